@@ -1,0 +1,34 @@
+/* Recording failures. Every function that can fail records the detail once, where it is known, and hands the code up. */
+#ifndef DL_CORE_ERROR_H
+#define DL_CORE_ERROR_H
+
+#include <stdarg.h>
+#include "dlcore.h"
+
+/* Records a failure with this thread's source position and returns its code. */
+dl_status dl_fail(dl_status code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same, with a remedy. */
+dl_status dl_fail_hint(dl_status code, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Adds to the current record what only an outer level knows; each is kept only where it is still empty. */
+void dl_error_context(const char *op, const char *operands);
+void dl_error_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* For constructors given NULL by a failed call: keeps that failure, or records a new one. Returns the code. */
+dl_status dl_fail_null(const char *what);
+
+/* Where this thread's statement stands, see dl_source_set. */
+typedef struct dl_source {
+    const char *file;
+    int line;
+} dl_source;
+dl_source dl_source_get(void);
+
+#define DL_TRY(call)                              \
+    do {                                          \
+        dl_status dl_try_ = (call);               \
+        if (dl_try_ != DL_OK) return dl_try_;     \
+    } while (0)
+
+/* Nearest of n names to `word` (edit distance at most a third of its length), or NULL: for "did you mean". */
+const char *dl_nearest(const char *word, const char *const *names, int n);
+
+#endif
