@@ -18,9 +18,7 @@ static const char *const status_names[] = {
 
 enum { NSTATUS = sizeof status_names / sizeof *status_names };
 
-const char *dl_status_name(dl_status code) {
-    return (unsigned)code < NSTATUS ? status_names[code] : "unknown error";
-}
+const char *dl_status_name(dl_status code) { return (unsigned)code < NSTATUS ? status_names[code] : "unknown error"; }
 
 void dl_source_set(const char *file, int line) { source = (dl_source){file ? file : "", line}; }
 

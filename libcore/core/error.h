@@ -1,4 +1,5 @@
-/* Recording failures. Every function that can fail records the detail once, where it is known, and hands the code up. */
+/* Recording failures. Every function that can fail records the detail once, where it is known, and hands the code up.
+ */
 #ifndef DL_CORE_ERROR_H
 #define DL_CORE_ERROR_H
 
@@ -22,10 +23,10 @@ typedef struct dl_source {
 } dl_source;
 dl_source dl_source_get(void);
 
-#define DL_TRY(call)                              \
-    do {                                          \
-        dl_status dl_try_ = (call);               \
-        if (dl_try_ != DL_OK) return dl_try_;     \
+#define DL_TRY(call)                                                                                                   \
+    do {                                                                                                               \
+        dl_status dl_try_ = (call);                                                                                    \
+        if (dl_try_ != DL_OK) return dl_try_;                                                                          \
     } while (0)
 
 /* Nearest of n names to `word` (edit distance at most a third of its length), or NULL: for "did you mean". */

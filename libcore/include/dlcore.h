@@ -4,11 +4,11 @@
  * Conventions
  *   Sizes, indices and counts are `long` (64 bits on every supported platform). Flags are `int`.
  *   A function that makes an object returns it with one reference owned by the caller, or NULL on failure. A function
- *   that does something returns DL_OK (0) or an error code. In both cases dl_errmsg() has the detail; it is thread-local.
- *   NULL given where an object is required fails with the error already recorded, if there is one, so that calls chain:
- *   dl_mul(dl_exp(x), y) - the caller still owns, and must release, intermediate results.
- *   The library never prints, aborts, exits or longjmps. There are no macros and no includes in this file: a C parser
- *   without a preprocessor (ctypes and cffi bindings) can read it. From C++, include it inside extern "C" { }.
+ *   that does something returns DL_OK (0) or an error code. In both cases dl_errmsg() has the detail; it is
+ * thread-local. NULL given where an object is required fails with the error already recorded, if there is one, so that
+ * calls chain: dl_mul(dl_exp(x), y) - the caller still owns, and must release, intermediate results. The library never
+ * prints, aborts, exits or longjmps. There are no macros and no includes in this file: a C parser without a
+ * preprocessor (ctypes and cffi bindings) can read it. From C++, include it inside extern "C" { }.
  */
 
 /* ---------------------------------------------------------------- status and errors */
@@ -46,7 +46,8 @@ typedef struct dl_error {
     int line;
 } dl_error;
 
-/* The last failure of this thread as one line: "op: message (operands)". "" when there is none. Valid until the next failure. */
+/* The last failure of this thread as one line: "op: message (operands)". "" when there is none. Valid until the next
+ * failure. */
 const char *dl_errmsg(void);
 /* The last failure of this thread in full; NULL when there is none. Valid until the next call into the library. */
 const dl_error *dl_error_last(void);
@@ -66,16 +67,7 @@ const char *dl_version(void);
 
 /* ---------------------------------------------------------------- dtypes and devices */
 
-typedef enum dl_dtype {
-    DL_BOOL = 0,
-    DL_U8,
-    DL_I32,
-    DL_I64,
-    DL_F16,
-    DL_BF16,
-    DL_F32,
-    DL_F64
-} dl_dtype;
+typedef enum dl_dtype { DL_BOOL = 0, DL_U8, DL_I32, DL_I64, DL_F16, DL_BF16, DL_F32, DL_F64 } dl_dtype;
 
 long dl_dtype_size(dl_dtype t);
 const char *dl_dtype_name(dl_dtype t);
@@ -119,7 +111,8 @@ long dl_numel(const dl_tensor *t);
 dl_dtype dl_dtype_of(const dl_tensor *t);
 int dl_device_of(const dl_tensor *t);
 int dl_is_contiguous(const dl_tensor *t);
-/* First element. Host memory on the CPU, device memory otherwise. Writing through it must be announced with dl_touch(). */
+/* First element. Host memory on the CPU, device memory otherwise. Writing through it must be announced with dl_touch().
+ */
 void *dl_data(const dl_tensor *t);
 /* Bumps the version: tells autograd that the memory was changed from outside. */
 void dl_touch(dl_tensor *t);
@@ -148,10 +141,17 @@ dl_tensor *dl_clone(dl_tensor *t);
 dl_status dl_assign(dl_tensor *dst, dl_tensor *value);
 
 /* ---------------------------------------------------------------- random numbers
- * Philox4x32-10: key = (seed, stream), counter = (call, element). The same numbers on every device, in logical order. */
+ * Philox4x32-10: key = (seed, stream), counter = (call, element). The same numbers on every device, in logical order.
+ */
 void dl_seed(unsigned long seed);
 unsigned long dl_seed_get(void);
-typedef enum dl_stream { DL_STREAM_DEFAULT = 0, DL_STREAM_INIT, DL_STREAM_DATA, DL_STREAM_DROPOUT, DL_NSTREAM } dl_stream;
+typedef enum dl_stream {
+    DL_STREAM_DEFAULT = 0,
+    DL_STREAM_INIT,
+    DL_STREAM_DATA,
+    DL_STREAM_DROPOUT,
+    DL_NSTREAM
+} dl_stream;
 /* Number of calls drawn so far from a stream; set it to resume exactly. */
 unsigned long dl_rng_position(dl_stream s);
 void dl_rng_seek(dl_stream s, unsigned long position);
@@ -174,8 +174,10 @@ dl_tensor *dl_detach(dl_tensor *t);
  * one element, and 1 is used. retain: keep saved tensors for another pass. create: record the pass itself. Errors:
  * DL_ERR_AUTOGRAD (no history, freed history, saved tensor changed in place: both lines are named). */
 dl_status dl_backward(dl_tensor *t, dl_tensor *seed, int retain, int create);
-/* Gradients with respect to inputs[n] without touching any .grad; out[i] is NULL where t does not depend on inputs[i]. */
-dl_status dl_gradients(dl_tensor *t, dl_tensor *seed, dl_tensor **inputs, int n, int retain, int create, dl_tensor **out);
+/* Gradients with respect to inputs[n] without touching any .grad; out[i] is NULL where t does not depend on inputs[i].
+ */
+dl_status dl_gradients(dl_tensor *t, dl_tensor *seed, dl_tensor **inputs, int n, int retain, int create,
+                       dl_tensor **out);
 
 /* Calls a row of the op table by name. in[nin] may hold NULL for absent optional inputs; attrs is "dim=1 keepdim=true"
  * (NULL: all defaults). Results, at most 8 with *nout set, are owned by the caller. */

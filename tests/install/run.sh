@@ -1,0 +1,32 @@
+#!/bin/sh
+# run.sh CMAKE BUILD_DIR CC: installs into a prefix, moves the prefix, and builds and runs a program against it twice, found
+# through pkg-config and through find_package. Runs the installed dlsh and reads its manual page, too.
+set -eu
+cmake=$1 build=$2 cc=$3
+here=$(cd "$(dirname "$0")" && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+"$cmake" --install "$build" --prefix "$tmp/first" >/dev/null
+mv "$tmp/first" "$tmp/moved"
+prefix=$tmp/moved
+libdir=$(dirname "$(find "$prefix" -name 'libdlcore.so')")
+
+PKG_CONFIG_PATH=$libdir/pkgconfig
+export PKG_CONFIG_PATH
+flags=$(pkg-config --cflags --libs dlcore)
+# shellcheck disable=SC2086
+"$cc" ${CFLAGS:-} -Wall -Werror "$here/use.c" -o "$tmp/use" $flags -Wl,-rpath,"$libdir"
+"$tmp/use"
+
+"$cmake" -S "$here" -B "$tmp/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >/dev/null
+"$cmake" --build "$tmp/build" >/dev/null
+"$tmp/build/use"
+
+if [ -x "$prefix/bin/dlsh" ]; then
+    cd "$tmp"
+    got=$("$prefix/bin/dlsh" -n --db none -c '1 + 1')
+    [ "$got" = 2 ] || { echo "the installed dlsh prints '$got' for 1 + 1"; exit 1; }
+fi
+grep -q '^\.TH DLSH 1' "$prefix/share/man/man1/dlsh.1"
+echo "the installed library, dlsh and manual page work from a moved prefix"

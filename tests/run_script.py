@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Runs script tests: tests/scripts/NAME.dlsh under `dlsh -n`, NAME.sh under sh, each in an empty directory of its own.
+
+Beside NAME.dlsh stand NAME.out (standard output; absent: none), NAME.err (standard error) and NAME.status (exit status;
+absent: 0). In .out and .err, `<...>` stands for anything in a line and, alone on a line, for any lines. Files in NAME.d/ are
+copied into the directory. A leading comment `# options: --mode json` gives options of dlsh, `# args: epochs=2` the script's
+arguments. In a .sh test `dlsh` is on the PATH. --update rewrites what does not match.
+"""
+import argparse
+import pathlib
+import re
+import shutil
+import shlex
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "support"))
+import expect  # noqa: E402
+
+WILD = "<...>"
+
+
+def header(text, key):
+    """Words of a leading comment line `# key: words`."""
+    m = re.search(rf"^# {key}:(.*)$", text.split("\n\n")[0], re.M)
+    return shlex.split(m.group(1)) if m else []
+
+
+def execute(script, bindir, timeout):
+    with tempfile.TemporaryDirectory(prefix="dlsh-test-") as tmp:
+        work = pathlib.Path(tmp, "work")
+        extra = script.with_suffix(".d")
+        shutil.copytree(extra, work) if extra.is_dir() else work.mkdir()
+        shutil.copy(script, work)
+        text = script.read_text()
+        if script.suffix == ".sh":
+            argv = ["sh", script.name]
+        else:
+            argv = ["dlsh", "-n", "--db", "test.db", *header(text, "options"), script.name, *header(text, "args")]
+        argv[0] = shutil.which(argv[0], path=f"{bindir}:/usr/bin:/bin") or argv[0]
+        return expect.run(argv, work, expect.environment(bindir, tmp), timeout=timeout)
+
+
+def check(script, bindir, update, timeout):
+    status, out, err = execute(script, bindir, timeout)
+    bad = False
+    for suffix, got, default in ((".status", f"{status}\n", "0\n"), (".out", out, ""), (".err", err, "")):
+        path = script.with_suffix(suffix)
+        want = path.read_text() if path.exists() else default
+        text = expect.diff(want, got, WILD, script.stem + suffix)
+        if not text:
+            continue
+        if update:
+            path.write_text(got) if got != default else path.unlink(missing_ok=True)
+            print(f"updated {path}")
+            continue
+        bad = True
+        sys.stdout.write(text)
+    if bad:
+        print(f"to accept: tests/run_script.py --update {script.relative_to(HERE.parent)}")
+    return not bad
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ap.add_argument("--bin", type=pathlib.Path, default=HERE.parent / "build" / "bin", help="directory of dlsh")
+    ap.add_argument("--update", action="store_true", help="rewrite the expected files that do not match")
+    ap.add_argument("--timeout", type=float, default=280)
+    ap.add_argument("script", type=pathlib.Path, nargs="*", help="default: all of tests/scripts")
+    a = ap.parse_args()
+    scripts = a.script or sorted(p for p in (HERE / "scripts").iterdir() if p.suffix in (".dlsh", ".sh"))
+    results = [check(s.resolve(), a.bin.resolve(), a.update, a.timeout) for s in scripts]
+    if len(results) > 1:
+        print(f"{sum(results)} of {len(results)} scripts as expected")
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Comparing what a program printed with what was expected, with wildcards for what differs from run to run."""
+import difflib
+import os
+import re
+import subprocess
+
+
+def _line_regex(line, wild):
+    return ".*".join(re.escape(part) for part in line.split(wild))
+
+
+def pattern(expected, wild):
+    """The regular expression of an expected text. `wild` inside a line stands for any characters of that line, alone on a
+    line for any number of lines."""
+    out = []
+    for line in expected.splitlines():
+        out.append(r"(?:.*\n)*?" if line.strip() == wild else _line_regex(line, wild) + r"\n")
+    return re.compile("".join(out))
+
+
+def matches(expected, got, wild):
+    if got and not got.endswith("\n"):
+        got += "\n"
+    return pattern(expected, wild).fullmatch(got) is not None
+
+
+def diff(expected, got, wild, name):
+    """A readable difference, "" when the texts match."""
+    if matches(expected, got, wild):
+        return ""
+    want, have = expected.splitlines(), got.splitlines()
+    # lines that match by wildcard are shown as equal
+    for i, line in enumerate(want):
+        if wild in line and line.strip() != wild:
+            for h in have:
+                if re.fullmatch(_line_regex(line, wild), h):
+                    want[i] = h
+                    break
+    lines = difflib.unified_diff(want, have, f"{name} expected", f"{name} printed", lineterm="")
+    return "\n".join(lines) + "\n"
+
+
+def environment(bindir, home):
+    """The environment of a tested program: no settings of the person who runs the tests."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("DLSH_", "XDG_"))}
+    env.update(PATH=f"{bindir}:{env.get('PATH', '/usr/bin:/bin')}", HOME=home, LC_ALL="C.UTF-8", TERM="dumb", NO_COLOR="1")
+    return env
+
+
+def run(argv, cwd, env, text=None, timeout=280):
+    """(status, stdout, stderr); a signal is -N as in subprocess, a timeout is an error text in stderr."""
+    try:
+        p = subprocess.run(argv, cwd=cwd, env=env, input=text or "", capture_output=True, timeout=timeout, text=True,
+                           errors="backslashreplace")
+    except subprocess.TimeoutExpired as e:
+        out = (e.stdout or b"").decode(errors="backslashreplace")
+        return "timeout", out, f"no end after {timeout} s\n"
+    return p.returncode, p.stdout, p.stderr
