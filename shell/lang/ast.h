@@ -1,0 +1,155 @@
+/* The syntax tree: one kind of node for everything, spans for messages, the kinds in a table. */
+#ifndef DLSH_LANG_AST_H
+#define DLSH_LANG_AST_H
+
+#include <stddef.h>
+
+struct dlsh_command;
+
+/* Where a node stands in its source: line and column from 1 (columns count bytes), byte offsets half open. */
+typedef struct dlsh_span {
+    int line, col;
+    int start, end;
+} dlsh_span;
+
+/* NODE(NAME, "name in dumps", "text | number | kids"). Kids in [] may be NULL; x... repeats. */
+#define DLSH_NODES(NODE)                                                                                               \
+    /* expressions */                                                                                                  \
+    NODE(NONE, "none", "")                                                                                             \
+    NODE(BOOL, "bool", "num.i is 0 or 1")                                                                              \
+    NODE(INT, "int", "num.i")                                                                                          \
+    NODE(FLOAT, "float", "num.f")                                                                                      \
+    NODE(STR, "str", "text, num.i bytes; also a word of a command, flag WORD")                                         \
+    NODE(NAME, "name", "text; slot")                                                                                   \
+    NODE(LIST, "list", "kids: item...")                                                                                \
+    NODE(CALL, "call", "kids: callee, (expr | KWARG)...")                                                              \
+    NODE(KWARG, "kwarg", "text; kids: value")                                                                          \
+    NODE(INDEX, "index", "kids: object, (expr | SLICE | ELLIPSIS)...")                                                 \
+    NODE(SLICE, "slice", "kids: [from], [to], [step]")                                                                 \
+    NODE(ELLIPSIS, "ellipsis", "")                                                                                     \
+    NODE(FIELD, "field", "text; kids: object")                                                                         \
+    NODE(UNARY, "unary", "op; kids: operand")                                                                          \
+    NODE(BINARY, "binary", "op; kids: left, right")                                                                    \
+    NODE(AND, "and", "kids: left, right")                                                                              \
+    NODE(OR, "or", "kids: left, right")                                                                                \
+    NODE(COND, "cond", "kids: condition, yes, no")                                                                     \
+    NODE(FN, "fn", "[text]; kids: PARAM..., BLOCK; a statement when it has a text (its name)")                         \
+    NODE(PARAM, "param", "text; kids: [default]")                                                                      \
+    /* statements */                                                                                                   \
+    NODE(BLOCK, "block", "kids: statement...")                                                                         \
+    NODE(EXPR, "expr", "kids: expression; flag SILENT")                                                                \
+    NODE(ASSIGN, "assign", "op (0 for plain =); kids: (NAME | FIELD | INDEX)..., value")                               \
+    NODE(TUPLE, "tuple", "kids: expr...; the right side of an assignment or a return with commas")                     \
+    NODE(IF, "if", "kids: condition, BLOCK, [BLOCK | IF]")                                                             \
+    NODE(WHILE, "while", "kids: condition, BLOCK")                                                                     \
+    NODE(FOR, "for", "kids: NAME..., sequence, BLOCK")                                                                 \
+    NODE(RETURN, "return", "kids: [expr | TUPLE]")                                                                     \
+    NODE(BREAK, "break", "")                                                                                           \
+    NODE(CONTINUE, "continue", "")                                                                                     \
+    NODE(TRY, "try", "kids: BLOCK, [NAME], BLOCK")                                                                     \
+    NODE(COMMAND, "command", "num.cmd is the row; kids: (ARG | OPTION | COMMAND of a subcommand)...; SILENT")          \
+    NODE(ARG, "arg", "num.i: which of the row's parameters; kids: expr | STR | statement | BLOCK")                     \
+    NODE(OPTION, "option", "text: name; kids: [value]; without value a bare boolean")                                  \
+    NODE(NET, "net", "text: name; kids: PARAM..., LAYERS")                                                             \
+    NODE(LAYERS, "layers", "kids: LAYER..., a chain")                                                                  \
+    NODE(LAYER, "layer", "text: kind; label; kids: (expr | OPTION)..., [LAYERS], [LAYERS of shortcut]")                \
+    NODE(EXTERN, "extern", "text: library; label: the C text; kids: OPTION...")                                        \
+    NODE(CBLOCK, "cblock", "text: C or CUDA; label: the C text, num.i its offset; kids: OPTION...")
+
+typedef enum dlsh_kind {
+#define NODE(id, name, doc) DLSH_N_##id,
+    DLSH_NODES(NODE)
+#undef NODE
+        DLSH_NKINDS
+} dlsh_kind;
+
+/* Operators of UNARY, BINARY and ASSIGN: OP(NAME, "text", precedence, row of the op table that serves tensors).
+ * Precedence 0 marks the prefix ones; higher binds tighter. `?:`, `||` and `&&` have nodes of their own. */
+#define DLSH_OPS(OP)                                                                                                   \
+    OP(BITOR, "|", 4, "bitwise_or")                                                                                    \
+    OP(BITXOR, "^", 5, "bitwise_xor")                                                                                  \
+    OP(BITAND, "&", 6, "bitwise_and")                                                                                  \
+    OP(EQ, "==", 7, "eq")                                                                                              \
+    OP(NE, "!=", 7, "ne")                                                                                              \
+    OP(LT, "<", 8, "lt")                                                                                               \
+    OP(LE, "<=", 8, "le")                                                                                              \
+    OP(GT, ">", 8, "gt")                                                                                               \
+    OP(GE, ">=", 8, "ge")                                                                                              \
+    OP(SHL, "<<", 9, "bitwise_left_shift")                                                                             \
+    OP(SHR, ">>", 9, "bitwise_right_shift")                                                                            \
+    OP(ADD, "+", 10, "add")                                                                                            \
+    OP(SUB, "-", 10, "sub")                                                                                            \
+    OP(MUL, "*", 11, "mul")                                                                                            \
+    OP(DIV, "/", 11, "div")                                                                                            \
+    OP(FLOORDIV, "//", 11, "floor_divide")                                                                             \
+    OP(MOD, "%", 11, "remainder")                                                                                      \
+    OP(MATMUL, "@", 11, "matmul")                                                                                      \
+    OP(POW, "**", 13, "pow")                                                                                           \
+    OP(NEG, "-", 0, "neg")                                                                                             \
+    OP(NOT, "!", 0, "logical_not")                                                                                     \
+    OP(BITNOT, "~", 0, "bitwise_not")
+
+typedef enum dlsh_op {
+    DLSH_OP_NONE = 0, /* plain assignment */
+#define OP(id, text, prec, row) DLSH_OP_##id,
+    DLSH_OPS(OP)
+#undef OP
+        DLSH_NOPS
+} dlsh_op;
+
+enum dlsh_node_flags {
+    DLSH_SILENT = 1, /* the statement ended in `;` */
+    DLSH_WORD = 2,   /* STR written without quotes, as a command's word */
+    DLSH_PAREN = 4,  /* the expression stood in parentheses */
+    DLSH_LOCAL = 8,  /* NAME: slot counts in the frame of the function, not among the globals */
+    DLSH_CELL = 16,  /* NAME, PARAM: shared with an inner function, so it lives in a cell */
+};
+
+typedef struct dlsh_node dlsh_node;
+struct dlsh_node {
+    unsigned char kind; /* dlsh_kind */
+    unsigned char op;   /* dlsh_op */
+    unsigned short flags;
+    int nkids;
+    dlsh_span span;
+    dlsh_node **kids;
+    const char *text, *label; /* owned by the unit; NULL where the kind has none */
+    union {
+        long i;
+        double f;
+        const struct dlsh_command *cmd;
+    } num;
+    int slot;   /* NAME: number of its variable; -1 unresolved */
+    void *info; /* FN: what the resolver found out about it */
+};
+
+/* One piece of source text with its tree. Nodes live as long as the unit; functions hold a reference to it. */
+typedef struct dlsh_unit dlsh_unit;
+struct dlsh_unit {
+    int refs;
+    char *name; /* file name, "<c>", "<3>" */
+    char *text; /* NUL-terminated copy of the source */
+    size_t len;
+    dlsh_node *root; /* BLOCK */
+    struct dlsh_chunk *arena;
+};
+
+const char *dlsh_kind_name(int kind);
+const char *dlsh_op_text(int op);
+/* Name of the row of the op table that computes the operator on tensors. */
+const char *dlsh_op_row(int op);
+int dlsh_op_prec(int op);
+
+/* A unit with a copy of the text and no tree yet; NULL without memory (recorded). */
+dlsh_unit *dlsh_unit_new(const char *name, const char *text, size_t len);
+dlsh_unit *dlsh_unit_ref(dlsh_unit *u);
+void dlsh_unit_drop(dlsh_unit *u);
+/* Zeroed memory that lives as long as the unit; NULL without memory (recorded). */
+void *dlsh_unit_alloc(dlsh_unit *u, size_t bytes);
+/* A NUL-terminated copy of n bytes in the unit. */
+char *dlsh_unit_text(dlsh_unit *u, const char *s, size_t n);
+dlsh_node *dlsh_node_new(dlsh_unit *u, dlsh_kind kind, dlsh_span span);
+/* A new node kids array of n entries; copies them from `kids`. Returns 0 without memory. */
+int dlsh_node_kids(dlsh_unit *u, dlsh_node *node, dlsh_node **kids, int n);
+
+#endif

@@ -1,0 +1,158 @@
+/* The command table: the row type from which come parsing, checking, help, completion and the manual, and the accessors
+ * through which a command reads its arguments.
+ *
+ * A family of commands is one file, shell/commands/FAMILY.c, ending in
+ *
+ *     const dlsh_command FAMILY_commands[] = {
+ *         {.name = "step", .flags = DLSH_ACTION | DLSH_FUNCTION,
+ *          .usage = "step TRAINER [N]", .doc = "Runs N training steps (1) and prints loss, rate and gradient norm.",
+ *          .params = step_params, .run = step_run, .examples = "step t\nstep t 100"},
+ *         {0}};
+ *
+ * and one line in shell/commands/families.def. The row alone makes it known to parser, help and completion. A row with
+ * DLSH_COMMAND (the default when neither bit is set) may start a statement, `step t 100`; with DLSH_FUNCTION it is also
+ * (or only) a function, `r = step(t, 100)`: parameters then fill by position, parameters and options by name. Plain
+ * functions (`trainer`, `adam`, `dataset`) and the methods of handles are rows too, with DLSH_ONLY_FUNCTION.
+ *
+ * The language checks arguments against the row before it calls `run`: number, names, kinds (`want`), options. So a
+ * command reads what it needs with the accessors below and they do not fail. */
+#ifndef DLSH_LANG_COMMAND_H
+#define DLSH_LANG_COMMAND_H
+
+#include "lang/ast.h"
+#include "lang/value.h"
+
+typedef struct dlsh_session dlsh_session;
+typedef struct dlsh_args dlsh_args;
+typedef struct dlsh_command dlsh_command;
+struct dlsh_sink;
+
+/* How the parser reads a parameter in command form. */
+typedef enum dlsh_argkind {
+    DLSH_ARG_EXPR,       /* a postfix expression: name, literal, call, index, field, with an optional leading - or ! */
+    DLSH_ARG_REST,       /* a full expression up to the end of the statement; the last parameter */
+    DLSH_ARG_WORD,       /* up to white space, `;` or a bracket; may be quoted; `(expr)` in its place is evaluated */
+    DLSH_ARG_STATEMENT,  /* a whole statement, unevaluated: dlsh_arg_exec runs it; the last parameter */
+    DLSH_ARG_SUBCOMMAND, /* a row of `subs`, which then takes over; the only parameter */
+    DLSH_ARG_BLOCK,      /* { statements }, unevaluated: dlsh_arg_exec runs it; the last parameter */
+} dlsh_argkind;
+
+enum dlsh_param_flags {
+    DLSH_OPTIONAL = 1, /* may be missing */
+    DLSH_VARIADIC = 2, /* any number, also none; the last parameter; read with dlsh_arg_count and dlsh_arg_at */
+};
+
+typedef struct dlsh_param {
+    const char *name; /* "trainer"; ends a table when NULL */
+    dlsh_argkind kind;
+    /* Types it accepts: names as type() gives them, separated by |: "net|trainer", "int", "tensor". NULL: any. "float"
+     * takes ints too. For words: NULL (a word is a string; `(expr)` or a function's argument may be a number too and
+     * arrives as its text). */
+    const char *want;
+    unsigned flags;
+    const char *doc;
+    /* What Tab offers: "var", "metric", "run", "file", "topic", "setting", or choices separated by |: "on|off". NULL:
+     * guessed from kind and want. Choices are also checked: another word is an error naming the nearest. */
+    const char *complete;
+} dlsh_param;
+
+typedef enum dlsh_optkind {
+    DLSH_OPT_BOOL, /* name=true, or the bare name */
+    DLSH_OPT_INT,
+    DLSH_OPT_FLOAT, /* takes ints too */
+    DLSH_OPT_STRING,
+    DLSH_OPT_WORD,  /* in command form read as a word: metric=test/acc */
+    DLSH_OPT_VALUE, /* any value; `want` may narrow it */
+} dlsh_optkind;
+
+typedef struct dlsh_option {
+    const char *name; /* ends a table when NULL */
+    dlsh_optkind kind;
+    const char *dflt; /* default as text; the accessors parse it when the option is not given. NULL: 0, false or none */
+    const char *doc;
+    const char *want;     /* as in dlsh_param */
+    const char *complete; /* as in dlsh_param */
+} dlsh_option;
+
+enum dlsh_command_flags {
+    DLSH_REPORT = 0,   /* prints because it was asked to: never silenced */
+    DLSH_ACTION = 1,   /* does something and may tell: silent after `;`, inside fn and when called as a function */
+    DLSH_FUNCTION = 2, /* has a result, so it is also a function */
+    DLSH_ONLY_FUNCTION = 4 | 2, /* is a function and does not start statements */
+    DLSH_SHOW_RESULT = 8,       /* in command form the result is shown like an expression's (and kept in `_`) */
+    DLSH_OPEN_OPTIONS = 16,     /* takes any name=value; read with dlsh_arg_extra. Positional extras stay errors */
+    DLSH_HIDDEN = 32,           /* not listed by help */
+};
+
+/* What a command does. *result is DLSH_VOID on entry; a command with DLSH_FUNCTION sets it to an owned value. Failures:
+ * return the code of a recorded failure (of the library, or dlsh_arg_fail); the language adds the place. */
+typedef dl_status dlsh_run_fn(const dlsh_args *args, dlsh_value *result);
+
+struct dlsh_command {
+    const char *name; /* ends a table when NULL */
+    unsigned flags;
+    const char *usage;          /* "step TRAINER [N]" */
+    const char *doc;            /* first sentence: the one-line summary; the rest: detail */
+    const dlsh_param *params;   /* NULL: none */
+    const dlsh_option *options; /* NULL: none */
+    const dlsh_command *subs;   /* rows for DLSH_ARG_SUBCOMMAND */
+    dlsh_run_fn *run;           /* NULL only when there are subs */
+    const char *examples;       /* one a line */
+    const void *data;           /* for families that serve several rows with one function: dlsh_arg_data(args) */
+};
+
+/* ---------------------------------------------------------------- reading arguments
+ * `name` is a parameter or option of the row. A name that is in neither is a defect and fails an assertion. Results are
+ * borrowed and live until `run` returns. */
+
+dlsh_session *dlsh_arg_session(const dlsh_args *a);
+const dlsh_command *dlsh_arg_command(const dlsh_args *a);
+const void *dlsh_arg_data(const dlsh_args *a);
+/* Where to print. Swallows everything when the statement is silenced and the row is an action. Never NULL. */
+struct dlsh_sink *dlsh_arg_sink(const dlsh_args *a);
+/* The object behind the handle whose method this is. */
+void *dlsh_arg_self(const dlsh_args *a);
+dlsh_value dlsh_arg_self_value(const dlsh_args *a);
+
+int dlsh_given(const dlsh_args *a, const char *name);
+/* The value as given (or the option's default, parsed); NULL when neither is there. */
+const dlsh_value *dlsh_arg(const dlsh_args *a, const char *name);
+/* 0, 0.0, false, NULL when absent and without default. */
+long dlsh_arg_int(const dlsh_args *a, const char *name);
+double dlsh_arg_float(const dlsh_args *a, const char *name);
+int dlsh_arg_bool(const dlsh_args *a, const char *name);
+const char *dlsh_arg_str(const dlsh_args *a, const char *name);
+dl_tensor *dlsh_arg_tensor(const dlsh_args *a, const char *name);
+/* The object behind the handle, NULL when absent or of another class. */
+void *dlsh_arg_handle(const dlsh_args *a, const char *name, const dlsh_class *cls);
+/* Variadic parameters. */
+int dlsh_arg_count(const dlsh_args *a, const char *name);
+const dlsh_value *dlsh_arg_at(const dlsh_args *a, const char *name, int i);
+/* Options outside the row (DLSH_OPEN_OPTIONS), in the order written; NULL after the last. */
+const char *dlsh_arg_extra(const dlsh_args *a, int i, const dlsh_value **value);
+/* The tree of an argument, for those who need the text as written; NULL when absent or called as a function. */
+const dlsh_node *dlsh_arg_node(const dlsh_args *a, const char *name);
+/* The source text of an argument ("m.conv0.weight"), for titles; "" when there is none. Valid until `run` returns. */
+const char *dlsh_arg_text(const dlsh_args *a, const char *name);
+/* Runs a block or statement parameter in the scope of the caller; result may be NULL, else the value of the statement.
+ */
+dl_status dlsh_arg_exec(const dlsh_args *a, const char *name, dlsh_value *result);
+
+/* Records a failure at the place of an argument (name NULL: the whole statement). Returns the code. */
+dl_status dlsh_arg_fail(const dlsh_args *a, const char *name, dl_status code, const char *hint, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* Ctrl-C was pressed: finish the smallest consistent step and return DL_ERR_INTERRUPT, or a result if that is right. */
+int dlsh_interrupted(void);
+
+/* ---------------------------------------------------------------- the parser's side */
+
+/* Finds the row that a statement's first word starts; NULL when it is no command. */
+typedef const dlsh_command *dlsh_find_command(void *ctx, const char *word, size_t len);
+/* The row's n-th parameter, the variadic last one repeating; NULL beyond. */
+const dlsh_param *dlsh_command_param(const dlsh_command *c, int n);
+const dlsh_option *dlsh_command_option(const dlsh_command *c, const char *name, size_t len);
+/* The nearest option or parameter name to a wrong one, or NULL. */
+const char *dlsh_command_nearest(const dlsh_command *c, const char *name);
+
+#endif

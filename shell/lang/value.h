@@ -1,0 +1,249 @@
+/* Values of the language: sixteen bytes passed by value; what does not fit is reference-counted.
+ *
+ * Ownership: a function that returns a dlsh_value, or fills one through `out`, hands over one reference; arguments are
+ * borrowed unless the contract says "takes". Reference counts are not atomic: values belong to the session's thread. */
+#ifndef DLSH_LANG_VALUE_H
+#define DLSH_LANG_VALUE_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "dlcore.h"
+
+struct dlsh_session;
+struct dlsh_command;
+struct dlsh_sink;
+struct dlsh_buf;
+
+/* TYPE(NAME, "name in messages and type()"). VOID is what an action hands back: none that does not print. */
+#define DLSH_TYPES(TYPE)                                                                                               \
+    TYPE(NONE, "none")                                                                                                 \
+    TYPE(VOID, "none")                                                                                                 \
+    TYPE(BOOL, "bool")                                                                                                 \
+    TYPE(INT, "int")                                                                                                   \
+    TYPE(FLOAT, "float")                                                                                               \
+    TYPE(STR, "string")                                                                                                \
+    TYPE(LIST, "list")                                                                                                 \
+    TYPE(RECORD, "record")                                                                                             \
+    TYPE(TENSOR, "tensor")                                                                                             \
+    TYPE(RANGE, "range")                                                                                               \
+    TYPE(FN, "function")      /* written in the language */                                                            \
+    TYPE(BUILTIN, "function") /* a row of a command table */                                                           \
+    TYPE(OP, "function")      /* a row of libdlcore's op table */                                                      \
+    TYPE(METHOD, "function")  /* a function bound to its first argument */                                             \
+    TYPE(HANDLE, "handle")    /* net, dataset, loader, optimizer, trainer, run, C function, pointer */
+
+typedef enum dlsh_type {
+#define TYPE(id, name) DLSH_##id,
+    DLSH_TYPES(TYPE)
+#undef TYPE
+        DLSH_NTYPES
+} dlsh_type;
+
+typedef struct dlsh_str dlsh_str;
+typedef struct dlsh_list dlsh_list;
+typedef struct dlsh_record dlsh_record;
+typedef struct dlsh_range dlsh_range;
+typedef struct dlsh_fn dlsh_fn;
+typedef struct dlsh_method dlsh_method;
+typedef struct dlsh_handle dlsh_handle;
+typedef struct dlsh_class dlsh_class;
+
+typedef struct dlsh_value {
+    dlsh_type type;
+    union {
+        int b;
+        long i;
+        double f;
+        dlsh_str *str;
+        dlsh_list *list;
+        dlsh_record *record;
+        dl_tensor *tensor;
+        dlsh_range *range;
+        dlsh_fn *fn;
+        const struct dlsh_command *builtin;
+        const void *op; /* const dl_op * */
+        dlsh_method *method;
+        dlsh_handle *handle;
+        int *refs; /* first field of every counted object except tensor, builtin and op */
+    } as;
+} dlsh_value;
+
+struct dlsh_str {
+    int refs;
+    size_t len;
+    char s[]; /* NUL-terminated; may hold NULs */
+};
+
+struct dlsh_list {
+    int refs;
+    int n, cap;
+    dlsh_value *items;
+};
+
+/* Fields in the order they were set; looked up linearly below 8 of them, else through `index`. */
+struct dlsh_record {
+    int refs;
+    int n, cap;
+    char **keys;
+    dlsh_value *values;
+    int *index, nindex; /* open addressing over keys; NULL while small */
+};
+
+struct dlsh_range {
+    int refs;
+    long from, to, step;
+};
+
+struct dlsh_method {
+    int refs;
+    dlsh_value self, fn;
+};
+
+/* ---------------------------------------------------------------- handles: objects that the commands bring in */
+
+/* A field computed from the object. `set` may be NULL. `self` is the handle's pointer. */
+typedef struct dlsh_field {
+    const char *name, *doc;
+    dl_status (*get)(void *self, dlsh_value *out);
+    dl_status (*set)(void *self, dlsh_value value);
+} dlsh_field;
+
+/* Arguments of a direct call: names[i] is NULL for a positional one. */
+typedef struct dlsh_callargs {
+    int n;
+    const dlsh_value *values;
+    const char *const *names;
+} dlsh_callargs;
+
+/* A kind of handle. Every entry but name and destroy may be NULL: the operation is then an error naming the kind. */
+struct dlsh_class {
+    const char *name, *doc; /* "trainer" */
+    void (*destroy)(void *self);
+    /* One line of text for print() and lists; default "<trainer>". Appends to a buffer. */
+    dl_status (*text)(void *self, struct dlsh_buf *out);
+    /* The full view of an expression statement or `show`; default: the one line. */
+    dl_status (*show)(struct dlsh_session *s, void *self, struct dlsh_sink *sink);
+    const dlsh_field *fields;           /* ends with a NULL name */
+    const struct dlsh_command *methods; /* rows; the object is dlsh_arg_self(args); ends with a NULL name */
+    /* Fields known only at run time (layers of a net). Returns DL_ERR_NAME, unrecorded, when there is none. */
+    dl_status (*get)(void *self, const char *name, dlsh_value *out);
+    dl_status (*set)(void *self, const char *name, dlsh_value value);
+    /* Their names, for completion and "did you mean": a list of strings. */
+    dl_status (*names)(void *self, dlsh_value *out);
+    dl_status (*call)(struct dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out);
+    dl_status (*index)(struct dlsh_session *s, void *self, dlsh_value key, dlsh_value *out);
+    dl_status (*set_index)(struct dlsh_session *s, void *self, dlsh_value key, dlsh_value value);
+    dl_status (*len)(void *self, long *out);
+    /* `for`: an iterator over the object (a handle with `next`); NULL: the object is its own iterator. */
+    dl_status (*iterate)(struct dlsh_session *s, void *self, dlsh_value *out);
+    /* The next element; *done = 1 and nothing in out at the end. */
+    dl_status (*next)(struct dlsh_session *s, void *self, dlsh_value *out, int *done);
+};
+
+struct dlsh_handle {
+    int refs;
+    const dlsh_class *cls;
+    void *self;
+};
+
+/* ---------------------------------------------------------------- making and releasing
+ * Constructors that allocate give DLSH_VOID on failure with the error recorded: dlsh_failed(v). */
+
+static inline dlsh_value dlsh_none(void) { return (dlsh_value){DLSH_NONE, {0}}; }
+static inline dlsh_value dlsh_void(void) { return (dlsh_value){DLSH_VOID, {0}}; }
+static inline dlsh_value dlsh_bool(int b) { return (dlsh_value){DLSH_BOOL, {.i = b != 0}}; }
+static inline dlsh_value dlsh_int(long i) { return (dlsh_value){DLSH_INT, {.i = i}}; }
+static inline dlsh_value dlsh_float(double f) { return (dlsh_value){DLSH_FLOAT, {.f = f}}; }
+static inline int dlsh_failed(dlsh_value v) { return v.type == DLSH_VOID; }
+dlsh_value dlsh_string(const char *s);
+dlsh_value dlsh_string_n(const char *s, size_t n);
+dlsh_value dlsh_stringf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Takes the reference; NULL gives DLSH_VOID, so that a failed call of the library passes through. */
+dlsh_value dlsh_tensor(dl_tensor *t);
+dlsh_value dlsh_new_range(long from, long to, long step);
+dlsh_value dlsh_new_method(dlsh_value self, dlsh_value fn);
+/* Takes `self`: destroyed with the last reference, and at once when the handle cannot be made. */
+dlsh_value dlsh_new_handle(const dlsh_class *cls, void *self);
+
+void dlsh_free_object(dlsh_value v); /* the slow half of dlsh_drop */
+
+static inline int dlsh_counted(dlsh_value v) {
+    return v.type >= DLSH_STR && v.type != DLSH_BUILTIN && v.type != DLSH_OP;
+}
+static inline dlsh_value dlsh_ref(dlsh_value v) {
+    if (dlsh_counted(v)) {
+        if (v.type == DLSH_TENSOR)
+            dl_ref(v.as.tensor);
+        else
+            ++*v.as.refs;
+    }
+    return v;
+}
+static inline void dlsh_drop(dlsh_value v) {
+    if (dlsh_counted(v)) {
+        if (v.type == DLSH_TENSOR)
+            dl_unref(v.as.tensor);
+        else if (--*v.as.refs == 0)
+            dlsh_free_object(v);
+    }
+}
+
+/* ---------------------------------------------------------------- lists and records (mutable, shared by reference) */
+
+dlsh_value dlsh_new_list(int reserve);
+/* Takes v, also on failure. */
+dl_status dlsh_list_push(dlsh_list *list, dlsh_value v);
+dl_status dlsh_list_insert(dlsh_list *list, int at, dlsh_value v);
+void dlsh_list_remove(dlsh_list *list, int from, int to);
+
+dlsh_value dlsh_new_record(void);
+/* Sets or replaces; takes v, also on failure; copies the key. */
+dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v);
+/* The value in place, or NULL. */
+dlsh_value *dlsh_record_get(const dlsh_record *r, const char *key);
+int dlsh_record_remove(dlsh_record *r, const char *key);
+
+/* ---------------------------------------------------------------- reading */
+
+/* "int", "tensor", or the class of a handle. */
+const char *dlsh_type_name(dlsh_value v);
+/* The object behind a handle of this class, else NULL (nothing recorded). */
+void *dlsh_unwrap(dlsh_value v, const dlsh_class *cls);
+static inline int dlsh_is_number(dlsh_value v) { return v.type == DLSH_INT || v.type == DLSH_FLOAT; }
+static inline double dlsh_number(dlsh_value v) { return v.type == DLSH_INT ? (double)v.as.i : v.as.f; }
+/* Truth for `if`, `while`, `!`, `&&`, `||`, `?:`: none and zero are false, empty strings and lists too; a tensor must
+ * have one element. DL_ERR_TYPE for what has no truth. */
+dl_status dlsh_truth(dlsh_value v, int *out);
+/* Equality without conversion except int with float; tensors are equal when they are the same tensor. */
+int dlsh_equal(dlsh_value a, dlsh_value b);
+
+/* ---------------------------------------------------------------- text */
+
+/* A growing byte string. Zero-initialise; `failed` is set when memory ran out. */
+typedef struct dlsh_buf {
+    char *s;
+    size_t n, cap;
+    int failed;
+} dlsh_buf;
+void dlsh_buf_add(dlsh_buf *b, const char *s, size_t n);
+void dlsh_buf_puts(dlsh_buf *b, const char *s);
+void dlsh_buf_printf(dlsh_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void dlsh_buf_vprintf(dlsh_buf *b, const char *fmt, va_list ap);
+/* NUL-terminated contents (never NULL). */
+const char *dlsh_buf_text(dlsh_buf *b);
+void dlsh_buf_free(dlsh_buf *b);
+/* The contents as a string value; frees the buffer. */
+dlsh_value dlsh_buf_string(dlsh_buf *b);
+
+/* Shortest decimal that reads back as f: "0.1", "2.0", "1e-05", "nan", "inf". */
+void dlsh_buf_float(dlsh_buf *b, double f);
+/* How values look: strings bare at the top level, quoted with C escapes inside lists and records. Tensors are abridged
+ * above 1000 elements. */
+dl_status dlsh_text(dlsh_buf *b, dlsh_value v);
+/* The same with strings always quoted. */
+dl_status dlsh_repr(dlsh_buf *b, dlsh_value v);
+/* Strict JSON with all digits; NaN and infinities as "NaN", "Infinity", "-Infinity"; handles as their one line. */
+dl_status dlsh_json(dlsh_buf *b, dlsh_value v);
+
+#endif
