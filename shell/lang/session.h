@@ -1,0 +1,137 @@
+/* A session: one set of variables, one table of commands, one sink. Front doors make it and feed it text; commands
+ * reach it through their arguments. One thread at a time. */
+#ifndef DLSH_LANG_SESSION_H
+#define DLSH_LANG_SESSION_H
+
+#include "lang/command.h"
+#include "view/sink.h"
+
+/* ---------------------------------------------------------------- life */
+
+/* The sink is borrowed. The session knows the language's own functions; the front adds the commands. NULL without
+ * memory. */
+dlsh_session *dlsh_session_new(dlsh_sink *sink);
+/* Drops all variables (destroying trainers, runs, ...) and the session. */
+void dlsh_session_free(dlsh_session *s);
+/* Adds a table of rows (borrowed, must outlive the session). A second row of the same name is DL_ERR_INTERNAL. */
+dl_status dlsh_add_commands(dlsh_session *s, const dlsh_command *table);
+/* The joined table, in the order added: 0 <= i < count. */
+int dlsh_command_count(const dlsh_session *s);
+const dlsh_command *dlsh_command_at(const dlsh_session *s, int i);
+const dlsh_command *dlsh_find_row(const dlsh_session *s, const char *name, size_t len);
+dlsh_sink *dlsh_session_sink(const dlsh_session *s);
+void dlsh_session_set_sink(dlsh_session *s, dlsh_sink *sink);
+
+/* ---------------------------------------------------------------- running text */
+
+/* Parses the whole text, then runs it statement by statement. `name` stands in messages: "train.dlsh", "<c>", "<3>".
+ * After a failure the record is placed: dlsh_error_diag tells where. With keep_going each failing statement is reported
+ * through the sink and the next one runs; the first failure's code is returned. *last, when not NULL, receives the
+ * value of the last statement if it was an expression and not silenced, else VOID; the value is then not shown. */
+dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t len, dlsh_value *last);
+void dlsh_set_keep_going(dlsh_session *s, int on);
+/* Called after each top-level statement, for flushing; may be NULL. */
+void dlsh_set_after_statement(dlsh_session *s, void (*fn)(void *), void *arg);
+
+/* The failure of the last dlsh_run, placed. Valid until the next run; NULL when it succeeded. */
+const dlsh_diag *dlsh_error_diag(dlsh_session *s);
+/* Shows it through the sink. */
+void dlsh_report_error(dlsh_session *s);
+/* A warning or note at the statement that runs, through the sink. */
+void dlsh_warn(dlsh_session *s, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* quit and exit: the run ends after the current statement with DL_OK; the front asks afterwards. */
+void dlsh_exit(dlsh_session *s, int code);
+int dlsh_exiting(const dlsh_session *s, int *code);
+
+/* Ctrl-C: safe in a signal handler and from other threads. dlsh_run clears it when it begins. */
+void dlsh_interrupt(void);
+
+/* Is the text a whole number of statements? Exactly when no syntax error stands at its end. */
+typedef enum dlsh_completeness { DLSH_COMPLETE, DLSH_INCOMPLETE, DLSH_INVALID } dlsh_completeness;
+dlsh_completeness dlsh_is_complete(const dlsh_session *s, const char *text, size_t len);
+
+/* ---------------------------------------------------------------- variables */
+
+/* The value of a global, borrowed; NULL when unset. */
+const dlsh_value *dlsh_get(const dlsh_session *s, const char *name);
+/* Sets a global; takes v, also on failure. */
+dl_status dlsh_set(dlsh_session *s, const char *name, dlsh_value v);
+/* Forgets it; DL_ERR_NAME when there is none. */
+dl_status dlsh_unset(dlsh_session *s, const char *name);
+/* Globals in the order they were first set; values may be NULL for unset ones. */
+int dlsh_global_count(const dlsh_session *s);
+const char *dlsh_global_at(const dlsh_session *s, int i, const dlsh_value **value);
+
+/* ---------------------------------------------------------------- calling */
+
+int dlsh_callable(dlsh_value f);
+/* Calls a function, op, net or class with a call; names may be NULL (all positional). */
+dl_status dlsh_call(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, dlsh_value *out);
+/* Calls a row with positional values, as a function. */
+dl_status dlsh_call_row(dlsh_session *s, const dlsh_command *row, const dlsh_callargs *args, dlsh_value *out);
+/* x.name and x.name = v. */
+dl_status dlsh_get_field(dlsh_session *s, dlsh_value x, const char *name, dlsh_value *out);
+dl_status dlsh_set_field(dlsh_session *s, dlsh_value x, const char *name, dlsh_value v);
+/* Names that may follow `x.`: fields, methods, ops. A list of strings. */
+dl_status dlsh_field_names(dlsh_session *s, dlsh_value x, dlsh_value *out);
+
+/* Iterating over a list, tensor, range, string, record (keys) or handle: begin, then next until *done. */
+typedef struct dlsh_iter {
+    dlsh_value over;
+    long at, n;
+} dlsh_iter;
+dl_status dlsh_iter_begin(dlsh_session *s, dlsh_value over, dlsh_iter *it);
+dl_status dlsh_iter_next(dlsh_session *s, dlsh_iter *it, dlsh_value *out, int *done);
+void dlsh_iter_end(dlsh_iter *it);
+
+/* ---------------------------------------------------------------- failures raised by the shell itself */
+
+/* Records a failure; the place is that of the expression being evaluated. hint may be NULL. Returns the code. */
+dl_status dlsh_fail(dl_status code, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+dl_status dlsh_vfail(dl_status code, const char *hint, const char *fmt, va_list ap);
+/* Nearest of n names to a wrong one, or NULL. */
+const char *dlsh_nearest(const char *word, const char *const *names, int n);
+
+#define DLSH_TRY(call)                                                                                                 \
+    do {                                                                                                               \
+        dl_status dlsh_try_ = (call);                                                                                  \
+        if (dlsh_try_ != DL_OK) return dlsh_try_;                                                                      \
+    } while (0)
+
+/* ---------------------------------------------------------------- nets
+ * The language evaluates a `net` statement to a tree of layers; the commands turn it into an object. Arguments of nets,
+ * `repeat` counts and names of nets used as layers are already resolved where this says so. */
+
+typedef struct dlsh_layer dlsh_layer;
+struct dlsh_layer {
+    const char *kind;  /* "conv", "repeat", "residual", ...; the name of the variable when `value` is set */
+    const char *label; /* NULL: unnamed */
+    int nargs;
+    dlsh_value *args;         /* positional arguments and options, in the order written */
+    const char *const *names; /* NULL for a positional one */
+    int has_body, has_shortcut;
+    int nbody, nshortcut;
+    dlsh_layer *body, *shortcut;
+    /* A net or function of the session used as a layer, else VOID. A net with arguments arrives expanded: kind is its
+     * name, value VOID, body its layers and `expanded` set. */
+    dlsh_value value;
+    int expanded;
+    const dlsh_node *node; /* of the LAYER, for messages */
+};
+
+/* Builds a net from layers (borrowed). `text` is the source of the statement. */
+typedef dl_status dlsh_build_net(dlsh_session *s, const char *name, const dlsh_layer *layers, int n, const char *text,
+                                 dlsh_value *out);
+/* Does the builder know this kind of layer? A variable of the same name is then not looked at. */
+typedef int dlsh_known_layer(const char *kind);
+void dlsh_set_net_builder(dlsh_session *s, dlsh_build_net *build, dlsh_known_layer *known);
+/* Records a failure at a layer (arg < 0) or at one of its arguments. Returns the code. */
+dl_status dlsh_layer_fail(dlsh_session *s, const dlsh_layer *l, int arg, dl_status code, const char *hint,
+                          const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+
+/* Runs an `extern` or C block; without one both are DL_ERR_UNSUPPORTED. The node is EXTERN or CBLOCK. */
+typedef dl_status dlsh_run_c(dlsh_session *s, const dlsh_unit *unit, const dlsh_node *node);
+void dlsh_set_c_runner(dlsh_session *s, dlsh_run_c *run);
+
+#endif
