@@ -182,3 +182,253 @@ dl_status dl_gradients(dl_tensor *t, dl_tensor *seed, dl_tensor **inputs, int n,
 /* Calls a row of the op table by name. in[nin] may hold NULL for absent optional inputs; attrs is "dim=1 keepdim=true"
  * (NULL: all defaults). Results, at most 8 with *nout set, are owned by the caller. */
 dl_status dl_op_call(const char *op, dl_tensor **in, int nin, const char *attrs, dl_tensor **out, int *nout);
+
+/* ---------------------------------------------------------------- experiments: the run store
+ * One SQLite file keeps every run with its parameters, metrics, events and artifacts; docs/experiments.md describes it.
+ * Points are pushed into a ring in shared memory beside the file and committed by one writer thread, so that a push
+ * costs nanoseconds, and a killed process loses none: the next one that opens the store commits what is left. Times are
+ * microseconds since 1970, UTC. Any thread may call any of these functions; not across fork(). Strings in results
+ * belong to the result. Errors not named: DL_ERR_STORE (locked, full disk, damaged file), DL_ERR_MEMORY. */
+typedef struct dl_store dl_store;
+typedef struct dl_run dl_run;
+
+typedef enum dl_run_status {
+    DL_RUN_RUNNING = 0,
+    DL_RUN_PAUSED,
+    DL_RUN_FINISHED,
+    DL_RUN_FAILED,
+    DL_RUN_KILLED,
+    DL_RUN_DIVERGED
+} dl_run_status;
+const char *dl_run_status_name(dl_run_status s);
+
+/* Opens, and makes at the first run, the store at `path`; "none" or NULL: a store that takes everything and keeps
+ * nothing. Finishes what killed processes left behind. A file already open in this process is shared: each open needs
+ * its close. Errors: DL_ERR_STORE (not a store, damaged, of a newer version), DL_ERR_IO. */
+dl_store *dl_store_open(const char *path);
+/* Ends runs still open as finished, commits, closes. What cannot be committed stays in the ring file for the next open,
+ * and the failure is returned. `s` is gone in any case. */
+dl_status dl_store_close(dl_store *s);
+/* "" for a store that keeps nothing. */
+const char *dl_store_path(const dl_store *s);
+/* Returns 1 and the oldest warning not yet read (full ring, failing commit, network file system), else 0. */
+int dl_store_warning(dl_store *s, char *text, long size);
+/* Waits until all that was pushed before the call is committed. Errors: what keeps the writer from committing; nothing
+ * is lost by that, and it goes on trying. */
+dl_status dl_store_flush(dl_store *s);
+
+typedef struct dl_store_stats {
+    long pushed, committed; /* points of this process */
+    long dropped;           /* points refused because the ring stayed full */
+    long waits, wait_us;    /* pushes that had to wait for room, and their time in all */
+    long ring_capacity;     /* points */
+    long recovered;         /* points of killed processes committed by this open store */
+    int killed;             /* runs found dead by this open store */
+    int schema;             /* version of the schema */
+    int readonly, network, wal;
+    int wal_reset_fixed; /* SQLite is 3.51.3 or newer */
+    char sqlite[16];     /* version of SQLite in use */
+} dl_store_stats;
+void dl_store_stats_get(dl_store *s, dl_store_stats *out);
+
+/* What is recorded of a run at its start. All may be 0 or NULL. Host, boot, process, working directory, git commit and
+ * hash of the uncommitted diff, command line and library versions are found by the library itself. */
+typedef struct dl_run_spec {
+    const char *name;       /* NULL: "run-ID" */
+    const char *experiment; /* NULL: "default" */
+    const char *group;
+    const char *script_path;
+    const char *script_text;
+    const char *script_args; /* "epochs=5 seed=0" */
+    const char *cmdline;     /* NULL: the command line of this process */
+    const char *device;      /* "cpu", "cuda:0 NVIDIA H200" */
+    unsigned long seed;
+    const char *model_name;
+    const char *model_text;
+    long n_params;
+    const char *dataset;
+    const char *data_fingerprint;
+    const char *const *params; /* key, value, key, value, ..., NULL */
+    const char *const *env;    /* further versions and facts: key, value, ..., NULL */
+    const char *note;
+    long parent, sweep; /* ids */
+} dl_run_spec;
+
+/* Begins a run; it is on disk when this returns. The handle lives until dl_run_end or until the store is closed. */
+dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec);
+/* Takes up a run that is not running at step `step`: points from that step on are deleted, an event tells of it. */
+dl_run *dl_run_resume(dl_store *s, long id, long step);
+/* The same for a run that is open. */
+dl_status dl_run_rewind(dl_run *r, long step);
+/* Commits all points, records how the run ended (`error` may be NULL) and releases `r`, even on failure. */
+dl_status dl_run_end(dl_run *r, dl_run_status status, const char *error);
+/* 0 in a store that keeps nothing. */
+long dl_run_id(const dl_run *r);
+/* Between DL_RUN_RUNNING and DL_RUN_PAUSED. */
+dl_status dl_run_pause(dl_run *r, int on);
+
+/* Records one point; the latest value of a step counts. Names are "train/loss", "test/acc"; "loss" is "train/loss".
+ * Takes some tens of nanoseconds. Waits only while the ring is full, at most two seconds, with a warning; then the
+ * point is dropped and counted, and DL_ERR_STORE returned. */
+dl_status dl_metric(dl_run *r, const char *key, long step, double value);
+/* Handle of a metric, valid while the run is open, and a push without the look-up of the name. NULL on failure. */
+typedef struct dl_series dl_series;
+dl_series *dl_series_of(dl_run *r, const char *key);
+dl_status dl_series_push(dl_series *s, long step, double value);
+
+dl_status dl_run_param(dl_run *r, const char *key, const char *value);
+/* Something that happened at a step: kind is "checkpoint", "lr", "nan", ...; json may be NULL. */
+dl_status dl_run_event(dl_run *r, long step, const char *kind, const char *text, const char *json);
+/* Keeps n bytes under their SHA-256, once however often they occur. */
+dl_status dl_run_artifact(dl_run *r, const char *name, long step, const char *kind, const void *data, long n);
+/* Notes path, size and SHA-256 of a file, which stays where it is. */
+dl_status dl_run_artifact_file(dl_run *r, const char *name, long step, const char *kind, const char *path);
+
+/* Finds a run by id ("12"), "last", start of its uuid (8 or more letters), or name (the newest). DL_ERR_NAME if none.
+ */
+dl_status dl_run_find(dl_store *s, const char *ref, long *id);
+dl_status dl_run_tag(dl_store *s, long id, const char *tag, int on);
+dl_status dl_run_note(dl_store *s, long id, const char *text);
+dl_status dl_run_rename(dl_store *s, long id, const char *name);
+/* Hides a run from all lists, or shows it again. Nothing is erased. */
+dl_status dl_run_delete(dl_store *s, long id, int on);
+/* A search over hyperparameters that runs may belong to. Returns its id, 0 on failure. */
+long dl_sweep_begin(dl_store *s, const char *spec_json, const char *method, const char *goal);
+
+typedef struct dl_param_info {
+    const char *key, *value;
+    double num; /* NaN when the value is no number */
+} dl_param_info;
+
+/* One metric of one run. A value that was NaN is NaN; the statistics leave NaN out, unless all are. */
+typedef struct dl_series_info {
+    const char *key;
+    long n, n_nan; /* points, and how many of them are NaN */
+    double first, last, min, max, mean;
+    long first_step, last_step, min_step, max_step;
+} dl_series_info;
+
+typedef struct dl_event_info {
+    long step, time_us;
+    const char *kind, *text, *json;
+} dl_event_info;
+
+typedef struct dl_artifact_info {
+    const char *name, *kind, *sha, *path; /* path "" when the store has the contents */
+    long step, bytes;
+} dl_artifact_info;
+
+/* One run. Absent text is "". The members after `series` are filled in by dl_run_show alone. */
+typedef struct dl_run_info {
+    long id;
+    const char *uuid, *name, *experiment, *group, *note, *error;
+    dl_run_status status;
+    long started_us, ended_us; /* ended_us 0: still open */
+    double seconds;            /* from start to end, or to now */
+    const char *host, *device, *model_name, *dataset, *git_commit;
+    unsigned long seed;
+    long n_params, parent, sweep;
+    int deleted;
+    long nparam, ntag, nseries;
+    const dl_param_info *params; /* by key */
+    const char *const *tags;
+    const dl_series_info *series; /* by key */
+    const char *cmdline, *cwd, *script_path, *script_text, *script_args, *git_diff_sha, *env_json, *model_text,
+        *model_sha;
+    const char *data_fingerprint;
+    long pid, heartbeat_us, nevent, nartifact;
+    const dl_event_info *events;
+    const dl_artifact_info *artifacts;
+} dl_run_info;
+
+/* Which runs, and in what order. Zeroed: all that are not deleted, newest first.
+ * where: "status = finished and lr >= 1e-3 and (test/acc > 0.9 or tag = good)": columns of the run, tags, parameters
+ *   and metrics (their last value; min(K), max(K), first(K), mean(K), n(K) too); = != < <= > >= ~ (contains), and or
+ * not. sort: one such name; "-NAME" is descending. Points are never read. Errors: DL_ERR_SYNTAX, DL_ERR_NAME. */
+typedef struct dl_run_query {
+    const char *where, *sort;
+    long limit;  /* 0: all */
+    int deleted; /* 1: the deleted ones only */
+} dl_run_query;
+typedef struct dl_run_list {
+    long n;
+    const dl_run_info *runs;
+} dl_run_list;
+dl_run_list *dl_run_query_list(dl_store *s, const dl_run_query *q);
+/* One run in full, as a list of one. */
+dl_run_list *dl_run_show(dl_store *s, long id);
+void dl_run_list_free(dl_run_list *l);
+
+/* n runs beside each other: parameters and facts (seed, device, dataset, model, commit) that differ or, with all, every
+ * one; and every metric. values and cells have one entry a run, NULL where it has none. */
+typedef struct dl_compare_param {
+    const char *key;
+    const char *const *values;
+    int differs;
+} dl_compare_param;
+typedef struct dl_compare_series {
+    const char *key;
+    const dl_series_info *const *cells;
+} dl_compare_series;
+typedef struct dl_comparison {
+    long n, nparam, nseries;
+    const dl_run_info *runs;
+    const dl_compare_param *params;
+    const dl_compare_series *series;
+} dl_comparison;
+dl_comparison *dl_run_compare(dl_store *s, const long *ids, long n, int all);
+void dl_comparison_free(dl_comparison *c);
+
+/* The name under which a metric is stored: "loss" is "train/loss"; another bare name is itself, or else train/NAME or
+ * test/NAME, whichever occurs. Writes it to out[size]. DL_ERR_NAME when no run has it. */
+dl_status dl_metric_resolve(dl_store *s, const char *name, char *out, long size);
+/* 1 when more is better (acc, f1, auc, ...), -1 when less is. */
+int dl_metric_direction(const char *name);
+/* Runs by their best value of a metric. direction: 1 max, -1 min, 0 by name. limit 0: all. DL_ERR_NAME when none has
+ * it. */
+typedef struct dl_best_entry {
+    const dl_run_info *run;
+    double value;
+    long step;
+} dl_best_entry;
+typedef struct dl_ranking {
+    const char *metric;
+    int direction;
+    long n;
+    const dl_best_entry *entries;
+} dl_ranking;
+dl_ranking *dl_run_best(dl_store *s, const char *metric, int direction, const char *where, long limit);
+void dl_ranking_free(dl_ranking *r);
+
+/* Points of one metric by step. max_points 0 or at least their number: as they are. Else equal intervals of steps, of
+ * which each gives the mean of values and steps, and lowest and highest value. NaN counts as absent in a mean. */
+typedef struct dl_points {
+    long n;
+    const double *step, *value, *low, *high;
+    const long *count;   /* points in the interval */
+    const long *time_us; /* of the interval's last point */
+    long total;
+} dl_points;
+dl_points *dl_series_points(dl_store *s, long id, const char *key, long max_points);
+void dl_points_free(dl_points *p);
+
+/* Rows of one read-only SQL statement; anything that would write is refused. See dl_rows_next for the use. */
+typedef struct dl_rows dl_rows;
+dl_rows *dl_store_sql(dl_store *s, const char *sql);
+/* 1: at a row, 0: no more, -1: failed. */
+int dl_rows_next(dl_rows *r);
+/* Makes dl_rows_next of another thread, or the one running under a signal handler, fail with DL_ERR_INTERRUPT. */
+void dl_rows_interrupt(dl_rows *r);
+long dl_rows_width(const dl_rows *r);
+const char *dl_rows_name(const dl_rows *r, long col);
+/* 'n' null, 'i' integer, 'f' float, 't' text, 'b' blob. */
+char dl_rows_type(const dl_rows *r, long col);
+long dl_rows_int(const dl_rows *r, long col);
+double dl_rows_float(const dl_rows *r, long col);
+/* Valid until the next dl_rows_next. NULL for null. */
+const char *dl_rows_text(const dl_rows *r, long col);
+const void *dl_rows_blob(const dl_rows *r, long col, long *n);
+void dl_rows_free(dl_rows *r);
+
+/* Writes run,key,step,ts,value of n runs (ids NULL: all not deleted) as CSV; the file appears whole or not at all. */
+dl_status dl_store_export(dl_store *s, const long *ids, long n, const char *path);
