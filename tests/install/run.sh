@@ -1,8 +1,8 @@
 #!/bin/sh
-# run.sh CMAKE BUILD_DIR CC: installs into a prefix, moves the prefix, and builds and runs a program against it twice, found
-# through pkg-config and through find_package. Runs the installed dlsh and reads its manual page, too.
+# run.sh CMAKE BUILD_DIR CC GENERATOR: installs into a prefix, moves the prefix, and builds and runs a program against it
+# twice, found through pkg-config and through find_package. Runs the installed dlsh and reads its manual page, too.
 set -eu
-cmake=$1 build=$2 cc=$3
+cmake=$1 build=$2 cc=$3 generator=$4
 here=$(cd "$(dirname "$0")" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -19,7 +19,7 @@ flags=$(pkg-config --cflags --libs dlcore)
 "$cc" ${CFLAGS:-} -Wall -Werror "$here/use.c" -o "$tmp/use" $flags -Wl,-rpath,"$libdir"
 "$tmp/use"
 
-"$cmake" -S "$here" -B "$tmp/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >/dev/null
+"$cmake" -G "$generator" -S "$here" -B "$tmp/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >/dev/null
 "$cmake" --build "$tmp/build" >/dev/null
 "$tmp/build/use"
 
