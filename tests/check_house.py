@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""The house rules that a program can check, over the C sources. Prints FILE:LINE: what is wrong.
+
+check_house.py [--cxx COMPILER]: with a C++ compiler, libcore's headers are compiled as C++17 on their own, too.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MAX_FILE, MAX_FUNCTION = 800, 80
+
+# Which parts may not be included from where: arrows point front -> commands, debug, ffi -> lang -> libcore.
+ARROWS = [
+    ("libcore/", r"shell/|lang/|commands/|front/|view/|debug/|ffi/"),
+    ("shell/lang/", r"front/|commands/|debug/|ffi/"),
+    ("shell/view/", r"front/|commands/|debug/"),
+    ("shell/commands/", r"front/"),
+    ("shell/debug/", r"front/"),
+    ("shell/ffi/", r"front/"),
+    ("shell/", r"core/|ops/|autograd/|nn/|optim/|data/|io/|track/|cpu/"),
+]
+# What may not be written where.
+FORBIDDEN = [
+    ("libcore/", r"\b(?:printf|puts|putchar|abort|exit|_exit|longjmp|getopt|getopt_long)\s*\(", "the library never prints, ends the process or jumps"),
+    ("libcore/", r"\bfprintf\s*\(\s*std(?:out|err)|\b(?:stdout|stderr)\b", "the library never prints"),
+    ("libcore/include/", r"^\s*#\s*(?!pragma once)", "the public header has no preprocessor lines"),
+    ("libcore/.*\\.h$", r"\b(?:_Atomic|restrict|_Generic)\b", "internal headers also compile as C++17"),
+    ("", r"\b(?:TODO|FIXME|XXX|HACK)\b", "unfinished work"),
+]
+
+
+def sources(suffixes, parts=("libcore", "shell", "tests", "tools")):
+    return sorted(str(f.relative_to(ROOT)) for part in parts for f in (ROOT / part).rglob("*") if f.suffix in suffixes)
+
+
+def without_comments(text):
+    """The text with comments and strings blanked, line numbers kept."""
+    def blank(m):
+        s = m.group(0)
+        return s if s[0] == "#" else re.sub(r"[^\n]", " ", s) if s[0] == "/" else '""'
+    return re.sub(r'#\s*include[^\n]*|/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.S)
+
+
+def check_file(name, say):
+    text = (ROOT / name).read_text()
+    lines = text.splitlines()
+    if len(lines) > MAX_FILE:
+        say(name, len(lines), f"{len(lines)} lines; at most {MAX_FILE}")
+    if not re.match(r"\s*(?:#pragma once\s*)?/[*/]", text):
+        say(name, 1, "the first comment says what the file is about")
+    code = without_comments(text).splitlines()
+    start = 0
+    for i, line in enumerate(code, 1):
+        if m := re.match(r'\s*#\s*include\s*"([^"]+)"', line):
+            for where, what in ARROWS:
+                if name.startswith(where) and re.match(what, m.group(1)):
+                    say(name, i, f"{where} may not include {m.group(1)}")
+            continue
+        for where, what, why in FORBIDDEN:
+            subject = lines[i - 1] if why == "unfinished work" else line
+            if re.match(where, name) and re.search(what, subject):
+                say(name, i, why)
+        if re.match(r"[A-Za-z_].*\)\s*\{$", line):
+            start = i
+        if line.startswith("}") and start:
+            if i - start > MAX_FUNCTION:
+                say(name, start, f"a function of {i - start} lines; at most {MAX_FUNCTION}")
+            start = 0
+
+
+def check_headers(cxx, say):
+    headers = [h for h in sources((".h",), ("libcore",)) if not h.startswith(("libcore/cuda/", "libcore/include/"))]
+    for h in headers:
+        argv = [cxx, "-std=gnu++17", "-fsyntax-only", "-x", "c++", "-Wno-pragma-once-outside-header", "-Ilibcore/include", "-Ilibcore",
+                "-Ibuild/gen", h]
+        p = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
+        if p.returncode:
+            say(h, 1, "does not compile on its own as C++17:\n" + "\n".join(p.stderr.splitlines()[:4]))
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ap.add_argument("--cxx", help="a C++ compiler")
+    a = ap.parse_args()
+    findings = []
+
+    def say(name, line, what):
+        findings.append(f"{name}:{line}: {what}")
+
+    for name in sources((".c", ".h")):
+        check_file(name, say)
+    if a.cxx:
+        check_headers(a.cxx, say)
+    print("\n".join(findings) or "the house is in order")
+    sys.exit(1 if findings else 0)
+
+
+if __name__ == "__main__":
+    main()
