@@ -183,6 +183,261 @@ dl_status dl_gradients(dl_tensor *t, dl_tensor *seed, dl_tensor **inputs, int n,
  * (NULL: all defaults). Results, at most 8 with *nout set, are owned by the caller. */
 dl_status dl_op_call(const char *op, dl_tensor **in, int nin, const char *attrs, dl_tensor **out, int *nout);
 
+/* ---------------------------------------------------------------- ops
+ * One function a row of the op table. Results are owned by the caller; NULL on failure. An optional tensor may be NULL.
+ * Lists come with their length n_NAME. Absent attributes: NULL; for dtype and device -1. For lists of sizes (stride,
+ * padding, ...) NULL stands for the default. */
+/* >>> made from ops/ops.def */
+/* Sum, element by element.  a + b */
+dl_tensor *dl_add(dl_tensor *input, dl_tensor *other);
+/* Difference, element by element.  a - b */
+dl_tensor *dl_sub(dl_tensor *input, dl_tensor *other);
+/* Product, element by element.  a * b */
+dl_tensor *dl_mul(dl_tensor *input, dl_tensor *other);
+/* True quotient, element by element.  a / b */
+dl_tensor *dl_div(dl_tensor *input, dl_tensor *other);
+/* Quotient rounded down.  floor(a / b) */
+dl_tensor *dl_floor_divide(dl_tensor *input, dl_tensor *other);
+/* Remainder with the sign of the divisor.  a - b * floor(a / b) */
+dl_tensor *dl_remainder(dl_tensor *input, dl_tensor *other);
+/* Power, element by element.  a ** b */
+dl_tensor *dl_pow(dl_tensor *input, dl_tensor *other);
+/* The larger of two, NaN if either is.  max(a, b) */
+dl_tensor *dl_maximum(dl_tensor *input, dl_tensor *other);
+/* The smaller of two, NaN if either is.  min(a, b) */
+dl_tensor *dl_minimum(dl_tensor *input, dl_tensor *other);
+/* Equal.  a == b */
+dl_tensor *dl_eq(dl_tensor *input, dl_tensor *other);
+/* Not equal.  a != b */
+dl_tensor *dl_ne(dl_tensor *input, dl_tensor *other);
+/* Less.  a < b */
+dl_tensor *dl_lt(dl_tensor *input, dl_tensor *other);
+/* Less or equal.  a <= b */
+dl_tensor *dl_le(dl_tensor *input, dl_tensor *other);
+/* Greater.  a > b */
+dl_tensor *dl_gt(dl_tensor *input, dl_tensor *other);
+/* Greater or equal.  a >= b */
+dl_tensor *dl_ge(dl_tensor *input, dl_tensor *other);
+/* Both are non-zero.  a && b */
+dl_tensor *dl_logical_and(dl_tensor *input, dl_tensor *other);
+/* At least one is non-zero.  a || b */
+dl_tensor *dl_logical_or(dl_tensor *input, dl_tensor *other);
+/* Exactly one is non-zero.  a != b as truth values */
+dl_tensor *dl_logical_xor(dl_tensor *input, dl_tensor *other);
+/* Is zero.  !x */
+dl_tensor *dl_logical_not(dl_tensor *input);
+/* Bits set in both; of bools, both.  a & b */
+dl_tensor *dl_bitwise_and(dl_tensor *input, dl_tensor *other);
+/* Bits set in either; of bools, either.  a | b */
+dl_tensor *dl_bitwise_or(dl_tensor *input, dl_tensor *other);
+/* Bits set in one of the two.  a ^ b */
+dl_tensor *dl_bitwise_xor(dl_tensor *input, dl_tensor *other);
+/* All bits flipped; of bools, the opposite.  ~x */
+dl_tensor *dl_bitwise_not(dl_tensor *input);
+/* Bits moved up.  a << b */
+dl_tensor *dl_bitwise_left_shift(dl_tensor *input, dl_tensor *other);
+/* Bits moved down, the sign kept.  a >> b */
+dl_tensor *dl_bitwise_right_shift(dl_tensor *input, dl_tensor *other);
+/* Is not a number.  x != x */
+dl_tensor *dl_isnan(dl_tensor *input);
+/* Is an infinity.  |x| == inf */
+dl_tensor *dl_isinf(dl_tensor *input);
+/* Is neither NaN nor an infinity.  |x| < inf */
+dl_tensor *dl_isfinite(dl_tensor *input);
+/* Negative.  -x */
+dl_tensor *dl_neg(dl_tensor *input);
+/* Magnitude.  |x| */
+dl_tensor *dl_abs(dl_tensor *input);
+/* -1, 0 or 1; NaN stays NaN.  sign(x) */
+dl_tensor *dl_sign(dl_tensor *input);
+/* Square.  x * x */
+dl_tensor *dl_square(dl_tensor *input);
+/* Exponential.  e ** x */
+dl_tensor *dl_exp(dl_tensor *input);
+/* Exponential less one, exact near 0.  e ** x - 1 */
+dl_tensor *dl_expm1(dl_tensor *input);
+/* Natural logarithm.  ln(x) */
+dl_tensor *dl_log(dl_tensor *input);
+/* Logarithm to base 2.  ln(x) / ln(2) */
+dl_tensor *dl_log2(dl_tensor *input);
+/* Logarithm to base 10.  ln(x) / ln(10) */
+dl_tensor *dl_log10(dl_tensor *input);
+/* Logarithm of one more, exact near 0.  ln(1 + x) */
+dl_tensor *dl_log1p(dl_tensor *input);
+/* Square root.  x ** 0.5 */
+dl_tensor *dl_sqrt(dl_tensor *input);
+/* Reciprocal square root.  x ** -0.5 */
+dl_tensor *dl_rsqrt(dl_tensor *input);
+/* Reciprocal.  1 / x */
+dl_tensor *dl_reciprocal(dl_tensor *input);
+/* Sine.  sin(x) */
+dl_tensor *dl_sin(dl_tensor *input);
+/* Cosine.  cos(x) */
+dl_tensor *dl_cos(dl_tensor *input);
+/* Tangent.  tan(x) */
+dl_tensor *dl_tan(dl_tensor *input);
+/* Arc tangent.  atan(x) */
+dl_tensor *dl_atan(dl_tensor *input);
+/* Hyperbolic tangent.  tanh(x) */
+dl_tensor *dl_tanh(dl_tensor *input);
+/* Logistic function.  1 / (1 + e ** -x) */
+dl_tensor *dl_sigmoid(dl_tensor *input);
+/* Error function.  2 / sqrt(pi) * integral of e ** -t**2 from 0 to x */
+dl_tensor *dl_erf(dl_tensor *input);
+/* Rectifier; NaN stays NaN.  max(x, 0) */
+dl_tensor *dl_relu(dl_tensor *input);
+/* Rectifier with a slope below 0.  x if x > 0 else slope * x */
+dl_tensor *dl_leaky_relu(dl_tensor *input, double negative_slope);
+/* Gaussian error linear unit, by erf.  x * (1 + erf(x / sqrt(2))) / 2 */
+dl_tensor *dl_gelu(dl_tensor *input);
+/* Sigmoid linear unit.  x * sigmoid(x) */
+dl_tensor *dl_silu(dl_tensor *input);
+/* Smooth rectifier.  ln(1 + e ** x) */
+dl_tensor *dl_softplus(dl_tensor *input);
+/* Rounded down.  floor(x) */
+dl_tensor *dl_floor(dl_tensor *input);
+/* Rounded up.  ceil(x) */
+dl_tensor *dl_ceil(dl_tensor *input);
+/* Rounded to the nearest integer, ties to even.  round(x) */
+dl_tensor *dl_round(dl_tensor *input);
+/* Limited to a range; NaN stays NaN.  min(max(x, min), max) */
+dl_tensor *dl_clamp(dl_tensor *input, const double *min, const double *max);
+/* The second operand where the condition holds, else the third.  condition ? input : other */
+dl_tensor *dl_where(dl_tensor *condition, dl_tensor *input, dl_tensor *other);
+/* The same values in another dtype.  dtype(x) */
+dl_tensor *dl_to(dl_tensor *input, int dtype);
+/* A fresh copy.  x */
+dl_tensor *dl_clone(dl_tensor *input);
+/* A copy with given strides in memory.  x */
+dl_tensor *dl_restride(dl_tensor *input, const long *stride, int n_stride);
+/* The same elements in another shape; one size may be -1. A copy where strides do not allow a view.  x */
+dl_tensor *dl_reshape(dl_tensor *input, const long *shape, int n_shape);
+/* Dimensions in another order.  x */
+dl_tensor *dl_permute(dl_tensor *input, const long *dims, int n_dims);
+/* Dimensions of size 1 repeated without copying; -1 keeps a size.  x */
+dl_tensor *dl_expand(dl_tensor *input, const long *size, int n_size);
+/* Every step-th index of a dimension, from start up to stop.  x[start:stop:step] */
+dl_tensor *dl_slice(dl_tensor *input, long dim, const long *start, const long *stop, long step);
+/* One index of a dimension, which disappears.  x[index] */
+dl_tensor *dl_select(dl_tensor *input, long dim, long index);
+/* The diagonal of two dimensions, as the last dimension.  x[i, i + offset] */
+dl_tensor *dl_diagonal(dl_tensor *input, long offset, long dim1, long dim2);
+/* Sizes and strides laid over the memory as given.  x */
+dl_tensor *dl_as_strided(dl_tensor *input, const long *size, int n_size, const long *stride, int n_stride, long offset);
+/* Writes a value into a region of the memory.  x[region] = value */
+dl_tensor *dl_as_strided_set(dl_tensor *input, dl_tensor *value, const long *size, int n_size, const long *stride, int n_stride, long offset);
+/* Tensors joined along a dimension that exists.  [a, b, ...] */
+dl_tensor *dl_cat(dl_tensor **tensors, int n_tensors, long dim);
+/* Tensors of one shape joined along a new dimension.  [a, b, ...] */
+dl_tensor *dl_stack(dl_tensor **tensors, int n_tensors, long dim);
+/* Indices of the given dimensions in reverse.  x[::-1] */
+dl_tensor *dl_flip(dl_tensor *input, const long *dims, int n_dims);
+/* Rows of a dimension picked by a list of indices.  x[index] */
+dl_tensor *dl_index_select(dl_tensor *input, dl_tensor *index, long dim);
+/* A copy with rows of a source added at a list of indices, in order.  y = x; y[index[i]] += source[i] */
+dl_tensor *dl_index_add(dl_tensor *input, dl_tensor *index, dl_tensor *source, long dim);
+/* Elements picked along a dimension.  out[i,j] = x[index[i,j], j] for dim 0 */
+dl_tensor *dl_gather(dl_tensor *input, dl_tensor *index, long dim);
+/* A copy with elements of a source added along a dimension, in order.  y = x; y[index[i,j], j] += source[i,j] for dim 0 */
+dl_tensor *dl_scatter_add(dl_tensor *input, dl_tensor *index, dl_tensor *source, long dim);
+/* Indices of the non-zero elements, one row each.  [[i, j], ...] */
+dl_tensor *dl_nonzero(dl_tensor *input);
+/* Labels as rows with a single 1.  out[i, k] = label[i] == k */
+dl_tensor *dl_one_hot(dl_tensor *input, long num_classes);
+/* Sum.  x[0] + x[1] + ... */
+dl_tensor *dl_sum(dl_tensor *input, const long *dim, int n_dim, int keepdim);
+/* Mean.  sum(x) / n */
+dl_tensor *dl_mean(dl_tensor *input, const long *dim, int n_dim, int keepdim);
+/* Product.  x[0] * x[1] * ... */
+dl_tensor *dl_prod(dl_tensor *input, const long *dim, int keepdim);
+/* Largest value; NaN if there is one. Equal largest values share the gradient.  max(x) */
+dl_tensor *dl_amax(dl_tensor *input, const long *dim, int n_dim, int keepdim);
+/* Smallest value; NaN if there is one. Equal smallest values share the gradient.  min(x) */
+dl_tensor *dl_amin(dl_tensor *input, const long *dim, int n_dim, int keepdim);
+/* Largest value of a dimension and its first index.  max(x), argmax(x) */
+dl_tensor *dl_max_dim(dl_tensor *input, long dim, int keepdim, dl_tensor **out_indices);
+/* Smallest value of a dimension and its first index.  min(x), argmin(x) */
+dl_tensor *dl_min_dim(dl_tensor *input, long dim, int keepdim, dl_tensor **out_indices);
+/* First index of the largest value; of all elements when dim is none.  argmax(x) */
+dl_tensor *dl_argmax(dl_tensor *input, const long *dim, int keepdim);
+/* First index of the smallest value; of all elements when dim is none.  argmin(x) */
+dl_tensor *dl_argmin(dl_tensor *input, const long *dim, int keepdim);
+/* At least one element is non-zero.  x[0] || x[1] || ... */
+dl_tensor *dl_any(dl_tensor *input, const long *dim, int n_dim, int keepdim);
+/* No element is zero.  x[0] && x[1] && ... */
+dl_tensor *dl_all(dl_tensor *input, const long *dim, int n_dim, int keepdim);
+/* Logarithm of the sum of exponentials, without overflow.  ln(sum(e ** x)) */
+dl_tensor *dl_logsumexp(dl_tensor *input, const long *dim, int n_dim, int keepdim);
+/* Running sum along a dimension.  out[i] = x[0] + ... + x[i] */
+dl_tensor *dl_cumsum(dl_tensor *input, long dim);
+/* Variance, with Bessel's correction by default.  sum((x - mean)**2) / (n - correction) */
+dl_tensor *dl_var(dl_tensor *input, const long *dim, int n_dim, long correction, int keepdim);
+/* Standard deviation, with Bessel's correction by default.  sqrt(var(x)) */
+dl_tensor *dl_std(dl_tensor *input, const long *dim, int n_dim, long correction, int keepdim);
+/* Euclidean norm; the gradient at 0 is 0.  sqrt(sum(x**2)) */
+dl_tensor *dl_norm(dl_tensor *input, const long *dim, int n_dim, int keepdim);
+/* Matrix product; leading dimensions are batches and broadcast; 1-d operands are vectors.  out[i,k] = sum over j of a[i,j] * b[j,k] */
+dl_tensor *dl_matmul(dl_tensor *input, dl_tensor *other);
+/* A layer's product: rows times the transposed weight, plus bias.  x @ weight.T + bias */
+dl_tensor *dl_linear(dl_tensor *input, dl_tensor *weight, dl_tensor *bias);
+/* Two-dimensional convolution (cross-correlation).  out[n,o,y,x] = bias[o] + sum over c,i,j of x[n,c,y*s+i*d-p,x*s+j*d-p] * weight[o,c,i,j] */
+dl_tensor *dl_conv2d(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, long groups);
+/* Gradient of conv2d with respect to its input.  transposed convolution of the gradient with the weight */
+dl_tensor *dl_conv2d_dx(dl_tensor *grad, dl_tensor *weight, const long *size, int n_size, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, long groups);
+/* Gradient of conv2d with respect to its weight.  correlation of the input with the gradient */
+dl_tensor *dl_conv2d_dw(dl_tensor *grad, dl_tensor *input, const long *size, int n_size, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, long groups);
+/* Largest value of each window, NaN if there is one; and its place.  max over the window */
+dl_tensor *dl_max_pool2d(dl_tensor *input, const long *kernel_size, int n_kernel_size, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, int ceil_mode);
+/* Puts values at the places max_pool2d found, adding up.  out[index] += x */
+dl_tensor *dl_pool_scatter(dl_tensor *input, dl_tensor *indices, const long *size, int n_size);
+/* Reads values from the places max_pool2d found.  x[index] */
+dl_tensor *dl_pool_gather(dl_tensor *input, dl_tensor *indices);
+/* Exponentials scaled to sum 1 along a dimension.  e ** x / sum(e ** x) */
+dl_tensor *dl_softmax(dl_tensor *input, long dim);
+/* Logarithm of softmax.  x - ln(sum(e ** x)) */
+dl_tensor *dl_log_softmax(dl_tensor *input, long dim);
+/* Classification loss of logits [N,C,...] against labels [N,...]; fused with log-softmax.  mean over n of -weight[y] * log_softmax(x)[y] */
+dl_tensor *dl_cross_entropy(dl_tensor *input, dl_tensor *target, dl_tensor *weight, const char *reduction, long ignore_index, double label_smoothing);
+/* Loss of log-probabilities [N,C] against labels [N].  mean over n of -x[n, y[n]] */
+dl_tensor *dl_nll_loss(dl_tensor *input, dl_tensor *target, const char *reduction);
+/* Mean squared error.  mean((x - target)**2) */
+dl_tensor *dl_mse_loss(dl_tensor *input, dl_tensor *target, const char *reduction);
+/* Mean absolute error.  mean(|x - target|) */
+dl_tensor *dl_l1_loss(dl_tensor *input, dl_tensor *target, const char *reduction);
+/* Loss of logits against probabilities.  mean(max(x, 0) - x * target + ln(1 + e ** -|x|)) */
+dl_tensor *dl_binary_cross_entropy_with_logits(dl_tensor *input, dl_tensor *target, const char *reduction);
+/* Zeroes elements with probability p and scales the others; the identity when not training.  x * mask / (1 - p) */
+dl_tensor *dl_dropout(dl_tensor *input, double p, int training);
+/* Normalises each channel (dimension 1) over the batch, or by the running statistics when not training; updates these in training.  (x - mean) / sqrt(var + eps) * weight + bias */
+dl_tensor *dl_batch_norm(dl_tensor *input, dl_tensor *running_mean, dl_tensor *running_var, dl_tensor *weight, dl_tensor *bias, int training, double momentum, double eps);
+/* One step of stochastic gradient descent over lists of parameters, gradients and momentum buffers.  g += wd * p; v = mu * v + (1 - damp) * g; p -= lr * (nesterov ? g + mu * v : v) */
+dl_tensor *dl_sgd_step(dl_tensor *lr, dl_tensor **tensors, int n_tensors, double momentum, double dampening, double weight_decay, int nesterov, int maximize, int first);
+/* One step of Adam over lists of parameters, gradients, first and second moments (and their maxima).  m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g**2; p -= lr / (1 - b1**t) * m / (sqrt(v) / sqrt(1 - b2**t) + eps) */
+dl_tensor *dl_adam_step(dl_tensor *lr, dl_tensor *step, dl_tensor **tensors, int n_tensors, double beta1, double beta2, double eps, double weight_decay, int decoupled, int amsgrad, int maximize);
+/* Every element one value.  value */
+dl_tensor *dl_full(const long *shape, int n_shape, double value, int dtype, int device);
+/* Zeros.  0 */
+dl_tensor *dl_zeros(const long *shape, int n_shape, int dtype, int device);
+/* Ones.  1 */
+dl_tensor *dl_ones(const long *shape, int n_shape, int dtype, int device);
+/* Numbers from start up to stop, step apart. Integers give i64, else f32.  start + i * step */
+dl_tensor *dl_arange(double start, const double *stop, double step, int dtype, int device);
+/* Ones on the diagonal.  i == j */
+dl_tensor *dl_eye(long n, const long *m, int dtype, int device);
+/* Evenly spaced numbers, both ends included.  start + i * (end - start) / (steps - 1) */
+dl_tensor *dl_linspace(double start, double end, long steps, int dtype, int device);
+/* Uniform numbers in [0, 1).  U(0, 1) */
+dl_tensor *dl_rand(const long *shape, int n_shape, int dtype, int device);
+/* Standard normal numbers.  N(0, 1) */
+dl_tensor *dl_randn(const long *shape, int n_shape, int dtype, int device);
+/* Uniform integers, low included, high not; unbiased.  low + U{0 .. high - low - 1} */
+dl_tensor *dl_randint(long low, long high, const long *shape, int n_shape, int dtype, int device);
+/* The numbers below n in random order.  a permutation of 0 .. n - 1 */
+dl_tensor *dl_randperm(long n, int dtype, int device);
+/* 1 with the probability that the input gives, else 0.  U(0, 1) < p */
+dl_tensor *dl_bernoulli(dl_tensor *input);
+/* <<< */
+
 /* ---------------------------------------------------------------- experiments: the run store
  * One SQLite file keeps every run with its parameters, metrics, events and artifacts; docs/experiments.md describes it.
  * Points are pushed into a ring in shared memory beside the file and committed by one writer thread, so that a push

@@ -1,0 +1,50 @@
+/* The tape: one node for each op that was run while recording. A node points to what made its inputs, never to its own
+ * outputs, so nothing cycles. */
+#ifndef DL_AUTOGRAD_TAPE_H
+#define DL_AUTOGRAD_TAPE_H
+
+#include "core/op.h"
+
+/* Where the gradient of an input goes: to output `idx` of a node, or into a leaf's .grad; both NULL: nowhere. */
+typedef struct dl_edge {
+    dl_node *node;
+    dl_tensor *leaf;
+    int idx;
+} dl_edge;
+
+/* A tensor kept for the gradient rule. An output is kept without its node and re-attached when it is used. */
+typedef struct dl_saved {
+    dl_tensor *t;
+    uint32_t version;
+    int out; /* output index, -1 - i for input i */
+} dl_saved;
+
+struct dl_node {
+    int refs;
+    const dl_op *op;
+    uint64_t seq; /* creation order in this process: the stable name of a node */
+    uint64_t rng;
+    dl_source src;
+    int nin, nout, nsaved;
+    bool freed;      /* saved tensors are gone after a backward without retain */
+    dl_edge *edge;   /* [nin] */
+    dl_meta *meta;   /* [nin + nout] */
+    dl_saved *saved; /* [nsaved] */
+    dl_aval *attr;   /* [op->nattr] */
+    dl_node *next;   /* list of nodes being destroyed */
+};
+
+/* Links a node to the outputs of a finished call. A failure leaves no trace. */
+dl_status dl_record(const dl_call *c);
+void dl_node_unref(dl_node *n);
+static inline dl_node *dl_node_ref(dl_node *n) {
+    if (n) __atomic_add_fetch(&n->refs, 1, __ATOMIC_RELAXED);
+    return n;
+}
+void dl_node_free_saved(dl_node *n);
+/* Brings a view's history up to date after an in-place write to its base. */
+dl_status dl_history_renew(dl_tensor *t);
+/* True while this thread records. */
+bool dl_recording(void);
+
+#endif

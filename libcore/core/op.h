@@ -1,0 +1,198 @@
+/* Rows of the op table and how they are called. ops/ops.def holds the rows; everything that can be said of an op is
+ * said there: enum, C prototypes, shell functions, help, manual and tests are made from it. */
+#ifndef DL_CORE_OP_H
+#define DL_CORE_OP_H
+
+#include "core/tensor.h"
+
+enum { DL_MAX_IN = 1024, DL_MAX_OUT = 8, DL_MAX_ATTR = 12, DL_MAX_NAMED_IN = 8 };
+enum { DL_BACKEND_CPU, DL_BACKEND_CUDA, DL_NBACKEND };
+
+/* ---- attributes */
+
+typedef enum dl_attr_kind {
+    DL_A_INT,   /* long */
+    DL_A_FLOAT, /* double */
+    DL_A_NUM,   /* int or float, kept apart: dl_aval.is_int */
+    DL_A_BOOL,
+    DL_A_DTYPE,  /* dl_dtype */
+    DL_A_DEVICE, /* int */
+    DL_A_INTS,   /* up to 8 longs; a single one counts as a list of one */
+    DL_A_STR,
+} dl_attr_kind;
+
+typedef struct dl_attr {
+    const char *name;
+    dl_attr_kind kind;
+    const char *dflt; /* text of the default; "" required; "none" absent */
+    const char *doc;
+} dl_attr;
+
+typedef struct dl_aval {
+    bool given; /* false: absent (default none) */
+    bool is_int;
+    int8_t n;
+    union {
+        long i;
+        double f;
+        long v[DL_MAX_DIM];
+        char s[64];
+    } u;
+} dl_aval;
+
+/* Shape, dtype and placement of a tensor that need not exist (yet). */
+typedef struct dl_meta {
+    int8_t ndim;
+    int8_t dtype;
+    bool strided; /* stride[] is meant; else contiguous */
+    int8_t alias; /* infer only: -1 fresh, else the output shares the storage of that input, at `offset` */
+    bool absent;  /* infer only: this output is not made */
+    int device;
+    int64_t offset;
+    long shape[DL_MAX_DIM];
+    long stride[DL_MAX_DIM];
+} dl_meta;
+
+typedef struct dl_op dl_op;
+
+/* One call of a row. in[] are promoted already; an absent optional input is NULL. */
+typedef struct dl_call {
+    const dl_op *op;
+    dl_tensor **in, **out;
+    int nin, nout;
+    const dl_aval *attr; /* one for each row of op->attrs, in order */
+    int device;
+    dl_dtype dtype; /* the promoted dtype of the inputs; for rows without inputs the output's */
+    uint64_t rng;   /* rows with DL_F_RNG: number of the call in its stream */
+    dl_stream stream;
+} dl_call;
+
+/* A gradient rule being run. Fill gin[i] for each i of `need` through dl_give; what stays NULL counts as zero. */
+typedef struct dl_back {
+    dl_node *node;
+    const dl_op *op;
+    const dl_aval *attr;
+    int nin, nout;
+    dl_tensor **g;   /* gradient of each output; NULL: zero. At least one is there */
+    dl_tensor **gin; /* owned by the pass */
+    uint64_t need;   /* bit i: input i wants its gradient; inputs past 63 follow bit 63 */
+    bool create_graph;
+    dl_tensor **tmp; /* temporaries released after the rule */
+    int ntmp, cap;
+} dl_back;
+
+typedef struct dl_kernel {
+    dl_status (*run)(dl_call *);
+    /* Optional: gradients of all inputs at once, faster than the composite rule and equal to it. Not used under
+     * create_graph. Has the same shape as a rule. */
+    dl_status (*fused_grad)(dl_back *);
+    unsigned dtypes;  /* bits of dl_call.dtype it takes */
+    const char *none; /* a hole in a device's table: the reason */
+} dl_kernel;
+
+enum dl_op_flags {
+    DL_F_VIEW = 1,      /* no kernel: infer places the output over input 0 */
+    DL_F_COMPOSITE = 2, /* no kernel, no node of its own: made of other rows */
+    DL_F_NODIFF = 4,    /* no gradient, by nature (comparisons, argmax, random numbers) */
+    DL_F_RNG = 8,
+    DL_F_INTERNAL = 16, /* not a function of the shell: gradients' and optimizers' rows */
+    DL_F_CREATE = 32,   /* no tensor inputs: device from the attribute `device` */
+    DL_F_DROPOUT = 64,  /* draws from the dropout stream */
+};
+
+typedef enum dl_promote {
+    DL_P_COMMON, /* all inputs to the common dtype */
+    DL_P_FLOAT,  /* the same, and integers and bool to f32 */
+    DL_P_NONE,   /* inputs as they are (indices, masks) */
+    DL_P_FIRST,  /* input 0 decides; floating inputs are cast to it, others stay (labels, indices) */
+} dl_promote_rule;
+
+/* Mixed precision: in what precision a row runs under `precision bf16|f16`. */
+typedef enum dl_amp { DL_AMP_KEEP, DL_AMP_LOW, DL_AMP_FULL } dl_amp;
+
+struct dl_op {
+    const char *name, *doc, *formula;
+    int id;             /* DL_OP_name; -1 for ops registered at run time */
+    int in_min, in_max; /* in_max DL_MAX_IN: variadic, the list takes the place of the last named input */
+    const char *in_name[DL_MAX_NAMED_IN + 1];
+    int out, visible; /* outputs in all, and how many of them callers see */
+    const char *out_name[DL_MAX_OUT + 1];
+    const dl_attr *attrs; /* ends with a row without name */
+    int nattr;
+    uint32_t save_in, save_out; /* bits: tensors the gradient rule reads */
+    uint32_t mutates;           /* bits: inputs it writes to */
+    uint32_t nondiff_in;        /* bits: inputs without a gradient (labels, indices, masks) */
+    uint32_t nondiff_out;       /* bits: outputs without a gradient */
+    uint32_t flags;
+    dl_promote_rule promote;
+    dl_amp amp;
+    dl_status (*infer)(const dl_call *, dl_meta *out);
+    dl_status (*compose)(dl_call *);
+    dl_status (*grad)(dl_back *);
+    double (*flops)(const dl_call *); /* NULL: one for each output element */
+    const char *samples;              /* inputs for the generated tests, see ops/ops.def */
+    const dl_kernel *kernel[DL_NBACKEND];
+};
+
+/* ---- the table (ops/table.c) */
+
+enum {
+#define OP(name, ...) DL_OP_##name,
+#define VIEW(name, ...) DL_OP_##name,
+#define COMPOSITE(name, ...) DL_OP_##name,
+#include "ops/ops.def"
+#undef OP
+#undef VIEW
+#undef COMPOSITE
+    DL_NOP
+};
+
+const dl_op *dl_op_row(int id);
+/* By name, built-in or registered; NULL without an error when there is none. */
+const dl_op *dl_op_find(const char *name);
+/* Every row in table order, then registered ones; NULL past the end. */
+const dl_op *dl_op_at(int i);
+
+/* ---- calling (core/dispatch.c) */
+
+/* Runs a row: promotes, infers, allocates, runs, records. attr: op->nattr values. out[op->out] receives owned tensors
+ * (NULL for absent ones). */
+dl_status dl_run(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr, dl_tensor **out);
+/* The first output of a row; later ones are released. */
+dl_tensor *dl_run1(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr);
+/* Fills attr[op->nattr] with the defaults; fails where an attribute is required and `check` is set. */
+dl_status dl_attr_defaults(const dl_op *op, dl_aval *attr, bool check);
+/* Parses "value" into attribute a of op. */
+dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out);
+int dl_attr_index(const dl_op *op, const char *name); /* -1: no such attribute */
+/* Output metas without running, for nets' tables and tests. */
+dl_status dl_infer(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr, dl_meta *out);
+
+/* ---- for infer rules */
+
+dl_meta dl_meta_of(const dl_tensor *t);
+/* A fresh contiguous output like t in dtype and device, with another shape. */
+dl_meta dl_meta_like(const dl_tensor *t, int ndim, const long *shape);
+
+/* ---- for gradient rules (autograd/rule.c) */
+
+/* A saved tensor, borrowed until the rule ends; history attached. NULL, error recorded, when it was changed or freed.
+ */
+dl_tensor *dl_saved_in(dl_back *b, int i);
+dl_tensor *dl_saved_out(dl_back *b, int i);
+/* What is always known of the operands, saved or not. */
+const dl_meta *dl_in_meta(const dl_back *b, int i);
+const dl_meta *dl_out_meta(const dl_back *b, int i);
+/* Hands a temporary to the rule's pool, which releases it. Returns it; NULL passes through. */
+dl_tensor *dl_tmp(dl_back *b, dl_tensor *t);
+/* gin[i] = t, taking ownership; sums broadcast dimensions and casts to the input's dtype. NULL t: the error recorded.
+ */
+dl_status dl_give(dl_back *b, int i, dl_tensor *t);
+
+#define DL_NEED(i) (b->need >> ((i) < 63 ? (i) : 63) & 1)
+#define DL_GIVE(i, expr)                                                                                               \
+    do {                                                                                                               \
+        if (DL_NEED(i)) DL_TRY(dl_give(b, (i), (expr)));                                                               \
+    } while (0)
+
+#endif

@@ -1,0 +1,100 @@
+/* Shapes and strides: checks, broadcasting, text. */
+#include "core/tensor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *dl_shape_text(int ndim, const long *shape, char *buf, int size) {
+    int n = snprintf(buf, (size_t)size, "[");
+    for (int i = 0; i < ndim && n < size; i++)
+        n += snprintf(buf + n, (size_t)(size - n), "%s%ld", i ? "," : "", shape[i]);
+    if (n < size) snprintf(buf + n, (size_t)(size - n), "]");
+    return buf;
+}
+
+dl_status dl_shape_check(int ndim, const long *shape, int64_t *numel) {
+    if (ndim < 0 || ndim > DL_MAX_DIM)
+        return dl_fail(DL_ERR_SHAPE, "a tensor has at most %d dimensions, not %d", DL_MAX_DIM, ndim);
+    char text[160];
+    int64_t span = 1, n = 1; /* span ignores zeros, so that a huge shape with a 0 in it is still refused */
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] < 0)
+            return dl_fail(DL_ERR_SHAPE, "size %ld in shape %s is negative", shape[i],
+                           dl_shape_text(ndim, shape, text, sizeof text));
+        if (__builtin_mul_overflow(span, shape[i] ? shape[i] : 1, &span) || span > INT64_MAX / 8)
+            return dl_fail(DL_ERR_SHAPE, "shape %s is too large to address",
+                           dl_shape_text(ndim, shape, text, sizeof text));
+        n *= shape[i];
+    }
+    *numel = n;
+    return DL_OK;
+}
+
+void dl_strides_contiguous(int ndim, const long *shape, long *stride) {
+    long s = 1;
+    for (int i = ndim - 1; i >= 0; i--) {
+        stride[i] = s;
+        s *= shape[i] > 1 ? shape[i] : 1;
+    }
+}
+
+bool dl_strides_are_contiguous(int ndim, const long *shape, const long *stride) {
+    long want = 1;
+    for (int i = ndim - 1; i >= 0; i--) {
+        if (shape[i] == 0) return true;
+        if (shape[i] != 1 && stride[i] != want) return false;
+        want *= shape[i];
+    }
+    return true;
+}
+
+bool dl_strides_are_dense(int ndim, const long *shape, const long *stride) {
+    int order[DL_MAX_DIM], n = 0;
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] == 0) return true;
+        if (shape[i] == 1) continue;
+        int j = n++;
+        for (; j > 0 && labs(stride[order[j - 1]]) > labs(stride[i]); j--) order[j] = order[j - 1];
+        order[j] = i;
+    }
+    long span = 0; /* largest distance reachable with the dims so far */
+    for (int k = 0; k < n; k++) {
+        long s = labs(stride[order[k]]);
+        if (s <= span) return false;
+        span += s * (shape[order[k]] - 1);
+    }
+    return true;
+}
+
+bool dl_shape_eq(const dl_tensor *a, const dl_tensor *b) {
+    if (a->ndim != b->ndim) return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->shape[i] != b->shape[i]) return false;
+    return true;
+}
+
+dl_status dl_broadcast(int na, const long *a, int nb, const long *b, int *nout, long *out) {
+    int n = na > nb ? na : nb;
+    long res[DL_MAX_DIM];
+    for (int i = 1; i <= n; i++) {
+        long x = i <= na ? a[na - i] : 1, y = i <= nb ? b[nb - i] : 1;
+        if (x != y && x != 1 && y != 1) {
+            char ta[160], tb[160];
+            return dl_fail_hint(DL_ERR_SHAPE, "sizes must be equal or 1, counted from the last dimension",
+                                "shapes %s and %s do not broadcast: %ld against %ld in dimension %d",
+                                dl_shape_text(na, a, ta, sizeof ta), dl_shape_text(nb, b, tb, sizeof tb), x, y, n - i);
+        }
+        res[n - i] = x == 1 ? y : x;
+    }
+    for (int i = 0; i < n; i++) out[i] = res[i];
+    *nout = n;
+    return DL_OK;
+}
+
+dl_status dl_dim_norm(long dim, int ndim, int *out) {
+    int n = ndim ? ndim : 1;
+    if (dim < -n || dim >= n)
+        return dl_fail(DL_ERR_INDEX, "dimension %ld is outside -%d..%d of a %d-d tensor", dim, n, n - 1, ndim);
+    *out = (int)(dim < 0 ? dim + n : dim);
+    return DL_OK;
+}

@@ -1,0 +1,89 @@
+/* The inside of tensors and storages. A tensor is a strided view of a reference-counted storage; history lives in nodes
+ * (autograd/tape.h). Reference counts are changed with __atomic builtins, so that this header is C++17 too. */
+#ifndef DL_CORE_TENSOR_H
+#define DL_CORE_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/dtype.h"
+#include "core/error.h"
+#include "dlcore.h"
+
+enum { DL_MAX_DIM = 8 };
+
+typedef struct dl_node dl_node;
+
+typedef struct dl_storage {
+    int refs;
+    int device;
+    size_t bytes;
+    void *data;
+    uint32_t version;        /* bumped by every write after creation; shared by views and detached tensors */
+    uint32_t rebased;        /* bumped when an in-place write gave the base a new history; views then renew theirs */
+    dl_source writer;        /* the statement that wrote last */
+    void (*release)(void *); /* for wrapped memory: called with arg instead of freeing data */
+    void *arg;
+} dl_storage;
+
+struct dl_tensor {
+    int refs;
+    int8_t ndim;
+    int8_t dtype;
+    bool requires_grad; /* leaf only: results depend on `node` */
+    bool weak;          /* a number of the language: gives way in promotion */
+    int64_t offset;     /* in elements */
+    int64_t numel;
+    long shape[DL_MAX_DIM];
+    long stride[DL_MAX_DIM];
+    dl_storage *st;
+    dl_node *node;    /* the op that made it, NULL for a leaf; owned */
+    int out;          /* which output of node */
+    dl_tensor *base;  /* differentiable view of this tensor; owned; never itself a view */
+    uint32_t rebased; /* st->rebased when node was made */
+    dl_tensor *grad;
+    char *name;
+};
+
+static inline size_t dl_esize(const dl_tensor *t) { return (size_t)dl_dtype_size((dl_dtype)t->dtype); }
+static inline void *dl_ptr(const dl_tensor *t) { return (char *)t->st->data + t->offset * (int64_t)dl_esize(t); }
+
+/* ---- storage (core/storage.c) */
+
+/* Memory of `bytes` on `device`, uninitialised; 64-byte aligned. NULL with DL_ERR_MEMORY. */
+dl_storage *dl_storage_new(size_t bytes, int device);
+void dl_storage_unref(dl_storage *s);
+static inline dl_storage *dl_storage_ref(dl_storage *s) {
+    __atomic_add_fetch(&s->refs, 1, __ATOMIC_RELAXED);
+    return s;
+}
+/* Raw host memory from the free lists; for kernels' workspaces too. NULL with DL_ERR_MEMORY. */
+void *dl_host_alloc(size_t bytes);
+void dl_host_free(void *p, size_t bytes);
+/* Host bytes in use by tensors, and the highest value so far. */
+size_t dl_host_bytes(void);
+size_t dl_host_peak(void);
+
+/* ---- views (core/tensor.c) */
+
+/* A tensor header over `st` (takes a new reference), without history. */
+dl_tensor *dl_view_new(dl_storage *st, dl_dtype dtype, int ndim, const long *shape, const long *stride, int64_t offset);
+
+/* ---- shapes (core/shape.c) */
+
+/* Product with overflow check: DL_ERR_SHAPE for negative sizes, more than 8 dims or more than 2^63 bytes. */
+dl_status dl_shape_check(int ndim, const long *shape, int64_t *numel);
+void dl_strides_contiguous(int ndim, const long *shape, long *stride);
+bool dl_strides_are_contiguous(int ndim, const long *shape, const long *stride);
+/* No two indices share an element (sufficient test: strides sorted, each beyond the span of the smaller ones). */
+bool dl_strides_are_dense(int ndim, const long *shape, const long *stride);
+bool dl_shape_eq(const dl_tensor *a, const dl_tensor *b);
+/* out = the shape both broadcast to. DL_ERR_SHAPE names both shapes. */
+dl_status dl_broadcast(int na, const long *a, int nb, const long *b, int *nout, long *out);
+/* "[2,3]" into buf. */
+const char *dl_shape_text(int ndim, const long *shape, char *buf, int size);
+/* Normalises a dim in -ndim..ndim-1. DL_ERR_INDEX. A 0-d tensor accepts 0 and -1. */
+dl_status dl_dim_norm(long dim, int ndim, int *out);
+
+#endif

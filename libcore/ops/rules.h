@@ -1,0 +1,21 @@
+/* Prototypes of the rules that ops.def names: dl_infer_*, dl_grad_*, dl_compose_*, dl_flops_*, and the kernels. Naming
+ * one in a row declares it; a missing definition fails the link, so a differentiable row cannot lack its rule. */
+#ifndef DL_OPS_RULES_H
+#define DL_OPS_RULES_H
+
+#include "core/op.h"
+
+#define INFER_RULE(name) dl_status dl_infer_##name(const dl_call *c, dl_meta *out)
+#define GRAD_RULE(name) dl_status dl_grad_##name(dl_back *b)
+#define COMPOSE_RULE(name) dl_status dl_compose_##name(dl_call *c)
+#define FLOPS_RULE(name) double dl_flops_##name(const dl_call *c)
+
+#include "ops/rules_gen.h" /* made from ops.def by tools/gen_ops.c: the prototypes, and one for each kernel */
+
+/* In gradient rules: the gradient of output 0, a saved input or output, a pooled temporary. */
+#define G0 (b->g[0])
+#define IN_(i) dl_saved_in(b, i)
+#define OUT_(i) dl_saved_out(b, i)
+#define T(expr) dl_tmp(b, (expr))
+
+#endif

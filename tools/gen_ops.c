@@ -1,0 +1,252 @@
+/* Makes C from the op table, before the library is built: prototypes of rules and kernels, the typed functions dl_NAME,
+ * and their section of dlcore.h. Fails when a differentiable row has no gradient rule.
+ *
+ *   gen_ops rules FILE     ops/rules_gen.h
+ *   gen_ops api FILE       the bodies of the typed functions
+ *   gen_ops header FILE    rewrites the generated section of dlcore.h in place, when it differs */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VARIADIC = 1024, MAX_OPS = 512 };
+
+typedef enum { OP_KERNEL, OP_VIEW, OP_COMPOSITE } row_kind;
+typedef struct {
+    const char *name, *kind, *dflt, *doc;
+} attr;
+typedef struct {
+    row_kind how;
+    const char *name, *doc, *formula, *infer, *grad, *flops;
+    int in_min, in_max, out, visible;
+    bool nodiff;
+    const char *in_name[9], *out_name[9];
+    attr attrs[13];
+} row;
+
+/* Each field of a row, as text. */
+#define DOC(text, form) .doc = text, .formula = form,
+#define IN(min, max, ...) .in_min = min, .in_max = max, .in_name = {__VA_ARGS__},
+#define OUT(n, vis, ...) .out = n, .visible = vis, .out_name = {__VA_ARGS__},
+#define A(n, kind, def, text) {#n, #kind, def, text},
+#define ATTRS(...) .attrs = {__VA_ARGS__},
+#define INFER(rule) .infer = #rule,
+#define GRAD(rule) .grad = #rule,
+#define FLOPS(rule) .flops = #rule,
+#define NODIFF .nodiff = true,
+#define SAVE(i, o)
+#define PROMOTE(rule)
+#define AMP(policy)
+#define FLAGS(bits)
+#define MUTATES(bits)
+#define NONDIFF_IN(bits)
+#define NONDIFF_OUT(bits)
+#define SAMPLES(text)
+#include "ops/groups.h"
+
+#pragma GCC diagnostic ignored "-Woverride-init"
+#define ROW(h, n, ...) {.how = h, .out = 1, .visible = 1, .out_name = {"out"}, __VA_ARGS__.name = #n},
+#define OP(n, ...) ROW(OP_KERNEL, n, __VA_ARGS__)
+#define VIEW(n, ...) ROW(OP_VIEW, n, __VA_ARGS__)
+#define COMPOSITE(n, ...) ROW(OP_COMPOSITE, n, __VA_ARGS__)
+
+static const row rows[] = {
+#include "ops/ops.def"
+};
+enum { NROWS = sizeof rows / sizeof *rows };
+
+static FILE *open_out(const char *path) {
+    FILE *f = fopen(path, "w");
+    if (!f) {
+        perror(path);
+        exit(1);
+    }
+    return f;
+}
+
+/* Prints a prototype once, however many rows share the rule. */
+static void declare(FILE *f, const char *macro, const char *name) {
+    static const char *seen[4 * MAX_OPS][2];
+    static int n;
+    if (!name) return;
+    for (int i = 0; i < n; i++)
+        if (!strcmp(seen[i][0], macro) && !strcmp(seen[i][1], name)) return;
+    seen[n][0] = macro, seen[n++][1] = name;
+    fprintf(f, "%s(%s);\n", macro, name);
+}
+
+static int rules(const char *path) {
+    FILE *f = open_out(path);
+    fprintf(f, "/* Made from ops/ops.def. */\n");
+    declare(f, "INFER_RULE", "same");
+    for (int i = 0; i < NROWS; i++) {
+        const row *r = &rows[i];
+        if (r->how != OP_COMPOSITE && !r->grad && !r->nodiff) {
+            fprintf(stderr, "ops.def: row %s needs GRAD(rule), or NODIFF if it has no gradient by nature\n", r->name);
+            return 1;
+        }
+        declare(f, "INFER_RULE", r->infer);
+        declare(f, "GRAD_RULE", r->grad);
+        declare(f, "FLOPS_RULE", r->flops);
+        if (r->how == OP_COMPOSITE) declare(f, "COMPOSE_RULE", r->name);
+        if (r->how == OP_KERNEL) fprintf(f, "extern const dl_kernel dl_cpu_%s;\n", r->name);
+    }
+    return fclose(f);
+}
+
+static const struct {
+    const char *kind, *ctype, *none; /* `none`: the C type when the default is absent: a pointer, NULL for absent */
+} kinds[] = {
+    {"INT", "long ", "const long *"},
+    {"FLOAT", "double ", "const double *"},
+    {"NUM", "double ", "const double *"},
+    {"BOOL", "int ", "const int *"},
+    {"DTYPE", "int ", "int "},
+    {"DEVICE", "int ", "int "},
+    {"INTS", "const long *", "const long *"},
+    {"STR", "const char *", "const char *"},
+};
+
+static bool absent(const attr *a) { return !strcmp(a->dflt, "none"); }
+
+static const char *ctype(const attr *a) {
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(kinds[i].kind, a->kind)) return absent(a) ? kinds[i].none : kinds[i].ctype;
+    fprintf(stderr, "ops.def: no attribute kind %s\n", a->kind);
+    exit(1);
+}
+
+static bool is(const attr *a, const char *kind) { return !strcmp(a->kind, kind); }
+
+static void prototype(FILE *f, const row *r) {
+    const char *sep = "";
+    fprintf(f, "%sdl_%s(", r->visible ? "dl_tensor *" : "dl_status ", r->name);
+    for (int i = 0; r->in_name[i]; i++, sep = ", ")
+        if (r->in_max == VARIADIC && !r->in_name[i + 1])
+            fprintf(f, "%sdl_tensor **%s, int n_%s", sep, r->in_name[i], r->in_name[i]);
+        else
+            fprintf(f, "%sdl_tensor *%s", sep, r->in_name[i]);
+    for (const attr *a = r->attrs; a->name; a++, sep = ", ") {
+        fprintf(f, "%s%s%s", sep, ctype(a), a->name);
+        if (is(a, "INTS")) fprintf(f, ", int n_%s", a->name);
+    }
+    for (int i = 1; i < r->visible; i++, sep = ", ") fprintf(f, "%sdl_tensor **out_%s", sep, r->out_name[i]);
+    if (!*sep) fprintf(f, "void");
+    fprintf(f, ")");
+}
+
+static void set_attr(FILE *f, const attr *a, int i) {
+    const char *n = a->name;
+    if (is(a, "INTS"))
+        fprintf(f, "    if (%s) dl_api_ints(&a[%d], %s, n_%s);\n", n, i, n, n);
+    else if (is(a, "STR"))
+        fprintf(f, "    if (%s) dl_api_str(&a[%d], %s);\n", n, i, n);
+    else if (is(a, "DTYPE") || is(a, "DEVICE"))
+        fprintf(f, "    if (%s >= 0) dl_api_int(&a[%d], %s);\n", n, i, n);
+    else {
+        const char *star = absent(a) ? "*" : "", *fn = is(a, "FLOAT") ? "float" : is(a, "NUM") ? "num" : "int";
+        fprintf(f, "    ");
+        if (absent(a)) fprintf(f, "if (%s) ", n);
+        fprintf(f, "dl_api_%s(&a[%d], %s%s);\n", fn, i, star, n);
+    }
+}
+
+static void body(FILE *f, const row *r) {
+    int named = 0, nattr = 0;
+    while (r->in_name[named]) named++;
+    while (r->attrs[nattr].name) nattr++;
+    bool var = r->in_max == VARIADIC;
+    fprintf(f, "\n");
+    prototype(f, r);
+    fprintf(f, " {\n    const dl_op *op = dl_op_row(DL_OP_%s);\n", r->name);
+    if (nattr)
+        fprintf(f, "    dl_aval a[%d];\n    dl_attr_defaults(op, a, false);\n", nattr);
+    else
+        fprintf(f, "    const dl_aval *a = NULL;\n");
+    for (int i = 0; i < nattr; i++) set_attr(f, &r->attrs[i], i);
+    const char *last = named ? r->in_name[named - 1] : "";
+    if (var) {
+        fprintf(f, "    dl_tensor *head[] = {");
+        for (int i = 0; i < named - 1; i++) fprintf(f, "%s, ", r->in_name[i]);
+        fprintf(f, "NULL};\n    return dl_api_list%s(op, head, %d, %s, n_%s, a);\n}\n", r->visible ? "" : "_status",
+                named - 1, last, last);
+        return;
+    }
+    if (named) {
+        fprintf(f, "    dl_tensor *in[] = {");
+        for (int i = 0; i < named; i++) fprintf(f, "%s%s", i ? ", " : "", r->in_name[i]);
+        fprintf(f, "};\n");
+    }
+    fprintf(f, "    dl_tensor **more[] = {");
+    for (int i = 1; i < r->visible; i++) fprintf(f, "out_%s, ", r->out_name[i]);
+    fprintf(f, "NULL};\n    return dl_api_run(op, %s, %d, a, more);\n}\n", named ? "in" : "NULL", named);
+}
+
+static int api(const char *path) {
+    FILE *f = open_out(path);
+    fprintf(f, "/* Made from ops/ops.def: the typed function of each row. */\n#include \"ops/api.h\"\n");
+    for (int i = 0; i < NROWS; i++) body(f, &rows[i]);
+    return fclose(f);
+}
+
+static void section(FILE *f) {
+    for (int i = 0; i < NROWS; i++) {
+        fprintf(f, "/* %s  %s */\n", rows[i].doc, rows[i].formula);
+        prototype(f, &rows[i]);
+        fprintf(f, ";\n");
+    }
+}
+
+/* The file in memory, zero-terminated; the caller frees it. */
+static char *slurp(const char *path) {
+    FILE *f = fopen(path, "r");
+    if (!f) {
+        perror(path);
+        exit(1);
+    }
+    fseek(f, 0, SEEK_END);
+    long n = ftell(f);
+    rewind(f);
+    char *s = malloc((size_t)n + 1);
+    if (!s || fread(s, 1, (size_t)n, f) != (size_t)n) {
+        perror(path);
+        exit(1);
+    }
+    s[n] = 0;
+    fclose(f);
+    return s;
+}
+
+static int header(const char *path) {
+    static const char begin[] = "/* >>> made from ops/ops.def */\n", end[] = "/* <<< */\n";
+    char *old = slurp(path), *b = strstr(old, begin), *e = b ? strstr(b, end) : NULL, *made = NULL;
+    size_t size;
+    if (!e) {
+        fprintf(stderr, "%s: the marks of the generated section are missing\n", path);
+        return 1;
+    }
+    FILE *m = open_memstream(&made, &size);
+    fwrite(old, 1, (size_t)(b - old) + sizeof begin - 1, m);
+    section(m);
+    fputs(e, m);
+    fclose(m);
+    int rc = 0;
+    if (strcmp(made, old)) {
+        FILE *f = open_out(path);
+        fwrite(made, 1, size, f);
+        rc = fclose(f);
+    }
+    free(old), free(made);
+    return rc;
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        int (*run)(const char *);
+    } modes[] = {{"rules", rules}, {"api", api}, {"header", header}};
+    for (unsigned i = 0; argc == 3 && i < sizeof modes / sizeof *modes; i++)
+        if (!strcmp(argv[1], modes[i].name)) return modes[i].run(argv[2]) ? 1 : 0;
+    fprintf(stderr, "usage: gen_ops rules|api|header FILE\n");
+    return 2;
+}
