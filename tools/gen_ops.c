@@ -190,11 +190,13 @@ static int api(const char *path) {
 }
 
 static void section(FILE *f) {
+    fprintf(f, "/* clang-format off */\n");
     for (int i = 0; i < NROWS; i++) {
         fprintf(f, "/* %s  %s */\n", rows[i].doc, rows[i].formula);
         prototype(f, &rows[i]);
         fprintf(f, ";\n");
     }
+    fprintf(f, "/* clang-format on */\n");
 }
 
 /* The file in memory, zero-terminated; the caller frees it. */

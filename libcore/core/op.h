@@ -157,9 +157,9 @@ const dl_op *dl_op_at(int i);
 
 /* Runs a row: promotes, infers, allocates, runs, records. attr: op->nattr values. out[op->out] receives owned tensors
  * (NULL for absent ones). */
-dl_status dl_run(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr, dl_tensor **out);
+dl_status dl_invoke(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr, dl_tensor **out);
 /* The first output of a row; later ones are released. */
-dl_tensor *dl_run1(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr);
+dl_tensor *dl_invoke1(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr);
 /* Fills attr[op->nattr] with the defaults; fails where an attribute is required and `check` is set. */
 dl_status dl_attr_defaults(const dl_op *op, dl_aval *attr, bool check);
 /* Parses "value" into attribute a of op. */

@@ -188,6 +188,7 @@ dl_status dl_op_call(const char *op, dl_tensor **in, int nin, const char *attrs,
  * Lists come with their length n_NAME. Absent attributes: NULL; for dtype and device -1. For lists of sizes (stride,
  * padding, ...) NULL stands for the default. */
 /* >>> made from ops/ops.def */
+/* clang-format off */
 /* Sum, element by element.  a + b */
 dl_tensor *dl_add(dl_tensor *input, dl_tensor *other);
 /* Difference, element by element.  a - b */
@@ -411,9 +412,9 @@ dl_tensor *dl_dropout(dl_tensor *input, double p, int training);
 /* Normalises each channel (dimension 1) over the batch, or by the running statistics when not training; updates these in training.  (x - mean) / sqrt(var + eps) * weight + bias */
 dl_tensor *dl_batch_norm(dl_tensor *input, dl_tensor *running_mean, dl_tensor *running_var, dl_tensor *weight, dl_tensor *bias, int training, double momentum, double eps);
 /* One step of stochastic gradient descent over lists of parameters, gradients and momentum buffers.  g += wd * p; v = mu * v + (1 - damp) * g; p -= lr * (nesterov ? g + mu * v : v) */
-dl_tensor *dl_sgd_step(dl_tensor *lr, dl_tensor **tensors, int n_tensors, double momentum, double dampening, double weight_decay, int nesterov, int maximize, int first);
+dl_status dl_sgd_step(dl_tensor *lr, dl_tensor **tensors, int n_tensors, double momentum, double dampening, double weight_decay, int nesterov, int maximize, int first);
 /* One step of Adam over lists of parameters, gradients, first and second moments (and their maxima).  m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g**2; p -= lr / (1 - b1**t) * m / (sqrt(v) / sqrt(1 - b2**t) + eps) */
-dl_tensor *dl_adam_step(dl_tensor *lr, dl_tensor *step, dl_tensor **tensors, int n_tensors, double beta1, double beta2, double eps, double weight_decay, int decoupled, int amsgrad, int maximize);
+dl_status dl_adam_step(dl_tensor *lr, dl_tensor *step, dl_tensor **tensors, int n_tensors, double beta1, double beta2, double eps, double weight_decay, int decoupled, int amsgrad, int maximize);
 /* Every element one value.  value */
 dl_tensor *dl_full(const long *shape, int n_shape, double value, int dtype, int device);
 /* Zeros.  0 */
@@ -436,6 +437,7 @@ dl_tensor *dl_randint(long low, long high, const long *shape, int n_shape, int d
 dl_tensor *dl_randperm(long n, int dtype, int device);
 /* 1 with the probability that the input gives, else 0.  U(0, 1) < p */
 dl_tensor *dl_bernoulli(dl_tensor *input);
+/* clang-format on */
 /* <<< */
 
 /* ---------------------------------------------------------------- experiments: the run store

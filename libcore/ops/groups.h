@@ -4,9 +4,22 @@
 #define UNARY_TEST IN(1, 1, "input") INFER(test) NODIFF
 #define BINARY IN(2, 2, "input", "other") INFER(broadcast)
 #define COMPARE IN(2, 2, "input", "other") INFER(compare) NODIFF
-#define REDUCE IN(1, 1, "input") ATTRS(A(dim, INTS, "none", "dimensions; none: all") A(keepdim, BOOL, "false", "keep reduced dimensions with size 1"))
-#define REDUCE_DIM IN(1, 1, "input") ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))
-#define CREATE_ATTRS A(dtype, DTYPE, "none", "dtype of the result") A(device, DEVICE, "none", "device of the result; none: the current one")
-#define CONV_ATTR_ROWS A(stride, INTS, "1", "distance of windows, for both or each of height and width") A(padding, INTS, "0", "zeros around the image") A(dilation, INTS, "1", "distance of taps") A(groups, INT, "1", "channel groups that see only themselves")
+#define REDUCE                                                                                                         \
+    IN(1, 1, "input")                                                                                                  \
+    ATTRS(A(dim, INTS, "none", "dimensions; none: all")                                                                \
+              A(keepdim, BOOL, "false", "keep reduced dimensions with size 1"))
+#define REDUCE_DIM                                                                                                     \
+    IN(1, 1, "input") ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))
+#define CREATE_ATTRS                                                                                                   \
+    A(dtype, DTYPE, "none", "dtype of the result")                                                                     \
+    A(device, DEVICE, "none", "device of the result; none: the current one")
+#define CONV_ATTR_ROWS                                                                                                 \
+    A(stride, INTS, "1", "distance of windows, for both or each of height and width")                                  \
+    A(padding, INTS, "0", "zeros around the image") A(dilation, INTS, "1", "distance of taps")                         \
+        A(groups, INT, "1", "channel groups that see only themselves")
 #define CONV_ATTRS ATTRS(CONV_ATTR_ROWS)
-#define POOL_ATTRS ATTRS(A(kernel_size, INTS, "", "window") A(stride, INTS, "none", "distance of windows; none: the window") A(padding, INTS, "0", "cells around the image that never win") A(dilation, INTS, "1", "distance of taps") A(ceil_mode, BOOL, "false", "keep windows that hang over the edge"))
+#define POOL_ATTRS                                                                                                     \
+    ATTRS(A(kernel_size, INTS, "", "window") A(stride, INTS, "none", "distance of windows; none: the window")          \
+              A(padding, INTS, "0", "cells around the image that never win")                                           \
+                  A(dilation, INTS, "1", "distance of taps")                                                           \
+                      A(ceil_mode, BOOL, "false", "keep windows that hang over the edge"))
