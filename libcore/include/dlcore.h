@@ -440,6 +440,104 @@ dl_tensor *dl_bernoulli(dl_tensor *input);
 /* clang-format on */
 /* <<< */
 
+/* ---------------------------------------------------------------- data: datasets and loaders
+ * A dataset has two splits, of samples x with targets y. Bytes stay bytes in memory and become f32 batch by batch, by
+ * the dataset's normalisation. y is a class number (i64, 0-d) or, for regression (dl_dataset_classes 0), f32 of the
+ * target's shape. A dataset does not change after it is made; any thread may read it. docs/data.md has the formats. */
+typedef struct dl_dataset dl_dataset;
+typedef enum dl_split { DL_TRAIN = 0, DL_TEST } dl_split;
+
+/* The rows of data/datasets.def: kinds of datasets, and their options. */
+typedef struct dl_data_option {
+    const char *name;  /* NULL ends a list */
+    const char *type;  /* "int", "float", "bool", "string" */
+    const char *dflt;  /* as text; NULL: must be given */
+    const char *doc;   /* one sentence */
+    int positional;    /* may also be given by position; these come first */
+    const char *words; /* the valid values, "unit|standard|none"; NULL: any */
+} dl_data_option;
+typedef struct dl_data_kind {
+    const char *name, *doc;
+    const dl_data_option *options;
+} dl_data_kind;
+/* Kind number i in table order; NULL past the end. */
+const dl_data_kind *dl_data_kind_at(int i);
+
+/* Opens or generates a dataset: kind "mnist", "digits", ...; options is name, value, ..., NULL, or NULL for none.
+ * Errors: DL_ERR_NAME (kind or option unknown, the nearest is named), DL_ERR_VALUE, DL_ERR_IO (file missing or
+ * unreadable), DL_ERR_FORMAT (contents; with the place), DL_ERR_MEMORY. */
+dl_dataset *dl_dataset_open(const char *kind, const char *const *options);
+/* A dataset of tensors: x [n, ...], y [n] of integers (classes) or [n] or [n, k] floating (regression); u8 samples are
+ * kept as they are and scaled to [0, 1], others are kept as f32. test_x and test_y may both be NULL: an empty test
+ * split. Contents are copied. name NULL: "tensor". Errors: DL_ERR_SHAPE, DL_ERR_DTYPE, DL_ERR_VALUE. */
+dl_dataset *dl_dataset_from(dl_tensor *x, dl_tensor *y, dl_tensor *test_x, dl_tensor *test_y, const char *name);
+dl_dataset *dl_dataset_ref(dl_dataset *d);
+void dl_dataset_unref(dl_dataset *d);
+
+const char *dl_dataset_name(const dl_dataset *d); /* "mnist" */
+/* Everything that made it, "path=data/mnist normalize=unit". */
+const char *dl_dataset_options(const dl_dataset *d);
+/* SHA-256 of the contents as 64 hex digits; for generators of kind, options and the generator's version. */
+const char *dl_dataset_fingerprint(const dl_dataset *d);
+long dl_dataset_len(const dl_dataset *d, dl_split split);
+int dl_dataset_ndim(const dl_dataset *d);                       /* of one sample: 3 for images */
+const long *dl_dataset_shape(const dl_dataset *d);              /* of one sample: [channels, height, width] */
+dl_dtype dl_dataset_dtype(const dl_dataset *d);                 /* as kept in memory: u8 or f32; batches are f32 */
+long dl_dataset_classes(const dl_dataset *d);                   /* 0: regression */
+const char *dl_dataset_class_name(const dl_dataset *d, long i); /* "7", "ankle boot"; NULL past the end */
+int dl_dataset_target_ndim(const dl_dataset *d);                /* of one y: 0 for classes */
+const long *dl_dataset_target_shape(const dl_dataset *d);
+/* Samples of each class of a split to counts[classes]. Errors: DL_ERR_TYPE for regression. */
+dl_status dl_dataset_counts(dl_dataset *d, dl_split split, long *counts);
+/* Smallest and largest element of a split as batches have them. Reads the whole split. NaN elements are left out. */
+dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi);
+/* x [n, ...] f32 and y [n, ...] of the samples index[n] (negative ones count from the end), without transforms.
+ * Errors: DL_ERR_INDEX, DL_ERR_MEMORY. */
+dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, long n, dl_tensor **x, dl_tensor **y);
+
+/* The rows of data/transforms.def: changes made to samples as they are loaded. */
+typedef struct dl_transform_param {
+    const char *name, *dflt, *doc; /* NULL name ends a list; dflt NULL: must be given */
+} dl_transform_param;
+typedef struct dl_transform_kind {
+    const char *name, *doc;
+    const dl_transform_param *params; /* the first one may be given bare: "crop 4" */
+} dl_transform_kind;
+const dl_transform_kind *dl_transform_at(int i);
+
+/* A loader deals a split out in batches. The order of an epoch depends on seed and epoch alone, and what a transform
+ * draws on seed, epoch and sample alone: neither on threads nor on batch size. Background threads keep batches ready.
+ */
+typedef struct dl_loader dl_loader;
+typedef struct dl_loader_spec { /* zeroed: the defaults */
+    long batch;                 /* 0: 64 */
+    int shuffle;                /* a new order every epoch; else the order of the dataset */
+    int drop_last;              /* leave out a last batch that is not full */
+    const unsigned long *seed;  /* NULL: dl_seed_get() */
+    const char *transforms;     /* "crop 4, flip p=0.5": in this order; NULL: none */
+    int workers;                /* threads, at most 16; 0: one; -1: none, the caller's thread does the work */
+    int prefetch;               /* batches kept ready; 0: 4 */
+} dl_loader_spec;
+/* Keeps a reference to d. Errors: DL_ERR_VALUE (also for an empty split, and drop_last without a full batch),
+ * DL_ERR_NAME (transform unknown), DL_ERR_MEMORY. */
+dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *spec);
+/* Stops the threads and releases all; NULL does nothing. */
+void dl_loader_free(dl_loader *l);
+/* The next batch: x f32 [n, ...], y i64 [n] or f32 [n, ...], both owned by the caller. After an epoch's last batch one
+ * call gives DL_OK with both NULL; the call after it begins the next epoch. A failure in the background surfaces here.
+ * One thread at a time. */
+dl_status dl_loader_next(dl_loader *l, dl_tensor **x, dl_tensor **y);
+/* Batches in an epoch. */
+long dl_loader_len(const dl_loader *l);
+/* What the next batch is: epoch from 0, and batch within it; batch == dl_loader_len: the end of that epoch. */
+void dl_loader_position(const dl_loader *l, long *epoch, long *batch);
+/* Goes on from there, exactly as if it had been reached. Errors: DL_ERR_INDEX. */
+dl_status dl_loader_seek(dl_loader *l, long epoch, long batch);
+dl_dataset *dl_loader_dataset(const dl_loader *l); /* borrowed */
+dl_split dl_loader_split(const dl_loader *l);
+long dl_loader_batch(const dl_loader *l);
+unsigned long dl_loader_seed(const dl_loader *l);
+
 /* ---------------------------------------------------------------- experiments: the run store
  * One SQLite file keeps every run with its parameters, metrics, events and artifacts; docs/experiments.md describes it.
  * Points are pushed into a ring in shared memory beside the file and committed by one writer thread, so that a push
