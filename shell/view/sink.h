@@ -62,6 +62,16 @@ typedef struct dlsh_diag {
     const char *trace;  /* the calls that led here, one a line */
 } dlsh_diag;
 
+/* How a sink shows things, for those who lay out text themselves or choose between text and data. */
+typedef enum dlsh_mode { DLSH_MODE_TABLE, DLSH_MODE_CSV, DLSH_MODE_JSON } dlsh_mode;
+typedef struct dlsh_look {
+    dlsh_mode mode; /* TABLE: for people. CSV, JSON: give values and tables; text is only for what is no data */
+    int width;      /* columns; 0: unlimited, as in a pipe */
+    int colour;     /* escape sequences for colours are welcome */
+    int live;       /* a terminal: a line can be redrawn */
+    int unicode;    /* blocks and Greek letters can be shown */
+} dlsh_look;
+
 typedef struct dlsh_sink dlsh_sink;
 typedef struct dlsh_sink_ops {
     void (*text)(dlsh_sink *s, const char *bytes, size_t n); /* what print and reports write */
@@ -73,6 +83,7 @@ typedef struct dlsh_sink_ops {
     /* A picture or document beside its text form: "image/png", "image/svg+xml", "text/html". May be NULL. */
     dl_status (*mime)(dlsh_sink *s, const char *type, const void *data, size_t n, const char *text);
     void (*flush)(dlsh_sink *s);
+    void (*look)(dlsh_sink *s, dlsh_look *out); /* may be NULL: plain text of unlimited width */
 } dlsh_sink_ops;
 
 /* A sink begins with its operations; its maker puts its state behind. */
@@ -82,5 +93,7 @@ struct dlsh_sink {
 
 /* printf into the text of a sink. */
 void dlsh_put(dlsh_sink *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* How it shows things now; asked anew each time, because windows change their size. */
+dlsh_look dlsh_sink_look(dlsh_sink *s);
 
 #endif

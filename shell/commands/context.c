@@ -1,0 +1,79 @@
+/* The experiment store of the process, opened when first needed; the script that runs; the device chosen. */
+#include "commands/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    char *file; /* NULL: not chosen */
+    dl_store *store;
+    char *path, *text, *args;
+    dlsh_origin origin;
+    dlsh_script_args script_args;
+    int device;
+} context = {.origin = {"", "", ""}};
+
+const char *dlsh_store_file(void) {
+    if (context.file) return context.file;
+    const char *env = getenv("DLSH_DB");
+    return env && *env ? env : "experiments.db";
+}
+
+dl_store *dlsh_store(dlsh_session *s) {
+    if (!context.store) context.store = dl_store_open(dlsh_store_file());
+    if (context.store && s) dlsh_store_warnings(s);
+    return context.store;
+}
+
+void dlsh_store_warnings(dlsh_session *s) {
+    char text[512];
+    while (context.store && dl_store_warning(context.store, text, sizeof text)) dlsh_warn(s, NULL, "%s", text);
+}
+
+dl_status dlsh_store_close(void) {
+    dl_store *store = context.store;
+    context.store = NULL;
+    return store ? dl_store_close(store) : DL_OK;
+}
+
+/* A copy of text in *to, whose former contents are freed. */
+static dl_status keep(char **to, const char *text) {
+    char *copy = strdup(text ? text : "");
+    if (!copy) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory");
+    free(*to);
+    *to = copy;
+    return DL_OK;
+}
+
+dl_status dlsh_store_choose(const char *path) {
+    dl_status closed = dlsh_store_close();
+    DLSH_TRY(keep(&context.file, path));
+    return closed;
+}
+
+const dlsh_origin *dlsh_origin_get(void) { return &context.origin; }
+
+dl_status dlsh_origin_set(const dlsh_origin *o) {
+    DLSH_TRY(keep(&context.path, o->path));
+    context.origin.path = context.path;
+    DLSH_TRY(keep(&context.text, o->text));
+    context.origin.text = context.text;
+    DLSH_TRY(keep(&context.args, o->args));
+    context.origin.args = context.args;
+    return DL_OK;
+}
+
+dlsh_script_args *dlsh_script_args_get(void) { return &context.script_args; }
+
+int dlsh_device(void) { return context.device; }
+
+dl_status dlsh_device_choose(const char *name) {
+    int device;
+    DLSH_TRY(dl_device_parse(name, &device));
+    /* a tensor on the device tells whether this build and machine have it */
+    dl_tensor *probe = dl_tensor_zeros(0, NULL, DL_F32, device);
+    if (!probe) return dl_error_last() ? dl_error_last()->code : DL_ERR_DEVICE;
+    dl_unref(probe);
+    context.device = device;
+    return DL_OK;
+}

@@ -1,0 +1,51 @@
+/* What the commands of one process share: the experiment store, the script that runs, the device for new objects, the
+ * settings. The front fills it in from the command line. */
+#ifndef DLSH_COMMANDS_CONTEXT_H
+#define DLSH_COMMANDS_CONTEXT_H
+
+#include "lang/session.h"
+
+/* ---------------------------------------------------------------- the experiment store (context.c) */
+
+/* The store that runs are recorded in and read from, opened on first use; borrowed. The file is the one chosen, else
+ * DLSH_DB, else experiments.db in the current folder. Its warnings go to the session's sink (s may be NULL: they stay
+ * unread). NULL, error recorded, when it cannot be opened. */
+dl_store *dlsh_store(dlsh_session *s);
+/* Chooses the file, "none" for a store that keeps nothing; closes the one open before. Runs that are open end. */
+dl_status dlsh_store_choose(const char *path);
+/* The file as chosen, whether open or not. */
+const char *dlsh_store_file(void);
+/* Shows warnings the store has meanwhile; the front calls it after each statement. */
+void dlsh_store_warnings(dlsh_session *s);
+/* Commits and closes, if it was opened; after the session is gone, so that trainers could end their runs. */
+dl_status dlsh_store_close(void);
+
+/* ---------------------------------------------------------------- what is recorded about the script */
+
+/* Text is "" where there is none (at the prompt). */
+typedef struct dlsh_origin {
+    const char *path; /* of the script */
+    const char *text;
+    const char *args; /* "epochs=5 seed=0" */
+} dlsh_origin;
+const dlsh_origin *dlsh_origin_get(void);
+/* Copies. NULLs count as "". */
+dl_status dlsh_origin_set(const dlsh_origin *o);
+
+/* name=value words after the script's name, for `args`. Borrowed; n may be 0. */
+typedef struct dlsh_script_args {
+    int n;
+    char *const *words;
+    int list; /* --help: `args` prints its table and the script ends */
+    int seen; /* the script had an `args` statement */
+} dlsh_script_args;
+dlsh_script_args *dlsh_script_args_get(void);
+
+/* ---------------------------------------------------------------- device */
+
+/* The device for new tensors, nets and trainers: `device`, --device. 0 is the CPU. */
+int dlsh_device(void);
+/* By name. DL_ERR_DEVICE names the valid ones. */
+dl_status dlsh_device_choose(const char *name);
+
+#endif
