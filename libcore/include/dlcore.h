@@ -537,6 +537,28 @@ dl_dataset *dl_loader_dataset(const dl_loader *l); /* borrowed */
 dl_split dl_loader_split(const dl_loader *l);
 long dl_loader_batch(const dl_loader *l);
 unsigned long dl_loader_seed(const dl_loader *l);
+/* ---------------------------------------------------------------- files of tensors
+ * Files are written beside their place, synced and renamed: after a crash there is the old file or the new one. Errors
+ * not named: DL_ERR_IO, DL_ERR_MEMORY. */
+
+/* Safetensors: named tensors and text metadata. Writes n tensors of any dtype and device under distinct names; meta is
+ * key, value, key, value, ..., NULL, or NULL. DL_ERR_NAME: a name occurs twice. */
+dl_status dl_safetensors_write(const char *path, long n, const char *const *names, dl_tensor *const *tensors,
+                               const char *const *meta);
+/* Reads a whole file; every rule of the format is checked. Errors: DL_ERR_FORMAT, DL_ERR_DTYPE (a dtype without a
+ * counterpart here). Tensors carry their names. */
+typedef struct dl_tensor_file dl_tensor_file;
+dl_tensor_file *dl_safetensors_read(const char *path, int device);
+long dl_tensor_file_count(const dl_tensor_file *f);
+const char *dl_tensor_file_name(const dl_tensor_file *f, long i);          /* in the order of their bytes in the file */
+dl_tensor *dl_tensor_file_at(const dl_tensor_file *f, long i);             /* borrowed; NULL past the end */
+dl_tensor *dl_tensor_file_find(const dl_tensor_file *f, const char *name); /* borrowed; NULL: there is none */
+const char *dl_tensor_file_meta(const dl_tensor_file *f, const char *key); /* NULL: there is none */
+void dl_tensor_file_free(dl_tensor_file *f);
+
+/* NumPy's .npy: one array. bf16 has no counterpart there (DL_ERR_DTYPE). Column-major files are read too. */
+dl_status dl_npy_write(const char *path, dl_tensor *t);
+dl_tensor *dl_npy_read(const char *path, int device);
 
 /* ---------------------------------------------------------------- experiments: the run store
  * One SQLite file keeps every run with its parameters, metrics, events and artifacts; docs/experiments.md describes it.

@@ -1,0 +1,163 @@
+/* NumPy's .npy files: a magic word, a version, a dictionary written in Python's syntax, then the elements.
+ * Format: numpy.lib.format, versions 1.0 to 3.0. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/tensor.h"
+#include "io/atomic.h"
+#include "io/npy.h"
+
+static const struct {
+    const char *descr;
+    dl_dtype dtype;
+} dtypes[] = {
+    {"|b1", DL_BOOL}, {"|u1", DL_U8},  {"<i4", DL_I32}, {"<i8", DL_I64},
+    {"<f2", DL_F16},  {"<f4", DL_F32}, {"<f8", DL_F64},
+};
+enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
+
+typedef struct header {
+    dl_dtype dtype;
+    bool fortran;
+    int ndim;
+    long shape[DL_MAX_DIM];
+} header;
+
+/* What follows "'key':" in the dictionary, blanks skipped; NULL when the key is missing. `text` ends in NUL. */
+static const char *value_of(const char *text, const char *key) {
+    char quoted[32];
+    snprintf(quoted, sizeof quoted, "'%s'", key);
+    const char *p = strstr(text, quoted);
+    if (!p) return NULL;
+    p += strlen(quoted);
+    while (isspace((unsigned char)*p)) p++;
+    if (*p++ != ':') return NULL;
+    while (isspace((unsigned char)*p)) p++;
+    return p;
+}
+
+static dl_status read_descr(const char *name, const char *text, header *h) {
+    const char *p = value_of(text, "descr");
+    if (!p || *p != '\'') return dl_fail(DL_ERR_FORMAT, "%s: the header names no simple dtype", name);
+    for (int i = 0; i < NDTYPES; i++)
+        if (!strncmp(p + 1, dtypes[i].descr, 3) && p[4] == '\'') return h->dtype = dtypes[i].dtype, DL_OK;
+    int n = (int)strcspn(p + 1, "'");
+    return dl_fail_hint(DL_ERR_DTYPE, "in Python: numpy.save(file, a.astype('float32'))",
+                        "%s: dtype '%.*s' is not supported", name, n < 20 ? n : 20, p + 1);
+}
+
+static dl_status read_shape(const char *name, const char *text, header *h) {
+    const char *p = value_of(text, "shape");
+    if (!p || *p++ != '(') return dl_fail(DL_ERR_FORMAT, "%s: the header has no shape", name);
+    for (;;) {
+        while (isspace((unsigned char)*p) || *p == ',') p++;
+        if (*p == ')') return DL_OK;
+        char *end;
+        long v = strtol(p, &end, 10);
+        if (end == p || v < 0) return dl_fail(DL_ERR_FORMAT, "%s: the shape in the header is not one", name);
+        if (h->ndim == DL_MAX_DIM)
+            return dl_fail(DL_ERR_FORMAT, "%s: arrays of more than %d dimensions are not supported", name, DL_MAX_DIM);
+        h->shape[h->ndim++] = v;
+        p = end;
+    }
+}
+
+/* Fills h; *data is where the elements begin. */
+static dl_status read_header(const char *name, const unsigned char *p, size_t n, header *h, size_t *data) {
+    if (n < 10 || memcmp(p, "\x93NUMPY", 6)) return dl_fail(DL_ERR_FORMAT, "%s: not a .npy file", name);
+    size_t head = p[6] == 1 ? 10 : 12, len = p[8] | (size_t)p[9] << 8;
+    if (p[6] < 1 || p[6] > 3) return dl_fail(DL_ERR_FORMAT, "%s: version %d of .npy is not supported", name, p[6]);
+    if (n < head) return dl_fail(DL_ERR_FORMAT, "%s: the file is cut off", name);
+    if (p[6] > 1) len |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
+    if (len > n - head || len > 1u << 20) return dl_fail(DL_ERR_FORMAT, "%s: the file is cut off", name);
+    *data = head + len;
+    char *text = malloc(len + 1);
+    if (!text) return dl_fail(DL_ERR_MEMORY, "no memory for the header of '%s'", name);
+    memcpy(text, p + head, len);
+    text[len] = 0;
+    const char *order = value_of(text, "fortran_order");
+    h->fortran = order && *order == 'T';
+    dl_status st = read_descr(name, text, h);
+    if (st == DL_OK) st = read_shape(name, text, h);
+    free(text);
+    return st;
+}
+
+/* Column-major elements are those of the reversed shape, row-major; then dimensions are reversed. */
+static dl_tensor *from_fortran(const header *h, const void *data, int device) {
+    long shape[DL_MAX_DIM], dims[DL_MAX_DIM];
+    for (int i = 0; i < h->ndim; i++) shape[i] = h->shape[h->ndim - 1 - i], dims[i] = h->ndim - 1 - i;
+    dl_tensor *raw = dl_tensor_from(h->ndim, shape, h->dtype, device, data);
+    dl_tensor *turned = raw ? dl_permute(raw, dims, h->ndim) : NULL, *t = turned ? dl_contiguous(turned) : NULL;
+    dl_unref(turned);
+    dl_unref(raw);
+    return t;
+}
+
+dl_tensor *dl_npy_parse(const char *name, const void *bytes, size_t n, int device) {
+    header h = {0};
+    size_t at;
+    int64_t numel;
+    if (read_header(name, bytes, n, &h, &at) != DL_OK || dl_shape_check(h.ndim, h.shape, &numel) != DL_OK) return NULL;
+    size_t want = (size_t)numel * (size_t)dl_dtype_size(h.dtype);
+    if (n - at != want) {
+        char shape[160];
+        dl_fail(DL_ERR_FORMAT, "%s: %s%s takes %zu bytes, the file has %zu", name, dl_dtype_name(h.dtype),
+                dl_shape_text(h.ndim, h.shape, shape, sizeof shape), want, n - at);
+        return NULL;
+    }
+    const char *data = (const char *)bytes + at;
+    if (h.fortran && h.ndim > 1) return from_fortran(&h, data, device);
+    return dl_tensor_from(h.ndim, h.shape, h.dtype, device, data);
+}
+
+dl_tensor *dl_npy_read(const char *path, int device) {
+    dl_mapped m;
+    if (dl_map_file(&m, path) != DL_OK) return NULL;
+    dl_tensor *t = dl_npy_parse(path, m.data, m.n, device);
+    dl_unmap_file(&m);
+    return t;
+}
+
+static int header_text(const dl_tensor *t, const char *descr, char *out, size_t size) {
+    int n = snprintf(out, size, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+    for (int i = 0; i < dl_ndim(t); i++)
+        n += snprintf(out + n, size - (size_t)n, "%ld%s", dl_shape(t)[i],
+                      dl_ndim(t) == 1      ? ","
+                      : i + 1 < dl_ndim(t) ? ", "
+                                           : "");
+    n += snprintf(out + n, size - (size_t)n, "), }");
+    while ((10 + n + 1) % 64) out[n++] = ' '; /* elements begin at a multiple of 64 */
+    out[n++] = '\n';
+    return n;
+}
+
+dl_status dl_npy_write(const char *path, dl_tensor *t) {
+    const char *descr = NULL;
+    if (!t) return dl_fail_null("the tensor to write");
+    for (int i = 0; i < NDTYPES; i++)
+        if (dtypes[i].dtype == dl_dtype_of(t)) descr = dtypes[i].descr;
+    if (!descr)
+        return dl_fail_hint(DL_ERR_DTYPE, "convert it to f32 first", ".npy has no dtype %s",
+                            dl_dtype_name(dl_dtype_of(t)));
+    char head[512];
+    int len = header_text(t, descr, head, sizeof head);
+    size_t bytes = (size_t)dl_numel(t) * (size_t)dl_dtype_size(dl_dtype_of(t));
+    unsigned char magic[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)len, (unsigned char)(len >> 8)};
+    void *copy = malloc(bytes ? bytes : 1);
+    if (!copy) return dl_fail(DL_ERR_MEMORY, "no memory for a copy of %zu bytes", bytes);
+    dl_atomic a = {.fd = -1};
+    dl_status st = dl_read(t, copy);
+    if (st == DL_OK) st = dl_atomic_open(&a, path);
+    if (st == DL_OK) st = dl_atomic_write(&a, magic, sizeof magic);
+    if (st == DL_OK) st = dl_atomic_write(&a, head, (size_t)len);
+    if (st == DL_OK) st = dl_atomic_write(&a, copy, bytes);
+    if (st == DL_OK)
+        st = dl_atomic_commit(&a);
+    else
+        dl_atomic_discard(&a);
+    free(copy);
+    return st;
+}
