@@ -98,8 +98,8 @@ static dl_tensor *from_fortran(const header *h, const void *data, int device) {
 
 dl_tensor *dl_npy_parse(const char *name, const void *bytes, size_t n, int device) {
     header h = {0};
-    size_t at;
-    int64_t numel;
+    size_t at = 0;
+    int64_t numel = 0;
     if (read_header(name, bytes, n, &h, &at) != DL_OK || dl_shape_check(h.ndim, h.shape, &numel) != DL_OK) return NULL;
     size_t want = (size_t)numel * (size_t)dl_dtype_size(h.dtype);
     if (n - at != want) {

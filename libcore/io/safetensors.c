@@ -102,7 +102,7 @@ static dl_status read_entry(const char *file, entry *e, const char *name, const 
     if (!e->name) return dl_fail(DL_ERR_MEMORY, "no memory for the header of '%s'", file);
     if (!json_is_object(v)) return dl_fail(DL_ERR_FORMAT, "%s: tensor '%s' is not described by an object", file, name);
     DL_TRY(read_dtype(file, e, json_object_get(v, "dtype")));
-    int64_t numel;
+    int64_t numel = 0;
     DL_TRY(read_shape(file, e, json_object_get(v, "shape"), &numel));
     const json_t *off = json_object_get(v, "data_offsets");
     const json_t *b = json_array_get(off, 0), *end = json_array_get(off, 1);
