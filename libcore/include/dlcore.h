@@ -81,6 +81,9 @@ dl_dtype dl_dtype_promote(dl_dtype a, dl_dtype b);
 dl_status dl_device_parse(const char *name, int *out);
 /* "cpu", "cuda:0"; valid until the thread's next call of this function. */
 const char *dl_device_name(int device);
+/* The device that creating functions use when none is named; at start the CPU. */
+int dl_device_default_get(void);
+dl_status dl_device_default_set(int device);
 
 /* ---------------------------------------------------------------- tensors */
 

@@ -1,0 +1,20 @@
+/* The seed and the position of each stream. One state for the process: runs are reproducible when ops are issued in one
+ * order, whichever thread issues them. */
+#include "core/rng.h"
+#include "core/error.h"
+
+static uint64_t seed_value;
+static uint64_t position[DL_NSTREAM];
+
+void dl_seed(unsigned long seed) {
+    __atomic_store_n(&seed_value, seed, __ATOMIC_RELAXED);
+    for (int s = 0; s < DL_NSTREAM; s++) __atomic_store_n(&position[s], 0, __ATOMIC_RELAXED);
+}
+
+unsigned long dl_seed_get(void) { return __atomic_load_n(&seed_value, __ATOMIC_RELAXED); }
+
+uint64_t dl_rng_next(dl_stream s) { return __atomic_fetch_add(&position[s], 1, __ATOMIC_RELAXED); }
+
+unsigned long dl_rng_position(dl_stream s) { return __atomic_load_n(&position[s], __ATOMIC_RELAXED); }
+
+void dl_rng_seek(dl_stream s, unsigned long p) { __atomic_store_n(&position[s], p, __ATOMIC_RELAXED); }

@@ -1,0 +1,137 @@
+/* Storages and host memory. Blocks are kept in free lists by size class: an op on small tensors costs no malloc, and a
+ * training step reuses the pages of the last one. */
+#include "core/tensor.h"
+#include "core/device.h"
+#include "core/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Size classes: multiples of 64 up to 1 KiB, then four steps for each power of two. */
+enum { FINE = 16, STEPS = 4, NCLASS = FINE + STEPS * 38 };
+
+typedef struct block {
+    struct block *next;
+} block;
+
+static struct {
+    int lock;
+    block *head;
+} lists[NCLASS];
+
+static size_t in_use, peak, cached;
+
+static int size_class(size_t bytes, size_t *rounded) {
+    if (bytes <= 1024) {
+        int c = bytes ? (int)((bytes - 1) / 64) : 0;
+        *rounded = (size_t)(c + 1) * 64;
+        return c;
+    }
+    int top = 63 - __builtin_clzl(bytes - 1); /* 2^top < bytes <= 2^(top+1) */
+    size_t step = (size_t)1 << (top - 2), k = (bytes - 1 - ((size_t)1 << top)) / step;
+    *rounded = ((size_t)1 << top) + (k + 1) * step;
+    return FINE + (top - 10) * STEPS + (int)k;
+}
+
+static void lock(int *l) {
+    while (__atomic_exchange_n(l, 1, __ATOMIC_ACQUIRE))
+        while (__atomic_load_n(l, __ATOMIC_RELAXED)) __builtin_ia32_pause();
+}
+
+static void unlock(int *l) { __atomic_store_n(l, 0, __ATOMIC_RELEASE); }
+
+/* Gives every cached block back to the system. */
+static void empty_cache(void) {
+    for (int c = 0; c < NCLASS; c++) {
+        lock(&lists[c].lock);
+        block *b = lists[c].head;
+        lists[c].head = NULL;
+        unlock(&lists[c].lock);
+        while (b) {
+            block *next = b->next;
+            free(b);
+            b = next;
+        }
+    }
+    __atomic_store_n(&cached, 0, __ATOMIC_RELAXED);
+}
+
+static void *fresh(size_t bytes, size_t rounded) {
+    if (rounded >= DL_LARGE_ALLOCATION && dl_memory_available() < rounded) {
+        empty_cache();
+        size_t left = dl_memory_available();
+        if (left < rounded) {
+            dl_fail_hint(DL_ERR_MEMORY, "use smaller tensors or batches, or free some: `vars` lists what is held",
+                         "%.1f MiB asked for, %.1f MiB left on this machine, %.1f MiB held by tensors",
+                         (double)bytes / 1048576, (double)left / 1048576, (double)dl_host_bytes() / 1048576);
+            return NULL;
+        }
+    }
+    void *p = aligned_alloc(64, rounded);
+    if (!p) {
+        empty_cache();
+        p = aligned_alloc(64, rounded);
+    }
+    if (!p) dl_fail(DL_ERR_MEMORY, "the system refused %.1f MiB", (double)bytes / 1048576);
+    return p;
+}
+
+void *dl_host_alloc(size_t bytes) {
+    if (bytes > (size_t)1 << 47) {
+        dl_fail(DL_ERR_MEMORY, "%.1f TiB asked for; no machine has that", (double)bytes / 1099511627776.0);
+        return NULL;
+    }
+    size_t rounded;
+    int c = size_class(bytes, &rounded);
+    lock(&lists[c].lock);
+    block *b = lists[c].head;
+    if (b) lists[c].head = b->next;
+    unlock(&lists[c].lock);
+    if (b) __atomic_sub_fetch(&cached, rounded, __ATOMIC_RELAXED);
+    void *p = b ? (void *)b : fresh(bytes, rounded);
+    if (!p) return NULL;
+    size_t now = __atomic_add_fetch(&in_use, rounded, __ATOMIC_RELAXED);
+    size_t top = __atomic_load_n(&peak, __ATOMIC_RELAXED);
+    while (now > top && !__atomic_compare_exchange_n(&peak, &top, now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+    return p;
+}
+
+void dl_host_free(void *p, size_t bytes) {
+    if (!p) return;
+    size_t rounded;
+    int c = size_class(bytes, &rounded);
+    __atomic_sub_fetch(&in_use, rounded, __ATOMIC_RELAXED);
+    /* what is cached never outgrows what was needed at the peak */
+    if (__atomic_add_fetch(&cached, rounded, __ATOMIC_RELAXED) > dl_host_peak() + ((size_t)64 << 20)) {
+        __atomic_sub_fetch(&cached, rounded, __ATOMIC_RELAXED);
+        free(p);
+        return;
+    }
+    block *b = p;
+    lock(&lists[c].lock);
+    b->next = lists[c].head;
+    lists[c].head = b;
+    unlock(&lists[c].lock);
+}
+
+size_t dl_host_bytes(void) { return __atomic_load_n(&in_use, __ATOMIC_RELAXED); }
+size_t dl_host_peak(void) { return __atomic_load_n(&peak, __ATOMIC_RELAXED); }
+
+dl_storage *dl_storage_new(size_t bytes, int device) {
+    void *data = dl_device_alloc(device, bytes);
+    if (!data) return NULL;
+    dl_storage *s = dl_host_alloc(sizeof *s);
+    if (!s) {
+        dl_device_free(device, data, bytes);
+        return NULL;
+    }
+    *s = (dl_storage){.refs = 1, .device = device, .bytes = bytes, .data = data, .writer = dl_source_get()};
+    return s;
+}
+
+void dl_storage_unref(dl_storage *s) {
+    if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL)) return;
+    if (s->release) s->release(s->arg);
+    else if (!s->wrapped) dl_device_free(s->device, s->data, s->bytes);
+    dl_host_free(s, sizeof *s);
+}
