@@ -152,6 +152,8 @@ const dl_op *dl_op_row(int id);
 const dl_op *dl_op_find(const char *name);
 /* Every row in table order, then registered ones; NULL past the end. */
 const dl_op *dl_op_at(int i);
+/* Adds a row made at run time, which must outlive every node that uses it. */
+dl_status dl_op_register(const dl_op *op);
 
 /* ---- calling (core/dispatch.c) */
 
@@ -165,6 +167,8 @@ dl_status dl_attr_defaults(const dl_op *op, dl_aval *attr, bool check);
 /* Parses "value" into attribute a of op. */
 dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out);
 int dl_attr_index(const dl_op *op, const char *name); /* -1: no such attribute */
+/* "an integer": for messages. */
+const char *dl_attr_kind_name(dl_attr_kind kind);
 /* Output metas without running, for nets' tables and tests. */
 dl_status dl_infer(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr, dl_meta *out);
 

@@ -136,8 +136,6 @@ dl_tensor *dl_to_dtype(dl_tensor *t, dl_dtype dtype);
 dl_tensor *dl_to_device(dl_tensor *t, int device);
 /* The tensor itself when it is contiguous, else a contiguous copy. Differentiable. */
 dl_tensor *dl_contiguous(dl_tensor *t);
-/* A fresh copy. Differentiable. */
-dl_tensor *dl_clone(dl_tensor *t);
 /* dst = value, broadcast and cast: the one way a tensor is changed in place. Autograd sees it: on a view the base is
  * rebased. Errors: DL_ERR_AUTOGRAD on a leaf that needs a gradient while recording, or on a tensor with overlapping
  * elements; DL_ERR_SHAPE when value does not broadcast to dst. */

@@ -1,0 +1,102 @@
+/* Attributes of ops: defaults, and values from text. */
+#include "core/op.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int dl_attr_index(const dl_op *op, const char *name) {
+    for (int i = 0; i < op->nattr; i++)
+        if (!strcmp(op->attrs[i].name, name)) return i;
+    return -1;
+}
+
+static bool whole(const char *text, long *out) {
+    char *end;
+    errno = 0;
+    *out = strtol(text, &end, 10);
+    return end != text && !*end && !errno;
+}
+
+static bool number(const char *text, dl_aval *out) {
+    char *end;
+    if (whole(text, &out->u.i)) return out->is_int = true;
+    out->u.f = strtod(text, &end);
+    return end != text && !*end;
+}
+
+/* "[1, -2, 3]" or a single number. */
+static bool list(const char *text, dl_aval *out) {
+    const char *p = text;
+    bool open = *p == '[';
+    p += open;
+    for (out->n = 0; *p && *p != ']';) {
+        char *end;
+        if (out->n == DL_MAX_DIM) return false;
+        out->u.v[out->n++] = strtol(p, &end, 10);
+        if (end == p) return false;
+        p = end + strspn(end, " ");
+        if (*p == ',') p += 1 + strspn(p + 1, " ");
+        else if (*p && *p != ']') return false;
+    }
+    return out->is_int = open ? *p == ']' && !p[1] : out->n == 1;
+}
+
+static bool boolean(const char *text, dl_aval *out) {
+    out->u.i = !strcmp(text, "true");
+    out->is_int = true;
+    return out->u.i || !strcmp(text, "false");
+}
+
+static bool parse(dl_attr_kind kind, const char *text, dl_aval *out) {
+    dl_dtype t;
+    int device;
+    switch (kind) {
+    case DL_A_INT: return out->is_int = whole(text, &out->u.i);
+    case DL_A_NUM: return number(text, out);
+    case DL_A_FLOAT:
+        if (!number(text, out)) return false;
+        if (out->is_int) out->u.f = (double)out->u.i, out->is_int = false;
+        return true;
+    case DL_A_BOOL: return boolean(text, out);
+    case DL_A_INTS: return list(text, out);
+    case DL_A_DTYPE:
+        if (dl_dtype_parse(text, &t) != DL_OK) return false;
+        out->u.i = t;
+        return true;
+    case DL_A_DEVICE:
+        if (dl_device_parse(text, &device) != DL_OK) return false;
+        out->u.i = device;
+        return true;
+    case DL_A_STR: return snprintf(out->u.s, sizeof out->u.s, "%s", text) < (int)sizeof out->u.s;
+    }
+    return false;
+}
+
+const char *dl_attr_kind_name(dl_attr_kind kind) {
+    static const char *const names[] = {"an integer", "a number",  "a number",           "true or false",
+                                        "a dtype",    "a device", "an integer or a list", "a word"};
+    return names[kind];
+}
+
+dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out) {
+    const dl_attr *row = &op->attrs[a];
+    *out = (dl_aval){.given = true};
+    if (!strcmp(value, "none") && !strcmp(row->dflt, "none")) return out->given = false, DL_OK;
+    if (parse(row->kind, value, out)) return DL_OK;
+    if (row->kind == DL_A_DTYPE || row->kind == DL_A_DEVICE) return dl_error_last()->code;
+    return dl_fail(DL_ERR_VALUE, "%s: '%s' is not a value of %s, which is %s", op->name, value, row->name,
+                   dl_attr_kind_name(row->kind));
+}
+
+dl_status dl_attr_defaults(const dl_op *op, dl_aval *attr, bool check) {
+    for (int i = 0; i < op->nattr; i++) {
+        const char *dflt = op->attrs[i].dflt;
+        attr[i] = (dl_aval){0};
+        if (*dflt) DL_TRY(dl_attr_parse(op, i, dflt, &attr[i]));
+        else if (check)
+            return dl_fail(DL_ERR_VALUE, "%s needs %s: %s", op->name, op->attrs[i].name, op->attrs[i].doc);
+    }
+    return DL_OK;
+}

@@ -1,0 +1,26 @@
+/* Copies between devices. Views were made contiguous before, so that one copy moves everything. */
+#include "core/device.h"
+#include "ops/rules.h"
+
+INFER_RULE(transfer) {
+    DL_TRY(dl_device_check((int)c->attr[0].u.i));
+    *out = dl_meta_like(c->in[0], c->in[0]->ndim, c->in[0]->shape);
+    out->device = (int)c->attr[0].u.i;
+    return DL_OK;
+}
+
+GRAD_RULE(transfer) {
+    DL_GIVE(0, dl_transfer(G0, dl_in_meta(b, 0)->device));
+    return DL_OK;
+}
+
+static dl_status transfer(dl_call *c) {
+    dl_tensor *x = dl_contiguous(c->in[0]);
+    if (!x) return dl_error_last()->code;
+    dl_status s = dl_device_copy(dl_ptr(c->out[0]), c->out[0]->st->device, dl_ptr(x), x->st->device,
+                                 (size_t)x->numel * dl_esize(x));
+    dl_unref(x);
+    return s;
+}
+
+const dl_kernel dl_cpu_transfer = {.run = transfer, .dtypes = DL_ANY};

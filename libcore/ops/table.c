@@ -1,0 +1,94 @@
+/* The op table in memory, and rows registered at run time. */
+#include "core/op.h"
+#include "ops/fields.h"
+#include "ops/rules.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#pragma GCC diagnostic ignored "-Woverride-init" /* rows override the defaults that ROW sets */
+
+#define ROW(n, ...)                                                                                       \
+    {.out = 1, .visible = 1, .out_name = {"out"}, .infer = dl_infer_same, __VA_ARGS__ .name = #n, .id = DL_OP_##n}
+#define OP(n, ...) ROW(n, __VA_ARGS__.kernel = {&dl_cpu_##n}, ),
+#define VIEW(n, ...) ROW(n, __VA_ARGS__),
+#define COMPOSITE(n, ...) ROW(n, __VA_ARGS__.compose = dl_compose_##n, ),
+
+static const dl_op table[] = {
+#include "ops/ops.def"
+};
+
+#undef OP
+#undef VIEW
+#undef COMPOSITE
+
+/* What the kind of a row says beside its fields. */
+enum { KIND_OP = 0, KIND_VIEW = DL_F_VIEW, KIND_COMPOSITE = DL_F_COMPOSITE };
+#define OP(n, ...) KIND_OP,
+#define VIEW(n, ...) KIND_VIEW,
+#define COMPOSITE(n, ...) KIND_COMPOSITE,
+static const unsigned kind[] = {
+#include "ops/ops.def"
+};
+
+static dl_op rows[DL_NOP];
+static int by_name[2 * DL_NOP + 1]; /* open addressing; id + 1, 0 empty */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Registered rows only grow; readers need no lock. */
+enum { MAX_REGISTERED = 1024 };
+static const dl_op *registered[MAX_REGISTERED];
+static int nregistered;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static unsigned hash(const char *s) {
+    unsigned h = 2166136261u;
+    while (*s) h = (h ^ (unsigned char)*s++) * 16777619u;
+    return h;
+}
+
+static void build(void) {
+    memcpy(rows, table, sizeof rows);
+    for (int i = 0; i < DL_NOP; i++) {
+        rows[i].flags |= kind[i];
+        if (rows[i].nondiff_out == 0xff) rows[i].flags |= DL_F_NODIFF;
+        while (rows[i].attrs && rows[i].attrs[rows[i].nattr].name) rows[i].nattr++;
+        unsigned slot = hash(rows[i].name) % (2 * DL_NOP + 1);
+        while (by_name[slot]) slot = (slot + 1) % (2 * DL_NOP + 1);
+        by_name[slot] = i + 1;
+    }
+}
+
+const dl_op *dl_op_row(int id) {
+    pthread_once(&once, build);
+    return &rows[id];
+}
+
+const dl_op *dl_op_find(const char *name) {
+    pthread_once(&once, build);
+    for (unsigned slot = hash(name) % (2 * DL_NOP + 1); by_name[slot]; slot = (slot + 1) % (2 * DL_NOP + 1))
+        if (!strcmp(rows[by_name[slot] - 1].name, name)) return &rows[by_name[slot] - 1];
+    for (int i = __atomic_load_n(&nregistered, __ATOMIC_ACQUIRE) - 1; i >= 0; i--) /* the newest of a name wins */
+        if (!strcmp(registered[i]->name, name)) return registered[i];
+    return NULL;
+}
+
+const dl_op *dl_op_at(int i) {
+    pthread_once(&once, build);
+    if (i < DL_NOP) return &rows[i];
+    return i - DL_NOP < __atomic_load_n(&nregistered, __ATOMIC_ACQUIRE) ? registered[i - DL_NOP] : NULL;
+}
+
+dl_status dl_op_register(const dl_op *op) {
+    pthread_mutex_lock(&lock);
+    dl_status s = DL_OK;
+    if (nregistered == MAX_REGISTERED)
+        s = dl_fail(DL_ERR_VALUE, "at most %d ops can be registered in one process", MAX_REGISTERED);
+    else {
+        registered[nregistered] = op;
+        __atomic_store_n(&nregistered, nregistered + 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
+    return s;
+}
