@@ -160,7 +160,7 @@ static void body(FILE *f, const row *r) {
     prototype(f, r);
     fprintf(f, " {\n    const dl_op *op = dl_op_row(DL_OP_%s);\n", r->name);
     if (nattr)
-        fprintf(f, "    dl_aval a[%d];\n    dl_attr_defaults(op, a, false);\n", nattr);
+        fprintf(f, "    dl_aval a[%d];\n    dl_attr_defaults(op, a);\n", nattr);
     else
         fprintf(f, "    const dl_aval *a = NULL;\n");
     for (int i = 0; i < nattr; i++) set_attr(f, &r->attrs[i], i);

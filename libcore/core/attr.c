@@ -37,8 +37,10 @@ static bool list(const char *text, dl_aval *out) {
         out->u.v[out->n++] = strtol(p, &end, 10);
         if (end == p) return false;
         p = end + strspn(end, " ");
-        if (*p == ',') p += 1 + strspn(p + 1, " ");
-        else if (*p && *p != ']') return false;
+        if (*p == ',')
+            p += 1 + strspn(p + 1, " ");
+        else if (*p && *p != ']')
+            return false;
     }
     return out->is_int = open ? *p == ']' && !p[1] : out->n == 1;
 }
@@ -75,8 +77,8 @@ static bool parse(dl_attr_kind kind, const char *text, dl_aval *out) {
 }
 
 const char *dl_attr_kind_name(dl_attr_kind kind) {
-    static const char *const names[] = {"an integer", "a number",  "a number",           "true or false",
-                                        "a dtype",    "a device", "an integer or a list", "a word"};
+    static const char *const names[] = {
+        "an integer", "a number", "a number", "true or false", "a dtype", "a device", "an integer or a list", "a word"};
     return names[kind];
 }
 
@@ -90,13 +92,21 @@ dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out)
                    dl_attr_kind_name(row->kind));
 }
 
-dl_status dl_attr_defaults(const dl_op *op, dl_aval *attr, bool check) {
+dl_status dl_attr_parse_defaults(const dl_op *op, dl_aval *attr) {
     for (int i = 0; i < op->nattr; i++) {
-        const char *dflt = op->attrs[i].dflt;
         attr[i] = (dl_aval){0};
-        if (*dflt) DL_TRY(dl_attr_parse(op, i, dflt, &attr[i]));
-        else if (check)
-            return dl_fail(DL_ERR_VALUE, "%s needs %s: %s", op->name, op->attrs[i].name, op->attrs[i].doc);
+        if (*op->attrs[i].dflt) DL_TRY(dl_attr_parse(op, i, op->attrs[i].dflt, &attr[i]));
     }
     return DL_OK;
+}
+
+dl_status dl_attr_missing(const dl_op *op, const dl_aval *attr) {
+    for (int i = 0; i < op->nattr; i++)
+        if (!attr[i].given && !*op->attrs[i].dflt)
+            return dl_fail(DL_ERR_VALUE, "%s needs %s: %s", op->name, op->attrs[i].name, op->attrs[i].doc);
+    return DL_OK;
+}
+
+void dl_attr_defaults(const dl_op *op, dl_aval *attr) {
+    if (op->nattr) memcpy(attr, op->defaults, (size_t)op->nattr * sizeof *attr);
 }

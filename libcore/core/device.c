@@ -65,8 +65,10 @@ void *dl_device_alloc(int device, size_t bytes) {
 }
 
 void dl_device_free(int device, void *p, size_t bytes) {
-    if (device == 0) dl_host_free(p, bytes);
-    else if (backend) backend->release(device - 1, p, bytes);
+    if (device == 0)
+        dl_host_free(p, bytes);
+    else if (backend)
+        backend->release(device - 1, p, bytes);
 }
 
 dl_status dl_device_copy(void *dst, int dst_device, const void *src, int src_device, size_t bytes) {

@@ -119,6 +119,7 @@ struct dl_op {
     const char *out_name[DL_MAX_OUT + 1];
     const dl_attr *attrs; /* ends with a row without name */
     int nattr;
+    const dl_aval *defaults;    /* the attributes' defaults, parsed; filled in by the table */
     uint32_t save_in, save_out; /* bits: tensors the gradient rule reads */
     uint32_t mutates;           /* bits: inputs it writes to */
     uint32_t nondiff_in;        /* bits: inputs without a gradient (labels, indices, masks) */
@@ -162,8 +163,12 @@ dl_status dl_op_register(const dl_op *op);
 dl_status dl_invoke(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr, dl_tensor **out);
 /* The first output of a row; later ones are released. */
 dl_tensor *dl_invoke1(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr);
-/* Fills attr[op->nattr] with the defaults; fails where an attribute is required and `check` is set. */
-dl_status dl_attr_defaults(const dl_op *op, dl_aval *attr, bool check);
+/* Fills attr[op->nattr] with the defaults; required ones are absent. */
+void dl_attr_defaults(const dl_op *op, dl_aval *attr);
+/* The same from the text of the rows, for the table itself. */
+dl_status dl_attr_parse_defaults(const dl_op *op, dl_aval *attr);
+/* DL_ERR_VALUE naming a required attribute that is absent. */
+dl_status dl_attr_missing(const dl_op *op, const dl_aval *attr);
 /* Parses "value" into attribute a of op. */
 dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out);
 int dl_attr_index(const dl_op *op, const char *name); /* -1: no such attribute */

@@ -16,16 +16,17 @@ typedef struct dl_philox {
     uint32_t v[4];
 } dl_philox;
 
-/* The four words at counter (call, block) under key (seed, stream). Words of the key beyond the seed's 64 bits: the stream
- * is folded into the counter's highest byte, so the seed keeps all its bits. Element i of a call that takes one word an
- * element is word i % 4 of block i / 4. */
+/* The four words at counter (call, block) under key (seed, stream). Words of the key beyond the seed's 64 bits: the
+ * stream is folded into the counter's highest byte, so the seed keeps all its bits. Element i of a call that takes one
+ * word an element is word i % 4 of block i / 4. */
 DL_HD dl_philox dl_philox_block(uint64_t seed, uint32_t stream, uint64_t call, uint64_t block) {
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
     uint64_t hi = call ^ (uint64_t)stream << 56;
     dl_philox c = {{(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)hi, (uint32_t)(hi >> 32)}};
     for (int r = 0; r < 10; r++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c.v[0], p1 = (uint64_t)0xCD9E8D57u * c.v[2];
-        dl_philox n = {{(uint32_t)(p1 >> 32) ^ c.v[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c.v[3] ^ k1, (uint32_t)p0}};
+        dl_philox n = {
+            {(uint32_t)(p1 >> 32) ^ c.v[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c.v[3] ^ k1, (uint32_t)p0}};
         c = n;
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     }

@@ -131,7 +131,9 @@ dl_storage *dl_storage_new(size_t bytes, int device) {
 
 void dl_storage_unref(dl_storage *s) {
     if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL)) return;
-    if (s->release) s->release(s->arg);
-    else if (!s->wrapped) dl_device_free(s->device, s->data, s->bytes);
+    if (s->release)
+        s->release(s->arg);
+    else if (!s->wrapped)
+        dl_device_free(s->device, s->data, s->bytes);
     dl_host_free(s, sizeof *s);
 }

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-dl_tensor *dl_view_new(dl_storage *st, dl_dtype dtype, int ndim, const long *shape, const long *stride, int64_t offset) {
+dl_tensor *dl_view_new(dl_storage *st, dl_dtype dtype, int ndim, const long *shape, const long *stride,
+                       int64_t offset) {
     dl_tensor *t = dl_host_alloc(sizeof *t);
     if (!t) return NULL;
     *t = (dl_tensor){.refs = 1, .ndim = (int8_t)ndim, .dtype = (int8_t)dtype, .offset = offset, .numel = 1};
@@ -58,8 +59,10 @@ static dl_tensor *scalar(dl_dtype dtype, double f, long i) {
     dl_tensor *t = dl_tensor_empty(0, NULL, dtype, 0);
     if (!t) return NULL;
     t->weak = true;
-    if (dtype == DL_F64) dl_store_f64(dl_ptr(t), dtype, f);
-    else dl_store_i64(dl_ptr(t), dtype, i);
+    if (dtype == DL_F64)
+        dl_store_f64(dl_ptr(t), dtype, f);
+    else
+        dl_store_i64(dl_ptr(t), dtype, i);
     return t;
 }
 
@@ -218,8 +221,8 @@ int dl_is_leaf(const dl_tensor *t) { return t->node == NULL; }
 dl_status dl_set_requires_grad(dl_tensor *t, int on) {
     if (!t) return dl_fail_null("the tensor");
     if (on && !dl_dtype_is_float((dl_dtype)t->dtype))
-        return dl_fail_hint(DL_ERR_DTYPE, "convert it first, with .to(f32)", "a tensor of dtype %s cannot need a gradient",
-                            dl_dtype_name((dl_dtype)t->dtype));
+        return dl_fail_hint(DL_ERR_DTYPE, "convert it first, with .to(f32)",
+                            "a tensor of dtype %s cannot need a gradient", dl_dtype_name((dl_dtype)t->dtype));
     if (t->node)
         return dl_fail_hint(DL_ERR_AUTOGRAD, "use detach() to cut a tensor off from its history",
                             "only a leaf can be told whether it needs a gradient; this is the result of %s",

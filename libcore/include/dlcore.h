@@ -180,6 +180,31 @@ dl_status dl_backward(dl_tensor *t, dl_tensor *seed, int retain, int create);
 dl_status dl_gradients(dl_tensor *t, dl_tensor *seed, dl_tensor **inputs, int n, int retain, int create,
                        dl_tensor **out);
 
+/* Asks running work to stop at its next consistent point with DL_ERR_INTERRUPT (backward: between nodes; training: after
+ * the step). Safe to call from a signal handler. The flag stays until it is set to 0. */
+void dl_interrupt_set(int on);
+int dl_interrupt_get(void);
+
+/* What dl_gradcheck found. Errors are |analytic - numeric| / max(1, |analytic|, |numeric|). */
+typedef struct dl_gradcheck_report {
+    int ok;
+    long checked;             /* elements compared */
+    double worst, tolerance;  /* largest error, and what was allowed */
+    int input;                /* where: input and index of its element in logical order */
+    long element;
+    double analytic, numeric;
+} dl_gradcheck_report;
+
+/* A function of n tensors with at most max_out results; returns how many it made (owned by the caller), -1 on failure. */
+typedef int dl_tensor_fn(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg);
+
+/* Compares the gradients of fn at in[n] with central differences, in f64: every element of every floating input that needs
+ * a gradient, against a fixed random weighting of all results. second: checks gradients of the gradients too. Random
+ * numbers are replayed, so that each evaluation draws the same. tolerance 0: 1e-6 (second: 1e-5). A failed comparison
+ * is not an error: report->ok tells. Errors: those of fn; DL_ERR_DTYPE when an input that needs a gradient is not f64. */
+dl_status dl_gradcheck(dl_tensor_fn *fn, void *arg, dl_tensor **in, int n, int second, double tolerance,
+                       dl_gradcheck_report *report);
+
 /* Calls a row of the op table by name. in[nin] may hold NULL for absent optional inputs; attrs is "dim=1 keepdim=true"
  * (NULL: all defaults). Results, at most 8 with *nout set, are owned by the caller. */
 dl_status dl_op_call(const char *op, dl_tensor **in, int nin, const char *attrs, dl_tensor **out, int *nout);
@@ -310,6 +335,8 @@ dl_tensor *dl_where(dl_tensor *condition, dl_tensor *input, dl_tensor *other);
 dl_tensor *dl_to(dl_tensor *input, int dtype);
 /* A fresh copy.  x */
 dl_tensor *dl_clone(dl_tensor *input);
+/* The same values on another device.  x */
+dl_tensor *dl_transfer(dl_tensor *input, int device);
 /* A copy with given strides in memory.  x */
 dl_tensor *dl_restride(dl_tensor *input, const long *stride, int n_stride);
 /* The same elements in another shape; one size may be -1. A copy where strides do not allow a view.  x */

@@ -9,8 +9,8 @@
 
 #pragma GCC diagnostic ignored "-Woverride-init" /* rows override the defaults that ROW sets */
 
-#define ROW(n, ...)                                                                                       \
-    {.out = 1, .visible = 1, .out_name = {"out"}, .infer = dl_infer_same, __VA_ARGS__ .name = #n, .id = DL_OP_##n}
+#define ROW(n, ...)                                                                                                    \
+    { .out = 1, .visible = 1, .out_name = {"out"}, .infer = dl_infer_same, __VA_ARGS__.name = #n, .id = DL_OP_##n }
 #define OP(n, ...) ROW(n, __VA_ARGS__.kernel = {&dl_cpu_##n}, ),
 #define VIEW(n, ...) ROW(n, __VA_ARGS__),
 #define COMPOSITE(n, ...) ROW(n, __VA_ARGS__.compose = dl_compose_##n, ),
@@ -48,12 +48,19 @@ static unsigned hash(const char *s) {
     return h;
 }
 
+/* Parsed defaults of all rows, one after another. */
+static dl_aval defaults[DL_NOP * DL_MAX_ATTR];
+
 static void build(void) {
     memcpy(rows, table, sizeof rows);
+    dl_aval *next = defaults;
     for (int i = 0; i < DL_NOP; i++) {
         rows[i].flags |= kind[i];
         if (rows[i].nondiff_out == 0xff) rows[i].flags |= DL_F_NODIFF;
         while (rows[i].attrs && rows[i].attrs[rows[i].nattr].name) rows[i].nattr++;
+        rows[i].defaults = next;
+        dl_attr_parse_defaults(&rows[i], next); /* a test demands that every default parses */
+        next += rows[i].nattr;
         unsigned slot = hash(rows[i].name) % (2 * DL_NOP + 1);
         while (by_name[slot]) slot = (slot + 1) % (2 * DL_NOP + 1);
         by_name[slot] = i + 1;

@@ -1,0 +1,63 @@
+/* Writing in place. There is one way, dl_assign: the row as_strided_set writes a region of a storage, and its output
+ * takes the place of the tensor, or of the view's base, in the history. Views renew their history when they are next
+ * used. */
+#include "autograd/tape.h"
+
+#include <string.h>
+
+static dl_status check_leaf(dl_tensor *base, bool view) {
+    if (!dl_recording() || base->node || !base->requires_grad) return DL_OK;
+    return dl_fail_hint(DL_ERR_AUTOGRAD, "wrap the change in no_grad { }, or compute a new tensor",
+                        "%s a leaf that needs a gradient cannot be changed in place while recording",
+                        view ? "a view of" : "");
+}
+
+/* The value in dst's dtype, expanded to its shape, and safe from being overwritten while it is read. */
+static dl_tensor *prepare(dl_tensor *dst, dl_tensor *value) {
+    long shape[DL_MAX_DIM];
+    int ndim;
+    char a[160], b[160];
+    bool fits = dl_broadcast(dst->ndim, dst->shape, value->ndim, value->shape, &ndim, shape) == DL_OK &&
+                ndim == dst->ndim && !memcmp(shape, dst->shape, (size_t)ndim * sizeof *shape);
+    if (!fits) {
+        dl_fail_hint(DL_ERR_SHAPE, "the value must have the same shape, or sizes of 1 where it is to be repeated",
+                     "a value of shape %s cannot be written into shape %s",
+                     dl_shape_text(value->ndim, value->shape, a, sizeof a),
+                     dl_shape_text(dst->ndim, dst->shape, b, sizeof b));
+        return NULL;
+    }
+    dl_tensor *cast = dl_to_dtype(value, (dl_dtype)dst->dtype);
+    dl_tensor *own = cast && cast->st == dst->st ? dl_clone(cast) : dl_ref(cast);
+    dl_tensor *full = own ? dl_expand(own, dst->shape, dst->ndim) : NULL;
+    dl_unref(cast);
+    dl_unref(own);
+    return full;
+}
+
+/* Gives `base` the history of the write and makes its views stale. */
+static void rebase(dl_tensor *base, dl_tensor *written) {
+    base->st->rebased++;
+    base->rebased = base->st->rebased;
+    dl_node_unref(base->node);
+    base->node = dl_node_ref(written->node);
+    base->out = written->out;
+}
+
+dl_status dl_assign(dl_tensor *dst, dl_tensor *value) {
+    if (!dst) return dl_fail_null("the tensor to write to");
+    if (!value) return dl_fail_null("the value to write");
+    dl_tensor *base = dst->base ? dst->base : dst;
+    DL_TRY(check_leaf(base, dst->base));
+    if (!dl_strides_are_dense(dst->ndim, dst->shape, dst->stride))
+        return dl_fail_hint(DL_ERR_AUTOGRAD, "clone() it first",
+                            "an expanded tensor cannot be changed in place: several of its elements share memory");
+    DL_TRY(dl_history_renew(dst));
+    dl_tensor *full = prepare(dst, value);
+    if (!full) return dl_error_last()->code;
+    dl_tensor *written = dl_as_strided_set(base, full, dst->shape, dst->ndim, dst->stride, dst->ndim, dst->offset);
+    dl_unref(full);
+    if (!written) return dl_error_last()->code;
+    if (dl_recording() && (written->node || base->node)) rebase(base, written);
+    dl_unref(written);
+    return dl_history_renew(dst);
+}

@@ -1,0 +1,266 @@
+/* Backward: walks nodes newest first. A node's creation number is higher than those of all nodes it depends on, so the
+ * highest one waiting has received every contribution. Leaves come last, all at once: a pass that fails or is
+ * interrupted leaves no gradient half written. */
+#include "autograd/tape.h"
+#include "core/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A node or leaf that has received a gradient. */
+typedef struct slot {
+    dl_node *node;
+    dl_tensor *leaf;
+    dl_tensor *g[DL_MAX_OUT]; /* owned */
+} slot;
+
+/* Slots live in `slots` and never move by index; `map` finds them by address, `heap` orders waiting nodes by seq. */
+typedef struct pass {
+    slot *slots;
+    int n, cap;
+    int *map; /* open addressing, index + 1 */
+    int map_size;
+    int *heap, nheap;
+    bool retain, create;
+    dl_tensor **inputs; /* dl_gradients: where gradients are asked for, and the answers */
+    int ninputs;
+    dl_tensor **out;
+} pass;
+
+static unsigned hash(const void *p) { return (unsigned)((uintptr_t)p >> 6) * 2654435761u; }
+
+static const void *key(const slot *s) { return s->node ? (const void *)s->node : (const void *)s->leaf; }
+
+static dl_status grow(pass *p) {
+    int cap = p->cap ? 2 * p->cap : 64, size = 4 * cap;
+    slot *slots = realloc(p->slots, (size_t)cap * sizeof *slots);
+    if (slots) p->slots = slots;
+    int *heap = realloc(p->heap, (size_t)cap * sizeof *heap);
+    if (heap) p->heap = heap;
+    int *map = calloc((size_t)size, sizeof *map);
+    if (!slots || !heap || !map) {
+        free(map);
+        return dl_fail(DL_ERR_MEMORY, "no memory to walk a history of %d ops", p->n);
+    }
+    free(p->map);
+    p->map = map;
+    p->map_size = size;
+    p->cap = cap;
+    for (int i = 0; i < p->n; i++) {
+        unsigned h = hash(key(&p->slots[i])) % (unsigned)size;
+        while (map[h]) h = (h + 1) % (unsigned)size;
+        map[h] = i + 1;
+    }
+    return DL_OK;
+}
+
+static void heap_push(pass *p, int s) {
+    int i = p->nheap++;
+    for (; i > 0; i = (i - 1) / 2) {
+        int up = p->heap[(i - 1) / 2];
+        if (p->slots[up].node->seq >= p->slots[s].node->seq) break;
+        p->heap[i] = up;
+    }
+    p->heap[i] = s;
+}
+
+static int heap_pop(pass *p) {
+    int top = p->heap[0], last = p->heap[--p->nheap], i = 0;
+    for (;;) {
+        int k = 2 * i + 1;
+        if (k >= p->nheap) break;
+        if (k + 1 < p->nheap && p->slots[p->heap[k + 1]].node->seq > p->slots[p->heap[k]].node->seq) k++;
+        if (p->slots[p->heap[k]].node->seq <= p->slots[last].node->seq) break;
+        p->heap[i] = p->heap[k];
+        i = k;
+    }
+    p->heap[i] = last;
+    return top;
+}
+
+static dl_status slot_of(pass *p, const dl_edge *e, int *out) {
+    if (p->n == p->cap) DL_TRY(grow(p));
+    const void *want = e->node ? (const void *)e->node : (const void *)e->leaf;
+    unsigned h = hash(want) % (unsigned)p->map_size;
+    for (; p->map[h]; h = (h + 1) % (unsigned)p->map_size)
+        if (key(&p->slots[p->map[h] - 1]) == want) return *out = p->map[h] - 1, DL_OK;
+    p->slots[p->n] = (slot){.node = dl_node_ref(e->node), .leaf = dl_ref(e->leaf)};
+    *out = p->n;
+    p->map[h] = ++p->n;
+    if (e->node) heap_push(p, *out);
+    return DL_OK;
+}
+
+/* Adds g, of which ownership is taken, to what an edge's target has received. */
+static dl_status contribute(pass *p, const dl_edge *e, dl_tensor *g) {
+    int s;
+    dl_status st = slot_of(p, e, &s);
+    if (st != DL_OK) {
+        dl_unref(g);
+        return st;
+    }
+    dl_tensor **at = &p->slots[s].g[e->node ? e->idx : 0];
+    if (!*at) return *at = g, DL_OK;
+    dl_tensor *sum = dl_add(*at, g);
+    dl_unref(g);
+    if (!sum) return dl_error_last()->code;
+    dl_unref(*at);
+    *at = sum;
+    return DL_OK;
+}
+
+static dl_status run_rule(pass *p, dl_back *b) {
+    const dl_kernel *k = NULL;
+    int device = b->node->nin ? b->node->meta[0].device : 0;
+    if (!p->create && (k = dl_kernel_of(b->op, device)) && k->fused_grad) return k->fused_grad(b);
+    if (!b->op->grad) return dl_fail(DL_ERR_AUTOGRAD, "%s has no gradient", b->op->name);
+    return b->op->grad(b);
+}
+
+static dl_status run_node(pass *p, int index) {
+    dl_node *n = p->slots[index].node;
+    dl_tensor *small[16] = {0}, **gin = n->nin <= 16 ? small : calloc((size_t)n->nin, sizeof *gin);
+    if (!gin) return dl_fail(DL_ERR_MEMORY, "no memory for %d gradients", n->nin);
+    dl_back b = {
+        .node = n, .op = n->op, .attr = n->attr, .nin = n->nin, .nout = n->nout, .gin = gin, .create_graph = p->create};
+    dl_tensor *g[DL_MAX_OUT]; /* the slots may move while contributions are made */
+    memcpy(g, p->slots[index].g, sizeof g);
+    b.g = g;
+    for (int i = 0; i < n->nin; i++)
+        if (n->edge[i].node || n->edge[i].leaf) b.need |= 1ul << (i < 63 ? i : 63);
+    dl_status s = run_rule(p, &b);
+    if (s != DL_OK) dl_error_hint("raised by the gradient of %s, made at %s:%d", n->op->name, n->src.file, n->src.line);
+    for (int i = 0; i < n->nin; i++) {
+        const dl_edge *e = &n->edge[i];
+        if (s == DL_OK && gin[i] && (e->node || e->leaf))
+            s = contribute(p, e, gin[i]);
+        else
+            dl_unref(gin[i]);
+    }
+    for (int i = 0; i < b.ntmp; i++) dl_unref(b.tmp[i]);
+    free(b.tmp);
+    if (gin != small) free(gin);
+    if (s == DL_OK && !p->retain) dl_node_free_saved(n);
+    return s;
+}
+
+/* dl_gradients: takes the finished gradient of a slot as answer, where it was asked for. */
+static void answer(pass *p, const slot *s) {
+    for (int i = 0; i < p->ninputs; i++) {
+        const dl_tensor *t = p->inputs[i];
+        bool hit = s->node ? t->node == s->node : t == s->leaf;
+        if (hit && !p->out[i]) p->out[i] = dl_ref(s->g[s->node ? t->out : 0]);
+    }
+}
+
+static bool sole_owner(const dl_tensor *t) {
+    return t->refs == 1 && t->st->refs == 1 && !t->st->wrapped && !t->node && dl_is_contiguous(t);
+}
+
+/* Into a leaf's .grad: steals the gradient when nobody else can see it, else copies; adds in place when there is one,
+ * so that its memory stays where it is. */
+static dl_status accumulate(dl_tensor *leaf, dl_tensor **g, bool create) {
+    dl_tensor *old = leaf->grad;
+    if (!old) {
+        leaf->grad = create || sole_owner(*g) ? dl_ref(*g) : dl_clone(*g);
+        return leaf->grad ? DL_OK : dl_error_last()->code;
+    }
+    dl_tensor *sum = dl_add(old, *g);
+    if (!sum) return dl_error_last()->code;
+    dl_status s = DL_OK;
+    if (create) {
+        leaf->grad = dl_ref(sum);
+        dl_unref(old);
+    } else
+        s = dl_assign(old, sum);
+    dl_unref(sum);
+    return s;
+}
+
+static dl_status walk(pass *p) {
+    while (p->nheap) {
+        if (dl_interrupt_get()) return dl_fail(DL_ERR_INTERRUPT, "backward was interrupted; no gradient was changed");
+        int s = heap_pop(p);
+        DL_TRY(run_node(p, s));
+        if (p->inputs) answer(p, &p->slots[s]);
+        for (int i = 0; i < DL_MAX_OUT; i++) {
+            dl_unref(p->slots[s].g[i]);
+            p->slots[s].g[i] = NULL;
+        }
+    }
+    for (int i = 0; i < p->n; i++) {
+        if (!p->slots[i].leaf) continue;
+        if (p->inputs)
+            answer(p, &p->slots[i]);
+        else
+            DL_TRY(accumulate(p->slots[i].leaf, &p->slots[i].g[0], p->create));
+    }
+    return DL_OK;
+}
+
+static void pass_free(pass *p) {
+    for (int i = 0; i < p->n; i++) {
+        for (int k = 0; k < DL_MAX_OUT; k++) dl_unref(p->slots[i].g[k]);
+        dl_unref(p->slots[i].leaf);
+        dl_node_unref(p->slots[i].node);
+    }
+    free(p->slots);
+    free(p->map);
+    free(p->heap);
+}
+
+static dl_status check_root(dl_tensor *t, dl_tensor *seed) {
+    char text[160], seed_text[160];
+    if (!t) return dl_fail_null("the tensor");
+    dl_shape_text(t->ndim, t->shape, text, sizeof text);
+    if (!dl_requires_grad(t))
+        return dl_fail_hint(DL_ERR_AUTOGRAD, "make a leaf with param(x) or tensor(..., grad=true) and compute from it",
+                            "this tensor of shape %s depends on nothing that needs a gradient", text);
+    if (!seed && t->numel != 1)
+        return dl_fail_hint(DL_ERR_SHAPE, "reduce it with sum() or mean(), or give a gradient to start from",
+                            "backward starts from one number, not from shape %s", text);
+    if (seed && !dl_shape_eq(t, seed))
+        return dl_fail(DL_ERR_SHAPE, "the gradient to start from has shape %s, the tensor %s",
+                       dl_shape_text(seed->ndim, seed->shape, seed_text, sizeof seed_text), text);
+    return DL_OK;
+}
+
+static dl_status start(pass *p, dl_tensor *t, dl_tensor *seed) {
+    DL_TRY(grow(p));
+    dl_tensor *g =
+        seed ? dl_to_dtype(seed, (dl_dtype)t->dtype) : dl_full(t->shape, t->ndim, 1, t->dtype, t->st->device);
+    if (!g) return dl_error_last()->code;
+    dl_edge root = {.node = t->node, .leaf = t->node ? NULL : t, .idx = t->out};
+    DL_TRY(contribute(p, &root, g));
+    return walk(p);
+}
+
+static dl_status run_pass(pass *p, dl_tensor *t, dl_tensor *seed) {
+    DL_TRY(check_root(t, seed));
+    int mode = dl_grad_mode(p->create);
+    dl_status s = start(p, t, seed);
+    dl_grad_mode(mode);
+    pass_free(p);
+    return s;
+}
+
+dl_status dl_backward(dl_tensor *t, dl_tensor *seed, int retain, int create) {
+    pass p = {.retain = retain || create, .create = create};
+    return run_pass(&p, t, seed);
+}
+
+dl_status dl_gradients(dl_tensor *t, dl_tensor *seed, dl_tensor **inputs, int n, int retain, int create,
+                       dl_tensor **out) {
+    for (int i = 0; i < n; i++) {
+        out[i] = NULL;
+        if (!inputs[i]) return dl_fail_null("an input");
+        DL_TRY(dl_history_renew(inputs[i]));
+    }
+    pass p = {.retain = retain || create, .create = create, .inputs = inputs, .ninputs = n, .out = out};
+    dl_status s = run_pass(&p, t, seed);
+    for (int i = 0; s != DL_OK && i < n; i++) {
+        dl_unref(out[i]);
+        out[i] = NULL;
+    }
+    return s;
+}

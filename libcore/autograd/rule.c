@@ -1,0 +1,106 @@
+/* What gradient rules are written with: saved tensors, temporaries, and handing over a gradient. */
+#include "autograd/tape.h"
+
+#include <stdlib.h>
+
+const dl_meta *dl_in_meta(const dl_back *b, int i) { return &b->node->meta[i]; }
+const dl_meta *dl_out_meta(const dl_back *b, int i) { return &b->node->meta[b->node->nin + i]; }
+
+static dl_saved *find(dl_back *b, int key) {
+    dl_node *n = b->node;
+    if (n->freed) {
+        dl_fail_hint(DL_ERR_AUTOGRAD, "call backward with retain=true the first time, or compute the result again",
+                     "the history of this result was freed by an earlier backward");
+        return NULL;
+    }
+    for (int i = 0; i < n->nsaved; i++) {
+        dl_saved *s = &n->saved[i];
+        if (s->out != key) continue;
+        if (s->t->st->version == s->version) return s;
+        dl_fail_hint(DL_ERR_AUTOGRAD, "compute a new tensor instead of changing this one, or clone() it before",
+                     "a tensor that the gradient of %s (%s:%d) needs was changed in place at %s:%d", n->op->name,
+                     n->src.file, n->src.line, s->t->st->writer.file, s->t->st->writer.line);
+        return NULL;
+    }
+    return NULL;
+}
+
+dl_tensor *dl_saved_in(dl_back *b, int i) {
+    dl_saved *s = find(b, -1 - i);
+    return s ? s->t : NULL;
+}
+
+dl_tensor *dl_saved_out(dl_back *b, int i) {
+    dl_saved *s = find(b, i);
+    if (!s) return NULL;
+    dl_tensor *t = dl_tmp(b, dl_detach(s->t));
+    if (t && b->create_graph && dl_dtype_is_float((dl_dtype)t->dtype) && !(b->op->nondiff_out >> i & 1)) {
+        t->node = dl_node_ref(b->node);
+        t->out = i;
+    }
+    return t;
+}
+
+dl_tensor *dl_tmp(dl_back *b, dl_tensor *t) {
+    if (!t) return NULL;
+    if (b->ntmp == b->cap) {
+        int cap = b->cap ? 2 * b->cap : 16;
+        dl_tensor **tmp = realloc(b->tmp, (size_t)cap * sizeof(dl_tensor *));
+        if (!tmp) {
+            dl_unref(t);
+            dl_fail(DL_ERR_MEMORY, "no memory for the temporaries of a gradient rule");
+            return NULL;
+        }
+        b->tmp = tmp;
+        b->cap = cap;
+    }
+    return b->tmp[b->ntmp++] = t;
+}
+
+/* Sums a gradient over the dimensions along which an input of shape m was broadcast. Takes ownership of g. */
+static dl_tensor *sum_to(dl_tensor *g, const dl_meta *m) {
+    long dims[DL_MAX_DIM];
+    int n = 0, lead = g->ndim - m->ndim;
+    bool equal = lead == 0;
+    for (int i = 0; i < g->ndim; i++) {
+        bool gone = i < lead || (m->shape[i - lead] == 1 && g->shape[i] != 1);
+        if (gone) dims[n++] = i;
+        equal = equal && !gone;
+    }
+    if (equal) return g;
+    dl_tensor *s = n ? dl_sum(g, dims, n, 1) : dl_ref(g);
+    dl_unref(g);
+    if (!s || !lead) return s;
+    dl_tensor *r = dl_reshape(s, m->shape, m->ndim);
+    dl_unref(s);
+    return r;
+}
+
+static bool same_shape(const dl_tensor *t, const dl_meta *m) {
+    if (t->ndim != m->ndim) return false;
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] != m->shape[i]) return false;
+    return true;
+}
+
+dl_status dl_give(dl_back *b, int i, dl_tensor *t) {
+    const dl_meta *m = dl_in_meta(b, i);
+    if (!t) return dl_error_last() ? dl_error_last()->code : dl_fail(DL_ERR_INTERNAL, "a gradient rule gave nothing");
+    if (t->ndim >= m->ndim) t = sum_to(t, m);
+    if (t && t->dtype != m->dtype) {
+        dl_tensor *c = dl_to(t, m->dtype);
+        dl_unref(t);
+        t = c;
+    }
+    if (!t) return dl_error_last()->code;
+    if (!same_shape(t, m)) {
+        char got[160], want[160];
+        dl_status s = dl_fail(DL_ERR_INTERNAL, "the gradient rule of %s made %s for input %d of shape %s", b->op->name,
+                              dl_shape_text(t->ndim, t->shape, got, sizeof got), i,
+                              dl_shape_text(m->ndim, m->shape, want, sizeof want));
+        dl_unref(t);
+        return s;
+    }
+    b->gin[i] = t;
+    return DL_OK;
+}

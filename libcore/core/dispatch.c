@@ -1,0 +1,301 @@
+/* Running a row: promote, infer, allocate, run, record. Recording comes last, so that a failure leaves no trace. */
+#include "autograd/tape.h"
+#include "core/device.h"
+#include "core/op.h"
+#include "core/rng.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Everything of one call that must be released again. */
+typedef struct frame {
+    dl_call call;
+    dl_tensor *in_buf[DL_MAX_NAMED_IN], **in;
+    dl_tensor *out[DL_MAX_OUT];
+} frame;
+
+/* "f32[2,3], i64[4]" of the operands, for the error record. */
+static void describe(dl_tensor *const *in, int nin, char *buf, size_t size) {
+    size_t n = 0;
+    buf[0] = 0;
+    for (int i = 0; i < nin && n + 1 < size; i++) {
+        char shape[160];
+        const dl_tensor *t = in[i];
+        n +=
+            (size_t)snprintf(buf + n, size - n, "%s%s%s", i ? ", " : "", t ? dl_dtype_name((dl_dtype)t->dtype) : "none",
+                             t ? dl_shape_text(t->ndim, t->shape, shape, sizeof shape) : "");
+    }
+}
+
+static dl_status fail_context(const dl_op *op, dl_tensor *const *in, int nin, dl_status s) {
+    char text[256];
+    describe(in, nin, text, sizeof text);
+    dl_error_context(op->name, text);
+    return s;
+}
+
+static dl_status check_inputs(const dl_op *op, dl_tensor *const *in, int nin) {
+    if (nin < op->in_min || nin > op->in_max)
+        return dl_fail(DL_ERR_VALUE, "takes %d%s input%s, got %d", op->in_min, nin > op->in_max ? " at most" : "",
+                       op->in_min == 1 ? "" : "s", nin);
+    bool list = op->in_max == DL_MAX_IN;
+    for (int i = 0; i < nin; i++)
+        if (!in[i] && (i < op->in_min || list)) return dl_fail_null("an input");
+    return DL_OK;
+}
+
+/* Attribute called `name`, or NULL. */
+static const dl_aval *named(const dl_op *op, const dl_aval *attr, const char *name) {
+    int i = dl_attr_index(op, name);
+    return i >= 0 && attr[i].given ? &attr[i] : NULL;
+}
+
+/* All operands on one device; a number of the language goes with any. */
+static dl_status find_device(dl_call *c) {
+    int found = -1;
+    for (int i = 0; i < c->nin; i++) {
+        if (!c->in[i] || (c->in[i]->weak && !c->in[i]->st->device)) continue;
+        int d = c->in[i]->st->device;
+        if (found >= 0 && d != found) {
+            char a[32];
+            snprintf(a, sizeof a, "%s", dl_device_name(found));
+            return dl_fail_hint(DL_ERR_DEVICE, "move one of them with .to(\"cpu\") or .to(\"cuda\")",
+                                "operands live on different devices, %s and %s", a, dl_device_name(d));
+        }
+        found = d;
+    }
+    const dl_aval *device = c->op->flags & DL_F_CREATE ? named(c->op, c->attr, "device") : NULL;
+    if (device) found = (int)device->u.i;
+    c->device = found >= 0 ? found : c->op->flags & DL_F_CREATE ? dl_device_default_get() : 0;
+    return dl_device_check(c->device);
+}
+
+/* The common dtype by PyTorch's rules: operands with dimensions decide before 0-d ones, and these before numbers,
+ * unless a later group holds a higher kind (bool < integer < floating); a floating number among integers means f32. */
+static dl_dtype common_dtype(const dl_call *c) {
+    int group[3] = {-1, -1, -1};
+    for (int i = 0; i < c->nin; i++) {
+        const dl_tensor *t = c->in[i];
+        if (!t) continue;
+        int g = t->weak ? 2 : t->ndim == 0;
+        dl_dtype d = (dl_dtype)t->dtype;
+        if (t->weak && dl_dtype_is_float(d)) d = DL_F32;
+        group[g] = group[g] < 0 ? (int)d : (int)dl_dtype_promote((dl_dtype)group[g], d);
+    }
+    int best = -1;
+    for (int g = 0; g < 3; g++)
+        if (group[g] >= 0 && (best < 0 || dl_dtype_kind((dl_dtype)group[g]) > dl_dtype_kind((dl_dtype)best)))
+            best = group[g];
+    return best < 0 ? DL_F32 : (dl_dtype)best;
+}
+
+/* Replaces an input of the frame by itself in another dtype. */
+static dl_status cast_input(frame *f, int i, dl_dtype to) {
+    dl_tensor *t = f->in[i];
+    if (!t || t->dtype == (int8_t)to) return DL_OK;
+    bool weak = t->weak;
+    f->in[i] = dl_to(t, to);
+    dl_unref(t);
+    if (!f->in[i]) return dl_error_last()->code;
+    f->in[i]->weak = weak;
+    return DL_OK;
+}
+
+/* A list's head, such as the learning rate of sgd_step, takes no part in promotion: only rows with PROMOTE(NONE) have
+ * one. */
+static dl_status promote(frame *f) {
+    dl_call *c = &f->call;
+    const dl_op *op = c->op;
+    if (op->flags & DL_F_CREATE) {
+        const dl_aval *dtype = named(op, c->attr, "dtype");
+        c->dtype = dtype ? (dl_dtype)dtype->u.i : DL_F32;
+        return DL_OK;
+    }
+    if (op->promote == DL_P_NONE || op->promote == DL_P_FIRST) {
+        c->dtype = c->nin && c->in[0] ? (dl_dtype)c->in[0]->dtype : DL_F32;
+        for (int i = 1; op->promote == DL_P_FIRST && i < c->nin; i++)
+            if (c->in[i] && (dl_dtype_is_float((dl_dtype)c->in[i]->dtype) || c->in[i]->weak) &&
+                !(op->mutates >> (i < 31 ? i : 31) & 1))
+                DL_TRY(cast_input(f, i, c->dtype));
+        return DL_OK;
+    }
+    c->dtype = common_dtype(c);
+    if (op->promote == DL_P_FLOAT && !dl_dtype_is_float(c->dtype)) c->dtype = DL_F32;
+    for (int i = 0; i < c->nin; i++) DL_TRY(cast_input(f, i, c->dtype));
+    return DL_OK;
+}
+
+static dl_tensor *fresh(const dl_meta *m) {
+    dl_tensor *t = dl_tensor_empty(m->ndim, m->shape, (dl_dtype)m->dtype, m->device);
+    if (t && m->strided) memcpy(t->stride, m->stride, sizeof t->stride);
+    return t;
+}
+
+static dl_tensor *alias(dl_tensor *of, const dl_meta *m, bool view) {
+    dl_tensor *t = dl_view_new(of->st, (dl_dtype)m->dtype, m->ndim, m->shape, m->stride, m->offset);
+    if (t && view) t->base = dl_ref(of->base ? of->base : of);
+    return t;
+}
+
+static dl_status allocate(frame *f, const dl_meta *meta) {
+    const dl_op *op = f->call.op;
+    for (int i = 0; i < op->out; i++) {
+        const dl_meta *m = &meta[i];
+        if (m->absent) continue;
+        f->out[i] = m->alias >= 0 ? alias(f->in[m->alias], m, op->flags & DL_F_VIEW) : fresh(m);
+        if (!f->out[i]) return dl_error_last()->code;
+    }
+    return DL_OK;
+}
+
+static dl_status run_kernel(dl_call *c) {
+    const dl_op *op = c->op;
+    const dl_kernel *k = dl_kernel_of(op, c->device);
+    if (!k || !k->run)
+        return dl_fail(DL_ERR_UNSUPPORTED, "%s has no kernel on %s%s%s", op->name, dl_device_name(c->device),
+                       k && k->none ? ": " : "", k && k->none ? k->none : "");
+    if (!(k->dtypes & DL_BIT(c->dtype))) {
+        char set[128];
+        return dl_fail_hint(DL_ERR_DTYPE, "convert with .to(DTYPE)", "%s does not take %s on %s; it takes %s", op->name,
+                            dl_dtype_name(c->dtype), dl_device_name(c->device),
+                            dl_dtype_set_text(k->dtypes, set, sizeof set));
+    }
+    if (op->flags & DL_F_RNG) {
+        c->stream = op->flags & DL_F_DROPOUT ? DL_STREAM_DROPOUT : DL_STREAM_DEFAULT;
+        c->rng = dl_rng_next(c->stream);
+    }
+    return k->run(c);
+}
+
+/* A view row whose infer found no view: a contiguous copy laid into the fresh output. */
+static dl_status copy_instead(frame *f) {
+    dl_tensor *x = f->in[0];
+    long stride[DL_MAX_DIM];
+    dl_strides_contiguous(x->ndim, x->shape, stride);
+    int mode = dl_grad_mode(0);
+    dl_tensor *flat = dl_restride(x, stride, x->ndim);
+    dl_grad_mode(mode);
+    if (!flat) return dl_error_last()->code;
+    dl_storage *mine = f->out[0]->st; /* take over the copy's memory */
+    f->out[0]->st = dl_storage_ref(flat->st);
+    f->out[0]->offset = flat->offset;
+    dl_storage_unref(mine);
+    dl_unref(flat);
+    return DL_OK;
+}
+
+static void mark_mutated(const dl_call *c) {
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i] && c->op->mutates >> (i < 31 ? i : 31) & 1) dl_touch(c->in[i]);
+}
+
+static dl_status run_frame(frame *f) {
+    dl_call *c = &f->call;
+    const dl_op *op = c->op;
+    DL_TRY(dl_attr_missing(op, c->attr));
+    DL_TRY(find_device(c));
+    DL_TRY(promote(f));
+    if (op->compose) return op->compose(c);
+    dl_meta meta[DL_MAX_OUT] = {0};
+    for (int i = 0; i < op->out; i++) meta[i].alias = -1;
+    DL_TRY(op->infer(c, meta));
+    DL_TRY(allocate(f, meta));
+    if (!(op->flags & DL_F_VIEW))
+        DL_TRY(run_kernel(c));
+    else if (meta[0].alias < 0 && f->out[0]->numel)
+        DL_TRY(copy_instead(f));
+    if (op->mutates) mark_mutated(c);
+    return op->flags & DL_F_NODIFF ? DL_OK : dl_record(c);
+}
+
+dl_status dl_invoke(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr, dl_tensor **out) {
+    dl_status s = check_inputs(op, in, nin);
+    if (s != DL_OK) return fail_context(op, in, nin, s);
+    dl_tensor *many[DL_MAX_IN];
+    frame f = {.call = {.op = op, .nin = nin, .nout = op->out, .attr = attr},
+               .in = nin > DL_MAX_NAMED_IN ? many : NULL};
+    if (!f.in) f.in = f.in_buf;
+    f.call.in = f.in;
+    f.call.out = f.out;
+    for (int i = 0; i < nin; i++) f.in[i] = dl_ref(in[i]);
+    s = run_frame(&f);
+    if (s != DL_OK) fail_context(op, in, nin, s);
+    for (int i = 0; i < nin; i++) dl_unref(f.in[i]);
+    for (int i = 0; i < op->out; i++) {
+        if (s == DL_OK)
+            out[i] = f.out[i];
+        else
+            dl_unref(f.out[i]);
+    }
+    return s;
+}
+
+dl_tensor *dl_invoke1(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr) {
+    dl_tensor *out[DL_MAX_OUT] = {0};
+    if (dl_invoke(op, in, nin, attr, out) != DL_OK) return NULL;
+    for (int i = 1; i < op->out; i++) dl_unref(out[i]);
+    return out[0];
+}
+
+dl_status dl_infer(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr, dl_meta *out) {
+    dl_call c = {.op = op, .in = (dl_tensor **)in, .nin = nin, .nout = op->out, .attr = attr};
+    if (!op->infer)
+        return dl_fail(DL_ERR_UNSUPPORTED, "%s is made of other ops; its shape is known once it has run", op->name);
+    DL_TRY(check_inputs(op, in, nin));
+    DL_TRY(find_device(&c));
+    c.dtype = op->promote == DL_P_COMMON || op->promote == DL_P_FLOAT ? common_dtype(&c)
+              : nin && in[0]                                          ? (dl_dtype)in[0]->dtype
+                                                                      : DL_F32;
+    for (int i = 0; i < op->out; i++) out[i] = (dl_meta){.alias = -1};
+    return op->infer(&c, out);
+}
+
+dl_meta dl_meta_like(const dl_tensor *t, int ndim, const long *shape) {
+    dl_meta m = {.ndim = (int8_t)ndim, .dtype = t->dtype, .alias = -1, .device = t->st->device};
+    for (int i = 0; i < ndim; i++) m.shape[i] = shape[i];
+    return m;
+}
+
+dl_meta dl_meta_of(const dl_tensor *t) {
+    dl_meta m = dl_meta_like(t, t->ndim, t->shape);
+    m.strided = true;
+    m.offset = t->offset;
+    memcpy(m.stride, t->stride, sizeof m.stride);
+    return m;
+}
+
+/* "dim=1 keepdim=true" into attr; values with blanks stand in brackets. */
+static dl_status parse_attrs(const dl_op *op, const char *text, dl_aval *attr) {
+    char name[64], value[192];
+    int used;
+    dl_attr_defaults(op, attr);
+    for (const char *p = text; p && *(p += strspn(p, " ")); p += used) {
+        if (sscanf(p, "%63[^= ]=%n", name, &used) != 1 || !used)
+            return dl_fail(DL_ERR_SYNTAX, "attributes are name=value, not '%s'", p);
+        p += used;
+        if (sscanf(p, *p == '[' ? "%191[^]]]%n" : "%191[^ ]%n", value, &used) != 1)
+            return dl_fail(DL_ERR_SYNTAX, "%s= has no value", name);
+        if (*p == '[' && strlen(value) + 1 < sizeof value && p[used - 1] == ']') strcat(value, "]");
+        int a = dl_attr_index(op, name);
+        if (a < 0) return dl_fail(DL_ERR_NAME, "%s has no attribute %s", op->name, name);
+        DL_TRY(dl_attr_parse(op, a, value, &attr[a]));
+    }
+    return DL_OK;
+}
+
+dl_status dl_op_call(const char *name, dl_tensor **in, int nin, const char *attrs, dl_tensor **out, int *nout) {
+    const dl_op *op = dl_op_find(name);
+    if (!op) return dl_fail(DL_ERR_NAME, "there is no op called '%s'", name);
+    dl_aval attr[DL_MAX_ATTR];
+    DL_TRY(parse_attrs(op, attrs, attr));
+    dl_tensor *all[DL_MAX_OUT] = {0};
+    DL_TRY(dl_invoke(op, in, nin, attr, all));
+    *nout = op->visible;
+    for (int i = 0; i < op->out; i++) {
+        if (i < op->visible)
+            out[i] = all[i];
+        else
+            dl_unref(all[i]);
+    }
+    return DL_OK;
+}
