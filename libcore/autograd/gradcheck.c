@@ -1,0 +1,215 @@
+/* Gradients against central differences. L(x) = sum over results of result * w with fixed pseudo-random w; dL/dx is
+ * compared for every element, so that no error can hide behind another. */
+#include "autograd/tape.h"
+#include "core/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct check {
+    dl_tensor_fn *fn;
+    void *arg;
+    int n;
+    unsigned long rng[DL_NSTREAM]; /* replayed for every evaluation */
+} check;
+
+static void replay(const check *k) {
+    for (int s = 0; s < DL_NSTREAM; s++) dl_rng_seek((dl_stream)s, k->rng[s]);
+}
+
+/* Weights that depend on the position alone, in [0.5, 1.5). */
+static dl_tensor *weights(const dl_tensor *like, int index) {
+    dl_tensor *w = dl_tensor_empty(like->ndim, like->shape, DL_F64, 0);
+    if (!w) return NULL;
+    double *p = dl_ptr(w);
+    for (int64_t i = 0; i < w->numel; i++)
+        p[i] = 0.5 + dl_philox_block(0x9E3779B97F4A7C15u, 0, (uint64_t)index, (uint64_t)i).v[0] * 0x1p-32;
+    return w;
+}
+
+/* Adds sum(t * w) to *total, which is replaced. */
+static dl_status add_weighted(dl_tensor *t, int index, dl_tensor **total) {
+    dl_tensor *w = weights(t, index), *wd = w ? dl_to_device(w, t->st->device) : NULL, *p = wd ? dl_mul(t, wd) : NULL;
+    dl_tensor *s = p ? dl_sum(p, NULL, 0, 0) : NULL, *sum = s && *total ? dl_add(*total, s) : dl_ref(s);
+    dl_unref(w);
+    dl_unref(wd);
+    dl_unref(p);
+    dl_unref(s);
+    if (!sum) return dl_error_last()->code;
+    dl_unref(*total);
+    *total = sum;
+    return DL_OK;
+}
+
+/* L as a 0-d tensor; NULL without an error when no result is floating. */
+static dl_status evaluate(const check *k, dl_tensor **in, dl_tensor **loss) {
+    dl_tensor *out[DL_MAX_OUT] = {0};
+    *loss = NULL;
+    replay(k);
+    int n = k->fn(in, k->n, out, DL_MAX_OUT, k->arg);
+    if (n < 0) return dl_fail_null("the result of the function");
+    dl_status s = DL_OK;
+    for (int i = 0; i < n; i++) {
+        if (s == DL_OK && dl_dtype_is_float((dl_dtype)out[i]->dtype)) s = add_weighted(out[i], i, loss);
+        dl_unref(out[i]);
+    }
+    return s;
+}
+
+static dl_status value_at(const check *k, dl_tensor **in, double *out) {
+    dl_tensor *loss;
+    int mode = dl_grad_mode(0);
+    dl_status s = evaluate(k, in, &loss);
+    dl_grad_mode(mode);
+    if (s == DL_OK) s = loss ? dl_item_f(loss, out) : (*out = 0, DL_OK);
+    dl_unref(loss);
+    return s;
+}
+
+/* dL/d(element) by (L(x + h) - L(x - h)) / 2h; in[i] holds a contiguous copy that may be changed. */
+static dl_status numeric(const check *k, dl_tensor **in, int i, int64_t e, double *out) {
+    double *x = (double *)dl_ptr(in[i]) + e, x0 = *x, h = 1e-6 * fmax(1, fabs(x0)), up = 0, down = 0;
+    *x = x0 + h;
+    dl_status s = value_at(k, in, &up);
+    *x = x0 - h;
+    if (s == DL_OK) s = value_at(k, in, &down);
+    *x = x0;
+    *out = (up - down) / (2 * h);
+    return s;
+}
+
+static void compare(dl_gradcheck_report *r, int input, int64_t e, double analytic, double num) {
+    double err = fabs(analytic - num) / fmax(1, fmax(fabs(analytic), fabs(num)));
+    if (!(analytic == analytic && num == num)) err = INFINITY;
+    r->checked++;
+    if (err <= r->worst && r->checked > 1) return;
+    r->worst = err;
+    r->input = input;
+    r->element = e;
+    r->analytic = analytic;
+    r->numeric = num;
+}
+
+/* Analytic gradients of L at the leaves x[]; g[i] NULL where it does not depend on x[i] or none is wanted. */
+static dl_status analytic(const check *k, dl_tensor **x, int create, dl_tensor **g) {
+    dl_tensor *loss, *want[DL_MAX_NAMED_IN * 4], *got[DL_MAX_NAMED_IN * 4];
+    int at[DL_MAX_NAMED_IN * 4], m = 0;
+    for (int i = 0; i < k->n; i++) {
+        g[i] = NULL;
+        if (x[i] && dl_requires_grad(x[i])) at[m] = i, want[m++] = x[i];
+    }
+    int mode = dl_grad_mode(1);
+    dl_status s = evaluate(k, x, &loss);
+    if (s == DL_OK && loss && dl_requires_grad(loss)) {
+        s = dl_gradients(loss, NULL, want, m, 0, create, got);
+        for (int i = 0; s == DL_OK && i < m; i++) g[at[i]] = got[i];
+    }
+    dl_grad_mode(mode);
+    dl_unref(loss);
+    return s;
+}
+
+static void unref_all(dl_tensor **t, int n) {
+    for (int i = 0; i < n; i++) dl_unref(t[i]);
+}
+
+/* Fresh contiguous leaves with the values of in[], so that the caller's tensors are never changed. */
+static dl_status copy_leaves(dl_tensor **in, int n, dl_tensor **x) {
+    int mode = dl_grad_mode(0);
+    dl_status s = DL_OK;
+    for (int i = 0; i < n; i++) {
+        x[i] = NULL;
+        if (!in[i] || s != DL_OK) continue;
+        bool grad = dl_requires_grad(in[i]);
+        if (grad && in[i]->dtype != DL_F64) {
+            s = dl_fail_hint(DL_ERR_DTYPE, "make the inputs with dtype=f64", "differences need f64; input %d is %s", i,
+                             dl_dtype_name((dl_dtype)in[i]->dtype));
+            continue;
+        }
+        dl_tensor *c = dl_contiguous(in[i]);
+        x[i] = c ? dl_clone(c) : NULL;
+        dl_unref(c);
+        if (x[i])
+            x[i]->requires_grad = grad;
+        else
+            s = dl_error_last()->code;
+    }
+    dl_grad_mode(mode);
+    return s;
+}
+
+static dl_status compare_all(const check *k, dl_tensor **x, dl_tensor **g, dl_gradcheck_report *r) {
+    for (int i = 0; i < k->n; i++) {
+        if (!x[i] || !x[i]->requires_grad) continue;
+        double *a = calloc((size_t)x[i]->numel + 1, sizeof *a);
+        if (!a) return dl_fail(DL_ERR_MEMORY, "no memory to compare %ld elements", x[i]->numel);
+        dl_status s = g[i] ? dl_read_f64(g[i], a) : DL_OK;
+        for (int64_t e = 0; s == DL_OK && e < x[i]->numel; e++) {
+            double num;
+            if (dl_interrupt_get())
+                s = dl_fail(DL_ERR_INTERRUPT, "gradcheck was interrupted");
+            else
+                s = numeric(k, x, i, e, &num);
+            if (s == DL_OK) compare(r, i, e, a[e], num);
+        }
+        free(a);
+        DL_TRY(s);
+    }
+    return DL_OK;
+}
+
+static dl_status first_order(const check *k, dl_tensor **in, dl_gradcheck_report *r) {
+    dl_tensor *x[DL_MAX_NAMED_IN * 4] = {0}, *g[DL_MAX_NAMED_IN * 4] = {0};
+    dl_status s = copy_leaves(in, k->n, x);
+    if (s == DL_OK) s = analytic(k, x, 0, g);
+    if (s == DL_OK) s = compare_all(k, x, g, r);
+    unref_all(x, k->n);
+    unref_all(g, k->n);
+    return s;
+}
+
+/* The gradient as a function of the inputs, for the second order. Inputs arrive as leaves or as plain copies. */
+static int gradient_fn(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg) {
+    const check *k = arg;
+    dl_tensor *x[DL_MAX_NAMED_IN * 4], *g[DL_MAX_NAMED_IN * 4] = {0};
+    bool record = dl_recording();
+    for (int i = 0; i < n; i++) {
+        /* while differences are taken the copies have no history to protect: make leaves of them */
+        x[i] = in[i];
+        if (!record && in[i] && in[i]->dtype == DL_F64)
+            x[i] = dl_detach(in[i]);
+        else
+            dl_ref(x[i]);
+        if (!record && x[i] && in[i]->requires_grad) x[i]->requires_grad = true;
+    }
+    dl_status s = analytic(k, x, record, g);
+    int m = 0;
+    for (int i = 0; i < n; i++) {
+        if (s == DL_OK && g[i] && m < max_out)
+            out[m++] = g[i];
+        else
+            dl_unref(g[i]);
+        dl_unref(x[i]);
+    }
+    return s == DL_OK ? m : -1;
+}
+
+dl_status dl_gradcheck(dl_tensor_fn *fn, void *arg, dl_tensor **in, int n, int second, double tolerance,
+                       dl_gradcheck_report *report) {
+    if (n > DL_MAX_NAMED_IN * 4)
+        return dl_fail(DL_ERR_VALUE, "gradcheck takes at most %d inputs, not %d", DL_MAX_NAMED_IN * 4, n);
+    check k = {.fn = fn, .arg = arg, .n = n};
+    *report = (dl_gradcheck_report){.tolerance = tolerance > 0 ? tolerance : second ? 1e-5 : 1e-6};
+    for (int s = 0; s < DL_NSTREAM; s++) k.rng[s] = dl_rng_position((dl_stream)s);
+    dl_status s = first_order(&k, in, report);
+    if (s == DL_OK && second) {
+        check k2 = k;
+        k2.fn = gradient_fn;
+        k2.arg = &k;
+        s = first_order(&k2, in, report);
+    }
+    replay(&k);
+    report->ok = s == DL_OK && report->worst <= report->tolerance;
+    return s;
+}
