@@ -146,7 +146,7 @@ static dl_status compare_all(const check *k, dl_tensor **x, dl_tensor **g, dl_gr
         if (!a) return dl_fail(DL_ERR_MEMORY, "no memory to compare %ld elements", x[i]->numel);
         dl_status s = g[i] ? dl_read_f64(g[i], a) : DL_OK;
         for (int64_t e = 0; s == DL_OK && e < x[i]->numel; e++) {
-            double num;
+            double num = 0;
             if (dl_interrupt_get())
                 s = dl_fail(DL_ERR_INTERRUPT, "gradcheck was interrupted");
             else
