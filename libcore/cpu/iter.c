@@ -1,0 +1,236 @@
+/* The iterator: ordering and merging of dimensions, walking, threads, 16-bit operands in blocks. */
+#include "cpu/iter.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+int dl_cpu_threads(long n) {
+    if (n < 2 * DL_ITER_GRAIN || omp_in_parallel()) return 1;
+    long want = n / DL_ITER_GRAIN;
+    int most = omp_get_max_threads();
+    return want < most ? (int)want : most;
+}
+
+void dl_iter_begin(dl_iter *it, int ndim, const long *shape) {
+    it->nop = 0;
+    it->ndim = ndim;
+    it->numel = 1;
+    for (int d = 0; d < ndim; d++) {
+        it->shape[ndim - 1 - d] = shape[d];
+        it->numel *= shape[d];
+    }
+}
+
+void dl_iter_operand(dl_iter *it, void *ptr, dl_dtype dtype, int ndim, const long *shape, const long *stride) {
+    int k = it->nop++;
+    long size = dl_dtype_size(dtype);
+    it->ptr[k] = (char *)ptr;
+    it->dtype[k] = (int8_t)dtype;
+    for (int d = 0; d < it->ndim; d++) {
+        int mine = ndim - 1 - d;
+        it->stride[d][k] = mine >= 0 && shape[mine] != 1 ? stride[mine] * size : 0;
+    }
+}
+
+/* True when dimension a belongs inside b: smaller steps in the first operand that tells them apart. */
+static bool inner_of(const dl_iter *it, int a, int b) {
+    for (int k = 0; k < it->nop; k++) {
+        long x = labs(it->stride[a][k]), y = labs(it->stride[b][k]);
+        if (x == 0 || y == 0 || x == y) continue;
+        return x < y;
+    }
+    return false;
+}
+
+static void swap_dims(dl_iter *it, int a, int b) {
+    long t[DL_ITER_MAX], n = it->shape[a];
+    size_t bytes = (size_t)it->nop * sizeof(long);
+    it->shape[a] = it->shape[b];
+    it->shape[b] = n;
+    memcpy(t, it->stride[a], bytes);
+    memcpy(it->stride[a], it->stride[b], bytes);
+    memcpy(it->stride[b], t, bytes);
+}
+
+static bool merges(const dl_iter *it, int in, int out) {
+    for (int k = 0; k < it->nop; k++)
+        if (it->stride[out][k] != it->stride[in][k] * it->shape[in]) return false;
+    return true;
+}
+
+void dl_iter_end(dl_iter *it) {
+    int n = 0;
+    size_t bytes = (size_t)it->nop * sizeof(long);
+    for (int d = 0; d < it->ndim; d++) { /* sizes of 1 go */
+        if (it->shape[d] == 1) continue;
+        it->shape[n] = it->shape[d];
+        if (n != d) memcpy(it->stride[n], it->stride[d], bytes);
+        n++;
+    }
+    for (int i = 1; i < n; i++)
+        for (int j = i; j > 0 && inner_of(it, j, j - 1); j--) swap_dims(it, j, j - 1);
+    int m = 0;
+    for (int d = 1; d < n; d++) {
+        if (merges(it, m, d)) {
+            it->shape[m] *= it->shape[d];
+            continue;
+        }
+        m++;
+        it->shape[m] = it->shape[d];
+        if (m != d) memcpy(it->stride[m], it->stride[d], bytes);
+    }
+    if (n == 0) {
+        it->shape[0] = 1;
+        memset(it->stride[0], 0, bytes);
+    }
+    it->ndim = m + 1;
+}
+
+/* All operands contiguous and of one shape: a single run. */
+static bool init_flat(dl_iter *it, int nop, dl_tensor *const *op) {
+    const dl_tensor *o = op[0];
+    for (int k = 0; k < nop; k++) {
+        if (op[k]->ndim != o->ndim || op[k]->numel != o->numel) return false;
+        if (k && memcmp(op[k]->shape, o->shape, (size_t)o->ndim * sizeof(long))) return false;
+        if (!dl_strides_are_contiguous(o->ndim, op[k]->shape, op[k]->stride)) return false;
+    }
+    it->nop = nop;
+    it->ndim = 1;
+    it->shape[0] = it->numel = o->numel;
+    for (int k = 0; k < nop; k++) {
+        it->ptr[k] = (char *)dl_ptr(op[k]);
+        it->dtype[k] = op[k]->dtype;
+        it->stride[0][k] = (long)dl_esize(op[k]);
+    }
+    return true;
+}
+
+void dl_iter_init(dl_iter *it, int nop, dl_tensor *const *op) {
+    if (init_flat(it, nop, op)) return;
+    dl_iter_begin(it, op[0]->ndim, op[0]->shape);
+    for (int k = 0; k < nop; k++)
+        dl_iter_operand(it, dl_ptr(op[k]), (dl_dtype)op[k]->dtype, op[k]->ndim, op[k]->shape, op[k]->stride);
+    dl_iter_end(it);
+}
+
+/* Elements lo..hi in iteration order. */
+static void walk(const dl_iter *it, long lo, long hi, dl_loop loop, void *arg) {
+    long idx[DL_MAX_DIM] = {0}, rest = lo;
+    char *ptr[DL_ITER_MAX], *run[DL_ITER_MAX];
+    int nop = it->nop, ndim = it->ndim;
+    memcpy(ptr, it->ptr, (size_t)nop * sizeof *ptr);
+    for (int d = 0; d < ndim && rest; d++) {
+        idx[d] = rest % it->shape[d];
+        rest /= it->shape[d];
+        for (int k = 0; k < nop; k++) ptr[k] += idx[d] * it->stride[d][k];
+    }
+    while (lo < hi) {
+        long n = it->shape[0] - idx[0];
+        if (n > hi - lo) n = hi - lo;
+        memcpy(run, ptr, (size_t)nop * sizeof *ptr);
+        loop(n, run, it->stride[0], arg);
+        lo += n;
+        if (lo >= hi) return;
+        for (int k = 0; k < nop; k++) ptr[k] -= idx[0] * it->stride[0][k];
+        idx[0] = 0;
+        for (int d = 1; d < ndim; d++) {
+            if (++idx[d] < it->shape[d]) {
+                for (int k = 0; k < nop; k++) ptr[k] += it->stride[d][k];
+                break;
+            }
+            idx[d] = 0;
+            for (int k = 0; k < nop; k++) ptr[k] -= it->stride[d][k] * (it->shape[d] - 1);
+        }
+    }
+}
+
+void dl_iter_run(const dl_iter *it, dl_loop loop, void *arg) {
+    long n = it->numel;
+    if (n == 0) return;
+    int threads = dl_cpu_threads(n);
+    if (threads == 1) {
+        walk(it, 0, n, loop, arg);
+        return;
+    }
+#pragma omp parallel num_threads(threads)
+    {
+        long t = omp_get_thread_num(), all = omp_get_num_threads();
+        long part = (n / all + 63) / 64 * 64, lo = part * t, hi = t == all - 1 ? n : lo + part;
+        if (hi > n) hi = n;
+        if (lo < hi) walk(it, lo, hi, loop, arg);
+    }
+}
+
+/* ---- 16-bit operands */
+
+enum { BLOCK = 256 };
+
+typedef struct half_run {
+    const dl_iter *it;
+    int nout;
+    dl_loop loop;
+    void *arg;
+} half_run;
+
+static bool is_half(int dtype) { return dtype == DL_F16 || dtype == DL_BF16; }
+
+/* Gathers a strided run of 16-bit elements, or spreads one. */
+static void half_pack(long n, const char *src, long stride, uint16_t *dst) {
+    for (long i = 0; i < n; i++) memcpy(&dst[i], src + i * stride, 2);
+}
+static void half_unpack(long n, const uint16_t *src, char *dst, long stride) {
+    for (long i = 0; i < n; i++) memcpy(dst + i * stride, &src[i], 2);
+}
+
+static void half_block(const half_run *h, long n, char **ptr, const long *stride) {
+    float buf[DL_ITER_MAX][BLOCK];
+    uint16_t pack[BLOCK];
+    char *p[DL_ITER_MAX];
+    long s[DL_ITER_MAX];
+    for (int k = 0; k < h->it->nop; k++) {
+        dl_dtype dt = (dl_dtype)h->it->dtype[k];
+        p[k] = ptr[k], s[k] = stride[k];
+        if (!is_half(dt)) continue;
+        p[k] = (char *)buf[k], s[k] = sizeof(float);
+        if (k < h->nout) continue;
+        if (stride[k] == 0) {
+            dl_cpu_half_to_f32(1, ptr[k], dt, buf[k]);
+            s[k] = 0;
+        } else if (stride[k] == 2) {
+            dl_cpu_half_to_f32(n, ptr[k], dt, buf[k]);
+        } else {
+            half_pack(n, ptr[k], stride[k], pack);
+            dl_cpu_half_to_f32(n, pack, dt, buf[k]);
+        }
+    }
+    h->loop(n, p, s, h->arg);
+    for (int k = 0; k < h->nout; k++) {
+        dl_dtype dt = (dl_dtype)h->it->dtype[k];
+        if (!is_half(dt)) continue;
+        if (stride[k] == 2) {
+            dl_cpu_f32_to_half(n, buf[k], ptr[k], dt);
+        } else {
+            dl_cpu_f32_to_half(n, buf[k], pack, dt);
+            half_unpack(n, pack, ptr[k], stride[k]);
+        }
+    }
+}
+
+static void half_loop(long n, char **ptr, const long *stride, void *arg) {
+    const half_run *h = (const half_run *)arg;
+    for (long i = 0; i < n; i += BLOCK) {
+        half_block(h, n - i < BLOCK ? n - i : BLOCK, ptr, stride);
+        for (int k = 0; k < h->it->nop; k++) ptr[k] += stride[k] * BLOCK;
+    }
+}
+
+void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg) {
+    bool half = false;
+    for (int k = 0; k < it->nop; k++) half = half || is_half(it->dtype[k]);
+    half_run h = {it, nout, loop, arg};
+    if (half)
+        dl_iter_run(it, half_loop, &h);
+    else
+        dl_iter_run(it, loop, arg);
+}

@@ -1,0 +1,59 @@
+/* The iterator of pointwise kernels: the only place that knows strides. Operands are broadcast to the shape of the
+ * first; dimensions are ordered by the first operand's strides and merged where memory allows, so that most calls
+ * become one run of an inner loop. Large work is shared among OpenMP threads; every element is computed by one call of
+ * the loop, so the result does not depend on how. */
+#ifndef DL_CPU_ITER_H
+#define DL_CPU_ITER_H
+
+#include "core/op.h"
+
+enum {
+    DL_ITER_MAX = 8,       /* operands */
+    DL_ITER_GRAIN = 32768, /* elements below which a second thread does not pay */
+};
+
+/* n elements; operand i at ptr[i], advancing by stride[i] bytes. `arg` is what the kernel passes on. */
+typedef void (*dl_loop)(long n, char **ptr, const long *stride, void *arg);
+
+typedef struct dl_iter {
+    int nop, ndim; /* ndim is at least 1 */
+    long numel;
+    char *ptr[DL_ITER_MAX];
+    int8_t dtype[DL_ITER_MAX];
+    long shape[DL_MAX_DIM];               /* innermost first */
+    long stride[DL_MAX_DIM][DL_ITER_MAX]; /* in bytes */
+} dl_iter;
+
+/* op[0], usually the output, has the full shape; the others must broadcast to it. */
+void dl_iter_init(dl_iter *it, int nop, dl_tensor *const *op);
+/* The same in parts, for operands that are not tensors as they are: sets the shape, then each operand's first element
+ * and strides in elements (negative ones are allowed), then orders and merges. */
+void dl_iter_begin(dl_iter *it, int ndim, const long *shape);
+void dl_iter_operand(dl_iter *it, void *ptr, dl_dtype dtype, int ndim, const long *shape, const long *stride);
+void dl_iter_end(dl_iter *it);
+
+/* Runs the loop over all elements. */
+void dl_iter_run(const dl_iter *it, dl_loop loop, void *arg);
+/* The same for a loop over f32: operands of f16 and bf16 are converted, in blocks, on the way in and out. The first
+ * `nout` operands are only written. */
+void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg);
+
+/* Threads worth starting for n elements of pointwise work: 1 below the grain, or inside a parallel region. */
+int dl_cpu_threads(long n);
+
+/* dst = src, cast and broadcast to dst's shape; the two do not overlap. Reads and writes each element once, in tiles
+ * where the two are laid out differently. */
+void dl_cpu_copy(dl_tensor *dst, const dl_tensor *src);
+/* The same for memory described by hand; strides in elements. */
+void dl_cpu_copy_strided(int ndim, const long *shape, void *dst, dl_dtype dt, const long *ds, const void *src,
+                         dl_dtype st, const long *ss);
+
+/* Runs `run`, which has no 16-bit form, in f32: copies inputs of f16 and bf16, and puts the outputs back. Also makes
+ * the inputs contiguous when `contiguous` is set. */
+dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguous);
+
+/* Contiguous conversion between the 16-bit floats and f32. */
+void dl_cpu_half_to_f32(long n, const void *src, dl_dtype dtype, float *dst);
+void dl_cpu_f32_to_half(long n, const float *src, void *dst, dl_dtype dtype);
+
+#endif
