@@ -1,0 +1,23 @@
+/* The sink of prompt and batch: text, CSV or lines of JSON on standard output, errors on standard error. */
+#ifndef DLSH_VIEW_CONSOLE_H
+#define DLSH_VIEW_CONSOLE_H
+
+#include "view/sink.h"
+
+/* `set mode`, `set colour`, `set progress`; AUTO: what the output is decides. */
+enum { DLSH_AUTO, DLSH_ON, DLSH_OFF };
+typedef struct dlsh_view_options {
+    dlsh_mode mode;
+    int colour;
+    int progress;
+} dlsh_view_options;
+extern dlsh_view_options dlsh_view;
+
+/* The one console; it writes to stdout and stderr. */
+dlsh_sink *dlsh_console(void);
+/* Whether standard output is a terminal that can move its cursor. */
+int dlsh_console_live(void);
+/* Ends a progress line that is being redrawn, so that other text starts on a line of its own. */
+void dlsh_console_settle(void);
+
+#endif

@@ -1,0 +1,184 @@
+/* Running gnuplot on a script with the data inside, its output and its complaints read back. */
+#include "view/plot.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lang/session.h"
+
+extern char **environ;
+
+/* A string of gnuplot in single quotes, where nothing but the quote is special. */
+static void put_quoted(dlsh_buf *b, const char *s) {
+    dlsh_buf_puts(b, "'");
+    for (; *s; s++) {
+        if (*s == '\n' || *s == '\r')
+            dlsh_buf_puts(b, " ");
+        else if (*s == '\'')
+            dlsh_buf_puts(b, "''");
+        else
+            dlsh_buf_add(b, s, 1);
+    }
+    dlsh_buf_puts(b, "'");
+}
+
+static const struct {
+    const char *ending, *terminal;
+} endings[] = {{".png", "pngcairo size 960,600 noenhanced"},
+               {".svg", "svg size 960,600 dynamic noenhanced background 'white'"},
+               {".txt", "dumb size 100,30 noenhanced"}};
+
+static const char *terminal_of(const char *file) {
+    size_t n = strlen(file);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (n > 4 && !strcasecmp(file + n - 4, endings[i].ending)) return endings[i].terminal;
+    return NULL;
+}
+
+static void put_terminal(dlsh_buf *b, const dlsh_plot *p, const dlsh_look *look, const char *target) {
+    if (p->file) {
+        dlsh_buf_printf(b, "set terminal %s\nset output ", terminal_of(p->file));
+        put_quoted(b, target);
+        dlsh_buf_puts(b, "\n");
+        return;
+    }
+    int width = look->width > 20 ? look->width - 1 : 79, height = width / 3;
+    if (height > 30) height = 30;
+    /* gnuplot 6 draws with braille dots */
+    if (look->unicode)
+        dlsh_buf_printf(b, "if (GPVAL_VERSION >= 6) { set terminal block braille size %d,%d } else {\n", width, height);
+    dlsh_buf_printf(b, "set terminal dumb size %d,%d noenhanced %s\n%s", width, height, look->colour ? "ansi" : "mono",
+                    look->unicode ? "}\n" : "");
+}
+
+static void put_data(dlsh_buf *b, const dlsh_plot *p) {
+    for (int i = 0; i < p->ncurves; i++) {
+        const dlsh_curve *c = &p->curves[i];
+        dlsh_buf_printf(b, "$d%d << EOD\n", i);
+        for (long k = 0; k < c->n; k++) {
+            if (isfinite(c->y[k]))
+                dlsh_buf_printf(b, "%.9g %.9g\n", c->x ? c->x[k] : (double)k, c->y[k]);
+            else
+                dlsh_buf_puts(b, "\n"); /* a gap in the line */
+        }
+        dlsh_buf_puts(b, "EOD\n");
+    }
+}
+
+static void put_script(dlsh_buf *b, const dlsh_plot *p, const dlsh_look *look, const char *target) {
+    put_terminal(b, p, look, target);
+    struct {
+        const char *what, *text;
+    } labels[] = {{"title", p->title}, {"xlabel", p->xlabel}, {"ylabel", p->ylabel}};
+    for (int i = 0; i < 3; i++) {
+        if (!labels[i].text || !*labels[i].text) continue;
+        dlsh_buf_printf(b, "set %s ", labels[i].what);
+        put_quoted(b, labels[i].text);
+        dlsh_buf_puts(b, "\n");
+    }
+    if (p->logy) dlsh_buf_puts(b, "set logscale y\n");
+    dlsh_buf_puts(b, p->bars ? "set style fill solid 0.6\nset boxwidth 0.9 relative\n" : "");
+    dlsh_buf_puts(b, p->file ? "set grid\n" : "");
+    put_data(b, p);
+    dlsh_buf_puts(b, "plot ");
+    for (int i = 0; i < p->ncurves; i++) {
+        const char *with = p->bars ? "boxes" : p->curves[i].n == 1 ? "points" : "lines";
+        dlsh_buf_printf(b, "%s$d%d using 1:2 with %s title ", i ? ", " : "", i, with);
+        put_quoted(b, p->curves[i].label ? p->curves[i].label : "");
+    }
+    dlsh_buf_puts(b, "\nunset output\n");
+}
+
+/* Starts gnuplot with a temporary file as its input and a pipe for what it prints. Returns 0 or an errno. */
+static int start(FILE *script, int *from, pid_t *pid) {
+    int ends[2];
+    if (pipe(ends)) return errno;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fileno(script), 0);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
+    posix_spawn_file_actions_addclose(&actions, ends[0]);
+    posix_spawn_file_actions_addclose(&actions, ends[1]);
+    char *argv[] = {"gnuplot", "-", NULL};
+    int failed = posix_spawnp(pid, "gnuplot", &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (failed)
+        close(ends[0]);
+    else
+        *from = ends[0];
+    return failed;
+}
+
+static dl_status run_gnuplot(const char *script, size_t n, dlsh_buf *out) {
+    FILE *f = tmpfile();
+    if (!f || fwrite(script, 1, n, f) != n || fflush(f) || fseek(f, 0, SEEK_SET)) {
+        if (f) fclose(f);
+        return dlsh_fail(DL_ERR_IO, "is the disk of /tmp full?", "cannot write gnuplot's script to a temporary file");
+    }
+    int from = -1;
+    pid_t pid;
+    int failed = start(f, &from, &pid);
+    fclose(f);
+    if (failed == ENOENT)
+        return dlsh_fail(DL_ERR_UNSUPPORTED, "install it (Debian: apt install gnuplot-nox), or export the values",
+                         "plots are drawn by gnuplot, which is not installed");
+    if (failed) return dlsh_fail(DL_ERR_IO, NULL, "cannot start gnuplot: %s", strerror(failed));
+    char chunk[4096];
+    ssize_t got;
+    while ((got = read(from, chunk, sizeof chunk)) > 0 || (got < 0 && errno == EINTR))
+        if (got > 0) dlsh_buf_add(out, chunk, (size_t)got);
+    close(from);
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return DL_OK;
+    return dlsh_fail(DL_ERR_IO, NULL, "gnuplot failed: %.300s", dlsh_buf_text(out));
+}
+
+static dl_status draw_file(const dlsh_plot *p, const dlsh_look *look) {
+    if (!terminal_of(p->file))
+        return dlsh_fail(DL_ERR_VALUE, "out=loss.png, out=loss.svg or out=loss.txt",
+                         "cannot tell the kind of picture from the name \"%s\"", p->file);
+    dlsh_buf target = {0}, script = {0}, out = {0};
+    dlsh_buf_printf(&target, "%s.%ld.part", p->file, (long)getpid());
+    put_script(&script, p, look, dlsh_buf_text(&target));
+    dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &out);
+    if (!status && rename(dlsh_buf_text(&target), p->file))
+        status = dlsh_fail(DL_ERR_IO, NULL, "cannot make the file \"%s\": %s", p->file, strerror(errno));
+    if (status) unlink(dlsh_buf_text(&target));
+    dlsh_buf_free(&target);
+    dlsh_buf_free(&script);
+    dlsh_buf_free(&out);
+    return status;
+}
+
+dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *out) {
+    long drawn = 0;
+    for (int i = 0; i < p->ncurves; i++)
+        for (long k = 0; k < p->curves[i].n; k++)
+            drawn += isfinite(p->curves[i].y[k]) && (!p->logy || p->curves[i].y[k] > 0);
+    if (!drawn) return dlsh_fail(DL_ERR_VALUE, NULL, "nothing to plot: no finite%s value", p->logy ? " positive" : "");
+    if (p->file) return draw_file(p, look);
+    dlsh_buf script = {0};
+    put_script(&script, p, look, NULL);
+    size_t before = out->n;
+    dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, out);
+    /* the dumb terminal begins with a form feed and an empty line */
+    size_t skip = before;
+    while (skip < out->n && (out->s[skip] == '\f' || out->s[skip] == '\n')) skip++;
+    if (skip > before) {
+        memmove(out->s + before, out->s + skip, out->n - skip);
+        out->n -= skip - before;
+    }
+    if (status) out->n = before;
+    dlsh_buf_free(&script);
+    return status;
+}

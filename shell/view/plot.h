@@ -1,0 +1,11 @@
+/* Curves and bars drawn by gnuplot: as text, or to a PNG or SVG file. */
+#ifndef DLSH_VIEW_PLOT_H
+#define DLSH_VIEW_PLOT_H
+
+#include "view/sink.h"
+
+/* Draws p. With p->file the picture appears there whole or not at all; without, its text is appended to `out`, sized to
+ * the look. DL_ERR_UNSUPPORTED when gnuplot is not installed, DL_ERR_IO when it fails or the file cannot be made. */
+dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *out);
+
+#endif

@@ -1,0 +1,16 @@
+/* Tables as aligned text, CSV and lines of JSON. */
+#ifndef DLSH_VIEW_TABLE_H
+#define DLSH_VIEW_TABLE_H
+
+#include "view/sink.h"
+
+/* Heading, rule and rows, columns cut to fit the width of the look. Ends with a newline. */
+dl_status dlsh_table_text(dlsh_buf *b, const dlsh_table *t, const dlsh_look *look);
+/* Heading and rows by RFC 4180; absent values are empty. */
+dl_status dlsh_table_csv(dlsh_buf *b, const dlsh_table *t);
+/* One object a row and line. */
+dl_status dlsh_table_json(dlsh_buf *b, const dlsh_table *t);
+/* One value as a field of CSV: quoted where it must be. */
+dl_status dlsh_csv_field(dlsh_buf *b, dlsh_value v);
+
+#endif

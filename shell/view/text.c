@@ -1,0 +1,140 @@
+/* Widths of UTF-8 text, padding and wrapping, bars and sparks, durations. */
+#include "view/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <wchar.h>
+
+/* Decodes one character; returns its bytes, at least 1. Invalid bytes come back as themselves. */
+static size_t decode(const char *s, size_t n, wchar_t *out) {
+    unsigned char c = (unsigned char)*s;
+    size_t len = c < 0x80 ? 1 : c >> 5 == 6 ? 2 : c >> 4 == 14 ? 3 : c >> 3 == 30 ? 4 : 1;
+    *out = len == 1 ? c : c & (0xff >> (len + 1));
+    if (len > n) len = 1;
+    for (size_t i = 1; i < len; i++) {
+        if ((s[i] & 0xc0) != 0x80) {
+            *out = c;
+            return 1;
+        }
+        *out = *out << 6 | (s[i] & 0x3f);
+    }
+    return len;
+}
+
+static int width_of(wchar_t c) {
+    if (c >= 32 && c < 127) return 1;
+    int w = wcwidth(c);
+    return w < 0 ? 1 : w;
+}
+
+int dlsh_text_width(const char *s, size_t n) {
+    int width = 0;
+    wchar_t c;
+    for (size_t i = 0; i < n;) {
+        i += decode(s + i, n - i, &c);
+        width += width_of(c);
+    }
+    return width;
+}
+
+size_t dlsh_text_cut(const char *s, size_t n, int columns) {
+    size_t i = 0;
+    wchar_t c;
+    while (i < n) {
+        size_t len = decode(s + i, n - i, &c);
+        columns -= width_of(c);
+        if (columns < 0) break;
+        i += len;
+    }
+    return i;
+}
+
+void dlsh_text_pad(dlsh_buf *b, const char *s, int width, char align, int last, int unicode) {
+    size_t n = strlen(s);
+    int has = dlsh_text_width(s, n);
+    if (has > width) {
+        size_t cut = dlsh_text_cut(s, n, width - 1);
+        dlsh_buf_add(b, s, cut);
+        dlsh_buf_puts(b, unicode ? "…" : ">");
+        has = dlsh_text_width(s, cut) + 1;
+    } else if (align == 'r') {
+        dlsh_buf_printf(b, "%*s%s", width - has, "", s);
+        return;
+    } else {
+        dlsh_buf_add(b, s, n);
+    }
+    if (!last && width > has) dlsh_buf_printf(b, "%*s", width - has, "");
+}
+
+void dlsh_text_wrap(dlsh_buf *b, const char *s, int width, int indent) {
+    int column = indent;
+    while (*s) {
+        size_t word = strcspn(s, " \n");
+        int w = dlsh_text_width(s, word);
+        if (column > indent && width > 0 && column + 1 + w > width) {
+            dlsh_buf_printf(b, "\n%*s", indent, "");
+            column = indent;
+        } else if (column > indent) {
+            dlsh_buf_puts(b, " ");
+            column++;
+        }
+        dlsh_buf_add(b, s, word);
+        column += w;
+        s += word;
+        if (*s == '\n') {
+            dlsh_buf_printf(b, "\n%*s", indent, "");
+            column = indent;
+        }
+        if (*s) s++;
+    }
+}
+
+void dlsh_spark(dlsh_buf *b, const double *values, int n, int unicode) {
+    static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static const char *const plain[] = {" ", ".", ":", "-", "=", "+", "*", "%", "#"};
+    double most = 0;
+    for (int i = 0; i < n; i++)
+        if (values[i] > most) most = values[i];
+    for (int i = 0; i < n; i++) {
+        /* what is there at all is seen */
+        int level = most > 0 && values[i] > 0 ? (int)ceil(values[i] / most * 8) : 0;
+        dlsh_buf_puts(b, unicode ? blocks[level] : plain[level]);
+    }
+}
+
+void dlsh_bar(dlsh_buf *b, double part, int width, int unicode) {
+    static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    part = part < 0 || isnan(part) ? 0 : part > 1 ? 1 : part;
+    int steps = (int)lround(part * width * 8);
+    if (!steps && part > 0) steps = 1;
+    for (int i = 0; i < steps / 8; i++) dlsh_buf_puts(b, unicode ? "█" : "#");
+    if (unicode) dlsh_buf_puts(b, eighths[steps % 8]);
+}
+
+void dlsh_duration(dlsh_buf *b, double seconds) {
+    long s = (long)seconds;
+    if (seconds < 60)
+        dlsh_buf_printf(b, seconds < 0.01 ? "%.2g s" : seconds < 10 ? "%.2f s" : "%.1f s", seconds);
+    else if (s < 3600)
+        dlsh_buf_printf(b, "%ld:%02ld", s / 60, s % 60);
+    else
+        dlsh_buf_printf(b, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+}
+
+void dlsh_grouped(dlsh_buf *b, long n) {
+    char digits[32];
+    int len = snprintf(digits, sizeof digits, "%ld", n);
+    for (int i = 0; i < len; i++) {
+        if (i && (len - i) % 3 == 0 && digits[i - 1] != '-') dlsh_buf_puts(b, ",");
+        dlsh_buf_add(b, digits + i, 1);
+    }
+}
+
+void dlsh_when(dlsh_buf *b, long us) {
+    time_t t = us / 1000000;
+    struct tm tm;
+    char text[32];
+    if (us && localtime_r(&t, &tm) && strftime(text, sizeof text, "%Y-%m-%d %H:%M", &tm)) dlsh_buf_puts(b, text);
+}
