@@ -180,34 +180,57 @@ dl_status dl_backward(dl_tensor *t, dl_tensor *seed, int retain, int create);
 dl_status dl_gradients(dl_tensor *t, dl_tensor *seed, dl_tensor **inputs, int n, int retain, int create,
                        dl_tensor **out);
 
-/* Asks running work to stop at its next consistent point with DL_ERR_INTERRUPT (backward: between nodes; training: after
- * the step). Safe to call from a signal handler. The flag stays until it is set to 0. */
+/* Asks running work to stop at its next consistent point with DL_ERR_INTERRUPT (backward: between nodes; training:
+ * after the step). Safe to call from a signal handler. The flag stays until it is set to 0. */
 void dl_interrupt_set(int on);
 int dl_interrupt_get(void);
 
 /* What dl_gradcheck found. Errors are |analytic - numeric| / max(1, |analytic|, |numeric|). */
 typedef struct dl_gradcheck_report {
     int ok;
-    long checked;             /* elements compared */
-    double worst, tolerance;  /* largest error, and what was allowed */
-    int input;                /* where: input and index of its element in logical order */
+    long checked;            /* elements compared */
+    double worst, tolerance; /* largest error, and what was allowed */
+    int input;               /* where: input and index of its element in logical order */
     long element;
     double analytic, numeric;
 } dl_gradcheck_report;
 
-/* A function of n tensors with at most max_out results; returns how many it made (owned by the caller), -1 on failure. */
+/* A function of n tensors with at most max_out results; returns how many it made (owned by the caller), -1 on failure.
+ */
 typedef int dl_tensor_fn(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg);
 
-/* Compares the gradients of fn at in[n] with central differences, in f64: every element of every floating input that needs
- * a gradient, against a fixed random weighting of all results. second: checks gradients of the gradients too. Random
- * numbers are replayed, so that each evaluation draws the same. tolerance 0: 1e-6 (second: 1e-5). A failed comparison
- * is not an error: report->ok tells. Errors: those of fn; DL_ERR_DTYPE when an input that needs a gradient is not f64. */
+/* Compares the gradients of fn at in[n] with central differences, in f64: every element of every floating input that
+ * needs a gradient, against a fixed random weighting of all results. second: checks gradients of the gradients too.
+ * Random numbers are replayed, so that each evaluation draws the same. tolerance 0: 1e-6 (second: 1e-5). A failed
+ * comparison is not an error: report->ok tells. Errors: those of fn; DL_ERR_DTYPE when an input that needs a gradient
+ * is not f64. */
 dl_status dl_gradcheck(dl_tensor_fn *fn, void *arg, dl_tensor **in, int n, int second, double tolerance,
                        dl_gradcheck_report *report);
 
 /* Calls a row of the op table by name. in[nin] may hold NULL for absent optional inputs; attrs is "dim=1 keepdim=true"
  * (NULL: all defaults). Results, at most 8 with *nout set, are owned by the caller. */
 dl_status dl_op_call(const char *op, dl_tensor **in, int nin, const char *attrs, dl_tensor **out, int *nout);
+
+/* What the op table says of a row: for help, completion and bindings. Strings live as long as the library. */
+typedef struct dl_op_arg {
+    const char *name;
+    const char *kind; /* tensor, tensors (a list), int, float, number, bool, dtype, device, ints, string */
+    const char *dflt; /* NULL: must be given; "none": may be absent */
+    const char *doc;  /* "" for tensors */
+} dl_op_arg;
+typedef struct dl_op_info {
+    const char *name, *doc, *formula;
+    int nargs; /* tensors first, then attributes */
+    dl_op_arg args[20];
+    int nout; /* results that callers see */
+    const char *out[8];
+    int internal;       /* no function of the shell: gradients' and optimizers' rows */
+    int differentiable; /* has a gradient rule, or is made of rows that have */
+} dl_op_info;
+/* Describes row i >= 0, registered ones after those of the table; returns 0 past the last. */
+int dl_op_describe(int i, dl_op_info *out);
+/* The same by name; returns 0 when there is none. */
+int dl_op_describe_name(const char *name, dl_op_info *out);
 
 /* ---------------------------------------------------------------- ops
  * One function a row of the op table. Results are owned by the caller; NULL on failure. An optional tensor may be NULL.

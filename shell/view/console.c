@@ -121,7 +121,7 @@ static dl_status text_value(dlsh_buf *b, dlsh_value v) {
     dlsh_look look;
     console_look(NULL, &look);
     dl_status status =
-        v.type == DLSH_TENSOR ? dlsh_tensor_text(b, v.as.tensor, look.width, look.colour) : dlsh_repr(b, v);
+        v.type == DLSH_TENSOR ? dlsh_tensor_layout(b, v.as.tensor, look.width, look.colour) : dlsh_repr(b, v);
     dlsh_buf_puts(b, "\n");
     return status;
 }

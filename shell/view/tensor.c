@@ -156,7 +156,7 @@ static void put_block(layout *l, int dim, long offset, int indent) {
     dlsh_buf_puts(l->out, "]");
 }
 
-void dlsh_tensor_type(dlsh_buf *b, const dl_tensor *t) {
+void dlsh_tensor_kind(dlsh_buf *b, const dl_tensor *t) {
     dlsh_buf_puts(b, dl_dtype_name(dl_dtype_of(t)));
     if (dl_ndim(t) == 0) return;
     for (int d = 0; d < dl_ndim(t); d++) dlsh_buf_printf(b, "%s%ld", d ? "," : "[", dl_shape(t)[d]);
@@ -166,13 +166,13 @@ void dlsh_tensor_type(dlsh_buf *b, const dl_tensor *t) {
 /* ", f32[2,3], cuda:0, grad=true)" */
 static void put_note(dlsh_buf *b, const dl_tensor *t) {
     dlsh_buf_puts(b, ", ");
-    dlsh_tensor_type(b, t);
+    dlsh_tensor_kind(b, t);
     if (dl_device_of(t) != 0) dlsh_buf_printf(b, ", %s", dl_device_name(dl_device_of(t)));
     if (dl_requires_grad(t)) dlsh_buf_puts(b, dl_is_leaf(t) ? ", grad=true" : ", tracked");
     dlsh_buf_puts(b, ")");
 }
 
-dl_status dlsh_tensor_text(dlsh_buf *b, const dl_tensor *t, int width, int colour) {
+dl_status dlsh_tensor_layout(dlsh_buf *b, const dl_tensor *t, int width, int colour) {
     dlsh_elements e;
     dl_status status = dlsh_elements_open(&e, t);
     if (status) return status;
@@ -198,11 +198,11 @@ dl_status dlsh_tensor_text(dlsh_buf *b, const dl_tensor *t, int width, int colou
     return DL_OK;
 }
 
-dl_status dlsh_tensor_line(dlsh_buf *b, const dl_tensor *t, int colour) {
+dl_status dlsh_tensor_summary(dlsh_buf *b, const dl_tensor *t, int colour) {
     dlsh_stats s;
     dl_status status = dlsh_stats_of(t, &s);
     if (status) return status;
-    dlsh_tensor_type(b, t);
+    dlsh_tensor_kind(b, t);
     if (dl_device_of(t) != 0) dlsh_buf_printf(b, " %s", dl_device_name(dl_device_of(t)));
     if (s.n == 1) {
         dlsh_elements e;
@@ -223,7 +223,7 @@ dl_status dlsh_tensor_line(dlsh_buf *b, const dl_tensor *t, int colour) {
     return DL_OK;
 }
 
-/* ---------------------------------------------------------------- data: JSON and CSV */
+/* ---------------------------------------------------------------- data */
 
 void dlsh_element_digits(dlsh_buf *b, double v, dl_dtype dtype) {
     if (!dl_dtype_is_float(dtype)) {
@@ -250,39 +250,6 @@ static void put_data(dlsh_buf *b, const dlsh_elements *e, long offset) {
         return;
     }
     dlsh_element_digits(b, dlsh_element_f(e, offset), e->dtype);
-}
-
-static void put_json(dlsh_buf *b, const dlsh_elements *e, int dim, long offset) {
-    if (dim < e->ndim) {
-        dlsh_buf_puts(b, "[");
-        for (long i = 0; i < e->shape[dim]; i++) {
-            if (i) dlsh_buf_puts(b, ",");
-            put_json(b, e, dim + 1, offset + i * e->stride[dim]);
-        }
-        dlsh_buf_puts(b, "]");
-        return;
-    }
-    double v = dl_dtype_is_float(e->dtype) ? dlsh_element_f(e, offset) : 0;
-    if (isfinite(v))
-        put_data(b, e, offset);
-    else
-        dlsh_buf_puts(b, isnan(v) ? "\"NaN\"" : v < 0 ? "\"-Infinity\"" : "\"Infinity\"");
-}
-
-dl_status dlsh_tensor_json(dlsh_buf *b, const dl_tensor *t) {
-    dlsh_elements e;
-    dl_status status = dlsh_elements_open(&e, t);
-    if (status) return status;
-    if (e.ndim > 0) {
-        dlsh_buf_puts(b, "{\"shape\":[");
-        for (int d = 0; d < e.ndim; d++) dlsh_buf_printf(b, "%s%ld", d ? "," : "", e.shape[d]);
-        dlsh_buf_printf(b, "],\"dtype\":\"%s\",\"device\":\"%s\",\"data\":", dl_dtype_name(e.dtype),
-                        dl_device_name(dl_device_of(t)));
-    }
-    put_json(b, &e, 0, 0);
-    if (e.ndim > 0) dlsh_buf_puts(b, "}");
-    dlsh_elements_close(&e);
-    return DL_OK;
 }
 
 dl_status dlsh_tensor_csv(dlsh_buf *b, const dl_tensor *t) {

@@ -15,13 +15,11 @@ extern dlsh_print_options dlsh_print;
 
 /* The rows, laid out like PyTorch's, with dtype and shape behind: "tensor([[1., 2.],\n        [3., 4.]], f32[2,2])".
  * width 0: dlsh_print's. colour: NaN and infinities stand out. No newline at the end. */
-dl_status dlsh_tensor_text(dlsh_buf *b, const dl_tensor *t, int width, int colour);
+dl_status dlsh_tensor_layout(dlsh_buf *b, const dl_tensor *t, int width, int colour);
 /* "tensor f32[64,10] n=640 min=-3.1 max=2.9 mean=0.01 std=1 grad 3 NaN!"; reads all elements. */
-dl_status dlsh_tensor_line(dlsh_buf *b, const dl_tensor *t, int colour);
+dl_status dlsh_tensor_summary(dlsh_buf *b, const dl_tensor *t, int colour);
 /* "f32[64,10]" */
-void dlsh_tensor_type(dlsh_buf *b, const dl_tensor *t);
-/* {"shape":[2],"dtype":"f32","device":"cpu","data":[1,2]}; a 0-d tensor as its number. All elements, all digits. */
-dl_status dlsh_tensor_json(dlsh_buf *b, const dl_tensor *t);
+void dlsh_tensor_kind(dlsh_buf *b, const dl_tensor *t);
 /* Rows of comma-separated numbers: the last dimension a row; all digits. Ends with a newline. */
 dl_status dlsh_tensor_csv(dlsh_buf *b, const dl_tensor *t);
 /* Shortest text of a number that reads back the same in its dtype; NaN and infinities as given. */
