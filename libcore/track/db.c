@@ -1,0 +1,236 @@
+/* SQLite as the store uses it: opening, binding, errors in words, transactions. */
+#include "track/db.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include "core/error.h"
+
+/* ---------------------------------------------------------------- errors */
+
+static const struct {
+    int code;
+    const char *what, *hint;
+} failures[] = {
+    {SQLITE_BUSY, "another process holds the lock", "wait for it, or see which one it is: fuser FILE"},
+    {SQLITE_LOCKED, "another statement holds the lock", ""},
+    {SQLITE_FULL, "the disk is full", "free some space; what was pushed waits in the ring file and is committed then"},
+    {SQLITE_IOERR, "the disk or file system failed", "see the system log; what was pushed waits in the ring file"},
+    {SQLITE_READONLY, "the file cannot be written", "choose another file: --db FILE"},
+    {SQLITE_CANTOPEN, "the file cannot be opened",
+     "see the rights of the file and its folder, or choose another: --db FILE"},
+    {SQLITE_PERM, "the file may not be accessed", "see the rights of the file and its folder"},
+    {SQLITE_CORRUPT, "the file is damaged",
+     "keep a copy; sqlite3 FILE .recover | sqlite3 NEW.db saves what can be saved"},
+    {SQLITE_NOTADB, "the file is not a database", "choose another file: --db FILE"},
+    {SQLITE_NOMEM, "there is no memory", ""},
+    {SQLITE_AUTH, "only reading is allowed", "use select"},
+    {SQLITE_INTERRUPT, "it was interrupted", ""},
+};
+
+static dl_status status_of(int code) {
+    return code == SQLITE_NOMEM ? DL_ERR_MEMORY : code == SQLITE_INTERRUPT ? DL_ERR_INTERRUPT : DL_ERR_STORE;
+}
+
+dl_status dl_db_fail(sqlite3 *db, const char *doing) {
+    int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM;
+    const char *detail = db ? sqlite3_errmsg(db) : "out of memory", *file = db ? sqlite3_db_filename(db, "main") : "";
+    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
+        if (failures[i].code == code)
+            return dl_fail_hint(status_of(code), failures[i].hint, "cannot %s: %s (%s%s%s)", doing, failures[i].what,
+                                file ? file : "", file && *file ? ": " : "", detail);
+    return dl_fail(DL_ERR_STORE, "cannot %s: %s", doing, detail);
+}
+
+/* ---------------------------------------------------------------- statements */
+
+dl_status dl_db_prepare(sqlite3 *db, sqlite3_stmt **st, const char *sql) {
+    return sqlite3_prepare_v2(db, sql, -1, st, NULL) == SQLITE_OK ? DL_OK : dl_db_fail(db, "read the store");
+}
+
+static dl_status bind_all(sqlite3_stmt *st, const char *kinds, va_list ap) {
+    int rc = SQLITE_OK;
+    for (int i = 1; *kinds && rc == SQLITE_OK; kinds++, i++) {
+        if (*kinds == 'd') {
+            rc = sqlite3_bind_double(st, i, va_arg(ap, double));
+        } else if (*kinds == 't') {
+            rc = sqlite3_bind_text(st, i, va_arg(ap, const char *), -1, SQLITE_STATIC);
+        } else if (*kinds == 'b') {
+            const void *data = va_arg(ap, const void *);
+            int64_t n = va_arg(ap, int64_t);
+            rc = n ? sqlite3_bind_blob64(st, i, data, (sqlite3_uint64)n, SQLITE_STATIC)
+                   : sqlite3_bind_zeroblob(st, i, 0);
+        } else {
+            int64_t v = va_arg(ap, int64_t);
+            rc = *kinds == 'I' && !v ? sqlite3_bind_null(st, i) : sqlite3_bind_int64(st, i, v);
+        }
+    }
+    return rc == SQLITE_OK ? DL_OK : dl_db_fail(sqlite3_db_handle(st), "bind a value");
+}
+
+dl_status dl_db_bind(sqlite3_stmt *st, const char *kinds, ...) {
+    va_list ap;
+    va_start(ap, kinds);
+    dl_status status = bind_all(st, kinds, ap);
+    va_end(ap);
+    return status;
+}
+
+static dl_status run(sqlite3 *db, int64_t *out, const char *doing, const char *sql, const char *kinds, va_list ap) {
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+    dl_status status = rc == SQLITE_OK ? bind_all(st, kinds, ap) : dl_db_fail(db, doing);
+    if (status == DL_OK) {
+        rc = sqlite3_step(st);
+        if (rc == SQLITE_ROW && out && sqlite3_column_type(st, 0) != SQLITE_NULL) *out = sqlite3_column_int64(st, 0);
+        while (rc == SQLITE_ROW && !out) rc = sqlite3_step(st);
+        if (rc != SQLITE_DONE && rc != SQLITE_ROW) status = dl_db_fail(db, doing);
+    }
+    sqlite3_finalize(st);
+    return status;
+}
+
+dl_status dl_db_run(sqlite3 *db, const char *sql, const char *kinds, ...) {
+    va_list ap;
+    va_start(ap, kinds);
+    dl_status status = run(db, NULL, "write to the store", sql, kinds, ap);
+    va_end(ap);
+    return status;
+}
+
+dl_status dl_db_int(sqlite3 *db, int64_t *out, const char *sql, const char *kinds, ...) {
+    va_list ap;
+    va_start(ap, kinds);
+    dl_status status = run(db, out, "read the store", sql, kinds, ap);
+    va_end(ap);
+    return status;
+}
+
+dl_status dl_db_begin(sqlite3 *db) { return dl_db_run(db, "begin immediate", ""); }
+
+dl_status dl_db_end(sqlite3 *db, dl_status st) {
+    if (st == DL_OK) st = dl_db_run(db, "commit", "");
+    if (st != DL_OK && !sqlite3_get_autocommit(db)) sqlite3_exec(db, "rollback", NULL, NULL, NULL);
+    return st;
+}
+
+void dl_db_checkpoint(sqlite3 *db) {
+    /* not the 30 s of others: a long reader must not keep the write lock waiting here; the next commit tries again */
+    sqlite3_busy_timeout(db, 200);
+    sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+    sqlite3_busy_timeout(db, DL_DB_BUSY_MS);
+}
+
+/* ---------------------------------------------------------------- opening */
+
+static const unsigned long network_types[] = {
+    0x6969,     /* NFS */
+    0x517b,     /* SMB */
+    0xff534d42, /* CIFS */
+    0xfe534d42, /* SMB2 */
+    0x0bd00bd0, /* Lustre */
+    0x47504653, /* GPFS */
+    0x00c36400, /* Ceph */
+    0x19830326, /* BeeGFS */
+    0xaad7aaea, /* PanFS */
+    0x01021997, /* 9P */
+    0x65735546, /* FUSE: sshfs and the like; cannot be told from local ones */
+    0x5346414f, /* AFS */
+    0x73757245, /* Coda */
+    0x01161970, /* GFS2 */
+    0x7461636f, /* OCFS2 */
+};
+
+int dl_db_network_type(unsigned long f_type) {
+    for (size_t i = 0; i < sizeof network_types / sizeof *network_types; i++)
+        if ((f_type & 0xffffffff) == network_types[i]) return 1;
+    return 0;
+}
+
+int dl_db_network(const char *path) {
+    struct statfs fs;
+    char dir[4096];
+    if (!statfs(path, &fs)) return dl_db_network_type((unsigned long)fs.f_type);
+    snprintf(dir, sizeof dir, "%s", path);
+    char *slash = strrchr(dir, '/');
+    if (slash) slash[slash == dir] = 0;
+    return !statfs(slash ? dir : ".", &fs) && dl_db_network_type((unsigned long)fs.f_type);
+}
+
+/* A WAL store in a folder that cannot be written: without a WAL nobody is writing, and it can be read as it stands. */
+static dl_status open_immutable(sqlite3 **db, const char *path) {
+    char wal[4200];
+    struct stat st;
+    snprintf(wal, sizeof wal, "%s-wal", path);
+    if (!stat(wal, &st) && st.st_size)
+        return dl_fail_hint(DL_ERR_STORE, "copy it with its -wal file to a folder that can be written",
+                            "%s has commits in its -wal file, which cannot be read in a read-only folder", path);
+    char *uri = sqlite3_mprintf("file:"), *p;
+    for (const char *c = path; uri && *c; c++) {
+        p = strchr("%?#", *c) ? sqlite3_mprintf("%s%%%02X", uri, *c) : sqlite3_mprintf("%s%c", uri, *c);
+        sqlite3_free(uri);
+        uri = p;
+    }
+    p = uri ? sqlite3_mprintf("%s?immutable=1", uri) : NULL;
+    sqlite3_free(uri);
+    if (!p) return dl_fail(DL_ERR_MEMORY, "no memory for a path");
+    sqlite3_close(*db);
+    int rc = sqlite3_open_v2(p, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_FULLMUTEX, NULL);
+    sqlite3_free(p);
+    return rc == SQLITE_OK ? DL_OK : dl_db_fail(*db, "open the store");
+}
+
+dl_status dl_db_open(sqlite3 **out, const char *path, dl_db_mode mode) {
+    static const int flags[] = {SQLITE_OPEN_READONLY, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                                SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY};
+    sqlite3 *db = NULL;
+    dl_status st = DL_OK;
+    int rc = sqlite3_open_v2(mode == DL_DB_MEMORY ? ":memory:" : path, &db, flags[mode] | SQLITE_OPEN_FULLMUTEX, NULL);
+    if (rc != SQLITE_OK) {
+        st = dl_db_fail(db, "open the store");
+        goto fail;
+    }
+    sqlite3_busy_timeout(db, DL_DB_BUSY_MS);
+    if (sqlite3_exec(db, "select count(*) from sqlite_master", NULL, NULL, NULL) != SQLITE_OK) {
+        int code = sqlite3_errcode(db);
+        if (mode != DL_DB_READ || (code != SQLITE_CANTOPEN && code != SQLITE_READONLY && code != SQLITE_IOERR))
+            st = dl_db_fail(db, "open the store");
+        else
+            st = open_immutable(&db, path);
+        if (st != DL_OK) goto fail;
+    }
+    sqlite3_wal_autocheckpoint(db, 0); /* the writer does it, see dl_db_checkpoint */
+    if (mode == DL_DB_READ) {
+        sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        st = dl_db_run(db, "pragma query_only = 1", "");
+    } else if (mode == DL_DB_WRITE) {
+        st = dl_db_run(db, "pragma synchronous = full", "");
+    }
+    if (st != DL_OK) goto fail;
+    *out = db;
+    return DL_OK;
+fail:
+    sqlite3_close(db);
+    return st;
+}
+
+dl_status dl_db_journal(sqlite3 *db, int network, int *wal) {
+    sqlite3_stmt *st = NULL;
+    DL_TRY(dl_db_prepare(db, &st, network ? "pragma journal_mode = delete" : "pragma journal_mode = wal"));
+    int rc = sqlite3_step(st);
+    /* the change of journal does not wait for locks by itself */
+    for (int ms = 0; rc == SQLITE_BUSY && ms < DL_DB_BUSY_MS; ms += 20, rc = sqlite3_step(st)) {
+        sqlite3_reset(st);
+        sqlite3_sleep(20);
+    }
+    dl_status status = DL_OK;
+    if (rc == SQLITE_ROW)
+        *wal = !strcmp((const char *)sqlite3_column_text(st, 0), "wal");
+    else
+        status = dl_db_fail(db, "choose the journal of the store");
+    sqlite3_finalize(st);
+    return status;
+}

@@ -1,0 +1,60 @@
+/* SQLite as the store uses it: opening, binding, errors in words, transactions. */
+#ifndef DL_TRACK_DB_H
+#define DL_TRACK_DB_H
+
+#include <sqlite3.h>
+#include <stdint.h>
+#include "dlcore.h"
+
+enum {
+    DL_DB_APPLICATION = 0x444c5348, /* "DLSH" */
+    DL_DB_BUSY_MS = 30000,
+    DL_DB_CHECKPOINT_PAGES = 4000
+};
+
+/* How to open. Exactly one connection of a process, the writing one, ever checkpoints. */
+typedef enum dl_db_mode { DL_DB_READ, DL_DB_WRITE, DL_DB_MEMORY } dl_db_mode;
+/* path is not used by DL_DB_MEMORY. Readers are query_only; a store in a folder that cannot be written is read as
+ * immutable when it has no WAL. */
+dl_status dl_db_open(sqlite3 **out, const char *path, dl_db_mode mode);
+/* Chooses the journal: WAL, or DELETE where `network`. *wal tells what came of it. */
+dl_status dl_db_journal(sqlite3 *db, int network, int *wal);
+
+/* Turns SQLite's last error into ours; `doing` as in "cannot DOING". */
+dl_status dl_db_fail(sqlite3 *db, const char *doing);
+
+/* Binds by letters: i int64_t, I int64_t of which 0 is NULL, d double, t text (may be NULL), b blob (const void *, then
+ * int64_t size). Text and blobs must live until the statement is reset. */
+dl_status dl_db_bind(sqlite3_stmt *st, const char *kinds, ...);
+/* One statement, its parameters bound the same way; rows are ignored. */
+dl_status dl_db_run(sqlite3 *db, const char *sql, const char *kinds, ...);
+/* The first column of the first row as an integer; *out is left alone when there is none. */
+dl_status dl_db_int(sqlite3 *db, int64_t *out, const char *sql, const char *kinds, ...);
+dl_status dl_db_prepare(sqlite3 *db, sqlite3_stmt **st, const char *sql);
+
+dl_status dl_db_begin(sqlite3 *db);
+/* Commits when st is DL_OK, else, or when that fails, rolls back; returns what went wrong first. */
+dl_status dl_db_end(sqlite3 *db, dl_status st);
+/* Checkpoints holding the write lock. In a passive checkpoint SQLite before 3.51.3 can lose a reset of the WAL that
+ * another connection makes at the same moment, which corrupts the file; under the lock there is no such commit. */
+void dl_db_checkpoint(sqlite3 *db);
+
+/* 1 when the file system of `path` (a file, or else its folder) is one on which WAL's shared memory does not work. */
+int dl_db_network(const char *path);
+/* The same for statfs(2)'s f_type. */
+int dl_db_network_type(unsigned long f_type);
+
+/* One row a version: the SQL that leads from the version before to it. Row 0 makes a new store. */
+typedef struct dl_migration {
+    int version;
+    const char *sql;
+} dl_migration;
+extern const dl_migration dl_migrations[];
+extern const int dl_migration_count;
+/* Brings a store to the last version of the table. Before the first change of an existing store it is copied to
+ * PATH.vVERSION.bak. Errors: DL_ERR_STORE for a newer version or a database of something else. */
+dl_status dl_db_migrate(sqlite3 *db, const char *path, const dl_migration *table, int n);
+/* The same checks without changing anything: for a store that can only be read. */
+dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration *table, int n);
+
+#endif

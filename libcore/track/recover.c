@@ -1,0 +1,256 @@
+/* What killed processes left: their rings are committed, their runs marked. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "track/store.h"
+
+/* ---------------------------------------------------------------- rings */
+
+typedef struct replay {
+    dl_sink sink;
+    dl_ring_record *batch;
+    uint64_t n;
+    int64_t lost, points;
+    int damaged;
+} replay;
+
+static dl_status replay_name(void *ctx, uint32_t index, int64_t run, const char *key) {
+    return dl_sink_name(&((replay *)ctx)->sink, index, run, key);
+}
+
+static dl_status replay_batch(replay *r) {
+    uint64_t n = r->n;
+    r->n = 0;
+    return dl_sink_add(&r->sink, r->batch, n, &r->lost);
+}
+
+static dl_status replay_record(void *ctx, const dl_ring_record *rec) {
+    replay *r = ctx;
+    r->sink.keep_old = r->damaged;
+    r->batch[r->n] = *rec;
+    r->batch[r->n].stamp = (uint32_t)r->n;
+    r->points++;
+    return ++r->n == DL_BATCH ? replay_batch(r) : DL_OK;
+}
+
+static dl_status read_all(int fd, const char *path, unsigned char **data, uint64_t *size) {
+    struct stat st;
+    if (fstat(fd, &st)) return dl_fail(DL_ERR_IO, "cannot read %s: %s", path, strerror(errno));
+    if (!(*data = malloc((size_t)st.st_size + 1)))
+        return dl_fail(DL_ERR_MEMORY, "no memory for %ld bytes of %s", (long)st.st_size, path);
+    for (*size = 0; *size < (uint64_t)st.st_size;) {
+        ssize_t n = pread(fd, *data + *size, (size_t)st.st_size - *size, (off_t)*size);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return dl_fail(DL_ERR_IO, "cannot read %s: %s", path, strerror(errno));
+        if (!n) break;
+        *size += (uint64_t)n;
+    }
+    return DL_OK;
+}
+
+/* All of a ring in one transaction, so that a crash in here repeats it as a whole. */
+static dl_status replay_into(dl_store *s, const unsigned char *data, uint64_t size, replay *r) {
+    const dl_ring_visitor v = {r, replay_name, replay_record};
+    if (!(r->batch = malloc(DL_BATCH * sizeof *r->batch)))
+        return dl_fail(DL_ERR_MEMORY, "no memory for a batch of points");
+    dl_status st = dl_store_write_lock(s);
+    if (st == DL_OK) {
+        r->sink.db = s->w;
+        st = dl_db_begin(s->w);
+        if (st == DL_OK) st = dl_ring_parse(data, size, &v, &r->damaged);
+        if (st == DL_OK) st = replay_batch(r);
+        st = dl_db_end(s->w, st);
+        dl_sink_free(&r->sink);
+        dl_store_write_unlock(s);
+    }
+    free(r->batch);
+    return st;
+}
+
+/* A ring of which something could not be understood is kept under another name, for somebody to look at. */
+static void put_away(dl_store *s, const char *path, const replay *r) {
+    char aside[4300];
+    if (!r->damaged && !r->lost) {
+        unlink(path);
+        return;
+    }
+    snprintf(aside, sizeof aside, "%s.damaged", path);
+    if (rename(path, aside)) unlink(path);
+    dl_store_warn(s, "%.300s was damaged: %ld points of it are committed, %ld belong to no run", aside,
+                  (long)(r->points - r->lost), (long)r->lost);
+}
+
+/* Identity of the owner as the header tells it. */
+static dl_whoami owner_of(int fd) {
+    dl_ring_header h;
+    dl_whoami who = {0};
+    if (pread(fd, &h, sizeof h, 0) != (ssize_t)sizeof h) return who;
+    snprintf(who.host, sizeof who.host, "%.63s", h.host);
+    snprintf(who.boot_id, sizeof who.boot_id, "%.39s", h.boot_id);
+    who.pid = h.pid;
+    who.pid_start = h.pid_start;
+    return who;
+}
+
+/* Locked by us means that its owner is gone. Where there are no locks the identity of the owner decides. */
+static int is_ours(int fd) {
+    struct stat st;
+    if (flock(fd, LOCK_EX | LOCK_NB)) {
+        if (errno == EWOULDBLOCK) return 0;
+        dl_whoami who = owner_of(fd);
+        if (dl_whoami_gone(&who) != 1) return 0;
+    }
+    return !fstat(fd, &st) && st.st_nlink > 0; /* else another process has just finished it */
+}
+
+static dl_status recover_ring(dl_store *s, const char *path) {
+    unsigned char *data = NULL;
+    uint64_t size = 0;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT ? DL_OK : dl_fail(DL_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    dl_status st = DL_OK;
+    if (is_ours(fd)) {
+        replay r = {0};
+        st = read_all(fd, path, &data, &size);
+        if (st == DL_OK) st = replay_into(s, data, size, &r);
+        if (st == DL_OK) {
+            put_away(s, path, &r);
+            __atomic_fetch_add(&s->recovered, r.points - r.lost, __ATOMIC_RELAXED);
+        }
+        free(data);
+    }
+    close(fd);
+    return st;
+}
+
+/* "-ring-PID-8 hex digits" after the name of the database. */
+static int is_ring(const char *entry, const char *base) {
+    size_t n = strlen(base);
+    if (strncmp(entry, base, n) || strncmp(entry + n, "-ring-", 6)) return 0;
+    const char *p = entry + n + 6;
+    size_t digits = strspn(p, "0123456789");
+    return digits && p[digits] == '-' && strspn(p + digits + 1, "0123456789abcdef") == 8 && !p[digits + 9];
+}
+
+typedef dl_status ring_action(dl_store *s, const char *path, void *ctx);
+
+static dl_status each_ring(dl_store *s, ring_action *act, void *ctx) {
+    char dir[4096], path[4400];
+    snprintf(dir, sizeof dir, "%s", s->path);
+    char *slash = strrchr(dir, '/');
+    const char *base = strrchr(s->path, '/') + 1;
+    slash[slash == dir] = 0;
+    DIR *d = opendir(dir);
+    if (!d) return dl_fail(DL_ERR_IO, "cannot list %s: %s", dir, strerror(errno));
+    dl_status st = DL_OK;
+    for (struct dirent *e; st == DL_OK && (e = readdir(d));)
+        if (is_ring(e->d_name, base)) {
+            snprintf(path, sizeof path, "%s-ring-%s", s->path, e->d_name + strlen(base) + 6);
+            st = act(s, path, ctx);
+        }
+    closedir(d);
+    return st;
+}
+
+static dl_status recover_action(dl_store *s, const char *path, void *ctx) {
+    (void)ctx;
+    return recover_ring(s, path);
+}
+
+/* A locked ring proves that its owner lives, even if its pid cannot be seen from inside this container. */
+static dl_status alive_action(dl_store *s, const char *path, void *ctx) {
+    (void)s;
+    dl_whoami *who = ctx, owner;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return DL_OK;
+    owner = owner_of(fd);
+    int locked = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    close(fd);
+    if (locked && owner.pid == who->pid && owner.pid_start == who->pid_start && !strcmp(owner.host, who->host))
+        who->pid = 0;
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- runs */
+
+int dl_run_is_dead(const dl_whoami *who, int64_t heartbeat_us) {
+    int gone = dl_whoami_gone(who);
+    return gone >= 0 ? gone : dl_now_us() - heartbeat_us > DL_STALE_S * 1000000L;
+}
+
+typedef struct suspect {
+    int64_t id;
+    int64_t heartbeat;
+    dl_whoami who;
+} suspect;
+
+static dl_status find_dead(dl_store *s, suspect **out, int *n) {
+    sqlite3_stmt *q = NULL;
+    int rc;
+    *out = NULL;
+    *n = 0;
+    DL_TRY(dl_db_prepare(s->w, &q,
+                         "select id, host, boot_id, pid, pid_start, heartbeat_us from run"
+                         " where status in ('running', 'paused')"));
+    while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
+        suspect x = {.id = sqlite3_column_int64(q, 0), .heartbeat = sqlite3_column_int64(q, 5)};
+        snprintf(x.who.host, sizeof x.who.host, "%s", (const char *)sqlite3_column_text(q, 1));
+        snprintf(x.who.boot_id, sizeof x.who.boot_id, "%s", (const char *)sqlite3_column_text(q, 2));
+        x.who.pid = sqlite3_column_int64(q, 3);
+        x.who.pid_start = (uint64_t)sqlite3_column_int64(q, 4);
+        if (!dl_run_is_dead(&x.who, x.heartbeat)) continue;
+        suspect *more = realloc(*out, (size_t)(*n + 1) * sizeof **out);
+        if (!more) break;
+        *out = more;
+        more[(*n)++] = x;
+    }
+    sqlite3_finalize(q);
+    return rc == SQLITE_DONE  ? DL_OK
+           : rc == SQLITE_ROW ? dl_fail(DL_ERR_MEMORY, "no memory for a list of runs")
+                              : dl_db_fail(s->w, "look for dead runs");
+}
+
+/* It ended when it was last heard of: heartbeat, or its last point. */
+static const char kill_sql[] =
+    "update run set status = 'killed', error = ?2, ended_us = max(started_us, heartbeat_us, coalesce((select "
+    "max(m.t_us)"
+    " from series as s join metric as m on m.series_id = s.id and m.step = s.last_step where s.run_id = ?1), 0))"
+    " where id = ?1 and status in ('running', 'paused') and heartbeat_us = ?3";
+
+static dl_status mark(dl_store *s, suspect *x, int n) {
+    dl_status st = dl_store_write_lock(s);
+    if (st != DL_OK) return st;
+    st = dl_db_begin(s->w);
+    int killed = 0;
+    for (int i = 0; i < n && st == DL_OK; i++) {
+        char why[160];
+        if (!x[i].who.pid) continue;
+        snprintf(why, sizeof why, "process %ld on %.63s is gone", (long)x[i].who.pid, x[i].who.host);
+        st = dl_db_run(s->w, kill_sql, "iti", x[i].id, why, x[i].heartbeat);
+        killed += st == DL_OK && sqlite3_changes(s->w);
+    }
+    st = dl_db_end(s->w, st);
+    dl_store_write_unlock(s);
+    if (st == DL_OK) __atomic_fetch_add(&s->killed, killed, __ATOMIC_RELAXED);
+    return st;
+}
+
+dl_status dl_store_recover(dl_store *s, int all) {
+    suspect *dead = NULL;
+    int n = 0;
+    DL_TRY(dl_store_write_lock(s));
+    dl_status st = find_dead(s, &dead, &n);
+    dl_store_write_unlock(s);
+    /* points first, then statuses: a run that reads killed is complete */
+    if (st == DL_OK && (n || all)) st = each_ring(s, recover_action, NULL);
+    for (int i = 0; i < n && st == DL_OK; i++) st = each_ring(s, alive_action, &dead[i].who);
+    if (st == DL_OK && n) st = mark(s, dead, n);
+    free(dead);
+    return st;
+}

@@ -1,0 +1,402 @@
+/* Runs as they are made: begin, resume, end, and what is noted of them on the way. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "track/store.h"
+
+static const char *const status_names[] = {"running", "paused", "finished", "failed", "killed", "diverged"};
+enum { NSTATUS = sizeof status_names / sizeof *status_names };
+
+const char *dl_run_status_name(dl_run_status s) { return (unsigned)s < NSTATUS ? status_names[s] : "unknown"; }
+
+long dl_run_id(const dl_run *r) { return r ? (long)r->id : 0; }
+
+/* ---------------------------------------------------------------- handles */
+
+static dl_run *new_handle(dl_store *s) {
+    dl_run *r = calloc(1, sizeof *r);
+    if (!r) {
+        dl_fail(DL_ERR_MEMORY, "no memory for a run");
+        return NULL;
+    }
+    r->store = s;
+    pthread_mutex_init(&r->lock, NULL);
+    return r;
+}
+
+static void enlist(dl_run *r) {
+    dl_store *s = r->store;
+    pthread_mutex_lock(&s->runs_lock);
+    r->next = s->runs;
+    s->runs = r;
+    pthread_mutex_unlock(&s->runs_lock);
+    if (!s->none) dl_writer_wake(s); /* it may sleep without a time limit while there is no run */
+}
+
+static void delist(dl_run *r) {
+    dl_store *s = r->store;
+    pthread_mutex_lock(&s->runs_lock);
+    for (dl_run **p = &s->runs; *p; p = &(*p)->next)
+        if (*p == r) {
+            *p = r->next;
+            break;
+        }
+    pthread_mutex_unlock(&s->runs_lock);
+}
+
+void dl_run_drop(dl_run *r) {
+    for (int i = 0; i < DL_SERIES_BUCKETS; i++)
+        while (r->buckets[i]) {
+            dl_series *x = r->buckets[i];
+            r->buckets[i] = x->next;
+            free(x);
+        }
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+/* ---------------------------------------------------------------- one change, one transaction */
+
+/* For changes of a run by id: does not make a file only to find it empty. */
+static dl_status begin_change(dl_store *s, long id) {
+    if (s && !s->none && access(s->path, F_OK))
+        return dl_fail(DL_ERR_NAME, "there is no run %ld, the store is empty", id);
+    return dl_store_write_lock(s);
+}
+
+/* The statement must have touched a row. */
+static dl_status finish_change(dl_store *s, dl_status st, long id) {
+    if (st == DL_OK && !sqlite3_changes(s->w)) st = dl_fail(DL_ERR_NAME, "there is no run %ld", id);
+    dl_store_write_unlock(s);
+    return st;
+}
+
+static dl_status put_blob(sqlite3 *db, const char *sha, const void *data, int64_t n) {
+    return dl_db_run(db, "insert or ignore into blob(sha, data) values(?1, ?2)", "tb", sha, data, n);
+}
+
+static dl_status put_artifact(sqlite3 *db, int64_t run, const char *name, long step, const char *kind, const char *sha,
+                              int64_t bytes, const char *path) {
+    return dl_db_run(
+        db,
+        "insert or replace into artifact(run_id, name, step, kind, sha, bytes, path) values(?1, ?2, ?3, ?4,"
+        " ?5, ?6, ?7)",
+        "itittit", run, name, (int64_t)step, kind, sha, bytes, path);
+}
+
+/* The number a value stands for, so that "0.10" and "1e-1" compare as equal; NaN when it is none. */
+static double number_of(const char *value) {
+    char *end;
+    double num = strtod(value, &end);
+    return end == value || *end ? __builtin_nan("") : num;
+}
+
+static dl_status put_param(sqlite3 *db, int64_t run, const char *key, const char *value) {
+    return dl_db_run(db, "insert or replace into param(run_id, key, value, num) values(?1, ?2, ?3, ?4)", "ittd", run,
+                     key, value, number_of(value));
+}
+
+static dl_status put_event(sqlite3 *db, int64_t run, long step, const char *kind, const char *text, const char *json) {
+    return dl_db_run(db, "insert into event(run_id, step, t_us, kind, text, json) values(?1, ?2, ?3, ?4, ?5, ?6)",
+                     "iiittt", run, (int64_t)step, dl_now_us(), kind, text, json);
+}
+
+/* ---------------------------------------------------------------- begin */
+
+/* What is found out before the transaction, since git may take its time. */
+typedef struct surroundings {
+    char uuid[37], cwd[PATH_MAX], script_sha[65], model_sha[65];
+    char *cmdline, *env;
+    dl_git_state git;
+} surroundings;
+
+static dl_status look_around(const dl_run_spec *spec, surroundings *x) {
+    dl_uuid(x->uuid);
+    if (!getcwd(x->cwd, sizeof x->cwd)) x->cwd[0] = 0;
+    x->cmdline = spec->cmdline ? strdup(spec->cmdline) : dl_cmdline();
+    x->script_sha[0] = x->model_sha[0] = 0;
+    if (spec->script_text) dl_sha256_hex(spec->script_text, strlen(spec->script_text), x->script_sha);
+    if (spec->model_text) dl_sha256_hex(spec->model_text, strlen(spec->model_text), x->model_sha);
+    dl_git_look(&x->git);
+    x->env = dl_env_json(spec->env);
+    return x->env ? DL_OK : DL_ERR_MEMORY;
+}
+
+static const char *text_or_null(const char *s) { return s && *s ? s : NULL; }
+
+static dl_status insert_run(sqlite3 *db, const dl_run_spec *p, const surroundings *x, int64_t *id) {
+    const dl_whoami *me = dl_whoami_self();
+    int64_t now = dl_now_us();
+    DL_TRY(dl_db_run(
+        db,
+        "insert into run(uuid, name, experiment, parent_id, sweep_id, grp, status, started_us, heartbeat_us, host, "
+        "boot_id,"
+        " pid, pid_start, device, seed, cmdline, cwd, script_path, script_args, script_sha, git_commit, git_diff_sha,"
+        " env_json, model_name, model_text, model_sha, n_params, dataset, data_fp, note) values(?1, ?2, ?3, ?4, ?5, ?6,"
+        " 'running', ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, "
+        "?26,"
+        " ?27, ?28)",
+        "tttIItittiititttttttttttittt", x->uuid, p->name ? p->name : "", p->experiment ? p->experiment : "default",
+        (int64_t)p->parent, (int64_t)p->sweep, p->group, now, me->host, me->boot_id, me->pid, (int64_t)me->pid_start,
+        p->device, (int64_t)p->seed, x->cmdline, x->cwd, p->script_path, p->script_args, text_or_null(x->script_sha),
+        text_or_null(x->git.commit), text_or_null(x->git.diff_sha), x->env, p->model_name, p->model_text,
+        text_or_null(x->model_sha), (int64_t)p->n_params, p->dataset, p->data_fingerprint, p->note));
+    *id = sqlite3_last_insert_rowid(db);
+    if (!p->name || !*p->name) DL_TRY(dl_db_run(db, "update run set name = 'run-' || id where id = ?1", "i", *id));
+    return DL_OK;
+}
+
+static dl_status insert_parts(sqlite3 *db, const dl_run_spec *p, const surroundings *x, int64_t id) {
+    if (p->script_text) {
+        int64_t n = (int64_t)strlen(p->script_text);
+        DL_TRY(put_blob(db, x->script_sha, p->script_text, n));
+        DL_TRY(put_artifact(db, id, "script", 0, "script", x->script_sha, n, NULL));
+    }
+    for (const char *const *kv = p->params; kv && kv[0] && kv[1]; kv += 2) DL_TRY(put_param(db, id, kv[0], kv[1]));
+    return DL_OK;
+}
+
+dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
+    static const dl_run_spec nothing;
+    if (!s) {
+        dl_fail_null("store");
+        return NULL;
+    }
+    if (!spec) spec = &nothing;
+    dl_run *r = new_handle(s);
+    if (!r || s->none) goto listed;
+    surroundings x = {0};
+    dl_status st = look_around(spec, &x);
+    if (st == DL_OK && (st = dl_store_write_lock(s)) == DL_OK) {
+        st = dl_writer_start(s);
+        if (st == DL_OK) st = dl_db_begin(s->w);
+        if (st == DL_OK) {
+            st = insert_run(s->w, spec, &x, &r->id);
+            if (st == DL_OK) st = insert_parts(s->w, spec, &x, r->id);
+            st = dl_db_end(s->w, st);
+        }
+        dl_store_write_unlock(s);
+    }
+    free(x.cmdline);
+    free(x.env);
+    if (st != DL_OK) {
+        dl_run_drop(r);
+        return NULL;
+    }
+listed:
+    if (r) enlist(r);
+    return r;
+}
+
+/* ---------------------------------------------------------------- resume */
+
+/* Deletes the points from `step` on and rebuilds what is told of the series; an event remembers it. */
+static dl_status cut(sqlite3 *db, int64_t id, long step) {
+    sqlite3_stmt *q = NULL;
+    int64_t gone = 0;
+    int rc;
+    char text[160];
+    dl_status st = dl_db_prepare(db, &q, "select id from series where run_id = ?1 and last_step >= ?2");
+    if (st == DL_OK) st = dl_db_bind(q, "ii", id, (int64_t)step);
+    while (st == DL_OK && (rc = sqlite3_step(q)) != SQLITE_DONE) {
+        if (rc != SQLITE_ROW) {
+            st = dl_db_fail(db, "read the store");
+            break;
+        }
+        int64_t series = sqlite3_column_int64(q, 0);
+        st = dl_db_run(db, "delete from metric where series_id = ?1 and step >= ?2", "ii", series, (int64_t)step);
+        gone += sqlite3_changes(db);
+        if (st == DL_OK) st = dl_series_rebuild(db, series);
+    }
+    sqlite3_finalize(q);
+    if (st != DL_OK) return st;
+    snprintf(text, sizeof text, "resumed at step %ld; %ld points from there on were deleted", step, (long)gone);
+    return put_event(db, id, step, "resume", text, NULL);
+}
+
+static dl_status take_over(dl_store *s, int64_t id, long step) {
+    const dl_whoami *me = dl_whoami_self();
+    int64_t found = 0;
+    DL_TRY(dl_db_int(s->w, &found, "select id from run where id = ?1", "i", id));
+    if (!found) return dl_fail(DL_ERR_NAME, "there is no run %ld", (long)id);
+    DL_TRY(dl_db_run(s->w,
+                     "update run set status = 'running', ended_us = null, error = null, heartbeat_us = ?2, host = ?3,"
+                     " boot_id = ?4, pid = ?5, pid_start = ?6 where id = ?1 and status not in ('running', 'paused')",
+                     "iittii", id, dl_now_us(), me->host, me->boot_id, me->pid, (int64_t)me->pid_start));
+    if (!sqlite3_changes(s->w)) return dl_fail_hint(DL_ERR_STATE, "end it first", "run %ld is still running", (long)id);
+    return cut(s->w, id, step);
+}
+
+dl_run *dl_run_resume(dl_store *s, long id, long step) {
+    dl_status st = DL_OK;
+    if (!s || s->none) {
+        if (!s)
+            dl_fail_null("store");
+        else
+            dl_fail_hint(DL_ERR_STATE, "start with --db FILE",
+                         "nothing is being recorded, so there is no run to resume");
+        return NULL;
+    }
+    dl_run *r = new_handle(s);
+    if (!r) return NULL;
+    r->id = id;
+    /* the points of a killed process must be there before they are cut */
+    if (access(s->path, F_OK) || (st = dl_store_recover(s, 1)) != DL_OK || (st = dl_store_write_lock(s)) != DL_OK) {
+        if (st == DL_OK) dl_fail(DL_ERR_NAME, "there is no run %ld, the store %s is empty", id, s->path);
+        dl_run_drop(r);
+        return NULL;
+    }
+    st = dl_writer_start(s);
+    if (st == DL_OK && (st = dl_db_begin(s->w)) == DL_OK) st = dl_db_end(s->w, take_over(s, id, step));
+    dl_store_write_unlock(s);
+    if (st != DL_OK) {
+        dl_run_drop(r);
+        return NULL;
+    }
+    enlist(r);
+    return r;
+}
+
+dl_status dl_run_rewind(dl_run *r, long step) {
+    if (!r) return dl_fail_null("run");
+    if (r->store->none) return DL_OK;
+    DL_TRY(dl_store_flush(r->store));
+    DL_TRY(dl_store_write_lock(r->store));
+    dl_status st = dl_db_begin(r->store->w);
+    if (st == DL_OK) st = dl_db_end(r->store->w, cut(r->store->w, r->id, step));
+    dl_store_write_unlock(r->store);
+    return st;
+}
+
+/* ---------------------------------------------------------------- end */
+
+dl_status dl_run_end(dl_run *r, dl_run_status status, const char *error) {
+    if (!r) return dl_fail_null("run");
+    dl_store *s = r->store;
+    dl_status st = DL_OK, flushed = DL_OK;
+    delist(r);
+    if (!s->none) {
+        flushed = dl_store_flush(s);
+        st = dl_store_write_lock(s);
+        if (st == DL_OK) {
+            st = dl_db_run(s->w,
+                           "update run set status = ?2, ended_us = ?3, heartbeat_us = ?3, error = ?4 where id = ?1",
+                           "itit", r->id, dl_run_status_name(status), dl_now_us(), error);
+            dl_store_write_unlock(s);
+        }
+    }
+    dl_run_drop(r);
+    return st != DL_OK ? st : flushed;
+}
+
+dl_status dl_run_pause(dl_run *r, int on) {
+    if (!r) return dl_fail_null("run");
+    if (r->store->none) return DL_OK;
+    DL_TRY(dl_store_write_lock(r->store));
+    dl_status st = dl_db_run(r->store->w, "update run set status = ?2 where id = ?1", "it", r->id,
+                             dl_run_status_name(on ? DL_RUN_PAUSED : DL_RUN_RUNNING));
+    return finish_change(r->store, st, (long)r->id);
+}
+
+/* ---------------------------------------------------------------- notes on a run */
+
+dl_status dl_run_param(dl_run *r, const char *key, const char *value) {
+    if (!r || !key || !value)
+        return dl_fail_null(!r ? "run" : !key ? "name of the parameter" : "value of the parameter");
+    if (r->store->none) return DL_OK;
+    DL_TRY(dl_store_write_lock(r->store));
+    dl_status st = put_param(r->store->w, r->id, key, value);
+    dl_store_write_unlock(r->store);
+    return st;
+}
+
+dl_status dl_run_event(dl_run *r, long step, const char *kind, const char *text, const char *json) {
+    if (!r || !kind) return dl_fail_null(!r ? "run" : "kind of the event");
+    if (r->store->none) return DL_OK;
+    DL_TRY(dl_store_write_lock(r->store));
+    dl_status st = put_event(r->store->w, r->id, step, kind, text, json);
+    dl_store_write_unlock(r->store);
+    return st;
+}
+
+dl_status dl_run_artifact(dl_run *r, const char *name, long step, const char *kind, const void *data, long n) {
+    if (!r || !name || !kind || (n && !data)) return dl_fail_null(!r ? "run" : !data ? "contents" : "name or kind");
+    if (n < 0) return dl_fail(DL_ERR_VALUE, "an artifact cannot have %ld bytes", n);
+    if (r->store->none) return DL_OK;
+    char sha[65];
+    dl_sha256_hex(data, (uint64_t)n, sha);
+    DL_TRY(dl_store_write_lock(r->store));
+    dl_status st = dl_db_begin(r->store->w);
+    if (st == DL_OK) {
+        st = put_blob(r->store->w, sha, data, n);
+        if (st == DL_OK) st = put_artifact(r->store->w, r->id, name, step, kind, sha, n, NULL);
+        st = dl_db_end(r->store->w, st);
+    }
+    dl_store_write_unlock(r->store);
+    return st;
+}
+
+dl_status dl_run_artifact_file(dl_run *r, const char *name, long step, const char *kind, const char *path) {
+    if (!r || !name || !kind || !path) return dl_fail_null(!r ? "run" : !path ? "path" : "name or kind");
+    if (r->store->none) return DL_OK;
+    char sha[65], full[PATH_MAX];
+    int64_t bytes = 0;
+    DL_TRY(dl_sha256_file(path, sha, &bytes));
+    if (!realpath(path, full)) snprintf(full, sizeof full, "%s", path);
+    DL_TRY(dl_store_write_lock(r->store));
+    dl_status st = put_artifact(r->store->w, r->id, name, step, kind, sha, bytes, full);
+    dl_store_write_unlock(r->store);
+    return st;
+}
+
+/* ---------------------------------------------------------------- notes on any run */
+
+dl_status dl_run_tag(dl_store *s, long id, const char *tag, int on) {
+    if (!tag || !*tag) return dl_fail(DL_ERR_VALUE, "a tag needs a name");
+    DL_TRY(begin_change(s, id));
+    int64_t found = 0;
+    dl_status st = dl_db_int(s->w, &found, "select id from run where id = ?1", "i", (int64_t)id);
+    if (st == DL_OK && !found) st = dl_fail(DL_ERR_NAME, "there is no run %ld", id);
+    if (st == DL_OK)
+        st = dl_db_run(s->w,
+                       on ? "insert or ignore into tag(run_id, tag) values(?1, ?2)"
+                          : "delete from tag where run_id = ?1 and tag = ?2",
+                       "it", (int64_t)id, tag);
+    dl_store_write_unlock(s);
+    return st;
+}
+
+dl_status dl_run_note(dl_store *s, long id, const char *text) {
+    DL_TRY(begin_change(s, id));
+    return finish_change(
+        s, dl_db_run(s->w, "update run set note = ?2 where id = ?1", "it", (int64_t)id, text_or_null(text)), id);
+}
+
+dl_status dl_run_rename(dl_store *s, long id, const char *name) {
+    if (!name || !*name) return dl_fail(DL_ERR_VALUE, "a run needs a name");
+    DL_TRY(begin_change(s, id));
+    return finish_change(s, dl_db_run(s->w, "update run set name = ?2 where id = ?1", "it", (int64_t)id, name), id);
+}
+
+dl_status dl_run_delete(dl_store *s, long id, int on) {
+    DL_TRY(begin_change(s, id));
+    return finish_change(s,
+                         dl_db_run(s->w, "update run set deleted_us = ?2 where id = ?1", "iI", (int64_t)id,
+                                   on ? dl_now_us() : (int64_t)0),
+                         id);
+}
+
+long dl_sweep_begin(dl_store *s, const char *spec_json, const char *method, const char *goal) {
+    if (!spec_json || !method || !goal) return dl_fail_null("spec, method or goal of the sweep"), 0;
+    if (dl_store_write_lock(s) != DL_OK) return 0;
+    long id = 0;
+    if (dl_db_run(s->w, "insert into sweep(spec, method, goal) values(?1, ?2, ?3)", "ttt", spec_json, method, goal) ==
+        DL_OK)
+        id = (long)sqlite3_last_insert_rowid(s->w);
+    dl_store_write_unlock(s);
+    return id;
+}

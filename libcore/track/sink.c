@@ -1,0 +1,163 @@
+/* Adding points to the database: series rows, points, and the statistics that spare lists the points. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "track/store.h"
+
+static const char insert_sql[] = "insert or ignore into metric(series_id, step, t_us, value) values(?1, ?2, ?3, ?4)";
+/* the same value again changes nothing: a ring replayed after its commit */
+static const char update_sql[] =
+    "update metric set t_us = ?3, value = ?4 where series_id = ?1 and step = ?2 and value is not ?4";
+/* ?5, ?7: first and last step of the new points; ?10, ?12: their extremes, NULL when all are NaN. In an UPDATE all
+ * right-hand sides see the old row. */
+static const char merge_sql[] = "update series set n = n + ?2, n_nan = n_nan + ?3, sum = sum + ?4,"
+                                " first = case when coalesce(first_step <= ?5, 0) then first else ?6 end, first_step = "
+                                "min(coalesce(first_step, ?5), ?5),"
+                                " last = case when coalesce(last_step >= ?7, 0) then last else ?8 end, last_step = "
+                                "max(coalesce(last_step, ?7), ?7),"
+                                " min_step = case when ?10 is null or min <= ?10 then min_step else ?9 end,"
+                                " min = case when ?10 is null or min <= ?10 then min else ?10 end,"
+                                " max_step = case when ?12 is null or max >= ?12 then max_step else ?11 end,"
+                                " max = case when ?12 is null or max >= ?12 then max else ?12 end where id = ?1";
+
+static const char rebuild_sql[] =
+    "update series set (n, n_nan, sum, min, max, first_step, last_step) = (select count(*), count(*) - count(value),"
+    " coalesce(sum(value), 0), min(value), max(value), min(step), max(step) from metric where series_id = ?1) where id "
+    "= ?1";
+static const char rebuild_steps_sql[] =
+    "update series set first = (select value from metric where series_id = ?1 and step = first_step),"
+    " last = (select value from metric where series_id = ?1 and step = last_step),"
+    " min_step = (select step from metric where series_id = ?1 and value = series.min order by step limit 1),"
+    " max_step = (select step from metric where series_id = ?1 and value = series.max order by step limit 1) where id "
+    "= ?1";
+
+dl_status dl_series_rebuild(sqlite3 *db, int64_t series) {
+    DL_TRY(dl_db_run(db, rebuild_sql, "i", series));
+    return dl_db_run(db, rebuild_steps_sql, "i", series);
+}
+
+void dl_sink_free(dl_sink *k) {
+    sqlite3_finalize(k->insert);
+    sqlite3_finalize(k->update);
+    sqlite3_finalize(k->merge);
+    for (uint32_t i = 0; i < k->nname; i++) free(k->names[i].key);
+    free(k->names);
+    *k = (dl_sink){0};
+}
+
+dl_status dl_sink_name(dl_sink *k, uint32_t index, int64_t run, const char *key) {
+    if (index >= 1u << 26) return dl_fail(DL_ERR_STORE, "a process cannot have more than 67 million series");
+    if (index >= k->room) {
+        uint32_t room = k->room ? k->room : 64;
+        while (room <= index) room *= 2;
+        dl_name *names = realloc(k->names, room * sizeof *names);
+        if (!names) return dl_fail(DL_ERR_MEMORY, "no memory for %u series", room);
+        k->names = names;
+        k->room = room;
+    }
+    for (; k->nname <= index; k->nname++) k->names[k->nname] = (dl_name){0};
+    char *copy = strdup(key);
+    if (!copy) return dl_fail(DL_ERR_MEMORY, "no memory for a name");
+    free(k->names[index].key);
+    k->names[index] = (dl_name){run, 0, copy};
+    return DL_OK;
+}
+
+void dl_sink_forget(dl_sink *k) {
+    for (uint32_t i = 0; i < k->nname; i++) k->names[i].id = 0;
+}
+
+/* Row of the series with this number, made if need be. *id stays 0 when the run does not exist. */
+static dl_status series_row(dl_sink *k, uint32_t index, int64_t *id) {
+    *id = 0;
+    if (index >= k->nname || !k->names[index].key) return DL_OK;
+    dl_name *n = &k->names[index];
+    if (!n->id) {
+        DL_TRY(dl_db_run(k->db, "insert or ignore into series(run_id, key) select id, ?2 from run where id = ?1", "it",
+                         n->run, n->key));
+        DL_TRY(dl_db_int(k->db, &n->id, "select id from series where run_id = ?1 and key = ?2", "it", n->run, n->key));
+    }
+    *id = n->id;
+    return DL_OK;
+}
+
+typedef struct tally {
+    int64_t n, nan, first_step, last_step, min_step, max_step;
+    double sum, first, last, min, max;
+    int changed; /* an old value was replaced, so that adding is not enough */
+} tally;
+
+/* Points come by rising step. */
+static void count(tally *t, int64_t step, double v) {
+    if (!t->n++) t->first = v, t->first_step = step, t->min = t->max = NAN;
+    t->last = v;
+    t->last_step = step;
+    if (isnan(v)) {
+        t->nan++;
+        return;
+    }
+    t->sum += v;
+    if (!(t->min <= v)) t->min = v, t->min_step = step;
+    if (!(t->max >= v)) t->max = v, t->max_step = step;
+}
+
+static dl_status execute(dl_sink *k, sqlite3_stmt *st) {
+    int rc = sqlite3_step(st);
+    dl_status status = rc == SQLITE_DONE ? DL_OK : dl_db_fail(k->db, "commit points");
+    sqlite3_reset(st);
+    return status;
+}
+
+static dl_status add_point(dl_sink *k, int64_t series, const dl_ring_record *r, tally *t) {
+    sqlite3_bind_int64(k->insert, 1, series);
+    sqlite3_bind_int64(k->insert, 2, r->step);
+    sqlite3_bind_int64(k->insert, 3, r->t_us);
+    sqlite3_bind_double(k->insert, 4, r->value); /* NaN becomes NULL */
+    DL_TRY(execute(k, k->insert));
+    if (sqlite3_changes(k->db)) {
+        count(t, r->step, r->value);
+        return DL_OK;
+    }
+    if (k->keep_old) return DL_OK;
+    DL_TRY(dl_db_bind(k->update, "iiid", series, r->step, r->t_us, r->value));
+    DL_TRY(execute(k, k->update));
+    t->changed |= sqlite3_changes(k->db);
+    return DL_OK;
+}
+
+static dl_status merge(dl_sink *k, int64_t series, const tally *t) {
+    if (t->changed) return dl_series_rebuild(k->db, series);
+    if (!t->n) return DL_OK;
+    DL_TRY(dl_db_bind(k->merge, "iiididididid", series, t->n, t->nan, t->sum, t->first_step, t->first, t->last_step,
+                      t->last, t->min_step, t->min, t->max_step, t->max));
+    return execute(k, k->merge);
+}
+
+static int by_series_step_order(const void *pa, const void *pb) {
+    const dl_ring_record *a = pa, *b = pb;
+    if (a->series != b->series) return a->series < b->series ? -1 : 1;
+    if (a->step != b->step) return a->step < b->step ? -1 : 1;
+    return a->stamp < b->stamp ? -1 : 1;
+}
+
+dl_status dl_sink_add(dl_sink *k, dl_ring_record *recs, uint64_t n, int64_t *lost) {
+    if (!k->insert) DL_TRY(dl_db_prepare(k->db, &k->insert, insert_sql));
+    if (!k->update) DL_TRY(dl_db_prepare(k->db, &k->update, update_sql));
+    if (!k->merge) DL_TRY(dl_db_prepare(k->db, &k->merge, merge_sql));
+    qsort(recs, n, sizeof *recs, by_series_step_order);
+    for (uint64_t i = 0; i < n;) {
+        uint32_t index = recs[i].series;
+        int64_t series;
+        tally t = {0};
+        DL_TRY(series_row(k, index, &series));
+        for (; i < n && recs[i].series == index; i++) {
+            int superseded = i + 1 < n && recs[i + 1].series == index && recs[i + 1].step == recs[i].step;
+            if (!series)
+                ++*lost;
+            else if (!superseded)
+                DL_TRY(add_point(k, series, &recs[i], &t));
+        }
+        if (series) DL_TRY(merge(k, series, &t));
+    }
+    return DL_OK;
+}

@@ -1,0 +1,285 @@
+/* Opening, sharing and closing a store; its connections, warnings and counters. */
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "track/store.h"
+
+enum { WARNINGS_KEPT = 32, SQLITE_WITH_SAFE_RESET = 3051003 };
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static dl_store *open_stores;
+
+/* ---------------------------------------------------------------- warnings and counters */
+
+void dl_store_warn(dl_store *s, const char *fmt, ...) {
+    dl_warning *w = calloc(1, sizeof *w), **end;
+    if (!w) return;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(w->text, sizeof w->text, fmt, ap);
+    va_end(ap);
+    int n = 0;
+    pthread_mutex_lock(&s->wake_lock);
+    for (end = &s->warnings; *end; end = &(*end)->next) n++;
+    if (n < WARNINGS_KEPT) *end = w;
+    pthread_mutex_unlock(&s->wake_lock);
+    if (n >= WARNINGS_KEPT) free(w);
+}
+
+int dl_store_warning(dl_store *s, char *text, long size) {
+    if (!s) return 0;
+    pthread_mutex_lock(&s->wake_lock);
+    dl_warning *w = s->warnings;
+    if (w) s->warnings = w->next;
+    pthread_mutex_unlock(&s->wake_lock);
+    if (!w) return 0;
+    if (size > 0) snprintf(text, (size_t)size, "%s", w->text);
+    free(w);
+    return 1;
+}
+
+const char *dl_store_path(const dl_store *s) { return s ? s->path : ""; }
+
+void dl_store_stats_get(dl_store *s, dl_store_stats *out) {
+    *out = (dl_store_stats){.ring_capacity = (long)s->capacity,
+                            .schema = dl_migrations[dl_migration_count - 1].version,
+                            .readonly = s->readonly,
+                            .network = s->network,
+                            .wal = s->wal,
+                            .wal_reset_fixed = sqlite3_libversion_number() >= SQLITE_WITH_SAFE_RESET};
+    snprintf(out->sqlite, sizeof out->sqlite, "%s", sqlite3_libversion());
+    pthread_mutex_lock(&s->wake_lock);
+    if (s->threaded) out->pushed = (long)dl_ring_head(&s->ring);
+    out->waits = s->waits;
+    pthread_mutex_unlock(&s->wake_lock);
+    out->committed = __atomic_load_n(&s->committed, __ATOMIC_RELAXED);
+    out->dropped = __atomic_load_n(&s->dropped, __ATOMIC_RELAXED);
+    out->wait_us = __atomic_load_n(&s->wait_us, __ATOMIC_RELAXED);
+    out->recovered = __atomic_load_n(&s->recovered, __ATOMIC_RELAXED);
+    out->killed = __atomic_load_n(&s->killed, __ATOMIC_RELAXED);
+}
+
+/* ---------------------------------------------------------------- connections */
+
+static int on_commit(void *arg, sqlite3 *db, const char *schema, int pages) {
+    (void)db, (void)schema;
+    ((dl_store *)arg)->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+static dl_status choose_journal(dl_store *s, sqlite3 *db) {
+    if (dl_db_network(s->path)) s->network = 1;
+    DL_TRY(dl_db_journal(db, s->network, &s->wal));
+    if (s->network)
+        dl_store_warn(s,
+                      "%s is on a network file system: commits use a rollback journal, which is slower; the WAL would "
+                      "not be safe there",
+                      s->path);
+    else if (!s->wal)
+        dl_store_warn(s, "%s cannot use a WAL here: commits use a rollback journal, which is slower", s->path);
+    return DL_OK;
+}
+
+static dl_status open_writer(dl_store *s) {
+    if (s->none)
+        return dl_fail_hint(DL_ERR_STATE, "start with --db FILE to keep runs",
+                            "nothing is being recorded, so there is nothing to change");
+    if (s->readonly)
+        return dl_fail_hint(DL_ERR_STORE, "choose another file: --db FILE", "%s or its folder cannot be written",
+                            s->path);
+    sqlite3 *db = NULL;
+    DL_TRY(dl_db_open(&db, s->path, DL_DB_WRITE));
+    /* the version is judged before the journal is touched: it may be another program's file */
+    dl_status st = dl_db_migrate(db, s->path, dl_migrations, dl_migration_count);
+    if (st == DL_OK) st = choose_journal(s, db);
+    if (st != DL_OK) {
+        sqlite3_close(db);
+        return st;
+    }
+    s->checkpoint_at = DL_DB_CHECKPOINT_PAGES;
+    sqlite3_wal_hook(db, on_commit, s);
+    __atomic_store_n(&s->w, db, __ATOMIC_RELEASE);
+    return DL_OK;
+}
+
+dl_status dl_store_write_lock(dl_store *s) {
+    if (!s) return dl_fail_null("store");
+    pthread_mutex_lock(&s->wlock);
+    dl_status st = s->w ? DL_OK : open_writer(s);
+    if (st != DL_OK) pthread_mutex_unlock(&s->wlock);
+    return st;
+}
+
+void dl_store_write_unlock(dl_store *s) {
+    if (s->wal_pages >= s->checkpoint_at) {
+        int before = s->wal_pages;
+        dl_db_checkpoint(s->w);
+        /* when a reader was in the way the WAL grows on: not again at once */
+        s->checkpoint_at = before + DL_DB_CHECKPOINT_PAGES;
+    } else if (s->wal_pages < DL_DB_CHECKPOINT_PAGES) {
+        s->checkpoint_at = DL_DB_CHECKPOINT_PAGES;
+    }
+    pthread_mutex_unlock(&s->wlock);
+}
+
+static dl_status open_reader(dl_store *s, int exists) {
+    if (s->r && !(s->r_memory && exists)) return DL_OK;
+    sqlite3_close(s->r);
+    s->r = NULL;
+    DL_TRY(dl_db_open(&s->r, s->path, exists ? DL_DB_READ : DL_DB_MEMORY));
+    s->r_memory = !exists;
+    dl_status st = exists ? dl_db_check_version(s->r, s->path, dl_migrations, dl_migration_count)
+                          : dl_db_migrate(s->r, "", dl_migrations, dl_migration_count);
+    if (st == DL_OK && !exists) st = dl_db_run(s->r, "pragma query_only = 1", "");
+    if (st != DL_OK) {
+        sqlite3_close(s->r);
+        s->r = NULL;
+    }
+    return st;
+}
+
+dl_status dl_store_read_lock(dl_store *s) {
+    if (!s) return dl_fail_null("store");
+    int exists = !s->none && !access(s->path, F_OK);
+    if (exists && !s->readonly) {
+        if (!__atomic_load_n(&s->w, __ATOMIC_ACQUIRE)) { /* another process may have made the file just now */
+            DL_TRY(dl_store_write_lock(s));
+            dl_store_write_unlock(s);
+        }
+        dl_error old;
+        dl_status had = dl_error_take(&old);
+        if (dl_store_flush(s) != DL_OK) dl_error_clear(); /* what is committed can be read all the same */
+        if (had) dl_error_put(&old);
+    }
+    pthread_mutex_lock(&s->rlock);
+    dl_status st = open_reader(s, exists);
+    if (st != DL_OK) pthread_mutex_unlock(&s->rlock);
+    return st;
+}
+
+void dl_store_read_unlock(dl_store *s) { pthread_mutex_unlock(&s->rlock); }
+
+/* ---------------------------------------------------------------- open and close */
+
+static dl_status absolute(const char *path, char out[4096]) {
+    char dir[4096], full[PATH_MAX];
+    if (realpath(path, full)) {
+        int n = snprintf(out, 3900, "%s", full);
+        return n < 3900 ? DL_OK : dl_fail(DL_ERR_IO, "the path of the store is too long");
+    }
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path + (slash == path)) : 1, slash ? path : ".");
+    if (!*name || !realpath(dir, full))
+        return dl_fail_hint(DL_ERR_IO, "make the folder first", "cannot make the store %s: %s", path,
+                            *name ? strerror(errno) : "that is a folder");
+    if (snprintf(out, 3900, "%s/%s", strcmp(full, "/") ? full : "", name) >= 3900)
+        return dl_fail(DL_ERR_IO, "the path of the store is too long");
+    return DL_OK;
+}
+
+static dl_store *new_store(void) {
+    dl_store *s = calloc(1, sizeof *s);
+    if (!s) {
+        dl_fail(DL_ERR_MEMORY, "no memory for a store");
+        return NULL;
+    }
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->wake, &monotonic);
+    pthread_cond_init(&s->done, NULL);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_t *const locks[] = {&s->wlock, &s->rlock, &s->nlock, &s->runs_lock, &s->wake_lock};
+    for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) pthread_mutex_init(locks[i], NULL);
+    s->refs = 1;
+    s->capacity = DL_RING_CAPACITY;
+    s->ring.fd = -1;
+    return s;
+}
+
+static void free_store(dl_store *s) {
+    sqlite3_close(s->r);
+    dl_sink_free(&s->sink);
+    sqlite3_close(s->w); /* after the reader: the last one to leave tidies the WAL away */
+    while (s->warnings) {
+        dl_warning *w = s->warnings;
+        s->warnings = w->next;
+        free(w);
+    }
+    pthread_mutex_t *const locks[] = {&s->wlock, &s->rlock, &s->nlock, &s->runs_lock, &s->wake_lock};
+    for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) pthread_mutex_destroy(locks[i]);
+    pthread_cond_destroy(&s->wake);
+    pthread_cond_destroy(&s->done);
+    free(s);
+}
+
+/* The file exists: is it ours, can it be written, and has a killed process left something? */
+static dl_status open_existing(dl_store *s) {
+    char dir[4096];
+    struct stat st;
+    if (!stat(s->path, &st) && !S_ISREG(st.st_mode))
+        return dl_fail_hint(DL_ERR_IO, "choose another file: --db FILE", "%s is not a file", s->path);
+    snprintf(dir, sizeof dir, "%s", s->path);
+    char *slash = strrchr(dir, '/');
+    slash[slash == dir] = 0;
+    s->readonly = access(s->path, W_OK) || access(dir, W_OK);
+    if (s->readonly) {
+        DL_TRY(dl_store_read_lock(s));
+        dl_store_read_unlock(s);
+        return DL_OK;
+    }
+    DL_TRY(dl_store_write_lock(s));
+    dl_store_write_unlock(s);
+    if (dl_store_recover(s, 1) != DL_OK) {
+        dl_error err;
+        dl_error_take(&err);
+        dl_store_warn(s, "what killed processes left is not committed yet: %s", err.message);
+    }
+    return DL_OK;
+}
+
+dl_store *dl_store_open(const char *path) {
+    dl_store *s = new_store(), *same = NULL;
+    if (!s) return NULL;
+    s->none = !path || !strcmp(path, "none");
+    if (s->none) return s;
+    if (absolute(path, s->path) != DL_OK) {
+        free_store(s);
+        return NULL;
+    }
+    pthread_mutex_lock(&open_lock);
+    for (same = open_stores; same && strcmp(same->path, s->path); same = same->next) {}
+    if (same) same->refs++;
+    int failed = !same && !access(s->path, F_OK) && open_existing(s) != DL_OK;
+    if (!same && !failed) {
+        s->next = open_stores;
+        open_stores = s;
+    }
+    pthread_mutex_unlock(&open_lock);
+    if (same || failed) free_store(s);
+    return failed ? NULL : same ? same : s;
+}
+
+dl_status dl_store_close(dl_store *s) {
+    if (!s) return DL_OK;
+    dl_status st = DL_OK, one;
+    pthread_mutex_lock(&open_lock);
+    int left = --s->refs;
+    for (dl_store **p = &open_stores; !left && *p; p = &(*p)->next)
+        if (*p == s) {
+            *p = s->next;
+            break;
+        }
+    pthread_mutex_unlock(&open_lock);
+    if (left) return DL_OK;
+    while (s->runs)
+        if ((one = dl_run_end(s->runs, DL_RUN_FINISHED, NULL)) != DL_OK) st = one;
+    if ((one = dl_writer_stop(s)) != DL_OK) st = one;
+    free_store(s);
+    return st;
+}

@@ -1,0 +1,125 @@
+/* The inside of an open store, shared by the files of libcore/track. */
+#ifndef DL_TRACK_STORE_H
+#define DL_TRACK_STORE_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdint.h>
+#include "core/error.h"
+#include "dlcore.h"
+#include "track/db.h"
+#include "track/ring.h"
+#include "track/whoami.h"
+
+enum {
+    DL_BATCH = 16384,       /* most points of one transaction */
+    DL_COMMIT_MS = 100,     /* the writer looks at the ring this often */
+    DL_WAKE_EVERY = 8192,   /* a push wakes the writer when so many have come since the last time */
+    DL_FULL_WAIT_MS = 2000, /* longest wait of a push for room in the ring */
+    DL_RETRY_MS = 1000,     /* pause of the writer after a failure */
+    DL_HEARTBEAT_S = 15,    /* between heartbeats */
+    DL_STALE_S = 300,       /* a run on another host without heartbeat for so long is dead */
+    DL_SERIES_BUCKETS = 64
+};
+
+/* A series as the ring knows it, by number. id 0: its row has not been looked up yet. */
+typedef struct dl_name {
+    int64_t run, id;
+    char *key;
+} dl_name;
+
+/* A set of names and the prepared statements that add points: the writer has one, each replay of a ring another. */
+typedef struct dl_sink {
+    sqlite3 *db;
+    sqlite3_stmt *insert, *update, *merge;
+    dl_name *names;
+    uint32_t nname, room;
+    int keep_old; /* a point that is there already wins: for rings without cursors */
+} dl_sink;
+void dl_sink_free(dl_sink *k);
+/* Names may come in any order; the key is copied. */
+dl_status dl_sink_name(dl_sink *k, uint32_t index, int64_t run, const char *key);
+/* Adds n points within the caller's transaction, sorting them; the stamps must be their order. Points of unknown names
+ * or runs are left out and counted in *lost. After a rollback call dl_sink_forget. */
+dl_status dl_sink_add(dl_sink *k, dl_ring_record *recs, uint64_t n, int64_t *lost);
+void dl_sink_forget(dl_sink *k);
+/* Recomputes the statistics of a series from its points. */
+dl_status dl_series_rebuild(sqlite3 *db, int64_t series);
+
+struct dl_series {
+    dl_run *run;
+    dl_series *next;
+    uint32_t index;
+    char key[];
+};
+
+struct dl_run {
+    dl_store *store;
+    dl_run *next;
+    int64_t id;
+    pthread_mutex_t lock; /* for adding series; looking one up takes none */
+    dl_series *buckets[DL_SERIES_BUCKETS];
+};
+
+typedef struct dl_warning {
+    struct dl_warning *next;
+    char text[512];
+} dl_warning;
+
+struct dl_store {
+    dl_store *next; /* stores open in this process */
+    int refs;
+    char path[4096]; /* absolute; "" for one that keeps nothing */
+    int none, readonly, network, wal;
+
+    sqlite3 *w; /* writes and checkpoints; NULL until there is a file */
+    int wal_pages, checkpoint_at;
+    pthread_mutex_t wlock;
+    sqlite3 *r;   /* reads */
+    int r_memory; /* it stands for a file that does not exist */
+    pthread_mutex_t rlock;
+
+    dl_ring ring;
+    uint64_t capacity;
+    dl_sink sink;              /* under wlock; its names under nlock */
+    pthread_mutex_t nlock;     /* names of ring and sink */
+    pthread_mutex_t runs_lock; /* the list below */
+    dl_run *runs;
+
+    pthread_t thread;
+    int threaded, stop, wanted; /* under wake_lock */
+    pthread_mutex_t wake_lock;
+    pthread_cond_t wake, done;
+    long failures;        /* failed commits, under wake_lock */
+    char trouble[512];    /* the last of them, "" once a commit went well; under wake_lock */
+    int troubled;         /* the same as a flag that pushes can read */
+    dl_warning *warnings; /* under wake_lock */
+    int warned_full;
+    long pushed_base, committed, dropped, waits, wait_us, recovered;
+    int killed;
+};
+
+/* store.c */
+void dl_store_warn(dl_store *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Locks the writing connection, opening it first if need be (and the file made). Fails without the lock. */
+dl_status dl_store_write_lock(dl_store *s);
+void dl_store_write_unlock(dl_store *s);
+/* Locks the reading connection after committing what was pushed; a store without a file reads as an empty one. */
+dl_status dl_store_read_lock(dl_store *s);
+void dl_store_read_unlock(dl_store *s);
+
+/* writer.c: starts the ring and the thread if they are not running; stops them. */
+dl_status dl_writer_start(dl_store *s);
+dl_status dl_writer_stop(dl_store *s);
+void dl_writer_wake(dl_store *s);
+
+/* recover.c: commits rings of processes that are gone, then marks their runs as killed. With `all` rings are looked for
+ * even if no run seems dead. */
+dl_status dl_store_recover(dl_store *s, int all);
+/* Is a run with this identity and heartbeat dead? */
+int dl_run_is_dead(const dl_whoami *who, int64_t heartbeat_us);
+
+/* run.c: frees the handle without touching the database. */
+void dl_run_drop(dl_run *r);
+
+#endif

@@ -1,0 +1,299 @@
+/* The writer thread: empties the ring into the database, keeps heartbeats, checkpoints. And the other end: pushing. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "track/store.h"
+
+/* ---------------------------------------------------------------- pushing */
+
+void dl_writer_wake(dl_store *s) {
+    pthread_mutex_lock(&s->wake_lock);
+    s->wanted = 1;
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->wake_lock);
+}
+
+static dl_status refuse(dl_store *s) {
+    __atomic_fetch_add(&s->dropped, 1, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&s->wake_lock);
+    int first = !s->warned_full;
+    char trouble[sizeof s->trouble];
+    snprintf(trouble, sizeof trouble, "%s", s->trouble[0] ? s->trouble : "it is slower than the points come");
+    s->warned_full = 1;
+    pthread_mutex_unlock(&s->wake_lock);
+    if (first) dl_store_warn(s, "points are being dropped: the writer cannot commit: %.400s", trouble);
+    return dl_fail_hint(DL_ERR_STORE, "push less often, or mend what keeps the writer",
+                        "the ring is full, a point was dropped: %s", trouble);
+}
+
+/* The ring is full. While the writer gets on, waiting a little is better than losing points; it is never silent. */
+static dl_status push_waiting(dl_store *s, dl_series *series, int64_t step, double value, int64_t t_us) {
+    if (__atomic_load_n(&s->troubled, __ATOMIC_RELAXED)) return refuse(s);
+    pthread_mutex_lock(&s->wake_lock);
+    int first = !s->waits++;
+    pthread_mutex_unlock(&s->wake_lock);
+    if (first) dl_store_warn(s, "points come faster than the disk takes them: training waits for it");
+    uint64_t at;
+    int64_t begin = dl_now_us(), waited = 0;
+    int pushed = 0;
+    dl_writer_wake(s);
+    while (!pushed && waited < DL_FULL_WAIT_MS * 1000L && !__atomic_load_n(&s->troubled, __ATOMIC_RELAXED)) {
+        usleep(500);
+        pushed = dl_ring_push(&s->ring, series->index, step, value, t_us, &at);
+        waited = dl_now_us() - begin;
+    }
+    __atomic_fetch_add(&s->wait_us, waited, __ATOMIC_RELAXED);
+    return pushed ? DL_OK : refuse(s);
+}
+
+dl_status dl_series_push(dl_series *series, long step, double value) {
+    if (!series) return dl_fail_null("series");
+    dl_store *s = series->run->store;
+    if (s->none) return DL_OK;
+    uint64_t at;
+    int64_t now = dl_now_us();
+    if (!dl_ring_push(&s->ring, series->index, step, value, now, &at)) return push_waiting(s, series, step, value, now);
+    if (!(at & (DL_WAKE_EVERY - 1)) && at) dl_writer_wake(s);
+    return DL_OK;
+}
+
+static unsigned bucket_of(const char *key) {
+    unsigned h = 2166136261u;
+    for (; *key; key++) h = (h ^ (unsigned char)*key) * 16777619u;
+    return (h ^ h >> 15) % DL_SERIES_BUCKETS;
+}
+
+static dl_series *look_up(dl_run *r, const char *key, unsigned bucket) {
+    for (dl_series *x = __atomic_load_n(&r->buckets[bucket], __ATOMIC_ACQUIRE); x; x = x->next)
+        if (!strcmp(x->key, key)) return x;
+    return NULL;
+}
+
+/* The name of bare "loss"; others are kept. */
+static const char *full_name(const char *key) { return strcmp(key, "loss") ? key : "train/loss"; }
+
+static dl_status name_series(dl_store *s, dl_series *x, int64_t run, const char *key) {
+    if (s->none) return DL_OK;
+    pthread_mutex_lock(&s->nlock);
+    x->index = s->sink.nname;
+    dl_status st = dl_ring_add_name(&s->ring, x->index, run, key);
+    if (st == DL_OK) st = dl_sink_name(&s->sink, x->index, run, key);
+    pthread_mutex_unlock(&s->nlock);
+    return st;
+}
+
+static dl_series *add_series(dl_run *r, const char *key, unsigned bucket) {
+    const char *full = full_name(key);
+    dl_series *twin = full == key ? NULL : dl_series_of(r, full);
+    if (full != key && !twin) return NULL;
+    pthread_mutex_lock(&r->lock);
+    dl_series *x = look_up(r, key, bucket); /* another thread may have been faster */
+    if (!x && (x = malloc(sizeof *x + strlen(key) + 1))) {
+        *x = (dl_series){.run = r, .next = r->buckets[bucket], .index = twin ? twin->index : 0};
+        strcpy(x->key, key);
+        if (!twin && name_series(r->store, x, r->id, key) != DL_OK) {
+            free(x);
+            x = NULL;
+        } else {
+            __atomic_store_n(&r->buckets[bucket], x, __ATOMIC_RELEASE);
+        }
+    } else if (!x) {
+        dl_fail(DL_ERR_MEMORY, "no memory for a series");
+    }
+    pthread_mutex_unlock(&r->lock);
+    return x;
+}
+
+dl_series *dl_series_of(dl_run *r, const char *key) {
+    if (!r || !key) {
+        dl_fail_null(r ? "name of the metric" : "run");
+        return NULL;
+    }
+    unsigned bucket = bucket_of(key);
+    dl_series *x = look_up(r, key, bucket);
+    if (x) return x;
+    if (!*key || strlen(key) > DL_RING_KEY_MAX) {
+        dl_fail(DL_ERR_VALUE, "the name of a metric has 1 to %d bytes", DL_RING_KEY_MAX);
+        return NULL;
+    }
+    return add_series(r, key, bucket);
+}
+
+dl_status dl_metric(dl_run *r, const char *key, long step, double value) {
+    dl_series *x = dl_series_of(r, key);
+    return x ? dl_series_push(x, step, value) : dl_error_last()->code;
+}
+
+/* ---------------------------------------------------------------- the thread */
+
+/* Commits one batch. *n is the number of points taken. */
+static dl_status commit_batch(dl_store *s, dl_ring_record *batch, uint64_t *n) {
+    int64_t lost = 0;
+    *n = dl_ring_peek(&s->ring, batch, DL_BATCH);
+    if (!*n) return DL_OK;
+    dl_status st = dl_store_write_lock(s);
+    if (st != DL_OK) return st;
+    s->sink.db = s->w;
+    st = dl_db_begin(s->w);
+    if (st == DL_OK) {
+        pthread_mutex_lock(&s->nlock);
+        st = dl_sink_add(&s->sink, batch, *n, &lost);
+        pthread_mutex_unlock(&s->nlock);
+        st = dl_db_end(s->w, st);
+    }
+    if (st == DL_OK) {
+        dl_ring_advance(&s->ring, *n);
+        __atomic_fetch_add(&s->committed, (long)*n, __ATOMIC_RELAXED);
+    } else {
+        pthread_mutex_lock(&s->nlock);
+        dl_sink_forget(&s->sink);
+        pthread_mutex_unlock(&s->nlock);
+    }
+    dl_store_write_unlock(s);
+    return st;
+}
+
+/* Tells that these runs live. A host that took us for dead while we slept is put right. */
+static dl_status beat(dl_store *s) {
+    dl_status st = DL_OK;
+    int64_t now = dl_now_us();
+    DL_TRY(dl_store_write_lock(s));
+    st = dl_db_begin(s->w);
+    pthread_mutex_lock(&s->runs_lock);
+    for (dl_run *r = s->runs; r && st == DL_OK; r = r->next)
+        st = dl_db_run(
+            s->w,
+            "update run set heartbeat_us = ?2, ended_us = null, error = case status when 'killed' then null else"
+            " error end, status = case status when 'killed' then 'running' else status end where id = ?1",
+            "ii", r->id, now);
+    pthread_mutex_unlock(&s->runs_lock);
+    st = dl_db_end(s->w, st);
+    dl_store_write_unlock(s);
+    return st;
+}
+
+static void report(dl_store *s, dl_status st) {
+    dl_error err = {0};
+    if (st != DL_OK) dl_error_take(&err);
+    pthread_mutex_lock(&s->wake_lock);
+    int news = st != DL_OK && strcmp(s->trouble, err.message);
+    snprintf(s->trouble, sizeof s->trouble, "%s", err.message);
+    s->failures += st != DL_OK;
+    if (st == DL_OK) s->warned_full = 0;
+    __atomic_store_n(&s->troubled, st != DL_OK, __ATOMIC_RELAXED);
+    pthread_cond_broadcast(&s->done);
+    pthread_mutex_unlock(&s->wake_lock);
+    if (news) dl_store_warn(s, "points wait in the ring: %s", err.message);
+}
+
+/* Sleeps until woken or until it is time to look again. Returns 0 when asked to stop. */
+static int rest(dl_store *s, dl_status last) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    long ms = last == DL_OK ? DL_COMMIT_MS : DL_RETRY_MS;
+    until.tv_nsec += ms % 1000 * 1000000;
+    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&s->runs_lock);
+    int idle = !s->runs;
+    pthread_mutex_unlock(&s->runs_lock);
+    pthread_mutex_lock(&s->wake_lock);
+    int rc = 0;
+    while (!s->stop && !s->wanted && rc != ETIMEDOUT)
+        rc = idle && last == DL_OK ? pthread_cond_wait(&s->wake, &s->wake_lock)
+                                   : pthread_cond_timedwait(&s->wake, &s->wake_lock, &until);
+    s->wanted = 0;
+    int stop = s->stop;
+    pthread_mutex_unlock(&s->wake_lock);
+    return !stop;
+}
+
+static void *writer_main(void *arg) {
+    dl_store *s = arg;
+    dl_ring_record *batch = malloc(DL_BATCH * sizeof *batch);
+    dl_status st = DL_OK;
+    int64_t next_beat = dl_now_us() + DL_HEARTBEAT_S * 1000000L;
+    for (int go_on = 1; go_on;) {
+        go_on = rest(s, st);
+        uint64_t n = 0;
+        do st = batch ? commit_batch(s, batch, &n) : dl_fail(DL_ERR_MEMORY, "no memory for a batch of points");
+        while (st == DL_OK && n == DL_BATCH);
+        if (st == DL_OK && dl_now_us() >= next_beat) {
+            st = beat(s);
+            next_beat = dl_now_us() + DL_HEARTBEAT_S * 1000000L;
+        }
+        report(s, st);
+    }
+    free(batch);
+    return NULL;
+}
+
+dl_status dl_store_flush(dl_store *s) {
+    if (!s) return dl_fail_null("store");
+    pthread_mutex_lock(&s->wake_lock);
+    dl_status st = DL_OK;
+    if (s->threaded) {
+        uint64_t target = dl_ring_head(&s->ring);
+        long failures = s->failures;
+        while ((int64_t)(target - dl_ring_tail(&s->ring)) > 0 && s->failures == failures) {
+            s->wanted = 1;
+            pthread_cond_signal(&s->wake);
+            pthread_cond_wait(&s->done, &s->wake_lock);
+        }
+        if ((int64_t)(target - dl_ring_tail(&s->ring)) > 0)
+            st = dl_fail_hint(DL_ERR_STORE, "nothing is lost: the points wait in the ring file and commits go on", "%s",
+                              s->trouble);
+    }
+    pthread_mutex_unlock(&s->wake_lock);
+    return st;
+}
+
+/* Beside the database, named after the process: "experiments.db-ring-4711-1a2b3c4d". */
+static dl_status make_ring(dl_store *s) {
+    char path[sizeof s->path + 64], uuid[37];
+    dl_uuid(uuid);
+    snprintf(path, sizeof path, "%s-ring-%ld-%.8s", s->path, (long)getpid(), uuid);
+    return dl_ring_create(&s->ring, path, s->capacity, dl_whoami_self());
+}
+
+dl_status dl_writer_start(dl_store *s) {
+    sigset_t all, old;
+    dl_status st = DL_OK;
+    pthread_mutex_lock(&s->nlock);
+    if (!s->threaded && (st = make_ring(s)) == DL_OK) {
+        s->stop = s->wanted = 0;
+        sigfillset(&all); /* signals are for the program's own threads */
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        int err = pthread_create(&s->thread, NULL, writer_main, s);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        pthread_mutex_lock(&s->wake_lock);
+        s->threaded = !err;
+        pthread_mutex_unlock(&s->wake_lock);
+        if (err) {
+            dl_ring_close(&s->ring);
+            st = dl_fail(DL_ERR_MEMORY, "cannot start the writer thread: %s", strerror(err));
+        }
+    }
+    pthread_mutex_unlock(&s->nlock);
+    return st;
+}
+
+dl_status dl_writer_stop(dl_store *s) {
+    if (!s->threaded) return DL_OK;
+    dl_status st = dl_store_flush(s);
+    pthread_mutex_lock(&s->wake_lock);
+    s->stop = 1;
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->wake_lock);
+    pthread_join(s->thread, NULL);
+    s->threaded = 0;
+    uint64_t left = dl_ring_close(&s->ring);
+    if (left && st == DL_OK)
+        st = dl_fail_hint(DL_ERR_STORE, "the next one that opens the store commits them",
+                          "%lu points are not committed yet: %s", (unsigned long)left, s->trouble);
+    return st;
+}
