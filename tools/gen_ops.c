@@ -3,7 +3,8 @@
  *
  *   gen_ops rules FILE     ops/rules_gen.h
  *   gen_ops api FILE       the bodies of the typed functions
- *   gen_ops header FILE    rewrites the generated section of dlcore.h in place, when it differs */
+ *   gen_ops samples FILE   sample calls, one a line: name, bits of inputs without a gradient, attributes as name:kind,
+ * calls gen_ops header FILE    rewrites the generated section of dlcore.h in place, when it differs */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +18,9 @@ typedef struct {
 } attr;
 typedef struct {
     row_kind how;
-    const char *name, *doc, *formula, *infer, *grad, *flops;
+    const char *name, *doc, *formula, *infer, *grad, *flops, *samples;
     int in_min, in_max, out, visible;
+    unsigned nondiff_in;
     bool nodiff;
     const char *in_name[9], *out_name[9];
     attr attrs[13];
@@ -39,9 +41,9 @@ typedef struct {
 #define AMP(policy)
 #define FLAGS(bits)
 #define MUTATES(bits)
-#define NONDIFF_IN(bits)
+#define NONDIFF_IN(bits) .nondiff_in = bits,
 #define NONDIFF_OUT(bits)
-#define SAMPLES(text)
+#define SAMPLES(text) .samples = text,
 #include "ops/groups.h"
 
 #pragma GCC diagnostic ignored "-Woverride-init"
@@ -199,6 +201,17 @@ static void section(FILE *f) {
     fprintf(f, "/* clang-format on */\n");
 }
 
+static int samples(const char *path) {
+    FILE *f = open_out(path);
+    for (int i = 0; i < NROWS; i++) {
+        fprintf(f, "%s\t%u\t", rows[i].name, rows[i].nodiff ? ~0u : rows[i].nondiff_in);
+        for (const attr *a = rows[i].attrs; a->name; a++)
+            fprintf(f, "%s%s:%s", a == rows[i].attrs ? "" : " ", a->name, a->kind);
+        fprintf(f, "\t%s\n", rows[i].samples ? rows[i].samples : "");
+    }
+    return fclose(f);
+}
+
 /* The file in memory, zero-terminated; the caller frees it. */
 static char *slurp(const char *path) {
     FILE *f = fopen(path, "r");
@@ -246,9 +259,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(const char *);
-    } modes[] = {{"rules", rules}, {"api", api}, {"header", header}};
+    } modes[] = {{"rules", rules}, {"api", api}, {"samples", samples}, {"header", header}};
     for (unsigned i = 0; argc == 3 && i < sizeof modes / sizeof *modes; i++)
         if (!strcmp(argv[1], modes[i].name)) return modes[i].run(argv[2]) ? 1 : 0;
-    fprintf(stderr, "usage: gen_ops rules|api|header FILE\n");
+    fprintf(stderr, "usage: gen_ops rules|api|samples|header FILE\n");
     return 2;
 }

@@ -1,0 +1,241 @@
+#!/usr/bin/python3
+"""Writes golden.safetensors: inputs, results and gradients of every sample call of the op table, computed by PyTorch in f64.
+
+    tests/ops/make_goldens.py build/gen/ops/samples.tsv tests/ops/golden.safetensors
+
+Needs Debian's python3-torch. An op of PyTorch's name and argument names needs no entry here; the others are in CALLS.
+Keys: OP/SAMPLE/in0.., /attrs (text in the metadata), /out0.., /grad0.. (gradient of sum(out * weight) for each floating
+input, weight i = 0.5 + frac(0.37 (i + 1)))."""
+import json
+import re
+import struct
+import sys
+import zlib
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch.nn import grad as nn_grad
+
+DTYPES = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "i32": torch.int32, "u8": torch.uint8,
+          "bool": torch.bool}
+
+
+def pair(v):
+    return (v[0], v[0]) if len(v) == 1 else tuple(v)
+
+
+def pick(kw, *names):
+    return {n: kw[n] for n in names if n in kw}
+
+
+def dims(x, kw):
+    return tuple(kw["dim"]) if kw.get("dim") is not None else tuple(range(x.dim()))
+
+
+def reduce(fn):
+    return lambda x, **kw: fn(x, dim=dims(x, kw), keepdim=kw.get("keepdim", False))
+
+
+def boolean(fn):
+    def run(x, **kw):
+        y, gone = x != 0, dims(x, kw)
+        for d in gone:
+            y = fn(y, dim=d, keepdim=True)
+        return y if kw.get("keepdim") else y.reshape([n for i, n in enumerate(x.shape) if i not in gone])
+    return run
+
+
+def conv_dx(g, w, size, stride=(1,), padding=(0,), dilation=(1,), groups=1):
+    shape = (g.shape[0], w.shape[1] * groups, *size)
+    x = torch.zeros(shape, dtype=g.dtype, requires_grad=True)
+    y = F.conv2d(x, w, None, pair(stride), pair(padding), pair(dilation), groups)
+    return torch.autograd.grad(y, x, g, create_graph=True)[0]
+
+
+def conv_dw(g, x, size, stride=(1,), padding=(0,), dilation=(1,), groups=1):
+    w = torch.zeros((g.shape[1], x.shape[1] // groups, *size), dtype=g.dtype, requires_grad=True)
+    y = F.conv2d(x, w, None, pair(stride), pair(padding), pair(dilation), groups)
+    return torch.autograd.grad(y, w, g, create_graph=True)[0]
+
+
+def conv(x, w, b=None, stride=(1,), padding=(0,), dilation=(1,), groups=1):
+    return F.conv2d(x, w, b, pair(stride), pair(padding), pair(dilation), groups)
+
+
+def max_pool(x, kernel_size, stride=None, padding=(0,), dilation=(1,), ceil_mode=False):
+    stride = pair(stride) if stride else None
+    if x.numel() == 0:
+        h = (x.shape[2] - kernel_size[0]) // kernel_size[0] + 1
+        return torch.zeros((0, x.shape[1], h, h), dtype=x.dtype) + x.sum()
+    return F.max_pool2d(x, pair(kernel_size), stride, pair(padding), pair(dilation), ceil_mode)
+
+
+def slice_(x, dim=0, start=None, stop=None, step=1):
+    index = [slice(None)] * x.dim()
+    index[dim] = slice(start, stop, step)
+    return x[tuple(index)]
+
+
+def pool_scatter(x, i, size):
+    flat = torch.zeros((*x.shape[:2], size[0] * size[1]), dtype=x.dtype)
+    return flat.scatter_add(2, i.flatten(2), x.flatten(2)).reshape(*x.shape[:2], *size)
+
+
+def batch_norm(x, m=None, v=None, w=None, b=None, training=False, momentum=0.1, eps=1e-5):
+    m, v = (t.detach().clone() if t is not None else None for t in (m, v))
+    return F.batch_norm(x, m, v, w, b, training, momentum, eps)
+
+
+CALLS = {
+    "to": lambda x, dtype: x.to(DTYPES[dtype]),
+    "restride": lambda x, stride: x.clone(),
+    "reshape": lambda x, shape: x.reshape(shape),
+    "permute": lambda x, dims: x.permute(dims),
+    "expand": lambda x, size: x.expand(size),
+    "slice": slice_,
+    "select": lambda x, dim, index: x.select(dim, index),
+    "diagonal": lambda x, **kw: torch.diagonal(x, **kw),
+    "cat": lambda *t, **kw: torch.cat(t, **kw),
+    "stack": lambda *t, **kw: torch.stack(t, **kw),
+    "index_select": lambda x, i, dim=0: torch.index_select(x, dim, i),
+    "index_add": lambda x, i, s, dim=0: torch.index_add(x, dim, i, s),
+    "gather": lambda x, i, dim: torch.gather(x, dim, i),
+    "scatter_add": lambda x, i, s, dim: torch.scatter_add(x, dim, i, s),
+    "sum": lambda x, **kw: torch.sum(x, dims(x, kw), kw.get("keepdim", False)),
+    "mean": reduce(torch.mean), "amax": reduce(torch.amax), "amin": reduce(torch.amin),
+    "logsumexp": reduce(torch.logsumexp),
+    "any": boolean(torch.any), "all": boolean(torch.all),
+    "var": lambda x, **kw: torch.var(x, dim=dims(x, kw), **pick(kw, "correction", "keepdim") or {"correction": 1}),
+    "std": lambda x, **kw: torch.std(x, dim=dims(x, kw), **pick(kw, "correction", "keepdim") or {"correction": 1}),
+    "norm": lambda x, **kw: torch.linalg.vector_norm(x, dim=dims(x, kw), keepdim=kw.get("keepdim", False)),
+    "max_dim": lambda x, **kw: tuple(torch.max(x, **kw)),
+    "min_dim": lambda x, **kw: tuple(torch.min(x, **kw)),
+    "conv2d": conv, "conv2d_dx": conv_dx, "conv2d_dw": conv_dw, "max_pool2d": max_pool,
+    "pool_scatter": pool_scatter,
+    "pool_gather": lambda x, i: x.flatten(2).gather(2, i.flatten(2)).reshape(i.shape),
+    "batch_norm": batch_norm,
+    "one_hot": lambda x, num_classes=-1: F.one_hot(x, num_classes),
+    "dropout": lambda x, p=0.5, training=True: x if not training or p == 0 else None,  # random: not compared
+    "full": lambda shape, value, dtype="f32": torch.full(shape, value, dtype=DTYPES[dtype]),
+    "zeros": lambda shape, dtype="f32": torch.zeros(shape, dtype=DTYPES[dtype]),
+    "ones": lambda shape, dtype="f32": torch.ones(shape, dtype=DTYPES[dtype]),
+    "arange": lambda start, stop=None, step=1: torch.arange(*([0, start] if stop is None else [start, stop]), step),
+    "eye": lambda n, m=None: torch.eye(n, m if m is not None else n),
+    "linspace": lambda start, end, steps: torch.linspace(start, end, steps),
+}
+
+
+def parse_attr(kind, text):
+    if text == "none" and kind != "STR":
+        return None
+    if kind == "INTS":
+        return [int(v) for v in text.strip("[]").split(",") if v]
+    if kind == "INT":
+        return int(text)
+    if kind in ("FLOAT", "NUM"):
+        return int(text) if kind == "NUM" and re.fullmatch(r"-?\d+", text) else float(text)
+    if kind == "BOOL":
+        return text == "true"
+    return text
+
+
+def make_input(token, rng):
+    """One input of a sample: values that f32 holds exactly, so that the same numbers test f32."""
+    if token == "-":
+        return None
+    if token.startswith("s:"):
+        return torch.tensor(float(token[2:]), dtype=torch.float64)
+    kind, k, shape = re.fullmatch(r"([fpudbn])(?::(\d+))?\[([\d,]*)\]", token).groups()
+    shape = [int(v) for v in shape.split(",") if v]
+    n = int(np.prod(shape)) if shape else 1
+    if kind == "b":
+        return torch.tensor(rng.integers(0, 2, n).astype(bool)).reshape(shape)
+    if kind == "n":
+        return torch.tensor(rng.integers(0, int(k), n)).reshape(shape)
+    if kind == "d":
+        v = (rng.permutation(n) - n / 2 + 0.25) * max(0.0625, 2.0 / max(n, 1))
+    else:
+        v = {"f": lambda: rng.standard_normal(n), "p": lambda: rng.uniform(0.5, 2, n),
+             "u": lambda: rng.uniform(-0.9, 0.9, n)}[kind]()
+    return torch.tensor(v.astype(np.float32).astype(np.float64)).reshape(shape)
+
+
+def weight(t):
+    i = torch.arange(t.numel(), dtype=torch.float64)
+    return (0.5 + (0.37 * (i + 1)) % 1).reshape(t.shape)
+
+
+def python_number(token):
+    v = float(token[2:])
+    return int(v) if re.fullmatch(r"-?\d+", token[2:]) else v
+
+
+def run_sample(name, fixed, kinds, text, key, tensors, attrs):
+    """Computes one call; returns False where PyTorch has no counterpart (then only the inputs are kept)."""
+    tokens = text.split()
+    rng = np.random.default_rng(zlib.crc32(key.encode()))
+    given = [t for t in tokens if "=" not in t]
+    kw = {t.split("=")[0]: parse_attr(kinds[t.split("=")[0]], t.split("=", 1)[1]) for t in tokens if "=" in t}
+    inputs = [make_input(t, rng) for t in given]
+    for i, (x, t) in enumerate(zip(inputs, given)):
+        if x is not None and x.is_floating_point() and not t.startswith("s:"):
+            x.requires_grad_(not fixed >> i & 1)
+    fn = CALLS.get(name) or getattr(F, name, None) or getattr(torch, name)
+    args = [python_number(t) if t.startswith("s:") else x for t, x in zip(given, inputs)]
+    if name in ("where",) or not any(isinstance(a, torch.Tensor) for a in args):
+        args = [x if t.startswith("s:") else a for t, x, a in zip(given, inputs, args)]
+    if args and isinstance(args[0], (int, float)):  # torch.sub(number, tensor) is missing: PyTorch wraps numbers itself
+        args[0] = torch.tensor(args[0], dtype=torch.float64 if isinstance(args[0], float) else torch.int64)
+    for i, x in enumerate(inputs):
+        if x is not None:
+            tensors[f"{key}/in{i}"] = x.detach()
+    attrs[key] = " ".join(tokens)
+    out = fn(*args, **kw)
+    if out is None:
+        return False
+    outs = out if isinstance(out, tuple) else (out,)
+    total = 0
+    for i, o in enumerate(outs):
+        tensors[f"{key}/out{i}"] = o.detach()
+        if o.is_floating_point() and o.requires_grad:
+            total = total + (o.double() * weight(o)).sum()
+    if isinstance(total, torch.Tensor):
+        for i, x in enumerate(inputs):
+            if x is not None and x.requires_grad:
+                g = torch.autograd.grad(total, x, retain_graph=True, allow_unused=True)[0]
+                if g is not None:
+                    tensors[f"{key}/grad{i}"] = g.detach()
+    return True
+
+
+def save(path, tensors, meta):
+    names = {torch.float64: "F64", torch.float32: "F32", torch.int64: "I64", torch.bool: "BOOL", torch.uint8: "U8"}
+    header, data = {"__metadata__": meta}, b""
+    for key, t in tensors.items():
+        raw = t.contiguous().numpy().tobytes()
+        header[key] = {"dtype": names[t.dtype], "shape": list(t.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def main():
+    tensors, attrs, skipped = {}, {}, []
+    for line in open(sys.argv[1]):
+        name, fixed, kinds, samples = line.rstrip("\n").split("\t")
+        kinds = dict(k.split(":") for k in kinds.split())
+        for i, text in enumerate(s for s in samples.split(";") if s.strip()):
+            key = f"{name}/{i}"
+            try:
+                if not run_sample(name, int(fixed), kinds, text, key, tensors, attrs):
+                    skipped.append(key)
+            except Exception as e:
+                sys.exit(f"{key}: {text.strip()}: {type(e).__name__}: {e}")
+    save(sys.argv[2], tensors, attrs)
+    print(f"{len(attrs)} calls, {len(tensors)} tensors; no counterpart: {' '.join(skipped)}")
+
+
+main()

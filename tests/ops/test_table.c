@@ -1,0 +1,290 @@
+/* Every row of the op table against PyTorch (golden.safetensors, made by make_goldens.py) and against differences:
+ * results and gradients in f64 and f32, contiguous and strided inputs, first and second derivatives. A new row is
+ * tested as soon as its samples are in the file, and fails here until they are. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/op.h"
+
+enum { MAX_INPUTS = 16 };
+
+static dl_tensor_file *golden;
+
+/* One sample call. */
+typedef struct call {
+    const dl_op *op;
+    char key[96];
+    dl_tensor *in[MAX_INPUTS];
+    bool leaf[MAX_INPUTS], number[MAX_INPUTS];
+    int nin;
+    dl_aval attr[DL_MAX_ATTR];
+} call;
+
+static int failures;
+
+static void complain(const call *c, const char *what, const char *detail) {
+    print_error("%s (%s): %s: %s\n", c->key, dl_tensor_file_meta(golden, c->key), what, detail);
+    failures++;
+}
+
+static dl_tensor *find(const call *c, const char *kind, int i) {
+    char key[128];
+    snprintf(key, sizeof key, "%s/%s%d", c->key, kind, i);
+    return dl_tensor_file_find(golden, key);
+}
+
+/* A number of the language: s:2 is an integer, s:2.5 is not. */
+static dl_tensor *number(const char *token) {
+    return strpbrk(token, ".e") ? dl_scalar_f(atof(token + 2)) : dl_scalar_i(atol(token + 2));
+}
+
+/* The same values with every dimension stretched: element strides that no fast path takes. */
+static dl_tensor *strided(dl_tensor *x) {
+    long shape[DL_MAX_DIM];
+    for (int i = 0; i < dl_ndim(x); i++) shape[i] = dl_shape(x)[dl_ndim(x) - 1 - i] * 2;
+    dl_tensor *big = dl_tensor_zeros(dl_ndim(x), shape, dl_dtype_of(x), 0), *v = dl_ref(big);
+    assert_non_null(big);
+    long order[DL_MAX_DIM];
+    for (int i = 0; i < dl_ndim(x); i++) {
+        order[i] = dl_ndim(x) - 1 - i;
+        dl_tensor *next = dl_slice(v, i, NULL, NULL, 2);
+        dl_unref(v);
+        v = next;
+    }
+    dl_tensor *p = dl_permute(v, order, dl_ndim(x));
+    assert_int_equal(dl_assign(p, x), DL_OK);
+    dl_tensor *d = dl_detach(p);
+    dl_unref(big), dl_unref(v), dl_unref(p);
+    return d;
+}
+
+/* An input as a fresh leaf in the dtype under test; numbers of the language and integers stay as they are. */
+static dl_tensor *make_input(dl_tensor *from, dl_dtype dtype, bool stretch) {
+    dl_tensor *cast = dl_dtype_is_float(dl_dtype_of(from)) ? dl_to_dtype(from, dtype) : dl_ref(from);
+    dl_tensor *own = dl_clone(cast), *x = stretch ? strided(own) : dl_ref(own);
+    dl_unref(cast), dl_unref(own);
+    return x;
+}
+
+static bool load(call *c, const dl_op *op, int index, dl_dtype dtype, bool stretch) {
+    *c = (call){.op = op};
+    snprintf(c->key, sizeof c->key, "%s/%d", op->name, index);
+    const char *text = dl_tensor_file_meta(golden, c->key);
+    if (!text) return false;
+    char copy[512], *save = NULL;
+    snprintf(copy, sizeof copy, "%s", text);
+    dl_attr_defaults(op, c->attr);
+    for (char *tok = strtok_r(copy, " ", &save); tok; tok = strtok_r(NULL, " ", &save)) {
+        char *eq = strchr(tok, '=');
+        if (eq) {
+            *eq = 0;
+            int a = dl_attr_index(op, tok);
+            if (a < 0 || dl_attr_parse(op, a, eq + 1, &c->attr[a]) != DL_OK)
+                fail_msg("%s: bad attribute %s", c->key, tok);
+        } else if (*tok == '-') {
+            c->nin++;
+        } else if (!strncmp(tok, "s:", 2)) {
+            c->number[c->nin] = true;
+            c->in[c->nin++] = number(tok);
+        } else {
+            int i = c->nin++;
+            c->in[i] = make_input(find(c, "in", i), dtype, stretch && !(op->mutates >> i & 1));
+            c->leaf[i] =
+                dl_dtype_is_float(dl_dtype_of(c->in[i])) && !(op->nondiff_in >> i & 1) && !(op->flags & DL_F_NODIFF);
+            if (c->leaf[i]) assert_int_equal(dl_set_requires_grad(c->in[i], 1), DL_OK);
+        }
+    }
+    return true;
+}
+
+static void unload(call *c) {
+    for (int i = 0; i < c->nin; i++) dl_unref(c->in[i]);
+}
+
+/* The largest distance of got from want, relative to the larger of 1 and the largest magnitude in want; both NaN agree.
+ */
+static double distance(dl_tensor *got, dl_tensor *want, char *why, size_t size) {
+    char a[160], b[160];
+    if (!dl_shape_eq(got, want)) {
+        snprintf(why, size, "shape %s, PyTorch %s", dl_shape_text(got->ndim, got->shape, a, sizeof a),
+                 dl_shape_text(want->ndim, want->shape, b, sizeof b));
+        return INFINITY;
+    }
+    double worst = 0, scale = 1;
+    double *x = malloc(sizeof *x * (size_t)(got->numel + 1)), *y = malloc(sizeof *y * (size_t)(got->numel + 1));
+    assert_int_equal(dl_read_f64(got, x), DL_OK);
+    assert_int_equal(dl_read_f64(want, y), DL_OK);
+    for (long i = 0; i < got->numel; i++)
+        if (fabs(y[i]) > scale && !isinf(y[i])) scale = fabs(y[i]);
+    for (long i = 0; i < got->numel; i++) {
+        double d = x[i] == y[i] || (isnan(x[i]) && isnan(y[i])) ? 0 : fabs(x[i] - y[i]) / scale;
+        if (isnan(d)) d = INFINITY;
+        if (d > worst) {
+            worst = d;
+            snprintf(why, size, "element %ld is %.17g, PyTorch %.17g", i, x[i], y[i]);
+        }
+    }
+    free(x), free(y);
+    return worst;
+}
+
+/* sum over i of out[i] * (0.5 + frac(0.37 (i + 1))), as in make_goldens.py */
+static dl_tensor *weighted(dl_tensor *t, dl_tensor *total) {
+    dl_tensor *w = dl_tensor_empty(t->ndim, t->shape, DL_F64, 0);
+    for (long i = 0; i < w->numel; i++) ((double *)dl_ptr(w))[i] = 0.5 + fmod(0.37 * (double)(i + 1), 1.0);
+    dl_tensor *cast = dl_to_dtype(t, DL_F64), *p = dl_mul(cast, w), *s = dl_sum(p, NULL, 0, 0);
+    dl_tensor *sum = total ? dl_add(total, s) : dl_ref(s);
+    dl_unref(w), dl_unref(cast), dl_unref(p), dl_unref(s), dl_unref(total);
+    return sum;
+}
+
+static void compare_gradients(call *c, dl_tensor *total, double tolerance) {
+    char why[256] = "";
+    if (!total || !dl_requires_grad(total)) {
+        for (int i = 0; i < c->nin; i++)
+            if (find(c, "grad", i)) complain(c, "gradient", "no history");
+        dl_unref(total);
+        return;
+    }
+    if (dl_backward(total, NULL, 0, 0) != DL_OK)
+        complain(c, "backward", dl_errmsg());
+    else
+        for (int i = 0; i < c->nin; i++) {
+            dl_tensor *want = find(c, "grad", i), *got = c->in[i] ? dl_grad(c->in[i]) : NULL;
+            if (want && !got) complain(c, "gradient", "missing");
+            if (want && got && distance(got, want, why, sizeof why) > tolerance) complain(c, "gradient", why);
+        }
+    dl_unref(total);
+}
+
+static void run_call(call *c, double tolerance) {
+    dl_tensor *out[DL_MAX_OUT] = {0}, *total = NULL;
+    char why[256] = "";
+    if (dl_invoke(c->op, c->in, c->nin, c->attr, out) != DL_OK) {
+        complain(c, "call", dl_errmsg());
+        return;
+    }
+    for (int i = 0; i < c->op->out; i++) {
+        dl_tensor *want = i < c->op->visible ? find(c, "out", i) : NULL;
+        if (want && distance(out[i], want, why, sizeof why) > tolerance) complain(c, "result", why);
+        if (want && dl_dtype_is_float(dl_dtype_of(out[i])) && dl_requires_grad(out[i])) total = weighted(out[i], total);
+        dl_unref(out[i]);
+    }
+    compare_gradients(c, total, tolerance);
+}
+
+static void against_pytorch(dl_dtype dtype, bool stretch, double tolerance) {
+    failures = 0;
+    const dl_op *op;
+    call c;
+    for (int i = 0; (op = dl_op_at(i)); i++)
+        for (int k = 0; load(&c, op, k, dtype, stretch); k++) {
+            run_call(&c, tolerance);
+            unload(&c);
+        }
+    assert_int_equal(failures, 0);
+}
+
+static void f64_contiguous(void **state) { (void)state, against_pytorch(DL_F64, false, 1e-10); }
+static void f64_strided(void **state) { (void)state, against_pytorch(DL_F64, true, 1e-10); }
+static void f32_contiguous(void **state) { (void)state, against_pytorch(DL_F32, false, 1e-5); }
+static void f32_strided(void **state) { (void)state, against_pytorch(DL_F32, true, 1e-5); }
+
+static int call_row(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg) {
+    const call *c = arg;
+    dl_tensor *all[DL_MAX_OUT] = {0};
+    (void)max_out;
+    /* rows that write to their inputs (running statistics) get copies, so that every evaluation starts the same */
+    dl_tensor *use[MAX_INPUTS];
+    for (int i = 0; i < n; i++) use[i] = c->op->mutates >> i & 1 && in[i] ? dl_clone(in[i]) : dl_ref(in[i]);
+    dl_status s = dl_invoke(c->op, use, n, c->attr, all);
+    for (int i = 0; i < n; i++) dl_unref(use[i]);
+    if (s != DL_OK) return -1;
+    for (int i = 0; i < c->op->out; i++) {
+        if (i < c->op->visible)
+            out[i] = all[i];
+        else
+            dl_unref(all[i]);
+    }
+    return c->op->visible;
+}
+
+static void check_differences(int second) {
+    failures = 0;
+    const dl_op *op;
+    call c;
+    for (int i = 0; (op = dl_op_at(i)); i++)
+        for (int k = 0; !(op->flags & DL_F_NODIFF) && load(&c, op, k, DL_F64, false); k++) {
+            dl_gradcheck_report r;
+            char text[200];
+            if (dl_gradcheck(call_row, &c, c.in, c.nin, second, second ? 2e-5 : 2e-6, &r) != DL_OK)
+                complain(&c, "gradcheck", dl_errmsg());
+            else if (!r.ok) {
+                snprintf(text, sizeof text, "input %d element %ld: rule %.12g, differences %.12g", r.input, r.element,
+                         r.analytic, r.numeric);
+                complain(&c, second ? "second derivative" : "gradient", text);
+            }
+            unload(&c);
+        }
+    assert_int_equal(failures, 0);
+}
+
+static void first_derivatives(void **state) { (void)state, check_differences(0); }
+static void second_derivatives(void **state) { (void)state, check_differences(1); }
+
+/* A row that is differentiable, or is a plain function of its inputs, must be in the golden file. */
+static void every_row_is_covered(void **state) {
+    (void)state;
+    int missing = 0;
+    const dl_op *op;
+    for (int i = 0; (op = dl_op_at(i)); i++) {
+        char key[96];
+        snprintf(key, sizeof key, "%s/0", op->name);
+        bool exempt = op->flags & (DL_F_INTERNAL | DL_F_RNG) && op->flags & (DL_F_NODIFF | DL_F_INTERNAL);
+        if (exempt || dl_tensor_file_meta(golden, key)) continue;
+        print_error("%s has no golden samples: give the row SAMPLES and run tests/ops/make_goldens.py\n", op->name);
+        missing++;
+    }
+    assert_int_equal(missing, 0);
+}
+
+static void every_default_parses(void **state) {
+    (void)state;
+    const dl_op *op;
+    dl_aval attr[DL_MAX_ATTR];
+    for (int i = 0; (op = dl_op_at(i)); i++) {
+        assert_true(op->nattr <= DL_MAX_ATTR);
+        if (dl_attr_parse_defaults(op, attr) != DL_OK) fail_msg("%s: %s", op->name, dl_errmsg());
+    }
+}
+
+static int open_golden(void **state) {
+    (void)state;
+    golden = dl_safetensors_read("tests/ops/golden.safetensors", 0);
+    if (!golden) print_error("%s\n", dl_errmsg());
+    return golden ? 0 : -1;
+}
+
+static int close_golden(void **state) {
+    (void)state;
+    dl_tensor_file_free(golden);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_default_parses), cmocka_unit_test(every_row_is_covered),
+        cmocka_unit_test(f64_contiguous),       cmocka_unit_test(f64_strided),
+        cmocka_unit_test(f32_contiguous),       cmocka_unit_test(f32_strided),
+        cmocka_unit_test(first_derivatives),    cmocka_unit_test(second_derivatives),
+    };
+    return cmocka_run_group_tests(tests, open_golden, close_golden);
+}
