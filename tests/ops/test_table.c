@@ -203,7 +203,7 @@ static int call_row(dl_tensor **in, int n, dl_tensor **out, int max_out, void *a
     dl_tensor *all[DL_MAX_OUT] = {0};
     (void)max_out;
     /* rows that write to their inputs (running statistics) get copies, so that every evaluation starts the same */
-    dl_tensor *use[MAX_INPUTS];
+    dl_tensor *use[MAX_INPUTS] = {0};
     for (int i = 0; i < n; i++) use[i] = c->op->mutates >> i & 1 && in[i] ? dl_clone(in[i]) : dl_ref(in[i]);
     dl_status s = dl_invoke(c->op, use, n, c->attr, all);
     for (int i = 0; i < n; i++) dl_unref(use[i]);
