@@ -1,0 +1,215 @@
+/* Gradients as values and under test: grad, gradcheck. */
+#include "lang/command.h"
+#include "lang/session.h"
+#include "view/sink.h"
+
+#include <stdio.h>
+
+enum { MAX_INPUTS = 32 };
+
+/* ---- grad(y, x) */
+
+static dl_status collect_tensors(const dlsh_args *a, const char *name, dl_tensor **t, int *n) {
+    *n = dlsh_arg_count(a, name);
+    if (*n > MAX_INPUTS)
+        return dlsh_arg_fail(a, name, DL_ERR_VALUE, NULL, "at most %d tensors, not %d", MAX_INPUTS, *n);
+    for (int i = 0; i < *n; i++) t[i] = dlsh_arg_at(a, name, i)->as.tensor;
+    return DL_OK;
+}
+
+static dl_status grad_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *in[MAX_INPUTS], *out[MAX_INPUTS];
+    int n, create = dlsh_arg_bool(a, "create_graph");
+    DLSH_TRY(collect_tensors(a, "inputs", in, &n));
+    if (!n) return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "write grad(y, x)", "grad needs a tensor to differentiate by");
+    DLSH_TRY(dl_gradients(dlsh_arg_tensor(a, "output"), dlsh_arg_tensor(a, "seed"), in, n, dlsh_arg_bool(a, "retain"),
+                          create, out));
+    if (n == 1) {
+        *result = out[0] ? dlsh_tensor(out[0]) : dlsh_none();
+        return DL_OK;
+    }
+    dlsh_value list = dlsh_new_list(n);
+    dl_status s = dlsh_failed(list) ? dl_error_last()->code : DL_OK;
+    for (int i = 0; i < n; i++) {
+        if (s == DL_OK)
+            s = dlsh_list_push(list.as.list, out[i] ? dlsh_tensor(out[i]) : dlsh_none());
+        else
+            dl_unref(out[i]);
+    }
+    if (s == DL_OK)
+        *result = list;
+    else
+        dlsh_drop(list);
+    return s;
+}
+
+static const dlsh_param grad_params[] = {
+    {.name = "output", .want = "tensor", .doc = "what to differentiate: one number, unless seed is given"},
+    {.name = "inputs", .want = "tensor", .flags = DLSH_VARIADIC, .doc = "tensors to differentiate by"},
+    {0}};
+static const dlsh_option grad_options[] = {
+    {"seed", DLSH_OPT_VALUE, NULL, "gradient to start from, in the shape of the output", "tensor", NULL},
+    {"retain", DLSH_OPT_BOOL, "false", "keep the history for another pass", NULL, NULL},
+    {"create_graph", DLSH_OPT_BOOL, "false", "record the pass, so that its results can be differentiated", NULL, NULL},
+    {0}};
+
+/* ---- gradcheck FN INPUT... */
+
+typedef struct subject {
+    dlsh_session *session;
+    dlsh_value fn;
+} subject;
+
+/* Results of the function: a tensor, or a list of them. */
+static int take_results(dlsh_value v, dl_tensor **out, int max_out) {
+    if (v.type == DLSH_TENSOR) return out[0] = dl_ref(v.as.tensor), 1;
+    int n = v.type == DLSH_LIST && v.as.list->n <= max_out ? v.as.list->n : -1;
+    for (int i = 0; i < n; i++)
+        if (v.as.list->items[i].type != DLSH_TENSOR) n = -1;
+    if (n < 0) {
+        dlsh_fail(DL_ERR_TYPE, "return a tensor, or a list of at most 8 tensors", "the function returned %s",
+                  dlsh_type_name(v));
+        return -1;
+    }
+    for (int i = 0; i < n; i++) out[i] = dl_ref(v.as.list->items[i].as.tensor);
+    return n;
+}
+
+static int call_subject(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg) {
+    subject *s = arg;
+    dlsh_value values[MAX_INPUTS], result = dlsh_void();
+    for (int i = 0; i < n; i++) values[i] = (dlsh_value){DLSH_TENSOR, {.tensor = in[i]}};
+    dlsh_callargs args = {n, values, NULL};
+    if (dlsh_call(s->session, s->fn, &args, &result) != DL_OK) return -1;
+    int made = take_results(result, out, max_out);
+    dlsh_drop(result);
+    return made;
+}
+
+/* An f64 leaf with the values of a floating tensor; others as they are. */
+static dl_tensor *as_leaf(dl_tensor *t) {
+    if (!dl_dtype_is_float(dl_dtype_of(t))) return dl_ref(t);
+    int mode = dl_grad_mode(0);
+    dl_tensor *f = dl_to_dtype(t, DL_F64), *x = f ? dl_clone(f) : NULL;
+    dl_unref(f);
+    dl_grad_mode(mode);
+    if (x && dl_set_requires_grad(x, 1) != DL_OK) {
+        dl_unref(x);
+        return NULL;
+    }
+    return x;
+}
+
+static dl_status report_record(const dl_gradcheck_report *r, dlsh_value *result) {
+    dlsh_value rec = dlsh_new_record();
+    if (dlsh_failed(rec)) return dl_error_last()->code;
+    struct {
+        const char *key;
+        dlsh_value v;
+    } fields[] = {
+        {"ok", dlsh_bool(r->ok)},
+        {"checked", dlsh_int(r->checked)},
+        {"worst", dlsh_float(r->worst)},
+        {"tolerance", dlsh_float(r->tolerance)},
+        {"input", dlsh_int(r->input)},
+        {"element", dlsh_int(r->element)},
+        {"analytic", dlsh_float(r->analytic)},
+        {"numeric", dlsh_float(r->numeric)},
+    };
+    dl_status s = DL_OK;
+    for (unsigned i = 0; i < sizeof fields / sizeof *fields && s == DL_OK; i++)
+        s = dlsh_record_set(rec.as.record, fields[i].key, fields[i].v);
+    if (s == DL_OK)
+        *result = rec;
+    else
+        dlsh_drop(rec);
+    return s;
+}
+
+/* The index of an element in logical order, as "[1, 2]". */
+static const char *index_text(const dl_tensor *t, long element, char *buf, size_t size) {
+    long index[8];
+    size_t n = 0;
+    for (int i = dl_ndim(t) - 1; i >= 0; i--) {
+        index[i] = element % dl_shape(t)[i];
+        element /= dl_shape(t)[i];
+    }
+    buf[0] = 0;
+    for (int i = 0; i < dl_ndim(t) && n < size; i++)
+        n += (size_t)snprintf(buf + n, size - n, "%s%ld", i ? ", " : "", index[i]);
+    return buf;
+}
+
+static void print_report(dlsh_sink *sink, const dl_gradcheck_report *r, dl_tensor **in) {
+    if (!r->checked) {
+        dlsh_put(sink, "gradcheck: nothing to compare: no floating input has elements\n");
+        return;
+    }
+    char index[160];
+    index_text(in[r->input], r->element, index, sizeof index);
+    dlsh_put(sink,
+             "gradcheck %s: %ld elements, worst at input %d [%s]: rule %.10g, differences %.10g, error %.2g (allowed "
+             "%.2g)\n",
+             r->ok ? "ok" : "FAILED", r->checked, r->input, index, r->analytic, r->numeric, r->worst, r->tolerance);
+}
+
+static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *given[MAX_INPUTS], *in[MAX_INPUTS];
+    int n, made = 0;
+    subject subj = {dlsh_arg_session(a), *dlsh_arg(a, "function")};
+    if (!dlsh_callable(subj.fn))
+        return dlsh_arg_fail(a, "function", DL_ERR_TYPE, "give a function, an op or a net", "%s cannot be called",
+                             dlsh_type_name(subj.fn));
+    DLSH_TRY(collect_tensors(a, "inputs", given, &n));
+    if (!n)
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "for example: gradcheck tanh (randn(3, 2))",
+                             "gradcheck needs tensors to call the function with");
+    dl_gradcheck_report r;
+    dl_status s = DL_OK;
+    for (; made < n && s == DL_OK; made++)
+        if (!(in[made] = as_leaf(given[made]))) s = dl_error_last()->code;
+    if (s == DL_OK)
+        s = dl_gradcheck(call_subject, &subj, in, n, dlsh_arg_bool(a, "second"), dlsh_arg_float(a, "tol"), &r);
+    if (s == DL_OK) {
+        print_report(dlsh_arg_sink(a), &r, in);
+        s = report_record(&r, result);
+    }
+    for (int i = 0; i < made; i++) dl_unref(in[i]);
+    return s;
+}
+
+static const dlsh_param gradcheck_params[] = {
+    {.name = "function", .kind = DLSH_ARG_EXPR, .doc = "a function, op or net from tensors to tensors"},
+    {.name = "inputs",
+     .kind = DLSH_ARG_EXPR,
+     .want = "tensor",
+     .flags = DLSH_VARIADIC,
+     .doc = "tensors to call it with; floating ones are checked, in f64"},
+    {0}};
+static const dlsh_option gradcheck_options[] = {
+    {"second", DLSH_OPT_BOOL, "false", "check the gradients of the gradients too", NULL, NULL},
+    {"tol", DLSH_OPT_FLOAT, "0.0", "largest error allowed; 0: 1e-6, and 1e-5 for second derivatives", NULL, NULL},
+    {0}};
+
+const dlsh_command autograd_commands[] = {
+    {.name = "grad",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "grad(OUTPUT, INPUT, ...)",
+     .doc = "Gradients of one tensor by others, as values; no .grad is touched. With one input a tensor, else a list; "
+            "none where there is no dependence.",
+     .params = grad_params,
+     .options = grad_options,
+     .run = grad_run,
+     .examples = "x = param(2.0); y = x ** 3\ng = grad(y, x, create_graph=true); grad(g, x)"},
+    {.name = "gradcheck",
+     .flags = DLSH_ACTION | DLSH_FUNCTION,
+     .usage = "gradcheck FUNCTION INPUT ... [second] [tol=T]",
+     .doc =
+         "Compares the gradients of a function with central differences, element by element, and reports the worst. "
+         "As a function its result is a record with ok, checked, worst, tolerance, input, element, analytic, numeric.",
+     .params = gradcheck_params,
+     .options = gradcheck_options,
+     .run = gradcheck_run,
+     .examples =
+         "gradcheck tanh (randn(3, 2))\ngradcheck (fn (a, b) { return a @ b }) (randn(2, 3)) (randn(3, 2)) second"},
+    {0}};
