@@ -47,7 +47,7 @@ def without_comments(text):
 def check_file(name, say):
     text = (ROOT / name).read_text()
     lines = text.splitlines()
-    if len(lines) > MAX_FILE:
+    if len(lines) > MAX_FILE and not name.startswith("libcore/include/"):  # the one public header is mostly generated
         say(name, len(lines), f"{len(lines)} lines; at most {MAX_FILE}")
     if not re.match(r"\s*(?:#pragma once\s*)?/[*/]", text):
         say(name, 1, "the first comment says what the file is about")
