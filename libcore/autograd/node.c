@@ -6,6 +6,8 @@
 static _Thread_local int grad_mode = 1;
 static uint64_t next_seq = 1;
 
+uint64_t dl_node_next_seq(void) { return __atomic_load_n(&next_seq, __ATOMIC_RELAXED); }
+
 int dl_grad_mode(int on) {
     int old = grad_mode;
     grad_mode = on;

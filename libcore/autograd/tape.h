@@ -41,6 +41,8 @@ static inline dl_node *dl_node_ref(dl_node *n) {
     if (n) __atomic_add_fetch(&n->refs, 1, __ATOMIC_RELAXED);
     return n;
 }
+/* The number that the next node will get. */
+uint64_t dl_node_next_seq(void);
 void dl_node_free_saved(dl_node *n);
 /* Brings a view's history up to date after an in-place write to its base. */
 dl_status dl_history_renew(dl_tensor *t);

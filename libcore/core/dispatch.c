@@ -161,7 +161,7 @@ static dl_status run_kernel(dl_call *c) {
                             dl_dtype_set_text(k->dtypes, set, sizeof set));
     }
     if (op->flags & DL_F_RNG) {
-        c->stream = op->flags & DL_F_DROPOUT ? DL_STREAM_DROPOUT : DL_STREAM_DEFAULT;
+        c->stream = op->flags & DL_F_DROPOUT ? DL_STREAM_DROPOUT : dl_rng_used();
         c->rng = dl_rng_next(c->stream);
     }
     return k->run(c);

@@ -18,3 +18,13 @@ uint64_t dl_rng_next(dl_stream s) { return __atomic_fetch_add(&position[s], 1, _
 unsigned long dl_rng_position(dl_stream s) { return __atomic_load_n(&position[s], __ATOMIC_RELAXED); }
 
 void dl_rng_seek(dl_stream s, unsigned long p) { __atomic_store_n(&position[s], p, __ATOMIC_RELAXED); }
+
+static _Thread_local dl_stream used = DL_STREAM_DEFAULT;
+
+dl_stream dl_rng_use(dl_stream s) {
+    dl_stream former = used;
+    used = s;
+    return former;
+}
+
+dl_stream dl_rng_used(void) { return used; }

@@ -37,6 +37,9 @@ DL_HD dl_philox dl_philox_block(uint64_t seed, uint32_t stream, uint64_t call, u
 #include "dlcore.h"
 /* Takes the next call number of a stream. */
 uint64_t dl_rng_next(dl_stream s);
+/* The stream that this thread's random rows draw from (dropout has its own); returns the former one. */
+dl_stream dl_rng_use(dl_stream s);
+dl_stream dl_rng_used(void);
 #endif
 
 #endif

@@ -588,6 +588,207 @@ dl_dataset *dl_loader_dataset(const dl_loader *l); /* borrowed */
 dl_split dl_loader_split(const dl_loader *l);
 long dl_loader_batch(const dl_loader *l);
 unsigned long dl_loader_seed(const dl_loader *l);
+/* ---------------------------------------------------------------- arguments of layers, optimizers and schedules
+ * Their kinds are rows of tables (nn/layers.def, nn/inits.def, optim/optimizers.def, optim/schedules.def). */
+typedef enum dl_arg_kind {
+    DL_ARG_INT = 0,
+    DL_ARG_FLOAT,
+    DL_ARG_BOOL,
+    DL_ARG_STR,
+    DL_ARG_INTS,
+    DL_ARG_FLOATS
+} dl_arg_kind;
+
+/* One argument as given. A whole number is taken where a float, a list or a pair is wanted. */
+typedef struct dl_arg {
+    const char *name; /* NULL: by position */
+    dl_arg_kind kind;
+    long i;        /* INT, BOOL */
+    double f;      /* FLOAT */
+    const char *s; /* STR */
+    int n;         /* INTS, FLOATS: at most 16 */
+    const long *v;
+    const double *fv;
+} dl_arg;
+
+/* What a row takes. */
+typedef struct dl_option_row {
+    const char *name;  /* PyTorch's name; NULL ends a list */
+    const char *alias; /* short names, separated by blanks; may be "" */
+    dl_arg_kind kind;
+    const char *dflt; /* as text; "" must be given; "none" absent */
+    const char *doc;
+} dl_option_row;
+typedef struct dl_kind_row {
+    const char *name;
+    const char *alias; /* other names, separated by blanks; may be "" */
+    const char *doc;
+    const char *example;
+    const dl_option_row *options;
+    int positional; /* so many of the options may be given by position */
+} dl_kind_row;
+
+/* ---------------------------------------------------------------- nets
+ * A net is a tree of layers, run in order. Sizes of inputs are inferred from the first input, so weights come into
+ * being then, or with dl_module_build. Layers are named conv0, relu0, ... in each level of the tree unless they have a
+ * label; tensors have paths, "block0.conv0.weight". References are counted; a module in two nets is shared by them. */
+typedef struct dl_module dl_module;
+
+/* Kinds of layers and of initialisations in table order; NULL past the end. */
+const dl_kind_row *dl_layer_kind_at(int i);
+const dl_kind_row *dl_init_kind_at(int i);
+/* The row of a name or alias; NULL, nothing recorded, when there is none. */
+const dl_kind_row *dl_layer_kind(const char *name);
+
+/* One layer to be made. Zero what is not needed. */
+typedef struct dl_layer_spec {
+    const char *kind;  /* name or alias of a row; or any name for a group of layers: a nested net */
+    const char *label; /* NULL: named after its kind */
+    const dl_arg *args;
+    int nargs;
+    int group; /* the kind is no row but the name of a nested net made of `body` */
+    const struct dl_layer_spec *body;
+    int nbody;
+    const struct dl_layer_spec *shortcut; /* of a residual; nshortcut 0: the identity */
+    int nshortcut;
+    dl_module *module; /* this module itself (a reference is taken) instead of a new one; kind is its default name */
+} dl_layer_spec;
+
+/* Makes a net. On failure *at and *arg (both may be NULL) tell which layer and which of its arguments (-1: the layer
+ * itself) was at fault. Errors: DL_ERR_NAME (unknown layer or option, label used twice; the nearest is named),
+ * DL_ERR_VALUE, DL_ERR_TYPE, DL_ERR_MEMORY. */
+dl_module *dl_net_build(const char *name, const dl_layer_spec *layers, int n, const dl_layer_spec **at, int *arg);
+/* The same from text, in the syntax of the language's net blocks: "conv 16 k=3 pad=1 -> relu -> flatten -> linear 10",
+ * with labels "head: linear 10" and blocks "repeat 2 { residual { ... } shortcut { ... } }". DL_ERR_SYNTAX too. */
+dl_module *dl_net_parse(const char *text);
+/* A layer computed by a function of the caller, which returns an owned tensor, or NULL with an error recorded.
+ * release(ctx) runs with the last copy; it may be NULL. */
+typedef dl_tensor *dl_layer_fn(void *ctx, dl_tensor *x);
+dl_module *dl_module_function(const char *name, dl_layer_fn *fn, void *ctx, void (*release)(void *));
+dl_module *dl_module_ref(dl_module *m);
+void dl_module_unref(dl_module *m);
+/* A net of its own with the same weights, names and mode. */
+dl_module *dl_module_copy(dl_module *m);
+
+/* The result of the net for a batch x. Weights not there yet are made for the dtype chosen with dl_module_to (f32) and
+ * the device of x. A failure names the layer by its path. */
+dl_tensor *dl_module_forward(dl_module *m, dl_tensor *x);
+/* Makes all weights for inputs of this shape (batch dimension included), without leaving other traces. */
+dl_status dl_module_build(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device);
+int dl_module_is_built(const dl_module *m);
+/* Training mode (as made) or evaluation: dropout and batchnorm differ. */
+void dl_module_train(dl_module *m, int on);
+int dl_module_training(const dl_module *m);
+/* Weights and buffers to another dtype (-1: as they are; integers stay) and device (-1), in place. */
+dl_status dl_module_to(dl_module *m, int dtype, int device);
+void dl_module_zero_grad(dl_module *m);
+
+const char *dl_module_name(const dl_module *m);
+dl_status dl_module_set_name(dl_module *m, const char *name);
+/* "conv", "sequential", ... */
+const char *dl_module_kind(const dl_module *m);
+/* The layer in words, "conv 16 kernel_size=3"; of a net all layers, as dl_net_parse reads them. NULL on failure; free
+ * it with dl_text_free. */
+char *dl_module_text(const dl_module *m);
+void dl_text_free(char *text);
+int dl_module_count(const dl_module *m);                /* layers directly inside */
+dl_module *dl_module_at(const dl_module *m, int i);     /* borrowed; NULL past the end */
+const char *dl_module_label(const dl_module *m, int i); /* its name there, "conv0"; NULL past the end */
+/* The layer at a path, "block0.conv0"; borrowed; NULL, nothing recorded, when there is none. */
+dl_module *dl_module_find(dl_module *m, const char *path);
+/* The tensor at a path, "conv0.weight" or "conv0.w", also buffers; borrowed; NULL, nothing recorded. */
+dl_tensor *dl_module_tensor(dl_module *m, const char *path);
+/* Puts value into the tensor at a path, cast to its dtype. Errors: DL_ERR_NAME, DL_ERR_SHAPE. */
+dl_status dl_module_set_tensor(dl_module *m, const char *path, dl_tensor *value);
+/* Elements of all parameters that exist. */
+long dl_module_params(const dl_module *m);
+
+/* Parameters (what & 1) and buffers (what & 2), each once, in the order of the layers. */
+typedef struct dl_module_entry {
+    const char *path;
+    dl_tensor *tensor; /* borrowed from the net */
+    int buffer;
+} dl_module_entry;
+typedef struct dl_module_list {
+    long n;
+    const dl_module_entry *entries;
+} dl_module_list;
+dl_module_list *dl_module_tensors(dl_module *m, int what);
+void dl_module_list_free(dl_module_list *l);
+
+/* What each layer makes of an input of this shape, found by running zeros through. Weights are made if need be. */
+typedef struct dl_layer_stat {
+    const char *path, *text;
+    int depth; /* 0: the net itself */
+    int leaf;  /* not made of other layers */
+    int ndim;
+    const long *shape; /* of its output */
+    long params;       /* elements of its parameters, inner layers included */
+    double flops;      /* of the forward pass */
+    double bytes;      /* results made in the forward pass, and parameters */
+} dl_layer_stat;
+typedef struct dl_summary {
+    long n;
+    const dl_layer_stat *layers; /* in running order; entry 0 is the net */
+} dl_summary;
+dl_summary *dl_module_summary(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device);
+void dl_summary_free(dl_summary *s);
+
+/* Saves parameters and buffers as safetensors, with the net as text; meta (key, value, ..., NULL) may be NULL. */
+dl_status dl_module_save(dl_module *m, const char *path, const char *const *meta);
+/* Reads a file into a net; names and shapes must agree, and weights not there yet are made by the file. Nothing is
+ * changed on failure. Errors: DL_ERR_NAME (tensors missing or left over), DL_ERR_SHAPE, and those of reading. */
+dl_status dl_module_load(dl_module *m, const char *path);
+/* A net made from the text in the file, with its weights. DL_ERR_FORMAT when the file has none. */
+dl_module *dl_module_open(const char *path, int device);
+
+/* ---------------------------------------------------------------- optimizers and schedules */
+typedef struct dl_optimizer dl_optimizer;
+const dl_kind_row *dl_optimizer_kind_at(int i);
+const dl_kind_row *dl_schedule_kind_at(int i);
+
+/* An optimizer without parameters yet: "sgd", "adam", "adamw". *bad (may be NULL): the argument at fault, or -1.
+ * Errors: DL_ERR_NAME, DL_ERR_TYPE, DL_ERR_VALUE. */
+dl_optimizer *dl_optimizer_new(const char *kind, const dl_arg *args, int nargs, int *bad);
+/* The same from text: "adam lr=1e-3 weight_decay=0.01". */
+dl_optimizer *dl_optimizer_parse(const char *text);
+dl_optimizer *dl_optimizer_ref(dl_optimizer *o);
+void dl_optimizer_unref(dl_optimizer *o);
+/* Other options for the parameters whose path matches a pattern ("*.bias"; the first matching group counts). Before
+ * parameters are added. A group's lr keeps its ratio to the optimizer's when that changes. */
+dl_status dl_optimizer_group(dl_optimizer *o, const char *pattern, const dl_arg *args, int nargs, int *bad);
+/* Takes on a parameter (a reference), or all of a net. Errors: DL_ERR_NAME: taken on already. */
+dl_status dl_optimizer_add(dl_optimizer *o, const char *name, dl_tensor *param);
+dl_status dl_optimizer_add_module(dl_optimizer *o, dl_module *m);
+/* One update from the gradients; parameters without one are left alone. */
+dl_status dl_optimizer_step(dl_optimizer *o);
+void dl_optimizer_zero_grad(dl_optimizer *o);
+double dl_optimizer_lr(const dl_optimizer *o);
+dl_status dl_optimizer_set_lr(dl_optimizer *o, double lr);
+long dl_optimizer_steps(const dl_optimizer *o);
+const char *dl_optimizer_kind(const dl_optimizer *o);
+/* "adam(lr=0.001, weight_decay=0.01)"; valid as long as the optimizer. */
+const char *dl_optimizer_text(const dl_optimizer *o);
+/* Euclidean norm of all gradients together; with max > 0 they are then scaled down to it. norm may be NULL. */
+dl_status dl_clip_grad_norm(dl_tensor *const *params, long n, double max, double *norm);
+/* Limits each element of the gradients to [-max, max]. */
+dl_status dl_clip_grad_value(dl_tensor *const *params, long n, double max);
+
+/* A learning rate as a function of the step (from 0) and the epoch, made of a base rate. */
+typedef struct dl_schedule dl_schedule;
+dl_schedule *dl_schedule_new(const char *kind, const dl_arg *args, int nargs, int *bad);
+dl_schedule *dl_schedule_parse(const char *text);
+/* The caller's function gives the rate itself; it returns DL_OK or records a failure. */
+typedef dl_status dl_schedule_fn(void *ctx, long step, double *lr);
+dl_schedule *dl_schedule_function(dl_schedule_fn *fn, void *ctx, void (*release)(void *));
+dl_schedule *dl_schedule_ref(dl_schedule *s);
+void dl_schedule_unref(dl_schedule *s);
+dl_status dl_schedule_lr(dl_schedule *s, double base, long step, long epoch, double *lr);
+/* Tells a plateau schedule a value of the metric it watches; others ignore it. */
+void dl_schedule_report(dl_schedule *s, double metric);
+/* "cosine(steps=1000)"; valid as long as the schedule. */
+const char *dl_schedule_text(const dl_schedule *s);
+
 /* ---------------------------------------------------------------- files of tensors
  * Files are written beside their place, synced and renamed: after a crash there is the old file or the new one. Errors
  * not named: DL_ERR_IO, DL_ERR_MEMORY. */

@@ -1,0 +1,124 @@
+/* Making nets from descriptions of layers. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nn/module.h"
+
+dl_status dl_layer_repeat_check(dl_module *m);
+dl_status dl_layer_repeat_check(dl_module *m) {
+    long n = dl_m_int(m, "n");
+    if (n >= 1 && n <= 10000) return DL_OK;
+    return dl_fail_hint(DL_ERR_VALUE, "repeat 3 { linear 64 -> relu }", "layer repeat: n must be 1 to 10000, not %ld",
+                        n);
+}
+
+/* What went wrong where, for the caller. */
+typedef struct fault {
+    const dl_layer_spec *at;
+    int arg;
+} fault;
+
+static dl_module *make(const dl_layer_spec *s, fault *f);
+
+/* Adds n layers to a module; repeats add theirs `times` over. */
+static dl_status fill(dl_module *m, const dl_layer_spec *s, int n, fault *f) {
+    for (int i = 0; i < n; i++) {
+        dl_module *child = make(&s[i], f);
+        if (!child) return dl_error_last()->code;
+        f->at = &s[i], f->arg = -1;
+        const char *base = s[i].group || s[i].module ? s[i].kind : child->row->kind.name;
+        DL_TRY(dl_module_append(m, s[i].label, base ? base : dl_module_name(child), child));
+    }
+    return DL_OK;
+}
+
+/* In a repeat a label is numbered like a kind: fc0, fc1, ... */
+static dl_status fill_repeat(dl_module *m, const dl_layer_spec *s, fault *f) {
+    long times = dl_m_int(m, "n");
+    for (long k = 0; k < times; k++)
+        for (int i = 0; i < s->nbody; i++) {
+            dl_layer_spec one = s->body[i];
+            const char *label = one.label;
+            one.label = NULL;
+            dl_module *child = make(&one, f);
+            if (f->at == &one) f->at = &s->body[i];
+            if (!child) return dl_error_last()->code;
+            const char *base = label ? label : one.group || one.module ? one.kind : child->row->kind.name;
+            DL_TRY(dl_module_append(m, NULL, base ? base : dl_module_name(child), child));
+        }
+    return DL_OK;
+}
+
+static dl_status add_shortcut(dl_module *m, const dl_layer_spec *s, fault *f) {
+    dl_module *c = dl_module_new(dl_layer_row_find("sequential"), NULL);
+    if (!c) return DL_ERR_MEMORY;
+    dl_status st = fill(c, s->shortcut, s->nshortcut, f);
+    if (st != DL_OK) {
+        dl_module_unref(c);
+        return st;
+    }
+    m->has_shortcut = true;
+    return dl_module_append(m, "shortcut", NULL, c);
+}
+
+/* Are braces there exactly where the row wants them? */
+static dl_status check_body(const dl_layer_row *row, const dl_layer_spec *s) {
+    const char *name = row->kind.name;
+    if (s->nshortcut && !(row->flags & DL_L_SHORTCUT))
+        return dl_fail_hint(DL_ERR_VALUE, "a shortcut belongs to residual { ... }", "layer %s takes no shortcut", name);
+    if (s->nbody && !(row->flags & DL_L_BODY)) return dl_fail(DL_ERR_VALUE, "layer %s takes no layers in braces", name);
+    if (!s->nbody && row->flags & DL_L_BODY && !s->group)
+        return dl_fail_hint(DL_ERR_VALUE, row->kind.example, "layer %s needs layers in braces", name);
+    return DL_OK;
+}
+
+static dl_module *make_row(const dl_layer_row *row, const dl_layer_spec *s, fault *f) {
+    dl_optval *opt = calloc(DL_OPT_MAX, sizeof *opt);
+    if (!opt) return dl_fail(DL_ERR_MEMORY, "no memory for a layer"), NULL;
+    if (check_body(row, s) != DL_OK || dl_options_read("layer", &row->kind, s->group ? NULL : s->args,
+                                                       s->group ? 0 : s->nargs, opt, &f->arg) != DL_OK) {
+        free(opt);
+        return NULL;
+    }
+    dl_module *m = dl_module_new(row, opt);
+    if (!m) return NULL;
+    if (s->group && dl_module_set_name(m, s->kind) != DL_OK) goto fail;
+    if (row->check && row->check(m) != DL_OK) goto fail;
+    bool repeat = !strcmp(row->kind.name, "repeat");
+    if ((repeat ? fill_repeat(m, s, f) : fill(m, s->body, s->nbody, f)) != DL_OK) goto fail;
+    if (s->nshortcut && add_shortcut(m, s, f) != DL_OK) goto fail;
+    return m;
+fail:
+    dl_module_unref(m);
+    return NULL;
+}
+
+static dl_status check_label(const char *label) {
+    bool ok = *label && !isdigit((unsigned char)*label);
+    for (const char *p = label; *p; p++) ok &= isalnum((unsigned char)*p) || *p == '_';
+    if (ok) return DL_OK;
+    return dl_fail(DL_ERR_NAME, "'%s' is no name for a layer: letters, digits and _ are", label);
+}
+
+static dl_module *make(const dl_layer_spec *s, fault *f) {
+    *f = (fault){s, -1};
+    if (s->label && check_label(s->label) != DL_OK) return NULL;
+    if (s->module) return dl_module_ref(s->module);
+    if (!s->kind) return dl_fail(DL_ERR_VALUE, "a layer needs a kind"), NULL;
+    const dl_layer_row *row = dl_layer_row_find(s->group ? "sequential" : s->kind);
+    if (!row || row->flags & DL_L_HIDDEN) return dl_layer_unknown(s->kind), NULL;
+    return make_row(row, s, f);
+}
+
+dl_module *dl_net_build(const char *name, const dl_layer_spec *layers, int n, const dl_layer_spec **at, int *arg) {
+    fault f = {NULL, -1};
+    dl_module *m = dl_module_new(dl_layer_row_find("sequential"), NULL);
+    bool ok = m && (!name || dl_module_set_name(m, name) == DL_OK) && fill(m, layers, n, &f) == DL_OK &&
+              dl_module_set_paths(m) == DL_OK;
+    if (at) *at = ok ? NULL : f.at;
+    if (arg) *arg = f.arg;
+    if (ok) return m;
+    dl_module_unref(m);
+    return NULL;
+}

@@ -1,0 +1,175 @@
+/* Running nets: layers one after another, weights made when the first input comes, failures named by the layer. */
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/tape.h"
+#include "core/rng.h"
+#include "nn/module.h"
+
+/* A pass through zeros to find out shapes. */
+typedef struct dry_run {
+    dl_watch_fn *watch;
+    void *ctx;
+    int depth;
+    size_t n;
+    char path[DL_PATH_MAX];
+} dry_run;
+
+static _Thread_local dry_run *dry; /* the one under way in this thread */
+
+bool dl_m_training(const dl_module *m) { return m->training && !dry; }
+
+/* ---------------------------------------------------------------- making weights */
+
+dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, const char *init, double arg) {
+    dl_tensor *t = dl_tensor_empty(ndim, shape, (dl_dtype)m->dtype, m->device);
+    if (!t) return dl_error_last()->code;
+    m->tensor[slot] = t;
+    char name[DL_PATH_MAX + 32];
+    snprintf(name, sizeof name, "%s%s%s", m->path ? m->path : "", m->path ? "." : "", m->row->tensors[slot]);
+    DL_TRY(dl_tensor_set_name(t, name));
+    DL_TRY(dl_init_fill(t, init, arg));
+    return slot < m->row->nparams ? dl_set_requires_grad(t, 1) : DL_OK;
+}
+
+dl_status dl_module_build_one(dl_module *m, long size, int device) {
+    int former = m->device;
+    if (m->device < 0) m->device = device;
+    dl_status st = m->row->build(m, size);
+    if (st != DL_OK) {
+        m->device = former;
+        for (int i = 0; i < DL_LAYER_TENSORS; i++) {
+            dl_unref(m->tensor[i]);
+            m->tensor[i] = NULL;
+        }
+        return st;
+    }
+    m->built = true;
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- failures */
+
+/* Puts the layer's name before a failure: "in layer block0.conv1: ...", growing outwards. */
+static void blame(const char *name) {
+    static const char start[] = "in layer ";
+    dl_error e;
+    char text[sizeof e.message + sizeof e.file + DL_PATH_MAX + 512];
+    if (dl_error_take(&e) == DL_OK) return;
+    if (e.code != DL_ERR_INTERRUPT) {
+        bool inner = !strncmp(e.message, start, sizeof start - 1);
+        snprintf(text, sizeof text, "%s%s%s%s", start, name, inner ? "." : ": ",
+                 e.message + (inner ? sizeof start - 1 : 0));
+        text[sizeof e.message - 1] = 0;
+        strcpy(e.message, text);
+    }
+    dl_error_put(&e);
+}
+
+/* ---------------------------------------------------------------- running */
+
+static dl_tensor *run(dl_module *m, dl_tensor *x) {
+    if (m->row->build && !m->built) {
+        long size = m->row->size_of_input(m, x);
+        if (size < 0 || dl_module_build_one(m, size, dl_device_of(x)) != DL_OK) return NULL;
+    }
+    return m->row->forward(m, x);
+}
+
+/* Runs a layer and shows it to the watcher of a dry run. */
+static dl_tensor *run_watched(dl_module *m, dl_tensor *x) {
+    uint64_t first = dl_node_next_seq();
+    dl_tensor *y = run(m, x);
+    if (y && dry->watch && dry->watch(dry->ctx, dry->path, dry->depth, m, y, first) != DL_OK) {
+        dl_unref(y);
+        return NULL;
+    }
+    return y;
+}
+
+static dl_tensor *run_child(dl_child *c, dl_tensor *x) {
+    dl_tensor *y;
+    if (!dry)
+        y = run(c->m, x);
+    else {
+        size_t n = dry->n, room = sizeof dry->path - n;
+        int k = snprintf(dry->path + n, room, "%s%s", n ? "." : "", c->name);
+        dry->n += k > 0 && (size_t)k < room ? (size_t)k : 0;
+        dry->depth++;
+        y = run_watched(c->m, x);
+        dry->depth--;
+        dry->n = n;
+        dry->path[n] = 0;
+    }
+    if (!y) blame(c->name);
+    return y;
+}
+
+/* Layers from..to one after another. */
+static dl_tensor *run_chain(dl_module *m, int from, int to, dl_tensor *x) {
+    dl_tensor *at = dl_ref(x);
+    for (int i = from; i < to && at; i++) {
+        dl_tensor *next = run_child(&m->child[i], at);
+        dl_unref(at);
+        at = next;
+    }
+    return at;
+}
+
+dl_tensor *dl_layer_sequential(dl_module *m, dl_tensor *x);
+dl_tensor *dl_layer_residual(dl_module *m, dl_tensor *x);
+
+dl_tensor *dl_layer_sequential(dl_module *m, dl_tensor *x) { return run_chain(m, 0, m->nchild, x); }
+
+dl_tensor *dl_layer_residual(dl_module *m, dl_tensor *x) {
+    int body = m->nchild - m->has_shortcut;
+    dl_tensor *y = run_chain(m, 0, body, x), *z = NULL, *sum = NULL;
+    if (y) z = m->has_shortcut ? run_child(&m->child[body], x) : dl_ref(x);
+    if (y && z && !dl_shape_eq(y, z)) {
+        char a[160], b[160];
+        dl_fail_hint(DL_ERR_SHAPE, "give it a shortcut of the right size: residual { ... } shortcut { linear 64 }",
+                     "layer residual: its body gives shape %s, its shortcut %s",
+                     dl_shape_text(y->ndim, y->shape, a, sizeof a), dl_shape_text(z->ndim, z->shape, b, sizeof b));
+    } else if (y && z)
+        sum = dl_add(y, z);
+    dl_unref(y);
+    dl_unref(z);
+    return sum;
+}
+
+dl_tensor *dl_module_forward(dl_module *m, dl_tensor *x) {
+    if (!m) return dl_fail_null("the net"), NULL;
+    if (!x) return dl_fail_null("the input of a net"), NULL;
+    return dry ? run_watched(m, x) : run(m, x);
+}
+
+/* ---------------------------------------------------------------- dry runs */
+
+dl_status dl_module_dry_run(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device, bool record,
+                            dl_watch_fn *watch, void *ctx) {
+    dry_run state = {.watch = watch, .ctx = ctx}, *former = dry;
+    unsigned long rng[DL_NSTREAM];
+    dl_tensor *x = dl_tensor_zeros(ndim, shape, dtype, device), *y = NULL;
+    if (!x) return dl_error_last()->code;
+    dl_status st = record && dl_dtype_is_float(dtype) ? dl_set_requires_grad(x, 1) : DL_OK;
+    for (int i = 0; i < DL_NSTREAM; i++) rng[i] = dl_rng_position((dl_stream)i);
+    if (st == DL_OK) {
+        int mode = dl_grad_mode(record);
+        dry = &state;
+        y = dl_module_forward(m, x);
+        dry = former;
+        dl_grad_mode(mode);
+        if (!y) st = dl_error_last()->code;
+    }
+    for (int i = 0; i < DL_NSTREAM; i++)
+        if (i != DL_STREAM_INIT) dl_rng_seek((dl_stream)i, rng[i]);
+    dl_unref(y);
+    dl_unref(x);
+    return st;
+}
+
+dl_status dl_module_build(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device) {
+    if (!m) return dl_fail_null("the net");
+    if (dl_module_is_built(m)) return DL_OK;
+    return dl_module_dry_run(m, ndim, shape, dtype, device, false, NULL, NULL);
+}

@@ -1,0 +1,127 @@
+/* The table of layers, and those without weights. */
+#include <string.h>
+
+#include "nn/module.h"
+
+/* Prototypes of what the rows name. */
+#define FORWARD(f) dl_tensor *dl_layer_##f(dl_module *m, dl_tensor *x);
+#define CHECK(f) dl_status dl_layer_##f##_check(dl_module *m);
+#define WEIGHTS(f)                                                                                                     \
+    long dl_layer_##f##_input(const dl_module *m, const dl_tensor *x);                                                 \
+    long dl_layer_##f##_stored(const dl_module *m, int slot, const dl_tensor *t);                                      \
+    dl_status dl_layer_##f##_build(dl_module *m, long size);
+#define TENSORS(...)
+#define FLAGS(bits)
+#undef OPTIONS
+#undef NO_OPTIONS
+#define OPTIONS(...)
+#define NO_OPTIONS
+#define LAYER(id, other, text, how, ...) __VA_ARGS__
+#include "nn/layers.def"
+#undef FORWARD
+#undef CHECK
+#undef WEIGHTS
+#undef TENSORS
+#undef FLAGS
+#undef LAYER
+#undef OPTIONS
+#undef NO_OPTIONS
+
+#define OPTIONS(npos, ...) .kind.options = (const dl_option_row[]){__VA_ARGS__{0}}, .kind.positional = npos,
+#define NO_OPTIONS .kind.options = (const dl_option_row[]){{0}},
+#define FORWARD(f) .forward = dl_layer_##f,
+#define CHECK(f) .check = dl_layer_##f##_check,
+#define WEIGHTS(f)                                                                                                     \
+    .size_of_input = dl_layer_##f##_input, .size_of_stored = dl_layer_##f##_stored, .build = dl_layer_##f##_build,
+#define TENSORS(n, ...) .nparams = n, .tensors = {__VA_ARGS__},
+#define FLAGS(bits) .flags = bits,
+#define LAYER(id, other, text, how, ...)                                                                               \
+    {.kind.name = #id, .kind.alias = other, .kind.doc = text, .kind.example = how, __VA_ARGS__},
+
+static const dl_layer_row rows[] = {
+#include "nn/layers.def"
+};
+enum { NLAYERS = sizeof rows / sizeof *rows };
+
+const dl_kind_row *dl_layer_kind_at(int i) {
+    for (int k = 0; k < NLAYERS; k++)
+        if (!(rows[k].flags & DL_L_HIDDEN) && i-- == 0) return &rows[k].kind;
+    return NULL;
+}
+
+const dl_layer_row *dl_layer_row_find(const char *name) {
+    int i = dl_kind_find(&rows[0].kind, NLAYERS, sizeof *rows, name);
+    return i < 0 ? NULL : &rows[i];
+}
+
+const dl_kind_row *dl_layer_kind(const char *name) {
+    const dl_layer_row *r = dl_layer_row_find(name);
+    return r && !(r->flags & DL_L_HIDDEN) ? &r->kind : NULL;
+}
+
+dl_status dl_layer_unknown(const char *name) {
+    return dl_kind_unknown("layer", &rows[0].kind, NLAYERS, sizeof *rows, name);
+}
+
+/* ---------------------------------------------------------------- layers that are one op */
+
+#define UNARY(name)                                                                                                    \
+    dl_tensor *dl_layer_##name(dl_module *m, dl_tensor *x) {                                                           \
+        (void)m;                                                                                                       \
+        return dl_##name(x);                                                                                           \
+    }
+UNARY(relu)
+UNARY(gelu)
+UNARY(silu)
+UNARY(tanh)
+UNARY(sigmoid)
+UNARY(softplus)
+
+dl_tensor *dl_layer_identity(dl_module *m, dl_tensor *x) {
+    (void)m;
+    return dl_ref(x);
+}
+
+dl_tensor *dl_layer_leaky_relu(dl_module *m, dl_tensor *x) { return dl_leaky_relu(x, dl_m_float(m, "negative_slope")); }
+
+dl_tensor *dl_layer_softmax(dl_module *m, dl_tensor *x) { return dl_softmax(x, dl_m_int(m, "dim")); }
+
+dl_tensor *dl_layer_log_softmax(dl_module *m, dl_tensor *x) { return dl_log_softmax(x, dl_m_int(m, "dim")); }
+
+dl_status dl_layer_dropout_check(dl_module *m) {
+    double p = dl_m_float(m, "p");
+    if (p >= 0 && p < 1) return DL_OK;
+    return dl_fail_hint(DL_ERR_VALUE, "p is a probability below 1: dropout 0.1", "layer dropout: p cannot be %g", p);
+}
+
+dl_tensor *dl_layer_dropout(dl_module *m, dl_tensor *x) {
+    if (!dl_m_training(m)) return dl_ref(x);
+    return dl_dropout(x, dl_m_float(m, "p"), 1);
+}
+
+dl_tensor *dl_layer_flatten(dl_module *m, dl_tensor *x) {
+    int from, to;
+    if (dl_dim_norm(dl_m_int(m, "start_dim"), x->ndim, &from) != DL_OK) {
+        dl_error_hint("flatten joins dimensions from start_dim=1: the input is a batch, [N, ...]");
+        return NULL;
+    }
+    if (dl_dim_norm(dl_m_int(m, "end_dim"), x->ndim, &to) != DL_OK) return NULL;
+    if (to < from) {
+        dl_fail(DL_ERR_VALUE, "layer flatten: end_dim %d comes before start_dim %d", to, from);
+        return NULL;
+    }
+    if (from == to) return dl_ref(x);
+    long shape[DL_MAX_DIM], joined = 1;
+    int n = 0;
+    for (int i = 0; i < from; i++) shape[n++] = x->shape[i];
+    for (int i = from; i <= to; i++) joined *= x->shape[i];
+    shape[n++] = joined;
+    for (int i = to + 1; i < x->ndim; i++) shape[n++] = x->shape[i];
+    return dl_reshape(x, shape, n);
+}
+
+dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x) {
+    dl_tensor *y = m->call->fn(m->call->ctx, x);
+    if (!y && !dl_error_last()) dl_fail(DL_ERR_VALUE, "the function gave no tensor");
+    return y;
+}

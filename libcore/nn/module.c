@@ -1,0 +1,348 @@
+/* Modules: life, names, the tree and what is in it. */
+#include "nn/module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dl_status no_memory(void) { return dl_fail(DL_ERR_MEMORY, "no memory for a layer"); }
+
+/* ---------------------------------------------------------------- life */
+
+dl_module *dl_module_new(const dl_layer_row *row, dl_optval *opt) {
+    dl_module *m = calloc(1, sizeof *m);
+    if (!m) {
+        free(opt);
+        no_memory();
+        return NULL;
+    }
+    *m = (dl_module){.refs = 1, .row = row, .training = true, .dtype = DL_F32, .device = -1, .opt = opt};
+    m->built = !row->build;
+    return m;
+}
+
+dl_module *dl_module_ref(dl_module *m) {
+    if (m) __atomic_add_fetch(&m->refs, 1, __ATOMIC_RELAXED);
+    return m;
+}
+
+static void release_call(dl_layer_call *c) {
+    if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL)) return;
+    if (c->release) c->release(c->ctx);
+    free(c);
+}
+
+void dl_module_unref(dl_module *m) {
+    if (!m || __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL)) return;
+    for (int i = 0; i < m->nchild; i++) {
+        dl_module_unref(m->child[i].m);
+        free(m->child[i].name);
+    }
+    for (int i = 0; i < DL_LAYER_TENSORS; i++) dl_unref(m->tensor[i]);
+    release_call(m->call);
+    free(m->child);
+    free(m->opt);
+    free(m->path);
+    free(m->name);
+    free(m);
+}
+
+dl_module *dl_module_function(const char *name, dl_layer_fn *fn, void *ctx, void (*release)(void *)) {
+    dl_layer_call *c = malloc(sizeof *c);
+    dl_module *m = c ? dl_module_new(dl_layer_row_find("function"), NULL) : NULL;
+    if (!m || dl_module_set_name(m, name ? name : "function") != DL_OK) {
+        if (!c) no_memory();
+        free(c);
+        dl_module_unref(m);
+        if (release) release(ctx);
+        return NULL;
+    }
+    *c = (dl_layer_call){1, fn, ctx, release};
+    m->call = c;
+    return m;
+}
+
+/* ---------------------------------------------------------------- names */
+
+dl_status dl_module_set_name(dl_module *m, const char *name) {
+    char *copy = strdup(name);
+    if (!copy) return no_memory();
+    free(m->name);
+    m->name = copy;
+    return DL_OK;
+}
+
+const char *dl_module_name(const dl_module *m) { return m->name ? m->name : m->row->kind.name; }
+const char *dl_module_kind(const dl_module *m) { return m->row->kind.name; }
+
+static dl_child *find_child(const dl_module *m, const char *name, size_t n) {
+    for (int i = 0; i < m->nchild; i++)
+        if (strlen(m->child[i].name) == n && !strncmp(m->child[i].name, name, n)) return &m->child[i];
+    return NULL;
+}
+
+/* base0, base1, ...: the first that is free. Numbers count layers of the same base. */
+static char *numbered(const dl_module *parent, const char *base) {
+    size_t size = strlen(base) + 24;
+    char *name = malloc(size);
+    for (long i = 0; name; i++) {
+        snprintf(name, size, "%s%ld", base, i);
+        if (!find_child(parent, name, strlen(name))) break;
+    }
+    return name;
+}
+
+dl_status dl_module_append(dl_module *parent, const char *label, const char *base, dl_module *child) {
+    char *name = NULL;
+    dl_status st = DL_OK;
+    if (label && find_child(parent, label, strlen(label)))
+        st = dl_fail_hint(DL_ERR_NAME, "give each layer a name of its own", "two layers are named '%s'", label);
+    dl_child *more = st == DL_OK ? realloc(parent->child, (size_t)(parent->nchild + 1) * sizeof *more) : NULL;
+    if (more) parent->child = more;
+    if (more) name = label ? strdup(label) : numbered(parent, base);
+    if (!name) {
+        dl_module_unref(child);
+        return st == DL_OK ? no_memory() : st;
+    }
+    parent->child[parent->nchild++] = (dl_child){name, child};
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- the tree */
+
+int dl_module_count(const dl_module *m) { return m->nchild; }
+dl_module *dl_module_at(const dl_module *m, int i) { return i >= 0 && i < m->nchild ? m->child[i].m : NULL; }
+const char *dl_module_label(const dl_module *m, int i) { return i >= 0 && i < m->nchild ? m->child[i].name : NULL; }
+
+static dl_status visit(dl_module *m, char *path, size_t n, dl_visit_fn *fn, void *ctx) {
+    DL_TRY(fn(ctx, m, path));
+    for (int i = 0; i < m->nchild; i++) {
+        int k = snprintf(path + n, DL_PATH_MAX - n, "%s%s", n ? "." : "", m->child[i].name);
+        if (k < 0 || n + (size_t)k >= DL_PATH_MAX)
+            return dl_fail(DL_ERR_VALUE, "the layers are nested too deeply, or their names are too long: '%.60s...'",
+                           path);
+        DL_TRY(visit(m->child[i].m, path, n + (size_t)k, fn, ctx));
+        path[n] = 0;
+    }
+    return DL_OK;
+}
+
+dl_status dl_module_visit(dl_module *m, dl_visit_fn *fn, void *ctx) {
+    char path[DL_PATH_MAX] = "";
+    return visit(m, path, 0, fn, ctx);
+}
+
+static dl_status set_path(void *ctx, dl_module *m, const char *path) {
+    (void)ctx;
+    if (m->path || !*path) return DL_OK;
+    m->path = strdup(path);
+    return m->path ? DL_OK : no_memory();
+}
+
+dl_status dl_module_set_paths(dl_module *root) { return dl_module_visit(root, set_path, NULL); }
+
+dl_module *dl_module_find(dl_module *m, const char *path) {
+    while (m && *path) {
+        size_t n = strcspn(path, ".");
+        dl_child *c = find_child(m, path, n);
+        m = c ? c->m : NULL;
+        path += n + (path[n] == '.');
+    }
+    return m;
+}
+
+/* The slot of a tensor's name, "weight" or "w"; -1 when the layer has none of that name. */
+static int find_slot(const dl_module *m, const char *name) {
+    for (int i = 0; i < DL_LAYER_TENSORS && m->row->tensors[i]; i++)
+        if (!strcmp(m->row->tensors[i], name)) return i;
+    static const char *const brief[][2] = {{"w", "weight"}, {"b", "bias"}};
+    for (int i = 0; i < 2; i++)
+        if (!strcmp(name, brief[i][0])) return find_slot(m, brief[i][1]);
+    return -1;
+}
+
+dl_tensor *dl_module_tensor(dl_module *m, const char *path) {
+    const char *dot = strrchr(path, '.');
+    char head[DL_PATH_MAX];
+    size_t n = dot ? (size_t)(dot - path) : 0;
+    if (n >= sizeof head) return NULL;
+    memcpy(head, path, n);
+    head[n] = 0;
+    m = dl_module_find(m, head);
+    int slot = m ? find_slot(m, dot ? dot + 1 : path) : -1;
+    return slot < 0 ? NULL : m->tensor[slot];
+}
+
+dl_status dl_module_set_tensor(dl_module *m, const char *path, dl_tensor *value) {
+    if (!value) return dl_fail_null("the value of a parameter");
+    dl_tensor *t = dl_module_tensor(m, path);
+    if (!t)
+        return dl_fail_hint(DL_ERR_NAME, dl_module_is_built(m) ? "" : "weights come into being with the first input",
+                            "the net has no tensor '%s'", path);
+    if (!dl_shape_eq(t, value)) {
+        char a[160], b[160];
+        return dl_fail(DL_ERR_SHAPE, "%s has shape %s; a value of shape %s does not fit", path,
+                       dl_shape_text(t->ndim, t->shape, a, sizeof a),
+                       dl_shape_text(value->ndim, value->shape, b, sizeof b));
+    }
+    int mode = dl_grad_mode(0);
+    dl_tensor *here = dl_to_device(value, dl_device_of(t));
+    dl_status st = here ? dl_assign(t, here) : dl_error_last()->code;
+    dl_grad_mode(mode);
+    dl_unref(here);
+    return st;
+}
+
+static dl_status see_built(void *ctx, dl_module *m, const char *path) {
+    (void)path;
+    *(int *)ctx &= m->built;
+    return DL_OK;
+}
+
+int dl_module_is_built(const dl_module *m) {
+    int all = 1;
+    dl_module_visit((dl_module *)m, see_built, &all);
+    return all;
+}
+
+static dl_status set_training(void *ctx, dl_module *m, const char *path) {
+    (void)path;
+    m->training = *(int *)ctx;
+    return DL_OK;
+}
+
+void dl_module_train(dl_module *m, int on) { dl_module_visit(m, set_training, &on); }
+int dl_module_training(const dl_module *m) { return m->training; }
+
+/* ---------------------------------------------------------------- tensors of a net */
+
+typedef struct collector {
+    dl_module_list list;
+    dl_module_entry *e;
+    long cap;
+    int what;
+} collector;
+
+static dl_status collect_one(collector *c, const char *path, const char *name, dl_tensor *t, int buffer) {
+    for (long i = 0; i < c->list.n; i++)
+        if (c->e[i].tensor == t) return DL_OK; /* a shared layer counts once */
+    if (c->list.n == c->cap) {
+        long cap = c->cap ? 2 * c->cap : 16;
+        dl_module_entry *e = realloc(c->e, (size_t)cap * sizeof *e);
+        if (!e) return no_memory();
+        c->e = e, c->cap = cap;
+    }
+    size_t size = strlen(path) + strlen(name) + 2;
+    char *full = malloc(size);
+    if (!full) return no_memory();
+    snprintf(full, size, "%s%s%s", path, *path ? "." : "", name);
+    c->e[c->list.n++] = (dl_module_entry){full, t, buffer};
+    return DL_OK;
+}
+
+static dl_status collect(void *ctx, dl_module *m, const char *path) {
+    collector *c = ctx;
+    for (int i = 0; i < DL_LAYER_TENSORS && m->row->tensors[i]; i++) {
+        int buffer = i >= m->row->nparams;
+        if (m->tensor[i] && c->what & (buffer ? 2 : 1))
+            DL_TRY(collect_one(c, path, m->row->tensors[i], m->tensor[i], buffer));
+    }
+    return DL_OK;
+}
+
+static void free_entries(dl_module_entry *e, long n) {
+    for (long i = 0; i < n; i++) free((char *)e[i].path);
+    free(e);
+}
+
+dl_module_list *dl_module_tensors(dl_module *m, int what) {
+    collector c = {.what = what};
+    dl_status st = dl_module_visit(m, collect, &c);
+    dl_module_list *l = st == DL_OK ? malloc(sizeof *l) : NULL;
+    if (!l) {
+        if (st == DL_OK) no_memory();
+        free_entries(c.e, c.list.n);
+        return NULL;
+    }
+    *l = (dl_module_list){c.list.n, c.e};
+    return l;
+}
+
+void dl_module_list_free(dl_module_list *l) {
+    if (!l) return;
+    free_entries((dl_module_entry *)l->entries, l->n);
+    free(l);
+}
+
+/* A layer that occurs twice is met twice: parameters are counted through the list, which has each once. */
+long dl_module_params(const dl_module *m) {
+    dl_module_list *l = dl_module_tensors((dl_module *)m, 1);
+    long n = 0;
+    for (long i = 0; l && i < l->n; i++) n += dl_numel(l->entries[i].tensor);
+    dl_module_list_free(l);
+    return n;
+}
+
+void dl_module_zero_grad(dl_module *m) {
+    dl_module_list *l = dl_module_tensors(m, 1);
+    for (long i = 0; l && i < l->n; i++) dl_set_grad(l->entries[i].tensor, NULL);
+    dl_module_list_free(l);
+}
+
+/* ---------------------------------------------------------------- text */
+
+static void add_layer(dl_text *t, const dl_module *m, int depth);
+
+static void add_block(dl_text *t, const dl_module *m, int from, int to, int depth) {
+    dl_text_add(t, "{\n");
+    for (int i = from; i < to; i++) {
+        dl_text_add(t, "%*s%s: ", 4 * (depth + 1), "", m->child[i].name);
+        add_layer(t, m->child[i].m, depth + 1);
+        dl_text_add(t, "\n");
+    }
+    dl_text_add(t, "%*s}", 4 * depth, "");
+}
+
+/* "conv 16 kernel_size=3": bare what may stand bare, then what differs from the default. */
+static void add_options(dl_text *t, const dl_module *m) {
+    const dl_kind_row *k = &m->row->kind;
+    bool bare = true;
+    for (int i = 0; m->opt && k->options[i].name; i++) {
+        if (!m->opt[i].set) {
+            bare = false;
+            continue;
+        }
+        char value[256];
+        dl_optval_text(&k->options[i], &m->opt[i], value, sizeof value);
+        bare = bare && i == 0 && k->positional > 0;
+        dl_text_add(t, bare ? " %s" : " %s=%s", bare ? value : k->options[i].name, value);
+    }
+}
+
+static void add_layer(dl_text *t, const dl_module *m, int depth) {
+    /* an expanded repeat reads back as the sequence of its layers; a function by its name */
+    const char *kind = !strcmp(m->row->kind.name, "repeat") ? "sequential" : m->row->kind.name;
+    dl_text_add(t, "%s", m->call ? dl_module_name(m) : kind);
+    if (strcmp(m->row->kind.name, "repeat")) add_options(t, m);
+    if (!(m->row->flags & DL_L_BODY)) return;
+    int body = m->nchild - m->has_shortcut;
+    dl_text_add(t, " ");
+    add_block(t, m, 0, body, depth);
+    if (!m->has_shortcut) return;
+    dl_text_add(t, " shortcut ");
+    add_block(t, m->child[body].m, 0, m->child[body].m->nchild, depth);
+}
+
+char *dl_module_text(const dl_module *m) {
+    dl_text t = {0};
+    bool net = m->row->flags & DL_L_BODY && !(m->row->flags & DL_L_SHORTCUT);
+    for (int i = 0; net && i < m->nchild; i++) {
+        dl_text_add(&t, "%s: ", m->child[i].name);
+        add_layer(&t, m->child[i].m, 0);
+        dl_text_add(&t, "\n");
+    }
+    if (!net) add_layer(&t, m, 0);
+    return dl_text_take(&t);
+}
+
+void dl_text_free(char *text) { free(text); }

@@ -1,0 +1,107 @@
+/* The inside of nets: layer rows and the tree of modules. */
+#ifndef DL_NN_MODULE_H
+#define DL_NN_MODULE_H
+
+#include "core/tensor.h"
+#include "nn/options.h"
+
+enum { DL_LAYER_TENSORS = 4, DL_PATH_MAX = 512 };
+
+enum dl_layer_flags {
+    DL_L_BODY = 1,     /* made of other layers */
+    DL_L_SHORTCUT = 2, /* takes a shortcut beside its body */
+    DL_L_HIDDEN = 4,   /* not written in nets: made by the library itself */
+};
+
+/* A kind of layer: nn/layers.def. */
+typedef struct dl_layer_row {
+    dl_kind_row kind; /* first, so that a table of these is a table of kinds */
+    unsigned flags;
+    /* Names of its tensors, parameters first: "weight", "bias", then `nparams` says how many are trained. */
+    const char *tensors[DL_LAYER_TENSORS + 1];
+    int nparams;
+    dl_status (*check)(dl_module *m); /* optional: are the options sensible? */
+    /* Rows with tensors: the input size that an input x, or the stored tensor in slot `slot`, stands for. < 0 with an
+     * error recorded. */
+    long (*size_of_input)(const dl_module *m, const dl_tensor *x);
+    long (*size_of_stored)(const dl_module *m, int slot, const dl_tensor *t);
+    /* Makes the tensors for that size, through dl_module_make. */
+    dl_status (*build)(dl_module *m, long size);
+    dl_tensor *(*forward)(dl_module *m, dl_tensor *x);
+} dl_layer_row;
+
+/* A function as a layer, shared by copies. */
+typedef struct dl_layer_call {
+    int refs;
+    dl_layer_fn *fn;
+    void *ctx;
+    void (*release)(void *);
+} dl_layer_call;
+
+typedef struct dl_child {
+    char *name;
+    dl_module *m;
+} dl_child;
+
+struct dl_module {
+    int refs;
+    const dl_layer_row *row;
+    char *name;                         /* of the net, the nested net or the function; NULL for plain layers */
+    char *path;                         /* in the first net it was built for: names its tensors */
+    bool built, training, has_shortcut; /* the shortcut is the last child */
+    int dtype, device;                  /* for tensors to be made; device -1: that of the input */
+    dl_optval *opt;
+    dl_tensor *tensor[DL_LAYER_TENSORS]; /* NULL where the options leave one out */
+    int nchild;
+    dl_child *child;
+    dl_layer_call *call;
+};
+
+/* ---- rows (nn/layers.c) */
+const dl_layer_row *dl_layer_row_find(const char *name); /* NULL, nothing recorded */
+dl_status dl_layer_unknown(const char *name);            /* the error, with the nearest name */
+
+/* ---- making (nn/module.c) */
+/* A module of a row, which takes over opt (may be NULL). */
+dl_module *dl_module_new(const dl_layer_row *row, dl_optval *opt);
+/* Adds a layer under a label, or named after `base` and a number. Takes the reference, also on failure. */
+dl_status dl_module_append(dl_module *parent, const char *label, const char *base, dl_module *child);
+/* Tells the layers their paths. */
+dl_status dl_module_set_paths(dl_module *root);
+
+/* ---- for layers */
+static inline const dl_optval *dl_m_opt(const dl_module *m, const char *name) {
+    return dl_option(&m->row->kind, m->opt, name);
+}
+static inline long dl_m_int(const dl_module *m, const char *name) { return dl_m_opt(m, name)->u.i; }
+static inline double dl_m_float(const dl_module *m, const char *name) { return dl_m_opt(m, name)->u.f; }
+/* Is this forward pass one that trains? Not while shapes are being found out. */
+bool dl_m_training(const dl_module *m);
+/* Makes the tensor of a slot, filled as dl_init_fill does. */
+dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, const char *init, double arg);
+
+/* ---- initialisers (nn/init.c) */
+dl_status dl_init_check(const char *name);
+/* Fills t, a weight [out, in, ...], by an initialiser, drawing from the INIT stream. NULL: zeros; "bound": uniform in
+ * [-arg, arg). arg is of no use to the others. */
+dl_status dl_init_fill(dl_tensor *t, const char *name, double arg);
+
+/* ---- running (nn/forward.c) */
+/* Makes the tensors of one layer for input size `size` on `device`. */
+dl_status dl_module_build_one(dl_module *m, long size, int device);
+/* Called after each layer of a pass that is being watched; path is that within the net. */
+typedef dl_status dl_watch_fn(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, uint64_t first_seq);
+/* Runs zeros of a shape through a net in evaluation mode. record: gradients are recorded, so that the watcher sees
+ * nodes. Leaves random streams and statistics as they are. */
+dl_status dl_module_dry_run(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device, bool record,
+                            dl_watch_fn *watch, void *ctx);
+
+/* Puts the tensors of a file into a net (nn/state.c); `path` stands in messages. On failure the net is as before. */
+dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path);
+
+/* ---- visiting (nn/module.c) */
+/* Calls fn for m and every module below, containers before contents; path is "" for m. Stops at the first failure. */
+typedef dl_status dl_visit_fn(void *ctx, dl_module *m, const char *path);
+dl_status dl_module_visit(dl_module *m, dl_visit_fn *fn, void *ctx);
+
+#endif

@@ -1,0 +1,295 @@
+/* Nets as wholes: copies, moves to another dtype or device, files. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nn/module.h"
+
+/* ---------------------------------------------------------------- copies */
+
+/* Which module became which, so that a layer that occurs twice still does in the copy. */
+typedef struct copies {
+    dl_module **from, **to;
+    long n, cap;
+} copies;
+
+static dl_module *copy(dl_module *m, copies *c);
+
+static dl_status copy_tensors(dl_module *to, const dl_module *from) {
+    for (int i = 0; i < DL_LAYER_TENSORS; i++) {
+        if (!from->tensor[i]) continue;
+        dl_tensor *t = dl_clone(from->tensor[i]);
+        if (!t) return dl_error_last()->code;
+        to->tensor[i] = t;
+        DL_TRY(dl_tensor_set_name(t, dl_tensor_name(from->tensor[i])));
+        if (dl_requires_grad(from->tensor[i])) DL_TRY(dl_set_requires_grad(t, 1));
+    }
+    return DL_OK;
+}
+
+static dl_status copy_children(dl_module *to, const dl_module *from, copies *c) {
+    for (int i = 0; i < from->nchild; i++) {
+        dl_module *child = copy(from->child[i].m, c);
+        if (!child) return dl_error_last()->code;
+        DL_TRY(dl_module_append(to, from->child[i].name, NULL, child));
+    }
+    to->has_shortcut = from->has_shortcut;
+    return DL_OK;
+}
+
+static dl_module *copy(dl_module *m, copies *c) {
+    for (long i = 0; i < c->n; i++)
+        if (c->from[i] == m) return dl_module_ref(c->to[i]);
+    dl_optval *opt = m->opt ? malloc(DL_OPT_MAX * sizeof *opt) : NULL;
+    if (m->opt && !opt) return dl_fail(DL_ERR_MEMORY, "no memory for a copy of a net"), NULL;
+    if (opt) memcpy(opt, m->opt, DL_OPT_MAX * sizeof *opt);
+    dl_module *to = dl_module_new(m->row, opt);
+    if (!to) return NULL;
+    to->built = m->built, to->training = m->training, to->dtype = m->dtype, to->device = m->device;
+    if (m->call) {
+        __atomic_add_fetch(&m->call->refs, 1, __ATOMIC_RELAXED);
+        to->call = m->call;
+    }
+    if (m->name && dl_module_set_name(to, m->name) != DL_OK) goto fail;
+    if (m->path && !(to->path = strdup(m->path))) {
+        dl_fail(DL_ERR_MEMORY, "no memory for a copy of a net");
+        goto fail;
+    }
+    if (copy_tensors(to, m) != DL_OK || copy_children(to, m, c) != DL_OK) goto fail;
+    if (c->n == c->cap) {
+        long cap = c->cap ? 2 * c->cap : 32;
+        dl_module **from = realloc(c->from, (size_t)cap * sizeof *from);
+        if (from) c->from = from;
+        dl_module **both = realloc(c->to, (size_t)cap * sizeof *both);
+        if (both) c->to = both;
+        if (!from || !both) {
+            dl_fail(DL_ERR_MEMORY, "no memory for a copy of a net");
+            goto fail;
+        }
+        c->cap = cap;
+    }
+    c->from[c->n] = m, c->to[c->n++] = to;
+    return to;
+fail:
+    dl_module_unref(to);
+    return NULL;
+}
+
+dl_module *dl_module_copy(dl_module *m) {
+    if (!m) return dl_fail_null("the net to copy"), NULL;
+    copies c = {0};
+    int mode = dl_grad_mode(0);
+    dl_module *to = copy(m, &c);
+    dl_grad_mode(mode);
+    free(c.from);
+    free(c.to);
+    return to;
+}
+
+/* ---------------------------------------------------------------- dtype and device */
+
+/* The values of `from` in the place of t: whoever holds t sees the new ones. */
+static void rehouse(dl_tensor *t, dl_tensor *from) {
+    dl_storage *old = t->st;
+    t->st = dl_storage_ref(from->st);
+    t->dtype = from->dtype;
+    t->offset = from->offset;
+    memcpy(t->stride, from->stride, sizeof t->stride);
+    dl_storage_unref(old);
+}
+
+static dl_status move_tensor(dl_tensor *t, int dtype, int device) {
+    dl_tensor *plain = dl_detach(t), *cast = plain, *moved;
+    if (!plain) return dl_error_last()->code;
+    if (dtype >= 0 && dl_dtype_is_float(dl_dtype_of(t))) cast = dl_to_dtype(plain, (dl_dtype)dtype);
+    moved = cast && device >= 0 ? dl_to_device(cast, device) : dl_ref(cast);
+    dl_status st = DL_OK;
+    if (!moved)
+        st = dl_error_last()->code;
+    else if (moved->st != t->st)
+        rehouse(t, moved);
+    dl_tensor *grad = dl_grad(t);
+    if (st == DL_OK && grad) st = move_tensor(grad, dtype, device);
+    dl_unref(moved);
+    if (cast != plain) dl_unref(cast);
+    dl_unref(plain);
+    return st;
+}
+
+typedef struct target {
+    int dtype, device;
+} target;
+
+static dl_status move_module(void *ctx, dl_module *m, const char *path) {
+    const target *to = ctx;
+    (void)path;
+    if (to->dtype >= 0) m->dtype = to->dtype;
+    if (to->device >= 0) m->device = to->device;
+    for (int i = 0; i < DL_LAYER_TENSORS; i++)
+        if (m->tensor[i]) DL_TRY(move_tensor(m->tensor[i], to->dtype, to->device));
+    return DL_OK;
+}
+
+dl_status dl_module_to(dl_module *m, int dtype, int device) {
+    if (!m) return dl_fail_null("the net");
+    if (dtype >= 0 && !dl_dtype_is_float((dl_dtype)dtype))
+        return dl_fail(DL_ERR_DTYPE, "weights are floating; a net cannot become %s", dl_dtype_name((dl_dtype)dtype));
+    target to = {dtype, device};
+    int mode = dl_grad_mode(0);
+    dl_status st = dl_module_visit(m, move_module, &to);
+    dl_grad_mode(mode);
+    return st;
+}
+
+/* ---------------------------------------------------------------- files */
+
+dl_status dl_module_save(dl_module *m, const char *path, const char *const *meta) {
+    if (!m) return dl_fail_null("the net to save");
+    if (!dl_module_is_built(m))
+        return dl_fail_hint(DL_ERR_STATE, "run an input through it, or make a trainer for it",
+                            "the net has no weights yet, so there is nothing to save");
+    dl_module_list *l = dl_module_tensors(m, 3);
+    char *text = dl_module_text(m);
+    long n = l ? l->n : 0, extra = 0;
+    while (meta && meta[extra]) extra++;
+    const char **names = malloc((size_t)(n + 1) * sizeof *names), **all = malloc((size_t)(extra + 7) * sizeof *all);
+    dl_tensor **tensors = malloc((size_t)(n + 1) * sizeof *tensors);
+    dl_status st = DL_OK;
+    if (!l || !text || !names || !all || !tensors)
+        st = dl_fail(DL_ERR_MEMORY, "no memory for the list of weights");
+    else {
+        for (long i = 0; i < n; i++) names[i] = l->entries[i].path, tensors[i] = l->entries[i].tensor;
+        const char *own[] = {"dlsh.model", text, "dlsh.name", dl_module_name(m), "dlsh.version", dl_version()};
+        memcpy(all, own, sizeof own);
+        for (long i = 0; i < extra; i++) all[6 + i] = meta[i];
+        all[6 + extra] = NULL;
+        st = dl_safetensors_write(path, n, names, tensors, all);
+    }
+    free(names);
+    free(all);
+    free(tensors);
+    dl_text_free(text);
+    dl_module_list_free(l);
+    return st;
+}
+
+typedef struct loading {
+    const dl_tensor_file *f;
+    const char *path; /* of the file */
+    dl_module **made; /* modules whose weights this file brought into being */
+    long nmade, cap;
+} loading;
+
+/* Makes the weights of a layer that has none, for the input size its stored tensors tell. */
+static dl_status make_from_file(void *ctx, dl_module *m, const char *path) {
+    loading *l = ctx;
+    if (m->built) return DL_OK;
+    for (int i = 0; i < DL_LAYER_TENSORS && m->row->tensors[i]; i++) {
+        char name[DL_PATH_MAX + 32];
+        snprintf(name, sizeof name, "%s%s%s", path, *path ? "." : "", m->row->tensors[i]);
+        dl_tensor *t = dl_tensor_file_find(l->f, name);
+        long size = t ? m->row->size_of_stored(m, i, t) : -2;
+        if (size == -1) return dl_error_last()->code;
+        if (size < 0) continue;
+        if (l->nmade == l->cap) {
+            long cap = l->cap ? 2 * l->cap : 16;
+            dl_module **more = realloc(l->made, (size_t)cap * sizeof *more);
+            if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for the weights of a net");
+            l->made = more, l->cap = cap;
+        }
+        DL_TRY(dl_module_build_one(m, size, 0));
+        l->made[l->nmade++] = m;
+        return DL_OK;
+    }
+    return m->row->tensors[0] ? dl_fail(DL_ERR_NAME, "%s has no weights for layer %s", l->path, path) : DL_OK;
+}
+
+/* Counters that other writers keep beside batchnorm's statistics are of no use here. */
+static bool is_ignored(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return !strcmp(dot ? dot + 1 : name, "num_batches_tracked");
+}
+
+/* Do names and shapes agree? */
+static dl_status check_agreement(const loading *l, const dl_module_list *want) {
+    const char *names[256];
+    long known = dl_tensor_file_count(l->f);
+    for (long i = 0; i < want->n; i++) {
+        const char *path = want->entries[i].path;
+        dl_tensor *t = dl_tensor_file_find(l->f, path), *mine = want->entries[i].tensor;
+        if (!t) {
+            int n = 0;
+            while (n < 256 && n < known) names[n] = dl_tensor_file_name(l->f, n), n++;
+            const char *near = dl_nearest(path, names, n);
+            char hint[160] = "";
+            if (near) snprintf(hint, sizeof hint, "the file has '%s'", near);
+            return dl_fail_hint(DL_ERR_NAME, hint, "%s has no tensor '%s'", l->path, path);
+        }
+        if (dl_shape_eq(t, mine)) continue;
+        char a[160], b[160];
+        return dl_fail(DL_ERR_SHAPE, "%s: tensor '%s' has shape %s, the net's has %s", l->path, path,
+                       dl_shape_text(t->ndim, t->shape, a, sizeof a),
+                       dl_shape_text(mine->ndim, mine->shape, b, sizeof b));
+    }
+    for (long i = 0; i < known; i++) {
+        const char *name = dl_tensor_file_name(l->f, i);
+        bool found = is_ignored(name);
+        for (long k = 0; k < want->n && !found; k++) found = !strcmp(want->entries[k].path, name);
+        if (!found) return dl_fail(DL_ERR_NAME, "%s has a tensor '%s', which the net has not", l->path, name);
+    }
+    return DL_OK;
+}
+
+static dl_status load(dl_module *m, loading *l) {
+    DL_TRY(dl_module_visit(m, make_from_file, l));
+    dl_module_list *want = dl_module_tensors(m, 3);
+    if (!want) return dl_error_last()->code;
+    dl_status st = check_agreement(l, want);
+    for (long i = 0; i < want->n && st == DL_OK; i++)
+        st = dl_module_set_tensor(m, want->entries[i].path, dl_tensor_file_find(l->f, want->entries[i].path));
+    dl_module_list_free(want);
+    return st;
+}
+
+dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path) {
+    loading l = {.f = f, .path = path};
+    unsigned long rng = dl_rng_position(DL_STREAM_INIT);
+    dl_status st = load(m, &l);
+    dl_rng_seek(DL_STREAM_INIT, rng);
+    for (long i = 0; i < l.nmade && st != DL_OK; i++) { /* as before */
+        for (int k = 0; k < DL_LAYER_TENSORS; k++) {
+            dl_unref(l.made[i]->tensor[k]);
+            l.made[i]->tensor[k] = NULL;
+        }
+        l.made[i]->built = false;
+    }
+    free(l.made);
+    return st;
+}
+
+dl_status dl_module_load(dl_module *m, const char *path) {
+    if (!m) return dl_fail_null("the net to load into");
+    dl_tensor_file *f = dl_safetensors_read(path, 0);
+    if (!f) return dl_error_last()->code;
+    dl_status st = dl_module_load_file(m, f, path);
+    dl_tensor_file_free(f);
+    return st;
+}
+
+dl_module *dl_module_open(const char *path, int device) {
+    dl_tensor_file *f = dl_safetensors_read(path, 0);
+    if (!f) return NULL;
+    const char *text = dl_tensor_file_meta(f, "dlsh.model"), *name = dl_tensor_file_meta(f, "dlsh.name");
+    dl_module *m = NULL;
+    if (text)
+        m = dl_net_parse(text);
+    else
+        dl_fail_hint(DL_ERR_FORMAT, "write the net down first, then load the file into it",
+                     "%s has weights, but no description of a net", path);
+    bool ok = m && (!name || dl_module_set_name(m, name) == DL_OK) && dl_module_load_file(m, f, path) == DL_OK &&
+              dl_module_to(m, -1, device) == DL_OK;
+    dl_tensor_file_free(f);
+    if (ok) return m;
+    dl_module_unref(m);
+    return NULL;
+}

@@ -1,0 +1,163 @@
+/* What each layer of a net makes and costs: zeros are run through while gradients are recorded, and the nodes that a
+ * layer left behind tell its work. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/tape.h"
+#include "nn/module.h"
+
+typedef struct collector {
+    dl_summary s;
+    dl_layer_stat *layers;
+    long cap;
+} collector;
+
+/* ---------------------------------------------------------------- cost of nodes */
+
+typedef struct walk {
+    dl_node **node; /* seen */
+    long n, cap;
+} walk;
+
+/* Adds a node made since `first`, once. */
+static dl_status see(walk *w, dl_node *n, uint64_t first) {
+    if (!n || n->seq < first) return DL_OK;
+    for (long i = 0; i < w->n; i++)
+        if (w->node[i] == n) return DL_OK;
+    if (w->n == w->cap) {
+        long cap = w->cap ? 2 * w->cap : 32;
+        dl_node **more = realloc(w->node, (size_t)cap * sizeof *more);
+        if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
+        w->node = more, w->cap = cap;
+    }
+    w->node[w->n++] = n;
+    return DL_OK;
+}
+
+static double elements(const dl_meta *m) {
+    double n = 1;
+    for (int i = 0; i < m->ndim; i++) n *= (double)m->shape[i];
+    return n;
+}
+
+/* The row's count of operations, asked with operands that have shapes but no memory. */
+static double flops_of(const dl_node *n) {
+    if (n->op->flags & DL_F_VIEW) return 0;
+    if (!n->op->flops) return n->nout ? elements(&n->meta[n->nin]) : 0;
+    dl_tensor t[DL_MAX_NAMED_IN + DL_MAX_OUT], *at[DL_MAX_NAMED_IN + DL_MAX_OUT] = {0};
+    if (n->nin > DL_MAX_NAMED_IN) return elements(&n->meta[n->nin]);
+    for (int i = 0; i < n->nin + n->nout; i++) {
+        const dl_meta *m = &n->meta[i];
+        t[i] = (dl_tensor){.refs = 1, .ndim = m->ndim, .dtype = m->dtype, .numel = (int64_t)elements(m)};
+        memcpy(t[i].shape, m->shape, sizeof m->shape);
+        dl_strides_contiguous(m->ndim, m->shape, t[i].stride);
+        if (!m->absent) at[i] = &t[i];
+    }
+    dl_call c = {.op = n->op, .in = at, .out = at + n->nin, .nin = n->nin, .nout = n->nout, .attr = n->attr};
+    return n->op->flops(&c);
+}
+
+static double bytes_of(const dl_node *n) {
+    double bytes = 0;
+    for (int i = 0; i < n->nout && !(n->op->flags & DL_F_VIEW); i++) {
+        const dl_meta *m = &n->meta[n->nin + i];
+        if (!m->absent) bytes += elements(m) * (double)dl_dtype_size((dl_dtype)m->dtype);
+    }
+    return bytes;
+}
+
+static dl_status cost(dl_tensor *out, uint64_t first, dl_layer_stat *l) {
+    walk w = {0};
+    dl_status st = see(&w, out->node, first);
+    for (long i = 0; i < w.n && st == DL_OK; i++) {
+        dl_node *n = w.node[i];
+        l->flops += flops_of(n);
+        l->bytes += bytes_of(n);
+        for (int k = 0; k < n->nin && st == DL_OK; k++) st = see(&w, n->edge[k].node, first);
+    }
+    free(w.node);
+    return st;
+}
+
+static double tensor_bytes(const dl_module *m) {
+    dl_module_list *l = dl_module_tensors((dl_module *)m, 3);
+    double bytes = 0;
+    for (long i = 0; l && i < l->n; i++)
+        bytes += (double)dl_numel(l->entries[i].tensor) * (double)dl_dtype_size(dl_dtype_of(l->entries[i].tensor));
+    dl_module_list_free(l);
+    return bytes;
+}
+
+/* ---------------------------------------------------------------- the table */
+
+static char *first_line(dl_module *m) {
+    char *text = m->row->flags & DL_L_BODY ? strdup(dl_module_name(m)) : dl_module_text(m);
+    if (!text) dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
+    return text;
+}
+
+static dl_status watch(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, uint64_t first) {
+    collector *c = ctx;
+    if (c->s.n == c->cap) {
+        long cap = c->cap ? 2 * c->cap : 32;
+        dl_layer_stat *more = realloc(c->layers, (size_t)cap * sizeof *more);
+        if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
+        c->layers = more, c->cap = cap;
+    }
+    dl_layer_stat *l = &c->layers[c->s.n++];
+    *l = (dl_layer_stat){.depth = depth, .leaf = !(m->row->flags & DL_L_BODY), .ndim = out->ndim};
+    long *shape = malloc(sizeof out->shape);
+    l->path = strdup(path);
+    l->text = first_line(m);
+    l->shape = shape;
+    if (!shape || !l->path || !l->text) return dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
+    memcpy(shape, out->shape, sizeof out->shape);
+    l->params = dl_module_params(m);
+    l->bytes = tensor_bytes(m);
+    return cost(out, first, l);
+}
+
+/* Layers are seen when they are done, contents before containers; the table has containers first. */
+static void turn(dl_layer_stat *l, long n) {
+    if (n < 2) return;
+    dl_layer_stat last = l[n - 1];
+    memmove(l + 1, l, (size_t)(n - 1) * sizeof *l);
+    l[0] = last;
+    for (long from = 1; from < n;) {
+        long to = from;
+        while (to < n && l[to].depth > last.depth + 1) to++;
+        turn(l + from, to - from + 1);
+        from = to + 1;
+    }
+}
+
+static void free_layers(dl_summary *s) {
+    for (long i = 0; i < s->n; i++) {
+        free((char *)s->layers[i].path);
+        free((char *)s->layers[i].text);
+        free((long *)s->layers[i].shape);
+    }
+    free((dl_layer_stat *)s->layers);
+}
+
+dl_summary *dl_module_summary(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device) {
+    if (!m) return dl_fail_null("the net"), NULL;
+    collector c = {0};
+    dl_summary *s = NULL;
+    dl_status st = dl_module_build(m, ndim, shape, dtype, device);
+    if (st == DL_OK) st = dl_module_dry_run(m, ndim, shape, dtype, device, true, watch, &c);
+    if (st == DL_OK && !(s = malloc(sizeof *s))) dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
+    c.s.layers = c.layers;
+    if (!s) {
+        free_layers(&c.s);
+        return NULL;
+    }
+    turn(c.layers, c.s.n);
+    *s = c.s;
+    return s;
+}
+
+void dl_summary_free(dl_summary *s) {
+    if (s) free_layers(s);
+    free(s);
+}
