@@ -501,7 +501,7 @@ typedef enum dl_split { DL_TRAIN = 0, DL_TEST } dl_split;
 /* The rows of data/datasets.def: kinds of datasets, and their options. */
 typedef struct dl_data_option {
     const char *name;  /* NULL ends a list */
-    const char *type;  /* "int", "float", "bool", "string" */
+    const char *type;  /* "int", "float", "bool", "string", "tensor" */
     const char *dflt;  /* as text; NULL: must be given */
     const char *doc;   /* one sentence */
     int positional;    /* may also be given by position; these come first */
@@ -548,7 +548,9 @@ dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, lo
 
 /* The rows of data/transforms.def: changes made to samples as they are loaded. */
 typedef struct dl_transform_param {
-    const char *name, *dflt, *doc; /* NULL name ends a list; dflt NULL: must be given */
+    const char *name; /* NULL ends a list */
+    const char *dflt, *doc;
+    double least, most; /* the valid range */
 } dl_transform_param;
 typedef struct dl_transform_kind {
     const char *name, *doc;

@@ -1,0 +1,263 @@
+/* CSV text: the scanner, and tables of numbers with a label column, see csv.h. */
+#include "data/csv.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- fields */
+
+void dl_csv_begin(dl_csv *c, const char *name, const char *text, size_t n, char sep) {
+    *c = (dl_csv){.name = name, .text = text, .n = n, .sep = sep, .line = 1};
+    if (n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) c->at = c->line_at = 3;
+}
+
+void dl_csv_end(dl_csv *c) {
+    free(c->field);
+    c->field = NULL;
+}
+
+static dl_status put(dl_csv *c, char ch) {
+    if (!ch)
+        return dl_fail_hint(DL_ERR_FORMAT, "save it as UTF-8 text",
+                            "`%s`, line %ld, column %zu: a NUL byte; this is no text", c->name, c->line,
+                            c->at - c->line_at);
+    if (c->len + 2 > c->cap) {
+        size_t cap = c->cap ? 2 * c->cap : 64;
+        char *more = realloc(c->field, cap);
+        if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for a field of `%s`", c->name);
+        c->field = more, c->cap = cap;
+    }
+    c->field[c->len++] = ch;
+    c->field[c->len] = 0;
+    return DL_OK;
+}
+
+/* Past "\n" or "\r\n"; counts the line. */
+static bool at_newline(const dl_csv *c) {
+    return c->at < c->n &&
+           (c->text[c->at] == '\n' || (c->text[c->at] == '\r' && c->at + 1 < c->n && c->text[c->at + 1] == '\n'));
+}
+static void skip_newline(dl_csv *c) {
+    c->at += c->text[c->at] == '\r' ? 2 : 1;
+    c->line++, c->line_at = c->at;
+}
+
+static dl_status quoted(dl_csv *c) {
+    for (c->at++;; c->at++) {
+        if (c->at >= c->n)
+            return dl_fail_hint(DL_ERR_FORMAT, "close the quotes; quotes inside quotes are written twice",
+                                "`%s`, line %ld, column %ld: quotes are opened and never closed", c->name,
+                                c->field_line, c->field_col);
+        char ch = c->text[c->at];
+        if (ch == '"') {
+            if (c->at + 1 >= c->n || c->text[c->at + 1] != '"') break;
+            c->at++;
+        }
+        DL_TRY(put(c, ch));
+        if (ch == '\n') c->line++, c->line_at = c->at + 1;
+    }
+    c->at++;
+    if (c->at < c->n && c->text[c->at] != c->sep && !at_newline(c))
+        return dl_fail_hint(DL_ERR_FORMAT, "quotes inside quotes are written twice",
+                            "`%s`, line %ld, column %zu: text follows the closing quotes", c->name, c->line,
+                            c->at - c->line_at + 1);
+    return DL_OK;
+}
+
+dl_status dl_csv_next(dl_csv *c, bool *more) {
+    bool inside = c->field && !c->last; /* after a separator an empty rest is a field */
+    while (!inside && at_newline(c)) skip_newline(c);
+    *more = inside || c->at < c->n;
+    if (!*more) return DL_OK;
+    c->field_line = c->line, c->field_col = (long)(c->at - c->line_at + 1), c->len = 0;
+    if (!c->field) {
+        DL_TRY(put(c, ' '));
+        c->len = 0;
+    }
+    c->field[0] = 0;
+    if (c->at < c->n && c->text[c->at] == '"')
+        DL_TRY(quoted(c));
+    else
+        for (; c->at < c->n && c->text[c->at] != c->sep && !at_newline(c); c->at++) DL_TRY(put(c, c->text[c->at]));
+    c->last = c->at >= c->n || c->text[c->at] != c->sep;
+    if (!c->last)
+        c->at++;
+    else if (c->at < c->n)
+        skip_newline(c);
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- tables */
+
+/* The number a field is, blanks around it allowed. NaN marks a missing value: it is none. */
+static bool number(const char *s, double *v) {
+    char *end;
+    *v = strtod(s, &end);
+    if (end == s) return false;
+    while (*end == ' ' || *end == '\t' || *end == '\r') end++;
+    return !*end && isfinite(*v);
+}
+
+/* What is known of the table while it is read. */
+typedef struct reader {
+    dl_csv csv;
+    const dl_csv_spec *spec;
+    dl_csv_table *t;
+    char **first; /* fields of the first record */
+    long columns, label, cap;
+} reader;
+
+static dl_status no_memory(const reader *r) {
+    return dl_fail(DL_ERR_MEMORY, "no memory for the table `%s`", r->csv.name);
+}
+
+static dl_status read_first(reader *r) {
+    bool more = true;
+    long cap = 0;
+    for (;;) {
+        DL_TRY(dl_csv_next(&r->csv, &more));
+        if (!more) return DL_OK;
+        if (r->columns == cap) {
+            char **grown = realloc(r->first, (size_t)(cap = cap ? 2 * cap : 16) * sizeof *grown);
+            if (!grown) return no_memory(r);
+            r->first = grown;
+        }
+        if (!(r->first[r->columns] = strdup(r->csv.field))) return no_memory(r);
+        r->columns++;
+        if (r->csv.last) return DL_OK;
+    }
+}
+
+/* Finds the label column, by the names of the first record or by number, from the end when negative. */
+static dl_status find_label(reader *r) {
+    const char *want = r->spec->label;
+    double v;
+    r->label = r->columns - 1;
+    if (!*want) return DL_OK;
+    if (number(want, &v) && v == floor(v) && v >= (double)-r->columns && v < (double)r->columns) {
+        r->label = (long)v < 0 ? (long)v + r->columns : (long)v;
+        return DL_OK;
+    }
+    for (long i = 0; i < r->columns; i++)
+        if (!strcmp(r->first[i], want) && strcmp(r->spec->header, "no")) {
+            r->label = i;
+            return DL_OK;
+        }
+    const char *near = dl_nearest(want, (const char *const *)r->first, (int)(r->columns < 1000 ? r->columns : 1000));
+    char hint[300] = "columns are named by the first line, or numbered from 0";
+    if (near) strcpy(hint, "did you mean `"), strncat(hint, near, 200), strcat(hint, "`?");
+    return dl_fail_hint(DL_ERR_NAME, hint, "`%s` has no column `%s` among its %ld", r->csv.name, want, r->columns);
+}
+
+static bool has_header(const reader *r) {
+    double v;
+    if (strcmp(r->spec->header, "auto")) return !strcmp(r->spec->header, "yes");
+    for (long i = 0; i < r->columns; i++)
+        if ((i != r->label || r->columns == 1) && !number(r->first[i], &v)) return true;
+    return false;
+}
+
+static dl_status room(reader *r) {
+    dl_csv_table *t = r->t;
+    if (t->n < r->cap) return DL_OK;
+    long cap = r->cap ? 2 * r->cap : 64;
+    size_t bytes;
+    float *x = NULL;
+    double *y = NULL;
+    char **label = NULL;
+    if (!__builtin_mul_overflow((size_t)cap, (size_t)(t->features ? t->features : 1) * sizeof *x, &bytes)) {
+        if ((x = realloc(t->x, bytes))) t->x = x;
+        if (x && (y = realloc(t->y, (size_t)cap * sizeof *y))) t->y = y;
+        if (y && (label = realloc(t->label, (size_t)cap * sizeof *label))) t->label = label;
+    }
+    if (!label) return no_memory(r);
+    r->cap = cap;
+    return DL_OK;
+}
+
+static dl_status not_a_number(const reader *r, long column) {
+    const dl_csv *c = &r->csv;
+    return dl_fail_hint(DL_ERR_FORMAT,
+                        *c->field ? "features are numbers; words may stand in the label column alone"
+                                  : "a value is missing; fill it in or drop the line",
+                        "`%s`, line %ld, column %ld: \"%.40s\" is no number (field %ld)", c->name, c->field_line,
+                        c->field_col, c->field, column);
+}
+
+/* Takes the field as one of the record being read. */
+static dl_status take_field(reader *r, long column) {
+    dl_csv_table *t = r->t;
+    double v;
+    bool is_number = number(r->csv.field, &v);
+    if (column != r->label) {
+        if (!is_number) return not_a_number(r, column);
+        t->x[t->n * t->features + column - (column > r->label)] = (float)v;
+        return DL_OK;
+    }
+    if (!*r->csv.field) return not_a_number(r, column);
+    if (!is_number) t->words = true;
+    if (!is_number || v != floor(v) || fabs(v) > 9007199254740992.0) t->integers = false;
+    t->y[t->n] = is_number ? v : NAN;
+    return (t->label[t->n] = strdup(r->csv.field)) ? DL_OK : no_memory(r);
+}
+
+static dl_status read_records(reader *r) {
+    bool more;
+    for (;;) {
+        DL_TRY(dl_csv_next(&r->csv, &more));
+        if (!more) return DL_OK;
+        DL_TRY(room(r));
+        r->t->label[r->t->n] = NULL;
+        r->t->n++; /* so that a label taken is released after a failure */
+        long line = r->csv.field_line, column = 0;
+        for (;; column++) {
+            if (column < r->columns) {
+                r->t->n--;
+                dl_status st = take_field(r, column);
+                r->t->n++;
+                DL_TRY(st);
+            }
+            if (r->csv.last) break;
+            DL_TRY(dl_csv_next(&r->csv, &more));
+        }
+        if (column + 1 != r->columns)
+            return dl_fail_hint(DL_ERR_FORMAT, "every line has as many fields as the first",
+                                "`%s`, line %ld: %ld fields; the first line has %ld", r->csv.name, line, column + 1,
+                                r->columns);
+    }
+}
+
+dl_status dl_csv_table_read(const char *name, const char *text, size_t n, const dl_csv_spec *spec, dl_csv_table *t) {
+    reader r = {.spec = spec, .t = t};
+    *t = (dl_csv_table){.integers = true};
+    dl_csv_begin(&r.csv, name, text, n, spec->sep);
+    dl_status st = read_first(&r);
+    if (st == DL_OK && r.columns < 2)
+        st = dl_fail_hint(DL_ERR_FORMAT, "is the separator another one? option sep",
+                          "`%s` has %ld columns on its first line; "
+                          "at least one feature and a label are wanted",
+                          name, r.columns);
+    if (st == DL_OK) st = find_label(&r);
+    if (st == DL_OK) {
+        t->features = r.columns - 1;
+        if (!has_header(&r)) {
+            dl_csv_end(&r.csv);
+            dl_csv_begin(&r.csv, name, text, n, spec->sep);
+        }
+        st = read_records(&r);
+    }
+    if (st == DL_OK && !t->n) st = dl_fail(DL_ERR_FORMAT, "`%s` has no lines of data", name);
+    for (long i = 0; i < r.columns; i++) free(r.first[i]);
+    free(r.first);
+    dl_csv_end(&r.csv);
+    return st;
+}
+
+void dl_csv_table_free(dl_csv_table *t) {
+    for (long i = 0; i < t->n; i++) free(t->label[i]);
+    free(t->label);
+    free(t->x);
+    free(t->y);
+    *t = (dl_csv_table){0};
+}

@@ -1,0 +1,99 @@
+/* The inside of datasets: what a kind's open function fills in, and the helpers of those functions. */
+#ifndef DL_DATA_DATA_H
+#define DL_DATA_DATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "dlcore.h"
+
+enum { DL_MAX_DATA_OPTIONS = 12, DL_MAX_SAMPLE_DIM = 7 };
+
+/* Draws sample `index` of a split into `out`, dl_dataset.numel bytes. For generators that draw on demand. */
+typedef void dl_render(const dl_dataset *d, int split, long index, uint8_t *out);
+
+typedef struct dl_samples {
+    long n;
+    void *x;        /* n samples of `dtype`, owned */
+    void *y;        /* n targets: int64_t, or float of `target_numel` each; owned */
+    uint8_t *drawn; /* with `render`: 0 to be drawn, 1 being drawn, 2 there */
+} dl_samples;
+
+struct dl_dataset {
+    int refs;
+    char *name, *options;
+    char fingerprint[65];
+    int ndim;
+    long shape[DL_MAX_SAMPLE_DIM], numel;
+    dl_dtype dtype; /* DL_U8 or DL_F32 */
+    long classes;   /* 0: regression */
+    char **class_names;
+    int target_ndim;
+    long target_shape[DL_MAX_SAMPLE_DIM], target_numel;
+    dl_samples split[2];
+    dl_render *render; /* NULL: all samples are in memory */
+    uint64_t seed;     /* of a generator */
+    /* u8: what byte b of channel c becomes is lut[c * 256 + b]; channels are shape[0] of images, else 1. Owned. */
+    float *lut;
+    long channels;
+};
+
+/* The options of one dl_dataset_open, defaults filled in. Names are those of the row; another fails an assertion. */
+typedef struct dl_data_args {
+    const dl_data_kind *kind;
+    const char *value[DL_MAX_DATA_OPTIONS];
+} dl_data_args;
+const char *dl_data_str(const dl_data_args *a, const char *name);
+long dl_data_int(const dl_data_args *a, const char *name);
+double dl_data_float(const dl_data_args *a, const char *name);
+bool dl_data_bool(const dl_data_args *a, const char *name);
+
+/* Fills a zeroed dataset; what it has set is released by the caller, also on failure. Options
+ * have been checked to be of their type. */
+typedef dl_status dl_data_open(const dl_data_args *a, dl_dataset *d);
+
+/* One prototype for each row. */
+#define KIND(name, doc, open, ...) dl_data_open open;
+#include "data/datasets.def"
+#undef KIND
+
+/* ---- for open functions */
+
+/* An empty dataset with one reference. NULL with DL_ERR_MEMORY. */
+dl_dataset *dl_data_new(const char *name);
+/* "n=100 seed=1", without the option `but` (NULL: all); the caller frees it. NULL with DL_ERR_MEMORY. */
+char *dl_data_options_text(const dl_data_args *a, const char *but);
+/* Zeroed memory; NULL with DL_ERR_MEMORY. Sizes are multiplied with a check. */
+void *dl_data_alloc(long n, size_t size);
+/* x and y of a split: allocated for n samples of the dataset's shape and dtype, which are set. */
+dl_status dl_data_reserve(dl_dataset *d, int split, long n);
+void dl_data_set_shape(dl_dataset *d, int ndim, const long *shape);
+void dl_data_set_target(dl_dataset *d, int ndim, const long *shape);
+/* Copies n names; NULL: "0", "1", ... Sets `classes`. */
+dl_status dl_data_set_classes(dl_dataset *d, long n, const char *const *names);
+/* Moves the fraction "holdout" of the training samples, chosen by "seed", to an empty test split; order is kept. */
+dl_status dl_data_hold_out(dl_dataset *d, double fraction, uint64_t seed);
+/* The last step: "unit", "standard" or "none". */
+dl_status dl_data_normalize(dl_dataset *d, const char *how);
+/* The same as "standard", for bytes of one channel whose mean and deviation, in units of 255, are known beforehand. */
+dl_status dl_data_standardize_bytes(dl_dataset *d, double mean, double deviation);
+/* SHA-256 of shape, dtype and contents of both splits; of `text` alone when it is not NULL. */
+dl_status dl_data_set_fingerprint(dl_dataset *d, const char *text);
+
+/* ---- files (data/file.c) */
+
+/* A whole file, uncompressed when it is gzip. *bytes is owned by the caller, who frees it. */
+dl_status dl_file_read(const char *path, uint8_t **bytes, size_t *n);
+/* dir/name, or dir/name.gz, whichever there is, into path[size]. DL_ERR_IO naming both. */
+dl_status dl_file_find(const char *dir, const char *const *names, char *path, size_t size);
+
+/* ---- for loaders */
+
+/* Sample i of a split as batches have it: x[numel] and y, one target. 0 <= i < n. */
+void dl_data_fetch(dl_dataset *d, int split, long i, float *x, void *y);
+/* Fresh x and y for n samples. */
+dl_status dl_data_batch(const dl_dataset *d, long n, dl_tensor **x, dl_tensor **y);
+
+#endif

@@ -1,0 +1,257 @@
+/* Datasets: the table of kinds, opening one by its options, and what callers ask of it. */
+#include "data/data.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A row of the table; its options are an array of their own, ended by one without a name. */
+typedef struct kind_row {
+    dl_data_kind pub;
+    dl_data_open *open;
+} kind_row;
+
+#define KIND(name, doc, open, ...) static const dl_data_option options_##name[] = {__VA_ARGS__, {0}};
+#include "data/datasets.def"
+#undef KIND
+#define KIND(name, doc, open, ...) {{#name, doc, options_##name}, open},
+static const kind_row kinds[] = {
+#include "data/datasets.def"
+};
+#undef KIND
+enum { NKINDS = sizeof kinds / sizeof *kinds };
+
+#define KIND(name, ...) _Static_assert(sizeof options_##name / sizeof *options_##name <= DL_MAX_DATA_OPTIONS, #name);
+#include "data/datasets.def"
+#undef KIND
+
+const dl_data_kind *dl_data_kind_at(int i) { return i >= 0 && i < NKINDS ? &kinds[i].pub : NULL; }
+
+/* ---------------------------------------------------------------- options */
+
+static int option_index(const dl_data_kind *k, const char *name) {
+    for (int i = 0; k->options[i].name; i++)
+        if (!strcmp(k->options[i].name, name)) return i;
+    return -1;
+}
+
+static dl_status unknown_option(const dl_data_kind *k, const char *name) {
+    const char *names[DL_MAX_DATA_OPTIONS];
+    char list[256] = "";
+    int n = 0;
+    for (; k->options[n].name; n++) {
+        names[n] = k->options[n].name;
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", n ? ", " : "", names[n]);
+    }
+    const char *near = dl_nearest(name, names, n);
+    char hint[320];
+    snprintf(hint, sizeof hint, near ? "did you mean `%s`?" : "it takes %s", near ? near : list);
+    return dl_fail_hint(DL_ERR_NAME, hint, "dataset `%s` has no option `%s`", k->name, name);
+}
+
+/* Is `word` one of "a|b|c"? */
+static bool among(const char *words, const char *word) {
+    size_t n = strlen(word);
+    for (const char *p = words; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
+        if (!strncmp(p, word, n) && (!p[n] || p[n] == '|')) return true;
+    return false;
+}
+
+static bool reads_as(const char *type, const char *text) {
+    char *end = "";
+    errno = 0;
+    if (!strcmp(type, "int")) (void)!strtol(text, &end, 10);
+    if (!strcmp(type, "float") && !isfinite(strtod(text, &end))) return false;
+    if (!strcmp(type, "bool")) return among("true|false|1|0", text);
+    return !*end && !errno && (*text || !strcmp(type, "string"));
+}
+
+static dl_status check_option(const dl_data_kind *k, const dl_data_option *o, const char *value) {
+    if (!reads_as(o->type, value))
+        return dl_fail_hint(DL_ERR_VALUE, o->doc, "dataset `%s`: option %s=%s is not %s %s", k->name, o->name, value,
+                            strchr("aeiou", *o->type) ? "an" : "a", o->type);
+    if (o->words && !among(o->words, value))
+        return dl_fail_hint(DL_ERR_VALUE, o->doc, "dataset `%s`: option %s=%s; it is one of %s", k->name, o->name,
+                            value, o->words);
+    return DL_OK;
+}
+
+static dl_status read_options(const dl_data_kind *k, const char *const *options, dl_data_args *a) {
+    a->kind = k;
+    for (; options && *options; options += 2) {
+        int i = option_index(k, options[0]);
+        if (i < 0) return unknown_option(k, options[0]);
+        if (!options[1]) return dl_fail(DL_ERR_VALUE, "dataset `%s`: option %s has no value", k->name, options[0]);
+        DL_TRY(check_option(k, &k->options[i], options[1]));
+        a->value[i] = options[1];
+    }
+    for (int i = 0; k->options[i].name; i++) {
+        if (!a->value[i]) a->value[i] = k->options[i].dflt;
+        if (!a->value[i])
+            return dl_fail_hint(DL_ERR_VALUE, k->options[i].doc, "dataset `%s` needs the option `%s`", k->name,
+                                k->options[i].name);
+    }
+    return DL_OK;
+}
+
+const char *dl_data_str(const dl_data_args *a, const char *name) {
+    int i = option_index(a->kind, name);
+    assert(i >= 0 && "an option of the row");
+    return a->value[i];
+}
+
+long dl_data_int(const dl_data_args *a, const char *name) { return strtol(dl_data_str(a, name), NULL, 10); }
+double dl_data_float(const dl_data_args *a, const char *name) { return strtod(dl_data_str(a, name), NULL); }
+bool dl_data_bool(const dl_data_args *a, const char *name) { return strchr("t1", *dl_data_str(a, name)) != NULL; }
+
+char *dl_data_options_text(const dl_data_args *a, const char *but) {
+    size_t n = 1, at = 0;
+    for (int i = 0; a->kind->options[i].name; i++) n += strlen(a->kind->options[i].name) + strlen(a->value[i]) + 2;
+    char *text = dl_data_alloc((long)n, 1);
+    for (int i = 0; text && a->kind->options[i].name; i++)
+        if (!but || strcmp(but, a->kind->options[i].name))
+            at += (size_t)sprintf(text + at, "%s%s=%s", at ? " " : "", a->kind->options[i].name, a->value[i]);
+    return text;
+}
+
+/* ---------------------------------------------------------------- opening and releasing */
+
+static const kind_row *find_kind(const char *name) {
+    const char *names[NKINDS];
+    for (int i = 0; i < NKINDS; i++) {
+        names[i] = kinds[i].pub.name;
+        if (!strcmp(names[i], name)) return &kinds[i];
+    }
+    const char *near = dl_nearest(name, names, NKINDS);
+    char hint[300] = "there are";
+    for (int i = 0; i < NKINDS; i++) {
+        size_t used = strlen(hint);
+        snprintf(hint + used, sizeof hint - used, "%s %s", i ? "," : "", names[i]);
+    }
+    if (near) snprintf(hint, sizeof hint, "did you mean \"%s\"?", near);
+    dl_fail_hint(DL_ERR_NAME, hint, "there is no dataset \"%s\"", name);
+    return NULL;
+}
+
+dl_dataset *dl_dataset_open(const char *kind, const char *const *options) {
+    if (!kind) {
+        dl_fail_null("the kind of a dataset");
+        return NULL;
+    }
+    const kind_row *row = find_kind(kind);
+    dl_data_args args = {0};
+    if (!row || read_options(&row->pub, options, &args)) return NULL;
+    dl_dataset *d = dl_data_new(kind);
+    if (!d) return NULL;
+    if (!(d->options = dl_data_options_text(&args, NULL)) || row->open(&args, d) != DL_OK) {
+        dl_dataset_unref(d);
+        return NULL;
+    }
+    return d;
+}
+
+dl_dataset *dl_data_new(const char *name) {
+    dl_dataset *d = dl_data_alloc(1, sizeof *d);
+    if (!d) return NULL;
+    d->refs = 1, d->numel = d->target_numel = d->channels = 1, d->dtype = DL_F32;
+    if (!(d->name = strdup(name))) {
+        dl_fail(DL_ERR_MEMORY, "no memory for a dataset");
+        free(d);
+        return NULL;
+    }
+    return d;
+}
+
+dl_dataset *dl_dataset_ref(dl_dataset *d) {
+    if (d) __atomic_add_fetch(&d->refs, 1, __ATOMIC_RELAXED);
+    return d;
+}
+
+void dl_dataset_unref(dl_dataset *d) {
+    if (!d || __atomic_sub_fetch(&d->refs, 1, __ATOMIC_ACQ_REL)) return;
+    for (int s = 0; s < 2; s++) {
+        free(d->split[s].x);
+        free(d->split[s].y);
+        free(d->split[s].drawn);
+    }
+    for (long i = 0; d->class_names && i < d->classes; i++) free(d->class_names[i]);
+    free(d->class_names);
+    free(d->lut);
+    free(d->name);
+    free(d->options);
+    free(d);
+}
+
+/* ---------------------------------------------------------------- what callers ask */
+
+const char *dl_dataset_name(const dl_dataset *d) { return d->name; }
+const char *dl_dataset_options(const dl_dataset *d) { return d->options ? d->options : ""; }
+const char *dl_dataset_fingerprint(const dl_dataset *d) { return d->fingerprint; }
+long dl_dataset_len(const dl_dataset *d, dl_split split) { return d->split[split == DL_TEST].n; }
+int dl_dataset_ndim(const dl_dataset *d) { return d->ndim; }
+const long *dl_dataset_shape(const dl_dataset *d) { return d->shape; }
+dl_dtype dl_dataset_dtype(const dl_dataset *d) { return d->dtype; }
+long dl_dataset_classes(const dl_dataset *d) { return d->classes; }
+int dl_dataset_target_ndim(const dl_dataset *d) { return d->target_ndim; }
+const long *dl_dataset_target_shape(const dl_dataset *d) { return d->target_shape; }
+
+const char *dl_dataset_class_name(const dl_dataset *d, long i) {
+    return i >= 0 && i < d->classes ? d->class_names[i] : NULL;
+}
+
+dl_status dl_dataset_counts(dl_dataset *d, dl_split split, long *counts) {
+    if (!d->classes) return dl_fail(DL_ERR_TYPE, "dataset `%s` is a regression: it has no classes to count", d->name);
+    memset(counts, 0, (size_t)d->classes * sizeof *counts);
+    const dl_samples *s = &d->split[split == DL_TEST];
+    for (long i = 0; i < s->n; i++) counts[((const int64_t *)s->y)[i]]++;
+    return DL_OK;
+}
+
+dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi) {
+    float *x = dl_data_alloc(d->numel, sizeof *x);
+    void *y = dl_data_alloc(d->target_numel, sizeof(int64_t));
+    dl_status st = x && y ? DL_OK : DL_ERR_MEMORY;
+    double least = INFINITY, most = -INFINITY;
+    for (long i = 0; st == DL_OK && i < dl_dataset_len(d, split); i++) {
+        dl_data_fetch(d, split == DL_TEST, i, x, y);
+        float a = INFINITY, b = -INFINITY;
+        for (long j = 0; j < d->numel; j++) a = x[j] < a ? x[j] : a, b = x[j] > b ? x[j] : b;
+        least = a < least ? a : least, most = b > most ? b : most;
+    }
+    *lo = least <= most ? least : 0, *hi = least <= most ? most : 0;
+    free(x);
+    free(y);
+    return st;
+}
+
+dl_status dl_data_batch(const dl_dataset *d, long n, dl_tensor **x, dl_tensor **y) {
+    long shape[DL_MAX_SAMPLE_DIM + 1] = {n};
+    memcpy(shape + 1, d->shape, sizeof d->shape);
+    *x = dl_tensor_empty(d->ndim + 1, shape, DL_F32, 0);
+    memcpy(shape + 1, d->target_shape, sizeof d->target_shape);
+    *y = *x ? dl_tensor_empty(d->target_ndim + 1, shape, d->classes ? DL_I64 : DL_F32, 0) : NULL;
+    if (*y) return DL_OK;
+    dl_unref(*x);
+    *x = NULL;
+    return dl_error_last()->code;
+}
+
+dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, long n, dl_tensor **x, dl_tensor **y) {
+    long have = dl_dataset_len(d, split);
+    size_t size = d->classes ? sizeof(int64_t) : (size_t)d->target_numel * sizeof(float);
+    *x = *y = NULL;
+    for (long i = 0; i < n; i++)
+        if (index[i] < -have || index[i] >= have)
+            return dl_fail(DL_ERR_INDEX, "sample %ld of %ld in the %s split of `%s`", index[i], have,
+                           split == DL_TEST ? "test" : "train", d->name);
+    DL_TRY(dl_data_batch(d, n, x, y));
+    for (long i = 0; i < n; i++)
+        dl_data_fetch(d, split == DL_TEST, index[i] < 0 ? index[i] + have : index[i],
+                      (float *)dl_data(*x) + i * d->numel, (char *)dl_data(*y) + (size_t)i * size);
+    return DL_OK;
+}

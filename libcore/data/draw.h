@@ -1,0 +1,59 @@
+/* Random numbers for data: streams of draws keyed by (seed, purpose, a, b), so that any image, permutation or transform
+ * is computed on its own. Only + - * / and sqrt are used, which IEEE 754 fixes to the bit: the same numbers everywhere.
+ */
+#ifndef DL_DATA_DRAW_H
+#define DL_DATA_DRAW_H
+
+#include <stdint.h>
+
+#include "core/rng.h"
+
+/* What numbers are drawn for; never renumbered, since seeds would then mean other data. Calls that ops take from the
+ * stream count up from 0 and so stay apart. */
+typedef enum dl_purpose {
+    DL_FOR_ORDER = 1,  /* a = epoch */
+    DL_FOR_TRANSFORM,  /* a = epoch, b = sample */
+    DL_FOR_DIGITS,     /* a = split, b = sample */
+    DL_FOR_POINTS,     /* a = split, b = sample: generators of points */
+    DL_FOR_PARAMETERS, /* centres of blobs, weights of a regression */
+    DL_FOR_HOLDOUT     /* which samples of a file make its test split */
+} dl_purpose;
+
+typedef struct dl_draw {
+    uint64_t seed, call, block;
+    uint32_t word[4];
+    int left;
+} dl_draw;
+
+/* a below 2^48, b below 2^44: each key has 2^22 numbers before it meets the next. */
+static inline dl_draw dl_draw_begin(uint64_t seed, dl_purpose purpose, uint64_t a, uint64_t b) {
+    dl_draw r = {seed, (uint64_t)purpose << 48 | a, b << 20, {0, 0, 0, 0}, 0};
+    return r;
+}
+
+static inline uint32_t dl_draw_u32(dl_draw *r) {
+    if (!r->left) {
+        dl_philox p = dl_philox_block(r->seed, DL_STREAM_DATA, r->call, r->block++);
+        for (int i = 0; i < 4; i++) r->word[i] = p.v[3 - i];
+        r->left = 4;
+    }
+    return r->word[--r->left];
+}
+
+/* Uniform in [0, 1), of 32 bits. */
+static inline double dl_draw_unit(dl_draw *r) { return dl_draw_u32(r) * (1.0 / 4294967296.0); }
+/* Uniform in [lo, hi). */
+static inline double dl_draw_in(dl_draw *r, double lo, double hi) { return lo + (hi - lo) * dl_draw_unit(r); }
+/* Uniform in 0..n-1, n at most 2^32, without bias (Lemire, Fast random integer generation in an interval, 2019). */
+uint32_t dl_draw_below(dl_draw *r, uint32_t n);
+/* Standard normal (Box and Muller). */
+double dl_draw_normal(dl_draw *r);
+
+/* Sine and cosine of a whole turn's fraction, and the natural logarithm of x > 0, to about 1e-15. */
+void dl_fixed_sincos(double turns, double *s, double *c);
+double dl_fixed_log(double x);
+
+/* order[n] = a permutation of 0..n-1. */
+void dl_draw_permutation(dl_draw *r, long n, long *order);
+
+#endif

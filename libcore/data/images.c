@@ -1,0 +1,197 @@
+/* Data sets of pictures in files: MNIST, Fashion-MNIST, any pair of IDX files, CIFAR-10. */
+#include "data/data.h"
+#include "data/idx.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/tensor.h"
+
+/* ---------------------------------------------------------------- IDX */
+
+/* An IDX file in memory; `bytes` belongs to it. */
+typedef struct idx_file {
+    dl_idx idx;
+    uint8_t *bytes;
+} idx_file;
+
+static dl_status read_idx(const char *path, idx_file *f) {
+    size_t n;
+    DL_TRY(dl_file_read(path, &f->bytes, &n));
+    return dl_idx_parse(path, f->bytes, n, &f->idx);
+}
+
+/* Greyscale pictures get one channel; what has other dimensions keeps them. */
+static void sample_shape(const dl_idx *x, long *shape, int *ndim) {
+    *ndim = 0;
+    if (x->ndim == 3) shape[(*ndim)++] = 1;
+    for (int i = 1; i < x->ndim; i++) shape[(*ndim)++] = x->shape[i];
+}
+
+static dl_status check_pair(const dl_dataset *d, int split, const char *xpath, const dl_idx *x, const char *ypath,
+                            const dl_idx *y) {
+    char got[128], want[128];
+    long shape[8];
+    int ndim;
+    if (y->ndim != 1)
+        return dl_fail(DL_ERR_FORMAT, "`%s` holds no labels: it has %d dimensions, and labels have one", ypath,
+                       y->ndim);
+    if (x->ndim < 2 || !x->shape[0])
+        return dl_fail(DL_ERR_FORMAT, "`%s` holds no samples: its shape is %s", xpath,
+                       dl_shape_text(x->ndim, x->shape, got, sizeof got));
+    if (x->shape[0] != y->shape[0])
+        return dl_fail_hint(DL_ERR_FORMAT, "they do not belong together", "`%s` has %ld samples and `%s` %ld labels",
+                            xpath, x->shape[0], ypath, y->shape[0]);
+    sample_shape(x, shape, &ndim);
+    if (split && (ndim != d->ndim || memcmp(shape, d->shape, (size_t)ndim * sizeof *shape) ||
+                  (x->type == 0x08) != (d->dtype == DL_U8)))
+        return dl_fail(DL_ERR_FORMAT, "`%s` has samples of another kind, %s, than the training split, %s", xpath,
+                       dl_shape_text(ndim, shape, got, sizeof got),
+                       dl_shape_text(d->ndim, d->shape, want, sizeof want));
+    return DL_OK;
+}
+
+static dl_status copy_pair(dl_dataset *d, int split, const dl_idx *x, const dl_idx *y, const char *ypath) {
+    DL_TRY(dl_data_reserve(d, split, x->shape[0]));
+    dl_samples *s = &d->split[split];
+    if (d->dtype == DL_U8) memcpy(s->x, x->data, (size_t)x->numel);
+    for (long i = 0; d->dtype != DL_U8 && i < x->numel; i++) ((float *)s->x)[i] = (float)dl_idx_get(x, i);
+    for (long i = 0; i < y->numel; i++) {
+        double label = dl_idx_get(y, i);
+        if (!(label >= 0 && label < (double)d->classes && label == floor(label)))
+            return dl_fail(DL_ERR_FORMAT, "`%s`: label %ld is %g; labels are 0 to %ld", ypath, i, label,
+                           d->classes - 1);
+        ((int64_t *)s->y)[i] = (int64_t)label;
+    }
+    return DL_OK;
+}
+
+enum { MAX_CLASSES = 100000 };
+
+/* One split from two files. With classes 0 they are counted first, up to the largest label. */
+static dl_status load_pair(dl_dataset *d, int split, const char *xpath, const char *ypath, long classes,
+                           const char *const *names) {
+    idx_file x = {0}, y = {0};
+    dl_status st = read_idx(xpath, &x);
+    if (st == DL_OK) st = read_idx(ypath, &y);
+    if (st == DL_OK) st = check_pair(d, split, xpath, &x.idx, ypath, &y.idx);
+    if (st == DL_OK && !split) {
+        long shape[8];
+        int ndim;
+        for (long i = 0; !names && i < y.idx.numel; i++) {
+            double v = dl_idx_get(&y.idx, i);
+            if (v >= (double)classes && v < MAX_CLASSES) classes = (long)v + 1;
+        }
+        sample_shape(&x.idx, shape, &ndim);
+        d->dtype = x.idx.type == 0x08 ? DL_U8 : DL_F32;
+        dl_data_set_shape(d, ndim, shape);
+        st = dl_data_set_classes(d, classes, names);
+    }
+    if (st == DL_OK) st = copy_pair(d, split, &x.idx, &y.idx, ypath);
+    free(x.bytes);
+    free(y.bytes);
+    return st;
+}
+
+/* The four files of MNIST and its look-alikes; some archives write a point for the second dash. */
+static dl_status load_mnist(const dl_data_args *a, dl_dataset *d, const char *const *classes) {
+    static const char *const files[2][2][3] = {
+        {{"train-images-idx3-ubyte", "train-images.idx3-ubyte"},
+         {"train-labels-idx1-ubyte", "train-labels.idx1-ubyte"}},
+        {{"t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte"}, {"t10k-labels-idx1-ubyte", "t10k-labels.idx1-ubyte"}}};
+    char x[4096], y[4096];
+    const char *dir = dl_data_str(a, "path");
+    for (int split = 0; split < 2; split++) {
+        DL_TRY(dl_file_find(dir, files[split][0], x, sizeof x));
+        DL_TRY(dl_file_find(dir, files[split][1], y, sizeof y));
+        DL_TRY(load_pair(d, split, x, y, 10, classes));
+    }
+    DL_TRY(dl_data_set_fingerprint(d, NULL));
+    return dl_data_normalize(d, dl_data_str(a, "normalize"));
+}
+
+dl_status dl_open_mnist(const dl_data_args *a, dl_dataset *d) {
+    static const char *const names[10] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    return load_mnist(a, d, names);
+}
+
+dl_status dl_open_fashion(const dl_data_args *a, dl_dataset *d) {
+    static const char *const names[10] = {"t-shirt", "trouser", "pullover", "dress", "coat",
+                                          "sandal",  "shirt",   "sneaker",  "bag",   "ankle boot"};
+    return load_mnist(a, d, names);
+}
+
+dl_status dl_open_idx(const dl_data_args *a, dl_dataset *d) {
+    const char *x = dl_data_str(a, "test_path"), *y = dl_data_str(a, "test_labels");
+    if (!*x != !*y)
+        return dl_fail(DL_ERR_VALUE,
+                       "dataset `idx`: test_path and test_labels go together; only one of them was given");
+    DL_TRY(load_pair(d, 0, dl_data_str(a, "path"), dl_data_str(a, "labels"), 1, NULL));
+    if (*x)
+        DL_TRY(load_pair(d, 1, x, y, 0, NULL));
+    else
+        DL_TRY(dl_data_hold_out(d, dl_data_float(a, "holdout"), (uint64_t)dl_data_int(a, "seed")));
+    DL_TRY(dl_data_set_fingerprint(d, NULL));
+    return dl_data_normalize(d, dl_data_str(a, "normalize"));
+}
+
+/* ---------------------------------------------------------------- CIFAR-10 */
+
+enum { CIFAR_PICTURE = 3 * 32 * 32, CIFAR_RECORD = 1 + CIFAR_PICTURE };
+
+/* Appends the records of one batch file to a split that has room for them. */
+static dl_status add_cifar(dl_dataset *d, int split, const char *path, const uint8_t *bytes, size_t n) {
+    dl_samples *s = &d->split[split];
+    for (size_t at = 0; at < n; at += CIFAR_RECORD, s->n++) {
+        if (bytes[at] > 9)
+            return dl_fail(DL_ERR_FORMAT, "`%s`: record %zu has the label %d; labels are 0 to 9", path,
+                           at / CIFAR_RECORD, bytes[at]);
+        ((int64_t *)s->y)[s->n] = bytes[at];
+        memcpy((uint8_t *)s->x + s->n * CIFAR_PICTURE, bytes + at + 1, CIFAR_PICTURE);
+    }
+    return DL_OK;
+}
+
+static dl_status load_cifar(dl_dataset *d, int split, const char *dir, const char *const (*files)[2], int count) {
+    struct {
+        uint8_t *bytes;
+        size_t n;
+        char path[4096];
+    } *batch = dl_data_alloc(count, sizeof *batch);
+    dl_status st = batch ? DL_OK : DL_ERR_MEMORY;
+    long records = 0;
+    for (int i = 0; st == DL_OK && i < count; i++) {
+        if ((st = dl_file_find(dir, files[i], batch[i].path, sizeof batch[i].path)) != DL_OK) break;
+        if ((st = dl_file_read(batch[i].path, &batch[i].bytes, &batch[i].n)) != DL_OK) break;
+        if (!batch[i].n || batch[i].n % CIFAR_RECORD)
+            st = dl_fail_hint(DL_ERR_FORMAT, "the binary version of CIFAR-10 is wanted, its batches copied whole",
+                              "`%s` has %zu bytes, which are not a whole number of records of %d", batch[i].path,
+                              batch[i].n, CIFAR_RECORD);
+        records += (long)(batch[i].n / CIFAR_RECORD);
+    }
+    if (st == DL_OK) st = dl_data_reserve(d, split, records);
+    d->split[split].n = 0;
+    for (int i = 0; st == DL_OK && i < count; i++) st = add_cifar(d, split, batch[i].path, batch[i].bytes, batch[i].n);
+    for (int i = 0; batch && i < count; i++) free(batch[i].bytes);
+    free(batch);
+    return st;
+}
+
+dl_status dl_open_cifar10(const dl_data_args *a, dl_dataset *d) {
+    static const char *const names[10] = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                          "dog",      "frog",       "horse", "ship", "truck"};
+    static const char *const train[5][2] = {
+        {"data_batch_1.bin"}, {"data_batch_2.bin"}, {"data_batch_3.bin"}, {"data_batch_4.bin"}, {"data_batch_5.bin"}};
+    static const char *const test[1][2] = {{"test_batch.bin"}};
+    const long shape[3] = {3, 32, 32};
+    const char *dir = dl_data_str(a, "path");
+    d->dtype = DL_U8;
+    dl_data_set_shape(d, 3, shape);
+    DL_TRY(dl_data_set_classes(d, 10, names));
+    DL_TRY(load_cifar(d, 0, dir, train, 5));
+    DL_TRY(load_cifar(d, 1, dir, test, 1));
+    DL_TRY(dl_data_set_fingerprint(d, NULL));
+    return dl_data_normalize(d, dl_data_str(a, "normalize"));
+}

@@ -1,0 +1,269 @@
+/* Loaders: a split dealt out in batches, made ahead by threads.
+ *
+ * Batches are numbered from the beginning of the first epoch. A thread takes the next number, makes that batch from
+ * (seed, epoch, number) alone, and puts it into the slot of its number; the caller takes the slots in turn. So neither
+ * the number of threads nor their timing shows. A seek begins a new generation: what threads still make for the old one
+ * is dropped when it arrives. */
+#include "data/data.h"
+#include "data/draw.h"
+#include "data/transform.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_WORKERS = 16, MAX_PREFETCH = 1024, DEFAULT_BATCH = 64, DEFAULT_PREFETCH = 4 };
+
+/* What one thread keeps from batch to batch. */
+typedef struct maker {
+    dl_loader *loader;
+    long epoch, *order; /* the order of that epoch; -1: none yet */
+    float *tmp;         /* room for transforms */
+    pthread_t thread;
+} maker;
+
+typedef struct slot {
+    bool ready;
+    dl_tensor *x, *y; /* NULL: failed */
+    dl_error error;
+} slot;
+
+struct dl_loader {
+    dl_dataset *data;
+    int split;
+    long n, batch, batches; /* samples; samples in a batch; batches in an epoch */
+    bool shuffle;
+    uint64_t seed;
+    dl_transforms transforms;
+    int nmakers, depth, started; /* threads wanted (0: the caller makes the batches), slots, threads running */
+    maker makers[MAX_WORKERS];
+    long epoch, at; /* the next batch of the caller; at == batches: the end of the epoch */
+    slot *slots;
+    pthread_mutex_t lock; /* over all below, and the slots */
+    pthread_cond_t work, ready;
+    long next_made, next_taken; /* numbers of batches */
+    long generation;
+    bool stop;
+};
+
+/* ---------------------------------------------------------------- making a batch */
+
+static void set_order(maker *m, long epoch) {
+    const dl_loader *l = m->loader;
+    if (m->epoch == epoch) return;
+    m->epoch = epoch;
+    if (l->shuffle) {
+        dl_draw r = dl_draw_begin(l->seed, DL_FOR_ORDER, (uint64_t)epoch, 0);
+        dl_draw_permutation(&r, l->n, m->order);
+    } else
+        for (long i = 0; i < l->n; i++) m->order[i] = i;
+}
+
+static dl_status make(maker *m, long number, dl_tensor **x, dl_tensor **y) {
+    dl_loader *l = m->loader;
+    dl_dataset *d = l->data;
+    long epoch = number / l->batches, from = number % l->batches * l->batch;
+    long n = l->n - from < l->batch ? l->n - from : l->batch;
+    size_t target = d->classes ? sizeof(int64_t) : (size_t)d->target_numel * sizeof(float);
+    set_order(m, epoch);
+    DL_TRY(dl_data_batch(d, n, x, y));
+    float *to = dl_data(*x);
+    for (long i = 0; i < n; i++, to += d->numel) {
+        long sample = m->order[from + i];
+        dl_data_fetch(d, l->split, sample, to, (char *)dl_data(*y) + (size_t)i * target);
+        if (!l->transforms.n) continue;
+        dl_sample s = {to, m->tmp, d->numel, 1, 1, d->numel};
+        if (d->ndim == 3) s.c = d->shape[0], s.h = d->shape[1], s.w = d->shape[2];
+        dl_draw r = dl_draw_begin(l->seed, DL_FOR_TRANSFORM, (uint64_t)epoch, (uint64_t)sample);
+        dl_transforms_apply(&l->transforms, &s, &r);
+    }
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- threads */
+
+static void *run_maker(void *arg) {
+    maker *m = arg;
+    dl_loader *l = m->loader;
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop) {
+        if (l->next_made >= l->next_taken + l->depth) {
+            pthread_cond_wait(&l->work, &l->lock);
+            continue;
+        }
+        long number = l->next_made++, generation = l->generation;
+        pthread_mutex_unlock(&l->lock);
+        slot done = {.ready = true};
+        if (make(m, number, &done.x, &done.y) != DL_OK) dl_error_take(&done.error);
+        pthread_mutex_lock(&l->lock);
+        if (generation == l->generation && !l->stop) {
+            l->slots[number % l->depth] = done;
+            pthread_cond_signal(&l->ready);
+        } else {
+            dl_unref(done.x);
+            dl_unref(done.y);
+        }
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* Threads begin with the first batch asked for. Signals are left to the threads of the program. */
+static dl_status start(dl_loader *l) {
+    sigset_t all, before;
+    int err = 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    while (!err && l->started < l->nmakers) {
+        maker *m = &l->makers[l->started];
+        if (!(err = pthread_create(&m->thread, NULL, run_maker, m))) l->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (l->started) return DL_OK; /* fewer threads make the same batches */
+    return dl_fail_hint(DL_ERR_MEMORY, "workers=-1 loads without threads", "cannot start a loader's thread: %s",
+                        strerror(err));
+}
+
+/* Drops all that was made and goes on at `number`. The lock is held. */
+static void restart(dl_loader *l, long number) {
+    for (int i = 0; i < l->depth; i++) {
+        dl_unref(l->slots[i].x);
+        dl_unref(l->slots[i].y);
+        l->slots[i] = (slot){0};
+    }
+    l->generation++;
+    l->next_made = l->next_taken = number;
+    pthread_cond_broadcast(&l->work);
+}
+
+/* ---------------------------------------------------------------- life */
+
+static dl_status check_spec(const dl_dataset *d, int split, const dl_loader_spec *s) {
+    if (!d->split[split].n)
+        return dl_fail_hint(DL_ERR_VALUE,
+                            split ? "open the data set with a test file, or with holdout" : "more samples are needed",
+                            "the %s split of `%s` is empty", split ? "test" : "train", d->name);
+    if (s->batch < 0) return dl_fail(DL_ERR_VALUE, "batch=%ld; it is at least 1", s->batch);
+    if (s->workers < -1 || s->workers > MAX_WORKERS)
+        return dl_fail(DL_ERR_VALUE, "workers=%d; it is -1 to %d", s->workers, MAX_WORKERS);
+    if (s->prefetch < 0 || s->prefetch > MAX_PREFETCH)
+        return dl_fail(DL_ERR_VALUE, "prefetch=%d; it is 0 to %d", s->prefetch, MAX_PREFETCH);
+    long batch = s->batch ? s->batch : DEFAULT_BATCH;
+    if (s->drop_last && d->split[split].n < batch)
+        return dl_fail_hint(DL_ERR_VALUE, "choose a smaller batch, or keep the last one",
+                            "drop_last leaves nothing: %ld samples do not fill a batch of %ld", d->split[split].n,
+                            batch);
+    return DL_OK;
+}
+
+static dl_status make_room(dl_loader *l) {
+    int makers = l->nmakers ? l->nmakers : 1;
+    if (!(l->slots = dl_data_alloc(l->depth, sizeof *l->slots))) return DL_ERR_MEMORY;
+    for (int i = 0; i < makers; i++) {
+        maker *m = &l->makers[i];
+        *m = (maker){.loader = l, .epoch = -1};
+        if (!(m->order = dl_data_alloc(l->n, sizeof *m->order))) return DL_ERR_MEMORY;
+        if (l->transforms.n && !(m->tmp = dl_data_alloc(l->data->numel, sizeof *m->tmp))) return DL_ERR_MEMORY;
+    }
+    return DL_OK;
+}
+
+dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *spec) {
+    dl_loader_spec none = {0};
+    const dl_loader_spec *s = spec ? spec : &none;
+    int which = split == DL_TEST;
+    if (!d) {
+        dl_fail_null("the data set of a loader");
+        return NULL;
+    }
+    if (check_spec(d, which, s) != DL_OK) return NULL;
+    dl_loader *l = dl_data_alloc(1, sizeof *l);
+    if (!l) return NULL;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->ready, NULL);
+    l->data = dl_dataset_ref(d), l->split = which, l->shuffle = s->shuffle;
+    l->seed = s->seed ? *s->seed : dl_seed_get();
+    l->n = d->split[which].n, l->batch = s->batch ? s->batch : DEFAULT_BATCH;
+    l->batches = s->drop_last ? l->n / l->batch : (l->n - 1) / l->batch + 1;
+    l->nmakers = s->workers < 0 ? 0 : s->workers ? s->workers : 1;
+    l->depth = s->prefetch ? s->prefetch : DEFAULT_PREFETCH;
+    if (l->depth < l->nmakers) l->depth = l->nmakers;
+    if (dl_transforms_parse(s->transforms, d->ndim, &l->transforms) == DL_OK && make_room(l) == DL_OK) return l;
+    dl_loader_free(l);
+    return NULL;
+}
+
+void dl_loader_free(dl_loader *l) {
+    if (!l) return;
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->started; i++) pthread_join(l->makers[i].thread, NULL);
+    for (int i = 0; l->slots && i < l->depth; i++) {
+        dl_unref(l->slots[i].x);
+        dl_unref(l->slots[i].y);
+    }
+    for (int i = 0; i < MAX_WORKERS; i++) {
+        free(l->makers[i].order);
+        free(l->makers[i].tmp);
+    }
+    free(l->slots);
+    pthread_mutex_destroy(&l->lock);
+    pthread_cond_destroy(&l->work);
+    pthread_cond_destroy(&l->ready);
+    dl_dataset_unref(l->data);
+    free(l);
+}
+
+/* ---------------------------------------------------------------- use */
+
+static dl_status take(dl_loader *l, long number, dl_tensor **x, dl_tensor **y) {
+    if (!l->started) DL_TRY(start(l));
+    slot *s = &l->slots[number % l->depth], got;
+    pthread_mutex_lock(&l->lock);
+    while (!s->ready) pthread_cond_wait(&l->ready, &l->lock);
+    got = *s;
+    *s = (slot){0};
+    l->next_taken++;
+    if (!got.x) restart(l, number); /* the caller may try again */
+    pthread_cond_signal(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    if (!got.x) return dl_error_put(&got.error);
+    *x = got.x, *y = got.y;
+    return DL_OK;
+}
+
+dl_status dl_loader_next(dl_loader *l, dl_tensor **x, dl_tensor **y) {
+    *x = *y = NULL;
+    if (l->at == l->batches) {
+        l->epoch++, l->at = 0;
+        return DL_OK;
+    }
+    long number = l->epoch * l->batches + l->at;
+    DL_TRY(l->nmakers ? take(l, number, x, y) : make(&l->makers[0], number, x, y));
+    l->at++;
+    return DL_OK;
+}
+
+long dl_loader_len(const dl_loader *l) { return l->batches; }
+dl_dataset *dl_loader_dataset(const dl_loader *l) { return l->data; }
+dl_split dl_loader_split(const dl_loader *l) { return (dl_split)l->split; }
+long dl_loader_batch(const dl_loader *l) { return l->batch; }
+unsigned long dl_loader_seed(const dl_loader *l) { return l->seed; }
+
+void dl_loader_position(const dl_loader *l, long *epoch, long *batch) { *epoch = l->epoch, *batch = l->at; }
+
+dl_status dl_loader_seek(dl_loader *l, long epoch, long batch) {
+    if (epoch < 0 || batch < 0 || batch > l->batches || epoch > (1L << 48) / (l->batches + 1))
+        return dl_fail(DL_ERR_INDEX, "epoch %ld, batch %ld: epochs count from 0, and batches are 0 to %ld", epoch,
+                       batch, l->batches);
+    if (epoch == l->epoch && batch == l->at) return DL_OK;
+    l->epoch = epoch, l->at = batch;
+    pthread_mutex_lock(&l->lock);
+    restart(l, epoch * l->batches + batch);
+    pthread_mutex_unlock(&l->lock);
+    return DL_OK;
+}

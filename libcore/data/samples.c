@@ -1,0 +1,263 @@
+/* The memory of datasets: reserving samples, fetching one, holding some out, normalising, fingerprints. */
+#include "data/data.h"
+
+#include <math.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "data/draw.h"
+
+void *dl_data_alloc(long n, size_t size) {
+    size_t bytes;
+    if (n < 0 || __builtin_mul_overflow((size_t)n, size, &bytes)) bytes = SIZE_MAX;
+    if (bytes >= DL_LARGE_ALLOCATION && bytes > dl_memory_available()) bytes = SIZE_MAX;
+    void *p = bytes == SIZE_MAX ? NULL : calloc(bytes ? bytes : 1, 1);
+    if (!p) dl_fail(DL_ERR_MEMORY, "no memory for a dataset: %ld pieces of %zu bytes", n, size);
+    return p;
+}
+
+static size_t sample_size(const dl_dataset *d) { return (size_t)d->numel * (d->dtype == DL_U8 ? 1 : sizeof(float)); }
+static size_t target_size(const dl_dataset *d) {
+    return d->classes ? sizeof(int64_t) : (size_t)d->target_numel * sizeof(float);
+}
+
+static long product(int ndim, const long *shape) {
+    long n = 1;
+    for (int i = 0; i < ndim; i++)
+        if (__builtin_mul_overflow(n, shape[i], &n)) return -1;
+    return n;
+}
+
+void dl_data_set_shape(dl_dataset *d, int ndim, const long *shape) {
+    d->ndim = ndim;
+    memcpy(d->shape, shape, (size_t)ndim * sizeof *shape);
+    d->numel = product(ndim, shape);
+    d->channels = ndim == 3 ? shape[0] : 1;
+}
+
+void dl_data_set_target(dl_dataset *d, int ndim, const long *shape) {
+    d->target_ndim = ndim;
+    memcpy(d->target_shape, shape, (size_t)ndim * sizeof *shape);
+    d->target_numel = product(ndim, shape);
+}
+
+dl_status dl_data_set_classes(dl_dataset *d, long n, const char *const *names) {
+    char number[24];
+    if (!(d->class_names = dl_data_alloc(n, sizeof *d->class_names))) return DL_ERR_MEMORY;
+    d->classes = n;
+    for (long i = 0; i < n; i++) {
+        snprintf(number, sizeof number, "%ld", i);
+        if (!(d->class_names[i] = strdup(names ? names[i] : number)))
+            return dl_fail(DL_ERR_MEMORY, "no memory for the names of classes");
+    }
+    return DL_OK;
+}
+
+dl_status dl_data_reserve(dl_dataset *d, int split, long n) {
+    dl_samples *s = &d->split[split];
+    if (d->numel <= 0)
+        return dl_fail(DL_ERR_SHAPE, "a dataset's samples must hold at least one number each, and fewer than 2^63");
+    if (!(s->x = dl_data_alloc(n, sample_size(d))) || !(s->y = dl_data_alloc(n, target_size(d)))) return DL_ERR_MEMORY;
+    if (d->render && !(s->drawn = dl_data_alloc(n, 1))) return DL_ERR_MEMORY;
+    s->n = n;
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- one sample */
+
+/* The bytes of a sample that is drawn on demand. The first thread to come keeps the picture; one that comes while it is
+ * being drawn draws its own into `spare`, so nobody waits. */
+static const uint8_t *drawn(dl_dataset *d, int split, long i, uint8_t *spare) {
+    dl_samples *s = &d->split[split];
+    uint8_t *kept = (uint8_t *)s->x + i * d->numel, idle = 0;
+    if (__atomic_load_n(&s->drawn[i], __ATOMIC_ACQUIRE) == 2) return kept;
+    if (__atomic_compare_exchange_n(&s->drawn[i], &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+        d->render(d, split, i, kept);
+        __atomic_store_n(&s->drawn[i], 2, __ATOMIC_RELEASE);
+        return kept;
+    }
+    if (idle == 2) return kept;
+    d->render(d, split, i, spare);
+    return spare;
+}
+
+void dl_data_fetch(dl_dataset *d, int split, long i, float *x, void *y) {
+    const dl_samples *s = &d->split[split];
+    memcpy(y, (const char *)s->y + (size_t)i * target_size(d), target_size(d));
+    if (d->dtype != DL_U8) {
+        memcpy(x, (const float *)s->x + i * d->numel, (size_t)d->numel * sizeof *x);
+        return;
+    }
+    /* x has four times the room of the bytes: its last quarter serves as the spare page, read before it is written */
+    const uint8_t *bytes = (const uint8_t *)s->x + i * d->numel;
+    if (d->render) bytes = drawn(d, split, i, (uint8_t *)(x + d->numel) - d->numel);
+    long plane = d->numel / d->channels;
+    for (long c = 0; c < d->channels; c++) {
+        const float *lut = d->lut + c * 256;
+        for (long j = 0; j < plane; j++) x[c * plane + j] = lut[bytes[c * plane + j]];
+    }
+}
+
+/* ---------------------------------------------------------------- splits */
+
+static dl_status deal(const dl_dataset *d, const dl_samples *from, const bool *out, dl_samples *train,
+                      dl_samples *test) {
+    size_t sx = sample_size(d), sy = target_size(d);
+    long nt = 0;
+    for (long i = 0; i < from->n; i++) nt += out[i];
+    dl_samples *to[2] = {train, test};
+    train->n = from->n - nt, test->n = nt;
+    for (int s = 0; s < 2; s++) {
+        if (!(to[s]->x = dl_data_alloc(to[s]->n, sx)) || !(to[s]->y = dl_data_alloc(to[s]->n, sy)))
+            return DL_ERR_MEMORY;
+        to[s]->n = 0;
+    }
+    for (long i = 0; i < from->n; i++) {
+        dl_samples *t = to[out[i]];
+        memcpy((char *)t->x + (size_t)t->n * sx, (const char *)from->x + (size_t)i * sx, sx);
+        memcpy((char *)t->y + (size_t)t->n * sy, (const char *)from->y + (size_t)i * sy, sy);
+        t->n++;
+    }
+    return DL_OK;
+}
+
+dl_status dl_data_hold_out(dl_dataset *d, double fraction, uint64_t seed) {
+    dl_samples from = d->split[0], part[2] = {{0}, {0}};
+    if (!(fraction >= 0 && fraction < 1))
+        return dl_fail_hint(DL_ERR_VALUE, "0.2 holds out every fifth sample on average; 0 makes no test split",
+                            "option holdout=%g; it is a fraction from 0 to less than 1", fraction);
+    long out = (long)((double)from.n * fraction + 0.5);
+    if (!out || out >= from.n) return DL_OK;
+    long *order = dl_data_alloc(from.n, sizeof *order);
+    bool *is_out = dl_data_alloc(from.n, sizeof *is_out);
+    dl_status st = order && is_out ? DL_OK : DL_ERR_MEMORY;
+    if (st == DL_OK) {
+        dl_draw r = dl_draw_begin(seed, DL_FOR_HOLDOUT, 0, 0);
+        dl_draw_permutation(&r, from.n, order);
+        for (long i = 0; i < out; i++) is_out[order[i]] = true;
+        st = deal(d, &from, is_out, &part[0], &part[1]);
+    }
+    for (int s = 0; s < 2; s++) {
+        dl_samples *gone = st == DL_OK ? &d->split[s] : &part[s];
+        free(gone->x);
+        free(gone->y);
+        if (st == DL_OK) d->split[s] = part[s];
+    }
+    free(order);
+    free(is_out);
+    return st;
+}
+
+/* ---------------------------------------------------------------- normalisation */
+
+typedef struct moments {
+    double mean, scale; /* scale: 1 / deviation, 1 where all values are equal */
+} moments;
+
+static moments moments_of(double n, double sum, double squares) {
+    double mean = n > 0 ? sum / n : 0, var = n > 0 ? squares / n - mean * mean : 0;
+    return (moments){mean, var > 1e-12 * mean * mean && var > 0 ? 1 / sqrt(var) : 1};
+}
+
+/* Of channel c of the training split, from counts of its bytes, in units of 255. */
+static dl_status byte_moments(dl_dataset *d, long c, moments *out) {
+    uint64_t count[256] = {0};
+    long plane = d->numel / d->channels;
+    uint8_t *page = dl_data_alloc(d->numel, 1);
+    if (!page) return DL_ERR_MEMORY;
+    for (long i = 0; i < d->split[0].n; i++) {
+        const uint8_t *x = (const uint8_t *)d->split[0].x + i * d->numel;
+        if (d->render) x = drawn(d, 0, i, page);
+        for (long j = 0; j < plane; j++) count[x[c * plane + j]]++;
+    }
+    double n = 0, sum = 0, squares = 0;
+    for (int b = 0; b < 256; b++) {
+        double v = b / 255.0, k = (double)count[b];
+        n += k, sum += k * v, squares += k * v * v;
+    }
+    *out = moments_of(n, sum, squares);
+    free(page);
+    return DL_OK;
+}
+
+static dl_status fill_lut(dl_dataset *d, long c, moments m) {
+    if (!d->lut && !(d->lut = dl_data_alloc(d->channels * 256, sizeof *d->lut))) return DL_ERR_MEMORY;
+    for (int b = 0; b < 256; b++) d->lut[c * 256 + b] = (float)((b / 255.0 - m.mean) * m.scale);
+    return DL_OK;
+}
+
+static dl_status normalize_bytes(dl_dataset *d, const char *how) {
+    for (long c = 0; c < d->channels; c++) {
+        moments m = {0, strcmp(how, "none") ? 1 : 255};
+        if (!strcmp(how, "standard")) DL_TRY(byte_moments(d, c, &m));
+        DL_TRY(fill_lut(d, c, m));
+    }
+    return DL_OK;
+}
+
+dl_status dl_data_standardize_bytes(dl_dataset *d, double mean, double deviation) {
+    return fill_lut(d, 0, (moments){mean, 1 / deviation});
+}
+
+/* By channel of pictures, by feature of vectors, else over all elements. The deviation is taken around the mean, in a
+ * second pass, since features may lie far from 0. */
+static void standardize_floats(dl_dataset *d) {
+    long groups = d->ndim == 3 ? d->channels : d->ndim == 1 ? d->numel : 1, width = d->numel / groups;
+    for (long g = 0; g < groups; g++) {
+        double n = (double)(d->split[0].n * width), mean = 0, squares = 0;
+        const float *x = d->split[0].x;
+        for (long i = 0; i < d->split[0].n; i++)
+            for (long j = g * width; j < (g + 1) * width; j++) mean += x[i * d->numel + j];
+        mean = n > 0 ? mean / n : 0;
+        for (long i = 0; i < d->split[0].n; i++)
+            for (long j = g * width; j < (g + 1) * width; j++)
+                squares += (x[i * d->numel + j] - mean) * (x[i * d->numel + j] - mean);
+        double scale = squares > 0 ? 1 / sqrt(squares / n) : 1;
+        for (int s = 0; s < 2; s++)
+            for (long i = 0; i < d->split[s].n; i++)
+                for (long j = g * width; j < (g + 1) * width; j++) {
+                    float *v = (float *)d->split[s].x + i * d->numel + j;
+                    *v = (float)((*v - mean) * scale);
+                }
+    }
+}
+
+dl_status dl_data_normalize(dl_dataset *d, const char *how) {
+    if (d->dtype == DL_U8) return normalize_bytes(d, how);
+    if (!strcmp(how, "unit"))
+        return dl_fail_hint(DL_ERR_VALUE, "normalize=standard gives every feature mean 0 and deviation 1",
+                            "normalize=unit is for bytes, and this data is floating");
+    if (!strcmp(how, "standard")) standardize_floats(d);
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- fingerprints */
+
+static bool hash_contents(EVP_MD_CTX *ctx, const dl_dataset *d) {
+    char head[256];
+    int n = snprintf(head, sizeof head, "%s classes=%ld n=%ld,%ld x=", dl_dtype_name(d->dtype), d->classes,
+                     d->split[0].n, d->split[1].n);
+    for (int i = 0; i < d->ndim; i++) n += snprintf(head + n, sizeof head - (size_t)n, "%ld,", d->shape[i]);
+    n += snprintf(head + n, sizeof head - (size_t)n, " y=%ld", d->target_numel);
+    bool ok = EVP_DigestUpdate(ctx, head, (size_t)n);
+    for (int s = 0; ok && s < 2; s++)
+        ok = (!d->split[s].n || EVP_DigestUpdate(ctx, d->split[s].x, (size_t)d->split[s].n * sample_size(d))) &&
+             (!d->split[s].n || EVP_DigestUpdate(ctx, d->split[s].y, (size_t)d->split[s].n * target_size(d)));
+    return ok;
+}
+
+dl_status dl_data_set_fingerprint(dl_dataset *d, const char *text) {
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    bool ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) &&
+              (text ? EVP_DigestUpdate(ctx, text, strlen(text)) : hash_contents(ctx, d)) &&
+              EVP_DigestFinal_ex(ctx, digest, &n);
+    EVP_MD_CTX_free(ctx);
+    if (!ok) return dl_fail(DL_ERR_INTERNAL, "libcrypto could not compute a SHA-256");
+    for (unsigned i = 0; i < n && i < 32; i++) sprintf(d->fingerprint + 2 * i, "%02x", digest[i]);
+    return DL_OK;
+}

@@ -1,0 +1,136 @@
+/* Data sets of tensors: those at hand, and those in NumPy files. */
+#include "data/data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/tensor.h"
+
+/* Host memory with the elements of t in logical order as `dtype`; the caller frees it. */
+static dl_status elements(dl_tensor *t, dl_dtype dtype, void **out) {
+    int grad = dl_grad_mode(0);
+    dl_tensor *as = dl_to_dtype(t, dtype);
+    dl_grad_mode(grad);
+    *out = as ? dl_data_alloc(dl_numel(t), (size_t)dl_dtype_size(dtype)) : NULL;
+    dl_status st = *out ? dl_read(as, *out) : dl_error_last()->code;
+    dl_unref(as);
+    if (st != DL_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+static dl_status check_pair(const dl_tensor *x, const dl_tensor *y, const char *what) {
+    if (!x || !y) return dl_fail_null("a tensor of the data set");
+    if (dl_ndim(x) < 1 || dl_ndim(y) < 1 || dl_shape(x)[0] != dl_shape(y)[0] || dl_ndim(x) > DL_MAX_SAMPLE_DIM) {
+        char a[128], b[128];
+        return dl_fail_hint(DL_ERR_SHAPE, "the first dimension counts the samples",
+                            "the %s split has x %s and y %s; x [n, ...] and y [n] or [n, k] are wanted", what,
+                            dl_shape_text(dl_ndim(x), dl_shape(x), a, sizeof a),
+                            dl_shape_text(dl_ndim(y), dl_shape(y), b, sizeof b));
+    }
+    if (!dl_dtype_is_float(dl_dtype_of(y)) && dl_ndim(y) != 1)
+        return dl_fail_hint(DL_ERR_DTYPE, "cast y to f32 for a regression",
+                            "the %s split's y has integers in %d dimensions; classes are [n]", what, dl_ndim(y));
+    return DL_OK;
+}
+
+/* The test split must look like the training split. */
+static dl_status check_alike(const dl_dataset *d, const dl_tensor *x, const dl_tensor *y) {
+    bool same = dl_ndim(x) == d->ndim + 1 && !memcmp(dl_shape(x) + 1, d->shape, (size_t)d->ndim * sizeof(long)) &&
+                dl_ndim(y) == d->target_ndim + 1 &&
+                !memcmp(dl_shape(y) + 1, d->target_shape, (size_t)d->target_ndim * sizeof(long));
+    char a[128], b[128];
+    if (!same)
+        return dl_fail(
+            DL_ERR_SHAPE, "the test split's samples are %s, the training split's %s; or their targets differ",
+            dl_shape_text(dl_ndim(x) - 1, dl_shape(x) + 1, a, sizeof a), dl_shape_text(d->ndim, d->shape, b, sizeof b));
+    if ((dl_dtype_of(x) == DL_U8) != (d->dtype == DL_U8) || dl_dtype_is_float(dl_dtype_of(y)) != !d->classes)
+        return dl_fail(DL_ERR_DTYPE, "the test split's x or y has another dtype than the training split's");
+    return DL_OK;
+}
+
+enum { MAX_CLASSES = 100000 };
+
+/* Classes are as many as the largest label of all says. */
+static dl_status count_classes(const dl_tensor *const y[2], int64_t *const label[2], long *classes) {
+    *classes = 1;
+    for (int s = 0; s < 2; s++)
+        for (long i = 0; y[s] && i < dl_numel(y[s]); i++) {
+            if (label[s][i] < 0 || label[s][i] >= MAX_CLASSES)
+                return dl_fail_hint(DL_ERR_VALUE, "number the classes from 0; or cast y to f32 for a regression",
+                                    "label %ld of the %s split is %ld; classes are 0 to %d", i, s ? "test" : "train",
+                                    (long)label[s][i], MAX_CLASSES - 1);
+            if (label[s][i] >= *classes) *classes = (long)label[s][i] + 1;
+        }
+    return DL_OK;
+}
+
+static dl_status fill(dl_dataset *d, dl_tensor *const x[2], dl_tensor *const y[2]) {
+    bool classes = !dl_dtype_is_float(dl_dtype_of(y[0]));
+    DL_TRY(check_pair(x[0], y[0], "train"));
+    d->dtype = dl_dtype_of(x[0]) == DL_U8 ? DL_U8 : DL_F32;
+    dl_data_set_shape(d, dl_ndim(x[0]) - 1, dl_shape(x[0]) + 1);
+    dl_data_set_target(d, dl_ndim(y[0]) - 1, dl_shape(y[0]) + 1);
+    d->classes = classes;
+    if (d->numel <= 0 || d->target_numel <= 0)
+        return dl_fail(DL_ERR_SHAPE, "samples and targets must hold a number each");
+    if (x[1]) {
+        DL_TRY(check_pair(x[1], y[1], "test"));
+        DL_TRY(check_alike(d, x[1], y[1]));
+    }
+    d->classes = 0; /* until they are counted and named */
+    for (int s = 0; s < 2 && x[s]; s++) {
+        DL_TRY(elements(x[s], d->dtype, &d->split[s].x));
+        DL_TRY(elements(y[s], classes ? DL_I64 : DL_F32, &d->split[s].y));
+        d->split[s].n = dl_shape(x[s])[0];
+    }
+    if (!classes) return DL_OK;
+    const dl_tensor *const labels[2] = {y[0], y[1]};
+    int64_t *const values[2] = {d->split[0].y, d->split[1].y};
+    long n;
+    DL_TRY(count_classes(labels, values, &n));
+    return dl_data_set_classes(d, n, NULL);
+}
+
+dl_dataset *dl_dataset_from(dl_tensor *x, dl_tensor *y, dl_tensor *test_x, dl_tensor *test_y, const char *name) {
+    if (!x || !y || !test_x != !test_y) {
+        dl_fail_null(!x || !y ? "a tensor of the data set" : "one half of the test split");
+        return NULL;
+    }
+    dl_dataset *d = dl_data_new(name ? name : "tensor");
+    dl_tensor *const xs[2] = {x, test_x}, *const ys[2] = {y, test_y};
+    if (d && fill(d, xs, ys) == DL_OK && dl_data_set_fingerprint(d, NULL) == DL_OK &&
+        dl_data_normalize(d, d->dtype == DL_U8 ? "unit" : "none") == DL_OK)
+        return d;
+    dl_dataset_unref(d);
+    return NULL;
+}
+
+dl_status dl_open_tensor(const dl_data_args *a, dl_dataset *d) {
+    (void)a, (void)d;
+    return dl_fail_hint(DL_ERR_TYPE, "call dl_dataset_from(x, y, test_x, test_y, name)",
+                        "dataset `tensor` is made of tensors, which options cannot carry");
+}
+
+dl_status dl_open_npy(const dl_data_args *a, dl_dataset *d) {
+    const char *path[2][2] = {{dl_data_str(a, "path"), dl_data_str(a, "labels")},
+                              {dl_data_str(a, "test_path"), dl_data_str(a, "test_labels")}};
+    dl_tensor *t[2][2] = {{NULL, NULL}, {NULL, NULL}};
+    dl_status st = DL_OK;
+    if (!*path[1][0] != !*path[1][1])
+        return dl_fail(DL_ERR_VALUE,
+                       "dataset `npy`: test_path and test_labels go together; only one of them was given");
+    for (int s = 0; st == DL_OK && s < 2; s++)
+        for (int k = 0; st == DL_OK && k < 2 && *path[s][k]; k++)
+            if (!(t[s][k] = dl_npy_read(path[s][k], 0))) st = dl_error_last()->code;
+    dl_tensor *const x[2] = {t[0][0], t[1][0]}, *const y[2] = {t[0][1], t[1][1]};
+    if (st == DL_OK) st = fill(d, x, y);
+    if (st == DL_OK && !x[1]) st = dl_data_hold_out(d, dl_data_float(a, "holdout"), (uint64_t)dl_data_int(a, "seed"));
+    if (st == DL_OK) st = dl_data_set_fingerprint(d, NULL);
+    if (st == DL_OK) st = dl_data_normalize(d, dl_data_str(a, "normalize"));
+    for (int s = 0; s < 2; s++)
+        for (int k = 0; k < 2; k++) dl_unref(t[s][k]);
+    return st;
+}
