@@ -142,7 +142,7 @@ static dl_status allocate(frame *f, const dl_meta *meta) {
     for (int i = 0; i < op->out; i++) {
         const dl_meta *m = &meta[i];
         if (m->absent) continue;
-        f->out[i] = m->alias >= 0 ? alias(f->in[m->alias], m, op->flags & DL_F_VIEW) : fresh(m);
+        f->out[i] = m->alias >= 0 ? alias(f->in[m->alias], m, !op->mutates) : fresh(m);
         if (!f->out[i]) return dl_error_last()->code;
     }
     return DL_OK;

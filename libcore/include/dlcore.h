@@ -450,8 +450,8 @@ dl_tensor *dl_softmax(dl_tensor *input, long dim);
 dl_tensor *dl_log_softmax(dl_tensor *input, long dim);
 /* Classification loss of logits [N,C,...] against labels [N,...]; fused with log-softmax.  mean over n of -weight[y] * log_softmax(x)[y] */
 dl_tensor *dl_cross_entropy(dl_tensor *input, dl_tensor *target, dl_tensor *weight, const char *reduction, long ignore_index, double label_smoothing);
-/* Loss of log-probabilities [N,C] against labels [N].  mean over n of -x[n, y[n]] */
-dl_tensor *dl_nll_loss(dl_tensor *input, dl_tensor *target, const char *reduction);
+/* Loss of log-probabilities [N,C,...] against labels [N,...].  sum over n of -weight[y] * x[n, y] / sum over n of weight[y] */
+dl_tensor *dl_nll_loss(dl_tensor *input, dl_tensor *target, dl_tensor *weight, const char *reduction, long ignore_index);
 /* Mean squared error.  mean((x - target)**2) */
 dl_tensor *dl_mse_loss(dl_tensor *input, dl_tensor *target, const char *reduction);
 /* Mean absolute error.  mean(|x - target|) */
@@ -462,9 +462,9 @@ dl_tensor *dl_binary_cross_entropy_with_logits(dl_tensor *input, dl_tensor *targ
 dl_tensor *dl_dropout(dl_tensor *input, double p, int training);
 /* Normalises each channel (dimension 1) over the batch, or by the running statistics when not training; updates these in training.  (x - mean) / sqrt(var + eps) * weight + bias */
 dl_tensor *dl_batch_norm(dl_tensor *input, dl_tensor *running_mean, dl_tensor *running_var, dl_tensor *weight, dl_tensor *bias, int training, double momentum, double eps);
-/* One step of stochastic gradient descent over lists of parameters, gradients and momentum buffers.  g += wd * p; v = mu * v + (1 - damp) * g; p -= lr * (nesterov ? g + mu * v : v) */
+/* One step of stochastic gradient descent. The list is n parameters, their n gradients and, with momentum, their n buffers; lr is a single number.  g += wd * p; v = mu * v + (1 - damp) * g; p -= lr * (nesterov ? g + mu * v : v) */
 dl_status dl_sgd_step(dl_tensor *lr, dl_tensor **tensors, int n_tensors, double momentum, double dampening, double weight_decay, int nesterov, int maximize, int first);
-/* One step of Adam over lists of parameters, gradients, first and second moments (and their maxima).  m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g**2; p -= lr / (1 - b1**t) * m / (sqrt(v) / sqrt(1 - b2**t) + eps) */
+/* One step of Adam. The list is n parameters, their n gradients, n first moments, n second moments and, with amsgrad, n largest second moments; lr and step (1 at the first step) are single numbers.  m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g**2; p -= lr / (1 - b1**t) * m / (sqrt(v) / sqrt(1 - b2**t) + eps) */
 dl_status dl_adam_step(dl_tensor *lr, dl_tensor *step, dl_tensor **tensors, int n_tensors, double beta1, double beta2, double eps, double weight_decay, int decoupled, int amsgrad, int maximize);
 /* Every element one value.  value */
 dl_tensor *dl_full(const long *shape, int n_shape, double value, int dtype, int device);

@@ -1,0 +1,224 @@
+/* Shapes of convolution and pooling. Results keep channels-last memory order when the images have it; f32 convolutions
+ * on the CPU always make it, since that is the order in which they are fastest. */
+#include "ops/conv.h"
+#include "ops/rules.h"
+
+dl_status dl_pair(const dl_aval *a, const char *what, long min, long out[2]) {
+    if (a->n != 1 && a->n != 2)
+        return dl_fail(DL_ERR_VALUE, "%s takes one size or two (height and width), not %d", what, a->n);
+    out[0] = a->u.v[0], out[1] = a->u.v[a->n - 1];
+    for (int i = 0; i < 2; i++)
+        if (out[i] < min) return dl_fail(DL_ERR_VALUE, "%s must be at least %ld, not %ld", what, min, out[i]);
+    return DL_OK;
+}
+
+dl_status dl_conv_attrs(const dl_aval *a, dl_conv *g) {
+    DL_TRY(dl_pair(&a[0], "stride", 1, g->stride));
+    DL_TRY(dl_pair(&a[1], "padding", 0, g->pad));
+    DL_TRY(dl_pair(&a[2], "dilation", 1, g->dil));
+    g->groups = a[3].u.i;
+    if (g->groups < 1) return dl_fail(DL_ERR_VALUE, "groups must be at least 1, not %ld", g->groups);
+    return DL_OK;
+}
+
+bool dl_channels_last(int ndim, const long *shape, const long *stride) {
+    if (ndim != 4 || shape[1] < 2 || shape[2] * shape[3] < 2) return false;
+    return stride[1] == 1 && (shape[3] == 1 || stride[3] == shape[1]) &&
+           (shape[2] == 1 || stride[2] == shape[1] * shape[3]) &&
+           (shape[0] < 2 || stride[0] == shape[1] * shape[2] * shape[3]);
+}
+
+static void make_channels_last(dl_meta *m) {
+    m->strided = true;
+    m->stride[1] = 1;
+    m->stride[3] = m->shape[1];
+    m->stride[2] = m->shape[3] * m->stride[3];
+    m->stride[0] = m->shape[2] * m->stride[2];
+}
+
+static void choose_layout(const dl_call *c, dl_meta *m, const dl_tensor *like) {
+    m->dtype = (int8_t)c->dtype;
+    if ((m->device == 0 && m->dtype == DL_F32) || dl_channels_last(like->ndim, like->shape, like->stride))
+        make_channels_last(m);
+}
+
+static dl_status four_dims(const dl_tensor *t, const char *what, const char *dims) {
+    if (t->ndim == 4) return DL_OK;
+    return dl_fail_hint(DL_ERR_SHAPE,
+                        t->ndim == 3 ? "give a single image a batch dimension, x[none]" : "see its shape with x.shape",
+                        "the %s must have 4 dimensions, %s, not %d", what, dims, t->ndim);
+}
+
+/* Output size in each direction from input size; `what` says how a window is called. */
+static dl_status out_sizes(dl_conv *g, bool ceil_mode, const char *what) {
+    for (int i = 0; i < 2; i++) {
+        long span = g->dil[i] * (g->k[i] - 1) + 1, room = g->in[i] + 2 * g->pad[i] - span;
+        if (g->k[i] < 1) return dl_fail(DL_ERR_SHAPE, "the %s must not be empty", what);
+        if (room < 0)
+            return dl_fail_hint(DL_ERR_SHAPE, "use more padding, a smaller window or larger images",
+                                "the %s spans %ld of %s, more than the padded image's %ld", what, span,
+                                i ? "width" : "height", g->in[i] + 2 * g->pad[i]);
+        g->out[i] = (room + (ceil_mode ? g->stride[i] - 1 : 0)) / g->stride[i] + 1;
+        /* the last window starts inside the image or its left padding */
+        if (ceil_mode && (g->out[i] - 1) * g->stride[i] >= g->in[i] + g->pad[i]) g->out[i]--;
+    }
+    return DL_OK;
+}
+
+static dl_status check_groups(const dl_conv *g, long per_group) {
+    if (g->C != per_group * g->groups)
+        return dl_fail_hint(DL_ERR_SHAPE, "the weight is [out channels, in channels / groups, height, width]",
+                            "images of %ld channels do not fit a weight for %ld channels in %ld group%s", g->C,
+                            per_group, g->groups, g->groups == 1 ? "" : "s");
+    if (g->O % g->groups)
+        return dl_fail(DL_ERR_SHAPE, "%ld output channels cannot be divided into %ld groups", g->O, g->groups);
+    return DL_OK;
+}
+
+static dl_status geometry_forward(const dl_call *c, dl_conv *g) {
+    const dl_tensor *x = c->in[0], *w = c->in[1], *b = c->nin > 2 ? c->in[2] : NULL;
+    DL_TRY(dl_conv_attrs(c->attr, g));
+    DL_TRY(four_dims(x, "input", "[N,C,H,W]"));
+    DL_TRY(four_dims(w, "weight", "[out channels, in channels / groups, height, width]"));
+    g->N = x->shape[0], g->C = x->shape[1], g->O = w->shape[0];
+    for (int i = 0; i < 2; i++) g->in[i] = x->shape[2 + i], g->k[i] = w->shape[2 + i];
+    DL_TRY(check_groups(g, w->shape[1]));
+    if (b && (b->ndim != 1 || b->shape[0] != g->O))
+        return dl_fail(DL_ERR_SHAPE, "the bias must have shape [%ld], one number an output channel", g->O);
+    return out_sizes(g, false, "kernel");
+}
+
+/* A gradient must have the shape that the convolution would have made. */
+static dl_status check_grad(const dl_tensor *gr, dl_conv *g) {
+    DL_TRY(out_sizes(g, false, "kernel"));
+    if (gr->shape[0] != g->N || gr->shape[1] != g->O || gr->shape[2] != g->out[0] || gr->shape[3] != g->out[1])
+        return dl_fail(DL_ERR_SHAPE, "the gradient must have shape [%ld,%ld,%ld,%ld]", g->N, g->O, g->out[0],
+                       g->out[1]);
+    return DL_OK;
+}
+
+static dl_status geometry_dx(const dl_call *c, dl_conv *g) {
+    const dl_tensor *gr = c->in[0], *w = c->in[1];
+    DL_TRY(dl_pair(&c->attr[0], "size", 0, g->in));
+    DL_TRY(dl_conv_attrs(c->attr + 1, g));
+    DL_TRY(four_dims(gr, "gradient", "[N,O,H,W]"));
+    DL_TRY(four_dims(w, "weight", "[out channels, in channels / groups, height, width]"));
+    g->N = gr->shape[0], g->C = w->shape[1] * g->groups, g->O = w->shape[0];
+    for (int i = 0; i < 2; i++) g->k[i] = w->shape[2 + i];
+    DL_TRY(check_groups(g, w->shape[1]));
+    return check_grad(gr, g);
+}
+
+static dl_status geometry_dw(const dl_call *c, dl_conv *g) {
+    const dl_tensor *gr = c->in[0], *x = c->in[1];
+    DL_TRY(dl_pair(&c->attr[0], "size", 0, g->k));
+    DL_TRY(dl_conv_attrs(c->attr + 1, g));
+    DL_TRY(four_dims(gr, "gradient", "[N,O,H,W]"));
+    DL_TRY(four_dims(x, "input", "[N,C,H,W]"));
+    g->N = x->shape[0], g->C = x->shape[1], g->O = gr->shape[1];
+    for (int i = 0; i < 2; i++) g->in[i] = x->shape[2 + i];
+    if (g->C % g->groups)
+        return dl_fail(DL_ERR_SHAPE, "%ld input channels cannot be divided into %ld groups", g->C, g->groups);
+    DL_TRY(check_groups(g, g->C / g->groups));
+    return check_grad(gr, g);
+}
+
+dl_status dl_conv_of(const dl_call *c, dl_conv *g) {
+    switch (c->op->id) {
+    case DL_OP_conv2d: return geometry_forward(c, g);
+    case DL_OP_conv2d_dx: return geometry_dx(c, g);
+    default: return geometry_dw(c, g);
+    }
+}
+
+INFER_RULE(conv2d) {
+    dl_conv g;
+    DL_TRY(dl_conv_of(c, &g));
+    *out = dl_meta_like(c->in[0], 4, (long[]){g.N, g.O, g.out[0], g.out[1]});
+    choose_layout(c, out, c->in[0]);
+    return DL_OK;
+}
+
+INFER_RULE(conv2d_dx) {
+    dl_conv g;
+    DL_TRY(dl_conv_of(c, &g));
+    *out = dl_meta_like(c->in[0], 4, (long[]){g.N, g.C, g.in[0], g.in[1]});
+    choose_layout(c, out, c->in[0]);
+    return DL_OK;
+}
+
+INFER_RULE(conv2d_dw) {
+    dl_conv g;
+    DL_TRY(dl_conv_of(c, &g));
+    *out = dl_meta_like(c->in[0], 4, (long[]){g.O, g.C / g.groups, g.k[0], g.k[1]});
+    out->dtype = (int8_t)c->dtype;
+    return DL_OK;
+}
+
+FLOPS_RULE(conv2d) {
+    dl_conv g;
+    if (dl_conv_of(c, &g) != DL_OK) return 0;
+    return 2.0 * g.N * g.O * g.out[0] * g.out[1] * (g.C / g.groups) * g.k[0] * g.k[1];
+}
+FLOPS_RULE(conv2d_dx) { return dl_flops_conv2d(c); }
+FLOPS_RULE(conv2d_dw) { return dl_flops_conv2d(c); }
+
+/* ---- pooling */
+
+dl_status dl_pool_of(const dl_call *c, dl_conv *g) {
+    const dl_tensor *x = c->in[0];
+    const dl_aval *a = c->attr;
+    DL_TRY(four_dims(x, "input", "[N,C,H,W]"));
+    DL_TRY(dl_pair(&a[0], "kernel_size", 1, g->k));
+    DL_TRY(dl_pair(a[1].given && a[1].n ? &a[1] : &a[0], "stride", 1, g->stride));
+    DL_TRY(dl_pair(&a[2], "padding", 0, g->pad));
+    DL_TRY(dl_pair(&a[3], "dilation", 1, g->dil));
+    g->N = x->shape[0], g->C = g->O = x->shape[1], g->groups = g->C;
+    for (int i = 0; i < 2; i++) {
+        g->in[i] = x->shape[2 + i];
+        if (2 * g->pad[i] > g->k[i])
+            return dl_fail(DL_ERR_VALUE, "padding %ld is more than half of the window's %ld", g->pad[i], g->k[i]);
+        if (g->in[i] < 1) return dl_fail(DL_ERR_SHAPE, "the images are empty");
+    }
+    return out_sizes(g, a[4].u.i, "window");
+}
+
+INFER_RULE(max_pool2d) {
+    dl_conv g;
+    const dl_tensor *x = c->in[0];
+    DL_TRY(dl_pool_of(c, &g));
+    out[0] = dl_meta_like(x, 4, (long[]){g.N, g.C, g.out[0], g.out[1]});
+    if (dl_channels_last(x->ndim, x->shape, x->stride)) make_channels_last(&out[0]);
+    out[1] = out[0];
+    out[1].dtype = DL_I64;
+    return DL_OK;
+}
+
+static dl_status check_indices(const dl_tensor *x, const dl_tensor *index) {
+    DL_TRY(four_dims(x, "input", "[N,C,H,W]"));
+    DL_TRY(four_dims(index, "indices", "[N,C,H,W]"));
+    if (index->dtype != DL_I64)
+        return dl_fail(DL_ERR_DTYPE, "the indices must be i64, not %s", dl_dtype_name((dl_dtype)index->dtype));
+    if (x->shape[0] != index->shape[0] || x->shape[1] != index->shape[1])
+        return dl_fail(DL_ERR_SHAPE, "input and indices must agree in their first two sizes");
+    return DL_OK;
+}
+
+INFER_RULE(pool_scatter) {
+    const dl_tensor *x = c->in[0];
+    long size[2] = {0};
+    DL_TRY(dl_pair(&c->attr[0], "size", 0, size));
+    DL_TRY(check_indices(x, c->in[1]));
+    if (!dl_shape_eq(x, c->in[1])) return dl_fail(DL_ERR_SHAPE, "input and indices must have one shape");
+    *out = dl_meta_like(x, 4, (long[]){x->shape[0], x->shape[1], size[0], size[1]});
+    if (dl_channels_last(4, c->in[1]->shape, c->in[1]->stride)) make_channels_last(out);
+    return DL_OK;
+}
+
+INFER_RULE(pool_gather) {
+    const dl_tensor *x = c->in[0], *index = c->in[1];
+    DL_TRY(check_indices(x, index));
+    *out = dl_meta_like(x, 4, index->shape);
+    if (dl_channels_last(4, index->shape, index->stride)) make_channels_last(out);
+    return DL_OK;
+}

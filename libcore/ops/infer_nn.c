@@ -1,0 +1,179 @@
+/* Shapes of products, losses, normalisation, dropout and the optimizers' steps. */
+#include "ops/rules.h"
+
+#include <string.h>
+
+/* Sizes of a matrix operand as [.., rows, cols]; a vector is a row on the left and a column on the right. */
+static void as_matrix(const dl_tensor *t, bool left, long *rows, long *cols) {
+    *rows = t->ndim > 1 ? t->shape[t->ndim - 2] : left ? 1 : t->shape[0];
+    *cols = t->ndim > 1 ? t->shape[t->ndim - 1] : left ? t->shape[0] : 1;
+}
+
+INFER_RULE(matmul) {
+    const dl_tensor *a = c->in[0], *b = c->in[1];
+    long m, k, k2, n, shape[DL_MAX_DIM + 2];
+    int nd;
+    if (!a->ndim || !b->ndim)
+        return dl_fail_hint(DL_ERR_SHAPE, "multiply by a number with *",
+                            "a matrix product needs at least one dimension");
+    as_matrix(a, true, &m, &k);
+    as_matrix(b, false, &k2, &n);
+    if (k != k2)
+        return dl_fail_hint(DL_ERR_SHAPE, "the last size of the left operand must be the second last of the right one",
+                            "inner sizes %ld and %ld differ", k, k2);
+    int na = a->ndim > 2 ? a->ndim - 2 : 0, nb = b->ndim > 2 ? b->ndim - 2 : 0;
+    DL_TRY(dl_broadcast(na, a->shape, nb, b->shape, &nd, shape));
+    if (a->ndim > 1) shape[nd++] = m;
+    if (b->ndim > 1) shape[nd++] = n;
+    *out = dl_meta_like(a, nd, shape);
+    out->dtype = (int8_t)c->dtype;
+    return DL_OK;
+}
+
+INFER_RULE(linear) {
+    const dl_tensor *x = c->in[0], *w = c->in[1], *bias = c->nin > 2 ? c->in[2] : NULL;
+    long shape[DL_MAX_DIM];
+    if (w->ndim != 2)
+        return dl_fail(DL_ERR_SHAPE, "the weight must be a matrix [out, in], not of %d dimensions", w->ndim);
+    if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "the input needs at least one dimension");
+    if (x->shape[x->ndim - 1] != w->shape[1])
+        return dl_fail_hint(DL_ERR_SHAPE, "the weight is [out, in]; flatten images first",
+                            "inputs of %ld features do not fit a weight for %ld", x->shape[x->ndim - 1], w->shape[1]);
+    if (bias && (bias->ndim != 1 || bias->shape[0] != w->shape[0]))
+        return dl_fail(DL_ERR_SHAPE, "the bias must have shape [%ld]", w->shape[0]);
+    memcpy(shape, x->shape, sizeof shape);
+    shape[x->ndim - 1] = w->shape[0];
+    *out = dl_meta_like(x, x->ndim, shape);
+    out->dtype = (int8_t)c->dtype;
+    return DL_OK;
+}
+
+static double product_flops(const dl_call *c, dl_status (*infer)(const dl_call *, dl_meta *)) {
+    dl_meta out = {0};
+    if (infer(c, &out) != DL_OK) return 0;
+    double n = 2.0 * c->in[0]->shape[c->in[0]->ndim - 1];
+    for (int i = 0; i < out.ndim; i++) n *= (double)out.shape[i];
+    return n;
+}
+
+FLOPS_RULE(matmul) { return product_flops(c, dl_infer_matmul); }
+FLOPS_RULE(linear) { return product_flops(c, dl_infer_linear); }
+
+/* Rows with an attribute `dim` first, otherwise like their input. */
+INFER_RULE(dim) {
+    int dim;
+    DL_TRY(dl_dim_norm(c->attr[0].u.i, c->in[0]->ndim, &dim));
+    return dl_infer_same(c, out);
+}
+
+/* ---- losses */
+
+INFER_RULE(cross_entropy) {
+    const dl_tensor *x = c->in[0], *y = c->in[1], *w = c->nin > 2 ? c->in[2] : NULL;
+    const char *reduction = c->attr[0].u.s;
+    double smooth = c->attr[2].u.f;
+    if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "the logits need a dimension for the classes");
+    if (y->dtype != DL_I64 && y->dtype != DL_I32)
+        return dl_fail_hint(DL_ERR_DTYPE, "labels are class numbers; convert them with .to(i64)",
+                            "the labels must be i64, not %s", dl_dtype_name((dl_dtype)y->dtype));
+    int cls = x->ndim > 1;
+    long shape[DL_MAX_DIM];
+    int nd = 0;
+    for (int i = 0; i < x->ndim; i++)
+        if (i != cls) shape[nd++] = x->shape[i];
+    if (y->ndim != nd || memcmp(shape, y->shape, (size_t)nd * sizeof *shape)) {
+        char want[160], got[160];
+        return dl_fail_hint(DL_ERR_SHAPE, "logits are [N,C,...] and labels [N,...]",
+                            "the labels have shape %s; logits with %ld classes want %s",
+                            dl_shape_text(y->ndim, y->shape, got, sizeof got), x->shape[cls],
+                            dl_shape_text(nd, shape, want, sizeof want));
+    }
+    if (w && (w->ndim != 1 || w->shape[0] != x->shape[cls]))
+        return dl_fail(DL_ERR_SHAPE, "the class weights must have shape [%ld]", x->shape[cls]);
+    if (!(smooth >= 0 && smooth <= 1))
+        return dl_fail(DL_ERR_VALUE, "label_smoothing must lie between 0 and 1, not %g", smooth);
+    bool none = !strcmp(reduction, "none");
+    if (!none && strcmp(reduction, "mean") && strcmp(reduction, "sum"))
+        return dl_fail(DL_ERR_VALUE, "reduction is mean, sum or none, not '%s'", reduction);
+    out[0] = dl_meta_like(x, none ? nd : 0, shape);
+    out[1] = dl_meta_like(x, nd, shape);
+    out[1].dtype = DL_F64; /* logits may be large beside the differences that count */
+    return DL_OK;
+}
+
+/* ---- dropout, batch norm */
+
+INFER_RULE(dropout) {
+    double p = c->attr[0].u.f;
+    if (!(p >= 0 && p <= 1)) return dl_fail(DL_ERR_VALUE, "p is a probability, between 0 and 1, not %g", p);
+    if (!c->attr[1].u.i) { /* the identity: a view, and no mask */
+        out[0] = dl_meta_of(c->in[0]);
+        out[0].alias = 0;
+        out[1].absent = true;
+        return DL_OK;
+    }
+    DL_TRY(dl_infer_same(c, &out[0]));
+    out[1] = out[0];
+    out[1].dtype = DL_BOOL;
+    return DL_OK;
+}
+
+static dl_status channel_vector(const dl_call *c, int i, long channels) {
+    const dl_tensor *t = c->nin > i ? c->in[i] : NULL;
+    if (!t || (t->ndim == 1 && t->shape[0] == channels)) return DL_OK;
+    return dl_fail(DL_ERR_SHAPE, "%s must have shape [%ld], one number a channel", c->op->in_name[i], channels);
+}
+
+/* mean and rstd are those of the batch, or of the running statistics; in f32 for 16-bit inputs. */
+INFER_RULE(batch_norm) {
+    const dl_tensor *x = c->in[0];
+    bool training = c->attr[0].u.i;
+    if (x->ndim < 2)
+        return dl_fail(DL_ERR_SHAPE, "the input must be [N,C] or [N,C,...], not of %d dimensions", x->ndim);
+    long channels = x->shape[1];
+    for (int i = 1; i < 5; i++) DL_TRY(channel_vector(c, i, channels));
+    bool mean = c->nin > 1 && c->in[1], var = c->nin > 2 && c->in[2];
+    if (mean != var) return dl_fail(DL_ERR_VALUE, "running_mean and running_var come together");
+    if (!training && !mean)
+        return dl_fail_hint(DL_ERR_VALUE, "pass them, or use training=true",
+                            "without training, running_mean and running_var are needed");
+    if (training && channels && x->numel == channels)
+        return dl_fail_hint(DL_ERR_SHAPE, "use a larger batch, or evaluation mode",
+                            "training needs more than one value a channel");
+    DL_TRY(dl_infer_same(c, &out[0]));
+    out[1] = out[2] = dl_meta_like(x, 1, &channels);
+    if (DL_BIT(x->dtype) & DL_HALVES) out[1].dtype = out[2].dtype = DL_F32;
+    return DL_OK;
+}
+
+/* ---- steps of optimizers */
+
+/* Do the tensors after the first `head` inputs form `groups` lists of one length, alike position by position? */
+static dl_status check_lists(const dl_call *c, int head, int groups, const char *what) {
+    int n = (c->nin - head) / groups;
+    for (int i = 0; i < head; i++)
+        if (c->in[i]->numel != 1) return dl_fail(DL_ERR_SHAPE, "%s must be a single number", c->op->in_name[i]);
+    if (n * groups != c->nin - head) return dl_fail(DL_ERR_VALUE, "%d tensors cannot be %s", c->nin - head, what);
+    for (int i = 0; i < n * groups; i++) {
+        const dl_tensor *p = c->in[head + i % n], *t = c->in[head + i];
+        if (!t) return dl_fail(DL_ERR_VALUE, "tensor %d of the list is absent", i);
+        if (!dl_shape_eq(p, t) || p->dtype != t->dtype)
+            return dl_fail(DL_ERR_SHAPE, "tensor %d of the list differs from parameter %d in shape or dtype", i, i % n);
+    }
+    return DL_OK;
+}
+
+INFER_RULE(sgd_step) {
+    (void)out;
+    bool momentum = c->attr[0].u.f != 0;
+    if (c->attr[3].u.i && (!momentum || c->attr[1].u.f != 0))
+        return dl_fail(DL_ERR_VALUE, "nesterov needs a momentum and no dampening");
+    return check_lists(c, 1, momentum ? 3 : 2,
+                       momentum ? "parameters, gradients and buffers" : "parameters and gradients");
+}
+
+INFER_RULE(adam_step) {
+    (void)out;
+    bool amsgrad = c->attr[5].u.i;
+    return check_lists(c, 2, amsgrad ? 5 : 4, "parameters, gradients and two moments (three with amsgrad)");
+}
