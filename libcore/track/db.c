@@ -178,7 +178,7 @@ static dl_status open_immutable(sqlite3 **db, const char *path) {
     sqlite3_free(uri);
     if (!p) return dl_fail(DL_ERR_MEMORY, "no memory for a path");
     sqlite3_close(*db);
-    int rc = sqlite3_open_v2(p, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_FULLMUTEX, NULL);
+    int rc = sqlite3_open_v2(p, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
     sqlite3_free(p);
     return rc == SQLITE_OK ? DL_OK : dl_db_fail(*db, "open the store");
 }
@@ -188,7 +188,8 @@ dl_status dl_db_open(sqlite3 **out, const char *path, dl_db_mode mode) {
                                 SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY};
     sqlite3 *db = NULL;
     dl_status st = DL_OK;
-    int rc = sqlite3_open_v2(mode == DL_DB_MEMORY ? ":memory:" : path, &db, flags[mode] | SQLITE_OPEN_FULLMUTEX, NULL);
+    /* each connection has a lock of its own in the store */
+    int rc = sqlite3_open_v2(mode == DL_DB_MEMORY ? ":memory:" : path, &db, flags[mode] | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc != SQLITE_OK) {
         st = dl_db_fail(db, "open the store");
         goto fail;
@@ -208,6 +209,7 @@ dl_status dl_db_open(sqlite3 **out, const char *path, dl_db_mode mode) {
         st = dl_db_run(db, "pragma query_only = 1", "");
     } else if (mode == DL_DB_WRITE) {
         st = dl_db_run(db, "pragma synchronous = full", "");
+        if (st == DL_OK) st = dl_db_run(db, "pragma cache_size = -32768", ""); /* a page each of some thousand series */
     }
     if (st != DL_OK) goto fail;
     *out = db;

@@ -1,5 +1,6 @@
 /* Adding points to the database: series rows, points, and the statistics that spare lists the points. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "track/store.h"
@@ -40,6 +41,8 @@ void dl_sink_free(dl_sink *k) {
     sqlite3_finalize(k->insert);
     sqlite3_finalize(k->update);
     sqlite3_finalize(k->merge);
+    sqlite3_finalize(k->bulk);
+    sqlite3_finalize(k->newest);
     for (uint32_t i = 0; i < k->nname; i++) free(k->names[i].key);
     free(k->names);
     *k = (dl_sink){0};
@@ -125,6 +128,49 @@ static dl_status add_point(dl_sink *k, int64_t series, const dl_ring_record *r, 
     return DL_OK;
 }
 
+/* Rows of one INSERT: each statement costs as much as several rows. */
+enum { BULK = 16 };
+
+static dl_status prepare_bulk(dl_sink *k) {
+    char sql[64 + BULK * 32];
+    int n = snprintf(sql, sizeof sql, "insert into metric(series_id, step, t_us, value) values");
+    for (int i = 0; i < BULK; i++)
+        n += snprintf(sql + n, sizeof sql - (size_t)n, "%s(?1, ?%d, ?%d, ?%d)", i ? "," : "", 3 * i + 2, 3 * i + 3,
+                      3 * i + 4);
+    return dl_db_prepare(k->db, &k->bulk, sql);
+}
+
+/* BULK points of different steps, all after the last one in the database: none can be there already. */
+static dl_status add_bulk(dl_sink *k, int64_t series, const dl_ring_record *r, tally *t) {
+    sqlite3_bind_int64(k->bulk, 1, series);
+    for (int i = 0; i < BULK; i++) {
+        sqlite3_bind_int64(k->bulk, 3 * i + 2, r[i].step);
+        sqlite3_bind_int64(k->bulk, 3 * i + 3, r[i].t_us);
+        sqlite3_bind_double(k->bulk, 3 * i + 4, r[i].value);
+        count(t, r[i].step, r[i].value);
+    }
+    return execute(k, k->bulk);
+}
+
+/* Points of one series, sorted, each step once. */
+static dl_status add_series(dl_sink *k, int64_t series, const dl_ring_record *r, uint64_t n, tally *t) {
+    int64_t last = INT64_MIN;
+    DL_TRY(dl_db_bind(k->newest, "i", series));
+    int rc = sqlite3_step(k->newest);
+    if (rc == SQLITE_ROW && sqlite3_column_type(k->newest, 0) != SQLITE_NULL) last = sqlite3_column_int64(k->newest, 0);
+    sqlite3_reset(k->newest);
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) return dl_db_fail(k->db, "commit points");
+    for (uint64_t i = 0; i < n;) {
+        if (n - i >= BULK && r[i].step > last) {
+            DL_TRY(add_bulk(k, series, &r[i], t));
+            i += BULK;
+        } else {
+            DL_TRY(add_point(k, series, &r[i++], t));
+        }
+    }
+    return DL_OK;
+}
+
 static dl_status merge(dl_sink *k, int64_t series, const tally *t) {
     if (t->changed) return dl_series_rebuild(k->db, series);
     if (!t->n) return DL_OK;
@@ -133,31 +179,64 @@ static dl_status merge(dl_sink *k, int64_t series, const tally *t) {
     return execute(k, k->merge);
 }
 
-static int by_series_step_order(const void *pa, const void *pb) {
+static int by_step_order(const void *pa, const void *pb) {
     const dl_ring_record *a = pa, *b = pb;
-    if (a->series != b->series) return a->series < b->series ? -1 : 1;
     if (a->step != b->step) return a->step < b->step ? -1 : 1;
     return a->stamp < b->stamp ? -1 : 1;
+}
+
+/* Orders by series, counting, and leaves the order in which they came within each. Unknown series come first, as one.
+ */
+static dl_status group(dl_sink *k, dl_ring_record *recs, uint64_t n) {
+    uint32_t *start = calloc((size_t)k->nname + 2, sizeof *start);
+    dl_ring_record *sorted = malloc(n * sizeof *sorted);
+    dl_status st = DL_OK;
+    if (start && sorted) {
+        for (uint64_t i = 0; i < n; i++) {
+            if (recs[i].series >= k->nname) recs[i].series = UINT32_MAX;
+            start[recs[i].series + 2u]++; /* UINT32_MAX + 2 is 1 */
+        }
+        for (uint32_t i = 1; i < k->nname + 2; i++) start[i] += start[i - 1];
+        for (uint64_t i = 0; i < n; i++) sorted[start[recs[i].series + 1u]++] = recs[i];
+        memcpy(recs, sorted, n * sizeof *recs);
+    } else {
+        st = dl_fail(DL_ERR_MEMORY, "no memory for a batch of points");
+    }
+    free(start);
+    free(sorted);
+    return st;
+}
+
+/* Sorts the points of one series, of each step leaves the latest, and returns how many are left. */
+static uint64_t settle(dl_ring_record *r, uint64_t n) {
+    uint64_t kept = 0, i = 1;
+    while (i < n && r[i - 1].step < r[i].step) i++;
+    if (i >= n) return n; /* as training makes them */
+    qsort(r, n, sizeof *r, by_step_order);
+    for (i = 0; i < n; i++)
+        if (i + 1 == n || r[i + 1].step != r[i].step) r[kept++] = r[i];
+    return kept;
 }
 
 dl_status dl_sink_add(dl_sink *k, dl_ring_record *recs, uint64_t n, int64_t *lost) {
     if (!k->insert) DL_TRY(dl_db_prepare(k->db, &k->insert, insert_sql));
     if (!k->update) DL_TRY(dl_db_prepare(k->db, &k->update, update_sql));
     if (!k->merge) DL_TRY(dl_db_prepare(k->db, &k->merge, merge_sql));
-    qsort(recs, n, sizeof *recs, by_series_step_order);
-    for (uint64_t i = 0; i < n;) {
-        uint32_t index = recs[i].series;
+    if (!k->newest) DL_TRY(dl_db_prepare(k->db, &k->newest, "select last_step from series where id = ?1"));
+    if (!k->bulk) DL_TRY(prepare_bulk(k));
+    if (!n) return DL_OK;
+    DL_TRY(group(k, recs, n));
+    for (uint64_t i = 0, end; i < n; i = end) {
         int64_t series;
         tally t = {0};
-        DL_TRY(series_row(k, index, &series));
-        for (; i < n && recs[i].series == index; i++) {
-            int superseded = i + 1 < n && recs[i + 1].series == index && recs[i + 1].step == recs[i].step;
-            if (!series)
-                ++*lost;
-            else if (!superseded)
-                DL_TRY(add_point(k, series, &recs[i], &t));
+        for (end = i + 1; end < n && recs[end].series == recs[i].series;) end++;
+        DL_TRY(series_row(k, recs[i].series, &series));
+        if (series) {
+            DL_TRY(add_series(k, series, &recs[i], settle(&recs[i], end - i), &t));
+            DL_TRY(merge(k, series, &t));
+        } else {
+            *lost += (int64_t)(end - i);
         }
-        if (series) DL_TRY(merge(k, series, &t));
     }
     return DL_OK;
 }

@@ -12,7 +12,7 @@
 #include "track/whoami.h"
 
 enum {
-    DL_BATCH = 16384,       /* most points of one transaction */
+    DL_BATCH = 65536,       /* most points of one transaction */
     DL_COMMIT_MS = 100,     /* the writer looks at the ring this often */
     DL_WAKE_EVERY = 8192,   /* a push wakes the writer when so many have come since the last time */
     DL_FULL_WAIT_MS = 2000, /* longest wait of a push for room in the ring */
@@ -31,7 +31,7 @@ typedef struct dl_name {
 /* A set of names and the prepared statements that add points: the writer has one, each replay of a ring another. */
 typedef struct dl_sink {
     sqlite3 *db;
-    sqlite3_stmt *insert, *update, *merge;
+    sqlite3_stmt *insert, *update, *merge, *bulk, *newest;
     dl_name *names;
     uint32_t nname, room;
     int keep_old; /* a point that is there already wins: for rings without cursors */
