@@ -67,7 +67,8 @@ static void drain_rate(dl_store *s, int nseries) {
     double a = now();
     for (long i = 0; i < DRAIN; i++) must(dl_series_push(x[i % nseries], i / nseries, (double)i) == DL_OK);
     must(dl_store_flush(s) == DL_OK);
-    printf("drain             %.0f points/s, %d series, committed with full durability\n", DRAIN / (now() - a), nseries);
+    printf("drain             %.0f points/s, %d series, committed with full durability\n", DRAIN / (now() - a),
+           nseries);
     must(dl_run_end(r, DL_RUN_FINISHED, NULL) == DL_OK);
 }
 
@@ -86,6 +87,24 @@ static void list_time(dl_store *s) {
         must(dl_run_end(r, DL_RUN_FINISHED, NULL) == DL_OK);
     }
     printf("made              %d runs x %d steps x %d series in %.1f s\n", RUNS, STEPS, SERIES, now() - a);
+    double best[3] = {1e9, 1e9, 1e9};
+    for (int round = 0; round < 5; round++) {
+        dl_run_query q[2] = {{0}, {.where = "lr >= 2e-4 and test/loss < 100", .sort = "test/loss"}};
+        for (int i = 0; i < 2; i++) {
+            a = now();
+            dl_run_list *l = dl_run_query_list(s, &q[i]);
+            must(l != NULL && l->n >= RUNS / 2 && l->runs[0].nparam == 4);
+            if (now() - a < best[i]) best[i] = now() - a;
+            dl_run_list_free(l);
+        }
+        a = now();
+        dl_ranking *r = dl_run_best(s, "test/loss", 0, NULL, 1);
+        must(r != NULL);
+        if (now() - a < best[2]) best[2] = now() - a;
+        dl_ranking_free(r);
+    }
+    printf("list all runs     %.1f ms\nfilter and sort   %.1f ms\nbest              %.1f ms\n", 1e3 * best[0],
+           1e3 * best[1], 1e3 * best[2]);
 }
 
 int main(int argc, char **argv) {

@@ -1046,10 +1046,8 @@ void dl_points_free(dl_points *p);
 /* Rows of one read-only SQL statement; anything that would write is refused. See dl_rows_next for the use. */
 typedef struct dl_rows dl_rows;
 dl_rows *dl_store_sql(dl_store *s, const char *sql);
-/* 1: at a row, 0: no more, -1: failed. */
+/* 1: at a row, 0: no more, -1: failed; dl_interrupt_set makes it fail with DL_ERR_INTERRUPT. */
 int dl_rows_next(dl_rows *r);
-/* Makes dl_rows_next of another thread, or the one running under a signal handler, fail with DL_ERR_INTERRUPT. */
-void dl_rows_interrupt(dl_rows *r);
 long dl_rows_width(const dl_rows *r);
 const char *dl_rows_name(const dl_rows *r, long col);
 /* 'n' null, 'i' integer, 'f' float, 't' text, 'b' blob. */

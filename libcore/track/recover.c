@@ -190,12 +190,12 @@ typedef struct suspect {
     dl_whoami who;
 } suspect;
 
-static dl_status find_dead(dl_store *s, suspect **out, int *n) {
+static dl_status find_dead(sqlite3 *db, suspect **out, int *n) {
     sqlite3_stmt *q = NULL;
     int rc;
     *out = NULL;
     *n = 0;
-    DL_TRY(dl_db_prepare(s->w, &q,
+    DL_TRY(dl_db_prepare(db, &q,
                          "select id, host, boot_id, pid, pid_start, heartbeat_us from run"
                          " where status in ('running', 'paused')"));
     while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
@@ -213,7 +213,7 @@ static dl_status find_dead(dl_store *s, suspect **out, int *n) {
     sqlite3_finalize(q);
     return rc == SQLITE_DONE  ? DL_OK
            : rc == SQLITE_ROW ? dl_fail(DL_ERR_MEMORY, "no memory for a list of runs")
-                              : dl_db_fail(s->w, "look for dead runs");
+                              : dl_db_fail(db, "look for dead runs");
 }
 
 /* It ended when it was last heard of: heartbeat, or its last point. */
@@ -244,9 +244,9 @@ static dl_status mark(dl_store *s, suspect *x, int n) {
 dl_status dl_store_recover(dl_store *s, int all) {
     suspect *dead = NULL;
     int n = 0;
-    DL_TRY(dl_store_write_lock(s));
-    dl_status st = find_dead(s, &dead, &n);
-    dl_store_write_unlock(s);
+    DL_TRY(dl_store_read_lock(s));
+    dl_status st = find_dead(s->r, &dead, &n);
+    dl_store_read_unlock(s);
     /* points first, then statuses: a run that reads killed is complete */
     if (st == DL_OK && (n || all)) st = each_ring(s, recover_action, NULL);
     for (int i = 0; i < n && st == DL_OK; i++) st = each_ring(s, alive_action, &dead[i].who);

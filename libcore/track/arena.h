@@ -1,0 +1,21 @@
+/* Memory of one query result: many small pieces, released together. */
+#ifndef DL_TRACK_ARENA_H
+#define DL_TRACK_ARENA_H
+
+#include <stddef.h>
+
+typedef struct dl_arena {
+    struct dl_arena_chunk *chunks;
+    size_t used;
+    int failed; /* a piece was refused: the result must be given up */
+} dl_arena;
+
+/* n zeroed bytes, aligned for anything. NULL, and failed set, without memory. */
+void *dl_arena_get(dl_arena *a, size_t n);
+/* A copy; "" for NULL. Never NULL. */
+const char *dl_arena_text(dl_arena *a, const char *text);
+/* Makes room for one more element behind n of `size` bytes; returns the array, moved when it had to grow. */
+void *dl_arena_more(dl_arena *a, void *array, long n, size_t size);
+void dl_arena_free(dl_arena *a);
+
+#endif

@@ -1,0 +1,329 @@
+/* Runs beside each other, and the best of them. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "track/query.h"
+
+/* ---------------------------------------------------------------- names of metrics */
+
+/* Words in the last part of a name by which more is better; any word of the second list overrules them. */
+static const char *const more_is_better[] = {
+    "acc",    "accuracy", "top1", "top5",   "f1",     "auc",   "auroc", "auprc", "ap",     "map",        "precision",
+    "recall", "r2",       "bleu", "rouge",  "psnr",   "ssim",  "iou",   "miou",  "dice",   "throughput", "mcc",
+    "kappa",  "score",    "rate", "reward", "return", "speed", "sps",   "fps",   "cosine",
+};
+static const char *const less_is_better[] = {"loss", "err", "error", "lr", "perplexity", "ppl"};
+
+static int among(const char *word, size_t n, const char *const *list, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strlen(list[i]) == n && !strncasecmp(list[i], word, n)) return 1;
+    return 0;
+}
+
+int dl_metric_direction(const char *name) {
+    if (!name) return -1;
+    const char *slash = strrchr(name, '/'), *p = slash ? slash + 1 : name;
+    int up = 0;
+    while (*p) {
+        size_t n = strcspn(p, "_-.@ ");
+        if (among(p, n, less_is_better, sizeof less_is_better / sizeof *less_is_better)) return -1;
+        up |= among(p, n, more_is_better, sizeof more_is_better / sizeof *more_is_better);
+        p += n + (p[n] != 0);
+    }
+    return up ? 1 : -1;
+}
+
+static dl_status no_metric(sqlite3 *db, const char *name) {
+    enum { MOST = 256 };
+    char *names[MOST];
+    const char *near = NULL;
+    int n = 0;
+    sqlite3_stmt *q = NULL;
+    if (dl_db_prepare(db, &q, "select distinct key from series where n > 0") == DL_OK)
+        while (n < MOST && sqlite3_step(q) == SQLITE_ROW)
+            if ((names[n] = strdup((const char *)sqlite3_column_text(q, 0)))) n++;
+    sqlite3_finalize(q);
+    near = dl_nearest(name, (const char *const *)names, n);
+    dl_status st = near ? dl_fail(DL_ERR_NAME, "no run has a metric '%.200s'", name)
+                        : dl_fail_hint(DL_ERR_NAME, n ? "see run show" : "nothing has been recorded yet",
+                                       "no run has a metric '%.200s'", name);
+    if (near) dl_error_hint("did you mean %.100s?", near);
+    while (n) free(names[--n]);
+    return st;
+}
+
+dl_status dl_metric_key(sqlite3 *db, const char *name, char *out, long size) {
+    static const char *const forms[] = {"%s", "train/%s", "test/%s"};
+    int bare = !strchr(name, '/');
+    for (int i = !strcmp(name, "loss"); i < (bare ? 3 : 1); i++) {
+        int64_t found = 0;
+        char key[DL_RING_KEY_MAX + 8];
+        if (strlen(name) > DL_RING_KEY_MAX) break;
+        snprintf(key, sizeof key, forms[i], name);
+        DL_TRY(dl_db_int(db, &found, "select 1 from series where key = ?1 and n > 0 limit 1", "t", key));
+        if (!found) continue;
+        if ((long)strlen(key) >= size)
+            return dl_fail(DL_ERR_VALUE, "the name of the metric needs %zu bytes", strlen(key) + 1);
+        strcpy(out, key);
+        return DL_OK;
+    }
+    return no_metric(db, name);
+}
+
+dl_status dl_metric_resolve(dl_store *s, const char *name, char *out, long size) {
+    if (!name) return dl_fail_null("name of the metric");
+    DL_TRY(dl_store_read_lock(s));
+    dl_status st = dl_metric_key(s->r, name, out, size);
+    dl_store_read_unlock(s);
+    return st;
+}
+
+/* ---------------------------------------------------------------- comparison */
+
+typedef struct comparison {
+    dl_comparison public;
+    dl_arena arena;
+} comparison;
+
+void dl_comparison_free(dl_comparison *c) {
+    if (!c) return;
+    dl_arena_free(&((comparison *)c)->arena);
+    free(c);
+}
+
+static int text_order(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* Sorts n texts and drops repetitions; returns how many are left. */
+static long unique(const char **keys, long n) {
+    long kept = 0;
+    if (n) qsort(keys, (size_t)n, sizeof *keys, text_order);
+    for (long i = 0; i < n; i++)
+        if (!kept || strcmp(keys[kept - 1], keys[i])) keys[kept++] = keys[i];
+    return kept;
+}
+
+static const char *param_of(const dl_run_info *r, const char *key) {
+    for (long i = 0; i < r->nparam; i++)
+        if (!strcmp(r->params[i].key, key)) return r->params[i].value;
+    return NULL;
+}
+
+static const dl_series_info *series_of(const dl_run_info *r, const char *key) {
+    for (long i = 0; i < r->nseries; i++)
+        if (!strcmp(r->series[i].key, key)) return &r->series[i];
+    return NULL;
+}
+
+/* Facts of a run that stand beside its parameters. */
+static const char *fact_seed(dl_arena *a, const dl_run_info *r) {
+    char text[32];
+    snprintf(text, sizeof text, "%lu", r->seed);
+    return dl_arena_text(a, text);
+}
+static const char *fact_model(dl_arena *a, const dl_run_info *r) {
+    char text[256];
+    snprintf(text, sizeof text, "%.200s%s%.12s", r->model_name, *r->model_sha ? " " : "", r->model_sha);
+    return dl_arena_text(a, text);
+}
+static const char *fact_n_params(dl_arena *a, const dl_run_info *r) {
+    char text[32];
+    snprintf(text, sizeof text, "%ld", r->n_params);
+    return dl_arena_text(a, text);
+}
+static const char *fact_dataset(dl_arena *a, const dl_run_info *r) {
+    char text[256];
+    snprintf(text, sizeof text, "%.200s%s%.12s", r->dataset, *r->data_fingerprint ? " " : "", r->data_fingerprint);
+    return dl_arena_text(a, text);
+}
+static const char *fact_device(dl_arena *a, const dl_run_info *r) { return (void)a, r->device; }
+static const char *fact_host(dl_arena *a, const dl_run_info *r) { return (void)a, r->host; }
+static const char *fact_commit(dl_arena *a, const dl_run_info *r) {
+    char text[64];
+    snprintf(text, sizeof text, "%.12s%s%.8s", r->git_commit, *r->git_diff_sha ? " + " : "", r->git_diff_sha);
+    return dl_arena_text(a, text);
+}
+static const char *fact_script(dl_arena *a, const dl_run_info *r) {
+    char sha[65] = "";
+    if (*r->script_text) dl_sha256_hex(r->script_text, strlen(r->script_text), sha);
+    char text[300];
+    snprintf(text, sizeof text, "%.200s%s%.12s", r->script_path, *sha ? " " : "", sha);
+    return dl_arena_text(a, text);
+}
+static const struct {
+    const char *key;
+    const char *(*get)(dl_arena *a, const dl_run_info *r);
+} facts[] = {{"seed", fact_seed},     {"model", fact_model}, {"n_params", fact_n_params}, {"dataset", fact_dataset},
+             {"device", fact_device}, {"host", fact_host},   {"commit", fact_commit},     {"script", fact_script}};
+enum { NFACT = sizeof facts / sizeof *facts };
+
+/* A fact nobody has says nothing. */
+static int add_param(dl_arena *a, dl_comparison *c, dl_compare_param *list, const char *key, const char **values,
+                     int all) {
+    int differs = 0, any = 0;
+    for (long r = 0; r < c->n; r++) {
+        any |= values[r] && *values[r];
+        differs |= !values[r] != !values[0] || (values[r] && strcmp(values[r], values[0]));
+    }
+    if (any && (differs || all)) list[c->nparam++] = (dl_compare_param){dl_arena_text(a, key), values, differs};
+    return !a->failed;
+}
+
+static int compare_params(dl_arena *a, dl_comparison *c, int all) {
+    const char **keys = NULL;
+    long n = 0;
+    for (long r = 0; r < c->n; r++)
+        for (long i = 0; i < c->runs[r].nparam; i++) {
+            if (!(keys = dl_arena_more(a, keys, n, sizeof *keys))) return 0;
+            keys[n++] = c->runs[r].params[i].key;
+        }
+    n = unique(keys, n);
+    dl_compare_param *list = dl_arena_get(a, (size_t)(n + NFACT) * sizeof *list);
+    if (!list) return 0;
+    c->params = list;
+    for (long i = 0; i < n + NFACT; i++) {
+        const char **values = dl_arena_get(a, (size_t)c->n * sizeof *values);
+        if (!values) return 0;
+        for (long r = 0; r < c->n; r++)
+            values[r] = i < n ? param_of(&c->runs[r], keys[i]) : facts[i - n].get(a, &c->runs[r]);
+        if (!add_param(a, c, list, i < n ? keys[i] : facts[i - n].key, values, all)) return 0;
+    }
+    return 1;
+}
+
+static int compare_series(dl_arena *a, dl_comparison *c) {
+    const char **keys = NULL;
+    long n = 0;
+    for (long r = 0; r < c->n; r++)
+        for (long i = 0; i < c->runs[r].nseries; i++) {
+            if (!(keys = dl_arena_more(a, keys, n, sizeof *keys))) return 0;
+            keys[n++] = c->runs[r].series[i].key;
+        }
+    c->nseries = unique(keys, n);
+    dl_compare_series *list = dl_arena_get(a, (size_t)(c->nseries + 1) * sizeof *list);
+    if (!list) return 0;
+    c->series = list;
+    for (long i = 0; i < c->nseries; i++) {
+        const dl_series_info **cells = dl_arena_get(a, (size_t)c->n * sizeof *cells);
+        if (!cells) return 0;
+        for (long r = 0; r < c->n; r++) cells[r] = series_of(&c->runs[r], keys[i]);
+        list[i] = (dl_compare_series){keys[i], cells};
+    }
+    return 1;
+}
+
+/* In the order asked for, each as often as asked for. */
+static dl_status load_compared(dl_store *s, const long *ids, long n, dl_arena *a, dl_run_info *out) {
+    for (long i = 0; i < n; i++) {
+        dl_clause c;
+        dl_run_info *one = NULL;
+        long found = 0;
+        DL_TRY(dl_clause_init(&c));
+        dl_runs_select(&c);
+        sqlite3_str_appendf(c.sql, "r.id = %ld", ids[i]);
+        dl_status st = dl_runs_load(s, &c, 1, a, &one, &found);
+        dl_clause_free(&c);
+        if (st != DL_OK) return st;
+        if (!found) return dl_fail(DL_ERR_NAME, "there is no run %ld", ids[i]);
+        out[i] = *one;
+    }
+    return DL_OK;
+}
+
+dl_comparison *dl_run_compare(dl_store *s, const long *ids, long n, int all) {
+    if (n < 1 || !ids) {
+        dl_fail(DL_ERR_VALUE, "no run to compare");
+        return NULL;
+    }
+    comparison *c = calloc(1, sizeof *c);
+    if (!c) {
+        dl_fail(DL_ERR_MEMORY, "no memory for a comparison");
+        return NULL;
+    }
+    dl_status st = dl_store_read_lock(s);
+    if (st == DL_OK) {
+        dl_run_info *runs = dl_arena_get(&c->arena, (size_t)n * sizeof *runs);
+        c->public.n = n;
+        c->public.runs = runs;
+        if (runs) st = load_compared(s, ids, n, &c->arena, runs);
+        dl_store_read_unlock(s);
+        if (st == DL_OK &&
+            (!runs || !compare_params(&c->arena, &c->public, all) || !compare_series(&c->arena, &c->public)))
+            st = dl_fail(DL_ERR_MEMORY, "no memory for a comparison");
+    }
+    if (st == DL_OK) return &c->public;
+    dl_comparison_free(&c->public);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- the best */
+
+typedef struct ranking {
+    dl_ranking public;
+    dl_arena arena;
+    char metric[DL_RING_KEY_MAX + 8];
+} ranking;
+
+void dl_ranking_free(dl_ranking *r) {
+    if (!r) return;
+    dl_arena_free(&((ranking *)r)->arena);
+    free(r);
+}
+
+static dl_status rank(dl_store *s, const char *metric, int direction, const char *where, long limit, ranking *out) {
+    dl_clause c;
+    dl_run_info *runs = NULL;
+    dl_status st = dl_metric_key(s->r, metric, out->metric, sizeof out->metric);
+    if (st != DL_OK) return st;
+    out->public.metric = out->metric;
+    out->public.direction = direction ? (direction > 0 ? 1 : -1) : dl_metric_direction(out->metric);
+    DL_TRY(dl_clause_init(&c));
+    const char *column = out->public.direction > 0 ? "max" : "min";
+    dl_runs_select(&c);
+    int key = dl_clause_text(&c, out->metric);
+    sqlite3_str_appendall(c.sql, "r.deleted_us is null");
+    st = key ? DL_OK : DL_ERR_MEMORY;
+    if (st == DL_OK && where) st = dl_filter_where(&c, s->r, where);
+    if (st == DL_OK) {
+        sqlite3_str_appendf(
+            c.sql,
+            " and exists(select 1 from series s where s.run_id = r.id and s.key = ?%d and s.%s is not null)"
+            " order by (select s.%s from series s where s.run_id = r.id and s.key = ?%d) %s, r.id",
+            key, column, column, key, out->public.direction > 0 ? "desc" : "asc");
+        if (limit > 0) sqlite3_str_appendf(c.sql, " limit %ld", limit);
+        st = dl_runs_load(s, &c, 0, &out->arena, &runs, &out->public.n);
+    }
+    dl_clause_free(&c);
+    if (st != DL_OK) return st;
+    dl_best_entry *e = dl_arena_get(&out->arena, (size_t)(out->public.n + 1) * sizeof *e);
+    if (!e) return dl_fail(DL_ERR_MEMORY, "no memory for a ranking");
+    for (long i = 0; i < out->public.n; i++) {
+        const dl_series_info *x = series_of(&runs[i], out->metric);
+        e[i] = out->public.direction > 0 ? (dl_best_entry){&runs[i], x->max, x->max_step}
+                                         : (dl_best_entry){&runs[i], x->min, x->min_step};
+    }
+    out->public.entries = e;
+    return DL_OK;
+}
+
+dl_ranking *dl_run_best(dl_store *s, const char *metric, int direction, const char *where, long limit) {
+    if (!metric) {
+        dl_fail_null("name of the metric");
+        return NULL;
+    }
+    ranking *r = calloc(1, sizeof *r);
+    if (!r) {
+        dl_fail(DL_ERR_MEMORY, "no memory for a ranking");
+        return NULL;
+    }
+    dl_status st = dl_store_read_lock(s);
+    if (st == DL_OK) {
+        st = rank(s, metric, direction, where, limit, r);
+        dl_store_read_unlock(s);
+    }
+    if (st == DL_OK && !r->public.n)
+        st = dl_fail(DL_ERR_NAME, "no run%s has a value of %.200s", where ? " of that kind" : "", r->metric);
+    if (st == DL_OK) return &r->public;
+    dl_ranking_free(&r->public);
+    return NULL;
+}

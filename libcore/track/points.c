@@ -1,0 +1,199 @@
+/* Points of one metric, whole or thinned out for a plot; and all points of runs as CSV. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "track/query.h"
+
+typedef struct points {
+    dl_points public;
+    dl_arena arena;
+} points;
+
+/* The same arrays, writable. */
+typedef struct columns {
+    double *step, *value, *low, *high;
+    long *count, *time_us;
+} columns;
+
+void dl_points_free(dl_points *p) {
+    if (!p) return;
+    dl_arena_free(&((points *)p)->arena);
+    free(p);
+}
+
+static int get_columns(points *p, long room, columns *c) {
+    double **const numbers[] = {&c->step, &c->value, &c->low, &c->high};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!(*numbers[i] = dl_arena_get(&p->arena, (size_t)room * sizeof(double)))) return 0;
+    c->count = dl_arena_get(&p->arena, (size_t)room * sizeof(long));
+    c->time_us = dl_arena_get(&p->arena, (size_t)room * sizeof(long));
+    return c->count && c->time_us;
+}
+
+/* Adds a point to slot i. While adding, step and value hold sums; `valid` counts the values that are not NaN. */
+static void add(columns *c, long i, long *valid, double step, double v, long t) {
+    if (!c->count[i]++) c->low[i] = c->high[i] = NAN;
+    c->step[i] += step;
+    c->time_us[i] = t;
+    if (isnan(v)) return;
+    valid[i]++;
+    c->value[i] += v;
+    if (!(c->low[i] <= v)) c->low[i] = v;
+    if (!(c->high[i] >= v)) c->high[i] = v;
+}
+
+/* Means from sums; slots without a point are closed up. Returns how many are left. */
+static long finish(columns *c, const long *valid, long n) {
+    long kept = 0;
+    for (long i = 0; i < n; i++) {
+        if (!c->count[i]) continue;
+        c->step[kept] = c->step[i] / (double)c->count[i];
+        c->value[kept] = valid[i] ? c->value[i] / (double)valid[i] : NAN;
+        c->low[kept] = c->low[i];
+        c->high[kept] = c->high[i];
+        c->time_us[kept] = c->time_us[i];
+        c->count[kept++] = c->count[i];
+    }
+    return kept;
+}
+
+typedef struct extent {
+    int64_t id, n, first, last;
+} extent;
+
+static dl_status find_series(sqlite3 *db, long run, const char *key, extent *e) {
+    sqlite3_stmt *q = NULL;
+    DL_TRY(dl_db_prepare(db, &q,
+                         "select id, n, first_step, last_step from series where run_id = ?1 and key = ?2 and n > 0"));
+    dl_status st = dl_db_bind(q, "it", (int64_t)run, key);
+    int rc = st == DL_OK ? sqlite3_step(q) : SQLITE_DONE;
+    if (rc == SQLITE_ROW)
+        *e = (extent){sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1), sqlite3_column_int64(q, 2),
+                      sqlite3_column_int64(q, 3)};
+    else if (st == DL_OK)
+        st = rc == SQLITE_DONE ? dl_fail_hint(DL_ERR_NAME, "see run show", "run %ld has no metric '%.200s'", run, key)
+                               : dl_db_fail(db, "read the store");
+    sqlite3_finalize(q);
+    return st;
+}
+
+static dl_status read_points(sqlite3 *db, const extent *e, long slots, columns *c, long *valid) {
+    sqlite3_stmt *q = NULL;
+    DL_TRY(dl_db_prepare(db, &q, "select step, t_us, value from metric where series_id = ?1 order by step"));
+    sqlite3_bind_int64(q, 1, e->id);
+    double span = (double)e->last - (double)e->first + 1;
+    int rc;
+    for (long i = 0; (rc = sqlite3_step(q)) == SQLITE_ROW; i++) {
+        int64_t step = sqlite3_column_int64(q, 0);
+        long at = slots < e->n ? (long)(((double)step - (double)e->first) / span * (double)slots) : i;
+        if (at >= slots) at = slots - 1; /* a point was added since its series was read */
+        add(c, at, valid, (double)step, dl_column_number(q, 2), (long)sqlite3_column_int64(q, 1));
+    }
+    sqlite3_finalize(q);
+    return rc == SQLITE_DONE ? DL_OK : dl_db_fail(db, "read the store");
+}
+
+/* Another process may be committing: the extent and the points must be of one moment. */
+static dl_status load(sqlite3 *db, long run, const char *key, long max_points, points *p) {
+    extent e = {0};
+    columns c;
+    char full[DL_RING_KEY_MAX + 8];
+    DL_TRY(dl_metric_key(db, key, full, sizeof full));
+    DL_TRY(find_series(db, run, full, &e));
+    long slots = max_points > 0 && max_points < e.n ? max_points : (long)e.n;
+    long *valid = dl_arena_get(&p->arena, (size_t)slots * sizeof *valid);
+    if (!valid || !get_columns(p, slots, &c)) return dl_fail(DL_ERR_MEMORY, "no memory for %ld points", slots);
+    DL_TRY(read_points(db, &e, slots, &c, valid));
+    p->public = (dl_points){.n = finish(&c, valid, slots),
+                            .step = c.step,
+                            .value = c.value,
+                            .low = c.low,
+                            .high = c.high,
+                            .count = c.count,
+                            .time_us = c.time_us,
+                            .total = (long)e.n};
+    return DL_OK;
+}
+
+dl_points *dl_series_points(dl_store *s, long id, const char *key, long max_points) {
+    if (!key) {
+        dl_fail_null("name of the metric");
+        return NULL;
+    }
+    points *p = calloc(1, sizeof *p);
+    if (!p) {
+        dl_fail(DL_ERR_MEMORY, "no memory for points");
+        return NULL;
+    }
+    dl_status st = dl_store_read_lock(s);
+    if (st == DL_OK) {
+        st = dl_db_run(s->r, "begin", "");
+        if (st == DL_OK) st = dl_db_end(s->r, load(s->r, id, key, max_points, p));
+        dl_store_read_unlock(s);
+    }
+    if (st == DL_OK) return &p->public;
+    dl_points_free(&p->public);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- CSV */
+
+static void put_field(FILE *f, const char *text) {
+    if (!text[strcspn(text, ",\"\n\r")]) {
+        fputs(text, f);
+        return;
+    }
+    fputc('"', f);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', f);
+        fputc(*text, f);
+    }
+    fputc('"', f);
+}
+
+/* All digits; what C prints for infinities is "inf", which CSV readers take, and NaN is an empty field. */
+static dl_status put_runs(sqlite3 *db, const long *ids, long n, FILE *f) {
+    sqlite3_stmt *q = NULL;
+    int rc = SQLITE_DONE;
+    DL_TRY(dl_db_prepare(
+        db, &q,
+        "select run, key, step, ts, value from metrics where run = ?1 or (?1 is null and run in (select id"
+        " from run where deleted_us is null)) order by run, key, step"));
+    fputs("run,key,step,ts,value\n", f);
+    for (long i = 0; i < (ids ? n : 1) && rc == SQLITE_DONE; i++) {
+        if (ids) sqlite3_bind_int64(q, 1, ids[i]);
+        while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
+            fprintf(f, "%lld,", (long long)sqlite3_column_int64(q, 0));
+            put_field(f, (const char *)sqlite3_column_text(q, 1));
+            fprintf(f, ",%lld,%.6f,", (long long)sqlite3_column_int64(q, 2), sqlite3_column_double(q, 3));
+            if (sqlite3_column_type(q, 4) != SQLITE_NULL) fprintf(f, "%.17g", sqlite3_column_double(q, 4));
+            fputc('\n', f);
+        }
+        sqlite3_reset(q);
+    }
+    sqlite3_finalize(q);
+    return rc == SQLITE_DONE ? DL_OK : dl_db_fail(db, "read the store");
+}
+
+dl_status dl_store_export(dl_store *s, const long *ids, long n, const char *path) {
+    char part[4096];
+    if (!path) return dl_fail_null("path");
+    if (snprintf(part, sizeof part, "%s.part-%ld", path, (long)getpid()) >= (int)sizeof part)
+        return dl_fail(DL_ERR_IO, "the path is too long");
+    FILE *f = fopen(part, "we");
+    if (!f) return dl_fail(DL_ERR_IO, "cannot write %s: %s", part, strerror(errno));
+    dl_status st = dl_store_read_lock(s);
+    if (st == DL_OK) {
+        st = put_runs(s->r, ids, n, f);
+        dl_store_read_unlock(s);
+    }
+    int bad = fflush(f) || fsync(fileno(f));
+    bad |= fclose(f);
+    if (st == DL_OK && (bad || rename(part, path)))
+        st = dl_fail(DL_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    if (st != DL_OK) unlink(part);
+    return st;
+}

@@ -1,0 +1,290 @@
+/* Lists of runs, and one run in full. Points are never read here. */
+#include "track/query.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *dl_column_text(dl_arena *a, sqlite3_stmt *st, int col) {
+    return dl_arena_text(a, (const char *)sqlite3_column_text(st, col));
+}
+
+double dl_column_number(sqlite3_stmt *st, int col) {
+    return sqlite3_column_type(st, col) == SQLITE_NULL ? NAN : sqlite3_column_double(st, col);
+}
+
+/* ---------------------------------------------------------------- rows */
+
+/* The order of these columns is that of read_run. */
+static const char run_columns[] =
+    "select r.id, r.uuid, r.name, r.experiment, r.grp, r.note, r.error, r.status, r.started_us, r.ended_us, r.host,"
+    " r.device, r.model_name, r.dataset, r.git_commit, r.seed, r.n_params, r.parent_id, r.sweep_id, r.deleted_us, "
+    "r.boot_id,"
+    " r.pid, r.pid_start, r.heartbeat_us from run as r where ";
+static const char full_columns[] = "select cmdline, cwd, script_path, (select data from blob where sha = script_sha), "
+                                   "script_args, git_diff_sha, env_json,"
+                                   " model_text, model_sha, data_fp from run where id = ?1";
+
+void dl_runs_select(dl_clause *c) { sqlite3_str_appendall(c->sql, run_columns); }
+
+/* The members that full_columns fill in, in their order. */
+enum { NFULL = 10 };
+static const char **full_member(dl_run_info *r, int i) {
+    const char **const members[NFULL] = {
+        &r->cmdline,      &r->cwd,      &r->script_path, &r->script_text, &r->script_args,
+        &r->git_diff_sha, &r->env_json, &r->model_text,  &r->model_sha,   &r->data_fingerprint};
+    return members[i];
+}
+
+static dl_run_status status_of(const char *name) {
+    int i = DL_RUN_RUNNING;
+    while (i < DL_RUN_DIVERGED && strcmp(dl_run_status_name((dl_run_status)i), name)) i++;
+    return (dl_run_status)i;
+}
+
+static void read_run(dl_arena *a, sqlite3_stmt *q, dl_run_info *r, int readonly) {
+    int c = 0;
+    r->id = (long)sqlite3_column_int64(q, c++);
+    const char **const head[] = {&r->uuid, &r->name, &r->experiment, &r->group, &r->note, &r->error};
+    for (size_t i = 0; i < sizeof head / sizeof *head; i++) *head[i] = dl_column_text(a, q, c++);
+    r->status = status_of((const char *)sqlite3_column_text(q, c++));
+    r->started_us = (long)sqlite3_column_int64(q, c++);
+    r->ended_us = (long)sqlite3_column_int64(q, c++);
+    r->seconds = (double)((r->ended_us ? r->ended_us : dl_now_us()) - r->started_us) / 1e6;
+    const char **const place[] = {&r->host, &r->device, &r->model_name, &r->dataset, &r->git_commit};
+    for (size_t i = 0; i < sizeof place / sizeof *place; i++) *place[i] = dl_column_text(a, q, c++);
+    r->seed = (unsigned long)sqlite3_column_int64(q, c++);
+    r->n_params = (long)sqlite3_column_int64(q, c++);
+    r->parent = (long)sqlite3_column_int64(q, c++);
+    r->sweep = (long)sqlite3_column_int64(q, c++);
+    r->deleted = sqlite3_column_type(q, c++) != SQLITE_NULL;
+    dl_whoami who = {.pid = sqlite3_column_int64(q, c + 1), .pid_start = (uint64_t)sqlite3_column_int64(q, c + 2)};
+    snprintf(who.host, sizeof who.host, "%s", r->host);
+    snprintf(who.boot_id, sizeof who.boot_id, "%s", (const char *)sqlite3_column_text(q, c));
+    r->pid = (long)who.pid;
+    r->heartbeat_us = (long)sqlite3_column_int64(q, c + 3);
+    /* where the status cannot be put right it is at least told right */
+    if (readonly && r->status <= DL_RUN_PAUSED && dl_run_is_dead(&who, r->heartbeat_us)) r->status = DL_RUN_KILLED;
+    for (int i = 0; i < NFULL; i++) *full_member(r, i) = "";
+}
+
+/* ---------------------------------------------------------------- parts of a run */
+
+static int read_param(dl_arena *a, sqlite3_stmt *q, dl_run_info *r) {
+    dl_param_info *p = dl_arena_more(a, (void *)r->params, r->nparam, sizeof *p);
+    if (!p) return 0;
+    r->params = p;
+    p[r->nparam++] = (dl_param_info){dl_column_text(a, q, 0), dl_column_text(a, q, 1), dl_column_number(q, 2)};
+    return 1;
+}
+
+static int read_tag(dl_arena *a, sqlite3_stmt *q, dl_run_info *r) {
+    const char **t = dl_arena_more(a, (void *)r->tags, r->ntag, sizeof *t);
+    if (!t) return 0;
+    r->tags = t;
+    t[r->ntag++] = dl_column_text(a, q, 0);
+    return 1;
+}
+
+static int read_series(dl_arena *a, sqlite3_stmt *q, dl_run_info *r) {
+    dl_series_info *s = dl_arena_more(a, (void *)r->series, r->nseries, sizeof *s);
+    if (!s) return 0;
+    r->series = s;
+    s += r->nseries++;
+    *s = (dl_series_info){.key = dl_column_text(a, q, 0),
+                          .n = (long)sqlite3_column_int64(q, 1),
+                          .n_nan = (long)sqlite3_column_int64(q, 2),
+                          .first = dl_column_number(q, 3),
+                          .first_step = (long)sqlite3_column_int64(q, 4),
+                          .last = dl_column_number(q, 5),
+                          .last_step = (long)sqlite3_column_int64(q, 6),
+                          .min = dl_column_number(q, 7),
+                          .min_step = (long)sqlite3_column_int64(q, 8),
+                          .max = dl_column_number(q, 9),
+                          .max_step = (long)sqlite3_column_int64(q, 10)};
+    s->mean = s->n > s->n_nan ? dl_column_number(q, 11) / (double)(s->n - s->n_nan) : NAN;
+    return 1;
+}
+
+static int read_event(dl_arena *a, sqlite3_stmt *q, dl_run_info *r) {
+    dl_event_info *e = dl_arena_more(a, (void *)r->events, r->nevent, sizeof *e);
+    if (!e) return 0;
+    r->events = e;
+    e[r->nevent++] = (dl_event_info){(long)sqlite3_column_int64(q, 0), (long)sqlite3_column_int64(q, 1),
+                                     dl_column_text(a, q, 2), dl_column_text(a, q, 3), dl_column_text(a, q, 4)};
+    return 1;
+}
+
+static int read_artifact(dl_arena *a, sqlite3_stmt *q, dl_run_info *r) {
+    dl_artifact_info *x = dl_arena_more(a, (void *)r->artifacts, r->nartifact, sizeof *x);
+    if (!x) return 0;
+    r->artifacts = x;
+    x[r->nartifact++] =
+        (dl_artifact_info){dl_column_text(a, q, 0), dl_column_text(a, q, 1),          dl_column_text(a, q, 2),
+                           dl_column_text(a, q, 3), (long)sqlite3_column_int64(q, 4), (long)sqlite3_column_int64(q, 5)};
+    return 1;
+}
+
+static int read_full(dl_arena *a, sqlite3_stmt *q, dl_run_info *r) {
+    for (int i = 0; i < NFULL; i++) *full_member(r, i) = dl_column_text(a, q, i);
+    return 1;
+}
+
+static const struct {
+    int full; /* only for a run in full */
+    const char *sql;
+    int (*read)(dl_arena *a, sqlite3_stmt *q, dl_run_info *r);
+} parts[] = {
+    {0, "select key, value, num from param where run_id = ?1 order by key", read_param},
+    {0, "select tag from tag where run_id = ?1 order by tag", read_tag},
+    {0,
+     "select key, n, n_nan, first, first_step, last, last_step, min, min_step, max, max_step, sum from series where "
+     "run_id ="
+     " ?1 and n > 0 order by key",
+     read_series},
+    {1, full_columns, read_full},
+    {1, "select step, t_us, kind, text, json from event where run_id = ?1 order by t_us, id", read_event},
+    {1, "select name, kind, sha, path, step, bytes from artifact where run_id = ?1 order by name, step", read_artifact},
+};
+
+static dl_status read_part(sqlite3 *db, int part, dl_arena *a, dl_run_info *runs, long n) {
+    sqlite3_stmt *q = NULL;
+    DL_TRY(dl_db_prepare(db, &q, parts[part].sql));
+    dl_status st = DL_OK;
+    for (long i = 0; i < n && st == DL_OK; i++) {
+        int rc;
+        sqlite3_bind_int64(q, 1, runs[i].id);
+        while ((rc = sqlite3_step(q)) == SQLITE_ROW && parts[part].read(a, q, &runs[i])) {}
+        if (rc != SQLITE_DONE && rc != SQLITE_ROW) st = dl_db_fail(db, "read the store");
+        sqlite3_reset(q);
+    }
+    sqlite3_finalize(q);
+    return st;
+}
+
+dl_status dl_runs_load(dl_store *s, dl_clause *c, int full, dl_arena *a, dl_run_info **runs, long *n) {
+    sqlite3_stmt *q = NULL;
+    int rc = SQLITE_DONE;
+    *runs = NULL;
+    *n = 0;
+    dl_status st = dl_clause_prepare(c, s->r, &q);
+    while (st == DL_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+        dl_run_info *more = dl_arena_more(a, *runs, *n, sizeof *more);
+        if (!more) break;
+        *runs = more;
+        more[*n] = (dl_run_info){0};
+        read_run(a, q, &more[(*n)++], s->readonly);
+    }
+    if (st == DL_OK && rc != SQLITE_DONE && rc != SQLITE_ROW) st = dl_db_fail(s->r, "read the store");
+    sqlite3_finalize(q);
+    for (size_t p = 0; p < sizeof parts / sizeof *parts && st == DL_OK && !a->failed; p++)
+        if (full || !parts[p].full) st = read_part(s->r, (int)p, a, *runs, *n);
+    if (st == DL_OK && a->failed) st = dl_fail(DL_ERR_MEMORY, "no memory for a list of runs");
+    return st;
+}
+
+/* ---------------------------------------------------------------- lists */
+
+typedef struct list {
+    dl_run_list public;
+    dl_arena arena;
+} list;
+
+void dl_run_list_free(dl_run_list *l) {
+    if (!l) return;
+    dl_arena_free(&((list *)l)->arena);
+    free(l);
+}
+
+/* Runs killed meanwhile are found out before anybody reads of them. */
+static void refresh(dl_store *s) {
+    if (s->none || s->readonly || access(s->path, F_OK)) return;
+    dl_error old;
+    dl_status had = dl_error_take(&old);
+    if (dl_store_recover(s, 0) != DL_OK) dl_error_clear(); /* a locked store can still be read */
+    if (had) dl_error_put(&old);
+}
+
+static dl_run_list *make_list(dl_store *s, dl_clause *c, int full) {
+    list *l = calloc(1, sizeof *l);
+    dl_run_info *runs;
+    if (!l) {
+        dl_fail(DL_ERR_MEMORY, "no memory for a list of runs");
+        return NULL;
+    }
+    if (dl_runs_load(s, c, full, &l->arena, &runs, &l->public.n) != DL_OK) {
+        dl_run_list_free(&l->public);
+        return NULL;
+    }
+    l->public.runs = runs;
+    return &l->public;
+}
+
+dl_run_list *dl_run_query_list(dl_store *s, const dl_run_query *q) {
+    static const dl_run_query all;
+    dl_clause c;
+    dl_run_list *out = NULL;
+    if (!q) q = &all;
+    if (s) refresh(s);
+    if (dl_store_read_lock(s) != DL_OK) return NULL;
+    dl_status st = dl_clause_init(&c);
+    if (st == DL_OK) {
+        dl_runs_select(&c);
+        sqlite3_str_appendf(c.sql, "r.deleted_us is %s null", q->deleted ? "not" : "");
+        if (q->where) st = dl_filter_where(&c, s->r, q->where);
+        if (st == DL_OK && q->sort && *q->sort)
+            st = dl_filter_sort(&c, s->r, q->sort);
+        else if (st == DL_OK)
+            sqlite3_str_appendall(c.sql, " order by r.started_us desc, r.id desc");
+        if (q->limit > 0) sqlite3_str_appendf(c.sql, " limit %ld", q->limit);
+        if (st == DL_OK) out = make_list(s, &c, 0);
+        dl_clause_free(&c);
+    }
+    dl_store_read_unlock(s);
+    return out;
+}
+
+dl_run_list *dl_run_show(dl_store *s, long id) {
+    dl_clause c;
+    dl_run_list *out = NULL;
+    if (s) refresh(s);
+    if (dl_store_read_lock(s) != DL_OK) return NULL;
+    if (dl_clause_init(&c) == DL_OK) {
+        dl_runs_select(&c);
+        sqlite3_str_appendf(c.sql, "r.id = %ld", id);
+        out = make_list(s, &c, 1);
+        dl_clause_free(&c);
+    }
+    dl_store_read_unlock(s);
+    if (out && !out->n) {
+        dl_run_list_free(out);
+        dl_fail(DL_ERR_NAME, "there is no run %ld", id);
+        return NULL;
+    }
+    return out;
+}
+
+/* ---------------------------------------------------------------- finding */
+
+static int all_digits(const char *s) { return *s && !s[strspn(s, "0123456789")]; }
+
+dl_status dl_run_find(dl_store *s, const char *ref, long *id) {
+    static const char *const queries[] = {
+        "select id from run where ?1 = 'last' and deleted_us is null order by started_us desc, id desc limit 1",
+        "select id from run where name = ?1 and deleted_us is null order by started_us desc, id desc limit 1",
+        "select id from run where length(?1) >= 8 and substr(uuid, 1, length(?1)) = lower(?1)",
+    };
+    int64_t found = 0;
+    if (!ref) return dl_fail_null("name of the run");
+    DL_TRY(dl_store_read_lock(s));
+    dl_status st = DL_OK;
+    if (all_digits(ref)) st = dl_db_int(s->r, &found, "select id from run where id = cast(?1 as integer)", "t", ref);
+    for (size_t i = 0; i < sizeof queries / sizeof *queries && st == DL_OK && !found; i++)
+        st = dl_db_int(s->r, &found, queries[i], "t", ref);
+    dl_store_read_unlock(s);
+    if (st == DL_OK && !found) st = dl_fail_hint(DL_ERR_NAME, "see runs", "there is no run '%.200s'", ref);
+    *id = (long)found;
+    return st;
+}

@@ -1,0 +1,113 @@
+/* Read-only SQL for whoever asks: one statement, rows one by one, on a connection of its own. */
+#include <stdlib.h>
+#include <string.h>
+#include "track/store.h"
+
+struct dl_rows {
+    sqlite3 *db;
+    sqlite3_stmt *st;
+};
+
+/* Everything but reading is refused, whatever the statement; so are files named by it. */
+static int allow(void *ctx, int action, const char *a, const char *b, const char *db, const char *trigger) {
+    (void)ctx, (void)db, (void)trigger;
+    static const char *const pragmas[] = {"table_info", "table_xinfo",     "table_list",       "index_list",
+                                          "index_info", "index_xinfo",     "foreign_key_list", "database_list",
+                                          "page_count", "user_version",    "integrity_check",  "quick_check",
+                                          "page_size",  "compile_options", "function_list",    "journal_mode"};
+    switch (action) {
+    case SQLITE_SELECT:
+    case SQLITE_READ:
+    case SQLITE_RECURSIVE: return SQLITE_OK;
+    case SQLITE_FUNCTION: return b && !strcasecmp(b, "load_extension") ? SQLITE_DENY : SQLITE_OK;
+    case SQLITE_PRAGMA: /* with an argument only where it names a table or index */
+        for (size_t i = 0; i < sizeof pragmas / sizeof *pragmas; i++)
+            if (a && !strcasecmp(a, pragmas[i])) return b && !strcasecmp(a, "journal_mode") ? SQLITE_DENY : SQLITE_OK;
+        return SQLITE_DENY;
+    default: return SQLITE_DENY;
+    }
+}
+
+static int interrupted(void *ctx) {
+    (void)ctx;
+    return dl_interrupt_get();
+}
+
+static dl_status open_own(dl_store *s, sqlite3 **db) {
+    /* the lock commits what was pushed, and says whether there is a file */
+    DL_TRY(dl_store_read_lock(s));
+    int memory = s->r_memory;
+    dl_store_read_unlock(s);
+    DL_TRY(dl_db_open(db, s->path, memory ? DL_DB_MEMORY : DL_DB_READ));
+    dl_status st = memory ? dl_db_migrate(*db, "", dl_migrations, dl_migration_count) : DL_OK;
+    if (st == DL_OK && memory) st = dl_db_run(*db, "pragma query_only = 1", "");
+    sqlite3_set_authorizer(*db, allow, NULL);
+    sqlite3_progress_handler(*db, 10000, interrupted, NULL);
+    return st;
+}
+
+static dl_status prepare(dl_rows *r, const char *sql) {
+    const char *rest = NULL;
+    if (sqlite3_prepare_v2(r->db, sql, -1, &r->st, &rest) != SQLITE_OK) {
+        if (sqlite3_errcode(r->db) == SQLITE_AUTH)
+            return dl_fail_hint(DL_ERR_STORE, "sql only reads; use the sqlite3 program to change a store",
+                                "sql: not allowed: %s", sqlite3_errmsg(r->db));
+        return dl_fail(DL_ERR_SYNTAX, "sql: %s", sqlite3_errmsg(r->db));
+    }
+    if (!r->st) return dl_fail(DL_ERR_SYNTAX, "sql: there is no statement");
+    if (!sqlite3_stmt_readonly(r->st)) return dl_fail(DL_ERR_STORE, "sql: the statement would change the store");
+    sqlite3_stmt *more = NULL;
+    int rc = sqlite3_prepare_v2(r->db, rest, -1, &more, NULL);
+    sqlite3_finalize(more);
+    if (rc != SQLITE_OK || more) return dl_fail(DL_ERR_SYNTAX, "sql: one statement at a time");
+    return DL_OK;
+}
+
+dl_rows *dl_store_sql(dl_store *s, const char *sql) {
+    if (!sql) {
+        dl_fail_null("sql");
+        return NULL;
+    }
+    dl_rows *r = calloc(1, sizeof *r);
+    if (!r) {
+        dl_fail(DL_ERR_MEMORY, "no memory for a query");
+        return NULL;
+    }
+    if (open_own(s, &r->db) == DL_OK && prepare(r, sql) == DL_OK) return r;
+    dl_rows_free(r);
+    return NULL;
+}
+
+int dl_rows_next(dl_rows *r) {
+    if (!r) return dl_fail_null("query"), -1;
+    int rc = sqlite3_step(r->st);
+    if (rc == SQLITE_ROW) return 1;
+    if (rc == SQLITE_DONE) return 0;
+    if (sqlite3_errcode(r->db) == SQLITE_ERROR)
+        dl_fail(DL_ERR_STORE, "sql: %s", sqlite3_errmsg(r->db));
+    else
+        dl_db_fail(r->db, "run the query");
+    return -1;
+}
+
+long dl_rows_width(const dl_rows *r) { return sqlite3_column_count(r->st); }
+const char *dl_rows_name(const dl_rows *r, long col) { return sqlite3_column_name(r->st, (int)col); }
+char dl_rows_type(const dl_rows *r, long col) {
+    /* SQLITE_INTEGER 1, FLOAT 2, TEXT 3, BLOB 4, NULL 5 */
+    return "niftbn"[sqlite3_column_type(r->st, (int)col)];
+}
+long dl_rows_int(const dl_rows *r, long col) { return (long)sqlite3_column_int64(r->st, (int)col); }
+double dl_rows_float(const dl_rows *r, long col) { return sqlite3_column_double(r->st, (int)col); }
+const char *dl_rows_text(const dl_rows *r, long col) { return (const char *)sqlite3_column_text(r->st, (int)col); }
+const void *dl_rows_blob(const dl_rows *r, long col, long *n) {
+    const void *data = sqlite3_column_blob(r->st, (int)col);
+    *n = sqlite3_column_bytes(r->st, (int)col);
+    return data;
+}
+
+void dl_rows_free(dl_rows *r) {
+    if (!r) return;
+    sqlite3_finalize(r->st);
+    sqlite3_close(r->db);
+    free(r);
+}
