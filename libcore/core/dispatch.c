@@ -70,11 +70,13 @@ static dl_status find_device(dl_call *c) {
     return dl_device_check(c->device);
 }
 
+static int first_promoted(const dl_op *op) { return op->promote == DL_P_REST; }
+
 /* The common dtype by PyTorch's rules: operands with dimensions decide before 0-d ones, and these before numbers,
  * unless a later group holds a higher kind (bool < integer < floating); a floating number among integers means f32. */
 static dl_dtype common_dtype(const dl_call *c) {
     int group[3] = {-1, -1, -1};
-    for (int i = 0; i < c->nin; i++) {
+    for (int i = first_promoted(c->op); i < c->nin; i++) {
         const dl_tensor *t = c->in[i];
         if (!t) continue;
         int g = t->weak ? 2 : t->ndim == 0;
@@ -121,7 +123,7 @@ static dl_status promote(frame *f) {
     }
     c->dtype = common_dtype(c);
     if (op->promote == DL_P_FLOAT && !dl_dtype_is_float(c->dtype)) c->dtype = DL_F32;
-    for (int i = 0; i < c->nin; i++) DL_TRY(cast_input(f, i, c->dtype));
+    for (int i = first_promoted(op); i < c->nin; i++) DL_TRY(cast_input(f, i, c->dtype));
     return DL_OK;
 }
 
@@ -243,9 +245,9 @@ dl_status dl_infer(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval
         return dl_fail(DL_ERR_UNSUPPORTED, "%s is made of other ops; its shape is known once it has run", op->name);
     DL_TRY(check_inputs(op, in, nin));
     DL_TRY(find_device(&c));
-    c.dtype = op->promote == DL_P_COMMON || op->promote == DL_P_FLOAT ? common_dtype(&c)
-              : nin && in[0]                                          ? (dl_dtype)in[0]->dtype
-                                                                      : DL_F32;
+    c.dtype = nin && in[0] ? (dl_dtype)in[0]->dtype : DL_F32;
+    if (op->promote != DL_P_NONE && op->promote != DL_P_FIRST) c.dtype = common_dtype(&c);
+    if (op->promote == DL_P_FLOAT && !dl_dtype_is_float(c.dtype)) c.dtype = DL_F32;
     for (int i = 0; i < op->out; i++) out[i] = (dl_meta){.alias = -1};
     return op->infer(&c, out);
 }

@@ -104,6 +104,7 @@ typedef enum dl_promote {
     DL_P_COMMON, /* all inputs to the common dtype */
     DL_P_FLOAT,  /* the same, and integers and bool to f32 */
     DL_P_NONE,   /* inputs as they are (indices, masks) */
+    DL_P_REST,   /* all inputs but the first, a mask, to their common dtype */
     DL_P_FIRST,  /* input 0 decides; floating inputs are cast to it, others stay (labels, indices) */
 } dl_promote_rule;
 

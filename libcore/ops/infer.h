@@ -1,0 +1,24 @@
+/* What shape rules, gradient rules and kernels share: layouts, reduced dimensions, index operands. */
+#ifndef DL_OPS_INFER_H
+#define DL_OPS_INFER_H
+
+#include "core/op.h"
+
+/* A fresh contiguous result of the call's device. */
+dl_meta dl_meta_fresh(const dl_call *c, dl_dtype dtype, int ndim, const long *shape);
+/* Gives *m the layout of t, when both have one shape and t's elements fill their memory without gaps or overlaps in
+ * some order of dimensions: so channels-last survives. */
+void dl_meta_keep_layout(dl_meta *m, const dl_tensor *t);
+
+/* Attribute 0 of a reduction (a dimension, several, or none for all) as bits. DL_ERR_INDEX; DL_ERR_VALUE when one is
+ * named twice. */
+dl_status dl_reduced_dims(const dl_op *op, const dl_aval *attr, int ndim, unsigned *mask);
+/* Shape after reducing the dimensions in mask; with keep they stay with size 1. Returns the number of dimensions. */
+int dl_reduced_shape(int ndim, const long *shape, unsigned mask, bool keep, long *out);
+
+/* DL_ERR_DTYPE unless t is i64 or i32. */
+dl_status dl_check_index(const dl_tensor *t);
+/* DL_ERR_INDEX "index 7 is out of range for dimension 0 of size 5". */
+dl_status dl_fail_index(long index, int dim, long size);
+
+#endif

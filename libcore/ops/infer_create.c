@@ -1,0 +1,77 @@
+/* Shape rules of rows that make tensors from attributes. */
+#include "ops/infer.h"
+#include "ops/rules.h"
+
+#include <math.h>
+
+/* A result of the given shape, in the dtype that the attribute asks for, else in `dflt`. */
+static dl_status made(const dl_call *c, const dl_aval *dtype, dl_dtype dflt, int ndim, const long *shape,
+                      dl_meta *out) {
+    int64_t numel;
+    DL_TRY(dl_shape_check(ndim, shape, &numel));
+    *out = dl_meta_fresh(c, dtype->given ? (dl_dtype)dtype->u.i : dflt, ndim, shape);
+    return DL_OK;
+}
+
+static double number(const dl_aval *a) { return a->is_int ? (double)a->u.i : a->u.f; }
+
+INFER_RULE(full) {
+    return made(c, &c->attr[2], c->attr[1].is_int ? DL_I64 : DL_F32, c->attr[0].n, c->attr[0].u.v, out);
+}
+
+/* How many steps fit between two numbers, the end not included. */
+static dl_status count_steps(const dl_call *c, long *n) {
+    const dl_aval *a = &c->attr[0], *stop = &c->attr[1], *step = &c->attr[2];
+    dl_aval zero = {.given = true, .is_int = true};
+    if (!stop->given) stop = a, a = &zero;
+    double from = number(a), to = number(stop), by = number(step);
+    if (by == 0 || !isfinite(from) || !isfinite(to) || !isfinite(by))
+        return dl_fail(DL_ERR_VALUE, "start, stop and step must be finite numbers, and step not 0");
+    if ((to - from) * by < 0) return dl_fail(DL_ERR_VALUE, "a step of %g never leads from %g to %g", by, from, to);
+    double steps = ceil((to - from) / by);
+    if (a->is_int && stop->is_int && step->is_int) { /* exact beyond 2^53 */
+        long d = stop->u.i - a->u.i, s = step->u.i;
+        steps = (double)(d / s + (d % s != 0));
+    }
+    if (steps >= 0x1p62) return dl_fail(DL_ERR_VALUE, "from %g to %g by %g are too many steps", from, to, by);
+    *n = (long)steps;
+    return DL_OK;
+}
+
+INFER_RULE(arange) {
+    long n;
+    DL_TRY(count_steps(c, &n));
+    bool whole = c->attr[0].is_int && c->attr[2].is_int && (!c->attr[1].given || c->attr[1].is_int);
+    return made(c, &c->attr[3], whole ? DL_I64 : DL_F32, 1, &n, out);
+}
+
+INFER_RULE(eye) {
+    long shape[2] = {c->attr[0].u.i, c->attr[1].given ? c->attr[1].u.i : c->attr[0].u.i};
+    return made(c, &c->attr[2], DL_F32, 2, shape, out);
+}
+
+INFER_RULE(linspace) { return made(c, &c->attr[3], DL_F32, 1, &c->attr[2].u.i, out); }
+
+INFER_RULE(random) { return made(c, &c->attr[1], DL_F32, c->attr[0].n, c->attr[0].u.v, out); }
+
+/* Largest and smallest integer of a dtype; floats hold all those that count here. */
+static dl_status check_range(const dl_call *c, long lo, long hi, dl_dtype dt) {
+    static const struct {
+        long lo, hi;
+    } range[DL_NDTYPE] = {[DL_BOOL] = {0, 1}, [DL_U8] = {0, 255}, [DL_I32] = {-2147483647L - 1, 2147483647L}};
+    (void)c;
+    if (dl_dtype_is_float(dt) || dt == DL_I64 || (lo >= range[dt].lo && hi <= range[dt].hi)) return DL_OK;
+    return dl_fail(DL_ERR_VALUE, "numbers from %ld to %ld do not fit dtype %s", lo, hi, dl_dtype_name(dt));
+}
+
+INFER_RULE(randint) {
+    long lo = c->attr[0].u.i, hi = c->attr[1].u.i;
+    if (hi <= lo) return dl_fail(DL_ERR_VALUE, "high (%ld) must be above low (%ld)", hi, lo);
+    DL_TRY(made(c, &c->attr[3], DL_I64, c->attr[2].n, c->attr[2].u.v, out));
+    return check_range(c, lo, hi - 1, (dl_dtype)out->dtype);
+}
+
+INFER_RULE(randperm) {
+    DL_TRY(made(c, &c->attr[1], DL_I64, 1, &c->attr[0].u.i, out));
+    return check_range(c, 0, c->attr[0].u.i - 1, (dl_dtype)out->dtype);
+}

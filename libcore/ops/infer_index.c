@@ -1,0 +1,151 @@
+/* Shape rules of joining and picking. */
+#include "ops/infer.h"
+#include "ops/rules.h"
+
+#include <string.h>
+
+dl_status dl_check_index(const dl_tensor *t) {
+    if (t->dtype == DL_I64 || t->dtype == DL_I32) return DL_OK;
+    return dl_fail_hint(DL_ERR_DTYPE, "convert it with .to(i64)", "indices must be i64 or i32, not %s",
+                        dl_dtype_name((dl_dtype)t->dtype));
+}
+
+dl_status dl_fail_index(long index, int dim, long size) {
+    return dl_fail(DL_ERR_INDEX, "index %ld is out of range for dimension %d of size %ld", index, dim, size);
+}
+
+/* Equal sizes everywhere but in `dim` (-1: everywhere). */
+static dl_status check_others(const dl_tensor *a, const dl_tensor *b, int dim, const char *what) {
+    bool ok = a->ndim == b->ndim;
+    for (int i = 0; i < a->ndim && ok; i++) ok = i == dim || a->shape[i] == b->shape[i];
+    if (ok) return DL_OK;
+    char x[160], y[160];
+    dl_shape_text(a->ndim, a->shape, x, sizeof x);
+    dl_shape_text(b->ndim, b->shape, y, sizeof y);
+    if (dim < 0) return dl_fail(DL_ERR_SHAPE, "%s must have one shape, not %s and %s", what, x, y);
+    return dl_fail(DL_ERR_SHAPE, "%s must have equal sizes but for dimension %d, not %s and %s", what, dim, x, y);
+}
+
+INFER_RULE(cat) {
+    const dl_tensor *first = c->in[0];
+    int d;
+    if (!first->ndim)
+        return dl_fail_hint(DL_ERR_SHAPE, "use stack() to join 0-d tensors",
+                            "0-d tensors have no dimension to join along");
+    DL_TRY(dl_dim_norm(c->attr[0].u.i, first->ndim, &d));
+    *out = dl_meta_fresh(c, c->dtype, first->ndim, first->shape);
+    for (int i = 1; i < c->nin; i++) {
+        DL_TRY(check_others(first, c->in[i], d, "the tensors"));
+        out->shape[d] += c->in[i]->shape[d];
+    }
+    return DL_OK;
+}
+
+INFER_RULE(index_select) {
+    const dl_tensor *x = c->in[0], *index = c->in[1];
+    int d;
+    DL_TRY(dl_check_index(index));
+    DL_TRY(dl_dim_norm(c->attr[0].u.i, x->ndim, &d));
+    if (index->ndim > 1)
+        return dl_fail_hint(DL_ERR_SHAPE, "flatten it with reshape(index, [-1])",
+                            "the index must be a list (1-d), not %d-d", index->ndim);
+    *out = dl_meta_fresh(c, c->dtype, x->ndim, x->shape);
+    if (x->ndim) out->shape[d] = index->numel;
+    if (!x->ndim && index->numel != 1)
+        return dl_fail(DL_ERR_SHAPE, "a 0-d tensor takes one index, not %ld", (long)index->numel);
+    return DL_OK;
+}
+
+static dl_status check_source(const dl_call *c) {
+    if (c->in[2]->dtype == c->in[0]->dtype) return DL_OK;
+    return dl_fail_hint(DL_ERR_DTYPE, "convert the source with .to(DTYPE)", "the source is %s, the input %s",
+                        dl_dtype_name((dl_dtype)c->in[2]->dtype), dl_dtype_name((dl_dtype)c->in[0]->dtype));
+}
+
+INFER_RULE(index_add) {
+    const dl_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
+    int d;
+    DL_TRY(dl_check_index(index));
+    DL_TRY(check_source(c));
+    DL_TRY(dl_dim_norm(c->attr[0].u.i, x->ndim, &d));
+    if (index->ndim > 1)
+        return dl_fail_hint(DL_ERR_SHAPE, "flatten it with reshape(index, [-1])",
+                            "the index must be a list (1-d), not %d-d", index->ndim);
+    DL_TRY(check_others(x, source, x->ndim ? d : -1, "the input and the source"));
+    long rows = source->ndim ? source->shape[d] : 1;
+    if (rows != index->numel)
+        return dl_fail(DL_ERR_SHAPE, "%ld indices do not fit a source of size %ld in dimension %d", (long)index->numel,
+                       rows, d);
+    *out = dl_meta_fresh(c, c->dtype, x->ndim, x->shape);
+    return DL_OK;
+}
+
+/* The index has as many dimensions as the input, and none larger but `dim`. */
+static dl_status check_pick(const dl_call *c) {
+    const dl_tensor *x = c->in[0], *index = c->in[1];
+    int d;
+    DL_TRY(dl_check_index(index));
+    DL_TRY(dl_dim_norm(c->attr[0].u.i, x->ndim, &d));
+    bool ok = x->ndim == index->ndim;
+    for (int i = 0; i < x->ndim && ok; i++) ok = i == d || index->shape[i] <= x->shape[i];
+    if (ok) return DL_OK;
+    char a[160], b[160];
+    return dl_fail(DL_ERR_SHAPE,
+                   "an index of shape %s does not fit an input of shape %s: it needs as many dimensions, "
+                   "and sizes no larger, but for dimension %d",
+                   dl_shape_text(index->ndim, index->shape, a, sizeof a), dl_shape_text(x->ndim, x->shape, b, sizeof b),
+                   d);
+}
+
+INFER_RULE(gather) {
+    DL_TRY(check_pick(c));
+    *out = dl_meta_fresh(c, c->dtype, c->in[1]->ndim, c->in[1]->shape);
+    return DL_OK;
+}
+
+INFER_RULE(scatter_add) {
+    DL_TRY(check_source(c));
+    DL_TRY(check_pick(c));
+    DL_TRY(check_others(c->in[1], c->in[2], -1, "the index and the source"));
+    *out = dl_meta_fresh(c, c->dtype, c->in[0]->ndim, c->in[0]->shape);
+    return DL_OK;
+}
+
+/* ---- shapes that depend on values: they are read through rows, so that any device will do */
+
+static dl_status item_of(dl_tensor *t, long *out) {
+    dl_status s = t ? dl_item_i(t, out) : dl_error_last()->code;
+    dl_unref(t);
+    return s;
+}
+
+static dl_status count_nonzero(dl_tensor *x, long *n) {
+    dl_tensor *zero = dl_scalar_i(0), *is = zero ? dl_ne(x, zero) : NULL;
+    dl_tensor *sum = is ? dl_sum(is, NULL, 0, 0) : NULL;
+    dl_unref(zero);
+    dl_unref(is);
+    return item_of(sum, n);
+}
+
+INFER_RULE(nonzero) {
+    long shape[2] = {0, c->in[0]->ndim};
+    DL_TRY(count_nonzero(c->in[0], &shape[0]));
+    *out = dl_meta_fresh(c, DL_I64, 2, shape);
+    return DL_OK;
+}
+
+INFER_RULE(one_hot) {
+    dl_tensor *x = c->in[0];
+    long n = c->attr[0].u.i;
+    DL_TRY(dl_check_index(x));
+    if (x->ndim == DL_MAX_DIM) return dl_fail(DL_ERR_SHAPE, "a tensor has at most %d dimensions", DL_MAX_DIM);
+    if (n == -1) {
+        if (!x->numel) return dl_fail(DL_ERR_VALUE, "without labels num_classes must be given");
+        DL_TRY(item_of(dl_amax(x, NULL, 0, 0), &n));
+        n++;
+    }
+    if (n < 1) return dl_fail(DL_ERR_VALUE, "num_classes must be at least 1, not %ld", n);
+    *out = dl_meta_fresh(c, DL_I64, x->ndim, x->shape);
+    out->shape[out->ndim++] = n;
+    return DL_OK;
+}

@@ -1,0 +1,106 @@
+/* Shape rules of rows that work element by element. */
+#include "ops/infer.h"
+#include "ops/rules.h"
+
+#include <math.h>
+#include <string.h>
+
+dl_meta dl_meta_fresh(const dl_call *c, dl_dtype dtype, int ndim, const long *shape) {
+    dl_meta m = {.ndim = (int8_t)ndim, .dtype = (int8_t)dtype, .alias = -1, .device = c->device};
+    for (int i = 0; i < ndim; i++) m.shape[i] = shape[i];
+    return m;
+}
+
+/* Strides are those of a contiguous tensor with its dimensions in another order. */
+static bool is_permuted(const dl_tensor *t) {
+    long want = 1;
+    unsigned seen = 0;
+    for (int n = 0; n < t->ndim; n++) {
+        int next = -1;
+        for (int d = 0; d < t->ndim && next < 0; d++)
+            if (!(seen >> d & 1) && (t->shape[d] == 1 || t->stride[d] == want)) next = d;
+        if (next < 0) return false;
+        seen |= 1u << next;
+        want *= t->shape[next];
+    }
+    return true;
+}
+
+void dl_meta_keep_layout(dl_meta *m, const dl_tensor *t) {
+    if (t->ndim != m->ndim || !t->numel || memcmp(t->shape, m->shape, (size_t)m->ndim * sizeof(long))) return;
+    if (dl_strides_are_contiguous(t->ndim, t->shape, t->stride) || !is_permuted(t)) return;
+    m->strided = true;
+    memcpy(m->stride, t->stride, sizeof m->stride);
+}
+
+INFER_RULE(same) {
+    *out = dl_meta_fresh(c, c->dtype, c->in[0]->ndim, c->in[0]->shape);
+    dl_meta_keep_layout(out, c->in[0]);
+    return DL_OK;
+}
+
+INFER_RULE(test) {
+    DL_TRY(dl_infer_same(c, out));
+    out->dtype = DL_BOOL;
+    return DL_OK;
+}
+
+/* The layout is that of the first operand that is as large as the result. */
+static dl_status broadcast_all(const dl_call *c, dl_dtype dtype, dl_meta *out) {
+    long shape[DL_MAX_DIM];
+    int ndim = c->in[0]->ndim;
+    memcpy(shape, c->in[0]->shape, sizeof shape);
+    for (int i = 1; i < c->nin; i++) DL_TRY(dl_broadcast(ndim, shape, c->in[i]->ndim, c->in[i]->shape, &ndim, shape));
+    *out = dl_meta_fresh(c, dtype, ndim, shape);
+    for (int i = 0; i < c->nin; i++) {
+        const dl_tensor *t = c->in[i];
+        if (t->ndim != ndim || memcmp(t->shape, shape, (size_t)ndim * sizeof *shape)) continue;
+        dl_meta_keep_layout(out, t);
+        break;
+    }
+    return DL_OK;
+}
+
+INFER_RULE(broadcast) { return broadcast_all(c, c->dtype, out); }
+
+INFER_RULE(compare) { return broadcast_all(c, DL_BOOL, out); }
+
+INFER_RULE(where) {
+    if (c->in[0]->dtype != DL_BOOL)
+        return dl_fail_hint(DL_ERR_DTYPE, "compare, as in x != 0, or convert with .to(bool)",
+                            "the condition must be bool, not %s", dl_dtype_name((dl_dtype)c->in[0]->dtype));
+    return broadcast_all(c, c->dtype, out);
+}
+
+/* Integers limited by a number that is none become f32, as in any other arithmetic with it. */
+INFER_RULE(clamp) {
+    const dl_aval *lo = &c->attr[0], *hi = &c->attr[1];
+    if (!lo->given && !hi->given) return dl_fail(DL_ERR_VALUE, "at least one of the limits min and max must be given");
+    DL_TRY(dl_infer_same(c, out));
+    bool real = (lo->given && !lo->is_int) || (hi->given && !hi->is_int);
+    if (real && !dl_dtype_is_float(c->dtype)) out->dtype = DL_F32;
+    return DL_OK;
+}
+
+INFER_RULE(to) {
+    DL_TRY(dl_infer_same(c, out));
+    out->dtype = (int8_t)c->attr[0].u.i;
+    return DL_OK;
+}
+
+INFER_RULE(restride) {
+    const dl_aval *stride = &c->attr[0];
+    DL_TRY(dl_infer_same(c, out));
+    if (stride->n != out->ndim)
+        return dl_fail(DL_ERR_SHAPE, "%d strides do not fit a %d-d tensor", stride->n, out->ndim);
+    out->strided = true;
+    memcpy(out->stride, stride->u.v, sizeof out->stride);
+    long want = 0; /* the fresh memory holds numel elements, no more */
+    for (int i = 0; i < out->ndim; i++) {
+        if (out->stride[i] < 0) return dl_fail(DL_ERR_VALUE, "stride %ld is negative", out->stride[i]);
+        want += (out->shape[i] - 1) * out->stride[i];
+    }
+    if (c->in[0]->numel && (want != c->in[0]->numel - 1 || !dl_strides_are_dense(out->ndim, out->shape, out->stride)))
+        return dl_fail(DL_ERR_VALUE, "the strides leave gaps or overlaps between the elements");
+    return DL_OK;
+}

@@ -1,0 +1,76 @@
+/* Shape rules of reductions and running sums. */
+#include "ops/infer.h"
+#include "ops/rules.h"
+
+dl_status dl_reduced_dims(const dl_op *op, const dl_aval *attr, int ndim, unsigned *mask) {
+    int n = !attr->given ? 0 : op->attrs[0].kind == DL_A_INT ? 1 : attr->n;
+    *mask = 0;
+    if (n == 0) return *mask = (1u << ndim) - 1, DL_OK;
+    for (int i = 0; i < n && i < DL_MAX_DIM; i++) {
+        int d;
+        DL_TRY(dl_dim_norm(attr->u.v[i], ndim, &d));
+        if (*mask >> d & 1) return dl_fail(DL_ERR_VALUE, "dimension %d is named twice", d);
+        *mask |= 1u << d;
+    }
+    return DL_OK;
+}
+
+int dl_reduced_shape(int ndim, const long *shape, unsigned mask, bool keep, long *out) {
+    int n = 0;
+    for (int i = 0; i < ndim; i++) {
+        if (!(mask >> i & 1))
+            out[n++] = shape[i];
+        else if (keep)
+            out[n++] = 1;
+    }
+    return n;
+}
+
+static dl_status reduced(const dl_call *c, dl_dtype dtype, dl_meta *out) {
+    const dl_tensor *x = c->in[0];
+    unsigned mask;
+    long shape[DL_MAX_DIM];
+    DL_TRY(dl_reduced_dims(c->op, &c->attr[0], x->ndim, &mask));
+    int n = dl_reduced_shape(x->ndim, x->shape, mask, c->attr[1].u.i, shape);
+    *out = dl_meta_fresh(c, dtype, n, shape);
+    return DL_OK;
+}
+
+/* The largest of nothing does not exist. */
+static dl_status check_some(const dl_call *c, const dl_meta *out) {
+    int64_t n = 1;
+    for (int i = 0; i < out->ndim; i++) n *= out->shape[i];
+    if (c->in[0]->numel || !n) return DL_OK;
+    char text[160];
+    return dl_fail(DL_ERR_SHAPE, "no element to choose among in shape %s",
+                   dl_shape_text(c->in[0]->ndim, c->in[0]->shape, text, sizeof text));
+}
+
+INFER_RULE(reduce) {
+    DL_TRY(reduced(c, c->dtype, out));
+    return c->op->id == DL_OP_amax || c->op->id == DL_OP_amin ? check_some(c, out) : DL_OK;
+}
+
+/* Integers and bool add up in i64. */
+INFER_RULE(sum) { return reduced(c, dl_dtype_is_float(c->dtype) ? c->dtype : DL_I64, out); }
+
+INFER_RULE(any) { return reduced(c, DL_BOOL, out); }
+
+INFER_RULE(argmax) {
+    DL_TRY(reduced(c, DL_I64, out));
+    return check_some(c, out);
+}
+
+INFER_RULE(max_dim) {
+    DL_TRY(reduced(c, c->dtype, &out[0]));
+    DL_TRY(reduced(c, DL_I64, &out[1]));
+    return check_some(c, out);
+}
+
+INFER_RULE(cumsum) {
+    const dl_tensor *x = c->in[0];
+    int d;
+    DL_TRY(dl_dim_norm(c->attr[0].u.i, x->ndim, &d));
+    *out = dl_meta_fresh(c, dl_dtype_is_float(c->dtype) ? c->dtype : DL_I64, x->ndim, x->shape);
+    return DL_OK;
+}
