@@ -39,7 +39,8 @@ dl_tensor *dl_tensor_empty(int ndim, const long *shape, dl_dtype dtype, int devi
 }
 
 dl_tensor *dl_tensor_full(int ndim, const long *shape, dl_dtype dtype, int device, double value) {
-    return dl_full(shape, ndim, value, dtype, device);
+    static const long none = 0;
+    return dl_full(shape ? shape : &none, ndim, value, dtype, device);
 }
 
 dl_tensor *dl_tensor_zeros(int ndim, const long *shape, dl_dtype dtype, int device) {

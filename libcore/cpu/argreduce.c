@@ -1,0 +1,69 @@
+/* Largest and smallest values with their places: the value is reduced first, then looked for. */
+#include "cpu/reduce.h"
+#include "ops/infer.h"
+#include "ops/rules.h"
+
+#include <omp.h>
+
+/* x as [outer][n][inner] in logical order, x contiguous: n is the dimension looked along. */
+typedef struct view3 {
+    long outer, n, inner;
+} view3;
+
+static view3 around(const dl_tensor *x, unsigned mask) {
+    view3 v = {1, 1, 1};
+    for (int d = 0; d < x->ndim; d++) {
+        if (mask >> d & 1)
+            v.n *= x->shape[d];
+        else if (mask >> d)
+            v.outer *= x->shape[d];
+        else
+            v.inner *= x->shape[d];
+    }
+    return v;
+}
+
+/* index[outer][inner] of the first occurrence of value[outer][inner]. */
+static void find_all(const dl_tensor *x, view3 v, const char *value, long *index) {
+    const dl_finder *f = &DL_SIMD_PICK(dl_finder_table)[x->dtype];
+    long size = (long)dl_esize(x), tiles = (v.inner + DL_REDUCE_TILE - 1) / DL_REDUCE_TILE;
+    const char *p = dl_ptr(x);
+    int threads = dl_cpu_threads(x->numel);
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (long i = 0; i < v.outer * tiles; i++) {
+        long o = i / tiles, lo = i % tiles * DL_REDUCE_TILE, at = o * v.inner + lo;
+        long width = v.inner - lo < DL_REDUCE_TILE ? v.inner - lo : DL_REDUCE_TILE;
+        const char *from = p + (o * v.n * v.inner + lo) * size;
+        if (v.inner == 1)
+            index[at] = f->row(v.n, from, size, value + at * size);
+        else
+            f->cols(v.n, width, from, v.inner * size, value + at * size, index + at);
+    }
+}
+
+/* value may be NULL, when only the place is asked for. */
+static dl_status run(dl_call *c, dl_reduce_id id, dl_tensor *value, dl_tensor *index) {
+    dl_tensor *x = c->in[0], *v = value ? dl_ref(value) : NULL;
+    unsigned mask;
+    DL_TRY(dl_reduced_dims(c->op, &c->attr[0], x->ndim, &mask));
+    if (!index->numel) return dl_unref(v), DL_OK;
+    if (!v && !(v = dl_tensor_empty(index->ndim, index->shape, (dl_dtype)x->dtype, 0))) return DL_ERR_MEMORY;
+    dl_status s = dl_cpu_reduce(id, x, mask, NULL, dl_ptr(v));
+    if (s == DL_OK) find_all(x, around(x, mask), dl_ptr(v), dl_ptr(index));
+    dl_unref(v);
+    return s;
+}
+
+#define PLACE(name, id)                                                                                                \
+    static dl_status plain_##name(dl_call *c) { return run(c, id, NULL, c->out[0]); }                                  \
+    static dl_status run_##name(dl_call *c) { return dl_cpu_via_f32(c, plain_##name, true); }                          \
+    const dl_kernel dl_cpu_##name = {.run = run_##name, .dtypes = DL_ANY};
+#define VALUE_AND_PLACE(name, id)                                                                                      \
+    static dl_status plain_##name(dl_call *c) { return run(c, id, c->out[0], c->out[1]); }                             \
+    static dl_status run_##name(dl_call *c) { return dl_cpu_via_f32(c, plain_##name, true); }                          \
+    const dl_kernel dl_cpu_##name = {.run = run_##name, .dtypes = DL_ANY};
+
+PLACE(argmax, DL_R_MAX)
+PLACE(argmin, DL_R_MIN)
+VALUE_AND_PLACE(max_dim, DL_R_MAX)
+VALUE_AND_PLACE(min_dim, DL_R_MIN)

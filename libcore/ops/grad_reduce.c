@@ -1,0 +1,84 @@
+/* Gradient rules of reductions. */
+#include "ops/grad.h"
+
+/* t, which has the shape of the result, with reduced dimensions of size 1. Owned by the pool. */
+static dl_tensor *kept(dl_back *b, dl_tensor *t) {
+    const dl_meta *m = dl_in_meta(b, 0);
+    unsigned mask;
+    long shape[DL_MAX_DIM];
+    if (!t || dl_reduced_dims(b->op, &b->attr[0], m->ndim, &mask) != DL_OK) return NULL;
+    return T(dl_reshape(t, shape, dl_reduced_shape(m->ndim, m->shape, mask, true, shape)));
+}
+
+/* The same, repeated to the input's shape; a new reference. */
+static dl_tensor *spread(dl_back *b, dl_tensor *t) {
+    const dl_meta *m = dl_in_meta(b, 0);
+    dl_tensor *k = kept(b, t);
+    return k ? dl_expand(k, m->shape, m->ndim) : NULL;
+}
+
+GRAD_RULE(sum) {
+    DL_GIVE(0, spread(b, G0));
+    return DL_OK;
+}
+
+/* How many elements of the input become one of the result. */
+static double group_size(dl_back *b) {
+    const dl_meta *m = dl_in_meta(b, 0);
+    unsigned mask;
+    double n = 1;
+    if (dl_reduced_dims(b->op, &b->attr[0], m->ndim, &mask) != DL_OK) return 0;
+    for (int i = 0; i < m->ndim; i++) n *= mask >> i & 1 ? (double)m->shape[i] : 1;
+    return n;
+}
+
+GRAD_RULE(mean) {
+    DL_GIVE(0, spread(b, T(dl_div(G0, NUM(group_size(b))))));
+    return DL_OK;
+}
+
+/* The product of the others: y / x, but where there are zeros: a single zero gets the product of the rest, and all
+ * others nothing. p is the product with zeros left out. */
+GRAD_RULE(prod) {
+    const dl_aval *dim = &b->attr[0];
+    dl_tensor *x = IN_(0), *zero = T(dl_eq(x, NUM(0))), *rest = T(dl_where(zero, NUM(1), x));
+    dl_tensor *p = T(dl_prod(rest, dim->given ? &dim->u.i : NULL, 1));
+    dl_tensor *zeros = T(dl_sum(zero, dim->given ? &dim->u.i : NULL, dim->given, 1));
+    dl_tensor *lone = T(dl_logical_and(zero, T(dl_eq(zeros, NUM(1)))));
+    dl_tensor *slope = T(dl_where(lone, p, T(dl_where(T(dl_eq(zeros, NUM(0))), T(dl_div(p, rest)), NUM(0)))));
+    DL_GIVE(0, dl_mul(kept(b, G0), slope));
+    return DL_OK;
+}
+
+/* Equal winners share the gradient */
+GRAD_RULE(amax) {
+    const dl_aval *dim = &b->attr[0];
+    dl_tensor *won = T(dl_to(T(dl_eq(IN_(0), kept(b, OUT_(0)))), dl_in_meta(b, 0)->dtype));
+    dl_tensor *share = T(dl_div(kept(b, G0), T(dl_sum(won, dim->given ? dim->u.v : NULL, dim->n, 1))));
+    DL_GIVE(0, dl_mul(won, share));
+    return DL_OK;
+}
+
+GRAD_RULE(max_dim) {
+    if (!G0) return DL_OK;
+    DL_GIVE(0, dl_scatter_add(T(dl_zeros_like_in(b, 0)), kept(b, OUT_(1)), kept(b, G0), b->attr[0].u.i));
+    return DL_OK;
+}
+
+/* g e**(x - y) */
+GRAD_RULE(logsumexp) {
+    DL_GIVE(0, dl_mul(kept(b, G0), T(dl_exp(T(dl_sub(IN_(0), kept(b, OUT_(0))))))));
+    return DL_OK;
+}
+
+/* Running sums from the other end */
+GRAD_RULE(cumsum) {
+    const long dim = b->attr[0].u.i;
+    if (!dl_in_meta(b, 0)->ndim) {
+        DL_GIVE(0, dl_ref(G0));
+        return DL_OK;
+    }
+    dl_tensor *back = T(dl_cumsum(T(dl_flip(G0, &dim, 1)), dim));
+    DL_GIVE(0, dl_flip(back, &dim, 1));
+    return DL_OK;
+}

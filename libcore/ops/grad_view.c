@@ -1,0 +1,91 @@
+/* Gradient rules of views and of writing into memory. */
+#include "ops/grad.h"
+
+#include <string.h>
+
+dl_tensor *dl_zeros_like_in(dl_back *b, int i) {
+    const dl_meta *m = dl_in_meta(b, i);
+    dl_tensor *zero = T(dl_tensor_zeros(0, m->shape, (dl_dtype)m->dtype, m->device));
+    return zero ? dl_expand(zero, m->shape, m->ndim) : NULL;
+}
+
+GRAD_RULE(reshape) {
+    const dl_meta *m = dl_in_meta(b, 0);
+    DL_GIVE(0, dl_reshape(G0, m->shape, m->ndim));
+    return DL_OK;
+}
+
+GRAD_RULE(permute) {
+    const dl_aval *dims = &b->attr[0];
+    long back[DL_MAX_DIM];
+    for (int i = 0; i < dims->n; i++) back[dims->u.v[i] < 0 ? dims->u.v[i] + dims->n : dims->u.v[i]] = i;
+    DL_GIVE(0, dl_permute(G0, back, dims->n));
+    return DL_OK;
+}
+
+/* Any view whose elements do not overlap: zeros like the input, with the gradient written into the same view of them */
+GRAD_RULE(view) {
+    const dl_meta *m = dl_in_meta(b, 0);
+    dl_tensor *zeros = T(dl_tensor_zeros(m->ndim, m->shape, (dl_dtype)m->dtype, m->device));
+    if (!zeros) return dl_error_last()->code;
+    dl_tensor *view = T(dl_invoke1(b->op, &zeros, 1, b->attr));
+    if (!view) return dl_error_last()->code;
+    DL_TRY(dl_assign(view, G0));
+    DL_GIVE(0, dl_ref(zeros));
+    return DL_OK;
+}
+
+/* The flat positions of a region, as an i64 tensor of its shape. */
+static dl_tensor *positions(dl_back *b, const dl_aval *size, const dl_aval *stride, long offset, int device) {
+    dl_tensor *at = T(dl_full(size->u.v, 0, (double)offset, DL_I64, device));
+    for (int d = 0; d < size->n && at; d++) {
+        double stop = (double)size->u.v[d];
+        long shape[DL_MAX_DIM];
+        for (int i = 0; i < size->n; i++) shape[i] = i == d ? size->u.v[d] : 1;
+        dl_tensor *steps = T(dl_mul(T(dl_arange(0, &stop, 1, DL_I64, device)), T(dl_scalar_i(stride->u.v[d]))));
+        at = T(dl_add(at, T(dl_reshape(steps, shape, size->n))));
+    }
+    return at;
+}
+
+/* Adds the gradient up in a flat image of the memory that input and view span together, and looks at it as the input
+ * does. Overlapping elements, as of an expanded view, each add their part. */
+GRAD_RULE(as_strided) {
+    const dl_meta *m = dl_in_meta(b, 0);
+    const dl_aval *size = &b->attr[0], *stride = &b->attr[1];
+    long offset = b->attr[2].u.i, first = offset < m->offset ? offset : m->offset, span = 1;
+    long end_in = m->offset - first, end_view = offset - first;
+    for (int i = 0; i < m->ndim; i++) end_in += m->shape[i] ? (m->shape[i] - 1) * m->stride[i] : 0;
+    for (int i = 0; i < size->n; i++) end_view += size->u.v[i] ? (size->u.v[i] - 1) * stride->u.v[i] : 0;
+    span = (end_in > end_view ? end_in : end_view) + 1;
+    dl_tensor *flat = T(dl_tensor_zeros(1, &span, (dl_dtype)m->dtype, m->device));
+    if (!flat) return dl_error_last()->code;
+    if (dl_strides_are_dense(size->n, size->u.v, stride->u.v)) {
+        dl_tensor *view = T(dl_as_strided(flat, size->u.v, size->n, stride->u.v, size->n, offset - first));
+        if (!view) return dl_error_last()->code;
+        DL_TRY(dl_assign(view, G0));
+    } else {
+        const long all = -1;
+        dl_tensor *at = T(dl_reshape(T(positions(b, size, stride, offset - first, m->device)), &all, 1));
+        flat = T(dl_index_add(flat, at, T(dl_reshape(G0, &all, 1)), 0));
+    }
+    DL_GIVE(0, dl_as_strided(flat, m->shape, m->ndim, m->stride, m->ndim, m->offset - first));
+    return DL_OK;
+}
+
+/* The input keeps what was not overwritten; the value gets what was. The gradient is laid out like the input first, so
+ * that the region is the same in both. */
+GRAD_RULE(as_strided_set) {
+    const dl_meta *m = dl_in_meta(b, 0);
+    const dl_aval *size = &b->attr[0], *stride = &b->attr[1];
+    long offset = b->attr[2].u.i - m->offset;
+    dl_tensor *g = T(dl_restride(G0, m->stride, m->ndim));
+    if (!g) return dl_error_last()->code;
+    DL_GIVE(1, dl_as_strided(DL_NEED(0) ? T(dl_clone(g)) : g, size->u.v, size->n, stride->u.v, size->n, offset));
+    if (!DL_NEED(0)) return DL_OK;
+    dl_tensor *region = T(dl_as_strided(g, size->u.v, size->n, stride->u.v, size->n, offset));
+    if (!region) return dl_error_last()->code;
+    DL_TRY(dl_assign(region, NUM(0)));
+    DL_GIVE(0, dl_ref(g));
+    return DL_OK;
+}
