@@ -21,7 +21,7 @@ static dl_status put(dl_csv *c, char ch) {
     if (!ch)
         return dl_fail_hint(DL_ERR_FORMAT, "save it as UTF-8 text",
                             "`%s`, line %ld, column %zu: a NUL byte; this is no text", c->name, c->line,
-                            c->at - c->line_at);
+                            c->at - c->line_at + 1);
     if (c->len + 2 > c->cap) {
         size_t cap = c->cap ? 2 * c->cap : 64;
         char *more = realloc(c->field, cap);
