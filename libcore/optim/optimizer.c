@@ -1,0 +1,333 @@
+/* Optimizers: options, groups and state of parameters; the arithmetic is in rows of the op table. */
+#include "optim/optimizer.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nn/parse.h"
+
+/* ---------------------------------------------------------------- kinds */
+
+static dl_status check_range(const dl_kind_row *k, const dl_optval *val, const char *name, double low, double high) {
+    double v = dl_option_f(k, val, name);
+    if (v >= low && v <= high) return DL_OK;
+    if (isinf(high))
+        return dl_fail(DL_ERR_VALUE, "optimizer %s: %s must be at least %g, not %g", k->name, name, low, v);
+    return dl_fail(DL_ERR_VALUE, "optimizer %s: %s must be between %g and %g, not %g", k->name, name, low, high, v);
+}
+
+static dl_status sgd_check(const dl_kind_row *k, const dl_optval *val) {
+    DL_TRY(check_range(k, val, "lr", 0, INFINITY));
+    DL_TRY(check_range(k, val, "momentum", 0, INFINITY));
+    DL_TRY(check_range(k, val, "weight_decay", 0, INFINITY));
+    bool plain = dl_option_f(k, val, "momentum") <= 0 || dl_option_f(k, val, "dampening") != 0;
+    if (!dl_option_i(k, val, "nesterov") || !plain) return DL_OK;
+    return dl_fail_hint(DL_ERR_VALUE, "sgd(lr=0.1, momentum=0.9, nesterov=true)",
+                        "optimizer sgd: nesterov needs a momentum and no dampening");
+}
+
+static int sgd_states(const dl_kind_row *k, const dl_optval *val) { return dl_option_f(k, val, "momentum") != 0; }
+
+static dl_status sgd_step(const dl_kind_row *k, const dl_opt_run *r) {
+    const dl_optval *v = r->val;
+    return dl_sgd_step(r->lr, r->list, r->n * r->lists, dl_option_f(k, v, "momentum"), dl_option_f(k, v, "dampening"),
+                       dl_option_f(k, v, "weight_decay"), (int)dl_option_i(k, v, "nesterov"),
+                       (int)dl_option_i(k, v, "maximize"), r->first);
+}
+
+static dl_status adam_check(const dl_kind_row *k, const dl_optval *val) {
+    DL_TRY(check_range(k, val, "lr", 0, INFINITY));
+    DL_TRY(check_range(k, val, "eps", 0, INFINITY));
+    DL_TRY(check_range(k, val, "weight_decay", 0, INFINITY));
+    const dl_optval *b = dl_option(k, val, "betas");
+    if (b->n != 2) return dl_fail(DL_ERR_VALUE, "optimizer %s: betas are two numbers, [0.9, 0.999]", k->name);
+    for (int i = 0; i < 2; i++)
+        if (!(b->u.fv[i] >= 0 && b->u.fv[i] < 1))
+            return dl_fail(DL_ERR_VALUE, "optimizer %s: betas must be at least 0 and below 1, not %g", k->name,
+                           b->u.fv[i]);
+    return DL_OK;
+}
+
+static int adam_states(const dl_kind_row *k, const dl_optval *val) { return 2 + (int)dl_option_i(k, val, "amsgrad"); }
+
+static dl_status any_adam(const dl_kind_row *k, const dl_opt_run *r, int decoupled) {
+    const dl_optval *v = r->val, *betas = dl_option(k, v, "betas");
+    return dl_adam_step(r->lr, r->step, r->list, r->n * r->lists, betas->u.fv[0], betas->u.fv[1],
+                        dl_option_f(k, v, "eps"), dl_option_f(k, v, "weight_decay"), decoupled,
+                        (int)dl_option_i(k, v, "amsgrad"), (int)dl_option_i(k, v, "maximize"));
+}
+static dl_status adam_step(const dl_kind_row *k, const dl_opt_run *r) { return any_adam(k, r, 0); }
+static dl_status adamw_step(const dl_kind_row *k, const dl_opt_run *r) { return any_adam(k, r, 1); }
+#define adamw_check adam_check
+#define adamw_states adam_states
+
+#undef OPTIONS
+#define OPTIONS(npos, ...) .kind.options = (const dl_option_row[]){__VA_ARGS__{0}}, .kind.positional = npos,
+#define STATE(...) .state = {__VA_ARGS__},
+#define STEP(f) .check = f##_check, .states = f##_states, .step = f##_step,
+#define OPTIMIZER(id, other, text, how, ...)                                                                           \
+    {.kind.name = #id, .kind.alias = other, .kind.doc = text, .kind.example = how, __VA_ARGS__},
+static const dl_opt_row rows[] = {
+#include "optim/optimizers.def"
+};
+enum { NROWS = sizeof rows / sizeof *rows };
+
+const dl_kind_row *dl_optimizer_kind_at(int i) { return i >= 0 && i < NROWS ? &rows[i].kind : NULL; }
+
+/* ---------------------------------------------------------------- life */
+
+/* "adam(lr=0.001, weight_decay=0.01)": the rate, and what differs from the defaults. */
+static char *make_text(const dl_optimizer *o) {
+    dl_text t = {0};
+    const dl_kind_row *k = &o->row->kind;
+    dl_text_add(&t, "%s(", k->name);
+    for (int i = 0, n = 0; k->options[i].name; i++) {
+        if (!o->val[i].set && strcmp(k->options[i].name, "lr")) continue;
+        char value[160];
+        dl_optval_text(&k->options[i], &o->val[i], value, sizeof value);
+        dl_text_add(&t, "%s%s=%s", n++ ? ", " : "", k->options[i].name, value);
+    }
+    dl_text_add(&t, ")");
+    return dl_text_take(&t);
+}
+
+dl_optimizer *dl_optimizer_new(const char *kind, const dl_arg *args, int nargs, int *bad) {
+    if (bad) *bad = -1;
+    int i = dl_kind_find(&rows[0].kind, NROWS, sizeof *rows, kind);
+    if (i < 0) {
+        dl_kind_unknown("optimizer", &rows[0].kind, NROWS, sizeof *rows, kind);
+        return NULL;
+    }
+    dl_optimizer *o = calloc(1, sizeof *o);
+    if (!o) {
+        dl_fail(DL_ERR_MEMORY, "no memory for an optimizer");
+        return NULL;
+    }
+    o->refs = 1;
+    o->row = &rows[i];
+    if (dl_options_read("optimizer", &o->row->kind, args, nargs, o->val, bad) == DL_OK &&
+        o->row->check(&o->row->kind, o->val) == DL_OK && (o->text = make_text(o)) &&
+        (o->lr_tensor = dl_tensor_zeros(0, NULL, DL_F64, 0)) &&
+        (o->step_tensor = dl_tensor_zeros(0, NULL, DL_F64, 0))) {
+        o->base_lr = o->lr = dl_option_f(&o->row->kind, o->val, "lr");
+        return o;
+    }
+    dl_optimizer_unref(o);
+    return NULL;
+}
+
+static void *make(const char *kind, const dl_arg *args, int nargs) { return dl_optimizer_new(kind, args, nargs, NULL); }
+
+dl_optimizer *dl_optimizer_parse(const char *text) { return dl_parse_call(text, make); }
+
+dl_optimizer *dl_optimizer_ref(dl_optimizer *o) {
+    if (o) __atomic_add_fetch(&o->refs, 1, __ATOMIC_RELAXED);
+    return o;
+}
+
+void dl_optimizer_unref(dl_optimizer *o) {
+    if (!o || __atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL)) return;
+    for (long i = 0; i < o->n; i++) {
+        free(o->param[i].name);
+        dl_unref(o->param[i].p);
+        for (int s = 0; s < DL_OPTIM_STATES; s++) dl_unref(o->param[i].state[s]);
+    }
+    for (int i = 0; i < o->ngroup; i++) free(o->group[i].pattern);
+    dl_unref(o->lr_tensor);
+    dl_unref(o->step_tensor);
+    free(o->group);
+    free(o->param);
+    free(o->text);
+    free(o);
+}
+
+/* ---------------------------------------------------------------- parameters */
+
+dl_status dl_optimizer_group(dl_optimizer *o, const char *pattern, const dl_arg *args, int nargs, int *bad) {
+    if (bad) *bad = -1;
+    if (o->n) return dl_fail(DL_ERR_STATE, "groups are made before the optimizer takes on parameters");
+    dl_opt_group *more = realloc(o->group, (size_t)(o->ngroup + 1) * sizeof *more);
+    if (more) o->group = more;
+    char *copy = strdup(pattern);
+    if (!more || !copy) {
+        free(copy);
+        return dl_fail(DL_ERR_MEMORY, "no memory for a group of parameters");
+    }
+    dl_opt_group *g = &o->group[o->ngroup];
+    g->pattern = copy;
+    memcpy(g->val, o->val, sizeof g->val);
+    dl_status st = dl_options_change("optimizer", &o->row->kind, args, nargs, g->val, bad);
+    if (st == DL_OK) st = o->row->check(&o->row->kind, g->val);
+    if (st == DL_OK)
+        o->ngroup++;
+    else
+        free(copy);
+    return st;
+}
+
+dl_status dl_optimizer_add(dl_optimizer *o, const char *name, dl_tensor *param) {
+    if (!param) return dl_fail_null("the parameter");
+    if (!dl_is_leaf(param) || !dl_requires_grad(param))
+        return dl_fail_hint(DL_ERR_AUTOGRAD, "use param(x)",
+                            "'%s' is no parameter: a leaf that needs a gradient is one", name);
+    for (long i = 0; i < o->n; i++)
+        if (o->param[i].p == param || !strcmp(o->param[i].name, name))
+            return dl_fail(DL_ERR_NAME, "the optimizer has taken on a parameter '%s' already", o->param[i].name);
+    if (o->n == o->cap) {
+        long cap = o->cap ? 2 * o->cap : 16;
+        dl_opt_param *more = realloc(o->param, (size_t)cap * sizeof *more);
+        if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for parameters");
+        o->param = more, o->cap = cap;
+    }
+    dl_opt_param p = {.name = strdup(name), .p = dl_ref(param), .group = -1};
+    if (!p.name) {
+        dl_unref(param);
+        return dl_fail(DL_ERR_MEMORY, "no memory for parameters");
+    }
+    for (int i = 0; i < o->ngroup && p.group < 0; i++)
+        if (!fnmatch(o->group[i].pattern, name, 0)) p.group = i;
+    o->param[o->n++] = p;
+    return DL_OK;
+}
+
+dl_status dl_optimizer_add_module(dl_optimizer *o, dl_module *m) {
+    if (!dl_module_is_built(m))
+        return dl_fail_hint(DL_ERR_STATE, "run an input through it first", "the net has no weights yet");
+    dl_module_list *l = dl_module_tensors(m, 1);
+    if (!l) return dl_error_last()->code;
+    dl_status st = DL_OK;
+    for (long i = 0; i < l->n && st == DL_OK; i++) st = dl_optimizer_add(o, l->entries[i].path, l->entries[i].tensor);
+    dl_module_list_free(l);
+    return st;
+}
+
+void dl_optimizer_zero_grad(dl_optimizer *o) {
+    for (long i = 0; i < o->n; i++) dl_set_grad(o->param[i].p, NULL);
+}
+
+double dl_optimizer_lr(const dl_optimizer *o) { return o->lr; }
+
+dl_status dl_optimizer_set_lr(dl_optimizer *o, double lr) {
+    if (!(lr >= 0) || isinf(lr)) return dl_fail(DL_ERR_VALUE, "a learning rate is at least 0 and finite, not %g", lr);
+    o->lr = lr;
+    return DL_OK;
+}
+
+long dl_optimizer_steps(const dl_optimizer *o) { return o->steps; }
+const char *dl_optimizer_kind(const dl_optimizer *o) { return o->row->kind.name; }
+const char *dl_optimizer_text(const dl_optimizer *o) { return o->text; }
+
+/* ---------------------------------------------------------------- steps */
+
+enum { MAX_RUN = (DL_MAX_IN - 2) / (2 + DL_OPTIM_STATES) };
+
+/* Parameters collected for one run of the op. */
+typedef struct batch {
+    dl_opt_param *p[MAX_RUN];
+    int n;
+} batch;
+
+static const dl_optval *options_of(const dl_optimizer *o, const dl_opt_param *p) {
+    return p->group < 0 ? o->val : o->group[p->group].val;
+}
+
+/* A group's own rate keeps its ratio to the optimizer's. */
+static double rate_of(const dl_optimizer *o, const dl_opt_param *p) {
+    if (p->group < 0) return o->lr;
+    double own = dl_option_f(&o->row->kind, o->group[p->group].val, "lr");
+    return o->base_lr > 0 ? own / o->base_lr * o->lr : own;
+}
+
+static bool run_together(const dl_opt_param *a, const dl_opt_param *b) {
+    return a->group == b->group && a->steps == b->steps && a->p->dtype == b->p->dtype &&
+           a->p->st->device == b->p->st->device && !a->state[0] == !b->state[0];
+}
+
+static dl_status make_states(dl_opt_param *p, int states) {
+    for (int s = 0; s < states; s++) {
+        if (p->state[s]) continue;
+        p->state[s] = dl_tensor_zeros(p->p->ndim, p->p->shape, (dl_dtype)p->p->dtype, p->p->st->device);
+        if (!p->state[s]) return dl_error_last()->code;
+    }
+    return DL_OK;
+}
+
+static dl_status set_number(dl_tensor **t, double v, int device) {
+    if (device == dl_device_of(*t) && device == 0) return *(double *)dl_ptr(*t) = v, DL_OK;
+    dl_tensor *host = dl_tensor_from(0, NULL, DL_F64, 0, &v), *there = host ? dl_to_device(host, device) : NULL;
+    dl_unref(host);
+    if (!there) return dl_error_last()->code;
+    dl_unref(*t);
+    *t = there;
+    return DL_OK;
+}
+
+static dl_status run_batch(dl_optimizer *o, const batch *b) {
+    const dl_opt_param *lead = b->p[0];
+    const dl_optval *val = options_of(o, lead);
+    int states = o->row->states(&o->row->kind, val), device = lead->p->st->device;
+    dl_tensor *list[DL_MAX_IN];
+    bool first = !lead->state[0];
+    for (int i = 0; i < b->n; i++) {
+        dl_opt_param *p = b->p[i];
+        DL_TRY(make_states(p, states));
+        list[i] = p->p, list[b->n + i] = p->p->grad;
+        for (int s = 0; s < states; s++) list[(2 + s) * b->n + i] = p->state[s];
+    }
+    DL_TRY(set_number(&o->lr_tensor, rate_of(o, lead), device));
+    DL_TRY(set_number(&o->step_tensor, (double)lead->steps + 1, device));
+    dl_opt_run run = {.val = val,
+                      .list = list,
+                      .n = b->n,
+                      .lists = 2 + states,
+                      .first = first && states,
+                      .lr = o->lr_tensor,
+                      .step = o->step_tensor};
+    DL_TRY(o->row->step(&o->row->kind, &run));
+    for (int i = 0; i < b->n; i++) b->p[i]->steps++;
+    return DL_OK;
+}
+
+dl_status dl_optimizer_step(dl_optimizer *o) {
+    if (!o) return dl_fail_null("the optimizer");
+    if (!o->n) return dl_fail(DL_ERR_STATE, "the optimizer has no parameters");
+    batch b = {.n = 0};
+    dl_status st = DL_OK;
+    int mode = dl_grad_mode(0);
+    for (long i = 0; i < o->n && st == DL_OK; i++) {
+        dl_opt_param *p = &o->param[i];
+        if (!p->p->grad) continue;
+        if (b.n && (b.n == MAX_RUN || !run_together(b.p[0], p))) {
+            st = run_batch(o, &b);
+            b.n = 0;
+        }
+        b.p[b.n++] = p;
+    }
+    if (st == DL_OK && b.n) st = run_batch(o, &b);
+    dl_grad_mode(mode);
+    if (st == DL_OK) o->steps++;
+    return st;
+}
+
+/* ---------------------------------------------------------------- state for checkpoints */
+
+void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char *out, size_t size) {
+    snprintf(out, size, "%s.%s", o->row->state[state], o->param[param].name);
+}
+
+dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t) {
+    dl_opt_param *p = &o->param[param];
+    if (!dl_shape_eq(t, p->p))
+        return dl_fail(DL_ERR_SHAPE, "the kept %s of '%s' has not the parameter's shape", o->row->state[state],
+                       p->name);
+    dl_tensor *cast = dl_to_dtype(t, (dl_dtype)p->p->dtype),
+              *moved = cast ? dl_to_device(cast, p->p->st->device) : NULL;
+    dl_unref(cast);
+    if (!moved) return dl_error_last()->code;
+    dl_unref(p->state[state]);
+    p->state[state] = moved;
+    return DL_OK;
+}
