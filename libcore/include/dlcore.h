@@ -1061,3 +1061,105 @@ void dl_rows_free(dl_rows *r);
 
 /* Writes run,key,step,ts,value of n runs (ids NULL: all not deleted) as CSV; the file appears whole or not at all. */
 dl_status dl_store_export(dl_store *s, const long *ids, long n, const char *path);
+
+/* ---------------------------------------------------------------- training
+ * A trainer joins a net, a dataset, an optimizer and a loss. A step is forward (next batch, gradients zeroed), backward
+ * and update; each part may be called alone and its results looked at. The first step opens a run in the store, in
+ * which every step's train/loss, train/acc, lr and grad_norm are recorded. */
+typedef struct dl_trainer dl_trainer;
+/* A loss computed by the caller: a one-element tensor, owned by the library; NULL with an error recorded. */
+typedef dl_tensor *dl_loss_fn(void *ctx, dl_tensor *output, dl_tensor *target);
+
+typedef struct dl_trainer_spec { /* zeroed: the defaults. Objects are referenced, text is copied */
+    dl_module *model;
+    dl_dataset *data;
+    dl_optimizer *opt; /* without parameters: it takes on those of the net */
+    const char
+        *loss; /* a row of the op table that takes (output, target); NULL: cross_entropy for classes, else mse_loss */
+    dl_loss_fn *loss_fn; /* instead of `loss`, which then is its name */
+    void *loss_ctx;
+    void (*loss_release)(void *);
+    dl_schedule *schedule; /* NULL: the rate stays as it is */
+    dl_loader_spec loader; /* of the training split; shuffle is meant unless `in_order` */
+    int in_order;
+    long accumulate;              /* batches to a step; 0: 1 */
+    double clip_norm, clip_value; /* limits on gradients; 0: none */
+    double ema;                   /* decay of averaged weights, which eval then uses; 0: none */
+    int allow_nan;                /* go on when loss or gradient are not finite */
+    long eval_every;              /* epochs of training between evaluations; 0: 1; -1: none */
+    int device;
+    dl_store *store; /* NULL: nothing is recorded */
+    const dl_run_spec
+        *run; /* name, experiment, group, script, note, parent, sweep; NULL: none. Not read after the call */
+} dl_trainer_spec;
+
+/* Makes the weights of the net, if it has none, for the dataset's samples. Errors: DL_ERR_VALUE, DL_ERR_SHAPE (the net
+ * does not fit the samples), DL_ERR_NAME (no such loss). */
+dl_trainer *dl_trainer_new(const dl_trainer_spec *spec);
+/* Ends the run: finished, diverged, or failed when the last step failed. NULL does nothing. */
+void dl_trainer_free(dl_trainer *t);
+
+/* The parts of a step. DL_ERR_STATE: backward without forward, update without backward. DL_ERR_VALUE: loss or gradient
+ * are not finite; weights are then as before, and the run counts as diverged. */
+dl_status dl_trainer_forward(dl_trainer *t);
+dl_status dl_trainer_backward(dl_trainer *t);
+dl_status dl_trainer_update(dl_trainer *t);
+/* All three, over the batches of one step. */
+dl_status dl_trainer_step(dl_trainer *t);
+
+typedef struct dl_train_progress {
+    long step;                       /* steps done by this trainer */
+    long done, total;                /* of this call; total 0: unknown */
+    long epoch, epochs;              /* from 1, and of how many in this call (0: counted in steps) */
+    long batch, batches;             /* within the epoch */
+    double loss, acc, lr, grad_norm; /* of the last step; acc NaN without classes */
+    double test_loss, test_acc;      /* of the last evaluation; NaN before it */
+    double samples_per_s, seconds;
+    int epoch_end, last; /* an epoch was completed; the call is about to return */
+} dl_train_progress;
+/* Called after each step; a return other than 0 ends the training with DL_ERR_INTERRUPT. */
+typedef int dl_train_fn(void *ctx, const dl_train_progress *p);
+/* Trains until `epochs` epochs have ended or `steps` steps are done; one of them is 0. The test split is evaluated at
+ * the end of epochs. dl_interrupt_set ends it after the step with DL_ERR_INTERRUPT; training can go on from there. */
+dl_status dl_trainer_train(dl_trainer *t, long epochs, long steps, dl_train_fn *fn, void *ctx);
+
+typedef struct dl_eval_result {
+    double loss, acc; /* over all samples; acc NaN without classes */
+    long n;           /* samples */
+    double seconds;
+} dl_eval_result;
+/* Loss and accuracy over a split, in evaluation mode; recorded as test/loss, test/acc (or train/eval_loss, ...) if a
+ * run is open. Errors: DL_ERR_VALUE: the split is empty. */
+dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out);
+
+/* What is known after the last part of a step. NaN and -1 where there is nothing yet. */
+typedef struct dl_trainer_state {
+    long step, epoch, batch, batches; /* steps done; epoch from 0; batches dealt out in it, and how many it has */
+    double loss, acc, lr, grad_norm;
+    int diverged;
+    long run;          /* id; 0: none */
+    const char *error; /* of the last step; "" when it succeeded */
+} dl_trainer_state;
+void dl_trainer_get(const dl_trainer *t, dl_trainer_state *out);
+/* Borrowed; NULL where there is nothing (yet). */
+dl_module *dl_trainer_model(const dl_trainer *t);
+dl_optimizer *dl_trainer_optimizer(const dl_trainer *t);
+dl_schedule *dl_trainer_schedule(const dl_trainer *t);
+dl_dataset *dl_trainer_dataset(const dl_trainer *t);
+dl_loader *dl_trainer_loader(const dl_trainer *t);
+dl_run *dl_trainer_run(const dl_trainer *t);
+dl_tensor *dl_trainer_x(const dl_trainer *t); /* of the last forward */
+dl_tensor *dl_trainer_y(const dl_trainer *t);
+dl_tensor *dl_trainer_output(const dl_trainer *t);
+dl_tensor *dl_trainer_loss(const dl_trainer *t);
+const char *dl_trainer_loss_name(const dl_trainer *t);
+/* The base rate from now on; without a schedule the rate itself. */
+dl_status dl_trainer_set_lr(dl_trainer *t, double lr);
+
+/* Everything needed to go on exactly: weights, buffers, averaged weights, state of optimizer and schedule, positions of
+ * random streams and data. Between steps only (DL_ERR_STATE). Noted in the run. */
+dl_status dl_trainer_save(dl_trainer *t, const char *path);
+/* Goes on from such a file; the trainer must be made like the one that saved it (DL_ERR_VALUE, DL_ERR_NAME,
+ * DL_ERR_SHAPE). Seed and random streams of the process are set. The run that saved it is taken up again where the
+ * store has it. */
+dl_status dl_trainer_load(dl_trainer *t, const char *path);

@@ -96,8 +96,9 @@ typedef dl_status dl_watch_fn(void *ctx, const char *path, int depth, dl_module 
 dl_status dl_module_dry_run(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device, bool record,
                             dl_watch_fn *watch, void *ctx);
 
-/* Puts the tensors of a file into a net (nn/state.c); `path` stands in messages. On failure the net is as before. */
-dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path);
+/* Puts the tensors of a file whose names begin with `prefix` into a net (nn/state.c); `path` stands in messages. On
+ * failure the net is as before. */
+dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix);
 
 /* ---- visiting (nn/module.c) */
 /* Calls fn for m and every module below, containers before contents; path is "" for m. Stops at the first failure. */

@@ -175,10 +175,17 @@ dl_status dl_module_save(dl_module *m, const char *path, const char *const *meta
 
 typedef struct loading {
     const dl_tensor_file *f;
-    const char *path; /* of the file */
-    dl_module **made; /* modules whose weights this file brought into being */
+    const char *path;   /* of the file */
+    const char *prefix; /* before the names of the net's tensors; others in the file are not looked at */
+    dl_module **made;   /* modules whose weights this file brought into being */
     long nmade, cap;
 } loading;
+
+static dl_tensor *find_stored(const loading *l, const char *name) {
+    char full[DL_PATH_MAX + 64];
+    snprintf(full, sizeof full, "%s%s", l->prefix, name);
+    return dl_tensor_file_find(l->f, full);
+}
 
 /* Makes the weights of a layer that has none, for the input size its stored tensors tell. */
 static dl_status make_from_file(void *ctx, dl_module *m, const char *path) {
@@ -187,7 +194,7 @@ static dl_status make_from_file(void *ctx, dl_module *m, const char *path) {
     for (int i = 0; i < DL_LAYER_TENSORS && m->row->tensors[i]; i++) {
         char name[DL_PATH_MAX + 32];
         snprintf(name, sizeof name, "%s%s%s", path, *path ? "." : "", m->row->tensors[i]);
-        dl_tensor *t = dl_tensor_file_find(l->f, name);
+        dl_tensor *t = find_stored(l, name);
         long size = t ? m->row->size_of_stored(m, i, t) : -2;
         if (size == -1) return dl_error_last()->code;
         if (size < 0) continue;
@@ -216,7 +223,7 @@ static dl_status check_agreement(const loading *l, const dl_module_list *want) {
     long known = dl_tensor_file_count(l->f);
     for (long i = 0; i < want->n; i++) {
         const char *path = want->entries[i].path;
-        dl_tensor *t = dl_tensor_file_find(l->f, path), *mine = want->entries[i].tensor;
+        dl_tensor *t = find_stored(l, path), *mine = want->entries[i].tensor;
         if (!t) {
             int n = 0;
             while (n < 256 && n < known) names[n] = dl_tensor_file_name(l->f, n), n++;
@@ -233,6 +240,8 @@ static dl_status check_agreement(const loading *l, const dl_module_list *want) {
     }
     for (long i = 0; i < known; i++) {
         const char *name = dl_tensor_file_name(l->f, i);
+        if (strncmp(name, l->prefix, strlen(l->prefix))) continue;
+        name += strlen(l->prefix);
         bool found = is_ignored(name);
         for (long k = 0; k < want->n && !found; k++) found = !strcmp(want->entries[k].path, name);
         if (!found) return dl_fail(DL_ERR_NAME, "%s has a tensor '%s', which the net has not", l->path, name);
@@ -246,13 +255,13 @@ static dl_status load(dl_module *m, loading *l) {
     if (!want) return dl_error_last()->code;
     dl_status st = check_agreement(l, want);
     for (long i = 0; i < want->n && st == DL_OK; i++)
-        st = dl_module_set_tensor(m, want->entries[i].path, dl_tensor_file_find(l->f, want->entries[i].path));
+        st = dl_module_set_tensor(m, want->entries[i].path, find_stored(l, want->entries[i].path));
     dl_module_list_free(want);
     return st;
 }
 
-dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path) {
-    loading l = {.f = f, .path = path};
+dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix) {
+    loading l = {.f = f, .path = path, .prefix = prefix};
     unsigned long rng = dl_rng_position(DL_STREAM_INIT);
     dl_status st = load(m, &l);
     dl_rng_seek(DL_STREAM_INIT, rng);
@@ -271,7 +280,7 @@ dl_status dl_module_load(dl_module *m, const char *path) {
     if (!m) return dl_fail_null("the net to load into");
     dl_tensor_file *f = dl_safetensors_read(path, 0);
     if (!f) return dl_error_last()->code;
-    dl_status st = dl_module_load_file(m, f, path);
+    dl_status st = dl_module_load_file(m, f, path, "");
     dl_tensor_file_free(f);
     return st;
 }
@@ -286,7 +295,7 @@ dl_module *dl_module_open(const char *path, int device) {
     else
         dl_fail_hint(DL_ERR_FORMAT, "write the net down first, then load the file into it",
                      "%s has weights, but no description of a net", path);
-    bool ok = m && (!name || dl_module_set_name(m, name) == DL_OK) && dl_module_load_file(m, f, path) == DL_OK &&
+    bool ok = m && (!name || dl_module_set_name(m, name) == DL_OK) && dl_module_load_file(m, f, path, "") == DL_OK &&
               dl_module_to(m, -1, device) == DL_OK;
     dl_tensor_file_free(f);
     if (ok) return m;

@@ -193,6 +193,12 @@ dl_status dl_optimizer_add(dl_optimizer *o, const char *name, dl_tensor *param) 
     return DL_OK;
 }
 
+bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param) {
+    for (long i = 0; i < o->n; i++)
+        if (o->param[i].p == param) return true;
+    return false;
+}
+
 dl_status dl_optimizer_add_module(dl_optimizer *o, dl_module *m) {
     if (!dl_module_is_built(m))
         return dl_fail_hint(DL_ERR_STATE, "run an input through it first", "the net has no weights yet");

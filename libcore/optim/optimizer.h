@@ -52,6 +52,7 @@ struct dl_opt_row {
     dl_status (*step)(const dl_kind_row *kind, const dl_opt_run *run);
 };
 
+bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param);
 /* Name of a kept tensor, "exp_avg.conv0.weight", into out. */
 void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char *out, size_t size);
 /* Puts back a kept tensor (a reference is taken). */

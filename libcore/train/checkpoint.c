@@ -1,0 +1,257 @@
+/* Checkpoints: one safetensors file with all weights and states, and the rest as JSON in its metadata. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nn/module.h"
+#include "optim/optimizer.h"
+#include "train/trainer.h"
+
+#define KEY "dlsh.trainer"
+enum { FORMAT = 1 };
+
+/* ---------------------------------------------------------------- writing */
+
+/* Named tensors of a checkpoint. */
+typedef struct parts {
+    char **name;
+    dl_tensor **tensor; /* borrowed */
+    long n, cap;
+} parts;
+
+static dl_status add(parts *p, const char *prefix, const char *name, dl_tensor *t) {
+    if (p->n == p->cap) {
+        long cap = p->cap ? 2 * p->cap : 64;
+        char **names = realloc(p->name, (size_t)cap * sizeof *names);
+        if (names) p->name = names;
+        dl_tensor **tensors = realloc(p->tensor, (size_t)cap * sizeof *tensors);
+        if (tensors) p->tensor = tensors;
+        if (!names || !tensors) return dl_fail(DL_ERR_MEMORY, "no memory for a checkpoint");
+        p->cap = cap;
+    }
+    size_t size = strlen(prefix) + strlen(name) + 1;
+    char *full = malloc(size);
+    if (!full) return dl_fail(DL_ERR_MEMORY, "no memory for a checkpoint");
+    snprintf(full, size, "%s%s", prefix, name);
+    p->name[p->n] = full;
+    p->tensor[p->n++] = t;
+    return DL_OK;
+}
+
+static dl_status collect(dl_trainer *t, parts *p) {
+    dl_module_list *all = dl_module_tensors(t->model, 3);
+    if (!all) return dl_last_code();
+    dl_status st = DL_OK;
+    for (long i = 0; i < all->n && st == DL_OK; i++)
+        st = add(p, "model.", all->entries[i].path, all->entries[i].tensor);
+    dl_module_list_free(all);
+    for (long i = 0; t->ema && i < t->nparam && st == DL_OK; i++)
+        st = add(p, "ema.", t->params->entries[i].path, t->ema[i]);
+    for (long i = 0; i < t->opt->n && st == DL_OK; i++)
+        for (int s = 0; s < DL_OPTIM_STATES && st == DL_OK; s++) {
+            char name[DL_PATH_MAX + 64];
+            if (!t->opt->param[i].state[s]) continue;
+            dl_optimizer_state_name(t->opt, i, s, name, sizeof name);
+            st = add(p, "optim.", name, t->opt->param[i].state[s]);
+        }
+    return st;
+}
+
+/* 64 bits that JSON's integers may not hold. */
+static json_t *word(unsigned long v) {
+    char text[32];
+    snprintf(text, sizeof text, "%lu", v);
+    return json_string(text);
+}
+
+/* Reals keep all digits; JSON has no NaN, which becomes null. */
+static json_t *real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
+static char *describe(dl_trainer *t) {
+    long epoch, batch;
+    dl_loader_position(t->loader, &epoch, &batch);
+    json_t *rng = json_array(), *steps = json_array(), *sched = json_array();
+    for (int i = 0; i < DL_NSTREAM; i++) json_array_append_new(rng, word(dl_rng_position((dl_stream)i)));
+    for (long i = 0; i < t->opt->n; i++) json_array_append_new(steps, json_integer(t->opt->param[i].steps));
+    double state[DL_SCHEDULE_STATE] = {0};
+    if (t->schedule) dl_schedule_get_state(t->schedule, state);
+    for (int i = 0; t->schedule && i < DL_SCHEDULE_STATE; i++) json_array_append_new(sched, real(state[i]));
+    json_t *j = json_pack(
+        "{s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:I, s:o, s:o, s:o, s:s, s:o, s:I, s:I}", "format", FORMAT, "step",
+        (json_int_t)t->step, "epoch", (json_int_t)epoch, "batch", (json_int_t)batch, "seed", word(dl_seed_get()),
+        "data_seed", word(t->data_seed), "rng", rng, "optimizer", t->opt->row->kind.name, "optimizer_steps",
+        (json_int_t)t->opt->steps, "param_steps", steps, "base_lr", real(t->base_lr), "lr", real(t->lr), "schedule",
+        t->schedule ? dl_schedule_text(t->schedule) : "", "schedule_state", sched, "run",
+        (json_int_t)(t->run ? dl_run_id(t->run) : 0), "batch_size", (json_int_t)dl_loader_batch(t->loader));
+    char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+    json_decref(j);
+    if (!text) dl_fail(DL_ERR_MEMORY, "no memory for a checkpoint");
+    return text;
+}
+
+/* The run remembers where the checkpoint is. */
+static void note(dl_trainer *t, const char *path) {
+    if (!t->run) return;
+    dl_status st = dl_run_event(t->run, t->step, "checkpoint", path, NULL);
+    st |= dl_run_artifact_file(t->run, "checkpoint", t->step, "checkpoint", path);
+    if (st != DL_OK) dl_error_clear();
+}
+
+dl_status dl_trainer_save(dl_trainer *t, const char *path) {
+    if (!t) return dl_fail_null("the trainer");
+    if (t->micro || t->phase == DL_PHASE_BACKWARD)
+        return dl_fail_hint(DL_ERR_STATE, "update t first", "a checkpoint is taken between steps, not within one");
+    parts p = {0};
+    dl_status st = collect(t, &p);
+    char *state = st == DL_OK ? describe(t) : NULL, *text = dl_module_text(t->model);
+    if (state && text) {
+        const char *meta[] = {
+            KEY, state, "dlsh.model", text, "dlsh.name", dl_module_name(t->model), "dlsh.version", dl_version(), NULL};
+        st = dl_safetensors_write(path, p.n, (const char *const *)p.name, p.tensor, meta);
+    } else if (st == DL_OK)
+        st = dl_last_code();
+    if (st == DL_OK) note(t, path);
+    for (long i = 0; i < p.n; i++) free(p.name[i]);
+    free(p.name);
+    free(p.tensor);
+    free(state);
+    dl_text_free(text);
+    return st;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static long number(const json_t *j, const char *key) { return (long)json_integer_value(json_object_get(j, key)); }
+
+static unsigned long read_word(const json_t *v) {
+    const char *s = json_string_value(v);
+    return s ? strtoul(s, NULL, 10) : 0;
+}
+
+static double read_real(const json_t *v) { return json_is_number(v) ? json_number_value(v) : NAN; }
+
+/* Was it saved by a trainer like this one? */
+static dl_status check(dl_trainer *t, const json_t *j, const char *path) {
+    const char *opt = json_string_value(json_object_get(j, "optimizer"));
+    const char *sched = json_string_value(json_object_get(j, "schedule"));
+    const char *mine = t->schedule ? dl_schedule_text(t->schedule) : "";
+    if (number(j, "format") != FORMAT)
+        return dl_fail(DL_ERR_FORMAT, "%s is a checkpoint of format %ld; this version reads %d", path,
+                       number(j, "format"), FORMAT);
+    if (!opt || strcmp(opt, t->opt->row->kind.name))
+        return dl_fail(DL_ERR_VALUE, "%s was saved with the optimizer %s, the trainer has %s", path, opt ? opt : "?",
+                       t->opt->row->kind.name);
+    if (!sched || strcmp(sched, mine))
+        return dl_fail(DL_ERR_VALUE, "%s was saved with the schedule %s, the trainer has %s", path,
+                       sched && *sched ? sched : "none", *mine ? mine : "none");
+    if (number(j, "batch_size") != dl_loader_batch(t->loader))
+        return dl_fail(DL_ERR_VALUE, "%s was saved with batches of %ld, the trainer has %ld", path,
+                       number(j, "batch_size"), dl_loader_batch(t->loader));
+    if ((long)json_array_size(json_object_get(j, "param_steps")) != t->opt->n)
+        return dl_fail(DL_ERR_VALUE, "%s has the state of %zu parameters, the optimizer has %ld", path,
+                       json_array_size(json_object_get(j, "param_steps")), t->opt->n);
+    return DL_OK;
+}
+
+static dl_status restore_optimizer(dl_trainer *t, const json_t *j, const dl_tensor_file *f) {
+    const json_t *steps = json_object_get(j, "param_steps");
+    for (long i = 0; i < t->opt->n; i++) {
+        for (int s = 0; s < DL_OPTIM_STATES && t->opt->row->state[s]; s++) {
+            char name[DL_PATH_MAX + 64] = "optim.";
+            dl_optimizer_state_name(t->opt, i, s, name + 6, sizeof name - 6);
+            dl_tensor *kept = dl_tensor_file_find(f, name);
+            if (kept)
+                DL_TRY(dl_optimizer_restore(t->opt, i, s, kept));
+            else {
+                dl_unref(t->opt->param[i].state[s]);
+                t->opt->param[i].state[s] = NULL;
+            }
+        }
+        t->opt->param[i].steps = (long)json_integer_value(json_array_get(steps, (size_t)i));
+    }
+    t->opt->steps = number(j, "optimizer_steps");
+    return DL_OK;
+}
+
+static dl_status restore_ema(dl_trainer *t, const dl_tensor_file *f, const char *path) {
+    for (long i = 0; t->ema && i < t->nparam; i++) {
+        char name[DL_PATH_MAX + 8];
+        snprintf(name, sizeof name, "ema.%s", t->params->entries[i].path);
+        dl_tensor *kept = dl_tensor_file_find(f, name);
+        if (!kept) return dl_fail(DL_ERR_NAME, "%s has no averaged weights; make the trainer without ema", path);
+        int mode = dl_grad_mode(0);
+        dl_tensor *there = dl_to_device(kept, t->device);
+        dl_status st = there ? dl_assign(t->ema[i], there) : dl_last_code();
+        dl_grad_mode(mode);
+        dl_unref(there);
+        DL_TRY(st);
+    }
+    return DL_OK;
+}
+
+static dl_status restore_positions(dl_trainer *t, const json_t *j) {
+    const json_t *rng = json_object_get(j, "rng"), *sched = json_object_get(j, "schedule_state");
+    dl_seed(read_word(json_object_get(j, "seed")));
+    for (int i = 0; i < DL_NSTREAM; i++) dl_rng_seek((dl_stream)i, read_word(json_array_get(rng, (size_t)i)));
+    unsigned long seed = read_word(json_object_get(j, "data_seed"));
+    if (seed != t->data_seed) {
+        t->data_seed = seed;
+        DL_TRY(dl_trainer_make_loader(t));
+    }
+    DL_TRY(dl_loader_seek(t->loader, number(j, "epoch"), number(j, "batch")));
+    t->epoch = number(j, "epoch");
+    t->step = number(j, "step");
+    t->base_lr = read_real(json_object_get(j, "base_lr"));
+    t->lr = read_real(json_object_get(j, "lr"));
+    if (!t->schedule) return DL_OK;
+    double state[DL_SCHEDULE_STATE];
+    for (int i = 0; i < DL_SCHEDULE_STATE; i++) state[i] = read_real(json_array_get(sched, (size_t)i));
+    dl_schedule_set_state(t->schedule, state);
+    return DL_OK;
+}
+
+/* The run goes on where the checkpoint was taken; a run that cannot be taken up is followed by a new one. */
+static dl_status restore_run(dl_trainer *t, const json_t *j) {
+    if (t->run) return dl_run_rewind(t->run, t->step + 1);
+    long id = number(j, "run");
+    if (!t->store || !id) return DL_OK;
+    t->run = dl_run_resume(t->store, id, t->step + 1);
+    if (t->run) return dl_record_open_series(t);
+    dl_error_clear();
+    return DL_OK;
+}
+
+static dl_status restore(dl_trainer *t, const dl_tensor_file *f, const json_t *j, const char *path) {
+    DL_TRY(check(t, j, path));
+    DL_TRY(dl_module_load_file(t->model, f, path, "model."));
+    DL_TRY(restore_optimizer(t, j, f));
+    DL_TRY(restore_ema(t, f, path));
+    DL_TRY(restore_positions(t, j));
+    DL_TRY(dl_optimizer_set_lr(t->opt, t->lr));
+    t->phase = DL_PHASE_IDLE;
+    t->micro = 0;
+    t->diverged = false;
+    t->error[0] = 0;
+    return restore_run(t, j);
+}
+
+dl_status dl_trainer_load(dl_trainer *t, const char *path) {
+    if (!t) return dl_fail_null("the trainer");
+    dl_tensor_file *f = dl_safetensors_read(path, 0);
+    if (!f) return dl_last_code();
+    const char *text = dl_tensor_file_meta(f, KEY);
+    json_error_t je;
+    json_t *j = text ? json_loads(text, JSON_REJECT_DUPLICATES, &je) : NULL;
+    dl_status st;
+    if (j)
+        st = restore(t, f, j, path);
+    else if (text)
+        st = dl_fail(DL_ERR_FORMAT, "%s: the state of the trainer is not valid JSON: %.100s", path, je.text);
+    else
+        st = dl_fail_hint(DL_ERR_FORMAT, "load m \"FILE\" reads weights alone", "%s is no checkpoint of a trainer",
+                          path);
+    json_decref(j);
+    dl_tensor_file_free(f);
+    return st;
+}

@@ -1,0 +1,151 @@
+/* What a trainer leaves in the experiment store. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "optim/optimizer.h"
+#include "train/trainer.h"
+
+static const char *const metric_names[DL_NMETRIC] = {"train/loss", "train/acc", "lr", "grad_norm",
+                                                     "perf/samples_per_s"};
+
+/* ---------------------------------------------------------------- the caller's part of the record */
+
+/* The texts of a spec that are the caller's to give. */
+#define TEXTS(X) X(name) X(experiment) X(group) X(script_path) X(script_text) X(script_args) X(cmdline) X(note)
+
+dl_status dl_record_copy_spec(dl_trainer *t, const dl_run_spec *s) {
+    if (!s) return DL_OK;
+    bool ok = true;
+#define COPY(field)                                                                                                    \
+    if (s->field) ok &= (t->run_spec.field = strdup(s->field)) != NULL;
+    TEXTS(COPY)
+#undef COPY
+    t->run_spec.parent = s->parent, t->run_spec.sweep = s->sweep;
+    return ok ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for the description of a run");
+}
+
+void dl_record_free_spec(dl_trainer *t) {
+#define FREE(field) free((char *)t->run_spec.field);
+    TEXTS(FREE)
+#undef FREE
+}
+
+/* ---------------------------------------------------------------- hyperparameters */
+
+enum { MAX_PARAMS = 48 };
+typedef struct params {
+    const char *kv[2 * MAX_PARAMS + 1];
+    char value[MAX_PARAMS][160];
+    int n;
+} params;
+
+static void add(params *p, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void add(params *p, const char *key, const char *fmt, ...) {
+    if (p->n == MAX_PARAMS) return;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(p->value[p->n], sizeof p->value[0], fmt, ap);
+    va_end(ap);
+    p->kv[2 * p->n] = key;
+    p->kv[2 * p->n + 1] = p->value[p->n];
+    p->kv[2 * ++p->n] = NULL;
+}
+
+static void add_all(params *p, const dl_trainer *t) {
+    const dl_kind_row *k = &t->opt->row->kind;
+    add(p, "opt", "%s", k->name);
+    for (int i = 0; k->options[i].name; i++) {
+        char text[128];
+        dl_optval_text(&k->options[i], &t->opt->val[i], text, sizeof text);
+        if (!strcmp(k->options[i].name, "lr"))
+            add(p, "lr", "%.10g", t->base_lr); /* it may have been set since */
+        else
+            add(p, k->options[i].name, "%s", text);
+    }
+    for (int i = 0; i < t->opt->ngroup; i++) add(p, "opt_group", "%s", t->opt->group[i].pattern);
+    add(p, "loss", "%s", t->loss_name);
+    add(p, "batch", "%ld", dl_loader_batch(t->loader));
+    add(p, "schedule", "%s", t->schedule ? dl_schedule_text(t->schedule) : "none");
+    add(p, "accumulate", "%ld", t->accumulate);
+    add(p, "clip_norm", "%g", t->clip_norm);
+    add(p, "clip_value", "%g", t->clip_value);
+    add(p, "ema", "%g", t->ema_decay);
+    add(p, "shuffle", "%s", t->loader_spec.shuffle ? "true" : "false");
+    add(p, "drop_last", "%s", t->loader_spec.drop_last ? "true" : "false");
+    add(p, "transforms", "%s", t->transforms ? t->transforms : "none");
+    add(p, "data_seed", "%lu", t->data_seed);
+    add(p, "data_options", "%s", dl_dataset_options(t->data));
+    add(p, "precision", "%s", t->nparam ? dl_dtype_name(dl_dtype_of(t->param[0])) : "f32");
+}
+
+/* ---------------------------------------------------------------- the run */
+
+dl_status dl_record_open_series(dl_trainer *t) {
+    bool classes = dl_dataset_classes(t->data) > 0;
+    for (int i = 0; i < DL_NMETRIC; i++) {
+        if (i == DL_M_ACC && !classes) continue;
+        t->series[i] = dl_series_of(t->run, metric_names[i]);
+        if (!t->series[i]) return dl_last_code();
+    }
+    return DL_OK;
+}
+
+dl_status dl_record_begin(dl_trainer *t) {
+    if (t->run || !t->store) return DL_OK;
+    params *p = calloc(1, sizeof *p);
+    char *text = dl_module_text(t->model);
+    dl_status st = p && text ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for the description of a run");
+    if (st == DL_OK) {
+        add_all(p, t);
+        dl_run_spec s = t->run_spec;
+        s.device = dl_device_name(t->device);
+        s.seed = dl_seed_get();
+        s.model_name = dl_module_name(t->model);
+        s.model_text = text;
+        s.n_params = dl_module_params(t->model);
+        s.dataset = dl_dataset_name(t->data);
+        s.data_fingerprint = dl_dataset_fingerprint(t->data);
+        s.params = p->kv;
+        t->run = dl_run_begin(t->store, &s);
+        st = t->run ? dl_record_open_series(t) : dl_last_code();
+    }
+    free(p);
+    dl_text_free(text);
+    return st;
+}
+
+/* A store that cannot keep a point must not stop the training: it warns by itself. */
+static void push(dl_series *s, long step, double v) {
+    if (s && dl_series_push(s, step, v) != DL_OK) dl_error_clear();
+}
+
+void dl_record_step(dl_trainer *t) {
+    double v[DL_NMETRIC] = {t->last_loss, t->last_acc, t->lr, t->grad_norm, t->speed};
+    for (int i = 0; i < DL_NMETRIC; i++) push(t->series[i], t->step, v[i]);
+}
+
+void dl_record_eval(dl_trainer *t, dl_split split, const dl_eval_result *r) {
+    if (!t->run) return;
+    bool test = split == DL_TEST;
+    dl_status st = dl_metric(t->run, test ? "test/loss" : "train/eval_loss", t->step, r->loss);
+    if (!isnan(r->acc)) st |= dl_metric(t->run, test ? "test/acc" : "train/eval_acc", t->step, r->acc);
+    st |= dl_metric(t->run, "perf/memory_mb", t->step, (double)dl_host_peak() / 1048576.0);
+    if (st != DL_OK) dl_error_clear();
+}
+
+dl_status dl_record_failure(dl_trainer *t, dl_status st) {
+    t->error[0] = 0;
+    if (st != DL_OK && st != DL_ERR_INTERRUPT) snprintf(t->error, sizeof t->error, "%s", dl_errmsg());
+    return st;
+}
+
+dl_status dl_record_end(dl_trainer *t) {
+    if (!t->run) return DL_OK;
+    dl_run_status how = t->diverged ? DL_RUN_DIVERGED : t->error[0] ? DL_RUN_FAILED : DL_RUN_FINISHED;
+    dl_status st = dl_run_end(t->run, how, t->error[0] ? t->error : NULL);
+    t->run = NULL;
+    memset(t->series, 0, sizeof t->series);
+    return st;
+}
