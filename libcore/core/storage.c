@@ -117,6 +117,11 @@ void dl_host_free(void *p, size_t bytes) {
 size_t dl_host_bytes(void) { return __atomic_load_n(&in_use, __ATOMIC_RELAXED); }
 size_t dl_host_peak(void) { return __atomic_load_n(&peak, __ATOMIC_RELAXED); }
 
+uint64_t dl_storage_serial(void) {
+    static uint64_t last;
+    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
 dl_storage *dl_storage_new(size_t bytes, int device) {
     void *data = dl_device_alloc(device, bytes);
     if (!data) return NULL;
@@ -125,7 +130,12 @@ dl_storage *dl_storage_new(size_t bytes, int device) {
         dl_device_free(device, data, bytes);
         return NULL;
     }
-    *s = (dl_storage){.refs = 1, .device = device, .bytes = bytes, .data = data, .writer = dl_source_get()};
+    *s = (dl_storage){.refs = 1,
+                      .device = device,
+                      .bytes = bytes,
+                      .data = data,
+                      .serial = dl_storage_serial(),
+                      .writer = dl_source_get()};
     return s;
 }
 

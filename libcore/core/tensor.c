@@ -81,6 +81,7 @@ dl_tensor *dl_tensor_wrap(int ndim, const long *shape, dl_dtype dtype, void *dat
                        .bytes = (size_t)(numel * dl_dtype_size(dtype)),
                        .data = data,
                        .wrapped = true,
+                       .serial = dl_storage_serial(),
                        .writer = dl_source_get()};
     dl_strides_contiguous(ndim, shape, stride);
     dl_tensor *t = dl_view_new(st, dtype, ndim, shape, stride, 0);

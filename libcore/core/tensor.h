@@ -20,6 +20,7 @@ typedef struct dl_storage {
     int device;
     size_t bytes;
     void *data;
+    uint64_t serial;         /* of this storage alone in the process: caches know it by this and the version */
     uint32_t version;        /* bumped by every write after creation; shared by views and detached tensors */
     uint32_t rebased;        /* bumped when an in-place write gave the base a new history; views then renew theirs */
     dl_source writer;        /* the statement that wrote last */
@@ -55,6 +56,8 @@ static inline void *dl_ptr(const dl_tensor *t) { return (char *)t->st->data + t-
 /* Memory of `bytes` on `device`, uninitialised; 64-byte aligned. NULL with DL_ERR_MEMORY. */
 dl_storage *dl_storage_new(size_t bytes, int device);
 void dl_storage_unref(dl_storage *s);
+/* The next serial, for those who make a storage themselves. */
+uint64_t dl_storage_serial(void);
 static inline dl_storage *dl_storage_ref(dl_storage *s) {
     __atomic_add_fetch(&s->refs, 1, __ATOMIC_RELAXED);
     return s;

@@ -239,6 +239,7 @@ static dl_status conv_float(dl_call *c) {
     dl_conv g;
     DL_TRY(dl_conv_of(c, &g));
     if (!c->out[0]->numel) return DL_OK;
+    if (c->dtype == DL_F32 && dl_conv_dnnl(c, &g)) return DL_OK;
     return dl_conv_generic(c, &g);
 }
 

@@ -1,0 +1,21 @@
+/* oneDNN, loaded when it is first needed; the two generations of its C API look alike from here. */
+#ifndef DL_CPU_DNNL_H
+#define DL_CPU_DNNL_H
+
+#include "ops/conv.h"
+
+typedef enum dl_dnnl_kind { DL_DNNL_FORWARD, DL_DNNL_DX, DL_DNNL_DW } dl_dnnl_kind;
+
+/* A convolution made ready: f32, images and results [N,H,W,C] in memory, weights contiguous. */
+typedef struct dl_dnnl_conv dl_dnnl_conv;
+
+/* NULL without an error when the library is absent or has no such convolution. */
+dl_dnnl_conv *dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv *g, bool bias);
+void dl_dnnl_conv_free(dl_dnnl_conv *c);
+/* Does it want weights in an order of its own? */
+bool dl_dnnl_conv_reorders(const dl_dnnl_conv *c);
+/* image, weight and result are operands and output as the kind has them; bias for FORWARD only. fresh_weight: the
+ * weights are not those of the last run. False: the library failed. Not for two threads at once. */
+bool dl_dnnl_conv_run(dl_dnnl_conv *c, void *image, void *weight, void *bias, void *result, bool fresh_weight);
+
+#endif
