@@ -217,6 +217,12 @@ static int call_row(dl_tensor **in, int n, dl_tensor **out, int max_out, void *a
     return c->op->visible;
 }
 
+/* Differences need results in f64; a cast to f32 has none. */
+static bool exact(const call *c) {
+    int a = dl_attr_index(c->op, "dtype");
+    return a < 0 || !c->attr[a].given || c->attr[a].u.i == DL_F64;
+}
+
 static void check_differences(int second) {
     failures = 0;
     const dl_op *op;
@@ -225,7 +231,8 @@ static void check_differences(int second) {
         for (int k = 0; !(op->flags & DL_F_NODIFF) && load(&c, op, k, DL_F64, false); k++) {
             dl_gradcheck_report r;
             char text[200];
-            if (dl_gradcheck(call_row, &c, c.in, c.nin, second, second ? 2e-5 : 2e-6, &r) != DL_OK)
+            if (!exact(&c)) r.ok = 1;
+            else if (dl_gradcheck(call_row, &c, c.in, c.nin, second, second ? 2e-5 : 2e-6, &r) != DL_OK)
                 complain(&c, "gradcheck", dl_errmsg());
             else if (!r.ok) {
                 snprintf(text, sizeof text, "input %d element %ld: rule %.12g, differences %.12g", r.input, r.element,
