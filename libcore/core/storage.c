@@ -1,14 +1,20 @@
-/* Storages and host memory. Blocks are kept in free lists by size class: an op on small tensors costs no malloc, and a
- * training step reuses the pages of the last one. */
+/* Storages and host memory. Freed blocks are kept by size class: small ones in lists of the thread, which cost no
+ * atomic operation, the others in lists of the process. An op on small tensors costs no malloc, and a training step
+ * reuses the pages of the last one. */
 #include "core/tensor.h"
 #include "core/device.h"
 #include "core/memory.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Size classes: multiples of 64 up to 1 KiB, then four steps for each power of two. */
 enum { FINE = 16, STEPS = 4, NCLASS = FINE + STEPS * 38 };
+
+/* Classes up to 64 KiB go through the thread's own lists, at most 64 blocks and 1 MiB each. */
+enum { NSMALL = FINE + STEPS * 6, KEEP_BLOCKS = 64, KEEP_BYTES = 1 << 20 };
 
 typedef struct block {
     struct block *next;
@@ -19,7 +25,17 @@ static struct {
     block *head;
 } lists[NCLASS];
 
-static size_t in_use, peak, cached;
+typedef struct magazine {
+    block *head;
+    int n;
+} magazine;
+
+static _Thread_local magazine own[NSMALL];
+static _Thread_local bool registered;
+static pthread_key_t thread_end;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static size_t in_use, peak, cached; /* blocks in a thread's lists count as in use */
 
 static int size_class(size_t bytes, size_t *rounded) {
     if (bytes <= 1024) {
@@ -35,7 +51,7 @@ static int size_class(size_t bytes, size_t *rounded) {
 
 static void lock(int *l) {
     while (__atomic_exchange_n(l, 1, __ATOMIC_ACQUIRE))
-        while (__atomic_load_n(l, __ATOMIC_RELAXED)) __builtin_ia32_pause();
+        while (__atomic_load_n(l, __ATOMIC_RELAXED)) sched_yield();
 }
 
 static void unlock(int *l) { __atomic_store_n(l, 0, __ATOMIC_RELEASE); }
@@ -76,13 +92,8 @@ static void *fresh(size_t bytes, size_t rounded) {
     return p;
 }
 
-void *dl_host_alloc(size_t bytes) {
-    if (bytes > (size_t)1 << 47) {
-        dl_fail(DL_ERR_MEMORY, "%.1f TiB asked for; no machine has that", (double)bytes / 1099511627776.0);
-        return NULL;
-    }
-    size_t rounded;
-    int c = size_class(bytes, &rounded);
+/* From the lists of the process, else fresh. */
+static void *shared_alloc(int c, size_t bytes, size_t rounded) {
     lock(&lists[c].lock);
     block *b = lists[c].head;
     if (b) lists[c].head = b->next;
@@ -96,10 +107,7 @@ void *dl_host_alloc(size_t bytes) {
     return p;
 }
 
-void dl_host_free(void *p, size_t bytes) {
-    if (!p) return;
-    size_t rounded;
-    int c = size_class(bytes, &rounded);
+static void shared_free(int c, void *p, size_t rounded) {
     __atomic_sub_fetch(&in_use, rounded, __ATOMIC_RELAXED);
     /* what is cached never outgrows what was needed at the peak */
     if (__atomic_add_fetch(&cached, rounded, __ATOMIC_RELAXED) > dl_host_peak() + ((size_t)64 << 20)) {
@@ -112,6 +120,63 @@ void dl_host_free(void *p, size_t bytes) {
     b->next = lists[c].head;
     lists[c].head = b;
     unlock(&lists[c].lock);
+}
+
+/* A class's size, from its number: the inverse of size_class. */
+static size_t class_bytes(int c) {
+    if (c < FINE) return (size_t)(c + 1) * 64;
+    size_t base = (size_t)1024 << (c - FINE) / STEPS;
+    return base + base / STEPS * (size_t)((c - FINE) % STEPS + 1);
+}
+
+static void give_back(void *mags) {
+    magazine *m = mags;
+    for (int c = 0; c < NSMALL; c++)
+        while (m[c].head) {
+            block *b = m[c].head;
+            m[c].head = b->next;
+            shared_free(c, b, class_bytes(c));
+        }
+}
+
+static void make_key(void) { pthread_key_create(&thread_end, give_back); }
+
+/* Sees to it that the thread's blocks outlive the thread. */
+static void register_thread(void) {
+    pthread_once(&once, make_key);
+    pthread_setspecific(thread_end, own);
+    registered = true;
+}
+
+void *dl_host_alloc(size_t bytes) {
+    if (bytes > (size_t)1 << 47) {
+        dl_fail(DL_ERR_MEMORY, "%.1f TiB asked for; no machine has that", (double)bytes / 1099511627776.0);
+        return NULL;
+    }
+    size_t rounded;
+    int c = size_class(bytes, &rounded);
+    if (c < NSMALL && own[c].head) {
+        block *b = own[c].head;
+        own[c].head = b->next;
+        own[c].n--;
+        return b;
+    }
+    return shared_alloc(c, bytes, rounded);
+}
+
+void dl_host_free(void *p, size_t bytes) {
+    if (!p) return;
+    size_t rounded;
+    int c = size_class(bytes, &rounded);
+    if (c >= NSMALL || own[c].n >= KEEP_BLOCKS || (size_t)own[c].n * rounded >= KEEP_BYTES) {
+        shared_free(c, p, rounded);
+        return;
+    }
+    if (!registered) register_thread();
+    block *b = p;
+    b->next = own[c].head;
+    own[c].head = b;
+    own[c].n++;
 }
 
 size_t dl_host_bytes(void) { return __atomic_load_n(&in_use, __ATOMIC_RELAXED); }
