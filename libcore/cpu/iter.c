@@ -145,6 +145,10 @@ static void walk(const dl_iter *it, long lo, long hi, dl_loop loop, void *arg) {
     }
 }
 
+void dl_iter_run_serial(const dl_iter *it, dl_loop loop, void *arg) {
+    if (it->numel) walk(it, 0, it->numel, loop, arg);
+}
+
 void dl_iter_run(const dl_iter *it, dl_loop loop, void *arg) {
     long n = it->numel;
     if (n == 0) return;

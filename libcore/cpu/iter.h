@@ -34,6 +34,8 @@ void dl_iter_end(dl_iter *it);
 
 /* Runs the loop over all elements. */
 void dl_iter_run(const dl_iter *it, dl_loop loop, void *arg);
+/* The same on this thread alone, for loops whose elements are not independent. */
+void dl_iter_run_serial(const dl_iter *it, dl_loop loop, void *arg);
 /* The same for a loop over f32: operands of f16 and bf16 are converted, in blocks, on the way in and out. The first
  * `nout` operands are only written. */
 void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg);

@@ -187,7 +187,7 @@ static void run_rows(const plan *p, int threads) {
 }
 
 static void run_tiles(const plan *p, char *part, int threads) {
-    long size = DL_REDUCE_TILE * (long)sizeof(double);
+    long size = p->width * (long)sizeof(double);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (long i = 0; i < p->tiles * p->groups; i++) {
         double acc[DL_REDUCE_TILE];
@@ -222,7 +222,7 @@ dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, cons
     measure(&p);
     int threads = dl_cpu_threads(x->numel);
     if (!p.cols && p.pieces == 1) return run_rows(&p, threads), DL_OK;
-    size_t bytes = p.groups > 1 ? (size_t)(p.tiles * p.groups) * DL_REDUCE_TILE * sizeof(double) : 0;
+    size_t bytes = p.groups > 1 ? (size_t)(p.tiles * p.groups * p.width) * sizeof(double) : 0;
     char *part = bytes ? dl_host_alloc(bytes) : NULL;
     if (bytes && !part) return DL_ERR_MEMORY;
     run_tiles(&p, part, threads);
