@@ -30,6 +30,7 @@ typedef struct slot {
 } slot;
 
 struct dl_loader {
+    int refs;
     dl_dataset *data;
     int split;
     long n, batch, batches; /* samples; samples in a batch; batches in an epoch */
@@ -183,7 +184,7 @@ dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *sp
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
-    l->data = dl_dataset_ref(d), l->split = which, l->shuffle = s->shuffle;
+    l->refs = 1, l->data = dl_dataset_ref(d), l->split = which, l->shuffle = s->shuffle;
     l->seed = s->seed ? *s->seed : dl_seed_get();
     l->n = d->split[which].n, l->batch = s->batch ? s->batch : DEFAULT_BATCH;
     l->batches = s->drop_last ? l->n / l->batch : (l->n - 1) / l->batch + 1;
@@ -195,8 +196,13 @@ dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *sp
     return NULL;
 }
 
+dl_loader *dl_loader_ref(dl_loader *l) {
+    if (l) __atomic_add_fetch(&l->refs, 1, __ATOMIC_RELAXED);
+    return l;
+}
+
 void dl_loader_free(dl_loader *l) {
-    if (!l) return;
+    if (!l || __atomic_sub_fetch(&l->refs, 1, __ATOMIC_ACQ_REL)) return;
     pthread_mutex_lock(&l->lock);
     l->stop = true;
     pthread_cond_broadcast(&l->work);

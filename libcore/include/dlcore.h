@@ -574,7 +574,8 @@ typedef struct dl_loader_spec { /* zeroed: the defaults */
 /* Keeps a reference to d. Errors: DL_ERR_VALUE (also for an empty split, and drop_last without a full batch),
  * DL_ERR_NAME (transform unknown), DL_ERR_MEMORY. */
 dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *spec);
-/* Stops the threads and releases all; NULL does nothing. */
+dl_loader *dl_loader_ref(dl_loader *l);
+/* Drops a reference; the last one stops the threads and releases all. NULL does nothing. */
 void dl_loader_free(dl_loader *l);
 /* The next batch: x f32 [n, ...], y i64 [n] or f32 [n, ...], both owned by the caller. After an epoch's last batch one
  * call gives DL_OK with both NULL; the call after it begins the next epoch. A failure in the background surfaces here.

@@ -1,0 +1,608 @@
+/* Data: dataset, loader, next, and the handles they give. */
+#include "commands/data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/session.h"
+#include "view/sink.h"
+
+static dl_status code_of_failure(void) { return dl_error_last() ? dl_error_last()->code : DL_ERR_INTERNAL; }
+static dl_status give(dlsh_value v, dlsh_value *out) {
+    *out = v;
+    return dlsh_failed(v) ? code_of_failure() : DL_OK;
+}
+
+/* ---------------------------------------------------------------- making handles */
+
+dlsh_value dlsh_dataset_value(dl_dataset *d) {
+    return d ? dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(d)) : dlsh_void();
+}
+
+dlsh_value dlsh_split_value(dl_dataset *d, dl_split which) {
+    dlsh_split *s = malloc(sizeof *s);
+    if (!s) {
+        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a split");
+        return dlsh_void();
+    }
+    *s = (dlsh_split){dl_dataset_ref(d), which};
+    return dlsh_new_handle(&dlsh_split_class, s);
+}
+
+dlsh_value dlsh_loader_value(dl_loader *l) {
+    return l ? dlsh_new_handle(&dlsh_loader_class, dl_loader_ref(l)) : dlsh_void();
+}
+
+static void destroy_dataset(void *self) { dl_dataset_unref(self); }
+static void destroy_loader(void *self) { dl_loader_free(self); }
+static void destroy_split(void *self) {
+    dl_dataset_unref(((dlsh_split *)self)->data);
+    free(self);
+}
+
+static const char *split_name(dl_split which) { return which == DL_TEST ? "test" : "train"; }
+
+/* ---------------------------------------------------------------- small values */
+
+static dlsh_value list_of(const long *shape, int n) {
+    dlsh_value v = dlsh_new_list(n);
+    for (int i = 0; !dlsh_failed(v) && i < n; i++)
+        if (dlsh_list_push(v.as.list, dlsh_int(shape[i])) != DL_OK) {
+            dlsh_drop(v);
+            return dlsh_void();
+        }
+    return v;
+}
+
+/* {x, y} or [x, y]; takes both tensors. */
+static dl_status pair_record(dl_tensor *x, dl_tensor *y, dlsh_value *out) {
+    dlsh_value r = dlsh_new_record();
+    if (dlsh_failed(r)) {
+        dl_unref(x);
+        dl_unref(y);
+        return code_of_failure();
+    }
+    dl_status st = dlsh_record_set(r.as.record, "x", dlsh_tensor(x));
+    if (st == DL_OK)
+        st = dlsh_record_set(r.as.record, "y", dlsh_tensor(y));
+    else
+        dl_unref(y);
+    if (st == DL_OK)
+        *out = r;
+    else
+        dlsh_drop(r);
+    return st;
+}
+
+static dl_status pair_list(dl_tensor *x, dl_tensor *y, dlsh_value *out) {
+    dlsh_value l = dlsh_new_list(2);
+    if (dlsh_failed(l)) {
+        dl_unref(x);
+        dl_unref(y);
+        return code_of_failure();
+    }
+    dl_status st = dlsh_list_push(l.as.list, dlsh_tensor(x));
+    if (st == DL_OK)
+        st = dlsh_list_push(l.as.list, dlsh_tensor(y));
+    else
+        dl_unref(y);
+    if (st == DL_OK)
+        *out = l;
+    else
+        dlsh_drop(l);
+    return st;
+}
+
+/* "f32[1,28,28]" */
+static const char *kind_of(dl_dtype t, int ndim, const long *shape, char *buf, size_t size) {
+    int n = snprintf(buf, size, "%s[", dl_dtype_name(t));
+    for (int i = 0; i < ndim; i++) n += snprintf(buf + n, size - (size_t)n, i ? ",%ld" : "%ld", shape[i]);
+    snprintf(buf + n, size - (size_t)n, "]");
+    return buf;
+}
+
+/* ---------------------------------------------------------------- showing */
+
+static dl_status text_dataset(void *self, struct dlsh_buf *out) {
+    dl_dataset *d = self;
+    dlsh_buf_printf(out, "<dataset %s: train %ld, test %ld>", dl_dataset_name(d), dl_dataset_len(d, DL_TRAIN),
+                    dl_dataset_len(d, DL_TEST));
+    return DL_OK;
+}
+
+static dl_status text_split(void *self, struct dlsh_buf *out) {
+    dlsh_split *s = self;
+    dlsh_buf_printf(out, "<split %s of %s: %ld samples>", split_name(s->which), dl_dataset_name(s->data),
+                    dl_dataset_len(s->data, s->which));
+    return DL_OK;
+}
+
+static dl_status text_loader(void *self, struct dlsh_buf *out) {
+    dl_loader *l = self;
+    long epoch, batch;
+    dl_loader_position(l, &epoch, &batch);
+    dlsh_buf_printf(out, "<loader %s of %s: %ld batches of %ld, at epoch %ld, batch %ld>",
+                    split_name(dl_loader_split(l)), dl_dataset_name(dl_loader_dataset(l)), dl_loader_len(l),
+                    dl_loader_batch(l), epoch, batch);
+    return DL_OK;
+}
+
+static dl_status put_table(dlsh_sink *sink, dlsh_table *t, dl_status st) {
+    if (st == DL_OK) st = sink->ops->table(sink, t);
+    dlsh_table_clear(t);
+    return st;
+}
+
+static dl_status show_facts(dlsh_sink *sink, dl_dataset *d) {
+    static const dlsh_column cols[] = {{"dataset", 'l', ""}, {"", 'l', ""}};
+    char sample[160], target[200];
+    kind_of(dl_dataset_dtype(d), dl_dataset_ndim(d), dl_dataset_shape(d), sample, sizeof sample);
+    if (dl_dataset_classes(d))
+        snprintf(target, sizeof target, "one of %ld classes", dl_dataset_classes(d));
+    else
+        kind_of(DL_F32, dl_dataset_target_ndim(d), dl_dataset_target_shape(d), target, sizeof target);
+    const char *facts[][2] = {{"name", dl_dataset_name(d)},
+                              {"options", dl_dataset_options(d)},
+                              {"sample", sample},
+                              {"target", target},
+                              {"fingerprint", dl_dataset_fingerprint(d)}};
+    dlsh_table t = {.ncols = 2, .cols = cols};
+    dl_status st = DL_OK;
+    for (size_t i = 0; st == DL_OK && i < sizeof facts / sizeof *facts; i++)
+        if (*facts[i][1]) st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(facts[i][0]), dlsh_string(facts[i][1])});
+    return put_table(sink, &t, st);
+}
+
+static dl_status show_splits(dlsh_sink *sink, dl_dataset *d, int from, int to) {
+    static const dlsh_column cols[] = {{"split", 'l', ""}, {"samples", 'r', ""}, {"x", 'l', ""},
+                                       {"y", 'l', ""},     {"min", 'r', "%.4g"}, {"max", 'r', "%.4g"}};
+    dlsh_table t = {.ncols = 6, .cols = cols};
+    dl_status st = DL_OK;
+    for (int s = from; st == DL_OK && s < to; s++) {
+        double lo, hi;
+        char x[160], y[160];
+        if ((st = dl_dataset_range(d, (dl_split)s, &lo, &hi)) != DL_OK) break;
+        kind_of(DL_F32, dl_dataset_ndim(d), dl_dataset_shape(d), x, sizeof x);
+        kind_of(dl_dataset_classes(d) ? DL_I64 : DL_F32, dl_dataset_target_ndim(d), dl_dataset_target_shape(d), y,
+                sizeof y);
+        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(split_name((dl_split)s)),
+                                               dlsh_int(dl_dataset_len(d, (dl_split)s)), dlsh_string(x), dlsh_string(y),
+                                               dlsh_float(lo), dlsh_float(hi)});
+    }
+    return put_table(sink, &t, st);
+}
+
+enum { MANY_CLASSES = 40 };
+
+/* How many samples each class has; of very many classes only the first ones. */
+static dl_status show_classes(dlsh_sink *sink, dl_dataset *d) {
+    static const dlsh_column cols[] = {{"class", 'l', ""}, {"train", 'r', ""}, {"test", 'r', ""}};
+    long n = dl_dataset_classes(d), shown = n > MANY_CLASSES ? MANY_CLASSES : n;
+    long *counts = calloc((size_t)n * 2, sizeof *counts);
+    dlsh_table t = {.ncols = 3, .cols = cols};
+    if (!counts) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to count %ld classes", n);
+    dl_status st = dl_dataset_counts(d, DL_TRAIN, counts);
+    if (st == DL_OK) st = dl_dataset_counts(d, DL_TEST, counts + n);
+    for (long i = 0; st == DL_OK && i < shown; i++)
+        st = dlsh_table_row(
+            &t, (dlsh_value[]){dlsh_string(dl_dataset_class_name(d, i)), dlsh_int(counts[i]), dlsh_int(counts[n + i])});
+    free(counts);
+    st = put_table(sink, &t, st);
+    if (st == DL_OK && shown < n) dlsh_put(sink, "... and %ld more classes\n", n - shown);
+    return st;
+}
+
+static dl_status show_dataset(struct dlsh_session *s, void *self, struct dlsh_sink *sink) {
+    (void)s;
+    DLSH_TRY(show_facts(sink, self));
+    DLSH_TRY(show_splits(sink, self, DL_TRAIN, DL_TEST + 1));
+    return dl_dataset_classes(self) ? show_classes(sink, self) : DL_OK;
+}
+
+static dl_status show_split(struct dlsh_session *s, void *self, struct dlsh_sink *sink) {
+    (void)s;
+    dlsh_split *p = self;
+    return show_splits(sink, p->data, p->which, p->which + 1);
+}
+
+/* ---------------------------------------------------------------- fields */
+
+static dl_status get_train(void *self, dlsh_value *out) { return give(dlsh_split_value(self, DL_TRAIN), out); }
+static dl_status get_test(void *self, dlsh_value *out) { return give(dlsh_split_value(self, DL_TEST), out); }
+static dl_status get_name(void *self, dlsh_value *out) { return give(dlsh_string(dl_dataset_name(self)), out); }
+static dl_status get_options(void *self, dlsh_value *out) { return give(dlsh_string(dl_dataset_options(self)), out); }
+static dl_status get_print(void *self, dlsh_value *out) { return give(dlsh_string(dl_dataset_fingerprint(self)), out); }
+static dl_status get_classes(void *self, dlsh_value *out) { return give(dlsh_int(dl_dataset_classes(self)), out); }
+static dl_status get_shape(void *self, dlsh_value *out) {
+    return give(list_of(dl_dataset_shape(self), dl_dataset_ndim(self)), out);
+}
+static dl_status get_names(void *self, dlsh_value *out) {
+    dlsh_value v = dlsh_new_list(0);
+    for (long i = 0; !dlsh_failed(v) && i < dl_dataset_classes(self); i++)
+        if (dlsh_list_push(v.as.list, dlsh_string(dl_dataset_class_name(self, i))) != DL_OK) {
+            dlsh_drop(v);
+            return code_of_failure();
+        }
+    return give(v, out);
+}
+static dl_status len_dataset(void *self, long *out) {
+    *out = dl_dataset_len(self, DL_TRAIN) + dl_dataset_len(self, DL_TEST);
+    return DL_OK;
+}
+
+static const dlsh_field dataset_fields[] = {{"train", "the training split", get_train, NULL},
+                                            {"test", "the test split", get_test, NULL},
+                                            {"classes", "number of classes; 0 for a regression", get_classes, NULL},
+                                            {"names", "names of the classes", get_names, NULL},
+                                            {"shape", "of one sample", get_shape, NULL},
+                                            {"name", "the kind of data", get_name, NULL},
+                                            {"options", "what it was made with", get_options, NULL},
+                                            {"fingerprint", "SHA-256 of the contents", get_print, NULL},
+                                            {0}};
+
+/* The samples index[n] as a pair. */
+static dl_status gather(const dlsh_split *s, const long *index, long n, dl_tensor **x, dl_tensor **y) {
+    return dl_dataset_gather(s->data, s->which, index, n, x, y);
+}
+
+static dl_status whole_split(const dlsh_split *s, dl_tensor **x, dl_tensor **y) {
+    long n = dl_dataset_len(s->data, s->which), *index = malloc(sizeof *index * (size_t)(n ? n : 1));
+    if (!index) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %ld samples", n);
+    for (long i = 0; i < n; i++) index[i] = i;
+    dl_status st = gather(s, index, n, x, y);
+    free(index);
+    return st;
+}
+
+static dl_status split_x(void *self, dlsh_value *out) {
+    dl_tensor *x, *y;
+    DLSH_TRY(whole_split(self, &x, &y));
+    dl_unref(y);
+    return give(dlsh_tensor(x), out);
+}
+static dl_status split_y(void *self, dlsh_value *out) {
+    dl_tensor *x, *y;
+    DLSH_TRY(whole_split(self, &x, &y));
+    dl_unref(x);
+    return give(dlsh_tensor(y), out);
+}
+static dl_status split_data(void *self, dlsh_value *out) {
+    return give(dlsh_dataset_value(((dlsh_split *)self)->data), out);
+}
+static dl_status split_counts(void *self, dlsh_value *out) {
+    dlsh_split *s = self;
+    long n = dl_dataset_classes(s->data), *counts = malloc(sizeof *counts * (size_t)(n ? n : 1));
+    if (!counts) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to count %ld classes", n);
+    dl_status st = dl_dataset_counts(s->data, s->which, counts);
+    if (st == DL_OK) st = give(list_of(counts, (int)n), out);
+    free(counts);
+    return st;
+}
+static dl_status len_split(void *self, long *out) {
+    dlsh_split *s = self;
+    *out = dl_dataset_len(s->data, s->which);
+    return DL_OK;
+}
+
+static const dlsh_field split_fields[] = {{"x", "all samples as one tensor", split_x, NULL},
+                                          {"y", "all targets as one tensor", split_y, NULL},
+                                          {"counts", "samples of each class", split_counts, NULL},
+                                          {"dataset", "the set it is a part of", split_data, NULL},
+                                          {0}};
+
+/* d.train[5]: a record of one sample. */
+static dl_status one_sample(const dlsh_split *s, long i, dlsh_value *out) {
+    dl_tensor *x, *y, *x0 = NULL, *y0 = NULL;
+    DLSH_TRY(gather(s, &i, 1, &x, &y));
+    x0 = dl_select(x, 0, 0);
+    y0 = x0 ? dl_select(y, 0, 0) : NULL;
+    dl_unref(x);
+    dl_unref(y);
+    if (y0) return pair_record(x0, y0, out);
+    dl_unref(x0);
+    return code_of_failure();
+}
+
+/* d.train[5], and d.train[[3, 1, 4]] or d.train[range(8)] for a batch. */
+static dl_status index_split(struct dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
+    if (key.type == DLSH_INT) return one_sample(self, key.as.i, out);
+    if (key.type != DLSH_LIST && key.type != DLSH_RANGE)
+        return dlsh_fail(DL_ERR_TYPE, "d.train[5], d.train[[3, 1, 4]], d.train[range(8)]",
+                         "a split is indexed by an int, a list of ints or a range, got %s", dlsh_type_name(key));
+    dlsh_iter it;
+    DLSH_TRY(dlsh_iter_begin(s, key, &it));
+    long n = 0, most = it.n, *index = malloc(sizeof *index * (size_t)(most ? most : 1));
+    dl_status st = index ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %ld indices", most);
+    for (int done = 0; st == DL_OK && n < most;) {
+        dlsh_value v = dlsh_void();
+        if ((st = dlsh_iter_next(s, &it, &v, &done)) != DL_OK || done) break;
+        if (v.type != DLSH_INT)
+            st = dlsh_fail(DL_ERR_TYPE, NULL, "index %ld of the list is a %s; samples have ints", n, dlsh_type_name(v));
+        else
+            index[n++] = v.as.i;
+        dlsh_drop(v);
+    }
+    dlsh_iter_end(&it);
+    dl_tensor *x, *y;
+    if (st == DL_OK) st = gather(self, index, n, &x, &y);
+    free(index);
+    return st == DL_OK ? pair_record(x, y, out) : st;
+}
+
+const dlsh_class dlsh_dataset_class = {.name = "dataset",
+                                       .doc = "Samples with their targets, in a training and a test split.",
+                                       .destroy = destroy_dataset,
+                                       .text = text_dataset,
+                                       .show = show_dataset,
+                                       .fields = dataset_fields,
+                                       .len = len_dataset};
+
+const dlsh_class dlsh_split_class = {.name = "split",
+                                     .doc = "The training or test samples of a dataset.",
+                                     .destroy = destroy_split,
+                                     .text = text_split,
+                                     .show = show_split,
+                                     .fields = split_fields,
+                                     .index = index_split,
+                                     .len = len_split};
+
+/* ---------------------------------------------------------------- loaders */
+
+static dl_status loader_epoch(void *self, dlsh_value *out) {
+    long epoch, batch;
+    dl_loader_position(self, &epoch, &batch);
+    return give(dlsh_int(epoch), out);
+}
+static dl_status loader_batch(void *self, dlsh_value *out) {
+    long epoch, batch;
+    dl_loader_position(self, &epoch, &batch);
+    return give(dlsh_int(batch), out);
+}
+static dl_status loader_size(void *self, dlsh_value *out) { return give(dlsh_int(dl_loader_batch(self)), out); }
+static dl_status loader_seed(void *self, dlsh_value *out) { return give(dlsh_int((long)dl_loader_seed(self)), out); }
+static dl_status loader_data(void *self, dlsh_value *out) {
+    return give(dlsh_split_value(dl_loader_dataset(self), dl_loader_split(self)), out);
+}
+static dl_status len_loader(void *self, long *out) {
+    *out = dl_loader_len(self);
+    return DL_OK;
+}
+
+/* A `for` begins with a whole epoch: the present one when it has not begun, else the next. */
+static dl_status iterate_loader(struct dlsh_session *s, void *self, dlsh_value *out) {
+    long epoch, batch;
+    (void)s;
+    dl_loader_position(self, &epoch, &batch);
+    if (batch) DLSH_TRY(dl_loader_seek(self, epoch + 1, 0));
+    return give(dlsh_loader_value(self), out);
+}
+
+static dl_status next_loader(struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
+    dl_tensor *x, *y;
+    (void)s;
+    DLSH_TRY(dl_loader_next(self, &x, &y));
+    *done = !x;
+    return x ? pair_list(x, y, out) : DL_OK;
+}
+
+dl_status dlsh_next_batch(dl_loader *l, dlsh_value *out) {
+    dl_tensor *x, *y;
+    DLSH_TRY(dl_loader_next(l, &x, &y));
+    if (!x) DLSH_TRY(dl_loader_next(l, &x, &y));
+    return pair_list(x, y, out);
+}
+
+static dl_status seek_run(const dlsh_args *a, dlsh_value *result) {
+    *result = dlsh_none();
+    return dl_loader_seek(dlsh_arg_self(a), dlsh_arg_int(a, "epoch"), dlsh_arg_int(a, "batch"));
+}
+
+static const dlsh_field loader_fields[] = {{"epoch", "of the next batch, from 0", loader_epoch, NULL},
+                                           {"at", "number of the next batch in its epoch", loader_batch, NULL},
+                                           {"batch", "samples in a batch", loader_size, NULL},
+                                           {"seed", "of the order and the transforms", loader_seed, NULL},
+                                           {"split", "what it deals out", loader_data, NULL},
+                                           {0}};
+static const dlsh_param seek_params[] = {
+    {.name = "epoch", .want = "int", .doc = "from 0"},
+    {.name = "batch", .want = "int", .flags = DLSH_OPTIONAL, .doc = "number of the batch in the epoch"},
+    {0}};
+static const dlsh_command loader_methods[] = {
+    {.name = "seek",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "l.seek(EPOCH, BATCH)",
+     .doc = "Goes on from a batch of an epoch, exactly as if it had been reached.",
+     .params = seek_params,
+     .run = seek_run,
+     .examples = "l.seek(3)\nl.seek(3, 10)"},
+    {0}};
+
+const dlsh_class dlsh_loader_class = {.name = "loader",
+                                      .doc = "Deals a split out in batches that threads make ahead.",
+                                      .destroy = destroy_loader,
+                                      .text = text_loader,
+                                      .fields = loader_fields,
+                                      .methods = loader_methods,
+                                      .len = len_loader,
+                                      .iterate = iterate_loader,
+                                      .next = next_loader};
+
+/* ---------------------------------------------------------------- dataset(...) */
+
+enum { MAX_OPTIONS = 32 };
+
+/* Options as the library takes them: name, value, ..., NULL. Values are texts of their own. */
+typedef struct option_list {
+    int n;
+    const char *words[2 * MAX_OPTIONS + 1];
+    dlsh_buf texts[MAX_OPTIONS];
+} option_list;
+
+static dl_status add_option(option_list *o, const char *name, dlsh_value value) {
+    if (o->n == MAX_OPTIONS) return dlsh_fail(DL_ERR_VALUE, NULL, "more than %d options", MAX_OPTIONS);
+    dlsh_buf *b = &o->texts[o->n];
+    DLSH_TRY(dlsh_text(b, value));
+    o->words[2 * o->n] = name;
+    o->words[2 * o->n + 1] = dlsh_buf_text(b);
+    o->n++;
+    return b->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for option %s", name) : DL_OK;
+}
+
+static const dl_data_kind *kind_named(const char *name) {
+    for (int i = 0; dl_data_kind_at(i); i++)
+        if (!strcmp(dl_data_kind_at(i)->name, name)) return dl_data_kind_at(i);
+    return NULL;
+}
+
+/* Name of the option that the i-th argument after the kind gives. */
+static const char *positional(const dl_data_kind *k, int i) {
+    int n = 0;
+    while (k->options[n].name && k->options[n].positional) n++;
+    if (i < n) return k->options[i].name;
+    dlsh_fail(DL_ERR_VALUE, "give other options by name, such as n=1000",
+              "dataset `%s` takes %d arguments after its name, got %d", k->name, n, i + 1);
+    return NULL;
+}
+
+/* dataset("tensor", x, y, test_x, test_y): tensors go in as they are. */
+static dl_status from_tensors(const dlsh_args *a, const dl_data_kind *k, dl_dataset **d) {
+    dl_tensor *t[4] = {NULL, NULL, NULL, NULL};
+    const dlsh_value *v;
+    const char *name;
+    for (int i = 0; i < dlsh_arg_count(a, "arguments"); i++) {
+        if (!positional(k, i)) return DL_ERR_VALUE;
+        v = dlsh_arg_at(a, "arguments", i);
+        if (v->type != DLSH_TENSOR)
+            return dlsh_fail(DL_ERR_TYPE, NULL, "argument %d of a dataset of tensors is a %s", i + 1,
+                             dlsh_type_name(*v));
+        t[i] = v->as.tensor;
+    }
+    for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) {
+        int at = 0;
+        while (k->options[at].name && strcmp(k->options[at].name, name)) at++;
+        if (!k->options[at].name || v->type != DLSH_TENSOR)
+            return dlsh_fail(DL_ERR_NAME, NULL, "a dataset of tensors takes tensors x, y, test_x and test_y, not %s=%s",
+                             name, dlsh_type_name(*v));
+        t[at] = v->as.tensor;
+    }
+    if (!t[0] || !t[1])
+        return dlsh_fail(DL_ERR_VALUE, "dataset(\"tensor\", x, y)",
+                         "a dataset of tensors needs samples x and targets y");
+    *d = dl_dataset_from(t[0], t[1], t[2], t[3], NULL);
+    return *d ? DL_OK : code_of_failure();
+}
+
+static dl_status from_options(const dlsh_args *a, const dl_data_kind *k, option_list *o, dl_dataset **d) {
+    const dlsh_value *v;
+    const char *name;
+    for (int i = 0; i < dlsh_arg_count(a, "arguments"); i++) {
+        if (!(name = positional(k, i))) return DL_ERR_VALUE;
+        DLSH_TRY(add_option(o, name, *dlsh_arg_at(a, "arguments", i)));
+    }
+    for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) DLSH_TRY(add_option(o, name, *v));
+    *d = dl_dataset_open(k->name, o->words);
+    return *d ? DL_OK : code_of_failure();
+}
+
+static dl_status dataset_run(const dlsh_args *a, dlsh_value *result) {
+    const char *name = dlsh_arg_str(a, "kind");
+    const dl_data_kind *k = kind_named(name);
+    option_list o = {0};
+    dl_dataset *d = NULL;
+    if (!k) { /* the library's message names the nearest kind */
+        dl_dataset_open(name, NULL);
+        return code_of_failure();
+    }
+    dl_status st = !strcmp(name, "tensor") ? from_tensors(a, k, &d) : from_options(a, k, &o, &d);
+    for (int i = 0; i < MAX_OPTIONS; i++) dlsh_buf_free(&o.texts[i]);
+    if (st != DL_OK) return st;
+    return give(dlsh_new_handle(&dlsh_dataset_class, d), result);
+}
+
+/* ---------------------------------------------------------------- loader(...), next(...) */
+
+/* transforms="crop 4, flip", or a list of such texts, which are joined. */
+static dl_status transforms_text(const dlsh_args *a, dlsh_buf *b) {
+    const dlsh_value *v = dlsh_arg(a, "transforms");
+    if (!v || v->type == DLSH_NONE) return DL_OK;
+    if (v->type != DLSH_LIST) return dlsh_text(b, *v);
+    for (int i = 0; i < v->as.list->n; i++) {
+        if (i) dlsh_buf_puts(b, ", ");
+        DLSH_TRY(dlsh_text(b, v->as.list->items[i]));
+    }
+    return DL_OK;
+}
+
+static dl_status loader_run(const dlsh_args *a, dlsh_value *result) {
+    dl_dataset *d = dlsh_arg_handle(a, "data", &dlsh_dataset_class);
+    dlsh_split *split = dlsh_arg_handle(a, "data", &dlsh_split_class);
+    unsigned long seed = (unsigned long)dlsh_arg_int(a, "seed");
+    dl_loader_spec spec = {.batch = dlsh_arg_int(a, "batch"),
+                           .shuffle = dlsh_arg_bool(a, "shuffle"),
+                           .drop_last = dlsh_arg_bool(a, "drop_last"),
+                           .seed = dlsh_given(a, "seed") ? &seed : NULL,
+                           .workers = (int)dlsh_arg_int(a, "workers"),
+                           .prefetch = (int)dlsh_arg_int(a, "prefetch")};
+    dlsh_buf transforms = {0};
+    if (spec.batch < 1) return dlsh_arg_fail(a, "batch", DL_ERR_VALUE, NULL, "batch=%ld; it is at least 1", spec.batch);
+    if (!spec.workers) spec.workers = -1;
+    dl_status st = transforms_text(a, &transforms);
+    if (transforms.n) spec.transforms = dlsh_buf_text(&transforms);
+    dl_loader *l = st == DL_OK ? dl_loader_new(split ? split->data : d, split ? split->which : DL_TRAIN, &spec) : NULL;
+    dlsh_buf_free(&transforms);
+    if (!l) return st != DL_OK ? st : code_of_failure();
+    return give(dlsh_new_handle(&dlsh_loader_class, l), result);
+}
+
+static dl_status next_run(const dlsh_args *a, dlsh_value *result) {
+    return dlsh_next_batch(dlsh_arg_handle(a, "loader", &dlsh_loader_class), result);
+}
+
+static const dlsh_param dataset_params[] = {
+    {.name = "kind",
+     .want = "string",
+     .doc = "mnist, fashion, idx, cifar10, csv, npy, digits, moons, spirals, blobs, xor, regression, tensor"},
+    {.name = "arguments", .flags = DLSH_VARIADIC, .doc = "what the kind needs: a path, tensors"},
+    {0}};
+static const dlsh_param loader_params[] = {
+    {.name = "data", .want = "dataset|split", .doc = "a split, d.train; of a dataset the training split"}, {0}};
+static const dlsh_option loader_options[] = {
+    {"batch", DLSH_OPT_INT, "64", "samples in a batch", NULL, NULL},
+    {"shuffle", DLSH_OPT_BOOL, "false", "a new order every epoch", NULL, NULL},
+    {"drop_last", DLSH_OPT_BOOL, "false", "leave out a last batch that is not full", NULL, NULL},
+    {"seed", DLSH_OPT_INT, NULL, "of the order and the transforms; default: the seed of the session", NULL, NULL},
+    {"transforms", DLSH_OPT_VALUE, NULL, "\"crop 4, flip\": normalize, flip, vflip, crop, shift, rotate, cutout, noise",
+     "string|list", NULL},
+    {"workers", DLSH_OPT_INT, "1", "threads; 0: batches are made when asked for", NULL, NULL},
+    {"prefetch", DLSH_OPT_INT, "4", "batches kept ready", NULL, NULL},
+    {0}};
+static const dlsh_param next_params[] = {{.name = "loader", .want = "loader", .doc = "what deals out the batches"},
+                                         {0}};
+
+const dlsh_command data_commands[] = {
+    {.name = "dataset",
+     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
+     .usage = "dataset(KIND, ARGUMENTS, OPTION=VALUE, ...)",
+     .doc = "Opens or generates a dataset. It has the fields train, test, classes, names, shape, name, options and "
+            "fingerprint; `show` describes it.",
+     .params = dataset_params,
+     .run = dataset_run,
+     .examples = "d = dataset(\"mnist\", \"data/mnist\")\nd = dataset(\"digits\", n=10000, seed=1)\n"
+                 "d = dataset(\"csv\", \"iris.csv\", label=\"species\")\nd = dataset(\"tensor\", x, y)"},
+    {.name = "loader",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "loader(DATA, batch=64, shuffle=false, ...)",
+     .doc = "Deals a split out in batches x, y. The order depends on seed and epoch alone.",
+     .params = loader_params,
+     .options = loader_options,
+     .run = loader_run,
+     .examples = "for x, y in loader(d.train, batch=64, shuffle=true) { }\nl = loader(d.test, batch=100)"},
+    {.name = "next",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "next(LOADER)",
+     .doc = "The next batch of a loader, x and y; after the last one of an epoch the first one of the next.",
+     .params = next_params,
+     .run = next_run,
+     .examples = "x, y = next(l)"},
+    {0}};

@@ -1,0 +1,26 @@
+/* Handles of data: datasets, their splits, loaders. For commands that take or give them. */
+#ifndef DLSH_COMMANDS_DATA_H
+#define DLSH_COMMANDS_DATA_H
+
+#include "lang/value.h"
+
+/* self: dl_dataset *. */
+extern const dlsh_class dlsh_dataset_class;
+/* self: dlsh_split *. */
+extern const dlsh_class dlsh_split_class;
+/* self: dl_loader *. */
+extern const dlsh_class dlsh_loader_class;
+
+typedef struct dlsh_split {
+    dl_dataset *data; /* owned reference */
+    dl_split which;
+} dlsh_split;
+
+/* Handles over new references; NULL, from a failed call of the library, gives VOID. */
+dlsh_value dlsh_dataset_value(dl_dataset *d);
+dlsh_value dlsh_split_value(dl_dataset *d, dl_split which);
+dlsh_value dlsh_loader_value(dl_loader *l);
+/* The next batch of a loader as the list [x, y]; after an epoch's last batch the first one of the next epoch. */
+dl_status dlsh_next_batch(dl_loader *l, dlsh_value *out);
+
+#endif

@@ -1,0 +1,259 @@
+/* Pictures in the terminal: img, as blocks of text, and as PNG where the sink shows pictures. */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "commands/data.h"
+#include "lang/session.h"
+#include "view/sink.h"
+
+enum { GAP = 2, MAX_PICTURES = 256, MAX_SIDE = 512, UNLIMITED_WIDTH = 120 };
+
+/* Pictures side by side: pixels [count][channels][height][width], channels 1 or 3, scaled to 0..1 over all of them. */
+typedef struct sheet {
+    long count, channels, height, width;
+    double *pixels;
+    const char **captions; /* [count], borrowed; NULL: none */
+    long columns;          /* pictures in a row */
+} sheet;
+
+static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the picture"); }
+
+/* ---------------------------------------------------------------- pixels */
+
+/* Shapes [h, w], [c, h, w] and [n, c, h, w] with one channel or three. */
+static dl_status set_shape(sheet *p, const dl_tensor *t) {
+    const long *s = dl_shape(t);
+    int n = dl_ndim(t);
+    p->count = n == 4 ? s[0] : 1;
+    p->channels = n >= 3 ? s[n - 3] : 1;
+    if (n < 2 || n > 4 || (p->channels != 1 && p->channels != 3) || !dl_numel(t))
+        return dlsh_fail(
+            DL_ERR_SHAPE, "slice or reshape it to one of these",
+            "a picture is [height, width], [channels, height, width] or [n, channels, height, width] with 1 or 3 "
+            "channels; this tensor has %d dimensions and %ld elements",
+            n, dl_numel(t));
+    p->height = s[n - 2], p->width = s[n - 1];
+    if (p->count > MAX_PICTURES) p->count = MAX_PICTURES;
+    if (p->height > MAX_SIDE || p->width > MAX_SIDE)
+        return dlsh_fail(DL_ERR_SHAPE, "show a part of it: t[:64, :64]",
+                         "a picture of %ld by %ld is too large to show; at most %d", p->height, p->width, MAX_SIDE);
+    return DL_OK;
+}
+
+/* Spreads the finite pixels over 0..1; NaN becomes 0. */
+static void stretch(double *v, long n) {
+    double lo = INFINITY, hi = -INFINITY;
+    for (long i = 0; i < n; i++)
+        if (isfinite(v[i])) lo = fmin(lo, v[i]), hi = fmax(hi, v[i]);
+    for (long i = 0; i < n; i++) {
+        double x = hi > lo ? (v[i] - lo) / (hi - lo) : 0;
+        v[i] = isnan(x) || x < 0 ? 0 : x > 1 ? 1 : x;
+    }
+}
+
+static dl_status read_pixels(sheet *p, const dl_tensor *t) {
+    DLSH_TRY(set_shape(p, t));
+    if (!(p->pixels = malloc(sizeof *p->pixels * (size_t)dl_numel(t)))) return no_memory();
+    DLSH_TRY(dl_read_f64(t, p->pixels));
+    stretch(p->pixels, p->count * p->channels * p->height * p->width);
+    return DL_OK;
+}
+
+static double pixel(const sheet *p, long k, long c, long i, long j) {
+    return p->pixels[((k * p->channels + c) * p->height + i) * p->width + j];
+}
+
+static double grey(const sheet *p, long k, long i, long j) {
+    if (p->channels == 1) return pixel(p, k, 0, i, j);
+    return 0.299 * pixel(p, k, 0, i, j) + 0.587 * pixel(p, k, 1, i, j) + 0.114 * pixel(p, k, 2, i, j);
+}
+
+/* ---------------------------------------------------------------- text */
+
+/* Whether a pixel is drawn in full: greys in the middle by a fixed pattern, so that shades remain to be seen. */
+static int lit(const sheet *p, long k, long i, long j) {
+    static const int pattern[4][4] = {{0, 8, 2, 10}, {12, 4, 14, 6}, {3, 11, 1, 9}, {15, 7, 13, 5}};
+    if (i >= p->height) return 0;
+    double v = (grey(p, k, i, j) - 0.3) / 0.35;
+    return v > (pattern[i & 3][j & 3] + 0.5) / 16;
+}
+
+/* Two pixels, one above the other. */
+static void put_cell(const sheet *p, long k, long i, long j, const dlsh_look *look, dlsh_buf *b) {
+    static const char *const block[2][4] = {{" ", "'", ".", ":"}, {" ", "\u2580", "\u2584", "\u2588"}};
+    if (!look->colour || !look->unicode) {
+        dlsh_buf_puts(b, block[look->unicode != 0][lit(p, k, i, j) + 2 * lit(p, k, i + 1, j)]);
+        return;
+    }
+    int v[2][3];
+    for (int half = 0; half < 2; half++)
+        for (int c = 0; c < 3; c++) {
+            long row = i + half < p->height ? i + half : i;
+            v[half][c] = (int)(255 * pixel(p, k, p->channels == 3 ? c : 0, row, j) + 0.5);
+        }
+    dlsh_buf_printf(b, "\033[38;2;%d;%d;%d;48;2;%d;%d;%dm\u2580", v[0][0], v[0][1], v[0][2], v[1][0], v[1][1], v[1][2]);
+}
+
+static void put_captions(const sheet *p, long from, long to, dlsh_buf *b) {
+    for (long k = from; k < to; k++) {
+        if (k + 1 < to)
+            dlsh_buf_printf(b, "%-*.*s", (int)(p->width + GAP), (int)(p->width + GAP - 1), p->captions[k]);
+        else
+            dlsh_buf_printf(b, "%.*s", (int)p->width, p->captions[k]);
+    }
+    dlsh_buf_puts(b, "\n");
+}
+
+static void put_row(const sheet *p, long from, long to, const dlsh_look *look, dlsh_buf *b) {
+    if (p->captions) put_captions(p, from, to, b);
+    for (long i = 0; i < p->height; i += 2) {
+        for (long k = from; k < to; k++) {
+            for (long j = 0; j < p->width; j++) put_cell(p, k, i, j, look, b);
+            if (look->colour && look->unicode) dlsh_buf_puts(b, "\033[0m");
+            if (k + 1 < to) dlsh_buf_printf(b, "%*s", GAP, "");
+        }
+        while (b->n && b->s[b->n - 1] == ' ') b->n--; /* no blanks at the ends of lines */
+        dlsh_buf_puts(b, "\n");
+    }
+}
+
+static void draw_text(const sheet *p, const dlsh_look *look, dlsh_buf *b) {
+    for (long k = 0; k < p->count; k += p->columns)
+        put_row(p, k, k + p->columns < p->count ? k + p->columns : p->count, look, b);
+}
+
+/* ---------------------------------------------------------------- PNG */
+
+static void big_endian(uint8_t *to, size_t v) {
+    for (int i = 0; i < 4; i++) to[i] = (uint8_t)(v >> (24 - 8 * i));
+}
+
+static void put_chunk(dlsh_buf *b, const char *type, const uint8_t *data, size_t n) {
+    uint8_t word[4];
+    big_endian(word, n);
+    dlsh_buf_add(b, (const char *)word, 4);
+    size_t from = b->n;
+    dlsh_buf_add(b, type, 4);
+    dlsh_buf_add(b, (const char *)data, n);
+    if (b->failed) return;
+    big_endian(word, crc32(0, (const uint8_t *)b->s + from, (uInt)(n + 4)));
+    dlsh_buf_add(b, (const char *)word, 4);
+}
+
+/* The sheet as 8-bit grey or colour, each pixel `scale` wide, one pixel of grey between pictures. */
+static dl_status draw_png(const sheet *p, dlsh_buf *out) {
+    long scale = p->width < 64 ? 4 : 1, rows = (p->count - 1) / p->columns + 1;
+    long columns = p->count < p->columns ? p->count : p->columns;
+    size_t w = (size_t)(columns * (p->width + 1) - 1), h = (size_t)(rows * (p->height + 1) - 1),
+           c = (size_t)p->channels;
+    size_t stride = 1 + w * (size_t)scale * c, size = stride * h * (size_t)scale;
+    uLongf packed = compressBound(size);
+    uint8_t *raw = malloc(size), *zip = malloc(packed), head[13] = {0};
+    dl_status st = raw && zip ? DL_OK : no_memory();
+    for (size_t y = 0; st == DL_OK && y < h * (size_t)scale; y++) {
+        uint8_t *line = raw + y * stride;
+        *line++ = 0; /* no filter */
+        long i = (long)y / scale % (p->height + 1), row = (long)y / scale / (p->height + 1);
+        for (size_t x = 0; x < w * (size_t)scale; x++) {
+            long j = (long)x / scale % (p->width + 1), k = row * p->columns + (long)x / scale / (p->width + 1);
+            int inside = i < p->height && j < p->width && k < p->count;
+            for (size_t ch = 0; ch < c; ch++)
+                *line++ = inside ? (uint8_t)(255 * pixel(p, k, (long)ch, i, j) + 0.5) : 128;
+        }
+    }
+    if (st == DL_OK && compress(zip, &packed, raw, size) != Z_OK) st = no_memory();
+    if (st == DL_OK) {
+        big_endian(head, w * (size_t)scale), big_endian(head + 4, h * (size_t)scale);
+        head[8] = 8, head[9] = p->channels == 3 ? 2 : 0;
+        dlsh_buf_add(out, "\x89PNG\r\n\x1a\n", 8);
+        put_chunk(out, "IHDR", head, sizeof head);
+        put_chunk(out, "IDAT", zip, packed);
+        put_chunk(out, "IEND", NULL, 0);
+        if (out->failed) st = no_memory();
+    }
+    free(raw);
+    free(zip);
+    return st;
+}
+
+/* ---------------------------------------------------------------- the command */
+
+/* Samples from, from + 1, ... of a split, with their classes as captions. */
+static dl_status read_samples(const dlsh_args *a, const dlsh_split *s, sheet *p, long *classes) {
+    long from = dlsh_arg_int(a, "first"), have = dl_dataset_len(s->data, s->which), n = dlsh_arg_int(a, "n"),
+         index[MAX_PICTURES];
+    dl_tensor *x, *y;
+    if (from < 0) from += have;
+    if (from < 0 || from >= have)
+        return dlsh_arg_fail(a, "first", DL_ERR_INDEX, NULL, "sample %ld of %ld", dlsh_arg_int(a, "first"), have);
+    if (n > have - from) n = have - from;
+    for (long i = 0; i < n; i++) index[i] = from + i;
+    DLSH_TRY(dl_dataset_gather(s->data, s->which, index, n, &x, &y));
+    dl_status st = read_pixels(p, x);
+    if (st == DL_OK && dl_dataset_classes(s->data) && p->count == n) {
+        p->captions = malloc(sizeof *p->captions * (size_t)n);
+        st = p->captions ? dl_read(y, classes) : no_memory();
+        for (long i = 0; st == DL_OK && i < n; i++) p->captions[i] = dl_dataset_class_name(s->data, classes[i]);
+    }
+    dl_unref(x);
+    dl_unref(y);
+    return st;
+}
+
+static dl_status show_sheet(dlsh_sink *sink, sheet *p) {
+    dlsh_look look = dlsh_sink_look(sink);
+    long width = look.width > 0 ? look.width : UNLIMITED_WIDTH;
+    p->columns = (width + GAP) / (p->width + GAP);
+    if (p->columns < 1) p->columns = 1;
+    dlsh_buf text = {0}, png = {0};
+    draw_text(p, &look, &text);
+    dl_status st = text.failed ? no_memory() : DL_OK;
+    if (st == DL_OK && sink->ops->mime) {
+        if ((st = draw_png(p, &png)) == DL_OK)
+            st = sink->ops->mime(sink, "image/png", png.s, png.n, dlsh_buf_text(&text));
+    } else if (st == DL_OK)
+        sink->ops->text(sink, dlsh_buf_text(&text), text.n);
+    dlsh_buf_free(&text);
+    dlsh_buf_free(&png);
+    return st;
+}
+
+static dl_status img_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_dataset *d = dlsh_arg_handle(a, "what", &dlsh_dataset_class);
+    dlsh_split *s = dlsh_arg_handle(a, "what", &dlsh_split_class), train = {d, DL_TRAIN};
+    long n = dlsh_arg_int(a, "n"), classes[MAX_PICTURES];
+    sheet p = {0};
+    if (n < 1 || n > MAX_PICTURES)
+        return dlsh_arg_fail(a, "n", DL_ERR_VALUE, NULL, "n=%ld; it is 1 to %d", n, MAX_PICTURES);
+    if (!d && !s && dlsh_given(a, "first"))
+        return dlsh_arg_fail(a, "first", DL_ERR_VALUE, "index the tensor: img x[3]",
+                             "only datasets take the number of a sample");
+    dl_status st = d || s ? read_samples(a, s ? s : &train, &p, classes) : read_pixels(&p, dlsh_arg_tensor(a, "what"));
+    if (st == DL_OK) st = show_sheet(dlsh_arg_sink(a), &p);
+    free(p.pixels);
+    free(p.captions);
+    return st;
+}
+
+static const dlsh_param img_params[] = {
+    {.name = "what",
+     .want = "dataset|split|tensor",
+     .doc = "samples of a dataset, or a tensor [h, w], [c, h, w], [n, c, h, w]"},
+    {.name = "first", .want = "int", .flags = DLSH_OPTIONAL, .doc = "number of the first sample (0)"},
+    {0}};
+static const dlsh_option img_options[] = {{"n", DLSH_OPT_INT, "1", "samples shown", NULL, NULL}, {0}};
+
+const dlsh_command image_commands[] = {{.name = "img",
+                                        .usage = "img WHAT [FIRST] [n=1]",
+                                        .doc = "Shows pictures: samples of a dataset with their classes, or a tensor. "
+                                               "Grey values are spread over the range they "
+                                               "have; two pixels take one character.",
+                                        .params = img_params,
+                                        .options = img_options,
+                                        .run = img_run,
+                                        .examples = "img d\nimg d.test 12 n=4\nimg x[0]"},
+                                       {0}};
