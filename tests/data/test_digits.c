@@ -25,6 +25,7 @@ static void golden(void **state) {
             dl_digits_draw(1, split, i, page);
             h = hash_bytes(hash_bytes(h, page, sizeof page), &label, 1);
         }
+    assert_true(h == GOLDEN_DIGITS);
 }
 
 /* The same of the generators of points. */
@@ -46,6 +47,7 @@ static void golden_points(void **state) {
         dl_unref(y);
         dl_dataset_unref(d);
     }
+    assert_true(h == GOLDEN_POINTS);
 }
 
 static void any_part_alone(void **state) {

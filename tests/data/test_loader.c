@@ -66,6 +66,27 @@ static void order_ignores_threads(void **state) {
     }
 }
 
+/* What is done to a sample does not depend on the batch it is dealt in. */
+static void transforms_ignore_batches(void **state) {
+    (void)state;
+    enum { N = 103, SIZE = 784 };
+    static float x[2][N * SIZE];
+    for (int k = 0; k < 2; k++) {
+        dl_loader_spec s = spec_of(1, 2);
+        s.batch = k ? 17 : N;
+        dl_loader *l = dl_loader_new(digits, DL_TRAIN, &s);
+        long at = 0;
+        for (dl_tensor *bx, *by; dl_loader_next(l, &bx, &by) == DL_OK && bx; dl_unref(bx), dl_unref(by)) {
+            assert_true(at + dl_numel(bx) <= N * SIZE);
+            memcpy(x[k] + at, dl_data(bx), (size_t)dl_numel(bx) * sizeof(float));
+            at += dl_numel(bx);
+        }
+        assert_int_equal(at, N * SIZE);
+        dl_loader_free(l);
+    }
+    assert_memory_equal(x[0], x[1], sizeof x[0]);
+}
+
 static void resumes_exactly(void **state) {
     (void)state;
     dl_loader_spec s = spec_of(2, 3);
@@ -86,6 +107,21 @@ static void resumes_exactly(void **state) {
     assert_int_equal(dl_loader_seek(l, 0, 12), DL_ERR_INDEX);
     assert_int_equal(dl_loader_seek(l, -1, 0), DL_ERR_INDEX);
     dl_loader_free(l);
+}
+
+/* What threads were making when the loader was moved does not turn up afterwards. */
+static void seeks_while_threads_work(void **state) {
+    (void)state;
+    dl_loader_spec busy = spec_of(3, 5), calm = spec_of(-1, 0);
+    dl_loader *l = dl_loader_new(digits, DL_TRAIN, &busy), *plain = dl_loader_new(digits, DL_TRAIN, &calm);
+    for (int i = 0; i < 300; i++) {
+        long epoch = i * 7 % 5, batch = i * 5 % 11;
+        assert_int_equal(dl_loader_seek(l, epoch, batch), DL_OK);
+        assert_int_equal(dl_loader_seek(plain, epoch, batch), DL_OK);
+        assert_true(hash_calls(l, 1 + i % 3, 0) == hash_calls(plain, 1 + i % 3, 0));
+    }
+    dl_loader_free(l);
+    dl_loader_free(plain);
 }
 
 /* Every sample once an epoch; another order in the next; the order of the set without shuffling. */
@@ -233,9 +269,10 @@ static void transforms_are_checked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order_ignores_threads),  cmocka_unit_test(resumes_exactly),
-        cmocka_unit_test(deals_all_samples),      cmocka_unit_test(ends_at_any_time),
-        cmocka_unit_test(failures_surface),       cmocka_unit_test(transforms_do_what_they_say),
+        cmocka_unit_test(order_ignores_threads),    cmocka_unit_test(transforms_ignore_batches),
+        cmocka_unit_test(seeks_while_threads_work), cmocka_unit_test(resumes_exactly),
+        cmocka_unit_test(deals_all_samples),        cmocka_unit_test(ends_at_any_time),
+        cmocka_unit_test(failures_surface),         cmocka_unit_test(transforms_do_what_they_say),
         cmocka_unit_test(transforms_are_checked),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
