@@ -819,8 +819,9 @@ dl_tensor *dl_npy_read(const char *path, int device);
  * One SQLite file keeps every run with its parameters, metrics, events and artifacts; docs/experiments.md describes it.
  * Points are pushed into a ring in shared memory beside the file and committed by one writer thread, so that a push
  * costs nanoseconds, and a killed process loses none: the next one that opens the store commits what is left. Times are
- * microseconds since 1970, UTC. Any thread may call any of these functions; not across fork(). Strings in results
- * belong to the result. Errors not named: DL_ERR_STORE (locked, full disk, damaged file), DL_ERR_MEMORY. */
+ * microseconds since 1970, UTC. Any thread may call any of these functions; in a child of fork() the stores that were
+ * open keep nothing. Strings in results belong to the result. Errors not named: DL_ERR_STORE (locked, full disk,
+ * damaged file), DL_ERR_MEMORY. */
 typedef struct dl_store dl_store;
 typedef struct dl_run dl_run;
 

@@ -86,9 +86,6 @@ static dl_status choose_journal(dl_store *s, sqlite3 *db) {
 }
 
 static dl_status open_writer(dl_store *s) {
-    if (s->none)
-        return dl_fail_hint(DL_ERR_STATE, "start with --db FILE to keep runs",
-                            "nothing is being recorded, so there is nothing to change");
     if (s->readonly)
         return dl_fail_hint(DL_ERR_STORE, "choose another file: --db FILE", "%s or its folder cannot be written",
                             s->path);
@@ -109,6 +106,9 @@ static dl_status open_writer(dl_store *s) {
 
 dl_status dl_store_write_lock(dl_store *s) {
     if (!s) return dl_fail_null("store");
+    if (s->none)
+        return dl_fail_hint(DL_ERR_STATE, "start with --db FILE to keep runs",
+                            "nothing is being recorded, so there is nothing to change");
     pthread_mutex_lock(&s->wlock);
     dl_status st = s->w ? DL_OK : open_writer(s);
     if (st != DL_OK) pthread_mutex_unlock(&s->wlock);
@@ -182,6 +182,11 @@ static dl_status absolute(const char *path, char out[4096]) {
     return DL_OK;
 }
 
+static void init_locks(dl_store *s) {
+    pthread_mutex_t *const locks[] = {&s->wlock, &s->rlock, &s->nlock, &s->runs_lock, &s->wake_lock};
+    for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) pthread_mutex_init(locks[i], NULL);
+}
+
 static dl_store *new_store(void) {
     dl_store *s = calloc(1, sizeof *s);
     if (!s) {
@@ -194,8 +199,7 @@ static dl_store *new_store(void) {
     pthread_cond_init(&s->wake, &monotonic);
     pthread_cond_init(&s->done, NULL);
     pthread_condattr_destroy(&monotonic);
-    pthread_mutex_t *const locks[] = {&s->wlock, &s->rlock, &s->nlock, &s->runs_lock, &s->wake_lock};
-    for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) pthread_mutex_init(locks[i], NULL);
+    init_locks(s);
     s->refs = 1;
     s->capacity = DL_RING_CAPACITY;
     s->ring.fd = -1;
@@ -243,7 +247,24 @@ static dl_status open_existing(dl_store *s) {
     return DL_OK;
 }
 
+/* A child of fork() has the memory of its parent but not its writer thread, and must not touch its ring and its
+ * connections: there the stores that were open turn into ones that keep nothing. */
+static void before_fork(void) { pthread_mutex_lock(&open_lock); }
+static void in_parent(void) { pthread_mutex_unlock(&open_lock); }
+static void in_child(void) {
+    for (dl_store *s = open_stores; s; s = s->next) {
+        s->none = s->forked = 1;
+        s->r = s->w = NULL;
+        init_locks(s); /* another thread may have held them */
+    }
+    open_stores = NULL;
+    pthread_mutex_unlock(&open_lock);
+}
+static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
+
 dl_store *dl_store_open(const char *path) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     dl_store *s = new_store(), *same = NULL;
     if (!s) return NULL;
     s->none = !path || !strcmp(path, "none");
@@ -266,7 +287,7 @@ dl_store *dl_store_open(const char *path) {
 }
 
 dl_status dl_store_close(dl_store *s) {
-    if (!s) return DL_OK;
+    if (!s || s->forked) return DL_OK;
     dl_status st = DL_OK, one;
     pthread_mutex_lock(&open_lock);
     int left = --s->refs;

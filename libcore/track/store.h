@@ -71,6 +71,7 @@ struct dl_store {
     int refs;
     char path[4096]; /* absolute; "" for one that keeps nothing */
     int none, readonly, network, wal;
+    int forked; /* this is a copy in a child process */
 
     sqlite3 *w; /* writes and checkpoints; NULL until there is a file */
     int wal_pages, checkpoint_at;

@@ -59,8 +59,10 @@ static void find_self(void) {
 }
 
 const dl_whoami *dl_whoami_self(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find_self);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (self.pid != getpid()) find_self(); /* the first time, and in a child of fork() */
+    pthread_mutex_unlock(&lock);
     return &self;
 }
 

@@ -13,7 +13,7 @@ struct dl_whoami {
 };
 typedef struct dl_whoami dl_whoami;
 
-/* Of this process; found once. */
+/* Of this process. */
 const dl_whoami *dl_whoami_self(void);
 /* Is the process `who` gone? 1 yes, 0 no, -1 it cannot be seen from here (another host). */
 int dl_whoami_gone(const dl_whoami *who);

@@ -236,7 +236,7 @@ dl_status dl_store_flush(dl_store *s) {
     if (!s) return dl_fail_null("store");
     pthread_mutex_lock(&s->wake_lock);
     dl_status st = DL_OK;
-    if (s->threaded) {
+    if (s->threaded && !s->none) {
         uint64_t target = dl_ring_head(&s->ring);
         long failures = s->failures;
         while ((int64_t)(target - dl_ring_tail(&s->ring)) > 0 && s->failures == failures) {
