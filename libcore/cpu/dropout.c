@@ -1,34 +1,13 @@
 /* Kernel of dropout. The mask of element i, in logical order, is word i % 4 of block i / 4 of the call's random
  * numbers, compared with a threshold; it does not depend on strides or threads. */
-#include "core/rng.h"
+#include "cpu/dropout.h"
 #include "cpu/iter.h"
+#include "cpu/random.h"
 #include "ops/rules.h"
 
-#include <math.h>
+#include <string.h>
 
-/* Keep is decided for `n` elements from number `first` on. */
-static void draw(uint64_t seed, const dl_call *c, uint64_t threshold, long first, long n, unsigned char *keep) {
-    for (long i = 0; i < n;) {
-        uint64_t at = (uint64_t)(first + i);
-        dl_philox r = dl_philox_block(seed, c->stream, c->rng, at / 4);
-        for (unsigned w = at % 4; w < 4 && i < n; w++) keep[i++] = r.v[w] >= threshold;
-    }
-}
-
-/* One run of n elements along the last dimension. Multiplied, not chosen, so that NaN stays NaN. */
-#define APPLY(T, S)                                                                                                    \
-    static void apply_##S(const char *xp, char *yp, const unsigned char *keep, long n, long xs, long ys,               \
-                          double scale) {                                                                              \
-        const T *x = (const T *)xp;                                                                                    \
-        T *y = (T *)yp;                                                                                                \
-        T k = (T)scale;                                                                                                \
-        if (xs == 1 && ys == 1)                                                                                        \
-            for (long i = 0; i < n; i++) y[i] = x[i] * (keep[i] ? k : 0);                                              \
-        else                                                                                                           \
-            for (long i = 0; i < n; i++) y[i * ys] = x[i * xs] * (keep[i] ? k : 0);                                    \
-    }
-APPLY(float, f32)
-APPLY(double, f64)
+enum { RUN = 4096 };
 
 /* Offset, in elements, of the first element of row `row` (all dimensions but the last). */
 static long row_offset(const dl_tensor *t, long row) {
@@ -37,33 +16,44 @@ static long row_offset(const dl_tensor *t, long row) {
     return at;
 }
 
-enum { RUN = 4096 };
-
-/* Runs of at most RUN elements along the last dimension; a contiguous tensor is a single row. */
+/* Runs of at most RUN elements along the last dimension; a contiguous tensor is a single row. Output and mask have one
+ * memory order. */
 static void all_runs(const dl_call *c, double p) {
     const dl_tensor *x = c->in[0], *y = c->out[0], *mask = c->out[1];
-    bool flat = dl_is_contiguous(x) && dl_is_contiguous(y) && dl_is_contiguous(mask);
+    bool flat = dl_is_contiguous(x) && dl_is_contiguous(y);
     long width = flat || !y->ndim ? y->numel : y->shape[y->ndim - 1], chunks = (width + RUN - 1) / RUN;
     long last = y->ndim - 1, es = (long)dl_esize(y), rows = y->numel / width;
     long xs = flat || last < 0 ? 1 : x->stride[last], ys = flat || last < 0 ? 1 : y->stride[last];
-    uint64_t threshold = (uint64_t)ldexp(p, 32), seed = dl_seed_get();
-    double scale = p < 1 ? 1 / (1 - p) : 0;
+    bool none = p == 1; /* a word is at least 2**32 never: nothing is kept, by a scale of 0 */
+    uint32_t least = none ? 0 : (uint32_t)dl_rng_threshold(p);
+    dl_rng_key key = dl_rng_key_of(c);
+    dl_dropout_loop loop = DL_SIMD_PICK(dl_dropout)[y->dtype == DL_F64];
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(4 * y->numel))
     for (long r = 0; r < rows * chunks; r++) {
-        unsigned char keep[RUN];
+        uint32_t w[RUN + 4];
         long row = r / chunks, from = r % chunks * RUN, n = width - from < RUN ? width - from : RUN;
-        long xo = flat ? 0 : row_offset(x, row), yo = flat ? 0 : row_offset(y, row);
-        draw(seed, c, threshold, row * width + from, n, keep);
-        (y->dtype == DL_F32 ? apply_f32 : apply_f64)((char *)dl_ptr(x) + (xo + from * xs) * es,
-                                                     (char *)dl_ptr(y) + (yo + from * ys) * es, keep, n, xs, ys, scale);
-        unsigned char *m = (unsigned char *)dl_ptr(mask) + (flat ? 0 : row_offset(mask, row));
-        long ms = flat || last < 0 ? 1 : mask->stride[last];
-        for (long i = 0; i < n; i++) m[(from + i) * ms] = keep[i];
+        long xo = (flat ? 0 : row_offset(x, row)) + from * xs, yo = (flat ? 0 : row_offset(y, row)) + from * ys;
+        long first = row * width + from, before = first % 4; /* words come in fours */
+        DL_SIMD_PICK(dl_random_words)(key, (uint64_t)(first - before), n + before, w);
+        loop(n, w + before, least, none ? 0 : 1 / (1 - p), (char *)dl_ptr(x) + xo * es, xs, (char *)dl_ptr(y) + yo * es,
+             (unsigned char *)dl_ptr(mask) + yo, ys);
     }
+    if (none) memset(dl_ptr(mask), 0, (size_t)mask->numel);
 }
 
+/* The f32 output of a 16-bit call is contiguous, so the mask goes through a contiguous one as well. */
 static dl_status dropout_float(dl_call *c) {
-    if (c->attr[1].u.i && c->out[0]->numel) all_runs(c, c->attr[0].u.f);
+    if (!c->out[0]->numel) return DL_OK;
+    dl_call own = *c;
+    dl_tensor *out[2] = {c->out[0], c->out[1]};
+    own.out = out;
+    bool alike = !memcmp(out[0]->stride, out[1]->stride, (size_t)out[0]->ndim * sizeof *out[0]->stride);
+    if (!alike) out[1] = dl_tensor_empty(out[0]->ndim, out[0]->shape, DL_BOOL, 0);
+    if (!out[1]) return dl_error_last()->code;
+    all_runs(&own, c->attr[0].u.f);
+    if (alike) return DL_OK;
+    dl_cpu_copy(c->out[1], out[1]);
+    dl_unref(out[1]);
     return DL_OK;
 }
 
