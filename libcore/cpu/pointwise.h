@@ -6,25 +6,19 @@
 #include "cpu/iter.h"
 #include "cpu/simd.h"
 
-#define DL_BINARY_LIST(X)                                                                                              \
-    X(add)                                                                                                             \
-    X(sub)                                                                                                             \
-    X(mul)                                                                                                             \
-    X(div)                                                                                                             \
-    X(floor_divide)                                                                                                    \
-    X(remainder) X(pow) X(maximum) X(minimum) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) X(logical_or)         \
-        X(logical_xor) X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(bitwise_left_shift) X(bitwise_right_shift)        \
-            X(relu_grad) X(leaky_relu_grad) X(tanh_grad) X(sigmoid_grad) X(gelu_grad) X(silu_grad) X(softplus_grad)
+/* The formatter never comes to rest on these. */
+/* clang-format off */
+#define DL_BINARY_LIST(X) \
+    X(add) X(sub) X(mul) X(div) X(floor_divide) X(remainder) X(pow) X(maximum) X(minimum) X(eq) X(ne) X(lt) X(le) \
+    X(gt) X(ge) X(logical_and) X(logical_or) X(logical_xor) X(bitwise_and) X(bitwise_or) X(bitwise_xor) \
+    X(bitwise_left_shift) X(bitwise_right_shift) X(relu_grad) X(leaky_relu_grad) X(tanh_grad) X(sigmoid_grad) \
+    X(gelu_grad) X(silu_grad) X(softplus_grad)
 
-#define DL_UNARY_LIST(X)                                                                                               \
-    X(neg)                                                                                                             \
-    X(abs)                                                                                                             \
-    X(sign)                                                                                                            \
-    X(square)                                                                                                          \
-    X(exp)                                                                                                             \
-    X(expm1) X(log) X(log2) X(log10) X(log1p) X(sqrt) X(rsqrt) X(reciprocal) X(sin) X(cos) X(tan) X(atan) X(tanh)      \
-        X(sigmoid) X(erf) X(relu) X(leaky_relu) X(gelu) X(silu) X(softplus) X(floor) X(ceil) X(round) X(clamp)         \
-            X(logical_not) X(bitwise_not) X(isnan) X(isinf) X(isfinite)
+#define DL_UNARY_LIST(X) \
+    X(neg) X(abs) X(sign) X(square) X(exp) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sqrt) X(rsqrt) \
+    X(reciprocal) X(sin) X(cos) X(tan) X(atan) X(tanh) X(sigmoid) X(erf) X(relu) X(leaky_relu) X(gelu) X(silu) \
+    X(softplus) X(floor) X(ceil) X(round) X(clamp) X(logical_not) X(bitwise_not) X(isnan) X(isinf) X(isfinite)
+/* clang-format on */
 
 enum {
 #define X(name) DL_B_##name,

@@ -15,8 +15,8 @@
     A(device, DEVICE, "none", "device of the result; none: the current one")
 #define CONV_ATTR_ROWS                                                                                                 \
     A(stride, INTS, "1", "distance of windows, for both or each of height and width")                                  \
-    A(padding, INTS, "0", "zeros around the image") A(dilation, INTS, "1", "distance of taps")                         \
-        A(groups, INT, "1", "channel groups that see only themselves")
+    A(padding, INTS, "0", "zeros around the image")                                                                    \
+    A(dilation, INTS, "1", "distance of taps") A(groups, INT, "1", "channel groups that see only themselves")
 #define CONV_ATTRS ATTRS(CONV_ATTR_ROWS)
 #define POOL_ATTRS                                                                                                     \
     ATTRS(A(kernel_size, INTS, "", "window") A(stride, INTS, "none", "distance of windows; none: the window")          \

@@ -231,7 +231,8 @@ static void check_differences(int second) {
         for (int k = 0; !(op->flags & DL_F_NODIFF) && load(&c, op, k, DL_F64, false); k++) {
             dl_gradcheck_report r;
             char text[200];
-            if (!exact(&c)) r.ok = 1;
+            if (!exact(&c))
+                r.ok = 1;
             else if (dl_gradcheck(call_row, &c, c.in, c.nin, second, second ? 2e-5 : 2e-6, &r) != DL_OK)
                 complain(&c, "gradcheck", dl_errmsg());
             else if (!r.ok) {
