@@ -1,6 +1,8 @@
 /* Versions of the schema: making a new store, bringing an old one up to date, refusing what is not ours. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "core/error.h"
 #include "track/db.h"
 
@@ -44,20 +46,21 @@ dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration 
     return DL_OK;
 }
 
-static dl_status back_up(sqlite3 *db, const char *path, int64_t from) {
-    char to[4200];
+/* To a name of this process's own, since others may be doing the same. */
+static dl_status back_up(sqlite3 *db, const char *to) {
     sqlite3 *copy = NULL;
-    snprintf(to, sizeof to, "%s.v%ld.bak", path, (long)from);
     dl_status st = DL_OK;
     sqlite3_backup *b = NULL;
     if (sqlite3_open(to, &copy) != SQLITE_OK || !(b = sqlite3_backup_init(copy, "main", db, "main")))
         st = dl_db_fail(copy, "make a backup of the store");
     if (b) {
-        int rc = sqlite3_backup_step(b, -1);
+        int rc;
+        while ((rc = sqlite3_backup_step(b, -1)) == SQLITE_BUSY || rc == SQLITE_LOCKED) sqlite3_sleep(20);
         sqlite3_backup_finish(b);
         if (rc != SQLITE_DONE) st = dl_db_fail(copy, "make a backup of the store");
     }
     sqlite3_close(copy);
+    if (st != DL_OK) unlink(to);
     return st;
 }
 
@@ -72,28 +75,41 @@ static dl_status apply(sqlite3 *db, int64_t from, const dl_migration *table, int
     return dl_db_run(db, pragma, "");
 }
 
+/* One attempt. *again: another process was faster, look again. */
+static dl_status attempt(sqlite3 *db, const char *path, const version *v, const dl_migration *table, int n,
+                         int *again) {
+    char own[4200], bak[4200];
+    version now = {0, 0, 0};
+    int64_t before = 0, after = 0;
+    snprintf(bak, sizeof bak, "%s.v%ld.bak", path, (long)v->version);
+    snprintf(own, sizeof own, "%.4096s.%ld", bak, (long)getpid());
+    /* A transaction cannot be backed up from within, so the copy is made first; data_version tells whether another
+     * process has committed since, and then both are done again. */
+    DL_TRY(dl_db_int(db, &before, "pragma data_version", ""));
+    if (v->tables) DL_TRY(back_up(db, own));
+    dl_status st = dl_db_run(db, "begin exclusive", "");
+    if (st == DL_OK) {
+        st = dl_db_int(db, &after, "pragma data_version", "");
+        if (st == DL_OK) st = look(db, &now);
+        *again = st == DL_OK && (before != after || now.version != v->version || !now.tables != !v->tables);
+        if (st == DL_OK && !*again) {
+            if (v->tables && rename(own, bak)) st = dl_fail(DL_ERR_IO, "cannot write %s: %s", bak, strerror(errno));
+            if (st == DL_OK) st = apply(db, v->version, table, n);
+        }
+        st = dl_db_end(db, st);
+    }
+    if (v->tables) unlink(own);
+    return st;
+}
+
 dl_status dl_db_migrate(sqlite3 *db, const char *path, const dl_migration *table, int n) {
-    int newest = table[n - 1].version;
-    for (;;) {
-        version v = {0, 0, 0}, now = {0, 0, 0};
-        int64_t before = 0, after = 0;
+    int newest = table[n - 1].version, again = 1;
+    while (again) {
+        version v = {0, 0, 0};
+        again = 0;
         DL_TRY(look(db, &v));
         DL_TRY(judge(path, &v, newest));
-        if (v.tables && v.version == newest) return DL_OK;
-        /* A transaction cannot be backed up from within, so the copy is made first; data_version tells whether another
-         * process has committed since, and then both are done again. */
-        DL_TRY(dl_db_int(db, &before, "pragma data_version", ""));
-        if (v.tables) DL_TRY(back_up(db, path, v.version));
-        DL_TRY(dl_db_run(db, "begin exclusive", ""));
-        dl_status st = dl_db_int(db, &after, "pragma data_version", "");
-        if (st == DL_OK) st = look(db, &now);
-        int same = st == DL_OK && before == after && now.version == v.version && !now.tables == !v.tables;
-        if (same)
-            st = apply(db, v.version, table, n);
-        else if (st == DL_OK) {
-            DL_TRY(dl_db_run(db, "rollback", ""));
-            continue;
-        }
-        return dl_db_end(db, st);
+        if (!v.tables || v.version < newest) DL_TRY(attempt(db, path, &v, table, n, &again));
     }
+    return DL_OK;
 }

@@ -179,15 +179,15 @@ static dl_status beat(dl_store *s) {
 static void report(dl_store *s, dl_status st) {
     dl_error err = {0};
     if (st != DL_OK) dl_error_take(&err);
+    /* trouble is changed by this thread alone; the warning is there before flush() returns */
+    if (st != DL_OK && strcmp(s->trouble, err.message)) dl_store_warn(s, "points wait in the ring: %s", err.message);
     pthread_mutex_lock(&s->wake_lock);
-    int news = st != DL_OK && strcmp(s->trouble, err.message);
     snprintf(s->trouble, sizeof s->trouble, "%s", err.message);
     s->failures += st != DL_OK;
     if (st == DL_OK) s->warned_full = 0;
     __atomic_store_n(&s->troubled, st != DL_OK, __ATOMIC_RELAXED);
     pthread_cond_broadcast(&s->done);
     pthread_mutex_unlock(&s->wake_lock);
-    if (news) dl_store_warn(s, "points wait in the ring: %s", err.message);
 }
 
 /* Sleeps until woken or until it is time to look again. Returns 0 when asked to stop. */
