@@ -679,6 +679,9 @@ dl_tensor *dl_module_forward(dl_module *m, dl_tensor *x);
 /* Makes all weights for inputs of this shape (batch dimension included), without leaving other traces. */
 dl_status dl_module_build(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device);
 int dl_module_is_built(const dl_module *m);
+/* Shape (room for 8; as for a batch of one) and dtype of the input the net is known to take, from the first it got.
+ * Returns the number of dimensions, 0 when none has come yet. */
+int dl_module_input(const dl_module *m, long *shape, dl_dtype *dtype);
 /* Training mode (as made) or evaluation: dropout and batchnorm differ. */
 void dl_module_train(dl_module *m, int on);
 int dl_module_training(const dl_module *m);

@@ -140,7 +140,18 @@ dl_tensor *dl_layer_residual(dl_module *m, dl_tensor *x) {
 dl_tensor *dl_module_forward(dl_module *m, dl_tensor *x) {
     if (!m) return dl_fail_null("the net"), NULL;
     if (!x) return dl_fail_null("the input of a net"), NULL;
+    if (!m->in_ndim) {
+        m->in_ndim = x->ndim, m->in_dtype = x->dtype;
+        memcpy(m->in_shape, x->shape, sizeof m->in_shape);
+    }
     return dry ? run_watched(m, x) : run(m, x);
+}
+
+int dl_module_input(const dl_module *m, long *shape, dl_dtype *dtype) {
+    memcpy(shape, m->in_shape, (size_t)m->in_ndim * sizeof *shape);
+    if (m->in_ndim > 1) shape[0] = 1;
+    *dtype = (dl_dtype)m->in_dtype;
+    return m->in_ndim;
 }
 
 /* ---------------------------------------------------------------- dry runs */

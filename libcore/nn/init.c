@@ -82,7 +82,7 @@ static const struct init_row {
     dl_status (*fill)(dl_tensor *t, fans f);
 } rows[] = {
 #define INIT(id, text)                                                                                                 \
-    {{.name = #id, .alias = "", .doc = text, .example = "linear 64 init=" #id, NO_OPTIONS}, init_##id},
+    {{.name = #id, .alias = "", .doc = text, .example = "linear 64 init=\"" #id "\"", NO_OPTIONS}, init_##id},
 #include "nn/inits.def"
 #undef INIT
 };

@@ -55,6 +55,8 @@ struct dl_module {
     int nchild;
     dl_child *child;
     dl_layer_call *call;
+    int in_ndim, in_dtype; /* of the first input that came from outside; 0: none yet */
+    long in_shape[DL_MAX_DIM];
 };
 
 /* ---- rows (nn/layers.c) */

@@ -46,6 +46,8 @@ static dl_module *copy(dl_module *m, copies *c) {
     dl_module *to = dl_module_new(m->row, opt);
     if (!to) return NULL;
     to->built = m->built, to->training = m->training, to->dtype = m->dtype, to->device = m->device;
+    to->in_ndim = m->in_ndim, to->in_dtype = m->in_dtype;
+    memcpy(to->in_shape, m->in_shape, sizeof to->in_shape);
     if (m->call) {
         __atomic_add_fetch(&m->call->refs, 1, __ATOMIC_RELAXED);
         to->call = m->call;
