@@ -46,9 +46,11 @@ static double flops_of(const dl_node *n) {
     if (!n->op->flops) return n->nout ? elements(&n->meta[n->nin]) : 0;
     dl_tensor t[DL_MAX_NAMED_IN + DL_MAX_OUT], *at[DL_MAX_NAMED_IN + DL_MAX_OUT] = {0};
     if (n->nin > DL_MAX_NAMED_IN) return elements(&n->meta[n->nin]);
+    dl_storage nowhere = {.refs = 1};
     for (int i = 0; i < n->nin + n->nout; i++) {
         const dl_meta *m = &n->meta[i];
-        t[i] = (dl_tensor){.refs = 1, .ndim = m->ndim, .dtype = m->dtype, .numel = (int64_t)elements(m)};
+        t[i] =
+            (dl_tensor){.refs = 1, .ndim = m->ndim, .dtype = m->dtype, .numel = (int64_t)elements(m), .st = &nowhere};
         memcpy(t[i].shape, m->shape, sizeof m->shape);
         dl_strides_contiguous(m->ndim, m->shape, t[i].stride);
         if (!m->absent) at[i] = &t[i];

@@ -1,0 +1,249 @@
+/* Optimizers, schedules and limits on gradients against PyTorch's numbers; groups, state and errors. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "dlcore.h"
+#include "goldens.h"
+
+/* cmocka compares floats in single precision. */
+#define assert_near(a, b, eps)                                                                                         \
+    do {                                                                                                               \
+        double a_ = (a), b_ = (b);                                                                                     \
+        if (!(fabs(a_ - b_) <= (eps))) fail_msg("%s is %.17g, not %.17g", #a, a_, b_);                                 \
+    } while (0)
+
+static dl_tensor *param(int ndim, const long *shape, dl_dtype dtype, const void *data) {
+    dl_tensor *p = dl_tensor_from(ndim, shape, dtype, 0, data);
+    assert_int_equal(dl_set_requires_grad(p, 1), DL_OK);
+    return p;
+}
+
+static dl_optimizer *optimizer(const char *text) {
+    dl_optimizer *o = dl_optimizer_parse(text);
+    if (!o) fail_msg("%s", dl_errmsg());
+    return o;
+}
+
+/* p.grad = p * scale + shift */
+static void set_gradient(dl_tensor *p) {
+    double v[4];
+    long four = 4;
+    assert_int_equal(dl_read_f64(p, v), DL_OK);
+    for (int i = 0; i < 4; i++) v[i] = v[i] * scale[i] + shift[i];
+    dl_tensor *g = dl_tensor_from(1, &four, DL_F64, 0, v), *cast = dl_to_dtype(g, dl_dtype_of(p));
+    assert_int_equal(dl_set_grad(p, cast), DL_OK);
+    dl_unref(g);
+    dl_unref(cast);
+}
+
+static void steps_equal_pytorch(void **state) {
+    (void)state;
+    long four = 4;
+    for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++)
+        for (int dtype = DL_F32; dtype <= DL_F64; dtype++) {
+            dl_tensor *wide = dl_tensor_from(1, &four, DL_F64, 0, start), *plain = dl_to_dtype(wide, (dl_dtype)dtype);
+            dl_tensor *p = dl_clone(plain);
+            assert_int_equal(dl_set_requires_grad(p, 1), DL_OK);
+            dl_optimizer *o = optimizer(optimizers[k].text);
+            assert_int_equal(dl_optimizer_add(o, "p", p), DL_OK);
+            for (int i = 0; i < STEPS; i++) {
+                set_gradient(p);
+                if (dl_optimizer_step(o) != DL_OK) fail_msg("%s", dl_errmsg());
+            }
+            assert_int_equal(dl_optimizer_steps(o), STEPS);
+            double got[4];
+            assert_int_equal(dl_read_f64(p, got), DL_OK);
+            for (int i = 0; i < 4; i++) {
+                double error = fabs(got[i] - optimizers[k].want[i]) / fmax(1, fabs(optimizers[k].want[i]));
+                if (error > (dtype == DL_F64 ? 1e-12 : 1e-6))
+                    fail_msg("%s, %s, element %d: %.17g, PyTorch %.17g", optimizers[k].text,
+                             dl_dtype_name((dl_dtype)dtype), i, got[i], optimizers[k].want[i]);
+            }
+            dl_optimizer_unref(o);
+            dl_unref(p);
+            dl_unref(plain);
+            dl_unref(wide);
+        }
+}
+
+static void schedules_equal_pytorch(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof schedules / sizeof *schedules; k++) {
+        dl_schedule *s = dl_schedule_parse(schedules[k].text);
+        if (!s) fail_msg("%s", dl_errmsg());
+        /* PyTorch's cosine rises again after its end; ours stays */
+        for (long i = 0; i < (strncmp(schedules[k].text, "cosine", 6) ? 10 : 9); i++) {
+            double lr;
+            assert_int_equal(dl_schedule_lr(s, 0.1, i, 0, &lr), DL_OK);
+            if (fabs(lr - schedules[k].want[i]) > 1e-12)
+                fail_msg("%s at %ld: %.17g, PyTorch %.17g", schedules[k].text, i, lr, schedules[k].want[i]);
+        }
+        dl_schedule_unref(s);
+    }
+}
+
+static void plateau_equals_pytorch(void **state) {
+    (void)state;
+    dl_schedule *s = dl_schedule_parse("plateau factor=0.5 patience=1 cooldown=1 min=0.02");
+    for (size_t i = 0; i < sizeof plateau_losses / sizeof *plateau_losses; i++) {
+        double lr;
+        dl_schedule_report(s, plateau_losses[i]);
+        assert_int_equal(dl_schedule_lr(s, 0.1, 0, 0, &lr), DL_OK);
+        if (fabs(lr - plateau_rates[i]) > 1e-12) fail_msg("at %zu: %g, PyTorch %g", i, lr, plateau_rates[i]);
+    }
+    dl_schedule_unref(s);
+}
+
+static dl_status halves(void *ctx, long step, double *lr) {
+    (void)ctx;
+    *lr = step < 3 ? 1.0 / (double)(1L << step) : -1;
+    return DL_OK;
+}
+
+static void warmup_epochs_and_functions(void **state) {
+    (void)state;
+    double lr;
+    dl_schedule *s = dl_schedule_parse("cosine(8, warmup=4)");
+    const double rise[] = {0.25, 0.5, 0.75, 1, 1};
+    for (long i = 0; i < 5; i++) {
+        assert_int_equal(dl_schedule_lr(s, 1, i, 0, &lr), DL_OK);
+        assert_near(lr, rise[i], 1e-12);
+    }
+    assert_string_equal(dl_schedule_text(s), "cosine(steps=8, warmup=4)");
+    dl_schedule_unref(s);
+    s = dl_schedule_parse("step 1 gamma=0.5 by=epoch");
+    assert_int_equal(dl_schedule_lr(s, 1, 1000, 2, &lr), DL_OK);
+    assert_near(lr, 0.25, 1e-12);
+    dl_schedule_unref(s);
+    s = dl_schedule_function(halves, NULL, NULL);
+    assert_int_equal(dl_schedule_lr(s, 1, 2, 0, &lr), DL_OK);
+    assert_near(lr, 0.25, 0);
+    assert_int_equal(dl_schedule_lr(s, 1, 3, 0, &lr), DL_ERR_VALUE);
+    dl_schedule_unref(s);
+}
+
+static void clipping_equals_pytorch(void **state) {
+    (void)state;
+    const double zeros[4] = {0}, a[] = {3, -4}, b[] = {1, 2, -2, 0.5};
+    dl_tensor *p[] = {param(1, (long[]){2}, DL_F64, zeros), param(2, (long[]){2, 2}, DL_F64, zeros)};
+    dl_tensor *g[] = {dl_tensor_from(1, (long[]){2}, DL_F64, 0, a), dl_tensor_from(2, (long[]){2, 2}, DL_F64, 0, b)};
+    for (int i = 0; i < 2; i++) assert_int_equal(dl_set_grad(p[i], g[i]), DL_OK);
+    double norm, got[6];
+    assert_int_equal(dl_clip_grad_norm(p, 2, 100, &norm), DL_OK); /* nothing to limit */
+    assert_int_equal(dl_clip_grad_norm(p, 2, 2, &norm), DL_OK);
+    assert_near(norm, clip_norm, 1e-12);
+    assert_int_equal(dl_read_f64(dl_grad(p[0]), got), DL_OK);
+    assert_int_equal(dl_read_f64(dl_grad(p[1]), got + 2), DL_OK);
+    for (int i = 0; i < 6; i++) assert_near(got[i], clipped[i], 1e-12);
+    assert_int_equal(dl_clip_grad_value(p, 2, 0.5), DL_OK);
+    assert_int_equal(dl_read_f64(dl_grad(p[0]), got), DL_OK);
+    assert_near(got[1], -0.5, 0);
+    for (int i = 0; i < 2; i++) dl_unref(p[i]), dl_unref(g[i]);
+}
+
+static void groups(void **state) {
+    (void)state;
+    const double one = 1;
+    dl_optimizer *o = optimizer("sgd lr=0.1");
+    dl_arg rate = {.name = "lr", .kind = DL_ARG_FLOAT, .f = 0.01}, wrong = {.name = "lt", .kind = DL_ARG_INT, .i = 1};
+    int bad;
+    assert_int_equal(dl_optimizer_group(o, "*.bias", &wrong, 1, &bad), DL_ERR_NAME);
+    assert_int_equal(bad, 0);
+    assert_int_equal(dl_optimizer_group(o, "*.bias", &rate, 1, NULL), DL_OK);
+    dl_tensor *w = param(0, NULL, DL_F64, &one), *b = param(0, NULL, DL_F64, &one),
+              *g = dl_tensor_from(0, NULL, DL_F64, 0, &one);
+    assert_int_equal(dl_optimizer_add(o, "a.weight", w), DL_OK);
+    assert_int_equal(dl_optimizer_add(o, "a.bias", b), DL_OK);
+    assert_int_equal(dl_optimizer_add(o, "a.bias", b), DL_ERR_NAME);
+    assert_int_equal(dl_set_grad(w, g), DL_OK);
+    assert_int_equal(dl_set_grad(b, g), DL_OK);
+    assert_int_equal(dl_optimizer_set_lr(o, 0.5), DL_OK); /* the group's is then 0.05 */
+    assert_int_equal(dl_optimizer_step(o), DL_OK);
+    double v;
+    assert_int_equal(dl_item_f(w, &v), DL_OK);
+    assert_near(v, 0.5, 1e-15);
+    assert_int_equal(dl_item_f(b, &v), DL_OK);
+    assert_near(v, 0.95, 1e-15);
+    dl_unref(w), dl_unref(b), dl_unref(g);
+    dl_optimizer_unref(o);
+}
+
+/* A parameter that gets its first gradient late starts its state then; many parameters go in several runs of the op. */
+static void many_and_late(void **state) {
+    (void)state;
+    enum { N = 300 };
+    const double one = 1;
+    dl_tensor *p[N], *g = dl_tensor_from(0, NULL, DL_F64, 0, &one);
+    dl_optimizer *o = optimizer("adam lr=0.1");
+    for (int i = 0; i < N; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "p%d", i);
+        p[i] = param(0, NULL, DL_F64, &one);
+        assert_int_equal(dl_optimizer_add(o, name, p[i]), DL_OK);
+    }
+    for (int step = 0; step < 2; step++) {
+        for (int i = 0; i < N; i++)
+            if (step || i % 2) assert_int_equal(dl_set_grad(p[i], g), DL_OK);
+        if (dl_optimizer_step(o) != DL_OK) fail_msg("%s", dl_errmsg());
+    }
+    for (int i = 0; i < N; i++) { /* with a constant gradient each step of Adam is lr */
+        double v;
+        assert_int_equal(dl_item_f(p[i], &v), DL_OK);
+        assert_near(v, (i % 2 ? 0.8 : 0.9), 1e-6);
+        dl_unref(p[i]);
+    }
+    dl_unref(g);
+    dl_optimizer_unref(o);
+}
+
+static void errors_have_hints(void **state) {
+    (void)state;
+    const struct {
+        const char *text;
+        dl_status code;
+        const char *message, *hint;
+    } cases[] = {
+        {"adma lr=1", DL_ERR_NAME, "there is no optimizer called 'adma'", "did you mean 'adam'?"},
+        {"sgd mometum=0.9", DL_ERR_NAME, "optimizer sgd has no option 'mometum'", "did you mean 'momentum'?"},
+        {"sgd lr=-1", DL_ERR_VALUE, "optimizer sgd: lr must be at least 0, not -1", ""},
+        {"sgd nesterov=true", DL_ERR_VALUE, "optimizer sgd: nesterov needs a momentum", NULL},
+        {"adam betas=0.9", DL_ERR_VALUE, "optimizer adam: betas are two numbers", ""},
+        {"adam betas=[0.9, 1]", DL_ERR_VALUE, "optimizer adam: betas must be at least 0 and below 1, not 1", ""},
+        {"adam lr=fast", DL_ERR_TYPE, "optimizer adam: lr must be a number, not a word", "lr: learning rate"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_error e;
+        dl_error_clear();
+        assert_null(dl_optimizer_parse(cases[i].text));
+        assert_int_equal(dl_error_take(&e), cases[i].code);
+        if (strncmp(e.message, cases[i].message, strlen(cases[i].message)))
+            fail_msg("%s: %s", cases[i].text, e.message);
+        if (cases[i].hint) assert_string_equal(e.hint, cases[i].hint);
+    }
+    assert_null(dl_schedule_parse("cosin 10"));
+    assert_string_equal(dl_error_last()->hint, "did you mean 'cosine'?");
+    assert_null(dl_schedule_parse("cosine 0"));
+    assert_null(dl_schedule_parse("step 1 by=minute"));
+    dl_optimizer *o = optimizer("sgd");
+    assert_int_equal(dl_optimizer_step(o), DL_ERR_STATE);
+    assert_int_equal(dl_optimizer_set_lr(o, NAN), DL_ERR_VALUE);
+    dl_tensor *x = dl_scalar_f(1);
+    assert_int_equal(dl_optimizer_add(o, "x", x), DL_ERR_AUTOGRAD);
+    dl_unref(x);
+    dl_optimizer_unref(o);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_equal_pytorch),     cmocka_unit_test(schedules_equal_pytorch),
+        cmocka_unit_test(plateau_equals_pytorch),  cmocka_unit_test(warmup_epochs_and_functions),
+        cmocka_unit_test(clipping_equals_pytorch), cmocka_unit_test(groups),
+        cmocka_unit_test(many_and_late),           cmocka_unit_test(errors_have_hints),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
