@@ -2,7 +2,8 @@
 #include "data/draw.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "core/rng_math.h"
 
 uint32_t dl_draw_below(dl_draw *r, uint32_t n) {
     uint64_t m = (uint64_t)dl_draw_u32(r) * n;
@@ -28,23 +29,11 @@ void dl_fixed_sincos(double turns, double *s, double *c) {
     if (quadrant == 1 || quadrant == 2) *c = -*c;
 }
 
-double dl_fixed_log(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    int e = (int)(bits >> 52) - 1023;
-    bits = (bits & 0xFFFFFFFFFFFFFull) | 0x3FF0000000000000ull;
-    double m, sum = 0;
-    memcpy(&m, &bits, sizeof m);
-    if (m > 1.4142135623730951) m /= 2, e++;
-    double t = (m - 1) / (m + 1), q = t * t; /* log m = 2 artanh t, |t| < 0.172 */
-    for (int k = 21; k >= 1; k -= 2) sum = 1.0 / k + q * sum;
-    return e * 0.69314718055994530942 + 2 * t * sum;
-}
-
 double dl_draw_normal(dl_draw *r) {
-    double u = (dl_draw_u32(r) + 1.0) / 4294967296.0, s, c;
-    dl_fixed_sincos(dl_draw_unit(r), &s, &c);
-    return sqrt(-2 * dl_fixed_log(u)) * c;
+    uint32_t w0 = dl_draw_u32(r), w1 = dl_draw_u32(r);
+    float z0, z1;
+    dl_rng_normal(w0, w1, &z0, &z1);
+    return z0;
 }
 
 void dl_draw_permutation(dl_draw *r, long n, long *order) {

@@ -1,5 +1,6 @@
 /* Random numbers for data: streams of draws keyed by (seed, purpose, a, b), so that any image, permutation or transform
- * is computed on its own. Only + - * / and sqrt are used, which IEEE 754 fixes to the bit: the same numbers everywhere.
+ * is computed on its own. Only + - * /, sqrt and explicit fma are used, which IEEE 754 fixes to the bit: the same
+ * numbers everywhere.
  */
 #ifndef DL_DATA_DRAW_H
 #define DL_DATA_DRAW_H
@@ -46,12 +47,11 @@ static inline double dl_draw_unit(dl_draw *r) { return dl_draw_u32(r) * (1.0 / 4
 static inline double dl_draw_in(dl_draw *r, double lo, double hi) { return lo + (hi - lo) * dl_draw_unit(r); }
 /* Uniform in 0..n-1, n at most 2^32, without bias (Lemire, Fast random integer generation in an interval, 2019). */
 uint32_t dl_draw_below(dl_draw *r, uint32_t n);
-/* Standard normal (Box and Muller). */
+/* Standard normal, to the precision of f32. */
 double dl_draw_normal(dl_draw *r);
 
-/* Sine and cosine of a whole turn's fraction, and the natural logarithm of x > 0, to about 1e-15. */
+/* Sine and cosine of an angle in whole turns, to about 1e-15. */
 void dl_fixed_sincos(double turns, double *s, double *c);
-double dl_fixed_log(double x);
 
 /* order[n] = a permutation of 0..n-1. */
 void dl_draw_permutation(dl_draw *r, long n, long *order);
