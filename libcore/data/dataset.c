@@ -247,8 +247,8 @@ dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, lo
     *x = *y = NULL;
     for (long i = 0; i < n; i++)
         if (index[i] < -have || index[i] >= have)
-            return dl_fail(DL_ERR_INDEX, "sample %ld of %ld in the %s split of `%s`", index[i], have,
-                           split == DL_TEST ? "test" : "train", d->name);
+            return dl_fail(DL_ERR_INDEX, "there is no sample %ld in the %s split of `%s`, which has %ld", index[i],
+                           split == DL_TEST ? "test" : "train", d->name, have);
     DL_TRY(dl_data_batch(d, n, x, y));
     for (long i = 0; i < n; i++)
         dl_data_fetch(d, split == DL_TEST, index[i] < 0 ? index[i] + have : index[i],

@@ -1,4 +1,4 @@
-/* Data: dataset, loader, next, and the handles they give. */
+/* Data: dataset, loader, and the handles they give. */
 #include "commands/data.h"
 
 #include <stdio.h>
@@ -369,21 +369,25 @@ static dl_status len_loader(void *self, long *out) {
     return DL_OK;
 }
 
+/* next(l) goes on into the next epoch; a `for` ends with its epoch, so it goes over a handle of a class of its own. */
+static dl_status next_of_epoch(struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
+    dl_tensor *x, *y;
+    (void)s;
+    DLSH_TRY(dl_loader_next(self, &x, &y));
+    *done = !x;
+    return x ? pair_list(x, y, out) : DL_OK;
+}
+
+static const dlsh_class epoch_class = {
+    .name = "epoch", .doc = "The batches of one epoch.", .destroy = destroy_loader, .next = next_of_epoch};
+
 /* A `for` begins with a whole epoch: the present one when it has not begun, else the next. */
 static dl_status iterate_loader(struct dlsh_session *s, void *self, dlsh_value *out) {
     long epoch, batch;
     (void)s;
     dl_loader_position(self, &epoch, &batch);
     if (batch) DLSH_TRY(dl_loader_seek(self, epoch + 1, 0));
-    return give(dlsh_loader_value(self), out);
-}
-
-static dl_status next_loader(struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
-    dl_tensor *x, *y;
-    (void)s;
-    DLSH_TRY(dl_loader_next(self, &x, &y));
-    *done = !x;
-    return x ? pair_list(x, y, out) : DL_OK;
+    return give(dlsh_new_handle(&epoch_class, dl_loader_ref(self)), out);
 }
 
 dl_status dlsh_next_batch(dl_loader *l, dlsh_value *out) {
@@ -393,8 +397,14 @@ dl_status dlsh_next_batch(dl_loader *l, dlsh_value *out) {
     return pair_list(x, y, out);
 }
 
+static dl_status next_loader(struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
+    (void)s;
+    *done = 0;
+    return dlsh_next_batch(self, out);
+}
+
 static dl_status seek_run(const dlsh_args *a, dlsh_value *result) {
-    *result = dlsh_none();
+    (void)result; /* nothing to print */
     return dl_loader_seek(dlsh_arg_self(a), dlsh_arg_int(a, "epoch"), dlsh_arg_int(a, "batch"));
 }
 
@@ -461,7 +471,7 @@ static const char *positional(const dl_data_kind *k, int i) {
     while (k->options[n].name && k->options[n].positional) n++;
     if (i < n) return k->options[i].name;
     dlsh_fail(DL_ERR_VALUE, "give other options by name, such as n=1000",
-              "dataset `%s` takes %d arguments after its name, got %d", k->name, n, i + 1);
+              "dataset `%s` takes at most %d after its name, got %d", k->name, n, i + 1);
     return NULL;
 }
 
@@ -520,7 +530,7 @@ static dl_status dataset_run(const dlsh_args *a, dlsh_value *result) {
     return give(dlsh_new_handle(&dlsh_dataset_class, d), result);
 }
 
-/* ---------------------------------------------------------------- loader(...), next(...) */
+/* ---------------------------------------------------------------- loader(...) */
 
 /* transforms="crop 4, flip", or a list of such texts, which are joined. */
 static dl_status transforms_text(const dlsh_args *a, dlsh_buf *b) {
@@ -555,10 +565,6 @@ static dl_status loader_run(const dlsh_args *a, dlsh_value *result) {
     return give(dlsh_new_handle(&dlsh_loader_class, l), result);
 }
 
-static dl_status next_run(const dlsh_args *a, dlsh_value *result) {
-    return dlsh_next_batch(dlsh_arg_handle(a, "loader", &dlsh_loader_class), result);
-}
-
 static const dlsh_param dataset_params[] = {
     {.name = "kind",
      .want = "string",
@@ -577,9 +583,6 @@ static const dlsh_option loader_options[] = {
     {"workers", DLSH_OPT_INT, "1", "threads; 0: batches are made when asked for", NULL, NULL},
     {"prefetch", DLSH_OPT_INT, "4", "batches kept ready", NULL, NULL},
     {0}};
-static const dlsh_param next_params[] = {{.name = "loader", .want = "loader", .doc = "what deals out the batches"},
-                                         {0}};
-
 const dlsh_command data_commands[] = {
     {.name = "dataset",
      .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
@@ -598,11 +601,4 @@ const dlsh_command data_commands[] = {
      .options = loader_options,
      .run = loader_run,
      .examples = "for x, y in loader(d.train, batch=64, shuffle=true) { }\nl = loader(d.test, batch=100)"},
-    {.name = "next",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "next(LOADER)",
-     .doc = "The next batch of a loader, x and y; after the last one of an epoch the first one of the next.",
-     .params = next_params,
-     .run = next_run,
-     .examples = "x, y = next(l)"},
     {0}};

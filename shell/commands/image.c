@@ -186,9 +186,13 @@ static dl_status read_samples(const dlsh_args *a, const dlsh_split *s, sheet *p,
     long from = dlsh_arg_int(a, "first"), have = dl_dataset_len(s->data, s->which), n = dlsh_arg_int(a, "n"),
          index[MAX_PICTURES];
     dl_tensor *x, *y;
+    if (dl_dataset_ndim(s->data) < 2)
+        return dlsh_arg_fail(a, "what", DL_ERR_SHAPE, "print(d.train[0].x) shows the numbers of a sample",
+                             "samples of `%s` are no pictures", dl_dataset_name(s->data));
     if (from < 0) from += have;
     if (from < 0 || from >= have)
-        return dlsh_arg_fail(a, "first", DL_ERR_INDEX, NULL, "sample %ld of %ld", dlsh_arg_int(a, "first"), have);
+        return dlsh_arg_fail(a, "first", DL_ERR_INDEX, NULL, "there is no sample %ld; the split has %ld",
+                             dlsh_arg_int(a, "first"), have);
     if (n > have - from) n = have - from;
     for (long i = 0; i < n; i++) index[i] = from + i;
     DLSH_TRY(dl_dataset_gather(s->data, s->which, index, n, &x, &y));
