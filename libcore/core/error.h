@@ -29,7 +29,4 @@ dl_source dl_source_get(void);
         if (dl_try_ != DL_OK) return dl_try_;                                                                          \
     } while (0)
 
-/* Nearest of n names to `word` (edit distance at most a third of its length), or NULL: for "did you mean". */
-const char *dl_nearest(const char *word, const char *const *names, int n);
-
 #endif

@@ -59,6 +59,9 @@ void dl_error_clear(void);
 /* Name of a status: "shape error". */
 const char *dl_status_name(dl_status code);
 
+/* Nearest of n names to `word` (edit distance at most a third of its length), or NULL: for "did you mean". */
+const char *dl_nearest(const char *word, const char *const *names, int n);
+
 /* Names the source position that ops, nodes and errors of this thread are to carry. `file` must outlive its use. */
 void dl_source_set(const char *file, int line);
 

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "dlcore.h"
+
 struct dlsh_command;
 
 /* Where a node stands in its source: line and column from 1 (columns count bytes), byte offsets half open. */
@@ -75,6 +77,7 @@ typedef enum dlsh_kind {
     OP(LE, "<=", 8, "le")                                                                                              \
     OP(GT, ">", 8, "gt")                                                                                               \
     OP(GE, ">=", 8, "ge")                                                                                              \
+    OP(IN, "in", 8, "")                                                                                                \
     OP(SHL, "<<", 9, "bitwise_left_shift")                                                                             \
     OP(SHR, ">>", 9, "bitwise_right_shift")                                                                            \
     OP(ADD, "+", 10, "add")                                                                                            \
@@ -102,7 +105,6 @@ enum dlsh_node_flags {
     DLSH_WORD = 2,   /* STR written without quotes, as a command's word */
     DLSH_PAREN = 4,  /* the expression stood in parentheses */
     DLSH_LOCAL = 8,  /* NAME: slot counts in the frame of the function, not among the globals */
-    DLSH_CELL = 16,  /* NAME, PARAM: shared with an inner function, so it lives in a cell */
 };
 
 typedef struct dlsh_node dlsh_node;
@@ -110,6 +112,7 @@ struct dlsh_node {
     unsigned char kind; /* dlsh_kind */
     unsigned char op;   /* dlsh_op */
     unsigned short flags;
+    unsigned short depth; /* of the tree below; bounded, so that walks may recurse */
     int nkids;
     dlsh_span span;
     dlsh_node **kids;
@@ -127,8 +130,8 @@ struct dlsh_node {
 typedef struct dlsh_unit dlsh_unit;
 struct dlsh_unit {
     int refs;
-    char *name; /* file name, "<c>", "<3>" */
-    char *text; /* NUL-terminated copy of the source */
+    const char *name; /* file name, "<c>", "<3>" */
+    char *text;       /* NUL-terminated copy of the source */
     size_t len;
     dlsh_node *root; /* BLOCK */
     struct dlsh_chunk *arena;
@@ -146,10 +149,17 @@ dlsh_unit *dlsh_unit_ref(dlsh_unit *u);
 void dlsh_unit_drop(dlsh_unit *u);
 /* Zeroed memory that lives as long as the unit; NULL without memory (recorded). */
 void *dlsh_unit_alloc(dlsh_unit *u, size_t bytes);
-/* A NUL-terminated copy of n bytes in the unit. */
+/* A NUL-terminated copy of n bytes in the unit; NULL without memory (recorded). */
 char *dlsh_unit_text(dlsh_unit *u, const char *s, size_t n);
+/* A node without kids; NULL without memory (recorded). */
 dlsh_node *dlsh_node_new(dlsh_unit *u, dlsh_kind kind, dlsh_span span);
-/* A new node kids array of n entries; copies them from `kids`. Returns 0 without memory. */
-int dlsh_node_kids(dlsh_unit *u, dlsh_node *node, dlsh_node **kids, int n);
+enum { DLSH_MAX_DEPTH = 1000 };
+/* Gives the node a copy of `kids` (entries may be NULL) and its depth. DL_ERR_SYNTAX (recorded) beyond DLSH_MAX_DEPTH.
+ */
+dl_status dlsh_node_kids(dlsh_unit *u, dlsh_node *node, dlsh_node **kids, int n);
+
+/* The tree as an s-expression of one line, for golden files and for people. */
+struct dlsh_buf;
+void dlsh_dump(struct dlsh_buf *out, const dlsh_node *node);
 
 #endif

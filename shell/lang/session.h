@@ -66,6 +66,8 @@ const char *dlsh_global_at(const dlsh_session *s, int i, const dlsh_value **valu
 /* ---------------------------------------------------------------- calling */
 
 int dlsh_callable(dlsh_value f);
+/* The name a function was defined with, NULL when it has none or is no function. */
+const char *dlsh_function_name(dlsh_value f);
 /* Calls a function, op, net or class with a call; names may be NULL (all positional). */
 dl_status dlsh_call(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, dlsh_value *out);
 /* Calls a row with positional values, as a function. */
@@ -90,6 +92,8 @@ void dlsh_iter_end(dlsh_iter *it);
 /* Records a failure; the place is that of the expression being evaluated. hint may be NULL. Returns the code. */
 dl_status dlsh_fail(dl_status code, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 dl_status dlsh_vfail(dl_status code, const char *hint, const char *fmt, va_list ap);
+/* The code of the failure that a NULL from the library left behind (DL_ERR_INTERNAL if it left none). */
+dl_status dlsh_failure(void);
 /* Nearest of n names to a wrong one, or NULL. */
 const char *dlsh_nearest(const char *word, const char *const *names, int n);
 
@@ -118,6 +122,7 @@ struct dlsh_layer {
     dlsh_value value;
     int expanded;
     const dlsh_node *node; /* of the LAYER, for messages */
+    dlsh_unit *unit;       /* it stands in */
 };
 
 /* Builds a net from layers (borrowed). `text` is the source of the statement. */

@@ -31,7 +31,8 @@ struct dlsh_buf;
     TYPE(BUILTIN, "function") /* a row of a command table */                                                           \
     TYPE(OP, "function")      /* a row of libdlcore's op table */                                                      \
     TYPE(METHOD, "function")  /* a function bound to its first argument */                                             \
-    TYPE(HANDLE, "handle")    /* net, dataset, loader, optimizer, trainer, run, C function, pointer */
+    TYPE(HANDLE, "handle")    /* net, dataset, loader, optimizer, trainer, run, C function, pointer */                 \
+    TYPE(CELL, "cell")        /* never seen: a variable shared with an inner function */
 
 typedef enum dlsh_type {
 #define TYPE(id, name) DLSH_##id,
@@ -65,6 +66,7 @@ typedef struct dlsh_value {
         const void *op; /* const dl_op * */
         dlsh_method *method;
         dlsh_handle *handle;
+        struct dlsh_cell *cell;
         int *refs; /* first field of every counted object except tensor, builtin and op */
     } as;
 } dlsh_value;
@@ -208,6 +210,8 @@ int dlsh_record_remove(dlsh_record *r, const char *key);
 
 /* "int", "tensor", or the class of a handle. */
 const char *dlsh_type_name(dlsh_value v);
+/* The same with its article, "an int"; valid for four more calls. */
+const char *dlsh_a(dlsh_value v);
 /* The object behind a handle of this class, else NULL (nothing recorded). */
 void *dlsh_unwrap(dlsh_value v, const dlsh_class *cls);
 static inline int dlsh_is_number(dlsh_value v) { return v.type == DLSH_INT || v.type == DLSH_FLOAT; }
@@ -230,6 +234,8 @@ void dlsh_buf_add(dlsh_buf *b, const char *s, size_t n);
 void dlsh_buf_puts(dlsh_buf *b, const char *s);
 void dlsh_buf_printf(dlsh_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void dlsh_buf_vprintf(dlsh_buf *b, const char *fmt, va_list ap);
+/* In double quotes with C escapes. */
+void dlsh_buf_quote(dlsh_buf *b, const char *s, size_t n);
 /* NUL-terminated contents (never NULL). */
 const char *dlsh_buf_text(dlsh_buf *b);
 void dlsh_buf_free(dlsh_buf *b);

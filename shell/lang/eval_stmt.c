@@ -1,0 +1,265 @@
+/* Statements. */
+#include <string.h>
+
+#include "lang/interp.h"
+
+/* ---------------------------------------------------------------- variables */
+
+static dl_status assign_name(dlsh_session *s, const dlsh_node *n, dlsh_value v) {
+    if (v.type == DLSH_VOID) v = dlsh_none();
+    dlsh_value *slot = n->flags & DLSH_LOCAL ? &s->frame->slots[n->slot] : &s->globals[n->slot].value;
+    if (slot->type == DLSH_CELL) slot = &slot->as.cell->v;
+    dlsh_value old = *slot;
+    *slot = v;
+    dlsh_drop(old);
+    return DL_OK;
+}
+
+dl_status dlsh_assign(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
+    if (target->kind == DLSH_N_NAME) return assign_name(s, target, v);
+    dl_status st;
+    if (target->kind == DLSH_N_FIELD) {
+        dlsh_value object;
+        st = dlsh_eval(s, target->kids[0], &object);
+        if (!st) {
+            st = dlsh_at(s, target, dlsh_set_field(s, object, target->text, v));
+            dlsh_drop(object);
+        }
+    } else
+        st = dlsh_assign_index(s, target, v);
+    dlsh_drop(v);
+    return st;
+}
+
+/* Gives the items of a sequence to n names. */
+static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_value v) {
+    dlsh_iter it;
+    dlsh_value item;
+    int done = 0;
+    DLSH_TRY(dlsh_iter_begin(s, v, &it));
+    dl_status st = DL_OK;
+    for (int i = 0; i < n && !st; i++) {
+        st = dlsh_iter_next(s, &it, &item, &done);
+        if (!st && done)
+            st = dlsh_fail(DL_ERR_VALUE, NULL, "%d names on the left, %d values on the right", n, i);
+        else if (!st)
+            st = dlsh_assign(s, targets[i], item);
+    }
+    if (!st) {
+        st = dlsh_iter_next(s, &it, &item, &done);
+        if (!st && !done) {
+            dlsh_drop(item);
+            st = dlsh_fail(DL_ERR_VALUE, "catch the rest in a list: r = ...; then r[0]",
+                           "more values on the right than the %d names on the left", n);
+        }
+    }
+    dlsh_iter_end(&it);
+    return st;
+}
+
+/* TUPLE: all values before any assignment, so that a, b = b, a swaps. */
+static dl_status eval_list(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    if (n->kind != DLSH_N_TUPLE) return dlsh_eval(s, n, out);
+    dlsh_value list = dlsh_new_list(n->nkids), item;
+    if (dlsh_failed(list)) return DL_ERR_MEMORY;
+    for (int i = 0; i < n->nkids; i++) {
+        dl_status st = dlsh_eval(s, n->kids[i], &item);
+        if (!st) st = dlsh_list_push(list.as.list, item.type == DLSH_VOID ? dlsh_none() : item);
+        if (st) {
+            dlsh_drop(list);
+            return st;
+        }
+    }
+    *out = list;
+    return DL_OK;
+}
+
+static dl_status exec_assign(dlsh_session *s, const dlsh_node *n) {
+    dlsh_value v, old;
+    int targets = n->nkids - 1;
+    if (n->op) {
+        DLSH_TRY(dlsh_eval(s, n->kids[0], &old));
+        dl_status st = dlsh_eval(s, n->kids[1], &v);
+        if (!st) {
+            dlsh_value r = dlsh_void();
+            st = dlsh_at(s, n, dlsh_binary(s, (dlsh_op)n->op, old, v, &r));
+            dlsh_drop(v);
+            v = r;
+        }
+        dlsh_drop(old);
+        if (st) return st;
+    } else
+        DLSH_TRY(eval_list(s, n->kids[targets], &v));
+    if (targets == 1) return dlsh_assign(s, n->kids[0], v);
+    dl_status st = dlsh_at(s, n, unpack(s, n->kids, targets, v));
+    dlsh_drop(v);
+    return st;
+}
+
+/* ---------------------------------------------------------------- expression statements */
+
+dl_status dlsh_show_value(dlsh_session *s, const dlsh_node *n, dlsh_value v) {
+    if (s->fn_depth || v.type == DLSH_VOID) {
+        dlsh_drop(v);
+        return DL_OK;
+    }
+    dlsh_value *last = &s->globals[s->last_slot].value, old = *last;
+    *last = dlsh_ref(v);
+    dlsh_drop(old);
+    dl_status st = DL_OK;
+    if (n->flags & DLSH_SILENT || s->quiet)
+        ;
+    else if (s->last && s->last->type == DLSH_VOID) {
+        *s->last = v;
+        return DL_OK;
+    } else if (v.type == DLSH_HANDLE && v.as.handle->cls->show)
+        st = v.as.handle->cls->show(s, v.as.handle->self, s->sink);
+    else
+        st = s->sink->ops->value(s->sink, v);
+    dlsh_drop(v);
+    return st;
+}
+
+/* ---------------------------------------------------------------- control flow */
+
+dlsh_flow dlsh_exec_block(dlsh_session *s, const dlsh_node *block) {
+    for (int i = 0; i < block->nkids; i++) {
+        dlsh_flow f = dlsh_exec(s, block->kids[i]);
+        if (f != DLSH_GO) return f;
+        if (s->exiting) return DLSH_FLOW_EXIT;
+    }
+    return s->exiting ? DLSH_FLOW_EXIT : DLSH_GO;
+}
+
+static dl_status test(dlsh_session *s, const dlsh_node *n, int *yes) {
+    dlsh_value v;
+    DLSH_TRY(dlsh_eval(s, n, &v));
+    if (v.type == DLSH_BOOL) {
+        *yes = v.as.i != 0;
+        return DL_OK;
+    }
+    dl_status st = dlsh_at(s, n, dlsh_truth(v, yes));
+    dlsh_drop(v);
+    return st;
+}
+
+static dlsh_flow exec_if(dlsh_session *s, const dlsh_node *n) {
+    int yes;
+    if (test(s, n->kids[0], &yes)) return DLSH_FAILED;
+    if (yes) return dlsh_exec_block(s, n->kids[1]);
+    if (!n->kids[2]) return DLSH_GO;
+    return n->kids[2]->kind == DLSH_N_IF ? exec_if(s, n->kids[2]) : dlsh_exec_block(s, n->kids[2]);
+}
+
+static int interrupted(dlsh_session *s, const dlsh_node *n) {
+    if (!dl_interrupt_get()) return 0;
+    dlsh_at(s, n, dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted"));
+    return 1;
+}
+
+static dlsh_flow exec_while(dlsh_session *s, const dlsh_node *n) {
+    for (;;) {
+        int yes;
+        if (interrupted(s, n) || test(s, n->kids[0], &yes)) return DLSH_FAILED;
+        if (!yes) return DLSH_GO;
+        dlsh_flow f = dlsh_exec_block(s, n->kids[1]);
+        if (f == DLSH_FLOW_BREAK) return DLSH_GO;
+        if (f != DLSH_GO && f != DLSH_FLOW_CONTINUE) return f;
+    }
+}
+
+static dlsh_flow exec_for(dlsh_session *s, const dlsh_node *n) {
+    int names = n->nkids - 2, done = 0;
+    const dlsh_node *over = n->kids[names], *body = n->kids[names + 1];
+    dlsh_value seq, item;
+    dlsh_iter it;
+    if (dlsh_eval(s, over, &seq)) return DLSH_FAILED;
+    dl_status st = dlsh_at(s, over, dlsh_iter_begin(s, seq, &it));
+    dlsh_drop(seq);
+    if (st) return DLSH_FAILED;
+    dlsh_flow f = DLSH_GO;
+    while (f == DLSH_GO) {
+        if (interrupted(s, n) || dlsh_at(s, over, dlsh_iter_next(s, &it, &item, &done))) {
+            f = DLSH_FAILED;
+            break;
+        }
+        if (done) break;
+        if (names == 1)
+            st = dlsh_assign(s, n->kids[0], item);
+        else {
+            st = dlsh_at(s, n->kids[0], unpack(s, n->kids, names, item));
+            dlsh_drop(item);
+        }
+        f = st ? DLSH_FAILED : dlsh_exec_block(s, body);
+        if (f == DLSH_FLOW_CONTINUE) f = DLSH_GO;
+    }
+    dlsh_iter_end(&it);
+    return f == DLSH_FLOW_BREAK ? DLSH_GO : f;
+}
+
+static dlsh_flow exec_try(dlsh_session *s, const dlsh_node *n) {
+    dlsh_flow f = dlsh_exec_block(s, n->kids[0]);
+    const dl_error *e = f == DLSH_FAILED ? dl_error_last() : NULL;
+    if (f != DLSH_FAILED || (e && e->code == DL_ERR_INTERRUPT)) return f;
+    dlsh_value caught;
+    if (dlsh_caught(s, &caught)) return DLSH_FAILED;
+    if (n->kids[1])
+        dlsh_assign(s, n->kids[1], caught);
+    else
+        dlsh_drop(caught);
+    return dlsh_exec_block(s, n->kids[2]);
+}
+
+static dlsh_flow exec_return(dlsh_session *s, const dlsh_node *n) {
+    dlsh_value v = dlsh_void();
+    if (n->nkids && eval_list(s, n->kids[0], &v)) return DLSH_FAILED;
+    if (n->nkids && v.type == DLSH_VOID) v = dlsh_none();
+    dlsh_drop(s->returned);
+    s->returned = v;
+    return DLSH_FLOW_RETURN;
+}
+
+static dl_status exec_c(dlsh_session *s, const dlsh_node *n) {
+    if (s->run_c) return dlsh_at(s, n, s->run_c(s, s->unit, n));
+    return dlsh_at(s, n,
+                   dlsh_fail(DL_ERR_UNSUPPORTED, "the ops of this shell are listed by help ops",
+                             "this build cannot call C: %s", n->kind == DLSH_N_EXTERN ? "extern" : "a C block"));
+}
+
+static dl_status exec_fn(dlsh_session *s, const dlsh_node *n) {
+    dlsh_value v;
+    DLSH_TRY(dlsh_make_fn(s, n, &v));
+    return assign_name(s, n, v);
+}
+
+static dlsh_flow checked(dl_status st) { return st ? DLSH_FAILED : DLSH_GO; }
+
+static dlsh_flow exec_expr(dlsh_session *s, const dlsh_node *n) {
+    dlsh_value v;
+    if (dlsh_eval(s, n->kids[0], &v)) return DLSH_FAILED;
+    return dlsh_at(s, n, dlsh_show_value(s, n, v)) ? DLSH_FAILED : DLSH_GO;
+}
+
+dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n) {
+    dl_source_set(s->unit->name, n->span.line);
+    s->statement = n;
+    switch (n->kind) {
+    case DLSH_N_EXPR: return exec_expr(s, n);
+    case DLSH_N_ASSIGN: return checked(exec_assign(s, n));
+    case DLSH_N_COMMAND: return dlsh_exec_command(s, n);
+    case DLSH_N_IF: return exec_if(s, n);
+    case DLSH_N_WHILE: return exec_while(s, n);
+    case DLSH_N_FOR: return exec_for(s, n);
+    case DLSH_N_FN: return checked(exec_fn(s, n));
+    case DLSH_N_NET: return checked(dlsh_exec_net(s, n));
+    case DLSH_N_TRY: return exec_try(s, n);
+    case DLSH_N_RETURN: return exec_return(s, n);
+    case DLSH_N_BREAK: return DLSH_FLOW_BREAK;
+    case DLSH_N_CONTINUE: return DLSH_FLOW_CONTINUE;
+    case DLSH_N_BLOCK: return dlsh_exec_block(s, n);
+    case DLSH_N_EXTERN:
+    case DLSH_N_CBLOCK: return checked(exec_c(s, n));
+    default:
+        return checked(dlsh_at(s, n, dlsh_fail(DL_ERR_INTERNAL, NULL, "not a statement: %s", dlsh_kind_name(n->kind))));
+    }
+}

@@ -1,0 +1,26 @@
+/* Failures raised by the shell, in the library's own record; the nearest name to a wrong one. */
+#include "lang/session.h"
+
+#include <stdio.h>
+
+dl_status dlsh_vfail(dl_status code, const char *hint, const char *fmt, va_list ap) {
+    dl_error e = {.code = code};
+    vsnprintf(e.message, sizeof e.message, fmt, ap);
+    snprintf(e.hint, sizeof e.hint, "%s", hint ? hint : "");
+    return dl_error_put(&e);
+}
+
+dl_status dlsh_fail(dl_status code, const char *hint, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    dlsh_vfail(code, hint, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+const char *dlsh_nearest(const char *word, const char *const *names, int n) { return dl_nearest(word, names, n); }
+
+dl_status dlsh_failure(void) {
+    const dl_error *e = dl_error_last();
+    return e ? e->code : dlsh_fail(DL_ERR_INTERNAL, NULL, "a call failed without saying why");
+}

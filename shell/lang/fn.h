@@ -1,0 +1,40 @@
+/* Functions written in the language, and what the resolver finds out about their variables. */
+#ifndef DLSH_LANG_FN_H
+#define DLSH_LANG_FN_H
+
+#include "lang/session.h"
+
+/* A local variable that an inner function uses too. */
+typedef struct dlsh_cell {
+    int refs;
+    dlsh_value v; /* VOID: not assigned yet */
+} dlsh_cell;
+
+/* A slot of this function filled, when the function value is made, from a slot of the function around it. */
+typedef struct dlsh_capture {
+    int slot, outer;
+} dlsh_capture;
+
+/* Of FN nodes, and of NETs with parameters: node->info. Slots: parameters first, then other locals, then captures. */
+typedef struct dlsh_fninfo {
+    int nparams, nslots, ncaptures;
+    const char **names;   /* of the slots */
+    unsigned char *cells; /* slot lives in a cell made at entry */
+    dlsh_capture *captures;
+} dlsh_fninfo;
+
+struct dlsh_fn {
+    int refs;
+    dlsh_unit *unit;
+    const dlsh_node *node;
+    const dlsh_fninfo *info;
+    dlsh_value *defaults; /* one a parameter, VOID where it has none; evaluated when the function was made */
+    dlsh_cell **captured; /* one a capture */
+};
+
+void dlsh_fn_free(dlsh_fn *f);
+
+/* Gives every NAME of the unit its slot. Fails with DL_ERR_MEMORY only. */
+dl_status dlsh_resolve(dlsh_session *s, dlsh_unit *unit);
+
+#endif

@@ -1,0 +1,231 @@
+/* The session's tables of names: commands and global variables. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/interp.h"
+
+/* ---------------------------------------------------------------- names to numbers */
+
+static unsigned hash(const char *s, size_t n) {
+    unsigned h = 2166136261u;
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
+    return h;
+}
+
+int dlsh_names_find(const dlsh_names *t, const char *name, size_t len, const char *(*at)(const void *, int),
+                    const void *ctx) {
+    if (!t->size) return -1;
+    for (unsigned h = hash(name, len);; h++) {
+        int i = t->slots[h & (unsigned)(t->size - 1)];
+        if (i < 0) return -1;
+        const char *s = at(ctx, i);
+        if (!strncmp(s, name, len) && !s[len]) return i;
+    }
+}
+
+static void insert(dlsh_names *t, const char *name, int i) {
+    unsigned h = hash(name, strlen(name));
+    while (t->slots[h & (unsigned)(t->size - 1)] >= 0) h++;
+    t->slots[h & (unsigned)(t->size - 1)] = i;
+}
+
+dl_status dlsh_names_add(dlsh_names *t, int n, const char *(*at)(const void *, int), const void *ctx) {
+    if (2 * (n + 1) > t->size) {
+        int size = t->size ? 2 * t->size : 256;
+        int *slots = malloc((size_t)size * sizeof *slots);
+        if (!slots) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for names");
+        memset(slots, 0xff, (size_t)size * sizeof *slots);
+        free(t->slots);
+        t->slots = slots;
+        t->size = size;
+        for (int i = 0; i < n; i++) insert(t, at(ctx, i), i);
+    }
+    insert(t, at(ctx, n), n);
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- rows */
+
+static const char *row_name(const void *s, int i) { return ((const dlsh_session *)s)->rows[i]->name; }
+
+dl_status dlsh_add_commands(dlsh_session *s, const dlsh_command *table) {
+    for (const dlsh_command *c = table; c->name; c++) {
+        if (dlsh_find_row(s, c->name, strlen(c->name)))
+            return dlsh_fail(DL_ERR_INTERNAL, NULL, "two rows of the command table are called '%s'", c->name);
+        if (s->nrows == s->caprows) {
+            int cap = s->caprows ? 2 * s->caprows : 128;
+            const dlsh_command **rows = realloc(s->rows, (size_t)cap * sizeof *rows);
+            if (!rows) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the command table");
+            s->rows = rows;
+            s->caprows = cap;
+        }
+        s->rows[s->nrows] = c;
+        DLSH_TRY(dlsh_names_add(&s->row_names, s->nrows, row_name, s));
+        s->nrows++;
+    }
+    return DL_OK;
+}
+
+int dlsh_command_count(const dlsh_session *s) { return s->nrows; }
+const dlsh_command *dlsh_command_at(const dlsh_session *s, int i) { return i >= 0 && i < s->nrows ? s->rows[i] : NULL; }
+
+const dlsh_command *dlsh_find_row(const dlsh_session *s, const char *name, size_t len) {
+    int i = dlsh_names_find(&s->row_names, name, len, row_name, s);
+    return i < 0 ? NULL : s->rows[i];
+}
+
+/* ---------------------------------------------------------------- globals */
+
+static const char *global_name(const void *s, int i) { return ((const dlsh_session *)s)->globals[i].name; }
+
+int dlsh_global_find(const dlsh_session *s, const char *name) {
+    return dlsh_names_find(&s->global_names, name, strlen(name), global_name, s);
+}
+
+int dlsh_global_slot(dlsh_session *s, const char *name) {
+    int i = dlsh_global_find(s, name);
+    if (i >= 0) return i;
+    if (s->nglobals == s->capglobals) {
+        int cap = s->capglobals ? 2 * s->capglobals : 64;
+        dlsh_global *g = realloc(s->globals, (size_t)cap * sizeof *g);
+        if (!g) goto memory;
+        s->globals = g;
+        s->capglobals = cap;
+    }
+    char *copy = strdup(name);
+    if (!copy) goto memory;
+    s->globals[s->nglobals] = (dlsh_global){.name = copy, .value = dlsh_void(), .builtin = dlsh_void()};
+    if (dlsh_names_add(&s->global_names, s->nglobals, global_name, s)) {
+        free(copy);
+        return -1;
+    }
+    return s->nglobals++;
+memory:
+    dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a variable");
+    return -1;
+}
+
+/* What a name means that is no variable: a function of the tables, an op, a dtype. */
+static dlsh_value builtin(dlsh_session *s, const char *name) {
+    const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
+    dl_dtype dtype;
+    if (row && row->flags & DLSH_FUNCTION) return (dlsh_value){DLSH_BUILTIN, {.builtin = row}};
+    dlsh_value op = dlsh_op_value(name);
+    if (!dlsh_failed(op)) return op;
+    for (int t = DL_BOOL; t <= DL_F64; t++)
+        if (!strcmp(dl_dtype_name((dl_dtype)t), name) && dl_dtype_parse(name, &dtype) == DL_OK)
+            return dlsh_string(name);
+    return dlsh_void();
+}
+
+const dlsh_value *dlsh_global_value(dlsh_session *s, int slot) {
+    dlsh_global *g = &s->globals[slot];
+    if (g->value.type != DLSH_VOID) return &g->value;
+    if (!g->looked_up) {
+        dlsh_value v = builtin(s, g->name);
+        g = &s->globals[slot];
+        g->builtin = v;
+        g->looked_up = !dlsh_failed(v); /* rows and ops may come later */
+    }
+    if (g->builtin.type != DLSH_VOID) return &g->builtin;
+    dlsh_unknown_name(s, g->name);
+    return NULL;
+}
+
+static const char *foreign(const char *name) {
+    static const struct {
+        const char *name, *hint;
+    } words[] = {
+        {"None", "write none"},
+        {"NULL", "write none"},
+        {"nil", "write none"},
+        {"null", "write none"},
+        {"True", "write true"},
+        {"False", "write false"},
+        {"self", "there are no classes"},
+        {"torch", "ops need no prefix: zeros(2, 3)"},
+        {"np", "ops need no prefix: zeros(2, 3)"},
+        {"Infinity", "write inf"},
+        {"NaN", "write nan"},
+        {"dict", "write record(a=1, b=2)"},
+        {"printf", "write print(format(\"%d\", n)); C's printf comes with extern"},
+        {"device", "the command device cuda chooses it"},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i].name, name)) return words[i].hint;
+    return NULL;
+}
+
+dl_status dlsh_unknown_name(dlsh_session *s, const char *name) {
+    char hint[160] = "";
+    const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
+    const char *known = foreign(name), *near;
+    if (row)
+        return dlsh_fail(DL_ERR_NAME, row->usage, "'%s' is a command without a result, it cannot be used as a value",
+                         name);
+    if (known) return dlsh_fail(DL_ERR_NAME, known, "no variable or function is called '%s'", name);
+    int n = 0;
+    const char **names = malloc((size_t)(s->nglobals + s->nrows + 1) * sizeof *names);
+    if (!names) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for names");
+    for (int i = 0; i < s->nglobals; i++)
+        if (s->globals[i].value.type != DLSH_VOID) names[n++] = s->globals[i].name;
+    for (int i = 0; i < s->nrows; i++) names[n++] = s->rows[i]->name;
+    near = dlsh_nearest(name, names, n);
+    free(names);
+    if (!near) near = dlsh_nearest_op(name);
+    if (near) snprintf(hint, sizeof hint, "did you mean %s?", near);
+    return dlsh_fail(DL_ERR_NAME, hint, "no variable or function is called '%s'", name);
+}
+
+const dlsh_value *dlsh_get(const dlsh_session *s, const char *name) {
+    int i = dlsh_global_find(s, name);
+    return i < 0 || s->globals[i].value.type == DLSH_VOID ? NULL : &s->globals[i].value;
+}
+
+dl_status dlsh_set(dlsh_session *s, const char *name, dlsh_value v) {
+    int i = dlsh_global_slot(s, name);
+    if (i < 0) {
+        dlsh_drop(v);
+        return DL_ERR_MEMORY;
+    }
+    dlsh_value old = s->globals[i].value;
+    s->globals[i].value = v.type == DLSH_VOID ? dlsh_none() : v;
+    dlsh_drop(old);
+    return DL_OK;
+}
+
+dl_status dlsh_unset(dlsh_session *s, const char *name) {
+    int i = dlsh_global_find(s, name);
+    if (i < 0 || s->globals[i].value.type == DLSH_VOID)
+        return dlsh_fail(DL_ERR_NAME, NULL, "no variable is called '%s'", name);
+    dlsh_value old = s->globals[i].value;
+    s->globals[i].value = dlsh_void();
+    dlsh_drop(old);
+    return DL_OK;
+}
+
+int dlsh_global_count(const dlsh_session *s) { return s->nglobals; }
+
+const char *dlsh_global_at(const dlsh_session *s, int i, const dlsh_value **value) {
+    if (i < 0 || i >= s->nglobals) return NULL;
+    if (value) *value = s->globals[i].value.type == DLSH_VOID ? NULL : &s->globals[i].value;
+    return s->globals[i].name;
+}
+
+void dlsh_globals_free(dlsh_session *s) {
+    /* newest first; what a destructor asks for finds the rest still there */
+    for (int i = s->nglobals - 1; i >= 0; i--) {
+        dlsh_value v = s->globals[i].value;
+        s->globals[i].value = dlsh_void();
+        dlsh_drop(v);
+    }
+    for (int i = 0; i < s->nglobals; i++) {
+        dlsh_drop(s->globals[i].builtin);
+        free(s->globals[i].name);
+    }
+    free(s->globals);
+    free(s->global_names.slots);
+    free(s->rows);
+    free(s->row_names.slots);
+}

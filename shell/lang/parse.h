@@ -1,0 +1,22 @@
+/* Text to tree. */
+#ifndef DLSH_LANG_PARSE_H
+#define DLSH_LANG_PARSE_H
+
+#include "lang/command.h"
+
+/* A syntax error, placed. at_end: the text ended too early, so more of it may mend it. */
+typedef struct dlsh_syntax_error {
+    dl_status code; /* DL_ERR_SYNTAX, or DL_ERR_MEMORY; DL_OK: none */
+    dlsh_span span;
+    int at_end;
+    char message[256];
+    char hint[256];
+} dlsh_syntax_error;
+
+/* Parses the unit's text into unit->root. `find` tells the commands; with NULL there are none. Returns err->code. */
+dl_status dlsh_parse(dlsh_unit *unit, dlsh_find_command *find, void *ctx, dlsh_syntax_error *err);
+
+/* The lookup over a session's rows that start statements; its context is the session. */
+dlsh_find_command *dlsh_command_finder(void);
+
+#endif

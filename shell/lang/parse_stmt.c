@@ -1,0 +1,335 @@
+/* Statements. */
+#include <stdio.h>
+#include <string.h>
+
+#include "lang/parser.h"
+
+int dlsh_p_at_statement_end(const dlsh_parser *p) {
+    dlsh_tok k = p->tok.kind;
+    return k == DLSH_T_NEWLINE || k == DLSH_T_SEMI || k == DLSH_T_RBRACE || k == DLSH_T_END;
+}
+
+/* ---------------------------------------------------------------- habits of Python and C */
+
+static const struct {
+    const char *word, *hint;
+} habits[] = {
+    {"def", "functions are written: fn name(a, b=1) { return a * b }"},
+    {"function", "functions are written: fn name(a, b=1) { return a * b }"},
+    {"lambda", "a function as a value is written: fn (x) { return x * 2 }"},
+    {"import",
+     "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
+    {"from",
+     "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
+    {"elif", "write else if"},
+    {"class", "there are no classes: use record(a=1) and functions"},
+    {"except", "write try { ... } catch e { ... }"},
+    {"raise", "write error(\"message\")"},
+    {"del", "write unset NAME"},
+    {"pass", "an empty block is { }"},
+    {"global", "a function reads outer names and cannot assign them: return the value, or change a record's field"},
+    {"with", "write no_grad { ... }"},
+    {"do", "write while true { ... if done { break } }"},
+    {"switch", "write if ... { } else if ... { }"},
+    {"int", "variables have no declared types: x = 3"},
+    {"long", "variables have no declared types: x = 3"},
+    {"float", "variables have no declared types: x = 3.0"},
+    {"double", "variables have no declared types: x = 3.0"},
+    {"char", "variables have no declared types: s = \"text\""},
+    {"bool", "variables have no declared types: x = true"},
+    {"auto", "variables have no declared types: x = 3"},
+    {"const", "variables have no declared types: x = 3"},
+    {"unsigned", "variables have no declared types: x = 3"},
+    {"void", "functions are written: fn name(a, b=1) { return a * b }"},
+    {"let", "variables need no declaration: x = 3"},
+    {"var", "variables need no declaration: x = 3"},
+    {"local", "names assigned inside fn are local by themselves"},
+};
+
+static const struct {
+    const char *word;
+    const char *hint;
+} operators[] = {
+    {"and", "write &&"},
+    {"or", "write ||"},
+    {"not", "write !"},
+    {"is", "write =="},
+};
+
+const char *dlsh_p_habit(const char *word, const dlsh_token *next) {
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+        if (word && !strcmp(word, habits[i].word)) return habits[i].hint;
+    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
+        const char *w = operators[i].word;
+        if (word && !strcmp(word, w)) return operators[i].hint;
+        if (next->kind == DLSH_T_NAME && next->len == (int)strlen(w) && !memcmp(next->text, w, (size_t)next->len))
+            return operators[i].hint;
+    }
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- ends */
+
+static const char *first_word(const dlsh_node *n) {
+    while (n && n->kind != DLSH_N_NAME && n->nkids && n->kids[0] && !(n->flags & DLSH_PAREN)) n = n->kids[0];
+    return n && n->kind == DLSH_N_NAME ? n->text : NULL;
+}
+
+/* Something stands behind a whole statement. */
+static dlsh_node *trailing(dlsh_parser *p, const dlsh_node *stmt) {
+    const char *hint = NULL, *word = stmt->kind == DLSH_N_EXPR || stmt->kind == DLSH_N_ASSIGN ? first_word(stmt) : NULL;
+    dlsh_tok k = p->tok.kind;
+    if (stmt->kind != DLSH_N_COMMAND) hint = dlsh_p_habit(stmt->kind == DLSH_N_EXPR ? word : NULL, &p->tok);
+    if (!hint && k == DLSH_T_COLON) hint = "blocks stand in braces: if x > 0 { ... }";
+    if (!hint && k == DLSH_T_SET && stmt->kind == DLSH_N_ASSIGN) hint = "one assignment a statement";
+    if (!hint && stmt->kind == DLSH_N_EXPR && stmt->kids[0]->kind == DLSH_N_NAME &&
+        (k == DLSH_T_NAME || k == DLSH_T_INT || k == DLSH_T_FLOAT || k == DLSH_T_STR)) {
+        p->err->span = p->tok.span;
+        char got[64];
+        dlsh_p_describe(p, got, sizeof got);
+        dlsh_p_fail(p, p->tok.span, NULL, "expected the end of the statement, got %s", got);
+        if (!p->err->hint[0])
+            snprintf(p->err->hint, sizeof p->err->hint, "'%.60s' is no command; a function is called %.60s(...)", word,
+                     word);
+        return NULL;
+    }
+    return dlsh_p_unexpected(p, "the end of the statement", hint);
+}
+
+static dlsh_node *end_statement(dlsh_parser *p, dlsh_node *s) {
+    if (!s) return NULL;
+    if (!dlsh_p_at_statement_end(p)) return trailing(p, s);
+    if (dlsh_p_is(p, DLSH_T_SEMI)) {
+        s->flags |= DLSH_SILENT;
+        dlsh_p_advance(p);
+    } else if (dlsh_p_is(p, DLSH_T_NEWLINE))
+        dlsh_p_advance(p);
+    return s;
+}
+
+/* ---------------------------------------------------------------- blocks and control flow */
+
+dlsh_node *dlsh_p_block(dlsh_parser *p, const char *after) {
+    int mark = p->nstack, brackets = p->brackets, mode = p->arg_mode;
+    char wanted[96];
+    if (!dlsh_p_is(p, DLSH_T_LBRACE)) {
+        snprintf(wanted, sizeof wanted, "'{' after %s", after);
+        return dlsh_p_unexpected(p, wanted,
+                                 dlsh_p_is(p, DLSH_T_COLON) ? "blocks stand in braces: if x > 0 { ... }" : NULL);
+    }
+    dlsh_node *b = dlsh_p_node(p, DLSH_N_BLOCK, p->tok.span);
+    if (!b || !dlsh_p_enter(p)) return NULL;
+    p->brackets = p->arg_mode = 0;
+    dlsh_p_advance(p);
+    for (;;) {
+        while (dlsh_p_is(p, DLSH_T_NEWLINE) || dlsh_p_is(p, DLSH_T_SEMI)) dlsh_p_advance(p);
+        if (dlsh_p_is(p, DLSH_T_RBRACE)) break;
+        if (dlsh_p_is(p, DLSH_T_END)) return dlsh_p_unexpected(p, "'}' to close the block", NULL);
+        dlsh_node *s = dlsh_p_statement(p);
+        if (!s || !dlsh_p_push(p, s)) return NULL;
+    }
+    p->brackets = brackets;
+    p->arg_mode = mode;
+    dlsh_p_advance(p);
+    dlsh_p_leave(p);
+    return dlsh_p_finish(p, b, mark);
+}
+
+static dlsh_node *if_statement(dlsh_parser *p) {
+    int mark = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_IF, p->tok.span), *test, *yes, *no = NULL;
+    if (!n || !dlsh_p_enter(p)) return NULL;
+    dlsh_p_advance(p);
+    if (!(test = dlsh_p_expr(p)) || !(yes = dlsh_p_block(p, "the condition"))) return NULL;
+    if (dlsh_p_is(p, DLSH_T_NAME) && dlsh_p_word(p, "elif")) return dlsh_p_unexpected(p, "else", "write else if");
+    if (dlsh_p_accept(p, DLSH_T_ELSE)) {
+        no = dlsh_p_is(p, DLSH_T_IF) ? if_statement(p) : dlsh_p_block(p, "else");
+        if (!no) return NULL;
+    }
+    dlsh_p_leave(p);
+    if (!dlsh_p_push(p, test) || !dlsh_p_push(p, yes) || !dlsh_p_push(p, no)) return NULL;
+    return dlsh_p_finish(p, n, mark);
+}
+
+static dlsh_node *loop_body(dlsh_parser *p, const char *after) {
+    p->loops++;
+    dlsh_node *b = dlsh_p_block(p, after);
+    p->loops--;
+    return b;
+}
+
+static dlsh_node *while_statement(dlsh_parser *p) {
+    int mark = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_WHILE, p->tok.span), *test, *body;
+    if (!n) return NULL;
+    dlsh_p_advance(p);
+    if (!(test = dlsh_p_expr(p)) || !(body = loop_body(p, "the condition"))) return NULL;
+    if (!dlsh_p_push(p, test) || !dlsh_p_push(p, body)) return NULL;
+    return dlsh_p_finish(p, n, mark);
+}
+
+static dlsh_node *for_statement(dlsh_parser *p) {
+    int mark = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_FOR, p->tok.span), *x;
+    if (!n) return NULL;
+    dlsh_p_advance(p);
+    if (dlsh_p_is(p, DLSH_T_LPAREN))
+        return dlsh_p_unexpected(p, "a name after for", "loops are written: for i in range(10) { ... }");
+    do {
+        if (!dlsh_p_is(p, DLSH_T_NAME)) return dlsh_p_unexpected(p, "a name after for", NULL);
+        if (!(x = dlsh_p_name(p, DLSH_N_NAME)) || !dlsh_p_push(p, x)) return NULL;
+    } while (dlsh_p_accept(p, DLSH_T_COMMA));
+    if (!dlsh_p_is(p, DLSH_T_IN))
+        return dlsh_p_unexpected(p, "'in' after the names of for", "loops are written: for i in range(10) { ... }");
+    dlsh_p_advance(p);
+    if (!(x = dlsh_p_expr(p)) || !dlsh_p_push(p, x)) return NULL;
+    if (!(x = loop_body(p, "the sequence")) || !dlsh_p_push(p, x)) return NULL;
+    return dlsh_p_finish(p, n, mark);
+}
+
+static dlsh_node *try_statement(dlsh_parser *p) {
+    int mark = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_TRY, p->tok.span), *body, *name = NULL, *handler;
+    if (!n) return NULL;
+    dlsh_p_advance(p);
+    if (!(body = dlsh_p_block(p, "try"))) return NULL;
+    if (!dlsh_p_is(p, DLSH_T_CATCH))
+        return dlsh_p_unexpected(p, "'catch' on the line of the closing '}'",
+                                 "try { ... } catch e { print(e.message) }");
+    dlsh_p_advance(p);
+    if (dlsh_p_is(p, DLSH_T_NAME) && !(name = dlsh_p_name(p, DLSH_N_NAME))) return NULL;
+    if (!(handler = dlsh_p_block(p, "catch"))) return NULL;
+    if (!dlsh_p_push(p, body) || !dlsh_p_push(p, name) || !dlsh_p_push(p, handler)) return NULL;
+    return dlsh_p_finish(p, n, mark);
+}
+
+/* ---------------------------------------------------------------- simple statements */
+
+static dlsh_node *return_statement(dlsh_parser *p) {
+    int mark = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_RETURN, p->tok.span), *value;
+    if (!n) return NULL;
+    if (!p->fns) return dlsh_p_fail(p, p->tok.span, "exit N ends a script", "return outside a function");
+    dlsh_p_advance(p);
+    if (!dlsh_p_at_statement_end(p)) {
+        if (!(value = dlsh_p_expr_list(p)) || !dlsh_p_push(p, value)) return NULL;
+    }
+    return end_statement(p, dlsh_p_finish(p, n, mark));
+}
+
+static dlsh_node *jump(dlsh_parser *p, dlsh_kind kind) {
+    if (!p->loops) return dlsh_p_fail(p, p->tok.span, NULL, "%s outside a loop", dlsh_kind_name(kind));
+    dlsh_node *n = dlsh_p_node(p, kind, p->tok.span);
+    dlsh_p_advance(p);
+    return end_statement(p, n);
+}
+
+static int is_assignment(dlsh_tok k) { return k == DLSH_T_SET || (k >= DLSH_T_ADDSET && k <= DLSH_T_DIVSET); }
+
+static dlsh_op assignment_op(dlsh_tok k) {
+    return k == DLSH_T_ADDSET   ? DLSH_OP_ADD
+           : k == DLSH_T_SUBSET ? DLSH_OP_SUB
+           : k == DLSH_T_MULSET ? DLSH_OP_MUL
+           : k == DLSH_T_DIVSET ? DLSH_OP_DIV
+                                : DLSH_OP_NONE;
+}
+
+static int check_target(dlsh_parser *p, const dlsh_node *t) {
+    if ((t->kind == DLSH_N_NAME || t->kind == DLSH_N_FIELD || t->kind == DLSH_N_INDEX) && !(t->flags & DLSH_PAREN))
+        return 1;
+    dlsh_p_fail(p, t->span, "a name, x.field or x[index] stands left of =; == compares", "this cannot be assigned to");
+    return 0;
+}
+
+/* targets assign expr, or an expression. */
+static dlsh_node *assignment_or_expr(dlsh_parser *p) {
+    int mark = p->nstack;
+    dlsh_node *target = dlsh_p_expr(p), *value;
+    if (!target) return NULL;
+    if (!dlsh_p_is(p, DLSH_T_COMMA) && !is_assignment(p->tok.kind)) {
+        dlsh_node *e = dlsh_p_node(p, DLSH_N_EXPR, target->span);
+        if (!e || !dlsh_p_push(p, target)) return NULL;
+        return end_statement(p, dlsh_p_finish(p, e, mark));
+    }
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_ASSIGN, target->span);
+    if (!n || !check_target(p, target) || !dlsh_p_push(p, target)) return NULL;
+    while (dlsh_p_accept(p, DLSH_T_COMMA)) {
+        dlsh_p_skip_newlines(p);
+        if (!(target = dlsh_p_expr(p)) || !check_target(p, target) || !dlsh_p_push(p, target)) return NULL;
+    }
+    if (!is_assignment(p->tok.kind))
+        return dlsh_p_unexpected(p, "'=' after the names", "several values print as a list: [a, b]");
+    n->op = (unsigned char)assignment_op(p->tok.kind);
+    if (n->op && p->nstack - mark > 1)
+        return dlsh_p_fail(p, p->tok.span, NULL, "%s= takes one name on its left", dlsh_op_text(n->op));
+    dlsh_p_advance(p);
+    dlsh_p_skip_newlines(p);
+    value = n->op ? dlsh_p_expr(p) : dlsh_p_expr_list(p);
+    if (!value || !dlsh_p_push(p, value)) return NULL;
+    return end_statement(p, dlsh_p_finish(p, n, mark));
+}
+
+/* ---------------------------------------------------------------- which statement */
+
+/* Does the word, standing first, start a command? Not when it is assigned, called, or indexed. */
+static const dlsh_command *command_here(const dlsh_parser *p, const dlsh_token *after) {
+    if (is_assignment(after->kind) || after->kind == DLSH_T_COMMA) return NULL;
+    if (after->touch && (after->kind == DLSH_T_LPAREN || after->kind == DLSH_T_LBRACKET || after->kind == DLSH_T_DOT))
+        return NULL;
+    return p->find ? p->find(p->ctx, p->tok.text, (size_t)p->tok.len) : NULL;
+}
+
+static dlsh_node *word_statement(dlsh_parser *p) {
+    dlsh_token after = dlsh_p_peek(p);
+    const dlsh_command *cmd;
+    if (dlsh_p_word(p, "net") && after.kind == DLSH_T_NAME) return dlsh_p_net(p);
+    if (dlsh_p_word(p, "extern") && after.kind == DLSH_T_STR) return dlsh_p_extern(p);
+    if ((dlsh_p_word(p, "C") || dlsh_p_word(p, "CUDA")) && (after.kind == DLSH_T_LBRACE || after.kind == DLSH_T_NAME))
+        return dlsh_p_cblock(p);
+    if ((cmd = command_here(p, &after))) {
+        dlsh_node *n = dlsh_p_command(p, cmd);
+        if (!n) return NULL;
+        const dlsh_node *tail = n->nkids ? n->kids[n->nkids - 1] : NULL;
+        if (tail && tail->kind == DLSH_N_ARG && tail->kids[0]->kind != DLSH_N_STR &&
+            dlsh_command_param(n->num.cmd, (int)tail->num.i)) {
+            dlsh_argkind kind = dlsh_command_param(n->num.cmd, (int)tail->num.i)->kind;
+            if (kind == DLSH_ARG_STATEMENT || kind == DLSH_ARG_BLOCK) return n; /* it has ended itself */
+        }
+        return end_statement(p, n);
+    }
+    return assignment_or_expr(p);
+}
+
+static dlsh_node *statement(dlsh_parser *p) {
+    switch (p->tok.kind) {
+    case DLSH_T_IF: return if_statement(p);
+    case DLSH_T_WHILE: return while_statement(p);
+    case DLSH_T_FOR: return for_statement(p);
+    case DLSH_T_TRY: return try_statement(p);
+    case DLSH_T_RETURN: return return_statement(p);
+    case DLSH_T_BREAK: return jump(p, DLSH_N_BREAK);
+    case DLSH_T_CONTINUE: return jump(p, DLSH_N_CONTINUE);
+    case DLSH_T_FN: return dlsh_p_peek(p).kind == DLSH_T_NAME ? dlsh_p_fn(p, 1) : assignment_or_expr(p);
+    case DLSH_T_NAME: return word_statement(p);
+    case DLSH_T_ELSE:
+        return dlsh_p_unexpected(p, "a statement", "else stands on the line of the closing '}': } else {");
+    case DLSH_T_CATCH:
+        return dlsh_p_unexpected(p, "a statement", "catch stands on the line of the closing '}': } catch e {");
+    case DLSH_T_RBRACE: return dlsh_p_unexpected(p, "a statement", "this brace closes nothing");
+    case DLSH_T_LBRACE:
+        return dlsh_p_unexpected(p, "a statement",
+                                 "a block belongs to if, while, for, fn or a command such as no_grad");
+    case DLSH_T_ARROW: return dlsh_p_unexpected(p, "a statement", "end the line before with ->");
+    case DLSH_T_MOD:
+    case DLSH_T_NOT:
+        return dlsh_p_is(p, DLSH_T_NOT) ? assignment_or_expr(p) : dlsh_p_unexpected(p, "a statement", NULL);
+    default: return assignment_or_expr(p);
+    }
+}
+
+dlsh_node *dlsh_p_statement(dlsh_parser *p) {
+    if (!dlsh_p_enter(p)) return NULL;
+    dlsh_node *n = statement(p);
+    dlsh_p_leave(p);
+    return n;
+}

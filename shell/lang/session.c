@@ -1,0 +1,161 @@
+/* A session: its life, running text, its doors. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "lang/interp.h"
+#include "lang/parse.h"
+
+/* ---------------------------------------------------------------- life */
+
+static const dlsh_command *const own_tables[] = {dlsh_core_rows, dlsh_string_rows, dlsh_list_rows, dlsh_math_rows,
+                                                 dlsh_tensor_rows};
+
+/* Constants are variables from the start, so that scripts may use the names. */
+static dl_status set_constants(dlsh_session *s) {
+    static const struct {
+        const char *name;
+        double value;
+    } constants[] = {{"pi", 3.14159265358979323846}, {"inf", __builtin_inf()}, {"nan", __builtin_nan("")}};
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        DLSH_TRY(dlsh_set(s, constants[i].name, dlsh_float(constants[i].value)));
+    return DL_OK;
+}
+
+dlsh_session *dlsh_session_new(dlsh_sink *sink) {
+    dlsh_session *s = calloc(1, sizeof *s);
+    if (!s) {
+        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a session");
+        return NULL;
+    }
+    s->sink = sink;
+    dl_status st = DL_OK;
+    for (size_t i = 0; i < sizeof own_tables / sizeof *own_tables && !st; i++) st = dlsh_add_commands(s, own_tables[i]);
+    if (!st) st = set_constants(s);
+    s->last_slot = st ? -1 : dlsh_global_slot(s, "_");
+    if (s->last_slot < 0) {
+        dlsh_session_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void dlsh_session_free(dlsh_session *s) {
+    if (!s) return;
+    dlsh_globals_free(s);
+    dlsh_place_clear(s);
+    dlsh_buf_free(&s->diag_source);
+    dlsh_buf_free(&s->diag_trace);
+    free(s);
+}
+
+dlsh_sink *dlsh_session_sink(const dlsh_session *s) { return s->sink; }
+void dlsh_session_set_sink(dlsh_session *s, dlsh_sink *sink) { s->sink = sink; }
+void dlsh_set_keep_going(dlsh_session *s, int on) { s->keep_going = on; }
+void dlsh_set_after_statement(dlsh_session *s, void (*fn)(void *), void *arg) {
+    s->after = fn;
+    s->after_arg = arg;
+}
+void dlsh_set_net_builder(dlsh_session *s, dlsh_build_net *build, dlsh_known_layer *known) {
+    s->build_net = build;
+    s->known_layer = known;
+}
+void dlsh_set_c_runner(dlsh_session *s, dlsh_run_c *run) { s->run_c = run; }
+
+void dlsh_exit(dlsh_session *s, int code) {
+    s->exiting = 1;
+    s->exit_code = code;
+}
+
+int dlsh_exiting(const dlsh_session *s, int *code) {
+    if (code) *code = s->exit_code;
+    return s->exiting;
+}
+
+void dlsh_interrupt(void) { dl_interrupt_set(1); }
+int dlsh_interrupted(void) { return dl_interrupt_get(); }
+
+/* ---------------------------------------------------------------- the stack */
+
+static size_t stack_limit(void) {
+    struct rlimit l;
+    size_t size = 8u << 20;
+    if (!getrlimit(RLIMIT_STACK, &l) && l.rlim_cur != RLIM_INFINITY && l.rlim_cur < size) size = l.rlim_cur;
+    return size / 2;
+}
+
+dl_status dlsh_check_stack(dlsh_session *s) {
+    const char here = 0, *at = &here; /* the distance matters, not the object */
+    size_t used = at < s->stack_base ? (size_t)(s->stack_base - at) : (size_t)(at - s->stack_base);
+    if (used < s->stack_limit) return DL_OK;
+    return dlsh_fail(DL_ERR_STATE, "does the function call itself without an end?", "calls are nested too deeply");
+}
+
+/* ---------------------------------------------------------------- running */
+
+static dl_status syntax_failure(dlsh_session *s, dlsh_unit *u, const dlsh_syntax_error *e) {
+    dlsh_fail(e->code, e->hint, "%s", e->message);
+    return dlsh_at_span(s, u, e->span, e->code);
+}
+
+/* One top-level statement; its failure is kept and placed. */
+static dl_status run_statement(dlsh_session *s, const dlsh_node *n) {
+    dlsh_flow flow = dlsh_exec(s, n);
+    if (flow != DLSH_FAILED) {
+        if (s->after) s->after(s->after_arg);
+        return DL_OK;
+    }
+    dlsh_at(s, n, DL_ERR_INTERNAL);
+    dlsh_failure_keep(s);
+    dlsh_place_clear(s);
+    return s->error.code;
+}
+
+static dl_status run_unit(dlsh_session *s, dlsh_unit *u, dlsh_value *last) {
+    dl_status first = DL_OK;
+    for (int i = 0; i < u->root->nkids && !s->exiting; i++) {
+        s->last = last && i == u->root->nkids - 1 ? last : NULL;
+        dl_status st = run_statement(s, u->root->kids[i]);
+        s->last = NULL;
+        if (!st) continue;
+        if (!first) first = st;
+        if (!s->keep_going || st == DL_ERR_INTERRUPT) break;
+        dlsh_report_error(s);
+        if (s->after) s->after(s->after_arg);
+    }
+    return first;
+}
+
+dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t len, dlsh_value *last) {
+    dlsh_syntax_error err;
+    const char base = 0;
+    dlsh_unit *u = dlsh_unit_new(name, text, len), *outer = s->unit;
+    const dlsh_node *outer_statement = s->statement;
+    dlsh_frame *frame = s->frame;
+    dl_status st = u ? DL_OK : dlsh_failure();
+    int nested = s->running++;
+    if (last) *last = dlsh_void();
+    if (!nested) {
+        dl_interrupt_set(0);
+        s->stack_base = &base;
+        s->stack_limit = stack_limit();
+    }
+    s->failed = 0;
+    if (u && dlsh_parse(u, dlsh_command_finder(), s, &err)) st = syntax_failure(s, u, &err);
+    if (!st) st = dlsh_resolve(s, u);
+    if (st) {
+        dlsh_failure_keep(s);
+        dlsh_place_clear(s);
+    } else {
+        s->unit = u;
+        s->frame = NULL;
+        st = run_unit(s, u, last);
+    }
+    s->unit = outer;
+    s->statement = outer_statement;
+    s->frame = frame;
+    s->running--;
+    dlsh_unit_drop(u);
+    if (st && nested) dl_error_put(&s->error); /* for the command that ran the text */
+    return st;
+}

@@ -1,0 +1,385 @@
+/* x[...] on tensors: ints, slices, none, ..., masks and index tensors; reading and writing. */
+#include <string.h>
+
+#include "lang/interp.h"
+
+/* What the subscripts come to: a view by the basic ones, and at most one group of index tensors on some dimensions. */
+typedef struct plan {
+    dl_tensor *view;  /* owned */
+    int dim;          /* first dimension the group indexes; -1: no group */
+    int ndims;        /* dimensions it takes together */
+    dl_tensor *index; /* owned: i64 positions in those dimensions laid out as one; any shape */
+    dl_tensor *mask;  /* owned: the bool tensor when the group is one mask */
+} plan;
+
+static void plan_free(plan *p) {
+    dl_unref(p->view);
+    dl_unref(p->index);
+    dl_unref(p->mask);
+}
+
+/* Replaces *t by the result of an op on it. */
+static dl_status replace(dl_tensor **t, dl_tensor *by) {
+    if (!by) return dlsh_failure();
+    dl_unref(*t);
+    *t = by;
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- basic subscripts */
+
+static dl_status unsqueeze(dl_tensor **t, int dim) {
+    long shape[9];
+    int n = dl_ndim(*t);
+    if (n >= 8) return dlsh_fail(DL_ERR_SHAPE, NULL, "a tensor has at most 8 dimensions");
+    for (int i = 0; i <= n; i++) shape[i] = i < dim ? dl_shape(*t)[i] : i == dim ? 1 : dl_shape(*t)[i - 1];
+    return replace(t, dl_reshape(*t, shape, n + 1));
+}
+
+static dl_status bound(dlsh_session *s, const dlsh_node *n, long *out, int *given) {
+    dlsh_value v;
+    dl_status st = DL_OK;
+    *given = 0;
+    if (!n) return DL_OK;
+    DLSH_TRY(dlsh_eval(s, n, &v));
+    if (v.type == DLSH_INT)
+        *out = v.as.i, *given = 1;
+    else if (v.type == DLSH_TENSOR && !dl_dtype_is_float(dl_dtype_of(v.as.tensor)))
+        st = dl_item_i(v.as.tensor, out), *given = 1;
+    else if (v.type != DLSH_NONE)
+        st = dlsh_fail(DL_ERR_TYPE, NULL, "a slice goes from int to int, got %s", dlsh_type_name(v));
+    dlsh_drop(v);
+    return dlsh_at(s, n, st);
+}
+
+/* A negative step: the same elements forwards, then flipped. */
+static dl_status slice_backwards(dl_tensor **t, int dim, const long *start, const long *stop, long step) {
+    long n = dl_shape(*t)[dim], from = start ? *start : n - 1, to = stop ? *stop : -1, d = dim;
+    if (start && from < 0) from += n;
+    if (stop && to < 0) to = to + n < -1 ? -1 : to + n;
+    if (from > n - 1) from = n - 1;
+    if (to > n - 1) to = n - 1;
+    long count = from > to ? (from - to - 1) / -step + 1 : 0;
+    long first = count ? from + (count - 1) * step : 0, end = count ? from + 1 : 0;
+    DLSH_TRY(replace(t, dl_slice(*t, dim, &first, &end, -step)));
+    return replace(t, dl_flip(*t, &d, 1));
+}
+
+static dl_status slice(dlsh_session *s, dl_tensor **t, int dim, const dlsh_node *n) {
+    long start, stop, step = 1;
+    int has_start, has_stop, has_step;
+    DLSH_TRY(bound(s, n->kids[0], &start, &has_start));
+    DLSH_TRY(bound(s, n->kids[1], &stop, &has_stop));
+    DLSH_TRY(bound(s, n->kids[2], &step, &has_step));
+    if (has_step && step < 0) return slice_backwards(t, dim, has_start ? &start : NULL, has_stop ? &stop : NULL, step);
+    if (has_step && step == 0) return dlsh_fail(DL_ERR_VALUE, NULL, "the step of a slice cannot be 0");
+    if (!has_start && !has_stop && step == 1) return DL_OK;
+    return replace(t, dl_slice(*t, dim, has_start ? &start : NULL, has_stop ? &stop : NULL, step));
+}
+
+/* ---------------------------------------------------------------- index tensors */
+
+/* Negative positions count from the end. */
+static dl_tensor *wrap_negative(dl_tensor *index, long n) {
+    dl_tensor *zero = dl_scalar_i(0), *size = dl_scalar_i(n), *neg = dl_lt(index, zero), *up = dl_add(index, size);
+    dl_tensor *r = dl_where(neg, up, index);
+    dl_unref(zero);
+    dl_unref(size);
+    dl_unref(neg);
+    dl_unref(up);
+    return r;
+}
+
+/* The positions of a mask's true elements, its dimensions laid out as one. */
+static dl_tensor *mask_positions(dl_tensor *mask) {
+    long flat = -1;
+    dl_tensor *one = dl_reshape(mask, &flat, 1), *at = dl_nonzero(one), *r = dl_reshape(at, &flat, 1);
+    dl_unref(one);
+    dl_unref(at);
+    return r;
+}
+
+static dl_status check_mask(const dl_tensor *t, int dim, const dl_tensor *mask) {
+    for (int i = 0; i < dl_ndim(mask); i++)
+        if (dim + i >= dl_ndim(t) || dl_shape(t)[dim + i] != dl_shape(mask)[i]) {
+            dlsh_buf a = {0};
+            for (int k = 0; k < dl_ndim(mask); k++) dlsh_buf_printf(&a, k ? ", %ld" : "%ld", dl_shape(mask)[k]);
+            dlsh_fail(DL_ERR_SHAPE, "mask and tensor must agree in the dimensions they share",
+                      "a mask of shape [%s] does not fit dimension %d of the tensor", dlsh_buf_text(&a), dim);
+            dlsh_buf_free(&a);
+            return DL_ERR_SHAPE;
+        }
+    return DL_OK;
+}
+
+/* Joins one more index tensor to the group: position = position * size + index. Takes `index`. */
+static dl_status join(plan *p, dl_tensor *index, long size) {
+    if (!p->index) {
+        p->index = index;
+        return DL_OK;
+    }
+    dl_tensor *n = dl_scalar_i(size), *up = dl_mul(p->index, n), *sum = dl_add(up, index);
+    dl_unref(n);
+    dl_unref(up);
+    dl_unref(index);
+    return replace(&p->index, sum);
+}
+
+static dl_status add_index(plan *p, int dim, dl_tensor *t) {
+    dl_tensor *index;
+    int ndims = 1;
+    if (p->dim >= 0 && (p->dim + p->ndims != dim || p->mask))
+        return dlsh_fail(DL_ERR_UNSUPPORTED, "index step by step: x[a][:, b]", "index tensors must stand side by side");
+    if (dl_dtype_of(t) == DL_BOOL) {
+        DLSH_TRY(check_mask(p->view, dim, t));
+        if (p->dim >= 0)
+            return dlsh_fail(DL_ERR_UNSUPPORTED, "index step by step: x[a][mask]",
+                             "a mask beside another index tensor");
+        index = mask_positions(t);
+        ndims = dl_ndim(t);
+        if (index) p->mask = dl_ref(t);
+    } else if (dl_dtype_is_float(dl_dtype_of(t)))
+        return dlsh_fail(DL_ERR_DTYPE, "x.to(i64) makes indices of it",
+                         "an index tensor holds integers or bools, got %s", dl_dtype_name(dl_dtype_of(t)));
+    else {
+        if (dim >= dl_ndim(p->view))
+            return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", dl_ndim(p->view));
+        dl_tensor *wide = dl_to_dtype(t, DL_I64);
+        index = wide ? wrap_negative(wide, dl_shape(p->view)[dim]) : NULL;
+        dl_unref(wide);
+    }
+    if (!index) return dlsh_failure();
+    if (p->dim < 0) p->dim = dim, p->ndims = 0;
+    p->ndims += ndims;
+    return join(p, index, ndims == 1 ? dl_shape(p->view)[dim] : 1);
+}
+
+/* ---------------------------------------------------------------- the plan */
+
+/* How many dimensions a subscript takes; bool masks are only known once evaluated. */
+static int takes(const dlsh_node *n, dlsh_value v) {
+    if (n->kind == DLSH_N_ELLIPSIS || v.type == DLSH_NONE) return n->kind == DLSH_N_SLICE;
+    if (v.type == DLSH_TENSOR && dl_dtype_of(v.as.tensor) == DL_BOOL) return dl_ndim(v.as.tensor);
+    return 1;
+}
+
+static dl_status list_index(plan *p, int dim, dlsh_value list) {
+    dlsh_value t;
+    DLSH_TRY(dlsh_list_to_tensor(list, &t));
+    dl_status st = add_index(p, dim, t.as.tensor);
+    dlsh_drop(t);
+    return st;
+}
+
+static dl_status apply(dlsh_session *s, plan *p, int *dim, const dlsh_node *n, dlsh_value v) {
+    if (n->kind == DLSH_N_SLICE || v.type == DLSH_INT) {
+        if (*dim >= dl_ndim(p->view))
+            return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", dl_ndim(p->view));
+    }
+    if (n->kind == DLSH_N_SLICE) return slice(s, &p->view, (*dim)++, n);
+    switch (v.type) {
+    case DLSH_INT: return replace(&p->view, dl_select(p->view, *dim, v.as.i));
+    case DLSH_NONE: return unsqueeze(&p->view, (*dim)++);
+    case DLSH_LIST: return list_index(p, (*dim)++, v);
+    case DLSH_TENSOR: {
+        int d = *dim;
+        if (dl_ndim(v.as.tensor) == 0 && !dl_dtype_is_float(dl_dtype_of(v.as.tensor)) &&
+            dl_dtype_of(v.as.tensor) != DL_BOOL) {
+            long i;
+            DLSH_TRY(dl_item_i(v.as.tensor, &i));
+            if (d >= dl_ndim(p->view))
+                return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions",
+                                 dl_ndim(p->view));
+            return replace(&p->view, dl_select(p->view, d, i));
+        }
+        *dim += takes(n, v);
+        return add_index(p, d, v.as.tensor);
+    }
+    default:
+        return dlsh_fail(DL_ERR_TYPE, NULL,
+                         "a tensor is indexed by ints, slices, none, ..., masks and index tensors, got %s", dlsh_a(v));
+    }
+}
+
+enum { MAX_SUBS = 32 };
+
+static dl_status make_plan(dlsh_session *s, dl_tensor *t, const dlsh_node *n, plan *p) {
+    dlsh_value v[MAX_SUBS];
+    int subs = n->nkids - 1, evaluated = 0, after = 0, ellipsis = -1, dim = 0;
+    dl_status st = DL_OK;
+    *p = (plan){.view = dl_ref(t), .dim = -1};
+    if (subs > MAX_SUBS) return dlsh_fail(DL_ERR_INDEX, NULL, "%d subscripts; a tensor has at most 8 dimensions", subs);
+    for (; evaluated < subs && !st; evaluated++) {
+        const dlsh_node *k = n->kids[evaluated + 1];
+        v[evaluated] = dlsh_none();
+        if (k->kind == DLSH_N_ELLIPSIS) {
+            if (ellipsis >= 0) st = dlsh_at(s, k, dlsh_fail(DL_ERR_INDEX, NULL, "... may stand only once in an index"));
+            ellipsis = evaluated;
+            after = 0;
+        } else {
+            if (k->kind != DLSH_N_SLICE) st = dlsh_eval(s, k, &v[evaluated]);
+            if (st) break;
+            after += takes(k, v[evaluated]);
+        }
+    }
+    for (int i = 0; i < subs && !st; i++) {
+        const dlsh_node *k = n->kids[i + 1];
+        if (i == ellipsis) {
+            if (dl_ndim(p->view) - after > dim) dim = dl_ndim(p->view) - after;
+        } else
+            st = dlsh_at(s, k, apply(s, p, &dim, k, v[i]));
+    }
+    for (int i = 0; i < evaluated; i++) dlsh_drop(v[i]);
+    if (st) plan_free(p);
+    return st;
+}
+
+/* The view with the group's dimensions laid out as one. */
+static dl_tensor *merged(const plan *p) {
+    long shape[8];
+    int n = 0;
+    if (p->ndims == 1) return dl_ref(p->view);
+    for (int i = 0; i < dl_ndim(p->view); i++)
+        if (i > p->dim && i < p->dim + p->ndims)
+            shape[n - 1] *= dl_shape(p->view)[i];
+        else
+            shape[n++] = dl_shape(p->view)[i];
+    if (p->ndims == 0) { /* a 0-d mask */
+        for (int i = n; i > p->dim; i--) shape[i] = shape[i - 1];
+        shape[p->dim] = 1;
+        n++;
+    }
+    return dl_reshape(p->view, shape, n);
+}
+
+/* The shape of what the group picks. DL_ERR_SHAPE above 8 dimensions. */
+static dl_status picked_shape(const plan *p, long *shape, int *n) {
+    int ni = dl_ndim(p->index), rest = dl_ndim(p->view) - p->ndims, k = 0;
+    if (ni + rest > 8)
+        return dlsh_fail(DL_ERR_SHAPE, NULL, "the result would have %d dimensions; 8 are allowed", ni + rest);
+    for (int i = 0; i < p->dim; i++) shape[k++] = dl_shape(p->view)[i];
+    for (int i = 0; i < ni; i++) shape[k++] = dl_shape(p->index)[i];
+    for (int i = p->dim + p->ndims; i < dl_ndim(p->view); i++) shape[k++] = dl_shape(p->view)[i];
+    *n = k;
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static dl_tensor *pick(const plan *p) {
+    long shape[8], flat = -1;
+    int n;
+    if (picked_shape(p, shape, &n)) return NULL;
+    dl_tensor *from = merged(p), *at = dl_reshape(p->index, &flat, 1), *rows = dl_index_select(from, at, p->dim);
+    dl_tensor *r = dl_ndim(p->index) == 1 && rows ? dl_ref(rows) : dl_reshape(rows, shape, n);
+    dl_unref(from);
+    dl_unref(at);
+    dl_unref(rows);
+    return r;
+}
+
+dl_status dlsh_tensor_index(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value *out) {
+    plan p;
+    DLSH_TRY(make_plan(s, t, n, &p));
+    dl_tensor *r = p.dim < 0 ? dl_ref(p.view) : pick(&p);
+    *out = dlsh_tensor(r);
+    plan_free(&p);
+    return r ? DL_OK : dlsh_failure();
+}
+
+dl_status dlsh_tensor_at(dl_tensor *t, long i, dlsh_value *out) {
+    *out = dlsh_tensor(dl_select(t, 0, i));
+    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+/* mask, stretched by dimensions of size 1 so that it broadcasts against the view. */
+static dl_tensor *aligned_mask(const plan *p) {
+    long shape[8];
+    int n = dl_ndim(p->view);
+    for (int i = 0; i < n; i++) shape[i] = i >= p->dim && i < p->dim + p->ndims ? dl_shape(p->view)[i] : 1;
+    return dl_reshape(p->mask, shape, n);
+}
+
+/* Which rows of the merged view are written, and with what: sums of the rows over zeros, and how many came to each. */
+static dl_status spread(const plan *p, dl_tensor *from, dl_tensor *value, dl_tensor **sums, dl_tensor **counts) {
+    long shape[8], flat = -1, n = dl_shape(from)[p->dim];
+    int k;
+    DLSH_TRY(picked_shape(p, shape, &k));
+    dl_dtype dtype = dl_dtype_of(from);
+    dl_tensor *cast = dl_to_dtype(value, dtype), *wide = cast ? dl_expand(cast, shape, k) : NULL, *rows = NULL;
+    dl_tensor *at = dl_reshape(p->index, &flat, 1);
+    if (wide) {
+        long lined[8];
+        memcpy(lined, dl_shape(from), (size_t)dl_ndim(from) * sizeof *lined);
+        lined[p->dim] = at ? dl_numel(at) : 0;
+        rows = dl_reshape(wide, lined, dl_ndim(from));
+    }
+    dl_tensor *zeros = dl_tensor_zeros(dl_ndim(from), dl_shape(from), dtype, dl_device_of(from));
+    long m = at ? dl_numel(at) : 0;
+    dl_tensor *none = dl_tensor_zeros(1, &n, DL_I64, dl_device_of(from));
+    dl_tensor *ones = dl_tensor_full(1, &m, DL_I64, dl_device_of(from), 1);
+    *sums = dl_index_add(zeros, at, rows, p->dim);
+    *counts = *sums ? dl_index_add(none, at, ones, 0) : NULL;
+    dl_tensor *gone[] = {cast, wide, rows, at, zeros, none, ones};
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) dl_unref(gone[i]);
+    return *counts ? DL_OK : dlsh_failure();
+}
+
+static dl_status refuse_duplicates(dl_tensor *counts) {
+    double most = 0;
+    dl_tensor *m = dl_numel(counts) ? dl_amax(counts, NULL, 0, 0) : NULL;
+    dl_status st = dl_numel(counts) ? (m ? dl_item_f(m, &most) : dlsh_failure()) : DL_OK;
+    dl_unref(m);
+    if (!st && most > 1)
+        st = dlsh_fail(DL_ERR_VALUE, "each place can be written once; index_add adds several up",
+                       "an index occurs %.0f times in an assignment", most);
+    return st;
+}
+
+/* The whole view with the picked places replaced. */
+static dl_tensor *replaced(const plan *p, dl_tensor *value) {
+    if (p->mask && dl_numel(value) == 1) {
+        dl_tensor *mask = aligned_mask(p), *r = dl_where(mask, value, p->view);
+        dl_unref(mask);
+        return r;
+    }
+    dl_tensor *from = merged(p), *sums = NULL, *counts = NULL, *r = NULL;
+    if (from && !spread(p, from, value, &sums, &counts) && !refuse_duplicates(counts)) {
+        long shape[8];
+        for (int i = 0; i < dl_ndim(from); i++) shape[i] = i == p->dim ? dl_shape(from)[i] : 1;
+        dl_tensor *zero = dl_scalar_i(0), *hit = dl_gt(counts, zero), *wide = dl_reshape(hit, shape, dl_ndim(from));
+        dl_tensor *joined = dl_where(wide, sums, from);
+        r = dl_reshape(joined, dl_shape(p->view), dl_ndim(p->view));
+        dl_unref(zero);
+        dl_unref(hit);
+        dl_unref(wide);
+        dl_unref(joined);
+    }
+    dl_unref(from);
+    dl_unref(sums);
+    dl_unref(counts);
+    return r;
+}
+
+dl_status dlsh_tensor_assign(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value v) {
+    plan p;
+    dlsh_value literal = dlsh_void();
+    if (v.type == DLSH_LIST) {
+        DLSH_TRY(dlsh_list_to_tensor(v, &literal));
+        v = literal;
+    }
+    dl_tensor *value = dlsh_operand(v);
+    dlsh_drop(literal);
+    if (!value) return dlsh_failure();
+    dl_status st = make_plan(s, t, n, &p);
+    if (!st) {
+        dl_tensor *whole = p.dim < 0 ? dl_ref(value) : replaced(&p, value);
+        st = whole ? dl_assign(p.view, whole) : dlsh_failure();
+        dl_unref(whole);
+        plan_free(&p);
+    }
+    dl_unref(value);
+    return st;
+}

@@ -1,0 +1,279 @@
+/* Values as text: the growing buffer, numbers, strings, lists and records; JSON. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/session.h"
+#include "lang/tensor_text.h"
+
+/* ---------------------------------------------------------------- the buffer */
+
+static int reserve(dlsh_buf *b, size_t more) {
+    if (b->failed) return 0;
+    if (b->n + more + 1 <= b->cap) return 1;
+    size_t cap = b->cap ? b->cap : 64;
+    while (cap < b->n + more + 1) cap *= 2;
+    char *s = realloc(b->s, cap);
+    if (!s) {
+        b->failed = 1;
+        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %zu bytes of text", cap);
+        return 0;
+    }
+    b->s = s;
+    b->cap = cap;
+    return 1;
+}
+
+void dlsh_buf_add(dlsh_buf *b, const char *s, size_t n) {
+    if (!n || !reserve(b, n)) return;
+    memcpy(b->s + b->n, s, n);
+    b->n += n;
+    b->s[b->n] = 0;
+}
+
+void dlsh_buf_puts(dlsh_buf *b, const char *s) { dlsh_buf_add(b, s, strlen(s)); }
+
+void dlsh_buf_vprintf(dlsh_buf *b, const char *fmt, va_list ap) {
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    if (n > 0 && reserve(b, (size_t)n)) {
+        vsnprintf(b->s + b->n, (size_t)n + 1, fmt, again);
+        b->n += (size_t)n;
+    }
+    va_end(again);
+}
+
+void dlsh_buf_printf(dlsh_buf *b, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    dlsh_buf_vprintf(b, fmt, ap);
+    va_end(ap);
+}
+
+const char *dlsh_buf_text(dlsh_buf *b) { return b->n ? b->s : ""; }
+
+void dlsh_buf_free(dlsh_buf *b) {
+    free(b->s);
+    *b = (dlsh_buf){0};
+}
+
+dlsh_value dlsh_buf_string(dlsh_buf *b) {
+    dlsh_value v = b->failed ? dlsh_void() : dlsh_string_n(b->n ? b->s : "", b->n);
+    dlsh_buf_free(b);
+    return v;
+}
+
+/* ---------------------------------------------------------------- scalars */
+
+void dlsh_buf_float(dlsh_buf *b, double f) {
+    char s[40];
+    if (isnan(f) || isinf(f)) {
+        dlsh_buf_puts(b, isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(s, sizeof s, "%.*g", digits, f);
+        if (strtod(s, NULL) == f) break;
+    }
+    /* plain notation reads better up to 1e16 */
+    if (strchr(s, 'e') && fabs(f) >= 1 && fabs(f) < 1e16) snprintf(s, sizeof s, "%.1f", f);
+    dlsh_buf_puts(b, s);
+    if (!strpbrk(s, ".e")) dlsh_buf_puts(b, ".0");
+}
+
+void dlsh_buf_quote(dlsh_buf *b, const char *s, size_t n) {
+    static const char from[] = "\n\t\r\a\b\f\v\\\"", to[] = "ntrabfv\\\"";
+    dlsh_buf_puts(b, "\"");
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        const char *e = c ? strchr(from, c) : NULL;
+        if (e)
+            dlsh_buf_printf(b, "\\%c", to[e - from]);
+        else if (c < 32 || c == 127)
+            dlsh_buf_printf(b, "\\x%02x", c);
+        else
+            dlsh_buf_add(b, s + i, 1);
+    }
+    dlsh_buf_puts(b, "\"");
+}
+
+/* ---------------------------------------------------------------- values */
+
+enum { MAX_DEPTH = 50, MAX_ITEMS = 1000 };
+
+static dl_status text(dlsh_buf *b, dlsh_value v, int quote, int depth);
+
+static dl_status list_text(dlsh_buf *b, const dlsh_list *l, int depth) {
+    dlsh_buf_puts(b, "[");
+    for (int i = 0; i < l->n; i++) {
+        if (i) dlsh_buf_puts(b, ", ");
+        if (l->n > MAX_ITEMS && i == MAX_ITEMS / 2) {
+            dlsh_buf_printf(b, "... %d more ..., ", l->n - MAX_ITEMS);
+            i = l->n - MAX_ITEMS / 2;
+        }
+        DLSH_TRY(text(b, l->items[i], 1, depth + 1));
+    }
+    dlsh_buf_puts(b, "]");
+    return DL_OK;
+}
+
+static dl_status record_text(dlsh_buf *b, const dlsh_record *r, int depth) {
+    dlsh_buf_puts(b, "{");
+    for (int i = 0; i < r->n; i++) {
+        dlsh_buf_printf(b, "%s%s: ", i ? ", " : "", r->keys[i]);
+        DLSH_TRY(text(b, r->values[i], 1, depth + 1));
+    }
+    dlsh_buf_puts(b, "}");
+    return DL_OK;
+}
+
+static dl_status function_text(dlsh_buf *b, dlsh_value v) {
+    const char *name = dlsh_function_name(v);
+    if (name)
+        dlsh_buf_printf(b, "<function %s>", name);
+    else
+        dlsh_buf_puts(b, "<function>");
+    return DL_OK;
+}
+
+static dl_status handle_text(dlsh_buf *b, const dlsh_handle *h) {
+    if (h->cls->text) return h->cls->text(h->self, b);
+    dlsh_buf_printf(b, "<%s>", h->cls->name);
+    return DL_OK;
+}
+
+static dl_status text(dlsh_buf *b, dlsh_value v, int quote, int depth) {
+    if (depth > MAX_DEPTH) {
+        dlsh_buf_puts(b, "...");
+        return DL_OK;
+    }
+    switch (v.type) {
+    case DLSH_NONE:
+    case DLSH_VOID: dlsh_buf_puts(b, "none"); break;
+    case DLSH_BOOL: dlsh_buf_puts(b, v.as.i ? "true" : "false"); break;
+    case DLSH_INT: dlsh_buf_printf(b, "%ld", v.as.i); break;
+    case DLSH_FLOAT: dlsh_buf_float(b, v.as.f); break;
+    case DLSH_STR:
+        if (quote)
+            dlsh_buf_quote(b, v.as.str->s, v.as.str->len);
+        else
+            dlsh_buf_add(b, v.as.str->s, v.as.str->len);
+        break;
+    case DLSH_LIST: return list_text(b, v.as.list, depth);
+    case DLSH_RECORD: return record_text(b, v.as.record, depth);
+    case DLSH_TENSOR: return depth ? dlsh_tensor_line(b, v.as.tensor) : dlsh_tensor_text(b, v.as.tensor);
+    case DLSH_RANGE:
+        dlsh_buf_printf(b, v.as.range->step == 1 ? "range(%ld, %ld)" : "range(%ld, %ld, %ld)", v.as.range->from,
+                        v.as.range->to, v.as.range->step);
+        break;
+    case DLSH_HANDLE: return handle_text(b, v.as.handle);
+    default: return function_text(b, v);
+    }
+    return b->failed ? DL_ERR_MEMORY : DL_OK;
+}
+
+dl_status dlsh_text(dlsh_buf *b, dlsh_value v) { return text(b, v, 0, 0); }
+dl_status dlsh_repr(dlsh_buf *b, dlsh_value v) { return text(b, v, 1, 0); }
+
+/* ---------------------------------------------------------------- JSON */
+
+void dlsh_json_float(dlsh_buf *b, double f) {
+    char s[40];
+    if (isnan(f) || isinf(f)) {
+        dlsh_buf_puts(b, isnan(f) ? "\"NaN\"" : f > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(s, sizeof s, "%.*g", digits, f);
+        if (strtod(s, NULL) == f) break;
+    }
+    dlsh_buf_puts(b, s);
+    if (!strpbrk(s, ".e")) dlsh_buf_puts(b, ".0");
+}
+
+/* Length of the valid UTF-8 sequence at s, 0 when there is none. */
+static size_t utf8(const char *s, size_t n) {
+    const unsigned char *u = (const unsigned char *)s;
+    size_t len = u[0] < 0x80                   ? 1
+                 : u[0] >= 0xC2 && u[0] < 0xE0 ? 2
+                 : (u[0] & 0xF0) == 0xE0       ? 3
+                 : u[0] >= 0xF0 && u[0] < 0xF5 ? 4
+                                               : 0;
+    if (!len || len > n) return 0;
+    for (size_t i = 1; i < len; i++)
+        if ((u[i] & 0xC0) != 0x80) return 0;
+    if (len == 3 && ((u[0] == 0xE0 && u[1] < 0xA0) || (u[0] == 0xED && u[1] >= 0xA0))) return 0;
+    if (len == 4 && ((u[0] == 0xF0 && u[1] < 0x90) || (u[0] == 0xF4 && u[1] >= 0x90))) return 0;
+    return len;
+}
+
+static void json_string(dlsh_buf *b, const char *s, size_t n) {
+    static const char from[] = "\n\t\r\b\f\\\"", to[] = "ntrbf\\\"";
+    dlsh_buf_puts(b, "\"");
+    for (size_t i = 0; i < n;) {
+        unsigned char c = (unsigned char)s[i];
+        const char *e = c ? strchr(from, c) : NULL;
+        size_t len = utf8(s + i, n - i);
+        if (e)
+            dlsh_buf_printf(b, "\\%c", to[e - from]);
+        else if (c < 32)
+            dlsh_buf_printf(b, "\\u%04x", c);
+        else if (len)
+            dlsh_buf_add(b, s + i, len);
+        else
+            dlsh_buf_puts(b, "\\ufffd"); /* not UTF-8 */
+        i += len ? len : 1;
+    }
+    dlsh_buf_puts(b, "\"");
+}
+
+static dl_status json(dlsh_buf *b, dlsh_value v, int depth);
+
+static dl_status json_list(dlsh_buf *b, const dlsh_list *l, int depth) {
+    dlsh_buf_puts(b, "[");
+    for (int i = 0; i < l->n; i++) {
+        if (i) dlsh_buf_puts(b, ",");
+        DLSH_TRY(json(b, l->items[i], depth + 1));
+    }
+    dlsh_buf_puts(b, "]");
+    return DL_OK;
+}
+
+static dl_status json_record(dlsh_buf *b, const dlsh_record *r, int depth) {
+    dlsh_buf_puts(b, "{");
+    for (int i = 0; i < r->n; i++) {
+        if (i) dlsh_buf_puts(b, ",");
+        json_string(b, r->keys[i], strlen(r->keys[i]));
+        dlsh_buf_puts(b, ":");
+        DLSH_TRY(json(b, r->values[i], depth + 1));
+    }
+    dlsh_buf_puts(b, "}");
+    return DL_OK;
+}
+
+static dl_status json(dlsh_buf *b, dlsh_value v, int depth) {
+    dlsh_buf line = {0};
+    if (depth > MAX_DEPTH) return dlsh_fail(DL_ERR_VALUE, NULL, "this value is nested too deeply for JSON");
+    switch (v.type) {
+    case DLSH_NONE:
+    case DLSH_VOID: dlsh_buf_puts(b, "null"); break;
+    case DLSH_BOOL: dlsh_buf_puts(b, v.as.i ? "true" : "false"); break;
+    case DLSH_INT: dlsh_buf_printf(b, "%ld", v.as.i); break;
+    case DLSH_FLOAT: dlsh_json_float(b, v.as.f); break;
+    case DLSH_STR: json_string(b, v.as.str->s, v.as.str->len); break;
+    case DLSH_LIST: return json_list(b, v.as.list, depth);
+    case DLSH_RECORD: return json_record(b, v.as.record, depth);
+    case DLSH_TENSOR: return dlsh_tensor_json(b, v.as.tensor);
+    default: {
+        dl_status st = text(&line, v, 0, 0);
+        if (!st) json_string(b, dlsh_buf_text(&line), line.n);
+        dlsh_buf_free(&line);
+        return st;
+    }
+    }
+    return b->failed ? DL_ERR_MEMORY : DL_OK;
+}
+
+dl_status dlsh_json(dlsh_buf *b, dlsh_value v) { return json(b, v, 0); }

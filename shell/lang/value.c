@@ -1,0 +1,382 @@
+/* Values: making, releasing, lists, records. */
+#include "lang/value.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/fn.h"
+#include "lang/session.h"
+
+static dlsh_value out_of_memory(void) {
+    dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a value");
+    return dlsh_void();
+}
+
+dlsh_value dlsh_string_n(const char *s, size_t n) {
+    dlsh_str *str = malloc(sizeof *str + n + 1);
+    if (!str) return out_of_memory();
+    str->refs = 1;
+    str->len = n;
+    if (n) memcpy(str->s, s, n);
+    str->s[n] = 0;
+    return (dlsh_value){DLSH_STR, {.str = str}};
+}
+
+dlsh_value dlsh_string(const char *s) { return dlsh_string_n(s, strlen(s)); }
+
+dlsh_value dlsh_stringf(const char *fmt, ...) {
+    dlsh_buf b = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    dlsh_buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    return dlsh_buf_string(&b);
+}
+
+dlsh_value dlsh_tensor(dl_tensor *t) { return t ? (dlsh_value){DLSH_TENSOR, {.tensor = t}} : dlsh_void(); }
+
+dlsh_value dlsh_new_range(long from, long to, long step) {
+    dlsh_range *r = malloc(sizeof *r);
+    if (!r) return out_of_memory();
+    *r = (dlsh_range){1, from, to, step};
+    return (dlsh_value){DLSH_RANGE, {.range = r}};
+}
+
+dlsh_value dlsh_new_method(dlsh_value self, dlsh_value fn) {
+    dlsh_method *m = malloc(sizeof *m);
+    if (!m) return out_of_memory();
+    *m = (dlsh_method){1, dlsh_ref(self), dlsh_ref(fn)};
+    return (dlsh_value){DLSH_METHOD, {.method = m}};
+}
+
+dlsh_value dlsh_new_handle(const dlsh_class *cls, void *self) {
+    dlsh_handle *h = malloc(sizeof *h);
+    if (!h) {
+        if (cls->destroy) cls->destroy(self);
+        return out_of_memory();
+    }
+    *h = (dlsh_handle){1, cls, self};
+    return (dlsh_value){DLSH_HANDLE, {.handle = h}};
+}
+
+/* ---------------------------------------------------------------- releasing
+ * Deep structures are released in bounded recursion: what lies too deep waits for the outermost call. */
+
+static void free_list(dlsh_list *l) {
+    for (int i = 0; i < l->n; i++) dlsh_drop(l->items[i]);
+    free(l->items);
+    free(l);
+}
+
+static void free_record(dlsh_record *r) {
+    for (int i = 0; i < r->n; i++) {
+        dlsh_drop(r->values[i]);
+        free(r->keys[i]);
+    }
+    free(r->keys);
+    free(r->values);
+    free(r->index);
+    free(r);
+}
+
+static void free_one(dlsh_value v) {
+    switch (v.type) {
+    case DLSH_LIST: free_list(v.as.list); break;
+    case DLSH_RECORD: free_record(v.as.record); break;
+    case DLSH_FN: dlsh_fn_free(v.as.fn); break;
+    case DLSH_METHOD:
+        dlsh_drop(v.as.method->self);
+        dlsh_drop(v.as.method->fn);
+        free(v.as.method);
+        break;
+    case DLSH_CELL:
+        dlsh_drop(v.as.cell->v);
+        free(v.as.cell);
+        break;
+    case DLSH_HANDLE:
+        if (v.as.handle->cls->destroy) v.as.handle->cls->destroy(v.as.handle->self);
+        free(v.as.handle);
+        break;
+    default: free(v.as.str); break; /* strings and ranges own nothing */
+    }
+}
+
+void dlsh_free_object(dlsh_value v) {
+    enum { DEEP = 100 };
+    static _Thread_local int depth;
+    static _Thread_local dlsh_value *waiting;
+    static _Thread_local int n, cap;
+    if (depth >= DEEP) { /* too deep for the stack: let the outermost call do it */
+        if (n == cap) {
+            int more = cap ? 2 * cap : 64;
+            dlsh_value *grown = realloc(waiting, (size_t)more * sizeof *grown);
+            if (!grown) return; /* out of memory while freeing: the rest leaks */
+            waiting = grown;
+            cap = more;
+        }
+        waiting[n++] = v;
+        return;
+    }
+    depth++;
+    free_one(v);
+    if (--depth == 0) {
+        while (n) {
+            depth++;
+            free_one(waiting[--n]);
+            depth--;
+        }
+        free(waiting);
+        waiting = NULL;
+        cap = 0;
+    }
+}
+
+/* ---------------------------------------------------------------- lists */
+
+dlsh_value dlsh_new_list(int reserve) {
+    dlsh_list *l = calloc(1, sizeof *l);
+    if (!l) return out_of_memory();
+    l->refs = 1;
+    if (reserve > 0) {
+        l->items = malloc((size_t)reserve * sizeof *l->items);
+        if (!l->items) {
+            free(l);
+            return out_of_memory();
+        }
+        l->cap = reserve;
+    }
+    return (dlsh_value){DLSH_LIST, {.list = l}};
+}
+
+static dl_status list_grow(dlsh_list *l) {
+    if (l->n < l->cap) return DL_OK;
+    if (l->n > INT_MAX / 2) return dlsh_fail(DL_ERR_MEMORY, NULL, "a list holds at most %d items", INT_MAX / 2);
+    int cap = l->cap ? 2 * l->cap : 8;
+    dlsh_value *items = realloc(l->items, (size_t)cap * sizeof *items);
+    if (!items) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a list of %d items", cap);
+    l->items = items;
+    l->cap = cap;
+    return DL_OK;
+}
+
+dl_status dlsh_list_push(dlsh_list *list, dlsh_value v) {
+    dl_status st = list_grow(list);
+    if (st) {
+        dlsh_drop(v);
+        return st;
+    }
+    list->items[list->n++] = v;
+    return DL_OK;
+}
+
+dl_status dlsh_list_insert(dlsh_list *list, int at, dlsh_value v) {
+    DLSH_TRY(dlsh_list_push(list, v));
+    memmove(list->items + at + 1, list->items + at, (size_t)(list->n - 1 - at) * sizeof v);
+    list->items[at] = v;
+    return DL_OK;
+}
+
+void dlsh_list_remove(dlsh_list *list, int from, int to) {
+    int n = to - from;
+    if (n <= 0) return;
+    dlsh_value one, *gone = n == 1 ? &one : malloc((size_t)n * sizeof *gone);
+    if (gone) memcpy(gone, list->items + from, (size_t)n * sizeof *gone);
+    memmove(list->items + from, list->items + to, (size_t)(list->n - to) * sizeof *gone);
+    list->n -= n;
+    /* dropped last: what they own may look at the list */
+    for (int i = 0; gone && i < n; i++) dlsh_drop(gone[i]);
+    if (gone != &one) free(gone);
+}
+
+/* ---------------------------------------------------------------- records */
+
+enum { LINEAR = 8 };
+
+dlsh_value dlsh_new_record(void) {
+    dlsh_record *r = calloc(1, sizeof *r);
+    if (!r) return out_of_memory();
+    r->refs = 1;
+    return (dlsh_value){DLSH_RECORD, {.record = r}};
+}
+
+static unsigned hash(const char *s) {
+    unsigned h = 2166136261u;
+    for (; *s; s++) h = (h ^ (unsigned char)*s) * 16777619u;
+    return h;
+}
+
+/* Rebuilds the index for at least twice the fields; without memory lookups stay linear. */
+static void reindex(dlsh_record *r) {
+    free(r->index);
+    r->index = NULL;
+    r->nindex = 0;
+    if (r->n < LINEAR) return;
+    int size = 32;
+    while (size < 4 * r->n) size *= 2;
+    r->index = malloc((size_t)size * sizeof *r->index);
+    if (!r->index) return;
+    r->nindex = size;
+    memset(r->index, 0xff, (size_t)size * sizeof *r->index);
+    for (int i = 0; i < r->n; i++) {
+        unsigned h = hash(r->keys[i]);
+        while (r->index[h & (unsigned)(size - 1)] >= 0) h++;
+        r->index[h & (unsigned)(size - 1)] = i;
+    }
+}
+
+static int find(const dlsh_record *r, const char *key) {
+    if (!r->index) {
+        for (int i = 0; i < r->n; i++)
+            if (!strcmp(r->keys[i], key)) return i;
+        return -1;
+    }
+    for (unsigned h = hash(key);; h++) {
+        int i = r->index[h & (unsigned)(r->nindex - 1)];
+        if (i < 0) return -1;
+        if (!strcmp(r->keys[i], key)) return i;
+    }
+}
+
+dlsh_value *dlsh_record_get(const dlsh_record *r, const char *key) {
+    int i = find(r, key);
+    return i < 0 ? NULL : &r->values[i];
+}
+
+dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v) {
+    int i = find(r, key);
+    if (i >= 0) {
+        dlsh_value old = r->values[i];
+        r->values[i] = v;
+        dlsh_drop(old);
+        return DL_OK;
+    }
+    if (r->n == r->cap) {
+        int cap = r->cap ? 2 * r->cap : 4;
+        char **keys = realloc(r->keys, (size_t)cap * sizeof *keys);
+        if (keys) r->keys = keys;
+        dlsh_value *values = realloc(r->values, (size_t)cap * sizeof *values);
+        if (values) r->values = values;
+        if (!keys || !values) goto memory;
+        r->cap = cap;
+    }
+    char *copy = strdup(key);
+    if (!copy) goto memory;
+    r->keys[r->n] = copy;
+    r->values[r->n++] = v;
+    if (r->n >= LINEAR && 2 * r->n > r->nindex)
+        reindex(r);
+    else if (r->index) {
+        unsigned h = hash(key);
+        while (r->index[h & (unsigned)(r->nindex - 1)] >= 0) h++;
+        r->index[h & (unsigned)(r->nindex - 1)] = r->n - 1;
+    }
+    return DL_OK;
+memory:
+    dlsh_drop(v);
+    return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a record");
+}
+
+int dlsh_record_remove(dlsh_record *r, const char *key) {
+    int i = find(r, key);
+    if (i < 0) return 0;
+    dlsh_value old = r->values[i];
+    free(r->keys[i]);
+    memmove(r->keys + i, r->keys + i + 1, (size_t)(r->n - i - 1) * sizeof *r->keys);
+    memmove(r->values + i, r->values + i + 1, (size_t)(r->n - i - 1) * sizeof *r->values);
+    r->n--;
+    reindex(r);
+    dlsh_drop(old);
+    return 1;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static const char *const type_names[] = {
+#define TYPE(id, name) name,
+    DLSH_TYPES(TYPE)
+#undef TYPE
+};
+
+const char *dlsh_type_name(dlsh_value v) { return v.type == DLSH_HANDLE ? v.as.handle->cls->name : type_names[v.type]; }
+
+const char *dlsh_a(dlsh_value v) {
+    static _Thread_local char texts[4][64];
+    static _Thread_local int next;
+    char *s = texts[next++ % 4];
+    const char *name = dlsh_type_name(v);
+    snprintf(s, sizeof texts[0], "%s%s", v.type <= DLSH_VOID ? "" : strchr("aeiou", *name) ? "an " : "a ", name);
+    return s;
+}
+
+void *dlsh_unwrap(dlsh_value v, const dlsh_class *cls) {
+    return v.type == DLSH_HANDLE && v.as.handle->cls == cls ? v.as.handle->self : NULL;
+}
+
+dl_status dlsh_truth(dlsh_value v, int *out) {
+    double f;
+    switch (v.type) {
+    case DLSH_NONE:
+    case DLSH_VOID: *out = 0; return DL_OK;
+    case DLSH_BOOL:
+    case DLSH_INT: *out = v.as.i != 0; return DL_OK;
+    case DLSH_FLOAT: *out = v.as.f != 0; return DL_OK;
+    case DLSH_STR: *out = v.as.str->len != 0; return DL_OK;
+    case DLSH_LIST: *out = v.as.list->n != 0; return DL_OK;
+    case DLSH_RECORD: *out = v.as.record->n != 0; return DL_OK;
+    case DLSH_TENSOR:
+        if (dl_numel(v.as.tensor) != 1)
+            return dlsh_fail(DL_ERR_TYPE, "ask for one of x.any(), x.all()",
+                             "a tensor of %ld elements is neither true nor false", dl_numel(v.as.tensor));
+        DLSH_TRY(dl_item_f(v.as.tensor, &f));
+        *out = f != 0;
+        return DL_OK;
+    default: *out = 1; return DL_OK;
+    }
+}
+
+static int equal_lists(const dlsh_list *a, const dlsh_list *b, int depth);
+static int equal_records(const dlsh_record *a, const dlsh_record *b, int depth);
+
+static int equal(dlsh_value a, dlsh_value b, int depth) {
+    if (a.type == DLSH_INT && b.type == DLSH_FLOAT) return (double)a.as.i == b.as.f;
+    if (a.type == DLSH_FLOAT && b.type == DLSH_INT) return a.as.f == (double)b.as.i;
+    if (a.type == DLSH_VOID) a.type = DLSH_NONE;
+    if (b.type == DLSH_VOID) b.type = DLSH_NONE;
+    if (a.type != b.type) return 0;
+    switch (a.type) {
+    case DLSH_NONE:
+    case DLSH_VOID: return 1;
+    case DLSH_BOOL:
+    case DLSH_INT: return a.as.i == b.as.i;
+    case DLSH_FLOAT: return a.as.f == b.as.f;
+    case DLSH_STR: return a.as.str->len == b.as.str->len && !memcmp(a.as.str->s, b.as.str->s, a.as.str->len);
+    case DLSH_LIST: return a.as.list == b.as.list || (depth < 200 && equal_lists(a.as.list, b.as.list, depth));
+    case DLSH_RECORD:
+        return a.as.record == b.as.record || (depth < 200 && equal_records(a.as.record, b.as.record, depth));
+    case DLSH_RANGE:
+        return a.as.range->from == b.as.range->from && a.as.range->to == b.as.range->to &&
+               a.as.range->step == b.as.range->step;
+    case DLSH_HANDLE: return a.as.handle == b.as.handle || a.as.handle->self == b.as.handle->self;
+    default: return a.as.refs == b.as.refs;
+    }
+}
+
+static int equal_lists(const dlsh_list *a, const dlsh_list *b, int depth) {
+    if (a->n != b->n) return 0;
+    for (int i = 0; i < a->n; i++)
+        if (!equal(a->items[i], b->items[i], depth + 1)) return 0;
+    return 1;
+}
+
+static int equal_records(const dlsh_record *a, const dlsh_record *b, int depth) {
+    if (a->n != b->n) return 0;
+    for (int i = 0; i < a->n; i++) {
+        const dlsh_value *v = dlsh_record_get(b, a->keys[i]);
+        if (!v || !equal(a->values[i], *v, depth + 1)) return 0;
+    }
+    return 1;
+}
+
+int dlsh_equal(dlsh_value a, dlsh_value b) { return equal(a, b, 0); }
