@@ -1,5 +1,5 @@
-#define _GNU_SOURCE /* memmem */
 /* Text: str, repr, format, and functions on strings, which are their methods too. */
+#define _GNU_SOURCE /* memmem */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-#define _GNU_SOURCE /* memmem */
 /* Operators on plain values; what involves a tensor goes to the op table. */
+#define _GNU_SOURCE /* memmem */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
