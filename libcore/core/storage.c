@@ -16,6 +16,14 @@ enum { FINE = 16, STEPS = 4, NCLASS = FINE + STEPS * 38 };
 /* Classes up to 64 KiB go through the thread's own lists, at most 64 blocks and 1 MiB each. */
 enum { NSMALL = FINE + STEPS * 6, KEEP_BLOCKS = 64, KEEP_BYTES = 1 << 20 };
 
+/* Under AddressSanitizer nothing is kept and nothing is rounded up, so that it sees the end and the death of every
+ * block. */
+#ifdef __SANITIZE_ADDRESS__
+#define KEEPS_NOTHING true
+#else
+#define KEEPS_NOTHING false
+#endif
+
 typedef struct block {
     struct block *next;
 } block;
@@ -72,6 +80,11 @@ static void empty_cache(void) {
     __atomic_store_n(&cached, 0, __ATOMIC_RELAXED);
 }
 
+static void *from_system(size_t bytes, size_t rounded) {
+    void *p;
+    return posix_memalign(&p, 64, KEEPS_NOTHING ? bytes : rounded) ? NULL : p;
+}
+
 static void *fresh(size_t bytes, size_t rounded) {
     if (rounded >= DL_LARGE_ALLOCATION && dl_memory_available() < rounded) {
         empty_cache();
@@ -83,10 +96,10 @@ static void *fresh(size_t bytes, size_t rounded) {
             return NULL;
         }
     }
-    void *p = aligned_alloc(64, rounded);
+    void *p = from_system(bytes, rounded);
     if (!p) {
         empty_cache();
-        p = aligned_alloc(64, rounded);
+        p = from_system(bytes, rounded);
     }
     if (!p) dl_fail(DL_ERR_MEMORY, "the system refused %.1f MiB", (double)bytes / 1048576);
     return p;
@@ -110,7 +123,8 @@ static void *shared_alloc(int c, size_t bytes, size_t rounded) {
 static void shared_free(int c, void *p, size_t rounded) {
     __atomic_sub_fetch(&in_use, rounded, __ATOMIC_RELAXED);
     /* what is cached never outgrows what was needed at the peak */
-    if (__atomic_add_fetch(&cached, rounded, __ATOMIC_RELAXED) > dl_host_peak() + ((size_t)64 << 20)) {
+    size_t kept = __atomic_add_fetch(&cached, rounded, __ATOMIC_RELAXED);
+    if (KEEPS_NOTHING || kept > dl_host_peak() + ((size_t)64 << 20)) {
         __atomic_sub_fetch(&cached, rounded, __ATOMIC_RELAXED);
         free(p);
         return;
@@ -168,7 +182,7 @@ void dl_host_free(void *p, size_t bytes) {
     if (!p) return;
     size_t rounded;
     int c = size_class(bytes, &rounded);
-    if (c >= NSMALL || own[c].n >= KEEP_BLOCKS || (size_t)own[c].n * rounded >= KEEP_BYTES) {
+    if (KEEPS_NOTHING || c >= NSMALL || own[c].n >= KEEP_BLOCKS || (size_t)own[c].n * rounded >= KEEP_BYTES) {
         shared_free(c, p, rounded);
         return;
     }
