@@ -22,13 +22,18 @@ static const dlsh_option print_options[] = {{"sep", DLSH_OPT_STRING, " ", "writt
 static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_buf b = {0};
     dl_status st = DL_OK;
+    dlsh_sink *sink = dlsh_arg_sink(a);
     (void)result;
+    if (dlsh_sink_look(sink).mode == DLSH_MODE_JSON) { /* programs get every value as one line */
+        for (int i = 0; i < dlsh_arg_count(a, "values") && !st; i++)
+            st = sink->ops->value(sink, *dlsh_arg_at(a, "values", i));
+        return st;
+    }
     for (int i = 0; i < dlsh_arg_count(a, "values") && !st; i++) {
         if (i) dlsh_buf_puts(&b, dlsh_arg_str(a, "sep"));
         st = dlsh_text(&b, *dlsh_arg_at(a, "values", i));
     }
     dlsh_buf_puts(&b, dlsh_arg_str(a, "end"));
-    dlsh_sink *sink = dlsh_arg_sink(a);
     if (!st) sink->ops->text(sink, dlsh_buf_text(&b), b.n);
     dlsh_buf_free(&b);
     return st;

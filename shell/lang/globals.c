@@ -106,8 +106,14 @@ memory:
     return -1;
 }
 
-/* What a name means that is no variable: a function of the tables, an op, a dtype. */
+/* What a name means that is no variable: a constant, a function of the tables, an op, a dtype, a device. */
 static dlsh_value builtin(dlsh_session *s, const char *name) {
+    static const struct {
+        const char *name;
+        double value;
+    } constants[] = {{"pi", 3.14159265358979323846}, {"inf", __builtin_inf()}, {"nan", __builtin_nan("")}};
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        if (!strcmp(constants[i].name, name)) return dlsh_float(constants[i].value);
     const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
     dl_dtype dtype;
     if (row && row->flags & DLSH_FUNCTION) return (dlsh_value){DLSH_BUILTIN, {.builtin = row}};

@@ -56,11 +56,14 @@ struct dlsh_session {
     dl_error error; /* of the last run */
     dlsh_diag diag;
     dlsh_buf diag_source, diag_trace;
-    int failed;
+    int failed;   /* the last run */
+    int reported; /* its failure was shown */
 
     int exiting, exit_code, keep_going, running;
     void (*after)(void *);
     void *after_arg;
+    void (*before)(void *, const char *, size_t);
+    void *before_arg;
     dlsh_value *last; /* of dlsh_run: receives the last expression's value */
     dlsh_build_net *build_net;
     dlsh_known_layer *known_layer;

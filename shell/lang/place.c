@@ -109,11 +109,13 @@ void dlsh_failure_keep(dlsh_session *s) {
         s->error.op[0] = s->error.operands[0] = 0;
     }
     s->failed = 1;
+    s->reported = 0;
     fill_diag(s, "error");
 }
 
 void dlsh_report_error(dlsh_session *s) {
-    if (s->failed) s->sink->ops->error(s->sink, &s->diag);
+    if (s->failed && !s->reported) s->sink->ops->error(s->sink, &s->diag);
+    s->reported = 1;
 }
 
 void dlsh_warn(dlsh_session *s, const char *hint, const char *fmt, ...) {

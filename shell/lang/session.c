@@ -11,17 +11,6 @@
 static const dlsh_command *const own_tables[] = {dlsh_core_rows, dlsh_string_rows, dlsh_list_rows, dlsh_math_rows,
                                                  dlsh_tensor_rows};
 
-/* Constants are variables from the start, so that scripts may use the names. */
-static dl_status set_constants(dlsh_session *s) {
-    static const struct {
-        const char *name;
-        double value;
-    } constants[] = {{"pi", 3.14159265358979323846}, {"inf", __builtin_inf()}, {"nan", __builtin_nan("")}};
-    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
-        DLSH_TRY(dlsh_set(s, constants[i].name, dlsh_float(constants[i].value)));
-    return DL_OK;
-}
-
 dlsh_session *dlsh_session_new(dlsh_sink *sink) {
     dlsh_session *s = calloc(1, sizeof *s);
     if (!s) {
@@ -31,7 +20,6 @@ dlsh_session *dlsh_session_new(dlsh_sink *sink) {
     s->sink = sink;
     dl_status st = DL_OK;
     for (size_t i = 0; i < sizeof own_tables / sizeof *own_tables && !st; i++) st = dlsh_add_commands(s, own_tables[i]);
-    if (!st) st = set_constants(s);
     s->last_slot = st ? -1 : dlsh_global_slot(s, "_");
     if (s->last_slot < 0) {
         dlsh_session_free(s);
@@ -55,6 +43,10 @@ void dlsh_set_keep_going(dlsh_session *s, int on) { s->keep_going = on; }
 void dlsh_set_after_statement(dlsh_session *s, void (*fn)(void *), void *arg) {
     s->after = fn;
     s->after_arg = arg;
+}
+void dlsh_set_before_statement(dlsh_session *s, void (*fn)(void *, const char *, size_t), void *arg) {
+    s->before = fn;
+    s->before_arg = arg;
 }
 void dlsh_set_net_builder(dlsh_session *s, dlsh_build_net *build, dlsh_known_layer *known) {
     s->build_net = build;
@@ -100,6 +92,7 @@ static dl_status syntax_failure(dlsh_session *s, dlsh_unit *u, const dlsh_syntax
 
 /* One top-level statement; its failure is kept and placed. */
 static dl_status run_statement(dlsh_session *s, const dlsh_node *n) {
+    if (s->before) s->before(s->before_arg, s->unit->text + n->span.start, (size_t)(n->span.end - n->span.start));
     dlsh_flow flow = dlsh_exec(s, n);
     if (flow != DLSH_FAILED) {
         if (s->after) s->after(s->after_arg);

@@ -33,9 +33,12 @@ void dlsh_set_keep_going(dlsh_session *s, int on);
 /* Called after each top-level statement, for flushing; may be NULL. */
 void dlsh_set_after_statement(dlsh_session *s, void (*fn)(void *), void *arg);
 
+/* Called with the text of each top-level statement before it runs; may be NULL. */
+void dlsh_set_before_statement(dlsh_session *s, void (*fn)(void *, const char *, size_t), void *arg);
+
 /* The failure of the last dlsh_run, placed. Valid until the next run; NULL when it succeeded. */
 const dlsh_diag *dlsh_error_diag(dlsh_session *s);
-/* Shows it through the sink. */
+/* Shows it through the sink, once. */
 void dlsh_report_error(dlsh_session *s);
 /* A warning or note at the statement that runs, through the sink. */
 void dlsh_warn(dlsh_session *s, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
