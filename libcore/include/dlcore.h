@@ -84,6 +84,11 @@ dl_dtype dl_dtype_promote(dl_dtype a, dl_dtype b);
 dl_status dl_device_parse(const char *name, int *out);
 /* "cpu", "cuda:0"; valid until the thread's next call of this function. */
 const char *dl_device_name(int device);
+
+/* Threads that kernels called from this thread may use: OMP_NUM_THREADS or the number of processors, until set. Results
+ * do not depend on it, except those of BLAS and oneDNN in their last digits. DL_ERR_VALUE unless 1 to 1024. */
+int dl_threads(void);
+dl_status dl_threads_set(int n);
 /* The device that creating functions use when none is named; at start the CPU. */
 int dl_device_default_get(void);
 dl_status dl_device_default_set(int device);

@@ -1,6 +1,7 @@
 /* The experiment store of the process, opened when first needed; the script that runs; the device chosen. */
 #include "commands/context.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,9 @@ static struct {
     dlsh_origin origin;
     dlsh_script_args script_args;
     int device;
-} context = {.origin = {"", "", ""}};
+    dlsh_ending ending;
+    char error[512];
+} context = {.origin = {"", "", ""}, .ending = {DL_RUN_FINISHED, NULL}};
 
 const char *dlsh_store_file(void) {
     if (context.file) return context.file;
@@ -34,6 +37,13 @@ dl_status dlsh_store_close(void) {
     dl_store *store = context.store;
     context.store = NULL;
     return store ? dl_store_close(store) : DL_OK;
+}
+
+dlsh_ending dlsh_ending_get(void) { return context.ending; }
+
+void dlsh_ending_set(dl_run_status status, const char *error) {
+    snprintf(context.error, sizeof context.error, "%s", error ? error : "");
+    context.ending = (dlsh_ending){status, error ? context.error : NULL};
 }
 
 /* A copy of text in *to, whose former contents are freed. */

@@ -20,6 +20,16 @@ void dlsh_store_warnings(dlsh_session *s);
 /* Commits and closes, if it was opened; after the session is gone, so that trainers could end their runs. */
 dl_status dlsh_store_close(void);
 
+/* How the session ends, for runs that are still open: the front tells before it drops the variables. */
+typedef struct dlsh_ending {
+    dl_run_status status;
+    const char *error; /* NULL: none */
+} dlsh_ending;
+/* Finished, unless told otherwise. */
+dlsh_ending dlsh_ending_get(void);
+/* Copies the text. */
+void dlsh_ending_set(dl_run_status status, const char *error);
+
 /* ---------------------------------------------------------------- what is recorded about the script */
 
 /* Text is "" where there is none (at the prompt). */
@@ -36,8 +46,9 @@ dl_status dlsh_origin_set(const dlsh_origin *o);
 typedef struct dlsh_script_args {
     int n;
     char *const *words;
-    int list; /* --help: `args` prints its table and the script ends */
-    int seen; /* the script had an `args` statement */
+    int list;  /* --help: `args` prints its table and the script ends */
+    int seen;  /* the script had an `args` statement */
+    int wrong; /* it refused what was given: wrong usage, not an error of the script */
 } dlsh_script_args;
 dlsh_script_args *dlsh_script_args_get(void);
 

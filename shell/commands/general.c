@@ -1,0 +1,221 @@
+/* Commands about the session itself: variables, seed, device, time. */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "commands/context.h"
+#include "commands/settings.h"
+#include "view/tensor.h"
+#include "view/text.h"
+
+/* ---------------------------------------------------------------- vars */
+
+enum { SUMMARY = 60 };
+
+/* One line about a value. */
+static dl_status summary(dlsh_buf *b, dlsh_value v) {
+    if (v.type == DLSH_TENSOR) return dlsh_tensor_summary(b, v.as.tensor, 0);
+    dlsh_buf whole = {0};
+    dl_status status = DL_OK;
+    if (v.type == DLSH_LIST || v.type == DLSH_RECORD)
+        dlsh_buf_printf(&whole, "%d %s: ", v.type == DLSH_LIST ? v.as.list->n : v.as.record->n,
+                        v.type == DLSH_LIST ? "items" : "fields");
+    if (v.type == DLSH_LIST && v.as.list->n > 100)
+        dlsh_buf_puts(&whole, "[...]");
+    else
+        status = dlsh_repr(&whole, v);
+    const char *text = dlsh_buf_text(&whole);
+    size_t line = strcspn(text, "\n"), cut = dlsh_text_cut(text, line, SUMMARY);
+    dlsh_buf_add(b, text, cut);
+    if (cut < whole.n) dlsh_buf_puts(b, "...");
+    dlsh_buf_free(&whole);
+    return status;
+}
+
+static dl_status vars_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    static const dlsh_column cols[] = {{"name", 'l', ""}, {"type", 'l', ""}, {"value", 'l', ""}};
+    dlsh_session *s = dlsh_arg_session(a);
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    dlsh_table t = {.ncols = 3, .cols = cols};
+    dl_status status = DL_OK;
+    for (int i = 0; !status && i < dlsh_global_count(s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(s, i, &v);
+        if (!v || !strcmp(name, "_")) continue;
+        if (dlsh_given(a, "pattern") && fnmatch(dlsh_arg_str(a, "pattern"), name, 0)) continue;
+        dlsh_buf line = {0};
+        status = summary(&line, *v);
+        if (status)
+            dlsh_buf_free(&line);
+        else
+            status = dlsh_table_row(
+                &t, (dlsh_value[]){dlsh_string(name), dlsh_string(dlsh_type_name(*v)), dlsh_buf_string(&line)});
+    }
+    if (!status && (t.nrows || dlsh_sink_look(sink).mode != DLSH_MODE_TABLE))
+        status = sink->ops->table(sink, &t);
+    else if (!status)
+        dlsh_put(sink, "no variables yet\n");
+    dlsh_table_clear(&t);
+    return status;
+}
+
+/* ---------------------------------------------------------------- show */
+
+static dl_status show_devices(dlsh_session *s, dlsh_sink *sink) {
+    (void)s;
+    static const dlsh_column cols[] = {{"device", 'l', ""}, {"threads", 'r', ""}, {"in use", 'l', ""}};
+    dlsh_table t = {.ncols = 3, .cols = cols};
+    dl_status status = dlsh_table_row(
+        &t, (dlsh_value[]){dlsh_string("cpu"), dlsh_int(dl_threads()), dlsh_string(dlsh_device() == 0 ? "yes" : "no")});
+    if (!status) status = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    return status;
+}
+
+static dl_status show_settings(dlsh_session *s, dlsh_sink *sink) {
+    (void)s;
+    return dlsh_settings_list(sink);
+}
+
+static dl_status show_value(dlsh_session *s, dlsh_sink *sink, dlsh_value v) {
+    if (v.type == DLSH_HANDLE && v.as.handle->cls->show) return v.as.handle->cls->show(s, v.as.handle->self, sink);
+    return sink->ops->value(sink, v);
+}
+
+static const struct {
+    const char *word;
+    dl_status (*show)(dlsh_session *s, dlsh_sink *sink);
+} topics[] = {{"devices", show_devices}, {"settings", show_settings}};
+
+/* The word of `show WORD` when nothing else is meant by it. */
+static const char *lone_word(const dlsh_args *a) {
+    const dlsh_node *n = dlsh_arg_node(a, "thing");
+    if (n && n->kind == DLSH_N_EXPR && n->nkids == 1) n = n->kids[0];
+    return n && n->kind == DLSH_N_NAME && !dlsh_get(dlsh_arg_session(a), n->text) ? n->text : NULL;
+}
+
+static dl_status show_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dlsh_session *s = dlsh_arg_session(a);
+    const char *word = lone_word(a);
+    for (size_t i = 0; word && i < sizeof topics / sizeof *topics; i++)
+        if (!strcmp(word, topics[i].word)) return topics[i].show(s, dlsh_arg_sink(a));
+    dlsh_value v = dlsh_void();
+    DLSH_TRY(dlsh_arg_exec(a, "thing", &v));
+    if (v.type == DLSH_VOID) return DL_OK; /* a statement that showed itself */
+    dl_status status = show_value(s, dlsh_arg_sink(a), v);
+    dlsh_drop(v);
+    return status;
+}
+
+/* ---------------------------------------------------------------- seed, device, time */
+
+static dl_status seed_run(const dlsh_args *a, dlsh_value *result) {
+    if (dlsh_given(a, "n")) {
+        if (dlsh_arg_int(a, "n") < 0)
+            return dlsh_arg_fail(a, "n", DL_ERR_VALUE, NULL, "a seed is a whole number from 0 on, got %ld",
+                                 dlsh_arg_int(a, "n"));
+        dl_seed((unsigned long)dlsh_arg_int(a, "n"));
+    } else {
+        dlsh_put(dlsh_arg_sink(a), "%lu\n", dl_seed_get());
+    }
+    *result = dlsh_int((long)dl_seed_get());
+    return DL_OK;
+}
+
+static dl_status device_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    if (dlsh_given(a, "name")) {
+        if (dlsh_device_choose(dlsh_arg_str(a, "name")))
+            return dlsh_arg_fail(a, "name", dl_error_last()->code, "show devices lists what this machine has", "%s",
+                                 dl_errmsg());
+    } else {
+        dlsh_put(dlsh_arg_sink(a), "%s\n", dl_device_name(dlsh_device()));
+    }
+    return DL_OK;
+}
+
+static double seconds(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static dl_status time_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    double wall = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    dlsh_value v = dlsh_void();
+    dl_status status = dlsh_arg_exec(a, "statement", &v);
+    wall = seconds(CLOCK_MONOTONIC) - wall;
+    cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    if (!status && v.type != DLSH_VOID) status = sink->ops->value(sink, v);
+    dlsh_drop(v);
+    DLSH_TRY(status);
+    if (dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) {
+        dlsh_value r = dlsh_new_record();
+        if (dlsh_failed(r)) return DL_ERR_MEMORY;
+        status = dlsh_record_set(r.as.record, "seconds", dlsh_float(wall));
+        if (!status) status = dlsh_record_set(r.as.record, "cpu_seconds", dlsh_float(cpu));
+        if (!status) status = sink->ops->value(sink, r);
+        dlsh_drop(r);
+        return status;
+    }
+    const char *unit = wall < 1e-3 ? "us" : wall < 1 ? "ms" : "s";
+    double scale = wall < 1e-3 ? 1e6 : wall < 1 ? 1e3 : 1;
+    dlsh_put(sink, "%.4g %s (processor %.4g %s)\n", wall * scale, unit, cpu * scale, unit);
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- the table */
+
+static const dlsh_param vars_params[] = {
+    {"pattern", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL, "only names that match, as file names do: loss*", "var"}, {0}};
+static const dlsh_param show_params[] = {
+    {"thing", DLSH_ARG_STATEMENT, NULL, 0, "a value; or one of the words devices, settings", "show"}, {0}};
+static const dlsh_param seed_params[] = {
+    {"n", DLSH_ARG_EXPR, "int", DLSH_OPTIONAL, "the seed; without it the present one is printed", NULL}, {0}};
+static const dlsh_param device_params[] = {{"name", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL,
+                                            "cpu, cuda or cuda:N; without it the present one is printed", "device"},
+                                           {0}};
+static const dlsh_param time_params[] = {{"statement", DLSH_ARG_STATEMENT, NULL, 0, "what to run", "statement"}, {0}};
+const dlsh_command general_commands[] = {
+    {.name = "vars",
+     .usage = "vars [PATTERN]",
+     .doc = "Lists the variables: type and one line about the value; of a tensor its shape, range, mean and spread.",
+     .params = vars_params,
+     .run = vars_run,
+     .examples = "vars\nvars loss*"},
+    {.name = "show",
+     .usage = "show THING",
+     .doc = "Shows a value in full: a net layer by layer, a dataset, a trainer. `show devices` and `show settings` "
+            "list those.",
+     .params = show_params,
+     .run = show_run,
+     .examples = "show m\nshow devices"},
+    {.name = "seed",
+     .flags = DLSH_ACTION | DLSH_FUNCTION,
+     .usage = "seed [N]",
+     .doc =
+         "Seeds the random numbers of tensors, initialisation, data and dropout. The same seed gives the same numbers.",
+     .params = seed_params,
+     .run = seed_run,
+     .examples = "seed 42"},
+    {.name = "device",
+     .flags = DLSH_ACTION,
+     .usage = "device [NAME]",
+     .doc = "Chooses the device on which nets, data and new tensors live.",
+     .params = device_params,
+     .run = device_run,
+     .examples = "device cpu"},
+    {.name = "time",
+     .usage = "time STATEMENT",
+     .doc = "Runs a statement and tells how long it took.",
+     .params = time_params,
+     .run = time_run,
+     .examples = "time x = randn(1000, 1000) @ randn(1000, 1000)"},
+    {0}};

@@ -1,0 +1,482 @@
+/* `help`: everything it says comes from the tables of commands, ops, kinds of layers, settings, and topics.def. */
+#include "commands/help.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/families.h"
+#include "commands/settings.h"
+#include "view/text.h"
+
+/* ---------------------------------------------------------------- the groups of topics */
+
+static const struct page {
+    const char *name, *summary, *text;
+} pages[] = {
+#define TOPIC(name, summary, text) {#name, summary, text},
+#include "commands/topics.def"
+#undef TOPIC
+};
+enum { NPAGES = sizeof pages / sizeof *pages };
+
+static const struct family {
+    const char *name;
+    const dlsh_command *rows;
+} families[] = {
+#define FAMILY(name) {#name, name##_commands},
+#include "commands/families.def"
+#undef FAMILY
+};
+enum { NFAMILIES = sizeof families / sizeof *families };
+
+/* Small families are listed with others. */
+static const char *group_of(const char *family) {
+    static const char *const merged[][2] = {
+        {"help", "general"}, {"settings", "general"}, {"script", "general"}, {"plot", "history"}};
+    for (size_t i = 0; i < sizeof merged / sizeof *merged; i++)
+        if (!strcmp(merged[i][0], family)) return merged[i][1];
+    return family;
+}
+
+/* Rows that belong to no family are the language's own functions. */
+static const char *family_of(const dlsh_command *row) {
+    for (int i = 0; i < NFAMILIES; i++)
+        for (const dlsh_command *r = families[i].rows; r->name; r++)
+            if (r == row) return families[i].name;
+    return "functions";
+}
+
+void dlsh_first_sentence(dlsh_buf *b, const char *doc) {
+    const char *end = doc;
+    while (*end && !(*end == '.' && (!end[1] || end[1] == ' ' || end[1] == '\n'))) end++;
+    dlsh_buf_add(b, doc, (size_t)(end - doc) + (*end == '.'));
+}
+
+static void visit_row(dlsh_topic_visit *visit, void *arg, const char *group, const dlsh_command *row) {
+    if (row->flags & DLSH_HIDDEN) return;
+    dlsh_buf doc = {0};
+    dlsh_first_sentence(&doc, row->doc ? row->doc : "");
+    visit(arg, group, row->name, dlsh_buf_text(&doc));
+    dlsh_buf_free(&doc);
+}
+
+/* Tables of the library: kinds of layers and what belongs to them. */
+static const struct kinds {
+    const char *group;
+    const dl_kind_row *(*at)(int i);
+} kinds[] = {{"layers", dl_layer_kind_at},
+             {"init", dl_init_kind_at},
+             {"optimizers", dl_optimizer_kind_at},
+             {"schedules", dl_schedule_kind_at}};
+enum { NKINDS = sizeof kinds / sizeof *kinds };
+
+static void visit_kinds(dlsh_topic_visit *visit, void *arg) {
+    for (int k = 0; k < NKINDS; k++) {
+        const dl_kind_row *row;
+        for (int i = 0; (row = kinds[k].at(i)); i++) {
+            dlsh_buf doc = {0};
+            dlsh_first_sentence(&doc, row->doc);
+            visit(arg, kinds[k].group, row->name, dlsh_buf_text(&doc));
+            dlsh_buf_free(&doc);
+        }
+    }
+    const dl_data_kind *data;
+    for (int i = 0; (data = dl_data_kind_at(i)); i++) visit(arg, "datasets", data->name, data->doc);
+}
+
+void dlsh_help_topics(dlsh_session *s, dlsh_topic_visit *visit, void *arg) {
+    for (int i = 0; i < NFAMILIES; i++)
+        for (const dlsh_command *r = families[i].rows; r->name; r++)
+            visit_row(visit, arg, group_of(families[i].name), r);
+    for (int i = 0; i < dlsh_command_count(s); i++) {
+        const dlsh_command *row = dlsh_command_at(s, i);
+        if (!strcmp(family_of(row), "functions")) visit_row(visit, arg, "functions", row);
+    }
+    dl_op_info op;
+    for (int i = 0; dl_op_describe(i, &op); i++)
+        if (!op.internal) visit(arg, "ops", op.name, op.doc);
+    visit_kinds(visit, arg);
+    for (const dlsh_setting *row = dlsh_settings(); row->name; row++) visit(arg, "settings", row->name, row->doc);
+    for (int i = 0; i < NPAGES; i++) visit(arg, "language", pages[i].name, pages[i].summary);
+}
+
+/* ---------------------------------------------------------------- laying out a page */
+
+typedef struct page_out {
+    dlsh_buf text;
+    int width, colour;
+} page_out;
+
+static void put_heading(page_out *o, const char *s) {
+    dlsh_buf_printf(&o->text, "%s%s%s\n", o->colour ? "\033[1m" : "", s, o->colour ? "\033[0m" : "");
+}
+
+static void put_paragraph(page_out *o, const char *s, int indent) {
+    dlsh_buf_printf(&o->text, "%*s", indent, "");
+    dlsh_text_wrap(&o->text, s, o->width, indent);
+    dlsh_buf_puts(&o->text, "\n");
+}
+
+/* "  left      right, wrapped" with the left column `wide`. */
+static void put_definition(page_out *o, const char *left, int wide, const char *right) {
+    dlsh_buf_puts(&o->text, "  ");
+    dlsh_text_pad(&o->text, left, wide, 'l', 0, 1);
+    dlsh_buf_puts(&o->text, "  ");
+    dlsh_text_wrap(&o->text, right, o->width, wide + 4);
+    dlsh_buf_puts(&o->text, "\n");
+}
+
+/* ---------------------------------------------------------------- rows */
+
+static const char *const option_kinds[] = {
+    [DLSH_OPT_BOOL] = "true|false", [DLSH_OPT_INT] = "int",   [DLSH_OPT_FLOAT] = "float",
+    [DLSH_OPT_STRING] = "string",   [DLSH_OPT_WORD] = "word", [DLSH_OPT_VALUE] = "value"};
+
+static void option_left(dlsh_buf *b, const dlsh_option *o) {
+    const char *kind = o->complete && strchr(o->complete, '|') ? o->complete
+                       : o->want                               ? o->want
+                                                               : option_kinds[o->kind];
+    dlsh_buf_printf(b, "%s=%s", o->name, o->dflt && *o->dflt ? o->dflt : kind);
+}
+
+static void put_parameters(page_out *o, const dlsh_command *row) {
+    int wide = 0;
+    for (const dlsh_param *p = row->params; p && p->name; p++)
+        if ((int)strlen(p->name) > wide) wide = (int)strlen(p->name);
+    for (const dlsh_option *q = row->options; q && q->name; q++) {
+        dlsh_buf left = {0};
+        option_left(&left, q);
+        if ((int)left.n > wide) wide = (int)left.n;
+        dlsh_buf_free(&left);
+    }
+    if (wide > 26) wide = 26;
+    for (const dlsh_param *p = row->params; p && p->name; p++) {
+        dlsh_buf right = {0};
+        dlsh_buf_puts(&right, p->doc ? p->doc : "");
+        if (p->want) dlsh_buf_printf(&right, "%s(%s)", right.n ? " " : "", p->want);
+        put_definition(o, p->name, wide, dlsh_buf_text(&right));
+        dlsh_buf_free(&right);
+    }
+    for (const dlsh_option *q = row->options; q && q->name; q++) {
+        dlsh_buf left = {0};
+        option_left(&left, q);
+        put_definition(o, dlsh_buf_text(&left), wide, q->doc ? q->doc : "");
+        dlsh_buf_free(&left);
+    }
+}
+
+static void put_examples(page_out *o, const char *examples) {
+    dlsh_buf_puts(&o->text, "Examples:\n");
+    for (const char *e = examples; *e;) {
+        size_t n = strcspn(e, "\n");
+        dlsh_buf_printf(&o->text, "    %.*s\n", (int)n, e);
+        e += n + (e[n] == '\n');
+    }
+}
+
+static void put_row(page_out *o, const dlsh_command *row, const char *prefix) {
+    dlsh_buf usage = {0};
+    dlsh_buf_printf(&usage, "%s%s", prefix, row->usage ? row->usage : row->name);
+    put_heading(o, dlsh_buf_text(&usage));
+    dlsh_buf_free(&usage);
+    if (row->doc) put_paragraph(o, row->doc, 2);
+    put_parameters(o, row);
+    if (row->examples) put_examples(o, row->examples);
+    for (const dlsh_command *sub = row->subs; sub && sub->name; sub++) {
+        dlsh_buf_puts(&o->text, "\n");
+        put_row(o, sub, "");
+    }
+}
+
+/* ---------------------------------------------------------------- ops and settings */
+
+static void op_signature(dlsh_buf *b, const dl_op_info *op) {
+    dlsh_buf_printf(b, "%s(", op->name);
+    for (int i = 0; i < op->nargs; i++) {
+        const dl_op_arg *a = &op->args[i];
+        dlsh_buf_printf(b, "%s%s", i ? ", " : "", a->name);
+        if (a->dflt) dlsh_buf_printf(b, "=%s", a->dflt);
+    }
+    dlsh_buf_puts(b, ")");
+    if (op->nout > 1) {
+        dlsh_buf_puts(b, " -> ");
+        for (int i = 0; i < op->nout; i++) dlsh_buf_printf(b, "%s%s", i ? ", " : "", op->out[i]);
+    }
+}
+
+static void put_op(page_out *o, const dl_op_info *op) {
+    dlsh_buf line = {0};
+    op_signature(&line, op);
+    put_heading(o, dlsh_buf_text(&line));
+    put_paragraph(o, op->doc, 2);
+    if (*op->formula) {
+        dlsh_buf_puts(&o->text, "    ");
+        dlsh_text_wrap(&o->text, op->formula, o->width, 4);
+        dlsh_buf_puts(&o->text, "\n");
+    }
+    int wide = 0;
+    for (int i = 0; i < op->nargs; i++)
+        if ((int)strlen(op->args[i].name) > wide) wide = (int)strlen(op->args[i].name);
+    for (int i = 0; i < op->nargs; i++) {
+        const dl_op_arg *a = &op->args[i];
+        dlsh_buf right = {0};
+        dlsh_buf_printf(&right, "%s%s%s", a->kind, *a->doc ? ": " : "", a->doc);
+        if (a->dflt) dlsh_buf_printf(&right, " (%s)", strcmp(a->dflt, "none") ? a->dflt : "may be left out");
+        put_definition(o, a->name, wide, dlsh_buf_text(&right));
+        dlsh_buf_free(&right);
+    }
+    dlsh_buf_printf(&o->text, "  Also a method: x.%s(...).%s\n", op->name, op->differentiable ? "" : " No gradient.");
+    dlsh_buf_free(&line);
+}
+
+static void put_setting(page_out *o, const dlsh_setting *row) {
+    dlsh_buf line = {0}, value = {0};
+    dlsh_buf_printf(&line, "set %s %s", row->name, row->values);
+    put_heading(o, dlsh_buf_text(&line));
+    put_paragraph(o, row->doc, 2);
+    if (!dlsh_setting_get(row, &value))
+        dlsh_buf_printf(&o->text, "  Now %s; the default is %s.\n", dlsh_buf_text(&value), row->dflt);
+    dlsh_buf_free(&line);
+    dlsh_buf_free(&value);
+}
+
+/* ---------------------------------------------------------------- layers, optimizers, datasets */
+
+static const char *const arg_kinds[] = {[DL_ARG_INT] = "int",    [DL_ARG_FLOAT] = "float", [DL_ARG_BOOL] = "true|false",
+                                        [DL_ARG_STR] = "string", [DL_ARG_INTS] = "ints",   [DL_ARG_FLOATS] = "floats"};
+
+/* "name, alias" and what is said of an option. */
+static void put_choice(page_out *o, const char *name, const char *alias, const char *dflt, const char *kind,
+                       const char *doc) {
+    dlsh_buf left = {0}, right = {0};
+    dlsh_buf_printf(&left, "%s", name);
+    for (const char *p = alias ? alias : ""; *p;) {
+        size_t n = strcspn(p, " ");
+        if (n) dlsh_buf_printf(&left, ", %.*s", (int)n, p);
+        p += n + (p[n] == ' ');
+    }
+    dlsh_buf_printf(&right, "%s (%s%s%s)", doc, kind, dflt && *dflt ? ", " : "", dflt && *dflt ? dflt : "");
+    put_definition(o, dlsh_buf_text(&left), 24, dlsh_buf_text(&right));
+    dlsh_buf_free(&left);
+    dlsh_buf_free(&right);
+}
+
+static void put_kind(page_out *o, const char *group, const dl_kind_row *row) {
+    dlsh_buf line = {0};
+    dlsh_buf_printf(&line, "%s", row->name);
+    for (int i = 0; i < row->positional && row->options[i].name; i++)
+        dlsh_buf_printf(&line, *row->options[i].dflt ? " [%s]" : " %s", row->options[i].name);
+    dlsh_buf_printf(&line, "   (%s)", group);
+    put_heading(o, dlsh_buf_text(&line));
+    dlsh_buf_free(&line);
+    put_paragraph(o, row->doc, 2);
+    for (const dl_option_row *q = row->options; q && q->name; q++)
+        put_choice(o, q->name, q->alias, q->dflt, arg_kinds[q->kind], q->doc);
+    if (row->alias && *row->alias) dlsh_buf_printf(&o->text, "  Also called: %s\n", row->alias);
+    if (row->example && *row->example) put_examples(o, row->example);
+}
+
+static int has_word(const char *words, const char *word) {
+    size_t n = strlen(word);
+    for (const char *p = words ? words : ""; *p;) {
+        size_t len = strcspn(p, " ");
+        if (len == n && !memcmp(p, word, n)) return 1;
+        p += len + (p[len] == ' ');
+    }
+    return 0;
+}
+
+/* Pages of the library's tables; returns how many fit the name, `before` of them being there already. */
+static int put_kinds(page_out *o, const char *topic, int before) {
+    int found = 0;
+    const dl_kind_row *row;
+    for (int k = 0; k < NKINDS; k++) {
+        for (int i = 0; (row = kinds[k].at(i)); i++) {
+            if (strcmp(row->name, topic) && !has_word(row->alias, topic)) continue;
+            if (before + found++) dlsh_buf_puts(&o->text, "\n");
+            put_kind(o, kinds[k].group, row);
+        }
+    }
+    const dl_data_kind *data;
+    for (int i = 0; (data = dl_data_kind_at(i)); i++) {
+        if (strcmp(data->name, topic)) continue;
+        if (before + found++) dlsh_buf_puts(&o->text, "\n");
+        dlsh_buf line = {0};
+        dlsh_buf_printf(&line, "dataset(\"%s\", ...)", data->name);
+        put_heading(o, dlsh_buf_text(&line));
+        dlsh_buf_free(&line);
+        put_paragraph(o, data->doc, 2);
+        for (const dl_data_option *q = data->options; q && q->name; q++)
+            put_choice(o, q->name, "", q->dflt, q->words ? q->words : q->type, q->doc);
+    }
+    return found;
+}
+
+/* ---------------------------------------------------------------- one topic */
+
+/* Appends every page of this name; returns how many. */
+static int put_topic(page_out *o, dlsh_session *s, const char *topic) {
+    int found = 0;
+    const dlsh_command *row = dlsh_find_row(s, topic, strlen(topic));
+    if (row) {
+        put_row(o, row, "");
+        found++;
+    }
+    dl_op_info op;
+    if (dl_op_describe_name(topic, &op)) {
+        if (found++) dlsh_buf_puts(&o->text, "\n");
+        put_op(o, &op);
+    }
+    found += put_kinds(o, topic, found);
+    for (const dlsh_setting *set = dlsh_settings(); set->name; set++) {
+        if (strcmp(set->name, topic)) continue;
+        if (found++) dlsh_buf_puts(&o->text, "\n");
+        put_setting(o, set);
+    }
+    for (int i = 0; i < NPAGES; i++) {
+        if (strcmp(pages[i].name, topic)) continue;
+        if (found++) dlsh_buf_puts(&o->text, "\n");
+        put_heading(o, pages[i].summary);
+        dlsh_buf_printf(&o->text, "%s\n", pages[i].text);
+    }
+    return found;
+}
+
+/* ---------------------------------------------------------------- groups and the index */
+
+typedef struct listing {
+    page_out *o;
+    const char *only;  /* a group to be listed with summaries; NULL: the index */
+    const char *group; /* the one being listed */
+    int wide, column, found;
+} listing;
+
+static void measure(void *arg, const char *group, const char *name, const char *doc) {
+    listing *l = arg;
+    (void)doc;
+    const char *what = l->only ? name : group;
+    if (l->only && strcmp(group, l->only)) return;
+    l->found++;
+    if ((int)strlen(what) > l->wide) l->wide = (int)strlen(what);
+}
+
+static void list_topic(void *arg, const char *group, const char *name, const char *doc) {
+    listing *l = arg;
+    page_out *o = l->o;
+    if (l->only) {
+        if (!strcmp(group, l->only)) put_definition(o, name, l->wide, doc);
+        return;
+    }
+    int indent = l->wide + 2, width = (int)strlen(name);
+    if (!l->group || strcmp(group, l->group)) {
+        if (l->group) dlsh_buf_puts(&o->text, "\n");
+        l->group = group;
+        dlsh_text_pad(&o->text, group, l->wide, 'l', 0, 1);
+        dlsh_buf_puts(&o->text, " ");
+        l->column = indent - 1;
+    } else if (o->width > 0 && l->column + 1 + width > o->width) {
+        dlsh_buf_printf(&o->text, "\n%*s", indent - 1, "");
+        l->column = indent - 1;
+    }
+    dlsh_buf_printf(&o->text, " %s", name);
+    l->column += 1 + width;
+}
+
+static void put_index(page_out *o, dlsh_session *s) {
+    listing l = {.o = o};
+    dlsh_buf_printf(&o->text, "dlsh %s. `help TOPIC` tells more about any of these; `help train`, a whole group.\n\n",
+                    dl_version());
+    dlsh_help_topics(s, measure, &l);
+    dlsh_help_topics(s, list_topic, &l);
+    dlsh_buf_puts(&o->text, "\n");
+}
+
+static int put_group(page_out *o, dlsh_session *s, const char *group) {
+    listing l = {.o = o, .only = group};
+    dlsh_help_topics(s, measure, &l);
+    if (l.found) {
+        if (o->text.n) dlsh_buf_puts(&o->text, "\n");
+        put_heading(o, group);
+        dlsh_help_topics(s, list_topic, &l);
+    }
+    return l.found;
+}
+
+/* ---------------------------------------------------------------- the command */
+
+typedef struct names {
+    const char **at;
+    int n, cap;
+} names;
+
+static void collect(void *arg, const char *group, const char *name, const char *doc) {
+    names *all = arg;
+    (void)doc;
+    for (int i = 0; i < 2; i++) {
+        const char *what = i ? group : name;
+        if (i && all->n > 1 && !strcmp(all->at[all->n - 2], what)) continue;
+        if (all->n == all->cap) {
+            int cap = all->cap ? 2 * all->cap : 256;
+            const char **grown = realloc(all->at, sizeof *grown * (size_t)cap);
+            if (!grown) return;
+            all->at = grown;
+            all->cap = cap;
+        }
+        all->at[all->n++] = what;
+    }
+}
+
+static dl_status unknown_topic(const dlsh_args *a, const char *topic) {
+    names all = {0};
+    dlsh_help_topics(dlsh_arg_session(a), collect, &all);
+    const char *near = dlsh_nearest(topic, all.at, all.n);
+    char hint[128] = "help lists the topics";
+    if (near) snprintf(hint, sizeof hint, "did you mean help %s?", near);
+    free(all.at);
+    return dlsh_arg_fail(a, "topic", DL_ERR_NAME, hint, "there is no help about '%s'", topic);
+}
+
+/* The page about the type of a variable, for `help x`. */
+static int put_variable(page_out *o, dlsh_session *s, const char *name) {
+    const dlsh_value *v = dlsh_get(s, name);
+    if (!v) return 0;
+    dlsh_buf_printf(&o->text, "%s is a %s.\n", name, dlsh_type_name(*v));
+    if (v->type != DLSH_HANDLE) return 1;
+    const dlsh_class *cls = v->as.handle->cls;
+    if (cls->doc) put_paragraph(o, cls->doc, 2);
+    for (const dlsh_field *f = cls->fields; f && f->name; f++) put_definition(o, f->name, 16, f->doc ? f->doc : "");
+    for (const dlsh_command *m = cls->methods; m && m->name; m++)
+        put_definition(o, m->usage ? m->usage : m->name, 16, m->doc ? m->doc : "");
+    return 1;
+}
+
+static dl_status help_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dlsh_session *s = dlsh_arg_session(a);
+    dlsh_look look = dlsh_sink_look(dlsh_arg_sink(a));
+    page_out o = {.width = look.width > 0 && look.width < 120 ? look.width : 120, .colour = look.colour};
+    const char *topic = dlsh_arg_str(a, "topic");
+    if (!topic) {
+        put_index(&o, s);
+    } else if (!(put_topic(&o, s, topic) + put_group(&o, s, topic)) && !put_variable(&o, s, topic)) {
+        dlsh_buf_free(&o.text);
+        return unknown_topic(a, topic);
+    }
+    dlsh_put(dlsh_arg_sink(a), "%s", dlsh_buf_text(&o.text));
+    dlsh_buf_free(&o.text);
+    return DL_OK;
+}
+
+static const dlsh_param help_params[] = {
+    {"topic", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL,
+     "a command, function, op, layer, setting, group, variable or page of the language", "topic"},
+    {0}};
+
+const dlsh_command help_commands[] = {{.name = "help",
+                                       .usage = "help [TOPIC]",
+                                       .doc = "Tells about a topic, or lists all of them.",
+                                       .params = help_params,
+                                       .run = help_run,
+                                       .examples = "help\nhelp matmul\nhelp settings"},
+                                      {0}};

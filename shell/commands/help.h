@@ -1,0 +1,19 @@
+/* Topics of `help`, for completion and the manual. */
+#ifndef DLSH_COMMANDS_HELP_H
+#define DLSH_COMMANDS_HELP_H
+
+#include "lang/session.h"
+
+/* Calls visit for every topic, group by group: "train" and its commands, "ops", "settings", "language", ... doc is one
+ * sentence. A name may come twice. */
+typedef void dlsh_topic_visit(void *arg, const char *group, const char *name, const char *doc);
+void dlsh_help_topics(dlsh_session *s, dlsh_topic_visit *visit, void *arg);
+
+/* The summary of a row or op: its doc up to the first full stop. */
+void dlsh_first_sentence(dlsh_buf *b, const char *doc);
+
+/* Markdown of all commands and functions, and of all settings: docs/commands.md, docs/settings.md. */
+dl_status dlsh_docs_commands(dlsh_session *s, dlsh_buf *out);
+dl_status dlsh_docs_settings(dlsh_buf *out);
+
+#endif

@@ -1,0 +1,37 @@
+/* What the commands on the experiment store share: finding runs, cells of tables, the functions behind the rows. */
+#ifndef DLSH_COMMANDS_HISTORY_H
+#define DLSH_COMMANDS_HISTORY_H
+
+#include "commands/context.h"
+
+/* The store with all points of this process committed; NULL, error recorded. */
+dl_store *dlsh_history(const dlsh_args *a);
+/* The ids of the runs a variadic parameter names; *ids is to be freed. */
+dl_status dlsh_run_ids(const dlsh_args *a, const char *param, dl_store *store, long **ids, int *n);
+/* The id of the run a word parameter names; the failure is placed at it. */
+dl_status dlsh_run_id(const dlsh_args *a, const char *param, dl_store *store, long *id);
+/* The series of a run, or NULL. */
+const dl_series_info *dlsh_series_find(const dl_run_info *r, const char *key);
+
+/* A table whose columns are made at run time. */
+typedef struct dlsh_wide_table {
+    dlsh_table t;
+    dlsh_column *cols;
+    char **names;
+} dlsh_wide_table;
+dl_status dlsh_wide_new(dlsh_wide_table *w, int ncols);
+/* Names a column; copies. */
+dl_status dlsh_wide_column(dlsh_wide_table *w, int i, const char *name, char align);
+void dlsh_wide_free(dlsh_wide_table *w);
+/* Shows a table, or says `empty` where there are no rows and people read. */
+dl_status dlsh_show_table(dlsh_sink *sink, const dlsh_table *t, const char *empty);
+
+/* Cells; text that is "" becomes none. */
+dlsh_value dlsh_cell_text(const char *s);
+dlsh_value dlsh_cell_when(long us);
+/* For people "1:03", else seconds. */
+dlsh_value dlsh_cell_seconds(double seconds, dlsh_mode mode);
+
+dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result); /* compare.c */
+
+#endif

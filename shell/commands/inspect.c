@@ -1,0 +1,192 @@
+/* Commands that look into tensors: figures and histograms. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/session.h"
+#include "view/elements.h"
+#include "view/tensor.h"
+#include "view/text.h"
+
+enum { SPARK = 32, MAX_BINS = 1000 };
+
+/* ---------------------------------------------------------------- stat */
+
+/* Fields in the order set; stops at the first failure. */
+static dl_status set_fields(dlsh_record *r, const dl_tensor *t, const dlsh_stats *s) {
+    dlsh_value shape = dlsh_new_list(dl_ndim(t));
+    if (dlsh_failed(shape)) return DL_ERR_MEMORY;
+    for (int d = 0; d < dl_ndim(t); d++) dlsh_list_push(shape.as.list, dlsh_int(dl_shape(t)[d]));
+    DLSH_TRY(dlsh_record_set(r, "shape", shape));
+    DLSH_TRY(dlsh_record_set(r, "dtype", dlsh_string(dl_dtype_name(dl_dtype_of(t)))));
+    DLSH_TRY(dlsh_record_set(r, "device", dlsh_string(dl_device_name(dl_device_of(t)))));
+    const struct {
+        const char *name;
+        double value;
+    } figures[] = {{"mean", s->mean}, {"std", s->std}, {"min", s->min}, {"max", s->max}, {"norm", s->norm}};
+    const struct {
+        const char *name;
+        long value;
+    } counts[] = {{"n", s->n}, {"zeros", s->zeros}, {"nan", s->nans}, {"inf", s->infs}};
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        DLSH_TRY(dlsh_record_set(r, figures[i].name, dlsh_float(figures[i].value)));
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        DLSH_TRY(dlsh_record_set(r, counts[i].name, dlsh_int(counts[i].value)));
+    return DL_OK;
+}
+
+static dl_status put_spark(dlsh_buf *b, const dl_tensor *t, const dlsh_stats *s, int unicode) {
+    if (!(s->max > s->min)) return DL_OK;
+    long counts[SPARK];
+    double heights[SPARK];
+    DLSH_TRY(dlsh_histogram(t, s->min, s->max, SPARK, counts));
+    for (int i = 0; i < SPARK; i++) heights[i] = (double)counts[i];
+    dlsh_buf_printf(b, "  %.4g |", s->min);
+    dlsh_spark(b, heights, SPARK, unicode);
+    dlsh_buf_printf(b, "| %.4g\n", s->max);
+    return DL_OK;
+}
+
+static dl_status put_stats(dlsh_buf *b, const char *title, const dl_tensor *t, const dlsh_stats *s,
+                           const dlsh_look *look) {
+    const char *loud = look->colour ? "\033[31m" : "", *off = look->colour ? "\033[0m" : "";
+    if (*title) dlsh_buf_printf(b, "%s  ", title);
+    dlsh_tensor_kind(b, t);
+    dlsh_buf_printf(b, "  %s  n=%ld%s\n", dl_device_name(dl_device_of(t)), s->n, dl_requires_grad(t) ? "  grad" : "");
+    if (!s->n) return DL_OK;
+    dlsh_buf_printf(b, "  mean %.6g  std %.6g  min %.6g  max %.6g  norm %.6g\n", s->mean, s->std, s->min, s->max,
+                    s->norm);
+    dlsh_buf_printf(b, "  zeros %ld (%.3g%%)  ", s->zeros, 100.0 * (double)s->zeros / (double)s->n);
+    dlsh_buf_printf(b, "%sNaN %ld%s  ", s->nans ? loud : "", s->nans, s->nans ? off : "");
+    dlsh_buf_printf(b, "%sInf %ld%s\n", s->infs ? loud : "", s->infs, s->infs ? off : "");
+    return put_spark(b, t, s, look->unicode);
+}
+
+static dl_status stat_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "tensor");
+    dlsh_stats s;
+    DLSH_TRY(dlsh_stats_of(t, &s));
+    dlsh_value r = dlsh_new_record();
+    if (dlsh_failed(r)) return DL_ERR_MEMORY;
+    dl_status status = set_fields(r.as.record, t, &s);
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    dlsh_look look = dlsh_sink_look(sink);
+    if (!status && dlsh_arg_node(a, "tensor")) { /* a command, not a call */
+        dlsh_buf b = {0};
+        if (look.mode != DLSH_MODE_TABLE)
+            status = sink->ops->value(sink, r);
+        else if (!(status = put_stats(&b, dlsh_arg_text(a, "tensor"), t, &s, &look)))
+            dlsh_put(sink, "%s", dlsh_buf_text(&b));
+        dlsh_buf_free(&b);
+    }
+    if (status)
+        dlsh_drop(r);
+    else
+        *result = r;
+    return status;
+}
+
+/* ---------------------------------------------------------------- hist */
+
+static dl_status hist_table(dlsh_sink *sink, double lo, double width, int bins, const long *counts) {
+    static const dlsh_column cols[] = {{"from", 'r', ""}, {"to", 'r', ""}, {"count", 'r', ""}};
+    dlsh_table t = {.ncols = 3, .cols = cols};
+    dl_status status = DL_OK;
+    for (int i = 0; !status && i < bins; i++)
+        status = dlsh_table_row(
+            &t, (dlsh_value[]){dlsh_float(lo + i * width), dlsh_float(lo + (i + 1) * width), dlsh_int(counts[i])});
+    if (!status) status = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    return status;
+}
+
+static void hist_bars(dlsh_sink *sink, const dlsh_look *look, double lo, double width, int bins, const long *counts) {
+    long most = 1;
+    for (int i = 0; i < bins; i++)
+        if (counts[i] > most) most = counts[i];
+    int room = (look->width > 0 && look->width < 100 ? look->width : 80) - 32;
+    for (int i = 0; i < bins; i++) {
+        dlsh_buf bar = {0};
+        dlsh_bar(&bar, (double)counts[i] / (double)most, room > 10 ? room : 10, look->unicode);
+        dlsh_put(sink, "%10.4g ..%10.4g %8ld %s\n", lo + i * width, lo + (i + 1) * width, counts[i],
+                 dlsh_buf_text(&bar));
+        dlsh_buf_free(&bar);
+    }
+}
+
+static dl_status hist_file(const dlsh_args *a, double lo, double width, int bins, const long *counts) {
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    double *xy = malloc(sizeof *xy * 2 * (size_t)bins);
+    if (!xy) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory for %d bins", bins);
+    for (int i = 0; i < bins; i++) {
+        xy[i] = lo + (i + 0.5) * width;
+        xy[bins + i] = (double)counts[i];
+    }
+    dlsh_curve curve = {"", bins, xy, xy + bins};
+    dlsh_plot p = {.title = dlsh_arg_text(a, "tensor"),
+                   .ylabel = "count",
+                   .file = dlsh_arg_str(a, "out"),
+                   .ncurves = 1,
+                   .curves = &curve,
+                   .bars = 1};
+    dl_status status = sink->ops->plot ? sink->ops->plot(sink, &p)
+                                       : dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "this output cannot show plots");
+    free(xy);
+    return status;
+}
+
+static dl_status hist_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_tensor *t = dlsh_arg_tensor(a, "tensor");
+    long bins = dlsh_arg_int(a, "bins"), counts[MAX_BINS];
+    if (bins < 1 || bins > MAX_BINS)
+        return dlsh_arg_fail(a, "bins", DL_ERR_VALUE, NULL, "bins must be 1 to %d, got %ld", MAX_BINS, bins);
+    dlsh_stats s;
+    DLSH_TRY(dlsh_stats_of(t, &s));
+    double lo = dlsh_given(a, "min") ? dlsh_arg_float(a, "min") : s.min;
+    double hi = dlsh_given(a, "max") ? dlsh_arg_float(a, "max") : s.max;
+    if (isnan(lo))
+        return dlsh_arg_fail(a, "tensor", DL_ERR_VALUE, NULL, "a histogram needs at least one finite element");
+    if (lo == hi) {
+        lo -= 0.5;
+        hi += 0.5;
+    }
+    if (!(lo < hi)) return dlsh_arg_fail(a, "max", DL_ERR_VALUE, NULL, "max must be above min, got %g and %g", hi, lo);
+    DLSH_TRY(dlsh_histogram(t, lo, hi, (int)bins, counts));
+    double width = (hi - lo) / (double)bins;
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    dlsh_look look = dlsh_sink_look(sink);
+    if (dlsh_given(a, "out")) return hist_file(a, lo, width, (int)bins, counts);
+    if (look.mode != DLSH_MODE_TABLE) return hist_table(sink, lo, width, (int)bins, counts);
+    hist_bars(sink, &look, lo, width, (int)bins, counts);
+    if (s.nans || s.infs) dlsh_put(sink, "left out: NaN %ld, Inf %ld\n", s.nans, s.infs);
+    return DL_OK;
+}
+
+static const dlsh_param tensor_params[] = {{"tensor", DLSH_ARG_EXPR, "tensor", 0, "what to look at", "var"}, {0}};
+static const dlsh_option hist_options[] = {
+    {"bins", DLSH_OPT_INT, "20", "number of bins", NULL, NULL},
+    {"min", DLSH_OPT_FLOAT, NULL, "start of the first bin; the smallest element when left out", NULL, NULL},
+    {"max", DLSH_OPT_FLOAT, NULL, "end of the last bin; the largest element when left out", NULL, NULL},
+    {"out", DLSH_OPT_WORD, NULL, "draw into a file: NAME.png, NAME.svg or NAME.txt", NULL, "file"},
+    {0}};
+
+const dlsh_command inspect_commands[] = {
+    {.name = "stat",
+     .flags = DLSH_REPORT | DLSH_FUNCTION,
+     .usage = "stat TENSOR",
+     .doc =
+         "Figures of a tensor: shape, mean, standard deviation, extremes, norm, zeros, NaN, Inf, and its distribution. "
+         "As a function, stat(x) gives them as a record.",
+     .params = tensor_params,
+     .run = stat_run,
+     .examples = "stat m.conv0.weight.grad\nstat(x).std"},
+    {.name = "hist",
+     .usage = "hist TENSOR [bins=20] [min=A] [max=B] [out=FILE]",
+     .doc = "Draws a histogram of the elements.",
+     .params = tensor_params,
+     .options = hist_options,
+     .run = hist_run,
+     .examples = "hist m.fc.weight bins=40\nhist x out=weights.png"},
+    {0}};

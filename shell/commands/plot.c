@@ -1,0 +1,157 @@
+/* `plot`: metrics of runs over their steps, or numbers of a variable. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/history.h"
+
+enum { MAX_CURVES = 16 };
+
+/* Curves under way, with what they borrow from. */
+typedef struct chart {
+    dlsh_curve curves[MAX_CURVES];
+    char labels[MAX_CURVES][128];
+    dl_points *points[MAX_CURVES];
+    long runs[MAX_CURVES];
+    double *numbers; /* of a variable */
+    int n;
+    char metric[128];
+} chart;
+
+static void chart_free(chart *c) {
+    for (int i = 0; i < c->n; i++) dl_points_free(c->points[i]);
+    free(c->numbers);
+}
+
+static dl_status add_run(chart *c, dl_store *store, long id, long max_points) {
+    dl_run_list *l = dl_run_show(store, id);
+    if (!l) return dlsh_failure();
+    snprintf(c->labels[c->n], sizeof c->labels[0], "%ld %.100s", id, l->runs[0].name);
+    dl_run_list_free(l);
+    dl_points *p = dl_series_points(store, id, c->metric, max_points);
+    if (!p) return dlsh_failure();
+    c->points[c->n] = p;
+    c->runs[c->n] = id;
+    c->curves[c->n] = (dlsh_curve){c->labels[c->n], p->n, p->step, p->value};
+    c->n++;
+    return DL_OK;
+}
+
+/* Numbers of a one-dimensional tensor or a list. */
+static dl_status add_variable(const dlsh_args *a, chart *c, dlsh_value v, const char *name) {
+    long n = v.type == DLSH_TENSOR ? dl_numel(v.as.tensor) : v.as.list->n;
+    c->numbers = malloc(sizeof *c->numbers * (size_t)(n + 1));
+    if (!c->numbers) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory for %ld points", n);
+    if (v.type == DLSH_TENSOR) {
+        DLSH_TRY(dl_read_f64(v.as.tensor, c->numbers));
+    } else {
+        for (long i = 0; i < n; i++) {
+            dlsh_value item = v.as.list->items[i];
+            if (item.type == DLSH_TENSOR && !dl_item_f(item.as.tensor, &c->numbers[i])) continue;
+            if (!dlsh_is_number(item))
+                return dlsh_arg_fail(a, "metric", DL_ERR_TYPE, NULL, "plot takes numbers, but item %ld of %s is a %s",
+                                     i, name, dlsh_type_name(item));
+            c->numbers[i] = dlsh_number(item);
+        }
+    }
+    snprintf(c->labels[0], sizeof c->labels[0], "%.120s", name);
+    c->curves[0] = (dlsh_curve){c->labels[0], n, NULL, c->numbers};
+    c->n = 1;
+    return DL_OK;
+}
+
+static dl_status place(const dlsh_args *a, const char *param) {
+    dl_error e;
+    dl_error_take(&e);
+    return dlsh_arg_fail(a, param, e.code, *e.hint ? e.hint : NULL, "%s", e.message);
+}
+
+static dl_status add_runs(const dlsh_args *a, chart *c, long max_points) {
+    dl_store *store = dlsh_history(a);
+    if (!store) return dlsh_failure();
+    if (dl_metric_resolve(store, dlsh_arg_str(a, "metric"), c->metric, sizeof c->metric)) return place(a, "metric");
+    long *ids, last;
+    int n;
+    DLSH_TRY(dlsh_run_ids(a, "runs", store, &ids, &n));
+    dl_status status = DL_OK;
+    if (n > MAX_CURVES)
+        status = dlsh_arg_fail(a, "runs", DL_ERR_VALUE, NULL, "at most %d runs are drawn, got %d", MAX_CURVES, n);
+    if (!status && !n) {
+        status = dl_run_find(store, "last", &last);
+        if (!status) status = add_run(c, store, last, max_points);
+    }
+    for (int i = 0; !status && i < n; i++) status = add_run(c, store, ids[i], max_points);
+    free(ids);
+    return status;
+}
+
+/* For programs: the points as rows. */
+static dl_status list_points(dlsh_sink *sink, const chart *c) {
+    static const dlsh_column cols[] = {{"run", 'r', ""}, {"metric", 'l', ""}, {"step", 'r', ""}, {"value", 'r', ""}};
+    dlsh_table t = {.ncols = 4, .cols = cols};
+    dl_status status = DL_OK;
+    for (int i = 0; i < c->n; i++) {
+        const dlsh_curve *curve = &c->curves[i];
+        for (long k = 0; !status && k < curve->n; k++)
+            status =
+                dlsh_table_row(&t, (dlsh_value[]){c->points[i] ? dlsh_int(c->runs[i]) : dlsh_none(),
+                                                  dlsh_string(c->points[i] ? c->metric : c->labels[i]),
+                                                  dlsh_int(curve->x ? (long)curve->x[k] : k), dlsh_float(curve->y[k])});
+    }
+    if (!status) status = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    return status;
+}
+
+static dl_status draw(const dlsh_args *a, const chart *c) {
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    const char *file = dlsh_arg_str(a, "out");
+    if (!file && dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return list_points(sink, c);
+    if (!sink->ops->plot)
+        return dlsh_arg_fail(a, NULL, DL_ERR_UNSUPPORTED, "out=FILE.png", "this output cannot show plots");
+    dlsh_plot p = {.title = *c->metric ? c->metric : "",
+                   .xlabel = *c->metric ? "step" : "",
+                   .file = file,
+                   .ncurves = c->n,
+                   .curves = c->curves,
+                   .logy = dlsh_arg_bool(a, "logy")};
+    DLSH_TRY(sink->ops->plot(sink, &p));
+    if (file) dlsh_put(sink, "wrote %s\n", file);
+    return DL_OK;
+}
+
+static dl_status plot_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    chart c = {.n = 0};
+    const char *name = dlsh_arg_str(a, "metric");
+    const dlsh_value *v = dlsh_get(dlsh_arg_session(a), name);
+    dlsh_look look = dlsh_sink_look(dlsh_arg_sink(a));
+    /* more points than columns cannot be seen; programs get all */
+    long max_points = dlsh_given(a, "out")           ? 2000
+                      : look.mode != DLSH_MODE_TABLE ? 0
+                                                     : 2 * (look.width > 0 ? look.width : 80);
+    int variable = v && !dlsh_arg_count(a, "runs") && (v->type == DLSH_TENSOR || v->type == DLSH_LIST);
+    dl_status status = variable ? add_variable(a, &c, *v, name) : add_runs(a, &c, max_points);
+    if (!status) status = draw(a, &c);
+    chart_free(&c);
+    return status;
+}
+
+static const dlsh_param plot_params[] = {
+    {"metric", DLSH_ARG_WORD, NULL, 0, "a metric (bare loss is train/loss), or a variable with numbers", "metric"},
+    {"runs", DLSH_ARG_WORD, NULL, DLSH_VARIADIC, "runs; the last one when left out", "run"},
+    {0}};
+static const dlsh_option plot_options[] = {
+    {"out", DLSH_OPT_WORD, NULL, "draw into a file: NAME.png, NAME.svg or NAME.txt", NULL, "file"},
+    {"logy", DLSH_OPT_BOOL, "false", "a logarithmic vertical axis", NULL, NULL},
+    {0}};
+
+const dlsh_command plot_commands[] = {
+    {.name = "plot",
+     .usage = "plot METRIC [RUN ...] [out=FILE] [logy]",
+     .doc = "Draws a metric of runs over their steps, in the terminal or into a file. Needs gnuplot.",
+     .params = plot_params,
+     .options = plot_options,
+     .run = plot_run,
+     .examples = "plot loss 3 5\nplot test/acc last out=acc.png\nplot losses logy"},
+    {0}};

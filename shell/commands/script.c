@@ -1,0 +1,164 @@
+/* Commands about scripts: `args` declares what may be given on the command line, `read` runs another script. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/context.h"
+
+/* ---------------------------------------------------------------- args */
+
+/* A default as written: `device=cpu` means the word, although cpu is a function, too. */
+static dlsh_value as_default(dlsh_value v) {
+    const char *name = v.type == DLSH_BUILTIN || v.type == DLSH_OP ? dlsh_function_name(v) : NULL;
+    return name ? dlsh_string(name) : dlsh_ref(v);
+}
+
+/* The word of the command line, converted to the type of the default. */
+static dl_status convert(const dlsh_args *a, const char *name, dlsh_value dflt, const char *text, dlsh_value *out) {
+    char *end = NULL;
+    errno = 0;
+    if (dflt.type == DLSH_INT) {
+        *out = dlsh_int(strtol(text, &end, 10));
+    } else if (dflt.type == DLSH_FLOAT) {
+        *out = dlsh_float(strtod(text, &end));
+    } else if (dflt.type == DLSH_BOOL) {
+        int yes = !strcmp(text, "true") || !strcmp(text, "on") || !strcmp(text, "1");
+        int no = !strcmp(text, "false") || !strcmp(text, "off") || !strcmp(text, "0");
+        *out = dlsh_bool(yes);
+        if (yes || no) return DL_OK;
+        end = (char *)text;
+    } else if (dflt.type == DLSH_STR || dflt.type == DLSH_NONE) {
+        *out = dlsh_string(text);
+        return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+    } else {
+        return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "defaults are numbers, strings, true, false or none",
+                             "args cannot read a %s (%s) from the command line", dlsh_type_name(dflt), name);
+    }
+    if (*text && !*end && !errno) return DL_OK;
+    *out = dlsh_void();
+    return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL, "the script's argument %s takes a value of type %s, got \"%s\"",
+                         name, dlsh_type_name(dflt), text);
+}
+
+static const char *given_word(const dlsh_script_args *given, const char *name) {
+    size_t n = strlen(name);
+    const char *found = NULL;
+    for (int i = 0; i < given->n; i++)
+        if (!strncmp(given->words[i], name, n) && given->words[i][n] == '=') found = given->words[i] + n + 1;
+    return found;
+}
+
+static dl_status list_args(const dlsh_args *a) {
+    static const dlsh_column cols[] = {{"argument", 'l', ""}, {"type", 'l', ""}, {"default", 'l', ""}};
+    dlsh_table t = {.ncols = 3, .cols = cols};
+    dl_status status = DL_OK;
+    const dlsh_value *v;
+    const char *name;
+    for (int i = 0; !status && (name = dlsh_arg_extra(a, i, &v)); i++) {
+        dlsh_buf text = {0};
+        dlsh_value dflt = as_default(*v);
+        status = dlsh_repr(&text, dflt);
+        if (!status)
+            status = dlsh_table_row(
+                &t, (dlsh_value[]){dlsh_string(name), dlsh_string(dlsh_type_name(dflt)), dlsh_buf_string(&text)});
+        dlsh_drop(dflt);
+    }
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    if (!status && sink->ops->table) status = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    if (!status) dlsh_exit(dlsh_arg_session(a), 0);
+    return status;
+}
+
+/* Every word given must be declared. */
+static dl_status check_names(const dlsh_args *a, const dlsh_script_args *given) {
+    const char *names[64];
+    int n = 0;
+    const dlsh_value *v;
+    for (const char *name; n < 64 && (name = dlsh_arg_extra(a, n, &v)); n++) names[n] = name;
+    for (int i = 0; i < given->n; i++) {
+        char word[64], hint[512] = "the script declares: ";
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(given->words[i], "="), given->words[i]);
+        int known = 0;
+        for (int k = 0; k < n; k++) known |= !strcmp(names[k], word);
+        if (known) continue;
+        const char *near = dlsh_nearest(word, names, n);
+        if (near) snprintf(hint, sizeof hint, "did you mean %s=?", near);
+        for (int k = 0; !near && k < n; k++) {
+            size_t used = strlen(hint);
+            snprintf(hint + used, sizeof hint - used, "%s%s", k ? ", " : "", names[k]);
+        }
+        return dlsh_arg_fail(a, NULL, DL_ERR_NAME, hint, "the script has no argument '%s'", word);
+    }
+    return DL_OK;
+}
+
+static dl_status args_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dlsh_script_args *given = dlsh_script_args_get();
+    given->seen = 1;
+    if (given->list) return list_args(a);
+    given->wrong = 1;
+    DLSH_TRY(check_names(a, given));
+    const dlsh_value *dflt;
+    const char *name;
+    for (int i = 0; (name = dlsh_arg_extra(a, i, &dflt)); i++) {
+        dlsh_value v = as_default(*dflt);
+        const char *text = given_word(given, name);
+        if (text) {
+            dlsh_value word = dlsh_void();
+            dl_status status = convert(a, name, v, text, &word);
+            dlsh_drop(v);
+            DLSH_TRY(status);
+            v = word;
+        }
+        DLSH_TRY(dlsh_set(dlsh_arg_session(a), name, v));
+    }
+    given->wrong = 0;
+    given->n = 0; /* a script that this one reads has its own defaults */
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- read */
+
+static dl_status slurp(const dlsh_args *a, const char *path, dlsh_buf *out) {
+    FILE *f = fopen(path, "rb");
+    char chunk[4096];
+    size_t got;
+    while (f && (got = fread(chunk, 1, sizeof chunk, f)) > 0) dlsh_buf_add(out, chunk, got);
+    int failed = !f || ferror(f);
+    if (f) fclose(f);
+    if (!failed) return DL_OK;
+    return dlsh_arg_fail(a, "file", DL_ERR_IO, "the path counts from the current folder", "cannot read \"%s\": %s",
+                         path, strerror(errno));
+}
+
+static dl_status read_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dlsh_buf text = {0};
+    const char *path = dlsh_arg_str(a, "file");
+    dl_status status = slurp(a, path, &text);
+    if (!status) status = dlsh_run(dlsh_arg_session(a), path, dlsh_buf_text(&text), text.n, NULL);
+    dlsh_buf_free(&text);
+    return status;
+}
+
+static const dlsh_param read_params[] = {{"file", DLSH_ARG_WORD, NULL, 0, "a script", "file"}, {0}};
+
+const dlsh_command script_commands[] = {
+    {.name = "args",
+     .flags = DLSH_ACTION | DLSH_OPEN_OPTIONS,
+     .usage = "args NAME=DEFAULT ...",
+     .doc = "Declares the arguments of a script, at its top: names, defaults and, through these, types. "
+            "`dlsh FILE.dlsh NAME=VALUE` sets them, `dlsh FILE.dlsh --help` lists them.",
+     .run = args_run,
+     .examples = "args epochs=5 data=\"\" device=cpu"},
+    {.name = "read",
+     .flags = DLSH_ACTION,
+     .usage = "read FILE",
+     .doc = "Runs a script in this session.",
+     .params = read_params,
+     .run = read_run,
+     .examples = "read \"model.dlsh\""},
+    {0}};

@@ -1,0 +1,170 @@
+/* Settings and the command `set`. */
+#include "commands/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/context.h"
+#include "view/console.h"
+#include "view/tensor.h"
+
+int dlsh_timing;
+
+static dl_status get_threads(dlsh_buf *out) {
+    dlsh_buf_printf(out, "%d", dl_threads());
+    return DL_OK;
+}
+
+static dl_status whole_number(const char *value, long min, long max, long *out) {
+    char *end;
+    errno = 0;
+    long v = strtol(value, &end, 10);
+    if (!*value || *end || errno || v < min || v > max)
+        return dlsh_fail(DL_ERR_VALUE, NULL, "a whole number from %ld to %ld is wanted, got \"%s\"", min, max, value);
+    *out = v;
+    return DL_OK;
+}
+
+static dl_status set_threads(const char *value) {
+    long n = 0;
+    DLSH_TRY(whole_number(value, 1, 1024, &n));
+    return dl_threads_set((int)n);
+}
+
+static dl_status get_threshold(dlsh_buf *out) {
+    dlsh_buf_printf(out, "%ld", dlsh_print.threshold);
+    return DL_OK;
+}
+
+static dl_status set_threshold(const char *value) { return whole_number(value, 0, 1000000000, &dlsh_print.threshold); }
+
+static dl_status get_db(dlsh_buf *out) {
+    dlsh_buf_puts(out, dlsh_store_file());
+    return DL_OK;
+}
+
+static const dlsh_setting settings[] = {
+    {"mode", "table|csv|json", "table", "How values and tables are printed.", (int *)&dlsh_view.mode, 1, 0, NULL, NULL},
+    {"colour", "auto|on|off", "auto", "Colours; auto: at a terminal, unless NO_COLOR is set.", &dlsh_view.colour, 1, 0,
+     NULL, NULL},
+    {"progress", "auto|on|off", "auto",
+     "Progress of long actions; auto: redrawn at a terminal, one line an epoch elsewhere.", &dlsh_view.progress, 1, 0,
+     NULL, NULL},
+    {"digits", "0 to 17", "4", "Digits behind the point when a tensor is printed.", &dlsh_print.digits, 0, 17, NULL,
+     NULL},
+    {"edgeitems", "1 to 1000", "3", "Elements shown at each end of a dimension of an abridged tensor.",
+     &dlsh_print.edgeitems, 1, 1000, NULL, NULL},
+    {"threshold", "0 to 1000000000", "1000", "Tensors with more elements than this are abridged.", NULL, 0, 0,
+     get_threshold, set_threshold},
+    {"linewidth", "0 to 10000", "0", "Columns for rows of tensors; 0: those of the terminal, or 80.",
+     &dlsh_print.linewidth, 0, 10000, NULL, NULL},
+    {"threads", "1 to 1024", "the number of processors", "Threads that computations use.", NULL, 0, 0, get_threads,
+     set_threads},
+    {"db", "FILE", "experiments.db", "The experiment database; none: nothing is recorded. Ends the runs that are open.",
+     NULL, 0, 0, get_db, dlsh_store_choose},
+    {"timing", "off|on", "off", "Whether the prompt tells how long each entry took.", &dlsh_timing, 1, 0, NULL, NULL},
+    {0}};
+
+const dlsh_setting *dlsh_settings(void) { return settings; }
+
+const dlsh_setting *dlsh_setting_find(const char *name) {
+    const char *names[sizeof settings / sizeof *settings];
+    int n = 0;
+    for (const dlsh_setting *row = settings; row->name; row++) {
+        if (!strcmp(row->name, name)) return row;
+        names[n++] = row->name;
+    }
+    char hint[96] = "help settings lists them";
+    const char *near = dlsh_nearest(name, names, n);
+    if (near) snprintf(hint, sizeof hint, "did you mean %s?", near);
+    dlsh_fail(DL_ERR_NAME, hint, "no setting is called '%s'", name);
+    return NULL;
+}
+
+static int is_choice(const dlsh_setting *row) { return row->number && row->min > row->max; }
+
+/* The n-th of the choices, or NULL. */
+static const char *choice(const dlsh_setting *row, int n, size_t *len) {
+    const char *c = row->values;
+    for (; n > 0 && c; n--) c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL;
+    *len = c ? strcspn(c, "|") : 0;
+    return c;
+}
+
+dl_status dlsh_setting_get(const dlsh_setting *row, dlsh_buf *out) {
+    size_t len;
+    if (row->get) return row->get(out);
+    if (is_choice(row)) {
+        const char *c = choice(row, *row->number, &len);
+        dlsh_buf_add(out, c ? c : "", len);
+    } else {
+        dlsh_buf_printf(out, "%d", *row->number);
+    }
+    return DL_OK;
+}
+
+dl_status dlsh_setting_set(const dlsh_setting *row, const char *value) {
+    if (row->set) return row->set(value);
+    long v = 0;
+    if (!is_choice(row)) {
+        DLSH_TRY(whole_number(value, row->min, row->max, &v));
+        *row->number = (int)v;
+        return DL_OK;
+    }
+    size_t len;
+    const char *c;
+    for (int i = 0; (c = choice(row, i, &len)); i++) {
+        if (strlen(value) != len || memcmp(c, value, len)) continue;
+        *row->number = i;
+        return DL_OK;
+    }
+    return dlsh_fail(DL_ERR_VALUE, NULL, "%s takes one of %s, got \"%s\"", row->name, row->values, value);
+}
+
+/* ---------------------------------------------------------------- set */
+
+dl_status dlsh_settings_list(dlsh_sink *sink) {
+    static const dlsh_column cols[] = {
+        {"setting", 'l', ""}, {"value", 'l', ""}, {"values", 'l', ""}, {"meaning", 'l', ""}};
+    dlsh_table t = {.ncols = 4, .cols = cols};
+    dl_status status = DL_OK;
+    for (const dlsh_setting *row = settings; !status && row->name; row++) {
+        dlsh_buf value = {0};
+        status = dlsh_setting_get(row, &value);
+        if (status) break;
+        status = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(row->name), dlsh_buf_string(&value),
+                                                   dlsh_string(row->values), dlsh_string(row->doc)});
+    }
+    if (!status) status = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    return status;
+}
+
+static dl_status set_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    if (!dlsh_given(a, "name")) return dlsh_settings_list(dlsh_arg_sink(a));
+    const dlsh_setting *row = dlsh_setting_find(dlsh_arg_str(a, "name"));
+    if (!row) return dl_error_last()->code;
+    if (dlsh_given(a, "value")) return dlsh_setting_set(row, dlsh_arg_str(a, "value"));
+    dlsh_buf value = {0};
+    dl_status status = dlsh_setting_get(row, &value);
+    if (!status) dlsh_put(dlsh_arg_sink(a), "%s %s\n", row->name, dlsh_buf_text(&value));
+    dlsh_buf_free(&value);
+    return status;
+}
+
+static const dlsh_param set_params[] = {
+    {"name", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL, "the setting; without it all are listed", "setting"},
+    {"value", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL, "its new value; without it the value is printed", "value"},
+    {0}};
+
+const dlsh_command settings_commands[] = {{.name = "set",
+                                           .flags = DLSH_REPORT,
+                                           .usage = "set [NAME [VALUE]]",
+                                           .doc = "Changes a setting, prints one, or lists all.",
+                                           .params = set_params,
+                                           .run = set_run,
+                                           .examples = "set digits 8\nset mode json\nset"},
+                                          {0}};

@@ -1,0 +1,33 @@
+/* The table of settings: from it come `set`, its help, completion and the manual. */
+#ifndef DLSH_COMMANDS_SETTINGS_H
+#define DLSH_COMMANDS_SETTINGS_H
+
+#include "lang/value.h"
+
+typedef struct dlsh_setting {
+    const char *name;
+    const char *values; /* choices separated by |, or what is to be given: "0 to 17", "FILE" */
+    const char *dflt, *doc;
+    int *number;                         /* where the value lies; of choices the index */
+    long min, max;                       /* of a number; choices have min > max */
+    dl_status (*get)(dlsh_buf *out);     /* where `number` is NULL */
+    dl_status (*set)(const char *value); /* likewise */
+} dlsh_setting;
+
+/* Ends with a row without name. */
+const dlsh_setting *dlsh_settings(void);
+/* By name; NULL with DL_ERR_NAME naming the nearest. */
+const dlsh_setting *dlsh_setting_find(const char *name);
+/* The value as text. */
+dl_status dlsh_setting_get(const dlsh_setting *row, dlsh_buf *out);
+/* Sets it from text. DL_ERR_VALUE says what is wanted. */
+dl_status dlsh_setting_set(const dlsh_setting *row, const char *value);
+
+/* All settings as a table. */
+struct dlsh_sink;
+dl_status dlsh_settings_list(struct dlsh_sink *sink);
+
+/* `set timing`: the prompt tells how long each entry took. */
+extern int dlsh_timing;
+
+#endif
