@@ -85,7 +85,7 @@ static void put_script(dlsh_buf *b, const dlsh_plot *p, const dlsh_look *look, c
     }
     if (p->logy) dlsh_buf_puts(b, "set logscale y\n");
     dlsh_buf_puts(b, p->bars ? "set style fill solid 0.6\nset boxwidth 0.9 relative\n" : "");
-    dlsh_buf_puts(b, p->file ? "set grid\n" : "");
+    dlsh_buf_puts(b, p->file ? "set grid\n" : "set key above\n"); /* text has no room for a key inside */
     put_data(b, p);
     dlsh_buf_puts(b, "plot ");
     for (int i = 0; i < p->ncurves; i++) {
@@ -143,6 +143,14 @@ static dl_status run_gnuplot(const char *script, size_t n, dlsh_buf *out) {
     return dlsh_fail(DL_ERR_IO, NULL, "gnuplot failed: %.300s", dlsh_buf_text(out));
 }
 
+/* Whether the file can be written; leaves it empty. */
+static dl_status touch(const char *path, const char *shown) {
+    FILE *f = fopen(path, "wb");
+    if (!f) return dlsh_fail(DL_ERR_IO, NULL, "cannot make the file \"%s\": %s", shown, strerror(errno));
+    fclose(f);
+    return DL_OK;
+}
+
 static dl_status draw_file(const dlsh_plot *p, const dlsh_look *look) {
     if (!terminal_of(p->file))
         return dlsh_fail(DL_ERR_VALUE, "out=loss.png, out=loss.svg or out=loss.txt",
@@ -150,7 +158,8 @@ static dl_status draw_file(const dlsh_plot *p, const dlsh_look *look) {
     dlsh_buf target = {0}, script = {0}, out = {0};
     dlsh_buf_printf(&target, "%s.%ld.part", p->file, (long)getpid());
     put_script(&script, p, look, dlsh_buf_text(&target));
-    dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &out);
+    dl_status status = touch(dlsh_buf_text(&target), p->file);
+    if (!status) status = run_gnuplot(dlsh_buf_text(&script), script.n, &out);
     if (!status && rename(dlsh_buf_text(&target), p->file))
         status = dlsh_fail(DL_ERR_IO, NULL, "cannot make the file \"%s\": %s", p->file, strerror(errno));
     if (status) unlink(dlsh_buf_text(&target));
@@ -158,6 +167,31 @@ static dl_status draw_file(const dlsh_plot *p, const dlsh_look *look) {
     dlsh_buf_free(&script);
     dlsh_buf_free(&out);
     return status;
+}
+
+/* Leaves out the blanks at the ends of lines and the empty lines around the picture, which the dumb terminal puts
+ * there. */
+static void put_trimmed(dlsh_buf *out, const char *s, size_t n) {
+    int empty = 0, any = 0;
+    for (size_t i = 0; i < n;) {
+        size_t len = strcspn(s + i, "\n"), text = len;
+        const char *line = s + i;
+        if (*line == '\f') {
+            line++;
+            text--;
+        }
+        while (text && line[text - 1] == ' ') text--;
+        for (; text && any && empty; empty--) dlsh_buf_puts(out, "\n");
+        if (text) {
+            dlsh_buf_add(out, line, text);
+            dlsh_buf_puts(out, "\n");
+            any = 1;
+            empty = 0;
+        } else {
+            empty++;
+        }
+        i += len + 1;
+    }
 }
 
 dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *out) {
@@ -169,16 +203,10 @@ dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *ou
     if (p->file) return draw_file(p, look);
     dlsh_buf script = {0};
     put_script(&script, p, look, NULL);
-    size_t before = out->n;
-    dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, out);
-    /* the dumb terminal begins with a form feed and an empty line */
-    size_t skip = before;
-    while (skip < out->n && (out->s[skip] == '\f' || out->s[skip] == '\n')) skip++;
-    if (skip > before) {
-        memmove(out->s + before, out->s + skip, out->n - skip);
-        out->n -= skip - before;
-    }
-    if (status) out->n = before;
+    dlsh_buf picture = {0};
+    dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &picture);
+    if (!status) put_trimmed(out, dlsh_buf_text(&picture), picture.n);
+    dlsh_buf_free(&picture);
     dlsh_buf_free(&script);
     return status;
 }

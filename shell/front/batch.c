@@ -1,0 +1,125 @@
+/* Scripts without a terminal: the code of -c, a file, or what stands in standard input. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/context.h"
+#include "front/front.h"
+#include "lang/parse.h"
+
+char *dlsh_slurp(const char *path, size_t *len) {
+    FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+    char *text = NULL;
+    size_t cap = 0, n = 0, got;
+    int failed = !f;
+    while (!failed) {
+        if (n + 4096 > cap) {
+            cap = cap ? 2 * cap : 16384;
+            char *grown = realloc(text, cap);
+            failed = !grown;
+            if (failed) break;
+            text = grown;
+        }
+        got = fread(text + n, 1, cap - n - 1, f);
+        n += got;
+        if (!got) {
+            failed = ferror(f);
+            break;
+        }
+    }
+    if (failed) {
+        fprintf(stderr, "dlsh: cannot read \"%s\": %s\n", path, strerror(errno));
+        free(text);
+        text = NULL;
+    } else {
+        text[n] = 0;
+        *len = n;
+    }
+    if (f && f != stdin) fclose(f);
+    return text;
+}
+
+int dlsh_run_text(dlsh_session *s, const char *name, const char *text, size_t len) {
+    dlsh_signals_reset();
+    dl_status status = dlsh_run(s, name, text, len, NULL);
+    int code = DLSH_EXIT_OK;
+    if (status) {
+        const dlsh_diag *d = dlsh_error_diag(s);
+        int interrupted = status == DL_ERR_INTERRUPT;
+        dlsh_ending_set(interrupted ? DL_RUN_KILLED : DL_RUN_FAILED, d ? d->message : dl_status_name(status));
+        dlsh_report_error(s);
+        return interrupted ? DLSH_EXIT_INTERRUPTED : DLSH_EXIT_ERROR;
+    }
+    dlsh_exiting(s, &code);
+    return code;
+}
+
+static dl_status remember(const dlsh_options *o, const char *path, const char *text) {
+    dlsh_buf args = {0};
+    for (int i = 0; i < o->nwords; i++) dlsh_buf_printf(&args, "%s%s", i ? " " : "", o->words[i]);
+    dlsh_origin origin = {path, text, dlsh_buf_text(&args)};
+    dl_status status = dlsh_origin_set(&origin);
+    dlsh_buf_free(&args);
+    return status;
+}
+
+/* The script's `args` statement, as offsets into its text; 0 when it has none. A script that does not parse counts as
+ * one that has: running it tells what is wrong. */
+static int find_args(dlsh_session *s, const char *text, size_t len, size_t *from, size_t *to) {
+    dlsh_syntax_error err;
+    dlsh_unit *u = dlsh_unit_new("", text, len);
+    int found = u && dlsh_parse(u, dlsh_command_finder(), s, &err);
+    *from = 0;
+    *to = len;
+    for (int i = 0; u && !found && i < u->root->nkids; i++) {
+        const dlsh_node *n = u->root->kids[i];
+        if (n->kind != DLSH_N_COMMAND || strcmp(n->num.cmd->name, "args")) continue;
+        *from = (size_t)n->span.start;
+        *to = (size_t)n->span.end;
+        found = 1;
+    }
+    dlsh_unit_drop(u);
+    return found;
+}
+
+/* With arguments on the command line, or --help, the script must declare some. For --help the text is
+ * cut to the declaration, since nothing else is to run then. */
+static int check_args(dlsh_session *s, const dlsh_options *o, const char *name, char *text, size_t *len) {
+    size_t from, to;
+    if (!o->nwords && !o->script_help) return DLSH_EXIT_OK;
+    if (!find_args(s, text, *len, &from, &to)) {
+        if (o->script_help)
+            printf("%s declares no arguments\n", name);
+        else
+            fprintf(stderr, "dlsh: %s declares no arguments, got %s; write args NAME=DEFAULT at its top\n", name,
+                    o->words[0]);
+        return o->script_help ? -1 : DLSH_EXIT_USAGE;
+    }
+    if (o->script_help) {
+        memmove(text, text + from, to - from);
+        *len = to - from;
+        text[*len] = 0;
+    }
+    return DLSH_EXIT_OK;
+}
+
+int dlsh_batch(dlsh_session *s, const dlsh_options *o) {
+    size_t len;
+    const char *path = o->script ? o->script : "-";
+    char *text = o->code ? strdup(o->code) : dlsh_slurp(path, &len);
+    if (!text) return DLSH_EXIT_USAGE;
+    if (o->code) len = strlen(text);
+    const char *name = o->code ? "<c>" : strcmp(path, "-") ? path : "<stdin>";
+    if (remember(o, o->script ? path : "", text)) {
+        fprintf(stderr, "dlsh: %s\n", dl_errmsg());
+        free(text);
+        return DLSH_EXIT_ERROR;
+    }
+    int code = check_args(s, o, name, text, &len);
+    if (!code) {
+        code = dlsh_run_text(s, name, text, len);
+        if (code == DLSH_EXIT_ERROR && dlsh_script_args_get()->wrong) code = DLSH_EXIT_USAGE;
+    }
+    free(text);
+    return code < 0 ? DLSH_EXIT_OK : code;
+}

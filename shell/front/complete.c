@@ -1,0 +1,417 @@
+/* Tab: names, fields, commands with their arguments and options, layers, files - all from the tables. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <readline/readline.h>
+
+#include "commands/context.h"
+#include "commands/help.h"
+#include "commands/settings.h"
+#include "front/front.h"
+#include "front/scan.h"
+
+#define EXPRESSION_BREAKS " \t\n\"'@><=;|&{}()[],+-*/%!~^?:.#"
+#define WORD_BREAKS " \t\n\"';{}()[]="
+
+static dlsh_session *session;
+
+/* ---------------------------------------------------------------- what fits */
+
+static struct {
+    char **at;
+    int n, cap, next;
+    const char *prefix;
+    int open_ended; /* no blank behind the only match */
+} found;
+
+static void offer(const char *name, const char *suffix) {
+    if (strncmp(name, found.prefix, strlen(found.prefix))) return;
+    if (found.n == found.cap) {
+        int cap = found.cap ? 2 * found.cap : 128;
+        char **grown = realloc(found.at, sizeof *grown * (size_t)cap);
+        if (!grown) return;
+        found.at = grown;
+        found.cap = cap;
+    }
+    size_t n = strlen(name) + strlen(suffix) + 1;
+    char *copy = malloc(n);
+    if (!copy) return;
+    snprintf(copy, n, "%s%s", name, suffix);
+    found.at[found.n++] = copy;
+    if (*suffix) found.open_ended = 1;
+}
+
+static char *next_match(const char *text, int state) {
+    (void)text;
+    if (!state) found.next = 0;
+    /* readline frees what it gets */
+    return found.next < found.n ? strdup(found.at[found.next++]) : NULL;
+}
+
+static void forget(void) {
+    for (int i = 0; i < found.n; i++) free(found.at[i]);
+    found.n = 0;
+    found.open_ended = 0;
+}
+
+/* Choices written "on|off". */
+static void offer_choices(const char *choices) {
+    for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL) {
+        char word[64];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(c, "|"), c);
+        offer(word, "");
+    }
+}
+
+/* ---------------------------------------------------------------- sources of names */
+
+static void offer_variables(void) {
+    for (int i = 0; i < dlsh_global_count(session); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(session, i, &v);
+        if (v) offer(name, dlsh_callable(*v) ? "(" : "");
+    }
+}
+
+static void offer_expression(void) {
+    static const char *const words[] = {"true", "false", "none", "f32", "f64", "i64", "i32", "u8", "bool"};
+    offer_variables();
+    for (int i = 0; i < dlsh_command_count(session); i++) {
+        const dlsh_command *row = dlsh_command_at(session, i);
+        if (row->flags & DLSH_FUNCTION && !(row->flags & DLSH_HIDDEN)) offer(row->name, "(");
+    }
+    dl_op_info op;
+    for (int i = 0; dl_op_describe(i, &op); i++)
+        if (!op.internal) offer(op.name, "(");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) offer(words[i], "");
+}
+
+static void offer_statement(void) {
+    static const char *const words[] = {"if",    "while",    "for", "fn",  "return",
+                                        "break", "continue", "try", "net", "extern"};
+    for (int i = 0; i < dlsh_command_count(session); i++) {
+        const dlsh_command *row = dlsh_command_at(session, i);
+        if ((row->flags & DLSH_ONLY_FUNCTION) != DLSH_ONLY_FUNCTION && !(row->flags & DLSH_HIDDEN))
+            offer(row->name, "");
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) offer(words[i], "");
+    offer_expression();
+}
+
+static void offer_topic(void *arg, const char *group, const char *name, const char *doc) {
+    (void)arg;
+    (void)doc;
+    offer(name, "");
+    offer(group, "");
+}
+
+static void offer_sql(const char *sql) {
+    if (access(dlsh_store_file(), R_OK)) return; /* a look must not make the file */
+    dl_store *store = dlsh_store(NULL);
+    dl_rows *rows = store ? dl_store_sql(store, sql) : NULL;
+    while (rows && dl_rows_next(rows) > 0)
+        if (dl_rows_text(rows, 0)) offer(dl_rows_text(rows, 0), "");
+    dl_rows_free(rows);
+    dl_error_clear();
+}
+
+static void offer_settings(void) {
+    for (const dlsh_setting *row = dlsh_settings(); row->name; row++) offer(row->name, "");
+}
+
+static void offer_metrics(void) { offer_sql("select distinct key from series order by key"); }
+
+static void offer_runs(void) {
+    offer("last", "");
+    offer_sql("select cast(id as text) from run where deleted_us is null union "
+              "select name from run where deleted_us is null");
+}
+
+static void offer_topics(void) { dlsh_help_topics(session, offer_topic, NULL); }
+
+static void offer_devices(void) { offer("cpu", ""); }
+
+static void offer_shown(void) {
+    offer("devices", "");
+    offer("settings", "");
+    offer_expression();
+}
+
+static void offer_files(void) {
+    char *name;
+    for (int state = 0; (name = rl_filename_completion_function(found.prefix, state)); state = 1) {
+        offer(name, "");
+        free(name);
+    }
+    rl_filename_completion_desired = 1;
+}
+
+static const struct {
+    const char *kind;
+    void (*offer)(void);
+} kinds[] = {{"var", offer_expression}, {"metric", offer_metrics}, {"run", offer_runs},
+             {"file", offer_files},     {"topic", offer_topics},   {"setting", offer_settings},
+             {"device", offer_devices}, {"show", offer_shown},     {"statement", offer_statement}};
+
+static void offer_kind(const char *complete, int expression) {
+    for (size_t i = 0; complete && i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(kinds[i].kind, complete)) {
+            kinds[i].offer();
+            return;
+        }
+    if (complete && strchr(complete, '|'))
+        offer_choices(complete);
+    else if (expression)
+        offer_expression();
+}
+
+/* ---------------------------------------------------------------- fields */
+
+/* The value of a chain of names ending before text[end], which is the dot. */
+static int chain_value(const char *text, size_t end, dlsh_value *out) {
+    size_t from = end;
+    while (from > 0 && (isalnum((unsigned char)text[from - 1]) || strchr("_.", text[from - 1]))) from--;
+    char chain[256];
+    if (from == end || end - from >= sizeof chain) return 0;
+    memcpy(chain, text + from, end - from);
+    chain[end - from] = 0;
+    char *save = NULL, *name = strtok_r(chain, ".", &save);
+    const dlsh_value *root = name ? dlsh_get(session, name) : NULL;
+    if (!root) return 0;
+    dlsh_value v = dlsh_ref(*root);
+    while ((name = strtok_r(NULL, ".", &save))) {
+        dlsh_value next = dlsh_void();
+        dl_status status = dlsh_get_field(session, v, name, &next);
+        dlsh_drop(v);
+        if (status) {
+            dl_error_clear();
+            return 0;
+        }
+        v = next;
+    }
+    *out = v;
+    return 1;
+}
+
+static void offer_fields(const char *text, size_t dot) {
+    dlsh_value v, names = dlsh_void();
+    if (!chain_value(text, dot, &v)) return;
+    if (!dlsh_field_names(session, v, &names) && names.type == DLSH_LIST)
+        for (int i = 0; i < names.as.list->n; i++)
+            if (names.as.list->items[i].type == DLSH_STR) offer(names.as.list->items[i].as.str->s, "");
+    dl_error_clear();
+    dlsh_drop(names);
+    dlsh_drop(v);
+    found.open_ended = 1;
+}
+
+/* ---------------------------------------------------------------- commands and calls */
+
+static void offer_options(const dlsh_command *row) {
+    for (const dlsh_option *o = row->options; o && o->name; o++) offer(o->name, "=");
+}
+
+/* The next word of text[*at, end); returns its length, 0 at the end. */
+static size_t next_word(const char *text, size_t *at, size_t end) {
+    while (*at < end && isspace((unsigned char)text[*at])) ++*at;
+    size_t n = 0;
+    while (*at + n < end && !isspace((unsigned char)text[*at + n])) n++;
+    return n;
+}
+
+static void offer_setting_values(const char *name, size_t len) {
+    for (const dlsh_setting *row = dlsh_settings(); row->name; row++)
+        if (strlen(row->name) == len && !memcmp(row->name, name, len) && strchr(row->values, '|'))
+            offer_choices(row->values);
+}
+
+/* An option's value, `name=` standing before the word: returns 1 when it was one. */
+static int offer_option_value(const dlsh_command *row, const char *text, size_t from, size_t at) {
+    if (at == from || text[at - 1] != '=') return 0;
+    size_t name = at - 1;
+    while (name > from && (isalnum((unsigned char)text[name - 1]) || text[name - 1] == '_')) name--;
+    const dlsh_option *o = dlsh_command_option(row, text + name, at - 1 - name);
+    if (!o) return 0;
+    if (o->kind == DLSH_OPT_BOOL)
+        offer_choices("true|false");
+    else
+        offer_kind(o->complete, o->kind != DLSH_OPT_WORD && o->kind != DLSH_OPT_STRING);
+    return 1;
+}
+
+/* Inside a command's statement: text[from, at) are its words so far. */
+static void offer_argument(const dlsh_command *row, const char *text, size_t from, size_t at) {
+    size_t pos = from, n;
+    if (offer_option_value(row, text, from, at)) return;
+    int given = 0;
+    size_t before = from, before_len = 0;
+    while ((n = next_word(text, &pos, at))) {
+        const dlsh_param *p = dlsh_command_param(row, 0);
+        if (p && p->kind == DLSH_ARG_SUBCOMMAND && !given) {
+            const dlsh_command *sub = row->subs;
+            while (sub && sub->name && !(strlen(sub->name) == n && !memcmp(sub->name, text + pos, n))) sub++;
+            if (sub && sub->name) {
+                offer_argument(sub, text, pos + n, at);
+                return;
+            }
+        }
+        if (!memchr(text + pos, '=', n)) given++;
+        before = pos;
+        before_len = n;
+        pos += n;
+    }
+    const dlsh_param *p = dlsh_command_param(row, given);
+    offer_options(row);
+    if (!p) return;
+    if (p->kind == DLSH_ARG_SUBCOMMAND) {
+        for (const dlsh_command *sub = row->subs; sub && sub->name; sub++) offer(sub->name, "");
+        return;
+    }
+    if (p->complete && !strcmp(p->complete, "value"))
+        offer_setting_values(text + before, before_len);
+    else
+        offer_kind(p->complete, p->kind != DLSH_ARG_WORD);
+}
+
+/* Names that may be given by keyword to the function whose ( stands at `open`. */
+static void offer_keywords(const char *text, size_t open) {
+    size_t from = open;
+    while (from > 0 && (isalnum((unsigned char)text[from - 1]) || text[from - 1] == '_')) from--;
+    if (from == open) return;
+    const dlsh_command *row = dlsh_find_row(session, text + from, open - from);
+    if (row && row->flags & DLSH_FUNCTION) offer_options(row);
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(open - from), text + from);
+    dl_op_info op;
+    if (!dl_op_describe_name(name, &op)) return;
+    for (int i = 0; i < op.nargs; i++)
+        if (strncmp(op.args[i].kind, "tensor", 6)) offer(op.args[i].name, "=");
+}
+
+/* In a net: a kind of layer after `->`, a label or the start, else the options of the kind that stands there. */
+static void offer_layers(const char *text, size_t from, size_t at) {
+    for (size_t i = from; i + 1 < at; i++)
+        if (text[i] == '-' && text[i + 1] == '>') from = i + 2;
+    for (size_t i = from; i < at; i++)
+        if (text[i] == ':') from = i + 1;
+    size_t pos = from, n = next_word(text, &pos, at);
+    const dl_kind_row *row;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)n, text + pos);
+    if (!n) {
+        for (int i = 0; (row = dl_layer_kind_at(i)); i++) offer(row->name, "");
+        offer_choices("repeat|residual|shortcut");
+    } else if ((row = dl_layer_kind(name))) {
+        for (const dl_option_row *o = row->options; o && o->name; o++) offer(o->name, "=");
+    }
+}
+
+/* ---------------------------------------------------------------- deciding */
+
+/* The row of the command that the statement text[from, at) is, with *after its first word. */
+static const dlsh_command *command_of(const char *text, size_t from, size_t at, size_t *after) {
+    size_t pos = from, n = next_word(text, &pos, at);
+    if (!n) return NULL;
+    const dlsh_command *row = dlsh_find_row(session, text + pos, n);
+    *after = pos + n;
+    return row && (row->flags & DLSH_ONLY_FUNCTION) != DLSH_ONLY_FUNCTION && *after < at ? row : NULL;
+}
+
+/* `time` and `show` take a statement: its command counts. */
+static const dlsh_command *inner_command(const char *text, size_t at, const dlsh_command *row, size_t *after) {
+    const dlsh_param *p = dlsh_command_param(row, 0);
+    size_t pos = *after;
+    if (!p || p->kind != DLSH_ARG_STATEMENT || !next_word(text, &pos, at)) return row;
+    const dlsh_command *inner = command_of(text, *after, at, after);
+    return inner ? inner : row;
+}
+
+static void offer_all(const char *text, size_t at, const dlsh_cursor *c) {
+    size_t after = c->statement, pos = c->statement;
+    if (at > 0 && text[at - 1] == '.') {
+        offer_fields(text, at - 1);
+        return;
+    }
+    if (c->open) {
+        if (c->open == '(') offer_keywords(text, c->bracket);
+        offer_expression();
+        return;
+    }
+    if (c->net) {
+        offer_layers(text, c->statement, at);
+        return;
+    }
+    const dlsh_command *row = command_of(text, c->statement, at, &after);
+    if (row) {
+        row = inner_command(text, at, row, &after);
+        offer_argument(row, text, after, at);
+    } else if (!next_word(text, &pos, at)) {
+        offer_statement();
+    } else {
+        offer_expression();
+    }
+}
+
+/* ---------------------------------------------------------------- readline's side */
+
+/* The text up to the cursor. Lines of the entry before this one do not matter except for brackets; the prompt keeps
+ * them in `before`. */
+static const dlsh_buf *before;
+
+static char *whole_text(size_t *len, int upto) {
+    dlsh_buf b = {0};
+    if (before && before->n) dlsh_buf_add(&b, before->s, before->n);
+    dlsh_buf_add(&b, rl_line_buffer, (size_t)upto);
+    *len = b.n;
+    char *text = strdup(dlsh_buf_text(&b));
+    dlsh_buf_free(&b);
+    return text;
+}
+
+/* What divides words depends on where the cursor is: test/acc is one word of `best`, and two of an expression. */
+static char *word_breaks(void) {
+    static char expression[] = EXPRESSION_BREAKS, word[] = WORD_BREAKS;
+    size_t len, after;
+    char *text = whole_text(&len, rl_point);
+    if (!text) return expression;
+    dlsh_cursor c = dlsh_scan(text, len);
+    const dlsh_command *row = c.open || c.net || c.quote ? NULL : command_of(text, c.statement, len, &after);
+    if (row) row = inner_command(text, len, row, &after);
+    const dlsh_param *p = row ? dlsh_command_param(row, 0) : NULL;
+    int words = p && (p->kind == DLSH_ARG_WORD || p->kind == DLSH_ARG_SUBCOMMAND);
+    free(text);
+    return words ? word : expression;
+}
+
+static char **attempt(const char *prefix, int start, int end) {
+    (void)end;
+    size_t len;
+    rl_attempted_completion_over = 1;
+    char *text = whole_text(&len, start);
+    if (!text) return NULL;
+    dlsh_cursor c = dlsh_scan(text, len);
+    forget();
+    found.prefix = prefix;
+    if (c.quote) {
+        rl_attempted_completion_over = 0; /* readline's own: files */
+    } else if (!c.comment) {
+        offer_all(text, len, &c);
+    }
+    free(text);
+    char **matches = found.n ? rl_completion_matches(prefix, next_match) : NULL;
+    if (found.open_ended) rl_completion_suppress_append = 1;
+    return matches;
+}
+
+void dlsh_complete_setup(dlsh_session *s, const dlsh_buf *entry) {
+    session = s;
+    before = entry;
+    rl_attempted_completion_function = attempt;
+    rl_completion_word_break_hook = word_breaks;
+    rl_basic_word_break_characters = EXPRESSION_BREAKS;
+    rl_completer_quote_characters = "\"'";
+    rl_completion_query_items = 200;
+}

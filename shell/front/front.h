@@ -1,0 +1,33 @@
+/* The doors to a session: running scripts without a terminal, and the prompt. */
+#ifndef DLSH_FRONT_FRONT_H
+#define DLSH_FRONT_FRONT_H
+
+#include "front/options.h"
+#include "lang/session.h"
+
+enum dlsh_exit { DLSH_EXIT_OK = 0, DLSH_EXIT_ERROR = 1, DLSH_EXIT_USAGE = 2, DLSH_EXIT_INTERRUPTED = 130 };
+
+/* Everything main() does; returns the exit status. */
+int dlsh_main(int argc, char **argv);
+
+/* Runs the code, the script or standard input; returns the exit status. */
+int dlsh_batch(dlsh_session *s, const dlsh_options *o);
+/* Reads a whole file, "-" for standard input; NULL after a message to standard error. To be freed. */
+char *dlsh_slurp(const char *path, size_t *len);
+/* Runs a text and reports its failure; returns the exit status. */
+int dlsh_run_text(dlsh_session *s, const char *name, const char *text, size_t len);
+
+/* The prompt, until end of input or quit; returns the exit status. */
+int dlsh_repl(dlsh_session *s, const dlsh_options *o);
+/* Installs completion of names, options and files into readline. `entry` (borrowed): the lines before the one edited.
+ */
+void dlsh_complete_setup(dlsh_session *s, const dlsh_buf *entry);
+
+/* Installs the handler of Ctrl-C. */
+void dlsh_signals_setup(void);
+/* Forgets presses of Ctrl-C; to be called before a text runs. */
+void dlsh_signals_reset(void);
+/* Ctrl-C was pressed since. */
+int dlsh_signals_pressed(void);
+
+#endif

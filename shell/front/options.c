@@ -1,0 +1,185 @@
+/* Options of the command line: one table, read for parsing and for --help. */
+#include "front/options.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/session.h"
+
+enum kind { FLAG, TEXT, NUMBER };
+
+static const struct option {
+    char letter;
+    enum kind kind;
+    const char *name; /* with its dashes; NULL: only the letter */
+    const char *arg, *choices, *doc;
+    size_t at;
+} options[] = {
+    {'c', TEXT, NULL, "CODE", NULL, "run CODE and end", offsetof(dlsh_options, code)},
+    {'i', FLAG, NULL, NULL, NULL, "go on at the prompt after the script or the code",
+     offsetof(dlsh_options, interactive)},
+    {'q', FLAG, NULL, NULL, NULL, "print no banner", offsetof(dlsh_options, quiet)},
+    {'n', FLAG, NULL, NULL, NULL, "read no rc file", offsetof(dlsh_options, no_rc)},
+    {'k', FLAG, NULL, NULL, NULL, "go on after an error; exit 1 at the end if there was one",
+     offsetof(dlsh_options, keep_going)},
+    {0, FLAG, "--echo", NULL, NULL, "print each statement, marked >, before it runs", offsetof(dlsh_options, echo)},
+    {0, TEXT, "--db", "FILE", NULL, "the experiment database (experiments.db, or $DLSH_DB); none: record nothing",
+     offsetof(dlsh_options, db)},
+    {0, TEXT, "--device", "D", NULL, "cpu or cuda", offsetof(dlsh_options, device)},
+    {0, NUMBER, "--seed", "N", NULL, "seed of the random numbers", offsetof(dlsh_options, seed)},
+    {0, TEXT, "--mode", "MODE", "table|csv|json", "how values and tables are printed: table, csv or json",
+     offsetof(dlsh_options, mode)},
+    {0, FLAG, "--version", NULL, NULL, "print the version", offsetof(dlsh_options, version)},
+    {'h', FLAG, "--help", NULL, NULL, "print this; after a script: list its arguments", offsetof(dlsh_options, help)},
+};
+enum { NOPTIONS = sizeof options / sizeof *options };
+
+void dlsh_options_help(FILE *f) {
+    fputs(
+        "usage: dlsh [options] [FILE.dlsh [name=value ...]]\n\n"
+        "Without a script: a prompt; or, when standard input is no terminal, what stands there is run as a script.\n\n",
+        f);
+    for (int i = 0; i < NOPTIONS; i++) {
+        const struct option *o = &options[i];
+        char left[64] = "";
+        if (o->letter) snprintf(left, sizeof left, "-%c%s", o->letter, o->name ? ", " : "");
+        size_t n = strlen(left);
+        snprintf(left + n, sizeof left - n, "%s%s%s", o->name ? o->name : "", o->arg ? " " : "", o->arg ? o->arg : "");
+        fprintf(f, "  %-14s %s\n", left, o->doc);
+    }
+    fputs("\nExit status: 0 success, 1 an error in the script, 2 wrong usage or a file not found, 130 interrupted.\n"
+          "dlsh -c help  lists what the shell knows.\n",
+          f);
+}
+
+static int complain(const char *fmt, const char *a, const char *hint) {
+    fputs("dlsh: ", stderr);
+    fprintf(stderr, fmt, a);
+    fprintf(stderr, "; %s\n", hint ? hint : "dlsh --help lists the options");
+    return 0;
+}
+
+/* No option is called word[0, len); as shown to people. */
+static int unknown(const char *word, size_t len, const char *shown) {
+    const char *names[NOPTIONS];
+    int n = 0;
+    for (int i = 0; i < NOPTIONS; i++)
+        if (options[i].name) names[n++] = options[i].name;
+    char name[64], hint[96];
+    snprintf(name, sizeof name, "%.*s", (int)len, word);
+    const char *near = dlsh_nearest(name, names, n);
+    if (near) snprintf(hint, sizeof hint, "did you mean %s?", near);
+    return complain("there is no option %s", shown ? shown : name, near ? hint : NULL);
+}
+
+static int is_choice(const char *choices, const char *value) {
+    size_t n = strlen(value);
+    for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
+        if (strcspn(c, "|") == n && !memcmp(c, value, n)) return 1;
+    return 0;
+}
+
+static int store(const struct option *o, const char *value, dlsh_options *out) {
+    char shown[32];
+    snprintf(shown, sizeof shown, "%s", o->name ? o->name : (char[]){'-', o->letter, 0});
+    if (o->kind == FLAG) {
+        *(int *)((char *)out + o->at) = 1;
+        return 1;
+    }
+    if (!value) return complain("%s needs a value", shown, NULL);
+    if (o->choices && !is_choice(o->choices, value)) {
+        char hint[96];
+        snprintf(hint, sizeof hint, "%s takes one of %s", shown, o->choices);
+        return complain("\"%s\" is no mode", value, hint);
+    }
+    if (o->kind == NUMBER) {
+        char *end;
+        errno = 0;
+        strtoul(value, &end, 10);
+        if (!*value || *value == '-' || *end || errno) {
+            char hint[96];
+            snprintf(hint, sizeof hint, "%s takes a whole number from 0 on", shown);
+            return complain("\"%s\" is no number", value, hint);
+        }
+    }
+    *(const char **)((char *)out + o->at) = value;
+    return 1;
+}
+
+/* "--name", "--name=value". Returns the words used, 0 on a mistake. */
+static int read_long(int left, char **argv, dlsh_options *out) {
+    size_t len = strcspn(argv[0], "=");
+    const char *value = argv[0][len] ? argv[0] + len + 1 : NULL;
+    for (int i = 0; i < NOPTIONS; i++) {
+        const struct option *o = &options[i];
+        if (!o->name || strlen(o->name) != len || memcmp(o->name, argv[0], len)) continue;
+        if (o->kind == FLAG && value) return complain("%s takes no value", o->name, NULL);
+        int next = o->kind != FLAG && !value;
+        if (next && left > 1) value = argv[1];
+        return store(o, value, out) ? 1 + next : 0;
+    }
+    return unknown(argv[0], len, NULL);
+}
+
+/* "-qn", "-c CODE", "-cCODE". Returns the words used, 0 on a mistake. */
+static int read_letters(int left, char **argv, dlsh_options *out) {
+    for (const char *p = argv[0] + 1; *p; p++) {
+        const struct option *o = NULL;
+        for (int i = 0; i < NOPTIONS; i++)
+            if (options[i].letter == *p) o = &options[i];
+        if (!o) {
+            char name[3] = {'-', *p, 0};
+            /* -echo, -version: one dash too few */
+            char twice[64];
+            snprintf(twice, sizeof twice, "-%s", argv[0]);
+            for (int i = 0; i < NOPTIONS; i++)
+                if (options[i].name && !strncmp(options[i].name, twice, strcspn(twice, "=")))
+                    return unknown(twice, strlen(twice), argv[0]);
+            return unknown(name, 2, NULL);
+        }
+        if (o->kind == FLAG) {
+            store(o, NULL, out);
+            continue;
+        }
+        if (p[1]) return store(o, p + 1, out);
+        return store(o, left > 1 ? argv[1] : NULL, out) ? 2 : 0;
+    }
+    return 1;
+}
+
+static int read_words(int n, char **words, dlsh_options *out) {
+    out->words = words;
+    for (int i = 0; i < n; i++) {
+        const char *eq = strchr(words[i], '=');
+        if (!strcmp(words[i], "--help") || !strcmp(words[i], "-h")) {
+            out->script_help = 1;
+        } else if (!eq || eq == words[i]) {
+            return complain("\"%s\" is no argument of a script", words[i],
+                            *words[i] == '-' ? "options of dlsh stand before the script's name"
+                                             : "write name=value, without blanks around the =");
+        } else {
+            words[out->nwords++] = words[i];
+        }
+    }
+    return 1;
+}
+
+int dlsh_options_read(int argc, char **argv, dlsh_options *out) {
+    *out = (dlsh_options){0};
+    int i = 1;
+    while (i < argc && argv[i][0] == '-' && argv[i][1]) {
+        if (!strcmp(argv[i], "--")) {
+            i++;
+            break;
+        }
+        int used = argv[i][1] == '-' ? read_long(argc - i, argv + i, out) : read_letters(argc - i, argv + i, out);
+        if (!used) return 0;
+        i += used;
+    }
+    if (i < argc && !out->code) out->script = argv[i++];
+    if (out->script && !strcmp(out->script, "kernel"))
+        return complain("%s", "this build has no notebook kernel", "./kernel runs a script of that name");
+    return read_words(argc - i, argv + i, out);
+}

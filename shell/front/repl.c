@@ -1,0 +1,229 @@
+/* The prompt: readline through its callbacks, so that Ctrl-C never jumps out of it; entries of several lines; history.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <readline/history.h>
+#include <readline/readline.h>
+
+#include "commands/context.h"
+#include "commands/settings.h"
+#include "front/front.h"
+#include "view/console.h"
+#include "view/text.h"
+
+enum { HISTORY_MAX = 10000 };
+
+static struct {
+    dlsh_session *s;
+    dlsh_buf entry; /* the lines so far of the statement being typed */
+    int number;     /* of the entry: <3> */
+    char *line;     /* what readline handed over */
+    int got, eof;
+    int told; /* about open brackets */
+    char *history;
+} repl;
+
+/* ---------------------------------------------------------------- history */
+
+/* $XDG_STATE_HOME/dlsh/history, ~/.local/state/dlsh/history where that folder is in use, else ~/.dlsh_history. */
+static char *history_path(void) {
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    dlsh_buf folder = {0}, path = {0};
+    if (state && *state)
+        dlsh_buf_puts(&folder, state);
+    else if (home && *home)
+        dlsh_buf_printf(&folder, "%s/.local/state", home);
+    struct stat st;
+    int have = folder.n && !stat(dlsh_buf_text(&folder), &st) && S_ISDIR(st.st_mode);
+    if (!have && state && *state) have = !mkdir(state, 0700);
+    if (have) {
+        dlsh_buf_puts(&folder, "/dlsh");
+        if (!mkdir(dlsh_buf_text(&folder), 0700) || errno == EEXIST)
+            dlsh_buf_printf(&path, "%s/history", dlsh_buf_text(&folder));
+    }
+    if (!path.n && home && *home) dlsh_buf_printf(&path, "%s/.dlsh_history", home);
+    char *result = path.n ? strdup(dlsh_buf_text(&path)) : NULL;
+    dlsh_buf_free(&folder);
+    dlsh_buf_free(&path);
+    return result;
+}
+
+static void history_open(void) {
+    using_history();
+    stifle_history(HISTORY_MAX);
+    /* time stamps divide the entries of several lines */
+    history_comment_char = '#';
+    history_write_timestamps = 1;
+    repl.history = history_path();
+    if (!repl.history) return;
+    if (read_history(repl.history) == ENOENT) {
+        FILE *f = fopen(repl.history, "a");
+        if (f) fclose(f);
+    }
+    chmod(repl.history, 0600);
+}
+
+/* Each entry is on disk at once, so that sessions side by side do not overwrite each other's. */
+static void history_keep(const char *text) {
+    if (strspn(text, " \t\n") == strlen(text)) return;
+    HIST_ENTRY *last = history_length > 0 ? history_get(history_base + history_length - 1) : NULL;
+    if (last && !strcmp(last->line, text)) return;
+    add_history(text);
+    if (repl.history) append_history(1, repl.history);
+}
+
+static void history_close(void) {
+    if (repl.history) history_truncate_file(repl.history, HISTORY_MAX);
+    free(repl.history);
+    repl.history = NULL;
+}
+
+/* ---------------------------------------------------------------- reading a line */
+
+static void on_line(char *line) {
+    rl_callback_handler_remove();
+    repl.got = 1;
+    repl.eof = !line;
+    repl.line = line;
+}
+
+static const char *prompt(char *buf, size_t size) {
+    dlsh_look look = dlsh_sink_look(dlsh_session_sink(repl.s));
+    char number[24];
+    int n = snprintf(number, sizeof number, "<%d>", repl.number);
+    if (repl.entry.n) snprintf(number, sizeof number, "%*s", n, "...");
+    if (look.colour)
+        snprintf(buf, size, "\001\033[32m\002%s\001\033[0m\002 ", number);
+    else
+        snprintf(buf, size, "%s ", number);
+    return buf;
+}
+
+/* Gives up what was typed so far. */
+static void abandon(void) {
+    rl_free_line_state();
+    rl_callback_sigcleanup();
+    rl_callback_handler_remove();
+    fputs("^C\n", stdout);
+    fflush(stdout);
+    repl.entry.n = 0;
+    dlsh_signals_reset();
+}
+
+/* Waits for one line. Returns 0 after Ctrl-C. */
+static int read_line(void) {
+    char text[64];
+    repl.got = 0;
+    rl_callback_handler_install(prompt(text, sizeof text), on_line);
+    while (!repl.got) {
+        if (dlsh_signals_pressed()) {
+            abandon();
+            return 0;
+        }
+        struct pollfd p = {.fd = fileno(rl_instream ? rl_instream : stdin), .events = POLLIN};
+        int ready = poll(&p, 1, 250);
+        if (ready < 0 && errno != EINTR) break;
+        if (ready > 0) rl_callback_read_char();
+    }
+    return 1;
+}
+
+/* ---------------------------------------------------------------- entries */
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void run_entry(void) {
+    char name[24];
+    snprintf(name, sizeof name, "<%d>", repl.number);
+    double start = now();
+    dlsh_run_text(repl.s, name, dlsh_buf_text(&repl.entry), repl.entry.n);
+    dlsh_ending_set(DL_RUN_FINISHED, NULL); /* an error at the prompt does not end the session */
+    dlsh_signals_reset();
+    dlsh_console_settle();
+    if (dlsh_timing) {
+        dlsh_buf b = {0};
+        dlsh_duration(&b, now() - start);
+        printf("(%s)\n", dlsh_buf_text(&b));
+        dlsh_buf_free(&b);
+    }
+    repl.number++;
+}
+
+/* Takes the line just read; runs the entry when it is whole. */
+static void take_line(void) {
+    int blank = strspn(repl.line, " \t") == strlen(repl.line);
+    if (blank && !repl.entry.n) {
+        free(repl.line);
+        return;
+    }
+    dlsh_buf_puts(&repl.entry, repl.line);
+    free(repl.line);
+    if (dlsh_is_complete(repl.s, dlsh_buf_text(&repl.entry), repl.entry.n) == DLSH_INCOMPLETE) {
+        if (blank && !repl.told++) fputs("(a bracket, block or argument is still open; Ctrl-C gives up)\n", stdout);
+        dlsh_buf_puts(&repl.entry, "\n");
+        return;
+    }
+    history_keep(dlsh_buf_text(&repl.entry));
+    dlsh_buf_puts(&repl.entry, "\n");
+    run_entry();
+    repl.entry.n = 0;
+}
+
+static void banner(void) {
+    dlsh_buf threads = {0};
+    int n = dl_threads();
+    dlsh_buf_printf(&threads, "%d thread%s", n, n == 1 ? "" : "s");
+    const char *db = dlsh_store_file();
+    printf("dlsh %s   device %s (%s)   runs in %s\n", dl_version(), dl_device_name(dlsh_device()),
+           dlsh_buf_text(&threads), strcmp(db, "none") ? db : "no database");
+    fputs("help tells more, Tab completes, Ctrl-D leaves.\n", stdout);
+    dlsh_buf_free(&threads);
+}
+
+/* End of input inside an entry: it is run as it stands, which tells what is missing. */
+static void at_eof(void) {
+    if (rl_instream && isatty(fileno(stdin))) fputs("\n", stdout);
+    if (!repl.entry.n) return;
+    run_entry();
+    repl.entry.n = 0;
+}
+
+int dlsh_repl(dlsh_session *s, const dlsh_options *o) {
+    repl.s = s;
+    repl.number = 1;
+    if (!o->quiet) banner();
+    rl_readline_name = "dlsh";
+    rl_catch_signals = 0; /* ours finishes training steps; readline's would not know */
+    rl_catch_sigwinch = 1;
+    rl_change_environment = 0;
+    rl_variable_bind("enable-bracketed-paste", dlsh_console_live() ? "on" : "off");
+    rl_variable_bind("blink-matching-paren", "on");
+    dlsh_complete_setup(s, &repl.entry);
+    history_open();
+    int code = DLSH_EXIT_OK, end = 0;
+    while (!end) {
+        fflush(stdout);
+        if (!read_line()) continue;
+        if (repl.eof || !repl.got) {
+            at_eof();
+            break;
+        }
+        take_line();
+        end = dlsh_exiting(s, &code);
+    }
+    dlsh_exiting(s, &code);
+    history_close();
+    dlsh_buf_free(&repl.entry);
+    return code;
+}

@@ -1,0 +1,153 @@
+/* From the command line to a session and back: options applied, rc file read, the right door opened, all closed. */
+#include <locale.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands/context.h"
+#include "commands/families.h"
+#include "front/front.h"
+#include "view/console.h"
+
+/* ---------------------------------------------------------------- Ctrl-C */
+
+static volatile sig_atomic_t presses;
+
+static void on_interrupt(int sig) {
+    presses++;
+    dlsh_interrupt();
+    if (presses >= 3) {
+        /* nothing listens: whoever presses a third time wants out */
+        signal(sig, SIG_DFL);
+        raise(sig);
+    }
+}
+
+void dlsh_signals_setup(void) {
+    struct sigaction a = {.sa_handler = on_interrupt};
+    sigemptyset(&a.sa_mask);
+    sigaction(SIGINT, &a, NULL);
+}
+
+void dlsh_signals_reset(void) { presses = 0; }
+int dlsh_signals_pressed(void) { return presses > 0; }
+
+/* ---------------------------------------------------------------- a session */
+
+static void after_statement(void *arg) {
+    dlsh_session *s = arg;
+    dlsh_sink *sink = dlsh_session_sink(s);
+    sink->ops->flush(sink);
+    dlsh_store_warnings(s);
+}
+
+/* --echo: the statement, each of its lines marked. */
+static void echo(void *arg, const char *text, size_t n) {
+    dlsh_sink *sink = dlsh_session_sink(arg);
+    while (n) {
+        const char *end = memchr(text, '\n', n);
+        size_t len = end ? (size_t)(end - text) : n;
+        dlsh_put(sink, "> %.*s\n", (int)len, text);
+        len += end != NULL;
+        text += len;
+        n -= len;
+    }
+    sink->ops->flush(sink);
+}
+
+static int usage_failure(void) {
+    dl_error e;
+    dl_error_take(&e);
+    fprintf(stderr, "dlsh: %s%s%s\n", e.message, *e.hint ? "; " : "", e.hint);
+    return DLSH_EXIT_USAGE;
+}
+
+static int apply(const dlsh_options *o) {
+    static const char *const modes[] = {"table", "csv", "json"};
+    for (int i = 0; o->mode && i < 3; i++)
+        if (!strcmp(o->mode, modes[i])) dlsh_view.mode = (dlsh_mode)i;
+    if (o->db && dlsh_store_choose(o->db)) return usage_failure();
+    if (o->device && dlsh_device_choose(o->device)) return usage_failure();
+    if (o->seed) dl_seed(strtoul(o->seed, NULL, 10));
+    *dlsh_script_args_get() = (dlsh_script_args){.n = o->nwords, .words = o->words, .list = o->script_help};
+    return DLSH_EXIT_OK;
+}
+
+static dl_status add_families(dlsh_session *s) {
+    static const dlsh_command *const families[] = {
+#define FAMILY(name) name##_commands,
+#include "commands/families.def"
+#undef FAMILY
+    };
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) DLSH_TRY(dlsh_add_commands(s, families[i]));
+    return DL_OK;
+}
+
+/* $XDG_CONFIG_HOME/dlsh/rc.dlsh or ~/.config/dlsh/rc.dlsh; a missing one is no mistake. */
+static int run_rc(dlsh_session *s) {
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    dlsh_buf path = {0};
+    if (config && *config)
+        dlsh_buf_printf(&path, "%s/dlsh/rc.dlsh", config);
+    else if (home && *home)
+        dlsh_buf_printf(&path, "%s/.config/dlsh/rc.dlsh", home);
+    int code = DLSH_EXIT_OK;
+    if (path.n && !access(dlsh_buf_text(&path), R_OK)) {
+        size_t len;
+        char *text = dlsh_slurp(dlsh_buf_text(&path), &len);
+        code = text ? dlsh_run_text(s, dlsh_buf_text(&path), text, len) : DLSH_EXIT_USAGE;
+        free(text);
+    }
+    dlsh_buf_free(&path);
+    return code;
+}
+
+static int run_doors(dlsh_session *s, const dlsh_options *o) {
+    int code = o->no_rc ? DLSH_EXIT_OK : run_rc(s),
+        batch = o->code || o->script || (!isatty(STDIN_FILENO) && !o->interactive);
+    if (dlsh_exiting(s, &code)) return code;
+    if (code == DLSH_EXIT_INTERRUPTED) return code;
+    if (batch) {
+        code = dlsh_batch(s, o);
+        if (!o->interactive || dlsh_exiting(s, NULL)) return code;
+    }
+    return dlsh_repl(s, o);
+}
+
+int dlsh_main(int argc, char **argv) {
+    dlsh_options o;
+    if (!dlsh_options_read(argc, argv, &o)) return DLSH_EXIT_USAGE;
+    if (o.help || o.version) {
+        if (o.version)
+            printf("dlsh %s\n", dl_version());
+        else
+            dlsh_options_help(stdout);
+        return fflush(stdout) ? DLSH_EXIT_ERROR : DLSH_EXIT_OK;
+    }
+    setlocale(LC_CTYPE, "");
+    dlsh_signals_setup();
+    int code = apply(&o);
+    if (code) return code;
+    dlsh_sink *sink = dlsh_console();
+    dlsh_session *s = dlsh_session_new(sink);
+    if (!s || add_families(s)) {
+        fprintf(stderr, "dlsh: %s\n", dl_errmsg());
+        return DLSH_EXIT_ERROR;
+    }
+    dlsh_set_keep_going(s, o.keep_going);
+    dlsh_set_after_statement(s, after_statement, s);
+    if (o.echo) dlsh_set_before_statement(s, echo, s);
+    code = run_doors(s, &o);
+    dlsh_session_free(s);
+    if (dlsh_store_close()) {
+        fprintf(stderr, "dlsh: %s\n", dl_errmsg());
+        if (!code) code = DLSH_EXIT_ERROR;
+    }
+    dlsh_console_settle();
+    if (fflush(stdout) || ferror(stdout)) {
+        fputs("dlsh: standard output could not be written\n", stderr);
+        if (!code) code = DLSH_EXIT_ERROR;
+    }
+    return code;
+}

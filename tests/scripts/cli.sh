@@ -1,0 +1,48 @@
+# Options, exit statuses, where errors point.
+run() {
+    echo "\$ dlsh $*"
+    dlsh "$@" 2>&1 </dev/null
+    echo "=> $?"
+}
+run --version
+run --help
+run -n -c '1 + 1'
+run -qnc '1 + 1; 2 + 2;'
+run --ech -c 1
+run -z
+run -echo
+run --mode xml -c 1
+run --seed -3 -c 1
+run --device tpu -c 1
+run -c
+run missing.dlsh
+run kernel install
+run -n -c 'x = 1 + nothing'
+run -n -c 'x = (1 +'
+run -n -k -c 'nothing
+print("still here")'
+run -n -c 'exit 7'
+run -n --db none -c 'set db'
+echo 'print("from stdin")
+3 * nope' | dlsh -n 2>&1
+echo "=> $?"
+cat >two.dlsh <<'END'
+# a script with arguments
+args epochs=5 rate=0.1 data="" fast=false
+print(epochs, rate, data, fast)
+END
+run -n two.dlsh
+run -n two.dlsh epochs=2 rate=1e-3 data=/tmp fast=true
+run -n two.dlsh epoch=2
+run -n two.dlsh epochs=many
+run -n two.dlsh epochs
+run -n two.dlsh --help
+echo 'print("no args here")' >plain.dlsh
+run -n plain.dlsh epochs=2
+run -n plain.dlsh --help
+run -n --echo -c 'x = 2
+x * 3'
+mkdir -p home/.config/dlsh
+echo 'from_rc = 11' >home/.config/dlsh/rc.dlsh
+HOME=$PWD/home run -c 'from_rc'
+HOME=$PWD/home run -n -c 'from_rc'

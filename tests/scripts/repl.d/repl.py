@@ -1,0 +1,124 @@
+"""Drives the prompt through a pseudo-terminal, as someone would at a keyboard. Prints one line a check."""
+import os
+import pty
+import re
+import select
+import shutil
+import sys
+import time
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x01|\x02|\r")
+
+
+class Prompt:
+    def __init__(self, *args, env=None):
+        self.pid, self.fd = pty.fork()
+        if not self.pid:
+            os.environ.update({"TERM": "xterm", "NO_COLOR": "1", **(env or {})})
+            os.execv(shutil.which("dlsh"), ["dlsh", *args])
+        self.text = ""
+
+    def type(self, keys):
+        os.write(self.fd, keys.encode())
+
+    def wait(self, pattern, seconds=20):
+        """Waits until the screen's new text matches; returns it and forgets it."""
+        end = time.monotonic() + seconds
+        while True:
+            plain = ESCAPES.sub("", self.text)
+            m = re.search(pattern, plain)
+            if m:
+                self.text = plain[m.end():]
+                return plain[: m.end()]
+            if time.monotonic() > end or not self.read(end - time.monotonic()):
+                sys.exit(f"waited for {pattern!r}, the screen has {plain!r}")
+
+    def read(self, seconds):
+        if not select.select([self.fd], [], [], max(seconds, 0))[0]:
+            return False
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:
+            data = b""
+        self.text += data.decode(errors="replace")
+        return bool(data)
+
+    def end(self):
+        """Reads to the end; returns the exit status."""
+        while self.read(20):
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def check(name, ok):
+    print(("ok   " if ok else "FAIL ") + name)
+
+
+p = Prompt("-n", "--db", "none")
+check("banner names the device", "device cpu" in p.wait("<1> "))
+p.type("1 + 1\r")
+check("a value is shown", "2" in p.wait("<2> ").split("\n")[1])
+p.type("for i in range(2) {\r")
+p.wait(r"\.\.\. ")
+p.type("print(i * 10)\r")
+p.wait(r"\.\.\. ")
+p.type("}\r")
+out = p.wait("<3> ")
+check("a block goes on over lines", "0\n10\n" in out)
+p.type("x = (\r")
+p.wait(r"\.\.\. ")
+p.type("\x03")
+check("Ctrl-C gives up an open entry", "^C" in p.wait("<3> "))
+p.type("nonsense")
+time.sleep(0.2)
+p.type("\x03")
+p.wait("<3> ")
+p.type("2 * 21\r")
+check("and the line typed before is gone", "42" in p.wait("<4> "))
+p.type("1 + undefined_name\r")
+out = p.wait("<5> ")
+check("an error names its entry", "<4>:1:5: error:" in out)
+p.type("while true { x = 1 }\r")
+time.sleep(0.5)
+p.type("\x03")
+check("Ctrl-C stops what runs", "interrupted" in p.wait("<6> ").lower())
+p.type("see\t 7\r")
+p.wait("<7> ")
+p.type("seed\r")
+check("Tab completes commands", re.search(r"\b7\b", p.wait("<8> ")))
+p.type("my_variable = 5\r")
+p.wait("<9> ")
+p.type("my_v\t + 1\r")
+check("Tab completes variables", "6" in p.wait("<10> "))
+p.type("matm\t\x15")
+check("Tab completes ops", "matmul(" in p.wait(r"matmul\("))
+p.type("set prog\t of\t\r")
+p.wait("<11> ")
+p.type("set progress\r")
+check("Tab completes settings and their values", "progress off" in p.wait("<12> "))
+p.type("\x10\x10\x10\x10\r")
+check("up recalls an entry", "matm" not in p.wait("<13> "))
+p.type("\x1b[200~a = 3\nb = 4\na * b\x1b[201~\r")
+check("a paste of several lines runs as one entry", "12" in p.wait("<14> "))
+p.type("_ + 1\r")
+check("_ is the last value", "13" in p.wait("<15> "))
+p.type("exit 3\r")
+check("exit gives the status", p.end() == 3)
+
+p = Prompt("-n", "-q", "--db", "none")
+p.wait("<1> ")
+p.type("\x10\r")
+check("the history of the last session is there", "exit 3" in p.wait("exit 3"))
+check("and runs again", p.end() == 3)
+
+p = Prompt("-n", "-q", "--db", "none")
+p.wait("<1> ")
+p.type("\x04")
+check("Ctrl-D ends with status 0", p.end() == 0)
+
+p = Prompt("-n", "-q", "--db", "none", "-i", "-c", "k = 9")
+p.wait("<1> ")
+p.type("k\r")
+check("-i goes on at the prompt", "9" in p.wait("<2> "))
+p.type("quit\r")
+check("quit ends with status 0", p.end() == 0)
