@@ -3,8 +3,6 @@
 #include "ops/infer.h"
 #include "ops/rules.h"
 
-#include <omp.h>
-
 /* x as [outer][n][inner] in logical order, x contiguous: n is the dimension looked along. */
 typedef struct view3 {
     long outer, n, inner;
@@ -23,22 +21,35 @@ static view3 around(const dl_tensor *x, unsigned mask) {
     return v;
 }
 
-/* index[outer][inner] of the first occurrence of value[outer][inner]. */
+typedef struct search {
+    const dl_finder *f;
+    const char *x, *value; /* value[outer][inner] */
+    long *index, size, tiles;
+    view3 v;
+} search;
+
+static void find_tile(void *arg, long i) {
+    const search *s = arg;
+    view3 v = s->v;
+    long o = i / s->tiles, lo = i % s->tiles * DL_REDUCE_TILE, at = o * v.inner + lo;
+    long width = v.inner - lo < DL_REDUCE_TILE ? v.inner - lo : DL_REDUCE_TILE;
+    const char *from = s->x + (o * v.n * v.inner + lo) * s->size, *value = s->value + at * s->size;
+    if (v.inner == 1)
+        s->index[at] = s->f->row(v.n, from, s->size, value);
+    else
+        s->f->cols(v.n, width, from, v.inner * s->size, value, s->index + at);
+}
+
+/* index[outer][inner] of the first occurrence of each value. */
 static void find_all(const dl_tensor *x, view3 v, const char *value, long *index) {
-    const dl_finder *f = &DL_SIMD_PICK(dl_finder_table)[x->dtype];
-    long size = (long)dl_esize(x), tiles = (v.inner + DL_REDUCE_TILE - 1) / DL_REDUCE_TILE;
-    const char *p = dl_ptr(x);
-    int threads = dl_cpu_threads(x->numel);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (long i = 0; i < v.outer * tiles; i++) {
-        long o = i / tiles, lo = i % tiles * DL_REDUCE_TILE, at = o * v.inner + lo;
-        long width = v.inner - lo < DL_REDUCE_TILE ? v.inner - lo : DL_REDUCE_TILE;
-        const char *from = p + (o * v.n * v.inner + lo) * size;
-        if (v.inner == 1)
-            index[at] = f->row(v.n, from, size, value + at * size);
-        else
-            f->cols(v.n, width, from, v.inner * size, value + at * size, index + at);
-    }
+    search s = {.f = &DL_SIMD_PICK(dl_finder_table)[x->dtype],
+                .x = dl_ptr(x),
+                .value = value,
+                .index = index,
+                .size = (long)dl_esize(x),
+                .tiles = (v.inner + DL_REDUCE_TILE - 1) / DL_REDUCE_TILE,
+                .v = v};
+    dl_cpu_for(v.outer * s.tiles, dl_cpu_threads(x->numel), find_tile, &s);
 }
 
 /* value may be NULL, when only the place is asked for. */

@@ -2,7 +2,6 @@
 #include "cpu/copy.h"
 #include "ops/rules.h"
 
-#include <omp.h>
 #include <string.h>
 
 static void move_loop(long n, char **p, const long *s, void *arg) {
@@ -18,23 +17,33 @@ static int transposed_dim(const dl_iter *it, long size) {
     return 0;
 }
 
-/* Copies by planes (dimension 0 against dimension d), in bands of 16 of dimension 0. */
-static void copy_transposed(const dl_iter *it, int d, long size) {
-    dl_transpose_fn fn = DL_SIMD_PICK(dl_transpose)[size];
-    long bands = (it->shape[0] + 15) / 16, tasks = it->numel / it->shape[0] / it->shape[d] * bands;
-    int threads = dl_cpu_threads(it->numel);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (long t = 0; t < tasks; t++) {
-        long rest = t / bands, lo = t % bands * 16, rows = it->shape[0] - lo < 16 ? it->shape[0] - lo : 16;
-        char *dst = it->ptr[0] + lo * it->stride[0][0], *src = it->ptr[1] + lo * it->stride[0][1];
-        for (int k = 1; k < it->ndim; k++) {
-            if (k == d) continue;
-            dst += rest % it->shape[k] * it->stride[k][0];
-            src += rest % it->shape[k] * it->stride[k][1];
-            rest /= it->shape[k];
-        }
-        fn(it->shape[d], rows, dst, it->stride[d][0], src, it->stride[0][1]);
+typedef struct transposition {
+    const dl_iter *it;
+    dl_transpose_fn fn;
+    int d;
+    long bands;
+} transposition;
+
+/* A band of rows of dimension 0 in the plane of dimensions 0 and d. */
+static void transpose_band(void *arg, long i) {
+    const transposition *t = arg;
+    const dl_iter *it = t->it;
+    long rest = i / t->bands, lo = i % t->bands * DL_TRANSPOSE_ROWS, rows = it->shape[0] - lo;
+    char *dst = it->ptr[0] + lo * it->stride[0][0], *src = it->ptr[1] + lo * it->stride[0][1];
+    for (int k = 1; k < it->ndim; k++) {
+        if (k == t->d) continue;
+        dst += rest % it->shape[k] * it->stride[k][0];
+        src += rest % it->shape[k] * it->stride[k][1];
+        rest /= it->shape[k];
     }
+    t->fn(it->shape[t->d], rows < DL_TRANSPOSE_ROWS ? rows : DL_TRANSPOSE_ROWS, dst, it->stride[t->d][0], src,
+          it->stride[0][1]);
+}
+
+static void copy_transposed(const dl_iter *it, int d, long size) {
+    transposition t = {it, DL_SIMD_PICK(dl_transpose)[size], d,
+                       (it->shape[0] + DL_TRANSPOSE_ROWS - 1) / DL_TRANSPOSE_ROWS};
+    dl_cpu_for(it->numel / it->shape[0] / it->shape[d] * t.bands, dl_cpu_threads(it->numel), transpose_band, &t);
 }
 
 static void run_copy(dl_iter *it) {
@@ -94,30 +103,11 @@ static dl_status run_as_strided_set(dl_call *c) {
 }
 const dl_kernel dl_cpu_as_strided_set = {.run = run_as_strided_set, .dtypes = DL_ANY};
 
-/* ---- where */
-
-#define WHERE(name, T)                                                                                                 \
-    static void name(long n, char **p, const long *s, void *arg) {                                                     \
-        (void)arg;                                                                                                     \
-        char *o = p[0], *c = p[1], *a = p[2], *b = p[3];                                                               \
-        if (s[0] == sizeof(T) && s[1] == 1 && s[2] == sizeof(T) && (s[3] == sizeof(T) || s[3] == 0)) {                 \
-            long sb = s[3] ? 1 : 0;                                                                                    \
-            for (long i = 0; i < n; i++) ((T *)o)[i] = c[i] ? ((T *)a)[i] : ((T *)b)[i * sb];                          \
-            return;                                                                                                    \
-        }                                                                                                              \
-        for (long i = 0; i < n; i++, o += s[0], c += s[1], a += s[2], b += s[3]) *(T *)o = *c ? *(T *)a : *(T *)b;     \
-    }
-WHERE(where1, unsigned char)
-WHERE(where2, unsigned short)
-WHERE(where4, unsigned)
-WHERE(where8, unsigned long)
-
 static dl_status run_where(dl_call *c) {
-    static const dl_loop loop[9] = {[1] = where1, [2] = where2, [4] = where4, [8] = where8};
     dl_tensor *op[4] = {c->out[0], c->in[0], c->in[1], c->in[2]};
     dl_iter it;
     dl_iter_init(&it, 4, op);
-    dl_iter_run(&it, loop[dl_esize(c->out[0])], NULL);
+    dl_iter_run(&it, DL_SIMD_PICK(dl_where_loop)[dl_esize(c->out[0])], NULL);
     return DL_OK;
 }
 const dl_kernel dl_cpu_where = {.run = run_where, .dtypes = DL_ANY};

@@ -69,9 +69,46 @@ const dl_loop DL_SIMD_NAME(dl_cast_loop)[DL_NDTYPE][DL_NDTYPE] = {
     [DL_BOOL] = ROW(u8), [DL_U8] = ROW(u8),    [DL_I32] = ROW(i32), [DL_I64] = ROW(i64),
     [DL_F16] = ROW(f32), [DL_BF16] = ROW(f32), [DL_F32] = ROW(f32), [DL_F64] = ROW(f64)};
 
+/* ---- condition, two values */
+
+#define WHERE(name, T)                                                                                                 \
+    static void name(long n, char **p, const long *s, void *arg) {                                                     \
+        (void)arg;                                                                                                     \
+        char *o = p[0], *c = p[1], *a = p[2], *b = p[3];                                                               \
+        T *to = (T *)o, *x = (T *)a, *y = (T *)b;                                                                      \
+        const unsigned char *m = (const unsigned char *)c;                                                             \
+        bool dense = s[0] == sizeof(T) && s[1] == 1;                                                                   \
+        if (dense && s[2] == sizeof(T) && s[3] == sizeof(T)) {                                                         \
+            _Pragma("GCC ivdep") for (long i = 0; i < n; i++) {                                                        \
+                T u = x[i], v = y[i];                                                                                  \
+                to[i] = m[i] ? u : v;                                                                                  \
+            }                                                                                                          \
+        } else if (dense && s[2] == sizeof(T) && s[3] == 0) {                                                          \
+            T v = *y;                                                                                                  \
+            _Pragma("GCC ivdep") for (long i = 0; i < n; i++) {                                                        \
+                T u = x[i];                                                                                            \
+                to[i] = m[i] ? u : v;                                                                                  \
+            }                                                                                                          \
+        } else if (dense && s[2] == 0 && s[3] == sizeof(T)) {                                                          \
+            T u = *x;                                                                                                  \
+            _Pragma("GCC ivdep") for (long i = 0; i < n; i++) {                                                        \
+                T v = y[i];                                                                                            \
+                to[i] = m[i] ? u : v;                                                                                  \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            for (long i = 0; i < n; i++, o += s[0], c += s[1], a += s[2], b += s[3]) *(T *)o = *c ? *(T *)a : *(T *)b; \
+        }                                                                                                              \
+    }
+WHERE(where1, unsigned char)
+WHERE(where2, unsigned short)
+WHERE(where4, unsigned)
+WHERE(where8, unsigned long)
+
+const dl_loop DL_SIMD_NAME(dl_where_loop)[9] = {[1] = where1, [2] = where2, [4] = where4, [8] = where8};
+
 /* ---- transposition: `rows` runs of the source become columns of the target, in tiles that fit the first cache */
 
-enum { TILE = 16 };
+enum { TILE = DL_TRANSPOSE_ROWS };
 
 #define TRANSPOSE(name, T)                                                                                             \
     static void name(long n, long rows, char *d, long drow, const char *x, long xrow) {                                \

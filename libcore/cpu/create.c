@@ -4,8 +4,6 @@
 #include "cpu/iter.h"
 #include "ops/rules.h"
 
-#include <omp.h>
-
 enum { BLOCK = 1024 };
 
 typedef union block {
@@ -17,18 +15,25 @@ typedef union block {
 /* Makes the values of elements lo .. lo + n - 1 (lo divisible by BLOCK). */
 typedef void (*maker)(const dl_call *c, long lo, long n, block *b);
 
+typedef struct job {
+    const dl_call *c;
+    dl_dtype made;
+    maker make;
+} job;
+
+static void fill_block(void *arg, long i) {
+    const job *j = arg;
+    dl_tensor *o = j->c->out[0];
+    block b;
+    long lo = i * BLOCK, n = o->numel - lo < BLOCK ? o->numel - lo : BLOCK, one = 1;
+    j->make(j->c, lo, n, &b);
+    dl_cpu_copy_strided(1, &n, (char *)dl_ptr(o) + lo * (long)dl_esize(o), (dl_dtype)o->dtype, &one, &b, j->made, &one);
+}
+
 static dl_status fill(dl_call *c, dl_dtype made, maker make) {
-    dl_tensor *o = c->out[0];
-    dl_dtype dt = (dl_dtype)o->dtype;
-    long size = (long)dl_esize(o), n = o->numel, one = 1;
-    int threads = dl_cpu_threads(n);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (long lo = 0; lo < n; lo += BLOCK) {
-        block b;
-        long w = n - lo < BLOCK ? n - lo : BLOCK;
-        make(c, lo, w, &b);
-        dl_cpu_copy_strided(1, &w, (char *)dl_ptr(o) + lo * size, dt, &one, &b, made, &one);
-    }
+    long n = c->out[0]->numel;
+    job j = {c, made, make};
+    dl_cpu_for((n + BLOCK - 1) / BLOCK, dl_cpu_threads(n), fill_block, &j);
     return DL_OK;
 }
 
@@ -142,7 +147,7 @@ typedef struct keyed {
     long number;
 } keyed;
 
-enum { DIGIT = 11, BUCKETS = 1 << DIGIT, PASSES = 6 };
+enum { DIGIT = 11, BUCKETS = 1 << DIGIT };
 
 /* One pass of a stable radix sort. */
 static void sort_pass(const keyed *from, keyed *to, long n, int shift) {
@@ -165,6 +170,16 @@ static void draw_keys(dl_rng_key k, keyed *a, long n) {
     }
 }
 
+/* Puts right what passes over the upper digits left: neighbours that differ below. */
+static void insert(keyed *a, long n) {
+    for (long i = 1; i < n; i++) {
+        keyed v = a[i];
+        long k = i;
+        for (; k > 0 && a[k - 1].key > v.key; k--) a[k] = a[k - 1];
+        a[k] = v;
+    }
+}
+
 static dl_status run_randperm(dl_call *c) {
     dl_tensor *o = c->out[0];
     long n = o->numel, step = (long)(sizeof(keyed) / sizeof(long)), one = 1;
@@ -173,10 +188,11 @@ static dl_status run_randperm(dl_call *c) {
     keyed *a = dl_host_alloc(bytes), *b = a + n;
     if (!a) return DL_ERR_MEMORY;
     draw_keys(dl_rng_key_of(c), a, n);
-    for (int p = 0; p < PASSES; p += 2) {
-        sort_pass(a, b, n, p * DIGIT);
-        sort_pass(b, a, n, (p + 1) * DIGIT);
+    for (int top = n <= 1 << 24 ? 2 : 4; n > 32 && top > 0; top -= 2) {
+        sort_pass(a, b, n, 64 - top * DIGIT);
+        sort_pass(b, a, n, 64 - (top - 1) * DIGIT);
     }
+    insert(a, n);
     dl_cpu_copy_strided(1, &n, dl_ptr(o), (dl_dtype)o->dtype, &one, &a->number, DL_I64, &step);
     dl_host_free(a, bytes);
     return DL_OK;

@@ -4,7 +4,6 @@
 #include "ops/infer.h"
 #include "ops/rules.h"
 
-#include <omp.h>
 #include <string.h>
 
 dl_tensor *dl_cpu_indices(dl_tensor *index, int dim, long size) {
@@ -80,20 +79,27 @@ const dl_kernel dl_cpu_flip = {.run = run_flip, .dtypes = DL_ANY};
 
 /* ---- rows by a list of indices */
 
-/* x contiguous: [outer][size][inner] in bytes. */
-static void select_dense(char *o, const char *x, const long *index, long outer, long n, long size, long inner) {
-    int threads = dl_cpu_threads(outer * n * inner / 4);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (long k = 0; k < outer * n; k++) {
-        const char *from = x + (k / n * size + index[k % n]) * inner;
-        char *to = o + k * inner;
-        if (inner == 4)
-            memcpy(to, from, 4);
-        else if (inner == 8)
-            memcpy(to, from, 8);
-        else
-            memcpy(to, from, (size_t)inner);
-    }
+/* The source contiguous: [outer][size][inner] bytes. */
+typedef struct picks {
+    char *o;
+    const char *x;
+    const long *index;
+    long n, size, inner;
+} picks;
+
+static void pick_row(void *arg, long k) {
+    const picks *s = arg;
+    const char *from = s->x + (k / s->n * s->size + s->index[k % s->n]) * s->inner;
+    memcpy(s->o + k * s->inner, from, (size_t)s->inner);
+}
+
+static void pick_4(void *arg, long k) {
+    const picks *s = arg;
+    memcpy(s->o + k * 4, s->x + (k / s->n * s->size + s->index[k % s->n]) * 4, 4);
+}
+
+static void select_dense(picks s, long outer) {
+    dl_cpu_for(outer * s.n, dl_cpu_threads(outer * s.n * s.inner / 4), s.inner == 4 ? pick_4 : pick_row, &s);
 }
 
 /* Any strides: one copy an index. */
@@ -114,8 +120,9 @@ static dl_status run_index_select(dl_call *c) {
     dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
     if (!index) return dl_error_last()->code;
     if (dl_is_contiguous(x))
-        select_dense(dl_ptr(o), dl_ptr(x), dl_ptr(index), product(x, 0, dim), index->numel, size,
-                     product(x, dim + 1, x->ndim) * (long)dl_esize(x));
+        select_dense((picks){dl_ptr(o), dl_ptr(x), dl_ptr(index), index->numel, size,
+                             product(x, dim + 1, x->ndim) * (long)dl_esize(x)},
+                     product(x, 0, dim));
     else
         select_strided(o, x, dl_ptr(index), dim, index->numel);
     dl_unref(index);
@@ -123,30 +130,41 @@ static dl_status run_index_select(dl_call *c) {
 }
 const dl_kernel dl_cpu_index_select = {.run = run_index_select, .dtypes = DL_ANY};
 
-/* Threads share the columns, so that each element receives its parts in order. */
-static dl_status plain_index_add(dl_call *c) {
-    dl_tensor *x = c->in[0], *s = c->in[2], *o = c->out[0];
-    int dim;
-    long size = along(c, x, &dim), esize = (long)dl_esize(o);
-    dl_tensor *list = dl_cpu_indices(c->in[1], dim, size);
-    if (!list) return dl_error_last()->code;
-    dl_cpu_copy(o, x);
-    const long *index = dl_ptr(list), n = list->numel, outer = product(x, 0, dim), inner = product(x, dim + 1, x->ndim);
-    dl_loop add = DL_SIMD_PICK(dl_binary_loop)[DL_B_add][o->dtype];
-    const long stride[3] = {esize, esize, esize};
-    char *to = dl_ptr(o), *from = dl_ptr(s);
-    int threads = inner >= 256 ? dl_cpu_threads(s->numel) : 1;
-    long band = ((inner + threads - 1) / threads + 15) / 16 * 16;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int t = 0; t < threads; t++) {
-        long lo = t * band, w = inner - lo < band ? inner - lo : band;
-        for (long k = 0; w > 0 && k < outer * n; k++) {
-            char *at = to + ((k / n * size + index[k % n]) * inner + lo) * esize;
-            char *p[3] = {at, at, from + (k * inner + lo) * esize};
-            add(w, p, stride, NULL);
-        }
+/* out[outer][index[i]][inner] += source[outer][i][inner]; a task takes a band of columns, so that each element receives
+ * its parts in order. */
+typedef struct adds {
+    picks s;
+    dl_loop add;
+    long outer, esize, band;
+} adds;
+
+static void add_band(void *arg, long t) {
+    const adds *a = arg;
+    long lo = t * a->band, w = a->s.inner - lo < a->band ? a->s.inner - lo : a->band;
+    const long stride[3] = {a->esize, a->esize, a->esize};
+    for (long k = 0; w > 0 && k < a->outer * a->s.n; k++) {
+        char *at = a->s.o + ((k / a->s.n * a->s.size + a->s.index[k % a->s.n]) * a->s.inner + lo) * a->esize;
+        char *p[3] = {at, at, (char *)a->s.x + (k * a->s.inner + lo) * a->esize};
+        a->add(w, p, stride, NULL);
     }
-    dl_unref(list);
+}
+
+static dl_status plain_index_add(dl_call *c) {
+    dl_tensor *x = c->in[0], *v = c->in[2], *o = c->out[0];
+    int dim;
+    long size = along(c, x, &dim);
+    dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
+    if (!index) return dl_error_last()->code;
+    dl_cpu_copy(o, x);
+    adds a = {{dl_ptr(o), dl_ptr(v), dl_ptr(index), index->numel, size, product(x, dim + 1, x->ndim)},
+              DL_SIMD_PICK(dl_binary_loop)[DL_B_add][o->dtype],
+              product(x, 0, dim),
+              (long)dl_esize(o),
+              0};
+    int threads = a.s.inner >= 256 ? dl_cpu_threads(v->numel) : 1;
+    a.band = ((a.s.inner + threads - 1) / threads + 15) / 16 * 16;
+    dl_cpu_for(threads, threads, add_band, &a);
+    dl_unref(index);
     return DL_OK;
 }
 static dl_status contiguous_source(dl_call *c, dl_status (*run)(dl_call *)) {
@@ -286,35 +304,45 @@ const dl_kernel dl_cpu_one_hot = {.run = run_one_hot, .dtypes = DL_ANY};
 
 #define SCAN(name, T, A)                                                                                               \
     static void name(T *p, long n, long inner, long width) {                                                           \
-        A acc[64] = {0};                                                                                               \
-        for (long i = 0; i < n; i++, p += inner)                                                                       \
+        A acc[SCAN_BAND] = {0}, one = 0;                                                                               \
+        if (inner == 1)                                                                                                \
+            for (long i = 0; i < n; i++) p[i] = (T)(one += (A)p[i]);                                                   \
+        for (long i = 0; inner > 1 && i < n; i++, p += inner)                                                          \
             for (long j = 0; j < width; j++) {                                                                         \
                 acc[j] += (A)p[j];                                                                                     \
                 p[j] = (T)acc[j];                                                                                      \
             }                                                                                                          \
     }
+enum { SCAN_BAND = 64 };
 SCAN(scan_i64, long, unsigned long)
 SCAN(scan_f32, float, double)
 SCAN(scan_f64, double, double)
 
+typedef struct scans {
+    dl_tensor *o;
+    long n, inner, bands;
+} scans;
+
+static void scan_band(void *arg, long k) {
+    const scans *s = arg;
+    long lo = k % s->bands * SCAN_BAND, width = s->inner - lo < SCAN_BAND ? s->inner - lo : SCAN_BAND;
+    long at = k / s->bands * s->n * s->inner + lo;
+    if (s->o->dtype == DL_F32)
+        scan_f32((float *)dl_ptr(s->o) + at, s->n, s->inner, width);
+    else if (s->o->dtype == DL_F64)
+        scan_f64((double *)dl_ptr(s->o) + at, s->n, s->inner, width);
+    else
+        scan_i64((long *)dl_ptr(s->o) + at, s->n, s->inner, width);
+}
+
 static dl_status plain_cumsum(dl_call *c) {
     dl_tensor *o = c->out[0];
     int dim;
-    long n = along(c, o, &dim), outer = product(o, 0, dim), inner = product(o, dim + 1, o->ndim);
-    long bands = (inner + 63) / 64;
+    scans s = {.o = o, .n = along(c, o, &dim)};
+    s.inner = product(o, dim + 1, o->ndim);
+    s.bands = (s.inner + SCAN_BAND - 1) / SCAN_BAND;
     dl_cpu_copy(o, c->in[0]);
-    if (!o->numel) return DL_OK;
-    int threads = dl_cpu_threads(o->numel);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (long k = 0; k < outer * bands; k++) {
-        long lo = k % bands * 64, width = inner - lo < 64 ? inner - lo : 64, at = k / bands * n * inner + lo;
-        if (o->dtype == DL_F32)
-            scan_f32((float *)dl_ptr(o) + at, n, inner, width);
-        else if (o->dtype == DL_F64)
-            scan_f64((double *)dl_ptr(o) + at, n, inner, width);
-        else
-            scan_i64((long *)dl_ptr(o) + at, n, inner, width);
-    }
+    if (o->numel) dl_cpu_for(product(o, 0, dim) * s.bands, dl_cpu_threads(o->numel), scan_band, &s);
     return DL_OK;
 }
 static dl_status run_cumsum(dl_call *c) {

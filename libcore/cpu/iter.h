@@ -43,6 +43,9 @@ void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg);
 /* Threads worth starting for n elements of pointwise work: 1 below the grain, or inside a parallel region. */
 int dl_cpu_threads(long n);
 
+/* task(arg, i) for each i < n, shared among the threads; on this thread alone, without any cost, when threads is 1. */
+void dl_cpu_for(long n, int threads, void (*task)(void *arg, long i), void *arg);
+
 /* dst = src, cast and broadcast to dst's shape; the two do not overlap. Reads and writes each element once, in tiles
  * where the two are laid out differently. */
 void dl_cpu_copy(dl_tensor *dst, const dl_tensor *src);

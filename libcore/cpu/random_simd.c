@@ -1,77 +1,49 @@
 /* Philox over many blocks side by side, and normal numbers. */
 #include "cpu/random.h"
 
-enum { SIDE = 16 };
-
-/* a * m of each 32-bit lane: the high and the low half. */
-#if defined(__x86_64__)
+#ifdef __SSE2__
 #include <immintrin.h>
+#endif
+
+/* Blocks in the lanes of vectors: one 32-bit word in each 64-bit lane, whose upper half is ignored, as the
+ * multiplication of vector units does. Compilers do not find that instruction by themselves. */
 #if defined(__AVX512F__)
-typedef __m512i vec;
-#define OP(name) _mm512_##name
-#define BITS(name) _mm512_##name##_si512
+enum { LANES = 8 };
+#define MUL32(a, m) ((lanes)_mm512_mul_epu32((__m512i)(a), _mm512_set1_epi64(m)))
 #elif defined(__AVX2__)
-typedef __m256i vec;
-#define OP(name) _mm256_##name
-#define BITS(name) _mm256_##name##_si256
+enum { LANES = 4 };
+#define MUL32(a, m) ((lanes)_mm256_mul_epu32((__m256i)(a), _mm256_set1_epi64x(m)))
+#elif defined(__SSE2__)
+enum { LANES = 2 };
+#define MUL32(a, m) ((lanes)_mm_mul_epu32((__m128i)(a), _mm_set1_epi64x(m)))
 #else
-typedef __m128i vec;
-#define OP(name) _mm_##name
-#define BITS(name) _mm_##name##_si128
+enum { LANES = 2 };
+#define MUL32(a, m) (((a)&0xffffffffu) * (uint64_t)(m))
 #endif
-enum { PARTS = SIDE * 4 / sizeof(vec) };
+typedef uint64_t lanes __attribute__((vector_size(LANES * 8)));
 
-static inline void multiply(vec a, uint32_t m, vec *hi, vec *lo) {
-    vec by = OP(set1_epi32)((int)m), low = OP(srli_epi64)(OP(set1_epi32)(-1), 32);
-    vec even = OP(mul_epu32)(a, by), odd = OP(mul_epu32)(OP(srli_epi64)(a, 32), by);
-    *hi = BITS(or)(OP(srli_epi64)(even, 32), BITS(andnot)(low, odd));
-    *lo = BITS(or)(BITS(and)(even, low), OP(slli_epi64)(odd, 32));
-}
-
-static void rounds(uint32_t c[4][SIDE], uint32_t k0, uint32_t k1) {
-    for (int p = 0; p < PARTS; p++) {
-        vec *at[4], v[4], h0, l0, h1, l1;
-        uint32_t a = k0, b = k1;
-        for (int i = 0; i < 4; i++) {
-            at[i] = (vec *)c[i] + p;
-            memcpy(&v[i], at[i], sizeof *v);
-        }
-        for (int r = 0; r < 10; r++, a += 0x9E3779B9u, b += 0xBB67AE85u) {
-            multiply(v[0], 0xD2511F53u, &h0, &l0);
-            multiply(v[2], 0xCD9E8D57u, &h1, &l1);
-            v[0] = BITS(xor)(BITS(xor)(h1, v[1]), OP(set1_epi32)((int)a));
-            v[2] = BITS(xor)(BITS(xor)(h0, v[3]), OP(set1_epi32)((int)b));
-            v[1] = l1;
-            v[3] = l0;
-        }
-        for (int i = 0; i < 4; i++) memcpy(at[i], &v[i], sizeof *v);
-    }
-}
-#undef OP
-#undef BITS
-#else
-static void rounds(uint32_t c[4][SIDE], uint32_t k0, uint32_t k1) {
-    for (int r = 0; r < 10; r++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
-        for (int j = 0; j < SIDE; j++) {
-            uint64_t p0 = (uint64_t)0xD2511F53u * c[0][j], p1 = (uint64_t)0xCD9E8D57u * c[2][j];
-            c[0][j] = (uint32_t)(p1 >> 32) ^ c[1][j] ^ k0;
-            c[2][j] = (uint32_t)(p0 >> 32) ^ c[3][j] ^ k1;
-            c[1][j] = (uint32_t)p1;
-            c[3][j] = (uint32_t)p0;
-        }
-}
-#endif
+enum { SETS = 2, SIDE = SETS * LANES }; /* two sets hide the latency of the multiplication */
 
 static void blocks(dl_rng_key k, uint64_t block, uint32_t *w) {
-    uint32_t c[4][SIDE];
+    lanes c[SETS][4], up;
+    uint32_t k0 = (uint32_t)k.seed, k1 = (uint32_t)(k.seed >> 32);
     uint64_t hi = k.call ^ (uint64_t)k.stream << 56;
-    for (int j = 0; j < SIDE; j++) {
-        uint64_t b = block + (uint64_t)j;
-        c[0][j] = (uint32_t)b, c[1][j] = (uint32_t)(b >> 32), c[2][j] = (uint32_t)hi, c[3][j] = (uint32_t)(hi >> 32);
+    for (int j = 0; j < LANES; j++) up[j] = (uint64_t)j;
+    for (int s = 0; s < SETS; s++) {
+        lanes b = up + (block + (uint64_t)(s * LANES)), zero = up - up;
+        c[s][0] = b, c[s][1] = b >> 32, c[s][2] = zero + hi, c[s][3] = zero + (hi >> 32);
     }
-    rounds(c, (uint32_t)k.seed, (uint32_t)(k.seed >> 32));
-    for (int j = 0; j < SIDE; j++)
-        for (int i = 0; i < 4; i++) w[4 * j + i] = c[i][j];
+    for (int r = 0; r < 10; r++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+        for (int s = 0; s < SETS; s++) {
+            lanes p0 = MUL32(c[s][0], 0xD2511F53u), p1 = MUL32(c[s][2], 0xCD9E8D57u);
+            c[s][0] = p1 >> 32 ^ c[s][1] ^ k0;
+            c[s][2] = p0 >> 32 ^ c[s][3] ^ k1;
+            c[s][1] = p1;
+            c[s][3] = p0;
+        }
+    for (int s = 0; s < SETS; s++)
+        for (int j = 0; j < LANES; j++)
+            for (int i = 0; i < 4; i++) *w++ = (uint32_t)c[s][i][j];
 }
 
 void DL_SIMD_NAME(dl_random_words)(dl_rng_key k, uint64_t first, long n, uint32_t *w) {

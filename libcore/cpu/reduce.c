@@ -6,7 +6,6 @@
 #include "ops/rules.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 enum { ROW_PIECE = 32768, COLS_PIECE = 2048, GROUP = 65536, ENOUGH_TILES = 64, LEVELS = 20 };
@@ -171,30 +170,45 @@ static void store(const plan *p, const tile *t, const char *acc) {
         for (long j = 0; j < t->width; j++) memcpy(out + j * step * size, acc + j * size, (size_t)size);
 }
 
+typedef struct job {
+    const plan *p;
+    char *part;       /* results of groups; NULL when there is one group a tile */
+    long bands, band; /* rows: results along kept[0] shared by tasks */
+} job;
+
 /* Single results of one piece each, without the bookkeeping of tiles. */
+static void run_band(void *arg, long i) {
+    const job *j = arg;
+    const plan *p = j->p;
+    long n = p->kept[0].n, lo = i % j->bands * j->band, hi = lo + j->band < n ? lo + j->band : n;
+    long size = p->r->size, step = p->kept[0].out * size;
+    tile t = tile_at(p, i / j->bands * n);
+    const char *m = p->m ? p->m + t.out * size : NULL;
+    char *out = p->out + t.out * size;
+    for (long k = lo; k < hi; k++)
+        p->r->row(p->red[0].n, t.x + k * p->kept[0].x, p->red[0].x, m ? m + k * step : m, out + k * step);
+}
+
 static void run_rows(const plan *p, int threads) {
-    long n = p->kept[0].n, outer = p->tiles / n, size = p->r->size, step = p->kept[0].out * size;
-    long bands = outer > 1 ? 1 : threads, band = (n + bands - 1) / bands;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (long o = 0; o < outer * bands; o++) {
-        long lo = o % bands * band, hi = lo + band < n ? lo + band : n;
-        tile t = tile_at(p, o / bands * n);
-        const char *m = p->m ? p->m + t.out * size : NULL;
-        char *out = p->out + t.out * size;
-        for (long j = lo; j < hi; j++)
-            p->r->row(p->red[0].n, t.x + j * p->kept[0].x, p->red[0].x, m ? m + j * step : m, out + j * step);
-    }
+    long n = p->kept[0].n, outer = p->tiles / n;
+    job j = {.p = p, .bands = outer > 1 ? 1 : threads};
+    j.band = (n + j.bands - 1) / j.bands;
+    dl_cpu_for(outer * j.bands, threads, run_band, &j);
+}
+
+static void run_task(void *arg, long i) {
+    const job *j = arg;
+    const plan *p = j->p;
+    double acc[DL_REDUCE_TILE];
+    tile t = tile_at(p, i / p->groups);
+    run_group(p, &t, i % p->groups, j->part ? (void *)(j->part + i * p->width * (long)sizeof(double)) : acc);
+    if (!j->part) store(p, &t, (const char *)acc);
 }
 
 static void run_tiles(const plan *p, char *part, int threads) {
     long size = p->width * (long)sizeof(double);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (long i = 0; i < p->tiles * p->groups; i++) {
-        double acc[DL_REDUCE_TILE];
-        tile t = tile_at(p, i / p->groups);
-        run_group(p, &t, i % p->groups, part ? (void *)(part + i * size) : acc);
-        if (!part) store(p, &t, (const char *)acc);
-    }
+    job j = {.p = p, .part = part};
+    dl_cpu_for(p->tiles * p->groups, threads, run_task, &j);
     for (long k = 0; part && k < p->tiles; k++) {
         tile t = tile_at(p, k);
         char *a = part + k * p->groups * size;
