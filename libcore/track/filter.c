@@ -133,11 +133,16 @@ static dl_status resolve(sqlite3 *db, const char *statistic, const char *name, o
             }
         o->kind = K_TAG;
         if (!strcmp(name, "tag")) return DL_OK;
+        /* the loss function is a parameter, too: see condition() */
         o->kind = K_PARAM;
-        if (exists(db, "select 1 from param where key = ?1 limit 1", name)) return DL_OK;
+        if (strcmp(name, "loss") && exists(db, "select 1 from param where key = ?1 limit 1", name)) return DL_OK;
     }
     o->kind = K_METRIC;
     if (dl_metric_key(db, name, o->key, sizeof o->key) == DL_OK) return DL_OK;
+    if (!statistic && exists(db, "select 1 from param where key = ?1 limit 1", name)) {
+        o->kind = K_PARAM;
+        return DL_OK;
+    }
     if (dl_error_last()->code != DL_ERR_NAME || statistic || strchr(name, '/')) return dl_error_last()->code;
     return unknown(name);
 }
@@ -212,15 +217,30 @@ static dl_status read_operand(parser *p, operand *o) {
     return resolve(p->db, first, p->word, o);
 }
 
+static int is_number(const parser *p) {
+    char *end;
+    strtod(p->word, &end);
+    return !p->quoted && *p->word && !*end;
+}
+
 /* Numbers compare as numbers, except with columns of text, other values as text; ~ looks for a part. */
 static int bind_value(parser *p, const operand *o, const char *op, int *numeric) {
-    char *end, part[DL_RING_KEY_MAX + 3];
-    double v = strtod(p->word, &end);
+    char part[DL_RING_KEY_MAX + 3];
     int text = o->kind == K_TAG || (o->kind == K_COLUMN && !o->numeric);
-    *numeric = !text && !p->quoted && *p->word && !*end && strcmp(op, "like");
-    if (*numeric) return dl_clause_number(p->out, v);
+    *numeric = !text && is_number(p) && strcmp(op, "like");
+    if (*numeric) return dl_clause_number(p->out, strtod(p->word, NULL));
     snprintf(part, sizeof part, "%%%s%%", p->word);
     return dl_clause_text(p->out, strcmp(op, "like") ? p->word : part);
+}
+
+/* A metric has no text to compare with: "loss = mse" means the parameter. */
+static dl_status text_of(const parser *p, operand *o) {
+    const char *name = strcmp(o->key, "train/loss") ? o->key : "loss";
+    if (!exists(p->db, "select 1 from param where key = ?1 limit 1", name))
+        return dl_fail(DL_ERR_TYPE, "filter: %.200s is a metric, '%.100s' is no number", o->key, p->word);
+    snprintf(o->key, sizeof o->key, "%s", name);
+    o->kind = K_PARAM;
+    return DL_OK;
 }
 
 static dl_status condition(parser *p) {
@@ -231,6 +251,7 @@ static dl_status condition(parser *p) {
     if (i == NOPERATOR) return syntax(p, "one of = != < <= > >= ~");
     const char *op = operators[i].sql;
     if (!read_word(p)) return syntax(p, "a value");
+    if (o.kind == K_METRIC && !is_number(p)) DL_TRY(text_of(p, &o));
     int value = bind_value(p, &o, op, &numeric), key = 0;
     if (value && (o.kind == K_PARAM || o.kind == K_METRIC)) key = dl_clause_text(p->out, o.key);
     if (!value || (!key && (o.kind == K_PARAM || o.kind == K_METRIC))) return dl_error_last()->code;

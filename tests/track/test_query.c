@@ -4,7 +4,7 @@
 static dl_store *s;
 
 static void add_run(const char *name, const char *lr, const char *opt, double acc, int n, dl_run_status st) {
-    const char *params[] = {"lr", lr, "opt", opt, "same", "1", NULL};
+    const char *params[] = {"lr", lr, "opt", opt, "same", "1", "loss", n > 10 ? "mse" : "nll", NULL};
     dl_run_spec spec = {.name = name,
                         .seed = 42,
                         .params = params,
@@ -69,10 +69,10 @@ static void lists(void **state) {
     assert_string_equal(r->name, "alpha");
     assert_int_equal(r->status, DL_RUN_FINISHED);
     assert_int_equal(r->seed, 42);
-    assert_int_equal(r->nparam, 3);
-    assert_string_equal(r->params[0].key, "lr");
-    assert_true(r->params[0].num == 1e-3);
-    assert_true(isnan(r->params[1].num));
+    assert_int_equal(r->nparam, 4);
+    assert_string_equal(r->params[1].key, "lr");
+    assert_true(r->params[1].num == 1e-3);
+    assert_true(isnan(r->params[2].num));
     assert_int_equal(r->ntag, 1);
     assert_string_equal(r->tags[0], "good");
     assert_int_equal(r->nseries, 2);
@@ -103,6 +103,8 @@ static void filters(void **state) {
         {"max(test/acc) >= 0.9", "4,1"},
         {"min(loss) <= 0.05", "2"},
         {"n(loss) = 20", "2"},
+        {"loss = mse", "2"}, /* the parameter: a metric has no text */
+        {"loss ~ l and loss > 0", "4,3,1"},
         {"first(train/loss) = 1", "4,3,2,1"},
         {"acc > 0.4", "4,1"}, /* a bare metric that only test has */
         {"name ~ a", "4,3,2,1"},
@@ -135,6 +137,7 @@ static void refuses_bad_filters(void **state) {
         {"name = 'x", DL_ERR_SYNTAX, "a value expected"},
         {"nosuch = 3", DL_ERR_NAME, "no run has a parameter or metric 'nosuch'"},
         {"test/none < 1", DL_ERR_NAME, "no run has a metric 'test/none'"},
+        {"test/acc = good", DL_ERR_TYPE, "'good' is no number"},
         {"median(loss) < 1", DL_ERR_NAME, "no statistic 'median'"},
         {"name = a; drop table run", DL_ERR_SYNTAX, "expected at '; drop"},
     };
@@ -212,9 +215,9 @@ static void compares(void **state) {
     assert_int_equal(c->n, 3);
     char text[256] = "";
     for (long i = 0; i < c->nparam; i++) sprintf(text + strlen(text), "%s ", c->params[i].key);
-    assert_string_equal(text, "lr opt n_params ");
-    assert_string_equal(c->params[0].values[0], "1e-3");
-    assert_string_equal(c->params[0].values[1], "0.01");
+    assert_string_equal(text, "loss lr opt n_params ");
+    assert_string_equal(c->params[1].values[0], "1e-3");
+    assert_string_equal(c->params[1].values[1], "0.01");
     assert_int_equal(c->nseries, 2);
     assert_string_equal(c->series[0].key, "test/acc");
     assert_true(c->series[0].cells[1]->max == 0.8 && c->series[0].cells[1]->max_step == 1);
