@@ -209,7 +209,8 @@ dl_status dl_db_open(sqlite3 **out, const char *path, dl_db_mode mode) {
         st = dl_db_run(db, "pragma query_only = 1", "");
     } else if (mode == DL_DB_WRITE) {
         st = dl_db_run(db, "pragma synchronous = full", "");
-        if (st == DL_OK) st = dl_db_run(db, "pragma cache_size = -32768", ""); /* a page each of some thousand series */
+        if (st == DL_OK)
+            st = dl_db_run(db, "pragma cache_size = -8192", ""); /* a page each of a thousand series, twice */
     }
     if (st != DL_OK) goto fail;
     *out = db;

@@ -101,6 +101,9 @@ dl_status dl_ring_create(dl_ring *r, const char *path, uint64_t capacity, const 
         st = dl_fail(DL_ERR_STORE, "cannot map %s: %s", path, strerror(errno));
         goto fail;
     }
+#ifdef MADV_POPULATE_READ
+    madvise(map, r->mapped, MADV_POPULATE_READ); /* else the process seems to grow with every page it comes to */
+#endif
     r->header = map;
     r->records = (dl_ring_record *)((char *)map + DL_RING_PAGE);
     fill_header(r->header, capacity, me);

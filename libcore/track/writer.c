@@ -148,6 +148,8 @@ static dl_status commit_batch(dl_store *s, dl_ring_record *batch, uint64_t *n) {
     if (st == DL_OK) {
         dl_ring_advance(&s->ring, *n);
         __atomic_fetch_add(&s->committed, (long)*n, __ATOMIC_RELAXED);
+        /* without hurry pages are read again rather than kept: a long training does not grow */
+        if (*n < DL_BATCH / 8) sqlite3_db_release_memory(s->w);
     } else {
         pthread_mutex_lock(&s->nlock);
         dl_sink_forget(&s->sink);
