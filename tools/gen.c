@@ -5,7 +5,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "commands/families.h"
+#include "commands/help.h"
 #include "dlcore.h"
+#include "view/console.h"
 
 /* ---- docs/ops.md */
 
@@ -47,10 +50,37 @@ static void ops_page(FILE *f) {
     }
 }
 
+/* ---- docs/commands.md, docs/settings.md */
+
+static void commands_page(FILE *f) {
+    static const dlsh_command *const families[] = {
+#define FAMILY(name) name##_commands,
+#include "commands/families.def"
+#undef FAMILY
+    };
+    dlsh_buf b = {0};
+    dlsh_session *s = dlsh_session_new(dlsh_console());
+    dl_status status = s ? DL_OK : DL_ERR_MEMORY;
+    for (unsigned i = 0; !status && i < sizeof families / sizeof *families; i++)
+        status = dlsh_add_commands(s, families[i]);
+    if (!status) status = dlsh_docs_commands(s, &b);
+    if (status) fprintf(stderr, "docs/commands.md: %s\n", dl_errmsg());
+    fputs(dlsh_buf_text(&b), f);
+    dlsh_buf_free(&b);
+    dlsh_session_free(s);
+}
+
+static void settings_page(FILE *f) {
+    dlsh_buf b = {0};
+    dlsh_docs_settings(&b);
+    fputs(dlsh_buf_text(&b), f);
+    dlsh_buf_free(&b);
+}
+
 static const struct {
     const char *path;
     void (*write)(FILE *f);
-} pages[] = {{"docs/ops.md", ops_page}};
+} pages[] = {{"docs/ops.md", ops_page}, {"docs/commands.md", commands_page}, {"docs/settings.md", settings_page}};
 
 int main(int argc, char **argv) {
     if (argc != 3) {

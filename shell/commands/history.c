@@ -204,6 +204,7 @@ static void put_fact(dlsh_sink *sink, const char *name, const char *fmt, ...) {
     va_start(ap, fmt);
     dlsh_buf_vprintf(&b, fmt, ap);
     va_end(ap);
+    while (b.n && b.s[b.n - 1] == ' ') b.s[--b.n] = 0;
     if (b.n) dlsh_put(sink, "  %-11s %s\n", name, dlsh_buf_text(&b));
     dlsh_buf_free(&b);
 }
@@ -263,8 +264,8 @@ static void put_details(dlsh_sink *sink, const dl_run_info *r) {
         dlsh_put(sink, "  step %-8ld %-12s %s\n", r->events[i].step, r->events[i].kind, r->events[i].text);
     if (r->nartifact) dlsh_put(sink, "\nartifacts\n");
     for (long i = 0; i < r->nartifact; i++)
-        dlsh_put(sink, "  step %-8ld %-12s %s  %ld bytes  %s\n", r->artifacts[i].step, r->artifacts[i].kind,
-                 r->artifacts[i].name, r->artifacts[i].bytes, r->artifacts[i].path);
+        dlsh_put(sink, "  step %-8ld %-12s %s  %ld bytes%s%s\n", r->artifacts[i].step, r->artifacts[i].kind,
+                 r->artifacts[i].name, r->artifacts[i].bytes, *r->artifacts[i].path ? "  " : "", r->artifacts[i].path);
 }
 
 static dl_status set_text(dlsh_record *rec, const char *name, const char *text) {
@@ -454,7 +455,7 @@ static dl_status show_best(const dlsh_args *a, const dl_ranking *rank, dlsh_valu
                              rank->metric);
     dlsh_sink *sink = dlsh_arg_sink(a);
     DLSH_TRY(best_record(rank, result));
-    if (!dlsh_arg_node(a, "metric")) return DL_OK; /* called as a function */
+    if (dlsh_arg_called(a)) return DL_OK;
     if (dlsh_arg_int(a, "limit") != 1) return best_table(sink, rank);
     if (dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return sink->ops->value(sink, *result);
     const dl_best_entry *e = &rank->entries[0];
@@ -545,8 +546,8 @@ static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
     if (!rows) return place(a, "query");
     dlsh_wide_table w = {0};
     dl_status status = sql_fetch(rows, &w);
-    if (!status && dlsh_arg_node(a, "query")) status = dlsh_show_table(dlsh_arg_sink(a), &w.t, "no rows\n");
-    if (!status && !dlsh_arg_node(a, "query"))
+    if (!status && !dlsh_arg_called(a)) status = dlsh_show_table(dlsh_arg_sink(a), &w.t, "no rows\n");
+    if (!status && dlsh_arg_called(a))
         status = sql_list(&w.t, result);
     else if (!status)
         *result = dlsh_none();

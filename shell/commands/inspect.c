@@ -72,7 +72,7 @@ static dl_status stat_run(const dlsh_args *a, dlsh_value *result) {
     dl_status status = set_fields(r.as.record, t, &s);
     dlsh_sink *sink = dlsh_arg_sink(a);
     dlsh_look look = dlsh_sink_look(sink);
-    if (!status && dlsh_arg_node(a, "tensor")) { /* a command, not a call */
+    if (!status && !dlsh_arg_called(a)) {
         dlsh_buf b = {0};
         if (look.mode != DLSH_MODE_TABLE)
             status = sink->ops->value(sink, r);

@@ -334,6 +334,8 @@ const char *dlsh_arg_extra(const dlsh_args *a, int i, const dlsh_value **value) 
     return NULL;
 }
 
+int dlsh_arg_called(const dlsh_args *a) { return a->as_function; }
+
 const dlsh_node *dlsh_arg_node(const dlsh_args *a, const char *name) {
     const dlsh_arg_item *it = item(a, name, 0);
     return it ? it->node : NULL;

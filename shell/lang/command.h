@@ -130,6 +130,8 @@ int dlsh_arg_count(const dlsh_args *a, const char *name);
 const dlsh_value *dlsh_arg_at(const dlsh_args *a, const char *name, int i);
 /* Options outside the row (DLSH_OPEN_OPTIONS), in the order written; NULL after the last. */
 const char *dlsh_arg_extra(const dlsh_args *a, int i, const dlsh_value **value);
+/* Called as a function: the result is wanted, a report is not. */
+int dlsh_arg_called(const dlsh_args *a);
 /* The tree of an argument, for those who need the text as written; NULL when absent or called as a function. */
 const dlsh_node *dlsh_arg_node(const dlsh_args *a, const char *name);
 /* The source text of an argument ("m.conv0.weight"), for titles; "" when there is none. Valid until `run` returns. */
