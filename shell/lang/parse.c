@@ -96,6 +96,7 @@ void *dlsh_p_unexpected(dlsh_parser *p, const char *wanted, const char *hint) {
     if (p->err->code) return NULL;
     if (p->tok.kind == DLSH_T_BAD) return dlsh_p_fail(p, p->tok.span, p->tok.hint, "%s", p->tok.message);
     p->err->at_end = p->tok.kind == DLSH_T_END;
+    if (!hint) hint = dlsh_p_operator_hint(&p->tok);
     if (!hint && p->tok.kind == DLSH_T_SET) hint = "= assigns, == compares";
     if (!hint && p->tok.kind == DLSH_T_ARROW) hint = "-> goes between layers, inside net NAME { }";
     return dlsh_p_fail(p, p->tok.span, hint, "expected %s, got %s", wanted, dlsh_p_describe(p, got, sizeof got));

@@ -84,6 +84,7 @@ static dlsh_node *list(dlsh_parser *p) {
     if (dlsh_p_is(p, DLSH_T_FOR))
         return dlsh_p_unexpected(p, "',' or ']'",
                                  "there are no comprehensions: use map(fn (x) { return ... }, xs) or a loop");
+    if (!dlsh_p_is(p, DLSH_T_RBRACKET)) return dlsh_p_unexpected(p, "',' or ']' in the list", NULL);
     if (!dlsh_p_close(p, DLSH_T_RBRACKET, "to close '['")) return NULL;
     return dlsh_p_finish(p, n, mark);
 }

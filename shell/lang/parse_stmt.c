@@ -44,6 +44,7 @@ static const struct {
     {"let", "variables need no declaration: x = 3"},
     {"var", "variables need no declaration: x = 3"},
     {"local", "names assigned inside fn are local by themselves"},
+    {"not", "write !x"},
 };
 
 static const struct {
@@ -56,15 +57,16 @@ static const struct {
     {"is", "write =="},
 };
 
-const char *dlsh_p_habit(const char *word, const dlsh_token *next) {
-    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
-        if (word && !strcmp(word, habits[i].word)) return habits[i].hint;
-    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
-        const char *w = operators[i].word;
-        if (word && !strcmp(word, w)) return operators[i].hint;
-        if (next->kind == DLSH_T_NAME && next->len == (int)strlen(w) && !memcmp(next->text, w, (size_t)next->len))
+const char *dlsh_p_word_hint(const char *word) {
+    for (size_t i = 0; word && i < sizeof habits / sizeof *habits; i++)
+        if (!strcmp(word, habits[i].word)) return habits[i].hint;
+    return NULL;
+}
+
+const char *dlsh_p_operator_hint(const dlsh_token *t) {
+    for (size_t i = 0; t->kind == DLSH_T_NAME && i < sizeof operators / sizeof *operators; i++)
+        if (t->len == (int)strlen(operators[i].word) && !memcmp(t->text, operators[i].word, (size_t)t->len))
             return operators[i].hint;
-    }
     return NULL;
 }
 
@@ -75,24 +77,34 @@ static const char *first_word(const dlsh_node *n) {
     return n && n->kind == DLSH_N_NAME ? n->text : NULL;
 }
 
+static int is_literal(dlsh_tok k) {
+    return k == DLSH_T_NAME || k == DLSH_T_INT || k == DLSH_T_FLOAT || k == DLSH_T_STR;
+}
+
+/* `foo bar`, or `r = step t`: a command's form where a function's is meant, or no command at all. */
+static const char *bare_call(dlsh_parser *p, const dlsh_node *stmt, char *hint, size_t room) {
+    const dlsh_node *last = stmt->kids[stmt->nkids - 1];
+    if (last->kind != DLSH_N_NAME || !is_literal(p->tok.kind)) return NULL;
+    const dlsh_command *cmd = p->find ? p->find(p->ctx, last->text, strlen(last->text)) : NULL;
+    if (!cmd)
+        snprintf(hint, room, "'%.60s' is no command; a function is called %.60s(...)", last->text, last->text);
+    else if (cmd->flags & DLSH_FUNCTION)
+        snprintf(hint, room, "as a value it is called with parentheses: %.60s(...)", cmd->name);
+    else
+        snprintf(hint, room, "the command %.60s has no result", cmd->name);
+    return hint;
+}
+
 /* Something stands behind a whole statement. */
 static dlsh_node *trailing(dlsh_parser *p, const dlsh_node *stmt) {
-    const char *hint = NULL, *word = stmt->kind == DLSH_N_EXPR || stmt->kind == DLSH_N_ASSIGN ? first_word(stmt) : NULL;
+    char text[200];
+    int plain = stmt->kind == DLSH_N_EXPR || stmt->kind == DLSH_N_ASSIGN;
+    const char *hint = dlsh_p_operator_hint(&p->tok);
     dlsh_tok k = p->tok.kind;
-    if (stmt->kind != DLSH_N_COMMAND) hint = dlsh_p_habit(stmt->kind == DLSH_N_EXPR ? word : NULL, &p->tok);
+    if (!hint && plain && k != DLSH_T_ARROW) hint = dlsh_p_word_hint(first_word(stmt->kids[stmt->nkids - 1]));
     if (!hint && k == DLSH_T_COLON) hint = "blocks stand in braces: if x > 0 { ... }";
     if (!hint && k == DLSH_T_SET && stmt->kind == DLSH_N_ASSIGN) hint = "one assignment a statement";
-    if (!hint && stmt->kind == DLSH_N_EXPR && stmt->kids[0]->kind == DLSH_N_NAME &&
-        (k == DLSH_T_NAME || k == DLSH_T_INT || k == DLSH_T_FLOAT || k == DLSH_T_STR)) {
-        p->err->span = p->tok.span;
-        char got[64];
-        dlsh_p_describe(p, got, sizeof got);
-        dlsh_p_fail(p, p->tok.span, NULL, "expected the end of the statement, got %s", got);
-        if (!p->err->hint[0])
-            snprintf(p->err->hint, sizeof p->err->hint, "'%.60s' is no command; a function is called %.60s(...)", word,
-                     word);
-        return NULL;
-    }
+    if (!hint && plain) hint = bare_call(p, stmt, text, sizeof text);
     return dlsh_p_unexpected(p, "the end of the statement", hint);
 }
 

@@ -75,7 +75,8 @@ dlsh_node *dlsh_p_word_value(dlsh_parser *p, const char *what);
 /* Does the statement end here? */
 int dlsh_p_at_statement_end(const dlsh_parser *p);
 
-/* habits of other languages: a hint for the tokens around an error, or NULL */
-const char *dlsh_p_habit(const char *word, const dlsh_token *next);
+/* Habits of other languages: what to write instead of a word, or of a word used as an operator; NULL. */
+const char *dlsh_p_word_hint(const char *word);
+const char *dlsh_p_operator_hint(const dlsh_token *t);
 
 #endif
