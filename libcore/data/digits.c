@@ -60,15 +60,15 @@ static double around(dl_draw *r, double a) { return a * (dl_draw_unit(r) + dl_dr
 
 static hand draw_hand(dl_draw *r) {
     hand h;
-    double height = 19.5 + around(r, 4), width = 14 + around(r, 4.5), slant = 0.12 + around(r, 0.43), s, c;
+    double height = 19.5 + around(r, 4), width = 14 + around(r, 4.5), slant = 0.12 + around(r, 0.42), s, c;
     dl_fixed_sincos(around(r, 0.05), &s, &c); /* up to 18 degrees */
     h.xx = c * width, h.xy = -slant * c * height - s * height;
     h.yx = s * width, h.yy = c * height - slant * s * height;
-    h.x0 = SIDE / 2.0 + around(r, 3.1), h.y0 = SIDE / 2.0 + around(r, 3.1);
+    h.x0 = SIDE / 2.0 + around(r, 2.9), h.y0 = SIDE / 2.0 + around(r, 2.9);
     for (int i = 0; i < 4; i++) h.bend[i] = around(r, 0.3);
     h.wobble = dl_draw_in(r, 0.01, 0.06);
     h.radius = dl_draw_in(r, 0.65, 1.75), h.taper = around(r, 0.45), h.soft = dl_draw_in(r, 0.9, 1.8);
-    h.ink = dl_draw_in(r, 0.75, 1.1), h.paper = dl_draw_in(r, 0, 0.1);
+    h.ink = dl_draw_in(r, 0.75, 1.1), h.paper = dl_draw_in(r, 0, 0.09);
     return h;
 }
 

@@ -10,7 +10,7 @@
 #include "data/hash.h"
 #include "dlcore.h"
 
-#define GOLDEN_DIGITS 0x9624c94c01130b7bull
+#define GOLDEN_DIGITS 0x4a748f56d56b702dull
 #define GOLDEN_POINTS 0x57813df1861b30a6ull
 
 /* Two hundred pictures and their labels as one hash. A change of it changes everyone's data: raise
