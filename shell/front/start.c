@@ -7,6 +7,7 @@
 
 #include "commands/context.h"
 #include "commands/families.h"
+#include "commands/nets.h"
 #include "front/front.h"
 #include "view/console.h"
 
@@ -135,6 +136,7 @@ int dlsh_main(int argc, char **argv) {
         fprintf(stderr, "dlsh: %s\n", dl_errmsg());
         return DLSH_EXIT_ERROR;
     }
+    dlsh_nets_install(s);
     dlsh_set_keep_going(s, o.keep_going);
     dlsh_set_after_statement(s, after_statement, s);
     if (o.echo) dlsh_set_before_statement(s, echo, s);

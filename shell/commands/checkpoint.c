@@ -1,0 +1,167 @@
+/* Files of weights and states: save, load, checkpoint. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/context.h"
+#include "commands/nets.h"
+
+static int ends_with(const char *s, const char *end) {
+    size_t n = strlen(s), k = strlen(end);
+    return n >= k && !strcmp(s + n - k, end);
+}
+
+/* ---------------------------------------------------------------- save */
+
+/* A record of tensors as one safetensors file. */
+static dl_status save_record(const dlsh_args *a, const dlsh_record *r, const char *path) {
+    dl_tensor **t = calloc((size_t)r->n + 1, sizeof *t);
+    if (!t) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a list of tensors");
+    dl_status st = DL_OK;
+    for (int i = 0; i < r->n && st == DL_OK; i++) {
+        if (r->values[i].type == DLSH_TENSOR)
+            t[i] = r->values[i].as.tensor;
+        else
+            st = dlsh_arg_fail(a, "what", DL_ERR_TYPE, NULL, "only tensors can be saved, and field '%s' is a %s",
+                               r->keys[i], dlsh_type_name(r->values[i]));
+    }
+    const char *meta[] = {"dlsh.version", dl_version(), NULL};
+    if (st == DL_OK) st = dl_safetensors_write(path, r->n, (const char *const *)r->keys, t, meta);
+    free(t);
+    return st;
+}
+
+static dl_status save_tensor(dl_tensor *t, const char *path) {
+    if (ends_with(path, ".npy")) return dl_npy_write(path, t);
+    const char *name = *dl_tensor_name(t) ? dl_tensor_name(t) : "tensor",
+               *meta[] = {"dlsh.version", dl_version(), NULL};
+    return dl_safetensors_write(path, 1, &name, &t, meta);
+}
+
+static dl_status save_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dlsh_value v = *dlsh_arg(a, "what");
+    const char *path = dlsh_arg_str(a, "file");
+    dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
+    if (m) return dl_module_save(m, path, NULL);
+    dl_trainer *t = dlsh_unwrap(v, &dlsh_trainer_class);
+    if (t) return dl_trainer_save(t, path);
+    return v.type == DLSH_TENSOR ? save_tensor(v.as.tensor, path) : save_record(a, v.as.record, path);
+}
+
+/* ---------------------------------------------------------------- load */
+
+static dl_status record_of(const dl_tensor_file *f, dlsh_value *out) {
+    dlsh_value r = dlsh_new_record();
+    dl_status st = dlsh_failed(r) ? dlsh_failure() : DL_OK;
+    for (long i = 0; i < dl_tensor_file_count(f) && st == DL_OK; i++)
+        st = dlsh_record_set(r.as.record, dl_tensor_file_name(f, i), dlsh_tensor(dl_ref(dl_tensor_file_at(f, i))));
+    if (st == DL_OK)
+        *out = r;
+    else
+        dlsh_drop(r);
+    return st;
+}
+
+/* What the file holds: an array, a net with its weights, or a record of tensors. */
+static dl_status open_file(const char *path, dlsh_value *out) {
+    if (ends_with(path, ".npy")) return dlsh_give(dlsh_tensor(dl_npy_read(path, dlsh_device())), out);
+    dl_tensor_file *f = dl_safetensors_read(path, dlsh_device());
+    if (!f) return dlsh_failure();
+    int net = dl_tensor_file_meta(f, "dlsh.model") && !dl_tensor_file_meta(f, "dlsh.trainer");
+    dl_status st = net ? DL_OK : record_of(f, out);
+    dl_tensor_file_free(f);
+    if (!net) return st;
+    dl_module *m = dl_module_open(path, dlsh_device());
+    *out = dlsh_net_value(m);
+    dl_module_unref(m);
+    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+}
+
+static dl_status load_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_value v = *dlsh_arg(a, "what");
+    const char *path = dlsh_arg_str(a, "file");
+    if (v.type == DLSH_STR) {
+        if (path)
+            return dlsh_arg_fail(a, "what", DL_ERR_TYPE, "load m \"FILE\"", "a file is loaded into a net or trainer");
+        return open_file(v.as.str->s, result);
+    }
+    if (!path) return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "load m \"m.safetensors\"", "load needs the name of a file");
+    dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
+    *result = dlsh_none();
+    return m ? dl_module_load(m, path) : dl_trainer_load(dlsh_unwrap(v, &dlsh_trainer_class), path);
+}
+
+/* ---------------------------------------------------------------- checkpoint */
+
+static dl_status checkpoint_save(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    return dl_trainer_save(dlsh_arg_handle(a, "trainer", &dlsh_trainer_class), dlsh_arg_str(a, "file"));
+}
+
+static dl_status checkpoint_resume(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_trainer *t = dlsh_arg_handle(a, "trainer", &dlsh_trainer_class);
+    DLSH_TRY(dl_trainer_load(t, dlsh_arg_str(a, "file")));
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    dlsh_put(dlsh_arg_sink(a), "goes on after step %ld\n", s.step);
+    return DL_OK;
+}
+
+static const dlsh_param save_params[] = {
+    {.name = "what", .want = "net|trainer|tensor|record", .doc = "a net, a trainer, a tensor or a record of tensors"},
+    {.name = "file",
+     .kind = DLSH_ARG_WORD,
+     .doc = "its place, ending in .safetensors, or .npy for a tensor",
+     .complete = "file"},
+    {0}};
+static const dlsh_param load_params[] = {
+    {.name = "what", .want = "net|trainer|string", .doc = "what to load into; or the file alone, in quotes"},
+    {.name = "file", .kind = DLSH_ARG_WORD, .flags = DLSH_OPTIONAL, .doc = "the file", .complete = "file"},
+    {0}};
+static const dlsh_param checkpoint_params[] = {
+    {.name = "trainer", .want = "trainer", .doc = "what trains"},
+    {.name = "file", .kind = DLSH_ARG_WORD, .doc = "the checkpoint", .complete = "file"},
+    {0}};
+static const dlsh_command checkpoint_subs[] = {
+    {.name = "save",
+     .flags = DLSH_ACTION,
+     .usage = "checkpoint save TRAINER FILE",
+     .doc = "Writes all that is needed to go on exactly: weights, optimizer, random streams, place in the data.",
+     .params = checkpoint_params,
+     .run = checkpoint_save,
+     .examples = "checkpoint save t t.safetensors"},
+    {.name = "resume",
+     .flags = DLSH_ACTION,
+     .usage = "checkpoint resume TRAINER FILE",
+     .doc = "Goes on from a checkpoint with a trainer made like the one that saved it; its run is taken up again.",
+     .params = checkpoint_params,
+     .run = checkpoint_resume,
+     .examples = "checkpoint resume t t.safetensors"},
+    {0}};
+static const dlsh_param sub_params[] = {{.name = "what", .kind = DLSH_ARG_SUBCOMMAND, .doc = "save or resume"}, {0}};
+
+const dlsh_command checkpoint_commands[] = {
+    {.name = "save",
+     .flags = DLSH_ACTION,
+     .usage = "save VALUE FILE",
+     .doc = "Writes a net, a trainer, a tensor or a record of tensors as safetensors; a tensor also as .npy. The file "
+            "appears whole or not at all.",
+     .params = save_params,
+     .run = save_run,
+     .examples = "save m \"m.safetensors\""},
+    {.name = "load",
+     .flags = DLSH_ACTION | DLSH_FUNCTION,
+     .usage = "load NET|TRAINER FILE, or load(FILE)",
+     .doc = "Reads weights into a net; or gives what a file holds: a net, a record of tensors, an array.",
+     .params = load_params,
+     .run = load_run,
+     .examples = "load m \"m.safetensors\"\nm = load(\"m.safetensors\")"},
+    {.name = "checkpoint",
+     .flags = DLSH_ACTION,
+     .usage = "checkpoint save|resume TRAINER FILE",
+     .doc = "Keeps the whole state of a training, and goes on from it exactly.",
+     .params = sub_params,
+     .subs = checkpoint_subs,
+     .examples = "checkpoint save t t.safetensors"},
+    {0}};

@@ -1,0 +1,362 @@
+/* Nets as values: fields, calls, the table of layers; parameters. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/context.h"
+#include "commands/nets.h"
+
+dl_status dlsh_give(dlsh_value v, dlsh_value *out) {
+    *out = v;
+    return dlsh_failed(v) ? dlsh_failure() : DL_OK;
+}
+
+dlsh_value dlsh_known(double v) { return v == v ? dlsh_float(v) : dlsh_none(); }
+
+dlsh_value dlsh_net_value(dl_module *m) { return m ? dlsh_new_handle(&dlsh_net_class, dl_module_ref(m)) : dlsh_void(); }
+
+static void destroy(void *self) { dl_module_unref(self); }
+
+/* ---------------------------------------------------------------- text and table */
+
+static int is_group(const dl_module *m) { return dl_module_count(m) > 0; }
+
+/* 1234567 as "1,234,567". */
+static void put_count(dlsh_buf *b, long n) {
+    char digits[32];
+    int len = snprintf(digits, sizeof digits, "%ld", n);
+    for (int i = 0; i < len; i++) {
+        dlsh_buf_add(b, &digits[i], 1);
+        if ((len - i) % 3 == 1 && i + 1 < len) dlsh_buf_puts(b, ",");
+    }
+}
+
+static dl_status text(void *self, dlsh_buf *out) {
+    dl_module *m = self;
+    if (!is_group(m)) {
+        char *words = dl_module_text(m);
+        if (!words) return dlsh_failure();
+        dlsh_buf_printf(out, "<layer %s>", words);
+        dl_text_free(words);
+        return DL_OK;
+    }
+    dlsh_buf_printf(out, "<net %s: %d layers, ", dl_module_name(m), dl_module_count(m));
+    if (dl_module_is_built(m)) {
+        put_count(out, dl_module_params(m));
+        dlsh_buf_puts(out, " parameters>");
+    } else
+        dlsh_buf_puts(out, "input size not known yet>");
+    return DL_OK;
+}
+
+static dlsh_value shape_cell(const dl_layer_stat *l) {
+    dlsh_buf b = {0};
+    dlsh_buf_puts(&b, "[N");
+    for (int i = 1; i < l->ndim; i++) dlsh_buf_printf(&b, ",%ld", l->shape[i]);
+    dlsh_buf_puts(&b, "]");
+    return dlsh_buf_string(&b);
+}
+
+/* For people "12.5 MB", else the number. */
+static dlsh_value amount(double v, const char *const *units, dlsh_mode mode) {
+    if (mode != DLSH_MODE_TABLE) return dlsh_int((long)v);
+    int u = 0;
+    while (v >= 1000 && units[u + 1]) v /= 1000, u++;
+    return dlsh_stringf(u || v != (double)(long)v ? "%.3g%s%s" : "%.0f%s%s", v, *units[u] ? " " : "", units[u]);
+}
+
+static const char *const plain_units[] = {"", "k", "M", "G", "T", "P", NULL};
+static const char *const byte_units[] = {"B", "kB", "MB", "GB", "TB", NULL};
+
+static dlsh_value layer_cell(const dl_layer_stat *l, dlsh_mode mode) {
+    const char *dot = strrchr(l->path, '.'), *name = mode == DLSH_MODE_TABLE && dot ? dot + 1 : l->path;
+    return dlsh_stringf("%*s%s", mode == DLSH_MODE_TABLE ? 2 * (l->depth - 1) : 0, "", name);
+}
+
+static dl_status add_stat(dlsh_table *t, const dl_layer_stat *l, const char *total, dlsh_mode mode) {
+    return dlsh_table_row(
+        t, (dlsh_value[]){
+               total ? dlsh_string(total) : layer_cell(l, mode), dlsh_string(total ? "" : l->text), shape_cell(l),
+               mode == DLSH_MODE_TABLE ? amount((double)l->params, plain_units, DLSH_MODE_CSV) : dlsh_int(l->params),
+               amount(l->flops, plain_units, mode), amount(l->bytes, byte_units, mode)});
+}
+
+static dl_status show_summary(dlsh_sink *sink, dl_module *m, const dl_summary *s) {
+    static const dlsh_column cols[] = {{"layer", 'l', ""},      {"what", 'l', ""},  {"output", 'l', ""},
+                                       {"parameters", 'r', ""}, {"flops", 'r', ""}, {"memory", 'r', ""}};
+    dlsh_table t = {.ncols = 6, .cols = cols};
+    dlsh_mode mode = dlsh_sink_look(sink).mode;
+    dl_status st = DL_OK;
+    char title[160];
+    snprintf(title, sizeof title, "net %s, for one sample", dl_module_name(m));
+    if (mode == DLSH_MODE_TABLE) t.title = title;
+    for (long i = 1; i < s->n && st == DL_OK; i++) st = add_stat(&t, &s->layers[i], NULL, mode);
+    if (st == DL_OK && s->n) st = add_stat(&t, &s->layers[0], is_group(m) ? "total" : dl_module_name(m), mode);
+    if (st == DL_OK) st = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    return st;
+}
+
+/* Before the input's size is known there are only names. */
+static dl_status add_names(dlsh_table *t, dl_module *m, int depth) {
+    for (int i = 0; i < dl_module_count(m); i++) {
+        dl_module *c = dl_module_at(m, i);
+        char *words = is_group(c) ? NULL : dl_module_text(c);
+        DLSH_TRY(
+            dlsh_table_row(t, (dlsh_value[]){dlsh_stringf("%*s%s", 2 * depth, "", dl_module_label(m, i)),
+                                             dlsh_string(words ? words : dl_module_kind(c)),
+                                             dl_module_is_built(c) ? dlsh_int(dl_module_params(c)) : dlsh_none()}));
+        dl_text_free(words);
+        DLSH_TRY(add_names(t, c, depth + 1));
+    }
+    return DL_OK;
+}
+
+static dl_status show_names(dlsh_sink *sink, dl_module *m) {
+    static const dlsh_column cols[] = {{"layer", 'l', ""}, {"what", 'l', ""}, {"parameters", 'r', ""}};
+    dlsh_table t = {.ncols = 3, .cols = cols};
+    dl_status st = add_names(&t, m, 0);
+    if (st == DL_OK) st = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    if (st == DL_OK && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE)
+        dlsh_put(sink,
+                 "The size of the input is not known yet: make a trainer, run a batch through, or m.summary([1, 28, "
+                 "28]).\n");
+    return st;
+}
+
+static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
+    (void)s;
+    long shape[8];
+    dl_dtype dtype;
+    int ndim = dl_module_input(self, shape, &dtype);
+    if (!ndim) return show_names(sink, self);
+    dl_summary *sum = dl_module_summary(self, ndim, shape, dtype, dlsh_device());
+    if (!sum) return dlsh_failure();
+    dl_status st = show_summary(sink, self, sum);
+    dl_summary_free(sum);
+    return st;
+}
+
+/* ---------------------------------------------------------------- fields */
+
+static dl_status get_name(void *self, dlsh_value *out) { return dlsh_give(dlsh_string(dl_module_name(self)), out); }
+static dl_status get_kind(void *self, dlsh_value *out) { return dlsh_give(dlsh_string(dl_module_kind(self)), out); }
+static dl_status get_size(void *self, dlsh_value *out) {
+    *out = dl_module_is_built(self) ? dlsh_int(dl_module_params(self)) : dlsh_none();
+    return DL_OK;
+}
+static dl_status get_training(void *self, dlsh_value *out) {
+    *out = dlsh_bool(dl_module_training(self));
+    return DL_OK;
+}
+static dl_status get_text(void *self, dlsh_value *out) {
+    char *words = dl_module_text(self);
+    if (!words) return dlsh_failure();
+    dlsh_value v = dlsh_string(words);
+    dl_text_free(words);
+    return dlsh_give(v, out);
+}
+
+static const dlsh_field fields[] = {
+    {"name", "name of the net", get_name, NULL},
+    {"kind", "kind of the layer: conv, sequential, ...", get_kind, NULL},
+    {"size", "number of parameters; none before the input's size is known", get_size, NULL},
+    {"training", "training mode, as opposed to evaluation", get_training, NULL},
+    {"text", "the layers in words", get_text, NULL},
+    {NULL, NULL, NULL, NULL}};
+
+/* Layers by name, then tensors of a layer. */
+static dl_status get(void *self, const char *name, dlsh_value *out) {
+    dl_module *m = self, *c = dl_module_find(m, name);
+    if (c && *name) return dlsh_give(dlsh_net_value(c), out);
+    dl_tensor *t = dl_module_tensor(m, name);
+    if (t) return dlsh_give(dlsh_tensor(dl_ref(t)), out);
+    if (is_group(m) || dl_module_is_built(m)) return DL_ERR_NAME;
+    return dlsh_fail(DL_ERR_STATE, "make a trainer, or run a batch through the net",
+                     "the layer has no weights yet: the size of its input is not known");
+}
+
+static dl_status set(void *self, const char *name, dlsh_value v) {
+    if (!dl_module_tensor(self, name)) return DL_ERR_NAME;
+    if (v.type != DLSH_TENSOR)
+        return dlsh_fail(DL_ERR_TYPE, NULL, "a parameter is set to a tensor, not to a %s", dlsh_type_name(v));
+    return dl_module_set_tensor(self, name, v.as.tensor);
+}
+
+static dl_status names(void *self, dlsh_value *out) {
+    dl_module *m = self;
+    dlsh_value l = dlsh_new_list(8);
+    if (dlsh_failed(l)) return DL_ERR_MEMORY;
+    dl_status st = DL_OK;
+    for (int i = 0; i < dl_module_count(m) && st == DL_OK; i++)
+        st = dlsh_list_push(l.as.list, dlsh_string(dl_module_label(m, i)));
+    static const char *const tensors[] = {"weight", "bias", "running_mean", "running_var"};
+    for (int i = 0; i < 4 && st == DL_OK; i++)
+        if (dl_module_tensor(m, tensors[i])) st = dlsh_list_push(l.as.list, dlsh_string(tensors[i]));
+    if (st == DL_OK)
+        *out = l;
+    else
+        dlsh_drop(l);
+    return st;
+}
+
+static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
+    (void)s;
+    int n = dl_module_count(self);
+    if (key.type != DLSH_INT) return dlsh_fail(DL_ERR_TYPE, NULL, "layers are counted by ints, m[0]");
+    dl_module *c = dl_module_at(self, (int)(key.as.i < 0 ? key.as.i + n : key.as.i));
+    if (!c) return dlsh_fail(DL_ERR_INDEX, NULL, "layer %ld of %d", key.as.i, n);
+    return dlsh_give(dlsh_net_value(c), out);
+}
+
+static dl_status len(void *self, long *out) {
+    *out = dl_module_count(self);
+    return DL_OK;
+}
+
+static dl_status call(dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
+    (void)s;
+    if (args->n != 1 || (args->names && args->names[0]))
+        return dlsh_fail(DL_ERR_VALUE, "m(x)", "a net takes one tensor, not %d arguments", args->n);
+    if (args->values[0].type != DLSH_TENSOR)
+        return dlsh_fail(DL_ERR_TYPE, "m(x)", "a net takes a tensor, not a %s", dlsh_type_name(args->values[0]));
+    return dlsh_give(dlsh_tensor(dl_module_forward(self, args->values[0].as.tensor)), out);
+}
+
+/* ---------------------------------------------------------------- methods */
+
+static dl_status set_mode(const dlsh_args *a, dlsh_value *result) {
+    dl_module_train(dlsh_arg_self(a), dlsh_arg_data(a) != NULL);
+    *result = dlsh_ref(dlsh_arg_self_value(a));
+    return DL_OK;
+}
+
+static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
+    dl_module *m = dl_module_copy(dlsh_arg_self(a));
+    *result = dlsh_net_value(m);
+    dl_module_unref(m);
+    return dlsh_failed(*result) ? dlsh_failure() : DL_OK;
+}
+
+static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
+    const char *word = dlsh_arg_str(a, "target");
+    dl_dtype dtype;
+    int device;
+    if (dl_dtype_parse(word, &dtype) == DL_OK)
+        DLSH_TRY(dl_module_to(dlsh_arg_self(a), dtype, -1));
+    else {
+        dl_error_clear();
+        if (dl_device_parse(word, &device) != DL_OK)
+            return dlsh_arg_fail(a, "target", DL_ERR_VALUE, "m.to(f64), m.to(\"cuda\")",
+                                 "'%s' is neither a dtype nor a device", word);
+        DLSH_TRY(dl_module_to(dlsh_arg_self(a), -1, device));
+    }
+    *result = dlsh_ref(dlsh_arg_self_value(a));
+    return DL_OK;
+}
+
+static dl_status zero_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_module_zero_grad(dlsh_arg_self(a));
+    return DL_OK;
+}
+
+/* A list of the parameters, or a record of all tensors by path. */
+static dl_status tensors_run(const dlsh_args *a, dlsh_value *result) {
+    int record = dlsh_arg_data(a) != NULL;
+    dl_module_list *l = dl_module_tensors(dlsh_arg_self(a), record ? 3 : 1);
+    dlsh_value v = !l ? dlsh_void() : record ? dlsh_new_record() : dlsh_new_list((int)l->n);
+    dl_status st = dlsh_failed(v) ? dlsh_failure() : DL_OK;
+    for (long i = 0; st == DL_OK && i < l->n; i++) {
+        dlsh_value t = dlsh_tensor(dl_ref(l->entries[i].tensor));
+        st = record ? dlsh_record_set(v.as.record, l->entries[i].path, t) : dlsh_list_push(v.as.list, t);
+    }
+    dl_module_list_free(l);
+    if (st == DL_OK)
+        *result = v;
+    else
+        dlsh_drop(v);
+    return st;
+}
+
+static dl_status summary_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dlsh_arg_room room;
+    dl_arg shape;
+    DLSH_TRY(dlsh_to_arg("shape", *dlsh_arg(a, "shape"), &room, &shape));
+    if (shape.kind != DL_ARG_INTS || shape.n > 7)
+        return dlsh_arg_fail(a, "shape", DL_ERR_VALUE, "m.summary([1, 28, 28])",
+                             "the shape of a sample is a list of ints");
+    long full[8] = {1};
+    memcpy(full + 1, shape.v, (size_t)shape.n * sizeof *full);
+    dl_summary *sum = dl_module_summary(dlsh_arg_self(a), shape.n + 1, full, DL_F32, dlsh_device());
+    if (!sum) return dlsh_failure();
+    dl_status st = show_summary(dlsh_session_sink(dlsh_arg_session(a)), dlsh_arg_self(a), sum);
+    dl_summary_free(sum);
+    return st;
+}
+
+static const dlsh_param to_params[] = {
+    {.name = "target", .kind = DLSH_ARG_WORD, .doc = "a dtype (f64) or a device (\"cuda\")"}, {0}};
+static const dlsh_param summary_params[] = {
+    {.name = "shape", .want = "list", .doc = "shape of one sample, [1, 28, 28]"}, {0}};
+
+static const dlsh_command methods[] = {
+    {.name = "train",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "m.train()",
+     .doc = "Training mode: dropout and batchnorm act.",
+     .run = set_mode,
+     .data = "on"},
+    {.name = "eval", .flags = DLSH_ONLY_FUNCTION, .usage = "m.eval()", .doc = "Evaluation mode.", .run = set_mode},
+    {.name = "copy",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "m.copy()",
+     .doc = "A net of its own with the same weights.",
+     .run = copy_run},
+    {.name = "to",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "m.to(TARGET)",
+     .params = to_params,
+     .doc = "Moves the weights to a dtype or device, in place.",
+     .run = to_run,
+     .examples = "m.to(f64)"},
+    {.name = "zero_grad",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "m.zero_grad()",
+     .doc = "Forgets all gradients.",
+     .run = zero_run},
+    {.name = "parameters",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "m.parameters()",
+     .doc = "A list of the parameters.",
+     .run = tensors_run},
+    {.name = "state",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "m.state()",
+     .doc = "A record of all parameters and buffers by path.",
+     .run = tensors_run,
+     .data = "record"},
+    {.name = "summary",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "m.summary(SHAPE)",
+     .params = summary_params,
+     .doc = "The table of layers for samples of a shape: outputs, parameters, operations, memory.",
+     .run = summary_run,
+     .examples = "m.summary([1, 28, 28])"},
+    {0}};
+
+const dlsh_class dlsh_net_class = {.name = "net",
+                                   .doc = "A net, or a layer of one; called with a batch it gives the result.",
+                                   .destroy = destroy,
+                                   .text = text,
+                                   .show = show,
+                                   .fields = fields,
+                                   .methods = methods,
+                                   .get = get,
+                                   .set = set,
+                                   .names = names,
+                                   .call = call,
+                                   .index = index_of,
+                                   .len = len};

@@ -1,0 +1,49 @@
+/* Handles of nets, optimizers and trainers, for commands that take or give them. */
+#ifndef DLSH_COMMANDS_NETS_H
+#define DLSH_COMMANDS_NETS_H
+
+#include "lang/session.h"
+
+/* self: dl_module *. Layers of a net are handles of the same class. */
+extern const dlsh_class dlsh_net_class;
+/* self: dl_optimizer *. */
+extern const dlsh_class dlsh_optimizer_class;
+/* self: dl_schedule *. */
+extern const dlsh_class dlsh_schedule_class;
+/* self: dl_trainer *. */
+extern const dlsh_class dlsh_trainer_class;
+
+/* Handles over a new reference; NULL, from a failed call of the library, gives VOID. */
+dlsh_value dlsh_net_value(dl_module *m);
+dlsh_value dlsh_optimizer_value(dl_optimizer *o);
+dlsh_value dlsh_schedule_value(dl_schedule *s);
+
+/* Lets `net` statements build nets. */
+void dlsh_nets_install(dlsh_session *s);
+
+/* Hands v over: DL_OK, or the failure that a VOID stands for. */
+dl_status dlsh_give(dlsh_value v, dlsh_value *out);
+/* A number as a value; NaN becomes none. */
+dlsh_value dlsh_known(double v);
+
+/* ---- a value of the language as an argument of layers, optimizers and schedules */
+
+enum { DLSH_ARG_ROOM = 16 };
+typedef struct dlsh_arg_room {
+    long v[DLSH_ARG_ROOM];
+    double fv[DLSH_ARG_ROOM];
+} dlsh_arg_room;
+/* Lists are copied to `room`. Strings are borrowed from v. DL_ERR_TYPE for what is no number, word or list. */
+dl_status dlsh_to_arg(const char *name, dlsh_value v, dlsh_arg_room *room, dl_arg *out);
+
+/* A function of the language that the library calls; freed with dlsh_callback_free (a release function). */
+typedef struct dlsh_callback {
+    dlsh_session *session;
+    dlsh_value fn;
+} dlsh_callback;
+dlsh_callback *dlsh_callback_new(dlsh_session *s, dlsh_value fn);
+void dlsh_callback_free(void *cb);
+/* Calls it with n tensors; an owned tensor, or NULL with the failure recorded. */
+dl_tensor *dlsh_callback_tensor(dlsh_callback *cb, dl_tensor **in, int n);
+
+#endif

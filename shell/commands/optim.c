@@ -1,0 +1,294 @@
+/* Optimizers and schedules: sgd, adam, adamw with the options of the library's tables, schedule(KIND, ...). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/nets.h"
+
+/* ---------------------------------------------------------------- optimizers as values */
+
+dlsh_value dlsh_optimizer_value(dl_optimizer *o) {
+    return o ? dlsh_new_handle(&dlsh_optimizer_class, dl_optimizer_ref(o)) : dlsh_void();
+}
+
+static void destroy(void *self) { dl_optimizer_unref(self); }
+
+static dl_status text(void *self, dlsh_buf *out) {
+    dlsh_buf_printf(out, "<%s, step %ld>", dl_optimizer_text(self), dl_optimizer_steps(self));
+    return DL_OK;
+}
+
+static dl_status get_lr(void *self, dlsh_value *out) {
+    *out = dlsh_float(dl_optimizer_lr(self));
+    return DL_OK;
+}
+static dl_status set_lr(void *self, dlsh_value v) {
+    if (!dlsh_is_number(v)) return dlsh_fail(DL_ERR_TYPE, NULL, "lr is a number, not a %s", dlsh_type_name(v));
+    return dl_optimizer_set_lr(self, dlsh_number(v));
+}
+static dl_status get_steps(void *self, dlsh_value *out) {
+    *out = dlsh_int(dl_optimizer_steps(self));
+    return DL_OK;
+}
+static dl_status get_kind(void *self, dlsh_value *out) { return dlsh_give(dlsh_string(dl_optimizer_kind(self)), out); }
+static dl_status get_text(void *self, dlsh_value *out) { return dlsh_give(dlsh_string(dl_optimizer_text(self)), out); }
+
+static const dlsh_field fields[] = {{"lr", "learning rate; can be set", get_lr, set_lr},
+                                    {"steps", "steps done", get_steps, NULL},
+                                    {"kind", "sgd, adam, ...", get_kind, NULL},
+                                    {"text", "kind and options in words", get_text, NULL},
+                                    {NULL, NULL, NULL, NULL}};
+
+/* Takes on a net, a tensor or a list of them; `n` numbers tensors, which have no path. */
+static dl_status take_on(dl_optimizer *o, dlsh_value v, int *n) {
+    dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
+    if (m) return dl_optimizer_add_module(o, m);
+    if (v.type == DLSH_TENSOR) {
+        char name[128];
+        snprintf(name, sizeof name, "p%d", (*n)++);
+        return dl_optimizer_add(o, name, v.as.tensor);
+    }
+    if (v.type != DLSH_LIST)
+        return dlsh_fail(DL_ERR_TYPE, "give it a net, a parameter or a list of parameters",
+                         "an optimizer cannot take on a %s", dlsh_type_name(v));
+    for (int i = 0; i < v.as.list->n; i++) DLSH_TRY(take_on(o, v.as.list->items[i], n));
+    return DL_OK;
+}
+
+static dl_status add_run(const dlsh_args *a, dlsh_value *result) {
+    int n = 0;
+    DLSH_TRY(take_on(dlsh_arg_self(a), *dlsh_arg(a, "what"), &n));
+    *result = dlsh_ref(dlsh_arg_self_value(a));
+    return DL_OK;
+}
+
+static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    return dl_optimizer_step(dlsh_arg_self(a));
+}
+
+static dl_status zero_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_optimizer_zero_grad(dlsh_arg_self(a));
+    return DL_OK;
+}
+
+/* Arguments written name=value that the row does not list. */
+static dl_status collect_extra(const dlsh_args *a, dl_arg *args, dlsh_arg_room *room, int *n) {
+    const dlsh_value *v;
+    const char *name;
+    for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) {
+        if (*n == DLSH_ARG_ROOM) return dlsh_fail(DL_ERR_VALUE, NULL, "too many options");
+        DLSH_TRY(dlsh_to_arg(name, *v, &room[*n], &args[*n]));
+        ++*n;
+    }
+    return DL_OK;
+}
+
+static dl_status group_run(const dlsh_args *a, dlsh_value *result) {
+    dl_arg args[DLSH_ARG_ROOM];
+    dlsh_arg_room room[DLSH_ARG_ROOM];
+    int n = 0;
+    DLSH_TRY(collect_extra(a, args, room, &n));
+    DLSH_TRY(dl_optimizer_group(dlsh_arg_self(a), dlsh_arg_str(a, "pattern"), args, n, NULL));
+    *result = dlsh_ref(dlsh_arg_self_value(a));
+    return DL_OK;
+}
+
+static const dlsh_param add_params[] = {
+    {.name = "what", .want = "net|tensor|list", .doc = "a net, a parameter or a list of parameters"}, {0}};
+static const dlsh_param group_params[] = {
+    {.name = "pattern", .kind = DLSH_ARG_WORD, .doc = "paths of parameters, \"*.bias\""}, {0}};
+
+static const dlsh_command methods[] = {
+    {.name = "step",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "o.step()",
+     .doc = "One update of all parameters that have a gradient.",
+     .run = step_run},
+    {.name = "zero_grad",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "o.zero_grad()",
+     .doc = "Forgets all gradients.",
+     .run = zero_run},
+    {.name = "add",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "o.add(WHAT)",
+     .params = add_params,
+     .doc = "Takes on parameters.",
+     .run = add_run,
+     .examples = "o.add(m)"},
+    {.name = "group",
+     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
+     .usage = "o.group(PATTERN, OPTION=VALUE...)",
+     .params = group_params,
+     .doc = "Other options for parameters whose path matches; before parameters are taken on.",
+     .run = group_run,
+     .examples = "o = adamw(lr=1e-3).group(\"*.bias\", weight_decay=0)"},
+    {0}};
+
+const dlsh_class dlsh_optimizer_class = {.name = "optimizer",
+                                         .doc = "How parameters are changed: kind, options and state.",
+                                         .destroy = destroy,
+                                         .text = text,
+                                         .fields = fields,
+                                         .methods = methods};
+
+/* ---------------------------------------------------------------- sgd(...), adam(...), adamw(...) */
+
+enum { MAX_OPTIONS = 16 };
+static const dl_kind_row *kind_called(const char *name) {
+    const dl_kind_row *k = NULL;
+    for (int i = 0; (k = dl_optimizer_kind_at(i)) && strcmp(k->name, name);) i++;
+    return k;
+}
+
+/* The options are those of the library's row; a first argument may be the rate, or what to take on. */
+static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
+    const dl_kind_row *k = kind_called(dlsh_arg_command(a)->name);
+    dl_arg args[DLSH_ARG_ROOM];
+    dlsh_arg_room room[DLSH_ARG_ROOM];
+    int n = 0, bad = -1;
+    const dlsh_value *what = dlsh_arg(a, "parameters");
+    if (what && dlsh_is_number(*what)) {
+        DLSH_TRY(dlsh_to_arg("lr", *what, &room[n], &args[n]));
+        n++;
+        what = NULL;
+    }
+    for (int i = 0; k->options[i].name; i++) {
+        const char *name = k->options[i].name;
+        if (!dlsh_given(a, name)) continue;
+        dl_status st = dlsh_to_arg(name, *dlsh_arg(a, name), &room[n], &args[n]);
+        if (st != DL_OK) return st;
+        n++;
+    }
+    dl_optimizer *o = dl_optimizer_new(k->name, args, n, &bad);
+    if (!o) {
+        dl_error e;
+        dl_error_take(&e);
+        const char *at = bad >= 0 && dlsh_given(a, args[bad].name) ? args[bad].name : NULL;
+        return dlsh_arg_fail(a, at, e.code, e.hint, "%s", e.message);
+    }
+    int number = 0;
+    dl_status st = what ? take_on(o, *what, &number) : DL_OK;
+    if (st == DL_OK) st = dlsh_give(dlsh_optimizer_value(o), result);
+    dl_optimizer_unref(o);
+    return st;
+}
+
+static const dlsh_param optimizer_params[] = {
+    {.name = "parameters",
+     .want = "net|tensor|list|float",
+     .flags = DLSH_OPTIONAL,
+     .doc = "what to take on at once: a net, a parameter, a list; a trainer does it by itself. Or the rate"},
+    {0}};
+
+/* ---------------------------------------------------------------- schedule(KIND, ...) */
+
+dlsh_value dlsh_schedule_value(dl_schedule *s) {
+    return s ? dlsh_new_handle(&dlsh_schedule_class, dl_schedule_ref(s)) : dlsh_void();
+}
+
+static void destroy_schedule(void *self) { dl_schedule_unref(self); }
+
+static dl_status text_schedule(void *self, dlsh_buf *out) {
+    dlsh_buf_printf(out, "<schedule %s>", dl_schedule_text(self));
+    return DL_OK;
+}
+
+/* s(step): the rate for a base rate of 1, to look at a schedule or plot it. */
+static dl_status call_schedule(dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
+    (void)s;
+    if (args->n < 1 || args->n > 2 || args->values[0].type != DLSH_INT)
+        return dlsh_fail(DL_ERR_VALUE, "s(100), s(100, 0.1)",
+                         "a schedule is called with a step, and a base rate or none");
+    double lr, base = args->n > 1 && dlsh_is_number(args->values[1]) ? dlsh_number(args->values[1]) : 1;
+    DLSH_TRY(dl_schedule_lr(self, base, args->values[0].as.i, args->values[0].as.i, &lr));
+    *out = dlsh_float(lr);
+    return DL_OK;
+}
+
+const dlsh_class dlsh_schedule_class = {.name = "schedule",
+                                        .doc = "The learning rate as a function of the step; called with a step and a "
+                                               "base rate (1) it gives the rate.",
+                                        .destroy = destroy_schedule,
+                                        .text = text_schedule,
+                                        .call = call_schedule};
+
+static dl_status schedule_run(const dlsh_args *a, dlsh_value *result) {
+    dl_arg args[DLSH_ARG_ROOM];
+    dlsh_arg_room room[DLSH_ARG_ROOM];
+    int n = 0;
+    for (int i = 0; i < dlsh_arg_count(a, "values") && n < DLSH_ARG_ROOM; i++, n++)
+        DLSH_TRY(dlsh_to_arg(NULL, *dlsh_arg_at(a, "values", i), &room[n], &args[n]));
+    DLSH_TRY(collect_extra(a, args, room, &n));
+    dl_schedule *s = dl_schedule_new(dlsh_arg_str(a, "kind"), args, n, NULL);
+    if (!s) return dlsh_failure();
+    dl_status st = dlsh_give(dlsh_schedule_value(s), result);
+    dl_schedule_unref(s);
+    return st;
+}
+
+static const dlsh_param schedule_params[] = {
+    {.name = "kind",
+     .kind = DLSH_ARG_WORD,
+     .doc = "constant, step, multistep, exponential, cosine, linear, warmup, polynomial, onecycle or plateau",
+     .complete = "constant|step|multistep|exponential|cosine|linear|warmup|polynomial|onecycle|plateau"},
+    {.name = "values", .flags = DLSH_VARIADIC, .doc = "its main arguments"},
+    {0}};
+
+/* ---------------------------------------------------------------- the rows */
+
+/* One table of options an optimizer; filled from the library's tables before main. */
+static dlsh_option sgd_options[MAX_OPTIONS + 1], adam_options[MAX_OPTIONS + 1], adamw_options[MAX_OPTIONS + 1];
+
+static void fill(const char *name, dlsh_option *options) {
+    static const dlsh_optkind kinds[] = {DLSH_OPT_INT,  DLSH_OPT_FLOAT, DLSH_OPT_BOOL,
+                                         DLSH_OPT_WORD, DLSH_OPT_VALUE, DLSH_OPT_VALUE};
+    const dl_kind_row *k = kind_called(name);
+    for (int i = 0; k->options[i].name && i < MAX_OPTIONS; i++) {
+        const dl_option_row *o = &k->options[i];
+        int list = o->kind == DL_ARG_INTS || o->kind == DL_ARG_FLOATS;
+        options[i] = (dlsh_option){o->name, kinds[o->kind], list ? NULL : o->dflt, o->doc, list ? "list" : NULL, NULL};
+    }
+}
+
+__attribute__((constructor)) static void fill_all(void) {
+    fill("sgd", sgd_options);
+    fill("adam", adam_options);
+    fill("adamw", adamw_options);
+}
+
+const dlsh_command optim_commands[] = {
+    {.name = "sgd",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "sgd(lr=0.001, momentum=0, ...)",
+     .doc = "Stochastic gradient descent, with momentum and Nesterov's look ahead.",
+     .params = optimizer_params,
+     .options = sgd_options,
+     .run = optimizer_run,
+     .examples = "opt = sgd(lr=0.1, momentum=0.9, nesterov=true)"},
+    {.name = "adam",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "adam(lr=0.001, betas=[0.9, 0.999], ...)",
+     .doc = "Adam: steps scaled by running moments of the gradient.",
+     .params = optimizer_params,
+     .options = adam_options,
+     .run = optimizer_run,
+     .examples = "opt = adam(lr=1e-3)"},
+    {.name = "adamw",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "adamw(lr=0.001, weight_decay=0.01, ...)",
+     .doc = "Adam with weight decay of its own.",
+     .params = optimizer_params,
+     .options = adamw_options,
+     .run = optimizer_run,
+     .examples = "opt = adamw(lr=1e-3, weight_decay=0.05)"},
+    {.name = "schedule",
+     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
+     .usage = "schedule(KIND, VALUE..., OPTION=VALUE...)",
+     .doc = "The learning rate as a function of the step, for trainer(..., schedule=...).",
+     .params = schedule_params,
+     .run = schedule_run,
+     .examples = "s = schedule(\"cosine\", 1000, warmup=50)\ns(500)"},
+    {0}};

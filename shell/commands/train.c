@@ -1,0 +1,519 @@
+/* Training: trainer(...), step, forward, backward, update, train, eval, and trainers as values. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/context.h"
+#include "commands/data.h"
+#include "commands/nets.h"
+
+/* ---------------------------------------------------------------- trainers as values */
+
+static void destroy(void *self) { dl_trainer_free(self); }
+
+static dl_status text(void *self, dlsh_buf *out) {
+    dl_trainer_state s;
+    dl_trainer_get(self, &s);
+    dlsh_buf_printf(out, "<trainer of %s on %s, step %ld>", dl_module_name(dl_trainer_model(self)),
+                    dl_dataset_name(dl_trainer_dataset(self)), s.step);
+    return DL_OK;
+}
+
+static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
+    (void)s;
+    static const dlsh_column cols[] = {{"trainer", 'l', ""}, {"", 'l', ""}};
+    dl_trainer_state st;
+    dl_trainer_get(self, &st);
+    dl_schedule *schedule = dl_trainer_schedule(self);
+    dlsh_table t = {.ncols = 2, .cols = cols};
+    const struct {
+        const char *name;
+        dlsh_value value;
+    } rows[] = {{"net", dlsh_string(dl_module_name(dl_trainer_model(self)))},
+                {"dataset", dlsh_string(dl_dataset_name(dl_trainer_dataset(self)))},
+                {"optimizer", dlsh_string(dl_optimizer_text(dl_trainer_optimizer(self)))},
+                {"schedule", dlsh_string(schedule ? dl_schedule_text(schedule) : "none")},
+                {"loss function", dlsh_string(dl_trainer_loss_name(self))},
+                {"batch", dlsh_int(dl_loader_batch(dl_trainer_loader(self)))},
+                {"step", dlsh_int(st.step)},
+                {"epoch", dlsh_stringf("%ld, batch %ld of %ld", st.epoch, st.batch, st.batches)},
+                {"loss", dlsh_known(st.loss)},
+                {"lr", dlsh_known(st.lr)},
+                {"grad_norm", dlsh_known(st.grad_norm)},
+                {"run", st.run ? dlsh_int(st.run) : dlsh_none()}};
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (status == DL_OK)
+            status = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(rows[i].name), rows[i].value});
+        else
+            dlsh_drop(rows[i].value);
+    }
+    if (status == DL_OK) status = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    return status;
+}
+
+/* Fields that are numbers of the state. */
+#define NUMBER(name, expr)                                                                                             \
+    static dl_status get_##name(void *self, dlsh_value *out) {                                                         \
+        dl_trainer_state s;                                                                                            \
+        dl_trainer_get(self, &s);                                                                                      \
+        *out = expr;                                                                                                   \
+        return DL_OK;                                                                                                  \
+    }
+NUMBER(step, dlsh_int(s.step))
+NUMBER(epoch, dlsh_int(s.epoch))
+NUMBER(batch, dlsh_int(s.batch))
+NUMBER(loss_value, dlsh_known(s.loss))
+NUMBER(acc, dlsh_known(s.acc))
+NUMBER(lr, dlsh_known(s.lr))
+NUMBER(grad_norm, dlsh_known(s.grad_norm))
+NUMBER(diverged, dlsh_bool(s.diverged))
+
+/* Fields that are objects of the trainer. */
+#define OBJECT(name, make)                                                                                             \
+    static dl_status get_##name(void *self, dlsh_value *out) { return dlsh_give(make, out); }
+OBJECT(model, dlsh_net_value(dl_trainer_model(self)))
+OBJECT(data, dlsh_dataset_value(dl_trainer_dataset(self)))
+OBJECT(opt, dlsh_optimizer_value(dl_trainer_optimizer(self)))
+OBJECT(batches, dlsh_loader_value(dl_trainer_loader(self)))
+
+#define TENSOR(name, get)                                                                                              \
+    static dl_status get_##name(void *self, dlsh_value *out) {                                                         \
+        dl_tensor *t = get(self);                                                                                      \
+        *out = t ? dlsh_tensor(dl_ref(t)) : dlsh_none();                                                               \
+        return DL_OK;                                                                                                  \
+    }
+TENSOR(x, dl_trainer_x)
+TENSOR(y, dl_trainer_y)
+TENSOR(output, dl_trainer_output)
+
+/* The loss as a tensor with its history after forward, else as a number. */
+static dl_status get_loss(void *self, dlsh_value *out) {
+    dl_tensor *t = dl_trainer_loss(self);
+    if (!t) return get_loss_value(self, out);
+    *out = dlsh_tensor(dl_ref(t));
+    return DL_OK;
+}
+
+static dl_status set_lr(void *self, dlsh_value v) {
+    if (!dlsh_is_number(v)) return dlsh_fail(DL_ERR_TYPE, NULL, "lr is a number, not a %s", dlsh_type_name(v));
+    return dl_trainer_set_lr(self, dlsh_number(v));
+}
+
+static dl_status get_run(void *self, dlsh_value *out) {
+    dl_trainer_state s;
+    dl_trainer_get(self, &s);
+    *out = dlsh_none();
+    if (!s.run) return DL_OK;
+    dlsh_value r = dlsh_new_record();
+    if (dlsh_failed(r)) return dlsh_failure();
+    dl_status st = dlsh_record_set(r.as.record, "id", dlsh_int(s.run));
+    if (st == DL_OK)
+        *out = r;
+    else
+        dlsh_drop(r);
+    return st;
+}
+
+static const dlsh_field fields[] = {
+    {"step", "steps done", get_step, NULL},
+    {"epoch", "epoch, from 0", get_epoch, NULL},
+    {"batch", "batches dealt out in the epoch", get_batch, NULL},
+    {"loss", "loss of the last forward, with its history", get_loss, NULL},
+    {"acc", "share of right answers in the last step", get_acc, NULL},
+    {"lr", "learning rate; can be set", get_lr, set_lr},
+    {"grad_norm", "norm of the gradient in the last step", get_grad_norm, NULL},
+    {"diverged", "did loss or gradient cease to be finite?", get_diverged, NULL},
+    {"model", "the net", get_model, NULL},
+    {"data", "the dataset", get_data, NULL},
+    {"opt", "the optimizer", get_opt, NULL},
+    {"batches", "the loader of the training split: x, y = next(t.batches)", get_batches, NULL},
+    {"x", "batch of the last forward", get_x, NULL},
+    {"y", "its targets", get_y, NULL},
+    {"output", "what the net made of it", get_output, NULL},
+    {"run", "the run in the store, {id}; none before the first step", get_run, NULL},
+    {NULL, NULL, NULL, NULL}};
+
+const dlsh_class dlsh_trainer_class = {
+    .name = "trainer",
+    .doc = "A net, a dataset, an optimizer and a loss, and how far training has come. Its run ends with it.",
+    .destroy = destroy,
+    .text = text,
+    .show = show,
+    .fields = fields};
+
+/* ---------------------------------------------------------------- trainer(...) */
+
+static dl_tensor *call_loss(void *ctx, dl_tensor *output, dl_tensor *target) {
+    return dlsh_callback_tensor(ctx, (dl_tensor *[]){output, target}, 2);
+}
+
+static dl_status call_schedule(void *ctx, long step, double *lr) {
+    dlsh_callback *cb = ctx;
+    dlsh_value arg = dlsh_int(step), out = dlsh_void();
+    DLSH_TRY(dlsh_call(cb->session, cb->fn, &(dlsh_callargs){1, &arg, NULL}, &out));
+    dl_status st = DL_OK;
+    if (dlsh_is_number(out))
+        *lr = dlsh_number(out);
+    else if (out.type == DLSH_TENSOR)
+        st = dl_item_f(out.as.tensor, lr);
+    else
+        st = dlsh_fail(DL_ERR_TYPE, "return the learning rate", "the schedule returned a %s, not a number",
+                       dlsh_type_name(out));
+    dlsh_drop(out);
+    return st;
+}
+
+/* loss=cross_entropy (an op), loss="mse_loss", or a function of output and target. */
+static dl_status choose_loss(const dlsh_args *a, dl_trainer_spec *spec) {
+    const dlsh_value *v = dlsh_arg(a, "loss");
+    if (!v || v->type == DLSH_NONE) return DL_OK;
+    if (v->type == DLSH_STR) return spec->loss = v->as.str->s, DL_OK;
+    if (!dlsh_callable(*v))
+        return dlsh_arg_fail(a, "loss", DL_ERR_TYPE, "loss=cross_entropy, or fn (output, target) { return ... }",
+                             "a loss is a function, not a %s", dlsh_type_name(*v));
+    spec->loss = dlsh_function_name(*v);
+    if (v->type == DLSH_OP) return DL_OK;
+    spec->loss_ctx = dlsh_callback_new(dlsh_arg_session(a), *v);
+    spec->loss_fn = call_loss;
+    spec->loss_release = dlsh_callback_free;
+    return spec->loss_ctx ? DL_OK : dlsh_failure();
+}
+
+static dl_status choose_opt(const dlsh_args *a, dl_trainer_spec *spec) {
+    const dlsh_value *v = dlsh_arg(a, "opt");
+    dl_optimizer *o = v ? dlsh_unwrap(*v, &dlsh_optimizer_class) : NULL;
+    if (o)
+        spec->opt = dl_optimizer_ref(o);
+    else if (!v || v->type == DLSH_STR)
+        spec->opt = dl_optimizer_parse(v ? v->as.str->s : "adam");
+    else
+        return dlsh_arg_fail(a, "opt", DL_ERR_TYPE, "opt=adam(lr=1e-3)", "opt is an optimizer, not a %s",
+                             dlsh_type_name(*v));
+    return spec->opt ? DL_OK : dlsh_failure();
+}
+
+static dl_status choose_schedule(const dlsh_args *a, dl_trainer_spec *spec) {
+    const dlsh_value *v = dlsh_arg(a, "schedule");
+    if (!v || v->type == DLSH_NONE) return DL_OK;
+    dl_schedule *s = dlsh_unwrap(*v, &dlsh_schedule_class);
+    if (s)
+        spec->schedule = dl_schedule_ref(s);
+    else if (v->type == DLSH_STR)
+        spec->schedule = dl_schedule_parse(v->as.str->s);
+    else if (dlsh_callable(*v)) {
+        dlsh_callback *cb = dlsh_callback_new(dlsh_arg_session(a), *v);
+        if (cb) spec->schedule = dl_schedule_function(call_schedule, cb, dlsh_callback_free);
+    } else
+        return dlsh_arg_fail(a, "schedule", DL_ERR_TYPE, "schedule(\"cosine\", 1000), or fn (step) { return ... }",
+                             "a schedule is not a %s", dlsh_type_name(*v));
+    return spec->schedule ? DL_OK : dlsh_failure();
+}
+
+static void read_options(const dlsh_args *a, dl_trainer_spec *spec, dl_run_spec *run) {
+    const dlsh_origin *origin = dlsh_origin_get();
+    spec->model = dlsh_arg_handle(a, "net", &dlsh_net_class);
+    spec->data = dlsh_arg_handle(a, "data", &dlsh_dataset_class);
+    spec->loader.batch = dlsh_arg_int(a, "batch");
+    spec->loader.drop_last = dlsh_arg_bool(a, "drop_last");
+    spec->loader.transforms = dlsh_arg_str(a, "transforms");
+    spec->loader.workers = (int)dlsh_arg_int(a, "workers");
+    spec->in_order = !dlsh_arg_bool(a, "shuffle");
+    spec->accumulate = dlsh_arg_int(a, "accumulate");
+    spec->clip_norm = dlsh_arg_float(a, "clip_norm");
+    spec->clip_value = dlsh_arg_float(a, "clip_value");
+    spec->ema = dlsh_arg_float(a, "ema");
+    spec->allow_nan = dlsh_arg_bool(a, "allow_nan");
+    spec->eval_every = dlsh_arg_int(a, "eval_every") ? dlsh_arg_int(a, "eval_every") : -1;
+    spec->device = dlsh_device();
+    *run = (dl_run_spec){.name = dlsh_arg_str(a, "name"),
+                         .experiment = dlsh_arg_str(a, "experiment"),
+                         .group = dlsh_arg_str(a, "group"),
+                         .note = dlsh_arg_str(a, "note"),
+                         .script_path = *origin->path ? origin->path : NULL,
+                         .script_text = *origin->text ? origin->text : NULL,
+                         .script_args = *origin->args ? origin->args : NULL};
+    spec->run = run;
+}
+
+static dl_status check_options(const dlsh_args *a) {
+    static const char *const positive[] = {"batch", "accumulate"};
+    for (int i = 0; i < 2; i++)
+        if (dlsh_arg_int(a, positive[i]) < 1)
+            return dlsh_arg_fail(a, positive[i], DL_ERR_VALUE, NULL, "%s must be at least 1, not %ld", positive[i],
+                                 dlsh_arg_int(a, positive[i]));
+    return DL_OK;
+}
+
+static dl_status trainer_run(const dlsh_args *a, dlsh_value *result) {
+    dl_trainer_spec spec = {0};
+    dl_run_spec run;
+    DLSH_TRY(check_options(a));
+    read_options(a, &spec, &run);
+    spec.store = dlsh_store(dlsh_arg_session(a));
+    dl_status st = spec.store ? DL_OK : dlsh_failure();
+    if (st == DL_OK) st = choose_opt(a, &spec);
+    if (st == DL_OK) st = choose_schedule(a, &spec);
+    if (st == DL_OK) st = choose_loss(a, &spec);
+    if (st == DL_OK) {
+        dl_trainer *t = dl_trainer_new(&spec);
+        st = t ? dlsh_give(dlsh_new_handle(&dlsh_trainer_class, t), result) : dlsh_failure();
+    }
+    dl_optimizer_unref(spec.opt);
+    dl_schedule_unref(spec.schedule);
+    return st;
+}
+
+/* ---------------------------------------------------------------- steps */
+
+static dl_trainer *trainer_of(const dlsh_args *a) { return dlsh_arg_handle(a, "trainer", &dlsh_trainer_class); }
+
+typedef struct figure {
+    const char *name, *format;
+    double value;
+} figure;
+
+/* For people "step 3  loss 2.301  lr 0.001"; else a record; as a function the record is the result. */
+static dl_status tell(const dlsh_args *a, long step, const figure *f, int n, dlsh_value *result) {
+    dlsh_value r = dlsh_new_record();
+    if (dlsh_failed(r)) return dlsh_failure();
+    dl_status st = dlsh_record_set(r.as.record, "step", dlsh_int(step));
+    for (int i = 0; i < n && st == DL_OK; i++)
+        if (!isnan(f[i].value) || !strcmp(f[i].name, "loss"))
+            st = dlsh_record_set(r.as.record, f[i].name, dlsh_float(f[i].value));
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    if (st == DL_OK && dlsh_sink_look(sink).mode != DLSH_MODE_TABLE)
+        st = dlsh_arg_node(a, "trainer") ? sink->ops->value(sink, r) : DL_OK;
+    else if (st == DL_OK) {
+        dlsh_put(sink, "step %ld", step);
+        for (int i = 0; i < n; i++) {
+            if (isnan(f[i].value) && strcmp(f[i].name, "loss")) continue;
+            dlsh_put(sink, "  %s ", f[i].name);
+            dlsh_put(sink, f[i].format, f[i].value);
+        }
+        dlsh_put(sink, "\n");
+    }
+    if (st == DL_OK)
+        *result = r;
+    else
+        dlsh_drop(r);
+    return st;
+}
+
+static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
+    dl_trainer *t = trainer_of(a);
+    long n = dlsh_given(a, "n") ? dlsh_arg_int(a, "n") : 1;
+    if (n < 1) return dlsh_arg_fail(a, "n", DL_ERR_VALUE, NULL, "a number of steps is at least 1, not %ld", n);
+    for (long i = 0; i < n; i++) {
+        if (dlsh_interrupted()) return dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted after %ld steps", i);
+        DLSH_TRY(dl_trainer_step(t));
+    }
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    const figure f[] = {
+        {"loss", "%.6g", s.loss}, {"acc", "%.4g", s.acc}, {"lr", "%.6g", s.lr}, {"grad_norm", "%.6g", s.grad_norm}};
+    return tell(a, s.step, f, 4, result);
+}
+
+static dl_status forward_run(const dlsh_args *a, dlsh_value *result) {
+    dl_trainer *t = trainer_of(a);
+    DLSH_TRY(dl_trainer_forward(t));
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    const figure f[] = {{"loss", "%.6g", s.loss}, {"acc", "%.4g", s.acc}};
+    return tell(a, s.step, f, 2, result);
+}
+
+static dl_status backward_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *v = dlsh_arg(a, "what");
+    (void)result;
+    if (v->type != DLSH_TENSOR) return dl_trainer_backward(dlsh_unwrap(*v, &dlsh_trainer_class));
+    return dl_backward(v->as.tensor, dlsh_arg_tensor(a, "seed"), dlsh_arg_bool(a, "retain"),
+                       dlsh_arg_bool(a, "create_graph"));
+}
+
+static dl_status update_run(const dlsh_args *a, dlsh_value *result) {
+    dl_trainer *t = trainer_of(a);
+    DLSH_TRY(dl_trainer_update(t));
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    const figure f[] = {{"loss", "%.6g", s.loss}, {"lr", "%.6g", s.lr}, {"grad_norm", "%.6g", s.grad_norm}};
+    return tell(a, s.step, f, 3, result);
+}
+
+/* ---------------------------------------------------------------- train and eval */
+
+typedef struct bar {
+    dlsh_sink *sink;
+    double loss, acc; /* sums over the epoch */
+    long n;
+} bar;
+
+/* A line an epoch, or one for all steps; metrics are means over the line. */
+static int progress(void *ctx, const dl_train_progress *p) {
+    bar *b = ctx;
+    b->loss += p->loss, b->acc += p->acc, b->n++;
+    int end = p->last || (p->epochs && p->epoch_end), n = 0;
+    const char *names[4];
+    double values[4];
+    names[n] = "loss", values[n++] = b->loss / (double)b->n;
+    if (!isnan(b->acc)) names[n] = "acc", values[n++] = b->acc / (double)b->n;
+    if (p->epoch_end && !isnan(p->test_loss)) names[n] = "test/loss", values[n++] = p->test_loss;
+    if (p->epoch_end && !isnan(p->test_acc)) names[n] = "test/acc", values[n++] = p->test_acc;
+    char label[64] = "train";
+    if (p->epochs) snprintf(label, sizeof label, "epoch %ld/%ld", p->epoch, p->epochs);
+    dlsh_progress line = {.label = label,
+                          .at = p->epochs ? p->batch : p->done,
+                          .total = p->epochs ? p->batches : p->total,
+                          .done = end,
+                          .nmetrics = n,
+                          .names = names,
+                          .values = values};
+    if (b->sink->ops->progress) b->sink->ops->progress(b->sink, &line);
+    if (end) b->loss = b->acc = 0, b->n = 0;
+    return dlsh_interrupted();
+}
+
+static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
+    dl_trainer *t = trainer_of(a);
+    long epochs = dlsh_arg_int(a, "epochs"), steps = dlsh_arg_int(a, "steps");
+    if (!dlsh_given(a, "epochs") && !dlsh_given(a, "steps"))
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "train t epochs=2, or train t steps=100",
+                             "train needs a number of epochs or steps");
+    bar b = {.sink = dlsh_arg_sink(a)};
+    DLSH_TRY(dl_trainer_train(t, epochs, steps, progress, &b));
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    dlsh_value r = dlsh_new_record();
+    if (dlsh_failed(r)) return dlsh_failure();
+    dl_status st = dlsh_record_set(r.as.record, "step", dlsh_int(s.step));
+    if (st == DL_OK) st = dlsh_record_set(r.as.record, "loss", dlsh_float(s.loss));
+    if (st == DL_OK)
+        *result = r;
+    else
+        dlsh_drop(r);
+    return st;
+}
+
+static dl_status eval_run(const dlsh_args *a, dlsh_value *result) {
+    dl_eval_result e;
+    dl_split split = !strcmp(dlsh_arg_str(a, "split"), "train") ? DL_TRAIN : DL_TEST;
+    DLSH_TRY(dl_trainer_eval(trainer_of(a), split, &e));
+    dlsh_value r = dlsh_new_record();
+    if (dlsh_failed(r)) return dlsh_failure();
+    dl_status st = dlsh_record_set(r.as.record, "loss", dlsh_float(e.loss));
+    if (st == DL_OK && !isnan(e.acc)) st = dlsh_record_set(r.as.record, "acc", dlsh_float(e.acc));
+    if (st == DL_OK)
+        *result = r;
+    else
+        dlsh_drop(r);
+    return st;
+}
+
+/* ---------------------------------------------------------------- the rows */
+
+#define TRAINER                                                                                                        \
+    { .name = "trainer", .want = "trainer", .doc = "what trains: trainer(net, data, ...)" }
+static const dlsh_param one_trainer[] = {TRAINER, {0}};
+static const dlsh_param step_params[] = {
+    TRAINER, {.name = "n", .want = "int", .flags = DLSH_OPTIONAL, .doc = "how many steps (1)"}, {0}};
+static const dlsh_param backward_params[] = {
+    {.name = "what", .want = "tensor|trainer", .doc = "a loss, or a trainer after forward"}, {0}};
+static const dlsh_param trainer_params[] = {{.name = "net", .want = "net", .doc = "the net to train"},
+                                            {.name = "data", .want = "dataset", .doc = "what to train it on"},
+                                            {0}};
+
+static const dlsh_option trainer_options[] = {
+    {"opt", DLSH_OPT_VALUE, NULL, "optimizer (adam(lr=1e-3))", NULL, NULL},
+    {"batch", DLSH_OPT_INT, "64", "samples in a batch", NULL, NULL},
+    {"loss", DLSH_OPT_VALUE, NULL,
+     "loss of output and target: an op or a function (cross_entropy for classes, else mse_loss)", NULL, NULL},
+    {"name", DLSH_OPT_STRING, NULL, "name of the run", NULL, NULL},
+    {"schedule", DLSH_OPT_VALUE, NULL, "learning rate over time: schedule(...), or a function of the step", NULL, NULL},
+    {"accumulate", DLSH_OPT_INT, "1", "batches to a step", NULL, NULL},
+    {"clip_norm", DLSH_OPT_FLOAT, "0", "limit of the gradient's norm (0: none)", NULL, NULL},
+    {"clip_value", DLSH_OPT_FLOAT, "0", "limit of each element of the gradient (0: none)", NULL, NULL},
+    {"ema", DLSH_OPT_FLOAT, "0", "decay of averaged weights, which eval uses (0: none)", NULL, NULL},
+    {"shuffle", DLSH_OPT_BOOL, "true", "a new order every epoch", NULL, NULL},
+    {"drop_last", DLSH_OPT_BOOL, "false", "leave out a last batch that is not full", NULL, NULL},
+    {"transforms", DLSH_OPT_STRING, NULL, "changes to samples as they are loaded, \"crop 4, flip\"", NULL, NULL},
+    {"workers", DLSH_OPT_INT, "0", "threads that make batches (0: one; -1: none)", NULL, NULL},
+    {"eval_every", DLSH_OPT_INT, "1", "epochs of train between evaluations (0: none)", NULL, NULL},
+    {"allow_nan", DLSH_OPT_BOOL, "false", "go on when the loss is not finite", NULL, NULL},
+    {"experiment", DLSH_OPT_STRING, NULL, "experiment the run belongs to", NULL, NULL},
+    {"group", DLSH_OPT_STRING, NULL, "group of runs within it", NULL, NULL},
+    {"note", DLSH_OPT_STRING, NULL, "a note kept with the run", NULL, NULL},
+    {0}};
+static const dlsh_option backward_options[] = {
+    {"seed", DLSH_OPT_VALUE, NULL, "gradient to start from, in the shape of the tensor", "tensor", NULL},
+    {"retain", DLSH_OPT_BOOL, "false", "keep the history for another pass", NULL, NULL},
+    {"create_graph", DLSH_OPT_BOOL, "false", "record the pass itself", NULL, NULL},
+    {0}};
+static const dlsh_option train_options[] = {
+    {"epochs", DLSH_OPT_INT, NULL, "passes through the training split", NULL, NULL},
+    {"steps", DLSH_OPT_INT, NULL, "or a number of steps", NULL, NULL},
+    {0}};
+static const dlsh_option eval_options[] = {{"split", DLSH_OPT_WORD, "test", "which samples", NULL, "test|train"}, {0}};
+
+const dlsh_command train_commands[] = {
+    {.name = "trainer",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "trainer(NET, DATA, opt=adam(), batch=64, ...)",
+     .doc =
+         "Joins a net, a dataset, an optimizer and a loss. Its first step opens a run, which ends when the trainer is "
+         "replaced or the session ends.",
+     .params = trainer_params,
+     .options = trainer_options,
+     .run = trainer_run,
+     .examples = "t = trainer(m, d, opt=sgd(lr=0.1), batch=64, name=\"first\")"},
+    {.name = "step",
+     .flags = DLSH_ACTION | DLSH_FUNCTION,
+     .usage = "step TRAINER [N]",
+     .doc = "Runs N training steps (1) and prints loss, accuracy, rate and gradient norm of the last.",
+     .params = step_params,
+     .run = step_run,
+     .examples = "step t\nstep t 100"},
+    {.name = "forward",
+     .flags = DLSH_ACTION | DLSH_FUNCTION,
+     .usage = "forward TRAINER",
+     .doc = "First part of a step: takes the next batch, zeroes the gradients, computes output and loss.",
+     .params = one_trainer,
+     .run = forward_run,
+     .examples = "forward t"},
+    {.name = "backward",
+     .flags = DLSH_ACTION | DLSH_FUNCTION,
+     .usage = "backward TENSOR|TRAINER",
+     .doc =
+         "Adds the gradients of a loss to the .grad of every parameter it depends on; of a trainer, its second part of "
+         "a step.",
+     .params = backward_params,
+     .options = backward_options,
+     .run = backward_run,
+     .examples = "backward l\nbackward t"},
+    {.name = "update",
+     .flags = DLSH_ACTION | DLSH_FUNCTION,
+     .usage = "update TRAINER",
+     .doc = "Third part of a step: limits the gradients, sets the rate, changes the weights, records the metrics.",
+     .params = one_trainer,
+     .run = update_run,
+     .examples = "update t"},
+    {.name = "train",
+     .flags = DLSH_ACTION | DLSH_FUNCTION,
+     .usage = "train TRAINER epochs=N | steps=N",
+     .doc =
+         "Trains, with a line of progress an epoch, and evaluates the test split after each. Ctrl-C finishes the step.",
+     .params = one_trainer,
+     .options = train_options,
+     .run = train_run,
+     .examples = "train t epochs=2\ntrain t steps=100"},
+    {.name = "eval",
+     .flags = DLSH_ACTION | DLSH_FUNCTION | DLSH_SHOW_RESULT,
+     .usage = "eval TRAINER [split=test]",
+     .doc = "Loss and accuracy over a split, in evaluation mode, as a record.",
+     .params = one_trainer,
+     .options = eval_options,
+     .run = eval_run,
+     .examples = "eval t\nr = eval(t)"},
+    {0}};
