@@ -135,7 +135,7 @@ static dl_status put_table(dlsh_sink *sink, dlsh_table *t, dl_status st) {
 }
 
 static dl_status show_facts(dlsh_sink *sink, dl_dataset *d) {
-    static const dlsh_column cols[] = {{"dataset", 'l', ""}, {"", 'l', ""}};
+    static const dlsh_column cols[] = {{"dataset", 'l', ""}, {"value", 'l', ""}};
     char sample[160], target[200];
     kind_of(dl_dataset_dtype(d), dl_dataset_ndim(d), dl_dataset_shape(d), sample, sizeof sample);
     if (dl_dataset_classes(d))
