@@ -188,17 +188,19 @@ dl_status dl_db_open(sqlite3 **out, const char *path, dl_db_mode mode) {
                                 SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY};
     sqlite3 *db = NULL;
     dl_status st = DL_OK;
+    char doing[4200];
+    snprintf(doing, sizeof doing, "open %.4096s", path);
     /* each connection has a lock of its own in the store */
     int rc = sqlite3_open_v2(mode == DL_DB_MEMORY ? ":memory:" : path, &db, flags[mode] | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc != SQLITE_OK) {
-        st = dl_db_fail(db, "open the store");
+        st = dl_db_fail(db, doing);
         goto fail;
     }
     sqlite3_busy_timeout(db, DL_DB_BUSY_MS);
     if (sqlite3_exec(db, "select count(*) from sqlite_master", NULL, NULL, NULL) != SQLITE_OK) {
         int code = sqlite3_errcode(db);
         if (mode != DL_DB_READ || (code != SQLITE_CANTOPEN && code != SQLITE_READONLY && code != SQLITE_IOERR))
-            st = dl_db_fail(db, "open the store");
+            st = dl_db_fail(db, doing);
         else
             st = open_immutable(&db, path);
         if (st != DL_OK) goto fail;

@@ -187,8 +187,8 @@ static int no_place_body(void) {
     dl_store *s = dl_store_open(db_path);
     if (!s) return 1;
     if (dl_run_begin(s, NULL)) return 2;
-    fprintf(stderr, "%s\n", dl_errmsg());
     if (dl_error_last()->code != DL_ERR_STORE || !strstr(dl_errmsg(), "cannot be opened")) return 3;
+    if (!strstr(dl_errmsg(), db_path)) return 5;
     return dl_store_close(s) ? 4 : 0;
 }
 
