@@ -16,7 +16,7 @@ class Prompt:
         if not self.pid:
             os.environ.update({"TERM": "xterm", "NO_COLOR": "1", **(env or {})})
             os.execv(shutil.which("dlsh"), ["dlsh", *args])
-        self.text = ""
+        self.text = self.raw = ""
 
     def type(self, keys):
         os.write(self.fd, keys.encode())
@@ -41,6 +41,7 @@ class Prompt:
         except OSError:
             data = b""
         self.text += data.decode(errors="replace")
+        self.raw += data.decode(errors="replace")
         return bool(data)
 
     def end(self):
@@ -122,3 +123,17 @@ p.type("k\r")
 check("-i goes on at the prompt", "9" in p.wait("<2> "))
 p.type("quit\r")
 check("quit ends with status 0", p.end() == 0)
+
+p = Prompt("-n", "-q", "--db", "none", env={"TERM": "dumb"})
+p.wait("<1> ")
+p.type("nope\r")
+p.wait("<2> ")
+p.type("\x04")
+check("a dumb terminal gets no escapes", p.end() == 0 and "\x1b" not in p.raw)
+
+p = Prompt("-n", "-q", "--db", "none", env={"NO_COLOR": ""})
+p.wait("<1> ")
+p.type("nope\r")
+p.wait("<2> ")
+p.type("\x04")
+check("a clever one gets colours", p.end() == 0 and "\x1b[1;31m" in p.raw)
