@@ -40,7 +40,7 @@ dlsh_node *dlsh_p_word_value(dlsh_parser *p, const char *what) {
     dlsh_lex_back(&p->lexer, &p->tok);
     dlsh_token t = dlsh_lex_word(&p->lexer);
     p->tok = t;
-    if (t.kind == DLSH_T_LPAREN) return dlsh_p_postfix(p);
+    if (t.kind == DLSH_T_LPAREN) return dlsh_p_argument(p);
     if (t.kind != DLSH_T_STR) return dlsh_p_unexpected(p, what, NULL);
     dlsh_node *n = dlsh_p_node(p, DLSH_N_STR, t.span);
     if (!n) return NULL;
