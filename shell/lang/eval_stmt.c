@@ -41,7 +41,8 @@ static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_
     for (int i = 0; i < n && !st; i++) {
         st = dlsh_iter_next(s, &it, &item, &done);
         if (!st && done)
-            st = dlsh_fail(DL_ERR_VALUE, NULL, "%d names on the left, %d values on the right", n, i);
+            st =
+                dlsh_fail(DL_ERR_VALUE, NULL, "%d names on the left, %d value%s on the right", n, i, i == 1 ? "" : "s");
         else if (!st)
             st = dlsh_assign(s, targets[i], item);
     }
@@ -222,8 +223,8 @@ static dlsh_flow exec_return(dlsh_session *s, const dlsh_node *n) {
 static dl_status exec_c(dlsh_session *s, const dlsh_node *n) {
     if (s->run_c) return dlsh_at(s, n, s->run_c(s, s->unit, n));
     return dlsh_at(s, n,
-                   dlsh_fail(DL_ERR_UNSUPPORTED, "the ops of this shell are listed by help ops",
-                             "this build cannot call C: %s", n->kind == DLSH_N_EXTERN ? "extern" : "a C block"));
+                   dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "this build cannot call C: %s",
+                             n->kind == DLSH_N_EXTERN ? "extern" : "a C block"));
 }
 
 static dl_status exec_fn(dlsh_session *s, const dlsh_node *n) {

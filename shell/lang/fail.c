@@ -2,6 +2,7 @@
 #include "lang/session.h"
 
 #include <stdio.h>
+#include <string.h>
 
 dl_status dlsh_vfail(dl_status code, const char *hint, const char *fmt, va_list ap) {
     dl_error e = {.code = code};
@@ -18,7 +19,9 @@ dl_status dlsh_fail(dl_status code, const char *hint, const char *fmt, ...) {
     return code;
 }
 
-const char *dlsh_nearest(const char *word, const char *const *names, int n) { return dl_nearest(word, names, n); }
+const char *dlsh_nearest(const char *word, const char *const *names, int n) {
+    return strlen(word) < 3 ? NULL : dl_nearest(word, names, n); /* of short names any other is near */
+}
 
 dl_status dlsh_failure(void) {
     const dl_error *e = dl_error_last();

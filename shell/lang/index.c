@@ -8,7 +8,7 @@
 /* i counted from the end when negative; DL_ERR_INDEX outside [0, n). */
 static dl_status position(dlsh_value key, long n, const char *what, long *out) {
     if (key.type != DLSH_INT)
-        return dlsh_fail(DL_ERR_TYPE, NULL, "the index of %s must be an int or a slice, got %s", what, dlsh_a(key));
+        return dlsh_fail(DL_ERR_TYPE, NULL, "the index of a %s must be an int or a slice, got %s", what, dlsh_a(key));
     long i = key.as.i < 0 ? key.as.i + n : key.as.i;
     if (i < 0 || i >= n)
         return dlsh_fail(DL_ERR_INDEX, n ? NULL : "it is empty", "index %ld is outside a %s of %ld", key.as.i, what, n);

@@ -157,7 +157,7 @@ dlsh_node *dlsh_p_finish(dlsh_parser *p, dlsh_node *node, int mark) {
     int n = p->nstack - mark;
     p->nstack = mark;
     if (p->err->code) return NULL;
-    if (dlsh_node_kids(p->unit, node, p->stack + mark, n) != DL_OK) return recorded(p);
+    if (n && dlsh_node_kids(p->unit, node, p->stack + mark, n) != DL_OK) return recorded(p);
     node->span.end = p->last.end > node->span.end ? p->last.end : node->span.end;
     return node;
 }

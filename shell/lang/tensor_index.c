@@ -6,6 +6,7 @@
 /* What the subscripts come to: a view by the basic ones, and at most one group of index tensors on some dimensions. */
 typedef struct plan {
     dl_tensor *view;  /* owned */
+    int ndim;         /* of the tensor that is indexed */
     int dim;          /* first dimension the group indexes; -1: no group */
     int ndims;        /* dimensions it takes together */
     dl_tensor *index; /* owned: i64 positions in those dimensions laid out as one; any shape */
@@ -143,7 +144,7 @@ static dl_status add_index(plan *p, int dim, dl_tensor *t) {
                          "an index tensor holds integers or bools, got %s", dl_dtype_name(dl_dtype_of(t)));
     else {
         if (dim >= dl_ndim(p->view))
-            return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", dl_ndim(p->view));
+            return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
         dl_tensor *wide = dl_to_dtype(t, DL_I64);
         index = wide ? wrap_negative(wide, dl_shape(p->view)[dim]) : NULL;
         dl_unref(wide);
@@ -174,7 +175,7 @@ static dl_status list_index(plan *p, int dim, dlsh_value list) {
 static dl_status apply(dlsh_session *s, plan *p, int *dim, const dlsh_node *n, dlsh_value v) {
     if (n->kind == DLSH_N_SLICE || v.type == DLSH_INT) {
         if (*dim >= dl_ndim(p->view))
-            return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", dl_ndim(p->view));
+            return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
     }
     if (n->kind == DLSH_N_SLICE) return slice(s, &p->view, (*dim)++, n);
     switch (v.type) {
@@ -188,8 +189,7 @@ static dl_status apply(dlsh_session *s, plan *p, int *dim, const dlsh_node *n, d
             long i;
             DLSH_TRY(dl_item_i(v.as.tensor, &i));
             if (d >= dl_ndim(p->view))
-                return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions",
-                                 dl_ndim(p->view));
+                return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
             return replace(&p->view, dl_select(p->view, d, i));
         }
         *dim += takes(n, v);
@@ -207,7 +207,7 @@ static dl_status make_plan(dlsh_session *s, dl_tensor *t, const dlsh_node *n, pl
     dlsh_value v[MAX_SUBS];
     int subs = n->nkids - 1, evaluated = 0, after = 0, ellipsis = -1, dim = 0;
     dl_status st = DL_OK;
-    *p = (plan){.view = dl_ref(t), .dim = -1};
+    *p = (plan){.view = dl_ref(t), .ndim = dl_ndim(t), .dim = -1};
     if (subs > MAX_SUBS) return dlsh_fail(DL_ERR_INDEX, NULL, "%d subscripts; a tensor has at most 8 dimensions", subs);
     for (; evaluated < subs && !st; evaluated++) {
         const dlsh_node *k = n->kids[evaluated + 1];

@@ -328,13 +328,34 @@ static dl_status positional(op_call *c, const dlsh_callargs *args) {
     return DL_OK;
 }
 
+/* "softmax(input, dim)", "sum(input, dim=none, keepdim=false)". */
+static void usage(const op_entry *e, char *out, size_t room) {
+    size_t used = (size_t)snprintf(out, room, "%s(", e->name);
+    for (int i = 0; i < e->info.nargs && used < room; i++) {
+        const dl_op_arg *a = &e->info.args[i];
+        used += (size_t)snprintf(out + used, room - used, "%s%s%s%s", i ? ", " : "", a->name, a->dflt ? "=" : "",
+                                 a->dflt ? a->dflt : "");
+    }
+    if (used < room) snprintf(out + used, room - used, ")");
+}
+
 static dl_status missing(const op_call *c) {
     const dl_op_info *info = &c->e->info;
+    char hint[240];
+    usage(c->e, hint, sizeof hint);
     for (int i = 0; i < info->nargs; i++)
         if (!info->args[i].dflt && !(c->given >> i & 1))
-            return dlsh_fail(DL_ERR_TYPE, info->formula[0] ? info->formula : NULL, "%s needs %s '%s'", c->e->name,
+            return dlsh_fail(DL_ERR_TYPE, hint, "%s needs %s '%s'", c->e->name,
                              i < c->e->ntensors ? "a tensor for" : "a value for", info->args[i].name);
     return DL_OK;
+}
+
+/* The failing op, where the record does not name it yet. */
+static dl_status name_op(const op_entry *e, dl_status st) {
+    dl_error err;
+    if (!st || !dl_error_take(&err)) return st;
+    if (!err.op[0] && strncmp(err.message, e->name, strlen(e->name))) snprintf(err.op, sizeof err.op, "%s", e->name);
+    return dl_error_put(&err);
 }
 
 /* Did plain numbers alone come in, so that a plain number goes out? */
@@ -399,5 +420,5 @@ dl_status dlsh_call_op(dlsh_session *s, dlsh_value op, const dlsh_callargs *args
     for (int i = 0; i < c.nin; i++) dl_unref(c.in[i]);
     if (c.in != few) free(c.in);
     dlsh_buf_free(&c.attrs);
-    return st;
+    return name_op(c.e, st);
 }
