@@ -1,6 +1,6 @@
 /* Functions of f32 that compilers vectorise: no branches, no calls, no tables. For *_simd.c files, where
- * multiplications and additions contract to fma if there is one. Errors were measured over all floats
- * (tests/cpu/test_vmath.c): at most 2 units in the last place. NaN and infinities come out as C's libm has them. The
+ * multiplications and additions contract to fma if there is one. Errors, tested in tests/cpu/test_vmath.c,
+ * are at most 2 units in the last place, 3 in compound functions. NaN and infinities come out as C's libm has them. The
  * coefficients are minimax fits. */
 #ifndef DL_CPU_VMATH_H
 #define DL_CPU_VMATH_H
