@@ -20,7 +20,9 @@ static void limit_spinning(int argc, char **argv, char **envp) {
     int n = 0;
     (void)argc;
     for (; envp[n]; n++) {
-        if (n == MAX - 2 || sets(envp[n], "GOMP_SPINCOUNT") || sets(envp[n], "OMP_WAIT_POLICY")) return;
+        if (n == MAX - 2 || sets(envp[n], "GOMP_SPINCOUNT") || sets(envp[n], "OMP_WAIT_POLICY") ||
+            sets(envp[n], "LD_PRELOAD")) /* chosen already; or a tool such as valgrind, which would lose the program */
+            return;
         env[n] = envp[n];
     }
     env[n] = (char *)"GOMP_SPINCOUNT=2000";
