@@ -2,6 +2,7 @@
 #include "front/front.h"
 
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* these are not set up so early */
@@ -26,10 +27,9 @@ static void limit_spinning(int argc, char **argv, char **envp) {
         env[n] = envp[n];
     }
     env[n] = (char *)"GOMP_SPINCOUNT=2000";
-    execve("/proc/self/exe", argv, env);
+    execve((const char *)getauxval(AT_EXECFN), argv, env); /* where it fails, nothing but speed is lost */
 }
 
-/* dynamic programs only; where it does not run, nothing but speed is lost */
 __attribute__((section(".preinit_array"), used)) static void (*const first)(int, char **, char **) = limit_spinning;
 #endif
 
