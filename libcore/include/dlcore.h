@@ -1111,6 +1111,8 @@ typedef struct dl_trainer_spec { /* zeroed: the defaults. Objects are referenced
 dl_trainer *dl_trainer_new(const dl_trainer_spec *spec);
 /* Ends the run: finished, diverged, or failed when the last step failed. NULL does nothing. */
 void dl_trainer_free(dl_trainer *t);
+/* Lets the run end as failed although its steps went well: an error elsewhere ends the program. Copies the text. */
+void dl_trainer_fail(dl_trainer *t, const char *error);
 
 /* The parts of a step. DL_ERR_STATE: backward without forward, update without backward. DL_ERR_VALUE: loss or gradient
  * are not finite; weights are then as before, and the run counts as diverged. */

@@ -141,6 +141,10 @@ dl_status dl_record_failure(dl_trainer *t, dl_status st) {
     return st;
 }
 
+void dl_trainer_fail(dl_trainer *t, const char *error) {
+    if (!t->error[0]) snprintf(t->error, sizeof t->error, "%s", error);
+}
+
 dl_status dl_record_end(dl_trainer *t) {
     if (!t->run) return DL_OK;
     dl_run_status how = t->diverged ? DL_RUN_DIVERGED : t->error[0] ? DL_RUN_FAILED : DL_RUN_FINISHED;

@@ -12,9 +12,8 @@ static struct {
     dlsh_origin origin;
     dlsh_script_args script_args;
     int device;
-    dlsh_ending ending;
     char error[512];
-} context = {.origin = {"", "", ""}, .ending = {DL_RUN_FINISHED, NULL}};
+} context = {.origin = {"", "", ""}};
 
 const char *dlsh_store_file(void) {
     if (context.file) return context.file;
@@ -39,12 +38,9 @@ dl_status dlsh_store_close(void) {
     return store ? dl_store_close(store) : DL_OK;
 }
 
-dlsh_ending dlsh_ending_get(void) { return context.ending; }
+const char *dlsh_ended_by(void) { return context.error[0] ? context.error : NULL; }
 
-void dlsh_ending_set(dl_run_status status, const char *error) {
-    snprintf(context.error, sizeof context.error, "%s", error ? error : "");
-    context.ending = (dlsh_ending){status, error ? context.error : NULL};
-}
+void dlsh_end_by(const char *error) { snprintf(context.error, sizeof context.error, "%s", error ? error : ""); }
 
 /* A copy of text in *to, whose former contents are freed. */
 static dl_status keep(char **to, const char *text) {

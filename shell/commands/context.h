@@ -20,15 +20,11 @@ void dlsh_store_warnings(dlsh_session *s);
 /* Commits and closes, if it was opened; after the session is gone, so that trainers could end their runs. */
 dl_status dlsh_store_close(void);
 
-/* How the session ends, for runs that are still open: the front tells before it drops the variables. */
-typedef struct dlsh_ending {
-    dl_run_status status;
-    const char *error; /* NULL: none */
-} dlsh_ending;
-/* Finished, unless told otherwise. */
-dlsh_ending dlsh_ending_get(void);
-/* Copies the text. */
-void dlsh_ending_set(dl_run_status status, const char *error);
+/* The error that ends the session, for runs that are still open; NULL when it ends well. The front tells before it drops
+ * the variables. */
+const char *dlsh_ended_by(void);
+/* Copies the text; NULL: none. */
+void dlsh_end_by(const char *error);
 
 /* ---------------------------------------------------------------- what is recorded about the script */
 

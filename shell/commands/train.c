@@ -10,7 +10,10 @@
 
 /* ---------------------------------------------------------------- trainers as values */
 
-static void destroy(void *self) { dl_trainer_free(self); }
+static void destroy(void *self) {
+    if (dlsh_ended_by()) dl_trainer_fail(self, dlsh_ended_by());
+    dl_trainer_free(self);
+}
 
 static dl_status text(void *self, dlsh_buf *out) {
     dl_trainer_state s;

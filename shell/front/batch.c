@@ -46,7 +46,7 @@ int dlsh_run_text(dlsh_session *s, const char *name, const char *text, size_t le
     if (status) {
         const dlsh_diag *d = dlsh_error_diag(s);
         int interrupted = status == DL_ERR_INTERRUPT;
-        dlsh_ending_set(interrupted ? DL_RUN_KILLED : DL_RUN_FAILED, d ? d->message : dl_status_name(status));
+        dlsh_end_by(d ? d->message : dl_status_name(status));
         dlsh_report_error(s);
         return interrupted ? DLSH_EXIT_INTERRUPTED : DLSH_EXIT_ERROR;
     }
@@ -118,6 +118,7 @@ int dlsh_batch(dlsh_session *s, const dlsh_options *o) {
     int code = check_args(s, o, name, text, &len);
     if (!code) {
         code = dlsh_run_text(s, name, text, len);
+        if (o->keep_going || o->interactive) dlsh_end_by(NULL); /* it did not end the session */
         if (code == DLSH_EXIT_ERROR && dlsh_script_args_get()->wrong) code = DLSH_EXIT_USAGE;
     }
     free(text);

@@ -148,7 +148,7 @@ static void run_entry(void) {
     snprintf(name, sizeof name, "<%d>", repl.number);
     double start = now();
     dlsh_run_text(repl.s, name, dlsh_buf_text(&repl.entry), repl.entry.n);
-    dlsh_ending_set(DL_RUN_FINISHED, NULL); /* an error at the prompt does not end the session */
+    dlsh_end_by(NULL); /* an error at the prompt does not end the session */
     dlsh_signals_reset();
     dlsh_console_settle();
     if (dlsh_timing) {
