@@ -1,5 +1,6 @@
 /* Trainers: making them, and the three parts of a step. */
 #include "train/trainer.h"
+#include "core/interrupt.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -431,7 +432,11 @@ static dl_status step(dl_trainer *t) {
 
 dl_status dl_trainer_step(dl_trainer *t) {
     if (!t) return dl_fail_null("the trainer");
-    return dl_record_failure(t, step(t));
+    /* a step is done wholly: who stops training finds weights, counters and data in agreement */
+    int held = dl_interrupt_hold(1);
+    dl_status st = step(t);
+    dl_interrupt_hold(held);
+    return dl_record_failure(t, st);
 }
 
 /* ---------------------------------------------------------------- reading */

@@ -192,7 +192,9 @@ static void console_error(dlsh_sink *s, const dlsh_diag *d) {
     else if (d->file && *d->file)
         fprintf(stderr, "%s%s:%s ", bold, d->file, off);
     fprintf(stderr, "%s%s:%s %s\n", loud, d->severity, off, d->message);
-    if (d->line > 0 && d->col > 0 && d->source && *d->source) {
+    /* who pressed Ctrl-C knows the statement */
+    int stopped = d->kind && !strcmp(d->kind, dl_status_name(DL_ERR_INTERRUPT));
+    if (!stopped && d->line > 0 && d->col > 0 && d->source && *d->source) {
         fprintf(stderr, "    %s\n", d->source);
         put_caret(stderr, d);
     }
