@@ -35,7 +35,7 @@ GRAD_RULE(view) {
     return DL_OK;
 }
 
-/* The flat positions of a region, as an i64 tensor of its shape. */
+/* The flat positions of a region, as an i64 tensor of its shape, owned by the pool. */
 static dl_tensor *positions(dl_back *b, const dl_aval *size, const dl_aval *stride, long offset, int device) {
     dl_tensor *at = T(dl_full(size->u.v, 0, (double)offset, DL_I64, device));
     for (int d = 0; d < size->n && at; d++) {
@@ -66,7 +66,7 @@ GRAD_RULE(as_strided) {
         DL_TRY(dl_assign(view, G0));
     } else {
         const long all = -1;
-        dl_tensor *at = T(dl_reshape(T(positions(b, size, stride, offset - first, m->device)), &all, 1));
+        dl_tensor *at = T(dl_reshape(positions(b, size, stride, offset - first, m->device), &all, 1));
         flat = T(dl_index_add(flat, at, T(dl_reshape(G0, &all, 1)), 0));
     }
     DL_GIVE(0, dl_as_strided(flat, m->shape, m->ndim, m->stride, m->ndim, m->offset - first));
