@@ -20,8 +20,8 @@ void dlsh_store_warnings(dlsh_session *s);
 /* Commits and closes, if it was opened; after the session is gone, so that trainers could end their runs. */
 dl_status dlsh_store_close(void);
 
-/* The error that ends the session, for runs that are still open; NULL when it ends well. The front tells before it drops
- * the variables. */
+/* The error that ends the session, for runs that are still open; NULL when it ends well. The front tells before it
+ * drops the variables. */
 const char *dlsh_ended_by(void);
 /* Copies the text; NULL: none. */
 void dlsh_end_by(const char *error);

@@ -294,6 +294,7 @@ static int put_kinds(page_out *o, const char *topic, int before) {
     for (int k = 0; k < NKINDS; k++) {
         for (int i = 0; (row = kinds[k].at(i)); i++) {
             if (strcmp(row->name, topic) && !has_word(row->alias, topic)) continue;
+            if (before && kinds[k].at == dl_optimizer_kind_at) continue; /* the function of that name says the same */
             if (before + found++) dlsh_buf_puts(&o->text, "\n");
             put_kind(o, kinds[k].group, row);
         }

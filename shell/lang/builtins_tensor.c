@@ -27,15 +27,17 @@ static const dlsh_option tensor_options[] = {
     {"requires_grad", DLSH_OPT_BOOL, "false", "the same", NULL, NULL},
     {0}};
 
-/* A fresh tensor of any value that can be one: f32 for plain floats. */
-static dl_tensor *from_value(dlsh_value v) {
+/* A fresh tensor of any value that can be one; dtype NULL: f32 for plain floats. */
+static dl_tensor *from_value(dlsh_value v, const char *dtype) {
     dlsh_value made;
+    dl_dtype to;
+    if (dtype && dl_dtype_parse(dtype, &to)) return NULL;
     if (v.type == DLSH_TENSOR) {
         dl_tensor *plain = dl_detach(v.as.tensor), *copy = plain ? dl_clone(plain) : NULL;
         dl_unref(plain);
         return copy;
     }
-    return dlsh_list_to_tensor(v, &made) ? NULL : made.as.tensor;
+    return dlsh_list_to_tensor(v, dtype ? (int)to : -1, &made) ? NULL : made.as.tensor;
 }
 
 static dl_tensor *convert(dl_tensor *t, const char *dtype, const char *device, int need_float) {
@@ -59,7 +61,8 @@ static dl_tensor *convert(dl_tensor *t, const char *dtype, const char *device, i
 
 static dl_status tensor_run(const dlsh_args *a, dlsh_value *result) {
     int grad = dlsh_arg_bool(a, "grad") || dlsh_arg_bool(a, "requires_grad");
-    dl_tensor *t = convert(from_value(*dlsh_arg(a, "data")), dlsh_arg_str(a, "dtype"), dlsh_arg_str(a, "device"), grad);
+    const char *dtype = dlsh_arg_str(a, "dtype");
+    dl_tensor *t = convert(from_value(*dlsh_arg(a, "data"), dtype), dtype, dlsh_arg_str(a, "device"), grad);
     if (t && grad && dl_set_requires_grad(t, 1)) {
         dl_unref(t);
         t = NULL;
@@ -68,7 +71,7 @@ static dl_status tensor_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static dl_status param_run(const dlsh_args *a, dlsh_value *result) {
-    dl_tensor *t = convert(from_value(*dlsh_arg(a, "data")), NULL, NULL, 1);
+    dl_tensor *t = convert(from_value(*dlsh_arg(a, "data"), NULL), NULL, NULL, 1);
     if (t && dl_set_requires_grad(t, 1)) {
         dl_unref(t);
         t = NULL;
@@ -229,7 +232,7 @@ static const dlsh_param fill_params[] = {
 static dl_status fill_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value *given = dlsh_arg_data(a) ? NULL : dlsh_arg(a, "value");
     dlsh_value made = dlsh_void();
-    if (given && given->type == DLSH_LIST) DLSH_TRY(dlsh_list_to_tensor(*given, &made));
+    if (given && given->type == DLSH_LIST) DLSH_TRY(dlsh_list_to_tensor(*given, -1, &made));
     dl_tensor *v = given ? dlsh_operand(dlsh_failed(made) ? *given : made) : dl_scalar_i(0);
     dl_status st = v ? dl_assign(dlsh_arg_tensor(a, "input"), v) : dlsh_failure();
     dl_unref(v);

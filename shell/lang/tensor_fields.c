@@ -157,16 +157,17 @@ static dl_status fill(literal *l, dlsh_value v, int depth) {
     return DL_OK;
 }
 
-static dl_tensor *typed(const literal *l) {
+/* dtype -1: what the numbers suggest. Doubles are cast once, so that f64 keeps all digits. */
+static dl_tensor *typed(const literal *l, int dtype) {
     dl_tensor *wide =
         dl_tensor_from(l->ndim, l->shape, l->any_float ? DL_F64 : DL_I64, 0, l->any_float ? (void *)l->f : l->i);
-    dl_dtype want = l->any_float ? DL_F32 : l->all_bool && l->n ? DL_BOOL : l->n ? DL_I64 : DL_F32;
-    dl_tensor *t = wide ? dl_to_dtype(wide, want) : NULL;
+    int want = dtype >= 0 ? dtype : l->any_float ? DL_F32 : l->all_bool && l->n ? DL_BOOL : l->n ? DL_I64 : DL_F32;
+    dl_tensor *t = wide ? dl_to_dtype(wide, (dl_dtype)want) : NULL;
     dl_unref(wide);
     return t;
 }
 
-dl_status dlsh_list_to_tensor(dlsh_value v, dlsh_value *out) {
+dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, dlsh_value *out) {
     literal l = {.all_bool = 1};
     long n = 1;
     dlsh_value range = dlsh_void();
@@ -189,7 +190,7 @@ dl_status dlsh_list_to_tensor(dlsh_value v, dlsh_value *out) {
     if (!st && (!l.f || !l.i)) st = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a tensor of %ld elements", n);
     if (!st) st = fill(&l, v, 0);
     if (!st) {
-        *out = dlsh_tensor(typed(&l));
+        *out = dlsh_tensor(typed(&l, dtype));
         if (dlsh_failed(*out)) st = dlsh_failure();
     }
     free(l.f);
