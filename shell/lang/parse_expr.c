@@ -187,7 +187,6 @@ static dlsh_node *index_of(dlsh_parser *p, dlsh_node *object) {
 static dlsh_node *field(dlsh_parser *p, dlsh_node *object) {
     int mark = p->nstack;
     dlsh_p_advance(p);
-    dlsh_p_skip_newlines(p);
     /* after a dot keywords are names too */
     if (!dlsh_p_is(p, DLSH_T_NAME) && !(p->tok.kind >= DLSH_T_IF && p->tok.kind <= DLSH_T_NONE))
         return dlsh_p_unexpected(p, "a field after '.'", NULL);

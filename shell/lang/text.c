@@ -101,7 +101,8 @@ void dlsh_buf_quote(dlsh_buf *b, const char *s, size_t n) {
 
 /* ---------------------------------------------------------------- values */
 
-enum { MAX_DEPTH = 50, MAX_ITEMS = 1000 };
+/* Lists that share parts may be far larger as text than in memory, hence the last limit. */
+enum { MAX_DEPTH = 50, MAX_ITEMS = 1000, MAX_TEXT = 1 << 28 };
 
 static dl_status text(dlsh_buf *b, dlsh_value v, int quote, int depth);
 
@@ -145,7 +146,7 @@ static dl_status handle_text(dlsh_buf *b, const dlsh_handle *h) {
 }
 
 static dl_status text(dlsh_buf *b, dlsh_value v, int quote, int depth) {
-    if (depth > MAX_DEPTH) {
+    if (depth > MAX_DEPTH || (depth && b->n > MAX_TEXT)) {
         dlsh_buf_puts(b, "...");
         return DL_OK;
     }
@@ -255,7 +256,8 @@ static dl_status json_record(dlsh_buf *b, const dlsh_record *r, int depth) {
 
 static dl_status json(dlsh_buf *b, dlsh_value v, int depth) {
     dlsh_buf line = {0};
-    if (depth > MAX_DEPTH) return dlsh_fail(DL_ERR_VALUE, NULL, "this value is nested too deeply for JSON");
+    if (depth > MAX_DEPTH || (depth && b->n > MAX_TEXT))
+        return dlsh_fail(DL_ERR_VALUE, NULL, "this value is nested too deeply or too large for JSON");
     switch (v.type) {
     case DLSH_NONE:
     case DLSH_VOID: dlsh_buf_puts(b, "null"); break;
