@@ -568,6 +568,7 @@ static dl_status loader_run(const dlsh_args *a, dlsh_value *result) {
 static const dlsh_param dataset_params[] = {
     {.name = "kind",
      .want = "string",
+     .complete = "dataset",
      .doc = "mnist, fashion, idx, cifar10, csv, npy, digits, moons, spirals, blobs, xor, regression, tensor"},
     {.name = "arguments", .flags = DLSH_VARIADIC, .doc = "what the kind needs: a path, tensors"},
     {0}};

@@ -134,6 +134,11 @@ static void offer_topics(void) { dlsh_help_topics(session, offer_topic, NULL); }
 
 static void offer_devices(void) { offer("cpu", ""); }
 
+static void offer_datasets(void) {
+    const dl_data_kind *kind;
+    for (int i = 0; (kind = dl_data_kind_at(i)); i++) offer(kind->name, "");
+}
+
 static void offer_shown(void) {
     offer("devices", "");
     offer("settings", "");
@@ -152,9 +157,10 @@ static void offer_files(void) {
 static const struct {
     const char *kind;
     void (*offer)(void);
-} kinds[] = {{"var", offer_expression}, {"metric", offer_metrics}, {"run", offer_runs},
-             {"file", offer_files},     {"topic", offer_topics},   {"setting", offer_settings},
-             {"device", offer_devices}, {"show", offer_shown},     {"statement", offer_statement}};
+} kinds[] = {{"var", offer_expression},  {"metric", offer_metrics}, {"run", offer_runs},
+             {"file", offer_files},      {"topic", offer_topics},   {"setting", offer_settings},
+             {"device", offer_devices},  {"show", offer_shown},     {"statement", offer_statement},
+             {"dataset", offer_datasets}};
 
 static void offer_kind(const char *complete, int expression) {
     for (size_t i = 0; complete && i < sizeof kinds / sizeof *kinds; i++)
@@ -291,6 +297,19 @@ static void offer_keywords(const char *text, size_t open) {
         if (strncmp(op.args[i].kind, "tensor", 6)) offer(op.args[i].name, "=");
 }
 
+/* A string that is the first argument of a function, when its row says what may stand there: 1 then. */
+static int offer_string(const char *text, const dlsh_cursor *c) {
+    size_t open = c->string - 1, from;
+    if (c->open != '(' || open == 0 || c->bracket != open - 1) return 0;
+    for (from = c->bracket; from > 0 && (isalnum((unsigned char)text[from - 1]) || text[from - 1] == '_'); from--)
+        continue;
+    const dlsh_command *row = dlsh_find_row(session, text + from, c->bracket - from);
+    const dlsh_param *p = row ? dlsh_command_param(row, 0) : NULL;
+    if (!p || !p->complete) return 0;
+    offer_kind(p->complete, 0);
+    return found.n > 0;
+}
+
 /* In a net: a kind of layer after `->`, a label or the start, else the options of the kind that stands there. */
 static void offer_layers(const char *text, size_t from, size_t at) {
     for (size_t i = from; i + 1 < at; i++)
@@ -396,7 +415,7 @@ static char **attempt(const char *prefix, int start, int end) {
     forget();
     found.prefix = prefix;
     if (c.quote) {
-        rl_attempted_completion_over = 0; /* readline's own: files */
+        rl_attempted_completion_over = offer_string(text, &c); /* else readline's own: files */
     } else if (!c.comment) {
         offer_all(text, len, &c);
     }
