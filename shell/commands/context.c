@@ -11,7 +11,6 @@ static struct {
     char *path, *text, *args;
     dlsh_origin origin;
     dlsh_script_args script_args;
-    int device;
     char error[512];
 } context = {.origin = {"", "", ""}};
 
@@ -71,7 +70,7 @@ dl_status dlsh_origin_set(const dlsh_origin *o) {
 
 dlsh_script_args *dlsh_script_args_get(void) { return &context.script_args; }
 
-int dlsh_device(void) { return context.device; }
+int dlsh_device(void) { return dlsh_default_device(); }
 
 dl_status dlsh_device_choose(const char *name) {
     int device;
@@ -80,6 +79,6 @@ dl_status dlsh_device_choose(const char *name) {
     dl_tensor *probe = dl_tensor_zeros(0, NULL, DL_F32, device);
     if (!probe) return dl_error_last() ? dl_error_last()->code : DL_ERR_DEVICE;
     dl_unref(probe);
-    context.device = device;
+    dlsh_set_default_device(device);
     return DL_OK;
 }

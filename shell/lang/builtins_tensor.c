@@ -59,10 +59,17 @@ static dl_tensor *convert(dl_tensor *t, const char *dtype, const char *device, i
     return t;
 }
 
+/* The device asked for; for plain data the chosen one. NULL: where it is. */
+static const char *target_device(const dlsh_args *a, const char *asked) {
+    if (asked || dlsh_arg(a, "data")->type == DLSH_TENSOR || !dlsh_default_device()) return asked;
+    return dl_device_name(dlsh_default_device());
+}
+
 static dl_status tensor_run(const dlsh_args *a, dlsh_value *result) {
     int grad = dlsh_arg_bool(a, "grad") || dlsh_arg_bool(a, "requires_grad");
     const char *dtype = dlsh_arg_str(a, "dtype");
-    dl_tensor *t = convert(from_value(*dlsh_arg(a, "data"), dtype), dtype, dlsh_arg_str(a, "device"), grad);
+    dl_tensor *t =
+        convert(from_value(*dlsh_arg(a, "data"), dtype), dtype, target_device(a, dlsh_arg_str(a, "device")), grad);
     if (t && grad && dl_set_requires_grad(t, 1)) {
         dl_unref(t);
         t = NULL;
@@ -71,7 +78,7 @@ static dl_status tensor_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static dl_status param_run(const dlsh_args *a, dlsh_value *result) {
-    dl_tensor *t = convert(from_value(*dlsh_arg(a, "data"), NULL), NULL, NULL, 1);
+    dl_tensor *t = convert(from_value(*dlsh_arg(a, "data"), NULL), NULL, target_device(a, NULL), 1);
     if (t && dl_set_requires_grad(t, 1)) {
         dl_unref(t);
         t = NULL;

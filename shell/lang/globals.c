@@ -152,6 +152,8 @@ static const char *foreign(const char *name) {
         {"self", "there are no classes"},
         {"torch", "ops need no prefix: zeros(2, 3)"},
         {"np", "ops need no prefix: zeros(2, 3)"},
+        {"nn", "layers stand in a net: net m { linear 10 }"},
+        {"F", "ops need no prefix: relu(x)"},
         {"Infinity", "write inf"},
         {"NaN", "write nan"},
         {"dict", "write record(a=1, b=2)"},

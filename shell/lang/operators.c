@@ -204,6 +204,8 @@ static dl_status no_operator(dlsh_op op, dlsh_value a, dlsh_value b) {
     const char *hint = NULL;
     if (op == DLSH_OP_ADD && (a.type == DLSH_STR || b.type == DLSH_STR))
         hint = "make text of the other with str(x), or use format(\"%d\", x)";
+    else if (op == DLSH_OP_MOD && a.type == DLSH_STR)
+        hint = "text is put together with format(\"%d of %s\", n, s)";
     else if (a.type == DLSH_LIST || b.type == DLSH_LIST)
         hint = "lists are not tensors: tensor([1, 2]) makes one";
     else if (a.type == DLSH_BOOL || b.type == DLSH_BOOL)

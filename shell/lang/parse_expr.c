@@ -143,7 +143,11 @@ static dlsh_node *call(dlsh_parser *p, dlsh_node *callee) {
         if (!a || !dlsh_p_push(p, a)) return NULL;
         if (!dlsh_p_accept(p, DLSH_T_COMMA)) break;
     }
-    if (!dlsh_p_is(p, DLSH_T_RPAREN)) return dlsh_p_unexpected(p, "',' or ')' in the arguments", NULL);
+    if (!dlsh_p_is(p, DLSH_T_RPAREN)) {
+        const dlsh_node *last = p->nstack > mark + 1 ? p->stack[p->nstack - 1] : NULL;
+        return dlsh_p_unexpected(p, "',' or ')' in the arguments",
+                                 last && last->kind == DLSH_N_NAME ? dlsh_p_word_hint(last->text) : NULL);
+    }
     if (!dlsh_p_close(p, DLSH_T_RPAREN, "to close the arguments")) return NULL;
     return dlsh_p_finish(p, n, mark);
 }

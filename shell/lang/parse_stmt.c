@@ -15,6 +15,8 @@ static const struct {
     const char *word, *hint;
 } habits[] = {
     {"def", "functions are written: fn name(a, b=1) { return a * b }"},
+    {"func", "functions are written: fn name(a, b=1) { return a * b }"},
+    {"throw", "write error(\"message\")"},
     {"function", "functions are written: fn name(a, b=1) { return a * b }"},
     {"lambda", "a function as a value is written: fn (x) { return x * 2 }"},
     {"import",
@@ -103,6 +105,7 @@ static dlsh_node *trailing(dlsh_parser *p, const dlsh_node *stmt) {
     dlsh_tok k = p->tok.kind;
     if (!hint && plain && k != DLSH_T_ARROW) hint = dlsh_p_word_hint(first_word(stmt->kids[stmt->nkids - 1]));
     if (!hint && k == DLSH_T_COLON) hint = "blocks stand in braces: if x > 0 { ... }";
+    if (!hint && k == DLSH_T_IF) hint = "a choice inside an expression is written: test ? yes : no";
     if (!hint && k == DLSH_T_SET && stmt->kind == DLSH_N_ASSIGN) hint = "one assignment a statement";
     if (!hint && plain) hint = bare_call(p, stmt, text, sizeof text);
     return dlsh_p_unexpected(p, "the end of the statement", hint);
@@ -126,8 +129,9 @@ dlsh_node *dlsh_p_block(dlsh_parser *p, const char *after) {
     char wanted[96];
     if (!dlsh_p_is(p, DLSH_T_LBRACE)) {
         snprintf(wanted, sizeof wanted, "'{' after %s", after);
-        return dlsh_p_unexpected(p, wanted,
-                                 dlsh_p_is(p, DLSH_T_COLON) ? "blocks stand in braces: if x > 0 { ... }" : NULL);
+        const char *hint = dlsh_p_operator_hint(&p->tok);
+        if (!hint && !dlsh_p_is(p, DLSH_T_SET)) hint = "blocks stand in braces: if x > 0 { ... }";
+        return dlsh_p_unexpected(p, wanted, hint);
     }
     dlsh_node *b = dlsh_p_node(p, DLSH_N_BLOCK, p->tok.span);
     if (!b || !dlsh_p_enter(p)) return NULL;

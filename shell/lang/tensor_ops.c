@@ -279,6 +279,19 @@ static int creates(const op_entry *e) {
     return 0;
 }
 
+static int default_device;
+int dlsh_default_device(void) { return default_device; }
+void dlsh_set_default_device(int device) { default_device = device; }
+
+/* New tensors come to the chosen device. */
+static void place_new(op_call *c) {
+    const dl_op_info *info = &c->e->info;
+    for (int i = 0; default_device && i < info->nargs; i++)
+        if (!strcmp(info->args[i].kind, "device") && !(c->given >> i & 1))
+            dlsh_buf_printf(&c->attrs, "%s%s=%s", c->attrs.n ? " " : "", info->args[i].name,
+                            dl_device_name(default_device));
+}
+
 static dl_status named(op_call *c, const char *name, dlsh_value v) {
     const dl_op_info *info = &c->e->info;
     for (int i = 0; i < info->nargs; i++) {
@@ -410,6 +423,7 @@ dl_status dlsh_call_op(dlsh_session *s, dlsh_value op, const dlsh_callargs *args
     for (int i = 0; i < args->n && !st; i++)
         if (args->names && args->names[i]) st = named(&c, args->names[i], args->values[i]);
     if (!st) st = missing(&c);
+    place_new(&c);
     for (int i = 0; i < c.nin && plain && !st; i++) {
         dl_unref(c.in[i]);
         c.in[i] = plain_number(args->values[i]);
