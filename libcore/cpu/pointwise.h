@@ -15,9 +15,8 @@
     X(gelu_grad) X(silu_grad) X(softplus_grad)
 
 #define DL_UNARY_LIST(X) \
-    X(neg) X(abs) X(sign) X(square) X(exp) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sqrt) X(rsqrt) \
-    X(reciprocal) X(sin) X(cos) X(tan) X(atan) X(tanh) X(sigmoid) X(erf) X(relu) X(leaky_relu) X(gelu) X(silu) \
-    X(softplus) X(floor) X(ceil) X(round) X(clamp) X(logical_not) X(bitwise_not) X(isnan) X(isinf) X(isfinite)
+    X(neg) X(abs) X(sign) X(square) X(relu) X(leaky_relu) X(floor) X(ceil) X(round) X(clamp) X(logical_not) \
+    X(bitwise_not) X(isnan) X(isinf) X(isfinite)
 /* clang-format on */
 
 enum {
@@ -27,8 +26,14 @@ enum {
 };
 enum {
 #define X(name) DL_U_##name,
-    DL_UNARY_LIST(X) DL_NUNARY
+    DL_UNARY_LIST(X)
 #undef X
+#define FUNCTION(name, in_f32, in_f64) DL_U_##name,
+#define LOOPS FUNCTION
+#include "cpu/functions.def"
+#undef LOOPS
+#undef FUNCTION
+        DL_NUNARY
 };
 
 DL_SIMD_DECL(extern const dl_loop, dl_binary_loop, [DL_NBINARY][DL_NDTYPE]);

@@ -21,20 +21,6 @@ KERNEL(neg, DL_NUMBERS)
 KERNEL(abs, DL_NUMBERS)
 KERNEL(sign, DL_ANY)
 KERNEL(square, DL_NUMBERS)
-KERNEL(exp, DL_FLOATS)
-KERNEL(expm1, DL_FLOATS)
-KERNEL(log, DL_FLOATS)
-KERNEL(log2, DL_FLOATS)
-KERNEL(log10, DL_FLOATS)
-KERNEL(log1p, DL_FLOATS)
-KERNEL(sqrt, DL_FLOATS)
-KERNEL(rsqrt, DL_FLOATS)
-KERNEL(reciprocal, DL_FLOATS)
-KERNEL(sin, DL_FLOATS)
-KERNEL(cos, DL_FLOATS)
-KERNEL(tan, DL_FLOATS)
-KERNEL(atan, DL_FLOATS)
-KERNEL(erf, DL_FLOATS)
 KERNEL(floor, DL_NUMBERS)
 KERNEL(ceil, DL_NUMBERS)
 KERNEL(round, DL_NUMBERS)
@@ -43,6 +29,11 @@ KERNEL(bitwise_not, DL_INTS | DL_BIT(DL_BOOL))
 KERNEL(isnan, DL_ANY)
 KERNEL(isinf, DL_ANY)
 KERNEL(isfinite, DL_ANY)
+#define FUNCTION(name, in_f32, in_f64) KERNEL(name, DL_FLOATS)
+#define LOOPS(name, in_f32, in_f64)
+#include "cpu/functions.def"
+#undef LOOPS
+#undef FUNCTION
 
 /* The limits in both forms; an absent one lies beyond all values. */
 static dl_status run_clamp(dl_call *c) {

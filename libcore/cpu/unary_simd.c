@@ -1,5 +1,4 @@
-/* Inner loops of one operand. f32 uses the vectorised functions of vmath.h for what networks are made of and libm for
- * the rest; f64 uses libm. */
+/* Inner loops of one operand; those of floating functions come from functions.def. */
 #include "cpu/pointwise.h"
 #include "cpu/vmath.h"
 
@@ -78,9 +77,6 @@ INT_CLAMP(i64, -__LONG_MAX__ - 1, __LONG_MAX__)
     LOOP(abs_##T, T, T, fabs##f(x))                                                                                    \
     LOOP(sign_##T, T, T, x > 0 ? 1 : x < 0 ? -1 : x == x ? 0 : x)                                                      \
     LOOP(square_##T, T, T, x *x)                                                                                       \
-    LOOP(sqrt_##T, T, T, sqrt##f(x))                                                                                   \
-    LOOP(rsqrt_##T, T, T, 1 / sqrt##f(x))                                                                              \
-    LOOP(reciprocal_##T, T, T, 1 / x)                                                                                  \
     LOOP(relu_##T, T, T, x < 0 ? 0 : x)                                                                                \
     LOOP_ARG(leaky_relu_##T, T, T, T slope = (T) * (const double *)arg, x > 0 ? x : x * slope)                         \
     LOOP(floor_##T, T, T, floor##f(x))                                                                                 \
@@ -90,36 +86,17 @@ INT_CLAMP(i64, -__LONG_MAX__ - 1, __LONG_MAX__)
     LOOP(isnan_##T, T, bool_t, x != x)                                                                                 \
     LOOP(isinf_##T, T, bool_t, fabs##f(x) == (T)INFINITY)                                                              \
     LOOP(isfinite_##T, T, bool_t, fabs##f(x) < (T)INFINITY)                                                            \
-    LOOP(expm1_##T, T, T, expm1##f(x))                                                                                 \
-    LOOP(log2_##T, T, T, log2##f(x))                                                                                   \
-    LOOP(log10_##T, T, T, log10##f(x))                                                                                 \
-    LOOP(log1p_##T, T, T, log1p##f(x))                                                                                 \
-    LOOP(sin_##T, T, T, sin##f(x))                                                                                     \
-    LOOP(cos_##T, T, T, cos##f(x))                                                                                     \
-    LOOP(tan_##T, T, T, tan##f(x))                                                                                     \
-    LOOP(atan_##T, T, T, atan##f(x))                                                                                   \
     LOOP_ARG(clamp_##T, T, T, const dl_limits *lim = (const dl_limits *)arg; T lo = (T)lim->lo;                        \
              T hi = (T)lim->hi, (x < lo ? lo : x) > hi ? hi : (x < lo ? lo : x))
 FLOAT_LOOPS(f32, f)
 FLOAT_LOOPS(f64, )
 
-LOOP(exp_f32, f32, f32, dl_vexp(x))
-LOOP(log_f32, f32, f32, dl_vlog(x))
-LOOP(tanh_f32, f32, f32, dl_vtanh(x))
-LOOP(sigmoid_f32, f32, f32, dl_vsigmoid(x))
-LOOP(erf_f32, f32, f32, dl_verf(x))
-LOOP(gelu_f32, f32, f32, 0.5f * x * (1.0f + dl_verf(x * 0.707106781f)))
-LOOP(silu_f32, f32, f32, x / (1.0f + dl_vexp(-x)))
-LOOP(softplus_f32, f32, f32, dl_vsoftplus(x))
-
-LOOP(exp_f64, f64, f64, exp(x))
-LOOP(log_f64, f64, f64, log(x))
-LOOP(tanh_f64, f64, f64, tanh(x))
-LOOP(sigmoid_f64, f64, f64, 1 / (1 + exp(-x)))
-LOOP(erf_f64, f64, f64, erf(x))
-LOOP(gelu_f64, f64, f64, 0.5 * x * erfc(-x * 0.70710678118654752440))
-LOOP(silu_f64, f64, f64, x / (1 + exp(-x)))
-LOOP(softplus_f64, f64, f64, (x > 0 ? x : 0) + log1p(exp(-fabs(x))))
+#define FUNCTION(name, in_f32, in_f64)                                                                                 \
+    LOOP(name##_f32, f32, f32, in_f32)                                                                                 \
+    LOOP(name##_f64, f64, f64, in_f64)
+#define LOOPS FUNCTION
+#include "cpu/functions.def"
+#undef FUNCTION
 
 /* ---- the table */
 
@@ -128,34 +105,14 @@ LOOP(softplus_f64, f64, f64, (x > 0 ? x : 0) + log1p(exp(-fabs(x))))
 /* Integers of any size, with one loop for what does not touch u8. */
 #define ROW_SIGNED(op) [DL_U8] = floor_u8, [DL_I32] = op##_i32, [DL_I64] = op##_i64, ROW_FLOAT(op)
 #define ROW_ROUND(op) [DL_U8] = floor_u8, [DL_I32] = floor_i32, [DL_I64] = floor_i64, ROW_FLOAT(op)
-#define FLOAT_ROW(op) [DL_U_##op] = {ROW_FLOAT(op)}
 
 const dl_loop DL_SIMD_NAME(dl_unary_loop)[DL_NUNARY][DL_NDTYPE] = {
     [DL_U_neg] = {ROW_NUMBER(neg)},
     [DL_U_abs] = {ROW_SIGNED(abs)},
     [DL_U_sign] = {[DL_BOOL] = floor_u8, ROW_NUMBER(sign)},
     [DL_U_square] = {ROW_NUMBER(square)},
-    FLOAT_ROW(exp),
-    FLOAT_ROW(expm1),
-    FLOAT_ROW(log),
-    FLOAT_ROW(log2),
-    FLOAT_ROW(log10),
-    FLOAT_ROW(log1p),
-    FLOAT_ROW(sqrt),
-    FLOAT_ROW(rsqrt),
-    FLOAT_ROW(reciprocal),
-    FLOAT_ROW(sin),
-    FLOAT_ROW(cos),
-    FLOAT_ROW(tan),
-    FLOAT_ROW(atan),
-    FLOAT_ROW(tanh),
-    FLOAT_ROW(sigmoid),
-    FLOAT_ROW(erf),
     [DL_U_relu] = {ROW_SIGNED(relu)},
     [DL_U_leaky_relu] = {ROW_NUMBER(leaky_relu)},
-    FLOAT_ROW(gelu),
-    FLOAT_ROW(silu),
-    FLOAT_ROW(softplus),
     [DL_U_floor] = {ROW_ROUND(floor)},
     [DL_U_ceil] = {ROW_ROUND(ceil)},
     [DL_U_round] = {ROW_ROUND(round)},
@@ -169,4 +126,6 @@ const dl_loop DL_SIMD_NAME(dl_unary_loop)[DL_NUNARY][DL_NDTYPE] = {
     [DL_U_isinf] =
         {[DL_BOOL] = isnan_u8, [DL_U8] = isnan_u8, [DL_I32] = isnan_i32, [DL_I64] = isnan_i64, ROW_FLOAT(isinf)},
     [DL_U_isfinite] = {[DL_BOOL] = isfinite_u8, ROW_NUMBER(isfinite)},
+#define FUNCTION(name, in_f32, in_f64) [DL_U_##name] = {ROW_FLOAT(name)},
+#include "cpu/functions.def"
 };
