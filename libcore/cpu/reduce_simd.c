@@ -1,5 +1,7 @@
 /* Primitives of reductions. A row of contiguous elements is folded as 32 columns; columns are reduced 16 rows at a time
- * in registers, 16 of these blocks in a first buffer, 16 of those in a second, and so on in a third. */
+ * in registers, 16 of these blocks in a first buffer, 16 of those in a second, and so on in a third. Rows of few
+ * columns that follow each other without gaps are taken several at a time, as one wide row, which is folded at the end.
+ */
 #include "cpu/reduce.h"
 #include "cpu/vmath.h"
 
@@ -23,18 +25,34 @@ enum { LANES = 32, BLOCK = 16 };
     }                                                                                                                  \
     static void name##_edge(long rows, long width, const char *x, long stride, const A *m, long ms, A *acc,            \
                             bool first) {                                                                              \
-        for (long j = 0; j < width; j++) {                                                                             \
-            A p = m ? m[j * ms] : 0, a = MAP(((const T *)x)[j], p);                                                    \
-            for (long r = 1; r < rows; r++) a = OP(a, MAP(((const T *)(x + r * stride))[j], p));                       \
-            acc[j] = first ? a : OP(acc[j], a);                                                                        \
+        A a[LANES];                                                                                                    \
+        for (long j = 0; j < width; j++) a[j] = MAP(((const T *)x)[j], (m ? m[j * ms] : 0));                           \
+        for (long r = 1; r < rows; r++) {                                                                              \
+            const T *row = (const T *)(x + r * stride);                                                                \
+            for (long j = 0; j < width; j++) a[j] = OP(a[j], MAP(row[j], (m ? m[j * ms] : 0)));                        \
         }                                                                                                              \
+        for (long j = 0; j < width; j++) acc[j] = first ? a[j] : OP(acc[j], a[j]);                                     \
     }                                                                                                                  \
     static void name##_join(long n, void *acc, const void *more) {                                                     \
         A *a = (A *)acc;                                                                                               \
         const A *b = (const A *)more;                                                                                  \
         for (long j = 0; j < n; j++) a[j] = OP(a[j], b[j]);                                                            \
     }                                                                                                                  \
+    static void name##_wide(long rows, long width, const char *x, long stride, const void *m, long ms, void *acc);     \
     static void name##_cols(long rows, long width, const char *x, long stride, const void *m, long ms, void *acc) {    \
+        long k = (2 * LANES + width - 1) / width, wide = k * width, full = rows / k;                                   \
+        if (m || width >= LANES || stride != width * (long)sizeof(T) || full < 4) {                                    \
+            name##_wide(rows, width, x, stride, m, ms, acc);                                                           \
+            return;                                                                                                    \
+        }                                                                                                              \
+        A buf[4 * LANES];                                                                                              \
+        name##_wide(full, wide, x, wide *(long)sizeof(T), NULL, 0, buf);                                               \
+        for (long h = k; h > 1; h -= h / 2)                                                                            \
+            for (long j = 0; j < h / 2 * width; j++) buf[j] = OP(buf[j], buf[j + (h - h / 2) * width]);                \
+        if (rows > full * k) name##_edge(rows - full * k, width, x + full * k * stride, stride, NULL, 0, buf, false);  \
+        memcpy(acc, buf, (size_t)width * sizeof(A));                                                                   \
+    }                                                                                                                  \
+    static void name##_wide(long rows, long width, const char *x, long stride, const void *m, long ms, void *acc) {    \
         A level[3][DL_REDUCE_TILE];                                                                                    \
         long n[3] = {0};                                                                                               \
         for (long i = 0; i < rows; i += BLOCK) {                                                                       \
@@ -69,7 +87,7 @@ enum { LANES = 32, BLOCK = 16 };
         A p = m ? *(const A *)m : 0;                                                                                   \
         const T *t = (const T *)x;                                                                                     \
         if (rows) {                                                                                                    \
-            name##_cols(rows, LANES, x, LANES * sizeof(T), m, 0, lane);                                                \
+            name##_wide(rows, LANES, x, LANES * sizeof(T), m, 0, lane);                                                \
             for (long w = LANES / 2; w; w /= 2)                                                                        \
                 for (long j = 0; j < w; j++) lane[j] = OP(lane[j], lane[j + w]);                                       \
         } else                                                                                                         \
