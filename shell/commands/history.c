@@ -15,15 +15,14 @@ dl_store *dlsh_history(const dlsh_args *a) {
     return store && !dl_store_flush(store) ? store : NULL;
 }
 
-/* Puts the failure that the library recorded at an argument. */
-static dl_status place(const dlsh_args *a, const char *param) {
+dl_status dlsh_place_failure(const dlsh_args *a, const char *param) {
     dl_error e;
     dl_error_take(&e);
     return dlsh_arg_fail(a, param, e.code, *e.hint ? e.hint : NULL, "%s", e.message);
 }
 
 dl_status dlsh_run_id(const dlsh_args *a, const char *param, dl_store *store, long *id) {
-    return dl_run_find(store, dlsh_arg_str(a, param), id) ? place(a, param) : DL_OK;
+    return dl_run_find(store, dlsh_arg_str(a, param), id) ? dlsh_place_failure(a, param) : DL_OK;
 }
 
 dl_status dlsh_run_ids(const dlsh_args *a, const char *param, dl_store *store, long **ids, int *n) {
@@ -33,7 +32,7 @@ dl_status dlsh_run_ids(const dlsh_args *a, const char *param, dl_store *store, l
     for (int i = 0; i < *n; i++) {
         dlsh_buf ref = {0};
         dl_status status = dlsh_text(&ref, *dlsh_arg_at(a, param, i));
-        if (!status && dl_run_find(store, dlsh_buf_text(&ref), &(*ids)[i])) status = place(a, param);
+        if (!status && dl_run_find(store, dlsh_buf_text(&ref), &(*ids)[i])) status = dlsh_place_failure(a, param);
         dlsh_buf_free(&ref);
         if (!status) continue;
         free(*ids);
@@ -91,108 +90,6 @@ dlsh_value dlsh_cell_seconds(double seconds, dlsh_mode mode) {
     dlsh_buf b = {0};
     dlsh_duration(&b, seconds);
     return dlsh_buf_string(&b);
-}
-
-/* ---------------------------------------------------------------- runs */
-
-/* Adds a condition to a filter. */
-static void condition(dlsh_buf *where, const char *fmt, const char *text) {
-    dlsh_buf_puts(where, where->n ? " and " : "");
-    dlsh_buf_printf(where, fmt, text);
-}
-
-/* The filter that the options of `runs` and `best` make together. */
-static dl_status filter(const dlsh_args *a, dlsh_buf *where) {
-    static const struct {
-        const char *option, *condition;
-    } rows[] = {{"status", "status = \"%s\""},
-                {"tag", "tag = \"%s\""},
-                {"name", "name ~ \"%s\""},
-                {"model", "model = \"%s\""},
-                {"dataset", "dataset = \"%s\""},
-                {"experiment", "experiment = \"%s\""},
-                {"where", "(%s)"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *text = dlsh_arg_str(a, rows[i].option);
-        if (!text) continue;
-        if (strchr(text, '"') && strcmp(rows[i].option, "where"))
-            return dlsh_arg_fail(a, rows[i].option, DL_ERR_VALUE, "use where=", "%s= takes no quotes inside",
-                                 rows[i].option);
-        condition(where, rows[i].condition, text);
-    }
-    return DL_OK;
-}
-
-/* Metrics that get a column, and which figure of theirs. */
-static const struct {
-    const char *key, *column;
-    int best; /* else the last value */
-} shown_metrics[] = {{"test/acc", "best test/acc", 1}, {"test/loss", "test/loss", 0}, {"train/loss", "train/loss", 0}};
-enum { NSHOWN = 3, NFACTS = 8 };
-
-static dlsh_value metric_cell(const dl_run_info *r, int m) {
-    const dl_series_info *s = dlsh_series_find(r, shown_metrics[m].key);
-    if (!s) return dlsh_none();
-    return dlsh_float(shown_metrics[m].best ? s->max : s->last);
-}
-
-static dl_status runs_table(dlsh_sink *sink, const dl_run_list *l, long limit) {
-    static const dlsh_column facts[NFACTS] = {{"id", 'r', ""},      {"name", 'l', ""},  {"status", 'l', ""},
-                                              {"started", 'l', ""}, {"time", 'r', ""},  {"dataset", 'l', ""},
-                                              {"model", 'l', ""},   {"params", 'r', ""}};
-    dlsh_column cols[NFACTS + NSHOWN];
-    int metrics[NSHOWN], nmetric = 0;
-    dlsh_mode mode = dlsh_sink_look(sink).mode;
-    memcpy(cols, facts, sizeof facts);
-    if (mode != DLSH_MODE_TABLE) cols[4].name = "seconds";
-    for (int m = 0; m < NSHOWN; m++) {
-        int any = mode != DLSH_MODE_TABLE; /* programs want the same columns always */
-        for (long i = 0; i < l->n; i++) any |= dlsh_series_find(&l->runs[i], shown_metrics[m].key) != NULL;
-        if (!any) continue;
-        cols[NFACTS + nmetric] = (dlsh_column){shown_metrics[m].column, 'r', "%.4f"};
-        metrics[nmetric++] = m;
-    }
-    dlsh_table t = {.ncols = NFACTS + nmetric, .cols = cols};
-    dl_status status = DL_OK;
-    for (long i = 0; !status && i < l->n && (!limit || i < limit); i++) {
-        const dl_run_info *r = &l->runs[i];
-        dlsh_value cells[NFACTS + NSHOWN] = {dlsh_int(r->id),
-                                             dlsh_cell_text(r->name),
-                                             dlsh_string(dl_run_status_name(r->status)),
-                                             dlsh_cell_when(r->started_us),
-                                             dlsh_cell_seconds(r->seconds, mode),
-                                             dlsh_cell_text(r->dataset),
-                                             dlsh_cell_text(r->model_name),
-                                             dlsh_int(r->n_params)};
-        for (int m = 0; m < nmetric; m++) cells[NFACTS + m] = metric_cell(r, metrics[m]);
-        status = dlsh_table_row(&t, cells);
-    }
-    if (!status) status = dlsh_show_table(sink, &t, "no runs\n");
-    if (!status && limit && l->n > limit && mode == DLSH_MODE_TABLE)
-        dlsh_put(sink, "more than these: limit=0 shows all\n");
-    dlsh_table_clear(&t);
-    return status;
-}
-
-static dl_status runs_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    dl_store *store = dlsh_history(a);
-    if (!store) return dlsh_failure();
-    long limit = dlsh_arg_int(a, "limit");
-    if (limit < 0) return dlsh_arg_fail(a, "limit", DL_ERR_VALUE, "limit=0 shows all", "limit must not be negative");
-    dlsh_buf where = {0};
-    dl_status status = filter(a, &where);
-    /* one more than shown tells whether there are more */
-    dl_run_query q = {.where = where.n ? dlsh_buf_text(&where) : NULL,
-                      .sort = dlsh_arg_str(a, "sort"),
-                      .limit = limit ? limit + 1 : 0,
-                      .deleted = dlsh_arg_bool(a, "deleted")};
-    dl_run_list *l = status ? NULL : dl_run_query_list(store, &q);
-    if (!status)
-        status = l ? runs_table(dlsh_arg_sink(a), l, limit) : place(a, dlsh_given(a, "where") ? "where" : NULL);
-    dl_run_list_free(l);
-    dlsh_buf_free(&where);
-    return status;
 }
 
 /* ---------------------------------------------------------------- run show */
@@ -382,7 +279,7 @@ static dl_status run_show(const dlsh_args *a, dlsh_value *result) {
     long id;
     DLSH_TRY(dlsh_run_id(a, "run", store, &id));
     dl_run_list *l = dl_run_show(store, id);
-    if (!l) return place(a, "run");
+    if (!l) return dlsh_place_failure(a, "run");
     dl_status status = show_one(a, &l->runs[0]);
     dl_run_list_free(l);
     return status;
@@ -468,12 +365,13 @@ static dl_status best_run(const dlsh_args *a, dlsh_value *result) {
     dl_store *store = dlsh_history(a);
     if (!store) return dlsh_failure();
     dlsh_buf where = {0};
-    dl_status status = filter(a, &where);
+    dl_status status = dlsh_run_filter(a, &where);
     dl_ranking *rank = NULL;
     if (!status) {
         rank = dl_run_best(store, dlsh_arg_str(a, "metric"), direction(a), where.n ? dlsh_buf_text(&where) : NULL,
                            dlsh_arg_int(a, "limit"));
-        status = rank ? show_best(a, rank, result) : place(a, dl_error_last()->code == DL_ERR_NAME ? "metric" : NULL);
+        status = rank ? show_best(a, rank, result)
+                      : dlsh_place_failure(a, dl_error_last()->code == DL_ERR_NAME ? "metric" : NULL);
     }
     dl_ranking_free(rank);
     dlsh_buf_free(&where);
@@ -543,7 +441,7 @@ static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
     dl_store *store = dlsh_history(a);
     if (!store) return dlsh_failure();
     dl_rows *rows = dl_store_sql(store, dlsh_arg_str(a, "query"));
-    if (!rows) return place(a, "query");
+    if (!rows) return dlsh_place_failure(a, "query");
     dlsh_wide_table w = {0};
     dl_status status = sql_fetch(rows, &w);
     if (!status && !dlsh_arg_called(a)) status = dlsh_show_table(dlsh_arg_sink(a), &w.t, "no rows\n");
@@ -687,7 +585,7 @@ const dlsh_command history_commands[] = {
      .usage = "runs [status=S] [tag=T] [where=\"...\"] [sort=NAME] [limit=20]",
      .doc = "Lists runs, the newest first.",
      .options = runs_options,
-     .run = runs_run,
+     .run = dlsh_runs_run,
      .examples = "runs\nruns status=finished sort=-test/acc limit=5\nruns where=\"lr > 0.001 and test/acc > 0.9\""},
     {.name = "run",
      .usage = "run show|delete|restore|rename RUN",

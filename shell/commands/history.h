@@ -32,6 +32,12 @@ dlsh_value dlsh_cell_when(long us);
 /* For people "1:03", else seconds. */
 dlsh_value dlsh_cell_seconds(double seconds, dlsh_mode mode);
 
+/* Puts the failure that the library recorded at an argument (NULL: the statement). */
+dl_status dlsh_place_failure(const dlsh_args *a, const char *param);
+/* The condition that the options of `runs` and `best` make together. */
+dl_status dlsh_run_filter(const dlsh_args *a, dlsh_buf *where);
+
+dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result);    /* runs.c */
 dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result); /* compare.c */
 
 #endif

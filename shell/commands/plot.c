@@ -60,16 +60,11 @@ static dl_status add_variable(const dlsh_args *a, chart *c, dlsh_value v, const 
     return DL_OK;
 }
 
-static dl_status place(const dlsh_args *a, const char *param) {
-    dl_error e;
-    dl_error_take(&e);
-    return dlsh_arg_fail(a, param, e.code, *e.hint ? e.hint : NULL, "%s", e.message);
-}
-
 static dl_status add_runs(const dlsh_args *a, chart *c, long max_points) {
     dl_store *store = dlsh_history(a);
     if (!store) return dlsh_failure();
-    if (dl_metric_resolve(store, dlsh_arg_str(a, "metric"), c->metric, sizeof c->metric)) return place(a, "metric");
+    if (dl_metric_resolve(store, dlsh_arg_str(a, "metric"), c->metric, sizeof c->metric))
+        return dlsh_place_failure(a, "metric");
     long *ids, last;
     int n;
     DLSH_TRY(dlsh_run_ids(a, "runs", store, &ids, &n));

@@ -54,8 +54,7 @@ static void put_terminal(dlsh_buf *b, const dlsh_plot *p, const dlsh_look *look,
     /* gnuplot 6 draws with braille dots */
     if (look->unicode)
         dlsh_buf_printf(b, "if (GPVAL_VERSION >= 6) { set terminal block braille size %d,%d } else {\n", width, height);
-    dlsh_buf_printf(b, "set terminal dumb size %d,%d noenhanced %s\n%s", width, height, look->colour ? "ansi" : "mono",
-                    look->unicode ? "}\n" : "");
+    dlsh_buf_printf(b, "set terminal dumb size %d,%d noenhanced mono\n%s", width, height, look->unicode ? "}\n" : "");
 }
 
 static void put_data(dlsh_buf *b, const dlsh_plot *p) {

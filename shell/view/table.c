@@ -8,7 +8,7 @@
 #include "lang/session.h"
 #include "view/text.h"
 
-enum { GAP = 2, NARROWEST = 6 };
+enum { GAP = 2, NARROW = 10, NARROWEST = 5 };
 
 /* The text of a cell. Line breaks become blanks: a row is a line. */
 static dl_status cell_text(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
@@ -27,17 +27,28 @@ static dl_status cell_text(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
     return b->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory while printing a table") : DL_OK;
 }
 
-static void fit(int *widths, int n, int room) {
-    int total = GAP * (n - 1);
-    for (int c = 0; c < n; c++) total += widths[c];
-    while (total > room) {
-        int widest = 0;
-        for (int c = 1; c < n; c++)
-            if (widths[c] > widths[widest]) widest = c;
-        if (widths[widest] <= NARROWEST) return;
+/* Takes from the widest column that may give, down to `least`, until all fits. Returns what is still too much. */
+static int shrink(int *widths, const dlsh_table *t, int excess, int least, char align) {
+    while (excess > 0) {
+        int widest = -1;
+        for (int c = 0; c < t->ncols; c++)
+            if ((!align || t->cols[c].align == align) && widths[c] > least &&
+                (widest < 0 || widths[c] > widths[widest]))
+                widest = c;
+        if (widest < 0) break;
         widths[widest]--;
-        total--;
+        excess--;
     }
+    return excess;
+}
+
+/* Text gives way before numbers, which mean nothing when they are cut. */
+static void fit(int *widths, const dlsh_table *t, int room) {
+    int excess = GAP * (t->ncols - 1) - room;
+    for (int c = 0; c < t->ncols; c++) excess += widths[c];
+    excess = shrink(widths, t, excess, NARROW, 'l');
+    excess = shrink(widths, t, excess, NARROWEST, 'l');
+    shrink(widths, t, excess, NARROWEST, 0);
 }
 
 static void put_row(dlsh_buf *b, const dlsh_table *t, const int *widths, char *const *texts, int unicode) {
@@ -78,7 +89,7 @@ dl_status dlsh_table_text(dlsh_buf *b, const dlsh_table *t, const dlsh_look *loo
         dlsh_buf_free(&cell);
     }
     if (!status) {
-        if (look->width > 0) fit(widths, t->ncols, look->width);
+        if (look->width > 0) fit(widths, t, look->width);
         if (t->title) dlsh_buf_printf(b, "%s\n", t->title);
         put_heading(b, t, widths, cells + ncells, look);
         for (int r = 0; r < t->nrows; r++) put_row(b, t, widths, cells + (long)r * t->ncols, look->unicode);

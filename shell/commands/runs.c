@@ -1,0 +1,152 @@
+/* `runs`: lists of runs, and the filters that it shares with `best`. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands/history.h"
+
+/* ---------------------------------------------------------------- filters */
+
+/* Adds a condition to a filter. */
+static void condition(dlsh_buf *where, const char *fmt, const char *text) {
+    dlsh_buf_puts(where, where->n ? " and " : "");
+    dlsh_buf_printf(where, fmt, text);
+}
+
+dl_status dlsh_run_filter(const dlsh_args *a, dlsh_buf *where) {
+    static const struct {
+        const char *option, *condition;
+    } rows[] = {{"status", "status = \"%s\""},
+                {"tag", "tag = \"%s\""},
+                {"name", "name ~ \"%s\""},
+                {"model", "model = \"%s\""},
+                {"dataset", "dataset = \"%s\""},
+                {"experiment", "experiment = \"%s\""},
+                {"where", "(%s)"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *text = dlsh_arg_str(a, rows[i].option);
+        if (!text) continue;
+        if (strchr(text, '"') && strcmp(rows[i].option, "where"))
+            return dlsh_arg_fail(a, rows[i].option, DL_ERR_VALUE, "use where=", "%s= takes no quotes inside",
+                                 rows[i].option);
+        condition(where, rows[i].condition, text);
+    }
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- columns */
+
+static dlsh_value id_cell(const dl_run_info *r, dlsh_mode mode) {
+    (void)mode;
+    return dlsh_int(r->id);
+}
+static dlsh_value name_cell(const dl_run_info *r, dlsh_mode mode) {
+    (void)mode;
+    return dlsh_cell_text(r->name);
+}
+static dlsh_value status_cell(const dl_run_info *r, dlsh_mode mode) {
+    (void)mode;
+    return dlsh_string(dl_run_status_name(r->status));
+}
+static dlsh_value started_cell(const dl_run_info *r, dlsh_mode mode) {
+    (void)mode;
+    return dlsh_cell_when(r->started_us);
+}
+static dlsh_value seconds_cell(const dl_run_info *r, dlsh_mode mode) { return dlsh_cell_seconds(r->seconds, mode); }
+static dlsh_value dataset_cell(const dl_run_info *r, dlsh_mode mode) {
+    (void)mode;
+    return dlsh_cell_text(r->dataset);
+}
+static dlsh_value model_cell(const dl_run_info *r, dlsh_mode mode) {
+    (void)mode;
+    return dlsh_cell_text(r->model_name);
+}
+static dlsh_value params_cell(const dl_run_info *r, dlsh_mode mode) {
+    (void)mode;
+    return dlsh_int(r->n_params);
+}
+
+typedef struct run_column {
+    const char *name, *shown; /* for programs, for people */
+    char align;
+    int width; /* the narrowest terminal that has room for it */
+    dlsh_value (*cell)(const dl_run_info *r, dlsh_mode mode);
+    const char *metric; /* instead of `cell`: the last value, or the best */
+    int best;
+} run_column;
+
+static const run_column run_columns[] = {
+    {"id", "id", 'r', 0, id_cell, NULL, 0},
+    {"name", "name", 'l', 0, name_cell, NULL, 0},
+    {"status", "status", 'l', 0, status_cell, NULL, 0},
+    {"started", "started", 'l', 90, started_cell, NULL, 0},
+    {"seconds", "time", 'r', 0, seconds_cell, NULL, 0},
+    {"dataset", "dataset", 'l', 105, dataset_cell, NULL, 0},
+    {"model", "model", 'l', 0, model_cell, NULL, 0},
+    {"params", "params", 'r', 105, params_cell, NULL, 0},
+    {"best test/acc", "best acc", 'r', 0, NULL, "test/acc", 1},
+    {"test/loss", "test loss", 'r', 0, NULL, "test/loss", 0},
+    {"train/loss", "loss", 'r', 0, NULL, "train/loss", 0},
+};
+enum { NRUN_COLUMNS = sizeof run_columns / sizeof *run_columns };
+
+static dlsh_value run_cell(const run_column *c, const dl_run_info *r, dlsh_mode mode) {
+    if (c->cell) return c->cell(r, mode);
+    const dl_series_info *s = dlsh_series_find(r, c->metric);
+    return s ? dlsh_float(c->best ? s->max : s->last) : dlsh_none();
+}
+
+/* Programs get the same columns always; people those that fit and that a run has. */
+static int wanted(const run_column *c, const dl_run_list *l, const dlsh_look *look) {
+    if (look->mode != DLSH_MODE_TABLE) return 1;
+    if (look->width > 0 && look->width < c->width) return 0;
+    int any = c->cell != NULL;
+    for (long i = 0; i < l->n; i++) any |= c->metric && dlsh_series_find(&l->runs[i], c->metric);
+    return any;
+}
+
+static dl_status runs_table(dlsh_sink *sink, const dl_run_list *l, long limit) {
+    dlsh_look look = dlsh_sink_look(sink);
+    dlsh_column cols[NRUN_COLUMNS];
+    const run_column *chosen[NRUN_COLUMNS];
+    int n = 0;
+    for (int c = 0; c < NRUN_COLUMNS; c++) {
+        if (!wanted(&run_columns[c], l, &look)) continue;
+        chosen[n] = &run_columns[c];
+        const char *name = look.mode == DLSH_MODE_TABLE ? run_columns[c].shown : run_columns[c].name;
+        cols[n++] = (dlsh_column){name, run_columns[c].align, "%.4f"};
+    }
+    dlsh_table t = {.ncols = n, .cols = cols};
+    dl_status status = DL_OK;
+    for (long i = 0; !status && i < l->n && (!limit || i < limit); i++) {
+        dlsh_value cells[NRUN_COLUMNS];
+        for (int c = 0; c < n; c++) cells[c] = run_cell(chosen[c], &l->runs[i], look.mode);
+        status = dlsh_table_row(&t, cells);
+    }
+    if (!status) status = dlsh_show_table(sink, &t, "no runs\n");
+    if (!status && limit && l->n > limit && look.mode == DLSH_MODE_TABLE)
+        dlsh_put(sink, "more than these: limit=0 shows all\n");
+    dlsh_table_clear(&t);
+    return status;
+}
+
+dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_store *store = dlsh_history(a);
+    if (!store) return dlsh_failure();
+    long limit = dlsh_arg_int(a, "limit");
+    if (limit < 0) return dlsh_arg_fail(a, "limit", DL_ERR_VALUE, "limit=0 shows all", "limit must not be negative");
+    dlsh_buf where = {0};
+    dl_status status = dlsh_run_filter(a, &where);
+    /* one more than shown tells whether there are more */
+    dl_run_query q = {.where = where.n ? dlsh_buf_text(&where) : NULL,
+                      .sort = dlsh_arg_str(a, "sort"),
+                      .limit = limit ? limit + 1 : 0,
+                      .deleted = dlsh_arg_bool(a, "deleted")};
+    dl_run_list *l = status ? NULL : dl_run_query_list(store, &q);
+    if (!status)
+        status =
+            l ? runs_table(dlsh_arg_sink(a), l, limit) : dlsh_place_failure(a, dlsh_given(a, "where") ? "where" : NULL);
+    dl_run_list_free(l);
+    dlsh_buf_free(&where);
+    return status;
+}
