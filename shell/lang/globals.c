@@ -114,6 +114,7 @@ static dlsh_value builtin(dlsh_session *s, const char *name) {
     } constants[] = {{"pi", 3.14159265358979323846}, {"inf", __builtin_inf()}, {"nan", __builtin_nan("")}};
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         if (!strcmp(constants[i].name, name)) return dlsh_float(constants[i].value);
+    if (!strcmp(name, "cpu") || !strcmp(name, "cuda")) return dlsh_string(name); /* x.cpu() stays a method */
     const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
     dl_dtype dtype;
     if (row && row->flags & DLSH_FUNCTION) return (dlsh_value){DLSH_BUILTIN, {.builtin = row}};
