@@ -25,7 +25,7 @@ static dl_status text(void *self, dlsh_buf *out) {
 
 static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
     (void)s;
-    static const dlsh_column cols[] = {{"trainer", 'l', ""}, {"", 'l', ""}};
+    static const dlsh_column cols[] = {{"trainer", 'l', ""}, {"value", 'l', ""}};
     dl_trainer_state st;
     dl_trainer_get(self, &st);
     dl_schedule *schedule = dl_trainer_schedule(self);
