@@ -30,7 +30,8 @@ int main(int argc, char **argv) {
     must(model != NULL);
     dl_optimizer *opt = dl_optimizer_parse(getenv("OPT") ? getenv("OPT") : "adam lr=1e-3");
     must(opt != NULL);
-    dl_trainer *t = dl_trainer_new(&(dl_trainer_spec){.model = model, .data = data, .opt = opt, .loader = {.batch = 64}});
+    dl_trainer *t =
+        dl_trainer_new(&(dl_trainer_spec){.model = model, .data = data, .opt = opt, .loader = {.batch = 64}});
     must(t != NULL);
     must(dl_trainer_train(t, 5, 0, report, NULL) == DL_OK);
     dl_trainer_free(t);
