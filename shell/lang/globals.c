@@ -170,9 +170,10 @@ dl_status dlsh_unknown_name(dlsh_session *s, const char *name) {
     char hint[160] = "";
     const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
     const char *known = foreign(name), *near;
-    if (row)
-        return dlsh_fail(DL_ERR_NAME, row->usage, "'%s' is a command without a result, it cannot be used as a value",
-                         name);
+    if (row) {
+        snprintf(hint, sizeof hint, "a command is written without parentheses: %s", row->usage ? row->usage : name);
+        return dlsh_fail(DL_ERR_NAME, hint, "'%s' is a command without a result, it cannot be used as a value", name);
+    }
     if (known) return dlsh_fail(DL_ERR_NAME, known, "no variable or function is called '%s'", name);
     int n = 0;
     const char **names = malloc((size_t)(s->nglobals + s->nrows + DL_F64 + 2) * sizeof *names);

@@ -46,3 +46,10 @@ mkdir -p home/.config/dlsh
 echo 'from_rc = 11' >home/.config/dlsh/rc.dlsh
 HOME=$PWD/home run -c 'from_rc'
 HOME=$PWD/home run -n -c 'from_rc'
+PATH=$(dirname "$(command -v dlsh)") run -n -c 'x = [1.0, 2]; plot x'
+run -n -c 'help(matmul)'
+dlsh -n -c 'for i in range(3) { print(i) }' | cat
+dlsh -n -c 'print("lost")' >/dev/full
+echo "=> $?"
+timeout -s INT 1 dlsh -n -c 'while true { x = 1 }' 2>&1
+printf '1 + 1\n' | dlsh -n -i -q --db none
