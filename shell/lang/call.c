@@ -149,6 +149,18 @@ static dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_frame *frame, 
     return DL_OK;
 }
 
+/* An inner function that calls itself holds the cell that holds it. When nothing else does, the ring is cut. */
+static void cut_ring(dlsh_value slot) {
+    if (slot.type != DLSH_CELL || slot.as.cell->v.type != DLSH_FN) return;
+    dlsh_cell *c = slot.as.cell;
+    dlsh_value v = c->v;
+    int own = 0;
+    for (int i = 0; i < v.as.fn->info->ncaptures; i++) own += v.as.fn->captured[i] == c;
+    if (!own || v.as.fn->refs != 1 || c->refs != own + 1) return;
+    c->v = dlsh_void();
+    dlsh_drop(v);
+}
+
 static dl_status call_fn(dlsh_session *s, dlsh_fn *f, const dlsh_callargs *args, const dlsh_node *node,
                          dlsh_value *out) {
     dlsh_value inline_slots[INLINE_SLOTS], *slots = inline_slots;
@@ -164,7 +176,10 @@ static dl_status call_fn(dlsh_session *s, dlsh_fn *f, const dlsh_callargs *args,
         dlsh_at(s, node, st);
     else if ((st = run_body(s, f, &frame, out)))
         dlsh_trace_call(s, f->node->text, node);
-    for (int i = 0; i < n; i++) dlsh_drop(slots[i]);
+    for (int i = 0; i < n; i++) {
+        cut_ring(slots[i]);
+        dlsh_drop(slots[i]);
+    }
     if (slots != inline_slots) free(slots);
     dlsh_drop((dlsh_value){DLSH_FN, {.fn = f}});
     return st;
