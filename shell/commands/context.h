@@ -11,7 +11,8 @@
  * DLSH_DB, else experiments.db in the current folder. Its warnings go to the session's sink (s may be NULL: they stay
  * unread). NULL, error recorded, when it cannot be opened. */
 dl_store *dlsh_store(dlsh_session *s);
-/* Chooses the file, "none" for a store that keeps nothing; closes the one open before. Runs that are open end. */
+/* Chooses the file, "none" for a store that keeps nothing; closes the one open before. A trainer goes
+ * on recording where it began. */
 dl_status dlsh_store_choose(const char *path);
 /* The file as chosen, whether open or not. */
 const char *dlsh_store_file(void);

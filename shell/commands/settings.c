@@ -62,8 +62,9 @@ static const dlsh_setting settings[] = {
      &dlsh_print.linewidth, 0, 10000, NULL, NULL},
     {"threads", "1 to 1024", "the number of processors", "Threads that computations use.", NULL, 0, 0, get_threads,
      set_threads},
-    {"db", "FILE", "experiments.db", "The experiment database; none: nothing is recorded. Ends the runs that are open.",
-     NULL, 0, 0, get_db, dlsh_store_choose},
+    {"db", "FILE", "experiments.db",
+     "The experiment database of lists and of trainers made from now on; none: nothing is recorded.", NULL, 0, 0,
+     get_db, dlsh_store_choose},
     {"timing", "off|on", "off", "Whether the prompt tells how long each entry took.", &dlsh_timing, 1, 0, NULL, NULL},
     {0}};
 
