@@ -90,6 +90,15 @@ static dl_status syntax_failure(dlsh_session *s, dlsh_unit *u, const dlsh_syntax
     return dlsh_at_span(s, u, e->span, e->code);
 }
 
+/* The outermost run keeps its failure, with the place. An inner one (`read`) hands both on to the statement that asked
+ * for it. */
+static dl_status settle_failure(dlsh_session *s, dl_status st) {
+    if (s->running > 1) return st;
+    dlsh_failure_keep(s);
+    dlsh_place_clear(s);
+    return s->error.code;
+}
+
 /* One top-level statement; its failure is kept and placed. */
 static dl_status run_statement(dlsh_session *s, const dlsh_node *n) {
     if (s->before) s->before(s->before_arg, s->unit->text + n->span.start, (size_t)(n->span.end - n->span.start));
@@ -99,9 +108,7 @@ static dl_status run_statement(dlsh_session *s, const dlsh_node *n) {
         return DL_OK;
     }
     dlsh_at(s, n, DL_ERR_INTERNAL);
-    dlsh_failure_keep(s);
-    dlsh_place_clear(s);
-    return s->error.code;
+    return settle_failure(s, dlsh_failure());
 }
 
 static dl_status run_unit(dlsh_session *s, dlsh_unit *u, dlsh_value *last) {
@@ -112,7 +119,7 @@ static dl_status run_unit(dlsh_session *s, dlsh_unit *u, dlsh_value *last) {
         s->last = NULL;
         if (!st) continue;
         if (!first) first = st;
-        if (!s->keep_going || st == DL_ERR_INTERRUPT) break;
+        if (!s->keep_going || s->running > 1 || st == DL_ERR_INTERRUPT) break;
         dlsh_report_error(s);
         if (s->after) s->after(s->after_arg);
     }
@@ -132,13 +139,14 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
         dl_interrupt_set(0);
         s->stack_base = &base;
         s->stack_limit = stack_limit();
+    } else if (!st) {
+        st = dlsh_check_stack(s);
     }
     s->failed = 0;
-    if (u && dlsh_parse(u, dlsh_command_finder(), s, &err)) st = syntax_failure(s, u, &err);
+    if (!st && dlsh_parse(u, dlsh_command_finder(), s, &err)) st = syntax_failure(s, u, &err);
     if (!st) st = dlsh_resolve(s, u);
     if (st) {
-        dlsh_failure_keep(s);
-        dlsh_place_clear(s);
+        st = settle_failure(s, st);
     } else {
         s->unit = u;
         s->frame = NULL;
@@ -149,6 +157,6 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
     s->frame = frame;
     s->running--;
     dlsh_unit_drop(u);
-    if (st && nested) dl_error_put(&s->error); /* for the command that ran the text */
+    if (st && nested) dlsh_trace_call(s, name, outer_statement);
     return st;
 }
