@@ -1151,6 +1151,7 @@ dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out);
 typedef struct dl_trainer_state {
     long step, epoch, batch, batches; /* steps done; epoch from 0; batches dealt out in it, and how many it has */
     double loss, acc, lr, grad_norm;
+    int phase; /* 0 between steps, 1 after forward, 2 after backward */
     int diverged;
     long run;          /* id; 0: none */
     const char *error; /* of the last step; "" when it succeeded */

@@ -140,15 +140,28 @@ void dl_optval_text(const dl_option_row *o, const dl_optval *v, char *out, size_
 
 /* ---------------------------------------------------------------- all arguments of a row */
 
+/* Adds the blank-separated words of `text` to names, kept in `room`. Returns the new count. */
+static int add_words(const char *text, const char **names, int n, int max, char *room, size_t size, size_t *used) {
+    for (const char *p = text; *p && n < max; p += strcspn(p, " "), p += strspn(p, " ")) {
+        size_t len = strcspn(p, " ");
+        if (*used + len + 1 > size) break;
+        memcpy(room + *used, p, len);
+        room[*used + len] = 0;
+        names[n++] = room + *used;
+        *used += len + 1;
+    }
+    return n;
+}
+
 static dl_status unknown_option(const char *what, const dl_kind_row *row, const char *name) {
-    const char *names[2 * DL_OPT_MAX];
-    char words[DL_OPT_MAX][64];
+    enum { MAX = 4 * DL_OPT_MAX };
+    const char *names[MAX];
+    char room[512];
+    size_t used = 0;
     int n = 0;
-    for (int i = 0; row->options[i].name; i++) {
+    for (int i = 0; row->options[i].name && n < MAX; i++) {
         names[n++] = row->options[i].name;
-        snprintf(words[i], sizeof words[i], "%s", row->options[i].alias);
-        words[i][strcspn(words[i], " ")] = 0;
-        if (words[i][0]) names[n++] = words[i];
+        n = add_words(row->options[i].alias, names, n, MAX, room, sizeof room, &used);
     }
     char hint[128] = "";
     const char *near = dl_nearest(name, names, n);
@@ -185,8 +198,10 @@ dl_status dl_options_change(const char *what, const dl_kind_row *row, const dl_a
             index = dl_option_find(row, args[i].name);
             if (index < 0) return unknown_option(what, row, args[i].name);
         } else if (next++ >= row->positional)
-            return dl_fail_hint(DL_ERR_VALUE, row->example, "%s %s takes at most %d argument%s without a name", what,
-                                row->name, row->positional, row->positional == 1 ? "" : "s");
+            return dl_fail_hint(DL_ERR_VALUE, row->example,
+                                row->positional ? "%s %s takes at most %d argument%s without a name"
+                                                : "%s %s takes no arguments without a name",
+                                what, row->name, row->positional, row->positional == 1 ? "" : "s");
         DL_TRY(read_one(what, row, index, &args[i], seen, val));
     }
     if (bad) *bad = -1;
@@ -223,23 +238,15 @@ int dl_kind_find(const dl_kind_row *rows, int n, size_t stride, const char *name
 }
 
 dl_status dl_kind_unknown(const char *what, const dl_kind_row *rows, int n, size_t stride, const char *name) {
-    const char *names[128];
-    char words[1024];
+    enum { MAX = 128 };
+    const char *names[MAX];
+    char room[1024];
     size_t used = 0;
     int k = 0;
-    for (int i = 0; i < n && k < 120; i++) {
+    for (int i = 0; i < n && k < MAX; i++) {
         const dl_kind_row *r = row_at(rows, i, stride);
         names[k++] = r->name;
-        for (const char *p = r->alias; *p && k < 120;) {
-            size_t len = strcspn(p, " ");
-            if (used + len + 1 > sizeof words) break;
-            memcpy(words + used, p, len);
-            words[used + len] = 0;
-            names[k++] = words + used;
-            used += len + 1;
-            p += len;
-            p += strspn(p, " ");
-        }
+        k = add_words(r->alias, names, k, MAX, room, sizeof room, &used);
     }
     const char *near = dl_nearest(name, names, k);
     char hint[160] = "";

@@ -146,6 +146,7 @@ dl_summary *dl_module_summary(dl_module *m, int ndim, const long *shape, dl_dtyp
     if (!m) return dl_fail_null("the net"), NULL;
     collector c = {0};
     dl_summary *s = NULL;
+    if (dl_dtype_is_float(dtype)) dtype = (dl_dtype)m->dtype; /* the weights', so that nothing is cast */
     dl_status st = dl_module_build(m, ndim, shape, dtype, device);
     if (st == DL_OK) st = dl_module_dry_run(m, ndim, shape, dtype, device, true, watch, &c);
     if (st == DL_OK && !(s = malloc(sizeof *s))) dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/interrupt.h"
 #include "optim/optimizer.h"
 
 dl_status dl_last_code(void) {
@@ -33,8 +34,12 @@ static dl_status choose_loss(dl_trainer *t, const dl_trainer_spec *s) {
     if (s->loss_fn) return DL_OK;
     t->loss_op = dl_op_find(name);
     if (t->loss_op && t->loss_op->in_min <= 2 && t->loss_op->in_max >= 2 && t->loss_op->in_max <= 3) return DL_OK;
-    return dl_fail_hint(DL_ERR_NAME, "cross_entropy, nll_loss, mse_loss, l1_loss, binary_cross_entropy_with_logits",
-                        "there is no loss called '%s'", name);
+    static const char *const losses[] = {"cross_entropy", "nll_loss", "mse_loss", "l1_loss",
+                                         "binary_cross_entropy_with_logits"};
+    const char *near = dl_nearest(name, losses, sizeof losses / sizeof *losses);
+    char hint[96];
+    snprintf(hint, sizeof hint, near ? "did you mean '%s'?" : "there are cross_entropy, mse_loss, l1_loss, ...", near);
+    return dl_fail_hint(DL_ERR_NAME, hint, "there is no loss called '%s'", name);
 }
 
 static dl_status check_spec(const dl_trainer_spec *s) {
@@ -420,12 +425,16 @@ dl_status dl_trainer_update(dl_trainer *t) {
     return DL_OK;
 }
 
+/* A step that has begun is finished: a request to stop then waits, except in functions of the caller. */
 static dl_status step(dl_trainer *t) {
     DL_TRY(dl_record_begin(t));
     t->micro = 0;
     do {
         DL_TRY(dl_trainer_forward(t));
-        DL_TRY(dl_trainer_backward(t));
+        int held = dl_interrupt_hold(1);
+        dl_status st = dl_trainer_backward(t);
+        dl_interrupt_hold(held);
+        DL_TRY(st);
     } while (t->micro < t->micros);
     return dl_trainer_update(t);
 }
@@ -448,6 +457,7 @@ void dl_trainer_get(const dl_trainer *t, dl_trainer_state *out) {
                               .lr = t->lr,
                               .grad_norm = t->grad_norm,
                               .diverged = t->diverged,
+                              .phase = (int)t->phase,
                               .error = t->error};
     dl_loader_position(t->loader, &out->epoch, &out->batch);
     out->batches = dl_loader_len(t->loader);

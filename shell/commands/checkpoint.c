@@ -21,8 +21,8 @@ static dl_status save_record(const dlsh_args *a, const dlsh_record *r, const cha
         if (r->values[i].type == DLSH_TENSOR)
             t[i] = r->values[i].as.tensor;
         else
-            st = dlsh_arg_fail(a, "what", DL_ERR_TYPE, NULL, "only tensors can be saved, and field '%s' is a %s",
-                               r->keys[i], dlsh_type_name(r->values[i]));
+            st = dlsh_arg_fail(a, "what", DL_ERR_TYPE, NULL, "only tensors can be saved; field '%s' is: %s", r->keys[i],
+                               dlsh_type_name(r->values[i]));
     }
     const char *meta[] = {"dlsh.version", dl_version(), NULL};
     if (st == DL_OK) st = dl_safetensors_write(path, r->n, (const char *const *)r->keys, t, meta);

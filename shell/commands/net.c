@@ -125,8 +125,18 @@ static dl_status show_names(dlsh_sink *sink, dl_module *m) {
     return st;
 }
 
+/* A single layer is a line. */
+static dl_status show_layer(dlsh_sink *sink, void *self) {
+    dlsh_buf line = {0};
+    DLSH_TRY(text(self, &line));
+    dlsh_put(sink, "%s\n", dlsh_buf_text(&line));
+    dlsh_buf_free(&line);
+    return DL_OK;
+}
+
 static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
     (void)s;
+    if (!is_group(self)) return show_layer(sink, self);
     long shape[8];
     dl_dtype dtype;
     int ndim = dl_module_input(self, shape, &dtype);
@@ -166,21 +176,24 @@ static const dlsh_field fields[] = {
     {"text", "the layers in words", get_text, NULL},
     {NULL, NULL, NULL, NULL}};
 
+static dl_status no_weights(void) {
+    return dlsh_fail(DL_ERR_STATE, "make a trainer, or run a batch through the net",
+                     "the layer has no weights yet: the size of its input is not known");
+}
+
 /* Layers by name, then tensors of a layer. */
 static dl_status get(void *self, const char *name, dlsh_value *out) {
     dl_module *m = self, *c = dl_module_find(m, name);
     if (c && *name) return dlsh_give(dlsh_net_value(c), out);
     dl_tensor *t = dl_module_tensor(m, name);
     if (t) return dlsh_give(dlsh_tensor(dl_ref(t)), out);
-    if (is_group(m) || dl_module_is_built(m)) return DL_ERR_NAME;
-    return dlsh_fail(DL_ERR_STATE, "make a trainer, or run a batch through the net",
-                     "the layer has no weights yet: the size of its input is not known");
+    return is_group(m) || dl_module_is_built(m) ? DL_ERR_NAME : no_weights();
 }
 
 static dl_status set(void *self, const char *name, dlsh_value v) {
-    if (!dl_module_tensor(self, name)) return DL_ERR_NAME;
+    if (!dl_module_tensor(self, name)) return is_group(self) || dl_module_is_built(self) ? DL_ERR_NAME : no_weights();
     if (v.type != DLSH_TENSOR)
-        return dlsh_fail(DL_ERR_TYPE, NULL, "a parameter is set to a tensor, not to a %s", dlsh_type_name(v));
+        return dlsh_fail(DL_ERR_TYPE, NULL, "a parameter is set to a tensor, got %s", dlsh_type_name(v));
     return dl_module_set_tensor(self, name, v.as.tensor);
 }
 
@@ -220,7 +233,7 @@ static dl_status call(dlsh_session *s, void *self, const dlsh_callargs *args, dl
     if (args->n != 1 || (args->names && args->names[0]))
         return dlsh_fail(DL_ERR_VALUE, "m(x)", "a net takes one tensor, not %d arguments", args->n);
     if (args->values[0].type != DLSH_TENSOR)
-        return dlsh_fail(DL_ERR_TYPE, "m(x)", "a net takes a tensor, not a %s", dlsh_type_name(args->values[0]));
+        return dlsh_fail(DL_ERR_TYPE, "m(x)", "a net takes a tensor, got %s", dlsh_type_name(args->values[0]));
     return dlsh_give(dlsh_tensor(dl_module_forward(self, args->values[0].as.tensor)), out);
 }
 

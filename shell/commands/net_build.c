@@ -13,7 +13,7 @@ static dl_status list_arg(const char *name, const dlsh_list *l, dlsh_arg_room *r
     for (int i = 0; i < l->n; i++) {
         dlsh_value v = l->items[i];
         if (!dlsh_is_number(v))
-            return dlsh_fail(DL_ERR_TYPE, NULL, "%s must hold numbers, not a %s", name ? name : "the list",
+            return dlsh_fail(DL_ERR_TYPE, NULL, "%s must hold numbers, got %s", name ? name : "the list",
                              dlsh_type_name(v));
         whole &= v.type == DLSH_INT;
         room->v[i] = v.type == DLSH_INT ? v.as.i : 0;
@@ -32,7 +32,7 @@ dl_status dlsh_to_arg(const char *name, dlsh_value v, dlsh_arg_room *room, dl_ar
     case DLSH_LIST: return list_arg(name, v.as.list, room, out);
     default: {
         const char *what = name ? name : "an argument";
-        return dlsh_fail(DL_ERR_TYPE, NULL, "%s must be a number, a word or a list, not a %s", what, dlsh_type_name(v));
+        return dlsh_fail(DL_ERR_TYPE, NULL, "%s must be a number, a word or a list, got %s", what, dlsh_type_name(v));
     }
     }
 }
@@ -63,7 +63,7 @@ dl_tensor *dlsh_callback_tensor(dlsh_callback *cb, dl_tensor **in, int n) {
     for (int i = 0; i < n; i++) dlsh_drop(args[i]);
     if (st != DL_OK) return NULL;
     if (out.type == DLSH_TENSOR) return out.as.tensor;
-    dlsh_fail(DL_ERR_TYPE, "return a tensor", "the function '%s' returned a %s, not a tensor",
+    dlsh_fail(DL_ERR_TYPE, "return a tensor", "the function '%s' must return a tensor, got %s",
               dlsh_function_name(cb->fn) ? dlsh_function_name(cb->fn) : "fn", dlsh_type_name(out));
     dlsh_drop(out);
     return NULL;

@@ -23,7 +23,7 @@ static dl_status get_lr(void *self, dlsh_value *out) {
     return DL_OK;
 }
 static dl_status set_lr(void *self, dlsh_value v) {
-    if (!dlsh_is_number(v)) return dlsh_fail(DL_ERR_TYPE, NULL, "lr is a number, not a %s", dlsh_type_name(v));
+    if (!dlsh_is_number(v)) return dlsh_fail(DL_ERR_TYPE, NULL, "lr must be a number, got %s", dlsh_type_name(v));
     return dl_optimizer_set_lr(self, dlsh_number(v));
 }
 static dl_status get_steps(void *self, dlsh_value *out) {
@@ -50,7 +50,7 @@ static dl_status take_on(dl_optimizer *o, dlsh_value v, int *n) {
     }
     if (v.type != DLSH_LIST)
         return dlsh_fail(DL_ERR_TYPE, "give it a net, a parameter or a list of parameters",
-                         "an optimizer cannot take on a %s", dlsh_type_name(v));
+                         "an optimizer takes on parameters, got %s", dlsh_type_name(v));
     for (int i = 0; i < v.as.list->n; i++) DLSH_TRY(take_on(o, v.as.list->items[i], n));
     return DL_OK;
 }

@@ -92,16 +92,18 @@ TENSOR(x, dl_trainer_x)
 TENSOR(y, dl_trainer_y)
 TENSOR(output, dl_trainer_output)
 
-/* The loss as a tensor with its history after forward, else as a number. */
+/* The loss as a tensor with its history between forward and backward, else as a number. */
 static dl_status get_loss(void *self, dlsh_value *out) {
+    dl_trainer_state s;
+    dl_trainer_get(self, &s);
     dl_tensor *t = dl_trainer_loss(self);
-    if (!t) return get_loss_value(self, out);
+    if (!t || s.phase != 1) return get_loss_value(self, out);
     *out = dlsh_tensor(dl_ref(t));
     return DL_OK;
 }
 
 static dl_status set_lr(void *self, dlsh_value v) {
-    if (!dlsh_is_number(v)) return dlsh_fail(DL_ERR_TYPE, NULL, "lr is a number, not a %s", dlsh_type_name(v));
+    if (!dlsh_is_number(v)) return dlsh_fail(DL_ERR_TYPE, NULL, "lr must be a number, got %s", dlsh_type_name(v));
     return dl_trainer_set_lr(self, dlsh_number(v));
 }
 
@@ -124,7 +126,7 @@ static const dlsh_field fields[] = {
     {"step", "steps done", get_step, NULL},
     {"epoch", "epoch, from 0", get_epoch, NULL},
     {"batch", "batches dealt out in the epoch", get_batch, NULL},
-    {"loss", "loss of the last forward, with its history", get_loss, NULL},
+    {"loss", "loss of the last step; after forward a tensor with its history", get_loss, NULL},
     {"acc", "share of right answers in the last step", get_acc, NULL},
     {"lr", "learning rate; can be set", get_lr, set_lr},
     {"grad_norm", "norm of the gradient in the last step", get_grad_norm, NULL},
@@ -163,7 +165,7 @@ static dl_status call_schedule(void *ctx, long step, double *lr) {
     else if (out.type == DLSH_TENSOR)
         st = dl_item_f(out.as.tensor, lr);
     else
-        st = dlsh_fail(DL_ERR_TYPE, "return the learning rate", "the schedule returned a %s, not a number",
+        st = dlsh_fail(DL_ERR_TYPE, "return the learning rate", "the schedule must return a number, got %s",
                        dlsh_type_name(out));
     dlsh_drop(out);
     return st;
@@ -176,7 +178,7 @@ static dl_status choose_loss(const dlsh_args *a, dl_trainer_spec *spec) {
     if (v->type == DLSH_STR) return spec->loss = v->as.str->s, DL_OK;
     if (!dlsh_callable(*v))
         return dlsh_arg_fail(a, "loss", DL_ERR_TYPE, "loss=cross_entropy, or fn (output, target) { return ... }",
-                             "a loss is a function, not a %s", dlsh_type_name(*v));
+                             "loss must be a function, got %s", dlsh_type_name(*v));
     spec->loss = dlsh_function_name(*v);
     if (v->type == DLSH_OP) return DL_OK;
     spec->loss_ctx = dlsh_callback_new(dlsh_arg_session(a), *v);
@@ -193,7 +195,7 @@ static dl_status choose_opt(const dlsh_args *a, dl_trainer_spec *spec) {
     else if (!v || v->type == DLSH_STR)
         spec->opt = dl_optimizer_parse(v ? v->as.str->s : "adam");
     else
-        return dlsh_arg_fail(a, "opt", DL_ERR_TYPE, "opt=adam(lr=1e-3)", "opt is an optimizer, not a %s",
+        return dlsh_arg_fail(a, "opt", DL_ERR_TYPE, "opt=adam(lr=1e-3)", "opt must be an optimizer, got %s",
                              dlsh_type_name(*v));
     return spec->opt ? DL_OK : dlsh_failure();
 }
@@ -211,7 +213,7 @@ static dl_status choose_schedule(const dlsh_args *a, dl_trainer_spec *spec) {
         if (cb) spec->schedule = dl_schedule_function(call_schedule, cb, dlsh_callback_free);
     } else
         return dlsh_arg_fail(a, "schedule", DL_ERR_TYPE, "schedule(\"cosine\", 1000), or fn (step) { return ... }",
-                             "a schedule is not a %s", dlsh_type_name(*v));
+                             "schedule must be a schedule or a function, got %s", dlsh_type_name(*v));
     return spec->schedule ? DL_OK : dlsh_failure();
 }
 

@@ -39,11 +39,11 @@ static dl_status eval_args(dlsh_session *s, const dlsh_node *n, dlsh_layer *l) {
     return DL_OK;
 }
 
-/* The variable a layer's word names, borrowed; NULL when it is none. */
+/* The variable a layer's word names, or the op, borrowed; NULL when it is none. */
 static const dlsh_value *variable(dlsh_session *s, const dlsh_node *n) {
     if (!(n->flags & DLSH_LOCAL)) {
-        const dlsh_value *v = &s->globals[n->slot].value;
-        return v->type == DLSH_VOID ? NULL : v;
+        const dlsh_value *v = dlsh_global_value(s, n->slot);
+        return !v || v->type == DLSH_VOID || v->type == DLSH_BUILTIN ? NULL : v;
     }
     const dlsh_value *v = &s->frame->slots[n->slot];
     if (v->type == DLSH_CELL) v = &v->as.cell->v;

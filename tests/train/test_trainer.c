@@ -264,6 +264,25 @@ static void interruptions_leave_whole_steps(void **state) {
     dl_dataset_unref(d);
 }
 
+static dl_tensor *interrupting(void *ctx, dl_tensor *output, dl_tensor *target) {
+    (void)ctx;
+    dl_interrupt_set(1);
+    return dl_cross_entropy(output, target, NULL, "mean", -100, 0);
+}
+
+static void a_step_begun_is_finished(void **state) {
+    (void)state;
+    dl_dataset *d = digits("64");
+    dl_trainer *t = trainer((dl_trainer_spec){.loss_fn = interrupting}, mlp, "adam", d);
+    assert_int_equal(dl_trainer_train(t, 0, 5, NULL, NULL), DL_ERR_INTERRUPT);
+    dl_interrupt_set(0);
+    assert_int_equal(get(t).step, 1);
+    assert_int_equal(get(t).phase, 0);
+    assert_string_equal(get(t).error, ""); /* no failure of the run */
+    dl_trainer_free(t);
+    dl_dataset_unref(d);
+}
+
 static dl_tensor *mine(void *ctx, dl_tensor *output, dl_tensor *target) {
     ++*(int *)ctx;
     return dl_cross_entropy(output, target, NULL, "mean", -100, 0);
@@ -400,6 +419,7 @@ int main(void) {
         cmocka_unit_test(accumulation_is_a_larger_batch),
         cmocka_unit_test(divergence_stops),
         cmocka_unit_test(interruptions_leave_whole_steps),
+        cmocka_unit_test(a_step_begun_is_finished),
         cmocka_unit_test(losses),
         cmocka_unit_test(regression),
         cmocka_unit_test(runs_are_recorded),
