@@ -1,6 +1,5 @@
 /* Trainers: making them, and the three parts of a step. */
 #include "train/trainer.h"
-#include "core/interrupt.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -425,7 +424,8 @@ dl_status dl_trainer_update(dl_trainer *t) {
     return DL_OK;
 }
 
-/* A step that has begun is finished: a request to stop then waits, except in functions of the caller. */
+/* A step is done wholly: who stops training finds weights, counters and data in agreement. Only functions of the caller,
+ * in the forward pass, can be stopped, before anything has changed. */
 static dl_status step(dl_trainer *t) {
     DL_TRY(dl_record_begin(t));
     t->micro = 0;
@@ -441,11 +441,7 @@ static dl_status step(dl_trainer *t) {
 
 dl_status dl_trainer_step(dl_trainer *t) {
     if (!t) return dl_fail_null("the trainer");
-    /* a step is done wholly: who stops training finds weights, counters and data in agreement */
-    int held = dl_interrupt_hold(1);
-    dl_status st = step(t);
-    dl_interrupt_hold(held);
-    return dl_record_failure(t, st);
+    return dl_record_failure(t, step(t));
 }
 
 /* ---------------------------------------------------------------- reading */
