@@ -30,7 +30,8 @@ typedef struct dlsh_place {
     dlsh_unit *unit; /* a reference */
     dlsh_span span;
     dlsh_buf trace;
-    int calls;
+    int lines, times; /* of the trace; how often its last line occurred */
+    size_t last_line;
 } dlsh_place;
 
 struct dlsh_session {

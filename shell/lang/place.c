@@ -19,10 +19,28 @@ dl_status dlsh_at(dlsh_session *s, const dlsh_node *n, dl_status st) {
     return st && n ? dlsh_at_span(s, s->unit, n->span, st) : st;
 }
 
+/* Recursion repeats one line: how often is said once. */
+static void end_trace_line(dlsh_place *p) {
+    if (p->times > 1) dlsh_buf_printf(&p->trace, " (%d times)", p->times);
+    p->times = 0;
+}
+
 void dlsh_trace_call(dlsh_session *s, const char *name, const dlsh_node *call) {
-    if (!call || s->place.calls++ >= TRACED_CALLS) return;
-    dlsh_buf_printf(&s->place.trace, "%sin %s, called at %s:%d:%d", s->place.calls > 1 ? "\n" : "", name ? name : "fn",
-                    s->unit ? s->unit->name : "", call->span.line, call->span.col);
+    dlsh_place *p = &s->place;
+    dlsh_buf line = {0};
+    if (!call) return;
+    dlsh_buf_printf(&line, "in %s, called at %s:%d:%d", name ? name : "fn", s->unit ? s->unit->name : "",
+                    call->span.line, call->span.col);
+    if (p->times && line.n == p->trace.n - p->last_line && !memcmp(line.s, p->trace.s + p->last_line, line.n))
+        p->times++;
+    else if (p->lines < TRACED_CALLS) {
+        end_trace_line(p);
+        if (p->lines++) dlsh_buf_puts(&p->trace, "\n");
+        p->last_line = p->trace.n;
+        p->times = 1;
+        dlsh_buf_add(&p->trace, line.s, line.n);
+    }
+    dlsh_buf_free(&line);
 }
 
 void dlsh_place_clear(dlsh_session *s) {
@@ -85,6 +103,7 @@ static void fill_diag(dlsh_session *s, const char *severity) {
         d->source = dlsh_buf_text(&s->diag_source);
         int width = p->span.end - p->span.start, rest = (int)s->diag_source.n - (p->span.col - 1);
         d->width = width < 1 ? 1 : width > rest && rest > 0 ? rest : width;
+        end_trace_line(&s->place);
         dlsh_buf_add(&s->diag_trace, p->trace.s, p->trace.n);
         d->trace = dlsh_buf_text(&s->diag_trace);
     }
