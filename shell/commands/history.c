@@ -119,7 +119,7 @@ static void put_facts(dlsh_sink *sink, const dl_run_info *r) {
     put_fact(sink, "tags", "%s", dlsh_buf_text(&tags));
     put_fact(sink, "note", "%s", r->note);
     put_fact(sink, "model", "%s, %s parameters", r->model_name, dlsh_buf_text(&params));
-    put_fact(sink, "dataset", "%s %s", r->dataset, r->data_fingerprint);
+    put_fact(sink, "dataset", "%s %.12s", r->dataset, r->data_fingerprint);
     put_fact(sink, "device", "%s on %s", r->device, r->host);
     put_fact(sink, "seed", "%lu", r->seed);
     put_fact(sink, "script", "%s%s%s", r->script_path, *r->script_args ? " " : "", r->script_args);
