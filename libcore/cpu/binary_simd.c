@@ -156,12 +156,16 @@ INT_DIVISION(i64, 1)
     }                                                                                                                  \
     SLOW(floor_divide_##T, T, T, quotient_##T(a, b))                                                                   \
     SLOW(remainder_##T, T, T, rest_##T(a, b))                                                                          \
+    LOOP(first_of_##T, T, T, b == b ? a : b)                                                                           \
     LOOP(square_of_##T, T, T, b == b ? a * a : b)                                                                      \
     LOOP(cube_of_##T, T, T, b == b ? a * a * a : b)                                                                    \
     SLOW(any_power_##T, T, T, pow##f(a, b))                                                                            \
     static void pow_##T(long n, char **p, const long *s, void *arg) {                                                  \
         T e = n ? *(const T *)p[2] : 0;                                                                                \
-        dl_loop loop = s[2] ? any_power_##T : e == 2 ? square_of_##T : e == 3 ? cube_of_##T : any_power_##T;           \
+        dl_loop loop = s[2] || (e != 1 && e != 2 && e != 3) ? any_power_##T                                            \
+                       : e == 1                             ? first_of_##T                                             \
+                       : e == 2                             ? square_of_##T                                            \
+                                                            : cube_of_##T;                                                                         \
         loop(n, p, s, arg);                                                                                            \
     }
 FLOAT_DIVISION(f32, f)

@@ -254,11 +254,11 @@ dl_tensor *dl_sub(dl_tensor *input, dl_tensor *other);
 dl_tensor *dl_mul(dl_tensor *input, dl_tensor *other);
 /* True quotient, element by element.  a / b */
 dl_tensor *dl_div(dl_tensor *input, dl_tensor *other);
-/* Quotient rounded down.  floor(a / b) */
+/* Quotient rounded down; an integer divided by 0 is an error.  floor(a / b) */
 dl_tensor *dl_floor_divide(dl_tensor *input, dl_tensor *other);
-/* Remainder with the sign of the divisor.  a - b * floor(a / b) */
+/* Remainder with the sign of the divisor; of an integer by 0 an error.  a - b * floor(a / b) */
 dl_tensor *dl_remainder(dl_tensor *input, dl_tensor *other);
-/* Power, element by element.  a ** b */
+/* Power, element by element; integers take no negative exponent.  a ** b */
 dl_tensor *dl_pow(dl_tensor *input, dl_tensor *other);
 /* The larger of two, NaN if either is.  max(a, b) */
 dl_tensor *dl_maximum(dl_tensor *input, dl_tensor *other);
@@ -292,9 +292,9 @@ dl_tensor *dl_bitwise_or(dl_tensor *input, dl_tensor *other);
 dl_tensor *dl_bitwise_xor(dl_tensor *input, dl_tensor *other);
 /* All bits flipped; of bools, the opposite.  ~x */
 dl_tensor *dl_bitwise_not(dl_tensor *input);
-/* Bits moved up.  a << b */
+/* Bits moved up, by fewer than the dtype has.  a << b */
 dl_tensor *dl_bitwise_left_shift(dl_tensor *input, dl_tensor *other);
-/* Bits moved down, the sign kept.  a >> b */
+/* Bits moved down, by fewer than the dtype has; the sign is kept.  a >> b */
 dl_tensor *dl_bitwise_right_shift(dl_tensor *input, dl_tensor *other);
 /* Is not a number.  x != x */
 dl_tensor *dl_isnan(dl_tensor *input);
@@ -392,13 +392,13 @@ dl_tensor *dl_cat(dl_tensor **tensors, int n_tensors, long dim);
 dl_tensor *dl_stack(dl_tensor **tensors, int n_tensors, long dim);
 /* Indices of the given dimensions in reverse.  x[::-1] */
 dl_tensor *dl_flip(dl_tensor *input, const long *dims, int n_dims);
-/* Rows of a dimension picked by a list of indices.  x[index] */
+/* Rows of a dimension picked by a list of indices; negative ones count from the end.  x[index] */
 dl_tensor *dl_index_select(dl_tensor *input, dl_tensor *index, long dim);
-/* A copy with rows of a source added at a list of indices, in order.  y = x; y[index[i]] += source[i] */
+/* A copy with rows of a source added at a list of indices, in order; negative ones count from the end.  y = x; y[index[i]] += source[i] */
 dl_tensor *dl_index_add(dl_tensor *input, dl_tensor *index, dl_tensor *source, long dim);
-/* Elements picked along a dimension.  out[i,j] = x[index[i,j], j] for dim 0 */
+/* Elements picked along a dimension; negative indices count from the end.  out[i,j] = x[index[i,j], j] for dim 0 */
 dl_tensor *dl_gather(dl_tensor *input, dl_tensor *index, long dim);
-/* A copy with elements of a source added along a dimension, in order.  y = x; y[index[i,j], j] += source[i,j] for dim 0 */
+/* A copy with elements of a source added along a dimension, in order; negative indices count from the end.  y = x; y[index[i,j], j] += source[i,j] for dim 0 */
 dl_tensor *dl_scatter_add(dl_tensor *input, dl_tensor *index, dl_tensor *source, long dim);
 /* Indices of the non-zero elements, one row each.  [[i, j], ...] */
 dl_tensor *dl_nonzero(dl_tensor *input);
