@@ -424,8 +424,8 @@ dl_status dl_trainer_update(dl_trainer *t) {
     return DL_OK;
 }
 
-/* A step is done wholly: who stops training finds weights, counters and data in agreement. Only functions of the caller,
- * in the forward pass, can be stopped, before anything has changed. */
+/* A step is done wholly: who stops training finds weights, counters and data in agreement. Only functions of the
+ * caller, in the forward pass, can be stopped, before anything has changed. */
 static dl_status step(dl_trainer *t) {
     DL_TRY(dl_record_begin(t));
     t->micro = 0;
