@@ -77,10 +77,56 @@ static void settings_page(FILE *f) {
     dlsh_buf_free(&b);
 }
 
+/* ---- docs/layers.md */
+
+static const char *const kind_words[] = {"int", "float", "true or false", "word", "ints", "floats"};
+
+static void option_rows(FILE *f, const dl_option_row *o) {
+    for (; o->name; o++) {
+        fprintf(f, "\n- `%s`", o->name);
+        for (const char *p = o->alias; *p; p += strcspn(p, " "), p += strspn(p, " "))
+            fprintf(f, ", `%.*s`", (int)strcspn(p, " "), p);
+        fprintf(f, " (%s", kind_words[o->kind]);
+        if (*o->dflt) fprintf(f, ", %s", o->dflt);
+        fprintf(f, "%s): %s", *o->dflt ? "" : ", needed", o->doc);
+    }
+    fputs("\n", f);
+}
+
+static void kind_rows(FILE *f, const char *title, const char *intro, const dl_kind_row *at(int i)) {
+    fprintf(f, "%s# %s\n\n%s\n", ftell(f) > 0 ? "\n" : "", title, intro);
+    for (int i = 0; at(i); i++) {
+        const dl_kind_row *k = at(i);
+        fprintf(f, "\n## %s\n\n%s", k->name, k->doc);
+        if (*k->alias) fprintf(f, " Also called: %s.", k->alias);
+        if (*k->example) fprintf(f, " Example: `%s`", k->example);
+        fputs("\n", f);
+        if (k->options->name) option_rows(f, k->options);
+    }
+}
+
+static void layers_page(FILE *f) {
+    kind_rows(f, "Layers",
+              "What a net is made of. Options that stand first may be given bare; names and short names are equal. "
+              "This page is made from the tables.",
+              dl_layer_kind_at);
+    kind_rows(f, "Initialisations", "How weights start: `linear 64 init=\"kaiming_normal\"`.", dl_init_kind_at);
+    kind_rows(f, "Optimizers", "Functions that make an optimizer: `trainer(m, d, opt=adam(lr=1e-3))`.",
+              dl_optimizer_kind_at);
+    kind_rows(
+        f, "Schedules",
+        "The learning rate over time: `trainer(m, d, schedule=schedule(\"cosine\", 1000))`. Steps are counted, or "
+        "epochs with `by=\"epoch\"`.",
+        dl_schedule_kind_at);
+}
+
 static const struct {
     const char *path;
     void (*write)(FILE *f);
-} pages[] = {{"docs/ops.md", ops_page}, {"docs/commands.md", commands_page}, {"docs/settings.md", settings_page}};
+} pages[] = {{"docs/ops.md", ops_page},
+             {"docs/commands.md", commands_page},
+             {"docs/settings.md", settings_page},
+             {"docs/layers.md", layers_page}};
 
 int main(int argc, char **argv) {
     if (argc != 3) {

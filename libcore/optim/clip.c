@@ -3,23 +3,40 @@
 
 #include "core/tensor.h"
 
-/* Sum of squares in double, in eight lanes of fixed order, so that it vectorises and repeats bit for bit. */
+enum { LANES = 16, BLOCK = 4096 };
+
+/* Sum of squares in fixed order, so that it repeats bit for bit: lanes that vectorise within a block of elements,
+ * blocks added up in double. Squares of a block are summed in T, which loses at most BLOCK / LANES roundings. */
 #define SQUARES(name, T)                                                                                               \
     static double name(const T *p, int64_t n) {                                                                        \
-        double lane[8] = {0}, sum = 0;                                                                                 \
-        int64_t i = 0;                                                                                                 \
-        for (; i + 8 <= n; i += 8)                                                                                     \
-            for (int k = 0; k < 8; k++) lane[k] += (double)p[i + k] * (double)p[i + k];                                \
-        for (; i < n; i++) lane[i & 7] += (double)p[i] * (double)p[i];                                                 \
-        for (int k = 0; k < 8; k++) sum += lane[k];                                                                    \
+        double sum = 0;                                                                                                \
+        for (int64_t at = 0; at < n; at += BLOCK) {                                                                    \
+            int64_t end = n - at < BLOCK ? n : at + BLOCK, i = at;                                                     \
+            T lane[LANES] = {0};                                                                                       \
+            for (; i + LANES <= end; i += LANES)                                                                       \
+                for (int k = 0; k < LANES; k++) lane[k] += p[i + k] * p[i + k];                                        \
+            for (; i < end; i++) lane[i % LANES] += p[i] * p[i];                                                       \
+            for (int k = 0; k < LANES; k++) sum += (double)lane[k];                                                    \
+        }                                                                                                              \
         return sum;                                                                                                    \
     }
 SQUARES(squares_f32, float)
 SQUARES(squares_f64, double)
 
+/* For gradients so large or small that their squares leave the range of floats. */
+static double squares_wide(const float *p, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)p[i] * (double)p[i];
+    return sum;
+}
+
 static dl_status squares(dl_tensor *g, double *out) {
     if (g->st->device == 0 && dl_is_contiguous(g)) {
-        if (g->dtype == DL_F32) return *out = squares_f32(dl_ptr(g), g->numel), DL_OK;
+        if (g->dtype == DL_F32) {
+            *out = squares_f32(dl_ptr(g), g->numel);
+            if (!(*out > 1e-30 && *out < 1e30)) *out = squares_wide(dl_ptr(g), g->numel);
+            return DL_OK;
+        }
         if (g->dtype == DL_F64) return *out = squares_f64(dl_ptr(g), g->numel), DL_OK;
     }
     dl_tensor *norm = dl_norm(g, NULL, 0, 0);

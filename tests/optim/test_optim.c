@@ -146,6 +146,24 @@ static void clipping_equals_pytorch(void **state) {
     for (int i = 0; i < 2; i++) dl_unref(p[i]), dl_unref(g[i]);
 }
 
+/* Norms of gradients whose squares are beyond floats, and of ones longer than a block. */
+static void norms_at_the_ends(void **state) {
+    (void)state;
+    enum { MANY = 10007 };
+    const double values[] = {1e25, 1e-25, 3};
+    for (int i = 0; i < 3; i++) {
+        long n = MANY;
+        dl_tensor *p = dl_tensor_zeros(1, &n, DL_F32, 0), *g = dl_tensor_full(1, &n, DL_F32, 0, values[i]);
+        assert_int_equal(dl_set_requires_grad(p, 1), DL_OK);
+        assert_int_equal(dl_set_grad(p, g), DL_OK);
+        double norm, want = values[i] * sqrt((double)MANY);
+        assert_int_equal(dl_clip_grad_norm(&p, 1, 0, &norm), DL_OK);
+        assert_near(norm / want, 1, 1e-6);
+        dl_unref(p);
+        dl_unref(g);
+    }
+}
+
 static void groups(void **state) {
     (void)state;
     const double one = 1;
@@ -243,7 +261,8 @@ int main(void) {
         cmocka_unit_test(steps_equal_pytorch),     cmocka_unit_test(schedules_equal_pytorch),
         cmocka_unit_test(plateau_equals_pytorch),  cmocka_unit_test(warmup_epochs_and_functions),
         cmocka_unit_test(clipping_equals_pytorch), cmocka_unit_test(groups),
-        cmocka_unit_test(many_and_late),           cmocka_unit_test(errors_have_hints),
+        cmocka_unit_test(norms_at_the_ends),       cmocka_unit_test(many_and_late),
+        cmocka_unit_test(errors_have_hints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
