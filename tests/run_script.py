@@ -4,7 +4,8 @@
 Beside NAME.dlsh stand NAME.out (standard output; absent: none), NAME.err (standard error) and NAME.status (exit status;
 absent: 0). In .out and .err, `<...>` stands for anything in a line and, alone on a line, for any lines. Files in NAME.d/ are
 copied into the directory. A leading comment `# options: --mode json` gives options of dlsh, `# args: epochs=2` the script's
-arguments. In a .sh test `dlsh` is on the PATH. --update rewrites what does not match.
+arguments. In a .sh test `dlsh` is on the PATH. --update rewrites what does not match and keeps the
+wildcards inside lines that still fit.
 """
 import argparse
 import pathlib
@@ -52,6 +53,7 @@ def check(script, bindir, update, timeout):
         if not text:
             continue
         if update:
+            got = expect.merge(want, got, WILD)
             path.write_text(got) if got != default else path.unlink(missing_ok=True)
             print(f"updated {path}")
             continue

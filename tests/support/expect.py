@@ -24,19 +24,30 @@ def matches(expected, got, wild):
     return pattern(expected, wild).fullmatch(got) is not None
 
 
+def _shown(want, have, wild):
+    """The expected lines, those that match a printed one by wildcard replaced by it."""
+    want = list(want)
+    for i, line in enumerate(want):
+        if wild in line and line.strip() != wild:
+            want[i] = next((h for h in have if re.fullmatch(_line_regex(line, wild), h)), line)
+    return want
+
+
+def merge(expected, got, wild):
+    """What was printed, with the expected line kept where its wildcards still fit."""
+    want, have = expected.splitlines(), got.splitlines()
+    out = []
+    for op, a0, a1, b0, b1 in difflib.SequenceMatcher(None, _shown(want, have, wild), have, False).get_opcodes():
+        out += want[a0:a1] if op == "equal" else have[b0:b1]
+    return "".join(line + "\n" for line in out) if not got or got.endswith("\n") else got
+
+
 def diff(expected, got, wild, name):
     """A readable difference, "" when the texts match."""
     if matches(expected, got, wild):
         return ""
     want, have = expected.splitlines(), got.splitlines()
-    # lines that match by wildcard are shown as equal
-    for i, line in enumerate(want):
-        if wild in line and line.strip() != wild:
-            for h in have:
-                if re.fullmatch(_line_regex(line, wild), h):
-                    want[i] = h
-                    break
-    lines = difflib.unified_diff(want, have, f"{name} expected", f"{name} printed", lineterm="")
+    lines = difflib.unified_diff(_shown(want, have, wild), have, f"{name} expected", f"{name} printed", lineterm="")
     return "\n".join(lines) + "\n"
 
 
