@@ -131,7 +131,7 @@ static void pooling_in_both_orders(void **state) {
     const long C = 21, H = 7, W = 9, k[] = {3, 2}, s[] = {2, 3}, pad[] = {1, 1};
     dl_tensor *x = drawn(5, 4, SHAPE(2, C, H, W), DL_F32);
     float *v = dl_data(x);
-    v[(3 * H + 2) * W + 4] = NAN;
+    v[(3 * H + 2) * W + 5] = NAN;
     for (long i = 0; i < H * W; i++) v[(5 * H) * W + i] = -INFINITY;
     dl_tensor *last = must(dl_restride(x, SHAPE(C * H * W, 1, W * C, C), 4)), *in[] = {leaf(x), leaf(last)}, *y[2],
               *g[2];

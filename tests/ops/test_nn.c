@@ -39,6 +39,26 @@ static void products_of_all_sizes(void **state) {
     }
 }
 
+/* Vectors, batches, and batches that are folded into rows, at sizes for own loops and for BLAS; a[b,i,l] and b[l,j]. */
+static void vectors_and_batches(void **state) {
+    (void)state;
+    static const long sizes[][4] = {{3, 1, 5, 4}, {3, 1, 150, 160}, {1, 150, 160, 1}, {2, 150, 160, 1}, {4, 9, 40, 41}};
+    for (unsigned c = 0; c < 2 * sizeof sizes / sizeof *sizes; c++) {
+        const long *n = sizes[c / 2], B = n[0], M = n[1], K = n[2], N = n[3];
+        dl_tensor *own = drawn(1, 3, c % 2 ? SHAPE(B, K, M) : SHAPE(M, B, K), DL_F64);
+        dl_tensor *a = must(dl_permute(own, c % 2 ? SHAPE(0, 2, 1) : SHAPE(1, 0, 2), 3));
+        dl_tensor *b = drawn(2, N > 1 ? 2 : 1, SHAPE(K, N), DL_F64), *y = must(dl_matmul(a, b));
+        double *x = values(a), *w = values(b), *got = values(y);
+        for (long i = 0; i < B * M * N; i++) {
+            double want = 0;
+            for (long l = 0; l < K; l++) want += x[i / N * K + l] * w[l * N + i % N];
+            assert_true(fabs(got[i] - want) < 1e-11);
+        }
+        free(x), free(w), free(got);
+        dl_unref(own), dl_unref(a), dl_unref(b), dl_unref(y);
+    }
+}
+
 static void nan_goes_through_products(void **state) {
     (void)state;
     for (long n = 4; n < 100; n += 45) {
@@ -135,8 +155,8 @@ static void running_statistics(void **state) {
 
 static void the_mask_is_the_generators(void **state) {
     (void)state;
-    const long shape[] = {3, 7, 5, 11}, n = 3 * 7 * 5 * 11;
-    dl_tensor *x = must(dl_tensor_full(4, shape, DL_F32, 0, 1)), *last = must(dl_restride(x, SHAPE(385, 1, 77, 7), 4));
+    const long shape[] = {3, 7, 50, 11}, n = 3 * 7 * 50 * 11;
+    dl_tensor *x = must(dl_tensor_full(4, shape, DL_F32, 0, 1)), *last = must(dl_restride(x, SHAPE(3850, 1, 77, 7), 4));
     dl_seed(99);
     dl_tensor *y = must(dl_dropout(x, 0.3, 1));
     dl_seed(99);
@@ -222,11 +242,12 @@ static void threads_change_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear_rules_agree),        cmocka_unit_test(products_of_all_sizes),
-        cmocka_unit_test(nan_goes_through_products), cmocka_unit_test(softmax_rules_agree),
-        cmocka_unit_test(softmax_of_infinities),     cmocka_unit_test(batch_norm_rules_agree),
-        cmocka_unit_test(running_statistics),        cmocka_unit_test(the_mask_is_the_generators),
-        cmocka_unit_test(dropout_at_its_ends),       cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(linear_rules_agree),         cmocka_unit_test(products_of_all_sizes),
+        cmocka_unit_test(vectors_and_batches),        cmocka_unit_test(nan_goes_through_products),
+        cmocka_unit_test(softmax_rules_agree),        cmocka_unit_test(softmax_of_infinities),
+        cmocka_unit_test(batch_norm_rules_agree),     cmocka_unit_test(running_statistics),
+        cmocka_unit_test(the_mask_is_the_generators), cmocka_unit_test(dropout_at_its_ends),
+        cmocka_unit_test(threads_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
