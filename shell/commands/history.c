@@ -15,6 +15,13 @@ dl_store *dlsh_history(const dlsh_args *a) {
     return store && !dl_store_flush(store) ? store : NULL;
 }
 
+/* The failure that the library recorded, at the i-th of a variadic parameter's arguments. */
+static dl_status place_at(const dlsh_args *a, const char *param, int i) {
+    dl_error e;
+    dl_error_take(&e);
+    return dlsh_arg_fail_at(a, param, i, e.code, *e.hint ? e.hint : NULL, "%s", e.message);
+}
+
 dl_status dlsh_place_failure(const dlsh_args *a, const char *param) {
     dl_error e;
     dl_error_take(&e);
@@ -32,7 +39,7 @@ dl_status dlsh_run_ids(const dlsh_args *a, const char *param, dl_store *store, l
     for (int i = 0; i < *n; i++) {
         dlsh_buf ref = {0};
         dl_status status = dlsh_text(&ref, *dlsh_arg_at(a, param, i));
-        if (!status && dl_run_find(store, dlsh_buf_text(&ref), &(*ids)[i])) status = dlsh_place_failure(a, param);
+        if (!status && dl_run_find(store, dlsh_buf_text(&ref), &(*ids)[i])) status = place_at(a, param, i);
         dlsh_buf_free(&ref);
         if (!status) continue;
         free(*ids);

@@ -127,7 +127,7 @@ static void offer_metrics(void) { offer_sql("select distinct key from series ord
 static void offer_runs(void) {
     offer("last", "");
     offer_sql("select cast(id as text) from run where deleted_us is null union "
-              "select name from run where deleted_us is null");
+              "select name from run where deleted_us is null and instr(name, ' ') = 0");
 }
 
 static void offer_topics(void) { dlsh_help_topics(session, offer_topic, NULL); }

@@ -209,6 +209,7 @@ int dlsh_repl(dlsh_session *s, const dlsh_options *o) {
     rl_change_environment = 0;
     rl_variable_bind("enable-bracketed-paste", dlsh_console_live() ? "on" : "off");
     rl_variable_bind("blink-matching-paren", "on");
+    rl_variable_bind("show-all-if-ambiguous", "on"); /* one Tab lists what fits; ~/.inputrc may say otherwise */
     dlsh_complete_setup(s, &repl.entry);
     history_open();
     int code = DLSH_EXIT_OK, end = 0;

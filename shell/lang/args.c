@@ -370,3 +370,13 @@ dl_status dlsh_arg_fail(const dlsh_args *a, const char *name, dl_status code, co
     const dlsh_node *n = name ? dlsh_arg_node(a, name) : NULL;
     return dlsh_at(a->s, n ? n : a->node, code);
 }
+
+dl_status dlsh_arg_fail_at(const dlsh_args *a, const char *name, int i, dl_status code, const char *hint,
+                           const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    dlsh_vfail(code, hint, fmt, ap);
+    va_end(ap);
+    const dlsh_arg_item *it = item(a, name, i);
+    return dlsh_at(a->s, it && it->node ? it->node : a->node, code);
+}

@@ -144,6 +144,10 @@ dl_status dlsh_arg_exec(const dlsh_args *a, const char *name, dlsh_value *result
 dl_status dlsh_arg_fail(const dlsh_args *a, const char *name, dl_status code, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* The same at the i-th of a variadic parameter's. */
+dl_status dlsh_arg_fail_at(const dlsh_args *a, const char *name, int i, dl_status code, const char *hint,
+                           const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+
 /* Ctrl-C was pressed: finish the smallest consistent step and return DL_ERR_INTERRUPT, or a result if that is right. */
 int dlsh_interrupted(void);
 
