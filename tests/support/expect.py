@@ -34,11 +34,13 @@ def _shown(want, have, wild):
 
 
 def merge(expected, got, wild):
-    """What was printed, with the expected line kept where its wildcards still fit."""
+    """What was printed, with the expected line kept where its wildcards still fit.
+    Where lines differ on both sides of a wildcard for many lines, that one goes."""
     want, have = expected.splitlines(), got.splitlines()
     out = []
     for op, a0, a1, b0, b1 in difflib.SequenceMatcher(None, _shown(want, have, wild), have, False).get_opcodes():
-        out += want[a0:a1] if op == "equal" else have[b0:b1]
+        fits = op == "equal" or pattern("\n".join(want[a0:a1]), wild).fullmatch("".join(h + "\n" for h in have[b0:b1]))
+        out += want[a0:a1] if fits else have[b0:b1]
     return "".join(line + "\n" for line in out) if not got or got.endswith("\n") else got
 
 
