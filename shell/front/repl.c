@@ -193,7 +193,7 @@ static void banner(void) {
 
 /* End of input inside an entry: it is run as it stands, which tells what is missing. */
 static void at_eof(void) {
-    if (rl_instream && isatty(fileno(stdin))) fputs("\n", stdout);
+    fputs("\n", stdout); /* the prompt stands there */
     if (!repl.entry.n) return;
     run_entry();
     repl.entry.n = 0;

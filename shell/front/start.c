@@ -105,9 +105,9 @@ static int run_rc(dlsh_session *s) {
 }
 
 static int run_doors(dlsh_session *s, const dlsh_options *o) {
-    int code = o->no_rc ? DLSH_EXIT_OK : run_rc(s),
-        batch = o->code || o->script || (!isatty(STDIN_FILENO) && !o->interactive);
-    if (dlsh_exiting(s, &code)) return code;
+    int batch = o->code || o->script || (!isatty(STDIN_FILENO) && !o->interactive), status;
+    int code = o->no_rc ? DLSH_EXIT_OK : run_rc(s);
+    if (dlsh_exiting(s, &status)) return status;
     if (code == DLSH_EXIT_INTERRUPTED) return code;
     if (batch) {
         code = dlsh_batch(s, o);

@@ -53,3 +53,7 @@ dlsh -n -c 'print("lost")' >/dev/full
 echo "=> $?"
 timeout -s INT 1 dlsh -n -c 'while true { x = 1 }' 2>&1
 printf '1 + 1\n' | dlsh -n -i -q --db none
+echo 'exit 5' >home/.config/dlsh/rc.dlsh
+HOME=$PWD/home run -c 'print("not reached")'
+echo 'wrong' >home/.config/dlsh/rc.dlsh
+HOME=$PWD/home run -c 'print("goes on")'
