@@ -101,9 +101,10 @@ static void rehouse(dl_tensor *t, dl_tensor *from) {
 }
 
 static dl_status move_tensor(dl_tensor *t, int dtype, int device) {
-    dl_tensor *plain = dl_detach(t), *cast = plain, *moved;
+    bool recast = dtype >= 0 && dl_dtype_is_float(dl_dtype_of(t));
+    dl_tensor *plain = dl_detach(t), *cast, *moved;
     if (!plain) return dl_error_last()->code;
-    if (dtype >= 0 && dl_dtype_is_float(dl_dtype_of(t))) cast = dl_to_dtype(plain, (dl_dtype)dtype);
+    cast = recast ? dl_to_dtype(plain, (dl_dtype)dtype) : dl_ref(plain);
     moved = cast && device >= 0 ? dl_to_device(cast, device) : dl_ref(cast);
     dl_status st = DL_OK;
     if (!moved)
@@ -113,7 +114,7 @@ static dl_status move_tensor(dl_tensor *t, int dtype, int device) {
     dl_tensor *grad = dl_grad(t);
     if (st == DL_OK && grad) st = move_tensor(grad, dtype, device);
     dl_unref(moved);
-    if (cast != plain) dl_unref(cast);
+    dl_unref(cast);
     dl_unref(plain);
     return st;
 }
