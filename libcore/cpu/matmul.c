@@ -177,13 +177,17 @@ static dl_status linear_run(dl_call *c) {
 
 static dl_tensor *fresh_like(const dl_meta *m) { return dl_tensor_empty(m->ndim, m->shape, (dl_dtype)m->dtype, 0); }
 
-/* Sums of columns, rows in order. */
+/* Sums of columns, rows in order, in f64. */
 #define COLUMN_SUMS(T, NAME)                                                                                           \
     static void NAME(long rows, long cols, dl_mat g, T *sum) {                                                         \
         const T *p = g.p;                                                                                              \
-        for (long j = 0; j < cols; j++) sum[j] = 0;                                                                    \
-        for (long i = 0; i < rows; i++)                                                                                \
-            for (long j = 0; j < cols; j++) sum[j] += p[i * g.rs + j * g.cs];                                          \
+        for (long j0 = 0; j0 < cols; j0 += 64) {                                                                       \
+            long n = cols - j0 < 64 ? cols - j0 : 64;                                                                  \
+            double total[64] = {0};                                                                                    \
+            for (long i = 0; i < rows; i++)                                                                            \
+                for (long j = 0; j < n; j++) total[j] += p[i * g.rs + (j0 + j) * g.cs];                                \
+            for (long j = 0; j < n; j++) sum[j0 + j] = (T)total[j];                                                    \
+        }                                                                                                              \
     }
 COLUMN_SUMS(float, column_sums_f32)
 COLUMN_SUMS(double, column_sums_f64)

@@ -4,7 +4,7 @@
 #include "cpu/norm.h"
 #include "cpu/vec.h"
 
-enum { STRETCH = 1024 };
+enum { STRETCH = 1024, ROWS = 64 }; /* of a plane; of rows, where each lane adds up all by itself */
 
 #define REAL float
 #define VEC dl_vf
@@ -56,9 +56,9 @@ static void S(sum)(const void *xv, long rows, long stride, long nc, double *sum)
         PLANE_SUMS(LOAD_X, v, w, *sum, other)
         return;
     }
-    for (long r0 = 0; r0 < rows; r0 += STRETCH) {
+    for (long r0 = 0; r0 < rows; r0 += ROWS) {
         REAL acc[S(NC)] = {0};
-        for (long r = r0; r < rows && r < r0 + STRETCH; r++)
+        for (long r = r0; r < rows && r < r0 + ROWS; r++)
             for (long c = 0; c < nc; c++) acc[c] += x[r * stride + c];
         for (long c = 0; c < nc; c++) sum[c] += acc[c];
     }
@@ -74,9 +74,9 @@ static void S(deviation)(const void *xv, long rows, long stride, long nc, const 
     }
     REAL m[S(NC)] = {0};
     for (long c = 0; c < nc; c++) m[c] = (REAL)mean[c];
-    for (long r0 = 0; r0 < rows; r0 += STRETCH) {
+    for (long r0 = 0; r0 < rows; r0 += ROWS) {
         REAL acc[S(NC)] = {0};
-        for (long r = r0; r < rows && r < r0 + STRETCH; r++)
+        for (long r = r0; r < rows && r < r0 + ROWS; r++)
             for (long c = 0; c < nc; c++) {
                 REAL d = x[r * stride + c] - m[c];
                 acc[c] += d * d;
@@ -109,9 +109,9 @@ static void S(grad_sums)(const void *xv, const void *gv, long rows, long stride,
     }
     REAL m[S(NC)] = {0};
     for (long c = 0; c < nc; c++) m[c] = (REAL)mean[c];
-    for (long r0 = 0; r0 < rows; r0 += STRETCH) {
+    for (long r0 = 0; r0 < rows; r0 += ROWS) {
         REAL a[S(NC)] = {0}, b[S(NC)] = {0};
-        for (long r = r0; r < rows && r < r0 + STRETCH; r++)
+        for (long r = r0; r < rows && r < r0 + ROWS; r++)
             for (long c = 0; c < nc; c++) {
                 REAL w = g[r * stride + c];
                 a[c] += w;

@@ -5,6 +5,8 @@
 #include "cpu/vec.h"
 #include "cpu/vmath.h"
 
+enum { STRETCH = 512, ROWS = 64 }; /* elements, and rows of columns, that are added up in the element type */
+
 #define REAL float
 #define VEC dl_vf
 #define S(name) name##_f32
@@ -43,45 +45,63 @@ static REAL S(top)(const REAL *x, long d) {
     return m;
 }
 
+/* Sums in stretches that are added up in f64. */
 static REAL S(sum)(const REAL *x, long d) {
     enum { L = S(DL_LANES) };
-    VEC v = {0};
-    long i = 0;
-    for (; i + L <= d; i += L) v += S(dl_vload)(x + i);
-    if (i < d) v += S(dl_vloadn)(x + i, d - i);
-    return S(dl_vsum)(v);
+    double sum = 0;
+    for (long i = 0; i < d;) {
+        long end = d - i < STRETCH ? d : i + STRETCH;
+        VEC v = {0};
+        for (; i + L <= end; i += L) v += S(dl_vload)(x + i);
+        if (i < end) v += S(dl_vloadn)(x + i, end - i);
+        sum += S(dl_vsum)(v);
+        i = end;
+    }
+    return (REAL)sum;
 }
 
 static REAL S(dot)(const REAL *x, const REAL *y, long d) {
     enum { L = S(DL_LANES) };
-    VEC v = {0};
-    long i = 0;
-    for (; i + L <= d; i += L) v += S(dl_vload)(x + i) * S(dl_vload)(y + i);
-    if (i < d) v += S(dl_vloadn)(x + i, d - i) * S(dl_vloadn)(y + i, d - i);
-    return S(dl_vsum)(v);
+    double sum = 0;
+    for (long i = 0; i < d;) {
+        long end = d - i < STRETCH ? d : i + STRETCH;
+        VEC v = {0};
+        for (; i + L <= end; i += L) v += S(dl_vload)(x + i) * S(dl_vload)(y + i);
+        if (i < end) v += S(dl_vloadn)(x + i, end - i) * S(dl_vloadn)(y + i, end - i);
+        sum += S(dl_vsum)(v);
+        i = end;
+    }
+    return (REAL)sum;
 }
 
 /* Sum of e ** (x - m) of one row, in blocks that stay in the cache. */
 static REAL S(exp_sum)(const REAL *x, long d, REAL m) {
-    REAL buf[256], sum = 0;
-    for (long i = 0; i < d; i += 256) {
-        long n = d - i < 256 ? d - i : 256;
+    REAL buf[STRETCH];
+    double sum = 0;
+    for (long i = 0; i < d; i += STRETCH) {
+        long n = d - i < STRETCH ? d - i : STRETCH;
         for (long j = 0; j < n; j++) buf[j] = EXP(x[i + j] - m);
         sum += S(sum)(buf, n);
     }
-    return sum;
+    return (REAL)sum;
 }
 
 /* Of columns: the largest of each, and the sum of exponentials less it. */
 static void S(columns)(const REAL *x, long d, long stride, long nc, REAL *m, REAL *sum) {
-    for (long c = 0; c < nc; c++) m[c] = (REAL)-INFINITY, sum[c] = 0;
+    double total[DL_COLUMNS] = {0};
+    for (long c = 0; c < nc; c++) m[c] = (REAL)-INFINITY;
     for (long i = 0; i < d; i++)
         for (long c = 0; c < nc; c++) {
             REAL v = x[i * stride + c];
             m[c] = v <= m[c] || m[c] != m[c] ? m[c] : v;
         }
-    for (long i = 0; i < d; i++)
-        for (long c = 0; c < nc; c++) sum[c] += EXP(x[i * stride + c] - m[c]);
+    for (long i0 = 0; i0 < d; i0 += ROWS) {
+        REAL part[DL_COLUMNS] = {0};
+        for (long i = i0; i < d && i < i0 + ROWS; i++)
+            for (long c = 0; c < nc; c++) part[c] += EXP(x[i * stride + c] - m[c]);
+        for (long c = 0; c < nc; c++) total[c] += part[c];
+    }
+    for (long c = 0; c < nc; c++) sum[c] = (REAL)total[c];
 }
 
 static void S(softmax)(const void *xv, void *yv, long d, long stride, long nc, bool logs) {
@@ -119,8 +139,14 @@ static void S(softmax_grad)(const void *yv, const void *gv, void *dv, long d, lo
             for (long i = 0; i < d; i++) dx[i] = y[i] * (g[i] - s[0]);
         return;
     }
-    for (long i = 0; i < d; i++)
-        for (long c = 0; c < nc; c++) s[c] += logs ? g[i * stride + c] : g[i * stride + c] * y[i * stride + c];
+    double total[DL_COLUMNS] = {0};
+    for (long i0 = 0; i0 < d; i0 += ROWS) {
+        REAL part[DL_COLUMNS] = {0};
+        for (long i = i0; i < d && i < i0 + ROWS; i++)
+            for (long c = 0; c < nc; c++) part[c] += logs ? g[i * stride + c] : g[i * stride + c] * y[i * stride + c];
+        for (long c = 0; c < nc; c++) total[c] += part[c];
+    }
+    for (long c = 0; c < nc; c++) s[c] = (REAL)total[c];
     for (long i = 0; i < d; i++)
         for (long c = 0; c < nc; c++) {
             REAL gi = g[i * stride + c], yi = y[i * stride + c];
