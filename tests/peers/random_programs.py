@@ -171,7 +171,66 @@ def join(r, vals):
     return "cat", [i, j], "dim=0", lambda a, b: torch.cat([a, b], 0)
 
 
-RULES = [unary, unary, bounded, binary, binary, matmul, gram, reduce, along, shape_op, join]
+def positive(r, vals):
+    """Functions of positive operands, where one stays clear of zero."""
+    i = r.randrange(len(vals))
+    if vals[i].min() < 0.2:
+        return None
+    name, fn = r.choice([("log", torch.log), ("sqrt", torch.sqrt), ("rsqrt", torch.rsqrt), ("log1p", torch.log1p),
+                         ("reciprocal", torch.reciprocal), ("log2", torch.log2)])
+    return name, [i], "", fn
+
+
+def quotient(r, vals):
+    i, j = r.randrange(len(vals)), r.randrange(len(vals))
+    if vals[j].abs().min() < 0.2 or vals[i].shape != vals[j].shape:
+        return None
+    return "div", [i, j], "", torch.div
+
+
+def limited(r, vals):
+    return "clamp", [r.randrange(len(vals))], "min=-0.5 max=0.75", lambda t: t.clamp(-0.5, 0.75)
+
+
+def spread(r, vals):
+    """Statistics along a dimension whose elements differ."""
+    i = r.randrange(len(vals))
+    x = vals[i]
+    if x.dim() == 0 or x.shape[-1] < 2 or torch.var(x, dim=-1).min() < 1e-2:
+        return None
+    d = x.dim() - 1
+    name, fn = r.choice([("var", torch.var), ("std", torch.std), ("norm", lambda t, dim: torch.linalg.vector_norm(t, dim=dim))])
+    return name, [i], f"dim={d}", lambda t: fn(t, dim=d)
+
+
+def wider(r, vals):
+    i = r.randrange(len(vals))
+    if vals[i].dim() == 0 or vals[i].dim() > 2:
+        return None
+    return (("expand", [i], f"size={ints([2, *vals[i].shape])}", lambda t: t.expand(2, *t.shape)) if r.random() < 0.5
+            else ("stack", [i, i], "dim=0", lambda a, b: torch.stack([a, b])))
+
+
+def convolve(r, vals):
+    """Images and filters cut out of what is there: [1,1,H,W] by [1,1,h,w]."""
+    i = r.randrange(len(vals))
+    x = vals[i]
+    if x.dim() == 4 and min(x.shape[2:]) > 1:
+        return "max_pool2d", [i], "kernel_size=2 stride=1", lambda t: torch.nn.functional.max_pool2d(t, 2, 1)
+    if x.dim() == 2 and min(x.shape) > 1:
+        return "reshape", [i], f"shape={ints([1, 1, *x.shape])}", lambda t: t.reshape(1, 1, *t.shape)
+    four = [k for k, v in enumerate(vals) if v.dim() == 4]
+    if len(four) < 2:
+        return None
+    a, b = r.choice(four), r.choice(four)
+    if vals[a].shape[1] != vals[b].shape[1]:
+        return None
+    return "conv2d", [a, b], "padding=[2,2]", lambda u, v: torch.nn.functional.conv2d(u, v, padding=2) \
+        if all(n + 4 >= m for n, m in zip(u.shape[2:], v.shape[2:])) else torch.zeros(0)
+
+
+RULES = [unary, unary, bounded, binary, binary, matmul, gram, reduce, along, shape_op, join, positive, quotient, limited,
+         spread, wider, convolve, convolve]
 
 
 def make_program(r):
