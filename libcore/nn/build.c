@@ -13,10 +13,12 @@ dl_status dl_layer_repeat_check(dl_module *m) {
                         n);
 }
 
-/* What went wrong where, for the caller. */
+enum { MAX_LAYERS = 20000 };
+
+/* What went wrong where, for the caller; and how many layers there are so far, as repeats within repeats multiply. */
 typedef struct fault {
     const dl_layer_spec *at;
-    int arg;
+    int arg, layers;
 } fault;
 
 static dl_module *make(const dl_layer_spec *s, fault *f);
@@ -102,7 +104,8 @@ static dl_status check_label(const char *label) {
 }
 
 static dl_module *make(const dl_layer_spec *s, fault *f) {
-    *f = (fault){s, -1};
+    *f = (fault){s, -1, f->layers + 1};
+    if (f->layers > MAX_LAYERS) return dl_fail(DL_ERR_VALUE, "a net has at most %d layers", MAX_LAYERS), NULL;
     if (s->label && check_label(s->label) != DL_OK) return NULL;
     if (s->module) return dl_module_ref(s->module);
     if (!s->kind) return dl_fail(DL_ERR_VALUE, "a layer needs a kind"), NULL;
@@ -112,7 +115,7 @@ static dl_module *make(const dl_layer_spec *s, fault *f) {
 }
 
 dl_module *dl_net_build(const char *name, const dl_layer_spec *layers, int n, const dl_layer_spec **at, int *arg) {
-    fault f = {NULL, -1};
+    fault f = {NULL, -1, 0};
     dl_module *m = dl_module_new(dl_layer_row_find("sequential"), NULL);
     bool ok = m && (!name || dl_module_set_name(m, name) == DL_OK) && fill(m, layers, n, &f) == DL_OK &&
               dl_module_set_paths(m) == DL_OK;
