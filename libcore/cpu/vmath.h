@@ -44,7 +44,7 @@ static inline float dl_vexp(float x) {
 static inline float dl_vlog(float x) {
     int tiny = x < 1.17549435e-38f;
     float y = tiny ? x * 8388608.0f : x;
-    int i = dl_vbits(y) - 0x3f3504f3;
+    int i = (int)((unsigned)dl_vbits(y) - 0x3f3504f3u); /* wraps for what is no positive number */
     float e = (float)((i >> 23) - (tiny ? 23 : 0));
     float f = dl_vfloat((i & 0x7fffff) + 0x3f3504f3) - 1.0f;
     float p = 0.0674660131f;
