@@ -81,11 +81,22 @@ static dl_child *find_child(const dl_module *m, const char *name, size_t n) {
     return NULL;
 }
 
-/* base0, base1, ...: the first that is free. Numbers count layers of the same base. */
+/* Layers named base0, base1, ... */
+static long count_named(const dl_module *parent, const char *base) {
+    size_t n = strlen(base);
+    long count = 0;
+    for (int i = 0; i < parent->nchild; i++) {
+        const char *name = parent->child[i].name;
+        if (!strncmp(name, base, n) && name[n] && !name[n + strspn(name + n, "0123456789")]) count++;
+    }
+    return count;
+}
+
+/* base0, base1, ...: numbers count layers of the same base; one taken by a label is passed over. */
 static char *numbered(const dl_module *parent, const char *base) {
     size_t size = strlen(base) + 24;
     char *name = malloc(size);
-    for (long i = 0; name; i++) {
+    for (long i = count_named(parent, base); name; i++) {
         snprintf(name, size, "%s%ld", base, i);
         if (!find_child(parent, name, strlen(name))) break;
     }
