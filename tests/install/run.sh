@@ -28,5 +28,8 @@ if [ -x "$prefix/bin/dlsh" ]; then
     got=$("$prefix/bin/dlsh" -n --db none -c '1 + 1')
     [ "$got" = 2 ] || { echo "the installed dlsh prints '$got' for 1 + 1"; exit 1; }
 fi
-grep -q '^\.TH DLSH 1' "$prefix/share/man/man1/dlsh.1"
+man=$(tr -d '\\' <"$prefix/share/man/man1/dlsh.1")
+for option in $("$prefix/bin/dlsh" --help | sed -n 's/^  \(-[^ ,]*\).*/\1/p'); do
+    printf %s "$man" | grep -q -e "$option" || { echo "the manual page does not know $option"; exit 1; }
+done
 echo "the installed library, dlsh and manual page work from a moved prefix"
