@@ -1,9 +1,9 @@
 /* Matrix products over strided memory: own loops when small, else OpenBLAS. */
 #include "cpu/gemm.h"
+#include "cpu/blas.h"
 #include "cpu/iter.h"
 #include "cpu/simd.h"
 
-#include <cblas.h>
 #include <string.h>
 
 DL_SIMD_DECL(bool, dl_tiny_gemm_f32, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
@@ -37,48 +37,49 @@ static void zero(dl_dtype t, long m, long n, dl_mat c) {
     for (long i = 0; i < m; i++) memset(at(t, c, i, 0), 0, (size_t)n * es);
 }
 
-static void blas(dl_dtype t, int ta, int tb, int m, int n, int k, const void *a, int lda, const void *b, int ldb,
-                 bool add, void *c, int ldc) {
+static void product(const dl_blas *l, dl_dtype t, int ta, int tb, int m, int n, int k, const void *a, int lda,
+                    const void *b, int ldb, bool add, void *c, int ldc) {
     if (t == DL_F32)
-        cblas_sgemm(CblasRowMajor, (CBLAS_TRANSPOSE)ta, (CBLAS_TRANSPOSE)tb, m, n, k, 1, a, lda, b, ldb, add, c, ldc);
+        l->sgemm(CblasRowMajor, (CBLAS_TRANSPOSE)ta, (CBLAS_TRANSPOSE)tb, m, n, k, 1, a, lda, b, ldb, add, c, ldc);
     else
-        cblas_dgemm(CblasRowMajor, (CBLAS_TRANSPOSE)ta, (CBLAS_TRANSPOSE)tb, m, n, k, 1, a, lda, b, ldb, add, c, ldc);
+        l->dgemm(CblasRowMajor, (CBLAS_TRANSPOSE)ta, (CBLAS_TRANSPOSE)tb, m, n, k, 1, a, lda, b, ldb, add, c, ldc);
 }
 
 /* One dense matrix times one vector: gemm's packing would cost as much as the product. */
-static void blas_vector(dl_dtype t, int ta, int rows, int cols, const void *a, int lda, const void *x, int incx,
-                        bool add, void *y, int incy) {
+static void vector_product(const dl_blas *l, dl_dtype t, int ta, int rows, int cols, const void *a, int lda,
+                           const void *x, int incx, bool add, void *y, int incy) {
     if (t == DL_F32)
-        cblas_sgemv(CblasRowMajor, (CBLAS_TRANSPOSE)ta, rows, cols, 1, a, lda, x, incx, add, y, incy);
+        l->sgemv(CblasRowMajor, (CBLAS_TRANSPOSE)ta, rows, cols, 1, a, lda, x, incx, add, y, incy);
     else
-        cblas_dgemv(CblasRowMajor, (CBLAS_TRANSPOSE)ta, rows, cols, 1, a, lda, x, incx, add, y, incy);
+        l->dgemv(CblasRowMajor, (CBLAS_TRANSPOSE)ta, rows, cols, 1, a, lda, x, incx, add, y, incy);
 }
 
 /* Sizes fit BLAS's 32-bit integers, c.cs is 1. */
-static void multiply(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add) {
+static void multiply(const dl_blas *lib, dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add) {
     int lda = 1, ldb = 1, ta = layout(a, m, k, &lda), tb = layout(b, k, n, &ldb);
     if (n == 1 && b.rs > 0 && b.rs <= CHUNK && c.rs <= CHUNK) {
         bool tr = ta == CblasTrans;
-        blas_vector(t, ta, (int)(tr ? k : m), (int)(tr ? m : k), a.p, lda, b.p, (int)b.rs, add, c.p,
-                    m == 1 ? 1 : (int)c.rs);
+        vector_product(lib, t, ta, (int)(tr ? k : m), (int)(tr ? m : k), a.p, lda, b.p, (int)b.rs, add, c.p,
+                       m == 1 ? 1 : (int)c.rs);
     } else if (m == 1 && a.cs > 0 && a.cs <= CHUNK) {
         bool tr = tb == CblasTrans;
-        blas_vector(t, tr ? CblasNoTrans : CblasTrans, (int)(tr ? n : k), (int)(tr ? k : n), b.p, ldb, a.p, (int)a.cs,
-                    add, c.p, 1);
+        vector_product(lib, t, tr ? CblasNoTrans : CblasTrans, (int)(tr ? n : k), (int)(tr ? k : n), b.p, ldb, a.p,
+                       (int)a.cs, add, c.p, 1);
     } else {
-        blas(t, ta, tb, (int)m, (int)n, (int)k, a.p, lda, b.p, ldb, add, c.p, m == 1 ? (int)n : (int)c.rs);
+        product(lib, t, ta, tb, (int)m, (int)n, (int)k, a.p, lda, b.p, ldb, add, c.p, m == 1 ? (int)n : (int)c.rs);
     }
 }
 
 static long least(long a, long b) { return a < b ? a : b; }
 
-static void multiply_chunks(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add) {
+static void multiply_chunks(const dl_blas *lib, dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl_mat c,
+                            bool add) {
     for (long i = 0; i < m; i += CHUNK)
         for (long j = 0; j < n; j += CHUNK)
             for (long l = 0; l < k; l += CHUNK) {
                 dl_mat as = {at(t, a, i, l), a.rs, a.cs}, bs = {at(t, b, l, j), b.rs, b.cs},
                        cs = {at(t, c, i, j), c.rs, c.cs};
-                multiply(t, least(m - i, CHUNK), least(n - j, CHUNK), least(k - l, CHUNK), as, bs, cs, add || l);
+                multiply(lib, t, least(m - i, CHUNK), least(n - j, CHUNK), least(k - l, CHUNK), as, bs, cs, add || l);
             }
 }
 
@@ -114,11 +115,13 @@ dl_status dl_cpu_gemm(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl
         return DL_OK;
     }
     if (tiny(t, m, n, k, a, b, c, add)) return DL_OK;
+    const dl_blas *lib = dl_blas_get();
+    if (!lib) return dl_error_last()->code;
     void *copy_a = NULL, *copy_b = NULL;
     size_t bytes_a = 0, bytes_b = 0;
     dl_status s = readable(t, m, k, &a, &copy_a, &bytes_a);
     if (s == DL_OK) s = readable(t, k, n, &b, &copy_b, &bytes_b);
-    if (s == DL_OK) multiply_chunks(t, m, n, k, a, b, c, add);
+    if (s == DL_OK) multiply_chunks(lib, t, m, n, k, a, b, c, add);
     if (copy_a) dl_host_free(copy_a, bytes_a);
     if (copy_b) dl_host_free(copy_b, bytes_b);
     return s;

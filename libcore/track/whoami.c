@@ -1,7 +1,6 @@
 /* What a run records of its surroundings: process, host, hashes, library versions. git.c asks git. */
 #include "track/whoami.h"
 
-#include <cblas.h>
 #include <errno.h>
 #include <jansson.h>
 #include <openssl/crypto.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include "core/error.h"
+#include "cpu/blas.h"
 
 int64_t dl_now_us(void) {
     struct timespec t;
@@ -147,12 +147,13 @@ char *dl_env_json(const char *const *extra) {
     uname(&os);
     json_t *o = json_object();
     const char *threads = getenv("OMP_NUM_THREADS");
+    const dl_blas *blas = dl_blas_get();
     const struct {
         const char *key, *value;
     } rows[] = {
         {"dlcore", DL_VERSION},
         {"sqlite", sqlite3_libversion()},
-        {"openblas", openblas_get_config()},
+        {"openblas", blas ? blas->config : ""},
         {"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)},
         {"zlib", zlibVersion()},
         {"compiler", __VERSION__},

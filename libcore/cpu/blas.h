@@ -1,0 +1,20 @@
+/* OpenBLAS, loaded when it is first needed: a program that multiplies no large matrices does without it, and a library
+ * that took an unknown processor for an ancient one can be loaded again with the right kernels. */
+#ifndef DL_CPU_BLAS_H
+#define DL_CPU_BLAS_H
+
+#include <cblas.h>
+#include <stdbool.h>
+
+typedef struct dl_blas {
+    __typeof__(&cblas_sgemm) sgemm;
+    __typeof__(&cblas_dgemm) dgemm;
+    __typeof__(&cblas_sgemv) sgemv;
+    __typeof__(&cblas_dgemv) dgemv;
+    char core[32], config[192]; /* names of the kernels in use and of the build */
+} dl_blas;
+
+/* NULL, with DL_ERR_UNSUPPORTED recorded, when the library cannot be loaded. */
+const dl_blas *dl_blas_get(void);
+
+#endif
