@@ -3,58 +3,71 @@
 #include "cpu/dropout.h"
 #include "cpu/iter.h"
 #include "cpu/random.h"
+#include "cpu/rows.h"
 #include "ops/rules.h"
 
 #include <string.h>
 
-enum { RUN = 4096 };
+enum { RUN = 4096 }; /* elements; random words come in fours */
 
-/* Offset, in elements, of the first element of row `row` (all dimensions but the last). */
-static long row_offset(const dl_tensor *t, long row) {
-    long at = 0;
-    for (int i = t->ndim - 2; i >= 0; row /= t->shape[i--]) at += row % t->shape[i] * t->stride[i];
-    return at;
+/* All words of the call in the memory order of y, which is not the logical one. */
+static dl_tensor *words_like(const dl_tensor *y, dl_rng_key key) {
+    dl_tensor *flat = dl_tensor_empty(y->ndim, y->shape, DL_I32, 0);
+    dl_tensor *w = flat ? dl_tensor_empty(y->ndim, y->shape, DL_I32, 0) : NULL;
+    if (w) {
+        uint32_t *p = dl_ptr(flat);
+#pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(2 * y->numel))
+        for (long i = 0; i < y->numel; i += RUN)
+            DL_SIMD_PICK(dl_random_words)(key, (uint64_t)i, y->numel - i < RUN ? y->numel - i : RUN, p + i);
+        memcpy(w->stride, y->stride, sizeof w->stride);
+        dl_cpu_copy(w, flat);
+    }
+    dl_unref(flat);
+    return w;
 }
 
-/* Runs of at most RUN elements along the last dimension; a contiguous tensor is a single row. Output and mask have one
- * memory order. */
-static void all_runs(const dl_call *c, double p) {
-    const dl_tensor *x = c->in[0], *y = c->out[0], *mask = c->out[1];
-    bool flat = dl_is_contiguous(x) && dl_is_contiguous(y);
-    long width = flat || !y->ndim ? y->numel : y->shape[y->ndim - 1], chunks = (width + RUN - 1) / RUN;
-    long last = y->ndim - 1, es = (long)dl_esize(y), rows = y->numel / width;
-    long xs = flat || last < 0 ? 1 : x->stride[last], ys = flat || last < 0 ? 1 : y->stride[last];
-    bool none = p == 1; /* a word is at least 2**32 never: nothing is kept, by a scale of 0 */
+/* x, y and mask have one dense memory order; `words` is NULL when that is the logical order. */
+static void all_runs(const dl_tensor *x, dl_tensor *y, dl_tensor *mask, const dl_tensor *words, dl_rng_key key,
+                     double p) {
+    bool none = p == 1; /* no word reaches 2**32; the scale of 0 keeps nothing */
     uint32_t least = none ? 0 : (uint32_t)dl_rng_threshold(p);
-    dl_rng_key key = dl_rng_key_of(c);
+    double scale = none ? 0 : 1 / (1 - p);
+    long es = (long)dl_esize(y);
+    char *xp = dl_ptr(x), *yp = dl_ptr(y);
+    unsigned char *mp = dl_ptr(mask);
     dl_dropout_loop loop = DL_SIMD_PICK(dl_dropout)[y->dtype == DL_F64];
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(4 * y->numel))
-    for (long r = 0; r < rows * chunks; r++) {
-        uint32_t w[RUN + 4];
-        long row = r / chunks, from = r % chunks * RUN, n = width - from < RUN ? width - from : RUN;
-        long xo = (flat ? 0 : row_offset(x, row)) + from * xs, yo = (flat ? 0 : row_offset(y, row)) + from * ys;
-        long first = row * width + from, before = first % 4; /* words come in fours */
-        DL_SIMD_PICK(dl_random_words)(key, (uint64_t)(first - before), n + before, w);
-        loop(n, w + before, least, none ? 0 : 1 / (1 - p), (char *)dl_ptr(x) + xo * es, xs, (char *)dl_ptr(y) + yo * es,
-             (unsigned char *)dl_ptr(mask) + yo, ys);
+    for (long i = 0; i < y->numel; i += RUN) {
+        uint32_t own[RUN];
+        long n = y->numel - i < RUN ? y->numel - i : RUN;
+        const uint32_t *w = words ? (uint32_t *)dl_ptr(words) + i : own;
+        if (!words) DL_SIMD_PICK(dl_random_words)(key, (uint64_t)i, n, own);
+        loop(n, w, least, scale, xp + i * es, yp + i * es, mp + i);
     }
-    if (none) memset(dl_ptr(mask), 0, (size_t)mask->numel);
+    if (none) memset(mp, 0, (size_t)mask->numel);
+}
+
+static dl_status fill(const dl_call *c, dl_tensor *y, dl_tensor *mask) {
+    dl_rng_key key = dl_rng_key_of(c);
+    bool logical = dl_is_contiguous(y);
+    dl_tensor *x = dl_cpu_strided_like(c->in[0], y), *words = x && !logical ? words_like(y, key) : NULL;
+    bool good = x && (words || logical);
+    if (good) all_runs(x, y, mask, words, key, c->attr[0].u.f);
+    dl_unref(x);
+    dl_unref(words);
+    return good ? DL_OK : dl_error_last()->code;
 }
 
 /* The f32 output of a 16-bit call is contiguous, so the mask goes through a contiguous one as well. */
 static dl_status dropout_float(dl_call *c) {
-    if (!c->out[0]->numel) return DL_OK;
-    dl_call own = *c;
-    dl_tensor *out[2] = {c->out[0], c->out[1]};
-    own.out = out;
-    bool alike = !memcmp(out[0]->stride, out[1]->stride, (size_t)out[0]->ndim * sizeof *out[0]->stride);
-    if (!alike) out[1] = dl_tensor_empty(out[0]->ndim, out[0]->shape, DL_BOOL, 0);
-    if (!out[1]) return dl_error_last()->code;
-    all_runs(&own, c->attr[0].u.f);
-    if (alike) return DL_OK;
-    dl_cpu_copy(c->out[1], out[1]);
-    dl_unref(out[1]);
-    return DL_OK;
+    dl_tensor *y = c->out[0], *mask = c->out[1];
+    if (!y->numel) return DL_OK;
+    if (!memcmp(y->stride, mask->stride, (size_t)y->ndim * sizeof *y->stride)) return fill(c, y, mask);
+    dl_tensor *own = dl_tensor_empty(y->ndim, y->shape, DL_BOOL, 0);
+    dl_status s = own ? fill(c, y, own) : dl_error_last()->code;
+    if (s == DL_OK) dl_cpu_copy(mask, own);
+    dl_unref(own);
+    return s;
 }
 
 /* Not training: the output is the input itself. */

@@ -6,9 +6,9 @@
 
 #include <stdint.h>
 
-/* mask[i] = words[i] >= least, y[i] = x[i] * scale or * 0; strides xs of x and ys of y and mask, in elements. */
-typedef void (*dl_dropout_loop)(long n, const uint32_t *words, uint32_t least, double scale, const void *x, long xs,
-                                void *y, unsigned char *mask, long ys);
+/* mask[i] = words[i] >= least, y[i] = x[i] * scale or * 0. */
+typedef void (*dl_dropout_loop)(long n, const uint32_t *words, uint32_t least, double scale, const void *x, void *y,
+                                unsigned char *mask);
 DL_SIMD_DECL(extern const dl_dropout_loop, dl_dropout, [2]); /* f32, f64 */
 
 #endif
