@@ -185,8 +185,9 @@ static dl_status run_randperm(dl_call *c) {
     long n = o->numel, step = (long)(sizeof(keyed) / sizeof(long)), one = 1;
     if (!n) return DL_OK;
     size_t bytes = 2 * (size_t)n * sizeof(keyed);
-    keyed *a = dl_host_alloc(bytes), *b = a + n;
+    keyed *a = dl_host_alloc(bytes);
     if (!a) return DL_ERR_MEMORY;
+    keyed *b = a + n;
     draw_keys(dl_rng_key_of(c), a, n);
     for (int top = n <= 1 << 24 ? 2 : 4; n > 32 && top > 0; top -= 2) {
         sort_pass(a, b, n, 64 - top * DIGIT);
