@@ -48,7 +48,6 @@ typedef struct dl_data_args {
 const char *dl_data_str(const dl_data_args *a, const char *name);
 long dl_data_int(const dl_data_args *a, const char *name);
 double dl_data_float(const dl_data_args *a, const char *name);
-bool dl_data_bool(const dl_data_args *a, const char *name);
 
 /* Fills a zeroed dataset; what it has set is released by the caller, also on failure. Options
  * have been checked to be of their type. */

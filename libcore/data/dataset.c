@@ -107,10 +107,6 @@ const char *dl_data_str(const dl_data_args *a, const char *name) {
 
 long dl_data_int(const dl_data_args *a, const char *name) { return strtol(dl_data_str(a, name), NULL, 10); }
 double dl_data_float(const dl_data_args *a, const char *name) { return strtod(dl_data_str(a, name), NULL); }
-bool dl_data_bool(const dl_data_args *a, const char *name) {
-    char first = *dl_data_str(a, name);
-    return first == 't' || first == '1';
-}
 
 char *dl_data_options_text(const dl_data_args *a, const char *but) {
     size_t n = 1, at = 0;
