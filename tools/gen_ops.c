@@ -4,7 +4,8 @@
  *   gen_ops rules FILE     ops/rules_gen.h
  *   gen_ops api FILE       the bodies of the typed functions
  *   gen_ops samples FILE   sample calls, one a line: name, bits of inputs without a gradient, attributes as name:kind,
- * calls gen_ops header FILE    rewrites the generated section of dlcore.h in place, when it differs */
+ * calls gen_ops header FILE    rewrites the generated section of dlcore.h in place, when it differs
+ *   gen_ops host FILE      for plugins: each function of core/host.def by its name, found through the host's table */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -255,13 +256,26 @@ static int header(const char *path) {
     return rc;
 }
 
+static int host(const char *path) {
+    static const char *const names[] = {
+#define HOST(name) #name,
+#include "core/host.def"
+#undef HOST
+    };
+    FILE *f = open_out(path);
+    fprintf(f, "/* Made from core/host.def. */\n");
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        fprintf(f, "#define %s (dl_host_table->p_%s)\n", names[i], names[i]);
+    return fclose(f);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(const char *);
-    } modes[] = {{"rules", rules}, {"api", api}, {"samples", samples}, {"header", header}};
+    } modes[] = {{"rules", rules}, {"api", api}, {"samples", samples}, {"header", header}, {"host", host}};
     for (unsigned i = 0; argc == 3 && i < sizeof modes / sizeof *modes; i++)
         if (!strcmp(argv[1], modes[i].name)) return modes[i].run(argv[2]) ? 1 : 0;
-    fprintf(stderr, "usage: gen_ops rules|api|samples|header FILE\n");
+    fprintf(stderr, "usage: gen_ops rules|api|samples|header|host FILE\n");
     return 2;
 }

@@ -1,33 +1,41 @@
 /* Devices by number and name, and the calls that go to a backend. */
 #include "core/device.h"
+#include "core/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const dl_backend *backend;
+static const dl_backend *registered; /* takes the plugin's place */
 static int default_device;
 
-const dl_backend *dl_backend_get(void) { return backend; }
+const dl_backend *dl_backend_get(void) {
+    const char *why;
+    return registered ? registered : dl_plugin_load(&why);
+}
 
 dl_status dl_backend_register(const dl_backend *b) {
-    if (backend) return dl_fail(DL_ERR_STATE, "a %s backend is loaded already", backend->name);
-    backend = b;
+    if (registered) return dl_fail(DL_ERR_STATE, "a %s backend is registered already", registered->name);
+    registered = b;
     return DL_OK;
 }
 
 const dl_kernel *dl_kernel_of(const dl_op *op, int device) {
     if (!device) return op->kernel[DL_BACKEND_CPU];
-    if (op->id >= 0) return backend ? backend->kernel[op->id] : NULL;
-    return op->kernel[DL_BACKEND_CUDA];
+    const dl_backend *b = dl_backend_get();
+    return op->id < 0 ? op->kernel[DL_BACKEND_CUDA] : b ? b->kernel[op->id] : NULL;
 }
 
 dl_status dl_device_check(int device) {
     if (device == 0) return DL_OK;
-    int n = backend ? backend->count : 0;
-    if (device > 0 && device <= n) return DL_OK;
-    return dl_fail_hint(DL_ERR_DEVICE, "use device cpu", "there is no device %s: this build and machine offer %s",
-                        dl_device_name(device), n ? "fewer devices of that kind" : "the CPU alone");
+    const dl_backend *b = dl_backend_get();
+    const char *why = "";
+    if (device > 0 && b && device <= b->count) return DL_OK;
+    if (!b) dl_plugin_load(&why);
+    if (!b)
+        return dl_fail_hint(DL_ERR_DEVICE, "use device cpu", "there is no device %s: %s", dl_device_name(device), why);
+    return dl_fail_hint(DL_ERR_DEVICE, "`show devices` lists them",
+                        "there is no device %s: this machine has %d of them", dl_device_name(device), b->count);
 }
 
 dl_status dl_device_parse(const char *name, int *out) {
@@ -46,7 +54,7 @@ dl_status dl_device_parse(const char *name, int *out) {
 const char *dl_device_name(int device) {
     static _Thread_local char buf[32];
     if (device == 0) return "cpu";
-    snprintf(buf, sizeof buf, "%s:%d", backend ? backend->name : "cuda", device - 1);
+    snprintf(buf, sizeof buf, "%s:%d", registered ? registered->name : "cuda", device - 1);
     return buf;
 }
 
@@ -58,22 +66,65 @@ dl_status dl_device_default_set(int device) {
     return DL_OK;
 }
 
+int dl_device_count(void) {
+    const dl_backend *b = dl_backend_get();
+    return 1 + (b ? b->count : 0);
+}
+
+const char *dl_device_missing(void) {
+    const char *why = "";
+    if (!registered && !dl_plugin_load(&why)) return why;
+    return "";
+}
+
+dl_status dl_device_describe(int device, char *text, int size) {
+    DL_TRY(dl_device_check(device));
+    if (device) return dl_backend_get()->describe(device - 1, text, size);
+    snprintf(text, (size_t)size, "%d thread%s", dl_threads(), dl_threads() == 1 ? "" : "s");
+    return DL_OK;
+}
+
+dl_status dl_device_memory_get(int device, dl_device_memory *out) {
+    DL_TRY(dl_device_check(device));
+    if (device) return dl_backend_get()->memory(device - 1, out);
+    size_t left = dl_memory_available(), used = dl_host_bytes();
+    *out = (dl_device_memory){
+        .used = (long)used, .peak = (long)dl_host_peak(), .available = left == SIZE_MAX ? 0 : (long)left};
+    return DL_OK;
+}
+
+dl_status dl_device_empty_cache(int device) {
+    DL_TRY(dl_device_check(device));
+    return device ? dl_backend_get()->empty_cache(device - 1) : DL_OK;
+}
+
+dl_status dl_device_synchronize(int device) {
+    DL_TRY(dl_device_check(device));
+    return device ? dl_backend_get()->synchronize(device - 1) : DL_OK;
+}
+
+dl_status dl_device_sync_every(int on) {
+    const dl_backend *b = dl_backend_get();
+    if (b) b->sync_every(on);
+    return DL_OK;
+}
+
 void *dl_device_alloc(int device, size_t bytes) {
     if (device == 0) return dl_host_alloc(bytes);
     if (dl_device_check(device) != DL_OK) return NULL;
-    return backend->alloc(device - 1, bytes);
+    return dl_backend_get()->alloc(device - 1, bytes);
 }
 
 void dl_device_free(int device, void *p, size_t bytes) {
     if (device == 0)
         dl_host_free(p, bytes);
-    else if (backend)
-        backend->release(device - 1, p, bytes);
+    else if (dl_backend_get())
+        dl_backend_get()->release(device - 1, p, bytes);
 }
 
 dl_status dl_device_copy(void *dst, int dst_device, const void *src, int src_device, size_t bytes) {
     if (!bytes) return DL_OK;
     if (!dst_device && !src_device) return memcpy(dst, src, bytes), DL_OK;
     DL_TRY(dl_device_check(dst_device ? dst_device : src_device));
-    return backend->copy(dst, dst_device, src, src_device, bytes);
+    return dl_backend_get()->copy(dst, dst_device, src, src_device, bytes);
 }

@@ -150,6 +150,21 @@ static dl_status allocate(frame *f, const dl_meta *meta) {
     return DL_OK;
 }
 
+/* Numbers of the language follow the other operands to their device. */
+static dl_status move_numbers(dl_call *c) {
+    for (int i = 0; i < c->nin; i++) {
+        dl_tensor *t = c->in[i];
+        if (!t || t->st->device == c->device) continue;
+        int mode = dl_grad_mode(0);
+        c->in[i] = dl_to_device(t, c->device);
+        dl_grad_mode(mode);
+        dl_unref(t);
+        if (!c->in[i]) return dl_error_last()->code;
+        c->in[i]->weak = true;
+    }
+    return DL_OK;
+}
+
 static dl_status run_kernel(dl_call *c) {
     const dl_op *op = c->op;
     const dl_kernel *k = dl_kernel_of(op, c->device);
@@ -162,6 +177,7 @@ static dl_status run_kernel(dl_call *c) {
                             dl_dtype_name(c->dtype), dl_device_name(c->device),
                             dl_dtype_set_text(k->dtypes, set, sizeof set));
     }
+    if (c->device && !(k->flags & DL_K_NUMBERS)) DL_TRY(move_numbers(c));
     if (op->flags & DL_F_RNG) {
         c->stream = op->flags & DL_F_DROPOUT ? DL_STREAM_DROPOUT : dl_rng_used();
         c->rng = dl_rng_next(c->stream);

@@ -88,7 +88,12 @@ typedef struct dl_kernel {
     dl_status (*fused_grad)(dl_back *);
     unsigned dtypes;  /* bits of dl_call.dtype it takes */
     const char *none; /* a hole in a device's table: the reason */
+    unsigned flags;
 } dl_kernel;
+
+enum dl_kernel_flags {
+    DL_K_NUMBERS = 1, /* takes numbers of the language, which live on the CPU, as they are; else they are moved first */
+};
 
 enum dl_op_flags {
     DL_F_VIEW = 1,      /* no kernel: infer places the output over input 0 */

@@ -85,6 +85,24 @@ dl_status dl_device_parse(const char *name, int *out);
 /* "cpu", "cuda:0"; valid until the thread's next call of this function. */
 const char *dl_device_name(int device);
 
+/* The CPU and the accelerators; the first call looks for the latter. */
+int dl_device_count(void);
+/* Why there is no accelerator; "" when there is one. */
+const char *dl_device_missing(void);
+/* "NVIDIA H200, 139.8 GiB, compute capability 9.0, driver 580.0" into text. DL_ERR_DEVICE. */
+dl_status dl_device_describe(int device, char *text, int size);
+/* Bytes: held by tensors now and at most so far, kept for reuse beside that, and free on the device. */
+typedef struct dl_device_memory {
+    long used, peak, cached, available;
+} dl_device_memory;
+dl_status dl_device_memory_get(int device, dl_device_memory *out);
+/* Gives what is kept for reuse back to the driver; nothing to do on the CPU. */
+dl_status dl_device_empty_cache(int device);
+/* Waits for all work on the device. Faults of work that was still running are reported here or by a later call. */
+dl_status dl_device_synchronize(int device);
+/* on: every operation on an accelerator waits for its end, so that a fault is reported by the one that had it. */
+dl_status dl_device_sync_every(int on);
+
 /* Threads that kernels called from this thread may use: OMP_NUM_THREADS or the number of processors, until set. Results
  * do not depend on it, except those of BLAS and oneDNN in their last digits. DL_ERR_VALUE unless 1 to 1024. */
 int dl_threads(void);

@@ -1,0 +1,23 @@
+/* The two sides of a device plugin: the table of functions that libdlcore lends it, and its only symbol. Plugin and
+ * library share internal headers, so both carry a hash of these and of the op table (made at build), and must agree. */
+#ifndef DL_CORE_HOST_H
+#define DL_CORE_HOST_H
+
+#include "core/device.h"
+#include "ops/conv.h"
+#include "ops/infer.h"
+#include "ops/loss.h"
+#include "ops/rules.h"
+
+typedef struct dl_host {
+#define HOST(name) __typeof__(name) *p_##name;
+#include "core/host.def"
+#undef HOST
+} dl_host;
+
+/* dl_plugin(host, abi): *abi is the hash of the caller. When the plugin's own differs, it puts that into *abi and
+ * returns NULL, without having looked at `host`. Otherwise the result lives as long as the process. */
+#define DL_PLUGIN_SYMBOL "dl_plugin"
+typedef const dl_backend *dl_plugin_fn(const dl_host *host, const char **abi);
+
+#endif

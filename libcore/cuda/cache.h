@@ -1,0 +1,31 @@
+/* The caching allocator of device memory. It knows nothing of CUDA: memory comes from a driver of two functions, so
+ * that it is tested on any machine. */
+#ifndef DL_CUDA_CACHE_H
+#define DL_CUDA_CACHE_H
+
+#include "core/device.h"
+
+/* get: NULL when there is no room (no error recorded). */
+typedef struct dl_cache_driver {
+    void *(*get)(void *arg, size_t bytes);
+    void (*put)(void *arg, void *p);
+    size_t (*room)(void *arg); /* bytes free, for messages */
+    void *arg;
+} dl_cache_driver;
+
+typedef struct dl_cache dl_cache;
+
+/* NULL: no memory. */
+dl_cache *dl_cache_new(const dl_cache_driver *driver);
+/* Gives everything back; live blocks too. */
+void dl_cache_delete(dl_cache *c);
+/* A block for work on `stream`, at least 256-byte aligned; blocks freed on a stream are reused on it alone. When the
+ * driver has no room, what is unused is given back first. NULL: DL_ERR_MEMORY with the largest live blocks. */
+void *dl_cache_alloc(dl_cache *c, size_t bytes, const void *stream);
+void dl_cache_free(dl_cache *c, void *p);
+/* Gives unused memory back to the driver; returns how much. */
+size_t dl_cache_empty(dl_cache *c);
+/* used: in blocks handed out; peak: its highest value; held: from the driver in all. */
+void dl_cache_stats(const dl_cache *c, size_t *used, size_t *peak, size_t *held);
+
+#endif

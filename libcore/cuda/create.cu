@@ -1,0 +1,220 @@
+/* Kernels of rows that make tensors from attributes, and of random numbers: the same bits as on the CPU, since both use
+ * core/rng_math.h and number elements in logical order. */
+#include <cub/device/device_radix_sort.cuh>
+
+#include "cuda/iter.cuh"
+#include "core/rng_math.h"
+
+enum { THREADS = 256 };
+
+template <class T, class F> __global__ void make_kernel(T *out, long n, F f) {
+    long step = (long)gridDim.x * blockDim.x;
+    for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) out[i] = dl_down<T>(f(i));
+}
+
+/* out[i] = f(i), converted to the dtype of the result, which is contiguous. */
+template <unsigned SET, class F> static dl_status make(const dl_call *c, F f) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    dl_tensor *o = c->out[0];
+    if (!g) return dl_error_last()->code;
+    if (!o->numel) return DL_OK;
+    long blocks = (o->numel + THREADS - 1) / THREADS, most = 64L * g->sms;
+    return dl_dispatch<SET>(o->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        make_kernel<<<(unsigned)(blocks < most ? blocks : most), THREADS, 0, g->stream>>>((T *)dl_ptr(o),
+                                                                                          (long)o->numel, f);
+        return dl_gpu_launched(g);
+    });
+}
+
+static double number(const dl_aval *a) { return a->is_int ? (double)a->u.i : a->u.f; }
+
+struct whole_f {
+    long start, step;
+    __device__ long operator()(long i) const { return start + i * step; }
+};
+struct steps_f {
+    double start, step;
+    __device__ double operator()(long i) const { return __dadd_rn(start, __dmul_rn((double)i, step)); }
+};
+
+static dl_status run_full(dl_call *c) {
+    const dl_aval *v = &c->attr[1];
+    return v->is_int ? make<DL_ANY>(c, whole_f{v->u.i, 0}) : make<DL_ANY>(c, steps_f{v->u.f, 0});
+}
+const dl_kernel dl_cuda_full = {run_full, NULL, DL_ANY, NULL, 0};
+
+static dl_status run_arange(dl_call *c) {
+    bool alone = !c->attr[1].given;
+    if (c->attr[0].is_int && c->attr[2].is_int)
+        return make<DL_ANY>(c, whole_f{alone ? 0 : c->attr[0].u.i, c->attr[2].u.i});
+    return make<DL_ANY>(c, steps_f{alone ? 0 : number(&c->attr[0]), number(&c->attr[2])});
+}
+const dl_kernel dl_cuda_arange = {run_arange, NULL, DL_ANY, NULL, 0};
+
+/* From both ends, so that both are met exactly. */
+struct between_f {
+    double start, end, step;
+    long steps;
+    __device__ double operator()(long i) const {
+        return steps == 1 || i < steps / 2 ? __dadd_rn(start, __dmul_rn((double)i, step))
+                                           : __dsub_rn(end, __dmul_rn((double)(steps - 1 - i), step));
+    }
+};
+static dl_status run_linspace(dl_call *c) {
+    double start = c->attr[0].u.f, end = c->attr[1].u.f;
+    long steps = c->attr[2].u.i;
+    return make<DL_NUMBERS>(c, between_f{start, end, steps > 1 ? (end - start) / (double)(steps - 1) : 0, steps});
+}
+const dl_kernel dl_cuda_linspace = {run_linspace, NULL, DL_NUMBERS, NULL, 0};
+
+struct diagonal_f {
+    long cols;
+    __device__ long operator()(long i) const { return i / cols == i % cols; }
+};
+static dl_status run_eye(dl_call *c) { return make<DL_ANY>(c, diagonal_f{c->out[0]->shape[1]}); }
+const dl_kernel dl_cuda_eye = {run_eye, NULL, DL_ANY, NULL, 0};
+
+/* ---- random numbers */
+
+static dl_rng_key key_of(const dl_call *c) {
+    dl_rng_key k = {dl_seed_get(), c->rng, (uint32_t)c->stream};
+    return k;
+}
+__device__ static uint64_t bits_of(const dl_rng_key &k, long i) {
+    dl_philox b = dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i >> 1);
+    return i & 1 ? (uint64_t)b.v[3] << 32 | b.v[2] : (uint64_t)b.v[1] << 32 | b.v[0];
+}
+
+/* What is made of the four words of a block. */
+struct uniform_f {
+    int bits;
+    __device__ void operator()(const dl_philox &b, float v[4]) const {
+        for (int j = 0; j < 4; j++) v[j] = dl_rng_uniform(b.v[j], bits);
+    }
+};
+struct normal_f {
+    __device__ void operator()(const dl_philox &b, float v[4]) const {
+        dl_rng_normal(b.v[0], b.v[1], &v[0], &v[1]);
+        dl_rng_normal(b.v[2], b.v[3], &v[2], &v[3]);
+    }
+};
+
+template <class T, class F> __global__ void draw_kernel(T *out, long n, dl_rng_key k, F f) {
+    long blocks = (n + 3) / 4, step = (long)gridDim.x * blockDim.x;
+    for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; i < blocks; i += step) {
+        float v[4];
+        f(dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i), v);
+        for (int j = 0; j < 4 && 4 * i + j < n; j++) out[4 * i + j] = dl_down<T>(v[j]);
+    }
+}
+
+template <class F> static dl_status draw(const dl_call *c, F f) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    dl_tensor *o = c->out[0];
+    if (!g) return dl_error_last()->code;
+    if (!o->numel) return DL_OK;
+    long blocks = (o->numel / 4 + THREADS) / THREADS, most = 64L * g->sms;
+    return dl_dispatch<DL_FLOATS>(o->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        draw_kernel<<<(unsigned)(blocks < most ? blocks : most), THREADS, 0, g->stream>>>((T *)dl_ptr(o),
+                                                                                          (long)o->numel, key_of(c), f);
+        return dl_gpu_launched(g);
+    });
+}
+
+struct uniform53_f {
+    dl_rng_key k;
+    __device__ double operator()(long i) const {
+        uint64_t w = bits_of(k, i);
+        return dl_rng_uniform53((uint32_t)w, (uint32_t)(w >> 32));
+    }
+};
+static dl_status run_rand(dl_call *c) {
+    int dtype = c->out[0]->dtype;
+    if (dtype == DL_F64) return make<DL_BIT(DL_F64)>(c, uniform53_f{key_of(c)});
+    return draw(c, uniform_f{dtype == DL_F16 ? 11 : dtype == DL_BF16 ? 8 : 24});
+}
+const dl_kernel dl_cuda_rand = {run_rand, NULL, DL_FLOATS, NULL, 0};
+
+static dl_status run_randn(dl_call *c) { return draw(c, normal_f()); }
+const dl_kernel dl_cuda_randn = {run_randn, NULL, DL_FLOATS, NULL, 0};
+
+struct integer_f {
+    dl_rng_key k;
+    uint64_t low, range;
+    __device__ long operator()(long i) const {
+        return (long)(low + dl_rng_below(k, (uint64_t)i, bits_of(k, i), range));
+    }
+};
+static dl_status run_randint(dl_call *c) {
+    uint64_t low = (uint64_t)c->attr[0].u.i;
+    return make<DL_ANY>(c, integer_f{key_of(c), low, (uint64_t)c->attr[1].u.i - low});
+}
+const dl_kernel dl_cuda_randint = {run_randint, NULL, DL_ANY, NULL, 0};
+
+template <class T> struct bernoulli_f {
+    const T *p;
+    dl_rng_key k;
+    dl_fault_site site;
+    __device__ int operator()(long i) const {
+        double at = (double)dl_up(p[i]);
+        if (!(at >= 0 && at <= 1)) return dl_fault_raise(site, DL_FAULT_PROBABILITY, 0, 0), 0;
+        return dl_rng_word(k, (uint64_t)i) < dl_rng_threshold(at);
+    }
+};
+static dl_status run_bernoulli(dl_call *c) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    dl_tensor *x = g ? dl_cuda_contiguous(g, c->in[0]) : NULL, *o = c->out[0];
+    dl_tensor *flat = x ? dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, c->device) : NULL;
+    dl_status s = flat ? DL_OK : dl_error_last()->code;
+    if (s == DL_OK) {
+        dl_call own = *c;
+        own.out = &flat;
+        s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
+            typedef decltype(tag) T;
+            return make<DL_FLOATS>(&own, bernoulli_f<T>{(const T *)dl_ptr(x), key_of(c), dl_gpu_site(g, c->op)});
+        });
+    }
+    if (s == DL_OK) s = dl_cuda_copy(g, o, flat);
+    dl_unref(x);
+    dl_unref(flat);
+    return s;
+}
+const dl_kernel dl_cuda_bernoulli = {run_bernoulli, NULL, DL_FLOATS, NULL, 0};
+
+/* ---- permutations: the order of random 64-bit keys, equal ones in the order of their numbers */
+
+__global__ static void keys_kernel(uint64_t *key, long *number, long n, dl_rng_key k) {
+    long i = (long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) key[i] = bits_of(k, i), number[i] = i;
+}
+
+static dl_status permute(dl_gpu *g, const dl_call *c, char *work, long n, size_t bytes) {
+    uint64_t *key = (uint64_t *)work, *key2 = key + n;
+    long *number = (long *)(key2 + n), *sorted = number + n, one = 1;
+    keys_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>(key, number, n, key_of(c));
+    dl_status s = dl_gpu_launched(g);
+    if (s == DL_OK)
+        s = dl_gpu_check(
+            g, cub::DeviceRadixSort::SortPairs(sorted + n, bytes, key, key2, number, sorted, n, 0, 64, g->stream),
+            "a permutation");
+    dl_tensor *o = c->out[0];
+    return s == DL_OK ? dl_cuda_copy_strided(g, 1, &n, dl_ptr(o), (dl_dtype)o->dtype, &one, sorted, DL_I64, &one) : s;
+}
+
+static dl_status run_randperm(dl_call *c) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    long n = c->out[0]->numel;
+    size_t bytes = 0;
+    if (!g) return dl_error_last()->code;
+    if (!n) return DL_OK;
+    cub::DeviceRadixSort::SortPairs(NULL, bytes, (uint64_t *)NULL, (uint64_t *)NULL, (long *)NULL, (long *)NULL, n, 0,
+                                    64, g->stream);
+    char *work = (char *)dl_gpu_take(g, 4 * sizeof(long) * (size_t)n + bytes);
+    if (!work) return dl_error_last()->code;
+    dl_status s = permute(g, c, work, n, bytes);
+    dl_gpu_drop(g, work);
+    return s;
+}
+const dl_kernel dl_cuda_randperm = {run_randperm, NULL, DL_ANY, NULL, 0};

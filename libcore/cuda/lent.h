@@ -1,0 +1,16 @@
+/* libdlcore's internal headers, and in the plugin its functions through the host's table. */
+#ifndef DL_CUDA_LENT_H
+#define DL_CUDA_LENT_H
+
+#include "core/host.h"
+#undef T /* macros of gradient rules; T is every template's name of a type */
+#undef G0
+#undef IN_
+#undef OUT_
+
+extern const dl_host *dl_host_table;
+#ifdef DL_PLUGIN
+#include "host_gen.h"
+#endif
+
+#endif

@@ -1,0 +1,222 @@
+/* Kernel of batch_norm and its fused gradient: two reductions by channel in f64, and pointwise passes over any layout.
+ */
+#include "cuda/reduce.cuh"
+#include "cuda/rows.cuh"
+
+/* A vector with one number a channel, of any dtype; p NULL: absent. */
+typedef struct vec {
+    void *p;
+    int dtype;
+    long step;
+    __device__ double get(long i) const { return dl_get(p, dtype, i * step); }
+    __device__ void put(long i, double v) const { dl_put(p, dtype, i * step, v); }
+} vec;
+
+static vec vec_of(const dl_tensor *t) { return t ? vec{dl_ptr(t), t->dtype, t->stride[0]} : vec{NULL, 0, 0}; }
+
+struct two_sums {
+    double a, b;
+};
+
+/* y = (x - mean) * scale + shift, scale and shift in the computing type. */
+template <class C> struct norm_of {
+    vec mean, rstd, run_mean, run_var, weight, bias;
+    C *center, *scale, *shift;
+    double eps, momentum, n;
+    bool training;
+    __device__ void channel(long c, double mu, double var) const {
+        double r = 1 / sqrt(var + eps);
+        mean.put(c, mu);
+        rstd.put(c, r);
+        center[c] = (C)mu;
+        scale[c] = (C)(r * (weight.p ? weight.get(c) : 1));
+        shift[c] = (C)(bias.p ? bias.get(c) : 0);
+    }
+};
+
+/* Sums of x and x**2 of each channel, which become its statistics; running ones move towards them, with Bessel's
+ * correction. */
+template <class T> struct stats_op {
+    enum { PAIR = false };
+    typedef two_sums A;
+    norm_of<calc_t<T>> to;
+    __device__ A identity() const { return {0, 0}; }
+    __device__ A take(A s, calc_t<T> x, long) const { return {s.a + (double)x, s.b + (double)x * (double)x}; }
+    __device__ A join(A s, A t) const { return {s.a + t.a, s.b + t.b}; }
+    __device__ void finish(A s, long c) const {
+        double mu = s.a / to.n, var = s.b / to.n - mu * mu, m = to.momentum;
+        if (var < 0) var = 0;
+        to.channel(c, mu, var);
+        if (!to.run_mean.p) return;
+        to.run_mean.put(c, (1 - m) * to.run_mean.get(c) + m * mu);
+        to.run_var.put(c, (1 - m) * to.run_var.get(c) + m * var * to.n / (to.n - 1));
+    }
+};
+
+template <class C> __global__ void running_kernel(norm_of<C> to, long channels) {
+    long c = (long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (c < channels) to.channel(c, to.run_mean.get(c), to.run_var.get(c));
+}
+
+struct apply_f {
+    template <class C> __device__ C operator()(C x, C mean, C scale, C shift) const {
+        return (x - mean) * scale + shift;
+    }
+};
+
+static void per_channel(dl_it *it, const dl_tensor *x, void *p, size_t size) {
+    long stride[DL_MAX_DIM] = {0};
+    stride[1] = 1;
+    dl_it_operand(it, p, size, x->ndim, x->shape, stride);
+}
+
+template <class T> static dl_status forward(dl_gpu *g, dl_call *c, calc_t<T> *work) {
+    typedef calc_t<T> C;
+    dl_tensor *x = c->in[0], *in[5] = {NULL};
+    for (int i = 1; i < 5 && i < c->nin; i++) in[i] = c->in[i];
+    long n = x->shape[1];
+    norm_of<C> to = {vec_of(c->out[1]),  vec_of(c->out[2]), vec_of(in[1]),  vec_of(in[2]),
+                     vec_of(in[3]),      vec_of(in[4]),     work,           work + n,
+                     work + 2 * n,       c->attr[2].u.f,    c->attr[1].u.f, (double)(x->numel / n),
+                     c->attr[0].u.i != 0};
+    dl_status s;
+    if (to.training) {
+        dl_red_plan p;
+        dl_red_plan_of(&p, x, ~2u & ((1u << x->ndim) - 1), false);
+        s = dl_red_run(g, (const T *)dl_ptr(x), p, stats_op<T>{to});
+    } else {
+        running_kernel<<<(unsigned)((n + 255) / 256), 256, 0, g->stream>>>(to, n);
+        s = dl_gpu_launched(g);
+    }
+    if (s != DL_OK) return s;
+    dl_it it;
+    dl_it_begin(&it, x->ndim, x->shape);
+    dl_it_tensor(&it, c->out[0]);
+    dl_it_tensor(&it, x);
+    for (int k = 0; k < 3; k++) per_channel(&it, x, work + k * n, sizeof(C));
+    dl_it_end(&it);
+    return dl_each<apply_f, T, T, C, C, C>(g, it, apply_f());
+}
+
+static dl_status run_batch_norm(dl_call *c) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    if (!g) return dl_error_last()->code;
+    if (!c->in[0]->numel) return DL_OK;
+    void *work = dl_gpu_take(g, 3 * sizeof(double) * (size_t)c->in[0]->shape[1]);
+    if (!work) return dl_error_last()->code;
+    dl_status s = dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        return forward<T>(g, c, (calc_t<T> *)work);
+    });
+    dl_gpu_drop(g, work);
+    return s;
+}
+
+/* ---- gradient: dx = g a + (x - mean) b + c, from dx = rstd w (g - mean(g) - xhat mean(g xhat)); without the means in
+ * evaluation */
+
+template <class T> struct grad_op {
+    enum { PAIR = true };
+    typedef two_sums A;
+    typedef calc_t<T> C;
+    const T *g; /* laid out like x */
+    vec mean, rstd, weight, dweight, dbias;
+    C *center, *a, *b, *c;
+    double n;
+    bool training;
+    __device__ A identity() const { return {0, 0}; }
+    __device__ A pair(A s, C x, long at, long channel) const {
+        double w = (double)dl_up(g[at]);
+        return {s.a + w, s.b + w * ((double)x - mean.get(channel))};
+    }
+    __device__ A join(A s, A t) const { return {s.a + t.a, s.b + t.b}; }
+    __device__ void finish(A s, long i) const {
+        double r = rstd.get(i), k = r * (weight.p ? weight.get(i) : 1);
+        center[i] = (C)mean.get(i);
+        a[i] = (C)k;
+        b[i] = (C)(training ? -k * r * r * s.b / n : 0);
+        c[i] = (C)(training ? -k * s.a / n : 0);
+        if (dweight.p) dweight.put(i, s.b * r);
+        if (dbias.p) dbias.put(i, s.a);
+    }
+};
+
+struct grad_f {
+    template <class C> __device__ C operator()(C g, C x, C mean, C a, C b, C c) const {
+        return g * a + ((x - mean) * b + c);
+    }
+};
+
+typedef struct grad_call {
+    dl_tensor *x, *g, *dx, *w, *mean, *rstd, *dw, *db;
+    bool training;
+} grad_call;
+
+template <class T> static dl_status backward(dl_gpu *gpu, const grad_call *q, calc_t<T> *work) {
+    typedef calc_t<T> C;
+    dl_tensor *x = q->x;
+    long n = x->shape[1];
+    dl_red_plan p;
+    dl_red_plan_of(&p, x, ~2u & ((1u << x->ndim) - 1), false);
+    grad_op<T> op = {(const T *)dl_ptr(q->g),
+                     vec_of(q->mean),
+                     vec_of(q->rstd),
+                     vec_of(q->w),
+                     vec_of(q->dw),
+                     vec_of(q->db),
+                     work,
+                     work + n,
+                     work + 2 * n,
+                     work + 3 * n,
+                     (double)(x->numel / n),
+                     q->training};
+    dl_status s = dl_red_run(gpu, (const T *)dl_ptr(x), p, op);
+    if (s != DL_OK || !q->dx) return s;
+    dl_it it;
+    dl_it_begin(&it, x->ndim, x->shape);
+    dl_it_tensor(&it, q->dx);
+    dl_it_tensor(&it, q->g);
+    dl_it_tensor(&it, x);
+    for (int k = 0; k < 4; k++) per_channel(&it, x, work + k * n, sizeof(C));
+    dl_it_end(&it);
+    return dl_each<grad_f, T, T, T, C, C, C, C>(gpu, it, grad_f());
+}
+
+static dl_tensor *vector_for(dl_back *b, int i, const dl_tensor *x) {
+    bool wanted = i < b->nin && (b->need >> i & 1);
+    return wanted ? dl_tmp(b, dl_tensor_empty(1, &x->shape[1], (dl_dtype)dl_in_meta(b, i)->dtype, x->st->device))
+                  : NULL;
+}
+
+static dl_status grad_batch_norm(dl_back *b) {
+    bool weighted = b->nin > 3 && dl_in_meta(b, 3)->ndim;
+    grad_call q = {dl_saved_in(b, 0),
+                   NULL,
+                   NULL,
+                   weighted ? dl_saved_in(b, 3) : NULL,
+                   dl_saved_out(b, 1),
+                   dl_saved_out(b, 2),
+                   NULL,
+                   NULL,
+                   b->attr[0].u.i != 0};
+    dl_gpu *g = q.x && q.mean && q.rstd ? dl_gpu_use(q.x->st->device) : NULL;
+    if (!g) return dl_fail_null("the input");
+    dl_tensor *like = dl_tmp(b, dl_cuda_empty_like(q.x, (dl_dtype)q.x->dtype));
+    if (!like || !(q.x = dl_tmp(b, dl_cuda_strided_like(g, q.x, like)))) return dl_error_last()->code;
+    if (!(q.g = dl_tmp(b, dl_cuda_strided_like(g, b->g[0], like)))) return dl_error_last()->code;
+    q.dx = b->need & 1 ? like : NULL;
+    q.dw = vector_for(b, 3, q.x), q.db = vector_for(b, 4, q.x);
+    void *work = q.x->numel ? dl_gpu_take(g, 4 * sizeof(double) * (size_t)q.x->shape[1]) : NULL;
+    if (!work) return dl_error_last()->code;
+    dl_status s = dl_dispatch<DL_FLOATS>(q.x->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        return backward<T>(g, &q, (calc_t<T> *)work);
+    });
+    dl_gpu_drop(g, work);
+    if (s == DL_OK && q.dx) s = dl_give(b, 0, dl_ref(q.dx));
+    if (s == DL_OK && q.dw) s = dl_give(b, 3, dl_ref(q.dw));
+    if (s == DL_OK && q.db) s = dl_give(b, 4, dl_ref(q.db));
+    return s;
+}
+
+const dl_kernel dl_cuda_batch_norm = {run_batch_norm, grad_batch_norm, DL_FLOATS, NULL, 0};

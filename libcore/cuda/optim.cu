@@ -1,0 +1,184 @@
+/* Kernels of sgd_step and adam_step: one launch for all tensors of the lists. Learning rate and step are read on the
+ * device. The formulas are those of the CPU's loops. */
+#include "cuda/rows.cuh"
+
+enum { THREADS = 256, PIECE = 8192, LISTS = 5 };
+
+typedef struct item {
+    void *p[LISTS]; /* parameter, gradient, states */
+    long n;
+    int dtype;
+} item;
+
+typedef struct piece {
+    int item;
+    int part;
+} piece;
+
+typedef struct step_of {
+    const void *lr, *step;
+    int lr_dtype, step_dtype;
+    double momentum, dampening, decay, beta1, beta2, eps;
+    bool adam, nesterov, first, decoupled, maximize, amsgrad;
+    dl_fault_site site;
+} step_of;
+
+template <class C> __device__ void sgd(const step_of &o, const item &t, long from, long to) {
+    C *p = (C *)t.p[0], *v = (C *)t.p[2];
+    const C *g = (const C *)t.p[1];
+    C sign = o.maximize ? -1 : 1, wd = (C)o.decay, lr = (C)dl_get(o.lr, o.lr_dtype, 0), mu = (C)o.momentum;
+    C keep = o.first ? C(0) : mu, take = o.first ? C(1) : (C)(1 - o.dampening);
+    C ahead = o.nesterov ? mu : C(1), own = o.nesterov ? C(1) : C(0);
+    for (long i = from + threadIdx.x; i < to; i += THREADS) {
+        C d = sign * g[i] + wd * p[i];
+        if (v) {
+            C b = o.first ? d : keep * v[i] + take * d; /* what an empty buffer holds, NaN too, does not count */
+            v[i] = b;
+            d = own * d + ahead * b;
+        }
+        p[i] -= lr * d;
+    }
+}
+
+template <class C> __device__ void adam(const step_of &o, const item &t, long from, long to, const double *k) {
+    C *p = (C *)t.p[0], *m = (C *)t.p[2], *v = (C *)t.p[3], *top = (C *)t.p[4];
+    const C *g = (const C *)t.p[1];
+    C sign = o.maximize ? -1 : 1, wd = o.decoupled ? C(0) : (C)o.decay;
+    C shrink = o.decoupled ? (C)(1 - k[0] * o.decay) : C(1), step = (C)k[1], root = (C)k[2], eps = (C)o.eps;
+    C b1 = (C)o.beta1, c1 = (C)(1 - o.beta1), b2 = (C)o.beta2, c2 = (C)(1 - o.beta2);
+    for (long i = from + threadIdx.x; i < to; i += THREADS) {
+        C d = sign * g[i] + wd * p[i];
+        C a = b1 * m[i] + c1 * d, b = b2 * v[i] + c2 * d * d;
+        m[i] = a;
+        v[i] = b;
+        if (top) top[i] = b = b > top[i] || b != b ? b : top[i];
+        p[i] = shrink * p[i] - step * a / (sqrt(b) * root + eps);
+    }
+}
+
+__global__ static void __launch_bounds__(THREADS) step_kernel(step_of o, const item *items, const piece *pieces) {
+    __shared__ double k[3]; /* adam: lr, lr / (1 - b1**t), 1 / sqrt(1 - b2**t) */
+    if (o.adam && !threadIdx.x) {
+        double t = dl_get(o.step, o.step_dtype, 0), lr = dl_get(o.lr, o.lr_dtype, 0);
+        if (!(t >= 1)) dl_fault_raise(o.site, DL_FAULT_STEP, (long)t, 0);
+        k[0] = lr;
+        k[1] = lr / (1 - pow(o.beta1, t));
+        k[2] = 1 / sqrt(1 - pow(o.beta2, t));
+    }
+    __syncthreads();
+    const piece at = pieces[blockIdx.x];
+    const item t = items[at.item];
+    long from = (long)at.part * PIECE, to = from + PIECE < t.n ? from + PIECE : t.n;
+    if (t.dtype == DL_F64)
+        o.adam ? adam<double>(o, t, from, to, k) : sgd<double>(o, t, from, to);
+    else
+        o.adam ? adam<float>(o, t, from, to, k) : sgd<float>(o, t, from, to);
+}
+
+/* ---- lists */
+
+typedef struct lists {
+    int n, lists, head;
+    dl_tensor **own; /* [lists * n]: the tensors themselves, or copies laid out like the parameter */
+    item *items;
+    piece *pieces;
+    long count;
+} lists;
+
+static bool gapless(const dl_tensor *t) {
+    long span = 1;
+    for (int i = 0; i < t->ndim; i++) span += (t->shape[i] - 1) * t->stride[i];
+    return span == t->numel && dl_strides_are_dense(t->ndim, t->shape, t->stride);
+}
+
+static dl_status lay_out(dl_gpu *g, dl_call *c, lists *l) {
+    for (int i = 0; i < l->n; i++) {
+        dl_tensor *p = c->in[l->head + i], *like;
+        if (p->dtype != DL_F32 && p->dtype != DL_F64)
+            return dl_fail(DL_ERR_DTYPE, "parameters are f32 or f64, not %s", dl_dtype_name((dl_dtype)p->dtype));
+        like = gapless(p) ? dl_ref(p) : dl_tensor_empty(p->ndim, p->shape, (dl_dtype)p->dtype, p->st->device);
+        for (int k = 0; like && k < l->lists; k++) {
+            dl_tensor *t = dl_cuda_strided_like(g, c->in[l->head + k * l->n + i], like);
+            if (!t) break;
+            l->own[k * l->n + i] = t;
+            l->items[i].p[k] = dl_ptr(t);
+        }
+        bool good = like && l->own[(l->lists - 1) * l->n + i];
+        dl_unref(like);
+        if (!good) return dl_error_last()->code;
+        l->items[i].n = p->numel;
+        l->items[i].dtype = p->dtype;
+        l->count += (p->numel + PIECE - 1) / PIECE;
+    }
+    return DL_OK;
+}
+
+/* The table of items and pieces on the device, and the launch. */
+static dl_status launch(dl_gpu *g, const step_of *o, const lists *l) {
+    size_t items = sizeof(item) * (size_t)l->n, bytes = items + sizeof(piece) * (size_t)l->count;
+    char *host = (char *)dl_host_alloc(bytes), *there = host ? (char *)dl_gpu_take(g, bytes) : NULL;
+    dl_status s = there ? DL_OK : dl_error_last()->code;
+    if (s == DL_OK) {
+        piece *p = (piece *)(host + items);
+        memcpy(host, l->items, items);
+        for (int i = 0; i < l->n; i++)
+            for (long k = 0; k * PIECE < l->items[i].n; k++) *p++ = piece{i, (int)k};
+        s = dl_gpu_upload(g, there, host, bytes);
+    }
+    if (s == DL_OK) {
+        step_kernel<<<(unsigned)l->count, THREADS, 0, g->stream>>>(*o, (const item *)there,
+                                                                   (const piece *)(there + items));
+        s = dl_gpu_launched(g);
+    }
+    dl_gpu_drop(g, there);
+    if (host) dl_host_free(host, bytes);
+    return s;
+}
+
+/* What was copied is put back, but for gradients. */
+static dl_status put_back(dl_gpu *g, dl_call *c, const lists *l) {
+    for (int k = 0; k < l->lists; k++)
+        for (int i = 0; i < l->n; i++) {
+            dl_tensor *t = c->in[l->head + k * l->n + i], *own = l->own[k * l->n + i];
+            dl_status s = k == 1 || own == t ? DL_OK : dl_cuda_copy(g, t, own);
+            if (s != DL_OK) return s;
+        }
+    return DL_OK;
+}
+
+static dl_status update(dl_call *c, int head, int count, step_of *o) {
+    lists l = {(c->nin - head) / count, count, head, NULL, NULL, NULL, 0};
+    dl_gpu *g = dl_gpu_use(c->device);
+    if (!g) return dl_error_last()->code;
+    o->lr = dl_ptr(c->in[0]), o->lr_dtype = c->in[0]->dtype;
+    o->site = dl_gpu_site(g, c->op);
+    l.own = (dl_tensor **)calloc((size_t)(l.n * count + 1), sizeof *l.own);
+    l.items = (item *)calloc((size_t)(l.n + 1), sizeof *l.items);
+    dl_status s = l.own && l.items ? lay_out(g, c, &l) : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
+    if (s == DL_OK && l.count) s = launch(g, o, &l);
+    if (s == DL_OK) s = put_back(g, c, &l);
+    for (int i = 0; l.own && i < l.n * count; i++) dl_unref(l.own[i]);
+    free(l.own);
+    free(l.items);
+    return s;
+}
+
+static dl_status run_sgd_step(dl_call *c) {
+    step_of o = {};
+    o.momentum = c->attr[0].u.f, o.dampening = c->attr[1].u.f, o.decay = c->attr[2].u.f;
+    o.nesterov = c->attr[3].u.i, o.maximize = c->attr[4].u.i, o.first = c->attr[5].u.i;
+    return update(c, 1, o.momentum != 0 ? 3 : 2, &o);
+}
+
+static dl_status run_adam_step(dl_call *c) {
+    step_of o = {};
+    o.adam = true;
+    o.beta1 = c->attr[0].u.f, o.beta2 = c->attr[1].u.f, o.eps = c->attr[2].u.f, o.decay = c->attr[3].u.f;
+    o.decoupled = c->attr[4].u.i, o.amsgrad = c->attr[5].u.i, o.maximize = c->attr[6].u.i;
+    o.step = dl_ptr(c->in[1]), o.step_dtype = c->in[1]->dtype;
+    return update(c, 2, o.amsgrad ? 5 : 4, &o);
+}
+
+/* The learning rate, which is the first input, has any number dtype. */
+const dl_kernel dl_cuda_sgd_step = {run_sgd_step, NULL, DL_NUMBERS, NULL, 0};
+const dl_kernel dl_cuda_adam_step = {run_adam_step, NULL, DL_NUMBERS, NULL, 0};
