@@ -6,6 +6,8 @@
 #include <cublasLt.h>
 #include <string.h>
 
+/* The formatter never comes to rest on these. */
+/* clang-format off */
 #define LT_LIST(X)                                                                                                     \
     X(cublasLtCreate)                                                                                                  \
     X(cublasLtMatmul) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatmulDescDestroy)       \
@@ -13,7 +15,6 @@
             X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceSetAttribute)                                  \
                 X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulAlgoGetHeuristic)
 
-/* clang-format off */
 static struct {
 #define X(name) __typeof__(name) *name;
     LT_LIST(X)
