@@ -202,6 +202,15 @@ static dl_status copy_instead(frame *f) {
     return DL_OK;
 }
 
+/* What is computed from numbers alone is a number. */
+static void mark_numbers(const frame *f) {
+    const dl_call *c = &f->call;
+    for (int i = 0; i < c->nin; i++)
+        if (!c->in[i] || !c->in[i]->weak) return;
+    for (int i = 0; c->nin && i < c->nout; i++)
+        if (f->out[i]) f->out[i]->weak = true;
+}
+
 static void mark_mutated(const dl_call *c) {
     for (int i = 0; i < c->nin; i++)
         if (c->in[i] && c->op->mutates >> (i < 31 ? i : 31) & 1) dl_touch(c->in[i]);
@@ -223,6 +232,7 @@ static dl_status run_frame(frame *f) {
     else if (meta[0].alias < 0 && f->out[0]->numel)
         DL_TRY(copy_instead(f));
     if (op->mutates) mark_mutated(c);
+    mark_numbers(f);
     return op->flags & DL_F_NODIFF ? DL_OK : dl_record(c);
 }
 
