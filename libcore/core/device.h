@@ -30,7 +30,6 @@ dl_status dl_backend_register(const dl_backend *b);
 /* Loads the CUDA plugin, once in the process (core/plugin.c). NULL: *why is the reason. */
 const dl_backend *dl_plugin_load(const char **why);
 
-static inline int dl_backend_of(int device) { return device ? DL_BACKEND_CUDA : DL_BACKEND_CPU; }
 const dl_kernel *dl_kernel_of(const dl_op *op, int device);
 
 void *dl_device_alloc(int device, size_t bytes);
