@@ -1,6 +1,7 @@
 /* Running a row: promote, infer, allocate, run, record. Recording comes last, so that a failure leaves no trace. */
 #include "autograd/tape.h"
 #include "core/device.h"
+#include "core/mode.h"
 #include "core/op.h"
 #include "core/rng.h"
 
@@ -100,6 +101,19 @@ static dl_status cast_input(frame *f, int i, dl_dtype to) {
     dl_unref(t);
     if (!f->in[i]) return dl_error_last()->code;
     f->in[i]->weak = weak;
+    return DL_OK;
+}
+
+/* Mixed precision: floating operands to the dtype that the row wants; autograd sees the cast, so that gradients come
+ * back in the dtype of the parameters. */
+static dl_status mix(frame *f) {
+    const dl_op *op = f->call.op;
+    if (op->amp == DL_AMP_KEEP || dl_precision_get() <= DL_PRECISION_TF32) return DL_OK;
+    for (int i = 0; i < f->call.nin; i++) {
+        const dl_tensor *t = f->in[i];
+        if (t && !t->weak && !(op->mutates >> (i < 31 ? i : 31) & 1))
+            DL_TRY(cast_input(f, i, dl_mixed_dtype(op, (dl_dtype)t->dtype)));
+    }
     return DL_OK;
 }
 
@@ -221,6 +235,7 @@ static dl_status run_frame(frame *f) {
     const dl_op *op = c->op;
     DL_TRY(dl_attr_missing(op, c->attr));
     DL_TRY(find_device(c));
+    DL_TRY(mix(f));
     DL_TRY(promote(f));
     if (op->compose) return op->compose(c);
     dl_meta meta[DL_MAX_OUT] = {0};

@@ -4,6 +4,7 @@
 #define DL_CORE_HOST_H
 
 #include "core/device.h"
+#include "core/mode.h"
 #include "ops/conv.h"
 #include "ops/infer.h"
 #include "ops/loss.h"

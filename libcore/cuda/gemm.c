@@ -30,6 +30,7 @@ typedef struct key {
     long m, n, k, lda, ldb, count, step_a, step_b;
     int t, gpu, align_a, align_b, align_out, align_bias;
     char ta, tb, bias, beta;
+    int tf32;
 } key;
 
 typedef struct plan {
@@ -106,6 +107,7 @@ static key key_of(const dl_gpu *g, const dl_gemm *p, bool beta) {
     memset(&k, 0, sizeof k); /* padding counts in comparisons */
     k.m = p->m, k.n = p->n, k.k = p->k, k.count = p->count;
     if (p->count > 1) k.step_a = p->step_a, k.step_b = p->step_b;
+    k.tf32 = p->t == DL_F32 && dl_tf32_allowed();
     k.t = p->t, k.gpu = g->index, k.bias = p->bias && !beta, k.beta = beta;
     k.align_a = alignment(p->a.p), k.align_b = alignment(p->b.p), k.align_out = alignment(p->out);
     if (k.bias) k.align_bias = alignment(p->bias);
@@ -126,7 +128,9 @@ static dl_status layout(cublasLtMatrixLayout_t *l, int t, long rows, long cols, 
 
 static dl_status describe(plan *p) {
     const key *k = &p->k;
-    cublasComputeType_t how = k->t == DL_F64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
+    cublasComputeType_t how = k->t == DL_F64 ? CUBLAS_COMPUTE_64F
+                              : k->tf32      ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                             : CUBLAS_COMPUTE_32F;
     cublasOperation_t n = CUBLAS_OP_N, t = CUBLAS_OP_T;
     DL_TRY(check(lt.cublasLtMatmulDescCreate(&p->op, how, k->t == DL_F64 ? CUDA_R_64F : CUDA_R_32F), "a product"));
     DL_TRY(check(lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_TRANSA, k->tb ? &t : &n, sizeof n),

@@ -111,6 +111,19 @@ dl_status dl_threads_set(int n);
 int dl_device_default_get(void);
 dl_status dl_device_default_set(int device);
 
+/* How f32 arithmetic is done, for the whole process; at start f32. f32: every operation in f32. tf32: products and
+ * convolutions on a GPU may round their operands to 11 significant bits; elsewhere as f32. bf16, f16: products and
+ * convolutions take their operands in 16 bits and give 16 bits, losses and softmax compute in f32, everything else in
+ * what it is given; parameters stay f32 and so do their gradients. f64 is never touched. DL_ERR_VALUE. */
+typedef enum dl_precision { DL_PRECISION_F32 = 0, DL_PRECISION_TF32, DL_PRECISION_BF16, DL_PRECISION_F16 } dl_precision;
+dl_precision dl_precision_get(void);
+dl_status dl_precision_set(dl_precision p);
+/* "f32", "tf32", "bf16", "f16". */
+const char *dl_precision_name(dl_precision p);
+/* Whether library algorithms are chosen only among those that give the same bits every time; at start 1. */
+int dl_deterministic_get(void);
+void dl_deterministic_set(int on);
+
 /* ---------------------------------------------------------------- tensors */
 
 typedef struct dl_tensor dl_tensor;
