@@ -230,6 +230,15 @@ static void mark_mutated(const dl_call *c) {
         if (c->in[i] && c->op->mutates >> (i < 31 ? i : 31) & 1) dl_touch(c->in[i]);
 }
 
+/* What others lent for reading is not written to. */
+static dl_status check_writable(const dl_call *c) {
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i] && c->in[i]->st->readonly && c->op->mutates >> (i < 31 ? i : 31) & 1)
+            return dl_fail_hint(DL_ERR_STATE, "change a clone() of it",
+                                "the memory of this tensor belongs to another library, which lets it be read only");
+    return DL_OK;
+}
+
 static dl_status run_frame(frame *f) {
     dl_call *c = &f->call;
     const dl_op *op = c->op;
@@ -237,6 +246,7 @@ static dl_status run_frame(frame *f) {
     DL_TRY(find_device(c));
     DL_TRY(mix(f));
     DL_TRY(promote(f));
+    if (op->mutates) DL_TRY(check_writable(c));
     if (op->compose) return op->compose(c);
     dl_meta meta[DL_MAX_OUT] = {0};
     for (int i = 0; i < op->out; i++) meta[i].alias = -1;

@@ -112,6 +112,7 @@ long dl_numel(const dl_tensor *t) { return t->numel; }
 dl_dtype dl_dtype_of(const dl_tensor *t) { return (dl_dtype)t->dtype; }
 int dl_device_of(const dl_tensor *t) { return t->st->device; }
 int dl_is_contiguous(const dl_tensor *t) { return dl_strides_are_contiguous(t->ndim, t->shape, t->stride); }
+int dl_is_readonly(const dl_tensor *t) { return t->st->readonly; }
 void *dl_data(const dl_tensor *t) { return dl_ptr(t); }
 long dl_tensor_version(const dl_tensor *t) { return t->st->version; }
 const char *dl_tensor_name(const dl_tensor *t) { return t->name ? t->name : ""; }

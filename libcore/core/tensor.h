@@ -25,6 +25,7 @@ typedef struct dl_storage {
     uint32_t rebased;        /* bumped when an in-place write gave the base a new history; views then renew theirs */
     dl_source writer;        /* the statement that wrote last */
     bool wrapped;            /* memory of someone else: not ours to free */
+    bool readonly;           /* memory that its owner lets nobody write to */
     void (*release)(void *); /* for wrapped memory: called with arg instead of freeing data */
     void *arg;
 } dl_storage;

@@ -153,6 +153,7 @@ long dl_numel(const dl_tensor *t);
 dl_dtype dl_dtype_of(const dl_tensor *t);
 int dl_device_of(const dl_tensor *t);
 int dl_is_contiguous(const dl_tensor *t);
+int dl_is_readonly(const dl_tensor *t); /* its memory was lent by another library for reading only */
 /* First element. Host memory on the CPU, device memory otherwise. Writing through it must be announced with dl_touch().
  */
 void *dl_data(const dl_tensor *t);
@@ -856,6 +857,24 @@ void dl_tensor_file_free(dl_tensor_file *f);
 /* NumPy's .npy: one array. bf16 has no counterpart there (DL_ERR_DTYPE). Column-major files are read too. */
 dl_status dl_npy_write(const char *path, dl_tensor *t);
 dl_tensor *dl_npy_read(const char *path, int device);
+
+/* ---------------------------------------------------------------- sharing memory: DLPack
+ * Tensors lent to other array libraries, and theirs taken on, without a copy; the structures are those of DLPack's own
+ * header (versions before 1.0 without the suffix). Who writes to shared memory announces it with dl_touch(). */
+typedef struct DLManagedTensor DLManagedTensor;
+typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
+
+/* Lends t, with its strides; the structure is released by its own `deleter`, and keeps t's memory alive until then.
+ * Work on an accelerator is waited for. readonly: the borrower must not write. Errors: DL_ERR_AUTOGRAD when t needs a
+ * gradient (lend dl_detach() of it), DL_ERR_STATE: read-only memory in the old form, which cannot say so. */
+DLManagedTensor *dl_to_dlpack(dl_tensor *t);
+DLManagedTensorVersioned *dl_to_dlpack_versioned(dl_tensor *t, int readonly);
+/* A tensor in the memory of m, which it takes on: m's deleter is called when the tensor and its views are gone. After a
+ * failure m is still the caller's. Ops that would write to read-only memory fail with DL_ERR_STATE. Errors:
+ * DL_ERR_DTYPE, DL_ERR_DEVICE (no counterpart here), DL_ERR_SHAPE (more than 8 dimensions, negative strides),
+ * DL_ERR_VALUE (memory not aligned), DL_ERR_UNSUPPORTED (another major version). */
+dl_tensor *dl_from_dlpack(DLManagedTensor *m);
+dl_tensor *dl_from_dlpack_versioned(DLManagedTensorVersioned *m);
 
 /* ---------------------------------------------------------------- experiments: the run store
  * One SQLite file keeps every run with its parameters, metrics, events and artifacts; docs/experiments.md describes it.

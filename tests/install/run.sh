@@ -23,6 +23,24 @@ flags=$(pkg-config --cflags --libs dlcore)
 "$cmake" --build "$tmp/build" >/dev/null
 "$tmp/build/use"
 
+# The same training in C, in Python through ctypes, and in dlsh: the same numbers, digit by digit.
+examples=$here/../../examples
+# shellcheck disable=SC2086
+"$cc" ${CFLAGS:-} -Wall -Werror "$examples/c/train.c" -o "$tmp/train" $flags -Wl,-rpath,"$libdir"
+EPOCHS=2 "$tmp/train" >"$tmp/c.txt"
+grep -q 'epoch 2: loss 0\.' "$tmp/c.txt" || { echo "examples/c/train.c prints:"; cat "$tmp/c.txt"; exit 1; }
+same() {
+    cmp -s "$tmp/c.txt" "$tmp/$1.txt" || { echo "C and $1 train to different numbers:"; cat "$tmp/c.txt" "$tmp/$1.txt"; exit 1; }
+}
+if command -v python3 >/dev/null; then
+    EPOCHS=2 DLCORE=$libdir/libdlcore.so python3 "$examples/python/train.py" >"$tmp/python.txt"
+    same python
+fi
+if [ -x "$prefix/bin/dlsh" ]; then
+    (cd "$tmp" && "$prefix/bin/dlsh" -n --db none "$examples/train.dlsh" epochs=2 >"$tmp/dlsh.txt")
+    same dlsh
+fi
+
 if [ -x "$prefix/bin/dlsh" ]; then
     cd "$tmp"
     got=$("$prefix/bin/dlsh" -n --db none -c '1 + 1')
