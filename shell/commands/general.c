@@ -171,8 +171,36 @@ static dl_status time_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+/* ---------------------------------------------------------------- clear, input */
+
+static dl_status clear_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dlsh_clear(dlsh_arg_sink(a), dlsh_arg_bool(a, "wait"));
+    return DL_OK;
+}
+
+static dl_status input_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_buf line = {0};
+    const char *prompt = dlsh_arg_str(a, "prompt");
+    /* the session's sink: a function's own shows nothing */
+    dl_status status =
+        dlsh_input(dlsh_session_sink(dlsh_arg_session(a)), prompt ? prompt : "", dlsh_arg_bool(a, "secret"), &line);
+    if (status) {
+        dlsh_buf_free(&line);
+        return status;
+    }
+    *result = dlsh_buf_string(&line);
+    return dlsh_failed(*result) ? DL_ERR_MEMORY : DL_OK;
+}
+
 /* ---------------------------------------------------------------- the table */
 
+static const dlsh_option clear_options[] = {
+    {"wait", DLSH_OPT_BOOL, NULL, "in a notebook: clear when the next thing is shown", NULL, NULL}, {0}};
+static const dlsh_param input_params[] = {{"prompt", DLSH_ARG_EXPR, "string", DLSH_OPTIONAL, "the question", NULL},
+                                          {0}};
+static const dlsh_option input_options[] = {{"secret", DLSH_OPT_BOOL, NULL, "what is typed is not shown", NULL, NULL},
+                                            {0}};
 static const dlsh_param vars_params[] = {
     {"pattern", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL, "only names that match, as file names do: loss*", "var"}, {0}};
 static const dlsh_param show_params[] = {
@@ -218,4 +246,19 @@ const dlsh_command general_commands[] = {
      .params = time_params,
      .run = time_run,
      .examples = "time x = randn(1000, 1000) @ randn(1000, 1000)"},
+    {.name = "clear",
+     .flags = DLSH_ACTION,
+     .usage = "clear [wait]",
+     .doc = "Clears the screen; in a notebook, what the cell has shown so far.",
+     .options = clear_options,
+     .run = clear_run,
+     .examples = "clear"},
+    {.name = "input",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "input([PROMPT], secret=false)",
+     .doc = "Asks the user for a line of text and returns it.",
+     .params = input_params,
+     .options = input_options,
+     .run = input_run,
+     .examples = "name = input(\"Whose run? \")"},
     {0}};

@@ -452,21 +452,25 @@ static int put_variable(page_out *o, dlsh_session *s, const char *name) {
     return 1;
 }
 
+int dlsh_help_page(dlsh_session *s, const char *topic, const dlsh_look *look, dlsh_buf *out) {
+    page_out o = {.width = look->width > 0 && look->width < 120 ? look->width : 120, .colour = look->colour};
+    int found = !topic || put_topic(&o, s, topic) + put_group(&o, s, topic) || put_variable(&o, s, topic);
+    if (!topic) put_index(&o, s);
+    if (found) dlsh_buf_add(out, dlsh_buf_text(&o.text), o.text.n);
+    dlsh_buf_free(&o.text);
+    return found;
+}
+
 static dl_status help_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    dlsh_session *s = dlsh_arg_session(a);
-    dlsh_look look = dlsh_sink_look(dlsh_arg_sink(a));
-    page_out o = {.width = look.width > 0 && look.width < 120 ? look.width : 120, .colour = look.colour};
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    dlsh_look look = dlsh_sink_look(sink);
+    dlsh_buf page = {0};
     const char *topic = dlsh_arg_str(a, "topic");
-    if (!topic) {
-        put_index(&o, s);
-    } else if (!(put_topic(&o, s, topic) + put_group(&o, s, topic)) && !put_variable(&o, s, topic)) {
-        dlsh_buf_free(&o.text);
-        return unknown_topic(a, topic);
-    }
-    dlsh_put(dlsh_arg_sink(a), "%s", dlsh_buf_text(&o.text));
-    dlsh_buf_free(&o.text);
-    return DL_OK;
+    int found = dlsh_help_page(dlsh_arg_session(a), topic, &look, &page);
+    if (found) dlsh_page(sink, dlsh_buf_text(&page), page.n);
+    dlsh_buf_free(&page);
+    return found ? DL_OK : unknown_topic(a, topic);
 }
 
 static const dlsh_param help_params[] = {

@@ -9,6 +9,9 @@
 typedef void dlsh_topic_visit(void *arg, const char *group, const char *name, const char *doc);
 void dlsh_help_topics(dlsh_session *s, dlsh_topic_visit *visit, void *arg);
 
+/* Appends the pages about a topic, or about a variable (NULL: the index of all). Returns 0 when there is none. */
+int dlsh_help_page(dlsh_session *s, const char *topic, const dlsh_look *look, dlsh_buf *out);
+
 /* The summary of a row or op: its doc up to the first full stop. */
 void dlsh_first_sentence(dlsh_buf *b, const char *doc);
 

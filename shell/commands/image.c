@@ -212,16 +212,11 @@ static dl_status show_sheet(dlsh_sink *sink, sheet *p) {
     long width = look.width > 0 ? look.width : UNLIMITED_WIDTH;
     p->columns = (width + GAP) / (p->width + GAP);
     if (p->columns < 1) p->columns = 1;
-    dlsh_buf text = {0}, png = {0};
-    draw_text(p, &look, &text);
-    dl_status st = text.failed ? no_memory() : DL_OK;
-    if (st == DL_OK && sink->ops->mime) {
-        if ((st = draw_png(p, &png)) == DL_OK)
-            st = sink->ops->mime(sink, "image/png", png.s, png.n, dlsh_buf_text(&text));
-    } else if (st == DL_OK)
-        sink->ops->text(sink, dlsh_buf_text(&text), text.n);
-    dlsh_buf_free(&text);
-    dlsh_buf_free(&png);
+    dlsh_bundle b = {0};
+    draw_text(p, &look, &b.text);
+    dl_status st = look.rich ? draw_png(p, &b.form[DLSH_PNG]) : DL_OK;
+    if (st == DL_OK) st = dlsh_display(sink, &b);
+    dlsh_bundle_free(&b);
     return st;
 }
 

@@ -13,9 +13,15 @@ static dl_status no_value(dlsh_sink *s, dlsh_value v) { return (void)s, (void)v,
 static dl_status no_table(dlsh_sink *s, const dlsh_table *t) { return (void)s, (void)t, DL_OK; }
 static void no_error(dlsh_sink *s, const dlsh_diag *d) { (void)s, (void)d; }
 static dl_status no_plot(dlsh_sink *s, const dlsh_plot *p) { return (void)s, (void)p, DL_OK; }
+static dl_status no_display(dlsh_sink *s, const dlsh_bundle *b) { return (void)s, (void)b, DL_OK; }
 static void no_flush(dlsh_sink *s) { (void)s; }
-static const dlsh_sink_ops silent_ops = {
-    .text = no_text, .value = no_value, .table = no_table, .error = no_error, .plot = no_plot, .flush = no_flush};
+static const dlsh_sink_ops silent_ops = {.text = no_text,
+                                         .value = no_value,
+                                         .table = no_table,
+                                         .error = no_error,
+                                         .plot = no_plot,
+                                         .display = no_display,
+                                         .flush = no_flush};
 static dlsh_sink silent = {&silent_ops};
 
 /* ---------------------------------------------------------------- types */

@@ -6,14 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "lang/session.h"
+#include "view/plain.h"
 #include "view/plot.h"
 #include "view/progress.h"
-#include "view/table.h"
-#include "view/tensor.h"
-#include "view/text.h"
 
 dlsh_view_options dlsh_view;
 
@@ -100,38 +99,6 @@ static void console_text(dlsh_sink *s, const char *bytes, size_t n) {
         write_out(bytes, n);
 }
 
-/* A value as CSV: numbers and strings a field, lists a row, records a heading and a row, tensors their rows. */
-static dl_status csv_value(dlsh_buf *b, dlsh_value v) {
-    if (v.type == DLSH_TENSOR) return dlsh_tensor_csv(b, v.as.tensor);
-    if (v.type == DLSH_RECORD) {
-        for (int i = 0; i < v.as.record->n; i++) dlsh_buf_printf(b, "%s%s", i ? "," : "", v.as.record->keys[i]);
-        dlsh_buf_puts(b, "\n");
-    }
-    int n = v.type == DLSH_RECORD ? v.as.record->n : v.type == DLSH_LIST ? v.as.list->n : 1;
-    const dlsh_value *items = v.type == DLSH_RECORD ? v.as.record->values : v.type == DLSH_LIST ? v.as.list->items : &v;
-    for (int i = 0; i < n; i++) {
-        if (i) dlsh_buf_puts(b, ",");
-        DLSH_TRY(dlsh_csv_field(b, items[i]));
-    }
-    dlsh_buf_puts(b, "\n");
-    return DL_OK;
-}
-
-static dl_status text_value(dlsh_buf *b, dlsh_value v) {
-    dlsh_look look;
-    console_look(NULL, &look);
-    dl_status status =
-        v.type == DLSH_TENSOR ? dlsh_tensor_layout(b, v.as.tensor, look.width, look.colour) : dlsh_repr(b, v);
-    dlsh_buf_puts(b, "\n");
-    return status;
-}
-
-static dl_status json_value(dlsh_buf *b, dlsh_value v) {
-    dl_status status = dlsh_json(b, v);
-    dlsh_buf_puts(b, "\n");
-    return status;
-}
-
 static dl_status flush_buf(dlsh_buf *b, dl_status status) {
     if (!status) {
         dlsh_console_settle();
@@ -142,65 +109,28 @@ static dl_status flush_buf(dlsh_buf *b, dl_status status) {
 }
 
 static dl_status console_value(dlsh_sink *s, dlsh_value v) {
-    (void)s;
-    static dl_status (*const writers[])(dlsh_buf *, dlsh_value) = {text_value, csv_value, json_value};
+    dlsh_look look;
+    console_look(s, &look);
     dlsh_buf b = {0};
-    return flush_buf(&b, writers[dlsh_view.mode](&b, v));
+    return flush_buf(&b, dlsh_plain_value(&b, v, &look));
 }
 
 static dl_status console_table(dlsh_sink *s, const dlsh_table *t) {
     dlsh_look look;
     console_look(s, &look);
     dlsh_buf b = {0};
-    dl_status status = look.mode == DLSH_MODE_JSON  ? dlsh_table_json(&b, t)
-                       : look.mode == DLSH_MODE_CSV ? dlsh_table_csv(&b, t)
-                                                    : dlsh_table_text(&b, t, &look);
-    return flush_buf(&b, status);
-}
-
-/* ---------------------------------------------------------------- errors */
-
-/* Blanks up to the caret, tabs kept, so that it stands below its column whatever the tab stops are. */
-static void put_caret(FILE *f, const dlsh_diag *d) {
-    size_t n = strlen(d->source), before = (size_t)(d->col - 1) < n ? (size_t)(d->col - 1) : n;
-    size_t width = (size_t)d->width < n - before ? (size_t)d->width : n - before;
-    fputs("    ", f);
-    for (size_t i = 0; i < before;) {
-        size_t end = i + 1;
-        while (end < before && (d->source[end] & 0xc0) == 0x80) end++;
-        if (d->source[i] == '\t')
-            fputc('\t', f);
-        else
-            fprintf(f, "%*s", dlsh_text_width(d->source + i, end - i), "");
-        i = end;
-    }
-    int marks = dlsh_text_width(d->source + before, width);
-    fputc('^', f);
-    for (int i = 1; i < marks; i++) fputc('~', f);
-    fputc('\n', f);
+    return flush_buf(&b, dlsh_plain_table(&b, t, &look));
 }
 
 static void console_error(dlsh_sink *s, const dlsh_diag *d) {
     (void)s;
     dlsh_console_settle();
     fflush(stdout);
-    int colour = coloured(stderr);
-    const char *bold = colour ? "\033[1m" : "", *off = colour ? "\033[0m" : "";
-    const char *loud = !colour ? "" : strcmp(d->severity, "error") ? "\033[1;35m" : "\033[1;31m";
-    if (d->line > 0)
-        fprintf(stderr, "%s%s:%d:%d:%s ", bold, d->file, d->line, d->col, off);
-    else if (d->file && *d->file)
-        fprintf(stderr, "%s%s:%s ", bold, d->file, off);
-    fprintf(stderr, "%s%s:%s %s\n", loud, d->severity, off, d->message);
-    /* who pressed Ctrl-C knows the statement */
-    int stopped = d->kind && !strcmp(d->kind, dl_status_name(DL_ERR_INTERRUPT));
-    if (!stopped && d->line > 0 && d->col > 0 && d->source && *d->source) {
-        fprintf(stderr, "    %s\n", d->source);
-        put_caret(stderr, d);
-    }
-    if (d->hint && *d->hint) fprintf(stderr, "  hint: %s\n", d->hint);
-    if (d->trace && *d->trace) fprintf(stderr, "%s%s", d->trace, d->trace[strlen(d->trace) - 1] == '\n' ? "" : "\n");
+    dlsh_buf b = {0};
+    dlsh_plain_error(&b, d, coloured(stderr));
+    fwrite(dlsh_buf_text(&b), 1, b.n, stderr);
     fflush(stderr);
+    dlsh_buf_free(&b);
 }
 
 /* ---------------------------------------------------------------- progress and plots */
@@ -242,13 +172,49 @@ static dl_status console_plot(dlsh_sink *s, const dlsh_plot *p) {
     return flush_buf(&b, dlsh_plot_draw(p, &look, &b));
 }
 
-/* A terminal shows the text form; a document without one cannot be shown. */
-static dl_status console_mime(dlsh_sink *s, const char *type, const void *data, size_t n, const char *text) {
-    (void)data;
-    (void)n;
-    if (!text) return dlsh_fail(DL_ERR_UNSUPPORTED, "write it to a file", "a terminal cannot show %s", type);
-    console_text(s, text, strlen(text));
+/* A terminal shows the text, of a display that changes the first one. */
+static dl_status console_display(dlsh_sink *s, const dlsh_bundle *b) {
+    if (!b->update && b->text.n) console_text(s, b->text.s, b->text.n);
     return DL_OK;
+}
+
+static void console_clear(dlsh_sink *s, int wait) {
+    (void)s;
+    (void)wait;
+    if (!smart(stdout) || dlsh_view.mode != DLSH_MODE_TABLE) return;
+    dlsh_console_settle();
+    fputs("\033[H\033[2J\033[3J", stdout);
+    fflush(stdout);
+}
+
+/* Echo of the terminal off and on again; does nothing elsewhere. */
+static void echo(int on) {
+    struct termios t;
+    if (tcgetattr(STDIN_FILENO, &t)) return;
+    t.c_lflag = on ? t.c_lflag | ECHO : t.c_lflag & ~(tcflag_t)ECHO;
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &t);
+}
+
+static dl_status console_input(dlsh_sink *s, const char *prompt, int secret, dlsh_buf *out) {
+    (void)s;
+    dlsh_console_settle();
+    fputs(prompt, stdout);
+    fflush(stdout);
+    char *line = NULL;
+    size_t cap = 0;
+    if (secret) echo(0);
+    ssize_t n = getline(&line, &cap, stdin);
+    if (secret) {
+        echo(1);
+        fputs("\n", stdout);
+    }
+    if (n > 0 && line[n - 1] == '\n') n--;
+    if (n > 0) dlsh_buf_add(out, line, (size_t)n);
+    free(line);
+    clearerr(stdin);
+    if (n >= 0) return DL_OK;
+    if (dlsh_interrupted()) return dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted");
+    return dlsh_fail(DL_ERR_IO, NULL, "standard input is at its end");
 }
 
 static void console_flush(dlsh_sink *s) {
@@ -263,7 +229,9 @@ dlsh_sink *dlsh_console(void) {
                                       .error = console_error,
                                       .progress = console_progress,
                                       .plot = console_plot,
-                                      .mime = console_mime,
+                                      .display = console_display,
+                                      .clear = console_clear,
+                                      .input = console_input,
                                       .flush = console_flush,
                                       .look = console_look};
     console.sink.ops = &ops;

@@ -1,4 +1,5 @@
-/* Progress: rates measured from the first call with a label on; redrawn ten times a second at a terminal. */
+/* Progress: rates measured from the first call with a label on; redrawn ten times a second at a terminal
+ * and in a notebook. */
 #include "view/progress.h"
 
 #include <stdio.h>
@@ -36,7 +37,7 @@ static void put_count(dlsh_buf *b, const dlsh_progress *p) {
 static void put_line(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *look, double t, dlsh_buf *b) {
     double seconds = t - m->started, done = (double)(p->at - m->first);
     dlsh_buf_puts(b, m->label);
-    if (look->live && p->total > 0 && !p->done) {
+    if ((look->live || look->rich) && p->total > 0 && !p->done) {
         dlsh_buf bar = {0};
         double part = (double)p->at / (double)p->total;
         dlsh_bar(&bar, part, BAR, look->unicode);
@@ -67,7 +68,7 @@ void dlsh_meter_draw(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *loo
         m->drawn = 0;
         m->first = p->at > 0 && !p->done ? p->at - 1 : 0;
     }
-    if (!p->done && (!look->live || t - m->drawn < 0.1)) return;
+    if (!p->done && (!(look->live || look->rich) || t - m->drawn < 0.1)) return;
     m->drawn = t;
     dlsh_buf line = {0};
     put_line(m, p, look, t, &line);

@@ -1,4 +1,4 @@
-/* What all sinks share: printf into one, tables growing by rows, asking for its looks. */
+/* What all sinks share: printf into one, tables growing by rows, bundles, asking for its looks. */
 #include "view/sink.h"
 
 #include <stdlib.h>
@@ -37,6 +37,38 @@ void dlsh_put(dlsh_sink *s, const char *fmt, ...) {
     va_end(ap);
     s->ops->text(s, dlsh_buf_text(&b), b.n);
     dlsh_buf_free(&b);
+}
+
+/* ---------------------------------------------------------------- operations a sink may lack */
+
+dl_status dlsh_display(dlsh_sink *s, const dlsh_bundle *b) {
+    if (b->text.failed) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for what is to be shown");
+    for (int i = 0; i < DLSH_FORMS; i++)
+        if (b->form[i].failed) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a picture or document");
+    if (s->ops->display) return s->ops->display(s, b);
+    if (!b->update && b->text.n) s->ops->text(s, b->text.s, b->text.n);
+    return DL_OK;
+}
+
+long dlsh_display_id(void) {
+    static long last;
+    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
+void dlsh_clear(dlsh_sink *s, int wait) {
+    if (s->ops->clear) s->ops->clear(s, wait);
+}
+
+void dlsh_page(dlsh_sink *s, const char *text, size_t n) {
+    if (s->ops->page)
+        s->ops->page(s, text, n);
+    else
+        s->ops->text(s, text, n);
+}
+
+dl_status dlsh_input(dlsh_sink *s, const char *prompt, int secret, dlsh_buf *out) {
+    if (s->ops->input) return s->ops->input(s, prompt, secret, out);
+    return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "nobody can be asked here");
 }
 
 dlsh_look dlsh_sink_look(dlsh_sink *s) {

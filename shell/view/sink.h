@@ -1,5 +1,24 @@
 /* The one output sink: everything the shell shows goes through it, as text or MIME. The front door makes it; the
- * language and the commands only call it. A sink may ignore what it cannot show, except text, values and errors. */
+ * language and the commands only call it. A sink may ignore what it cannot show, except text, values and errors.
+ *
+ * Commands hand over what they mean (a value, a table, a plot, progress) and the sink chooses its form. What has a
+ * picture or a document of its own is handed over as a bundle, one thing in several forms of which the door shows the
+ * best it can; its text always comes with it:
+ *
+ *     dlsh_bundle b = {0};
+ *     dlsh_buf_printf(&b.text, "a histogram of %ld values\n", n);        // always; what a terminal shows
+ *     if (dlsh_sink_look(sink).rich)                                     // forms that cost time: only for a notebook
+ *         status = draw_svg(x, &b.form[DLSH_SVG]);
+ *     if (!status) status = dlsh_display(sink, &b);                      // the sink copies what it keeps
+ *     dlsh_bundle_free(&b);
+ *
+ * A display that changes while an action runs is a bundle with an id: `b.id = dlsh_display_id()` and dlsh_display shows
+ * it; later bundles with the same id and `update` set replace it where it stands, from other statements and cells too.
+ * Each update is a message: ten a second are plenty. A terminal shows the text of the first and ignores updates, so for
+ * progress call the sink's `progress`, which every door has its own way to draw.
+ *
+ * Values, tables, plots and progress of a notebook are made bundles by view/rich.h; that is the place for how they look
+ * there. The kernel decides what is an execute_result (the last expression of a cell) and what is display_data. */
 #ifndef DLSH_VIEW_SINK_H
 #define DLSH_VIEW_SINK_H
 
@@ -62,6 +81,27 @@ typedef struct dlsh_diag {
     const char *trace;  /* the calls that led here, one a line */
 } dlsh_diag;
 
+/* One thing in several forms. Zero-initialise; dlsh_bundle_free. */
+enum dlsh_form { DLSH_HTML, DLSH_PNG, DLSH_SVG, DLSH_JSON, DLSH_MARKDOWN, DLSH_LATEX, DLSH_FORMS };
+typedef struct dlsh_bundle {
+    dlsh_buf text;             /* for people without pictures; with colours if the look has them */
+    dlsh_buf form[DLSH_FORMS]; /* empty: not there. PNG as it stands in a file; JSON one value as text; others UTF-8 */
+    int width, height;         /* at which the picture is shown, in pixels; 0: its own size */
+    long id;                   /* 0: shown once and for all; else of dlsh_display_id */
+    int update;                /* replaces what was shown under this id */
+} dlsh_bundle;
+
+void dlsh_bundle_free(dlsh_bundle *b);
+/* "image/png" */
+const char *dlsh_form_type(int form);
+/* Puts `more` below what b shows: texts follow each other, and so do the HTML forms if either has one (then what has
+ * none stands there as text, pictures as <img>). Other forms stay only when b was empty. */
+void dlsh_bundle_join(dlsh_bundle *b, const dlsh_bundle *more);
+/* Appends text with the characters special in HTML written as entities. */
+void dlsh_html_escape(dlsh_buf *b, const char *s, size_t n);
+/* Appends data as base64, without line breaks. */
+void dlsh_base64(dlsh_buf *b, const void *data, size_t n);
+
 /* How a sink shows things, for those who lay out text themselves or choose between text and data. */
 typedef enum dlsh_mode { DLSH_MODE_TABLE, DLSH_MODE_CSV, DLSH_MODE_JSON } dlsh_mode;
 typedef struct dlsh_look {
@@ -70,6 +110,7 @@ typedef struct dlsh_look {
     int colour;     /* escape sequences for colours are welcome */
     int live;       /* a terminal: a line can be redrawn */
     int unicode;    /* blocks and Greek letters can be shown */
+    int rich;       /* a notebook: HTML and pictures are shown, and displays can be updated */
 } dlsh_look;
 
 typedef struct dlsh_sink dlsh_sink;
@@ -78,10 +119,13 @@ typedef struct dlsh_sink_ops {
     dl_status (*value)(dlsh_sink *s, dlsh_value v);          /* the value of an expression statement */
     dl_status (*table)(dlsh_sink *s, const dlsh_table *t);
     void (*error)(dlsh_sink *s, const dlsh_diag *d);
-    void (*progress)(dlsh_sink *s, const dlsh_progress *p); /* may be NULL */
-    dl_status (*plot)(dlsh_sink *s, const dlsh_plot *p);    /* may be NULL: plots are refused */
-    /* A picture or document beside its text form: "image/png", "image/svg+xml", "text/html". May be NULL. */
-    dl_status (*mime)(dlsh_sink *s, const char *type, const void *data, size_t n, const char *text);
+    void (*progress)(dlsh_sink *s, const dlsh_progress *p);   /* may be NULL */
+    dl_status (*plot)(dlsh_sink *s, const dlsh_plot *p);      /* may be NULL: plots are refused */
+    dl_status (*display)(dlsh_sink *s, const dlsh_bundle *b); /* may be NULL: its text is shown */
+    void (*clear)(dlsh_sink *s, int wait);                    /* may be NULL: nothing can be cleared */
+    void (*page)(dlsh_sink *s, const char *text, size_t n);   /* a manual page; may be NULL: shown as text */
+    /* Asks the user for a line; appends it without its newline. May be NULL: nobody can be asked. */
+    dl_status (*input)(dlsh_sink *s, const char *prompt, int secret, dlsh_buf *out);
     void (*flush)(dlsh_sink *s);
     void (*look)(dlsh_sink *s, dlsh_look *out); /* may be NULL: plain text of unlimited width */
 } dlsh_sink_ops;
@@ -93,6 +137,16 @@ struct dlsh_sink {
 
 /* printf into the text of a sink. */
 void dlsh_put(dlsh_sink *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Shows a bundle (borrowed); its text where the sink shows no others. */
+dl_status dlsh_display(dlsh_sink *s, const dlsh_bundle *b);
+/* A number for a display that is to be updated; never the same twice in a process. */
+long dlsh_display_id(void);
+/* Takes away what was shown: by the cell so far, or the screen. wait: when the next thing is shown, against flicker. */
+void dlsh_clear(dlsh_sink *s, int wait);
+/* Shows a page of the manual: in the pager of a notebook, elsewhere as text. */
+void dlsh_page(dlsh_sink *s, const char *text, size_t n);
+/* Asks for a line of text; DL_ERR_UNSUPPORTED where nobody can be asked, DL_ERR_IO at the end of input. */
+dl_status dlsh_input(dlsh_sink *s, const char *prompt, int secret, dlsh_buf *out);
 /* How it shows things now; asked anew each time, because windows change their size. */
 dlsh_look dlsh_sink_look(dlsh_sink *s);
 

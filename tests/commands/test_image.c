@@ -20,16 +20,25 @@ static void take_text(dlsh_sink *s, const char *bytes, size_t n) { (void)s, (voi
 static dl_status take_value(dlsh_sink *s, dlsh_value v) { return (void)s, (void)v, DL_OK; }
 static dl_status take_table(dlsh_sink *s, const dlsh_table *t) { return (void)s, (void)t, DL_OK; }
 static void take_error(dlsh_sink *s, const dlsh_diag *d) { (void)s, (void)d; }
-static dl_status take_mime(dlsh_sink *s, const char *type, const void *data, size_t n, const char *as_text) {
+static dl_status take_display(dlsh_sink *s, const dlsh_bundle *b) {
     (void)s;
-    assert_string_equal(type, "image/png");
-    assert_true(n < sizeof png && strlen(as_text) < sizeof text);
-    memcpy(png, data, png_size = n);
-    strcpy(text, as_text);
+    const dlsh_buf *p = &b->form[DLSH_PNG];
+    assert_true(p->n && p->n < sizeof png && b->text.n < sizeof text);
+    memcpy(png, p->s, png_size = p->n);
+    memcpy(text, b->text.s, b->text.n);
+    text[b->text.n] = 0;
     return DL_OK;
 }
-static const dlsh_sink_ops ops = {
-    .text = take_text, .value = take_value, .table = take_table, .error = take_error, .mime = take_mime};
+static void take_look(dlsh_sink *s, dlsh_look *out) {
+    (void)s;
+    *out = (dlsh_look){.unicode = 1, .rich = 1};
+}
+static const dlsh_sink_ops ops = {.text = take_text,
+                                  .value = take_value,
+                                  .table = take_table,
+                                  .error = take_error,
+                                  .display = take_display,
+                                  .look = take_look};
 static dlsh_sink sink = {&ops};
 
 static uint32_t word(const uint8_t *p) {

@@ -1,0 +1,26 @@
+/* What the language shows, in the forms a notebook can show. */
+#include "view/rich.h"
+
+#include "lang/session.h"
+#include "view/plain.h"
+#include "view/plot.h"
+
+dl_status dlsh_rich_value(dlsh_bundle *b, dlsh_value v, const dlsh_look *look) {
+    DLSH_TRY(dlsh_plain_value(&b->text, v, look));
+    /* notebooks take only lists and objects for JSON */
+    if (v.type == DLSH_LIST || v.type == DLSH_RECORD) return dlsh_json(&b->form[DLSH_JSON], v);
+    return DL_OK;
+}
+
+dl_status dlsh_rich_table(dlsh_bundle *b, const dlsh_table *t, const dlsh_look *look) {
+    return dlsh_plain_table(&b->text, t, look);
+}
+
+dl_status dlsh_rich_plot(dlsh_bundle *b, const dlsh_plot *p, const dlsh_look *look) {
+    return dlsh_plot_draw(p, look, &b->text);
+}
+
+int dlsh_rich_progress(dlsh_live *l, const dlsh_progress *p, const dlsh_look *look, dlsh_bundle *b) {
+    dlsh_meter_draw(&l->meter, p, look, &b->text);
+    return b->text.n > 0;
+}
