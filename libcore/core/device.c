@@ -88,14 +88,18 @@ dl_status dl_device_memory_get(int device, dl_device_memory *out) {
     DL_TRY(dl_device_check(device));
     if (device) return dl_backend_get()->memory(device - 1, out);
     size_t left = dl_memory_available(), used = dl_host_bytes();
-    *out = (dl_device_memory){
-        .used = (long)used, .peak = (long)dl_host_peak(), .available = left == SIZE_MAX ? 0 : (long)left};
+    *out = (dl_device_memory){.used = (long)used,
+                              .peak = (long)dl_host_peak(),
+                              .cached = (long)dl_host_cached(),
+                              .available = left == SIZE_MAX ? 0 : (long)left};
     return DL_OK;
 }
 
 dl_status dl_device_empty_cache(int device) {
     DL_TRY(dl_device_check(device));
-    return device ? dl_backend_get()->empty_cache(device - 1) : DL_OK;
+    if (device) return dl_backend_get()->empty_cache(device - 1);
+    dl_host_empty_cache();
+    return DL_OK;
 }
 
 dl_status dl_device_synchronize(int device) {

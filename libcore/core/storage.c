@@ -3,6 +3,7 @@
  * reuses the pages of the last one. */
 #include "core/tensor.h"
 #include "core/device.h"
+#include "core/live.h"
 #include "core/memory.h"
 
 #include <pthread.h>
@@ -65,7 +66,7 @@ static void lock(int *l) {
 static void unlock(int *l) { __atomic_store_n(l, 0, __ATOMIC_RELEASE); }
 
 /* Gives every cached block back to the system. */
-static void empty_cache(void) {
+void dl_host_empty_cache(void) {
     for (int c = 0; c < NCLASS; c++) {
         lock(&lists[c].lock);
         block *b = lists[c].head;
@@ -87,7 +88,7 @@ static void *from_system(size_t bytes, size_t rounded) {
 
 static void *fresh(size_t bytes, size_t rounded) {
     if (rounded >= DL_LARGE_ALLOCATION && dl_memory_available() < rounded) {
-        empty_cache();
+        dl_host_empty_cache();
         size_t left = dl_memory_available();
         if (left < rounded) {
             dl_fail_hint(DL_ERR_MEMORY, "use smaller tensors or batches, or free some: `vars` lists what is held",
@@ -98,7 +99,7 @@ static void *fresh(size_t bytes, size_t rounded) {
     }
     void *p = from_system(bytes, rounded);
     if (!p) {
-        empty_cache();
+        dl_host_empty_cache();
         p = from_system(bytes, rounded);
     }
     if (!p) dl_fail(DL_ERR_MEMORY, "the system refused %.1f MiB", (double)bytes / 1048576);
@@ -195,6 +196,7 @@ void dl_host_free(void *p, size_t bytes) {
 
 size_t dl_host_bytes(void) { return __atomic_load_n(&in_use, __ATOMIC_RELAXED); }
 size_t dl_host_peak(void) { return __atomic_load_n(&peak, __ATOMIC_RELAXED); }
+size_t dl_host_cached(void) { return __atomic_load_n(&cached, __ATOMIC_RELAXED); }
 
 uint64_t dl_storage_serial(void) {
     static uint64_t last;
@@ -214,12 +216,15 @@ dl_storage *dl_storage_new(size_t bytes, int device) {
                       .bytes = bytes,
                       .data = data,
                       .serial = dl_storage_serial(),
+                      .maker = dl_source_get(),
                       .writer = dl_source_get()};
+    if (bytes >= DL_LIVE_BYTES) dl_live_add(s);
     return s;
 }
 
 void dl_storage_unref(dl_storage *s) {
     if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL)) return;
+    if (s->bytes >= DL_LIVE_BYTES && !s->wrapped) dl_live_remove(s);
     if (s->release)
         s->release(s->arg);
     else if (!s->wrapped)

@@ -23,11 +23,12 @@ typedef struct dl_storage {
     uint64_t serial;         /* of this storage alone in the process: caches know it by this and the version */
     uint32_t version;        /* bumped by every write after creation; shared by views and detached tensors */
     uint32_t rebased;        /* bumped when an in-place write gave the base a new history; views then renew theirs */
-    dl_source writer;        /* the statement that wrote last */
+    dl_source maker, writer; /* the statements that made it and that wrote last */
     bool wrapped;            /* memory of someone else: not ours to free */
     bool readonly;           /* memory that its owner lets nobody write to */
     void (*release)(void *); /* for wrapped memory: called with arg instead of freeing data */
     void *arg;
+    struct dl_storage *next_live, *prev_live; /* core/live.c, from DL_LIVE_BYTES on */
 } dl_storage;
 
 struct dl_tensor {
@@ -69,6 +70,9 @@ void dl_host_free(void *p, size_t bytes);
 /* Host bytes in use by tensors, and the highest value so far. */
 size_t dl_host_bytes(void);
 size_t dl_host_peak(void);
+/* Host bytes kept for reuse; giving them back to the system. */
+size_t dl_host_cached(void);
+void dl_host_empty_cache(void);
 
 /* ---- views (core/tensor.c) */
 

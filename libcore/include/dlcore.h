@@ -96,7 +96,15 @@ typedef struct dl_device_memory {
     long used, peak, cached, available;
 } dl_device_memory;
 dl_status dl_device_memory_get(int device, dl_device_memory *out);
-/* Gives what is kept for reuse back to the driver; nothing to do on the CPU. */
+/* Memory of tensors, and the statement that made it: file is NULL where none was set. */
+typedef struct dl_memory_block {
+    long bytes;
+    const char *file;
+    int line;
+} dl_memory_block;
+/* The largest blocks alive on a device, from 64 KiB on and largest first: at most max of them, returns how many. */
+int dl_device_memory_largest(int device, dl_memory_block *out, int max);
+/* Gives what is kept for reuse back to the driver or the system. */
 dl_status dl_device_empty_cache(int device);
 /* Waits for all work on the device. Faults of work that was still running are reported here or by a later call. */
 dl_status dl_device_synchronize(int device);

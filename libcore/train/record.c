@@ -77,7 +77,9 @@ static void add_all(params *p, const dl_trainer *t) {
     add(p, "transforms", "%s", t->transforms ? t->transforms : "none");
     add(p, "data_seed", "%lu", t->data_seed);
     add(p, "data_options", "%s", dl_dataset_options(t->data));
-    add(p, "precision", "%s", t->nparam ? dl_dtype_name(dl_dtype_of(t->param[0])) : "f32");
+    bool mixed = !t->nparam || dl_dtype_of(t->param[0]) == DL_F32;
+    add(p, "precision", "%s", mixed ? dl_precision_name(dl_precision_get()) : dl_dtype_name(dl_dtype_of(t->param[0])));
+    if (!dl_deterministic_get()) add(p, "deterministic", "false");
 }
 
 /* ---------------------------------------------------------------- the run */

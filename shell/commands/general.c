@@ -1,4 +1,4 @@
-/* Commands about the session itself: variables, seed, device, time. */
+/* Commands about the session itself: variables, seed, time. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "commands/context.h"
+#include "commands/device.h"
 #include "commands/settings.h"
 #include "view/tensor.h"
 #include "view/text.h"
@@ -65,17 +66,6 @@ static dl_status vars_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- show */
 
-static dl_status show_devices(dlsh_session *s, dlsh_sink *sink) {
-    (void)s;
-    static const dlsh_column cols[] = {{"device", 'l', ""}, {"threads", 'r', ""}, {"in use", 'l', ""}};
-    dlsh_table t = {.ncols = 3, .cols = cols};
-    dl_status status = dlsh_table_row(
-        &t, (dlsh_value[]){dlsh_string("cpu"), dlsh_int(dl_threads()), dlsh_string(dlsh_device() == 0 ? "yes" : "no")});
-    if (!status) status = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
-    return status;
-}
-
 static dl_status show_settings(dlsh_session *s, dlsh_sink *sink) {
     (void)s;
     return dlsh_settings_list(sink);
@@ -89,7 +79,7 @@ static dl_status show_value(dlsh_session *s, dlsh_sink *sink, dlsh_value v) {
 static const struct {
     const char *word;
     dl_status (*show)(dlsh_session *s, dlsh_sink *sink);
-} topics[] = {{"devices", show_devices}, {"settings", show_settings}};
+} topics[] = {{"devices", dlsh_show_devices}, {"memory", dlsh_show_memory}, {"settings", show_settings}};
 
 /* The word of `show WORD` when nothing else is meant by it. */
 static const char *lone_word(const dlsh_args *a) {
@@ -124,18 +114,6 @@ static dl_status seed_run(const dlsh_args *a, dlsh_value *result) {
         dlsh_put(dlsh_arg_sink(a), "%lu\n", dl_seed_get());
     }
     *result = dlsh_int((long)dl_seed_get());
-    return DL_OK;
-}
-
-static dl_status device_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    if (dlsh_given(a, "name")) {
-        if (dlsh_device_choose(dlsh_arg_str(a, "name")))
-            return dlsh_arg_fail(a, "name", dl_error_last()->code, "show devices lists what this machine has", "%s",
-                                 dl_errmsg());
-    } else {
-        dlsh_put(dlsh_arg_sink(a), "%s\n", dl_device_name(dlsh_device()));
-    }
     return DL_OK;
 }
 
@@ -204,12 +182,9 @@ static const dlsh_option input_options[] = {{"secret", DLSH_OPT_BOOL, NULL, "wha
 static const dlsh_param vars_params[] = {
     {"pattern", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL, "only names that match, as file names do: loss*", "var"}, {0}};
 static const dlsh_param show_params[] = {
-    {"thing", DLSH_ARG_STATEMENT, NULL, 0, "a value; or one of the words devices, settings", "show"}, {0}};
+    {"thing", DLSH_ARG_STATEMENT, NULL, 0, "a value; or one of the words devices, memory, settings", "show"}, {0}};
 static const dlsh_param seed_params[] = {
     {"n", DLSH_ARG_EXPR, "int", DLSH_OPTIONAL, "the seed; without it the present one is printed", NULL}, {0}};
-static const dlsh_param device_params[] = {{"name", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL,
-                                            "cpu, cuda or cuda:N; without it the present one is printed", "device"},
-                                           {0}};
 static const dlsh_param time_params[] = {{"statement", DLSH_ARG_STATEMENT, NULL, 0, "what to run", "statement"}, {0}};
 const dlsh_command general_commands[] = {
     {.name = "vars",
@@ -220,11 +195,11 @@ const dlsh_command general_commands[] = {
      .examples = "vars\nvars loss*"},
     {.name = "show",
      .usage = "show THING",
-     .doc = "Shows a value in full: a net layer by layer, a dataset, a trainer. `show devices` and `show settings` "
-            "list those.",
+     .doc = "Shows a value in full: a net layer by layer, a dataset, a trainer. `show devices`, `show memory` and "
+            "`show settings` tell about those.",
      .params = show_params,
      .run = show_run,
-     .examples = "show m\nshow devices"},
+     .examples = "show m\nshow devices\nshow memory"},
     {.name = "seed",
      .flags = DLSH_ACTION | DLSH_FUNCTION,
      .usage = "seed [N]",
@@ -233,13 +208,6 @@ const dlsh_command general_commands[] = {
      .params = seed_params,
      .run = seed_run,
      .examples = "seed 42"},
-    {.name = "device",
-     .flags = DLSH_ACTION,
-     .usage = "device [NAME]",
-     .doc = "Chooses the device on which nets, data and new tensors live.",
-     .params = device_params,
-     .run = device_run,
-     .examples = "device cpu"},
     {.name = "time",
      .usage = "time STATEMENT",
      .doc = "Runs a statement and tells how long it took.",

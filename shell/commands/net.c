@@ -5,6 +5,7 @@
 
 #include "commands/context.h"
 #include "commands/nets.h"
+#include "view/table.h"
 
 dl_status dlsh_give(dlsh_value v, dlsh_value *out) {
     *out = v;
@@ -57,28 +58,15 @@ static dlsh_value shape_cell(const dl_layer_stat *l) {
     return dlsh_buf_string(&b);
 }
 
-/* For people "12.5 MB", else the number. */
-static dlsh_value amount(double v, const char *const *units, dlsh_mode mode) {
-    if (mode != DLSH_MODE_TABLE) return dlsh_int((long)v);
-    int u = 0;
-    while (v >= 1000 && units[u + 1]) v /= 1000, u++;
-    return dlsh_stringf(u || v != (double)(long)v ? "%.3g%s%s" : "%.0f%s%s", v, *units[u] ? " " : "", units[u]);
-}
-
-static const char *const plain_units[] = {"", "k", "M", "G", "T", "P", NULL};
-static const char *const byte_units[] = {"B", "kB", "MB", "GB", "TB", NULL};
-
 static dlsh_value layer_cell(const dl_layer_stat *l, dlsh_mode mode) {
     const char *dot = strrchr(l->path, '.'), *name = mode == DLSH_MODE_TABLE && dot ? dot + 1 : l->path;
     return dlsh_stringf("%*s%s", mode == DLSH_MODE_TABLE ? 2 * (l->depth - 1) : 0, "", name);
 }
 
 static dl_status add_stat(dlsh_table *t, const dl_layer_stat *l, const char *total, dlsh_mode mode) {
-    return dlsh_table_row(
-        t, (dlsh_value[]){
-               total ? dlsh_string(total) : layer_cell(l, mode), dlsh_string(total ? "" : l->text), shape_cell(l),
-               mode == DLSH_MODE_TABLE ? amount((double)l->params, plain_units, DLSH_MODE_CSV) : dlsh_int(l->params),
-               amount(l->flops, plain_units, mode), amount(l->bytes, byte_units, mode)});
+    return dlsh_table_row(t, (dlsh_value[]){total ? dlsh_string(total) : layer_cell(l, mode),
+                                            dlsh_string(total ? "" : l->text), shape_cell(l), dlsh_int(l->params),
+                                            dlsh_amount(l->flops, 0, mode), dlsh_amount(l->bytes, 1, mode)});
 }
 
 static dl_status show_summary(dlsh_sink *sink, dl_module *m, const dl_summary *s) {

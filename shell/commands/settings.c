@@ -45,27 +45,49 @@ static dl_status get_db(dlsh_buf *out) {
     return DL_OK;
 }
 
+/* The library cannot tell: it is asked of a backend, which may not be loaded yet. */
+static int sync_every;
+static int get_sync(void) { return sync_every; }
+
+static dl_status set_sync(int on) {
+    DLSH_TRY(dl_device_sync_every(on));
+    sync_every = on;
+    return DL_OK;
+}
+
+static dl_status set_deterministic(int on) {
+    dl_deterministic_set(on);
+    return DL_OK;
+}
+
 static const dlsh_setting settings[] = {
-    {"mode", "table|csv|json", "table", "How values and tables are printed.", (int *)&dlsh_view.mode, 1, 0, NULL, NULL},
-    {"colour", "auto|on|off", "auto", "Colours; auto: at a terminal, unless NO_COLOR is set.", &dlsh_view.colour, 1, 0,
-     NULL, NULL},
+    {"mode", "table|csv|json", "table", "How values and tables are printed.", .number = (int *)&dlsh_view.mode,
+     .min = 1},
+    {"colour", "auto|on|off", "auto", "Colours; auto: at a terminal, unless NO_COLOR is set.",
+     .number = &dlsh_view.colour, .min = 1},
     {"progress", "auto|on|off", "auto",
-     "Progress of long actions; auto: redrawn at a terminal, one line an epoch elsewhere.", &dlsh_view.progress, 1, 0,
-     NULL, NULL},
-    {"digits", "0 to 17", "4", "Digits behind the point when a tensor is printed.", &dlsh_print.digits, 0, 17, NULL,
-     NULL},
+     "Progress of long actions; auto: redrawn at a terminal, one line an epoch elsewhere.",
+     .number = &dlsh_view.progress, .min = 1},
+    {"digits", "0 to 17", "4", "Digits behind the point when a tensor is printed.", .number = &dlsh_print.digits,
+     .max = 17},
     {"edgeitems", "1 to 1000", "3", "Elements shown at each end of a dimension of an abridged tensor.",
-     &dlsh_print.edgeitems, 1, 1000, NULL, NULL},
-    {"threshold", "0 to 1000000000", "1000", "Tensors with more elements than this are abridged.", NULL, 0, 0,
-     get_threshold, set_threshold},
+     .number = &dlsh_print.edgeitems, .min = 1, .max = 1000},
+    {"threshold", "0 to 1000000000", "1000", "Tensors with more elements than this are abridged.", .get = get_threshold,
+     .set = set_threshold},
     {"linewidth", "0 to 10000", "0", "Columns for rows of tensors; 0: those of the terminal, or 80.",
-     &dlsh_print.linewidth, 0, 10000, NULL, NULL},
-    {"threads", "1 to 1024", "the number of processors", "Threads that computations use.", NULL, 0, 0, get_threads,
-     set_threads},
+     .number = &dlsh_print.linewidth, .max = 10000},
+    {"threads", "1 to 1024", "the number of processors", "Threads that computations use.", .get = get_threads,
+     .set = set_threads},
     {"db", "FILE", "experiments.db",
-     "The experiment database of lists and of trainers made from now on; none: nothing is recorded.", NULL, 0, 0,
-     get_db, dlsh_store_choose},
-    {"timing", "off|on", "off", "Whether the prompt tells how long each entry took.", &dlsh_timing, 1, 0, NULL, NULL},
+     "The experiment database of lists and of trainers made from now on; none: nothing is recorded.", .get = get_db,
+     .set = dlsh_store_choose},
+    {"deterministic", "off|on", "on",
+     "on: algorithms of libraries are chosen among those that give the same bits every time.", .min = 1,
+     .chosen = dl_deterministic_get, .choose = set_deterministic},
+    {"sync", "off|on", "off",
+     "on: every operation on a GPU waits for its end, so that a fault is blamed on the right line.", .min = 1,
+     .chosen = get_sync, .choose = set_sync},
+    {"timing", "off|on", "off", "Whether the prompt tells how long each entry took.", .number = &dlsh_timing, .min = 1},
     {0}};
 
 const dlsh_setting *dlsh_settings(void) { return settings; }
@@ -84,7 +106,7 @@ const dlsh_setting *dlsh_setting_find(const char *name) {
     return NULL;
 }
 
-static int is_choice(const dlsh_setting *row) { return row->number && row->min > row->max; }
+static int is_choice(const dlsh_setting *row) { return row->min > row->max; }
 
 /* The n-th of the choices, or NULL. */
 static const char *choice(const dlsh_setting *row, int n, size_t *len) {
@@ -98,7 +120,7 @@ dl_status dlsh_setting_get(const dlsh_setting *row, dlsh_buf *out) {
     size_t len;
     if (row->get) return row->get(out);
     if (is_choice(row)) {
-        const char *c = choice(row, *row->number, &len);
+        const char *c = choice(row, row->number ? *row->number : row->chosen(), &len);
         dlsh_buf_add(out, c ? c : "", len);
     } else {
         dlsh_buf_printf(out, "%d", *row->number);
@@ -118,6 +140,7 @@ dl_status dlsh_setting_set(const dlsh_setting *row, const char *value) {
     const char *c;
     for (int i = 0; (c = choice(row, i, &len)); i++) {
         if (strlen(value) != len || memcmp(c, value, len)) continue;
+        if (!row->number) return row->choose(i);
         *row->number = i;
         return DL_OK;
     }

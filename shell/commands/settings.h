@@ -8,10 +8,12 @@ typedef struct dlsh_setting {
     const char *name;
     const char *values; /* choices separated by |, or what is to be given: "0 to 17", "FILE" */
     const char *dflt, *doc;
-    int *number;                         /* where the value lies; of choices the index */
-    long min, max;                       /* of a number; choices have min > max */
-    dl_status (*get)(dlsh_buf *out);     /* where `number` is NULL */
-    dl_status (*set)(const char *value); /* likewise */
+    int *number;                     /* where the value lies; of choices the index */
+    long min, max;                   /* of a number; choices have min > max */
+    dl_status (*get)(dlsh_buf *out); /* of values kept elsewhere, as text */
+    dl_status (*set)(const char *value);
+    int (*chosen)(void); /* of choices kept elsewhere, as the index */
+    dl_status (*choose)(int n);
 } dlsh_setting;
 
 /* Ends with a row without name. */

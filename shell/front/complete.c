@@ -132,7 +132,13 @@ static void offer_runs(void) {
 
 static void offer_topics(void) { dlsh_help_topics(session, offer_topic, NULL); }
 
-static void offer_devices(void) { offer("cpu", ""); }
+static void offer_devices(void) {
+    for (int i = 0; i < dl_device_count(); i++) offer(dl_device_name(i), "");
+}
+
+static void offer_precisions(void) {
+    for (int p = DL_PRECISION_F32; p <= DL_PRECISION_F16; p++) offer(dl_precision_name((dl_precision)p), "");
+}
 
 static void offer_datasets(void) {
     const dl_data_kind *kind;
@@ -141,6 +147,7 @@ static void offer_datasets(void) {
 
 static void offer_shown(void) {
     offer("devices", "");
+    offer("memory", "");
     offer("settings", "");
     offer_expression();
 }
@@ -157,10 +164,10 @@ static void offer_files(void) {
 static const struct {
     const char *kind;
     void (*offer)(void);
-} kinds[] = {{"var", offer_expression},  {"metric", offer_metrics}, {"run", offer_runs},
-             {"file", offer_files},      {"topic", offer_topics},   {"setting", offer_settings},
-             {"device", offer_devices},  {"show", offer_shown},     {"statement", offer_statement},
-             {"dataset", offer_datasets}};
+} kinds[] = {{"var", offer_expression},      {"metric", offer_metrics},       {"run", offer_runs},
+             {"file", offer_files},          {"topic", offer_topics},         {"setting", offer_settings},
+             {"device", offer_devices},      {"precision", offer_precisions}, {"show", offer_shown},
+             {"statement", offer_statement}, {"dataset", offer_datasets}};
 
 static void offer_kind(const char *complete, int expression) {
     for (size_t i = 0; complete && i < sizeof kinds / sizeof *kinds; i++)

@@ -181,14 +181,12 @@ static void take_line(void) {
 }
 
 static void banner(void) {
-    dlsh_buf threads = {0};
-    int n = dl_threads();
-    dlsh_buf_printf(&threads, "%d thread%s", n, n == 1 ? "" : "s");
+    char what[192];
+    if (dl_device_describe(dlsh_device(), what, sizeof what)) snprintf(what, sizeof what, "%s", dl_errmsg());
     const char *db = dlsh_store_file();
-    printf("dlsh %s   device %s (%s)   runs in %s\n", dl_version(), dl_device_name(dlsh_device()),
-           dlsh_buf_text(&threads), strcmp(db, "none") ? db : "no database");
+    printf("dlsh %s   device %s (%s)   runs in %s\n", dl_version(), dl_device_name(dlsh_device()), what,
+           strcmp(db, "none") ? db : "no database");
     fputs("help tells more, Tab completes, Ctrl-D leaves.\n", stdout);
-    dlsh_buf_free(&threads);
 }
 
 /* End of input inside an entry: it is run as it stands, which tells what is missing. */

@@ -116,12 +116,21 @@ static int run_doors(dlsh_session *s, const dlsh_options *o) {
     return dlsh_repl(s, o);
 }
 
+static void print_version(void) {
+    printf("dlsh %s\n", dl_version());
+    for (int i = 0; i < dl_device_count(); i++) {
+        char what[192];
+        printf("%s: %s\n", dl_device_name(i), dl_device_describe(i, what, sizeof what) ? dl_errmsg() : what);
+    }
+    if (dl_device_count() == 1) printf("no GPU: %s\n", dl_device_missing());
+}
+
 int dlsh_main(int argc, char **argv) {
     dlsh_options o;
     if (!dlsh_options_read(argc, argv, &o)) return DLSH_EXIT_USAGE;
     if (o.help || o.version) {
         if (o.version)
-            printf("dlsh %s\n", dl_version());
+            print_version();
         else
             dlsh_options_help(stdout);
         return fflush(stdout) ? DLSH_EXIT_ERROR : DLSH_EXIT_OK;

@@ -66,7 +66,7 @@ dl_status dlsh_unset(dlsh_session *s, const char *name);
 int dlsh_global_count(const dlsh_session *s);
 const char *dlsh_global_at(const dlsh_session *s, int i, const dlsh_value **value);
 
-/* Where ops make new tensors unless told otherwise; 0, the CPU, at first. Of the process. */
+/* Where ops make new tensors unless told otherwise; until chosen the first GPU, or 0, the CPU. Of the process. */
 int dlsh_default_device(void);
 void dlsh_set_default_device(int device);
 

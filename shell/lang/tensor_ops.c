@@ -279,17 +279,22 @@ static int creates(const op_entry *e) {
     return 0;
 }
 
-static int default_device;
-int dlsh_default_device(void) { return default_device; }
+static int default_device = -1; /* not chosen yet: a GPU if there is one, looked for when the first tensor is made */
+
+int dlsh_default_device(void) {
+    if (default_device < 0) default_device = dl_device_count() > 1;
+    return default_device;
+}
+
 void dlsh_set_default_device(int device) { default_device = device; }
 
 /* New tensors come to the chosen device. */
 static void place_new(op_call *c) {
     const dl_op_info *info = &c->e->info;
-    for (int i = 0; default_device && i < info->nargs; i++)
+    int device = dlsh_default_device();
+    for (int i = 0; device && i < info->nargs; i++)
         if (!strcmp(info->args[i].kind, "device") && !(c->given >> i & 1))
-            dlsh_buf_printf(&c->attrs, "%s%s=%s", c->attrs.n ? " " : "", info->args[i].name,
-                            dl_device_name(default_device));
+            dlsh_buf_printf(&c->attrs, "%s%s=%s", c->attrs.n ? " " : "", info->args[i].name, dl_device_name(device));
 }
 
 static dl_status named(op_call *c, const char *name, dlsh_value v) {

@@ -151,3 +151,12 @@ dl_status dlsh_table_json(dlsh_buf *b, const dlsh_table *t) {
     }
     return DL_OK;
 }
+
+dlsh_value dlsh_amount(double v, int bytes, dlsh_mode mode) {
+    static const char *const units[][7] = {{"", " k", " M", " G", " T", " P"},
+                                           {" B", " kB", " MB", " GB", " TB", " PB"}};
+    if (mode != DLSH_MODE_TABLE) return dlsh_int((long)v);
+    int u = 0;
+    while (v >= 1000 && units[!!bytes][u + 1]) v /= 1000, u++;
+    return dlsh_stringf(u || v != (double)(long)v ? "%.3g%s" : "%.0f%s", v, units[!!bytes][u]);
+}

@@ -13,4 +13,7 @@ dl_status dlsh_table_json(dlsh_buf *b, const dlsh_table *t);
 /* One value as a field of CSV: quoted where it must be. */
 dl_status dlsh_csv_field(dlsh_buf *b, dlsh_value v);
 
+/* A cell for an amount: for people "12.5 MB" (bytes) or "3.1M", in the other modes the whole number. */
+dlsh_value dlsh_amount(double v, int bytes, dlsh_mode mode);
+
 #endif

@@ -1,0 +1,140 @@
+/* Devices: which there are, which is used, their memory, and in what precision they compute. */
+#include "commands/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "view/table.h"
+
+/* ---------------------------------------------------------------- show devices, show memory */
+
+dl_status dlsh_show_devices(dlsh_session *s, dlsh_sink *sink) {
+    (void)s;
+    static const dlsh_column cols[] = {{"device", 'l', ""}, {"in use", 'l', ""}, {"what", 'l', ""}};
+    dlsh_table t = {.ncols = 3, .cols = cols};
+    dl_status status = DL_OK;
+    int n = dl_device_count();
+    for (int i = 0; !status && i < n; i++) {
+        char what[192];
+        if (dl_device_describe(i, what, sizeof what)) snprintf(what, sizeof what, "cannot be used: %s", dl_errmsg());
+        status = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(dl_device_name(i)),
+                                                   dlsh_string(dlsh_device() == i ? "yes" : "no"), dlsh_string(what)});
+    }
+    if (!status) status = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    if (!status && n == 1 && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE)
+        dlsh_put(sink, "no GPU: %s\n", dl_device_missing());
+    return status;
+}
+
+static dl_status memory_table(dlsh_sink *sink, dlsh_mode mode) {
+    static const dlsh_column cols[] = {
+        {"device", 'l', ""}, {"used", 'r', ""}, {"cached", 'r', ""}, {"peak", 'r', ""}, {"free", 'r', ""}};
+    dlsh_table t = {.ncols = 5, .cols = cols};
+    dl_status status = DL_OK;
+    for (int i = 0; !status && i < dl_device_count(); i++) {
+        dl_device_memory m;
+        status = dl_device_memory_get(i, &m);
+        if (!status)
+            status = dlsh_table_row(
+                &t, (dlsh_value[]){dlsh_string(dl_device_name(i)), dlsh_amount((double)m.used, 1, mode),
+                                   dlsh_amount((double)m.cached, 1, mode), dlsh_amount((double)m.peak, 1, mode),
+                                   dlsh_amount((double)m.available, 1, mode)});
+    }
+    if (!status) status = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    return status;
+}
+
+enum { LARGEST = 10 };
+
+/* The largest blocks of all devices. */
+static dl_status largest_table(dlsh_sink *sink, dlsh_mode mode) {
+    static const dlsh_column cols[] = {{"largest", 'r', ""}, {"device", 'l', ""}, {"made at", 'l', ""}};
+    dlsh_table t = {.ncols = 3, .cols = cols};
+    dl_status status = DL_OK;
+    for (int d = 0; !status && d < dl_device_count(); d++) {
+        dl_memory_block b[LARGEST];
+        int n = dl_device_memory_largest(d, b, LARGEST);
+        for (int i = 0; !status && i < n; i++)
+            status = dlsh_table_row(
+                &t, (dlsh_value[]){dlsh_amount((double)b[i].bytes, 1, mode), dlsh_string(dl_device_name(d)),
+                                   b[i].file ? dlsh_stringf("%s:%d", b[i].file, b[i].line) : dlsh_string("")});
+    }
+    if (!status && t.nrows) status = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    return status;
+}
+
+dl_status dlsh_show_memory(dlsh_session *s, dlsh_sink *sink) {
+    (void)s;
+    dlsh_mode mode = dlsh_sink_look(sink).mode;
+    DLSH_TRY(memory_table(sink, mode));
+    return largest_table(sink, mode);
+}
+
+/* ---------------------------------------------------------------- the commands */
+
+static dl_status device_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    if (!dlsh_given(a, "name")) {
+        dlsh_put(dlsh_arg_sink(a), "%s\n", dl_device_name(dlsh_device()));
+        return DL_OK;
+    }
+    if (!dlsh_device_choose(dlsh_arg_str(a, "name"))) return DL_OK;
+    return dlsh_arg_fail(a, "name", dl_error_last()->code, "show devices lists what this machine has", "%s",
+                         dl_errmsg());
+}
+
+static dl_status precision_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    if (!dlsh_given(a, "name")) {
+        dlsh_put(dlsh_arg_sink(a), "%s\n", dl_precision_name(dl_precision_get()));
+        return DL_OK;
+    }
+    const char *name = dlsh_arg_str(a, "name");
+    for (int p = DL_PRECISION_F32; p <= DL_PRECISION_F16; p++)
+        if (!strcmp(name, dl_precision_name((dl_precision)p))) return dl_precision_set((dl_precision)p);
+    return dlsh_arg_fail(a, "name", DL_ERR_VALUE, NULL, "precision is one of f32, tf32, bf16, f16, got \"%s\"", name);
+}
+
+static dl_status empty_cache_run(const dlsh_args *a, dlsh_value *result) {
+    (void)a, (void)result;
+    for (int i = 0; i < dl_device_count(); i++) DLSH_TRY(dl_device_empty_cache(i));
+    return DL_OK;
+}
+
+static const dlsh_param device_params[] = {{"name", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL,
+                                            "cpu, cuda or cuda:N; without it the present one is printed", "device"},
+                                           {0}};
+static const dlsh_param precision_params[] = {{"name", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL,
+                                               "f32, tf32, bf16 or f16; without it the present one is printed",
+                                               "precision"},
+                                              {0}};
+static const dlsh_param no_params[] = {{0}};
+const dlsh_command device_commands[] = {
+    {.name = "device",
+     .flags = DLSH_ACTION,
+     .usage = "device [NAME]",
+     .doc = "Chooses the device on which nets, data and new tensors live: until then a GPU if there is one.",
+     .params = device_params,
+     .run = device_run,
+     .examples = "device cpu"},
+    {.name = "precision",
+     .flags = DLSH_ACTION,
+     .usage = "precision [NAME]",
+     .doc =
+         "Chooses how f32 nets compute. f32: everything in f32. tf32: products and convolutions on a GPU round their "
+         "operands to tf32; the CPU computes as with f32. bf16, f16: products and convolutions in 16 bits, losses "
+         "and softmax in f32; weights and their gradients stay f32.",
+     .params = precision_params,
+     .run = precision_run,
+     .examples = "precision tf32\nprecision f32"},
+    {.name = "empty_cache",
+     .flags = DLSH_ACTION,
+     .usage = "empty_cache",
+     .doc = "Gives memory that is kept for reuse back to the GPU's driver and to the system.",
+     .params = no_params,
+     .run = empty_cache_run,
+     .examples = "empty_cache"},
+    {0}};
