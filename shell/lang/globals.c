@@ -126,14 +126,18 @@ static dlsh_value builtin(dlsh_session *s, const char *name) {
     return dlsh_void();
 }
 
+dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name) { return builtin(s, name); }
+
 const dlsh_value *dlsh_global_value(dlsh_session *s, int slot) {
     dlsh_global *g = &s->globals[slot];
     if (g->value.type != DLSH_VOID) return &g->value;
-    if (!g->looked_up) {
+    if (g->looked_up != 1 && g->looked_up != s->names_epoch) {
         dlsh_value v = builtin(s, g->name);
+        int lasting = 1, foreign = dlsh_failed(v) && s->c_find && s->c_find(s->c_state, g->name, &v, &lasting);
         g = &s->globals[slot];
+        dlsh_drop(g->builtin);
         g->builtin = v;
-        g->looked_up = !dlsh_failed(v); /* rows and ops may come later */
+        g->looked_up = dlsh_failed(v) || !lasting ? 0 : foreign ? s->names_epoch : 1; /* rows and ops may come later */
     }
     if (g->builtin.type != DLSH_VOID) return &g->builtin;
     dlsh_unknown_name(s, g->name);
@@ -145,7 +149,6 @@ static const char *foreign(const char *name) {
         const char *name, *hint;
     } words[] = {
         {"None", "write none"},
-        {"NULL", "write none"},
         {"nil", "write none"},
         {"null", "write none"},
         {"True", "write true"},

@@ -16,7 +16,7 @@ typedef struct dlsh_global {
     char *name;
     dlsh_value value;   /* VOID: unset */
     dlsh_value builtin; /* what the name means while unset: a command's function or an op; VOID: not looked up */
-    int looked_up;
+    int looked_up;      /* 1: for good; beyond: while the session's epoch is this */
 } dlsh_global;
 
 /* Names to numbers, open addressing; the names belong to the user. */
@@ -68,7 +68,11 @@ struct dlsh_session {
     dlsh_value *last; /* of dlsh_run: receives the last expression's value */
     dlsh_build_net *build_net;
     dlsh_known_layer *known_layer;
-    dlsh_run_c *run_c;
+    dlsh_run_c *run_extern, *run_cblock;
+    void *c_state;
+    void (*c_release)(void *);
+    dlsh_find_name *c_find;
+    int names_epoch; /* of what globals keep from c_find */
 };
 
 /* How a statement ended. */

@@ -18,6 +18,7 @@ dlsh_session *dlsh_session_new(dlsh_sink *sink) {
         return NULL;
     }
     s->sink = sink;
+    s->names_epoch = 2;
     dl_status st = DL_OK;
     for (size_t i = 0; i < sizeof own_tables / sizeof *own_tables && !st; i++) st = dlsh_add_commands(s, own_tables[i]);
     s->last_slot = st ? -1 : dlsh_global_slot(s, "_");
@@ -31,6 +32,7 @@ dlsh_session *dlsh_session_new(dlsh_sink *sink) {
 void dlsh_session_free(dlsh_session *s) {
     if (!s) return;
     dlsh_globals_free(s);
+    if (s->c_release) s->c_release(s->c_state);
     dlsh_place_clear(s);
     dlsh_buf_free(&s->diag_source);
     dlsh_buf_free(&s->diag_trace);
@@ -52,7 +54,16 @@ void dlsh_set_net_builder(dlsh_session *s, dlsh_build_net *build, dlsh_known_lay
     s->build_net = build;
     s->known_layer = known;
 }
-void dlsh_set_c_runner(dlsh_session *s, dlsh_run_c *run) { s->run_c = run; }
+void dlsh_set_c_runner(dlsh_session *s, dlsh_kind kind, dlsh_run_c *run) {
+    *(kind == DLSH_N_EXTERN ? &s->run_extern : &s->run_cblock) = run;
+}
+void dlsh_set_c_state(dlsh_session *s, void *state, void (*release)(void *), dlsh_find_name *find) {
+    s->c_state = state;
+    s->c_release = release;
+    s->c_find = find;
+}
+void *dlsh_get_c_state(const dlsh_session *s) { return s->c_state; }
+void dlsh_forget_names(dlsh_session *s) { s->names_epoch++; }
 
 void dlsh_exit(dlsh_session *s, int code) {
     s->exiting = 1;

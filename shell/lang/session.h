@@ -142,8 +142,22 @@ void dlsh_set_net_builder(dlsh_session *s, dlsh_build_net *build, dlsh_known_lay
 dl_status dlsh_layer_fail(dlsh_session *s, const dlsh_layer *l, int arg, dl_status code, const char *hint,
                           const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
-/* Runs an `extern` or C block; without one both are DL_ERR_UNSUPPORTED. The node is EXTERN or CBLOCK. */
+/* Runs an `extern` (kind EXTERN) or a C block (kind CBLOCK); without a runner of its kind it is DL_ERR_UNSUPPORTED. */
 typedef dl_status dlsh_run_c(dlsh_session *s, const dlsh_unit *unit, const dlsh_node *node);
-void dlsh_set_c_runner(dlsh_session *s, dlsh_run_c *run);
+void dlsh_set_c_runner(dlsh_session *s, dlsh_kind kind, dlsh_run_c *run);
+/* Records a failure at width bytes from byte `offset` of a unit's text (C text within it). Returns the code. */
+dl_status dlsh_fail_in_text(dlsh_session *s, const dlsh_unit *unit, int offset, int width, dl_status code,
+                            const char *hint, const char *fmt, ...) __attribute__((format(printf, 7, 8)));
+
+/* What a name means that is neither a variable nor built in (C's names from headers, NULL): an owned value in *out and
+ * 1, else 0. With *lasting = 0 it is asked for again at each use. */
+typedef int dlsh_find_name(void *state, const char *name, dlsh_value *out, int *lasting);
+/* One state, freed after the variables when the session ends. */
+void dlsh_set_c_state(dlsh_session *s, void *state, void (*release)(void *), dlsh_find_name *find);
+void *dlsh_get_c_state(const dlsh_session *s);
+/* Meanings kept from dlsh_find_name are forgotten. */
+void dlsh_forget_names(dlsh_session *s);
+/* What a name means when no variable has it; VOID: nothing. Owned. */
+dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name);
 
 #endif

@@ -1,0 +1,313 @@
+/* Expressions in C declarations: constants, array lengths over parameters, bodies of macros. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffi/cparser.h"
+#include "lang/session.h"
+
+/* ---------------------------------------------------------------- values
+ * One evaluator serves enum values, array lengths and macros; floating values and strings occur in macros only. */
+
+typedef struct value {
+    int kind; /* 0: none, 1 integer, 2 floating, 3 string */
+    long i;
+    double f;
+    const dlsh_ctok *first; /* of a string's tokens */
+    const dlsh_ctype *type; /* of an integer that was cast */
+    char *text;             /* malloc'ed */
+} value;
+
+static value conditional(dlsh_cparser *p);
+
+static value none(void) { return (value){0}; }
+static value integer(long i) { return (value){.kind = 1, .i = i}; }
+static double number(value v) { return v.kind == 2 ? v.f : (double)v.i; }
+
+static value cannot(dlsh_cparser *p) {
+    dlsh_cp_expected(p, "a constant", NULL);
+    return none();
+}
+
+static value string_value(dlsh_cparser *p) {
+    dlsh_buf b = {0};
+    while (p->tok.kind == DLSH_CT_STRING) {
+        char *s = malloc(p->tok.len + 1);
+        if (!s) break;
+        dlsh_buf_add(&b, s, dlsh_clex_string(&p->tok, s));
+        free(s);
+        dlsh_cp_advance(p);
+    }
+    if (!b.s) b.s = calloc(1, 1);
+    return (value){.kind = b.s ? 3 : 0, .text = b.s};
+}
+
+static value named(dlsh_cparser *p) {
+    const dlsh_cname *n = dlsh_c_find(p->c, p->tok.text, p->tok.len);
+    if (!n || n->kind != DLSH_C_CONSTANT) return cannot(p);
+    dlsh_cp_advance(p);
+    if (n->s) {
+        char *copy = strdup(n->s);
+        return (value){.kind = copy ? 3 : 0, .text = copy};
+    }
+    return dlsh_c_is_float(n->type) ? (value){.kind = 2, .f = n->f} : (value){.kind = 1, .i = n->i};
+}
+
+/* (type)value, sizeof(type): the type in parentheses. */
+static const dlsh_ctype *type_in_parens(dlsh_cparser *p) {
+    dlsh_cp_advance(p);
+    const dlsh_ctype *t = dlsh_cp_type_name(p);
+    if (t && !dlsh_cp_accept(p, ')')) return dlsh_cp_expected(p, "')'", NULL);
+    return t;
+}
+
+static value convert(value v, const dlsh_ctype *t) {
+    if (dlsh_c_is_float(t)) return (value){.kind = v.kind == 1 || v.kind == 2 ? 2 : 0, .f = number(v)};
+    if (!dlsh_c_is_integer(t) || v.kind > 2 || !v.kind) {
+        free(v.text);
+        return none();
+    }
+    long i = v.kind == 2 ? (long)v.f : v.i;
+    int bits = (int)(8 * dlsh_c_size(t));
+    if (bits < 64)
+        i = dlsh_c_is_unsigned(t) ? i & ((1L << bits) - 1) : (long)((unsigned long)i << (64 - bits)) >> (64 - bits);
+    return integer(i);
+}
+
+static value primary(dlsh_cparser *p) {
+    long i = 0;
+    double f = 0;
+    if (p->failed || ++p->depth > 200) return cannot(p);
+    if (p->tok.kind == DLSH_CT_STRING) return string_value(p);
+    if (p->tok.kind == DLSH_CT_NUMBER || p->tok.kind == DLSH_CT_CHAR) {
+        int kind = dlsh_clex_number(&p->tok, &i, &f);
+        if (!kind) return cannot(p);
+        dlsh_cp_advance(p);
+        return (value){.kind = kind, .i = i, .f = f};
+    }
+    if (dlsh_cp_word(&p->tok, "sizeof")) {
+        dlsh_cp_advance(p);
+        const dlsh_ctype *t = dlsh_cp_is(p, '(') ? type_in_parens(p) : NULL;
+        return t ? integer((long)dlsh_c_size(t)) : cannot(p);
+    }
+    if (p->tok.kind == DLSH_CT_IDENT) return named(p);
+    dlsh_ctok next = dlsh_cp_peek(p);
+    if (dlsh_cp_is(p, '(') && dlsh_cp_at_type(p, &next)) {
+        const dlsh_ctype *t = type_in_parens(p);
+        value v = t ? primary(p) : none();
+        return t ? convert(v, t) : v;
+    }
+    if (dlsh_cp_accept(p, '(')) {
+        value v = conditional(p);
+        if (!dlsh_cp_accept(p, ')')) dlsh_cp_expected(p, "')'", NULL);
+        return v;
+    }
+    if (dlsh_cp_is(p, '-') || dlsh_cp_is(p, '+') || dlsh_cp_is(p, '~') || dlsh_cp_is(p, '!')) {
+        int op = p->tok.op;
+        dlsh_cp_advance(p);
+        value v = primary(p);
+        if (v.kind == 3 || !v.kind) {
+            free(v.text);
+            return cannot(p);
+        }
+        if (v.kind == 2) return (value){.kind = op == '~' || op == '!' ? 0 : 2, .f = op == '-' ? -v.f : v.f};
+        return integer(op == '-' ? (long)(0 - (unsigned long)v.i) : op == '~' ? ~v.i : op == '!' ? !v.i : v.i);
+    }
+    return cannot(p);
+}
+
+static int precedence(const dlsh_cparser *p) {
+    if (p->tok.kind != DLSH_CT_PUNCT) return 0;
+    switch (p->tok.op) {
+    case DLSH_CP_OR: return 1;
+    case DLSH_CP_AND: return 2;
+    case '|': return 3;
+    case '^': return 4;
+    case '&': return 5;
+    case DLSH_CP_EQ:
+    case DLSH_CP_NE: return 6;
+    case '<':
+    case '>':
+    case DLSH_CP_LE:
+    case DLSH_CP_GE: return 7;
+    case DLSH_CP_SHL:
+    case DLSH_CP_SHR: return 8;
+    case '+':
+    case '-': return 9;
+    case '*':
+    case '/':
+    case '%': return 10;
+    default: return 0;
+    }
+}
+
+static value float_binary(int op, double a, double b) {
+    switch (op) {
+    case '+': return (value){.kind = 2, .f = a + b};
+    case '-': return (value){.kind = 2, .f = a - b};
+    case '*': return (value){.kind = 2, .f = a * b};
+    case '/': return (value){.kind = 2, .f = a / b};
+    default: return none();
+    }
+}
+
+static value int_binary(int op, long x, long y) {
+    unsigned long a = (unsigned long)x, b = (unsigned long)y;
+    switch (op) {
+    case '+': return integer((long)(a + b));
+    case '-': return integer((long)(a - b));
+    case '*': return integer((long)(a * b));
+    case '/':
+    case '%':
+        if (!y || (y == -1 && x == -__LONG_MAX__ - 1)) return none();
+        return integer(op == '/' ? x / y : x % y);
+    case DLSH_CP_SHL: return b > 63 ? none() : integer((long)(a << b));
+    case DLSH_CP_SHR: return b > 63 ? none() : integer(x >> b);
+    case '&': return integer((long)(a & b));
+    case '|': return integer((long)(a | b));
+    case '^': return integer((long)(a ^ b));
+    case '<': return integer(x < y);
+    case '>': return integer(x > y);
+    case DLSH_CP_LE: return integer(x <= y);
+    case DLSH_CP_GE: return integer(x >= y);
+    case DLSH_CP_EQ: return integer(x == y);
+    case DLSH_CP_NE: return integer(x != y);
+    case DLSH_CP_AND: return integer(x && y);
+    default: return integer(x || y);
+    }
+}
+
+static value binary(dlsh_cparser *p, int least) {
+    value a = primary(p);
+    for (int prec; !p->failed && (prec = precedence(p)) >= least && prec;) {
+        int op = p->tok.op;
+        dlsh_cp_advance(p);
+        value b = binary(p, prec + 1), r = none();
+        if (a.kind && b.kind && a.kind < 3 && b.kind < 3)
+            r = a.kind == 2 || b.kind == 2 ? float_binary(op, number(a), number(b)) : int_binary(op, a.i, b.i);
+        free(a.text);
+        free(b.text);
+        if (!r.kind) return cannot(p);
+        a = r;
+    }
+    return a;
+}
+
+static value conditional(dlsh_cparser *p) {
+    value c = binary(p, 1);
+    if (!dlsh_cp_accept(p, '?')) return c;
+    value a = conditional(p);
+    if (!dlsh_cp_accept(p, ':')) dlsh_cp_expected(p, "':'", NULL);
+    value b = conditional(p);
+    int yes = c.kind && c.kind < 3 && number(c) != 0;
+    free(c.text);
+    free(yes ? b.text : a.text);
+    return yes ? a : b;
+}
+
+int dlsh_cp_constant(dlsh_cparser *p, long *out) {
+    int depth = p->depth;
+    value v = conditional(p);
+    p->depth = depth;
+    if (v.kind != 1 && !p->failed) cannot(p);
+    free(v.text);
+    *out = v.i;
+    return !p->failed;
+}
+
+/* ---------------------------------------------------------------- lengths */
+
+static dlsh_clen *length_new(dlsh_cparser *p, int op, long v) {
+    dlsh_clen *l = dlsh_c_alloc(p->c, sizeof *l);
+    if (!l) {
+        p->failed = DL_ERR_MEMORY;
+        return NULL;
+    }
+    *l = (dlsh_clen){.op = op, .value = v, .param = -1, .line = p->tok.line, .col = p->tok.col};
+    return l;
+}
+
+static dlsh_clen *length_sum(dlsh_cparser *p, int least);
+
+static dlsh_clen *length_primary(dlsh_cparser *p) {
+    long i;
+    double f;
+    dlsh_clen *l = NULL;
+    if (p->failed || ++p->depth > 200) return dlsh_cp_expected(p, "a shorter expression", NULL);
+    if (dlsh_cp_accept(p, '(')) {
+        l = length_sum(p, 9);
+        return dlsh_cp_accept(p, ')') ? l : dlsh_cp_expected(p, "')'", NULL);
+    }
+    const dlsh_cname *n = p->tok.kind == DLSH_CT_IDENT ? dlsh_c_find(p->c, p->tok.text, p->tok.len) : NULL;
+    if (n && n->kind == DLSH_C_CONSTANT && !n->s && !dlsh_c_is_float(n->type))
+        l = length_new(p, 0, n->i);
+    else if (p->tok.kind == DLSH_CT_IDENT) {
+        if ((l = length_new(p, 'p', 0)) && !(l->name = dlsh_c_copy(p->c, p->tok.text, p->tok.len))) return NULL;
+    } else if (dlsh_clex_number(&p->tok, &i, &f) == 1)
+        l = length_new(p, 0, i);
+    else
+        return dlsh_cp_expected(p, "an array length: a number or the name of a parameter", NULL);
+    dlsh_cp_advance(p);
+    return l;
+}
+
+static dlsh_clen *length_sum(dlsh_cparser *p, int least) {
+    dlsh_clen *a = length_primary(p), *r;
+    for (int prec; a && (prec = precedence(p)) >= least && !dlsh_cp_is(p, '%');) {
+        if (!(r = length_new(p, p->tok.op, 0))) return NULL;
+        dlsh_cp_advance(p);
+        r->left = a;
+        if (!(r->right = length_sum(p, prec + 1))) return NULL;
+        a = r;
+    }
+    return a;
+}
+
+dlsh_clen *dlsh_cp_length(dlsh_cparser *p) {
+    int depth = p->depth;
+    dlsh_clen *l = length_sum(p, 9);
+    p->depth = depth;
+    return l;
+}
+
+/* ---------------------------------------------------------------- macros */
+
+/* 1: entered, 0: no constant, -1: no memory. */
+static int enter_macro(dlsh_cspace *c, const dlsh_cmacro *m) {
+    dlsh_cerror err;
+    dlsh_cparser p = {.c = c, .err = &err};
+    const dlsh_cname *old = dlsh_c_find(c, m->name, strlen(m->name));
+    if (old && old->kind != DLSH_C_CONSTANT) return 0;
+    dlsh_clex_begin(&p.lx, m->body, strlen(m->body));
+    dlsh_cp_advance(&p);
+    value v = conditional(&p);
+    dlsh_cname *n = NULL;
+    int good = !p.failed && v.kind && p.tok.kind == DLSH_CT_END;
+    if (good && (n = dlsh_c_enter(c, DLSH_C_CONSTANT, m->name, strlen(m->name),
+                                  v.kind == 2 ? dlsh_c_basic(DLSH_C_DOUBLE) : dlsh_c_basic(DLSH_C_LONG)))) {
+        n->i = v.i;
+        n->f = v.f;
+        if (v.kind == 3) {
+            n->type = dlsh_c_pointer(c, dlsh_c_const(c, dlsh_c_basic(DLSH_C_CHAR)));
+            n->s = dlsh_c_copy(c, v.text, strlen(v.text));
+        }
+    }
+    free(v.text);
+    return good ? (n && n->type ? 1 : -1) : 0;
+}
+
+dl_status dlsh_c_enter_macros(dlsh_cspace *c, const dlsh_cdecls *d) {
+    /* a macro may use one defined later: as often as something new is found */
+    char *done = calloc((size_t)d->nmacros + 1, 1);
+    dl_status st = done ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for constants");
+    for (int more = 1, round = 0; more && !st && round < 6; round++) {
+        more = 0;
+        for (int i = 0; i < d->nmacros && !st; i++) {
+            if (done[i]) continue;
+            int r = enter_macro(c, &d->macros[i]);
+            if (r < 0) st = dlsh_failure();
+            if (r > 0) more = done[i] = 1;
+        }
+    }
+    free(done);
+    return st;
+}
