@@ -81,6 +81,17 @@ def check_headers(cxx, say):
             say(h, 1, "does not compile on its own as C++17:\n" + "\n".join(p.stderr.splitlines()[:4]))
 
 
+def check_kernel_types(say):
+    """Types of CUDA sources have names of their own: kernels are instances of templates over them, and of two with one
+    name the linker drops one."""
+    seen = {}
+    for name in sources({".cu"}):
+        for i, line in enumerate(without_comments((ROOT / name).read_text()).splitlines(), 1):
+            m = re.match(r"\s*(?:template <[^>]*> ?)?(?:typedef )?struct (\w+)", line)
+            if m and seen.setdefault(m.group(1), name) != name:
+                say(name, i, f"struct {m.group(1)} is a type of {seen[m.group(1)]} too")
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("--cxx", help="a C++ compiler")
@@ -92,6 +103,7 @@ def main():
 
     for name in sources((".c", ".h")):
         check_file(name, say)
+    check_kernel_types(say)
     if a.cxx:
         check_headers(a.cxx, say)
     print("\n".join(findings) or "the house is in order")

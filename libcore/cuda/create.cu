@@ -1,8 +1,7 @@
 /* Kernels of rows that make tensors from attributes, and of random numbers: the same bits as on the CPU, since both use
  * core/rng_math.h and number elements in logical order. */
-#include <cub/device/device_radix_sort.cuh>
-
 #include "cuda/iter.cuh"
+#include "cuda/scatter.h"
 #include "core/rng_math.h"
 
 enum { THREADS = 256 };
@@ -190,31 +189,20 @@ __global__ static void keys_kernel(uint64_t *key, long *number, long n, dl_rng_k
     if (i < n) key[i] = bits_of(k, i), number[i] = i;
 }
 
-static dl_status permute(dl_gpu *g, const dl_call *c, char *work, long n, size_t bytes) {
-    uint64_t *key = (uint64_t *)work, *key2 = key + n;
-    long *number = (long *)(key2 + n), *sorted = number + n, one = 1;
-    keys_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>(key, number, n, key_of(c));
-    dl_status s = dl_gpu_launched(g);
-    if (s == DL_OK)
-        s = dl_gpu_check(
-            g, cub::DeviceRadixSort::SortPairs(sorted + n, bytes, key, key2, number, sorted, n, 0, 64, g->stream),
-            "a permutation");
-    dl_tensor *o = c->out[0];
-    return s == DL_OK ? dl_cuda_copy_strided(g, 1, &n, dl_ptr(o), (dl_dtype)o->dtype, &one, sorted, DL_I64, &one) : s;
-}
-
 static dl_status run_randperm(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
-    long n = c->out[0]->numel;
-    size_t bytes = 0;
+    dl_tensor *o = c->out[0];
+    long n = o->numel, one = 1;
     if (!g) return dl_error_last()->code;
     if (!n) return DL_OK;
-    cub::DeviceRadixSort::SortPairs(NULL, bytes, (uint64_t *)NULL, (uint64_t *)NULL, (long *)NULL, (long *)NULL, n, 0,
-                                    64, g->stream);
-    char *work = (char *)dl_gpu_take(g, 4 * sizeof(long) * (size_t)n + bytes);
-    if (!work) return dl_error_last()->code;
-    dl_status s = permute(g, c, work, n, bytes);
-    dl_gpu_drop(g, work);
+    uint64_t *key = (uint64_t *)dl_gpu_take(g, 4 * sizeof(long) * (size_t)n), *key2 = key + n;
+    long *number = (long *)(key2 + n), *sorted = number + n;
+    if (!key) return dl_error_last()->code;
+    keys_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>(key, number, n, key_of(c));
+    dl_status s = dl_gpu_launched(g);
+    if (s == DL_OK) s = dl_cuda_sort(g, key, key2, number, sorted, n, 64);
+    if (s == DL_OK) s = dl_cuda_copy_strided(g, 1, &n, dl_ptr(o), (dl_dtype)o->dtype, &one, sorted, DL_I64, &one);
+    dl_gpu_drop(g, key);
     return s;
 }
 const dl_kernel dl_cuda_randperm = {run_randperm, NULL, DL_ANY, NULL, 0};

@@ -176,4 +176,36 @@ template <class F, class R, class... A> dl_status dl_each(dl_gpu *g, dl_it it, F
     return dl_gpu_launched(g);
 }
 
+/* f(char *const p[N]) at each place of an iteration, p being where its operands are there: for kernels that do more
+ * than read and write one element each. An operand at NULL with steps of a byte yields numbers that depend on the
+ * place. */
+template <int N, class F>
+__global__ void __launch_bounds__(DL_BLOCK) dl_place_kernel(const __grid_constant__ dl_walk<N> w, F f) {
+    uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
+    if (i >= w.n) return;
+    int32_t off[N];
+    char *p[N];
+    w.at(i, off);
+#pragma unroll
+    for (int k = 0; k < N; k++) p[k] = w.ptr[k] + off[k];
+    f(p);
+}
+
+template <int N, class F> dl_status dl_places(dl_gpu *g, dl_it it, F f) {
+    dl_it rest;
+    if (!dl_it_numel(&it)) return DL_OK;
+    while (dl_it_split(&it, &rest)) {
+        dl_status s = dl_places<N>(g, rest, f);
+        if (s != DL_OK) return s;
+    }
+    dl_walk<N> w = dl_walk_of<N>(&it);
+    dl_place_kernel<N><<<(w.n + DL_BLOCK - 1) / DL_BLOCK, DL_BLOCK, 0, g->stream>>>(w, f);
+    return dl_gpu_launched(g);
+}
+
+/* An operand that yields sum of index[d] * step[d]. */
+static inline void dl_it_count(dl_it *it, int ndim, const long *shape, const long *step) {
+    dl_it_operand(it, NULL, 1, ndim, shape, step);
+}
+
 #endif

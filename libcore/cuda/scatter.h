@@ -1,0 +1,31 @@
+/* Adding rows at listed places without atomics: sorted by place, and added up in the order in which they came, in runs
+ * of fixed lengths. The same operands give the same bits. */
+#ifndef DL_CUDA_SCATTER_H
+#define DL_CUDA_SCATTER_H
+
+#include "cuda/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* o[a][key[i]][b] += v[a][i][b] for a < outer, i < n, b < inner, where o has `size` places; both contiguous. */
+typedef struct dl_adds {
+    void *o;
+    const void *v;
+    int dtype;
+    long outer, size, n, inner;
+} dl_adds;
+
+/* key: n numbers on the device below `size`; those with `size` are left out. Floating sums run in f64. */
+dl_status dl_cuda_adds(dl_gpu *g, const dl_adds *a, const long *key);
+
+/* Sorts n numbers and, beside them, others, by the lowest `bits`; equal keys keep their order. Results in the second
+ * array of each pair. */
+dl_status dl_cuda_sort(dl_gpu *g, const uint64_t *key, uint64_t *sorted_key, const long *v, long *sorted_v, long n,
+                       int bits);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
