@@ -2,6 +2,7 @@
  * large products the candidates of the heuristic are measured. */
 #include "cuda/gemm.h"
 #include "cuda/library.h"
+#include "cuda/plans.h"
 
 #include <cublasLt.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 /* The formatter never comes to rest on these. */
 /* clang-format off */
 #define LT_LIST(X)                                                                                                     \
-    X(cublasLtCreate)                                                                                                  \
+    X(cublasLtCreate) X(cublasLtGetVersion)                                                                                                  \
     X(cublasLtMatmul) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatmulDescDestroy)       \
         X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutSetAttribute) X(cublasLtMatrixLayoutDestroy)               \
             X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceSetAttribute)                                  \
@@ -22,7 +23,7 @@ static struct {
 } lt;
 /* clang-format on */
 
-enum { SLOTS = 4096, CANDIDATES = 8, REPEATS = 3, MAX_GPUS = 64 };
+enum { SLOTS = 4096, CANDIDATES = 8, MAX_GPUS = 64 };
 static const size_t WORKSPACE = (size_t)32 << 20;
 static const double MEASURED = 1 << 24; /* multiplications from which measuring pays */
 
@@ -44,26 +45,32 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static plan *plans[SLOTS];
 static cublasLtHandle_t handle[MAX_GPUS];
 static void *workspace[MAX_GPUS];
-static bool opened;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char missing[256];
 
 static dl_status check(cublasStatus_t s, const char *what) {
     return s == CUBLAS_STATUS_SUCCESS ? DL_OK : dl_fail(DL_ERR_DEVICE, "cuBLASLt failed in %s (status %d)", what, s);
 }
 
-/* The library, and what each device needs of it. The lock is held. */
-static dl_status ready(dl_gpu *g) {
+static void open_library(void) {
     static const char *const names[] = {
 #define X(name) #name,
         LT_LIST(X)
 #undef X
             NULL};
-    if (!opened) {
-        char so[64];
-        snprintf(so, sizeof so, "libcublasLt.so.%d", CUBLAS_VER_MAJOR);
-        dl_library_open(so, names, (void **)&lt, missing, sizeof missing);
-        opened = true;
-    }
+    char so[64];
+    snprintf(so, sizeof so, "libcublasLt.so.%d", CUBLAS_VER_MAJOR);
+    dl_library_open(so, names, (void **)&lt, missing, sizeof missing);
+}
+
+long dl_gemm_version(void) {
+    pthread_once(&once, open_library);
+    return *missing ? 0 : (long)lt.cublasLtGetVersion();
+}
+
+/* The library, and what each device needs of it. The lock is held. */
+static dl_status ready(dl_gpu *g) {
+    pthread_once(&once, open_library);
     if (*missing)
         return dl_fail_hint(DL_ERR_UNSUPPORTED,
                             "install cuBLAS of the CUDA toolkit, or add its folder to LD_LIBRARY_PATH",
@@ -169,35 +176,51 @@ static cublasStatus_t start(const dl_gpu *g, const plan *p, const cublasLtMatmul
                              q->out, p->out, q->out, p->out, algo, workspace[g->index], WORKSPACE, g->stream);
 }
 
-/* Milliseconds of one run, or a negative number. */
-static float measure(const dl_gpu *g, const plan *p, const cublasLtMatmulAlgo_t *algo, const dl_gemm *q,
-                     cudaEvent_t e[2]) {
-    float ms = -1;
-    if (start(g, p, algo, q) != CUBLAS_STATUS_SUCCESS) return -1;
-    cudaEventRecord(e[0], g->stream);
-    for (int i = 0; i < REPEATS; i++) start(g, p, algo, q);
-    cudaEventRecord(e[1], g->stream);
-    if (cudaEventSynchronize(e[1]) != cudaSuccess || cudaEventElapsedTime(&ms, e[0], e[1]) != cudaSuccess) return -1;
-    return ms;
+/* One way to compute a product, to be measured. */
+typedef struct trial {
+    const dl_gpu *g;
+    const plan *p;
+    const cublasLtMatmulAlgo_t *algo;
+    const dl_gemm *q;
+} trial;
+
+static dl_status run_trial(void *arg) {
+    const trial *t = arg;
+    return start(t->g, t->p, t->algo, t->q) == CUBLAS_STATUS_SUCCESS ? DL_OK : DL_ERR_DEVICE;
 }
 
-static int best_of(const dl_gpu *g, const plan *p, const cublasLtMatmulHeuristicResult_t *r, int n, const dl_gemm *q) {
-    cudaEvent_t e[2];
+static int best_of(dl_gpu *g, const plan *p, const cublasLtMatmulHeuristicResult_t *r, int n, const dl_gemm *q) {
     int best = 0;
     float least = -1;
-    if (cudaEventCreate(&e[0]) != cudaSuccess) return 0;
-    if (cudaEventCreate(&e[1]) == cudaSuccess) {
-        for (int i = 0; i < n; i++) {
-            float ms = measure(g, p, &r[i].algo, q, e);
-            if (ms >= 0 && (least < 0 || ms < least)) least = ms, best = i;
-        }
-        cudaEventDestroy(e[1]);
+    for (int i = 0; i < n; i++) {
+        trial t = {g, p, &r[i].algo, q};
+        float ms = dl_plan_measure(g, run_trial, &t, least);
+        if (ms >= 0 && (least < 0 || ms < least)) least = ms, best = i;
     }
-    cudaEventDestroy(e[0]);
     return best;
 }
 
-static dl_status choose(const dl_gpu *g, plan *p, const dl_gemm *q) {
+/* ---- choices that are stored: an algorithm is plain data, written in hexadecimal digits */
+
+static void key_text(const key *k, char *text) {
+    snprintf(text, DL_PLAN_TEXT, "gemm %d tf32=%d %ld %ld %ld ld %ld %ld count %ld %ld %ld %d%d%d%d align %d %d %d %d",
+             k->t, k->tf32, k->m, k->n, k->k, k->lda, k->ldb, k->count, k->step_a, k->step_b, k->ta, k->tb, k->bias,
+             k->beta, k->align_a, k->align_b, k->align_out, k->align_bias);
+}
+
+static bool read_algo(const char *text, cublasLtMatmulAlgo_t *algo) {
+    unsigned char *b = (unsigned char *)algo;
+    if (strlen(text) != 2 * sizeof *algo) return false;
+    for (size_t i = 0; i < sizeof *algo; i++)
+        if (sscanf(text + 2 * i, "%2hhx", &b[i]) != 1) return false;
+    return true;
+}
+
+static void write_algo(const cublasLtMatmulAlgo_t *algo, char *text) {
+    for (size_t i = 0; i < sizeof *algo; i++) snprintf(text + 2 * i, 3, "%02x", ((const unsigned char *)algo)[i]);
+}
+
+static dl_status choose_anew(dl_gpu *g, plan *p, const dl_gemm *q, bool measured) {
     const key *k = &p->k;
     cublasLtMatmulPreference_t pref = NULL;
     cublasLtMatmulHeuristicResult_t r[CANDIDATES];
@@ -215,21 +238,27 @@ static dl_status choose(const dl_gpu *g, plan *p, const dl_gemm *q) {
     lt.cublasLtMatmulPreferenceDestroy(pref);
     DL_TRY(check(s, "choosing an algorithm"));
     if (!n) return dl_fail(DL_ERR_UNSUPPORTED, "cuBLASLt has no algorithm for this product");
-    bool worth = (double)k->m * (double)k->n * (double)k->k * (double)k->count >= MEASURED && !k->beta;
-    p->algo = r[worth && n > 1 ? best_of(g, p, r, n, q) : 0].algo;
+    p->algo = r[measured && n > 1 ? best_of(g, p, r, n, q) : 0].algo;
     return DL_OK;
 }
 
-static unsigned hash(const key *k) {
-    const unsigned char *p = (const unsigned char *)k;
-    unsigned h = 2166136261u;
-    for (size_t i = 0; i < sizeof *k; i++) h = (h ^ p[i]) * 16777619u;
-    return h;
+static dl_status choose(dl_gpu *g, plan *p, const dl_gemm *q) {
+    const key *k = &p->k;
+    char text[DL_PLAN_TEXT], value[DL_PLAN_TEXT];
+    bool worth = (double)k->m * (double)k->n * (double)k->k * (double)k->count >= MEASURED && !k->beta;
+    if (!worth) return choose_anew(g, p, q, false);
+    key_text(k, text);
+    if (dl_plan_find(g, text, value) && read_algo(value, &p->algo)) return DL_OK;
+    DL_TRY(dl_plan_may_measure(g, "a matrix product"));
+    DL_TRY(choose_anew(g, p, q, true));
+    write_algo(&p->algo, value);
+    dl_plan_keep(g, text, value);
+    return DL_OK;
 }
 
 /* The plan of a key, made when there is none; a full neighbourhood loses its oldest. */
 static dl_status find(dl_gpu *g, const key *k, const dl_gemm *q, plan **out) {
-    unsigned h = hash(k), at = h % SLOTS;
+    unsigned h = dl_plan_hash(k, sizeof *k), at = h % SLOTS;
     for (unsigned i = 0; i < 8; i++) {
         at = (h + i) % SLOTS;
         if (!plans[at]) break;
@@ -258,7 +287,7 @@ static dl_status run_locked(dl_gpu *g, const dl_gemm *q, bool beta) {
 
 dl_status dl_gemm_run(dl_gpu *g, const dl_gemm *p) {
     size_t bytes = (size_t)(p->m * p->n * p->count) * (size_t)dl_dtype_size(p->t);
-    bool beta = false;
+    bool beta = p->accumulate;
     if (!bytes) return DL_OK;
     if (p->bias && (p->t == DL_F64 || !p->k)) { /* no epilogue there: rows start as the bias */
         long shape[2] = {p->m * p->count, p->n}, to[2] = {p->n, 1}, from[2] = {0, 1};

@@ -25,5 +25,6 @@ void *dl_library_open(const char *name, const char *const *symbols, void **into,
             dlclose(so);
             so = NULL;
         }
+    if (so) *why = 0;
     return so;
 }

@@ -1,6 +1,7 @@
-/* Shapes of convolution and pooling. Results keep channels-last memory order when the images have it; f32 convolutions
- * on the CPU always make it, since that is the order in which they are fastest. */
+/* Shapes of convolution and pooling. Results keep channels-last memory order when the images have it; convolutions
+ * always make it where it is the order in which they are fastest. */
 #include "ops/conv.h"
+#include "core/mode.h"
 #include "ops/rules.h"
 
 dl_status dl_pair(const dl_aval *a, const char *what, long min, long out[2]) {
@@ -36,10 +37,15 @@ static void make_channels_last(dl_meta *m) {
     m->stride[0] = m->shape[2] * m->stride[2];
 }
 
+/* In f32 on the CPU, and on the tensor cores of a GPU: 16-bit floats and tf32. */
+static bool fastest_last(const dl_meta *m) {
+    if (!m->device) return m->dtype == DL_F32;
+    return m->dtype == DL_F16 || m->dtype == DL_BF16 || (m->dtype == DL_F32 && dl_tf32_allowed());
+}
+
 static void choose_layout(const dl_call *c, dl_meta *m, const dl_tensor *like) {
     m->dtype = (int8_t)c->dtype;
-    if ((m->device == 0 && m->dtype == DL_F32) || dl_channels_last(like->ndim, like->shape, like->stride))
-        make_channels_last(m);
+    if (fastest_last(m) || dl_channels_last(like->ndim, like->shape, like->stride)) make_channels_last(m);
 }
 
 static dl_status four_dims(const dl_tensor *t, const char *what, const char *dims) {

@@ -1,0 +1,73 @@
+/* Kernels of conv2d, conv2d_dx and conv2d_dw: operands by role, empty ones, and batches of more than 2^31 elements,
+ * which run in parts. */
+#include "cuda/conv.h"
+
+static const long MOST = (1L << 31) - 1; /* elements of an operand that libraries take */
+
+/* Of a fresh tensor. */
+static dl_status clear(dl_gpu *g, dl_tensor *t) {
+    return dl_gpu_check(g, cudaMemsetAsync(dl_ptr(t), 0, (size_t)t->numel * dl_esize(t), g->stream), "clearing memory");
+}
+
+/* Images n to n + count of a batch. */
+static dl_tensor *images(const dl_tensor *t, long n, long count) {
+    long shape[4] = {count, t->shape[1], t->shape[2], t->shape[3]};
+    return dl_view_new(t->st, (dl_dtype)t->dtype, 4, shape, t->stride, t->offset + n * t->stride[0]);
+}
+
+static dl_status run_part(const dl_conv_job *whole, long n, long count, dl_tensor *weight) {
+    dl_conv_job job = *whole;
+    job.g.N = count, job.weight = weight;
+    job.image = images(whole->image, n, count);
+    job.result = images(whole->result, n, count);
+    dl_status s = job.image && job.result ? dl_conv_run(&job) : dl_error_last()->code;
+    dl_unref(job.image);
+    dl_unref(job.result);
+    return s;
+}
+
+/* A gradient of weights is the sum over the parts. */
+static dl_status run_parts(const dl_conv_job *job, long most) {
+    dl_tensor *w = job->weight, *one = NULL;
+    dl_status s = DL_OK;
+    if (job->kind == DL_CONV_DW && !(one = dl_tensor_empty(4, w->shape, (dl_dtype)w->dtype, w->st->device)))
+        return dl_error_last()->code;
+    for (long n = 0; n < job->g.N && s == DL_OK; n += most) {
+        bool apart = one && n;
+        s = run_part(job, n, job->g.N - n < most ? job->g.N - n : most, apart ? one : w);
+        if (s == DL_OK && apart) s = dl_conv_add(job->gpu, w, one);
+    }
+    dl_unref(one);
+    return s;
+}
+
+static dl_status run(const dl_conv_job *job) {
+    const dl_conv *g = &job->g;
+    long image = g->C * g->in[0] * g->in[1], result = g->O * g->out[0] * g->out[1];
+    long larger = image > result ? image : result;
+    if (job->weight->numel > MOST || larger > MOST)
+        return dl_fail_hint(DL_ERR_UNSUPPORTED, "cut it into parts",
+                            "%s of %ld elements is more than a GPU convolution takes, 2^31",
+                            larger > MOST ? "an image" : "a weight", larger > MOST ? larger : job->weight->numel);
+    return larger * g->N <= MOST ? dl_conv_run(job) : run_parts(job, MOST / larger);
+}
+
+static dl_status conv_run(dl_call *c) {
+    dl_tensor *bias = c->op->id == DL_OP_conv2d && c->nin > 2 ? c->in[2] : NULL, *out = c->out[0];
+    dl_conv_job job = {.t = c->dtype};
+    DL_TRY(dl_conv_of(c, &job.g));
+    if (!out->numel) return DL_OK;
+    if (!(job.gpu = dl_gpu_use(c->device))) return dl_error_last()->code;
+    switch (c->op->id) {
+    case DL_OP_conv2d: job.kind = DL_CONV_FORWARD, job.image = c->in[0], job.weight = c->in[1], job.result = out; break;
+    case DL_OP_conv2d_dx: job.kind = DL_CONV_DX, job.image = out, job.weight = c->in[1], job.result = c->in[0]; break;
+    default: job.kind = DL_CONV_DW, job.image = c->in[1], job.weight = out, job.result = c->in[0];
+    }
+    bool empty = !job.image->numel || !job.weight->numel || !job.result->numel;
+    DL_TRY(empty ? clear(job.gpu, out) : run(&job));
+    return bias ? dl_conv_add_bias(job.gpu, out, bias) : DL_OK;
+}
+
+const dl_kernel dl_cuda_conv2d = {.run = conv_run, .dtypes = DL_FLOATS};
+const dl_kernel dl_cuda_conv2d_dx = {.run = conv_run, .dtypes = DL_FLOATS};
+const dl_kernel dl_cuda_conv2d_dw = {.run = conv_run, .dtypes = DL_FLOATS};

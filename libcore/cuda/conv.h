@@ -1,0 +1,42 @@
+/* Convolution on the GPU: what its parts share. conv.c holds the rows, conv_plan.c finds the fastest way for a shape,
+ * dnn.c runs cuDNN's engines, conv_gemm.c and conv_cols.cu make products of matrices of it. */
+#ifndef DL_CUDA_CONV_H
+#define DL_CUDA_CONV_H
+
+#include "cuda/dnn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One convolution or gradient, operands by role; one of them is written (kind). Nothing is empty. */
+typedef struct dl_conv_job {
+    dl_gpu *gpu;
+    dl_conv_kind kind;
+    dl_conv g;
+    dl_dtype t;
+    dl_tensor *image, *weight, *result;
+} dl_conv_job;
+
+/* By the fastest way known for these shapes, measured on first use. */
+dl_status dl_conv_run(const dl_conv_job *job);
+
+/* Operands laid out densely, all with channels last or none. Serves every dtype, and every shape up to 2^31 elements in
+ * the patches of one image (DL_ERR_UNSUPPORTED). */
+dl_status dl_conv_gemm(const dl_conv_job *job, bool last);
+/* Elements of the matrix of patches of the whole call; 0: the images are one. */
+long dl_conv_gemm_size(const dl_conv *g, dl_conv_kind kind, bool last);
+
+/* conv_cols.cu. The matrix of patches of the images, which lie densely with channels last or not: with `last` it is
+ * [groups][pixels][taps, channels of a group], else [channels, taps][pixels]. */
+dl_status dl_cols_make(dl_gpu *gpu, const dl_conv *g, dl_dtype t, const void *image, void *cols, bool last);
+/* The transpose: each pixel is the sum of its copies, added up in f32 or f64 and in fixed order. */
+dl_status dl_cols_sum(dl_gpu *gpu, const dl_conv *g, dl_dtype t, const void *cols, void *image, bool last);
+/* y += bias of each channel; y += x, laid out alike. */
+dl_status dl_conv_add_bias(dl_gpu *gpu, dl_tensor *y, const dl_tensor *bias);
+dl_status dl_conv_add(dl_gpu *gpu, dl_tensor *y, const dl_tensor *x);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

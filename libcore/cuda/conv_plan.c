@@ -1,0 +1,251 @@
+/* Which way is fastest for a convolution: cuDNN's engines and products of matrices, channels first or last, each
+ * measured on the operands at hand when a shape is met first. The choice is stored, see plans.h. */
+#include "cuda/conv.h"
+#include "cuda/plans.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { SLOTS = 2048, NEIGHBOURS = 8, NATURAL = 12, OTHER = 8 };
+static const size_t WORKSPACE = (size_t)2 << 30;   /* of an engine */
+static const long PATCHES = 1L << 28;              /* elements of a matrix of patches that may be worth making */
+static const double SMALL = 1 << 23, BUDGET = 0.4; /* operations; seconds of measuring in one layout */
+
+/* All that matters to the choice; without padding. */
+typedef struct key {
+    dl_conv g;
+    int kind, t, gpu, tf32, deterministic, fits; /* fits: two bits an operand, see fit() */
+} key;
+
+typedef struct way {
+    bool last, gemm;
+    dl_dnn_choice choice; /* not gemm */
+    dl_dnn_plan *plan;
+} way;
+
+typedef struct plan {
+    key k;
+    way w;
+} plan;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static plan *plans[SLOTS];
+
+/* ---- layouts */
+
+static bool dense(const dl_tensor *t, bool last) {
+    static const int order[2][4] = {{3, 2, 1, 0}, {1, 3, 2, 0}};
+    long want = 1;
+    for (int i = 0; i < 4; i++) {
+        int d = order[last][i];
+        if (t->shape[d] > 1 && t->stride[d] != want) return false;
+        want *= t->shape[d];
+    }
+    return !((size_t)dl_ptr(t) & 15);
+}
+
+/* Bit 0: channels first, bit 1: channels last; an operand with neither is copied. */
+static int fit(const dl_tensor *t) { return dense(t, false) | dense(t, true) << 1; }
+
+/* t itself, or a dense tensor like it, with its values if `filled`. */
+static dl_tensor *laid_out(dl_gpu *g, dl_tensor *t, bool last, bool filled) {
+    if (dense(t, last)) return dl_ref(t);
+    dl_tensor *d = dl_tensor_empty(4, t->shape, (dl_dtype)t->dtype, t->st->device);
+    if (!d) return NULL;
+    long C = t->shape[1], H = t->shape[2], W = t->shape[3];
+    if (last) memcpy(d->stride, (long[]){H * W * C, 1, W * C, C}, 4 * sizeof(long));
+    if (!filled || dl_cuda_copy(g, d, t) == DL_OK) return d;
+    dl_unref(d);
+    return NULL;
+}
+
+/* ---- one way */
+
+static dl_status run_dnn(const dl_conv_job *job, const way *w) {
+    size_t size = dl_dnn_workspace(w->plan);
+    void *space = size ? dl_gpu_take(job->gpu, size) : NULL;
+    if (size && !space) return dl_error_last()->code;
+    dl_status s = dl_dnn_run(job->gpu, w->plan, dl_ptr(job->image), dl_ptr(job->weight), dl_ptr(job->result), space);
+    dl_gpu_drop(job->gpu, space);
+    return s;
+}
+
+static dl_status run_way(const dl_conv_job *job, const way *w) {
+    dl_tensor *given[3] = {job->image, job->weight, job->result}, *use[3] = {NULL, NULL, NULL};
+    static const int written[] = {[DL_CONV_FORWARD] = 2, [DL_CONV_DX] = 0, [DL_CONV_DW] = 1};
+    int out = written[job->kind];
+    dl_status s = DL_OK;
+    for (int i = 0; i < 3 && s == DL_OK; i++)
+        if (!(use[i] = laid_out(job->gpu, given[i], w->last, i != out))) s = dl_error_last()->code;
+    dl_conv_job inner = *job;
+    inner.image = use[0], inner.weight = use[1], inner.result = use[2];
+    if (s == DL_OK) s = w->gemm ? dl_conv_gemm(&inner, w->last) : run_dnn(&inner, w);
+    if (s == DL_OK && use[out] != given[out]) s = dl_cuda_copy(job->gpu, given[out], use[out]);
+    for (int i = 0; i < 3; i++) dl_unref(use[i]);
+    return s == DL_OK ? dl_gpu_launched(job->gpu) : s;
+}
+
+/* ---- choices as text: "cols LAST" or "dnn LAST ENGINE TYPE=VALUE ..." */
+
+static void write_way(const way *w, char *text) {
+    int n = snprintf(text, DL_PLAN_TEXT, w->gemm ? "cols %d" : "dnn %d %ld", w->last, w->choice.engine);
+    for (int i = 0; !w->gemm && i < w->choice.nknobs; i++)
+        n += snprintf(text + n, DL_PLAN_TEXT - (size_t)n, " %d=%ld", w->choice.knob[i].type, w->choice.knob[i].value);
+}
+
+static bool read_way(const char *text, way *w) {
+    int last = 0, used = 0;
+    memset(w, 0, sizeof *w);
+    if (sscanf(text, "cols %d%n", &last, &used) == 1) return w->gemm = true, w->last = last, !text[used];
+    if (sscanf(text, "dnn %d %ld%n", &last, &w->choice.engine, &used) != 2) return false;
+    w->last = last;
+    for (text += used; *text; text += used) {
+        int i = w->choice.nknobs++;
+        if (i == DL_DNN_KNOBS ||
+            sscanf(text, " %d=%ld%n", &w->choice.knob[i].type, &w->choice.knob[i].value, &used) != 2)
+            return false;
+    }
+    return true;
+}
+
+static void key_text(const key *k, char *text) {
+    const dl_conv *g = &k->g;
+    snprintf(
+        text, DL_PLAN_TEXT,
+        "conv %d %s tf32=%d det=%d fits=%d %ld %ld %ld groups %ld in %ld %ld out %ld %ld k %ld %ld stride %ld %ld pad "
+        "%ld %ld dil %ld %ld",
+        k->kind, dl_dtype_name((dl_dtype)k->t), k->tf32, k->deterministic, k->fits, g->N, g->C, g->O, g->groups,
+        g->in[0], g->in[1], g->out[0], g->out[1], g->k[0], g->k[1], g->stride[0], g->stride[1], g->pad[0], g->pad[1],
+        g->dil[0], g->dil[1]);
+}
+
+/* ---- choosing */
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct trial {
+    const dl_conv_job *job;
+    const way *w;
+} trial;
+
+static dl_status run_trial(void *arg) {
+    const trial *t = arg;
+    return run_way(t->job, t->w);
+}
+
+typedef struct search {
+    const dl_conv_job *job;
+    const key *k;
+    way best;
+    float ms; /* of the best; negative: none yet */
+    bool small;
+} search;
+
+/* Measures a way, and keeps it if it is the best so far. Takes over its plan. */
+static void try_way(search *s, way w) {
+    trial t = {s->job, &w};
+    float ms = dl_plan_measure(s->job->gpu, run_trial, &t, s->ms);
+    if (ms < 0 || (s->ms >= 0 && ms >= s->ms)) {
+        dl_dnn_plan_free(w.plan);
+        return;
+    }
+    dl_dnn_plan_free(s->best.plan);
+    s->best = w, s->ms = ms;
+}
+
+static dl_dnn_problem problem_of(const key *k, bool last) {
+    return (dl_dnn_problem){(dl_conv_kind)k->kind, (dl_dtype)k->t, k->g, last, k->tf32, k->deterministic};
+}
+
+static void try_engines(search *s, bool last, int most) {
+    dl_gpu *g = s->job->gpu;
+    dl_dnn_choice c[NATURAL];
+    dl_dnn_problem p = problem_of(s->k, last);
+    double from = now();
+    int n = dl_dnn_ready(g) == DL_OK ? dl_dnn_choices(g, &p, c, most) : 0, good = 0;
+    for (int i = 0; i < n && !(good && (s->small || now() - from > BUDGET)); i++) {
+        way w = {.last = last, .choice = c[i], .plan = dl_dnn_plan_new(g, &p, &c[i])};
+        if (!w.plan) continue;
+        if (dl_dnn_workspace(w.plan) > WORKSPACE) {
+            dl_dnn_plan_free(w.plan);
+            continue;
+        }
+        try_way(s, w);
+        good += s->ms >= 0;
+    }
+}
+
+static void try_gemm(search *s, bool last) {
+    const key *k = s->k;
+    if (dl_conv_gemm_size(&k->g, s->job->kind, last) <= PATCHES && k->g.groups <= 4)
+        try_way(s, (way){.last = last, .gemm = true});
+}
+
+static double operations(const dl_conv *g) {
+    return 2.0 * (double)(g->N * g->O * g->out[0] * g->out[1]) * (double)(g->C / g->groups * g->k[0] * g->k[1]);
+}
+
+static dl_status choose(const dl_conv_job *job, const key *k, way *out) {
+    bool natural = (k->fits & 3) == 2 || k->t == DL_F16 || k->t == DL_BF16;
+    search s = {.job = job, .k = k, .ms = -1, .small = operations(&k->g) < SMALL};
+    try_engines(&s, natural, NATURAL);
+    if (!s.small) {
+        try_engines(&s, !natural, OTHER);
+        try_gemm(&s, natural);
+        try_gemm(&s, !natural);
+    }
+    *out = s.best;
+    if (s.ms >= 0) return DL_OK;
+    out->gemm = true, out->last = natural; /* the one that takes everything */
+    return DL_OK;
+}
+
+/* The choice of an earlier process, if it runs. */
+static bool restore(const dl_conv_job *job, const key *k, const char *text, way *w) {
+    char value[DL_PLAN_TEXT];
+    if (!dl_plan_find(job->gpu, text, value) || !read_way(value, w)) return false;
+    dl_dnn_problem p = problem_of(k, w->last);
+    return w->gemm || (w->plan = dl_dnn_plan_new(job->gpu, &p, &w->choice));
+}
+
+static dl_status find(const dl_conv_job *job, const key *k, plan **out) {
+    unsigned h = dl_plan_hash(k, sizeof *k), at = h % SLOTS;
+    for (unsigned i = 0; i < NEIGHBOURS; i++) {
+        at = (h + i) % SLOTS;
+        if (!plans[at]) break;
+        if (!memcmp(&plans[at]->k, k, sizeof *k)) return *out = plans[at], DL_OK;
+    }
+    char text[DL_PLAN_TEXT], value[DL_PLAN_TEXT];
+    key_text(k, text);
+    plan *p = calloc(1, sizeof *p);
+    if (!p) return dl_fail(DL_ERR_MEMORY, "no memory for the plan of a convolution");
+    p->k = *k;
+    if (!restore(job, k, text, &p->w)) {
+        dl_status s = dl_plan_may_measure(job->gpu, "a convolution");
+        if (s == DL_OK) s = choose(job, k, &p->w);
+        if (s != DL_OK) return free(p), s;
+        write_way(&p->w, value);
+        dl_plan_keep(job->gpu, text, value);
+    }
+    if (plans[at]) dl_dnn_plan_free(plans[at]->w.plan), free(plans[at]);
+    plans[at] = p;
+    return *out = p, DL_OK;
+}
+
+dl_status dl_conv_run(const dl_conv_job *job) {
+    key k;
+    plan *p = NULL;
+    memset(&k, 0, sizeof k);
+    k.g = job->g, k.kind = (int)job->kind, k.t = (int)job->t, k.gpu = job->gpu->index;
+    k.tf32 = job->t == DL_F32 && dl_tf32_allowed(), k.deterministic = dl_deterministic();
+    k.fits = fit(job->image) | fit(job->weight) << 2 | fit(job->result) << 4;
+    pthread_mutex_lock(&lock);
+    dl_status s = find(job, &k, &p);
+    if (s == DL_OK) s = run_way(job, &p->w);
+    pthread_mutex_unlock(&lock);
+    return s;
+}

@@ -1,0 +1,234 @@
+/* Convolution on the GPU against the CPU in f64: the shapes of common nets, random ones with groups, dilation and
+ * padding, memory orders, empty operands, precision, and choices that are kept between processes. */
+#include "cuda/gpu.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct geometry {
+    long N, C, H, W, O, k[2], stride[2], pad[2], dil[2], groups;
+} geometry;
+
+static const char *program;
+
+enum { RESULTS = 4 }; /* output; gradients of input, weight and bias */
+
+/* t on a device in another dtype and, with `last`, with its channels innermost. */
+static dl_tensor *placed(dl_tensor *t, dl_dtype dtype, int device, bool last) {
+    dl_tensor *cast = must(dl_to_dtype(t, dtype)), *there = must(dl_to_device(cast, device));
+    dl_unref(cast);
+    if (!last) return there;
+    dl_tensor *p = must(dl_permute(there, SHAPE(0, 2, 3, 1), 4)), *d = must(dl_contiguous(p));
+    dl_tensor *back = must(dl_permute(d, SHAPE(0, 3, 1, 2), 4));
+    dl_unref(there), dl_unref(p), dl_unref(d);
+    return back;
+}
+
+static dl_tensor *host(dl_tensor *t) {
+    dl_tensor *d = must(dl_detach(t)), *h = must(dl_to_device(d, 0));
+    dl_unref(d);
+    return h;
+}
+
+/* Output and gradients, on the host. Operands are rounded to `round` first, so that only arithmetic differs. */
+static void run(const geometry *c, dl_dtype round, dl_dtype dtype, int device, bool last, dl_tensor *out[RESULTS]) {
+    dl_tensor *x = drawn(1, 4, SHAPE(c->N, c->C, c->H, c->W), round), *b = drawn(3, 1, &c->O, round);
+    dl_tensor *w = drawn(2, 4, SHAPE(c->O, c->C / c->groups, c->k[0], c->k[1]), round);
+    dl_tensor *in[] = {leaf(placed(x, dtype, device, last)), leaf(placed(w, dtype, device, false)),
+                       leaf(placed(b, dtype, device, false))};
+    dl_tensor *y = must(dl_conv2d(in[0], in[1], in[2], c->stride, 2, c->pad, 2, c->dil, 2, c->groups)), *grad[3];
+    dl_tensor *g = drawn(4, 4, dl_shape(y), round), *seed = placed(g, dtype, device, last);
+    gradients(y, seed, in, 3, 0, grad);
+    out[0] = host(y);
+    for (int i = 0; i < 3; i++) out[i + 1] = host(grad[i]), dl_unref(grad[i]), dl_unref(in[i]);
+    dl_unref(x), dl_unref(w), dl_unref(b), dl_unref(y), dl_unref(g), dl_unref(seed);
+}
+
+static void drop(dl_tensor *t[RESULTS]) {
+    for (int i = 0; i < RESULTS; i++) dl_unref(t[i]);
+}
+
+/* Numbers that are added up for one element of each result. */
+static void terms(const geometry *c, dl_tensor *const out[RESULTS], double n[RESULTS]) {
+    double taps = (double)(c->k[0] * c->k[1]), pixels = (double)(dl_shape(out[0])[2] * dl_shape(out[0])[3]);
+    n[0] = taps * (double)(c->C / c->groups), n[1] = taps * (double)(c->O / c->groups);
+    n[2] = n[3] = pixels * (double)c->N;
+}
+
+/* The largest error allowed, relative, for a sum of n terms. */
+static double allowed(dl_dtype t, double n) {
+    if (t == DL_F64) return 1e-13;
+    if (t == DL_BF16) return 1e-2;
+    if (t == DL_F16) return 2e-3;
+    return fmax(3e-7, 3e-8 * sqrt(n));
+}
+
+static void agree(const geometry *c, dl_dtype t, bool last, bool show) {
+    static const char *const names[RESULTS] = {"output", "dx", "dw", "db"};
+    dl_tensor *want[RESULTS], *got[RESULTS];
+    double n[RESULTS], d[RESULTS];
+    char what[200];
+    run(c, t, DL_F64, 0, false, want);
+    run(c, t, t, GPU, last, got);
+    terms(c, want, n);
+    for (int i = 0; i < RESULTS; i++) {
+        snprintf(what, sizeof what,
+                 "%s of %s [%ld,%ld,%ld,%ld] * [%ld,.,%ld,%ld] stride %ld pad %ld dil %ld groups %ld%s", names[i],
+                 dl_dtype_name(t), c->N, c->C, c->H, c->W, c->O, c->k[0], c->k[1], c->stride[0], c->pad[0], c->dil[0],
+                 c->groups, last ? " last" : "");
+        near(got[i], want[i], allowed(t, n[i]), what);
+        d[i] = distance(got[i], want[i]);
+    }
+    if (show)
+        print_message("k%ld s%ld p%ld%s: errors against f64 %.3g, dx %.3g, dw %.3g\n", c->k[0], c->stride[0], c->pad[0],
+                      last ? " last" : "", d[0], d[1], d[2]);
+    drop(want), drop(got);
+}
+
+static void six_of_common_nets(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const long kinds[6][3] = {{3, 1, 0}, {3, 1, 1}, {3, 2, 1}, {1, 1, 0}, {1, 2, 0}, {7, 2, 3}};
+    for (int i = 0; i < 6; i++)
+        for (int last = 0; last < 2; last++) {
+            long k = kinds[i][0], s = kinds[i][1], p = kinds[i][2];
+            agree(&(geometry){8, 64, 28, 28, 64, {k, k}, {s, s}, {p, p}, {1, 1}, 1}, DL_F32, last, true);
+        }
+}
+
+static void random_shapes(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    uint32_t s = 7;
+#define DRAW(n) ((long)((s = s * 1664525u + 1013904223u) >> 8) % (n))
+    for (int i = 0; i < 48; i++) {
+        static const dl_dtype types[] = {DL_F32, DL_F64, DL_F32, DL_BF16, DL_F32, DL_F16};
+        geometry c = {.N = 1 + DRAW(5), .groups = 1};
+        c.k[0] = 1 + DRAW(4), c.k[1] = 1 + DRAW(4), c.C = 1 + DRAW(9), c.O = 1 + DRAW(9);
+        if (DRAW(3) == 0) c.groups = 1 + DRAW(4), c.C *= c.groups, c.O *= c.groups;
+        if (DRAW(8) == 0) c.groups = c.C, c.O = c.C;
+        for (int d = 0; d < 2; d++) c.stride[d] = 1 + DRAW(3), c.pad[d] = DRAW(4), c.dil[d] = 1 + DRAW(2);
+        c.H = c.dil[0] * (c.k[0] - 1) + 1 + DRAW(9), c.W = c.dil[1] * (c.k[1] - 1) + 1 + DRAW(9);
+        agree(&c, types[i % 6], DRAW(2), false);
+    }
+}
+
+/* A grouped and a strided one that is large enough for every way to be tried. */
+static void larger_shapes(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const geometry cases[] = {{8, 32, 31, 29, 64, {3, 3}, {2, 1}, {1, 2}, {1, 2}, 4},
+                                     {8, 48, 24, 24, 48, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 48},
+                                     {16, 3, 64, 64, 32, {7, 7}, {2, 2}, {3, 3}, {1, 1}, 1},
+                                     {4, 96, 19, 19, 40, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int last = 0; last < 2; last++) {
+            agree(&cases[i], DL_F32, last, false);
+            agree(&cases[i], DL_BF16, last, false);
+        }
+    agree(&cases[0], DL_F64, false, false);
+    agree(&cases[0], DL_F16, true, false);
+}
+
+static void empty_operands(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    dl_tensor *bias = must(dl_tensor_full(1, SHAPE(3), DL_F32, GPU, 2));
+    const long shapes[][4] = {{0, 2, 5, 5}, {2, 0, 5, 5}};
+    for (int i = 0; i < 2; i++) {
+        dl_tensor *x = leaf(must(dl_tensor_zeros(4, shapes[i], DL_F32, GPU))), *grad[2];
+        dl_tensor *w = leaf(must(dl_tensor_full(4, SHAPE(3, shapes[i][1], 3, 3), DL_F32, GPU, 1)));
+        dl_tensor *y = must(dl_conv2d(x, w, bias, NULL, 0, SHAPE(1), 1, NULL, 0, 1));
+        dl_tensor *seed = must(dl_tensor_full(4, dl_shape(y), DL_F32, GPU, 1)), *in[] = {x, w};
+        gradients(y, seed, in, 2, 0, grad);
+        double *v = values(y), *dw = values(grad[1]);
+        for (long k = 0; k < dl_numel(y); k++) assert_true(v[k] == 2);
+        for (long k = 0; k < dl_numel(w); k++) assert_true(dw[k] == 0);
+        free(v), free(dw);
+        dl_unref(x), dl_unref(w), dl_unref(y), dl_unref(seed), dl_unref(grad[0]), dl_unref(grad[1]);
+    }
+    dl_unref(bias);
+}
+
+/* tf32 is less exact than f32, and only when it was asked for; bits repeat. */
+static void precision(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    const geometry c = {8, 64, 28, 28, 64, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1};
+    dl_tensor *exact[RESULTS], *rounded[RESULTS], *again[RESULTS];
+    run(&c, DL_F32, DL_F64, 0, false, exact);
+    ok(dl_precision_set(DL_PRECISION_TF32));
+    run(&c, DL_F32, DL_F32, GPU, false, rounded);
+    run(&c, DL_F32, DL_F32, GPU, false, again);
+    ok(dl_precision_set(DL_PRECISION_F32));
+    for (int i = 0; i < 3; i++) {
+        double d = distance(rounded[i], exact[i]);
+        if (!(d > 1e-5 && d < 2e-3)) fail_msg("result %d in tf32 is off by %g", i, d);
+        near(rounded[i], again[i], 0, "the second run");
+    }
+    drop(exact), drop(rounded), drop(again);
+}
+
+/* ---- choices outlive the process: a child prints the bits of its results */
+
+static int child(void) {
+    const geometry c = {8, 40, 20, 20, 56, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1};
+    dl_tensor *out[RESULTS];
+    uint64_t h = 1469598103934665603u;
+    run(&c, DL_F32, DL_F32, GPU, false, out);
+    for (int i = 0; i < RESULTS; i++)
+        for (long k = 0; k < dl_numel(out[i]) * 4; k++)
+            h = (h ^ ((const unsigned char *)dl_data(out[i]))[k]) * 1099511628211u;
+    printf("%016lx\n", (unsigned long)h);
+    drop(out);
+    return 0;
+}
+
+static void run_child(const char *cache, char *line, size_t size) {
+    char command[600];
+    snprintf(command, sizeof command, "XDG_CACHE_HOME=%s %s child", cache, program);
+    FILE *p = popen(command, "r");
+    assert_non_null(p);
+    assert_non_null(fgets(line, (int)size, p));
+    assert_int_equal(pclose(p), 0);
+}
+
+static long lines(const char *command) {
+    FILE *p = popen(command, "r");
+    long n = -1;
+    assert_non_null(p);
+    assert_int_equal(fscanf(p, "%ld", &n), 1);
+    pclose(p);
+    return n;
+}
+
+static void choices_are_stored(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    char cache[] = "/tmp/dlsh-plans-XXXXXX", a[64], b[64], count[200], spoil[200], clean[200];
+    assert_non_null(mkdtemp(cache));
+    snprintf(count, sizeof count, "cat %s/dlsh/plans/* | wc -l", cache);
+    run_child(cache, a, sizeof a);
+    long n = lines(count);
+    assert_true(n >= 3);
+    run_child(cache, b, sizeof b);
+    assert_string_equal(a, b);
+    assert_int_equal(lines(count), n); /* nothing was measured again */
+    snprintf(spoil, sizeof spoil, "for f in %s/dlsh/plans/*; do printf 'x\\0y\\t\\t' >$f; done", cache);
+    assert_int_equal(system(spoil), 0);
+    run_child(cache, b, sizeof b);
+    assert_true(lines(count) >= n - 1); /* measured anew */
+    snprintf(clean, sizeof clean, "rm -r %s", cache);
+    assert_int_equal(system(clean), 0);
+}
+
+int main(int argc, char **argv) {
+    program = argv[0];
+    if (argc > 1 && !strcmp(argv[1], "child")) return child();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(six_of_common_nets), cmocka_unit_test(random_shapes), cmocka_unit_test(larger_shapes),
+        cmocka_unit_test(empty_operands),     cmocka_unit_test(precision),     cmocka_unit_test(choices_are_stored),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
