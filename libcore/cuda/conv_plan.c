@@ -190,7 +190,7 @@ static double operations(const dl_conv *g) {
 }
 
 static dl_status choose(const dl_conv_job *job, const key *k, way *out) {
-    bool natural = (k->fits & 3) == 2 || k->t == DL_F16 || k->t == DL_BF16;
+    bool natural = (k->fits & 3) == 2;
     search s = {.job = job, .k = k, .ms = -1, .small = operations(&k->g) < SMALL};
     try_engines(&s, natural, NATURAL);
     if (!s.small) {

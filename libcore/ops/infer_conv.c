@@ -4,6 +4,8 @@
 #include "core/mode.h"
 #include "ops/rules.h"
 
+enum { FEW_CHANNELS = 4 };
+
 dl_status dl_pair(const dl_aval *a, const char *what, long min, long out[2]) {
     if (a->n != 1 && a->n != 2)
         return dl_fail(DL_ERR_VALUE, "%s takes one size or two (height and width), not %d", what, a->n);
@@ -37,15 +39,17 @@ static void make_channels_last(dl_meta *m) {
     m->stride[0] = m->shape[2] * m->stride[2];
 }
 
-/* In f32 on the CPU, and on the tensor cores of a GPU: 16-bit floats and tf32. */
-static bool fastest_last(const dl_meta *m) {
+/* In f32 on the CPU, and on the tensor cores of a GPU (16-bit floats, tf32) when the images have so few channels that
+ * changing their order costs little: the first layer of a net decides for all that follow. */
+static bool fastest_last(const dl_meta *m, const dl_tensor *like) {
     if (!m->device) return m->dtype == DL_F32;
-    return m->dtype == DL_F16 || m->dtype == DL_BF16 || (m->dtype == DL_F32 && dl_tf32_allowed());
+    bool cores = m->dtype == DL_F16 || m->dtype == DL_BF16 || (m->dtype == DL_F32 && dl_tf32_allowed());
+    return cores && like->shape[1] <= FEW_CHANNELS;
 }
 
 static void choose_layout(const dl_call *c, dl_meta *m, const dl_tensor *like) {
     m->dtype = (int8_t)c->dtype;
-    if (fastest_last(m) || dl_channels_last(like->ndim, like->shape, like->stride)) make_channels_last(m);
+    if (fastest_last(m, like) || dl_channels_last(like->ndim, like->shape, like->stride)) make_channels_last(m);
 }
 
 static dl_status four_dims(const dl_tensor *t, const char *what, const char *dims) {

@@ -1,0 +1,115 @@
+/* Times of convolutions on the GPU, for bench/gpu_conv.py, which runs this beside PyTorch: one line each, "name<TAB>
+ * milliseconds". A name is shape_precision_layout_what; `both` is forward and both gradients. Usage: bench_gpu_conv
+ * [part of a name]. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "dlcore.h"
+
+enum { GPU = 1 };
+
+/* The same rows as in gpu_conv.py. */
+static const struct {
+    const char *name;
+    long n, c, hw, o, k, stride, pad;
+} shapes[] = {
+    {"512x7x7", 32, 512, 7, 512, 3, 1, 1},   {"64x56x56", 64, 64, 56, 64, 3, 1, 1},
+    {"256x56x56", 64, 256, 56, 64, 1, 1, 0}, {"3x224x224", 64, 3, 224, 64, 7, 2, 3},
+    {"32x16x16", 256, 32, 16, 64, 3, 1, 1},
+};
+
+static dl_tensor *x, *w, *seed;
+static long stride, pad;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static dl_tensor *conv(void) { return dl_conv2d(x, w, NULL, &stride, 1, &pad, 1, NULL, 0, 1); }
+
+static int forward(void) {
+    dl_tensor *y = conv();
+    dl_unref(y);
+    return y != NULL;
+}
+
+static int both(void) {
+    dl_tensor *y = conv(), *in[2] = {x, w}, *grad[2] = {NULL, NULL};
+    int good = y && dl_gradients(y, seed, in, 2, 0, 0, grad) == DL_OK;
+    dl_unref(y), dl_unref(grad[0]), dl_unref(grad[1]);
+    return good;
+}
+
+/* Milliseconds of one run in a full queue, the least of several; negative: the error is recorded. */
+static double measure(int (*run)(void)) {
+    double best = 1e30;
+    int n = 3;
+    for (int k = 0; k < 6; k++) {
+        double from = now();
+        for (int i = 0; i < n; i++)
+            if (!run()) return -1;
+        if (dl_device_synchronize(GPU) != DL_OK) return -1;
+        double each = (now() - from) / n;
+        if (k && each < best) best = each;
+        n = each > 20 ? 1 : (int)(20 / (each + 0.001)) + 1;
+    }
+    return best;
+}
+
+static dl_tensor *normal(long a, long b, long c, long d, int last) {
+    const long shape[4] = {a, b, c, d}, inner[4] = {a, c, d, b}, back[4] = {0, 3, 1, 2};
+    dl_tensor *t = dl_randn(last ? inner : shape, 4, DL_F32, GPU), *p = last ? dl_permute(t, back, 4) : dl_ref(t);
+    dl_unref(t);
+    return p;
+}
+
+static int fail(void) {
+    fprintf(stderr, "bench_gpu_conv: %s\n", dl_errmsg());
+    return 1;
+}
+
+static int report(const char *name, double ms) {
+    if (ms < 0) return fail();
+    printf("%s\t%.4f\n", name, ms);
+    return fflush(stdout), 0;
+}
+
+static int run_case(int i, int tf32, int last, const char *only) {
+    char name[2][80];
+    int wanted = 0;
+    for (int b = 0; b < 2; b++) {
+        snprintf(name[b], sizeof name[b], "%s_%s_%s_%s", shapes[i].name, tf32 ? "tf32" : "f32", last ? "last" : "first",
+                 b ? "both" : "forward");
+        wanted |= !only || strstr(name[b], only);
+    }
+    if (!wanted) return 0;
+    if (dl_precision_set(tf32 ? DL_PRECISION_TF32 : DL_PRECISION_F32) != DL_OK) return fail();
+    stride = shapes[i].stride, pad = shapes[i].pad;
+    x = normal(shapes[i].n, shapes[i].c, shapes[i].hw, shapes[i].hw, last);
+    w = normal(shapes[i].o, shapes[i].c, shapes[i].k, shapes[i].k, last);
+    long out = (shapes[i].hw + 2 * pad - shapes[i].k) / stride + 1;
+    seed = normal(shapes[i].n, shapes[i].o, out, out, last);
+    if (!x || !w || !seed) return fail();
+    dl_grad_mode(0);
+    int bad = report(name[0], measure(forward));
+    dl_grad_mode(1);
+    dl_set_requires_grad(x, 1), dl_set_requires_grad(w, 1);
+    bad |= report(name[1], measure(both));
+    dl_unref(x), dl_unref(w), dl_unref(seed);
+    return bad;
+}
+
+int main(int argc, char **argv) {
+    if (dl_device_count() < 2) {
+        printf("skipped: no GPU (%s)\n", dl_device_missing());
+        return 0;
+    }
+    dl_seed(1);
+    int bad = 0;
+    for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++)
+        for (int k = 0; k < 4; k++) bad |= run_case(i, k >> 1, k & 1, argc > 1 ? argv[1] : NULL);
+    return bad;
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""bench_gpu_conv beside PyTorch, in one run: gpu_conv.py BIN/bench_gpu_conv [part of a name]. PyTorch chooses among
+deterministic algorithms, as we do, once by its heuristics and once by its benchmark; the better time counts. Without
+PyTorch only ours are shown."""
+import subprocess
+import sys
+import time
+
+# the same rows as in gpu_conv.c: images, channels, size, filters, kernel, stride, padding
+SHAPES = {
+    "512x7x7": (32, 512, 7, 512, 3, 1, 1), "64x56x56": (64, 64, 56, 64, 3, 1, 1), "256x56x56": (64, 256, 56, 64, 1, 1, 0),
+    "3x224x224": (64, 3, 224, 64, 7, 2, 3), "32x16x16": (256, 32, 16, 64, 3, 1, 1),
+}
+
+
+def case(torch, name):
+    shape, precision, layout, what = name.split("_")
+    n, c, hw, o, k, stride, pad = SHAPES[shape]
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    order = torch.channels_last if layout == "last" else torch.contiguous_format
+    x = torch.randn(n, c, hw, hw, device="cuda").to(memory_format=order).requires_grad_(what == "both")
+    w = torch.randn(o, c, k, k, device="cuda").to(memory_format=order).requires_grad_(what == "both")
+    conv = lambda: torch.nn.functional.conv2d(x, w, None, stride, pad)
+    if what == "forward":
+        return conv
+    seed = torch.randn_like(conv())
+    return lambda: torch.autograd.grad(conv(), (x, w), seed)
+
+
+def measure(torch, f):
+    best, n = 1e30, 3
+    for k in range(6):
+        t = time.perf_counter()
+        for _ in range(n):
+            f()
+        torch.cuda.synchronize()
+        each = (time.perf_counter() - t) / n * 1e3
+        best = min(best, each) if k else best
+        n = int(20 / (each + 0.001)) + 1
+    return best
+
+
+def peer(torch, name):
+    torch.backends.cudnn.deterministic = True
+    times = []
+    for benchmark in (False, True):
+        torch.backends.cudnn.benchmark = benchmark
+        times.append(measure(torch, case(torch, name)))
+    return min(times)
+
+
+def main():
+    ours = subprocess.run(sys.argv[1:], capture_output=True, text=True)
+    sys.stderr.write(ours.stderr)
+    try:
+        import torch
+        torch.zeros(1, device="cuda")
+    except (ImportError, RuntimeError) as e:
+        torch = None
+        print(f"# no PyTorch to compare with: {e}")
+    for line in ours.stdout.splitlines():
+        part = line.split("\t")
+        if torch and len(part) == 2:
+            ms = peer(torch, part[0])
+            line += f"\tPyTorch {ms:.4f} ms\tratio {float(part[1]) / ms:.2f}"
+        print(line, flush=True)
+    return ours.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
