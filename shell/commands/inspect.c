@@ -6,6 +6,8 @@
 
 #include "lang/session.h"
 #include "view/elements.h"
+#include "view/html.h"
+#include "view/plot.h"
 #include "view/tensor.h"
 #include "view/text.h"
 
@@ -63,6 +65,18 @@ static dl_status put_stats(dlsh_buf *b, const char *title, const dl_tensor *t, c
     return put_spark(b, t, s, look->unicode);
 }
 
+static dl_status show_stats(const dlsh_args *a, const dl_tensor *t, const dlsh_stats *s) {
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    dlsh_look look = dlsh_sink_look(sink);
+    const char *title = dlsh_arg_text(a, "tensor");
+    dlsh_bundle b = {0};
+    dl_status status = put_stats(&b.text, title, t, s, &look);
+    if (!status && look.rich) status = dlsh_html_figures(&b.form[DLSH_HTML], *title ? title : NULL, t, s);
+    if (!status) status = dlsh_display(sink, &b);
+    dlsh_bundle_free(&b);
+    return status;
+}
+
 static dl_status stat_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "tensor");
     dlsh_stats s;
@@ -71,15 +85,8 @@ static dl_status stat_run(const dlsh_args *a, dlsh_value *result) {
     if (dlsh_failed(r)) return DL_ERR_MEMORY;
     dl_status status = set_fields(r.as.record, t, &s);
     dlsh_sink *sink = dlsh_arg_sink(a);
-    dlsh_look look = dlsh_sink_look(sink);
-    if (!status && !dlsh_arg_called(a)) {
-        dlsh_buf b = {0};
-        if (look.mode != DLSH_MODE_TABLE)
-            status = sink->ops->value(sink, r);
-        else if (!(status = put_stats(&b, dlsh_arg_text(a, "tensor"), t, &s, &look)))
-            dlsh_put(sink, "%s", dlsh_buf_text(&b));
-        dlsh_buf_free(&b);
-    }
+    if (!status && !dlsh_arg_called(a))
+        status = dlsh_sink_look(sink).mode == DLSH_MODE_TABLE ? show_stats(a, t, &s) : sink->ops->value(sink, r);
     if (status)
         dlsh_drop(r);
     else
@@ -101,21 +108,20 @@ static dl_status hist_table(dlsh_sink *sink, double lo, double width, int bins, 
     return status;
 }
 
-static void hist_bars(dlsh_sink *sink, const dlsh_look *look, double lo, double width, int bins, const long *counts) {
+static void hist_bars(dlsh_buf *b, const dlsh_look *look, double lo, double width, int bins, const long *counts) {
     long most = 1;
     for (int i = 0; i < bins; i++)
         if (counts[i] > most) most = counts[i];
     int room = (look->width > 0 && look->width < 100 ? look->width : 80) - 32;
     for (int i = 0; i < bins; i++) {
-        dlsh_buf bar = {0};
-        dlsh_bar(&bar, (double)counts[i] / (double)most, room > 10 ? room : 10, look->unicode);
-        dlsh_put(sink, "%10.4g ..%10.4g %8ld %s\n", lo + i * width, lo + (i + 1) * width, counts[i],
-                 dlsh_buf_text(&bar));
-        dlsh_buf_free(&bar);
+        dlsh_buf_printf(b, "%10.4g ..%10.4g %8ld ", lo + i * width, lo + (i + 1) * width, counts[i]);
+        dlsh_bar(b, (double)counts[i] / (double)most, room > 10 ? room : 10, look->unicode);
+        dlsh_buf_puts(b, "\n");
     }
 }
 
-static dl_status hist_file(const dlsh_args *a, double lo, double width, int bins, const long *counts) {
+/* Draws the bars by gnuplot: into the file of out=, or as a picture of a notebook. */
+static dl_status hist_plot(const dlsh_args *a, double lo, double width, int bins, const long *counts, dlsh_buf *svg) {
     dlsh_sink *sink = dlsh_arg_sink(a);
     double *xy = malloc(sizeof *xy * 2 * (size_t)bins);
     if (!xy) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory for %d bins", bins);
@@ -130,9 +136,27 @@ static dl_status hist_file(const dlsh_args *a, double lo, double width, int bins
                    .ncurves = 1,
                    .curves = &curve,
                    .bars = 1};
-    dl_status status = sink->ops->plot ? sink->ops->plot(sink, &p)
-                                       : dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "this output cannot show plots");
+    dl_status status = svg               ? dlsh_plot_svg(&p, svg)
+                       : sink->ops->plot ? sink->ops->plot(sink, &p)
+                                         : dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "this output cannot show plots");
     free(xy);
+    return status;
+}
+
+static dl_status hist_show(const dlsh_args *a, double lo, double width, int bins, const long *counts,
+                           const dlsh_stats *s) {
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    dlsh_look look = dlsh_sink_look(sink);
+    dlsh_bundle b = {0};
+    hist_bars(&b.text, &look, lo, width, bins, counts);
+    if (s->nans || s->infs) dlsh_buf_printf(&b.text, "left out: NaN %ld, Inf %ld\n", s->nans, s->infs);
+    dl_status status = look.rich ? hist_plot(a, lo, width, bins, counts, &b.form[DLSH_SVG]) : DL_OK;
+    if (status == DL_ERR_UNSUPPORTED) {
+        dl_error_clear(); /* no gnuplot; the text says the same */
+        status = DL_OK;
+    }
+    if (!status) status = dlsh_display(sink, &b);
+    dlsh_bundle_free(&b);
     return status;
 }
 
@@ -156,12 +180,9 @@ static dl_status hist_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_TRY(dlsh_histogram(t, lo, hi, (int)bins, counts));
     double width = (hi - lo) / (double)bins;
     dlsh_sink *sink = dlsh_arg_sink(a);
-    dlsh_look look = dlsh_sink_look(sink);
-    if (dlsh_given(a, "out")) return hist_file(a, lo, width, (int)bins, counts);
-    if (look.mode != DLSH_MODE_TABLE) return hist_table(sink, lo, width, (int)bins, counts);
-    hist_bars(sink, &look, lo, width, (int)bins, counts);
-    if (s.nans || s.infs) dlsh_put(sink, "left out: NaN %ld, Inf %ld\n", s.nans, s.infs);
-    return DL_OK;
+    if (dlsh_given(a, "out")) return hist_plot(a, lo, width, (int)bins, counts, NULL);
+    if (dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return hist_table(sink, lo, width, (int)bins, counts);
+    return hist_show(a, lo, width, (int)bins, counts, &s);
 }
 
 static const dlsh_param tensor_params[] = {{"tensor", DLSH_ARG_EXPR, "tensor", 0, "what to look at", "var"}, {0}};

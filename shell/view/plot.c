@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lang/session.h"
+#include "view/html.h"
 
 extern char **environ;
 
@@ -71,8 +72,19 @@ static void put_data(dlsh_buf *b, const dlsh_plot *p) {
     }
 }
 
-static void put_script(dlsh_buf *b, const dlsh_plot *p, const dlsh_look *look, const char *target) {
-    put_terminal(b, p, look, target);
+/* No background and colours that are readable on white and on black: the theme of the notebook is not known. */
+static void put_notebook_terminal(dlsh_buf *b) {
+    static const char *const colours[] = {DLSH_BLUE, DLSH_ORANGE, DLSH_GREEN, DLSH_RED, "#a06cc8", "#2fa5a5"};
+    enum { N = sizeof colours / sizeof *colours };
+    dlsh_buf_puts(b, "set terminal svg size 640,360 fixed noenhanced font 'sans-serif,12' butt\n"
+                     "set border 3 lc rgb '" DLSH_GREY "'\nset xtics nomirror\nset ytics nomirror\n"
+                     "set tics textcolor rgb '" DLSH_GREY "'\nset key textcolor rgb '" DLSH_GREY "'\n"
+                     "set grid lc rgb '" DLSH_GREY "' lw 0.4 dt 3\n");
+    for (int i = 0; i < 16; i++)
+        dlsh_buf_printf(b, "set linetype %d lc rgb '%s' lw 1.8%s\n", i + 1, colours[i % N], i < N ? "" : " dt 2");
+}
+
+static void put_labels(dlsh_buf *b, const dlsh_plot *p, const char *colour) {
     struct {
         const char *what, *text;
     } labels[] = {{"title", p->title}, {"xlabel", p->xlabel}, {"ylabel", p->ylabel}};
@@ -80,11 +92,20 @@ static void put_script(dlsh_buf *b, const dlsh_plot *p, const dlsh_look *look, c
         if (!labels[i].text || !*labels[i].text) continue;
         dlsh_buf_printf(b, "set %s ", labels[i].what);
         put_quoted(b, labels[i].text);
-        dlsh_buf_puts(b, "\n");
+        dlsh_buf_printf(b, "%s\n", colour);
     }
+}
+
+/* Everything behind the choice of the terminal. */
+static void put_script(dlsh_buf *b, const dlsh_plot *p) {
     if (p->logy) dlsh_buf_puts(b, "set logscale y\n");
     dlsh_buf_puts(b, p->bars ? "set style fill solid 0.6\nset boxwidth 0.9 relative\n" : "");
-    dlsh_buf_puts(b, p->file ? "set grid\n" : "set key above\n"); /* text has no room for a key inside */
+    const dlsh_curve *c = p->curves;
+    if (p->bars && c->n > 1) {
+        double first = c->x ? c->x[0] : 0, last = c->x ? c->x[c->n - 1] : (double)(c->n - 1);
+        double half = (last - first) / (double)(c->n - 1) / 2;
+        dlsh_buf_printf(b, "set xrange [%.9g:%.9g]\n", first - half, last + half);
+    }
     put_data(b, p);
     dlsh_buf_puts(b, "plot ");
     for (int i = 0; i < p->ncurves; i++) {
@@ -156,7 +177,10 @@ static dl_status draw_file(const dlsh_plot *p, const dlsh_look *look) {
                          "cannot tell the kind of picture from the name \"%s\"", p->file);
     dlsh_buf target = {0}, script = {0}, out = {0};
     dlsh_buf_printf(&target, "%s.%ld.part", p->file, (long)getpid());
-    put_script(&script, p, look, dlsh_buf_text(&target));
+    put_terminal(&script, p, look, dlsh_buf_text(&target));
+    put_labels(&script, p, "");
+    dlsh_buf_puts(&script, "set grid\n");
+    put_script(&script, p);
     dl_status status = touch(dlsh_buf_text(&target), p->file);
     if (!status) status = run_gnuplot(dlsh_buf_text(&script), script.n, &out);
     if (!status && rename(dlsh_buf_text(&target), p->file))
@@ -193,15 +217,35 @@ static void put_trimmed(dlsh_buf *out, const char *s, size_t n) {
     }
 }
 
-dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *out) {
-    long drawn = 0;
+static dl_status any_point(const dlsh_plot *p) {
     for (int i = 0; i < p->ncurves; i++)
         for (long k = 0; k < p->curves[i].n; k++)
-            drawn += isfinite(p->curves[i].y[k]) && (!p->logy || p->curves[i].y[k] > 0);
-    if (!drawn) return dlsh_fail(DL_ERR_VALUE, NULL, "nothing to plot: no finite%s value", p->logy ? " positive" : "");
+            if (isfinite(p->curves[i].y[k]) && (!p->logy || p->curves[i].y[k] > 0)) return DL_OK;
+    return dlsh_fail(DL_ERR_VALUE, NULL, "nothing to plot: no finite%s value", p->logy ? " positive" : "");
+}
+
+dl_status dlsh_plot_svg(const dlsh_plot *p, dlsh_buf *out) {
+    DLSH_TRY(any_point(p));
+    dlsh_buf script = {0};
+    put_notebook_terminal(&script);
+    put_labels(&script, p, " textcolor rgb '" DLSH_GREY "'");
+    int key = 0;
+    for (int i = 0; i < p->ncurves; i++) key += p->curves[i].label && *p->curves[i].label;
+    if (!key) dlsh_buf_puts(&script, "unset key\n");
+    put_script(&script, p);
+    dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, out);
+    dlsh_buf_free(&script);
+    return status;
+}
+
+dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *out) {
+    DLSH_TRY(any_point(p));
     if (p->file) return draw_file(p, look);
     dlsh_buf script = {0};
-    put_script(&script, p, look, NULL);
+    put_terminal(&script, p, look, NULL);
+    put_labels(&script, p, "");
+    dlsh_buf_puts(&script, "set key above\n"); /* text has no room for a key inside */
+    put_script(&script, p);
     dlsh_buf picture = {0};
     dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &picture);
     if (!status) put_trimmed(out, dlsh_buf_text(&picture), picture.n);

@@ -10,8 +10,7 @@
 
 enum { GAP = 2, NARROW = 10, NARROWEST = 5 };
 
-/* The text of a cell. Line breaks become blanks: a row is a line. */
-static dl_status cell_text(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
+dl_status dlsh_table_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
     size_t from = b->n;
     if (v.type == DLSH_FLOAT && col->format[0]) {
         char text[64];
@@ -81,7 +80,7 @@ dl_status dlsh_table_text(dlsh_buf *b, const dlsh_table *t, const dlsh_look *loo
     for (int c = 0; !status && c < t->ncols; c++) widths[c] = dlsh_text_width(t->cols[c].name, strlen(t->cols[c].name));
     for (long i = 0; !status && i < ncells; i++) {
         dlsh_buf cell = {0};
-        status = cell_text(&cell, &t->cols[i % t->ncols], t->cells[i]);
+        status = dlsh_table_cell(&cell, &t->cols[i % t->ncols], t->cells[i]);
         int w = dlsh_text_width(dlsh_buf_text(&cell), cell.n);
         if (w > widths[i % t->ncols]) widths[i % t->ncols] = w;
         if (!status && !(cells[i] = strdup(dlsh_buf_text(&cell))))

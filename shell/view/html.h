@@ -1,0 +1,33 @@
+/* HTML that notebooks show: tensors and tables. Colours are half transparent or taken from the surroundings, so that
+ * light and dark themes are readable alike; styles stand in the elements, since notebooks and their exports keep no
+ * others. */
+#ifndef DLSH_VIEW_HTML_H
+#define DLSH_VIEW_HTML_H
+
+#include "view/elements.h"
+#include "view/sink.h"
+
+/* Colours with enough contrast on white and on black, for pictures too, which see nothing of the theme. */
+#define DLSH_GREY "#7d7d7d"
+#define DLSH_BLUE "#3f87d6"
+#define DLSH_RED "#e0524d"
+#define DLSH_GREEN "#3fa35c"
+#define DLSH_ORANGE "#d98324"
+
+/* dlsh_html_escape of a string. */
+void dlsh_html_puts(dlsh_buf *b, const char *s);
+
+/* The elements of a tensor as tables, the last two dimensions each: all of a small one, corners of a large one, shaded
+ * by sign and magnitude; above them dtype, shape, figures and a histogram. Of more than DLSH_FIGURES elements no
+ * figures: they would take seconds. */
+enum { DLSH_FIGURES = 1 << 24 };
+dl_status dlsh_html_tensor(dlsh_buf *b, const dl_tensor *t);
+/* The part above the tables alone; title may be NULL. */
+dl_status dlsh_html_figures(dlsh_buf *b, const char *title, const dl_tensor *t, const dlsh_stats *s);
+/* A table with its title as caption; numbers to the right. At most 1000 rows, and how many more there are. */
+dl_status dlsh_html_table(dlsh_buf *b, const dlsh_table *t);
+
+/* A histogram as an SVG element, lowest and highest value below it. */
+void dlsh_svg_bars(dlsh_buf *b, const long *counts, int n, double lo, double hi);
+
+#endif
