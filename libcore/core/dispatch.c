@@ -71,6 +71,11 @@ static dl_status find_device(dl_call *c) {
     return dl_device_check(c->device);
 }
 
+/* Input 0 alone decides. */
+static bool by_first(const dl_op *op) {
+    return op->promote == DL_P_NONE || op->promote == DL_P_FIRST || op->promote == DL_P_PARAMS;
+}
+
 static int first_promoted(const dl_op *op) { return op->promote == DL_P_REST; }
 
 /* The common dtype by PyTorch's rules: operands with dimensions decide before 0-d ones, and these before numbers,
@@ -127,11 +132,12 @@ static dl_status promote(frame *f) {
         c->dtype = dtype ? (dl_dtype)dtype->u.i : DL_F32;
         return DL_OK;
     }
-    if (op->promote == DL_P_NONE || op->promote == DL_P_FIRST) {
+    if (by_first(op)) {
         c->dtype = c->nin && c->in[0] ? (dl_dtype)c->in[0]->dtype : DL_F32;
-        for (int i = 1; op->promote == DL_P_FIRST && i < c->nin; i++)
+        bool keep = op->promote == DL_P_PARAMS && (DL_BIT(c->dtype) & DL_HALVES);
+        for (int i = 1; op->promote != DL_P_NONE && i < c->nin; i++)
             if (c->in[i] && (dl_dtype_is_float((dl_dtype)c->in[i]->dtype) || c->in[i]->weak) &&
-                !(op->mutates >> (i < 31 ? i : 31) & 1))
+                !(op->mutates >> (i < 31 ? i : 31) & 1) && !(keep && c->in[i]->dtype == DL_F32))
                 DL_TRY(cast_input(f, i, c->dtype));
         return DL_OK;
     }
@@ -297,7 +303,7 @@ dl_status dl_infer(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval
     DL_TRY(check_inputs(op, in, nin));
     DL_TRY(find_device(&c));
     c.dtype = nin && in[0] ? (dl_dtype)in[0]->dtype : DL_F32;
-    if (op->promote != DL_P_NONE && op->promote != DL_P_FIRST) c.dtype = common_dtype(&c);
+    if (!by_first(op)) c.dtype = common_dtype(&c);
     if (op->promote == DL_P_FLOAT && !dl_dtype_is_float(c.dtype)) c.dtype = DL_F32;
     for (int i = 0; i < op->out; i++) out[i] = (dl_meta){.alias = -1};
     return op->infer(&c, out);

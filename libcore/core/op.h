@@ -111,6 +111,7 @@ typedef enum dl_promote {
     DL_P_NONE,   /* inputs as they are (indices, masks) */
     DL_P_REST,   /* all inputs but the first, a mask, to their common dtype */
     DL_P_FIRST,  /* input 0 decides; floating inputs are cast to it, others stay (labels, indices) */
+    DL_P_PARAMS, /* the same, but f32 stays beside a 16-bit input 0: parameters and statistics of normalisation */
 } dl_promote_rule;
 
 /* Mixed precision: in what precision a row runs under `precision bf16|f16`. */
