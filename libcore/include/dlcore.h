@@ -32,7 +32,8 @@ typedef enum dl_status {
     DL_ERR_STATE,
     DL_ERR_INTERRUPT,
     DL_ERR_UNSUPPORTED,
-    DL_ERR_INTERNAL
+    DL_ERR_INTERNAL,
+    DL_ERR_CRASH
 } dl_status;
 
 /* One failure in full. Strings belong to the record. `op`, `operands`, `hint` and `file` may be empty, never NULL. */

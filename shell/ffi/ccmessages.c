@@ -1,0 +1,141 @@
+/* What compilers say: gcc's JSON, and the lines "file:line:col: error: text" of others and "file(line): error: text" of
+ * nvcc. */
+#include "ffi/compile.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/session.h"
+
+void dlsh_cc_result_free(dlsh_cc_result *r) {
+    free(r->messages);
+    r->messages = NULL;
+    r->nmessages = 0;
+}
+
+static dlsh_cc_message *add(dlsh_cc_result *r) {
+    dlsh_cc_message *m = realloc(r->messages, (size_t)(r->nmessages + 1) * sizeof *m);
+    if (!m) {
+        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the compiler's messages");
+        return NULL;
+    }
+    r->messages = m;
+    m += r->nmessages++;
+    *m = (dlsh_cc_message){.width = 1};
+    return m;
+}
+
+/* ---------------------------------------------------------------- JSON */
+
+static const char *text_of(const json_t *o, const char *key) {
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+static int column(const json_t *place) {
+    const json_t *c = json_object_get(place, "byte-column");
+    return (int)json_integer_value(c ? c : json_object_get(place, "column"));
+}
+
+/* A place counts when it is in the text's file at all; the prelude has a file name of its own. */
+static void read_place(const dlsh_cc_job *job, const json_t *message, dlsh_cc_message *m) {
+    const json_t *at = json_array_get(json_object_get(message, "locations"), 0), *caret = json_object_get(at, "caret"),
+                 *start = json_object_get(at, "start"), *finish = json_object_get(at, "finish");
+    if (!start) start = caret;
+    if (strcmp(text_of(caret, "file"), job->file) || json_integer_value(json_object_get(caret, "line")) < job->line) {
+        const char *file = text_of(caret, "file");
+        if (*file)
+            snprintf(m->hint, sizeof m->hint, "it is about %s:%d", file,
+                     (int)json_integer_value(json_object_get(caret, "line")));
+        return;
+    }
+    m->line = (int)json_integer_value(json_object_get(start, "line"));
+    m->col = column(start);
+    if (finish && json_integer_value(json_object_get(finish, "line")) == m->line)
+        m->width = column(finish) - m->col + 1;
+    if (m->width < 1) m->width = 1;
+}
+
+/* The first note or proposed replacement that comes with a message. */
+static void read_hint(const json_t *message, dlsh_cc_message *m) {
+    const json_t *fix = json_array_get(json_object_get(message, "fixits"), 0),
+                 *note = json_array_get(json_object_get(message, "children"), 0);
+    const char *s = text_of(fix, "string"), *n = text_of(note, "message");
+    if (*s && !strchr(s, '\n'))
+        snprintf(m->hint, sizeof m->hint, "write %s", s);
+    else if (*n)
+        snprintf(m->hint, sizeof m->hint, "%s", n);
+}
+
+static dl_status read_json(const dlsh_cc_job *job, const json_t *list, dlsh_cc_result *r) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *j = json_array_get(list, i);
+        const char *kind = text_of(j, "kind");
+        int error = strstr(kind, "error") != NULL;
+        if (!error && strcmp(kind, "warning")) continue;
+        dlsh_cc_message *m = add(r);
+        if (!m) return DL_ERR_MEMORY;
+        m->error = error;
+        snprintf(m->text, sizeof m->text, "%s", text_of(j, "message"));
+        read_place(job, j, m);
+        if (!m->hint[0]) read_hint(j, m);
+    }
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- lines */
+
+static const char *after(const char *line, const char *word) {
+    const char *p = strstr(line, word);
+    return p ? p + strlen(word) : NULL;
+}
+
+/* "FILE:LINE:COL: " or "FILE:LINE: " or "FILE(LINE): ", where FILE is the text's. */
+static void read_line_place(const dlsh_cc_job *job, const char *line, dlsh_cc_message *m) {
+    const char *p = after(line, job->file); /* tcc puts its folder before it */
+    int at = 0, col = 0;
+    if (!p || (sscanf(p, ":%d:%d:", &at, &col) < 1 && sscanf(p, "(%d)", &at) < 1)) return;
+    if (at < job->line) return;
+    m->line = at;
+    m->col = col;
+}
+
+static dl_status read_line(const dlsh_cc_job *job, char *line, dlsh_cc_result *r) {
+    const char *error = after(line, "error: "), *warning = error ? NULL : after(line, "warning: ");
+    if (!error) error = after(line, "undefined reference to ") ? line : NULL;
+    const char *text = error ? error : warning;
+    if (!text || strstr(line, "error: ld returned") || strstr(line, "error: collect2")) return DL_OK;
+    dlsh_cc_message *m = add(r);
+    if (!m) return DL_ERR_MEMORY;
+    m->error = error != NULL;
+    const char *undefined = strstr(text, "undefined reference to ");
+    snprintf(m->text, sizeof m->text, "%s", undefined ? undefined : text);
+    if (undefined) snprintf(m->hint, sizeof m->hint, "name its library: C lib=\"NAME\" { ... }");
+    read_line_place(job, line, m);
+    return DL_OK;
+}
+
+dl_status dlsh_cc_read_messages(const dlsh_cc_job *job, const char *output, size_t n, dlsh_cc_result *r) {
+    const char *end = output + n;
+    for (const char *p = output; p < end;) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        if (!stop) stop = end;
+        size_t len = (size_t)(stop - p);
+        json_t *list = *p == '[' ? json_loadb(p, len, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+        dl_status st = DL_OK;
+        if (list) {
+            st = read_json(job, list, r);
+            json_decref(list);
+        } else {
+            char *line = strndup(p, len);
+            st = line ? read_line(job, line, r) : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a message");
+            free(line);
+        }
+        if (st) return st;
+        p = stop + 1;
+    }
+    return DL_OK;
+}

@@ -1,0 +1,65 @@
+/* C text to a shared library that can be loaded: the system's compiler, a cache by content, and what the compiler said,
+ * placed in the text's own file. */
+#ifndef DLSH_FFI_COMPILE_H
+#define DLSH_FFI_COMPILE_H
+
+#include "lang/value.h"
+
+enum { DLSH_CC_KEY = 33 }; /* 32 hex digits and the end */
+
+typedef struct dlsh_cc_job {
+    int cuda;             /* nvcc instead of a C compiler */
+    const char *compiler; /* NULL: $DLSH_CC, else cc; for CUDA $DLSH_NVCC, else nvcc. May hold options, too */
+    const char *flags;    /* more options, as a shell would read them; NULL: none */
+    const char *prelude;  /* C text before it, no part of what messages count; NULL: none */
+    const char *text;     /* need not end with a NUL */
+    size_t len;
+    const char *suffix;  /* C text after it; takes no part in the key */
+    const char *exports; /* names of dynamic symbols, separated by `;`, wildcards allowed; NULL: all. Not in the key */
+    const char *file;    /* where the text begins, for messages and debuggers */
+    int line, col;
+} dlsh_cc_job;
+
+/* One message of the compiler. */
+typedef struct dlsh_cc_message {
+    int error;     /* else a warning */
+    int line, col; /* as counted from job->line, job->col; 0: no place, or one outside of the text */
+    int width;     /* bytes it is about, at least 1 */
+    char text[320], hint[160];
+} dlsh_cc_message;
+
+typedef struct dlsh_cc_result {
+    char path[256]; /* a file of its own, in a folder that goes away with the process */
+    int cached;     /* it had been compiled before */
+    dlsh_cc_message *messages;
+    int nmessages;
+} dlsh_cc_result;
+void dlsh_cc_result_free(dlsh_cc_result *r);
+
+/* What the compiled code depends on, as a name: text, prelude, options and compiler, and `copy`, which tells equal
+ * texts of one session apart. DL_ERR_IO: there is no such compiler. */
+dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]);
+/* Compiles, or takes from the cache what was compiled under this key, and makes a fresh copy: loading a file twice
+ * would give the old code. *r is filled in any case and freed by the caller. Errors: DL_ERR_SYNTAX (the first message
+ * of kind error is that), DL_ERR_IO, DL_ERR_MEMORY, DL_ERR_INTERRUPT. */
+dl_status dlsh_cc_compile(const dlsh_cc_job *job, const char *key, dlsh_cc_result *r);
+/* The words of a text, quotes and backslashes read as a shell reads them, after *argv (malloc'ed, NULL at its end).
+ * DL_ERR_VALUE: an open quote. */
+dl_status dlsh_cc_words(const char *text, char ***argv, int *argc);
+void dlsh_cc_words_free(char **argv);
+
+/* ---- within (ccache.c, ccmessages.c) */
+
+/* The folder for this process's own files, made when first asked for; NULL recorded. */
+const char *dlsh_cc_folder(void);
+/* Path in the user's cache, KEY + ending; NULL when there is no cache. `path` has room for 256. */
+const char *dlsh_cc_cache_path(const char *key, const char *ending, char *path);
+/* Is a valid result in the cache? Headers it was made from must be as they were. */
+int dlsh_cc_cached(const char *key);
+/* Enters a library and the list of its headers (a makefile of gcc's -MD); failures only lose the entry. */
+void dlsh_cc_keep(const char *key, const char *so, const char *depends);
+int dlsh_cc_copy(const char *from, const char *to);
+/* Messages in gcc's JSON or the lines that compilers print. */
+dl_status dlsh_cc_read_messages(const dlsh_cc_job *job, const char *output, size_t n, dlsh_cc_result *r);
+
+#endif

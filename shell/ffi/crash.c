@@ -1,0 +1,98 @@
+/* What is said of a call that did not return: the signal, the function, the source line. */
+#define _GNU_SOURCE
+#include "ffi/compile.h"
+#include "ffi/guard.h"
+#include "ffi/spawn.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "lang/session.h"
+
+static const struct {
+    int signal, code;
+    const char *what;
+} causes[] = {
+    {SIGSEGV, 0, "invalid memory access (SIGSEGV)"},
+    {SIGBUS, BUS_ADRALN, "unaligned memory access (SIGBUS)"},
+    {SIGBUS, 0, "access to memory that is not there (SIGBUS)"},
+    {SIGFPE, FPE_INTDIV, "integer division by zero (SIGFPE)"},
+    {SIGFPE, FPE_INTOVF, "integer overflow (SIGFPE)"},
+    {SIGFPE, 0, "arithmetic error (SIGFPE)"},
+    {SIGILL, 0, "invalid instruction (SIGILL)"},
+    {SIGABRT, 0, "abort (SIGABRT): it called abort() or an assertion failed"},
+    {SIGINT, 0, "interrupted"},
+};
+
+static const char *cause_of(const dlsh_crash *c) {
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
+        if (causes[i].signal == c->signal && (!causes[i].code || causes[i].code == c->code)) return causes[i].what;
+    return "a signal";
+}
+
+/* "sq at <c>:1" of an address: the function and line that addr2line finds. `before`: the instruction that was called
+ * from ends there. Else the nearest symbol and its library. 0: nothing is known. */
+static int locate(const char *path, uintptr_t offset, char *out, size_t size) {
+    char program[256], at[32], function[128], place[256];
+    if (!dlsh_spawn_find("addr2line", program, sizeof program)) return 0;
+    snprintf(at, sizeof at, "0x%lx", (unsigned long)offset);
+    char *argv[] = {"addr2line", "-f", "-s", "-e", (char *)path, at, NULL};
+    dlsh_buf said = {0};
+    int status = 0, ok = 0;
+    if (!dlsh_spawn_read(program, argv, 0, &said, &status) && WIFEXITED(status) && !WEXITSTATUS(status))
+        ok = sscanf(dlsh_buf_text(&said), "%127[^\n]\n%255[^\n]", function, place) == 2 && place[0] != '?' &&
+             !strstr(place, ":?");
+    dl_error_clear();
+    dlsh_buf_free(&said);
+    if (!ok) return 0;
+    char *extra = strstr(place, " (discriminator");
+    if (extra) *extra = 0;
+    snprintf(out, size, "%s at %s", function, place);
+    return 1;
+}
+
+/* In a library compiled here lines are known; of others the nearest symbol. compiled: is it one of ours? */
+static int place_of(void *address, int called, int *compiled, char *out, size_t size) {
+    Dl_info info;
+    const char *folder = dlsh_cc_folder();
+    *compiled = 0;
+    if (!dladdr((char *)address - called, &info) || !info.dli_fname) return 0;
+    uintptr_t offset = (uintptr_t)address - (uintptr_t)called - (uintptr_t)info.dli_fbase;
+    *compiled = folder && !strncmp(info.dli_fname, folder, strlen(folder));
+    if (*compiled && locate(info.dli_fname, offset, out, size)) return 1;
+    const char *slash = strrchr(info.dli_fname, '/'), *lib = slash ? slash + 1 : info.dli_fname;
+    if (info.dli_sname)
+        snprintf(out, size, "%s+%lu of %s", info.dli_sname, (unsigned long)((char *)address - (char *)info.dli_saddr),
+                 lib);
+    else
+        snprintf(out, size, "%s+0x%lx", lib, (unsigned long)offset);
+    return 1;
+}
+
+/* ", in strlen+13 of libc.so.6, called from f at <c>:1" */
+static void places(const dlsh_crash *c, char *out, size_t size) {
+    char at[400];
+    int compiled = 0;
+    size_t n = 0;
+    out[0] = 0;
+    if (c->signal != SIGABRT && place_of(c->pc, 0, &compiled, at, sizeof at)) /* abort() itself tells nothing */
+        n = (size_t)snprintf(out, size, ", in %s", at);
+    for (int i = 1; !compiled && i < c->n && n < size; i++)
+        if (place_of(c->frames[i], 1, &compiled, at, sizeof at) && compiled)
+            snprintf(out + n, size - n, "%s %s", n ? ", called from" : ", in", at);
+}
+
+dl_status dlsh_crash_tell(const dlsh_crash *c, const char *name, char *line, int size) {
+    char where[420], address[40] = "";
+    places(c, where, sizeof where);
+    if ((c->signal == SIGSEGV && c->code != SI_KERNEL) || c->signal == SIGBUS)
+        snprintf(address, sizeof address, " at address 0x%lx", (unsigned long)c->address);
+    if (c->signal == SIGSEGV && c->code == SI_KERNEL) snprintf(address, sizeof address, " at a wild address");
+    snprintf(line, (size_t)size, "%s: %s%s%s", name, cause_of(c), address, where);
+    return dlsh_fail(c->signal == SIGINT ? DL_ERR_INTERRUPT : DL_ERR_CRASH,
+                     "memory may be damaged: `rescue \"FOLDER\"` saves what there is; then start again", "%s", line);
+}

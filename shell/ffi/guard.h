@@ -1,0 +1,34 @@
+/* Calls of foreign C that may crash or never return. A signal such as SIGSEGV, or Ctrl-C, inside a guarded call ends
+ * the call and becomes an error that names function and source line. What the call had half done stays half done, so
+ * from then on the session counts as damaged. */
+#ifndef DLSH_FFI_GUARD_H
+#define DLSH_FFI_GUARD_H
+
+#include "dlcore.h"
+
+/* Runs fn(arg). `name` is the C function that is called, for messages. DL_ERR_CRASH or DL_ERR_INTERRUPT recorded when
+ * it did not return; nothing it allocated is released then. Any thread; crashes of threads that C itself has started
+ * end the process. */
+dl_status dlsh_guard_run(const char *name, void (*fn)(void *), void *arg);
+
+/* Around the language's part of a callback: signals in it are not C's. They nest. */
+void dlsh_guard_leave(void);
+void dlsh_guard_enter(void);
+
+/* How often a guarded call did not return; the last failure's one line. */
+int dlsh_damaged(const char **what);
+
+/* ---- within (crash.c) */
+
+enum { DLSH_CRASH_FRAMES = 32 };
+typedef struct dlsh_crash {
+    int signal, code;
+    void *address; /* that was accessed */
+    void *pc;
+    void *frames[DLSH_CRASH_FRAMES]; /* return addresses, the innermost first; [0] is pc */
+    int n;
+} dlsh_crash;
+/* Records what happened, with places as far as they can be found. */
+dl_status dlsh_crash_tell(const dlsh_crash *c, const char *name, char *line, int size);
+
+#endif
