@@ -14,6 +14,7 @@
 
 #include "commands/context.h"
 #include "commands/settings.h"
+#include "ffi/guard.h"
 #include "front/front.h"
 #include "view/console.h"
 #include "view/text.h"
@@ -96,8 +97,8 @@ static void on_line(char *line) {
 
 static const char *prompt(char *buf, size_t size) {
     dlsh_look look = dlsh_sink_look(dlsh_session_sink(repl.s));
-    char number[24];
-    int n = snprintf(number, sizeof number, "<%d>", repl.number);
+    char number[32];
+    int n = snprintf(number, sizeof number, dlsh_damaged(NULL) ? "<%d damaged>" : "<%d>", repl.number);
     if (repl.entry.n) snprintf(number, sizeof number, "%*s", n, "...");
     if (look.colour)
         snprintf(buf, size, "\001\033[32m\002%s\001\033[0m\002 ", number);

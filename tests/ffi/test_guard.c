@@ -112,8 +112,10 @@ static void interrupted(const char *name, double at_most, int may_return) {
     double began = now();
     assert_int_equal(pthread_create(&other, NULL, press, &self), 0);
     dl_status st = call(name, with_int);
-    if (may_return && st == DL_OK) assert_true(dl_interrupt_get()); /* a system call ended early, and then C itself */
-    else if (st != DL_ERR_INTERRUPT || !strstr(dl_errmsg(), name)) fail_msg("%s: %d, '%s'", name, (int)st, dl_errmsg());
+    if (may_return && st == DL_OK)
+        assert_true(dl_interrupt_get()); /* a system call ended early, and then C itself */
+    else if (st != DL_ERR_INTERRUPT || !strstr(dl_errmsg(), name))
+        fail_msg("%s: %d, '%s'", name, (int)st, dl_errmsg());
     if (now() - began > at_most) fail_msg("%s took %.2f s", name, now() - began);
     pthread_join(other, NULL);
     dl_interrupt_set(0);
