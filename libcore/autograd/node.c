@@ -70,17 +70,21 @@ static int count_saved(const dl_call *c) {
     return n;
 }
 
+static dl_saved saved(dl_tensor *t, int out) {
+    __atomic_add_fetch(&t->st->saved, 1, __ATOMIC_RELAXED);
+    return (dl_saved){t, dl_storage_ref(t->st), t->st->version, out};
+}
+
 /* An output is kept as a header of its own, without node, so that the node does not hold itself. */
 static dl_status save(dl_node *n, const dl_call *c) {
     int k = 0;
     for (int i = 0; i < c->nin; i++)
-        if (c->in[i] && bit(c->op->save_in, i))
-            n->saved[k++] = (dl_saved){dl_ref(c->in[i]), c->in[i]->st->version, -1 - i};
+        if (c->in[i] && bit(c->op->save_in, i)) n->saved[k++] = saved(dl_ref(c->in[i]), -1 - i);
     for (int i = 0; i < c->nout; i++) {
         if (!c->out[i] || !bit(c->op->save_out, i)) continue;
         dl_tensor *t = dl_detach(c->out[i]);
         if (!t) return dl_error_last()->code;
-        n->saved[k++] = (dl_saved){t, t->st->version, i};
+        n->saved[k++] = saved(t, i);
     }
     return DL_OK;
 }
@@ -108,8 +112,12 @@ dl_status dl_record(const dl_call *c) {
 
 void dl_node_free_saved(dl_node *n) {
     for (int i = 0; i < n->nsaved; i++) {
-        dl_unref(n->saved[i].t);
-        n->saved[i].t = NULL;
+        dl_saved *s = &n->saved[i];
+        if (!s->t) continue;
+        __atomic_sub_fetch(&s->st->saved, 1, __ATOMIC_RELAXED);
+        dl_storage_unref(s->st);
+        dl_unref(s->t);
+        s->t = NULL;
     }
     n->freed = true;
 }

@@ -15,6 +15,7 @@ typedef struct dl_edge {
 /* A tensor kept for the gradient rule. An output is kept without its node and re-attached when it is used. */
 typedef struct dl_saved {
     dl_tensor *t;
+    dl_storage *st; /* of t when it was saved; counted in st->saved */
     uint32_t version;
     int out; /* output index, -1 - i for input i */
 } dl_saved;

@@ -115,6 +115,7 @@ int dl_is_contiguous(const dl_tensor *t) { return dl_strides_are_contiguous(t->n
 int dl_is_readonly(const dl_tensor *t) { return t->st->readonly; }
 void *dl_data(const dl_tensor *t) { return dl_ptr(t); }
 long dl_tensor_version(const dl_tensor *t) { return t->st->version; }
+int dl_tensor_saved(const dl_tensor *t) { return __atomic_load_n(&t->st->saved, __ATOMIC_RELAXED); }
 const char *dl_tensor_name(const dl_tensor *t) { return t->name ? t->name : ""; }
 
 void dl_touch(dl_tensor *t) {

@@ -22,6 +22,7 @@ typedef struct dl_storage {
     void *data;
     uint64_t serial;         /* of this storage alone in the process: caches know it by this and the version */
     uint32_t version;        /* bumped by every write after creation; shared by views and detached tensors */
+    int saved;               /* how often the tape holds it for a gradient rule; atomic */
     uint32_t rebased;        /* bumped when an in-place write gave the base a new history; views then renew theirs */
     dl_source maker, writer; /* the statements that made it and that wrote last */
     bool wrapped;            /* memory of someone else: not ours to free */
@@ -45,6 +46,7 @@ struct dl_tensor {
     dl_node *node;    /* the op that made it, NULL for a leaf; owned */
     int out;          /* which output of node */
     dl_tensor *base;  /* differentiable view of this tensor; owned; never itself a view */
+    int saved;        /* how often the tape holds it for a gradient rule; atomic */
     uint32_t rebased; /* st->rebased when node was made */
     dl_tensor *grad;
     char *name;

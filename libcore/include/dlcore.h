@@ -169,6 +169,9 @@ void *dl_data(const dl_tensor *t);
 /* Bumps the version: tells autograd that the memory was changed from outside. */
 void dl_touch(dl_tensor *t);
 long dl_tensor_version(const dl_tensor *t);
+/* How often the tape holds the tensor's memory for gradients still to be computed; while it does, writing makes them
+ * wrong. */
+int dl_tensor_saved(const dl_tensor *t);
 /* The name shown in graphs and errors; copied. "" when unnamed. */
 const char *dl_tensor_name(const dl_tensor *t);
 dl_status dl_tensor_set_name(dl_tensor *t, const char *name);

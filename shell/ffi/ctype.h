@@ -136,9 +136,10 @@ typedef struct dlsh_cname {
     long i;
     double f;
     const char *s;
-    /* SYMBOL: what it is bound to, and a function's value, both owned by the binder (symbols.c). */
+    /* SYMBOL: what it is bound to, by whom (symbols.c). */
     void *addr;
-    const char *lib;
+    struct dlsh_clib *lib;
+    int how;
 } dlsh_cname;
 
 /* Ordinary names (typedefs, constants, symbols) share one space, tags have their own. NULL: not declared. */

@@ -11,14 +11,12 @@
 typedef struct dlsh_cstate {
     dlsh_session *s;
     dlsh_cspace *space;
-    struct dlsh_cimport *imports; /* values of header-imported names, made on first use */
-    dlsh_clib *libs[64];          /* opened by extern */
-    int nlibs;
+    dlsh_clib **libs; /* opened by extern: references, open as long as the session */
+    int nlibs, caplibs;
     int last_errno;
-    struct dlsh_cclosure *kept; /* closures that stay */
-    dl_error callback_error;    /* of a callback, to be raised when its call returns */
-    int callback_failed;
-    int in_callback;
+    struct dlsh_cclosure *closures; /* all that were made: in use, kept, or asleep */
+    dl_error callback_error;        /* of a callback, to be raised when its call returns */
+    int callback_failed, foreign_thread;
 } dlsh_cstate;
 dlsh_cstate *dlsh_c_state(dlsh_session *s);
 
@@ -38,23 +36,30 @@ typedef struct dlsh_cstruct {
     dlsh_session *s;
     const dlsh_ctype *type; /* STRUCT or UNION, plain */
     char *data;
-    dlsh_value owner; /* of data when it is a part of something else; VOID: own, freed with it */
+    dlsh_value owner; /* keeps data; VOID: it is C's */
 } dlsh_cstruct;
 /* A new struct, zeroed or a copy; VOID on failure. */
 dlsh_value dlsh_c_struct_value(dlsh_session *s, const dlsh_ctype *t, const void *copy);
-/* A part of another object. */
+/* Its bytes; 0 when C's memory that it lies in is gone. */
+int dlsh_c_struct_bytes(const dlsh_cstruct *v, void *to);
+/* Keeps memory until the last pointer into it is gone, then release(p). VOID on failure, p being released. */
+dlsh_value dlsh_c_owner(void *p, void (*release)(void *), dlsh_clib *lib);
+/* A struct at an address that owner, taken, keeps. With owner VOID it is C's memory, read and written carefully. */
 dlsh_value dlsh_c_struct_view(dlsh_session *s, const dlsh_ctype *t, void *data, dlsh_value owner);
 /* x.name and x.name = v of a struct at an address kept by owner. DL_ERR_NAME, unrecorded, when there is no such field.
  */
 dl_status dlsh_c_get_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_value owner, const char *name,
                            dlsh_value *out);
-dl_status dlsh_c_set_field(dlsh_session *s, const dlsh_ctype *t, char *at, const char *name, dlsh_value v);
+dl_status dlsh_c_set_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_value owner, const char *name,
+                           dlsh_value v);
 dl_status dlsh_c_field_names(const dlsh_ctype *t, dlsh_value *out);
 dl_status dlsh_c_struct_text(dlsh_buf *b, const dlsh_ctype *t, const char *at);
 /* Fresh zeroed memory as a pointer value to n elements of t that frees itself; VOID on failure. */
 dlsh_value dlsh_c_new_memory(dlsh_session *s, const dlsh_ctype *of, long n, char **addr);
 /* Is memory readable / writable? Copies; 0 when not. Without the system call everything counts as readable. */
 int dlsh_c_peek(const void *from, void *to, size_t n);
+/* Characters up to a NUL, the end of readable memory, or `most`. */
+size_t dlsh_c_strlen(const char *s, size_t most);
 int dlsh_c_poke(void *to, const void *from, size_t n);
 
 /* ---------------------------------------------------------------- calls (call.c, convert.c, format.c, closure.c) */
@@ -77,8 +82,7 @@ struct dlsh_cfunc {
     void *addr;
     dlsh_clib *lib;
     ffi_cif cif;
-    int prepared, fast, plain; /* plain: scalars only, no contracts */
-    ffi_type **arg_types;
+    int prepared, fast;
 };
 
 /* One call on its way. */
@@ -92,28 +96,33 @@ typedef struct dlsh_ccall {
     const dlsh_value **given; /* the value behind each; NULL: out */
     dlsh_cslot *boxes;        /* what out and inout parameters of scalars point to */
     dlsh_value *owners;       /* memory of other out parameters; VOID */
-    struct dlsh_cclosure *closures;
-    int touches; /* a tensor is written through */
-    void *result;
+    int failed_at;            /* index of the C argument that did not convert; -1 none */
 } dlsh_ccall;
 
 /* The ffi type; NULL: it cannot be passed (recorded). */
 ffi_type *dlsh_c_ffi_type(dlsh_cspace *c, const dlsh_ctype *t);
 /* Writes argument `at` of a call for parameter type t. */
-dl_status dlsh_c_convert(dlsh_ccall *k, int at, const dlsh_ctype *t, const dlsh_cparam *param, dlsh_value v,
-                         dlsh_cslot *to);
+dl_status dlsh_c_convert(dlsh_ccall *k, int at, const dlsh_ctype *t, dlsh_value v);
+/* The dtype of tensors that go to pointers to t; NULL: none. */
+const char *dlsh_c_dtype_of(const dlsh_ctype *t);
+/* A symbol of a library, of all that is loaded when lib is NULL; NULL: there is none. */
+void *dlsh_c_symbol(const dlsh_clib *lib, const char *name);
+/* A function that C gave the address of. */
+dlsh_value dlsh_c_unnamed_function(dlsh_session *s, const dlsh_ctype *t, void *addr);
 /* Numbers: v as scalar t into *to. what: "argument x of f" for messages. */
 dl_status dlsh_c_scalar(const dlsh_ctype *t, dlsh_value v, const char *what, dlsh_cslot *to);
 /* "argument 2 (y) of hypot" into one of two buffers used in turn. */
 const char *dlsh_c_what(const dlsh_ccall *k, int at);
-/* The types and slots of the arguments after the fixed ones. */
-dl_status dlsh_c_varargs(dlsh_ccall *k, const dlsh_value *values, int n);
-/* The wanted types of printf's and scanf's arguments; -1: a failure was recorded. */
+/* The type an argument after the fixed ones travels as, by C's promotions; NULL: none (recorded). */
+const dlsh_ctype *dlsh_c_promoted(dlsh_cspace *c, dlsh_value v, const char *what);
+/* The types that a format of printf or scanf wants; their number, or -1 with a recorded failure. */
 int dlsh_c_format_types(dlsh_cspace *c, const char *format, int scanf, const dlsh_ctype **types, int max);
 
-/* Code that calls a language function; entered into the list of the call, or kept. NULL: recorded. */
-void *dlsh_c_closure(dlsh_ccall *k, const dlsh_ctype *function, dlsh_value f, int keep);
-void dlsh_c_closures_free(struct dlsh_cclosure *list);
+/* Code that calls a language function, until dlsh_c_closures_end(owner), or with owner NULL as long as the session.
+ * NULL: recorded. */
+void *dlsh_c_closure(dlsh_session *s, const dlsh_ctype *function, dlsh_value f, const void *owner);
+void dlsh_c_closures_end(dlsh_cstate *st, const void *owner);
+void dlsh_c_closures_free(dlsh_cstate *st);
 /* Raises what a callback failed with, if one did. */
 dl_status dlsh_c_callback_failure(dlsh_cstate *st);
 

@@ -8,6 +8,7 @@
 #include "commands/context.h"
 #include "commands/families.h"
 #include "commands/nets.h"
+#include "ffi/ffi.h"
 #include "front/front.h"
 #include "view/console.h"
 
@@ -146,6 +147,10 @@ int dlsh_main(int argc, char **argv) {
         return DLSH_EXIT_ERROR;
     }
     dlsh_nets_install(s);
+    if (dlsh_ffi_install(s)) {
+        fprintf(stderr, "dlsh: %s\n", dl_errmsg());
+        return DLSH_EXIT_ERROR;
+    }
     dlsh_set_keep_going(s, o.keep_going);
     dlsh_set_after_statement(s, after_statement, s);
     if (o.echo) dlsh_set_before_statement(s, echo, s);

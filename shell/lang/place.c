@@ -26,7 +26,11 @@ dl_status dlsh_fail_in_text(dlsh_session *s, const dlsh_unit *unit, int offset, 
         span.col = unit->text[i] == '\n' ? 1 : span.col + 1;
         span.line += unit->text[i] == '\n';
     }
-    return dlsh_at_span(s, (dlsh_unit *)unit, span, code); /* takes a reference */
+    return dlsh_place_at(s, unit, span, code);
+}
+
+dl_status dlsh_place_at(dlsh_session *s, const dlsh_unit *unit, dlsh_span span, dl_status st) {
+    return dlsh_at_span(s, (dlsh_unit *)unit, span, st); /* which takes a reference */
 }
 
 dl_status dlsh_at(dlsh_session *s, const dlsh_node *n, dl_status st) {

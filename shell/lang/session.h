@@ -149,12 +149,17 @@ void dlsh_set_c_runner(dlsh_session *s, dlsh_kind kind, dlsh_run_c *run);
 dl_status dlsh_fail_in_text(dlsh_session *s, const dlsh_unit *unit, int offset, int width, dl_status code,
                             const char *hint, const char *fmt, ...) __attribute__((format(printf, 7, 8)));
 
+/* Notes where a recorded failure stands, unless that is known; returns st. */
+dl_status dlsh_place_at(dlsh_session *s, const dlsh_unit *unit, dlsh_span span, dl_status st);
+
 /* What a name means that is neither a variable nor built in (C's names from headers, NULL): an owned value in *out and
  * 1, else 0. With *lasting = 0 it is asked for again at each use. */
 typedef int dlsh_find_name(void *state, const char *name, dlsh_value *out, int *lasting);
 /* One state, freed after the variables when the session ends. */
 void dlsh_set_c_state(dlsh_session *s, void *state, void (*release)(void *), dlsh_find_name *find);
 void *dlsh_get_c_state(const dlsh_session *s);
+/* The call that just failed did so because of its i-th argument: the message points there. */
+void dlsh_set_failed_arg(dlsh_session *s, int i);
 /* Meanings kept from dlsh_find_name are forgotten. */
 void dlsh_forget_names(dlsh_session *s);
 /* What a name means when no variable has it; VOID: nothing. Owned. */

@@ -332,6 +332,7 @@ dl_status dlsh_truth(dlsh_value v, int *out) {
         DLSH_TRY(dl_item_f(v.as.tensor, &f));
         *out = f != 0;
         return DL_OK;
+    case DLSH_HANDLE: *out = v.as.handle->cls->truth ? v.as.handle->cls->truth(v.as.handle->self) : 1; return DL_OK;
     default: *out = 1; return DL_OK;
     }
 }
@@ -358,7 +359,10 @@ static int equal(dlsh_value a, dlsh_value b, int depth) {
     case DLSH_RANGE:
         return a.as.range->from == b.as.range->from && a.as.range->to == b.as.range->to &&
                a.as.range->step == b.as.range->step;
-    case DLSH_HANDLE: return a.as.handle == b.as.handle || a.as.handle->self == b.as.handle->self;
+    case DLSH_HANDLE:
+        if (a.as.handle->cls->equal && a.as.handle->cls == b.as.handle->cls)
+            return a.as.handle->cls->equal(a.as.handle->self, b.as.handle->self);
+        return a.as.handle == b.as.handle || a.as.handle->self == b.as.handle->self;
     default: return a.as.refs == b.as.refs;
     }
 }

@@ -141,6 +141,10 @@ struct dlsh_class {
     dl_status (*iterate)(struct dlsh_session *s, void *self, dlsh_value *out);
     /* The next element; *done = 1 and nothing in out at the end. */
     dl_status (*next)(struct dlsh_session *s, void *self, dlsh_value *out, int *done);
+    /* ==; default: the same object. */
+    int (*equal)(const void *a, const void *b);
+    /* Truth; default: true. */
+    int (*truth)(void *self);
 };
 
 struct dlsh_handle {

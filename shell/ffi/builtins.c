@@ -1,0 +1,293 @@
+/* Functions for C's memory: new, cast, sizeof, and the methods of pointers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffi/inside.h"
+
+/* A type argument given as text. */
+static const dlsh_ctype *type_arg(const dlsh_args *a, const char *name) {
+    dlsh_cspace *c = dlsh_c_space(dlsh_arg_session(a));
+    const char *text = dlsh_arg_str(a, name);
+    dlsh_cerror e;
+    if (!c) {
+        dlsh_arg_fail(a, name, DL_ERR_UNSUPPORTED, NULL, "this session cannot call C");
+        return NULL;
+    }
+    const dlsh_ctype *t = dlsh_c_parse_type(c, text, strlen(text), &e);
+    if (!t) dlsh_arg_fail(a, name, DL_ERR_TYPE, e.hint, "\"%s\" is no C type: %s", text, e.message);
+    return t;
+}
+
+/* ---------------------------------------------------------------- new */
+
+static dl_status sized(const dlsh_args *a, const dlsh_ctype *t) {
+    if (dlsh_c_size(t) && (!dlsh_c_is_struct(t) || t->plain->laid_out)) return DL_OK;
+    return dlsh_arg_fail(a, "type", DL_ERR_TYPE, "declare or import the struct with its fields",
+                         "the size of %s is not known", dlsh_c_name(t));
+}
+
+/* T[]: as long as the value; text needs its NUL. */
+static long open_length(dlsh_value v) {
+    return v.type == DLSH_STR ? (long)v.as.str->len + 1 : v.type == DLSH_LIST ? v.as.list->n : -1;
+}
+
+static dl_status new_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_ctype *t = type_arg(a, "type");
+    const dlsh_value *v = dlsh_arg(a, "value");
+    dlsh_session *s = dlsh_arg_session(a);
+    char *addr;
+    if (!t) return DL_ERR_TYPE;
+    int array = t->kind == DLSH_C_ARRAY;
+    long n = !array ? 1 : t->n >= 0 ? t->n : v ? open_length(*v) : -1;
+    const dlsh_ctype *of = array ? t->base : t;
+    if (n < 0)
+        return dlsh_arg_fail(a, "type", DL_ERR_VALUE, "new(\"int[10]\"), or new(\"int[]\", [1, 2, 3])",
+                             "how many elements should \"%s\" have?", dlsh_arg_str(a, "type"));
+    DLSH_TRY(sized(a, of));
+    *result = dlsh_c_new_memory(s, of->is_const ? of->plain : of, n, &addr);
+    if (dlsh_failed(*result)) return dlsh_failure();
+    dl_status st = DL_OK;
+    if (v) st = dlsh_c_store(s, array ? dlsh_c_array(dlsh_c_space(s), of->plain, n) : of->plain, *v, addr);
+    if (st) {
+        dlsh_drop(*result);
+        *result = dlsh_void();
+    }
+    return st;
+}
+
+/* ---------------------------------------------------------------- cast */
+
+static dl_status cast_to_int(const dlsh_args *a, const dlsh_ctype *t, dlsh_value v, dlsh_value *out) {
+    const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
+    long i = 0;
+    if (p)
+        i = (long)p->addr;
+    else if (v.type == DLSH_INT || v.type == DLSH_BOOL)
+        i = v.as.i;
+    else if (v.type == DLSH_FLOAT && v.as.f >= -0x1p63 && v.as.f < 0x1p63)
+        i = (long)v.as.f;
+    else
+        return dlsh_arg_fail(a, "value", DL_ERR_TYPE, NULL, "%s cannot be cast to %s", dlsh_a(v), dlsh_c_name(t));
+    return dlsh_c_load(dlsh_arg_session(a), t, &i, out); /* cut off as C cuts */
+}
+
+static dl_status cast_to_pointer(const dlsh_args *a, const dlsh_ctype *t, dlsh_value v, dlsh_value *out) {
+    dlsh_session *s = dlsh_arg_session(a);
+    const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
+    const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
+    size_t size = dlsh_c_size(t->base);
+    if (p) {
+        long bytes = p->n < 0 ? -1 : p->n * (long)dlsh_c_size(p->type->base);
+        *out = dlsh_c_pointer_value(s, t->plain, p->addr, dlsh_ref(p->owner),
+                                    bytes < 0 || !size ? -1 : bytes / (long)size);
+    } else if (x) {
+        *out = dlsh_c_pointer_value(s, t->plain, x->data, dlsh_ref(x->owner),
+                                    size ? (long)(dlsh_c_size(x->type) / size) : -1);
+    } else if (dlsh_cfunc_of(v)) {
+        *out = dlsh_c_pointer_value(s, t->plain, dlsh_cfunc_of(v)->addr, dlsh_ref(v), -1);
+    } else if (v.type == DLSH_TENSOR) {
+        dl_tensor *x_t = v.as.tensor;
+        if (dl_device_of(x_t) || !dl_is_contiguous(x_t))
+            return dlsh_arg_fail(a, "value", DL_ERR_VALUE, NULL,
+                                 "a pointer to a tensor's elements needs a contiguous tensor on the CPU");
+        long bytes = dl_numel(x_t) * dl_dtype_size(dl_dtype_of(x_t));
+        *out = dlsh_c_pointer_value(s, t->plain, dl_data(x_t), dlsh_ref(v), size ? bytes / (long)size : -1);
+    } else if (v.type == DLSH_INT) {
+        *out = dlsh_c_pointer_value(s, t->plain, (void *)v.as.i, dlsh_void(), -1);
+    } else {
+        return dlsh_arg_fail(a, "value", DL_ERR_TYPE, NULL, "%s cannot be cast to %s", dlsh_a(v), dlsh_c_name(t));
+    }
+    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+}
+
+/* A pointer to a function becomes one that can be called. */
+static dl_status cast_to_function(const dlsh_args *a, const dlsh_ctype *t, dlsh_value v, dlsh_value *out) {
+    const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
+    const dlsh_cfunc *f = dlsh_cfunc_of(v);
+    void *addr = p ? p->addr : f ? f->addr : NULL;
+    if (!addr)
+        return dlsh_arg_fail(a, "value", DL_ERR_TYPE, NULL, "%s cannot be cast to %s", dlsh_a(v), dlsh_c_name(t));
+    *out = dlsh_c_unnamed_function(dlsh_arg_session(a), t->base, addr);
+    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+}
+
+static dl_status cast_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_ctype *t = type_arg(a, "type");
+    dlsh_value v = *dlsh_arg(a, "value");
+    if (!t) return DL_ERR_TYPE;
+    if (t->kind == DLSH_C_POINTER && t->base->kind == DLSH_C_FUNCTION) return cast_to_function(a, t, v, result);
+    if (t->kind == DLSH_C_POINTER) return cast_to_pointer(a, t, v, result);
+    if (dlsh_c_is_integer(t)) return cast_to_int(a, t, v, result);
+    if (dlsh_c_is_float(t) && dlsh_is_number(v)) {
+        *result = dlsh_float(t->kind == DLSH_C_FLOAT ? (double)(float)dlsh_number(v) : dlsh_number(v));
+        return DL_OK;
+    }
+    return dlsh_arg_fail(a, "value", DL_ERR_TYPE, NULL, "%s cannot be cast to %s", dlsh_a(v), dlsh_c_name(t));
+}
+
+static dl_status sizeof_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_ctype *t = type_arg(a, "type");
+    if (!t) return DL_ERR_TYPE;
+    DLSH_TRY(sized(a, t));
+    *result = dlsh_int((long)dlsh_c_size(t));
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- methods of pointers */
+
+static long count_arg(const dlsh_args *a, const dlsh_cpointer *p) {
+    const dlsh_value *n = dlsh_arg(a, "n");
+    if (n && n->as.i >= 0 && (p->n < 0 || n->as.i <= p->n)) return n->as.i;
+    if (!n && p->n >= 0) return p->n;
+    if (!n)
+        dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "give their number", "the number of elements behind a %s is not known",
+                      dlsh_c_name(p->type));
+    else
+        dlsh_arg_fail(a, "n", DL_ERR_INDEX, NULL, "%ld elements of %ld", n->as.i, p->n);
+    return -1;
+}
+
+static dl_status no_memory_there(const dlsh_args *a, const void *at) {
+    return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL, "there is no memory at address %p", at);
+}
+
+static dl_status string_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_cpointer *p = dlsh_arg_self(a);
+    const dlsh_value *n = dlsh_arg(a, "n");
+    char c;
+    if (p->type->base->size > 1 || p->type->base->kind == DLSH_C_FUNCTION)
+        return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "cast(\"char *\", p).string()", "a %s points to no characters",
+                             dlsh_c_name(p->type));
+    long limit = n ? count_arg(a, p) : p->n;
+    if (n && limit < 0) return dlsh_failure();
+    if (!p->addr || !dlsh_c_peek(p->addr, &c, limit != 0)) return no_memory_there(a, p->addr);
+    size_t len = n ? (size_t)limit : dlsh_c_strlen(p->addr, limit < 0 ? (size_t)-1 : (size_t)limit);
+    char *copy = malloc(len + 1);
+    if (!copy) return dlsh_arg_fail(a, NULL, DL_ERR_MEMORY, NULL, "no memory for %zu characters", len);
+    if (dlsh_c_peek(p->addr, copy, len)) *result = dlsh_string_n(copy, len);
+    free(copy);
+    return dlsh_failed(*result) ? no_memory_there(a, p->addr) : DL_OK;
+}
+
+static dl_status list_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_cpointer *p = dlsh_arg_self(a);
+    long n = count_arg(a, p);
+    if (n < 0) return dlsh_failure();
+    dlsh_value list = dlsh_new_list((int)n), self = dlsh_arg_self_value(a);
+    dl_status st = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
+    for (long i = 0; i < n && !st; i++) {
+        dlsh_value v;
+        if (!(st = dlsh_cpointer_class.index(dlsh_arg_session(a), self.as.handle->self, dlsh_int(i), &v)))
+            st = dlsh_list_push(list.as.list, v);
+    }
+    if (st)
+        dlsh_drop(list);
+    else
+        *result = list;
+    return st;
+}
+
+static dl_status tensor_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_cpointer *p = dlsh_arg_self(a);
+    long n = count_arg(a, p);
+    dl_dtype d;
+    if (n < 0) return dlsh_failure();
+    const char *dtype = p->type->base->kind == DLSH_C_VOID ? NULL : dlsh_c_dtype_of(p->type->base);
+    if (!dtype || dl_dtype_parse(dtype, &d))
+        return dlsh_arg_fail(a, NULL, DL_ERR_DTYPE, "cast(\"float *\", p).tensor(n)", "there are no tensors of %s",
+                             dlsh_c_name(p->type->base));
+    n = n * (long)dlsh_c_size(p->type->base) / dl_dtype_size(d);
+    dl_tensor *t = dl_tensor_empty(1, &n, d, 0);
+    if (!t) return dlsh_failure();
+    if (!dlsh_c_peek(p->addr, dl_data(t), (size_t)(n * dl_dtype_size(d)))) {
+        dl_unref(t);
+        return no_memory_there(a, p->addr);
+    }
+    *result = dlsh_tensor(t);
+    return DL_OK;
+}
+
+static dl_status offset_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_cpointer *p = dlsh_arg_self(a);
+    long i = dlsh_arg_int(a, "n"), size = (long)dlsh_c_size(p->type->base);
+    if (p->n >= 0 && (i < 0 || i > p->n))
+        return dlsh_arg_fail(a, "n", DL_ERR_INDEX, NULL, "an offset of %ld leaves the %ld elements", i, p->n);
+    *result = dlsh_c_pointer_value(dlsh_arg_session(a), p->type, p->addr + i * (size ? size : 1), dlsh_ref(p->owner),
+                                   p->n < 0 ? -1 : p->n - i);
+    return dlsh_failed(*result) ? dlsh_failure() : DL_OK;
+}
+
+static const dlsh_param maybe_count[] = {
+    {"n", DLSH_ARG_EXPR, "int", DLSH_OPTIONAL, "How many; needed where the pointer does not know.", NULL}, {0}};
+static const dlsh_param one_count[] = {{"n", DLSH_ARG_EXPR, "int", 0, "How many elements further.", NULL}, {0}};
+
+const dlsh_command dlsh_cpointer_methods[] = {
+    {.name = "string",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "p.string([n])",
+     .doc = "The characters up to a NUL, or n of them, copied.",
+     .params = maybe_count,
+     .run = string_run,
+     .examples = "new(\"char[]\", \"abc\").string()"},
+    {.name = "list",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "p.list([n])",
+     .doc = "The elements as a list.",
+     .params = maybe_count,
+     .run = list_run,
+     .examples = "new(\"int[]\", [1, 2]).list()"},
+    {.name = "tensor",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "p.tensor([n])",
+     .doc = "The elements copied into a tensor.",
+     .params = maybe_count,
+     .run = tensor_run,
+     .examples = "new(\"float[]\", [1, 2]).tensor()"},
+    {.name = "offset",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "p.offset(n)",
+     .doc = "The pointer n elements further, as p + n in C.",
+     .params = one_count,
+     .run = offset_run,
+     .examples = "new(\"int[]\", [1, 2]).offset(1)[0]"},
+    {0},
+};
+
+/* ---------------------------------------------------------------- rows */
+
+static const dlsh_param new_params[] = {
+    {"type", DLSH_ARG_EXPR, "string", 0, "A C type: \"int[10]\", \"struct tm\".", NULL},
+    {"value", DLSH_ARG_EXPR, NULL, DLSH_OPTIONAL, "What it holds at first; zeros.", NULL},
+    {0}};
+static const dlsh_param cast_params[] = {
+    {"type", DLSH_ARG_EXPR, "string", 0, "A C type: \"double *\".", NULL},
+    {"value", DLSH_ARG_EXPR, NULL, 0, "A pointer, number, tensor or C function.", NULL},
+    {0}};
+static const dlsh_param sizeof_params[] = {{"type", DLSH_ARG_EXPR, "string", 0, "A C type.", NULL}, {0}};
+
+const dlsh_command c_commands[] = {
+    {.name = "new",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "new(TYPE [, VALUE])",
+     .doc = "Memory for a C object or array, as a pointer; it lives as long as pointers to it do. T[] takes its length "
+            "from the value.",
+     .params = new_params,
+     .run = new_run,
+     .examples = "p = new(\"int[3]\", [1, 2, 3])\nnew(\"char[]\", \"text\")"},
+    {.name = "cast",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "cast(TYPE, VALUE)",
+     .doc = "A value as another C type: a pointer, an address as an int, a number cut off as C cuts, a tensor's "
+            "elements as a pointer.",
+     .params = cast_params,
+     .run = cast_run,
+     .examples = "cast(\"unsigned char *\", new(\"int\", 1))[0]\ncast(\"unsigned char\", 300)"},
+    {.name = "sizeof",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "sizeof(TYPE)",
+     .doc = "Bytes of a C type.",
+     .params = sizeof_params,
+     .run = sizeof_run,
+     .examples = "sizeof(\"long\")"},
+    {0},
+};

@@ -1,0 +1,547 @@
+/* Calls into C: arguments gathered, converted and checked, the call through libffi, the results. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffi/inside.h"
+
+static const dlsh_cguard *guard;
+
+void dlsh_c_set_guard(const dlsh_cguard *g) { guard = g; }
+const dlsh_cguard *dlsh_c_guard(void) { return guard; }
+
+/* ---------------------------------------------------------------- types for libffi */
+
+static ffi_type *struct_type(dlsh_cspace *c, dlsh_ctype *t);
+
+static ffi_type *element_types(dlsh_cspace *c, const dlsh_ctype *t, ffi_type **to, int *n, int max) {
+    long times = 1;
+    while (t->kind == DLSH_C_ARRAY) {
+        times *= t->n;
+        t = t->base;
+    }
+    ffi_type *one = dlsh_c_ffi_type(c, t);
+    if (!one || times < 0 || *n + times > max) {
+        if (one) dlsh_fail(DL_ERR_UNSUPPORTED, "pass a pointer to it", "a struct of more than %d parts by value", max);
+        return NULL;
+    }
+    while (times--) to[(*n)++] = one;
+    return one;
+}
+
+/* libffi decides how it travels from its parts; of a union from the largest, floats yielding to integers. */
+static ffi_type *struct_type(dlsh_cspace *c, dlsh_ctype *t) {
+    enum { MAX_PARTS = 512 };
+    ffi_type *parts[MAX_PARTS], *made;
+    int n = 0;
+    if (!t->laid_out || !t->size) {
+        dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it", "the layout of %s is not known",
+                  dlsh_c_name(t));
+        return NULL;
+    }
+    if (t->kind == DLSH_C_UNION || t->odd) {
+        /* words of the alignment: integers, unless all of it is floating */
+        const dlsh_ctype *only = t->n && dlsh_c_is_float(t->fields[0].type) ? t->fields[0].type : NULL;
+        for (long i = 1; i < t->n; i++)
+            if (only && t->fields[i].type->plain != only->plain) only = NULL;
+        ffi_type *word = only            ? dlsh_c_ffi_type(c, only)
+                         : t->align >= 8 ? &ffi_type_uint64
+                         : t->align == 4 ? &ffi_type_uint32
+                         : t->align == 2 ? &ffi_type_uint16
+                                         : &ffi_type_uint8;
+        for (size_t at = 0; at < t->size && n < MAX_PARTS; at += word->size) parts[n++] = word;
+    } else {
+        for (long i = 0; i < t->n; i++)
+            if (!element_types(c, t->fields[i].type->plain, parts, &n, MAX_PARTS)) return NULL;
+    }
+    made = dlsh_c_alloc(c, sizeof *made + ((size_t)n + 1) * sizeof *parts);
+    if (!made) return NULL;
+    *made = (ffi_type){.type = FFI_TYPE_STRUCT, .elements = (ffi_type **)(made + 1)};
+    memcpy(made->elements, parts, (size_t)n * sizeof *parts);
+    return made;
+}
+
+ffi_type *dlsh_c_ffi_type(dlsh_cspace *c, const dlsh_ctype *t) {
+    static ffi_type *const scalars[] = {[DLSH_C_VOID] = &ffi_type_void,
+#define KIND(id, name, type, ffi) [DLSH_C_##id] = &ffi_type_##ffi,
+                                        DLSH_CSCALARS(KIND)
+#undef KIND
+    };
+    dlsh_ctype *plain = (dlsh_ctype *)t->plain;
+    if (plain->kind <= DLSH_C_LDOUBLE) return scalars[plain->kind];
+    if (plain->kind == DLSH_C_ENUM) return scalars[plain->base->kind];
+    if (plain->kind == DLSH_C_POINTER) return &ffi_type_pointer;
+    if (dlsh_c_is_struct(plain)) return plain->ffi ? plain->ffi : (plain->ffi = struct_type(c, plain));
+    dlsh_fail(DL_ERR_UNSUPPORTED, "pass a pointer to it", "values of type %s cannot be passed", dlsh_c_name(t));
+    return NULL;
+}
+
+static dl_status prepare_failed(const dlsh_cfunc *f) {
+    return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "libffi cannot call %s", f->proto->text);
+}
+
+/* Once for a function without varargs. */
+static dl_status prepare(dlsh_cfunc *f) {
+    const dlsh_ctype *t = f->proto->type;
+    dlsh_cspace *c = dlsh_c_space(f->s);
+    ffi_type *result = dlsh_c_ffi_type(c, t->base), **types = dlsh_c_alloc(c, ((size_t)t->n + 1) * sizeof *types);
+    if (!result || !types) return dlsh_failure();
+    for (long i = 0; i < t->n; i++)
+        if (!(types[i] = dlsh_c_ffi_type(c, t->params[i]))) return dlsh_failure();
+    if (ffi_prep_cif(&f->cif, FFI_DEFAULT_ABI, (unsigned)t->n, result, types) != FFI_OK) return prepare_failed(f);
+    f->prepared = 1;
+    return DL_OK;
+}
+
+static dl_status prepare_varargs(const dlsh_ccall *k, ffi_cif *cif, ffi_type **types) {
+    const dlsh_ctype *t = k->f->proto->type;
+    dlsh_cspace *c = dlsh_c_space(k->s);
+    ffi_type *result = dlsh_c_ffi_type(c, t->base);
+    if (!result) return dlsh_failure();
+    for (int i = 0; i < k->n; i++)
+        if (!(types[i] = dlsh_c_ffi_type(c, k->types[i]))) return dlsh_failure();
+    if (ffi_prep_cif_var(cif, FFI_DEFAULT_ABI, (unsigned)t->n, (unsigned)k->n, result, types) != FFI_OK)
+        return prepare_failed(k->f);
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- going there */
+
+/* What the shell has printed comes before what C prints, also when C writes past stdio. */
+static inline void flush_before(void) {
+    if (__fpending(stdout)) fflush(stdout);
+}
+
+static inline dl_status enter(void (*body)(void *), void *arg, const dlsh_cfunc *f) {
+    if (guard) return guard->run(body, arg, f);
+    body(arg);
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- the quick ways
+ * Functions of at most three doubles, ints or longs that give the same are called without libffi. */
+
+enum { FAST_NO, FAST_DOUBLE, FAST_INT, FAST_LONG, FAST_NONE = -1 };
+
+typedef struct fast_call {
+    void (*fn)(void);
+    int n, err;
+    dlsh_cslot a[3], r;
+} fast_call;
+
+#define FAST(name, T, field)                                                                                           \
+    static void name(void *arg) {                                                                                      \
+        fast_call *c = arg;                                                                                            \
+        errno = 0;                                                                                                     \
+        switch (c->n) {                                                                                                \
+        case 0: c->r.field = ((T(*)(void))c->fn)(); break;                                                             \
+        case 1: c->r.field = ((T(*)(T))c->fn)((T)c->a[0].field); break;                                                \
+        case 2: c->r.field = ((T(*)(T, T))c->fn)((T)c->a[0].field, (T)c->a[1].field); break;                           \
+        default: c->r.field = ((T(*)(T, T, T))c->fn)((T)c->a[0].field, (T)c->a[1].field, (T)c->a[2].field);            \
+        }                                                                                                              \
+        c->err = errno;                                                                                                \
+    }
+FAST(fast_double, double, d)
+FAST(fast_int, int, i)
+FAST(fast_long, long, i)
+
+static int fast_kind(const dlsh_cproto *p) {
+    const dlsh_ctype *t = p->type->base->plain;
+    int kind = t->kind == DLSH_C_DOUBLE ? FAST_DOUBLE
+               : t->kind == DLSH_C_INT  ? FAST_INT
+               : t->kind == DLSH_C_LONG ? FAST_LONG
+                                        : FAST_NONE;
+    if (p->nparams > 3 || p->type->varargs) return FAST_NONE;
+    for (int i = 0; i < p->nparams; i++)
+        if (p->params[i].type->plain != t) return FAST_NONE;
+    return kind;
+}
+
+/* 1: done, with *st; 0: an argument needs the long way. */
+static int fast(dlsh_cfunc *f, const dlsh_callargs *args, dlsh_value *out, dl_status *st) {
+    static void (*const bodies[])(void *) = {NULL, fast_double, fast_int, fast_long};
+    fast_call c = {.n = args->n};
+    if (args->names || args->n != f->proto->nparams) return 0;
+    memcpy(&c.fn, &f->addr, sizeof c.fn);
+    for (int i = 0; i < args->n; i++) {
+        dlsh_value v = args->values[i];
+        if (f->fast == FAST_DOUBLE) {
+            if (v.type == DLSH_INT && v.as.i <= 1L << 53 && v.as.i >= -(1L << 53))
+                c.a[i].d = (double)v.as.i;
+            else if (v.type == DLSH_FLOAT)
+                c.a[i].d = v.as.f;
+            else
+                return 0;
+        } else if (v.type == DLSH_INT && (f->fast == FAST_LONG || v.as.i == (int)v.as.i)) {
+            c.a[i].i = v.as.i;
+        } else {
+            return 0;
+        }
+    }
+    flush_before();
+    *st = enter(bodies[f->fast], &c, f);
+    dlsh_c_state(f->s)->last_errno = c.err;
+    if (*st) return 1;
+    *out = f->fast == FAST_DOUBLE ? dlsh_float(c.r.d) : dlsh_int(c.r.i);
+    return 1;
+}
+
+/* ---------------------------------------------------------------- which argument is which */
+
+const char *dlsh_c_what(const dlsh_ccall *k, int at) {
+    static _Thread_local char texts[2][160];
+    static _Thread_local int next;
+    char *s = texts[next++ % 2];
+    const dlsh_cproto *p = k->f->proto;
+    int number = 1;
+    for (int i = 0; i < at && i < p->nparams; i++) number += !(p->params[i].flags & DLSH_C_OUT);
+    if (at > p->nparams) number += at - p->nparams;
+    const char *name = at < p->nparams ? p->params[at].name : NULL;
+    snprintf(s, sizeof texts[0], name ? "argument %d (%s) of %s" : "argument %d%.0s of %s", number, name ? name : "",
+             p->name);
+    return s;
+}
+
+static dl_status wrong_count(const dlsh_cproto *p, int visible, int given) {
+    char hint[200];
+    snprintf(hint, sizeof hint, "%s", p->text);
+    return dlsh_fail(DL_ERR_TYPE, hint, "%s takes %s%d argument%s, got %d", p->name,
+                     p->type->varargs ? "at least " : "", visible, visible == 1 ? "" : "s", given);
+}
+
+static int param_named(const dlsh_cproto *p, const char *name) {
+    for (int i = 0; i < p->nparams; i++)
+        if (p->params[i].name && !strcmp(p->params[i].name, name) && !(p->params[i].flags & DLSH_C_OUT)) return i;
+    return -1;
+}
+
+/* given[i] for each of C's arguments; source[i] the number of the argument in the call. */
+static dl_status gather(dlsh_ccall *k, const dlsh_callargs *args, int *source) {
+    const dlsh_cproto *p = k->f->proto;
+    int visible = 0, next = 0;
+    for (int i = 0; i < p->nparams; i++) {
+        k->given[i] = NULL;
+        visible += !(p->params[i].flags & DLSH_C_OUT);
+    }
+    if (args->n < visible || (args->n > visible && !p->type->varargs) ||
+        args->n - visible + p->nparams > DLSH_C_MAX_ARGS)
+        return wrong_count(p, visible, args->n);
+    k->n = p->nparams;
+    for (int i = 0; i < args->n; i++) {
+        const char *name = args->names ? args->names[i] : NULL;
+        int at = name ? param_named(p, name) : 0;
+        if (at < 0) return dlsh_fail(DL_ERR_NAME, p->text, "%s has no parameter '%s'", p->name, name);
+        if (!name) {
+            while (next < p->nparams && (p->params[next].flags & DLSH_C_OUT || k->given[next])) next++;
+            at = next < p->nparams ? next : k->n++;
+        }
+        if (at < p->nparams && k->given[at])
+            return dlsh_fail(DL_ERR_TYPE, p->text, "%s got two values for '%s'", p->name,
+                             p->params[at].name ? p->params[at].name : "");
+        k->given[at] = &args->values[i];
+        source[at] = i;
+    }
+    for (int i = 0; i < p->nparams; i++)
+        if (!k->given[i] && !(p->params[i].flags & DLSH_C_OUT))
+            return dlsh_fail(DL_ERR_TYPE, p->text, "%s needs a value for '%s'", p->name,
+                             p->params[i].name ? p->params[i].name : "");
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- lengths */
+
+static long length_of(const dlsh_ccall *k, const dlsh_clen *e) {
+    if (!e->op) return e->value;
+    if (e->op == 'p') {
+        const dlsh_ctype *t = k->types[e->param];
+        if (t->kind != DLSH_C_POINTER) return k->slots[e->param].i;
+        long v = 0;
+        size_t n = dlsh_c_size(t->base);
+        if (n <= sizeof v) dlsh_c_peek(k->slots[e->param].p, &v, n);
+        return v;
+    }
+    long a = length_of(k, e->left), b = length_of(k, e->right), r = -1;
+    int over = e->op == '*'   ? __builtin_mul_overflow(a, b, &r)
+               : e->op == '+' ? __builtin_add_overflow(a, b, &r)
+               : e->op == '-' ? __builtin_sub_overflow(a, b, &r)
+                              : b == 0;
+    if (!over && e->op == '/') r = a / b;
+    return over ? -1 : r;
+}
+
+static dl_status check_length(const dlsh_ccall *k, int at) {
+    const dlsh_cparam *p = &k->f->proto->params[at];
+    const dlsh_value *v = k->given[at];
+    long want = length_of(k, p->len), have = -1, each = 1;
+    const dlsh_cpointer *ptr = dlsh_unwrap(*v, &dlsh_cpointer_class);
+    if (want < 0) return dlsh_fail(DL_ERR_VALUE, NULL, "%s has %ld elements", dlsh_c_what(k, at), want);
+    for (const dlsh_ctype *t = p->type->base; t->kind == DLSH_C_ARRAY; t = t->base) each *= t->n;
+    if (v->type == DLSH_TENSOR) have = dl_numel(v->as.tensor) / (each > 0 ? each : 1);
+    if (v->type == DLSH_STR) have = (long)v->as.str->len + 1;
+    if (ptr && !ptr->addr && want) have = 0;
+    if (ptr && ptr->n >= 0 && ptr->addr) {
+        size_t size = dlsh_c_size(p->type->base);
+        have = ptr->n * (long)dlsh_c_size(ptr->type->base) / (long)(size ? size : 1);
+    }
+    if (have < 0 || have >= want) return DL_OK;
+    return dlsh_fail(DL_ERR_SHAPE, NULL, "%s must have %ld elements or more, got %ld", dlsh_c_what(k, at), want, have);
+}
+
+/* ---------------------------------------------------------------- out and inout parameters */
+
+static dl_status make_out(dlsh_ccall *k, int at) {
+    const dlsh_cparam *p = &k->f->proto->params[at];
+    const dlsh_ctype *t = p->type->base;
+    long n = p->flags & DLSH_C_ARRAY_PARAM ? p->len ? length_of(k, p->len) : -1 : 1;
+    char *addr = NULL;
+    if (n < 0)
+        return dlsh_fail(DL_ERR_VALUE, "out T x[n], n being a parameter or a number",
+                         "the length of the out array '%s' of %s is not known", p->name ? p->name : "",
+                         k->f->proto->name);
+    if (t->kind == DLSH_C_VOID || !dlsh_c_size(t))
+        return dlsh_fail(DL_ERR_TYPE, NULL, "an out parameter needs a type of known size, not %s",
+                         dlsh_c_name(p->type));
+    k->ptrs[at] = &k->slots[at].p;
+    if (!(p->flags & DLSH_C_ARRAY_PARAM) && dlsh_c_size(t) <= sizeof(dlsh_cslot) && !dlsh_c_is_struct(t) &&
+        t->kind != DLSH_C_ARRAY) {
+        k->boxes[at] = (dlsh_cslot){0};
+        k->slots[at].p = &k->boxes[at];
+    } else {
+        k->owners[at] = dlsh_c_new_memory(k->s, t, n, &addr);
+        if (dlsh_failed(k->owners[at])) return dlsh_failure();
+        k->slots[at].p = addr;
+    }
+    return k->given[at] ? dlsh_c_store(k->s, t, *k->given[at], k->slots[at].p) : DL_OK;
+}
+
+/* Numbers become a tensor when there is a dtype of their kind, characters a string, the rest a list. */
+static dl_status array_result(dlsh_ccall *k, int at, dlsh_value *out) {
+    const dlsh_cpointer *p = dlsh_unwrap(k->owners[at], &dlsh_cpointer_class);
+    const dlsh_ctype *t = p->type->base;
+    const char *dtype = dlsh_c_dtype_of(t);
+    dl_dtype d;
+    if (t->kind == DLSH_C_CHAR) {
+        *out = dlsh_string_n(p->addr, strnlen(p->addr, (size_t)p->n));
+    } else if (dtype && t->kind != DLSH_C_ARRAY && !dl_dtype_parse(dtype, &d)) {
+        *out = dlsh_tensor(dl_tensor_from(1, &p->n, d, 0, p->addr));
+    } else {
+        *out = dlsh_new_list((int)p->n);
+        for (long i = 0; i < p->n && !dlsh_failed(*out); i++) {
+            dlsh_value v;
+            dl_status st = dlsh_c_load(k->s, t, p->addr + i * (long)dlsh_c_size(t), &v);
+            if (!st) st = dlsh_list_push(out->as.list, v);
+            if (st) {
+                dlsh_drop(*out);
+                return st;
+            }
+        }
+    }
+    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+}
+
+static dl_status out_result(dlsh_ccall *k, int at, dlsh_value *out) {
+    const dlsh_cparam *p = &k->f->proto->params[at];
+    if (p->flags & DLSH_C_ARRAY_PARAM) return array_result(k, at, out);
+    return dlsh_c_load(k->s, p->type->base, k->slots[at].p, out);
+}
+
+/* ---------------------------------------------------------------- results */
+
+static void (*release_of(const dlsh_cfunc *f))(void *) {
+    const char *name = f->proto->release ? f->proto->release : "free";
+    const dlsh_cname *n = dlsh_c_find(dlsh_c_space(f->s), name, strlen(name));
+    void *addr = n && n->kind == DLSH_C_SYMBOL ? n->addr : NULL;
+    void (*release)(void *) = NULL;
+    if (!addr) addr = dlsh_c_symbol(f->lib, name);
+    memcpy(&release, &addr, sizeof release);
+    return release;
+}
+
+/* owned T *f(): text is copied and released, anything else is released with the last pointer to it. */
+static dl_status owned_result(dlsh_ccall *k, const dlsh_ctype *t, char *p, dlsh_value *out) {
+    void (*release)(void *) = release_of(k->f);
+    if (!release)
+        return dlsh_fail(DL_ERR_NAME, "owned(NAME) names the function that releases it",
+                         "the function '%s' that releases the result of %s was not found", k->f->proto->release,
+                         k->f->proto->name);
+    if (p && t->base->plain->kind == DLSH_C_CHAR) {
+        *out = dlsh_string(p);
+        release(p);
+    } else {
+        dlsh_value owner = p ? dlsh_c_owner(p, release, k->f->lib) : dlsh_void();
+        *out = p && dlsh_failed(owner) ? owner : dlsh_c_pointer_value(k->s, t->plain, p, owner, -1);
+    }
+    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+}
+
+static dl_status plain_result(dlsh_ccall *k, char *raw, dlsh_value *out) {
+    const dlsh_ctype *t = k->f->proto->type->base;
+    if (t->kind == DLSH_C_POINTER) {
+        char *p;
+        memcpy(&p, raw, sizeof p);
+        if (k->f->proto->flags & DLSH_C_OWNED) return owned_result(k, t, p, out);
+        if (t->base->tag && !strcmp(t->base->tag, "dl_tensor") && !t->base->is_const) {
+            if (!p && dl_error_last()) return dlsh_failure();
+            if (!p) return dlsh_fail(DL_ERR_VALUE, NULL, "%s gave no tensor", k->f->proto->name);
+            *out = dlsh_tensor((dl_tensor *)p);
+            return DL_OK;
+        }
+    }
+    return dlsh_c_load(k->s, t, raw, out);
+}
+
+/* The result and the out parameters: alone, or as a list. */
+static dl_status results(dlsh_ccall *k, char *raw, dlsh_value *out) {
+    const dlsh_cproto *p = k->f->proto;
+    int is_void = p->type->base->kind == DLSH_C_VOID, outs = 0, last = -1;
+    for (int i = 0; i < p->nparams; i++)
+        if (p->params[i].flags & (DLSH_C_OUT | DLSH_C_INOUT)) {
+            outs++;
+            last = i;
+        }
+    if (!outs) return plain_result(k, raw, out);
+    if (is_void && outs == 1) return out_result(k, last, out);
+    dlsh_value list = dlsh_new_list(outs + 1), v;
+    dl_status st = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
+    if (!st && !is_void && !(st = plain_result(k, raw, &v))) st = dlsh_list_push(list.as.list, v);
+    for (int i = 0; i < p->nparams && !st; i++)
+        if (p->params[i].flags & (DLSH_C_OUT | DLSH_C_INOUT) && !(st = out_result(k, i, &v)))
+            st = dlsh_list_push(list.as.list, v);
+    if (st)
+        dlsh_drop(list);
+    else
+        *out = list;
+    return st;
+}
+
+/* ---------------------------------------------------------------- the long way */
+
+typedef struct ffi_going {
+    ffi_cif *cif;
+    void *addr, *result, **args;
+    int err;
+} ffi_going;
+
+static void go(void *arg) {
+    ffi_going *g = arg;
+    void (*fn)(void);
+    memcpy(&fn, &g->addr, sizeof fn);
+    errno = 0;
+    ffi_call(g->cif, fn, g->result, g->args);
+    g->err = errno;
+}
+
+static dl_status fixed_arguments(dlsh_ccall *k) {
+    const dlsh_cproto *p = k->f->proto;
+    for (int i = 0; i < k->n; i++) k->owners[i] = dlsh_void();
+    for (int i = 0; i < p->nparams; i++) k->types[i] = p->type->params[i];
+    for (int i = 0; i < p->nparams; i++)
+        if (k->given[i] && !(p->params[i].flags & DLSH_C_INOUT)) {
+            k->failed_at = i;
+            DLSH_TRY(dlsh_c_convert(k, i, k->types[i], *k->given[i]));
+        }
+    for (int pass = 0; pass < 2; pass++) /* lengths may depend on inout parameters */
+        for (int i = 0; i < p->nparams; i++)
+            if (p->params[i].flags & (DLSH_C_OUT | DLSH_C_INOUT) && pass == !(p->params[i].flags & DLSH_C_INOUT)) {
+                k->failed_at = i;
+                DLSH_TRY(make_out(k, i));
+            }
+    for (int i = 0; i < p->nparams; i++)
+        if (p->params[i].len && k->given[i] && k->types[i]->kind == DLSH_C_POINTER) {
+            k->failed_at = i;
+            DLSH_TRY(check_length(k, i));
+        }
+    return DL_OK;
+}
+
+static dl_status variable_arguments(dlsh_ccall *k) {
+    const dlsh_cproto *p = k->f->proto;
+    const dlsh_ctype *wanted[DLSH_C_MAX_ARGS];
+    dlsh_cspace *c = dlsh_c_space(k->s);
+    int n = -1, given = k->n - p->nparams;
+    if (p->format >= 0 && k->given[p->format] && k->given[p->format]->type == DLSH_STR) {
+        k->failed_at = p->format;
+        n = dlsh_c_format_types(c, k->given[p->format]->as.str->s, p->scanf, wanted, DLSH_C_MAX_ARGS);
+        if (n < 0) return dlsh_failure();
+        if (n != given)
+            return dlsh_fail(DL_ERR_VALUE, NULL, "the format of %s wants %d argument%s after it, got %d", p->name, n,
+                             n == 1 ? "" : "s", given);
+    }
+    for (int i = 0; i < given; i++) {
+        int at = p->nparams + i;
+        k->failed_at = at;
+        k->types[at] = n >= 0 ? wanted[i] : dlsh_c_promoted(c, *k->given[at], dlsh_c_what(k, at));
+        if (!k->types[at]) return dlsh_failure();
+        DLSH_TRY(dlsh_c_convert(k, at, k->types[at], *k->given[at]));
+        if (n >= 0 && !dlsh_c_is_float(k->types[at]) && dlsh_c_size(k->types[at]) < sizeof(int))
+            k->types[at] = dlsh_c_basic(DLSH_C_INT); /* chars travel as ints */
+    }
+    return DL_OK;
+}
+
+/* Tensors that C may have written through have a new version. */
+static void touch(const dlsh_ccall *k) {
+    for (int i = 0; i < k->n; i++) {
+        const dlsh_ctype *t = k->types[i];
+        if (k->given[i] && k->given[i]->type == DLSH_TENSOR && t->kind == DLSH_C_POINTER && !t->base->is_const &&
+            !(t->base->tag && !strcmp(t->base->tag, "dl_tensor")))
+            dl_touch(k->given[i]->as.tensor);
+    }
+}
+
+static dl_status call_out(dlsh_ccall *k, dlsh_value *out) {
+    dlsh_cfunc *f = k->f;
+    dlsh_cstate *state = dlsh_c_state(k->s);
+    ffi_cif variable;
+    ffi_type *types[DLSH_C_MAX_ARGS];
+    dlsh_cslot small[4] = {{0}};
+    size_t size = dlsh_c_size(f->proto->type->base);
+    char *result = size > sizeof small ? calloc(1, size) : (char *)small;
+    if (!result) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a result of %zu bytes", size);
+    ffi_going g = {.cif = &f->cif, .addr = f->addr, .result = result, .args = k->ptrs};
+    dl_status st = DL_OK;
+    if (f->proto->type->varargs) {
+        st = prepare_varargs(k, &variable, types);
+        g.cif = &variable;
+    } else if (!f->prepared) {
+        st = prepare(f);
+    }
+    if (!st) {
+        dl_error_clear();
+        flush_before();
+        st = enter(go, &g, f);
+        state->last_errno = g.err;
+        touch(k);
+        dl_status failed = dlsh_c_callback_failure(state);
+        if (!st) st = failed;
+    }
+    if (!st) st = results(k, result, out);
+    if (result != (char *)small) free(result);
+    return st;
+}
+
+dl_status dlsh_c_call(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args, dlsh_value *out) {
+    dl_status st = DL_OK;
+    if (!f->fast) f->fast = fast_kind(f->proto);
+    if (f->fast > 0 && fast(f, args, out, &st)) return st;
+    dlsh_cslot slots[DLSH_C_MAX_ARGS], boxes[DLSH_C_MAX_ARGS];
+    void *ptrs[DLSH_C_MAX_ARGS];
+    const dlsh_ctype *types[DLSH_C_MAX_ARGS];
+    const dlsh_value *given[DLSH_C_MAX_ARGS];
+    dlsh_value owners[DLSH_C_MAX_ARGS];
+    int source[DLSH_C_MAX_ARGS];
+    dlsh_ccall k = {s, f, 0, slots, ptrs, types, given, boxes, owners, -1};
+    *out = dlsh_void();
+    st = gather(&k, args, source);
+    int begun = !st;
+    if (!st) st = fixed_arguments(&k);
+    if (!st && k.n > f->proto->nparams) st = variable_arguments(&k);
+    if (st && k.failed_at >= 0 && given[k.failed_at]) dlsh_set_failed_arg(s, source[k.failed_at]);
+    if (!st) st = call_out(&k, out);
+    if (!begun) return st;
+    for (int i = 0; i < k.n; i++) dlsh_drop(owners[i]);
+    dlsh_c_closures_end(dlsh_c_state(s), &k);
+    return st;
+}

@@ -1,0 +1,387 @@
+/* From values of the language to C's arguments and memory, and back. Nothing converts silently to something else: an
+ * int becomes a float only exactly, a float never an int; a tensor goes to T * only as it is. */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffi/inside.h"
+
+/* ---------------------------------------------------------------- numbers */
+
+static dl_status wrong_type(const dlsh_ctype *t, dlsh_value v, const char *what, const char *hint) {
+    return dlsh_fail(DL_ERR_TYPE, hint, "%s must be %s, got %s", what, dlsh_c_name(t), dlsh_a(v));
+}
+
+static dl_status integer(const dlsh_ctype *t, dlsh_value v, const char *what, dlsh_cslot *to) {
+    int bits = (int)(8 * dlsh_c_size(t)), is_char = t->kind >= DLSH_C_CHAR && t->kind <= DLSH_C_UCHAR;
+    if (v.type == DLSH_STR && is_char && v.as.str->len == 1) v = dlsh_int(v.as.str->s[0]);
+    if (v.type == DLSH_BOOL) v.type = DLSH_INT;
+    if (v.type == DLSH_FLOAT) return wrong_type(t, v, what, "a float is not cut off silently: int(x), or round(x)");
+    if (v.type == DLSH_TENSOR) return wrong_type(t, v, what, "the number in a tensor is x.item()");
+    if (v.type == DLSH_HANDLE && v.as.handle->cls == &dlsh_cpointer_class)
+        return wrong_type(t, v, what, "cast(\"long\", p) is its address");
+    if (v.type != DLSH_INT) return wrong_type(t, v, what, NULL);
+    long i = v.as.i;
+    int is_unsigned = dlsh_c_is_unsigned(t), fits;
+    if (t->kind == DLSH_C_BOOL)
+        fits = i == 0 || i == 1;
+    else if (t->kind == DLSH_C_ENUM && bits == 32)
+        fits = i >= INT_MIN && i <= UINT_MAX;
+    else if (bits >= 64)
+        fits = !is_unsigned || i >= 0;
+    else if (is_unsigned || (is_char && t->kind == DLSH_C_CHAR && i > 0))
+        fits = i >= 0 && i < 1L << bits; /* a char takes a byte either way */
+    else
+        fits = i >= -(1L << (bits - 1)) && i < 1L << (bits - 1);
+    if (!fits)
+        return dlsh_fail(DL_ERR_VALUE, is_unsigned && i < 0 ? "it takes no negative numbers" : NULL,
+                         "%s: %ld does not fit into %s", what, i, dlsh_c_name(t));
+    to->i = i;
+    return DL_OK;
+}
+
+static dl_status floating(const dlsh_ctype *t, dlsh_value v, const char *what, dlsh_cslot *to) {
+    double f = dlsh_is_number(v) ? dlsh_number(v) : 0;
+    if (v.type == DLSH_TENSOR) return wrong_type(t, v, what, "the number in a tensor is x.item()");
+    if (!dlsh_is_number(v)) return wrong_type(t, v, what, NULL);
+    if (v.type == DLSH_INT) {
+        int exact = t->kind == DLSH_C_FLOAT ? (float)v.as.i < 0x1p63f && (long)(float)v.as.i == v.as.i
+                                            : f < 0x1p63 && (long)f == v.as.i;
+        if (!exact && t->kind != DLSH_C_LDOUBLE)
+            return dlsh_fail(DL_ERR_VALUE, "float(n) rounds it", "%s: the int %ld is no %s exactly", what, v.as.i,
+                             dlsh_c_name(t));
+    }
+    if (t->kind == DLSH_C_FLOAT) {
+        if (isfinite(f) && isinf((float)f))
+            return dlsh_fail(DL_ERR_VALUE, NULL, "%s: %g is too large for a float", what, f);
+        to->f = (float)f;
+    } else if (t->kind == DLSH_C_DOUBLE) {
+        to->d = f;
+    } else {
+        to->ld = v.type == DLSH_INT ? (long double)v.as.i : (long double)f;
+    }
+    return DL_OK;
+}
+
+dl_status dlsh_c_scalar(const dlsh_ctype *t, dlsh_value v, const char *what, dlsh_cslot *to) {
+    if (dlsh_c_is_float(t)) return floating(t, v, what, to);
+    if (dlsh_c_is_integer(t)) return integer(t, v, what, to);
+    return dlsh_fail(DL_ERR_UNSUPPORTED, t->kind == DLSH_C_OPAQUE ? "a pointer to it can be passed" : NULL,
+                     "%s: values of type %s cannot be passed", what, dlsh_c_name(t));
+}
+
+/* ---------------------------------------------------------------- tensors */
+
+/* What a pointer to arrays points to in the end. */
+static const dlsh_ctype *innermost(const dlsh_ctype *t) {
+    while (t->kind == DLSH_C_ARRAY) t = t->base;
+    return t->plain;
+}
+
+static int dtype_matches(const dlsh_ctype *t, dl_dtype d) {
+    switch (d) {
+    case DL_F32: return t->kind == DLSH_C_FLOAT;
+    case DL_F64: return t->kind == DLSH_C_DOUBLE;
+    case DL_BOOL: return t->kind == DLSH_C_BOOL;
+    case DL_U8: return t->kind == DLSH_C_UCHAR;
+    case DL_I32: return dlsh_c_is_integer(t) && t->size == 4 && !dlsh_c_is_unsigned(t);
+    case DL_I64: return dlsh_c_is_integer(t) && t->size == 8 && !dlsh_c_is_unsigned(t);
+    default: return t->kind == DLSH_C_USHORT; /* the bits of bf16 and f16 */
+    }
+}
+
+const char *dlsh_c_dtype_of(const dlsh_ctype *t) {
+    t = innermost(t);
+    for (int d = DL_BOOL; d <= DL_F64; d++)
+        if (t->size && dtype_matches(t, (dl_dtype)d) && t->kind != DLSH_C_USHORT) return dl_dtype_name((dl_dtype)d);
+    return NULL;
+}
+
+static dl_status tensor_pointer(const dlsh_ctype *t, dlsh_value v, const char *what, int device, void **to) {
+    dl_tensor *x = v.as.tensor;
+    const dlsh_ctype *element = innermost(t->base);
+    char hint[80] = "";
+    if (element->tag && !strcmp(element->tag, "dl_tensor")) {
+        *to = x;
+        return DL_OK;
+    }
+    if (element->kind != DLSH_C_VOID && !dtype_matches(element, dl_dtype_of(x))) {
+        const char *wanted = dlsh_c_dtype_of(element);
+        if (wanted) snprintf(hint, sizeof hint, "x.to(%s) converts it, as a copy", wanted);
+        return dlsh_fail(DL_ERR_DTYPE, hint, "%s is %s, but the tensor is %s", what, dlsh_c_name(t),
+                         dl_dtype_name(dl_dtype_of(x)));
+    }
+    if (!dl_is_contiguous(x))
+        return dlsh_fail(DL_ERR_SHAPE, "x.contiguous() is a copy that is", "%s: the tensor is not contiguous", what);
+    if (dl_device_of(x) != device) {
+        snprintf(hint, sizeof hint, "x.to(\"%s\") copies it there", dl_device_name(device));
+        char where[24];
+        snprintf(where, sizeof where, "%s", dl_device_name(dl_device_of(x)));
+        return dlsh_fail(DL_ERR_DEVICE, hint, "%s: the tensor is on %s, the function works on %s", what, where,
+                         dl_device_name(device));
+    }
+    int written = !t->base->is_const && !innermost(t->base)->is_const;
+    if (written && dl_is_readonly(x))
+        return dlsh_fail(DL_ERR_VALUE, "x.clone() can be written",
+                         "%s: C may write through %s, and this tensor's memory is read-only", what, dlsh_c_name(t));
+    if (written && dl_tensor_saved(x))
+        return dlsh_fail(
+            DL_ERR_AUTOGRAD, "pass x.clone(), or call after backward; a parameter that is only read is const T *",
+            "%s: C may write through %s, and autograd has saved this tensor for a gradient", what, dlsh_c_name(t));
+    *to = dl_data(x);
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- pointers */
+
+static int char_like(const dlsh_ctype *t) {
+    return t->plain->kind == DLSH_C_CHAR || t->plain->kind == DLSH_C_SCHAR || t->plain->kind == DLSH_C_UCHAR;
+}
+
+static dl_status pointer_to_pointer(const dlsh_ctype *t, const dlsh_cpointer *p, const char *what, void **to) {
+    const dlsh_ctype *from = p->type->base, *into = t->base;
+    if (!p->addr) { /* NULL, of whatever type */
+        *to = NULL;
+        return DL_OK;
+    }
+    int fits = into->kind == DLSH_C_VOID || from->kind == DLSH_C_VOID || dlsh_c_same(from, into, 0) ||
+               (char_like(from) && char_like(into)) ||
+               (into->kind == DLSH_C_ARRAY && dlsh_c_same(innermost(into), from, 0) && p->n < 0);
+    if (!fits)
+        return dlsh_fail(DL_ERR_TYPE, "cast(\"T *\", p) gives it another type", "%s must be %s, got %s", what,
+                         dlsh_c_name(t), dlsh_c_name(p->type));
+    if (from->is_const && !into->is_const && into->kind != DLSH_C_FUNCTION)
+        return dlsh_fail(DL_ERR_TYPE, "cast(\"T *\", p) takes the const away",
+                         "%s: C may write through %s, but the pointer is %s", what, dlsh_c_name(t),
+                         dlsh_c_name(p->type));
+    *to = p->addr;
+    return DL_OK;
+}
+
+static dl_status string_pointer(const dlsh_ctype *t, dlsh_value v, const char *what, void **to) {
+    const dlsh_ctype *into = t->base;
+    if (!into->is_const)
+        return dlsh_fail(DL_ERR_TYPE, "new(\"char[100]\", s) is memory that C may write to",
+                         "%s is %s: C may write there, and strings cannot be changed", what, dlsh_c_name(t));
+    if (!char_like(into) && into->kind != DLSH_C_VOID) return wrong_type(t, v, what, NULL);
+    if (into->plain->kind == DLSH_C_CHAR && strlen(v.as.str->s) != v.as.str->len)
+        return dlsh_fail(DL_ERR_VALUE, "C would see its beginning only", "%s: the string has a NUL inside", what);
+    *to = v.as.str->s;
+    return DL_OK;
+}
+
+static dl_status function_pointer(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, const char *what,
+                                  const void *owner, void **to) {
+    const dlsh_cfunc *f = dlsh_cfunc_of(v);
+    if (f && !dlsh_c_same(f->proto->type, t->base, 1))
+        return dlsh_fail(DL_ERR_TYPE, NULL, "%s must be %s, but %s is %s", what, dlsh_c_name(t), f->proto->name,
+                         f->proto->text);
+    if (f) {
+        *to = f->addr;
+        return DL_OK;
+    }
+    if (!dlsh_callable(v)) return wrong_type(t, v, what, "a function fits here: fn (a, b) { return a - b }");
+    *to = dlsh_c_closure(s, t->base, v, owner);
+    return *to ? DL_OK : dlsh_failure();
+}
+
+static dl_status no_pointer(const dlsh_ctype *t, dlsh_value v, const char *what) {
+    const char *hint = NULL;
+    char text[120];
+    if (v.type == DLSH_NONE || v.type == DLSH_VOID)
+        hint = "C's null pointer is written NULL";
+    else if (v.type == DLSH_INT)
+        hint = v.as.i ? "cast(\"T *\", n) makes a pointer of a number" : "C's null pointer is written NULL";
+    else if (v.type == DLSH_LIST || dlsh_is_number(v)) {
+        const char *dtype = t->base->kind == DLSH_C_VOID ? NULL : dlsh_c_dtype_of(t->base);
+        if (dtype && v.type == DLSH_LIST)
+            snprintf(text, sizeof text, "tensor(list, dtype=%s), or new(\"%s[]\", list)", dtype,
+                     dlsh_c_name(t->base->plain));
+        else
+            snprintf(text, sizeof text, "new(\"%s\", x) is memory that holds it", dlsh_c_name(t->base->plain));
+        hint = text;
+    }
+    return wrong_type(t, v, what, hint);
+}
+
+/* Any value as a pointer of type t. device -1: tensors and strings are refused, because nothing would keep them. */
+static dl_status pointer(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, const char *what, int device,
+                         const void *owner, void **to) {
+    const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
+    const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
+    if (p) return pointer_to_pointer(t, p, what, to);
+    if (t->base->kind == DLSH_C_FUNCTION) return function_pointer(s, t, v, what, owner, to);
+    if (device < 0 && (v.type == DLSH_TENSOR || v.type == DLSH_STR))
+        return wrong_type(t, v, what,
+                          v.type == DLSH_STR ? "new(\"char[]\", s) is memory that lasts"
+                                             : "cast(\"T *\", x) points to its elements");
+    if (v.type == DLSH_TENSOR) return tensor_pointer(t, v, what, device, to);
+    if (v.type == DLSH_STR) return string_pointer(t, v, what, to);
+    if (x && (t->base->kind == DLSH_C_VOID || dlsh_c_same(x->type, t->base, 1))) {
+        *to = x->data;
+        return DL_OK;
+    }
+    if (x) return dlsh_fail(DL_ERR_TYPE, NULL, "%s must be %s, got a %s", what, dlsh_c_name(t), dlsh_c_name(x->type));
+    if (dlsh_cfunc_of(v) && t->base->kind == DLSH_C_VOID) {
+        *to = dlsh_cfunc_of(v)->addr;
+        return DL_OK;
+    }
+    return no_pointer(t, v, what);
+}
+
+/* ---------------------------------------------------------------- arguments */
+
+/* A struct by value: the slot points to its bytes. */
+static dl_status by_value(dlsh_ccall *k, int at, const dlsh_ctype *t, dlsh_value v, const char *what) {
+    char *bytes;
+    dlsh_value memory = dlsh_c_struct_value(k->s, t, NULL);
+    if (dlsh_failed(memory)) return DL_ERR_MEMORY;
+    k->owners[at] = memory;
+    bytes = ((dlsh_cstruct *)dlsh_unwrap(memory, &dlsh_cstruct_class))->data;
+    k->ptrs[at] = bytes;
+    if (!t->plain->laid_out)
+        return dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it", "%s: the layout of %s is not known",
+                         what, dlsh_c_name(t));
+    if (!dlsh_unwrap(v, &dlsh_cstruct_class) && v.type != DLSH_RECORD && v.type != DLSH_LIST)
+        return wrong_type(t, v, what, NULL);
+    return dlsh_c_store(k->s, t, v, bytes);
+}
+
+dl_status dlsh_c_convert(dlsh_ccall *k, int at, const dlsh_ctype *t, dlsh_value v) {
+    const dlsh_cparam *param = at < k->f->proto->nparams ? &k->f->proto->params[at] : NULL;
+    int device = k->f->lib ? k->f->lib->device : 0;
+    k->ptrs[at] = &k->slots[at];
+    if (v.type == DLSH_FLOAT && t->kind == DLSH_C_DOUBLE) { /* the common cases need no words for messages */
+        k->slots[at].d = v.as.f;
+        return DL_OK;
+    }
+    if (v.type == DLSH_INT && (t->kind == DLSH_C_LONG || (t->kind == DLSH_C_INT && v.as.i == (int)v.as.i))) {
+        k->slots[at].i = v.as.i;
+        return DL_OK;
+    }
+    const char *what = dlsh_c_what(k, at);
+    if (dlsh_c_is_struct(t)) return by_value(k, at, t, v, what);
+    if (t->kind != DLSH_C_POINTER) return dlsh_c_scalar(t->plain, v, what, &k->slots[at]);
+    return pointer(k->s, t, v, what, device, param && param->flags & DLSH_C_KEEP ? NULL : k, &k->slots[at].p);
+}
+
+/* ---------------------------------------------------------------- C's memory */
+
+static dl_status store_array(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, char *to) {
+    size_t size = dlsh_c_size(t->base);
+    if (v.type == DLSH_STR && char_like(t->base) && v.as.str->len <= (size_t)t->n) {
+        memset(to, 0, (size_t)t->n);
+        memcpy(to, v.as.str->s, v.as.str->len);
+        return DL_OK;
+    }
+    const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
+    if (p && p->n == t->n && dlsh_c_same(p->type->base, t->base, 0) && dlsh_c_peek(p->addr, to, (size_t)t->n * size))
+        return DL_OK;
+    if (v.type != DLSH_LIST || v.as.list->n > t->n)
+        return dlsh_fail(DL_ERR_TYPE, NULL, "%s takes a list of at most %ld elements, got %s%s", dlsh_c_name(t), t->n,
+                         dlsh_a(v), v.type == DLSH_LIST || v.type == DLSH_STR ? " that is longer" : "");
+    memset(to, 0, dlsh_c_size(t));
+    for (int i = 0; i < v.as.list->n; i++)
+        DLSH_TRY(dlsh_c_store(s, t->base, v.as.list->items[i], to + (size_t)i * size));
+    return DL_OK;
+}
+
+static dl_status store_struct(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, char *to) {
+    const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
+    dlsh_value to_value = dlsh_none(); /* memory of ours: plain access */
+    if (x && (x->type->plain == t->plain || dlsh_c_same(x->type, t, 1)) && dlsh_c_struct_bytes(x, to)) return DL_OK;
+    if (v.type == DLSH_RECORD) {
+        memset(to, 0, dlsh_c_size(t));
+        for (int i = 0; i < v.as.record->n; i++) {
+            dl_status st = dlsh_c_set_field(s, t->plain, to, to_value, v.as.record->keys[i], v.as.record->values[i]);
+            if (st == DL_ERR_NAME)
+                return dlsh_fail(DL_ERR_NAME, NULL, "%s has no field '%s'", dlsh_c_name(t), v.as.record->keys[i]);
+            DLSH_TRY(st);
+        }
+        return DL_OK;
+    }
+    if (v.type == DLSH_LIST && v.as.list->n <= t->plain->n) {
+        memset(to, 0, dlsh_c_size(t));
+        for (int i = 0; i < v.as.list->n; i++)
+            DLSH_TRY(dlsh_c_store(s, t->plain->fields[i].type, v.as.list->items[i], to + t->plain->fields[i].offset));
+        return DL_OK;
+    }
+    return dlsh_fail(DL_ERR_TYPE, "a record with its fields, or a list of them in order, becomes one",
+                     "wanted %s, got %s", dlsh_c_name(t), x ? dlsh_c_name(x->type) : dlsh_a(v));
+}
+
+dl_status dlsh_c_store(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, void *to) {
+    dlsh_cslot slot = {0};
+    if (t->kind == DLSH_C_ARRAY) return store_array(s, t, v, to);
+    if (dlsh_c_is_struct(t)) return store_struct(s, t, v, to);
+    if (t->kind == DLSH_C_POINTER)
+        DLSH_TRY(pointer(s, t, v, "the value", -1, NULL, &slot.p));
+    else
+        DLSH_TRY(dlsh_c_scalar(t->plain, v, "the value", &slot));
+    memcpy(to, &slot, dlsh_c_size(t)); /* little-endian: the low bytes come first */
+    return DL_OK;
+}
+
+static dl_status load_integer(const dlsh_ctype *t, const void *from, dlsh_value *out) {
+    unsigned long u = 0;
+    size_t n = dlsh_c_size(t);
+    memcpy(&u, from, n);
+    int shift = (int)(64 - 8 * n);
+    if (t->kind == DLSH_C_BOOL) {
+        *out = dlsh_bool(u != 0);
+        return DL_OK;
+    }
+    if (dlsh_c_is_unsigned(t) && n == 8 && u > (unsigned long)LONG_MAX)
+        return dlsh_fail(DL_ERR_VALUE, "declare it as long to have the same bits as a negative int",
+                         "C gave %lu, which is beyond the ints of the language", u);
+    *out = dlsh_int(dlsh_c_is_unsigned(t) ? (long)u : (long)(u << shift) >> shift);
+    return DL_OK;
+}
+
+/* A char * to the const kind is text; the rest stays a pointer. */
+static dl_status load_pointer(dlsh_session *s, const dlsh_ctype *t, const void *from, dlsh_value *out) {
+    char *p;
+    memcpy(&p, from, sizeof p);
+    if (t->base->kind == DLSH_C_CHAR && t->base->is_const && p) {
+        *out = dlsh_string_n(p, dlsh_c_strlen(p, (size_t)-1));
+    } else if (t->base->kind == DLSH_C_FUNCTION && p) {
+        *out = dlsh_c_unnamed_function(s, t->base, p);
+    } else {
+        *out = dlsh_c_pointer_value(s, t->is_const ? t->plain : t, p, dlsh_void(), -1);
+    }
+    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+}
+
+dl_status dlsh_c_load(dlsh_session *s, const dlsh_ctype *t, const void *from, dlsh_value *out) {
+    float f;
+    double d;
+    long double ld;
+    switch (t->kind) {
+    case DLSH_C_VOID: *out = dlsh_void(); return DL_OK;
+    case DLSH_C_FLOAT:
+        memcpy(&f, from, sizeof f);
+        *out = dlsh_float((double)f);
+        return DL_OK;
+    case DLSH_C_DOUBLE:
+        memcpy(&d, from, sizeof d);
+        *out = dlsh_float(d);
+        return DL_OK;
+    case DLSH_C_LDOUBLE:
+        memcpy(&ld, from, sizeof ld);
+        *out = dlsh_float((double)ld);
+        return DL_OK;
+    case DLSH_C_POINTER: return load_pointer(s, t, from, out);
+    case DLSH_C_STRUCT:
+    case DLSH_C_UNION:
+        if (!t->plain->laid_out)
+            return dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it", "the layout of %s is not known",
+                             dlsh_c_name(t));
+        *out = dlsh_c_struct_value(s, t, from);
+        return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+    default: break;
+    }
+    if (dlsh_c_is_integer(t)) return load_integer(t->plain, from, out);
+    return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "%s is no value of the language", dlsh_c_name(t));
+}

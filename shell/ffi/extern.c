@@ -1,0 +1,113 @@
+/* The statement `extern "library" prototypes;`. */
+#define _GNU_SOURCE /* dladdr */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffi/inside.h"
+
+/* ---------------------------------------------------------------- opening */
+
+static void close_lib(void *handle) { dlclose(handle); }
+
+/* "libc.so" of the development packages is a text for the linker; the library proper has a number. */
+static void hint_for(const char *name, const char *why, char *hint, size_t size) {
+    if (strstr(why, "invalid ELF header") || strstr(why, "file too short"))
+        snprintf(hint, size, "that file is no library; its name ends in a number: %s.6?", name);
+    else if (!strchr(name, '/') && strncmp(name, "lib", 3))
+        snprintf(hint, size, "libraries are called libNAME.so.N; a file in this folder is written ./%s", name);
+    else if (!strchr(name, '/') && !strstr(name, ".so"))
+        snprintf(hint, size, "libraries are called libNAME.so.N: \"%s.so\"?", name);
+    else if (strchr(name, '/'))
+        snprintf(hint, size, "is the path right?");
+    else
+        snprintf(hint, size, "is it installed? its package may be called %.*s", (int)strcspn(name, "."), name);
+}
+
+static dlsh_clib *open_lib(dlsh_session *s, const char *name) {
+    dlsh_cstate *st = dlsh_c_state(s);
+    char hint[160];
+    for (int i = 0; i < st->nlibs; i++)
+        if (st->libs[i]->handle && !strcmp(st->libs[i]->name, name)) return dlsh_clib_ref(st->libs[i]);
+    void *handle = dlopen(*name ? name : NULL, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        const char *why = dlerror();
+        hint_for(name, why ? why : "", hint, sizeof hint);
+        dlsh_fail(DL_ERR_IO, hint, "the library \"%s\" cannot be loaded: %s", name, why ? why : "unknown reason");
+        return NULL;
+    }
+    dlsh_clib *lib = dlsh_clib_new(name, handle, close_lib, handle);
+    if (!lib) dlclose(handle);
+    return lib;
+}
+
+/* ---------------------------------------------------------------- binding */
+
+static dl_status fail_at_decl(dlsh_session *s, const dlsh_unit *u, int base, const dlsh_cdecl *d, dl_status st) {
+    dlsh_span span = {.start = base + d->offset, .end = base + d->offset + (int)strlen(d->name), .line = 1, .col = 1};
+    for (int i = 0; i < span.start && i < (int)u->len; i++) {
+        span.col = u->text[i] == '\n' ? 1 : span.col + 1;
+        span.line += u->text[i] == '\n';
+    }
+    return dlsh_place_at(s, u, span, st);
+}
+
+static dl_status check_decl(const dlsh_cdecl *d) {
+    if (d->has_body)
+        return dlsh_fail(DL_ERR_SYNTAX, "C { ... } compiles functions", "extern takes declarations; '%s' has a body",
+                         d->name);
+    if (d->is_static) return dlsh_fail(DL_ERR_SYNTAX, NULL, "a static function is not visible outside its file");
+    for (int i = 0; d->proto && i < d->proto->nparams; i++)
+        if (d->proto->params[i].flags & DLSH_C_INOUT && d->proto->params[i].flags & DLSH_C_ARRAY_PARAM)
+            return dlsh_fail(DL_ERR_SYNTAX, "an array that C changes is passed as a tensor",
+                             "inout is for single values, not for arrays");
+    return DL_OK;
+}
+
+static dl_status no_symbol(const dlsh_clib *lib, const char *name) {
+    char hint[160] = "";
+    void *other = dlsym(RTLD_DEFAULT, name);
+    Dl_info info;
+    if (other && dladdr(other, &info) && info.dli_fname) {
+        const char *file = strrchr(info.dli_fname, '/');
+        snprintf(hint, sizeof hint, "%s has it", file ? file + 1 : info.dli_fname);
+    } else {
+        snprintf(hint, sizeof hint,
+                 "nm -D lists the functions of a library; static and inline functions are not among them");
+    }
+    return dlsh_fail(DL_ERR_NAME, hint, "the library \"%s\" has no function '%s'", lib->name, name);
+}
+
+static dl_status bind_all(dlsh_session *s, const dlsh_unit *u, int base, const dlsh_cdecls *d, dlsh_clib *lib) {
+    for (int i = 0; i < d->n; i++) { /* all or nothing */
+        dl_status st = check_decl(&d->items[i]);
+        if (!st && !dlsh_c_symbol(lib, d->items[i].name)) st = no_symbol(lib, d->items[i].name);
+        if (st) return fail_at_decl(s, u, base, &d->items[i], st);
+    }
+    for (int i = 0; i < d->n; i++) {
+        dl_status st = dlsh_c_bind(s, &d->items[i], dlsh_c_symbol(lib, d->items[i].name), lib, DLSH_C_WRITTEN);
+        if (st) return fail_at_decl(s, u, base, &d->items[i], st);
+    }
+    return DL_OK;
+}
+
+static dl_status run_prototypes(dlsh_session *s, const dlsh_unit *u, const dlsh_node *n, dlsh_clib *lib) {
+    dlsh_cdecls d = {0};
+    dlsh_cerror e;
+    int base = (int)n->num.i, mark = dlsh_c_mark(dlsh_c_space(s));
+    dl_status st = dlsh_c_parse(dlsh_c_space(s), n->label, strlen(n->label), 0, &d, &e);
+    if (st == DL_ERR_SYNTAX) st = dlsh_fail_in_text(s, u, base + e.offset, e.width, st, e.hint, "%s", e.message);
+    if (!st) st = bind_all(s, u, base, &d, lib);
+    if (st && d.n) dlsh_c_undo(dlsh_c_space(s), mark);
+    dlsh_cdecls_free(&d);
+    return st;
+}
+
+dl_status dlsh_c_run_extern(dlsh_session *s, const dlsh_unit *u, const dlsh_node *n) {
+    dlsh_clib *lib = open_lib(s, n->text);
+    if (!lib) return dlsh_failure();
+    dl_status st = run_prototypes(s, u, n, lib);
+    dlsh_clib_drop(lib);
+    return st;
+}

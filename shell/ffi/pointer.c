@@ -1,0 +1,329 @@
+/* Pointers as values: typed, indexed, with fields of the struct they point to, printing what they point to. Memory that
+ * is not the shell's own is read and written through the kernel, so that a wild pointer is an error and no crash. */
+#define _GNU_SOURCE /* process_vm_readv */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "ffi/inside.h"
+
+/* ---------------------------------------------------------------- careful access */
+
+/* 1 done, 0 the memory is not there. Where the kernel does not offer the call, memory is trusted. */
+static int through_kernel(void *local, void *remote, size_t n, int write) {
+    struct iovec a = {local, n}, b = {remote, n};
+    ssize_t got = write ? process_vm_writev(getpid(), &a, 1, &b, 1, 0) : process_vm_readv(getpid(), &a, 1, &b, 1, 0);
+    if (got == (ssize_t)n) return 1;
+    if (got >= 0 || errno == EFAULT) return 0;
+    memcpy(write ? remote : local, write ? local : remote, n);
+    return 1;
+}
+
+int dlsh_c_peek(const void *from, void *to, size_t n) { return !n || through_kernel(to, (void *)from, n, 0); }
+int dlsh_c_poke(void *to, const void *from, size_t n) { return !n || through_kernel((void *)from, to, n, 1); }
+
+size_t dlsh_c_strlen(const char *s, size_t most) {
+    char piece[256];
+    for (size_t n = 0; n < most;) {
+        size_t page = 4096 - (size_t)(s + n) % 4096, take = page < sizeof piece ? page : sizeof piece;
+        if (take > most - n) take = most - n;
+        if (!dlsh_c_peek(s + n, piece, take)) return n;
+        size_t here = strnlen(piece, take);
+        n += here;
+        if (here < take) return n;
+    }
+    return most;
+}
+
+/* ---------------------------------------------------------------- memory of our own */
+
+typedef struct memory {
+    void *p;
+    void (*release)(void *);
+    dlsh_clib *lib; /* of release */
+} memory;
+
+static void memory_free(void *self) {
+    memory *m = self;
+    m->release(m->p);
+    dlsh_clib_drop(m->lib);
+    free(m);
+}
+
+static const dlsh_class memory_class = {.name = "memory", .doc = "Memory behind pointers.", .destroy = memory_free};
+
+dlsh_value dlsh_c_owner(void *p, void (*release)(void *), dlsh_clib *lib) {
+    memory *m = malloc(sizeof *m);
+    if (!m) {
+        release(p);
+        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a pointer");
+        return dlsh_void();
+    }
+    *m = (memory){p, release, dlsh_clib_ref(lib)};
+    return dlsh_new_handle(&memory_class, m);
+}
+
+dlsh_value dlsh_c_new_memory(dlsh_session *s, const dlsh_ctype *of, long n, char **addr) {
+    size_t size = dlsh_c_size(of);
+    if (n < 0 || (size && (size_t)n > ((size_t)1 << 40) / size)) {
+        dlsh_fail(DL_ERR_VALUE, NULL, "memory for %ld elements of %s", n, dlsh_c_name(of));
+        return dlsh_void();
+    }
+    void *p = calloc((size_t)n ? (size_t)n : 1, size ? size : 1);
+    if (!p) {
+        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %ld elements of %s", n, dlsh_c_name(of));
+        return dlsh_void();
+    }
+    dlsh_value owner = dlsh_c_owner(p, free, NULL);
+    if (dlsh_failed(owner)) return owner;
+    if (addr) *addr = p;
+    return dlsh_c_pointer_value(s, dlsh_c_pointer(dlsh_c_space(s), of), p, owner, n);
+}
+
+/* ---------------------------------------------------------------- the value */
+
+dlsh_value dlsh_c_pointer_value(dlsh_session *s, const dlsh_ctype *t, void *addr, dlsh_value owner, long n) {
+    dlsh_cpointer *p = t ? malloc(sizeof *p) : NULL;
+    if (!p) {
+        dlsh_drop(owner);
+        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a pointer");
+        return dlsh_void();
+    }
+    *p = (dlsh_cpointer){.s = s, .type = t, .addr = addr, .n = n, .owner = owner};
+    return dlsh_new_handle(&dlsh_cpointer_class, p);
+}
+
+static void pointer_free(void *self) {
+    dlsh_cpointer *p = self;
+    dlsh_drop(p->owner);
+    free(p);
+}
+
+static int pointer_equal(const void *a, const void *b) {
+    return ((const dlsh_cpointer *)a)->addr == ((const dlsh_cpointer *)b)->addr;
+}
+
+static int pointer_truth(void *self) { return ((dlsh_cpointer *)self)->addr != NULL; }
+
+/* Where element i is, after all checks; size bytes are there. */
+static dl_status element(const dlsh_cpointer *p, long i, char **at, size_t *size) {
+    const dlsh_ctype *t = p->type->base;
+    *size = dlsh_c_size(t);
+    if (!p->addr) return dlsh_fail(DL_ERR_VALUE, NULL, "a NULL pointer (%s) has no elements", dlsh_c_name(p->type));
+    if (t->kind == DLSH_C_VOID || t->kind == DLSH_C_FUNCTION || !*size)
+        return dlsh_fail(DL_ERR_TYPE,
+                         t->kind == DLSH_C_VOID ? "say what it points to: cast(\"double *\", p)"
+                                                : "its definition was not declared",
+                         "what a %s points to has no known size", dlsh_c_name(p->type));
+    if (p->n >= 0 && (i < 0 || i >= p->n))
+        return dlsh_fail(DL_ERR_INDEX, NULL, "index %ld is outside the %ld element%s of this %s", i, p->n,
+                         p->n == 1 ? "" : "s", dlsh_c_name(p->type));
+    *at = p->addr + i * (long)*size;
+    return DL_OK;
+}
+
+static dl_status unreadable(const void *at) {
+    return dlsh_fail(DL_ERR_VALUE, "the pointer is wild, or what it pointed to is gone",
+                     "there is no memory at address %p", at);
+}
+
+/* The value at an address, structs as views that write through. */
+static dl_status read_place(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_value owner, dlsh_value *out) {
+    char copy[64];
+    if (dlsh_c_is_struct(t)) {
+        *out = dlsh_c_struct_view(s, t, at, dlsh_ref(owner));
+        return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+    }
+    if (t->kind == DLSH_C_ARRAY) {
+        *out = dlsh_c_pointer_value(s, dlsh_c_pointer(dlsh_c_space(s), t->base), at, dlsh_ref(owner), t->n);
+        return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+    }
+    size_t n = dlsh_c_size(t);
+    if (n > sizeof copy) return dlsh_fail(DL_ERR_TYPE, NULL, "%s is no value of the language", dlsh_c_name(t));
+    if (!dlsh_failed(owner)) return dlsh_c_load(s, t, at, out);
+    if (!dlsh_c_peek(at, copy, n)) return unreadable(at);
+    return dlsh_c_load(s, t, copy, out);
+}
+
+static dl_status write_place(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_value owner, dlsh_value v) {
+    char copy[4096];
+    size_t n = dlsh_c_size(t);
+    if (t->is_const || n > sizeof copy)
+        return dlsh_fail(DL_ERR_TYPE, NULL, t->is_const ? "%s cannot be changed" : "%s is too large to be set at once",
+                         dlsh_c_name(t));
+    DLSH_TRY(dlsh_c_store(s, t, v, copy));
+    if (!dlsh_failed(owner))
+        memcpy(at, copy, n);
+    else if (!dlsh_c_poke(at, copy, n))
+        return unreadable(at);
+    return DL_OK;
+}
+
+static dl_status pointer_index(dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
+    dlsh_cpointer *p = self;
+    char *at = NULL;
+    size_t size;
+    if (key.type != DLSH_INT)
+        return dlsh_fail(DL_ERR_TYPE, NULL, "a pointer is indexed by an int, got %s", dlsh_a(key));
+    DLSH_TRY(element(p, key.as.i, &at, &size));
+    return read_place(s, p->type->base, at, p->owner, out);
+}
+
+static dl_status pointer_set_index(dlsh_session *s, void *self, dlsh_value key, dlsh_value v) {
+    dlsh_cpointer *p = self;
+    char *at = NULL;
+    size_t size;
+    if (key.type != DLSH_INT)
+        return dlsh_fail(DL_ERR_TYPE, NULL, "a pointer is indexed by an int, got %s", dlsh_a(key));
+    DLSH_TRY(element(p, key.as.i, &at, &size));
+    return write_place(s, p->type->base, at, p->owner, v);
+}
+
+static dl_status pointer_len(void *self, long *out) {
+    dlsh_cpointer *p = self;
+    if (p->n < 0)
+        return dlsh_fail(DL_ERR_TYPE, "C pointers do not know their length", "the length behind a %s is not known",
+                         dlsh_c_name(p->type));
+    *out = p->n;
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- fields of what it points to */
+
+dl_status dlsh_c_get_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_value owner, const char *name,
+                           dlsh_value *out) {
+    size_t offset;
+    const dlsh_cfield *f = dlsh_c_field(t, name, &offset);
+    unsigned long unit = 0;
+    if (!f) return DL_ERR_NAME;
+    if (!t->plain->laid_out)
+        return dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it",
+                         "only a compiler knows the layout of %s", dlsh_c_name(t));
+    if (!f->bits) return read_place(s, f->type, at + offset, owner, out);
+    size_t bytes = (size_t)(f->bit_at + f->bits + 7) / 8;
+    if (!dlsh_c_peek(at + offset, &unit, bytes)) return unreadable(at + offset);
+    long v = (long)(unit << (64 - f->bit_at - f->bits));
+    *out = dlsh_int(dlsh_c_is_unsigned(f->type) ? (long)((unsigned long)v >> (64 - f->bits)) : v >> (64 - f->bits));
+    return DL_OK;
+}
+
+dl_status dlsh_c_set_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_value owner, const char *name,
+                           dlsh_value v) {
+    size_t offset;
+    const dlsh_cfield *f = dlsh_c_field(t, name, &offset);
+    unsigned long unit = 0;
+    if (!f) return DL_ERR_NAME;
+    if (t->is_const) return dlsh_fail(DL_ERR_TYPE, NULL, "a %s cannot be changed", dlsh_c_name(t));
+    if (!t->plain->laid_out)
+        return dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it",
+                         "only a compiler knows the layout of %s", dlsh_c_name(t));
+    if (!f->bits) return write_place(s, f->type, at + offset, owner, v);
+    long low = dlsh_c_is_unsigned(f->type) ? 0 : -(1L << (f->bits - 1));
+    long high = low ? -low - 1 : f->bits > 62 ? __LONG_MAX__ : (1L << f->bits) - 1;
+    if (v.type != DLSH_INT || v.as.i < low || v.as.i > high)
+        return dlsh_fail(DL_ERR_VALUE, NULL, "field '%s' takes ints from %ld to %ld", name, low, high);
+    size_t bytes = (size_t)(f->bit_at + f->bits + 7) / 8;
+    if (!dlsh_c_peek(at + offset, &unit, bytes)) return unreadable(at + offset);
+    unsigned long mask = (f->bits == 64 ? ~0ul : (1ul << f->bits) - 1) << f->bit_at;
+    unit = (unit & ~mask) | ((unsigned long)v.as.i << f->bit_at & mask);
+    return dlsh_c_poke(at + offset, &unit, bytes) ? DL_OK : unreadable(at + offset);
+}
+
+static dl_status pointer_get(void *self, const char *name, dlsh_value *out) {
+    dlsh_cpointer *p = self;
+    char *at = NULL;
+    size_t size, offset;
+    if (!dlsh_c_field(p->type->base, name, &offset)) return DL_ERR_NAME;
+    DLSH_TRY(element(p, 0, &at, &size));
+    return dlsh_c_get_field(p->s, p->type->base, at, p->owner, name, out);
+}
+
+static dl_status pointer_set(void *self, const char *name, dlsh_value v) {
+    dlsh_cpointer *p = self;
+    char *at = NULL;
+    size_t size, offset;
+    if (!dlsh_c_field(p->type->base, name, &offset)) return DL_ERR_NAME;
+    DLSH_TRY(element(p, 0, &at, &size));
+    return dlsh_c_set_field(p->s, p->type->base, at, p->owner, name, v);
+}
+
+static dl_status pointer_names(void *self, dlsh_value *out) {
+    return dlsh_c_field_names(((dlsh_cpointer *)self)->type->base, out);
+}
+
+/* ---------------------------------------------------------------- text */
+
+/* The characters up to the NUL, at most 60. */
+static void string_preview(dlsh_buf *b, const dlsh_cpointer *p) {
+    enum { MOST = 60 };
+    char s[MOST + 1];
+    size_t n = dlsh_c_strlen(p->addr, p->n >= 0 && p->n < MOST ? (size_t)p->n : MOST);
+    if (!dlsh_c_peek(p->addr, s, n ? n : p->n != 0)) {
+        dlsh_buf_puts(b, ", not readable");
+        return;
+    }
+    dlsh_buf_puts(b, " ");
+    dlsh_buf_quote(b, s, n);
+    if (n == MOST) dlsh_buf_puts(b, "...");
+}
+
+static void element_preview(dlsh_buf *b, const dlsh_cpointer *p) {
+    enum { MOST = 8 };
+    const dlsh_ctype *t = p->type->base;
+    long n = p->n < 0 ? 1 : p->n;
+    size_t size = dlsh_c_size(t);
+    char copy[512];
+    if (!size || t->kind == DLSH_C_OPAQUE || size > sizeof copy) return;
+    if (dlsh_c_is_struct(t) && !t->plain->laid_out) return;
+    for (long i = 0; i < n && i < MOST; i++) {
+        if (!dlsh_c_peek(p->addr + i * (long)size, copy, size)) {
+            dlsh_buf_puts(b, ", not readable");
+            return;
+        }
+        dlsh_buf_puts(b, i ? ", " : p->n < 0 ? " -> " : " [");
+        dlsh_value v = dlsh_void();
+        if (dlsh_c_is_struct(t))
+            dlsh_c_struct_text(b, t, copy);
+        else if (t->kind == DLSH_C_POINTER)
+            dlsh_buf_printf(b, *(void **)copy ? "%p" : "NULL", *(void **)copy);
+        else if (!dlsh_c_load(p->s, t, copy, &v))
+            dlsh_repr(b, v);
+        else
+            dl_error_clear();
+        dlsh_drop(v);
+    }
+    if (p->n >= 0) dlsh_buf_puts(b, n > MOST ? ", ...]" : "]");
+}
+
+static dl_status pointer_text(void *self, dlsh_buf *b) {
+    const dlsh_cpointer *p = self;
+    const dlsh_ctype *t = p->type->base;
+    if (!p->addr) {
+        dlsh_buf_puts(b, "NULL");
+        return DL_OK;
+    }
+    dlsh_buf_printf(b, "(%s) %p", dlsh_c_name(p->type), (void *)p->addr);
+    if (t->plain->kind == DLSH_C_CHAR)
+        string_preview(b, p);
+    else
+        element_preview(b, p);
+    return b->failed ? DL_ERR_MEMORY : DL_OK;
+}
+
+extern const dlsh_command dlsh_cpointer_methods[];
+const dlsh_class dlsh_cpointer_class = {.name = "pointer",
+                                        .doc = "A typed pointer into C's memory.",
+                                        .destroy = pointer_free,
+                                        .text = pointer_text,
+                                        .methods = dlsh_cpointer_methods,
+                                        .get = pointer_get,
+                                        .set = pointer_set,
+                                        .names = pointer_names,
+                                        .index = pointer_index,
+                                        .set_index = pointer_set_index,
+                                        .len = pointer_len,
+                                        .equal = pointer_equal,
+                                        .truth = pointer_truth};

@@ -1,0 +1,267 @@
+/* The C side of a session: its state, libraries, functions as values, and how names are bound. */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffi/inside.h"
+
+/* ---------------------------------------------------------------- libraries */
+
+dlsh_clib *dlsh_clib_new(const char *name, void *handle, void (*release)(void *), void *data) {
+    dlsh_clib *l = calloc(1, sizeof *l);
+    char *copy = strdup(name);
+    if (!l || !copy) {
+        free(l);
+        free(copy);
+        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a library");
+        return NULL;
+    }
+    *l = (dlsh_clib){.refs = 1, .name = copy, .handle = handle, .release = release, .data = data};
+    return l;
+}
+
+dlsh_clib *dlsh_clib_ref(dlsh_clib *l) {
+    if (l) l->refs++;
+    return l;
+}
+
+void dlsh_clib_drop(dlsh_clib *l) {
+    if (!l || --l->refs) return;
+    if (l->release) l->release(l->data);
+    free(l->name);
+    free(l);
+}
+
+/* Names found through the session keep their library open. */
+static dl_status hold_lib(dlsh_cstate *st, dlsh_clib *lib) {
+    for (int i = 0; i < st->nlibs; i++)
+        if (st->libs[i] == lib) return DL_OK;
+    if (st->nlibs == st->caplibs) {
+        int cap = st->caplibs ? 2 * st->caplibs : 16;
+        dlsh_clib **libs = realloc(st->libs, (size_t)cap * sizeof *libs);
+        if (!libs) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a library");
+        st->libs = libs;
+        st->caplibs = cap;
+    }
+    st->libs[st->nlibs++] = dlsh_clib_ref(lib);
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- functions as values */
+
+const dlsh_cproto *dlsh_cfunc_proto(const dlsh_cfunc *f) { return f->proto; }
+void *dlsh_cfunc_addr(const dlsh_cfunc *f) { return f->addr; }
+dlsh_clib *dlsh_cfunc_lib(const dlsh_cfunc *f) { return f->lib; }
+dlsh_cfunc *dlsh_cfunc_of(dlsh_value v) { return dlsh_unwrap(v, &dlsh_cfunc_class); }
+
+static void function_free(void *self) {
+    dlsh_cfunc *f = self;
+    dlsh_clib_drop(f->lib);
+    free(f);
+}
+
+static dl_status function_text(void *self, dlsh_buf *b) {
+    const dlsh_cfunc *f = self;
+    dlsh_buf_printf(b, "<C function %s>", f->proto->text);
+    return DL_OK;
+}
+
+static dl_status function_call(dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
+    return dlsh_c_call(s, self, args, out);
+}
+
+static dl_status text_field(const char *text, dlsh_value *out) {
+    *out = dlsh_string(text);
+    return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+}
+static dl_status get_name(void *self, dlsh_value *out) { return text_field(((dlsh_cfunc *)self)->proto->name, out); }
+static dl_status get_prototype(void *self, dlsh_value *out) {
+    return text_field(((dlsh_cfunc *)self)->proto->text, out);
+}
+static dl_status get_library(void *self, dlsh_value *out) {
+    const dlsh_cfunc *f = self;
+    return text_field(f->lib ? f->lib->name : "", out);
+}
+
+static int function_equal(const void *a, const void *b) {
+    return ((const dlsh_cfunc *)a)->addr == ((const dlsh_cfunc *)b)->addr;
+}
+
+static const dlsh_field function_fields[] = {
+    {"name", "Its name in C.", get_name, NULL},
+    {"prototype", "How it was declared.", get_prototype, NULL},
+    {"library", "Where it comes from.", get_library, NULL},
+    {0},
+};
+
+const dlsh_class dlsh_cfunc_class = {.name = "C function",
+                                     .doc = "A function of a C library, or of a C block.",
+                                     .destroy = function_free,
+                                     .text = function_text,
+                                     .fields = function_fields,
+                                     .call = function_call,
+                                     .equal = function_equal};
+
+dlsh_value dlsh_cfunc_value(dlsh_session *s, const dlsh_cproto *proto, void *addr, dlsh_clib *lib) {
+    dlsh_cfunc *f = calloc(1, sizeof *f);
+    if (!f) {
+        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a C function");
+        return dlsh_void();
+    }
+    f->s = s;
+    f->proto = proto;
+    f->addr = addr;
+    f->lib = dlsh_clib_ref(lib);
+    return dlsh_new_handle(&dlsh_cfunc_class, f);
+}
+
+dlsh_value dlsh_c_unnamed_function(dlsh_session *s, const dlsh_ctype *t, void *addr) {
+    dlsh_cspace *c = dlsh_c_space(s);
+    dlsh_cproto *p = dlsh_c_alloc(c, sizeof *p);
+    dlsh_cparam *params = dlsh_c_alloc(c, ((size_t)t->n + 1) * sizeof *params);
+    dlsh_buf b = {0};
+    if (!p || !params) return dlsh_void();
+    for (long i = 0; i < t->n; i++) params[i].type = t->params[i];
+    dlsh_c_print(&b, t, "(*)");
+    *p = (dlsh_cproto){.name = "a C function",
+                       .text = dlsh_c_copy(c, dlsh_buf_text(&b), b.n),
+                       .type = t,
+                       .nparams = (int)t->n,
+                       .params = params,
+                       .format = -1};
+    dlsh_buf_free(&b);
+    return p->text ? dlsh_cfunc_value(s, p, addr, NULL) : dlsh_void();
+}
+
+void *dlsh_c_symbol(const dlsh_clib *lib, const char *name) {
+    return dlsym(lib && lib->handle ? lib->handle : RTLD_DEFAULT, name);
+}
+
+/* ---------------------------------------------------------------- ops.NAME: built-ins under names that were taken */
+
+static void nothing(void *self) { (void)self; }
+
+static dl_status ops_get(void *self, const char *name, dlsh_value *out) {
+    *out = dlsh_builtin_value(((dlsh_cstate *)self)->s, name);
+    return dlsh_failed(*out) ? DL_ERR_NAME : DL_OK;
+}
+
+static dl_status ops_text(void *self, dlsh_buf *b) {
+    (void)self;
+    dlsh_buf_puts(b, "<ops: the built-in functions>");
+    return DL_OK;
+}
+
+static const dlsh_class ops_class = {.name = "ops",
+                                     .doc = "The built-in functions, also those whose name was given to a C function.",
+                                     .destroy = nothing,
+                                     .text = ops_text,
+                                     .get = ops_get};
+
+/* ---------------------------------------------------------------- names */
+
+dlsh_cstate *dlsh_c_state(dlsh_session *s) { return dlsh_get_c_state(s); }
+
+dlsh_cspace *dlsh_c_space(dlsh_session *s) {
+    dlsh_cstate *st = dlsh_c_state(s);
+    return st ? st->space : NULL;
+}
+
+/* The value of a declared name that is bound or constant; VOID: none. */
+static dlsh_value named_value(dlsh_cstate *st, const dlsh_cname *n) {
+    if (n->kind == DLSH_C_CONSTANT) {
+        if (n->s) return dlsh_string(n->s);
+        return dlsh_c_is_float(n->type) ? dlsh_float(n->f) : dlsh_int(n->i);
+    }
+    if (n->kind != DLSH_C_SYMBOL || !n->addr) return dlsh_void();
+    if (n->proto) return dlsh_cfunc_value(st->s, n->proto, n->addr, n->lib);
+    const dlsh_ctype *t = n->type->kind == DLSH_C_ARRAY ? n->type->base : n->type;
+    return dlsh_c_pointer_value(st->s, dlsh_c_pointer(st->space, t), n->addr, dlsh_void(),
+                                n->type->kind == DLSH_C_ARRAY ? n->type->n : 1);
+}
+
+static int find_name(void *state, const char *name, dlsh_value *out, int *lasting) {
+    dlsh_cstate *st = state;
+    *lasting = 1;
+    *out = dlsh_void();
+    const dlsh_cname *n = dlsh_c_find(st->space, name, strlen(name));
+    if (n) *out = named_value(st, n);
+    if (!dlsh_failed(*out)) return 1;
+    if (!strcmp(name, "NULL")) {
+        *out = dlsh_c_pointer_value(st->s, dlsh_c_pointer(st->space, dlsh_c_basic(DLSH_C_VOID)), NULL, dlsh_void(), -1);
+    } else if (!strcmp(name, "ops")) {
+        *out = dlsh_new_handle(&ops_class, st);
+    } else if (!strcmp(name, "errno")) {
+        *out = dlsh_int(st->last_errno);
+        *lasting = 0;
+    }
+    return !dlsh_failed(*out);
+}
+
+static dl_status check_conflict(const dlsh_cname *old, const dlsh_cdecl *d) {
+    if (!old || old->kind != DLSH_C_SYMBOL || old->how == DLSH_C_OWN) return DL_OK;
+    if (dlsh_c_same(old->type, d->type, old->how == DLSH_C_IMPORTED)) return DL_OK;
+    return dlsh_fail(DL_ERR_TYPE, "give both the same prototype; one name has one type as long as the session lasts",
+                     "'%s' was declared before as %s", d->name, old->proto ? old->proto->text : dlsh_c_name(old->type));
+}
+
+static dl_status bind_variable(dlsh_session *s, const dlsh_cname *n, dlsh_cbinding how) {
+    dlsh_cstate *st = dlsh_c_state(s);
+    if (how == DLSH_C_WRITTEN && !dlsh_get(s, n->name)) {
+        dlsh_value hidden = dlsh_builtin_value(s, n->name);
+        if (!dlsh_failed(hidden))
+            dlsh_warn(s, NULL, "'%s' is now the C function; the built-in one stays as ops.%s", n->name, n->name);
+        dlsh_drop(hidden);
+    }
+    dlsh_value v = named_value(st, n);
+    return dlsh_failed(v) ? dlsh_failure() : dlsh_set(s, n->name, v);
+}
+
+dl_status dlsh_c_bind(dlsh_session *s, const dlsh_cdecl *d, void *addr, dlsh_clib *lib, dlsh_cbinding how) {
+    dlsh_cstate *st = dlsh_c_state(s);
+    const dlsh_cname *old = dlsh_c_find(st->space, d->name, strlen(d->name));
+    if (how == DLSH_C_IMPORTED && old && old->kind == DLSH_C_SYMBOL && old->how != DLSH_C_IMPORTED) return DL_OK;
+    if (how == DLSH_C_WRITTEN) DLSH_TRY(check_conflict(old, d));
+    if (how != DLSH_C_OWN) DLSH_TRY(hold_lib(st, lib));
+    dlsh_cname *n = old && old->kind == DLSH_C_SYMBOL
+                        ? (dlsh_cname *)old
+                        : dlsh_c_enter(st->space, DLSH_C_SYMBOL, d->name, strlen(d->name), d->type);
+    if (!n) return DL_ERR_MEMORY;
+    n->type = d->type;
+    n->proto = d->proto;
+    n->addr = addr;
+    n->lib = lib;
+    n->how = how;
+    dlsh_forget_names(s);
+    dl_status result = how == DLSH_C_IMPORTED ? DL_OK : bind_variable(s, n, how);
+    if (how == DLSH_C_OWN) { /* only the variable keeps the code, so that it goes when nothing uses it any more */
+        n->addr = NULL;
+        n->lib = NULL;
+    }
+    return result;
+}
+
+/* ---------------------------------------------------------------- life */
+
+static void state_free(void *state) {
+    dlsh_cstate *st = state;
+    dlsh_c_closures_free(st);
+    for (int i = st->nlibs; i-- > 0;) dlsh_clib_drop(st->libs[i]);
+    free(st->libs);
+    dlsh_cspace_free(st->space);
+    free(st);
+}
+
+dl_status dlsh_ffi_install(dlsh_session *s) {
+    dlsh_cstate *st = calloc(1, sizeof *st);
+    if (!st) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a session");
+    st->s = s;
+    if (!(st->space = dlsh_cspace_new())) {
+        free(st);
+        return DL_ERR_MEMORY;
+    }
+    dlsh_set_c_state(s, st, state_free, find_name);
+    dlsh_set_c_runner(s, DLSH_N_EXTERN, dlsh_c_run_extern);
+    return DL_OK;
+}
