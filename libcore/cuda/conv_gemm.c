@@ -3,8 +3,8 @@
 #include "cuda/conv.h"
 #include "cuda/gemm.h"
 
-/* Elements of the matrix of patches that are made at once. */
-static const long AT_ONCE = 1L << 27;
+/* Bytes of the matrix of patches that is made at once. */
+static const long AT_ONCE = 1L << 29;
 
 /* Some images of the call, and what products with their patches need. */
 typedef struct part {
@@ -127,7 +127,7 @@ dl_status dl_conv_gemm(const dl_conv_job *job, bool last) {
     if (each >= 1L << 31 || image >= 1L << 31)
         return dl_fail_hint(DL_ERR_UNSUPPORTED, "cut the image into tiles",
                             "the patches of one image have %ld elements, more than a GPU convolution takes", each);
-    long most = bare ? g->N : AT_ONCE / each > 1 ? AT_ONCE / each : 1;
+    long room = AT_ONCE / dl_dtype_size(job->t), most = bare ? g->N : room / each > 1 ? room / each : 1;
     for (long n = 0; n < g->N; n += most) {
         part p = {.job = job, .g = *g, .last = last, .plain = bare, .og = g->O / g->groups, .p = P, .first = !n};
         p.k = g->C / g->groups * g->k[0] * g->k[1];

@@ -1,6 +1,6 @@
 /* Which way is fastest for a convolution: cuDNN's engines and products of matrices, channels first or last, each
- * measured on the operands at hand when a shape is met first. The choice is stored, see plans.h. */
-#include "cuda/conv.h"
+ * measured when a shape is met first, and in f32 checked for exactness. The choice is stored, see plans.h. */
+#include "cuda/conv_check.h"
 #include "cuda/plans.h"
 
 #include <string.h>
@@ -140,6 +140,7 @@ static dl_status run_trial(void *arg) {
 typedef struct search {
     const dl_conv_job *job;
     const key *k;
+    dl_conv_check *check; /* NULL: everything is exact enough */
     way best;
     float ms; /* of the best; negative: none yet */
     bool small;
@@ -147,9 +148,9 @@ typedef struct search {
 
 /* Measures a way, and keeps it if it is the best so far. Takes over its plan. */
 static void try_way(search *s, way w) {
-    trial t = {s->job, &w};
+    trial t = {s->check ? &s->check->job : s->job, &w};
     float ms = dl_plan_measure(s->job->gpu, run_trial, &t, s->ms);
-    if (ms < 0 || (s->ms >= 0 && ms >= s->ms)) {
+    if (ms < 0 || (s->ms >= 0 && ms >= s->ms) || (s->check && !dl_conv_check_passes(s->check))) {
         dl_dnn_plan_free(w.plan);
         return;
     }
@@ -189,19 +190,26 @@ static double operations(const dl_conv *g) {
     return 2.0 * (double)(g->N * g->O * g->out[0] * g->out[1]) * (double)(g->C / g->groups * g->k[0] * g->k[1]);
 }
 
-static dl_status choose(const dl_conv_job *job, const key *k, way *out) {
+static void try_all(search *s, bool natural) {
+    try_engines(s, natural, NATURAL);
+    if (s->small) return;
+    try_engines(s, !natural, OTHER);
+    try_gemm(s, natural);
+    try_gemm(s, !natural);
+}
+
+static void choose(const dl_conv_job *job, const key *k, way *out) {
     bool natural = (k->fits & 3) == 2;
     search s = {.job = job, .k = k, .ms = -1, .small = operations(&k->g) < SMALL};
-    try_engines(&s, natural, NATURAL);
-    if (!s.small) {
-        try_engines(&s, !natural, OTHER);
-        try_gemm(&s, natural);
-        try_gemm(&s, !natural);
+    dl_conv_check check;
+    if (k->t == DL_F32 && !k->tf32 && !s.small && dl_conv_check_begin(&check, job)) {
+        s.check = &check;
+        try_all(&s, natural);
+        dl_conv_check_end(&check);
+        s.check = NULL;
     }
-    *out = s.best;
-    if (s.ms >= 0) return DL_OK;
-    out->gemm = true, out->last = natural; /* the one that takes everything */
-    return DL_OK;
+    if (s.ms < 0) try_all(&s, natural);
+    *out = s.ms >= 0 ? s.best : (way){.gemm = true, .last = natural}; /* which takes everything */
 }
 
 /* The choice of an earlier process, if it runs. */
@@ -226,8 +234,8 @@ static dl_status find(const dl_conv_job *job, const key *k, plan **out) {
     p->k = *k;
     if (!restore(job, k, text, &p->w)) {
         dl_status s = dl_plan_may_measure(job->gpu, "a convolution");
-        if (s == DL_OK) s = choose(job, k, &p->w);
         if (s != DL_OK) return free(p), s;
+        choose(job, k, &p->w);
         write_way(&p->w, value);
         dl_plan_keep(job->gpu, text, value);
     }

@@ -56,13 +56,12 @@ static void terms(const geometry *c, dl_tensor *const out[RESULTS], double n[RES
     n[2] = n[3] = pixels * (double)c->N;
 }
 
-/* The largest error allowed, relative, for a sum of n terms; gradients of weights by Winograd's algorithm need twice as
- * much. */
+/* The largest error allowed, relative, for a sum of n terms. */
 static double allowed(dl_dtype t, double n) {
     if (t == DL_F64) return 1e-13;
     if (t == DL_BF16) return 1e-2;
     if (t == DL_F16) return 2e-3;
-    return 2 * fmax(3e-7, 3e-8 * sqrt(n));
+    return fmax(3e-7, 3e-8 * sqrt(n));
 }
 
 static void agree(const geometry *c, dl_dtype t, bool last, bool show) {
