@@ -67,9 +67,10 @@ static int one_field(dlsh_cparser *p, const dlsh_cspecs *specs, fields *fs, int 
     if (dlsh_cp_accept(p, ':')) {
         if (!dlsh_cp_constant(p, &bits)) return 0;
         if (bits < 0 || bits > 64) return dlsh_cp_fail(p, &d.name, NULL, "a bit-field of %ld bits", bits) != NULL;
-        f.bits = (int)bits;
-        *odd = 1;
-        if (!f.name) return 1; /* padding: only the compiler needs it */
+        f.bits = bits ? (int)bits : -1;
+        if (!dlsh_c_is_integer(f.type))
+            return dlsh_cp_fail(p, &d.name, NULL, "a bit-field of type %s", dlsh_c_name(f.type)) != NULL;
+        if (!f.name) return add_field(p, fs, f, &d.name); /* padding */
     }
     dlsh_cp_attributes(p, odd);
     if (p->failed) return 0;

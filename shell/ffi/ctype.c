@@ -158,9 +158,22 @@ dlsh_ctype *dlsh_c_tagged(dlsh_cspace *c, dlsh_ckind kind, const char *tag, size
 /* Each field at the next multiple of its alignment, as the ABIs of x86-64 and arm64 lay out structs without bit-fields
  * and attributes. */
 static void lay_out(dlsh_ctype *t, dlsh_cfield *f) {
-    size_t at = 0, align = 1, largest = 0;
+    size_t at = 0, align = 1, largest = 0, bit = 0; /* bit: the first free one behind a bit-field */
     for (long i = 0; i < t->n; i++) {
         size_t a = f[i].type->plain->align ? f[i].type->plain->align : 1, size = dlsh_c_size(f[i].type);
+        if (f[i].bits) {
+            size_t unit = 8 * size, from = t->kind == DLSH_C_UNION ? 0 : bit > 8 * at ? bit : 8 * at;
+            size_t bits = f[i].bits < 0 ? 0 : (size_t)f[i].bits;
+            if (!bits || from % unit + bits > unit) from = (from + unit - 1) / unit * unit;
+            f[i].offset = from / unit * size;
+            f[i].bit_at = (int)(from % unit);
+            bit = from + bits;
+            at = (bit + 7) / 8;
+            if (at > largest) largest = at;
+            if (a > align && f[i].name) align = a;
+            continue;
+        }
+        bit = 0;
         at = (at + a - 1) / a * a;
         f[i].offset = t->kind == DLSH_C_UNION ? 0 : at;
         at += size;
@@ -176,7 +189,6 @@ dl_status dlsh_c_complete(dlsh_cspace *c, dlsh_ctype *t, const dlsh_cfield *fiel
     dlsh_cfield *f = dlsh_c_alloc(c, ((size_t)n + 1) * sizeof *f);
     if (!f) return DL_ERR_MEMORY;
     if (n) memcpy(f, fields, (size_t)n * sizeof *f);
-    for (int i = 0; i < n; i++) odd |= f[i].bits != 0;
     t->fields = f;
     t->n = n;
     t->complete = 1;
@@ -217,6 +229,8 @@ int dlsh_c_same(const dlsh_ctype *a, const dlsh_ctype *b, int loose) {
     a = a->plain;
     b = b->plain;
     if (a == b) return 1;
+    if (loose && a->kind >= DLSH_C_CHAR && a->kind <= DLSH_C_UCHAR && b->kind >= DLSH_C_CHAR && b->kind <= DLSH_C_UCHAR)
+        return 1;
     if (loose && dlsh_c_is_integer(a) && dlsh_c_is_integer(b))
         return a->size == b->size &&
                (dlsh_c_is_unsigned(a) == dlsh_c_is_unsigned(b) || a->kind == DLSH_C_ENUM || b->kind == DLSH_C_ENUM);

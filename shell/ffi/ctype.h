@@ -51,7 +51,7 @@ typedef struct dlsh_cfield {
     const char *name; /* NULL: an anonymous struct or union, whose fields are reached through it */
     const dlsh_ctype *type;
     size_t offset;
-    int bits, bit_at; /* a bit-field: its width and its first bit in the unit at offset; else 0 */
+    int bits, bit_at; /* a bit-field: its width (-1: none, it ends a unit) and first bit from offset; else 0 */
 } dlsh_cfield;
 
 struct dlsh_ctype {
@@ -65,7 +65,7 @@ struct dlsh_ctype {
     const dlsh_ctype *const *params;
     int varargs;
     int complete;         /* STRUCT, UNION: its fields are known */
-    int odd;              /* STRUCT, UNION: bit-fields or attributes, so only the compiler knows the layout */
+    int odd;              /* STRUCT, UNION: attributes, so only the compiler knows the layout */
     int laid_out;         /* STRUCT, UNION: offsets are right */
     const char *tag;      /* STRUCT, UNION, ENUM, OPAQUE; NULL: anonymous */
     const char *alias;    /* the typedef it is known by, NULL: none */

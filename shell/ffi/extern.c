@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ffi/inside.h"
+#include "ffi/ask.h"
+#include "lang/interp.h"
 
 /* ---------------------------------------------------------------- opening */
 
@@ -95,19 +96,43 @@ static dl_status bind_all(dlsh_session *s, const dlsh_unit *u, int base, const d
 static dl_status run_prototypes(dlsh_session *s, const dlsh_unit *u, const dlsh_node *n, dlsh_clib *lib) {
     dlsh_cdecls d = {0};
     dlsh_cerror e;
-    int base = (int)n->num.i, mark = dlsh_c_mark(dlsh_c_space(s));
+    int base = (int)n->num.i, mark = dlsh_c_mark(dlsh_c_space(s)), wrong;
     dl_status st = dlsh_c_parse(dlsh_c_space(s), n->label, strlen(n->label), 0, &d, &e);
     if (st == DL_ERR_SYNTAX) st = dlsh_fail_in_text(s, u, base + e.offset, e.width, st, e.hint, "%s", e.message);
+    if (!st && (st = dlsh_c_verify(dlsh_c_space(s), lib->name, &d, mark, &wrong)) && wrong >= 0)
+        fail_at_decl(s, u, base, &d.items[wrong], st);
     if (!st) st = bind_all(s, u, base, &d, lib);
     if (st && d.n) dlsh_c_undo(dlsh_c_space(s), mark);
     dlsh_cdecls_free(&d);
     return st;
 }
 
+/* flags="-I..." is the one option. */
+static dl_status read_options(dlsh_session *s, const dlsh_node *n, char **flags) {
+    for (int i = 0; i < n->nkids; i++) {
+        const dlsh_node *o = n->kids[i];
+        dlsh_value v = dlsh_none();
+        if (strcmp(o->text, "flags"))
+            return dlsh_at(s, o, dlsh_fail(DL_ERR_NAME, "flags=\"-I/folder\"", "extern has no option '%s'", o->text));
+        if (o->nkids) DLSH_TRY(dlsh_eval(s, o->kids[0], &v));
+        if (v.type == DLSH_STR && !*flags) *flags = strdup(v.as.str->s);
+        dlsh_drop(v);
+        if (!*flags) return dlsh_at(s, o, dlsh_fail(DL_ERR_TYPE, NULL, "flags is a string, given once"));
+    }
+    return DL_OK;
+}
+
 dl_status dlsh_c_run_extern(dlsh_session *s, const dlsh_unit *u, const dlsh_node *n) {
     dlsh_clib *lib = open_lib(s, n->text);
     if (!lib) return dlsh_failure();
-    dl_status st = run_prototypes(s, u, n, lib);
+    char *flags = NULL;
+    const char *text = n->label + strspn(n->label, " \t\n");
+    dl_status st = read_options(s, n, &flags);
+    if (!st && !strncmp(text, "header", 6) && strchr(" \t<\"", text[6]))
+        st = dlsh_c_import(s, lib, text + 6, flags);
+    else if (!st)
+        st = run_prototypes(s, u, n, lib);
+    free(flags);
     dlsh_clib_drop(lib);
     return st;
 }

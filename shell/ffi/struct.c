@@ -57,6 +57,7 @@ static dl_status struct_set(void *self, const char *name, dlsh_value x) {
 static dl_status add_names(dlsh_list *l, const dlsh_ctype *t) {
     t = t->plain;
     for (long i = 0; dlsh_c_is_struct(t) && i < t->n; i++) {
+        if (t->fields[i].bits && !t->fields[i].name) continue;
         if (!t->fields[i].name) {
             DLSH_TRY(add_names(l, t->fields[i].type));
             continue;
@@ -96,12 +97,14 @@ static int struct_equal(const void *a, const void *b) {
 static void field_text(dlsh_buf *b, dlsh_session *s, const dlsh_ctype *t, const char *at, int depth);
 
 static void struct_text(dlsh_buf *b, dlsh_session *s, const dlsh_ctype *t, const char *at, int depth) {
+    int some = 0;
     t = t->plain;
     dlsh_buf_puts(b, "{");
     for (long i = 0; i < t->n; i++) {
         const dlsh_cfield *f = &t->fields[i];
         dlsh_value v = dlsh_void();
-        if (i) dlsh_buf_puts(b, ", ");
+        if (f->bits && !f->name) continue;
+        if (some++) dlsh_buf_puts(b, ", ");
         if (f->name) dlsh_buf_printf(b, "%s: ", f->name);
         if (f->bits && !dlsh_c_get_field(s, t, (char *)at, dlsh_none(), f->name, &v))
             dlsh_repr(b, v);

@@ -1,0 +1,24 @@
+/* Questions to the C compiler, $DLSH_CC or cc. */
+#ifndef DLSH_FFI_ASK_H
+#define DLSH_FFI_ASK_H
+
+#include "ffi/inside.h"
+
+/* Runs the compiler with args (ends with NULL) and flags (as a shell reads them; NULL none) over a source text. What it
+ * prints, with `errors` its messages too, is added to *said; *good: it succeeded. DL_ERR_IO: there is no compiler. */
+dl_status dlsh_c_ask(const char *source, const char *const *args, const char *flags, int errors, dlsh_buf *said,
+                     int *good);
+int dlsh_c_can_ask(void);
+
+/* Gives structs that entered the space since a mark the layout the compiler says; `context` is C text (includes) that
+ * defines them. Those it does not know keep the natural one. */
+dl_status dlsh_c_ask_layouts(dlsh_cspace *c, int mark, const char *context, const char *flags);
+
+/* Is each declared function of a library as its known header says? The first that is not: its index in *at and a
+ * recorded failure. Libraries whose header is not known, or not installed, pass. */
+dl_status dlsh_c_verify(dlsh_cspace *c, const char *lib, const dlsh_cdecls *d, int mark, int *at);
+
+/* extern "lib" header <a.h> <b.h>: the text after `header`. */
+dl_status dlsh_c_import(dlsh_session *s, dlsh_clib *lib, const char *text, const char *flags);
+
+#endif
