@@ -17,6 +17,13 @@ typedef struct parts {
     long chunk, chunks;
 } parts;
 
+/* Elements fill their memory, in some order of dimensions. */
+static bool gapless(const dl_tensor *x) {
+    long span = 1;
+    for (int i = 0; i < x->ndim; i++) span += (x->shape[i] - 1) * x->stride[i];
+    return !x->numel || (span == x->numel && dl_strides_are_dense(x->ndim, x->shape, x->stride));
+}
+
 /* False when the memory order is neither of the two. */
 static bool parts_of(const dl_tensor *x, parts *p) {
     long C = x->shape[1];
@@ -26,7 +33,7 @@ static bool parts_of(const dl_tensor *x, parts *p) {
         p->n = x->shape[0];
         p->rows = p->n ? p->total / p->n : 0;
         p->chunk = 1;
-    } else if (dl_is_contiguous(x) || x->stride[1] == 1) {
+    } else if (dl_is_contiguous(x) || (x->stride[1] == 1 && gapless(x))) {
         p->rows = (p->total + 63) / 64 < 64 ? 64 : (p->total + 63) / 64;
         p->n = (p->total + p->rows - 1) / p->rows;
         p->chunk = DL_NORM_CHANNELS;

@@ -1,44 +1,13 @@
 /* Every row of the op table on the GPU against the CPU in f64: results and gradients of the golden samples, contiguous
  * and strided; random numbers bit for bit. */
-#include "cuda/gpu.h"
-
-#include "core/device.h"
-
-enum { MAX_INPUTS = 16, MAX_RESULTS = DL_MAX_OUT + MAX_INPUTS };
+#include "cuda/calls.h"
 
 static dl_tensor_file *golden;
 static int failures, compared, holes;
 
-/* One sample call and, after it ran, its results and gradients on the CPU. */
-typedef struct call {
-    const dl_op *op;
-    char key[96];
-    dl_tensor *in[MAX_INPUTS], *result[MAX_RESULTS];
-    int nin;
-    dl_aval attr[DL_MAX_ATTR];
-} call;
-
 static void complain(const call *c, const char *what, const char *detail) {
     print_error("%s (%s): %s: %s\n", c->key, dl_tensor_file_meta(golden, c->key), what, detail);
     failures++;
-}
-
-/* The same values with gaps in memory and the dimensions the other way round. */
-static dl_tensor *stretched(dl_tensor *x) {
-    int n = dl_ndim(x);
-    long shape[DL_MAX_DIM], order[DL_MAX_DIM];
-    for (int i = 0; i < n; i++) shape[i] = dl_shape(x)[n - 1 - i] * 2, order[i] = n - 1 - i;
-    dl_tensor *v = must(dl_tensor_zeros(n, shape, dl_dtype_of(x), dl_device_of(x)));
-    for (int i = 0; i < n; i++) {
-        dl_tensor *next = must(dl_slice(v, i, NULL, NULL, 2));
-        dl_unref(v);
-        v = next;
-    }
-    dl_tensor *p = must(dl_permute(v, order, n));
-    ok(dl_assign(p, x));
-    dl_tensor *d = must(dl_detach(p));
-    dl_unref(v), dl_unref(p);
-    return d;
 }
 
 static dl_tensor *input(dl_tensor *from, dl_dtype dtype, int device, bool stretch) {
@@ -49,77 +18,30 @@ static dl_tensor *input(dl_tensor *from, dl_dtype dtype, int device, bool stretc
     return x;
 }
 
+typedef struct from {
+    const call *c;
+    dl_dtype dtype;
+    int device;
+    bool stretch;
+} from;
+
+static dl_tensor *golden_input(void *arg, int i, const char *token) {
+    const from *f = arg;
+    char key[128];
+    (void)token;
+    snprintf(key, sizeof key, "%s/in%d", f->c->key, i);
+    return input(dl_tensor_file_find(golden, key), f->dtype, f->device, f->stretch && !(f->c->op->mutates >> i & 1));
+}
+
 static bool load(call *c, const dl_op *op, int index, dl_dtype dtype, int device, bool stretch) {
     *c = (call){.op = op};
     snprintf(c->key, sizeof c->key, "%s/%d", op->name, index);
     const char *text = dl_tensor_file_meta(golden, c->key);
     if (!text) return false;
-    char copy[512], key[128], *save = NULL;
-    snprintf(copy, sizeof copy, "%s", text);
-    dl_attr_defaults(op, c->attr);
-    for (char *tok = strtok_r(copy, " ", &save); tok; tok = strtok_r(NULL, " ", &save)) {
-        char *eq = strchr(tok, '=');
-        int i = c->nin;
-        if (eq) {
-            *eq = 0;
-            int a = dl_attr_index(op, tok);
-            ok(dl_attr_parse(op, a, eq + 1, &c->attr[a]));
-            continue;
-        }
-        c->nin++;
-        if (!strncmp(tok, "s:", 2))
-            c->in[i] = strpbrk(tok, ".e") ? dl_scalar_f(atof(tok + 2)) : dl_scalar_i(atol(tok + 2));
-        if (*tok == '-' || c->in[i]) continue;
-        snprintf(key, sizeof key, "%s/in%d", c->key, i);
-        c->in[i] = input(dl_tensor_file_find(golden, key), dtype, device, stretch && !(op->mutates >> i & 1));
-        bool leaf = dl_dtype_is_float(dl_dtype_of(c->in[i])) && !(op->nondiff_in >> i & 1);
-        if (leaf && !(op->flags & DL_F_NODIFF)) ok(dl_set_requires_grad(c->in[i], 1));
-    }
+    parse_call(c, text, golden_input, &(from){c, dtype, device, stretch});
     int device_attr = dl_attr_index(op, "device");
     if (device_attr >= 0) c->attr[device_attr] = (dl_aval){.given = true, .is_int = true, .u.i = device};
     return true;
-}
-
-/* total + sum of t times fixed weights. */
-static dl_tensor *weighted(dl_tensor *t, dl_tensor *total) {
-    dl_tensor *w = must(dl_tensor_empty(dl_ndim(t), dl_shape(t), DL_F64, 0));
-    for (long i = 0; i < dl_numel(w); i++) ((double *)dl_data(w))[i] = 0.5 + fmod(0.37 * (double)(i + 1), 1.0);
-    dl_tensor *there = must(dl_to_device(w, dl_device_of(t))), *cast = must(dl_to_dtype(t, DL_F64));
-    dl_tensor *p = must(dl_mul(cast, there)), *s = must(dl_sum(p, NULL, 0, 0));
-    dl_tensor *sum = total ? must(dl_add(total, s)) : dl_ref(s);
-    dl_unref(w), dl_unref(there), dl_unref(cast), dl_unref(p), dl_unref(s), dl_unref(total);
-    return sum;
-}
-
-static dl_tensor *host(dl_tensor *t) { return t ? must(dl_to_device(t, 0)) : NULL; }
-
-/* False: the call failed. */
-static bool run(call *c) {
-    dl_tensor *out[DL_MAX_OUT] = {0}, *total = NULL;
-    dl_seed(5);
-    if (dl_invoke(c->op, c->in, c->nin, c->attr, out) != DL_OK) return false;
-    for (int i = 0; i < c->op->out; i++) {
-        if (i < c->op->visible && out[i]) {
-            dl_tensor *d = must(dl_detach(out[i]));
-            c->result[i] = host(d);
-            dl_unref(d);
-            if (dl_dtype_is_float(dl_dtype_of(out[i])) && dl_requires_grad(out[i])) total = weighted(out[i], total);
-        }
-        dl_unref(out[i]);
-    }
-    bool good = !total || dl_backward(total, NULL, 0, 0) == DL_OK;
-    dl_unref(total);
-    for (int i = 0; good && i < c->nin; i++) {
-        bool changed = c->op->mutates >> i & 1;
-        dl_tensor *t = !c->in[i] ? NULL : changed ? c->in[i] : dl_grad(c->in[i]);
-        c->result[DL_MAX_OUT + i] = host(t);
-    }
-    return good;
-}
-
-static void unload(call *c) {
-    for (int i = 0; i < c->nin; i++) dl_unref(c->in[i]);
-    for (int i = 0; i < MAX_RESULTS; i++) dl_unref(c->result[i]);
 }
 
 /* The largest distance, relative to the larger of 1 and the largest magnitude wanted. */

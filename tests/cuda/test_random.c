@@ -1,0 +1,315 @@
+/* Every row of the op table on the GPU, at random shapes (0 and 1 among them) and in random layouts, against the CPU in
+ * f64 from the same, already rounded inputs: results and gradients. The shapes follow from the rows' samples, whose
+ * sizes are replaced by drawn ones. DL_TEST_SEED chooses other draws, DL_TEST_ROW a single row. */
+#include "cuda/calls.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+enum { ROUNDS = 3, MOST = 6000 };
+
+/* Templates in place of samples that only fit their own sizes; capitals are sizes to draw, from E on small ones, Y and
+ * Z larger ones. */
+static const struct {
+    const char *op, *samples;
+} other[] = {
+    {"reshape", "f[A,B,C] shape=[A,-1]; f[A,B] shape=[B,A]; f[A,1,B] shape=[A,B]"},
+    {"expand", "f[A,1] size=[A,B]; f[B] size=[A,-1]"},
+    {"prod", "p[G,H]; p[B,G] dim=1; p[H,A] dim=0 keepdim=true"},
+    {"one_hot", "n:5[A,B] num_classes=5; n:2[A] num_classes=7"},
+    {"restride", ""},
+    /* few values a channel make a gradient of next to nothing out of large parts */
+    {"batch_norm",
+     "f[Y,A] f[A] p[A] f[A] f[A] training=true; f[Y,E,3,H] f[E] p[E] f[E] f[E] training=true; f[A,E,H] f[E] "
+     "p[E] f[E] f[E]; f[Z,B] - - - - training=true"},
+    {"conv2d", "f[G,E,H,K] f[F,E,3,3] f[F] padding=1; f[G,E,H,K] f[F,E,1,1] stride=2; f[G,E,H,K] f[F,E,7,7] padding=3 "
+               "stride=2; f[G,4,H,K] f[6,2,3,3] groups=2 dilation=2 padding=2; f[G,3,H,K] f[3,1,3,2] groups=3"},
+    {"conv2d_dx", ""},
+    {"conv2d_dw", ""},
+    {"max_pool2d",
+     "d[G,E,H,K] kernel_size=2; d[G,E,H,K] kernel_size=3 stride=2 padding=1; d[G,E,H,K] kernel_size=[2,3] "
+     "stride=1; d[G,E,H,K] kernel_size=3 dilation=2 padding=1 ceil_mode=true"},
+    {"pool_gather", "f[G,E,4,6] n:24[G,E,H,K]"},
+};
+
+static uint64_t state_of_draws;
+static uint32_t draw(uint32_t below) {
+    state_of_draws = state_of_draws * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((state_of_draws >> 33) % below);
+}
+
+static const long wide[] = {1,  2,  3,  4,   5,   7,   8,   13,  16,  31,  32,  33,   63,
+                            64, 65, 97, 100, 127, 128, 129, 255, 256, 257, 511, 1000, 1025};
+
+static long drawn_size(long key, bool never_0) {
+    if (key == 'Y' || key == 'Z') return wide[12 + draw(8)];
+    if (!never_0 && !draw(14)) return 0;
+    return wide[key >= 'E' ? draw(8) : draw(draw(2) ? 26 : 10)];
+}
+
+/* The sample with other sizes: digits from 2 on, and capitals, inside an input's brackets; in the attributes of sizes
+ * too. The number of values of an integer input follows when it is a size. */
+static void resized(const char *sample, char *out, size_t size, bool keep_digits) {
+    long map[128];
+    bool bound[128] = {false};
+    for (int i = 0; i < 128; i++) map[i] = -1;
+    for (const char *p = strstr(sample, "n:"); p; p = strstr(p + 1, "n:")) bound[atol(p + 2) % 128] = true;
+    bool inside = false, attr = false;
+    size_t n = 0;
+    for (const char *p = sample; *p && n + 24 < size;) {
+        if (*p == '[') inside = true;
+        if (*p == ']') inside = false;
+        if (*p == ' ') attr = false;
+        if (*p == '=') {
+            const char *word = p;
+            while (word > sample && word[-1] != ' ') word--;
+            attr = strncmp(word, "shape", 5) && strncmp(word, "size", 4) && strncmp(word, "num_classes", 11);
+        }
+        bool digit = isdigit((unsigned char)*p) && !keep_digits, number = p > sample && (p[-1] == ':' || p[-1] == '=');
+        bool part = p > sample && (isdigit((unsigned char)p[-1]) || p[-1] == '-' || p[-1] == '.');
+        bool place = !part && !attr && (inside || (number && p[-1] == ':'));
+        if (place && (digit || isupper((unsigned char)*p))) {
+            char *end = (char *)p + 1;
+            long key = digit ? strtol(p, &end, 10) : *p;
+            if (key >= 2 && key < 128) {
+                if (map[key] < 0) map[key] = inside ? drawn_size(digit ? 2 : key, bound[key]) : key;
+                n += (size_t)snprintf(out + n, size - n, "%ld", map[key]);
+            } else {
+                n += (size_t)snprintf(out + n, size - n, "%ld", key);
+            }
+            p = end;
+        } else {
+            out[n++] = *p++;
+        }
+    }
+    out[n] = 0;
+}
+
+/* ---- inputs: values once, then in any dtype on any device */
+
+typedef struct inputs {
+    dl_tensor *base[MAX_INPUTS];
+    int layout[MAX_INPUTS];
+    dl_dtype dtype; /* of floating inputs */
+    int device;
+} inputs;
+
+static double value_of(char kind, long i, long n, long below, const long *order) {
+    double u = (double)draw(1u << 24) / (1 << 24);
+    switch (kind) {
+    case 'f': return (u + (double)draw(1u << 24) / (1 << 24) + (double)draw(1u << 24) / (1 << 24) - 1.5) * 2;
+    case 'p': return 0.5 + 1.5 * u;
+    case 'u': return 0.9 * (2 * u - 1);
+    case 'd': return ((double)order[i] - 0.5 * (double)n + 0.31) * (n > 120 ? 6.0 / (double)n : 0.05);
+    case 'b': return draw(2);
+    default: return (double)draw((uint32_t)below);
+    }
+}
+
+/* "f[2,3]" on the CPU, floating values rounded to dtype. */
+static dl_tensor *base_of(const char *token, dl_dtype dtype) {
+    long shape[DL_MAX_DIM], below = 1, n = 1;
+    int ndim = 0;
+    if (*token == 'n') below = atol(token + 2);
+    for (const char *p = strchr(token, '[') + 1; *p && *p != ']'; p += *p == ',')
+        shape[ndim++] = strtol(p, (char **)&p, 10);
+    for (int i = 0; i < ndim; i++) n *= shape[i];
+    dl_dtype own = *token == 'n' ? DL_I64 : *token == 'b' ? DL_BOOL : dtype;
+    dl_tensor *t = must(dl_tensor_empty(ndim, shape, own, 0));
+    long *order = calloc((size_t)n + 1, sizeof *order);
+    assert_non_null(order);
+    for (long i = 0; i < n; i++) {
+        long j = draw((uint32_t)i + 1);
+        order[i] = order[j], order[j] = i;
+    }
+    for (long i = 0; i < n; i++)
+        dl_store_f64((char *)dl_data(t) + i * dl_dtype_size(own), own, value_of(*token, i, n, below, order));
+    free(order);
+    return t;
+}
+
+/* One of: as it is; with gaps and turned around; a piece of something larger that begins at an odd place. */
+static dl_tensor *laid_out(dl_tensor *x, int layout) {
+    if (!layout) return must(dl_clone(x));
+    if (layout == 1) return stretched(x);
+    long shape[DL_MAX_DIM], one = 1, stop;
+    int n = dl_ndim(x);
+    for (int i = 0; i < n; i++) shape[i] = dl_shape(x)[i] + 3;
+    dl_tensor *v = must(dl_tensor_zeros(n, shape, dl_dtype_of(x), dl_device_of(x)));
+    for (int i = 0; i < n; i++) {
+        stop = 1 + dl_shape(x)[i];
+        dl_tensor *next = must(dl_slice(v, i, &one, &stop, 1));
+        dl_unref(v);
+        v = next;
+    }
+    ok(dl_assign(v, x));
+    dl_tensor *d = must(dl_detach(v));
+    dl_unref(v);
+    return d;
+}
+
+static dl_tensor *make_input(void *arg, int i, const char *token) {
+    inputs *in = arg;
+    (void)token;
+    dl_tensor *x = in->base[i];
+    dl_tensor *cast = must(dl_dtype_is_float(dl_dtype_of(x)) ? dl_to_dtype(x, in->dtype) : dl_ref(x));
+    dl_tensor *there = must(dl_to_device(cast, in->device)), *own = laid_out(there, in->layout[i]);
+    dl_unref(cast), dl_unref(there);
+    return own;
+}
+
+static dl_tensor *make_base(void *arg, int i, const char *token) {
+    inputs *in = arg;
+    in->base[i] = base_of(token, in->dtype);
+    in->layout[i] = (int)draw(3);
+    return must(dl_clone(in->base[i]));
+}
+
+/* ---- comparison */
+
+static int failures, compared, refused, holes;
+static double closest; /* the largest error seen, as a share of what is allowed */
+
+static long most_elements(const call *c) {
+    long most = 1;
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i] && dl_numel(c->in[i]) > most) most = dl_numel(c->in[i]);
+    for (int i = 0; i < MAX_RESULTS; i++)
+        if (c->result[i] && dl_numel(c->result[i]) > most) most = dl_numel(c->result[i]);
+    return most;
+}
+
+/* Relative to the size of what is wanted; k: how many numbers went into one. */
+static double allowed(dl_dtype dtype, double k) {
+    switch (dtype) {
+    case DL_F64: return 1e-13 * fmax(1, sqrt(k) / 10);
+    case DL_F32: return fmax(3e-7, 3e-8 * sqrt(k));
+    case DL_BF16: return 1e-2;
+    default: return 0;
+    }
+}
+
+/* `least`: the size of an element that counts as nothing. */
+static double error_of(const dl_tensor *got, const dl_tensor *want, double least) {
+    double *x = values(got), *y = values(want), num = 0, den = 0, n = (double)dl_numel(got);
+    for (long i = 0; i < dl_numel(got); i++) {
+        if (isfinite(x[i]) && isfinite(y[i])) {
+            num += (x[i] - y[i]) * (x[i] - y[i]);
+            den += y[i] * y[i];
+        } else if (!(x[i] == y[i] || (isnan(x[i]) && isnan(y[i])))) {
+            num = INFINITY;
+        }
+    }
+    free(x), free(y);
+    return num > 0 ? sqrt(num) / fmax(sqrt(den), least * sqrt(n)) : 0;
+}
+
+static void complain(const call *c, const char *text, const char *what, double error, double limit) {
+    print_error("%s (%s): %s: off by %.3g, allowed %.3g %s\n", c->op->name, text, what, error, limit,
+                error > 0 ? "" : dl_errmsg());
+    failures++;
+}
+
+static void compare(call *gpu, call *cpu, const char *text) {
+    long most = most_elements(gpu), widest = 1;
+    char what[32];
+    for (int i = 0; i < gpu->nin; i++)
+        for (int d = 0; gpu->in[i] && d < dl_ndim(gpu->in[i]); d++)
+            if (dl_shape(gpu->in[i])[d] > widest) widest = dl_shape(gpu->in[i])[d];
+    if (gpu->op->flops) widest = most; /* sums over several dimensions */
+    for (int i = 0; i < MAX_RESULTS; i++) {
+        dl_tensor *got = gpu->result[i], *want = cpu->result[i];
+        snprintf(what, sizeof what, i < DL_MAX_OUT ? "result %d" : "gradient %d", i % DL_MAX_OUT);
+        if (!got && !want) continue;
+        bool alike = got && want && dl_ndim(got) == dl_ndim(want);
+        for (int d = 0; alike && d < dl_ndim(got); d++) alike = dl_shape(got)[d] == dl_shape(want)[d];
+        double k = alike && dl_numel(got) ? (double)most / (double)dl_numel(got) : 1;
+        double error = alike ? error_of(got, want, i < DL_MAX_OUT ? 1e-4 : 0.1) : INFINITY;
+        double limit = alike ? allowed(dl_dtype_of(got), fmax(k, (double)widest)) : 0;
+        if (!(error <= limit)) complain(gpu, text, what, error, limit);
+        if (limit > 0 && error <= limit && error / limit > closest) closest = error / limit;
+        compared++;
+    }
+}
+
+/* True: there was something to compare, or the row has no kernel there. */
+static bool one_call(const dl_op *op, const char *text, dl_dtype dtype) {
+    call plan = {.op = op}, cpu = {.op = op}, gpu = {.op = op};
+    inputs in = {.dtype = dtype};
+    bool met = false;
+    parse_call(&plan, text, make_base, &in);
+    for (int i = 0; i < plan.nin; i++)
+        if (op->mutates >> i & 1) in.layout[i] = 0;
+    if (most_elements(&plan) <= MOST) {
+        in.dtype = DL_F64, in.device = 0;
+        parse_call(&cpu, text, make_input, &in);
+        in.dtype = dtype, in.device = GPU;
+        parse_call(&gpu, text, make_input, &in);
+        bool there = run(&cpu);
+        dl_status code = there ? DL_OK : dl_error_last()->code;
+        bool here = run(&gpu);
+        if (!here && dl_error_last()->code == DL_ERR_UNSUPPORTED)
+            holes++, met = true;
+        else if (here && there)
+            compare(&gpu, &cpu, text), met = true;
+        else if (here != there || dl_error_last()->code != code)
+            complain(&gpu, text, here ? "fails on the CPU only" : "fails", 0, 0);
+        else
+            refused++;
+        unload(&cpu), unload(&gpu);
+    }
+    unload(&plan);
+    for (int i = 0; i < MAX_INPUTS; i++) dl_unref(in.base[i]);
+    return met;
+}
+
+/* Steps of these fall elsewhere when an operand is rounded to 16 bits. */
+static bool too_coarse(const dl_op *op, dl_dtype dtype) {
+    return dtype == DL_BF16 && (!strcmp(op->name, "remainder") || !strcmp(op->name, "floor_divide"));
+}
+
+static void one_row(const dl_op *op, const char *samples, bool keep_digits, dl_dtype dtype) {
+    bool met = false;
+    for (int round = 0; round < (met || !round ? ROUNDS : 4 * ROUNDS); round++)
+        for (const char *p = samples; *p;) {
+            char text[400];
+            size_t n = strcspn(p, ";");
+            snprintf(text, sizeof text, "%.*s", (int)n, p);
+            p += n, p += strspn(p, "; ");
+            char sized[512];
+            resized(text, sized, sizeof sized, keep_digits);
+            met = one_call(op, sized, dtype) || met;
+        }
+    if (!met) print_error("%s: no drawn call was possible\n", op->name), failures++;
+}
+
+static void rows(dl_dtype dtype) {
+    NEEDS_GPU();
+    const char *chosen = getenv("DL_TEST_SEED"), *row = getenv("DL_TEST_ROW");
+    unsigned long seed = chosen ? strtoul(chosen, NULL, 10) : 20240607;
+    state_of_draws = seed * 2 + 1;
+    failures = compared = refused = holes = 0, closest = 0;
+    const dl_op *op;
+    for (int i = 0; (op = dl_op_at(i)); i++) {
+        const char *samples = op->samples;
+        bool own = false;
+        for (unsigned k = 0; k < sizeof other / sizeof *other; k++)
+            if (!strcmp(other[k].op, op->name)) samples = other[k].samples, own = true;
+        if (!samples || !*samples || !op->in_max || too_coarse(op, dtype)) continue;
+        if (row && strcmp(row, op->name)) continue;
+        one_row(op, samples, own, dtype);
+    }
+    print_message("seed %lu: %d results compared, the closest at %.0f%% of what is allowed; %d calls refused alike, %d "
+                  "without a kernel\n",
+                  seed, compared, 100 * closest, refused, holes);
+    assert_int_equal(failures, 0);
+}
+
+static void in_f64(void **state) { (void)state, rows(DL_F64); }
+static void in_f32(void **state) { (void)state, rows(DL_F32); }
+static void in_bf16(void **state) { (void)state, rows(DL_BF16); }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(in_f64), cmocka_unit_test(in_f32), cmocka_unit_test(in_bf16)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
