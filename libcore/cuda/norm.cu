@@ -188,6 +188,23 @@ static dl_tensor *vector_for(dl_back *b, int i, const dl_tensor *x) {
                   : NULL;
 }
 
+static dl_status sums_and_dx(dl_gpu *g, const grad_call *q) {
+    void *work = dl_gpu_take(g, 4 * sizeof(double) * (size_t)q->x->shape[1]);
+    if (!work) return dl_error_last()->code;
+    dl_status s = dl_dispatch<DL_FLOATS>(q->x->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        return backward<T>(g, q, (calc_t<T> *)work);
+    });
+    dl_gpu_drop(g, work);
+    return s;
+}
+
+/* The gradient of a vector, which may be absent, over no elements. */
+static dl_status none(dl_gpu *g, const dl_tensor *d) {
+    if (!d || !d->numel) return DL_OK;
+    return dl_gpu_check(g, cudaMemsetAsync(dl_ptr(d), 0, (size_t)d->numel * dl_esize(d), g->stream), "zeros");
+}
+
 static dl_status grad_batch_norm(dl_back *b) {
     bool weighted = b->nin > 3 && dl_in_meta(b, 3)->ndim;
     grad_call q = {dl_saved_in(b, 0),
@@ -206,13 +223,8 @@ static dl_status grad_batch_norm(dl_back *b) {
     if (!(q.g = dl_tmp(b, dl_cuda_strided_like(g, b->g[0], like)))) return dl_error_last()->code;
     q.dx = b->need & 1 ? like : NULL;
     q.dw = vector_for(b, 3, q.x), q.db = vector_for(b, 4, q.x);
-    void *work = q.x->numel ? dl_gpu_take(g, 4 * sizeof(double) * (size_t)q.x->shape[1]) : NULL;
-    if (!work) return dl_error_last()->code;
-    dl_status s = dl_dispatch<DL_FLOATS>(q.x->dtype, [&](auto tag) {
-        typedef decltype(tag) T;
-        return backward<T>(g, &q, (calc_t<T> *)work);
-    });
-    dl_gpu_drop(g, work);
+    dl_status s = q.x->numel ? sums_and_dx(g, &q) : none(g, q.dw);
+    if (s == DL_OK && !q.x->numel) s = none(g, q.db);
     if (s == DL_OK && q.dx) s = dl_give(b, 0, dl_ref(q.dx));
     if (s == DL_OK && q.dw) s = dl_give(b, 3, dl_ref(q.dw));
     if (s == DL_OK && q.db) s = dl_give(b, 4, dl_ref(q.db));

@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(THREADS) join_kernel(const __grid_constant__ r
         t += r.cols;
         end += r.chunk;
         sum += r.head[t];
-    } while (r.continues(end));
+    } while (end < r.n && r.key[end] == run);
     r.put(run, col, sum);
 }
 
