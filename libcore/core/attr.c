@@ -92,6 +92,33 @@ dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out)
                    dl_attr_kind_name(row->kind));
 }
 
+static void list_text(const dl_aval *v, char *out, size_t size) {
+    size_t n = (size_t)snprintf(out, size, "[");
+    for (int i = 0; i < v->n && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, "%s%ld", i ? ", " : "", v->u.v[i]);
+    if (n < size) snprintf(out + n, size - n, "]");
+}
+
+void dl_attr_text(const dl_op *op, int a, const dl_aval *v, char *out, size_t size) {
+    dl_attr_kind kind = op->attrs[a].kind;
+    if (!v->given)
+        snprintf(out, size, "none");
+    else if (kind == DL_A_INTS)
+        list_text(v, out, size);
+    else if (kind == DL_A_FLOAT || (kind == DL_A_NUM && !v->is_int))
+        snprintf(out, size, "%.9g", v->u.f);
+    else if (kind == DL_A_BOOL)
+        snprintf(out, size, "%s", v->u.i ? "true" : "false");
+    else if (kind == DL_A_DTYPE)
+        snprintf(out, size, "%s", dl_dtype_name((dl_dtype)v->u.i));
+    else if (kind == DL_A_DEVICE)
+        snprintf(out, size, "%s", dl_device_name((int)v->u.i));
+    else if (kind == DL_A_STR)
+        snprintf(out, size, "%s", v->u.s);
+    else
+        snprintf(out, size, "%ld", v->u.i);
+}
+
 dl_status dl_attr_parse_defaults(const dl_op *op, dl_aval *attr) {
     for (int i = 0; i < op->nattr; i++) {
         attr[i] = (dl_aval){0};

@@ -259,6 +259,32 @@ typedef int dl_tensor_fn(dl_tensor **in, int n, dl_tensor **out, int max_out, vo
 dl_status dl_gradcheck(dl_tensor_fn *fn, void *arg, dl_tensor **in, int n, int second, double tolerance,
                        dl_gradcheck_report *report);
 
+/* A row of the tape: an op that was run while recording, or a leaf that one starts from. */
+typedef struct dl_tape_node {
+    const char *op;    /* its row; NULL: a leaf */
+    unsigned long seq; /* number of the op, counted over the process; 0 for leaves */
+    char attrs[96];    /* those that are not the defaults: "dim=[1] keepdim=true" */
+    const char *file;  /* the statement that ran it, as given to dl_source_set */
+    int line;
+    int freed;       /* what its gradient needs was released by a backward pass */
+    dl_tensor *leaf; /* borrowed */
+    dl_dtype dtype;  /* of the leaf, or of the first result */
+    int ndim;
+    long shape[8];
+    int nin;        /* operands of the op */
+    const long *in; /* [nin] where each comes from, as an index of the list; -1: it needs no gradient */
+} dl_tape_node;
+/* The history of a tensor, first what made it: ops from the newest to the oldest, then leaves. */
+typedef struct dl_tape {
+    long n;
+    const dl_tape_node *nodes;
+} dl_tape;
+/* Owned by the caller. Holds the history alive, also through a backward pass. Errors: DL_ERR_AUTOGRAD (no history). */
+dl_tape *dl_tape_of(dl_tensor *t);
+void dl_tape_free(dl_tape *tape);
+/* The number `seq` of the op that a tensor is the first result of; 0 for leaves and other results. */
+unsigned long dl_tape_number(const dl_tensor *t);
+
 /* Calls a row of the op table by name. in[nin] may hold NULL for absent optional inputs; attrs is "dim=1 keepdim=true"
  * (NULL: all defaults). Results, at most 8 with *nout set, are owned by the caller. */
 dl_status dl_op_call(const char *op, dl_tensor **in, int nin, const char *attrs, dl_tensor **out, int *nout);

@@ -23,6 +23,8 @@ void dlsh_html_escape(dlsh_buf *b, const char *s, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const char *entity = s[i] == '&' ? "&amp;" : s[i] == '<' ? "&lt;" : s[i] == '>' ? "&gt;" : NULL;
         if (s[i] == '"') entity = "&quot;";
+        if ((unsigned char)s[i] < 32 && s[i] != '\n' && s[i] != '\t')
+            entity = "\uFFFD"; /* XML has no way to write them */
         if (entity)
             dlsh_buf_puts(b, entity);
         else

@@ -236,8 +236,75 @@ static void huge_allocation_is_refused(void **state) {
     assert_int_equal(dl_error_last()->code, DL_ERR_SHAPE);
 }
 
+/* y = sum((x * w).relu() + x, dim 0) */
+static void laid_open(void **state) {
+    (void)state;
+    dl_tensor *x = leaf((double[]){1, 2}, 2), *w = leaf((double[]){3, -4}, 2);
+    dl_tensor_set_name(w, "w");
+    dl_source_set("a.dlsh", 7);
+    dl_tensor *p = dl_mul(x, w), *r = dl_relu(p), *a = dl_add(r, x), *y = dl_sum(a, (long[]){0}, 1, 0);
+    dl_source_set("", 0);
+    dl_tape *t = dl_tape_of(y);
+    assert_non_null(t);
+    assert_int_equal(t->n, 6);
+    const char *ops[] = {"sum", "add", "relu", "mul"};
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(t->nodes[i].op, ops[i]);
+        assert_string_equal(t->nodes[i].file, "a.dlsh");
+        assert_int_equal(t->nodes[i].line, 7);
+        assert_false(t->nodes[i].freed);
+    }
+    assert_string_equal(t->nodes[0].attrs, "dim=[0]");
+    assert_int_equal(t->nodes[0].ndim, 0);
+    assert_int_equal(t->nodes[1].shape[0], 2);
+    assert_int_equal(t->nodes[1].in[0], 2);
+    const dl_tape_node *left = &t->nodes[t->nodes[3].in[0]], *right = &t->nodes[t->nodes[3].in[1]];
+    assert_ptr_equal(left->leaf, x);
+    assert_ptr_equal(right->leaf, w);
+    assert_null(left->op);
+    assert_int_equal(t->nodes[1].in[1], t->nodes[3].in[0]); /* x is listed once */
+    assert_int_equal(dl_tape_number(p), t->nodes[3].seq);
+    assert_int_equal(dl_tape_number(x), 0);
+    /* the list outlives its tensors */
+    ok(dl_backward(y, NULL, 0, 0));
+    dl_unref(y), dl_unref(a), dl_unref(r), dl_unref(p), dl_unref(w);
+    assert_string_equal(dl_tensor_name(right->leaf), "w");
+    dl_tape_free(t);
+    t = dl_tape_of(x);
+    assert_int_equal(t->n, 1);
+    assert_ptr_equal(t->nodes[0].leaf, x);
+    dl_tape_free(t);
+    dl_unref(x);
+    dl_tensor *plain = vec((double[]){1}, 1);
+    assert_null(dl_tape_of(plain));
+    assert_int_equal(dl_error_last()->code, DL_ERR_AUTOGRAD);
+    dl_error_clear();
+    dl_unref(plain);
+    dl_tape_free(NULL);
+}
+
+/* More ops than the first tables hold, and none is visited twice however many paths lead to it. */
+static void laid_open_deep(void **state) {
+    (void)state;
+    dl_tensor *x = leaf((double[]){1}, 1), *y = dl_ref(x);
+    for (int i = 0; i < 3000; i++) {
+        dl_tensor *next = dl_add(y, y);
+        dl_unref(y);
+        y = next;
+    }
+    dl_tape *t = dl_tape_of(y);
+    assert_non_null(t);
+    assert_int_equal(t->n, 3001);
+    for (int i = 0; i < 3000; i++) assert_int_equal(t->nodes[i].in[1], i + 1);
+    dl_tape_free(t);
+    dl_unref(y);
+    dl_unref(x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(laid_open),
+        cmocka_unit_test(laid_open_deep),
         cmocka_unit_test(accumulates_in_place),
         cmocka_unit_test(same_input_twice_and_shared_gradients),
         cmocka_unit_test(history_is_freed_unless_retained),
