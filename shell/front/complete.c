@@ -381,6 +381,62 @@ static void offer_all(const char *text, size_t at, const dlsh_cursor *c) {
     }
 }
 
+/* What divides words depends on where the cursor is: test/acc is one word of `best`, and two of an expression. */
+static int at_word(const char *text, size_t len, const dlsh_cursor *c) {
+    size_t after;
+    const dlsh_command *row = c->open || c->net || c->quote ? NULL : command_of(text, c->statement, len, &after);
+    if (row) row = inner_command(text, len, row, &after);
+    const dlsh_param *p = row ? dlsh_command_param(row, 0) : NULL;
+    return p && (p->kind == DLSH_ARG_WORD || p->kind == DLSH_ARG_SUBCOMMAND);
+}
+
+/* ---------------------------------------------------------------- the notebook's side */
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+int dlsh_complete(dlsh_session *s, const char *text, size_t len, size_t *start, char *const **names) {
+    session = s;
+    dlsh_cursor c = dlsh_scan(text, len);
+    const char *breaks = at_word(text, len, &c) ? WORD_BREAKS : EXPRESSION_BREAKS;
+    size_t from = len;
+    if (c.quote)
+        from = c.string;
+    else
+        while (from > 0 && !strchr(breaks, text[from - 1])) from--;
+    char *prefix = strndup(text + from, len - from);
+    forget();
+    *start = from;
+    *names = found.at;
+    if (!prefix || c.comment) {
+        free(prefix);
+        return 0;
+    }
+    found.prefix = prefix;
+    if (!c.quote) {
+        c = dlsh_scan(text, from);
+        offer_all(text, from, &c);
+    } else if (!offer_string(text, &c)) {
+        offer_files();
+    }
+    free(prefix);
+    if (found.n) qsort(found.at, (size_t)found.n, sizeof *found.at, by_name);
+    int n = 0;
+    for (int i = 0; i < found.n; i++) {
+        if (n && !strcmp(found.at[i], found.at[n - 1]))
+            free(found.at[i]);
+        else
+            found.at[n++] = found.at[i];
+    }
+    found.n = n;
+    *names = found.at;
+    return n;
+}
+
+int dlsh_chain_value(dlsh_session *s, const char *text, size_t len, dlsh_value *out) {
+    session = s;
+    return chain_value(text, len, out);
+}
+
 /* ---------------------------------------------------------------- readline's side */
 
 /* The text up to the cursor. Lines of the entry before this one do not matter except for brackets; the prompt keeps
@@ -397,17 +453,13 @@ static char *whole_text(size_t *len, int upto) {
     return text;
 }
 
-/* What divides words depends on where the cursor is: test/acc is one word of `best`, and two of an expression. */
 static char *word_breaks(void) {
     static char expression[] = EXPRESSION_BREAKS, word[] = WORD_BREAKS;
-    size_t len, after;
+    size_t len;
     char *text = whole_text(&len, rl_point);
     if (!text) return expression;
     dlsh_cursor c = dlsh_scan(text, len);
-    const dlsh_command *row = c.open || c.net || c.quote ? NULL : command_of(text, c.statement, len, &after);
-    if (row) row = inner_command(text, len, row, &after);
-    const dlsh_param *p = row ? dlsh_command_param(row, 0) : NULL;
-    int words = p && (p->kind == DLSH_ARG_WORD || p->kind == DLSH_ARG_SUBCOMMAND);
+    int words = at_word(text, len, &c);
     free(text);
     return words ? word : expression;
 }

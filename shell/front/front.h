@@ -1,4 +1,4 @@
-/* The doors to a session: running scripts without a terminal, and the prompt. */
+/* The doors to a session: running scripts without a terminal, the prompt, and notebooks. */
 #ifndef DLSH_FRONT_FRONT_H
 #define DLSH_FRONT_FRONT_H
 
@@ -19,9 +19,24 @@ int dlsh_run_text(dlsh_session *s, const char *name, const char *text, size_t le
 
 /* The prompt, until end of input or quit; returns the exit status. */
 int dlsh_repl(dlsh_session *s, const dlsh_options *o);
+/* The path of a file that outlives sessions, for this user; its folder is made. NULL: there is no place. To be freed.
+ */
+char *dlsh_state_file(const char *name);
 /* Installs completion of names, options and files into readline. `entry` (borrowed): the lines before the one edited.
  */
 void dlsh_complete_setup(dlsh_session *s, const dlsh_buf *entry);
+/* What may stand at the end of text[0, len): sorted names, a `(` behind functions and a `=` behind options. Returns how
+ * many; they replace the text from *start on and are valid until the next call. */
+int dlsh_complete(dlsh_session *s, const char *text, size_t len, size_t *start, char *const **names);
+/* The value of the chain of names (x, m.conv0.weight) that ends at text + len. Returns 0 when there is none; *out is
+ * owned. */
+int dlsh_chain_value(dlsh_session *s, const char *text, size_t len, dlsh_value *out);
+
+/* `dlsh kernel ...` apart from running one: install, help. Returns the exit status, or -1 when *connection_file shall
+ * be served. */
+int dlsh_kernel_command(const dlsh_options *o, const char **connection_file);
+/* Serves notebooks until they ask for the end or the launcher is gone; returns the exit status. */
+int dlsh_kernel_run(dlsh_session *s, const char *connection_file);
 
 /* Installs the handler of Ctrl-C. */
 void dlsh_signals_setup(void);

@@ -38,7 +38,8 @@ enum { NOPTIONS = sizeof options / sizeof *options };
 
 void dlsh_options_help(FILE *f) {
     fputs(
-        "usage: dlsh [options] [FILE.dlsh [name=value ...]]\n\n"
+        "usage: dlsh [options] [FILE.dlsh [name=value ...]]\n"
+        "       dlsh kernel install [--user | --prefix P | --sys-prefix]\n\n"
         "Without a script: a prompt; or, when standard input is no terminal, what stands there is run as a script.\n\n",
         f);
     for (int i = 0; i < NOPTIONS; i++) {
@@ -179,7 +180,12 @@ int dlsh_options_read(int argc, char **argv, dlsh_options *out) {
         i += used;
     }
     if (i < argc && !out->code) out->script = argv[i++];
-    if (out->script && !strcmp(out->script, "kernel"))
-        return complain("%s", "this build has no notebook kernel", "./kernel runs a script of that name");
+    if (out->script && !strcmp(out->script, "kernel")) { /* ./kernel runs a script of that name */
+        out->script = NULL;
+        out->kernel = 1;
+        out->nwords = argc - i;
+        out->words = argv + i;
+        return 1;
+    }
     return read_words(argc - i, argv + i, out);
 }

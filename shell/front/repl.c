@@ -34,7 +34,7 @@ static struct {
 /* ---------------------------------------------------------------- history */
 
 /* $XDG_STATE_HOME/dlsh/history, ~/.local/state/dlsh/history where that folder is in use, else ~/.dlsh_history. */
-static char *history_path(void) {
+char *dlsh_state_file(const char *name) {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     dlsh_buf folder = {0}, path = {0};
     if (state && *state)
@@ -47,9 +47,9 @@ static char *history_path(void) {
     if (have) {
         dlsh_buf_puts(&folder, "/dlsh");
         if (!mkdir(dlsh_buf_text(&folder), 0700) || errno == EEXIST)
-            dlsh_buf_printf(&path, "%s/history", dlsh_buf_text(&folder));
+            dlsh_buf_printf(&path, "%s/%s", dlsh_buf_text(&folder), name);
     }
-    if (!path.n && home && *home) dlsh_buf_printf(&path, "%s/.dlsh_history", home);
+    if (!path.n && home && *home) dlsh_buf_printf(&path, "%s/.dlsh_%s", home, name);
     char *result = path.n ? strdup(dlsh_buf_text(&path)) : NULL;
     dlsh_buf_free(&folder);
     dlsh_buf_free(&path);
@@ -62,7 +62,7 @@ static void history_open(void) {
     /* time stamps divide the entries of several lines */
     history_comment_char = '#';
     history_write_timestamps = 1;
-    repl.history = history_path();
+    repl.history = dlsh_state_file("history");
     if (!repl.history) return;
     if (read_history(repl.history) == ENOENT) {
         FILE *f = fopen(repl.history, "a");

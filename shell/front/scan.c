@@ -74,6 +74,7 @@ dlsh_cursor dlsh_scan(const char *text, size_t len) {
             s.c.statement = i + 1;
         }
     }
+    for (int i = 0; i < s.depth; i++) s.c.blocks += s.stack[i].open == '{';
     if (s.depth && s.stack[s.depth - 1].open != '{') {
         s.c.open = s.stack[s.depth - 1].open;
         s.c.bracket = s.stack[s.depth - 1].at;

@@ -13,6 +13,7 @@ typedef struct dlsh_cursor {
     size_t string;    /* offset of its first character */
     int net;          /* inside the braces of a net */
     int comment;
+    int blocks; /* open { */
 } dlsh_cursor;
 
 /* Looks at text[0, len), the cursor being at its end. */

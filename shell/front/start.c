@@ -72,7 +72,8 @@ static int apply(const dlsh_options *o) {
     if (o->db && dlsh_store_choose(o->db)) return usage_failure();
     if (o->device && dlsh_device_choose(o->device)) return usage_failure();
     if (o->seed) dl_seed(strtoul(o->seed, NULL, 10));
-    *dlsh_script_args_get() = (dlsh_script_args){.n = o->nwords, .words = o->words, .list = o->script_help};
+    if (!o->kernel)
+        *dlsh_script_args_get() = (dlsh_script_args){.n = o->nwords, .words = o->words, .list = o->script_help};
     return DLSH_EXIT_OK;
 }
 
@@ -105,11 +106,12 @@ static int run_rc(dlsh_session *s) {
     return code;
 }
 
-static int run_doors(dlsh_session *s, const dlsh_options *o) {
+static int run_doors(dlsh_session *s, const dlsh_options *o, const char *connection_file) {
     int batch = o->code || o->script || (!isatty(STDIN_FILENO) && !o->interactive), status;
     int code = o->no_rc ? DLSH_EXIT_OK : run_rc(s);
     if (dlsh_exiting(s, &status)) return status;
     if (code == DLSH_EXIT_INTERRUPTED) return code;
+    if (connection_file) return dlsh_kernel_run(s, connection_file);
     if (batch) {
         code = dlsh_batch(s, o);
         if (!o->interactive || dlsh_exiting(s, NULL)) return code;
@@ -138,7 +140,10 @@ int dlsh_main(int argc, char **argv) {
     }
     setlocale(LC_CTYPE, "");
     dlsh_signals_setup();
-    int code = apply(&o);
+    const char *connection_file = NULL;
+    int code = o.kernel ? dlsh_kernel_command(&o, &connection_file) : -1;
+    if (code >= 0) return code;
+    code = apply(&o);
     if (code) return code;
     dlsh_sink *sink = dlsh_console();
     dlsh_session *s = dlsh_session_new(sink);
@@ -154,7 +159,7 @@ int dlsh_main(int argc, char **argv) {
     dlsh_set_keep_going(s, o.keep_going);
     dlsh_set_after_statement(s, after_statement, s);
     if (o.echo) dlsh_set_before_statement(s, echo, s);
-    code = run_doors(s, &o);
+    code = run_doors(s, &o, connection_file);
     dlsh_session_free(s);
     if (dlsh_store_close()) {
         fprintf(stderr, "dlsh: %s\n", dl_errmsg());

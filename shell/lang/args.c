@@ -16,6 +16,7 @@ static dl_status no_plot(dlsh_sink *s, const dlsh_plot *p) { return (void)s, (vo
 static dl_status no_display(dlsh_sink *s, const dlsh_bundle *b) { return (void)s, (void)b, DL_OK; }
 static void no_flush(dlsh_sink *s) { (void)s; }
 static const dlsh_sink_ops silent_ops = {.text = no_text,
+                                         .complain = no_text,
                                          .value = no_value,
                                          .table = no_table,
                                          .error = no_error,

@@ -17,6 +17,7 @@ static const dlsh_param print_params[] = {{.name = "values",
                                           {0}};
 static const dlsh_option print_options[] = {{"sep", DLSH_OPT_STRING, " ", "written between values", NULL, NULL},
                                             {"end", DLSH_OPT_STRING, "\n", "written at the end", NULL, NULL},
+                                            {"err", DLSH_OPT_BOOL, NULL, "to standard error", NULL, NULL},
                                             {0}};
 
 static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
@@ -24,7 +25,8 @@ static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
     dl_status st = DL_OK;
     dlsh_sink *sink = dlsh_arg_sink(a);
     (void)result;
-    if (dlsh_sink_look(sink).mode == DLSH_MODE_JSON) { /* programs get every value as one line */
+    if (dlsh_sink_look(sink).mode == DLSH_MODE_JSON &&
+        !dlsh_arg_bool(a, "err")) { /* programs get every value as one line */
         for (int i = 0; i < dlsh_arg_count(a, "values") && !st; i++)
             st = sink->ops->value(sink, *dlsh_arg_at(a, "values", i));
         return st;
@@ -34,7 +36,10 @@ static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
         st = dlsh_text(&b, *dlsh_arg_at(a, "values", i));
     }
     dlsh_buf_puts(&b, dlsh_arg_str(a, "end"));
-    if (!st) sink->ops->text(sink, dlsh_buf_text(&b), b.n);
+    if (!st && dlsh_arg_bool(a, "err"))
+        dlsh_complain(sink, dlsh_buf_text(&b), b.n);
+    else if (!st)
+        sink->ops->text(sink, dlsh_buf_text(&b), b.n);
     dlsh_buf_free(&b);
     return st;
 }

@@ -99,6 +99,13 @@ static void console_text(dlsh_sink *s, const char *bytes, size_t n) {
         write_out(bytes, n);
 }
 
+static void console_complain(dlsh_sink *s, const char *bytes, size_t n) {
+    (void)s;
+    dlsh_console_settle();
+    fflush(stdout);
+    fwrite(bytes, 1, n, stderr);
+}
+
 static dl_status flush_buf(dlsh_buf *b, dl_status status) {
     if (!status) {
         dlsh_console_settle();
@@ -224,6 +231,7 @@ static void console_flush(dlsh_sink *s) {
 
 dlsh_sink *dlsh_console(void) {
     static const dlsh_sink_ops ops = {.text = console_text,
+                                      .complain = console_complain,
                                       .value = console_value,
                                       .table = console_table,
                                       .error = console_error,

@@ -55,6 +55,13 @@ long dlsh_display_id(void) {
     return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
 
+void dlsh_complain(dlsh_sink *s, const char *bytes, size_t n) {
+    if (s->ops->complain)
+        s->ops->complain(s, bytes, n);
+    else
+        s->ops->text(s, bytes, n);
+}
+
 void dlsh_clear(dlsh_sink *s, int wait) {
     if (s->ops->clear) s->ops->clear(s, wait);
 }

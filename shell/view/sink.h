@@ -115,8 +115,9 @@ typedef struct dlsh_look {
 
 typedef struct dlsh_sink dlsh_sink;
 typedef struct dlsh_sink_ops {
-    void (*text)(dlsh_sink *s, const char *bytes, size_t n); /* what print and reports write */
-    dl_status (*value)(dlsh_sink *s, dlsh_value v);          /* the value of an expression statement */
+    void (*text)(dlsh_sink *s, const char *bytes, size_t n);     /* what print and reports write */
+    void (*complain)(dlsh_sink *s, const char *bytes, size_t n); /* text for standard error; may be NULL: as text */
+    dl_status (*value)(dlsh_sink *s, dlsh_value v);              /* the value of an expression statement */
     dl_status (*table)(dlsh_sink *s, const dlsh_table *t);
     void (*error)(dlsh_sink *s, const dlsh_diag *d);
     void (*progress)(dlsh_sink *s, const dlsh_progress *p);   /* may be NULL */
@@ -141,6 +142,8 @@ void dlsh_put(dlsh_sink *s, const char *fmt, ...) __attribute__((format(printf, 
 dl_status dlsh_display(dlsh_sink *s, const dlsh_bundle *b);
 /* A number for a display that is to be updated; never the same twice in a process. */
 long dlsh_display_id(void);
+/* Text for standard error. */
+void dlsh_complain(dlsh_sink *s, const char *bytes, size_t n);
 /* Takes away what was shown: by the cell so far, or the screen. wait: when the next thing is shown, against flicker. */
 void dlsh_clear(dlsh_sink *s, int wait);
 /* Shows a page of the manual: in the pager of a notebook, elsewhere as text. */

@@ -16,7 +16,15 @@ run --seed -3 -c 1
 run --device tpu -c 1
 run -c
 run missing.dlsh
-run kernel install
+JUPYTER_DATA_DIR=$PWD/jupyter run kernel install | sed "s|$PWD|HERE|"
+grep -c '"{connection_file}"' jupyter/kernels/dlsh/kernel.json
+run kernel install --prefix=$PWD/prefix | sed "s|$PWD|HERE|g"
+VIRTUAL_ENV=$PWD/venv run kernel install --sys-prefix | sed "s|$PWD|HERE|g"
+run kernel install --users
+run kernel install --prefix
+run kernel run
+run kernel run missing.json
+run kernel start
 run -n -c 'x = 1 + nothing'
 run -n -c 'x = (1 +'
 run -n -k -c 'nothing

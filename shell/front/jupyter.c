@@ -1,0 +1,158 @@
+/* The notebook kernel: the third door to a session. This file starts it, answers one request after the other on the
+ * session's thread, and interrupts. */
+#include "front/jupyter.h"
+
+#include <locale.h>
+#include <langinfo.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "front/front.h"
+#include "front/jupyter_stdio.h"
+#include "view/console.h"
+
+jup_kernel jup;
+
+/* ---------------------------------------------------------------- interrupts */
+
+static struct {
+    pthread_t thread;
+    volatile sig_atomic_t running, pressed;
+} cell;
+
+/* From Ctrl-C in the launcher's terminal, from a client that sends signals, and from jup_interrupt. */
+static void on_interrupt(int sig) {
+    if (!cell.running) return;
+    if (!pthread_equal(pthread_self(), cell.thread)) {
+        pthread_kill(cell.thread, sig); /* what C code waits in must be left on its own thread */
+        return;
+    }
+    cell.pressed = 1;
+    dlsh_interrupt();
+}
+
+static void on_terminate(int sig) {
+    (void)sig;
+    jup_end();
+}
+
+void jup_interrupt(void) {
+    if (cell.running) pthread_kill(cell.thread, SIGINT);
+}
+
+int jup_interrupted(void) { return cell.pressed; }
+
+void jup_running(int on) {
+    if (on) cell.pressed = 0;
+    cell.running = on;
+    jup_stdio_watch(on);
+}
+
+/* The run forgets interrupts when it begins; one that came between the request and the first statement counts. */
+static void before_statement(void *arg, const char *text, size_t n) {
+    (void)arg, (void)text, (void)n;
+    if (cell.pressed) dlsh_interrupt();
+}
+
+static void setup_signals(void) {
+    /* an interrupted write to a pipe must go on, or output would be lost */
+    struct sigaction interrupt = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART},
+                     terminate = {.sa_handler = on_terminate, .sa_flags = SA_RESTART}, ignore = {.sa_handler = SIG_IGN};
+    cell.thread = pthread_self();
+    sigaction(SIGINT, &interrupt, NULL);
+    sigaction(SIGTERM, &terminate, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+}
+
+/* ---------------------------------------------------------------- requests */
+
+json_t *jup_failure(const char *name, const char *message) {
+    return json_pack("{s:s, s:s, s:o?, s:[]}", "status", "error", "ename", name, "evalue",
+                     jup_text(message, strlen(message)), "traceback");
+}
+
+static json_t *answer_info(jup_request *r) {
+    (void)r;
+    return jup_kernel_info();
+}
+
+static json_t *answer_shutdown(jup_request *r) {
+    jup_end();
+    return json_pack("{s:s, s:b}", "status", "ok", "restart", jup_content_bool(r, "restart", 0));
+}
+
+static json_t *answer_interrupt(jup_request *r) {
+    (void)r;
+    return json_pack("{s:s}", "status", "ok"); /* on this channel its turn comes when nothing runs */
+}
+
+static json_t *no_answer(jup_request *r) { return (void)r, NULL; }
+
+static const struct {
+    const char *request, *reply;
+    json_t *(*answer)(jup_request *r);
+} requests[] = {{"execute_request", "execute_reply", jup_execute},
+                {"complete_request", "complete_reply", jup_complete},
+                {"inspect_request", "inspect_reply", jup_inspect},
+                {"is_complete_request", "is_complete_reply", jup_is_complete},
+                {"history_request", "history_reply", jup_history},
+                {"kernel_info_request", "kernel_info_reply", answer_info},
+                {"comm_info_request", "comm_info_reply", jup_comm_info},
+                {"comm_open", NULL, jup_comm_open},
+                {"comm_msg", NULL, no_answer},
+                {"comm_close", NULL, no_answer},
+                {"interrupt_request", "interrupt_reply", answer_interrupt},
+                {"shutdown_request", "shutdown_reply", answer_shutdown}};
+
+static void post_status(const char *state) {
+    jup_post(JUP_IOPUB, jup.request, "status", json_pack("{s:s}", "execution_state", state), NULL);
+}
+
+/* busy, what the request makes, its reply, idle. */
+static void answer(jup_request *r) {
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        if (strcmp(requests[i].request, r->type)) continue;
+        jup.request = r;
+        post_status("busy");
+        json_t *reply = requests[i].answer(r);
+        jup_sync();
+        if (reply) jup_post(r->channel, r, requests[i].reply, reply, NULL);
+        post_status("idle");
+        dl_error_clear();
+        jup.request = NULL;
+        return;
+    }
+    jup_log("dlsh: a request of unknown type %.64s was ignored", r->type);
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
+/* Text of notebooks is UTF-8 whatever the launcher's locale is. */
+static void use_utf8(void) {
+    if (strcmp(nl_langinfo(CODESET), "UTF-8")) setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+int dlsh_kernel_run(dlsh_session *s, const char *connection_file) {
+    jup_connection connection;
+    if (!jup_connection_read(connection_file, &connection)) return DLSH_EXIT_USAGE;
+    use_utf8();
+    setup_signals();
+    json_object_seed(0); /* before there are threads */
+    if (!jup_io_start(&connection)) return DLSH_EXIT_ERROR;
+    jup.s = s;
+    dlsh_session_set_sink(s, jup_sink());
+    dlsh_set_before_statement(s, before_statement, NULL);
+    int code = DLSH_EXIT_OK;
+    jup_request *r;
+    while (!dlsh_exiting(s, &code) && (r = jup_next())) {
+        answer(r);
+        jup_request_unref(r);
+    }
+    dlsh_session_set_sink(s, dlsh_console());
+    jup_history_close();
+    jup_io_stop();
+    return code;
+}

@@ -1,0 +1,73 @@
+/* Completion as notebooks ask for it: where the word begins, sorted names without doubles, nothing where nothing fits.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "front/front.h"
+#include "view/console.h"
+
+extern const dlsh_command general_commands[], settings_commands[];
+
+static dlsh_session *s;
+
+static int open_session(void **state) {
+    (void)state;
+    s = dlsh_session_new(dlsh_console());
+    return !s || dlsh_add_commands(s, general_commands) || dlsh_add_commands(s, settings_commands);
+}
+
+static int close_session(void **state) {
+    (void)state;
+    dlsh_session_free(s);
+    return 0;
+}
+
+/* Completes text; asserts where the word begins and that `wanted` is (or, NULL, that nothing is) among the names. */
+static void check(const char *text, size_t start, const char *wanted) {
+    size_t from;
+    char *const *names;
+    int n = dlsh_complete(s, text, strlen(text), &from, &names), found = 0;
+    assert_int_equal(from, start);
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(strncmp(names[i], text + start, strlen(text + start)), 0);
+        if (i) assert_true(strcmp(names[i - 1], names[i]) < 0);
+        if (wanted) found |= !strcmp(names[i], wanted);
+    }
+    if (wanted)
+        assert_true(found);
+    else
+        assert_int_equal(n, 0);
+}
+
+static void names_that_fit(void **state) {
+    (void)state;
+    check("cross_en", 0, "cross_entropy(");
+    check("x = cross_en", 4, "cross_entropy(");
+    check("sum(zeros(2), keep", 14, "keepdim=");
+    check("", 0, "show");
+    check("x = 1\nse", 6, "seed");
+    check("se", 0, "set");
+    check("zzzz", 0, NULL);
+    check("# cross_en", 2, NULL);
+    check("read \"/etc/host", 6, "/etc/hosts");
+}
+
+static void fields_of_values(void **state) {
+    (void)state;
+    assert_int_equal(dlsh_run(s, "<1>", "r = record(alpha=1, beta=zeros(2))", 34, NULL), DL_OK);
+    check("r.al", 2, "alpha");
+    check("1 + r.beta.sha", 11, "shape");
+    dlsh_value v;
+    assert_true(dlsh_chain_value(s, "x + r.alpha", 11, &v));
+    assert_int_equal(v.as.i, 1);
+    assert_false(dlsh_chain_value(s, "r.gamma", 7, &v));
+    assert_false(dlsh_chain_value(s, "", 0, &v));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_that_fit), cmocka_unit_test(fields_of_values)};
+    return cmocka_run_group_tests(tests, open_session, close_session);
+}
