@@ -373,6 +373,11 @@ static int progress(void *ctx, const dl_train_progress *p) {
                           .at = p->epochs ? p->batch : p->done,
                           .total = p->epochs ? p->batches : p->total,
                           .done = end,
+                          .more = !p->last,
+                          .curve = "loss",
+                          .point = p->loss,
+                          .unit = "samples/s",
+                          .rate = p->samples_per_s,
                           .nmetrics = n,
                           .names = names,
                           .values = values};

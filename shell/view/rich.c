@@ -25,8 +25,3 @@ dl_status dlsh_rich_plot(dlsh_bundle *b, const dlsh_plot *p, const dlsh_look *lo
     DLSH_TRY(dlsh_plot_draw(p, look, &b->text));
     return p->file ? DL_OK : dlsh_plot_svg(p, &b->form[DLSH_SVG]);
 }
-
-int dlsh_rich_progress(dlsh_live *l, const dlsh_progress *p, const dlsh_look *look, dlsh_bundle *b) {
-    dlsh_meter_draw(&l->meter, p, look, &b->text);
-    return b->text.n > 0;
-}

@@ -50,10 +50,16 @@ void dlsh_table_clear(dlsh_table *t);
 typedef struct dlsh_progress {
     const char *label; /* "epoch 2/5" */
     long at, total;    /* total 0: unknown */
-    int done;          /* the last call: leave the line standing */
+    int done;          /* the last call of this line: leave it standing */
+    int more;          /* with done: another line of the same action follows, "epoch 3/5" */
     int nmetrics;
     const char *const *names; /* "loss", "it/s" */
     const double *values;
+    /* For doors with pictures; both may be left out. */
+    const char *curve; /* "loss": `point` is its value at this call */
+    double point;
+    const char *unit; /* "samples/s" of `rate` */
+    double rate;
 } dlsh_progress;
 
 /* Curves, bars or pictures; drawn by the view (gnuplot, or text). */

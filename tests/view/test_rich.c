@@ -187,6 +187,48 @@ static void plots_are_svg(void **state) {
     done("bars", &b);
 }
 
+/* ---------------------------------------------------------------- training under way */
+
+/* 20 epochs of 100 steps: far more points and lines than are kept. */
+static void training_is_one_display(void **state) {
+    (void)state;
+    dlsh_live live = {0};
+    int drawn = 0;
+    for (int epoch = 1; epoch <= 20; epoch++)
+        for (int step = 1; step <= 100; step++) {
+            char label[40];
+            snprintf(label, sizeof label, "epoch %d/20", epoch);
+            long at = (epoch - 1) * 100 + step;
+            double loss = at == 700 ? NAN : 2.3 * exp((double)-at / 500) + 0.1 * sin((double)at);
+            dlsh_progress p = {.label = label,
+                               .at = step,
+                               .total = 100,
+                               .done = step == 100,
+                               .more = epoch < 20,
+                               .nmetrics = step == 100 ? 2 : 1,
+                               .names = (const char *[]){"loss", "test/<acc>"},
+                               .values = (double[]){loss, 0.9},
+                               .curve = "loss",
+                               .point = loss,
+                               .unit = "samples/s",
+                               .rate = 12345};
+            dlsh_bundle b = {0};
+            if (!dlsh_rich_progress(&live, &p, &look, &b)) continue;
+            drawn++;
+            assert_true(b.form[DLSH_HTML].n < 20000);
+            assert_true(has(&b.form[DLSH_HTML], "12,345 samples/s"));
+            if (at == 2000) {
+                assert_true(has(&b.form[DLSH_HTML], "test/&lt;acc&gt;"));
+                assert_true(has(&b.form[DLSH_HTML], "&#8230; 8 more"));
+                assert_true(has(&b.text, "epoch 1/20"));
+                assert_true(has(&b.text, "epoch 20/20"));
+            }
+            done(at == 2000 ? "training_done" : epoch == 1 ? "training_first" : "training", &b);
+        }
+    assert_true(drawn >= 21); /* the first call and the end of each epoch */
+    assert_int_equal(live.calls, 0);
+}
+
 /* ---------------------------------------------------------------- all forms */
 
 static void forms_are_well_formed(void **state) {
@@ -208,6 +250,7 @@ int main(void) {
                                        cmocka_unit_test(other_modes_have_no_pictures),
                                        cmocka_unit_test(tables_are_escaped),
                                        cmocka_unit_test(plots_are_svg),
+                                       cmocka_unit_test(training_is_one_display),
                                        cmocka_unit_test(forms_are_well_formed)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (failed || getenv("KEEP_FORMS")) return failed; /* to be looked at */

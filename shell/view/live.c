@@ -1,0 +1,216 @@
+/* A long action in a notebook: one display with a bar, throughput, the curve of a metric and the figures of each line
+ * that is done, drawn anew a few times a second. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "lang/session.h"
+#include "view/html.h"
+#include "view/rich.h"
+#include "view/text.h"
+
+enum { CURVE_W = 300, CURVE_H = 110, FIRST = 2 }; /* lines always kept at the start */
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---------------------------------------------------------------- what is kept */
+
+/* When the points are used up, neighbours become one. */
+static void add_point(dlsh_live *l, double v) {
+    if (!l->per) l->per = 1;
+    if (l->calls++ % l->per == 0) {
+        if (l->npoints == DLSH_LIVE_POINTS) {
+            l->npoints /= 2;
+            for (int i = 0; i < l->npoints; i++) {
+                l->sums[i] = l->sums[2 * i] + l->sums[2 * i + 1];
+                l->counts[i] = l->counts[2 * i] + l->counts[2 * i + 1];
+            }
+            l->per *= 2;
+        }
+        l->sums[l->npoints] = 0;
+        l->counts[l->npoints++] = 0;
+    }
+    if (!isfinite(v)) return;
+    l->sums[l->npoints - 1] += v;
+    l->counts[l->npoints - 1]++;
+}
+
+static dlsh_live_line line_of(const dlsh_live *l, const dlsh_progress *p, const dlsh_buf *text) {
+    dlsh_live_line x = {.seconds = now() - l->line_started};
+    snprintf(x.label, sizeof x.label, "%s", p->label ? p->label : "");
+    for (int i = 0; i < p->nmetrics && i < DLSH_LIVE_METRICS; i++) {
+        snprintf(x.names[i], sizeof x.names[i], "%s", p->names[i]);
+        x.values[x.nmetrics++] = p->values[i];
+    }
+    if (text->n < sizeof x.text) memcpy(x.text, text->s, text->n);
+    return x;
+}
+
+static void add_line(dlsh_live *l, const dlsh_live_line *x) {
+    if (l->nlines >= DLSH_LIVE_LINES)
+        memmove(&l->lines[FIRST], &l->lines[FIRST + 1], sizeof *l->lines * (DLSH_LIVE_LINES - FIRST - 1));
+    l->lines[l->nlines < DLSH_LIVE_LINES ? l->nlines : DLSH_LIVE_LINES - 1] = *x;
+    l->nlines++;
+}
+
+static int kept(const dlsh_live *l) { return l->nlines < DLSH_LIVE_LINES ? (int)l->nlines : DLSH_LIVE_LINES; }
+static long left_out(const dlsh_live *l) { return l->nlines - kept(l); }
+
+/* ---------------------------------------------------------------- HTML */
+
+static void put_bar(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p) {
+    double seconds = now() - l->line_started, part = p->total > 0 ? (double)p->at / (double)p->total : 1;
+    int finished = p->done && !p->more;
+    dlsh_buf_puts(b, "<div style=\"display:flex;flex-wrap:wrap;align-items:center;gap:2px 10px\"><b>");
+    dlsh_html_puts(b, p->label ? p->label : "");
+    dlsh_buf_puts(b, "</b>");
+    if (p->total > 0)
+        dlsh_buf_printf(b,
+                        "<div style=\"width:220px;height:10px;border-radius:5px;overflow:hidden;background:"
+                        "rgba(127,127,127,.25)\"><div style=\"width:%.1f%%;height:10px;background:%s\"></div></div>",
+                        100 * fmin(1, part), finished ? DLSH_GREEN : DLSH_BLUE);
+    dlsh_buf_printf(b, "<span>%ld", p->at);
+    if (p->total > 0) dlsh_buf_printf(b, "/%ld", p->total);
+    dlsh_buf_puts(b, "</span><span style=\"opacity:.65\">");
+    if (p->rate > 0) {
+        dlsh_grouped(b, lround(p->rate));
+        dlsh_buf_puts(b, " ");
+        dlsh_html_puts(b, p->unit ? p->unit : "/s");
+        dlsh_buf_puts(b, "</span><span style=\"opacity:.65\">");
+    }
+    if (finished) {
+        dlsh_duration(b, now() - l->started);
+    } else if (p->total > 0 && p->at > 0) {
+        dlsh_buf_puts(b, "eta ");
+        dlsh_duration(b, seconds / (double)p->at * (double)(p->total - p->at));
+    }
+    dlsh_buf_puts(b, "</span></div>");
+}
+
+static double point(const dlsh_live *l, int i) { return l->counts[i] ? l->sums[i] / (double)l->counts[i] : NAN; }
+
+/* The curve over the calls, and the lines' ends as marks below it. */
+static void put_curve(dlsh_buf *b, const dlsh_live *l, const char *name) {
+    enum { LEFT = 46, TOP = 8, BOTTOM = 16 };
+    double lo = INFINITY, hi = -INFINITY;
+    for (int i = 0; i < l->npoints; i++)
+        if (isfinite(point(l, i))) lo = fmin(lo, point(l, i)), hi = fmax(hi, point(l, i));
+    if (l->npoints < 2 || !(hi >= lo)) return;
+    if (lo == hi) lo -= 0.5, hi += 0.5;
+    double w = CURVE_W - LEFT - 6, h = CURVE_H - TOP - BOTTOM;
+    dlsh_buf_printf(b,
+                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+                    "font-family=\"sans-serif\" font-size=\"10\"><g stroke=\"" DLSH_GREY
+                    "\" stroke-width=\"0.5\"><path d=\"M%d %dV%.1fH%d\" fill=\"none\"/><path d=\"M%d %dH%d\" "
+                    "stroke-dasharray=\"2 3\"/></g>",
+                    CURVE_W, CURVE_H, CURVE_W, CURVE_H, LEFT, TOP, TOP + h, CURVE_W - 6, LEFT, TOP, CURVE_W - 6);
+    dlsh_buf_printf(b,
+                    "<g fill=\"" DLSH_GREY "\"><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%.3g</text><text x=\"%d\" "
+                    "y=\"%.1f\" text-anchor=\"end\">%.3g</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">step "
+                    "%ld</text><text x=\"%d\" y=\"%d\">",
+                    LEFT - 4, TOP + 4, hi, LEFT - 4, TOP + h, lo, CURVE_W - 6, CURVE_H - 3, l->calls, LEFT,
+                    CURVE_H - 3);
+    dlsh_html_puts(b, name);
+    dlsh_buf_puts(b, "</text></g><path fill=\"none\" stroke=\"" DLSH_BLUE "\" stroke-width=\"1.6\" d=\"");
+    for (int i = 0, pen = 0; i < l->npoints; i++) {
+        double v = point(l, i);
+        if (isfinite(v))
+            dlsh_buf_printf(b, "%c%.1f %.1f", pen ? 'L' : 'M', LEFT + w * i / (l->npoints - 1),
+                            TOP + h * (hi - v) / (hi - lo));
+        pen = isfinite(v);
+    }
+    dlsh_buf_puts(b, "\"/></svg>");
+}
+
+#define TD "<td style=\"text-align:right;padding:1px 9px\">"
+
+static const double *metric_of(const dlsh_live_line *x, const char *name) {
+    for (int i = 0; i < x->nmetrics; i++)
+        if (!strcmp(x->names[i], name)) return &x->values[i];
+    return NULL;
+}
+
+static void put_line(dlsh_buf *b, const dlsh_live_line *x, const dlsh_live_line *names) {
+    dlsh_buf_puts(b, "<tr style=\"background:none\"><td style=\"text-align:left;padding:1px 9px\">");
+    dlsh_html_puts(b, x->label);
+    dlsh_buf_puts(b, "</td>");
+    for (int i = 0; i < names->nmetrics; i++) {
+        const double *v = metric_of(x, names->names[i]);
+        dlsh_buf_puts(b, TD);
+        if (v) dlsh_buf_printf(b, "%.4g", *v);
+        dlsh_buf_puts(b, "</td>");
+    }
+    dlsh_buf_puts(b, TD);
+    dlsh_duration(b, x->seconds);
+    dlsh_buf_puts(b, "</td></tr>");
+}
+
+/* A row for each line that is done, and for the present one; columns by the row with the most metrics. */
+static void put_lines(dlsh_buf *b, const dlsh_live *l, const dlsh_live_line *present) {
+    const dlsh_live_line *names = present;
+    for (int i = 0; i < kept(l); i++)
+        if (!names || l->lines[i].nmetrics > names->nmetrics) names = &l->lines[i];
+    if (!names) return;
+    dlsh_buf_puts(b, "<table style=\"border-collapse:collapse;border:none;color:inherit;font-size:12px;"
+                     "font-variant-numeric:tabular-nums\"><tr style=\"background:none\"><th></th>");
+    for (int i = 0; i < names->nmetrics; i++) {
+        dlsh_buf_puts(b, "<th style=\"text-align:right;padding:1px 9px\">");
+        dlsh_html_puts(b, names->names[i]);
+        dlsh_buf_puts(b, "</th>");
+    }
+    dlsh_buf_puts(b, "<th style=\"text-align:right;padding:1px 9px\">time</th></tr>");
+    for (int i = 0; i < kept(l); i++) {
+        if (i == FIRST && left_out(l))
+            dlsh_buf_printf(b,
+                            "<tr style=\"background:none\"><td style=\"padding:1px 9px;opacity:.65\">&#8230; %ld "
+                            "more</td></tr>",
+                            left_out(l));
+        put_line(b, &l->lines[i], names);
+    }
+    if (present) put_line(b, present, names);
+    dlsh_buf_puts(b, "</table>");
+}
+
+/* ---------------------------------------------------------------- both forms */
+
+static void put_text(dlsh_buf *b, const dlsh_live *l, const dlsh_buf *present) {
+    for (int i = 0; i < kept(l); i++) {
+        if (i == FIRST && left_out(l)) dlsh_buf_printf(b, "... %ld more\n", left_out(l));
+        dlsh_buf_puts(b, l->lines[i].text);
+    }
+    if (present) dlsh_buf_add(b, present->s, present->n);
+}
+
+static void put_html(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p, const dlsh_live_line *present) {
+    dlsh_buf_puts(b, "<div style=\"font-family:sans-serif;font-size:12px;line-height:1.5\">");
+    put_bar(b, l, p);
+    dlsh_buf_puts(b, "<div style=\"display:flex;flex-wrap:wrap;align-items:flex-start;gap:6px 24px;margin-top:6px\">");
+    if (p->curve) put_curve(b, l, p->curve);
+    put_lines(b, l, present);
+    dlsh_buf_puts(b, "</div></div>");
+}
+
+int dlsh_rich_progress(dlsh_live *l, const dlsh_progress *p, const dlsh_look *look, dlsh_bundle *b) {
+    double t = now();
+    if (!l->started) l->started = t;
+    if (!l->line_started) l->line_started = t;
+    if (p->curve) add_point(l, p->point);
+    dlsh_buf text = {0};
+    dlsh_meter_draw(&l->meter, p, look, &text);
+    int due = text.n > 0;
+    if (due) {
+        dlsh_live_line present = line_of(l, p, &text);
+        if (p->done) add_line(l, &present);
+        put_text(&b->text, l, p->done ? NULL : &text);
+        put_html(&b->form[DLSH_HTML], l, p, p->done ? NULL : &present);
+    }
+    if (p->done) l->line_started = 0;
+    if (p->done && !p->more) *l = (dlsh_live){0};
+    dlsh_buf_free(&text);
+    return due;
+}
