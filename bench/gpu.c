@@ -15,7 +15,35 @@ static double now(void) {
 }
 
 static dl_tensor *a, *b, *wide, *square, *turned, *m1, *m4, *m8, *h8, *small;
+static dl_tensor *half, *half_wide, *half_turned, *bias, *words, *image[2], *last[2], *scale[2], *shift[2];
+static dl_tensor *logits, *labels, *batch, *weight, *short_bias;
 static const long one = 1, zero = 0;
+
+/* Forward and backward of y, a function of in[0 .. n - 1]: y, whose gradients were made and dropped. */
+static dl_tensor *both_ways(dl_tensor *y, dl_tensor **in, int n) {
+    dl_tensor *grad[3] = {NULL}, *seed = y && dl_ndim(y) ? in[0] : NULL;
+    if (y && dl_gradients(y, seed, in, n, 0, 0, grad) != DL_OK) {
+        dl_unref(y);
+        return NULL;
+    }
+    for (int i = 0; i < n; i++) dl_unref(grad[i]);
+    return y;
+}
+
+static dl_tensor *norm_step(dl_tensor *x, int k) {
+    dl_tensor *in[3] = {x, scale[k], shift[k]};
+    dl_grad_mode(1);
+    dl_tensor *y = both_ways(dl_batch_norm(x, NULL, NULL, scale[k], shift[k], 1, 0.1, 1e-5), in, 3);
+    dl_grad_mode(0);
+    return y;
+}
+
+static dl_tensor *loss_step(void) {
+    dl_grad_mode(1);
+    dl_tensor *y = both_ways(dl_cross_entropy(logits, labels, NULL, "mean", -100, 0), &logits, 1);
+    dl_grad_mode(0);
+    return y;
+}
 
 /* name, the work of one run, its unit ("GB" or "TFLOP"), the call */
 #define CASES(X)                                                                                                       \
@@ -34,7 +62,22 @@ static const long one = 1, zero = 0;
     X(matmul_4096, 2e-12 * 4096 * 4096 * 4096, "TFLOP", dl_matmul(m4, m4))                                             \
     X(matmul_8192, 2e-12 * 8192 * 8192 * 8192, "TFLOP", dl_matmul(m8, m8))                                             \
     X(matmul_8192_bf16, 2e-12 * 8192 * 8192 * 8192, "TFLOP", dl_matmul(h8, h8))                                        \
-    X(add_small, 1e-6, "M", dl_add(small, small))
+    X(copy_bf16, 4.0 * (1 << 28) * 1e-9, "GB", dl_clone(half))                                                         \
+    X(tanh_bf16, 4.0 * (1 << 28) * 1e-9, "GB", dl_tanh(half))                                                          \
+    X(sum_rows_bf16, 2.0 * (1 << 28) * 1e-9, "GB", dl_sum(half_wide, &one, 1, 0))                                      \
+    X(softmax_bf16, 4.0 * (1 << 28) * 1e-9, "GB", dl_softmax(half_wide, 1))                                            \
+    X(transpose_bf16, 4.0 * (1 << 28) * 1e-9, "GB", dl_contiguous(half_turned))                                        \
+    X(add_bias, 8.0 * (1 << 28) * 1e-9, "GB", dl_add(wide, bias))                                                      \
+    X(log_softmax_50257, 8.0 * 4096 * 50257 * 1e-9, "GB", dl_log_softmax(words, 1))                                    \
+    X(norm_56, 28.0 * 64 * 64 * 56 * 56 * 1e-9, "GB", norm_step(image[0], 0))                                          \
+    X(norm_56_last, 28.0 * 64 * 64 * 56 * 56 * 1e-9, "GB", norm_step(last[0], 0))                                      \
+    X(norm_32, 28.0 * 512 * 64 * 32 * 32 * 1e-9, "GB", norm_step(image[1], 1))                                         \
+    X(norm_32_last, 28.0 * 512 * 64 * 32 * 32 * 1e-9, "GB", norm_step(last[1], 1))                                     \
+    X(add_small, 1e-6, "M", dl_add(small, small))                                                                      \
+    X(sum_small, 1e-6, "M", dl_sum(small, NULL, 0, 0))                                                                 \
+    X(softmax_small, 1e-6, "M", dl_softmax(small, 1))                                                                  \
+    X(linear_small, 1e-6, "M", dl_linear(batch, weight, short_bias))                                                   \
+    X(cross_entropy_small, 1e-6, "M", loss_step())
 
 #define CASE(name, work, unit, expr)                                                                                   \
     static dl_tensor *name##_run(void) { return expr; }
@@ -72,6 +115,28 @@ static dl_tensor *normal(long rows, long cols) {
     return dl_randn(shape, 2, DL_F32, GPU);
 }
 
+static dl_tensor *wants(dl_tensor *t) { return dl_set_requires_grad(t, 1) == DL_OK ? t : NULL; }
+
+/* Images as they come and with channels last in memory, and the weights of a norm. */
+static void images(int k, long n, long side) {
+    const long shape[4] = {n, 64, side, side}, across[4] = {side * side * 64, 1, side * 64, 64}, c = 64;
+    image[k] = wants(dl_randn(shape, 4, DL_F32, GPU));
+    last[k] = wants(dl_restride(image[k], across, 4));
+    scale[k] = wants(dl_randn(&c, 1, DL_F32, GPU)), shift[k] = wants(dl_randn(&c, 1, DL_F32, GPU));
+}
+
+static void make_more(void) {
+    const long flip[2] = {1, 0}, n = 1 << 10, count = 64, ten = 10;
+    half = dl_to(a, DL_BF16), half_wide = dl_to(wide, DL_BF16);
+    dl_tensor *half_square = dl_to(square, DL_BF16);
+    half_turned = dl_permute(half_square, flip, 2);
+    bias = dl_randn(&n, 1, DL_F32, GPU), words = normal(4096, 50257);
+    images(0, 64, 56);
+    images(1, 512, 32);
+    logits = wants(normal(64, 10)), labels = dl_randint(0, 10, &count, 1, DL_I64, GPU);
+    batch = normal(64, 784), weight = normal(10, 784), short_bias = dl_randn(&ten, 1, DL_F32, GPU);
+}
+
 int main(int argc, char **argv) {
     const long flip[2] = {1, 0};
     char text[200] = "";
@@ -86,6 +151,7 @@ int main(int argc, char **argv) {
     a = normal(1 << 14, 1 << 14), b = normal(1 << 14, 1 << 14), wide = normal(1 << 18, 1 << 10);
     square = normal(1 << 14, 1 << 14), turned = dl_permute(square, flip, 2), small = normal(64, 64);
     m1 = normal(1024, 1024), m4 = normal(4096, 4096), m8 = normal(8192, 8192), h8 = dl_to(m8, DL_BF16);
+    make_more();
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (argc > 1 && !strstr(cases[i].name, argv[1])) continue;
         double ms = measure(cases[i].run);

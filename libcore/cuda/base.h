@@ -30,6 +30,8 @@ extern "C" {
 /* A row without a kernel here, and why. */
 #define DL_NONE(name, reason) const dl_kernel dl_cuda_##name = {NULL, NULL, 0, reason, 0};
 
+enum { DL_GPU_DONE = 2048 }; /* blocks of a launch that can wait for each other's parts */
+
 /* One device of this process. All work goes to `stream`, in order. */
 typedef struct dl_gpu {
     int index, sms;
@@ -37,6 +39,7 @@ typedef struct dl_gpu {
     dl_cache *cache;
     dl_fault *report; /* pinned: what a kernel found wrong */
     int *claim;       /* on the device: who writes the report */
+    int *done;        /* on the device: parts finished of each result of a launch; zero between launches */
     char *staging[2]; /* pinned */
     cudaEvent_t staged[2];
     int next_staging;

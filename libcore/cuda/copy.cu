@@ -1,13 +1,15 @@
 /* Copies with conversion: clone, to, restride, transfer, writing into a region; and where, which moves bits too. */
-#include "cuda/iter.cuh"
+#include "cuda/turn.h"
 
 struct same_f {
     template <class T> __device__ T operator()(T x) const { return x; }
 };
 
 static dl_status run_copy(dl_gpu *g, const dl_it &it, int dt, int st) {
+    size_t size = (size_t)dl_dtype_size((dl_dtype)dt);
+    if (dt == st && dl_turn_fits(&it, size)) return dl_turn_run(g, &it, size);
     if (dt == st)
-        return dl_dispatch_size((size_t)dl_dtype_size((dl_dtype)dt), [&](auto tag) {
+        return dl_dispatch_size(size, [&](auto tag) {
             typedef decltype(tag) T;
             return dl_each<same_f, T, T>(g, it, same_f());
         });

@@ -104,7 +104,13 @@ template <class T, class F> __global__ void draw_kernel(T *out, long n, dl_rng_k
     for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; i < blocks; i += step) {
         float v[4];
         f(dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i), v);
-        for (int j = 0; j < 4 && 4 * i + j < n; j++) out[4 * i + j] = dl_down<T>(v[j]);
+        dl_pack<T, 4> p;
+#pragma unroll
+        for (int j = 0; j < 4; j++) p.v[j] = dl_down<T>(v[j]);
+        if (4 * i + 4 <= n)
+            *(dl_pack<T, 4> *)(out + 4 * i) = p; /* a fresh tensor is aligned */
+        else
+            for (int j = 0; j < 4 && 4 * i + j < n; j++) out[4 * i + j] = dl_down<T>(v[j]);
     }
 }
 

@@ -1,6 +1,7 @@
 /* The iterator of pointwise kernels: the only place that knows strides. Operands are broadcast to the shape of the
- * first; dimensions are ordered by its strides and merged where memory allows. Dense operands run in vectors of four
- * elements; everything else computes 32-bit offsets by multiplication, and what is too large for these is split. */
+ * first; dimensions are ordered by its strides and merged where memory allows. Where the innermost dimension is dense,
+ * operands are read and written in vectors, elsewhere by element; 32-bit offsets are computed by multiplication, and
+ * what is too large for these is split. */
 #ifndef DL_CUDA_ITER_CUH
 #define DL_CUDA_ITER_CUH
 
@@ -60,6 +61,11 @@ template <int N> struct dl_walk {
     uint64_t number[N];
 
     __device__ void at(uint32_t i, int32_t (&off)[N]) const {
+        if (ndim == 1) {
+#pragma unroll
+            for (int k = 0; k < N; k++) off[k] = (int32_t)i * stride[0][k];
+            return;
+        }
 #pragma unroll
         for (int k = 0; k < N; k++) off[k] = 0;
 #pragma unroll
@@ -76,86 +82,103 @@ template <int N> struct dl_walk {
     }
 };
 
-template <int N> dl_walk<N> dl_walk_of(const dl_it *it) {
+/* In steps of `each` elements along the innermost dimension. */
+template <int N> dl_walk<N> dl_walk_of(const dl_it *it, int each) {
     dl_walk<N> w;
-    w.n = (uint32_t)dl_it_numel(it);
+    w.n = (uint32_t)(dl_it_numel(it) / each);
     w.ndim = it->ndim;
     w.numbers = it->numbers;
     for (int d = 0; d < it->ndim; d++) {
-        w.size[d] = dl_divisor((uint32_t)it->shape[d]);
-        for (int k = 0; k < N; k++) w.stride[d][k] = (int32_t)it->stride[d][k];
+        w.size[d] = dl_divisor((uint32_t)(it->shape[d] / (d ? 1 : each)));
+        for (int k = 0; k < N; k++) w.stride[d][k] = (int32_t)it->stride[d][k] * (d ? 1 : each);
     }
     for (int k = 0; k < N; k++) w.ptr[k] = it->ptr[k], w.number[k] = it->number[k];
     return w;
 }
 
-enum { DL_BLOCK = 256, DL_EACH = 4 }; /* threads of a block, elements of a thread */
-
-template <class T> struct alignas(sizeof(T) * DL_EACH < 16 ? sizeof(T) * DL_EACH : 16) dl_pack { T v[DL_EACH]; };
+enum { DL_BLOCK = 256, DL_EACH = 8 }; /* threads of a block; the most elements of a thread */
 
 /* R = f(A...) element by element; f works on the types that A are computed in. */
 template <class F, class R, class... A> struct dl_pointwise {
-    enum { N = 1 + sizeof...(A) };
+    enum { N = 1 + sizeof...(A), SINGLE = 4 };
+    static constexpr size_t largest() {
+        size_t most = sizeof(R);
+        for (size_t s : {sizeof(A)...}) most = s > most ? s : most;
+        return most;
+    }
+    enum { EACH = largest() > 2 ? 4 : DL_EACH }; /* elements of a vector */
     typedef std::make_index_sequence<sizeof...(A)> seq;
 
     template <size_t... K>
-    static __device__ void one(const dl_walk<N> &w, const F &f, uint32_t i, std::index_sequence<K...>) {
-        int32_t off[N];
-        w.at(i, off);
+    static __device__ void one(const dl_walk<N> &w, const F &f, const int32_t (&off)[N], std::index_sequence<K...>) {
         *(R *)(w.ptr[0] + off[0]) = dl_down<R>(f(dl_up(w.template load<A>(K + 1, off[K + 1]))...));
     }
 
     /* Operands that do not advance are read once. */
-    template <class T> static __device__ void fetch(const dl_walk<N> &w, int k, uint32_t i, dl_pack<T> &p) {
+    template <class T> static __device__ void fetch(const dl_walk<N> &w, int k, int32_t off, dl_pack<T, EACH> &p) {
         if (w.numbers >> k & 1 || !w.stride[0][k]) {
-            T x = w.template load<T>(k, 0);
+            T x = w.template load<T>(k, off);
 #pragma unroll
-            for (int j = 0; j < DL_EACH; j++) p.v[j] = x;
+            for (int j = 0; j < EACH; j++) p.v[j] = x;
         } else {
-            p = *(const dl_pack<T> *)(w.ptr[k] + (size_t)i * sizeof(T));
+            p = *(const dl_pack<T, EACH> *)(w.ptr[k] + off);
         }
     }
     template <size_t... K>
-    static __device__ void four(const dl_walk<N> &w, const F &f, uint32_t i, std::index_sequence<K...>,
-                                dl_pack<A>... in) {
-        (fetch<A>(w, K + 1, i, in), ...);
-        dl_pack<R> out;
+    static __device__ void many(const dl_walk<N> &w, const F &f, const int32_t (&off)[N], std::index_sequence<K...>,
+                                dl_pack<A, EACH>... in) {
+        (fetch<A>(w, K + 1, off[K + 1], in), ...);
+        dl_pack<R, EACH> out;
 #pragma unroll
-        for (int j = 0; j < DL_EACH; j++) out.v[j] = dl_down<R>(f(dl_up(in.v[j])...));
-        *(dl_pack<R> *)(w.ptr[0] + (size_t)i * sizeof(R)) = out;
+        for (int j = 0; j < EACH; j++) out.v[j] = dl_down<R>(f(dl_up(in.v[j])...));
+        *(dl_pack<R, EACH> *)(w.ptr[0] + off[0]) = out;
     }
 
-    static bool flat(const dl_it *it) {
+    static bool vectors(const dl_it *it) {
         static const size_t size[] = {sizeof(R), sizeof(A)...};
-        if (it->ndim > 1) return false;
+        if (!it->ndim || (it->ndim > 1 && it->shape[0] % EACH)) return false;
         for (int k = 0; k < N; k++) {
-            long step = it->ndim ? it->stride[0][k] : (long)size[k];
+            long step = it->stride[0][k];
             if (it->numbers >> k & 1 || (k && !step)) continue;
-            size_t align = size[k] * DL_EACH < 16 ? size[k] * DL_EACH : 16;
-            if (step != (long)size[k] || (size_t)it->ptr[k] % align) return false;
+            size_t align = size[k] * EACH < 16 ? size[k] * EACH : 16, all = (size_t)it->ptr[k];
+            for (int d = 1; d < it->ndim; d++) all |= (size_t)it->stride[d][k];
+            if (step != (long)size[k] || all % align) return false;
         }
         return true;
     }
 };
 
+/* w is in vectors; with one dimension up to EACH - 1 elements remain behind them, the last thread's. */
 template <class F, class R, class... A>
-__global__ void __launch_bounds__(DL_BLOCK) dl_flat_kernel(const __grid_constant__ dl_walk<1 + sizeof...(A)> w, F f) {
+__global__ void __launch_bounds__(DL_BLOCK)
+    dl_vector_kernel(const __grid_constant__ dl_walk<1 + sizeof...(A)> w, int rest, F f) {
     typedef dl_pointwise<F, R, A...> P;
-    uint32_t i = (blockIdx.x * DL_BLOCK + threadIdx.x) * DL_EACH;
-    if (i + DL_EACH <= w.n)
-        P::four(w, f, i, typename P::seq(), dl_pack<A>()...);
-    else
-        for (; i < w.n; i++) P::one(w, f, i, typename P::seq());
+    uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
+    int32_t off[P::N];
+    if (i < w.n) {
+        w.at(i, off);
+        P::many(w, f, off, typename P::seq(), dl_pack<A, P::EACH>()...);
+    } else if (i == w.n) {
+        for (int j = 0; j < rest; j++) {
+#pragma unroll
+            for (int k = 0; k < P::N; k++) off[k] = (int32_t)(i * P::EACH + j) * (w.stride[0][k] / P::EACH);
+            P::one(w, f, off, typename P::seq());
+        }
+    }
 }
 
 template <class F, class R, class... A>
 __global__ void __launch_bounds__(DL_BLOCK)
     dl_strided_kernel(const __grid_constant__ dl_walk<1 + sizeof...(A)> w, F f) {
     typedef dl_pointwise<F, R, A...> P;
-    uint32_t i = blockIdx.x * (DL_BLOCK * DL_EACH) + threadIdx.x;
+    uint32_t i = blockIdx.x * (DL_BLOCK * P::SINGLE) + threadIdx.x;
 #pragma unroll
-    for (int k = 0; k < DL_EACH; k++, i += DL_BLOCK)
-        if (i < w.n) P::one(w, f, i, typename P::seq());
+    for (int k = 0; k < P::SINGLE; k++, i += DL_BLOCK)
+        if (i < w.n) {
+            int32_t off[P::N];
+            w.at(i, off);
+            P::one(w, f, off, typename P::seq());
+        }
 }
 
 /* Runs f over an iteration whose operand 0 is the result. */
@@ -167,12 +190,14 @@ template <class F, class R, class... A> dl_status dl_each(dl_gpu *g, dl_it it, F
         dl_status s = dl_each<F, R, A...>(g, rest, f);
         if (s != DL_OK) return s;
     }
-    dl_walk<1 + sizeof...(A)> w = dl_walk_of<1 + sizeof...(A)>(&it);
-    unsigned blocks = (w.n + DL_BLOCK * DL_EACH - 1) / (DL_BLOCK * DL_EACH);
-    if (P::flat(&it))
-        dl_flat_kernel<F, R, A...><<<blocks, DL_BLOCK, 0, g->stream>>>(w, f);
+    bool vectors = P::vectors(&it);
+    dl_walk<P::N> w = dl_walk_of<P::N>(&it, vectors ? P::EACH : 1);
+    if (vectors)
+        dl_vector_kernel<F, R, A...>
+            <<<w.n / DL_BLOCK + 1, DL_BLOCK, 0, g->stream>>>(w, (int)(dl_it_numel(&it) - (long)w.n * P::EACH), f);
     else
-        dl_strided_kernel<F, R, A...><<<blocks, DL_BLOCK, 0, g->stream>>>(w, f);
+        dl_strided_kernel<F, R, A...>
+            <<<(w.n + DL_BLOCK * P::SINGLE - 1) / (DL_BLOCK * P::SINGLE), DL_BLOCK, 0, g->stream>>>(w, f);
     return dl_gpu_launched(g);
 }
 

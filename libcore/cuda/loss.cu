@@ -1,5 +1,5 @@
-/* Kernels of cross_entropy, forward and backward. Logits are [outer][classes][inner]; a position is a warp's, or where
- * classes do not lie side by side a thread's. Nothing of it waits for the host. */
+/* Kernels of cross_entropy, forward and backward. Logits are [outer][classes][inner] and are read once. Nothing of it
+ * waits for the host. */
 #include "cuda/rows.cuh"
 
 enum { THREADS = 256 };
@@ -12,8 +12,8 @@ typedef struct entropy {
     long ignore;
     double smooth;
     dl_fault_site site;
-    double *loss, *weight; /* by position */
-    double *total;         /* of the weights */
+    double *part;  /* loss and weight by block */
+    double *total; /* of the weights */
 } entropy;
 
 template <class T> __device__ double weight_of(const entropy &e, long c) {
@@ -29,79 +29,161 @@ __device__ static long label_at(const entropy &e, long i, bool tell) {
     return -1;
 }
 
-template <class T> __global__ void __launch_bounds__(THREADS) forward_kernel(entropy e, double *lse, T *each) {
-    typedef calc_t<T> C;
-    long t = (long)blockIdx.x * THREADS + threadIdx.x, d = e.r.d, inner = e.r.inner;
-    bool alone = inner > 1;
-    long row = alone ? t : t / DL_WARP, first = alone ? 0 : t % DL_WARP, step = alone ? 1 : DL_WARP;
-    if (row >= e.r.outer * inner) return;
-    const T *x = (const T *)e.x + (alone ? row / inner * d * inner + row % inner : row * d);
-    C top = -(C)INFINITY;
-    double sum = 0, all = 0;
-    for (long i = first; i < d; i += step) top = dl_larger(top, dl_up(x[i * inner]));
-    if (!alone) top = dl_row_join(top, dl_larger_f(), (C *)NULL);
-    for (long i = first; i < d; i += step) sum += (double)exp(dl_up(x[i * inner]) - top);
-    if (!alone) sum = dl_row_join(sum, dl_sum_f(), (double *)NULL);
-    double logsum = log(sum);
-    if (e.smooth != 0) {
-        for (long i = first; i < d; i += step)
-            all += weight_of<T>(e, i) * (logsum - ((double)dl_up(x[i * inner]) - (double)top));
-        if (!alone) all = dl_row_join(all, dl_sum_f(), (double *)NULL);
+/* ---- forward */
+
+/* What a thread sees of its row: the exponentials, and for smoothing the sums of the weights and of weight times x. */
+template <class C> struct seen {
+    dl_exponentials<C> e;
+    double w, wx;
+};
+
+/* U reads of V classes each, `lanes` reads apart. */
+template <class T, int V, int U>
+__device__ inline void see(const entropy &e, const T *x, long i, int lanes, seen<calc_t<T>> &s) {
+    calc_t<T> v[U * V];
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        dl_pack<T, V> p = *(const dl_pack<T, V> *)(x + (i + (long)u * lanes) * V * e.r.inner);
+#pragma unroll
+        for (int j = 0; j < V; j++) v[u * V + j] = dl_up(p.v[j]);
     }
-    if (first) return;
-    long label = label_at(e, row, true);
-    double w = label < 0 ? 0 : weight_of<T>(e, label), loss = 0;
-    if (label >= 0) {
-        loss = w * (logsum - ((double)dl_up(x[label * inner]) - (double)top));
-        if (e.smooth != 0) loss = (1 - e.smooth) * loss + e.smooth / (double)d * all;
+    s.e = s.e.with(v);
+    if (e.smooth == 0) return;
+#pragma unroll
+    for (int j = 0; j < U * V; j++) {
+        double w = weight_of<T>(e, (i + j / V * (long)lanes) * V + j % V);
+        s.w += w, s.wx += w * (double)v[j];
     }
-    lse[row] = (double)top + logsum;
-    e.loss[row] = loss;
-    e.weight[row] = w;
-    if (each) each[row] = dl_down<T>(loss);
 }
 
-/* One block: out = sum(loss), over the sum of the weights for the mean. */
-template <class T> __global__ void __launch_bounds__(THREADS) total_kernel(entropy e, T *out) {
+/* Sums of a block, by thread 0 into the total, or for several blocks by the last one. */
+template <class T> __device__ void add_up(const entropy &e, double loss, double weight, T *out, int *done) {
     __shared__ double shared[THREADS / DL_WARP];
-    double loss = 0, weight = 0;
-    for (long i = threadIdx.x; i < e.r.outer * e.r.inner; i += THREADS) loss += e.loss[i], weight += e.weight[i];
-    loss = dl_row_join(loss, dl_sum_f(), shared);
-    weight = dl_row_join(weight, dl_sum_f(), shared);
+    __shared__ bool last;
+    loss = dl_row_join(loss, dl_sum_f(), shared, THREADS);
+    weight = dl_row_join(weight, dl_sum_f(), shared, THREADS);
+    if (gridDim.x > 1) {
+        if (!threadIdx.x) {
+            e.part[2 * blockIdx.x] = loss, e.part[2 * blockIdx.x + 1] = weight;
+            __threadfence();
+            last = atomicAdd(done, 1) == (int)gridDim.x - 1;
+            if (last) *done = 0; /* for the next launch */
+        }
+        __syncthreads();
+        if (!last) return;
+        __threadfence();
+        loss = weight = 0;
+        for (unsigned i = threadIdx.x; i < gridDim.x; i += THREADS) loss += e.part[2 * i], weight += e.part[2 * i + 1];
+        loss = dl_row_join(loss, dl_sum_f(), shared, THREADS);
+        weight = dl_row_join(weight, dl_sum_f(), shared, THREADS);
+    }
     if (!threadIdx.x) *out = dl_down<T>(e.how == DL_REDUCE_MEAN ? loss / weight : loss);
 }
 
-/* One block: the sum of the weights of the labels that count, and of all classes. */
-template <class T> __global__ void __launch_bounds__(THREADS) weights_kernel(entropy e) {
-    __shared__ double shared[THREADS / DL_WARP];
-    double sum = 0, classes = 0;
-    for (long i = threadIdx.x; i < e.r.outer * e.r.inner; i += THREADS) {
+template <class T, int V>
+__global__ void __launch_bounds__(THREADS) forward_kernel(entropy e, int lanes, double *lse, T *out, int *done) {
+    typedef calc_t<T> C;
+    enum { U = V > 4 ? 2 : 4 };
+    __shared__ C tops[THREADS / DL_WARP];
+    __shared__ double sums[THREADS / DL_WARP];
+    long row = ((long)blockIdx.x * THREADS + threadIdx.x) / lanes, d = e.r.d, inner = e.r.inner;
+    bool real = row < e.r.outer * inner;
+    long packs = real ? d / V : 0, i = threadIdx.x % lanes;
+    const T *x = (const T *)e.x + row / inner * d * inner + row % inner;
+    seen<C> s = {dl_exponentials<C>::none(), 0, 0};
+    for (; i + (U - 1) * lanes < packs; i += U * lanes) see<T, V, U>(e, x, i, lanes, s);
+    for (; i < packs; i += lanes) see<T, V, 1>(e, x, i, lanes, s);
+    C top = dl_row_join(s.e.top, dl_larger_f(), tops, lanes);
+    double sum = dl_row_join(s.e.moved(s.e.shift(top)), dl_sum_f(), sums, lanes), loss = 0, w = 0;
+    double total = isinf(top) ? (double)NAN : (double)top + log(sum);
+    if (e.smooth != 0)
+        s.w = dl_row_join(s.w, dl_sum_f(), sums, lanes), s.wx = dl_row_join(s.wx, dl_sum_f(), sums, lanes);
+    if (real && threadIdx.x % lanes == 0) {
+        long label = label_at(e, row, true);
+        if (label >= 0) {
+            w = weight_of<T>(e, label);
+            loss = w * (total - (double)dl_up(x[label * inner]));
+            if (e.smooth != 0) loss = (1 - e.smooth) * loss + e.smooth / (double)d * (total * s.w - s.wx);
+        }
+        lse[row] = total;
+        if (e.how == DL_REDUCE_NONE) out[row] = dl_down<T>(loss);
+    }
+    if (e.how != DL_REDUCE_NONE) add_up(e, loss, w, out, done);
+}
+
+/* ---- backward */
+
+/* The sum of the weights of the labels that count, by all threads of a grid or block; of `step` threads this is `at`.
+ */
+template <class T> __device__ double label_weights(const entropy &e, long at, long step) {
+    double sum = 0;
+    for (long i = at; i < e.r.outer * e.r.inner; i += step) {
         long label = label_at(e, i, false);
         if (label >= 0) sum += weight_of<T>(e, label);
     }
-    for (long c = threadIdx.x; c < e.r.d; c += THREADS) classes += weight_of<T>(e, c);
-    sum = dl_row_join(sum, dl_sum_f(), shared);
-    classes = dl_row_join(classes, dl_sum_f(), shared);
-    if (!threadIdx.x) e.total[0] = sum, e.total[1] = classes;
+    return sum;
 }
 
-/* dx = scale * (sum(t) * softmax(x) - t), t = (1 - s) w[y] onehot(y) + s / C w, or 0 where the label is ignored. */
-template <class T> __global__ void __launch_bounds__(THREADS) backward_kernel(entropy e, const T *g, T *dx, long n) {
-    long at = (long)blockIdx.x * THREADS + threadIdx.x, d = e.r.d, inner = e.r.inner;
-    if (at >= n) return;
-    long c = at / inner % d, row = at / (d * inner) * inner + at % inner, label = label_at(e, row, false);
-    double scale = (double)dl_up(g[e.how == DL_REDUCE_NONE ? row : 0]), spread = e.smooth / (double)d, v = 0;
-    if (e.how == DL_REDUCE_MEAN) scale /= e.total[0];
-    if (label >= 0) {
-        double own = (1 - e.smooth) * weight_of<T>(e, label), sum = own + spread * e.total[1];
-        double lse = ((const double *)e.lse)[row];
-        v = sum * (double)exp((calc_t<T>)((double)dl_up(((const T *)e.x)[at]) - lse));
-        if (spread != 0) v -= spread * weight_of<T>(e, c);
-        if (c == label) v -= own;
-        v *= scale;
-    }
-    dx[at] = dl_down<T>(v);
+template <class T> __global__ void __launch_bounds__(THREADS) weights_kernel(entropy e, int *done) {
+    double sum = label_weights<T>(e, (long)blockIdx.x * THREADS + threadIdx.x, (long)gridDim.x * THREADS);
+    e.how = DL_REDUCE_SUM;
+    add_up<double>(e, sum, 0, e.total, done);
 }
+
+/* What a row's gradient is made of: dx = sum * softmax(x) - t, t = (1 - s) w[y] onehot(y) + s / C w, times scale. */
+struct slope {
+    double lse, sum, own, spread, scale;
+    long label;
+};
+
+template <class T> __device__ slope slope_of(const entropy &e, long row, double scale, double total, double classes) {
+    slope s = {((const double *)e.lse)[row], 0, 0, 0, 0, label_at(e, row, false)};
+    if (s.label < 0) return s;
+    s.scale = e.how == DL_REDUCE_MEAN ? scale / total : scale;
+    s.spread = e.smooth / (double)e.r.d;
+    s.own = (1 - e.smooth) * weight_of<T>(e, s.label);
+    s.sum = s.own + s.spread * classes;
+    return s;
+}
+
+template <class T, int V>
+__global__ void __launch_bounds__(THREADS) backward_kernel(entropy e, int lanes, bool own_total, const T *g, T *dx) {
+    typedef calc_t<T> C;
+    __shared__ double shared[THREADS / DL_WARP];
+    long row = ((long)blockIdx.x * THREADS + threadIdx.x) / lanes, d = e.r.d, inner = e.r.inner;
+    double total = 0, classes = (double)d;
+    if (own_total)
+        total = dl_row_join(label_weights<T>(e, threadIdx.x, THREADS), dl_sum_f(), shared, THREADS);
+    else if (e.how == DL_REDUCE_MEAN)
+        total = *e.total;
+    if (e.w && e.smooth != 0) {
+        double sum = 0;
+        for (long c = threadIdx.x; c < d; c += THREADS) sum += weight_of<T>(e, c);
+        classes = dl_row_join(sum, dl_sum_f(), shared, THREADS);
+    }
+    if (row >= e.r.outer * inner) return;
+    long at = row / inner * d * inner + row % inner;
+    slope s = slope_of<T>(e, row, (double)dl_up(g[e.how == DL_REDUCE_NONE ? row : 0]), total, classes);
+    const T *x = (const T *)e.x + at;
+#pragma unroll 4
+    for (long i = threadIdx.x % lanes; i < d / V; i += lanes) {
+        dl_pack<T, V> p = *(const dl_pack<T, V> *)(x + i * V * inner);
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            double v = 0;
+            if (s.label >= 0) {
+                v = s.sum * (double)exp((C)((double)dl_up(p.v[j]) - s.lse));
+                if (s.spread != 0) v -= s.spread * weight_of<T>(e, i * V + j);
+                if (i * V + j == s.label) v -= s.own;
+                v *= s.scale;
+            }
+            p.v[j] = dl_down<T>(v);
+        }
+        *(dl_pack<T, V> *)(dx + at + i * V * inner) = p;
+    }
+}
+
+/* ---- calls */
 
 /* What forward and backward share. keep: contiguous operands, to be released. */
 static dl_status entropy_of(dl_gpu *g, entropy *e, const dl_op *op, dl_tensor *const *in, const dl_aval *attr,
@@ -125,16 +207,35 @@ static void release(dl_tensor **keep) {
     for (int i = 0; i < 3; i++) dl_unref(keep[i]);
 }
 
-static dl_status forward(dl_gpu *g, entropy *e, dl_call *c) {
-    long n = e->r.outer * e->r.inner, threads = e->r.inner > 1 ? n : n * DL_WARP;
-    unsigned blocks = (unsigned)((threads + THREADS - 1) / THREADS);
+/* How rows are spread over threads: `vector` classes are read at once, by `lanes` threads, a whole block for long rows;
+ * rows across memory are a thread's. */
+typedef struct spread_of {
+    bool vector;
+    int lanes;
+    unsigned blocks;
+} spread_of;
+
+static spread_of spread(const entropy *e, size_t size, const void *also) {
+    long v = 16 / (long)size, rows = e->r.outer * e->r.inner;
+    spread_of s = {e->r.inner == 1 && e->r.d % v == 0 && (((size_t)e->x | (size_t)also) & 15) == 0, 1, 0};
+    long packs = e->r.inner > 1 ? 1 : s.vector ? e->r.d / v : e->r.d;
+    while (s.lanes < DL_WARP && s.lanes * 4 < packs) s.lanes *= 2;
+    if (packs > DL_WARP * 16) s.lanes = THREADS;
+    s.blocks = (unsigned)((rows * s.lanes + THREADS - 1) / THREADS);
+    return s;
+}
+
+static dl_status forward(dl_gpu *g, entropy *e, dl_call *c, const spread_of &s) {
+    if (e->how == DL_REDUCE_NONE && !s.blocks) return DL_OK;
+    unsigned blocks = s.blocks ? s.blocks : 1; /* of no rows the total remains */
     return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         T *out = (T *)dl_ptr(c->out[0]);
-        bool none = e->how == DL_REDUCE_NONE;
-        if (blocks)
-            forward_kernel<T><<<blocks, THREADS, 0, g->stream>>>(*e, (double *)dl_ptr(c->out[1]), none ? out : NULL);
-        if (!none) total_kernel<T><<<1, THREADS, 0, g->stream>>>(*e, out);
+        double *lse = (double *)dl_ptr(c->out[1]);
+        if (s.vector)
+            forward_kernel<T, 16 / sizeof(T)><<<blocks, THREADS, 0, g->stream>>>(*e, s.lanes, lse, out, g->done);
+        else
+            forward_kernel<T, 1><<<blocks, THREADS, 0, g->stream>>>(*e, s.lanes, lse, out, g->done);
         return dl_gpu_launched(g);
     });
 }
@@ -145,26 +246,42 @@ static dl_status run_cross_entropy(dl_call *c) {
     if (!g) return dl_error_last()->code;
     entropy e;
     dl_status s = entropy_of(g, &e, c->op, in, c->attr, keep);
-    size_t n = (size_t)(s == DL_OK ? e.r.outer * e.r.inner : 0);
     if (s == DL_OK) {
-        e.loss = (double *)dl_gpu_take(g, 2 * n * sizeof(double));
-        e.weight = e.loss + n;
-        s = e.loss ? forward(g, &e, c) : dl_error_last()->code;
-        dl_gpu_drop(g, e.loss);
+        spread_of how = spread(&e, dl_esize(in[0]), NULL);
+        if (how.blocks > 1) e.part = (double *)dl_gpu_take(g, 2 * how.blocks * sizeof(double));
+        s = how.blocks < 2 || e.part ? forward(g, &e, c, how) : dl_error_last()->code;
+        dl_gpu_drop(g, e.part);
     }
     release(keep);
     return s;
 }
 
-static dl_status backward(dl_gpu *gpu, const entropy *e, const dl_tensor *g, dl_tensor *dx) {
+/* The total of the weights is counted by each block where that is quick, else by a launch of its own. */
+static dl_status backward(dl_gpu *gpu, entropy *e, const dl_tensor *g, dl_tensor *dx) {
+    enum { QUICK = 2048, MOST_BLOCKS = 256 };
+    long rows = e->r.outer * e->r.inner;
+    bool mean = e->how == DL_REDUCE_MEAN, own = mean && rows <= QUICK;
+    spread_of s = spread(e, dl_esize(dx), dl_ptr(dx));
     if (!dx->numel) return DL_OK;
-    return dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
+    if (mean && !own) {
+        if (!(e->total = (double *)dl_gpu_take(gpu, (1 + 2 * MOST_BLOCKS) * sizeof(double))))
+            return dl_error_last()->code;
+        e->part = e->total + 1;
+    }
+    unsigned counting = (unsigned)((rows + QUICK - 1) / QUICK < MOST_BLOCKS ? (rows + QUICK - 1) / QUICK : MOST_BLOCKS);
+    dl_status status = dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        weights_kernel<T><<<1, THREADS, 0, gpu->stream>>>(*e);
-        backward_kernel<T><<<(unsigned)((dx->numel + THREADS - 1) / THREADS), THREADS, 0, gpu->stream>>>(
-            *e, (const T *)dl_ptr(g), (T *)dl_ptr(dx), (long)dx->numel);
+        const T *from = (const T *)dl_ptr(g);
+        T *to = (T *)dl_ptr(dx);
+        if (mean && !own) weights_kernel<T><<<counting, THREADS, 0, gpu->stream>>>(*e, gpu->done);
+        if (s.vector)
+            backward_kernel<T, 16 / sizeof(T)><<<s.blocks, THREADS, 0, gpu->stream>>>(*e, s.lanes, own, from, to);
+        else
+            backward_kernel<T, 1><<<s.blocks, THREADS, 0, gpu->stream>>>(*e, s.lanes, own, from, to);
         return dl_gpu_launched(gpu);
     });
+    dl_gpu_drop(gpu, e->total);
+    return status;
 }
 
 static dl_status grad_cross_entropy(dl_back *b) {
@@ -181,9 +298,7 @@ static dl_status grad_cross_entropy(dl_back *b) {
     dl_status s = entropy_of(gpu, &e, b->op, in, b->attr, keep);
     if (s == DL_OK) {
         e.lse = dl_ptr(lse);
-        e.total = (double *)dl_gpu_take(gpu, 2 * sizeof(double));
-        s = e.total ? backward(gpu, &e, g, dx) : dl_error_last()->code;
-        dl_gpu_drop(gpu, e.total);
+        s = backward(gpu, &e, g, dx);
     }
     release(keep);
     return s == DL_OK ? dl_give(b, 0, dl_ref(dx)) : s;

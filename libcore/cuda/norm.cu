@@ -34,17 +34,20 @@ template <class C> struct norm_of {
     }
 };
 
-/* Sums of x and x**2 of each channel, which become its statistics; running ones move towards them, with Bessel's
- * correction. */
-template <class T> struct stats_op {
-    enum { PAIR = false };
+/* Sums of x and x**2 of each channel, less its first element, which keeps the difference of the squares exact; they
+ * become its statistics; running ones move towards them, with Bessel's correction. */
+template <class T> struct stats_op : dl_red_op {
     typedef two_sums A;
     norm_of<calc_t<T>> to;
+    __device__ double context(calc_t<T> x, long) const { return isfinite(x) ? (double)x : 0; }
     __device__ A identity() const { return {0, 0}; }
-    __device__ A take(A s, calc_t<T> x, long) const { return {s.a + (double)x, s.b + (double)x * (double)x}; }
+    __device__ A take(A s, calc_t<T> x, long, double first) const {
+        double d = (double)x - first;
+        return {s.a + d, s.b + d * d};
+    }
     __device__ A join(A s, A t) const { return {s.a + t.a, s.b + t.b}; }
-    __device__ void finish(A s, long c) const {
-        double mu = s.a / to.n, var = s.b / to.n - mu * mu, m = to.momentum;
+    __device__ void finish(A s, long c, double first) const {
+        double d = s.a / to.n, mu = first + d, var = s.b / to.n - d * d, m = to.momentum;
         if (var < 0) var = 0;
         to.channel(c, mu, var);
         if (!to.run_mean.p) return;
@@ -82,8 +85,8 @@ template <class T> static dl_status forward(dl_gpu *g, dl_call *c, calc_t<T> *wo
     dl_status s;
     if (to.training) {
         dl_red_plan p;
-        dl_red_plan_of(&p, x, ~2u & ((1u << x->ndim) - 1), false);
-        s = dl_red_run(g, (const T *)dl_ptr(x), p, stats_op<T>{to});
+        dl_red_plan_of(&p, x, ~2u & ((1u << x->ndim) - 1), false, NULL);
+        s = dl_red_run(g, (const T *)dl_ptr(x), p, stats_op<T>{{}, to});
     } else {
         running_kernel<<<(unsigned)((n + 255) / 256), 256, 0, g->stream>>>(to, n);
         s = dl_gpu_launched(g);
@@ -115,24 +118,22 @@ static dl_status run_batch_norm(dl_call *c) {
 /* ---- gradient: dx = g a + (x - mean) b + c, from dx = rstd w (g - mean(g) - xhat mean(g xhat)); without the means in
  * evaluation */
 
-template <class T> struct grad_op {
+template <class T> struct grad_op : dl_red_op {
     enum { PAIR = true };
     typedef two_sums A;
     typedef calc_t<T> C;
-    const T *g; /* laid out like x */
+    const T *second; /* the gradient */
     vec mean, rstd, weight, dweight, dbias;
     C *center, *a, *b, *c;
     double n;
     bool training;
     __device__ A identity() const { return {0, 0}; }
-    __device__ A pair(A s, C x, long at, long channel) const {
-        double w = (double)dl_up(g[at]);
-        return {s.a + w, s.b + w * ((double)x - mean.get(channel))};
-    }
+    __device__ double context(C, long channel) const { return mean.get(channel); }
+    __device__ A take(A s, C x, C g, double mu) const { return {s.a + (double)g, s.b + (double)g * ((double)x - mu)}; }
     __device__ A join(A s, A t) const { return {s.a + t.a, s.b + t.b}; }
-    __device__ void finish(A s, long i) const {
+    __device__ void finish(A s, long i, double mu) const {
         double r = rstd.get(i), k = r * (weight.p ? weight.get(i) : 1);
-        center[i] = (C)mean.get(i);
+        center[i] = (C)mu;
         a[i] = (C)k;
         b[i] = (C)(training ? -k * r * r * s.b / n : 0);
         c[i] = (C)(training ? -k * s.a / n : 0);
@@ -157,8 +158,9 @@ template <class T> static dl_status backward(dl_gpu *gpu, const grad_call *q, ca
     dl_tensor *x = q->x;
     long n = x->shape[1];
     dl_red_plan p;
-    dl_red_plan_of(&p, x, ~2u & ((1u << x->ndim) - 1), false);
-    grad_op<T> op = {(const T *)dl_ptr(q->g),
+    dl_red_plan_of(&p, x, ~2u & ((1u << x->ndim) - 1), false, dl_ptr(q->g));
+    grad_op<T> op = {{},
+                     (const T *)dl_ptr(q->g),
                      vec_of(q->mean),
                      vec_of(q->rstd),
                      vec_of(q->w),

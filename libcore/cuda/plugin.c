@@ -110,6 +110,8 @@ static dl_status set_up(dl_gpu *g, int index) {
     memset(g->report, 0, sizeof *g->report);
     DL_TRY(dl_gpu_check(g, cudaMalloc((void **)&g->claim, sizeof *g->claim), "the report of faults"));
     DL_TRY(dl_gpu_check(g, cudaMemset(g->claim, 0, sizeof *g->claim), "the report of faults"));
+    DL_TRY(dl_gpu_check(g, cudaMalloc((void **)&g->done, DL_GPU_DONE * sizeof *g->done), "the parts of sums"));
+    DL_TRY(dl_gpu_check(g, cudaMemsetAsync(g->done, 0, DL_GPU_DONE * sizeof *g->done, g->stream), "the parts of sums"));
     for (int i = 0; i < 2; i++) {
         DL_TRY(
             dl_gpu_check(g, cudaHostAlloc((void **)&g->staging[i], STAGING, cudaHostAllocPortable), "pinned memory"));

@@ -1,26 +1,44 @@
 /* Reductions. A block is bx results wide and by threads deep; each thread reduces every by-th element of its part of a
- * row, then the threads of a result are joined in a tree. Where results are few, rows are cut into parts and a second
- * launch joins these. All of it follows from shapes and strides, so that results repeat bit for bit. */
+ * row, then the threads of a result are joined in a tree. Where memory allows, elements are read 16 bytes at a time:
+ * along the rows, or across results that lie side by side. Where results are few, rows are cut into parts, which the
+ * last block of a result to finish joins, in their order. All of it follows from shapes, strides and alignment, so that
+ * results repeat bit for bit. */
 #ifndef DL_CUDA_REDUCE_CUH
 #define DL_CUDA_REDUCE_CUH
 
 #include "cuda/iter.cuh"
 
-enum { DL_RED_THREADS = 256 };
+enum { DL_RED_THREADS = 256, DL_RED_BYTES = 16 };
+
+/* Elements of one read along a row, and across results. */
+constexpr int dl_red_along(size_t size) { return size > 1 ? DL_RED_BYTES / (int)size : 8; }
+constexpr int dl_red_across(size_t size) { return size > 4 ? 2 : 4; }
 
 typedef struct dl_red_dims {
     int n;
     bool wide; /* too many for 32-bit divisions */
     dl_divisor size[DL_MAX_DIM];
-    long count[DL_MAX_DIM], step[DL_MAX_DIM]; /* innermost first; steps in elements */
+    long count[DL_MAX_DIM], step[DL_MAX_DIM]; /* innermost first; steps in reads */
 
+    /* Loops, lest the code of a kernel that has many of them grows without use. */
     __device__ long at(long i) const {
         if (n == 1) return i * step[0];
+        if (wide) return far(i);
         long off = 0;
-#pragma unroll
-        for (int d = 0; d < DL_MAX_DIM; d++) {
-            if (d == n) break;
-            long q = wide ? i / count[d] : (long)size[d].quotient((uint32_t)i);
+        uint32_t left = (uint32_t)i;
+#pragma unroll 1
+        for (int d = 0; d < n; d++) {
+            uint32_t q = size[d].quotient(left);
+            off += (long)(left - q * size[d].d) * step[d];
+            left = q;
+        }
+        return off;
+    }
+    __device__ __noinline__ long far(long i) const {
+        long off = 0;
+#pragma unroll 1
+        for (int d = 0; d < n; d++) {
+            long q = i / count[d];
             off += (i - q * count[d]) * step[d];
             i = q;
         }
@@ -28,101 +46,205 @@ typedef struct dl_red_dims {
     }
 } dl_red_dims;
 
+/* Counted in reads: of one element, or where `vector` is set of several along the row or, with `cols`, across results.
+ */
 typedef struct dl_red_plan {
     dl_red_dims kept, red;
     long outs, n, chunk; /* results, elements of each, elements of a part */
     int splits, bx, by;
     bool cols; /* results lie side by side in memory, else elements do */
+    bool vector;
 } dl_red_plan;
 
 /* reduce.cu: reduces the dimensions of x in `mask`. With `in_order` the elements of a row are numbered as they are in
- * the tensor, else as they lie in memory. */
-void dl_red_plan_of(dl_red_plan *p, const dl_tensor *x, unsigned mask, bool in_order);
+ * the tensor, else as they lie in memory. `also`: memory laid out like x that is read with it, or NULL. */
+void dl_red_plan_of(dl_red_plan *p, const dl_tensor *x, unsigned mask, bool in_order, const void *also);
 
-/* The dimensions of x in `mask`, merged where they lie one in the other; sorted by step where order does not matter. */
-void dl_red_dims_of(dl_red_dims *d, const dl_tensor *x, unsigned mask, bool sorted);
+/* What ops have by default. Op: a type A (accumulator), identity(), take(A, x, index in the row, context),
+ * join(A, A), finish(A, r, context): writes result r. context(x, r): what is known of result r beforehand, x being its
+ * first element. An op with PAIR true takes (A, x, y, context), y being of `second`, a tensor laid out like x. An op
+ * with BULK true has bulk<N>(A, x[N]) in place of take. */
+struct dl_red_op {
+    enum { PAIR = false, BULK = false };
+    template <class T> __device__ int context(T, long) const { return 0; }
+};
 
-/* Op: types A (accumulator), identity(), take(A, x, index), join(A, A), finish(A, r): writes result r. An op
- * with PAIR true has pair(A, x, offset of x, r) in place of take, to read a second tensor of the same strides. */
-template <class Op, class T>
-__global__ void __launch_bounds__(DL_RED_THREADS)
-    dl_red_kernel(const T *x, const __grid_constant__ dl_red_plan p, typename Op::A *part, Op op) {
-    typedef typename Op::A A;
-    __shared__ alignas(16) char memory[DL_RED_THREADS * sizeof(A)];
-    A *shared = (A *)memory;
-    int t = threadIdx.x, k = p.cols ? t % p.bx : t / p.by, r = p.cols ? t / p.bx : t % p.by;
-    long o = (long)blockIdx.x * p.bx + k;
-    A acc = op.identity();
-    if (o < p.outs) {
-        long base = p.kept.at(o);
-        const T *row = x + base;
-        long i = blockIdx.y * p.chunk + r, end = (blockIdx.y + 1) * p.chunk;
-        if (end > p.n) end = p.n;
-        for (; i + 3 * p.by < end; i += 4 * p.by) {
-            T v[4];
+/* The value of the lane `half` away. */
+template <class A> __device__ inline A dl_red_shuffle(A a, int half) {
+    static_assert(sizeof(A) % 4 == 0, "accumulators are words");
+    unsigned w[sizeof(A) / 4];
+    memcpy(w, &a, sizeof a);
 #pragma unroll
-            for (int j = 0; j < 4; j++) v[j] = row[p.red.at(i + j * p.by)];
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                if constexpr (Op::PAIR)
-                    acc = op.pair(acc, dl_up(v[j]), base + p.red.at(i + j * p.by), o);
-                else
-                    acc = op.take(acc, dl_up(v[j]), i + j * p.by);
-            }
-        }
-        for (; i < end; i += p.by) {
-            if constexpr (Op::PAIR)
-                acc = op.pair(acc, dl_up(row[p.red.at(i)]), base + p.red.at(i), o);
-            else
-                acc = op.take(acc, dl_up(row[p.red.at(i)]), i);
-        }
-    }
-    int slot = r * p.bx + k;
-    shared[slot] = acc;
-    for (int half = p.by / 2; half; half /= 2) {
-        __syncthreads();
-        if (r < half) shared[slot] = op.join(shared[slot], shared[slot + half * p.bx]);
-    }
-    if (r || o >= p.outs) return;
-    if (part)
-        part[blockIdx.y * p.outs + o] = shared[slot];
-    else
-        op.finish(shared[slot], o);
+    for (unsigned i = 0; i < sizeof w / sizeof *w; i++) w[i] = __shfl_xor_sync(0xffffffffu, w[i], half);
+    memcpy(&a, w, sizeof a);
+    return a;
 }
 
-/* Joins the parts of each result: one block a result. */
-template <class Op>
-__global__ void __launch_bounds__(DL_RED_THREADS)
-    dl_red_join_kernel(const typename Op::A *part, long outs, int splits, Op op) {
-    typedef typename Op::A A;
-    __shared__ alignas(16) char memory[DL_RED_THREADS * sizeof(A)];
-    A *shared = (A *)memory;
-    int t = threadIdx.x;
-    A acc = op.identity();
-    for (int s = t; s < splits; s += DL_RED_THREADS) acc = op.join(acc, part[s * outs + blockIdx.x]);
-    shared[t] = acc;
-    for (int half = DL_RED_THREADS / 2; half; half /= 2) {
-        __syncthreads();
-        if (t < half) shared[t] = op.join(shared[t], shared[t + half]);
+/* Joins the threads of each result of the block; thread r = 0 of it gets the value. */
+template <class Op, int V>
+__device__ void dl_red_block(const Op &op, const dl_red_plan &p, int k, int r, typename Op::A (&acc)[V],
+                             typename Op::A *shared) {
+    int t = threadIdx.x, slot = r * p.bx + k;
+    __syncthreads(); /* what was in `shared` has been read */
+    if (p.cols) {
+#pragma unroll
+        for (int c = 0; c < V; c++) shared[c * DL_RED_THREADS + slot] = acc[c];
+        for (int half = p.by / 2; half; half /= 2) {
+            __syncthreads();
+            if (r >= half) continue;
+#pragma unroll
+            for (int c = 0; c < V; c++) {
+                acc[c] = op.join(acc[c], shared[c * DL_RED_THREADS + slot + half * p.bx]);
+                shared[c * DL_RED_THREADS + slot] = acc[c];
+            }
+        }
+        return;
     }
-    if (!t) op.finish(shared[0], blockIdx.x);
+#pragma unroll
+    for (int half = 16; half; half /= 2)
+        if (half < p.by) acc[0] = op.join(acc[0], dl_red_shuffle(acc[0], half));
+    if (p.by <= 32) return;
+    if (t % 32 == 0) shared[t / 32] = acc[0];
+    __syncthreads();
+    if (r == 0)
+        for (int w = 1; w < p.by / 32; w++) acc[0] = op.join(acc[0], shared[t / 32 + w]);
+}
+
+/* Reads U packs of ALONG elements by ACROSS results and takes them. */
+template <class Op, class T, int ALONG, int ACROSS, int U, class X>
+__device__ inline void dl_red_take(const Op &op, const dl_red_plan &p, const T *x, long base, long i,
+                                   X (&context)[ACROSS], typename Op::A (&acc)[ACROSS]) {
+    typedef calc_t<T> C;
+    typedef dl_pack<T, ALONG * ACROSS> pack;
+    pack v[U], w[Op::PAIR ? U : 1];
+#pragma unroll
+    for (int j = 0; j < U; j++) {
+        long at = base + p.red.at(i + j * p.by);
+        v[j] = ((const pack *)x)[at];
+        if constexpr (Op::PAIR) w[j] = ((const pack *)op.second)[at];
+    }
+#pragma unroll
+    for (int c = 0; c < ACROSS; c++) {
+        if constexpr (Op::BULK) {
+            C all[U * ALONG];
+#pragma unroll
+            for (int j = 0; j < U * ALONG; j++) all[j] = dl_up(v[j / ALONG].v[j % ALONG * ACROSS + c]);
+            acc[c] = op.template bulk<U * ALONG>(acc[c], all);
+        } else {
+#pragma unroll
+            for (int j = 0; j < U; j++)
+#pragma unroll
+                for (int e = 0; e < ALONG; e++) {
+                    C a = dl_up(v[j].v[e * ACROSS + c]);
+                    if constexpr (Op::PAIR)
+                        acc[c] = op.take(acc[c], a, dl_up(w[j].v[e * ACROSS + c]), context[c]);
+                    else
+                        acc[c] = op.take(acc[c], a, (i + j * p.by) * ALONG + e, context[c]);
+                }
+        }
+    }
+}
+
+template <class Op, class T, int ALONG, int ACROSS>
+__global__ void __launch_bounds__(DL_RED_THREADS)
+    dl_red_kernel(const T *x, const __grid_constant__ dl_red_plan p, typename Op::A *part, int *done, Op op) {
+    typedef typename Op::A A;
+    enum { EACH = ALONG * ACROSS, U = EACH >= 8 ? 2 : EACH > 1 ? 4 : 8 };
+    __shared__ alignas(16) char memory[DL_RED_THREADS * ACROSS * sizeof(A)];
+    A *shared = (A *)memory, acc[ACROSS];
+    int t = threadIdx.x, k = p.cols ? t % p.bx : t / p.by, r = p.cols ? t / p.bx : t % p.by;
+    long o = (long)blockIdx.x * p.bx + k, base = 0;
+    bool real = o < p.outs;
+    decltype(op.context(dl_up(*x), 0)) context[ACROSS] = {};
+    if (real) base = p.kept.at(o);
+#pragma unroll
+    for (int c = 0; c < ACROSS; c++) {
+        acc[c] = op.identity();
+        if (real && p.n) context[c] = op.context(dl_up(x[base * EACH + c]), o * ACROSS + c);
+    }
+    if (real) {
+        long i = blockIdx.y * p.chunk + r, end = (blockIdx.y + 1) * p.chunk;
+        if (end > p.n) end = p.n;
+        for (; i + (U - 1) * p.by < end; i += U * p.by)
+            dl_red_take<Op, T, ALONG, ACROSS, U>(op, p, x, base, i, context, acc);
+        for (; i < end; i += p.by) dl_red_take<Op, T, ALONG, ACROSS, 1>(op, p, x, base, i, context, acc);
+    }
+    dl_red_block<Op, ACROSS>(op, p, k, r, acc, shared);
+    if (part) {
+        __shared__ bool last;
+        if (real && !r)
+#pragma unroll
+            for (int c = 0; c < ACROSS; c++) part[(blockIdx.y * p.outs + o) * ACROSS + c] = acc[c];
+        __threadfence();
+        __syncthreads();
+        if (!t) {
+            last = atomicAdd(&done[blockIdx.x], 1) == p.splits - 1;
+            if (last) done[blockIdx.x] = 0; /* for the next launch */
+        }
+        __syncthreads();
+        if (!last) return;
+        __threadfence();
+#pragma unroll
+        for (int c = 0; c < ACROSS; c++) {
+            acc[c] = op.identity();
+            for (int s = r; real && s < p.splits; s += p.by)
+                acc[c] = op.join(acc[c], part[(s * p.outs + o) * ACROSS + c]);
+        }
+        dl_red_block<Op, ACROSS>(op, p, k, r, acc, shared);
+    }
+    if (real && !r)
+#pragma unroll
+        for (int c = 0; c < ACROSS; c++) op.finish(acc[c], o * ACROSS + c, context[c]);
 }
 
 template <class Op, class T> dl_status dl_red_run(dl_gpu *g, const T *x, const dl_red_plan &p, Op op) {
     typedef typename Op::A A;
+    enum { ALONG = dl_red_along(sizeof(T)), ACROSS = dl_red_across(sizeof(T)) };
     A *part = NULL;
     if (!p.outs) return DL_OK;
-    if (p.splits > 1 && !(part = (A *)dl_gpu_take(g, sizeof(A) * (size_t)(p.splits * p.outs))))
+    size_t results = (size_t)p.outs * (p.cols && p.vector ? ACROSS : 1);
+    if (p.splits > 1 && !(part = (A *)dl_gpu_take(g, sizeof(A) * (size_t)p.splits * results)))
         return dl_error_last()->code;
     dim3 grid((unsigned)((p.outs + p.bx - 1) / p.bx), (unsigned)p.splits);
-    dl_red_kernel<Op, T><<<grid, DL_RED_THREADS, 0, g->stream>>>(x, p, part, op);
+    if (!p.vector)
+        dl_red_kernel<Op, T, 1, 1><<<grid, DL_RED_THREADS, 0, g->stream>>>(x, p, part, g->done, op);
+    else if (p.cols)
+        dl_red_kernel<Op, T, 1, ACROSS><<<grid, DL_RED_THREADS, 0, g->stream>>>(x, p, part, g->done, op);
+    else
+        dl_red_kernel<Op, T, ALONG, 1><<<grid, DL_RED_THREADS, 0, g->stream>>>(x, p, part, g->done, op);
     dl_status s = dl_gpu_launched(g);
-    if (part && s == DL_OK) {
-        dl_red_join_kernel<Op><<<(unsigned)p.outs, DL_RED_THREADS, 0, g->stream>>>(part, p.outs, p.splits, op);
-        s = dl_gpu_launched(g);
-    }
     dl_gpu_drop(g, part);
     return s;
 }
+
+/* ---- kernels of rows */
+
+typedef struct dl_red_call {
+    dl_gpu *g;
+    dl_red_plan p;
+} dl_red_call;
+
+static inline dl_status dl_red_prepare(const dl_call *c, dl_red_call *r, bool in_order) {
+    unsigned mask = 0;
+    dl_status s = dl_reduced_dims(c->op, &c->attr[0], c->in[0]->ndim, &mask);
+    if (s != DL_OK) return s;
+    if (!(r->g = dl_gpu_use(c->device))) return dl_error_last()->code;
+    dl_red_plan_of(&r->p, c->in[0], mask, in_order, NULL);
+    return DL_OK;
+}
+
+/* The kernel of a row that reduces `dim`. */
+#define DL_REDUCTION(name, set, ...)                                                                                   \
+    static dl_status run_##name(dl_call *c) {                                                                          \
+        dl_red_call r;                                                                                                 \
+        dl_status s = dl_red_prepare(c, &r, false);                                                                    \
+        if (s != DL_OK) return s;                                                                                      \
+        void *out = dl_ptr(c->out[0]);                                                                                 \
+        return dl_dispatch<set>(c->dtype, [&](auto tag) {                                                              \
+            typedef decltype(tag) T;                                                                                   \
+            return dl_red_run(r.g, (const T *)dl_ptr(c->in[0]), r.p, __VA_ARGS__);                                     \
+        });                                                                                                            \
+    }                                                                                                                  \
+    const dl_kernel dl_cuda_##name = {run_##name, NULL, set, NULL, 0};
 
 #endif

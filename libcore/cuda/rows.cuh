@@ -38,14 +38,22 @@ __device__ inline void dl_put(void *p, int dtype, long i, double v) {
     }
 }
 
+/* The larger one, or NaN. */
 template <class C> __device__ inline C dl_larger(C a, C b) { return b > a || b != b ? b : a; }
+template <> __device__ inline float dl_larger<float>(float a, float b) {
+    float m;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
+    return m;
+}
 
-/* Over the threads of a row: a warp, or with `shared` (one C for each warp) the block. Every thread gets the result. */
-template <class C, class F> __device__ inline C dl_row_join(C v, F join, C *shared) {
+/* Over the `lanes` threads of a row, a power of two: a part of a warp, or with more than 32 the block, which then needs
+ * `shared` (one C for each warp). Every thread gets the result; all threads of the warp take part. */
+template <class C, class F> __device__ inline C dl_row_join(C v, F join, C *shared, int lanes = DL_WARP) {
 #pragma unroll
-    for (int k = DL_WARP / 2; k; k /= 2) v = join(v, __shfl_xor_sync(0xffffffffu, v, k));
-    if (!shared) return v;
-    int warps = blockDim.x / DL_WARP;
+    for (int k = DL_WARP / 2; k; k /= 2)
+        if (k < lanes) v = join(v, __shfl_xor_sync(0xffffffffu, v, k));
+    if (lanes <= DL_WARP) return v;
+    int warps = lanes / DL_WARP;
     __syncthreads();
     if (threadIdx.x % DL_WARP == 0) shared[threadIdx.x / DL_WARP] = v;
     __syncthreads();
@@ -58,6 +66,88 @@ struct dl_larger_f {
 };
 struct dl_sum_f {
     template <class C> __device__ C operator()(C a, C b) const { return a + b; }
+};
+
+/* Sum of e ** (x - shift), where the shift is the largest x so far, or 0 while that is infinite. */
+template <class C> struct dl_exponentials {
+    C top;
+    double sum;
+    static __device__ dl_exponentials none() { return {-(C)INFINITY, 0}; }
+    static __device__ C shift(C top) { return isinf(top) ? C(0) : top; }
+    __device__ double moved(C to) const { return sum == 0 ? 0 : sum * (double)exp(shift(top) - to); }
+    __device__ dl_exponentials with(const dl_exponentials &b) const {
+        C m = dl_larger(top, b.top), s = shift(m);
+        return {m, moved(s) + b.moved(s)};
+    }
+    /* Four terms at a time in C, which costs little accuracy and much less than f64. */
+    template <int N> __device__ dl_exponentials with(const C (&x)[N]) const {
+        C m = top;
+#pragma unroll
+        for (int i = 0; i < N; i++) m = dl_larger(m, x[i]);
+        C s = shift(m);
+        double all = moved(s);
+#pragma unroll
+        for (int i = 0; i < N; i += 4) {
+            C few = 0;
+#pragma unroll
+            for (int j = i; j < i + 4 && j < N; j++) few += exp(x[j] - s);
+            all += (double)few;
+        }
+        return {m, all};
+    }
+};
+
+/* ---- rows that are read once, into registers */
+
+/* How rows side by side are spread over threads: `lanes` of them hold a row of `packs` reads. */
+typedef struct dl_row_plan {
+    long rows;
+    int packs, lanes, threads;
+} dl_row_plan;
+
+enum { DL_ROW_LANES = 512, DL_ROW_THREADS = 128 };
+
+/* Is d short enough? Reads are of 16 bytes where `aligned`, of one element otherwise; a thread holds `most` of them, or
+ * `few` where that suffices. */
+static inline bool dl_row_plan_of(dl_row_plan *p, long rows, long d, int vector, int few, int most) {
+    long packs = d / vector;
+    if (packs > (long)DL_ROW_LANES * most) return false;
+    int lanes = 1;
+    while (lanes < DL_WARP && lanes * few < packs) lanes *= 2;
+    while (lanes * most < packs) lanes *= 2;
+    *p = {rows, (int)packs, lanes, lanes > DL_WARP ? lanes : DL_ROW_THREADS};
+    return true;
+}
+static inline unsigned dl_row_blocks(const dl_row_plan *p) {
+    int each = p->threads / p->lanes;
+    return (unsigned)((p->rows + each - 1) / each);
+}
+
+/* This thread's part of its row, and what all threads of a row know of it. */
+template <class T, int V, int E> struct dl_row_regs {
+    typedef calc_t<T> C;
+    dl_pack<T, V> p[E];
+
+    /* What lies beyond the row is `fill`. */
+    __device__ void load(const T *row, int packs, int lane, int lanes, C fill) {
+        const dl_pack<T, V> *from = (const dl_pack<T, V> *)row;
+#pragma unroll
+        for (int e = 0; e < E; e++) {
+            if (e * lanes + lane < packs)
+                p[e] = from[e * lanes + lane];
+            else
+#pragma unroll
+                for (int j = 0; j < V; j++) p[e].v[j] = dl_down<T>(fill);
+        }
+    }
+    __device__ void store(T *row, int packs, int lane, int lanes) const {
+        dl_pack<T, V> *to = (dl_pack<T, V> *)row;
+#pragma unroll
+        for (int e = 0; e < E; e++)
+            if (e * lanes + lane < packs) to[e * lanes + lane] = p[e];
+    }
+    __device__ C get(int i) const { return dl_up(p[i / V].v[i % V]); }
+    __device__ void set(int i, C x) { p[i / V].v[i % V] = dl_down<T>(x); }
 };
 
 #endif

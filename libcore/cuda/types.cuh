@@ -19,6 +19,9 @@ template <> struct dl_calc<f16> { typedef float type; };
 template <> struct dl_calc<bf16> { typedef float type; };
 template <class T> using calc_t = typename dl_calc<T>::type;
 
+/* Read and written at once, up to 16 bytes at a time. */
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) dl_pack { T v[N]; };
+
 template <class T> __host__ __device__ inline calc_t<T> dl_up(T x) { return x; }
 template <> __host__ __device__ inline float dl_up<f16>(f16 x) { return __half2float(x); }
 template <> __host__ __device__ inline float dl_up<bf16>(bf16 x) { return __bfloat162float(x); }

