@@ -73,6 +73,7 @@ static dl_tensor *loss_step(void) {
     X(norm_56_last, 28.0 * 64 * 64 * 56 * 56 * 1e-9, "GB", norm_step(last[0], 0))                                      \
     X(norm_32, 28.0 * 512 * 64 * 32 * 32 * 1e-9, "GB", norm_step(image[1], 1))                                         \
     X(norm_32_last, 28.0 * 512 * 64 * 32 * 32 * 1e-9, "GB", norm_step(last[1], 1))                                     \
+    X(empty_small, 1e-6, "M", dl_tensor_empty(2, dl_shape(small), DL_F32, GPU))                                        \
     X(add_small, 1e-6, "M", dl_add(small, small))                                                                      \
     X(sum_small, 1e-6, "M", dl_sum(small, NULL, 0, 0))                                                                 \
     X(softmax_small, 1e-6, "M", dl_softmax(small, 1))                                                                  \

@@ -3,6 +3,8 @@
 #include "cuda/iter.cuh"
 #include "core/rng_math.h"
 
+enum { EACH = 4 }; /* elements of a thread: the words of a block */
+
 /* Multiplied by 0, not set to it, so that NaN stays NaN. */
 template <class T> struct drop {
     dl_rng_key key;
@@ -14,19 +16,19 @@ template <class T> struct drop {
     }
 };
 
-/* Contiguous operands: four elements a thread, one block of random words. */
+/* Contiguous operands: one block of random words a thread. */
 template <class T>
 __global__ void __launch_bounds__(DL_BLOCK) flat_kernel(const T *x, T *y, bool *mask, long n, drop<T> f) {
-    long i = ((long)blockIdx.x * DL_BLOCK + threadIdx.x) * DL_EACH;
+    long i = ((long)blockIdx.x * DL_BLOCK + threadIdx.x) * EACH;
     if (i >= n) return;
     dl_philox w = dl_philox_block(f.key.seed, f.key.stream, f.key.call, (uint64_t)i / 4);
-    if (i + DL_EACH <= n) {
-        dl_pack<T> in = *(const dl_pack<T> *)(x + i), out;
-        dl_pack<bool> keep;
+    if (i + EACH <= n) {
+        dl_pack<T, EACH> in = *(const dl_pack<T, EACH> *)(x + i), out;
+        dl_pack<bool, EACH> keep;
 #pragma unroll
-        for (int j = 0; j < DL_EACH; j++) out.v[j] = f.of(w.v[j], in.v[j], &keep.v[j]);
-        *(dl_pack<T> *)(y + i) = out;
-        *(dl_pack<bool> *)(mask + i) = keep;
+        for (int j = 0; j < EACH; j++) out.v[j] = f.of(w.v[j], in.v[j], &keep.v[j]);
+        *(dl_pack<T, EACH> *)(y + i) = out;
+        *(dl_pack<bool, EACH> *)(mask + i) = keep;
     } else {
         for (int j = 0; i + j < n; j++) y[i + j] = f.of(w.v[j], x[i + j], mask + i + j);
     }
@@ -42,13 +44,13 @@ template <class T> struct anywhere {
 };
 
 static bool aligned(const dl_tensor *t) {
-    size_t pack = dl_esize(t) * DL_EACH;
+    size_t pack = dl_esize(t) * EACH;
     return dl_is_contiguous(t) && (size_t)dl_ptr(t) % (pack < 16 ? pack : 16) == 0;
 }
 
 template <class T> static dl_status fill(dl_gpu *g, dl_tensor *x, dl_tensor *y, dl_tensor *mask, const drop<T> &f) {
     if (aligned(x) && aligned(y) && aligned(mask)) {
-        long blocks = (y->numel + DL_BLOCK * DL_EACH - 1) / (DL_BLOCK * DL_EACH);
+        long blocks = (y->numel + DL_BLOCK * EACH - 1) / (DL_BLOCK * EACH);
         flat_kernel<T><<<(unsigned)blocks, DL_BLOCK, 0, g->stream>>>((const T *)dl_ptr(x), (T *)dl_ptr(y),
                                                                      (bool *)dl_ptr(mask), (long)y->numel, f);
         return dl_gpu_launched(g);

@@ -83,13 +83,13 @@ template <int N> struct dl_walk {
 };
 
 /* In steps of `each` elements along the innermost dimension. */
-template <int N> dl_walk<N> dl_walk_of(const dl_it *it, int each) {
+template <int N> dl_walk<N> dl_walk_of(const dl_it *it, int each = 1) {
     dl_walk<N> w;
     w.n = (uint32_t)(dl_it_numel(it) / each);
     w.ndim = it->ndim;
     w.numbers = it->numbers;
     for (int d = 0; d < it->ndim; d++) {
-        w.size[d] = dl_divisor((uint32_t)(it->shape[d] / (d ? 1 : each)));
+        if (it->ndim > 1) w.size[d] = dl_divisor((uint32_t)(it->shape[d] / (d ? 1 : each)));
         for (int k = 0; k < N; k++) w.stride[d][k] = (int32_t)it->stride[d][k] * (d ? 1 : each);
     }
     for (int k = 0; k < N; k++) w.ptr[k] = it->ptr[k], w.number[k] = it->number[k];

@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(entropy e, int lanes, 
     for (; i < packs; i += lanes) see<T, V, 1>(e, x, i, lanes, s);
     C top = dl_row_join(s.e.top, dl_larger_f(), tops, lanes);
     double sum = dl_row_join(s.e.moved(s.e.shift(top)), dl_sum_f(), sums, lanes), loss = 0, w = 0;
-    double total = isinf(top) ? (double)NAN : (double)top + log(sum);
+    double total = (double)top + log(dl_exponentials<C>{top, sum}.finite());
     if (e.smooth != 0)
         s.w = dl_row_join(s.w, dl_sum_f(), sums, lanes), s.wx = dl_row_join(s.wx, dl_sum_f(), sums, lanes);
     if (real && threadIdx.x % lanes == 0) {
@@ -268,7 +268,8 @@ static dl_status backward(dl_gpu *gpu, entropy *e, const dl_tensor *g, dl_tensor
             return dl_error_last()->code;
         e->part = e->total + 1;
     }
-    unsigned counting = (unsigned)((rows + QUICK - 1) / QUICK < MOST_BLOCKS ? (rows + QUICK - 1) / QUICK : MOST_BLOCKS);
+    long pieces = (rows + QUICK - 1) / QUICK;
+    unsigned counting = pieces < MOST_BLOCKS ? (unsigned)pieces : (unsigned)MOST_BLOCKS;
     dl_status status = dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         const T *from = (const T *)dl_ptr(g);

@@ -3,7 +3,8 @@
 #include "cuda/reduce.cuh"
 #include "cuda/rows.cuh"
 
-enum { WANTED_BLOCKS = DL_GPU_DONE, LEAST_EACH = 8, FEW_BLOCKS = 132 };
+/* MOST_PARTS: accumulators that one block joins. */
+enum { WANTED_BLOCKS = DL_GPU_DONE, LEAST_EACH = 8, FEW_BLOCKS = 132, MOST_PARTS = 16384 };
 
 /* The dimensions of x in `mask`, merged where they lie one in the other; sorted by step where order does not matter. */
 static void dims_of(dl_red_dims *d, const dl_tensor *x, unsigned mask, bool sorted) {
@@ -85,6 +86,8 @@ void dl_red_plan_of(dl_red_plan *p, const dl_tensor *x, unsigned mask, bool in_o
     block_of(p);
     long blocks = (p->outs + p->bx - 1) / p->bx, most = p->n / ((long)p->by * LEAST_EACH);
     long splits = blocks < WANTED_BLOCKS ? WANTED_BLOCKS / (blocks ? blocks : 1) : 1;
+    long joined = MOST_PARTS / (p->bx * (p->cols && p->vector ? by : 1));
+    if (most > joined) most = joined;
     if (splits > most) splits = most > 1 ? most : 1;
     long unit = 4L * p->by;
     p->chunk = ((p->n + splits - 1) / splits + unit - 1) / unit * unit;
@@ -146,7 +149,7 @@ template <class T> struct lse_op : dl_red_op {
 /* ---- kernels */
 
 DL_REDUCTION(sum, DL_ANY, sum_op<T>{{}, (total_t<T> *)out, 1})
-DL_REDUCTION(mean, DL_FLOATS, sum_op<T>{{}, (total_t<T> *)out, (double)r.p.n})
+DL_REDUCTION(mean, DL_FLOATS, sum_op<T>{{}, (total_t<T> *)out, r.each})
 DL_REDUCTION(prod, DL_ANY, prod_op<T>{{}, (total_t<T> *)out})
 DL_REDUCTION(any, DL_ANY, truth_op<T>{{}, (bool *)out, false})
 DL_REDUCTION(all, DL_ANY, truth_op<T>{{}, (bool *)out, true})

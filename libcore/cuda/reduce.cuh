@@ -149,7 +149,7 @@ template <class Op, class T, int ALONG, int ACROSS>
 __global__ void __launch_bounds__(DL_RED_THREADS)
     dl_red_kernel(const T *x, const __grid_constant__ dl_red_plan p, typename Op::A *part, int *done, Op op) {
     typedef typename Op::A A;
-    enum { EACH = ALONG * ACROSS, U = EACH >= 8 ? 2 : EACH > 1 ? 4 : 8 };
+    enum { EACH = ALONG * ACROSS, U = ALONG >= 8 ? 2 : ALONG > 1 ? 4 : 8 };
     __shared__ alignas(16) char memory[DL_RED_THREADS * ACROSS * sizeof(A)];
     A *shared = (A *)memory, acc[ACROSS];
     int t = threadIdx.x, k = p.cols ? t % p.bx : t / p.by, r = p.cols ? t / p.bx : t % p.by;
@@ -185,11 +185,12 @@ __global__ void __launch_bounds__(DL_RED_THREADS)
         if (!last) return;
         __threadfence();
 #pragma unroll
-        for (int c = 0; c < ACROSS; c++) {
-            acc[c] = op.identity();
-            for (int s = r; real && s < p.splits; s += p.by)
-                acc[c] = op.join(acc[c], part[(s * p.outs + o) * ACROSS + c]);
-        }
+        for (int c = 0; c < ACROSS; c++) acc[c] = op.identity();
+#pragma unroll 4
+        for (int s = r; s < p.splits; s += p.by)
+#pragma unroll
+            for (int c = 0; c < ACROSS; c++)
+                if (real) acc[c] = op.join(acc[c], part[(s * p.outs + o) * ACROSS + c]);
         dl_red_block<Op, ACROSS>(op, p, k, r, acc, shared);
     }
     if (real && !r)
@@ -222,6 +223,7 @@ template <class Op, class T> dl_status dl_red_run(dl_gpu *g, const T *x, const d
 typedef struct dl_red_call {
     dl_gpu *g;
     dl_red_plan p;
+    double each; /* elements of a result */
 } dl_red_call;
 
 static inline dl_status dl_red_prepare(const dl_call *c, dl_red_call *r, bool in_order) {
@@ -230,6 +232,8 @@ static inline dl_status dl_red_prepare(const dl_call *c, dl_red_call *r, bool in
     if (s != DL_OK) return s;
     if (!(r->g = dl_gpu_use(c->device))) return dl_error_last()->code;
     dl_red_plan_of(&r->p, c->in[0], mask, in_order, NULL);
+    r->each = 1;
+    for (int i = 0; i < c->in[0]->ndim; i++) r->each *= mask >> i & 1 ? (double)c->in[0]->shape[i] : 1;
     return DL_OK;
 }
 

@@ -68,16 +68,24 @@ struct dl_sum_f {
     template <class C> __device__ C operator()(C a, C b) const { return a + b; }
 };
 
+/* e ** x for x <= 0, where terms near 0 do not count for much: in f32 the error grows with |x|. */
+template <class C> __device__ inline C dl_quick_exp(C x) { return exp(x); }
+template <> __device__ inline float dl_quick_exp<float>(float x) { return __expf(x); }
+
 /* Sum of e ** (x - shift), where the shift is the largest x so far, or 0 while that is infinite. */
 template <class C> struct dl_exponentials {
     C top;
     double sum;
     static __device__ dl_exponentials none() { return {-(C)INFINITY, 0}; }
     static __device__ C shift(C top) { return isinf(top) ? C(0) : top; }
-    __device__ double moved(C to) const { return sum == 0 ? 0 : sum * (double)exp(shift(top) - to); }
+    /* For results less the sum, which there are none of beside an infinite one. */
+    __device__ double finite() const { return isinf(top) ? (double)NAN : sum; }
+    __device__ double moved(C to) const { return sum == 0 ? 0 : sum * (double)dl_quick_exp(shift(top) - to); }
     __device__ dl_exponentials with(const dl_exponentials &b) const {
         C m = dl_larger(top, b.top), s = shift(m);
-        return {m, moved(s) + b.moved(s)};
+        if (sum == 0 || b.sum == 0) return {m, moved(s) + b.moved(s)};
+        double e = (double)dl_quick_exp(-fabs(shift(top) - shift(b.top)));
+        return {m, top == m ? sum + b.sum * e : b.sum + sum * e};
     }
     /* Four terms at a time in C, which costs little accuracy and much less than f64. */
     template <int N> __device__ dl_exponentials with(const C (&x)[N]) const {
@@ -85,12 +93,12 @@ template <class C> struct dl_exponentials {
 #pragma unroll
         for (int i = 0; i < N; i++) m = dl_larger(m, x[i]);
         C s = shift(m);
-        double all = moved(s);
+        double all = m == top ? sum : moved(s);
 #pragma unroll
         for (int i = 0; i < N; i += 4) {
             C few = 0;
 #pragma unroll
-            for (int j = i; j < i + 4 && j < N; j++) few += exp(x[j] - s);
+            for (int j = i; j < i + 4 && j < N; j++) few += dl_quick_exp(x[j] - s);
             all += (double)few;
         }
         return {m, all};
@@ -146,8 +154,25 @@ template <class T, int V, int E> struct dl_row_regs {
         for (int e = 0; e < E; e++)
             if (e * lanes + lane < packs) to[e * lanes + lane] = p[e];
     }
-    __device__ C get(int i) const { return dl_up(p[i / V].v[i % V]); }
-    __device__ void set(int i, C x) { p[i / V].v[i % V] = dl_down<T>(x); }
+    /* f(x) of each element, f(x, y) with those of other; `with` and `change` replace it by the result. Reads that no
+     * thread of the row has are left out, the others beyond the row hold the fill. */
+    template <class F> __device__ void each(const dl_row_plan &plan, F f) const {
+#pragma unroll
+        for (int e = 0; e < E; e++)
+            if (e * plan.lanes < plan.packs)
+#pragma unroll
+                for (int j = 0; j < V; j++) f(dl_up(p[e].v[j]));
+    }
+    template <class F> __device__ void with(const dl_row_plan &plan, const dl_row_regs &other, F f) {
+#pragma unroll
+        for (int e = 0; e < E; e++)
+            if (e * plan.lanes < plan.packs)
+#pragma unroll
+                for (int j = 0; j < V; j++) p[e].v[j] = dl_down<T>(f(dl_up(p[e].v[j]), dl_up(other.p[e].v[j])));
+    }
+    template <class F> __device__ void change(const dl_row_plan &plan, F f) {
+        with(plan, *this, [&](C x, C) { return f(x); });
+    }
 };
 
 #endif

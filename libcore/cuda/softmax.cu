@@ -1,10 +1,10 @@
 /* Kernels of softmax and log_softmax along any dimension, and their fused gradients. Rows side by side are read once,
- * into registers, while they fit; longer ones by a block, or where they are few as a reduction and a pointwise pass, as
- * are rows across memory. Short rows across memory are a thread's. */
+ * into registers or else shared memory, while they fit; few long ones are a reduction and a pointwise pass, as are rows
+ * across memory. Short rows across memory are a thread's. */
 #include "cuda/reduce.cuh"
 #include "cuda/rows.cuh"
 
-enum { THREADS = 256, SHORT_ROW = 64, FEW_ROWS = 264 };
+enum { THREADS = 256, MOST_THREADS = 1024, SHORT_ROW = 64, FEW_ROWS = 264 };
 enum { FEW = 2, MOST = 8, FEW_SINGLE = 4, MOST_SINGLE = 16 }; /* reads of a thread */
 
 /* Forward g is NULL and x the input, backward x is the result of the forward. */
@@ -13,43 +13,42 @@ template <class T> struct rows_call {
     T *y;
 };
 
+/* Exact enough for the dtype: results in 16 bits hide more than the quick one lacks. */
+template <class T> __device__ inline calc_t<T> exp_for(calc_t<T> x) {
+    return sizeof(T) == 2 ? dl_quick_exp(x) : exp(x);
+}
+
 /* ---- in registers */
 
 template <class T, int V, int E, bool LOG> struct in_registers {
     typedef calc_t<T> C;
     typedef dl_row_regs<T, V, E> regs;
-    enum { N = V * E };
+    enum { KEEPS = !LOG && sizeof(C) == sizeof(T) }; /* 16 bits are too few for exponentials not yet scaled */
 
-    static __device__ void forward(regs &x, C *shared, int lanes) {
+    static __device__ void forward(regs &x, C *shared, const dl_row_plan &p) {
         C top = -(C)INFINITY, sum = 0;
-#pragma unroll
-        for (int i = 0; i < N; i++) top = dl_larger(top, x.get(i));
-        top = dl_row_join(top, dl_larger_f(), shared, lanes);
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-            C e = exp(x.get(i) - top);
-            sum += e;
-            if constexpr (!LOG && sizeof(C) == sizeof(T)) x.set(i, e); /* 16 bits are too few for what lies between */
-        }
-        sum = dl_row_join(sum, dl_sum_f(), shared, lanes);
+        x.each(p, [&](C v) { top = dl_larger(top, v); });
+        top = dl_row_join(top, dl_larger_f(), shared, p.lanes);
+        if constexpr (KEEPS)
+            x.change(p, [&](C v) {
+                C e = exp_for<T>(v - top);
+                sum += e;
+                return e;
+            });
+        else
+            x.each(p, [&](C v) { sum += dl_quick_exp(v - top); });
+        sum = dl_row_join(sum, dl_sum_f(), shared, p.lanes);
         C last = LOG ? log(sum) : C(1) / sum;
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-            if constexpr (LOG)
-                x.set(i, x.get(i) - top - last);
-            else if constexpr (sizeof(C) == sizeof(T))
-                x.set(i, x.get(i) * last);
-            else
-                x.set(i, exp(x.get(i) - top) * last);
-        }
+        x.change(p, [&](C v) { return LOG ? v - top - last : KEEPS ? v * last : exp_for<T>(v - top) * last; });
     }
-    static __device__ void backward(regs &y, const regs &g, C *shared, int lanes) {
+    static __device__ void backward(regs &y, const regs &g, C *shared, const dl_row_plan &p) {
         C sum = 0;
-#pragma unroll
-        for (int i = 0; i < N; i++) sum += LOG ? g.get(i) : g.get(i) * y.get(i);
-        sum = dl_row_join(sum, dl_sum_f(), shared, lanes);
-#pragma unroll
-        for (int i = 0; i < N; i++) y.set(i, LOG ? g.get(i) - exp(y.get(i)) * sum : y.get(i) * (g.get(i) - sum));
+        y.with(p, g, [&](C a, C b) {
+            sum += LOG ? b : b * a;
+            return a;
+        });
+        sum = dl_row_join(sum, dl_sum_f(), shared, p.lanes);
+        y.with(p, g, [&](C a, C b) { return LOG ? b - exp_for<T>(a) * sum : a * (b - sum); });
     }
 };
 
@@ -66,9 +65,9 @@ __global__ void __launch_bounds__(DL_ROW_LANES) registers_kernel(rows_call<T> c,
     if constexpr (BACK) {
         typename way::regs g;
         g.load(c.g + at, packs, lane, p.lanes, 0);
-        way::backward(x, g, shared, p.lanes);
+        way::backward(x, g, shared, p);
     } else {
-        way::forward(x, shared, p.lanes);
+        way::forward(x, shared, p);
     }
     x.store(c.y + at, packs, lane, p.lanes);
 }
@@ -93,73 +92,118 @@ static dl_status by_rows(dl_gpu *g, const rows_call<T> &c, long rows, long d, bo
     return dl_gpu_launched(g);
 }
 
-/* ---- a thread's, or a block's: elements first, first + step, ... of a row of d, `inner` apart */
+/* ---- a block's: long rows, kept in shared memory while they fit */
 
-template <class T, bool LOG>
-__device__ void softmax_row(const T *x, T *y, long d, long inner, int first, int step, calc_t<T> *shared,
-                            double *sums) {
-    typedef calc_t<T> C;
-    typedef dl_exponentials<C> E;
-    enum { U = 8 };
-    E e = E::none();
-    long i = first;
-    for (; i + (U - 1) * step < d; i += U * step) {
-        C v[U];
-#pragma unroll
-        for (int j = 0; j < U; j++) v[j] = dl_up(x[(i + j * step) * inner]);
-        e = e.with(v);
-    }
-    for (; i < d; i += step) {
-        C v[1] = {dl_up(x[i * inner])};
-        e = e.with(v);
-    }
-    C top = e.top;
-    double sum = e.sum;
-    if (step > 1) {
-        top = dl_row_join(top, dl_larger_f(), shared, step);
-        sum = dl_row_join(e.moved(E::shift(top)), dl_sum_f(), sums, step);
-    }
-    C last = LOG ? (C)log(sum) : (C)(1 / sum);
-#pragma unroll 8
-    for (i = first; i < d; i += step) {
-        C v = dl_up(x[i * inner]) - top;
-        y[i * inner] = dl_down<T>(LOG ? v - last : exp(v) * last);
-    }
-}
-
-template <class T, bool LOG>
-__device__ void grad_row(const T *y, const T *g, T *dx, long d, long inner, int first, int step, calc_t<T> *shared) {
-    typedef calc_t<T> C;
-    C sum = 0;
+/* This thread's part of a row: f(i, N) for the N elements from i on, vectors between `head` and what is left. */
+template <int V, class F> __device__ inline void walk(long d, long head, F f) {
+    long packs = (d - head) / V, behind = head + packs * V;
+    for (long i = threadIdx.x; i < head; i += blockDim.x) f(i, std::integral_constant<int, 1>());
+    for (long i = behind + threadIdx.x; i < d; i += blockDim.x) f(i, std::integral_constant<int, 1>());
 #pragma unroll 4
-    for (long i = first; i < d; i += step) sum += LOG ? dl_up(g[i * inner]) : dl_up(g[i * inner]) * dl_up(y[i * inner]);
-    if (step > 1) sum = dl_row_join(sum, dl_sum_f(), shared, step);
-    for (long i = first; i < d; i += step) {
-        C gi = dl_up(g[i * inner]), yi = dl_up(y[i * inner]);
-        dx[i * inner] = dl_down<T>(LOG ? gi - exp(yi) * sum : yi * (gi - sum));
-    }
+    for (long i = threadIdx.x; i < packs; i += blockDim.x) f(head + i * V, std::integral_constant<int, V>());
 }
 
 template <class T, bool LOG, bool BACK>
-__global__ void __launch_bounds__(THREADS) loops_kernel(rows_call<T> c, dl_rows r) {
+__global__ void __launch_bounds__(MOST_THREADS) long_kernel(rows_call<T> c, long d, bool vector, bool cached) {
     typedef calc_t<T> C;
-    __shared__ C shared[THREADS / DL_WARP];
-    __shared__ double sums[THREADS / DL_WARP];
-    bool alone = r.inner > 1;
-    long row = alone ? (long)blockIdx.x * THREADS + threadIdx.x : blockIdx.x;
-    if (row >= r.outer * r.inner) return;
-    long at = alone ? row / r.inner * r.d * r.inner + row % r.inner : row * r.d;
-    int first = alone ? 0 : threadIdx.x, step = alone ? 1 : THREADS;
-    if constexpr (BACK)
-        grad_row<T, LOG>(c.x + at, c.g + at, c.y + at, r.d, r.inner, first, step, shared);
-    else
-        softmax_row<T, LOG>(c.x + at, c.y + at, r.d, r.inner, first, step, shared, sums);
+    typedef dl_exponentials<C> X;
+    enum { V = 16 / sizeof(T) };
+    extern __shared__ __align__(16) char memory[];
+    __shared__ C shared[MOST_THREADS / DL_WARP];
+    __shared__ double sums[MOST_THREADS / DL_WARP];
+    const T *x = c.x + blockIdx.x * d, *g = BACK ? c.g + blockIdx.x * d : NULL;
+    T *y = c.y + blockIdx.x * d;
+    int off = (int)((size_t)x % 16 / sizeof(T)); /* as far as the row itself is the cached one off a boundary */
+    T *kept = (T *)memory + off, *kept_g = kept + (d / V + 2) * V;
+    long head = vector ? (V - off) % V : d;
+    if (head > d) head = d;
+    X e = X::none();
+    C sum = 0;
+    walk<V>(d, head, [&](long i, auto count) {
+        typedef dl_pack<T, decltype(count)::value> pack;
+        pack p = *(const pack *)(x + i), q = BACK ? *(const pack *)(g + i) : p;
+        if (cached) {
+            *(pack *)(kept + i) = p;
+            if (BACK) *(pack *)(kept_g + i) = q;
+        }
+        C v[count];
+#pragma unroll
+        for (int j = 0; j < count; j++) {
+            v[j] = dl_up(p.v[j]);
+            if (BACK) sum += LOG ? dl_up(q.v[j]) : dl_up(q.v[j]) * v[j];
+        }
+        if (!BACK) e = e.with(v);
+    });
+    C top = 0, last = 0;
+    if constexpr (BACK) {
+        sum = dl_row_join(sum, dl_sum_f(), shared, blockDim.x);
+    } else {
+        top = dl_row_join(e.top, dl_larger_f(), shared, blockDim.x);
+        e.sum = dl_row_join(e.moved(X::shift(top)), dl_sum_f(), sums, blockDim.x);
+        e.top = top;
+        last = LOG ? (C)log(e.finite()) : (C)(1 / e.finite());
+    }
+    walk<V>(d, head, [&](long i, auto count) {
+        typedef dl_pack<T, decltype(count)::value> pack;
+        pack p = *(const pack *)((cached ? kept : x) + i), q = BACK ? *(const pack *)((cached ? kept_g : g) + i) : p;
+#pragma unroll
+        for (int j = 0; j < count; j++) {
+            C v = dl_up(p.v[j]), w = dl_up(q.v[j]);
+            if (BACK)
+                v = LOG ? w - exp_for<T>(v) * sum : v * (w - sum);
+            else
+                v = LOG ? v - top - last : exp_for<T>(v - top) * last;
+            p.v[j] = dl_down<T>(v);
+        }
+        *(pack *)(y + i) = p;
+    });
 }
 
-template <class T, bool LOG, bool BACK> static dl_status by_loops(dl_gpu *g, const rows_call<T> &c, const dl_rows &r) {
-    long rows = r.outer * r.inner, blocks = r.inner > 1 ? (rows + THREADS - 1) / THREADS : rows;
-    loops_kernel<T, LOG, BACK><<<(unsigned)blocks, THREADS, 0, g->stream>>>(c, r);
+template <class T, bool LOG, bool BACK>
+static dl_status by_blocks(dl_gpu *g, const rows_call<T> &c, long rows, long d) {
+    enum { V = 16 / sizeof(T), CACHE = 220 << 10, PLAIN = 48 << 10 };
+    bool vector = (((size_t)c.x ^ (size_t)c.y) | (BACK ? (size_t)c.x ^ (size_t)c.g : 0)) % 16 == 0;
+    size_t bytes = (size_t)(d / V + 2) * V * sizeof(T) * (BACK ? 2 : 1);
+    bool cached = bytes <= CACHE;
+    if (cached && bytes > PLAIN) {
+        dl_status s = dl_gpu_check(
+            g, cudaFuncSetAttribute(long_kernel<T, LOG, BACK>, cudaFuncAttributeMaxDynamicSharedMemorySize, CACHE),
+            "a long row");
+        if (s != DL_OK) return s;
+    }
+    int threads = cached && bytes < CACHE / 3 ? MOST_THREADS / 2 : MOST_THREADS;
+    long_kernel<T, LOG, BACK><<<(unsigned)rows, threads, cached ? bytes : 0, g->stream>>>(c, d, vector, cached);
     return dl_gpu_launched(g);
+}
+
+/* ---- a thread's: short rows across memory, read again from the cache */
+
+template <class T, bool LOG, bool BACK>
+__global__ void __launch_bounds__(THREADS) thread_kernel(rows_call<T> c, dl_rows r) {
+    typedef calc_t<T> C;
+    long row = (long)blockIdx.x * THREADS + threadIdx.x, n = r.d * r.inner;
+    if (row >= r.outer * r.inner) return;
+    long at = row / r.inner * n + row % r.inner;
+    const T *x = c.x + at, *g = BACK ? c.g + at : NULL;
+    C top = -(C)INFINITY, sum = 0, last;
+    if constexpr (BACK) {
+#pragma unroll 8
+        for (long i = 0; i < n; i += r.inner) sum += LOG ? dl_up(g[i]) : dl_up(g[i]) * dl_up(x[i]);
+        for (long i = 0; i < n; i += r.inner) {
+            C w = dl_up(g[i]), v = dl_up(x[i]);
+            c.y[at + i] = dl_down<T>(LOG ? w - exp_for<T>(v) * sum : v * (w - sum));
+        }
+    } else {
+#pragma unroll 8
+        for (long i = 0; i < n; i += r.inner) top = dl_larger(top, dl_up(x[i]));
+#pragma unroll 8
+        for (long i = 0; i < n; i += r.inner) sum += dl_quick_exp(dl_up(x[i]) - top);
+        last = LOG ? log(sum) : C(1) / sum;
+        for (long i = 0; i < n; i += r.inner) {
+            C v = dl_up(x[i]) - top;
+            c.y[at + i] = dl_down<T>(LOG ? v - last : exp_for<T>(v) * last);
+        }
+    }
 }
 
 /* ---- a reduction, and a pointwise pass with its results */
@@ -175,7 +219,7 @@ template <class T, bool LOG> struct total_op : dl_red_op {
     __device__ A join(A a, A b) const { return a.with(b); }
     __device__ void finish(A a, long i, int) const {
         top[i] = a.top;
-        last[i] = LOG ? (C)log(a.sum) : (C)(1 / a.sum);
+        last[i] = LOG ? (C)log(a.finite()) : (C)(1 / a.finite());
     }
 };
 template <bool LOG> struct apply_f {
@@ -242,12 +286,15 @@ static dl_status run_rows(dl_gpu *gpu, const dl_tensor *x, const dl_tensor *g, d
     rows_call<T> c = {(const T *)dl_ptr(x), g ? (const T *)dl_ptr(g) : NULL, (T *)dl_ptr(y)};
     bool done = false;
     if (!r.outer) return DL_OK;
-    if (r.inner == 1) {
-        dl_status s = by_rows<T, LOG, BACK>(gpu, c, r.outer, r.d, &done);
-        if (done || s != DL_OK) return s;
+    if (r.inner > 1) {
+        if (r.d > SHORT_ROW) return in_two<T, LOG, BACK>(gpu, c, r, x);
+        unsigned blocks = (unsigned)((r.outer * r.inner + THREADS - 1) / THREADS);
+        thread_kernel<T, LOG, BACK><<<blocks, THREADS, 0, gpu->stream>>>(c, r);
+        return dl_gpu_launched(gpu);
     }
-    bool loops = r.inner > 1 ? r.d <= SHORT_ROW : r.outer >= FEW_ROWS;
-    return loops ? by_loops<T, LOG, BACK>(gpu, c, r) : in_two<T, LOG, BACK>(gpu, c, r, x);
+    dl_status s = by_rows<T, LOG, BACK>(gpu, c, r.outer, r.d, &done);
+    if (done || s != DL_OK) return s;
+    return r.outer >= FEW_ROWS ? by_blocks<T, LOG, BACK>(gpu, c, r.outer, r.d) : in_two<T, LOG, BACK>(gpu, c, r, x);
 }
 
 template <bool LOG> static dl_status run(dl_call *c) {

@@ -72,7 +72,7 @@ static void compare(dl_tensor *got, dl_tensor *want, int f, int kind, const char
 }
 
 static void one(int f, dl_tensor *narrow, int kind, long dim, int layout) {
-    dl_tensor *x = leaf(must(dl_to_dtype(narrow, DL_F64))), *v = laid_out(narrow, layout);
+    dl_tensor *cast = must(dl_to_dtype(narrow, DL_F64)), *x = leaf(must(dl_clone(cast))), *v = laid_out(narrow, layout);
     dl_tensor *want = must(functions[f].run(x, dim)), *y = NULL;
     if (functions[f].differentiable) leaf(v);
     y = must(functions[f].run(v, dim));
@@ -88,7 +88,7 @@ static void one(int f, dl_tensor *narrow, int kind, long dim, int layout) {
         compare(dv, dx, f, kind, "gradient", 900 + dl_shape(x)[dim], dim, layout);
         dl_unref(seed), dl_unref(wide), dl_unref(there), dl_unref(dx), dl_unref(dv);
     }
-    dl_unref(x), dl_unref(v), dl_unref(want), dl_unref(y), dl_unref(got);
+    dl_unref(cast), dl_unref(x), dl_unref(v), dl_unref(want), dl_unref(y), dl_unref(got);
 }
 
 static void all_of(int ndim, const long *shape, bool every_kind) {
@@ -224,7 +224,8 @@ static void norm_case(const long *shape, int layout, dl_dtype dtype, double tole
     long c = shape[1];
     dl_tensor *raw = drawn(5, 4, shape, DL_F64), *far = dl_scalar_f(30), *moved = must(dl_add(raw, far));
     dl_tensor *x = must(dl_to_dtype(moved, dtype)), *cpu[3], *gpu[3], *dc[3] = {0}, *dg[3] = {0};
-    cpu[0] = leaf(must(dl_to_dtype(x, DL_F64))), gpu[0] = leaf(laid_out(x, layout));
+    dl_tensor *cast = must(dl_to_dtype(x, DL_F64));
+    cpu[0] = leaf(must(dl_clone(cast))), gpu[0] = leaf(laid_out(x, layout));
     for (int i = 1; i < 3; i++) {
         dl_tensor *w = drawn(6 + (unsigned)i, 1, &c, DL_F32);
         cpu[i] = leaf(must(dl_to_dtype(w, DL_F64))), gpu[i] = leaf(must(dl_to_device(w, GPU)));
@@ -243,7 +244,8 @@ static void norm_case(const long *shape, int layout, dl_dtype dtype, double tole
         near(dg[i], dc[i], tolerance, i == 0 ? "gradient of batch_norm" : "gradient of its weight or bias");
         dl_unref(dg[i]), dl_unref(dc[i]), dl_unref(cpu[i]), dl_unref(gpu[i]);
     }
-    dl_unref(raw), dl_unref(far), dl_unref(moved), dl_unref(x), dl_unref(want), dl_unref(y), dl_unref(got);
+    dl_unref(raw), dl_unref(far), dl_unref(moved), dl_unref(cast), dl_unref(x), dl_unref(want), dl_unref(y),
+        dl_unref(got);
     dl_unref(seed), dl_unref(wide), dl_unref(there);
 }
 
