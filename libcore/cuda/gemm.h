@@ -21,6 +21,7 @@ typedef struct dl_gemm {
     void *out;                  /* m x n, contiguous */
     long count, step_a, step_b; /* batches, and how far operands are apart; results follow each other */
     const void *bias;           /* n numbers added to each row, or NULL */
+    void *sums;                 /* gets the sums of the m rows of a, or NULL; without a bias, see dl_gemm_sums */
     bool accumulate;            /* out += the product; without a bias */
 } dl_gemm;
 
@@ -29,6 +30,8 @@ bool dl_gemm_ready(const dl_gmat *m, long rows, long cols);
 /* The version of cuBLASLt at run time; 0: there is none. */
 long dl_gemm_version(void);
 dl_status dl_gemm_run(dl_gpu *g, const dl_gemm *p);
+/* Can the product bring the sums of the rows of a along? Else they must be left out. */
+bool dl_gemm_sums(dl_gpu *g, const dl_gemm *p);
 /* matmul of integers (product.cu); any strides. */
 dl_status dl_product_run(dl_gpu *g, const dl_gemm *p);
 

@@ -120,15 +120,16 @@ __global__ void __launch_bounds__(MOST_THREADS) long_kernel(rows_call<T> c, long
     X e = X::none();
     C sum = 0;
     walk<V>(d, head, [&](long i, auto count) {
-        typedef dl_pack<T, decltype(count)::value> pack;
+        enum { N = decltype(count)::value };
+        typedef dl_pack<T, N> pack;
         pack p = *(const pack *)(x + i), q = BACK ? *(const pack *)(g + i) : p;
         if (cached) {
             *(pack *)(kept + i) = p;
             if (BACK) *(pack *)(kept_g + i) = q;
         }
-        C v[count];
+        C v[N];
 #pragma unroll
-        for (int j = 0; j < count; j++) {
+        for (int j = 0; j < N; j++) {
             v[j] = dl_up(p.v[j]);
             if (BACK) sum += LOG ? dl_up(q.v[j]) : dl_up(q.v[j]) * v[j];
         }
@@ -144,10 +145,11 @@ __global__ void __launch_bounds__(MOST_THREADS) long_kernel(rows_call<T> c, long
         last = LOG ? (C)log(e.finite()) : (C)(1 / e.finite());
     }
     walk<V>(d, head, [&](long i, auto count) {
-        typedef dl_pack<T, decltype(count)::value> pack;
+        enum { N = decltype(count)::value };
+        typedef dl_pack<T, N> pack;
         pack p = *(const pack *)((cached ? kept : x) + i), q = BACK ? *(const pack *)((cached ? kept_g : g) + i) : p;
 #pragma unroll
-        for (int j = 0; j < count; j++) {
+        for (int j = 0; j < N; j++) {
             C v = dl_up(p.v[j]), w = dl_up(q.v[j]);
             if (BACK)
                 v = LOG ? w - exp_for<T>(v) * sum : v * (w - sum);

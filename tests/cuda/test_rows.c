@@ -227,9 +227,9 @@ static void norm_case(const long *shape, int layout, dl_dtype dtype, double tole
     dl_tensor *cast = must(dl_to_dtype(x, DL_F64));
     cpu[0] = leaf(must(dl_clone(cast))), gpu[0] = leaf(laid_out(x, layout));
     for (int i = 1; i < 3; i++) {
-        dl_tensor *w = drawn(6 + (unsigned)i, 1, &c, DL_F32);
-        cpu[i] = leaf(must(dl_to_dtype(w, DL_F64))), gpu[i] = leaf(must(dl_to_device(w, GPU)));
-        dl_unref(w);
+        dl_tensor *w = drawn(6 + (unsigned)i, 1, &c, dtype), *wide = must(dl_to_dtype(w, DL_F64));
+        cpu[i] = leaf(must(dl_clone(wide))), gpu[i] = leaf(must(dl_to_device(w, GPU)));
+        dl_unref(w), dl_unref(wide);
     }
     dl_tensor *want = must(dl_batch_norm(cpu[0], NULL, NULL, cpu[1], cpu[2], 1, 0.1, 1e-5));
     dl_tensor *y = must(dl_batch_norm(gpu[0], NULL, NULL, gpu[1], gpu[2], 1, 0.1, 1e-5));
@@ -260,7 +260,9 @@ static void batch_norms(void **state) {
         }
 }
 
-int main(void) {
+/* Given the name of a test, that one alone. */
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_rows),   cmocka_unit_test(many_and_few), cmocka_unit_test(long_rows),
         cmocka_unit_test(odd_values),   cmocka_unit_test(repeats),      cmocka_unit_test(turned_copies),
