@@ -1,15 +1,16 @@
-/* Pictures in the terminal: img, as blocks of text, and as PNG where the sink shows pictures. */
+/* `img`: pictures as blocks of text, and as PNG where the sink shows pictures. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "commands/data.h"
 #include "lang/session.h"
+#include "view/html.h"
+#include "view/png.h"
 #include "view/sink.h"
 
-enum { GAP = 2, MAX_PICTURES = 256, MAX_SIDE = 512, UNLIMITED_WIDTH = 120 };
+enum { GAP = 2, MAX_PICTURES = 256, MAX_SIDE = 512, UNLIMITED_WIDTH = 120, SIDE = 84, SHEET = 900 };
 
 /* Pictures side by side: pixels [count][channels][height][width], channels 1 or 3, scaled to 0..1 over all of them. */
 typedef struct sheet {
@@ -17,26 +18,32 @@ typedef struct sheet {
     double *pixels;
     const char **captions; /* [count], borrowed; NULL: none */
     long columns;          /* pictures in a row */
+    long grid;             /* the same, when the tensor says it: filters by their inputs; else 0 */
 } sheet;
 
 static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the picture"); }
 
 /* ---------------------------------------------------------------- pixels */
 
-/* Shapes [h, w], [c, h, w] and [n, c, h, w] with one channel or three. */
+/* Shapes [h, w], [c, h, w] and [n, c, h, w]. One channel is grey, three are a colour; of any other number, as filters
+ * and activations have it, each is a grey picture of its own, one row for each n. */
 static dl_status set_shape(sheet *p, const dl_tensor *t) {
     const long *s = dl_shape(t);
     int n = dl_ndim(t);
+    if (n < 2 || n > 4 || !dl_numel(t))
+        return dlsh_fail(DL_ERR_SHAPE, "slice or reshape it to one of these",
+                         "a picture is [height, width], [channels, height, width] or [n, channels, height, width]; "
+                         "this tensor has %d dimensions and %ld elements",
+                         n, dl_numel(t));
     p->count = n == 4 ? s[0] : 1;
     p->channels = n >= 3 ? s[n - 3] : 1;
-    if (n < 2 || n > 4 || (p->channels != 1 && p->channels != 3) || !dl_numel(t))
-        return dlsh_fail(
-            DL_ERR_SHAPE, "slice or reshape it to one of these",
-            "a picture is [height, width], [channels, height, width] or [n, channels, height, width] with 1 or 3 "
-            "channels; this tensor has %d dimensions and %ld elements",
-            n, dl_numel(t));
     p->height = s[n - 2], p->width = s[n - 1];
-    if (p->count > MAX_PICTURES) p->count = MAX_PICTURES;
+    if (p->channels != 1 && p->channels != 3) {
+        if (n == 4) p->grid = p->channels < MAX_PICTURES ? p->channels : MAX_PICTURES;
+        p->count *= p->channels;
+        p->channels = 1;
+    }
+    if (p->count > MAX_PICTURES) p->count = p->grid ? MAX_PICTURES / p->grid * p->grid : MAX_PICTURES;
     if (p->height > MAX_SIDE || p->width > MAX_SIDE)
         return dlsh_fail(DL_ERR_SHAPE, "show a part of it: t[:64, :64]",
                          "a picture of %ld by %ld is too large to show; at most %d", p->height, p->width, MAX_SIDE);
@@ -125,58 +132,67 @@ static void draw_text(const sheet *p, const dlsh_look *look, dlsh_buf *b) {
         put_row(p, k, k + p->columns < p->count ? k + p->columns : p->count, look, b);
 }
 
-/* ---------------------------------------------------------------- PNG */
+/* ---------------------------------------------------------------- PNG and HTML */
 
-static void big_endian(uint8_t *to, size_t v) {
-    for (int i = 0; i < 4; i++) to[i] = (uint8_t)(v >> (24 - 8 * i));
+/* Pixels of the screen a pixel takes: small pictures are enlarged, whole sheets stay as wide as a page. */
+static long scale_of(const sheet *p, long columns) {
+    long scale = SIDE / p->width;
+    if (scale > 16) scale = 16;
+    while (scale > 1 && columns * (p->width * scale + GAP) > SHEET) scale--;
+    return scale < 1 ? 1 : scale;
 }
 
-static void put_chunk(dlsh_buf *b, const char *type, const uint8_t *data, size_t n) {
-    uint8_t word[4];
-    big_endian(word, n);
-    dlsh_buf_add(b, (const char *)word, 4);
-    size_t from = b->n;
-    dlsh_buf_add(b, type, 4);
-    dlsh_buf_add(b, (const char *)data, n);
-    if (b->failed) return;
-    big_endian(word, crc32(0, (const uint8_t *)b->s + from, (uInt)(n + 4)));
-    dlsh_buf_add(b, (const char *)word, 4);
+/* One picture into a sheet of `stride` bytes a row. */
+static void draw_picture(const sheet *p, long k, long scale, uint8_t *to, size_t stride) {
+    for (long y = 0; y < p->height * scale; y++)
+        for (long x = 0; x < p->width * scale; x++)
+            for (long c = 0; c < p->channels; c++)
+                to[(size_t)y * stride + (size_t)(x * p->channels + c)] =
+                    (uint8_t)(255 * pixel(p, k, c, y / scale, x / scale) + 0.5);
 }
 
-/* The sheet as 8-bit grey or colour, each pixel `scale` wide, one pixel of grey between pictures. */
-static dl_status draw_png(const sheet *p, dlsh_buf *out) {
-    long scale = p->width < 64 ? 4 : 1, rows = (p->count - 1) / p->columns + 1;
-    long columns = p->count < p->columns ? p->count : p->columns;
-    size_t w = (size_t)(columns * (p->width + 1) - 1), h = (size_t)(rows * (p->height + 1) - 1),
-           c = (size_t)p->channels;
-    size_t stride = 1 + w * (size_t)scale * c, size = stride * h * (size_t)scale;
-    uLongf packed = compressBound(size);
-    uint8_t *raw = malloc(size), *zip = malloc(packed), head[13] = {0};
-    dl_status st = raw && zip ? DL_OK : no_memory();
-    for (size_t y = 0; st == DL_OK && y < h * (size_t)scale; y++) {
-        uint8_t *line = raw + y * stride;
-        *line++ = 0; /* no filter */
-        long i = (long)y / scale % (p->height + 1), row = (long)y / scale / (p->height + 1);
-        for (size_t x = 0; x < w * (size_t)scale; x++) {
-            long j = (long)x / scale % (p->width + 1), k = row * p->columns + (long)x / scale / (p->width + 1);
-            int inside = i < p->height && j < p->width && k < p->count;
-            for (size_t ch = 0; ch < c; ch++)
-                *line++ = inside ? (uint8_t)(255 * pixel(p, k, (long)ch, i, j) + 0.5) : 128;
-        }
+/* Pictures from, from + 1, ... in rows, gaps of grey between them. */
+static dl_status draw_png(const sheet *p, long from, long count, long columns, long scale, dlsh_buf *out) {
+    long rows = (count - 1) / columns + 1;
+    if (columns > count) columns = count;
+    long w = columns * (p->width * scale + GAP) - GAP, h = rows * (p->height * scale + GAP) - GAP;
+    size_t stride = (size_t)(w * p->channels);
+    uint8_t *pixels = malloc(stride * (size_t)h);
+    if (!pixels) return no_memory();
+    memset(pixels, 127, stride * (size_t)h);
+    for (long k = 0; k < count; k++) {
+        long y = k / columns * (p->height * scale + GAP), x = k % columns * (p->width * scale + GAP);
+        draw_picture(p, from + k, scale, pixels + (size_t)y * stride + (size_t)(x * p->channels), stride);
     }
-    if (st == DL_OK && compress(zip, &packed, raw, size) != Z_OK) st = no_memory();
-    if (st == DL_OK) {
-        big_endian(head, w * (size_t)scale), big_endian(head + 4, h * (size_t)scale);
-        head[8] = 8, head[9] = p->channels == 3 ? 2 : 0;
-        dlsh_buf_add(out, "\x89PNG\r\n\x1a\n", 8);
-        put_chunk(out, "IHDR", head, sizeof head);
-        put_chunk(out, "IDAT", zip, packed);
-        put_chunk(out, "IEND", NULL, 0);
-        if (out->failed) st = no_memory();
-    }
-    free(raw);
-    free(zip);
+    dl_status st = dlsh_png(out, pixels, w, h, (int)p->channels);
+    free(pixels);
     return st;
+}
+
+/* Each picture with its class below it. */
+static dl_status draw_captioned(const sheet *p, long scale, dlsh_buf *b) {
+    dlsh_buf_puts(b, "<div style=\"display:flex;flex-wrap:wrap;gap:6px\">");
+    dl_status st = DL_OK;
+    for (long k = 0; st == DL_OK && k < p->count; k++) {
+        dlsh_buf png = {0};
+        st = draw_png(p, k, 1, 1, scale, &png);
+        dlsh_buf_puts(b, "<figure style=\"margin:0;text-align:center;font-size:12px\">"
+                         "<img style=\"margin:0\" src=\"data:image/png;base64,");
+        dlsh_base64(b, dlsh_buf_text(&png), png.n);
+        dlsh_buf_puts(b, "\"/><figcaption>");
+        dlsh_html_puts(b, p->captions[k]);
+        dlsh_buf_puts(b, "</figcaption></figure>");
+        dlsh_buf_free(&png);
+    }
+    dlsh_buf_puts(b, "</div>");
+    return st;
+}
+
+static dl_status draw_rich(const sheet *p, dlsh_bundle *b) {
+    long columns = p->grid ? p->grid : p->count, scale = scale_of(p, columns < 10 ? columns : 10);
+    if (!p->grid && columns > SHEET / (p->width * scale + GAP)) columns = SHEET / (p->width * scale + GAP);
+    DLSH_TRY(draw_png(p, 0, p->count, columns > 0 ? columns : 1, scale, &b->form[DLSH_PNG]));
+    return p->captions ? draw_captioned(p, scale, &b->form[DLSH_HTML]) : DL_OK;
 }
 
 /* ---------------------------------------------------------------- the command */
@@ -211,10 +227,11 @@ static dl_status show_sheet(dlsh_sink *sink, sheet *p) {
     dlsh_look look = dlsh_sink_look(sink);
     long width = look.width > 0 ? look.width : UNLIMITED_WIDTH;
     p->columns = (width + GAP) / (p->width + GAP);
+    if (p->grid && p->columns > p->grid) p->columns = p->grid;
     if (p->columns < 1) p->columns = 1;
     dlsh_bundle b = {0};
     draw_text(p, &look, &b.text);
-    dl_status st = look.rich ? draw_png(p, &b.form[DLSH_PNG]) : DL_OK;
+    dl_status st = look.rich ? draw_rich(p, &b) : DL_OK;
     if (st == DL_OK) st = dlsh_display(sink, &b);
     dlsh_bundle_free(&b);
     return st;
@@ -248,11 +265,12 @@ static const dlsh_option img_options[] = {{"n", DLSH_OPT_INT, "1", "samples show
 
 const dlsh_command image_commands[] = {{.name = "img",
                                         .usage = "img WHAT [FIRST] [n=1]",
-                                        .doc = "Shows pictures: samples of a dataset with their classes, or a tensor. "
+                                        .doc = "Shows pictures: samples of a dataset with their classes, or a tensor; "
+                                               "filters and activations with many channels as a grid. "
                                                "Grey values are spread over the range they "
                                                "have; two pixels take one character.",
                                         .params = img_params,
                                         .options = img_options,
                                         .run = img_run,
-                                        .examples = "img d\nimg d.test 12 n=4\nimg x[0]"},
+                                        .examples = "img d\nimg d.test 12 n=4\nimg x[0]\nimg m.conv0.weight"},
                                        {0}};

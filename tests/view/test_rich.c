@@ -13,6 +13,7 @@
 
 #include "lang/session.h"
 #include "view/html.h"
+#include "view/png.h"
 #include "view/rich.h"
 
 static const dlsh_look look = {.width = 80, .unicode = 1, .rich = 1};
@@ -187,6 +188,25 @@ static void plots_are_svg(void **state) {
     done("bars", &b);
 }
 
+/* ---------------------------------------------------------------- pictures */
+
+static void png_keeps_its_pixels(void **state) {
+    (void)state;
+    enum { W = 37, H = 11 };
+    for (int channels = 1; channels <= 3; channels += 2) {
+        uint8_t pixels[W * H * 3];
+        for (int i = 0; i < W * H * channels; i++) pixels[i] = (uint8_t)(i * 7 + i / 31);
+        dlsh_buf png = {0}, pnm = {0};
+        assert_int_equal(dlsh_png(&png, pixels, W, H, channels), DL_OK);
+        dlsh_buf_printf(&pnm, "P%d\n%d %d\n255\n", channels == 3 ? 6 : 5, W, H);
+        dlsh_buf_add(&pnm, (const char *)pixels, (size_t)(W * H * channels));
+        keep(channels == 3 ? "colour" : "grey", "png", &png);
+        keep(channels == 3 ? "colour" : "grey", "pnm", &pnm);
+        dlsh_buf_free(&png);
+        dlsh_buf_free(&pnm);
+    }
+}
+
 /* ---------------------------------------------------------------- training under way */
 
 /* 20 epochs of 100 steps: far more points and lines than are kept. */
@@ -250,6 +270,7 @@ int main(void) {
                                        cmocka_unit_test(other_modes_have_no_pictures),
                                        cmocka_unit_test(tables_are_escaped),
                                        cmocka_unit_test(plots_are_svg),
+                                       cmocka_unit_test(png_keeps_its_pixels),
                                        cmocka_unit_test(training_is_one_display),
                                        cmocka_unit_test(forms_are_well_formed)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

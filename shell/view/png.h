@@ -1,0 +1,12 @@
+/* Pictures as PNG files in memory. */
+#ifndef DLSH_VIEW_PNG_H
+#define DLSH_VIEW_PNG_H
+
+#include <stdint.h>
+
+#include "lang/value.h"
+
+/* Appends a PNG of height * width pixels of 8 bits, rows from the top: channels 1 grey, 3 RGB. DL_ERR_MEMORY. */
+dl_status dlsh_png(dlsh_buf *out, const uint8_t *pixels, long width, long height, int channels);
+
+#endif
