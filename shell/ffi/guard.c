@@ -186,7 +186,9 @@ static void set_up(void) {
     install(sig, on_tick, SA_NODEFER | SA_RESTART, NULL);
     struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = sig};
     has_timer = !timer_create(CLOCK_MONOTONIC, &e, &timer);
-    install(SIGINT, on_interrupt, SA_NODEFER, &former_interrupt);
+    /* a front that wants interrupted writes to go on gets that here, too */
+    sigaction(SIGINT, NULL, &former_interrupt);
+    install(SIGINT, on_interrupt, SA_NODEFER | (former_interrupt.sa_flags & SA_RESTART), &former_interrupt);
 }
 
 /* A stack for handlers, so that a stack that has overflowed can be left. Kept as long as the thread lives. */

@@ -57,11 +57,12 @@ static void before_statement(void *arg, const char *text, size_t n) {
     if (cell.pressed) dlsh_interrupt();
 }
 
-static void setup_signals(void) {
+void dlsh_kernel_signals(void) {
     /* an interrupted write to a pipe must go on, or output would be lost */
     struct sigaction interrupt = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART},
                      terminate = {.sa_handler = on_terminate, .sa_flags = SA_RESTART}, ignore = {.sa_handler = SIG_IGN};
     cell.thread = pthread_self();
+    cell.running = 1; /* the rc file */
     sigaction(SIGINT, &interrupt, NULL);
     sigaction(SIGTERM, &terminate, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
@@ -139,9 +140,9 @@ int dlsh_kernel_run(dlsh_session *s, const char *connection_file) {
     jup_connection connection;
     if (!jup_connection_read(connection_file, &connection)) return DLSH_EXIT_USAGE;
     use_utf8();
-    setup_signals();
     json_object_seed(0); /* before there are threads */
     if (!jup_io_start(&connection)) return DLSH_EXIT_ERROR;
+    jup_running(0);
     jup.s = s;
     dlsh_session_set_sink(s, jup_sink());
     dlsh_set_before_statement(s, before_statement, NULL);

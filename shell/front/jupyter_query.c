@@ -58,7 +58,7 @@ static size_t name_at(const char *code, size_t len, size_t cursor, size_t *from)
     while (end < len && in_name(code[end])) end++;
     for (*from = cursor; *from > 0 && (in_name(code[*from - 1]) || code[*from - 1] == '.');) --*from;
     while (*from < end && code[*from] == '.') ++*from;
-    if (end > *from) return end - *from;
+    if (end > *from && !isdigit((unsigned char)code[*from])) return end - *from;
     dlsh_cursor c = dlsh_scan(code, cursor);
     if (c.open == '(' && c.bracket > 0) return name_at(code, c.bracket, c.bracket, from);
     for (*from = c.statement; *from < cursor && isspace((unsigned char)code[*from]);) ++*from;

@@ -139,10 +139,13 @@ int dlsh_main(int argc, char **argv) {
         return fflush(stdout) ? DLSH_EXIT_ERROR : DLSH_EXIT_OK;
     }
     setlocale(LC_CTYPE, "");
-    dlsh_signals_setup();
     const char *connection_file = NULL;
     int code = o.kernel ? dlsh_kernel_command(&o, &connection_file) : -1;
     if (code >= 0) return code;
+    if (connection_file)
+        dlsh_kernel_signals();
+    else
+        dlsh_signals_setup();
     code = apply(&o);
     if (code) return code;
     dlsh_sink *sink = dlsh_console();

@@ -114,7 +114,11 @@ static dl_status settle_failure(dlsh_session *s, dl_status st) {
 /* One top-level statement; its failure is kept and placed. */
 static dl_status run_statement(dlsh_session *s, const dlsh_node *n) {
     if (s->before) s->before(s->before_arg, s->unit->text + n->span.start, (size_t)(n->span.end - n->span.start));
-    dlsh_flow flow = dlsh_exec(s, n);
+    dlsh_flow flow = DLSH_FAILED;
+    if (dl_interrupt_get())
+        dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted"); /* while nothing looked, or between two statements */
+    else
+        flow = dlsh_exec(s, n);
     if (flow != DLSH_FAILED) {
         if (s->after) s->after(s->after_arg);
         return DL_OK;

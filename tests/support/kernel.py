@@ -58,7 +58,12 @@ class Kernel:
         self.client = jupyter_client.BlockingKernelClient(connection_file=self.path)
         self.client.load_connection_file()
         self.client.start_channels()
-        self.client.wait_for_ready(timeout=TIMEOUT)
+        while True:
+            try:
+                self.client.wait_for_ready(timeout=TIMEOUT)
+                break
+            except RuntimeError:  # a kernel that starts slowly has no heartbeat yet
+                assert self.process.poll() is None and time.perf_counter() - self.started < TIMEOUT, self.read_log()
         self.ready = time.perf_counter() - self.started
 
     def __enter__(self):
