@@ -7,6 +7,7 @@
 
 #include "commands/families.h"
 #include "commands/settings.h"
+#include "ffi/ffi.h"
 #include "view/text.h"
 
 /* ---------------------------------------------------------------- the groups of topics */
@@ -454,7 +455,8 @@ static int put_variable(page_out *o, dlsh_session *s, const char *name) {
 
 int dlsh_help_page(dlsh_session *s, const char *topic, const dlsh_look *look, dlsh_buf *out) {
     page_out o = {.width = look->width > 0 && look->width < 120 ? look->width : 120, .colour = look->colour};
-    int found = !topic || put_topic(&o, s, topic) + put_group(&o, s, topic) || put_variable(&o, s, topic);
+    int is_c = topic && dlsh_c_help(s, topic, &o.text);
+    int found = !topic || put_topic(&o, s, topic) + put_group(&o, s, topic) || is_c || put_variable(&o, s, topic);
     if (!topic) put_index(&o, s);
     if (found) dlsh_buf_add(out, dlsh_buf_text(&o.text), o.text.n);
     dlsh_buf_free(&o.text);

@@ -140,7 +140,7 @@ static long count_arg(const dlsh_args *a, const dlsh_cpointer *p) {
     if (n && n->as.i >= 0 && (p->n < 0 || n->as.i <= p->n)) return n->as.i;
     if (!n && p->n >= 0) return p->n;
     if (!n)
-        dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "give their number", "the number of elements behind a %s is not known",
+        dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "give their number", "the number of elements behind this %s is not known",
                       dlsh_c_name(p->type));
     else
         dlsh_arg_fail(a, "n", DL_ERR_INDEX, NULL, "%ld elements of %ld", n->as.i, p->n);
@@ -156,7 +156,7 @@ static dl_status string_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value *n = dlsh_arg(a, "n");
     char c;
     if (p->type->base->size > 1 || p->type->base->kind == DLSH_C_FUNCTION)
-        return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "cast(\"char *\", p).string()", "a %s points to no characters",
+        return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "cast(\"char *\", p).string()", "this %s points to no characters",
                              dlsh_c_name(p->type));
     long limit = n ? count_arg(a, p) : p->n;
     if (n && limit < 0) return dlsh_failure();

@@ -456,6 +456,22 @@ static dl_status fixed_arguments(dlsh_ccall *k) {
     return DL_OK;
 }
 
+/* A value of another kind than its conversion in the format: says which would fit. */
+static dl_status check_conversion(const dlsh_ccall *k, const dlsh_ctype *t, dlsh_value v) {
+    const char *hint = NULL;
+    if (v.type == DLSH_FLOAT && !dlsh_c_is_float(t))
+        hint = "%f, %g and %e print floats; int(x) makes it an int";
+    else if (v.type == DLSH_STR && t->kind != DLSH_C_POINTER && (t->kind != DLSH_C_CHAR || v.as.str->len != 1))
+        hint = "%s prints strings";
+    else if ((v.type == DLSH_INT || v.type == DLSH_BOOL) && t->kind == DLSH_C_POINTER)
+        hint = k->f->proto->scanf ? "give memory to write to: new(\"int\")" : "%d and %ld print ints";
+    else if (v.type == DLSH_INT && t->kind == DLSH_C_INT && v.as.i != (int)v.as.i)
+        hint = "%ld prints large ints";
+    if (!hint) return DL_OK;
+    return dlsh_fail(DL_ERR_TYPE, hint, "the format of %s wants %s here, got %s%s", k->f->proto->name, dlsh_c_name(t),
+                     dlsh_a(v), v.type == DLSH_INT && t->kind == DLSH_C_INT ? " that does not fit" : "");
+}
+
 static dl_status variable_arguments(dlsh_ccall *k) {
     const dlsh_cproto *p = k->f->proto;
     const dlsh_ctype *wanted[DLSH_C_MAX_ARGS];
@@ -474,6 +490,7 @@ static dl_status variable_arguments(dlsh_ccall *k) {
         k->failed_at = at;
         k->types[at] = n >= 0 ? wanted[i] : dlsh_c_promoted(c, *k->given[at], dlsh_c_what(k, at));
         if (!k->types[at]) return dlsh_failure();
+        if (n >= 0) DLSH_TRY(check_conversion(k, wanted[i], *k->given[at]));
         DLSH_TRY(dlsh_c_convert(k, at, k->types[at], *k->given[at]));
         if (n >= 0 && !dlsh_c_is_float(k->types[at]) && dlsh_c_size(k->types[at]) < sizeof(int))
             k->types[at] = dlsh_c_basic(DLSH_C_INT); /* chars travel as ints */
@@ -522,9 +539,22 @@ static dl_status call_out(dlsh_ccall *k, dlsh_value *out) {
     return st;
 }
 
+/* Functions that are called to print, whose result nobody looks at: the prompt does not show it. */
+static int prints(const char *name) {
+    static const char *const names[] = {"printf", "fprintf", "dprintf", "puts",  "putchar",
+                                        "fputs",  "fputc",   "putc",    "fflush"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i])) return 1;
+    return 0;
+}
+
 dl_status dlsh_c_call(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args, dlsh_value *out) {
     dl_status st = DL_OK;
-    if (!f->fast) f->fast = fast_kind(f->proto);
+    if (!f->fast) {
+        f->fast = fast_kind(f->proto);
+        f->prints = prints(f->proto->name);
+    }
+    if (f->prints) dlsh_set_result_silent(s);
     if (f->fast > 0 && fast(f, args, out, &st)) return st;
     dlsh_cslot slots[DLSH_C_MAX_ARGS], boxes[DLSH_C_MAX_ARGS];
     void *ptrs[DLSH_C_MAX_ARGS];

@@ -222,7 +222,8 @@ static dlsh_clen *length_new(dlsh_cparser *p, int op, long v) {
         p->failed = DL_ERR_MEMORY;
         return NULL;
     }
-    *l = (dlsh_clen){.op = op, .value = v, .param = -1, .line = p->tok.line, .col = p->tok.col};
+    *l =
+        (dlsh_clen){.op = op, .value = v, .param = -1, .line = p->tok.line, .col = p->tok.col, .offset = p->tok.offset};
     return l;
 }
 

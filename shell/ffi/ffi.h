@@ -62,6 +62,11 @@ typedef enum dlsh_cbinding {
  * it, so that n[0] reads and writes it. */
 dl_status dlsh_c_bind(dlsh_session *s, const dlsh_cdecl *d, void *addr, dlsh_clib *lib, dlsh_cbinding how);
 
+/* Is this a name that expressions may use and that is no variable: a constant, a function or variable of a header? */
+int dlsh_c_is_seen(const dlsh_cname *n);
+/* What is known of a C name (a function's prototype and library, a type's fields, a constant's value). 0: nothing. */
+int dlsh_c_help(dlsh_session *s, const char *name, dlsh_buf *to);
+
 /* ---------------------------------------------------------------- calling */
 
 /* Converts the arguments, calls, converts the results: everything a call expression does. Records failures:

@@ -82,7 +82,7 @@ struct dlsh_cfunc {
     void *addr;
     dlsh_clib *lib;
     ffi_cif cif;
-    int prepared, fast;
+    int prepared, fast, prints;
 };
 
 /* One call on its way. */

@@ -185,7 +185,7 @@ static dl_status pointer_set_index(dlsh_session *s, void *self, dlsh_value key, 
 static dl_status pointer_len(void *self, long *out) {
     dlsh_cpointer *p = self;
     if (p->n < 0)
-        return dlsh_fail(DL_ERR_TYPE, "C pointers do not know their length", "the length behind a %s is not known",
+        return dlsh_fail(DL_ERR_TYPE, "C pointers do not know their length", "the length behind this %s is not known",
                          dlsh_c_name(p->type));
     *out = p->n;
     return DL_OK;

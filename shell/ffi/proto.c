@@ -64,16 +64,16 @@ static int one_param(dlsh_cparser *p, param_list *l) {
 static int bind_length(dlsh_cparser *p, const param_list *l, dlsh_clen *e) {
     if (!e) return 1;
     if (e->op != 'p') return bind_length(p, l, e->left) && bind_length(p, l, e->right);
-    for (int i = 0; i < l->n; i++)
-        if (l->items[i].name && !strcmp(l->items[i].name, e->name)) {
-            dlsh_ctok at = {.text = e->name, .len = strlen(e->name), .line = e->line, .col = e->col};
-            if (!dlsh_c_is_integer(l->items[i].type->plain) &&
-                !(l->items[i].type->kind == DLSH_C_POINTER && dlsh_c_is_integer(l->items[i].type->base->plain)))
-                return dlsh_cp_fail(p, &at, NULL, "the length '%s' is not an integer", e->name) != NULL;
-            e->param = i;
-            return 1;
-        }
-    dlsh_ctok at = {.text = e->name, .len = strlen(e->name), .line = e->line, .col = e->col, .offset = p->tok.offset};
+    dlsh_ctok at = {.text = e->name, .len = strlen(e->name), .line = e->line, .col = e->col, .offset = e->offset};
+    for (int i = 0; i < l->n; i++) {
+        const dlsh_ctype *t = l->items[i].type->plain;
+        if (!l->items[i].name || strcmp(l->items[i].name, e->name)) continue;
+        if (t->kind == DLSH_C_POINTER) t = t->base->plain;
+        if (!dlsh_c_is_integer(t))
+            return dlsh_cp_fail(p, &at, NULL, "the length '%s' is not an integer", e->name) != NULL;
+        e->param = i;
+        return 1;
+    }
     return dlsh_cp_fail(p, &at, "an array length is a number or another parameter of the function",
                         "no parameter is called '%s'", e->name) != NULL;
 }
@@ -202,12 +202,28 @@ static int groups(const dlsh_cparser *p) {
     return next.kind == DLSH_CT_IDENT && (!dlsh_cp_at_type(p, &next) || dlsh_cp_word(&next, "__attribute__"));
 }
 
+/* A name alone in parentheses, as headers write it to keep macros away: taken, 1. */
+static int bare_group(dlsh_cparser *p, dlsh_cdeclarator *d) {
+    dlsh_cparser look = *p;
+    if (!dlsh_cp_is(p, '(') || !groups(p)) return 0;
+    dlsh_cp_advance(&look);
+    dlsh_cp_attributes(&look, NULL);
+    dlsh_ctok name = look.tok;
+    if (look.failed || name.kind != DLSH_CT_IDENT) return 0;
+    dlsh_cp_advance(&look);
+    if (!dlsh_cp_accept(&look, ')')) return 0;
+    *p = look;
+    d->name = name;
+    return 1;
+}
+
 static int declarator(dlsh_cparser *p, const dlsh_ctype *base, int in_params, dlsh_cdeclarator *d) {
     if (++p->depth > MAX_DEPTH) return dlsh_cp_expected(p, "a simpler declaration", NULL) != NULL;
     dlsh_cp_attributes(p, NULL);
     const dlsh_ctype *t = pointers(p, base);
     if (!t || p->failed) return 0;
-    if (dlsh_cp_is(p, '(') && groups(p)) {
+    int named = bare_group(p, d);
+    if (!named && dlsh_cp_is(p, '(') && groups(p)) {
         /* what follows the group binds first: read it, come back for the inside, go on behind it */
         dlsh_cp_advance(p);
         dlsh_cparser inner = *p;
@@ -232,8 +248,8 @@ static int declarator(dlsh_cparser *p, const dlsh_ctype *base, int in_params, dl
         p->depth--;
         return 1;
     }
-    int named = p->tok.kind == DLSH_CT_IDENT;
-    if (named) {
+    if (!named && p->tok.kind == DLSH_CT_IDENT) {
+        named = 1;
         d->name = p->tok;
         dlsh_cp_advance(p);
     }

@@ -19,8 +19,8 @@ struct dlsh_clen {
     int op; /* 0: value; 'p': param; else '+', '-', '*', '/' */
     long value;
     const char *name;
-    int param; /* index */
-    int line, col;
+    int param;             /* index */
+    int line, col, offset; /* of the text */
     dlsh_clen *left, *right;
 };
 

@@ -242,6 +242,58 @@ dl_status dlsh_c_bind(dlsh_session *s, const dlsh_cdecl *d, void *addr, dlsh_cli
     return result;
 }
 
+/* ---------------------------------------------------------------- telling about names */
+
+int dlsh_c_is_seen(const dlsh_cname *n) {
+    return n->kind == DLSH_C_CONSTANT || (n->kind == DLSH_C_SYMBOL && n->addr && n->how == DLSH_C_IMPORTED);
+}
+
+static void tell_struct(dlsh_buf *to, const dlsh_ctype *t) {
+    dlsh_buf_printf(to, "%s, %zu bytes\n", dlsh_c_name(t), t->size);
+    for (long i = 0; i < t->n; i++) {
+        dlsh_buf b = {0};
+        dlsh_c_print(&b, t->fields[i].type, t->fields[i].name);
+        dlsh_buf_printf(to, t->fields[i].bits ? "    %s : %d;\n" : "    %s;\n", dlsh_buf_text(&b), t->fields[i].bits);
+        dlsh_buf_free(&b);
+    }
+}
+
+static int tell_function(dlsh_buf *to, const dlsh_cproto *p, const dlsh_clib *lib) {
+    dlsh_buf_printf(to, "%s\n    C function%s%s\n", p->text, lib ? " of " : "", lib ? lib->name : "");
+    return 1;
+}
+
+int dlsh_c_help(dlsh_session *s, const char *name, dlsh_buf *to) {
+    dlsh_cspace *c = dlsh_c_space(s);
+    const dlsh_value *v = dlsh_get(s, name);
+    const dlsh_cfunc *f = v ? dlsh_cfunc_of(*v) : NULL;
+    if (f) return tell_function(to, f->proto, f->lib);
+    const dlsh_cname *n = c ? dlsh_c_find(c, name, strlen(name)) : NULL;
+    if (!n && c) {
+        const dlsh_ctype *t = dlsh_c_find_tag(c, DLSH_C_STRUCT, name, strlen(name));
+        if (t && t->complete) tell_struct(to, t);
+        return t && t->complete;
+    }
+    if (!n) return 0;
+    if (n->kind == DLSH_C_TYPEDEF) {
+        const dlsh_ctype *t = n->type->plain;
+        if (dlsh_c_is_struct(t) && t->complete)
+            tell_struct(to, t);
+        else
+            dlsh_buf_printf(to, "%s is the C type %s\n", name, dlsh_c_name(n->type));
+        return 1;
+    }
+    if (n->kind == DLSH_C_SYMBOL && n->proto && n->addr) return tell_function(to, n->proto, n->lib);
+    if (n->kind != DLSH_C_CONSTANT) return 0;
+    dlsh_buf b = {0};
+    dlsh_value k = named_value(dlsh_c_state(s), n);
+    dlsh_repr(&b, k);
+    dlsh_buf_printf(to, "%s = %s, a C constant\n", name, dlsh_buf_text(&b));
+    dlsh_drop(k);
+    dlsh_buf_free(&b);
+    return 1;
+}
+
 /* ---------------------------------------------------------------- life */
 
 static void state_free(void *state) {

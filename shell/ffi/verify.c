@@ -96,7 +96,7 @@ static int find_decl(const dlsh_cdecls *d, const char *name, size_t len) {
 }
 
 /* Goes through the messages; a conflict that matters fails. */
-static dl_status judge(dlsh_cspace *c, const char *said, const dlsh_cdecls *d, const char *headers, int *at) {
+static dl_status judge(dlsh_cspace *c, const char *said, const dlsh_cdecls *d, int *at) {
     static const char conflict[] = "error: conflicting types for '", layout[] = "static assertion failed: \"dlsh:";
     char text[300], hint[330];
     for (const char *s = said; (s = strstr(s, conflict));) {
@@ -115,8 +115,9 @@ static dl_status judge(dlsh_cspace *c, const char *said, const dlsh_cdecls *d, c
     const char *s = strstr(said, layout);
     if (!s) return DL_OK;
     s += sizeof layout - 1;
-    snprintf(hint, sizeof hint, "extern \"LIB\" header <%.*s>; takes it over", (int)strcspn(headers, " "), headers);
-    return dlsh_fail(DL_ERR_TYPE, hint, "the fields of '%.*s' are not those of its header", (int)strcspn(s, "\""), s);
+    return dlsh_fail(DL_ERR_TYPE,
+                     "the library works with the layout of its header: extern \"LIB\" header <...>; takes it over",
+                     "the fields of '%.*s' are not those of its header", (int)strcspn(s, "\""), s);
 }
 
 dl_status dlsh_c_verify(dlsh_cspace *c, const char *lib, const dlsh_cdecls *d, int mark, int *at) {
@@ -130,7 +131,7 @@ dl_status dlsh_c_verify(dlsh_cspace *c, const char *lib, const dlsh_cdecls *d, i
     add_structs(&source, c, mark);
     add_functions(&source, d);
     dl_status st = source.failed ? DL_ERR_MEMORY : dlsh_c_ask(dlsh_buf_text(&source), args, NULL, 1, &said, &good);
-    if (!st && !good) st = judge(c, dlsh_buf_text(&said), d, headers, at);
+    if (!st && !good) st = judge(c, dlsh_buf_text(&said), d, at);
     dlsh_buf_free(&source);
     dlsh_buf_free(&said);
     return st;

@@ -10,6 +10,7 @@
 #include "commands/context.h"
 #include "commands/help.h"
 #include "commands/settings.h"
+#include "ffi/ffi.h"
 #include "front/front.h"
 #include "front/scan.h"
 
@@ -87,6 +88,9 @@ static void offer_expression(void) {
     for (int i = 0; dl_op_describe(i, &op); i++)
         if (!op.internal) offer(op.name, "(");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) offer(words[i], "");
+    const dlsh_cname *c;
+    for (int i = 0; dlsh_c_space(session) && (c = dlsh_c_next(dlsh_c_space(session), &i));)
+        if (dlsh_c_is_seen(c)) offer(c->name, c->proto ? "(" : "");
 }
 
 static void offer_statement(void) {

@@ -321,9 +321,11 @@ dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     DLSH_TRY(find_callee(s, n->kids[0], &self, &f));
     dl_status st = evaluate(s, n, &a);
     s->failed_arg = 0;
+    s->result_silent = 0;
     if (!st) st = self.type == DLSH_VOID ? dlsh_call_at(s, f, &a.args, n, out) : call_with(s, self, f, &a.args, n, out);
     if (st && s->failed_arg > 0 && s->failed_arg < n->nkids) dlsh_at(s, n->kids[s->failed_arg], st);
     s->failed_arg = 0;
+    if (f.type != DLSH_HANDLE) s->result_silent = 0;
     release(&a);
     dlsh_drop(self);
     dlsh_drop(f);

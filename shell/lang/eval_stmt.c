@@ -239,6 +239,10 @@ static dlsh_flow checked(dl_status st) { return st ? DLSH_FAILED : DLSH_GO; }
 static dlsh_flow exec_expr(dlsh_session *s, const dlsh_node *n) {
     dlsh_value v;
     if (dlsh_eval(s, n->kids[0], &v)) return DLSH_FAILED;
+    if (n->kids[0]->kind == DLSH_N_CALL && s->result_silent) {
+        dlsh_drop(v);
+        return DLSH_GO;
+    }
     return dlsh_at(s, n, dlsh_show_value(s, n, v)) ? DLSH_FAILED : DLSH_GO;
 }
 

@@ -63,6 +63,7 @@ void dlsh_set_c_state(dlsh_session *s, void *state, void (*release)(void *), dls
     s->c_find = find;
 }
 void *dlsh_get_c_state(const dlsh_session *s) { return s->c_state; }
+void dlsh_set_result_silent(dlsh_session *s) { s->result_silent = 1; }
 void dlsh_set_failed_arg(dlsh_session *s, int i) { s->failed_arg = i + 1; }
 void dlsh_forget_names(dlsh_session *s) { s->names_epoch++; }
 

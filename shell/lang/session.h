@@ -158,6 +158,8 @@ typedef int dlsh_find_name(void *state, const char *name, dlsh_value *out, int *
 /* One state, freed after the variables when the session ends. */
 void dlsh_set_c_state(dlsh_session *s, void *state, void (*release)(void *), dlsh_find_name *find);
 void *dlsh_get_c_state(const dlsh_session *s);
+/* The result of the call under way is not shown when it is the value of a statement: printf's count of characters. */
+void dlsh_set_result_silent(dlsh_session *s);
 /* The call that just failed did so because of its i-th argument: the message points there. */
 void dlsh_set_failed_arg(dlsh_session *s, int i);
 /* Meanings kept from dlsh_find_name are forgotten. */
