@@ -25,12 +25,12 @@ static struct {
 
 enum { SLOTS = 4096, CANDIDATES = 8, MAX_GPUS = 64 };
 static const size_t WORKSPACE = (size_t)32 << 20;
-static const double MEASURED = 1 << 18; /* multiplications from which measuring pays */
+static const double MEASURED = 1 << 16; /* multiplications from which measuring pays */
 
 typedef struct key {
     long m, n, k, lda, ldb, count, step_a, step_b;
     int t, gpu, align_a, align_b, align_out, align_bias;
-    char ta, tb, bias, beta, sums;
+    char ta, tb, bias, beta;
     int tf32;
 } key;
 
@@ -39,7 +39,6 @@ typedef struct plan {
     cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t a, b, out;
     cublasLtMatmulAlgo_t algo;
-    bool none; /* cuBLASLt cannot do it */
 } plan;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -118,8 +117,7 @@ static key key_of(const dl_gpu *g, const dl_gemm *p, bool beta) {
     k.tf32 = p->t == DL_F32 && dl_tf32_allowed();
     k.t = p->t, k.gpu = g->index, k.bias = p->bias && !beta, k.beta = beta;
     k.align_a = alignment(p->a.p), k.align_b = alignment(p->b.p), k.align_out = alignment(p->out);
-    k.sums = p->sums != NULL;
-    if (k.bias || k.sums) k.align_bias = alignment(k.sums ? p->sums : p->bias);
+    if (k.bias) k.align_bias = alignment(p->bias);
     orient(&p->a, p->m, p->k, &k.ta, &k.lda);
     orient(&p->b, p->k, p->n, &k.tb, &k.ldb);
     return k;
@@ -161,11 +159,9 @@ static void destroy(plan *p) {
 
 /* ---- running and choosing */
 
-/* What is done beside the product: a bias added, or sums taken over k of the operand that cuBLASLt calls B. */
-static dl_status set_bias(const plan *p, const dl_gemm *q) {
-    cublasLtEpilogue_t e = p->k.sums ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BIAS;
-    const void *bias = p->k.sums ? q->sums : q->bias;
-    if (!p->k.bias && !p->k.sums) return DL_OK;
+static dl_status set_bias(const plan *p, const void *bias) {
+    cublasLtEpilogue_t e = CUBLASLT_EPILOGUE_BIAS;
+    if (!p->k.bias) return DL_OK;
     DL_TRY(check(lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e), "a bias"));
     return check(lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
                  "a bias");
@@ -207,10 +203,9 @@ static int best_of(dl_gpu *g, const plan *p, const cublasLtMatmulHeuristicResult
 /* ---- choices that are stored: an algorithm is plain data, written in hexadecimal digits */
 
 static void key_text(const key *k, char *text) {
-    snprintf(text, DL_PLAN_TEXT,
-             "gemm %d tf32=%d %ld %ld %ld ld %ld %ld count %ld %ld %ld %d%d%d%d%d align %d %d %d %d", k->t, k->tf32,
-             k->m, k->n, k->k, k->lda, k->ldb, k->count, k->step_a, k->step_b, k->ta, k->tb, k->bias, k->beta, k->sums,
-             k->align_a, k->align_b, k->align_out, k->align_bias);
+    snprintf(text, DL_PLAN_TEXT, "gemm %d tf32=%d %ld %ld %ld ld %ld %ld count %ld %ld %ld %d%d%d%d align %d %d %d %d",
+             k->t, k->tf32, k->m, k->n, k->k, k->lda, k->ldb, k->count, k->step_a, k->step_b, k->ta, k->tb, k->bias,
+             k->beta, k->align_a, k->align_b, k->align_out, k->align_bias);
 }
 
 static bool read_algo(const char *text, cublasLtMatmulAlgo_t *algo) {
@@ -274,10 +269,9 @@ static dl_status find(dl_gpu *g, const key *k, const dl_gemm *q, plan **out) {
     if (!p) return dl_fail(DL_ERR_MEMORY, "no memory for the plan of a product");
     p->k = *k;
     dl_status s = describe(p);
-    if (s == DL_OK) s = set_bias(p, q);
+    if (s == DL_OK) s = set_bias(p, q->bias);
     if (s == DL_OK) s = choose(g, p, q);
-    p->none = k->sums && s == DL_ERR_UNSUPPORTED;
-    if (s != DL_OK && !p->none) return destroy(p), s;
+    if (s != DL_OK) return destroy(p), s;
     if (plans[at]) destroy(plans[at]);
     plans[at] = p;
     return *out = p, DL_OK;
@@ -288,21 +282,8 @@ static dl_status run_locked(dl_gpu *g, const dl_gemm *q, bool beta) {
     DL_TRY(ready(g));
     key k = key_of(g, q, beta);
     DL_TRY(find(g, &k, q, &p));
-    DL_TRY(set_bias(p, q));
+    DL_TRY(set_bias(p, q->bias));
     return check(start(g, p, &p->algo, q), "a product");
-}
-
-bool dl_gemm_sums(dl_gpu *g, const dl_gemm *p) {
-    plan *found = NULL;
-    if (p->t == DL_F64 || p->bias || !p->m || !p->n || !p->k || p->count != 1) return false;
-    pthread_mutex_lock(&lock);
-    dl_status s = ready(g);
-    if (s == DL_OK) {
-        key k = key_of(g, p, p->accumulate);
-        s = find(g, &k, p, &found);
-    }
-    pthread_mutex_unlock(&lock);
-    return found && !found->none;
 }
 
 dl_status dl_gemm_run(dl_gpu *g, const dl_gemm *p) {

@@ -1,4 +1,6 @@
-/* Matrix products through cuBLASLt. */
+/* Matrix products through cuBLASLt. Of its epilogues only the bias is used: with relu some of its algorithms turn NaN
+ * into 0 (seen with tf32 and bf16), gelu is the approximation by tanh, and the gradient of the bias takes as long as a
+ * sum of its own. */
 #ifndef DL_CUDA_GEMM_H
 #define DL_CUDA_GEMM_H
 
@@ -21,7 +23,6 @@ typedef struct dl_gemm {
     void *out;                  /* m x n, contiguous */
     long count, step_a, step_b; /* batches, and how far operands are apart; results follow each other */
     const void *bias;           /* n numbers added to each row, or NULL */
-    void *sums;                 /* gets the sums of the m rows of a, or NULL; without a bias, see dl_gemm_sums */
     bool accumulate;            /* out += the product; without a bias */
 } dl_gemm;
 
@@ -30,8 +31,6 @@ bool dl_gemm_ready(const dl_gmat *m, long rows, long cols);
 /* The version of cuBLASLt at run time; 0: there is none. */
 long dl_gemm_version(void);
 dl_status dl_gemm_run(dl_gpu *g, const dl_gemm *p);
-/* Can the product bring the sums of the rows of a along? Else they must be left out. */
-bool dl_gemm_sums(dl_gpu *g, const dl_gemm *p);
 /* matmul of integers (product.cu); any strides. */
 dl_status dl_product_run(dl_gpu *g, const dl_gemm *p);
 

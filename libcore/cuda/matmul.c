@@ -164,34 +164,22 @@ static dl_status input_grad(dl_gpu *gpu, dl_back *b, const linear_grads *q) {
     return s == DL_OK ? dl_give(b, 0, dx) : (dl_unref(dx), s);
 }
 
-/* dw = g.T x and with it, where cuBLASLt can, the gradient of the bias: the sums of the rows of g.T. */
-static dl_status weight_grad(dl_gpu *gpu, dl_back *b, const linear_grads *q, bool *summed) {
-    int device = q->g->st->device;
-    bool bias = b->nin > 2 && (b->need >> 2 & 1);
-    dl_tensor *dw = dl_tensor_empty(2, (long[]){q->out, q->in}, (dl_dtype)q->g->dtype, device);
-    dl_tensor *db = bias ? dl_tensor_empty(1, &q->out, (dl_dtype)q->g->dtype, device) : NULL;
-    dl_status s = dw && (db || !bias) ? DL_OK : dl_error_last()->code;
-    if (s == DL_OK) {
-        dl_gemm p = {.t = (dl_dtype)dw->dtype, .m = q->out, .n = q->in, .k = q->rows, .out = dl_ptr(dw), .count = 1};
-        p.a = (dl_gmat){dl_ptr(q->g), 1, q->out};
-        p.b = (dl_gmat){dl_ptr(q->x), q->in, 1};
-        p.sums = bias ? dl_ptr(db) : NULL;
-        *summed = bias && dl_gemm_sums(gpu, &p);
-        if (!*summed) p.sums = NULL;
-        s = dl_gemm_run(gpu, &p);
-    }
-    if (s == DL_OK) s = dl_give(b, 1, dl_ref(dw));
-    if (s == DL_OK && *summed) s = dl_give(b, 2, dl_ref(db));
-    dl_unref(dw);
-    dl_unref(db);
-    return s;
+/* dw = g.T x */
+static dl_status weight_grad(dl_gpu *gpu, dl_back *b, const linear_grads *q) {
+    long shape[2] = {q->out, q->in};
+    dl_tensor *dw = dl_tensor_empty(2, shape, (dl_dtype)q->g->dtype, q->g->st->device);
+    if (!dw) return dl_error_last()->code;
+    dl_gemm p = {.t = (dl_dtype)dw->dtype, .m = q->out, .n = q->in, .k = q->rows, .out = dl_ptr(dw), .count = 1};
+    p.a = (dl_gmat){dl_ptr(q->g), 1, q->out};
+    p.b = (dl_gmat){dl_ptr(q->x), q->in, 1};
+    dl_status s = dl_gemm_run(gpu, &p);
+    return s == DL_OK ? dl_give(b, 1, dw) : (dl_unref(dw), s);
 }
 
 static dl_status linear_grad(dl_back *b) {
     linear_grads q = {.x = dl_saved_in(b, 0), .w = dl_saved_in(b, 1)};
     dl_gpu *gpu = q.x && q.w ? dl_gpu_use(q.x->st->device) : NULL;
     dl_tensor *w = NULL;
-    bool summed = false;
     if (!gpu) return dl_fail_null("an operand");
     if (!(q.x = dl_tmp(b, dl_cuda_contiguous(gpu, q.x)))) return dl_error_last()->code;
     if (!(q.g = dl_tmp(b, dl_cuda_contiguous(gpu, b->g[0])))) return dl_error_last()->code;
@@ -200,8 +188,8 @@ static dl_status linear_grad(dl_back *b) {
     DL_TRY(usable(gpu, q.w, true, &w));
     q.w = dl_tmp(b, w);
     if (b->need & 1) DL_TRY(input_grad(gpu, b, &q));
-    if (b->need & 2) DL_TRY(weight_grad(gpu, b, &q, &summed));
-    return b->nin > 2 && (b->need & 4) && !summed ? dl_give(b, 2, dl_ref(b->g[0])) : DL_OK;
+    if (b->need & 2) DL_TRY(weight_grad(gpu, b, &q));
+    return b->nin > 2 && (b->need & 4) ? dl_give(b, 2, dl_ref(b->g[0])) : DL_OK;
 }
 
 const dl_kernel dl_cuda_linear = {.run = linear_run, .fused_grad = linear_grad, .dtypes = DL_FLOATS};

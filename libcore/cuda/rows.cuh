@@ -68,9 +68,14 @@ struct dl_sum_f {
     template <class C> __device__ C operator()(C a, C b) const { return a + b; }
 };
 
-/* e ** x for x <= 0, where terms near 0 do not count for much: in f32 the error grows with |x|. */
+/* e ** x for x <= 0, where results near 0 do not count for much: in f32 the error grows with |x|, and what is below the
+ * normal numbers is 0. */
 template <class C> __device__ inline C dl_quick_exp(C x) { return exp(x); }
-template <> __device__ inline float dl_quick_exp<float>(float x) { return __expf(x); }
+template <> __device__ inline float dl_quick_exp<float>(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
+    return y;
+}
 
 /* Sum of e ** (x - shift), where the shift is the largest x so far, or 0 while that is infinite. */
 template <class C> struct dl_exponentials {
