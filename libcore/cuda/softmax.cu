@@ -224,13 +224,13 @@ template <class T, bool LOG> struct total_op : dl_red_op {
         last[i] = LOG ? (C)log(a.finite()) : (C)(1 / a.finite());
     }
 };
-template <bool LOG> struct apply_f {
+template <bool LOG> struct scaled_f {
     template <class C> __device__ C operator()(C x, C top, C last) const {
         return LOG ? x - top - last : exp(x - top) * last;
     }
 };
 
-template <class T, bool LOG> struct grad_op : dl_red_op {
+template <class T, bool LOG> struct inner_op : dl_red_op {
     enum { PAIR = true };
     typedef calc_t<T> C;
     typedef double A;
@@ -241,7 +241,7 @@ template <class T, bool LOG> struct grad_op : dl_red_op {
     __device__ A join(A a, A b) const { return a + b; }
     __device__ void finish(A a, long i, int) const { sum[i] = (C)a; }
 };
-template <bool LOG> struct grad_f {
+template <bool LOG> struct slope_f {
     template <class C> __device__ C operator()(C y, C g, C sum) const { return LOG ? g - exp(y) * sum : y * (g - sum); }
 };
 
@@ -260,7 +260,7 @@ static dl_status in_two(dl_gpu *gpu, const rows_call<T> &c, const dl_rows &r, co
     dl_red_plan_of(&p, &x, 2, false, c.g);
     dl_status s;
     if constexpr (BACK)
-        s = dl_red_run(gpu, c.x, p, grad_op<T, LOG>{{}, c.g, work});
+        s = dl_red_run(gpu, c.x, p, inner_op<T, LOG>{{}, c.g, work});
     else
         s = dl_red_run(gpu, c.x, p, total_op<T, LOG>{{}, work, work + rows});
     dl_it it;
@@ -272,9 +272,9 @@ static dl_status in_two(dl_gpu *gpu, const rows_call<T> &c, const dl_rows &r, co
     dl_it_end(&it);
     if (s == DL_OK) {
         if constexpr (BACK)
-            s = dl_each<grad_f<LOG>, T, T, T, C>(gpu, it, grad_f<LOG>());
+            s = dl_each<slope_f<LOG>, T, T, T, C>(gpu, it, slope_f<LOG>());
         else
-            s = dl_each<apply_f<LOG>, T, T, C, C>(gpu, it, apply_f<LOG>());
+            s = dl_each<scaled_f<LOG>, T, T, C, C>(gpu, it, scaled_f<LOG>());
     }
     dl_gpu_drop(gpu, work);
     return s;
