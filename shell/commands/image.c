@@ -142,29 +142,30 @@ static long scale_of(const sheet *p, long columns) {
     return scale < 1 ? 1 : scale;
 }
 
-/* One picture into a sheet of `stride` bytes a row. */
+/* One picture into a sheet of `stride` bytes a row; the last channel of the sheet is opacity. */
 static void draw_picture(const sheet *p, long k, long scale, uint8_t *to, size_t stride) {
-    for (long y = 0; y < p->height * scale; y++)
-        for (long x = 0; x < p->width * scale; x++)
-            for (long c = 0; c < p->channels; c++)
-                to[(size_t)y * stride + (size_t)(x * p->channels + c)] =
-                    (uint8_t)(255 * pixel(p, k, c, y / scale, x / scale) + 0.5);
+    for (long y = 0; y < p->height * scale; y++) {
+        uint8_t *at = to + (size_t)y * stride;
+        for (long x = 0; x < p->width * scale; x++) {
+            for (long c = 0; c < p->channels; c++) *at++ = (uint8_t)(255 * pixel(p, k, c, y / scale, x / scale) + 0.5);
+            *at++ = 255;
+        }
+    }
 }
 
-/* Pictures from, from + 1, ... in rows, gaps of grey between them. */
+/* Pictures from, from + 1, ... in rows; what is between them is transparent. */
 static dl_status draw_png(const sheet *p, long from, long count, long columns, long scale, dlsh_buf *out) {
-    long rows = (count - 1) / columns + 1;
+    long rows = (count - 1) / columns + 1, channels = p->channels + 1, gap = GAP + scale / 4;
     if (columns > count) columns = count;
-    long w = columns * (p->width * scale + GAP) - GAP, h = rows * (p->height * scale + GAP) - GAP;
-    size_t stride = (size_t)(w * p->channels);
-    uint8_t *pixels = malloc(stride * (size_t)h);
+    long w = columns * (p->width * scale + gap) - gap, h = rows * (p->height * scale + gap) - gap;
+    size_t stride = (size_t)(w * channels);
+    uint8_t *pixels = calloc(stride, (size_t)h);
     if (!pixels) return no_memory();
-    memset(pixels, 127, stride * (size_t)h);
     for (long k = 0; k < count; k++) {
-        long y = k / columns * (p->height * scale + GAP), x = k % columns * (p->width * scale + GAP);
-        draw_picture(p, from + k, scale, pixels + (size_t)y * stride + (size_t)(x * p->channels), stride);
+        long y = k / columns * (p->height * scale + gap), x = k % columns * (p->width * scale + gap);
+        draw_picture(p, from + k, scale, pixels + (size_t)y * stride + (size_t)(x * channels), stride);
     }
-    dl_status st = dlsh_png(out, pixels, w, h, (int)p->channels);
+    dl_status st = dlsh_png(out, pixels, w, h, (int)channels);
     free(pixels);
     return st;
 }
@@ -175,9 +176,11 @@ static dl_status draw_captioned(const sheet *p, long scale, dlsh_buf *b) {
     dl_status st = DL_OK;
     for (long k = 0; st == DL_OK && k < p->count; k++) {
         dlsh_buf png = {0};
-        st = draw_png(p, k, 1, 1, scale, &png);
+        st = draw_png(p, k, 1, 1, 1, &png); /* the browser enlarges it */
         dlsh_buf_puts(b, "<figure style=\"margin:0;text-align:center;font-size:12px\">"
-                         "<img style=\"margin:0\" src=\"data:image/png;base64,");
+                         "<img style=\"margin:0;image-rendering:pixelated\" ");
+        dlsh_buf_printf(b, "width=\"%ld\" height=\"%ld\" ", p->width * scale, p->height * scale);
+        dlsh_buf_puts(b, "src=\"data:image/png;base64,");
         dlsh_base64(b, dlsh_buf_text(&png), png.n);
         dlsh_buf_puts(b, "\"/><figcaption>");
         dlsh_html_puts(b, p->captions[k]);

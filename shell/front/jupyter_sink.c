@@ -30,6 +30,16 @@ static void put_text(json_t *data, const char *type, const char *s, size_t n) {
     json_object_set_new(data, type, jup_text(s, n));
 }
 
+/* HTML around an SVG: nbconvert 6.5 takes everything out of SVG that stands alone. */
+static void put_svg_html(json_t *data, const dlsh_buf *svg) {
+    dlsh_buf html = {0};
+    dlsh_buf_puts(&html, "<img src=\"data:image/svg+xml;base64,");
+    dlsh_base64(&html, svg->s, svg->n);
+    dlsh_buf_puts(&html, "\"/>");
+    put_text(data, dlsh_form_type(DLSH_HTML), html.s, html.n);
+    dlsh_buf_free(&html);
+}
+
 void jup_bundle_json(const dlsh_bundle *b, json_t **data, json_t **metadata) {
     *data = json_object();
     *metadata = json_object();
@@ -54,6 +64,7 @@ void jup_bundle_json(const dlsh_bundle *b, json_t **data, json_t **metadata) {
         if ((i == DLSH_PNG || i == DLSH_SVG) && b->width > 0 && b->height > 0)
             json_object_set_new(*metadata, type, json_pack("{s:i, s:i}", "width", b->width, "height", b->height));
     }
+    if (b->form[DLSH_SVG].n && !b->form[DLSH_HTML].n) put_svg_html(*data, &b->form[DLSH_SVG]);
 }
 
 static void send_display(const dlsh_bundle *b) {

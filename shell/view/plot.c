@@ -233,7 +233,15 @@ dl_status dlsh_plot_svg(const dlsh_plot *p, dlsh_buf *out) {
     for (int i = 0; i < p->ncurves; i++) key += p->curves[i].label && *p->curves[i].label;
     if (!key) dlsh_buf_puts(&script, "unset key\n");
     put_script(&script, p);
-    dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, out);
+    dlsh_buf drawn = {0};
+    dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &drawn);
+    /* without the declaration, so that it can stand inside another document */
+    const char *from = status ? NULL : strstr(dlsh_buf_text(&drawn), "<svg");
+    if (from)
+        dlsh_buf_puts(out, from);
+    else if (!status)
+        status = dlsh_fail(DL_ERR_IO, NULL, "gnuplot drew no SVG: %.200s", dlsh_buf_text(&drawn));
+    dlsh_buf_free(&drawn);
     dlsh_buf_free(&script);
     return status;
 }

@@ -24,6 +24,7 @@ static void put_chunk(dlsh_buf *b, const char *type, const uint8_t *data, size_t
 }
 
 dl_status dlsh_png(dlsh_buf *out, const uint8_t *pixels, long width, long height, int channels) {
+    static const uint8_t colour_types[] = {0, 0, 4, 2, 6};
     size_t row = (size_t)width * (size_t)channels, size = (row + 1) * (size_t)height;
     uLongf packed = compressBound(size);
     uint8_t *raw = malloc(size), *zip = malloc(packed), head[13] = {0};
@@ -35,7 +36,7 @@ dl_status dlsh_png(dlsh_buf *out, const uint8_t *pixels, long width, long height
     if (ok && compress2(zip, &packed, raw, size, 9) != Z_OK) ok = 0;
     if (ok) {
         big_endian(head, (size_t)width), big_endian(head + 4, (size_t)height);
-        head[8] = 8, head[9] = channels == 3 ? 2 : 0;
+        head[8] = 8, head[9] = colour_types[channels];
         dlsh_buf_add(out, "\x89PNG\r\n\x1a\n", 8);
         put_chunk(out, "IHDR", head, sizeof head);
         put_chunk(out, "IDAT", zip, packed);

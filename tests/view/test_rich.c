@@ -193,15 +193,20 @@ static void plots_are_svg(void **state) {
 static void png_keeps_its_pixels(void **state) {
     (void)state;
     enum { W = 37, H = 11 };
-    for (int channels = 1; channels <= 3; channels += 2) {
-        uint8_t pixels[W * H * 3];
-        for (int i = 0; i < W * H * channels; i++) pixels[i] = (uint8_t)(i * 7 + i / 31);
+    for (int channels = 1; channels <= 4; channels++) {
+        int shown = channels > 2 ? 3 : 1;
+        uint8_t pixels[W * H * 4];
         dlsh_buf png = {0}, pnm = {0};
+        dlsh_buf_printf(&pnm, "P%d\n%d %d\n255\n", shown == 3 ? 6 : 5, W, H);
+        for (int i = 0; i < W * H * channels; i++) {
+            pixels[i] = i % channels < shown ? (uint8_t)(i * 7 + i / 31) : 255;
+            if (i % channels < shown) dlsh_buf_add(&pnm, (const char *)&pixels[i], 1);
+        }
         assert_int_equal(dlsh_png(&png, pixels, W, H, channels), DL_OK);
-        dlsh_buf_printf(&pnm, "P%d\n%d %d\n255\n", channels == 3 ? 6 : 5, W, H);
-        dlsh_buf_add(&pnm, (const char *)pixels, (size_t)(W * H * channels));
-        keep(channels == 3 ? "colour" : "grey", "png", &png);
-        keep(channels == 3 ? "colour" : "grey", "pnm", &pnm);
+        char name[20];
+        snprintf(name, sizeof name, "channels_%d", channels);
+        keep(name, "png", &png);
+        keep(name, "pnm", &pnm);
         dlsh_buf_free(&png);
         dlsh_buf_free(&pnm);
     }

@@ -1,0 +1,101 @@
+"""Executes the notebooks of notebooks/ and compares the kinds of their outputs with the committed ones.
+
+notebooks.py [--write] [NOTEBOOK ...]
+
+Each runs in an empty folder, through nbclient as `jupyter nbconvert --execute` does, with the dlsh of the build (DLSH) or, for
+notebooks in Python, its libdlcore. Numbers and times may differ from machine to machine; the number of outputs of each cell,
+their types and forms may not. --write keeps the new outputs, after looking that nothing of this machine is in them.
+"""
+import argparse
+import os
+import pathlib
+import socket
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import kernel
+
+try:
+    import nbclient
+    import nbformat
+except ImportError as e:
+    print(f"skipped: {e} (Debian: python3-nbclient, python3-nbformat)")
+    sys.exit(77)
+
+FOLDER = kernel.ROOT / "notebooks"
+KEPT = ("kernelspec", "language_info")
+
+
+def kinds(cell):
+    """What a cell has put out, without its contents: streams follow each other as one."""
+    found = []
+    for output in cell.get("outputs", []):
+        kind = (output.output_type, output.get("name") or tuple(sorted(output.get("data", {}))))
+        if not found or kind[0] != "stream" or found[-1] != kind:
+            found.append(kind)
+    return found
+
+
+def execute(notebook, folder):
+    """Runs all cells; an error in a cell that is not tagged raises-exception ends it."""
+    client = nbclient.NotebookClient(notebook, timeout=120, kernel_name=notebook.metadata.kernelspec.name,
+                                     resources={"metadata": {"path": str(folder)}})
+    client.execute()
+
+
+def tidy(notebook):
+    """Drops what changes with every execution and has no reader."""
+    for key in set(notebook.metadata) - set(KEPT):
+        del notebook.metadata[key]
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+
+
+def traces(notebook, folder):
+    """Words of this machine in the outputs."""
+    text = nbformat.writes(notebook)
+    words = {socket.gethostname(), str(folder), str(kernel.HOME), str(kernel.ROOT)}
+    return sorted(w for w in words if len(w) > 3 and w in text)
+
+
+def check(path, write):
+    """The differences found, as text."""
+    committed = nbformat.read(path, as_version=4)
+    fresh = nbformat.read(path, as_version=4)
+    with tempfile.TemporaryDirectory(prefix="dlsh-notebook-") as folder:
+        try:
+            execute(fresh, folder)
+        except nbclient.exceptions.CellExecutionError as e:
+            return [str(e)]
+        tidy(fresh)
+        if write:
+            found = traces(fresh, folder)
+            if not found:
+                nbformat.write(fresh, path)
+            return [f"the outputs tell of this machine: {word}" for word in found]
+    pairs = zip(committed.cells, fresh.cells)
+    return [f"cell {i}: {kinds(old)} is committed, {kinds(new)} came out" for i, (old, new) in enumerate(pairs, 1)
+            if kinds(old) != kinds(new)]
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ap.add_argument("--write", action="store_true", help="keep the new outputs")
+    ap.add_argument("notebooks", nargs="*", help="names of files in notebooks/; all when none is named")
+    a = ap.parse_args()
+    kernel.install()
+    os.environ.pop("DLSH_DB")
+    os.environ["DLCORE"] = str(pathlib.Path(kernel.DLSH).parent.parent / "lib/libdlcore.so")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    files = [FOLDER / pathlib.Path(n).name for n in a.notebooks] or sorted(FOLDER.glob("*.ipynb"))
+    bad = 0
+    for path in files:
+        problems = check(path, a.write)
+        bad += bool(problems)
+        print(f"{path.name}: {'; '.join(problems) or ('written' if a.write else 'as committed')}", flush=True)
+    sys.exit(1 if bad or not files else 0)
+
+
+if __name__ == "__main__":
+    main()
