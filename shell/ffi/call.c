@@ -182,7 +182,12 @@ static int fast(dlsh_cfunc *f, const dlsh_callargs *args, dlsh_value *out, dl_st
     }
     flush_before();
     *st = enter(bodies[f->fast], &c, f);
-    dlsh_c_state(f->s)->last_errno = c.err;
+    dlsh_cstate *state = dlsh_c_state(f->s);
+    state->last_errno = c.err;
+    if (state->callback_failed || state->foreign_thread) { /* of a kept one */
+        dl_status failed = dlsh_c_callback_failure(state);
+        if (!*st) *st = failed;
+    }
     if (*st) return 1;
     *out = f->fast == FAST_DOUBLE ? dlsh_float(c.r.d) : dlsh_int(c.r.i);
     return 1;

@@ -12,9 +12,8 @@ typedef struct value {
     int kind; /* 0: none, 1 integer, 2 floating, 3 string */
     long i;
     double f;
-    const dlsh_ctok *first; /* of a string's tokens */
-    const dlsh_ctype *type; /* of an integer that was cast */
-    char *text;             /* malloc'ed */
+    int is_unsigned; /* an integer of 64 bits without sign */
+    char *text;      /* malloc'ed */
 } value;
 
 static value conditional(dlsh_cparser *p);
@@ -70,7 +69,7 @@ static value convert(value v, const dlsh_ctype *t) {
     int bits = (int)(8 * dlsh_c_size(t));
     if (bits < 64)
         i = dlsh_c_is_unsigned(t) ? i & ((1L << bits) - 1) : (long)((unsigned long)i << (64 - bits)) >> (64 - bits);
-    return integer(i);
+    return (value){.kind = 1, .i = i, .is_unsigned = bits == 64 && dlsh_c_is_unsigned(t)};
 }
 
 static value primary(dlsh_cparser *p) {
@@ -81,8 +80,11 @@ static value primary(dlsh_cparser *p) {
     if (p->tok.kind == DLSH_CT_NUMBER || p->tok.kind == DLSH_CT_CHAR) {
         int kind = dlsh_clex_number(&p->tok, &i, &f);
         if (!kind) return cannot(p);
+        const char *end = p->tok.text + p->tok.len;
+        int suffixed = kind == 1 && p->tok.kind == DLSH_CT_NUMBER &&
+                       ((end[-1] | 32) == 'u' || (p->tok.len > 2 && (end[-2] | 32) == 'u'));
         dlsh_cp_advance(p);
-        return (value){.kind = kind, .i = i, .f = f};
+        return (value){.kind = kind, .i = i, .f = f, .is_unsigned = suffixed};
     }
     if (dlsh_cp_word(&p->tok, "sizeof")) {
         dlsh_cp_advance(p);
@@ -150,29 +152,44 @@ static value float_binary(int op, double a, double b) {
     }
 }
 
-static value int_binary(int op, long x, long y) {
-    unsigned long a = (unsigned long)x, b = (unsigned long)y;
+static value unsigned_binary(int op, unsigned long a, unsigned long b) {
+    switch (op) {
+    case '/':
+    case '%': return b ? integer((long)(op == '/' ? a / b : a % b)) : none();
+    case DLSH_CP_SHR: return b > 63 ? none() : integer((long)(a >> b));
+    case '<': return integer(a < b);
+    case '>': return integer(a > b);
+    case DLSH_CP_LE: return integer(a <= b);
+    default: return integer(a >= b);
+    }
+}
+
+static value int_binary(int op, value x, value y) {
+    unsigned long a = (unsigned long)x.i, b = (unsigned long)y.i;
+    int differs =
+        op == '/' || op == '%' || op == DLSH_CP_SHR || op == '<' || op == '>' || op == DLSH_CP_LE || op == DLSH_CP_GE;
+    if (differs && (x.is_unsigned || (y.is_unsigned && op != DLSH_CP_SHR))) return unsigned_binary(op, a, b);
     switch (op) {
     case '+': return integer((long)(a + b));
     case '-': return integer((long)(a - b));
     case '*': return integer((long)(a * b));
     case '/':
     case '%':
-        if (!y || (y == -1 && x == -__LONG_MAX__ - 1)) return none();
-        return integer(op == '/' ? x / y : x % y);
+        if (!y.i || (y.i == -1 && x.i == -__LONG_MAX__ - 1)) return none();
+        return integer(op == '/' ? x.i / y.i : x.i % y.i);
     case DLSH_CP_SHL: return b > 63 ? none() : integer((long)(a << b));
-    case DLSH_CP_SHR: return b > 63 ? none() : integer(x >> b);
+    case DLSH_CP_SHR: return b > 63 ? none() : integer(x.i >> b);
     case '&': return integer((long)(a & b));
     case '|': return integer((long)(a | b));
     case '^': return integer((long)(a ^ b));
-    case '<': return integer(x < y);
-    case '>': return integer(x > y);
-    case DLSH_CP_LE: return integer(x <= y);
-    case DLSH_CP_GE: return integer(x >= y);
-    case DLSH_CP_EQ: return integer(x == y);
-    case DLSH_CP_NE: return integer(x != y);
-    case DLSH_CP_AND: return integer(x && y);
-    default: return integer(x || y);
+    case '<': return integer(x.i < y.i);
+    case '>': return integer(x.i > y.i);
+    case DLSH_CP_LE: return integer(x.i <= y.i);
+    case DLSH_CP_GE: return integer(x.i >= y.i);
+    case DLSH_CP_EQ: return integer(a == b);
+    case DLSH_CP_NE: return integer(a != b);
+    case DLSH_CP_AND: return integer(a && b);
+    default: return integer(a || b);
     }
 }
 
@@ -183,7 +200,9 @@ static value binary(dlsh_cparser *p, int least) {
         dlsh_cp_advance(p);
         value b = binary(p, prec + 1), r = none();
         if (a.kind && b.kind && a.kind < 3 && b.kind < 3)
-            r = a.kind == 2 || b.kind == 2 ? float_binary(op, number(a), number(b)) : int_binary(op, a.i, b.i);
+            r = a.kind == 2 || b.kind == 2 ? float_binary(op, number(a), number(b)) : int_binary(op, a, b);
+        r.is_unsigned = op < 256 && strchr("+-*/%&|^", op) && (a.is_unsigned || b.is_unsigned);
+        r.is_unsigned |= (op == DLSH_CP_SHL || op == DLSH_CP_SHR) && a.is_unsigned;
         free(a.text);
         free(b.text);
         if (!r.kind) return cannot(p);

@@ -86,6 +86,7 @@ static void called(ffi_cif *cif, void *result, void **args, void *user) {
     const dlsh_cguard *g = dlsh_c_guard();
     (void)cif;
     if (size) memset(result, 0, size < sizeof(ffi_arg) ? sizeof(ffi_arg) : size);
+    if (!c->state) return;
     if (!pthread_equal(pthread_self(), c->thread)) {
         __atomic_store_n(&c->state->foreign_thread, 1, __ATOMIC_RELAXED); /* the session belongs to one thread */
         return;
@@ -179,10 +180,21 @@ void dlsh_c_closures_end(dlsh_cstate *st, const void *owner) {
     }
 }
 
+/* Those that are kept may still be called, by what C does at exit: they stay, and do nothing from now on. */
 void dlsh_c_closures_free(dlsh_cstate *st) {
+    static closure *left;
     for (closure *c = st->closures, *next; c; c = next) {
         next = c->next;
-        destroy(c);
+        if (c->owner != st) {
+            destroy(c);
+            continue;
+        }
+        dlsh_drop(c->f);
+        dlsh_drop(c->last);
+        c->f = c->last = dlsh_void();
+        c->state = NULL;
+        c->next = left;
+        left = c;
     }
     st->closures = NULL;
 }

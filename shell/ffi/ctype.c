@@ -162,7 +162,7 @@ static void lay_out(dlsh_ctype *t, dlsh_cfield *f) {
     for (long i = 0; i < t->n; i++) {
         size_t a = f[i].type->plain->align ? f[i].type->plain->align : 1, size = dlsh_c_size(f[i].type);
         if (f[i].bits) {
-            size_t unit = 8 * size, from = t->kind == DLSH_C_UNION ? 0 : bit > 8 * at ? bit : 8 * at;
+            size_t unit = 8 * size, from = t->kind == DLSH_C_UNION ? 0 : bit ? bit : 8 * at;
             size_t bits = f[i].bits < 0 ? 0 : (size_t)f[i].bits;
             if (!bits || from % unit + bits > unit) from = (from + unit - 1) / unit * unit;
             f[i].offset = from / unit * size;

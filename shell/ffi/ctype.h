@@ -70,7 +70,7 @@ struct dlsh_ctype {
     const char *tag;      /* STRUCT, UNION, ENUM, OPAQUE; NULL: anonymous */
     const char *alias;    /* the typedef it is known by, NULL: none */
     dlsh_ctype *constant; /* its const form, once made */
-    void *ffi;            /* ffi_type, once made (call.c) */
+    void *ffi;            /* once made: ffi_type (call.c); FUNCTION: a prototype without a name (symbols.c) */
 };
 
 /* ---------------------------------------------------------------- spaces */

@@ -83,6 +83,7 @@ static dl_status no_symbol(const dlsh_clib *lib, const char *name) {
 static dl_status bind_all(dlsh_session *s, const dlsh_unit *u, int base, const dlsh_cdecls *d, dlsh_clib *lib) {
     for (int i = 0; i < d->n; i++) { /* all or nothing */
         dl_status st = check_decl(&d->items[i]);
+        if (!st) st = dlsh_c_check_conflict(s, &d->items[i]);
         if (!st && !dlsh_c_symbol(lib, d->items[i].name)) st = no_symbol(lib, d->items[i].name);
         if (st) return fail_at_decl(s, u, base, &d->items[i], st);
     }

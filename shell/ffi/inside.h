@@ -105,6 +105,8 @@ ffi_type *dlsh_c_ffi_type(dlsh_cspace *c, const dlsh_ctype *t);
 dl_status dlsh_c_convert(dlsh_ccall *k, int at, const dlsh_ctype *t, dlsh_value v);
 /* The dtype of tensors that go to pointers to t; NULL: none. */
 const char *dlsh_c_dtype_of(const dlsh_ctype *t);
+/* A function written by hand that was declared otherwise before fails. */
+dl_status dlsh_c_check_conflict(dlsh_session *s, const dlsh_cdecl *d);
 /* A symbol of a library, of all that is loaded when lib is NULL; NULL: there is none. */
 void *dlsh_c_symbol(const dlsh_clib *lib, const char *name);
 /* A function that C gave the address of. */

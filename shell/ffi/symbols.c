@@ -118,6 +118,7 @@ dlsh_value dlsh_cfunc_value(dlsh_session *s, const dlsh_cproto *proto, void *add
 
 dlsh_value dlsh_c_unnamed_function(dlsh_session *s, const dlsh_ctype *t, void *addr) {
     dlsh_cspace *c = dlsh_c_space(s);
+    if (t->ffi) return dlsh_cfunc_value(s, t->ffi, addr, NULL); /* a prototype a type */
     dlsh_cproto *p = dlsh_c_alloc(c, sizeof *p);
     dlsh_cparam *params = dlsh_c_alloc(c, ((size_t)t->n + 1) * sizeof *params);
     dlsh_buf b = {0};
@@ -131,7 +132,9 @@ dlsh_value dlsh_c_unnamed_function(dlsh_session *s, const dlsh_ctype *t, void *a
                        .params = params,
                        .format = -1};
     dlsh_buf_free(&b);
-    return p->text ? dlsh_cfunc_value(s, p, addr, NULL) : dlsh_void();
+    if (!p->text) return dlsh_void();
+    ((dlsh_ctype *)t)->ffi = p;
+    return dlsh_cfunc_value(s, p, addr, NULL);
 }
 
 void *dlsh_c_symbol(const dlsh_clib *lib, const char *name) {
@@ -199,7 +202,8 @@ static int find_name(void *state, const char *name, dlsh_value *out, int *lastin
     return !dlsh_failed(*out);
 }
 
-static dl_status check_conflict(const dlsh_cname *old, const dlsh_cdecl *d) {
+dl_status dlsh_c_check_conflict(dlsh_session *s, const dlsh_cdecl *d) {
+    const dlsh_cname *old = dlsh_c_find(dlsh_c_space(s), d->name, strlen(d->name));
     if (!old || old->kind != DLSH_C_SYMBOL || old->how == DLSH_C_OWN) return DL_OK;
     if (dlsh_c_same(old->type, d->type, old->how == DLSH_C_IMPORTED)) return DL_OK;
     return dlsh_fail(DL_ERR_TYPE, "give both the same prototype; one name has one type as long as the session lasts",
@@ -222,7 +226,7 @@ dl_status dlsh_c_bind(dlsh_session *s, const dlsh_cdecl *d, void *addr, dlsh_cli
     dlsh_cstate *st = dlsh_c_state(s);
     const dlsh_cname *old = dlsh_c_find(st->space, d->name, strlen(d->name));
     if (how == DLSH_C_IMPORTED && old && old->kind == DLSH_C_SYMBOL && old->how != DLSH_C_IMPORTED) return DL_OK;
-    if (how == DLSH_C_WRITTEN) DLSH_TRY(check_conflict(old, d));
+    if (how == DLSH_C_WRITTEN) DLSH_TRY(dlsh_c_check_conflict(s, d));
     if (how != DLSH_C_OWN) DLSH_TRY(hold_lib(st, lib));
     dlsh_cname *n = old && old->kind == DLSH_C_SYMBOL
                         ? (dlsh_cname *)old
