@@ -355,7 +355,8 @@ static dl_status out_result(dlsh_ccall *k, int at, dlsh_value *out) {
 /* ---------------------------------------------------------------- results */
 
 static void (*release_of(const dlsh_cfunc *f))(void *) {
-    const char *name = f->proto->release ? f->proto->release : "free";
+    const char *name = f->proto->release;
+    if (!name) return free; /* the one that goes with the malloc of this process */
     const dlsh_cname *n = dlsh_c_find(dlsh_c_space(f->s), name, strlen(name));
     void *addr = n && n->kind == DLSH_C_SYMBOL ? n->addr : NULL;
     void (*release)(void *) = NULL;

@@ -16,7 +16,8 @@ typedef struct dlsh_cclosure {
     ffi_cif cif;
     ffi_type **types;
     const dlsh_ctype *function;
-    dlsh_cstate *state;
+    size_t result_size;
+    dlsh_cstate *state; /* NULL: the session has ended */
     pthread_t thread;
     const void *owner; /* of its call; the state itself: kept; NULL: asleep */
     dlsh_value f;      /* VOID while asleep */
@@ -82,7 +83,7 @@ static dl_status run(closure *c, void *result, void **args) {
 
 static void called(ffi_cif *cif, void *result, void **args, void *user) {
     closure *c = user;
-    size_t size = dlsh_c_size(c->function->base);
+    size_t size = c->result_size;
     const dlsh_cguard *g = dlsh_c_guard();
     (void)cif;
     if (size) memset(result, 0, size < sizeof(ffi_arg) ? sizeof(ffi_arg) : size);
@@ -126,7 +127,12 @@ static closure *make(dlsh_cstate *st, const dlsh_ctype *t) {
     closure *c = calloc(1, sizeof *c);
     ffi_type *result = dlsh_c_ffi_type(st->space, t->base);
     if (!c || !result) goto fail;
-    *c = (closure){.function = t, .state = st, .thread = pthread_self(), .f = dlsh_void(), .last = dlsh_void()};
+    *c = (closure){.function = t,
+                   .result_size = dlsh_c_size(t->base),
+                   .state = st,
+                   .thread = pthread_self(),
+                   .f = dlsh_void(),
+                   .last = dlsh_void()};
     if (!(c->types = calloc((size_t)t->n + 1, sizeof *c->types))) goto fail;
     for (long i = 0; i < t->n; i++)
         if (!(c->types[i] = dlsh_c_ffi_type(st->space, t->params[i]))) goto fail;
@@ -181,8 +187,9 @@ void dlsh_c_closures_end(dlsh_cstate *st, const void *owner) {
 }
 
 /* Those that are kept may still be called, by what C does at exit: they stay, and do nothing from now on. */
-void dlsh_c_closures_free(dlsh_cstate *st) {
+int dlsh_c_closures_free(dlsh_cstate *st) {
     static closure *left;
+    int n = 0;
     for (closure *c = st->closures, *next; c; c = next) {
         next = c->next;
         if (c->owner != st) {
@@ -195,6 +202,8 @@ void dlsh_c_closures_free(dlsh_cstate *st) {
         c->state = NULL;
         c->next = left;
         left = c;
+        n++;
     }
     st->closures = NULL;
+    return n;
 }

@@ -124,7 +124,8 @@ int dlsh_c_format_types(dlsh_cspace *c, const char *format, int scanf, const dls
  * NULL: recorded. */
 void *dlsh_c_closure(dlsh_session *s, const dlsh_ctype *function, dlsh_value f, const void *owner);
 void dlsh_c_closures_end(dlsh_cstate *st, const void *owner);
-void dlsh_c_closures_free(dlsh_cstate *st);
+/* How many C may still call; they look at types of the space. */
+int dlsh_c_closures_free(dlsh_cstate *st);
 /* Raises what a callback failed with, if one did. */
 dl_status dlsh_c_callback_failure(dlsh_cstate *st);
 

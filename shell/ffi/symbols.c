@@ -301,11 +301,16 @@ int dlsh_c_help(dlsh_session *s, const char *name, dlsh_buf *to) {
 /* ---------------------------------------------------------------- life */
 
 static void state_free(void *state) {
+    static dlsh_cspace *left; /* while the process ends */
     dlsh_cstate *st = state;
-    dlsh_c_closures_free(st);
+    int in_use = dlsh_c_closures_free(st);
     for (int i = st->nlibs; i-- > 0;) dlsh_clib_drop(st->libs[i]);
     free(st->libs);
-    dlsh_cspace_free(st->space);
+    if (in_use)
+        left = st->space;
+    else
+        dlsh_cspace_free(st->space);
+    (void)left;
     free(st);
 }
 

@@ -16,6 +16,7 @@ png_write_info(png, info)
 for i in range(16) { png_write_row(png, pixels[i]) }
 png_write_end(png, NULL)
 fclose(f);
+png_destroy_write_struct(new("png_struct *", png), new("png_info *", info))
 image = new("png_image"); image.version = PNG_IMAGE_VERSION
 png_image_begin_read_from_file(image, "weight.png")
 [image.width, image.height]
