@@ -2,7 +2,10 @@
 #ifndef DL_CORE_DEVICE_H
 #define DL_CORE_DEVICE_H
 
+#include "core/control.h"
 #include "core/op.h"
+
+typedef struct dl_graph dl_graph;
 
 /* What a backend offers. Every entry is required; `index` counts its devices from 0. */
 typedef struct dl_backend {
@@ -22,6 +25,32 @@ typedef struct dl_backend {
     dl_status (*empty_cache)(int index);
     /* With `on`, every launch waits for its end, so that faults are found at the statement that made them. */
     void (*sync_every)(bool on);
+    /* Host memory that the device reads and writes in place. NULL: recorded. */
+    void *(*pinned)(int index, size_t bytes);
+    void (*unpin)(int index, void *p);
+    /* Has all work issued ended? Reports its faults. */
+    dl_status (*idle)(int index, bool *yes);
+
+    /* ---- training without waits: core/control.h says what these do */
+    /* What is issued from now on belongs to this trainer: its halt holds for running statistics, and calls of the
+     * dropout stream count from `rng` on. NULL: to none. */
+    void (*govern)(int index, const dl_control *c, uint64_t rng);
+    dl_status (*tally)(int index, dl_control *c, const dl_tally *t);
+    dl_status (*judge)(int index, dl_control *c, const dl_judge *j);
+    /* avg[i] = keep * avg[i] + (1 - keep) * p[i], all contiguous. */
+    dl_status (*average)(int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
+                         double keep);
+    /* The n samples at the control's position: x f32, y as stored. */
+    dl_status (*deal)(int index, const dl_control *c, const dl_feed *f, void *x, void *y, long n);
+    /* Host memory to the device beside the work under way, before the work still to come. The source has been read. */
+    dl_status (*stage)(int index, void *dst, const void *src, size_t bytes);
+
+    /* ---- capture: between begin and end, work is recorded and not done. Memory it takes stays the graph's. */
+    dl_status (*capture_begin)(int index, dl_graph **out);
+    /* keep: makes the graph ready to run; else, and on failure, it is freed. */
+    dl_status (*capture_end)(int index, dl_graph *graph, bool keep);
+    dl_status (*replay)(int index, dl_graph *graph);
+    void (*graph_free)(int index, dl_graph *graph);
 } dl_backend;
 
 /* The backend in use for devices above 0, loaded by the first call; NULL when there is none. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static int precision = DL_PRECISION_F32, deterministic = 1;
+static int precision = DL_PRECISION_F32, deterministic = 1, capture = 1;
 
 static const struct {
     const char *name;
@@ -26,6 +26,9 @@ const char *dl_precision_name(dl_precision p) {
 
 int dl_deterministic_get(void) { return __atomic_load_n(&deterministic, __ATOMIC_RELAXED); }
 void dl_deterministic_set(int on) { __atomic_store_n(&deterministic, !!on, __ATOMIC_RELAXED); }
+
+int dl_capture_get(void) { return __atomic_load_n(&capture, __ATOMIC_RELAXED); }
+void dl_capture_set(int on) { __atomic_store_n(&capture, !!on, __ATOMIC_RELAXED); }
 
 bool dl_tf32_allowed(void) { return dl_precision_get() == DL_PRECISION_TF32; }
 bool dl_deterministic(void) { return dl_deterministic_get(); }

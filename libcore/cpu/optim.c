@@ -61,25 +61,33 @@ static dl_status update_all(dl_call *c, int head, int lists, const dl_optim_loop
 
 static double number(const dl_tensor *t) { return dl_load_f64(dl_ptr(t), (dl_dtype)t->dtype); }
 
+/* The rate, and what may come with it: a factor for gradients. False: nothing is to change. */
+static bool read_rates(const dl_tensor *t, dl_optim *o) {
+    const double *more = t->numel == 3 ? dl_ptr(t) : NULL;
+    o->lr = number(t);
+    o->factor = more ? more[1] : 1;
+    return !more || more[2] == 0;
+}
+
 static dl_status sgd_run(dl_call *c) {
-    dl_optim o = {.lr = number(c->in[0]),
-                  .momentum = c->attr[0].u.f,
+    dl_optim o = {.momentum = c->attr[0].u.f,
                   .dampening = c->attr[1].u.f,
                   .decay = c->attr[2].u.f,
                   .nesterov = c->attr[3].u.i,
                   .maximize = c->attr[4].u.i,
                   .first = c->attr[5].u.i};
+    if (!read_rates(c->in[0], &o)) return DL_OK;
     return update_all(c, 1, o.momentum != 0 ? 3 : 2, DL_SIMD_PICK(dl_sgd_loop), &o);
 }
 
 static dl_status adam_run(dl_call *c) {
-    dl_optim o = {.lr = number(c->in[0]),
-                  .beta1 = c->attr[0].u.f,
+    dl_optim o = {.beta1 = c->attr[0].u.f,
                   .beta2 = c->attr[1].u.f,
                   .eps = c->attr[2].u.f,
                   .decay = c->attr[3].u.f,
                   .decoupled = c->attr[4].u.i,
                   .maximize = c->attr[6].u.i};
+    if (!read_rates(c->in[0], &o)) return DL_OK;
     double t = number(c->in[1]);
     if (!(t >= 1)) return dl_fail(DL_ERR_VALUE, "step counts from 1, not %g", t);
     o.step = o.lr / (1 - pow(o.beta1, t));

@@ -43,8 +43,12 @@ typedef struct dl_gpu {
     char *staging[2]; /* pinned */
     cudaEvent_t staged[2];
     int next_staging;
-    pthread_mutex_t lock; /* of cache and staging */
-    cudaError_t lost;     /* a sticky error; nothing works any more on the device */
+    pthread_mutex_t lock;      /* of cache and staging */
+    cudaError_t lost;          /* a sticky error; nothing works any more on the device */
+    cudaStream_t copies;       /* beside `stream`: uploads of what comes next */
+    dl_graph *capturing;       /* work on `stream` is recorded into it and not done */
+    const dl_control *control; /* of the trainer whose work is being issued; NULL: none */
+    uint64_t rng;              /* calls of the dropout stream count from here within a graph */
 } dl_gpu;
 
 /* The device of a call, current for this thread; set up on first use. Reports faults of earlier work. NULL: recorded.
@@ -58,6 +62,15 @@ dl_status dl_gpu_launched(dl_gpu *g);
  * last launch that uses it. */
 void *dl_gpu_take(dl_gpu *g, size_t bytes);
 void dl_gpu_drop(dl_gpu *g, void *p);
+/* Memory that outlives a capture, and an upload that is done at once, also within a capture; the memory must be fresh
+ * there. */
+void *dl_gpu_take_lasting(dl_gpu *g, size_t bytes);
+dl_status dl_gpu_upload_now(dl_gpu *g, void *dst, const void *src, size_t bytes);
+/* At most DL_POKE bytes, by a launch that carries them. */
+enum { DL_POKE = 1024 };
+dl_status dl_gpu_poke(dl_gpu *g, void *dst, const void *src, size_t bytes);
+/* Fails while a graph is being captured: `what` cannot be part of it. */
+dl_status dl_gpu_no_capture(const dl_gpu *g, const char *what);
 /* Waits, and reports what the work so far had to say. */
 dl_status dl_gpu_wait(dl_gpu *g);
 /* Small host data to the device, in order. */

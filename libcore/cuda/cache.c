@@ -28,6 +28,8 @@ struct dl_cache {
     block *bin[2][NBINS]; /* [small] */
     block *bucket[NBUCKETS];
     size_t used, peak, held;
+    const void **pools;
+    int npools;
 };
 
 dl_cache *dl_cache_new(const dl_cache_driver *driver) {
@@ -70,13 +72,39 @@ static block *find(dl_cache *c, bool small, size_t size, const void *stream) {
     return NULL;
 }
 
+static bool is_pool(const dl_cache *c, const void *p) {
+    for (int i = 0; i < c->npools; i++)
+        if (c->pools[i] == p) return true;
+    return false;
+}
+
+bool dl_cache_pool(dl_cache *c, const void *pool) {
+    const void **more = realloc(c->pools, (size_t)(c->npools + 1) * sizeof *more);
+    if (!more) return false;
+    c->pools = more;
+    c->pools[c->npools++] = pool;
+    return true;
+}
+
+void dl_cache_adopt(dl_cache *c, const void *pool, const void *stream) {
+    for (int i = 0; i < c->npools; i++)
+        if (c->pools[i] == pool) c->pools[i--] = c->pools[--c->npools];
+    for (int small = 0; small < 2; small++)
+        for (int i = 0; i < NBINS; i++)
+            for (block *b = c->bin[small][i]; b; b = b->bin_next)
+                if (b->stream == pool) b->stream = stream;
+    for (int i = 0; i < NBUCKETS; i++)
+        for (block *b = c->bucket[i]; b; b = b->chain)
+            if (b->stream == pool) b->stream = stream;
+}
+
 size_t dl_cache_empty(dl_cache *c) {
     size_t given = 0;
     for (int small = 0; small < 2; small++)
         for (int i = 0; i < NBINS; i++)
             for (block *b = c->bin[small][i], *next; b; b = next) {
                 next = b->bin_next;
-                if (b->prev || b->next) continue;
+                if (b->prev || b->next || is_pool(c, b->stream)) continue;
                 bin_remove(c, b);
                 c->driver.put(c->driver.arg, b->p);
                 c->held -= b->size;
@@ -207,6 +235,8 @@ void dl_cache_delete(dl_cache *c) {
     if (!c) return;
     for (int i = 0; i < NBUCKETS; i++)
         while (c->bucket[i]) dl_cache_free(c, c->bucket[i]->p);
+    c->npools = 0;
     dl_cache_empty(c);
+    free(c->pools);
     free(c);
 }

@@ -23,6 +23,11 @@ void dl_cache_delete(dl_cache *c);
  * driver has no room, what is unused is given back first. NULL: DL_ERR_MEMORY with the largest live blocks. */
 void *dl_cache_alloc(dl_cache *c, size_t bytes, const void *stream);
 void dl_cache_free(dl_cache *c, void *p);
+/* Blocks of a pool, which takes the place of a stream, are never given back to the driver while it is there. False: no
+ * memory for one more. */
+bool dl_cache_pool(dl_cache *c, const void *pool);
+/* Ends a pool: its blocks, used and free, belong to `stream` from now on. */
+void dl_cache_adopt(dl_cache *c, const void *pool, const void *stream);
 /* Gives unused memory back to the driver; returns how much. */
 size_t dl_cache_empty(dl_cache *c);
 /* used: in blocks handed out; peak: its highest value; held: from the driver in all. */

@@ -23,6 +23,7 @@ template <class C> struct norm_of {
     vec mean, rstd, run_mean, run_var, weight, bias;
     C *center, *scale, *shift;
     double eps, momentum, n;
+    const dl_control *control; /* where it has halted, running statistics stay */
     bool training;
     __device__ void channel(long c, double mu, double var) const {
         double r = 1 / sqrt(var + eps);
@@ -50,7 +51,7 @@ template <class T> struct stats_op : dl_red_op {
         double d = s.a / to.n, mu = first + d, var = s.b / to.n - d * d, m = to.momentum;
         if (var < 0) var = 0;
         to.channel(c, mu, var);
-        if (!to.run_mean.p) return;
+        if (!to.run_mean.p || (to.control && to.control->halt != 0)) return;
         to.run_mean.put(c, (1 - m) * to.run_mean.get(c) + m * mu);
         to.run_var.put(c, (1 - m) * to.run_var.get(c) + m * var * to.n / (to.n - 1));
     }
@@ -78,10 +79,10 @@ template <class T> static dl_status forward(dl_gpu *g, dl_call *c, calc_t<T> *wo
     dl_tensor *x = c->in[0], *in[5] = {NULL};
     for (int i = 1; i < 5 && i < c->nin; i++) in[i] = c->in[i];
     long n = x->shape[1];
-    norm_of<C> to = {vec_of(c->out[1]),  vec_of(c->out[2]), vec_of(in[1]),  vec_of(in[2]),
-                     vec_of(in[3]),      vec_of(in[4]),     work,           work + n,
-                     work + 2 * n,       c->attr[2].u.f,    c->attr[1].u.f, (double)(x->numel / n),
-                     c->attr[0].u.i != 0};
+    norm_of<C> to = {vec_of(c->out[1]), vec_of(c->out[2]),  vec_of(in[1]),  vec_of(in[2]),
+                     vec_of(in[3]),     vec_of(in[4]),      work,           work + n,
+                     work + 2 * n,      c->attr[2].u.f,     c->attr[1].u.f, (double)(x->numel / n),
+                     g->control,        c->attr[0].u.i != 0};
     dl_status s;
     if (to.training) {
         dl_red_plan p;

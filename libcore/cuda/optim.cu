@@ -1,34 +1,31 @@
 /* Kernels of sgd_step and adam_step: one launch for all tensors of the lists. Learning rate and step are read on the
  * device. The formulas are those of the CPU's loops. */
 #include "cuda/rows.cuh"
+#include "cuda/table.h"
 
-enum { THREADS = 256, PIECE = 8192, LISTS = 5 };
-
-typedef struct item {
-    void *p[LISTS]; /* parameter, gradient, states */
-    long n;
-    int dtype;
-} item;
-
-typedef struct piece {
-    int item;
-    int part;
-} piece;
+enum { THREADS = 256 };
 
 typedef struct step_of {
     const void *lr, *step;
+    bool paced; /* lr: rate, factor of gradients, halt */
     int lr_dtype, step_dtype;
     double momentum, dampening, decay, beta1, beta2, eps;
     bool adam, nesterov, first, decoupled, maximize, amsgrad;
     dl_fault_site site;
 } step_of;
 
-template <class C> __device__ void sgd(const step_of &o, const item &t, long from, long to) {
-    C *p = (C *)t.p[0], *v = (C *)t.p[2];
-    const C *g = (const C *)t.p[1];
-    C sign = o.maximize ? -1 : 1, wd = (C)o.decay, lr = (C)dl_get(o.lr, o.lr_dtype, 0), mu = (C)o.momentum;
+template <class C> __device__ C sign_of(const step_of &o) {
+    C factor = o.paced ? (C)((const double *)o.lr)[1] : C(1);
+    return o.maximize ? -factor : factor;
+}
+
+template <class C> __device__ void sgd(const step_of &o, const dl_item &t, long from, long to) {
+    C *__restrict__ p = (C *)t.p[0], *__restrict__ v = (C *)t.p[2];
+    const C *__restrict__ g = (const C *)t.p[1];
+    C sign = sign_of<C>(o), wd = (C)o.decay, lr = (C)dl_get(o.lr, o.lr_dtype, 0), mu = (C)o.momentum;
     C keep = o.first ? C(0) : mu, take = o.first ? C(1) : (C)(1 - o.dampening);
     C ahead = o.nesterov ? mu : C(1), own = o.nesterov ? C(1) : C(0);
+#pragma unroll 4
     for (long i = from + threadIdx.x; i < to; i += THREADS) {
         C d = sign * g[i] + wd * p[i];
         if (v) {
@@ -40,12 +37,14 @@ template <class C> __device__ void sgd(const step_of &o, const item &t, long fro
     }
 }
 
-template <class C> __device__ void adam(const step_of &o, const item &t, long from, long to, const double *k) {
-    C *p = (C *)t.p[0], *m = (C *)t.p[2], *v = (C *)t.p[3], *top = (C *)t.p[4];
-    const C *g = (const C *)t.p[1];
-    C sign = o.maximize ? -1 : 1, wd = o.decoupled ? C(0) : (C)o.decay;
+template <class C> __device__ void adam(const step_of &o, const dl_item &t, long from, long to, const double *k) {
+    C *__restrict__ p = (C *)t.p[0], *__restrict__ m = (C *)t.p[2], *__restrict__ v = (C *)t.p[3];
+    C *__restrict__ top = (C *)t.p[4];
+    const C *__restrict__ g = (const C *)t.p[1];
+    C sign = sign_of<C>(o), wd = o.decoupled ? C(0) : (C)o.decay;
     C shrink = o.decoupled ? (C)(1 - k[0] * o.decay) : C(1), step = (C)k[1], root = (C)k[2], eps = (C)o.eps;
     C b1 = (C)o.beta1, c1 = (C)(1 - o.beta1), b2 = (C)o.beta2, c2 = (C)(1 - o.beta2);
+#pragma unroll 4
     for (long i = from + threadIdx.x; i < to; i += THREADS) {
         C d = sign * g[i] + wd * p[i];
         C a = b1 * m[i] + c1 * d, b = b2 * v[i] + c2 * d * d;
@@ -56,8 +55,9 @@ template <class C> __device__ void adam(const step_of &o, const item &t, long fr
     }
 }
 
-__global__ static void __launch_bounds__(THREADS) step_kernel(step_of o, const item *items, const piece *pieces) {
+__global__ static void __launch_bounds__(THREADS) step_kernel(step_of o, dl_table all) {
     __shared__ double k[3]; /* adam: lr, lr / (1 - b1**t), 1 / sqrt(1 - b2**t) */
+    if (o.paced && ((const double *)o.lr)[2] != 0) return;
     if (o.adam && !threadIdx.x) {
         double t = dl_get(o.step, o.step_dtype, 0), lr = dl_get(o.lr, o.lr_dtype, 0);
         if (!(t >= 1)) dl_fault_raise(o.site, DL_FAULT_STEP, (long)t, 0);
@@ -66,9 +66,9 @@ __global__ static void __launch_bounds__(THREADS) step_kernel(step_of o, const i
         k[2] = 1 / sqrt(1 - pow(o.beta2, t));
     }
     __syncthreads();
-    const piece at = pieces[blockIdx.x];
-    const item t = items[at.item];
-    long from = (long)at.part * PIECE, to = from + PIECE < t.n ? from + PIECE : t.n;
+    const dl_piece at = all.pieces[blockIdx.x];
+    const dl_item t = all.items[at.item];
+    long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
     if (t.dtype == DL_F64)
         o.adam ? adam<double>(o, t, from, to, k) : sgd<double>(o, t, from, to);
     else
@@ -80,9 +80,7 @@ __global__ static void __launch_bounds__(THREADS) step_kernel(step_of o, const i
 typedef struct lists {
     int n, lists, head;
     dl_tensor **own; /* [lists * n]: the tensors themselves, or copies laid out like the parameter */
-    item *items;
-    piece *pieces;
-    long count;
+    dl_item *items;
 } lists;
 
 static bool gapless(const dl_tensor *t) {
@@ -108,31 +106,16 @@ static dl_status lay_out(dl_gpu *g, dl_call *c, lists *l) {
         if (!good) return dl_error_last()->code;
         l->items[i].n = p->numel;
         l->items[i].dtype = p->dtype;
-        l->count += (p->numel + PIECE - 1) / PIECE;
     }
     return DL_OK;
 }
 
-/* The table of items and pieces on the device, and the launch. */
 static dl_status launch(dl_gpu *g, const step_of *o, const lists *l) {
-    size_t items = sizeof(item) * (size_t)l->n, bytes = items + sizeof(piece) * (size_t)l->count;
-    char *host = (char *)dl_host_alloc(bytes), *there = host ? (char *)dl_gpu_take(g, bytes) : NULL;
-    dl_status s = there ? DL_OK : dl_error_last()->code;
-    if (s == DL_OK) {
-        piece *p = (piece *)(host + items);
-        memcpy(host, l->items, items);
-        for (int i = 0; i < l->n; i++)
-            for (long k = 0; k * PIECE < l->items[i].n; k++) *p++ = piece{i, (int)k};
-        s = dl_gpu_upload(g, there, host, bytes);
-    }
-    if (s == DL_OK) {
-        step_kernel<<<(unsigned)l->count, THREADS, 0, g->stream>>>(*o, (const item *)there,
-                                                                   (const piece *)(there + items));
-        s = dl_gpu_launched(g);
-    }
-    dl_gpu_drop(g, there);
-    if (host) dl_host_free(host, bytes);
-    return s;
+    dl_table all;
+    dl_status s = dl_table_get(g, l->items, l->n, &all);
+    if (s != DL_OK || !all.count) return s;
+    step_kernel<<<(unsigned)all.count, THREADS, 0, g->stream>>>(*o, all);
+    return dl_gpu_launched(g);
 }
 
 /* What was copied is put back, but for gradients. */
@@ -147,15 +130,15 @@ static dl_status put_back(dl_gpu *g, dl_call *c, const lists *l) {
 }
 
 static dl_status update(dl_call *c, int head, int count, step_of *o) {
-    lists l = {(c->nin - head) / count, count, head, NULL, NULL, NULL, 0};
+    lists l = {(c->nin - head) / count, count, head, NULL, NULL};
     dl_gpu *g = dl_gpu_use(c->device);
     if (!g) return dl_error_last()->code;
-    o->lr = dl_ptr(c->in[0]), o->lr_dtype = c->in[0]->dtype;
+    o->lr = dl_ptr(c->in[0]), o->lr_dtype = c->in[0]->dtype, o->paced = c->in[0]->numel == 3;
     o->site = dl_gpu_site(g, c->op);
     l.own = (dl_tensor **)calloc((size_t)(l.n * count + 1), sizeof *l.own);
-    l.items = (item *)calloc((size_t)(l.n + 1), sizeof *l.items);
+    l.items = (dl_item *)calloc((size_t)(l.n + 1), sizeof *l.items);
     dl_status s = l.own && l.items ? lay_out(g, c, &l) : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
-    if (s == DL_OK && l.count) s = launch(g, o, &l);
+    if (s == DL_OK) s = launch(g, o, &l);
     if (s == DL_OK) s = put_back(g, c, &l);
     for (int i = 0; l.own && i < l.n * count; i++) dl_unref(l.own[i]);
     free(l.own);

@@ -1,5 +1,6 @@
 /* The plugin's only symbol, its table of kernels, and its devices: setting up, copies, faults. */
 #include "cuda/base.h"
+#include "cuda/graph.h"
 #include "abi.h"
 
 #include <string.h>
@@ -105,6 +106,7 @@ static dl_status set_up(dl_gpu *g, int index) {
     DL_TRY(dl_gpu_check(g, cudaSetDevice(index), "starting the GPU"));
     DL_TRY(dl_gpu_check(g, cudaDeviceGetAttribute(&g->sms, cudaDevAttrMultiProcessorCount, index), "asking the GPU"));
     DL_TRY(dl_gpu_check(g, cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "making a stream"));
+    DL_TRY(dl_gpu_check(g, cudaStreamCreateWithFlags(&g->copies, cudaStreamNonBlocking), "making a stream"));
     DL_TRY(
         dl_gpu_check(g, cudaHostAlloc((void **)&g->report, sizeof *g->report, cudaHostAllocPortable), "pinned memory"));
     memset(g->report, 0, sizeof *g->report);
@@ -158,21 +160,28 @@ dl_gpu *dl_gpu_use(int device) {
 }
 
 dl_status dl_gpu_wait(dl_gpu *g) {
+    DL_TRY(dl_gpu_no_capture(g, "waiting for the GPU"));
     DL_TRY(dl_gpu_check(g, cudaStreamSynchronize(g->stream), "waiting for the GPU"));
     return poll(g);
 }
 
 dl_status dl_gpu_launched(dl_gpu *g) {
     DL_TRY(dl_gpu_check(g, cudaGetLastError(), "starting a kernel"));
-    return every ? dl_gpu_wait(g) : DL_OK;
+    return every && !g->capturing ? dl_gpu_wait(g) : DL_OK;
 }
 
-void *dl_gpu_take(dl_gpu *g, size_t bytes) {
+static void *take(dl_gpu *g, size_t bytes, const void *pool) {
     pthread_mutex_lock(&g->lock);
-    void *p = dl_cache_alloc(g->cache, bytes, g->stream);
+    void *p = dl_cache_alloc(g->cache, bytes, pool);
     pthread_mutex_unlock(&g->lock);
     return p;
 }
+
+void *dl_gpu_take(dl_gpu *g, size_t bytes) {
+    return take(g, bytes, g->capturing ? (const void *)g->capturing : (const void *)g->stream);
+}
+
+void *dl_gpu_take_lasting(dl_gpu *g, size_t bytes) { return take(g, bytes, g->stream); }
 
 void dl_gpu_drop(dl_gpu *g, void *p) {
     if (!p) return;
@@ -201,6 +210,8 @@ static dl_status staging(dl_gpu *g, int *which) {
 
 /* Returns as soon as the source has been read; the copy itself runs in the stream's order. */
 static dl_status upload(dl_gpu *g, char *dst, const char *src, size_t bytes) {
+    if (bytes <= DL_POKE) return bytes ? dl_gpu_poke(g, dst, src, bytes) : DL_OK;
+    DL_TRY(dl_gpu_no_capture(g, "a copy to the GPU"));
     for (size_t at = 0; at < bytes; at += STAGING) {
         size_t n = bytes - at < STAGING ? bytes - at : STAGING;
         int i = 0;
@@ -215,6 +226,7 @@ static dl_status upload(dl_gpu *g, char *dst, const char *src, size_t bytes) {
 
 /* While one piece is copied out of its pinned buffer the next one travels. */
 static dl_status download(dl_gpu *g, char *dst, const char *src, size_t bytes) {
+    DL_TRY(dl_gpu_no_capture(g, "reading what the GPU has computed"));
     size_t pieces = (bytes + STAGING - 1) / STAGING;
     int slot[2] = {0, 0};
     for (size_t k = 0; k <= pieces; k++) {
@@ -241,6 +253,12 @@ dl_status dl_gpu_upload(dl_gpu *g, void *dst, const void *src, size_t bytes) {
     dl_status s = upload(g, dst, src, bytes);
     pthread_mutex_unlock(&g->lock);
     return s;
+}
+
+dl_status dl_gpu_upload_now(dl_gpu *g, void *dst, const void *src, size_t bytes) {
+    if (!g->capturing) return dl_gpu_upload(g, dst, src, bytes);
+    DL_TRY(dl_gpu_check(g, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, g->copies), "a copy to the GPU"));
+    return dl_gpu_check(g, cudaStreamSynchronize(g->copies), "a copy to the GPU");
 }
 
 /* Between two GPUs the copy waits for both. */
@@ -298,6 +316,7 @@ static dl_status backend_memory(int index, dl_device_memory *out) {
 static dl_status backend_empty_cache(int index) {
     dl_gpu *g = open_gpu(index);
     if (!g) return dl_error_last()->code;
+    DL_TRY(dl_gpu_no_capture(g, "giving memory back"));
     DL_TRY(dl_gpu_wait(g));
     pthread_mutex_lock(&g->lock);
     dl_cache_empty(g->cache);
@@ -306,6 +325,51 @@ static dl_status backend_empty_cache(int index) {
 }
 
 static void backend_sync_every(bool on) { __atomic_store_n(&every, on, __ATOMIC_RELAXED); }
+
+static void *backend_pinned(int index, size_t bytes) {
+    dl_gpu *g = open_gpu(index);
+    void *p = NULL;
+    if (!g || dl_gpu_check(g, cudaHostAlloc(&p, bytes, cudaHostAllocPortable), "pinned memory") != DL_OK) return NULL;
+    memset(p, 0, bytes);
+    return p;
+}
+
+static void backend_unpin(int index, void *p) {
+    if (open_gpu(index)) cudaFreeHost(p);
+}
+
+static dl_status backend_idle(int index, bool *yes) {
+    dl_gpu *g = open_gpu(index);
+    if (!g) return dl_error_last()->code;
+    cudaError_t e = cudaStreamQuery(g->stream);
+    *yes = e != cudaErrorNotReady;
+    return e == cudaErrorNotReady ? DL_OK : dl_gpu_check(g, e, "waiting for the GPU");
+}
+
+static void backend_govern(int index, const dl_control *c, uint64_t rng) {
+    gpus[index].control = c, gpus[index].rng = rng;
+}
+
+/* Entries that are a call for a device that is ready. */
+#define ON_GPU(name, params, ...)                                                                                      \
+    static dl_status backend_##name params {                                                                           \
+        dl_gpu *g = dl_gpu_use(index + 1);                                                                             \
+        return g ? dl_cuda_##name(g, __VA_ARGS__) : dl_error_last()->code;                                             \
+    }
+ON_GPU(tally, (int index, dl_control *c, const dl_tally *t), c, t)
+ON_GPU(judge, (int index, dl_control *c, const dl_judge *j), c, j)
+ON_GPU(average, (int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n, double keep), c,
+       avg, p, n, keep)
+ON_GPU(deal, (int index, const dl_control *c, const dl_feed *f, void *x, void *y, long n), c, f, x, y, n)
+ON_GPU(stage, (int index, void *dst, const void *src, size_t bytes), dst, src, bytes)
+ON_GPU(capture_begin, (int index, dl_graph **out), out)
+ON_GPU(replay, (int index, dl_graph *graph), graph)
+
+/* A capture is ended whatever has happened meanwhile. */
+static dl_status backend_capture_end(int index, dl_graph *graph, bool keep) {
+    return dl_cuda_capture_end(&gpus[index], graph, keep);
+}
+static void backend_graph_free(int index, dl_graph *graph) { dl_cuda_graph_free(&gpus[index], graph); }
 
 static const dl_kernel *const kernels[DL_NOP] = {
 #define OP(name, ...) [DL_OP_##name] = &dl_cuda_##name,
@@ -327,7 +391,20 @@ static dl_backend backend = {.name = "cuda",
                              .describe = backend_describe,
                              .memory = backend_memory,
                              .empty_cache = backend_empty_cache,
-                             .sync_every = backend_sync_every};
+                             .sync_every = backend_sync_every,
+                             .pinned = backend_pinned,
+                             .unpin = backend_unpin,
+                             .idle = backend_idle,
+                             .govern = backend_govern,
+                             .tally = backend_tally,
+                             .judge = backend_judge,
+                             .average = backend_average,
+                             .deal = backend_deal,
+                             .stage = backend_stage,
+                             .capture_begin = backend_capture_begin,
+                             .capture_end = backend_capture_end,
+                             .replay = backend_replay,
+                             .graph_free = backend_graph_free};
 
 static void count_devices(void) {
     int driver = 0, runtime = 0;

@@ -38,6 +38,10 @@ struct dl_dataset {
     /* u8: what byte b of channel c becomes is lut[c * 256 + b]; channels are shape[0] of images, else 1. Owned. */
     float *lut;
     long channels;
+    struct dl_resident { /* a split on a device; NULL: not there */
+        int device;
+        dl_tensor *x, *y, *lut; /* as in the split; lut NULL when x is f32 */
+    } resident[2];
 };
 
 /* The options of one dl_dataset_open, defaults filled in. Names are those of the row; another fails an assertion. */
@@ -87,6 +91,21 @@ dl_status dl_data_set_fingerprint(dl_dataset *d, const char *text);
 dl_status dl_file_read(const char *path, uint8_t **bytes, size_t *n);
 /* dir/name, or dir/name.gz, whichever there is, into path[size]. DL_ERR_IO naming both. */
 dl_status dl_file_find(const char *dir, const char *const *names, char *path, size_t size);
+
+/* ---- for devices that make batches themselves (data/resident.c) */
+
+/* Puts a split on a device, once, where it takes at most a quarter of the memory there; *there tells. */
+dl_status dl_data_resident(dl_dataset *d, int split, int device, bool *there);
+/* What a loader's batches are made of. */
+typedef struct dl_loader_view {
+    dl_dataset *data;
+    int split;
+    long n, batch, batches; /* samples; samples in a batch; batches in an epoch */
+    bool shuffle;
+    uint64_t seed;
+    const struct dl_transforms *transforms;
+} dl_loader_view;
+void dl_loader_look(const dl_loader *l, dl_loader_view *v);
 
 /* ---- for loaders */
 

@@ -254,6 +254,17 @@ dl_status dl_loader_next(dl_loader *l, dl_tensor **x, dl_tensor **y) {
     return DL_OK;
 }
 
+void dl_loader_look(const dl_loader *l, dl_loader_view *v) {
+    *v = (dl_loader_view){.data = l->data,
+                          .split = l->split,
+                          .n = l->n,
+                          .batch = l->batch,
+                          .batches = l->batches,
+                          .shuffle = l->shuffle,
+                          .seed = l->seed,
+                          .transforms = &l->transforms};
+}
+
 long dl_loader_len(const dl_loader *l) { return l->batches; }
 dl_dataset *dl_loader_dataset(const dl_loader *l) { return l->data; }
 dl_split dl_loader_split(const dl_loader *l) { return (dl_split)l->split; }

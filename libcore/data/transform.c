@@ -87,6 +87,7 @@ static dl_status read_step(const char *s, size_t len, int ndim, dl_transforms *o
         return dl_fail(DL_ERR_SHAPE,
                        "transform `%s` takes pictures [channels, height, width]; these samples are %d-dimensional",
                        r->kind.name, ndim);
+    out->step[out->n].kind = (int)(r - rows);
     out->step[out->n++].fn = r->fn;
     return DL_OK;
 }

@@ -20,10 +20,18 @@ typedef void dl_transform_fn(dl_sample *s, const double *p, dl_draw *r);
 #include "data/transforms.def"
 #undef TRANSFORM
 
+/* DL_TRANSFORM_name: for devices, which cannot call a row's function. */
+enum {
+#define TRANSFORM(name, doc, dims, fn, ...) DL_TRANSFORM_##name,
+#include "data/transforms.def"
+#undef TRANSFORM
+};
+
 typedef struct dl_transforms {
     int n;
     struct {
         dl_transform_fn *fn;
+        int kind;
         double p[DL_MAX_TRANSFORM_PARAMS];
     } step[DL_MAX_TRANSFORMS];
 } dl_transforms;

@@ -132,6 +132,9 @@ const char *dl_precision_name(dl_precision p);
 /* Whether library algorithms are chosen only among those that give the same bits every time; at start 1. */
 int dl_deterministic_get(void);
 void dl_deterministic_set(int on);
+/* On (as it starts): trainers on an accelerator run their steps from captured graphs, where nothing prevents it. */
+int dl_capture_get(void);
+void dl_capture_set(int on);
 
 /* ---------------------------------------------------------------- tensors */
 
@@ -540,9 +543,9 @@ dl_tensor *dl_binary_cross_entropy_with_logits(dl_tensor *input, dl_tensor *targ
 dl_tensor *dl_dropout(dl_tensor *input, double p, int training);
 /* Normalises each channel (dimension 1) over the batch, or by the running statistics when not training; updates these in training.  (x - mean) / sqrt(var + eps) * weight + bias */
 dl_tensor *dl_batch_norm(dl_tensor *input, dl_tensor *running_mean, dl_tensor *running_var, dl_tensor *weight, dl_tensor *bias, int training, double momentum, double eps);
-/* One step of stochastic gradient descent. The list is n parameters, their n gradients and, with momentum, their n buffers; lr is a single number.  g += wd * p; v = mu * v + (1 - damp) * g; p -= lr * (nesterov ? g + mu * v : v) */
+/* One step of stochastic gradient descent. The list is n parameters, their n gradients and, with momentum, their n buffers; lr is a single number, or three in f64: the rate, a factor for all gradients, and one that is not 0 where nothing is to change.  g += wd * p; v = mu * v + (1 - damp) * g; p -= lr * (nesterov ? g + mu * v : v) */
 dl_status dl_sgd_step(dl_tensor *lr, dl_tensor **tensors, int n_tensors, double momentum, double dampening, double weight_decay, int nesterov, int maximize, int first);
-/* One step of Adam. The list is n parameters, their n gradients, n first moments, n second moments and, with amsgrad, n largest second moments; lr and step (1 at the first step) are single numbers.  m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g**2; p -= lr / (1 - b1**t) * m / (sqrt(v) / sqrt(1 - b2**t) + eps) */
+/* One step of Adam. The list is n parameters, their n gradients, n first moments, n second moments and, with amsgrad, n largest second moments; lr and step (1 at the first step) are single numbers, lr also three as in sgd_step.  m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g**2; p -= lr / (1 - b1**t) * m / (sqrt(v) / sqrt(1 - b2**t) + eps) */
 dl_status dl_adam_step(dl_tensor *lr, dl_tensor *step, dl_tensor **tensors, int n_tensors, double beta1, double beta2, double eps, double weight_decay, int decoupled, int amsgrad, int maximize);
 /* Every element one value.  value */
 dl_tensor *dl_full(const long *shape, int n_shape, double value, int dtype, int device);
@@ -1184,7 +1187,7 @@ typedef struct dl_trainer_spec { /* zeroed: the defaults. Objects are referenced
     dl_loader_spec loader; /* of the training split; shuffle is meant unless `in_order` */
     int in_order;
     long accumulate;              /* batches to a step; 0: 1 */
-    double clip_norm, clip_value; /* limits on gradients; 0: none */
+    double clip_norm, clip_value; /* limits on gradients; 0: none. On an accelerator .grad stays without the first */
     double ema;                   /* decay of averaged weights, which eval then uses; 0: none */
     int allow_nan;                /* go on when loss or gradient are not finite */
     long eval_every;              /* epochs of training between evaluations; 0: 1; -1: none */
@@ -1257,6 +1260,9 @@ dl_tensor *dl_trainer_y(const dl_trainer *t);
 dl_tensor *dl_trainer_output(const dl_trainer *t);
 dl_tensor *dl_trainer_loss(const dl_trainer *t);
 const char *dl_trainer_loss_name(const dl_trainer *t);
+/* How the last step ran on an accelerator: "captured", or why it ran op by op; "" before it is decided, and on the CPU.
+ * Borrowed. */
+const char *dl_trainer_capture(const dl_trainer *t);
 /* The base rate from now on; without a schedule the rate itself. */
 dl_status dl_trainer_set_lr(dl_trainer *t, double lr);
 

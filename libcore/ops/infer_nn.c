@@ -148,11 +148,17 @@ INFER_RULE(batch_norm) {
 
 /* ---- steps of optimizers */
 
+/* lr may bring a factor for gradients and a halt with it. */
+static bool is_rates(const dl_call *c, int i) {
+    return !i && c->in[0]->numel == 3 && c->in[0]->dtype == DL_F64 && dl_is_contiguous(c->in[0]);
+}
+
 /* Do the tensors after the first `head` inputs form `groups` lists of one length, alike position by position? */
 static dl_status check_lists(const dl_call *c, int head, int groups, const char *what) {
     int n = (c->nin - head) / groups;
     for (int i = 0; i < head; i++)
-        if (c->in[i]->numel != 1) return dl_fail(DL_ERR_SHAPE, "%s must be a single number", c->op->in_name[i]);
+        if (c->in[i]->numel != 1 && !is_rates(c, i))
+            return dl_fail(DL_ERR_SHAPE, "%s must be a single number", c->op->in_name[i]);
     if (n * groups != c->nin - head) return dl_fail(DL_ERR_VALUE, "%d tensors cannot be %s", c->nin - head, what);
     for (int i = 0; i < n * groups; i++) {
         const dl_tensor *p = c->in[head + i % n], *t = c->in[head + i];

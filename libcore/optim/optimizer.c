@@ -241,10 +241,10 @@ static const dl_optval *options_of(const dl_optimizer *o, const dl_opt_param *p)
 }
 
 /* A group's own rate keeps its ratio to the optimizer's. */
-static double rate_of(const dl_optimizer *o, const dl_opt_param *p) {
-    if (p->group < 0) return o->lr;
-    double own = dl_option_f(&o->row->kind, o->group[p->group].val, "lr");
-    return o->base_lr > 0 ? own / o->base_lr * o->lr : own;
+double dl_optimizer_rate(const dl_optimizer *o, int group, double lr) {
+    if (group < 0) return lr;
+    double own = dl_option_f(&o->row->kind, o->group[group].val, "lr");
+    return o->base_lr > 0 ? own / o->base_lr * lr : own;
 }
 
 static bool run_together(const dl_opt_param *a, const dl_opt_param *b) {
@@ -271,10 +271,22 @@ static dl_status set_number(dl_tensor **t, double v, int device) {
     return DL_OK;
 }
 
+/* Rate and step number of a run: the optimizer's own tensors, or those that the device keeps. */
+static dl_status set_numbers(dl_optimizer *o, const dl_opt_param *lead, dl_opt_run *run) {
+    const dl_pace *pace = o->pace;
+    int device = lead->p->st->device, g = lead->group + 1;
+    bool counted = pace && pace->steps[g] == lead->steps;
+    if (!pace) DL_TRY(set_number(&o->lr_tensor, dl_optimizer_rate(o, lead->group, o->lr), device));
+    if (!counted) DL_TRY(set_number(&o->step_tensor, (double)lead->steps + 1, device));
+    run->lr = pace ? pace->rates[g] : o->lr_tensor;
+    run->step = counted ? pace->step[g] : o->step_tensor;
+    return DL_OK;
+}
+
 static dl_status run_batch(dl_optimizer *o, const batch *b) {
     const dl_opt_param *lead = b->p[0];
     const dl_optval *val = options_of(o, lead);
-    int states = o->row->states(&o->row->kind, val), device = lead->p->st->device;
+    int states = o->row->states(&o->row->kind, val);
     dl_tensor *list[DL_MAX_IN];
     bool first = !lead->state[0];
     for (int i = 0; i < b->n; i++) {
@@ -283,15 +295,8 @@ static dl_status run_batch(dl_optimizer *o, const batch *b) {
         list[i] = p->p, list[b->n + i] = p->p->grad;
         for (int s = 0; s < states; s++) list[(2 + s) * b->n + i] = p->state[s];
     }
-    DL_TRY(set_number(&o->lr_tensor, rate_of(o, lead), device));
-    DL_TRY(set_number(&o->step_tensor, (double)lead->steps + 1, device));
-    dl_opt_run run = {.val = val,
-                      .list = list,
-                      .n = b->n,
-                      .lists = 2 + states,
-                      .first = first && states,
-                      .lr = o->lr_tensor,
-                      .step = o->step_tensor};
+    dl_opt_run run = {.val = val, .list = list, .n = b->n, .lists = 2 + states, .first = first && states};
+    DL_TRY(set_numbers(o, lead, &run));
     DL_TRY(o->row->step(&o->row->kind, &run));
     for (int i = 0; i < b->n; i++) b->p[i]->steps++;
     return DL_OK;

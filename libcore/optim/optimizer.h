@@ -2,6 +2,7 @@
 #ifndef DL_OPTIM_OPTIMIZER_H
 #define DL_OPTIM_OPTIMIZER_H
 
+#include "core/control.h"
 #include "core/op.h"
 #include "nn/options.h"
 
@@ -21,6 +22,13 @@ typedef struct dl_opt_group {
     dl_optval val[DL_OPT_MAX];
 } dl_opt_group;
 
+/* Numbers that a device keeps for an optimizer, in place of the optimizer's own: entry 0 for its own options, 1 + g for
+ * group g. `rates` are f64 [rate, factor, halt], `step` the number of the step, which the device counts itself. */
+typedef struct dl_pace {
+    dl_tensor *rates[DL_PACE_GROUPS], *step[DL_PACE_GROUPS];
+    long steps[DL_PACE_GROUPS]; /* done, as far as the host has issued them */
+} dl_pace;
+
 typedef struct dl_opt_row dl_opt_row;
 struct dl_optimizer {
     int refs;
@@ -32,6 +40,7 @@ struct dl_optimizer {
     dl_opt_param *param;
     long n, cap, steps;
     dl_tensor *lr_tensor, *step_tensor;
+    const dl_pace *pace; /* while a trainer on a device steps; else NULL */
     char *text;
 };
 
@@ -52,6 +61,8 @@ struct dl_opt_row {
     dl_status (*step)(const dl_kind_row *kind, const dl_opt_run *run);
 };
 
+/* The rate of a group (-1: of the optimizer's own options) when the optimizer's is `lr`. */
+double dl_optimizer_rate(const dl_optimizer *o, int group, double lr);
 bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param);
 /* Name of a kept tensor, "exp_avg.conv0.weight", into out. */
 void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char *out, size_t size);

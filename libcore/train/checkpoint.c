@@ -6,6 +6,7 @@
 
 #include "nn/module.h"
 #include "optim/optimizer.h"
+#include "train/ahead.h"
 #include "train/trainer.h"
 
 #define KEY "dlsh.trainer"
@@ -102,6 +103,7 @@ dl_status dl_trainer_save(dl_trainer *t, const char *path) {
     if (!t) return dl_fail_null("the trainer");
     if (t->micro || t->phase == DL_PHASE_BACKWARD)
         return dl_fail_hint(DL_ERR_STATE, "update t first", "a checkpoint is taken between steps, not within one");
+    DL_TRY(dl_ahead_drain(t));
     parts p = {0};
     dl_status st = collect(t, &p);
     char *state = st == DL_OK ? describe(t) : NULL, *text = dl_module_text(t->model);
@@ -229,6 +231,7 @@ static dl_status restore(dl_trainer *t, const dl_tensor_file *f, const json_t *j
     DL_TRY(restore_ema(t, f, path));
     DL_TRY(restore_positions(t, j));
     DL_TRY(dl_optimizer_set_lr(t->opt, t->lr));
+    DL_TRY(dl_ahead_reset(t));
     t->phase = DL_PHASE_IDLE;
     t->micro = 0;
     t->diverged = false;
@@ -238,6 +241,7 @@ static dl_status restore(dl_trainer *t, const dl_tensor_file *f, const json_t *j
 
 dl_status dl_trainer_load(dl_trainer *t, const char *path) {
     if (!t) return dl_fail_null("the trainer");
+    DL_TRY(dl_ahead_drain(t));
     dl_tensor_file *f = dl_safetensors_read(path, 0);
     if (!f) return dl_last_code();
     const char *text = dl_tensor_file_meta(f, KEY);

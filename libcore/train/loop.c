@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "optim/optimizer.h"
+#include "train/ahead.h"
 #include "train/trainer.h"
 
 /* ---------------------------------------------------------------- evaluation */
@@ -41,6 +42,12 @@ static dl_status eval_batch(dl_trainer *t, dl_tensor **x, dl_tensor **y, sums *s
 }
 
 static dl_status eval_all(dl_trainer *t, dl_loader *l, sums *s) {
+    if (t->ahead) {
+        dl_control c;
+        DL_TRY(dl_ahead_eval(t, l, &c));
+        *s = (sums){c.loss, c.correct, c.counted, (long)c.weight};
+        return DL_OK;
+    }
     for (;;) {
         dl_tensor *x, *y;
         if (dl_interrupt_get()) return dl_fail(DL_ERR_INTERRUPT, "the evaluation was interrupted");
@@ -59,6 +66,7 @@ dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out) {
         return dl_fail_hint(DL_ERR_VALUE, split == DL_TEST ? "eval t split=train" : "",
                             "dataset %s has no samples in its %s split", dl_dataset_name(t->data),
                             split == DL_TEST ? "test" : "training");
+    DL_TRY(dl_ahead_drain(t));
     dl_loader *l = eval_loader(t, split);
     if (!l) return dl_last_code();
     double began = dl_now();
@@ -82,16 +90,25 @@ dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out) {
 typedef struct course {
     long epochs, steps; /* wanted; one of them is 0 */
     long ended, done;   /* so far */
+    long issued;        /* on an accelerator: done or under way */
     double began, samples;
     bool epoch_end;
 } course;
 
-/* Did the last step complete an epoch? Then the test split is evaluated when it is due. */
+/* Has the loader dealt out the last batch of an epoch? */
+static bool at_end(const dl_trainer *t) {
+    long epoch, batch;
+    dl_loader_position(t->loader, &epoch, &batch);
+    return batch >= dl_loader_len(t->loader);
+}
+
+/* When the last step completed an epoch, the test split is evaluated if it is due. */
 static dl_status after_step(dl_trainer *t, course *c) {
     long epoch, batch;
     dl_loader_position(t->loader, &epoch, &batch);
-    c->epoch_end = batch >= dl_loader_len(t->loader);
+    c->epoch_end = at_end(t);
     c->done++;
+    c->samples += t->samples;
     if (!c->epoch_end) return DL_OK;
     c->ended++;
     bool due = t->eval_every > 0 && (epoch + 1) % t->eval_every == 0 && dl_dataset_len(t->data, DL_TEST) > 0;
@@ -133,18 +150,60 @@ static int tell(dl_trainer *t, const course *c, long total, bool last, dl_train_
     return fn(ctx, &p);
 }
 
+static dl_status stopped(const dl_trainer *t) {
+    return dl_fail(DL_ERR_INTERRUPT, "training was interrupted after step %ld", t->step);
+}
+
 static dl_status train(dl_trainer *t, course *c, dl_train_fn *fn, void *ctx) {
     long total = total_steps(t, c);
     for (bool last = false; !last;) {
-        if (dl_interrupt_get()) return dl_fail(DL_ERR_INTERRUPT, "training was interrupted after step %ld", t->step);
+        if (dl_interrupt_get()) return stopped(t);
         DL_TRY(dl_trainer_step(t));
-        c->samples += (double)(t->micros * dl_shape(t->x)[0]);
         DL_TRY(after_step(t, c));
         last = c->epochs ? c->ended >= c->epochs : c->done >= c->steps;
-        if (tell(t, c, total, last, fn, ctx) && !last)
-            return dl_fail(DL_ERR_INTERRUPT, "training was interrupted after step %ld", t->step);
+        if (tell(t, c, total, last, fn, ctx) && !last) return stopped(t);
     }
     return DL_OK;
+}
+
+/* The same with steps under way: each is told of when its report has come. Where an epoch or the call ends, all are
+ * waited for. */
+static dl_status train_ahead(dl_trainer *t, course *c, dl_train_fn *fn, void *ctx) {
+    long total = total_steps(t, c);
+    for (bool last = false, stop = false; !last;) {
+        if (stop || dl_interrupt_get()) return stopped(t);
+        DL_TRY(dl_record_failure(t, dl_ahead_step(t)));
+        bool wait = ++c->issued == c->steps || at_end(t), got = true;
+        while (got) {
+            DL_TRY(
+                dl_record_failure(t, dl_ahead_take(t, wait || t->ahead->launched - t->ahead->taken > DL_LATE, &got)));
+            bool newest = t->ahead->taken == t->ahead->launched;
+            if (!got) break;
+            if (wait && newest) {
+                DL_TRY(after_step(t, c));
+                last = c->epochs ? c->ended >= c->epochs : c->done >= c->steps;
+            } else
+                c->done++, c->samples += t->samples, c->epoch_end = false;
+            stop |= tell(t, c, total, last, fn, ctx) && !last;
+        }
+        t->ahead->time = wait ? 0 : t->ahead->time;
+    }
+    return DL_OK;
+}
+
+/* Steps still under way when training stops are part of it. */
+static dl_status finish(dl_trainer *t, course *c, long total, dl_status st, dl_train_fn *fn, void *ctx) {
+    dl_error e;
+    if (st == DL_OK) return st;
+    dl_error_take(&e);
+    for (bool got = true; got;) {
+        dl_status late = dl_ahead_take(t, true, &got);
+        if (late != DL_OK) return dl_record_failure(t, late);
+        if (!got) break;
+        c->done++;
+        tell(t, c, total, false, fn, ctx);
+    }
+    return e.code == DL_ERR_INTERRUPT ? stopped(t) : dl_error_put(&e);
 }
 
 dl_status dl_trainer_train(dl_trainer *t, long epochs, long steps, dl_train_fn *fn, void *ctx) {
@@ -153,5 +212,6 @@ dl_status dl_trainer_train(dl_trainer *t, long epochs, long steps, dl_train_fn *
         return dl_fail_hint(DL_ERR_VALUE, "train t epochs=2, or train t steps=100",
                             "training needs a number of epochs or of steps, and not both");
     course c = {.epochs = epochs, .steps = steps, .began = dl_now()};
-    return train(t, &c, fn, ctx);
+    if (!t->ahead) return train(t, &c, fn, ctx);
+    return finish(t, &c, total_steps(t, &c), train_ahead(t, &c, fn, ctx), fn, ctx);
 }

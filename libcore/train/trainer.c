@@ -9,6 +9,7 @@
 
 #include "core/interrupt.h"
 #include "optim/optimizer.h"
+#include "train/ahead.h"
 
 dl_status dl_last_code(void) {
     const dl_error *e = dl_error_last();
@@ -70,7 +71,8 @@ static dl_status prepare_model(dl_trainer *t) {
     }
     DL_TRY(dl_module_to(t->model, -1, t->device));
     t->params = dl_module_tensors(t->model, 1);
-    if (!t->params) return dl_last_code();
+    t->state = t->params ? dl_module_tensors(t->model, 3) : NULL;
+    if (!t->state) return dl_last_code();
     t->nparam = t->params->n;
     t->param = malloc((size_t)(t->nparam + 1) * sizeof(dl_tensor *));
     if (!t->param) return no_memory();
@@ -114,6 +116,7 @@ static dl_status init(dl_trainer *t, const dl_trainer_spec *s) {
     DL_TRY(dl_trainer_make_loader(t));
     DL_TRY(prepare_model(t));
     DL_TRY(make_ema(t));
+    DL_TRY(dl_ahead_new(t));
     DL_TRY(dl_record_copy_spec(t, s->run));
     if (!s->store) return DL_OK;
     /* a reference of its own: the run lives in it until the trainer is gone */
@@ -147,7 +150,7 @@ dl_trainer *dl_trainer_new(const dl_trainer_spec *s) {
     return NULL;
 }
 
-static void drop_batch(dl_trainer *t) {
+void dl_trainer_drop_batch(dl_trainer *t) {
     dl_unref(t->x);
     dl_unref(t->y);
     dl_unref(t->output);
@@ -157,14 +160,16 @@ static void drop_batch(dl_trainer *t) {
 
 void dl_trainer_free(dl_trainer *t) {
     if (!t) return;
+    dl_ahead_free(t);
     dl_record_end(t);
     dl_store_close(t->store);
     dl_record_free_spec(t);
-    drop_batch(t);
+    dl_trainer_drop_batch(t);
     for (long i = 0; t->ema && i < t->nparam; i++) dl_unref(t->ema[i]);
     free(t->ema);
     free(t->param);
     dl_module_list_free(t->params);
+    dl_module_list_free(t->state);
     dl_loader_free(t->loader);
     for (int i = 0; i < 2; i++) dl_loader_free(t->eval_loader[i]);
     dl_schedule_unref(t->schedule);
@@ -283,7 +288,7 @@ static dl_status next_batch(dl_trainer *t) {
     long batch;
     dl_loader_position(t->loader, &t->epoch, &batch);
     dl_status st = dl_trainer_place(t, &x, &y);
-    drop_batch(t);
+    dl_trainer_drop_batch(t);
     t->x = x, t->y = y;
     return st;
 }
@@ -298,7 +303,7 @@ long dl_trainer_micros(const dl_trainer *t) {
     return t->accumulate < left ? t->accumulate : left;
 }
 
-static dl_status check_finite(dl_trainer *t, double v, const char *what) {
+dl_status dl_trainer_check_finite(dl_trainer *t, double v, const char *what) {
     if (isfinite(v) || t->allow_nan) return DL_OK;
     t->diverged = true;
     t->phase = DL_PHASE_IDLE;
@@ -318,29 +323,34 @@ static dl_status check_finite(dl_trainer *t, double v, const char *what) {
     return st;
 }
 
-static void begin_step(dl_trainer *t) {
+void dl_trainer_begin_step(dl_trainer *t) {
     t->micros = dl_trainer_micros(t);
     t->loss_sum = t->correct = t->counted = 0;
     t->step_began = dl_now();
     for (long i = 0; i < t->nparam; i++) dl_set_grad(t->param[i], NULL);
 }
 
-dl_status dl_trainer_forward(dl_trainer *t) {
-    if (!t) return dl_fail_null("the trainer");
-    t->phase = DL_PHASE_IDLE;
-    if (t->micro == 0) begin_step(t);
-    DL_TRY(next_batch(t));
+dl_status dl_trainer_run_net(dl_trainer *t) {
     dl_module_train(t->model, 1);
     int mode = dl_grad_mode(1);
     t->output = dl_module_forward(t->model, t->x);
     dl_status st = t->output ? dl_trainer_loss_of(t, t->output, t->y, &t->loss_tensor) : dl_last_code();
     dl_grad_mode(mode);
-    DL_TRY(st);
+    return st;
+}
+
+dl_status dl_trainer_forward(dl_trainer *t) {
+    if (!t) return dl_fail_null("the trainer");
+    t->phase = DL_PHASE_IDLE;
+    if (t->ahead) return dl_ahead_forward(t);
+    if (t->micro == 0) dl_trainer_begin_step(t);
+    DL_TRY(next_batch(t));
+    DL_TRY(dl_trainer_run_net(t));
     double correct, of;
     DL_TRY(dl_item_f(t->loss_tensor, &t->last_loss));
     DL_TRY(dl_trainer_correct(t, t->output, t->y, &correct, &of));
     t->last_acc = of > 0 ? correct / of : NAN;
-    DL_TRY(check_finite(t, t->last_loss, "the loss"));
+    DL_TRY(dl_trainer_check_finite(t, t->last_loss, "the loss"));
     t->correct += correct, t->counted += of;
     t->phase = DL_PHASE_FORWARD;
     return DL_OK;
@@ -352,6 +362,7 @@ dl_status dl_trainer_backward(dl_trainer *t) {
         return dl_fail_hint(DL_ERR_STATE, "forward t; backward t; update t",
                             t->phase == DL_PHASE_BACKWARD ? "backward has been done for this batch"
                                                           : "there is no forward pass to go back through");
+    if (t->ahead) return dl_ahead_backward(t);
     dl_tensor *seed = NULL;
     if (t->micros > 1) {
         seed = dl_tensor_full(dl_ndim(t->loss_tensor), dl_shape(t->loss_tensor), dl_dtype_of(t->loss_tensor),
@@ -399,7 +410,7 @@ void dl_trainer_swap_ema(dl_trainer *t) {
 static dl_status apply(dl_trainer *t) {
     if (t->clip_value > 0) DL_TRY(dl_clip_grad_value(t->param, t->nparam, t->clip_value));
     DL_TRY(dl_clip_grad_norm(t->param, t->nparam, t->clip_norm, &t->grad_norm));
-    DL_TRY(check_finite(t, t->grad_norm, "the norm of the gradient"));
+    DL_TRY(dl_trainer_check_finite(t, t->grad_norm, "the norm of the gradient"));
     t->lr = t->base_lr;
     if (t->schedule) DL_TRY(dl_schedule_lr(t->schedule, t->base_lr, t->step, t->epoch, &t->lr));
     DL_TRY(dl_optimizer_set_lr(t->opt, t->lr));
@@ -412,6 +423,7 @@ dl_status dl_trainer_update(dl_trainer *t) {
     if (t->phase != DL_PHASE_BACKWARD)
         return dl_fail_hint(DL_ERR_STATE, "forward t; backward t; update t", "there are no gradients to update with");
     DL_TRY(dl_record_begin(t));
+    if (t->ahead) return dl_ahead_update(t);
     DL_TRY(apply(t));
     t->step++;
     t->last_loss = t->loss_sum / (double)t->micro;
@@ -419,6 +431,7 @@ dl_status dl_trainer_update(dl_trainer *t) {
     t->phase = DL_PHASE_IDLE;
     double took = dl_now() - t->step_began, samples = (double)(t->micro * dl_shape(t->x)[0]);
     t->speed = took > 0 ? samples / took : 0;
+    t->samples = samples;
     t->micro = 0;
     dl_record_step(t);
     return DL_OK;
@@ -441,6 +454,10 @@ static dl_status step(dl_trainer *t) {
 
 dl_status dl_trainer_step(dl_trainer *t) {
     if (!t) return dl_fail_null("the trainer");
+    if (t->ahead) {
+        dl_status st = dl_ahead_step(t);
+        return dl_record_failure(t, st == DL_OK ? dl_ahead_drain(t) : st);
+    }
     return dl_record_failure(t, step(t));
 }
 
@@ -471,6 +488,7 @@ dl_tensor *dl_trainer_y(const dl_trainer *t) { return t->y; }
 dl_tensor *dl_trainer_output(const dl_trainer *t) { return t->output; }
 dl_tensor *dl_trainer_loss(const dl_trainer *t) { return t->loss_tensor; }
 const char *dl_trainer_loss_name(const dl_trainer *t) { return t->loss_name; }
+const char *dl_trainer_capture(const dl_trainer *t) { return t->ahead ? t->ahead->note : ""; }
 
 dl_status dl_trainer_set_lr(dl_trainer *t, double lr) {
     DL_TRY(dl_optimizer_set_lr(t->opt, lr));

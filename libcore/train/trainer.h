@@ -12,6 +12,8 @@ typedef enum dl_phase { DL_PHASE_IDLE, DL_PHASE_FORWARD, DL_PHASE_BACKWARD } dl_
 /* Metrics recorded at every step; the names are in train/record.c. */
 enum { DL_M_LOSS, DL_M_ACC, DL_M_LR, DL_M_NORM, DL_M_SPEED, DL_NMETRIC };
 
+typedef struct dl_ahead dl_ahead;
+
 struct dl_trainer {
     dl_module *model;
     dl_dataset *data;
@@ -39,10 +41,15 @@ struct dl_trainer {
     dl_tensor **ema;
     long nparam;
 
+    dl_module_list *state;              /* parameters and buffers, as they were when the trainer was made */
+    dl_ahead *ahead;                    /* on an accelerator: train/ahead.h */
+    double loss_scale, loss_scale_good; /* to begin with; 0: as usual */
+
     dl_phase phase;
     long micro, micros; /* batches of the step so far, and how many it has */
     dl_tensor *x, *y, *output, *loss_tensor;
-    double loss_sum, correct, counted, grad_norm, lr, last_loss, last_acc, test_loss, test_acc;
+    double loss_sum, correct, counted, grad_norm, lr, last_loss, last_acc, test_loss, test_acc, next_lr,
+        samples; /* of the step being issued; of the last step */
     long step, epoch;
     double step_began, speed;
     bool diverged;
@@ -65,6 +72,13 @@ dl_status dl_trainer_correct(dl_trainer *t, dl_tensor *output, dl_tensor *target
 dl_status dl_trainer_place(dl_trainer *t, dl_tensor **x, dl_tensor **y);
 /* Makes the loader of the training split for seed t->data_seed. */
 dl_status dl_trainer_make_loader(dl_trainer *t);
+void dl_trainer_drop_batch(dl_trainer *t);
+/* Counts and gradients of a step that begins. */
+void dl_trainer_begin_step(dl_trainer *t);
+/* Output and loss of t->x and t->y. */
+dl_status dl_trainer_run_net(dl_trainer *t);
+/* Fails, and marks the run as diverged, when v is not finite. */
+dl_status dl_trainer_check_finite(dl_trainer *t, double v, const char *what);
 /* Exchanges weights and averaged weights; nothing without averages. */
 void dl_trainer_swap_ema(dl_trainer *t);
 /* Batches that the next step takes: fewer at the end of an epoch. */

@@ -145,13 +145,36 @@ static void many(void **state) {
     dl_cache_delete(c);
 }
 
+/* What a pool has had stays its own until it ends; then others may have it. */
+static void pools(void **state) {
+    (void)state;
+    driver d;
+    int stream, graph;
+    dl_cache *c = start(&d, 100 * MIB);
+    void *a = dl_cache_alloc(c, MIB, &stream);
+    assert_true(dl_cache_pool(c, &graph));
+    void *b = dl_cache_alloc(c, 3 * MIB, &graph), *kept = dl_cache_alloc(c, 512, &graph);
+    size_t with = d.given;
+    dl_cache_free(c, b);
+    dl_cache_free(c, a);
+    assert_int_equal(dl_cache_empty(c), 2 * MIB); /* the stream's alone */
+    assert_int_equal(d.given, with - 2 * MIB);
+    void *other = dl_cache_alloc(c, 3 * MIB, &stream);
+    assert_ptr_not_equal(other, b);
+    assert_ptr_equal(dl_cache_alloc(c, 3 * MIB, &graph), b);
+    dl_cache_free(c, b);
+    dl_cache_adopt(c, &graph, &stream);
+    assert_ptr_not_equal(dl_cache_alloc(c, 512, &stream), kept);
+    dl_cache_free(c, kept);
+    dl_cache_free(c, other);
+    assert_true(dl_cache_empty(c) >= 20 * MIB);
+    dl_cache_delete(c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounding),
-        cmocka_unit_test(neighbours_join),
-        cmocka_unit_test(streams_do_not_share),
-        cmocka_unit_test(no_room),
-        cmocka_unit_test(many),
+        cmocka_unit_test(rounding), cmocka_unit_test(neighbours_join), cmocka_unit_test(streams_do_not_share),
+        cmocka_unit_test(pools),    cmocka_unit_test(no_room),         cmocka_unit_test(many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

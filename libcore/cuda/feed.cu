@@ -1,0 +1,155 @@
+/* Batches of a split that lives on the device: gathered by the order of the epoch, and changed by the transforms of
+ * data/transform.c with the same bits (this file is compiled without contraction). A block makes a sample. */
+#include "cuda/types.cuh"
+#include "data/transform.h"
+
+enum { THREADS = 256 };
+
+typedef struct steps {
+    int n;
+    struct {
+        int kind;
+        double p[DL_MAX_TRANSFORM_PARAMS];
+    } step[DL_MAX_TRANSFORMS];
+} steps;
+
+/* A sample under change; all threads of the block share it. */
+typedef struct sample {
+    float *x, *tmp;
+    long n, c, h, w;
+} sample;
+
+#define EACH(i, n) for (long i = threadIdx.x; i < (n); i += THREADS)
+
+__device__ static void keep_copy(const sample &s) {
+    EACH(i, s.n) s.tmp[i] = s.x[i];
+    __syncthreads();
+}
+
+/* x[c][i][j] = f(plane of c in the copy, i, j) */
+template <class F> __device__ void redraw(const sample &s, F f) {
+    keep_copy(s);
+    EACH(k, s.n) {
+        long i = k / s.w % s.h, j = k % s.w, c = k / (s.w * s.h);
+        s.x[k] = f(s.tmp + c * s.h * s.w, i, j);
+    }
+}
+
+__device__ static void dev_normalize(const sample &s, const double *p, dl_draw *r) {
+    float mean = (float)p[0], scale = (float)(1 / p[1]);
+    EACH(i, s.n) s.x[i] = (s.x[i] - mean) * scale;
+}
+
+__device__ static void dev_flip(const sample &s, const double *p, dl_draw *r) {
+    if (dl_draw_unit(r) >= p[0]) return;
+    redraw(s, [&](const float *plane, long i, long j) { return plane[i * s.w + s.w - 1 - j]; });
+}
+
+__device__ static void dev_vflip(const sample &s, const double *p, dl_draw *r) {
+    if (dl_draw_unit(r) >= p[0]) return;
+    redraw(s, [&](const float *plane, long i, long j) { return plane[(s.h - 1 - i) * s.w + j]; });
+}
+
+__device__ static void dev_shift(const sample &s, const double *p, dl_draw *r) {
+    uint32_t range = 2 * (uint32_t)p[0] + 1;
+    long dy = (long)dl_draw_below(r, range) - (long)p[0], dx = (long)dl_draw_below(r, range) - (long)p[0];
+    if (!dy && !dx) return;
+    redraw(s, [&](const float *plane, long i, long j) {
+        long y = i - dy, x = j - dx;
+        return y >= 0 && y < s.h && x >= 0 && x < s.w ? plane[y * s.w + x] : (float)p[1];
+    });
+}
+
+__device__ static void dev_crop(const sample &s, const double *p, dl_draw *r) { dev_shift(s, p, r); }
+
+__device__ static float between(const float *plane, long h, long w, double y, double x, float fill) {
+    double fy = floor(y), fx = floor(x), ty = y - fy, tx = x - fx, v = 0;
+    for (int k = 0; k < 4; k++) {
+        long i = (long)fy + (k >> 1), j = (long)fx + (k & 1);
+        bool inside = i >= 0 && i < h && j >= 0 && j < w;
+        v += (k >> 1 ? ty : 1 - ty) * (k & 1 ? tx : 1 - tx) * (inside ? plane[i * w + j] : fill);
+    }
+    return (float)v;
+}
+
+__device__ static void dev_rotate(const sample &s, const double *p, dl_draw *r) {
+    double sine, cosine, cy = (double)(s.h - 1) / 2, cx = (double)(s.w - 1) / 2;
+    dl_fixed_sincos(dl_draw_in(r, -p[0], p[0]) / 360, &sine, &cosine);
+    redraw(s, [&](const float *plane, long i, long j) {
+        double dy = (double)i - cy, dx = (double)j - cx;
+        return between(plane, s.h, s.w, cy + cosine * dy - sine * dx, cx + sine * dy + cosine * dx, (float)p[1]);
+    });
+}
+
+__device__ static void dev_cutout(const sample &s, const double *p, dl_draw *r) {
+    long size = (long)p[0], y = (long)dl_draw_below(r, (uint32_t)s.h), x = (long)dl_draw_below(r, (uint32_t)s.w);
+    long i0 = y - size / 2, j0 = x - size / 2;
+    EACH(k, s.n) {
+        long i = k / s.w % s.h, j = k % s.w;
+        if (i >= i0 && i < i0 + size && j >= j0 && j < j0 + size) s.x[k] = (float)p[1];
+    }
+}
+
+/* Element i takes draws 2 i and 2 i + 1 from here on, so threads can go on ahead of each other. */
+__device__ static void dev_noise(const sample &s, const double *p, dl_draw *r) {
+    EACH(i, s.n) {
+        uint64_t first = r->block * 4 - (uint64_t)r->left + 2 * (uint64_t)i;
+        uint32_t word[2];
+        for (int k = 0; k < 2; k++)
+            word[k] = dl_philox_block(r->seed, DL_STREAM_DATA, r->call, (first + k) / 4).v[(first + k) % 4];
+        float z, other;
+        dl_rng_normal(word[0], word[1], &z, &other);
+        s.x[i] += (float)(p[0] * (double)z);
+    }
+    uint64_t next = r->block * 4 - (uint64_t)r->left + 2 * (uint64_t)s.n;
+    r->block = next / 4, r->left = 0;
+    for (uint64_t k = 0; k < next % 4; k++) dl_draw_u32(r);
+}
+
+__device__ static void change(const sample &s, const steps &t, dl_draw *r) {
+    for (int i = 0; i < t.n; i++) {
+        __syncthreads();
+        switch (t.step[i].kind) {
+#define TRANSFORM(name, doc, dims, fn, ...)                                                                            \
+    case DL_TRANSFORM_##name:                                                                                          \
+        dev_##name(s, t.step[i].p, r);                                                                                 \
+        break;
+#include "data/transforms.def"
+#undef TRANSFORM
+        }
+    }
+}
+
+__global__ static void __launch_bounds__(THREADS)
+    gather_kernel(const dl_control *c, dl_feed f, const __grid_constant__ steps t, float *x, unsigned *y, float *tmp) {
+    long at = c->from + blockIdx.x, i = f.order ? f.order[at] : at, to = blockIdx.x * f.numel;
+    if (f.lut) {
+        const unsigned char *from = (const unsigned char *)f.x + i * f.numel;
+        EACH(k, f.numel) x[to + k] = f.lut[k / f.plane * 256 + from[k]];
+    } else {
+        const float *from = (const float *)f.x + i * f.numel;
+        EACH(k, f.numel) x[to + k] = from[k];
+    }
+    EACH(k, f.target / 4) y[blockIdx.x * (f.target / 4) + k] = ((const unsigned *)f.y)[i * (f.target / 4) + k];
+    if (!t.n) return;
+    sample s = {x + to, tmp + to, f.numel, f.c, f.h, f.w};
+    dl_draw r = dl_draw_begin(f.seed, DL_FOR_TRANSFORM, (uint64_t)c->epoch, (uint64_t)i);
+    change(s, t, &r);
+}
+
+dl_status dl_cuda_deal(dl_gpu *g, const dl_control *c, const dl_feed *f, void *x, void *y, long n) {
+    steps t = {};
+    float *tmp = NULL;
+    if (f->transforms) {
+        t.n = f->transforms->n;
+        for (int i = 0; i < t.n; i++) {
+            t.step[i].kind = f->transforms->step[i].kind;
+            memcpy(t.step[i].p, f->transforms->step[i].p, sizeof t.step[i].p);
+        }
+    }
+    if (t.n && !(tmp = (float *)dl_gpu_take(g, (size_t)(n * f->numel) * sizeof *tmp))) return dl_error_last()->code;
+    gather_kernel<<<(unsigned)n, THREADS, 0, g->stream>>>(c, *f, t, (float *)x, (unsigned *)y, tmp);
+    dl_status s = dl_gpu_launched(g);
+    dl_gpu_drop(g, tmp);
+    return s;
+}

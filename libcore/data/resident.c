@@ -1,0 +1,60 @@
+/* Splits on a device, so that batches are made there. */
+#include <sched.h>
+
+#include "core/tensor.h"
+#include "data/data.h"
+
+enum { SHARE = 4 }; /* of the memory there, at most one part in so many */
+
+static size_t bytes_of(const dl_dataset *d, int split) {
+    size_t x = (size_t)d->numel * (d->dtype == DL_U8 ? 1 : sizeof(float));
+    size_t y = d->classes ? sizeof(int64_t) : (size_t)d->target_numel * sizeof(float);
+    return (size_t)d->split[split].n * (x + y);
+}
+
+/* Samples that are drawn on demand are drawn now; those that a loader is drawing are waited for. */
+static void complete(dl_dataset *d, int split) {
+    dl_samples *s = &d->split[split];
+    if (!d->render) return;
+#pragma omp parallel for schedule(dynamic, 16)
+    for (long i = 0; i < s->n; i++) {
+        uint8_t idle = 0;
+        if (__atomic_compare_exchange_n(&s->drawn[i], &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+            d->render(d, split, i, (uint8_t *)s->x + i * d->numel);
+            __atomic_store_n(&s->drawn[i], 2, __ATOMIC_RELEASE);
+        }
+        while (__atomic_load_n(&s->drawn[i], __ATOMIC_ACQUIRE) != 2) sched_yield();
+    }
+}
+
+static void drop(struct dl_resident *r) {
+    dl_unref(r->x);
+    dl_unref(r->y);
+    dl_unref(r->lut);
+    *r = (struct dl_resident){0};
+}
+
+static dl_status put(dl_dataset *d, int split, int device, struct dl_resident *r) {
+    const dl_samples *s = &d->split[split];
+    long x[2] = {s->n, d->numel}, y[2] = {s->n, d->classes ? 1 : d->target_numel}, lut[2] = {d->channels, 256};
+    r->device = device;
+    r->x = dl_tensor_from(2, x, d->dtype, device, s->x);
+    r->y = r->x ? dl_tensor_from(2, y, d->classes ? DL_I64 : DL_F32, device, s->y) : NULL;
+    if (r->y && d->dtype == DL_U8) r->lut = dl_tensor_from(2, lut, DL_F32, device, d->lut);
+    bool good = r->y && (r->lut || d->dtype != DL_U8);
+    if (!good) drop(r);
+    return good ? DL_OK : dl_error_last()->code;
+}
+
+dl_status dl_data_resident(dl_dataset *d, int split, int device, bool *there) {
+    struct dl_resident *r = &d->resident[split];
+    dl_device_memory m;
+    *there = r->x && r->device == device;
+    if (*there) return DL_OK;
+    DL_TRY(dl_device_memory_get(device, &m));
+    if (bytes_of(d, split) > (size_t)(m.available + m.cached) / SHARE || d->split[split].n > INT32_MAX) return DL_OK;
+    drop(r);
+    complete(d, split);
+    DL_TRY(put(d, split, device, r));
+    return *there = true, DL_OK;
+}

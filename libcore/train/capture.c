@@ -1,0 +1,404 @@
+/* Steps from graphs. A step that has run op by op a few times is captured, together with all that it does on the
+ * device, and from then on replayed. The first replay starts from the state in which the step before was run op by op,
+ * and must end in the same bits. What cannot be captured goes on op by op; the trainer's note says why. */
+#include "train/ahead.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mode.h"
+#include "core/rng.h"
+#include "nn/module.h"
+
+enum { WARM = 2 }; /* steps before a capture: libraries choose their algorithms in them */
+
+/* A step of `micros` batches, the last of n samples. */
+struct dl_program {
+    dl_program *next;
+    long micros, n;
+    uint64_t key; /* of all else that the graph takes for granted */
+    int seen;
+    bool refused;
+    dl_graph *graph; /* NULL: not yet, or refused */
+    dl_tensor *x, *y, *output, *loss, *sent_x, *sent_y, **grad;
+    long nparam, draws;
+    double samples;
+};
+
+/* ---------------------------------------------------------------- what a graph takes for granted */
+
+static uint64_t mix(uint64_t h, uint64_t v) {
+    h = (h ^ v) * 0x9E3779B97F4A7C15u;
+    return h ^ h >> 29;
+}
+
+static uint64_t mix_tensor(uint64_t h, const dl_tensor *t) {
+    if (!t) return mix(h, 1);
+    h = mix(h, (uint64_t)(uintptr_t)t->st->data + (uint64_t)t->offset);
+    return mix(h, (uint64_t)t->dtype << 1 | t->requires_grad);
+}
+
+static uint64_t mix_module(uint64_t h, const dl_module *m) {
+    h = mix(h, (uint64_t)(uintptr_t)m->row + (uint64_t)m->nchild);
+    for (int i = 0; i < DL_LAYER_TENSORS; i++) h = mix_tensor(h, m->tensor[i]);
+    for (int i = 0; i < m->nchild; i++) h = mix_module(h, m->child[i].m);
+    return h;
+}
+
+static uint64_t key_of(const dl_trainer *t) {
+    const dl_optimizer *o = t->opt;
+    uint64_t h = mix(mix(7, (uint64_t)dl_precision_get()), (uint64_t)dl_deterministic_get());
+    h = mix_module(h, t->model);
+    for (long i = 0; i < o->n; i++) {
+        h = mix_tensor(h, o->param[i].p);
+        for (int s = 0; s < DL_OPTIM_STATES; s++) h = mix_tensor(h, o->param[i].state[s]);
+    }
+    for (long i = 0; t->ema && i < t->nparam; i++) h = mix_tensor(h, t->ema[i]);
+    return h;
+}
+
+static bool calls_functions(const dl_module *m) {
+    if (m->call) return true;
+    for (int i = 0; i < m->nchild; i++)
+        if (calls_functions(m->child[i].m)) return true;
+    return false;
+}
+
+/* Parameters of a group whose step numbers differ are given theirs by the host. */
+static bool counted_apart(const dl_trainer *t) {
+    for (long i = 0; i < t->opt->n; i++)
+        if (t->opt->param[i].steps != t->ahead->pace.steps[t->opt->param[i].group + 1]) return true;
+    return false;
+}
+
+static const char *obstacle(const dl_trainer *t) {
+    if (!dl_capture_get()) return "capture is off";
+    if (t->loss_fn) return "the loss is a function";
+    if (calls_functions(t->model)) return "a layer of the net is a function";
+    if (counted_apart(t)) return "parameters have made different numbers of steps";
+    if (!t->ahead->resident && t->accumulate > 1) return "a step takes several batches that come from the host";
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- life */
+
+static void forget(dl_trainer *t, dl_program *p) {
+    if (p->graph) t->ahead->b->graph_free(t->ahead->index, p->graph);
+    p->graph = NULL;
+    dl_tensor **held[] = {&p->x, &p->y, &p->output, &p->loss, &p->sent_x, &p->sent_y};
+    for (unsigned i = 0; i < sizeof held / sizeof *held; i++) {
+        dl_unref(*held[i]);
+        *held[i] = NULL;
+    }
+    for (long i = 0; p->grad && i < p->nparam; i++) dl_unref(p->grad[i]);
+    free(p->grad);
+    p->grad = NULL;
+}
+
+void dl_capture_free(dl_trainer *t) {
+    for (dl_program *p = t->ahead->programs, *next; p; p = next) {
+        next = p->next;
+        forget(t, p);
+        free(p);
+    }
+    t->ahead->programs = NULL;
+}
+
+/* The program of the step that comes next; a fresh one when the net or the optimizer have changed since. */
+static dl_program *find(dl_trainer *t) {
+    dl_ahead *a = t->ahead;
+    long epoch, at, n = dl_ahead_next(t->loader, &epoch, &at), micros = dl_trainer_micros(t);
+    if (micros > 1) { /* the last of them may be short */
+        long batches = dl_loader_len(t->loader), rows = dl_dataset_len(t->data, DL_TRAIN);
+        long from = (at + micros - 1) * dl_loader_batch(t->loader);
+        n = at + micros == batches && rows - from < n ? rows - from : n;
+    }
+    uint64_t key = key_of(t);
+    dl_program *p = a->programs;
+    while (p && (p->n != n || p->micros != micros)) p = p->next;
+    if (p && p->key != key) {
+        forget(t, p);
+        p->key = key, p->seen = 0, p->refused = false;
+    }
+    if (p) return p;
+    if (!(p = calloc(1, sizeof *p))) return dl_fail(DL_ERR_MEMORY, "no memory for a graph"), NULL;
+    p->n = n, p->micros = micros, p->key = key;
+    p->next = a->programs;
+    return a->programs = p;
+}
+
+/* ---------------------------------------------------------------- replay */
+
+/* What a step writes to, for those who keep things by version. */
+static void touch_all(dl_trainer *t) {
+    for (long i = 0; i < t->state->n; i++) dl_touch(t->state->entries[i].tensor);
+    for (long i = 0; i < t->opt->n; i++)
+        for (int s = 0; s < DL_OPTIM_STATES; s++)
+            if (t->opt->param[i].state[s]) dl_touch(t->opt->param[i].state[s]);
+}
+
+static void show(dl_tensor **slot, dl_tensor *t) {
+    dl_tensor *former = *slot;
+    *slot = dl_ref(t);
+    if (t) dl_touch(t);
+    dl_unref(former);
+}
+
+/* The results of the graph's step as those of the trainer. */
+static void show_results(dl_trainer *t, const dl_program *p) {
+    show(&t->x, p->x);
+    show(&t->y, p->y);
+    show(&t->output, p->output);
+    show(&t->loss_tensor, p->loss);
+    for (long i = 0; i < p->nparam; i++)
+        if (t->param[i]->grad != p->grad[i]) dl_set_grad(t->param[i], p->grad[i]);
+    touch_all(t);
+}
+
+/* The host's side of a step that runs from a graph. */
+static dl_status count_step(dl_trainer *t, const dl_program *p, long epoch, long at) {
+    dl_ahead *a = t->ahead;
+    if (a->resident) DL_TRY(dl_loader_seek(t->loader, epoch, at + p->micros));
+    dl_rng_seek(DL_STREAM_DROPOUT, dl_rng_position(DL_STREAM_DROPOUT) + (unsigned long)p->draws);
+    a->rng += (uint64_t)p->draws;
+    a->from += (p->micros - 1) * dl_loader_batch(t->loader) + p->n;
+    for (long i = 0; i < t->opt->n; i++) t->opt->param[i].steps += t->opt->param[i].p->grad != NULL;
+    t->opt->steps++;
+    t->micros = t->micro = p->micros;
+    dl_ahead_note(t, p->samples);
+    return DL_OK;
+}
+
+static dl_status replay(dl_trainer *t, dl_program *p) {
+    dl_ahead *a = t->ahead;
+    long epoch, at;
+    dl_ahead_next(t->loader, &epoch, &at);
+    t->epoch = epoch;
+    if (!a->resident) DL_TRY(dl_ahead_send(t, p->sent_x, p->sent_y));
+    DL_TRY(dl_ahead_slip(t));
+    DL_TRY(a->b->replay(a->index, p->graph));
+    show_results(t, p);
+    return count_step(t, p, epoch, at);
+}
+
+/* ---------------------------------------------------------------- state, to come back to */
+
+/* All that a step changes on the device. */
+typedef struct image {
+    dl_tensor **t; /* borrowed */
+    dl_tensor **copy;
+    long n;
+} image;
+
+/* And on the host. */
+typedef struct place {
+    long epoch, batch, t_epoch, launched, from, at_epoch, opt_steps, *steps, pace[DL_PACE_GROUPS];
+    uint64_t rng, dropout;
+    dl_report report;
+} place;
+
+static void image_free(image *m) {
+    for (long i = 0; m->copy && i < m->n; i++) dl_unref(m->copy[i]);
+    free(m->copy);
+    free(m->t);
+}
+
+/* A flat copy of a storage. */
+static dl_tensor *copy_of(const dl_tensor *t) {
+    long bytes = (long)t->st->bytes;
+    dl_tensor *c = dl_tensor_empty(1, &bytes, DL_U8, t->st->device);
+    if (c && dl_device_copy(c->st->data, t->st->device, t->st->data, t->st->device, t->st->bytes) != DL_OK) {
+        dl_unref(c);
+        return NULL;
+    }
+    return c;
+}
+
+static dl_status image_take(dl_trainer *t, image *m) {
+    long most = t->state->n + t->opt->n * DL_OPTIM_STATES + t->nparam + 1;
+    *m = (image){.t = calloc((size_t)most, sizeof *m->t), .copy = calloc((size_t)most, sizeof *m->copy)};
+    if (!m->t || !m->copy) return dl_fail(DL_ERR_MEMORY, "no memory for the state of a training");
+    for (long i = 0; i < t->state->n; i++) m->t[m->n++] = t->state->entries[i].tensor;
+    for (long i = 0; i < t->opt->n; i++)
+        for (int s = 0; s < DL_OPTIM_STATES; s++)
+            if (t->opt->param[i].state[s]) m->t[m->n++] = t->opt->param[i].state[s];
+    for (long i = 0; t->ema && i < t->nparam; i++) m->t[m->n++] = t->ema[i];
+    m->t[m->n++] = t->ahead->block;
+    for (long i = 0; i < m->n; i++)
+        if (!(m->copy[i] = copy_of(m->t[i]))) return dl_last_code();
+    return DL_OK;
+}
+
+static dl_status image_put(const image *m) {
+    for (long i = 0; i < m->n; i++) {
+        dl_storage *st = m->t[i]->st;
+        DL_TRY(dl_device_copy(st->data, st->device, m->copy[i]->st->data, st->device, st->bytes));
+        dl_touch(m->t[i]);
+    }
+    return DL_OK;
+}
+
+/* Do the tensors hold the bits of the image? */
+static dl_status image_same(const image *m, bool *same) {
+    *same = true;
+    for (long i = 0; i < m->n && *same; i++) {
+        size_t n = m->t[i]->st->bytes;
+        int device = m->t[i]->st->device;
+        char *both = malloc(2 * n + 1);
+        if (!both) return dl_fail(DL_ERR_MEMORY, "no memory to compare the state of a training");
+        dl_status st = dl_device_copy(both, 0, m->t[i]->st->data, device, n);
+        if (st == DL_OK) st = dl_device_copy(both + n, 0, m->copy[i]->st->data, device, n);
+        *same = st == DL_OK && !memcmp(both, both + n, n);
+        free(both);
+        DL_TRY(st);
+    }
+    return DL_OK;
+}
+
+static dl_status place_take(dl_trainer *t, place *p) {
+    dl_ahead *a = t->ahead;
+    *p = (place){.t_epoch = t->epoch,
+                 .launched = a->launched,
+                 .from = a->from,
+                 .at_epoch = a->at_epoch,
+                 .opt_steps = t->opt->steps,
+                 .rng = a->rng,
+                 .dropout = dl_rng_position(DL_STREAM_DROPOUT),
+                 .report = a->ring->report[a->taken % DL_RING]};
+    dl_loader_position(t->loader, &p->epoch, &p->batch);
+    memcpy(p->pace, a->pace.steps, sizeof p->pace);
+    p->steps = malloc((size_t)(t->opt->n + 1) * sizeof *p->steps);
+    if (!p->steps) return dl_fail(DL_ERR_MEMORY, "no memory for the state of a training");
+    for (long i = 0; i < t->opt->n; i++) p->steps[i] = t->opt->param[i].steps;
+    return DL_OK;
+}
+
+static dl_status place_put(dl_trainer *t, const place *p) {
+    dl_ahead *a = t->ahead;
+    t->epoch = p->t_epoch, a->launched = p->launched, a->from = p->from, a->at_epoch = p->at_epoch;
+    t->opt->steps = p->opt_steps, a->rng = p->rng;
+    dl_rng_seek(DL_STREAM_DROPOUT, p->dropout);
+    a->ring->report[a->taken % DL_RING] = p->report;
+    memcpy(a->pace.steps, p->pace, sizeof p->pace);
+    for (long i = 0; i < t->opt->n; i++) t->opt->param[i].steps = p->steps[i];
+    return dl_loader_seek(t->loader, p->epoch, p->batch);
+}
+
+/* ---------------------------------------------------------------- capture */
+
+/* Records the next step without running it. */
+static dl_status record(dl_trainer *t, dl_program *p) {
+    dl_ahead *a = t->ahead;
+    dl_graph *graph = NULL;
+    unsigned long before = dl_rng_position(DL_STREAM_DROPOUT);
+    a->resend = !a->resident;
+    dl_status st = a->b->capture_begin(a->index, &graph);
+    if (st != DL_OK) return st;
+    st = dl_ahead_issue(t);
+    dl_error e;
+    if (st != DL_OK) dl_error_take(&e);
+    dl_status end = a->b->capture_end(a->index, graph, st == DL_OK);
+    if (st != DL_OK) return dl_error_put(&e);
+    DL_TRY(end);
+    p->graph = graph;
+    p->x = dl_ref(t->x), p->y = dl_ref(t->y), p->output = dl_ref(t->output), p->loss = dl_ref(t->loss_tensor);
+    p->sent_x = dl_ref(a->sent_x), p->sent_y = dl_ref(a->sent_y);
+    p->nparam = t->nparam;
+    p->grad = calloc((size_t)(t->nparam + 1), sizeof *p->grad);
+    if (!p->grad) return dl_fail(DL_ERR_MEMORY, "no memory for a graph");
+    for (long i = 0; i < t->nparam; i++) p->grad[i] = dl_ref(t->param[i]->grad);
+    p->draws = (long)(dl_rng_position(DL_STREAM_DROPOUT) - before);
+    p->samples = a->mark[(a->launched - 1) % DL_RING].samples;
+    return DL_OK;
+}
+
+/* Runs the graph for the first time, where the step op by op began, and compares. */
+static dl_status prove(dl_trainer *t, dl_program *p, const image *after, const dl_report *want, bool *same) {
+    dl_ahead *a = t->ahead;
+    const dl_report *got = &a->ring->report[a->taken % DL_RING];
+    DL_TRY(a->b->replay(a->index, p->graph));
+    DL_TRY(a->b->synchronize(a->index));
+    DL_TRY(image_same(after, same));
+    *same = *same && !memcmp(got, want, offsetof(dl_report, time)) && got->end == want->end;
+    if (*same) show_results(t, p);
+    return DL_OK;
+}
+
+static void refuse(dl_trainer *t, dl_program *p, const char *why) {
+    forget(t, p);
+    p->refused = true;
+    snprintf(t->ahead->note, sizeof t->ahead->note, "%s", why);
+}
+
+/* The step has been run op by op, between the images; it is done again from a graph. Whatever goes wrong, it stays
+ * done. */
+static dl_status capture(dl_trainer *t, dl_program *p, const image *before, const image *after, const place *from,
+                         const place *to) {
+    dl_ahead *a = t->ahead;
+    bool same = false;
+    DL_TRY(image_put(before));
+    DL_TRY(place_put(t, from));
+    dl_status st = dl_ahead_slip(t);
+    if (st == DL_OK) st = record(t, p);
+    if (st == DL_OK) st = prove(t, p, after, &to->report, &same);
+    if (st == DL_OK && same) {
+        if (!*a->note) snprintf(a->note, sizeof a->note, "captured");
+        return DL_OK;
+    }
+    char why[sizeof a->note];
+    snprintf(why, sizeof why, "%s", st == DL_OK ? "a replay did not end in the same bits" : dl_errmsg());
+    dl_error_clear();
+    refuse(t, p, why);
+    DL_TRY(a->b->synchronize(a->index));
+    DL_TRY(image_put(after));
+    DL_TRY(place_put(t, to));
+    return a->b->synchronize(a->index);
+}
+
+/* The step op by op, and with it the images before and after it. */
+static dl_status run_and_capture(dl_trainer *t, dl_program *p) {
+    dl_ahead *a = t->ahead;
+    image before = {0}, after = {0};
+    place from = {0}, to = {0};
+    dl_status st = place_take(t, &from);
+    if (st == DL_OK) st = image_take(t, &before);
+    bool issued = st == DL_OK;
+    if (issued) st = dl_ahead_issue(t);
+    if (st == DL_OK) st = a->b->synchronize(a->index);
+    bool fine = st == DL_OK && a->ring->report[a->taken % DL_RING].end == DL_END_DONE;
+    if (fine) {
+        dl_mark mark = a->mark[a->taken % DL_RING];
+        st = image_take(t, &after);
+        if (st == DL_OK) st = place_take(t, &to);
+        to.report = a->ring->report[a->taken % DL_RING];
+        if (st == DL_OK) st = capture(t, p, &before, &after, &from, &to);
+        a->mark[a->taken % DL_RING] = mark;
+    }
+    image_free(&before);
+    image_free(&after);
+    free(from.steps);
+    free(to.steps);
+    return st;
+}
+
+dl_status dl_capture_step(dl_trainer *t, bool *done) {
+    dl_ahead *a = t->ahead;
+    const char *why = obstacle(t);
+    *done = false;
+    if (why) {
+        snprintf(a->note, sizeof a->note, "%s", why);
+        return DL_OK;
+    }
+    dl_program *p = find(t);
+    if (!p) return dl_last_code();
+    if (p->graph) {
+        *done = true;
+        return replay(t, p);
+    }
+    if (p->refused || p->seen++ < WARM) return DL_OK;
+    DL_TRY(dl_ahead_drain(t));
+    *done = true;
+    return run_and_capture(t, p);
+}
