@@ -1,5 +1,6 @@
 /* The step of a trainer as its device sees it: sums of loss and correct answers, norm of the gradients, what the
  * optimizers are told, averaged weights, and the report that the host reads later. Sums are made in fixed order. */
+#include "cuda/graph.h"
 #include "cuda/rows.cuh"
 #include "cuda/table.h"
 

@@ -1,5 +1,6 @@
 /* Batches of a split that lives on the device: gathered by the order of the epoch, and changed by the transforms of
  * data/transform.c with the same bits (this file is compiled without contraction). A block makes a sample. */
+#include "cuda/graph.h"
 #include "cuda/types.cuh"
 #include "data/transform.h"
 

@@ -1263,6 +1263,8 @@ const char *dl_trainer_loss_name(const dl_trainer *t);
 /* How the last step ran on an accelerator: "captured", or why it ran op by op; "" before it is decided, and on the CPU.
  * Borrowed. */
 const char *dl_trainer_capture(const dl_trainer *t);
+/* The same where steps run op by op although capture is on: to be told to the user, once; then NULL. */
+const char *dl_trainer_notice(dl_trainer *t);
 /* The base rate from now on; without a schedule the rate itself. */
 dl_status dl_trainer_set_lr(dl_trainer *t, double lr);
 

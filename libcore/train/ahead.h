@@ -27,7 +27,7 @@ struct dl_ahead {
     dl_mark mark[DL_RING];
     long time; /* of the last report; 0: none */
     bool scaled;
-    bool step_failed; /* the last report taken was a halt */
+    bool quiet; /* a capture waits for the steps under way */
     /* how the control stands when all issued work is done */
     long from, at_epoch;
     uint64_t rng, step_rng; /* step_rng: of the dropout stream when the step began */
@@ -40,6 +40,7 @@ struct dl_ahead {
     /* capture */
     dl_program *programs;
     char note[192];
+    bool told;
 };
 
 /* ---- train/ahead.c */

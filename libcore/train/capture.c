@@ -12,6 +12,7 @@
 #include "core/rng.h"
 #include "nn/module.h"
 
+static const char CAPTURED[] = "captured";
 enum { WARM = 2 }; /* steps before a capture: libraries choose their algorithms in them */
 
 /* A step of `micros` batches, the last of n samples. */
@@ -288,15 +289,25 @@ static dl_status place_put(dl_trainer *t, const place *p) {
 
 /* ---------------------------------------------------------------- capture */
 
+/* Calls of all random streams but that of dropout, whose calls a graph numbers itself. */
+static unsigned long other_draws(void) {
+    unsigned long n = 0;
+    for (int i = 0; i < DL_NSTREAM; i++)
+        if (i != DL_STREAM_DROPOUT) n += dl_rng_position((dl_stream)i);
+    return n;
+}
+
 /* Records the next step without running it. */
 static dl_status record(dl_trainer *t, dl_program *p) {
     dl_ahead *a = t->ahead;
     dl_graph *graph = NULL;
-    unsigned long before = dl_rng_position(DL_STREAM_DROPOUT);
+    unsigned long before = dl_rng_position(DL_STREAM_DROPOUT), others = other_draws();
     a->resend = !a->resident;
     dl_status st = a->b->capture_begin(a->index, &graph);
     if (st != DL_OK) return st;
     st = dl_ahead_issue(t);
+    if (st == DL_OK && other_draws() != others)
+        st = dl_fail(DL_ERR_UNSUPPORTED, "the net draws random numbers by rows of its own");
     dl_error e;
     if (st != DL_OK) dl_error_take(&e);
     dl_status end = a->b->capture_end(a->index, graph, st == DL_OK);
@@ -344,7 +355,7 @@ static dl_status capture(dl_trainer *t, dl_program *p, const image *before, cons
     if (st == DL_OK) st = record(t, p);
     if (st == DL_OK) st = prove(t, p, after, &to->report, &same);
     if (st == DL_OK && same) {
-        if (!*a->note) snprintf(a->note, sizeof a->note, "captured");
+        if (!*a->note) snprintf(a->note, sizeof a->note, "%s", CAPTURED);
         return DL_OK;
     }
     char why[sizeof a->note];
@@ -383,6 +394,13 @@ static dl_status run_and_capture(dl_trainer *t, dl_program *p) {
     return st;
 }
 
+const char *dl_trainer_notice(dl_trainer *t) {
+    dl_ahead *a = t ? t->ahead : NULL;
+    if (!a || a->told || !*a->note || !strcmp(a->note, CAPTURED) || !dl_capture_get()) return NULL;
+    a->told = true;
+    return a->note;
+}
+
 dl_status dl_capture_step(dl_trainer *t, bool *done) {
     dl_ahead *a = t->ahead;
     const char *why = obstacle(t);
@@ -397,8 +415,9 @@ dl_status dl_capture_step(dl_trainer *t, bool *done) {
         *done = true;
         return replay(t, p);
     }
-    if (p->refused || p->seen++ < WARM) return DL_OK;
-    DL_TRY(dl_ahead_drain(t));
+    if (p->refused || ++p->seen <= WARM || t->opt->steps < 1) return DL_OK; /* states are made in the first step */
+    a->quiet = a->taken != a->launched; /* the next time, when all is done and told */
+    if (a->quiet) return DL_OK;
     *done = true;
     return run_and_capture(t, p);
 }

@@ -173,7 +173,7 @@ static dl_status train_ahead(dl_trainer *t, course *c, dl_train_fn *fn, void *ct
     for (bool last = false, stop = false; !last;) {
         if (stop || dl_interrupt_get()) return stopped(t);
         DL_TRY(dl_record_failure(t, dl_ahead_step(t)));
-        bool wait = ++c->issued == c->steps || at_end(t), got = true;
+        bool wait = ++c->issued == c->steps || at_end(t) || t->ahead->quiet, got = true;
         while (got) {
             DL_TRY(
                 dl_record_failure(t, dl_ahead_take(t, wait || t->ahead->launched - t->ahead->taken > DL_LATE, &got)));
@@ -213,5 +213,6 @@ dl_status dl_trainer_train(dl_trainer *t, long epochs, long steps, dl_train_fn *
                             "training needs a number of epochs or of steps, and not both");
     course c = {.epochs = epochs, .steps = steps, .began = dl_now()};
     if (!t->ahead) return train(t, &c, fn, ctx);
-    return finish(t, &c, total_steps(t, &c), train_ahead(t, &c, fn, ctx), fn, ctx);
+    long total = total_steps(t, &c);
+    return finish(t, &c, total, train_ahead(t, &c, fn, ctx), fn, ctx);
 }

@@ -60,6 +60,11 @@ static dl_status set_deterministic(int on) {
     return DL_OK;
 }
 
+static dl_status set_capture(int on) {
+    dl_capture_set(on);
+    return DL_OK;
+}
+
 static const dlsh_setting settings[] = {
     {"mode", "table|csv|json", "table", "How values and tables are printed.", .number = (int *)&dlsh_view.mode,
      .min = 1},
@@ -84,6 +89,9 @@ static const dlsh_setting settings[] = {
     {"deterministic", "off|on", "on",
      "on: algorithms of libraries are chosen among those that give the same bits every time.", .min = 1,
      .chosen = dl_deterministic_get, .choose = set_deterministic},
+    {"capture", "off|on", "on",
+     "on: trainers on a GPU run their steps from captured graphs, where nothing prevents it.", .min = 1,
+     .chosen = dl_capture_get, .choose = set_capture},
     {"sync", "off|on", "off",
      "on: every operation on a GPU waits for its end, so that a fault is blamed on the right line.", .min = 1,
      .chosen = get_sync, .choose = set_sync},

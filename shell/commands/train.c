@@ -307,6 +307,13 @@ static dl_status tell(const dlsh_args *a, long step, const figure *f, int n, dls
     return st;
 }
 
+/* Says, once for a trainer, why its steps do not run from a graph. */
+static void tell_notice(const dlsh_args *a, dl_trainer *t) {
+    const char *why = dl_trainer_notice(t);
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    if (why && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE) dlsh_put(sink, "note: steps run op by op: %s\n", why);
+}
+
 static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer *t = trainer_of(a);
     long n = dlsh_given(a, "n") ? dlsh_arg_int(a, "n") : 1;
@@ -315,6 +322,7 @@ static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
         if (dlsh_interrupted()) return dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted after %ld steps", i);
         DLSH_TRY(dl_trainer_step(t));
     }
+    tell_notice(a, t);
     dl_trainer_state s;
     dl_trainer_get(t, &s);
     const figure f[] = {
@@ -394,6 +402,7 @@ static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
                              "train needs a number of epochs or steps");
     bar b = {.sink = dlsh_arg_sink(a)};
     DLSH_TRY(dl_trainer_train(t, epochs, steps, progress, &b));
+    tell_notice(a, t);
     dl_trainer_state s;
     dl_trainer_get(t, &s);
     dlsh_value r = dlsh_new_record();

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""bench_gpu_train beside PyTorch, eager and as a CUDA graph, in one run: gpu_train.py BIN/bench_gpu_train [part of a name].
+
+A step of PyTorch's: zero grad, forward, cross-entropy, backward, update on one resident batch; ours also gathers its
+batch and reports loss, accuracy and gradient norm."""
+import subprocess
+import sys
+import time
+
+
+def nets(torch):
+    from torch import nn
+
+    class Residual(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            return x + self.inner(x)
+
+    def block():
+        return [Residual(nn.Sequential(nn.Linear(100, 50), nn.BatchNorm1d(50), nn.ReLU(), nn.Dropout(0.1),
+                                       nn.Linear(50, 100), nn.BatchNorm1d(100))), nn.ReLU()]
+
+    return {
+        "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10)),
+        "conv16": lambda: nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                                        nn.Linear(3136, 10)),
+        "cifar": lambda: nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                                       nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                                       nn.Linear(4096, 256), nn.ReLU(), nn.Linear(256, 10)),
+        "resmlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 100), nn.ReLU(), *block(), *block(), *block(),
+                                        nn.Linear(100, 10)),
+    }
+
+
+def make(torch, name, graph):
+    kind, batch, opt = name.split("_")
+    batch = int(batch[1:])
+    net = nets(torch)[kind]().cuda()
+    o = (torch.optim.SGD(net.parameters(), 0.01, momentum=0.9) if opt == "sgd" else
+         torch.optim.Adam(net.parameters(), 1e-3, capturable=graph))
+    shape = (batch, 3, 32, 32) if kind == "cifar" else (batch, 1, 28, 28)
+    x, y = torch.randn(shape, device="cuda"), torch.randint(0, 10, (batch,), device="cuda")
+    loss = torch.nn.CrossEntropyLoss()
+
+    def step():
+        o.zero_grad(set_to_none=True)
+        loss(net(x), y).backward()
+        o.step()
+
+    if not graph:
+        return step
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    g = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(g):
+        step()
+    return g.replay
+
+
+def measure(torch, step, rounds=4, steps=100):
+    best = 1e30
+    for k in range(rounds + 1):
+        t = time.perf_counter()
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+        each = (time.perf_counter() - t) / steps * 1e3
+        best = min(best, each) if k else best
+    return best
+
+
+def main():
+    ours = subprocess.run(sys.argv[1:], capture_output=True, text=True, check=True).stdout
+    try:
+        import torch
+        torch.zeros(1, device="cuda")
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    except (ImportError, RuntimeError) as e:
+        print(f"# no PyTorch to compare with: {e}")
+        torch = None
+    print("# step\tms\top by op\thow\tPyTorch eager\tits graph\ttimes faster: eager, graph")
+    for line in ours.splitlines():
+        part = line.split("\t")
+        if torch and len(part) == 4:
+            eager, graph = (measure(torch, make(torch, part[0], g)) for g in (False, True))
+            line += f"\t{eager:.4f}\t{graph:.4f}\t{eager / float(part[1]):.2f}\t{graph / float(part[1]):.2f}"
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
