@@ -404,7 +404,7 @@ const char *dl_trainer_notice(dl_trainer *t) {
 dl_status dl_capture_step(dl_trainer *t, bool *done) {
     dl_ahead *a = t->ahead;
     const char *why = obstacle(t);
-    *done = false;
+    *done = a->quiet = false;
     if (why) {
         snprintf(a->note, sizeof a->note, "%s", why);
         return DL_OK;
