@@ -155,5 +155,7 @@ int dlsh_kernel_run(dlsh_session *s, const char *connection_file) {
     dlsh_session_set_sink(s, dlsh_console());
     jup_history_close();
     jup_io_stop();
+    dlsh_buf_free(&jup.script);
+    jup = (jup_kernel){0};
     return code;
 }

@@ -13,6 +13,7 @@ typedef struct jup_kernel {
     int silent;           /* nothing of it is to be seen */
     int may_ask;          /* the client answers input_request */
     json_t *payload;      /* of the reply: pages, end of the session */
+    dlsh_buf script;      /* the cells so far */
 } jup_kernel;
 extern jup_kernel jup;
 

@@ -83,12 +83,12 @@ static double now(void) {
 
 /* The cells so far are the script that runs record. */
 static void remember(const char *code, size_t len) {
-    static dlsh_buf script;
+    dlsh_buf *script = &jup.script;
     const char *path = getenv("JPY_SESSION_NAME");
-    dlsh_buf_printf(&script, "%s# In [%ld]\n", script.n ? "\n" : "", jup.count);
-    dlsh_buf_add(&script, code, len);
-    if (len && code[len - 1] != '\n') dlsh_buf_puts(&script, "\n");
-    dlsh_origin origin = {path ? path : "", dlsh_buf_text(&script), ""};
+    dlsh_buf_printf(script, "%s# In [%ld]\n", script->n ? "\n" : "", jup.count);
+    dlsh_buf_add(script, code, len);
+    if (len && code[len - 1] != '\n') dlsh_buf_puts(script, "\n");
+    dlsh_origin origin = {path ? path : "", dlsh_buf_text(script), ""};
     if (dlsh_origin_set(&origin)) dl_error_clear(); /* without memory the record is the shorter */
 }
 
