@@ -10,6 +10,7 @@
 #include "view/rich.h"
 #include "view/text.h"
 
+static const double KNOWN = 0.1;                  /* seconds after which the time that remains can be told */
 enum { CURVE_W = 300, CURVE_H = 110, FIRST = 2 }; /* lines always kept at the start */
 
 static double now(void) {
@@ -85,7 +86,7 @@ static void put_bar(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p) {
     }
     if (finished) {
         dlsh_duration(b, now() - l->started);
-    } else if (p->total > 0 && p->at > 0) {
+    } else if (p->total > 0 && p->at > 0 && seconds >= KNOWN) {
         dlsh_buf_puts(b, "eta ");
         dlsh_duration(b, seconds / (double)p->at * (double)(p->total - p->at));
     }
@@ -146,7 +147,7 @@ static void put_line(dlsh_buf *b, const dlsh_live_line *x, const dlsh_live_line 
         dlsh_buf_puts(b, "</td>");
     }
     dlsh_buf_puts(b, TD);
-    dlsh_duration(b, x->seconds);
+    if (x->seconds >= 0.001) dlsh_duration(b, x->seconds);
     dlsh_buf_puts(b, "</td></tr>");
 }
 

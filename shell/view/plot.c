@@ -76,7 +76,7 @@ static void put_data(dlsh_buf *b, const dlsh_plot *p) {
 static void put_notebook_terminal(dlsh_buf *b) {
     static const char *const colours[] = {DLSH_BLUE, DLSH_ORANGE, DLSH_GREEN, DLSH_RED, "#a06cc8", "#2fa5a5"};
     enum { N = sizeof colours / sizeof *colours };
-    dlsh_buf_puts(b, "set terminal svg size 640,360 fixed noenhanced font 'sans-serif,12' butt\n"
+    dlsh_buf_puts(b, "set terminal svg size 680,360 fixed noenhanced font 'sans-serif,12' butt\n"
                      "set border 3 lc rgb '" DLSH_GREY "'\nset xtics nomirror\nset ytics nomirror\n"
                      "set tics textcolor rgb '" DLSH_GREY "'\nset key textcolor rgb '" DLSH_GREY "'\n"
                      "set grid lc rgb '" DLSH_GREY "' lw 0.4 dt 3\n");
@@ -231,7 +231,9 @@ dl_status dlsh_plot_svg(const dlsh_plot *p, dlsh_buf *out) {
     put_labels(&script, p, " textcolor rgb '" DLSH_GREY "'");
     int key = 0;
     for (int i = 0; i < p->ncurves; i++) key += p->curves[i].label && *p->curves[i].label;
-    if (!key) dlsh_buf_puts(&script, "unset key\n");
+    dlsh_buf_puts(&script, !key       ? "unset key\n"
+                           : key == 1 ? "set key above\n"
+                                      : "set key outside right top vertical Left reverse samplen 2\n");
     put_script(&script, p);
     dlsh_buf drawn = {0};
     dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &drawn);
