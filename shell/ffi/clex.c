@@ -27,11 +27,11 @@ static int skip_space(dlsh_clexer *lx) {
         } else if (c == '/' && d == '/') {
             while (lx->at < lx->end && *lx->at != '\n') lx->at++;
         } else if (c == '/' && d == '*') {
-            const char *start = lx->at;
+            dlsh_clexer start = *lx;
             for (lx->at += 2; lx->at + 1 < lx->end && (lx->at[0] != '*' || lx->at[1] != '/');)
                 if (*lx->at++ == '\n') newline(lx);
             if (lx->at + 1 >= lx->end) {
-                lx->at = start;
+                *lx = start;
                 return 0;
             }
             lx->at += 2;
