@@ -12,71 +12,7 @@ static const dlsh_cguard *guard;
 void dlsh_c_set_guard(const dlsh_cguard *g) { guard = g; }
 const dlsh_cguard *dlsh_c_guard(void) { return guard; }
 
-/* ---------------------------------------------------------------- types for libffi */
-
-static ffi_type *struct_type(dlsh_cspace *c, dlsh_ctype *t);
-
-static ffi_type *element_types(dlsh_cspace *c, const dlsh_ctype *t, ffi_type **to, int *n, int max) {
-    long times = 1;
-    while (t->kind == DLSH_C_ARRAY) {
-        times *= t->n;
-        t = t->base;
-    }
-    ffi_type *one = dlsh_c_ffi_type(c, t);
-    if (!one || times < 0 || *n + times > max) {
-        if (one) dlsh_fail(DL_ERR_UNSUPPORTED, "pass a pointer to it", "a struct of more than %d parts by value", max);
-        return NULL;
-    }
-    while (times--) to[(*n)++] = one;
-    return one;
-}
-
-/* libffi decides how it travels from its parts; of a union from the largest, floats yielding to integers. */
-static ffi_type *struct_type(dlsh_cspace *c, dlsh_ctype *t) {
-    enum { MAX_PARTS = 512 };
-    ffi_type *parts[MAX_PARTS], *made;
-    int n = 0;
-    if (!t->laid_out || !t->size) {
-        dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it", "the layout of %s is not known",
-                  dlsh_c_name(t));
-        return NULL;
-    }
-    if (t->kind == DLSH_C_UNION || t->odd) {
-        /* words of the alignment: integers, unless all of it is floating */
-        const dlsh_ctype *only = t->n && dlsh_c_is_float(t->fields[0].type) ? t->fields[0].type : NULL;
-        for (long i = 1; i < t->n; i++)
-            if (only && t->fields[i].type->plain != only->plain) only = NULL;
-        ffi_type *word = only            ? dlsh_c_ffi_type(c, only)
-                         : t->align >= 8 ? &ffi_type_uint64
-                         : t->align == 4 ? &ffi_type_uint32
-                         : t->align == 2 ? &ffi_type_uint16
-                                         : &ffi_type_uint8;
-        for (size_t at = 0; at < t->size && n < MAX_PARTS; at += word->size) parts[n++] = word;
-    } else {
-        for (long i = 0; i < t->n; i++)
-            if (!element_types(c, t->fields[i].type->plain, parts, &n, MAX_PARTS)) return NULL;
-    }
-    made = dlsh_c_alloc(c, sizeof *made + ((size_t)n + 1) * sizeof *parts);
-    if (!made) return NULL;
-    *made = (ffi_type){.type = FFI_TYPE_STRUCT, .elements = (ffi_type **)(made + 1)};
-    memcpy(made->elements, parts, (size_t)n * sizeof *parts);
-    return made;
-}
-
-ffi_type *dlsh_c_ffi_type(dlsh_cspace *c, const dlsh_ctype *t) {
-    static ffi_type *const scalars[] = {[DLSH_C_VOID] = &ffi_type_void,
-#define KIND(id, name, type, ffi) [DLSH_C_##id] = &ffi_type_##ffi,
-                                        DLSH_CSCALARS(KIND)
-#undef KIND
-    };
-    dlsh_ctype *plain = (dlsh_ctype *)t->plain;
-    if (plain->kind <= DLSH_C_LDOUBLE) return scalars[plain->kind];
-    if (plain->kind == DLSH_C_ENUM) return scalars[plain->base->kind];
-    if (plain->kind == DLSH_C_POINTER) return &ffi_type_pointer;
-    if (dlsh_c_is_struct(plain)) return plain->ffi ? plain->ffi : (plain->ffi = struct_type(c, plain));
-    dlsh_fail(DL_ERR_UNSUPPORTED, "pass a pointer to it", "values of type %s cannot be passed", dlsh_c_name(t));
-    return NULL;
-}
+/* ---------------------------------------------------------------- descriptions for libffi */
 
 static dl_status prepare_failed(const dlsh_cfunc *f) {
     return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "libffi cannot call %s", f->proto->text);
