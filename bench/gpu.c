@@ -17,6 +17,7 @@ static double now(void) {
 static dl_tensor *a, *b, *wide, *square, *turned, *m1, *m4, *m8, *h8, *small;
 static dl_tensor *half, *half_wide, *half_turned, *bias, *words, *image[2], *last[2], *scale[2], *shift[2];
 static dl_tensor *logits, *labels, *batch, *weight, *short_bias;
+static dl_tensor *word_labels, *hundreds, *planes, *wants_wide, *column;
 static const long one = 1, zero = 0;
 
 /* Forward and backward of y, a function of in[0 .. n - 1]: y, whose gradients were made and dropped. */
@@ -34,6 +35,24 @@ static dl_tensor *norm_step(dl_tensor *x, int k) {
     dl_tensor *in[3] = {x, scale[k], shift[k]};
     dl_grad_mode(1);
     dl_tensor *y = both_ways(dl_batch_norm(x, NULL, NULL, scale[k], shift[k], 1, 0.1, 1e-5), in, 3);
+    dl_grad_mode(0);
+    return y;
+}
+
+static dl_tensor *lse_step(void) {
+    dl_grad_mode(1);
+    dl_tensor *y = dl_logsumexp(wants_wide, &one, 1, 0), *grad = NULL;
+    dl_status s = y ? dl_gradients(y, column, &wants_wide, 1, 0, 0, &grad) : DL_ERR_MEMORY;
+    dl_grad_mode(0);
+    dl_unref(grad);
+    if (s == DL_OK) return y;
+    dl_unref(y);
+    return NULL;
+}
+
+static dl_tensor *word_step(void) {
+    dl_grad_mode(1);
+    dl_tensor *y = both_ways(dl_cross_entropy(words, word_labels, NULL, "mean", -100, 0), &words, 1);
     dl_grad_mode(0);
     return y;
 }
@@ -69,6 +88,10 @@ static dl_tensor *loss_step(void) {
     X(transpose_bf16, 4.0 * (1 << 28) * 1e-9, "GB", dl_contiguous(half_turned))                                        \
     X(add_bias, 8.0 * (1 << 28) * 1e-9, "GB", dl_add(wide, bias))                                                      \
     X(log_softmax_50257, 8.0 * 4096 * 50257 * 1e-9, "GB", dl_log_softmax(words, 1))                                    \
+    X(cross_entropy_50257, 12.0 * 4096 * 50257 * 1e-9, "GB", word_step())                                              \
+    X(softmax_rows_100, 8.0 * 100 * (1 << 20) * 1e-9, "GB", dl_softmax(hundreds, 1))                                   \
+    X(softmax_cols, 8.0 * (1 << 28) * 1e-9, "GB", dl_softmax(planes, 1))                                               \
+    X(logsumexp_step, 12.0 * (1 << 28) * 1e-9, "GB", lse_step())                                                       \
     X(norm_56, 28.0 * 64 * 64 * 56 * 56 * 1e-9, "GB", norm_step(image[0], 0))                                          \
     X(norm_56_last, 28.0 * 64 * 64 * 56 * 56 * 1e-9, "GB", norm_step(last[0], 0))                                      \
     X(norm_32, 28.0 * 512 * 64 * 32 * 32 * 1e-9, "GB", norm_step(image[1], 1))                                         \
@@ -126,12 +149,20 @@ static void images(int k, long n, long side) {
     scale[k] = wants(dl_randn(&c, 1, DL_F32, GPU)), shift[k] = wants(dl_randn(&c, 1, DL_F32, GPU));
 }
 
+static void make_rows(void) {
+    const long n = 4096, many = 1 << 18, plane[3] = {64, 64, 1 << 16};
+    word_labels = dl_randint(0, 50257, &n, 1, DL_I64, GPU);
+    hundreds = normal(1 << 20, 100), planes = dl_randn(plane, 3, DL_F32, GPU);
+    wants_wide = wants(normal(1 << 18, 1 << 10)), column = dl_randn(&many, 1, DL_F32, GPU);
+}
+
 static void make_more(void) {
     const long flip[2] = {1, 0}, n = 1 << 10, count = 64, ten = 10;
     half = dl_to(a, DL_BF16), half_wide = dl_to(wide, DL_BF16);
     dl_tensor *half_square = dl_to(square, DL_BF16);
     half_turned = dl_permute(half_square, flip, 2);
-    bias = dl_randn(&n, 1, DL_F32, GPU), words = normal(4096, 50257);
+    bias = dl_randn(&n, 1, DL_F32, GPU), words = wants(normal(4096, 50257));
+    make_rows();
     images(0, 64, 56);
     images(1, 512, 32);
     logits = wants(normal(64, 10)), labels = dl_randint(0, 10, &count, 1, DL_I64, GPU);

@@ -27,6 +27,19 @@ def peers():
                 torch.autograd.grad(F.batch_norm(x, None, None, w, b, True, 0.1, 1e-5), (x, w, b), seed)
         return step
 
+    wlabels, hundreds = torch.randint(0, 50257, (4096,), device="cuda"), r(1 << 20, 100)
+    planes, column = r(64, 64, 1 << 16), r(1 << 18)
+
+    def word_loss():
+        with torch.enable_grad():
+            x = words.detach().requires_grad_()
+            torch.autograd.grad(F.cross_entropy(x, wlabels), x)
+
+    def lse_step():
+        with torch.enable_grad():
+            x = wide.detach().requires_grad_()
+            torch.autograd.grad(x.logsumexp(1), x, column)
+
     def loss():
         with torch.enable_grad():
             torch.autograd.grad(F.cross_entropy(logits, labels), logits)
@@ -39,6 +52,8 @@ def peers():
         "sum_rows_bf16": lambda: half_wide.sum(1), "softmax_bf16": lambda: half_wide.softmax(1),
         "transpose_bf16": lambda: half_sq.t().contiguous(), "add_bias": lambda: wide + bias,
         "log_softmax_50257": lambda: words.log_softmax(1),
+        "cross_entropy_50257": word_loss, "softmax_rows_100": lambda: hundreds.softmax(1),
+        "softmax_cols": lambda: planes.softmax(1), "logsumexp_step": lse_step,
         "norm_56": norm(64, 56, plain), "norm_56_last": norm(64, 56, last),
         "norm_32": norm(512, 32, plain), "norm_32_last": norm(512, 32, last),
         "sum_small": lambda: small.sum(), "softmax_small": lambda: small.softmax(1),

@@ -155,4 +155,43 @@ DL_REDUCTION(mean, DL_FLOATS, sum_op<T>{{}, (total_t<T> *)out, r.each})
 DL_REDUCTION(prod, DL_ANY, prod_op<T>{{}, (total_t<T> *)out})
 DL_REDUCTION(any, DL_ANY, truth_op<T>{{}, (bool *)out, false})
 DL_REDUCTION(all, DL_ANY, truth_op<T>{{}, (bool *)out, true})
-DL_REDUCTION(logsumexp, DL_FLOATS, lse_op<T>{{}, (T *)out})
+DL_REDUCTION_RUN(logsumexp, DL_FLOATS, lse_op<T>{{}, (T *)out})
+
+struct lse_slope_f {
+    template <class C> __device__ C operator()(C x, C y, C g) const { return g * exp(x - y); }
+};
+
+/* t, a result of reducing x, over the shape of x. */
+static void repeated(dl_it *it, const dl_tensor *t, const dl_tensor *x, unsigned mask) {
+    long stride[DL_MAX_DIM];
+    for (int i = 0, k = 0; i < x->ndim; i++) {
+        bool gone = mask >> i & 1;
+        stride[i] = gone ? 0 : t->stride[k];
+        k += !gone || t->ndim == x->ndim;
+    }
+    dl_it_operand(it, dl_ptr(t), dl_esize(t), x->ndim, x->shape, stride);
+}
+
+static dl_status grad_logsumexp(dl_back *b) {
+    dl_tensor *x = dl_saved_in(b, 0), *y = dl_saved_out(b, 0);
+    dl_gpu *gpu = x && y ? dl_gpu_use(x->st->device) : NULL;
+    dl_tensor *g = gpu ? dl_tmp(b, dl_to_dtype(b->g[0], (dl_dtype)x->dtype)) : NULL;
+    dl_tensor *dx = g ? dl_tmp(b, dl_cuda_empty_like(x, (dl_dtype)x->dtype)) : NULL;
+    unsigned mask = 0;
+    if (!dx) return dl_fail_null("the gradient");
+    dl_status s = dl_reduced_dims(b->op, &b->attr[0], x->ndim, &mask);
+    if (s != DL_OK) return s;
+    dl_it it;
+    dl_it_begin(&it, x->ndim, x->shape);
+    dl_it_tensor(&it, dx);
+    dl_it_tensor(&it, x);
+    repeated(&it, y, x, mask);
+    repeated(&it, g, x, mask);
+    dl_it_end(&it);
+    s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        return dl_each<lse_slope_f, T, T, T, T>(gpu, it, lse_slope_f());
+    });
+    return s == DL_OK ? dl_give(b, 0, dl_ref(dx)) : s;
+}
+const dl_kernel dl_cuda_logsumexp = {run_logsumexp, grad_logsumexp, DL_FLOATS, NULL, 0};

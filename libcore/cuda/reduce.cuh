@@ -237,8 +237,8 @@ static inline dl_status dl_red_prepare(const dl_call *c, dl_red_call *r, bool in
     return DL_OK;
 }
 
-/* The kernel of a row that reduces `dim`. */
-#define DL_REDUCTION(name, set, ...)                                                                                   \
+/* The kernel of a row that reduces `dim`; DL_REDUCTION_RUN: its function alone. */
+#define DL_REDUCTION_RUN(name, set, ...)                                                                               \
     static dl_status run_##name(dl_call *c) {                                                                          \
         dl_red_call r;                                                                                                 \
         dl_status s = dl_red_prepare(c, &r, false);                                                                    \
@@ -248,7 +248,9 @@ static inline dl_status dl_red_prepare(const dl_call *c, dl_red_call *r, bool in
             typedef decltype(tag) T;                                                                                   \
             return dl_red_run(r.g, (const T *)dl_ptr(c->in[0]), r.p, __VA_ARGS__);                                     \
         });                                                                                                            \
-    }                                                                                                                  \
+    }
+#define DL_REDUCTION(name, set, ...)                                                                                   \
+    DL_REDUCTION_RUN(name, set, __VA_ARGS__)                                                                           \
     const dl_kernel dl_cuda_##name = {run_##name, NULL, set, NULL, 0};
 
 #endif

@@ -4,7 +4,7 @@
 #include "cuda/reduce.cuh"
 #include "cuda/rows.cuh"
 
-enum { THREADS = 256, MOST_THREADS = 1024, SHORT_ROW = 64, FEW_ROWS = 264 };
+enum { THREADS = 256, MOST_THREADS = 1024, SHORT_ROW = 32, FEW_ROWS = 264 };
 enum { FEW = 2, MOST = 8, FEW_SINGLE = 4, MOST_SINGLE = 16 }; /* reads of a thread */
 
 /* Forward g is NULL and x the input, backward x is the result of the forward. */
@@ -178,33 +178,42 @@ static dl_status by_blocks(dl_gpu *g, const rows_call<T> &c, long rows, long d) 
     return dl_gpu_launched(g);
 }
 
-/* ---- a thread's: short rows across memory, read again from the cache */
+/* ---- a thread's: short rows across memory, in registers */
 
 template <class T, bool LOG, bool BACK>
 __global__ void __launch_bounds__(THREADS) thread_kernel(rows_call<T> c, dl_rows r) {
     typedef calc_t<T> C;
-    long row = (long)blockIdx.x * THREADS + threadIdx.x, n = r.d * r.inner;
+    long row = (long)blockIdx.x * THREADS + threadIdx.x;
     if (row >= r.outer * r.inner) return;
-    long at = row / r.inner * n + row % r.inner;
-    const T *x = c.x + at, *g = BACK ? c.g + at : NULL;
-    C top = -(C)INFINITY, sum = 0, last;
-    if constexpr (BACK) {
-#pragma unroll 8
-        for (long i = 0; i < n; i += r.inner) sum += LOG ? dl_up(g[i]) : dl_up(g[i]) * dl_up(x[i]);
-        for (long i = 0; i < n; i += r.inner) {
-            C w = dl_up(g[i]), v = dl_up(x[i]);
-            c.y[at + i] = dl_down<T>(LOG ? w - exp_for<T>(v) * sum : v * (w - sum));
-        }
-    } else {
-#pragma unroll 8
-        for (long i = 0; i < n; i += r.inner) top = dl_larger(top, dl_up(x[i]));
-#pragma unroll 8
-        for (long i = 0; i < n; i += r.inner) sum += dl_quick_exp(dl_up(x[i]) - top);
-        last = LOG ? log(sum) : C(1) / sum;
-        for (long i = 0; i < n; i += r.inner) {
-            C v = dl_up(x[i]) - top;
-            c.y[at + i] = dl_down<T>(LOG ? v - last : exp_for<T>(v) * last);
-        }
+    long at = row / r.inner * r.d * r.inner + row % r.inner;
+    C v[SHORT_ROW], w[BACK ? SHORT_ROW : 1], top = -(C)INFINITY, sum = 0;
+#pragma unroll
+    for (int i = 0; i < SHORT_ROW; i++) {
+        v[i] = i < r.d ? dl_up(c.x[at + i * r.inner]) : BACK ? C(0) : -(C)INFINITY;
+        if constexpr (BACK) w[i] = i < r.d ? dl_up(c.g[at + i * r.inner]) : C(0);
+    }
+#pragma unroll
+    for (int i = 0; i < SHORT_ROW; i++) {
+        if constexpr (BACK)
+            sum += LOG ? w[i] : w[i] * v[i];
+        else
+            top = dl_larger(top, v[i]);
+    }
+    if constexpr (!BACK) {
+#pragma unroll
+        for (int i = 0; i < SHORT_ROW; i++)
+            if (i < r.d) sum += dl_quick_exp(v[i] - top);
+    }
+    C last = BACK ? sum : LOG ? log(sum) : C(1) / sum;
+#pragma unroll
+    for (int i = 0; i < SHORT_ROW; i++) {
+        if (i >= r.d) break;
+        C y;
+        if constexpr (BACK)
+            y = LOG ? w[i] - exp_for<T>(v[i]) * sum : v[i] * (w[i] - sum);
+        else
+            y = LOG ? v[i] - top - last : exp_for<T>(v[i] - top) * last;
+        c.y[at + i * r.inner] = dl_down<T>(y);
     }
 }
 

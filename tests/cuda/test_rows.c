@@ -115,6 +115,7 @@ static void many_and_few(void **state) {
     all_of(2, SHAPE(600, 129), false);
     all_of(3, SHAPE(3, 130, 36), true);
     all_of(3, SHAPE(4, 21, 100), true);
+    all_of(3, SHAPE(3, 70, 64), true);
 }
 
 static void long_rows(void **state) {
@@ -178,8 +179,9 @@ static void turned_copies(void **state) {
     (void)state;
     NEEDS_GPU();
     static const dl_dtype types[] = {DL_U8, DL_BF16, DL_F32, DL_F64};
-    static const long shapes[][4] = {{1, 1, 17, 33}, {1, 1, 64, 64},  {1, 2, 65, 130},  {3, 5, 16, 200},
-                                     {2, 3, 96, 40}, {1, 1, 300, 16}, {1, 1, 2100, 68}, {2, 64, 7, 9}};
+    static const long shapes[][4] = {{1, 1, 17, 33},   {1, 1, 64, 64}, {1, 2, 65, 130},
+                                     {3, 5, 16, 200},  {2, 3, 96, 40}, {1, 1, 300, 16},
+                                     {1, 1, 2100, 68}, {2, 64, 7, 9},  {0, 2, 20, 30}};
     static const long orders[][4] = {{0, 1, 3, 2}, {3, 2, 1, 0}, {0, 2, 3, 1}, {2, 3, 0, 1}, {3, 0, 2, 1}};
     for (int t = 0; t < 4; t++)
         for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++)
@@ -260,13 +262,57 @@ static void batch_norms(void **state) {
         }
 }
 
+/* ---- losses */
+
+static void loss_case(int ndim, const long *shape, const char *how, double smooth, bool weighted, dl_dtype dtype) {
+    long classes = shape[1], n = shape[0], places[2] = {shape[0], ndim > 2 ? shape[2] : 1};
+    double tolerance = dtype == DL_F64 ? 1e-12 : dtype == DL_F32 ? 6e-7 : 2e-2;
+    dl_tensor *x = drawn(1, ndim, shape, dtype), *cast = must(dl_to_dtype(x, DL_F64)),
+              *cpu = leaf(must(dl_clone(cast)));
+    dl_tensor *gpu = leaf(laid_out(x, PLAIN)), *dc = NULL, *dg = NULL;
+    if (ndim > 2) n *= shape[2];
+    long *label = calloc((size_t)n, sizeof *label);
+    for (long i = 0; i < n; i++) label[i] = i % 7 == 3 ? -100 : i * 31 % classes;
+    dl_tensor *y = must(dl_tensor_from(ndim - 1, places, DL_I64, 0, label)), *there = must(dl_to_device(y, GPU));
+    dl_tensor *raw = drawn(2, 1, &classes, dtype), *w = must(dl_mul(raw, raw)), *wc = must(dl_to_dtype(w, DL_F64));
+    dl_tensor *wg = must(dl_to_device(w, GPU));
+    dl_tensor *want = must(dl_cross_entropy(cpu, y, weighted ? wc : NULL, how, -100, smooth));
+    dl_tensor *loss = must(dl_cross_entropy(gpu, there, weighted ? wg : NULL, how, -100, smooth));
+    dl_tensor *flat = must(dl_detach(loss)), *got = host(flat);
+    near(got, want, tolerance, "cross_entropy");
+    dl_tensor *seed = drawn(8, dl_ndim(want), dl_shape(want), dtype), *wide = must(dl_to_dtype(seed, DL_F64));
+    dl_tensor *seed_there = must(dl_to_device(seed, GPU));
+    gradients(want, wide, &cpu, 1, 0, &dc);
+    gradients(loss, seed_there, &gpu, 1, 0, &dg);
+    dg = host(dg);
+    near(dg, dc, tolerance, "gradient of cross_entropy");
+    dl_tensor *all[] = {x, cast, cpu, gpu, dc, dg, y, there, raw, w, wc, wg, want, loss, got, seed, wide, seed_there};
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++) dl_unref(all[i]);
+    free(label);
+}
+
+static void losses(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const long shapes[][3] = {{64, 10, 0},    {5000, 10, 0}, {3, 8192, 0},
+                                     {300, 1001, 0}, {9, 64, 0},    {2, 21, 300}};
+    static const char *const how[] = {"mean", "sum", "none"};
+    for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int h = 0; h < 3; h++)
+            for (int k = 0; k < 4; k++) {
+                int ndim = shapes[s][2] ? 3 : 2;
+                loss_case(ndim, shapes[s], how[h], k & 1 ? 0.1 : 0, k & 2, DL_F32);
+                if (!h) loss_case(ndim, shapes[s], how[h], k & 1 ? 0.1 : 0, k & 2, k & 1 ? DL_F64 : DL_BF16);
+            }
+}
+
 /* Given the name of a test, that one alone. */
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_rows),   cmocka_unit_test(many_and_few), cmocka_unit_test(long_rows),
         cmocka_unit_test(odd_values),   cmocka_unit_test(repeats),      cmocka_unit_test(turned_copies),
-        cmocka_unit_test(broadcasting), cmocka_unit_test(batch_norms),
+        cmocka_unit_test(broadcasting), cmocka_unit_test(batch_norms),  cmocka_unit_test(losses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
