@@ -1,4 +1,5 @@
-/* Writes the reference pages of the manual from the tables: gen TEMPLATES OUT writes each page at its path below OUT.
+/* Writes the reference pages of the manual, and the words that highlighting knows, from the tables: gen TEMPLATES OUT
+ * writes each file at its path below OUT.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "commands/families.h"
 #include "commands/help.h"
 #include "dlcore.h"
+#include "lang/lexer.h"
 #include "view/console.h"
 
 /* ---- docs/ops.md */
@@ -52,17 +54,22 @@ static void ops_page(FILE *f) {
 
 /* ---- docs/commands.md, docs/settings.md */
 
-static void commands_page(FILE *f) {
+static dl_status add_families(dlsh_session *s) {
     static const dlsh_command *const families[] = {
 #define FAMILY(name) name##_commands,
 #include "commands/families.def"
 #undef FAMILY
     };
-    dlsh_buf b = {0};
-    dlsh_session *s = dlsh_session_new(dlsh_console());
-    dl_status status = s ? DL_OK : DL_ERR_MEMORY;
+    dl_status status = DL_OK;
     for (unsigned i = 0; !status && i < sizeof families / sizeof *families; i++)
         status = dlsh_add_commands(s, families[i]);
+    return status;
+}
+
+static void commands_page(FILE *f) {
+    dlsh_buf b = {0};
+    dlsh_session *s = dlsh_session_new(dlsh_console());
+    dl_status status = s ? add_families(s) : DL_ERR_MEMORY;
     if (!status) status = dlsh_docs_commands(s, &b);
     if (status) fprintf(stderr, "docs/commands.md: %s\n", dl_errmsg());
     fputs(dlsh_buf_text(&b), f);
@@ -120,13 +127,65 @@ static void layers_page(FILE *f) {
         dl_schedule_kind_at);
 }
 
+/* ---- notebooks/highlight/pygments_dlsh/names.py */
+
+static void put_word(FILE *f, const char *word, size_t n) { fprintf(f, "    \"%.*s\",\n", (int)n, word); }
+
+static void put_rows(FILE *f, const dlsh_session *s, const char *name, int functions) {
+    fprintf(f, "]\n%s = [\n", name);
+    for (int i = 0; i < dlsh_command_count(s); i++) {
+        const dlsh_command *row = dlsh_command_at(s, i);
+        int only_function = (row->flags & DLSH_ONLY_FUNCTION) == DLSH_ONLY_FUNCTION;
+        if (functions ? row->flags & DLSH_FUNCTION : !only_function) put_word(f, row->name, strlen(row->name));
+    }
+}
+
+/* The names of all tables, for highlighting. */
+static void words_module(FILE *f) {
+    static const char *const keywords[] = {
+#define TOK(id, text) text,
+        DLSH_KEYWORDS(TOK)
+#undef TOK
+            "net",
+        "extern", "C", "CUDA"};
+    fprintf(f, "\"\"\"Names of the language; made from the tables of dlsh.\"\"\"\nKEYWORDS = [\n");
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) put_word(f, keywords[i], strlen(keywords[i]));
+    dlsh_session *s = dlsh_session_new(dlsh_console());
+    if (!s || add_families(s)) fprintf(stderr, "names.py: %s\n", dl_errmsg());
+    put_rows(f, s, "COMMANDS", 0);
+    put_rows(f, s, "FUNCTIONS", 1);
+    dl_op_info op;
+    for (int i = 0; dl_op_describe(i, &op); i++)
+        if (!op.internal) put_word(f, op.name, strlen(op.name));
+    fprintf(f, "]\nLAYERS = [\n");
+    for (int i = 0; dl_layer_kind_at(i); i++) {
+        const dl_kind_row *k = dl_layer_kind_at(i);
+        put_word(f, k->name, strlen(k->name));
+        for (const char *p = k->alias; *p; p += strcspn(p, " "), p += strspn(p, " ")) put_word(f, p, strcspn(p, " "));
+    }
+    fprintf(f, "]\nDTYPES = [\n");
+    for (int t = DL_BOOL; t <= DL_F64; t++) put_word(f, dl_dtype_name((dl_dtype)t), strlen(dl_dtype_name((dl_dtype)t)));
+    fprintf(f, "]\n");
+    dlsh_session_free(s);
+}
+
 static const struct {
     const char *path;
     void (*write)(FILE *f);
 } pages[] = {{"docs/ops.md", ops_page},
              {"docs/commands.md", commands_page},
              {"docs/settings.md", settings_page},
-             {"docs/layers.md", layers_page}};
+             {"docs/layers.md", layers_page},
+             {"notebooks/highlight/pygments_dlsh/names.py", words_module}};
+
+/* Makes the folders above a file. */
+static void make_folders(char *path) {
+    for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
+        *p = 0;
+        mkdir(path, 0777);
+        *p = '/';
+    }
+}
 
 int main(int argc, char **argv) {
     if (argc != 3) {
@@ -135,9 +194,8 @@ int main(int argc, char **argv) {
     }
     for (unsigned i = 0; i < sizeof pages / sizeof *pages; i++) {
         char path[4096];
-        snprintf(path, sizeof path, "%s/docs", argv[2]);
-        mkdir(path, 0777);
         snprintf(path, sizeof path, "%s/%s", argv[2], pages[i].path);
+        make_folders(path);
         FILE *f = fopen(path, "w");
         if (!f) {
             perror(path);
