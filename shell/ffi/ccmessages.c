@@ -40,22 +40,29 @@ static int column(const json_t *place) {
     return (int)json_integer_value(c ? c : json_object_get(place, "column"));
 }
 
+/* A place in the text, from its line and column there (0: not known). */
+static void set_place(const dlsh_cc_job *job, int line, int col, dlsh_cc_message *m) {
+    if (line < 1) return;
+    m->line = job->line + line - 1;
+    m->col = line == 1 && col ? job->col + col - 1 : col;
+}
+
 /* A place counts when it is in the text's file at all; the prelude has a file name of its own. */
 static void read_place(const dlsh_cc_job *job, const json_t *message, dlsh_cc_message *m) {
     const json_t *at = json_array_get(json_object_get(message, "locations"), 0), *caret = json_object_get(at, "caret"),
                  *start = json_object_get(at, "start"), *finish = json_object_get(at, "finish");
     if (!start) start = caret;
-    if (strcmp(text_of(caret, "file"), job->file) || json_integer_value(json_object_get(caret, "line")) < job->line) {
+    if (strcmp(text_of(caret, "file"), DLSH_CC_FILE)) {
         const char *file = text_of(caret, "file");
         if (*file)
-            snprintf(m->hint, sizeof m->hint, "it is about %s:%d", file,
+            snprintf(m->hint, sizeof m->hint, "it is about %s, line %d", file,
                      (int)json_integer_value(json_object_get(caret, "line")));
         return;
     }
-    m->line = (int)json_integer_value(json_object_get(start, "line"));
-    m->col = column(start);
-    if (finish && json_integer_value(json_object_get(finish, "line")) == m->line)
-        m->width = column(finish) - m->col + 1;
+    int line = (int)json_integer_value(json_object_get(start, "line"));
+    set_place(job, line, column(start), m);
+    if (finish && json_integer_value(json_object_get(finish, "line")) == line)
+        m->width = column(finish) - column(start) + 1;
     if (m->width < 1) m->width = 1;
 }
 
@@ -64,6 +71,7 @@ static void read_hint(const json_t *message, dlsh_cc_message *m) {
     const json_t *fix = json_array_get(json_object_get(message, "fixits"), 0),
                  *note = json_array_get(json_object_get(message, "children"), 0);
     const char *s = text_of(fix, "string"), *n = text_of(note, "message");
+    if (strstr(n, "each undeclared identifier is reported")) n = "";
     if (*s && !strchr(s, '\n'))
         snprintf(m->hint, sizeof m->hint, "write %s", s);
     else if (*n)
@@ -95,12 +103,10 @@ static const char *after(const char *line, const char *word) {
 
 /* "FILE:LINE:COL: " or "FILE:LINE: " or "FILE(LINE): ", where FILE is the text's. */
 static void read_line_place(const dlsh_cc_job *job, const char *line, dlsh_cc_message *m) {
-    const char *p = after(line, job->file); /* tcc puts its folder before it */
+    const char *p = after(line, DLSH_CC_FILE); /* tcc puts its folder before it */
     int at = 0, col = 0;
     if (!p || (sscanf(p, ":%d:%d:", &at, &col) < 1 && sscanf(p, "(%d)", &at) < 1)) return;
-    if (at < job->line) return;
-    m->line = at;
-    m->col = col;
+    set_place(job, at, col, m);
 }
 
 static dl_status read_line(const dlsh_cc_job *job, char *line, dlsh_cc_result *r) {

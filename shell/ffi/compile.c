@@ -109,13 +109,11 @@ static dl_status write_file(const char *path, const char *s, size_t n) {
     return ok ? DL_OK : cannot_write(path);
 }
 
-/* The source: prelude, the text at its own line and column, suffix. */
+/* The source: prelude, text, suffix. */
 static dl_status write_source(const dlsh_cc_job *job, const char *path) {
     dlsh_buf b = {0};
     if (job->prelude) dlsh_buf_printf(&b, "#line 1 \"<declared before>\"\n%s\n", job->prelude);
-    dlsh_buf_printf(&b, "#line %d ", job->line);
-    dlsh_buf_quote(&b, job->file, strlen(job->file));
-    dlsh_buf_printf(&b, "\n%*s", job->col > 1 ? job->col - 1 : 0, "");
+    dlsh_buf_puts(&b, "#line 1 \"" DLSH_CC_FILE "\"\n");
     dlsh_buf_add(&b, job->text, job->len);
     if (job->suffix) dlsh_buf_printf(&b, "\n#line 1 \"<exported>\"\n%s\n", job->suffix);
     dl_status st = b.failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C text") : write_file(path, b.s, b.n);
@@ -230,8 +228,7 @@ dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]) {
                     st.st_mtim.tv_nsec);
     for (int i = 0; i < b.argc; i++) dlsh_buf_printf(&t, "%s\n", b.argv[i]);
     dlsh_cc_words_free(b.argv);
-    dlsh_buf_printf(&t, "%s\n%s\n%d %d\n%s\n", job->flags ? job->flags : "", job->file, job->line, job->col,
-                    job->prelude ? job->prelude : "");
+    dlsh_buf_printf(&t, "%s\n%s\n", job->flags ? job->flags : "", job->prelude ? job->prelude : "");
     dlsh_buf_add(&t, job->text, job->len);
     if (strstr(dlsh_buf_text(&t), "dlcore.h")) dlsh_buf_puts(&t, header);
     if (!status && t.failed) status = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C text");
@@ -275,13 +272,35 @@ static dl_status run_build(build *b, dlsh_cc_result *r) {
     return st;
 }
 
+/* The names of files that texts stood in, once each. */
+static char **origins;
+static int norigins;
+
+static int origin_number(const char *file) {
+    int i = 0;
+    while (i < norigins && strcmp(origins[i], file)) i++;
+    if (i < norigins) return i;
+    char **grown = realloc(origins, (size_t)(norigins + 1) * sizeof *grown), *copy = grown ? strdup(file) : NULL;
+    if (grown) origins = grown;
+    if (!copy) return -1;
+    origins[norigins] = copy;
+    return norigins++;
+}
+
+const char *dlsh_cc_origin(const char *path, int *line) {
+    const char *base = strrchr(path, '/');
+    int serial, file;
+    if (!base || sscanf(base, "/%d.%d.%d.so", &serial, &file, line) != 3 || file < 0 || file >= norigins) return NULL;
+    return origins[file];
+}
+
 dl_status dlsh_cc_compile(const dlsh_cc_job *job, const char *key, dlsh_cc_result *r) {
     static int serial;
     char kept[256];
     *r = (dlsh_cc_result){0};
     build b = {.job = job, .folder = dlsh_cc_folder()};
     if (!b.folder) return dlsh_failure();
-    snprintf(r->path, sizeof r->path, "%.200s/%d.so", b.folder, ++serial);
+    snprintf(r->path, sizeof r->path, "%.200s/%d.%d.%d.so", b.folder, ++serial, origin_number(job->file), job->line);
     r->cached = dlsh_cc_cached(key) && dlsh_cc_cache_path(key, ".so", kept) && dlsh_cc_copy(kept, r->path);
     if (r->cached) return DL_OK;
     snprintf(b.source, sizeof b.source, "%s/%d.%s", b.folder, serial, job->cuda ? "cu" : "c");

@@ -7,6 +7,10 @@
 
 enum { DLSH_CC_KEY = 33 }; /* 32 hex digits and the end */
 
+/* What the text's file is called within the compiled code, where its lines count from 1: so the code does not depend on
+ * where the text stands. */
+#define DLSH_CC_FILE "<C>"
+
 typedef struct dlsh_cc_job {
     int cuda;             /* nvcc instead of a C compiler */
     const char *compiler; /* NULL: $DLSH_CC, else cc; for CUDA $DLSH_NVCC, else nvcc. May hold options, too */
@@ -43,6 +47,8 @@ dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]);
  * would give the old code. *r is filled in any case and freed by the caller. Errors: DL_ERR_SYNTAX (the first message
  * of kind error is that), DL_ERR_IO, DL_ERR_MEMORY, DL_ERR_INTERRUPT. */
 dl_status dlsh_cc_compile(const dlsh_cc_job *job, const char *key, dlsh_cc_result *r);
+/* The file and the line where the text of a compiled library at `path` begins; NULL: it is none. */
+const char *dlsh_cc_origin(const char *path, int *line);
 /* The words of a text, quotes and backslashes read as a shell reads them, after *argv (malloc'ed, NULL at its end).
  * DL_ERR_VALUE: an open quote. */
 dl_status dlsh_cc_words(const char *text, char ***argv, int *argc);

@@ -51,7 +51,12 @@ static int locate(const char *path, uintptr_t offset, char *out, size_t size) {
     if (!ok) return 0;
     char *extra = strstr(place, " (discriminator");
     if (extra) *extra = 0;
-    snprintf(out, size, "%s at %s", function, place);
+    int within, from;
+    const char *file = dlsh_cc_origin(path, &from);
+    if (file && sscanf(place, DLSH_CC_FILE ":%d", &within) == 1)
+        snprintf(out, size, "%s at %s:%d", function, file, from + within - 1);
+    else
+        snprintf(out, size, "%s at %s", function, place);
     return 1;
 }
 

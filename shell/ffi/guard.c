@@ -260,3 +260,9 @@ void dlsh_guard_enter(void) {
     guarded_thread = pthread_self();
     guarding = current != NULL;
 }
+
+static dl_status run(void (*body)(void *), void *arg, const dlsh_cfunc *f) {
+    return dlsh_guard_run(dlsh_cfunc_proto(f)->name, body, arg);
+}
+
+const dlsh_cguard dlsh_guard = {run, dlsh_guard_leave, dlsh_guard_enter};

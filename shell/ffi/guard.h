@@ -4,7 +4,7 @@
 #ifndef DLSH_FFI_GUARD_H
 #define DLSH_FFI_GUARD_H
 
-#include "dlcore.h"
+#include "ffi/ffi.h"
 
 /* Runs fn(arg). `name` is the C function that is called, for messages. DL_ERR_CRASH or DL_ERR_INTERRUPT recorded when
  * it did not return; nothing it allocated is released then. Any thread; crashes of threads that C itself has started
@@ -14,6 +14,9 @@ dl_status dlsh_guard_run(const char *name, void (*fn)(void *), void *arg);
 /* Around the language's part of a callback: signals in it are not C's. They nest. */
 void dlsh_guard_leave(void);
 void dlsh_guard_enter(void);
+
+/* These three for calls of C in general. */
+extern const dlsh_cguard dlsh_guard;
 
 /* How often a guarded call did not return; the last failure's one line. */
 int dlsh_damaged(const char **what);

@@ -17,6 +17,7 @@ typedef struct dlsh_cstate {
     struct dlsh_cclosure *closures; /* all that were made: in use, kept, or asleep */
     dl_error callback_error;        /* of a callback, to be raised when its call returns */
     int callback_failed, foreign_thread;
+    struct dlsh_cblock *blocks; /* C blocks that are loaded, the newest first (block.c) */
 } dlsh_cstate;
 dlsh_cstate *dlsh_c_state(dlsh_session *s);
 
@@ -130,6 +131,9 @@ int dlsh_c_closures_free(dlsh_cstate *st);
 dl_status dlsh_c_callback_failure(dlsh_cstate *st);
 
 /* ---------------------------------------------------------------- extern (extern.c, header.c, verify.c) */
+
+/* Lets go of the blocks whose names are current. */
+void dlsh_c_blocks_free(dlsh_cstate *st);
 
 dl_status dlsh_c_run_extern(dlsh_session *s, const dlsh_unit *unit, const dlsh_node *node);
 

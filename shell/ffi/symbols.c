@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ffi/block.h"
+#include "ffi/guard.h"
 #include "ffi/inside.h"
 
 /* ---------------------------------------------------------------- libraries */
@@ -304,6 +306,7 @@ static void state_free(void *state) {
     static dlsh_cspace *left; /* while the process ends */
     dlsh_cstate *st = state;
     int in_use = dlsh_c_closures_free(st);
+    dlsh_c_blocks_free(st);
     for (int i = st->nlibs; i-- > 0;) dlsh_clib_drop(st->libs[i]);
     free(st->libs);
     if (in_use)
@@ -324,5 +327,7 @@ dl_status dlsh_ffi_install(dlsh_session *s) {
     }
     dlsh_set_c_state(s, st, state_free, find_name);
     dlsh_set_c_runner(s, DLSH_N_EXTERN, dlsh_c_run_extern);
+    dlsh_set_c_runner(s, DLSH_N_CBLOCK, dlsh_c_run_block);
+    dlsh_c_set_guard(&dlsh_guard);
     return DL_OK;
 }
