@@ -167,14 +167,14 @@ static void tell_warnings(dlsh_session *s, const dlsh_cc_result *r) {
 
 /* ---------------------------------------------------------------- compiling and loading */
 
-/* Words that C text may use without saying where they come from. */
-static void put_builtin_names(const dlsh_cblock *b, dlsh_buf *out) {
+/* Words that C text, with the declarations before it, may use without saying where they come from. */
+static void put_builtin_names(const dlsh_cblock *b, const char *before, dlsh_buf *out) {
     int own = 0;
     for (int i = 0; i < b->items.n; i++) own |= dlsh_citem_has(&b->items.items[i], "real", 4);
     if (b->cuda) dlsh_buf_puts(out, "#define restrict __restrict__\n");
-    if (!own && dlsh_c_mentions(b->text, strlen(b->text), "real"))
+    if (!own && (dlsh_c_mentions(b->text, strlen(b->text), "real") || dlsh_c_mentions(before, strlen(before), "real")))
         dlsh_buf_puts(out, "#ifndef real\n#define real float\n#endif\n");
-    if (strstr(b->text, "dl_") || strstr(b->text, "DL_"))
+    if (strstr(b->text, "dl_") || strstr(b->text, "DL_") || strstr(before, "dl_") || strstr(before, "DL_"))
         dlsh_buf_puts(out, b->cuda ? "extern \"C\" {\n#include \"dlcore.h\"\n}\n" : "#include \"dlcore.h\"\n");
 }
 
@@ -331,7 +331,7 @@ static dl_status declare(dlsh_cblock *b) {
 /* ---------------------------------------------------------------- the statement */
 
 static dl_status fill(dlsh_cblock *b, const dlsh_unit *u, const dlsh_node *n) {
-    dlsh_buf prelude = {0};
+    dlsh_buf prelude = {0}, before = {0};
     b->cuda = !strcmp(n->text, "CUDA");
     b->text = strdup(n->label);
     b->file = strdup(u->name);
@@ -339,8 +339,10 @@ static dl_status fill(dlsh_cblock *b, const dlsh_unit *u, const dlsh_node *n) {
     if (!b->text || !b->file) return no_memory();
     DLSH_TRY(read_options(b->s, n, b));
     DLSH_TRY(dlsh_c_scan(b->text, strlen(b->text), &b->items));
-    put_builtin_names(b, &prelude);
-    dl_status st = dlsh_prelude(dlsh_c_state(b->s)->blocks, b, &prelude);
+    dl_status st = dlsh_prelude(dlsh_c_state(b->s)->blocks, b, &before);
+    put_builtin_names(b, dlsh_buf_text(&before), &prelude);
+    dlsh_buf_add(&prelude, before.s ? before.s : "", before.n);
+    dlsh_buf_free(&before);
     if (!st && (prelude.failed || !(b->prelude = strdup(dlsh_buf_text(&prelude))))) st = no_memory();
     dlsh_buf_free(&prelude);
     return st;

@@ -112,6 +112,8 @@ static void read_line_place(const dlsh_cc_job *job, const char *line, dlsh_cc_me
 static dl_status read_line(const dlsh_cc_job *job, char *line, dlsh_cc_result *r) {
     const char *error = after(line, "error: "), *warning = error ? NULL : after(line, "warning: ");
     if (!error) error = after(line, "undefined reference to ") ? line : NULL;
+    const char *library = after(line, "cannot find -l");
+    if (library) error = line;
     const char *text = error ? error : warning;
     if (!text || strstr(line, "error: ld returned") || strstr(line, "error: collect2")) return DL_OK;
     dlsh_cc_message *m = add(r);
@@ -119,6 +121,9 @@ static dl_status read_line(const dlsh_cc_job *job, char *line, dlsh_cc_result *r
     m->error = error != NULL;
     const char *undefined = strstr(text, "undefined reference to ");
     snprintf(m->text, sizeof m->text, "%s", undefined ? undefined : text);
+    if (library)
+        snprintf(m->text, sizeof m->text, "there is no library '%.*s' to link with", (int)strcspn(library, ":"),
+                 library);
     if (undefined) snprintf(m->hint, sizeof m->hint, "name its library: C lib=\"NAME\" { ... }");
     read_line_place(job, line, m);
     return DL_OK;

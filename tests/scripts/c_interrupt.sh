@@ -1,0 +1,14 @@
+# Ctrl-C ends C that never returns, with the line it was in; the process is then told of the interrupt as ever.
+dlsh -n --db none -c 'C {
+    void forever(void) {
+        for (volatile int i = 1; i; i ^= 2) {}
+    }
+}
+print("running")
+forever()' >out 2>err &
+while ! grep -q running out; do sleep 0.05; done
+sleep 0.3
+kill -INT $!
+wait $!
+echo "status $?"
+cat out err
