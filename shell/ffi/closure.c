@@ -4,6 +4,7 @@
  * C. */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,7 @@ static void called(ffi_cif *cif, void *result, void **args, void *user) {
     } else if (run(c, result, args)) {
         set_failure(c);
     }
+    if (__fpending(stdout)) fflush(stdout); /* C may go on printing past stdio */
     if (g && g->callback_end) g->callback_end();
 }
 

@@ -191,7 +191,9 @@ static int find_name(void *state, const char *name, dlsh_value *out, int *lastin
     *lasting = 1;
     *out = dlsh_void();
     const dlsh_cname *n = dlsh_c_find(st->space, name, strlen(name));
-    if (n) *out = named_value(st, n);
+    /* exit(1) must not become C's because a header was imported */
+    int is_command = dlsh_find_row(st->s, name, strlen(name)) != NULL;
+    if (n && !is_command) *out = named_value(st, n);
     if (!dlsh_failed(*out)) return 1;
     if (!strcmp(name, "NULL")) {
         *out = dlsh_c_pointer_value(st->s, dlsh_c_pointer(st->space, dlsh_c_basic(DLSH_C_VOID)), NULL, dlsh_void(), -1);
