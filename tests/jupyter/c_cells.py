@@ -1,0 +1,97 @@
+"""C in notebooks: what it prints comes in order, %%c with errors at the cell's lines, questions by scanf, interrupts, crashes."""
+import re
+import sys
+import time
+import unittest
+
+sys.path.insert(0, "tests/support")
+import kernel
+
+HELLO = '%%c\n#include <stdio.h>\nint hello(int n) {\n    printf("hello %d\\n", n);\n    return n;\n}'
+
+
+class Prototypes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.k = kernel.Kernel()
+        reply, _ = cls.k.run('extern "libc.so.6" { int puts(const char *s); int printf(const char *fmt, ...); int getchar(void); int usleep(unsigned us); }')
+        assert reply["status"] == "ok", reply
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.k.__exit__()
+
+    def test_order_with_the_language(self):
+        _, out = self.k.run('print("a")\nputs("b");\nprint("c")\nprintf("d %d\\n", 7);\n[1]\nputs("e");\nprint("f", err=true)\nputs("g");\n3')
+        kinds = [(t, c.get("text") or c["data"]["text/plain"]) for t, c in out]
+        self.assertEqual(kinds, [("stream", "a\nb\nc\nd 7\n"), ("display_data", "[1]"), ("stream", "e\n"), ("stream", "f\n"), ("stream", "g\n"),
+                                 ("execute_result", "3")])
+
+    def test_getchar_asks(self):
+        msg_id = self.k.client.execute("a = getchar(); b = getchar(); record(a=a, b=b)", allow_stdin=True)
+        self.k.client.get_stdin_msg(timeout=10)
+        self.k.client.input("z")
+        out = self.k.outputs(msg_id)
+        self.k.reply(msg_id)
+        self.assertEqual(out[-1]["content"]["data"]["text/plain"], "{a: 122, b: 10}")
+        self.assertEqual(self.k.run("getchar()", allow_stdin=False)[1][0][1]["data"]["text/plain"], "-1")
+
+    def test_much_output(self):
+        text = self.k.text('for i in range(20000) { printf("%d\\n", i); print(-i) }')
+        self.assertEqual(text.split(), [w for i in range(20000) for w in (str(i), str(-i))])
+
+    def test_bytes_that_are_no_text(self):
+        text = self.k.text('printf("%c%c ok %c\\n", 195, 40, 255);')
+        self.assertEqual(text, "\ufffd( ok \ufffd\n")
+        self.assertEqual(self.k.text('for b in [226, 130, 172, 10] { printf("%c", b) }'), "€\n")
+
+    def test_interrupt_in_c(self):
+        msg_id = self.k.client.execute("usleep(20000000)\nafter_it = 1")
+        time.sleep(0.3)
+        self.k.client.control_channel.send(self.k.client.session.msg("interrupt_request", {}))
+        start = time.monotonic()
+        self.assertEqual(self.k.reply(msg_id, 20)["content"]["ename"], "interrupted")
+        self.assertLess(time.monotonic() - start, 5)
+        self.assertEqual(self.k.run("after_it")[0]["ename"], "name error")
+
+
+class Blocks(Prototypes):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if "unsupported" == cls.k.run("C { int probe(void) { return 1; } }")[0].get("ename"):
+            cls.k.__exit__()
+            raise unittest.SkipTest("this build compiles no C blocks")
+
+    def test_cell(self):
+        self.assertEqual(self.k.run(HELLO)[0]["status"], "ok")
+        self.assertEqual(self.k.text('print("a")\nhello(1);\nprint("b")'), "a\nhello 1\nb\n")
+
+    def test_compiler_error_is_at_the_cells_line(self):
+        reply, _ = self.k.run("%%c\nint two(void) { return 2; }\nint bad(int n) {\n    return n + nowhere;\n}")
+        text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(reply["traceback"]))
+        self.assertRegex(text, r"In \[\d+\]:4:16: error: .*nowhere")
+
+    def test_scanf(self):
+        self.k.run('%%c\n#include <stdio.h>\nint ask(void) { int a = -1, b = -1; printf("two numbers: "); return scanf("%d %d", &a, &b) == 2 ? a + b : -1; }')
+        msg_id = self.k.client.execute("ask()", allow_stdin=True)
+        for value in ("3", "4"):
+            self.k.client.get_stdin_msg(timeout=10)
+            self.k.client.input(value)
+        out = [m["content"] for m in self.k.outputs(msg_id)]
+        self.k.reply(msg_id)
+        self.assertEqual((out[-2]["text"], out[-1]["data"]["text/plain"]), ("two numbers: ", "7"))
+
+    def test_endless_c_is_interrupted_and_a_crash_contained(self):
+        self.k.run('%%c\nint spin(void) { for (volatile long x = 0;; x++) ; return 0; }\nint crash(void) { volatile int *p = 0; return *p; }')
+        msg_id = self.k.client.execute("spin()")
+        time.sleep(0.3)
+        self.k.client.control_channel.send(self.k.client.session.msg("interrupt_request", {}))
+        self.assertEqual(self.k.reply(msg_id, 20)["content"]["ename"], "interrupted")
+        reply, _ = self.k.run("crash()")
+        self.assertIn("SIGSEGV", reply["evalue"])
+        self.assertEqual(self.k.text("1 + 1"), "2")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2, warnings="ignore")
