@@ -1,6 +1,7 @@
 /* Writes the reference pages of the manual, and the words that highlighting knows, from the tables: gen TEMPLATES OUT
  * writes each file at its path below OUT.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,46 +128,102 @@ static void layers_page(FILE *f) {
         dl_schedule_kind_at);
 }
 
-/* ---- notebooks/highlight/pygments_dlsh/names.py */
+/* ---- notebooks/highlight: names.py of the Pygments lexer, kernel.js of the Notebook */
 
-static void put_word(FILE *f, const char *word, size_t n) { fprintf(f, "    \"%.*s\",\n", (int)n, word); }
+/* A list of names in Python or JavaScript. */
+typedef struct namelist {
+    FILE *f;
+    int js;
+} namelist;
 
-static void put_rows(FILE *f, const dlsh_session *s, const char *name, int functions) {
-    fprintf(f, "]\n%s = [\n", name);
+static void begin(const namelist *l, const char *name) {
+    if (l->js)
+        fprintf(l->f, "\n    %s: [", name);
+    else
+        for (; *name; name++) fputc(toupper((unsigned char)*name), l->f);
+    if (!l->js) fputs(" = [\n", l->f);
+}
+
+static void put_name(const namelist *l, const char *name, size_t n) {
+    fprintf(l->f, l->js ? "\"%.*s\"," : "    \"%.*s\",\n", (int)n, name);
+}
+
+static void end(const namelist *l) { fputs(l->js ? "]," : "]\n", l->f); }
+
+/* Rows that start statements, or those that are functions. */
+static void put_rows(const namelist *l, const dlsh_session *s, int functions) {
     for (int i = 0; i < dlsh_command_count(s); i++) {
         const dlsh_command *row = dlsh_command_at(s, i);
         int only_function = (row->flags & DLSH_ONLY_FUNCTION) == DLSH_ONLY_FUNCTION;
-        if (functions ? row->flags & DLSH_FUNCTION : !only_function) put_word(f, row->name, strlen(row->name));
+        if (functions ? row->flags & DLSH_FUNCTION : !only_function) put_name(l, row->name, strlen(row->name));
     }
 }
 
-/* The names of all tables, for highlighting. */
-static void words_module(FILE *f) {
+static void put_session(const namelist *l) {
+    dlsh_session *s = dlsh_session_new(dlsh_console());
+    if (!s || add_families(s)) fprintf(stderr, "names for highlighting: %s\n", dl_errmsg());
+    begin(l, "commands");
+    put_rows(l, s, 0);
+    end(l);
+    begin(l, "functions");
+    put_rows(l, s, 1);
+    dl_op_info op;
+    for (int i = 0; dl_op_describe(i, &op); i++)
+        if (!op.internal) put_name(l, op.name, strlen(op.name));
+    end(l);
+    dlsh_session_free(s);
+}
+
+static void put_names(const namelist *l) {
     static const char *const keywords[] = {
 #define TOK(id, text) text,
         DLSH_KEYWORDS(TOK)
 #undef TOK
             "net",
         "extern", "C", "CUDA"};
-    fprintf(f, "\"\"\"Names of the language; made from the tables of dlsh.\"\"\"\nKEYWORDS = [\n");
-    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) put_word(f, keywords[i], strlen(keywords[i]));
-    dlsh_session *s = dlsh_session_new(dlsh_console());
-    if (!s || add_families(s)) fprintf(stderr, "names.py: %s\n", dl_errmsg());
-    put_rows(f, s, "COMMANDS", 0);
-    put_rows(f, s, "FUNCTIONS", 1);
-    dl_op_info op;
-    for (int i = 0; dl_op_describe(i, &op); i++)
-        if (!op.internal) put_word(f, op.name, strlen(op.name));
-    fprintf(f, "]\nLAYERS = [\n");
+    begin(l, "keywords");
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) put_name(l, keywords[i], strlen(keywords[i]));
+    end(l);
+    put_session(l);
+    begin(l, "layers");
     for (int i = 0; dl_layer_kind_at(i); i++) {
         const dl_kind_row *k = dl_layer_kind_at(i);
-        put_word(f, k->name, strlen(k->name));
-        for (const char *p = k->alias; *p; p += strcspn(p, " "), p += strspn(p, " ")) put_word(f, p, strcspn(p, " "));
+        put_name(l, k->name, strlen(k->name));
+        for (const char *p = k->alias; *p; p += strcspn(p, " "), p += strspn(p, " ")) put_name(l, p, strcspn(p, " "));
     }
-    fprintf(f, "]\nDTYPES = [\n");
-    for (int t = DL_BOOL; t <= DL_F64; t++) put_word(f, dl_dtype_name((dl_dtype)t), strlen(dl_dtype_name((dl_dtype)t)));
-    fprintf(f, "]\n");
-    dlsh_session_free(s);
+    end(l);
+    begin(l, "dtypes");
+    for (int t = DL_BOOL; t <= DL_F64; t++) {
+        const char *name = dl_dtype_name((dl_dtype)t);
+        put_name(l, name, strlen(name));
+    }
+    end(l);
+}
+
+static void names_module(FILE *f) {
+    fputs("\"\"\"Names of the language; made from the tables of dlsh.\"\"\"\n", f);
+    put_names(&(namelist){f, 0});
+}
+
+static const char *templates;
+
+/* kernel.in.js with the names filled in. */
+static void kernel_script(FILE *f) {
+    static const char hole[] = "const NAMES = {";
+    char path[4096], line[1024];
+    snprintf(path, sizeof path, "%s/notebooks/highlight/kernel.in.js", templates);
+    FILE *in = fopen(path, "r");
+    if (!in) perror(path);
+    while (in && fgets(line, sizeof line, in)) {
+        if (strncmp(line, hole, sizeof hole - 1)) {
+            fputs(line, f);
+            continue;
+        }
+        fputs(hole, f);
+        put_names(&(namelist){f, 1});
+        fputs("\n};\n", f);
+    }
+    if (in) fclose(in);
 }
 
 static const struct {
@@ -176,7 +233,8 @@ static const struct {
              {"docs/commands.md", commands_page},
              {"docs/settings.md", settings_page},
              {"docs/layers.md", layers_page},
-             {"notebooks/highlight/pygments_dlsh/names.py", words_module}};
+             {"notebooks/highlight/pygments_dlsh/names.py", names_module},
+             {"notebooks/highlight/kernel.js", kernel_script}};
 
 /* Makes the folders above a file. */
 static void make_folders(char *path) {
@@ -192,6 +250,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: gen TEMPLATES OUT\n");
         return 2;
     }
+    templates = argv[1];
     for (unsigned i = 0; i < sizeof pages / sizeof *pages; i++) {
         char path[4096];
         snprintf(path, sizeof path, "%s/%s", argv[2], pages[i].path);

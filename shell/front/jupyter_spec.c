@@ -102,6 +102,11 @@ static const char logo[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"
                            "cx=\"32\" cy=\"52\" r=\"5\"/></g>"
                            "<circle cx=\"50\" cy=\"32\" r=\"6\" fill=\"#ffb347\"/></svg>\n";
 
+/* Highlighting for the classic Notebook. */
+static const char script[] =
+#include "kernel.js.inc"
+    ;
+
 static int install(const char *data) {
     char folder[PATH_MAX], program[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -114,7 +119,7 @@ static int install(const char *data) {
                   "display_name", "dlsh", "language", "dlsh", "interrupt_mode", "message", "metadata", "debugger", 0);
     char *text = spec ? json_dumps(spec, JSON_INDENT(1)) : NULL;
     int good = text && make_folders(folder) && write_file(folder, "kernel.json", text) &&
-               write_file(folder, "logo-svg.svg", logo);
+               write_file(folder, "logo-svg.svg", logo) && write_file(folder, "kernel.js", script);
     free(text);
     json_decref(spec);
     if (!good) {

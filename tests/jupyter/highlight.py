@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -87,7 +88,64 @@ def check_nbconvert():
     assert "data:image/svg+xml;base64," in done.stdout, "no plot"
 
 
+MODE_TEST = """
+const modes = {"text/x-csrc": {startState: () => ({}), token: s => { s.next(); return "c"; }}};
+const CodeMirror = {defineMode: (n, f) => modes[n] = f({}), defineMIME: () => 0, getMode: (c, n) => modes[n],
+                    startState: m => m.startState(), copyState: (m, s) => Object.assign({}, s), Pass: {}};
+globalThis.define = (names, make) => make(CodeMirror, {on: () => 0});
+require(process.argv[1]);
+class Stream {
+    constructor(s) { this.string = s; this.pos = this.start = 0; }
+    sol() { return this.pos === 0; }
+    eol() { return this.pos >= this.string.length; }
+    peek() { return this.string.charAt(this.pos) || undefined; }
+    next() { return this.string.charAt(this.pos++); }
+    current() { return this.string.slice(this.start, this.pos); }
+    skipToEnd() { this.pos = this.string.length; }
+    eatSpace() { const p = this.pos; while (/\\s/.test(this.peek() || "")) this.pos++; return this.pos > p; }
+    match(what) {
+        const rest = this.string.slice(this.pos);
+        if (typeof what === "string") { if (!rest.startsWith(what)) return null; this.pos += what.length; return [what]; }
+        const m = rest.match(what);
+        if (!m || m.index > 0) return null;
+        this.pos += m[0].length;
+        return m;
+    }
+}
+const state = modes.dlsh.startState(), out = [];
+for (const line of require("fs").readFileSync(0, "utf8").split("\\n")) {
+    const s = new Stream(line);
+    while (!s.eol()) {
+        s.start = s.pos;
+        const style = modes.dlsh.token(s, state);
+        if (s.pos === s.start) throw new Error("no progress in: " + line);
+        out.push([s.current(), style]);
+    }
+}
+console.log(JSON.stringify(out));
+"""
+MODE_WANTED = [("net", "keyword"), ("conv", "def"), ("k", "attribute"), ("relu", "def"), ("# layers", "comment"),
+               ("linear", "def"), ("train", "builtin"), ("best", "variable"), ("sum", "builtin"),
+               ("step", "variable"), ("1e-3", "number"), ('extern "libm.so.6"', "keyword"), ("C {", "keyword"), ("q", "c"),
+               ("stat", "builtin")]
+
+
+def check_mode():
+    """The CodeMirror mode of kernel.js, run by node where there is one, with a C mode that takes single characters."""
+    node = shutil.which("node") or shutil.which("nodejs")
+    if not node:
+        print("no node: the mode of the Notebook was not run")
+        return
+    sample = SAMPLE.replace('return "}"[0] * x; } /* } */', "return x; }")
+    done = subprocess.run([node, "-e", MODE_TEST.replace("\\\\", "\\"), str(PACKAGE / "kernel.js")], input=sample, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    tokens = {(v, style) for v, style in json.loads(done.stdout)}
+    missing = [w for w in MODE_WANTED if w not in tokens]
+    assert not missing, f"{missing} not among {sorted(map(str, tokens))}"
+
+
 check_programs()
 check_kinds()
+check_mode()
 check_nbconvert()
 print("highlighting is right")
