@@ -91,8 +91,12 @@ static int params(dlsh_cparser *p, param_list *l) {
         }
         if (!one_param(p, l)) return 0;
     } while (dlsh_cp_accept(p, ','));
-    for (int i = 0; i < l->n; i++)
-        if (!bind_length(p, l, (dlsh_clen *)l->items[i].len)) return 0;
+    for (int i = 0; i < l->n; i++) {
+        if (bind_length(p, l, (dlsh_clen *)l->items[i].len)) continue;
+        if (!(p->flags & DLSH_C_LENIENT)) return 0;
+        p->failed = DL_OK; /* a global of the block */
+        l->items[i].len = NULL;
+    }
     return dlsh_cp_accept(p, ')') || dlsh_cp_expected(p, "',' or ')' after a parameter", NULL);
 }
 
@@ -132,9 +136,24 @@ static dlsh_clen *product(dlsh_cparser *p, dlsh_clen *a, const dlsh_clen *b) {
     return r;
 }
 
+/* The length of an array parameter, up to the `]`. What a header or a block writes there may be any expression of C:
+ * one that is not understood says nothing. */
+static dlsh_clen *param_length(dlsh_cparser *p) {
+    dlsh_cerror ignored, *err = p->err;
+    dlsh_cparser start = *p;
+    if (!(p->flags & DLSH_C_LENIENT)) return dlsh_cp_length(p);
+    p->err = &ignored;
+    dlsh_clen *len = dlsh_cp_length(p);
+    p->err = err;
+    if (p->failed == DL_ERR_MEMORY || (!p->failed && dlsh_cp_is(p, ']'))) return len;
+    *p = start;
+    for (int depth = 0; p->tok.kind != DLSH_CT_END && (depth || !dlsh_cp_is(p, ']')); dlsh_cp_advance(p))
+        depth += dlsh_cp_is(p, '[') - dlsh_cp_is(p, ']');
+    return NULL;
+}
+
 /* [n], with whatever follows it. In parameter lists lengths may name parameters: then the elements lie flat. */
-static const dlsh_ctype *array_suffix(dlsh_cparser *p, const dlsh_ctype *base, int in_params, int by_name,
-                                      dlsh_cdeclarator *d) {
+static const dlsh_ctype *array_suffix(dlsh_cparser *p, const dlsh_ctype *base, int in_params, dlsh_cdeclarator *d) {
     dlsh_clen *len = NULL;
     long n = -1;
     dlsh_ctok at = p->tok;
@@ -143,13 +162,12 @@ static const dlsh_ctype *array_suffix(dlsh_cparser *p, const dlsh_ctype *base, i
                          dlsh_cp_word(&p->tok, "restrict") || dlsh_cp_word(&p->tok, "__restrict")))
         dlsh_cp_advance(p);
     if (!dlsh_cp_is(p, ']')) {
-        if (in_params && !(p->flags & DLSH_C_LENIENT)) {
-            if (!(len = dlsh_cp_length(p))) return NULL;
-            if (!len->op) n = len->value;
-        } else if (in_params && p->tok.kind == DLSH_CT_IDENT)
-            dlsh_cp_advance(p);
+        if (in_params)
+            len = param_length(p);
         else if (!dlsh_cp_constant(p, &n))
             return NULL;
+        if (p->failed) return NULL;
+        if (len && !len->op) n = len->value;
         if (n < -1 || (n == -1 && len && !len->op)) return dlsh_cp_fail(p, &at, NULL, "an array of %ld elements", n);
     }
     if (!dlsh_cp_accept(p, ']')) return dlsh_cp_expected(p, "']'", NULL);
@@ -163,7 +181,6 @@ static const dlsh_ctype *array_suffix(dlsh_cparser *p, const dlsh_ctype *base, i
         d->is_array = 1;
         d->len = d->len && element->kind != DLSH_C_ARRAY ? product(p, len, d->len) : len;
     }
-    (void)by_name;
     const dlsh_ctype *t = dlsh_c_array(p->c, element, n);
     return t ? t : (p->failed = DL_ERR_MEMORY, NULL);
 }
@@ -175,7 +192,7 @@ static const dlsh_ctype *suffixes(dlsh_cparser *p, const dlsh_ctype *base, int i
     if (dlsh_cp_is(p, '('))
         t = function_suffix(p, base, by_name, d);
     else if (dlsh_cp_is(p, '['))
-        t = array_suffix(p, base, in_params, by_name, d);
+        t = array_suffix(p, base, in_params, d);
     p->depth--;
     return t;
 }
