@@ -5,6 +5,7 @@
 
 #include "core/device.h"
 #include "core/mode.h"
+#include "ops/average.h"
 #include "ops/conv.h"
 #include "ops/infer.h"
 #include "ops/loss.h"

@@ -1,31 +1,8 @@
 /* Kernels of max_pool2d and of the two rows that carry its gradients, on images of any strides. Each result is one
  * thread's, so that overlapping windows are added up in a fixed order. */
-#include "cuda/iter.cuh"
+#include "cuda/images.cuh"
 #include "cuda/scatter.h"
 #include "ops/conv.h"
-
-/* A plane of an image batch: steps of its rows and columns, in elements. */
-typedef struct plane {
-    long h, w;
-} plane;
-static plane plane_of(const dl_tensor *t) { return {t->stride[2], t->stride[3]}; }
-
-/* An iteration over the pixels of t, whose operand 0 it is. */
-static void over_pixels(dl_it *it, const dl_tensor *t) {
-    dl_it_begin(it, 4, t->shape);
-    dl_it_tensor(it, t);
-}
-/* The plane of `t` that belongs to a pixel. */
-static void add_plane(dl_it *it, const dl_tensor *over, const dl_tensor *t) {
-    long stride[4] = {t->stride[0], t->stride[1], 0, 0};
-    dl_it_operand(it, dl_ptr(t), dl_esize(t), 4, over->shape, stride);
-}
-/* Row and column of a pixel. */
-static void add_place(dl_it *it, const dl_tensor *over) {
-    const long row[4] = {0, 0, 1, 0}, col[4] = {0, 0, 0, 1};
-    dl_it_count(it, 4, over->shape, row);
-    dl_it_count(it, 4, over->shape, col);
-}
 
 /* Numbers of a direction in 32 bits: sizes of an image plane. */
 typedef struct window {
@@ -47,7 +24,7 @@ static dl_status window_of(const dl_conv *g, window *w) {
  * values the first. */
 template <class T> struct max_f {
     window g;
-    plane x;
+    dl_plane x;
     __device__ int first(int d, int at) const {
         int start = at * g.stride[d] - g.pad[d];
         return start < 0 ? start + (-start + g.dil[d] - 1) / g.dil[d] * g.dil[d] : start;
@@ -79,13 +56,13 @@ static dl_status run_max_pool2d(dl_call *c) {
     if (s == DL_OK) s = window_of(&g, &w);
     if (s != DL_OK) return s;
     dl_it it;
-    over_pixels(&it, c->out[0]);
+    dl_it_pixels(&it, c->out[0]);
     dl_it_tensor(&it, c->out[1]);
-    add_plane(&it, c->out[0], c->in[0]);
-    add_place(&it, c->out[0]);
+    dl_it_plane(&it, c->out[0], c->in[0]);
+    dl_it_row_col(&it, c->out[0]);
     dl_it_end(&it);
     return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
-        return dl_places<5>(gpu, it, max_f<decltype(tag)>{w, plane_of(c->in[0])});
+        return dl_places<5>(gpu, it, max_f<decltype(tag)>{w, dl_plane_of(c->in[0])});
     });
 }
 
@@ -93,7 +70,7 @@ static dl_status run_max_pool2d(dl_call *c) {
  */
 template <class T> struct spread_f {
     window g;
-    plane grad, index;
+    dl_plane grad, index;
     __device__ void range(int d, int at, int *lo, int *hi) const {
         int low = at + g.pad[d] - g.dil[d] * (g.k[d] - 1);
         *lo = low <= 0 ? 0 : (low + g.stride[d] - 1) / g.stride[d];
@@ -140,13 +117,13 @@ static dl_status grad_max_pool2d(dl_back *b) {
     if (s == DL_OK) s = window_of(&g, &w);
     if (s != DL_OK) return s;
     dl_it it;
-    over_pixels(&it, dx);
-    add_plane(&it, dx, grad);
-    add_plane(&it, dx, index);
-    add_place(&it, dx);
+    dl_it_pixels(&it, dx);
+    dl_it_plane(&it, dx, grad);
+    dl_it_plane(&it, dx, index);
+    dl_it_row_col(&it, dx);
     dl_it_end(&it);
     s = dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
-        return dl_places<5>(gpu, it, spread_f<decltype(tag)>{w, plane_of(grad), plane_of(index)});
+        return dl_places<5>(gpu, it, spread_f<decltype(tag)>{w, dl_plane_of(grad), dl_plane_of(index)});
     });
     return s == DL_OK ? dl_give(b, 0, dl_ref(dx)) : s;
 }
@@ -157,7 +134,7 @@ const dl_kernel dl_cuda_max_pool2d = {run_max_pool2d, grad_max_pool2d, DL_FLOATS
 
 /* Operands: out, index, the plane of x. */
 template <class T> struct pixel_gather_f {
-    plane x;
+    dl_plane x;
     long width, pixels;
     dl_fault_site site;
     __device__ void operator()(char *const *p) const {
@@ -174,14 +151,15 @@ static dl_status run_pool_gather(dl_call *c) {
     dl_tensor *x = c->in[0], *o = c->out[0];
     if (!gpu) return dl_error_last()->code;
     dl_it it;
-    over_pixels(&it, o);
+    dl_it_pixels(&it, o);
     dl_it_tensor(&it, c->in[1]);
-    add_plane(&it, o, x);
+    dl_it_plane(&it, o, x);
     dl_it_end(&it);
     return dl_dispatch_size(dl_esize(x), [&](auto tag) {
         typedef decltype(tag) T;
         return dl_places<3>(
-            gpu, it, pixel_gather_f<T>{plane_of(x), x->shape[3], x->shape[2] * x->shape[3], dl_gpu_site(gpu, c->op)});
+            gpu, it,
+            pixel_gather_f<T>{dl_plane_of(x), x->shape[3], x->shape[2] * x->shape[3], dl_gpu_site(gpu, c->op)});
     });
 }
 const dl_kernel dl_cuda_pool_gather = {run_pool_gather, NULL, DL_FLOATS, NULL, 0};

@@ -56,6 +56,71 @@ COMPOSE_RULE(stack) {
     return s;
 }
 
+/* t with `n` numbers before (or after) dimension d; a negative n cuts off. Takes t over. */
+static dl_tensor *padded(dl_tensor *t, int d, long n, bool before, double value) {
+    if (!t || !n) return t;
+    dl_tensor *out = NULL;
+    if (n < 0) {
+        long from = before ? -n : 0, to = t->shape[d] + (before ? 0 : n);
+        if (to < from)
+            dl_fail(DL_ERR_SHAPE, "%ld cannot be cut off a dimension of size %ld", -n, t->shape[d]);
+        else
+            out = dl_slice(t, d, &from, &to, 1);
+    } else {
+        long shape[DL_MAX_DIM];
+        for (int i = 0; i < t->ndim; i++) shape[i] = i == d ? n : t->shape[i];
+        dl_tensor *edge = dl_full(shape, t->ndim, value, t->dtype, t->st->device);
+        if (edge) out = dl_cat(before ? (dl_tensor *[]){edge, t} : (dl_tensor *[]){t, edge}, 2, d);
+        dl_unref(edge);
+    }
+    dl_unref(t);
+    return out;
+}
+
+COMPOSE_RULE(pad) {
+    const dl_aval *widths = &c->attr[0], *value = &c->attr[1];
+    dl_tensor *t = c->in[0];
+    if (widths->n % 2 || widths->n > 2 * t->ndim)
+        return dl_fail(DL_ERR_VALUE, "pad takes two widths a dimension, for at most %d dimensions, not %d widths",
+                       t->ndim, widths->n);
+    t = dl_clone(t);
+    for (int i = 0; i < widths->n && t; i++)
+        t = padded(t, t->ndim - 1 - i / 2, widths->u.v[i], i % 2 == 0, value->is_int ? (double)value->u.i : value->u.f);
+    c->out[0] = t;
+    return t ? DL_OK : dl_error_last()->code;
+}
+
+/* ---- picking */
+
+/* rows where the index is not `padding`; there the same values without history. */
+static dl_tensor *without_padding(pool *pp, dl_tensor *rows, dl_tensor *index, long padding) {
+    pool p = *pp;
+    dl_tensor *is = H(dl_eq(index, H(dl_scalar_i(padding))));
+    dl_tensor *column = is ? H(dl_reshape(is, (long[]){is->numel, 1}, 2)) : NULL;
+    dl_tensor *out = column ? dl_where(column, H(dl_detach(rows)), rows) : NULL;
+    *pp = p;
+    return out;
+}
+
+COMPOSE_RULE(embedding) {
+    pool p = {0};
+    dl_tensor *index = c->in[0], *weight = c->in[1];
+    long shape[DL_MAX_DIM + 1], padding = c->attr[0].u.i;
+    DL_TRY(dl_check_index(index));
+    if (weight->ndim != 2)
+        return dl_fail(DL_ERR_SHAPE, "the weight must be a table [rows, size], not of %d dimensions", weight->ndim);
+    if (c->attr[0].given && (padding < -weight->shape[0] || padding >= weight->shape[0]))
+        return dl_fail(DL_ERR_INDEX, "padding_idx %ld is out of range for a table of %ld rows", padding,
+                       weight->shape[0]);
+    if (padding < 0) padding += weight->shape[0];
+    for (int i = 0; i < index->ndim; i++) shape[i] = index->shape[i];
+    shape[index->ndim] = weight->shape[1];
+    dl_tensor *flat = H(dl_reshape(index, (long[]){index->numel}, 1));
+    dl_tensor *rows = flat ? H(dl_index_select(weight, flat, 0)) : NULL;
+    if (rows && c->attr[0].given) rows = H(without_padding(&p, rows, flat, padding));
+    return finish(&p, c, rows ? dl_reshape(rows, shape, index->ndim + 1) : NULL);
+}
+
 /* ---- statistics */
 
 /* sum((x - mean)**2) / (n - correction), reduced dimensions kept; what is not positive divides as 0. */

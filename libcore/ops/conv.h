@@ -20,5 +20,10 @@ dl_status dl_pool_of(const dl_call *c, dl_conv *g);
 dl_status dl_pair(const dl_aval *a, const char *what, long min, long out[2]);
 /* Are the channels of this image batch the innermost dimension in memory? */
 bool dl_channels_last(int ndim, const long *shape, const long *stride);
+void dl_meta_channels_last(dl_meta *m);
+/* DL_ERR_SHAPE unless t is [N,C,H,W], or what `dims` says. */
+dl_status dl_four_dims(const dl_tensor *t, const char *what, const char *dims);
+/* Output size in each direction from input size; `what` says how a window is called. */
+dl_status dl_window_sizes(dl_conv *g, bool ceil_mode, const char *what);
 
 #endif

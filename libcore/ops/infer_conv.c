@@ -31,7 +31,7 @@ bool dl_channels_last(int ndim, const long *shape, const long *stride) {
            (shape[0] < 2 || stride[0] == shape[1] * shape[2] * shape[3]);
 }
 
-static void make_channels_last(dl_meta *m) {
+void dl_meta_channels_last(dl_meta *m) {
     m->strided = true;
     m->stride[1] = 1;
     m->stride[3] = m->shape[1];
@@ -49,18 +49,17 @@ static bool fastest_last(const dl_meta *m, const dl_tensor *like) {
 
 static void choose_layout(const dl_call *c, dl_meta *m, const dl_tensor *like) {
     m->dtype = (int8_t)c->dtype;
-    if (fastest_last(m, like) || dl_channels_last(like->ndim, like->shape, like->stride)) make_channels_last(m);
+    if (fastest_last(m, like) || dl_channels_last(like->ndim, like->shape, like->stride)) dl_meta_channels_last(m);
 }
 
-static dl_status four_dims(const dl_tensor *t, const char *what, const char *dims) {
+dl_status dl_four_dims(const dl_tensor *t, const char *what, const char *dims) {
     if (t->ndim == 4) return DL_OK;
     return dl_fail_hint(DL_ERR_SHAPE,
                         t->ndim == 3 ? "give a single image a batch dimension, x[none]" : "see its shape with x.shape",
                         "the %s must have 4 dimensions, %s, not %d", what, dims, t->ndim);
 }
 
-/* Output size in each direction from input size; `what` says how a window is called. */
-static dl_status out_sizes(dl_conv *g, bool ceil_mode, const char *what) {
+dl_status dl_window_sizes(dl_conv *g, bool ceil_mode, const char *what) {
     for (int i = 0; i < 2; i++) {
         long span = g->dil[i] * (g->k[i] - 1) + 1, room = g->in[i] + 2 * g->pad[i] - span;
         if (g->k[i] < 1) return dl_fail(DL_ERR_SHAPE, "the %s must not be empty", what);
@@ -88,19 +87,19 @@ static dl_status check_groups(const dl_conv *g, long per_group) {
 static dl_status geometry_forward(const dl_call *c, dl_conv *g) {
     const dl_tensor *x = c->in[0], *w = c->in[1], *b = c->nin > 2 ? c->in[2] : NULL;
     DL_TRY(dl_conv_attrs(c->attr, g));
-    DL_TRY(four_dims(x, "input", "[N,C,H,W]"));
-    DL_TRY(four_dims(w, "weight", "[out channels, in channels / groups, height, width]"));
+    DL_TRY(dl_four_dims(x, "input", "[N,C,H,W]"));
+    DL_TRY(dl_four_dims(w, "weight", "[out channels, in channels / groups, height, width]"));
     g->N = x->shape[0], g->C = x->shape[1], g->O = w->shape[0];
     for (int i = 0; i < 2; i++) g->in[i] = x->shape[2 + i], g->k[i] = w->shape[2 + i];
     DL_TRY(check_groups(g, w->shape[1]));
     if (b && (b->ndim != 1 || b->shape[0] != g->O))
         return dl_fail(DL_ERR_SHAPE, "the bias must have shape [%ld], one number an output channel", g->O);
-    return out_sizes(g, false, "kernel");
+    return dl_window_sizes(g, false, "kernel");
 }
 
 /* A gradient must have the shape that the convolution would have made. */
 static dl_status check_grad(const dl_tensor *gr, dl_conv *g) {
-    DL_TRY(out_sizes(g, false, "kernel"));
+    DL_TRY(dl_window_sizes(g, false, "kernel"));
     if (gr->shape[0] != g->N || gr->shape[1] != g->O || gr->shape[2] != g->out[0] || gr->shape[3] != g->out[1])
         return dl_fail(DL_ERR_SHAPE, "the gradient must have shape [%ld,%ld,%ld,%ld]", g->N, g->O, g->out[0],
                        g->out[1]);
@@ -111,8 +110,8 @@ static dl_status geometry_dx(const dl_call *c, dl_conv *g) {
     const dl_tensor *gr = c->in[0], *w = c->in[1];
     DL_TRY(dl_pair(&c->attr[0], "size", 0, g->in));
     DL_TRY(dl_conv_attrs(c->attr + 1, g));
-    DL_TRY(four_dims(gr, "gradient", "[N,O,H,W]"));
-    DL_TRY(four_dims(w, "weight", "[out channels, in channels / groups, height, width]"));
+    DL_TRY(dl_four_dims(gr, "gradient", "[N,O,H,W]"));
+    DL_TRY(dl_four_dims(w, "weight", "[out channels, in channels / groups, height, width]"));
     g->N = gr->shape[0], g->C = w->shape[1] * g->groups, g->O = w->shape[0];
     for (int i = 0; i < 2; i++) g->k[i] = w->shape[2 + i];
     DL_TRY(check_groups(g, w->shape[1]));
@@ -123,8 +122,8 @@ static dl_status geometry_dw(const dl_call *c, dl_conv *g) {
     const dl_tensor *gr = c->in[0], *x = c->in[1];
     DL_TRY(dl_pair(&c->attr[0], "size", 0, g->k));
     DL_TRY(dl_conv_attrs(c->attr + 1, g));
-    DL_TRY(four_dims(gr, "gradient", "[N,O,H,W]"));
-    DL_TRY(four_dims(x, "input", "[N,C,H,W]"));
+    DL_TRY(dl_four_dims(gr, "gradient", "[N,O,H,W]"));
+    DL_TRY(dl_four_dims(x, "input", "[N,C,H,W]"));
     g->N = x->shape[0], g->C = x->shape[1], g->O = gr->shape[1];
     for (int i = 0; i < 2; i++) g->in[i] = x->shape[2 + i];
     if (g->C % g->groups)
@@ -178,7 +177,7 @@ FLOPS_RULE(conv2d_dw) { return dl_flops_conv2d(c); }
 dl_status dl_pool_of(const dl_call *c, dl_conv *g) {
     const dl_tensor *x = c->in[0];
     const dl_aval *a = c->attr;
-    DL_TRY(four_dims(x, "input", "[N,C,H,W]"));
+    DL_TRY(dl_four_dims(x, "input", "[N,C,H,W]"));
     DL_TRY(dl_pair(&a[0], "kernel_size", 1, g->k));
     DL_TRY(dl_pair(a[1].given && a[1].n ? &a[1] : &a[0], "stride", 1, g->stride));
     DL_TRY(dl_pair(&a[2], "padding", 0, g->pad));
@@ -190,7 +189,7 @@ dl_status dl_pool_of(const dl_call *c, dl_conv *g) {
             return dl_fail(DL_ERR_VALUE, "padding %ld is more than half of the window's %ld", g->pad[i], g->k[i]);
         if (g->in[i] < 1) return dl_fail(DL_ERR_SHAPE, "the images are empty");
     }
-    return out_sizes(g, a[4].u.i, "window");
+    return dl_window_sizes(g, a[4].u.i, "window");
 }
 
 INFER_RULE(max_pool2d) {
@@ -198,15 +197,15 @@ INFER_RULE(max_pool2d) {
     const dl_tensor *x = c->in[0];
     DL_TRY(dl_pool_of(c, &g));
     out[0] = dl_meta_like(x, 4, (long[]){g.N, g.C, g.out[0], g.out[1]});
-    if (dl_channels_last(x->ndim, x->shape, x->stride)) make_channels_last(&out[0]);
+    if (dl_channels_last(x->ndim, x->shape, x->stride)) dl_meta_channels_last(&out[0]);
     out[1] = out[0];
     out[1].dtype = DL_I64;
     return DL_OK;
 }
 
 static dl_status check_indices(const dl_tensor *x, const dl_tensor *index) {
-    DL_TRY(four_dims(x, "input", "[N,C,H,W]"));
-    DL_TRY(four_dims(index, "indices", "[N,C,H,W]"));
+    DL_TRY(dl_four_dims(x, "input", "[N,C,H,W]"));
+    DL_TRY(dl_four_dims(index, "indices", "[N,C,H,W]"));
     if (index->dtype != DL_I64)
         return dl_fail(DL_ERR_DTYPE, "the indices must be i64, not %s", dl_dtype_name((dl_dtype)index->dtype));
     if (x->shape[0] != index->shape[0] || x->shape[1] != index->shape[1])
@@ -221,7 +220,7 @@ INFER_RULE(pool_scatter) {
     DL_TRY(check_indices(x, c->in[1]));
     if (!dl_shape_eq(x, c->in[1])) return dl_fail(DL_ERR_SHAPE, "input and indices must have one shape");
     *out = dl_meta_like(x, 4, (long[]){x->shape[0], x->shape[1], size[0], size[1]});
-    if (dl_channels_last(4, c->in[1]->shape, c->in[1]->stride)) make_channels_last(out);
+    if (dl_channels_last(4, c->in[1]->shape, c->in[1]->stride)) dl_meta_channels_last(out);
     return DL_OK;
 }
 
@@ -229,6 +228,6 @@ INFER_RULE(pool_gather) {
     const dl_tensor *x = c->in[0], *index = c->in[1];
     DL_TRY(check_indices(x, index));
     *out = dl_meta_like(x, 4, index->shape);
-    if (dl_channels_last(4, index->shape, index->stride)) make_channels_last(out);
+    if (dl_channels_last(4, index->shape, index->stride)) dl_meta_channels_last(out);
     return DL_OK;
 }

@@ -71,6 +71,26 @@ def max_pool(x, kernel_size, stride=None, padding=(0,), dilation=(1,), ceil_mode
     return F.max_pool2d(x, pair(kernel_size), stride, pair(padding), pair(dilation), ceil_mode)
 
 
+def avg_pool(x, kernel_size, stride=None, padding=(0,), ceil_mode=False, count_include_pad=True):
+    stride = pair(stride) if stride else None
+    if x.numel() == 0:
+        h = (x.shape[2] - kernel_size[0]) // kernel_size[0] + 1
+        return torch.zeros((0, x.shape[1], h, h), dtype=x.dtype) + x.sum()
+    return F.avg_pool2d(x, pair(kernel_size), stride, pair(padding), ceil_mode, count_include_pad)
+
+
+def spread(fn):
+    """The gradient of a pooling of images of `size`, as a function of the gradient of its result."""
+    def run(g, size, **kw):
+        x = torch.zeros((*g.shape[:2], *pair(size)), dtype=g.dtype, requires_grad=True)
+        return torch.autograd.grad(fn(x, g, **kw), x, g, create_graph=True)[0]
+    return run
+
+
+def adaptive(x, output_size):
+    return F.adaptive_avg_pool2d(x, pair(output_size))
+
+
 def slice_(x, dim=0, start=None, stop=None, step=1):
     index = [slice(None)] * x.dim()
     index[dim] = slice(start, stop, step)
@@ -113,6 +133,13 @@ CALLS = {
     "min_dim": lambda x, **kw: tuple(torch.min(x, **kw)),
     "conv2d": conv, "conv2d_dx": conv_dx, "conv2d_dw": conv_dw, "max_pool2d": max_pool,
     "pool_scatter": pool_scatter,
+    "avg_pool2d": avg_pool, "avg_pool2d_dx": spread(lambda x, g, **kw: avg_pool(x, **kw)),
+    "adaptive_avg_pool2d": adaptive, "adaptive_pool2d": adaptive,
+    "adaptive_pool2d_dx": spread(lambda x, g: F.adaptive_avg_pool2d(x, g.shape[2:])),
+    "layer_norm": lambda x, w=None, b=None, normalized_shape=None, eps=1e-5: F.layer_norm(x, normalized_shape, w, b, eps),
+    "group_norm": lambda x, w=None, b=None, num_groups=1, eps=1e-5: F.group_norm(x, num_groups, w, b, eps),
+    "embedding": lambda i, w, padding_idx=None: F.embedding(i, w, padding_idx),
+    "pad": lambda x, pad, value=0: F.pad(x, pad, value=value),
     "pool_gather": lambda x, i: x.flatten(2).gather(2, i.flatten(2)).reshape(i.shape),
     "batch_norm": batch_norm,
     "one_hot": lambda x, num_classes=-1: F.one_hot(x, num_classes),

@@ -1,0 +1,114 @@
+/* Kernel of layer_norm and its fused gradient: rows are tasks, and for the gradients of weight and bias bands of
+ * columns, so that threads do not change results. */
+#include "cpu/layer_norm.h"
+#include "cpu/iter.h"
+#include "ops/rules.h"
+
+#include <string.h>
+
+enum { BAND = 64 };
+
+typedef struct rows {
+    dl_dtype t;
+    long n, d;
+    const dl_layer_norm_loops *f;
+    char *x, *w, *b, *y, *g; /* y: the result, or dx; w and b may be NULL */
+    double eps, *mean, *rstd;
+    double *dw, *db;
+} rows;
+
+static void rows_of(rows *r, const dl_tensor *x, const dl_aval *sizes) {
+    *r = (rows){.t = (dl_dtype)x->dtype, .d = 1, .x = dl_ptr(x)};
+    for (int i = 0; i < sizes->n; i++) r->d *= sizes->u.v[i];
+    r->n = r->d ? x->numel / r->d : 0;
+    r->f = &DL_SIMD_PICK(dl_layer_norm_rows)[r->t == DL_F64];
+}
+
+static void normalise_row(void *arg, long i) {
+    const rows *r = arg;
+    long at = i * r->d * dl_dtype_size(r->t);
+    r->f->row(r->x + at, r->w, r->b, r->y + at, r->d, r->eps, &r->mean[i], &r->rstd[i]);
+}
+
+static void *pointer(dl_tensor *const *in, int nin, int i) { return nin > i && in[i] ? dl_ptr(in[i]) : NULL; }
+
+static void store(dl_tensor *to, const double *from) {
+    for (long i = 0; i < to->numel; i++)
+        dl_store_f64((char *)dl_ptr(to) + i * (long)dl_esize(to), (dl_dtype)to->dtype, from[i]);
+}
+
+/* All inputs are contiguous, in f32 or f64. */
+static dl_status layer_norm_float(dl_call *c) {
+    rows r;
+    rows_of(&r, c->in[0], &c->attr[0]);
+    r.w = pointer(c->in, c->nin, 1), r.b = pointer(c->in, c->nin, 2), r.y = dl_ptr(c->out[0]);
+    r.eps = c->attr[1].u.f;
+    size_t bytes = (size_t)(2 * r.n + 1) * sizeof(double);
+    if (!(r.mean = dl_host_alloc(bytes))) return dl_error_last()->code;
+    r.rstd = r.mean + r.n;
+    dl_cpu_for(r.n, dl_cpu_threads(r.n * r.d), normalise_row, &r);
+    if (r.d) store(c->out[1], r.mean), store(c->out[2], r.rstd);
+    dl_host_free(r.mean, bytes);
+    return DL_OK;
+}
+
+static dl_status layer_norm_run(dl_call *c) {
+    bool plain = !(DL_BIT(c->dtype) & DL_HALVES);
+    for (int i = 0; i < c->nin; i++) plain = plain && (!c->in[i] || dl_is_contiguous(c->in[i]));
+    return plain ? layer_norm_float(c) : dl_cpu_via_f32(c, layer_norm_float, true);
+}
+
+/* ---- gradient */
+
+static void grad_row(void *arg, long i) {
+    const rows *r = arg;
+    long at = i * r->d * dl_dtype_size(r->t);
+    r->f->grad_row(r->x + at, r->g + at, r->w, r->y + at, r->d, r->mean[i], r->rstd[i]);
+}
+
+static void grad_band(void *arg, long k) {
+    const rows *r = arg;
+    long c0 = k * BAND, nc = r->d - c0 < BAND ? r->d - c0 : BAND, at = c0 * dl_dtype_size(r->t);
+    memset(r->dw + c0, 0, (size_t)nc * sizeof *r->dw);
+    memset(r->db + c0, 0, (size_t)nc * sizeof *r->db);
+    r->f->columns(r->x + at, r->g + at, r->n, r->d, nc, r->mean, r->rstd, r->dw + c0, r->db + c0);
+}
+
+/* The gradient of input i, weight or bias, from sums by column. */
+static dl_status give_columns(dl_back *b, int i, dl_dtype t, const double *sums) {
+    if (b->nin <= i || !DL_NEED(i)) return DL_OK;
+    dl_tensor *d = T(dl_tensor_empty(b->attr[0].n, b->attr[0].u.v, t, 0));
+    if (!d) return dl_error_last()->code;
+    store(d, sums);
+    return dl_give(b, i, dl_ref(d));
+}
+
+static dl_status layer_norm_fused(dl_back *b) {
+    if (DL_BIT(G0->dtype) & DL_HALVES) return dl_grad_layer_norm(b);
+    bool weight = b->nin > 1 && dl_in_meta(b, 1)->ndim;
+    dl_tensor *x = IN_(0), *mean = OUT_(1), *rstd = OUT_(2), *w = weight ? IN_(1) : NULL;
+    if (!x || !mean || !rstd || (weight && !w)) return dl_fail_null("the input");
+    dl_tensor *flat = T(dl_contiguous(x)), *g = flat ? T(dl_contiguous(G0)) : NULL;
+    dl_tensor *dx = g ? T(dl_tensor_empty(x->ndim, x->shape, (dl_dtype)x->dtype, 0)) : NULL;
+    if (!dx || (w && !(w = T(dl_contiguous(w))))) return dl_error_last()->code;
+    rows r;
+    rows_of(&r, flat, &b->attr[0]);
+    r.g = dl_ptr(g), r.w = w ? dl_ptr(w) : NULL, r.y = dl_ptr(dx);
+    dl_tensor *work = T(dl_tensor_empty(1, (long[]){2 * (r.n + r.d) + 1}, DL_F64, 0));
+    if (!work) return dl_error_last()->code;
+    r.mean = dl_ptr(work), r.rstd = r.mean + r.n, r.dw = r.rstd + r.n, r.db = r.dw + r.d;
+    for (long i = 0; i < r.n; i++) {
+        r.mean[i] = dl_load_f64((char *)dl_ptr(mean) + i * (long)dl_esize(mean), (dl_dtype)mean->dtype);
+        r.rstd[i] = dl_load_f64((char *)dl_ptr(rstd) + i * (long)dl_esize(rstd), (dl_dtype)rstd->dtype);
+    }
+    if (DL_NEED(0)) {
+        dl_cpu_for(r.n, dl_cpu_threads(r.n * r.d), grad_row, &r);
+        DL_TRY(dl_give(b, 0, dl_ref(dx)));
+    }
+    if (b->nin < 2) return DL_OK;
+    dl_cpu_for((r.d + BAND - 1) / BAND, dl_cpu_threads(r.n * r.d), grad_band, &r);
+    DL_TRY(give_columns(b, 1, (dl_dtype)x->dtype, r.dw));
+    return give_columns(b, 2, (dl_dtype)x->dtype, r.db);
+}
+
+const dl_kernel dl_cpu_layer_norm = {.run = layer_norm_run, .fused_grad = layer_norm_fused, .dtypes = DL_FLOATS};

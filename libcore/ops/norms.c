@@ -1,0 +1,105 @@
+/* Normalisation of rows: the shape and gradient of layer_norm, and group_norm, which is made of it. */
+#include "ops/rules.h"
+
+/* The dimensions normalised are the last ones, with the sizes of attribute 0. */
+static dl_status check_sizes(const dl_tensor *x, const dl_aval *sizes) {
+    bool ok = sizes->n >= 1 && sizes->n <= x->ndim;
+    for (int i = 0; ok && i < sizes->n; i++) ok = x->shape[x->ndim - sizes->n + i] == sizes->u.v[i];
+    if (ok) return DL_OK;
+    char want[160], got[160];
+    return dl_fail_hint(DL_ERR_SHAPE, "normalized_shape names the last sizes of the input",
+                        "an input of shape %s does not end in %s", dl_shape_text(x->ndim, x->shape, got, sizeof got),
+                        dl_shape_text(sizes->n, sizes->u.v, want, sizeof want));
+}
+
+static dl_status check_parameter(const dl_call *c, int i) {
+    const dl_tensor *t = c->nin > i ? c->in[i] : NULL;
+    const dl_aval *sizes = &c->attr[0];
+    bool ok = !t || t->ndim == sizes->n;
+    for (int d = 0; t && ok && d < t->ndim; d++) ok = t->shape[d] == sizes->u.v[d];
+    if (ok) return DL_OK;
+    char want[160];
+    return dl_fail(DL_ERR_SHAPE, "%s must have the shape %s that is normalised", c->op->in_name[i],
+                   dl_shape_text(sizes->n, sizes->u.v, want, sizeof want));
+}
+
+/* mean and rstd have a number a row; in f32 for 16-bit inputs. */
+INFER_RULE(layer_norm) {
+    const dl_tensor *x = c->in[0];
+    DL_TRY(check_sizes(x, &c->attr[0]));
+    DL_TRY(check_parameter(c, 1));
+    DL_TRY(check_parameter(c, 2));
+    out[0] = dl_meta_like(x, x->ndim, x->shape);
+    out[1] = out[2] = dl_meta_like(x, x->ndim - c->attr[0].n, x->shape);
+    if (DL_BIT(x->dtype) & DL_HALVES) out[1].dtype = out[2].dtype = DL_F32;
+    return DL_OK;
+}
+
+/* Ba, Kiros, Hinton: Layer normalization (2016). xhat and rstd are made anew, so that a second derivative sees how they
+ * depend on x: dx = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)), gw = g * weight; weight: sum(g * xhat) over rows;
+ * bias: sum(g). */
+GRAD_RULE(layer_norm) {
+    dl_tensor *x = IN_(0), *g = G0;
+    if (!x) return dl_fail_null("the input");
+    int n = b->attr[0].n, first = x->ndim - n;
+    long dims[DL_MAX_DIM], rows[DL_MAX_DIM];
+    for (int i = 0; i < n; i++) dims[i] = first + i;
+    for (int i = 0; i < first; i++) rows[i] = i;
+    dl_tensor *centred = T(dl_sub(x, T(dl_mean(x, dims, n, 1))));
+    dl_tensor *var = T(dl_mean(T(dl_square(centred)), dims, n, 1));
+    dl_tensor *rstd = T(dl_rsqrt(T(dl_add(var, T(dl_scalar_f(b->attr[1].u.f)))))), *xhat = T(dl_mul(centred, rstd));
+    if (DL_NEED(0)) {
+        bool weight = b->nin > 1 && dl_in_meta(b, 1)->ndim;
+        dl_tensor *gw = weight ? T(dl_mul(g, IN_(1))) : g, *m = T(dl_mean(gw, dims, n, 1));
+        dl_tensor *mx = T(dl_mean(T(dl_mul(gw, xhat)), dims, n, 1));
+        gw = T(dl_sub(T(dl_sub(gw, m)), T(dl_mul(xhat, mx))));
+        DL_TRY(dl_give(b, 0, dl_mul(gw, rstd)));
+    }
+    if (b->nin > 1 && DL_NEED(1)) {
+        dl_tensor *gx = dl_mul(g, xhat);
+        DL_TRY(dl_give(b, 1, first ? dl_sum(T(gx), rows, first, 0) : gx));
+    }
+    if (b->nin > 2) DL_GIVE(2, first ? dl_sum(g, rows, first, 0) : dl_ref(g));
+    return DL_OK;
+}
+
+/* One number a channel, shaped to broadcast over x. */
+static dl_tensor *over_channels(dl_tensor *v, const dl_tensor *x) {
+    long shape[DL_MAX_DIM];
+    for (int i = 0; i < x->ndim; i++) shape[i] = i == 1 ? x->shape[1] : 1;
+    return dl_reshape(v, shape, x->ndim);
+}
+
+static dl_status check_groups(const dl_call *c, long groups) {
+    const dl_tensor *x = c->in[0];
+    if (x->ndim < 2)
+        return dl_fail(DL_ERR_SHAPE, "the input must be [N,C] or [N,C,...], not of %d dimensions", x->ndim);
+    if (groups < 1 || x->shape[1] % groups)
+        return dl_fail(DL_ERR_VALUE, "%ld channels cannot be divided into %ld groups", x->shape[1], groups);
+    for (int i = 1; i < c->nin; i++)
+        if (c->in[i] && (c->in[i]->ndim != 1 || c->in[i]->shape[0] != x->shape[1]))
+            return dl_fail(DL_ERR_SHAPE, "%s must have shape [%ld], one number a channel", c->op->in_name[i],
+                           x->shape[1]);
+    return DL_OK;
+}
+
+/* The channels of a group are a row. */
+COMPOSE_RULE(group_norm) {
+    dl_tensor *x = c->in[0], *weight = c->nin > 1 ? c->in[1] : NULL, *bias = c->nin > 2 ? c->in[2] : NULL;
+    long groups = c->attr[0].u.i;
+    DL_TRY(check_groups(c, groups));
+    long row = x->shape[1] / groups;
+    for (int i = 2; i < x->ndim; i++) row *= x->shape[i];
+    dl_tensor *rows = dl_reshape(x, (long[]){x->shape[0], groups, row}, 3);
+    dl_tensor *normal = rows ? dl_layer_norm(rows, NULL, NULL, &row, 1, c->attr[1].u.f) : NULL;
+    dl_tensor *y = normal ? dl_reshape(normal, x->shape, x->ndim) : NULL;
+    dl_unref(rows), dl_unref(normal);
+    for (int i = 0; i < 2 && y; i++) {
+        dl_tensor *v = i ? bias : weight, *own = v ? over_channels(v, x) : NULL;
+        dl_tensor *next = !v ? dl_ref(y) : !own ? NULL : i ? dl_add(y, own) : dl_mul(y, own);
+        dl_unref(own), dl_unref(y);
+        y = next;
+    }
+    c->out[0] = y;
+    return y ? DL_OK : dl_error_last()->code;
+}
