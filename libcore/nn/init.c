@@ -98,6 +98,7 @@ dl_status dl_init_check(const char *name) {
 dl_status dl_init_fill(dl_tensor *t, const char *name, double arg) {
     if (!name) return init_zeros(t, (fans){0});
     if (!strcmp(name, "bound")) return fill_uniform(t, arg);
+    if (!strcmp(name, "deviation")) return fill_normal(t, arg);
     int i = dl_kind_find(&rows[0].kind, NINITS, sizeof *rows, name);
     if (i < 0) return dl_init_check(name);
     return rows[i].fill(t, fans_of(t));

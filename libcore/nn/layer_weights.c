@@ -1,4 +1,5 @@
-/* Layers with weights: linear, conv, batchnorm; and maxpool, which shares conv's geometry. */
+/* Layers with weights: linear, conv, batchnorm, layernorm, groupnorm, embedding; and pooling, which shares conv's
+ * geometry. */
 #include <string.h>
 
 #include "nn/module.h"
@@ -171,4 +172,139 @@ dl_tensor *dl_layer_batchnorm(dl_module *m, dl_tensor *x) {
     int training = dl_m_training(m) || !m->tensor[2];
     return dl_batch_norm(x, m->tensor[2], m->tensor[3], m->tensor[0], m->tensor[1], training, dl_m_float(m, "momentum"),
                          dl_m_float(m, "eps"));
+}
+
+/* ---------------------------------------------------------------- avgpool, adaptiveavgpool */
+
+dl_status dl_layer_avgpool_check(dl_module *m) {
+    DL_TRY(check_pair(m, "kernel_size", 1));
+    DL_TRY(check_pair(m, "stride", 1));
+    return check_pair(m, "padding", 0);
+}
+
+dl_tensor *dl_layer_avgpool(dl_module *m, dl_tensor *x) {
+    const dl_optval *k = dl_m_opt(m, "kernel_size"), *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding");
+    return dl_avg_pool2d(x, k->u.v, k->n, s->given ? s->u.v : NULL, s->given ? s->n : 0, p->u.v, p->n,
+                         (int)dl_m_int(m, "ceil_mode"), (int)dl_m_int(m, "count_include_pad"));
+}
+
+dl_status dl_layer_adaptiveavgpool_check(dl_module *m) { return check_pair(m, "output_size", 1); }
+
+dl_tensor *dl_layer_adaptiveavgpool(dl_module *m, dl_tensor *x) {
+    const dl_optval *size = dl_m_opt(m, "output_size");
+    return dl_adaptive_avg_pool2d(x, size->u.v, size->n);
+}
+
+/* ---------------------------------------------------------------- layernorm */
+
+dl_status dl_layer_layernorm_check(dl_module *m) {
+    const dl_optval *v = dl_m_opt(m, "normalized_shape");
+    for (int i = 0; v->given && i < v->n; i++)
+        if (v->u.v[i] < 1)
+            return dl_fail(DL_ERR_VALUE, "layer layernorm: normalized_shape must be at least 1, not %ld", v->u.v[i]);
+    return DL_OK;
+}
+
+/* A last size that differs from the one named is told here, the ones before it by the op. */
+static long check_last(const dl_module *m, long size) {
+    const dl_optval *v = dl_m_opt(m, "normalized_shape");
+    if (size < 0 || !v->given || v->u.v[v->n - 1] == size) return size;
+    dl_fail_hint(DL_ERR_SHAPE, "leave normalized_shape out: the last dimension is normalised",
+                 "layer layernorm: the last size is %ld, not %ld", size, v->u.v[v->n - 1]);
+    return -1;
+}
+
+long dl_layer_layernorm_input(const dl_module *m, const dl_tensor *x) {
+    return check_last(m, input_size(m, x, 1, -1, "at least one dimension"));
+}
+
+long dl_layer_layernorm_stored(const dl_module *m, int slot, const dl_tensor *t) {
+    const dl_optval *v = dl_m_opt(m, "normalized_shape");
+    int n = v->given ? v->n : 1;
+    return check_last(m, stored_size(m, slot, t, n, n - 1));
+}
+
+dl_status dl_layer_layernorm_build(dl_module *m, long size) {
+    const dl_optval *v = dl_m_opt(m, "normalized_shape");
+    const long *shape = v->given ? v->u.v : &size;
+    int n = v->given ? v->n : 1;
+    if (dl_m_int(m, "elementwise_affine")) DL_TRY(dl_module_make(m, 0, n, shape, "ones", 0));
+    return dl_m_int(m, "elementwise_affine") && dl_m_int(m, "bias") ? dl_module_make(m, 1, n, shape, NULL, 0) : DL_OK;
+}
+
+dl_tensor *dl_layer_layernorm(dl_module *m, dl_tensor *x) {
+    const dl_optval *v = dl_m_opt(m, "normalized_shape");
+    long last = x->ndim ? x->shape[x->ndim - 1] : 1;
+    return dl_layer_norm(x, m->tensor[0], m->tensor[1], v->given ? v->u.v : &last, v->given ? v->n : 1,
+                         dl_m_float(m, "eps"));
+}
+
+/* ---------------------------------------------------------------- groupnorm */
+
+dl_status dl_layer_groupnorm_check(dl_module *m) { return check_positive(m, "num_groups"); }
+
+static long check_divides(const dl_module *m, long channels) {
+    long groups = dl_m_int(m, "num_groups");
+    if (channels < 0 || channels % groups == 0) return channels;
+    dl_fail(DL_ERR_SHAPE, "layer groupnorm: %ld channels cannot be split into %ld groups", channels, groups);
+    return -1;
+}
+
+long dl_layer_groupnorm_input(const dl_module *m, const dl_tensor *x) {
+    return check_divides(m, input_size(m, x, 2, 1, "[N,C] or [N,C,...]"));
+}
+
+long dl_layer_groupnorm_stored(const dl_module *m, int slot, const dl_tensor *t) {
+    return check_divides(m, stored_size(m, slot, t, 1, 0));
+}
+
+dl_status dl_layer_groupnorm_build(dl_module *m, long channels) {
+    if (!dl_m_int(m, "affine")) return DL_OK;
+    DL_TRY(dl_module_make(m, 0, 1, &channels, "ones", 0));
+    return dl_module_make(m, 1, 1, &channels, NULL, 0);
+}
+
+dl_tensor *dl_layer_groupnorm(dl_module *m, dl_tensor *x) {
+    return dl_group_norm(x, m->tensor[0], m->tensor[1], dl_m_int(m, "num_groups"), dl_m_float(m, "eps"));
+}
+
+/* ---------------------------------------------------------------- embedding: its size does not follow from its input
+ */
+
+dl_status dl_layer_embedding_check(dl_module *m) {
+    DL_TRY(check_positive(m, "num_embeddings"));
+    DL_TRY(check_positive(m, "embedding_dim"));
+    const dl_optval *pad = dl_m_opt(m, "padding_idx");
+    long n = dl_m_int(m, "num_embeddings");
+    if (!pad->given || (pad->u.i >= -n && pad->u.i < n)) return DL_OK;
+    return dl_fail(DL_ERR_VALUE, "layer embedding: padding_idx %ld is none of the %ld rows", pad->u.i, n);
+}
+
+long dl_layer_embedding_input(const dl_module *m, const dl_tensor *x) {
+    (void)x;
+    return dl_m_int(m, "num_embeddings");
+}
+
+long dl_layer_embedding_stored(const dl_module *m, int slot, const dl_tensor *t) {
+    long n = stored_size(m, slot, t, 2, 0), want = dl_m_int(m, "num_embeddings");
+    if (n < 0 || n == want) return n;
+    dl_fail(DL_ERR_SHAPE, "layer embedding: the table stored has %ld rows, not %ld", n, want);
+    return -1;
+}
+
+dl_status dl_layer_embedding_build(dl_module *m, long rows) {
+    const dl_optval *pad = dl_m_opt(m, "padding_idx");
+    DL_TRY(dl_module_make(m, 0, 2, (long[]){rows, dl_m_int(m, "embedding_dim")}, "deviation", 1));
+    if (!pad->given) return DL_OK;
+    int mode = dl_grad_mode(0);
+    dl_tensor *row = dl_select(m->tensor[0], 0, pad->u.i), *zero = dl_scalar_f(0);
+    dl_status s = row && zero ? dl_assign(row, zero) : dl_error_last()->code;
+    dl_grad_mode(mode);
+    dl_unref(row), dl_unref(zero);
+    return s;
+}
+
+dl_tensor *dl_layer_embedding(dl_module *m, dl_tensor *x) {
+    const dl_optval *pad = dl_m_opt(m, "padding_idx");
+    return dl_embedding(x, m->tensor[0], pad->given ? &pad->u.i : NULL);
 }

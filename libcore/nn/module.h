@@ -85,7 +85,7 @@ dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, co
 /* ---- initialisers (nn/init.c) */
 dl_status dl_init_check(const char *name);
 /* Fills t, a weight [out, in, ...], by an initialiser, drawing from the INIT stream. NULL: zeros; "bound": uniform in
- * [-arg, arg). arg is of no use to the others. */
+ * [-arg, arg); "deviation": normal with deviation arg. arg is of no use to the others. */
 dl_status dl_init_fill(dl_tensor *t, const char *name, double arg);
 
 /* ---- running (nn/forward.c) */

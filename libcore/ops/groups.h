@@ -25,6 +25,7 @@
                       A(ceil_mode, BOOL, "false", "keep windows that hang over the edge"))
 #define AVG_POOL_ATTR_ROWS                                                                                             \
     A(kernel_size, INTS, "", "window")                                                                                 \
-    A(stride, INTS, "none", "distance of windows; none: the window") A(padding, INTS, "0", "zeros around the image")   \
-        A(ceil_mode, BOOL, "false", "keep windows that hang over the edge")                                            \
-            A(count_include_pad, BOOL, "true", "padding counts among the pixels of a window")
+    A(stride, INTS, "none", "distance of windows; none: the window")                                                   \
+    A(padding, INTS, "0", "zeros around the image")                                                                    \
+    A(ceil_mode, BOOL, "false", "keep windows that hang over the edge")                                                \
+    A(count_include_pad, BOOL, "true", "padding counts among the pixels of a window")

@@ -35,6 +35,20 @@ static const struct {
      "d[G,E,H,K] kernel_size=2; d[G,E,H,K] kernel_size=3 stride=2 padding=1; d[G,E,H,K] kernel_size=[2,3] "
      "stride=1; d[G,E,H,K] kernel_size=3 dilation=2 padding=1 ceil_mode=true",
      ROUNDS},
+    {"avg_pool2d",
+     "f[G,E,H,K] kernel_size=2; f[G,E,H,K] kernel_size=3 stride=2 padding=1; f[G,E,H,K] kernel_size=[3,2] stride=1 "
+     "padding=1 count_include_pad=false ceil_mode=true",
+     ROUNDS},
+    {"avg_pool2d_dx", "", ROUNDS},
+    {"adaptive_avg_pool2d", "f[G,E,H,K] output_size=1; f[G,E,H,K] output_size=[2,3]; f[G,E,H,K] output_size=7", ROUNDS},
+    {"adaptive_pool2d", "f[G,E,H,K] output_size=[2,3]", ROUNDS},
+    {"adaptive_pool2d_dx", "f[G,E,3,4] size=[5,7]; f[G,E,4,2] size=[3,9]", ROUNDS},
+    {"layer_norm",
+     "f[A,Y] f[Y] f[Y] normalized_shape=[Y]; f[A,3,Z] normalized_shape=[3,Z]; f[B,Z] f[Z] normalized_shape=[Z]; "
+     "f[5,2000] "
+     "f[2000] f[2000] normalized_shape=[2000]",
+     ROUNDS},
+    {"group_norm", "f[G,6,Y] f[6] f[6] num_groups=3", ROUNDS},
     {"pool_gather", "f[G,E,4,6] n:24[G,E,H,K]", ROUNDS},
 };
 
@@ -69,7 +83,8 @@ static void resized(const char *sample, char *out, size_t size, bool keep_digits
         if (*p == '=') {
             const char *word = p;
             while (word > sample && word[-1] != ' ') word--;
-            attr = strncmp(word, "shape", 5) && strncmp(word, "size", 4) && strncmp(word, "num_classes", 11);
+            attr = strncmp(word, "shape", 5) && strncmp(word, "size", 4) && strncmp(word, "num_classes", 11) &&
+                   strncmp(word, "normalized_shape", 16);
         }
         bool digit = isdigit((unsigned char)*p) && !keep_digits, number = p > sample && (p[-1] == ':' || p[-1] == '=');
         bool part = p > sample && (isdigit((unsigned char)p[-1]) || p[-1] == '-' || p[-1] == '.');

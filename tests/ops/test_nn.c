@@ -151,6 +151,50 @@ static void running_statistics(void **state) {
     dl_unref(x), dl_unref(m), dl_unref(var), dl_unref(one);
 }
 
+/* ---- layer norm, embedding */
+
+/* Rows shorter and longer than the loops' stretches, one dimension or two, contiguous and not. */
+static void layer_norm_rules_agree(void **state) {
+    (void)state;
+    static const long last[] = {1, 5, 16, 300, 1000};
+    for (int c = 0; c < 5 * 2 * 2; c++) {
+        long d = last[c / 4], own[] = {c % 2 ? d : 6, c % 2 ? 6 : d, 3};
+        int two = c / 2 % 2;
+        dl_tensor *x = leaf(drawn(1, 3, own, DL_F64)),
+                  *v = must(dl_permute(x, c % 2 ? SHAPE(1, 2, 0) : SHAPE(0, 2, 1), 3));
+        dl_tensor *w = leaf(drawn(2, two ? 2 : 1, two ? SHAPE(3, d) : &d, DL_F64));
+        dl_tensor *b = leaf(drawn(3, two ? 2 : 1, two ? SHAPE(3, d) : &d, DL_F64));
+        dl_tensor *y = must(dl_layer_norm(v, w, b, two ? SHAPE(3, d) : &d, two ? 2 : 1, 1e-5));
+        rules_agree(y, (dl_tensor *[]){x, w, b}, 3, d == 1 && !two ? 1e-9 : 1e-11, "layer_norm");
+        dl_unref(x), dl_unref(v), dl_unref(w), dl_unref(b), dl_unref(y);
+    }
+    dl_tensor *x = drawn(1, 2, SHAPE(3, 4), DL_F32);
+    fails(dl_layer_norm(x, NULL, NULL, SHAPE(5), 1, 1e-5), DL_ERR_SHAPE, "does not end in [5]");
+    fails(dl_layer_norm(x, x, NULL, SHAPE(4), 1, 1e-5), DL_ERR_SHAPE, "weight must have the shape [4]");
+    fails(dl_group_norm(x, NULL, NULL, 3, 1e-5), DL_ERR_VALUE, "4 channels cannot be divided into 3 groups");
+    dl_unref(x);
+}
+
+/* Every use of a row adds to its gradient; the padding row has none. */
+static void rows_of_a_table(void **state) {
+    (void)state;
+    long padding = -3;
+    dl_tensor *i = must(dl_tensor_from(2, SHAPE(2, 3), DL_I64, 0, (long[]){0, 2, 2, 4, 2, 0}));
+    dl_tensor *w = leaf(drawn(4, 2, SHAPE(5, 2), DL_F64)), *y = must(dl_embedding(i, w, &padding));
+    assert_true(dl_ndim(y) == 3 && dl_shape(y)[0] == 2 && dl_shape(y)[1] == 3 && dl_shape(y)[2] == 2);
+    dl_tensor *sum = must(dl_sum(y, NULL, 0, 0));
+    ok(dl_backward(sum, NULL, 0, 0));
+    const double want[] = {2, 2, 0, 0, 0, 0, 0, 0, 1, 1};
+    double *g = values(dl_grad(w)), *v = values(y), *t = values(w);
+    for (int k = 0; k < 10; k++) assert_true(g[k] == want[k]);
+    assert_true(v[2] == t[4] && v[3] == t[5]); /* the value is there */
+    free(g), free(v), free(t);
+    long far = 5;
+    fails(dl_embedding(i, w, &far), DL_ERR_INDEX, "padding_idx 5 is out of range for a table of 5 rows");
+    fails(dl_embedding(w, w, NULL), DL_ERR_DTYPE, "indices must be i64 or i32");
+    dl_unref(i), dl_unref(w), dl_unref(y), dl_unref(sum);
+}
+
 /* ---- dropout */
 
 static void the_mask_is_the_generators(void **state) {
@@ -245,6 +289,7 @@ int main(void) {
         cmocka_unit_test(linear_rules_agree),         cmocka_unit_test(products_of_all_sizes),
         cmocka_unit_test(vectors_and_batches),        cmocka_unit_test(nan_goes_through_products),
         cmocka_unit_test(softmax_rules_agree),        cmocka_unit_test(softmax_of_infinities),
+        cmocka_unit_test(layer_norm_rules_agree),     cmocka_unit_test(rows_of_a_table),
         cmocka_unit_test(batch_norm_rules_agree),     cmocka_unit_test(running_statistics),
         cmocka_unit_test(the_mask_is_the_generators), cmocka_unit_test(dropout_at_its_ends),
         cmocka_unit_test(threads_change_nothing),
