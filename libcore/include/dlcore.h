@@ -463,6 +463,8 @@ dl_tensor *dl_as_strided_set(dl_tensor *input, dl_tensor *value, const long *siz
 dl_tensor *dl_cat(dl_tensor **tensors, int n_tensors, long dim);
 /* Tensors of one shape joined along a new dimension.  [a, b, ...] */
 dl_tensor *dl_stack(dl_tensor **tensors, int n_tensors, long dim);
+/* A tensor with elements of one value around it; negative widths cut off. Widths come in pairs, those of the last dimension first.  value, ..., x, ..., value */
+dl_tensor *dl_pad(dl_tensor *input, const long *pad, int n_pad, double value);
 /* Indices of the given dimensions in reverse.  x[::-1] */
 dl_tensor *dl_flip(dl_tensor *input, const long *dims, int n_dims);
 /* Rows of a dimension picked by a list of indices; negative ones count from the end.  x[index] */
@@ -473,6 +475,8 @@ dl_tensor *dl_index_add(dl_tensor *input, dl_tensor *index, dl_tensor *source, l
 dl_tensor *dl_gather(dl_tensor *input, dl_tensor *index, long dim);
 /* A copy with elements of a source added along a dimension, in order; negative indices count from the end.  y = x; y[index[i,j], j] += source[i,j] for dim 0 */
 dl_tensor *dl_scatter_add(dl_tensor *input, dl_tensor *index, dl_tensor *source, long dim);
+/* Rows of a table picked by indices of any shape; rows of padding_idx get no gradient.  weight[input] */
+dl_tensor *dl_embedding(dl_tensor *input, dl_tensor *weight, const long *padding_idx);
 /* Indices of the non-zero elements, one row each.  [[i, j], ...] */
 dl_tensor *dl_nonzero(dl_tensor *input);
 /* Labels as rows with a single 1.  out[i, k] = label[i] == k */
@@ -525,6 +529,16 @@ dl_tensor *dl_max_pool2d(dl_tensor *input, const long *kernel_size, int n_kernel
 dl_tensor *dl_pool_scatter(dl_tensor *input, dl_tensor *indices, const long *size, int n_size);
 /* Reads values from the places max_pool2d found.  x[index] */
 dl_tensor *dl_pool_gather(dl_tensor *input, dl_tensor *indices);
+/* Mean of each window.  sum over the window / its pixels */
+dl_tensor *dl_avg_pool2d(dl_tensor *input, const long *kernel_size, int n_kernel_size, const long *stride, int n_stride, const long *padding, int n_padding, int ceil_mode, int count_include_pad);
+/* Gradient of avg_pool2d.  each pixel's share of the windows that hold it */
+dl_tensor *dl_avg_pool2d_dx(dl_tensor *grad, const long *size, int n_size, const long *kernel_size, int n_kernel_size, const long *stride, int n_stride, const long *padding, int n_padding, int ceil_mode, int count_include_pad);
+/* Means of windows that divide each image into output_size parts, of one size or nearly so.  mean of x[floor(i * H / h) : ceil((i + 1) * H / h), ...] */
+dl_tensor *dl_adaptive_avg_pool2d(dl_tensor *input, const long *output_size, int n_output_size);
+/* adaptive_avg_pool2d with windows of any size.  see adaptive_avg_pool2d */
+dl_tensor *dl_adaptive_pool2d(dl_tensor *input, const long *output_size, int n_output_size);
+/* Gradient of adaptive_pool2d.  each pixel's share of the windows that hold it */
+dl_tensor *dl_adaptive_pool2d_dx(dl_tensor *grad, const long *size, int n_size);
 /* Exponentials scaled to sum 1 along a dimension.  e ** x / sum(e ** x) */
 dl_tensor *dl_softmax(dl_tensor *input, long dim);
 /* Logarithm of softmax.  x - ln(sum(e ** x)) */
@@ -543,6 +557,10 @@ dl_tensor *dl_binary_cross_entropy_with_logits(dl_tensor *input, dl_tensor *targ
 dl_tensor *dl_dropout(dl_tensor *input, double p, int training);
 /* Normalises each channel (dimension 1) over the batch, or by the running statistics when not training; updates these in training.  (x - mean) / sqrt(var + eps) * weight + bias */
 dl_tensor *dl_batch_norm(dl_tensor *input, dl_tensor *running_mean, dl_tensor *running_var, dl_tensor *weight, dl_tensor *bias, int training, double momentum, double eps);
+/* Normalises the last dimensions of each row, then scales and shifts.  (x - mean) / sqrt(var + eps) * weight + bias, mean and var over the last dimensions */
+dl_tensor *dl_layer_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, const long *normalized_shape, int n_normalized_shape, double eps);
+/* Normalises groups of channels (dimension 1) of each example, then scales and shifts each channel.  (x - mean) / sqrt(var + eps) * weight + bias, mean and var over a group */
+dl_tensor *dl_group_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, long num_groups, double eps);
 /* One step of stochastic gradient descent. The list is n parameters, their n gradients and, with momentum, their n buffers; lr is a single number, or three in f64: the rate, a factor for all gradients, and one that is not 0 where nothing is to change.  g += wd * p; v = mu * v + (1 - damp) * g; p -= lr * (nesterov ? g + mu * v : v) */
 dl_status dl_sgd_step(dl_tensor *lr, dl_tensor **tensors, int n_tensors, double momentum, double dampening, double weight_decay, int nesterov, int maximize, int first);
 /* One step of Adam. The list is n parameters, their n gradients, n first moments, n second moments and, with amsgrad, n largest second moments; lr and step (1 at the first step) are single numbers, lr also three as in sgd_step.  m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g**2; p -= lr / (1 - b1**t) * m / (sqrt(v) / sqrt(1 - b2**t) + eps) */
