@@ -68,6 +68,11 @@ static dl_tensor *sum_to(dl_tensor *g, const dl_meta *m) {
         equal = equal && !gone;
     }
     if (equal) return g;
+    if (n == lead) { /* the leading ones alone: the sum has the shape, and its memory is its own */
+        dl_tensor *s = dl_sum(g, dims, n, 0);
+        dl_unref(g);
+        return s;
+    }
     dl_tensor *s = n ? dl_sum(g, dims, n, 1) : dl_ref(g);
     dl_unref(g);
     if (!s || !lead) return s;

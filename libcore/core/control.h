@@ -8,6 +8,8 @@
 
 /* DL_RING: steps that the ring has room for; DL_LATE: how many steps the host may be behind with reading. */
 enum { DL_PACE_GROUPS = 16, DL_RING = 32, DL_LATE = 8 };
+/* Of the loss under f16: the scale to begin with, and the good steps after which it is doubled. */
+enum { DL_SCALE_FIRST = 65536, DL_SCALE_GROWTH = 2000 };
 
 /* How a step ended. */
 typedef enum dl_step_end {

@@ -4,7 +4,7 @@
 #include "cuda/rows.cuh"
 #include "cuda/table.h"
 
-enum { THREADS = 256, GROWTH = 2000 };
+enum { THREADS = 256 };
 
 /* ---- small uploads */
 
@@ -154,7 +154,7 @@ __device__ static int verdict(dl_control *c, const judge_args &j, double norm) {
         return DL_END_NORM;
     }
     if (finite) {
-        if (++c->good == GROWTH) c->scale *= 2, c->good = 0;
+        if (++c->good == DL_SCALE_GROWTH) c->scale *= 2, c->good = 0;
         return DL_END_DONE;
     }
     c->good = 0;
@@ -195,15 +195,15 @@ __device__ static void decide(dl_control *c, const judge_args &j, double squares
 __global__ static void __launch_bounds__(THREADS) judge_kernel(dl_control *c, judge_args j, dl_table all) {
     __shared__ double shared[THREADS / DL_WARP];
     __shared__ bool last;
-    double sum = 0;
+    double sum = 0, most = j.clip_value * c->scale;
     if (blockIdx.x < all.count) {
         const dl_piece at = all.pieces[blockIdx.x];
         const dl_item t = all.items[at.item];
         long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
-        sum = t.dtype == DL_F64 ? squares((double *)t.p[0], from, to, j.clip_value)
-                                : squares((float *)t.p[0], from, to, (float)j.clip_value);
+        sum = t.dtype == DL_F64 ? squares((double *)t.p[0], from, to, most)
+                                : squares((float *)t.p[0], from, to, (float)most);
     }
-    sum = dl_row_join(sum, dl_sum_f(), shared);
+    sum = dl_row_join(sum, dl_sum_f(), shared, THREADS);
     if (!threadIdx.x) {
         j.partial[blockIdx.x] = sum;
         last = last_block(c);
@@ -212,7 +212,7 @@ __global__ static void __launch_bounds__(THREADS) judge_kernel(dl_control *c, ju
     if (!last) return;
     sum = 0;
     for (long i = threadIdx.x; i < gridDim.x; i += THREADS) sum += ((volatile double *)j.partial)[i];
-    sum = dl_row_join(sum, dl_sum_f(), shared);
+    sum = dl_row_join(sum, dl_sum_f(), shared, THREADS);
     if (!threadIdx.x) decide(c, j, sum);
 }
 

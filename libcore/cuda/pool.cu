@@ -91,6 +91,46 @@ template <class T> struct spread_f {
     }
 };
 
+/* Windows that tile the image, all contiguous: a thread fills the pixels of its window. */
+template <class T, int K> struct alignas(K &(K - 1) ? alignof(T) : sizeof(T) * K) row_of { T v[K]; };
+template <class T, int K>
+__global__ void __launch_bounds__(DL_BLOCK)
+    tile_kernel(const T *g, const long *index, row_of<T, K> *dx, unsigned windows, unsigned oh, unsigned ow) {
+    unsigned i = blockIdx.x * DL_BLOCK + threadIdx.x;
+    if (i >= windows) return;
+    unsigned y = i / ow % oh, z = i % ow, top = i / ow * K; /* row among those of all planes */
+    long place = index[i] - ((long)y * K * ow * K + (long)z * K);
+    T own = g[i];
+#pragma unroll
+    for (int r = 0; r < K; r++) {
+        row_of<T, K> out;
+#pragma unroll
+        for (int c = 0; c < K; c++) out.v[c] = place == (long)r * ow * K + c ? own : T(0.0f);
+        dx[(unsigned long)(top + r) * ow + z] = out;
+    }
+}
+
+/* Through tile_kernel, where the windows are such: *done. */
+template <class T>
+static dl_status by_tiles(dl_gpu *gpu, const window *w, const dl_tensor *g, const dl_tensor *index, dl_tensor *dx,
+                          bool *done) {
+    int k = w->k[0];
+    bool plain = dl_is_contiguous(g) && dl_is_contiguous(index) && dl_is_contiguous(dx) && g->numel < 0x7fffffff / 4;
+    for (int d = 0; d < 2; d++)
+        plain &= w->k[d] == k && w->stride[d] == k && !w->pad[d] && w->dil[d] == 1 && w->in[d] == w->out[d] * k;
+    *done = plain && k >= 2 && k <= 4 && (size_t)dl_ptr(dx) % 16 == 0;
+    if (!*done || !g->numel) return DL_OK;
+    unsigned n = (unsigned)g->numel, blocks = (n + DL_BLOCK - 1) / DL_BLOCK;
+    unsigned oh = (unsigned)w->out[0], ow = (unsigned)w->out[1];
+    const T *from = (const T *)dl_ptr(g);
+    const long *at = (const long *)dl_ptr(index);
+    void *to = dl_ptr(dx);
+    if (k == 2) tile_kernel<T, 2><<<blocks, DL_BLOCK, 0, gpu->stream>>>(from, at, (row_of<T, 2> *)to, n, oh, ow);
+    if (k == 3) tile_kernel<T, 3><<<blocks, DL_BLOCK, 0, gpu->stream>>>(from, at, (row_of<T, 3> *)to, n, oh, ow);
+    if (k == 4) tile_kernel<T, 4><<<blocks, DL_BLOCK, 0, gpu->stream>>>(from, at, (row_of<T, 4> *)to, n, oh, ow);
+    return dl_gpu_launched(gpu);
+}
+
 /* An image batch with the memory order of `like`. */
 static dl_tensor *images_like(const dl_tensor *like, const long *shape, int dtype) {
     dl_tensor *t = dl_tensor_empty(4, shape, (dl_dtype)dtype, like->st->device);
@@ -116,6 +156,10 @@ static dl_status grad_max_pool2d(dl_back *b) {
     dl_status s = dl_pool_of(&c, &g);
     if (s == DL_OK) s = window_of(&g, &w);
     if (s != DL_OK) return s;
+    bool done = false;
+    s = dl_dispatch<DL_FLOATS>(dx->dtype,
+                               [&](auto tag) { return by_tiles<decltype(tag)>(gpu, &w, grad, index, dx, &done); });
+    if (s != DL_OK || done) return s == DL_OK ? dl_give(b, 0, dl_ref(dx)) : s;
     dl_it it;
     dl_it_pixels(&it, dx);
     dl_it_plane(&it, dx, grad);

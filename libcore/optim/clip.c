@@ -1,7 +1,7 @@
 /* Limits on gradients: by their common norm, or element by element. */
 #include <math.h>
 
-#include "core/tensor.h"
+#include "optim/optimizer.h"
 
 enum { LANES = 16, BLOCK = 4096 };
 
@@ -69,6 +69,15 @@ dl_status dl_clip_grad_norm(dl_tensor *const *params, long n, double max, double
     /* a NaN is left to be seen; the small number is PyTorch's */
     double factor = max / (total + 1e-6);
     for (long i = 0; i < n && st == DL_OK && max > 0 && factor < 1; i++)
+        if (params[i]->grad) st = scale(params[i]->grad, factor);
+    dl_grad_mode(mode);
+    return st;
+}
+
+dl_status dl_scale_grads(dl_tensor *const *params, long n, double factor) {
+    dl_status st = DL_OK;
+    int mode = dl_grad_mode(0);
+    for (long i = 0; i < n && st == DL_OK; i++)
         if (params[i]->grad) st = scale(params[i]->grad, factor);
     dl_grad_mode(mode);
     return st;

@@ -69,6 +69,9 @@ void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char 
 /* Puts back a kept tensor (a reference is taken). */
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t);
 
+/* Multiplies all gradients there are (optim/clip.c). */
+dl_status dl_scale_grads(dl_tensor *const *params, long n, double factor);
+
 /* Numbers a schedule remembers (plateau), for checkpoints. */
 enum { DL_SCHEDULE_STATE = 4 };
 void dl_schedule_get_state(const dl_schedule *s, double state[DL_SCHEDULE_STATE]);

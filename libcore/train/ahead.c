@@ -16,8 +16,6 @@
 #include "data/draw.h"
 #include "data/transform.h"
 
-static const double FIRST_SCALE = 65536;
-
 /* ---------------------------------------------------------------- life */
 
 /* A view into the control: n numbers at a byte offset. */
@@ -96,7 +94,7 @@ dl_status dl_ahead_reset(dl_trainer *t) {
     if (!a) return DL_OK;
     dl_control c = {.scale = 1, .index = a->launched};
     a->scaled = dl_precision_get() == DL_PRECISION_F16;
-    if (a->scaled) c.scale = t->loss_scale > 0 ? t->loss_scale : FIRST_SCALE, c.good = t->loss_scale_good;
+    if (a->scaled) c.scale = t->loss_scale > 0 ? t->loss_scale : DL_SCALE_FIRST, c.good = t->loss_scale_good;
     for (int g = 0; g < a->groups; g++) c.group[g].step = (double)(a->pace.steps[g] = steps_of(t->opt, g - 1));
     a->from = a->at_epoch = 0, a->order_epoch = -1;
     c.rng = a->rng = dl_rng_position(DL_STREAM_DROPOUT);
@@ -160,7 +158,7 @@ dl_status dl_ahead_align(dl_trainer *t) {
     if (a->resident) DL_TRY(put_position(t));
     bool scaled = dl_precision_get() == DL_PRECISION_F16;
     if (scaled != a->scaled) {
-        double fresh[2] = {scaled ? FIRST_SCALE : 1, 0};
+        double fresh[2] = {scaled ? DL_SCALE_FIRST : 1, 0};
         DL_TRY(poke(t, &a->control->scale, fresh, sizeof fresh));
         a->scaled = scaled;
     }

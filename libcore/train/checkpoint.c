@@ -71,6 +71,8 @@ static json_t *real(double v) { return isfinite(v) ? json_real(v) : json_null();
 
 static char *describe(dl_trainer *t) {
     long epoch, batch;
+    double scale[2];
+    if (dl_scaler_read(t, scale) != DL_OK) return NULL;
     dl_loader_position(t->loader, &epoch, &batch);
     json_t *rng = json_array(), *steps = json_array(), *sched = json_array();
     for (int i = 0; i < DL_NSTREAM; i++) json_array_append_new(rng, word(dl_rng_position((dl_stream)i)));
@@ -78,12 +80,13 @@ static char *describe(dl_trainer *t) {
     double state[DL_SCHEDULE_STATE] = {0};
     if (t->schedule) dl_schedule_get_state(t->schedule, state);
     for (int i = 0; t->schedule && i < DL_SCHEDULE_STATE; i++) json_array_append_new(sched, real(state[i]));
+    json_t *scales = json_pack("[f, f]", scale[0], scale[1]);
     json_t *j = json_pack(
-        "{s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:I, s:o, s:o, s:o, s:s, s:o, s:I, s:I}", "format", FORMAT, "step",
-        (json_int_t)t->step, "epoch", (json_int_t)epoch, "batch", (json_int_t)batch, "seed", word(dl_seed_get()),
-        "data_seed", word(t->data_seed), "rng", rng, "optimizer", t->opt->row->kind.name, "optimizer_steps",
-        (json_int_t)t->opt->steps, "param_steps", steps, "base_lr", real(t->base_lr), "lr", real(t->lr), "schedule",
-        t->schedule ? dl_schedule_text(t->schedule) : "", "schedule_state", sched, "run",
+        "{s:o, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:I, s:o, s:o, s:o, s:s, s:o, s:I, s:I}", "loss_scale", scales,
+        "format", FORMAT, "step", (json_int_t)t->step, "epoch", (json_int_t)epoch, "batch", (json_int_t)batch, "seed",
+        word(dl_seed_get()), "data_seed", word(t->data_seed), "rng", rng, "optimizer", t->opt->row->kind.name,
+        "optimizer_steps", (json_int_t)t->opt->steps, "param_steps", steps, "base_lr", real(t->base_lr), "lr",
+        real(t->lr), "schedule", t->schedule ? dl_schedule_text(t->schedule) : "", "schedule_state", sched, "run",
         (json_int_t)(t->run ? dl_run_id(t->run) : 0), "batch_size", (json_int_t)dl_loader_batch(t->loader));
     char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
     json_decref(j);
@@ -206,6 +209,9 @@ static dl_status restore_positions(dl_trainer *t, const json_t *j) {
     t->step = number(j, "step");
     t->base_lr = read_real(json_object_get(j, "base_lr"));
     t->lr = read_real(json_object_get(j, "lr"));
+    const json_t *scale = json_object_get(j, "loss_scale");
+    t->loss_scale = json_number_value(json_array_get(scale, 0));
+    t->loss_scale_good = json_number_value(json_array_get(scale, 1));
     if (!t->schedule) return DL_OK;
     double state[DL_SCHEDULE_STATE];
     for (int i = 0; i < DL_SCHEDULE_STATE; i++) state[i] = read_real(json_array_get(sched, (size_t)i));

@@ -350,7 +350,7 @@ dl_status dl_trainer_forward(dl_trainer *t) {
     DL_TRY(dl_item_f(t->loss_tensor, &t->last_loss));
     DL_TRY(dl_trainer_correct(t, t->output, t->y, &correct, &of));
     t->last_acc = of > 0 ? correct / of : NAN;
-    DL_TRY(dl_trainer_check_finite(t, t->last_loss, "the loss"));
+    if (!dl_scaler_on(t)) DL_TRY(dl_trainer_check_finite(t, t->last_loss, "the loss"));
     t->correct += correct, t->counted += of;
     t->phase = DL_PHASE_FORWARD;
     return DL_OK;
@@ -364,9 +364,10 @@ dl_status dl_trainer_backward(dl_trainer *t) {
                                                           : "there is no forward pass to go back through");
     if (t->ahead) return dl_ahead_backward(t);
     dl_tensor *seed = NULL;
-    if (t->micros > 1) {
+    double from = dl_scaler_scale(t) / (double)t->micros;
+    if (from != 1) {
         seed = dl_tensor_full(dl_ndim(t->loss_tensor), dl_shape(t->loss_tensor), dl_dtype_of(t->loss_tensor),
-                              dl_device_of(t->loss_tensor), 1.0 / (double)t->micros);
+                              dl_device_of(t->loss_tensor), from);
         if (!seed) return dl_last_code();
     }
     dl_status st = dl_backward(t->loss_tensor, seed, 0, 0);
@@ -408,10 +409,13 @@ void dl_trainer_swap_ema(dl_trainer *t) {
 }
 
 static dl_status apply(dl_trainer *t) {
+    bool skip;
+    t->lr = t->base_lr;
+    DL_TRY(dl_scaler_unscale(t, &skip));
+    if (skip) return DL_OK;
     if (t->clip_value > 0) DL_TRY(dl_clip_grad_value(t->param, t->nparam, t->clip_value));
     DL_TRY(dl_clip_grad_norm(t->param, t->nparam, t->clip_norm, &t->grad_norm));
     DL_TRY(dl_trainer_check_finite(t, t->grad_norm, "the norm of the gradient"));
-    t->lr = t->base_lr;
     if (t->schedule) DL_TRY(dl_schedule_lr(t->schedule, t->base_lr, t->step, t->epoch, &t->lr));
     DL_TRY(dl_optimizer_set_lr(t->opt, t->lr));
     DL_TRY(dl_optimizer_step(t->opt));

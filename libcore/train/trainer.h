@@ -43,7 +43,7 @@ struct dl_trainer {
 
     dl_module_list *state;              /* parameters and buffers, as they were when the trainer was made */
     dl_ahead *ahead;                    /* on an accelerator: train/ahead.h */
-    double loss_scale, loss_scale_good; /* to begin with; 0: as usual */
+    double loss_scale, loss_scale_good; /* under f16; on an accelerator as of the last checkpoint; 0: none yet */
 
     dl_phase phase;
     long micro, micros; /* batches of the step so far, and how many it has */
@@ -83,6 +83,15 @@ dl_status dl_trainer_check_finite(dl_trainer *t, double v, const char *what);
 void dl_trainer_swap_ema(dl_trainer *t);
 /* Batches that the next step takes: fewer at the end of an epoch. */
 long dl_trainer_micros(const dl_trainer *t);
+
+/* ---- train/scaler.c */
+bool dl_scaler_on(const dl_trainer *t);
+/* What the loss is multiplied by; 1 when scaling is off. */
+double dl_scaler_scale(dl_trainer *t);
+/* Divides the gradients of a scaled loss. *skip: they have overflowed, and the step is to be left out. */
+dl_status dl_scaler_unscale(dl_trainer *t, bool *skip);
+/* Scale and good steps, for checkpoints. */
+dl_status dl_scaler_read(dl_trainer *t, double state[2]);
 
 /* ---- train/record.c */
 dl_status dl_record_copy_spec(dl_trainer *t, const dl_run_spec *spec);

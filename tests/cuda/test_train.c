@@ -126,6 +126,67 @@ static void follows_the_cpu(void **state) {
     dl_dataset_unref(d);
 }
 
+/* Targets that are no classes; a single score, whose sign answers. */
+static void other_tasks(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const struct {
+        const char *data, *net, *loss;
+    } tasks[] = {{"regression", "linear 16 -> tanh -> linear 1", "mse_loss"},
+                 {"moons", "linear 16 -> tanh -> linear 1", "binary_cross_entropy_with_logits"},
+                 {"spirals", "linear 16 -> tanh -> linear 2", "cross_entropy"}};
+    for (int i = 0; i < 3; i++) {
+        const char *options[] = {"n", "500", "test", "100", NULL};
+        dl_dataset *d = dl_dataset_open(tasks[i].data, options);
+        if (!d) fail_msg("%s", dl_errmsg());
+        dl_eval_result r[2];
+        dl_trainer_state end[2];
+        for (int device = 0; device < 2; device++) {
+            dl_trainer_spec s = {.loader.batch = 50, .loss = tasks[i].loss};
+            dl_trainer *t = trainer(device, s, tasks[i].net, "adam lr=1e-2", d);
+            ok(dl_trainer_train(t, 3, 0, NULL, NULL));
+            ok(dl_trainer_eval(t, DL_TEST, &r[device]));
+            end[device] = get(t);
+            dl_trainer_free(t);
+        }
+        bool same = fabs(r[0].loss - r[1].loss) < 1e-3 * r[0].loss && isnan(r[0].acc) == isnan(r[1].acc) &&
+                    (isnan(r[0].acc) || fabs(r[0].acc - r[1].acc) < 0.02) &&
+                    fabs(end[0].loss - end[1].loss) < 1e-3 * end[0].loss;
+        if (!same)
+            fail_msg("%s: loss %g acc %g, on the CPU %g %g", tasks[i].data, r[1].loss, r[1].acc, r[0].loss, r[0].acc);
+        dl_dataset_unref(d);
+    }
+}
+
+/* A parameter that stops learning makes another step of it. */
+static void frozen_parameters(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    dl_dataset *d = digits("448");
+    dl_trainer *t[2];
+    for (int k = 0; k < 2; k++) {
+        dl_capture_set(k);
+        t[k] = trainer(GPU, (dl_trainer_spec){.loader.batch = 64}, mlp, "adam lr=1e-3", d);
+        ok(dl_trainer_train(t[k], 0, 7, NULL, NULL));
+        dl_module_list *l = dl_module_tensors(dl_trainer_model(t[k]), 1);
+        ok(dl_set_requires_grad(l->entries[0].tensor, 0));
+        dl_set_grad(l->entries[0].tensor, NULL);
+        double *before = values(l->entries[0].tensor);
+        ok(dl_trainer_train(t[k], 0, 7, NULL, NULL));
+        double *after = values(l->entries[0].tensor);
+        assert_memory_equal(before, after, (size_t)dl_numel(l->entries[0].tensor) * sizeof *before);
+        free(before), free(after);
+        ok(dl_set_requires_grad(l->entries[0].tensor, 1));
+        ok(dl_trainer_train(t[k], 0, 7, NULL, NULL));
+        dl_module_list_free(l);
+    }
+    dl_capture_set(1);
+    assert_same_weights(t[0], t[1]);
+    assert_string_equal(dl_trainer_capture(t[1]), "parameters have made different numbers of steps");
+    dl_trainer_free(t[0]), dl_trainer_free(t[1]);
+    dl_dataset_unref(d);
+}
+
 /* ---- batches are the loader's, to the bit */
 
 static void batches_are_the_loaders(void **state) {
@@ -390,6 +451,8 @@ static void functions_run_eagerly(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follows_the_cpu),
+        cmocka_unit_test(other_tasks),
+        cmocka_unit_test(frozen_parameters),
         cmocka_unit_test(batches_are_the_loaders),
         cmocka_unit_test(graphs_end_in_the_same_bits),
         cmocka_unit_test(batches_from_the_host),
