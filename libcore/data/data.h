@@ -21,6 +21,12 @@ typedef struct dl_samples {
     uint8_t *drawn; /* with `render`: 0 to be drawn, 1 being drawn, 2 there */
 } dl_samples;
 
+/* A split on a device; x NULL: not there. */
+typedef struct dl_resident {
+    int device;
+    dl_tensor *x, *y, *lut; /* as in the split; lut NULL when x is f32 */
+} dl_resident;
+
 struct dl_dataset {
     int refs;
     char *name, *options;
@@ -38,10 +44,7 @@ struct dl_dataset {
     /* u8: what byte b of channel c becomes is lut[c * 256 + b]; channels are shape[0] of images, else 1. Owned. */
     float *lut;
     long channels;
-    struct dl_resident { /* a split on a device; NULL: not there */
-        int device;
-        dl_tensor *x, *y, *lut; /* as in the split; lut NULL when x is f32 */
-    } resident[2];
+    dl_resident resident[2]; /* of each split, where it was put last */
 };
 
 /* The options of one dl_dataset_open, defaults filled in. Names are those of the row; another fails an assertion. */
@@ -94,8 +97,10 @@ dl_status dl_file_find(const char *dir, const char *const *names, char *path, si
 
 /* ---- for devices that make batches themselves (data/resident.c) */
 
-/* Puts a split on a device, once, where it takes at most a quarter of the memory there; *there tells. */
-dl_status dl_data_resident(dl_dataset *d, int split, int device, bool *there);
+/* Puts a split on a device, where it takes at most a quarter of the memory there. out->x NULL: it does not fit; else
+ * the caller drops what it got. */
+dl_status dl_data_resident(dl_dataset *d, int split, int device, dl_resident *out);
+void dl_resident_drop(dl_resident *r);
 /* What a loader's batches are made of. */
 typedef struct dl_loader_view {
     dl_dataset *data;

@@ -177,9 +177,7 @@ void dl_dataset_unref(dl_dataset *d) {
         free(d->split[s].x);
         free(d->split[s].y);
         free(d->split[s].drawn);
-        dl_unref(d->resident[s].x);
-        dl_unref(d->resident[s].y);
-        dl_unref(d->resident[s].lut);
+        dl_resident_drop(&d->resident[s]);
     }
     for (long i = 0; d->class_names && i < d->classes; i++) free(d->class_names[i]);
     free(d->class_names);

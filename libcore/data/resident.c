@@ -27,14 +27,14 @@ static void complete(dl_dataset *d, int split) {
     }
 }
 
-static void drop(struct dl_resident *r) {
+void dl_resident_drop(dl_resident *r) {
     dl_unref(r->x);
     dl_unref(r->y);
     dl_unref(r->lut);
-    *r = (struct dl_resident){0};
+    *r = (dl_resident){0};
 }
 
-static dl_status put(dl_dataset *d, int split, int device, struct dl_resident *r) {
+static dl_status put(dl_dataset *d, int split, int device, dl_resident *r) {
     const dl_samples *s = &d->split[split];
     long x[2] = {s->n, d->numel}, y[2] = {s->n, d->classes ? 1 : d->target_numel}, lut[2] = {d->channels, 256};
     r->device = device;
@@ -42,19 +42,22 @@ static dl_status put(dl_dataset *d, int split, int device, struct dl_resident *r
     r->y = r->x ? dl_tensor_from(2, y, d->classes ? DL_I64 : DL_F32, device, s->y) : NULL;
     if (r->y && d->dtype == DL_U8) r->lut = dl_tensor_from(2, lut, DL_F32, device, d->lut);
     bool good = r->y && (r->lut || d->dtype != DL_U8);
-    if (!good) drop(r);
+    if (!good) dl_resident_drop(r);
     return good ? DL_OK : dl_error_last()->code;
 }
 
-dl_status dl_data_resident(dl_dataset *d, int split, int device, bool *there) {
-    struct dl_resident *r = &d->resident[split];
+dl_status dl_data_resident(dl_dataset *d, int split, int device, dl_resident *out) {
+    dl_resident *r = &d->resident[split];
     dl_device_memory m;
-    *there = r->x && r->device == device;
-    if (*there) return DL_OK;
-    DL_TRY(dl_device_memory_get(device, &m));
-    if (bytes_of(d, split) > (size_t)(m.available + m.cached) / SHARE || d->split[split].n > INT32_MAX) return DL_OK;
-    drop(r);
-    complete(d, split);
-    DL_TRY(put(d, split, device, r));
-    return *there = true, DL_OK;
+    *out = (dl_resident){0};
+    if (!r->x || r->device != device) {
+        DL_TRY(dl_device_memory_get(device, &m));
+        if (bytes_of(d, split) > (size_t)(m.available + m.cached) / SHARE || d->split[split].n > INT32_MAX)
+            return DL_OK;
+        dl_resident_drop(r);
+        complete(d, split);
+        DL_TRY(put(d, split, device, r));
+    }
+    *out = (dl_resident){device, dl_ref(r->x), dl_ref(r->y), dl_ref(r->lut)};
+    return DL_OK;
 }

@@ -4,6 +4,7 @@
 #include "train/ahead.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,7 @@ void dl_ahead_free(dl_trainer *t) {
     dl_unref(a->block);
     dl_unref(a->eval_block);
     dl_unref(a->order);
+    for (int i = 0; i < 2; i++) dl_resident_drop(&a->data[i]);
     dl_unref(a->sent_x);
     dl_unref(a->sent_y);
     free(a);
@@ -82,11 +84,12 @@ static dl_status poke(dl_trainer *t, void *field, const void *value, size_t byte
     return dl_device_copy(field, t->device, value, 0, bytes);
 }
 
-/* Steps that a group's parameters have made; the first one speaks for all. */
+/* Steps that a group's parameters have made; those that have missed some are told apart by the optimizer. */
 static long steps_of(const dl_optimizer *o, int group) {
+    long most = 0;
     for (long i = 0; i < o->n; i++)
-        if (o->param[i].group == group) return o->param[i].steps;
-    return 0;
+        if (o->param[i].group == group && o->param[i].steps > most) most = o->param[i].steps;
+    return most;
 }
 
 dl_status dl_ahead_reset(dl_trainer *t) {
@@ -143,19 +146,18 @@ static dl_status put_position(dl_trainer *t) {
     return poke(t, &a->control->epoch, where, sizeof where);
 }
 
-/* Does the data set live on the device? It is put there when it fits. */
-static dl_status settle(dl_trainer *t) {
+/* Does a split live on the device? It is put there when it fits. */
+static dl_status settle(dl_trainer *t, int split) {
     dl_ahead *a = t->ahead;
-    if (a->asked) return DL_OK;
-    DL_TRY(dl_data_resident(t->data, DL_TRAIN, t->device, &a->resident));
-    a->asked = true;
+    if (!a->asked[split]) DL_TRY(dl_data_resident(t->data, split, t->device, &a->data[split]));
+    a->asked[split] = true;
     return DL_OK;
 }
 
 dl_status dl_ahead_align(dl_trainer *t) {
     dl_ahead *a = t->ahead;
-    DL_TRY(settle(t));
-    if (a->resident) DL_TRY(put_position(t));
+    DL_TRY(settle(t, DL_TRAIN));
+    if (a->data[DL_TRAIN].x) DL_TRY(put_position(t));
     bool scaled = dl_precision_get() == DL_PRECISION_F16;
     if (scaled != a->scaled) {
         double fresh[2] = {scaled ? DL_SCALE_FIRST : 1, 0};
@@ -196,7 +198,7 @@ static dl_status deal(dl_trainer *t, const dl_control *c, dl_loader *l, const dl
     dl_loader_view v;
     dl_loader_look(l, &v);
     const dl_dataset *d = v.data;
-    const struct dl_resident *r = &d->resident[v.split];
+    const dl_resident *r = &t->ahead->data[v.split];
     dl_feed f = {.x = dl_ptr(r->x),
                  .y = dl_ptr(r->y),
                  .lut = r->lut ? dl_ptr(r->lut) : NULL,
@@ -244,7 +246,7 @@ static dl_status fetch(dl_trainer *t) {
     dl_tensor *x = NULL, *y = NULL;
     dl_status st;
     dl_trainer_drop_batch(t);
-    if (a->resident) {
+    if (a->data[DL_TRAIN].x) {
         st = deal(t, a->control, t->loader, a->order, n, &x, &y);
         if (st == DL_OK) st = dl_loader_seek(t->loader, epoch, at + 1);
     } else if (a->resend) {
@@ -431,8 +433,8 @@ dl_status dl_ahead_step(dl_trainer *t) {
 /* Waits until the report of step `number` is there. */
 static dl_status await(dl_ahead *a, const dl_report *r, long number) {
     for (long spins = 0; __atomic_load_n(&r->number, __ATOMIC_ACQUIRE) != number; spins++) {
-        if (spins < 20000) {
-            __builtin_ia32_pause();
+        if (spins < 4000) {
+            sched_yield();
             continue;
         }
         bool idle = false;
@@ -573,14 +575,14 @@ static dl_status eval_batch(dl_trainer *t, dl_tensor *x, dl_tensor *y, bool firs
 
 dl_status dl_ahead_eval(dl_trainer *t, dl_loader *l, dl_control *sums) {
     dl_ahead *a = t->ahead;
-    bool resident = false;
+    int split = dl_loader_split(l) == DL_TEST;
     long where[2] = {0, 0};
-    DL_TRY(dl_data_resident(t->data, dl_loader_split(l) == DL_TEST, t->device, &resident));
+    DL_TRY(settle(t, split));
     DL_TRY(poke(t, &a->eval_control->epoch, where, sizeof where));
     for (bool first = true;; first = false) {
         dl_tensor *x = NULL, *y = NULL;
         if (dl_interrupt_get()) return dl_fail(DL_ERR_INTERRUPT, "the evaluation was interrupted");
-        dl_status st = eval_fetch(t, l, resident, &x, &y);
+        dl_status st = eval_fetch(t, l, a->data[split].x != NULL, &x, &y);
         bool end = st == DL_OK && !x;
         if (st == DL_OK && x) st = eval_batch(t, x, y, first);
         dl_unref(x);

@@ -3,6 +3,7 @@
 #define DL_TRAIN_AHEAD_H
 
 #include "core/device.h"
+#include "data/data.h"
 #include "optim/optimizer.h"
 #include "train/trainer.h"
 
@@ -32,7 +33,8 @@ struct dl_ahead {
     long from, at_epoch;
     uint64_t rng, step_rng; /* step_rng: of the dropout stream when the step began */
     /* batches */
-    bool asked, resident; /* has the data set been put there? does it live there? */
+    bool asked[2];       /* has a split been put there? */
+    dl_resident data[2]; /* x NULL: no */
     dl_tensor *order;
     long order_epoch;
     dl_tensor *sent_x, *sent_y; /* the last batch that came from the host, as it came */

@@ -70,7 +70,9 @@ static bool calls_functions(const dl_module *m) {
 /* Parameters of a group whose step numbers differ are given theirs by the host. */
 static bool counted_apart(const dl_trainer *t) {
     for (long i = 0; i < t->opt->n; i++)
-        if (t->opt->param[i].steps != t->ahead->pace.steps[t->opt->param[i].group + 1]) return true;
+        if (t->opt->param[i].p->requires_grad &&
+            t->opt->param[i].steps != t->ahead->pace.steps[t->opt->param[i].group + 1])
+            return true;
     return false;
 }
 
@@ -79,7 +81,7 @@ static const char *obstacle(const dl_trainer *t) {
     if (t->loss_fn) return "the loss is a function";
     if (calls_functions(t->model)) return "a layer of the net is a function";
     if (counted_apart(t)) return "parameters have made different numbers of steps";
-    if (!t->ahead->resident && t->accumulate > 1) return "a step takes several batches that come from the host";
+    if (!t->ahead->data[DL_TRAIN].x && t->accumulate > 1) return "a step takes several batches that come from the host";
     return NULL;
 }
 
@@ -161,7 +163,7 @@ static void show_results(dl_trainer *t, const dl_program *p) {
 /* The host's side of a step that runs from a graph. */
 static dl_status count_step(dl_trainer *t, const dl_program *p, long epoch, long at) {
     dl_ahead *a = t->ahead;
-    if (a->resident) DL_TRY(dl_loader_seek(t->loader, epoch, at + p->micros));
+    if (a->data[DL_TRAIN].x) DL_TRY(dl_loader_seek(t->loader, epoch, at + p->micros));
     dl_rng_seek(DL_STREAM_DROPOUT, dl_rng_position(DL_STREAM_DROPOUT) + (unsigned long)p->draws);
     a->rng += (uint64_t)p->draws;
     a->from += (p->micros - 1) * dl_loader_batch(t->loader) + p->n;
@@ -177,7 +179,7 @@ static dl_status replay(dl_trainer *t, dl_program *p) {
     long epoch, at;
     dl_ahead_next(t->loader, &epoch, &at);
     t->epoch = epoch;
-    if (!a->resident) DL_TRY(dl_ahead_send(t, p->sent_x, p->sent_y));
+    if (!a->data[DL_TRAIN].x) DL_TRY(dl_ahead_send(t, p->sent_x, p->sent_y));
     DL_TRY(dl_ahead_slip(t));
     DL_TRY(a->b->replay(a->index, p->graph));
     show_results(t, p);
@@ -302,7 +304,7 @@ static dl_status record(dl_trainer *t, dl_program *p) {
     dl_ahead *a = t->ahead;
     dl_graph *graph = NULL;
     unsigned long before = dl_rng_position(DL_STREAM_DROPOUT), others = other_draws();
-    a->resend = !a->resident;
+    a->resend = !a->data[DL_TRAIN].x;
     dl_status st = a->b->capture_begin(a->index, &graph);
     if (st != DL_OK) return st;
     st = dl_ahead_issue(t);

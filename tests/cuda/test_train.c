@@ -257,7 +257,7 @@ static void batches_from_the_host(void **state) {
     dl_trainer_spec s = {.loader = {.batch = 64, .transforms = "crop 2"}};
     dl_trainer *a = trained(mlp, "adam lr=1e-3", s, d, 1, 60, "captured");
     dl_trainer *b = trainer(GPU, s, mlp, "adam lr=1e-3", d);
-    b->ahead->asked = true; /* and found too large */
+    b->ahead->asked[DL_TRAIN] = true; /* and found too large */
     ok(dl_trainer_train(b, 0, 60, NULL, NULL));
     assert_string_equal(dl_trainer_capture(b), "captured");
     assert_same_weights(a, b);
