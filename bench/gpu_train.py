@@ -2,7 +2,8 @@
 """bench_gpu_train beside PyTorch, eager and as a CUDA graph, in one run: gpu_train.py BIN/bench_gpu_train [part of a name].
 
 A step of PyTorch's: zero grad, forward, cross-entropy, backward, update on one resident batch; ours also gathers its
-batch and reports loss, accuracy and gradient norm."""
+batch and reports loss, accuracy and gradient norm. PyTorch uses deterministic algorithms, as we do, chosen by its
+heuristics and by its benchmark; the better time counts. bf16 is autocast on channels-last tensors."""
 import subprocess
 import sys
 import time
@@ -23,7 +24,29 @@ def nets(torch):
         return [Residual(nn.Sequential(nn.Linear(100, 50), nn.BatchNorm1d(50), nn.ReLU(), nn.Dropout(0.1),
                                        nn.Linear(50, 100), nn.BatchNorm1d(100))), nn.ReLU()]
 
+    class Down(nn.Module):
+        def __init__(self, a, b):
+            super().__init__()
+            self.inner = nn.Sequential(*pair(a, b, 2))
+            self.beside = nn.Sequential(nn.Conv2d(a, b, 1, 2, bias=False), nn.BatchNorm2d(b))
+
+        def forward(self, x):
+            return self.inner(x) + self.beside(x)
+
+    def pair(a, b, stride):
+        return [nn.Conv2d(a, b, 3, stride, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU(),
+                nn.Conv2d(b, b, 3, 1, 1, bias=False), nn.BatchNorm2d(b)]
+
+    def same(c):
+        return [Residual(nn.Sequential(*pair(c, c, 1))), nn.ReLU()]
+
+    def half(c):
+        return [Down(c // 2, c), nn.ReLU(), *same(c)]
+
     return {
+        "resnet18": lambda: nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *same(64),
+                                          *same(64), *half(128), *half(256), *half(512), nn.AdaptiveAvgPool2d(1),
+                                          nn.Flatten(), nn.Linear(512, 10)),
         "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10)),
         "conv16": lambda: nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
                                         nn.Linear(3136, 10)),
@@ -36,18 +59,26 @@ def nets(torch):
 
 
 def make(torch, name, graph):
-    kind, batch, opt = name.split("_")
+    kind, batch, opt, precision = (name + "_f32").split("_")[:4]
     batch = int(batch[1:])
     net = nets(torch)[kind]().cuda()
+    low = precision == "bf16"
+    if low:
+        net = net.to(memory_format=torch.channels_last)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "f32"
     o = (torch.optim.SGD(net.parameters(), 0.01, momentum=0.9) if opt == "sgd" else
          torch.optim.Adam(net.parameters(), 1e-3, capturable=graph))
-    shape = (batch, 3, 32, 32) if kind == "cifar" else (batch, 1, 28, 28)
+    shape = (batch, 3, 32, 32) if kind in ("cifar", "resnet18") else (batch, 1, 28, 28)
     x, y = torch.randn(shape, device="cuda"), torch.randint(0, 10, (batch,), device="cuda")
+    if low:
+        x = x.to(memory_format=torch.channels_last)
     loss = torch.nn.CrossEntropyLoss()
 
     def step():
         o.zero_grad(set_to_none=True)
-        loss(net(x), y).backward()
+        with torch.autocast("cuda", torch.bfloat16, enabled=low):
+            out = loss(net(x), y)
+        out.backward()
         o.step()
 
     if not graph:
@@ -76,12 +107,19 @@ def measure(torch, step, rounds=4, steps=100):
     return best
 
 
+def better(torch, name, graph):
+    times = []
+    for torch.backends.cudnn.benchmark in (False, True):
+        times.append(measure(torch, make(torch, name, graph), steps=20 if name.startswith("resnet18") else 100))
+    return min(times)
+
+
 def main():
     ours = subprocess.run(sys.argv[1:], capture_output=True, text=True, check=True).stdout
     try:
         import torch
         torch.zeros(1, device="cuda")
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.deterministic = True
     except (ImportError, RuntimeError) as e:
         print(f"# no PyTorch to compare with: {e}")
         torch = None
@@ -89,7 +127,7 @@ def main():
     for line in ours.splitlines():
         part = line.split("\t")
         if torch and len(part) == 4:
-            eager, graph = (measure(torch, make(torch, part[0], g)) for g in (False, True))
+            eager, graph = (better(torch, part[0], g) for g in (False, True))
             line += f"\t{eager:.4f}\t{graph:.4f}\t{eager / float(part[1]):.2f}\t{graph / float(part[1]):.2f}"
         print(line, flush=True)
 
