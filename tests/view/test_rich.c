@@ -203,7 +203,7 @@ static void png_keeps_its_pixels(void **state) {
             if (i % channels < shown) dlsh_buf_add(&pnm, (const char *)&pixels[i], 1);
         }
         assert_int_equal(dlsh_png(&png, pixels, W, H, channels), DL_OK);
-        char name[20];
+        char name[40];
         snprintf(name, sizeof name, "channels_%d", channels);
         keep(name, "png", &png);
         keep(name, "pnm", &pnm);

@@ -1,0 +1,143 @@
+"""What cells show beside text: forms of values, tables, pictures, plots and graphs; training as one display."""
+import base64
+import json
+import sys
+import unittest
+import xml.etree.ElementTree as ET
+
+sys.path.insert(0, "tests/support")
+import kernel
+
+SETUP = '''seed 1
+d = dataset("digits", n=640, test=64)
+net m { conv 4 k=3 -> relu -> conv 6 k=3 -> maxpool 4 -> flatten -> head: linear 10 }
+t = trainer(m, d, opt=adam(lr=1e-3), batch=64)
+step t;'''
+# a cell, and the forms of each thing it displays
+FORMS = [
+    ("1 + 1", [{"text/plain"}]),
+    ("tensor(2.5)", [{"text/plain"}]),
+    ("randn(3, 4)", [{"text/plain", "text/html"}]),
+    ("zeros(1000, 1000)", [{"text/plain", "text/html"}]),
+    ("randn(2, 3) > 0", [{"text/plain", "text/html"}]),
+    ("[1, 2.5, none]", [{"text/plain", "application/json"}]),
+    ('record(a=1, b="<x>")', [{"text/plain", "application/json"}]),
+    ("zeros(2, 2)\nones(3)", [{"text/plain", "text/html"}, {"text/plain", "text/html"}]),
+    ("img d n=3", [{"text/plain", "text/html", "image/png"}]),
+    ("img m.conv1.weight", [{"text/plain", "image/png"}]),
+    ("img randn(3, 8, 8)", [{"text/plain", "image/png"}]),
+    ("stat m.head.weight", [{"text/plain", "text/html"}]),
+    ("show m", [{"text/plain", "text/html"}]),
+    ("graph t", [{"text/plain", "image/svg+xml", "text/html"}]),
+]
+DRAWN = [("hist randn(100)", [{"text/plain", "image/svg+xml", "text/html"}]),
+         ("losses = [3.0, 2, 1.5]; plot losses", [{"text/plain", "image/svg+xml", "text/html"}])]
+
+
+def shown(out):
+    return [c for t, c in out if t in ("execute_result", "display_data")]
+
+
+class Rich(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.kernel = kernel.Kernel(env={"DLSH_DB": str(kernel.HOME / "rich.db")})
+        reply, _ = cls.kernel.run(SETUP)
+        assert reply["status"] == "ok", reply
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.kernel.__exit__()
+
+    def cell(self, code):
+        reply, out = self.kernel.run(code)
+        self.assertEqual(reply["status"], "ok", (code, reply))
+        return out
+
+    def read(self, data):
+        """Every form must be what its type says."""
+        self.assertTrue(data["text/plain"])
+        for form, content in data.items():
+            if form == "text/html":
+                ET.fromstring(f"<all>{content}</all>")
+            elif form == "image/svg+xml":
+                self.assertTrue(ET.fromstring(content).tag.endswith("}svg"))
+            elif form == "image/png":
+                self.assertEqual(base64.b64decode(content)[:8], b"\x89PNG\r\n\x1a\n")
+            elif form == "application/json":
+                self.assertIsInstance(content, (dict, list))
+
+    def test_forms(self):
+        for code, wanted in FORMS:
+            with self.subTest(code):
+                got = [c["data"] for c in shown(self.cell(code))]
+                self.assertEqual([set(data) for data in got], wanted)
+                for data in got:
+                    self.read(data)
+
+    def test_gnuplot(self):
+        for code, wanted in DRAWN:
+            reply, out = self.kernel.run(code)
+            if reply["status"] != "ok" and "gnuplot" in reply["evalue"]:
+                self.skipTest("no gnuplot")
+            got = [c["data"] for c in shown(out)]
+            self.assertEqual([set(data) for data in got], wanted)
+            for data in got:
+                self.read(data)
+
+    def test_json_is_the_value(self):
+        data = shown(self.cell("record(a=[1, 2], b=none)"))[0]["data"]
+        self.assertEqual(data["application/json"], {"a": [1, 2], "b": None})
+
+    def test_svg_in_html_is_the_svg(self):
+        data = shown(self.cell("graph t"))[0]["data"]
+        coded = ET.fromstring(data["text/html"]).get("src").removeprefix("data:image/svg+xml;base64,")
+        self.assertEqual(base64.b64decode(coded).decode(), data["image/svg+xml"])
+
+    def test_training_is_one_display(self):
+        out = self.cell("train t epochs=3")
+        first = [c for t, c in out if t == "display_data"]
+        updates = [c for t, c in out if t == "update_display_data"]
+        self.assertEqual(len(first), 1)
+        self.assertGreaterEqual(len(updates), 3)  # at least the end of each epoch
+        self.assertEqual({c["transient"]["display_id"] for c in first + updates}, {first[0]["transient"]["display_id"]})
+        for c in first + updates:
+            self.read(c["data"])
+        last = updates[-1]["data"]
+        self.assertIn("samples/s", last["text/html"])
+        self.assertEqual(last["text/plain"].count("epoch "), 3)
+        # the next training has a display of its own
+        again = [c for t, c in self.cell("train t steps=2") if t == "display_data"]
+        self.assertNotEqual(again[0]["transient"]["display_id"], first[0]["transient"]["display_id"])
+
+    def test_after_a_failed_training(self):
+        """A display that was left in the middle is not taken up by the next cell."""
+        reply, out = self.kernel.run('u = trainer(m.copy(), d, opt=sgd(lr=1e9), batch=64); train u epochs=5')
+        self.assertEqual(reply["status"], "error")
+        left = [c for t, c in out if t == "display_data"][-1]["transient"]["display_id"]
+        new = [c for t, c in self.cell("train t steps=3") if t == "display_data"]
+        self.assertEqual(len(new), 1)
+        self.assertNotEqual(new[0]["transient"]["display_id"], left)
+        self.assertNotIn("epoch", new[0]["data"]["text/plain"])
+
+    def test_tables_of_runs(self):
+        data = shown(self.cell("runs"))[0]["data"]
+        self.assertEqual(set(data), {"text/plain", "text/html"})
+        table = ET.fromstring(f"<all>{data['text/html']}</all>")
+        self.assertIn("status", [e.text for e in table.iter("th")])
+
+    def test_modes_for_programs(self):
+        out = self.cell("set mode json\nzeros(2)\nset mode table")
+        self.assertEqual(shown(out), [])
+        printed = "".join(c["text"] for t, c in out if t == "stream")
+        self.assertEqual(json.loads(printed)["data"], [0.0, 0.0])
+
+    def test_large_tensors_are_short(self):
+        data = shown(self.cell("randn(100, 100, 100)"))[0]["data"]
+        self.assertLess(len(data["text/html"]), 60000)
+        self.assertIn("and 94 more", data["text/html"])
+
+
+if __name__ == "__main__":
+    kernel.install()
+    unittest.main(verbosity=2)
