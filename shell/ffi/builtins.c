@@ -47,7 +47,10 @@ static dl_status new_run(const dlsh_args *a, dlsh_value *result) {
     *result = dlsh_c_new_memory(s, of->is_const ? of->plain : of, n, &addr);
     if (dlsh_failed(*result)) return dlsh_failure();
     dl_status st = DL_OK;
-    if (v) st = dlsh_c_store(s, array ? dlsh_c_array(dlsh_c_space(s), of->plain, n) : of->plain, *v, addr);
+    const dlsh_cpointer *p = dlsh_unwrap(*result, &dlsh_cpointer_class);
+    if (v)
+        st = dlsh_c_store_in(s, array ? dlsh_c_array(dlsh_c_space(s), of->plain, n) : of->plain, *v, p->owner, addr,
+                             addr);
     if (st) {
         dlsh_drop(*result);
         *result = dlsh_void();

@@ -444,9 +444,12 @@ static dl_status variable_arguments(dlsh_ccall *k) {
 static void touch(const dlsh_ccall *k) {
     for (int i = 0; i < k->n; i++) {
         const dlsh_ctype *t = k->types[i];
-        if (k->given[i] && k->given[i]->type == DLSH_TENSOR && t->kind == DLSH_C_POINTER && !t->base->is_const &&
-            !(t->base->tag && !strcmp(t->base->tag, "dl_tensor")))
-            dl_touch(k->given[i]->as.tensor);
+        if (!k->given[i] || t->kind != DLSH_C_POINTER || t->base->is_const ||
+            (t->base->tag && !strcmp(t->base->tag, "dl_tensor")))
+            continue;
+        const dlsh_cpointer *p = dlsh_unwrap(*k->given[i], &dlsh_cpointer_class);
+        dlsh_value owner = p ? p->owner : *k->given[i];
+        if (owner.type == DLSH_TENSOR) dl_touch(owner.as.tensor);
     }
 }
 

@@ -211,9 +211,13 @@ static dl_status pointer(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, con
                          const void *owner, void **to) {
     const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
     const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
+    if (p && device < 0) dlsh_c_keep(v);
+    if (p && !t->base->is_const && t->base->kind != DLSH_C_FUNCTION && p->addr && device >= 0)
+        DLSH_TRY(dlsh_c_may_write(p->owner));
     if (p) return pointer_to_pointer(t, p, what, to);
+    if (device < 0 && dlsh_cfunc_of(v)) dlsh_c_keep(v);
     if (t->base->kind == DLSH_C_FUNCTION) return function_pointer(s, t, v, what, owner, to);
-    if (device < 0 && (v.type == DLSH_TENSOR || v.type == DLSH_STR))
+    if (device < 0 && (v.type == DLSH_TENSOR || (v.type == DLSH_STR && (!t->base->is_const || !dlsh_c_keep(v)))))
         return wrong_type(t, v, what,
                           v.type == DLSH_STR ? "new(\"char[]\", s) is memory that lasts"
                                              : "cast(\"T *\", x) points to its elements");
@@ -235,18 +239,16 @@ static dl_status pointer(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, con
 
 /* A struct by value: the slot points to its bytes. */
 static dl_status by_value(dlsh_ccall *k, int at, const dlsh_ctype *t, dlsh_value v, const char *what) {
-    char *bytes;
-    dlsh_value memory = dlsh_c_struct_value(k->s, t, NULL);
-    if (dlsh_failed(memory)) return DL_ERR_MEMORY;
-    k->owners[at] = memory;
-    bytes = ((dlsh_cstruct *)dlsh_unwrap(memory, &dlsh_cstruct_class))->data;
-    k->ptrs[at] = bytes;
+    k->owners[at] = dlsh_c_struct_value(k->s, t, NULL);
+    const dlsh_cstruct *copy = dlsh_unwrap(k->owners[at], &dlsh_cstruct_class);
+    if (!copy) return DL_ERR_MEMORY;
+    k->ptrs[at] = copy->data;
     if (!t->plain->laid_out)
         return dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it", "%s: the layout of %s is not known",
                          what, dlsh_c_name(t));
     if (!dlsh_unwrap(v, &dlsh_cstruct_class) && v.type != DLSH_RECORD && v.type != DLSH_LIST)
         return wrong_type(t, v, what, NULL);
-    return dlsh_c_store(k->s, t, v, bytes);
+    return dlsh_c_store_in(k->s, t, v, copy->owner, copy->data, copy->data);
 }
 
 dl_status dlsh_c_convert(dlsh_ccall *k, int at, const dlsh_ctype *t, dlsh_value v) {
@@ -291,7 +293,10 @@ static dl_status store_array(dlsh_session *s, const dlsh_ctype *t, dlsh_value v,
 static dl_status store_struct(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, char *to) {
     const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
     dlsh_value to_value = dlsh_none(); /* memory of ours: plain access */
-    if (x && (x->type->plain == t->plain || dlsh_c_same(x->type, t, 1)) && dlsh_c_struct_bytes(x, to)) return DL_OK;
+    if (x && (x->type->plain == t->plain || dlsh_c_same(x->type, t, 1)) && dlsh_c_struct_bytes(x, to)) {
+        dlsh_c_keep(v);
+        return DL_OK;
+    }
     if (v.type == DLSH_RECORD) {
         memset(to, 0, dlsh_c_size(t));
         for (int i = 0; i < v.as.record->n; i++) {

@@ -55,6 +55,14 @@ dl_status dlsh_c_set_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_
                            dlsh_value v);
 dl_status dlsh_c_field_names(const dlsh_ctype *t, dlsh_value *out);
 dl_status dlsh_c_struct_text(dlsh_buf *b, const dlsh_ctype *t, const char *at);
+/* dlsh_c_store to `to`, a place that will be copied to `at` in memory that owner keeps: what pointers in it need is
+ * kept too, as long as they stand there. */
+dl_status dlsh_c_store_in(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, dlsh_value owner, const char *at,
+                          void *to);
+/* Keeps what a pointer needs that is being stored; 0: nothing can. */
+int dlsh_c_keep(dlsh_value v);
+/* Writing through a pointer of this owner: refused for tensors that autograd has saved and for read-only ones. */
+dl_status dlsh_c_may_write(dlsh_value owner);
 /* Fresh zeroed memory as a pointer value to n elements of t that frees itself; VOID on failure. */
 dlsh_value dlsh_c_new_memory(dlsh_session *s, const dlsh_ctype *of, long n, char **addr);
 /* Is memory readable / writable? Copies; 0 when not. Without the system call everything counts as readable. */

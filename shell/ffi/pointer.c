@@ -40,14 +40,24 @@ size_t dlsh_c_strlen(const char *s, size_t most) {
 
 /* ---------------------------------------------------------------- memory of our own */
 
+/* A value that a pointer stored at this address needs. */
+typedef struct kept {
+    const char *at;
+    dlsh_value v;
+} kept;
+
 typedef struct memory {
     void *p;
     void (*release)(void *);
     dlsh_clib *lib; /* of release */
+    kept *keeps;
+    int nkeeps, capkeeps;
 } memory;
 
 static void memory_free(void *self) {
     memory *m = self;
+    for (int i = 0; i < m->nkeeps; i++) dlsh_drop(m->keeps[i].v);
+    free(m->keeps);
     m->release(m->p);
     dlsh_clib_drop(m->lib);
     free(m);
@@ -62,8 +72,67 @@ dlsh_value dlsh_c_owner(void *p, void (*release)(void *), dlsh_clib *lib) {
         dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a pointer");
         return dlsh_void();
     }
-    *m = (memory){p, release, dlsh_clib_ref(lib)};
+    *m = (memory){.p = p, .release = release, .lib = dlsh_clib_ref(lib)};
     return dlsh_new_handle(&memory_class, m);
+}
+
+/* The memory that is being stored to. */
+static _Thread_local struct {
+    memory *m;
+    const char *at;
+} keeper;
+
+int dlsh_c_keep(dlsh_value v) {
+    memory *m = keeper.m;
+    const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
+    const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
+    dlsh_value owner = p ? p->owner : x ? x->owner : v;
+    if (!m) return 0;
+    if (!dlsh_counted(owner) || dlsh_unwrap(owner, &memory_class) == m) return 1; /* C's, or its own */
+    if (m->nkeeps == m->capkeeps) {
+        int cap = m->capkeeps ? 2 * m->capkeeps : 4;
+        kept *keeps = realloc(m->keeps, (size_t)cap * sizeof *keeps);
+        if (!keeps) return 0;
+        m->keeps = keeps;
+        m->capkeeps = cap;
+    }
+    m->keeps[m->nkeeps++] = (kept){keeper.at, dlsh_ref(v)};
+    return 1;
+}
+
+dl_status dlsh_c_store_in(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, dlsh_value owner, const char *at,
+                          void *to) {
+    memory *m = dlsh_unwrap(owner, &memory_class);
+    size_t n = dlsh_c_size(t);
+    int before = m ? m->nkeeps : 0, left = 0;
+    if (!m) return dlsh_c_store(s, t, v, to); /* a part of what is being stored, or C's memory */
+    keeper.m = m;
+    keeper.at = at;
+    dl_status st = dlsh_c_store(s, t, v, to);
+    keeper.m = NULL;
+    /* what was written over needs nothing any more; after a failure, what was new */
+    for (int i = 0; i < m->nkeeps; i++) {
+        const kept *k = &m->keeps[i];
+        int drop = st ? i >= before : i < before && k->at >= at && k->at < at + n;
+        if (drop)
+            dlsh_drop(k->v);
+        else
+            m->keeps[left++] = *k;
+    }
+    m->nkeeps = left;
+    return st;
+}
+
+/* A pointer into a tensor's elements: what in-place ops may not change, C may not either. */
+dl_status dlsh_c_may_write(dlsh_value owner) {
+    if (owner.type != DLSH_TENSOR) return DL_OK;
+    if (dl_is_readonly(owner.as.tensor))
+        return dlsh_fail(DL_ERR_VALUE, "x.clone() can be written",
+                         "this pointer is into a tensor whose memory is read-only");
+    if (dl_tensor_saved(owner.as.tensor))
+        return dlsh_fail(DL_ERR_AUTOGRAD, "use x.clone(), or write after backward",
+                         "this pointer is into a tensor that autograd has saved for a gradient");
+    return DL_OK;
 }
 
 dlsh_value dlsh_c_new_memory(dlsh_session *s, const dlsh_ctype *of, long n, char **addr) {
@@ -154,7 +223,9 @@ static dl_status write_place(dlsh_session *s, const dlsh_ctype *t, char *at, dls
     if (t->is_const || n > sizeof copy)
         return dlsh_fail(DL_ERR_TYPE, NULL, t->is_const ? "%s cannot be changed" : "%s is too large to be set at once",
                          dlsh_c_name(t));
-    DLSH_TRY(dlsh_c_store(s, t, v, copy));
+    DLSH_TRY(dlsh_c_may_write(owner));
+    DLSH_TRY(dlsh_c_store_in(s, t, v, owner, at, copy));
+    if (owner.type == DLSH_TENSOR) dl_touch(owner.as.tensor);
     if (!dlsh_failed(owner))
         memcpy(at, copy, n);
     else if (!dlsh_c_poke(at, copy, n))
