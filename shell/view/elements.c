@@ -82,27 +82,55 @@ void dlsh_walk_next(const dlsh_elements *e, dlsh_walk *w) {
     w->done = 1;
 }
 
+enum { BLOCK = 1024 };
+
+/* Elements one after another in memory, as doubles. */
+static void convert(const dlsh_elements *e, long offset, long n, double *out) {
+    if (e->dtype == DL_F32)
+        for (long i = 0; i < n; i++) out[i] = ((const float *)e->data)[offset + i];
+    else if (e->dtype == DL_F64)
+        memcpy(out, (const double *)e->data + offset, sizeof *out * (size_t)n);
+    else
+        for (long i = 0; i < n; i++) out[i] = dlsh_element_f(e, offset + i);
+}
+
+/* The next up to BLOCK elements of a walk in out; 0 at the end. */
+static long next_block(const dlsh_elements *e, dlsh_walk *w, double *out) {
+    long n = 0;
+    if (dl_is_contiguous(e->owned)) {
+        n = e->numel - w->offset < BLOCK ? e->numel - w->offset : BLOCK;
+        convert(e, w->offset, n, out);
+        w->offset += n;
+    } else {
+        for (; n < BLOCK && !w->done; dlsh_walk_next(e, w)) out[n++] = dlsh_element_f(e, w->offset);
+    }
+    return n;
+}
+
 /* First pass: counts, extremes, sum and sum of squares of the finite elements. */
 static void stats_sums(const dlsh_elements *e, dlsh_stats *s, long *finite) {
-    double sum = 0, squares = 0;
+    double sum = 0, squares = 0, min = INFINITY, max = -INFINITY, block[BLOCK];
     dlsh_walk w;
-    for (dlsh_walk_begin(e, &w); !w.done; dlsh_walk_next(e, &w)) {
-        double v = dlsh_element_f(e, w.offset);
-        if (isnan(v)) {
-            s->nans++;
-        } else if (isinf(v)) {
-            s->infs++;
-        } else {
-            s->zeros += v == 0;
-            sum += v;
-            squares += v * v;
-            if (!(v >= s->min)) s->min = v;
-            if (!(v <= s->max)) s->max = v;
+    dlsh_walk_begin(e, &w);
+    for (long n; (n = next_block(e, &w, block)) > 0;)
+        for (long i = 0; i < n; i++) {
+            double v = block[i];
+            if (isnan(v)) {
+                s->nans++;
+            } else if (isinf(v)) {
+                s->infs++;
+            } else {
+                s->zeros += v == 0;
+                sum += v;
+                squares += v * v;
+                if (v < min) min = v;
+                if (v > max) max = v;
+            }
         }
-    }
     *finite = s->n - s->nans - s->infs;
     s->mean = *finite ? sum / (double)*finite : NAN;
     s->norm = sqrt(squares);
+    if (*finite) s->min = min, s->max = max;
 }
 
 dl_status dlsh_stats_of(const dl_tensor *t, dlsh_stats *s) {
@@ -113,12 +141,14 @@ dl_status dlsh_stats_of(const dl_tensor *t, dlsh_stats *s) {
     long finite;
     stats_sums(&e, s, &finite);
     /* a second pass, since squares less the squared mean cancel */
-    double spread = 0;
+    double spread = 0, block[BLOCK];
     dlsh_walk w;
-    for (dlsh_walk_begin(&e, &w); !w.done; dlsh_walk_next(&e, &w)) {
-        double v = dlsh_element_f(&e, w.offset) - s->mean;
-        if (isfinite(v)) spread += v * v;
-    }
+    dlsh_walk_begin(&e, &w);
+    for (long n; (n = next_block(&e, &w, block)) > 0;)
+        for (long i = 0; i < n; i++) {
+            double v = block[i] - s->mean;
+            if (isfinite(v)) spread += v * v;
+        }
     if (finite > 1) s->std = sqrt(spread / (double)(finite - 1));
     dlsh_elements_close(&e);
     return DL_OK;
@@ -130,13 +160,15 @@ dl_status dlsh_histogram(const dl_tensor *t, double lo, double hi, int n, long *
     if (status) return status;
     memset(counts, 0, sizeof *counts * (size_t)n);
     double scale = hi > lo ? n / (hi - lo) : 0;
+    double block[BLOCK];
     dlsh_walk w;
-    for (dlsh_walk_begin(&e, &w); !w.done; dlsh_walk_next(&e, &w)) {
-        double v = dlsh_element_f(&e, w.offset);
-        if (!(v >= lo && v <= hi)) continue;
-        int bin = (int)((v - lo) * scale);
-        counts[bin < n ? bin : n - 1]++;
-    }
+    dlsh_walk_begin(&e, &w);
+    for (long got; (got = next_block(&e, &w, block)) > 0;)
+        for (long i = 0; i < got; i++) {
+            if (!(block[i] >= lo && block[i] <= hi)) continue;
+            int bin = (int)((block[i] - lo) * scale);
+            counts[bin < n ? bin : n - 1]++;
+        }
     dlsh_elements_close(&e);
     return DL_OK;
 }

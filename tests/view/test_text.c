@@ -97,6 +97,27 @@ static void figures(void **state) {
     dl_unref(t);
 }
 
+/* More elements than are read at once, in a row and with strides. */
+static void many(void **state) {
+    (void)state;
+    dl_tensor *line = dl_arange(0, &(double){6000}, 1, DL_F32, 0), *grid = dl_reshape(line, (long[]){2, 3000}, 2),
+              *turned = dl_permute(grid, (long[]){1, 0}, 2), *half = dl_to_dtype(turned, DL_I32),
+              *all[] = {grid, turned, half};
+    for (int i = 0; i < 3; i++) {
+        dlsh_stats s;
+        assert_int_equal(dlsh_stats_of(all[i], &s), 0);
+        assert_int_equal(s.n, 6000);
+        assert_int_equal(s.zeros, 1);
+        assert_float_equal(s.min, 0, 0);
+        assert_float_equal(s.max, 5999, 0);
+        assert_float_equal(s.mean, 2999.5, 1e-9);
+        long counts[6];
+        assert_int_equal(dlsh_histogram(all[i], 0, 6000, 6, counts), 0);
+        for (int k = 0; k < 6; k++) assert_int_equal(counts[k], 1000);
+    }
+    dl_unref(half), dl_unref(turned), dl_unref(grid), dl_unref(line);
+}
+
 static void tables(void **state) {
     (void)state;
     static const dlsh_column cols[] = {{"id", 'r', ""}, {"name", 'l', ""}, {"acc", 'r', "%.2f"}};
@@ -118,7 +139,7 @@ static void tables(void **state) {
 
 int main(void) {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(widths), cmocka_unit_test(pictures), cmocka_unit_test(tensors),
-                                       cmocka_unit_test(figures), cmocka_unit_test(tables)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(widths),  cmocka_unit_test(pictures), cmocka_unit_test(tensors),
+                                       cmocka_unit_test(figures), cmocka_unit_test(many),     cmocka_unit_test(tables)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
