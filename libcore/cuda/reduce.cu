@@ -4,7 +4,7 @@
 #include "cuda/rows.cuh"
 
 /* MOST_PARTS: accumulators that one block joins. */
-enum { WANTED_BLOCKS = DL_GPU_DONE, LEAST_EACH = 8, FEW_BLOCKS = 132, MOST_PARTS = 8192, LINE = 8 };
+enum { WANTED_BLOCKS = DL_GPU_DONE, LEAST_EACH = 8, FEW_BLOCKS = 132, MOST_PARTS = 16384 };
 
 /* The dimensions of x in `mask`, merged where they lie one in the other; sorted by step where order does not matter. */
 static void dims_of(dl_red_dims *d, const dl_tensor *x, unsigned mask, bool sorted) {
@@ -59,8 +59,6 @@ static void block_of(dl_red_plan *p) {
     if (p->cols) {
         p->by = power_of_two((p->n + 1) / 2, 8);
         p->bx = DL_RED_THREADS / p->by;
-        /* few results: a line of memory a block, so that there are several to join the parts */
-        if (p->vector && p->outs <= 8 * LINE && p->n > 64 * LINE) p->bx = LINE, p->by = DL_RED_THREADS / p->bx;
         if (p->outs <= p->bx / 2) p->bx = power_of_two(p->outs, p->bx), p->by = DL_RED_THREADS / p->bx;
         return;
     }

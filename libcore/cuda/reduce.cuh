@@ -149,7 +149,7 @@ template <class Op, class T, int ALONG, int ACROSS>
 __global__ void __launch_bounds__(DL_RED_THREADS)
     dl_red_kernel(const T *x, const __grid_constant__ dl_red_plan p, typename Op::A *part, int *done, Op op) {
     typedef typename Op::A A;
-    enum { EACH = ALONG * ACROSS, U = ALONG >= 8 ? 2 : ALONG > 1 || Op::PAIR ? 4 : 8 };
+    enum { EACH = ALONG * ACROSS, U = ALONG >= 8 ? 2 : EACH > 1 ? 4 : 8 };
     __shared__ alignas(16) char memory[DL_RED_THREADS * ACROSS * sizeof(A)];
     A *shared = (A *)memory, acc[ACROSS];
     int t = threadIdx.x, k = p.cols ? t % p.bx : t / p.by, r = p.cols ? t / p.bx : t % p.by;

@@ -115,7 +115,7 @@ template <class C> struct dl_exponentials {
 /* How rows side by side are spread over threads: `lanes` of them hold a row of `packs` reads. */
 typedef struct dl_row_plan {
     long rows;
-    int packs, lanes, threads;
+    int packs, lanes, threads, shift; /* lanes = 1 << shift */
 } dl_row_plan;
 
 enum { DL_ROW_LANES = 512, DL_ROW_THREADS = 128 };
@@ -125,10 +125,10 @@ enum { DL_ROW_LANES = 512, DL_ROW_THREADS = 128 };
 static inline bool dl_row_plan_of(dl_row_plan *p, long rows, long d, int vector, int few, int most) {
     long packs = d / vector;
     if (packs > (long)DL_ROW_LANES * most) return false;
-    int lanes = 1;
-    while (lanes < DL_WARP && lanes * few < packs) lanes *= 2;
-    while (lanes * most < packs) lanes *= 2;
-    *p = {rows, (int)packs, lanes, lanes > DL_WARP ? lanes : DL_ROW_THREADS};
+    int shift = 0;
+    while (1 << shift < DL_WARP && (long)few << shift < packs) shift++;
+    while ((long)most << shift < packs) shift++;
+    *p = {rows, (int)packs, 1 << shift, 1 << shift > DL_WARP ? 1 << shift : DL_ROW_THREADS, shift};
     return true;
 }
 static inline unsigned dl_row_blocks(const dl_row_plan *p) {
@@ -159,24 +159,25 @@ template <class T, int V, int E> struct dl_row_regs {
         for (int e = 0; e < E; e++)
             if (e * lanes + lane < packs) to[e * lanes + lane] = p[e];
     }
-    /* f(x) of each element, f(x, y) with those of other; `with` and `change` replace it by the result. Reads that no
-     * thread of the row has are left out, the others beyond the row hold the fill. */
+    /* f(x, i) of each element i, f(x, y, i) with those of other; `with` and `change` replace it by the result. Reads
+     * that no thread of the row has are left out, the others beyond the row hold the fill. */
     template <class F> __device__ void each(const dl_row_plan &plan, F f) const {
 #pragma unroll
         for (int e = 0; e < E; e++)
             if (e * plan.lanes < plan.packs)
 #pragma unroll
-                for (int j = 0; j < V; j++) f(dl_up(p[e].v[j]));
+                for (int j = 0; j < V; j++) f(dl_up(p[e].v[j]), e * V + j);
     }
     template <class F> __device__ void with(const dl_row_plan &plan, const dl_row_regs &other, F f) {
 #pragma unroll
         for (int e = 0; e < E; e++)
             if (e * plan.lanes < plan.packs)
 #pragma unroll
-                for (int j = 0; j < V; j++) p[e].v[j] = dl_down<T>(f(dl_up(p[e].v[j]), dl_up(other.p[e].v[j])));
+                for (int j = 0; j < V; j++)
+                    p[e].v[j] = dl_down<T>(f(dl_up(p[e].v[j]), dl_up(other.p[e].v[j]), e * V + j));
     }
     template <class F> __device__ void change(const dl_row_plan &plan, F f) {
-        with(plan, *this, [&](C x, C) { return f(x); });
+        with(plan, *this, [&](C x, C, int i) { return f(x, i); });
     }
 };
 

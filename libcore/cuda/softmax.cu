@@ -5,7 +5,7 @@
 #include "cuda/rows.cuh"
 
 enum { THREADS = 256, MOST_THREADS = 1024, SHORT_ROW = 32, FEW_ROWS = 264 };
-enum { FEW = 2, MOST = 8, FEW_SINGLE = 4, MOST_SINGLE = 16 }; /* reads of a thread */
+enum { FEW = 2, FEW_SINGLE = 4, MOST_SINGLE = 16 }; /* reads of a thread */
 
 /* Forward g is NULL and x the input, backward x is the result of the forward. */
 template <class T> struct rows_call {
@@ -23,32 +23,33 @@ template <class T> __device__ inline calc_t<T> exp_for(calc_t<T> x) {
 template <class T, int V, int E, bool LOG> struct in_registers {
     typedef calc_t<T> C;
     typedef dl_row_regs<T, V, E> regs;
-    enum { KEEPS = !LOG && sizeof(C) == sizeof(T) }; /* 16 bits are too few for exponentials not yet scaled */
 
     static __device__ void forward(regs &x, C *shared, const dl_row_plan &p) {
-        C top = -(C)INFINITY, sum = 0;
-        x.each(p, [&](C v) { top = dl_larger(top, v); });
+        C top = -(C)INFINITY, sum = 0, e[LOG ? 1 : V * E];
+        x.each(p, [&](C v, int) { top = dl_larger(top, v); });
         top = dl_row_join(top, dl_larger_f(), shared, p.lanes);
-        if constexpr (KEEPS)
-            x.change(p, [&](C v) {
-                C e = exp_for<T>(v - top);
-                sum += e;
-                return e;
-            });
-        else
-            x.each(p, [&](C v) { sum += dl_quick_exp(v - top); });
+        x.each(p, [&](C v, int i) {
+            C y = LOG ? dl_quick_exp(v - top) : exp_for<T>(v - top);
+            if constexpr (!LOG) e[i] = y;
+            sum += y;
+        });
         sum = dl_row_join(sum, dl_sum_f(), shared, p.lanes);
         C last = LOG ? log(sum) : C(1) / sum;
-        x.change(p, [&](C v) { return LOG ? v - top - last : KEEPS ? v * last : exp_for<T>(v - top) * last; });
+        x.change(p, [&](C v, int i) {
+            if constexpr (LOG)
+                return v - top - last;
+            else
+                return e[i] * last;
+        });
     }
     static __device__ void backward(regs &y, const regs &g, C *shared, const dl_row_plan &p) {
         C sum = 0;
-        y.with(p, g, [&](C a, C b) {
+        y.with(p, g, [&](C a, C b, int) {
             sum += LOG ? b : b * a;
             return a;
         });
         sum = dl_row_join(sum, dl_sum_f(), shared, p.lanes);
-        y.with(p, g, [&](C a, C b) { return LOG ? b - exp_for<T>(a) * sum : a * (b - sum); });
+        y.with(p, g, [&](C a, C b, int) { return LOG ? b - exp_for<T>(a) * sum : a * (b - sum); });
     }
 };
 
@@ -57,8 +58,8 @@ __global__ void __launch_bounds__(DL_ROW_LANES) registers_kernel(rows_call<T> c,
     typedef calc_t<T> C;
     typedef in_registers<T, V, E, LOG> way;
     __shared__ C shared[DL_ROW_LANES / DL_WARP];
-    int lane = threadIdx.x % p.lanes;
-    long row = (long)blockIdx.x * (p.threads / p.lanes) + threadIdx.x / p.lanes, at = row * p.packs * V;
+    int lane = threadIdx.x & (p.lanes - 1);
+    long row = ((long)blockIdx.x * p.threads + threadIdx.x) >> p.shift, at = row * p.packs * V;
     int packs = row < p.rows ? p.packs : 0; /* other rows of the warp need all its threads */
     typename way::regs x;
     x.load(c.x + at, packs, lane, p.lanes, BACK ? C(0) : -(C)INFINITY);
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(DL_ROW_LANES) registers_kernel(rows_call<T> c,
 
 template <class T, bool LOG, bool BACK>
 static dl_status by_rows(dl_gpu *g, const rows_call<T> &c, long rows, long d, bool *done) {
-    enum { V = 16 / sizeof(T) };
+    enum { V = 16 / sizeof(T), MOST = sizeof(T) == 2 ? 4 : 8 }; /* 32 numbers a thread */
     dl_row_plan p;
     bool vector = d % V == 0 && (((size_t)c.x | (size_t)c.g | (size_t)c.y) & 15) == 0;
     *done =
