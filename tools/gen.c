@@ -145,7 +145,7 @@ static void begin(const namelist *l, const char *name) {
 }
 
 static void put_name(const namelist *l, const char *name, size_t n) {
-    fprintf(l->f, l->js ? "\"%.*s\"," : "    \"%.*s\",\n", (int)n, name);
+    fprintf(l->f, l->js ? "\n        \"%.*s\"," : "    \"%.*s\",\n", (int)n, name);
 }
 
 static void end(const namelist *l) { fputs(l->js ? "]," : "]\n", l->f); }
