@@ -35,10 +35,10 @@ C {
 s = 'a "b"'; stat x
 '''
 WANTED = [("net", "Keyword"), ("conv", "Name.Function"), ("k", "Name.Attribute"), ("relu", "Name.Function"),
-          ("# layers", "Comment.Single"), ("head:", "Name.Label"), ("linear", "Name.Function"), ("train", "Name.Builtin"),
+          ("# layers", "Comment.Single"), ("head:", "Name.Label"), ("linear", "Name.Function"), ("train", "Keyword.Pseudo"),
           ("best", "Name"), ("sum", "Name.Builtin"), ("step", "Name"), ("1e-3", "Literal.Number.Float"),
           ("extern", "Keyword"), ("double", "Keyword.Type"), ("C", "Keyword"), ("float", "Keyword.Type"),
-          ("/* } */", "Comment.Multiline"), ("stat", "Name.Builtin")]
+          ("/* } */", "Comment.Multiline"), ("stat", "Keyword.Pseudo")]
 
 
 def programs():
@@ -84,7 +84,7 @@ def check_nbconvert():
         print("nbconvert is not installed")
         return
     assert done.returncode == 0, done.stderr
-    assert '<span class="k">net</span>' in done.stdout and '<span class="nb">train</span>' in done.stdout, "no colours"
+    assert '<span class="k">net</span>' in done.stdout and '<span class="kp">train</span>' in done.stdout, "no colours"
     assert "data:image/svg+xml;base64," in done.stdout, "no plot"
 
 

@@ -41,7 +41,7 @@ class Plain(RegexLexer):
             (r"[;{}]", Punctuation),
             (r"(%%?\w+)", Name.Decorator, "rest"),
             (words(sorted(set(KEYWORDS) - CONSTANTS), suffix=r"\b"), Keyword, "rest"),
-            (words(COMMANDS, suffix=r"\b(?![\w.([]|\s*([-+*/]?=(?!=)|,))"), Name.Builtin, "rest"),
+            (words(COMMANDS, suffix=r"\b(?![\w.([]|\s*([-+*/]?=(?!=)|,))"), Keyword.Pseudo, "rest"),  # a colour in JupyterLab, too
             (words(LAYERS, suffix=r"\b(?![\w.([]|\s*([-+*/]?=(?!=)|,))"), Name.Function, "rest"),
             (rf"{NAME}:(?=\s+[A-Za-z])", Name.Label),
             (r"(?=.)", Text, "rest"),
