@@ -59,7 +59,8 @@ typedef enum dlsh_cbinding {
     DLSH_C_IMPORTED, /* of a header: found when nothing else has the name */
 } dlsh_cbinding;
 /* Gives a declared function or variable its address and makes its name known. A variable `int n;` becomes a pointer to
- * it, so that n[0] reads and writes it. */
+ * it, so that n[0] reads and writes it; a library's variable that is a pointer, such as stdout, reads as that pointer.
+ */
 dl_status dlsh_c_bind(dlsh_session *s, const dlsh_cdecl *d, void *addr, dlsh_clib *lib, dlsh_cbinding how);
 
 /* Is this a name that expressions may use and that is no variable: a constant, a function or variable of a header? */

@@ -173,6 +173,11 @@ dlsh_cspace *dlsh_c_space(dlsh_session *s) {
     return st ? st->space : NULL;
 }
 
+/* A library's variable that is itself a pointer, such as stdout, reads as that pointer, anew each time. */
+static int is_read(const dlsh_cname *n) {
+    return n->kind == DLSH_C_SYMBOL && !n->proto && n->type->kind == DLSH_C_POINTER && n->how != DLSH_C_OWN;
+}
+
 /* The value of a declared name that is bound or constant; VOID: none. */
 static dlsh_value named_value(dlsh_cstate *st, const dlsh_cname *n) {
     if (n->kind == DLSH_C_CONSTANT) {
@@ -181,6 +186,10 @@ static dlsh_value named_value(dlsh_cstate *st, const dlsh_cname *n) {
     }
     if (n->kind != DLSH_C_SYMBOL || !n->addr) return dlsh_void();
     if (n->proto) return dlsh_cfunc_value(st->s, n->proto, n->addr, n->lib);
+    if (is_read(n)) {
+        dlsh_value v;
+        return dlsh_c_load(st->s, n->type, n->addr, &v) ? dlsh_void() : v;
+    }
     const dlsh_ctype *t = n->type->kind == DLSH_C_ARRAY ? n->type->base : n->type;
     return dlsh_c_pointer_value(st->s, dlsh_c_pointer(st->space, t), n->addr, dlsh_void(),
                                 n->type->kind == DLSH_C_ARRAY ? n->type->n : 1);
@@ -194,6 +203,7 @@ static int find_name(void *state, const char *name, dlsh_value *out, int *lastin
     /* exit(1) must not become C's because a header was imported */
     int is_command = dlsh_find_row(st->s, name, strlen(name)) != NULL;
     if (n && !is_command) *out = named_value(st, n);
+    if (n && is_read(n)) *lasting = 0;
     if (!dlsh_failed(*out)) return 1;
     if (!strcmp(name, "NULL")) {
         *out = dlsh_c_pointer_value(st->s, dlsh_c_pointer(st->space, dlsh_c_basic(DLSH_C_VOID)), NULL, dlsh_void(), -1);
@@ -222,6 +232,7 @@ static dl_status bind_variable(dlsh_session *s, const dlsh_cname *n, dlsh_cbindi
             dlsh_warn(s, NULL, "'%s' is now the C function; the built-in one stays as ops.%s", n->name, n->name);
         dlsh_drop(hidden);
     }
+    if (is_read(n)) return DL_OK; /* found by its name, not as a variable of the language */
     dlsh_value v = named_value(st, n);
     return dlsh_failed(v) ? dlsh_failure() : dlsh_set(s, n->name, v);
 }
@@ -253,7 +264,8 @@ dl_status dlsh_c_bind(dlsh_session *s, const dlsh_cdecl *d, void *addr, dlsh_cli
 /* ---------------------------------------------------------------- telling about names */
 
 int dlsh_c_is_seen(const dlsh_cname *n) {
-    return n->kind == DLSH_C_CONSTANT || (n->kind == DLSH_C_SYMBOL && n->addr && n->how == DLSH_C_IMPORTED);
+    return n->kind == DLSH_C_CONSTANT ||
+           (n->kind == DLSH_C_SYMBOL && n->addr && (n->how == DLSH_C_IMPORTED || is_read(n)));
 }
 
 static void tell_struct(dlsh_buf *to, const dlsh_ctype *t) {

@@ -12,7 +12,7 @@ print("1 shell")
 printf("2 %s\n", "C")
 write(1, "3 C, past stdio\n", 16);
 print("4 shell")
-fputs("5 C, standard error\n", stderr[0])
+fputs("5 C, standard error\n", stderr)
 for i in range(2) { print(6 + 2 * i, "shell"); printf("%d C\n", 7 + 2 * i) }
 qsort(new("int[]", [2, 1]), 2, 4, fn (a, b) { print("10 shell, called by C"); printf("11 C\n"); return a[0] - b[0] })
 puts("12 C")
