@@ -121,8 +121,7 @@ static int fast(dlsh_cfunc *f, const dlsh_callargs *args, dlsh_value *out, dl_st
     dlsh_cstate *state = dlsh_c_state(f->s);
     state->last_errno = c.err;
     if (state->callback_failed || state->foreign_thread) { /* of a kept one */
-        dl_status failed = dlsh_c_callback_failure(state);
-        if (!*st) *st = failed;
+        *st = dlsh_c_callback_failure(state, *st);
     }
     if (*st) return 1;
     *out = f->fast == FAST_DOUBLE ? dlsh_float(c.r.d) : dlsh_int(c.r.i);
@@ -476,8 +475,7 @@ static dl_status call_out(dlsh_ccall *k, dlsh_value *out) {
         st = enter(go, &g, f);
         state->last_errno = g.err;
         touch(k);
-        dl_status failed = dlsh_c_callback_failure(state);
-        if (!st) st = failed;
+        st = dlsh_c_callback_failure(state, st);
     }
     if (!st) st = results(k, result, out);
     if (result != (char *)small) free(result);

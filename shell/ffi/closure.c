@@ -106,13 +106,14 @@ static void called(ffi_cif *cif, void *result, void **args, void *user) {
     if (g && g->callback_end) g->callback_end();
 }
 
-dl_status dlsh_c_callback_failure(dlsh_cstate *st) {
-    if (__atomic_exchange_n(&st->foreign_thread, 0, __ATOMIC_RELAXED) && !st->callback_failed)
-        return dlsh_fail(DL_ERR_STATE, "callbacks run on the session's thread only",
-                         "C called back from a thread of its own");
-    if (!st->callback_failed) return DL_OK;
+dl_status dlsh_c_callback_failure(dlsh_cstate *st, dl_status status) {
+    int foreign = __atomic_exchange_n(&st->foreign_thread, 0, __ATOMIC_RELAXED), failed = st->callback_failed;
     st->callback_failed = 0;
-    return dl_error_put(&st->callback_error);
+    if (status) return status; /* what ended the call itself is told */
+    if (failed) return dl_error_put(&st->callback_error);
+    if (!foreign) return DL_OK;
+    return dlsh_fail(DL_ERR_STATE, "callbacks run on the session's thread only",
+                     "C called back from a thread of its own");
 }
 
 /* ---------------------------------------------------------------- life */

@@ -135,8 +135,8 @@ void *dlsh_c_closure(dlsh_session *s, const dlsh_ctype *function, dlsh_value f, 
 void dlsh_c_closures_end(dlsh_cstate *st, const void *owner);
 /* How many C may still call; they look at types of the space. */
 int dlsh_c_closures_free(dlsh_cstate *st);
-/* Raises what a callback failed with, if one did. */
-dl_status dlsh_c_callback_failure(dlsh_cstate *st);
+/* After a call that ended with `status`: when that is DL_OK, raises what a callback failed with, if one did. */
+dl_status dlsh_c_callback_failure(dlsh_cstate *st, dl_status status);
 
 /* ---------------------------------------------------------------- extern (extern.c, header.c, verify.c) */
 

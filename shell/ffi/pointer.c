@@ -262,6 +262,22 @@ static dl_status pointer_len(void *self, long *out) {
     return DL_OK;
 }
 
+static dl_status pointer_iterate(dlsh_session *s, void *self, dlsh_value *out) {
+    dlsh_cpointer *p = self;
+    long n = 0;
+    dl_status st = pointer_len(p, &n);
+    if (st) return st;
+    dlsh_value list = dlsh_new_list((int)n), v;
+    if (dlsh_failed(list)) return DL_ERR_MEMORY;
+    for (long i = 0; i < n && !st; i++)
+        if (!(st = pointer_index(s, p, dlsh_int(i), &v))) st = dlsh_list_push(list.as.list, v);
+    if (st)
+        dlsh_drop(list);
+    else
+        *out = list;
+    return st;
+}
+
 /* ---------------------------------------------------------------- fields of what it points to */
 
 dl_status dlsh_c_get_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_value owner, const char *name,
@@ -396,5 +412,6 @@ const dlsh_class dlsh_cpointer_class = {.name = "pointer",
                                         .index = pointer_index,
                                         .set_index = pointer_set_index,
                                         .len = pointer_len,
+                                        .iterate = pointer_iterate,
                                         .equal = pointer_equal,
                                         .truth = pointer_truth};
