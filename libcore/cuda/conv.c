@@ -1,5 +1,5 @@
-/* Kernels of conv2d, conv2d_dx and conv2d_dw: operands by role, empty ones, and batches of more than 2^31 elements,
- * which run in parts. */
+/* Kernels of conv2d, conv2d_dx, conv2d_dw and conv2d_norm: operands by role, empty ones, and batches of more than 2^31
+ * elements, which run in parts. */
 #include "cuda/conv.h"
 
 static const long MOST = (1L << 31) - 1; /* elements of an operand that libraries take */
@@ -52,22 +52,42 @@ static dl_status run(const dl_conv_job *job) {
     return larger * g->N <= MOST ? dl_conv_run(job) : run_parts(job, MOST / larger);
 }
 
-static dl_status conv_run(dl_call *c) {
-    dl_tensor *bias = c->op->id == DL_OP_conv2d && c->nin > 2 ? c->in[2] : NULL, *out = c->out[0];
+/* One of the three, without a bias. */
+static dl_status convolve(const dl_call *c, dl_gpu **gpu) {
+    dl_tensor *out = c->out[0];
     dl_conv_job job = {.t = c->dtype};
     DL_TRY(dl_conv_of(c, &job.g));
     if (!out->numel) return DL_OK;
-    if (!(job.gpu = dl_gpu_use(c->device))) return dl_error_last()->code;
+    if (!(*gpu = job.gpu = dl_gpu_use(c->device))) return dl_error_last()->code;
     switch (c->op->id) {
     case DL_OP_conv2d: job.kind = DL_CONV_FORWARD, job.image = c->in[0], job.weight = c->in[1], job.result = out; break;
     case DL_OP_conv2d_dx: job.kind = DL_CONV_DX, job.image = out, job.weight = c->in[1], job.result = c->in[0]; break;
     default: job.kind = DL_CONV_DW, job.image = c->in[1], job.weight = out, job.result = c->in[0];
     }
     bool empty = !job.image->numel || !job.weight->numel || !job.result->numel;
-    DL_TRY(empty ? clear(job.gpu, out) : run(&job));
-    return bias ? dl_conv_add_bias(job.gpu, out, bias) : DL_OK;
+    return empty ? clear(job.gpu, out) : run(&job);
+}
+
+static dl_status conv_run(dl_call *c) {
+    dl_gpu *g = NULL;
+    dl_tensor *bias = c->op->id == DL_OP_conv2d && c->nin > 2 ? c->in[2] : NULL;
+    DL_TRY(convolve(c, &g));
+    return bias && g ? dl_channels_normalise(g, c->out[0], &(dl_channel_norm){.bias = bias}) : DL_OK;
+}
+
+static dl_status conv_norm_run(dl_call *c) {
+    dl_call inner;
+    dl_gpu *g = NULL;
+    dl_tensor *in[7] = {NULL};
+    for (int i = 0; i < c->nin; i++) in[i] = c->in[i];
+    dl_conv_norm_inner(c, &inner);
+    DL_TRY(convolve(&inner, &g));
+    dl_channel_norm n = {.mean = in[2], .var = in[3], .bias = in[4], .weight = in[5], .shift = in[6]};
+    n.eps = c->attr[4].u.f, n.relu = c->attr[5].u.i != 0;
+    return g ? dl_channels_normalise(g, c->out[0], &n) : DL_OK;
 }
 
 const dl_kernel dl_cuda_conv2d = {.run = conv_run, .dtypes = DL_FLOATS};
 const dl_kernel dl_cuda_conv2d_dx = {.run = conv_run, .dtypes = DL_FLOATS};
 const dl_kernel dl_cuda_conv2d_dw = {.run = conv_run, .dtypes = DL_FLOATS};
+const dl_kernel dl_cuda_conv2d_norm = {.run = conv_norm_run, .dtypes = DL_FLOATS};

@@ -32,9 +32,18 @@ long dl_conv_gemm_size(const dl_conv *g, dl_conv_kind kind, bool last);
 dl_status dl_cols_make(dl_gpu *gpu, const dl_conv *g, dl_dtype t, const void *image, void *cols, bool last);
 /* The transpose: each pixel is the sum of its copies, added up in f32 or f64 and in fixed order. */
 dl_status dl_cols_sum(dl_gpu *gpu, const dl_conv *g, dl_dtype t, const void *cols, void *image, bool last);
-/* y += bias of each channel; y += x, laid out alike. */
-dl_status dl_conv_add_bias(dl_gpu *gpu, dl_tensor *y, const dl_tensor *bias);
+/* y += x, laid out alike. */
 dl_status dl_conv_add(dl_gpu *gpu, dl_tensor *y, const dl_tensor *x);
+
+/* What follows a convolution, by channel; each vector of any floating dtype, or NULL. */
+typedef struct dl_channel_norm {
+    const dl_tensor *bias, *mean, *var, *weight, *shift;
+    double eps;
+    bool relu;
+} dl_channel_norm;
+/* channels.cu. y = (y + bias - mean) / sqrt(var + eps) * weight + shift, then max(y, 0) with relu; mean and var come
+ * together. In place; y [N,C,H,W] lies densely, channels last or not. */
+dl_status dl_channels_normalise(dl_gpu *gpu, dl_tensor *y, const dl_channel_norm *n);
 
 #ifdef __cplusplus
 }

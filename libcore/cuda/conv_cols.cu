@@ -1,4 +1,4 @@
-/* Matrices of image patches (im2col) and their transpose, in two layouts; bias of a convolution. */
+/* Matrices of image patches (im2col) and their transpose, in two layouts; sums of results. */
 #include "cuda/conv.h"
 #include "cuda/iter.cuh"
 
@@ -123,22 +123,15 @@ struct plus_f {
     template <class C> __device__ C operator()(C a, C b) const { return a + b; }
 };
 
-static dl_status add(dl_gpu *gpu, dl_tensor *y, const dl_tensor *x, const long *stride) {
+dl_status dl_conv_add(dl_gpu *gpu, dl_tensor *y, const dl_tensor *x) {
     dl_it it;
     dl_it_begin(&it, y->ndim, y->shape);
     dl_it_tensor(&it, y);
     dl_it_tensor(&it, y);
-    dl_it_operand(&it, dl_ptr(x), dl_esize(x), y->ndim, y->shape, stride);
+    dl_it_tensor(&it, x);
     dl_it_end(&it);
     return dl_dispatch<DL_FLOATS>(y->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         return dl_each<plus_f, T, T, T>(gpu, it, plus_f());
     });
 }
-
-dl_status dl_conv_add_bias(dl_gpu *gpu, dl_tensor *y, const dl_tensor *bias) {
-    const long stride[4] = {0, bias->stride[0], 0, 0};
-    return add(gpu, y, bias, stride);
-}
-
-dl_status dl_conv_add(dl_gpu *gpu, dl_tensor *y, const dl_tensor *x) { return add(gpu, y, x, x->stride); }

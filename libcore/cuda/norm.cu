@@ -1,4 +1,5 @@
-/* Kernel of batch_norm and its fused gradient: two reductions by channel in f64, and pointwise passes over any layout.
+/* Kernels of batch_norm and batch_norm_relu and their fused gradients: two reductions by channel in f64, and pointwise
+ * passes over any layout.
  */
 #include "cuda/reduce.cuh"
 #include "cuda/rows.cuh"
@@ -62,9 +63,20 @@ template <class C> __global__ void running_kernel(norm_of<C> to, long channels) 
     if (c < channels) to.channel(c, to.run_mean.get(c), to.run_var.get(c));
 }
 
+/* The value of batch_norm; the gradient of batch_norm_relu asks again where it was positive, so the rounding is fixed.
+ */
+__device__ inline float normal_at(float x, float mean, float scale, float shift) {
+    return fmaf(x - mean, scale, shift);
+}
+__device__ inline double normal_at(double x, double mean, double scale, double shift) {
+    return fma(x - mean, scale, shift);
+}
+
 struct apply_f {
+    bool relu;
     template <class C> __device__ C operator()(C x, C mean, C scale, C shift) const {
-        return (x - mean) * scale + shift;
+        C y = normal_at(x, mean, scale, shift);
+        return relu && y < C(0) ? C(0) : y;
     }
 };
 
@@ -99,7 +111,7 @@ template <class T> static dl_status forward(dl_gpu *g, dl_call *c, calc_t<T> *wo
     dl_it_tensor(&it, x);
     for (int k = 0; k < 3; k++) per_channel(&it, x, work + k * n, sizeof(C));
     dl_it_end(&it);
-    return dl_each<apply_f, T, T, C, C, C>(g, it, apply_f());
+    return dl_each<apply_f, T, T, C, C, C>(g, it, apply_f{c->op->id == DL_OP_batch_norm_relu});
 }
 
 static dl_status run_batch_norm(dl_call *c) {
@@ -117,25 +129,34 @@ static dl_status run_batch_norm(dl_call *c) {
 }
 
 /* ---- gradient: dx = g a + (x - mean) b + c, from dx = rstd w (g - mean(g) - xhat mean(g xhat)); without the means in
- * evaluation */
+ * evaluation. Under relu g counts where the result was positive (or NaN). */
 
 template <class T> struct grad_op : dl_red_op {
     enum { PAIR = true };
     typedef two_sums A;
     typedef calc_t<T> C;
     const T *second; /* the gradient */
-    vec mean, rstd, weight, dweight, dbias;
-    C *center, *a, *b, *c;
+    vec mean, rstd, weight, bias, dweight, dbias;
+    C *center, *a, *shift, *b, *c; /* a is the scale of the result, too */
     double n;
-    bool training;
+    bool training, relu;
+    struct known {
+        double mu;
+        C center, scale, shift;
+    };
     __device__ A identity() const { return {0, 0}; }
-    __device__ double context(C, long channel) const { return mean.get(channel); }
-    __device__ A take(A s, C x, C g, double mu) const { return {s.a + (double)g, s.b + (double)g * ((double)x - mu)}; }
+    __device__ known context(C, long i) const {
+        double mu = mean.get(i);
+        return {mu, (C)mu, (C)(rstd.get(i) * (weight.p ? weight.get(i) : 1)), (C)(bias.p ? bias.get(i) : 0)};
+    }
+    __device__ A take(A s, C x, C g, known k) const {
+        if (relu && normal_at(x, k.center, k.scale, k.shift) <= C(0)) return s;
+        return {s.a + (double)g, s.b + (double)g * ((double)x - k.mu)};
+    }
     __device__ A join(A s, A t) const { return {s.a + t.a, s.b + t.b}; }
-    __device__ void finish(A s, long i, double mu) const {
+    __device__ void finish(A s, long i, known at) const {
         double r = rstd.get(i), k = r * (weight.p ? weight.get(i) : 1);
-        center[i] = (C)mu;
-        a[i] = (C)k;
+        center[i] = at.center, a[i] = at.scale, shift[i] = at.shift;
         b[i] = (C)(training ? -k * r * r * s.b / n : 0);
         c[i] = (C)(training ? -k * s.a / n : 0);
         if (dweight.p) dweight.put(i, s.b * r);
@@ -144,14 +165,18 @@ template <class T> struct grad_op : dl_red_op {
 };
 
 struct grad_f {
-    template <class C> __device__ C operator()(C g, C x, C mean, C a, C b, C c) const {
+    bool relu;
+    template <class C> __device__ C operator()(C g, C x, C mean, C a, C shift, C b, C c) const {
+        if (relu && normal_at(x, mean, a, shift) <= C(0)) g = C(0);
         return g * a + ((x - mean) * b + c);
     }
 };
 
+enum { GRAD_ARRAYS = 5 };
+
 typedef struct grad_call {
-    dl_tensor *x, *g, *dx, *w, *mean, *rstd, *dw, *db;
-    bool training;
+    dl_tensor *x, *g, *dx, *w, *bias, *mean, *rstd, *dw, *db;
+    bool training, relu;
 } grad_call;
 
 template <class T> static dl_status backward(dl_gpu *gpu, const grad_call *q, calc_t<T> *work) {
@@ -165,14 +190,17 @@ template <class T> static dl_status backward(dl_gpu *gpu, const grad_call *q, ca
                      vec_of(q->mean),
                      vec_of(q->rstd),
                      vec_of(q->w),
+                     vec_of(q->bias),
                      vec_of(q->dw),
                      vec_of(q->db),
                      work,
                      work + n,
                      work + 2 * n,
                      work + 3 * n,
+                     work + 4 * n,
                      (double)(x->numel / n),
-                     q->training};
+                     q->training,
+                     q->relu};
     dl_status s = dl_red_run(gpu, (const T *)dl_ptr(x), p, op);
     if (s != DL_OK || !q->dx) return s;
     dl_it it;
@@ -180,9 +208,9 @@ template <class T> static dl_status backward(dl_gpu *gpu, const grad_call *q, ca
     dl_it_tensor(&it, q->dx);
     dl_it_tensor(&it, q->g);
     dl_it_tensor(&it, x);
-    for (int k = 0; k < 4; k++) per_channel(&it, x, work + k * n, sizeof(C));
+    for (int k = 0; k < GRAD_ARRAYS; k++) per_channel(&it, x, work + k * n, sizeof(C));
     dl_it_end(&it);
-    return dl_each<grad_f, T, T, T, C, C, C, C>(gpu, it, grad_f());
+    return dl_each<grad_f, T, T, T, C, C, C, C, C>(gpu, it, grad_f{q->relu});
 }
 
 static dl_tensor *vector_for(dl_back *b, int i, const dl_tensor *x) {
@@ -192,7 +220,7 @@ static dl_tensor *vector_for(dl_back *b, int i, const dl_tensor *x) {
 }
 
 static dl_status sums_and_dx(dl_gpu *g, const grad_call *q) {
-    void *work = dl_gpu_take(g, 4 * sizeof(double) * (size_t)q->x->shape[1]);
+    void *work = dl_gpu_take(g, GRAD_ARRAYS * sizeof(double) * (size_t)q->x->shape[1]);
     if (!work) return dl_error_last()->code;
     dl_status s = dl_dispatch<DL_FLOATS>(q->x->dtype, [&](auto tag) {
         typedef decltype(tag) T;
@@ -209,16 +237,12 @@ static dl_status none(dl_gpu *g, const dl_tensor *d) {
 }
 
 static dl_status grad_batch_norm(dl_back *b) {
-    bool weighted = b->nin > 3 && dl_in_meta(b, 3)->ndim;
-    grad_call q = {dl_saved_in(b, 0),
-                   NULL,
-                   NULL,
-                   weighted ? dl_saved_in(b, 3) : NULL,
-                   dl_saved_out(b, 1),
-                   dl_saved_out(b, 2),
-                   NULL,
-                   NULL,
-                   b->attr[0].u.i != 0};
+    bool relu = b->op->id == DL_OP_batch_norm_relu;
+    bool weighted = b->nin > 3 && dl_in_meta(b, 3)->ndim, shifted = relu && b->nin > 4 && dl_in_meta(b, 4)->ndim;
+    grad_call q = {};
+    q.x = dl_saved_in(b, 0), q.mean = dl_saved_out(b, 1), q.rstd = dl_saved_out(b, 2);
+    q.w = weighted ? dl_saved_in(b, 3) : NULL, q.bias = shifted ? dl_saved_in(b, 4) : NULL;
+    q.training = b->attr[0].u.i != 0, q.relu = relu;
     dl_gpu *g = q.x && q.mean && q.rstd ? dl_gpu_use(q.x->st->device) : NULL;
     if (!g) return dl_fail_null("the input");
     dl_tensor *like = dl_tmp(b, dl_cuda_empty_like(q.x, (dl_dtype)q.x->dtype));
@@ -235,3 +259,4 @@ static dl_status grad_batch_norm(dl_back *b) {
 }
 
 const dl_kernel dl_cuda_batch_norm = {run_batch_norm, grad_batch_norm, DL_FLOATS, NULL, 0};
+const dl_kernel dl_cuda_batch_norm_relu = {run_batch_norm, grad_batch_norm, DL_FLOATS, NULL, 0};

@@ -523,6 +523,10 @@ dl_tensor *dl_conv2d(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, const
 dl_tensor *dl_conv2d_dx(dl_tensor *grad, dl_tensor *weight, const long *size, int n_size, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, long groups);
 /* Gradient of conv2d with respect to its weight.  correlation of the input with the gradient */
 dl_tensor *dl_conv2d_dw(dl_tensor *grad, dl_tensor *input, const long *size, int n_size, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, long groups);
+/* Transposed two-dimensional convolution, the gradient of conv2d with respect to its input.  out[n,o,y*s+i*d-p,x*s+j*d-p] = bias[o] + sum of x[n,c,y,x] * weight[c,o,i,j] */
+dl_tensor *dl_conv_transpose2d(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, const long *stride, int n_stride, const long *padding, int n_padding, const long *output_padding, int n_output_padding, long groups, const long *dilation, int n_dilation, const long *output_size, int n_output_size);
+/* Convolution normalised by running statistics, then rectified if asked: a layer in evaluation. It has no gradient.  (conv2d(x) - mean) / sqrt(var + eps) * norm_weight + norm_bias */
+dl_tensor *dl_conv2d_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *running_mean, dl_tensor *running_var, dl_tensor *bias, dl_tensor *norm_weight, dl_tensor *norm_bias, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, long groups, double eps, int relu);
 /* Largest value of each window, NaN if there is one; and its place.  max over the window */
 dl_tensor *dl_max_pool2d(dl_tensor *input, const long *kernel_size, int n_kernel_size, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, int ceil_mode);
 /* Puts values at the places max_pool2d found, adding up.  out[index] += x */
@@ -562,6 +566,8 @@ dl_tensor *dl_layer_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, c
 /* Normalises groups of channels (dimension 1) of each example, then scales and shifts each channel.  (x - mean) / sqrt(var + eps) * weight + bias, mean and var over a group */
 dl_tensor *dl_group_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, long num_groups, double eps);
 /* One step of stochastic gradient descent. The list is n parameters, their n gradients and, with momentum, their n buffers; lr is a single number, or three in f64: the rate, a factor for all gradients, and one that is not 0 where nothing is to change.  g += wd * p; v = mu * v + (1 - damp) * g; p -= lr * (nesterov ? g + mu * v : v) */
+/* batch_norm and relu in one pass over memory.  max(batch_norm(x), 0) */
+dl_tensor *dl_batch_norm_relu(dl_tensor *input, dl_tensor *running_mean, dl_tensor *running_var, dl_tensor *weight, dl_tensor *bias, int training, double momentum, double eps);
 dl_status dl_sgd_step(dl_tensor *lr, dl_tensor **tensors, int n_tensors, double momentum, double dampening, double weight_decay, int nesterov, int maximize, int first);
 /* One step of Adam. The list is n parameters, their n gradients, n first moments, n second moments and, with amsgrad, n largest second moments; lr and step (1 at the first step) are single numbers, lr also three as in sgd_step.  m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g**2; p -= lr / (1 - b1**t) * m / (sqrt(v) / sqrt(1 - b2**t) + eps) */
 dl_status dl_adam_step(dl_tensor *lr, dl_tensor *step, dl_tensor **tensors, int n_tensors, double beta1, double beta2, double eps, double weight_decay, int decoupled, int amsgrad, int maximize);

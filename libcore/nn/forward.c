@@ -108,8 +108,11 @@ static dl_tensor *run_child(dl_child *c, dl_tensor *x) {
 /* Layers from..to one after another. */
 static dl_tensor *run_chain(dl_module *m, int from, int to, dl_tensor *x) {
     dl_tensor *at = dl_ref(x);
-    for (int i = from; i < to && at; i++) {
-        dl_tensor *next = run_child(&m->child[i], at);
+    for (int i = from, ran; i < to && at; i += ran) {
+        dl_tensor *next = NULL;
+        ran = dry ? 0 : dl_module_fused(&m->child[i], to - i, at, &next);
+        if (ran && !next) blame(m->child[i].name);
+        if (!ran) next = run_child(&m->child[i], at), ran = 1;
         dl_unref(at);
         at = next;
     }

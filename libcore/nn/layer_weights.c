@@ -1,5 +1,5 @@
-/* Layers with weights: linear, conv, batchnorm, layernorm, groupnorm, embedding; and pooling, which shares conv's
- * geometry. */
+/* Layers with weights: linear, conv, convtranspose, batchnorm, layernorm, groupnorm, embedding; and pooling, which shares
+ * conv's geometry. */
 #include <string.h>
 
 #include "nn/module.h"
@@ -113,6 +113,49 @@ dl_status dl_layer_conv_build(dl_module *m, long channels) {
 dl_tensor *dl_layer_conv(dl_module *m, dl_tensor *x) {
     const dl_optval *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"), *d = dl_m_opt(m, "dilation");
     return dl_conv2d(x, m->tensor[0], m->tensor[1], s->u.v, s->n, p->u.v, p->n, d->u.v, d->n, dl_m_int(m, "groups"));
+}
+
+/* ---------------------------------------------------------------- convtranspose: the weight is [in, out / groups, h,
+ * w] */
+
+dl_status dl_layer_convtranspose_check(dl_module *m) {
+    DL_TRY(check_positive(m, "out_channels"));
+    DL_TRY(check_positive(m, "groups"));
+    DL_TRY(check_pair(m, "kernel_size", 1));
+    DL_TRY(check_pair(m, "stride", 1));
+    DL_TRY(check_pair(m, "padding", 0));
+    DL_TRY(check_pair(m, "output_padding", 0));
+    DL_TRY(check_pair(m, "dilation", 1));
+    long out = dl_m_int(m, "out_channels"), groups = dl_m_int(m, "groups");
+    if (out % groups)
+        return dl_fail(DL_ERR_VALUE, "layer convtranspose: %ld channels cannot be split into %ld groups", out, groups);
+    return dl_init_check(dl_m_opt(m, "init")->u.s);
+}
+
+long dl_layer_convtranspose_input(const dl_module *m, const dl_tensor *x) {
+    long c = input_size(m, x, 4, 1, "images [N,C,H,W]"), groups = dl_m_int(m, "groups");
+    if (c < 0 || c % groups == 0) return c;
+    dl_fail(DL_ERR_SHAPE, "layer convtranspose: %ld input channels cannot be split into %ld groups", c, groups);
+    return -1;
+}
+
+long dl_layer_convtranspose_stored(const dl_module *m, int slot, const dl_tensor *t) {
+    return slot == 0 ? stored_size(m, slot, t, 4, 0) : -2;
+}
+
+dl_status dl_layer_convtranspose_build(dl_module *m, long channels) {
+    const dl_optval *k = dl_m_opt(m, "kernel_size");
+    long out = dl_m_int(m, "out_channels"),
+         shape[] = {channels, out / dl_m_int(m, "groups"), k->u.v[0], k->u.v[k->n - 1]};
+    DL_TRY(dl_module_make(m, 0, 4, shape, dl_m_opt(m, "init")->u.s, 0));
+    return make_bias(m, out, (double)(shape[1] * shape[2] * shape[3]));
+}
+
+dl_tensor *dl_layer_convtranspose(dl_module *m, dl_tensor *x) {
+    const dl_optval *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"), *d = dl_m_opt(m, "dilation"),
+                    *more = dl_m_opt(m, "output_padding");
+    return dl_conv_transpose2d(x, m->tensor[0], m->tensor[1], s->u.v, s->n, p->u.v, p->n, more->u.v, more->n,
+                               dl_m_int(m, "groups"), d->u.v, d->n, NULL, 0);
 }
 
 /* ---------------------------------------------------------------- maxpool */

@@ -91,6 +91,9 @@ dl_status dl_init_fill(dl_tensor *t, const char *name, double arg);
 /* ---- running (nn/forward.c) */
 /* Makes the tensors of one layer for input size `size` on `device`. */
 dl_status dl_module_build_one(dl_module *m, long size, int device);
+/* Runs the first of n layers as one where that is known to be the same (nn/fuse.c). Returns how many, *y being their
+ * result or NULL with an error recorded; 0: none. */
+int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y);
 /* Called after each layer of a pass that is being watched; path is that within the net. */
 typedef dl_status dl_watch_fn(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, uint64_t first_seq);
 /* Runs zeros of a shape through a net in evaluation mode. record: gradients are recorded, so that the watcher sees

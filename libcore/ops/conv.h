@@ -14,6 +14,8 @@ typedef struct dl_conv {
 dl_status dl_conv_attrs(const dl_aval *a, dl_conv *g);
 /* The geometry of a call of conv2d, conv2d_dx or conv2d_dw, with everything checked. */
 dl_status dl_conv_of(const dl_call *c, dl_conv *g);
+/* The call of conv2d, without a bias, inside one of conv2d_norm; `sub` borrows everything. */
+void dl_conv_norm_inner(const dl_call *c, dl_call *sub);
 /* The geometry of max_pool2d; O is C. */
 dl_status dl_pool_of(const dl_call *c, dl_conv *g);
 /* One size for both directions or one each. `what` names the attribute in the error. */

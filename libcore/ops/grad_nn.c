@@ -130,3 +130,13 @@ GRAD_RULE(batch_norm) {
     if (b->nin > 4) DL_GIVE(4, dl_sum(g, dims, n, 0));
     return DL_OK;
 }
+
+/* The gradient where the result is positive (or NaN), through batch_norm's rule: operands and results stand in the same
+ * places. */
+GRAD_RULE(batch_norm_relu) {
+    dl_tensor *given = G0, *zero = T(dl_scalar_f(0));
+    b->g[0] = T(dl_where(T(dl_le(OUT_(0), zero)), zero, given));
+    dl_status s = b->g[0] ? dl_grad_batch_norm(b) : dl_error_last()->code;
+    b->g[0] = given;
+    return s;
+}

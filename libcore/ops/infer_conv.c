@@ -164,6 +164,28 @@ INFER_RULE(conv2d_dw) {
     return DL_OK;
 }
 
+void dl_conv_norm_inner(const dl_call *c, dl_call *sub) {
+    *sub = *c;
+    sub->op = dl_op_row(DL_OP_conv2d);
+    sub->nin = 2;
+}
+
+static dl_status one_a_channel(const dl_tensor *t, long channels) {
+    if (!t || (t->ndim == 1 && t->shape[0] == channels)) return DL_OK;
+    return dl_fail(DL_ERR_SHAPE, "bias, statistics and parameters must have shape [%ld], one number an output channel",
+                   channels);
+}
+
+INFER_RULE(conv2d_norm) {
+    dl_call sub;
+    dl_conv_norm_inner(c, &sub);
+    DL_TRY(dl_infer_conv2d(&sub, out));
+    for (int i = 2; i < c->nin; i++) DL_TRY(one_a_channel(c->in[i], c->in[1]->shape[0]));
+    if (c->in[0]->dtype == c->in[1]->dtype) return DL_OK;
+    return dl_fail(DL_ERR_DTYPE, "the input is %s, the weight %s", dl_dtype_name((dl_dtype)c->in[0]->dtype),
+                   dl_dtype_name((dl_dtype)c->in[1]->dtype));
+}
+
 FLOPS_RULE(conv2d) {
     dl_conv g;
     if (dl_conv_of(c, &g) != DL_OK) return 0;

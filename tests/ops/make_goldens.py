@@ -107,6 +107,19 @@ def batch_norm(x, m=None, v=None, w=None, b=None, training=False, momentum=0.1, 
     return F.batch_norm(x, m, v, w, b, training, momentum, eps)
 
 
+def conv_transpose(x, w, b=None, stride=(1,), padding=(0,), output_padding=(0,), groups=1, dilation=(1,), output_size=None):
+    s, p, d, more = pair(stride), pair(padding), pair(dilation), pair(output_padding)
+    if output_size:
+        least = [(x.shape[2 + i] - 1) * s[i] - 2 * p[i] + d[i] * (w.shape[2 + i] - 1) + 1 for i in range(2)]
+        more = tuple(output_size[i] - least[i] for i in range(2))
+    return F.conv_transpose2d(x, w, b, s, p, more, groups, d)
+
+
+def conv_norm(x, w, m, v, b=None, nw=None, nb=None, eps=1e-5, relu=False, **kw):
+    y = F.batch_norm(conv(x, w, b, **kw), m, v, nw, nb, False, 0, eps)
+    return (F.relu(y) if relu else y).detach()
+
+
 CALLS = {
     "to": lambda x, dtype: x.to(DTYPES[dtype]),
     "restride": lambda x, stride: x.clone(),
@@ -141,7 +154,8 @@ CALLS = {
     "embedding": lambda i, w, padding_idx=None: F.embedding(i, w, padding_idx),
     "pad": lambda x, pad, value=0: F.pad(x, pad, value=value),
     "pool_gather": lambda x, i: x.flatten(2).gather(2, i.flatten(2)).reshape(i.shape),
-    "batch_norm": batch_norm,
+    "batch_norm": batch_norm, "batch_norm_relu": lambda *a, **kw: F.relu(batch_norm(*a, **kw)),
+    "conv_transpose2d": conv_transpose, "conv2d_norm": conv_norm,
     "one_hot": lambda x, num_classes=-1: F.one_hot(x, num_classes),
     "dropout": lambda x, p=0.5, training=True: x if not training or p == 0 else None,  # random: not compared
     "full": lambda shape, value, dtype="f32": torch.full(shape, value, dtype=DTYPES[dtype]),

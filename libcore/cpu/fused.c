@@ -1,0 +1,62 @@
+/* Kernels of rows that join others: batch_norm_relu, conv2d_norm. They run the kernels of these one after another, in
+ * place. */
+#include "cpu/iter.h"
+#include "ops/conv.h"
+#include "ops/rules.h"
+
+static dl_status rectify(const dl_call *c) {
+    dl_call r = *c;
+    r.op = dl_op_row(DL_OP_relu);
+    r.in = r.out = (dl_tensor *[]){c->out[0]};
+    r.nin = r.nout = 1;
+    return dl_cpu_relu.run(&r);
+}
+
+static dl_status batch_norm_relu_run(dl_call *c) {
+    DL_TRY(dl_cpu_batch_norm.run(c));
+    return rectify(c);
+}
+
+/* The gradient where the result is positive, or NaN, through batch_norm's. */
+static dl_status batch_norm_relu_fused(dl_back *b) {
+    dl_tensor *given = G0, *zero = T(dl_scalar_f(0));
+    b->g[0] = T(dl_where(T(dl_le(OUT_(0), zero)), zero, given));
+    dl_status s = b->g[0] ? dl_cpu_batch_norm.fused_grad(b) : dl_error_last()->code;
+    b->g[0] = given;
+    return s;
+}
+
+const dl_kernel dl_cpu_batch_norm_relu = {
+    .run = batch_norm_relu_run, .fused_grad = batch_norm_relu_fused, .dtypes = DL_FLOATS};
+
+/* batch_norm by running statistics, over the result of the convolution. */
+static dl_status normalise(const dl_call *c, const dl_aval *eps) {
+    dl_tensor *in[5] = {c->out[0], c->in[2], c->in[3], c->nin > 5 ? c->in[5] : NULL, c->nin > 6 ? c->in[6] : NULL};
+    dl_dtype t = DL_BIT(c->dtype) & DL_HALVES ? DL_F32 : c->dtype;
+    long channels = c->out[0]->shape[1];
+    dl_tensor *out[3] = {c->out[0], dl_tensor_empty(1, &channels, t, 0), dl_tensor_empty(1, &channels, t, 0)};
+    const dl_aval attr[3] = {{.given = true}, {.given = true}, *eps};
+    dl_call n = {.op = dl_op_row(DL_OP_batch_norm), .in = in, .out = out, .nin = 5, .nout = 3, .attr = attr};
+    n.dtype = c->dtype;
+    dl_status s = out[1] && out[2] ? dl_cpu_batch_norm.run(&n) : dl_error_last()->code;
+    dl_unref(out[1]);
+    dl_unref(out[2]);
+    return s;
+}
+
+static dl_status conv2d_norm_run(dl_call *c) {
+    dl_call inner;
+    if (!c->out[0]->numel) return DL_OK;
+    dl_conv_norm_inner(c, &inner);
+    dl_tensor *in[3] = {c->in[0], c->in[1], c->nin > 4 ? c->in[4] : NULL};
+    dl_tensor *bias = in[2] ? dl_to_dtype(in[2], c->dtype) : NULL;
+    if (in[2] && !bias) return dl_error_last()->code;
+    in[2] = bias;
+    inner.in = in, inner.nin = 3;
+    dl_status s = dl_cpu_conv2d.run(&inner);
+    dl_unref(bias);
+    if (s == DL_OK) s = normalise(c, &c->attr[4]);
+    return s == DL_OK && c->attr[5].u.i ? rectify(c) : s;
+}
+
+const dl_kernel dl_cpu_conv2d_norm = {.run = conv2d_norm_run, .dtypes = DL_FLOATS};

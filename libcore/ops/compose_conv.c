@@ -1,0 +1,80 @@
+/* Transposed convolution, made of conv2d's gradient. */
+#include "ops/conv.h"
+#include "ops/rules.h"
+
+/* The call: geometry of the convolution whose gradient it is. */
+typedef struct transposed {
+    dl_conv g; /* in: the result here; out: the input here */
+    long more[2];
+} transposed;
+
+static dl_status check_operands(const dl_call *c, transposed *t) {
+    const dl_tensor *x = c->in[0], *w = c->in[1], *b = c->nin > 2 ? c->in[2] : NULL;
+    if (x->ndim != 4)
+        return dl_fail_hint(DL_ERR_SHAPE, "give a single image a batch dimension, x[none]",
+                            "the input must have 4 dimensions, [N,C,H,W], not %d", x->ndim);
+    if (w->ndim != 4)
+        return dl_fail(DL_ERR_SHAPE,
+                       "the weight must have 4 dimensions, [in channels, out channels / groups, height, width], not %d",
+                       w->ndim);
+    if (x->shape[1] != w->shape[0])
+        return dl_fail_hint(DL_ERR_SHAPE, "the weight is [in channels, out channels / groups, height, width]",
+                            "images of %ld channels do not fit a weight for %ld", x->shape[1], w->shape[0]);
+    if (x->shape[1] % t->g.groups)
+        return dl_fail(DL_ERR_SHAPE, "%ld channels cannot be divided into %ld groups", x->shape[1], t->g.groups);
+    if (b && (b->ndim != 1 || b->shape[0] != w->shape[1] * t->g.groups))
+        return dl_fail(DL_ERR_SHAPE, "the bias must have shape [%ld], one number an output channel",
+                       w->shape[1] * t->g.groups);
+    return DL_OK;
+}
+
+/* The size of the result: by output_padding, or as given. */
+static dl_status result_size(const dl_call *c, transposed *t) {
+    dl_conv *g = &t->g;
+    const dl_aval *given = &c->attr[5];
+    long want[2] = {0};
+    if (given->given && given->n) DL_TRY(dl_pair(given, "output_size", 1, want));
+    for (int i = 0; i < 2; i++) {
+        g->k[i] = c->in[1]->shape[2 + i], g->out[i] = c->in[0]->shape[2 + i];
+        long least = (g->out[i] - 1) * g->stride[i] - 2 * g->pad[i] + g->dil[i] * (g->k[i] - 1) + 1;
+        if (given->given && given->n) t->more[i] = want[i] - least;
+        if (given->given && given->n && (t->more[i] < 0 || t->more[i] >= g->stride[i]))
+            return dl_fail(DL_ERR_VALUE, "a %s of %ld gives results of %ld to %ld, not %ld", i ? "width" : "height",
+                           g->out[i], least, least + g->stride[i] - 1, want[i]);
+        if (t->more[i] >= g->stride[i])
+            return dl_fail(DL_ERR_VALUE, "output_padding must be smaller than stride, not %ld with stride %ld",
+                           t->more[i], g->stride[i]);
+        g->in[i] = least + t->more[i];
+        if (g->in[i] < 1)
+            return dl_fail_hint(DL_ERR_SHAPE, "use less padding or larger images", "the result would be empty");
+    }
+    return DL_OK;
+}
+
+/* y + bias of each channel, in y's dtype. */
+static dl_tensor *biased(dl_tensor *y, dl_tensor *bias) {
+    dl_tensor *b = dl_to_dtype(bias, (dl_dtype)y->dtype), *column = NULL, *sum = NULL;
+    if (b) column = dl_reshape(b, (long[]){1, b->shape[0], 1, 1}, 4);
+    if (column) sum = dl_add(y, column);
+    dl_unref(b);
+    dl_unref(column);
+    return sum;
+}
+
+COMPOSE_RULE(conv_transpose2d) {
+    transposed t = {0};
+    const dl_aval *a = c->attr, in_order[] = {a[0], a[1], a[4], a[3]};
+    DL_TRY(dl_conv_attrs(in_order, &t.g));
+    DL_TRY(dl_pair(&a[2], "output_padding", 0, t.more));
+    DL_TRY(check_operands(c, &t));
+    DL_TRY(result_size(c, &t));
+    dl_conv *g = &t.g;
+    dl_tensor *y = dl_conv2d_dx(c->in[0], c->in[1], g->in, 2, g->stride, 2, g->pad, 2, g->dil, 2, g->groups);
+    if (y && c->nin > 2 && c->in[2]) {
+        dl_tensor *sum = biased(y, c->in[2]);
+        dl_unref(y);
+        y = sum;
+    }
+    c->out[0] = y;
+    return y ? DL_OK : dl_error_last()->code;
+}
