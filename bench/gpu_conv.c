@@ -102,6 +102,48 @@ static int run_case(int i, int tf32, int last, const char *only) {
     return bad;
 }
 
+static dl_module *block;
+
+static int infer(void) {
+    dl_tensor *y = dl_module_forward(block, x);
+    dl_unref(y);
+    return y != NULL;
+}
+
+static int train(void) {
+    dl_tensor *y = dl_module_forward(block, x), *grad[4] = {NULL};
+    dl_tensor *in[4] = {x, dl_module_tensor(block, "conv0.weight"), dl_module_tensor(block, "batchnorm0.weight"),
+                        dl_module_tensor(block, "batchnorm0.bias")};
+    int good = y && dl_gradients(y, seed, in, 4, 0, 0, grad) == DL_OK;
+    dl_unref(y);
+    for (int i = 0; i < 4; i++) dl_unref(grad[i]);
+    return good;
+}
+
+static int run_block(int tf32, int last, const char *only) {
+    const long shape[4] = {64, 64, 56, 56};
+    char name[2][80];
+    for (int b = 0; b < 2; b++)
+        snprintf(name[b], sizeof name[b], "block_%s_%s_%s", tf32 ? "tf32" : "f32", last ? "last" : "first",
+                 b ? "training" : "inference");
+    if (only && !strstr(name[0], only) && !strstr(name[1], only)) return 0;
+    if (dl_precision_set(tf32 ? DL_PRECISION_TF32 : DL_PRECISION_F32) != DL_OK) return fail();
+    block = dl_net_parse("conv 64 k=3 pad=1 bias=false -> batchnorm -> relu");
+    x = normal(shape[0], shape[1], shape[2], shape[3], last),
+    seed = normal(shape[0], shape[1], shape[2], shape[3], last);
+    if (!block || !x || !seed || dl_module_build(block, 4, shape, DL_F32, GPU) != DL_OK) return fail();
+    dl_module_train(block, 0);
+    dl_grad_mode(0);
+    int bad = report(name[0], measure(infer));
+    dl_grad_mode(1);
+    dl_module_train(block, 1);
+    dl_set_requires_grad(x, 1);
+    bad |= report(name[1], measure(train));
+    dl_unref(x), dl_unref(seed);
+    dl_module_unref(block);
+    return bad;
+}
+
 int main(int argc, char **argv) {
     if (dl_device_count() < 2) {
         printf("skipped: no GPU (%s)\n", dl_device_missing());
@@ -111,5 +153,6 @@ int main(int argc, char **argv) {
     int bad = 0;
     for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++)
         for (int k = 0; k < 4; k++) bad |= run_case(i, k >> 1, k & 1, argc > 1 ? argv[1] : NULL);
+    for (int k = 0; k < 4; k++) bad |= run_block(k >> 1, k & 1, argc > 1 ? argv[1] : NULL);
     return bad;
 }

@@ -13,8 +13,25 @@ SHAPES = {
 }
 
 
+def block(torch, order, what):
+    x = torch.randn(64, 64, 56, 56, device="cuda").to(memory_format=order).requires_grad_(what == "training")
+    net = torch.nn.Sequential(torch.nn.Conv2d(64, 64, 3, padding=1, bias=False), torch.nn.BatchNorm2d(64), torch.nn.ReLU())
+    net = net.cuda().to(memory_format=order).train(what == "training")
+    if what == "training":
+        seed = torch.randn_like(net(x))
+        return lambda: torch.autograd.grad(net(x), (x, *net.parameters()), seed)
+
+    def infer():
+        with torch.inference_mode():
+            net(x)
+    return infer
+
+
 def case(torch, name):
     shape, precision, layout, what = name.split("_")
+    if shape == "block":
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        return block(torch, torch.channels_last if layout == "last" else torch.contiguous_format, what)
     n, c, hw, o, k, stride, pad = SHAPES[shape]
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
     order = torch.channels_last if layout == "last" else torch.contiguous_format

@@ -76,8 +76,8 @@ __global__ void pixels_kernel(channel_map m, pack<T, N> *y, size_t pixels, unsig
 }
 
 template <class T, int N> static void run_planes(dl_gpu *gpu, const channel_map &m, const dl_tensor *y) {
-    unsigned plane = (unsigned)(y->shape[2] * y->shape[3] / N), each = THREADS * ROWS;
-    unsigned parts = (plane + each - 1) / each, threads = plane < THREADS ? (plane + 31) / 32 * 32 : THREADS;
+    unsigned plane = (unsigned)(y->shape[2] * y->shape[3] / N), most = THREADS, each = most * ROWS;
+    unsigned parts = (plane + each - 1) / each, threads = plane < most ? (plane + 31) / 32 * 32 : most;
     dim3 grid((unsigned)(y->shape[0] * y->shape[1]), parts < 65535 ? parts : 65535);
     planes_kernel<T, N><<<grid, threads, 0, gpu->stream>>>(m, (pack<T, N> *)dl_ptr(y), plane, (unsigned)y->shape[1]);
 }

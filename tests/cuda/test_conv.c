@@ -170,6 +170,36 @@ static void precision(void **state) {
     drop(exact), drop(rounded), drop(again);
 }
 
+static dl_tensor *last_image(dl_tensor *t) {
+    long n = dl_shape(t)[0], from = n - 1;
+    return must(dl_slice(t, 0, &from, &n, 1));
+}
+
+/* More than 2^31 elements run in parts: the last image must come out as it does alone, and every image counts in the
+ * gradient of the weight. */
+static void large_batches(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    const long n = 33000, one_image[4] = {1, 1, 256, 256};
+    dl_tensor *x = must(dl_tensor_full(4, SHAPE(n, 1, 256, 256), DL_BF16, GPU, 1)), *end = last_image(x);
+    dl_tensor *image = drawn(1, 4, one_image, DL_BF16), *there = must(dl_to_device(image, GPU));
+    dl_tensor *w = drawn(2, 4, SHAPE(1, 1, 3, 3), DL_BF16), *wg = must(dl_to_device(w, GPU));
+    ok(dl_assign(end, there));
+    dl_grad_mode(0);
+    dl_tensor *y = must(dl_conv2d(x, wg, NULL, NULL, 0, SHAPE(1), 1, NULL, 0, 1));
+    dl_tensor *alone = must(dl_conv2d(there, wg, NULL, NULL, 0, SHAPE(1), 1, NULL, 0, 1)), *tail = last_image(y);
+    dl_tensor *a = host(tail), *b = host(alone);
+    near(a, b, 1e-2, "the last of many images");
+    dl_tensor *dw = must(dl_conv2d_dw(x, x, SHAPE(3, 3), 2, NULL, 0, SHAPE(1), 1, NULL, 0, 1)), *counted = host(dw);
+    double *v = values(counted), want = (double)(n - 1) * 255 * 255;
+    assert_true(fabs(v[0] / want - 1) < 0.01);
+    free(v);
+    dl_grad_mode(1);
+    dl_unref(x), dl_unref(end), dl_unref(image), dl_unref(there), dl_unref(w), dl_unref(wg), dl_unref(y),
+        dl_unref(alone);
+    dl_unref(tail), dl_unref(a), dl_unref(b), dl_unref(dw), dl_unref(counted);
+}
+
 /* ---- choices outlive the process: a child prints the bits of its results */
 
 static int child(void) {
@@ -228,7 +258,8 @@ int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "child")) return child();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(six_of_common_nets), cmocka_unit_test(random_shapes), cmocka_unit_test(larger_shapes),
-        cmocka_unit_test(empty_operands),     cmocka_unit_test(precision),     cmocka_unit_test(choices_are_stored),
+        cmocka_unit_test(empty_operands),     cmocka_unit_test(precision),     cmocka_unit_test(large_batches),
+        cmocka_unit_test(choices_are_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

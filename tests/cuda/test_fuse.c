@@ -1,0 +1,131 @@
+/* Layers that a chain runs as one against the same layers one by one: results, statistics and gradients, in training
+ * and in evaluation, on the CPU and, where there is one, on a GPU. */
+#include "cuda/gpu.h"
+
+#include "autograd/tape.h"
+
+static const char text[] =
+    "conv 8 k=3 pad=1 -> batchnorm -> relu -> conv 6 k=3 stride=2 bias=false -> batchnorm -> relu";
+enum { LAYERS = 6, PARAMS = 7 };
+static const char *const params[PARAMS] = {"conv0.weight",    "conv0.bias",        "batchnorm0.weight",
+                                           "batchnorm0.bias", "batchnorm1.weight", "batchnorm1.bias",
+                                           "conv1.weight"};
+
+static dl_module *net(int device) {
+    dl_seed(4);
+    dl_module *m = dl_net_parse(text);
+    if (!m) fail_msg("%s", dl_errmsg());
+    ok(dl_module_build(m, 4, SHAPE(4, 3, 12, 12), DL_F32, device));
+    return m;
+}
+
+static dl_tensor *images(int device) {
+    dl_tensor *x = drawn(9, 4, SHAPE(4, 3, 12, 12), DL_F32), *there = must(dl_to_device(x, device));
+    dl_unref(x);
+    return there;
+}
+
+static dl_tensor *one_by_one(dl_module *m, dl_tensor *x) {
+    dl_tensor *at = dl_ref(x);
+    for (int i = 0; i < LAYERS; i++) {
+        dl_tensor *next = must(dl_module_forward(dl_module_find(m, dl_module_label(m, i)), at));
+        dl_unref(at);
+        at = next;
+    }
+    return at;
+}
+
+static void same(dl_tensor *a, dl_tensor *b, double tol, const char *what) {
+    dl_tensor *x = must(dl_detach(a)), *y = must(dl_detach(b)), *p = must(dl_to_device(x, 0)),
+              *q = must(dl_to_device(y, 0));
+    near(p, q, tol, what);
+    dl_unref(x), dl_unref(y), dl_unref(p), dl_unref(q);
+}
+
+/* Output and gradients of one training pass. */
+static dl_tensor *train(dl_module *m, dl_tensor *x, bool joined, dl_tensor *grad[PARAMS + 1]) {
+    dl_tensor *in[PARAMS + 1] = {x};
+    for (int i = 0; i < PARAMS; i++) in[i + 1] = dl_module_tensor(m, params[i]);
+    dl_tensor *y = joined ? must(dl_module_forward(m, x)) : one_by_one(m, x);
+    dl_tensor *seed = drawn(5, 4, dl_shape(y), DL_F32), *there = must(dl_to_device(seed, dl_device_of(x)));
+    assert_string_equal(y->node->op->name, joined ? "batch_norm_relu" : "relu");
+    gradients(y, there, in, PARAMS + 1, 0, grad);
+    dl_unref(seed), dl_unref(there);
+    return y;
+}
+
+static void training_on(int device) {
+    dl_module *a = net(device), *b = net(device);
+    dl_tensor *x = leaf(images(device)), *ga[PARAMS + 1], *gb[PARAMS + 1];
+    dl_module_train(a, 1), dl_module_train(b, 1);
+    dl_tensor *p = train(a, x, true, ga), *q = train(b, x, false, gb);
+    same(p, q, 0, "output");
+    for (int i = 0; i <= PARAMS; i++) {
+        same(ga[i], gb[i], 1e-6, i ? params[i - 1] : "gradient of the input");
+        dl_unref(ga[i]), dl_unref(gb[i]);
+    }
+    same(dl_module_tensor(a, "batchnorm1.running_var"), dl_module_tensor(b, "batchnorm1.running_var"), 0, "statistics");
+    dl_unref(x), dl_unref(p), dl_unref(q);
+    dl_module_unref(a), dl_module_unref(b);
+}
+
+static void evaluation_on(int device, double tol) {
+    dl_module *m = net(device);
+    dl_tensor *x = images(device);
+    for (int i = 0; i < 3; i++) dl_unref(must(dl_module_forward(m, x))); /* statistics of their own */
+    dl_module_train(m, 0);
+    dl_tensor *recorded = must(dl_module_forward(m, x));
+    assert_true(dl_requires_grad(recorded));
+    dl_grad_mode(0);
+    dl_tensor *joined = must(dl_module_forward(m, x)), *single = one_by_one(m, x);
+    dl_grad_mode(1);
+    same(joined, single, tol, "evaluation");
+    same(joined, recorded, tol, "evaluation while recording");
+    dl_unref(x), dl_unref(recorded), dl_unref(joined), dl_unref(single);
+    dl_module_unref(m);
+}
+
+static void rules_on(int device) {
+    dl_tensor *x = leaf(images(device)), *w = must(dl_tensor_full(1, SHAPE(3), DL_F32, device, 1.5));
+    dl_tensor *b = must(dl_tensor_full(1, SHAPE(3), DL_F32, device, -0.25)), *in[] = {x, leaf(w), leaf(b)};
+    dl_tensor *y = must(dl_batch_norm_relu(x, NULL, NULL, w, b, 1, 0.1, 1e-5)), *fused[3], *composite[3];
+    dl_tensor *seed = drawn(5, 4, dl_shape(y), DL_F32), *there = must(dl_to_device(seed, device));
+    gradients(y, there, in, 3, 0, fused);
+    gradients(y, there, in, 3, 1, composite);
+    for (int i = 0; i < 3; i++) {
+        same(fused[i], composite[i], 2e-6, "fused against composite");
+        dl_unref(fused[i]), dl_unref(composite[i]);
+    }
+    dl_unref(x), dl_unref(w), dl_unref(b), dl_unref(y), dl_unref(seed), dl_unref(there);
+}
+
+static void training_cpu(void **state) { (void)state, training_on(0); }
+static void evaluation_cpu(void **state) { (void)state, evaluation_on(0, 1e-6); }
+static void rules_cpu(void **state) { (void)state, rules_on(0); }
+
+static void training_gpu(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    training_on(GPU);
+}
+static void evaluation_gpu(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    evaluation_on(GPU, 1e-6);
+    ok(dl_precision_set(DL_PRECISION_BF16));
+    evaluation_on(GPU, 2e-2);
+    ok(dl_precision_set(DL_PRECISION_F32));
+}
+static void rules_gpu(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    rules_on(GPU);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(training_cpu), cmocka_unit_test(evaluation_cpu), cmocka_unit_test(rules_cpu),
+        cmocka_unit_test(training_gpu), cmocka_unit_test(evaluation_gpu), cmocka_unit_test(rules_gpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
