@@ -32,6 +32,8 @@ long dl_conv_gemm_size(const dl_conv *g, dl_conv_kind kind, bool last);
 dl_status dl_cols_make(dl_gpu *gpu, const dl_conv *g, dl_dtype t, const void *image, void *cols, bool last);
 /* The transpose: each pixel is the sum of its copies, added up in f32 or f64 and in fixed order. */
 dl_status dl_cols_sum(dl_gpu *gpu, const dl_conv *g, dl_dtype t, const void *cols, void *image, bool last);
+/* The weight of the opposite convolution: out[c,o,i,j] = w[o,c,kh-1-i,kw-1-j], out dense with channels last or not. */
+dl_status dl_conv_flip(dl_gpu *gpu, const dl_tensor *w, void *out, bool last);
 /* y += x, laid out alike. */
 dl_status dl_conv_add(dl_gpu *gpu, dl_tensor *y, const dl_tensor *x);
 

@@ -119,6 +119,39 @@ dl_status dl_cols_sum(dl_gpu *gpu, const dl_conv *g, dl_dtype t, const void *col
     });
 }
 
+struct flip_walk {
+    dl_divisor size[3]; /* from the innermost dimension on */
+    long stride[4];     /* of w: o, c, i, j */
+    uint32_t n;
+    int kh, kw;
+};
+
+template <class T, bool LAST> __global__ void flip_kernel(flip_walk w, const T *from, T *to) {
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, at = i;
+    if (at >= w.n) return;
+    uint32_t a = split(i, w.size[0]), b = split(i, w.size[1]), c = split(i, w.size[2]);
+    uint32_t kj = LAST ? b : a, ki = LAST ? c : b, o = LAST ? a : c; /* i: the channel of w */
+    to[at] = from[o * w.stride[0] + i * w.stride[1] + (w.kh - 1 - (long)ki) * w.stride[2] +
+                  (w.kw - 1 - (long)kj) * w.stride[3]];
+}
+
+dl_status dl_conv_flip(dl_gpu *gpu, const dl_tensor *w, void *out, bool last) {
+    const long *s = w->shape;
+    const long first_order[3] = {s[3], s[2], s[0]}, last_order[3] = {s[0], s[3], s[2]};
+    flip_walk f;
+    for (int i = 0; i < 3; i++) f.size[i] = dl_divisor((uint32_t)(last ? last_order : first_order)[i]);
+    for (int i = 0; i < 4; i++) f.stride[i] = w->stride[i];
+    f.n = (uint32_t)w->numel, f.kh = (int)s[2], f.kw = (int)s[3];
+    return dl_dispatch_size(dl_esize(w), [&](auto tag) {
+        typedef decltype(tag) T;
+        if (last)
+            flip_kernel<T, true><<<blocks(f.n), THREADS, 0, gpu->stream>>>(f, (const T *)dl_ptr(w), (T *)out);
+        else
+            flip_kernel<T, false><<<blocks(f.n), THREADS, 0, gpu->stream>>>(f, (const T *)dl_ptr(w), (T *)out);
+        return dl_gpu_launched(gpu);
+    });
+}
+
 struct plus_f {
     template <class C> __device__ C operator()(C a, C b) const { return a + b; }
 };

@@ -19,6 +19,7 @@ typedef struct key {
 
 typedef struct way {
     bool last, gemm;
+    bool opposite;        /* as the other one of result and gradient of the image, see opposite_of */
     dl_dnn_choice choice; /* not gemm */
     dl_dnn_plan *plan;
 } way;
@@ -61,11 +62,29 @@ static dl_tensor *laid_out(dl_gpu *g, dl_tensor *t, bool last, bool filled) {
 
 /* ---- one way */
 
+/* With stride 1 the result is the gradient of an image under weights that are turned round, and the other way: what is
+ * called image there is the result here. False: it is not so. */
+static bool opposite_of(const dl_conv *g, dl_conv *o) {
+    *o = *g;
+    o->C = g->O, o->O = g->C;
+    for (int d = 0; d < 2; d++) {
+        o->in[d] = g->out[d], o->out[d] = g->in[d];
+        o->pad[d] = g->dil[d] * (g->k[d] - 1) - g->pad[d];
+        if (g->stride[d] != 1 || o->pad[d] < 0) return false;
+    }
+    return g->groups == 1 && g->k[0] * g->k[1] > 1;
+}
+
 static dl_status run_dnn(const dl_conv_job *job, const way *w) {
-    size_t size = dl_dnn_workspace(w->plan);
-    void *space = size ? dl_gpu_take(job->gpu, size) : NULL;
-    if (size && !space) return dl_error_last()->code;
-    dl_status s = dl_dnn_run(job->gpu, w->plan, dl_ptr(job->image), dl_ptr(job->weight), dl_ptr(job->result), space);
+    size_t size = dl_dnn_workspace(w->plan), turned = (size_t)job->weight->numel * dl_esize(job->weight);
+    void *space = size ? dl_gpu_take(job->gpu, size) : NULL, *weight = dl_ptr(job->weight), *image = dl_ptr(job->image);
+    void *result = dl_ptr(job->result);
+    dl_status s = size && !space ? dl_error_last()->code : DL_OK;
+    if (w->opposite) image = dl_ptr(job->result), result = dl_ptr(job->image), weight = NULL;
+    if (s == DL_OK && w->opposite && !(weight = dl_gpu_take(job->gpu, turned))) s = dl_error_last()->code;
+    if (s == DL_OK && w->opposite) s = dl_conv_flip(job->gpu, job->weight, weight, w->last);
+    if (s == DL_OK) s = dl_dnn_run(job->gpu, w->plan, image, weight, result, space);
+    if (w->opposite) dl_gpu_drop(job->gpu, weight);
     dl_gpu_drop(job->gpu, space);
     return s;
 }
@@ -85,20 +104,20 @@ static dl_status run_way(const dl_conv_job *job, const way *w) {
     return s == DL_OK ? dl_gpu_launched(job->gpu) : s;
 }
 
-/* ---- choices as text: "cols LAST" or "dnn LAST ENGINE TYPE=VALUE ..." */
+/* ---- choices as text: "cols LAST", or "dnn LAST OPPOSITE ENGINE TYPE=VALUE ..." */
 
 static void write_way(const way *w, char *text) {
-    int n = snprintf(text, DL_PLAN_TEXT, w->gemm ? "cols %d" : "dnn %d %ld", w->last, w->choice.engine);
+    int n = snprintf(text, DL_PLAN_TEXT, w->gemm ? "cols %d" : "dnn %d %d %ld", w->last, w->opposite, w->choice.engine);
     for (int i = 0; !w->gemm && i < w->choice.nknobs; i++)
         n += snprintf(text + n, DL_PLAN_TEXT - (size_t)n, " %d=%ld", w->choice.knob[i].type, w->choice.knob[i].value);
 }
 
 static bool read_way(const char *text, way *w) {
-    int last = 0, used = 0;
+    int last = 0, opposite = 0, used = 0;
     memset(w, 0, sizeof *w);
     if (sscanf(text, "cols %d%n", &last, &used) == 1) return w->gemm = true, w->last = last, !text[used];
-    if (sscanf(text, "dnn %d %ld%n", &last, &w->choice.engine, &used) != 2) return false;
-    w->last = last;
+    if (sscanf(text, "dnn %d %d %ld%n", &last, &opposite, &w->choice.engine, &used) != 3) return false;
+    w->last = last, w->opposite = opposite;
     for (text += used; *text; text += used) {
         int i = w->choice.nknobs++;
         if (i == DL_DNN_KNOBS ||
@@ -158,18 +177,23 @@ static void try_way(search *s, way w) {
     s->best = w, s->ms = ms;
 }
 
-static dl_dnn_problem problem_of(const key *k, bool last) {
-    return (dl_dnn_problem){(dl_conv_kind)k->kind, (dl_dtype)k->t, k->g, last, k->tf32, k->deterministic};
+/* False: the call has no opposite. */
+static bool problem_of(const key *k, bool last, bool opposite, dl_dnn_problem *p) {
+    *p = (dl_dnn_problem){(dl_conv_kind)k->kind, (dl_dtype)k->t, k->g, last, k->tf32, k->deterministic};
+    if (!opposite) return true;
+    p->kind = k->kind == DL_CONV_FORWARD ? DL_CONV_DX : DL_CONV_FORWARD;
+    return k->kind != DL_CONV_DW && opposite_of(&k->g, &p->g);
 }
 
-static void try_engines(search *s, bool last, int most) {
+static void try_engines(search *s, bool last, bool opposite, int most) {
     dl_gpu *g = s->job->gpu;
     dl_dnn_choice c[NATURAL];
-    dl_dnn_problem p = problem_of(s->k, last);
+    dl_dnn_problem p;
     double from = now();
-    int n = dl_dnn_ready(g) == DL_OK ? dl_dnn_choices(g, &p, c, most) : 0, good = 0;
+    bool some = problem_of(s->k, last, opposite, &p) && dl_dnn_ready(g) == DL_OK;
+    int n = some ? dl_dnn_choices(g, &p, c, most) : 0, good = 0;
     for (int i = 0; i < n && !(good && (s->small || now() - from > BUDGET)); i++) {
-        way w = {.last = last, .choice = c[i], .plan = dl_dnn_plan_new(g, &p, &c[i])};
+        way w = {.last = last, .opposite = opposite, .choice = c[i], .plan = dl_dnn_plan_new(g, &p, &c[i])};
         if (!w.plan) continue;
         if (dl_dnn_workspace(w.plan) > WORKSPACE) {
             dl_dnn_plan_free(w.plan);
@@ -191,9 +215,10 @@ static double operations(const dl_conv *g) {
 }
 
 static void try_all(search *s, bool natural) {
-    try_engines(s, natural, NATURAL);
+    try_engines(s, natural, false, NATURAL);
     if (s->small) return;
-    try_engines(s, !natural, OTHER);
+    if (s->check) try_engines(s, natural, true, OTHER); /* f32: on tensor cores both are alike */
+    try_engines(s, !natural, false, OTHER);
     try_gemm(s, natural);
     try_gemm(s, !natural);
 }
@@ -216,8 +241,9 @@ static void choose(const dl_conv_job *job, const key *k, way *out) {
 static bool restore(const dl_conv_job *job, const key *k, const char *text, way *w) {
     char value[DL_PLAN_TEXT];
     if (!dl_plan_find(job->gpu, text, value) || !read_way(value, w)) return false;
-    dl_dnn_problem p = problem_of(k, w->last);
-    return w->gemm || (w->plan = dl_dnn_plan_new(job->gpu, &p, &w->choice));
+    dl_dnn_problem p;
+    return w->gemm ||
+           (problem_of(k, w->last, w->opposite, &p) && (w->plan = dl_dnn_plan_new(job->gpu, &p, &w->choice)));
 }
 
 static dl_status find(const dl_conv_job *job, const key *k, plan **out) {
