@@ -561,13 +561,13 @@ dl_tensor *dl_binary_cross_entropy_with_logits(dl_tensor *input, dl_tensor *targ
 dl_tensor *dl_dropout(dl_tensor *input, double p, int training);
 /* Normalises each channel (dimension 1) over the batch, or by the running statistics when not training; updates these in training.  (x - mean) / sqrt(var + eps) * weight + bias */
 dl_tensor *dl_batch_norm(dl_tensor *input, dl_tensor *running_mean, dl_tensor *running_var, dl_tensor *weight, dl_tensor *bias, int training, double momentum, double eps);
+/* batch_norm and relu in one pass over memory.  max(batch_norm(x), 0) */
+dl_tensor *dl_batch_norm_relu(dl_tensor *input, dl_tensor *running_mean, dl_tensor *running_var, dl_tensor *weight, dl_tensor *bias, int training, double momentum, double eps);
 /* Normalises the last dimensions of each row, then scales and shifts.  (x - mean) / sqrt(var + eps) * weight + bias, mean and var over the last dimensions */
 dl_tensor *dl_layer_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, const long *normalized_shape, int n_normalized_shape, double eps);
 /* Normalises groups of channels (dimension 1) of each example, then scales and shifts each channel.  (x - mean) / sqrt(var + eps) * weight + bias, mean and var over a group */
 dl_tensor *dl_group_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, long num_groups, double eps);
 /* One step of stochastic gradient descent. The list is n parameters, their n gradients and, with momentum, their n buffers; lr is a single number, or three in f64: the rate, a factor for all gradients, and one that is not 0 where nothing is to change.  g += wd * p; v = mu * v + (1 - damp) * g; p -= lr * (nesterov ? g + mu * v : v) */
-/* batch_norm and relu in one pass over memory.  max(batch_norm(x), 0) */
-dl_tensor *dl_batch_norm_relu(dl_tensor *input, dl_tensor *running_mean, dl_tensor *running_var, dl_tensor *weight, dl_tensor *bias, int training, double momentum, double eps);
 dl_status dl_sgd_step(dl_tensor *lr, dl_tensor **tensors, int n_tensors, double momentum, double dampening, double weight_decay, int nesterov, int maximize, int first);
 /* One step of Adam. The list is n parameters, their n gradients, n first moments, n second moments and, with amsgrad, n largest second moments; lr and step (1 at the first step) are single numbers, lr also three as in sgd_step.  m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g**2; p -= lr / (1 - b1**t) * m / (sqrt(v) / sqrt(1 - b2**t) + eps) */
 dl_status dl_adam_step(dl_tensor *lr, dl_tensor *step, dl_tensor **tensors, int n_tensors, double beta1, double beta2, double eps, double weight_decay, int decoupled, int amsgrad, int maximize);

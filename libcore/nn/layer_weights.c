@@ -1,5 +1,5 @@
-/* Layers with weights: linear, conv, convtranspose, batchnorm, layernorm, groupnorm, embedding; and pooling, which shares
- * conv's geometry. */
+/* Layers with weights: linear, conv, convtranspose, batchnorm, layernorm, groupnorm, embedding; and pooling, which
+ * shares conv's geometry. */
 #include <string.h>
 
 #include "nn/module.h"
