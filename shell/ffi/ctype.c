@@ -244,7 +244,10 @@ int dlsh_c_same(const dlsh_ctype *a, const dlsh_ctype *b, int loose) {
     case DLSH_C_FUNCTION: return same_functions(a, b, loose);
     case DLSH_C_STRUCT:
     case DLSH_C_UNION:
-    case DLSH_C_OPAQUE: return loose && a->tag && b->tag && !strcmp(a->tag, b->tag);
+    case DLSH_C_OPAQUE:
+        if (!loose) return 0;
+        if (a->tag || b->tag) return a->tag && b->tag && !strcmp(a->tag, b->tag);
+        return a->alias && b->alias && !strcmp(a->alias, b->alias);
     default: return 0;
     }
 }

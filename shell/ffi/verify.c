@@ -95,33 +95,82 @@ static int find_decl(const dlsh_cdecls *d, const char *name, size_t len) {
     return -1;
 }
 
-/* Goes through the messages; a conflict that matters fails. */
-static dl_status judge(dlsh_cspace *c, const char *said, const dlsh_cdecls *d, int *at) {
-    static const char conflict[] = "error: conflicting types for '", layout[] = "static assertion failed: \"dlsh:";
-    char text[300], hint[330];
-    for (const char *s = said; (s = strstr(s, conflict));) {
-        s += sizeof conflict - 1;
-        int i = find_decl(d, s, strcspn(s, "'"));
-        if (i < 0) continue;
-        const dlsh_ctype *t = header_type(c, s, d->items[i].name, text, sizeof text);
-        if (!t || dlsh_c_same(t, d->items[i].type, 1)) continue;
-        dlsh_buf b = {0};
-        dlsh_c_print(&b, t, d->items[i].name);
-        snprintf(hint, sizeof hint, "the header says: %s", dlsh_buf_text(&b));
-        dlsh_buf_free(&b);
-        *at = i;
-        return dlsh_fail(DL_ERR_TYPE, hint, "this prototype of '%s' is not that of its header", d->items[i].name);
+/* The headers as this parser reads them, for compilers that do not tell the type they have seen (clang). */
+typedef struct reading {
+    dlsh_cspace *c;
+    dlsh_cdecls d;
+} reading;
+
+static dl_status read_headers(const char *headers, reading *r) {
+    static const char *const args[] = {"-E", "-P", "-w", NULL};
+    dlsh_buf source = {0}, text = {0};
+    dlsh_cerror e;
+    int good;
+    if (!(r->c = dlsh_cspace_new())) return DL_ERR_MEMORY;
+    add_includes(&source, headers);
+    dl_status st = dlsh_c_ask(dlsh_buf_text(&source), args, NULL, 0, &text, &good);
+    if (!st && good) st = dlsh_c_parse(r->c, dlsh_buf_text(&text), text.n, DLSH_C_LENIENT, &r->d, &e);
+    dlsh_buf_free(&source);
+    dlsh_buf_free(&text);
+    return st == DL_ERR_SYNTAX ? DL_OK : st;
+}
+
+static void reading_free(reading *r) {
+    dlsh_cdecls_free(&r->d);
+    dlsh_cspace_free(r->c);
+}
+
+/* A conflict that the compiler saw: does it matter? */
+static dl_status judge_one(const dlsh_ctype *t, const dlsh_cdecl *d) {
+    if (!t || dlsh_c_same(t, d->type, 1)) return DL_OK;
+    dlsh_buf b = {0};
+    dlsh_buf_puts(&b, "the header says: ");
+    dlsh_c_print(&b, t, d->name);
+    dl_status st =
+        dlsh_fail(DL_ERR_TYPE, dlsh_buf_text(&b), "this prototype of '%s' is not that of its header", d->name);
+    dlsh_buf_free(&b);
+    return st;
+}
+
+static dl_status judge_structs(const char *said) {
+    for (const char *s = said; (s = strstr(s, "error: static"));) {
+        size_t line = strcspn(s, "\n");
+        const char *name = strstr(s, "dlsh:");
+        s += line;
+        if (!name || name > s) continue;
+        name += 5;
+        return dlsh_fail(DL_ERR_TYPE,
+                         "the library works with the layout of its header: extern \"LIB\" header <...>; takes it over",
+                         "the fields of '%.*s' are not those of its header", (int)strcspn(name, "\"\n"), name);
     }
-    const char *s = strstr(said, layout);
-    if (!s) return DL_OK;
-    s += sizeof layout - 1;
-    return dlsh_fail(DL_ERR_TYPE,
-                     "the library works with the layout of its header: extern \"LIB\" header <...>; takes it over",
-                     "the fields of '%.*s' are not those of its header", (int)strcspn(s, "\""), s);
+    return DL_OK;
+}
+
+/* Goes through the messages; a conflict that matters fails. */
+static dl_status judge(dlsh_cspace *c, const char *said, const dlsh_cdecls *d, const char *headers, int *at) {
+    static const char conflict[] = "error: conflicting types for '";
+    char text[300];
+    reading r = {0};
+    dl_status st = DL_OK;
+    for (const char *s = said; !st && (s = strstr(s, conflict));) {
+        s += sizeof conflict - 1;
+        int i = find_decl(d, s, strcspn(s, "'")), other;
+        if (i < 0) continue;
+        *at = i;
+        const dlsh_ctype *t = header_type(c, s, d->items[i].name, text, sizeof text);
+        if (!t && !r.c) st = read_headers(headers, &r);
+        if (!t && !st && (other = find_decl(&r.d, d->items[i].name, strlen(d->items[i].name))) >= 0)
+            t = r.d.items[other].type;
+        if (!st) st = judge_one(t, &d->items[i]);
+    }
+    reading_free(&r);
+    if (st) return st;
+    *at = -1;
+    return judge_structs(said);
 }
 
 dl_status dlsh_c_verify(dlsh_cspace *c, const char *lib, const dlsh_cdecls *d, int mark, int *at) {
-    static const char *const args[] = {"-fsyntax-only", "-w", "-fmax-errors=0", "-fno-diagnostics-show-caret", NULL};
+    static const char *const args[] = {"-fsyntax-only", "-w", NULL};
     const char *headers = headers_of(lib);
     dlsh_buf source = {0}, said = {0};
     int good;
@@ -131,7 +180,7 @@ dl_status dlsh_c_verify(dlsh_cspace *c, const char *lib, const dlsh_cdecls *d, i
     add_structs(&source, c, mark);
     add_functions(&source, d);
     dl_status st = source.failed ? DL_ERR_MEMORY : dlsh_c_ask(dlsh_buf_text(&source), args, NULL, 1, &said, &good);
-    if (!st && !good) st = judge(c, dlsh_buf_text(&said), d, at);
+    if (!st && !good) st = judge(c, dlsh_buf_text(&said), d, headers, at);
     dlsh_buf_free(&source);
     dlsh_buf_free(&said);
     return st;
