@@ -41,11 +41,11 @@ template <class T, int N> struct alignas(sizeof(T) * N) pack { T v[N]; };
 
 /* A block has a part of one plane. */
 template <class T, int N>
-__global__ void planes_kernel(channel_map m, pack<T, N> *y, unsigned plane, unsigned channels) {
+__global__ void planes_kernel(channel_map m, channel_pack<T, N> *y, unsigned plane, unsigned channels) {
     coefficients<calc_t<T>> f(m, blockIdx.x % channels);
-    pack<T, N> *p = y + (size_t)blockIdx.x * plane;
+    channel_pack<T, N> *p = y + (size_t)blockIdx.x * plane;
     for (unsigned i = blockIdx.y * blockDim.x + threadIdx.x; i < plane; i += gridDim.y * blockDim.x) {
-        pack<T, N> x = p[i];
+        channel_pack<T, N> x = p[i];
 #pragma unroll
         for (int k = 0; k < N; k++) x.v[k] = dl_down<T>(f(dl_up(x.v[k])));
         p[i] = x;
@@ -54,7 +54,7 @@ __global__ void planes_kernel(channel_map m, pack<T, N> *y, unsigned plane, unsi
 
 /* A thread has some channels of every so many pixels. */
 template <class T, int N>
-__global__ void pixels_kernel(channel_map m, pack<T, N> *y, size_t pixels, unsigned channels, size_t threads) {
+__global__ void pixels_kernel(channel_map m, channel_pack<T, N> *y, size_t pixels, unsigned channels, size_t threads) {
     size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x, per = channels / N, step = threads / per;
     if (at >= threads) return;
     size_t c = at % per;
@@ -65,7 +65,7 @@ __global__ void pixels_kernel(channel_map m, pack<T, N> *y, size_t pixels, unsig
         center[k] = f.center, scale[k] = f.scale, shift[k] = f.shift;
     }
     for (size_t r = at / per; r < pixels; r += step) {
-        pack<T, N> x = y[r * per + c];
+        channel_pack<T, N> x = y[r * per + c];
 #pragma unroll
         for (int k = 0; k < N; k++) {
             calc_t<T> v = (dl_up(x.v[k]) - center[k]) * scale[k] + shift[k];
@@ -79,14 +79,15 @@ template <class T, int N> static void run_planes(dl_gpu *gpu, const channel_map 
     unsigned plane = (unsigned)(y->shape[2] * y->shape[3] / N), most = THREADS, each = most * ROWS;
     unsigned parts = (plane + each - 1) / each, threads = plane < most ? (plane + 31) / 32 * 32 : most;
     dim3 grid((unsigned)(y->shape[0] * y->shape[1]), parts < 65535 ? parts : 65535);
-    planes_kernel<T, N><<<grid, threads, 0, gpu->stream>>>(m, (pack<T, N> *)dl_ptr(y), plane, (unsigned)y->shape[1]);
+    planes_kernel<T, N>
+        <<<grid, threads, 0, gpu->stream>>>(m, (channel_pack<T, N> *)dl_ptr(y), plane, (unsigned)y->shape[1]);
 }
 
 template <class T, int N> static void run_pixels(dl_gpu *gpu, const channel_map &m, const dl_tensor *y) {
     size_t per = (size_t)y->shape[1] / N, pixels = (size_t)y->numel / (size_t)y->shape[1];
     size_t threads = (pixels + ROWS - 1) / ROWS * per;
     pixels_kernel<T, N><<<(unsigned)((threads + THREADS - 1) / THREADS), THREADS, 0, gpu->stream>>>(
-        m, (pack<T, N> *)dl_ptr(y), pixels, (unsigned)y->shape[1], threads);
+        m, (channel_pack<T, N> *)dl_ptr(y), pixels, (unsigned)y->shape[1], threads);
 }
 
 static channel_vec vec_of(const dl_tensor *t) {
