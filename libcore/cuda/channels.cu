@@ -37,7 +37,7 @@ template <class C> struct coefficients {
     }
 };
 
-template <class T, int N> struct alignas(sizeof(T) * N) pack { T v[N]; };
+template <class T, int N> struct channel_pack { alignas(sizeof(T) * N) T v[N]; };
 
 /* A block has a part of one plane. */
 template <class T, int N>
