@@ -97,6 +97,7 @@ json_t *jup_inspect(jup_request *r) {
     int found = n && put_value(&page, code + from, n, jup_content_int(r, "detail_level", 0) > 0);
     snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 0, code + from);
     look.colour = 0;
+    look.width = 78; /* a tooltip */
     if (*name) found |= dlsh_help_page(jup.s, name, &look, &page);
     /* x.sum: the method's page */
     const char *dot = strrchr(name, '.');
