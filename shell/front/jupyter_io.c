@@ -20,12 +20,15 @@ enum {
     MAX_MESSAGE = 64 << 20, /* bytes of a frame; who sends more is disconnected */
     MAX_FRAMES = 1024,
     MAX_WAITING = 10000, /* messages for one slow subscriber, before the kernel waits for it */
+    MORE_WAITING = 100,  /* by so many this is raised when it does not get on */
     CHUNK = 64 << 10,    /* bytes of a stream in one message */
     LINGER = 1000,       /* ms for the last messages when the kernel ends */
 };
 #define GATHER 0.03    /* seconds that short pieces of a stream are gathered */
 #define LAST_WORDS 3.0 /* seconds for the cell that runs when the kernel shall end */
 #define PARENT_CHECK 1.0
+#define GETTING_ON 0.1  /* seconds a slow subscriber is waited for */
+#define MAX_GRANTED 1e9 /* bytes more for it while a cell runs on */
 
 /* A message, or a mark between messages. */
 typedef struct out {
@@ -55,7 +58,9 @@ static struct {
 
     /* of the thread alone */
     jup_request *parent; /* of the streams */
-    int silent, blocked, stopping;
+    int silent, blocked, stopping, behind;
+    double blocked_since, granted;
+    size_t blocked_size;    /* of the message that waits */
     double forced, checked; /* when the process ends by force; when the parent was looked at */
     pid_t launcher, ppid;
     struct {
@@ -85,7 +90,10 @@ static int send_frames(int channel, const jup_frame *address, int n, const jup_f
         const jup_frame *f = i < n ? &address[i] : &frames[i - n];
         int flags = ZMQ_DONTWAIT | (i + 1 < n + m ? ZMQ_SNDMORE : 0);
         if (io.zmq->send(io.socket[channel], f->s, f->n, flags) >= 0) continue;
-        if (errno == EAGAIN && i == 0 && channel == JUP_IOPUB) return 0;
+        if (errno == EAGAIN && i == 0 && channel == JUP_IOPUB) {
+            io.blocked_size = frames[m - 1].n;
+            return 0;
+        }
         jup_log("dlsh: a message could not be sent: %s", io.zmq->strerror(errno));
         return 1;
     }
@@ -416,8 +424,23 @@ static int orphaned(void) {
     return io.ppid == io.launcher && getppid() != io.ppid;
 }
 
+/* Some clients read what a cell has shown only when they have its reply: so a subscriber that does not read is waited
+ * for, but not for good. */
+static void grant_more(double t) {
+    if (!io.blocked || io.blocked_since <= 0) {
+        io.blocked_since = io.blocked ? t : 0;
+        return;
+    }
+    if (t - io.blocked_since < GETTING_ON || (io.granted > MAX_GRANTED && !jup_interrupted())) return;
+    io.blocked_since = t;
+    io.granted += (double)MORE_WAITING * (double)io.blocked_size;
+    io.behind += MORE_WAITING;
+    io.zmq->setsockopt(io.socket[JUP_IOPUB], ZMQ_SNDHWM, &io.behind, sizeof io.behind);
+}
+
 static void look_around(void) {
     double t = now();
+    grant_more(t);
     if (jup_ending()) begin_end();
     if (t - io.checked >= PARENT_CHECK) {
         io.checked = t;
@@ -547,14 +570,14 @@ static void *serve(void *arg) {
 
 static int open_socket(int channel) {
     static const int types[JUP_CHANNELS] = {ZMQ_ROUTER, ZMQ_ROUTER, ZMQ_ROUTER, ZMQ_REP, ZMQ_XPUB};
-    const int linger = LINGER, one = 1, behind = MAX_WAITING, handover = 1;
+    const int linger = LINGER, one = 1, handover = 1;
     const int64_t largest = MAX_MESSAGE;
     char address[256];
     void *s = io.socket[channel] = io.zmq->socket(io.context, types[channel]);
     if (!s) return 0;
     io.zmq->setsockopt(s, ZMQ_LINGER, &linger, sizeof linger);
     io.zmq->setsockopt(s, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
-    io.zmq->setsockopt(s, ZMQ_SNDHWM, &behind, sizeof behind);
+    io.zmq->setsockopt(s, ZMQ_SNDHWM, &io.behind, sizeof io.behind);
     if (channel == JUP_IOPUB) {
         io.zmq->setsockopt(s, ZMQ_XPUB_VERBOSE, &one, sizeof one); /* every subscriber is welcomed */
         io.zmq->setsockopt(s, ZMQ_XPUB_NODROP, &one, sizeof one);
@@ -580,6 +603,7 @@ int jup_io_start(const jup_connection *c) {
     io.launcher = launcher ? (pid_t)strtol(launcher, NULL, 10) : 0;
     io.ppid = getppid();
     io.checked = now();
+    io.behind = MAX_WAITING;
     io.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     io.context = io.zmq->ctx_new();
     if (io.wake < 0 || !io.context) return 0;

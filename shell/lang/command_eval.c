@@ -26,10 +26,10 @@ static dl_status gather(dlsh_args *a, const dlsh_node *k) {
     return DL_OK;
 }
 
-static dlsh_flow run_command(dlsh_session *s, const dlsh_node *n, int silent) {
+static dlsh_flow run_command(dlsh_session *s, const dlsh_node *top, const dlsh_node *n, int silent) {
     const dlsh_command *row = n->num.cmd;
     const dlsh_node *tail = n->nkids ? n->kids[n->nkids - 1] : NULL;
-    if (tail && tail->kind == DLSH_N_COMMAND) return run_command(s, tail, silent);
+    if (tail && tail->kind == DLSH_N_COMMAND) return run_command(s, top, tail, silent);
     dlsh_args a = {.s = s, .cmd = row, .node = n, .self = dlsh_void(), .flow = DLSH_GO};
     dlsh_value result = dlsh_void();
     dl_status st = dlsh_args_reserve(&a, n->nkids);
@@ -43,12 +43,12 @@ static dlsh_flow run_command(dlsh_session *s, const dlsh_node *n, int silent) {
         return dlsh_at(s, n, dlsh_fail(DL_ERR_TYPE, row->usage, "%s needs a subcommand", row->name)), DLSH_FAILED;
     if (dlsh_run_row(&a, silent, &result)) return DLSH_FAILED;
     if (row->flags & DLSH_SHOW_RESULT) {
-        dlsh_node shown = *n;
-        if (silent) shown.flags |= DLSH_SILENT;
-        if (dlsh_at(s, n, dlsh_show_value(s, &shown, result))) return DLSH_FAILED;
+        if (dlsh_at(s, n, dlsh_show_value(s, top, silent, result))) return DLSH_FAILED;
     } else
         dlsh_drop(result);
     return s->exiting ? DLSH_FLOW_EXIT : a.flow;
 }
 
-dlsh_flow dlsh_exec_command(dlsh_session *s, const dlsh_node *n) { return run_command(s, n, n->flags & DLSH_SILENT); }
+dlsh_flow dlsh_exec_command(dlsh_session *s, const dlsh_node *n) {
+    return run_command(s, n, n, n->flags & DLSH_SILENT);
+}

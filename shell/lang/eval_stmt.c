@@ -99,7 +99,7 @@ static dl_status exec_assign(dlsh_session *s, const dlsh_node *n) {
 
 /* ---------------------------------------------------------------- expression statements */
 
-dl_status dlsh_show_value(dlsh_session *s, const dlsh_node *n, dlsh_value v) {
+dl_status dlsh_show_value(dlsh_session *s, const dlsh_node *n, int silent, dlsh_value v) {
     if (s->fn_depth || v.type == DLSH_VOID) {
         dlsh_drop(v);
         return DL_OK;
@@ -108,9 +108,9 @@ dl_status dlsh_show_value(dlsh_session *s, const dlsh_node *n, dlsh_value v) {
     *last = dlsh_ref(v);
     dlsh_drop(old);
     dl_status st = DL_OK;
-    if (n->flags & DLSH_SILENT || s->quiet)
+    if (silent || s->quiet)
         ;
-    else if (s->last && s->last->type == DLSH_VOID) {
+    else if (s->last && n == s->last_node) {
         *s->last = v;
         return DL_OK;
     } else if (v.type == DLSH_HANDLE && v.as.handle->cls->show)
@@ -243,7 +243,7 @@ static dlsh_flow exec_expr(dlsh_session *s, const dlsh_node *n) {
         dlsh_drop(v);
         return DLSH_GO;
     }
-    return dlsh_at(s, n, dlsh_show_value(s, n, v)) ? DLSH_FAILED : DLSH_GO;
+    return dlsh_at(s, n, dlsh_show_value(s, n, n->flags & DLSH_SILENT, v)) ? DLSH_FAILED : DLSH_GO;
 }
 
 dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n) {

@@ -65,7 +65,8 @@ struct dlsh_session {
     void *after_arg;
     void (*before)(void *, const char *, size_t);
     void *before_arg;
-    dlsh_value *last; /* of dlsh_run: receives the last expression's value */
+    dlsh_value *last;           /* of dlsh_run: receives the last expression's value */
+    const dlsh_node *last_node; /* that expression; what stands inside a loop or block is shown as it comes */
     dlsh_build_net *build_net;
     dlsh_known_layer *known_layer;
     dlsh_run_c *run_extern, *run_cblock;
@@ -124,8 +125,8 @@ dl_status dlsh_assign(dlsh_session *s, const dlsh_node *target, dlsh_value v);
 dl_status dlsh_check_stack(dlsh_session *s);
 /* A command statement (command_eval.c). */
 dlsh_flow dlsh_exec_command(dlsh_session *s, const dlsh_node *n);
-/* Shows the value of an expression statement; keeps it in `_`. Takes v. */
-dl_status dlsh_show_value(dlsh_session *s, const dlsh_node *n, dlsh_value v);
+/* Shows the value of statement n unless silent; keeps it in `_`. Takes v. */
+dl_status dlsh_show_value(dlsh_session *s, const dlsh_node *n, int silent, dlsh_value v);
 
 /* ---- operators (operators.c) */
 dl_status dlsh_binary(dlsh_session *s, dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out);

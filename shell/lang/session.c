@@ -132,6 +132,7 @@ static dl_status run_unit(dlsh_session *s, dlsh_unit *u, dlsh_value *last) {
     dl_status first = DL_OK;
     for (int i = 0; i < u->root->nkids && !s->exiting; i++) {
         s->last = last && i == u->root->nkids - 1 ? last : NULL;
+        s->last_node = u->root->kids[i];
         dl_status st = run_statement(s, u->root->kids[i]);
         s->last = NULL;
         if (!st) continue;

@@ -87,6 +87,20 @@ class Shared(unittest.TestCase):
         for m in out:
             self.assertEqual(m["parent_header"]["msg_id"], msg_id)
 
+    def test_values_in_loops_are_displays(self):
+        _, out = self.k.run("for i in range(3) { i }")
+        self.assertEqual([(t, c["data"]["text/plain"]) for t, c in out], [("display_data", str(i)) for i in range(3)])
+        _, out = self.k.run("if true { 4 }\nno_grad { 5\n6 }")
+        self.assertEqual([(t, c["data"]["text/plain"]) for t, c in out], [("display_data", str(i)) for i in (4, 5, 6)])
+        _, out = self.k.run("7\n8")
+        self.assertEqual([t for t, _ in out], ["display_data", "execute_result"])
+
+    def test_client_that_reads_late(self):
+        msg_id = self.c.execute("for i in range(12500) { i }")
+        self.assertEqual(self.k.reply(msg_id)["content"]["status"], "ok")
+        shown = [int(m["content"]["data"]["text/plain"]) for m in self.k.outputs(msg_id)[1:]]
+        self.assertEqual(shown, list(range(12500)))
+
     def test_counter(self):
         n = self.k.run("1")[0]["execution_count"]
         self.assertEqual(self.k.run("1", store_history=False)[0]["execution_count"], n)
@@ -201,6 +215,7 @@ class Shared(unittest.TestCase):
         reply, out = self.k.run(code)
         self.assertEqual(reply["status"], "ok")
         shown = [c for t, c in out if t == "display_data" and c["transient"].get("display_id")]
+        self.assertEqual([t for t, _ in self.k.run("eval t")[1]], ["execute_result"])
         updates = [c for t, c in out if t == "update_display_data"]
         ids = {c["transient"]["display_id"] for c in shown}
         self.assertTrue(ids)
