@@ -146,11 +146,12 @@ static int close_golden(void **state) {
     return 0;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f64_contiguous), cmocka_unit_test(f64_strided),     cmocka_unit_test(f32_contiguous),
         cmocka_unit_test(f32_strided),    cmocka_unit_test(bf16_contiguous), cmocka_unit_test(f16_contiguous),
         cmocka_unit_test(random_numbers),
     };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, open_golden, close_golden);
 }

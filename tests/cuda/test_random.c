@@ -331,7 +331,8 @@ static void in_f64(void **state) { (void)state, rows(DL_F64); }
 static void in_f32(void **state) { (void)state, rows(DL_F32); }
 static void in_bf16(void **state) { (void)state, rows(DL_BF16); }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(in_f64), cmocka_unit_test(in_f32), cmocka_unit_test(in_bf16)};
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -289,11 +289,12 @@ static void huge_rows(void **state) {
     ok(dl_device_empty_cache(GPU));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks),       cmocka_unit_test(optimizers), cmocka_unit_test(heaps),
         cmocka_unit_test(faults),      cmocka_unit_test(too_large),  cmocka_unit_test(no_growth),
         cmocka_unit_test(huge_vector), cmocka_unit_test(huge_rows),
     };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
