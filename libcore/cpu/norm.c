@@ -94,6 +94,10 @@ static dl_tensor *input(const dl_call *c, int i) { return c->nin > i ? c->in[i] 
 /* Statistics of the batch into `mean` and `var`; running ones move towards them, with Bessel's correction. */
 static dl_status batch_statistics(const dl_call *c, const parts *p, const char *x, double *mean, double *var) {
     double n = (double)p->total, m = c->attr[1].u.f;
+    if (!p->total) { /* nothing was seen: running statistics stay */
+        for (long i = 0; i < p->C; i++) mean[i] = var[i] = 0;
+        return DL_OK;
+    }
     DL_TRY(channel_sums(p, x, NULL, NULL, mean));
     for (long i = 0; i < p->C; i++) mean[i] /= n;
     DL_TRY(channel_sums(p, x, NULL, mean, var));
