@@ -3,8 +3,10 @@
 #include "cuda/reduce.cuh"
 #include "cuda/rows.cuh"
 
-/* MOST_PARTS: accumulators that one block joins. */
-enum { WANTED_BLOCKS = DL_GPU_DONE, LEAST_EACH = 8, FEW_BLOCKS = 132, MOST_PARTS = 16384 };
+enum { WANTED_BLOCKS = DL_GPU_DONE, WANTED_BY_COLUMN = 1024, LEAST_EACH = 8, FEW_BLOCKS = 132 };
+
+/* So many parts for each thread are joined at once, else by groups. */
+enum { AT_ONCE = 8 };
 
 /* The dimensions of x in `mask`, merged where they lie one in the other; sorted by step where order does not matter. */
 static void dims_of(dl_red_dims *d, const dl_tensor *x, unsigned mask, bool sorted) {
@@ -85,14 +87,16 @@ void dl_red_plan_of(dl_red_plan *p, const dl_tensor *x, unsigned mask, bool in_o
     divisors(&p->red);
     block_of(p);
     long blocks = (p->outs + p->bx - 1) / p->bx, most = p->n / ((long)p->by * LEAST_EACH);
-    long splits = blocks < WANTED_BLOCKS ? WANTED_BLOCKS / (blocks ? blocks : 1) : 1;
-    long joined = MOST_PARTS / (p->bx * (p->cols && p->vector ? by : 1));
-    if (most > joined) most = joined;
+    long wanted = p->cols ? WANTED_BY_COLUMN : WANTED_BLOCKS;
+    long splits = blocks < wanted ? wanted / (blocks ? blocks : 1) : 1;
     if (splits > most) splits = most > 1 ? most : 1;
     long unit = 4L * p->by;
     p->chunk = ((p->n + splits - 1) / splits + unit - 1) / unit * unit;
     p->splits = p->n ? (int)((p->n + p->chunk - 1) / p->chunk) : 1;
     if (!p->chunk) p->chunk = unit;
+    p->group = 0;
+    if (p->splits > AT_ONCE * p->by)
+        for (p->group = 1; p->group * p->group < p->splits;) p->group *= 2;
 }
 
 /* ---- the functions */

@@ -52,6 +52,7 @@ typedef struct dl_red_plan {
     dl_red_dims kept, red;
     long outs, n, chunk; /* results, elements of each, elements of a part */
     int splits, bx, by;
+    int group; /* parts that are joined first, 0: all at once */
     bool cols; /* results lie side by side in memory, else elements do */
     bool vector;
 } dl_red_plan;
@@ -110,6 +111,67 @@ __device__ void dl_red_block(const Op &op, const dl_red_plan &p, int k, int r, t
         for (int w = 1; w < p.by / 32; w++) acc[0] = op.join(acc[0], shared[t / 32 + w]);
 }
 
+/* Is this block the last of `count` to come here? What the others have written is seen then. */
+__device__ inline bool dl_red_last(int *done, int count) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (!threadIdx.x) {
+        last = atomicAdd(done, 1) == count - 1;
+        if (last) *done = 0; /* for the next launch */
+    }
+    __syncthreads();
+    if (last) __threadfence();
+    return last;
+}
+
+/* Joins parts from..to - 1 of the results of this block; thread r = 0 of each gets the value. */
+template <class Op, int V>
+__device__ void dl_red_parts(const Op &op, const dl_red_plan &p, const typename Op::A *part, int from, int to, int k,
+                             int r, typename Op::A (&acc)[V], typename Op::A *shared) {
+    long o = (long)blockIdx.x * p.bx + k;
+    bool real = o < p.outs;
+#pragma unroll
+    for (int c = 0; c < V; c++) acc[c] = op.identity();
+#pragma unroll 4
+    for (int s = from + r; s < to; s += p.by)
+#pragma unroll
+        for (int c = 0; c < V; c++)
+            if (real) acc[c] = op.join(acc[c], part[(s * p.outs + o) * V + c]);
+    dl_red_block<Op, V>(op, p, k, r, acc, shared);
+}
+
+template <class Op, int V>
+__device__ void dl_red_keep(const dl_red_plan &p, typename Op::A *part, int s, int k, int r,
+                            const typename Op::A (&acc)[V]) {
+    long o = (long)blockIdx.x * p.bx + k;
+    if (o >= p.outs || r) return;
+#pragma unroll
+    for (int c = 0; c < V; c++) part[(s * p.outs + o) * V + c] = acc[c];
+}
+
+/* All parts of the results of this block, by the block that finishes last; false in the others. */
+template <class Op, int V>
+__device__ bool dl_red_together(const Op &op, const dl_red_plan &p, typename Op::A *part, int *done, int k, int r,
+                                typename Op::A (&acc)[V], typename Op::A *shared) {
+    int groups = p.group ? (p.splits + p.group - 1) / p.group : 0, s = blockIdx.y;
+    dl_red_keep<Op, V>(p, part, s, k, r, acc);
+    done += blockIdx.x * (groups + 1);
+    if (!groups) {
+        if (!dl_red_last(done, p.splits)) return false;
+        dl_red_parts<Op, V>(op, p, part, 0, p.splits, k, r, acc, shared);
+        return true;
+    }
+    int g = s / p.group, from = g * p.group, to = from + p.group < p.splits ? from + p.group : p.splits;
+    if (!dl_red_last(done + 1 + g, to - from)) return false;
+    dl_red_parts<Op, V>(op, p, part, from, to, k, r, acc, shared);
+    part += p.splits * p.outs * V;
+    dl_red_keep<Op, V>(p, part, g, k, r, acc);
+    if (!dl_red_last(done, groups)) return false;
+    dl_red_parts<Op, V>(op, p, part, 0, groups, k, r, acc, shared);
+    return true;
+}
+
 /* Reads U packs of ALONG elements by ACROSS results and takes them. */
 template <class Op, class T, int ALONG, int ACROSS, int U, class X>
 __device__ inline void dl_red_take(const Op &op, const dl_red_plan &p, const T *x, long base, long i,
@@ -117,11 +179,18 @@ __device__ inline void dl_red_take(const Op &op, const dl_red_plan &p, const T *
     typedef calc_t<T> C;
     typedef dl_pack<T, ALONG * ACROSS> pack;
     pack v[U], w[Op::PAIR ? U : 1];
+    long at[U]; /* first of all, so that nothing stands between the reads */
+    if (p.red.n == 1) {
+#pragma unroll
+        for (int j = 0; j < U; j++) at[j] = base + (i + j * p.by) * p.red.step[0];
+    } else {
+#pragma unroll
+        for (int j = 0; j < U; j++) at[j] = base + p.red.at(i + j * p.by);
+    }
 #pragma unroll
     for (int j = 0; j < U; j++) {
-        long at = base + p.red.at(i + j * p.by);
-        v[j] = ((const pack *)x)[at];
-        if constexpr (Op::PAIR) w[j] = ((const pack *)op.second)[at];
+        v[j] = ((const pack *)x)[at[j]];
+        if constexpr (Op::PAIR) w[j] = ((const pack *)op.second)[at[j]];
     }
 #pragma unroll
     for (int c = 0; c < ACROSS; c++) {
@@ -170,29 +239,7 @@ __global__ void __launch_bounds__(DL_RED_THREADS)
         for (; i < end; i += p.by) dl_red_take<Op, T, ALONG, ACROSS, 1>(op, p, x, base, i, context, acc);
     }
     dl_red_block<Op, ACROSS>(op, p, k, r, acc, shared);
-    if (part) {
-        __shared__ bool last;
-        if (real && !r)
-#pragma unroll
-            for (int c = 0; c < ACROSS; c++) part[(blockIdx.y * p.outs + o) * ACROSS + c] = acc[c];
-        __threadfence();
-        __syncthreads();
-        if (!t) {
-            last = atomicAdd(&done[blockIdx.x], 1) == p.splits - 1;
-            if (last) done[blockIdx.x] = 0; /* for the next launch */
-        }
-        __syncthreads();
-        if (!last) return;
-        __threadfence();
-#pragma unroll
-        for (int c = 0; c < ACROSS; c++) acc[c] = op.identity();
-#pragma unroll 4
-        for (int s = r; s < p.splits; s += p.by)
-#pragma unroll
-            for (int c = 0; c < ACROSS; c++)
-                if (real) acc[c] = op.join(acc[c], part[(s * p.outs + o) * ACROSS + c]);
-        dl_red_block<Op, ACROSS>(op, p, k, r, acc, shared);
-    }
+    if (part && !dl_red_together<Op, ACROSS>(op, p, part, done, k, r, acc, shared)) return;
     if (real && !r)
 #pragma unroll
         for (int c = 0; c < ACROSS; c++) op.finish(acc[c], o * ACROSS + c, context[c]);
@@ -204,8 +251,8 @@ template <class Op, class T> dl_status dl_red_run(dl_gpu *g, const T *x, const d
     A *part = NULL;
     if (!p.outs) return DL_OK;
     size_t results = (size_t)p.outs * (p.cols && p.vector ? ACROSS : 1);
-    if (p.splits > 1 && !(part = (A *)dl_gpu_take(g, sizeof(A) * (size_t)p.splits * results)))
-        return dl_error_last()->code;
+    size_t parts = (size_t)p.splits + (p.group ? (size_t)((p.splits + p.group - 1) / p.group) : 0);
+    if (p.splits > 1 && !(part = (A *)dl_gpu_take(g, sizeof(A) * parts * results))) return dl_error_last()->code;
     dim3 grid((unsigned)((p.outs + p.bx - 1) / p.bx), (unsigned)p.splits);
     if (!p.vector)
         dl_red_kernel<Op, T, 1, 1><<<grid, DL_RED_THREADS, 0, g->stream>>>(x, p, part, g->done, op);

@@ -4,7 +4,7 @@
 
 #include "core/device.h"
 
-enum { PLAIN, SHIFTED, TURNED, LAYOUTS };
+enum { PLAIN, SHIFTED, TURNED, LAYOUTS, CHANNELS_LAST = LAYOUTS };
 static const char *const layouts[] = {"plain", "one element off", "other order"};
 
 /* The values of x on the GPU, laid out so. */
@@ -12,6 +12,12 @@ static dl_tensor *laid_out(dl_tensor *x, int layout) {
     int n = dl_ndim(x);
     dl_tensor *there = must(dl_to_device(x, GPU)), *out = NULL;
     if (layout == PLAIN) return there;
+    if (layout == CHANNELS_LAST) {
+        const long *s = dl_shape(x), stride[4] = {s[1] * s[2] * s[3], 1, s[1] * s[3], s[1]};
+        out = must(dl_restride(there, stride, 4));
+        dl_unref(there);
+        return out;
+    }
     if (layout == SHIFTED) {
         long size = dl_numel(x) + 1, one = 1;
         dl_tensor *flat = must(dl_tensor_zeros(1, &size, dl_dtype_of(x), GPU));
@@ -113,6 +119,7 @@ static void many_and_few(void **state) {
     all_of(2, SHAPE(20011, 3), false);
     all_of(2, SHAPE(20000, 10), true);
     all_of(2, SHAPE(600, 129), false);
+    all_of(2, SHAPE(20000, 64), false);
     all_of(3, SHAPE(3, 130, 36), true);
     all_of(3, SHAPE(4, 21, 100), true);
     all_of(3, SHAPE(3, 70, 64), true);
@@ -170,6 +177,9 @@ static void repeats(void **state) {
             same_bits(lse_of(x, dim), lse_of(x, dim), "logsumexp");
             same_bits(dl_softmax(x, dim), dl_softmax(x, dim), "softmax");
         }
+    dl_unref(host_x), dl_unref(x);
+    host_x = drawn(5, 2, SHAPE(20000, 64), DL_F32), x = must(dl_to_device(host_x, GPU));
+    for (int k = 0; k < 20; k++) same_bits(sum_of(x, 0), sum_of(x, 0), "sum of many rows");
     dl_unref(host_x), dl_unref(x);
 }
 
@@ -254,9 +264,10 @@ static void norm_case(const long *shape, int layout, dl_dtype dtype, double tole
 static void batch_norms(void **state) {
     (void)state;
     NEEDS_GPU();
-    static const long shapes[][4] = {{4, 3, 5, 7}, {8, 64, 14, 14}, {33, 10, 1, 1}, {2, 5, 64, 65}, {16, 16, 8, 8}};
+    static const long shapes[][4] = {{4, 3, 5, 7},   {8, 64, 14, 14}, {33, 10, 1, 1},
+                                     {2, 5, 64, 65}, {16, 16, 8, 8},  {24, 64, 32, 32}};
     for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++)
-        for (int layout = 0; layout < LAYOUTS; layout++) {
+        for (int layout = 0; layout <= CHANNELS_LAST; layout++) {
             norm_case(shapes[s], layout, DL_F32, 4e-6); /* numbers around 30 have that much less to spare */
             norm_case(shapes[s], layout, DL_F64, 1e-12);
         }
