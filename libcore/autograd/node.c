@@ -31,6 +31,7 @@ static dl_node *node_new(const dl_call *c, int nsaved) {
     dl_node *n = dl_host_alloc(node_bytes(&shape));
     if (!n) return NULL;
     *n = shape;
+    dl_op_ref(n->op);
     n->seq = __atomic_fetch_add(&next_seq, 1, __ATOMIC_RELAXED);
     n->rng = c->rng;
     n->src = dl_source_get();
@@ -128,7 +129,9 @@ static void destroy(dl_node *n) {
         dl_node_unref(n->edge[i].node);
         dl_unref(n->edge[i].leaf);
     }
+    const dl_op *op = n->op;
     dl_host_free(n, node_bytes(n));
+    dl_op_unref(op);
 }
 
 /* Destroying a node releases those before it; they queue up here instead of recursing, however long the chain. */

@@ -102,6 +102,12 @@ dl_status dl_device_empty_cache(int device) {
     return DL_OK;
 }
 
+dl_status dl_device_stream(int device, void **stream) {
+    *stream = NULL;
+    DL_TRY(dl_device_check(device));
+    return device ? dl_backend_get()->stream(device - 1, stream) : DL_OK;
+}
+
 dl_status dl_device_synchronize(int device) {
     DL_TRY(dl_device_check(device));
     return device ? dl_backend_get()->synchronize(device - 1) : DL_OK;

@@ -21,6 +21,8 @@ typedef struct dl_backend {
     dl_status (*synchronize)(int index);
     dl_status (*describe)(int index, char *text, int size);
     dl_status (*memory)(int index, dl_device_memory *out);
+    /* The stream that work is issued on. */
+    dl_status (*stream)(int index, void **out);
     /* Gives unused memory back to the driver. */
     dl_status (*empty_cache)(int index);
     /* With `on`, every launch waits for its end, so that faults are found at the statement that made them. */

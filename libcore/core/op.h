@@ -140,7 +140,17 @@ struct dl_op {
     double (*flops)(const dl_call *); /* NULL: one for each output element */
     const char *samples;              /* inputs for the generated tests, see ops/ops.def */
     const dl_kernel *kernel[DL_NBACKEND];
+    /* Of rows made at run time: references, by the table and by nodes, and what the last one calls. */
+    int *uses;
+    void (*release)(const dl_op *);
 };
+
+static inline void dl_op_ref(const dl_op *op) {
+    if (op->uses) __atomic_add_fetch(op->uses, 1, __ATOMIC_RELAXED);
+}
+static inline void dl_op_unref(const dl_op *op) {
+    if (op->uses && !__atomic_sub_fetch(op->uses, 1, __ATOMIC_ACQ_REL)) op->release(op);
+}
 
 /* ---- the table (ops/table.c) */
 
@@ -160,7 +170,8 @@ const dl_op *dl_op_row(int id);
 const dl_op *dl_op_find(const char *name);
 /* Every row in table order, then registered ones; NULL past the end. */
 const dl_op *dl_op_at(int i);
-/* Adds a row made at run time, which must outlive every node that uses it. */
+/* Adds a row made at run time, in the place of a registered one of its name. It takes over the caller's reference, when
+ * rows are counted, and must outlive every node that uses it. DL_ERR_NAME: the op table has the name. */
 dl_status dl_op_register(const dl_op *op);
 
 /* ---- calling (core/dispatch.c) */

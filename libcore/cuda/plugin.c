@@ -313,6 +313,13 @@ static dl_status backend_memory(int index, dl_device_memory *out) {
     return DL_OK;
 }
 
+static dl_status backend_stream(int index, void **out) {
+    dl_gpu *g = open_gpu(index);
+    if (!g) return dl_error_last()->code;
+    *out = g->stream;
+    return DL_OK;
+}
+
 static dl_status backend_empty_cache(int index) {
     dl_gpu *g = open_gpu(index);
     if (!g) return dl_error_last()->code;
@@ -390,6 +397,7 @@ static dl_backend backend = {.name = "cuda",
                              .synchronize = backend_synchronize,
                              .describe = backend_describe,
                              .memory = backend_memory,
+                             .stream = backend_stream,
                              .empty_cache = backend_empty_cache,
                              .sync_every = backend_sync_every,
                              .pinned = backend_pinned,

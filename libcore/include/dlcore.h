@@ -109,6 +109,9 @@ int dl_device_memory_largest(int device, dl_memory_block *out, int max);
 dl_status dl_device_empty_cache(int device);
 /* Waits for all work on the device. Faults of work that was still running are reported here or by a later call. */
 dl_status dl_device_synchronize(int device);
+/* The stream that the library's own work on an accelerator goes through, a cudaStream_t: kernels launched on it run in
+ * order with that work. NULL on the CPU. */
+dl_status dl_device_stream(int device, void **stream);
 /* on: every operation on an accelerator waits for its end, so that a fault is reported by the one that had it. */
 dl_status dl_device_sync_every(int on);
 
@@ -922,6 +925,38 @@ void dl_tensor_file_free(dl_tensor_file *f);
 /* NumPy's .npy: one array. bf16 has no counterpart there (DL_ERR_DTYPE). Column-major files are read too. */
 dl_status dl_npy_write(const char *path, dl_tensor *t);
 dl_tensor *dl_npy_read(const char *path, int device);
+
+/* ---------------------------------------------------------------- ops of one's own
+ * An op made of functions, with a place in the table: callable by name, recorded by autograd, checked by dl_gradcheck.
+ * Its tensors arrive contiguous and on one device; floating inputs are cast to the dtype of the first. */
+typedef struct dl_op_spec { /* zeroed: what is not needed */
+    const char *name, *doc;
+    int nin, nout;              /* 1 to 8 each */
+    int visible;                /* so many results callers see, the rest serve backward; 0: all */
+    const char *const *in_name; /* [nin], [nout] */
+    const char *const *out_name;
+    unsigned nondiff_in, nondiff_out; /* bits: labels, indices, masks, and results that nothing is learnt through */
+    unsigned save_out;                /* bits: results that backward reads */
+    int nattr;                        /* numbers beside the tensors, at most 8 */
+    const char *const *attr_name;
+    const char *const *attr_default; /* "3" an integer, "3.0" floating; NULL entry: must be given */
+    unsigned dtypes[2];              /* bits, 1 << DL_F32: of the first input, on the CPU and on CUDA; 0: none there */
+    /* Dtype and shape (room for 8) of result k. NULL: those of the first input. */
+    dl_status (*shape)(void *ctx, int k, dl_tensor *const *in, const double *attr, dl_dtype *dtype, int *ndim,
+                       long *shape);
+    /* Fills out[nout], which it must not replace. Like all of these: DL_OK, or a recorded failure. */
+    dl_status (*forward)(void *ctx, dl_tensor *const *in, dl_tensor **out, const double *attr);
+    /* Fills gin[i], a gradient for in[i], where it is not NULL, from gout[k], those of the results. out[k] is NULL
+     * unless saved. NULL: the op has no gradient. */
+    dl_status (*backward)(void *ctx, dl_tensor *const *in, dl_tensor *const *out, dl_tensor *const *gout,
+                          dl_tensor **gin, const double *attr);
+    void *ctx;
+    void (*release)(void *ctx); /* when the op was replaced and no result of it is left; may be NULL */
+} dl_op_spec;
+
+/* Makes the op, in the place of an earlier one made so under its name; the spec is copied. On failure the context stays
+ * the caller's. Errors: DL_ERR_NAME (the library's own op has the name), DL_ERR_VALUE. */
+dl_status dl_op_define(const dl_op_spec *spec);
 
 /* ---------------------------------------------------------------- sharing memory: DLPack
  * Tensors lent to other array libraries, and theirs taken on, without a copy; the structures are those of DLPack's own

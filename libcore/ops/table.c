@@ -36,7 +36,7 @@ static dl_op rows[DL_NOP];
 static int by_name[2 * DL_NOP + 1]; /* open addressing; id + 1, 0 empty */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Registered rows only grow; readers need no lock. */
+/* Registered rows only grow, and are replaced by others of their name; readers need no lock. */
 enum { MAX_REGISTERED = 1024 };
 static const dl_op *registered[MAX_REGISTERED];
 static int nregistered;
@@ -87,15 +87,27 @@ const dl_op *dl_op_at(int i) {
     return i - DL_NOP < __atomic_load_n(&nregistered, __ATOMIC_ACQUIRE) ? registered[i - DL_NOP] : NULL;
 }
 
-dl_status dl_op_register(const dl_op *op) {
-    pthread_mutex_lock(&lock);
-    dl_status s = DL_OK;
+static dl_status add_registered(const dl_op *op) {
+    for (int i = 0; i < nregistered; i++)
+        if (!strcmp(registered[i]->name, op->name)) {
+            const dl_op *old = registered[i];
+            __atomic_store_n(&registered[i], op, __ATOMIC_RELEASE);
+            dl_op_unref(old);
+            return DL_OK;
+        }
     if (nregistered == MAX_REGISTERED)
-        s = dl_fail(DL_ERR_VALUE, "at most %d ops can be registered in one process", MAX_REGISTERED);
-    else {
-        registered[nregistered] = op;
-        __atomic_store_n(&nregistered, nregistered + 1, __ATOMIC_RELEASE);
-    }
+        return dl_fail(DL_ERR_VALUE, "at most %d ops can be registered in one process", MAX_REGISTERED);
+    registered[nregistered] = op;
+    __atomic_store_n(&nregistered, nregistered + 1, __ATOMIC_RELEASE);
+    return DL_OK;
+}
+
+dl_status dl_op_register(const dl_op *op) {
+    const dl_op *row = dl_op_find(op->name);
+    if (row && row->id >= 0)
+        return dl_fail_hint(DL_ERR_NAME, "choose another name", "the library has an op '%s' already", op->name);
+    pthread_mutex_lock(&lock);
+    dl_status s = add_registered(op);
     pthread_mutex_unlock(&lock);
     return s;
 }

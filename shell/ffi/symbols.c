@@ -7,6 +7,7 @@
 #include "ffi/block.h"
 #include "ffi/guard.h"
 #include "ffi/inside.h"
+#include "ffi/userop.h"
 
 /* ---------------------------------------------------------------- libraries */
 
@@ -320,6 +321,7 @@ static void state_free(void *state) {
     static dlsh_cspace *left; /* while the process ends */
     dlsh_cstate *st = state;
     int in_use = dlsh_c_closures_free(st);
+    dlsh_userops_end(st->s);
     dlsh_c_blocks_free(st);
     for (int i = st->nlibs; i-- > 0;) dlsh_clib_drop(st->libs[i]);
     free(st->libs);

@@ -98,7 +98,9 @@ static dl_status to_word(dlsh_arg_item *it) {
     return DL_OK;
 }
 
-static int unevaluated(const dlsh_param *p) { return p->kind == DLSH_ARG_STATEMENT || p->kind == DLSH_ARG_BLOCK; }
+static int unevaluated(const dlsh_param *p) {
+    return p->kind == DLSH_ARG_STATEMENT || p->kind == DLSH_ARG_BLOCK || p->kind == DLSH_ARG_SYNTAX;
+}
 
 static dl_status check_item(const dlsh_args *a, dlsh_arg_item *it) {
     const dlsh_param *p = it->param;

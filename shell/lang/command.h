@@ -34,6 +34,7 @@ typedef enum dlsh_argkind {
     DLSH_ARG_WORD,       /* up to white space, `;` or a bracket; may be quoted; `(expr)` in its place is evaluated */
     DLSH_ARG_STATEMENT,  /* a whole statement, unevaluated: dlsh_arg_exec runs it; the last parameter */
     DLSH_ARG_SUBCOMMAND, /* a row of `subs`, which then takes over; the only parameter */
+    DLSH_ARG_SYNTAX,     /* written like an EXPR, unevaluated: dlsh_arg_node has its tree */
     DLSH_ARG_BLOCK,      /* { statements }, unevaluated: dlsh_arg_exec runs it; the last parameter */
 } dlsh_argkind;
 

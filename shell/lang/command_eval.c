@@ -19,7 +19,8 @@ static dl_status gather(dlsh_args *a, const dlsh_node *k) {
             DLSH_TRY(dlsh_eval(s, k->kids[0], &it.value));
     } else {
         it.param = &a->cmd->params[k->num.i];
-        if (it.param->kind != DLSH_ARG_STATEMENT && it.param->kind != DLSH_ARG_BLOCK)
+        if (it.param->kind != DLSH_ARG_STATEMENT && it.param->kind != DLSH_ARG_BLOCK &&
+            it.param->kind != DLSH_ARG_SYNTAX)
             DLSH_TRY(dlsh_eval(s, k->kids[0], &it.value));
     }
     a->items[a->n++] = it;

@@ -156,6 +156,8 @@ dl_status dlsh_index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_v
 /* ---- tensors (tensor_*.c) */
 /* The row of the op table under this name as a function value; VOID when there is none for the language. */
 dlsh_value dlsh_op_value(const char *name);
+/* A row was registered, perhaps in the place of another: values that name it follow. */
+void dlsh_op_renew(const char *name);
 const char *dlsh_op_value_name(dlsh_value f);
 /* The same when the row takes a tensor first, so that it is a method. */
 dlsh_value dlsh_op_method(const char *name);

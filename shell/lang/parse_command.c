@@ -124,6 +124,7 @@ static dlsh_node *read_argument(dlsh_parser *p, const dlsh_command *cmd, const d
     snprintf(wanted, sizeof wanted, "%s of %s", param->name, cmd->name);
     snprintf(after, sizeof after, "%s", cmd->name);
     switch (param->kind) {
+    case DLSH_ARG_SYNTAX:
     case DLSH_ARG_EXPR: return dlsh_p_argument(p);
     case DLSH_ARG_REST: {
         int mode = p->arg_mode;

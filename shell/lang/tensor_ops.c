@@ -16,6 +16,19 @@ typedef struct op_entry {
 
 static op_entry *entries;
 
+/* What the table says of the row `base`. 0: there is no such function. */
+static int describe(op_entry *e, const char *base) {
+    dl_op_info info;
+    if (!dl_op_describe_name(base, &info) || info.internal) return 0;
+    e->info = info;
+    e->ntensors = e->list = 0;
+    for (int i = 0; i < info.nargs && !strncmp(info.args[i].kind, "tensor", 6); i++) {
+        e->ntensors++;
+        e->list = info.args[i].kind[6] == 's';
+    }
+    return 1;
+}
+
 static op_entry *make_entry(const char *name) {
     char base[48];
     size_t n = strlen(name);
@@ -29,14 +42,16 @@ static op_entry *make_entry(const char *name) {
     op_entry *e = calloc(1, sizeof *e);
     if (!e) return NULL;
     memcpy(e->name, name, n + 1);
-    e->info = info;
     e->in_place = in_place;
-    for (int i = 0; i < info.nargs && !strncmp(info.args[i].kind, "tensor", 6); i++) {
-        e->ntensors++;
-        e->list = info.args[i].kind[6] == 's';
-    }
+    describe(e, base);
     e->next = entries;
     return entries = e;
+}
+
+void dlsh_op_renew(const char *name) {
+    size_t n = strlen(name);
+    for (op_entry *e = entries; e; e = e->next)
+        if (!strncmp(e->name, name, n) && (!e->name[n] || !strcmp(e->name + n, "_"))) describe(e, name);
 }
 
 static op_entry *entry(const char *name) {

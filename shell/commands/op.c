@@ -1,0 +1,92 @@
+/* op: an op of the table made from C functions, at run time. */
+#include <string.h>
+
+#include "commands/context.h"
+#include "ffi/userop.h"
+
+/* name(x, y, slope=0.1): inputs, then numbers with their defaults. */
+static dl_status read_signature(const dlsh_args *a, const dlsh_node *n, dlsh_op_plan *p, dlsh_buf *defaults) {
+    static const char usage[] = "op NAME(INPUT, ...[, NUMBER=DEFAULT ...]) forward=F backward=B";
+    if (!n || n->kind != DLSH_N_CALL || n->kids[0]->kind != DLSH_N_NAME || n->nkids < 2)
+        return dlsh_arg_fail(a, "signature", DL_ERR_SYNTAX, usage,
+                             "expected the op's name with its inputs in brackets");
+    p->name = n->kids[0]->text;
+    for (int i = 1; i < n->nkids; i++) {
+        const dlsh_node *k = n->kids[i], *v = k->kind == DLSH_N_KWARG ? k->kids[0] : NULL;
+        if (!v && k->kind == DLSH_N_NAME && p->nin < DLSH_OP_MAX_IN && !p->nattr) {
+            p->in[p->nin++] = k->text;
+            continue;
+        }
+        if (!v || (v->kind != DLSH_N_INT && v->kind != DLSH_N_FLOAT) || p->nattr == DLSH_OP_MAX_ATTR)
+            return dlsh_arg_fail(a, "signature", DL_ERR_SYNTAX, usage,
+                                 "an op has up to 8 inputs, then up to 8 numbers with defaults");
+        size_t at = defaults->n;
+        if (v->kind == DLSH_N_INT)
+            dlsh_buf_printf(defaults, "%ld", v->num.i);
+        else
+            dlsh_buf_float(defaults, v->num.f);
+        dlsh_buf_add(defaults, "", 1);
+        p->attr[p->nattr] = k->text;
+        p->attr_default[p->nattr++] = (const char *)at; /* an offset, until the buffer has all */
+    }
+    for (int i = 0; i < p->nattr; i++) p->attr_default[i] = defaults->s + (size_t)p->attr_default[i];
+    if (!p->nin) return dlsh_arg_fail(a, "signature", DL_ERR_SYNTAX, usage, "an op needs at least one input");
+    return defaults->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for an op") : DL_OK;
+}
+
+static dlsh_value option(const dlsh_args *a, const char *name) {
+    const dlsh_value *v = dlsh_arg(a, name);
+    return v ? *v : dlsh_void();
+}
+
+static dl_status op_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_op_plan p = {.doc = dlsh_arg_str(a, "doc"),
+                      .visible = (int)dlsh_arg_int(a, "visible"),
+                      .forward = option(a, "forward"),
+                      .backward = option(a, "backward"),
+                      .cuda_forward = option(a, "cuda"),
+                      .cuda_backward = option(a, "cuda_backward"),
+                      .shape = option(a, "shape"),
+                      .sample = option(a, "sample")};
+    dlsh_buf defaults = {0};
+    (void)result;
+    dl_status st = read_signature(a, dlsh_arg_node(a, "signature"), &p, &defaults);
+    if (!st && p.forward.type == DLSH_VOID && p.cuda_forward.type == DLSH_VOID)
+        st = dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "forward=F, a C function", "op %s needs a forward function", p.name);
+    if (!st && p.shape.type != DLSH_VOID && !dlsh_callable(p.shape))
+        st = dlsh_arg_fail(a, "shape", DL_ERR_TYPE, NULL, "shape= takes a function of the inputs");
+    if (!st) st = dlsh_userop_define(dlsh_arg_session(a), &p);
+    dlsh_buf_free(&defaults);
+    return st;
+}
+
+static const dlsh_param op_params[] = {
+    {.name = "signature", .kind = DLSH_ARG_SYNTAX, .doc = "the op's name, its inputs, and numbers with their defaults"},
+    {0}};
+
+static const dlsh_option op_options[] = {
+    {"forward", DLSH_OPT_VALUE, NULL, "the C function that computes the results", NULL, "var"},
+    {"backward", DLSH_OPT_VALUE, NULL, "the C function that computes the gradients; without it the op has none", NULL,
+     "var"},
+    {"cuda", DLSH_OPT_VALUE, NULL, "the function of a CUDA block that computes the results on a GPU", NULL, "var"},
+    {"cuda_backward", DLSH_OPT_VALUE, NULL, "its gradients there", NULL, "var"},
+    {"shape", DLSH_OPT_VALUE, NULL,
+     "a function of the inputs that gives the sizes of the results; else the first input's", NULL, "var"},
+    {"visible", DLSH_OPT_INT, NULL, "how many results callers see; the rest serve the backward function (all)", NULL,
+     NULL},
+    {"sample", DLSH_OPT_VALUE, NULL, "sizes of inputs to check gradients with, [[5, 4], [4]]", "list", NULL},
+    {"doc", DLSH_OPT_STRING, NULL, "what it computes, for help", NULL, NULL},
+    {0}};
+
+const dlsh_command op_commands[] = {
+    {.name = "op",
+     .flags = DLSH_ACTION,
+     .usage = "op NAME(INPUT, ...[, NUMBER=DEFAULT ...]) forward=F [backward=B] ...",
+     .doc = "Makes an op from C functions: it can be called, recorded by autograd, used as a layer and checked by "
+            "gradcheck. Parameters of the functions are known by name: an input, a result, gNAME for the gradient of "
+            "either, a number, n for the number of elements, NAME_n and NAME_shape for those of a tensor.",
+     .params = op_params,
+     .options = op_options,
+     .run = op_run,
+     .examples = "op sq(x) forward=sq_f backward=sq_b"},
+    {0}};
