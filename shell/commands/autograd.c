@@ -1,4 +1,5 @@
 /* Gradients as values and under test: grad, gradcheck. */
+#include "commands/opcheck.h"
 #include "lang/command.h"
 #include "lang/session.h"
 #include "view/sink.h"
@@ -153,18 +154,35 @@ static void print_report(dlsh_sink *sink, const dl_gradcheck_report *r, dl_tenso
              r->ok ? "ok" : "FAILED", r->checked, r->input, index, r->analytic, r->numeric, r->worst, r->tolerance);
 }
 
+/* The op made in C that is to be checked; NULL: something else. */
+static const dlsh_userop *user_op(dlsh_value fn) {
+    const char *name = fn.type == DLSH_OP ? dlsh_function_name(fn) : NULL;
+    return name ? dlsh_userop_find(name) : NULL;
+}
+
+/* The tensors given, or samples of an op made in C. Owned. */
+static dl_status gradcheck_inputs(const dlsh_args *a, const dlsh_userop *u, dl_tensor **in, int *n) {
+    DLSH_TRY(collect_tensors(a, "inputs", in, n));
+    for (int i = 0; i < *n; i++) dl_ref(in[i]);
+    if (*n) return DL_OK;
+    if (!u)
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "for example: gradcheck tanh (randn(3, 2))",
+                             "gradcheck needs tensors to call the function with");
+    *n = dlsh_userop_inputs(u);
+    return dlsh_opcheck_inputs(u, in);
+}
+
 static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *given[MAX_INPUTS], *in[MAX_INPUTS];
-    int n, made = 0;
+    int n, made = 0, ok = 1;
     subject subj = {dlsh_arg_session(a), *dlsh_arg(a, "function")};
+    const dlsh_userop *u = user_op(subj.fn);
     if (!dlsh_callable(subj.fn))
         return dlsh_arg_fail(a, "function", DL_ERR_TYPE, "give a function, an op or a net", "%s cannot be called",
                              dlsh_type_name(subj.fn));
-    DLSH_TRY(collect_tensors(a, "inputs", given, &n));
-    if (!n)
-        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "for example: gradcheck tanh (randn(3, 2))",
-                             "gradcheck needs tensors to call the function with");
-    dl_gradcheck_report r;
+    if (u) DLSH_TRY(dlsh_userop_double(u));
+    DLSH_TRY(gradcheck_inputs(a, u, given, &n));
+    dl_gradcheck_report r = {0};
     dl_status s = DL_OK;
     for (; made < n && s == DL_OK; made++)
         if (!(in[made] = as_leaf(given[made]))) s = dl_error_last()->code;
@@ -174,7 +192,12 @@ static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
         print_report(dlsh_arg_sink(a), &r, in);
         s = report_record(&r, result);
     }
+    if (s == DL_OK && u) {
+        s = dlsh_opcheck(u, dlsh_function_name(subj.fn), in, n, dlsh_arg_sink(a), result->as.record, &ok);
+        if (s == DL_OK && !ok) s = dlsh_record_set(result->as.record, "ok", dlsh_bool(0));
+    }
     for (int i = 0; i < made; i++) dl_unref(in[i]);
+    for (int i = 0; i < n; i++) dl_unref(given[i]);
     return s;
 }
 
@@ -184,7 +207,7 @@ static const dlsh_param gradcheck_params[] = {
      .kind = DLSH_ARG_EXPR,
      .want = "tensor",
      .flags = DLSH_VARIADIC,
-     .doc = "tensors to call it with; floating ones are checked, in f64"},
+     .doc = "tensors to call it with; floating ones are checked, in f64; may be left out for an op made in C"},
     {0}};
 static const dlsh_option gradcheck_options[] = {
     {"second", DLSH_OPT_BOOL, "false", "check the gradients of the gradients too", NULL, NULL},

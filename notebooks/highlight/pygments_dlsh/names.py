@@ -41,6 +41,7 @@ COMMANDS = [
     "stat",
     "hist",
     "gradcheck",
+    "op",
     "graph",
     "step",
     "forward",

@@ -1,0 +1,288 @@
+/* Checks of ops that users made in C: input mutation, strides, emptiness, NaN, and f32 against f64. */
+#include "commands/opcheck.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/session.h"
+#include "view/sink.h"
+
+enum { MAX = 8 };
+
+/* One run: result and gradients. */
+typedef struct run {
+    dl_tensor *out[MAX], *grad[MAX];
+    int nout;
+} run;
+
+static void run_free(run *r, int n) {
+    for (int i = 0; i < r->nout; i++) dl_unref(r->out[i]);
+    for (int i = 0; i < n; i++) dl_unref(r->grad[i]);
+    *r = (run){0};
+}
+
+static void free_all(dl_tensor **t, int n) {
+    for (int i = 0; i < n; i++) dl_unref(t[i]);
+}
+
+/* The first result's gradient is 0.7 everywhere; inputs that are leaves with gradients get theirs. */
+static dl_status run_op(const dlsh_userop *u, const char *name, dl_tensor **in, int n, run *r) {
+    *r = (run){0};
+    DLSH_TRY(dl_op_call(name, in, n, NULL, r->out, &r->nout));
+    dl_tensor *y = r->out[0];
+    if (!dlsh_userop_has_backward(u) || !dl_requires_grad(y)) return DL_OK;
+    dl_tensor *seed = dl_tensor_full(dl_ndim(y), dl_shape(y), dl_dtype_of(y), 0, 0.7);
+    dl_status st = seed ? dl_gradients(y, seed, in, n, 0, 0, r->grad) : dlsh_failure();
+    dl_unref(seed);
+    if (st) run_free(r, n);
+    return st;
+}
+
+/* ---------------------------------------------------------------- inputs */
+
+static dl_status leaf(const dlsh_userop *u, int i, dl_tensor *t) {
+    dl_dtype dtype;
+    if (!t) return dlsh_failure();
+    return dlsh_userop_input(u, i, DL_F64, &dtype) ? dl_set_requires_grad(t, 1) : DL_OK;
+}
+
+/* Numbers around 1 to 2 in size and of either sign, the same every time. */
+static dl_tensor *drawn(int i, int ndim, const long *shape, dl_dtype dtype) {
+    dl_tensor *t = dl_tensor_empty(ndim, shape, dtype, 0);
+    unsigned s = 12345u + 7919u * (unsigned)i;
+    for (long k = 0; t && k < dl_numel(t); k++) {
+        s = s * 1664525u + 1013904223u;
+        double v = 0.1 + 1.8 * (s >> 8) / (1 << 24), x = k % 2 ? -v : v;
+        char *at = (char *)dl_data(t) + k * dl_dtype_size(dtype);
+        if (dtype == DL_F64)
+            *(double *)at = x;
+        else if (dtype == DL_F32)
+            *(float *)at = (float)x;
+        else if (dtype == DL_I64)
+            *(long *)at = (long)v;
+        else if (dtype == DL_I32)
+            *(int *)at = (int)v;
+        else
+            *at = v > 1;
+    }
+    return t;
+}
+
+dl_status dlsh_opcheck_inputs(const dlsh_userop *u, dl_tensor **in) {
+    int n = dlsh_userop_inputs(u);
+    for (int i = 0; i < n; i++) {
+        int ndim;
+        long shape[8];
+        dl_dtype dtype;
+        dlsh_userop_input(u, i, DL_F64, &dtype);
+        dl_status st = dlsh_userop_sample(u, i, &ndim, shape);
+        in[i] = st ? NULL : drawn(i, ndim, shape, dtype);
+        if (in[i]) continue;
+        free_all(in, i);
+        return dlsh_failure();
+    }
+    return DL_OK;
+}
+
+/* Copies of the inputs in a dtype (floating ones), as leaves. */
+static dl_status copies(const dlsh_userop *u, dl_tensor **in, int n, dl_dtype real, dl_tensor **out) {
+    int mode = dl_grad_mode(0), made = 0;
+    dl_status st = DL_OK;
+    for (; made < n && !st; made++) {
+        dl_dtype dtype;
+        dlsh_userop_input(u, made, real, &dtype);
+        dl_tensor *cast = dl_to_dtype(in[made], dtype);
+        out[made] = cast ? dl_clone(cast) : NULL;
+        dl_unref(cast);
+        st = leaf(u, made, out[made]);
+    }
+    dl_grad_mode(mode);
+    if (st) free_all(out, made);
+    return st;
+}
+
+/* The same values with another stride: every second element of something larger. */
+static dl_tensor *strided(dl_tensor *t) {
+    long shape[9];
+    int ndim = dl_ndim(t);
+    if (ndim > 7) return dl_ref(t);
+    memcpy(shape, dl_shape(t), (size_t)ndim * sizeof *shape);
+    shape[ndim] = 2;
+    dl_tensor *wide = dl_tensor_full(ndim + 1, shape, dl_dtype_of(t), 0, 5),
+              *v = wide ? dl_select(wide, ndim, 1) : NULL;
+    dl_tensor *x = v ? dl_detach(v) : NULL;
+    if (x && dl_assign(x, t)) {
+        dl_unref(x);
+        x = NULL;
+    }
+    dl_unref(v);
+    dl_unref(wide);
+    return x;
+}
+
+/* ---------------------------------------------------------------- comparing */
+
+/* Largest difference, relative where values are large; NaN equals NaN. */
+static dl_status difference(const dl_tensor *a, const dl_tensor *b, double *worst) {
+    if (!a != !b || (a && dl_numel(a) != dl_numel(b))) return *worst = INFINITY, DL_OK;
+    if (!a) return DL_OK;
+    long n = dl_numel(a);
+    double *x = malloc(2 * ((size_t)n + 1) * sizeof *x), *y = x + n;
+    if (!x) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to compare tensors");
+    dl_status st = dl_read_f64(a, x);
+    if (!st) st = dl_read_f64(b, y);
+    for (long i = 0; i < n && !st; i++) {
+        double d = isnan(x[i]) && isnan(y[i]) ? 0 : fabs(x[i] - y[i]) / fmax(1, fabs(y[i]));
+        if (!(d <= *worst)) *worst = isnan(d) ? INFINITY : d;
+    }
+    free(x);
+    return st;
+}
+
+static dl_status runs_differ(const run *a, const run *b, int n, double *worst) {
+    for (int i = 0; i < a->nout; i++) DLSH_TRY(difference(a->out[i], b->out[i], worst));
+    for (int i = 0; i < n; i++) DLSH_TRY(difference(a->grad[i], b->grad[i], worst));
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- checks: each sets *why when it fails */
+
+typedef struct subject {
+    const dlsh_userop *u;
+    const char *name;
+    dl_tensor **in;
+    int n;
+} subject;
+
+static dl_status check_inputs_kept(const subject *s, char *why, size_t size) {
+    dl_tensor *in[MAX];
+    run r;
+    DLSH_TRY(copies(s->u, s->in, s->n, DL_F64, in));
+    dl_status st = run_op(s->u, s->name, in, s->n, &r);
+    for (int i = 0; i < s->n && !st; i++) {
+        double d = 0;
+        st = difference(in[i], s->in[i], &d);
+        if (d > 0) snprintf(why, size, "input %d was changed", i);
+    }
+    run_free(&r, s->n);
+    free_all(in, s->n);
+    return st;
+}
+
+static dl_status check_strided(const subject *s, char *why, size_t size) {
+    dl_tensor *plain[MAX], *in[MAX] = {0};
+    run a = {0}, b = {0};
+    double worst = 0;
+    DLSH_TRY(copies(s->u, s->in, s->n, DL_F64, plain));
+    dl_status st = DL_OK;
+    int mode = dl_grad_mode(0);
+    for (int i = 0; i < s->n && !st; i++) st = leaf(s->u, i, in[i] = strided(plain[i]));
+    dl_grad_mode(mode);
+    if (!st) st = run_op(s->u, s->name, plain, s->n, &a);
+    if (!st) st = run_op(s->u, s->name, in, s->n, &b);
+    if (!st) st = runs_differ(&b, &a, s->n, &worst);
+    if (!st && worst > 0) snprintf(why, size, "results differ by %.2g from those of contiguous inputs", worst);
+    run_free(&a, s->n);
+    run_free(&b, s->n);
+    free_all(plain, s->n);
+    free_all(in, s->n);
+    return st;
+}
+
+/* No samples in the first dimension of the first input, and of those that share it. */
+static dl_status check_empty(const subject *s, char *why, size_t size) {
+    dl_tensor *in[MAX] = {0};
+    run r = {0};
+    dl_status st = DL_OK;
+    const long *first = dl_shape(s->in[0]);
+    if (!dl_ndim(s->in[0])) return DL_OK;
+    for (int i = 0; i < s->n && !st; i++) {
+        long shape[8];
+        int ndim = dl_ndim(s->in[i]);
+        memcpy(shape, dl_shape(s->in[i]), (size_t)ndim * sizeof *shape);
+        if (ndim == dl_ndim(s->in[0]) && shape[0] == first[0]) shape[0] = 0;
+        st = leaf(s->u, i, in[i] = drawn(i, ndim, shape, dl_dtype_of(s->in[i])));
+    }
+    if (!st) st = run_op(s->u, s->name, in, s->n, &r);
+    for (int i = 1; i < s->n && !st; i++) { /* nothing contributes to the gradients of the others */
+        double *g = r.grad[i] && dl_numel(r.grad[i]) ? malloc((size_t)dl_numel(r.grad[i]) * sizeof *g) : NULL;
+        if (g && !(st = dl_read_f64(r.grad[i], g)))
+            for (long k = 0; k < dl_numel(r.grad[i]); k++)
+                if (g[k] != 0) snprintf(why, size, "the gradient of input %d is not 0 when there are no samples", i);
+        free(g);
+    }
+    run_free(&r, s->n);
+    free_all(in, s->n);
+    return st;
+}
+
+static int has_nan(const dl_tensor *t) {
+    long n = dl_numel(t), found = 0;
+    double *v = malloc(((size_t)n + 1) * sizeof *v);
+    if (v && !dl_read_f64(t, v))
+        for (long i = 0; i < n; i++) found |= isnan(v[i]);
+    free(v);
+    return found != 0;
+}
+
+static dl_status check_nan(const subject *s, char *why, size_t size) {
+    dl_dtype dtype;
+    for (int i = 0; i < s->n; i++) {
+        dl_tensor *in[MAX];
+        run r = {0};
+        if (!dlsh_userop_input(s->u, i, DL_F64, &dtype) || !dl_numel(s->in[i])) continue;
+        DLSH_TRY(copies(s->u, s->in, s->n, DL_F64, in));
+        *(double *)dl_data(in[i]) = NAN;
+        dl_touch(in[i]);
+        dl_status st = run_op(s->u, s->name, in, s->n, &r);
+        if (!st && !has_nan(r.out[0])) snprintf(why, size, "a NaN in input %d does not reach the result", i);
+        run_free(&r, s->n);
+        free_all(in, s->n);
+        DLSH_TRY(st);
+    }
+    return DL_OK;
+}
+
+static dl_status check_f32(const subject *s, char *why, size_t size) {
+    dl_tensor *low[MAX], *high[MAX];
+    run a = {0}, b = {0};
+    double worst = 0;
+    DLSH_TRY(copies(s->u, s->in, s->n, DL_F32, low));
+    dl_status st = copies(s->u, low, s->n, DL_F64, high); /* the same values */
+    if (st) {
+        free_all(low, s->n);
+        return st;
+    }
+    st = run_op(s->u, s->name, low, s->n, &a);
+    if (!st) st = run_op(s->u, s->name, high, s->n, &b);
+    if (!st) st = runs_differ(&a, &b, s->n, &worst);
+    if (!st && !(worst < 1e-4)) snprintf(why, size, "f32 is off from f64 by %.2g", worst);
+    run_free(&a, s->n);
+    run_free(&b, s->n);
+    free_all(low, s->n);
+    free_all(high, s->n);
+    return st;
+}
+
+dl_status dlsh_opcheck(const dlsh_userop *u, const char *name, dl_tensor **in, int n, struct dlsh_sink *sink,
+                       dlsh_record *record, int *ok) {
+    static const struct {
+        const char *key, *what;
+        dl_status (*run)(const subject *s, char *why, size_t size);
+    } checks[] = {{"inputs_kept", "inputs are left alone", check_inputs_kept},
+                  {"strided", "non-contiguous inputs", check_strided},
+                  {"empty", "empty inputs", check_empty},
+                  {"nan", "NaN passes through", check_nan},
+                  {"f32", "f32 agrees with f64", check_f32}};
+    subject s = {u, name, in, n};
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        char why[160] = "";
+        DLSH_TRY(checks[i].run(&s, why, sizeof why));
+        if (*why) *ok = 0;
+        dlsh_put(sink, "  %s: %s%s\n", checks[i].what, *why ? "FAILED: " : "ok", why);
+        DLSH_TRY(dlsh_record_set(record, checks[i].key, dlsh_bool(!*why)));
+    }
+    return DL_OK;
+}
