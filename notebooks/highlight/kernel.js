@@ -44,6 +44,7 @@ const NAMES = {
         "stat",
         "hist",
         "gradcheck",
+        "op",
         "graph",
         "step",
         "forward",
