@@ -10,7 +10,7 @@ import kernel
 HELLO = '%%c\n#include <stdio.h>\nint hello(int n) {\n    printf("hello %d\\n", n);\n    return n;\n}'
 
 
-class Prototypes(unittest.TestCase):
+class Shared(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.k = kernel.Kernel()
@@ -21,6 +21,8 @@ class Prototypes(unittest.TestCase):
     def tearDownClass(cls):
         cls.k.__exit__()
 
+
+class Prototypes(Shared):
     def test_order_with_the_language(self):
         _, out = self.k.run('print("a")\nputs("b");\nprint("c")\nprintf("d %d\\n", 7);\n[1]\nputs("e");\nprint("f", err=true)\nputs("g");\n3')
         kinds = [(t, c.get("text") or c["data"]["text/plain"]) for t, c in out]
@@ -55,14 +57,7 @@ class Prototypes(unittest.TestCase):
         self.assertEqual(self.k.run("after_it")[0]["ename"], "name error")
 
 
-class Blocks(Prototypes):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        if "unsupported" == cls.k.run("C { int probe(void) { return 1; } }")[0].get("ename"):
-            cls.k.__exit__()
-            raise unittest.SkipTest("this build compiles no C blocks")
-
+class Blocks(Shared):
     def test_cell(self):
         self.assertEqual(self.k.run(HELLO)[0]["status"], "ok")
         self.assertEqual(self.k.text('print("a")\nhello(1);\nprint("b")'), "a\nhello 1\nb\n")
