@@ -552,7 +552,10 @@ static void *serve(void *arg) {
     for (int i = 0; i < JUP_STREAMS; i++) items[PIPES + i] = (zmq_pollitem_t){NULL, jup_stdio_fd(i), ZMQ_POLLIN, 0};
     while (!io.stopping) {
         /* while a subscriber is too far behind, only the sockets are looked after */
-        if (io.zmq->poll(items, io.blocked ? WAKE : ITEMS, patience()) < 0 && errno != EINTR) break;
+        if (io.zmq->poll(items, io.blocked ? WAKE : ITEMS, patience()) < 0 && errno != EINTR) {
+            jup_log("dlsh: the kernel's sockets failed: %s", io.zmq->strerror(errno));
+            io.stopping = 2;
+        }
         uint64_t count;
         if (items[WAKE].revents && read(io.wake, &count, sizeof count) < 0) count = 0; /* posted again, or not yet */
         for (int i = 0; i < JUP_CHANNELS; i++)
