@@ -120,7 +120,7 @@ static void magics(void **state) {
     check_cell("%timex", "%timex");
     check_cell("%%time\nx", "      \nx");
     check_cell("\n%%c\nint f;", "\nC  {\nint f;\n}");
-    check_cell("%%c cflags=\"-O2\"\nint f;", "C  cflags=\"-O2\" {\nint f;\n}");
+    check_cell("%%c flags=\"-O2\"\nint f;", "C  flags=\"-O2\" {\nint f;\n}");
     assert_true(jup_cell_timed("%%time\n1", 8));
     assert_false(jup_cell_timed("%%timer", 7));
     assert_true(jup_cell_is_c("%%c", 3));

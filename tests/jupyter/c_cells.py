@@ -62,6 +62,11 @@ class Blocks(Shared):
         self.assertEqual(self.k.run(HELLO)[0]["status"], "ok")
         self.assertEqual(self.k.text('print("a")\nhello(1);\nprint("b")'), "a\nhello 1\nb\n")
 
+    def test_options(self):
+        self.assertEqual(self.k.run('%%c flags="-DFIVE=5"\nint five(void) { return FIVE; }')[0]["status"], "ok")
+        self.assertEqual(self.k.text("five()"), "5")
+        self.assertEqual(self.k.run("%%c -lm\nint six(void) { return 6; }")[0]["status"], "error")
+
     def test_compiler_error_is_at_the_cells_line(self):
         reply, _ = self.k.run("%%c\nint two(void) { return 2; }\nint bad(int n) {\n    return n + nowhere;\n}")
         text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(reply["traceback"]))
