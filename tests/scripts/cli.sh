@@ -25,6 +25,14 @@ run kernel install --prefix
 run kernel run
 run kernel run missing.json
 run kernel start
+ports='"shell_port":1,"control_port":2,"stdin_port":3,"hb_port":4'
+echo "{$ports}" >few.json
+run kernel run few.json
+echo "{$ports,\"iopub_port\":5,\"key\":\"k\",\"signature_scheme\":\"hmac-nope\"}" >scheme.json
+run kernel run scheme.json
+mkdir nolib
+: >nolib/libzmq.so.5
+LD_LIBRARY_PATH=$PWD/nolib run kernel run scheme.json | sed "s|$PWD|HERE|g"
 run -n -c 'x = 1 + nothing'
 run -n -c 'x = (1 +'
 run -n -k -c 'nothing
