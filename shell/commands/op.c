@@ -71,7 +71,7 @@ static const dlsh_option op_options[] = {
     {"cuda", DLSH_OPT_VALUE, NULL, "the function of a CUDA block that computes the results on a GPU", NULL, "var"},
     {"cuda_backward", DLSH_OPT_VALUE, NULL, "its gradients there", NULL, "var"},
     {"shape", DLSH_OPT_VALUE, NULL,
-     "a function of the inputs that gives the sizes of the results; else the first input's", NULL, "var"},
+     "a function of the inputs and numbers that gives the sizes of the results; else the first input's", NULL, "var"},
     {"visible", DLSH_OPT_INT, NULL, "how many results callers see; the rest serve the backward function (all)", NULL,
      NULL},
     {"sample", DLSH_OPT_VALUE, NULL, "sizes of inputs to check gradients with, [[5, 4], [4]]", "list", NULL},

@@ -171,11 +171,18 @@ static void tell_warnings(dlsh_session *s, const dlsh_cc_result *r) {
 static void put_builtin_names(const dlsh_cblock *b, const char *before, dlsh_buf *out) {
     int own = 0;
     for (int i = 0; i < b->items.n; i++) own |= dlsh_citem_has(&b->items.items[i], "real", 4);
-    if (b->cuda) dlsh_buf_puts(out, "#define restrict __restrict__\n");
+    if (b->cuda)
+        dlsh_buf_puts(out, "#define restrict __restrict__\nextern \"C\" {\n#include \"dlcore.h\"\n}\n"
+                           "static inline cudaStream_t current_stream(void) {\n"
+                           "    void *s = 0;\n"
+                           "    dl_device_stream(dl_device_default_get() > 0 ? dl_device_default_get() : 1, &s);\n"
+                           "    return (cudaStream_t)s;\n"
+                           "}\n");
     if (!own && (dlsh_c_mentions(b->text, strlen(b->text), "real") || dlsh_c_mentions(before, strlen(before), "real")))
         dlsh_buf_puts(out, "#ifndef real\n#define real float\n#endif\n");
-    if (strstr(b->text, "dl_") || strstr(b->text, "DL_") || strstr(before, "dl_") || strstr(before, "DL_"))
-        dlsh_buf_puts(out, b->cuda ? "extern \"C\" {\n#include \"dlcore.h\"\n}\n" : "#include \"dlcore.h\"\n");
+    if (!b->cuda &&
+        (strstr(b->text, "dl_") || strstr(b->text, "DL_") || strstr(before, "dl_") || strstr(before, "DL_")))
+        dlsh_buf_puts(out, "#include \"dlcore.h\"\n");
 }
 
 /* nvcc compiles C++: functions that the shell is to call get C's names, at the same line and column as before. */

@@ -348,13 +348,14 @@ static dl_status read_sizes(const dlsh_userop *u, dlsh_value v, int *ndim, long 
 static dl_status shape(void *ctx, int k, dl_tensor *const *in, const double *attr, dl_dtype *dtype, int *ndim,
                        long *sizes) {
     dlsh_userop *u = ctx;
-    dlsh_value args[DLSH_OP_MAX_IN], v = dlsh_void();
-    (void)attr;
+    dlsh_value args[DLSH_OP_MAX_IN + DLSH_OP_MAX_ATTR], v = dlsh_void();
     if (!u->s) return dlsh_fail(DL_ERR_STATE, NULL, "the session that defined this op has ended");
     if (u->out_dtype[k] >= 0) *dtype = (dl_dtype)u->out_dtype[k];
     if (u->shape.type == DLSH_VOID) return DL_OK;
     for (int i = 0; i < u->nin; i++) args[i] = dlsh_tensor(dl_ref(in[i]));
-    dlsh_callargs call = {.n = u->nin, .values = args};
+    for (int i = 0; i < u->nattr; i++)
+        args[u->nin + i] = attr[i] == (double)(long)attr[i] ? dlsh_int((long)attr[i]) : dlsh_float(attr[i]);
+    dlsh_callargs call = {.n = u->nin + u->nattr, .values = args};
     dl_status st = dlsh_call(u->s, u->shape, &call, &v);
     for (int i = 0; i < u->nin; i++) dlsh_drop(args[i]);
     if (!st) { /* one list for all results, or a list of them */

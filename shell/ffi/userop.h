@@ -18,7 +18,7 @@ typedef struct dlsh_op_plan {
     int nin, nattr, visible; /* visible 0: all results */
     const char *in[DLSH_OP_MAX_IN], *attr[DLSH_OP_MAX_ATTR], *attr_default[DLSH_OP_MAX_ATTR];
     dlsh_value forward, backward, cuda_forward, cuda_backward; /* C functions, or VOID */
-    dlsh_value shape;  /* a function of the inputs giving sizes; VOID: the first's */
+    dlsh_value shape;  /* a function of inputs and numbers; VOID: the first's sizes */
     dlsh_value sample; /* a list of sizes for each input, for gradcheck; VOID */
 } dlsh_op_plan;
 
