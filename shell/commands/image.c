@@ -132,6 +132,40 @@ static void draw_text(const sheet *p, const dlsh_look *look, dlsh_buf *b) {
         put_row(p, k, k + p->columns < p->count ? k + p->columns : p->count, look, b);
 }
 
+/* A sheet whose pixels are means over squares of `by` pixels of p; captions are shared. */
+static dl_status shrink(const sheet *p, long by, sheet *out) {
+    *out = *p;
+    out->width = (p->width + by - 1) / by;
+    out->height = (p->height + by - 1) / by;
+    out->pixels = malloc(sizeof *out->pixels * (size_t)(p->count * p->channels * out->height * out->width));
+    if (!out->pixels) return no_memory();
+    double *at = out->pixels;
+    for (long k = 0; k < p->count; k++)
+        for (long c = 0; c < p->channels; c++)
+            for (long i = 0; i < p->height; i += by)
+                for (long j = 0; j < p->width; j += by) {
+                    double sum = 0;
+                    long n = 0;
+                    for (long y = i; y < i + by && y < p->height; y++)
+                        for (long x = j; x < j + by && x < p->width; x++, n++) sum += pixel(p, k, c, y, x);
+                    *at++ = sum / (double)n;
+                }
+    return DL_OK;
+}
+
+/* Pictures wider than the window are made smaller. */
+static dl_status draw_fitting(sheet *p, const dlsh_look *look, dlsh_buf *b) {
+    long width = look->width > 0 ? look->width : UNLIMITED_WIDTH;
+    sheet small = *p;
+    if (p->width > width) DLSH_TRY(shrink(p, (p->width + width - 1) / width, &small));
+    small.columns = (width + GAP) / (small.width + GAP);
+    if (p->grid && small.columns > p->grid) small.columns = p->grid;
+    if (small.columns < 1) small.columns = 1;
+    draw_text(&small, look, b);
+    if (small.pixels != p->pixels) free(small.pixels);
+    return DL_OK;
+}
+
 /* ---------------------------------------------------------------- PNG and HTML */
 
 /* Pixels of the screen a pixel takes: small pictures are enlarged, whole sheets stay as wide as a page. */
@@ -228,13 +262,9 @@ static dl_status read_samples(const dlsh_args *a, const dlsh_split *s, sheet *p,
 
 static dl_status show_sheet(dlsh_sink *sink, sheet *p) {
     dlsh_look look = dlsh_sink_look(sink);
-    long width = look.width > 0 ? look.width : UNLIMITED_WIDTH;
-    p->columns = (width + GAP) / (p->width + GAP);
-    if (p->grid && p->columns > p->grid) p->columns = p->grid;
-    if (p->columns < 1) p->columns = 1;
     dlsh_bundle b = {0};
-    draw_text(p, &look, &b.text);
-    dl_status st = look.rich ? draw_rich(p, &b) : DL_OK;
+    dl_status st = draw_fitting(p, &look, &b.text);
+    if (st == DL_OK && look.rich) st = draw_rich(p, &b);
     if (st == DL_OK) st = dlsh_display(sink, &b);
     dlsh_bundle_free(&b);
     return st;
@@ -271,7 +301,8 @@ const dlsh_command image_commands[] = {{.name = "img",
                                         .doc = "Shows pictures: samples of a dataset with their classes, or a tensor; "
                                                "filters and activations with many channels as a grid. "
                                                "Grey values are spread over the range they "
-                                               "have; two pixels take one character.",
+                                               "have; two pixels take one character. "
+                                               "In a terminal, pictures wider than the window are made smaller.",
                                         .params = img_params,
                                         .options = img_options,
                                         .run = img_run,
