@@ -47,6 +47,42 @@ static dl_status squares(dl_tensor *g, double *out) {
     return st;
 }
 
+enum { TOGETHER = 256 };
+
+/* The norm of n norms on an accelerator, squared and added to *sum; they are released. */
+static dl_status add_norms(dl_tensor **norm, int n, double *sum) {
+    double v = 0;
+    dl_tensor *all = n ? dl_stack(norm, n, 0) : NULL, *wide = all ? dl_to_dtype(all, DL_F64) : NULL;
+    dl_tensor *one = wide ? dl_norm(wide, NULL, 0, 0) : NULL;
+    dl_status st = !n ? DL_OK : one ? dl_item_f(one, &v) : dl_error_last()->code;
+    dl_unref(all);
+    dl_unref(wide);
+    dl_unref(one);
+    for (int i = 0; i < n; i++) dl_unref(norm[i]);
+    *sum += v * v;
+    return st;
+}
+
+/* Of the gradients on accelerators: the host waits once for many. */
+static dl_status squares_there(dl_tensor *const *params, long n, double *sum) {
+    dl_tensor *norm[TOGETHER];
+    int k = 0;
+    dl_status st = DL_OK;
+    for (long i = 0; i < n && st == DL_OK; i++) {
+        dl_tensor *g = params[i]->grad;
+        if (!g || !g->st->device) continue;
+        norm[k] = dl_norm(g, NULL, 0, 0);
+        if (!norm[k]) st = dl_error_last()->code;
+        k += st == DL_OK;
+        if (k < TOGETHER) continue;
+        st = add_norms(norm, k, sum);
+        k = 0;
+    }
+    if (st == DL_OK) return add_norms(norm, k, sum);
+    while (k) dl_unref(norm[--k]);
+    return st;
+}
+
 static dl_status scale(dl_tensor *g, double factor) {
     dl_tensor *f = dl_scalar_f(factor), *scaled = f ? dl_mul(g, f) : NULL;
     dl_status st = scaled ? dl_assign(g, scaled) : dl_error_last()->code;
@@ -61,9 +97,10 @@ dl_status dl_clip_grad_norm(dl_tensor *const *params, long n, double max, double
     int mode = dl_grad_mode(0);
     for (long i = 0; i < n && st == DL_OK; i++) {
         double one = 0;
-        if (params[i]->grad) st = squares(params[i]->grad, &one);
+        if (params[i]->grad && !params[i]->grad->st->device) st = squares(params[i]->grad, &one);
         sum += one;
     }
+    if (st == DL_OK) st = squares_there(params, n, &sum);
     double total = sqrt(sum);
     if (norm) *norm = total;
     /* a NaN is left to be seen; the small number is PyTorch's */
