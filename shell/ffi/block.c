@@ -276,8 +276,7 @@ static void *symbol(const dlsh_cblock *b, const char *name, const char *ending) 
 
 /* ---------------------------------------------------------------- names */
 
-/* The declarations as the parser of prototypes is to read them: no bodies, no values. */
-static void put_declarations(const dlsh_cblock *b, dlsh_buf *out) {
+void dlsh_cblock_declarations(const dlsh_cblock *b, dlsh_buf *out) {
     int own = 0;
     for (int i = 0; i < b->items.n; i++) own |= dlsh_citem_has(&b->items.items[i], "real", 4);
     if (!own && dlsh_c_mentions(b->text, strlen(b->text), "real")) dlsh_buf_puts(out, "typedef float real;\n");
@@ -323,7 +322,7 @@ static dl_status declare(dlsh_cblock *b) {
     dlsh_buf text = {0};
     dlsh_cdecls d = {0};
     dlsh_cerror e;
-    put_declarations(b, &text);
+    dlsh_cblock_declarations(b, &text);
     dl_status st =
         dlsh_c_parse(space, dlsh_buf_text(&text), text.n, DLSH_C_LENIENT | DLSH_C_REPLACE | DLSH_C_MACROS, &d, &e);
     if (st == DL_ERR_SYNTAX) st = dlsh_fail(st, e.hint, "%s", e.message);

@@ -9,6 +9,7 @@
 #include "commands/families.h"
 #include "commands/nets.h"
 #include "ffi/ffi.h"
+#include "ffi/isolate.h"
 #include "front/front.h"
 #include "view/console.h"
 
@@ -158,6 +159,11 @@ int dlsh_main(int argc, char **argv) {
     if (dlsh_ffi_install(s)) {
         fprintf(stderr, "dlsh: %s\n", dl_errmsg());
         return DLSH_EXIT_ERROR;
+    }
+    if (dlsh_isolate_asked()) {
+        code = dlsh_isolate_serve(s);
+        dlsh_session_free(s);
+        return code;
     }
     dlsh_set_keep_going(s, o.keep_going);
     dlsh_set_after_statement(s, after_statement, s);

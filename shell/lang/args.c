@@ -214,7 +214,8 @@ static dl_status place(dlsh_args *a, const dlsh_callargs *args, int i) {
             return dlsh_fail(DL_ERR_TYPE, c->usage, "%s got %d argument%s more than it takes", c->name, args->n - i,
                              args->n - i == 1 ? "" : "s");
     }
-    if (it.param && (unevaluated(it.param) || it.param->kind == DLSH_ARG_SUBCOMMAND))
+    if (it.param && it.param->kind != DLSH_ARG_SYNTAX &&
+        (unevaluated(it.param) || it.param->kind == DLSH_ARG_SUBCOMMAND))
         return dlsh_fail(DL_ERR_TYPE, c->usage, "%s takes its %s only in a statement", c->name, it.param->name);
     /* the nodes of the call, for messages: the last args->n kids */
     if (a->node && a->node->kind == DLSH_N_CALL && a->node->nkids - 1 <= args->n) {

@@ -1,0 +1,62 @@
+/* isolate: a call of C in a helper process. */
+#include "ffi/isolate.h"
+#include "commands/context.h"
+#include "lang/interp.h"
+
+static dl_status call_of(const dlsh_args *a, dlsh_value f, const dlsh_value *values, int n, dlsh_value *result) {
+    dlsh_cfunc *c = dlsh_cfunc_of(f);
+    if (!c)
+        return dlsh_arg_fail(a, "call", DL_ERR_TYPE, "functions of the language cannot crash",
+                             "isolate calls C functions, not %s", dlsh_a(f));
+    dlsh_callargs args = {.n = n, .values = values};
+    DLSH_TRY(dlsh_isolate(dlsh_arg_session(a), c, &args, result));
+    if (result->type == DLSH_NONE && !dlsh_arg_called(a)) *result = dlsh_void(); /* a void function shows nothing */
+    return DL_OK;
+}
+
+/* isolate f(x, y): function and arguments are evaluated here. */
+static dl_status run_tree(const dlsh_args *a, const dlsh_node *n, dlsh_value *result) {
+    enum { MAX = 64 };
+    dlsh_value v[MAX + 1] = {{0}};
+    int made = 0;
+    dl_status st = DL_OK;
+    if (n->kind != DLSH_N_CALL || n->nkids > MAX)
+        return dlsh_arg_fail(a, "call", DL_ERR_SYNTAX, "isolate f(x)", "expected a call of a C function");
+    for (; made < n->nkids && !st; made++) {
+        v[made] = dlsh_void();
+        st = n->kids[made]->kind == DLSH_N_KWARG
+                 ? dlsh_arg_fail(a, "call", DL_ERR_SYNTAX, NULL, "arguments of an isolated call have no names")
+                 : dlsh_eval(dlsh_arg_session(a), n->kids[made], &v[made]);
+    }
+    if (!st) st = call_of(a, v[0], v + 1, made - 1, result);
+    for (int i = 0; i < made; i++) dlsh_drop(v[i]);
+    return st;
+}
+
+static dl_status isolate_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_node *n = dlsh_arg_node(a, "call");
+    if (!dlsh_arg_called(a)) return run_tree(a, n, result);
+    int count = dlsh_arg_count(a, "arguments");
+    return call_of(a, *dlsh_arg(a, "call"), count ? dlsh_arg_at(a, "arguments", 0) : NULL, count, result);
+}
+
+static const dlsh_param isolate_params[] = {
+    {.name = "call",
+     .kind = DLSH_ARG_SYNTAX,
+     .doc = "a call f(x, ...) of a C function; as isolate(f, x, ...) the function"},
+    {.name = "arguments",
+     .kind = DLSH_ARG_EXPR,
+     .flags = DLSH_VARIADIC,
+     .doc = "of the function, in isolate(f, x, ...)"},
+    {0}};
+
+const dlsh_command isolate_commands[] = {{.name = "isolate",
+                                          .flags = DLSH_FUNCTION | DLSH_SHOW_RESULT,
+                                          .usage = "isolate F(ARGUMENT, ...), or isolate(F, ARGUMENT, ...)",
+                                          .doc = "Calls a C function in a helper process, so that a crash damages "
+                                                 "nothing here. Numbers, strings and contiguous "
+                                                 "tensors on the CPU go there; what C writes to tensors comes back.",
+                                          .params = isolate_params,
+                                          .run = isolate_run,
+                                          .examples = "isolate f(3)"},
+                                         {0}};
