@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""bench_gpu_index beside PyTorch, in one run: gpu_index.py BIN/bench_gpu_index [part of a name]. Without PyTorch only the
+former. PyTorch's sums by index are timed as it makes them by default, in an order that varies."""
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from gpu import measure  # noqa: E402
+
+
+def peers():
+    import torch
+    F = torch.nn.functional
+    r = lambda *s: torch.randn(*s, device="cuda")
+    n = lambda high, count: torch.randint(0, high, (count,), device="cuda")
+    flat, image, digits, table = r(1 << 28), r(128, 64, 112, 112), r(60000, 784), r(50257, 768)
+    half, last = flat.bfloat16(), image.to(memory_format=torch.channels_last)
+    picks, tokens, rows, scale, shift = n(60000, 65536), n(50257, 32768), r(65536, 1024), r(1024), r(1024)
+    small, places, parts = r(1 << 20), n(1 << 20, 1 << 22), r(1 << 22)
+    for t in (image, last, table, rows, scale, shift):
+        t.requires_grad_()
+
+    def step(f, *inputs):
+        def run():
+            with torch.enable_grad():
+                torch.autograd.grad(f().sum(), inputs)
+        return run
+
+    torch.set_grad_enabled(False)
+    return torch, {
+        "dropout": lambda: F.dropout(flat, 0.1), "dropout_bf16": lambda: F.dropout(half, 0.1),
+        "cumsum": lambda: flat.cumsum(0),
+        "max_pool_step": step(lambda: F.max_pool2d(image, 3, 2, 1), image),
+        "max_pool_step_last": step(lambda: F.max_pool2d(last, 3, 2, 1), last),
+        "avg_pool_1": lambda: F.adaptive_avg_pool2d(image, 1), "avg_pool_2": lambda: F.avg_pool2d(image, 2),
+        "batch_gather": lambda: digits.index_select(0, picks),
+        "embedding_step": step(lambda: F.embedding(tokens, table), table),
+        "layer_norm": lambda: F.layer_norm(rows, (1024,), scale, shift),
+        "layer_norm_step": step(lambda: F.layer_norm(rows, (1024,), scale, shift), rows, scale, shift),
+        "scatter_add": lambda: small.scatter_add(0, places, parts), "nonzero": lambda: parts.nonzero(),
+    }
+
+
+def main():
+    ours = subprocess.run(sys.argv[1:], capture_output=True, text=True, check=True).stdout
+    try:
+        torch, cases = peers()
+    except (ImportError, RuntimeError) as e:
+        print(f"# no PyTorch to compare with: {e}")
+        cases = {}
+    for line in ours.splitlines():
+        part = line.split("\t")
+        if part[0] in cases and len(part) == 4:
+            ms = measure(torch, cases[part[0]])
+            line += f"\tPyTorch {ms:.4f} ms\tratio {float(part[1]) / ms:.2f}"
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
