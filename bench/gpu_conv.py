@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""bench_gpu_conv beside PyTorch, in one run: gpu_conv.py BIN/bench_gpu_conv [part of a name]. PyTorch chooses among
-deterministic algorithms, as we do, once by its heuristics and once by its benchmark; the better time counts. Without
-PyTorch only ours are shown."""
+"""bench_gpu_conv beside PyTorch, in one run: gpu_conv.py BIN/bench_gpu_conv [part of a name [any]]. PyTorch chooses among
+deterministic algorithms, as we do, or with `any` both among all; once by its heuristics and once by its benchmark, and the
+better time counts. Without PyTorch only ours are shown."""
 import subprocess
 import sys
 import time
@@ -58,7 +58,7 @@ def measure(torch, f):
 
 
 def peer(torch, name):
-    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.deterministic = "any" not in sys.argv[3:]
     times = []
     for benchmark in (False, True):
         torch.backends.cudnn.benchmark = benchmark
