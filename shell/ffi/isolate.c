@@ -209,9 +209,13 @@ static json_t *serve(dlsh_session *s, const json_t *asked, char *memory) {
     dlsh_callargs call = {.n = n, .values = args};
     dl_status st = dlsh_c_call(s, dlsh_cfunc_of(f), &call, &out);
     json_t *result = st ? NULL : from_value(out, NULL), *written = json_array();
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         if (args[i].type == DLSH_TENSOR && dl_tensor_version(args[i].as.tensor))
             json_array_append_new(written, json_integer(i));
+        dlsh_drop(args[i]);
+    }
+    dlsh_drop(out);
+    dlsh_drop(f);
     if (result) return json_pack("{s:o, s:o}", "result", result, "written", written);
     json_decref(written);
     return failure();
@@ -222,10 +226,16 @@ int dlsh_isolate_serve(dlsh_session *s) {
     json_t *asked = receive_json(SOCKET);
     size_t size = asked ? (size_t)json_integer_value(json_object_get(asked, "memory")) : 0;
     char *memory = size ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, MEMORY, 0) : NULL;
-    if (!asked || memory == MAP_FAILED) return 1;
+    if (!asked || memory == MAP_FAILED) {
+        json_decref(asked);
+        return 1;
+    }
     json_t *answer = serve(s, asked, memory);
+    json_decref(asked);
     fflush(stdout);
-    return send_json(SOCKET, answer) ? 0 : 1;
+    int sent = send_json(SOCKET, answer);
+    json_decref(answer);
+    return sent ? 0 : 1;
 }
 
 /* ---------------------------------------------------------------- this side */

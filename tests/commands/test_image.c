@@ -55,8 +55,9 @@ static uint8_t *decode(uint32_t *w, uint32_t *h, int *channels) {
         assert_true(at + 12 + n <= png_size);
         assert_int_equal(word(data + n), crc32(0, type, n + 4));
         if (!memcmp(type, "IHDR", 4)) {
-            *w = word(data), *h = word(data + 4), *channels = data[9] == 2 ? 3 : 1;
+            *w = word(data), *h = word(data + 4), *channels = data[9] == 6 ? 4 : 2; /* with alpha */
             assert_int_equal(data[8], 8);
+            assert_true(data[9] == 6 || data[9] == 4);
         }
         if (!memcmp(type, "IDAT", 4)) {
             uLongf size = (uLongf)*h * (1 + (uLongf)*w * (uLongf)*channels);
@@ -85,9 +86,11 @@ static void grey_picture(void **state) {
     int c;
     run("img tensor([[0, 1.0], [3, 4], [4, 0]])");
     uint8_t *raw = decode(&w, &h, &c);
-    assert_true(w == 8 && h == 12 && c == 1); /* four points a pixel */
-    assert_memory_equal(raw, ((uint8_t[]){0, 0, 0, 0, 0, 64, 64, 64, 64}), 9);
-    assert_memory_equal(raw + 9 * 11, ((uint8_t[]){0, 255, 255, 255, 255, 0, 0, 0, 0}), 9);
+    assert_true(w == 2 * 16 && h == 3 * 16 && c == 2); /* sixteen points a pixel */
+    const uint8_t *row = raw + 1 + (1 + w * 2) * 16;   /* of the second pixels */
+    assert_memory_equal(raw, ((uint8_t[]){0, 0, 255, 0, 255}), 5);
+    assert_memory_equal(row - 1, ((uint8_t[]){0, 191, 255, 191, 255}), 5);
+    assert_memory_equal(row + 2 * 15, ((uint8_t[]){191, 255, 255, 255}), 4);
     free(raw);
     assert_string_equal(text, "\u2584\u2584\n\u2580\n");
 }
@@ -98,10 +101,10 @@ static void colours_side_by_side(void **state) {
     int c;
     run("x = zeros(2, 3, 1, 1); x[1, 2] = 5.0; img x");
     uint8_t *raw = decode(&w, &h, &c);
-    assert_true(w == 12 && h == 4 && c == 3);
-    assert_memory_equal(raw + 1, ((uint8_t[]){0, 0, 0}), 3);
-    assert_memory_equal(raw + 1 + 3 * 4, ((uint8_t[]){128, 128, 128}), 3); /* between them */
-    assert_memory_equal(raw + 1 + 3 * 8, ((uint8_t[]){0, 0, 255}), 3);
+    assert_true(w == 16 + 6 + 16 && h == 16 && c == 4);
+    assert_memory_equal(raw + 1 + 4 * 15, ((uint8_t[]){0, 0, 0, 255}), 4);
+    assert_memory_equal(raw + 1 + 4 * 16, ((uint8_t[]){0, 0, 0, 0}), 4); /* nothing between them */
+    assert_memory_equal(raw + 1 + 4 * 22, ((uint8_t[]){0, 0, 255, 255}), 4);
     free(raw);
 }
 
@@ -111,7 +114,7 @@ static void samples(void **state) {
     int c;
     run("d = dataset(\"digits\", n=10, test=1); img d 2 n=20");
     free(decode(&w, &h, &c));
-    assert_true(w == (4 * 29 - 1) * 4 && h == (2 * 29 - 1) * 4); /* eight are left, four in a row of 120 columns */
+    assert_true(w == 8 * 86 - 2 && h == 84 && c == 2); /* eight are left, three points a pixel */
 }
 
 int main(void) {
