@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct entry {
@@ -50,33 +49,14 @@ static void driver_version(char *out, size_t size) {
     if (!*out && cudaDriverGetVersion(&n) == cudaSuccess) snprintf(out, size, "cuda%d", n);
 }
 
-/* Makes each folder of the path, which ends with a slash. */
-static bool make_folders(char *path) {
-    for (char *p = path + 1; *p; p++) {
-        if (*p != '/') continue;
-        *p = 0;
-        int e = mkdir(path, 0777) ? errno : 0;
-        *p = '/';
-        if (e && e != EEXIST) return false;
-    }
-    return true;
-}
-
 static void find_path(const dl_gpu *g, store *s) {
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     struct cudaDeviceProp p;
     char folder[300], version[64];
-    if (base && *base == '/')
-        snprintf(folder, sizeof folder, "%s/dlsh/plans/", base);
-    else if (home && *home == '/')
-        snprintf(folder, sizeof folder, "%s/.cache/dlsh/plans/", home);
-    else
-        return;
-    if (cudaGetDeviceProperties(&p, g->index) != cudaSuccess || !make_folders(folder)) return;
+    if (cudaGetDeviceProperties(&p, g->index) != cudaSuccess || dl_cache_folder("plans", folder, sizeof folder)) return;
     for (char *c = p.name; *c; c++)
         if (!isalnum((unsigned char)*c)) *c = '_';
     driver_version(version, sizeof version);
-    snprintf(s->path, sizeof s->path, "%s%.64s-driver%.32s-cudnn%ld-cublas%ld", folder, p.name, version,
+    snprintf(s->path, sizeof s->path, "%s/%.64s-driver%.32s-cudnn%ld-cublas%ld", folder, p.name, version,
              dl_dnn_version(), dl_gemm_version());
 }
 

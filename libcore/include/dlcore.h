@@ -66,6 +66,10 @@ const char *dl_nearest(const char *word, const char *const *names, int n);
 /* Names the source position that ops, nodes and errors of this thread are to carry. `file` must outlive its use. */
 void dl_source_set(const char *file, int line);
 
+/* A folder for what can be made again: $XDG_CACHE_HOME/dlsh/PART, else ~/.cache/dlsh/PART. It is made when it is
+ * missing, for its owner alone. DL_ERR_IO: neither variable says a folder, or it cannot be made. */
+dl_status dl_cache_folder(const char *part, char *path, int size);
+
 /* Version as text, "0.1.0". */
 const char *dl_version(void);
 

@@ -10,19 +10,18 @@
 #include "ffi/spawn.h"
 #include "lang/session.h"
 
-/* The compiler's words, then the options, then the file; NULL: recorded. */
-static char **command(const char *const *args, const char *flags, const char *file) {
+/* The compiler's words, then the options; NULL: recorded. */
+static char **command(const char *const *args, const char *flags) {
     const char *named = getenv("DLSH_CC");
     char **cc = NULL, **more = NULL, **argv = NULL;
     int ncc = 0, nmore = 0, n = 0, nargs = 0;
     while (args[nargs]) nargs++;
     if (!dlsh_cc_words(named && *named ? named : "cc", &cc, &ncc) && (!flags || !dlsh_cc_words(flags, &more, &nmore)) &&
-        !(argv = calloc((size_t)(ncc + nmore + nargs + 2), sizeof *argv)))
+        !(argv = calloc((size_t)(ncc + nmore + nargs + 5), sizeof *argv)))
         dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to call the compiler");
     for (int i = 0; argv && i < ncc; i++) argv[n++] = strdup(cc[i]);
     for (int i = 0; argv && i < nargs; i++) argv[n++] = strdup(args[i]);
     for (int i = 0; argv && i < nmore; i++) argv[n++] = strdup(more[i]);
-    if (argv) argv[n++] = strdup(file);
     if (cc) dlsh_cc_words_free(cc);
     if (more) dlsh_cc_words_free(more);
     return argv;
@@ -35,26 +34,78 @@ static dl_status write_source(const char *path, const char *source) {
     return good ? DL_OK : dlsh_fail(DL_ERR_IO, NULL, "%s cannot be written", path);
 }
 
-dl_status dlsh_c_ask(const char *source, const char *const *args, const char *flags, int errors, dlsh_buf *said,
-                     int *good) {
+/* What the answer depends on, headers apart, as a name. */
+static void key_of(const char *program, char *const *argv, const char *source, int errors, char key[DLSH_CC_KEY]) {
+    dlsh_buf t = {0};
+    dlsh_buf_printf(&t, "ask %d ", errors);
+    dlsh_cc_identify(program, &t);
+    for (char *const *a = argv; *a; a++) dlsh_buf_printf(&t, "%s\n", *a);
+    dlsh_buf_puts(&t, source);
+    if (t.failed)
+        *key = 0;
+    else
+        dlsh_cc_hash(t.s, t.n, key);
+    dlsh_buf_free(&t);
+}
+
+static void add_words(char **argv, const char *const *more) {
+    int n = 0;
+    while (argv[n]) n++;
+    for (; *more; more++) argv[n++] = strdup(*more);
+}
+
+/* After errors compilers do not list the headers: asks once more, for nothing else. */
+static void list_headers(const char *program, const char *flags, const char *path, const char *depends) {
+    static const char *const only[] = {"-M", "-w", NULL};
+    const char *const more[] = {"-MF", depends, path, NULL};
+    dlsh_buf said = {0};
+    int status;
+    char **argv = command(only, flags);
+    if (argv) add_words(argv, more);
+    if (!argv || dlsh_spawn_read(program, argv, 0, &said, &status)) dl_error_clear();
+    dlsh_cc_words_free(argv);
+    dlsh_buf_free(&said);
+}
+
+/* The compiler at work. What it says is kept, with the headers it read; a header that is missing may be there
+ * tomorrow: then there is no list of headers, and nothing is kept. */
+static dl_status ask(const char *program, char **argv, const char *flags, const char *source, int errors,
+                     const char *key, dlsh_buf *said, int *good) {
     static int number;
-    char path[400], program[400];
+    char path[400], depends[400];
     int status = 0;
+    size_t before = said->n;
     const char *folder = dlsh_cc_folder();
     if (!folder) return dlsh_failure();
-    snprintf(path, sizeof path, "%s/ask%d.c", folder, number++);
+    snprintf(path, sizeof path, "%s/ask%d.c", folder, number);
+    snprintf(depends, sizeof depends, "%s/ask%d.d", folder, number++);
     DLSH_TRY(write_source(path, source));
-    char **argv = command(args, flags, path);
+    const char *const more[] = {"-MD", "-MF", depends, path, NULL};
+    add_words(argv, more);
+    dl_status st = dlsh_spawn_read(program, argv, errors, said, &status);
+    if (!st && said->failed) st = DL_ERR_MEMORY;
+    *good = !st && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (!st && *key && WIFEXITED(status)) {
+        if (!*good) list_headers(program, flags, path, depends);
+        dlsh_cc_keep_answer(key, said->s ? said->s + before : "", said->n - before, *good, depends);
+    }
+    unlink(path);
+    unlink(depends);
+    return st;
+}
+
+dl_status dlsh_c_ask(const char *source, const char *const *args, const char *flags, int errors, dlsh_buf *said,
+                     int *good) {
+    char program[400], key[DLSH_CC_KEY];
+    char **argv = command(args, flags);
     dl_status st = argv ? DL_OK : dlsh_failure();
     if (!st && !dlsh_spawn_find(argv[0], program, sizeof program))
         st = dlsh_fail(DL_ERR_IO, "install gcc, or name a C compiler in DLSH_CC",
                        "there is no program '%s' to read C with", argv[0]);
-    if (!st) st = dlsh_spawn_read(program, argv, errors, said, &status);
-    if (!st && said->failed) st = DL_ERR_MEMORY;
-    *good = !st && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    for (char **a = argv; a && *a; a++) free(*a);
-    free(argv);
-    unlink(path);
+    if (!st) key_of(program, argv, source, errors, key);
+    if (!st && !(*key && dlsh_cc_answer(key, said, good)))
+        st = ask(program, argv, flags, source, errors, key, said, good);
+    dlsh_cc_words_free(argv);
     return st;
 }
 

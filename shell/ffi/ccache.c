@@ -16,6 +16,8 @@
 
 enum { PATH_SIZE = 256, KEPT = 512 };
 #define PREFIX "dlsh-c-"
+#define LIBRARY ".so"
+#define ANSWER ".txt"
 
 /* ---------------------------------------------------------------- the process's folder */
 
@@ -90,19 +92,11 @@ static const char *cache_folder(void) {
     static char path[PATH_SIZE];
     static int known;
     if (known) return known > 0 ? path : NULL;
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     known = -1;
-    if (base && *base)
-        snprintf(path, sizeof path - 64, "%s", base);
-    else if (home && *home)
-        snprintf(path, sizeof path - 64, "%s/.cache", home);
-    else
+    if (dl_cache_folder("c", path, sizeof path - 64)) {
+        dl_error_clear();
         return NULL;
-    mkdir(path, 0700);
-    strcat(path, "/dlsh");
-    mkdir(path, 0700);
-    strcat(path, "/c");
-    mkdir(path, 0700);
+    }
     struct stat st;
     /* code that others could write is not run */
     if (stat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))
@@ -137,13 +131,31 @@ static int headers_unchanged(FILE *f) {
     return n == EOF;
 }
 
-int dlsh_cc_cached(const char *key) {
-    char so[PATH_SIZE], list[PATH_SIZE];
-    if (!dlsh_cc_cache_path(key, ".so", so) || !dlsh_cc_cache_path(key, ".h", list)) return 0;
-    FILE *f = access(so, R_OK) ? NULL : fopen(list, "re");
+/* The file of an entry whose headers are as they were; it counts as used now. */
+static int find_entry(const char *key, const char *ending, char *path) {
+    char list[PATH_SIZE];
+    if (!dlsh_cc_cache_path(key, ending, path) || !dlsh_cc_cache_path(key, ".h", list)) return 0;
+    FILE *f = access(path, R_OK) ? NULL : fopen(list, "re");
     int ok = f && headers_unchanged(f);
     if (f) fclose(f);
-    if (ok) utimensat(AT_FDCWD, so, NULL, 0);
+    if (ok) utimensat(AT_FDCWD, path, NULL, 0);
+    return ok;
+}
+
+int dlsh_cc_cached(const char *key) {
+    char so[PATH_SIZE];
+    return find_entry(key, LIBRARY, so);
+}
+
+int dlsh_cc_answer(const char *key, dlsh_buf *said, int *good) {
+    char path[PATH_SIZE], part[16384];
+    FILE *f = find_entry(key, ANSWER, path) ? fopen(path, "re") : NULL;
+    if (!f) return 0;
+    int first = fgetc(f), ok = first == '0' || first == '1';
+    for (size_t n; ok && (n = fread(part, 1, sizeof part, f)) > 0;) dlsh_buf_add(said, part, n);
+    if (ferror(f)) ok = 0;
+    fclose(f);
+    *good = first == '1';
     return ok;
 }
 
@@ -196,7 +208,7 @@ static void prune(const char *base) {
     for (struct dirent *e; d && n < 2 * KEPT && (e = readdir(d));) {
         struct stat st;
         char *dot = strrchr(e->d_name, '.');
-        if (!dot || strcmp(dot, ".so") || strlen(e->d_name) >= sizeof all->name) continue;
+        if (!dot || (strcmp(dot, LIBRARY) && strcmp(dot, ANSWER)) || strlen(e->d_name) >= sizeof all->name) continue;
         if (fstatat(dirfd(d), e->d_name, &st, 0)) continue;
         all[n].used = st.st_mtim;
         memcpy(all[n++].name, e->d_name, strlen(e->d_name) + 1);
@@ -213,20 +225,36 @@ static void prune(const char *base) {
     free(all);
 }
 
-void dlsh_cc_keep(const char *key, const char *so, const char *depends) {
-    char path[PATH_SIZE], list[PATH_SIZE], temp[PATH_SIZE + 16];
-    if (!dlsh_cc_cache_path(key, ".so", path) || !dlsh_cc_cache_path(key, ".h", list)) return;
+/* Writes the list of headers that a makefile names. */
+static int keep_headers(const char *key, const char *depends) {
+    char list[PATH_SIZE], temp[PATH_SIZE + 16];
+    if (!dlsh_cc_cache_path(key, ".h", list)) return 0;
     snprintf(temp, sizeof temp, "%s.%ld", list, (long)getpid());
-    FILE *out = fopen(temp, "we"), *makefile = fopen(depends, "re");
-    if (out && makefile) write_headers(out, makefile);
-    int ok = out && makefile;
+    FILE *makefile = fopen(depends, "re"), *out = makefile ? fopen(temp, "we") : NULL;
+    if (out) write_headers(out, makefile);
+    int ok = out != NULL;
     if (makefile) fclose(makefile);
     if (out && fclose(out)) ok = 0;
-    if (!ok || rename(temp, list)) {
-        unlink(temp);
-        return;
-    }
+    if (ok && !rename(temp, list)) return 1;
+    unlink(temp);
+    return 0;
+}
+
+void dlsh_cc_keep(const char *key, const char *so, const char *depends) {
+    char path[PATH_SIZE], temp[PATH_SIZE + 16];
+    if (!dlsh_cc_cache_path(key, LIBRARY, path) || !keep_headers(key, depends)) return;
     snprintf(temp, sizeof temp, "%s.%ld", path, (long)getpid());
     if (!dlsh_cc_copy(so, temp) || rename(temp, path)) unlink(temp);
+    prune(cache_folder());
+}
+
+void dlsh_cc_keep_answer(const char *key, const char *said, size_t n, int good, const char *depends) {
+    char path[PATH_SIZE], temp[PATH_SIZE + 16];
+    if (!dlsh_cc_cache_path(key, ANSWER, path) || !keep_headers(key, depends)) return;
+    snprintf(temp, sizeof temp, "%s.%ld", path, (long)getpid());
+    FILE *f = fopen(temp, "we");
+    int ok = f && fputc(good ? '1' : '0', f) != EOF && fwrite(said, 1, n, f) == n;
+    if (f && fclose(f)) ok = 0;
+    if (!ok || rename(temp, path)) unlink(temp);
     prune(cache_folder());
 }

@@ -218,24 +218,33 @@ static dl_status command_line(build *b) {
     return b->job->flags ? dlsh_cc_words(b->job->flags, &b->argv, &b->argc) : DL_OK;
 }
 
-dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]) {
+void dlsh_cc_hash(const char *text, size_t n, char key[DLSH_CC_KEY]) {
+    unsigned char sum[SHA256_DIGEST_LENGTH];
+    SHA256((const unsigned char *)text, n, sum);
+    for (int i = 0; i < (DLSH_CC_KEY - 1) / 2; i++) snprintf(key + 2 * i, 3, "%02x", sum[i]);
+}
+
+void dlsh_cc_identify(const char *program, dlsh_buf *out) {
     struct stat st = {0};
+    stat(program, &st); /* follows links: another version is another file */
+    dlsh_buf_printf(out, "%s %lld %lld %ld\n", program, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
+                    st.st_mtim.tv_nsec);
+}
+
+dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]) {
     build b = {.job = job};
     dlsh_buf t = {0};
     dl_status status = options(&b);
-    if (!status) stat(b.program, &st); /* follows links: another version is another file */
-    dlsh_buf_printf(&t, "%d %s %lld %lld %ld\n", copy, b.program, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
-                    st.st_mtim.tv_nsec);
+    dlsh_buf_printf(&t, "%d ", copy);
+    if (!status) dlsh_cc_identify(b.program, &t);
     for (int i = 0; i < b.argc; i++) dlsh_buf_printf(&t, "%s\n", b.argv[i]);
     dlsh_cc_words_free(b.argv);
     dlsh_buf_printf(&t, "%s\n%s\n", job->flags ? job->flags : "", job->prelude ? job->prelude : "");
     dlsh_buf_add(&t, job->text, job->len);
     if (strstr(dlsh_buf_text(&t), "dlcore.h")) dlsh_buf_puts(&t, header);
     if (!status && t.failed) status = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C text");
-    unsigned char sum[SHA256_DIGEST_LENGTH];
-    if (!status) SHA256((const unsigned char *)t.s, t.n, sum);
+    if (!status) dlsh_cc_hash(t.s, t.n, key);
     dlsh_buf_free(&t);
-    for (int i = 0; !status && i < (DLSH_CC_KEY - 1) / 2; i++) snprintf(key + 2 * i, 3, "%02x", sum[i]);
     return status;
 }
 

@@ -65,6 +65,13 @@ int dlsh_cc_cached(const char *key);
 /* Enters a library and the list of its headers (a makefile of gcc's -MD); failures only lose the entry. */
 void dlsh_cc_keep(const char *key, const char *so, const char *depends);
 int dlsh_cc_copy(const char *from, const char *to);
+/* The same for what a compiler said: 1 and its words added to *said, when it is known. */
+int dlsh_cc_answer(const char *key, dlsh_buf *said, int *good);
+void dlsh_cc_keep_answer(const char *key, const char *said, size_t n, int good, const char *depends);
+/* A name for content. */
+void dlsh_cc_hash(const char *text, size_t n, char key[DLSH_CC_KEY]);
+/* Path, size and time of change of a program, for such content. */
+void dlsh_cc_identify(const char *program, dlsh_buf *out);
 /* Messages in gcc's JSON or the lines that compilers print. */
 dl_status dlsh_cc_read_messages(const dlsh_cc_job *job, const char *output, size_t n, dlsh_cc_result *r);
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ffi/ask.h"
 
@@ -38,10 +39,14 @@ static const char *headers_of(const char *lib) {
     return NULL;
 }
 
+/* Those that are installed later must not meet an answer kept from before. */
 static void add_includes(dlsh_buf *b, const char *headers) {
     dlsh_buf_puts(b, "#define _GNU_SOURCE\n");
     for (const char *s = headers; *s;) {
+        char path[200];
         int n = (int)strcspn(s, " ");
+        snprintf(path, sizeof path, "/usr/include/%.*s", n, s);
+        if (access(path, R_OK)) dlsh_buf_printf(b, "/* not in /usr/include: %.*s */\n", n, s);
         dlsh_buf_printf(b, "#if __has_include(<%.*s>)\n#include <%.*s>\n#endif\n", n, s, n, s);
         s += n + (s[n] == ' ');
     }

@@ -1,0 +1,54 @@
+/* The user's cache folder: where it is, and when there is none. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "dlcore.h"
+
+static char home[] = "/tmp/dlsh-folder-XXXXXX";
+
+static void found_and_made(void **state) {
+    (void)state;
+    char path[200], want[200];
+    struct stat st;
+    setenv("HOME", home, 1);
+    unsetenv("XDG_CACHE_HOME");
+    assert_int_equal(dl_cache_folder("part", path, sizeof path), DL_OK);
+    snprintf(want, sizeof want, "%s/.cache/dlsh/part", home);
+    assert_string_equal(path, want);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 077, 0);
+    snprintf(want, sizeof want, "%s/x", home);
+    setenv("XDG_CACHE_HOME", want, 1);
+    assert_int_equal(dl_cache_folder("part", path, sizeof path), DL_OK);
+    assert_string_equal(path, strcat(want, "/dlsh/part"));
+}
+
+static void there_is_none(void **state) {
+    (void)state;
+    char path[200], file[64];
+    setenv("XDG_CACHE_HOME", "relative", 1); /* to be ignored, says the standard */
+    unsetenv("HOME");
+    assert_int_equal(dl_cache_folder("c", path, sizeof path), DL_ERR_IO);
+    snprintf(file, sizeof file, "%s/file", home);
+    fclose(fopen(file, "w"));
+    setenv("XDG_CACHE_HOME", file, 1);
+    assert_int_equal(dl_cache_folder("c", path, sizeof path), DL_ERR_IO);
+    assert_non_null(strstr(dl_errmsg(), "cannot be made"));
+    setenv("XDG_CACHE_HOME", home, 1);
+    assert_int_equal(dl_cache_folder("c", path, 10), DL_ERR_IO);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(found_and_made), cmocka_unit_test(there_is_none)};
+    if (!mkdtemp(home)) return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    char command[80];
+    snprintf(command, sizeof command, "rm -rf %s", home);
+    return system(command) || failed;
+}
