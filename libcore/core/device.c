@@ -113,11 +113,16 @@ dl_status dl_device_synchronize(int device) {
     return device ? dl_backend_get()->synchronize(device - 1) : DL_OK;
 }
 
+static int every;
+
 dl_status dl_device_sync_every(int on) {
     const dl_backend *b = dl_backend_get();
     if (b) b->sync_every(on);
+    every = on;
     return DL_OK;
 }
+
+int dl_device_sync_every_get(void) { return every; }
 
 void *dl_device_alloc(int device, size_t bytes) {
     if (device == 0) return dl_host_alloc(bytes);

@@ -294,6 +294,7 @@ static dl_status backend_synchronize(int index) {
 static dl_status backend_describe(int index, char *text, int size) {
     struct cudaDeviceProp p;
     int driver = 0;
+    if (gpus[index].lost) return open_gpu(index) ? DL_OK : dl_error_last()->code;
     DL_TRY(dl_gpu_check(&gpus[index], cudaGetDeviceProperties(&p, index), "asking the GPU"));
     cudaDriverGetVersion(&driver);
     snprintf(text, (size_t)size, "%s, %.1f GiB, compute capability %d.%d, CUDA %d.%d", p.name,

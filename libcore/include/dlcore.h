@@ -118,6 +118,7 @@ dl_status dl_device_synchronize(int device);
 dl_status dl_device_stream(int device, void **stream);
 /* on: every operation on an accelerator waits for its end, so that a fault is reported by the one that had it. */
 dl_status dl_device_sync_every(int on);
+int dl_device_sync_every_get(void);
 
 /* Threads that kernels called from this thread may use: OMP_NUM_THREADS or the number of processors, until set. Results
  * do not depend on it, except those of BLAS and oneDNN in their last digits. DL_ERR_VALUE unless 1 to 1024. */

@@ -45,16 +45,6 @@ static dl_status get_db(dlsh_buf *out) {
     return DL_OK;
 }
 
-/* The library cannot tell: it is asked of a backend, which may not be loaded yet. */
-static int sync_every;
-static int get_sync(void) { return sync_every; }
-
-static dl_status set_sync(int on) {
-    DLSH_TRY(dl_device_sync_every(on));
-    sync_every = on;
-    return DL_OK;
-}
-
 static dl_status set_deterministic(int on) {
     dl_deterministic_set(on);
     return DL_OK;
@@ -94,7 +84,7 @@ static const dlsh_setting settings[] = {
      .chosen = dl_capture_get, .choose = set_capture},
     {"sync", "off|on", "off",
      "on: every operation on a GPU waits for its end, so that a fault is blamed on the right line.", .min = 1,
-     .chosen = get_sync, .choose = set_sync},
+     .chosen = dl_device_sync_every_get, .choose = dl_device_sync_every},
     {"timing", "off|on", "off", "Whether the prompt tells how long each entry took.", .number = &dlsh_timing, .min = 1},
     {0}};
 

@@ -452,6 +452,17 @@ static void touch(const dlsh_ccall *k) {
     }
 }
 
+static int on_gpu(const dlsh_cfunc *f) {
+    const dlsh_clib *lib = dlsh_cfunc_lib(f);
+    return lib ? lib->device : 0;
+}
+
+/* Kernels that a function of a CUDA block started have their faults here, when every operation is to wait. */
+static dl_status settle(const dlsh_cfunc *f) {
+    int device = dl_device_sync_every_get() ? on_gpu(f) : 0;
+    return device ? dl_device_synchronize(device) : DL_OK;
+}
+
 static dl_status call_out(dlsh_ccall *k, dlsh_value *out) {
     dlsh_cfunc *f = k->f;
     dlsh_cstate *state = dlsh_c_state(k->s);
@@ -477,6 +488,7 @@ static dl_status call_out(dlsh_ccall *k, dlsh_value *out) {
         touch(k);
         st = dlsh_c_callback_failure(state, st);
     }
+    if (!st) st = settle(f);
     if (!st) st = results(k, result, out);
     if (result != (char *)small) free(result);
     return st;
@@ -494,7 +506,7 @@ static int prints(const char *name) {
 dl_status dlsh_c_call(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args, dlsh_value *out) {
     dl_status st = DL_OK;
     if (!f->fast) {
-        f->fast = fast_kind(f->proto);
+        f->fast = on_gpu(f) ? FAST_NONE : fast_kind(f->proto);
         f->prints = prints(f->proto->name);
     }
     if (f->prints) dlsh_set_result_silent(s);
