@@ -109,10 +109,20 @@ dl_status dlsh_c_ask(const char *source, const char *const *args, const char *fl
     return st;
 }
 
-int dlsh_c_can_ask(void) {
+static int find_compiler(char *program, size_t size) {
     const char *named = getenv("DLSH_CC");
-    char program[400], word[200];
+    char word[200];
     snprintf(word, sizeof word, "%.*s", (int)strcspn(named && *named ? named : "cc", " "),
              named && *named ? named : "cc");
-    return dlsh_spawn_find(word, program, sizeof program);
+    return dlsh_spawn_find(word, program, size);
+}
+
+int dlsh_c_can_ask(void) {
+    char program[400];
+    return find_compiler(program, sizeof program);
+}
+
+dlsh_cc_family dlsh_c_ask_family(void) {
+    char program[400];
+    return find_compiler(program, sizeof program) ? dlsh_cc_family_of(program) : DLSH_CC_GCC;
 }

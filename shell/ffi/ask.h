@@ -2,6 +2,7 @@
 #ifndef DLSH_FFI_ASK_H
 #define DLSH_FFI_ASK_H
 
+#include "ffi/compile.h"
 #include "ffi/inside.h"
 
 /* Runs the compiler with args (ends with NULL) and flags (as a shell reads them; NULL none) over a source text. What it
@@ -9,10 +10,17 @@
 dl_status dlsh_c_ask(const char *source, const char *const *args, const char *flags, int errors, dlsh_buf *said,
                      int *good);
 int dlsh_c_can_ask(void);
+/* Which options it understands. */
+dlsh_cc_family dlsh_c_ask_family(void);
 
 /* Gives structs that entered the space since a mark the layout the compiler says; `context` is C text (includes) that
  * defines them. Those it does not know keep the natural one. */
 dl_status dlsh_c_ask_layouts(dlsh_cspace *c, int mark, const char *context, const char *flags);
+
+/* Enters what the macros of a header are: constants with their type and value, and as MACRO what is none. */
+dl_status dlsh_c_ask_macros(dlsh_cspace *c, const dlsh_cdecls *d, const dlsh_cheader *from);
+/* The type of an expression behind a header; NULL: it is no expression, or of a type that is not known here. */
+dl_status dlsh_c_ask_type(dlsh_cspace *c, const dlsh_cheader *h, const char *expression, const dlsh_ctype **type);
 
 /* Is each declared function of a library as its known header says? The first that is not: its index in *at and a
  * recorded failure. Libraries whose header is not known, or not installed, pass. */

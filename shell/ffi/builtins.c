@@ -63,8 +63,11 @@ static dl_status new_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status cast_to_int(const dlsh_args *a, const dlsh_ctype *t, dlsh_value v, dlsh_value *out) {
     const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
     long i = 0;
+    unsigned long u;
     if (p)
         i = (long)p->addr;
+    else if (dlsh_c_unsigned_of(v, &u))
+        i = (long)u;
     else if (v.type == DLSH_INT || v.type == DLSH_BOOL)
         i = v.as.i;
     else if (v.type == DLSH_FLOAT && v.as.f >= -0x1p63 && v.as.f < 0x1p63)

@@ -40,15 +40,18 @@ static value string_value(dlsh_cparser *p) {
     return (value){.kind = b.s ? 3 : 0, .text = b.s};
 }
 
+static int is_unsigned_long(const dlsh_ctype *t) { return dlsh_c_is_unsigned(t) && dlsh_c_size(t) == 8; }
+
 static value named(dlsh_cparser *p) {
     const dlsh_cname *n = dlsh_c_find(p->c, p->tok.text, p->tok.len);
-    if (!n || n->kind != DLSH_C_CONSTANT) return cannot(p);
+    if (!n || n->kind != DLSH_C_CONSTANT || (!n->s && n->type->kind == DLSH_C_POINTER)) return cannot(p);
     dlsh_cp_advance(p);
     if (n->s) {
         char *copy = strdup(n->s);
         return (value){.kind = copy ? 3 : 0, .text = copy};
     }
-    return dlsh_c_is_float(n->type) ? (value){.kind = 2, .f = n->f} : (value){.kind = 1, .i = n->i};
+    return dlsh_c_is_float(n->type) ? (value){.kind = 2, .f = n->f}
+                                    : (value){.kind = 1, .i = n->i, .is_unsigned = is_unsigned_long(n->type)};
 }
 
 /* (type)value, sizeof(type): the type in parentheses. */
@@ -258,7 +261,7 @@ static dlsh_clen *length_primary(dlsh_cparser *p) {
         return dlsh_cp_accept(p, ')') ? l : dlsh_cp_expected(p, "')'", NULL);
     }
     const dlsh_cname *n = p->tok.kind == DLSH_CT_IDENT ? dlsh_c_find(p->c, p->tok.text, p->tok.len) : NULL;
-    if (n && n->kind == DLSH_C_CONSTANT && !n->s && !dlsh_c_is_float(n->type))
+    if (n && n->kind == DLSH_C_CONSTANT && dlsh_c_is_integer(n->type))
         l = length_new(p, 0, n->i);
     else if (p->tok.kind == DLSH_CT_IDENT) {
         if ((l = length_new(p, 'p', 0)) && !(l->name = dlsh_c_copy(p->c, p->tok.text, p->tok.len))) return NULL;
@@ -296,7 +299,7 @@ static int enter_macro(dlsh_cspace *c, const dlsh_cmacro *m) {
     dlsh_cerror err;
     dlsh_cparser p = {.c = c, .err = &err};
     const dlsh_cname *old = dlsh_c_find(c, m->name, strlen(m->name));
-    if (old && old->kind != DLSH_C_CONSTANT) return 0;
+    if (m->params || (old && old->kind != DLSH_C_CONSTANT)) return 0;
     dlsh_clex_begin(&p.lx, m->body, strlen(m->body));
     dlsh_cp_advance(&p);
     value v = conditional(&p);

@@ -69,8 +69,6 @@ dl_status dlsh_cc_words(const char *text, char ***argv, int *argc) {
 
 /* ---------------------------------------------------------------- compilers */
 
-typedef enum family { GCC, CLANG, TCC, NVCC } family;
-
 static const char *compiler_of(const dlsh_cc_job *job) {
     const char *named = job->compiler ? job->compiler : getenv(job->cuda ? "DLSH_NVCC" : "DLSH_CC");
     return named && *named ? named : job->cuda ? "nvcc" : "cc";
@@ -86,14 +84,10 @@ static dl_status program_of(const dlsh_cc_job *job, const char *name, char *path
                      "there is no program '%s' to compile with", name);
 }
 
-/* By the name of the program that is meant in the end: cc is often a link to gcc or clang. */
-static family family_of(const dlsh_cc_job *job, const char *path) {
+dlsh_cc_family dlsh_cc_family_of(const char *program) {
     char real[4096];
-    const char *base = realpath(path, real) ? strrchr(real, '/') : NULL;
-    if (job->cuda) return NVCC;
-    if (base && strstr(base, "clang")) return CLANG;
-    if (base && strstr(base, "tcc")) return TCC;
-    return GCC;
+    const char *base = realpath(program, real) ? strrchr(real, '/') : NULL;
+    return base && strstr(base, "clang") ? DLSH_CC_CLANG : base && strstr(base, "tcc") ? DLSH_CC_TCC : DLSH_CC_GCC;
 }
 
 /* ---------------------------------------------------------------- files */
@@ -132,7 +126,7 @@ static dl_status write_header(const char *folder) {
 
 typedef struct build {
     const dlsh_cc_job *job;
-    family family;
+    dlsh_cc_family family;
     const char *folder;
     char program[4096], source[288], so[288], depends[288], map[320];
     char **argv;
@@ -170,7 +164,7 @@ static dl_status add_exports(build *b) {
     char text[256];
     int n = snprintf(text, sizeof text, "{ global: %s; local: *; };\n", b->job->exports);
     DLSH_TRY(write_file(b->map, text, (size_t)n));
-    return add_printf(b, "%s-Wl,--version-script=%s", b->family == NVCC ? "-Xcompiler=" : "", b->map);
+    return add_printf(b, "%s-Wl,--version-script=%s", b->family == DLSH_CC_NVCC ? "-Xcompiler=" : "", b->map);
 }
 
 /* What is nearly always a mistake is an error: a function called without a declaration, a pointer made of a number. */
@@ -188,15 +182,15 @@ static dl_status options(build *b) {
     DLSH_TRY(dlsh_cc_words(compiler_of(b->job), &b->argv, &b->argc));
     if (!b->argc) return dlsh_fail(DL_ERR_VALUE, NULL, "the compiler's name is empty");
     DLSH_TRY(program_of(b->job, b->argv[0], b->program, sizeof b->program));
-    b->family = family_of(b->job, b->program);
+    b->family = b->job->cuda ? DLSH_CC_NVCC : dlsh_cc_family_of(b->program);
     switch (b->family) {
-    case GCC: DLSH_TRY(add_printf(b, "-fdiagnostics-format=json")); /* fall through */
-    case CLANG:
+    case DLSH_CC_GCC: DLSH_TRY(add_printf(b, "-fdiagnostics-format=json")); /* fall through */
+    case DLSH_CC_CLANG:
         DLSH_TRY(push_all(b, gcc));
         DLSH_TRY(push_all(b, strict));
         break;
-    case TCC: DLSH_TRY(push_all(b, tcc)); break;
-    case NVCC:
+    case DLSH_CC_TCC: DLSH_TRY(push_all(b, tcc)); break;
+    case DLSH_CC_NVCC:
         cuda_arch(arch, sizeof arch);
         DLSH_TRY(push_all(b, nvcc));
         DLSH_TRY(add_printf(b, "%s", arch));
@@ -207,7 +201,7 @@ static dl_status options(build *b) {
 
 static dl_status command_line(build *b) {
     DLSH_TRY(options(b));
-    if (b->family != TCC) DLSH_TRY(add_exports(b));
+    if (b->family != DLSH_CC_TCC) DLSH_TRY(add_exports(b));
     DLSH_TRY(add_printf(b, "-I%s", b->folder));
     DLSH_TRY(add_printf(b, "-MD"));
     DLSH_TRY(add_printf(b, "-MF"));

@@ -11,6 +11,10 @@ enum { DLSH_CC_KEY = 33 }; /* 32 hex digits and the end */
  * where the text stands. */
 #define DLSH_CC_FILE "<C>"
 
+typedef enum dlsh_cc_family { DLSH_CC_GCC, DLSH_CC_CLANG, DLSH_CC_TCC, DLSH_CC_NVCC } dlsh_cc_family;
+/* Of a compiler for C, by the name of the program that is meant in the end: cc is often a link to gcc or clang. */
+dlsh_cc_family dlsh_cc_family_of(const char *program);
+
 typedef struct dlsh_cc_job {
     int cuda;             /* nvcc instead of a C compiler */
     const char *compiler; /* NULL: $DLSH_CC, else cc; for CUDA $DLSH_NVCC, else nvcc. May hold options, too */

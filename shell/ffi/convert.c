@@ -14,10 +14,16 @@ static dl_status wrong_type(const dlsh_ctype *t, dlsh_value v, const char *what,
     return dlsh_fail(DL_ERR_TYPE, hint, "%s must be %s, got %s", what, dlsh_c_name(t), dlsh_a(v));
 }
 
+static dl_status too_large(const dlsh_ctype *t, unsigned long u, const char *what) {
+    return dlsh_fail(DL_ERR_VALUE, "cast(\"long\", n) has the same bits", "%s: %lu does not fit into %s", what, u,
+                     dlsh_c_name(t));
+}
+
 static dl_status integer(const dlsh_ctype *t, dlsh_value v, const char *what, dlsh_cslot *to) {
     int bits = (int)(8 * dlsh_c_size(t)), is_char = t->kind >= DLSH_C_CHAR && t->kind <= DLSH_C_UCHAR;
     if (v.type == DLSH_STR && is_char && v.as.str->len == 1) v = dlsh_int(v.as.str->s[0]);
     if (v.type == DLSH_BOOL) v.type = DLSH_INT;
+    if (dlsh_c_unsigned_of(v, &to->u)) return dlsh_c_is_unsigned(t) && bits == 64 ? DL_OK : too_large(t, to->u, what);
     if (v.type == DLSH_FLOAT) return wrong_type(t, v, what, "a float is not cut off silently: int(x), or round(x)");
     if (v.type == DLSH_TENSOR) return wrong_type(t, v, what, "the number in a tensor is x.item()");
     if (v.type == DLSH_HANDLE && v.as.handle->cls == &dlsh_cpointer_class)
@@ -77,7 +83,7 @@ dl_status dlsh_c_scalar(const dlsh_ctype *t, dlsh_value v, const char *what, dls
 /* What a pointer to arrays points to in the end. */
 static const dlsh_ctype *innermost(const dlsh_ctype *t) {
     while (t->kind == DLSH_C_ARRAY) t = t->base;
-    return t->plain;
+    return dlsh_c_is_complex(t) ? t->plain->fields[0].type : t->plain; /* a complex number is two */
 }
 
 static int dtype_matches(const dlsh_ctype *t, dl_dtype d) {
@@ -246,8 +252,10 @@ static dl_status by_value(dlsh_ccall *k, int at, const dlsh_ctype *t, dlsh_value
     if (!t->plain->laid_out)
         return dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it", "%s: the layout of %s is not known",
                          what, dlsh_c_name(t));
+    if (dlsh_c_is_complex(t) && dlsh_is_number(v)) /* a real number is one */
+        return dlsh_c_store(k->s, t->plain->fields[0].type, v, copy->data);
     if (!dlsh_unwrap(v, &dlsh_cstruct_class) && v.type != DLSH_RECORD && v.type != DLSH_LIST)
-        return wrong_type(t, v, what, NULL);
+        return wrong_type(t, v, what, dlsh_c_is_complex(t) ? "a complex number is a list of two, [re, im]" : NULL);
     return dlsh_c_store_in(k->s, t, v, copy->owner, copy->data, copy->data);
 }
 
@@ -338,9 +346,10 @@ static dl_status load_integer(const dlsh_ctype *t, const void *from, dlsh_value 
         *out = dlsh_bool(u != 0);
         return DL_OK;
     }
-    if (dlsh_c_is_unsigned(t) && n == 8 && u > (unsigned long)LONG_MAX)
-        return dlsh_fail(DL_ERR_VALUE, "declare it as long to have the same bits as a negative int",
-                         "C gave %lu, which is beyond the ints of the language", u);
+    if (dlsh_c_is_unsigned(t) && n == 8 && u > (unsigned long)LONG_MAX) {
+        *out = dlsh_c_unsigned_value(u);
+        return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+    }
     *out = dlsh_int(dlsh_c_is_unsigned(t) ? (long)u : (long)(u << shift) >> shift);
     return DL_OK;
 }

@@ -244,9 +244,25 @@ static unsigned contract_word(const dlsh_ctok *t) {
                                       : 0;
 }
 
+/* `complex` is a macro of <complex.h>: a word of a type as long as nothing else has the name. */
+static int complex_word(const dlsh_cparser *p, const dlsh_ctok *t) {
+    if (dlsh_cp_word(t, "_Complex") || dlsh_cp_word(t, "__complex__")) return 1;
+    if (!dlsh_cp_word(t, "complex")) return 0;
+    const dlsh_cname *n = dlsh_c_find(p->c, t->text, t->len);
+    return !n || n->kind == DLSH_C_MACRO;
+}
+
+/* A number of C with two parts: it travels as a struct of them does. The type; long double has other ways. */
+static const dlsh_ctype *complex_type(dlsh_cparser *p, int kind) {
+    if (kind == DLSH_C_FLOAT || kind == DLSH_C_DOUBLE) return dlsh_c_complex(p->c, (dlsh_ckind)kind);
+    dlsh_ctype *t = dlsh_c_tagged(p->c, DLSH_C_OPAQUE, "complex", 7);
+    if (t) t->alias = kind == DLSH_C_LDOUBLE ? "long double _Complex" : "_Complex";
+    return t;
+}
+
 int dlsh_cp_at_type(const dlsh_cparser *p, const dlsh_ctok *t) {
     return t->kind == DLSH_CT_IDENT &&
-           (type_word(t) || specifier_word(t) || tag_word(t) || dlsh_cp_typedef(p, t) != NULL);
+           (type_word(t) || complex_word(p, t) || specifier_word(t) || tag_word(t) || dlsh_cp_typedef(p, t) != NULL);
 }
 
 /* ---------------------------------------------------------------- specifiers */
@@ -286,8 +302,6 @@ static void *unknown_type(dlsh_cparser *p, const dlsh_cspecs *out) {
     dlsh_ctok next = dlsh_cp_peek(p);
     if (p->tok.kind != DLSH_CT_IDENT || (out->words && next.kind != DLSH_CT_IDENT))
         return dlsh_cp_expected(p, "a C type", NULL);
-    if (dlsh_cp_word(&p->tok, "complex") || dlsh_cp_word(&p->tok, "_Complex"))
-        return dlsh_cp_fail(p, &p->tok, "pass a pointer to two numbers instead", "complex numbers cannot be passed");
     return dlsh_cp_fail(p, &p->tok, "declare it before: typedef ... NAME; or import the header that does",
                         "unknown C type '%.*s'", (int)p->tok.len, p->tok.text);
 }
@@ -302,8 +316,7 @@ int dlsh_cp_specifiers(dlsh_cparser *p, dlsh_cspecs *out) {
         else if ((adds = type_word(&p->tok)) && !type) {
             words += adds;
             dlsh_cp_advance(p);
-        } else if ((dlsh_cp_word(&p->tok, "_Complex") || dlsh_cp_word(&p->tok, "__complex__")) &&
-                   p->flags & DLSH_C_LENIENT) {
+        } else if (!type && complex_word(p, &p->tok)) {
             complex = 1;
             dlsh_cp_advance(p);
         } else if (!type && !words && tag_word(&p->tok))
@@ -315,13 +328,14 @@ int dlsh_cp_specifiers(dlsh_cparser *p, dlsh_cspecs *out) {
             break;
     }
     if (p->failed) return 0;
+    if (!type && !words && complex)
+        return dlsh_cp_fail(p, &first, "double complex, or float complex", "complex needs a type beside it") != NULL;
     if (!type && !words) return unknown_type(p, out) != NULL;
     if (words) {
         int kind = kind_of(words);
         if (kind < 0) return dlsh_cp_fail(p, &first, NULL, "these words make no C type") != NULL;
         type = dlsh_c_basic((dlsh_ckind)kind);
-        dlsh_ctype *t = complex ? dlsh_c_tagged(p->c, DLSH_C_OPAQUE, "complex", 7) : NULL;
-        if (t) type = t;
+        if (complex) type = complex_type(p, kind);
     }
     out->type = is_const ? dlsh_c_const(p->c, type) : type;
     if (!out->type) p->failed = DL_ERR_MEMORY;

@@ -164,7 +164,7 @@ static int enumerator(dlsh_cparser *p, long *next, const dlsh_ctype *type, int *
     dlsh_cp_attributes(p, &odd);
     if (dlsh_cp_accept(p, '=') && !dlsh_cp_constant(p, next)) return 0;
     const dlsh_cname *old = dlsh_c_find(p->c, name.text, name.len);
-    if (old && !(p->flags & (DLSH_C_LENIENT | DLSH_C_REPLACE)) &&
+    if (old && old->kind != DLSH_C_MACRO && !(p->flags & (DLSH_C_LENIENT | DLSH_C_REPLACE)) &&
         (old->kind != DLSH_C_CONSTANT || old->i != *next || old->s))
         return dlsh_cp_fail(p, &name, NULL, "'%.*s' was declared otherwise before", (int)name.len, name.text) != NULL;
     dlsh_cname *n = dlsh_c_enter(p->c, DLSH_C_CONSTANT, name.text, name.len, type);

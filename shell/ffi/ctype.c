@@ -200,6 +200,22 @@ dl_status dlsh_c_complete(dlsh_cspace *c, dlsh_ctype *t, const dlsh_cfield *fiel
     return DL_OK;
 }
 
+static const char *const complex_names[] = {"float _Complex", "double _Complex"};
+
+const dlsh_ctype *dlsh_c_complex(dlsh_cspace *c, dlsh_ckind part) {
+    int which = part == DLSH_C_DOUBLE;
+    dlsh_cfield parts[] = {{.name = "re", .type = dlsh_c_basic(part)}, {.name = "im", .type = dlsh_c_basic(part)}};
+    if (c->complex[which]) return c->complex[which];
+    dlsh_ctype *t = dlsh_c_tagged(c, DLSH_C_STRUCT, NULL, 0);
+    if (!t || dlsh_c_complete(c, t, parts, 2, 0)) return NULL;
+    t->alias = complex_names[which];
+    return c->complex[which] = t;
+}
+
+int dlsh_c_is_complex(const dlsh_ctype *t) {
+    return dlsh_c_is_struct(t) && (t->plain->alias == complex_names[0] || t->plain->alias == complex_names[1]);
+}
+
 const dlsh_cfield *dlsh_c_field(const dlsh_ctype *t, const char *name, size_t *offset) {
     t = t->plain;
     for (long i = 0; dlsh_c_is_struct(t) && i < t->n; i++) {

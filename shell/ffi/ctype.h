@@ -40,7 +40,7 @@ typedef enum dlsh_ckind {
     DLSH_C_STRUCT,
     DLSH_C_UNION,
     DLSH_C_FUNCTION,
-    DLSH_C_OPAQUE, /* known by name only: __int128, _Float128, complex numbers, va_list; cannot be passed */
+    DLSH_C_OPAQUE, /* known by name only: __int128, _Float128, va_list; cannot be passed */
     DLSH_C_NKINDS
 } dlsh_ckind;
 
@@ -95,6 +95,8 @@ const dlsh_ctype *dlsh_c_function(dlsh_cspace *c, const dlsh_ctype *result, cons
 dlsh_ctype *dlsh_c_tagged(dlsh_cspace *c, dlsh_ckind kind, const char *tag, size_t len);
 /* Gives a struct or union its fields (copied) and the natural layout. DL_ERR_MEMORY. */
 dl_status dlsh_c_complete(dlsh_cspace *c, dlsh_ctype *t, const dlsh_cfield *fields, int n, int odd);
+/* The complex numbers of FLOAT or DOUBLE: a struct with the fields re and im. */
+const dlsh_ctype *dlsh_c_complex(dlsh_cspace *c, dlsh_ckind part);
 
 /* ---------------------------------------------------------------- asking */
 
@@ -104,6 +106,7 @@ static inline int dlsh_c_is_integer(const dlsh_ctype *t) {
 static inline int dlsh_c_is_float(const dlsh_ctype *t) { return t->kind >= DLSH_C_FLOAT && t->kind <= DLSH_C_LDOUBLE; }
 static inline int dlsh_c_is_struct(const dlsh_ctype *t) { return t->kind == DLSH_C_STRUCT || t->kind == DLSH_C_UNION; }
 int dlsh_c_is_unsigned(const dlsh_ctype *t);
+int dlsh_c_is_complex(const dlsh_ctype *t);
 /* Size in bytes; 0 when it has none (yet). */
 static inline size_t dlsh_c_size(const dlsh_ctype *t) { return t->plain->size; }
 /* A field by name, also inside anonymous ones; *offset is from the beginning of t. NULL: there is none. */
@@ -123,7 +126,14 @@ typedef enum dlsh_cname_kind {
     DLSH_C_TAG, /* name is "struct tm" */
     DLSH_C_CONSTANT,
     DLSH_C_SYMBOL, /* a function or variable */
+    DLSH_C_MACRO,  /* of a header, and no constant: only the compiler can tell what it gives (shim.c) */
 } dlsh_cname_kind;
+
+/* Where names come from that only the compiler can make code for: lines of includes, options for the compiler, the
+ * library's file to link with ("" none). */
+typedef struct dlsh_cheader {
+    const char *source, *flags, *library;
+} dlsh_cheader;
 
 struct dlsh_cproto;
 
@@ -132,7 +142,7 @@ typedef struct dlsh_cname {
     const char *name;
     const dlsh_ctype *type;
     const struct dlsh_cproto *proto; /* of functions */
-    /* CONSTANT: a number, or a string. Of a floating constant `type` is floating. */
+    /* CONSTANT: a number, a string, or an address in i. `type` says which: a pointer with s NULL is an address. */
     long i;
     double f;
     const char *s;
@@ -140,6 +150,9 @@ typedef struct dlsh_cname {
     void *addr;
     struct dlsh_clib *lib;
     int how;
+    /* MACRO, and inline functions without an address: */
+    const dlsh_cheader *header;
+    const char *params, *body; /* MACRO; params NULL: written without parentheses; `type` NULL: it is no expression */
 } dlsh_cname;
 
 /* Ordinary names (typedefs, constants, symbols) share one space, tags have their own. NULL: not declared. */

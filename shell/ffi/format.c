@@ -9,6 +9,8 @@ const dlsh_ctype *dlsh_c_promoted(dlsh_cspace *c, dlsh_value v, const char *what
     const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
     if (p) return p->type;
     if (x) return x->type;
+    unsigned long u;
+    if (dlsh_c_unsigned_of(v, &u)) return dlsh_c_basic(DLSH_C_ULONG);
     if (dlsh_cfunc_of(v)) return dlsh_c_pointer(c, dlsh_cfunc_of(v)->proto->type);
     switch (v.type) {
     case DLSH_BOOL: return dlsh_c_basic(DLSH_C_INT);

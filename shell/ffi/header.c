@@ -48,19 +48,52 @@ static int belongs(const dlsh_clib *lib, void *addr) {
     return strncmp(file, "libc.so", 7) && strncmp(file, "libm.so", 7) && strncmp(file, "ld-linux", 8);
 }
 
-static dl_status bind_found(dlsh_session *s, dlsh_clib *lib, const dlsh_cdecls *d, int *count) {
+/* What has no address there: an inline function is compiled when it is used, a variable of the header's own is read the
+ * same way, and a function that is only declared says so then. */
+static dl_status enter_late(dlsh_session *s, const dlsh_cdecl *d, const dlsh_cheader *from) {
+    dlsh_cspace *c = dlsh_c_space(s);
+    const dlsh_cname *old = dlsh_c_find(c, d->name, strlen(d->name));
+    if (old && old->kind != DLSH_C_MACRO) return DL_OK;
+    dlsh_cname_kind kind = d->proto ? DLSH_C_SYMBOL : DLSH_C_MACRO;
+    dlsh_cname *n = dlsh_c_enter(c, kind, d->name, strlen(d->name), d->type);
+    if (!n) return dlsh_failure();
+    n->proto = d->proto;
+    n->how = DLSH_C_IMPORTED;
+    n->header = from;
+    n->body = d->has_body || !d->proto ? n->name : NULL;
+    return DL_OK;
+}
+
+static dl_status bind_found(dlsh_session *s, dlsh_clib *lib, const dlsh_cdecls *d, const dlsh_cheader *from,
+                            int *count) {
     for (int i = 0; i < d->n; i++) {
         const dlsh_cdecl *item = &d->items[i];
-        if (item->is_static || (!item->proto && !item->is_extern)) continue;
-        void *addr = dlsh_c_symbol(lib, item->name);
-        if (!addr || !belongs(lib, addr)) continue;
-        DLSH_TRY(dlsh_c_bind(s, item, addr, lib, DLSH_C_IMPORTED));
-        ++*count;
+        if (!item->is_static && !item->proto && !item->is_extern) continue;
+        void *addr = item->is_static ? NULL : dlsh_c_symbol(lib, item->name);
+        if (!addr) {
+            DLSH_TRY(enter_late(s, item, from));
+        } else if (belongs(lib, addr)) {
+            DLSH_TRY(dlsh_c_bind(s, item, addr, lib, DLSH_C_IMPORTED));
+            ++*count;
+        }
     }
     return DL_OK;
 }
 
-static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const char *source, const char *flags) {
+/* Lives in the space. NULL without memory. */
+static const dlsh_cheader *header_of(dlsh_cspace *c, const dlsh_clib *lib, const char *source, const char *flags) {
+    struct link_map *map = NULL;
+    dlsh_cheader *h = dlsh_c_alloc(c, sizeof *h);
+    if (!h) return NULL;
+    if (!lib->handle || dlinfo(lib->handle, RTLD_DI_LINKMAP, &map)) map = NULL;
+    const char *file = map && map->l_name ? map->l_name : "";
+    h->source = dlsh_c_copy(c, source, strlen(source));
+    h->flags = dlsh_c_copy(c, flags ? flags : "", flags ? strlen(flags) : 0);
+    h->library = dlsh_c_copy(c, file, strlen(file));
+    return h->source && h->flags && h->library ? h : NULL;
+}
+
+static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const dlsh_cheader *from) {
     static const char *const preprocess[] = {"-E", "-dD", "-w", NULL};
     dlsh_cspace *c = dlsh_c_space(s);
     dlsh_buf text = {0};
@@ -68,7 +101,7 @@ static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const char *source
     dlsh_cerror e;
     char why[200];
     int good, count = 0, mark = dlsh_c_mark(c);
-    dl_status st = dlsh_c_ask(source, preprocess, flags, 1, &text, &good);
+    dl_status st = dlsh_c_ask(from->source, preprocess, from->flags, 1, &text, &good);
     if (!st && !good) {
         first_error(dlsh_buf_text(&text), why, sizeof why);
         st = dlsh_fail(DL_ERR_IO,
@@ -77,10 +110,10 @@ static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const char *source
     }
     if (!st) st = dlsh_c_parse(c, dlsh_buf_text(&text), text.n, DLSH_C_LENIENT | DLSH_C_MACROS, &d, &e);
     if (st == DL_ERR_SYNTAX) st = dlsh_fail(st, e.hint, "line %d of the header: %s", e.line, e.message);
-    if (!st) st = dlsh_c_enter_macros(c, &d);
-    if (!st) st = dlsh_c_ask_layouts(c, mark, source, flags);
-    if (!st) st = bind_found(s, lib, &d, &count);
-    if (!st && !count)
+    if (!st) st = dlsh_c_ask_macros(c, &d, from);
+    if (!st) st = dlsh_c_ask_layouts(c, mark, from->source, from->flags);
+    if (!st) st = bind_found(s, lib, &d, from, &count);
+    if (!st && !count && d.n)
         dlsh_warn(s, "is it the header of this library?", "none of the header's %d functions is in \"%s\"", d.n,
                   lib->name);
     if (st) dlsh_c_undo(c, mark);
@@ -92,8 +125,10 @@ static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const char *source
 
 dl_status dlsh_c_import(dlsh_session *s, dlsh_clib *lib, const char *text, const char *flags) {
     dlsh_buf source = {0};
+    const dlsh_cheader *from = NULL;
     dl_status st = includes(text, &source);
-    if (!st) st = read_header(s, lib, dlsh_buf_text(&source), flags);
+    if (!st && !(from = header_of(dlsh_c_space(s), lib, dlsh_buf_text(&source), flags))) st = dlsh_failure();
+    if (!st) st = read_header(s, lib, from);
     dlsh_buf_free(&source);
     return st;
 }

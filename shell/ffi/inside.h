@@ -18,8 +18,11 @@ typedef struct dlsh_cstate {
     dl_error callback_error;        /* of a callback, to be raised when its call returns */
     int callback_failed, foreign_thread;
     struct dlsh_cblock *blocks; /* C blocks that are loaded, the newest first (block.c) */
+    struct dlsh_cshim *shims;   /* of macros that were called (shim.c) */
 } dlsh_cstate;
 dlsh_cstate *dlsh_c_state(dlsh_session *s);
+/* Keeps a library as long as the session, because names lead to it. */
+dl_status dlsh_c_hold_lib(dlsh_cstate *st, dlsh_clib *lib);
 
 /* ---------------------------------------------------------------- pointers and structs (pointer.c, struct.c) */
 
@@ -70,6 +73,11 @@ int dlsh_c_peek(const void *from, void *to, size_t n);
 /* Characters up to a NUL, the end of readable memory, or `most`. */
 size_t dlsh_c_strlen(const char *s, size_t most);
 int dlsh_c_poke(void *to, const void *from, size_t n);
+
+/* A number of C beyond the ints of the language (unsigned.c): u > LONG_MAX. VOID without memory. */
+dlsh_value dlsh_c_unsigned_value(unsigned long u);
+/* 1 and *u, when v is such a number. */
+int dlsh_c_unsigned_of(dlsh_value v, unsigned long *u);
 
 /* ---------------------------------------------------------------- calls (call.c, convert.c, format.c, closure.c) */
 

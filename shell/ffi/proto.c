@@ -378,7 +378,8 @@ static int enter_typedef(dlsh_cparser *p, const dlsh_cdeclarator *d) {
         !(dlsh_c_is_struct(old) && !old->plain->complete))
         return dlsh_cp_fail(p, &d->name, NULL, "'%.*s' is the type %s already, not %s", (int)d->name.len, d->name.text,
                             dlsh_c_name(old), dlsh_c_name(d->type)) != NULL;
-    if (taken && taken->kind != DLSH_C_TYPEDEF && !(p->flags & (DLSH_C_LENIENT | DLSH_C_REPLACE)))
+    if (taken && taken->kind != DLSH_C_TYPEDEF && taken->kind != DLSH_C_MACRO &&
+        !(p->flags & (DLSH_C_LENIENT | DLSH_C_REPLACE)))
         return dlsh_cp_fail(p, &d->name, NULL, "'%.*s' was declared otherwise before", (int)d->name.len,
                             d->name.text) != NULL;
     if (old == d->type) return 1;
@@ -491,33 +492,74 @@ static void recover(dlsh_cparser *p, dlsh_cparser *start) {
     p->failed = DL_OK;
 }
 
-/* #define NAME body, of a macro without parameters. */
-static int collect_macro(dlsh_cparser *p, const dlsh_ctok *t) {
-    const char *s = t->text, *end = t->text + t->len;
-    while (s < end && (*s == ' ' || *s == '\t')) s++;
-    if (end - s < 8 || strncmp(s, "define ", 7)) return 1;
-    const char *name = s += 7;
-    while (s < end && *s != ' ' && *s != '(' && *s != '\t') s++;
-    if (s == end || *s == '(' || (name[0] == '_' && name[1] == '_')) return 1;
+/* ---------------------------------------------------------------- macros */
+
+static void drop_macro(dlsh_cdecls *o, const char *name, size_t n) {
+    for (int i = o->nmacros; i-- > 0;)
+        if (!strncmp(o->macros[i].name, name, n) && !o->macros[i].name[n]) {
+            memmove(o->macros + i, o->macros + i + 1, (size_t)(--o->nmacros - i) * sizeof *o->macros);
+            return;
+        }
+}
+
+static int add_macro(dlsh_cparser *p, dlsh_cmacro m) {
     dlsh_cdecls *o = p->out;
     if (o->nmacros == o->capmacros) {
         int cap = o->capmacros ? 2 * o->capmacros : 64;
-        dlsh_cmacro *m = realloc(o->macros, (size_t)cap * sizeof *m);
-        if (!m) return no_memory(p) != NULL;
-        o->macros = m;
+        dlsh_cmacro *grown = realloc(o->macros, (size_t)cap * sizeof *grown);
+        if (!grown) return no_memory(p) != NULL;
+        o->macros = grown;
         o->capmacros = cap;
     }
-    dlsh_cmacro m = {dlsh_c_copy(p->c, name, (size_t)(s - name)), dlsh_c_copy(p->c, s, (size_t)(end - s))};
     if (!m.name || !m.body) return no_memory(p) != NULL;
     o->macros[o->nmacros++] = m;
     return 1;
 }
 
+/* The line behind its #. Names for the compiler's own use are left out. */
+static int collect_macro(dlsh_cparser *p, const dlsh_ctok *t) {
+    const char *s = t->text, *end = t->text + t->len;
+    while (s < end && (*s == ' ' || *s == '\t')) s++;
+    int undef = end - s > 6 && !strncmp(s, "undef ", 6);
+    if (!undef && (end - s < 8 || strncmp(s, "define ", 7))) return 1;
+    const char *name = s += undef ? 6 : 7;
+    while (s < end && *s != ' ' && *s != '(' && *s != '\t' && *s != '\r') s++;
+    size_t n = (size_t)(s - name);
+    if (name[0] == '_' && name[1] == '_') return 1;
+    if (undef) {
+        drop_macro(p->out, name, n);
+        return 1;
+    }
+    const char *params = NULL;
+    if (s < end && *s == '(') {
+        const char *close = memchr(s, ')', (size_t)(end - s));
+        if (!close) return 1;
+        if (!(params = dlsh_c_copy(p->c, s + 1, (size_t)(close - s - 1)))) return no_memory(p) != NULL;
+        s = close + 1;
+    }
+    if (s == end && !params) return 1;
+    return add_macro(p, (dlsh_cmacro){dlsh_c_copy(p->c, name, n), params, dlsh_c_copy(p->c, s, (size_t)(end - s))});
+}
+
+/* A line marker `# 1 "<built-in>"`: what follows the compiler itself defines. 0 no, 1 yes, -1 no marker. */
+static int is_builtin(const dlsh_ctok *t) {
+    const char *s = t->text, *end = s + t->len;
+    while (s < end && *s == ' ') s++;
+    if (s == end || *s < '0' || *s > '9') return -1;
+    while (s < end && *s != '"') s++;
+    return end - s > 10 && !strncmp(s, "\"<built-in>", 11);
+}
+
 static void collect_macros(dlsh_cparser *p, const char *text, size_t len) {
     dlsh_clexer lx;
+    int builtin = 0;
     dlsh_clex_begin(&lx, text, len);
-    for (dlsh_ctok t; (t = dlsh_clex_next(&lx)).kind != DLSH_CT_END;)
-        if (t.kind == DLSH_CT_DIRECTIVE && !collect_macro(p, &t)) return;
+    for (dlsh_ctok t; (t = dlsh_clex_next(&lx)).kind != DLSH_CT_END;) {
+        if (t.kind != DLSH_CT_DIRECTIVE) continue;
+        int marker = is_builtin(&t);
+        if (marker >= 0) builtin = marker;
+        if (!builtin && marker < 0 && !collect_macro(p, &t)) return;
+    }
 }
 
 dl_status dlsh_c_parse(dlsh_cspace *c, const char *text, size_t len, unsigned flags, dlsh_cdecls *out,

@@ -55,9 +55,9 @@ typedef struct dlsh_cdecl {
     int line, col, offset; /* of the name; line and column from 1 */
 } dlsh_cdecl;
 
-/* #define NAME body, of object-like macros. */
+/* #define NAME body, or with parameters: "a, b" ("" for none). */
 typedef struct dlsh_cmacro {
-    const char *name, *body;
+    const char *name, *params, *body; /* params NULL: it has no parentheses */
 } dlsh_cmacro;
 
 typedef struct dlsh_cdecls {

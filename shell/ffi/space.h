@@ -16,7 +16,8 @@ struct dlsh_cspace {
     dlsh_ctype **types; /* open addressing over the interned ones */
     int ntypes, ntypeslots;
     dlsh_ctype consts[DLSH_C_LDOUBLE + 1];
-    dlsh_cname **names; /* in the order entered, replaced ones too */
+    dlsh_ctype *complex[2]; /* of float, of double; once made */
+    dlsh_cname **names;     /* in the order entered, replaced ones too */
     int nnames, capnames;
     int *slots; /* open addressing: the name that stands now; -1 free */
     int nslots;

@@ -7,6 +7,7 @@
 #include "ffi/block.h"
 #include "ffi/guard.h"
 #include "ffi/inside.h"
+#include "ffi/shim.h"
 #include "ffi/userop.h"
 
 /* ---------------------------------------------------------------- libraries */
@@ -36,8 +37,7 @@ void dlsh_clib_drop(dlsh_clib *l) {
     free(l);
 }
 
-/* Names found through the session keep their library open. */
-static dl_status hold_lib(dlsh_cstate *st, dlsh_clib *lib) {
+dl_status dlsh_c_hold_lib(dlsh_cstate *st, dlsh_clib *lib) {
     for (int i = 0; i < st->nlibs; i++)
         if (st->libs[i] == lib) return DL_OK;
     if (st->nlibs == st->caplibs) {
@@ -182,8 +182,10 @@ static int is_read(const dlsh_cname *n) {
 /* The value of a declared name that is bound or constant; VOID: none. */
 static dlsh_value named_value(dlsh_cstate *st, const dlsh_cname *n) {
     if (n->kind == DLSH_C_CONSTANT) {
+        dlsh_value v;
         if (n->s) return dlsh_string(n->s);
-        return dlsh_c_is_float(n->type) ? dlsh_float(n->f) : dlsh_int(n->i);
+        if (dlsh_c_is_float(n->type)) return dlsh_float(n->f);
+        return dlsh_c_load(st->s, n->type, &n->i, &v) ? dlsh_void() : v;
     }
     if (n->kind != DLSH_C_SYMBOL || !n->addr) return dlsh_void();
     if (n->proto) return dlsh_cfunc_value(st->s, n->proto, n->addr, n->lib);
@@ -203,6 +205,11 @@ static int find_name(void *state, const char *name, dlsh_value *out, int *lastin
     const dlsh_cname *n = dlsh_c_find(st->space, name, strlen(name));
     /* exit(1) must not become C's because a header was imported */
     int is_command = dlsh_find_row(st->s, name, strlen(name)) != NULL;
+    if (n && !is_command && n->header && !n->addr) {
+        *out = dlsh_c_late_value(st, (dlsh_cname *)n);
+        *lasting = n->params != NULL;
+        return dlsh_failed(*out) ? -1 : 1;
+    }
     if (n && !is_command) *out = named_value(st, n);
     if (n && is_read(n)) *lasting = 0;
     if (!dlsh_failed(*out)) return 1;
@@ -243,7 +250,7 @@ dl_status dlsh_c_bind(dlsh_session *s, const dlsh_cdecl *d, void *addr, dlsh_cli
     const dlsh_cname *old = dlsh_c_find(st->space, d->name, strlen(d->name));
     if (how == DLSH_C_IMPORTED && old && old->kind == DLSH_C_SYMBOL && old->how != DLSH_C_IMPORTED) return DL_OK;
     if (how == DLSH_C_WRITTEN) DLSH_TRY(dlsh_c_check_conflict(s, d));
-    if (how != DLSH_C_OWN) DLSH_TRY(hold_lib(st, lib));
+    if (how != DLSH_C_OWN) DLSH_TRY(dlsh_c_hold_lib(st, lib));
     dlsh_cname *n = old && old->kind == DLSH_C_SYMBOL
                         ? (dlsh_cname *)old
                         : dlsh_c_enter(st->space, DLSH_C_SYMBOL, d->name, strlen(d->name), d->type);
@@ -265,8 +272,9 @@ dl_status dlsh_c_bind(dlsh_session *s, const dlsh_cdecl *d, void *addr, dlsh_cli
 /* ---------------------------------------------------------------- telling about names */
 
 int dlsh_c_is_seen(const dlsh_cname *n) {
-    return n->kind == DLSH_C_CONSTANT ||
-           (n->kind == DLSH_C_SYMBOL && n->addr && (n->how == DLSH_C_IMPORTED || is_read(n)));
+    return n->kind == DLSH_C_CONSTANT || (n->kind == DLSH_C_MACRO && (n->params || n->type) && n->name[0] != '_') ||
+           (n->kind == DLSH_C_SYMBOL && (n->addr || (n->header && n->body)) &&
+            (n->how == DLSH_C_IMPORTED || is_read(n)));
 }
 
 static void tell_struct(dlsh_buf *to, const dlsh_ctype *t) {
@@ -305,6 +313,15 @@ int dlsh_c_help(dlsh_session *s, const char *name, dlsh_buf *to) {
         return 1;
     }
     if (n->kind == DLSH_C_SYMBOL && n->proto && n->addr) return tell_function(to, n->proto, n->lib);
+    if (n->kind == DLSH_C_SYMBOL && n->proto && n->header && n->body) {
+        dlsh_buf_printf(to, "%s\n    inline function of a header\n", n->proto->text);
+        return 1;
+    }
+    if (n->kind == DLSH_C_MACRO) {
+        dlsh_buf_printf(to, n->params ? "#define %s(%s) %s\n    C macro\n" : "#define %s%.0s %s\n    C macro\n",
+                        n->name, n->params ? n->params : "", n->body);
+        return 1;
+    }
     if (n->kind != DLSH_C_CONSTANT) return 0;
     dlsh_buf b = {0};
     dlsh_value k = named_value(dlsh_c_state(s), n);
@@ -322,6 +339,7 @@ static void state_free(void *state) {
     dlsh_cstate *st = state;
     int in_use = dlsh_c_closures_free(st);
     dlsh_userops_end(st->s);
+    dlsh_c_shims_free(st);
     dlsh_c_blocks_free(st);
     for (int i = st->nlibs; i-- > 0;) dlsh_clib_drop(st->libs[i]);
     free(st->libs);

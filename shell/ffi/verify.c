@@ -11,7 +11,7 @@
 static const struct {
     const char *lib, *headers;
 } known[] = {
-    {"libm.so", "math.h fenv.h"},
+    {"libm.so", "math.h complex.h fenv.h"},
     {"libc.so",
      "stdio.h stdlib.h string.h time.h unistd.h ctype.h locale.h signal.h wchar.h fcntl.h sys/stat.h sys/time.h "
      "dirent.h inttypes.h"},

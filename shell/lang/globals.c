@@ -133,7 +133,8 @@ const dlsh_value *dlsh_global_value(dlsh_session *s, int slot) {
     if (g->value.type != DLSH_VOID) return &g->value;
     if (g->looked_up != 1 && g->looked_up != s->names_epoch) {
         dlsh_value v = builtin(s, g->name);
-        int lasting = 1, foreign = dlsh_failed(v) && s->c_find && s->c_find(s->c_state, g->name, &v, &lasting);
+        int lasting = 1, foreign = dlsh_failed(v) && s->c_find ? s->c_find(s->c_state, g->name, &v, &lasting) : 0;
+        if (foreign < 0) return NULL;
         g = &s->globals[slot];
         dlsh_drop(g->builtin);
         g->builtin = v;

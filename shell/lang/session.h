@@ -153,7 +153,8 @@ dl_status dlsh_fail_in_text(dlsh_session *s, const dlsh_unit *unit, int offset, 
 dl_status dlsh_place_at(dlsh_session *s, const dlsh_unit *unit, dlsh_span span, dl_status st);
 
 /* What a name means that is neither a variable nor built in (C's names from headers, NULL): an owned value in *out and
- * 1, else 0. With *lasting = 0 it is asked for again at each use. */
+ * 1, else 0; -1 when it is known but has no value, which is recorded. With *lasting = 0 it is asked for again at each
+ * use. */
 typedef int dlsh_find_name(void *state, const char *name, dlsh_value *out, int *lasting);
 /* One state, freed after the variables when the session ends. */
 void dlsh_set_c_state(dlsh_session *s, void *state, void (*release)(void *), dlsh_find_name *find);

@@ -37,6 +37,10 @@ unsigned plus_i(unsigned i);
 uint64_t top_bit(int set);
 int64_t most(void);
 float half_f(float f);
+float _Complex turn(float _Complex z, int n);
+double _Complex mix_z(double a, double _Complex z, int n, float _Complex w, double b);
+double apply_z(double _Complex (*f)(double _Complex z, int n), int n);
+void conj_all(double _Complex *z, int n);
 char next_char(char c);
 double many(int a, double b, char c, float d, long e, double f, short g, float h, int i, double j, long k, double l, int m, double n, float o);
 double sum_d(int n, ...);
@@ -76,6 +80,10 @@ unsigned plus_i(unsigned i) { return i + 1; }
 uint64_t top_bit(int set) { return set ? 1ull << 63 : 1ull << 62; }
 int64_t most(void) { return INT64_MAX; }
 float half_f(float f) { return f / 2; }
+float _Complex turn(float _Complex z, int n) { while (n--) z *= 1.0fi; return z; }
+double _Complex mix_z(double a, double _Complex z, int n, float _Complex w, double b) { return a + z * n + w * b; }
+double apply_z(double _Complex (*f)(double _Complex z, int n), int n) { double _Complex r = f(1.0 + 2.0i, n); return __real__ r * 10 + __imag__ r; }
+void conj_all(double _Complex *z, int n) { while (n--) z[n] = ~z[n]; }
 char next_char(char c) { return (char)(c + 1); }
 double many(int a, double b, char c, float d, long e, double f, short g, float h, int i, double j, long k, double l, int m, double n, float o) {
     return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i + 10 * j + 11 * k + 12 * l + 13 * m + 14 * n + 15 * o;
@@ -118,7 +126,12 @@ assert negate(true) == false && negate(0) == true
 assert minus_s(-128) == -128 && minus_s(5) == -5 && plus_u(255) == 0 && plus_u(9) == 10
 assert minus_h(32767) == -32767 && plus_h(65535) == 0 && plus_i(4294967294) == 4294967295
 assert top_bit(0) == 1 << 62 && most() == 9223372036854775807
-try { top_bit(1); assert false } catch e { assert "beyond" in e.message }
+t = top_bit(1); assert t.bits == -9223372036854775807 - 1 && t.float == 2.0 ** 63 && t == top_bit(1)
+z = turn([1, 2], 3); assert z.re == 2 && z.im == -1
+z = mix_z(1, [2, 3], 2, [0.5, -1], 4); assert z.re == 7 && z.im == 2
+assert mix_z(1, 2, 3, 4, 5).re == 27
+assert apply_z(fn (z, n) { return [z.im * n, z.re] }, 3) == 61
+x = tensor([[1, 2], [3, 4]], dtype=f64); conj_all(x, 2); assert x[1, 1].item() == -4 && x[0, 0].item() == 1
 assert half_f(3) == 1.5 && next_char('a') == 98
 assert many(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) == 1240
 assert sum_d(3, 1.5, 2.5, 3.0) == 7.0 && sum_l(3, 1, -2, 1 << 40) == (1 << 40) - 1
