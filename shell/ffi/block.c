@@ -260,6 +260,8 @@ static dl_status load_failure(const dlsh_cblock *b, const char *why) {
 }
 
 static dl_status load(dlsh_cblock *b, int apart) {
+    const dlsh_cguard *g = dlsh_c_guard();
+    if (g && g->load) g->load();
     b->handle = dlopen(b->path, RTLD_NOW | (b->cuda || apart ? RTLD_LOCAL : RTLD_GLOBAL));
     if (!b->handle) return load_failure(b, dlerror());
     b->lib->handle = b->handle;

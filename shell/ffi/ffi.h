@@ -82,6 +82,8 @@ typedef struct dlsh_cguard {
     /* C has called back into the language, and goes on in C. May be NULL. */
     void (*callback_begin)(void);
     void (*callback_end)(void);
+    /* The user's own code is about to be loaded. May be NULL. */
+    void (*load)(void);
 } dlsh_cguard;
 void dlsh_c_set_guard(const dlsh_cguard *guard);
 const dlsh_cguard *dlsh_c_guard(void);

@@ -126,6 +126,7 @@ static volatile sig_atomic_t ticking, ticks;
 
 static void tick(int on) {
     ticking = on;
+    if (on) ticks = 0;
     struct itimerspec t = {.it_value = {0, on ? PERIOD_MS * 1000000L : 0},
                            .it_interval = {0, on ? PERIOD_MS * 1000000L : 0}};
     if (has_timer) timer_settime(timer, 0, &t, NULL);
@@ -134,7 +135,7 @@ static void tick(int on) {
 /* Leaves the call when that is safe, or has to be. */
 static void try_to_leave(const void *context) {
     uintptr_t pc = (uintptr_t)pc_of(context);
-    if (is_ours(pc) && has_timer && ticks < PATIENCE) {
+    if (is_ours(pc) && has_timer && (!ticking || ticks < PATIENCE)) {
         if (!ticking) tick(1);
         return;
     }
@@ -162,7 +163,7 @@ static void on_interrupt(int sig, siginfo_t *info, void *context) {
     else
         dlsh_interrupt();
     if (current) {
-        ticks = 0;
+        if (!dl_interrupt_get()) return; /* the front did not take it for what runs now */
         try_to_leave(context);
     } else if (guarding && !pthread_equal(guarded_thread, pthread_self()) && info->si_code != SI_TKILL) {
         pthread_kill(guarded_thread, sig);
@@ -259,10 +260,16 @@ void dlsh_guard_enter(void) {
     current = nleft < MAX_CALLBACKS ? left[nleft] : NULL; /* beyond that depth C runs bare */
     guarded_thread = pthread_self();
     guarding = current != NULL;
+    /* interrupted in the callback: C is not told and may call on for ever */
+    if (guarding && !ticking && has_timer && dl_interrupt_get()) tick(1);
+}
+
+static void load(void) {
+    if (!ready && prepare()) dl_error_clear(); /* the call will try it again */
 }
 
 static dl_status run(void (*body)(void *), void *arg, const dlsh_cfunc *f) {
     return dlsh_guard_run(dlsh_cfunc_proto(f)->name, body, arg);
 }
 
-const dlsh_cguard dlsh_guard = {run, dlsh_guard_leave, dlsh_guard_enter};
+const dlsh_cguard dlsh_guard = {run, dlsh_guard_leave, dlsh_guard_enter, load};

@@ -1,5 +1,6 @@
 /* The notebook kernel: the third door to a session. This file starts it, answers one request after the other on the
  * session's thread, and interrupts. */
+#define _GNU_SOURCE // pthread_sigqueue
 #include "front/jupyter.h"
 
 #include <locale.h>
@@ -20,16 +21,19 @@ jup_kernel jup;
 
 static struct {
     pthread_t thread;
-    volatile sig_atomic_t running, pressed;
+    volatile sig_atomic_t running, pressed, number; /* number: of the cell, as signals carry it */
 } cell;
 
 /* From Ctrl-C in the launcher's terminal, from a client that sends signals, and from jup_interrupt. */
-static void on_interrupt(int sig) {
+static void on_interrupt(int sig, siginfo_t *info, void *context) {
+    (void)sig, (void)context;
     if (!cell.running) return;
     if (!pthread_equal(pthread_self(), cell.thread)) {
-        pthread_kill(cell.thread, sig); /* what C code waits in must be left on its own thread */
+        jup_interrupt();
         return;
     }
+    /* sent by jup_interrupt while another cell ran, which has ended since */
+    if (info->si_code == SI_QUEUE && info->si_value.sival_int != cell.number) return;
     cell.pressed = 1;
     dlsh_interrupt();
 }
@@ -39,14 +43,17 @@ static void on_terminate(int sig) {
     jup_end();
 }
 
+/* A signal to the thread that runs the cell: what C code computes or waits in can be left there only. The cell may end
+ * in this moment, so the signal says which one it is for. */
 void jup_interrupt(void) {
-    if (cell.running) pthread_kill(cell.thread, SIGINT);
+    const union sigval number = {.sival_int = cell.number};
+    if (cell.running) pthread_sigqueue(cell.thread, SIGINT, number);
 }
 
 int jup_interrupted(void) { return cell.pressed; }
 
 void jup_running(int on) {
-    if (on) cell.pressed = 0;
+    if (on) cell.pressed = 0, cell.number = (cell.number + 1) & 0xffffff;
     cell.running = on;
     jup_stdio_watch(on);
 }
@@ -59,7 +66,7 @@ static void before_statement(void *arg, const char *text, size_t n) {
 
 void dlsh_kernel_signals(void) {
     /* an interrupted write to a pipe must go on, or output would be lost */
-    struct sigaction interrupt = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART},
+    struct sigaction interrupt = {.sa_sigaction = on_interrupt, .sa_flags = SA_RESTART | SA_SIGINFO},
                      terminate = {.sa_handler = on_terminate, .sa_flags = SA_RESTART}, ignore = {.sa_handler = SIG_IGN};
     cell.thread = pthread_self();
     cell.running = 1; /* the rc file */

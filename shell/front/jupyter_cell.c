@@ -15,12 +15,13 @@
 
 /* The failure of the last run: "error" on iopub has these three fields, and so has the reply. */
 static void add_failure(json_t *to, dl_status status) {
-    const dlsh_diag *d = dlsh_error_diag(jup.s);
-    const char *name = d && d->kind && *d->kind ? d->kind : dl_status_name(status);
-    const char *message = d ? d->message : dl_errmsg(); /* what ran well may still fail to be shown */
+    /* what ran well may still fail to be shown */
+    const dlsh_diag own = {.severity = "error", .message = dl_errmsg()}, *kept = dlsh_error_diag(jup.s),
+                    *d = kept ? kept : &own;
+    const char *name = d->kind && *d->kind ? d->kind : dl_status_name(status), *message = d->message;
     json_t *traceback = json_array();
     dlsh_buf text = {0};
-    if (d) dlsh_plain_error(&text, d, dlsh_view.colour != DLSH_OFF);
+    dlsh_plain_error(&text, d, dlsh_view.colour != DLSH_OFF);
     for (const char *line = dlsh_buf_text(&text); *line;) {
         size_t n = strcspn(line, "\n");
         json_array_append_new(traceback, jup_text(line, n));
@@ -102,7 +103,11 @@ static dl_status run_code(const char *code, size_t len, dlsh_buf *output) {
     double start = now();
     dl_status status = dlsh_run(jup.s, name, text, n, &v);
     if (!status) {
-        if (v.type != DLSH_VOID) status = jup_show_result(v, output);
+        /* sleeping C returns early and the last loop may be at its end: what waits behind the cell must not run */
+        if (jup_interrupted())
+            status = dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted");
+        else if (v.type != DLSH_VOID)
+            status = jup_show_result(v, output);
         dlsh_drop(v);
     }
     free(text);

@@ -1,5 +1,7 @@
 """C in notebooks: what it prints comes in order, %%c with errors at the cell's lines, questions by scanf, interrupts, crashes."""
+import os
 import re
+import signal
 import sys
 import time
 import unittest
@@ -8,6 +10,22 @@ sys.path.insert(0, "tests/support")
 import kernel
 
 HELLO = '%%c\n#include <stdio.h>\nint hello(int n) {\n    printf("hello %d\\n", n);\n    return n;\n}'
+
+ENDLESS = """%%c
+#include <stdio.h>
+#include <stdlib.h>
+static int cmp(const void *a, const void *b) { return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b); }
+static int numbers[1 << 20];
+int spin(void) { for (volatile long x = 0;; x++) ; return 0; }
+int sort_c(void) {
+    for (;;) {
+        for (int i = 0; i < 1 << 20; i++) numbers[i] ^= rand();
+        qsort(numbers, 1 << 20, sizeof(int), cmp);
+    }
+    return 0;
+}
+int sort(int n, int (*f)(const void *, const void *)) { for (;;) qsort(numbers, n, sizeof(int), f); return 0; }
+int shout(void) { for (long i = 0;; i++) printf("%ld\\n", i); return 0; }"""
 
 
 class Shared(unittest.TestCase):
@@ -56,6 +74,14 @@ class Prototypes(Shared):
         self.assertLess(time.monotonic() - start, 5)
         self.assertEqual(self.k.run("after_it")[0]["ename"], "name error")
 
+    def test_interrupted_in_the_last_call(self):
+        """C that returns early from its sleep ends the cell as interrupted, and the cells that wait are not run."""
+        first, second = self.k.client.execute("usleep(20000000)"), self.k.client.execute("not_run = 1")
+        time.sleep(0.3)
+        self.k.client.control_channel.send(self.k.client.session.msg("interrupt_request", {}))
+        replies = [self.k.reply(m, 20)["content"]["ename"] for m in (first, second)]
+        self.assertEqual(replies, ["interrupted", "aborted"])
+
 
 class Blocks(Shared):
     def test_cell(self):
@@ -82,12 +108,24 @@ class Blocks(Shared):
         self.k.reply(msg_id)
         self.assertEqual((out[-2]["text"], out[-1]["data"]["text/plain"]), ("two numbers: ", "7"))
 
-    def test_endless_c_is_interrupted_and_a_crash_contained(self):
-        self.k.run('%%c\nint spin(void) { for (volatile long x = 0;; x++) ; return 0; }\nint crash(void) { volatile int *p = 0; return *p; }')
-        msg_id = self.k.client.execute("spin()")
-        time.sleep(0.3)
-        self.k.client.control_channel.send(self.k.client.session.msg("interrupt_request", {}))
-        self.assertEqual(self.k.reply(msg_id, 20)["content"]["ename"], "interrupted")
+    def test_endless_c_is_interrupted(self):
+        """By message and by signal: a loop, sorting with a comparison in C, sorting for ever with one in the language, printing."""
+        self.k.run(ENDLESS)
+        message = lambda: self.k.client.control_channel.send(self.k.client.session.msg("interrupt_request", {}))
+        for by in (message, lambda: os.kill(self.k.process.pid, signal.SIGINT)):
+            for call in ("spin()", "sort_c()", "sort(1000, fn (a, b) { return 1 })", "shout()"):
+                msg_id = self.k.client.execute(call)
+                time.sleep(0.3)
+                by()
+                start = time.monotonic()
+                content = self.k.reply(msg_id, 20)["content"]
+                self.k.outputs(msg_id)
+                self.assertEqual(content["ename"], "interrupted", call)
+                self.assertLess(time.monotonic() - start, 5, call)
+        self.assertEqual(self.k.text("1 + 1"), "2")
+
+    def test_a_crash_is_contained(self):
+        self.k.run('%%c\nint crash(void) { volatile int *p = 0; return *p; }')
         reply, _ = self.k.run("crash()")
         self.assertIn("SIGSEGV", reply["evalue"])
         self.assertEqual(self.k.text("1 + 1"), "2")

@@ -5,6 +5,7 @@ import hmac
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import sys
@@ -290,6 +291,31 @@ class Shared(unittest.TestCase):
                 self.assertEqual((content["status"], content["ename"]), ("error", "interrupted"), code)
         by()  # nothing runs: nothing happens
         self.assertEqual(self.k.text("1 + 1"), "2")
+
+    def test_an_interrupt_is_for_one_cell(self):
+        """Sent about when a cell ends and the next begins, it stops one of them at most, and none that began after it was served."""
+        code, start, stopped = "for i in range(100000) { }", time.monotonic(), []
+        for i in range(20):
+            self.k.run(code)
+        usual = (time.monotonic() - start) / 20
+        for i in range(200):
+            cells = [self.c.execute(code, stop_on_error=False) for _ in range(3)]
+            time.sleep(random.random() * 3 * usual)
+            m = self.c.session.msg("interrupt_request", {})
+            self.c.control_channel.send(m)
+            self.c.get_control_msg(timeout=10)
+            states = []
+            while any((of, "idle") not in states for of in (cells[-1], m["header"]["msg_id"])):
+                got = self.c.get_iopub_msg(timeout=10)
+                if got["msg_type"] == "status":
+                    states.append((got["parent_header"]["msg_id"], got["content"]["execution_state"]))
+            names = [self.k.reply(cell)["content"].get("ename", "ok") for cell in cells]
+            served = states.index((m["header"]["msg_id"], "idle"))
+            self.assertLessEqual(names.count("interrupted"), 1, f"round {i}: {names}")
+            for name, cell in zip(names, cells):
+                self.assertTrue(name == "ok" or states.index((cell, "busy")) < served, f"round {i}: {names}")
+            stopped += [name for name in names if name != "ok"]
+        self.assertGreater(len(stopped), 20)
 
     def test_training_is_interrupted_after_a_step(self):
         self.k.run('seed 1\nd = dataset("digits")\nnet mi { flatten -> linear 16 -> relu -> linear 10 }\nti = trainer(mi, d, opt=adam(lr=1e-3), batch=32)')

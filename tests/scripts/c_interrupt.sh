@@ -6,7 +6,7 @@ dlsh -n --db none -c 'C {
 }
 print("running")
 forever()' >out 2>err &
-while ! grep -q running out; do sleep 0.05; done
+while ! grep -qs running out; do sleep 0.05; done
 sleep 0.3
 kill -INT $!
 wait $!
