@@ -362,6 +362,10 @@ typedef struct bar {
     dlsh_sink *sink;
     double loss, acc; /* sums over the epoch */
     long n;
+    dlsh_progress line; /* as shown last, pointing to what follows */
+    char label[64];
+    const char *names[4];
+    double values[4];
 } bar;
 
 /* A line an epoch, or one for all steps; metrics are means over the line. */
@@ -369,29 +373,40 @@ static int progress(void *ctx, const dl_train_progress *p) {
     bar *b = ctx;
     b->loss += p->loss, b->acc += p->acc, b->n++;
     int end = p->last || (p->epochs && p->epoch_end), n = 0;
-    const char *names[4];
-    double values[4];
-    names[n] = "loss", values[n++] = b->loss / (double)b->n;
-    if (!isnan(b->acc)) names[n] = "acc", values[n++] = b->acc / (double)b->n;
-    if (p->epoch_end && !isnan(p->test_loss)) names[n] = "test/loss", values[n++] = p->test_loss;
-    if (p->epoch_end && !isnan(p->test_acc)) names[n] = "test/acc", values[n++] = p->test_acc;
-    char label[64] = "train";
-    if (p->epochs) snprintf(label, sizeof label, "epoch %ld/%ld", p->epoch, p->epochs);
-    dlsh_progress line = {.label = label,
-                          .at = p->epochs ? p->batch : p->done,
-                          .total = p->epochs ? p->batches : p->total,
-                          .done = end,
-                          .more = !p->last,
-                          .curve = "loss",
-                          .point = p->loss,
-                          .unit = "samples/s",
-                          .rate = p->samples_per_s,
-                          .nmetrics = n,
-                          .names = names,
-                          .values = values};
-    if (b->sink->ops->progress) b->sink->ops->progress(b->sink, &line);
+    b->names[n] = "loss", b->values[n++] = b->loss / (double)b->n;
+    if (!isnan(b->acc)) b->names[n] = "acc", b->values[n++] = b->acc / (double)b->n;
+    if (p->epoch_end && !isnan(p->test_loss)) b->names[n] = "test/loss", b->values[n++] = p->test_loss;
+    if (p->epoch_end && !isnan(p->test_acc)) b->names[n] = "test/acc", b->values[n++] = p->test_acc;
+    snprintf(b->label, sizeof b->label, "train");
+    if (p->epochs) snprintf(b->label, sizeof b->label, "epoch %ld/%ld", p->epoch, p->epochs);
+    b->line = (dlsh_progress){.label = b->label,
+                              .at = p->epochs ? p->batch : p->done,
+                              .total = p->epochs ? p->batches : p->total,
+                              .done = end,
+                              .more = !p->last,
+                              .curve = "loss",
+                              .point = p->loss,
+                              .unit = "samples/s",
+                              .rate = p->samples_per_s,
+                              .nmetrics = n,
+                              .names = b->names,
+                              .values = b->values};
+    if (b->sink->ops->progress) b->sink->ops->progress(b->sink, &b->line);
     if (end) b->loss = b->acc = 0, b->n = 0;
     return dlsh_interrupted();
+}
+
+/* What is shown of a training that does not go on must not look as if it did. */
+static dl_status stopped(bar *b, const dl_trainer *t, dl_status status) {
+    if (!b->line.label || !b->sink->ops->progress) return status; /* it has not begun */
+    char text[64];
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    b->line.failed = status != DL_ERR_INTERRUPT;
+    snprintf(text, sizeof text, "%s after step %ld", b->line.failed ? "failed" : "interrupted", s.step);
+    b->line.stopped = text;
+    b->sink->ops->progress(b->sink, &b->line);
+    return status;
 }
 
 static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
@@ -401,7 +416,8 @@ static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "train t epochs=2, or train t steps=100",
                              "train needs a number of epochs or steps");
     bar b = {.sink = dlsh_arg_sink(a)};
-    DLSH_TRY(dl_trainer_train(t, epochs, steps, progress, &b));
+    dl_status trained = dl_trainer_train(t, epochs, steps, progress, &b);
+    if (trained) return stopped(&b, t, trained);
     tell_notice(a, t);
     dl_trainer_state s;
     dl_trainer_get(t, &s);

@@ -178,7 +178,7 @@ static void sink_progress(dlsh_sink *s, const dlsh_progress *p) {
         if (!out.live_id) out.live_id = dlsh_display_id();
         b.id = out.live_id;
         send_display(&b);
-        if (p->done && !p->more) out.live_id = 0;
+        if (p->stopped || (p->done && !p->more)) out.live_id = 0;
     }
     dlsh_bundle_free(&b);
 }

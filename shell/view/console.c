@@ -159,6 +159,10 @@ static void console_progress(dlsh_sink *s, const dlsh_progress *p) {
     dlsh_look look;
     console_look(s, &look);
     if (dlsh_view.progress == DLSH_OFF) return;
+    if (p->stopped) {
+        console.meter.started = 0;
+        return; /* the error says it below the line */
+    }
     if (look.mode == DLSH_MODE_JSON) {
         if (p->done) json_progress(p);
         return;

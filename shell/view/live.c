@@ -66,7 +66,8 @@ static long left_out(const dlsh_live *l) { return l->nlines - kept(l); }
 
 static void put_bar(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p) {
     double seconds = now() - l->line_started, part = p->total > 0 ? (double)p->at / (double)p->total : 1;
-    int finished = p->done && !p->more;
+    int finished = p->stopped || (p->done && !p->more);
+    const char *colour = p->failed ? DLSH_RED : p->stopped ? DLSH_ORANGE : finished ? DLSH_GREEN : DLSH_BLUE;
     dlsh_buf_puts(b, "<div style=\"display:flex;flex-wrap:wrap;align-items:center;gap:2px 10px\"><b>");
     dlsh_html_puts(b, p->label ? p->label : "");
     dlsh_buf_puts(b, "</b>");
@@ -74,7 +75,7 @@ static void put_bar(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p) {
         dlsh_buf_printf(b,
                         "<div style=\"width:220px;height:10px;border-radius:5px;overflow:hidden;background:"
                         "rgba(127,127,127,.25)\"><div style=\"width:%.1f%%;height:10px;background:%s\"></div></div>",
-                        100 * fmin(1, part), finished ? DLSH_GREEN : DLSH_BLUE);
+                        100 * fmin(1, part), colour);
     dlsh_buf_printf(b, "<span>%ld", p->at);
     if (p->total > 0) dlsh_buf_printf(b, "/%ld", p->total);
     dlsh_buf_puts(b, "</span><span style=\"opacity:.65\">");
@@ -90,7 +91,13 @@ static void put_bar(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p) {
         dlsh_buf_puts(b, "eta ");
         dlsh_duration(b, seconds / (double)p->at * (double)(p->total - p->at));
     }
-    dlsh_buf_puts(b, "</span></div>");
+    dlsh_buf_puts(b, "</span>");
+    if (p->stopped) {
+        dlsh_buf_printf(b, "<b style=\"color:%s\">", colour);
+        dlsh_html_puts(b, p->stopped);
+        dlsh_buf_puts(b, "</b>");
+    }
+    dlsh_buf_puts(b, "</div>");
 }
 
 static double point(const dlsh_live *l, int i) { return l->counts[i] ? l->sums[i] / (double)l->counts[i] : NAN; }
@@ -196,8 +203,27 @@ static void put_html(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p, co
     dlsh_buf_puts(b, "</div></div>");
 }
 
+/* What was shown last, and that it ended there. The line under way is one of the others now. */
+static void put_stopped(dlsh_live *l, const dlsh_progress *p, const dlsh_look *look, dlsh_bundle *b) {
+    dlsh_buf text = {0};
+    if (l->line_started) {
+        dlsh_meter_line(&l->meter, p, look, &text);
+        dlsh_live_line x = line_of(l, p, &text);
+        add_line(l, &x);
+    }
+    put_text(&b->text, l, NULL);
+    dlsh_buf_puts(&b->text, p->stopped);
+    put_html(&b->form[DLSH_HTML], l, p, NULL);
+    *l = (dlsh_live){0};
+    dlsh_buf_free(&text);
+}
+
 int dlsh_rich_progress(dlsh_live *l, const dlsh_progress *p, const dlsh_look *look, dlsh_bundle *b) {
     double t = now();
+    if (p->stopped) {
+        if (l->started) put_stopped(l, p, look, b);
+        return b->text.n > 0;
+    }
     if (!l->started) l->started = t;
     if (!l->line_started) l->line_started = t;
     if (p->curve) add_point(l, p->point);

@@ -37,7 +37,7 @@ static void put_count(dlsh_buf *b, const dlsh_progress *p) {
 static void put_line(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *look, double t, dlsh_buf *b) {
     double seconds = t - m->started, done = (double)(p->at - m->first);
     dlsh_buf_puts(b, m->label);
-    if ((look->live || look->rich) && p->total > 0 && !p->done) {
+    if ((look->live || look->rich) && p->total > 0 && !p->done && !p->stopped) {
         dlsh_buf bar = {0};
         double part = (double)p->at / (double)p->total;
         dlsh_bar(&bar, part, BAR, look->unicode);
@@ -52,12 +52,17 @@ static void put_line(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *loo
     put_metrics(b, p);
     put_rate(b, p, done, seconds);
     dlsh_buf_puts(b, "  ");
-    if (p->done) {
+    if (p->done || p->stopped) {
         dlsh_duration(b, seconds);
     } else if (p->total > 0 && done > 0) {
         dlsh_buf_puts(b, "eta ");
         dlsh_duration(b, seconds / done * (double)(p->total - p->at));
     }
+}
+
+void dlsh_meter_line(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *look, dlsh_buf *out) {
+    put_line(m, p, look, now(), out);
+    dlsh_buf_puts(out, "\n");
 }
 
 void dlsh_meter_draw(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *look, dlsh_buf *out) {

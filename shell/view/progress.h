@@ -15,5 +15,7 @@ typedef struct dlsh_meter {
 /* Appends what is to be written now, maybe nothing: ten times a second at most. Where the look is live it begins and
  * ends with what redraws a line, where it is rich the line stands alone. */
 void dlsh_meter_draw(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *look, dlsh_buf *out);
+/* The line of an action that was stopped as it stands when no more will come, with its newline. */
+void dlsh_meter_line(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *look, dlsh_buf *out);
 
 #endif

@@ -31,7 +31,8 @@ typedef struct dlsh_live {
     long nlines; /* done so far; the first and the last ones are kept */
     dlsh_live_line lines[DLSH_LIVE_LINES];
 } dlsh_live;
-/* Fills b and returns 1 when it is time to draw: at the first call, a few times a second, and when a line is done. */
+/* Fills b and returns 1 when it is time to draw: at the first call, a few times a second, when a line is done, and when
+ * the action was stopped. */
 int dlsh_rich_progress(dlsh_live *l, const dlsh_progress *p, const dlsh_look *look, dlsh_bundle *b);
 
 #endif

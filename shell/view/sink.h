@@ -60,6 +60,9 @@ typedef struct dlsh_progress {
     double point;
     const char *unit; /* "samples/s" of `rate` */
     double rate;
+    /* The action has ended before its end: "interrupted after step 12"; the rest as in the call before. */
+    const char *stopped;
+    int failed; /* with stopped: by an error */
 } dlsh_progress;
 
 /* Curves, bars or pictures; drawn by the view (gnuplot, or text). */

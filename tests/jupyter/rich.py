@@ -1,7 +1,9 @@
 """What cells show beside text: forms of values, tables, pictures, plots and graphs; training as one display."""
 import base64
 import json
+import re
 import sys
+import time
 import unittest
 import xml.etree.ElementTree as ET
 
@@ -119,6 +121,37 @@ class Rich(unittest.TestCase):
         self.assertEqual(len(new), 1)
         self.assertNotEqual(new[0]["transient"]["display_id"], left)
         self.assertNotIn("epoch", new[0]["data"]["text/plain"])
+
+    def final(self, out):
+        """The last state of the display of a training that did not come to its end."""
+        last = [c for t, c in out if t in ("display_data", "update_display_data") and c["transient"].get("display_id")][-1]["data"]
+        self.read(last)
+        self.assertNotIn("eta", last["text/html"] + last["text/plain"])
+        return re.sub(r"\x1b\[[0-9;]*m", "", last["text/plain"]).splitlines(), re.search(r">([^<>]* after step \d+)</b>", last["text/html"])[1]
+
+    def test_a_failed_training_says_so(self):
+        code = """fn bad(i) { if i > 25 { return [] }
+    return 0.01 }
+u = trainer(m.copy(), d, opt=sgd(lr=1e-2), batch=64, schedule=bad)
+train u epochs=5"""
+        reply, out = self.kernel.run(code)
+        self.assertEqual(reply["status"], "error")
+        text, note = self.final(out)
+        self.assertRegex(note, r"^failed after step \d+$")
+        self.assertEqual(text[-1], note)
+        self.assertEqual([line.split()[1] for line in text[:-1]], ["1/5", "2/5", "3/5"])
+
+    def test_an_interrupted_training_says_so(self):
+        k = self.kernel
+        msg_id = k.client.execute("train t epochs=100000")
+        time.sleep(1)
+        k.client.control_channel.send(k.client.session.msg("interrupt_request", {}))
+        out = [(m["msg_type"], m["content"]) for m in k.outputs(msg_id)]
+        self.assertEqual(k.reply(msg_id)["content"]["ename"], "interrupted")
+        text, note = self.final(out)
+        self.assertEqual(note, f"interrupted after step {k.text('t.step').strip()}")
+        self.assertEqual(text[-1], note)
+        self.assertIn("loss", text[-2])
 
     def test_tables_of_runs(self):
         data = shown(self.cell("runs"))[0]["data"]
