@@ -55,8 +55,8 @@ int jup_cell_timed(const char *code, size_t len);
 dlsh_sink *jup_sink(void);
 /* A value as the result of a cell: bundle as execute_result. */
 dl_status jup_show_result(dlsh_value v, dlsh_buf *text);
-/* data and metadata of a bundle as the protocol has them; both owned by the caller. */
-void jup_bundle_json(const dlsh_bundle *b, json_t **data, json_t **metadata);
+/* data and metadata of a bundle as the protocol has them, to be shown or for a program; both owned by the caller. */
+void jup_bundle_json(const dlsh_bundle *b, int to_see, json_t **data, json_t **metadata);
 /* A bundle of a value, as for a result; handles show themselves. */
 dl_status jup_value_bundle(dlsh_value v, dlsh_bundle *b);
 /* Before and after each cell. */

@@ -51,7 +51,7 @@ static json_t *evaluate(const char *text, size_t len) {
     json_object_set_new(result, "status", json_string(shown ? "ok" : "error"));
     if (shown) {
         json_t *data, *metadata;
-        jup_bundle_json(&b, &data, &metadata);
+        jup_bundle_json(&b, 0, &data, &metadata);
         json_object_set_new(result, "data", data);
         json_object_set_new(result, "metadata", metadata);
     } else {

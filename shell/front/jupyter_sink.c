@@ -40,7 +40,15 @@ static void put_svg_html(json_t *data, const dlsh_buf *svg) {
     dlsh_buf_free(&html);
 }
 
-void jup_bundle_json(const dlsh_bundle *b, json_t **data, json_t **metadata) {
+/* JupyterLab shows JSON rather than HTML and fails at bare numbers: there the JSON has a name of its own, which
+ * programs find and no client prefers. */
+static const char *json_name(const dlsh_bundle *b, const json_t *j, int to_see) {
+    int alone = !b->form[DLSH_HTML].n && !b->form[DLSH_SVG].n && !b->form[DLSH_PNG].n;
+    return !to_see || (alone && (json_is_object(j) || json_is_array(j))) ? dlsh_form_type(DLSH_JSON)
+                                                                         : "application/vnd.dlsh.value+json";
+}
+
+void jup_bundle_json(const dlsh_bundle *b, int to_see, json_t **data, json_t **metadata) {
     *data = json_object();
     *metadata = json_object();
     size_t n = b->text.n;
@@ -51,8 +59,10 @@ void jup_bundle_json(const dlsh_bundle *b, json_t **data, json_t **metadata) {
         if (!f->n) continue;
         if (i == DLSH_JSON) {
             json_t *j = json_loadb(f->s, f->n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-            if (j) json_object_set_new(*data, type, j);
-            if (j) json_object_set_new(*metadata, type, json_pack("{s:b}", "expanded", 1));
+            if (!j) continue;
+            const char *name = json_name(b, j, to_see);
+            json_object_set_new(*data, name, j);
+            if (name == type) json_object_set_new(*metadata, type, json_pack("{s:b}", "expanded", 1));
         } else if (i == DLSH_PNG) {
             dlsh_buf coded = {0};
             dlsh_base64(&coded, f->s, f->n);
@@ -70,7 +80,7 @@ void jup_bundle_json(const dlsh_bundle *b, json_t **data, json_t **metadata) {
 static void send_display(const dlsh_bundle *b) {
     json_t *data, *metadata;
     char id[64];
-    jup_bundle_json(b, &data, &metadata);
+    jup_bundle_json(b, 1, &data, &metadata);
     snprintf(id, sizeof id, "%s-%ld", jup_session_id(), b->id);
     json_t *transient = b->id ? json_pack("{s:s}", "display_id", id) : json_object();
     jup_sync();
@@ -278,7 +288,7 @@ dl_status jup_show_result(dlsh_value v, dlsh_buf *text) {
     dl_status status = jup_value_bundle(v, &b);
     if (!status && !jup.silent) {
         json_t *data, *metadata;
-        jup_bundle_json(&b, &data, &metadata);
+        jup_bundle_json(&b, 1, &data, &metadata);
         jup_sync();
         jup_post(
             JUP_IOPUB, jup.request, "execute_result",

@@ -18,10 +18,8 @@
 void dlsh_html_puts(dlsh_buf *b, const char *s);
 
 /* The elements of a tensor as tables, the last two dimensions each: all of a small one, corners of a large one, shaded
- * by sign and magnitude; above them dtype, shape, figures and a histogram. Of more than DLSH_FIGURES elements no
- * figures: they would take seconds. */
-enum { DLSH_FIGURES = 1 << 24 };
-dl_status dlsh_html_tensor(dlsh_buf *b, const dl_tensor *t);
+ * by sign and magnitude; above them dtype, shape, figures and a histogram where s is not NULL. */
+dl_status dlsh_html_tensor(dlsh_buf *b, const dl_tensor *t, const dlsh_stats *s);
 /* The part above the tables alone; title may be NULL. */
 dl_status dlsh_html_figures(dlsh_buf *b, const char *title, const dl_tensor *t, const dlsh_stats *s);
 /* A table with its title as caption; numbers to the right. At most 1000 rows, and how many more there are. */

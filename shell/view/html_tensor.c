@@ -203,11 +203,9 @@ static void choose_edges(dlsh_cells *c) {
     }
 }
 
-dl_status dlsh_html_tensor(dlsh_buf *b, const dl_tensor *t) {
-    dlsh_stats s;
-    if (dl_numel(t) <= DLSH_FIGURES) {
-        DLSH_TRY(dlsh_stats_of(t, &s));
-        DLSH_TRY(dlsh_html_figures(b, NULL, t, &s));
+dl_status dlsh_html_tensor(dlsh_buf *b, const dl_tensor *t, const dlsh_stats *s) {
+    if (s) {
+        DLSH_TRY(dlsh_html_figures(b, NULL, t, s));
     } else {
         dlsh_buf_puts(b, "<div style=\"" MONO "\">");
         put_heading(b, NULL, t);

@@ -136,17 +136,25 @@ dl_status dlsh_table_csv(dlsh_buf *b, const dlsh_table *t) {
     return DL_OK;
 }
 
-dl_status dlsh_table_json(dlsh_buf *b, const dlsh_table *t) {
-    for (long i = 0; i < (long)t->nrows * t->ncols; i++) {
-        int c = (int)(i % t->ncols);
+dl_status dlsh_table_object(dlsh_buf *b, const dlsh_table *t, int row) {
+    dlsh_buf_puts(b, "{");
+    for (int c = 0; c < t->ncols; c++) {
         dlsh_value key = dlsh_string(t->cols[c].name);
-        dlsh_buf_puts(b, c ? "," : "{");
+        if (c) dlsh_buf_puts(b, ",");
         dl_status status = dlsh_json(b, key);
         dlsh_drop(key);
         DLSH_TRY(status);
         dlsh_buf_puts(b, ":");
-        DLSH_TRY(dlsh_json(b, t->cells[i]));
-        if (c + 1 == t->ncols) dlsh_buf_puts(b, "}\n");
+        DLSH_TRY(dlsh_json(b, t->cells[(long)row * t->ncols + c]));
+    }
+    dlsh_buf_puts(b, "}");
+    return DL_OK;
+}
+
+dl_status dlsh_table_json(dlsh_buf *b, const dlsh_table *t) {
+    for (int i = 0; i < t->nrows; i++) {
+        DLSH_TRY(dlsh_table_object(b, t, i));
+        dlsh_buf_puts(b, "\n");
     }
     return DL_OK;
 }

@@ -10,6 +10,8 @@ dl_status dlsh_table_text(dlsh_buf *b, const dlsh_table *t, const dlsh_look *loo
 dl_status dlsh_table_csv(dlsh_buf *b, const dlsh_table *t);
 /* One object a row and line. */
 dl_status dlsh_table_json(dlsh_buf *b, const dlsh_table *t);
+/* A row as one object. */
+dl_status dlsh_table_object(dlsh_buf *b, const dlsh_table *t, int row);
 /* The text of a cell for people. Line breaks become blanks: a row is a line. */
 dl_status dlsh_table_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v);
 /* One value as a field of CSV: quoted where it must be. */

@@ -16,21 +16,26 @@ net m { conv 4 k=3 -> relu -> conv 6 k=3 -> maxpool 4 -> flatten -> head: linear
 t = trainer(m, d, opt=adam(lr=1e-3), batch=64)
 step t;'''
 # a cell, and the forms of each thing it displays
+VALUE = "application/vnd.dlsh.value+json"
 FORMS = [
-    ("1 + 1", [{"text/plain"}]),
-    ("tensor(2.5)", [{"text/plain"}]),
-    ("randn(3, 4)", [{"text/plain", "text/html"}]),
-    ("zeros(1000, 1000)", [{"text/plain", "text/html"}]),
-    ("randn(2, 3) > 0", [{"text/plain", "text/html"}]),
+    ("1 + 1", [{"text/plain", VALUE}]),
+    ('"a"', [{"text/plain", VALUE}]),
+    ("tensor(2.5)", [{"text/plain", VALUE}]),
+    ("randn(3, 4)", [{"text/plain", "text/html", VALUE}]),
+    ("zeros(1000, 1000)", [{"text/plain", "text/html", VALUE}]),
+    ("randn(2, 3) > 0", [{"text/plain", "text/html", VALUE}]),
     ("[1, 2.5, none]", [{"text/plain", "application/json"}]),
+    ("[zeros(1000, 1000)]", [{"text/plain"}]),
     ('record(a=1, b="<x>")', [{"text/plain", "application/json"}]),
-    ("zeros(2, 2)\nones(3)", [{"text/plain", "text/html"}, {"text/plain", "text/html"}]),
+    ("zeros(2, 2)\nones(3)", [{"text/plain", "text/html", VALUE}, {"text/plain", "text/html", VALUE}]),
     ("img d n=3", [{"text/plain", "text/html", "image/png"}]),
     ("img m.conv1.weight", [{"text/plain", "image/png"}]),
     ("img randn(3, 8, 8)", [{"text/plain", "image/png"}]),
     ("stat m.head.weight", [{"text/plain", "text/html"}]),
-    ("show m", [{"text/plain", "text/html"}]),
+    ("show m", [{"text/plain", "text/html", VALUE}]),
+    ("runs", [{"text/plain", "text/html", VALUE}]),
     ("graph t", [{"text/plain", "image/svg+xml", "text/html"}]),
+    ("fn (x) { return x }", [{"text/plain"}]),
 ]
 DRAWN = [("hist randn(100)", [{"text/plain", "image/svg+xml", "text/html"}]),
          ("losses = [3.0, 2, 1.5]; plot losses", [{"text/plain", "image/svg+xml", "text/html"}])]
@@ -90,6 +95,22 @@ class Rich(unittest.TestCase):
     def test_json_is_the_value(self):
         data = shown(self.cell("record(a=[1, 2], b=none)"))[0]["data"]
         self.assertEqual(data["application/json"], {"a": [1, 2], "b": None})
+        value = lambda code: shown(self.cell(code))[0]["data"][VALUE]
+        self.assertEqual([value("1 + 1"), value('"ü"'), value("1 < 2"), value("none"), value("tensor(2.5)")], [2, "ü", True, None, 2.5])
+        self.assertEqual(value("tensor([[1, 2], [3, 4]])"), {"shape": [2, 2], "dtype": "i64", "device": "cpu", "data": [[1, 2], [3, 4]]})
+        large = value("ones(1000, 2000)")
+        self.assertEqual((large["shape"], large["dtype"], large["numel"]), ([1000, 2000], "f32", 2000000))
+        self.assertEqual({k: large["figures"][k] for k in ("mean", "std", "min", "max", "zeros", "nan")},
+                         {"mean": 1, "std": 0, "min": 1, "max": 1, "zeros": 0, "nan": 0})
+        runs = value("runs")
+        self.assertEqual(len(runs["rows"]), runs["total"])
+        self.assertIn("status", runs["rows"][0])
+
+    def test_json_for_programs(self):
+        """What user_expressions ask for is not shown, so its JSON has the plain name."""
+        reply, _ = self.kernel.run("", user_expressions={"a": "6 * 7", "b": "zeros(2)", "c": "[1]"})
+        got = {k: v["data"]["application/json"] for k, v in reply["user_expressions"].items()}
+        self.assertEqual((got["a"], got["b"]["data"], got["c"]), (42, [0, 0], [1]))
 
     def test_svg_in_html_is_the_svg(self):
         data = shown(self.cell("graph t"))[0]["data"]
@@ -155,7 +176,6 @@ train u epochs=5"""
 
     def test_tables_of_runs(self):
         data = shown(self.cell("runs"))[0]["data"]
-        self.assertEqual(set(data), {"text/plain", "text/html"})
         table = ET.fromstring(f"<all>{data['text/html']}</all>")
         self.assertIn("status", [e.text for e in table.iter("th")])
 
