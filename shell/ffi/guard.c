@@ -120,6 +120,7 @@ static void on_fault(int sig, siginfo_t *info, void *context) {
     leave(sig);
 }
 
+#define TICK (SIGRTMIN + 4)
 static timer_t timer;
 static int has_timer;
 static volatile sig_atomic_t ticking, ticks;
@@ -183,9 +184,8 @@ static void set_up(void) {
     backtrace(warm, 2); /* loads what it needs, which no handler may do */
     dl_iterate_phdr(note_module, NULL);
     for (int i = 0; i < NFAULT; i++) install(faults[i], on_fault, SA_NODEFER, &former[i]);
-    int sig = SIGRTMIN + 4;
-    install(sig, on_tick, SA_NODEFER | SA_RESTART, NULL);
-    struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = sig};
+    install(TICK, on_tick, SA_NODEFER | SA_RESTART, NULL);
+    struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = TICK};
     has_timer = !timer_create(CLOCK_MONOTONIC, &e, &timer);
     /* a front that wants interrupted writes to go on gets that here, too */
     sigaction(SIGINT, NULL, &former_interrupt);
@@ -260,8 +260,12 @@ void dlsh_guard_enter(void) {
     current = nleft < MAX_CALLBACKS ? left[nleft] : NULL; /* beyond that depth C runs bare */
     guarded_thread = pthread_self();
     guarding = current != NULL;
-    /* interrupted in the callback: C is not told and may call on for ever */
-    if (guarding && !ticking && has_timer && dl_interrupt_get()) tick(1);
+    /* interrupted in the callback: C is not told and may call on for ever, and ticks may always come while it calls */
+    if (!guarding || !has_timer || !dl_interrupt_get()) return;
+    if (!ticking)
+        tick(1);
+    else if (ticks >= PATIENCE)
+        raise(TICK);
 }
 
 static void load(void) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -165,7 +166,11 @@ void jup_post_parent(jup_request *parent, int silent) {
 
 void jup_sync(void) {
     jup_stdio_flush();
-    out *o = out_new(SYNC, NULL);
+    jup_drain();
+}
+
+void jup_drain(void) {
+    out *o = pthread_equal(pthread_self(), io.thread) ? NULL : out_new(SYNC, NULL);
     if (!o) return;
     pthread_mutex_lock(&io.lock);
     long mark = ++io.asked;
@@ -199,26 +204,31 @@ static int publish_stream(int i, int whole) {
     return 1;
 }
 
-/* Reads once from a pipe; returns whether something came. */
-static int read_stream(int i) {
+/* Reads a piece from a pipe, the older of two, behind what was read before it. Returns 0 when there is none, or a
+ * subscriber is too far behind.
+ * Who writes to stderr waits until the pipe of stdout is empty (jupyter_stdio.c). So when both hold something, stderr's
+ * is the older, up to what stdout held before stderr was looked at. */
+static int read_piece(void) {
     char chunk[CHUNK];
-    if (io.stream[i].buf.n >= CHUNK) return 0;
-    ssize_t n = read(jup_stdio_fd(i), chunk, sizeof chunk);
+    int held[JUP_STREAMS] = {0};
+    ioctl(jup_stdio_fd(JUP_STDOUT), FIONREAD, &held[JUP_STDOUT]);
+    ioctl(jup_stdio_fd(JUP_STDERR), FIONREAD, &held[JUP_STDERR]);
+    int i = held[JUP_STDERR] > 0 ? JUP_STDERR : JUP_STDOUT, other = i == JUP_STDERR ? JUP_STDOUT : JUP_STDERR;
+    if (held[i] <= 0 || !publish_stream(other, 0)) return 0;
+    if (io.stream[i].buf.n >= CHUNK && !publish_stream(i, 0)) return 0;
+    ssize_t n = read(jup_stdio_fd(i), chunk, held[i] < CHUNK ? (size_t)held[i] : CHUNK);
     if (n <= 0) return n < 0 && errno == EINTR;
-    if (!io.stream[i].buf.n) io.stream[i].due = now() + GATHER;
+    if (io.stream[i].due <= 0) io.stream[i].due = now() + GATHER;
     dlsh_buf_add(&io.stream[i].buf, chunk, (size_t)n);
     return 1;
 }
 
 /* Publishes all that stands in pipes and buffers. Returns 0 when a subscriber is too far behind. */
 static int drain_streams(void) {
-    for (int i = 0; i < JUP_STREAMS; i++) {
-        do
-            if (io.stream[i].buf.n >= CHUNK && !publish_stream(i, 0)) return 0;
-        while (read_stream(i));
-        if (!publish_stream(i, 1)) return 0;
-    }
-    return 1;
+    io.blocked = 0;
+    while (read_piece()) {}
+    for (int i = 0; i < JUP_STREAMS && !io.blocked; i++) publish_stream(i, 1);
+    return !io.blocked;
 }
 
 /* ---------------------------------------------------------------- emptying the queue */
@@ -266,15 +276,11 @@ static void empty_queue(void) {
 /* What is in the pipes was printed after all that the queue holds, because the session waits for the pipes to be empty
  * before it posts: so first read, then empty the queue, then publish. */
 static void serve_streams(void) {
-    int full = 0;
-    for (int i = 0; i < JUP_STREAMS; i++) {
-        read_stream(i);
-        full |= io.stream[i].buf.n >= CHUNK;
-    }
+    read_piece();
     empty_queue();
     double t = now();
     for (int i = 0; i < JUP_STREAMS && !io.blocked; i++)
-        if (io.stream[i].buf.n && (full || t >= io.stream[i].due)) publish_stream(i, 0);
+        if (io.stream[i].buf.n >= CHUNK || (io.stream[i].due > 0 && t >= io.stream[i].due)) publish_stream(i, 0);
 }
 
 /* ---------------------------------------------------------------- receiving */

@@ -30,6 +30,8 @@ void jup_post_parent(jup_request *parent, int silent);
 /* Waits until everything printed so far has become messages: to be called before a message that must stand behind it.
  */
 void jup_sync(void);
+/* The same for what has left the buffers of stdio; any thread. */
+void jup_drain(void);
 /* The answer to an input_request of this request; NULL when interrupted or ending. Owned. */
 jup_request *jup_input_reply(void);
 /* Forgets answers that came for earlier questions. */

@@ -1,5 +1,5 @@
 /* Capturing standard output and standard error. */
-#define _GNU_SOURCE // pipe2, F_SETPIPE_SZ
+#define _GNU_SOURCE // pipe2, F_SETPIPE_SZ, fopencookie
 #include "front/jupyter_stdio.h"
 
 #include <errno.h>
@@ -9,8 +9,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "ffi/guard.h"
+#include "front/jupyter_io.h"
 
 enum { PIPE_SIZE = 1 << 20, BUFFER = 1 << 16 };
 
@@ -20,6 +24,9 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t change;
     int running, end, started;
+    FILE *errors, *own_errors; /* stderr, and as it was before */
+    pthread_t session;
+    pid_t process;
 } stdio = {.read = {-1, -1},
            .original = {-1, STDERR_FILENO},
            .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -81,6 +88,46 @@ static void start_flusher(void) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* ---------------------------------------------------------------- stderr */
+
+static void behind_stdout(void) {
+    int waiting = 0;
+    if (getpid() != stdio.process) return; /* a child that C forked: who reads the pipe is not here */
+    fflush(stdout);
+    ioctl(stdio.read[JUP_STDOUT], FIONREAD, &waiting);
+    if (waiting > 0) jup_drain();
+}
+
+/* Two pipes have no common order. So what goes to stderr waits until all that was printed to stdout has been read; then
+ * it is the older one of what the pipes hold (read_piece). No interrupt of C may leave from within. */
+static ssize_t write_errors(void *cookie, const char *bytes, size_t size) {
+    (void)cookie;
+    int guarded = pthread_equal(pthread_self(), stdio.session), last = errno;
+    size_t done = 0;
+    if (guarded) dlsh_guard_leave();
+    behind_stdout();
+    while (done < size) {
+        ssize_t n = write(STDERR_FILENO, bytes + done, size - done);
+        if (n < 0 && errno != EINTR) break;
+        if (n > 0) done += (size_t)n;
+    }
+    if (guarded) dlsh_guard_enter();
+    if (done == size) errno = last;
+    return (ssize_t)done;
+}
+
+static int replace_stderr(void) {
+    stdio.session = pthread_self();
+    stdio.process = getpid();
+    stdio.errors = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_errors});
+    if (!stdio.errors) return 0;
+    setvbuf(stdio.errors, NULL, _IONBF, 0);
+    stdio.errors->_fileno = STDERR_FILENO; /* C code may ask for it; nothing else reads it here */
+    stdio.own_errors = stderr;
+    stderr = stdio.errors;
+    return 1;
+}
+
 /* ---------------------------------------------------------------- pipes */
 
 static int capture(int stream, int fd) {
@@ -100,7 +147,7 @@ int jup_stdio_capture(void) {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int good = null >= 0 && dup2(null, STDIN_FILENO) == STDIN_FILENO;
     if (null >= 0) close(null);
-    good = good && capture(JUP_STDOUT, STDOUT_FILENO) && capture(JUP_STDERR, STDERR_FILENO);
+    good = good && capture(JUP_STDOUT, STDOUT_FILENO) && capture(JUP_STDERR, STDERR_FILENO) && replace_stderr();
     if (!good) {
         jup_log("dlsh: standard output cannot be captured: %s", strerror(errno));
         jup_stdio_release();
@@ -120,6 +167,12 @@ void jup_stdio_release(void) {
         pthread_mutex_unlock(&stdio.lock);
         pthread_join(stdio.flusher, NULL);
         stdio.started = 0;
+    }
+    if (stdio.errors) {
+        stderr = stdio.own_errors;
+        stdio.errors->_fileno = -1;
+        fclose(stdio.errors);
+        stdio.errors = NULL;
     }
     for (int i = 0; i < JUP_STREAMS; i++) {
         if (stdio.read[i] < 0) continue;

@@ -1,5 +1,6 @@
 /* Standard output and standard error of the process as pipes, so that what C code and child processes print comes to
- * the notebook. What the session prints goes the same way, so all of it is in order. */
+ * the notebook. What the session prints goes the same way, so all of it is in order. Between stdout and stderr the
+ * order is kept of what goes through stdio; what is written to the descriptors themselves comes as it is found. */
 #ifndef DLSH_FRONT_JUPYTER_STDIO_H
 #define DLSH_FRONT_JUPYTER_STDIO_H
 
