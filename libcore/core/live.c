@@ -30,7 +30,7 @@ int dl_device_memory_largest(int device, dl_memory_block *out, int max) {
         if (s->device != device || max < 1 || (n == max && (long)s->bytes <= out[n - 1].bytes)) continue;
         int at = n < max ? n++ : n - 1;
         for (; at > 0 && out[at - 1].bytes < (long)s->bytes; at--) out[at] = out[at - 1];
-        out[at] = (dl_memory_block){(long)s->bytes, s->maker.file, s->maker.line};
+        out[at] = (dl_memory_block){(long)s->bytes, s->maker.line ? s->maker.file : NULL, s->maker.line};
     }
     pthread_mutex_unlock(&lock);
     return n;

@@ -38,6 +38,7 @@ struct dl_loader {
     uint64_t seed;
     dl_transforms transforms;
     int nmakers, depth, started; /* threads wanted (0: the caller makes the batches), slots, threads running */
+    dl_source asker;             /* the statement that started them, which their batches are counted to */
     maker makers[MAX_WORKERS];
     long epoch, at; /* the next batch of the caller; at == batches: the end of the epoch */
     slot *slots;
@@ -87,6 +88,7 @@ static dl_status make(maker *m, long number, dl_tensor **x, dl_tensor **y) {
 static void *run_maker(void *arg) {
     maker *m = arg;
     dl_loader *l = m->loader;
+    dl_source_set(l->asker.file, l->asker.line);
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
         if (l->next_made >= l->next_taken + l->depth) {
@@ -114,6 +116,7 @@ static void *run_maker(void *arg) {
 static dl_status start(dl_loader *l) {
     sigset_t all, before;
     int err = 0;
+    l->asker = dl_source_get();
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     while (!err && l->started < l->nmakers) {

@@ -204,7 +204,8 @@ static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
         dtype = target->as.str->s;
     if (dtype && dl_dtype_parse(dtype, &ignored)) {
         dl_unref(t);
-        return dlsh_failure();
+        return dlsh_arg_fail(a, target ? "target" : "dtype", DL_ERR_DTYPE, target ? "a device is cpu or cuda:N" : NULL,
+                             "%s", dl_errmsg());
     }
     return give(convert(t, dtype, device, 0), result);
 }

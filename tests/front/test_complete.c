@@ -52,7 +52,7 @@ static void names_that_fit(void **state) {
     check("se", 0, "set");
     check("zzzz", 0, NULL);
     check("# cross_en", 2, NULL);
-    check("read \"/etc/host", 6, "/etc/hosts");
+    check("read \"/etc/passw", 6, "/etc/passwd");
 }
 
 static void fields_of_values(void **state) {
