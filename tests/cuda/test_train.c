@@ -1,6 +1,7 @@
 /* Training on a GPU: it learns as the CPU does, step by step and from graphs with the same bits, repeats, resumes,
  * stops where it diverges, and needs no more memory after ten thousand steps. */
 #include "cuda/gpu.h"
+#include "support/training.h"
 
 #include <unistd.h>
 
@@ -9,49 +10,11 @@
 static const char *const mlp = "flatten -> linear 32 -> batchnorm -> relu -> dropout 0.1 -> head: linear 10";
 static const char *const conv = "conv 4 k=3 pad=1 -> relu -> maxpool 2 -> flatten -> linear 10";
 
-static dl_dataset *digits(const char *n) {
-    const char *options[] = {"n", n, "test", "64", "seed", "5", NULL};
-    dl_dataset *d = dl_dataset_open("digits", options);
-    if (!d) fail_msg("%s", dl_errmsg());
-    return d;
-}
-
-/* Makes a trainer from text; fields of `s` not set here are the caller's. */
-static dl_trainer *trainer(int device, dl_trainer_spec s, const char *net, const char *opt, dl_dataset *d) {
+/* A trainer on a device, with the same weights each time. */
+static dl_trainer *trainer_on(int device, dl_trainer_spec s, const char *net, const char *opt, dl_dataset *d) {
     dl_seed(7);
-    s.model = dl_net_parse(net);
-    s.opt = dl_optimizer_parse(opt);
-    if (!s.model || !s.opt) fail_msg("%s", dl_errmsg());
-    s.data = d, s.device = device;
-    dl_trainer *t = dl_trainer_new(&s);
-    if (!t) fail_msg("%s", dl_errmsg());
-    dl_module_unref(s.model);
-    dl_optimizer_unref(s.opt);
-    return t;
-}
-
-/* All weights, buffers and averages, one after another. */
-static double *weights(dl_trainer *t, long *n) {
-    dl_module_list *l = dl_module_tensors(dl_trainer_model(t), 3);
-    double *all = NULL;
-    *n = 0;
-    for (long i = 0; i < l->n; i++) {
-        long k = dl_numel(l->entries[i].tensor);
-        all = realloc(all, (size_t)(*n + k) * sizeof *all);
-        ok(dl_read_f64(l->entries[i].tensor, all + *n));
-        *n += k;
-    }
-    dl_module_list_free(l);
-    return all;
-}
-
-static void assert_same_weights(dl_trainer *a, dl_trainer *b) {
-    long n, k;
-    double *x = weights(a, &n), *y = weights(b, &k);
-    assert_int_equal(n, k);
-    assert_memory_equal(x, y, (size_t)n * sizeof *x);
-    free(x);
-    free(y);
+    s.device = device;
+    return trainer(s, net, opt, d);
 }
 
 static void assert_near_weights(dl_trainer *a, dl_trainer *b, double most) {
@@ -62,12 +25,6 @@ static void assert_near_weights(dl_trainer *a, dl_trainer *b, double most) {
     if (!(sqrt(off / all) <= most)) fail_msg("weights differ by %g of their norm", sqrt(off / all));
     free(x);
     free(y);
-}
-
-static dl_trainer_state get(dl_trainer *t) {
-    dl_trainer_state s;
-    dl_trainer_get(t, &s);
-    return s;
 }
 
 /* ---- as on the CPU */
@@ -96,7 +53,7 @@ static void follows_the_cpu(void **state) {
     NEEDS_GPU();
     dl_dataset *d = digits("448");
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
-        dl_trainer *a = trainer(0, plans[i].spec, plans[i].net, plans[i].opt, d);
+        dl_trainer *a = trainer_on(0, plans[i].spec, plans[i].net, plans[i].opt, d);
         double want[20][3];
         for (int k = 0; k < 20; k++) {
             ok(dl_trainer_step(a));
@@ -104,7 +61,7 @@ static void follows_the_cpu(void **state) {
         }
         dl_eval_result x, y;
         ok(dl_trainer_eval(a, DL_TEST, &x));
-        dl_trainer *b = trainer(GPU, plans[i].spec, plans[i].net, plans[i].opt, d);
+        dl_trainer *b = trainer_on(GPU, plans[i].spec, plans[i].net, plans[i].opt, d);
         for (int k = 0; k < 20; k++) {
             ok(dl_trainer_step(b));
             dl_trainer_state s = get(b);
@@ -143,7 +100,7 @@ static void other_tasks(void **state) {
         dl_trainer_state end[2];
         for (int device = 0; device < 2; device++) {
             dl_trainer_spec s = {.loader.batch = 50, .loss = tasks[i].loss};
-            dl_trainer *t = trainer(device, s, tasks[i].net, "adam lr=1e-2", d);
+            dl_trainer *t = trainer_on(device, s, tasks[i].net, "adam lr=1e-2", d);
             ok(dl_trainer_train(t, 3, 0, NULL, NULL));
             ok(dl_trainer_eval(t, DL_TEST, &r[device]));
             end[device] = get(t);
@@ -166,7 +123,7 @@ static void frozen_parameters(void **state) {
     dl_trainer *t[2];
     for (int k = 0; k < 2; k++) {
         dl_capture_set(k);
-        t[k] = trainer(GPU, (dl_trainer_spec){.loader.batch = 64}, mlp, "adam lr=1e-3", d);
+        t[k] = trainer_on(GPU, (dl_trainer_spec){.loader.batch = 64}, mlp, "adam lr=1e-3", d);
         ok(dl_trainer_train(t[k], 0, 7, NULL, NULL));
         dl_module_list *l = dl_module_tensors(dl_trainer_model(t[k]), 1);
         ok(dl_set_requires_grad(l->entries[0].tensor, 0));
@@ -198,7 +155,7 @@ static void batches_are_the_loaders(void **state) {
     dl_dataset *d = digits("150");
     for (int i = 0; i < 3; i++) {
         dl_trainer_spec s = {.loader = {.batch = 64, .transforms = lists[i]}};
-        dl_trainer *t = trainer(GPU, s, "flatten -> linear 10", "sgd lr=0", d);
+        dl_trainer *t = trainer_on(GPU, s, "flatten -> linear 10", "sgd lr=0", d);
         dl_loader_spec ls = {.batch = 64, .shuffle = 1, .transforms = lists[i], .workers = -1};
         dl_loader *l = dl_loader_new(d, DL_TRAIN, &ls);
         for (int k = 0; k < 7; k++) {
@@ -224,7 +181,7 @@ static void batches_are_the_loaders(void **state) {
 static dl_trainer *trained(const char *net, const char *opt, dl_trainer_spec s, dl_dataset *d, int captured, long steps,
                            const char *note) {
     dl_capture_set(captured);
-    dl_trainer *t = trainer(GPU, s, net, opt, d);
+    dl_trainer *t = trainer_on(GPU, s, net, opt, d);
     ok(dl_trainer_train(t, 0, steps, NULL, NULL));
     assert_string_equal(dl_trainer_capture(t), note);
     dl_capture_set(1);
@@ -256,7 +213,7 @@ static void batches_from_the_host(void **state) {
     dl_dataset *d = digits("350");
     dl_trainer_spec s = {.loader = {.batch = 64, .transforms = "crop 2"}};
     dl_trainer *a = trained(mlp, "adam lr=1e-3", s, d, 1, 60, "captured");
-    dl_trainer *b = trainer(GPU, s, mlp, "adam lr=1e-3", d);
+    dl_trainer *b = trainer_on(GPU, s, mlp, "adam lr=1e-3", d);
     b->ahead->asked[DL_TRAIN] = true; /* and found too large */
     ok(dl_trainer_train(b, 0, 60, NULL, NULL));
     assert_string_equal(dl_trainer_capture(b), "captured");
@@ -279,7 +236,7 @@ static void by_hand(void **state) {
     dl_schedule *f = dl_schedule_function(falling, NULL, NULL);
     dl_trainer_spec s = {.loader.batch = 64, .schedule = f};
     dl_trainer *a = trained(mlp, "adam lr=1e-3", s, d, 1, 15, "captured");
-    dl_trainer *b = trainer(GPU, s, mlp, "adam lr=1e-3", d);
+    dl_trainer *b = trainer_on(GPU, s, mlp, "adam lr=1e-3", d);
     for (int i = 0; i < 15; i++)
         if (i % 4 == 3) {
             ok(dl_trainer_forward(b));
@@ -307,7 +264,7 @@ static void resumes(void **state) {
     dl_trainer *a = trained(mlp, "adam lr=1e-3", s, d, 1, 11, "captured");
     ok(dl_trainer_save(a, path));
     ok(dl_trainer_train(a, 0, 20, NULL, NULL));
-    dl_trainer *b = trainer(GPU, s, mlp, "adam lr=1e-3", d);
+    dl_trainer *b = trainer_on(GPU, s, mlp, "adam lr=1e-3", d);
     ok(dl_trainer_load(b, path));
     ok(dl_trainer_train(b, 0, 20, NULL, NULL));
     assert_same_weights(a, b);
@@ -330,7 +287,7 @@ static void stops_where_it_diverges(void **state) {
     dl_trainer *t[2];
     long step[2];
     for (int k = 0; k < 2; k++) {
-        t[k] = trainer(GPU, s, "flatten -> linear 32 -> batchnorm -> softplus -> linear 10", "sgd lr=0.1", d);
+        t[k] = trainer_on(GPU, s, "flatten -> linear 32 -> batchnorm -> softplus -> linear 10", "sgd lr=0.1", d);
         ok(dl_trainer_train(t[k], 0, 12, NULL, NULL));
         ok(dl_trainer_set_lr(t[k], 1e38)); /* the next steps blow up */
         dl_status st = DL_OK;
@@ -358,7 +315,7 @@ static void scales_the_loss(void **state) {
     dl_dataset *d = digits("640");
     dl_trainer_spec s = {.loader.batch = 64};
     ok(dl_precision_set(DL_PRECISION_F16));
-    dl_trainer *t = trainer(GPU, s, "flatten -> linear 64 -> relu -> linear 10", "sgd lr=0.05 momentum=0.9", d);
+    dl_trainer *t = trainer_on(GPU, s, "flatten -> linear 64 -> relu -> linear 10", "sgd lr=0.05 momentum=0.9", d);
     double large[2] = {ldexp(1, 30), 0}, scale;
     ok(dl_device_copy(&t->ahead->control->scale, GPU, large, 0, sizeof large));
     ok(dl_trainer_train(t, 8, 0, NULL, NULL));
@@ -396,12 +353,12 @@ static void every_step_is_told(void **state) {
     NEEDS_GPU();
     dl_dataset *d = digits("350");
     dl_trainer_spec s = {.loader.batch = 64};
-    dl_trainer *a = trainer(GPU, s, mlp, "adam lr=1e-3", d), *b;
+    dl_trainer *a = trainer_on(GPU, s, mlp, "adam lr=1e-3", d), *b;
     seen all = {0};
     ok(dl_trainer_train(a, 4, 0, look, &all));
     assert_int_equal(all.calls, 24);
     assert_int_equal(all.ends, 4);
-    b = trainer(GPU, s, mlp, "adam lr=1e-3", d);
+    b = trainer_on(GPU, s, mlp, "adam lr=1e-3", d);
     for (int i = 0; i < 24; i++) {
         ok(dl_trainer_step(b));
         assert_true(get(b).loss == all.loss[i]);
@@ -416,7 +373,7 @@ static void memory_stays(void **state) {
     dl_dataset *d = digits("640");
     for (int captured = 0; captured < 2; captured++) {
         dl_capture_set(captured);
-        dl_trainer *t = trainer(GPU, (dl_trainer_spec){.loader.batch = 64}, mlp, "adam lr=1e-3", d);
+        dl_trainer *t = trainer_on(GPU, (dl_trainer_spec){.loader.batch = 64}, mlp, "adam lr=1e-3", d);
         dl_device_memory before, after;
         ok(dl_trainer_train(t, 0, 100, NULL, NULL));
         ok(dl_device_memory_get(GPU, &before));
@@ -441,7 +398,7 @@ static void functions_run_eagerly(void **state) {
     NEEDS_GPU();
     dl_dataset *d = digits("350");
     dl_trainer_spec s = {.loader.batch = 64, .loss_fn = own_loss, .loss = "own"};
-    dl_trainer *t = trainer(GPU, s, mlp, "adam lr=1e-3", d);
+    dl_trainer *t = trainer_on(GPU, s, mlp, "adam lr=1e-3", d);
     ok(dl_trainer_train(t, 3, 0, NULL, NULL));
     assert_string_equal(dl_trainer_capture(t), "the loss is a function");
     dl_trainer_free(t);

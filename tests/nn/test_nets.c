@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "dlcore.h"
+#include "support/wrong.h"
 
 static const long image[] = {2, 1, 28, 28}, flat[] = {4, 6};
 
@@ -95,11 +95,7 @@ static void text_reads_back(void **state) {
 
 static void errors_have_hints(void **state) {
     (void)state;
-    const struct {
-        const char *text;
-        dl_status code;
-        const char *message, *hint;
-    } cases[] = {
+    static const wrong cases[] = {
         {"linaer 10", DL_ERR_NAME, "there is no layer called 'linaer'", "did you mean 'linear'?"},
         {"conv2 16 k=3", DL_ERR_NAME, "there is no layer called 'conv2'", "did you mean 'conv'?"},
         {"conv 16 kernle_size=3", DL_ERR_NAME, "layer conv has no option 'kernle_size'", "did you mean 'kernel_size'?"},
@@ -126,13 +122,7 @@ static void errors_have_hints(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_error_clear();
-        dl_module *m = dl_net_parse(cases[i].text);
-        if (m) fail_msg("'%s' should not be a net", cases[i].text);
-        dl_error e;
-        assert_int_equal(dl_error_take(&e), cases[i].code);
-        if (strncmp(e.message, cases[i].message, strlen(cases[i].message)))
-            fail_msg("'%s': %s", cases[i].text, e.message);
-        if (cases[i].hint) assert_string_equal(e.hint, cases[i].hint);
+        assert_refused(&cases[i], dl_net_parse(cases[i].text));
     }
 }
 

@@ -1,71 +1,10 @@
 /* Training: it learns, repeats bit for bit, resumes exactly, and says what goes wrong. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
-#include "dlcore.h"
+#include "support/training.h"
 
 static const char *const mlp = "flatten -> linear 32 -> batchnorm -> relu -> dropout 0.1 -> head: linear 10";
-
-static dl_dataset *digits(const char *n) {
-    const char *options[] = {"n", n, "test", "64", "seed", "5", NULL};
-    dl_dataset *d = dl_dataset_open("digits", options);
-    if (!d) fail_msg("%s", dl_errmsg());
-    return d;
-}
-
-/* Makes a trainer from text; fields of `s` not set here are the caller's. */
-static dl_trainer *trainer(dl_trainer_spec s, const char *net, const char *opt, dl_dataset *d) {
-    s.model = dl_net_parse(net);
-    if (!s.model) fail_msg("%s", dl_errmsg());
-    s.opt = dl_optimizer_parse(opt);
-    s.data = d;
-    dl_trainer *t = dl_trainer_new(&s);
-    if (!t) fail_msg("%s", dl_errmsg());
-    dl_module_unref(s.model);
-    dl_optimizer_unref(s.opt);
-    return t;
-}
-
-static void ok(dl_status st) {
-    if (st != DL_OK) fail_msg("%s", dl_errmsg());
-}
-
-/* All weights and buffers of the net, one after another. */
-static double *weights(dl_trainer *t, long *n) {
-    dl_module_list *l = dl_module_tensors(dl_trainer_model(t), 3);
-    double *all = NULL;
-    *n = 0;
-    for (long i = 0; i < l->n; i++) {
-        long k = dl_numel(l->entries[i].tensor);
-        all = realloc(all, (size_t)(*n + k) * sizeof *all);
-        ok(dl_read_f64(l->entries[i].tensor, all + *n));
-        *n += k;
-    }
-    dl_module_list_free(l);
-    return all;
-}
-
-static void assert_same_weights(dl_trainer *a, dl_trainer *b) {
-    long n, k;
-    double *x = weights(a, &n), *y = weights(b, &k);
-    assert_int_equal(n, k);
-    assert_memory_equal(x, y, (size_t)n * sizeof *x);
-    free(x);
-    free(y);
-}
-
-static dl_trainer_state get(dl_trainer *t) {
-    dl_trainer_state s;
-    dl_trainer_get(t, &s);
-    return s;
-}
 
 static void it_learns(void **state) {
     (void)state;
