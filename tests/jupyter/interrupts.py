@@ -24,7 +24,7 @@ fn deep(n) { if n == 0 { return 0 }
 extern "libc.so.6" { int puts(const char *s); int usleep(unsigned us); }
 C { #include <stdlib.h>
     int spin(void) { for (volatile long x = 0;; x++) ; return 0; }
-    int sort(int n, int (*f)(const void *, const void *)) { static int p[1000]; for (;;) qsort(p, n, sizeof *p, f); return 0; } }"""
+    int sort(int n, int (*f)(const void *, const void *)) { static int p[200]; for (;;) qsort(p, n, sizeof *p, f); return 0; } }"""
 CELLS = {
     "loop": "while true { a = a + 1; b = a }",
     "printing": "while true { printed = printed + 1; print(printed) }",
@@ -34,7 +34,7 @@ CELLS = {
     "products": "x = randn(200, 200)\nwhile true { x = x @ x / 15 }",
     "C": "while true { usleep(1000) }",
     "C loop": "spin()",
-    "C callback": "sort(1000, fn (x, y) { return 1 })",
+    "C callback": "sort(200, fn (x, y) { return 1 })",
     "C printing": 'while true { printed = printed + 1; puts(format("%d", printed)) }',
     "lines": "\n".join("a = a + 1; b = a" for _ in range(3000)),
 }
@@ -69,7 +69,7 @@ def wait(k, msg_id, signals, pick):
     """The reply. An interrupt that came before the cell began counts for nothing, as anywhere; then another is sent."""
     while True:
         try:
-            return k.reply(msg_id, 1)["content"]
+            return k.reply(msg_id, 0.4)["content"]
         except Exception as e:
             if type(e).__name__ != "Empty":
                 raise

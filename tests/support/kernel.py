@@ -51,6 +51,7 @@ class Kernel:
 
     def __init__(self, argv=None, env=None, **more):
         self.path, self.info = connection_file(**more)
+        self.argv = argv
         self.log = tempfile.TemporaryFile("w+")
         self.started = time.perf_counter()
         self.process = subprocess.Popen((argv or [DLSH, "kernel", "run"]) + [self.path], env=dict(os.environ, **(env or {})),
@@ -69,11 +70,20 @@ class Kernel:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind=None, *_):
+        """Ends the kernel as a client does; a sanitizer then says what was leaked. After a failed test it is killed."""
+        orderly = self.process.poll() is None and kind is None and not self.argv
+        if orderly:
+            self.client.shutdown()
+            try:
+                self.process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                pass
         self.client.stop_channels()
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait()
+        status = self.process.wait()
+        assert not orderly or status == 0, f"the kernel ended with status {status}\n{self.read_log()}"
 
     def read_log(self):
         self.log.seek(0)
