@@ -11,8 +11,8 @@ dl_status dlsh_rich_value(dlsh_bundle *b, dlsh_value v, const dlsh_look *look);
 dl_status dlsh_rich_table(dlsh_bundle *b, const dlsh_table *t, const dlsh_look *look);
 dl_status dlsh_rich_plot(dlsh_bundle *b, const dlsh_plot *p, const dlsh_look *look);
 
-/* The value for programs, nothing for what is no data or too much of it. Of a tensor above `set threshold` shape, dtype
- * and figures (s NULL: without them); of a table its first rows. */
+/* The value for programs, nothing for what is no data or too much of it. Of a tensor that is not small shape, dtype and
+ * figures (s NULL: without them); of a table its first rows. */
 dl_status dlsh_rich_json(dlsh_buf *b, dlsh_value v, const dlsh_stats *s);
 dl_status dlsh_rich_json_table(dlsh_buf *b, const dlsh_table *t);
 

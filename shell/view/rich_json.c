@@ -3,9 +3,9 @@
 #include "view/elements.h"
 #include "view/rich.h"
 #include "view/table.h"
-#include "view/tensor.h"
 
-enum { MOST = 100000, ROWS = 1000, STRING = 1 << 16 };
+/* SMALL: elements of a tensor that come all; notebook files have a line for each. */
+enum { MOST = 100000, SMALL = 256, ROWS = 1000, STRING = 1 << 16 };
 
 /* Roughly how many numbers and strings of STRING bytes v holds; counting ends above MOST. */
 static long weight(dlsh_value v, int depth) {
@@ -59,7 +59,7 @@ static dl_status large_tensor(dlsh_buf *b, const dl_tensor *t, const dlsh_stats 
 }
 
 dl_status dlsh_rich_json(dlsh_buf *b, dlsh_value v, const dlsh_stats *s) {
-    if (v.type == DLSH_TENSOR && dl_numel(v.as.tensor) > dlsh_print.threshold) return large_tensor(b, v.as.tensor, s);
+    if (v.type == DLSH_TENSOR && dl_numel(v.as.tensor) > SMALL) return large_tensor(b, v.as.tensor, s);
     return is_data(v) && weight(v, 0) <= MOST ? dlsh_json(b, v) : DL_OK;
 }
 

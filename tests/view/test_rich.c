@@ -96,7 +96,7 @@ static void tensors_are_tables(void **state) {
         assert_true(b.form[DLSH_HTML].n < 60000);
         assert_true(empty || has(&b.form[DLSH_HTML], "mean"));
         assert_true(empty || has(&b.form[DLSH_HTML], "<svg"));
-        int large = dl_numel(x.as.tensor) > 1000;
+        int large = dl_numel(x.as.tensor) > 256;
         assert_int_equal(has(&b.form[DLSH_JSON], "\"data\":["), !large);
         assert_int_equal(has(&b.form[DLSH_JSON], "\"figures\":{\"mean\":"), large);
         done(cases[i].name, &b);
