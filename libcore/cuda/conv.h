@@ -1,5 +1,5 @@
 /* Convolution on the GPU: what its parts share. conv.c holds the rows, conv_plan.c finds the fastest way for a shape,
- * dnn.c runs cuDNN's engines, conv_gemm.c and conv_cols.cu make products of matrices of it. */
+ * dnn.c runs cuDNN's engines, conv_gemm.c and conv_cols.cu make products of matrices of it, conv_direct.cu sums up. */
 #ifndef DL_CUDA_CONV_H
 #define DL_CUDA_CONV_H
 
@@ -26,6 +26,14 @@ dl_status dl_conv_run(const dl_conv_job *job);
 dl_status dl_conv_gemm(const dl_conv_job *job, bool last);
 /* Elements of the matrix of patches of the whole call; 0: the images are one. */
 long dl_conv_gemm_size(const dl_conv *g, dl_conv_kind kind, bool last);
+
+/* With stride 1 the result is the gradient of an image under weights that are turned round, and the other way: what is
+ * called image there is the result here. False: it is not so. */
+bool dl_conv_opposite(const dl_conv *g, dl_conv *o);
+
+/* conv_direct.cu. Plain sums in f32, for square kernels of some sizes; operands densely with channels first. */
+bool dl_conv_direct_takes(const dl_conv *g, dl_conv_kind kind, dl_dtype t);
+dl_status dl_conv_direct(const dl_conv_job *job);
 
 /* conv_cols.cu. The matrix of patches of the images, which lie densely with channels last or not: with `last` it is
  * [groups][pixels][taps, channels of a group], else [channels, taps][pixels]. */

@@ -1,5 +1,5 @@
-/* Which way is fastest for a convolution: cuDNN's engines and products of matrices, channels first or last, each
- * measured when a shape is met first, and in f32 checked for exactness. The choice is stored, see plans.h. */
+/* Which way is fastest for a convolution: cuDNN's engines, products of matrices and plain sums, channels first or last,
+ * each measured when a shape is met first, and in f32 checked for exactness. The choice is stored, see plans.h. */
 #include "cuda/conv_check.h"
 #include "cuda/plans.h"
 
@@ -17,10 +17,13 @@ typedef struct key {
     int kind, t, gpu, tf32, deterministic, fits; /* fits: two bits an operand, see fit() */
 } key;
 
+typedef enum means { BY_DNN, BY_GEMM, BY_SUMS } means;
+
 typedef struct way {
-    bool last, gemm;
-    bool opposite;        /* as the other one of result and gradient of the image, see opposite_of */
-    dl_dnn_choice choice; /* not gemm */
+    means by;
+    bool last;
+    bool opposite;        /* as the other one of result and gradient of the image, see dl_conv_opposite */
+    dl_dnn_choice choice; /* BY_DNN */
     dl_dnn_plan *plan;
 } way;
 
@@ -62,9 +65,7 @@ static dl_tensor *laid_out(dl_gpu *g, dl_tensor *t, bool last, bool filled) {
 
 /* ---- one way */
 
-/* With stride 1 the result is the gradient of an image under weights that are turned round, and the other way: what is
- * called image there is the result here. False: it is not so. */
-static bool opposite_of(const dl_conv *g, dl_conv *o) {
+bool dl_conv_opposite(const dl_conv *g, dl_conv *o) {
     *o = *g;
     o->C = g->O, o->O = g->C;
     for (int d = 0; d < 2; d++) {
@@ -98,24 +99,29 @@ static dl_status run_way(const dl_conv_job *job, const way *w) {
         if (!(use[i] = laid_out(job->gpu, given[i], w->last, i != out))) s = dl_error_last()->code;
     dl_conv_job inner = *job;
     inner.image = use[0], inner.weight = use[1], inner.result = use[2];
-    if (s == DL_OK) s = w->gemm ? dl_conv_gemm(&inner, w->last) : run_dnn(&inner, w);
+    if (s == DL_OK)
+        s = w->by == BY_GEMM   ? dl_conv_gemm(&inner, w->last)
+            : w->by == BY_SUMS ? dl_conv_direct(&inner)
+                               : run_dnn(&inner, w);
     if (s == DL_OK && use[out] != given[out]) s = dl_cuda_copy(job->gpu, given[out], use[out]);
     for (int i = 0; i < 3; i++) dl_unref(use[i]);
     return s == DL_OK ? dl_gpu_launched(job->gpu) : s;
 }
 
-/* ---- choices as text: "cols LAST", or "dnn LAST OPPOSITE ENGINE TYPE=VALUE ..." */
+/* ---- choices as text: "sums", "cols LAST", or "dnn LAST OPPOSITE ENGINE TYPE=VALUE ..." */
 
 static void write_way(const way *w, char *text) {
-    int n = snprintf(text, DL_PLAN_TEXT, w->gemm ? "cols %d" : "dnn %d %d %ld", w->last, w->opposite, w->choice.engine);
-    for (int i = 0; !w->gemm && i < w->choice.nknobs; i++)
+    static const char *const form[] = {[BY_DNN] = "dnn %d %d %ld", [BY_GEMM] = "cols %d", [BY_SUMS] = "sums"};
+    int n = snprintf(text, DL_PLAN_TEXT, form[w->by], w->last, w->opposite, w->choice.engine);
+    for (int i = 0; w->by == BY_DNN && i < w->choice.nknobs; i++)
         n += snprintf(text + n, DL_PLAN_TEXT - (size_t)n, " %d=%ld", w->choice.knob[i].type, w->choice.knob[i].value);
 }
 
 static bool read_way(const char *text, way *w) {
     int last = 0, opposite = 0, used = 0;
     memset(w, 0, sizeof *w);
-    if (sscanf(text, "cols %d%n", &last, &used) == 1) return w->gemm = true, w->last = last, !text[used];
+    if (!strcmp(text, "sums")) return w->by = BY_SUMS, true;
+    if (sscanf(text, "cols %d%n", &last, &used) == 1) return w->by = BY_GEMM, w->last = last, !text[used];
     if (sscanf(text, "dnn %d %d %ld%n", &last, &opposite, &w->choice.engine, &used) != 3) return false;
     w->last = last, w->opposite = opposite;
     for (text += used; *text; text += used) {
@@ -182,7 +188,7 @@ static bool problem_of(const key *k, bool last, bool opposite, dl_dnn_problem *p
     *p = (dl_dnn_problem){(dl_conv_kind)k->kind, (dl_dtype)k->t, k->g, last, k->tf32, k->deterministic};
     if (!opposite) return true;
     p->kind = k->kind == DL_CONV_FORWARD ? DL_CONV_DX : DL_CONV_FORWARD;
-    return k->kind != DL_CONV_DW && opposite_of(&k->g, &p->g);
+    return k->kind != DL_CONV_DW && dl_conv_opposite(&k->g, &p->g);
 }
 
 static void try_engines(search *s, bool last, bool opposite, int most) {
@@ -207,7 +213,12 @@ static void try_engines(search *s, bool last, bool opposite, int most) {
 static void try_gemm(search *s, bool last) {
     const key *k = s->k;
     if (dl_conv_gemm_size(&k->g, s->job->kind, last) <= PATCHES && k->g.groups <= 4)
-        try_way(s, (way){.last = last, .gemm = true});
+        try_way(s, (way){.last = last, .by = BY_GEMM});
+}
+
+static void try_sums(search *s) {
+    const key *k = s->k;
+    if (dl_conv_direct_takes(&k->g, (dl_conv_kind)k->kind, (dl_dtype)k->t)) try_way(s, (way){.by = BY_SUMS});
 }
 
 static double operations(const dl_conv *g) {
@@ -216,6 +227,7 @@ static double operations(const dl_conv *g) {
 
 static void try_all(search *s, bool natural) {
     try_engines(s, natural, false, NATURAL);
+    if (!natural) try_sums(s);
     if (s->small) return;
     if (s->check) try_engines(s, natural, true, OTHER); /* f32: on tensor cores both are alike */
     try_engines(s, !natural, false, OTHER);
@@ -234,7 +246,7 @@ static void choose(const dl_conv_job *job, const key *k, way *out) {
         s.check = NULL;
     }
     if (s.ms < 0) try_all(&s, natural);
-    *out = s.ms >= 0 ? s.best : (way){.gemm = true, .last = natural}; /* which takes everything */
+    *out = s.ms >= 0 ? s.best : (way){.by = BY_GEMM, .last = natural}; /* which takes everything */
 }
 
 /* The choice of an earlier process, if it runs. */
@@ -242,7 +254,8 @@ static bool restore(const dl_conv_job *job, const key *k, const char *text, way 
     char value[DL_PLAN_TEXT];
     if (!dl_plan_find(job->gpu, text, value) || !read_way(value, w)) return false;
     dl_dnn_problem p;
-    return w->gemm ||
+    if (w->by == BY_SUMS) return dl_conv_direct_takes(&k->g, (dl_conv_kind)k->kind, (dl_dtype)k->t);
+    return w->by == BY_GEMM ||
            (problem_of(k, w->last, w->opposite, &p) && (w->plan = dl_dnn_plan_new(job->gpu, &p, &w->choice)));
 }
 
