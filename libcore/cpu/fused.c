@@ -1,5 +1,5 @@
-/* Kernels of rows that join others: batch_norm_relu, conv2d_norm. They run the kernels of these one after another, in
- * place. */
+/* Kernels of rows that join others: batch_norm_relu, conv2d_norm, relu_max_pool2d. They run the kernels of these one
+ * after another, in place. */
 #include "cpu/iter.h"
 #include "ops/conv.h"
 #include "ops/rules.h"
@@ -60,3 +60,38 @@ static dl_status conv2d_norm_run(dl_call *c) {
 }
 
 const dl_kernel dl_cpu_conv2d_norm = {.run = conv2d_norm_run, .dtypes = DL_FLOATS};
+
+/* x + bias by channel, of the dtype of x. */
+static dl_status add_bias(dl_tensor *x, const dl_tensor *bias, dl_tensor *out) {
+    long shape[4] = {1, bias->shape[0], 1, 1}, stride[4] = {0, bias->stride[0], 0, 0};
+    dl_tensor *b = dl_view_new(bias->st, (dl_dtype)bias->dtype, 4, shape, stride, bias->offset);
+    if (!b) return dl_error_last()->code;
+    dl_call add = {.op = dl_op_row(DL_OP_add), .nin = 2, .nout = 1, .dtype = (dl_dtype)x->dtype};
+    add.in = (dl_tensor *[]){x, b}, add.out = &out;
+    dl_status s = dl_cpu_add.run(&add);
+    dl_unref(b);
+    return s;
+}
+
+static dl_status relu_max_pool2d_run(dl_call *c) {
+    dl_tensor *x = c->in[0], *bias = c->nin > 1 ? c->in[1] : NULL;
+    if (!x->numel || !c->out[0]->numel) return DL_OK;
+    dl_tensor *y = dl_tensor_empty(4, x->shape, (dl_dtype)x->dtype, 0);
+    dl_tensor *index = dl_tensor_empty(4, c->out[1]->shape, DL_I64, 0);
+    dl_status s = y && index ? DL_OK : dl_error_last()->code;
+    if (s == DL_OK && bias)
+        s = add_bias(x, bias, y);
+    else if (s == DL_OK)
+        dl_cpu_copy(y, x);
+    dl_call r = {.op = dl_op_row(DL_OP_relu), .in = &y, .out = &y, .nin = 1, .nout = 1, .dtype = c->dtype};
+    if (s == DL_OK) s = dl_cpu_relu.run(&r);
+    dl_call pool = *c;
+    pool.op = dl_op_row(DL_OP_max_pool2d), pool.in = &y, pool.nin = 1, pool.out = (dl_tensor *[]){c->out[0], index};
+    if (s == DL_OK) s = dl_cpu_max_pool2d.run(&pool);
+    if (s == DL_OK) dl_cpu_copy(c->out[1], index);
+    dl_unref(y);
+    dl_unref(index);
+    return s;
+}
+
+const dl_kernel dl_cpu_relu_max_pool2d = {.run = relu_max_pool2d_run, .dtypes = DL_FLOATS};

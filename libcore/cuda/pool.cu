@@ -1,6 +1,7 @@
-/* Kernels of max_pool2d and of the two rows that carry its gradients, on images of any strides. Each result is one
- * thread's, so that overlapping windows are added up in a fixed order. */
+/* Kernels of max_pool2d, alone and behind bias and relu, and of the two rows that carry its gradients, on images of any
+ * strides. Each result is one thread's, so that overlapping windows are added up in a fixed order. */
 #include "cuda/images.cuh"
+#include "cuda/rows.cuh"
 #include "cuda/scatter.h"
 #include "ops/conv.h"
 
@@ -20,55 +21,149 @@ static dl_status window_of(const dl_conv *g, window *w) {
     return DL_OK;
 }
 
-/* Operands: out, indices, the plane of x, row, column. A NaN wins, the last one if there are several; among equal
- * values the first. */
-template <class T> struct max_f {
+/* What windows see of a pixel: itself, or what bias and relu make of it. */
+template <class T> struct bare_f {
+    __device__ calc_t<T> operator()(T x, uint32_t) const { return dl_up(x); }
+};
+template <class T> struct rectified_f {
+    const T *bias; /* NULL: none */
+    long step;
+    __device__ calc_t<T> operator()(T x, uint32_t c) const {
+        calc_t<T> v = bias ? dl_up(dl_down<T>(dl_up(x) + dl_up(bias[c * step]))) : dl_up(x);
+        return v < 0 ? calc_t<T>(0) : v;
+    }
+};
+
+/* Operands: out, indices, the plane of x, row, column, channel. A NaN wins, the last one if there are several; among
+ * equal values the first. */
+template <class T, class I, class F> struct max_f {
     window g;
     dl_plane x;
+    F seen;
     __device__ int first(int d, int at) const {
         int start = at * g.stride[d] - g.pad[d];
         return start < 0 ? start + (-start + g.dil[d] - 1) / g.dil[d] * g.dil[d] : start;
     }
     __device__ void operator()(char *const *p) const {
-        typedef calc_t<T> C;
         int y = (int)(long)p[3], z = (int)(long)p[4], row = first(0, y), col = first(1, z);
         int bottom = y * g.stride[0] - g.pad[0] + g.dil[0] * (g.k[0] - 1), place = row * g.in[1] + col;
         int right = z * g.stride[1] - g.pad[1] + g.dil[1] * (g.k[1] - 1);
         if (bottom >= g.in[0]) bottom = g.in[0] - 1;
         if (right >= g.in[1]) right = g.in[1] - 1;
-        C best = -(C)INFINITY;
+        calc_t<T> best = -(calc_t<T>)INFINITY;
         for (; row <= bottom; row += g.dil[0])
             for (int at = col; at <= right; at += g.dil[1]) {
-                C v = dl_up(((const T *)p[2])[row * x.h + at * x.w]);
+                calc_t<T> v = seen(((const T *)p[2])[row * x.h + at * x.w], (uint32_t)(long)p[5]);
                 if (v > best || v != v) best = v, place = row * g.in[1] + at;
             }
         *(T *)p[0] = dl_down<T>(best);
-        *(long *)p[1] = place;
+        *(I *)p[1] = place;
     }
 };
 
-static dl_status run_max_pool2d(dl_call *c) {
-    dl_gpu *gpu = dl_gpu_use(c->device);
-    dl_conv g;
-    window w;
-    if (!gpu) return dl_error_last()->code;
-    dl_status s = dl_pool_of(c, &g);
-    if (s == DL_OK) s = window_of(&g, &w);
-    if (s != DL_OK) return s;
+/* Windows of 2 x 2 that tile contiguous images, in pairs: a thread reads and writes whole vectors. */
+typedef struct pairs {
+    dl_divisor row, plane, channels; /* pairs of a row of results, and of a plane; channels */
+    uint32_t n;
+} pairs;
+
+template <class T, class I, class F>
+__global__ void __launch_bounds__(DL_BLOCK)
+    pairs_kernel(const __grid_constant__ pairs p, const T *x, T *out, I *index, F f) {
+    uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
+    if (i >= p.n) return;
+    uint32_t r = p.row.quotient(i), c = i - r * p.row.d, plane = p.plane.quotient(i), width = 4 * p.row.d;
+    uint32_t channel = plane - p.channels.quotient(plane) * p.channels.d, line = r - plane * (p.plane.d / p.row.d);
+    const T *from = x + (size_t)2 * r * width + 4 * c;
+    dl_pack<T, 4> two[2] = {*(const dl_pack<T, 4> *)from, *(const dl_pack<T, 4> *)(from + width)};
+    struct alignas(2 * sizeof(I)) {
+        I v[2];
+    } at;
+    dl_pack<T, 2> most;
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        calc_t<T> best = -(calc_t<T>)INFINITY;
+        uint32_t first = 2 * line * width + 4 * c + 2 * k, place = first;
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            calc_t<T> v = f(two[e / 2].v[2 * k + e % 2], channel);
+            if (v > best || v != v) best = v, place = first + e / 2 * width + e % 2;
+        }
+        most.v[k] = dl_down<T>(best), at.v[k] = (I)place;
+    }
+    ((dl_pack<T, 2> *)out)[i] = most;
+    *(decltype(at) *)(index + 2 * (size_t)i) = at;
+}
+
+/* Are windows and memory such? `small` has a number for each window, `large` is the image. */
+static bool in_pairs(const window *w, const dl_tensor *small, const dl_tensor *index, const dl_tensor *large,
+                     pairs *p) {
+    bool good = dl_is_contiguous(small) && dl_is_contiguous(index) && dl_is_contiguous(large);
+    for (int d = 0; d < 2; d++)
+        good &= w->k[d] == 2 && w->stride[d] == 2 && !w->pad[d] && w->dil[d] == 1 && w->in[d] == 2 * w->out[d];
+    if (!good || w->out[1] % 2 || large->numel > 0x7fffffff || !small->numel) return false;
+    if (((size_t)dl_ptr(small) | (size_t)dl_ptr(index) | (size_t)dl_ptr(large)) % 16) return false;
+    p->row = dl_divisor((uint32_t)w->out[1] / 2), p->plane = dl_divisor((uint32_t)(w->out[0] * w->out[1] / 2));
+    p->channels = dl_divisor((uint32_t)large->shape[1]), p->n = (uint32_t)(small->numel / 2);
+    return true;
+}
+
+/* The largest of each window of what f sees. */
+template <class T, class I, class F> static dl_status largest(dl_gpu *gpu, const window *w, dl_call *c, F f) {
+    dl_tensor *x = c->in[0], *out = c->out[0], *index = c->out[1];
+    const long channel[4] = {0, 1, 0, 0};
+    pairs p;
+    if (in_pairs(w, out, index, x, &p)) {
+        pairs_kernel<T, I, F><<<(p.n + DL_BLOCK - 1) / DL_BLOCK, DL_BLOCK, 0, gpu->stream>>>(
+            p, (const T *)dl_ptr(x), (T *)dl_ptr(out), (I *)dl_ptr(index), f);
+        return dl_gpu_launched(gpu);
+    }
     dl_it it;
-    dl_it_pixels(&it, c->out[0]);
-    dl_it_tensor(&it, c->out[1]);
-    dl_it_plane(&it, c->out[0], c->in[0]);
-    dl_it_row_col(&it, c->out[0]);
+    dl_it_pixels(&it, out);
+    dl_it_tensor(&it, index);
+    dl_it_plane(&it, out, x);
+    dl_it_row_col(&it, out);
+    dl_it_count(&it, 4, out->shape, channel);
     dl_it_end(&it);
+    return dl_places<6>(gpu, it, max_f<T, I, F>{*w, dl_plane_of(x), f});
+}
+
+static dl_status windows_of(const dl_call *c, dl_gpu **gpu, window *w) {
+    dl_conv g;
+    if (!(*gpu = dl_gpu_use(c->device))) return dl_error_last()->code;
+    dl_status s = dl_pool_of(c, &g);
+    return s == DL_OK ? window_of(&g, w) : s;
+}
+
+static dl_status run_max_pool2d(dl_call *c) {
+    dl_gpu *gpu;
+    window w;
+    dl_status s = windows_of(c, &gpu, &w);
+    if (s != DL_OK) return s;
     return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
-        return dl_places<5>(gpu, it, max_f<decltype(tag)>{w, dl_plane_of(c->in[0])});
+        typedef decltype(tag) T;
+        return largest<T, long>(gpu, &w, c, bare_f<T>());
     });
 }
 
+static dl_status run_relu_max_pool2d(dl_call *c) {
+    dl_gpu *gpu;
+    window w;
+    dl_status s = windows_of(c, &gpu, &w);
+    if (s != DL_OK) return s;
+    const dl_tensor *bias = c->nin > 1 ? c->in[1] : NULL;
+    return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        rectified_f<T> f = {bias ? (const T *)dl_ptr(bias) : NULL, bias ? bias->stride[0] : 0};
+        return largest<T, int>(gpu, &w, c, f);
+    });
+}
+
+/* ---- gradients */
+
 /* Operands: dx, the planes of the gradient and of the indices, row, column. A pixel asks every window that covers it.
  */
-template <class T> struct spread_f {
+template <class T, class I> struct spread_f {
     window g;
     dl_plane grad, index;
     __device__ void range(int d, int at, int *lo, int *hi) const {
@@ -85,7 +180,7 @@ template <class T> struct spread_f {
         range(1, col, &z0, &right);
         for (; y <= bottom; y++)
             for (int z = z0; z <= right; z++)
-                if (((const long *)p[2])[y * index.h + z * index.w] == own)
+                if (((const I *)p[2])[y * index.h + z * index.w] == own)
                     sum += dl_up(((const T *)p[1])[y * grad.h + z * grad.w]);
         *(T *)p[0] = dl_down<T>(sum);
     }
@@ -93,9 +188,9 @@ template <class T> struct spread_f {
 
 /* Windows that tile the image, all contiguous: a thread fills the pixels of its window. */
 template <class T, int K> struct alignas(K &(K - 1) ? alignof(T) : sizeof(T) * K) row_of { T v[K]; };
-template <class T, int K>
+template <class T, class I, int K>
 __global__ void __launch_bounds__(DL_BLOCK)
-    tile_kernel(const T *g, const long *index, row_of<T, K> *dx, unsigned windows, unsigned oh, unsigned ow) {
+    tile_kernel(const T *g, const I *index, row_of<T, K> *dx, unsigned windows, unsigned oh, unsigned ow) {
     unsigned i = blockIdx.x * DL_BLOCK + threadIdx.x;
     if (i >= windows) return;
     unsigned y = i / ow % oh, z = i % ow, top = i / ow * K; /* row among those of all planes */
@@ -111,7 +206,7 @@ __global__ void __launch_bounds__(DL_BLOCK)
 }
 
 /* Through tile_kernel, where the windows are such: *done. */
-template <class T>
+template <class T, class I>
 static dl_status by_tiles(dl_gpu *gpu, const window *w, const dl_tensor *g, const dl_tensor *index, dl_tensor *dx,
                           bool *done) {
     int k = w->k[0];
@@ -123,11 +218,11 @@ static dl_status by_tiles(dl_gpu *gpu, const window *w, const dl_tensor *g, cons
     unsigned n = (unsigned)g->numel, blocks = (n + DL_BLOCK - 1) / DL_BLOCK;
     unsigned oh = (unsigned)w->out[0], ow = (unsigned)w->out[1];
     const T *from = (const T *)dl_ptr(g);
-    const long *at = (const long *)dl_ptr(index);
+    const I *at = (const I *)dl_ptr(index);
     void *to = dl_ptr(dx);
-    if (k == 2) tile_kernel<T, 2><<<blocks, DL_BLOCK, 0, gpu->stream>>>(from, at, (row_of<T, 2> *)to, n, oh, ow);
-    if (k == 3) tile_kernel<T, 3><<<blocks, DL_BLOCK, 0, gpu->stream>>>(from, at, (row_of<T, 3> *)to, n, oh, ow);
-    if (k == 4) tile_kernel<T, 4><<<blocks, DL_BLOCK, 0, gpu->stream>>>(from, at, (row_of<T, 4> *)to, n, oh, ow);
+    if (k == 2) tile_kernel<T, I, 2><<<blocks, DL_BLOCK, 0, gpu->stream>>>(from, at, (row_of<T, 2> *)to, n, oh, ow);
+    if (k == 3) tile_kernel<T, I, 3><<<blocks, DL_BLOCK, 0, gpu->stream>>>(from, at, (row_of<T, 3> *)to, n, oh, ow);
+    if (k == 4) tile_kernel<T, I, 4><<<blocks, DL_BLOCK, 0, gpu->stream>>>(from, at, (row_of<T, 4> *)to, n, oh, ow);
     return dl_gpu_launched(gpu);
 }
 
@@ -142,37 +237,168 @@ static dl_tensor *images_like(const dl_tensor *like, const long *shape, int dtyp
     return t;
 }
 
-static dl_status grad_max_pool2d(dl_back *b) {
-    dl_tensor *index = dl_saved_out(b, 1), *grad = b->g[0], of, *in[1] = {&of};
-    const dl_meta *x = dl_in_meta(b, 0);
-    dl_gpu *gpu = index ? dl_gpu_use(index->st->device) : NULL;
-    dl_tensor *dx = gpu ? dl_tmp(b, images_like(index, x->shape, grad->dtype)) : NULL;
-    if (!dx) return dl_error_last()->code;
-    of = *dx; /* shapes are all that is asked of it */
-    dl_call c = {};
-    c.op = b->op, c.in = in, c.nin = 1, c.attr = b->attr;
-    dl_conv g;
-    window w;
-    dl_status s = dl_pool_of(&c, &g);
-    if (s == DL_OK) s = window_of(&g, &w);
-    if (s != DL_OK) return s;
+/* Each pixel's share: dx from the gradient of the windows and the places of their largest values. */
+template <class I>
+static dl_status spread(dl_gpu *gpu, const window *w, dl_tensor *grad, dl_tensor *index, dl_tensor *dx) {
     bool done = false;
-    s = dl_dispatch<DL_FLOATS>(dx->dtype,
-                               [&](auto tag) { return by_tiles<decltype(tag)>(gpu, &w, grad, index, dx, &done); });
-    if (s != DL_OK || done) return s == DL_OK ? dl_give(b, 0, dl_ref(dx)) : s;
+    dl_status s = dl_dispatch<DL_FLOATS>(
+        dx->dtype, [&](auto tag) { return by_tiles<decltype(tag), I>(gpu, w, grad, index, dx, &done); });
+    if (s != DL_OK || done) return s;
     dl_it it;
     dl_it_pixels(&it, dx);
     dl_it_plane(&it, dx, grad);
     dl_it_plane(&it, dx, index);
     dl_it_row_col(&it, dx);
     dl_it_end(&it);
-    s = dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
-        return dl_places<5>(gpu, it, spread_f<decltype(tag)>{w, dl_plane_of(grad), dl_plane_of(index)});
+    return dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
+        return dl_places<5>(gpu, it, spread_f<decltype(tag), I>{*w, dl_plane_of(grad), dl_plane_of(index)});
     });
+}
+
+/* What a gradient starts with: the places of the largest values, and an empty dx with its windows. */
+static dl_status begin(dl_back *b, dl_gpu **gpu, dl_tensor **index, dl_tensor **dx, window *w) {
+    dl_tensor of, *in[1] = {&of};
+    dl_conv g;
+    *index = dl_saved_out(b, 1);
+    *gpu = *index ? dl_gpu_use((*index)->st->device) : NULL;
+    *dx = *gpu ? dl_tmp(b, images_like(*index, dl_in_meta(b, 0)->shape, b->g[0]->dtype)) : NULL;
+    if (!*dx) return dl_error_last()->code;
+    of = **dx; /* shapes are all that is asked of it */
+    dl_call c = {};
+    c.op = b->op, c.in = in, c.nin = 1, c.attr = b->attr;
+    dl_status s = dl_pool_of(&c, &g);
+    return s == DL_OK ? window_of(&g, w) : s;
+}
+
+static dl_status grad_max_pool2d(dl_back *b) {
+    dl_gpu *gpu;
+    dl_tensor *index, *dx;
+    window w;
+    dl_status s = begin(b, &gpu, &index, &dx, &w);
+    if (s == DL_OK) s = spread<long>(gpu, &w, b->g[0], index, dx);
     return s == DL_OK ? dl_give(b, 0, dl_ref(dx)) : s;
 }
 
 const dl_kernel dl_cuda_max_pool2d = {run_max_pool2d, grad_max_pool2d, DL_FLOATS, NULL, 0};
+
+/* ---- gradients through relu and bias */
+
+/* A block has some pairs of windows of one channel in all images; it fills their pixels, and leaves the sum of what
+ * passes in part[channel][block]. */
+template <class T>
+__global__ void __launch_bounds__(DL_BLOCK)
+    relu_pairs_kernel(const __grid_constant__ pairs p, uint32_t images, const T *g, const T *y, const int *index, T *dx,
+                      double *part) {
+    __shared__ double shared[DL_BLOCK / DL_WARP];
+    uint32_t channels = p.channels.d, width = 4 * p.row.d, lines = p.plane.d / p.row.d;
+    double sum = 0;
+    for (uint32_t i = blockIdx.y * DL_BLOCK + threadIdx.x; i < images * p.plane.d; i += gridDim.y * DL_BLOCK) {
+        uint32_t n = p.plane.quotient(i), in = i - n * p.plane.d, line = p.row.quotient(in), c = in - line * p.row.d;
+        size_t plane = (size_t)n * channels + blockIdx.x, at = plane * p.plane.d + in;
+        dl_pack<T, 2> grad = ((const dl_pack<T, 2> *)g)[at], top = ((const dl_pack<T, 2> *)y)[at];
+        int2 place = ((const int2 *)index)[at];
+        int first = (int)(2 * line * width + 4 * c);
+        dl_pack<T, 4> two[2];
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            bool off = dl_up(top.v[k]) <= 0;
+            T own = off ? T(0.0f) : grad.v[k];
+            int tap = (k ? place.y : place.x) - first - 2 * k;
+            if (!off) sum += (double)dl_up(own);
+#pragma unroll
+            for (int e = 0; e < 4; e++) two[e / 2].v[2 * k + e % 2] = tap == e / 2 * (int)width + e % 2 ? own : T(0.0f);
+        }
+        T *to = dx + (plane * lines + line) * 2 * width + 4 * c;
+        *(dl_pack<T, 4> *)to = two[0];
+        *(dl_pack<T, 4> *)(to + width) = two[1];
+    }
+    if (!part) return;
+    sum = dl_row_join(sum, dl_sum_f(), shared, DL_BLOCK);
+    if (!threadIdx.x) part[(size_t)blockIdx.x * gridDim.y + blockIdx.y] = sum;
+}
+
+/* A warp sums up the parts of a channel. */
+template <class T> __global__ void __launch_bounds__(DL_WARP) channel_kernel(const double *part, int n, T *db) {
+    double sum = 0;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < n; i += DL_WARP) sum += part[(size_t)blockIdx.x * n + i];
+    sum = dl_row_join(sum, dl_sum_f(), (double *)NULL);
+    if (!threadIdx.x) db[blockIdx.x] = dl_down<T>(sum);
+}
+
+/* dx and, unless NULL, db. */
+static dl_status by_pairs(dl_gpu *gpu, const pairs *p, const dl_tensor *g, const dl_tensor *y, const dl_tensor *index,
+                          dl_tensor *dx, dl_tensor *db) {
+    enum { EACH = 4, BLOCKS = 2048 };
+    long channels = p->channels.d, images = p->n / (p->plane.d * channels), all = images * p->plane.d;
+    long parts = (all + EACH * DL_BLOCK - 1) / (EACH * DL_BLOCK), most = BLOCKS / channels > 1 ? BLOCKS / channels : 1;
+    if (parts > most) parts = most;
+    double *part = db ? (double *)dl_gpu_take(gpu, (size_t)(channels * parts) * sizeof *part) : NULL;
+    if (db && !part) return dl_error_last()->code;
+    dl_status s = dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        relu_pairs_kernel<T><<<dim3((unsigned)channels, (unsigned)parts), DL_BLOCK, 0, gpu->stream>>>(
+            *p, (uint32_t)images, (const T *)dl_ptr(g), (const T *)dl_ptr(y), (const int *)dl_ptr(index),
+            (T *)dl_ptr(dx), part);
+        if (db) channel_kernel<T><<<(unsigned)channels, DL_WARP, 0, gpu->stream>>>(part, (int)parts, (T *)dl_ptr(db));
+        return dl_gpu_launched(gpu);
+    });
+    dl_gpu_drop(gpu, part);
+    return s;
+}
+
+struct passed_f {
+    template <class C> __device__ C operator()(C g, C y) const { return y <= 0 ? C(0) : g; }
+};
+
+static dl_status sum_channels(dl_tensor *g, dl_tensor *out) {
+    dl_aval attr[2] = {};
+    attr[0].given = attr[1].given = true;
+    attr[0].n = 3, attr[0].u.v[0] = 0, attr[0].u.v[1] = 2, attr[0].u.v[2] = 3;
+    dl_call c = {};
+    c.op = dl_op_row(DL_OP_sum), c.in = &g, c.nin = 1, c.out = &out, c.nout = 1, c.attr = attr;
+    c.device = g->st->device, c.dtype = (dl_dtype)g->dtype;
+    return dl_cuda_sum.run(&c);
+}
+
+/* Windows of other kinds: what passes the relu first, then as max_pool2d. */
+static dl_status by_steps(dl_back *b, dl_gpu *gpu, const window *w, dl_tensor *y, dl_tensor *index, dl_tensor *dx,
+                          dl_tensor *db) {
+    dl_tensor *g = dl_tmp(b, dl_cuda_empty_like(y, (dl_dtype)dx->dtype));
+    if (!g) return dl_error_last()->code;
+    dl_it it;
+    dl_it_begin(&it, 4, g->shape);
+    dl_it_tensor(&it, g);
+    dl_it_tensor(&it, b->g[0]);
+    dl_it_tensor(&it, y);
+    dl_it_end(&it);
+    dl_status s = dl_dispatch<DL_FLOATS>(g->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        return dl_each<passed_f, T, T, T>(gpu, it, passed_f());
+    });
+    if (s == DL_OK) s = spread<int>(gpu, w, g, index, dx);
+    return s == DL_OK && db ? sum_channels(g, db) : s;
+}
+
+static dl_status grad_relu_max_pool2d(dl_back *b) {
+    dl_gpu *gpu;
+    dl_tensor *index, *dx, *db = NULL, *y = dl_saved_out(b, 0), *g = b->g[0];
+    window w;
+    pairs p;
+    if (!y) return dl_fail_null("the result");
+    bool biased = b->nin > 1 && b->need >> 1 & 1;
+    dl_status s = begin(b, &gpu, &index, &dx, &w);
+    if (s != DL_OK) return s;
+    bool fit = dl_is_contiguous(g) && (size_t)dl_ptr(g) % 16 == 0 && in_pairs(&w, y, index, dx, &p);
+    long channels = dx->shape[1];
+    if (biased && !(db = dl_tmp(b, dl_tensor_empty(1, &channels, (dl_dtype)dx->dtype, dx->st->device))))
+        return dl_error_last()->code;
+    s = fit ? by_pairs(gpu, &p, g, y, index, dx, db) : by_steps(b, gpu, &w, y, index, dx, db);
+    if (s == DL_OK && b->need & 1) s = dl_give(b, 0, dl_ref(dx));
+    return s == DL_OK && biased ? dl_give(b, 1, dl_ref(db)) : s;
+}
+
+const dl_kernel dl_cuda_relu_max_pool2d = {run_relu_max_pool2d, grad_relu_max_pool2d, DL_FLOATS, NULL, 0};
 
 /* ---- through the indices */
 

@@ -537,6 +537,8 @@ dl_tensor *dl_conv_transpose2d(dl_tensor *input, dl_tensor *weight, dl_tensor *b
 dl_tensor *dl_conv2d_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *running_mean, dl_tensor *running_var, dl_tensor *bias, dl_tensor *norm_weight, dl_tensor *norm_bias, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, long groups, double eps, int relu);
 /* Largest value of each window, NaN if there is one; and its place.  max over the window */
 dl_tensor *dl_max_pool2d(dl_tensor *input, const long *kernel_size, int n_kernel_size, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, int ceil_mode);
+/* Bias added, rectified and max_pool2d in one pass over memory.  max over the window of max(x + bias, 0) */
+dl_tensor *dl_relu_max_pool2d(dl_tensor *input, dl_tensor *bias, const long *kernel_size, int n_kernel_size, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, int ceil_mode);
 /* Puts values at the places max_pool2d found, adding up.  out[index] += x */
 dl_tensor *dl_pool_scatter(dl_tensor *input, dl_tensor *indices, const long *size, int n_size);
 /* Reads values from the places max_pool2d found.  x[index] */

@@ -1,5 +1,6 @@
 /* Neighbours in a chain of layers that run as one: batch norm and relu; in evaluation without gradients a convolution
- * with what follows it. Results are the same, memory is passed over less often. */
+ * with what follows it; on accelerators relu and max pooling, with the bias of a convolution before them. Results are
+ * the same, memory is passed over less often. */
 #include <string.h>
 
 #include "autograd/tape.h"
@@ -42,6 +43,22 @@ static bool may_join(const dl_module *m, const dl_module *n, dl_tensor *x) {
            !wants_gradient(m, n, x);
 }
 
+static dl_tensor *relu_pool(dl_module *m, dl_tensor *x, dl_tensor *bias) {
+    const dl_optval *k = dl_m_opt(m, "kernel_size"), *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"),
+                    *d = dl_m_opt(m, "dilation");
+    return dl_relu_max_pool2d(x, bias, k->u.v, k->n, s->given ? s->u.v : NULL, s->given ? s->n : 0, p->u.v, p->n,
+                              d->u.v, d->n, (int)dl_m_int(m, "ceil_mode"));
+}
+
+static dl_tensor *conv_relu_pool(dl_module *m, dl_module *pool, dl_tensor *x) {
+    const dl_optval *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"), *d = dl_m_opt(m, "dilation");
+    dl_tensor *y = dl_conv2d(x, m->tensor[0], NULL, s->u.v, s->n, p->u.v, p->n, d->u.v, d->n, dl_m_int(m, "groups")),
+              *out = NULL;
+    if (y) out = relu_pool(pool, y, m->tensor[1]);
+    dl_unref(y);
+    return out;
+}
+
 int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     dl_child *second = n > 1 ? c + 1 : NULL, *third = n > 2 ? c + 2 : NULL;
     if (is(c, "conv") && is(second, "batchnorm") && may_join(c->m, second->m, x)) {
@@ -51,6 +68,15 @@ int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     }
     if (is(c, "batchnorm") && is(second, "relu") && c->m->built) {
         *y = norm_relu(c->m, x);
+        return 2;
+    }
+    bool there = dl_device_of(x) > 0 && x->ndim == 4;
+    if (there && is(c, "conv") && is(second, "relu") && is(third, "maxpool") && c->m->built) {
+        *y = conv_relu_pool(c->m, third->m, x);
+        return 3;
+    }
+    if (there && is(c, "relu") && is(second, "maxpool") && dl_dtype_is_float((dl_dtype)x->dtype)) {
+        *y = relu_pool(second->m, x, NULL);
         return 2;
     }
     return 0;

@@ -30,6 +30,14 @@ GRAD_RULE(conv2d_dw) {
 
 GRAD_RULE(max_pool2d) { return dl_give(b, 0, dl_pool_scatter(G0, OUT_(1), dl_in_meta(b, 0)->shape + 2, 2)); }
 
+/* Where the result is positive, or NaN. */
+GRAD_RULE(relu_max_pool2d) {
+    dl_tensor *zero = T(dl_scalar_f(0)), *g = T(dl_where(T(dl_le(OUT_(0), zero)), zero, G0));
+    DL_GIVE(0, dl_pool_scatter(g, T(dl_to(OUT_(1), DL_I64)), dl_in_meta(b, 0)->shape + 2, 2));
+    if (b->nin > 1) DL_GIVE(1, dl_sum(g, (long[]){0, 2, 3}, 3, 0));
+    return DL_OK;
+}
+
 GRAD_RULE(pool_scatter) { return dl_give(b, 0, dl_pool_gather(G0, IN_(1))); }
 
 GRAD_RULE(pool_gather) { return dl_give(b, 0, dl_pool_scatter(G0, IN_(1), dl_in_meta(b, 0)->shape + 2, 2)); }

@@ -225,6 +225,18 @@ INFER_RULE(max_pool2d) {
     return DL_OK;
 }
 
+/* Indices take half the memory: they are its own gradient's. */
+INFER_RULE(relu_max_pool2d) {
+    DL_TRY(dl_infer_max_pool2d(c, out));
+    out[1].dtype = DL_I32;
+    const dl_tensor *bias = c->nin > 1 ? c->in[1] : NULL;
+    if (bias && (bias->ndim != 1 || bias->shape[0] != out->shape[1]))
+        return dl_fail(DL_ERR_SHAPE, "bias must have one number for each of the %ld channels", out->shape[1]);
+    if (c->in[0]->shape[2] * c->in[0]->shape[3] > 0x7fffffff)
+        return dl_fail(DL_ERR_SHAPE, "image planes must have fewer than 2^31 pixels");
+    return DL_OK;
+}
+
 static dl_status check_indices(const dl_tensor *x, const dl_tensor *index) {
     DL_TRY(dl_four_dims(x, "input", "[N,C,H,W]"));
     DL_TRY(dl_four_dims(index, "indices", "[N,C,H,W]"));

@@ -99,9 +99,42 @@ static void rules_on(int device) {
     dl_unref(x), dl_unref(w), dl_unref(b), dl_unref(y), dl_unref(seed), dl_unref(there);
 }
 
+/* Convolution, relu and max pooling: the windows tile the first images, not the second ones. */
+enum { POOLED = 7, POOLED_PARAMS = 4 };
+static void pooled_on(int device) {
+    static const char *const names[] = {"conv0.weight", "conv0.bias", "conv1.weight", "conv1.bias"};
+    dl_seed(4);
+    dl_module *m = dl_net_parse("conv 8 k=3 pad=1 -> relu -> maxpool 2 -> conv 6 k=3 pad=1 -> relu -> maxpool 3 "
+                                "stride=2 padding=1 -> relu -> maxpool 2 stride=1");
+    if (!m) fail_msg("%s", dl_errmsg());
+    ok(dl_module_build(m, 4, SHAPE(4, 3, 16, 12), DL_F32, device));
+    dl_tensor *drawn_x = drawn(9, 4, SHAPE(4, 3, 16, 12), DL_F32), *x = leaf(must(dl_to_device(drawn_x, device)));
+    dl_tensor *in[POOLED_PARAMS + 1] = {x}, *grad[2][POOLED_PARAMS + 1], *y[2] = {must(dl_module_forward(m, x))};
+    for (int i = 0; i < POOLED_PARAMS; i++) in[i + 1] = dl_module_tensor(m, names[i]);
+    dl_tensor *at = dl_ref(x);
+    for (int i = 0; i <= POOLED; i++) {
+        dl_tensor *next = must(dl_module_forward(dl_module_find(m, dl_module_label(m, i)), at));
+        dl_unref(at);
+        at = next;
+    }
+    y[1] = at;
+    assert_string_equal(y[0]->node->op->name, device ? "relu_max_pool2d" : "max_pool2d");
+    assert_string_equal(y[1]->node->op->name, "max_pool2d");
+    same(y[0], y[1], 0, "output");
+    dl_tensor *seed = drawn(5, 4, dl_shape(at), DL_F32), *there = must(dl_to_device(seed, device));
+    for (int k = 0; k < 2; k++) gradients(y[k], there, in, POOLED_PARAMS + 1, 0, grad[k]);
+    for (int i = 0; i <= POOLED_PARAMS; i++) {
+        same(grad[0][i], grad[1][i], 1e-6, i ? names[i - 1] : "gradient of the input");
+        dl_unref(grad[0][i]), dl_unref(grad[1][i]);
+    }
+    dl_unref(drawn_x), dl_unref(x), dl_unref(seed), dl_unref(there), dl_unref(y[0]), dl_unref(y[1]);
+    dl_module_unref(m);
+}
+
 static void training_cpu(void **state) { (void)state, training_on(0); }
 static void evaluation_cpu(void **state) { (void)state, evaluation_on(0, 1e-6); }
 static void rules_cpu(void **state) { (void)state, rules_on(0); }
+static void pooled_cpu(void **state) { (void)state, pooled_on(0); }
 
 static void training_gpu(void **state) {
     (void)state;
@@ -121,11 +154,17 @@ static void rules_gpu(void **state) {
     NEEDS_GPU();
     rules_on(GPU);
 }
+static void pooled_gpu(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    pooled_on(GPU);
+}
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_cpu), cmocka_unit_test(evaluation_cpu), cmocka_unit_test(rules_cpu),
         cmocka_unit_test(training_gpu), cmocka_unit_test(evaluation_gpu), cmocka_unit_test(rules_gpu),
+        cmocka_unit_test(pooled_cpu),   cmocka_unit_test(pooled_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,6 +37,10 @@ static const struct {
      "d[G,E,H,K] kernel_size=2; d[G,E,H,K] kernel_size=3 stride=2 padding=1; d[G,E,H,K] kernel_size=[2,3] "
      "stride=1; d[G,E,H,K] kernel_size=3 dilation=2 padding=1 ceil_mode=true",
      ROUNDS},
+    {"relu_max_pool2d",
+     "d[G,E,H,K] f[E] kernel_size=2; d[G,E,6,4] f[E] kernel_size=2; d[G,E,4,8] kernel_size=2; d[G,E,6,9] f[E] "
+     "kernel_size=3; d[G,E,H,K] f[E] kernel_size=3 stride=2 padding=1; d[G,E,H,K] kernel_size=[2,3] stride=1",
+     ROUNDS},
     {"avg_pool2d",
      "f[G,E,H,K] kernel_size=2; f[G,E,H,K] kernel_size=3 stride=2 padding=1; f[G,E,H,K] kernel_size=[3,2] stride=1 "
      "padding=1 count_include_pad=false ceil_mode=true",
