@@ -21,7 +21,8 @@ static dl_status window_of(const dl_conv *g, window *w) {
     return DL_OK;
 }
 
-/* What windows see of a pixel: itself, or what bias and relu make of it. */
+/* What windows see of a pixel: itself, or what bias and relu make of it; sums are compared before they are rounded to
+ * 16 bits, which leaves the largest value what it is. */
 template <class T> struct bare_f {
     __device__ calc_t<T> operator()(T x, uint32_t) const { return dl_up(x); }
 };
@@ -29,7 +30,7 @@ template <class T> struct rectified_f {
     const T *bias; /* NULL: none */
     long step;
     __device__ calc_t<T> operator()(T x, uint32_t c) const {
-        calc_t<T> v = bias ? dl_up(dl_down<T>(dl_up(x) + dl_up(bias[c * step]))) : dl_up(x);
+        calc_t<T> v = bias ? dl_up(x) + dl_up(bias[c * step]) : dl_up(x);
         return v < 0 ? calc_t<T>(0) : v;
     }
 };
