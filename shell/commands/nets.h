@@ -46,4 +46,7 @@ void dlsh_callback_free(void *cb);
 /* Calls it with n tensors; an owned tensor, or NULL with the failure recorded. */
 dl_tensor *dlsh_callback_tensor(dlsh_callback *cb, dl_tensor **in, int n);
 
+/* How many tensors, nets and trainers `rescue` would save. */
+int dlsh_rescue_count(dlsh_session *s);
+
 #endif

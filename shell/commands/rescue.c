@@ -90,6 +90,16 @@ static dl_status rescue_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
+int dlsh_rescue_count(dlsh_session *s) {
+    int n = 0;
+    for (int i = 0; i < dlsh_global_count(s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(s, i, &v), *ending = v && strcmp(name, "_") ? ending_of(*v) : NULL;
+        n += ending && *ending;
+    }
+    return n;
+}
+
 static const dlsh_param rescue_params[] = {
     {.name = "folder", .kind = DLSH_ARG_WORD, .doc = "where to; made when missing", .complete = "file"}, {0}};
 

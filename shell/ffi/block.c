@@ -25,7 +25,7 @@ static void block_free(void *data) {
             *p = b->next;
             break;
         }
-    if (b->handle) dlclose(b->handle);
+    if (b->handle) dlsh_c_close(b->handle);
     if (b->path[0]) unlink(b->path);
     dlsh_citems_free(&b->items);
     for (int i = 0; i < b->nexports; i++) {

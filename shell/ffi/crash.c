@@ -97,7 +97,9 @@ dl_status dlsh_crash_tell(const dlsh_crash *c, const char *name, char *line, int
     if ((c->signal == SIGSEGV && c->code != SI_KERNEL) || c->signal == SIGBUS)
         snprintf(address, sizeof address, " at address 0x%lx", (unsigned long)c->address);
     if (c->signal == SIGSEGV && c->code == SI_KERNEL) snprintf(address, sizeof address, " at a wild address");
-    snprintf(line, (size_t)size, "%s: %s%s%s", name, cause_of(c), address, where);
+    char thread[80] = "";
+    if (c->thread) snprintf(thread, sizeof thread, "thread %d, which C has started, was stopped: ", c->thread);
+    snprintf(line, (size_t)size, "%s: %s%s%s%s", name, thread, cause_of(c), address, where);
     return dlsh_fail(c->signal == SIGINT ? DL_ERR_INTERRUPT : DL_ERR_CRASH,
                      "memory may be damaged: `rescue \"FOLDER\"` saves what there is; then start again", "%s", line);
 }

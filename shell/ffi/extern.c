@@ -10,8 +10,6 @@
 
 /* ---------------------------------------------------------------- opening */
 
-static void close_lib(void *handle) { dlclose(handle); }
-
 /* "libc.so" of the development packages is a text for the linker; the library proper has a number. */
 static void hint_for(const char *name, const char *why, char *hint, size_t size) {
     if (strstr(why, "invalid ELF header") || strstr(why, "file too short"))
@@ -31,6 +29,8 @@ static dlsh_clib *open_lib(dlsh_session *s, const char *name) {
     char hint[160];
     for (int i = 0; i < st->nlibs; i++)
         if (st->libs[i]->handle && !strcmp(st->libs[i]->name, name)) return dlsh_clib_ref(st->libs[i]);
+    const dlsh_cguard *g = dlsh_c_guard();
+    if (g && g->load) g->load();
     void *handle = dlopen(*name ? name : NULL, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         const char *why = dlerror();
@@ -38,7 +38,7 @@ static dlsh_clib *open_lib(dlsh_session *s, const char *name) {
         dlsh_fail(DL_ERR_IO, hint, "the library \"%s\" cannot be loaded: %s", name, why ? why : "unknown reason");
         return NULL;
     }
-    dlsh_clib *lib = dlsh_clib_new(name, handle, close_lib, handle);
+    dlsh_clib *lib = dlsh_clib_new(name, handle, dlsh_c_close, handle);
     if (!lib) dlclose(handle);
     return lib;
 }

@@ -1,8 +1,10 @@
 /* Signals in guarded calls. The handler runs on a stack of its own, notes what happened and jumps back; everything that
- * is not safe in a handler is done afterwards. */
+ * is not safe in a handler is done afterwards. A thread of C's own cannot jump back: it is stopped for good, and the
+ * call that may be waiting for it is left. */
 #define _GNU_SOURCE
 #include "ffi/guard.h"
 
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
 #include <pthread.h>
@@ -14,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "lang/session.h"
 
@@ -86,16 +89,16 @@ static void *pc_of(const void *context) {
 }
 
 /* Notes the stack down to the fault: the frames of the handler itself come first and are left out. */
-static void trace(const void *context) {
+static void trace(dlsh_crash *c, const void *context) {
     void *all[DLSH_CRASH_FRAMES + 8];
-    crash.pc = pc_of(context);
-    crash.frames[0] = crash.pc;
-    crash.n = 1;
+    c->pc = pc_of(context);
+    c->frames[0] = c->pc;
+    c->n = 1;
     if (tracing) return;
     tracing = 1;
     int n = backtrace(all, DLSH_CRASH_FRAMES + 8), at = 0;
-    while (at < n && all[at] != crash.pc) at++;
-    for (at++; at < n && crash.n < DLSH_CRASH_FRAMES; at++) crash.frames[crash.n++] = all[at];
+    while (at < n && all[at] != c->pc) at++;
+    for (at++; at < n && c->n < DLSH_CRASH_FRAMES; at++) c->frames[c->n++] = all[at];
     tracing = 0;
 }
 
@@ -104,20 +107,6 @@ static void leave(int sig) {
     current = f->outer;
     tracing = 0;
     siglongjmp(f->env, sig);
-}
-
-static void on_fault(int sig, siginfo_t *info, void *context) {
-    if (!current) { /* not C that was called from the shell: as if there were no guard */
-        for (int i = 0; i < NFAULT; i++)
-            if (faults[i] == sig) sigaction(sig, &former[i], NULL);
-        if (info->si_code <= 0) raise(sig); /* sent by a program; a fault happens again by itself */
-        return;
-    }
-    if (!tracing) { /* a fault of the tracing itself must not replace the one it was to describe */
-        crash = (dlsh_crash){.signal = sig, .code = info->si_code, .address = info->si_addr};
-        trace(context);
-    }
-    leave(sig);
 }
 
 #define TICK (SIGRTMIN + 4)
@@ -133,6 +122,30 @@ static void tick(int on) {
     if (has_timer) timer_settime(timer, 0, &t, NULL);
 }
 
+static pthread_t guarded_thread; /* the one that runs guarded C; meaningful while `guarding` */
+static volatile sig_atomic_t guarding;
+static _Thread_local int ready;
+
+/* ---- a crash in a thread that is not the shell's own */
+
+enum { NO_STRAY, STRAY_NOTED, STRAY_WAITING }; /* WAITING: to be told */
+static int stray_state;                        /* atomic */
+static dlsh_crash stray;
+
+static int take_stray(dlsh_crash *out) {
+    int waiting = STRAY_WAITING;
+    dlsh_crash copy = stray;
+    if (!__atomic_compare_exchange_n(&stray_state, &waiting, NO_STRAY, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return 0;
+    *out = copy;
+    return 1;
+}
+
+/* A call within a callback has told it: the calls around may still wait for that thread. */
+static int haunted;
+static dlsh_crash ghost;
+
+static int stray_waits(void) { return __atomic_load_n(&stray_state, __ATOMIC_RELAXED) == STRAY_WAITING; }
+
 /* Leaves the call when that is safe, or has to be. */
 static void try_to_leave(const void *context) {
     uintptr_t pc = (uintptr_t)pc_of(context);
@@ -141,8 +154,12 @@ static void try_to_leave(const void *context) {
         return;
     }
     tick(0);
-    crash = (dlsh_crash){.signal = SIGINT};
-    trace(context);
+    if (haunted) {
+        crash = ghost;
+    } else if (!take_stray(&crash)) {
+        crash = (dlsh_crash){.signal = SIGINT};
+        trace(&crash, context);
+    }
     leave(SIGINT);
 }
 
@@ -150,11 +167,70 @@ static void on_tick(int sig, siginfo_t *info, void *context) {
     (void)sig;
     (void)info;
     ticks++;
-    if (current && dl_interrupt_get()) try_to_leave(context);
+    if (current && (dl_interrupt_get() || stray_waits() || haunted)) try_to_leave(context);
 }
 
-static pthread_t guarded_thread; /* the one that runs guarded C; meaningful while `guarding` */
-static volatile sig_atomic_t guarding;
+/* C started it when a call is under way, or when code is on its stack that was loaded for the shell's user. */
+static int is_stray(const dlsh_crash *c) {
+    if (ready || c->thread == (int)getpid()) return 0;
+    int foreign = guarding;
+    for (int i = 0; i < c->n && !foreign; i++) foreign = !is_ours((uintptr_t)c->frames[i]);
+    return foreign;
+}
+
+/* The thread never runs again: it may hold locks, but what it would do next is not known. The first of several is
+ * kept. */
+static void park(const dlsh_crash *c) {
+    sigset_t all;
+    int none = NO_STRAY;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    if (__atomic_compare_exchange_n(&stray_state, &none, STRAY_NOTED, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        stray = *c;
+        ticks = 0;
+        __atomic_store_n(&stray_state, STRAY_WAITING, __ATOMIC_RELEASE);
+        if (guarding)
+            pthread_kill(guarded_thread, TICK);
+        else
+            dl_interrupt_set(1);
+    }
+    for (;;) pause();
+}
+
+/* What ends the process says so, where no handler of another kind would. */
+static void last_words(const dlsh_crash *c) {
+    char text[900], where[40] = "";
+    Dl_info at = {0};
+    int known = c->signal != SIGABRT && dladdr(c->pc, &at) && at.dli_fname;
+    if (c->signal == SIGSEGV || c->signal == SIGBUS) snprintf(where, sizeof where, " at address %p", c->address);
+    int n = snprintf(text, sizeof text, "\ndlsh: %s%s, thread %d%s%s%.80s%s%.120s\n", strsignal(c->signal), where,
+                     c->thread, c->thread == (int)getpid() ? " (the main one)" : "", known ? ", in " : "",
+                     known && at.dli_sname ? at.dli_sname : "", known ? " of " : "", known ? at.dli_fname : "");
+    if (damages) n += snprintf(text + n, sizeof text - (size_t)n, "dlsh: C had crashed before: %.400s\n", last_damage);
+    n += snprintf(text + n, sizeof text - (size_t)n,
+                  "dlsh: this session cannot go on. What its runs have logged is kept: dlsh -c runs\n");
+    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0) return;
+}
+
+static void on_fault(int sig, siginfo_t *info, void *context) {
+    dlsh_crash c = {.signal = sig, .code = info->si_code, .address = info->si_addr};
+    if (current) {
+        if (!tracing) { /* a fault of the tracing itself must not replace the one it was to describe */
+            crash = c;
+            trace(&crash, context);
+        }
+        leave(sig);
+    }
+    c.thread = (int)gettid();
+    if (!tracing) trace(&c, context);
+    if (is_stray(&c)) park(&c);
+    for (int i = 0; i < NFAULT; i++) /* as if there were no guard */
+        if (faults[i] == sig) {
+            sigaction(sig, &former[i], NULL);
+            if (former[i].sa_handler == SIG_DFL && !(former[i].sa_flags & SA_SIGINFO)) last_words(&c);
+        }
+    if (info->si_code <= 0) raise(sig); /* sent by a program; a fault happens again by itself */
+}
 
 static void on_interrupt(int sig, siginfo_t *info, void *context) {
     if (former_interrupt.sa_flags & SA_SIGINFO)
@@ -204,8 +280,6 @@ static void make_key(void) {
     set_up();
 }
 
-static _Thread_local int ready;
-
 static dl_status prepare(void) {
     enum { STACK = 128 << 10 };
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -227,7 +301,15 @@ static dl_status prepare(void) {
 static dl_status lost(const char *name) {
     damages++;
     if (ticking) tick(0);
+    ghost = crash;
+    haunted = crash.thread && nleft;
+    if (crash.thread) dl_interrupt_set(0); /* which was to stop what no call could be left for */
     return dlsh_crash_tell(&crash, name, last_damage, sizeof last_damage);
+}
+
+dl_status dlsh_guard_check(void) {
+    if (__builtin_expect(!stray_waits(), 1)) return DL_OK;
+    return take_stray(&crash) ? lost("C") : DL_OK;
 }
 
 dl_status dlsh_guard_run(const char *name, void (*fn)(void *), void *arg) {
@@ -245,6 +327,8 @@ dl_status dlsh_guard_run(const char *name, void (*fn)(void *), void *arg) {
     current = f.outer;
     guarding = f.outer != NULL;
     if (__builtin_expect(ticking, 0)) tick(0);
+    haunted &= nleft > 0;
+    if (__builtin_expect(stray_waits(), 0) && take_stray(&crash)) return lost(name);
     return DL_OK;
 }
 
@@ -260,8 +344,8 @@ void dlsh_guard_enter(void) {
     current = nleft < MAX_CALLBACKS ? left[nleft] : NULL; /* beyond that depth C runs bare */
     guarded_thread = pthread_self();
     guarding = current != NULL;
-    /* interrupted in the callback: C is not told and may call on for ever, and ticks may always come while it calls */
-    if (!guarding || !has_timer || !dl_interrupt_get()) return;
+    /* stopped in the callback: C is not told and may call on for ever, and ticks may always come while it calls */
+    if (!guarding || !has_timer || !(dl_interrupt_get() || stray_waits() || haunted)) return;
     if (!ticking)
         tick(1);
     else if (ticks >= PATIENCE)

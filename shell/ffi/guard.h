@@ -7,8 +7,8 @@
 #include "ffi/ffi.h"
 
 /* Runs fn(arg). `name` is the C function that is called, for messages. DL_ERR_CRASH or DL_ERR_INTERRUPT recorded when
- * it did not return; nothing it allocated is released then. Any thread; crashes of threads that C itself has started
- * end the process. */
+ * it did not return, or when a thread that C has started crashed meanwhile: that thread is stopped for good. Nothing
+ * that the call allocated is released then. Any thread. */
 dl_status dlsh_guard_run(const char *name, void (*fn)(void *), void *arg);
 
 /* Around the language's part of a callback: signals in it are not C's. They nest. */
@@ -18,6 +18,9 @@ void dlsh_guard_enter(void);
 /* These three for calls of C in general. */
 extern const dlsh_cguard dlsh_guard;
 
+/* Has a thread that C once started crashed since, while no call was under way? DL_ERR_CRASH recorded, once. */
+dl_status dlsh_guard_check(void);
+
 /* How often a guarded call did not return; the last failure's one line. */
 int dlsh_damaged(const char **what);
 
@@ -26,6 +29,7 @@ int dlsh_damaged(const char **what);
 enum { DLSH_CRASH_FRAMES = 32 };
 typedef struct dlsh_crash {
     int signal, code;
+    int thread;    /* its number, when it is none of the shell's; else 0 */
     void *address; /* that was accessed */
     void *pc;
     void *frames[DLSH_CRASH_FRAMES]; /* return addresses, the innermost first; [0] is pc */

@@ -21,6 +21,8 @@ typedef struct dlsh_cstate {
     struct dlsh_cshim *shims;   /* of macros that were called (shim.c) */
 } dlsh_cstate;
 dlsh_cstate *dlsh_c_state(dlsh_session *s);
+/* dlclose, but not while a session ends. */
+void dlsh_c_close(void *handle);
 /* Keeps a library as long as the session, because names lead to it. */
 dl_status dlsh_c_hold_lib(dlsh_cstate *st, dlsh_clib *lib);
 

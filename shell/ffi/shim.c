@@ -23,8 +23,6 @@ static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no mem
 
 /* ---------------------------------------------------------------- compiling */
 
-static void close_lib(void *handle) { dlclose(handle); }
-
 /* "zlib.h" of the includes that names come from. */
 static const char *header_name(const dlsh_cheader *h, char *text, size_t size) {
     const char *file = h->source + strcspn(h->source, "<\"");
@@ -41,7 +39,7 @@ static dlsh_clib *load(const dlsh_cheader *h, const char *path, const char *name
                   name, (int)strcspn(symbol + 18, " (\n,"), symbol + 18);
     else if (!handle)
         dlsh_fail(DL_ERR_IO, NULL, "%s cannot be loaded: %s", name, why ? why : "no reason given");
-    dlsh_clib *lib = handle ? dlsh_clib_new(header_name(h, file, sizeof file), handle, close_lib, handle) : NULL;
+    dlsh_clib *lib = handle ? dlsh_clib_new(header_name(h, file, sizeof file), handle, dlsh_c_close, handle) : NULL;
     if (handle && !lib) dlclose(handle);
     return lib;
 }

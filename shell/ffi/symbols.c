@@ -334,10 +334,17 @@ int dlsh_c_help(dlsh_session *s, const char *name, dlsh_buf *to) {
 
 /* ---------------------------------------------------------------- life */
 
+static int ending;
+
+void dlsh_c_close(void *handle) {
+    if (!ending) dlclose(handle); /* threads that C has started may run there until the process ends */
+}
+
 static void state_free(void *state) {
     static dlsh_cspace *left; /* while the process ends */
     dlsh_cstate *st = state;
     int in_use = dlsh_c_closures_free(st);
+    ending = 1;
     dlsh_userops_end(st->s);
     dlsh_c_shims_free(st);
     dlsh_c_blocks_free(st);
@@ -348,6 +355,7 @@ static void state_free(void *state) {
     else
         dlsh_cspace_free(st->space);
     (void)left;
+    ending = 0;
     free(st);
 }
 
@@ -363,5 +371,6 @@ dl_status dlsh_ffi_install(dlsh_session *s) {
     dlsh_set_c_runner(s, DLSH_N_EXTERN, dlsh_c_run_extern);
     dlsh_set_c_runner(s, DLSH_N_CBLOCK, dlsh_c_run_block);
     dlsh_c_set_guard(&dlsh_guard);
+    dlsh_set_check(s, dlsh_guard_check);
     return DL_OK;
 }

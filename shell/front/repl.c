@@ -13,6 +13,7 @@
 #include <readline/readline.h>
 
 #include "commands/context.h"
+#include "commands/nets.h"
 #include "commands/settings.h"
 #include "ffi/guard.h"
 #include "front/front.h"
@@ -27,7 +28,9 @@ static struct {
     int number;     /* of the entry: <3> */
     char *line;     /* what readline handed over */
     int got, eof;
-    int told; /* about open brackets */
+    int told;             /* about open brackets */
+    const char *question; /* asked instead of the prompt */
+    int offered;          /* to save what there is, after a crash */
     char *history;
 } repl;
 
@@ -96,6 +99,7 @@ static void on_line(char *line) {
 }
 
 static const char *prompt(char *buf, size_t size) {
+    if (repl.question) return repl.question;
     dlsh_look look = dlsh_sink_look(dlsh_session_sink(repl.s));
     char number[32];
     int n = snprintf(number, sizeof number, dlsh_damaged(NULL) ? "<%d damaged>" : "<%d>", repl.number);
@@ -118,6 +122,20 @@ static void abandon(void) {
     dlsh_signals_reset();
 }
 
+/* A thread that C has started crashed while nothing ran: told at once, above the prompt. */
+static void tell_trouble(void) {
+    if (!dlsh_guard_check()) return;
+    rl_clear_visible_line();
+    const dl_error *e = dl_error_last();
+    dlsh_warn(repl.s, e->hint, "%s", e->message);
+    dl_error_clear();
+    rl_set_prompt(""); /* what was typed stays, below a new prompt */
+    char text[64];
+    rl_set_prompt(prompt(text, sizeof text));
+    rl_on_new_line();
+    rl_redisplay();
+}
+
 /* Waits for one line. Returns 0 after Ctrl-C. */
 static int read_line(void) {
     char text[64];
@@ -132,6 +150,7 @@ static int read_line(void) {
         int ready = poll(&p, 1, 250);
         if (ready < 0 && errno != EINTR) break;
         if (ready > 0) rl_callback_read_char();
+        if (!repl.got) tell_trouble();
     }
     return 1;
 }
@@ -144,8 +163,38 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Once a session, and only to someone at a terminal: C has crashed, so what there is may better be saved. The folder is
+ * new, nothing is overwritten; Ctrl-C and the end of input mean no. */
+static void offer_rescue(void) {
+    char folder[64], question[160], command[96];
+    time_t t = time(NULL);
+    struct tm tm;
+    int n = dlsh_rescue_count(repl.s);
+    if (repl.offered || !n || !isatty(STDIN_FILENO) || !dlsh_console_live()) return;
+    repl.offered = 1;
+    strftime(folder, sizeof folder, "rescue-%Y%m%d-%H%M%S", localtime_r(&t, &tm));
+    snprintf(question, sizeof question, "save what there is (%d object%s) in %s now? [Y/n] ", n, n == 1 ? "" : "s",
+             folder);
+    repl.question = question;
+    repl.line = NULL;
+    int answered = read_line() && repl.line;
+    repl.question = NULL;
+    int yes = answered && (!*repl.line || *repl.line == 'y' || *repl.line == 'Y');
+    if (answered) free(repl.line);
+    repl.line = NULL;
+    repl.eof = 0;
+    if (!yes) {
+        printf("nothing was saved; rescue FOLDER does it later\n");
+        return;
+    }
+    snprintf(command, sizeof command, "rescue \"%s\"", folder);
+    dlsh_run_text(repl.s, "<rescue>", command, strlen(command));
+    dlsh_end_by(NULL);
+}
+
 static void run_entry(void) {
     char name[24];
+    int damages = dlsh_damaged(NULL);
     snprintf(name, sizeof name, "<%d>", repl.number);
     double start = now();
     dlsh_run_text(repl.s, name, dlsh_buf_text(&repl.entry), repl.entry.n);
@@ -159,6 +208,7 @@ static void run_entry(void) {
         dlsh_buf_free(&b);
     }
     repl.number++;
+    if (dlsh_damaged(NULL) > damages) offer_rescue();
 }
 
 /* Takes the line just read; runs the entry when it is whole. */

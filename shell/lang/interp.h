@@ -65,6 +65,7 @@ struct dlsh_session {
     void *after_arg;
     void (*before)(void *, const char *, size_t);
     void *before_arg;
+    dl_status (*check)(void);
     dlsh_value *last;           /* of dlsh_run: receives the last expression's value */
     const dlsh_node *last_node; /* that expression; what stands inside a loop or block is shown as it comes */
     dlsh_build_net *build_net;

@@ -77,6 +77,8 @@ int dlsh_exiting(const dlsh_session *s, int *code) {
     return s->exiting;
 }
 
+void dlsh_set_check(dlsh_session *s, dl_status (*check)(void)) { s->check = check; }
+
 void dlsh_interrupt(void) { dl_interrupt_set(1); }
 int dlsh_interrupted(void) { return dl_interrupt_get(); }
 
@@ -116,10 +118,13 @@ static dl_status settle_failure(dlsh_session *s, dl_status st) {
 static dl_status run_statement(dlsh_session *s, const dlsh_node *n) {
     if (s->before) s->before(s->before_arg, s->unit->text + n->span.start, (size_t)(n->span.end - n->span.start));
     dlsh_flow flow = DLSH_FAILED;
-    if (dl_interrupt_get())
+    if (s->check && s->check()) {
+    } else if (dl_interrupt_get()) {
         dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted"); /* while nothing looked, or between two statements */
-    else
+    } else {
         flow = dlsh_exec(s, n);
+        if (s->check && s->check()) flow = DLSH_FAILED;
+    }
     if (flow != DLSH_FAILED) {
         if (s->after) s->after(s->after_arg);
         return DL_OK;

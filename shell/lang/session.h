@@ -163,6 +163,9 @@ void *dlsh_get_c_state(const dlsh_session *s);
 void dlsh_set_result_silent(dlsh_session *s);
 /* The call that just failed did so because of its i-th argument: the message points there. */
 void dlsh_set_failed_arg(dlsh_session *s, int i);
+/* check() is asked before and after each statement whether something went wrong that no call could report; then it
+ * records that, and the statement has failed. */
+void dlsh_set_check(dlsh_session *s, dl_status (*check)(void));
 /* Meanings kept from dlsh_find_name are forgotten. */
 void dlsh_forget_names(dlsh_session *s);
 /* What a name means when no variable has it; VOID: nothing. Owned. */

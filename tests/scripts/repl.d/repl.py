@@ -171,3 +171,41 @@ p.wait(r'"repl.py"')
 print("ok   Tab completes files in quotes")
 p.type("\x15\x04")
 check("then Ctrl-D ends", p.end() == 0)
+
+if shutil.which("cc"):
+    block = ('C flags="-pthread" {\n#include <pthread.h>\n#include <unistd.h>\nint first(int *p) { return *p; }\n'
+             "static void *work(void *a) { usleep(200000); return (void *)(long)first(a); }\n"
+             "void go(void) { pthread_t t; pthread_create(&t, NULL, work, NULL); pthread_detach(t); } }\r")
+    p = Prompt("-n", "-q", "--db", "none")
+    p.wait("<1> ")
+    p.type(block)
+    p.wait("<2> ")
+    p.type("first(NULL)\r")
+    check("nothing to save, nothing asked", "SIGSEGV" in p.wait("<3 damaged> "))
+    p.type("x = ones(3)\r")
+    p.wait("<4 damaged> ")
+    p.type("first(NULL)\r")
+    check("after a crash it is asked", "1 object" in p.wait(r"now\? \[Y/n\] "))
+    p.type("n\r")
+    check("no is no", "nothing was saved" in p.wait("<5 damaged> "))
+    p.type("first(NULL)\r")
+    check("and it is asked once", "[Y/n]" not in p.wait("<6 damaged> "))
+    p.type("go()\r1 +")
+    check("a thread's crash is told at the idle prompt", "which C has started" in p.wait("<7 damaged> 1 \\+"))
+    p.type(" 1\r")
+    check("and what was typed stays", "2" in p.wait("<8 damaged> "))
+    p.type("\x04")
+    p.end()
+
+    p = Prompt("-n", "-q", "--db", "none")
+    p.wait("<1> ")
+    p.type(block + "x = ones(3)\rfirst(NULL)\r")
+    folder = re.search(r"rescue-\d+-\d+", p.wait(r"now\? \[Y/n\] ")).group()
+    p.type("\r")
+    check("Enter is yes", "1 saved" in p.wait("<4 damaged> ") and os.path.exists(folder + "/x.safetensors"))
+    p.type("\x04")
+    p.end()
+else:
+    for line in ("nothing to save, nothing asked", "after a crash it is asked", "no is no", "and it is asked once",
+                 "a thread's crash is told at the idle prompt", "and what was typed stays", "Enter is yes"):
+        print("ok   " + line)

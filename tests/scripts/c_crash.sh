@@ -1,0 +1,56 @@
+# Crashes that are not plain wild pointers: a mapped file that became shorter, and threads that C has
+# started.
+command -v cc >/dev/null || exit 77
+cat > crash.dlsh <<'END'
+extern "libc.so.6" int usleep(unsigned n);
+C flags="-pthread" {
+    #include <fcntl.h>
+    #include <pthread.h>
+    #include <stdlib.h>
+    #include <sys/mman.h>
+    #include <unistd.h>
+    int beyond(void) {
+        int fd = open("mapped", O_RDWR | O_CREAT, 0600);
+        if (ftruncate(fd, 8192)) return -1;
+        volatile char *p = mmap(NULL, 8192, PROT_READ, MAP_SHARED, fd, 0);
+        if (ftruncate(fd, 0)) return -1;
+        return p[4096];
+    }
+    static int deref(int *p) { return *p; }
+    static void *at_once(void *arg) { usleep(20000); return (void *)(long)deref(arg); }
+    static void *later(void *arg) { usleep(300000); return (void *)(long)deref(arg); }
+    static void *gives_up(void *arg) { abort(); return arg; }
+    static void run(void *(*f)(void *), int wait) {
+        pthread_t t;
+        pthread_create(&t, NULL, f, NULL);
+        if (wait) pthread_join(t, NULL); else pthread_detach(t);
+    }
+    void waits(void) { run(at_once, 1); }
+    void aborts(void) { run(gives_up, 1); }
+    void sleeps(void) { run(at_once, 0); usleep(200000); }
+    void calls(void (*f)(void)) { pthread_t t; pthread_create(&t, NULL, at_once, NULL); f(); pthread_join(t, NULL); }
+    void leaves(void) { run(later, 0); }
+    int fine(void) { return 7; }
+}
+fn told(f) { try { f() } catch e { print(e.kind, e.message) } }
+told(beyond)
+fine()
+told(waits)
+told(waits)
+told(aborts)
+told(sleeps)
+told(fn () { calls(fn () { usleep(100000) }) })
+told(fn () { calls(fn () { for i in range(100000000) { i + 1 } }) })
+fine()
+x = ones(300, 300)
+(x @ x).sum().item()
+leaves()
+while true { x = randn(10) }
+print("not reached")
+END
+dlsh -n --db none crash.dlsh 2>&1
+echo "= $?"
+echo "--- goes on with -k"
+{ sed '/^told/d; /not reached/d' crash.dlsh; echo 'fine()'; } > on.dlsh
+dlsh -n -k --db none on.dlsh 2>&1
+echo "= $?"
