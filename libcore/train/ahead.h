@@ -42,7 +42,7 @@ struct dl_ahead {
     /* capture */
     dl_program *programs;
     char note[192];
-    bool told;
+    bool told, hindered; /* the note has been handed out; something keeps all steps from graphs */
 };
 
 /* ---- train/ahead.c */

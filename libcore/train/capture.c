@@ -15,16 +15,23 @@
 static const char CAPTURED[] = "captured";
 enum { WARM = 2 }; /* steps before a capture: libraries choose their algorithms in them */
 
+/* What a trainer shows of its last step. */
+typedef struct shown {
+    dl_tensor *x, *y, *output, *loss, **grad;
+    long nparam;
+} shown;
+
 /* A step of `micros` batches, the last of n samples. */
 struct dl_program {
     dl_program *next;
     long micros, n;
     uint64_t key; /* of all else that the graph takes for granted */
     int seen;
-    bool refused;
-    dl_graph *graph; /* NULL: not yet, or refused */
-    dl_tensor *x, *y, *output, *loss, *sent_x, *sent_y, **grad;
-    long nparam, draws;
+    char refused[192]; /* why it runs op by op for good; "": it does not */
+    dl_graph *graph;   /* NULL: not yet, or refused */
+    shown end;
+    dl_tensor *sent_x, *sent_y;
+    long draws;
     double samples;
 };
 
@@ -50,7 +57,10 @@ static uint64_t mix_module(uint64_t h, const dl_module *m) {
 
 static uint64_t key_of(const dl_trainer *t) {
     const dl_optimizer *o = t->opt;
+    dl_loader_view v;
     uint64_t h = mix(mix(7, (uint64_t)dl_precision_get()), (uint64_t)dl_deterministic_get());
+    dl_loader_look(t->loader, &v);
+    h = mix(mix(h, dl_seed_get()), v.seed); /* of dropout, and of the transforms of a resident split */
     h = mix_module(h, t->model);
     for (long i = 0; i < o->n; i++) {
         h = mix_tensor(h, o->param[i].p);
@@ -85,19 +95,47 @@ static const char *obstacle(const dl_trainer *t) {
     return NULL;
 }
 
+/* ---------------------------------------------------------------- what a step shows */
+
+static void shown_drop(shown *s) {
+    dl_unref(s->x), dl_unref(s->y), dl_unref(s->output), dl_unref(s->loss);
+    for (long i = 0; s->grad && i < s->nparam; i++) dl_unref(s->grad[i]);
+    free(s->grad);
+    *s = (shown){0};
+}
+
+static dl_status shown_take(const dl_trainer *t, shown *s) {
+    *s = (shown){.nparam = t->nparam, .grad = calloc((size_t)(t->nparam + 1), sizeof *s->grad)};
+    if (!s->grad) return dl_fail(DL_ERR_MEMORY, "no memory for the results of a step");
+    s->x = dl_ref(t->x), s->y = dl_ref(t->y), s->output = dl_ref(t->output), s->loss = dl_ref(t->loss_tensor);
+    for (long i = 0; i < t->nparam; i++) s->grad[i] = dl_ref(t->param[i]->grad);
+    return DL_OK;
+}
+
+static void show(dl_tensor **slot, dl_tensor *t) {
+    dl_tensor *former = *slot;
+    *slot = dl_ref(t);
+    if (t) dl_touch(t);
+    dl_unref(former);
+}
+
+static void shown_put(dl_trainer *t, const shown *s) {
+    show(&t->x, s->x);
+    show(&t->y, s->y);
+    show(&t->output, s->output);
+    show(&t->loss_tensor, s->loss);
+    for (long i = 0; i < s->nparam; i++)
+        if (t->param[i]->grad != s->grad[i]) dl_set_grad(t->param[i], s->grad[i]);
+}
+
 /* ---------------------------------------------------------------- life */
 
 static void forget(dl_trainer *t, dl_program *p) {
     if (p->graph) t->ahead->b->graph_free(t->ahead->index, p->graph);
     p->graph = NULL;
-    dl_tensor **held[] = {&p->x, &p->y, &p->output, &p->loss, &p->sent_x, &p->sent_y};
-    for (unsigned i = 0; i < sizeof held / sizeof *held; i++) {
-        dl_unref(*held[i]);
-        *held[i] = NULL;
-    }
-    for (long i = 0; p->grad && i < p->nparam; i++) dl_unref(p->grad[i]);
-    free(p->grad);
-    p->grad = NULL;
+    shown_drop(&p->end);
+    dl_unref(p->sent_x), dl_unref(p->sent_y);
+    p->sent_x = p->sent_y = NULL;
 }
 
 void dl_capture_free(dl_trainer *t) {
@@ -123,7 +161,7 @@ static dl_program *find(dl_trainer *t) {
     while (p && (p->n != n || p->micros != micros)) p = p->next;
     if (p && p->key != key) {
         forget(t, p);
-        p->key = key, p->seen = 0, p->refused = false;
+        p->key = key, p->seen = 0, *p->refused = 0;
     }
     if (p) return p;
     if (!(p = calloc(1, sizeof *p))) return dl_fail(DL_ERR_MEMORY, "no memory for a graph"), NULL;
@@ -142,21 +180,9 @@ static void touch_all(dl_trainer *t) {
             if (t->opt->param[i].state[s]) dl_touch(t->opt->param[i].state[s]);
 }
 
-static void show(dl_tensor **slot, dl_tensor *t) {
-    dl_tensor *former = *slot;
-    *slot = dl_ref(t);
-    if (t) dl_touch(t);
-    dl_unref(former);
-}
-
 /* The results of the graph's step as those of the trainer. */
 static void show_results(dl_trainer *t, const dl_program *p) {
-    show(&t->x, p->x);
-    show(&t->y, p->y);
-    show(&t->output, p->output);
-    show(&t->loss_tensor, p->loss);
-    for (long i = 0; i < p->nparam; i++)
-        if (t->param[i]->grad != p->grad[i]) dl_set_grad(t->param[i], p->grad[i]);
+    shown_put(t, &p->end);
     touch_all(t);
 }
 
@@ -306,7 +332,7 @@ static dl_status record(dl_trainer *t, dl_program *p) {
     unsigned long before = dl_rng_position(DL_STREAM_DROPOUT), others = other_draws();
     a->resend = !a->data[DL_TRAIN].x;
     dl_status st = a->b->capture_begin(a->index, &graph);
-    if (st != DL_OK) return st;
+    if (st != DL_OK) return a->resend = false, st;
     st = dl_ahead_issue(t);
     if (st == DL_OK && other_draws() != others)
         st = dl_fail(DL_ERR_UNSUPPORTED, "the net draws random numbers by rows of its own");
@@ -316,12 +342,8 @@ static dl_status record(dl_trainer *t, dl_program *p) {
     if (st != DL_OK) return dl_error_put(&e);
     DL_TRY(end);
     p->graph = graph;
-    p->x = dl_ref(t->x), p->y = dl_ref(t->y), p->output = dl_ref(t->output), p->loss = dl_ref(t->loss_tensor);
     p->sent_x = dl_ref(a->sent_x), p->sent_y = dl_ref(a->sent_y);
-    p->nparam = t->nparam;
-    p->grad = calloc((size_t)(t->nparam + 1), sizeof *p->grad);
-    if (!p->grad) return dl_fail(DL_ERR_MEMORY, "no memory for a graph");
-    for (long i = 0; i < t->nparam; i++) p->grad[i] = dl_ref(t->param[i]->grad);
+    DL_TRY(shown_take(t, &p->end));
     p->draws = (long)(dl_rng_position(DL_STREAM_DROPOUT) - before);
     p->samples = a->mark[(a->launched - 1) % DL_RING].samples;
     return DL_OK;
@@ -339,61 +361,97 @@ static dl_status prove(dl_trainer *t, dl_program *p, const image *after, const d
     return DL_OK;
 }
 
-static void refuse(dl_trainer *t, dl_program *p, const char *why) {
-    forget(t, p);
-    p->refused = true;
-    snprintf(t->ahead->note, sizeof t->ahead->note, "%s", why);
+/* The trainer's note: why some step runs op by op, else that steps are captured. */
+static void renew_note(dl_ahead *a) {
+    const char *text = "";
+    for (const dl_program *p = a->programs; p; p = p->next)
+        if (*p->refused || (p->graph && !*text)) text = *p->refused ? p->refused : CAPTURED;
+    snprintf(a->note, sizeof a->note, "%s", text);
 }
 
-/* The step has been run op by op, between the images; it is done again from a graph. Whatever goes wrong, it stays
- * done. */
-static dl_status capture(dl_trainer *t, dl_program *p, const image *before, const image *after, const place *from,
-                         const place *to) {
+/* Goes on without a graph; the error recorded says why. */
+static dl_status refuse(dl_trainer *t, dl_program *p) {
+    snprintf(p->refused, sizeof p->refused, "%s", dl_errmsg());
+    forget(t, p); /* whose end may fail too */
+    dl_error_clear();
+    renew_note(t->ahead);
+    return DL_OK;
+}
+
+/* A step that ran op by op, and what lay before it and after. */
+typedef struct eager {
+    image before, after;
+    place from, to;
+    shown end;
+} eager;
+
+static dl_status eager_end(dl_trainer *t, eager *e) {
+    dl_ahead *a = t->ahead;
+    DL_TRY(image_take(t, &e->after));
+    DL_TRY(shown_take(t, &e->end));
+    DL_TRY(place_take(t, &e->to));
+    e->to.report = a->ring->report[a->taken % DL_RING];
+    return DL_OK;
+}
+
+static void eager_free(eager *e) {
+    image_free(&e->before);
+    image_free(&e->after);
+    shown_drop(&e->end);
+    free(e->from.steps);
+    free(e->to.steps);
+}
+
+/* The step is done again from a graph. Whatever goes wrong, it stays done. */
+static dl_status capture(dl_trainer *t, dl_program *p, const eager *e) {
     dl_ahead *a = t->ahead;
     bool same = false;
-    DL_TRY(image_put(before));
-    DL_TRY(place_put(t, from));
+    DL_TRY(image_put(&e->before));
+    DL_TRY(place_put(t, &e->from));
     dl_status st = dl_ahead_slip(t);
     if (st == DL_OK) st = record(t, p);
-    if (st == DL_OK) st = prove(t, p, after, &to->report, &same);
-    if (st == DL_OK && same) {
-        if (!*a->note) snprintf(a->note, sizeof a->note, "%s", CAPTURED);
-        return DL_OK;
-    }
-    char why[sizeof a->note];
-    snprintf(why, sizeof why, "%s", st == DL_OK ? "a replay did not end in the same bits" : dl_errmsg());
-    dl_error_clear();
-    refuse(t, p, why);
+    if (st == DL_OK) st = prove(t, p, &e->after, &e->to.report, &same);
+    if (st == DL_OK && !same) st = dl_fail(DL_ERR_UNSUPPORTED, "a replay did not end in the same bits");
+    if (st == DL_OK) return renew_note(a), DL_OK;
+    refuse(t, p);
     DL_TRY(a->b->synchronize(a->index));
-    DL_TRY(image_put(after));
-    DL_TRY(place_put(t, to));
+    DL_TRY(image_put(&e->after));
+    DL_TRY(place_put(t, &e->to));
+    shown_put(t, &e->end); /* what the capture left has never been computed */
     return a->b->synchronize(a->index);
 }
 
-/* The step op by op, and with it the images before and after it. */
+/* The step op by op, between its images. */
+static dl_status eager_run(dl_trainer *t, eager *e) {
+    dl_ahead *a = t->ahead;
+    DL_TRY(place_take(t, &e->from));
+    DL_TRY(image_take(t, &e->before));
+    dl_status st = dl_ahead_issue(t);
+    if (st == DL_OK) return a->b->synchronize(a->index);
+    if (st != DL_ERR_MEMORY) return st;
+    dl_error error; /* without the images there may be room: back to where it began */
+    dl_error_take(&error);
+    DL_TRY(image_put(&e->before));
+    DL_TRY(place_put(t, &e->from));
+    DL_TRY(a->b->synchronize(a->index));
+    return dl_error_put(&error);
+}
+
+/* The step op by op, then from a graph. Where there is no room for what that takes, it is left at the first. */
 static dl_status run_and_capture(dl_trainer *t, dl_program *p) {
     dl_ahead *a = t->ahead;
-    image before = {0}, after = {0};
-    place from = {0}, to = {0};
-    dl_status st = place_take(t, &from);
-    if (st == DL_OK) st = image_take(t, &before);
-    bool issued = st == DL_OK;
-    if (issued) st = dl_ahead_issue(t);
-    if (st == DL_OK) st = a->b->synchronize(a->index);
-    bool fine = st == DL_OK && a->ring->report[a->taken % DL_RING].end == DL_END_DONE;
-    if (fine) {
+    eager e = {0};
+    dl_status st = eager_run(t, &e);
+    bool bare = st == DL_ERR_MEMORY;
+    if (st == DL_OK && a->ring->report[a->taken % DL_RING].end == DL_END_DONE) {
         dl_mark mark = a->mark[a->taken % DL_RING];
-        st = image_take(t, &after);
-        if (st == DL_OK) st = place_take(t, &to);
-        to.report = a->ring->report[a->taken % DL_RING];
-        if (st == DL_OK) st = capture(t, p, &before, &after, &from, &to);
+        st = eager_end(t, &e) == DL_OK ? capture(t, p, &e) : refuse(t, p);
         a->mark[a->taken % DL_RING] = mark;
     }
-    image_free(&before);
-    image_free(&after);
-    free(from.steps);
-    free(to.steps);
-    return st;
+    eager_free(&e);
+    if (!bare) return st;
+    refuse(t, p);
+    return dl_ahead_issue(t);
 }
 
 const char *dl_trainer_notice(dl_trainer *t) {
@@ -409,15 +467,18 @@ dl_status dl_capture_step(dl_trainer *t, bool *done) {
     *done = a->quiet = false;
     if (why) {
         snprintf(a->note, sizeof a->note, "%s", why);
+        a->hindered = true;
         return DL_OK;
     }
+    if (a->hindered) renew_note(a);
+    a->hindered = false;
     dl_program *p = find(t);
     if (!p) return dl_last_code();
     if (p->graph) {
         *done = true;
         return replay(t, p);
     }
-    if (p->refused || ++p->seen <= WARM || t->opt->steps < 1) return DL_OK; /* states are made in the first step */
+    if (*p->refused || ++p->seen <= WARM || t->opt->steps < 1) return DL_OK; /* states are made in the first step */
     a->quiet = a->taken != a->launched; /* the next time, when all is done and told */
     if (a->quiet) return DL_OK;
     *done = true;

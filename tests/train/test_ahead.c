@@ -1,0 +1,175 @@
+/* Steps that run ahead of their device, and steps from graphs, on a device made of the host's memory: what a graph
+ * takes for granted is noticed when it changes, and a capture that fails leaves training as it would be without. */
+#include "support/fake_device.h"
+#include "support/training.h"
+
+#include <unistd.h>
+
+#include "train/ahead.h"
+
+static const char mlp[] = "flatten -> linear 32 -> batchnorm -> relu -> dropout 0.1 -> head: linear 10";
+
+static dl_trainer *fresh(dl_trainer_spec s, const char *opt, dl_dataset *d) {
+    dl_seed(7);
+    s.device = FAKE, s.loader.batch = 64;
+    return trainer(s, mlp, opt, d);
+}
+
+/* `steps` more, from graphs where they are allowed. */
+static void go_on(dl_trainer *t, long steps, int captured) {
+    dl_capture_set(captured);
+    ok(dl_trainer_train(t, 0, steps, NULL, NULL));
+    dl_capture_set(1);
+}
+
+static void expect_note(dl_trainer *t, const char *part) {
+    if (!strstr(dl_trainer_capture(t), part)) fail_msg("'%s' is not in: %s", part, dl_trainer_capture(t));
+}
+
+/* As the CPU by itself; the last of the batches of an epoch is short and has a graph of its own. */
+static void graphs_end_in_the_same_bits(void **state) {
+    (void)state;
+    dl_dataset *d = digits("350");
+    for (int host = 0; host < 2; host++) {
+        dl_trainer_spec s = {.clip_norm = 0.5, .ema = 0.9, .accumulate = host ? 1 : 2};
+        dl_trainer *a = fresh(s, "adam lr=1e-3", d), *b;
+        fake.captures = fake.replays = 0;
+        a->ahead->asked[DL_TRAIN] = host; /* and found too large */
+        go_on(a, 40, 1);
+        assert_int_equal(fake.captures, 2);
+        assert_true(fake.replays > 25);
+        expect_note(a, "captured");
+        b = fresh(s, "adam lr=1e-3", d);
+        b->ahead->asked[DL_TRAIN] = host;
+        go_on(b, 40, 0);
+        assert_same_weights(a, b);
+        assert_true(get(a).loss == get(b).loss && get(a).acc == get(b).acc && get(a).grad_norm == get(b).grad_norm);
+        dl_trainer_free(a), dl_trainer_free(b);
+    }
+    dl_dataset_unref(d);
+    assert_int_equal(fake.used, 0);
+}
+
+/* Dropout draws from the seed of the process, which may change. */
+static void seeds_may_change(void **state) {
+    (void)state;
+    dl_dataset *d = digits("320");
+    dl_trainer *t[2];
+    for (int k = 0; k < 2; k++) {
+        t[k] = fresh((dl_trainer_spec){0}, "adam lr=1e-3", d);
+        go_on(t[k], 12, k);
+        dl_seed(99);
+        go_on(t[k], 12, k);
+    }
+    assert_same_weights(t[0], t[1]);
+    dl_trainer_free(t[0]), dl_trainer_free(t[1]);
+    dl_dataset_unref(d);
+}
+
+/* A checkpoint brings its own seeds into a trainer that has graphs, and whose tensors stay where they are. */
+static void checkpoints_bring_their_seeds(void **state) {
+    (void)state;
+    char path[64];
+    unsigned long other = 123;
+    snprintf(path, sizeof path, "/tmp/dlsh-ahead-%d.safetensors", (int)getpid());
+    dl_dataset *d = digits("320");
+    dl_trainer_spec s = {.loader.transforms = "crop 2, flip"}, t = s;
+    t.loader.seed = &other;
+    dl_trainer *b = fresh(s, "sgd lr=0.05", d), *a;
+    go_on(b, 12, 1);
+    a = fresh(t, "sgd lr=0.05", d);
+    dl_seed(5);
+    go_on(a, 12, 1);
+    ok(dl_trainer_save(a, path));
+    go_on(a, 12, 1);
+    ok(dl_trainer_load(b, path));
+    go_on(b, 12, 1);
+    assert_same_weights(a, b);
+    unlink(path);
+    dl_trainer_free(a), dl_trainer_free(b);
+    dl_dataset_unref(d);
+}
+
+/* What is shown of a step. */
+static dl_tensor *shown(dl_trainer *t, int i) {
+    return i < 3 ? (dl_tensor *[]){t->x, t->output, t->loss_tensor}[i] : dl_grad(t->param[i - 3]);
+}
+
+/* One trainer whose captures fail beside one that has none, step by step. */
+static void expect_as_without(dl_dataset *d, bool host, const char *note) {
+    dl_trainer *a = fresh((dl_trainer_spec){0}, "adam lr=1e-3", d), *b = fresh((dl_trainer_spec){0}, "adam lr=1e-3", d);
+    a->ahead->asked[DL_TRAIN] = b->ahead->asked[DL_TRAIN] = host;
+    for (int i = 0; i < 9; i++) {
+        for (int k = 0; k < 2; k++) {
+            dl_rng_seek(DL_STREAM_DROPOUT, (unsigned long)i);
+            go_on(k ? b : a, 1, !k);
+        }
+        for (int j = 0; j < 3 + a->nparam; j++) {
+            dl_tensor *x = must(dl_to_device(shown(a, j), 0)), *y = must(dl_to_device(shown(b, j), 0));
+            near(x, y, 0, "what the step shows");
+            dl_unref(x), dl_unref(y);
+        }
+        assert_same_weights(a, b);
+        assert_int_equal(get(a).batch, get(b).batch);
+    }
+    expect_note(a, note);
+    dl_trainer_free(a), dl_trainer_free(b);
+}
+
+static void refused_captures(void **state) {
+    (void)state;
+    dl_dataset *d = digits("320");
+    for (int host = 0; host < 2; host++) {
+        fake.no_capture = true;
+        expect_as_without(d, host, "the device captures nothing");
+        fake.no_capture = false, fake.wrong = true;
+        expect_as_without(d, host, "a replay did not end in the same bits");
+        fake.wrong = false;
+    }
+    dl_dataset_unref(d);
+}
+
+/* Where copies of the state or a graph's memory do not fit training goes on, op by op. */
+static void no_room_for_a_capture(void **state) {
+    (void)state;
+    dl_dataset *d = digits("320");
+    dl_trainer *b = fresh((dl_trainer_spec){.eval_every = -1}, "adam lr=1e-3", d);
+    long refused = 0, captured = 0;
+    go_on(b, 6, 0);
+    for (size_t more = 20000; more < 1500000; more += 60000) {
+        dl_trainer *a = fresh((dl_trainer_spec){.eval_every = -1}, "adam lr=1e-3", d);
+        go_on(a, 2, 1);
+        fake.room = fake.used + more;
+        dl_capture_set(0);
+        dl_status eager = dl_trainer_train(a, 0, 2, NULL, NULL);
+        dl_capture_set(1);
+        dl_status st = eager == DL_OK ? dl_trainer_train(a, 0, 2, NULL, NULL) : eager;
+        fake.room = 0;
+        if (st != eager) fail_msg("with %zu bytes more: %s", more, dl_errmsg());
+        if (eager == DL_OK) {
+            assert_same_weights(a, b);
+            bool note = !strcmp(dl_trainer_capture(a), "captured");
+            captured += note, refused += !note;
+            if (!note) expect_note(a, "the device has no room");
+        }
+        dl_trainer_free(a);
+    }
+    assert_true(refused > 2 && captured > 2);
+    dl_trainer_free(b);
+    dl_dataset_unref(d);
+}
+
+static int begin(void **state) {
+    (void)state;
+    fake_register();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(graphs_end_in_the_same_bits),   cmocka_unit_test(seeds_may_change),
+        cmocka_unit_test(checkpoints_bring_their_seeds), cmocka_unit_test(refused_captures),
+        cmocka_unit_test(no_room_for_a_capture),
+    };
+    return cmocka_run_group_tests(tests, begin, NULL);
+}
