@@ -1,53 +1,24 @@
 /* Times of pooling, dropout, picking, sums by index, running sums and row norms on the GPU, for bench/gpu_index.py,
  * which runs this beside PyTorch: "name<TAB>milliseconds<TAB>rate<TAB>unit". Usage: bench_gpu_index [part of a name].
  */
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-
-#include "dlcore.h"
-
-enum { GPU = 1 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
+#include "gpu_measure.h"
 
 static dl_tensor *flat, *half, *image, *last, *digits, *picks, *table, *tokens, *rows, *scale, *shift, *small, *places,
     *parts;
 static const long two = 2, three = 3, one = 1, width = 1024;
 
-/* Forward and backward of y, a function of in[0 .. n - 1], from a gradient of ones. */
-static dl_tensor *step(dl_tensor *y, dl_tensor **in, int n) {
-    dl_tensor *grad[3] = {NULL}, *sum = y ? dl_sum(y, NULL, 0, 0) : NULL;
-    dl_status s = sum ? dl_gradients(sum, NULL, in, n, 0, 0, grad) : DL_ERR_MEMORY;
-    dl_unref(y);
-    for (int i = 0; i < n; i++) dl_unref(grad[i]);
-    if (s == DL_OK) return sum;
-    dl_unref(sum);
-    return NULL;
-}
-
 static dl_tensor *pooled(dl_tensor *x) {
     dl_grad_mode(1);
-    dl_tensor *y = step(dl_max_pool2d(x, &three, 1, &two, 1, &one, 1, NULL, 0, 0), &x, 1);
-    dl_grad_mode(0);
-    return y;
+    return bench_step(dl_max_pool2d(x, &three, 1, &two, 1, &one, 1, NULL, 0, 0), &x, 1);
 }
 static dl_tensor *embedded(void) {
     dl_grad_mode(1);
-    dl_tensor *y = step(dl_embedding(tokens, table, NULL), &table, 1);
-    dl_grad_mode(0);
-    return y;
+    return bench_step(dl_embedding(tokens, table, NULL), &table, 1);
 }
 static dl_tensor *normed(void) {
     dl_tensor *in[3] = {rows, scale, shift};
     dl_grad_mode(1);
-    dl_tensor *y = step(dl_layer_norm(rows, scale, shift, &width, 1, 1e-5), in, 3);
-    dl_grad_mode(0);
-    return y;
+    return bench_step(dl_layer_norm(rows, scale, shift, &width, 1, 1e-5), in, 3);
 }
 
 #define IMAGE (128.0 * 64 * 112 * 112 * 1e-9)
@@ -70,32 +41,9 @@ static dl_tensor *normed(void) {
 #define CASE(name, work, expr)                                                                                         \
     static dl_tensor *name##_run(void) { return expr; }
 CASES(CASE)
-static const struct {
-    const char *name;
-    double work;
-    dl_tensor *(*run)(void);
-} cases[] = {
+static const bench_case cases[] = {
 #define ROW(name, work, expr) {#name, work, name##_run},
     CASES(ROW)};
-
-/* Milliseconds of one run, the least of several full queues; negative: the error is recorded. */
-static double measure(dl_tensor *(*run)(void)) {
-    double best = 1e30;
-    int n = 3;
-    for (int k = 0; k < 4; k++) {
-        double from = now();
-        for (int i = 0; i < n; i++) {
-            dl_tensor *t = run();
-            if (!t) return -1;
-            dl_unref(t);
-        }
-        if (dl_device_synchronize(GPU) != DL_OK) return -1;
-        double each = (now() - from) / n;
-        if (k && each < best) best = each;
-        if (k == 0) n = each > 20 ? 1 : (int)(20 / (each + 0.001)) + 1;
-    }
-    return best;
-}
 
 static dl_tensor *normal(int n, const long *shape) { return dl_randn(shape, n, DL_F32, GPU); }
 static dl_tensor *numbers(long high, long n) { return dl_randint(0, high, &n, 1, DL_I64, GPU); }
@@ -112,25 +60,4 @@ static void make(void) {
     small = normal(1, &few), places = numbers(1 << 20, more), parts = normal(1, &more);
 }
 
-int main(int argc, char **argv) {
-    char text[200] = "";
-    if (dl_device_count() < 2) {
-        printf("skipped: no GPU (%s)\n", dl_device_missing());
-        return 0;
-    }
-    dl_device_describe(GPU, text, sizeof text);
-    printf("# %s\n", text);
-    dl_seed(1);
-    dl_grad_mode(0);
-    make();
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        if (argc > 1 && !strstr(cases[i].name, argv[1])) continue;
-        double ms = measure(cases[i].run);
-        if (ms < 0)
-            printf("%s\tfailed: %s\n", cases[i].name, dl_errmsg());
-        else
-            printf("%s\t%.4f\t%.1f\tGB/s\n", cases[i].name, ms, cases[i].work / (ms * 1e-3));
-        fflush(stdout);
-    }
-    return 0;
-}
+int main(int argc, char **argv) { return bench_main(argc, argv, cases, sizeof cases / sizeof *cases, make); }

@@ -2,11 +2,10 @@
 """bench_gpu_index beside PyTorch, in one run: gpu_index.py BIN/bench_gpu_index [part of a name]. Without PyTorch only the
 former. PyTorch's sums by index are timed as it makes them by default, in an order that varies."""
 import pathlib
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from gpu import measure  # noqa: E402
+from gpu import beside, stepper  # noqa: E402
 
 
 def peers():
@@ -18,14 +17,9 @@ def peers():
     half, last = flat.bfloat16(), image.to(memory_format=torch.channels_last)
     picks, tokens, rows, scale, shift = n(60000, 65536), n(50257, 32768), r(65536, 1024), r(1024), r(1024)
     small, places, parts = r(1 << 20), n(1 << 20, 1 << 22), r(1 << 22)
+    step = stepper(torch)
     for t in (image, last, table, rows, scale, shift):
         t.requires_grad_()
-
-    def step(f, *inputs):
-        def run():
-            with torch.enable_grad():
-                torch.autograd.grad(f().sum(), inputs)
-        return run
 
     torch.set_grad_enabled(False)
     return torch, {
@@ -42,20 +36,5 @@ def peers():
     }
 
 
-def main():
-    ours = subprocess.run(sys.argv[1:], capture_output=True, text=True, check=True).stdout
-    try:
-        torch, cases = peers()
-    except (ImportError, RuntimeError) as e:
-        print(f"# no PyTorch to compare with: {e}")
-        cases = {}
-    for line in ours.splitlines():
-        part = line.split("\t")
-        if part[0] in cases and len(part) == 4:
-            ms = measure(torch, cases[part[0]])
-            line += f"\tPyTorch {ms:.4f} ms\tratio {float(part[1]) / ms:.2f}"
-        print(line, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    beside(peers)
