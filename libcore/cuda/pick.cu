@@ -1,24 +1,66 @@
 /* Kernels of picking by index, and of indices of values: index_select, gather, nonzero, one_hot. */
-#include <cub/device/device_select.cuh>
-#include <thrust/iterator/counting_iterator.h>
+#include <cub/device/device_scan.cuh>
 
 #include "cuda/index.cuh"
+#include "cuda/rows.cuh"
+#include "cuda/scatter.h"
 
-enum { THREADS = 256 };
+enum { THREADS = 256, SEVERAL = 4 };
 
-/* Operands: out, x at index 0 of the dimension, index. */
-template <class T> struct pick_f {
+/* Operands: out, x at index 0 of the dimension, index. A thread picks several, all of whose reads are under way at
+ * once.
+ */
+struct pick_at {
     long size, step; /* of x along the dimension; in bytes */
     int wide;
     dl_fault_site site;
-    __device__ void operator()(char *const *p) const {
-        long at = dl_index_at(p[2], wide, size, site);
-        *(T *)p[0] = at < 0 ? T() : *(const T *)(p[1] + at * step);
-    }
 };
 
+template <class T>
+__global__ void __launch_bounds__(THREADS) pick_kernel(const __grid_constant__ dl_walk<3> w, pick_at a) {
+    uint32_t i = blockIdx.x * (THREADS * SEVERAL) + threadIdx.x;
+    int32_t off[SEVERAL][3];
+    long at[SEVERAL];
+    T v[SEVERAL];
+#pragma unroll
+    for (int k = 0; k < SEVERAL; k++) {
+        at[k] = -1;
+        if (i + k * THREADS >= w.n) continue;
+        w.at(i + k * THREADS, off[k]);
+        const char *p = w.ptr[2] + off[k][2];
+        at[k] = a.wide ? *(const long *)p : *(const int *)p;
+    }
+#pragma unroll
+    for (int k = 0; k < SEVERAL; k++) {
+        v[k] = T();
+        if (i + k * THREADS >= w.n) continue;
+        long given = at[k];
+        if (given < 0) at[k] += a.size;
+        if (at[k] >= 0 && at[k] < a.size)
+            v[k] = *(const T *)(w.ptr[1] + off[k][1] + at[k] * a.step);
+        else
+            dl_fault_raise(a.site, DL_FAULT_INDEX, given, a.size);
+    }
+#pragma unroll
+    for (int k = 0; k < SEVERAL; k++)
+        if (i + k * THREADS < w.n) *(T *)(w.ptr[0] + off[k][0]) = v[k];
+}
+
+template <class T> static dl_status picked(dl_gpu *g, dl_it it, const pick_at &a) {
+    dl_it rest;
+    if (!dl_it_numel(&it)) return DL_OK;
+    while (dl_it_split(&it, &rest)) {
+        dl_status s = picked<T>(g, rest, a);
+        if (s != DL_OK) return s;
+    }
+    dl_walk<3> w = dl_walk_of<3>(&it);
+    unsigned each = THREADS * SEVERAL;
+    pick_kernel<T><<<(w.n + each - 1) / each, THREADS, 0, g->stream>>>(w, a);
+    return dl_gpu_launched(g);
+}
+
 template <class T> static dl_status pick(dl_gpu *g, const dl_call *c, const dl_it &it, long size, long step) {
-    return dl_places<3>(g, it, pick_f<T>{size, step, c->in[1]->dtype == DL_I64, dl_gpu_site(g, c->op)});
+    return picked<T>(g, it, pick_at{size, step, c->in[1]->dtype == DL_I64, dl_gpu_site(g, c->op)});
 }
 
 static dl_status pick_sized(dl_gpu *g, const dl_call *c, const dl_it &it, size_t unit, long size, long step) {
@@ -77,59 +119,102 @@ static dl_status run_pick(dl_call *c, bool list) {
 
 static dl_status run_index_select(dl_call *c) { return run_pick(c, true); }
 static dl_status run_gather(dl_call *c) { return run_pick(c, false); }
-const dl_kernel dl_cuda_index_select = {run_index_select, NULL, DL_ANY, NULL, 0};
-const dl_kernel dl_cuda_gather = {run_gather, NULL, DL_ANY, NULL, 0};
+const dl_kernel dl_cuda_index_select = {run_index_select, dl_cuda_grad_index_select, DL_ANY, NULL, 0};
+const dl_kernel dl_cuda_gather = {run_gather, dl_cuda_grad_gather, DL_ANY, NULL, 0};
 
 /* ---- indices of values */
 
 typedef struct sizes {
     int ndim;
     long shape[DL_MAX_DIM];
+    dl_divisor by[DL_MAX_DIM]; /* below 2^31 elements */
 } sizes;
 
-/* Numbers of elements into their indices. */
-__global__ static void __launch_bounds__(THREADS) unravel_kernel(const long *number, long *out, long n, sizes s) {
-    long i = (long)blockIdx.x * THREADS + threadIdx.x;
-    if (i >= n) return;
-    long at = number[i];
-    for (int d = s.ndim - 1; d >= 0; d--) {
-        out[i * s.ndim + d] = at % s.shape[d];
-        at /= s.shape[d];
+/* A block has SPAN elements, a warp of it a part side by side. */
+enum { WARPS = THREADS / DL_WARP, ROUNDS = 16, SPAN = THREADS * ROUNDS };
+
+/* The non-zero ones of each block. */
+template <class T> __global__ void __launch_bounds__(THREADS) count_kernel(const T *x, long n, long *count) {
+    __shared__ int shared[WARPS];
+    long from = (long)blockIdx.x * SPAN + threadIdx.x;
+    int own = 0;
+#pragma unroll
+    for (int k = 0; k < ROUNDS; k++) {
+        long i = from + k * THREADS;
+        own += i < n && dl_up(x[i]) != calc_t<T>(0);
+    }
+    own = dl_row_join(own, dl_sum_f(), shared, THREADS);
+    if (!threadIdx.x) count[blockIdx.x] = own;
+}
+
+/* The indices of the non-zero elements of each block, those of all blocks up to it being counted. */
+template <class T>
+__global__ void __launch_bounds__(THREADS) place_kernel(const T *x, long n, const long *count, long *out, sizes s) {
+    __shared__ int shared[WARPS];
+    int lane = threadIdx.x % DL_WARP, warp = threadIdx.x / DL_WARP, own = 0;
+    long from = (long)blockIdx.x * SPAN + warp * (DL_WARP * ROUNDS) + lane;
+    unsigned is[ROUNDS];
+#pragma unroll
+    for (int k = 0; k < ROUNDS; k++) {
+        long i = from + k * DL_WARP;
+        is[k] = i < n && dl_up(x[i]) != calc_t<T>(0);
+    }
+#pragma unroll
+    for (int k = 0; k < ROUNDS; k++) {
+        is[k] = __ballot_sync(0xffffffffu, is[k]);
+        own += __popc(is[k]);
+    }
+    if (!lane) shared[warp] = own;
+    __syncthreads();
+    long to = blockIdx.x ? count[blockIdx.x - 1] : 0;
+    for (int w = 0; w < warp; w++) to += shared[w];
+#pragma unroll
+    for (int k = 0; k < ROUNDS; k++) {
+        long at = from + k * DL_WARP, place = to + __popc(is[k] & ((1u << lane) - 1));
+        to += __popc(is[k]);
+        if (!(is[k] >> lane & 1)) continue;
+        for (int d = s.ndim - 1; d > 0; d--) {
+            long q = n <= 0x7fffffff ? (long)s.by[d].quotient((uint32_t)at) : at / s.shape[d];
+            out[place * s.ndim + d] = at - q * s.shape[d];
+            at = q;
+        }
+        out[place * s.ndim] = at;
     }
 }
 
-/* The numbers of the n true elements into number[n + 1], whose last takes their count. */
-static dl_status select_true(dl_gpu *g, const bool *is, long numel, long *number, long n) {
-    size_t bytes = 0;
-    thrust::counting_iterator<long> from(0);
-    cub::DeviceSelect::Flagged(NULL, bytes, from, is, number, number + n, numel, g->stream);
-    void *work = dl_gpu_take(g, bytes);
-    if (!work) return dl_error_last()->code;
-    cudaError_t e = cub::DeviceSelect::Flagged(work, bytes, from, is, number, number + n, numel, g->stream);
-    dl_gpu_drop(g, work);
-    return dl_gpu_check(g, e, "the selection");
+static dl_status places(dl_gpu *g, const dl_tensor *x, dl_tensor *o, long *count, long blocks, void *work,
+                        size_t bytes) {
+    sizes shape = {x->ndim, {0}, {}};
+    for (int d = 0; d < x->ndim; d++) {
+        shape.shape[d] = x->shape[d];
+        if (x->numel <= 0x7fffffff) shape.by[d] = dl_divisor((uint32_t)x->shape[d]);
+    }
+    return dl_dispatch<DL_ANY>(x->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        const T *from = (const T *)dl_ptr(x);
+        count_kernel<T><<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, count);
+        cudaError_t e = cub::DeviceScan::InclusiveSum(work, bytes, count, count, blocks, g->stream);
+        place_kernel<T>
+            <<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, count, (long *)dl_ptr(o), shape);
+        dl_status s = dl_gpu_check(g, e, "counting");
+        return s == DL_OK ? dl_gpu_launched(g) : s;
+    });
 }
 
 static dl_status run_nonzero(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
-    const dl_tensor *x = c->in[0];
-    dl_tensor *o = c->out[0];
-    long n = o->shape[0];
-    if (!g) return dl_error_last()->code;
-    if (!n || !x->ndim) return DL_OK;
-    sizes shape = {x->ndim, {0}};
-    memcpy(shape.shape, x->shape, sizeof shape.shape);
-    dl_tensor *is = dl_tensor_empty(x->ndim, x->shape, DL_BOOL, c->device);
-    long *number = is ? (long *)dl_gpu_take(g, sizeof(long) * (size_t)(n + 1)) : NULL;
-    dl_status s = number ? dl_cuda_copy(g, is, x) : dl_error_last()->code;
-    if (s == DL_OK) s = select_true(g, (const bool *)dl_ptr(is), (long)x->numel, number, n);
-    if (s == DL_OK) {
-        unravel_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>(number, (long *)dl_ptr(o), n,
-                                                                                           shape);
-        s = dl_gpu_launched(g);
+    dl_tensor *o = c->out[0], *x = g ? dl_cuda_contiguous(g, c->in[0]) : NULL;
+    if (!x) return dl_error_last()->code;
+    long blocks = (long)((x->numel + SPAN - 1) / SPAN);
+    size_t bytes = 0;
+    dl_status s = DL_OK;
+    if (o->shape[0] && x->ndim) {
+        cub::DeviceScan::InclusiveSum(NULL, bytes, (long *)NULL, (long *)NULL, blocks, g->stream);
+        long *count = (long *)dl_gpu_take(g, sizeof(long) * (size_t)blocks + bytes);
+        s = count ? places(g, x, o, count, blocks, count + blocks, bytes) : dl_error_last()->code;
+        dl_gpu_drop(g, count);
     }
-    dl_gpu_drop(g, number);
-    dl_unref(is);
+    dl_unref(x);
     return s;
 }
 const dl_kernel dl_cuda_nonzero = {run_nonzero, NULL, DL_ANY, NULL, 0};

@@ -35,32 +35,49 @@ template <class T> struct rectified_f {
     }
 };
 
-/* Operands: out, indices, the plane of x, row, column, channel. A NaN wins, the last one if there are several; among
- * equal values the first. */
-template <class T, class I, class F> struct max_f {
-    window g;
-    dl_plane x;
-    F seen;
-    __device__ int first(int d, int at) const {
-        int start = at * g.stride[d] - g.pad[d];
-        return start < 0 ? start + (-start + g.dil[d] - 1) / g.dil[d] * g.dil[d] : start;
-    }
-    __device__ void operator()(char *const *p) const {
-        int y = (int)(long)p[3], z = (int)(long)p[4], row = first(0, y), col = first(1, z);
-        int bottom = y * g.stride[0] - g.pad[0] + g.dil[0] * (g.k[0] - 1), place = row * g.in[1] + col;
-        int right = z * g.stride[1] - g.pad[1] + g.dil[1] * (g.k[1] - 1);
-        if (bottom >= g.in[0]) bottom = g.in[0] - 1;
-        if (right >= g.in[1]) right = g.in[1] - 1;
-        calc_t<T> best = -(calc_t<T>)INFINITY;
-        for (; row <= bottom; row += g.dil[0])
-            for (int at = col; at <= right; at += g.dil[1]) {
-                calc_t<T> v = seen(((const T *)p[2])[row * x.h + at * x.w], (uint32_t)(long)p[5]);
-                if (v > best || v != v) best = v, place = row * g.in[1] + at;
+/* The first of the rows or columns of window `at` inside the image, and the last one. */
+__device__ inline int2 window_at(const window &g, int d, int at) {
+    int start = at * g.stride[d] - g.pad[d], end = start + g.dil[d] * (g.k[d] - 1);
+    if (start < 0) start += (-start + g.dil[d] - 1) / g.dil[d] * g.dil[d];
+    return {start, end < g.in[d] ? end : g.in[d] - 1};
+}
+
+/* Frame: out, indices, x. A NaN wins, the last one if there are several; among equal values the first. */
+template <class T, class I, class F, int P, bool LAST>
+__global__ void __launch_bounds__(DL_BLOCK) max_kernel(const __grid_constant__ dl_frame<3> f, window g, F seen) {
+    typedef calc_t<T> C;
+    enum { COLS = LAST ? 1 : P, READ = LAST ? P : 1 };
+    uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
+    if (i >= f.count) return;
+    dl_spot<3> s = dl_frame_at<LAST, P>(f, i);
+    int2 rows = window_at(g, 0, s.y), cols[COLS];
+    dl_pack<T, P> out;
+    dl_pack<I, P> index;
+    C best[P];
+    int place[P];
+    bool repeated = !f.stride[2][1];
+#pragma unroll
+    for (int j = 0; j < COLS; j++) cols[j] = window_at(g, 1, s.x + j);
+#pragma unroll
+    for (int e = 0; e < P; e++) best[e] = -(C)INFINITY, place[e] = rows.x * g.in[1] + cols[LAST ? 0 : e].x;
+    for (int row = rows.x; row <= rows.y; row += g.dil[0]) {
+        const char *line = s.plane[2] + row * f.stride[2][2];
+#pragma unroll
+        for (int j = 0; j < COLS; j++)
+            for (int at = cols[j].x; at <= cols[j].y; at += g.dil[1]) {
+                dl_pack<T, READ> v = dl_channels_at<T, READ>(line + at * f.stride[2][3], repeated);
+#pragma unroll
+                for (int e = 0; e < READ; e++) {
+                    C x = seen(v.v[e], (uint32_t)(s.c + e));
+                    if (x > best[j + e] || x != x) best[j + e] = x, place[j + e] = row * g.in[1] + at;
+                }
             }
-        *(T *)p[0] = dl_down<T>(best);
-        *(I *)p[1] = place;
     }
-};
+#pragma unroll
+    for (int e = 0; e < P; e++) out.v[e] = dl_down<T>(best[e]), index.v[e] = place[e];
+    *(dl_pack<T, P> *)(s.plane[0] + s.y * f.stride[0][2] + s.x * f.stride[0][3]) = out;
+    *(dl_pack<I, P> *)(s.plane[1] + s.y * f.stride[1][2] + s.x * f.stride[1][3]) = index;
+}
 
 /* Windows of 2 x 2 that tile contiguous images, in pairs: a thread reads and writes whole vectors. */
 typedef struct pairs {
@@ -112,21 +129,20 @@ static bool in_pairs(const window *w, const dl_tensor *small, const dl_tensor *i
 /* The largest of each window of what f sees. */
 template <class T, class I, class F> static dl_status largest(dl_gpu *gpu, const window *w, dl_call *c, F f) {
     dl_tensor *x = c->in[0], *out = c->out[0], *index = c->out[1];
-    const long channel[4] = {0, 1, 0, 0};
     pairs p;
     if (in_pairs(w, out, index, x, &p)) {
         pairs_kernel<T, I, F><<<(p.n + DL_BLOCK - 1) / DL_BLOCK, DL_BLOCK, 0, gpu->stream>>>(
             p, (const T *)dl_ptr(x), (T *)dl_ptr(out), (I *)dl_ptr(index), f);
         return dl_gpu_launched(gpu);
     }
-    dl_it it;
-    dl_it_pixels(&it, out);
-    dl_it_tensor(&it, index);
-    dl_it_plane(&it, out, x);
-    dl_it_row_col(&it, out);
-    dl_it_count(&it, 4, out->shape, channel);
-    dl_it_end(&it);
-    return dl_places<6>(gpu, it, max_f<T, I, F>{*w, dl_plane_of(x), f});
+    const dl_tensor *images[3] = {out, index, x};
+    return dl_frame_run(dl_frame_of(images, 2), [&](const dl_frame<3> &frame) {
+        return dl_frame_dispatch(frame, [&](auto pack, auto last) {
+            max_kernel<T, I, F, decltype(pack)::value, decltype(last)::value>
+                <<<dl_frame_blocks(frame.count), DL_BLOCK, 0, gpu->stream>>>(frame, *w, f);
+            return dl_gpu_launched(gpu);
+        });
+    });
 }
 
 static dl_status windows_of(const dl_call *c, dl_gpu **gpu, window *w) {
@@ -162,69 +178,42 @@ static dl_status run_relu_max_pool2d(dl_call *c) {
 
 /* ---- gradients */
 
-/* Operands: dx, the planes of the gradient and of the indices, row, column. A pixel asks every window that covers it.
- */
-template <class T, class I> struct spread_f {
-    window g;
-    dl_plane grad, index;
-    __device__ void range(int d, int at, int *lo, int *hi) const {
-        int low = at + g.pad[d] - g.dil[d] * (g.k[d] - 1);
-        *lo = low <= 0 ? 0 : (low + g.stride[d] - 1) / g.stride[d];
-        *hi = (at + g.pad[d]) / g.stride[d];
-        if (*hi >= g.out[d]) *hi = g.out[d] - 1;
-    }
-    __device__ void operator()(char *const *p) const {
-        int row = (int)(long)p[3], col = (int)(long)p[4], y, z0, bottom, right;
-        long own = (long)row * g.in[1] + col;
-        calc_t<T> sum = 0;
-        range(0, row, &y, &bottom);
-        range(1, col, &z0, &right);
-        for (; y <= bottom; y++)
-            for (int z = z0; z <= right; z++)
-                if (((const I *)p[2])[y * index.h + z * index.w] == own)
-                    sum += dl_up(((const T *)p[1])[y * grad.h + z * grad.w]);
-        *(T *)p[0] = dl_down<T>(sum);
+/* Windows that may cover pixels `at` to `to`. */
+struct cover {
+    int low, high;
+    __device__ cover(const window &g, const dl_divisor &step, int d, int at, int to) {
+        int from = at + g.pad[d] - g.dil[d] * (g.k[d] - 1);
+        low = from <= 0 ? 0 : (int)step.quotient((uint32_t)(from + g.stride[d] - 1));
+        high = (int)step.quotient((uint32_t)(to + g.pad[d]));
+        if (high >= g.out[d]) high = g.out[d] - 1;
     }
 };
 
-/* Windows that tile the image, all contiguous: a thread fills the pixels of its window. */
-template <class T, int K> struct alignas(K &(K - 1) ? alignof(T) : sizeof(T) * K) row_of { T v[K]; };
-template <class T, class I, int K>
+/* Frame: dx, the gradient, the indices. A pixel asks every window that covers it. */
+template <class T, class I, int P, bool LAST>
 __global__ void __launch_bounds__(DL_BLOCK)
-    tile_kernel(const T *g, const I *index, row_of<T, K> *dx, unsigned windows, unsigned oh, unsigned ow) {
-    unsigned i = blockIdx.x * DL_BLOCK + threadIdx.x;
-    if (i >= windows) return;
-    unsigned y = i / ow % oh, z = i % ow, top = i / ow * K; /* row among those of all planes */
-    long place = index[i] - ((long)y * K * ow * K + (long)z * K);
-    T own = g[i];
+    spread_kernel(const __grid_constant__ dl_frame<3> f, window g, dl_divisor down, dl_divisor right) {
+    enum { READ = LAST ? P : 1 };
+    uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
+    if (i >= f.count) return;
+    dl_spot<3> s = dl_frame_at<LAST, P>(f, i);
+    cover rows(g, down, 0, s.y, s.y), cols(g, right, 1, s.x, s.x + (LAST ? 0 : P - 1));
+    I own = (I)(s.y * g.in[1] + s.x);
+    calc_t<T> sum[P] = {};
+    for (int y = rows.low; y <= rows.high; y++) {
+        const char *grad = s.plane[1] + y * f.stride[1][2], *index = s.plane[2] + y * f.stride[2][2];
+        for (int z = cols.low; z <= cols.high; z++) {
+            dl_pack<I, READ> at = dl_channels_at<I, READ>(index + z * f.stride[2][3], !f.stride[2][1]);
+            dl_pack<T, READ> v = dl_channels_at<T, READ>(grad + z * f.stride[1][3], !f.stride[1][1]);
 #pragma unroll
-    for (int r = 0; r < K; r++) {
-        row_of<T, K> out;
-#pragma unroll
-        for (int c = 0; c < K; c++) out.v[c] = place == (long)r * ow * K + c ? own : T(0.0f);
-        dx[(unsigned long)(top + r) * ow + z] = out;
+            for (int e = 0; e < P; e++)
+                if (at.v[LAST ? e : 0] == own + (LAST ? 0 : e)) sum[e] += dl_up(v.v[LAST ? e : 0]);
+        }
     }
-}
-
-/* Through tile_kernel, where the windows are such: *done. */
-template <class T, class I>
-static dl_status by_tiles(dl_gpu *gpu, const window *w, const dl_tensor *g, const dl_tensor *index, dl_tensor *dx,
-                          bool *done) {
-    int k = w->k[0];
-    bool plain = dl_is_contiguous(g) && dl_is_contiguous(index) && dl_is_contiguous(dx) && g->numel < 0x7fffffff / 4;
-    for (int d = 0; d < 2; d++)
-        plain &= w->k[d] == k && w->stride[d] == k && !w->pad[d] && w->dil[d] == 1 && w->in[d] == w->out[d] * k;
-    *done = plain && k >= 2 && k <= 4 && (size_t)dl_ptr(dx) % 16 == 0;
-    if (!*done || !g->numel) return DL_OK;
-    unsigned n = (unsigned)g->numel, blocks = (n + DL_BLOCK - 1) / DL_BLOCK;
-    unsigned oh = (unsigned)w->out[0], ow = (unsigned)w->out[1];
-    const T *from = (const T *)dl_ptr(g);
-    const I *at = (const I *)dl_ptr(index);
-    void *to = dl_ptr(dx);
-    if (k == 2) tile_kernel<T, I, 2><<<blocks, DL_BLOCK, 0, gpu->stream>>>(from, at, (row_of<T, 2> *)to, n, oh, ow);
-    if (k == 3) tile_kernel<T, I, 3><<<blocks, DL_BLOCK, 0, gpu->stream>>>(from, at, (row_of<T, 3> *)to, n, oh, ow);
-    if (k == 4) tile_kernel<T, I, 4><<<blocks, DL_BLOCK, 0, gpu->stream>>>(from, at, (row_of<T, 4> *)to, n, oh, ow);
-    return dl_gpu_launched(gpu);
+    dl_pack<T, P> out;
+#pragma unroll
+    for (int e = 0; e < P; e++) out.v[e] = dl_down<T>(sum[e]);
+    *(dl_pack<T, P> *)(s.plane[0] + s.y * f.stride[0][2] + s.x * f.stride[0][3]) = out;
 }
 
 /* An image batch with the memory order of `like`. */
@@ -241,18 +230,16 @@ static dl_tensor *images_like(const dl_tensor *like, const long *shape, int dtyp
 /* Each pixel's share: dx from the gradient of the windows and the places of their largest values. */
 template <class I>
 static dl_status spread(dl_gpu *gpu, const window *w, dl_tensor *grad, dl_tensor *index, dl_tensor *dx) {
-    bool done = false;
-    dl_status s = dl_dispatch<DL_FLOATS>(
-        dx->dtype, [&](auto tag) { return by_tiles<decltype(tag), I>(gpu, w, grad, index, dx, &done); });
-    if (s != DL_OK || done) return s;
-    dl_it it;
-    dl_it_pixels(&it, dx);
-    dl_it_plane(&it, dx, grad);
-    dl_it_plane(&it, dx, index);
-    dl_it_row_col(&it, dx);
-    dl_it_end(&it);
-    return dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
-        return dl_places<5>(gpu, it, spread_f<decltype(tag), I>{*w, dl_plane_of(grad), dl_plane_of(index)});
+    const dl_tensor *images[3] = {dx, grad, index};
+    dl_divisor down((uint32_t)w->stride[0]), right((uint32_t)w->stride[1]);
+    return dl_frame_run(dl_frame_of(images, 1), [&](const dl_frame<3> &f) {
+        return dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
+            return dl_frame_dispatch(f, [&](auto pack, auto last) {
+                spread_kernel<decltype(tag), I, decltype(pack)::value, decltype(last)::value>
+                    <<<dl_frame_blocks(f.count), DL_BLOCK, 0, gpu->stream>>>(f, *w, down, right);
+                return dl_gpu_launched(gpu);
+            });
+        });
     });
 }
 
@@ -436,21 +423,23 @@ static dl_status run_pool_gather(dl_call *c) {
 const dl_kernel dl_cuda_pool_gather = {run_pool_gather, NULL, DL_FLOATS, NULL, 0};
 
 /* Operands: where the key goes, index, the number of the first pixel of the plane. */
-struct pixel_key_f {
+template <class K> struct pixel_key_f {
     long width, pixels, h, w, none;
     dl_fault_site site;
     __device__ void operator()(char *const *p) const {
         long at = *(const long *)p[1];
         bool good = at >= 0 && at < pixels;
         if (!good) dl_fault_raise(site, DL_FAULT_PIXEL, at, pixels);
-        *(long *)p[0] = good ? (long)p[2] + at / width * h + at % width * w : none;
+        *(K *)p[0] = (K)(good ? (long)p[2] + at / width * h + at % width * w : none);
     }
 };
 
 /* Keys are places in the memory of the result, in the order of the source. */
-static dl_status scatter(dl_gpu *g, dl_call *c, const dl_tensor *v, long *key) {
+template <class K> static dl_status scatter(dl_gpu *g, dl_call *c, const dl_adds *a) {
     dl_tensor *o = c->out[0], *index = c->in[1];
     long step[4] = {o->stride[0], o->stride[1], 0, 0}, count[4];
+    K *key = (K *)dl_gpu_take(g, sizeof(K) * (size_t)a->n);
+    if (!key) return dl_error_last()->code;
     dl_strides_contiguous(4, index->shape, count);
     dl_it it;
     dl_it_begin(&it, 4, index->shape);
@@ -458,11 +447,12 @@ static dl_status scatter(dl_gpu *g, dl_call *c, const dl_tensor *v, long *key) {
     dl_it_tensor(&it, index);
     dl_it_count(&it, 4, index->shape, step);
     dl_it_end(&it);
-    pixel_key_f f = {o->shape[3],    o->shape[2] * o->shape[3], o->stride[2], o->stride[3],
-                     (long)o->numel, dl_gpu_site(g, c->op)};
+    pixel_key_f<K> f = {o->shape[3],    o->shape[2] * o->shape[3], o->stride[2], o->stride[3],
+                        (long)o->numel, dl_gpu_site(g, c->op)};
     dl_status s = dl_places<3>(g, it, f);
-    dl_adds a = {dl_ptr(o), dl_ptr(v), o->dtype, 1, (long)o->numel, (long)v->numel, 1};
-    return s == DL_OK ? dl_cuda_adds(g, &a, key) : s;
+    if (s == DL_OK) s = dl_cuda_adds(g, a, key);
+    dl_gpu_drop(g, key);
+    return s;
 }
 
 static dl_status run_pool_scatter(dl_call *c) {
@@ -470,12 +460,8 @@ static dl_status run_pool_scatter(dl_call *c) {
     dl_tensor *o = c->out[0], *v = g ? dl_cuda_contiguous(g, c->in[0]) : NULL;
     if (!v) return dl_error_last()->code;
     dl_status s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(o), 0, (size_t)o->numel * dl_esize(o), g->stream), "zeros");
-    long *key = s == DL_OK && v->numel ? (long *)dl_gpu_take(g, sizeof(long) * (size_t)v->numel) : NULL;
-    if (key)
-        s = scatter(g, c, v, key);
-    else if (s == DL_OK && v->numel)
-        s = dl_error_last()->code;
-    dl_gpu_drop(g, key);
+    dl_adds a = {dl_ptr(o), dl_ptr(v), o->dtype, 1, (long)o->numel, (long)v->numel, 1};
+    if (s == DL_OK && a.n) s = dl_adds_narrow(&a) ? scatter<unsigned>(g, c, &a) : scatter<uint64_t>(g, c, &a);
     dl_unref(v);
     return s;
 }

@@ -1,136 +1,338 @@
-/* Kernel of cumsum, in place over a converted copy [outer][d][inner]. A dimension is cut into parts: their sums, the
- * sums of all parts before each, then the running sums. All in a fixed order; f64 for floating dtypes. */
-#include <cub/block/block_scan.cuh>
+/* Kernels of cumsum along a dimension of [outer][d][inner]. Rows side by side are read once: short ones by some lanes
+ * of a warp, many long ones by a block each, few long ones by a block a tile, which adds up the sums of the tiles
+ * before it. Columns are cut into parts: their sums, the sums of all parts before each, then the running sums. All of
+ * it in an order that follows from the shape; f64 for floating dtypes. */
+#include "cuda/rows.cuh"
 
-#include "cuda/types.cuh"
-
-enum { THREADS = 256, EACH = 4, TILE = THREADS * EACH, SHORT = 64, WANTED = 1 << 17 };
+enum { THREADS = 256, WARPS = THREADS / DL_WARP, EACH = 16, TILE = THREADS * EACH };
+enum { WARP_ROW = 2048, FEW_ROWS = 264, SHORT = 64, WANTED = 1 << 17, AHEAD = 8 };
 
 template <class T> using scan_t = std::conditional_t<std::is_floating_point<calc_t<T>>::value, double, unsigned long>;
 
-typedef struct plan {
-    long outer, d, inner, parts, part; /* part: elements of each */
-    bool walk;                         /* a thread takes a part, else a block */
-} plan;
+template <class T> struct scan_job {
+    const T *x;
+    T *y;
+    long outer, d, inner;
+    bool vector; /* packs of 16 bytes lie on their boundaries */
+};
 
-/* Of part k of a column: its first element, and how many follow `inner` apart. */
-struct stretch {
-    long at, n;
-    __device__ stretch(const plan &p, long k) {
-        long in = k % p.inner, part = k / p.inner % p.parts, row = k / (p.inner * p.parts), first = part * p.part;
-        at = (row * p.d + first) * p.inner + in;
-        n = p.d - first < p.part ? p.d - first : p.part;
+/* ---- rows side by side */
+
+/* J packs of V numbers of a lane, those of `lanes` lanes one after another, then the next pack of each. */
+template <class T, int V, int J> struct stretch {
+    typedef scan_t<T> A;
+    A v[J][V];
+
+    /* From element `at` on of a row of n; 0 behind it. */
+    __device__ void load(const T *x, long n, long at, int lanes, bool vector) {
+#pragma unroll
+        for (int j = 0; j < J; j++) {
+            long i = at + (long)j * lanes * V;
+            dl_pack<T, V> p;
+            if (vector && i + V <= n) {
+                p = *(const dl_pack<T, V> *)(x + i);
+            } else {
+#pragma unroll
+                for (int e = 0; e < V; e++) p.v[e] = i + e < n ? x[i + e] : dl_down<T>(A(0));
+            }
+#pragma unroll
+            for (int e = 0; e < V; e++) v[j][e] = (A)dl_up(p.v[e]);
+        }
+    }
+    /* What came before is `start`. */
+    __device__ void store(T *y, long n, long at, int lanes, bool vector, A start) const {
+#pragma unroll
+        for (int j = 0; j < J; j++) {
+            long i = at + (long)j * lanes * V;
+            dl_pack<T, V> p;
+#pragma unroll
+            for (int e = 0; e < V; e++) p.v[e] = dl_down<T>(start + v[j][e]);
+            if (vector && i + V <= n) {
+                *(dl_pack<T, V> *)(y + i) = p;
+            } else {
+#pragma unroll
+                for (int e = 0; e < V; e++)
+                    if (i + e < n) y[i + e] = p.v[e];
+            }
+        }
+    }
+    /* Running sums; returns the sum of all. */
+    __device__ A scan(int lane, int lanes) {
+        A sum[J], before = 0;
+#pragma unroll
+        for (int j = 0; j < J; j++) {
+#pragma unroll
+            for (int e = 1; e < V; e++) v[j][e] += v[j][e - 1];
+            sum[j] = v[j][V - 1];
+        }
+        for (int k = 1; k < lanes; k *= 2)
+#pragma unroll
+            for (int j = 0; j < J; j++) {
+                A left = __shfl_up_sync(0xffffffffu, sum[j], k, lanes);
+                if (lane >= k) sum[j] += left;
+            }
+#pragma unroll
+        for (int j = 0; j < J; j++) {
+            A left = __shfl_up_sync(0xffffffffu, sum[j], 1, lanes), base = lane ? before + left : before;
+#pragma unroll
+            for (int e = 0; e < V; e++) v[j][e] += base;
+            before += __shfl_sync(0xffffffffu, sum[j], lanes - 1, lanes);
+        }
+        return before;
     }
 };
 
-/* sum[k] of part k, of a thread each. */
+/* 1 << shift lanes have a row. */
+template <class T, int J> __global__ void __launch_bounds__(THREADS) short_kernel(scan_job<T> c, int shift) {
+    enum { V = 16 / sizeof(T) };
+    int lanes = 1 << shift, lane = threadIdx.x & (lanes - 1);
+    long row = ((long)blockIdx.x * THREADS + threadIdx.x) >> shift, n = row < c.outer ? c.d : 0;
+    const T *x = c.x + row * c.d;
+    T *y = c.y + row * c.d;
+    scan_t<T> start = 0;
+    for (long at = lane * V; at - lane * V < c.d; at += (long)lanes * V * J) {
+        stretch<T, V, J> s;
+        s.load(x, n, at, lanes, c.vector);
+        scan_t<T> all = s.scan(lane, lanes);
+        s.store(y, n, at, lanes, c.vector, start);
+        start += all;
+    }
+}
+
+/* Sums of tiles, of FAN tiles, and of FAN of these, all of one row; what a tile finds before it is added up from them
+ * in one order, whoever came first. Tiles are numbered as their blocks begin, so that none waits for one that does not
+ * run.
+ */
+enum { LEVELS = 3, FAN = 64 };
+template <class A> struct chain {
+    A *sum;
+    unsigned *there, *parts; /* is it there; how many of its parts are */
+    unsigned *ticket;
+    long count[LEVELS], from[LEVELS], nodes; /* of a row */
+
+    static __device__ bool look(const unsigned *p) {
+        unsigned v;
+        asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+        return v != 0;
+    }
+    __device__ void put(long node, A v) const {
+        *(volatile A *)&sum[node] = v;
+        asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(&there[node]), "r"(1u) : "memory");
+    }
+    static __device__ A join(A v) {
+#pragma unroll
+        for (int k = DL_WARP / 2; k; k /= 2) v += __shfl_xor_sync(0xffffffffu, v, k);
+        return v;
+    }
+    /* By a warp: gives the sum of a tile, and those of what it completes. */
+    __device__ void give(long row, long i, A v, int lane) const {
+        long base = row * nodes;
+        if (!lane) put(base + i, v);
+        for (int l = 1; l < LEVELS; l++) {
+            long up = i / FAN, first = up * FAN, end = first + FAN < count[l - 1] ? first + FAN : count[l - 1];
+            long node = base + from[l] + up, below = base + from[l - 1];
+            unsigned before = 0;
+            __threadfence();
+            if (!lane) before = atomicAdd(&parts[node], 1u);
+            if (__shfl_sync(0xffffffffu, before, 0) != end - first - 1) return;
+            __threadfence();
+            v = 0;
+            for (long k = first + lane; k < end; k += DL_WARP) v += *(volatile A *)&sum[below + k];
+            v = join(v);
+            if (!lane) put(node, v);
+            i = up;
+        }
+    }
+    /* By a warp: the sum of all tiles before i. */
+    __device__ A before(long row, long i, int lane) const {
+        A v = 0;
+        for (int l = 0; l < LEVELS; l++, i /= FAN) {
+            long base = row * nodes + from[l];
+            for (long k = (l < LEVELS - 1 ? i / FAN * FAN : 0) + lane; k < i; k += DL_WARP) {
+                while (!look(&there[base + k])) {}
+                v += *(volatile A *)&sum[base + k];
+            }
+        }
+        return join(v);
+    }
+};
+
+template <class T, bool CHAINED>
+__global__ void __launch_bounds__(THREADS, 4) long_kernel(scan_job<T> c, const __grid_constant__ chain<scan_t<T>> q) {
+    typedef scan_t<T> A;
+    enum { V = 16 / sizeof(T), J = EACH / V, SPAN = DL_WARP * EACH };
+    __shared__ A sums[WARPS], start_of_tile;
+    __shared__ unsigned ticket;
+    int lane = threadIdx.x % DL_WARP, warp = threadIdx.x / DL_WARP;
+    if (CHAINED && !threadIdx.x) ticket = atomicAdd(q.ticket, 1u);
+    if (CHAINED) __syncthreads();
+    long row = CHAINED ? ticket / q.count[0] : blockIdx.x, tile = CHAINED ? ticket % q.count[0] : 0;
+    A start = 0;
+    for (long at = tile * TILE; at < c.d; at += TILE) {
+        stretch<T, V, J> s;
+        long mine = at + warp * SPAN + lane * V;
+        s.load(c.x + row * c.d, c.d, mine, DL_WARP, c.vector);
+        A own = s.scan(lane, DL_WARP), left = 0, all = 0;
+        if (!lane) sums[warp] = own;
+        __syncthreads();
+#pragma unroll
+        for (int w = 0; w < WARPS; w++) {
+            if (w == warp) left = all;
+            all += sums[w];
+        }
+        if constexpr (CHAINED) {
+            if (!warp) {
+                q.give(row, tile, all, lane);
+                A v = q.before(row, tile, lane);
+                if (!lane) start_of_tile = v;
+            }
+            __syncthreads();
+            start = start_of_tile;
+        }
+        s.store(c.y + row * c.d, c.d, mine, DL_WARP, c.vector, start + left);
+        if (CHAINED) break;
+        start += all;
+        __syncthreads();
+    }
+}
+
+template <class T> static dl_status chained(dl_gpu *g, const scan_job<T> &c) {
+    typedef scan_t<T> A;
+    chain<A> q = {};
+    long n = (c.d + TILE - 1) / TILE;
+    for (int l = 0; l < LEVELS; l++, n = (n + FAN - 1) / FAN) q.count[l] = n, q.from[l] = q.nodes, q.nodes += n;
+    size_t all = (size_t)(q.nodes * c.outer), flags = (2 * all + 1) * sizeof(unsigned);
+    char *work = (char *)dl_gpu_take(g, all * sizeof(A) + flags);
+    if (!work) return dl_error_last()->code;
+    q.sum = (A *)work, q.there = (unsigned *)(q.sum + all), q.parts = q.there + all, q.ticket = q.parts + all;
+    dl_status s = dl_gpu_check(g, cudaMemsetAsync(q.there, 0, flags, g->stream), "zeros");
+    if (s == DL_OK) {
+        long_kernel<T, true><<<(unsigned)(c.outer * q.count[0]), THREADS, 0, g->stream>>>(c, q);
+        s = dl_gpu_launched(g);
+    }
+    dl_gpu_drop(g, work);
+    return s;
+}
+
+template <class T> static dl_status along(dl_gpu *g, const scan_job<T> &c) {
+    enum { V = 16 / sizeof(T), J = EACH / V };
+    if (c.d > WARP_ROW && c.outer < FEW_ROWS) return chained(g, c);
+    if (c.d > WARP_ROW) {
+        long_kernel<T, false><<<(unsigned)c.outer, THREADS, 0, g->stream>>>(c, chain<scan_t<T>>());
+        return dl_gpu_launched(g);
+    }
+    int shift = 0;
+    while (1 << shift < DL_WARP && (long)V << shift < c.d) shift++;
+    unsigned blocks = (unsigned)(((c.outer << shift) + THREADS - 1) / THREADS);
+    if ((long)V << shift < c.d)
+        short_kernel<T, J><<<blocks, THREADS, 0, g->stream>>>(c, shift);
+    else
+        short_kernel<T, 1><<<blocks, THREADS, 0, g->stream>>>(c, shift);
+    return dl_gpu_launched(g);
+}
+
+/* ---- columns */
+
+typedef struct cut {
+    long parts, part; /* part: elements of each */
+} cut;
+
+/* Of part k of the columns: its first element, and how many follow `inner` apart. */
+template <class T> struct piece {
+    long at, n;
+    __device__ piece(const scan_job<T> &c, const cut &p, long k) {
+        long in = k % c.inner, part = k / c.inner % p.parts, row = k / (c.inner * p.parts), first = part * p.part;
+        at = (row * c.d + first) * c.inner + in;
+        n = c.d - first < p.part ? c.d - first : p.part;
+    }
+};
+
+/* f(element, whether it is one) of AHEAD elements at a time, which are read first. */
+template <class T, class F> __device__ inline void walk(const scan_job<T> &c, const piece<T> &w, F f) {
+    for (long i = 0; i < w.n; i += AHEAD) {
+        T v[AHEAD];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            if (i + j < w.n) v[j] = c.x[w.at + (i + j) * c.inner];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            if (i + j < w.n) f((scan_t<T>)dl_up(v[j]), w.at + (i + j) * c.inner);
+    }
+}
+
+/* sum[k] of part k. */
 template <class T>
-__global__ void __launch_bounds__(THREADS) walk_sums_kernel(const T *x, scan_t<T> *sum, plan p, long n) {
+__global__ void __launch_bounds__(THREADS) part_sums_kernel(scan_job<T> c, scan_t<T> *sum, cut p, long n) {
     long k = (long)blockIdx.x * THREADS + threadIdx.x;
     if (k >= n) return;
-    stretch w(p, k);
     scan_t<T> s = 0;
-    for (long i = 0; i < w.n; i++) s += (scan_t<T>)dl_up(x[w.at + i * p.inner]);
+    walk(c, piece<T>(c, p, k), [&](scan_t<T> v, long) { s += v; });
     sum[k] = s;
 }
 
 template <class T>
-__global__ void __launch_bounds__(THREADS) walk_kernel(T *x, const scan_t<T> *before, plan p, long n) {
+__global__ void __launch_bounds__(THREADS) part_kernel(scan_job<T> c, const scan_t<T> *before, cut p, long n) {
     long k = (long)blockIdx.x * THREADS + threadIdx.x;
     if (k >= n) return;
-    stretch w(p, k);
     scan_t<T> s = before ? before[k] : 0;
-    for (long i = 0; i < w.n; i++) {
-        T *at = x + w.at + i * p.inner;
-        s += (scan_t<T>)dl_up(*at);
-        *at = dl_down<T>(s);
-    }
+    walk(c, piece<T>(c, p, k), [&](scan_t<T> v, long at) {
+        s += v;
+        c.y[at] = dl_down<T>(s);
+    });
 }
 
 /* Each part's sum becomes the sum of all before it. */
-template <class A> __global__ void __launch_bounds__(THREADS) before_kernel(A *sum, plan p, long columns) {
+template <class A>
+__global__ void __launch_bounds__(THREADS) before_kernel(A *sum, long parts, long inner, long columns) {
     long c = (long)blockIdx.x * THREADS + threadIdx.x;
     if (c >= columns) return;
-    A s = 0, *at = sum + c / p.inner * p.parts * p.inner + c % p.inner;
-    for (long i = 0; i < p.parts; i++, at += p.inner) {
+    A s = 0, *at = sum + c / inner * parts * inner + c % inner;
+    for (long i = 0; i < parts; i++, at += inner) {
         A own = *at;
         *at = s;
         s += own;
     }
 }
 
-/* A block takes a part of a dimension that is innermost. `sum`: only its sum is wanted. */
-template <class T>
-__global__ void __launch_bounds__(THREADS) block_kernel(T *x, scan_t<T> *sum, const scan_t<T> *before, plan p) {
-    typedef scan_t<T> A;
-    typedef cub::BlockScan<A, THREADS> scan;
-    __shared__ typename scan::TempStorage memory;
-    stretch w(p, blockIdx.x);
-    A start = before ? before[blockIdx.x] : 0;
-    for (long tile = 0; tile < w.n; tile += TILE) {
-        A v[EACH], all;
-        long at = tile + threadIdx.x * EACH;
-#pragma unroll
-        for (int j = 0; j < EACH; j++) v[j] = at + j < w.n ? (A)dl_up(x[w.at + at + j]) : 0;
-        scan(memory).InclusiveSum(v, v, all);
-        __syncthreads();
-#pragma unroll
-        for (int j = 0; j < EACH; j++)
-            if (!sum && at + j < w.n) x[w.at + at + j] = dl_down<T>(start + v[j]);
-        start += all;
-    }
-    if (sum && !threadIdx.x) sum[blockIdx.x] = start;
-}
-
-static plan plan_of(const dl_tensor *o, int dim) {
-    plan p = {1, o->ndim ? o->shape[dim] : 1, 1, 1, 0, false};
-    for (int d = 0; d < o->ndim; d++)
-        if (d != dim) *(d < dim ? &p.outer : &p.inner) *= o->shape[d];
-    p.walk = p.inner > 1 || p.d <= SHORT;
-    long columns = p.outer * p.inner, wanted = p.walk ? WANTED / columns : WANTED / THREADS / columns;
-    long most = p.walk ? p.d / SHORT : p.d / TILE;
-    if (wanted > most) wanted = most;
-    if (wanted < 1) wanted = 1;
-    p.part = (p.d + wanted - 1) / wanted;
-    if (!p.walk) p.part = (p.part + TILE - 1) / TILE * TILE;
-    p.parts = (p.d + p.part - 1) / p.part;
-    return p;
-}
-
 static unsigned blocks_for(long n) { return (unsigned)((n + THREADS - 1) / THREADS); }
 
-template <class T> static dl_status scan(dl_gpu *g, T *x, const plan &p) {
+template <class T> static dl_status across(dl_gpu *g, const scan_job<T> &c) {
     typedef scan_t<T> A;
-    long columns = p.outer * p.inner, n = columns * p.parts;
+    long columns = c.outer * c.inner, wanted = WANTED / columns;
+    if (wanted > c.d / SHORT) wanted = c.d / SHORT;
+    if (wanted < 1) wanted = 1;
+    cut p = {0, (c.d + wanted - 1) / wanted};
+    p.parts = (c.d + p.part - 1) / p.part;
+    long n = columns * p.parts;
     A *sum = p.parts > 1 ? (A *)dl_gpu_take(g, sizeof(A) * (size_t)n) : NULL;
     if (p.parts > 1 && !sum) return dl_error_last()->code;
     if (sum) {
-        if (p.walk)
-            walk_sums_kernel<T><<<blocks_for(n), THREADS, 0, g->stream>>>(x, sum, p, n);
-        else
-            block_kernel<T><<<(unsigned)n, THREADS, 0, g->stream>>>(x, sum, NULL, p);
-        before_kernel<A><<<blocks_for(columns), THREADS, 0, g->stream>>>(sum, p, columns);
+        part_sums_kernel<T><<<blocks_for(n), THREADS, 0, g->stream>>>(c, sum, p, n);
+        before_kernel<A><<<blocks_for(columns), THREADS, 0, g->stream>>>(sum, p.parts, c.inner, columns);
     }
-    if (p.walk)
-        walk_kernel<T><<<blocks_for(n), THREADS, 0, g->stream>>>(x, sum, p, n);
-    else
-        block_kernel<T><<<(unsigned)n, THREADS, 0, g->stream>>>(x, NULL, sum, p);
+    part_kernel<T><<<blocks_for(n), THREADS, 0, g->stream>>>(c, sum, p, n);
     dl_gpu_drop(g, sum);
     return dl_gpu_launched(g);
 }
 
 static dl_status run_cumsum(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
-    dl_tensor *o = c->out[0];
+    dl_tensor *o = c->out[0], *x = c->in[0];
     int dim = 0;
     if (!g) return dl_error_last()->code;
     if (!o->numel) return DL_OK;
     dl_dim_norm(c->attr[0].u.i, o->ndim, &dim); /* checked by infer */
-    dl_status s = dl_cuda_copy(g, o, c->in[0]);
+    bool direct = x->dtype == o->dtype && dl_is_contiguous(x);
+    dl_status s = direct ? DL_OK : dl_cuda_copy(g, o, x);
     if (s != DL_OK) return s;
     return dl_dispatch<DL_FLOATS | DL_BIT(DL_I64)>(o->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        return scan<T>(g, (T *)dl_ptr(o), plan_of(o, dim));
+        scan_job<T> job = {(const T *)dl_ptr(direct ? x : o), (T *)dl_ptr(o), 1, o->ndim ? o->shape[dim] : 1, 1, false};
+        for (int d = 0; d < o->ndim; d++)
+            if (d != dim) *(d < dim ? &job.outer : &job.inner) *= o->shape[d];
+        bool even = job.outer == 1 || job.d % (16 / (long)sizeof(T)) == 0;
+        job.vector = even && ((size_t)job.x | (size_t)job.y) % 16 == 0;
+        return job.inner == 1 ? along(g, job) : across(g, job);
     });
 }
 const dl_kernel dl_cuda_cumsum = {run_cumsum, NULL, DL_ANY, NULL, 0};

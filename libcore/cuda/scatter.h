@@ -17,13 +17,20 @@ typedef struct dl_adds {
     long outer, size, n, inner;
 } dl_adds;
 
-/* key: n numbers on the device below `size`; those with `size` are left out. Floating sums run in f64. */
-dl_status dl_cuda_adds(dl_gpu *g, const dl_adds *a, const long *key);
+/* Are keys 32 bits wide, else 64? */
+static inline bool dl_adds_narrow(const dl_adds *a) { return a->size < 0xffffffff && a->n < 0xffffffff; }
+/* key: n numbers on the device below `size`, unsigned or uint64_t; those with `size` are left out. Floating sums run in
+ * f64. */
+dl_status dl_cuda_adds(dl_gpu *g, const dl_adds *a, const void *key);
 
 /* Sorts n numbers and, beside them, others, by the lowest `bits`; equal keys keep their order. Results in the second
  * array of each pair. */
 dl_status dl_cuda_sort(dl_gpu *g, const uint64_t *key, uint64_t *sorted_key, const long *v, long *sorted_v, long n,
                        int bits);
+
+/* Gradients of index_select and gather (adds.cu). */
+dl_status dl_cuda_grad_index_select(dl_back *b);
+dl_status dl_cuda_grad_gather(dl_back *b);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,209 @@
+/* Kernels of index_add and scatter_add, and the gradients of index_select and gather: sorted by place (scatter.h), or
+ * where the order need not be kept with atomics. */
+#include "cuda/adding.cuh"
+#include "cuda/scatter.h"
+
+enum { FEW = 64 }; /* parts that a thread adds up one by one */
+
+/* ---- sorted, or column by column */
+
+/* Operands: where the key goes, the index, the place that index 0 stands for. */
+template <class K> struct key_f {
+    long size, step, none;
+    int wide;
+    dl_fault_site site;
+    __device__ void operator()(char *const *p) const {
+        long at = dl_index_at(p[1], wide, size, site);
+        *(K *)p[0] = (K)(at < 0 ? none : (long)p[2] + at * step);
+    }
+};
+
+static void dims_of(const dl_call *c, const dl_tensor *t, int *dim, long *size) {
+    dl_dim_norm(c->attr[0].u.i, t->ndim, dim); /* checked by infer */
+    *size = t->ndim ? t->shape[*dim] : 1;
+}
+
+/* Keys in `it`'s first operand, of which there are n, and the sums by them. */
+template <class K> static dl_status add_keyed(dl_gpu *g, dl_it it, const dl_adds *a, const key_f<long> &f, void *key) {
+    dl_status s = dl_places<3>(g, it, key_f<K>{f.size, f.step, f.none, f.wide, f.site});
+    return s == DL_OK ? dl_cuda_adds(g, a, key) : s;
+}
+
+/* index_add: keys are indices. scatter_add: keys are places in the result. */
+static dl_status add_sorted(dl_gpu *g, dl_call *c, const dl_tensor *v, bool list) {
+    dl_tensor *o = c->out[0], *index = c->in[1];
+    int dim = 0;
+    long size = 0, n = list ? index->numel : v->numel, count[DL_MAX_DIM], base[DL_MAX_DIM] = {0};
+    dims_of(c, o, &dim, &size);
+    dl_adds a = {dl_ptr(o), dl_ptr(v), o->dtype, 1, (long)o->numel, n, 1};
+    if (list) a.size = size;
+    for (int d = 0; d < o->ndim && list; d++)
+        if (d != dim) *(d < dim ? &a.outer : &a.inner) *= o->shape[d];
+    for (int d = 0; d < o->ndim && !list; d++) base[d] = d == dim ? 0 : o->stride[d];
+    bool narrow = dl_adds_narrow(&a);
+    size_t width = narrow ? sizeof(unsigned) : sizeof(uint64_t);
+    void *key = dl_gpu_take(g, width * (size_t)n);
+    if (!key) return dl_error_last()->code;
+    dl_strides_contiguous(index->ndim, index->shape, count);
+    dl_it it;
+    dl_it_begin(&it, index->ndim, index->shape);
+    dl_it_operand(&it, key, width, index->ndim, index->shape, count);
+    dl_it_tensor(&it, index);
+    dl_it_count(&it, index->ndim, index->shape, base);
+    dl_it_end(&it);
+    key_f<long> f = {size, list || !o->ndim ? 1 : o->stride[dim], a.size, index->dtype == DL_I64,
+                     dl_gpu_site(g, c->op)};
+    dl_status s = narrow ? add_keyed<unsigned>(g, it, &a, f, key) : add_keyed<uint64_t>(g, it, &a, f, key);
+    dl_gpu_drop(g, key);
+    return s;
+}
+
+/* Few parts an element can get: a thread takes all indices of a column, in order. Operands: the result, index and
+ * source at the first of them. */
+template <class T> struct column_f {
+    long n, size, o_step, i_step, v_step; /* of the dimension, in bytes */
+    int wide;
+    dl_fault_site site;
+    __device__ void operator()(char *const *p) const {
+        for (long i = 0; i < n; i++) {
+            long at = dl_index_at(p[1] + i * i_step, wide, size, site);
+            if (at < 0) continue;
+            T *to = (T *)(p[0] + at * o_step);
+            *to = dl_adding<T>::down(dl_adding<T>::up(*to) + dl_adding<T>::up(*(const T *)(p[2] + i * v_step)));
+        }
+    }
+};
+
+static void without(dl_it *it, const dl_tensor *t, int dim, int ndim, const long *shape) {
+    long stride[DL_MAX_DIM] = {0};
+    for (int d = 0; d < t->ndim; d++) stride[d] = d == dim ? 0 : t->stride[d];
+    dl_it_operand(it, dl_ptr(t), dl_esize(t), ndim, shape, stride);
+}
+
+/* `list`: the index is one of index_add, the same in all columns. */
+static dl_status add_columns(dl_gpu *g, dl_call *c, bool list) {
+    dl_tensor *o = c->out[0], *index = c->in[1], *v = c->in[2];
+    int dim = 0;
+    long size = 0, shape[DL_MAX_DIM] = {0};
+    const long none[DL_MAX_DIM] = {0};
+    dims_of(c, o, &dim, &size);
+    memcpy(shape, v->shape, sizeof shape);
+    if (v->ndim) shape[dim] = 1;
+    dl_it it;
+    dl_it_begin(&it, v->ndim, shape);
+    without(&it, o, dim, v->ndim, shape);
+    if (list)
+        dl_it_operand(&it, dl_ptr(index), dl_esize(index), v->ndim, shape, none);
+    else
+        without(&it, index, dim, v->ndim, shape);
+    without(&it, v, dim, v->ndim, shape);
+    dl_it_end(&it);
+    int at = list ? 0 : dim;
+    long step[3] = {o->ndim ? o->stride[dim] * (long)dl_esize(o) : 0,
+                    index->ndim ? index->stride[at] * (long)dl_esize(index) : 0,
+                    v->ndim ? v->stride[dim] * (long)dl_esize(v) : 0};
+    return dl_dispatch<DL_ANY>(o->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        return dl_places<3>(g, it,
+                            column_f<T>{v->ndim ? v->shape[dim] : 1, size, step[0], step[1], step[2],
+                                        index->dtype == DL_I64, dl_gpu_site(g, c->op)});
+    });
+}
+
+/* ---- with atomics, in any order */
+
+__device__ inline void add_to(float *p, float v) { atomicAdd(p, v); }
+__device__ inline void add_to(double *p, double v) { atomicAdd(p, v); }
+__device__ inline void add_to(int *p, int v) { atomicAdd(p, v); }
+__device__ inline void add_to(long *p, long v) { atomicAdd((unsigned long long *)p, (unsigned long long)v); }
+
+/* Operands: source, index, the result at index 0. */
+template <class T> struct atomic_f {
+    long size, step; /* of the dimension, in bytes */
+    int wide;
+    dl_fault_site site;
+    __device__ void operator()(char *const *p) const {
+        calc_t<T> v = dl_up(*(const T *)p[0]);
+        long at = dl_index_at(p[1], wide, size, site);
+        if (at >= 0) add_to((calc_t<T> *)(p[2] + at * step), v);
+    }
+};
+
+/* o: the result, in the dtype that its elements are computed in. */
+static dl_status add_atomically(dl_gpu *g, dl_call *c, const dl_tensor *o, bool list) {
+    dl_tensor *index = c->in[1], *v = c->in[2];
+    int dim = 0;
+    long size = 0, listed[DL_MAX_DIM] = {0};
+    dims_of(c, o, &dim, &size);
+    if (v->ndim && index->ndim) listed[dim] = index->stride[0];
+    dl_it it;
+    dl_it_begin(&it, v->ndim, v->shape);
+    dl_it_tensor(&it, v);
+    dl_it_operand(&it, dl_ptr(index), dl_esize(index), v->ndim, v->shape, list ? listed : index->stride);
+    without(&it, o, dim, v->ndim, v->shape);
+    dl_it_end(&it);
+    long step = o->ndim ? o->stride[dim] * (long)dl_esize(o) : 0;
+    return dl_dispatch<DL_FLOATS | DL_BIT(DL_I32) | DL_BIT(DL_I64)>(v->dtype, [&](auto tag) {
+        return dl_places<3>(g, it, atomic_f<decltype(tag)>{size, step, index->dtype == DL_I64, dl_gpu_site(g, c->op)});
+    });
+}
+
+/* 16-bit floats are rounded once, whatever the number of parts. */
+static dl_status add_in_f32(dl_gpu *g, dl_call *c, bool list) {
+    dl_tensor *o = c->out[0], *sum = dl_tensor_empty(o->ndim, o->shape, DL_F32, c->device);
+    dl_status s = sum ? dl_cuda_copy(g, sum, o) : dl_error_last()->code;
+    if (s == DL_OK) s = add_atomically(g, c, sum, list);
+    if (s == DL_OK) s = dl_cuda_copy(g, o, sum);
+    dl_unref(sum);
+    return s;
+}
+
+/* ---- the rows */
+
+/* The parts in[2] at indices in[1] to out[0], which is contiguous. Sums of integers are the same in any order. */
+static dl_status add_parts(dl_gpu *g, dl_call *c, bool list) {
+    dl_tensor *v = c->in[2];
+    if (!v->numel) return DL_OK;
+    int dim = 0;
+    long size = 0;
+    dims_of(c, v, &dim, &size);
+    bool half = v->dtype == DL_F16 || v->dtype == DL_BF16, whole = v->dtype == DL_I32 || v->dtype == DL_I64;
+    if (size == 1 || (!half && size <= FEW)) return add_columns(g, c, list);
+    if (whole || !dl_deterministic()) {
+        bool bytes = v->dtype == DL_U8 || v->dtype == DL_BOOL;
+        if (!bytes) return half ? add_in_f32(g, c, list) : add_atomically(g, c, c->out[0], list);
+    }
+    dl_tensor *flat = dl_cuda_contiguous(g, v);
+    dl_status s = flat ? add_sorted(g, c, flat, list) : dl_error_last()->code;
+    dl_unref(flat);
+    return s;
+}
+
+static dl_status run_adds(dl_call *c, bool list) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    dl_status s = g ? dl_cuda_copy(g, c->out[0], c->in[0]) : dl_error_last()->code;
+    return s == DL_OK ? add_parts(g, c, list) : s;
+}
+
+static dl_status run_index_add(dl_call *c) { return run_adds(c, true); }
+static dl_status run_scatter_add(dl_call *c) { return run_adds(c, false); }
+const dl_kernel dl_cuda_index_add = {run_index_add, NULL, DL_ANY, NULL, 0};
+const dl_kernel dl_cuda_scatter_add = {run_scatter_add, NULL, DL_ANY, NULL, 0};
+
+/* The gradient of picking: added up in a tensor of zeros. */
+static dl_status grad_pick(dl_back *b, bool list) {
+    const dl_meta *x = dl_in_meta(b, 0);
+    dl_tensor *index = dl_saved_in(b, 1), *in[3] = {NULL, index, b->g[0]};
+    dl_gpu *g = index ? dl_gpu_use(index->st->device) : NULL;
+    dl_tensor *dx =
+        g ? dl_tmp(b, dl_tensor_empty(x->ndim, x->shape, (dl_dtype)b->g[0]->dtype, index->st->device)) : NULL;
+    if (!dx) return dl_fail_null("the index");
+    dl_call c = {};
+    c.op = b->op, c.in = in, c.nin = 3, c.out = &dx, c.attr = b->attr, c.dtype = (dl_dtype)dx->dtype;
+    c.device = dx->st->device;
+    dl_status s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(dx), 0, (size_t)dx->numel * dl_esize(dx), g->stream), "zeros");
+    if (s == DL_OK) s = add_parts(g, &c, list);
+    return s == DL_OK ? dl_give(b, 0, dl_ref(dx)) : s;
+}
+dl_status dl_cuda_grad_index_select(dl_back *b) { return grad_pick(b, true); }
+dl_status dl_cuda_grad_gather(dl_back *b) { return grad_pick(b, false); }
