@@ -1,70 +1,198 @@
-/* Kernel of layer_norm and its fused gradient. A row is a warp's, or a block's when it is long; the gradients of weight
- * and bias add up parts of the rows by column and then the parts, in a fixed order. Sums run in f64. */
+/* Kernel of layer_norm and its fused gradient. Rows are held in registers, by some lanes of a warp or by a block, and
+ * read once; the gradient goes through many rows with the same threads, which add up those of weight and bias on the
+ * way, by column and in a fixed order. What is too long for registers is read three times. Statistics run in f64. */
 #include "cuda/rows.cuh"
 
-enum { THREADS = 256, LONG_ROW = 1024, COLUMNS = 32, ROWS = THREADS / COLUMNS, LEAST_ROWS = 64, WANTED_BLOCKS = 512 };
+enum { THREADS = 256, COLUMNS = 32, ROWS = THREADS / COLUMNS, LEAST_ROWS = 64, WANTED_BLOCKS = 512 };
+/* Of a thread at least, where there are so many blocks; rows that are added up in the computing type. */
+enum { FEW_ROWS = 4, FEWEST_PARTS = 264, MOST_PARTS = 1056, PARTS = 1 << 18, AT_ONCE = 64, BACK_THREADS = 256 };
 
 /* Rows of d elements; w and b may be NULL. mean and rstd are of the type that T is computed in. */
 template <class T> struct norm_rows {
     long n, d;
     const T *x, *w, *b, *g;
-    T *y; /* the result, or dx */
+    T *y; /* the result, or dx; NULL: that is not wanted */
     calc_t<T> *mean, *rstd;
     double eps;
 };
 
-/* Which row a thread takes part in, and from which element on with which step. Whole warps or blocks leave together. */
-struct row_share {
-    long row, first, step;
-    bool block;
-    __device__ row_share(long d) {
-        block = d >= LONG_ROW;
-        long t = (long)blockIdx.x * THREADS + threadIdx.x;
-        row = block ? blockIdx.x : t / DL_WARP;
-        first = block ? threadIdx.x : t % DL_WARP;
-        step = block ? THREADS : DL_WARP;
-    }
-};
+/* ---- in registers */
 
-template <class T> __global__ void __launch_bounds__(THREADS) layer_norm_kernel(norm_rows<T> r) {
+/* Sums of squares four at a time in the computing type, which is exact enough for numbers near their mean. */
+template <class T, int V, int E, class F>
+__device__ inline double squares(const dl_row_regs<T, V, E> &x, int packs, int lane, int lanes, F value) {
+    double sum = 0;
+#pragma unroll
+    for (int e = 0; e < E; e++) {
+        if (e * lanes + lane >= packs) continue;
+        calc_t<T> few = 0;
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            calc_t<T> v = value(dl_up(x.p[e].v[j]));
+            few += v * v;
+        }
+        sum += (double)few;
+    }
+    return sum;
+}
+
+template <class T, int V, int E>
+__global__ void __launch_bounds__(DL_ROW_LANES) norm_kernel(norm_rows<T> r, dl_row_plan p) {
+    typedef calc_t<T> C;
+    __shared__ double shared[DL_ROW_LANES / DL_WARP];
+    int lane = threadIdx.x & (p.lanes - 1);
+    long row = ((long)blockIdx.x * p.threads + threadIdx.x) >> p.shift, at = row * r.d;
+    int packs = row < p.rows ? p.packs : 0; /* other rows of the warp need all its threads */
+    dl_row_regs<T, V, E> x, w, b;
+    x.load(r.x + at, packs, lane, p.lanes, 0);
+    double sum = 0, n = (double)r.d;
+    x.each(p, [&](C v, int) { sum += (double)v; });
+    double mean = dl_row_join(sum, dl_sum_f(), shared, p.lanes) / n;
+    C m = (C)mean;
+    double rest = mean - (double)m; /* what the centre lacks */
+    double square = squares(x, packs, lane, p.lanes, [&](C v) { return v - m; });
+    square = dl_row_join(square, dl_sum_f(), shared, p.lanes) / n - rest * rest;
+    C k = (C)(1 / sqrt((square > 0 || square != square ? square : 0) + r.eps));
+    if (r.w) w.load(r.w, packs, lane, p.lanes, 0);
+    if (r.b) b.load(r.b, packs, lane, p.lanes, 0);
+    x.change(p, [&](C v, int i) {
+        C y = (v - m) * k;
+        if (r.w) y *= dl_up(w.p[i / V].v[i % V]);
+        if (r.b) y += dl_up(b.p[i / V].v[i % V]);
+        return y;
+    });
+    if (row >= p.rows) return;
+    x.store(r.y + at, packs, lane, p.lanes);
+    if (!lane) r.mean[row] = m, r.rstd[row] = k;
+}
+
+/* dx = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)), gw = g * weight. Blocks go through rows; with `part` they leave
+ * the sums of g * xhat and of g over theirs, part[2][blocks][d]. */
+template <class T, int V, int E>
+__global__ void __launch_bounds__(BACK_THREADS) norm_grad_kernel(norm_rows<T> r, dl_row_plan p, double *part) {
+    typedef calc_t<T> C;
+    __shared__ double shared[BACK_THREADS / DL_WARP];
+    extern __shared__ double columns[]; /* [2][rows of the block][d] */
+    int lane = threadIdx.x & (p.lanes - 1), mine = threadIdx.x >> p.shift, side = p.threads >> p.shift;
+    C sw[V * E], sb[V * E];
+    dl_row_regs<T, V, E> w;
+#pragma unroll
+    for (int i = 0; i < V * E; i++) sw[i] = sb[i] = 0;
+    if (r.w) w.load(r.w, p.packs, lane, p.lanes, 0);
+    /* Adds the sums to this thread's place in shared memory; they begin again at 0. */
+    auto leave = [&](double *to, C(&s)[V * E], bool begin) {
+#pragma unroll
+        for (int e = 0; e < E; e++) {
+            if (e * p.lanes + lane >= p.packs) continue;
+            double *at = to + mine * r.d + (e * p.lanes + lane) * V;
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                at[j] = (begin ? 0 : at[j]) + (double)s[e * V + j];
+                s[e * V + j] = 0;
+            }
+        }
+    };
+    int turn = 0;
+    for (long first = (long)blockIdx.x * side; first < p.rows; first += (long)gridDim.x * side) {
+        long row = first + mine, at = row * r.d;
+        int packs = row < p.rows ? p.packs : 0;
+        dl_row_regs<T, V, E> x, g;
+        x.load(r.x + at, packs, lane, p.lanes, 0);
+        g.load(r.g + at, packs, lane, p.lanes, 0);
+        C m = packs ? r.mean[row] : C(0), k = packs ? r.rstd[row] : C(0);
+        double sum = 0, sumx = 0;
+#pragma unroll
+        for (int e = 0; e < E; e++) {
+            if (e * p.lanes + lane >= packs) continue;
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                int i = e * V + j;
+                C gi = dl_up(g.p[e].v[j]), xhat = (dl_up(x.p[e].v[j]) - m) * k, gw = gi;
+                if (r.w) gw *= dl_up(w.p[e].v[j]);
+                sw[i] += gi * xhat, sb[i] += gi;
+                sum += (double)gw, sumx += (double)gw * (double)xhat;
+            }
+        }
+        if (part && ++turn % AT_ONCE == 0) {
+            leave(columns, sw, turn == AT_ONCE);
+            leave(columns + side * r.d, sb, turn == AT_ONCE);
+        }
+        if (!r.y) continue;
+        C a = (C)(dl_row_join(sum, dl_sum_f(), shared, p.lanes) / (double)r.d),
+          c = (C)(dl_row_join(sumx, dl_sum_f(), shared, p.lanes) / (double)r.d);
+        x.with(p, g, [&](C v, C gi, int i) {
+            C gw = r.w ? gi * dl_up(w.p[i / V].v[i % V]) : gi;
+            return (gw - a - (v - m) * k * c) * k;
+        });
+        x.store(r.y + at, packs, lane, p.lanes);
+    }
+    if (!part) return;
+    leave(columns, sw, turn < AT_ONCE);
+    leave(columns + side * r.d, sb, turn < AT_ONCE);
+    __syncthreads();
+    for (long i = threadIdx.x; i < 2 * r.d; i += blockDim.x) {
+        long which = i >= r.d, col = i - which * r.d;
+        double all = 0;
+        for (int s = 0; s < side; s++) all += columns[(which * side + s) * r.d + col];
+        part[(which * gridDim.x + blockIdx.x) * r.d + col] = all;
+    }
+}
+
+/* part[2][parts][d] becomes the gradients of weight and bias, 32 columns a block. */
+template <class T>
+__global__ void __launch_bounds__(THREADS) norm_join_kernel(const double *part, long parts, long d, T *dw, T *db) {
+    __shared__ double shared[2][ROWS][COLUMNS];
+    int lane = threadIdx.x % COLUMNS, line = threadIdx.x / COLUMNS;
+    long col = (long)blockIdx.x * COLUMNS + lane;
+    double sum[2] = {0, 0};
+#pragma unroll 4
+    for (long p = line; p < parts && col < d; p += ROWS)
+        sum[0] += part[p * d + col], sum[1] += part[(parts + p) * d + col];
+    for (int k = 0; k < 2; k++) shared[k][line][lane] = sum[k];
+    __syncthreads();
+    if (line > 1 || col >= d) return;
+    double all = 0;
+    for (int i = 0; i < ROWS; i++) all += shared[line][i][lane];
+    T *to = line ? db : dw;
+    if (to) to[col] = dl_down<T>((calc_t<T>)all);
+}
+
+/* ---- rows too long for registers: a block's */
+
+template <class T> __global__ void __launch_bounds__(THREADS) long_norm_kernel(norm_rows<T> r) {
     typedef calc_t<T> C;
     __shared__ double shared[THREADS / DL_WARP];
-    row_share s(r.d);
-    if (s.row >= r.n) return;
-    double *join = s.block ? shared : NULL, sum = 0, square = 0;
-    const T *x = r.x + s.row * r.d;
-    T *y = r.y + s.row * r.d;
-    for (long i = s.first; i < r.d; i += s.step) sum += (double)dl_up(x[i]);
-    double mean = dl_row_join(sum, dl_sum_f(), join) / (double)r.d;
-    for (long i = s.first; i < r.d; i += s.step) {
+    double sum = 0, square = 0;
+    const T *x = r.x + blockIdx.x * r.d;
+    T *y = r.y + blockIdx.x * r.d;
+    for (long i = threadIdx.x; i < r.d; i += THREADS) sum += (double)dl_up(x[i]);
+    double mean = dl_row_join(sum, dl_sum_f(), shared, THREADS) / (double)r.d;
+    for (long i = threadIdx.x; i < r.d; i += THREADS) {
         double v = (double)dl_up(x[i]) - mean;
         square += v * v;
     }
-    double rstd = 1 / sqrt(dl_row_join(square, dl_sum_f(), join) / (double)r.d + r.eps);
+    double rstd = 1 / sqrt(dl_row_join(square, dl_sum_f(), shared, THREADS) / (double)r.d + r.eps);
     C m = (C)mean, k = (C)rstd;
-    for (long i = s.first; i < r.d; i += s.step)
+    for (long i = threadIdx.x; i < r.d; i += THREADS)
         y[i] = dl_down<T>((dl_up(x[i]) - m) * k * (r.w ? dl_up(r.w[i]) : C(1)) + (r.b ? dl_up(r.b[i]) : C(0)));
-    if (!s.first) r.mean[s.row] = m, r.rstd[s.row] = k;
+    if (!threadIdx.x) r.mean[blockIdx.x] = m, r.rstd[blockIdx.x] = k;
 }
 
-/* dx = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)), gw = g * weight. */
-template <class T> __global__ void __launch_bounds__(THREADS) layer_norm_grad_kernel(norm_rows<T> r) {
+template <class T> __global__ void __launch_bounds__(THREADS) long_norm_grad_kernel(norm_rows<T> r) {
     typedef calc_t<T> C;
     __shared__ double shared[THREADS / DL_WARP];
-    row_share s(r.d);
-    if (s.row >= r.n) return;
-    double *join = s.block ? shared : NULL, sum = 0, sumx = 0;
-    const T *x = r.x + s.row * r.d, *g = r.g + s.row * r.d;
-    T *dx = r.y + s.row * r.d;
-    C m = r.mean[s.row], k = r.rstd[s.row];
-    for (long i = s.first; i < r.d; i += s.step) {
+    double sum = 0, sumx = 0;
+    const T *x = r.x + blockIdx.x * r.d, *g = r.g + blockIdx.x * r.d;
+    T *dx = r.y + blockIdx.x * r.d;
+    C m = r.mean[blockIdx.x], k = r.rstd[blockIdx.x];
+    for (long i = threadIdx.x; i < r.d; i += THREADS) {
         C gw = dl_up(g[i]) * (r.w ? dl_up(r.w[i]) : C(1));
         sum += (double)gw;
         sumx += (double)gw * (double)((dl_up(x[i]) - m) * k);
     }
-    C a = (C)(dl_row_join(sum, dl_sum_f(), join) / (double)r.d),
-      c = (C)(dl_row_join(sumx, dl_sum_f(), join) / (double)r.d);
-    for (long i = s.first; i < r.d; i += s.step) {
+    C a = (C)(dl_row_join(sum, dl_sum_f(), shared, THREADS) / (double)r.d),
+      c = (C)(dl_row_join(sumx, dl_sum_f(), shared, THREADS) / (double)r.d);
+    for (long i = threadIdx.x; i < r.d; i += THREADS) {
         C gw = dl_up(g[i]) * (r.w ? dl_up(r.w[i]) : C(1));
         dx[i] = dl_down<T>((gw - a - (dl_up(x[i]) - m) * k * c) * k);
     }
@@ -72,7 +200,7 @@ template <class T> __global__ void __launch_bounds__(THREADS) layer_norm_grad_ke
 
 /* Sums of g * xhat and of g over a part of the rows, for 32 columns a block; part[2][parts][d]. */
 template <class T>
-__global__ void __launch_bounds__(THREADS) layer_norm_columns_kernel(norm_rows<T> r, double *part, long each) {
+__global__ void __launch_bounds__(THREADS) long_columns_kernel(norm_rows<T> r, double *part, long each) {
     __shared__ double shared[2][ROWS][COLUMNS];
     int lane = threadIdx.x % COLUMNS, line = threadIdx.x / COLUMNS;
     long col = (long)blockIdx.x * COLUMNS + lane, end = (blockIdx.y + 1) * each;
@@ -91,20 +219,84 @@ __global__ void __launch_bounds__(THREADS) layer_norm_columns_kernel(norm_rows<T
     part[(line * (long)gridDim.y + blockIdx.y) * r.d + col] = sum;
 }
 
-template <class T>
-__global__ void __launch_bounds__(THREADS)
-    layer_norm_join_kernel(const double *part, long parts, long d, T *dw, T *db) {
-    long i = (long)blockIdx.x * THREADS + threadIdx.x;
-    if (i >= d) return;
-    double sum[2] = {0, 0};
-    for (int k = 0; k < 2; k++)
-        for (long p = 0; p < parts; p++) sum[k] += part[(k * parts + p) * d + i];
-    if (dw) dw[i] = dl_down<T>((calc_t<T>)sum[0]);
-    if (db) db[i] = dl_down<T>((calc_t<T>)sum[1]);
+/* ---- the choice */
+
+/* launch(V, E) as constants with a plan for rows in registers. False: they are too long. */
+template <class T, class G> static bool in_registers(const norm_rows<T> &r, bool back, G launch) {
+    enum { V = 16 / sizeof(T), MOST = sizeof(T) == 2 ? 4 : sizeof(T) == 4 ? 8 : 4, SINGLE = 8 };
+    dl_row_plan p;
+    size_t all = (size_t)r.x | (size_t)r.y | (size_t)r.w | (size_t)r.b | (back ? (size_t)r.g : 0);
+    if (r.d % V == 0 && all % 16 == 0) {
+        if (!dl_row_plan_of(&p, r.n, r.d, V, 2, MOST) || (back && p.threads > BACK_THREADS)) return false;
+        if (p.lanes * 2 >= p.packs)
+            launch(p, std::integral_constant<int, V>(), std::integral_constant<int, 2>());
+        else
+            launch(p, std::integral_constant<int, V>(), std::integral_constant<int, MOST>());
+        return true;
+    }
+    if (!dl_row_plan_of(&p, r.n, r.d, 1, SINGLE, SINGLE) || (back && p.threads > BACK_THREADS)) return false;
+    launch(p, std::integral_constant<int, 1>(), std::integral_constant<int, SINGLE>());
+    return true;
 }
 
-template <class T> static unsigned blocks_of(const norm_rows<T> &r) {
-    return (unsigned)(r.d >= LONG_ROW ? r.n : (r.n * DL_WARP + THREADS - 1) / THREADS);
+template <class T> static dl_status forward(dl_gpu *g, const norm_rows<T> &r) {
+    bool done = in_registers(r, false, [&](const dl_row_plan &p, auto v, auto e) {
+        norm_kernel<T, decltype(v)::value, decltype(e)::value><<<dl_row_blocks(&p), p.threads, 0, g->stream>>>(r, p);
+    });
+    if (!done) long_norm_kernel<T><<<(unsigned)r.n, THREADS, 0, g->stream>>>(r);
+    return dl_gpu_launched(g);
+}
+
+/* How many blocks share the rows. */
+static long parts_of(long d) {
+    long n = PARTS / d;
+    return n < FEWEST_PARTS ? (long)FEWEST_PARTS : n < MOST_PARTS ? n : (long)MOST_PARTS;
+}
+
+/* Takes the memory of the parts; NULL: recorded. */
+static double *take_parts(dl_gpu *g, long parts, long d) {
+    return (double *)dl_gpu_take(g, 2 * sizeof(double) * (size_t)(parts * d));
+}
+
+template <class T> static dl_status join(dl_gpu *g, double *part, long parts, long d, T *dw, T *db) {
+    unsigned blocks = (unsigned)((d + COLUMNS - 1) / COLUMNS);
+    norm_join_kernel<T><<<blocks, THREADS, 0, g->stream>>>(part, parts, d, dw, db);
+    dl_gpu_drop(g, part);
+    return dl_gpu_launched(g);
+}
+
+/* dw and db may be NULL. */
+template <class T, int V, int E>
+static dl_status in_one(dl_gpu *g, const norm_rows<T> &r, const dl_row_plan &p, T *dw, T *db) {
+    bool sums = dw || db;
+    long side = p.threads >> p.shift, some = (r.n + side * FEW_ROWS - 1) / (side * FEW_ROWS);
+    long blocks = sums ? parts_of(r.d) : (long)dl_row_blocks(&p);
+    if (sums && blocks > some) blocks = some;
+    size_t shared = sums ? 2 * sizeof(double) * (size_t)(side * r.d) : 0;
+    double *part = sums ? take_parts(g, blocks, r.d) : NULL;
+    if (sums && !part) return dl_error_last()->code;
+    auto kernel = norm_grad_kernel<T, V, E>;
+    if (shared > 48 << 10) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    kernel<<<(unsigned)blocks, p.threads, shared, g->stream>>>(r, p, part);
+    return sums ? join(g, part, blocks, r.d, dw, db) : dl_gpu_launched(g);
+}
+
+template <class T> static dl_status backward(dl_gpu *g, const norm_rows<T> &r, T *dw, T *db) {
+    dl_status s = DL_OK;
+    if (r.n && in_registers(r, true, [&](const dl_row_plan &p, auto v, auto e) {
+            s = in_one<T, decltype(v)::value, decltype(e)::value>(g, r, p, dw, db);
+        }))
+        return s;
+    if (r.y && r.n) long_norm_grad_kernel<T><<<(unsigned)r.n, THREADS, 0, g->stream>>>(r);
+    if (!dw && !db) return dl_gpu_launched(g);
+    long bands = (r.d + COLUMNS - 1) / COLUMNS, most = r.n / LEAST_ROWS;
+    long parts = WANTED_BLOCKS / bands < most ? WANTED_BLOCKS / bands : most;
+    if (parts < 1) parts = 1;
+    double *part = take_parts(g, parts, r.d);
+    if (!part) return dl_error_last()->code;
+    long_columns_kernel<T>
+        <<<dim3((unsigned)bands, (unsigned)parts), THREADS, 0, g->stream>>>(r, part, (r.n + parts - 1) / parts);
+    return join(g, part, parts, r.d, dw, db);
 }
 
 static long row_size(const dl_aval *sizes) {
@@ -143,25 +335,10 @@ static dl_status run_layer_norm(dl_call *c) {
                               (calc_t<T> *)dl_ptr(c->out[1]),
                               (calc_t<T> *)dl_ptr(c->out[2]),
                               c->attr[1].u.f};
-            layer_norm_kernel<T><<<blocks_of(r), THREADS, 0, g->stream>>>(r);
-            return dl_gpu_launched(g);
+            return forward(g, r);
         });
     for (int i = 0; i < 3; i++) dl_unref(own[i]);
     return s;
-}
-
-template <class T> static dl_status columns(dl_gpu *gpu, const norm_rows<T> &r, dl_tensor *dw, dl_tensor *db) {
-    long bands = (r.d + COLUMNS - 1) / COLUMNS, parts = WANTED_BLOCKS / bands, most = r.n / LEAST_ROWS;
-    if (parts > most) parts = most;
-    if (parts < 1) parts = 1;
-    long each = (r.n + parts - 1) / parts;
-    double *part = (double *)dl_gpu_take(gpu, 2 * sizeof(double) * (size_t)(parts * r.d));
-    if (!part) return dl_error_last()->code;
-    layer_norm_columns_kernel<T><<<dim3((unsigned)bands, (unsigned)parts), THREADS, 0, gpu->stream>>>(r, part, each);
-    layer_norm_join_kernel<T><<<(unsigned)((r.d + THREADS - 1) / THREADS), THREADS, 0, gpu->stream>>>(
-        part, parts, r.d, dw ? (T *)dl_ptr(dw) : NULL, db ? (T *)dl_ptr(db) : NULL);
-    dl_gpu_drop(gpu, part);
-    return dl_gpu_launched(gpu);
 }
 
 /* A tensor for the gradient of input i, when that is wanted. */
@@ -198,8 +375,8 @@ static dl_status grad_layer_norm(dl_back *b) {
                           (calc_t<T> *)dl_ptr(mean),
                           (calc_t<T> *)dl_ptr(rstd),
                           b->attr[1].u.f};
-        if (d[0] && x->numel) layer_norm_grad_kernel<T><<<blocks_of(r), THREADS, 0, gpu->stream>>>(r);
-        return (d[1] || d[2]) && size ? columns<T>(gpu, r, d[1], d[2]) : dl_gpu_launched(gpu);
+        T *dw = d[1] ? (T *)dl_ptr(d[1]) : NULL, *db = d[2] ? (T *)dl_ptr(d[2]) : NULL;
+        return size ? backward(gpu, r, dw, db) : DL_OK;
     });
     for (int i = 0; i < 3 && s == DL_OK; i++)
         if (d[i]) s = dl_give(b, i, dl_ref(d[i]));

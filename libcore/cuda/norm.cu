@@ -80,6 +80,75 @@ struct apply_f {
     }
 };
 
+/* ---- pointwise passes over channels that lie side by side */
+
+enum { LAST_THREADS = 256, LAST_AHEAD = 4, LAST_PIXELS = 16 };
+
+/* A thread has V channels of every step-th pixel. F: coefficients of a channel at(c), and a function of these, x and,
+ * with PAIR, second. */
+template <class T, int V, bool PAIR, class F>
+__global__ void __launch_bounds__(LAST_THREADS)
+    last_kernel(const T *x, const T *second, T *y, long pixels, unsigned per, long step, F f) {
+    typedef dl_pack<T, V> pack;
+    unsigned t = blockIdx.x * LAST_THREADS + threadIdx.x, c = t % per;
+    long r = t / per;
+    if (r >= step) return;
+    typename F::known k[V];
+#pragma unroll
+    for (int e = 0; e < V; e++) k[e] = f.at(c * V + e);
+    for (; r < pixels; r += LAST_AHEAD * step) {
+        pack a[LAST_AHEAD], b[LAST_AHEAD];
+#pragma unroll
+        for (int j = 0; j < LAST_AHEAD; j++) {
+            long at = (r + j * step) * per + c;
+            if (r + j * step >= pixels) continue;
+            a[j] = ((const pack *)x)[at];
+            if constexpr (PAIR) b[j] = ((const pack *)second)[at];
+        }
+#pragma unroll
+        for (int j = 0; j < LAST_AHEAD; j++) {
+            if (r + j * step >= pixels) continue;
+#pragma unroll
+            for (int e = 0; e < V; e++)
+                a[j].v[e] = dl_down<T>(f(dl_up(a[j].v[e]), dl_up((PAIR ? b : a)[j].v[e]), k[e]));
+            ((pack *)y)[(r + j * step) * per + c] = a[j];
+        }
+    }
+}
+
+/* Channels innermost, in whole packs, and pixels one after another. */
+static bool channels_inside(const dl_tensor *t) {
+    long want = t->shape[1], size = (long)dl_esize(t);
+    bool good = want % dl_red_across((size_t)size) == 0 && t->stride[1] == 1 && (size_t)dl_ptr(t) % 16 == 0;
+    for (int k = 1; k < t->ndim; k++) {
+        int d = t->ndim - k > 1 ? t->ndim - k : 0;
+        good = good && (t->shape[d] == 1 || t->stride[d] == want);
+        want *= t->shape[d];
+    }
+    return good;
+}
+
+template <class T, bool PAIR, class F>
+static dl_status over_last(dl_gpu *g, const dl_tensor *x, const void *second, const dl_tensor *y, F f) {
+    long per = x->shape[1] / dl_red_across(sizeof(T)), pixels = x->numel / x->shape[1];
+    long step = (pixels + LAST_PIXELS - 1) / LAST_PIXELS, most = (1L << 30) / per;
+    if (step > most) step = most;
+    unsigned blocks = (unsigned)((step * per + LAST_THREADS - 1) / LAST_THREADS);
+    last_kernel<T, dl_red_across(sizeof(T)), PAIR><<<blocks, LAST_THREADS, 0, g->stream>>>(
+        (const T *)dl_ptr(x), (const T *)second, (T *)dl_ptr(y), pixels, (unsigned)per, step, f);
+    return dl_gpu_launched(g);
+}
+
+template <class C> struct apply_last {
+    struct known {
+        C mean, scale, shift;
+    };
+    const C *center, *scale, *shift;
+    apply_f f;
+    __device__ known at(unsigned c) const { return {center[c], scale[c], shift[c]}; }
+    __device__ C operator()(C x, C, const known &k) const { return f(x, k.mean, k.scale, k.shift); }
+};
+
 static void per_channel(dl_it *it, const dl_tensor *x, void *p, size_t size) {
     long stride[DL_MAX_DIM] = {0};
     stride[1] = 1;
@@ -105,13 +174,16 @@ template <class T> static dl_status forward(dl_gpu *g, dl_call *c, calc_t<T> *wo
         s = dl_gpu_launched(g);
     }
     if (s != DL_OK) return s;
+    apply_f f = {c->op->id == DL_OP_batch_norm_relu};
+    if (channels_inside(x) && channels_inside(c->out[0]))
+        return over_last<T, false>(g, x, NULL, c->out[0], apply_last<C>{work, work + n, work + 2 * n, f});
     dl_it it;
     dl_it_begin(&it, x->ndim, x->shape);
     dl_it_tensor(&it, c->out[0]);
     dl_it_tensor(&it, x);
     for (int k = 0; k < 3; k++) per_channel(&it, x, work + k * n, sizeof(C));
     dl_it_end(&it);
-    return dl_each<apply_f, T, T, C, C, C>(g, it, apply_f{c->op->id == DL_OP_batch_norm_relu});
+    return dl_each<apply_f, T, T, C, C, C>(g, it, f);
 }
 
 static dl_status run_batch_norm(dl_call *c) {
@@ -172,6 +244,19 @@ struct grad_f {
     }
 };
 
+template <class C> struct grad_last {
+    struct known {
+        C mean, a, shift, b, c;
+    };
+    const C *work;
+    long n;
+    grad_f f;
+    __device__ known at(unsigned i) const {
+        return {work[i], work[n + i], work[2 * n + i], work[3 * n + i], work[4 * n + i]};
+    }
+    __device__ C operator()(C g, C x, const known &k) const { return f(g, x, k.mean, k.a, k.shift, k.b, k.c); }
+};
+
 enum { GRAD_ARRAYS = 5 };
 
 typedef struct grad_call {
@@ -203,6 +288,8 @@ template <class T> static dl_status backward(dl_gpu *gpu, const grad_call *q, ca
                      q->relu};
     dl_status s = dl_red_run(gpu, (const T *)dl_ptr(x), p, op);
     if (s != DL_OK || !q->dx) return s;
+    if (channels_inside(x) && channels_inside(q->dx) && (size_t)dl_ptr(q->g) % 16 == 0)
+        return over_last<T, true>(gpu, q->g, dl_ptr(x), q->dx, grad_last<C>{work, n, grad_f{q->relu}});
     dl_it it;
     dl_it_begin(&it, x->ndim, x->shape);
     dl_it_tensor(&it, q->dx);
