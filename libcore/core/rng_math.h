@@ -84,10 +84,15 @@ DL_HD void dl_rng_normal(uint32_t w0, uint32_t w1, float *z0, float *z1) {
 
 /* The high and low half of a product. */
 DL_HD uint64_t dl_rng_mul(uint64_t a, uint64_t b, uint64_t *low) {
+#ifdef __CUDA_ARCH__
+    *low = a * b;
+    return __umul64hi(a, b);
+#else
     uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32;
     uint64_t mid = a1 * b0 + (a0 * b0 >> 32), mid2 = a0 * b1 + (uint32_t)mid;
     *low = a * b;
     return a1 * b1 + (mid >> 32) + (mid2 >> 32);
+#endif
 }
 
 /* Uniform in 0 .. range - 1 without bias (Lemire 2019): `w` are the 64 bits of element i; in the rare case that they

@@ -6,9 +6,25 @@
 
 enum { THREADS = 256 };
 
+/* Packs of 16 bytes; a fresh tensor is aligned. */
 template <class T, class F> __global__ void make_kernel(T *out, long n, F f) {
-    long step = (long)gridDim.x * blockDim.x;
-    for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) out[i] = dl_down<T>(f(i));
+    enum { V = 16 / sizeof(T) };
+    long step = (long)gridDim.x * blockDim.x * V;
+    for (long i = ((long)blockIdx.x * blockDim.x + threadIdx.x) * V; i < n; i += step) {
+        dl_pack<T, V> p;
+#pragma unroll
+        for (int e = 0; e < V; e++) p.v[e] = dl_down<T>(f(i + e));
+        if (i + V <= n)
+            *(dl_pack<T, V> *)(out + i) = p;
+        else
+            for (int e = 0; e < V; e++)
+                if (i + e < n) out[i + e] = p.v[e];
+    }
+}
+
+static unsigned blocks_for(const dl_gpu *g, long threads) {
+    long blocks = (threads + THREADS - 1) / THREADS, most = 64L * g->sms;
+    return (unsigned)(blocks < most ? blocks : most);
 }
 
 /* out[i] = f(i), converted to the dtype of the result, which is contiguous. */
@@ -17,11 +33,10 @@ template <unsigned SET, class F> static dl_status make(const dl_call *c, F f) {
     dl_tensor *o = c->out[0];
     if (!g) return dl_error_last()->code;
     if (!o->numel) return DL_OK;
-    long blocks = (o->numel + THREADS - 1) / THREADS, most = 64L * g->sms;
     return dl_dispatch<SET>(o->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        make_kernel<<<(unsigned)(blocks < most ? blocks : most), THREADS, 0, g->stream>>>((T *)dl_ptr(o),
-                                                                                          (long)o->numel, f);
+        unsigned blocks = blocks_for(g, o->numel * (long)sizeof(T) / 16 + 1);
+        make_kernel<<<blocks, THREADS, 0, g->stream>>>((T *)dl_ptr(o), (long)o->numel, f);
         return dl_gpu_launched(g);
     });
 }
@@ -67,11 +82,25 @@ static dl_status run_linspace(dl_call *c) {
 }
 const dl_kernel dl_cuda_linspace = {run_linspace, NULL, DL_NUMBERS, NULL, 0};
 
-struct diagonal_f {
-    long cols;
-    __device__ long operator()(long i) const { return i / cols == i % cols; }
-};
-static dl_status run_eye(dl_call *c) { return make<DL_ANY>(c, diagonal_f{c->out[0]->shape[1]}); }
+template <class T> __global__ void diagonal_kernel(T *out, long n, long step) {
+    long i = (long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i * step] = dl_down<T>(1);
+}
+static dl_status run_eye(dl_call *c) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    dl_tensor *o = c->out[0];
+    if (!g) return dl_error_last()->code;
+    long rows = o->shape[0], cols = o->shape[1], n = rows < cols ? rows : cols;
+    if (!n) return DL_OK;
+    dl_status s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(o), 0, (size_t)o->numel * dl_esize(o), g->stream), "zeros");
+    if (s != DL_OK) return s;
+    return dl_dispatch<DL_ANY>(o->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        diagonal_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>((T *)dl_ptr(o), n,
+                                                                                            cols + 1);
+        return dl_gpu_launched(g);
+    });
+}
 const dl_kernel dl_cuda_eye = {run_eye, NULL, DL_ANY, NULL, 0};
 
 /* ---- random numbers */
@@ -119,25 +148,50 @@ template <class F> static dl_status draw(const dl_call *c, F f) {
     dl_tensor *o = c->out[0];
     if (!g) return dl_error_last()->code;
     if (!o->numel) return DL_OK;
-    long blocks = (o->numel / 4 + THREADS) / THREADS, most = 64L * g->sms;
     return dl_dispatch<DL_FLOATS>(o->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        draw_kernel<<<(unsigned)(blocks < most ? blocks : most), THREADS, 0, g->stream>>>((T *)dl_ptr(o),
-                                                                                          (long)o->numel, key_of(c), f);
+        draw_kernel<<<blocks_for(g, o->numel / 4 + 1), THREADS, 0, g->stream>>>((T *)dl_ptr(o), (long)o->numel,
+                                                                                key_of(c), f);
+        return dl_gpu_launched(g);
+    });
+}
+
+/* f(i, 64 bits) of each element; a pair of them shares a block of words. */
+template <class T, class F> __global__ void pairs_kernel(T *out, long n, dl_rng_key k, F f) {
+    long step = (long)gridDim.x * blockDim.x;
+    for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; 2 * i < n; i += step) {
+        dl_philox b = dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i);
+        dl_pack<T, 2> p;
+#pragma unroll
+        for (int j = 0; j < 2; j++) p.v[j] = dl_down<T>(f(k, 2 * i + j, (uint64_t)b.v[2 * j + 1] << 32 | b.v[2 * j]));
+        if (2 * i + 2 <= n)
+            *(dl_pack<T, 2> *)(out + 2 * i) = p;
+        else
+            out[2 * i] = p.v[0];
+    }
+}
+
+template <unsigned SET, class F> static dl_status draw_pairs(const dl_call *c, F f) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    dl_tensor *o = c->out[0];
+    if (!g) return dl_error_last()->code;
+    if (!o->numel) return DL_OK;
+    return dl_dispatch<SET>(o->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        pairs_kernel<<<blocks_for(g, o->numel / 2 + 1), THREADS, 0, g->stream>>>((T *)dl_ptr(o), (long)o->numel,
+                                                                                 key_of(c), f);
         return dl_gpu_launched(g);
     });
 }
 
 struct uniform53_f {
-    dl_rng_key k;
-    __device__ double operator()(long i) const {
-        uint64_t w = bits_of(k, i);
+    __device__ double operator()(const dl_rng_key &, long, uint64_t w) const {
         return dl_rng_uniform53((uint32_t)w, (uint32_t)(w >> 32));
     }
 };
 static dl_status run_rand(dl_call *c) {
     int dtype = c->out[0]->dtype;
-    if (dtype == DL_F64) return make<DL_BIT(DL_F64)>(c, uniform53_f{key_of(c)});
+    if (dtype == DL_F64) return draw_pairs<DL_BIT(DL_F64)>(c, uniform53_f());
     return draw(c, uniform_f{dtype == DL_F16 ? 11 : dtype == DL_BF16 ? 8 : 24});
 }
 const dl_kernel dl_cuda_rand = {run_rand, NULL, DL_FLOATS, NULL, 0};
@@ -146,42 +200,59 @@ static dl_status run_randn(dl_call *c) { return draw(c, normal_f()); }
 const dl_kernel dl_cuda_randn = {run_randn, NULL, DL_FLOATS, NULL, 0};
 
 struct integer_f {
-    dl_rng_key k;
     uint64_t low, range;
-    __device__ long operator()(long i) const {
-        return (long)(low + dl_rng_below(k, (uint64_t)i, bits_of(k, i), range));
+    __device__ long operator()(const dl_rng_key &k, long i, uint64_t w) const {
+        return (long)(low + dl_rng_below(k, (uint64_t)i, w, range));
     }
 };
 static dl_status run_randint(dl_call *c) {
     uint64_t low = (uint64_t)c->attr[0].u.i;
-    return make<DL_ANY>(c, integer_f{key_of(c), low, (uint64_t)c->attr[1].u.i - low});
+    return draw_pairs<DL_ANY>(c, integer_f{low, (uint64_t)c->attr[1].u.i - low});
 }
 const dl_kernel dl_cuda_randint = {run_randint, NULL, DL_ANY, NULL, 0};
 
-template <class T> struct bernoulli_f {
-    const T *p;
-    dl_rng_key k;
-    dl_fault_site site;
-    __device__ int operator()(long i) const {
-        double at = (double)dl_up(p[i]);
-        if (!(at >= 0 && at <= 1)) return dl_fault_raise(site, DL_FAULT_PROBABILITY, 0, 0), 0;
-        return dl_rng_word(k, (uint64_t)i) < dl_rng_threshold(at);
+/* Four elements share a block of words. */
+template <class T>
+__global__ void toss_kernel(const T *p, T *out, long n, bool aligned, dl_rng_key k, dl_fault_site site) {
+    long step = (long)gridDim.x * blockDim.x;
+    for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; 4 * i < n; i += step) {
+        dl_philox b = dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i);
+        dl_pack<T, 4> v;
+        if (aligned && 4 * i + 4 <= n) {
+            v = *(const dl_pack<T, 4> *)(p + 4 * i);
+        } else {
+#pragma unroll
+            for (int j = 0; j < 4; j++) v.v[j] = 4 * i + j < n ? p[4 * i + j] : dl_down<T>(0);
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            double at = (double)dl_up(v.v[j]);
+            bool good = at >= 0 && at <= 1;
+            if (!good) dl_fault_raise(site, DL_FAULT_PROBABILITY, 0, 0);
+            v.v[j] = dl_down<T>((int)(good && b.v[j] < dl_rng_threshold(at)));
+        }
+        if (4 * i + 4 <= n)
+            *(dl_pack<T, 4> *)(out + 4 * i) = v;
+        else
+            for (int j = 0; j < 4 && 4 * i + j < n; j++) out[4 * i + j] = v.v[j];
     }
-};
+}
 static dl_status run_bernoulli(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *x = g ? dl_cuda_contiguous(g, c->in[0]) : NULL, *o = c->out[0];
-    dl_tensor *flat = x ? dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, c->device) : NULL;
+    dl_tensor *flat = !x                    ? NULL
+                      : dl_is_contiguous(o) ? dl_ref(o)
+                                            : dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, c->device);
     dl_status s = flat ? DL_OK : dl_error_last()->code;
-    if (s == DL_OK) {
-        dl_call own = *c;
-        own.out = &flat;
+    if (s == DL_OK && o->numel)
         s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
             typedef decltype(tag) T;
-            return make<DL_FLOATS>(&own, bernoulli_f<T>{(const T *)dl_ptr(x), key_of(c), dl_gpu_site(g, c->op)});
+            toss_kernel<<<blocks_for(g, o->numel / 4 + 1), THREADS, 0, g->stream>>>(
+                (const T *)dl_ptr(x), (T *)dl_ptr(flat), (long)o->numel, (size_t)dl_ptr(x) % 16 == 0, key_of(c),
+                dl_gpu_site(g, c->op));
+            return dl_gpu_launched(g);
         });
-    }
-    if (s == DL_OK) s = dl_cuda_copy(g, o, flat);
+    if (s == DL_OK && flat != o) s = dl_cuda_copy(g, o, flat);
     dl_unref(x);
     dl_unref(flat);
     return s;

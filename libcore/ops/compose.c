@@ -2,6 +2,8 @@
 #include "ops/infer.h"
 #include "ops/rules.h"
 
+#include <string.h>
+
 /* Temporaries of one composition. */
 typedef struct pool {
     dl_tensor *t[16];
@@ -56,38 +58,49 @@ COMPOSE_RULE(stack) {
     return s;
 }
 
-/* t with `n` numbers before (or after) dimension d; a negative n cuts off. Takes t over. */
-static dl_tensor *padded(dl_tensor *t, int d, long n, bool before, double value) {
-    if (!t || !n) return t;
-    dl_tensor *out = NULL;
-    if (n < 0) {
-        long from = before ? -n : 0, to = t->shape[d] + (before ? 0 : n);
-        if (to < from)
-            dl_fail(DL_ERR_SHAPE, "%ld cannot be cut off a dimension of size %ld", -n, t->shape[d]);
-        else
-            out = dl_slice(t, d, &from, &to, 1);
-    } else {
-        long shape[DL_MAX_DIM];
-        for (int i = 0; i < t->ndim; i++) shape[i] = i == d ? n : t->shape[i];
-        dl_tensor *edge = dl_full(shape, t->ndim, value, t->dtype, t->st->device);
-        if (edge) out = dl_cat(before ? (dl_tensor *[]){edge, t} : (dl_tensor *[]){t, edge}, 2, d);
-        dl_unref(edge);
+/* What is left of t where dimension d becomes the indices from -before to size + after: those it has. Takes t over. */
+static dl_tensor *cut(dl_tensor *t, int d, long before, long after) {
+    long from = before < 0 ? -before : 0, to = t->shape[d] + (after < 0 ? after : 0);
+    if (from == 0 && to == t->shape[d]) return t;
+    if (t->shape[d] + before + after < 0) {
+        dl_fail(DL_ERR_SHAPE, "%ld cannot be cut off a dimension of size %ld", -(before < 0 ? before : 0) - after,
+                t->shape[d]);
+        dl_unref(t);
+        return NULL;
     }
+    if (to < from) from = to = 0;
+    dl_tensor *left = dl_slice(t, d, &from, &to, 1);
     dl_unref(t);
-    return out;
+    return left;
 }
 
+/* A tensor of the value, and in it what is left of the input. */
 COMPOSE_RULE(pad) {
     const dl_aval *widths = &c->attr[0], *value = &c->attr[1];
-    dl_tensor *t = c->in[0];
-    if (widths->n % 2 || widths->n > 2 * t->ndim)
-        return dl_fail(DL_ERR_VALUE, "pad takes two widths a dimension, for at most %d dimensions, not %d widths",
-                       t->ndim, widths->n);
-    t = dl_clone(t);
-    for (int i = 0; i < widths->n && t; i++)
-        t = padded(t, t->ndim - 1 - i / 2, widths->u.v[i], i % 2 == 0, value->is_int ? (double)value->u.i : value->u.f);
-    c->out[0] = t;
-    return t ? DL_OK : dl_error_last()->code;
+    dl_tensor *t = dl_ref(c->in[0]);
+    long shape[DL_MAX_DIM], stride[DL_MAX_DIM], offset = 0;
+    int n = t->ndim;
+    if (widths->n % 2 || widths->n > 2 * n) {
+        dl_unref(t);
+        return dl_fail(DL_ERR_VALUE, "pad takes two widths a dimension, for at most %d dimensions, not %d widths", n,
+                       widths->n);
+    }
+    memcpy(shape, t->shape, sizeof shape);
+    for (int i = 0; i < widths->n / 2 && t; i++) {
+        int d = n - 1 - i;
+        long before = widths->u.v[2 * i], after = widths->u.v[2 * i + 1];
+        shape[d] += before + after;
+        t = cut(t, d, before, after);
+    }
+    if (!t) return dl_error_last()->code;
+    dl_strides_contiguous(n, shape, stride);
+    for (int i = 0; i < widths->n / 2; i++)
+        if (widths->u.v[2 * i] > 0) offset += widths->u.v[2 * i] * stride[n - 1 - i];
+    dl_tensor *full = dl_full(shape, n, value->is_int ? (double)value->u.i : value->u.f, t->dtype, t->st->device);
+    c->out[0] = full ? dl_as_strided_set(full, t, t->shape, n, stride, n, offset) : NULL;
+    dl_unref(full);
+    dl_unref(t);
+    return c->out[0] ? DL_OK : dl_error_last()->code;
 }
 
 /* ---- picking */

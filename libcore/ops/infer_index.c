@@ -120,7 +120,7 @@ static dl_status item_of(dl_tensor *t, long *out) {
 }
 
 static dl_status count_nonzero(dl_tensor *x, long *n) {
-    dl_tensor *zero = dl_scalar_i(0), *is = zero ? dl_ne(x, zero) : NULL;
+    dl_tensor *zero = dl_scalar_i(0), *is = x->dtype == DL_BOOL ? dl_ref(x) : zero ? dl_ne(x, zero) : NULL;
     dl_tensor *sum = is ? dl_sum(is, NULL, 0, 0) : NULL;
     dl_unref(zero);
     dl_unref(is);

@@ -1,0 +1,366 @@
+/* Running sums, sums by place, picking, pooling, norms of rows and drawn numbers on the GPU at sizes where their
+ * kernels take other paths: packs and odd sizes, chains of tiles, runs of chunks, channels last. Against the CPU in f64
+ * from the same, already rounded inputs; what sums keeps its bits. */
+#include "cuda/gpu.h"
+
+enum { MOST_IN = 3 };
+enum { PLAIN, SHIFTED, LAST };
+
+typedef dl_tensor *function(dl_tensor **in, const long *a);
+
+typedef struct trial {
+    const char *name;
+    function *f;
+    const long *a;
+    int nin, leaves; /* inputs, and how many of the first ones are floating */
+    dl_tensor *in[MOST_IN];
+} trial;
+
+/* x on the GPU: off a boundary, or with channels last. */
+static dl_tensor *laid_out(dl_tensor *x, int layout) {
+    dl_tensor *there = must(dl_to_device(x, GPU)), *out = there;
+    const long *s = dl_shape(x), one = 1, more = dl_numel(x) + 1;
+    if (layout == LAST && dl_ndim(x) == 4) {
+        out = must(dl_restride(there, SHAPE(s[1] * s[2] * s[3], 1, s[1] * s[3], s[1]), 4));
+    } else if (layout == SHIFTED) {
+        dl_tensor *flat = must(dl_tensor_zeros(1, &more, dl_dtype_of(x), GPU));
+        dl_tensor *rest = must(dl_slice(flat, 0, &one, NULL, 1)), *v = must(dl_reshape(rest, s, dl_ndim(x)));
+        ok(dl_assign(v, there));
+        out = must(dl_detach(v));
+        dl_unref(flat), dl_unref(rest), dl_unref(v);
+    }
+    if (out != there) dl_unref(there);
+    return out;
+}
+
+static dl_tensor *host(dl_tensor *t) {
+    dl_tensor *d = must(dl_detach(must(t))), *h = must(dl_to_device(d, 0));
+    dl_unref(t), dl_unref(d);
+    return h;
+}
+
+static void check(const trial *t, dl_tensor *got, dl_tensor *want, const char *what, dl_dtype dtype, int layout,
+                  double tolerance) {
+    double d = distance(got, want);
+    if (d <= tolerance) return;
+    const dl_tensor *x = t->in[0];
+    fail_msg("%s, %s (%ld, %ld): %s of [%ld, %ld, ...] in %s, layout %d: off by %g, at most %g allowed", t->name,
+             t->name, t->a ? t->a[0] : 0, t->a ? t->a[1] : 0, what, dl_shape(x)[0], dl_ndim(x) > 1 ? dl_shape(x)[1] : 1,
+             dl_dtype_name(dtype), layout, d, tolerance);
+}
+
+/* Result and gradients of one call on both devices. */
+static void one(const trial *t, dl_dtype dtype, int layout, double tolerance) {
+    dl_tensor *cpu[MOST_IN], *gpu[MOST_IN], *dc[MOST_IN] = {0}, *dg[MOST_IN] = {0};
+    for (int i = 0; i < t->nin; i++) {
+        bool floating = dl_dtype_is_float(dl_dtype_of(t->in[i]));
+        dl_tensor *x = must(floating ? dl_to_dtype(t->in[i], dtype) : dl_ref(t->in[i]));
+        cpu[i] = must(floating ? dl_to_dtype(x, DL_F64) : dl_ref(x));
+        if (dtype == DL_F64) dl_unref(cpu[i]), cpu[i] = must(dl_clone(x));
+        gpu[i] = laid_out(x, floating ? layout : PLAIN);
+        if (i < t->leaves) leaf(cpu[i]), leaf(gpu[i]);
+        dl_unref(x);
+    }
+    dl_tensor *want = must(t->f(cpu, t->a)), *y = must(t->f(gpu, t->a)), *got = host(dl_ref(y));
+    check(t, got, want, "result", dtype, layout, tolerance);
+    if (t->leaves) {
+        dl_tensor *seed = drawn(8, dl_ndim(want), dl_shape(want), dtype), *wide = must(dl_to_dtype(seed, DL_F64));
+        dl_tensor *there = must(dl_to_device(seed, GPU));
+        gradients(want, wide, cpu, t->leaves, 0, dc);
+        gradients(y, there, gpu, t->leaves, 0, dg);
+        for (int i = 0; i < t->leaves; i++) {
+            dg[i] = host(dg[i]);
+            check(t, dg[i], dc[i], i ? "a later gradient" : "gradient", dtype, layout, 3 * tolerance);
+            dl_unref(dg[i]), dl_unref(dc[i]);
+        }
+        dl_unref(seed), dl_unref(wide), dl_unref(there);
+    }
+    for (int i = 0; i < t->nin; i++) dl_unref(cpu[i]), dl_unref(gpu[i]);
+    dl_unref(want), dl_unref(y), dl_unref(got);
+}
+
+/* In f32, f64 and bf16, in every layout. Takes the inputs over. */
+static void all_ways(trial t, bool last, double f32) {
+    for (int layout = PLAIN; layout <= (last ? LAST : SHIFTED); layout++) {
+        one(&t, DL_F32, layout, f32);
+        one(&t, DL_F64, layout, 1e-12);
+        one(&t, DL_BF16, layout, 1e-2);
+    }
+    for (int i = 0; i < t.nin; i++) dl_unref(t.in[i]);
+}
+
+static void same_bits(dl_tensor *a, dl_tensor *b, const char *what) {
+    a = host(a), b = host(b);
+    if (memcmp(dl_data(a), dl_data(b), (size_t)dl_numel(a) * (size_t)dl_dtype_size(dl_dtype_of(a))))
+        fail_msg("%s: other bits the second time", what);
+    dl_unref(a), dl_unref(b);
+}
+
+/* ---- running sums */
+
+static dl_tensor *running(dl_tensor **in, const long *a) { return dl_cumsum(in[0], a[0]); }
+
+static void running_sums(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const long shapes[][2] = {{1, 5000}, {3, 2048},  {2, 2049},  {1, 300001}, {3, 70000}, {300, 4099},
+                                     {5, 37},   {1000, 64}, {501, 129}, {4, 1},      {33, 1025}, {3000, 5}};
+    for (unsigned i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (long dim = 0; dim < 2; dim++)
+            all_ways((trial){"cumsum", running, SHAPE(dim, 0), 1, 1, {drawn(i, 2, shapes[i], DL_F64)}}, false, 4e-7);
+    for (long dim = 0; dim < 3; dim++)
+        all_ways((trial){"cumsum", running, SHAPE(dim, 0), 1, 1, {drawn(7, 3, SHAPE(9, 300, 11), DL_F64)}}, false,
+                 4e-7);
+}
+
+/* Sums of sums of tiles: three levels. */
+static void long_chains(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    const long n = 20000003;
+    dl_tensor *x = must(dl_randint(-50, 50, &n, 1, DL_I64, GPU)), *h = host(dl_ref(x));
+    dl_tensor *want = must(dl_cumsum(h, 0)), *got = host(dl_cumsum(x, 0));
+    near(got, want, 0, "a long running sum of integers");
+    dl_unref(x), dl_unref(h), dl_unref(want), dl_unref(got);
+    x = must(dl_randn(&n, 1, DL_F32, GPU));
+    for (int k = 0; k < 10; k++) same_bits(dl_cumsum(x, 0), dl_cumsum(x, 0), "a long running sum");
+    dl_unref(x);
+}
+
+/* ---- sums by place */
+
+static dl_tensor *picked(dl_tensor **in, const long *a) { return dl_index_select(in[0], in[1], a[0]); }
+static dl_tensor *gathered(dl_tensor **in, const long *a) { return dl_gather(in[0], in[1], a[0]); }
+static dl_tensor *rows_added(dl_tensor **in, const long *a) { return dl_index_add(in[0], in[2], in[1], a[0]); }
+static dl_tensor *elements_added(dl_tensor **in, const long *a) { return dl_scatter_add(in[0], in[2], in[1], a[0]); }
+
+static dl_tensor *indices(long low, long high, int ndim, const long *shape) {
+    return must(dl_randint(low, high, shape, ndim, DL_I64, 0));
+}
+
+static void sums_by_place(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    for (int on = 1; on >= 0; on--) {
+        dl_deterministic_set(on);
+        static const long lists[][3] = {{100, 3000, 48}, {5000, 700, 3}, {3, 4000, 20}, {60, 33, 1}, {1, 9000, 7}};
+        for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++) {
+            long rows = lists[i][0], n = lists[i][1], width = lists[i][2];
+            all_ways((trial){"index_add",
+                             rows_added,
+                             SHAPE(0, 0),
+                             3,
+                             2,
+                             {drawn(1, 2, SHAPE(rows, width), DL_F64), drawn(2, 2, SHAPE(n, width), DL_F64),
+                              indices(-rows, rows, 1, &n)}},
+                     false, on ? 1e-6 : 1e-5);
+            all_ways((trial){"index_add",
+                             rows_added,
+                             SHAPE(1, 0),
+                             3,
+                             2,
+                             {drawn(1, 2, SHAPE(width, rows), DL_F64), drawn(2, 2, SHAPE(width, n), DL_F64),
+                              indices(-rows, rows, 1, &n)}},
+                     false, on ? 1e-6 : 1e-5);
+            all_ways((trial){"scatter_add",
+                             elements_added,
+                             SHAPE(0, 0),
+                             3,
+                             2,
+                             {drawn(1, 2, SHAPE(rows, width), DL_F64), drawn(2, 2, SHAPE(n, width), DL_F64),
+                              indices(-rows, rows, 2, SHAPE(n, width))}},
+                     false, on ? 1e-6 : 1e-5);
+            all_ways((trial){"index_select",
+                             picked,
+                             SHAPE(0, 0),
+                             2,
+                             1,
+                             {drawn(1, 2, SHAPE(rows, width), DL_F64), indices(-rows, rows, 1, &n)}},
+                     false, on ? 1e-6 : 1e-5);
+            all_ways((trial){"gather",
+                             gathered,
+                             SHAPE(1, 0),
+                             2,
+                             1,
+                             {drawn(1, 2, SHAPE(width, rows), DL_F64), indices(-rows, rows, 2, SHAPE(width, n))}},
+                     false, on ? 1e-6 : 1e-5);
+        }
+    }
+    dl_deterministic_set(1);
+}
+
+/* Many parts for a few places, whose runs go through all chunks; and integers. */
+static void crowded_places(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    const long n = 300007, few = 3, many = 40000;
+    static const dl_dtype types[] = {DL_F32, DL_F64, DL_BF16, DL_I32, DL_I64, DL_U8};
+    for (unsigned t = 0; t < sizeof types / sizeof *types; t++)
+        for (int k = 0; k < 2; k++) {
+            const long size = k ? many : few;
+            dl_tensor *raw = must(dl_randint(0, 9, &n, 1, DL_I64, 0)), *v = must(dl_to_dtype(raw, types[t]));
+            dl_tensor *x = must(dl_tensor_zeros(1, &size, types[t], 0)), *at = indices(0, size, 1, &n);
+            dl_tensor *gv = laid_out(v, PLAIN), *gx = laid_out(x, PLAIN), *gat = laid_out(at, PLAIN);
+            dl_tensor *want = must(dl_scatter_add(x, at, v, 0)), *got = host(dl_scatter_add(gx, gat, gv, 0));
+            near(got, want, types[t] == DL_BF16 ? 1e-2 : 1e-7, "many parts for each place");
+            for (int again = 0; again < 5; again++)
+                same_bits(dl_scatter_add(gx, gat, gv, 0), dl_index_add(gx, gat, gv, 0), "sums by place");
+            dl_tensor *all[] = {raw, v, x, at, gv, gx, gat, want, got};
+            for (unsigned i = 0; i < sizeof all / sizeof *all; i++) dl_unref(all[i]);
+        }
+}
+
+static void places_of_true(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const long shapes[][3] = {{1, 1, 1}, {1, 1, 4095}, {1, 1, 4097}, {3, 50, 700}, {1000, 1, 101}, {0, 2, 3}};
+    static const dl_dtype types[] = {DL_BOOL, DL_F32, DL_I64, DL_BF16, DL_U8};
+    for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (unsigned t = 0; t < sizeof types / sizeof *types; t++)
+            for (int ndim = 1; ndim <= 3; ndim++) {
+                long flat = shapes[s][0] * shapes[s][1] * shapes[s][2], two[2] = {shapes[s][0], flat};
+                if (shapes[s][0]) two[1] = flat / two[0];
+                const long *shape = ndim == 1 ? &flat : ndim == 2 ? two : shapes[s];
+                dl_tensor *raw = must(dl_randint(0, 3, shape, ndim, DL_I64, 0)), *x = must(dl_to_dtype(raw, types[t]));
+                dl_tensor *there = laid_out(x, PLAIN), *want = must(dl_nonzero(x)), *got = host(dl_nonzero(there));
+                near(got, want, 0, "nonzero");
+                dl_unref(raw), dl_unref(x), dl_unref(there), dl_unref(want), dl_unref(got);
+            }
+}
+
+/* ---- pooling; a: window, stride, padding, dilation or whether padding counts, ceil_mode */
+
+static dl_tensor *largest(dl_tensor **in, const long *a) {
+    return dl_max_pool2d(in[0], &a[0], 1, &a[1], 1, &a[2], 1, &a[3], 1, (int)a[4]);
+}
+static dl_tensor *average(dl_tensor **in, const long *a) {
+    return dl_avg_pool2d(in[0], &a[0], 1, &a[1], 1, &a[2], 1, (int)a[4], a[3] == 1);
+}
+static dl_tensor *adaptive(dl_tensor **in, const long *a) { return dl_adaptive_avg_pool2d(in[0], a, 2); }
+
+static void pools(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const long shapes[][4] = {{2, 8, 12, 16}, {3, 6, 9, 11}, {2, 4, 7, 8}, {1, 16, 33, 20}, {2, 1, 8, 8}};
+    static const long how[][5] = {{2, 2, 0, 1, 0}, {3, 2, 1, 1, 0}, {3, 1, 1, 1, 0}, {3, 2, 1, 2, 1},
+                                  {2, 3, 0, 1, 1}, {3, 3, 0, 1, 0}, {4, 4, 0, 1, 0}, {5, 2, 2, 2, 0}};
+    static const long sizes[][2] = {{1, 1}, {2, 3}, {7, 7}, {5, 20}};
+    for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        for (unsigned h = 0; h < sizeof how / sizeof *how; h++) {
+            /* windows of a dilated 5 are wider than some images */
+            if (how[h][0] < 5 || shapes[s][2] > 8)
+                all_ways((trial){"max_pool2d", largest, how[h], 1, 1, {drawn(s, 4, shapes[s], DL_F64)}}, true, 1e-6);
+            all_ways((trial){"avg_pool2d", average, how[h], 1, 1, {drawn(s, 4, shapes[s], DL_F64)}}, true, 1e-6);
+        }
+        for (unsigned k = 0; k < sizeof sizes / sizeof *sizes; k++)
+            all_ways((trial){"adaptive_avg_pool2d", adaptive, sizes[k], 1, 1, {drawn(s, 4, shapes[s], DL_F64)}}, true,
+                     1e-6);
+    }
+}
+
+static dl_tensor *padded(dl_tensor **in, const long *a) { return dl_pad(in[0], a, 4, 1.5); }
+
+static void pads(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const long widths[][4] = {{1, 1, 1, 1}, {0, 3, -2, 5}, {-1, -2, 4, 0}, {0, 0, 0, 0}, {4, -13, 0, 1}};
+    for (unsigned i = 0; i < sizeof widths / sizeof *widths; i++)
+        all_ways((trial){"pad", padded, widths[i], 1, 1, {drawn(i, 4, SHAPE(2, 4, 9, 11), DL_F64)}}, true, 0);
+}
+
+/* ---- norms of rows */
+
+static dl_tensor *normed(dl_tensor **in, const long *a) { return dl_layer_norm(in[0], in[1], in[2], a, 1, 1e-5); }
+static dl_tensor *grouped(dl_tensor **in, const long *a) { return dl_group_norm(in[0], in[1], in[2], a[0], 1e-5); }
+
+static void row_norms(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const long widths[] = {1, 3, 8, 30, 64, 100, 256, 768, 1000, 1024, 2048, 4100, 8192, 8200, 16384, 20001};
+    for (unsigned i = 0; i < sizeof widths / sizeof *widths; i++) {
+        const long d = widths[i];
+        for (long rows = 5; rows <= (d < 1100 ? 605 : 5); rows += 600)
+            all_ways((trial){"layer_norm",
+                             normed,
+                             &d,
+                             3,
+                             3,
+                             {drawn(i, 2, SHAPE(rows, d), DL_F64), drawn(1, 1, &d, DL_F64), drawn(2, 1, &d, DL_F64)}},
+                     false, d == 1 ? 1e-5 : 2e-6);
+    }
+    const long groups[2] = {3, 0}, channels = 12;
+    all_ways((trial){"group_norm",
+                     grouped,
+                     groups,
+                     3,
+                     3,
+                     {drawn(3, 4, SHAPE(4, 12, 10, 12), DL_F64), drawn(1, 1, &channels, DL_F64),
+                      drawn(2, 1, &channels, DL_F64)}},
+             true, 2e-6);
+}
+
+/* So many rows that sums are handed on while blocks go through theirs; against the other rule in f64. */
+static void many_rows(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    const long d = 64, shape[2] = {1 << 21, 64};
+    dl_tensor *in[3] = {leaf(must(dl_randn(shape, 2, DL_F32, GPU))), leaf(must(dl_randn(&d, 1, DL_F32, GPU))),
+                        leaf(must(dl_randn(&d, 1, DL_F32, GPU)))},
+              *wide[3], *got[3] = {0}, *want[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        dl_tensor *bare = must(dl_detach(in[i]));
+        wide[i] = leaf(must(dl_to_dtype(bare, DL_F64)));
+        dl_unref(bare);
+    }
+    dl_tensor *y = must(normed(in, &d)), *z = must(normed(wide, &d)), *seed = must(dl_randn(shape, 2, DL_F32, GPU));
+    gradients(y, seed, in, 3, 0, got);
+    dl_tensor *wide_seed = must(dl_to_dtype(seed, DL_F64));
+    gradients(z, wide_seed, wide, 3, 1, want);
+    for (int i = 0; i < 3; i++) {
+        got[i] = host(got[i]), want[i] = host(want[i]);
+        near(got[i], want[i], i ? 3e-6 : 1e-6, i ? "gradient of weight or bias of many rows" : "gradient of many rows");
+        dl_unref(in[i]), dl_unref(wide[i]), dl_unref(got[i]), dl_unref(want[i]);
+    }
+    dl_unref(y), dl_unref(z), dl_unref(seed), dl_unref(wide_seed);
+}
+
+/* ---- made and drawn on both devices */
+
+static void made(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const dl_dtype types[] = {DL_F32, DL_F64, DL_BF16, DL_F16, DL_I64, DL_I32, DL_U8};
+    static const long sizes[] = {1, 2, 3, 5, 31, 1000, 100003};
+    for (unsigned t = 0; t < sizeof types / sizeof *types; t++)
+        for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            dl_tensor *both[2][6] = {{0}};
+            for (int device = 0; device < 2; device++) {
+                const long n = sizes[s], five = 5;
+                dl_dtype dtype = types[t];
+                dl_seed(11);
+                dl_tensor **v = both[device];
+                bool floating = dl_dtype_is_float(dtype);
+                v[0] = must(dl_full(&n, 1, 3, dtype, device)),
+                v[1] = must(dl_eye(n < 1000 ? n : 7, &five, dtype, device));
+                v[2] = must(dl_randint(0, dtype == DL_I64 ? 1L << 40 : 200, &n, 1, dtype, device));
+                v[3] = must(dl_arange(0, &(double){(double)n}, 1, dtype, device));
+                if (floating) v[4] = must(dl_rand(&n, 1, dtype, device)), v[5] = must(dl_bernoulli(v[4]));
+            }
+            for (int k = 0; k < 6; k++) {
+                if (!both[0][k]) continue;
+                same_bits(both[0][k], both[1][k], "what is made");
+            }
+        }
+}
+
+/* Given the name of a test, that one alone. */
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(running_sums),   cmocka_unit_test(long_chains),    cmocka_unit_test(sums_by_place),
+        cmocka_unit_test(crowded_places), cmocka_unit_test(places_of_true), cmocka_unit_test(pools),
+        cmocka_unit_test(pads),           cmocka_unit_test(row_norms),      cmocka_unit_test(many_rows),
+        cmocka_unit_test(made),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
