@@ -5,7 +5,15 @@
 
 enum { THREADS = 256, COLUMNS = 32, ROWS = THREADS / COLUMNS, LEAST_ROWS = 64, WANTED_BLOCKS = 512 };
 /* Of a thread at least, where there are so many blocks; rows that are added up in the computing type. */
-enum { FEW_ROWS = 4, FEWEST_PARTS = 264, MOST_PARTS = 1056, PARTS = 1 << 18, AT_ONCE = 64, BACK_THREADS = 256 };
+enum {
+    FEW_ROWS = 4,
+    FEWEST_PARTS = 264,
+    MOST_PARTS = 1056,
+    PARTS = 1 << 18,
+    AT_ONCE = 64,
+    BACK_THREADS = 256,
+    LONGEST = 1 << 13
+};
 
 /* Rows of d elements; w and b may be NULL. mean and rstd are of the type that T is computed in. */
 template <class T> struct norm_rows {
@@ -276,7 +284,10 @@ static dl_status in_one(dl_gpu *g, const norm_rows<T> &r, const dl_row_plan &p, 
     double *part = sums ? take_parts(g, blocks, r.d) : NULL;
     if (sums && !part) return dl_error_last()->code;
     auto kernel = norm_grad_kernel<T, V, E>;
-    if (shared > 48 << 10) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    dl_status s = dl_gpu_check(
+        g, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 2 * sizeof(double) * LONGEST),
+        "a row");
+    if (s != DL_OK) return dl_gpu_drop(g, part), s;
     kernel<<<(unsigned)blocks, p.threads, shared, g->stream>>>(r, p, part);
     return sums ? join(g, part, blocks, r.d, dw, db) : dl_gpu_launched(g);
 }
