@@ -31,7 +31,7 @@ static inline void dl_it_plane(dl_it *it, const dl_tensor *over, const dl_tensor
 template <int N> struct dl_frame {
     long shape[4], stride[N][4]; /* the shape is the result's */
     char *ptr[N];
-    int pack;
+    int pack, channel; /* the first of the channels here */
     bool last;
     uint32_t count; /* packs */
     dl_divisor size[3];
@@ -54,7 +54,7 @@ template <bool LAST, int P, int N> __device__ inline dl_spot<N> dl_frame_at(cons
         rest[k + 1] = q;
     }
     long n = rest[3], c = LAST ? rest[0] * P : rest[2];
-    s.c = (int)c, s.y = (int)rest[LAST ? 2 : 1], s.x = (int)(LAST ? rest[1] : rest[0] * P);
+    s.c = (int)c + f.channel, s.y = (int)rest[LAST ? 2 : 1], s.x = (int)(LAST ? rest[1] : rest[0] * P);
 #pragma unroll
     for (int k = 0; k < N; k++) s.plane[k] = f.ptr[k] + n * f.stride[k][0] + c * f.stride[k][1];
     return s;
@@ -108,6 +108,7 @@ template <int N, class G> dl_status dl_frame_run(dl_frame<N> f, G launch) {
         long half = (f.shape[d] / 2 + f.pack - 1) / f.pack * f.pack;
         if (d == 0) half = f.shape[0] / 2;
         f.shape[d] = half, rest.shape[d] -= half;
+        if (d) rest.channel += (int)half;
         for (int k = 0; k < N; k++) rest.ptr[k] += half * f.stride[k][d];
         dl_status s = dl_frame_run(f, launch);
         return s == DL_OK ? dl_frame_run(rest, launch) : s;
