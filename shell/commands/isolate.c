@@ -36,8 +36,13 @@ static dl_status run_tree(const dlsh_args *a, const dlsh_node *n, dlsh_value *re
 static dl_status isolate_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_node *n = dlsh_arg_node(a, "call");
     if (!dlsh_arg_called(a)) return run_tree(a, n, result);
+    dlsh_value values[64];
     int count = dlsh_arg_count(a, "arguments");
-    return call_of(a, *dlsh_arg(a, "call"), count ? dlsh_arg_at(a, "arguments", 0) : NULL, count, result);
+    if (count > (int)(sizeof values / sizeof *values))
+        return dlsh_arg_fail(a, "arguments", DL_ERR_TYPE, NULL, "more than %zu arguments",
+                             sizeof values / sizeof *values);
+    for (int i = 0; i < count; i++) values[i] = *dlsh_arg_at(a, "arguments", i); /* borrowed */
+    return call_of(a, *dlsh_arg(a, "call"), values, count, result);
 }
 
 static const dlsh_param isolate_params[] = {

@@ -290,6 +290,22 @@ static int origin_number(const char *file) {
     return norigins++;
 }
 
+void dlsh_cc_set_origin(const char *path, const char *file) {
+    const char *base = strrchr(path, '/');
+    int serial, number, line;
+    if (!base || sscanf(base, "/%d.%d.%d.so", &serial, &number, &line) != 3 || number > 9999) return;
+    while (norigins <= number) {
+        char **grown = realloc(origins, (size_t)(norigins + 1) * sizeof *grown), *copy = grown ? strdup("?") : NULL;
+        if (grown) origins = grown;
+        if (!copy) return;
+        origins[norigins++] = copy;
+    }
+    char *copy = strdup(file);
+    if (!copy) return;
+    free(origins[number]);
+    origins[number] = copy;
+}
+
 const char *dlsh_cc_origin(const char *path, int *line) {
     const char *base = strrchr(path, '/');
     int serial, file;

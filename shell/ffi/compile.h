@@ -53,6 +53,8 @@ dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]);
 dl_status dlsh_cc_compile(const dlsh_cc_job *job, const char *key, dlsh_cc_result *r);
 /* The file and the line where the text of a compiled library at `path` begins; NULL: it is none. */
 const char *dlsh_cc_origin(const char *path, int *line);
+/* Notes that file for the library of another process. */
+void dlsh_cc_set_origin(const char *path, const char *file);
 /* The words of a text, quotes and backslashes read as a shell reads them, after *argv (malloc'ed, NULL at its end).
  * DL_ERR_VALUE: an open quote. */
 dl_status dlsh_cc_words(const char *text, char ***argv, int *argc);

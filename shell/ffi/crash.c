@@ -63,11 +63,11 @@ static int locate(const char *path, uintptr_t offset, char *out, size_t size) {
 /* In a library compiled here lines are known; of others the nearest symbol. compiled: is it one of ours? */
 static int place_of(void *address, int called, int *compiled, char *out, size_t size) {
     Dl_info info;
-    const char *folder = dlsh_cc_folder();
+    int line;
     *compiled = 0;
     if (!dladdr((char *)address - called, &info) || !info.dli_fname) return 0;
     uintptr_t offset = (uintptr_t)address - (uintptr_t)called - (uintptr_t)info.dli_fbase;
-    *compiled = folder && !strncmp(info.dli_fname, folder, strlen(folder));
+    *compiled = dlsh_cc_origin(info.dli_fname, &line) != NULL;
     if (*compiled && locate(info.dli_fname, offset, out, size)) return 1;
     const char *slash = strrchr(info.dli_fname, '/'), *lib = slash ? slash + 1 : info.dli_fname;
     if (info.dli_sname)

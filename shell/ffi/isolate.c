@@ -6,7 +6,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -18,7 +17,7 @@
 #include <unistd.h>
 
 #include "ffi/block.h"
-#include "ffi/inside.h"
+#include "ffi/parcel.h"
 #include "ffi/prelude.h"
 
 #define VARIABLE "DLSH_HELPER"
@@ -27,81 +26,6 @@ enum { SOCKET = 3, MEMORY = 4 }; /* descriptors of the helper */
 extern char **environ;
 
 static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a call in a helper"); }
-
-/* ---------------------------------------------------------------- values */
-
-/* A tensor's place in the shared memory. */
-static size_t tensor_bytes(const dl_tensor *t) { return (size_t)dl_numel(t) * (size_t)dl_dtype_size(dl_dtype_of(t)); }
-static size_t rounded(size_t n) { return (n + 63) & ~(size_t)63; }
-
-static json_t *from_tensor(const dl_tensor *t, size_t *at) {
-    json_t *shape = json_array();
-    for (int i = 0; i < dl_ndim(t); i++) json_array_append_new(shape, json_integer(dl_shape(t)[i]));
-    json_t *j = json_pack("{s:o, s:i, s:I}", "shape", shape, "dtype", (int)dl_dtype_of(t), "at", (json_int_t)*at);
-    *at += rounded(tensor_bytes(t));
-    return j;
-}
-
-/* NULL, recorded: a value that means nothing in another process. */
-static json_t *from_value(dlsh_value v, size_t *at) {
-    switch (v.type) {
-    case DLSH_VOID:
-    case DLSH_NONE: return json_null();
-    case DLSH_BOOL: return json_boolean(v.as.i);
-    case DLSH_INT: return json_integer(v.as.i);
-    case DLSH_FLOAT: { /* as text: NaN and infinities have no JSON */
-        char text[32];
-        snprintf(text, sizeof text, "%.17g", v.as.f);
-        return json_pack("{s:s}", "f", text);
-    }
-    case DLSH_STR: return json_stringn_nocheck(v.as.str->s, (size_t)v.as.str->len);
-    case DLSH_TENSOR:
-        if (at && !dl_device_of(v.as.tensor) && dl_is_contiguous(v.as.tensor)) return from_tensor(v.as.tensor, at);
-        dlsh_fail(DL_ERR_TYPE, "x.contiguous() on the CPU", "only contiguous tensors on the CPU go to a helper");
-        return NULL;
-    case DLSH_LIST: {
-        json_t *l = json_array();
-        for (int i = 0; i < v.as.list->n; i++) {
-            json_t *item = from_value(v.as.list->items[i], NULL);
-            if (!item || json_array_append_new(l, item)) return json_decref(l), NULL;
-        }
-        return l;
-    }
-    default:
-        dlsh_fail(DL_ERR_TYPE, "numbers, strings and tensors can", "%s cannot go to another process, or come from one",
-                  dlsh_a(v));
-        return NULL;
-    }
-}
-
-static dlsh_value to_tensor(const json_t *j, char *memory) {
-    long shape[8];
-    const json_t *sizes = json_object_get(j, "shape");
-    int ndim = (int)json_array_size(sizes);
-    for (int i = 0; i < ndim && i < 8; i++) shape[i] = (long)json_integer_value(json_array_get(sizes, (size_t)i));
-    return dlsh_tensor(dl_tensor_wrap(ndim, shape, (dl_dtype)json_integer_value(json_object_get(j, "dtype")),
-                                      memory + json_integer_value(json_object_get(j, "at")), NULL, NULL));
-}
-
-static dlsh_value to_value(const json_t *j, char *memory) {
-    switch (json_typeof(j)) {
-    case JSON_NULL: return dlsh_none();
-    case JSON_TRUE: return dlsh_bool(1);
-    case JSON_FALSE: return dlsh_bool(0);
-    case JSON_INTEGER: return dlsh_int((long)json_integer_value(j));
-    case JSON_STRING: return dlsh_string_n(json_string_value(j), json_string_length(j));
-    case JSON_OBJECT:
-        if (json_object_get(j, "f")) return dlsh_float(strtod(json_string_value(json_object_get(j, "f")), NULL));
-        return to_tensor(j, memory);
-    case JSON_ARRAY: {
-        dlsh_value l = dlsh_new_list((int)json_array_size(j));
-        for (size_t i = 0; i < json_array_size(j) && !dlsh_failed(l); i++)
-            if (dlsh_list_push(l.as.list, to_value(json_array_get(j, i), memory))) break;
-        return l;
-    }
-    default: return dlsh_none();
-    }
-}
 
 /* ---------------------------------------------------------------- messages */
 
@@ -136,7 +60,7 @@ static json_t *receive_json(int fd) {
 static void put_blocks(const dlsh_cblock *b, json_t *files, dlsh_buf *declarations) {
     if (!b) return;
     put_blocks(b->next, files, declarations);
-    json_array_append_new(files, json_string(b->path));
+    json_array_append_new(files, json_pack("[s, s]", b->path, b->file));
     dlsh_cblock_declarations(b, declarations);
 }
 
@@ -148,14 +72,22 @@ static json_t *describe(dlsh_session *s, dlsh_cfunc *f) {
     char tag[24] = "";
     if (b) {
         put_blocks(dlsh_c_state(s)->blocks, files, &declarations);
-        dlsh_prelude_tag(b->key, tag);
+        if (!b->cuda) dlsh_prelude_tag(b->key, tag);
     }
-    dlsh_buf_printf(&declarations, "%s;\n", p->text);
+    dlsh_c_declare(dlsh_c_space(s), p, &declarations);
     json_t *j = json_pack("{s:o, s:s, s:s, s:s, s:s, s:s}", "blocks", files, "library",
                           dlsh_cfunc_lib(f) && !b ? dlsh_cfunc_lib(f)->name : "", "own", b ? b->path : "", "name",
                           p->name, "tag", tag, "declarations", dlsh_buf_text(&declarations));
     dlsh_buf_free(&declarations);
     return j;
+}
+
+/* With a library of its own, which says what device its memory is on. */
+static dlsh_value own_lib(dlsh_session *s, const dlsh_cproto *p, void *addr) {
+    dlsh_clib *lib = dlsh_clib_new("helper", NULL, NULL, NULL);
+    dlsh_value v = lib ? dlsh_cfunc_value(s, p, addr, lib) : dlsh_void();
+    dlsh_clib_drop(lib);
+    return v;
 }
 
 /* The function that was described, in the helper. VOID: recorded. */
@@ -166,7 +98,8 @@ static dlsh_value find(dlsh_session *s, const json_t *j) {
                *library = json_string_value(json_object_get(j, "library"));
     void *handle = NULL;
     for (size_t i = 0; i < json_array_size(files); i++) {
-        const char *path = json_string_value(json_array_get(files, i));
+        const char *path = json_string_value(json_array_get(json_array_get(files, i), 0));
+        dlsh_cc_set_origin(path, json_string_value(json_array_get(json_array_get(files, i), 1)));
         void *h = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
         if (!strcmp(path, own)) handle = h;
     }
@@ -182,8 +115,7 @@ static dlsh_value find(dlsh_session *s, const json_t *j) {
         dlsh_fail(DL_ERR_NAME, NULL, "the helper does not find %s", name);
     else if (!dlsh_c_parse(dlsh_c_space(s), text, strlen(text), DLSH_C_LENIENT | DLSH_C_REPLACE, &d, &e))
         for (int i = d.n; i-- > 0 && dlsh_failed(v);)
-            if (d.items[i].proto && !strcmp(d.items[i].name, name))
-                v = dlsh_cfunc_value(s, d.items[i].proto, addr, NULL);
+            if (d.items[i].proto && !strcmp(d.items[i].name, name)) v = own_lib(s, d.items[i].proto, addr);
     if (addr && dlsh_failed(v))
         dlsh_fail(DL_ERR_TYPE, NULL, "the helper does not know a type in the prototype of %s", name);
     dlsh_cdecls_free(&d);
@@ -200,25 +132,51 @@ static json_t *failure(void) {
                      "hint", e ? e->hint : "");
 }
 
+/* A result, or the list of several, whose types are known one by one. */
+static json_t *pack_results(const dlsh_cproto *p, dlsh_value out) {
+    if (dlsh_parcel_result(p, 1) == NULL || out.type != DLSH_LIST) return dlsh_parcel_pack(out, NULL);
+    json_t *l = json_array();
+    for (int i = 0; i < out.as.list->n; i++) {
+        json_t *item = dlsh_parcel_pack(out.as.list->items[i], NULL);
+        if (!item || json_array_append_new(l, item)) return json_decref(l), NULL;
+    }
+    return l;
+}
+
+/* What C wrote on an accelerator goes to the shared memory. */
+static void bring_back(dlsh_value v, const json_t *asked, char *memory) {
+    if (v.type == DLSH_TENSOR && dl_device_of(v.as.tensor) &&
+        dl_read(v.as.tensor, memory + json_integer_value(json_object_get(asked, "at"))))
+        dl_error_clear();
+}
+
 static json_t *serve(dlsh_session *s, const json_t *asked, char *memory) {
     const json_t *list = json_object_get(asked, "args");
     dlsh_value f = find(s, asked), args[DLSH_C_MAX_ARGS], out = dlsh_void();
-    int n = (int)json_array_size(list);
+    int n = (int)json_array_size(list), opened = 0;
     if (dlsh_failed(f)) return failure();
-    for (int i = 0; i < n; i++) args[i] = to_value(json_array_get(list, (size_t)i), memory);
+    const dlsh_cproto *p = dlsh_cfunc_proto(dlsh_cfunc_of(f));
+    dlsh_cfunc_lib(dlsh_cfunc_of(f))->device = json_is_true(json_object_get(asked, "device"));
+    dl_status st = DL_OK;
+    for (; opened < n && !st; opened++) {
+        const dlsh_cparam *param = dlsh_parcel_param(p, opened);
+        args[opened] = dlsh_parcel_open(s, json_array_get(list, (size_t)opened), memory, param ? param->type : NULL);
+        if (dlsh_failed(args[opened]))
+            st = dlsh_failure();
+        else if (args[opened].type == DLSH_TENSOR && dl_device_of(args[opened].as.tensor))
+            st = dl_device_default_set(dl_device_of(args[opened].as.tensor)); /* whose stream kernels go to */
+    }
     dlsh_callargs call = {.n = n, .values = args};
-    dl_status st = dlsh_c_call(s, dlsh_cfunc_of(f), &call, &out);
-    json_t *result = st ? NULL : from_value(out, NULL), *written = json_array();
-    for (int i = 0; i < n; i++) {
-        if (args[i].type == DLSH_TENSOR && dl_tensor_version(args[i].as.tensor))
-            json_array_append_new(written, json_integer(i));
+    if (!st) st = dlsh_c_call(s, dlsh_cfunc_of(f), &call, &out);
+    json_t *result = st ? NULL : pack_results(p, out), *answer = NULL;
+    for (int i = 0; i < opened; i++) {
+        bring_back(args[i], json_array_get(list, (size_t)i), memory);
         dlsh_drop(args[i]);
     }
     dlsh_drop(out);
+    answer = result ? json_pack("{s:o}", "result", result) : failure();
     dlsh_drop(f);
-    if (result) return json_pack("{s:o, s:o}", "result", result, "written", written);
-    json_decref(written);
-    return failure();
+    return answer;
 }
 
 int dlsh_isolate_serve(dlsh_session *s) {
@@ -243,8 +201,9 @@ int dlsh_isolate_serve(dlsh_session *s) {
 typedef struct helper {
     pid_t pid;
     int socket, memory_fd;
-    char *memory;
+    char *memory, *before; /* shared; as it was */
     size_t size;
+    dlsh_cpart parts[DLSH_C_MAX_ARGS];
 } helper;
 
 static dl_status start(helper *h) {
@@ -278,38 +237,29 @@ static dl_status start(helper *h) {
     return failed ? dlsh_fail(DL_ERR_IO, NULL, "no helper can be started: %s", strerror(failed)) : DL_OK;
 }
 
-static dl_status share(helper *h, const dlsh_callargs *args) {
-    for (int i = 0; i < args->n; i++)
-        if (args->values[i].type == DLSH_TENSOR) h->size += rounded(tensor_bytes(args->values[i].as.tensor));
+static dl_status share(helper *h, const dlsh_cfunc *f, const dlsh_callargs *args) {
+    DLSH_TRY(dlsh_parcel_measure(dlsh_cfunc_proto(f), args, h->parts, &h->size));
     h->memory_fd = memfd_create("dlsh", MFD_CLOEXEC);
     if (h->memory_fd < 0 || (h->size && ftruncate(h->memory_fd, (off_t)h->size)))
         return dlsh_fail(DL_ERR_MEMORY, NULL, "no shared memory: %s", strerror(errno));
     if (!h->size) return DL_OK;
     h->memory = mmap(NULL, h->size, PROT_READ | PROT_WRITE, MAP_SHARED, h->memory_fd, 0);
     if (h->memory == MAP_FAILED) return h->memory = NULL, no_memory();
-    char *at = h->memory;
-    for (int i = 0; i < args->n; i++) {
-        if (args->values[i].type != DLSH_TENSOR) continue;
-        dl_tensor *t = args->values[i].as.tensor;
-        if (tensor_bytes(t)) memcpy(at, dl_data(t), tensor_bytes(t));
-        at += rounded(tensor_bytes(t));
-    }
+    for (int i = 0; i < args->n; i++) DLSH_TRY(dlsh_parcel_put(args->values[i], &h->parts[i], h->memory));
+    h->before = malloc(h->size);
+    if (!h->before) return no_memory();
+    memcpy(h->before, h->memory, h->size);
     return DL_OK;
 }
 
-/* What C wrote to tensors there is written here. */
-static void take_back(const helper *h, const dlsh_callargs *args, const json_t *written) {
-    char *at = h->memory;
+/* What C wrote there is written here; what it left alone is not touched. */
+static dl_status take_back(const helper *h, const dlsh_callargs *args) {
     for (int i = 0; i < args->n; i++) {
-        if (args->values[i].type != DLSH_TENSOR) continue;
-        dl_tensor *t = args->values[i].as.tensor;
-        for (size_t k = 0; k < json_array_size(written); k++)
-            if (json_integer_value(json_array_get(written, k)) == i && tensor_bytes(t)) {
-                memcpy(dl_data(t), at, tensor_bytes(t));
-                dl_touch(t);
-            }
-        at += rounded(tensor_bytes(t));
+        const dlsh_cpart *k = &h->parts[i];
+        if (k->bytes && memcmp(h->memory + k->at, h->before + k->at, k->bytes))
+            DLSH_TRY(dlsh_parcel_take(args->values[i], k, h->memory));
     }
+    return DL_OK;
 }
 
 static dl_status died(const dlsh_cfunc *f, int status) {
@@ -322,8 +272,24 @@ static dl_status died(const dlsh_cfunc *f, int status) {
                      WEXITSTATUS(status));
 }
 
-static dl_status answer_of(const helper *h, const dlsh_cfunc *f, const dlsh_callargs *args, const json_t *answer,
-                           int status, dlsh_value *out) {
+static dl_status open_results(dlsh_session *s, const dlsh_cproto *p, const json_t *result, dlsh_value *out) {
+    if (dlsh_parcel_result(p, 1) == NULL || !json_is_array(result)) {
+        *out = dlsh_parcel_open(s, result, NULL, dlsh_parcel_result(p, 0));
+        return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+    }
+    *out = dlsh_new_list((int)json_array_size(result));
+    for (size_t i = 0; i < json_array_size(result) && !dlsh_failed(*out); i++) {
+        dlsh_value v = dlsh_parcel_open(s, json_array_get(result, i), NULL, dlsh_parcel_result(p, (int)i));
+        if (dlsh_failed(v) || dlsh_list_push(out->as.list, v)) {
+            dlsh_drop(*out);
+            *out = dlsh_void();
+        }
+    }
+    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+}
+
+static dl_status answer_of(dlsh_session *s, const helper *h, const dlsh_cfunc *f, const dlsh_callargs *args,
+                           const json_t *answer, int status, dlsh_value *out) {
     if (!answer) return died(f, status);
     const json_t *result = json_object_get(answer, "result");
     if (!result) {
@@ -332,22 +298,21 @@ static dl_status answer_of(const helper *h, const dlsh_cfunc *f, const dlsh_call
             code, code == DL_ERR_CRASH ? "nothing here is damaged" : json_string_value(json_object_get(answer, "hint")),
             "%s", json_string_value(json_object_get(answer, "message")));
     }
-    take_back(h, args, json_object_get(answer, "written"));
-    *out = to_value(result, NULL);
-    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+    DLSH_TRY(take_back(h, args));
+    return open_results(s, dlsh_cfunc_proto(f), result, out);
 }
 
-static json_t *question(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args, size_t size) {
+static json_t *question(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args, const helper *h) {
     json_t *list = json_array();
-    size_t at = 0;
     for (int i = 0; i < args->n; i++) {
-        json_t *v = from_value(args->values[i], &at);
+        json_t *v = dlsh_parcel_pack(args->values[i], &h->parts[i]);
         if (!v || json_array_append_new(list, v)) return json_decref(list), NULL;
     }
     json_t *j = describe(s, f);
     if (!j) return json_decref(list), no_memory(), NULL;
     json_object_set_new(j, "args", list);
-    json_object_set_new(j, "memory", json_integer((json_int_t)size));
+    json_object_set_new(j, "memory", json_integer((json_int_t)h->size));
+    json_object_set_new(j, "device", json_boolean(dlsh_cfunc_lib(f) && dlsh_cfunc_lib(f)->device));
     return j;
 }
 
@@ -356,18 +321,19 @@ dl_status dlsh_isolate(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args
     int status = 0;
     json_t *answer = NULL, *asked = NULL;
     if (args->n > DLSH_C_MAX_ARGS) return dlsh_fail(DL_ERR_TYPE, NULL, "too many arguments");
-    dl_status st = share(&h, args);
-    if (!st && !(asked = question(s, f, args, h.size))) st = dlsh_failure();
+    dl_status st = share(&h, f, args);
+    if (!st && !(asked = question(s, f, args, &h))) st = dlsh_failure();
     if (!st) st = start(&h);
     if (!st) {
         if (send_json(h.socket, asked)) answer = receive_json(h.socket);
         if (!answer && dlsh_interrupted()) kill(h.pid, SIGKILL);
         while (waitpid(h.pid, &status, 0) < 0 && errno == EINTR) {}
-        st = answer_of(&h, f, args, answer, status, out);
+        st = answer_of(s, &h, f, args, answer, status, out);
     }
     json_decref(asked);
     json_decref(answer);
     if (h.memory) munmap(h.memory, h.size);
+    free(h.before);
     if (h.memory_fd >= 0) close(h.memory_fd);
     if (h.socket >= 0) close(h.socket);
     return st;

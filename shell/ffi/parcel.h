@@ -1,0 +1,37 @@
+/* What a call in a helper process takes along, and what comes back: values as JSON, memory as bytes that both share. */
+#ifndef DLSH_FFI_PARCEL_H
+#define DLSH_FFI_PARCEL_H
+
+#include <jansson.h>
+
+#include "ffi/inside.h"
+
+/* The memory of one argument: a tensor's elements, what a pointer points to, a struct. */
+typedef struct dlsh_cpart {
+    size_t at, bytes; /* its place in the shared memory; bytes 0: none */
+    void *data;       /* here; NULL: on an accelerator */
+    int written;      /* C may write to it */
+} dlsh_cpart;
+
+/* The parameter that the i-th argument is for; NULL: it is one of the variable ones. */
+const dlsh_cparam *dlsh_parcel_param(const dlsh_cproto *p, int i);
+/* The type of the i-th result: that of the function, when it has one, then of out and inout parameters. NULL: none. */
+const dlsh_ctype *dlsh_parcel_result(const dlsh_cproto *p, int i);
+
+/* Finds what memory goes along, and refuses what means nothing elsewhere. *size: of all. */
+dl_status dlsh_parcel_measure(const dlsh_cproto *p, const dlsh_callargs *args, dlsh_cpart *parts, size_t *size);
+/* Copies an argument's memory there. */
+dl_status dlsh_parcel_put(dlsh_value v, const dlsh_cpart *part, char *memory);
+/* Copies what C has written there back. */
+dl_status dlsh_parcel_take(dlsh_value v, const dlsh_cpart *part, const char *memory);
+
+/* An argument as JSON; part NULL: a result, whose memory goes within. NULL: recorded. */
+json_t *dlsh_parcel_pack(dlsh_value v, const dlsh_cpart *part);
+/* The value again, for a parameter or result of type t (NULL: not known). VOID: recorded. */
+dlsh_value dlsh_parcel_open(dlsh_session *s, const json_t *j, char *memory, const dlsh_ctype *t);
+
+/* Declarations of all types that a prototype needs, and of itself, for a session that knows none of them (declare.c).
+ */
+void dlsh_c_declare(dlsh_cspace *c, const dlsh_cproto *p, dlsh_buf *out);
+
+#endif
