@@ -128,7 +128,7 @@ static void layers_page(FILE *f) {
         dl_schedule_kind_at);
 }
 
-/* ---- notebooks/highlight: names.py of the Pygments lexer, kernel.js of the Notebook */
+/* ---- notebooks/highlight: names.py of the Pygments lexer, scripts for notebooks */
 
 /* A list of names in Python or JavaScript. */
 typedef struct namelist {
@@ -207,24 +207,30 @@ static void names_module(FILE *f) {
 
 static const char *templates;
 
-/* kernel.in.js with the names filled in. */
-static void kernel_script(FILE *f) {
-    static const char hole[] = "const NAMES = {";
+/* A template with the names filled in, and other templates where a line `//= NAME` asks for them. */
+static void script(FILE *f, const char *name) {
+    static const char hole[] = "const NAMES = {", other[] = "//= ";
     char path[4096], line[1024];
-    snprintf(path, sizeof path, "%s/notebooks/highlight/kernel.in.js", templates);
+    snprintf(path, sizeof path, "%s/notebooks/highlight/%s", templates, name);
     FILE *in = fopen(path, "r");
     if (!in) perror(path);
     while (in && fgets(line, sizeof line, in)) {
-        if (strncmp(line, hole, sizeof hole - 1)) {
+        if (!strncmp(line, other, sizeof other - 1)) {
+            line[strcspn(line, "\n")] = 0;
+            script(f, line + sizeof other - 1);
+        } else if (!strncmp(line, hole, sizeof hole - 1)) {
+            fputs(hole, f);
+            put_names(&(namelist){f, 1});
+            fputs("\n};\n", f);
+        } else {
             fputs(line, f);
-            continue;
         }
-        fputs(hole, f);
-        put_names(&(namelist){f, 1});
-        fputs("\n};\n", f);
     }
     if (in) fclose(in);
 }
+
+static void kernel_script(FILE *f) { script(f, "kernel.in.js"); }
+static void labextension(FILE *f) { script(f, "labextension.in.js"); }
 
 static const struct {
     const char *path;
@@ -234,7 +240,8 @@ static const struct {
              {"docs/settings.md", settings_page},
              {"docs/layers.md", layers_page},
              {"notebooks/highlight/pygments_dlsh/names.py", names_module},
-             {"notebooks/highlight/kernel.js", kernel_script}};
+             {"notebooks/highlight/kernel.js", kernel_script},
+             {"notebooks/highlight/labextension.js", labextension}};
 
 /* Makes the folders above a file. */
 static void make_folders(char *path) {

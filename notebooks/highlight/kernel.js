@@ -1,7 +1,9 @@
-// Highlighting of dlsh in the classic Notebook, loaded from the kernelspec when the kernel starts: a CodeMirror 5 mode whose names
-// are made from the tables of dlsh. kernel.js is made from kernel.in.js; both stay in step through `ninja gen`.
-define(["codemirror/lib/codemirror", "base/js/events", "codemirror/mode/clike/clike"], function (CodeMirror, events) {
+// Highlighting of dlsh in the classic Notebook, loaded from the kernelspec when the kernel starts. kernel.js is made from
+// kernel.in.js and mode.in.js; they stay in step through `ninja gen`.
+define(["codemirror/lib/codemirror", "base/js/events"], function (CodeMirror, events) {
 "use strict";
+// How dlsh is coloured: a stream mode as CodeMirror 5 has them and CodeMirror 6 takes them. Its names are made from the tables of
+// dlsh. kernel.js and labextension.js contain it; both are made by `ninja gen`.
 const NAMES = {
     keywords: [
         "if",
@@ -372,7 +374,7 @@ function word(stream, state) {
     if (stream.string.charAt(stream.start - 1) === ".") return "property";
     if (constants.has(text)) return "atom";
     if (known.keywords.has(text)) return "keyword";
-    if (known.dtypes.has(text)) return "type";
+    if (known.dtypes.has(text)) return "builtin"; // JupyterLab has no colour for types
     if (/^=(?!=)/.test(next) && !first) return "attribute";
     if (first && /^:\s/.test(next)) {
         state.first = true;
@@ -411,55 +413,98 @@ function token(stream, state) {
     return stream.match(/^[-+*\/%@!~&|^?:<>=]+/) ? "operator" : (stream.next(), null);
 }
 
-CodeMirror.defineMode("dlsh", function (config) {
-    const c = CodeMirror.getMode(config, "text/x-csrc");
-    function enter(stream, state) {
-        state.c = CodeMirror.startState(c);
-        const bare = stream.string.slice(0, stream.pos).trim();
-        state.end = bare.endsWith("{") ? "}" : bare.startsWith("%%") ? "" : ";";
-        state.depth = 0;
+// C, as far as colours go.
+const C_KEYWORDS = new Set(("break case continue default do else for goto if return switch while sizeof typedef static inline extern " +
+    "struct union enum const volatile restrict register").split(" "));
+const C_TYPES = new Set(("void char short int long float double signed unsigned bool _Bool complex real size_t ssize_t ptrdiff_t " +
+    "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t FILE").split(" "));
+
+function cToken(stream, state) {
+    if (state.comment) {
+        state.comment = !stream.match(/^.*?\*\//);
+        if (state.comment) stream.skipToEnd();
+        return "comment";
     }
-    return {
-        startState: () => ({first: true, arrow: false, c: null, depth: 0, end: ""}),
-        copyState: s => Object.assign({}, s, {c: s.c && CodeMirror.copyState(c, s.c)}),
-        token: function (stream, state) {
-            if (!state.c) {
-                if (stream.sol() && stream.match(cell)) {
-                    stream.skipToEnd();
-                    enter(stream, state);
-                    return "meta";
-                }
-                if (stream.sol() && (stream.match(block) || stream.match(prototype))) {
-                    enter(stream, state);
-                    return "keyword";
-                }
-                return token(stream, state);
-            }
-            const next = stream.peek();
-            if (next === state.end && !state.depth) {
-                stream.next();
-                state.c = null;
-                state.first = true;
-                return null;
-            }
-            const style = c.token(stream, state.c), text = stream.current();
-            if (text === "{") state.depth++;
-            if (text === "}") {
-                state.depth--;
-                if (state.end === ";" && !state.depth) state.c = null; // extern "lib" { ... }
-            }
-            return style;
-        },
-        lineComment: "#",
-        electricInput: /^\s*\}$/,
-        indent: function (state, after) {
-            if (state.c && c.indent) return c.indent(state.c, after, after);
-            return CodeMirror.Pass;
-        },
-        fold: "brace",
-        closeBrackets: "()[]{}''\"\""
-    };
-});
+    if (stream.eatSpace()) return null;
+    if (stream.match(/^\/\/.*/)) return "comment";
+    if (stream.match("/*")) {
+        state.comment = true;
+        return "comment";
+    }
+    if (/^\s*$/.test(stream.string.slice(0, stream.start)) && stream.match(/^#\s*\w*(?:\s*<[^>]*>)?/)) return "meta";
+    if (stream.match(/^"(?:\\.|[^"\\])*"?|^'(?:\\.|[^'\\])*'?/)) return "string";
+    if (stream.match(/^0[xX][0-9a-fA-F]+\w*|^(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\w*/)) return "number";
+    if (stream.match(/^[A-Za-z_]\w*/)) {
+        const text = stream.current();
+        if (C_KEYWORDS.has(text) || (state.end === ";" && /^(?:out|keep)$/.test(text))) return "keyword";
+        if (C_TYPES.has(text)) return "builtin";
+        if (text === "NULL" || text === "true" || text === "false") return "atom";
+        return /^\s*\(/.test(stream.string.slice(stream.pos)) ? "def" : "variable";
+    }
+    return stream.match(/^[-+*\/%!~&|^?:<>=]+/) ? "operator" : (stream.next(), null);
+}
+
+function enter(stream, state) {
+    const bare = stream.string.slice(0, stream.pos).trim();
+    state.c = true;
+    state.comment = false;
+    state.end = bare.endsWith("{") ? "}" : bare.startsWith("%%") ? "" : ";";
+    state.depth = 0;
+}
+
+function inC(stream, state) {
+    if (!state.comment && !state.depth && state.end && stream.peek() === state.end) {
+        stream.next();
+        state.c = false;
+        state.first = true;
+        return null;
+    }
+    const style = cToken(stream, state), text = stream.current();
+    if (style) return style;
+    if (text === "{") state.depth++;
+    if (text === "}") {
+        state.depth--;
+        if (state.end === ";" && !state.depth) state.c = false; // extern "lib" { ... }
+    }
+    return null;
+}
+
+function tokenAnywhere(stream, state) {
+    if (state.c) return inC(stream, state);
+    if (stream.sol() && stream.match(cell)) {
+        stream.skipToEnd();
+        enter(stream, state);
+        return "meta";
+    }
+    if (stream.sol() && (stream.match(block) || stream.match(prototype))) {
+        enter(stream, state);
+        return "keyword";
+    }
+    return token(stream, state);
+}
+
+const mode = {
+    startState: () => ({first: true, arrow: false, c: false, comment: false, depth: 0, end: "", open: 0}),
+    copyState: s => Object.assign({}, s),
+    token: (stream, state) => {
+        const style = tokenAnywhere(stream, state);
+        if (style === null || style === "keyword") // brackets are unnamed, or the end of "C {"
+            for (const c of stream.current()) state.open += "([{".includes(c) ? 1 : ")]}".includes(c) && state.open ? -1 : 0;
+        return style;
+    },
+    // By brackets that are open at the start of a line.
+    columns: (state, after, unit) => unit * Math.max(0, state.open - (/^\s*[)\]}]/.test(after) ? 1 : 0))
+};
+CodeMirror.defineMode("dlsh", config => ({
+    startState: mode.startState,
+    copyState: mode.copyState,
+    token: mode.token,
+    indent: (state, after) => mode.columns(state, after, config.indentUnit || 4),
+    lineComment: "#",
+    electricInput: /^\s*\}$/,
+    fold: "brace",
+    closeBrackets: "()[]{}''\"\""
+}));
 CodeMirror.defineMIME("text/x-dlsh", "dlsh");
 
 function use() {

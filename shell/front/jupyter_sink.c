@@ -9,6 +9,7 @@
 
 #include "front/jupyter.h"
 #include "view/console.h"
+#include "view/html.h"
 #include "view/plain.h"
 #include "view/plot.h"
 #include "view/rich.h"
@@ -30,12 +31,9 @@ static void put_text(json_t *data, const char *type, const char *s, size_t n) {
     json_object_set_new(data, type, jup_text(s, n));
 }
 
-/* HTML around an SVG: nbconvert 6.5 takes everything out of SVG that stands alone. */
 static void put_svg_html(json_t *data, const dlsh_buf *svg) {
     dlsh_buf html = {0};
-    dlsh_buf_puts(&html, "<img src=\"data:image/svg+xml;base64,");
-    dlsh_base64(&html, svg->s, svg->n);
-    dlsh_buf_puts(&html, "\"/>");
+    dlsh_html_picture(&html, svg);
     put_text(data, dlsh_form_type(DLSH_HTML), html.s, html.n);
     dlsh_buf_free(&html);
 }

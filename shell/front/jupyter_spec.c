@@ -107,23 +107,51 @@ static const char script[] =
 #include "kernel.js.inc"
     ;
 
+/* The same for JupyterLab 4 and Notebook 7: an extension of theirs. */
+static const char extension[] =
+#include "labextension.js.inc"
+    ;
+
+static int write_json(const char *folder, const char *name, json_t *j) {
+    char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
+    int good = text && write_file(folder, name, text);
+    free(text);
+    json_decref(j);
+    return good;
+}
+
+static int write_kernel(char *folder, const char *program) {
+    return make_folders(folder) && write_file(folder, "logo-svg.svg", logo) &&
+           write_file(folder, "kernel.js", script) &&
+           write_json(folder, "kernel.json",
+                      json_pack("{s:[s,s,s,s], s:s, s:s, s:s, s:{s:b}}", "argv", program, "kernel", "run",
+                                "{connection_file}", "display_name", "dlsh", "language", "dlsh", "interrupt_mode",
+                                "message", "metadata", "debugger", 0));
+}
+
+/* The name of the script changes with the version: browsers keep it. */
+static int write_extension(char *folder) {
+    char file[64];
+    snprintf(file, sizeof file, "dlsh-%s.js", dl_version());
+    return make_folders(folder) && write_file(folder, file, extension) &&
+           write_json(folder, "package.json",
+                      json_pack("{s:s, s:s, s:s, s:s, s:{s:s}, s:{s:b, s:{s:s, s:s}}}", "name", "dlsh", "version",
+                                dl_version(), "description", "Highlighting of dlsh", "license", "MIT", "dependencies",
+                                "@jupyterlab/codemirror", "^4.0.0", "jupyterlab", "extension", 1, "_build", "load",
+                                file, "extension", "./extension"));
+}
+
 static int install(const char *data) {
-    char folder[PATH_MAX], program[PATH_MAX];
+    char folder[PATH_MAX], extra[PATH_MAX], program[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n < 0) return complain("the path of this program is not known", "");
     program[n] = 0;
-    if (snprintf(folder, sizeof folder, "%s/kernels/dlsh", data) >= (int)sizeof folder)
+    if (snprintf(folder, sizeof folder, "%s/kernels/dlsh", data) >= (int)sizeof folder ||
+        snprintf(extra, sizeof extra, "%s/labextensions/dlsh", data) >= (int)sizeof extra)
         return complain("the path is too long: ", data);
-    json_t *spec =
-        json_pack("{s:[s,s,s,s], s:s, s:s, s:s, s:{s:b}}", "argv", program, "kernel", "run", "{connection_file}",
-                  "display_name", "dlsh", "language", "dlsh", "interrupt_mode", "message", "metadata", "debugger", 0);
-    char *text = spec ? json_dumps(spec, JSON_INDENT(1)) : NULL;
-    int good = text && make_folders(folder) && write_file(folder, "kernel.json", text) &&
-               write_file(folder, "logo-svg.svg", logo) && write_file(folder, "kernel.js", script);
-    free(text);
-    json_decref(spec);
-    if (!good) {
-        fprintf(stderr, "dlsh: the kernel cannot be installed in %s: %s\n", folder, strerror(errno));
+    int good = write_kernel(folder, program);
+    if (!good || !write_extension(extra)) {
+        fprintf(stderr, "dlsh: the kernel cannot be installed in %s: %s\n", good ? extra : folder, strerror(errno));
         return DLSH_EXIT_ERROR;
     }
     printf("Installed the kernel \"dlsh\" in %s\n", folder);

@@ -25,7 +25,10 @@ dl_status dlsh_html_figures(dlsh_buf *b, const char *title, const dl_tensor *t, 
 /* A table with its title as caption; numbers to the right. At most 1000 rows, and how many more there are. */
 dl_status dlsh_html_table(dlsh_buf *b, const dlsh_table *t);
 
-/* A histogram as an SVG element, lowest and highest value below it. */
-void dlsh_svg_bars(dlsh_buf *b, const long *counts, int n, double lo, double hi);
+/* An SVG as a picture in HTML. Clients take SVG elements out of HTML that they do not trust, and nbconvert 6.5 empties
+ * SVG that stands alone. */
+void dlsh_html_picture(dlsh_buf *b, const dlsh_buf *svg);
+/* A histogram as such a picture, lowest and highest value below it. */
+void dlsh_html_bars(dlsh_buf *b, const long *counts, int n, double lo, double hi);
 
 #endif

@@ -19,14 +19,21 @@ void dlsh_html_puts(dlsh_buf *b, const char *s) { dlsh_html_escape(b, s, strlen(
 
 /* ---------------------------------------------------------------- figures */
 
-void dlsh_svg_bars(dlsh_buf *b, const long *counts, int n, double lo, double hi) {
+void dlsh_html_picture(dlsh_buf *b, const dlsh_buf *svg) {
+    dlsh_buf_puts(b, "<img src=\"data:image/svg+xml;base64,");
+    dlsh_base64(b, svg->s, svg->n);
+    dlsh_buf_puts(b, "\"/>");
+}
+
+void dlsh_html_bars(dlsh_buf *html, const long *counts, int n, double lo, double hi) {
     enum { W = 200, H = 44 };
+    dlsh_buf svg = {0}, *b = &svg;
     long most = 1;
     for (int i = 0; i < n; i++)
         if (counts[i] > most) most = counts[i];
     dlsh_buf_printf(b,
                     "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-                    "role=\"img\"><title>histogram</title><g fill=\"" DLSH_BLUE "\">",
+                    "><g fill=\"" DLSH_BLUE "\">",
                     W, H + 14, W, H + 14);
     double width = (double)W / n;
     for (int i = 0; i < n; i++) {
@@ -40,6 +47,8 @@ void dlsh_svg_bars(dlsh_buf *b, const long *counts, int n, double lo, double hi)
                     "</g><g font-family=\"sans-serif\" font-size=\"10\" fill=\"" DLSH_GREY "\"><text x=\"0\" y=\"%d\">"
                     "%.4g</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%.4g</text></g></svg>",
                     H + 12, lo, W, H + 12, hi);
+    dlsh_html_picture(html, b);
+    dlsh_buf_free(b);
 }
 
 static void put_bad(dlsh_buf *b, const char *name, long n) {
@@ -67,7 +76,7 @@ dl_status dlsh_html_figures(dlsh_buf *b, const char *title, const dl_tensor *t, 
     dlsh_buf_puts(b, "<div style=\"" MONO "\">");
     put_heading(b, title, t);
     dlsh_buf_puts(b, "<div style=\"display:flex;flex-wrap:wrap;align-items:center;gap:4px 18px;margin:4px 0\">");
-    if (spread) dlsh_svg_bars(b, counts, bars, s->min, s->max);
+    if (spread) dlsh_html_bars(b, counts, bars, s->min, s->max);
     dlsh_buf_puts(b, "<div style=\"display:grid;grid-template-columns:auto auto;column-gap:18px;line-height:1.5\">");
     const struct {
         const char *name;

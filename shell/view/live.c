@@ -198,7 +198,13 @@ static void put_html(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p, co
     dlsh_buf_puts(b, "<div style=\"font-family:sans-serif;font-size:12px;line-height:1.5\">");
     put_bar(b, l, p);
     dlsh_buf_puts(b, "<div style=\"display:flex;flex-wrap:wrap;align-items:flex-start;gap:6px 24px;margin-top:6px\">");
-    if (p->curve) put_curve(b, l, p->curve);
+    dlsh_buf curve = {0};
+    if (p->curve) put_curve(&curve, l, p->curve);
+    if (curve.n && (p->stopped || (p->done && !p->more)))
+        dlsh_html_picture(b, &curve);
+    else /* a picture that is loaded anew ten times a second would flicker */
+        dlsh_buf_add(b, dlsh_buf_text(&curve), curve.n);
+    dlsh_buf_free(&curve);
     put_lines(b, l, present);
     dlsh_buf_puts(b, "</div></div>");
 }

@@ -89,11 +89,6 @@ def check_nbconvert():
 
 
 MODE_TEST = """
-const modes = {"text/x-csrc": {startState: () => ({}), token: s => { s.next(); return "c"; }}};
-const CodeMirror = {defineMode: (n, f) => modes[n] = f({}), defineMIME: () => 0, getMode: (c, n) => modes[n],
-                    startState: m => m.startState(), copyState: (m, s) => Object.assign({}, s), Pass: {}};
-globalThis.define = (names, make) => make(CodeMirror, {on: () => 0});
-require(process.argv[1]);
 class Stream {
     constructor(s) { this.string = s; this.pos = this.start = 0; }
     sol() { return this.pos === 0; }
@@ -112,40 +107,64 @@ class Stream {
         return m;
     }
 }
-const state = modes.dlsh.startState(), out = [];
-for (const line of require("fs").readFileSync(0, "utf8").split("\\n")) {
-    const s = new Stream(line);
-    while (!s.eol()) {
-        s.start = s.pos;
-        const style = modes.dlsh.token(s, state);
-        if (s.pos === s.start) throw new Error("no progress in: " + line);
-        out.push([s.current(), style]);
+function read(mode) {
+    const state = mode.startState(), out = [];
+    for (const line of require("fs").readFileSync(0, "utf8").split("\\n")) {
+        const s = new Stream(line), columns = mode.indent(state, line, {unit: 4});
+        out.push(["at " + line.trim(), columns]);
+        while (!s.eol()) {
+            s.start = s.pos;
+            const style = mode.token(s, state);
+            if (s.pos === s.start) throw new Error("no progress in: " + line);
+            out.push([s.current(), style]);
+        }
     }
+    console.log(JSON.stringify(out));
 }
-console.log(JSON.stringify(out));
+const [kernel, extension] = process.argv.slice(1);
+if (extension === "-") {
+    const CodeMirror = {defineMode: (n, f) => read(f({indentUnit: 4})), defineMIME: () => 0};
+    globalThis.define = (names, make) => make(CodeMirror, {on: () => 0});
+    require(kernel);
+} else {
+    globalThis.window = globalThis;
+    require(extension);
+    const scope = {"@jupyterlab/codemirror": {"4.9.9": {get: async () => { throw new Error("not the one that runs"); }},
+                                              "4.0.0": {loaded: 1, get: async () => () => ({IEditorLanguageRegistry: "token"})}},
+                   "@codemirror/language": {"6.0.0": {get: async () => () => ({StreamLanguage: {define: m => m}, LanguageSupport: class { constructor(l) { this.l = l; } }})}}};
+    window._JUPYTERLAB.dlsh.init(scope);
+    window._JUPYTERLAB.dlsh.get("./extension").then(factory => {
+        const plugin = factory().default;
+        if (plugin.requires[0] !== "token" || !plugin.autoStart) throw new Error("the plugin is not started");
+        plugin.activate({}, {addLanguage: l => { if (l.mime !== "text/x-dlsh") throw new Error(l.mime); read(l.support.l); }});
+    });
+}
 """
 MODE_WANTED = [("net", "keyword"), ("conv", "def"), ("k", "attribute"), ("relu", "def"), ("# layers", "comment"),
                ("linear", "def"), ("train", "builtin"), ("best", "variable"), ("sum", "builtin"),
-               ("step", "variable"), ("1e-3", "number"), ('extern "libm.so.6"', "keyword"), ("C {", "keyword"), ("q", "c"),
-               ("stat", "builtin")]
+               ("step", "variable"), ("1e-3", "number"), ('extern "libm.so.6"', "keyword"), ("double", "builtin"), ("hypot", "def"),
+               ("C {", "keyword"), ("sq", "def"), ("return", "keyword"), ('"}"', "string"), ("x", "variable"), ("/*", "comment"),
+               (" } */", "comment"), ("stat", "builtin"), ("at conv 16 k=3 -> relu   # layers", 4), ("at train t epochs=2", 0),
+               ('at float sq(float x) { return "}"[0] * x; } /* } */', 4), ("at s = 'a \"b\"'; stat x", 0)]
 
 
-def check_mode():
-    """The CodeMirror mode of kernel.js, run by node where there is one, with a C mode that takes single characters."""
+def check_modes():
+    """The CodeMirror modes of kernel.js and labextension.js, run by node where there is one."""
     node = shutil.which("node") or shutil.which("nodejs")
     if not node:
-        print("no node: the mode of the Notebook was not run")
+        print("no node: the modes of notebooks were not run")
         return
-    sample = SAMPLE.replace('return "}"[0] * x; } /* } */', "return x; }")
-    done = subprocess.run([node, "-e", MODE_TEST.replace("\\\\", "\\"), str(PACKAGE / "kernel.js")], input=sample, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    tokens = {(v, style) for v, style in json.loads(done.stdout)}
-    missing = [w for w in MODE_WANTED if w not in tokens]
-    assert not missing, f"{missing} not among {sorted(map(str, tokens))}"
+    for extension in ("-", str(PACKAGE / "labextension.js")):
+        done = subprocess.run([node, "-e", MODE_TEST.replace("\\\\", "\\"), str(PACKAGE / "kernel.js"), extension], input=SAMPLE,
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        tokens = {(v, style) for v, style in json.loads(done.stdout)}
+        missing = [w for w in MODE_WANTED if w not in tokens]
+        assert not missing, f"{extension}: {missing} not among {sorted(map(str, tokens))}"
 
 
 check_programs()
 check_kinds()
-check_mode()
+check_modes()
 check_nbconvert()
 print("highlighting is right")

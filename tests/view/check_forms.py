@@ -3,6 +3,7 @@
 
 check_forms.py FOLDER
 """
+import base64
 import pathlib
 import re
 import struct
@@ -18,6 +19,10 @@ def check_markup(text, name):
     root = ET.fromstring("<all>" + text + "</all>")
     if name.endswith(".svg") and not root[0].tag.endswith("}svg"):
         raise ValueError("no svg element")
+    for image in root.iter("img"):  # notebooks take SVG elements out of HTML that is not trusted
+        kind, data = image.get("src").split(";base64,")
+        if kind == "data:image/svg+xml":
+            check_markup(base64.b64decode(data).decode(), "embedded.svg")
     if root.findall(".//script"):
         raise ValueError("a script element")
 
