@@ -1,4 +1,5 @@
-/* Checks of ops that users made in C: input mutation, strides, emptiness, NaN, and f32 against f64. */
+/* Checks of ops that users made in C: input mutation, strides, emptiness, NaN, and f32 against f64; all of it again on
+ * a GPU when the op has functions for one, and there results and gradients are those of the CPU. */
 #include "commands/opcheck.h"
 
 #include <math.h>
@@ -33,7 +34,7 @@ static dl_status run_op(const dlsh_userop *u, const char *name, dl_tensor **in, 
     DLSH_TRY(dl_op_call(name, in, n, NULL, r->out, &r->nout));
     dl_tensor *y = r->out[0];
     if (!dlsh_userop_has_backward(u) || !dl_requires_grad(y)) return DL_OK;
-    dl_tensor *seed = dl_tensor_full(dl_ndim(y), dl_shape(y), dl_dtype_of(y), 0, 0.7);
+    dl_tensor *seed = dl_tensor_full(dl_ndim(y), dl_shape(y), dl_dtype_of(y), dl_device_of(y), 0.7);
     dl_status st = seed ? dl_gradients(y, seed, in, n, 0, 0, r->grad) : dlsh_failure();
     dl_unref(seed);
     if (st) run_free(r, n);
@@ -86,15 +87,16 @@ dl_status dlsh_opcheck_inputs(const dlsh_userop *u, dl_tensor **in) {
     return DL_OK;
 }
 
-/* Copies of the inputs in a dtype (floating ones), as leaves. */
-static dl_status copies(const dlsh_userop *u, dl_tensor **in, int n, dl_dtype real, dl_tensor **out) {
+/* Copies of the inputs in a dtype (floating ones) on a device, as leaves. */
+static dl_status copies(const dlsh_userop *u, dl_tensor **in, int n, dl_dtype real, int device, dl_tensor **out) {
     int mode = dl_grad_mode(0), made = 0;
     dl_status st = DL_OK;
     for (; made < n && !st; made++) {
         dl_dtype dtype;
         dlsh_userop_input(u, made, real, &dtype);
-        dl_tensor *cast = dl_to_dtype(in[made], dtype);
-        out[made] = cast ? dl_clone(cast) : NULL;
+        dl_tensor *cast = dl_to_dtype(in[made], dtype), *there = cast ? dl_to_device(cast, device) : NULL;
+        out[made] = there ? dl_clone(there) : NULL;
+        dl_unref(there);
         dl_unref(cast);
         st = leaf(u, made, out[made]);
     }
@@ -110,7 +112,7 @@ static dl_tensor *strided(dl_tensor *t) {
     if (ndim > 7) return dl_ref(t);
     memcpy(shape, dl_shape(t), (size_t)ndim * sizeof *shape);
     shape[ndim] = 2;
-    dl_tensor *wide = dl_tensor_full(ndim + 1, shape, dl_dtype_of(t), 0, 5),
+    dl_tensor *wide = dl_tensor_full(ndim + 1, shape, dl_dtype_of(t), dl_device_of(t), 5),
               *v = wide ? dl_select(wide, ndim, 1) : NULL;
     dl_tensor *x = v ? dl_detach(v) : NULL;
     if (x && dl_assign(x, t)) {
@@ -154,20 +156,29 @@ typedef struct subject {
     const char *name;
     dl_tensor **in;
     int n;
+    dl_dtype real;
+    int device;
 } subject;
 
 static dl_status check_inputs_kept(const subject *s, char *why, size_t size) {
     dl_tensor *in[MAX];
-    run r;
-    DLSH_TRY(copies(s->u, s->in, s->n, DL_F64, in));
-    dl_status st = run_op(s->u, s->name, in, s->n, &r);
+    run r = {0};
+    dl_tensor *before[MAX];
+    DLSH_TRY(copies(s->u, s->in, s->n, s->real, s->device, in));
+    dl_status st = copies(s->u, s->in, s->n, s->real, 0, before);
+    if (st) {
+        free_all(in, s->n);
+        return st;
+    }
+    st = run_op(s->u, s->name, in, s->n, &r);
     for (int i = 0; i < s->n && !st; i++) {
         double d = 0;
-        st = difference(in[i], s->in[i], &d);
+        st = difference(in[i], before[i], &d);
         if (d > 0) snprintf(why, size, "input %d was changed", i);
     }
     run_free(&r, s->n);
     free_all(in, s->n);
+    free_all(before, s->n);
     return st;
 }
 
@@ -175,7 +186,7 @@ static dl_status check_strided(const subject *s, char *why, size_t size) {
     dl_tensor *plain[MAX], *in[MAX] = {0};
     run a = {0}, b = {0};
     double worst = 0;
-    DLSH_TRY(copies(s->u, s->in, s->n, DL_F64, plain));
+    DLSH_TRY(copies(s->u, s->in, s->n, s->real, s->device, plain));
     dl_status st = DL_OK;
     int mode = dl_grad_mode(0);
     for (int i = 0; i < s->n && !st; i++) st = leaf(s->u, i, in[i] = strided(plain[i]));
@@ -203,7 +214,12 @@ static dl_status check_empty(const subject *s, char *why, size_t size) {
         int ndim = dl_ndim(s->in[i]);
         memcpy(shape, dl_shape(s->in[i]), (size_t)ndim * sizeof *shape);
         if (ndim == dl_ndim(s->in[0]) && shape[0] == first[0]) shape[0] = 0;
-        st = leaf(s->u, i, in[i] = drawn(i, ndim, shape, dl_dtype_of(s->in[i])));
+        dl_dtype dtype;
+        dlsh_userop_input(s->u, i, s->real, &dtype);
+        dl_tensor *host = drawn(i, ndim, shape, dtype);
+        in[i] = host ? dl_to_device(host, s->device) : NULL;
+        dl_unref(host);
+        st = leaf(s->u, i, in[i]);
     }
     if (!st) st = run_op(s->u, s->name, in, s->n, &r);
     for (int i = 1; i < s->n && !st; i++) { /* nothing contributes to the gradients of the others */
@@ -227,16 +243,28 @@ static int has_nan(const dl_tensor *t) {
     return found != 0;
 }
 
+/* The inputs, a NaN in the first element of the i-th. */
+static dl_status with_nan(const subject *s, int i, dl_tensor **in) {
+    dl_tensor *host[MAX];
+    DLSH_TRY(copies(s->u, s->in, s->n, s->real, 0, host));
+    if (s->real == DL_F64)
+        *(double *)dl_data(host[i]) = NAN;
+    else
+        *(float *)dl_data(host[i]) = NAN;
+    dl_touch(host[i]);
+    dl_status st = copies(s->u, host, s->n, s->real, s->device, in);
+    free_all(host, s->n);
+    return st;
+}
+
 static dl_status check_nan(const subject *s, char *why, size_t size) {
     dl_dtype dtype;
     for (int i = 0; i < s->n; i++) {
-        dl_tensor *in[MAX];
+        dl_tensor *in[MAX] = {0};
         run r = {0};
         if (!dlsh_userop_input(s->u, i, DL_F64, &dtype) || !dl_numel(s->in[i])) continue;
-        DLSH_TRY(copies(s->u, s->in, s->n, DL_F64, in));
-        *(double *)dl_data(in[i]) = NAN;
-        dl_touch(in[i]);
-        dl_status st = run_op(s->u, s->name, in, s->n, &r);
+        dl_status st = with_nan(s, i, in);
+        if (!st) st = run_op(s->u, s->name, in, s->n, &r);
         if (!st && !has_nan(r.out[0])) snprintf(why, size, "a NaN in input %d does not reach the result", i);
         run_free(&r, s->n);
         free_all(in, s->n);
@@ -249,8 +277,8 @@ static dl_status check_f32(const subject *s, char *why, size_t size) {
     dl_tensor *low[MAX], *high[MAX];
     run a = {0}, b = {0};
     double worst = 0;
-    DLSH_TRY(copies(s->u, s->in, s->n, DL_F32, low));
-    dl_status st = copies(s->u, low, s->n, DL_F64, high); /* the same values */
+    DLSH_TRY(copies(s->u, s->in, s->n, DL_F32, s->device, low));
+    dl_status st = copies(s->u, low, s->n, DL_F64, s->device, high); /* the same values */
     if (st) {
         free_all(low, s->n);
         return st;
@@ -266,23 +294,63 @@ static dl_status check_f32(const subject *s, char *why, size_t size) {
     return st;
 }
 
+/* On the GPU and on the CPU, from the same values. */
+static dl_status check_devices(const subject *s, char *why, size_t size) {
+    dl_tensor *here[MAX], *there[MAX];
+    run a = {0}, b = {0};
+    double worst = 0, allowed = s->real == DL_F64 ? 1e-9 : 1e-4;
+    DLSH_TRY(copies(s->u, s->in, s->n, s->real, 0, here));
+    dl_status st = copies(s->u, here, s->n, s->real, s->device, there);
+    if (st) {
+        free_all(here, s->n);
+        return st;
+    }
+    st = run_op(s->u, s->name, there, s->n, &a);
+    if (!st) st = run_op(s->u, s->name, here, s->n, &b);
+    if (!st) st = runs_differ(&a, &b, s->n, &worst);
+    if (!st && !(worst < allowed)) snprintf(why, size, "results or gradients are off by %.2g", worst);
+    run_free(&a, s->n);
+    run_free(&b, s->n);
+    free_all(here, s->n);
+    free_all(there, s->n);
+    return st;
+}
+
+enum { ON_CPU = 1, ON_GPU = 2 };
+static const struct {
+    const char *key, *what;
+    dl_status (*run)(const subject *s, char *why, size_t size);
+    int where, needs_double;
+} checks[] = {{"inputs_kept", "inputs are left alone", check_inputs_kept, ON_CPU | ON_GPU, 0},
+              {"strided", "non-contiguous inputs", check_strided, ON_CPU | ON_GPU, 0},
+              {"empty", "empty inputs", check_empty, ON_CPU | ON_GPU, 0},
+              {"nan", "NaN passes through", check_nan, ON_CPU | ON_GPU, 0},
+              {"f32", "f32 agrees with f64", check_f32, ON_CPU | ON_GPU, 1},
+              {"cpu", "agrees with the CPU", check_devices, ON_GPU, 0}};
+
+/* All checks of one place; keys on a GPU begin with cuda_. */
+static dl_status run_checks(const subject *s, struct dlsh_sink *sink, dlsh_record *record, int *ok) {
+    int where = s->device ? ON_GPU : ON_CPU;
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        char why[160] = "", key[40];
+        if (!(checks[i].where & where) || (checks[i].needs_double && s->real != DL_F64)) continue;
+        DLSH_TRY(checks[i].run(s, why, sizeof why));
+        if (*why) *ok = 0;
+        snprintf(key, sizeof key, "%s%s", s->device ? "cuda_" : "", checks[i].key);
+        dlsh_put(sink, "  %s%s: %s%s\n", s->device ? "on the GPU, " : "", checks[i].what, *why ? "FAILED: " : "ok",
+                 why);
+        DLSH_TRY(dlsh_record_set(record, key, dlsh_bool(!*why)));
+    }
+    return DL_OK;
+}
+
 dl_status dlsh_opcheck(const dlsh_userop *u, const char *name, dl_tensor **in, int n, struct dlsh_sink *sink,
                        dlsh_record *record, int *ok) {
-    static const struct {
-        const char *key, *what;
-        dl_status (*run)(const subject *s, char *why, size_t size);
-    } checks[] = {{"inputs_kept", "inputs are left alone", check_inputs_kept},
-                  {"strided", "non-contiguous inputs", check_strided},
-                  {"empty", "empty inputs", check_empty},
-                  {"nan", "NaN passes through", check_nan},
-                  {"f32", "f32 agrees with f64", check_f32}};
-    subject s = {u, name, in, n};
-    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
-        char why[160] = "";
-        DLSH_TRY(checks[i].run(&s, why, sizeof why));
-        if (*why) *ok = 0;
-        dlsh_put(sink, "  %s: %s%s\n", checks[i].what, *why ? "FAILED: " : "ok", why);
-        DLSH_TRY(dlsh_record_set(record, checks[i].key, dlsh_bool(!*why)));
-    }
+    subject s = {u, name, in, n, DL_F64, 0};
+    DLSH_TRY(run_checks(&s, sink, record, ok));
+    if (!dlsh_userop_cuda_real(u, &s.real)) return DL_OK;
+    s.device = 1;
+    if (dl_device_count() > 1) return run_checks(&s, sink, record, ok);
+    dlsh_put(sink, "  on the GPU: not checked, %s\n", dl_device_missing());
     return DL_OK;
 }

@@ -129,8 +129,56 @@ static dl_status read_line(const dlsh_cc_job *job, char *line, dlsh_cc_result *r
     return DL_OK;
 }
 
+/* ---------------------------------------------------------------- nvcc's columns
+ * nvcc tells a line, and shows it below the message, two columns to the right and with its macros written out, with a
+ * caret under it. The column is where the same text stands in the line as it was written. */
+
+static int same_char(char a, char b) { return a == b || (isspace((unsigned char)a) && isspace((unsigned char)b)); }
+
+/* From 1; 0: it is not known. */
+static int column_of(const char *shown, size_t nshown, size_t caret, const char *source, size_t nsource) {
+    size_t before = 0, behind = 0;
+    while (before < nshown && before < nsource && same_char(shown[before], source[before])) before++;
+    if (caret < before) return (int)caret + 1;
+    while (behind < nshown && behind < nsource && same_char(shown[nshown - 1 - behind], source[nsource - 1 - behind]))
+        behind++;
+    if (caret >= nshown) return (int)(nsource + caret - nshown) + 1;
+    return nshown - caret <= behind ? (int)(nsource - (nshown - caret)) + 1 : 0;
+}
+
+static size_t word_length(const char *s, size_t n) {
+    size_t k = 0;
+    while (k < n && (isalnum((unsigned char)s[k]) || s[k] == '_')) k++;
+    return k ? k : 1;
+}
+
+/* A line that holds nothing but a caret, below `above`: completes the last message. */
+static void read_caret(const dlsh_cc_job *job, const char *above, size_t nabove, const char *line, size_t n, int at,
+                       dlsh_cc_message *m) {
+    size_t blank = 0, nsource;
+    while (blank < n && line[blank] == ' ') blank++;
+    if (blank + 1 != n || line[blank] != '^' || blank < 2 || nabove < 2) return;
+    int line_at = 1, next; /* the text holds #line directives, and a line may stand there in several pieces */
+    const char *end = job->text + job->len;
+    for (const char *s = job->text; s < end; s += nsource + 1) {
+        const char *stop = memchr(s, '\n', (size_t)(end - s));
+        nsource = (size_t)((stop ? stop : end) - s);
+        if (sscanf(s, "#line %d", &next) == 1) {
+            line_at = next;
+            continue;
+        }
+        int col = line_at++ == at ? column_of(above + 2, nabove - 2, blank - 2, s, nsource) : 0;
+        if (!col) continue;
+        set_place(job, at, col, m);
+        if ((size_t)col <= nsource) m->width = (int)word_length(s + col - 1, nsource - (size_t)col + 1);
+        return;
+    }
+}
+
 dl_status dlsh_cc_read_messages(const dlsh_cc_job *job, const char *output, size_t n, dlsh_cc_result *r) {
-    const char *end = output + n;
+    const char *end = output + n, *above = NULL;
+    size_t nabove = 0;
+    int at = 0; /* the line of the last message, in the text */
     for (const char *p = output; p < end;) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         if (!stop) stop = end;
@@ -142,10 +190,17 @@ dl_status dlsh_cc_read_messages(const dlsh_cc_job *job, const char *output, size
             json_decref(list);
         } else {
             char *line = strndup(p, len);
+            int had = r->nmessages;
             st = line ? read_line(job, line, r) : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a message");
+            if (r->nmessages > had &&
+                (!after(line, DLSH_CC_FILE) || sscanf(after(line, DLSH_CC_FILE), "(%d)", &at) < 1))
+                at = 0;
+            if (at && above && r->nmessages) read_caret(job, above, nabove, p, len, at, &r->messages[r->nmessages - 1]);
             free(line);
         }
         if (st) return st;
+        above = p;
+        nabove = len;
         p = stop + 1;
     }
     return DL_OK;

@@ -407,6 +407,13 @@ dl_status dlsh_userop_double(const dlsh_userop *u) {
                      "op %s cannot be computed in f64", u->name);
 }
 
+int dlsh_userop_cuda_real(const dlsh_userop *u, dl_dtype *real) {
+    unsigned both = dtypes_of(&u->forward[1]);
+    if (u->backward[1].value.type != DLSH_VOID) both &= dtypes_of(&u->backward[1]);
+    *real = both >> DL_F64 & 1 ? DL_F64 : DL_F32;
+    return u->forward[1].value.type != DLSH_VOID;
+}
+
 /* ---------------------------------------------------------------- definition */
 
 static dl_status copy_names(dlsh_userop *u, const dlsh_op_plan *p) {

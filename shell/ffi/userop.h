@@ -38,6 +38,8 @@ int dlsh_userop_input(const dlsh_userop *u, int i, dl_dtype real, dl_dtype *dtyp
 dl_status dlsh_userop_sample(const dlsh_userop *u, int i, int *ndim, long *shape);
 /* Does it compute in f64? DL_ERR_DTYPE tells how to make it. */
 dl_status dlsh_userop_double(const dlsh_userop *u);
+/* Has it a function for GPUs? *real: f64 when that and its gradient can be computed so, else f32. */
+int dlsh_userop_cuda_real(const dlsh_userop *u, dl_dtype *real);
 int dlsh_userop_has_backward(const dlsh_userop *u);
 
 #endif

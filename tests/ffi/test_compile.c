@@ -175,9 +175,40 @@ static void words(void **state) {
     dlsh_cc_words_free(argv);
 }
 
+/* nvcc shows the line with its macros written out, and a caret: the column is found where the text is the same. */
+static void columns_of_nvcc(void **state) {
+    (void)state;
+    static const char cuda[] = " one();\n\nextern \"C\"\n#line 2 \"<C>\"\n__global__ void k(float *x) { x[t.q] = 1; }\n"
+                               "#line 3 \"<C>\"\n\tint f(int a) { return a + nope; }\nint m(int a) { return Z(a); }\n";
+    static const char said[] = "<C>(2): error: class \"uint3\" has no member \"q\"\n"
+                               "  __attribute__((global)) void k(float *x) { x[t.q] = 1; }\n"
+                               "                                                 ^\n\n"
+                               "<C>(3): error: identifier \"nope\" is undefined\n"
+                               "   int f(int a) { return a + nope; }\n"
+                               "                             ^\n\n"
+                               "<C>(4): error: identifier \"zilch\" is undefined\n"
+                               "  int m(int a) { return (a + zilch); }\n"
+                               "                             ^\n\n"
+                               "other.h(3): error: identifier \"far\" is undefined\n"
+                               "  int far;\n"
+                               "      ^\n\n"
+                               "3 errors detected in the compilation of \"1.cu\".\n";
+    dlsh_cc_job job = {.cuda = 1, .text = cuda, .len = sizeof cuda - 1, .file = "<c>", .line = 10, .col = 7};
+    dlsh_cc_result r = {0};
+    assert_int_equal(dlsh_cc_read_messages(&job, said, sizeof said - 1, &r), DL_OK);
+    static const struct { int line, col, width; } want[] = {{11, 35, 1}, {12, 28, 4}, {13, 0, 1}, {0, 0, 1}};
+    assert_int_equal(r.nmessages, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(r.messages[i].line, want[i].line);
+        assert_int_equal(r.messages[i].col, want[i].col);
+        assert_int_equal(r.messages[i].width, want[i].width);
+    }
+    dlsh_cc_result_free(&r);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(compiles_and_caches), cmocka_unit_test(follows_headers),
-                                       cmocka_unit_test(places_errors), cmocka_unit_test(other_compilers),
-                                       cmocka_unit_test(words)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(compiles_and_caches), cmocka_unit_test(follows_headers), cmocka_unit_test(places_errors),
+        cmocka_unit_test(other_compilers),     cmocka_unit_test(words),           cmocka_unit_test(columns_of_nvcc)};
     return cmocka_run_group_tests(tests, make_cache, remove_cache);
 }
