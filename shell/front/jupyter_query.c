@@ -27,6 +27,12 @@ static int code_and_cursor(jup_request *r, const char **code, size_t *len, size_
 
 /* ---------------------------------------------------------------- completion */
 
+/* The length of a name without the bracket of a call, which is for the one who types it. */
+static size_t bare(const char *name) {
+    size_t n = strlen(name);
+    return n > 1 && name[n - 1] == '(' ? n - 1 : n;
+}
+
 json_t *jup_complete(jup_request *r) {
     const char *code;
     size_t len, cursor, start, n;
@@ -36,9 +42,8 @@ json_t *jup_complete(jup_request *r) {
     int count = jup_cell_is_c(code, cursor) ? 0 : dlsh_complete(jup.s, text, n, &start, &names);
     json_t *matches = json_array();
     for (int i = 0; i < count; i++) {
-        size_t size = strlen(names[i]);
-        /* the bracket of a call is for the one who types it */
-        if (size > 1 && names[i][size - 1] == '(') size--;
+        size_t size = bare(names[i]);
+        if (i && size == bare(names[i - 1]) && !memcmp(names[i], names[i - 1], size)) continue; /* `train`, `train(` */
         json_array_append_new(matches, jup_text(names[i], size));
     }
     if (!count) start = cursor;

@@ -9,6 +9,7 @@
 #include "view/text.h"
 
 enum { BAR = 20 };
+static const double KNOWN = 0.1; /* seconds after which the time that remains can be told */
 
 static double now(void) {
     struct timespec t;
@@ -54,7 +55,7 @@ static void put_line(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *loo
     dlsh_buf_puts(b, "  ");
     if (p->done || p->stopped) {
         dlsh_duration(b, seconds);
-    } else if (p->total > 0 && done > 0) {
+    } else if (p->total > 0 && done > 0 && seconds >= KNOWN) {
         dlsh_buf_puts(b, "eta ");
         dlsh_duration(b, seconds / done * (double)(p->total - p->at));
     }

@@ -181,6 +181,13 @@ class Shared(unittest.TestCase):
         reply = self.k.reply(self.c.complete(code, 10 ** 9))["content"]
         self.assertEqual(reply["cursor_end"], len(code))
 
+    def test_names_are_offered_once(self):
+        """train is a command and a function."""
+        for code in ("tra", "s", "se", ""):
+            matches = self.k.reply(self.c.complete(code, len(code)))["content"]["matches"]
+            self.assertEqual(len(matches), len(set(matches)), matches)
+            self.assertIn("train" if code in ("tra", "") else "seed", matches)
+
     def test_inspect(self):
         self.k.run("mean_of = zeros(3)")
         page = lambda code, pos=None: self.k.reply(self.c.inspect(code, pos))["content"]
