@@ -242,6 +242,9 @@ dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]) {
     return status;
 }
 
+/* What gcc says of a function when it has thrown away a return that was wrong. */
+static int follows(const dlsh_cc_message *m) { return strstr(m->text, "control reaches end of non-void") != NULL; }
+
 /* The failure of a compilation that ended so. */
 static dl_status judge(build *b, int status, const dlsh_buf *said, dlsh_cc_result *r) {
     if (dlsh_interrupted() || (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT))
@@ -251,7 +254,7 @@ static dl_status judge(build *b, int status, const dlsh_buf *said, dlsh_cc_resul
     int errors = 0;
     const dlsh_cc_message *first = NULL;
     for (int i = 0; i < r->nmessages; i++)
-        if (r->messages[i].error && !errors++) first = &r->messages[i];
+        if (r->messages[i].error && (!errors || !follows(&r->messages[i])) && !errors++) first = &r->messages[i];
     if (first && errors > 1)
         return dlsh_fail(DL_ERR_SYNTAX, first->hint, "C: %s (and %d more error%s)", first->text, errors - 1,
                          errors > 2 ? "s" : "");
