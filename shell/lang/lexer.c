@@ -317,6 +317,13 @@ static int skip_c_literal(dlsh_lexer *lx) {
     return 1;
 }
 
+/* At the end of a line: does the next one go on with another <header.h>? No statement begins like that. */
+static int goes_on(const dlsh_lexer *lx) {
+    const char *p = lx->unit->text + lx->pos, *end = lx->unit->text + lx->unit->len;
+    while (p < end && isspace((unsigned char)*p)) p++;
+    return p < end && *p == '<';
+}
+
 dlsh_token dlsh_lex_c(dlsh_lexer *lx, int to_semicolon) {
     dlsh_token t = start(lx);
     for (int braces = 0, parens = 0; !at_end(lx);) {
@@ -324,7 +331,7 @@ dlsh_token dlsh_lex_c(dlsh_lexer *lx, int to_semicolon) {
         if (skipped < 0) break;
         if (skipped) continue;
         char c = *at(lx);
-        int ends = to_semicolon ? (c == ';' || c == '\n') && !parens && !braces : c == '}' && !braces;
+        int ends = to_semicolon ? (c == ';' || (c == '\n' && !goes_on(lx))) && !parens && !braces : c == '}' && !braces;
         if (ends) {
             t.len = lx->pos - t.span.start;
             t.text = dlsh_unit_text(lx->unit, lx->unit->text + t.span.start, (size_t)t.len);
