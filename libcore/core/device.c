@@ -34,8 +34,10 @@ dl_status dl_device_check(int device) {
     if (!b) dl_plugin_load(&why);
     if (!b)
         return dl_fail_hint(DL_ERR_DEVICE, "use device cpu", "there is no device %s: %s", dl_device_name(device), why);
-    return dl_fail_hint(DL_ERR_DEVICE, "`show devices` lists them",
-                        "there is no device %s: this machine has %d of them", dl_device_name(device), b->count);
+    char most[40] = "";
+    if (b->count > 1) snprintf(most, sizeof most, " to %s:%d", b->name, b->count - 1);
+    return dl_fail_hint(DL_ERR_DEVICE, "`show devices` lists them", "there is no device %s: this machine has %s:0%s",
+                        dl_device_name(device), b->name, most);
 }
 
 dl_status dl_device_parse(const char *name, int *out) {

@@ -17,8 +17,9 @@ typedef struct dl_conv_check {
 
 /* False: nothing is checked (no memory, or too large to be worth it). */
 bool dl_conv_check_begin(dl_conv_check *c, const dl_conv_job *job);
-/* Is what stands in the output of c->job as close as a plain sum in f32 would be? */
-bool dl_conv_check_passes(dl_conv_check *c);
+/* How far off what stands in the output of c->job is, in what a plain sum in f32 is allowed: at most 1 is good.
+ * Negative: that cannot be said. */
+double dl_conv_check_off(dl_conv_check *c);
 void dl_conv_check_end(dl_conv_check *c);
 
 /* conv_check.cu. Numbers in (-1, 1), the same for the same seed, over memory of f32; and |a - b| / |b| of n numbers in

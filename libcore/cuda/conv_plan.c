@@ -110,11 +110,13 @@ static dl_status run_way(const dl_conv_job *job, const way *w) {
 
 /* ---- choices as text: "sums", "cols LAST", or "dnn LAST OPPOSITE ENGINE TYPE=VALUE ..." */
 
-static void write_way(const way *w, char *text) {
+/* False: it does not fit. */
+static bool write_way(const way *w, char *text) {
     static const char *const form[] = {[BY_DNN] = "dnn %d %d %ld", [BY_GEMM] = "cols %d", [BY_SUMS] = "sums"};
     int n = snprintf(text, DL_PLAN_TEXT, form[w->by], w->last, w->opposite, w->choice.engine);
-    for (int i = 0; w->by == BY_DNN && i < w->choice.nknobs; i++)
+    for (int i = 0; w->by == BY_DNN && i < w->choice.nknobs && n < DL_PLAN_TEXT; i++)
         n += snprintf(text + n, DL_PLAN_TEXT - (size_t)n, " %d=%ld", w->choice.knob[i].type, w->choice.knob[i].value);
+    return n < DL_PLAN_TEXT;
 }
 
 static bool read_way(const char *text, way *w) {
@@ -166,21 +168,35 @@ typedef struct search {
     const dl_conv_job *job;
     const key *k;
     dl_conv_check *check; /* NULL: everything is exact enough */
-    way best;
-    float ms; /* of the best; negative: none yet */
+    way best, closest;    /* the fastest that is exact enough; the most exact of the others */
+    float ms;             /* of the best; negative: none yet */
+    double off;           /* of the closest, in what is allowed; 0: none */
     bool small;
+    bool pinched; /* something found no memory: another time the choice may be another */
 } search;
+
+static void note_memory(search *s) {
+    const dl_error *e = dl_error_last();
+    if (e && e->code == DL_ERR_MEMORY) s->pinched = true;
+    dl_error_clear();
+}
 
 /* Measures a way, and keeps it if it is the best so far. Takes over its plan. */
 static void try_way(search *s, way w) {
     trial t = {s->check ? &s->check->job : s->job, &w};
+    dl_error_clear();
     float ms = dl_plan_measure(s->job->gpu, run_trial, &t, s->ms);
-    if (ms < 0 || (s->ms >= 0 && ms >= s->ms) || (s->check && !dl_conv_check_passes(s->check))) {
+    bool faster = ms >= 0 && (s->ms < 0 || ms < s->ms);
+    double off = faster && s->check ? dl_conv_check_off(s->check) : 0;
+    note_memory(s);
+    if (faster && off >= 0 && off <= 1) {
+        dl_dnn_plan_free(s->best.plan);
+        s->best = w, s->ms = ms;
+    } else if (faster && off > 1 && (s->off == 0 || off < s->off)) {
+        dl_dnn_plan_free(s->closest.plan);
+        s->closest = w, s->off = off;
+    } else
         dl_dnn_plan_free(w.plan);
-        return;
-    }
-    dl_dnn_plan_free(s->best.plan);
-    s->best = w, s->ms = ms;
 }
 
 /* False: the call has no opposite. */
@@ -235,18 +251,35 @@ static void try_all(search *s, bool natural) {
     try_gemm(s, !natural);
 }
 
-static void choose(const dl_conv_job *job, const key *k, way *out) {
+/* Tries all ways, with a check of their exactness where that matters. */
+static void look(search *s, bool natural) {
+    const key *k = s->k;
+    dl_conv_check check;
+    dl_error_clear();
+    if (k->t == DL_F32 && !k->tf32 && !s->small && dl_conv_check_begin(&check, s->job)) {
+        s->check = &check;
+        try_all(s, natural);
+        dl_conv_check_end(&check);
+        s->check = NULL;
+    }
+    note_memory(s);
+    if (s->ms < 0 && s->off == 0) try_all(s, natural);
+    dl_error_clear(); /* of ways that do not run */
+}
+
+/* *keep: the choice is one for later processes, too. */
+static dl_status choose(const dl_conv_job *job, const key *k, way *out, bool *keep) {
     bool natural = (k->fits & 3) == 2;
     search s = {.job = job, .k = k, .ms = -1, .small = operations(&k->g) < SMALL};
-    dl_conv_check check;
-    if (k->t == DL_F32 && !k->tf32 && !s.small && dl_conv_check_begin(&check, job)) {
-        s.check = &check;
-        try_all(&s, natural);
-        dl_conv_check_end(&check);
-        s.check = NULL;
+    look(&s, natural);
+    way w = s.ms >= 0 ? s.best : s.off > 0 ? s.closest : (way){.by = BY_GEMM, .last = natural}; /* takes everything */
+    if (s.ms >= 0) dl_dnn_plan_free(s.closest.plan);
+    if (job->gpu->lost) {
+        dl_dnn_plan_free(w.plan);
+        return dl_gpu_check(job->gpu, job->gpu->lost, "choosing an algorithm");
     }
-    if (s.ms < 0) try_all(&s, natural);
-    *out = s.ms >= 0 ? s.best : (way){.by = BY_GEMM, .last = natural}; /* which takes everything */
+    *out = w, *keep = !s.pinched;
+    return DL_OK;
 }
 
 /* The choice of an earlier process, if it runs. */
@@ -272,11 +305,11 @@ static dl_status find(const dl_conv_job *job, const key *k, plan **out) {
     if (!p) return dl_fail(DL_ERR_MEMORY, "no memory for the plan of a convolution");
     p->k = *k;
     if (!restore(job, k, text, &p->w)) {
+        bool keep = false;
         dl_status s = dl_plan_may_measure(job->gpu, "a convolution");
+        if (s == DL_OK) s = choose(job, k, &p->w, &keep);
         if (s != DL_OK) return free(p), s;
-        choose(job, k, &p->w);
-        write_way(&p->w, value);
-        dl_plan_keep(job->gpu, text, value);
+        if (keep && write_way(&p->w, value)) dl_plan_keep(job->gpu, text, value);
     }
     if (plans[at]) dl_dnn_plan_free(plans[at]->w.plan), free(plans[at]);
     plans[at] = p;

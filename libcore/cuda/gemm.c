@@ -14,7 +14,8 @@
     X(cublasLtMatmul) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatmulDescDestroy)       \
         X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutSetAttribute) X(cublasLtMatrixLayoutDestroy)               \
             X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceSetAttribute)                                  \
-                X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulAlgoGetHeuristic)
+                X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulAlgoGetHeuristic)                                   \
+                    X(cublasLtMatmulAlgoCheck) X(cublasLtGetStatusString)
 
 static struct {
 #define X(name) __typeof__(name) *name;
@@ -26,6 +27,7 @@ static struct {
 enum { SLOTS = 4096, CANDIDATES = 8, MAX_GPUS = 64 };
 static const size_t WORKSPACE = (size_t)32 << 20;
 static const double MEASURED = 1 << 16; /* multiplications from which measuring pays */
+static const long BATCHES = 1 << 24;    /* of one call, which counts them in 32 bits */
 
 typedef struct key {
     long m, n, k, lda, ldb, count, step_a, step_b;
@@ -49,7 +51,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char missing[256];
 
 static dl_status check(cublasStatus_t s, const char *what) {
-    return s == CUBLAS_STATUS_SUCCESS ? DL_OK : dl_fail(DL_ERR_DEVICE, "cuBLASLt failed in %s (status %d)", what, s);
+    if (s == CUBLAS_STATUS_SUCCESS) return DL_OK;
+    return dl_fail(DL_ERR_DEVICE, "cuBLASLt failed in %s: %s", what, lt.cublasLtGetStatusString(s));
 }
 
 static void open_library(void) {
@@ -76,7 +79,8 @@ static dl_status ready(dl_gpu *g) {
                             "install cuBLAS of the CUDA toolkit, or add its folder to LD_LIBRARY_PATH",
                             "matrix products on the GPU need cuBLASLt: %s", missing);
     if (!handle[g->index]) DL_TRY(check(lt.cublasLtCreate(&handle[g->index]), "starting"));
-    if (!workspace[g->index] && !(workspace[g->index] = dl_gpu_take(g, WORKSPACE))) return dl_error_last()->code;
+    if (!workspace[g->index] && !(workspace[g->index] = dl_gpu_take_lasting(g, WORKSPACE)))
+        return dl_error_last()->code;
     return DL_OK;
 }
 
@@ -238,9 +242,19 @@ static dl_status choose_anew(dl_gpu *g, plan *p, const dl_gemm *q, bool measured
     lt.cublasLtMatmulPreferenceDestroy(pref);
     if (s != CUBLAS_STATUS_NOT_SUPPORTED) DL_TRY(check(s, "choosing an algorithm"));
     int best = n ? measured ? best_of(g, p, r, n, q) : 0 : -1;
+    if (g->lost) return dl_gpu_check(g, g->lost, "choosing an algorithm");
+    dl_error_clear(); /* of candidates that failed */
     if (best < 0) return dl_fail(DL_ERR_UNSUPPORTED, "cuBLASLt has no algorithm for this product");
     p->algo = r[best].algo;
     return DL_OK;
+}
+
+/* Does a stored algorithm run here, in the workspace there is? */
+static bool fits(const dl_gpu *g, const plan *p) {
+    cublasLtMatmulHeuristicResult_t r;
+    return lt.cublasLtMatmulAlgoCheck(handle[g->index], p->op, p->b, p->a, p->out, p->out, &p->algo, &r) ==
+               CUBLAS_STATUS_SUCCESS &&
+           r.workspaceSize <= WORKSPACE;
 }
 
 static dl_status choose(dl_gpu *g, plan *p, const dl_gemm *q) {
@@ -249,7 +263,7 @@ static dl_status choose(dl_gpu *g, plan *p, const dl_gemm *q) {
     bool worth = (double)k->m * (double)k->n * (double)k->k * (double)k->count >= MEASURED && !k->beta;
     if (!worth) return choose_anew(g, p, q, false);
     key_text(k, text);
-    if (dl_plan_find(g, text, value) && read_algo(value, &p->algo)) return DL_OK;
+    if (dl_plan_find(g, text, value) && read_algo(value, &p->algo) && fits(g, p)) return DL_OK;
     DL_TRY(dl_plan_may_measure(g, "a matrix product"));
     DL_TRY(choose_anew(g, p, q, true));
     write_algo(&p->algo, value);
@@ -257,7 +271,7 @@ static dl_status choose(dl_gpu *g, plan *p, const dl_gemm *q) {
     return DL_OK;
 }
 
-/* The plan of a key, made when there is none; a full neighbourhood loses its oldest. */
+/* The plan of a key, made when there is none; in a full neighbourhood it takes the last place. */
 static dl_status find(dl_gpu *g, const key *k, const dl_gemm *q, plan **out) {
     unsigned h = dl_plan_hash(k, sizeof *k), at = h % SLOTS;
     for (unsigned i = 0; i < 8; i++) {
@@ -286,6 +300,16 @@ static dl_status run_locked(dl_gpu *g, const dl_gemm *q, bool beta) {
     return check(start(g, p, &p->algo, q), "a product");
 }
 
+/* The batches from `from` on. */
+static dl_status run_some(dl_gpu *g, const dl_gemm *whole, bool beta, long from) {
+    dl_gemm p = *whole;
+    long size = dl_dtype_size(p.t);
+    p.count = whole->count - from < BATCHES ? whole->count - from : BATCHES;
+    p.a.p = (char *)p.a.p + from * p.step_a * size, p.b.p = (char *)p.b.p + from * p.step_b * size;
+    p.out = (char *)p.out + from * p.m * p.n * size;
+    return run_locked(g, &p, beta);
+}
+
 dl_status dl_gemm_run(dl_gpu *g, const dl_gemm *p) {
     size_t bytes = (size_t)(p->m * p->n * p->count) * (size_t)dl_dtype_size(p->t);
     bool beta = p->accumulate;
@@ -298,7 +322,8 @@ dl_status dl_gemm_run(dl_gpu *g, const dl_gemm *p) {
     if (!p->k)
         return beta ? DL_OK : dl_gpu_check(g, cudaMemsetAsync(p->out, 0, bytes, g->stream), "a product of nothing");
     pthread_mutex_lock(&lock);
-    dl_status s = run_locked(g, p, beta);
+    dl_status s = DL_OK;
+    for (long from = 0; from < p->count && s == DL_OK; from += BATCHES) s = run_some(g, p, beta, from);
     pthread_mutex_unlock(&lock);
     return s == DL_OK ? dl_gpu_launched(g) : s;
 }

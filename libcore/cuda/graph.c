@@ -79,7 +79,7 @@ typedef struct slot {
 } slot;
 
 static slot slots[64][SLOTS];
-static int next_slot[64];
+static unsigned next_slot[64];
 
 static dl_status make_events(dl_gpu *g, slot *s) {
     if (s->copied) return DL_OK;

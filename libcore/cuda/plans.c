@@ -1,6 +1,6 @@
-/* The store of measured choices. One text file for each kind of GPU, driver and library versions; a line holds key,
- * value and their check sum, and is written at once, so that processes may append side by side. What is damaged is
- * ignored, and measured again. */
+/* The store of measured choices. One text file for each kind of GPU, driver and library versions, and revision of what
+ * there is to choose from; a line holds key, value and their check sum, and is written at once, so that processes may
+ * append side by side. What is damaged is ignored, and measured again. */
 #include "cuda/plans.h"
 
 #include "cuda/dnn.h"
@@ -24,7 +24,8 @@ typedef struct store {
     bool read;
 } store;
 
-enum { MAX_GPUS = 64, REPEATS = 4 };
+/* REVISION counts up when there are new ways among which to choose: older choices are then made again. */
+enum { MAX_GPUS = 64, REPEATS = 4, REVISION = 2 };
 static const float SLOW = 3;
 static store stores[MAX_GPUS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -56,8 +57,8 @@ static void find_path(const dl_gpu *g, store *s) {
     for (char *c = p.name; *c; c++)
         if (!isalnum((unsigned char)*c)) *c = '_';
     driver_version(version, sizeof version);
-    snprintf(s->path, sizeof s->path, "%s/%.64s-driver%.32s-cudnn%ld-cublas%ld", folder, p.name, version,
-             dl_dnn_version(), dl_gemm_version());
+    snprintf(s->path, sizeof s->path, "%s/%.64s-driver%.32s-cudnn%ld-cublas%ld-r%d", folder, p.name, version,
+             dl_dnn_version(), dl_gemm_version(), REVISION);
 }
 
 static bool add(store *s, const char *key, const char *value) {
@@ -136,7 +137,8 @@ void dl_plan_keep(dl_gpu *g, const char *key, const char *value) {
 
 dl_status dl_plan_may_measure(dl_gpu *g, const char *what) {
     enum cudaStreamCaptureStatus s = cudaStreamCaptureStatusNone;
-    if (cudaStreamIsCapturing(g->stream, &s) == cudaSuccess && s == cudaStreamCaptureStatusNone) return DL_OK;
+    DL_TRY(dl_gpu_check(g, cudaStreamIsCapturing(g->stream, &s), "choosing an algorithm"));
+    if (s == cudaStreamCaptureStatusNone) return DL_OK;
     return dl_fail_hint(DL_ERR_STATE, "run the step once before it is captured",
                         "%s has not run with these shapes yet, and cannot be measured while the stream is captured",
                         what);
@@ -144,23 +146,25 @@ dl_status dl_plan_may_measure(dl_gpu *g, const char *what) {
 
 static float timed(dl_gpu *g, dl_status (*run)(void *), void *arg, cudaEvent_t e[2], int n) {
     float ms = -1;
-    cudaEventRecord(e[0], g->stream);
-    for (int i = 0; i < n; i++)
+    cudaError_t s = cudaEventRecord(e[0], g->stream);
+    for (int i = 0; i < n && s == cudaSuccess; i++)
         if (run(arg) != DL_OK) return -1;
-    cudaEventRecord(e[1], g->stream);
-    if (cudaEventSynchronize(e[1]) != cudaSuccess || cudaEventElapsedTime(&ms, e[0], e[1]) != cudaSuccess) return -1;
-    return ms / (float)n;
+    if (s == cudaSuccess) s = cudaEventRecord(e[1], g->stream);
+    if (s == cudaSuccess) s = cudaEventSynchronize(e[1]);
+    if (s == cudaSuccess) s = cudaEventElapsedTime(&ms, e[0], e[1]);
+    return dl_gpu_check(g, s, "measuring an algorithm") == DL_OK ? ms / (float)n : -1;
 }
 
 float dl_plan_measure(dl_gpu *g, dl_status (*run)(void *), void *arg, float best) {
     cudaEvent_t e[2];
     float ms = -1;
-    if (cudaEventCreate(&e[0]) != cudaSuccess) return -1;
-    if (cudaEventCreate(&e[1]) == cudaSuccess) {
+    if (dl_gpu_check(g, cudaEventCreate(&e[0]), "making an event") != DL_OK) return -1;
+    if (dl_gpu_check(g, cudaEventCreate(&e[1]), "making an event") == DL_OK) {
         if (run(arg) == DL_OK) ms = timed(g, run, arg, e, 1); /* the first run loads code */
         if (ms >= 0 && (best < 0 || ms < SLOW * best)) ms = timed(g, run, arg, e, REPEATS);
         cudaEventDestroy(e[1]);
     }
     cudaEventDestroy(e[0]);
+    if (ms < 0) cudaGetLastError(); /* what a library left behind is no fault of the next launch */
     return ms;
 }

@@ -32,6 +32,9 @@ static bool sticky(cudaError_t e) {
     case cudaErrorInvalidAddressSpace:
     case cudaErrorHardwareStackError:
     case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorTensorMemoryLeak:
     case cudaErrorLaunchTimeout: return true;
     default: return false;
     }
@@ -43,8 +46,8 @@ dl_status dl_gpu_check(dl_gpu *g, cudaError_t e, const char *what) {
     if (sticky(e)) {
         g->lost = e;
         return dl_fail_hint(DL_ERR_DEVICE,
-                            "its tensors are gone; save what is on the CPU and start again. `set sync on` finds the "
-                            "statement that did it",
+                            "its tensors are gone; `device cpu` goes on with the rest, a new start with the GPU. `set "
+                            "sync on` finds the statement that did it",
                             "the GPU cuda:%d is lost: %s (noticed in %s)", g->index, cudaGetErrorString(e), what);
     }
     if (e == cudaErrorMemoryAllocation) return dl_fail(DL_ERR_MEMORY, "the GPU has no memory left for %s", what);
@@ -64,7 +67,7 @@ static dl_status report_fault(dl_gpu *g) {
     char text[160];
     snprintf(text, sizeof text, kinds[f.kind].text, f.a, f.b);
     g->report->kind = DL_FAULT_NONE;
-    cudaMemsetAsync(g->claim, 0, sizeof *g->claim, g->stream);
+    cudaMemsetAsync(g->claim, 0, sizeof *g->claim, g->stream); /* never within a capture, whose beginning waits */
     if (f.file && *f.file)
         return dl_fail(kinds[f.kind].code, "%s, found on the GPU by %s at %s:%d", text, f.op, f.file, f.line);
     return dl_fail(kinds[f.kind].code, "%s, found on the GPU by %s", text, f.op);
@@ -101,8 +104,7 @@ static size_t driver_room(void *arg) {
     return room;
 }
 
-static dl_status set_up(dl_gpu *g, int index) {
-    g->index = index;
+static dl_status set_up_parts(dl_gpu *g, int index) {
     DL_TRY(dl_gpu_check(g, cudaSetDevice(index), "starting the GPU"));
     DL_TRY(dl_gpu_check(g, cudaDeviceGetAttribute(&g->sms, cudaDevAttrMultiProcessorCount, index), "asking the GPU"));
     DL_TRY(dl_gpu_check(g, cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "making a stream"));
@@ -120,17 +122,32 @@ static dl_status set_up(dl_gpu *g, int index) {
         DL_TRY(dl_gpu_check(g, cudaEventCreateWithFlags(&g->staged[i], cudaEventDisableTiming), "making an event"));
     }
     pthread_mutex_init(&g->lock, NULL);
-    dl_cache_driver d = {driver_get, driver_put, driver_room, g};
+    dl_cache_driver d = {driver_get, driver_put, driver_room, NULL};
     g->cache = dl_cache_new(&d);
     return g->cache ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for the allocator of the GPU");
+}
+
+/* All or nothing: what another process took from the GPU may be free at the next try. */
+static dl_status set_up(dl_gpu *g, int index) {
+    dl_status s = set_up_parts(g, index);
+    if (s == DL_OK) return DL_OK;
+    for (int i = 0; i < 2; i++) {
+        if (g->staged[i]) cudaEventDestroy(g->staged[i]);
+        cudaFreeHost(g->staging[i]);
+    }
+    cudaFree(g->done), cudaFree(g->claim), cudaFreeHost(g->report);
+    if (g->copies) cudaStreamDestroy(g->copies);
+    if (g->stream) cudaStreamDestroy(g->stream);
+    cudaGetLastError();
+    return s;
 }
 
 /* Current for this thread and set up; without a look at faults. */
 static dl_gpu *open_gpu(int index) {
     dl_gpu *g = &gpus[index];
     if (g->lost) {
-        dl_fail_hint(DL_ERR_DEVICE, "start again to use it", "the GPU cuda:%d is lost: %s", index,
-                     cudaGetErrorString(g->lost));
+        dl_fail_hint(DL_ERR_DEVICE, "`device cpu` goes on without it; start again to use it",
+                     "the GPU cuda:%d is lost: %s", index, cudaGetErrorString(g->lost));
         return NULL;
     }
     if (!__atomic_load_n(&g->cache, __ATOMIC_ACQUIRE)) {
@@ -167,7 +184,7 @@ dl_status dl_gpu_wait(dl_gpu *g) {
 
 dl_status dl_gpu_launched(dl_gpu *g) {
     DL_TRY(dl_gpu_check(g, cudaGetLastError(), "starting a kernel"));
-    return every && !g->capturing ? dl_gpu_wait(g) : DL_OK;
+    return __atomic_load_n(&every, __ATOMIC_RELAXED) && !g->capturing ? dl_gpu_wait(g) : DL_OK;
 }
 
 static void *take(dl_gpu *g, size_t bytes, const void *pool) {
@@ -343,7 +360,7 @@ static void *backend_pinned(int index, size_t bytes) {
 }
 
 static void backend_unpin(int index, void *p) {
-    if (open_gpu(index)) cudaFreeHost(p);
+    if (!gpus[index].lost) cudaFreeHost(p);
 }
 
 static dl_status backend_idle(int index, bool *yes) {

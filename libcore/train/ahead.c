@@ -62,8 +62,11 @@ void dl_ahead_free(dl_trainer *t) {
     if (!a) return;
     dl_capture_free(t);
     if (a->ring) {
-        if (a->b->synchronize(a->index) != DL_OK) dl_error_clear();
+        dl_error e; /* what was recorded before counts, not what ends late */
+        dl_error_take(&e);
+        a->b->synchronize(a->index);
         a->b->unpin(a->index, a->ring);
+        dl_error_put(&e);
     }
     for (int g = 0; g < DL_PACE_GROUPS; g++) {
         dl_unref(a->pace.rates[g]);

@@ -34,12 +34,11 @@ static dl_status memory_table(dlsh_sink *sink, dlsh_mode mode) {
     dl_status status = DL_OK;
     for (int i = 0; !status && i < dl_device_count(); i++) {
         dl_device_memory m;
-        status = dl_device_memory_get(i, &m);
-        if (!status)
-            status = dlsh_table_row(
-                &t, (dlsh_value[]){dlsh_string(dl_device_name(i)), dlsh_amount((double)m.used, 1, mode),
-                                   dlsh_amount((double)m.cached, 1, mode), dlsh_amount((double)m.peak, 1, mode),
-                                   dlsh_amount((double)m.available, 1, mode)});
+        if (dl_device_memory_get(i, &m)) continue; /* lost: show devices says why */
+        status = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(dl_device_name(i)), dlsh_amount((double)m.used, 1, mode),
+                                                   dlsh_amount((double)m.cached, 1, mode),
+                                                   dlsh_amount((double)m.peak, 1, mode),
+                                                   dlsh_amount((double)m.available, 1, mode)});
     }
     if (!status) status = sink->ops->table(sink, &t);
     dlsh_table_clear(&t);

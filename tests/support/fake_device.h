@@ -46,6 +46,7 @@ struct dl_graph {
 static struct {
     size_t used, room; /* bytes; room 0: as much as one likes */
     long captures, replays;
+    bool lost;       /* nothing works any more */
     bool no_capture; /* captures are refused at their beginning */
     bool wrong;      /* a replay adds 1 to the first byte that it wrote last */
     dl_graph *capturing;
@@ -55,8 +56,14 @@ static struct {
 
 /* ---- memory */
 
+static bool fake_gone(void) {
+    if (fake.lost) dl_fail(DL_ERR_DEVICE, "the device is lost");
+    return fake.lost;
+}
+
 static void *fake_alloc(int index, size_t bytes) {
     (void)index;
+    if (fake_gone()) return NULL;
     if (fake.room && fake.used + bytes > fake.room) {
         dl_fail(DL_ERR_MEMORY, "the device has no room for %zu bytes", bytes);
         return NULL;
@@ -80,6 +87,7 @@ static void fake_unpin(int index, void *p) { (void)index, free(p); }
 
 static dl_status fake_memory(int index, dl_device_memory *out) {
     (void)index;
+    if (fake_gone()) return DL_ERR_DEVICE;
     long room = fake.room ? (long)(fake.room - fake.used) : 1L << 40;
     *out = (dl_device_memory){.used = (long)fake.used, .peak = (long)fake.used, .available = room};
     return DL_OK;
@@ -272,6 +280,7 @@ static dl_status fake_capture_end(int index, dl_graph *g, bool keep) {
 
 static dl_status fake_replay(int index, dl_graph *g) {
     (void)index;
+    if (fake_gone()) return DL_ERR_DEVICE;
     fake.replays++;
     for (long i = 0; i < g->n; i++) {
         DL_TRY(fake_do(g->item[i], true));
@@ -284,6 +293,7 @@ static dl_status fake_replay(int index, dl_graph *g) {
 /* ---- the backend */
 
 static dl_status fake_run(dl_call *c) {
+    if (fake_gone()) return DL_ERR_DEVICE;
     if (!fake.capturing) return c->op->kernel[DL_BACKEND_CPU]->run(c);
     fake_item *it = fake_new(FAKE_ROW);
     it->call = *c, it->seed = dl_seed_get();
@@ -296,6 +306,7 @@ static dl_status fake_run(dl_call *c) {
 }
 
 static dl_status fake_copy(void *dst, int dst_device, const void *src, int src_device, size_t bytes) {
+    if (fake_gone()) return DL_ERR_DEVICE;
     if (fake.capturing && !dst_device) return dl_fail(DL_ERR_UNSUPPORTED, "reading cannot be captured");
     if (fake.capturing && !src_device && bytes > FAKE_POKE)
         return dl_fail(DL_ERR_UNSUPPORTED, "a copy to the device cannot be captured");
@@ -351,6 +362,7 @@ static dl_status fake_stage(int index, void *dst, const void *src, size_t bytes)
 
 static dl_status fake_synchronize(int index) {
     (void)index;
+    if (fake_gone()) return DL_ERR_DEVICE;
     return fake.capturing ? dl_fail(DL_ERR_UNSUPPORTED, "waiting cannot be captured") : DL_OK;
 }
 static dl_status fake_idle(int index, bool *yes) { return (void)index, *yes = true, DL_OK; }

@@ -159,6 +159,29 @@ static void no_room_for_a_capture(void **state) {
     dl_dataset_unref(d);
 }
 
+/* Every part of a trainer says so, and it can be let go without hiding what was said before. */
+static void the_device_is_lost(void **state) {
+    (void)state;
+    dl_dataset *d = digits("320");
+    for (int captured = 0; captured < 2; captured++) {
+        dl_trainer *a = fresh((dl_trainer_spec){0}, "adam lr=1e-3", d);
+        dl_eval_result r;
+        go_on(a, 8, captured);
+        fake.lost = true;
+        assert_int_equal(dl_trainer_train(a, 1, 0, NULL, NULL), DL_ERR_DEVICE);
+        assert_int_equal(dl_trainer_step(a), DL_ERR_DEVICE);
+        assert_int_equal(dl_trainer_eval(a, DL_TEST, &r), DL_ERR_DEVICE);
+        assert_int_equal(dl_trainer_save(a, "/tmp/dlsh-never"), DL_ERR_DEVICE);
+        dl_fail(DL_ERR_VALUE, "said before");
+        dl_trainer_free(a);
+        assert_string_equal(dl_errmsg(), "said before");
+        dl_error_clear();
+        fake.lost = false;
+    }
+    dl_dataset_unref(d);
+    assert_int_equal(fake.used, 0);
+}
+
 static int begin(void **state) {
     (void)state;
     fake_register();
@@ -169,7 +192,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_end_in_the_same_bits),   cmocka_unit_test(seeds_may_change),
         cmocka_unit_test(checkpoints_bring_their_seeds), cmocka_unit_test(refused_captures),
-        cmocka_unit_test(no_room_for_a_capture),
+        cmocka_unit_test(no_room_for_a_capture),         cmocka_unit_test(the_device_is_lost),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
