@@ -1,4 +1,5 @@
 /* Inner loops of two operands, and of gradients that take the incoming one (a) and a saved value (b). */
+#include "cpu/loop_types.h"
 #include "cpu/pointwise.h"
 #include "cpu/vmath.h"
 
@@ -42,19 +43,6 @@
         (void)arg;                                                                                                     \
         SLOW_BODY(T, R, expr)                                                                                          \
     }
-
-typedef unsigned char bool_t;
-typedef unsigned char u8;
-typedef int i32;
-typedef long i64;
-typedef float f32;
-typedef double f64;
-/* Where wrapping is defined. */
-typedef unsigned char wrap_u8;
-typedef unsigned wrap_i32;
-typedef unsigned long wrap_i64;
-typedef float wrap_f32;
-typedef double wrap_f64;
 
 #define EACH_INT(X) X(u8) X(i32) X(i64)
 #define EACH_FLOAT(X) X(f32) X(f64)

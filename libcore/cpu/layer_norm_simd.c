@@ -7,14 +7,8 @@
 
 enum { STRETCH = 256, LANES = 16 };
 
-#define REAL float
-#define S(name) name##_f32
-#include "layer_norm_simd.c"
-#undef REAL
-#undef S
-#define REAL double
-#define S(name) name##_f64
-#include "layer_norm_simd.c"
+#define BOTH_REALS "layer_norm_simd.c"
+#include "cpu/both_reals.def"
 
 const dl_layer_norm_loops DL_SIMD_NAME(dl_layer_norm_rows)[2] = {{row_f32, grad_row_f32, columns_f32},
                                                                  {row_f64, grad_row_f64, columns_f64}};

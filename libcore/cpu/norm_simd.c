@@ -6,17 +6,8 @@
 
 enum { STRETCH = 1024, ROWS = 64 }; /* of a plane; of rows, where each lane adds up all by itself */
 
-#define REAL float
-#define VEC dl_vf
-#define S(name) name##_f32
-#include "norm_simd.c"
-#undef REAL
-#undef VEC
-#undef S
-#define REAL double
-#define VEC dl_vd
-#define S(name) name##_f64
-#include "norm_simd.c"
+#define BOTH_REALS "norm_simd.c"
+#include "cpu/both_reals.def"
 
 const dl_norm_loops DL_SIMD_NAME(dl_norm)[2] = {
     {sum_f32, deviation_f32, apply_f32, grad_sums_f32, grad_apply_f32},

@@ -2,6 +2,7 @@
  * in registers, 16 of these blocks in a first buffer, 16 of those in a second, and so on in a third. Rows of few
  * columns that follow each other without gaps are taken several at a time, as one wide row, which is folded at the end.
  */
+#include "cpu/loop_types.h"
 #include "cpu/reduce.h"
 #include "cpu/vmath.h"
 
@@ -128,12 +129,6 @@ enum { LANES = 32, BLOCK = 16 };
 #define SMALLER_NAN(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 #define OR(a, b) ((unsigned char)((a) | (b)))
 #define AND(a, b) ((unsigned char)((a) & (b)))
-
-typedef unsigned char u8;
-typedef int i32;
-typedef long i64;
-typedef float f32;
-typedef double f64;
 
 #define INTS(T)                                                                                                        \
     REDUCER(sum_##T, T, unsigned long, WIDE, PLUS)                                                                     \

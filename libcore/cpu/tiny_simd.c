@@ -5,17 +5,8 @@
 #include "cpu/simd.h"
 #include "cpu/vec.h"
 
-#define REAL float
-#define VEC dl_vf
-#define S(name) name##_f32
-#include "tiny_simd.c"
-#undef REAL
-#undef VEC
-#undef S
-#define REAL double
-#define VEC dl_vd
-#define S(name) name##_f64
-#include "tiny_simd.c"
+#define BOTH_REALS "tiny_simd.c"
+#include "cpu/both_reals.def"
 
 #else
 enum { S(MAX_PACK) = 8192 };

@@ -1,4 +1,5 @@
 /* Inner loops of one operand; those of floating functions come from functions.def. */
+#include "cpu/loop_types.h"
 #include "cpu/pointwise.h"
 #include "cpu/vmath.h"
 
@@ -23,16 +24,6 @@
         }                                                                                                              \
     }
 #define LOOP(name, T, R, expr) LOOP_ARG(name, T, R, (void)0, expr)
-
-typedef unsigned char bool_t;
-typedef unsigned char u8;
-typedef int i32;
-typedef long i64;
-typedef float f32;
-typedef double f64;
-typedef unsigned char wrap_u8;
-typedef unsigned wrap_i32;
-typedef unsigned long wrap_i64;
 
 /* ---- integers; rounding is the identity */
 
