@@ -253,6 +253,43 @@ static void choices_are_stored(void **state) {
     assert_int_equal(system(clean), 0);
 }
 
+/* ---- a choice made where there was no memory for some of the ways is not kept */
+
+/* Takes the memory of the GPU but for about so many bytes; until the process ends. */
+static void take_all_but(long left) {
+    dl_device_memory m;
+    for (long piece = 8L << 30; piece > left / 16; piece /= 2)
+        while (dl_device_memory_get(GPU, &m) == DL_OK && m.available > left + piece)
+            if (!dl_tensor_empty(1, &piece, DL_U8, GPU)) break;
+    dl_error_clear();
+}
+
+/* The convolution runs, but not its check in f64. */
+static int scarce(void) {
+    dl_tensor *x = must(dl_tensor_full(4, SHAPE(64, 64, 112, 112), DL_F32, GPU, 1)), *y = NULL;
+    dl_tensor *w = must(dl_tensor_full(4, SHAPE(64, 64, 3, 3), DL_F32, GPU, 0.5)), *s = NULL;
+    double total = 0;
+    take_all_but(700L << 20);
+    y = dl_conv2d(x, w, NULL, NULL, 0, NULL, 0, NULL, 0, 1);
+    s = y ? dl_sum(y, NULL, 0, 0) : NULL;
+    if (!s || dl_item_f(s, &total) != DL_OK) fprintf(stderr, "%s\n", dl_errmsg());
+    return total == 64.0 * 64 * 110 * 110 * 288 ? 0 : 1;
+}
+
+static void scarce_memory(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    char cache[] = "/tmp/dlsh-scarce-XXXXXX", command[600], count[200];
+    assert_non_null(mkdtemp(cache));
+    ok(dl_device_empty_cache(GPU));
+    snprintf(command, sizeof command, "XDG_CACHE_HOME=%s %s scarce", cache, program);
+    assert_int_equal(system(command), 0);
+    snprintf(count, sizeof count, "cat %s/dlsh/plans/* 2>/dev/null | grep -c '^conv'", cache);
+    assert_int_equal(lines(count), 0);
+    snprintf(command, sizeof command, "rm -r %s", cache);
+    assert_int_equal(system(command), 0);
+}
+
 /* ---- plain sums, wherever they are offered: the store is told that they are the fastest way */
 
 static void summed(void **state) {
@@ -308,10 +345,12 @@ int main(int argc, char **argv) {
         return cmocka_run_group_tests(each, NULL, NULL);
     }
     if (argc > 1 && !strcmp(argv[1], "child")) return child();
+    if (argc > 1 && !strcmp(argv[1], "scarce")) return scarce();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(six_of_common_nets), cmocka_unit_test(random_shapes), cmocka_unit_test(larger_shapes),
         cmocka_unit_test(empty_operands),     cmocka_unit_test(precision),     cmocka_unit_test(large_batches),
-        cmocka_unit_test(choices_are_stored), cmocka_unit_test(sums_agree),
+        cmocka_unit_test(choices_are_stored), cmocka_unit_test(scarce_memory), cmocka_unit_test(sums_agree),
     };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -289,11 +289,27 @@ static void huge_rows(void **state) {
     ok(dl_device_empty_cache(GPU));
 }
 
+/* More products than one call of the library counts. */
+static void many_products(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    enum { N = (1 << 24) + 5 };
+    dl_tensor *a = must(dl_tensor_full(3, SHAPE(N, 1, 2), DL_F32, GPU, 2)),
+              *b = must(dl_tensor_full(3, SHAPE(N, 2, 1), DL_F32, GPU, 3)), *end = piece_of(a, N - 1, 1),
+              *five = dl_scalar_f(5);
+    ok(dl_assign(end, five));
+    dl_tensor *c = must(dl_matmul(a, b));
+    assert_true(at(c, 0) == 12 && at(c, N - 6) == 12 && at(c, N - 2) == 12 && at(c, N - 1) == 30);
+    assert_true(total(c) == 12.0 * (N - 1) + 30 || fabs(total(c) / (12.0 * N) - 1) < 1e-6);
+    dl_tensor *t[] = {a, b, end, five, c};
+    for (unsigned i = 0; i < sizeof t / sizeof *t; i++) dl_unref(t[i]);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks),       cmocka_unit_test(optimizers), cmocka_unit_test(heaps),
         cmocka_unit_test(faults),      cmocka_unit_test(too_large),  cmocka_unit_test(no_growth),
-        cmocka_unit_test(huge_vector), cmocka_unit_test(huge_rows),
+        cmocka_unit_test(huge_vector), cmocka_unit_test(huge_rows),  cmocka_unit_test(many_products),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
