@@ -35,6 +35,12 @@ bool dl_conv_opposite(const dl_conv *g, dl_conv *o);
 bool dl_conv_direct_takes(const dl_conv *g, dl_conv_kind kind, dl_dtype t);
 dl_status dl_conv_direct(const dl_conv_job *job);
 
+/* conv_tiles.cu. The gradient of the weights of such a 3x3 kernel of stride 1 or 2, whose images are not too wide. */
+bool dl_conv_tiles_takes(const dl_conv *g);
+dl_status dl_conv_tiles(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, float *dw);
+/* The sum over shares of part[share][n]. */
+dl_status dl_conv_join(dl_gpu *gpu, const float *part, long shares, long n, float *dw);
+
 /* conv_cols.cu. The matrix of patches of the images, which lie densely with channels last or not: with `last` it is
  * [groups][pixels][taps, channels of a group], else [channels, taps][pixels]. */
 dl_status dl_cols_make(dl_gpu *gpu, const dl_conv *g, dl_dtype t, const void *image, void *cols, bool last);

@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(THREADS)
 /* ---- gradients of weights */
 
 /* A block adds up the taps between OB channels of the results and CB of the image over its share of the strips, and
- * leaves them in part[weight][share]. */
+ * leaves them in part[share][weight]. */
 template <int K, int S, int OB, int CB>
 __global__ void __launch_bounds__(THREADS)
     weight_kernel(const __grid_constant__ direct_walk w, const float *x, const float *g, float *part) {
@@ -142,19 +142,8 @@ __global__ void __launch_bounds__(THREADS)
         float v = 0;
 #pragma unroll
         for (int k = 0; k < WARPS; k++) v += shared[k][t];
-        if (o < w.O && c < w.C) part[(((long)o * w.C + c) * K * K + tap) * gridDim.y + blockIdx.y] = v;
+        if (o < w.O && c < w.C) part[(((long)blockIdx.y * w.O + o) * w.C + c) * K * K + tap] = v;
     }
-}
-
-/* A warp adds up the shares of a weight. */
-__global__ static void __launch_bounds__(THREADS) join_kernel(const float *part, int shares, long n, float *dw) {
-    long at = (long)blockIdx.x * WARPS + threadIdx.x / DL_WARP;
-    double sum = 0;
-    if (at >= n) return;
-#pragma unroll 4
-    for (int i = threadIdx.x % DL_WARP; i < shares; i += DL_WARP) sum += (double)part[at * shares + i];
-    sum = dl_row_join(sum, dl_sum_f(), (double *)NULL);
-    if (threadIdx.x % DL_WARP == 0) dw[at] = (float)sum;
 }
 
 /* ---- calls */
@@ -214,12 +203,14 @@ static dl_status weights(dl_gpu *gpu, const dl_conv *g, const void *x, const voi
     if (!part) return dl_error_last()->code;
     kernel<<<dim3((unsigned)pairs, (unsigned)shares), THREADS, 0, gpu->stream>>>(w, (const float *)x,
                                                                                  (const float *)grad, part);
-    join_kernel<<<(unsigned)((n + WARPS - 1) / WARPS), THREADS, 0, gpu->stream>>>(part, (int)shares, n, (float *)dw);
+    s = dl_conv_join(gpu, part, shares, n, (float *)dw);
     dl_gpu_drop(gpu, part);
-    return dl_gpu_launched(gpu);
+    return s;
 }
 
 static dl_status weight_gradient(dl_gpu *gpu, const dl_conv *g, const void *x, const void *grad, void *dw) {
+    if (g->C > 4 && dl_conv_tiles_takes(g))
+        return dl_conv_tiles(gpu, g, (const float *)x, (const float *)grad, (float *)dw);
     return by_size(g, [&](auto k, auto s) {
         if constexpr (k() == 3)
             return g->C == 1   ? weights<3, s(), 8, 1>(gpu, g, x, grad, dw)

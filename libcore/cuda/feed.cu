@@ -1,7 +1,7 @@
 /* Batches of a split that lives on the device: gathered by the order of the epoch, and changed by the transforms of
- * data/transform.c with the same bits (this file is compiled without contraction). A block makes a sample. */
+ * data/transform.c with the same bits (this file is compiled without contraction). A block changes a sample. */
 #include "cuda/graph.h"
-#include "cuda/types.cuh"
+#include "cuda/iter.cuh"
 #include "data/transform.h"
 
 enum { THREADS = 256 };
@@ -121,18 +121,46 @@ __device__ static void change(const sample &s, const steps &t, dl_draw *r) {
     }
 }
 
-__global__ static void __launch_bounds__(THREADS)
-    gather_kernel(const dl_control *c, dl_feed f, const __grid_constant__ steps t, float *x, unsigned *y, float *tmp) {
-    long at = c->from + blockIdx.x, i = f.order ? f.order[at] : at, to = blockIdx.x * f.numel;
-    if (f.lut) {
-        const unsigned char *from = (const unsigned char *)f.x + i * f.numel;
-        EACH(k, f.numel) x[to + k] = f.lut[k / f.plane * 256 + from[k]];
-    } else {
-        const float *from = (const float *)f.x + i * f.numel;
-        EACH(k, f.numel) x[to + k] = from[k];
-    }
+/* The sample that a block makes: its place in the split. */
+__device__ static long number_of(const dl_control *c, const dl_feed &f) {
+    long at = c->from + blockIdx.x;
+    return f.order ? f.order[at] : at;
+}
+
+__device__ static void give_target(const dl_feed &f, long i, unsigned *y) {
     EACH(k, f.target / 4) y[blockIdx.x * (f.target / 4) + k] = ((const unsigned *)f.y)[i * (f.target / 4) + k];
-    if (!t.n) return;
+}
+
+/* V numbers of a sample, those of a table in one plane. */
+template <int V> __device__ void give(const dl_feed &f, const dl_divisor &plane, long i, uint32_t k, float *x) {
+    dl_pack<float, V> p;
+    if (f.lut) {
+        dl_pack<unsigned char, V> from =
+            *(const dl_pack<unsigned char, V> *)((const unsigned char *)f.x + i * f.numel + k);
+        const float *lut = f.lut + plane.quotient(k) * 256;
+#pragma unroll
+        for (int j = 0; j < V; j++) p.v[j] = lut[from.v[j]];
+    } else
+        p = *(const dl_pack<float, V> *)((const float *)f.x + i * f.numel + k);
+    *(dl_pack<float, V> *)(x + k) = p;
+}
+
+/* As they are; several blocks make a sample. */
+template <int V>
+__global__ void __launch_bounds__(THREADS)
+    gather_kernel(const dl_control *c, const __grid_constant__ dl_feed f, dl_divisor plane, float *x, unsigned *y) {
+    long i = number_of(c, f);
+    for (uint32_t k = (blockIdx.y * THREADS + threadIdx.x) * V; k < f.numel; k += gridDim.y * (THREADS * V))
+        give<V>(f, plane, i, k, x + blockIdx.x * f.numel);
+    if (!blockIdx.y) give_target(f, i, y);
+}
+
+__global__ static void __launch_bounds__(THREADS)
+    change_kernel(const dl_control *c, const __grid_constant__ dl_feed f, dl_divisor plane,
+                  const __grid_constant__ steps t, float *x, unsigned *y, float *tmp) {
+    long i = number_of(c, f), to = blockIdx.x * f.numel;
+    EACH(k, f.numel) give<1>(f, plane, i, (uint32_t)k, x + to);
+    give_target(f, i, y);
     sample s = {x + to, tmp + to, f.numel, f.c, f.h, f.w};
     dl_draw r = dl_draw_begin(f.seed, DL_FOR_TRANSFORM, (uint64_t)c->epoch, (uint64_t)i);
     change(s, t, &r);
@@ -141,6 +169,9 @@ __global__ static void __launch_bounds__(THREADS)
 dl_status dl_cuda_deal(dl_gpu *g, const dl_control *c, const dl_feed *f, void *x, void *y, long n) {
     steps t = {};
     float *tmp = NULL;
+    if (f->numel >> 30)
+        return dl_fail_hint(DL_ERR_UNSUPPORTED, "cut them into parts", "samples of %ld numbers are too large for a GPU",
+                            f->numel);
     if (f->transforms) {
         t.n = f->transforms->n;
         for (int i = 0; i < t.n; i++) {
@@ -149,7 +180,17 @@ dl_status dl_cuda_deal(dl_gpu *g, const dl_control *c, const dl_feed *f, void *x
         }
     }
     if (t.n && !(tmp = (float *)dl_gpu_take(g, (size_t)(n * f->numel) * sizeof *tmp))) return dl_error_last()->code;
-    gather_kernel<<<(unsigned)n, THREADS, 0, g->stream>>>(c, *f, t, (float *)x, (unsigned *)y, tmp);
+    dl_divisor plane((uint32_t)f->plane);
+    bool fours = f->numel % 4 == 0 && f->plane % 4 == 0 && (size_t)f->x % 16 == 0 && (size_t)x % 16 == 0;
+    long each = THREADS * (fours ? 4L : 1L);
+    long parts = (f->numel + each - 1) / each;
+    dim3 grid((unsigned)n, parts < 1 ? 1 : parts < 65535 ? (unsigned)parts : 65535);
+    if (t.n)
+        change_kernel<<<(unsigned)n, THREADS, 0, g->stream>>>(c, *f, plane, t, (float *)x, (unsigned *)y, tmp);
+    else if (fours)
+        gather_kernel<4><<<grid, THREADS, 0, g->stream>>>(c, *f, plane, (float *)x, (unsigned *)y);
+    else
+        gather_kernel<1><<<grid, THREADS, 0, g->stream>>>(c, *f, plane, (float *)x, (unsigned *)y);
     dl_status s = dl_gpu_launched(g);
     dl_gpu_drop(g, tmp);
     return s;
