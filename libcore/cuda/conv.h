@@ -35,6 +35,15 @@ bool dl_conv_opposite(const dl_conv *g, dl_conv *o);
 bool dl_conv_direct_takes(const dl_conv *g, dl_conv_kind kind, dl_dtype t);
 dl_status dl_conv_direct(const dl_conv_job *job);
 
+/* Weights: steps from a channel of the results to the next one, and of the image; taps turned round or not. */
+typedef struct dl_conv_weight {
+    const float *p;
+    long out, in;
+    bool turned;
+} dl_conv_weight;
+/* conv_windows.cu. A convolution with such a 3x3 kernel and stride 1. */
+bool dl_conv_windows_takes(const dl_conv *g);
+dl_status dl_conv_windows(dl_gpu *gpu, const dl_conv *g, const dl_conv_weight *weight, const float *x, float *y);
 /* conv_tiles.cu. The gradient of the weights of such a 3x3 kernel of stride 1 or 2, whose images are not too wide. */
 bool dl_conv_tiles_takes(const dl_conv *g);
 dl_status dl_conv_tiles(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, float *dw);

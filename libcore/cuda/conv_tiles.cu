@@ -3,6 +3,7 @@
  * channels of the results and one of the image, and reads four pixels of a row at once. */
 #include "cuda/conv.h"
 #include "cuda/iter.cuh"
+#include "cuda/near.cuh"
 #include "cuda/rows.cuh"
 
 enum { K = 3, EIGHT = 8, FOUR = 4, THREADS = 256, WARPS = THREADS / DL_WARP, PIXELS = 64, MOST_BYTES = 200 << 10 };
@@ -15,11 +16,6 @@ struct tile_walk {
     int chunks;            /* blocks for all channels of the results */
     uint32_t n;            /* pieces of work: bands of all images */
 };
-
-__device__ inline void copy_or_clear(float *to, const float *from, bool copy) {
-    unsigned at = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(copy ? 4 : 0));
-}
 
 /* Starts to fetch a band: pixels as [channel][row][column] with their padding, and behind them gradients as
  * [row][column][channel]. */
@@ -37,7 +33,7 @@ __device__ void fetch(const tile_walk &w, const float *x, const float *g, uint32
         long step = in ? WARPS * image : 0;
         for (int c = warp; c < TC; c += WARPS, from += step) {
             bool real = in && c0 + c < w.C;
-            copy_or_clear(to + c * w.plane + at, real ? from : x, real);
+            dl_copy_or_clear(to + c * w.plane + at, real ? from : x, real);
         }
     }
     to += w.size;
@@ -48,24 +44,10 @@ __device__ void fetch(const tile_walk &w, const float *x, const float *g, uint32
         long step = in ? WARPS * plane : 0;
         for (int o = warp; o < OG * EIGHT; o += WARPS, from += step) {
             bool real = in && o0 + o < w.O;
-            copy_or_clear(to + at * OP + o, real ? from : g, real);
+            dl_copy_or_clear(to + at * OP + o, real ? from : g, real);
         }
     }
-    asm volatile("cp.async.commit_group;");
-}
-
-template <int N> __device__ inline void read(const float *p, float (&v)[N]) {
-#pragma unroll
-    for (int i = 0; i < N; i += FOUR) {
-        if (i + FOUR <= N) {
-            float4 q = *(const float4 *)(p + i);
-            v[i] = q.x, v[i + 1] = q.y, v[i + 2] = q.z, v[i + 3] = q.w;
-        } else if (i + 2 <= N) {
-            float2 q = *(const float2 *)(p + i);
-            v[i] = q.x, v[i + 1] = q.y;
-        } else
-            v[i] = p[i];
-    }
+    dl_copies_end();
 }
 
 /* OG * EIGHT channels of the results, TC of the image; threads that have the same of both share the pixels. The sums of
@@ -83,7 +65,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     fetch<S, OG, TC>(w, x, g, blockIdx.y, o0, c0, data);
     int side = 0;
     for (uint32_t band = blockIdx.y; band < w.n; band += gridDim.y, side ^= 1) {
-        asm volatile("cp.async.wait_all;");
+        dl_copies_wait();
         __syncthreads(); /* the band is there, and all are done with the other side */
         if (band + gridDim.y < w.n) fetch<S, OG, TC>(w, x, g, band + gridDim.y, o0, c0, data + (side ^ 1) * size);
         const float *pixels = data + side * size + c * w.plane, *grads = data + side * size + w.size + og * EIGHT;
@@ -92,10 +74,10 @@ __global__ void __launch_bounds__(THREADS, 2)
             const float *from = pixels + row * S * (int)w.pitch.d + col * S, *d = grads + q * FOUR * OP;
             float grad[FOUR][EIGHT], v[WIDE];
 #pragma unroll
-            for (int k = 0; k < FOUR; k++) read(d + k * OP, grad[k]);
+            for (int k = 0; k < FOUR; k++) dl_read(d + k * OP, grad[k]);
 #pragma unroll
             for (int r = 0; r < K; r++, from += w.pitch.d) {
-                read(from, v);
+                dl_read(from, v);
 #pragma unroll
                 for (int k = 0; k < FOUR; k++)
 #pragma unroll
