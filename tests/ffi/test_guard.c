@@ -41,7 +41,8 @@ static const char text[] = "#include <stdlib.h>\n"
                            "void doze(void) { sleep(30); }\n"                             /* 14 */
                            "void churn(void) { for (;;) free(malloc(100)); }\n"           /* 15 */
                            "int fine(void) { return 7; }\n"
-                           "int illegal(void) { __builtin_trap(); return 1; }\n"; /* 17 */
+                           "int illegal(void) { __builtin_trap(); return 1; }\n" /* 17 */
+                           "void again(void (*f)(void)) { for (;;) f(); }\n";
 
 static void *so;
 
@@ -59,6 +60,13 @@ static int load(void **state) {
 
 static int argument, result;
 static void with_int(void *f) { result = ((int (*)(int))f)(argument); }
+/* The language's part of a callback, in which nearly all of the time is spent. */
+static void called_back(void) {
+    dlsh_guard_leave();
+    usleep(500);
+    dlsh_guard_enter();
+}
+static void with_callback(void *f) { ((void (*)(void (*)(void)))f)(called_back); }
 static void with_pointer(void *f) { result = ((int (*)(const char *))f)(NULL); }
 
 static dl_status call(const char *name, void (*how)(void *)) {
@@ -111,7 +119,7 @@ static void interrupted(const char *name, double at_most, int may_return) {
     pthread_t self = pthread_self(), other;
     double began = now();
     assert_int_equal(pthread_create(&other, NULL, press, &self), 0);
-    dl_status st = call(name, with_int);
+    dl_status st = call(name, strcmp(name, "again") ? with_int : with_callback);
     if (may_return && st == DL_OK)
         assert_true(dl_interrupt_get()); /* a system call ended early, and then C itself */
     else if (st != DL_ERR_INTERRUPT || !strstr(dl_errmsg(), name))
@@ -126,6 +134,7 @@ static void interrupted(const char *name, double at_most, int may_return) {
 static void endless(void) {
     interrupted("loop", 1, 0);
     interrupted("doze", 3, 1);
+    interrupted("again", 3, 0);
     interrupted("churn", 3, 0);
     interrupted("churn", 3, 0);
 }
