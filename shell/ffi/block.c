@@ -319,6 +319,19 @@ static void tell_unreadable(dlsh_cblock *b, const dlsh_cdecls *d) {
     }
 }
 
+/* A block of static functions alone can be of no use. */
+static void tell_hidden(dlsh_cblock *b) {
+    const char *name = NULL;
+    for (int i = 0; i < b->items.n; i++) {
+        const dlsh_citem *it = &b->items.items[i];
+        if (it->kind != DLSH_CI_OTHER && it->kind != DLSH_CI_DIRECTIVE) return;
+        if (it->kind == DLSH_CI_OTHER && it->nnames && !name) name = it->names[0];
+    }
+    if (name && !b->cuda)
+        dlsh_warn(b->s, "without `static` it can be called", "'%s' is static: nothing outside of this block sees it",
+                  name);
+}
+
 static dl_status declare(dlsh_cblock *b) {
     dlsh_cspace *space = dlsh_c_space(b->s);
     dlsh_buf text = {0};
@@ -331,6 +344,7 @@ static dl_status declare(dlsh_cblock *b) {
     if (!st) st = dlsh_c_enter_macros(space, &d);
     for (int i = 0; i < d.n && !st; i++) st = bind(b, &d.items[i]);
     if (!st) tell_unreadable(b, &d);
+    if (!st) tell_hidden(b);
     dlsh_cdecls_free(&d);
     dlsh_buf_free(&text);
     return st;

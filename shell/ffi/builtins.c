@@ -77,11 +77,17 @@ static dl_status cast_to_int(const dlsh_args *a, const dlsh_ctype *t, dlsh_value
     return dlsh_c_load(dlsh_arg_session(a), t, &i, out); /* cut off as C cuts */
 }
 
+static dl_status released(const dlsh_args *a, const dlsh_cpointer *p) {
+    return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL, "the memory behind this %s was released with free",
+                         dlsh_c_name(p->type));
+}
+
 static dl_status cast_to_pointer(const dlsh_args *a, const dlsh_ctype *t, dlsh_value v, dlsh_value *out) {
     dlsh_session *s = dlsh_arg_session(a);
     const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
     const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
     size_t size = dlsh_c_size(t->base);
+    if (p && p->freed) return released(a, p);
     if (p) {
         long bytes = p->n < 0 ? -1 : p->n * (long)dlsh_c_size(p->type->base);
         *out = dlsh_c_pointer_value(s, t->plain, p->addr, dlsh_ref(p->owner),
@@ -164,6 +170,7 @@ static dl_status string_run(const dlsh_args *a, dlsh_value *result) {
     if (p->type->base->size > 1 || p->type->base->kind == DLSH_C_FUNCTION)
         return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "cast(\"char *\", p).string()", "this %s points to no characters",
                              dlsh_c_name(p->type));
+    if (p->freed) return released(a, p);
     long limit = n ? count_arg(a, p) : p->n;
     if (n && limit < 0) return dlsh_failure();
     if (!p->addr || !dlsh_c_peek(p->addr, &c, limit != 0)) return no_memory_there(a, p->addr);

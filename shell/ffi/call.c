@@ -503,11 +503,31 @@ static int prints(const char *name) {
     return 0;
 }
 
+/* Memory that C's free may have: what C itself has allocated. */
+static dl_status may_free(const dlsh_ccall *k) {
+    const dlsh_value *v = k->given[0];
+    const dlsh_cpointer *p = v ? dlsh_unwrap(*v, &dlsh_cpointer_class) : NULL;
+    if (!v || (p && (!p->addr || dlsh_failed(p->owner)))) return DL_OK;
+    const char *what = p && p->owner.type != DLSH_TENSOR ? "memory of new(...)" : p ? "a tensor's memory" : dlsh_a(*v);
+    return dlsh_fail(DL_ERR_VALUE, "it goes by itself when nothing uses it any more", "%s: %s is not C's to release",
+                     dlsh_c_what(k, 0), what);
+}
+
+/* After free, or a realloc that gave memory. */
+static void note_freed(const dlsh_ccall *k, dlsh_value result) {
+    dlsh_cpointer *p = k->given[0] ? dlsh_unwrap(*k->given[0], &dlsh_cpointer_class) : NULL;
+    const dlsh_cpointer *now = dlsh_unwrap(result, &dlsh_cpointer_class);
+    if (!p || !p->addr || (now && !now->addr)) return;
+    p->freed = 1;
+    p->addr = NULL;
+}
+
 dl_status dlsh_c_call(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args, dlsh_value *out) {
     dl_status st = DL_OK;
     if (!f->fast) {
         f->fast = on_gpu(f) ? FAST_NONE : fast_kind(f->proto);
         f->prints = prints(f->proto->name);
+        f->frees = f->proto->nparams > 0 && (!strcmp(f->proto->name, "free") || !strcmp(f->proto->name, "realloc"));
     }
     if (f->prints) dlsh_set_result_silent(s);
     if (f->fast > 0 && fast(f, args, out, &st)) return st;
@@ -522,9 +542,11 @@ dl_status dlsh_c_call(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args,
     st = gather(&k, args, source);
     int begun = !st;
     if (!st) st = fixed_arguments(&k);
-    if (!st && k.n > f->proto->nparams) st = variable_arguments(&k);
+    if (!st && (k.n > f->proto->nparams || f->proto->format >= 0)) st = variable_arguments(&k);
+    if (!st && f->frees && (st = may_free(&k))) k.failed_at = 0;
     if (st && k.failed_at >= 0 && given[k.failed_at]) dlsh_set_failed_arg(s, source[k.failed_at]);
     if (!st) st = call_out(&k, out);
+    if (!st && f->frees) note_freed(&k, *out);
     if (!begun) return st;
     for (int i = 0; i < k.n; i++) dlsh_drop(owners[i]);
     dlsh_c_closures_end(dlsh_c_state(s), &k);

@@ -217,6 +217,9 @@ static dl_status pointer(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, con
                          const void *owner, void **to) {
     const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
     const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
+    if (p && p->freed)
+        return dlsh_fail(DL_ERR_VALUE, NULL, "%s: the memory behind this %s was released with free", what,
+                         dlsh_c_name(p->type));
     if (p && device < 0) dlsh_c_keep(v);
     if (p && !t->base->is_const && t->base->kind != DLSH_C_FUNCTION && p->addr && device >= 0)
         DLSH_TRY(dlsh_c_may_write(p->owner));

@@ -1,6 +1,7 @@
 /* The statement `extern "library" prototypes;`. */
 #define _GNU_SOURCE /* dladdr */
 #include <dlfcn.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,34 @@
 
 /* ---------------------------------------------------------------- opening */
 
+/* The file of a library that is called NAME, or begins like that: "libm.so.6" for "m", "libm" and "libm.so". 0: none.
+ */
+static int find_library(const char *name, char *found, size_t size) {
+    static const char *const folders[] = {"/lib/*/", "/usr/lib/*/", "/usr/lib/", "/usr/local/lib/"};
+    int n = (int)strlen(name);
+    if (n > 3 && !strcmp(name + n - 3, ".so")) n -= 3;
+    for (size_t i = 0; n && !strpbrk(name, "/*?[") && i < sizeof folders / sizeof *folders; i++) {
+        char pattern[200];
+        glob_t g;
+        snprintf(pattern, sizeof pattern, "%s%s%.*s.so.[0-9]*", folders[i], strncmp(name, "lib", 3) ? "lib" : "", n,
+                 name);
+        int have = !glob(pattern, 0, NULL, &g) && g.gl_pathc;
+        const char *best = NULL; /* the shortest is the one that programs ask for */
+        for (size_t k = 0; have && k < g.gl_pathc; k++)
+            if (!best || strlen(g.gl_pathv[k]) < strlen(best)) best = g.gl_pathv[k];
+        if (best) snprintf(found, size, "%s", strrchr(best, '/') + 1);
+        globfree(&g);
+        if (best) return 1;
+    }
+    return 0;
+}
+
 /* "libc.so" of the development packages is a text for the linker; the library proper has a number. */
 static void hint_for(const char *name, const char *why, char *hint, size_t size) {
-    if (strstr(why, "invalid ELF header") || strstr(why, "file too short"))
+    char found[100];
+    if (find_library(name, found, sizeof found))
+        snprintf(hint, size, "did you mean \"%s\"?", found);
+    else if (strstr(why, "invalid ELF header") || strstr(why, "file too short"))
         snprintf(hint, size, "that file is no library; its name ends in a number: %s.6?", name);
     else if (!strchr(name, '/') && strncmp(name, "lib", 3))
         snprintf(hint, size, "libraries are called libNAME.so.N; a file in this folder is written ./%s", name);

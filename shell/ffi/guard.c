@@ -39,6 +39,7 @@ static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 enum { NFAULT = sizeof faults / sizeof *faults };
 static struct sigaction former[NFAULT], former_interrupt;
 
+static const char *last_called = "";
 static int damages;
 static char last_damage[512];
 
@@ -206,6 +207,9 @@ static void last_words(const dlsh_crash *c) {
     int n = snprintf(text, sizeof text, "\ndlsh: %s%s, thread %d%s%s%.80s%s%.120s\n", strsignal(c->signal), where,
                      c->thread, c->thread == (int)getpid() ? " (the main one)" : "", known ? ", in " : "",
                      known && at.dli_sname ? at.dli_sname : "", known ? " of " : "", known ? at.dli_fname : "");
+    if (*last_called)
+        n += snprintf(text + n, sizeof text - (size_t)n,
+                      "dlsh: C may have damaged memory before; the function called last was %s\n", last_called);
     if (damages) n += snprintf(text + n, sizeof text - (size_t)n, "dlsh: C had crashed before: %.400s\n", last_damage);
     n += snprintf(text + n, sizeof text - (size_t)n,
                   "dlsh: this session cannot go on. What its runs have logged is kept: dlsh -c runs\n");
@@ -357,6 +361,7 @@ static void load(void) {
 }
 
 static dl_status run(void (*body)(void *), void *arg, const dlsh_cfunc *f) {
+    last_called = dlsh_cfunc_proto(f)->name; /* lives as long as the session */
     return dlsh_guard_run(dlsh_cfunc_proto(f)->name, body, arg);
 }
 

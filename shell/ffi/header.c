@@ -17,9 +17,15 @@ static dl_status includes(const char *text, dlsh_buf *out) {
             continue;
         }
         const char *end = *s == '<' ? strchr(s, '>') : *s == '"' ? strchr(s + 1, '"') : NULL;
-        if (!end || memchr(s, '\n', (size_t)(end - s)))
-            return dlsh_fail(DL_ERR_SYNTAX, "extern \"libz.so.1\" header <zlib.h>;",
-                             "expected a header in < > or quotes, found '%.20s'", s);
+        if (!end || memchr(s, '\n', (size_t)(end - s))) {
+            char hint[80];
+            int n = (int)strcspn(s, " \t\n,;");
+            snprintf(hint, sizeof hint, "write header <%.*s>",
+                     n < 50 ? (int)strcspn(s + (*s == '<' || *s == '"'), " \t\n,;>\"") : 8,
+                     n < 50 ? s + (*s == '<' || *s == '"') : "name.h");
+            return dlsh_fail(DL_ERR_SYNTAX, hint, "expected a header in < > or quotes, found '%.*s'", n < 50 ? n : 50,
+                             s);
+        }
         dlsh_buf_printf(out, "#include %.*s\n", (int)(end - s) + 1, s);
         s = end + 1;
         n++;

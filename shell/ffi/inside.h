@@ -34,7 +34,7 @@ typedef struct dlsh_cpointer {
     char *addr;
     long n;           /* elements; -1 unknown */
     dlsh_value owner; /* keeps the memory; VOID: C's */
-    int freed;
+    int freed;        /* C's free had it; addr is NULL */
 } dlsh_cpointer;
 extern const dlsh_class dlsh_cpointer_class, dlsh_cstruct_class, dlsh_cfunc_class;
 
@@ -101,7 +101,7 @@ struct dlsh_cfunc {
     void *addr;
     dlsh_clib *lib;
     ffi_cif cif;
-    int prepared, fast, prints;
+    int prepared, fast, prints, frees;
 };
 
 /* One call on its way. */

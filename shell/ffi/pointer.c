@@ -181,7 +181,11 @@ static int pointer_truth(void *self) { return ((dlsh_cpointer *)self)->addr != N
 static dl_status element(const dlsh_cpointer *p, long i, char **at, size_t *size) {
     const dlsh_ctype *t = p->type->base;
     *size = dlsh_c_size(t);
-    if (!p->addr) return dlsh_fail(DL_ERR_VALUE, NULL, "a NULL pointer (%s) has no elements", dlsh_c_name(p->type));
+    if (!p->addr)
+        return dlsh_fail(DL_ERR_VALUE, NULL,
+                         p->freed ? "the memory behind this %s was released with free"
+                                  : "a NULL pointer (%s) has no elements",
+                         dlsh_c_name(p->type));
     if (t->kind == DLSH_C_VOID || t->kind == DLSH_C_FUNCTION || !*size)
         return dlsh_fail(DL_ERR_TYPE,
                          t->kind == DLSH_C_VOID ? "say what it points to: cast(\"double *\", p)"
@@ -389,7 +393,7 @@ static dl_status pointer_text(void *self, dlsh_buf *b) {
     const dlsh_cpointer *p = self;
     const dlsh_ctype *t = p->type->base;
     if (!p->addr) {
-        dlsh_buf_puts(b, "NULL");
+        dlsh_buf_puts(b, p->freed ? "(released)" : "NULL");
         return DL_OK;
     }
     dlsh_buf_printf(b, "(%s) %p", dlsh_c_name(p->type), (void *)p->addr);

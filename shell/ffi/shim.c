@@ -159,7 +159,7 @@ static const char *as_written(const dlsh_cname *n, char *text, size_t size) {
 static void block_line(const dlsh_cname *n, const dlsh_ctype *const *types, int count, char *line, size_t size) {
     char header[100];
     dlsh_buf b = {0}, use = {0};
-    dlsh_buf_printf(&b, "a block can use it: C flags=\"-include %s\" { double my_%s(",
+    dlsh_buf_printf(&b, "an int counts as int, a float as double; or C flags=\"-include %s\" { double my_%s(",
                     header_name(n->header, header, sizeof header), n->name);
     for (int i = 0; i < count; i++) {
         char name[16];

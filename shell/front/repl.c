@@ -225,6 +225,9 @@ static void take_line(void) {
         dlsh_buf_puts(&repl.entry, "\n");
         return;
     }
+    if (!strncmp(dlsh_buf_text(&repl.entry), "#include", 8) || !strncmp(dlsh_buf_text(&repl.entry), "#define ", 8))
+        fputs("(# begins a comment here; C stands in C { ... }, a header comes with extern \"lib\" header <name.h>;)\n",
+              stdout);
     history_keep(dlsh_buf_text(&repl.entry));
     dlsh_buf_puts(&repl.entry, "\n");
     run_entry();
