@@ -14,7 +14,7 @@ const dl_host *dl_host_table;
 long dl_dtype_size(dl_dtype t) { return dl_host_table->p_dl_dtype_size(t); }
 
 static dl_gpu gpus[MAX_GPUS];
-static int count;
+static int count, culprit; /* culprit: the GPU whose fault took all from the process */
 static pthread_mutex_t setting_up = PTHREAD_MUTEX_INITIALIZER;
 static bool every; /* wait after each launch */
 static _Thread_local int current = -1;
@@ -44,9 +44,11 @@ dl_status dl_gpu_check(dl_gpu *g, cudaError_t e, const char *what) {
     if (e == cudaSuccess) return DL_OK;
     cudaGetLastError();
     if (sticky(e)) {
+        if (!g->lost) culprit = g->index;
         g->lost = e;
+        for (int i = 0; i < count; i++) gpus[i].lost = e; /* CUDA serves the process no more */
         return dl_fail_hint(DL_ERR_DEVICE,
-                            "its tensors are gone; `device cpu` goes on with the rest, a new start with the GPU. `set "
+                            "tensors on GPUs are gone; `device cpu` goes on with the rest, a new start with GPUs. `set "
                             "sync on` finds the statement that did it",
                             "the GPU cuda:%d is lost: %s (noticed in %s)", g->index, cudaGetErrorString(e), what);
     }
@@ -146,8 +148,10 @@ static dl_status set_up(dl_gpu *g, int index) {
 static dl_gpu *open_gpu(int index) {
     dl_gpu *g = &gpus[index];
     if (g->lost) {
-        dl_fail_hint(DL_ERR_DEVICE, "`device cpu` goes on without it; start again to use it",
-                     "the GPU cuda:%d is lost: %s", index, cudaGetErrorString(g->lost));
+        char with[32] = "";
+        if (index != culprit) snprintf(with, sizeof with, " with cuda:%d", culprit);
+        dl_fail_hint(DL_ERR_DEVICE, "`device cpu` goes on without GPUs; start again to use them",
+                     "the GPU cuda:%d is lost%s: %s", index, with, cudaGetErrorString(g->lost));
         return NULL;
     }
     if (!__atomic_load_n(&g->cache, __ATOMIC_ACQUIRE)) {
@@ -164,7 +168,7 @@ static dl_gpu *open_gpu(int index) {
         if (s != DL_OK) return NULL;
         current = index;
     }
-    if (current != index) {
+    if (current != index || count > 1) { /* code of the user may have chosen another one meanwhile */
         if (dl_gpu_check(g, cudaSetDevice(index), "choosing the GPU") != DL_OK) return NULL;
         current = index;
     }
@@ -448,7 +452,9 @@ static void count_devices(void) {
         else
             snprintf(none, sizeof none, "no GPU can be used: %s", cudaGetErrorString(e ? e : cudaErrorNoDevice));
     }
-    backend.count = count < MAX_GPUS ? count : MAX_GPUS;
+    if (count > MAX_GPUS) count = MAX_GPUS;
+    for (int i = 0; i < count; i++) gpus[i].index = i;
+    backend.count = count;
     backend.none = none;
 }
 

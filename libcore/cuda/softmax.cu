@@ -164,17 +164,20 @@ __global__ void __launch_bounds__(MOST_THREADS) long_kernel(rows_call<T> c, long
 
 template <class T, bool LOG, bool BACK>
 static dl_status by_blocks(dl_gpu *g, const rows_call<T> &c, long rows, long d) {
-    enum { V = 16 / sizeof(T), CACHE = 220 << 10, PLAIN = 48 << 10 };
+    enum { V = 16 / sizeof(T), PLAIN = 48 << 10, OWN = 1 << 10 };
     bool vector = (((size_t)c.x ^ (size_t)c.y) | (BACK ? (size_t)c.x ^ (size_t)c.g : 0)) % 16 == 0;
     size_t bytes = (size_t)(d / V + 2) * V * sizeof(T) * (BACK ? 2 : 1);
-    bool cached = bytes <= CACHE;
-    if (cached && bytes > PLAIN) {
-        dl_status s = dl_gpu_check(
-            g, cudaFuncSetAttribute(long_kernel<T, LOG, BACK>, cudaFuncAttributeMaxDynamicSharedMemorySize, CACHE),
+    int most = 0;
+    dl_status s =
+        dl_gpu_check(g, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, g->index), "a long row");
+    size_t cache = most > OWN ? (size_t)(most - OWN) : 0;
+    bool cached = bytes <= cache;
+    if (s == DL_OK && cached && bytes > PLAIN)
+        s = dl_gpu_check(
+            g, cudaFuncSetAttribute(long_kernel<T, LOG, BACK>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)cache),
             "a long row");
-        if (s != DL_OK) return s;
-    }
-    int threads = cached && bytes < CACHE / 3 ? MOST_THREADS / 2 : MOST_THREADS;
+    if (s != DL_OK) return s;
+    int threads = cached && bytes < cache / 3 ? MOST_THREADS / 2 : MOST_THREADS;
     long_kernel<T, LOG, BACK><<<(unsigned)rows, threads, cached ? bytes : 0, g->stream>>>(c, d, vector, cached);
     return dl_gpu_launched(g);
 }

@@ -289,6 +289,42 @@ static void huge_rows(void **state) {
     ok(dl_device_empty_cache(GPU));
 }
 
+/* ---- a second GPU, where there is one: the same bits, copies both ways, and operands that live apart */
+
+static dl_tensor *computed(int device) {
+    dl_tensor *hx = drawn(1, 4, SHAPE(8, 16, 20, 20), DL_F32), *hw = drawn(2, 4, SHAPE(32, 16, 3, 3), DL_F32);
+    dl_tensor *x = must(dl_to_device(hx, device)), *w = must(dl_to_device(hw, device));
+    dl_tensor *y = must(dl_conv2d(x, w, NULL, NULL, 0, NULL, 0, NULL, 0, 1)), *f = must(dl_reshape(y, SHAPE(8, -1), 2));
+    dl_tensor *t = must(dl_permute(f, SHAPE(1, 0), 2)), *p = must(dl_matmul(f, t)), *s = must(dl_softmax(p, 1));
+    dl_seed(4);
+    dl_tensor *d = must(dl_dropout(s, 0.25, 1)), *c = must(dl_cumsum(d, 1));
+    dl_tensor *all[] = {hx, hw, x, w, y, f, t, p, s, d};
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++) dl_unref(all[i]);
+    return c;
+}
+
+static void two_gpus(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    enum { OTHER = GPU + 1 };
+    if (dl_device_count() <= OTHER) {
+        print_message("skipped: one GPU\n");
+        skip();
+    }
+    for (int turn = 0; turn < 3; turn++) {
+        dl_tensor *a = computed(GPU), *b = computed(OTHER), *turned = must(dl_permute(a, SHAPE(1, 0), 2));
+        dl_tensor *over = must(dl_to_device(turned, OTHER)), *back = must(dl_permute(over, SHAPE(1, 0), 2));
+        assert_int_equal(dl_device_of(over), OTHER);
+        dl_tensor *same_again = must(dl_to_device(back, GPU)), *ha = host(a), *hb = host(b), *hc = host(same_again);
+        near(hb, ha, 0, "the other GPU");
+        near(hc, ha, 0, "there and back");
+        assert_null(dl_add(a, b));
+        assert_non_null(strstr(dl_errmsg(), "operands live on different devices, cuda:0 and cuda:1"));
+        dl_tensor *t[] = {a, b, turned, over, back, same_again, ha, hb, hc};
+        for (unsigned i = 0; i < sizeof t / sizeof *t; i++) dl_unref(t[i]);
+    }
+}
+
 /* More products than one call of the library counts. */
 static void many_products(void **state) {
     (void)state;
@@ -310,6 +346,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(masks),       cmocka_unit_test(optimizers), cmocka_unit_test(heaps),
         cmocka_unit_test(faults),      cmocka_unit_test(too_large),  cmocka_unit_test(no_growth),
         cmocka_unit_test(huge_vector), cmocka_unit_test(huge_rows),  cmocka_unit_test(many_products),
+        cmocka_unit_test(two_gpus),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);

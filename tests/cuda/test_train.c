@@ -206,6 +206,27 @@ static void graphs_end_in_the_same_bits(void **state) {
     dl_dataset_unref(d);
 }
 
+/* Training on a second GPU, where there is one, ends in the bits of the first. */
+static void on_another_gpu(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    if (dl_device_count() <= GPU + 1) {
+        print_message("skipped: one GPU\n");
+        skip();
+    }
+    dl_dataset *d = digits("350");
+    dl_trainer_spec s = {.loader = {.batch = 64, .transforms = "crop 2, flip"}};
+    dl_trainer *t[2];
+    for (int k = 0; k < 2; k++) {
+        t[k] = trainer_on(GPU + k, s, conv, "adam lr=1e-3", d);
+        ok(dl_trainer_train(t[k], 4, 0, NULL, NULL));
+        assert_string_equal(dl_trainer_capture(t[k]), "captured");
+    }
+    assert_same_weights(t[0], t[1]);
+    dl_trainer_free(t[0]), dl_trainer_free(t[1]);
+    dl_dataset_unref(d);
+}
+
 /* A graph holds the seed of dropout and those of transforms; another one makes another graph. */
 static void seeds_may_change(void **state) {
     (void)state;
@@ -433,6 +454,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(batches_are_the_loaders),
         cmocka_unit_test(graphs_end_in_the_same_bits),
         cmocka_unit_test(seeds_may_change),
+        cmocka_unit_test(on_another_gpu),
         cmocka_unit_test(batches_from_the_host),
         cmocka_unit_test(by_hand),
         cmocka_unit_test(resumes),
