@@ -85,7 +85,7 @@ int dl_dtype_is_float(dl_dtype t);
 /* The dtype both operands are cast to, by PyTorch's rules for two tensors of at least one dimension. */
 dl_dtype dl_dtype_promote(dl_dtype a, dl_dtype b);
 
-/* A device is an int: 0 is the CPU, 1 + N is cuda:N. */
+/* A device is an int: 0 is the CPU, 1 + N is cuda:N. From "cpu", "cuda", "cuda:N"; DL_ERR_DEVICE: none such here. */
 dl_status dl_device_parse(const char *name, int *out);
 /* "cpu", "cuda:0"; valid until the thread's next call of this function. */
 const char *dl_device_name(int device);
@@ -94,9 +94,9 @@ const char *dl_device_name(int device);
 int dl_device_count(void);
 /* Why there is no accelerator; "" when there is one. */
 const char *dl_device_missing(void);
-/* "NVIDIA H200, 139.8 GiB, compute capability 9.0, driver 580.0" into text. DL_ERR_DEVICE. */
+/* "NVIDIA H200, 139.8 GiB, compute capability 9.0, CUDA 13.0" into text. DL_ERR_DEVICE: none such, or lost. */
 dl_status dl_device_describe(int device, char *text, int size);
-/* Bytes: held by tensors now and at most so far, kept for reuse beside that, and free on the device. */
+/* Bytes: held by tensors now and at most so far, kept for reuse beside that, and free on it. DL_ERR_DEVICE. */
 typedef struct dl_device_memory {
     long used, peak, cached, available;
 } dl_device_memory;
@@ -109,9 +109,9 @@ typedef struct dl_memory_block {
 } dl_memory_block;
 /* The largest blocks alive on a device, from 64 KiB on and largest first: at most max of them, returns how many. */
 int dl_device_memory_largest(int device, dl_memory_block *out, int max);
-/* Gives what is kept for reuse back to the driver or the system. */
+/* Gives what is kept for reuse back to the driver or the system. DL_ERR_DEVICE. */
 dl_status dl_device_empty_cache(int device);
-/* Waits for all work on the device. Faults of work that was still running are reported here or by a later call. */
+/* Waits for all work on the device, and reports its faults. DL_ERR_DEVICE: the device is lost, with its tensors. */
 dl_status dl_device_synchronize(int device);
 /* The stream that the library's own work on an accelerator goes through, a cudaStream_t: kernels launched on it run in
  * order with that work. NULL on the CPU. */
@@ -124,7 +124,7 @@ int dl_device_sync_every_get(void);
  * do not depend on it, except those of BLAS and oneDNN in their last digits. DL_ERR_VALUE unless 1 to 1024. */
 int dl_threads(void);
 dl_status dl_threads_set(int n);
-/* The device that creating functions use when none is named; at start the CPU. */
+/* The device that creating functions use when none is named; at start the CPU. DL_ERR_DEVICE: none such here. */
 int dl_device_default_get(void);
 dl_status dl_device_default_set(int device);
 
@@ -1326,7 +1326,7 @@ dl_tensor *dl_trainer_y(const dl_trainer *t);
 dl_tensor *dl_trainer_output(const dl_trainer *t);
 dl_tensor *dl_trainer_loss(const dl_trainer *t);
 const char *dl_trainer_loss_name(const dl_trainer *t);
-/* How the last step ran on an accelerator: "captured", or why it ran op by op; "" before it is decided, and on the CPU.
+/* How steps run on an accelerator: "captured", or why some run op by op; "" before it is decided, and on the CPU.
  * Borrowed. */
 const char *dl_trainer_capture(const dl_trainer *t);
 /* The same where steps run op by op although capture is on: to be told to the user, once; then NULL. */

@@ -1,8 +1,8 @@
 /* Every row of the op table on the GPU against the CPU in f64: results and gradients of the golden samples, contiguous
  * and strided; random numbers bit for bit. */
 #include "cuda/calls.h"
+#include "support/golden.h"
 
-static dl_tensor_file *golden;
 static int failures, compared, holes;
 
 static void complain(const call *c, const char *what, const char *detail) {
@@ -44,21 +44,6 @@ static bool load(call *c, const dl_op *op, int index, dl_dtype dtype, int device
     return true;
 }
 
-/* The largest distance, relative to the larger of 1 and the largest magnitude wanted. */
-static double worst(dl_tensor *got, dl_tensor *want, char *why, size_t size) {
-    if (dl_numel(got) != dl_numel(want)) return snprintf(why, size, "sizes differ"), INFINITY;
-    double *x = values(got), *y = values(want), most = 0, scale = 1;
-    for (long i = 0; i < dl_numel(got); i++)
-        if (fabs(y[i]) > scale && !isinf(y[i])) scale = fabs(y[i]);
-    for (long i = 0; i < dl_numel(got); i++) {
-        double d = x[i] == y[i] || (isnan(x[i]) && isnan(y[i])) ? 0 : fabs(x[i] - y[i]) / scale;
-        if (isnan(d)) d = INFINITY;
-        if (d > most) most = d, snprintf(why, size, "element %ld is %.17g, on the CPU %.17g", i, x[i], y[i]);
-    }
-    free(x), free(y);
-    return most;
-}
-
 static void compare(call *gpu, call *cpu, double tolerance) {
     char why[160] = "", what[32];
     for (int i = 0; i < MAX_RESULTS; i++) {
@@ -66,7 +51,7 @@ static void compare(call *gpu, call *cpu, double tolerance) {
         snprintf(what, sizeof what, i < DL_MAX_OUT ? "result %d" : "gradient %d", i % DL_MAX_OUT);
         if (!got != !want)
             complain(gpu, what, got ? "on the GPU only" : "missing");
-        else if (got && worst(got, want, why, sizeof why) > tolerance)
+        else if (got && worst(got, want, "the CPU", why, sizeof why) > tolerance)
             complain(gpu, what, why);
         compared += got != NULL;
     }
@@ -131,19 +116,6 @@ static void random_numbers(void **state) {
         BOTH("bernoulli", dl_bernoulli(p), dl_bernoulli(q));
         dl_unref(p), dl_unref(q);
     }
-}
-
-static int open_golden(void **state) {
-    (void)state;
-    golden = dl_safetensors_read("tests/ops/golden.safetensors", 0);
-    if (!golden) print_error("%s\n", dl_errmsg());
-    return golden ? 0 : -1;
-}
-
-static int close_golden(void **state) {
-    (void)state;
-    dl_tensor_file_free(golden);
-    return 0;
 }
 
 int main(int argc, char **argv) {

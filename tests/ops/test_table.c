@@ -1,22 +1,11 @@
 /* Every row of the op table against PyTorch (golden.safetensors, made by make_goldens.py) and against differences:
  * results and gradients in f64 and f32, contiguous and strided inputs, first and second derivatives. A new row is
  * tested as soon as its samples are in the file, and fails here until they are. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/golden.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/op.h"
 
 enum { MAX_INPUTS = 16 };
-
-static dl_tensor_file *golden;
 
 /* One sample call. */
 typedef struct call {
@@ -109,33 +98,6 @@ static void unload(call *c) {
     for (int i = 0; i < c->nin; i++) dl_unref(c->in[i]);
 }
 
-/* The largest distance of got from want, relative to the larger of 1 and the largest magnitude in want; both NaN agree.
- */
-static double distance(dl_tensor *got, dl_tensor *want, char *why, size_t size) {
-    char a[160], b[160];
-    if (!dl_shape_eq(got, want)) {
-        snprintf(why, size, "shape %s, PyTorch %s", dl_shape_text(got->ndim, got->shape, a, sizeof a),
-                 dl_shape_text(want->ndim, want->shape, b, sizeof b));
-        return INFINITY;
-    }
-    double worst = 0, scale = 1;
-    double *x = malloc(sizeof *x * (size_t)(got->numel + 1)), *y = malloc(sizeof *y * (size_t)(got->numel + 1));
-    assert_int_equal(dl_read_f64(got, x), DL_OK);
-    assert_int_equal(dl_read_f64(want, y), DL_OK);
-    for (long i = 0; i < got->numel; i++)
-        if (fabs(y[i]) > scale && !isinf(y[i])) scale = fabs(y[i]);
-    for (long i = 0; i < got->numel; i++) {
-        double d = x[i] == y[i] || (isnan(x[i]) && isnan(y[i])) ? 0 : fabs(x[i] - y[i]) / scale;
-        if (isnan(d)) d = INFINITY;
-        if (d > worst) {
-            worst = d;
-            snprintf(why, size, "element %ld is %.17g, PyTorch %.17g", i, x[i], y[i]);
-        }
-    }
-    free(x), free(y);
-    return worst;
-}
-
 /* sum over i of out[i] * (0.5 + frac(0.37 (i + 1))), as in make_goldens.py */
 static dl_tensor *weighted(dl_tensor *t, dl_tensor *total) {
     dl_tensor *w = dl_tensor_empty(t->ndim, t->shape, DL_F64, 0);
@@ -160,7 +122,7 @@ static void compare_gradients(call *c, dl_tensor *total, double tolerance) {
         for (int i = 0; i < c->nin; i++) {
             dl_tensor *want = find(c, "grad", i), *got = c->in[i] ? dl_grad(c->in[i]) : NULL;
             if (want && !got) complain(c, "gradient", "missing");
-            if (want && got && distance(got, want, why, sizeof why) > tolerance) complain(c, "gradient", why);
+            if (want && got && worst(got, want, "PyTorch", why, sizeof why) > tolerance) complain(c, "gradient", why);
         }
     dl_unref(total);
 }
@@ -174,7 +136,7 @@ static void run_call(call *c, double tolerance) {
     }
     for (int i = 0; i < c->op->out; i++) {
         dl_tensor *want = i < c->op->visible ? find(c, "out", i) : NULL;
-        if (want && distance(out[i], want, why, sizeof why) > tolerance) complain(c, "result", why);
+        if (want && worst(out[i], want, "PyTorch", why, sizeof why) > tolerance) complain(c, "result", why);
         if (want && dl_dtype_is_float(dl_dtype_of(out[i])) && dl_requires_grad(out[i])) total = weighted(out[i], total);
         dl_unref(out[i]);
     }
@@ -272,19 +234,6 @@ static void every_default_parses(void **state) {
         assert_true(op->nattr <= DL_MAX_ATTR);
         if (dl_attr_parse_defaults(op, attr) != DL_OK) fail_msg("%s: %s", op->name, dl_errmsg());
     }
-}
-
-static int open_golden(void **state) {
-    (void)state;
-    golden = dl_safetensors_read("tests/ops/golden.safetensors", 0);
-    if (!golden) print_error("%s\n", dl_errmsg());
-    return golden ? 0 : -1;
-}
-
-static int close_golden(void **state) {
-    (void)state;
-    dl_tensor_file_free(golden);
-    return 0;
 }
 
 int main(void) {
