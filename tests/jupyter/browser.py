@@ -103,8 +103,11 @@ class Page:
         return self.js("return Jupyter.notebook.get_cell(arguments[0]).output_area.element.html()", i)
 
     def run(self, i, seconds=60):
+        """Runs a cell that puts something out. Reply and outputs come to the page on ways of their own: both are waited for."""
+        self.js("Jupyter.notebook.get_cell(arguments[0]).clear_output()", i)
         self.start(i)
-        self.wait(lambda: not self.busy(i) and self.number(i) not in (None, "*"), seconds, f"cell {i} does not end")
+        self.wait(lambda: not self.busy(i) and self.number(i) not in (None, "*") and self.text(i).strip() and
+                  not self.js("return Jupyter.notebook.kernel_busy"), seconds, f"cell {i} does not end")
         return self.text(i)
 
     def edit(self, i):
