@@ -1,5 +1,5 @@
 /* Convolution on the GPU: what its parts share. conv.c holds the rows, conv_plan.c finds the fastest way for a shape,
- * dnn.c runs cuDNN's engines, conv_gemm.c and conv_cols.cu make products of matrices of it, conv_direct.cu sums up. */
+ * dnn.c runs cuDNN's engines, conv_gemm.c and conv_cols.cu make products of matrices of it, conv_sums.c sums up. */
 #ifndef DL_CUDA_CONV_H
 #define DL_CUDA_CONV_H
 
@@ -31,24 +31,10 @@ long dl_conv_gemm_size(const dl_conv *g, dl_conv_kind kind, bool last);
  * called image there is the result here. False: it is not so. */
 bool dl_conv_opposite(const dl_conv *g, dl_conv *o);
 
-/* conv_direct.cu. Plain sums in f32, for square kernels of some sizes; operands densely with channels first. */
-bool dl_conv_direct_takes(const dl_conv *g, dl_conv_kind kind, dl_dtype t);
-dl_status dl_conv_direct(const dl_conv_job *job);
-
-/* Weights: steps from a channel of the results to the next one, and of the image; taps turned round or not. */
-typedef struct dl_conv_weight {
-    const float *p;
-    long out, in;
-    bool turned;
-} dl_conv_weight;
-/* conv_windows.cu. A convolution with such a 3x3 kernel and stride 1. */
-bool dl_conv_windows_takes(const dl_conv *g);
-dl_status dl_conv_windows(dl_gpu *gpu, const dl_conv *g, const dl_conv_weight *weight, const float *x, float *y);
-/* conv_tiles.cu. The gradient of the weights of such a 3x3 kernel of stride 1 or 2, whose images are not too wide. */
-bool dl_conv_tiles_takes(const dl_conv *g);
-dl_status dl_conv_tiles(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, float *dw);
-/* The sum over shares of part[share][n]. */
-dl_status dl_conv_join(dl_gpu *gpu, const float *part, long shares, long n, float *dw);
+/* conv_sums.c. Plain sums in f32, in one of several ways; operands densely with channels first. */
+enum { DL_CONV_SUMS = 3 };
+bool dl_conv_sums_take(const dl_conv *g, dl_conv_kind kind, dl_dtype t, int which);
+dl_status dl_conv_sums(const dl_conv_job *job, int which);
 
 /* conv_cols.cu. The matrix of patches of the images, which lie densely with channels last or not: with `last` it is
  * [groups][pixels][taps, channels of a group], else [channels, taps][pixels]. */

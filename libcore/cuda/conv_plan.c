@@ -22,6 +22,7 @@ typedef enum means { BY_DNN, BY_GEMM, BY_SUMS } means;
 typedef struct way {
     means by;
     bool last;
+    int which;            /* BY_SUMS */
     bool opposite;        /* as the other one of result and gradient of the image, see dl_conv_opposite */
     dl_dnn_choice choice; /* BY_DNN */
     dl_dnn_plan *plan;
@@ -101,19 +102,20 @@ static dl_status run_way(const dl_conv_job *job, const way *w) {
     inner.image = use[0], inner.weight = use[1], inner.result = use[2];
     if (s == DL_OK)
         s = w->by == BY_GEMM   ? dl_conv_gemm(&inner, w->last)
-            : w->by == BY_SUMS ? dl_conv_direct(&inner)
+            : w->by == BY_SUMS ? dl_conv_sums(&inner, w->which)
                                : run_dnn(&inner, w);
     if (s == DL_OK && use[out] != given[out]) s = dl_cuda_copy(job->gpu, given[out], use[out]);
     for (int i = 0; i < 3; i++) dl_unref(use[i]);
     return s == DL_OK ? dl_gpu_launched(job->gpu) : s;
 }
 
-/* ---- choices as text: "sums", "cols LAST", or "dnn LAST OPPOSITE ENGINE TYPE=VALUE ..." */
+/* ---- choices as text: "sums WHICH", "cols LAST", or "dnn LAST OPPOSITE ENGINE TYPE=VALUE ..." */
 
 /* False: it does not fit. */
 static bool write_way(const way *w, char *text) {
-    static const char *const form[] = {[BY_DNN] = "dnn %d %d %ld", [BY_GEMM] = "cols %d", [BY_SUMS] = "sums"};
-    int n = snprintf(text, DL_PLAN_TEXT, form[w->by], w->last, w->opposite, w->choice.engine);
+    static const char *const form[] = {[BY_DNN] = "dnn %d %d %ld", [BY_GEMM] = "cols %d", [BY_SUMS] = "sums %d"};
+    int n =
+        snprintf(text, DL_PLAN_TEXT, form[w->by], w->by == BY_SUMS ? w->which : w->last, w->opposite, w->choice.engine);
     for (int i = 0; w->by == BY_DNN && i < w->choice.nknobs && n < DL_PLAN_TEXT; i++)
         n += snprintf(text + n, DL_PLAN_TEXT - (size_t)n, " %d=%ld", w->choice.knob[i].type, w->choice.knob[i].value);
     return n < DL_PLAN_TEXT;
@@ -122,7 +124,7 @@ static bool write_way(const way *w, char *text) {
 static bool read_way(const char *text, way *w) {
     int last = 0, opposite = 0, used = 0;
     memset(w, 0, sizeof *w);
-    if (!strcmp(text, "sums")) return w->by = BY_SUMS, true;
+    if (sscanf(text, "sums %d%n", &w->which, &used) == 1) return w->by = BY_SUMS, !text[used];
     if (sscanf(text, "cols %d%n", &last, &used) == 1) return w->by = BY_GEMM, w->last = last, !text[used];
     if (sscanf(text, "dnn %d %d %ld%n", &last, &opposite, &w->choice.engine, &used) != 3) return false;
     w->last = last, w->opposite = opposite;
@@ -234,7 +236,9 @@ static void try_gemm(search *s, bool last) {
 
 static void try_sums(search *s) {
     const key *k = s->k;
-    if (dl_conv_direct_takes(&k->g, (dl_conv_kind)k->kind, (dl_dtype)k->t)) try_way(s, (way){.by = BY_SUMS});
+    for (int i = 0; i < DL_CONV_SUMS; i++)
+        if (dl_conv_sums_take(&k->g, (dl_conv_kind)k->kind, (dl_dtype)k->t, i))
+            try_way(s, (way){.by = BY_SUMS, .which = i});
 }
 
 static double operations(const dl_conv *g) {
@@ -287,7 +291,7 @@ static bool restore(const dl_conv_job *job, const key *k, const char *text, way 
     char value[DL_PLAN_TEXT];
     if (!dl_plan_find(job->gpu, text, value) || !read_way(value, w)) return false;
     dl_dnn_problem p;
-    if (w->by == BY_SUMS) return dl_conv_direct_takes(&k->g, (dl_conv_kind)k->kind, (dl_dtype)k->t);
+    if (w->by == BY_SUMS) return dl_conv_sums_take(&k->g, (dl_conv_kind)k->kind, (dl_dtype)k->t, w->which);
     return w->by == BY_GEMM ||
            (problem_of(k, w->last, w->opposite, &p) && (w->plan = dl_dnn_plan_new(job->gpu, &p, &w->choice)));
 }

@@ -1,7 +1,7 @@
 /* Gradients of weights of 3x3 kernels in f32: a block multiplies gradients and pixels of some rows of an image, which
  * lie in shared memory, while those of the next rows are on their way there. A thread has the nine taps between EIGHT
  * channels of the results and one of the image, and reads four pixels of a row at once. */
-#include "cuda/conv.h"
+#include "cuda/conv_sums.h"
 #include "cuda/iter.cuh"
 #include "cuda/near.cuh"
 #include "cuda/rows.cuh"
@@ -103,29 +103,6 @@ __global__ void __launch_bounds__(THREADS, 2)
     }
 }
 
-/* ---- shares: part[share][weight] */
-
-/* A warp has neighbours of the weights, and some shares of them. */
-__global__ static void __launch_bounds__(THREADS) join_kernel(const float *part, int shares, long n, float *dw) {
-    __shared__ double sums[WARPS][DL_WARP];
-    int lane = threadIdx.x % DL_WARP, warp = threadIdx.x / DL_WARP;
-    long at = (long)blockIdx.x * DL_WARP + lane;
-    double sum = 0;
-#pragma unroll 8
-    for (int i = warp; i < shares; i += WARPS)
-        if (at < n) sum += (double)part[(size_t)i * n + at];
-    sums[warp][lane] = sum;
-    __syncthreads();
-    if (warp || at >= n) return;
-    for (int k = 1; k < WARPS; k++) sum += sums[k][lane];
-    dw[at] = (float)sum;
-}
-
-dl_status dl_conv_join(dl_gpu *gpu, const float *part, long shares, long n, float *dw) {
-    join_kernel<<<(unsigned)((n + DL_WARP - 1) / DL_WARP), THREADS, 0, gpu->stream>>>(part, (int)shares, n, dw);
-    return dl_gpu_launched(gpu);
-}
-
 /* ---- calls */
 
 static int channels_at_once(long n) { return n <= 8 ? 8 : n <= 16 ? 16 : 32; }
@@ -151,9 +128,9 @@ static tile_walk walk_of(const dl_conv *g, long *bytes) {
     return w;
 }
 
-bool dl_conv_tiles_takes(const dl_conv *g) {
+bool dl_conv_tiles_take(const dl_conv *g) {
     long bytes;
-    if (g->k[0] != K || g->out[1] > 4 * PIXELS) return false;
+    if (g->k[0] != K || g->C <= FOUR || g->out[1] > 4 * PIXELS) return false;
     walk_of(g, &bytes);
     return bytes <= MOST_BYTES;
 }
@@ -161,18 +138,11 @@ bool dl_conv_tiles_takes(const dl_conv *g) {
 template <int S, int OG, int TC>
 static dl_status run(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, float *dw) {
     auto kernel = tiles_kernel<S, OG, TC>;
-    long bytes, n = g->O * g->C * K * K;
+    long bytes, shares, n = g->O * g->C * K * K;
     tile_walk w = walk_of(g, &bytes);
-    int resident = 0;
-    cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_BYTES);
-    if (e == cudaSuccess) e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, THREADS, (size_t)bytes);
-    dl_status s = dl_gpu_check(gpu, e, "asking how many blocks fit");
+    long blocks = w.chunks * ((g->C + TC - 1) / TC);
+    dl_status s = dl_conv_shares(gpu, (const void *)kernel, THREADS, bytes, blocks, w.n, &shares);
     if (s != DL_OK) return s;
-    long blocks = w.chunks * ((g->C + TC - 1) / TC), shares = (long)gpu->sms * resident / blocks;
-    if (shares < 1) shares = 1;
-    if (shares > w.n) shares = w.n;
-    long rounds = (w.n + shares - 1) / shares;
-    shares = (w.n + rounds - 1) / rounds; /* all have as much to do */
     float *part = (float *)dl_gpu_take(gpu, (size_t)(n * shares) * sizeof *part);
     if (!part) return dl_error_last()->code;
     kernel<<<dim3((unsigned)blocks, (unsigned)shares), THREADS, (size_t)bytes, gpu->stream>>>(w, x, grad, part);

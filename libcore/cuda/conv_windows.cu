@@ -1,7 +1,7 @@
 /* Convolution in f32 with 3x3 kernels and stride 1: a block has 32 tiles of four by two pixels of results, a thread one
  * of them in EIGHT channels. Pixels and weights of some channels of the image lie in shared memory while those of the
  * next are on their way there. */
-#include "cuda/conv.h"
+#include "cuda/conv_sums.h"
 #include "cuda/iter.cuh"
 #include "cuda/near.cuh"
 #include "cuda/rows.cuh"
@@ -130,7 +130,7 @@ static window_walk walk_of(const dl_conv *g, int og, long *bytes) {
     return w;
 }
 
-bool dl_conv_windows_takes(const dl_conv *g) {
+bool dl_conv_windows_take(const dl_conv *g) {
     long bytes;
     if (g->k[0] != K || g->stride[0] != 1 || g->out[1] > DL_WARP * FOUR) return false;
     walk_of(g, EIGHT, &bytes);

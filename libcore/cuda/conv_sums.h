@@ -1,0 +1,44 @@
+/* Convolutions in f32 as plain sums, for square kernels of 3, 5 or 7 with stride 1 or 2 and one group; everything lies
+ * densely with channels first. conv_sums.c lists the ways; which one is the fastest is measured, see conv_plan.c. */
+#ifndef DL_CUDA_CONV_SUMS_H
+#define DL_CUDA_CONV_SUMS_H
+
+#include "cuda/conv.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Weights: steps from a channel of the results to the next one, and of the image; taps turned round or not. */
+typedef struct dl_conv_weight {
+    const float *p;
+    long out, in;
+    bool turned;
+} dl_conv_weight;
+
+/* Results, and with turned weights gradients of images with stride 1. By strips of columns (conv_strips.cu); of 3x3
+ * kernels with stride 1 by windows in shared memory (conv_windows.cu). */
+bool dl_conv_strips_take(const dl_conv *g);
+dl_status dl_conv_strips(dl_gpu *gpu, const dl_conv *g, const dl_conv_weight *weight, const float *x, float *y);
+bool dl_conv_windows_take(const dl_conv *g);
+dl_status dl_conv_windows(dl_gpu *gpu, const dl_conv *g, const dl_conv_weight *weight, const float *x, float *y);
+
+/* Gradients of weights. By strips, with few channels; by bands of an image in shared memory (conv_bands.cu); of 3x3
+ * kernels between many channels by bands of both (conv_tiles.cu). */
+bool dl_conv_strip_weights_take(const dl_conv *g);
+dl_status dl_conv_strip_weights(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, float *dw);
+bool dl_conv_bands_take(const dl_conv *g);
+dl_status dl_conv_bands(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, float *dw);
+bool dl_conv_tiles_take(const dl_conv *g);
+dl_status dl_conv_tiles(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, float *dw);
+
+/* conv_join.cu. In how many shares n pieces of work go, for `chunks` blocks each, so that all that fit on the device
+ * have as much to do. */
+dl_status dl_conv_shares(dl_gpu *gpu, const void *kernel, int threads, long bytes, long chunks, long n, long *shares);
+/* The sum over shares of part[share][n]. */
+dl_status dl_conv_join(dl_gpu *gpu, const float *part, long shares, long n, float *dw);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
