@@ -6,8 +6,9 @@
 static dl_status call_of(const dlsh_args *a, dlsh_value f, const dlsh_value *values, int n, dlsh_value *result) {
     dlsh_cfunc *c = dlsh_cfunc_of(f);
     if (!c)
-        return dlsh_arg_fail(a, "call", DL_ERR_TYPE, "functions of the language cannot crash",
-                             "isolate calls C functions, not %s", dlsh_a(f));
+        return dlsh_arg_fail(a, "call", DL_ERR_TYPE, dlsh_callable(f) ? "functions of the language cannot crash" : NULL,
+                             "isolate calls C functions, not %s%s", dlsh_a(f),
+                             dlsh_callable(f) ? " of the language" : "");
     dlsh_callargs args = {.n = n, .values = values};
     DLSH_TRY(dlsh_isolate(dlsh_arg_session(a), c, &args, result));
     if (result->type == DLSH_NONE && !dlsh_arg_called(a)) *result = dlsh_void(); /* a void function shows nothing */

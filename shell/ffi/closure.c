@@ -39,17 +39,13 @@ static void set_failure(closure *c) {
     dl_error_clear();
 }
 
-static const char *callback_name(const closure *c) {
-    const char *name = dlsh_function_name(c->f);
-    return name ? name : "this function";
-}
-
 static dl_status give_result(closure *c, dlsh_value v, void *result) {
     const dlsh_ctype *t = c->function->base;
     dlsh_cslot slot = {0};
     char what[120];
     if (t->kind == DLSH_C_VOID) return DL_OK;
-    snprintf(what, sizeof what, "the result of the callback %s", callback_name(c));
+    const char *name = dlsh_function_name(c->f);
+    snprintf(what, sizeof what, name ? "the result of the callback %.80s" : "the callback's result", name);
     if (v.type == DLSH_NONE || v.type == DLSH_VOID)
         return dlsh_fail(DL_ERR_TYPE, "return ends it with a value", "%s must be %s, and it gave none", what,
                          dlsh_c_name(t));

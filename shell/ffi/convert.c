@@ -195,20 +195,23 @@ static dl_status function_pointer(dlsh_session *s, const dlsh_ctype *t, dlsh_val
 
 static dl_status no_pointer(const dlsh_ctype *t, dlsh_value v, const char *what) {
     const char *hint = NULL;
-    char text[120];
-    if (v.type == DLSH_NONE || v.type == DLSH_VOID)
+    char text[120] = "";
+    const char *dtype = t->base->kind == DLSH_C_VOID ? NULL : dlsh_c_dtype_of(t->base);
+    int numbers = dlsh_c_is_integer(t->base->plain) || dlsh_c_is_float(t->base->plain);
+    if (v.type == DLSH_NONE || v.type == DLSH_VOID || (v.type == DLSH_INT && !v.as.i))
         hint = "C's null pointer is written NULL";
+    else if (t->base->plain->kind == DLSH_C_CHAR && dlsh_is_number(v))
+        hint = t->base->is_const ? "a string fits here" : "new(\"char[100]\") is memory for text";
+    else if (v.type == DLSH_LIST && t->base->kind == DLSH_C_VOID)
+        hint = "tensor(list), or new(\"double[]\", list), is memory";
+    else if (v.type == DLSH_LIST && dtype)
+        snprintf(text, sizeof text, "tensor(list, dtype=%s), or new(\"%s[]\", list)", dtype,
+                 dlsh_c_name(t->base->plain));
+    else if (v.type == DLSH_LIST || (dlsh_is_number(v) && numbers))
+        snprintf(text, sizeof text, "new(\"%s\", x) is memory that holds it", dlsh_c_name(t->base->plain));
     else if (v.type == DLSH_INT)
-        hint = v.as.i ? "cast(\"T *\", n) makes a pointer of a number" : "C's null pointer is written NULL";
-    else if (v.type == DLSH_LIST || dlsh_is_number(v)) {
-        const char *dtype = t->base->kind == DLSH_C_VOID ? NULL : dlsh_c_dtype_of(t->base);
-        if (dtype && v.type == DLSH_LIST)
-            snprintf(text, sizeof text, "tensor(list, dtype=%s), or new(\"%s[]\", list)", dtype,
-                     dlsh_c_name(t->base->plain));
-        else
-            snprintf(text, sizeof text, "new(\"%s\", x) is memory that holds it", dlsh_c_name(t->base->plain));
-        hint = text;
-    }
+        hint = "cast(\"T *\", n) makes a pointer of a number";
+    if (*text) hint = text;
     return wrong_type(t, v, what, hint);
 }
 

@@ -323,11 +323,21 @@ dl_status dlsh_c_set_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_
     return dlsh_c_poke(at + offset, &unit, bytes) ? DL_OK : unreadable(at + offset);
 }
 
+/* A field that a struct has not, or one of which nothing but the name is known; methods are none. */
+static dl_status no_field(const dlsh_ctype *t, const char *name) {
+    const dlsh_command *m = dlsh_cpointer_class.methods;
+    if (!dlsh_c_is_struct(t) || t->plain->complete) return DL_ERR_NAME;
+    for (; m && m->name; m++)
+        if (!strcmp(m->name, name)) return DL_ERR_NAME;
+    return dlsh_fail(DL_ERR_TYPE, "declare the struct with its fields, or import the header that does",
+                     "the fields of %s are not known", dlsh_c_name(t));
+}
+
 static dl_status pointer_get(void *self, const char *name, dlsh_value *out) {
     dlsh_cpointer *p = self;
     char *at = NULL;
     size_t size, offset;
-    if (!dlsh_c_field(p->type->base, name, &offset)) return DL_ERR_NAME;
+    if (!dlsh_c_field(p->type->base, name, &offset)) return no_field(p->type->base, name);
     DLSH_TRY(element(p, 0, &at, &size));
     return dlsh_c_get_field(p->s, p->type->base, at, p->owner, name, out);
 }
@@ -336,7 +346,7 @@ static dl_status pointer_set(void *self, const char *name, dlsh_value v) {
     dlsh_cpointer *p = self;
     char *at = NULL;
     size_t size, offset;
-    if (!dlsh_c_field(p->type->base, name, &offset)) return DL_ERR_NAME;
+    if (!dlsh_c_field(p->type->base, name, &offset)) return no_field(p->type->base, name);
     DLSH_TRY(element(p, 0, &at, &size));
     return dlsh_c_set_field(p->s, p->type->base, at, p->owner, name, v);
 }
