@@ -28,7 +28,10 @@ static dl_status integer(const dlsh_ctype *t, dlsh_value v, const char *what, dl
     if (v.type == DLSH_TENSOR) return wrong_type(t, v, what, "the number in a tensor is x.item()");
     if (v.type == DLSH_HANDLE && v.as.handle->cls == &dlsh_cpointer_class)
         return wrong_type(t, v, what, "cast(\"long\", p) is its address");
-    if (v.type != DLSH_INT) return wrong_type(t, v, what, NULL);
+    char hint[60] = "";
+    if (v.type == DLSH_STR && v.as.str->len == 1)
+        snprintf(hint, sizeof hint, "C's '%c' is the number %d", v.as.str->s[0], v.as.str->s[0]);
+    if (v.type != DLSH_INT) return wrong_type(t, v, what, *hint ? hint : NULL);
     long i = v.as.i;
     int is_unsigned = dlsh_c_is_unsigned(t), fits;
     if (t->kind == DLSH_C_BOOL)

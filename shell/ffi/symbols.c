@@ -1,6 +1,7 @@
 /* The C side of a session: its state, libraries, functions as values, and how names are bound. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -213,6 +214,12 @@ static int find_name(void *state, const char *name, dlsh_value *out, int *lastin
     if (n && !is_command) *out = named_value(st, n);
     if (n && is_read(n)) *lasting = 0;
     if (!dlsh_failed(*out)) return 1;
+    if (n && n->kind == DLSH_C_TYPEDEF && !is_command) {
+        char hint[120];
+        snprintf(hint, sizeof hint, "types are named in strings: new(\"%.30s\"), cast(\"%.30s *\", p)", name, name);
+        dlsh_fail(DL_ERR_NAME, hint, "'%s' is a C type, not a value", name);
+        return -1;
+    }
     if (!strcmp(name, "NULL")) {
         *out = dlsh_c_pointer_value(st->s, dlsh_c_pointer(st->space, dlsh_c_basic(DLSH_C_VOID)), NULL, dlsh_void(), -1);
     } else if (!strcmp(name, "ops")) {
@@ -222,6 +229,11 @@ static int find_name(void *state, const char *name, dlsh_value *out, int *lastin
         *lasting = 0;
     }
     return !dlsh_failed(*out);
+}
+
+static const char *hidden_name(void *state, const char *name) {
+    const dlsh_cname *n = dlsh_c_find(((dlsh_cstate *)state)->space, name, strlen(name));
+    return n && n->kind == DLSH_C_SYMBOL && n->proto && n->addr ? n->proto->text : NULL;
 }
 
 dl_status dlsh_c_check_conflict(dlsh_session *s, const dlsh_cdecl *d) {
@@ -372,5 +384,6 @@ dl_status dlsh_ffi_install(dlsh_session *s) {
     dlsh_set_c_runner(s, DLSH_N_CBLOCK, dlsh_c_run_block);
     dlsh_c_set_guard(&dlsh_guard);
     dlsh_set_check(s, dlsh_guard_check);
+    dlsh_set_c_hidden(s, hidden_name);
     return DL_OK;
 }

@@ -90,7 +90,7 @@ static void offer_expression(void) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) offer(words[i], "");
     const dlsh_cname *c;
     for (int i = 0; dlsh_c_space(session) && (c = dlsh_c_next(dlsh_c_space(session), &i));)
-        if (dlsh_c_is_seen(c)) offer(c->name, c->proto ? "(" : "");
+        if (dlsh_c_is_seen(c)) offer(c->name, c->proto || c->params ? "(" : "");
 }
 
 static void offer_statement(void) {

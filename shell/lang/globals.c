@@ -174,8 +174,13 @@ dl_status dlsh_unknown_name(dlsh_session *s, const char *name) {
     char hint[160] = "";
     const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
     const char *known = foreign(name), *near;
+    const char *hidden = row && s->c_hidden ? s->c_hidden(s->c_state, name) : NULL;
+    if (hidden)
+        snprintf(hint, sizeof hint,
+                 "it hides C's function; a prototype of yours gives it the name: extern \"...\" %.80s;", hidden);
     if (row) {
-        snprintf(hint, sizeof hint, "a command is written without parentheses: %s", row->usage ? row->usage : name);
+        if (!hidden)
+            snprintf(hint, sizeof hint, "a command is written without parentheses: %s", row->usage ? row->usage : name);
         return dlsh_fail(DL_ERR_NAME, hint, "'%s' is a command without a result, it cannot be used as a value", name);
     }
     if (known) return dlsh_fail(DL_ERR_NAME, known, "no variable or function is called '%s'", name);

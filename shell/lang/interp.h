@@ -74,6 +74,7 @@ struct dlsh_session {
     void *c_state;
     void (*c_release)(void *);
     dlsh_find_name *c_find;
+    const char *(*c_hidden)(void *state, const char *name);
     int result_silent; /* the last call asked so */
     int failed_arg;    /* 1 + the argument that a call of a handle failed for; 0 none */
     int names_epoch;   /* of what globals keep from c_find */

@@ -77,6 +77,8 @@ int dlsh_exiting(const dlsh_session *s, int *code) {
     return s->exiting;
 }
 
+void dlsh_set_c_hidden(dlsh_session *s, const char *(*hidden)(void *state, const char *name)) { s->c_hidden = hidden; }
+
 void dlsh_set_check(dlsh_session *s, dl_status (*check)(void)) { s->check = check; }
 
 void dlsh_interrupt(void) { dl_interrupt_set(1); }

@@ -163,6 +163,8 @@ void *dlsh_get_c_state(const dlsh_session *s);
 void dlsh_set_result_silent(dlsh_session *s);
 /* The call that just failed did so because of its i-th argument: the message points there. */
 void dlsh_set_failed_arg(dlsh_session *s, int i);
+/* hidden(state, name): the prototype of a function of C whose name is a built-in's, for hints; NULL: there is none. */
+void dlsh_set_c_hidden(dlsh_session *s, const char *(*hidden)(void *state, const char *name));
 /* check() is asked before and after each statement whether something went wrong that no call could report; then it
  * records that, and the statement has failed. */
 void dlsh_set_check(dlsh_session *s, dl_status (*check)(void));

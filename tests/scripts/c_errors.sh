@@ -99,3 +99,17 @@ e "${t}"'new("struct point", [1, 2, 3])'
 e 'cast("int *", 16).string()'
 e 'len(cast("int *", 16))'
 e 'C { int f(void) { return 1 }'
+# what newcomers meet
+e "${c}"'printf("%d\n")'
+e 'extern libm.so.6 double cos(double x);'
+e 'extern "libc.so.6" header <time.h>; time(NULL)'
+e 'extern "libc.so.6" header <time.h>;
+time(NULL)'
+e 'extern "libz.so.1" header <zlib.h>;
+z_stream'
+e "${c}"'toupper("a")'
+e 'extern "libc.so.6" struct tm *gmtime(const time_t *t);
+gmtime(3)'
+e 'extern "libc.so.6" struct tm *gmtime(const time_t *t);
+gmtime(new("time_t")).tm_year'
+e 'C { static int hidden(void) { return 1; } }'
