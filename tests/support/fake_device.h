@@ -52,7 +52,20 @@ static struct {
     dl_graph *capturing;
     const dl_control *control;
     uint64_t rng;
+    long late; /* reports of so many steps are still under way until someone waits */
+    dl_report *report[DL_RING];
+    long number[DL_RING], nreport;
 } fake;
+
+/* The oldest reports arrive, but for `keep`. */
+static void fake_arrive(long keep) {
+    while (fake.nreport > keep) {
+        __atomic_store_n(&fake.report[0]->number, fake.number[0], __ATOMIC_RELEASE);
+        fake.nreport--;
+        memmove(fake.report, fake.report + 1, (size_t)fake.nreport * sizeof *fake.report);
+        memmove(fake.number, fake.number + 1, (size_t)fake.nreport * sizeof *fake.number);
+    }
+}
 
 /* ---- memory */
 
@@ -145,8 +158,11 @@ static void fake_do_judge(dl_control *c, const dl_judge *j) {
                      .norm = sqrt(sum),
                      .scale = c->scale,
                      .time = r->time + 1000,
-                     .end = end};
-    __atomic_store_n(&r->number, ++c->index, __ATOMIC_RELEASE);
+                     .end = end,
+                     .number = r->number};
+    assert_true(fake.nreport < DL_RING); /* or the host would be told of a step too late */
+    fake.report[fake.nreport] = r, fake.number[fake.nreport++] = ++c->index;
+    fake_arrive(fake.late);
     c->rng += (uint64_t)j->draws;
 }
 
@@ -363,9 +379,14 @@ static dl_status fake_stage(int index, void *dst, const void *src, size_t bytes)
 static dl_status fake_synchronize(int index) {
     (void)index;
     if (fake_gone()) return DL_ERR_DEVICE;
-    return fake.capturing ? dl_fail(DL_ERR_UNSUPPORTED, "waiting cannot be captured") : DL_OK;
+    if (fake.capturing) return dl_fail(DL_ERR_UNSUPPORTED, "waiting cannot be captured");
+    fake_arrive(0);
+    return DL_OK;
 }
-static dl_status fake_idle(int index, bool *yes) { return (void)index, *yes = true, DL_OK; }
+static dl_status fake_idle(int index, bool *yes) {
+    *yes = true;
+    return fake_synchronize(index);
+}
 static dl_status fake_describe(int index, char *text, int size) {
     return (void)index, (void)snprintf(text, (size_t)size, "memory of the host"), DL_OK;
 }

@@ -159,6 +159,85 @@ static void no_room_for_a_capture(void **state) {
     dl_dataset_unref(d);
 }
 
+/* ---- reports that come late */
+
+typedef struct seen {
+    long calls, stop;
+    double loss[64];
+} seen;
+
+static int look(void *ctx, const dl_train_progress *p) {
+    seen *s = ctx;
+    if (s->calls < 64) s->loss[s->calls] = p->loss;
+    return ++s->calls == s->stop || p->step != s->calls;
+}
+
+/* Every step is told of, in order, and with the figures that it has when each is waited for. */
+static void late_reports(void **state) {
+    (void)state;
+    dl_dataset *d = digits("350");
+    seen all[2] = {{0}};
+    for (int k = 0; k < 2; k++) {
+        fake.late = k ? DL_LATE + 2 : 0;
+        dl_trainer *t = fresh((dl_trainer_spec){.eval_every = 2}, "adam lr=1e-3", d);
+        ok(dl_trainer_train(t, 5, 0, look, &all[k]));
+        assert_int_equal(all[k].calls, 30);
+        assert_int_equal(get(t).step, 30);
+        dl_trainer_free(t);
+    }
+    assert_memory_equal(all[0].loss, all[1].loss, 30 * sizeof(double));
+    fake.late = 0;
+    dl_dataset_unref(d);
+}
+
+/* Who stops finds weights, counters and data in agreement, and can go on. */
+static void stopped_and_taken_up(void **state) {
+    (void)state;
+    dl_dataset *d = digits("350");
+    fake.late = 5;
+    for (long stop = 1; stop < 20; stop += 4) {
+        seen s = {.stop = stop};
+        dl_trainer *a = fresh((dl_trainer_spec){0}, "adam lr=1e-3", d);
+        assert_int_equal(dl_trainer_train(a, 0, 20, look, &s), DL_ERR_INTERRUPT);
+        long done = get(a).step;
+        assert_true(done >= stop && done <= stop + DL_LATE + 1);
+        assert_int_equal(s.calls, done);
+        assert_int_equal(dl_optimizer_steps(dl_trainer_optimizer(a)), done);
+        ok(dl_trainer_train(a, 0, 20 - done, NULL, NULL));
+        dl_trainer *b = fresh((dl_trainer_spec){0}, "adam lr=1e-3", d);
+        ok(dl_trainer_train(b, 0, 20, NULL, NULL));
+        assert_same_weights(a, b);
+        dl_trainer_free(a), dl_trainer_free(b);
+    }
+    fake.late = 0;
+    dl_dataset_unref(d);
+}
+
+/* Steps that were under way when one diverged have changed nothing. */
+static void diverged(void **state) {
+    (void)state;
+    dl_dataset *d = digits("640");
+    dl_trainer *t[2];
+    for (int k = 0; k < 2; k++) {
+        fake.late = k ? DL_LATE : 0;
+        dl_seed(7);
+        t[k] = trainer((dl_trainer_spec){.device = FAKE, .loader.batch = 64},
+                       "flatten -> linear 32 -> softplus -> linear 10", "sgd lr=0.1", d);
+        ok(dl_trainer_train(t[k], 0, 12, NULL, NULL));
+        ok(dl_trainer_set_lr(t[k], 1e38));
+        assert_int_equal(dl_trainer_train(t[k], 0, 30, NULL, NULL), DL_ERR_VALUE);
+        assert_non_null(strstr(dl_errmsg(), "training diverged"));
+        assert_true(get(t[k]).diverged);
+        assert_int_equal(dl_optimizer_steps(dl_trainer_optimizer(t[k])), get(t[k]).step);
+    }
+    assert_int_equal(get(t[0]).step, get(t[1]).step);
+    assert_int_equal(get(t[0]).batch, get(t[1]).batch);
+    assert_same_weights(t[0], t[1]);
+    dl_trainer_free(t[0]), dl_trainer_free(t[1]);
+    fake.late = 0;
+    dl_dataset_unref(d);
+}
+
 /* Every part of a trainer says so, and it can be let go without hiding what was said before. */
 static void the_device_is_lost(void **state) {
     (void)state;
@@ -190,9 +269,15 @@ static int begin(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graphs_end_in_the_same_bits),   cmocka_unit_test(seeds_may_change),
-        cmocka_unit_test(checkpoints_bring_their_seeds), cmocka_unit_test(refused_captures),
-        cmocka_unit_test(no_room_for_a_capture),         cmocka_unit_test(the_device_is_lost),
+        cmocka_unit_test(graphs_end_in_the_same_bits),
+        cmocka_unit_test(seeds_may_change),
+        cmocka_unit_test(checkpoints_bring_their_seeds),
+        cmocka_unit_test(refused_captures),
+        cmocka_unit_test(no_room_for_a_capture),
+        cmocka_unit_test(the_device_is_lost),
+        cmocka_unit_test(late_reports),
+        cmocka_unit_test(stopped_and_taken_up),
+        cmocka_unit_test(diverged),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
