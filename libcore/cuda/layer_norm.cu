@@ -285,8 +285,7 @@ static dl_status in_one(dl_gpu *g, const norm_rows<T> &r, const dl_row_plan &p, 
     if (sums && !part) return dl_error_last()->code;
     auto kernel = norm_grad_kernel<T, V, E>;
     dl_status s = dl_gpu_check(
-        g, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 2 * sizeof(double) * LONGEST),
-        "a row");
+        g, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared), "a row");
     if (s != DL_OK) return dl_gpu_drop(g, part), s;
     kernel<<<(unsigned)blocks, p.threads, shared, g->stream>>>(r, p, part);
     return sums ? join(g, part, blocks, r.d, dw, db) : dl_gpu_launched(g);

@@ -40,6 +40,22 @@ static bool sticky(cudaError_t e) {
     }
 }
 
+/* What the user can mend. */
+static const struct {
+    cudaError_t e;
+    dl_status code;
+    const char *text, *hint; /* text: goes before the name of the GPU */
+} remedies[] = {
+    {cudaErrorMemoryAllocation, DL_ERR_MEMORY, "there is no memory left on",
+     "free tensors, or end what else runs on it: nvidia-smi lists that"},
+    {cudaErrorNoKernelImageForDevice, DL_ERR_UNSUPPORTED, "this build has no code for",
+     "build it with -DCMAKE_CUDA_ARCHITECTURES=native, or choose `device cpu`"},
+    {cudaErrorUnsupportedPtxVersion, DL_ERR_UNSUPPORTED, "the driver is too old for this build's code for",
+     "update the driver, or choose `device cpu`"},
+    {cudaErrorDevicesUnavailable, DL_ERR_DEVICE, "another process has, or the driver withholds,",
+     "nvidia-smi tells who uses it and in what compute mode it is"},
+};
+
 dl_status dl_gpu_check(dl_gpu *g, cudaError_t e, const char *what) {
     if (e == cudaSuccess) return DL_OK;
     cudaGetLastError();
@@ -52,7 +68,10 @@ dl_status dl_gpu_check(dl_gpu *g, cudaError_t e, const char *what) {
                             "sync on` finds the statement that did it",
                             "the GPU cuda:%d is lost: %s (noticed in %s)", g->index, cudaGetErrorString(e), what);
     }
-    if (e == cudaErrorMemoryAllocation) return dl_fail(DL_ERR_MEMORY, "the GPU has no memory left for %s", what);
+    for (unsigned i = 0; i < sizeof remedies / sizeof *remedies; i++)
+        if (remedies[i].e == e)
+            return dl_fail_hint(remedies[i].code, remedies[i].hint, "%s cuda:%d, needed for %s", remedies[i].text,
+                                g->index, what);
     return dl_fail(DL_ERR_DEVICE, "CUDA failed in %s: %s", what, cudaGetErrorString(e));
 }
 
