@@ -13,14 +13,14 @@ typedef struct chart {
     char labels[MAX_CURVES][128];
     dl_points *points[MAX_CURVES];
     long runs[MAX_CURVES];
-    double *numbers; /* of a variable */
-    int n;
+    double *numbers[MAX_CURVES + 1]; /* of variables, and of their x */
+    int n, kept;
     char metric[128];
 } chart;
 
 static void chart_free(chart *c) {
     for (int i = 0; i < c->n; i++) dl_points_free(c->points[i]);
-    free(c->numbers);
+    for (int i = 0; i < c->kept; i++) free(c->numbers[i]);
 }
 
 static dl_status add_run(chart *c, dl_store *store, long id, long max_points) {
@@ -37,26 +37,61 @@ static dl_status add_run(chart *c, dl_store *store, long id, long max_points) {
     return DL_OK;
 }
 
-/* Numbers of a one-dimensional tensor or a list. */
-static dl_status add_variable(const dlsh_args *a, chart *c, dlsh_value v, const char *name) {
-    long n = v.type == DLSH_TENSOR ? dl_numel(v.as.tensor) : v.as.list->n;
-    c->numbers = malloc(sizeof *c->numbers * (size_t)(n + 1));
-    if (!c->numbers) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory for %ld points", n);
-    if (v.type == DLSH_TENSOR) {
-        DLSH_TRY(dl_read_f64(v.as.tensor, c->numbers));
-    } else {
-        for (long i = 0; i < n; i++) {
-            dlsh_value item = v.as.list->items[i];
-            if (item.type == DLSH_TENSOR && !dl_item_f(item.as.tensor, &c->numbers[i])) continue;
-            if (!dlsh_is_number(item))
-                return dlsh_arg_fail(a, "metric", DL_ERR_TYPE, NULL, "plot takes numbers, but item %ld of %s is a %s",
-                                     i, name, dlsh_type_name(item));
-            c->numbers[i] = dlsh_number(item);
-        }
+/* Numbers of a tensor or a list, that the chart keeps; *n of them. */
+static dl_status read_numbers(const dlsh_args *a, const char *arg, chart *c, dlsh_value v, const char *name, long *n) {
+    *n = v.type == DLSH_TENSOR ? dl_numel(v.as.tensor) : v.as.list->n;
+    double *to = c->numbers[c->kept] = malloc(sizeof *to * (size_t)(*n + 1));
+    if (!to) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory for %ld points", *n);
+    c->kept++;
+    if (v.type == DLSH_TENSOR) return dl_read_f64(v.as.tensor, to);
+    for (long i = 0; i < *n; i++) {
+        dlsh_value item = v.as.list->items[i];
+        if (item.type == DLSH_TENSOR && !dl_item_f(item.as.tensor, &to[i])) continue;
+        if (!dlsh_is_number(item))
+            return dlsh_arg_fail(a, arg, DL_ERR_TYPE, NULL, "plot takes numbers, but item %ld of %s is a %s", i, name,
+                                 dlsh_type_name(item));
+        to[i] = dlsh_number(item);
     }
-    snprintf(c->labels[0], sizeof c->labels[0], "%.120s", name);
-    c->curves[0] = (dlsh_curve){c->labels[0], n, NULL, c->numbers};
-    c->n = 1;
+    return DL_OK;
+}
+
+/* The variable of that name, if it holds numbers to draw. */
+static const dlsh_value *drawable(const dlsh_args *a, const char *name) {
+    const dlsh_value *v = dlsh_get(dlsh_arg_session(a), name);
+    return v && (v->type == DLSH_TENSOR || v->type == DLSH_LIST) ? v : NULL;
+}
+
+static const char *word_at(const dlsh_args *a, int i) {
+    return i ? dlsh_arg_at(a, "runs", i - 1)->as.str->s : dlsh_arg_str(a, "metric");
+}
+
+/* The first word that is no name of a variable with numbers; n: all are. */
+static int first_metric(const dlsh_args *a, int n) {
+    int i = 0;
+    while (i < n && drawable(a, word_at(a, i))) i++;
+    return i;
+}
+
+static dl_status add_variables(const dlsh_args *a, chart *c, int n) {
+    const double *x = NULL;
+    long nx = 0;
+    if (n > MAX_CURVES)
+        return dlsh_arg_fail(a, "runs", DL_ERR_VALUE, NULL, "at most %d curves are drawn, got %d", MAX_CURVES, n);
+    if (dlsh_given(a, "x")) {
+        DLSH_TRY(read_numbers(a, "x", c, *dlsh_arg(a, "x"), "x", &nx));
+        x = c->numbers[0];
+    }
+    for (int i = 0; i < n; i++) {
+        const char *name = word_at(a, i), *arg = i ? "runs" : "metric";
+        dlsh_curve *curve = &c->curves[i];
+        snprintf(c->labels[i], sizeof c->labels[i], "%.120s", name);
+        *curve = (dlsh_curve){.label = c->labels[i], .x = x};
+        DLSH_TRY(read_numbers(a, arg, c, *drawable(a, name), name, &curve->n));
+        curve->y = c->numbers[c->kept - 1];
+        c->n++;
+        if (x && curve->n != nx)
+            return dlsh_arg_fail(a, "x", DL_ERR_SHAPE, NULL, "x has %ld numbers, but %s has %ld", nx, name, curve->n);
+    }
     return DL_OK;
 }
 
@@ -80,6 +115,12 @@ static dl_status add_runs(const dlsh_args *a, chart *c, long max_points) {
     return status;
 }
 
+/* Where a point lies: a step of a run, an index, or a number of x. */
+static dlsh_value place(const chart *c, int curve, long k) {
+    const double *x = c->curves[curve].x;
+    return !x ? dlsh_int(k) : c->points[curve] ? dlsh_int((long)x[k]) : dlsh_float(x[k]);
+}
+
 /* For programs: the points as rows. */
 static dl_status list_points(dlsh_sink *sink, const chart *c) {
     static const dlsh_column cols[] = {{"run", 'r', ""}, {"metric", 'l', ""}, {"step", 'r', ""}, {"value", 'r', ""}};
@@ -88,10 +129,9 @@ static dl_status list_points(dlsh_sink *sink, const chart *c) {
     for (int i = 0; i < c->n; i++) {
         const dlsh_curve *curve = &c->curves[i];
         for (long k = 0; !status && k < curve->n; k++)
-            status =
-                dlsh_table_row(&t, (dlsh_value[]){c->points[i] ? dlsh_int(c->runs[i]) : dlsh_none(),
-                                                  dlsh_string(c->points[i] ? c->metric : c->labels[i]),
-                                                  dlsh_int(curve->x ? (long)curve->x[k] : k), dlsh_float(curve->y[k])});
+            status = dlsh_table_row(&t, (dlsh_value[]){c->points[i] ? dlsh_int(c->runs[i]) : dlsh_none(),
+                                                       dlsh_string(c->points[i] ? c->metric : c->labels[i]),
+                                                       place(c, i, k), dlsh_float(curve->y[k])});
     }
     if (!status) status = sink->ops->table(sink, &t);
     dlsh_table_clear(&t);
@@ -118,15 +158,20 @@ static dl_status draw(const dlsh_args *a, const chart *c) {
 static dl_status plot_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     chart c = {.n = 0};
-    const char *name = dlsh_arg_str(a, "metric");
-    const dlsh_value *v = dlsh_get(dlsh_arg_session(a), name);
+    int words = 1 + dlsh_arg_count(a, "runs"), metric = first_metric(a, words);
     dlsh_look look = dlsh_sink_look(dlsh_arg_sink(a));
     /* more points than columns cannot be seen; programs get all */
     long max_points = dlsh_given(a, "out")           ? 2000
                       : look.mode != DLSH_MODE_TABLE ? 0
                                                      : 2 * (look.width > 0 ? look.width : 80);
-    int variable = v && !dlsh_arg_count(a, "runs") && (v->type == DLSH_TENSOR || v->type == DLSH_LIST);
-    dl_status status = variable ? add_variable(a, &c, *v, name) : add_runs(a, &c, max_points);
+    dl_status status;
+    if (metric == words)
+        status = add_variables(a, &c, words);
+    else if (dlsh_given(a, "x"))
+        status = dlsh_arg_fail(a, "x", DL_ERR_VALUE, "metrics of runs are drawn over their steps: leave x out",
+                               "x goes with variables, and %s is none with numbers", word_at(a, metric));
+    else
+        status = add_runs(a, &c, max_points);
     if (!status) status = draw(a, &c);
     chart_free(&c);
     return status;
@@ -134,19 +179,21 @@ static dl_status plot_run(const dlsh_args *a, dlsh_value *result) {
 
 static const dlsh_param plot_params[] = {
     {"metric", DLSH_ARG_WORD, NULL, 0, "a metric (bare loss is train/loss), or a variable with numbers", "metric"},
-    {"runs", DLSH_ARG_WORD, NULL, DLSH_VARIADIC, "runs; the last one when left out", "run"},
+    {"runs", DLSH_ARG_WORD, NULL, DLSH_VARIADIC, "runs; the last one when left out; or more variables", "run"},
     {0}};
 static const dlsh_option plot_options[] = {
     {"out", DLSH_OPT_WORD, NULL, "draw into a file: NAME.png, NAME.svg or NAME.txt", NULL, "file"},
+    {"x", DLSH_OPT_VALUE, NULL, "of variables: where their points lie; without it 0, 1, 2, ...", "tensor|list", "var"},
     {"logy", DLSH_OPT_BOOL, "false", "a logarithmic vertical axis", NULL, NULL},
     {0}};
 
 const dlsh_command plot_commands[] = {
     {.name = "plot",
-     .usage = "plot METRIC [RUN ...] [out=FILE] [logy]",
-     .doc = "Draws a metric of runs over their steps, in the terminal or into a file. Needs gnuplot.",
+     .usage = "plot METRIC [RUN ...] or VARIABLE... [x=NUMBERS] [out=FILE] [logy]",
+     .doc = "Draws a metric of runs over their steps, or numbers of variables, in the terminal or into a file. Needs "
+            "gnuplot.",
      .params = plot_params,
      .options = plot_options,
      .run = plot_run,
-     .examples = "plot loss 3 5\nplot test/acc last out=acc.png\nplot losses logy"},
+     .examples = "plot loss 3 5\nplot test/acc last out=acc.png\nplot losses logy\nplot y slope x=t"},
     {0}};

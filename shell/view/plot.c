@@ -63,8 +63,9 @@ static void put_data(dlsh_buf *b, const dlsh_plot *p) {
         const dlsh_curve *c = &p->curves[i];
         dlsh_buf_printf(b, "$d%d << EOD\n", i);
         for (long k = 0; k < c->n; k++) {
-            if (isfinite(c->y[k]))
-                dlsh_buf_printf(b, "%.9g %.9g\n", c->x ? c->x[k] : (double)k, c->y[k]);
+            double x = c->x ? c->x[k] : (double)k;
+            if (isfinite(c->y[k]) && isfinite(x))
+                dlsh_buf_printf(b, "%.9g %.9g\n", x, c->y[k]);
             else
                 dlsh_buf_puts(b, "\n"); /* a gap in the line */
         }
