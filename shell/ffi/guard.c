@@ -142,7 +142,7 @@ static int take_stray(dlsh_crash *out) {
 }
 
 /* A call within a callback has told it: the calls around may still wait for that thread. */
-static int haunted;
+static volatile sig_atomic_t haunted;
 static dlsh_crash ghost;
 
 static int stray_waits(void) { return __atomic_load_n(&stray_state, __ATOMIC_RELAXED) == STRAY_WAITING; }

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -64,9 +65,19 @@ static void put_blocks(const dlsh_cblock *b, json_t *files, dlsh_buf *declaratio
     dlsh_cblock_declarations(b, declarations);
 }
 
+/* Where a function is that was compiled for an inline one of a header: its file; NULL: it is another function. */
+static const char *shim_file(const dlsh_cfunc *f) {
+    const dlsh_clib *lib = dlsh_cfunc_lib(f);
+    struct link_map *map = NULL;
+    if (!lib || !lib->handle || !dlsym(lib->handle, "dlsh_shim") || dlinfo(lib->handle, RTLD_DI_LINKMAP, &map))
+        return NULL;
+    return map ? map->l_name : NULL;
+}
+
 static json_t *describe(dlsh_session *s, dlsh_cfunc *f) {
     const dlsh_cproto *p = dlsh_cfunc_proto(f);
     const dlsh_cblock *b = dlsh_cblock_of(f);
+    const char *shim = shim_file(f);
     json_t *files = json_array();
     dlsh_buf declarations = {0};
     char tag[24] = "";
@@ -75,9 +86,13 @@ static json_t *describe(dlsh_session *s, dlsh_cfunc *f) {
         if (!b->cuda) dlsh_prelude_tag(b->key, tag);
     }
     dlsh_c_declare(dlsh_c_space(s), p, &declarations);
-    json_t *j = json_pack("{s:o, s:s, s:s, s:s, s:s, s:s}", "blocks", files, "library",
-                          dlsh_cfunc_lib(f) && !b ? dlsh_cfunc_lib(f)->name : "", "own", b ? b->path : "", "name",
-                          p->name, "tag", tag, "declarations", dlsh_buf_text(&declarations));
+    json_t *j =
+        json_pack("{s:o, s:s, s:s, s:s, s:s, s:s}", "blocks", files, "library",
+                  shim                      ? shim
+                  : dlsh_cfunc_lib(f) && !b ? dlsh_cfunc_lib(f)->name
+                                            : "",
+                  "own", b ? b->path : "", "name", p->name, "tag", tag, "declarations", dlsh_buf_text(&declarations));
+    json_object_set_new(j, "shim", json_boolean(shim != NULL));
     dlsh_buf_free(&declarations);
     return j;
 }
@@ -106,7 +121,9 @@ static dlsh_value find(dlsh_session *s, const json_t *j) {
     if (!*own) handle = dlopen(*library ? library : NULL, RTLD_NOW | RTLD_LOCAL);
     char symbol[256];
     snprintf(symbol, sizeof symbol, "%.200s%s", name, json_string_value(json_object_get(j, "tag")));
-    void *addr = handle ? dlsym(handle, symbol) : NULL;
+    int is_shim = json_is_true(json_object_get(j, "shim"));
+    void *addr = handle ? dlsym(handle, is_shim ? "dlsh_shim" : symbol) : NULL;
+    if (addr && is_shim) memcpy(&addr, addr, sizeof addr); /* it is a pointer to the function */
     const char *text = json_string_value(json_object_get(j, "declarations"));
     dlsh_cdecls d = {0};
     dlsh_cerror e;
