@@ -186,12 +186,16 @@ static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
     dl_status s = DL_OK;
     for (; made < n && s == DL_OK; made++)
         if (!(in[made] = as_leaf(given[made]))) s = dl_error_last()->code;
-    if (s == DL_OK)
+    int forward_only = u && !dlsh_userop_has_backward(u);
+    r.ok = forward_only;
+    if (s == DL_OK && !forward_only)
         s = dl_gradcheck(call_subject, &subj, in, n, dlsh_arg_bool(a, "second"), dlsh_arg_float(a, "tol"), &r);
-    if (s == DL_OK) {
+    if (s == DL_OK && forward_only)
+        dlsh_put(dlsh_arg_sink(a), "gradcheck: %s was made without backward=, so it has no gradient to compare\n",
+                 dlsh_function_name(subj.fn));
+    else if (s == DL_OK)
         print_report(dlsh_arg_sink(a), &r, in);
-        s = report_record(&r, result);
-    }
+    if (s == DL_OK) s = report_record(&r, result);
     if (s == DL_OK && u) {
         s = dlsh_opcheck(u, dlsh_function_name(subj.fn), in, n, dlsh_arg_sink(a), result->as.record, &ok);
         if (s == DL_OK && !ok) s = dlsh_record_set(result->as.record, "ok", dlsh_bool(0));

@@ -199,6 +199,21 @@ static dlsh_value named_value(dlsh_cstate *st, const dlsh_cname *n) {
                                 n->type->kind == DLSH_C_ARRAY ? n->type->n : 1);
 }
 
+/* What a block keeps to itself: static functions, kernels. 1: recorded. */
+static int is_inner_name(const dlsh_cstate *st, const char *name) {
+    for (const dlsh_cblock *b = st->blocks; b; b = b->next)
+        for (int i = 0; i < b->items.n; i++) {
+            const dlsh_citem *it = &b->items.items[i];
+            if (it->kind != DLSH_CI_OTHER || !dlsh_citem_has(it, name, strlen(name))) continue;
+            dlsh_fail(DL_ERR_NAME,
+                      b->cuda ? "a function of the block launches kernels: void run(float *x) { kernel<<<1, 32>>>(x); }"
+                              : "without `static` it can be called",
+                      "'%s' is seen only within its block", name);
+            return 1;
+        }
+    return 0;
+}
+
 static int find_name(void *state, const char *name, dlsh_value *out, int *lasting) {
     dlsh_cstate *st = state;
     *lasting = 1;
@@ -220,6 +235,7 @@ static int find_name(void *state, const char *name, dlsh_value *out, int *lastin
         dlsh_fail(DL_ERR_NAME, hint, "'%s' is a C type, not a value", name);
         return -1;
     }
+    if (!n && is_inner_name(st, name)) return -1;
     if (!strcmp(name, "NULL")) {
         *out = dlsh_c_pointer_value(st->s, dlsh_c_pointer(st->space, dlsh_c_basic(DLSH_C_VOID)), NULL, dlsh_void(), -1);
     } else if (!strcmp(name, "ops")) {
