@@ -9,7 +9,8 @@
 enum { MAX_STRUCTS = 2000, MAX_DEPTH = 6 };
 
 typedef struct query {
-    dlsh_buf source;
+    dlsh_buf undefs;                /* fields may have names that are macros, too: si_pid is one of both */
+    dlsh_buf source;                /* the table */
     dlsh_ctype *types[MAX_STRUCTS]; /* in the order asked */
     int n;
 } query;
@@ -33,12 +34,15 @@ static const char *first_name(const dlsh_ctype *t) {
 /* Asks about a type that C calls `text`; parts without a name of their own are reached through it. */
 static void ask_type(query *q, dlsh_ctype *t, const char *text, int depth) {
     t = (dlsh_ctype *)t->plain;
-    if (!dlsh_c_is_struct(t) || !t->complete || depth > MAX_DEPTH || q->n == MAX_STRUCTS || asked(q, t)) return;
+    if (!dlsh_c_is_struct(t) || dlsh_c_is_complex(t) || !t->complete || depth > MAX_DEPTH || q->n == MAX_STRUCTS ||
+        asked(q, t))
+        return;
     q->types[q->n++] = t;
     dlsh_buf_printf(&q->source, "sizeof(%s), _Alignof(%s),\n", text, text);
     for (long i = 0; i < t->n; i++) {
         const dlsh_cfield *f = &t->fields[i];
         const char *name = f->name ? f->name : dlsh_c_is_struct(f->type) ? first_name(f->type) : NULL;
+        if (name) dlsh_buf_printf(&q->undefs, "#undef %s\n", name);
         if (f->bits || !name)
             dlsh_buf_puts(&q->source, "-1,\n");
         else
@@ -99,13 +103,16 @@ static int read_layout(dlsh_ctype *t, const char **s, long *zeros) {
     return 1;
 }
 
-static dl_status ask(query *q, const char *flags) {
+static dl_status ask(query *q, const char *context, const char *flags) {
     static const char *const args[] = {"-S", "-O0", "-g0", "-w", "-o", "-", NULL};
     dlsh_buf said = {0};
     int good;
     long zeros = 0;
-    dl_status st =
-        q->source.failed ? DL_ERR_MEMORY : dlsh_c_ask(dlsh_buf_text(&q->source), args, flags, 0, &said, &good);
+    dlsh_buf text = {0};
+    dlsh_buf_printf(&text, "%s\n%s%s", context, dlsh_buf_text(&q->undefs), dlsh_buf_text(&q->source));
+    int failed = q->source.failed || q->undefs.failed || text.failed;
+    dl_status st = failed ? DL_ERR_MEMORY : dlsh_c_ask(dlsh_buf_text(&text), args, flags, 0, &said, &good);
+    dlsh_buf_free(&text);
     const char *s = st || !good ? NULL : strstr(dlsh_buf_text(&said), "dlsh_query:");
     if (s) {
         s += strcspn(s, "\n");
@@ -120,13 +127,14 @@ dl_status dlsh_c_ask_layouts(dlsh_cspace *c, int mark, const char *context, cons
     query *q = calloc(1, sizeof *q);
     const dlsh_cname *n;
     if (!q) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for layouts");
-    dlsh_buf_printf(&q->source, "%s\nlong dlsh_query[] = {\n", context);
+    dlsh_buf_puts(&q->source, "long dlsh_query[] = {\n");
     for (int next = mark; (n = dlsh_c_next(c, &next));)
         if (n->kind == DLSH_C_TAG || (n->kind == DLSH_C_TYPEDEF && dlsh_c_is_struct(n->type) && !n->type->plain->tag))
             ask_type(q, (dlsh_ctype *)n->type->plain, n->name, 0);
     dlsh_buf_puts(&q->source, "0};\n");
-    dl_status st = q->n ? ask(q, flags) : DL_OK;
+    dl_status st = q->n ? ask(q, context, flags) : DL_OK;
     dlsh_buf_free(&q->source);
+    dlsh_buf_free(&q->undefs);
     free(q);
     return st;
 }

@@ -46,6 +46,9 @@ static inline struct pair swapped(struct pair p) { return (struct pair){p.b, p.a
 static inline int crash(int *p) {
     return *p;
 }
+typedef float _Complex pairs;
+struct __attribute__((packed)) report { char kind; union { struct { int sender; } kill; double more; } of; };
+#define sender of.kill.sender
 int labs(long n);
 int not_there(int n);
 END
@@ -74,6 +77,9 @@ first(p)
 swapped(p[0]).a
 first
 SQUARE
+r = new("struct report"); r.of.kill.sender = 7
+[sizeof("struct report"), cast("char *", r).list(6)]
+sizeof("pairs")
 help SQUARE
 help first
 n = 0; for i in range(2000) { n += LARGER(i, 5) }
