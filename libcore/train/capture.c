@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/tape.h"
 #include "core/mode.h"
 #include "core/rng.h"
 #include "nn/module.h"
@@ -15,10 +16,12 @@
 static const char CAPTURED[] = "captured";
 enum { WARM = 2 }; /* steps before a capture: libraries choose their algorithms in them */
 
-/* What a trainer shows of its last step. */
+/* What a trainer shows of its last step: batch, output, loss, and gradients of n - FIRST_GRAD parameters. */
+enum { X, Y, OUTPUT, LOSS, FIRST_GRAD };
 typedef struct shown {
-    dl_tensor *x, *y, *output, *loss, **grad;
-    long nparam;
+    dl_tensor **t;
+    int *refs, *st_refs; /* of a graph's: how often tensor and storage are held when nobody else keeps them */
+    long n;
 } shown;
 
 /* A step of `micros` batches, the last of n samples. */
@@ -30,6 +33,7 @@ struct dl_program {
     char refused[192]; /* why it runs op by op for good; "": it does not */
     dl_graph *graph;   /* NULL: not yet, or refused */
     shown end;
+    bool recount; /* tensors of `end` are new */
     dl_tensor *sent_x, *sent_y;
     long draws;
     double samples;
@@ -97,35 +101,50 @@ static const char *obstacle(const dl_trainer *t) {
 
 /* ---------------------------------------------------------------- what a step shows */
 
+static dl_tensor **slot_of(dl_trainer *t, long i) {
+    dl_tensor **own[] = {&t->x, &t->y, &t->output, &t->loss_tensor};
+    return i < FIRST_GRAD ? own[i] : &t->param[i - FIRST_GRAD]->grad;
+}
+
+/* How often the trainer itself holds it, beside the graph. */
+static int held(dl_trainer *t, const dl_tensor *x, long i) {
+    const dl_ahead *a = t->ahead;
+    return (*slot_of(t, i) == x) + (i == X && a->sent_x == x) + (i == Y && a->sent_y == x);
+}
+
 static void shown_drop(shown *s) {
-    dl_unref(s->x), dl_unref(s->y), dl_unref(s->output), dl_unref(s->loss);
-    for (long i = 0; s->grad && i < s->nparam; i++) dl_unref(s->grad[i]);
-    free(s->grad);
+    for (long i = 0; s->t && i < s->n; i++) dl_unref(s->t[i]);
+    free(s->t);
+    free(s->refs);
     *s = (shown){0};
 }
 
-static dl_status shown_take(const dl_trainer *t, shown *s) {
-    *s = (shown){.nparam = t->nparam, .grad = calloc((size_t)(t->nparam + 1), sizeof *s->grad)};
-    if (!s->grad) return dl_fail(DL_ERR_MEMORY, "no memory for the results of a step");
-    s->x = dl_ref(t->x), s->y = dl_ref(t->y), s->output = dl_ref(t->output), s->loss = dl_ref(t->loss_tensor);
-    for (long i = 0; i < t->nparam; i++) s->grad[i] = dl_ref(t->param[i]->grad);
+static dl_status shown_take(dl_trainer *t, shown *s) {
+    long n = FIRST_GRAD + t->nparam;
+    *s = (shown){.n = n, .t = calloc((size_t)n, sizeof(dl_tensor *)), .refs = calloc(2 * (size_t)n, sizeof(int))};
+    if (!s->t || !s->refs) return dl_fail(DL_ERR_MEMORY, "no memory for the results of a step");
+    s->st_refs = s->refs + n;
+    for (long i = 0; i < n; i++) s->t[i] = dl_ref(*slot_of(t, i));
     return DL_OK;
 }
 
-static void show(dl_tensor **slot, dl_tensor *t) {
-    dl_tensor *former = *slot;
-    *slot = dl_ref(t);
-    if (t) dl_touch(t);
-    dl_unref(former);
+static void shown_put(dl_trainer *t, const shown *s) {
+    for (long i = 0; i < s->n; i++) {
+        dl_tensor **slot = slot_of(t, i), *former = *slot;
+        if (i >= FIRST_GRAD && former == s->t[i]) continue;
+        *slot = dl_ref(s->t[i]);
+        if (i < FIRST_GRAD && s->t[i]) dl_touch(s->t[i]);
+        dl_unref(former);
+    }
 }
 
-static void shown_put(dl_trainer *t, const shown *s) {
-    show(&t->x, s->x);
-    show(&t->y, s->y);
-    show(&t->output, s->output);
-    show(&t->loss_tensor, s->loss);
-    for (long i = 0; i < s->nparam; i++)
-        if (t->param[i]->grad != s->grad[i]) dl_set_grad(t->param[i], s->grad[i]);
+/* Counts how often each is held now, when nobody else has seen them. */
+static void count_holders(dl_trainer *t, shown *s) {
+    for (long i = 0; i < s->n; i++) {
+        if (!s->t[i]) continue;
+        s->refs[i] = s->t[i]->refs - held(t, s->t[i], i);
+        s->st_refs[i] = s->t[i]->st->refs;
+    }
 }
 
 /* ---------------------------------------------------------------- life */
@@ -170,6 +189,60 @@ static dl_program *find(dl_trainer *t) {
     return a->programs = p;
 }
 
+/* ---------------------------------------------------------------- what someone keeps */
+
+/* Where a program and its trainer hold tensors of the graph. NULL past the end. */
+static dl_tensor **place_of(dl_trainer *t, dl_program *p, long i) {
+    dl_tensor **sent[] = {&p->sent_x, &p->sent_y, &t->ahead->sent_x, &t->ahead->sent_y};
+    return i < p->end.n ? &p->end.t[i] : i < p->end.n + 4 ? sent[i - p->end.n] : NULL;
+}
+
+/* A tensor of the graph anew, over another storage. */
+static dl_status renew(dl_trainer *t, dl_program *p, dl_tensor *old, dl_storage *st) {
+    dl_tensor *fresh = dl_view_new(st, (dl_dtype)old->dtype, old->ndim, old->shape, old->stride, old->offset), **at;
+    if (!fresh) return dl_last_code();
+    if (old->node) fresh->node = dl_node_ref(old->node), fresh->out = old->out;
+    dl_ref(old);
+    for (long i = 0; (at = place_of(t, p, i)); i++)
+        if (*at == old) {
+            dl_unref(old);
+            *at = dl_ref(fresh);
+        }
+    dl_unref(fresh);
+    dl_unref(old);
+    return DL_OK;
+}
+
+/* What is kept gets memory of its own, and the graph's memory tensors that nobody has seen. */
+static dl_status part(dl_trainer *t, dl_program *p, dl_storage *kept) {
+    dl_storage *own = dl_storage_new(kept->bytes, kept->device);
+    if (!own) return dl_last_code();
+    dl_status st = dl_device_copy(own->data, own->device, kept->data, kept->device, kept->bytes);
+    void *data = own->data;
+    dl_tensor **at;
+    if (st == DL_OK) own->data = kept->data, kept->data = data;
+    dl_storage_ref(kept);
+    for (long i = 0; st == DL_OK && (at = place_of(t, p, i)); i++)
+        if (*at && (*at)->st == kept) st = renew(t, p, *at, own);
+    dl_storage_unref(kept);
+    dl_storage_unref(own);
+    return st;
+}
+
+/* Before the graph runs again. */
+static dl_status part_with_kept(dl_trainer *t, dl_program *p) {
+    for (long i = 0; i < p->end.n; i++) {
+        dl_tensor *x = p->end.t[i];
+        if (!x || !p->end.refs[i]) continue;
+        if (x->refs == p->end.refs[i] + held(t, x, i) && x->st->refs == p->end.st_refs[i]) continue;
+        p->recount = true;
+        DL_TRY(part(t, p, x->st));
+        for (long k = i; k < p->end.n; k++) /* of one storage: seen to */
+            if (p->end.t[k] && p->end.t[k]->st == p->end.t[i]->st) p->end.refs[k] = 0;
+    }
+    return DL_OK;
+}
+
 /* ---------------------------------------------------------------- replay */
 
 /* What a step writes to, for those who keep things by version. */
@@ -203,12 +276,19 @@ static dl_status count_step(dl_trainer *t, const dl_program *p, long epoch, long
 static dl_status replay(dl_trainer *t, dl_program *p) {
     dl_ahead *a = t->ahead;
     long epoch, at;
+    dl_status st = part_with_kept(t, p);
+    if (st != DL_OK) {
+        forget(t, p);
+        return p->seen = 0, st;
+    }
     dl_ahead_next(t->loader, &epoch, &at);
     t->epoch = epoch;
     if (!a->data[DL_TRAIN].x) DL_TRY(dl_ahead_send(t, p->sent_x, p->sent_y));
     DL_TRY(dl_ahead_slip(t));
     DL_TRY(a->b->replay(a->index, p->graph));
     show_results(t, p);
+    if (p->recount) count_holders(t, &p->end);
+    p->recount = false;
     return count_step(t, p, epoch, at);
 }
 
@@ -357,7 +437,9 @@ static dl_status prove(dl_trainer *t, dl_program *p, const image *after, const d
     DL_TRY(a->b->synchronize(a->index));
     DL_TRY(image_same(after, same));
     *same = *same && !memcmp(got, want, offsetof(dl_report, time)) && got->end == want->end;
-    if (*same) show_results(t, p);
+    if (!*same) return DL_OK;
+    show_results(t, p);
+    count_holders(t, &p->end);
     return DL_OK;
 }
 

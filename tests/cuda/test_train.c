@@ -206,6 +206,33 @@ static void graphs_end_in_the_same_bits(void **state) {
     dl_dataset_unref(d);
 }
 
+/* What a step has shown and someone keeps does not change when its graph runs again. */
+static void what_is_kept_stays(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    dl_dataset *d = digits("320");
+    dl_tensor *kept[2][3];
+    dl_trainer *t[2];
+    for (int k = 0; k < 2; k++) {
+        t[k] = trained(mlp, "adam lr=1e-3", (dl_trainer_spec){.loader.batch = 64}, d, k, 8,
+                       k ? "captured" : "capture is off");
+        dl_tensor *now[3] = {dl_ref(dl_trainer_output(t[k])), dl_ref(t[k]->param[0]->grad),
+                             must(dl_detach(dl_trainer_loss(t[k])))};
+        memcpy(kept[k], now, sizeof now);
+        dl_capture_set(k);
+        ok(dl_trainer_train(t[k], 0, 6, NULL, NULL));
+        dl_capture_set(1);
+    }
+    for (int i = 0; i < 3; i++) {
+        dl_tensor *a = must(dl_to_device(kept[0][i], 0)), *b = must(dl_to_device(kept[1][i], 0));
+        near(b, a, 0, (const char *[]){"output", "gradient", "loss"}[i]);
+        dl_unref(a), dl_unref(b), dl_unref(kept[0][i]), dl_unref(kept[1][i]);
+    }
+    assert_same_weights(t[0], t[1]);
+    dl_trainer_free(t[0]), dl_trainer_free(t[1]);
+    dl_dataset_unref(d);
+}
+
 /* Training on a second GPU, where there is one, ends in the bits of the first. */
 static void on_another_gpu(void **state) {
     (void)state;
@@ -455,6 +482,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(graphs_end_in_the_same_bits),
         cmocka_unit_test(seeds_may_change),
         cmocka_unit_test(on_another_gpu),
+        cmocka_unit_test(what_is_kept_stays),
         cmocka_unit_test(batches_from_the_host),
         cmocka_unit_test(by_hand),
         cmocka_unit_test(resumes),

@@ -45,7 +45,7 @@ struct dl_graph {
 /* What tests look at and set. */
 static struct {
     size_t used, room; /* bytes; room 0: as much as one likes */
-    long captures, replays;
+    long captures, replays, allocs;
     bool lost;       /* nothing works any more */
     bool no_capture; /* captures are refused at their beginning */
     bool wrong;      /* a replay adds 1 to the first byte that it wrote last */
@@ -76,6 +76,7 @@ static bool fake_gone(void) {
 
 static void *fake_alloc(int index, size_t bytes) {
     (void)index;
+    fake.allocs++;
     if (fake_gone()) return NULL;
     if (fake.room && fake.used + bytes > fake.room) {
         dl_fail(DL_ERR_MEMORY, "the device has no room for %zu bytes", bytes);
@@ -218,11 +219,15 @@ static dl_status fake_do(fake_item *it, bool again) {
 
 /* ---- graphs */
 
-/* The tensor as it is now: its memory stays, whatever becomes of the tensor. */
+static void fake_let_go(void *storage) { dl_storage_unref(storage); }
+
+/* The memory of the tensor as it is now, by address: a graph knows no tensors. */
 static dl_tensor *fake_hold(const dl_tensor *t) {
     if (!t) return NULL;
-    dl_tensor *v = must(dl_view_new(t->st, (dl_dtype)t->dtype, t->ndim, t->shape, t->stride, t->offset));
-    v->weak = t->weak;
+    dl_tensor *v =
+        must(dl_tensor_wrap(t->ndim, t->shape, (dl_dtype)t->dtype, dl_ptr(t), fake_let_go, dl_storage_ref(t->st)));
+    memcpy(v->stride, t->stride, sizeof v->stride);
+    v->st->device = t->st->device, v->weak = t->weak;
     return v;
 }
 

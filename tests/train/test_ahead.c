@@ -159,6 +159,48 @@ static void no_room_for_a_capture(void **state) {
     dl_dataset_unref(d);
 }
 
+/* What a step has shown and someone keeps does not change when the next one is made from the same graph. */
+static void what_is_kept_stays(void **state) {
+    (void)state;
+    dl_dataset *d = digits("320");
+    enum { KEPT = 6 };
+    for (int host = 0; host < 2; host++) {
+        dl_tensor *kept[2][3][KEPT];
+        dl_trainer *t[2];
+        for (int k = 0; k < 2; k++) {
+            t[k] = fresh((dl_trainer_spec){.eval_every = -1}, "adam lr=1e-3", d);
+            t[k]->ahead->asked[DL_TRAIN] = host;
+            go_on(t[k], 8, k);
+            for (int i = 0; i < 3; i++) {
+                long one = 1, three = 3;
+                dl_tensor *all[KEPT] = {dl_ref(t[k]->x),
+                                        must(dl_slice(t[k]->y, 0, &one, &three, 1)),
+                                        dl_ref(t[k]->output),
+                                        must(dl_detach(t[k]->loss_tensor)),
+                                        dl_ref(t[k]->param[0]->grad),
+                                        must(dl_slice(t[k]->param[2]->grad, 0, &one, &three, 1))};
+                memcpy(kept[k][i], all, sizeof all);
+                go_on(t[k], 1, k);
+            }
+            go_on(t[k], 2, k);
+            fake.allocs = 0;
+            go_on(t[k], 3, k);
+            if (k) assert_int_equal(fake.allocs, 0); /* nobody keeps anything any more */
+        }
+        assert_same_weights(t[0], t[1]);
+        for (int j = 0; j < 3 * KEPT; j++) {
+            dl_tensor *a = must(dl_to_device(kept[0][j / KEPT][j % KEPT], 0)),
+                      *b = must(dl_to_device(kept[1][j / KEPT][j % KEPT], 0));
+            near(b, a, 0, (const char *[]){"x", "y", "output", "loss", "a gradient", "part of one"}[j % KEPT]);
+            dl_unref(a), dl_unref(b);
+            for (int k = 0; k < 2; k++) dl_unref(kept[k][j / KEPT][j % KEPT]);
+        }
+        dl_trainer_free(t[0]), dl_trainer_free(t[1]);
+    }
+    dl_dataset_unref(d);
+    assert_int_equal(fake.used, 0);
+}
+
 /* ---- reports that come late */
 
 typedef struct seen {
@@ -275,6 +317,7 @@ int main(void) {
         cmocka_unit_test(refused_captures),
         cmocka_unit_test(no_room_for_a_capture),
         cmocka_unit_test(the_device_is_lost),
+        cmocka_unit_test(what_is_kept_stays),
         cmocka_unit_test(late_reports),
         cmocka_unit_test(stopped_and_taken_up),
         cmocka_unit_test(diverged),
