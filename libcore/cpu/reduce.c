@@ -270,19 +270,44 @@ SIMPLE(amin, DL_R_MIN, DL_ANY)
 SIMPLE(any, DL_R_ANY, DL_ANY)
 SIMPLE(all, DL_R_ALL, DL_ANY)
 
+/* Elements that become one result. */
+static double each(const dl_call *c) {
+    return c->out[0]->numel ? (double)c->in[0]->numel / (double)c->out[0]->numel : 1;
+}
+
+static void divide(dl_tensor *t, double n) {
+    for (int64_t i = 0; i < t->numel; i++) {
+        if (t->dtype == DL_F32)
+            ((float *)dl_ptr(t))[i] /= (float)n;
+        else
+            ((double *)dl_ptr(t))[i] /= n;
+    }
+}
+
 static dl_status plain_mean(dl_call *c) {
     DL_TRY(run(c, DL_R_SUM));
-    dl_tensor *o = c->out[0];
-    double n = o->numel ? (double)c->in[0]->numel / (double)o->numel : 1;
-    for (int64_t i = 0; i < o->numel; i++) {
-        if (o->dtype == DL_F32)
-            ((float *)dl_ptr(o))[i] /= (float)n;
-        else
-            ((double *)dl_ptr(o))[i] /= n;
-    }
+    divide(c->out[0], each(c));
     return DL_OK;
 }
 KERNEL(mean, DL_FLOATS)
+
+/* What is not positive divides as 0. */
+static dl_status plain_var(dl_call *c) {
+    dl_tensor *x = c->in[0], *o = c->out[0], *m = dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, 0);
+    double n = each(c), free = n - (double)c->attr[1].u.i;
+    unsigned mask;
+    if (!m) return DL_ERR_MEMORY;
+    dl_status s = dl_reduced_dims(c->op, &c->attr[0], x->ndim, &mask);
+    if (s == DL_OK) s = dl_cpu_reduce(DL_R_SUM, x, mask, NULL, dl_ptr(m));
+    if (s == DL_OK) divide(m, n);
+    if (s == DL_OK) s = dl_cpu_reduce(DL_R_SUMSQUARE, x, mask, dl_ptr(m), dl_ptr(o));
+    if (s == DL_OK) divide(o, free > 0 ? free : 0);
+    dl_unref(m);
+    return s;
+}
+KERNEL(var, DL_FLOATS)
+
+SIMPLE(square_sum, DL_R_SUMSQUARE, DL_FLOATS)
 
 /* ln(sum(e**(x - max))) + max; an infinite largest value is not subtracted. */
 static dl_status plain_logsumexp(dl_call *c) {

@@ -16,12 +16,13 @@ typedef enum dl_reduce_id {
     DL_R_MIN,
     DL_R_ANY,
     DL_R_ALL,
-    DL_R_SUMEXP, /* of e**(x - m) */
+    DL_R_SUMEXP,    /* of e**(x - m) */
+    DL_R_SUMSQUARE, /* of (x - m)**2 */
     DL_NREDUCE
 } dl_reduce_id;
 
-/* x: elements, one by `stride` bytes after the other; m: parameters of SUMEXP, one for each result, `mstride` of them
- * apart, else unused. Accumulators have the dtype of the result. */
+/* x: elements, one by `stride` bytes after the other; m: parameters of SUMEXP and SUMSQUARE, one for each result,
+ * `mstride` of them apart, else unused. Accumulators have the dtype of the result. */
 typedef struct dl_reducer {
     /* *acc = the n elements (n > 0) reduced */
     void (*row)(long n, const char *x, long stride, const void *m, void *acc);

@@ -161,6 +161,10 @@ TRUTHS(f64)
 REDUCER(sumexp_f32, f32, f32, EXP32, PLUS)
 REDUCER(sumexp_f64, f64, f64, EXP64, PLUS)
 
+#define SQUARE(x, m) (((x) - (m)) * ((x) - (m)))
+REDUCER(sumsquare_f32, f32, f32, SQUARE, PLUS)
+REDUCER(sumsquare_f64, f64, f64, SQUARE, PLUS)
+
 #define ROW(name, A, ident)                                                                                            \
     {                                                                                                                  \
         [DL_BOOL] = ENTRY(name##_u8, A(u8), ident), [DL_U8] = ENTRY(name##_u8, A(u8), ident),                          \
@@ -184,6 +188,7 @@ const dl_reducer DL_SIMD_NAME(dl_reducer_table)[DL_NREDUCE][DL_NDTYPE] = {
     [DL_R_ANY] = ROW(any, A_TRUTH, 0),
     [DL_R_ALL] = ROW(all, A_TRUTH, 1),
     [DL_R_SUMEXP] = {[DL_F32] = ENTRY(sumexp_f32, f32, 0), [DL_F64] = ENTRY(sumexp_f64, f64, 0)},
+    [DL_R_SUMSQUARE] = {[DL_F32] = ENTRY(sumsquare_f32, f32, 0), [DL_F64] = ENTRY(sumsquare_f64, f64, 0)},
 };
 
 /* ---- finding a value */

@@ -80,40 +80,131 @@ struct apply_f {
     }
 };
 
-/* ---- pointwise passes over channels that lie side by side */
+/* ---- channels that lie side by side */
 
-enum { LAST_THREADS = 256, LAST_AHEAD = 4, LAST_PIXELS = 16 };
+enum { LAST_THREADS = 256, LAST_AHEAD = 4, LAST_TURNS = 16, LAST_SUMS = 528, JOIN_WIDTH = 8 };
 
-/* A thread has V channels of every step-th pixel. F: coefficients of a channel at(c), and a function of these, x and,
- * with PAIR, second. */
+/* Pixels one after another, each of `per` packs of channels. A block is as wide as these, at most LAST_THREADS, and has
+ * `chunk` pixels. */
+typedef struct last_plan {
+    long pixels, chunk;
+    unsigned per;
+    dim3 grid, block;
+} last_plan;
+
+static last_plan last_plan_of(const dl_tensor *x, int pack, long blocks) {
+    last_plan p;
+    p.per = (unsigned)(x->shape[1] / pack), p.pixels = x->numel / x->shape[1];
+    p.block = dim3(p.per < LAST_THREADS ? p.per : (unsigned)LAST_THREADS);
+    p.block.y = LAST_THREADS / p.block.x;
+    long turn = (long)p.block.y * LAST_AHEAD;
+    p.chunk = blocks ? (p.pixels + blocks - 1) / blocks : (long)p.block.y * LAST_TURNS;
+    p.chunk = (p.chunk + turn - 1) / turn * turn;
+    p.grid = dim3((unsigned)((p.pixels + p.chunk - 1) / p.chunk), (p.per + p.block.x - 1) / p.block.x);
+    return p;
+}
+
+/* F: coefficients of a channel at(c), and a function of these, x and, with PAIR, second. Goes from the end to the
+ * beginning, since the end is what a pass before has left in the cache. */
 template <class T, int V, bool PAIR, class F>
-__global__ void __launch_bounds__(LAST_THREADS)
-    last_kernel(const T *x, const T *second, T *y, long pixels, unsigned per, long step, F f) {
+__global__ void __launch_bounds__(LAST_THREADS) last_kernel(const T *x, const T *second, T *y, last_plan p, F f) {
     typedef dl_pack<T, V> pack;
-    unsigned t = blockIdx.x * LAST_THREADS + threadIdx.x, c = t % per;
-    long r = t / per;
-    if (r >= step) return;
+    unsigned c = blockIdx.y * blockDim.x + threadIdx.x;
+    if (c >= p.per) return;
+    long from = (gridDim.x - 1 - blockIdx.x) * p.chunk, end = from + p.chunk < p.pixels ? from + p.chunk : p.pixels;
     typename F::known k[V];
 #pragma unroll
     for (int e = 0; e < V; e++) k[e] = f.at(c * V + e);
-    for (; r < pixels; r += LAST_AHEAD * step) {
+    for (long r = from + threadIdx.y; r < end; r += LAST_AHEAD * blockDim.y) {
         pack a[LAST_AHEAD], b[LAST_AHEAD];
 #pragma unroll
         for (int j = 0; j < LAST_AHEAD; j++) {
-            long at = (r + j * step) * per + c;
-            if (r + j * step >= pixels) continue;
-            a[j] = ((const pack *)x)[at];
-            if constexpr (PAIR) b[j] = ((const pack *)second)[at];
+            long at = r + j * blockDim.y;
+            if (at >= end) continue;
+            a[j] = ((const pack *)x)[at * p.per + c];
+            if constexpr (PAIR) b[j] = ((const pack *)second)[at * p.per + c];
         }
 #pragma unroll
         for (int j = 0; j < LAST_AHEAD; j++) {
-            if (r + j * step >= pixels) continue;
+            long at = r + j * blockDim.y;
+            if (at >= end) continue;
 #pragma unroll
             for (int e = 0; e < V; e++)
                 a[j].v[e] = dl_down<T>(f(dl_up(a[j].v[e]), dl_up((PAIR ? b : a)[j].v[e]), k[e]));
-            ((pack *)y)[(r + j * step) * per + c] = a[j];
+            ((pack *)y)[at * p.per + c] = a[j];
         }
     }
+}
+
+/* part[block][channel]: what op makes of the block's pixels. */
+template <class T, int V, class Op>
+__global__ void __launch_bounds__(LAST_THREADS) last_sums_kernel(const T *x, last_plan p, two_sums *part, Op op) {
+    typedef dl_pack<T, V> pack;
+    __shared__ two_sums shared[V][LAST_THREADS];
+    unsigned c = blockIdx.y * blockDim.x + threadIdx.x;
+    bool real = c < p.per;
+    long from = blockIdx.x * p.chunk, end = from + p.chunk < p.pixels ? from + p.chunk : p.pixels;
+    decltype(op.context(dl_up(*x), 0)) known[V];
+    two_sums sum[V];
+#pragma unroll
+    for (int e = 0; e < V; e++) {
+        sum[e] = op.identity();
+        if (real) known[e] = op.context(dl_up(x[c * V + e]), c * V + e);
+    }
+    for (long r = from + threadIdx.y; real && r < end; r += LAST_AHEAD * blockDim.y) {
+        pack a[LAST_AHEAD], b[Op::PAIR ? LAST_AHEAD : 1];
+#pragma unroll
+        for (int j = 0; j < LAST_AHEAD; j++) {
+            long at = r + j * blockDim.y;
+            if (at >= end) continue;
+            a[j] = ((const pack *)x)[at * p.per + c];
+            if constexpr (Op::PAIR) b[j] = ((const pack *)op.second)[at * p.per + c];
+        }
+#pragma unroll
+        for (int j = 0; j < LAST_AHEAD; j++) {
+            if (r + j * blockDim.y >= end) continue;
+#pragma unroll
+            for (int e = 0; e < V; e++) {
+                if constexpr (Op::PAIR)
+                    sum[e] = op.take(sum[e], dl_up(a[j].v[e]), dl_up(b[j].v[e]), known[e]);
+                else
+                    sum[e] = op.take(sum[e], dl_up(a[j].v[e]), 0, known[e]);
+            }
+        }
+    }
+    unsigned slot = threadIdx.y * blockDim.x + threadIdx.x;
+    for (unsigned lines = blockDim.y; lines > 1;) {
+        unsigned half = (lines + 1) / 2;
+#pragma unroll
+        for (int e = 0; e < V; e++) shared[e][slot] = sum[e];
+        __syncthreads();
+        if (threadIdx.y + half < lines) {
+#pragma unroll
+            for (int e = 0; e < V; e++) sum[e] = op.join(sum[e], shared[e][slot + half * blockDim.x]);
+        }
+        __syncthreads();
+        lines = half;
+    }
+    if (threadIdx.y || !real) return;
+#pragma unroll
+    for (int e = 0; e < V; e++) part[(blockIdx.x * (long)p.per + c) * V + e] = sum[e];
+}
+
+/* The parts of each channel, by some lines of threads. */
+template <class T, class Op>
+__global__ void __launch_bounds__(LAST_THREADS)
+    last_join_kernel(const T *x, const two_sums *part, unsigned parts, unsigned channels, Op op) {
+    enum { LINES = LAST_THREADS / JOIN_WIDTH };
+    __shared__ two_sums shared[LINES][JOIN_WIDTH];
+    unsigned lane = threadIdx.x % JOIN_WIDTH, line = threadIdx.x / JOIN_WIDTH, c = blockIdx.x * JOIN_WIDTH + lane;
+    two_sums sum = op.identity();
+#pragma unroll 4
+    for (unsigned i = line; i < parts && c < channels; i += LINES) sum = op.join(sum, part[(long)i * channels + c]);
+    shared[line][lane] = sum;
+    __syncthreads();
+    if (line || c >= channels) return;
+    for (int i = 1; i < LINES; i++) sum = op.join(sum, shared[i][lane]);
+    op.finish(sum, c, op.context(dl_up(x[c]), c));
 }
 
 /* Channels innermost, in whole packs, and pixels one after another. */
@@ -130,12 +221,30 @@ static bool channels_inside(const dl_tensor *t) {
 
 template <class T, bool PAIR, class F>
 static dl_status over_last(dl_gpu *g, const dl_tensor *x, const void *second, const dl_tensor *y, F f) {
-    long per = x->shape[1] / dl_red_across(sizeof(T)), pixels = x->numel / x->shape[1];
-    long step = (pixels + LAST_PIXELS - 1) / LAST_PIXELS, most = (1L << 30) / per;
-    if (step > most) step = most;
-    unsigned blocks = (unsigned)((step * per + LAST_THREADS - 1) / LAST_THREADS);
-    last_kernel<T, dl_red_across(sizeof(T)), PAIR><<<blocks, LAST_THREADS, 0, g->stream>>>(
-        (const T *)dl_ptr(x), (const T *)second, (T *)dl_ptr(y), pixels, (unsigned)per, step, f);
+    enum { V = dl_red_across(sizeof(T)) };
+    last_plan p = last_plan_of(x, V, 0);
+    last_kernel<T, V, PAIR>
+        <<<p.grid, p.block, 0, g->stream>>>((const T *)dl_ptr(x), (const T *)second, (T *)dl_ptr(y), p, f);
+    return dl_gpu_launched(g);
+}
+
+/* Reduces x, and what op reads beside it, by channel. */
+template <class T, class Op> static dl_status by_channel(dl_gpu *g, const dl_tensor *x, const void *second, Op op) {
+    enum { V = dl_red_across(sizeof(T)) };
+    const T *from = (const T *)dl_ptr(x);
+    if (!channels_inside(x) || (size_t)second % 16) {
+        dl_red_plan p;
+        dl_red_plan_of(&p, x, ~2u & ((1u << x->ndim) - 1), false, second);
+        return dl_red_run(g, from, p, op);
+    }
+    last_plan p = last_plan_of(x, V, LAST_SUMS);
+    unsigned channels = (unsigned)x->shape[1];
+    two_sums *part = (two_sums *)dl_gpu_take(g, sizeof(two_sums) * channels * (size_t)p.grid.x);
+    if (!part) return dl_error_last()->code;
+    last_sums_kernel<T, V><<<p.grid, p.block, 0, g->stream>>>(from, p, part, op);
+    last_join_kernel<T>
+        <<<(channels + JOIN_WIDTH - 1) / JOIN_WIDTH, LAST_THREADS, 0, g->stream>>>(from, part, p.grid.x, channels, op);
+    dl_gpu_drop(g, part);
     return dl_gpu_launched(g);
 }
 
@@ -166,9 +275,7 @@ template <class T> static dl_status forward(dl_gpu *g, dl_call *c, calc_t<T> *wo
                      g->control,        c->attr[0].u.i != 0};
     dl_status s;
     if (to.training) {
-        dl_red_plan p;
-        dl_red_plan_of(&p, x, ~2u & ((1u << x->ndim) - 1), false, NULL);
-        s = dl_red_run(g, (const T *)dl_ptr(x), p, stats_op<T>{{}, to});
+        s = by_channel<T>(g, x, NULL, stats_op<T>{{}, to});
     } else {
         running_kernel<<<(unsigned)((n + 255) / 256), 256, 0, g->stream>>>(to, n);
         s = dl_gpu_launched(g);
@@ -268,8 +375,6 @@ template <class T> static dl_status backward(dl_gpu *gpu, const grad_call *q, ca
     typedef calc_t<T> C;
     dl_tensor *x = q->x;
     long n = x->shape[1];
-    dl_red_plan p;
-    dl_red_plan_of(&p, x, ~2u & ((1u << x->ndim) - 1), false, dl_ptr(q->g));
     grad_op<T> op = {{},
                      (const T *)dl_ptr(q->g),
                      vec_of(q->mean),
@@ -286,7 +391,7 @@ template <class T> static dl_status backward(dl_gpu *gpu, const grad_call *q, ca
                      (double)(x->numel / n),
                      q->training,
                      q->relu};
-    dl_status s = dl_red_run(gpu, (const T *)dl_ptr(x), p, op);
+    dl_status s = by_channel<T>(gpu, x, dl_ptr(q->g), op);
     if (s != DL_OK || !q->dx) return s;
     if (channels_inside(x) && channels_inside(q->dx) && (size_t)dl_ptr(q->g) % 16 == 0)
         return over_last<T, true>(gpu, q->g, dl_ptr(x), q->dx, grad_last<C>{work, n, grad_f{q->relu}});

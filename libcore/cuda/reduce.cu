@@ -119,6 +119,35 @@ template <class T> struct sum_op : dl_red_op {
     }
 };
 
+template <class T> struct square_op : dl_red_op {
+    typedef double A;
+    T *out;
+    __device__ A identity() const { return 0; }
+    __device__ A take(A a, calc_t<T> x, long, int) const { return a + (A)x * (A)x; }
+    __device__ A join(A a, A b) const { return a + b; }
+    __device__ void finish(A a, long i, int) const { out[i] = dl_down<T>((calc_t<T>)a); }
+};
+
+/* Sums of x and of x**2, less the first element, which keeps the difference of the squares exact. */
+template <class T> struct var_op : dl_red_op {
+    struct A {
+        double a, b;
+    };
+    T *out;
+    double n, free; /* what the sum of squares is divided by */
+    __device__ double context(calc_t<T> x, long) const { return isfinite(x) ? (double)x : 0; }
+    __device__ A identity() const { return {0, 0}; }
+    __device__ A take(A s, calc_t<T> x, long, double first) const {
+        double d = (double)x - first;
+        return {s.a + d, s.b + d * d};
+    }
+    __device__ A join(A s, A t) const { return {s.a + t.a, s.b + t.b}; }
+    __device__ void finish(A s, long i, double) const {
+        double rest = s.b - s.a * s.a / n;
+        out[i] = dl_down<T>((calc_t<T>)((rest < 0 ? 0 : rest) / free));
+    }
+};
+
 template <class T> struct prod_op : dl_red_op {
     typedef sum_t<T> A;
     total_t<T> *out;
@@ -154,6 +183,9 @@ template <class T> struct lse_op : dl_red_op {
 
 DL_REDUCTION(sum, DL_ANY, sum_op<T>{{}, (total_t<T> *)out, 1})
 DL_REDUCTION(mean, DL_FLOATS, sum_op<T>{{}, (total_t<T> *)out, r.each})
+DL_REDUCTION(square_sum, DL_FLOATS, square_op<T>{{}, (T *)out})
+static double positive(double n) { return n > 0 ? n : 0; }
+DL_REDUCTION(var, DL_FLOATS, var_op<T>{{}, (T *)out, r.each, positive(r.each - (double)c->attr[1].u.i)})
 DL_REDUCTION(prod, DL_ANY, prod_op<T>{{}, (total_t<T> *)out})
 DL_REDUCTION(any, DL_ANY, truth_op<T>{{}, (bool *)out, false})
 DL_REDUCTION(all, DL_ANY, truth_op<T>{{}, (bool *)out, true})

@@ -519,6 +519,8 @@ dl_tensor *dl_cumsum(dl_tensor *input, long dim);
 dl_tensor *dl_var(dl_tensor *input, const long *dim, int n_dim, long correction, int keepdim);
 /* Standard deviation, with Bessel's correction by default.  sqrt(var(x)) */
 dl_tensor *dl_std(dl_tensor *input, const long *dim, int n_dim, long correction, int keepdim);
+/* Sum of squares.  sum(x**2) */
+dl_tensor *dl_square_sum(dl_tensor *input, const long *dim, int n_dim, int keepdim);
 /* Euclidean norm; the gradient at 0 is 0.  sqrt(sum(x**2)) */
 dl_tensor *dl_norm(dl_tensor *input, const long *dim, int n_dim, int keepdim);
 /* Matrix product; leading dimensions are batches and broadcast; 1-d operands are vectors.  out[i,k] = sum over j of a[i,j] * b[j,k] */

@@ -136,30 +136,6 @@ COMPOSE_RULE(embedding) {
 
 /* ---- statistics */
 
-/* sum((x - mean)**2) / (n - correction), reduced dimensions kept; what is not positive divides as 0. */
-static dl_tensor *variance(dl_call *c, pool *pp, unsigned mask) {
-    pool p = *pp;
-    dl_tensor *x = c->in[0];
-    const dl_aval *dim = &c->attr[0];
-    double n = 1;
-    for (int i = 0; i < x->ndim; i++) n *= mask >> i & 1 ? (double)x->shape[i] : 1;
-    n -= (double)c->attr[1].u.i;
-    dl_tensor *mean = H(dl_mean(x, dim->given ? dim->u.v : NULL, dim->n, 1));
-    dl_tensor *sq = H(dl_square(H(dl_sub(x, mean))));
-    dl_tensor *sum = H(dl_sum(sq, dim->given ? dim->u.v : NULL, dim->n, c->attr[2].u.i != 0));
-    dl_tensor *var = dl_div(sum, H(dl_scalar_f(n > 0 ? n : 0)));
-    *pp = p;
-    return var;
-}
-
-COMPOSE_RULE(var) {
-    pool p = {0};
-    unsigned mask;
-    DL_TRY(dl_reduced_dims(c->op, &c->attr[0], c->in[0]->ndim, &mask));
-    dl_tensor *v = variance(c, &p, mask);
-    return finish(&p, c, v);
-}
-
 /* The root of s, with gradient 0 where s is 0. */
 static dl_tensor *safe_root(dl_tensor *s, pool *pp) {
     pool p = *pp;
@@ -172,16 +148,14 @@ static dl_tensor *safe_root(dl_tensor *s, pool *pp) {
 
 COMPOSE_RULE(std) {
     pool p = {0};
-    unsigned mask;
-    DL_TRY(dl_reduced_dims(c->op, &c->attr[0], c->in[0]->ndim, &mask));
-    dl_tensor *v = H(variance(c, &p, mask));
+    const dl_aval *dim = &c->attr[0];
+    dl_tensor *v = H(dl_var(c->in[0], dim->given ? dim->u.v : NULL, dim->n, c->attr[1].u.i, c->attr[2].u.i != 0));
     return finish(&p, c, safe_root(v, &p));
 }
 
 COMPOSE_RULE(norm) {
     pool p = {0};
     const dl_aval *dim = &c->attr[0];
-    dl_tensor *sq = H(dl_square(c->in[0]));
-    dl_tensor *s = H(dl_sum(sq, dim->given ? dim->u.v : NULL, dim->n, c->attr[1].u.i != 0));
+    dl_tensor *s = H(dl_square_sum(c->in[0], dim->given ? dim->u.v : NULL, dim->n, c->attr[1].u.i != 0));
     return finish(&p, c, safe_root(s, &p));
 }

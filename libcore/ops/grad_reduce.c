@@ -1,6 +1,8 @@
 /* Gradient rules of reductions. */
 #include "ops/grad.h"
 
+#include <math.h>
+
 /* t, which has the shape of the result, with reduced dimensions of size 1. Owned by the pool. */
 static dl_tensor *kept(dl_back *b, dl_tensor *t) {
     const dl_meta *m = dl_in_meta(b, 0);
@@ -34,6 +36,20 @@ static double group_size(dl_back *b) {
 
 GRAD_RULE(mean) {
     DL_GIVE(0, spread(b, T(dl_div(G0, NUM(group_size(b))))));
+    return DL_OK;
+}
+
+/* 2 (x - mean) / (n - correction) */
+GRAD_RULE(var) {
+    const dl_aval *dim = &b->attr[0];
+    double n = group_size(b) - (double)b->attr[1].u.i;
+    dl_tensor *x = IN_(0), *centred = T(dl_sub(x, T(dl_mean(x, dim->given ? dim->u.v : NULL, dim->n, 1))));
+    DL_GIVE(0, dl_mul(T(dl_mul(kept(b, G0), NUM(n > 0 ? 2 / n : INFINITY))), centred));
+    return DL_OK;
+}
+
+GRAD_RULE(square_sum) {
+    DL_GIVE(0, dl_mul(T(dl_mul(kept(b, G0), NUM(2))), IN_(0)));
     return DL_OK;
 }
 

@@ -26,15 +26,18 @@ int dl_reduced_shape(int ndim, const long *shape, unsigned mask, bool keep, long
     return n;
 }
 
-static dl_status reduced(const dl_call *c, dl_dtype dtype, dl_meta *out) {
+/* keep: the attribute that keeps reduced dimensions. */
+static dl_status reduced_as(const dl_call *c, int keep, dl_dtype dtype, dl_meta *out) {
     const dl_tensor *x = c->in[0];
     unsigned mask;
     long shape[DL_MAX_DIM];
     DL_TRY(dl_reduced_dims(c->op, &c->attr[0], x->ndim, &mask));
-    int n = dl_reduced_shape(x->ndim, x->shape, mask, c->attr[1].u.i, shape);
+    int n = dl_reduced_shape(x->ndim, x->shape, mask, c->attr[keep].u.i, shape);
     *out = dl_meta_fresh(c, dtype, n, shape);
     return DL_OK;
 }
+
+static dl_status reduced(const dl_call *c, dl_dtype dtype, dl_meta *out) { return reduced_as(c, 1, dtype, out); }
 
 /* The largest of nothing does not exist. */
 static dl_status check_some(const dl_call *c, const dl_meta *out) {
@@ -50,6 +53,8 @@ INFER_RULE(reduce) {
     DL_TRY(reduced(c, c->dtype, out));
     return c->op->id == DL_OP_amax || c->op->id == DL_OP_amin ? check_some(c, out) : DL_OK;
 }
+
+INFER_RULE(var) { return reduced_as(c, 2, c->dtype, out); }
 
 /* Integers and bool add up in i64. */
 INFER_RULE(sum) { return reduced(c, dl_dtype_is_float(c->dtype) ? c->dtype : DL_I64, out); }

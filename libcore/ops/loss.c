@@ -37,7 +37,11 @@ COMPOSE_RULE(mse_loss) {
     pool p = {0};
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(dl_reduction_of(&c->attr[0], &how));
-    return finish(&p, c, reduced(K(dl_square(K(dl_sub(c->in[0], c->in[1])))), how));
+    dl_tensor *off = K(dl_sub(c->in[0], c->in[1]));
+    if (!off || how == DL_REDUCE_NONE) return finish(&p, c, dl_square(off));
+    dl_tensor *sum = dl_square_sum(off, NULL, 0, 0);
+    if (how == DL_REDUCE_SUM) return finish(&p, c, sum);
+    return finish(&p, c, dl_div(K(sum), K(dl_scalar_f((double)off->numel))));
 }
 
 COMPOSE_RULE(l1_loss) {

@@ -145,6 +145,7 @@ CALLS = {
     "any": boolean(torch.any), "all": boolean(torch.all),
     "var": lambda x, **kw: torch.var(x, dim=dims(x, kw), **pick(kw, "correction", "keepdim") or {"correction": 1}),
     "std": lambda x, **kw: torch.std(x, dim=dims(x, kw), **pick(kw, "correction", "keepdim") or {"correction": 1}),
+    "square_sum": lambda x, **kw: torch.sum(x * x, dims(x, kw), kw.get("keepdim", False)),
     "norm": lambda x, **kw: torch.linalg.vector_norm(x, dim=dims(x, kw), keepdim=kw.get("keepdim", False)),
     "max_dim": lambda x, **kw: tuple(torch.max(x, **kw)),
     "min_dim": lambda x, **kw: tuple(torch.min(x, **kw)),
