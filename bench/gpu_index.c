@@ -21,6 +21,10 @@ static dl_tensor *normed(void) {
     return bench_step(dl_layer_norm(rows, scale, shift, &width, 1, 1e-5), in, 3);
 }
 
+/* Sums in any order. */
+static dl_tensor *kept;
+#define UNORDERED(expr) (dl_deterministic_set(0), kept = (expr), dl_deterministic_set(1), kept)
+
 #define IMAGE (128.0 * 64 * 112 * 112 * 1e-9)
 #define ROWS (65536.0 * 1024 * 1e-9)
 #define CASES(X)                                                                                                       \
@@ -36,6 +40,7 @@ static dl_tensor *normed(void) {
     X(layer_norm, 8 * ROWS, dl_layer_norm(rows, scale, shift, &width, 1, 1e-5))                                        \
     X(layer_norm_step, 32 * ROWS, normed())                                                                            \
     X(scatter_add, 12.0 * (1 << 22) * 1e-9, dl_scatter_add(small, places, parts, 0))                                   \
+    X(scatter_add_any, 12.0 * (1 << 22) * 1e-9, UNORDERED(dl_scatter_add(small, places, parts, 0)))                    \
     X(nonzero, 8.0 * (1 << 22) * 1e-9, dl_nonzero(parts))
 
 #define CASE(name, work, expr)                                                                                         \

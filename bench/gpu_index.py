@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """bench_gpu_index beside PyTorch, in one run: gpu_index.py BIN/bench_gpu_index [part of a name]. Without PyTorch only the
-former. PyTorch's sums by index are timed as it makes them by default, in an order that varies."""
+former. PyTorch's sums by index are those of its deterministic mode but where the name says `any`."""
 import pathlib
 import sys
 
@@ -21,6 +21,13 @@ def peers():
     for t in (image, last, table, rows, scale, shift):
         t.requires_grad_()
 
+    def ordered(f):
+        def run():
+            torch.use_deterministic_algorithms(True)
+            f()
+            torch.use_deterministic_algorithms(False)
+        return run
+
     torch.set_grad_enabled(False)
     return torch, {
         "dropout": lambda: F.dropout(flat, 0.1), "dropout_bf16": lambda: F.dropout(half, 0.1),
@@ -32,7 +39,8 @@ def peers():
         "embedding_step": step(lambda: F.embedding(tokens, table), table),
         "layer_norm": lambda: F.layer_norm(rows, (1024,), scale, shift),
         "layer_norm_step": step(lambda: F.layer_norm(rows, (1024,), scale, shift), rows, scale, shift),
-        "scatter_add": lambda: small.scatter_add(0, places, parts), "nonzero": lambda: parts.nonzero(),
+        "scatter_add": ordered(lambda: small.scatter_add(0, places, parts)),
+        "scatter_add_any": lambda: small.scatter_add(0, places, parts), "nonzero": lambda: parts.nonzero(),
     }
 
 

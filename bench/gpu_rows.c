@@ -24,6 +24,10 @@ static dl_tensor *pair(dl_tensor *first, dl_tensor *second) {
     dl_unref(second);
     return first;
 }
+/* Sums in any order, as PyTorch makes them. */
+static dl_tensor *kept;
+#define UNORDERED(expr) (dl_deterministic_set(0), kept = (expr), dl_deterministic_set(1), kept)
+
 static dl_tensor *best_of_rows(void) {
     dl_tensor *index = NULL, *v = dl_max_dim(wide, 1, 0, &index);
     return v ? pair(v, index) : NULL;
@@ -78,6 +82,9 @@ static dl_tensor *best_of_rows(void) {
     X(gather_cols, 16 * N26, dl_gather(mix, places, 1))                                                                \
     X(gather_step, 16 * N26, STEP(dl_gather(leaf, places, 1), leaf))                                                   \
     X(scatter_rows, 16 * N26, dl_scatter_add(mix, places, parts, 1))                                                   \
+    X(gather_step_any, 16 * N26, UNORDERED(STEP(dl_gather(leaf, places, 1), leaf)))                                    \
+    X(scatter_rows_any, 16 * N26, UNORDERED(dl_scatter_add(mix, places, parts, 1)))                                    \
+    X(index_add_any, 16 * N26, UNORDERED(dl_index_add(mix, pick_rows, parts, 0)))                                      \
     X(index_add, 16 * N26, dl_index_add(mix, pick_rows, parts, 0))                                                     \
     X(one_hot, 8 * 65536 * 1000 * 1e-9, dl_one_hot(labels, 1000))                                                      \
     X(nonzero_2, 16 * N26 / 2, dl_nonzero(some))                                                                       \

@@ -6,11 +6,13 @@
 
 enum { THREADS = 256 };
 
-/* Packs of 16 bytes; a fresh tensor is aligned. */
-template <class T, class F> __global__ void make_kernel(T *out, long n, F f) {
+/* Some packs of 16 bytes a thread; a fresh tensor is aligned. */
+enum { PACKS = 4 };
+template <class T, class F> __global__ void __launch_bounds__(THREADS) make_kernel(T *out, long n, F f) {
     enum { V = 16 / sizeof(T) };
-    long step = (long)gridDim.x * blockDim.x * V;
-    for (long i = ((long)blockIdx.x * blockDim.x + threadIdx.x) * V; i < n; i += step) {
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+        long i = ((long)blockIdx.x * (THREADS * PACKS) + k * THREADS + threadIdx.x) * V;
         dl_pack<T, V> p;
 #pragma unroll
         for (int e = 0; e < V; e++) p.v[e] = dl_down<T>(f(i + e));
@@ -35,8 +37,9 @@ template <unsigned SET, class F> static dl_status make(const dl_call *c, F f) {
     if (!o->numel) return DL_OK;
     return dl_dispatch<SET>(o->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        unsigned blocks = blocks_for(g, o->numel * (long)sizeof(T) / 16 + 1);
-        make_kernel<<<blocks, THREADS, 0, g->stream>>>((T *)dl_ptr(o), (long)o->numel, f);
+        long each = THREADS * PACKS * 16 / (long)sizeof(T);
+        make_kernel<<<(unsigned)((o->numel + each - 1) / each), THREADS, 0, g->stream>>>((T *)dl_ptr(o), (long)o->numel,
+                                                                                         f);
         return dl_gpu_launched(g);
     });
 }
@@ -266,6 +269,29 @@ __global__ static void keys_kernel(uint64_t *key, long *number, long n, dl_rng_k
     if (i < n) key[i] = bits_of(k, i), number[i] = i;
 }
 
+/* Keys in the order of their bits from `low` on: runs of those that are alike get their whole order. */
+__global__ static void tidy_kernel(uint64_t *key, long *number, long n, int low) {
+    long i = (long)blockIdx.x * blockDim.x + threadIdx.x, end = i + 2;
+    if (i + 1 >= n) return;
+    uint64_t run = key[i] >> low;
+    if (key[i + 1] >> low != run || (i && key[i - 1] >> low == run)) return;
+    while (end < n && key[end] >> low == run) end++;
+    for (long k = i + 1; k < end; k++) {
+        uint64_t own = key[k];
+        long mine = number[k], to = k;
+        for (; to > i && key[to - 1] > own; to--) key[to] = key[to - 1], number[to] = number[to - 1];
+        key[to] = own, number[to] = mine;
+    }
+}
+
+/* The bits below which hardly any of n random keys are told apart. */
+static int lowest_bit(long n) {
+    int bits = 0;
+    while (bits < 62 && n >> bits) bits++;
+    int wanted = (2 * bits - 4 + 7) / 8 * 8;
+    return wanted < 64 ? 64 - (wanted > 16 ? wanted : 16) : 0;
+}
+
 static dl_status run_randperm(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *o = c->out[0];
@@ -277,7 +303,12 @@ static dl_status run_randperm(dl_call *c) {
     if (!key) return dl_error_last()->code;
     keys_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>(key, number, n, key_of(c));
     dl_status s = dl_gpu_launched(g);
-    if (s == DL_OK) s = dl_cuda_sort(g, key, key2, number, sorted, n, 64);
+    int low = lowest_bit(n);
+    if (s == DL_OK) s = dl_cuda_sort(g, key, key2, number, sorted, n, low, 64);
+    if (s == DL_OK && low) {
+        tidy_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>(key2, sorted, n, low);
+        s = dl_gpu_launched(g);
+    }
     if (s == DL_OK) s = dl_cuda_copy_strided(g, 1, &n, dl_ptr(o), (dl_dtype)o->dtype, &one, sorted, DL_I64, &one);
     dl_gpu_drop(g, key);
     return s;

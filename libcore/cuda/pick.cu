@@ -130,49 +130,61 @@ typedef struct sizes {
     dl_divisor by[DL_MAX_DIM]; /* below 2^31 elements */
 } sizes;
 
-/* A block has SPAN elements, a warp of it a part side by side. */
-enum { WARPS = THREADS / DL_WARP, ROUNDS = 16, SPAN = THREADS * ROUNDS };
+/* A block has SPAN elements, a thread EACH of them side by side. */
+enum { WARPS = THREADS / DL_WARP, EACH = 16, SPAN = THREADS * EACH };
+
+/* Bits: which of EACH elements from x[at] on are not zero. */
+template <class T> __device__ inline unsigned true_at(const T *x, long n, long at, bool vector) {
+    enum { V = 16 / sizeof(T) };
+    dl_pack<T, V> p[EACH / V];
+    unsigned bits = 0;
+    if (vector && at + EACH <= n) {
+#pragma unroll
+        for (int k = 0; k < EACH / V; k++) p[k] = ((const dl_pack<T, V> *)(x + at))[k];
+#pragma unroll
+        for (int e = 0; e < EACH; e++) bits |= (unsigned)(dl_up(p[e / V].v[e % V]) != calc_t<T>(0)) << e;
+    } else {
+        for (int e = 0; e < EACH; e++) bits |= (unsigned)(at + e < n && dl_up(x[at + e]) != calc_t<T>(0)) << e;
+    }
+    return bits;
+}
 
 /* The non-zero ones of each block. */
-template <class T> __global__ void __launch_bounds__(THREADS) count_kernel(const T *x, long n, long *count) {
+template <class T>
+__global__ void __launch_bounds__(THREADS) count_kernel(const T *x, long n, bool vector, long *count) {
     __shared__ int shared[WARPS];
-    long from = (long)blockIdx.x * SPAN + threadIdx.x;
-    int own = 0;
-#pragma unroll
-    for (int k = 0; k < ROUNDS; k++) {
-        long i = from + k * THREADS;
-        own += i < n && dl_up(x[i]) != calc_t<T>(0);
-    }
+    int own = __popc(true_at(x, n, (long)blockIdx.x * SPAN + threadIdx.x * EACH, vector));
     own = dl_row_join(own, dl_sum_f(), shared, THREADS);
     if (!threadIdx.x) count[blockIdx.x] = own;
 }
 
-/* The indices of the non-zero elements of each block, those of all blocks up to it being counted. */
+/* The indices of the non-zero elements of each block, those of all blocks up to it being counted: first the numbers
+ * within the block, then what they stand for, side by side. */
 template <class T>
-__global__ void __launch_bounds__(THREADS) place_kernel(const T *x, long n, const long *count, long *out, sizes s) {
+__global__ void __launch_bounds__(THREADS)
+    place_kernel(const T *x, long n, bool vector, const long *count, long *out, const __grid_constant__ sizes s) {
     __shared__ int shared[WARPS];
-    int lane = threadIdx.x % DL_WARP, warp = threadIdx.x / DL_WARP, own = 0;
-    long from = (long)blockIdx.x * SPAN + warp * (DL_WARP * ROUNDS) + lane;
-    unsigned is[ROUNDS];
+    __shared__ unsigned short number[SPAN];
+    int lane = threadIdx.x % DL_WARP, warp = threadIdx.x / DL_WARP;
+    long base = (long)blockIdx.x * SPAN, from = blockIdx.x ? count[blockIdx.x - 1] : 0;
+    unsigned bits = true_at(x, n, base + threadIdx.x * EACH, vector);
+    int own = __popc(bits), to = own, all = 0;
 #pragma unroll
-    for (int k = 0; k < ROUNDS; k++) {
-        long i = from + k * DL_WARP;
-        is[k] = i < n && dl_up(x[i]) != calc_t<T>(0);
+    for (int k = 1; k < DL_WARP; k *= 2) {
+        int left = __shfl_up_sync(0xffffffffu, to, k);
+        if (lane >= k) to += left;
     }
-#pragma unroll
-    for (int k = 0; k < ROUNDS; k++) {
-        is[k] = __ballot_sync(0xffffffffu, is[k]);
-        own += __popc(is[k]);
-    }
-    if (!lane) shared[warp] = own;
+    if (lane == DL_WARP - 1) shared[warp] = to;
     __syncthreads();
-    long to = blockIdx.x ? count[blockIdx.x - 1] : 0;
-    for (int w = 0; w < warp; w++) to += shared[w];
-#pragma unroll
-    for (int k = 0; k < ROUNDS; k++) {
-        long at = from + k * DL_WARP, place = to + __popc(is[k] & ((1u << lane) - 1));
-        to += __popc(is[k]);
-        if (!(is[k] >> lane & 1)) continue;
+    to -= own;
+    for (int w = 0; w < WARPS; w++) {
+        if (w == warp) to += all;
+        all += shared[w];
+    }
+    for (; bits; bits &= bits - 1) number[to++] = (unsigned short)(threadIdx.x * EACH + __ffs((int)bits) - 1);
+    __syncthreads();
+    for (int i = threadIdx.x; i < all; i += THREADS) {
+        long at = base + number[i], place = from + i;
         for (int d = s.ndim - 1; d > 0; d--) {
             long q = n <= 0x7fffffff ? (long)s.by[d].quotient((uint32_t)at) : at / s.shape[d];
             out[place * s.ndim + d] = at - q * s.shape[d];
@@ -192,10 +204,11 @@ static dl_status places(dl_gpu *g, const dl_tensor *x, dl_tensor *o, long *count
     return dl_dispatch<DL_ANY>(x->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         const T *from = (const T *)dl_ptr(x);
-        count_kernel<T><<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, count);
+        bool vector = (size_t)from % 16 == 0;
+        count_kernel<T><<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, vector, count);
         cudaError_t e = cub::DeviceScan::InclusiveSum(work, bytes, count, count, blocks, g->stream);
-        place_kernel<T>
-            <<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, count, (long *)dl_ptr(o), shape);
+        place_kernel<T><<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, vector, count,
+                                                                     (long *)dl_ptr(o), shape);
         dl_status s = dl_gpu_check(g, e, "counting");
         return s == DL_OK ? dl_gpu_launched(g) : s;
     });
@@ -221,15 +234,17 @@ const dl_kernel dl_cuda_nonzero = {run_nonzero, NULL, DL_ANY, NULL, 0};
 
 /* ---- values of indices */
 
-/* Operands: out, label, class. */
+/* Operands: label, its number. The rest is 0 already. */
 struct hot_f {
-    long width;
+    long width, *out;
     int wide;
     dl_fault_site site;
     __device__ void operator()(char *const *p) const {
-        long label = wide ? *(const long *)p[1] : *(const int *)p[1], k = (long)p[2];
-        if (!k && (label < 0 || label >= width)) dl_fault_raise(site, DL_FAULT_LABEL, label, width);
-        *(long *)p[0] = label == k;
+        long label = wide ? *(const long *)p[0] : *(const int *)p[0];
+        if (label < 0 || label >= width)
+            dl_fault_raise(site, DL_FAULT_LABEL, label, width);
+        else
+            out[(long)p[1] * width + label] = 1;
     }
 };
 
@@ -237,15 +252,16 @@ static dl_status run_one_hot(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *x = c->in[0], *o = c->out[0];
     if (!g) return dl_error_last()->code;
-    long stride[DL_MAX_DIM] = {0}, number[DL_MAX_DIM] = {0}, width = o->shape[o->ndim - 1];
-    memcpy(stride, x->stride, (size_t)x->ndim * sizeof *stride);
-    number[o->ndim - 1] = 1;
+    long number[DL_MAX_DIM];
+    dl_status s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(o), 0, (size_t)o->numel * dl_esize(o), g->stream), "zeros");
+    if (s != DL_OK) return s;
+    dl_strides_contiguous(x->ndim, x->shape, number);
     dl_it it;
-    dl_it_begin(&it, o->ndim, o->shape);
-    dl_it_tensor(&it, o);
-    dl_it_operand(&it, dl_ptr(x), dl_esize(x), o->ndim, o->shape, stride);
-    dl_it_count(&it, o->ndim, o->shape, number);
+    dl_it_begin(&it, x->ndim, x->shape);
+    dl_it_tensor(&it, x);
+    dl_it_count(&it, x->ndim, x->shape, number);
     dl_it_end(&it);
-    return dl_places<3>(g, it, hot_f{width, x->dtype == DL_I64, dl_gpu_site(g, c->op)});
+    return dl_places<2>(g, it,
+                        hot_f{o->shape[o->ndim - 1], (long *)dl_ptr(o), x->dtype == DL_I64, dl_gpu_site(g, c->op)});
 }
 const dl_kernel dl_cuda_one_hot = {run_one_hot, NULL, DL_ANY, NULL, 0};

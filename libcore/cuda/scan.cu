@@ -4,7 +4,7 @@
  * it in an order that follows from the shape; f64 for floating dtypes. */
 #include "cuda/rows.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / DL_WARP, EACH = 16, TILE = THREADS * EACH };
+enum { THREADS = 256, WARPS = THREADS / DL_WARP, PACKS = 8 }; /* packs of a lane */
 enum { WARP_ROW = 2048, FEW_ROWS = 264, SHORT = 64, WANTED = 1 << 17, AHEAD = 8 };
 
 template <class T> using scan_t = std::conditional_t<std::is_floating_point<calc_t<T>>::value, double, unsigned long>;
@@ -21,49 +21,48 @@ template <class T> struct scan_job {
 /* J packs of V numbers of a lane, those of `lanes` lanes one after another, then the next pack of each. */
 template <class T, int V, int J> struct stretch {
     typedef scan_t<T> A;
-    A v[J][V];
+    dl_pack<T, V> p[J];
+    A before[J]; /* each pack */
 
     /* From element `at` on of a row of n; 0 behind it. */
     __device__ void load(const T *x, long n, long at, int lanes, bool vector) {
 #pragma unroll
         for (int j = 0; j < J; j++) {
             long i = at + (long)j * lanes * V;
-            dl_pack<T, V> p;
             if (vector && i + V <= n) {
-                p = *(const dl_pack<T, V> *)(x + i);
+                p[j] = *(const dl_pack<T, V> *)(x + i);
             } else {
 #pragma unroll
-                for (int e = 0; e < V; e++) p.v[e] = i + e < n ? x[i + e] : dl_down<T>(A(0));
+                for (int e = 0; e < V; e++) p[j].v[e] = i + e < n ? x[i + e] : dl_down<T>(A(0));
             }
-#pragma unroll
-            for (int e = 0; e < V; e++) v[j][e] = (A)dl_up(p.v[e]);
         }
     }
-    /* What came before is `start`. */
+    /* What came before all of it is `start`. */
     __device__ void store(T *y, long n, long at, int lanes, bool vector, A start) const {
 #pragma unroll
         for (int j = 0; j < J; j++) {
             long i = at + (long)j * lanes * V;
-            dl_pack<T, V> p;
+            A sum = start + before[j];
+            dl_pack<T, V> out;
 #pragma unroll
-            for (int e = 0; e < V; e++) p.v[e] = dl_down<T>(start + v[j][e]);
+            for (int e = 0; e < V; e++) sum += (A)dl_up(p[j].v[e]), out.v[e] = dl_down<T>(sum);
             if (vector && i + V <= n) {
-                *(dl_pack<T, V> *)(y + i) = p;
+                *(dl_pack<T, V> *)(y + i) = out;
             } else {
 #pragma unroll
                 for (int e = 0; e < V; e++)
-                    if (i + e < n) y[i + e] = p.v[e];
+                    if (i + e < n) y[i + e] = out.v[e];
             }
         }
     }
-    /* Running sums; returns the sum of all. */
+    /* Sums before packs; returns the sum of all. */
     __device__ A scan(int lane, int lanes) {
-        A sum[J], before = 0;
+        A sum[J], all = 0;
 #pragma unroll
         for (int j = 0; j < J; j++) {
+            sum[j] = (A)dl_up(p[j].v[0]);
 #pragma unroll
-            for (int e = 1; e < V; e++) v[j][e] += v[j][e - 1];
-            sum[j] = v[j][V - 1];
+            for (int e = 1; e < V; e++) sum[j] += (A)dl_up(p[j].v[e]);
         }
         for (int k = 1; k < lanes; k *= 2)
 #pragma unroll
@@ -73,12 +72,11 @@ template <class T, int V, int J> struct stretch {
             }
 #pragma unroll
         for (int j = 0; j < J; j++) {
-            A left = __shfl_up_sync(0xffffffffu, sum[j], 1, lanes), base = lane ? before + left : before;
-#pragma unroll
-            for (int e = 0; e < V; e++) v[j][e] += base;
-            before += __shfl_sync(0xffffffffu, sum[j], lanes - 1, lanes);
+            A left = __shfl_up_sync(0xffffffffu, sum[j], 1, lanes);
+            before[j] = lane ? all + left : all;
+            all += __shfl_sync(0xffffffffu, sum[j], lanes - 1, lanes);
         }
-        return before;
+        return all;
     }
 };
 
@@ -104,63 +102,56 @@ template <class T, int J> __global__ void __launch_bounds__(THREADS) short_kerne
  * run.
  */
 enum { LEVELS = 3, FAN = 64 };
+struct alignas(16) told { /* written and read at once */
+    unsigned long value, there;
+};
 template <class A> struct chain {
-    A *sum;
-    unsigned *there, *parts; /* is it there; how many of its parts are */
+    told *node;
     unsigned *ticket;
     long count[LEVELS], from[LEVELS], nodes; /* of a row */
 
-    static __device__ bool look(const unsigned *p) {
-        unsigned v;
-        asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-        return v != 0;
+    static __device__ void put(told *to, A v) {
+        unsigned long bits;
+        memcpy(&bits, &v, sizeof bits);
+        asm volatile("{ .reg .b128 v; mov.b128 v, {%1, %2}; st.relaxed.gpu.b128 [%0], v; }" ::"l"(to), "l"(bits),
+                     "l"(1UL)
+                     : "memory");
     }
-    __device__ void put(long node, A v) const {
-        *(volatile A *)&sum[node] = v;
-        asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(&there[node]), "r"(1u) : "memory");
-    }
-    static __device__ A join(A v) {
-#pragma unroll
-        for (int k = DL_WARP / 2; k; k /= 2) v += __shfl_xor_sync(0xffffffffu, v, k);
+    static __device__ A wait(const told *of) {
+        unsigned long bits, there;
+        A v;
+        do {
+            asm volatile("{ .reg .b128 v; ld.relaxed.gpu.b128 v, [%2]; mov.b128 {%0, %1}, v; }"
+                         : "=l"(bits), "=l"(there)
+                         : "l"(of)
+                         : "memory");
+        } while (!there);
+        memcpy(&v, &bits, sizeof v);
         return v;
     }
-    /* By a warp: gives the sum of a tile, and those of what it completes. */
-    __device__ void give(long row, long i, A v, int lane) const {
-        long base = row * nodes;
-        if (!lane) put(base + i, v);
-        for (int l = 1; l < LEVELS; l++) {
-            long up = i / FAN, first = up * FAN, end = first + FAN < count[l - 1] ? first + FAN : count[l - 1];
-            long node = base + from[l] + up, below = base + from[l - 1];
-            unsigned before = 0;
-            __threadfence();
-            if (!lane) before = atomicAdd(&parts[node], 1u);
-            if (__shfl_sync(0xffffffffu, before, 0) != end - first - 1) return;
-            __threadfence();
-            v = 0;
-            for (long k = first + lane; k < end; k += DL_WARP) v += *(volatile A *)&sum[below + k];
-            v = join(v);
-            if (!lane) put(node, v);
-            i = up;
+    /* By a warp: tells the sum of tile i, and those of what it completes; returns the sum of all tiles before it. */
+    __device__ A before(long row, long i, A own, int lane) const {
+        A all = 0;
+        bool telling = true;
+        for (int l = 0; l < LEVELS; l++) {
+            told *base = node + row * nodes + from[l];
+            if (telling && !lane) put(base + i, own);
+            A v = 0;
+            for (long k = (l < LEVELS - 1 ? i / FAN * FAN : 0) + lane; k < i; k += DL_WARP) v += wait(base + k);
+#pragma unroll
+            for (int k = DL_WARP / 2; k; k /= 2) v += __shfl_xor_sync(0xffffffffu, v, k);
+            telling = telling && i % FAN == FAN - 1;
+            own += v, all += v;
+            i /= FAN;
         }
-    }
-    /* By a warp: the sum of all tiles before i. */
-    __device__ A before(long row, long i, int lane) const {
-        A v = 0;
-        for (int l = 0; l < LEVELS; l++, i /= FAN) {
-            long base = row * nodes + from[l];
-            for (long k = (l < LEVELS - 1 ? i / FAN * FAN : 0) + lane; k < i; k += DL_WARP) {
-                while (!look(&there[base + k])) {}
-                v += *(volatile A *)&sum[base + k];
-            }
-        }
-        return join(v);
+        return all;
     }
 };
 
 template <class T, bool CHAINED>
-__global__ void __launch_bounds__(THREADS, 4) long_kernel(scan_job<T> c, const __grid_constant__ chain<scan_t<T>> q) {
+__global__ void __launch_bounds__(THREADS, 3) long_kernel(scan_job<T> c, const __grid_constant__ chain<scan_t<T>> q) {
     typedef scan_t<T> A;
-    enum { V = 16 / sizeof(T), J = EACH / V, SPAN = DL_WARP * EACH };
+    enum { V = 16 / sizeof(T), SPAN = DL_WARP * V * PACKS, TILE = SPAN * WARPS };
     __shared__ A sums[WARPS], start_of_tile;
     __shared__ unsigned ticket;
     int lane = threadIdx.x % DL_WARP, warp = threadIdx.x / DL_WARP;
@@ -169,7 +160,7 @@ __global__ void __launch_bounds__(THREADS, 4) long_kernel(scan_job<T> c, const _
     long row = CHAINED ? ticket / q.count[0] : blockIdx.x, tile = CHAINED ? ticket % q.count[0] : 0;
     A start = 0;
     for (long at = tile * TILE; at < c.d; at += TILE) {
-        stretch<T, V, J> s;
+        stretch<T, V, PACKS> s;
         long mine = at + warp * SPAN + lane * V;
         s.load(c.x + row * c.d, c.d, mine, DL_WARP, c.vector);
         A own = s.scan(lane, DL_WARP), left = 0, all = 0;
@@ -182,8 +173,7 @@ __global__ void __launch_bounds__(THREADS, 4) long_kernel(scan_job<T> c, const _
         }
         if constexpr (CHAINED) {
             if (!warp) {
-                q.give(row, tile, all, lane);
-                A v = q.before(row, tile, lane);
+                A v = q.before(row, tile, all, lane);
                 if (!lane) start_of_tile = v;
             }
             __syncthreads();
@@ -199,13 +189,13 @@ __global__ void __launch_bounds__(THREADS, 4) long_kernel(scan_job<T> c, const _
 template <class T> static dl_status chained(dl_gpu *g, const scan_job<T> &c) {
     typedef scan_t<T> A;
     chain<A> q = {};
-    long n = (c.d + TILE - 1) / TILE;
+    long tile = THREADS * PACKS * 16 / (long)sizeof(T), n = (c.d + tile - 1) / tile;
     for (int l = 0; l < LEVELS; l++, n = (n + FAN - 1) / FAN) q.count[l] = n, q.from[l] = q.nodes, q.nodes += n;
-    size_t all = (size_t)(q.nodes * c.outer), flags = (2 * all + 1) * sizeof(unsigned);
-    char *work = (char *)dl_gpu_take(g, all * sizeof(A) + flags);
+    size_t bytes = (size_t)(q.nodes * c.outer) * sizeof(told);
+    char *work = (char *)dl_gpu_take(g, bytes + sizeof(unsigned));
     if (!work) return dl_error_last()->code;
-    q.sum = (A *)work, q.there = (unsigned *)(q.sum + all), q.parts = q.there + all, q.ticket = q.parts + all;
-    dl_status s = dl_gpu_check(g, cudaMemsetAsync(q.there, 0, flags, g->stream), "zeros");
+    q.node = (told *)work, q.ticket = (unsigned *)(work + bytes);
+    dl_status s = dl_gpu_check(g, cudaMemsetAsync(work, 0, bytes + sizeof(unsigned), g->stream), "zeros");
     if (s == DL_OK) {
         long_kernel<T, true><<<(unsigned)(c.outer * q.count[0]), THREADS, 0, g->stream>>>(c, q);
         s = dl_gpu_launched(g);
@@ -215,7 +205,7 @@ template <class T> static dl_status chained(dl_gpu *g, const scan_job<T> &c) {
 }
 
 template <class T> static dl_status along(dl_gpu *g, const scan_job<T> &c) {
-    enum { V = 16 / sizeof(T), J = EACH / V };
+    enum { V = 16 / sizeof(T) };
     if (c.d > WARP_ROW && c.outer < FEW_ROWS) return chained(g, c);
     if (c.d > WARP_ROW) {
         long_kernel<T, false><<<(unsigned)c.outer, THREADS, 0, g->stream>>>(c, chain<scan_t<T>>());
@@ -225,7 +215,7 @@ template <class T> static dl_status along(dl_gpu *g, const scan_job<T> &c) {
     while (1 << shift < DL_WARP && (long)V << shift < c.d) shift++;
     unsigned blocks = (unsigned)(((c.outer << shift) + THREADS - 1) / THREADS);
     if ((long)V << shift < c.d)
-        short_kernel<T, J><<<blocks, THREADS, 0, g->stream>>>(c, shift);
+        short_kernel<T, PACKS><<<blocks, THREADS, 0, g->stream>>>(c, shift);
     else
         short_kernel<T, 1><<<blocks, THREADS, 0, g->stream>>>(c, shift);
     return dl_gpu_launched(g);

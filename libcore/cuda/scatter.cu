@@ -8,19 +8,19 @@
 enum { THREADS = 256, AHEAD = 4, AHEAD_JOIN = 8, LEAST_CHUNK = 32, MOST_CHUNK = 512 };
 
 template <class K, class I>
-static dl_status sort(dl_gpu *g, const K *key, K *sorted_key, const I *v, I *sorted_v, long n, int bits) {
+static dl_status sort(dl_gpu *g, const K *key, K *sorted_key, const I *v, I *sorted_v, long n, int from, int to) {
     size_t bytes = 0;
-    cub::DeviceRadixSort::SortPairs(NULL, bytes, key, sorted_key, v, sorted_v, n, 0, bits, g->stream);
+    cub::DeviceRadixSort::SortPairs(NULL, bytes, key, sorted_key, v, sorted_v, n, from, to, g->stream);
     void *work = dl_gpu_take(g, bytes);
     if (!work) return dl_error_last()->code;
-    cudaError_t e = cub::DeviceRadixSort::SortPairs(work, bytes, key, sorted_key, v, sorted_v, n, 0, bits, g->stream);
+    cudaError_t e = cub::DeviceRadixSort::SortPairs(work, bytes, key, sorted_key, v, sorted_v, n, from, to, g->stream);
     dl_gpu_drop(g, work);
     return dl_gpu_check(g, e, "sorting");
 }
 
 dl_status dl_cuda_sort(dl_gpu *g, const uint64_t *key, uint64_t *sorted_key, const long *v, long *sorted_v, long n,
-                       int bits) {
-    return sort(g, key, sorted_key, v, sorted_v, n, bits);
+                       int from, int to) {
+    return sort(g, key, sorted_key, v, sorted_v, n, from, to);
 }
 
 /* Sorted keys, with the row of v that each came from, in chunks of `chunk`, a power of two. A run of equal keys that
@@ -171,7 +171,7 @@ template <class K> static dl_status adds(dl_gpu *g, const dl_adds *a, const K *k
     while (a->size >> bits) bits++;
     if (!direct) number_kernel<<<blocks_for(n), THREADS, 0, g->stream>>>(work, n);
     dl_status s = dl_gpu_launched(g);
-    if (s == DL_OK) s = sort(g, key, sorted, direct ? (const K *)a->v : work, row, n, bits);
+    if (s == DL_OK) s = sort(g, key, sorted, direct ? (const K *)a->v : work, row, n, 0, bits);
     if (s == DL_OK)
         s = dl_dispatch<DL_ANY>(a->dtype, [&](auto tag) {
             typedef decltype(tag) T;

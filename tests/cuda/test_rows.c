@@ -49,19 +49,17 @@ static dl_tensor *sum_of(dl_tensor *x, long dim) { return dl_sum(x, &dim, 1, 0);
 static dl_tensor *mean_of(dl_tensor *x, long dim) { return dl_mean(x, &dim, 1, 1); }
 static dl_tensor *most_of(dl_tensor *x, long dim) { return dl_amax(x, &dim, 1, 0); }
 static dl_tensor *place_of(dl_tensor *x, long dim) { return dl_argmin(x, &dim, 0); }
+static dl_tensor *top_of(dl_tensor *x, long dim) { return dl_argmax(x, &dim, 0); }
+static dl_tensor *var_of(dl_tensor *x, long dim) { return dl_var(x, &dim, 1, 1, 0); }
 static dl_tensor *lse_of(dl_tensor *x, long dim) { return dl_logsumexp(x, &dim, 1, 0); }
 
 static const struct {
     const char *name;
     dl_tensor *(*run)(dl_tensor *x, long dim);
     bool differentiable;
-} functions[] = {{"sum", sum_of, false},
-                 {"mean", mean_of, false},
-                 {"amax", most_of, false},
-                 {"argmin", place_of, false},
-                 {"logsumexp", lse_of, true},
-                 {"softmax", dl_softmax, true},
-                 {"log_softmax", dl_log_softmax, true}};
+} functions[] = {{"sum", sum_of, false},      {"mean", mean_of, false},      {"amax", most_of, false},
+                 {"argmin", place_of, false}, {"argmax", top_of, false},     {"var", var_of, true},
+                 {"logsumexp", lse_of, true}, {"softmax", dl_softmax, true}, {"log_softmax", dl_log_softmax, true}};
 
 static const struct {
     dl_dtype dtype;
