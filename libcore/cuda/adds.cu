@@ -3,7 +3,7 @@
 #include "cuda/adding.cuh"
 #include "cuda/scatter.h"
 
-enum { FEW = 64 }; /* parts that a thread adds up one by one */
+enum { FEW = 64, SEVERAL = 4 }; /* parts that a thread adds up one by one; that it reads at once */
 
 /* ---- sorted, or column by column */
 
@@ -117,17 +117,46 @@ __device__ inline void add_to(double *p, double v) { atomicAdd(p, v); }
 __device__ inline void add_to(int *p, int v) { atomicAdd(p, v); }
 __device__ inline void add_to(long *p, long v) { atomicAdd((unsigned long long *)p, (unsigned long long)v); }
 
-/* Operands: source, index, the result at index 0. */
-template <class T> struct atomic_f {
-    long size, step; /* of the dimension, in bytes */
-    int wide;
-    dl_fault_site site;
-    __device__ void operator()(char *const *p) const {
-        calc_t<T> v = dl_up(*(const T *)p[0]);
-        long at = dl_index_at(p[1], wide, size, site);
-        if (at >= 0) add_to((calc_t<T> *)(p[2] + at * step), v);
+/* Operands: source, index, the result at index 0. A thread has several, all of whose reads are under way at once. */
+template <class T>
+__global__ void __launch_bounds__(DL_BLOCK)
+    atomic_kernel(const __grid_constant__ dl_walk<3> w, long size, long step, int wide, dl_fault_site site) {
+    uint32_t i = blockIdx.x * (DL_BLOCK * SEVERAL) + threadIdx.x;
+    int32_t off[SEVERAL][3];
+    long at[SEVERAL];
+    T v[SEVERAL];
+#pragma unroll
+    for (int k = 0; k < SEVERAL; k++) {
+        if (i + k * DL_BLOCK >= w.n) continue;
+        w.at(i + k * DL_BLOCK, off[k]);
+        const char *p = w.ptr[1] + off[k][1];
+        at[k] = wide ? *(const long *)p : *(const int *)p;
+        v[k] = *(const T *)(w.ptr[0] + off[k][0]);
     }
-};
+#pragma unroll
+    for (int k = 0; k < SEVERAL; k++) {
+        if (i + k * DL_BLOCK >= w.n) continue;
+        long to = at[k] < 0 ? at[k] + size : at[k];
+        if (to >= 0 && to < size)
+            add_to((calc_t<T> *)(w.ptr[2] + off[k][2] + to * step), dl_up(v[k]));
+        else
+            dl_fault_raise(site, DL_FAULT_INDEX, at[k], size);
+    }
+}
+
+template <class T>
+static dl_status atomically(dl_gpu *g, dl_it it, long size, long step, int wide, const dl_fault_site &site) {
+    dl_it rest;
+    if (!dl_it_numel(&it)) return DL_OK;
+    while (dl_it_split(&it, &rest)) {
+        dl_status s = atomically<T>(g, rest, size, step, wide, site);
+        if (s != DL_OK) return s;
+    }
+    dl_walk<3> w = dl_walk_of<3>(&it);
+    unsigned each = DL_BLOCK * SEVERAL;
+    atomic_kernel<T><<<(w.n + each - 1) / each, DL_BLOCK, 0, g->stream>>>(w, size, step, wide, site);
+    return dl_gpu_launched(g);
+}
 
 /* o: the result, in the dtype that its elements are computed in. */
 static dl_status add_atomically(dl_gpu *g, dl_call *c, const dl_tensor *o, bool list) {
@@ -144,7 +173,7 @@ static dl_status add_atomically(dl_gpu *g, dl_call *c, const dl_tensor *o, bool 
     dl_it_end(&it);
     long step = o->ndim ? o->stride[dim] * (long)dl_esize(o) : 0;
     return dl_dispatch<DL_FLOATS | DL_BIT(DL_I32) | DL_BIT(DL_I64)>(v->dtype, [&](auto tag) {
-        return dl_places<3>(g, it, atomic_f<decltype(tag)>{size, step, index->dtype == DL_I64, dl_gpu_site(g, c->op)});
+        return atomically<decltype(tag)>(g, it, size, step, index->dtype == DL_I64, dl_gpu_site(g, c->op));
     });
 }
 

@@ -82,7 +82,7 @@ struct apply_f {
 
 /* ---- channels that lie side by side */
 
-enum { LAST_THREADS = 256, LAST_AHEAD = 4, LAST_TURNS = 16, LAST_SUMS = 528, JOIN_WIDTH = 8 };
+enum { LAST_THREADS = 256, LAST_AHEAD = 4, LAST_TURNS = 16, LAST_SUMS = 528, LAST_PAIRS = 396, JOIN_WIDTH = 2 };
 
 /* Pixels one after another, each of `per` packs of channels. A block is as wide as these, at most LAST_THREADS, and has
  * `chunk` pixels. */
@@ -190,21 +190,27 @@ __global__ void __launch_bounds__(LAST_THREADS) last_sums_kernel(const T *x, las
     for (int e = 0; e < V; e++) part[(blockIdx.x * (long)p.per + c) * V + e] = sum[e];
 }
 
-/* The parts of each channel, by some lines of threads. */
+/* The parts of each channel, by many lines of threads: those of a warp are joined first. */
 template <class T, class Op>
 __global__ void __launch_bounds__(LAST_THREADS)
     last_join_kernel(const T *x, const two_sums *part, unsigned parts, unsigned channels, Op op) {
     enum { LINES = LAST_THREADS / JOIN_WIDTH };
-    __shared__ two_sums shared[LINES][JOIN_WIDTH];
+    __shared__ two_sums shared[LAST_THREADS / DL_WARP][JOIN_WIDTH];
     unsigned lane = threadIdx.x % JOIN_WIDTH, line = threadIdx.x / JOIN_WIDTH, c = blockIdx.x * JOIN_WIDTH + lane;
+    bool real = c < channels;
+    decltype(op.context(dl_up(*x), 0)) known = {};
+    if (real && !line) known = op.context(dl_up(x[c]), c);
     two_sums sum = op.identity();
 #pragma unroll 4
-    for (unsigned i = line; i < parts && c < channels; i += LINES) sum = op.join(sum, part[(long)i * channels + c]);
-    shared[line][lane] = sum;
+    for (unsigned i = line; i < parts && real; i += LINES) sum = op.join(sum, part[(long)i * channels + c]);
+#pragma unroll
+    for (int k = DL_WARP / 2; k >= JOIN_WIDTH; k /= 2) sum = op.join(sum, dl_red_shuffle(sum, k));
+    if (threadIdx.x % DL_WARP < JOIN_WIDTH) shared[threadIdx.x / DL_WARP][lane] = sum;
     __syncthreads();
-    if (line || c >= channels) return;
-    for (int i = 1; i < LINES; i++) sum = op.join(sum, shared[i][lane]);
-    op.finish(sum, c, op.context(dl_up(x[c]), c));
+    if (line || !real) return;
+#pragma unroll
+    for (int i = 1; i < LAST_THREADS / DL_WARP; i++) sum = op.join(sum, shared[i][lane]);
+    op.finish(sum, c, known);
 }
 
 /* Channels innermost, in whole packs, and pixels one after another. */
@@ -237,7 +243,7 @@ template <class T, class Op> static dl_status by_channel(dl_gpu *g, const dl_ten
         dl_red_plan_of(&p, x, ~2u & ((1u << x->ndim) - 1), false, second);
         return dl_red_run(g, from, p, op);
     }
-    last_plan p = last_plan_of(x, V, LAST_SUMS);
+    last_plan p = last_plan_of(x, V, Op::PAIR ? LAST_PAIRS : LAST_SUMS);
     unsigned channels = (unsigned)x->shape[1];
     two_sums *part = (two_sums *)dl_gpu_take(g, sizeof(two_sums) * channels * (size_t)p.grid.x);
     if (!part) return dl_error_last()->code;

@@ -131,7 +131,7 @@ typedef struct sizes {
 } sizes;
 
 /* A block has SPAN elements, a thread EACH of them side by side. */
-enum { WARPS = THREADS / DL_WARP, EACH = 16, SPAN = THREADS * EACH };
+enum { WARPS = THREADS / DL_WARP, EACH = 16, SPAN = THREADS * EACH, FEW_BLOCKS = 2048 };
 
 /* Bits: which of EACH elements from x[at] on are not zero. */
 template <class T> __device__ inline unsigned true_at(const T *x, long n, long at, bool vector) {
@@ -158,15 +158,24 @@ __global__ void __launch_bounds__(THREADS) count_kernel(const T *x, long n, bool
     if (!threadIdx.x) count[blockIdx.x] = own;
 }
 
-/* The indices of the non-zero elements of each block, those of all blocks up to it being counted: first the numbers
+/* The sum of `count` of the blocks before this one; with `summed` it is there already. */
+__device__ inline long before_block(const long *count, bool summed, long *shared) {
+    long sum = 0;
+    if (summed) return blockIdx.x ? count[blockIdx.x - 1] : 0;
+    for (unsigned i = threadIdx.x; i < blockIdx.x; i += THREADS) sum += count[i];
+    return dl_row_join(sum, dl_sum_f(), shared, THREADS);
+}
+
+/* The indices of the non-zero elements of each block, those of the others being counted: first the numbers
  * within the block, then what they stand for, side by side. */
 template <class T>
-__global__ void __launch_bounds__(THREADS)
-    place_kernel(const T *x, long n, bool vector, const long *count, long *out, const __grid_constant__ sizes s) {
+__global__ void __launch_bounds__(THREADS) place_kernel(const T *x, long n, bool vector, const long *count, bool summed,
+                                                        long *out, const __grid_constant__ sizes s) {
     __shared__ int shared[WARPS];
     __shared__ unsigned short number[SPAN];
     int lane = threadIdx.x % DL_WARP, warp = threadIdx.x / DL_WARP;
-    long base = (long)blockIdx.x * SPAN, from = blockIdx.x ? count[blockIdx.x - 1] : 0;
+    __shared__ long sums[WARPS];
+    long base = (long)blockIdx.x * SPAN, from = before_block(count, summed, sums);
     unsigned bits = true_at(x, n, base + threadIdx.x * EACH, vector);
     int own = __popc(bits), to = own, all = 0;
 #pragma unroll
@@ -206,8 +215,10 @@ static dl_status places(dl_gpu *g, const dl_tensor *x, dl_tensor *o, long *count
         const T *from = (const T *)dl_ptr(x);
         bool vector = (size_t)from % 16 == 0;
         count_kernel<T><<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, vector, count);
-        cudaError_t e = cub::DeviceScan::InclusiveSum(work, bytes, count, count, blocks, g->stream);
-        place_kernel<T><<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, vector, count,
+        bool summed = blocks > FEW_BLOCKS;
+        cudaError_t e = cudaSuccess;
+        if (summed) e = cub::DeviceScan::InclusiveSum(work, bytes, count, count, blocks, g->stream);
+        place_kernel<T><<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, vector, count, summed,
                                                                      (long *)dl_ptr(o), shape);
         dl_status s = dl_gpu_check(g, e, "counting");
         return s == DL_OK ? dl_gpu_launched(g) : s;

@@ -4,7 +4,9 @@
  * it in an order that follows from the shape; f64 for floating dtypes. */
 #include "cuda/rows.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / DL_WARP, PACKS = 8 }; /* packs of a lane */
+enum { THREADS = 256, WARPS = THREADS / DL_WARP, PACKS = 8, FEW_PACKS = 4 }; /* packs of a lane */
+/* Of 16-bit numbers few, lest there be too many of them. */
+constexpr int packs_of(size_t size) { return size == 2 ? FEW_PACKS : PACKS; }
 enum { WARP_ROW = 2048, FEW_ROWS = 264, SHORT = 64, WANTED = 1 << 17, AHEAD = 8 };
 
 template <class T> using scan_t = std::conditional_t<std::is_floating_point<calc_t<T>>::value, double, unsigned long>;
@@ -37,8 +39,20 @@ template <class T, int V, int J> struct stretch {
             }
         }
     }
+    /* Keeps the compiler from holding all elements in A from scan() to store(), which takes twice the registers. */
+    __device__ void forget() {
+#pragma unroll
+        for (int j = 0; j < J; j++) {
+            unsigned w[4];
+            memcpy(w, &p[j], sizeof w);
+#pragma unroll
+            for (int k = 0; k < 4; k++) asm volatile("" : "+r"(w[k]));
+            memcpy(&p[j], w, sizeof w);
+        }
+    }
     /* What came before all of it is `start`. */
-    __device__ void store(T *y, long n, long at, int lanes, bool vector, A start) const {
+    __device__ void store(T *y, long n, long at, int lanes, bool vector, A start) {
+        forget();
 #pragma unroll
         for (int j = 0; j < J; j++) {
             long i = at + (long)j * lanes * V;
@@ -148,10 +162,10 @@ template <class A> struct chain {
     }
 };
 
-template <class T, bool CHAINED>
+template <class T, int J, bool CHAINED>
 __global__ void __launch_bounds__(THREADS, 3) long_kernel(scan_job<T> c, const __grid_constant__ chain<scan_t<T>> q) {
     typedef scan_t<T> A;
-    enum { V = 16 / sizeof(T), SPAN = DL_WARP * V * PACKS, TILE = SPAN * WARPS };
+    enum { V = 16 / sizeof(T), SPAN = DL_WARP * V * J, TILE = SPAN * WARPS };
     __shared__ A sums[WARPS], start_of_tile;
     __shared__ unsigned ticket;
     int lane = threadIdx.x % DL_WARP, warp = threadIdx.x / DL_WARP;
@@ -160,7 +174,7 @@ __global__ void __launch_bounds__(THREADS, 3) long_kernel(scan_job<T> c, const _
     long row = CHAINED ? ticket / q.count[0] : blockIdx.x, tile = CHAINED ? ticket % q.count[0] : 0;
     A start = 0;
     for (long at = tile * TILE; at < c.d; at += TILE) {
-        stretch<T, V, PACKS> s;
+        stretch<T, V, J> s;
         long mine = at + warp * SPAN + lane * V;
         s.load(c.x + row * c.d, c.d, mine, DL_WARP, c.vector);
         A own = s.scan(lane, DL_WARP), left = 0, all = 0;
@@ -189,7 +203,7 @@ __global__ void __launch_bounds__(THREADS, 3) long_kernel(scan_job<T> c, const _
 template <class T> static dl_status chained(dl_gpu *g, const scan_job<T> &c) {
     typedef scan_t<T> A;
     chain<A> q = {};
-    long tile = THREADS * PACKS * 16 / (long)sizeof(T), n = (c.d + tile - 1) / tile;
+    long tile = THREADS * packs_of(sizeof(T)) * 16 / (long)sizeof(T), n = (c.d + tile - 1) / tile;
     for (int l = 0; l < LEVELS; l++, n = (n + FAN - 1) / FAN) q.count[l] = n, q.from[l] = q.nodes, q.nodes += n;
     size_t bytes = (size_t)(q.nodes * c.outer) * sizeof(told);
     char *work = (char *)dl_gpu_take(g, bytes + sizeof(unsigned));
@@ -197,7 +211,7 @@ template <class T> static dl_status chained(dl_gpu *g, const scan_job<T> &c) {
     q.node = (told *)work, q.ticket = (unsigned *)(work + bytes);
     dl_status s = dl_gpu_check(g, cudaMemsetAsync(work, 0, bytes + sizeof(unsigned), g->stream), "zeros");
     if (s == DL_OK) {
-        long_kernel<T, true><<<(unsigned)(c.outer * q.count[0]), THREADS, 0, g->stream>>>(c, q);
+        long_kernel<T, packs_of(sizeof(T)), true><<<(unsigned)(c.outer * q.count[0]), THREADS, 0, g->stream>>>(c, q);
         s = dl_gpu_launched(g);
     }
     dl_gpu_drop(g, work);
@@ -208,14 +222,14 @@ template <class T> static dl_status along(dl_gpu *g, const scan_job<T> &c) {
     enum { V = 16 / sizeof(T) };
     if (c.d > WARP_ROW && c.outer < FEW_ROWS) return chained(g, c);
     if (c.d > WARP_ROW) {
-        long_kernel<T, false><<<(unsigned)c.outer, THREADS, 0, g->stream>>>(c, chain<scan_t<T>>());
+        long_kernel<T, packs_of(sizeof(T)), false><<<(unsigned)c.outer, THREADS, 0, g->stream>>>(c, chain<scan_t<T>>());
         return dl_gpu_launched(g);
     }
     int shift = 0;
     while (1 << shift < DL_WARP && (long)V << shift < c.d) shift++;
     unsigned blocks = (unsigned)(((c.outer << shift) + THREADS - 1) / THREADS);
     if ((long)V << shift < c.d)
-        short_kernel<T, PACKS><<<blocks, THREADS, 0, g->stream>>>(c, shift);
+        short_kernel<T, FEW_PACKS><<<blocks, THREADS, 0, g->stream>>>(c, shift);
     else
         short_kernel<T, 1><<<blocks, THREADS, 0, g->stream>>>(c, shift);
     return dl_gpu_launched(g);

@@ -54,6 +54,7 @@ static const struct {
     /* of one sign: terms that cancel leave the rounding of 16 bits */
     {"nll_loss", "p[Y,3] n:3[Y] p[3]; p[Y,4] n:4[Y] reduction=sum; p[B,5] n:5[B] p[5] reduction=none", ROUNDS},
     {"pool_gather", "f[G,E,4,6] n:24[G,E,H,K]", ROUNDS},
+    {"pool_scatter", "f[G,E,H,K] n:24[G,E,H,K] size=[4,6]", ROUNDS},
     {"relu_max_pool2d",
      "d[G,E,H,K] f[E] kernel_size=2; d[G,E,6,4] f[E] kernel_size=2; d[G,E,4,8] kernel_size=2; d[G,E,6,9] f[E] "
      "kernel_size=3; d[G,E,H,K] f[E] kernel_size=3 stride=2 padding=1; d[G,E,H,K] kernel_size=[2,3] stride=1",
