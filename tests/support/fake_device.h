@@ -321,7 +321,7 @@ static dl_status fake_run(dl_call *c) {
     it->call.in = it->in, it->call.out = it->out, it->call.attr = it->attr;
     for (int i = 0; i < c->nin; i++) it->in[i] = fake_hold(c->in[i]);
     for (int i = 0; i < c->nout; i++) it->out[i] = fake_hold(c->out[i]);
-    memcpy(it->attr, c->attr, (size_t)c->op->nattr * sizeof *it->attr);
+    if (c->op->nattr) memcpy(it->attr, c->attr, (size_t)c->op->nattr * sizeof *it->attr);
     if (c->op->flags & DL_F_DROPOUT && fake.control) it->control = (dl_control *)fake.control, it->call.rng -= fake.rng;
     return fake_issue(it);
 }
