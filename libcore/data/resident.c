@@ -56,7 +56,9 @@ dl_status dl_data_resident(dl_dataset *d, int split, int device, dl_resident *ou
             return DL_OK;
         dl_resident_drop(r);
         complete(d, split);
-        DL_TRY(put(d, split, device, r));
+        dl_status st = put(d, split, device, r);
+        if (st == DL_ERR_MEMORY) return dl_error_clear(), DL_OK; /* free in all, but not in one piece */
+        DL_TRY(st);
     }
     *out = (dl_resident){device, dl_ref(r->x), dl_ref(r->y), dl_ref(r->lut)};
     return DL_OK;

@@ -44,7 +44,7 @@ struct dl_graph {
 
 /* What tests look at and set. */
 static struct {
-    size_t used, room; /* bytes; room 0: as much as one likes */
+    size_t used, room, block; /* bytes; the largest block; 0: as much as one likes */
     long captures, replays, allocs;
     bool lost;       /* nothing works any more */
     bool no_capture; /* captures are refused at their beginning */
@@ -78,7 +78,7 @@ static void *fake_alloc(int index, size_t bytes) {
     (void)index;
     fake.allocs++;
     if (fake_gone()) return NULL;
-    if (fake.room && fake.used + bytes > fake.room) {
+    if ((fake.room && fake.used + bytes > fake.room) || (fake.block && bytes > fake.block)) {
         dl_fail(DL_ERR_MEMORY, "the device has no room for %zu bytes", bytes);
         return NULL;
     }

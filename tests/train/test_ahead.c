@@ -159,6 +159,23 @@ static void no_room_for_a_capture(void **state) {
     dl_dataset_unref(d);
 }
 
+/* A split that finds no block large enough stays on the host, and its batches travel. */
+static void no_block_for_a_split(void **state) {
+    (void)state;
+    dl_dataset *d = digits("350");
+    fake.block = 250000;
+    dl_trainer *a = fresh((dl_trainer_spec){0}, "adam lr=1e-3", d), *b;
+    go_on(a, 20, 1);
+    assert_null(a->ahead->data[DL_TRAIN].x);
+    fake.block = 0;
+    b = fresh((dl_trainer_spec){0}, "adam lr=1e-3", d);
+    go_on(b, 20, 1);
+    assert_non_null(b->ahead->data[DL_TRAIN].x);
+    assert_same_weights(a, b);
+    dl_trainer_free(a), dl_trainer_free(b);
+    dl_dataset_unref(d);
+}
+
 /* What a step has shown and someone keeps does not change when the next one is made from the same graph. */
 static void what_is_kept_stays(void **state) {
     (void)state;
@@ -318,6 +335,7 @@ int main(void) {
         cmocka_unit_test(no_room_for_a_capture),
         cmocka_unit_test(the_device_is_lost),
         cmocka_unit_test(what_is_kept_stays),
+        cmocka_unit_test(no_block_for_a_split),
         cmocka_unit_test(late_reports),
         cmocka_unit_test(stopped_and_taken_up),
         cmocka_unit_test(diverged),
