@@ -116,8 +116,9 @@ template <class T, int J> __global__ void __launch_bounds__(THREADS) short_kerne
  * run.
  */
 enum { LEVELS = 3, FAN = 64 };
-struct alignas(16) told { /* written and read at once */
-    unsigned long value, there;
+struct told { /* written and read at once */
+    alignas(16) unsigned long value;
+    unsigned long there;
 };
 template <class A> struct chain {
     told *node;
