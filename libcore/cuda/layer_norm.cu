@@ -12,7 +12,8 @@ enum {
     PARTS = 1 << 18,
     AT_ONCE = 64,
     BACK_THREADS = 256,
-    LONGEST = 1 << 13
+    LONGEST = 1 << 13,
+    LONG_THREADS = 512
 };
 
 /* Rows of d elements; w and b may be NULL. mean and rstd are of the type that T is computed in. */
@@ -167,22 +168,51 @@ __global__ void __launch_bounds__(THREADS) norm_join_kernel(const double *part, 
 
 /* ---- rows too long for registers: a block's */
 
-template <class T> __global__ void __launch_bounds__(THREADS) long_norm_kernel(norm_rows<T> r) {
+/* f(pack, i) for this thread's packs of a row, i being the number of their first element; packs of one element where
+ * memory or length do not allow more. */
+template <class T, class F> __device__ inline void along(const T *x, long d, F f) {
+    enum { V = 16 / sizeof(T) };
+    if (d % V == 0 && (size_t)x % 16 == 0) {
+#pragma unroll 4
+        for (long i = (long)threadIdx.x * V; i < d; i += LONG_THREADS * V) f(*(const dl_pack<T, V> *)(x + i), i);
+    } else {
+#pragma unroll 4
+        for (long i = threadIdx.x; i < d; i += LONG_THREADS) f(*(const dl_pack<T, 1> *)(x + i), i);
+    }
+}
+
+/* Sums of x and of x**2, less the row's first element, which keeps the difference of the squares exact. */
+template <class T> __global__ void __launch_bounds__(LONG_THREADS) long_norm_kernel(norm_rows<T> r) {
     typedef calc_t<T> C;
-    __shared__ double shared[THREADS / DL_WARP];
-    double sum = 0, square = 0;
+    __shared__ double shared[LONG_THREADS / DL_WARP];
     const T *x = r.x + blockIdx.x * r.d;
     T *y = r.y + blockIdx.x * r.d;
-    for (long i = threadIdx.x; i < r.d; i += THREADS) sum += (double)dl_up(x[i]);
-    double mean = dl_row_join(sum, dl_sum_f(), shared, THREADS) / (double)r.d;
-    for (long i = threadIdx.x; i < r.d; i += THREADS) {
-        double v = (double)dl_up(x[i]) - mean;
-        square += v * v;
-    }
-    double rstd = 1 / sqrt(dl_row_join(square, dl_sum_f(), shared, THREADS) / (double)r.d + r.eps);
-    C m = (C)mean, k = (C)rstd;
-    for (long i = threadIdx.x; i < r.d; i += THREADS)
-        y[i] = dl_down<T>((dl_up(x[i]) - m) * k * (r.w ? dl_up(r.w[i]) : C(1)) + (r.b ? dl_up(r.b[i]) : C(0)));
+    double first = isfinite(dl_up(x[0])) ? (double)dl_up(x[0]) : 0, sum = 0, square = 0, n = (double)r.d;
+    along(x, r.d, [&](auto p, long) {
+#pragma unroll
+        for (unsigned j = 0; j < sizeof p.v / sizeof *p.v; j++) {
+            double v = (double)dl_up(p.v[j]) - first;
+            sum += v, square += v * v;
+        }
+    });
+    sum = dl_row_join(sum, dl_sum_f(), shared, LONG_THREADS) / n;
+    double var = dl_row_join(square, dl_sum_f(), shared, LONG_THREADS) / n - sum * sum;
+    C m = (C)(first + sum), k = (C)(1 / sqrt((var < 0 ? 0 : var) + r.eps));
+    bool whole = (size_t)y % 16 == (size_t)x % 16;
+    along(x, r.d, [&](auto p, long i) {
+        typedef decltype(p) pack;
+        enum { N = sizeof p.v / sizeof *p.v };
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            p.v[j] = dl_down<T>((dl_up(p.v[j]) - m) * k * (r.w ? dl_up(r.w[i + j]) : C(1)) +
+                                (r.b ? dl_up(r.b[i + j]) : C(0)));
+        if (whole) {
+            *(pack *)(y + i) = p;
+        } else {
+#pragma unroll
+            for (int j = 0; j < N; j++) y[i + j] = p.v[j];
+        }
+    });
     if (!threadIdx.x) r.mean[blockIdx.x] = m, r.rstd[blockIdx.x] = k;
 }
 
@@ -251,7 +281,7 @@ template <class T> static dl_status forward(dl_gpu *g, const norm_rows<T> &r) {
     bool done = in_registers(r, false, [&](const dl_row_plan &p, auto v, auto e) {
         norm_kernel<T, decltype(v)::value, decltype(e)::value><<<dl_row_blocks(&p), p.threads, 0, g->stream>>>(r, p);
     });
-    if (!done) long_norm_kernel<T><<<(unsigned)r.n, THREADS, 0, g->stream>>>(r);
+    if (!done) long_norm_kernel<T><<<(unsigned)r.n, LONG_THREADS, 0, g->stream>>>(r);
     return dl_gpu_launched(g);
 }
 

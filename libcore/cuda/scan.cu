@@ -115,8 +115,8 @@ template <class T, int J> __global__ void __launch_bounds__(THREADS) short_kerne
  * in one order, whoever came first. Tiles are numbered as their blocks begin, so that none waits for one that does not
  * run.
  */
-enum { LEVELS = 3, FAN = 64 };
-struct told { /* written and read at once */
+enum { LEVELS = 3, FAN = 32, PAUSE = 100 }; /* ns between looks, lest all look at the same memory all the time */
+struct told {                               /* written and read at once */
     alignas(16) unsigned long value;
     unsigned long there;
 };
@@ -135,12 +135,14 @@ template <class A> struct chain {
     static __device__ A wait(const told *of) {
         unsigned long bits, there;
         A v;
-        do {
+        for (;;) {
             asm volatile("{ .reg .b128 v; ld.relaxed.gpu.b128 v, [%2]; mov.b128 {%0, %1}, v; }"
                          : "=l"(bits), "=l"(there)
                          : "l"(of)
                          : "memory");
-        } while (!there);
+            if (there) break;
+            __nanosleep(PAUSE);
+        }
         memcpy(&v, &bits, sizeof v);
         return v;
     }
