@@ -57,8 +57,8 @@ typedef struct dl_backend {
 
 /* The backend in use for devices above 0, loaded by the first call; NULL when there is none. */
 const dl_backend *dl_backend_get(void);
-/* Makes b, which must stay valid to the end, the backend of devices above 0 instead of the plugin, before that was asked
- * for. DL_ERR_STATE when there is one already. */
+/* Makes b, which must stay valid to the end, the backend of devices above 0 instead of the plugin, before that was
+ * asked for. DL_ERR_STATE when there is one already. */
 dl_status dl_backend_register(const dl_backend *b);
 /* Loads the CUDA plugin, once in the process (core/plugin.c). NULL: *why is the reason. */
 const dl_backend *dl_plugin_load(const char **why);

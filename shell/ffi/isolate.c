@@ -143,10 +143,24 @@ static dlsh_value find(dlsh_session *s, const json_t *j) {
 
 int dlsh_isolate_asked(void) { return getenv(VARIABLE) != NULL; }
 
-static json_t *failure(void) {
+/* Has a call lost this process the GPU? The failure recorded stays. */
+static int lost(int device) {
+    dl_error e;
+    if (!device) return 0;
+    dl_error_take(&e);
+    int gone = dl_device_synchronize(device) != DL_OK;
+    dl_error_put(&e);
+    return gone;
+}
+
+static json_t *failure(int device) {
+    const char *hint = lost(device) ? "only the helper has lost the GPU: nothing here is damaged" : NULL;
     const dl_error *e = dl_error_last();
     return json_pack("{s:i, s:s, s:s}", "code", e ? (int)e->code : DL_ERR_INTERNAL, "message", e ? e->message : "?",
-                     "hint", e ? e->hint : "");
+                     "hint",
+                     hint ? hint
+                     : e  ? e->hint
+                          : "");
 }
 
 /* A result, or the list of several, whose types are known one by one. */
@@ -161,20 +175,19 @@ static json_t *pack_results(const dlsh_cproto *p, dlsh_value out) {
 }
 
 /* What C wrote on an accelerator goes to the shared memory. */
-static void bring_back(dlsh_value v, const json_t *asked, char *memory) {
-    if (v.type == DLSH_TENSOR && dl_device_of(v.as.tensor) &&
-        dl_read(v.as.tensor, memory + json_integer_value(json_object_get(asked, "at"))))
-        dl_error_clear();
+static dl_status bring_back(dlsh_value v, const json_t *asked, char *memory) {
+    if (v.type != DLSH_TENSOR || !dl_device_of(v.as.tensor)) return DL_OK;
+    return dl_read(v.as.tensor, memory + json_integer_value(json_object_get(asked, "at")));
 }
 
 static json_t *serve(dlsh_session *s, const json_t *asked, char *memory) {
     const json_t *list = json_object_get(asked, "args");
     dlsh_value f = find(s, asked), args[DLSH_C_MAX_ARGS], out = dlsh_void();
     int n = (int)json_array_size(list), opened = 0;
-    if (dlsh_failed(f)) return failure();
+    if (dlsh_failed(f)) return failure(0);
     const dlsh_cproto *p = dlsh_cfunc_proto(dlsh_cfunc_of(f));
-    dlsh_cfunc_lib(dlsh_cfunc_of(f))->device = json_is_true(json_object_get(asked, "device"));
-    dl_status st = DL_OK;
+    int device = dlsh_cfunc_lib(dlsh_cfunc_of(f))->device = json_is_true(json_object_get(asked, "device"));
+    dl_status st = device ? dl_device_sync_every(1) : DL_OK; /* the faults of its kernels are its own */
     for (; opened < n && !st; opened++) {
         const dlsh_cparam *param = dlsh_parcel_param(p, opened);
         args[opened] = dlsh_parcel_open(s, json_array_get(list, (size_t)opened), memory, param ? param->type : NULL);
@@ -185,13 +198,13 @@ static json_t *serve(dlsh_session *s, const json_t *asked, char *memory) {
     }
     dlsh_callargs call = {.n = n, .values = args};
     if (!st) st = dlsh_c_call(s, dlsh_cfunc_of(f), &call, &out);
-    json_t *result = st ? NULL : pack_results(p, out), *answer = NULL;
     for (int i = 0; i < opened; i++) {
-        bring_back(args[i], json_array_get(list, (size_t)i), memory);
+        if (!st) st = bring_back(args[i], json_array_get(list, (size_t)i), memory);
         dlsh_drop(args[i]);
     }
+    json_t *result = st ? NULL : pack_results(p, out);
+    json_t *answer = result ? json_pack("{s:o}", "result", result) : failure(device);
     dlsh_drop(out);
-    answer = result ? json_pack("{s:o}", "result", result) : failure();
     dlsh_drop(f);
     return answer;
 }

@@ -38,8 +38,8 @@ CUDA {
     void sq_cb(const real *x, const real *gy, real *gx, long n, void *stream) {
         if (n) b<<<(n + 255) / 256, 256, 0, (cudaStream_t)stream>>>(x, gy, gx, n);
     }
-    void scale(float *x, long n, float by) { f<<<(n + 255) / 256, 256, 0, current_stream()>>>(x, x, n); }
-    void wild(float *x, long n) { f<<<1, 256, 0, current_stream()>>>(x + (1L << 40), x, n); }
+    void scale(real *x, long n, float by) { f<<<(n + 255) / 256, 256, 0, current_stream()>>>(x, x, n); }
+    void wild(real *x, long n) { f<<<1, 256, 0, current_stream()>>>(x + (1L << 40), x, n); }
 }
 op sq(x) forward=sq_f backward=sq_b cuda=sq_cf cuda_backward=sq_cb
 gradcheck sq
