@@ -333,11 +333,33 @@ static int gathers(const dl_op_info *info, int at) {
     return lists == 1 && !strcmp(info->args[at].kind, "ints") && !info->args[at].dflt;
 }
 
+/* PyTorch has dim before an index, and normalized_shape before a weight: gather(x, 0, i), layer_norm(x, [8], w). The
+ * argument of the row that value i then is, where parameter `at` stands; -1: none. */
+static int ahead_of_tensor(const op_call *c, const dlsh_callargs *args, int i, int at) {
+    const dl_op_info *info = &c->e->info;
+    dlsh_type type = args->values[i].type;
+    const char *name = type == DLSH_LIST ? "normalized_shape" : "dim";
+    if (at != 1 || at >= c->e->ntensors || c->e->list || (type != DLSH_LIST && type != DLSH_INT)) return -1;
+    if (type == DLSH_INT && (strcmp(info->args[at].name, "index") || i + 1 >= args->n ||
+                             (args->names && args->names[i + 1]) || args->values[i + 1].type != DLSH_TENSOR))
+        return -1;
+    for (int k = at; k < info->nargs; k++)
+        if (!strcmp(info->args[k].name, name)) return c->given >> k & 1 ? -1 : k;
+    return -1;
+}
+
 static dl_status positional(op_call *c, const dlsh_callargs *args) {
     const dl_op_info *info = &c->e->info;
     int at = 0;
     for (int i = 0; i < args->n && !(args->names && args->names[i]); at++) {
         dlsh_value v = args->values[i];
+        int early = ahead_of_tensor(c, args, i, at);
+        if (early >= 0) {
+            c->given |= 1u << early;
+            DLSH_TRY(add_attr(c, &info->args[early], v));
+            at--, i++;
+            continue;
+        }
         if (at >= info->nargs)
             return dlsh_fail(DL_ERR_TYPE, NULL, "%s takes at most %d arguments, got %d", c->e->name, info->nargs,
                              args->n);
