@@ -76,7 +76,8 @@ static bool parse(dl_attr_kind kind, const char *text, dl_aval *out) {
     return false;
 }
 
-const char *dl_attr_kind_name(dl_attr_kind kind) {
+/* "an integer": for messages. */
+static const char *kind_name(dl_attr_kind kind) {
     static const char *const names[] = {
         "an integer", "a number", "a number", "true or false", "a dtype", "a device", "an integer or a list", "a word"};
     return names[kind];
@@ -89,7 +90,7 @@ dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out)
     if (parse(row->kind, value, out)) return DL_OK;
     if (row->kind == DL_A_DTYPE || row->kind == DL_A_DEVICE) return dl_error_last()->code;
     return dl_fail(DL_ERR_VALUE, "%s: '%s' is not a value of %s, which is %s", op->name, value, row->name,
-                   dl_attr_kind_name(row->kind));
+                   kind_name(row->kind));
 }
 
 static void list_text(const dl_aval *v, char *out, size_t size) {

@@ -296,19 +296,6 @@ dl_tensor *dl_invoke1(const dl_op *op, dl_tensor *const *in, int nin, const dl_a
     return out[0];
 }
 
-dl_status dl_infer(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr, dl_meta *out) {
-    dl_call c = {.op = op, .in = (dl_tensor **)in, .nin = nin, .nout = op->out, .attr = attr};
-    if (!op->infer)
-        return dl_fail(DL_ERR_UNSUPPORTED, "%s is made of other ops; its shape is known once it has run", op->name);
-    DL_TRY(check_inputs(op, in, nin));
-    DL_TRY(find_device(&c));
-    c.dtype = nin && in[0] ? (dl_dtype)in[0]->dtype : DL_F32;
-    if (!by_first(op)) c.dtype = common_dtype(&c);
-    if (op->promote == DL_P_FLOAT && !dl_dtype_is_float(c.dtype)) c.dtype = DL_F32;
-    for (int i = 0; i < op->out; i++) out[i] = (dl_meta){.alias = -1};
-    return op->infer(&c, out);
-}
-
 dl_meta dl_meta_like(const dl_tensor *t, int ndim, const long *shape) {
     dl_meta m = {.ndim = (int8_t)ndim, .dtype = t->dtype, .alias = -1, .device = t->st->device};
     for (int i = 0; i < ndim; i++) m.shape[i] = shape[i];

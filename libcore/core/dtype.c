@@ -89,9 +89,9 @@ unsigned short dl_f32_to_f16(float f) {
     return (unsigned short)(sign | ((round - 0x38000000) >> 13));
 }
 
-float dl_bf16_to_f32(unsigned short h) { return bits_to_float((unsigned)h << 16); }
+static float bf16_to_f32(unsigned short h) { return bits_to_float((unsigned)h << 16); }
 
-unsigned short dl_f32_to_bf16(float f) {
+static unsigned short f32_to_bf16(float f) {
     unsigned u = float_to_bits(f);
     if ((u & 0x7fffffff) > 0x7f800000) return (unsigned short)(u >> 16 | 0x40);
     return (unsigned short)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
@@ -104,7 +104,7 @@ double dl_load_f64(const void *p, dl_dtype t) {
     case DL_I32: return *(const int *)p;
     case DL_I64: return (double)*(const long *)p;
     case DL_F16: return dl_f16_to_f32(*(const unsigned short *)p);
-    case DL_BF16: return dl_bf16_to_f32(*(const unsigned short *)p);
+    case DL_BF16: return bf16_to_f32(*(const unsigned short *)p);
     case DL_F32: return *(const float *)p;
     case DL_F64: return *(const double *)p;
     }
@@ -128,7 +128,7 @@ void dl_store_f64(void *p, dl_dtype t, double v) {
     case DL_I32: *(int *)p = (int)to_long(v); break;
     case DL_I64: *(long *)p = to_long(v); break;
     case DL_F16: *(unsigned short *)p = dl_f32_to_f16((float)v); break;
-    case DL_BF16: *(unsigned short *)p = dl_f32_to_bf16((float)v); break;
+    case DL_BF16: *(unsigned short *)p = f32_to_bf16((float)v); break;
     case DL_F32: *(float *)p = (float)v; break;
     case DL_F64: *(double *)p = v; break;
     }

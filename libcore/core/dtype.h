@@ -22,8 +22,6 @@ const char *dl_dtype_set_text(unsigned set, char *buf, int size);
 /* Conversions of the 16-bit floats, exact up, round to nearest even down. */
 float dl_f16_to_f32(unsigned short h);
 unsigned short dl_f32_to_f16(float f);
-float dl_bf16_to_f32(unsigned short h);
-unsigned short dl_f32_to_bf16(float f);
 
 /* One element as double or long and back, by dtype; for cold paths (printing, item, tests). */
 double dl_load_f64(const void *p, dl_dtype t);

@@ -192,10 +192,6 @@ dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out)
 /* The value as dl_attr_parse reads it: "0.5", "[1, 2]", "none"; cut to fit. */
 void dl_attr_text(const dl_op *op, int a, const dl_aval *value, char *out, size_t size);
 int dl_attr_index(const dl_op *op, const char *name); /* -1: no such attribute */
-/* "an integer": for messages. */
-const char *dl_attr_kind_name(dl_attr_kind kind);
-/* Output metas without running, for nets' tables and tests. */
-dl_status dl_infer(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr, dl_meta *out);
 
 /* ---- for infer rules */
 

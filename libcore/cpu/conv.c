@@ -220,7 +220,8 @@ static dl_status run_generic(dl_call *c, const dl_conv *g) {
     return dw_all(&p, c);
 }
 
-dl_status dl_conv_generic(const dl_call *call, const dl_conv *g) {
+/* out, in[] and geometry as dl_call has them; every input of dtype f32 or f64. */
+static dl_status generic(const dl_call *call, const dl_conv *g) {
     dl_call c = *call;
     dl_tensor *in[3] = {call->in[0], call->in[1], call->nin > 2 ? call->in[2] : NULL}, *copy[2] = {NULL, NULL};
     bool dw = c.op->id == DL_OP_conv2d_dw, forward = c.op->id == DL_OP_conv2d;
@@ -240,7 +241,7 @@ static dl_status conv_float(dl_call *c) {
     DL_TRY(dl_conv_of(c, &g));
     if (!c->out[0]->numel) return DL_OK;
     if (c->dtype == DL_F32 && dl_conv_dnnl(c, &g)) return DL_OK;
-    return dl_conv_generic(c, &g);
+    return generic(c, &g);
 }
 
 static dl_status conv_run(dl_call *c) {

@@ -5,8 +5,6 @@
 
 #include "ops/conv.h"
 
-/* out, in[] and geometry as dl_call has them; every input of dtype f32 or f64. */
-dl_status dl_conv_generic(const dl_call *c, const dl_conv *g);
 /* Runs a call by oneDNN. False: not offered here (no library, or it refuses these shapes); nothing was written. */
 bool dl_conv_dnnl(const dl_call *c, const dl_conv *g);
 /* Turns the path by oneDNN on or off, for tests; returns the former setting. */

@@ -9,7 +9,6 @@ dl_dnnl_conv *dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv *g, bool bias) {
     return NULL;
 }
 void dl_dnnl_conv_free(dl_dnnl_conv *c) { (void)c; }
-bool dl_dnnl_conv_reorders(const dl_dnnl_conv *c) { return c != NULL; }
 bool dl_dnnl_conv_run(dl_dnnl_conv *c, void *image, void *weight, void *bias, void *result, bool fresh_weight) {
     (void)c, (void)image, (void)weight, (void)bias, (void)result, (void)fresh_weight;
     return false;
@@ -240,8 +239,6 @@ void dl_dnnl_conv_free(dl_dnnl_conv *c) {
     if (c->weights) dl_host_free(c->weights, c->bytes);
     free(c);
 }
-
-bool dl_dnnl_conv_reorders(const dl_dnnl_conv *c) { return c->reorder; }
 
 static bool reorder(dl_dnnl_conv *c, int from, int to) {
     dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, c->mem[from]}, {DNNL_ARG_TO, c->mem[to]}};

@@ -12,8 +12,6 @@ typedef struct dl_dnnl_conv dl_dnnl_conv;
 /* NULL without an error when the library is absent or has no such convolution. */
 dl_dnnl_conv *dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv *g, bool bias);
 void dl_dnnl_conv_free(dl_dnnl_conv *c);
-/* Does it want weights in an order of its own? */
-bool dl_dnnl_conv_reorders(const dl_dnnl_conv *c);
 /* image, weight and result are operands and output as the kind has them; bias for FORWARD only. fresh_weight: the
  * weights are not those of the last run. False: the library failed. Not for two threads at once. */
 bool dl_dnnl_conv_run(dl_dnnl_conv *c, void *image, void *weight, void *bias, void *result, bool fresh_weight);

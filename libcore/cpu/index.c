@@ -1,12 +1,13 @@
-/* Kernels of joining and picking. */
-#include "cpu/index.h"
+/* Kernels that join tensors, and pick or add by index. */
 #include "cpu/pointwise.h"
 #include "ops/infer.h"
 #include "ops/rules.h"
 
 #include <string.h>
 
-dl_tensor *dl_cpu_indices(dl_tensor *index, int dim, long size) {
+/* The indices as contiguous i64 numbers in 0 .. size - 1, negative ones counted from the end; a new reference. NULL
+ * with DL_ERR_INDEX naming the first that is out of range, and the dimension. */
+static dl_tensor *checked_indices(dl_tensor *index, int dim, long size) {
     bool usable = index->dtype == DL_I64 && dl_is_contiguous(index);
     const long *given = dl_ptr(index);
     for (int64_t i = 0; usable && i < index->numel; i++) usable = given[i] >= 0 && given[i] < size;
@@ -117,7 +118,7 @@ static dl_status run_index_select(dl_call *c) {
     dl_tensor *x = c->in[0], *o = c->out[0];
     int dim;
     long size = along(c, x, &dim);
-    dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
+    dl_tensor *index = checked_indices(c->in[1], dim, size);
     if (!index) return dl_error_last()->code;
     if (dl_is_contiguous(x))
         select_dense((picks){dl_ptr(o), dl_ptr(x), dl_ptr(index), index->numel, size,
@@ -153,7 +154,7 @@ static dl_status plain_index_add(dl_call *c) {
     dl_tensor *x = c->in[0], *v = c->in[2], *o = c->out[0];
     int dim;
     long size = along(c, x, &dim);
-    dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
+    dl_tensor *index = checked_indices(c->in[1], dim, size);
     if (!index) return dl_error_last()->code;
     dl_cpu_copy(o, x);
     adds a = {{dl_ptr(o), dl_ptr(v), dl_ptr(index), index->numel, size, product(x, dim + 1, x->ndim)},
@@ -217,7 +218,7 @@ static dl_status run_gather(dl_call *c) {
     dl_tensor *x = c->in[0], *o = c->out[0];
     int dim;
     long size = along(c, x, &dim), step = (x->ndim ? x->stride[dim] : 0) * (long)dl_esize(x);
-    dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
+    dl_tensor *index = checked_indices(c->in[1], dim, size);
     if (!index) return dl_error_last()->code;
     dl_iter it;
     dl_iter_begin(&it, o->ndim, o->shape);
@@ -238,7 +239,7 @@ static dl_status plain_scatter_add(dl_call *c) {
     dl_tensor *x = c->in[0], *v = c->in[2], *o = c->out[0];
     int dim;
     long size = along(c, x, &dim), step = (o->ndim ? o->stride[dim] : 0) * (long)dl_esize(o);
-    dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
+    dl_tensor *index = checked_indices(c->in[1], dim, size);
     if (!index) return dl_error_last()->code;
     dl_cpu_copy(o, x);
     dl_iter it;

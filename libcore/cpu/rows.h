@@ -26,7 +26,6 @@ static inline const dl_row_loops *dl_rows_of(dl_dtype t) { return &DL_SIMD_PICK(
 typedef struct dl_rows_shape {
     long outer, d, inner, blocks; /* blocks of columns in `inner` */
 } dl_rows_shape;
-dl_rows_shape dl_rows_shape_of(const dl_tensor *t, int dim);
 /* Block i of outer * blocks: first element, and number of columns. */
 static inline long dl_rows_at(const dl_rows_shape *r, long i, long *nc) {
     long col = i % r->blocks * DL_COLUMNS;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-dl_rows_shape dl_rows_shape_of(const dl_tensor *t, int dim) {
+static dl_rows_shape rows_shape_of(const dl_tensor *t, int dim) {
     dl_rows_shape r = {.d = t->ndim ? t->shape[dim] : 1, .inner = 1};
     if (r.d > 1) {
         r.inner = t->stride[dim];
@@ -34,7 +34,7 @@ static dl_status run(dl_call *c, bool log) {
     int dim;
     if (!x) return dl_error_last()->code;
     dl_dim_norm(c->attr[0].u.i, y->ndim, &dim); /* checked by infer */
-    dl_rows_shape r = dl_rows_shape_of(y, dim);
+    dl_rows_shape r = rows_shape_of(y, dim);
     const dl_row_loops *f = dl_rows_of((dl_dtype)y->dtype);
     long es = (long)dl_esize(y);
     char *xp = dl_ptr(x), *yp = dl_ptr(y);
@@ -56,7 +56,7 @@ static dl_status fused(dl_back *b, bool log) {
     memcpy(dx->stride, y->stride, sizeof dx->stride);
     int dim;
     dl_dim_norm(b->attr[0].u.i, y->ndim, &dim);
-    dl_rows_shape r = dl_rows_shape_of(y, dim);
+    dl_rows_shape r = rows_shape_of(y, dim);
     const dl_row_loops *f = dl_rows_of((dl_dtype)y->dtype);
     long es = (long)dl_esize(y);
     char *yp = dl_ptr(y), *gp = dl_ptr(g), *dp = dl_ptr(dx);

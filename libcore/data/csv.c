@@ -7,17 +7,31 @@
 
 /* ---------------------------------------------------------------- fields */
 
-void dl_csv_begin(dl_csv *c, const char *name, const char *text, size_t n, char sep) {
-    *c = (dl_csv){.name = name, .text = text, .n = n, .sep = sep, .line = 1};
+/* A scanner over text[n]. `name` stands in messages. */
+typedef struct scanner {
+    const char *name, *text;
+    size_t n, at;
+    char sep;
+    long line;      /* of the next field, from 1 */
+    size_t line_at; /* where that line begins */
+    char *field;    /* the last field, NUL-terminated, quotes resolved; owned by the scanner */
+    size_t len, cap;
+    long field_line, field_col; /* where it began, from 1; columns are bytes */
+    bool last;                  /* it ends its record */
+} scanner;
+
+/* Skips a byte order mark. */
+static void begin(scanner *c, const char *name, const char *text, size_t n, char sep) {
+    *c = (scanner){.name = name, .text = text, .n = n, .sep = sep, .line = 1};
     if (n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) c->at = c->line_at = 3;
 }
 
-void dl_csv_end(dl_csv *c) {
+static void end_scan(scanner *c) {
     free(c->field);
     c->field = NULL;
 }
 
-static dl_status put(dl_csv *c, char ch) {
+static dl_status put(scanner *c, char ch) {
     if (!ch)
         return dl_fail_hint(DL_ERR_FORMAT, "save it as UTF-8 text",
                             "`%s`, line %ld, column %zu: a NUL byte; this is no text", c->name, c->line,
@@ -34,16 +48,16 @@ static dl_status put(dl_csv *c, char ch) {
 }
 
 /* Past "\n" or "\r\n"; counts the line. */
-static bool at_newline(const dl_csv *c) {
+static bool at_newline(const scanner *c) {
     return c->at < c->n &&
            (c->text[c->at] == '\n' || (c->text[c->at] == '\r' && c->at + 1 < c->n && c->text[c->at + 1] == '\n'));
 }
-static void skip_newline(dl_csv *c) {
+static void skip_newline(scanner *c) {
     c->at += c->text[c->at] == '\r' ? 2 : 1;
     c->line++, c->line_at = c->at;
 }
 
-static dl_status quoted(dl_csv *c) {
+static dl_status quoted(scanner *c) {
     for (c->at++;; c->at++) {
         if (c->at >= c->n)
             return dl_fail_hint(DL_ERR_FORMAT, "close the quotes; quotes inside quotes are written twice",
@@ -65,7 +79,9 @@ static dl_status quoted(dl_csv *c) {
     return DL_OK;
 }
 
-dl_status dl_csv_next(dl_csv *c, bool *more) {
+/* The next field. Empty lines between records are skipped. *more is false, and there is no field, at the end. Errors:
+ * DL_ERR_FORMAT with line and column (quotes that do not end, text after quotes, a NUL byte), DL_ERR_MEMORY. */
+static dl_status next_field(scanner *c, bool *more) {
     bool inside = c->field && !c->last; /* after a separator an empty rest is a field */
     while (!inside && at_newline(c)) skip_newline(c);
     *more = inside || c->at < c->n;
@@ -101,7 +117,7 @@ static bool number(const char *s, double *v) {
 
 /* What is known of the table while it is read. */
 typedef struct reader {
-    dl_csv csv;
+    scanner csv;
     const dl_csv_spec *spec;
     dl_csv_table *t;
     char **first; /* fields of the first record */
@@ -116,7 +132,7 @@ static dl_status read_first(reader *r) {
     bool more = true;
     long cap = 0;
     for (;;) {
-        DL_TRY(dl_csv_next(&r->csv, &more));
+        DL_TRY(next_field(&r->csv, &more));
         if (!more) return DL_OK;
         if (r->columns == cap) {
             char **grown = realloc(r->first, (size_t)(cap = cap ? 2 * cap : 16) * sizeof *grown);
@@ -177,7 +193,7 @@ static dl_status room(reader *r) {
 }
 
 static dl_status not_a_number(const reader *r, long column) {
-    const dl_csv *c = &r->csv;
+    const scanner *c = &r->csv;
     return dl_fail_hint(DL_ERR_FORMAT,
                         *c->field ? "features are numbers; words may stand in the label column alone"
                                   : "a value is missing; fill it in or drop the line",
@@ -205,7 +221,7 @@ static dl_status take_field(reader *r, long column) {
 static dl_status read_records(reader *r) {
     bool more;
     for (;;) {
-        DL_TRY(dl_csv_next(&r->csv, &more));
+        DL_TRY(next_field(&r->csv, &more));
         if (!more) return DL_OK;
         DL_TRY(room(r));
         r->t->label[r->t->n] = NULL;
@@ -219,7 +235,7 @@ static dl_status read_records(reader *r) {
                 DL_TRY(st);
             }
             if (r->csv.last) break;
-            DL_TRY(dl_csv_next(&r->csv, &more));
+            DL_TRY(next_field(&r->csv, &more));
         }
         if (column + 1 != r->columns)
             return dl_fail_hint(DL_ERR_FORMAT, "every line has as many fields as the first",
@@ -231,7 +247,7 @@ static dl_status read_records(reader *r) {
 dl_status dl_csv_table_read(const char *name, const char *text, size_t n, const dl_csv_spec *spec, dl_csv_table *t) {
     reader r = {.spec = spec, .t = t};
     *t = (dl_csv_table){.integers = true};
-    dl_csv_begin(&r.csv, name, text, n, spec->sep);
+    begin(&r.csv, name, text, n, spec->sep);
     dl_status st = read_first(&r);
     if (st == DL_OK && r.columns < 2)
         st = dl_fail_hint(DL_ERR_FORMAT, "is the separator another one? option sep",
@@ -242,15 +258,15 @@ dl_status dl_csv_table_read(const char *name, const char *text, size_t n, const 
     if (st == DL_OK) {
         t->features = r.columns - 1;
         if (!has_header(&r)) {
-            dl_csv_end(&r.csv);
-            dl_csv_begin(&r.csv, name, text, n, spec->sep);
+            end_scan(&r.csv);
+            begin(&r.csv, name, text, n, spec->sep);
         }
         st = read_records(&r);
     }
     if (st == DL_OK && !t->n) st = dl_fail(DL_ERR_FORMAT, "`%s` has no lines of data", name);
     for (long i = 0; i < r.columns; i++) free(r.first[i]);
     free(r.first);
-    dl_csv_end(&r.csv);
+    end_scan(&r.csv);
     return st;
 }
 

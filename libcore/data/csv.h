@@ -1,4 +1,4 @@
-/* CSV text cut into fields (RFC 4180), from memory: for the reader of data sets and the fuzz target. */
+/* Tables in CSV text (RFC 4180), from memory: for the reader of data sets and the fuzz target. */
 #ifndef DL_DATA_CSV_H
 #define DL_DATA_CSV_H
 
@@ -6,26 +6,6 @@
 #include <stddef.h>
 
 #include "core/error.h"
-
-/* A scanner over text[n]. `name` stands in messages. */
-typedef struct dl_csv {
-    const char *name, *text;
-    size_t n, at;
-    char sep;
-    long line;      /* of the next field, from 1 */
-    size_t line_at; /* where that line begins */
-    char *field;    /* the last field, NUL-terminated, quotes resolved; owned by the scanner */
-    size_t len, cap;
-    long field_line, field_col; /* where it began, from 1; columns are bytes */
-    bool last;                  /* it ends its record */
-} dl_csv;
-
-/* Skips a byte order mark. */
-void dl_csv_begin(dl_csv *c, const char *name, const char *text, size_t n, char sep);
-void dl_csv_end(dl_csv *c);
-/* The next field. Empty lines between records are skipped. *more is false, and there is no field, at the end. Errors:
- * DL_ERR_FORMAT with line and column (quotes that do not end, text after quotes, a NUL byte), DL_ERR_MEMORY. */
-dl_status dl_csv_next(dl_csv *c, bool *more);
 
 /* What becomes of a table. Owned; released by dl_csv_table_free. */
 typedef struct dl_csv_table {

@@ -15,7 +15,7 @@ static bool among(const char *words, const char *name) {
     return false;
 }
 
-int dl_options_count(const dl_kind_row *row) {
+static int options_count(const dl_kind_row *row) {
     int n = 0;
     while (row->options[n].name) n++;
     return n;
@@ -190,7 +190,7 @@ static dl_status read_one(const char *what, const dl_kind_row *row, int index, c
 dl_status dl_options_change(const char *what, const dl_kind_row *row, const dl_arg *args, int nargs, dl_optval *val,
                             int *bad) {
     bool seen[DL_OPT_MAX] = {false};
-    int next = 0, n = dl_options_count(row);
+    int next = 0, n = options_count(row);
     for (int i = 0; i < nargs; i++) {
         if (bad) *bad = i;
         int index = next;
@@ -217,7 +217,7 @@ dl_status dl_options_change(const char *what, const dl_kind_row *row, const dl_a
 
 dl_status dl_options_read(const char *what, const dl_kind_row *row, const dl_arg *args, int nargs, dl_optval *val,
                           int *bad) {
-    int n = dl_options_count(row);
+    int n = options_count(row);
     assert(n <= DL_OPT_MAX);
     for (int i = 0; i < n; i++) set_default(row->options + i, val + i);
     return dl_options_change(what, row, args, nargs, val, bad);

@@ -28,7 +28,6 @@ typedef struct dl_optval {
     } u;
 } dl_optval;
 
-int dl_options_count(const dl_kind_row *row);
 /* Checks args against the row and fills val[count] with what is given, else with defaults. `what` is "layer" or
  * "optimizer". *bad (may be NULL): the argument at fault, -1 when none is. */
 dl_status dl_options_read(const char *what, const dl_kind_row *row, const dl_arg *args, int nargs, dl_optval *val,

@@ -6,9 +6,6 @@
 
 /* A fresh contiguous result of the call's device. */
 dl_meta dl_meta_fresh(const dl_call *c, dl_dtype dtype, int ndim, const long *shape);
-/* Gives *m the layout of t, when both have one shape and t's elements fill their memory without gaps or overlaps in
- * some order of dimensions: so channels-last survives. */
-void dl_meta_keep_layout(dl_meta *m, const dl_tensor *t);
 
 /* Attribute 0 of a reduction (a dimension, several, or none for all) as bits. DL_ERR_INDEX; DL_ERR_VALUE when one is
  * named twice. */

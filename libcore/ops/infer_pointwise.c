@@ -26,7 +26,9 @@ static bool is_permuted(const dl_tensor *t) {
     return true;
 }
 
-void dl_meta_keep_layout(dl_meta *m, const dl_tensor *t) {
+/* Gives *m the layout of t, when both have one shape and t's elements fill their memory without gaps or overlaps in
+ * some order of dimensions: so channels-last survives. */
+static void keep_layout(dl_meta *m, const dl_tensor *t) {
     if (t->ndim != m->ndim || !t->numel || memcmp(t->shape, m->shape, (size_t)m->ndim * sizeof(long))) return;
     if (dl_strides_are_contiguous(t->ndim, t->shape, t->stride) || !is_permuted(t)) return;
     m->strided = true;
@@ -35,7 +37,7 @@ void dl_meta_keep_layout(dl_meta *m, const dl_tensor *t) {
 
 INFER_RULE(same) {
     *out = dl_meta_fresh(c, c->dtype, c->in[0]->ndim, c->in[0]->shape);
-    dl_meta_keep_layout(out, c->in[0]);
+    keep_layout(out, c->in[0]);
     return DL_OK;
 }
 
@@ -55,7 +57,7 @@ static dl_status broadcast_all(const dl_call *c, dl_dtype dtype, dl_meta *out) {
     for (int i = 0; i < c->nin; i++) {
         const dl_tensor *t = c->in[i];
         if (t->ndim != ndim || memcmp(t->shape, shape, (size_t)ndim * sizeof *shape)) continue;
-        dl_meta_keep_layout(out, t);
+        keep_layout(out, t);
         break;
     }
     return DL_OK;

@@ -19,7 +19,7 @@ void dl_clause_free(dl_clause *c) {
     *c = (dl_clause){0};
 }
 
-int dl_clause_number(dl_clause *c, double number) {
+static int add_number(dl_clause *c, double number) {
     if (c->nvalue == (int)(sizeof c->values / sizeof *c->values)) {
         dl_fail(DL_ERR_VALUE, "the filter has too many conditions");
         return 0;
@@ -30,7 +30,7 @@ int dl_clause_number(dl_clause *c, double number) {
 
 int dl_clause_text(dl_clause *c, const char *text) {
     char *copy = strdup(text);
-    int at = copy ? dl_clause_number(c, 0) : 0;
+    int at = copy ? add_number(c, 0) : 0;
     if (!copy)
         dl_fail(DL_ERR_MEMORY, "no memory for a query");
     else if (at)
@@ -228,7 +228,7 @@ static int bind_value(parser *p, const operand *o, const char *op, int *numeric)
     char part[DL_RING_KEY_MAX + 3];
     int text = o->kind == K_TAG || (o->kind == K_COLUMN && !o->numeric);
     *numeric = !text && is_number(p) && strcmp(op, "like");
-    if (*numeric) return dl_clause_number(p->out, strtod(p->word, NULL));
+    if (*numeric) return add_number(p->out, strtod(p->word, NULL));
     snprintf(part, sizeof part, "%%%s%%", p->word);
     return dl_clause_text(p->out, strcmp(op, "like") ? p->word : part);
 }

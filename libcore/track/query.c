@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *dl_column_text(dl_arena *a, sqlite3_stmt *st, int col) {
+/* Text of a column in the arena. */
+static const char *column_text(dl_arena *a, sqlite3_stmt *st, int col) {
     return dl_arena_text(a, (const char *)sqlite3_column_text(st, col));
 }
 
@@ -48,13 +49,13 @@ static void read_run(dl_arena *a, sqlite3_stmt *q, dl_run_info *r, int readonly)
     int c = 0;
     r->id = (long)sqlite3_column_int64(q, c++);
     const char **const head[] = {&r->uuid, &r->name, &r->experiment, &r->group, &r->note, &r->error};
-    for (size_t i = 0; i < sizeof head / sizeof *head; i++) *head[i] = dl_column_text(a, q, c++);
+    for (size_t i = 0; i < sizeof head / sizeof *head; i++) *head[i] = column_text(a, q, c++);
     r->status = status_of((const char *)sqlite3_column_text(q, c++));
     r->started_us = (long)sqlite3_column_int64(q, c++);
     r->ended_us = (long)sqlite3_column_int64(q, c++);
     r->seconds = (double)((r->ended_us ? r->ended_us : dl_now_us()) - r->started_us) / 1e6;
     const char **const place[] = {&r->host, &r->device, &r->model_name, &r->dataset, &r->git_commit};
-    for (size_t i = 0; i < sizeof place / sizeof *place; i++) *place[i] = dl_column_text(a, q, c++);
+    for (size_t i = 0; i < sizeof place / sizeof *place; i++) *place[i] = column_text(a, q, c++);
     r->seed = (unsigned long)sqlite3_column_int64(q, c++);
     r->n_params = (long)sqlite3_column_int64(q, c++);
     r->parent = (long)sqlite3_column_int64(q, c++);
@@ -76,7 +77,7 @@ static int read_param(dl_arena *a, sqlite3_stmt *q, dl_run_info *r) {
     dl_param_info *p = dl_arena_more(a, (void *)r->params, r->nparam, sizeof *p);
     if (!p) return 0;
     r->params = p;
-    p[r->nparam++] = (dl_param_info){dl_column_text(a, q, 0), dl_column_text(a, q, 1), dl_column_number(q, 2)};
+    p[r->nparam++] = (dl_param_info){column_text(a, q, 0), column_text(a, q, 1), dl_column_number(q, 2)};
     return 1;
 }
 
@@ -84,7 +85,7 @@ static int read_tag(dl_arena *a, sqlite3_stmt *q, dl_run_info *r) {
     const char **t = dl_arena_more(a, (void *)r->tags, r->ntag, sizeof *t);
     if (!t) return 0;
     r->tags = t;
-    t[r->ntag++] = dl_column_text(a, q, 0);
+    t[r->ntag++] = column_text(a, q, 0);
     return 1;
 }
 
@@ -93,7 +94,7 @@ static int read_series(dl_arena *a, sqlite3_stmt *q, dl_run_info *r) {
     if (!s) return 0;
     r->series = s;
     s += r->nseries++;
-    *s = (dl_series_info){.key = dl_column_text(a, q, 0),
+    *s = (dl_series_info){.key = column_text(a, q, 0),
                           .n = (long)sqlite3_column_int64(q, 1),
                           .n_nan = (long)sqlite3_column_int64(q, 2),
                           .first = dl_column_number(q, 3),
@@ -113,7 +114,7 @@ static int read_event(dl_arena *a, sqlite3_stmt *q, dl_run_info *r) {
     if (!e) return 0;
     r->events = e;
     e[r->nevent++] = (dl_event_info){(long)sqlite3_column_int64(q, 0), (long)sqlite3_column_int64(q, 1),
-                                     dl_column_text(a, q, 2), dl_column_text(a, q, 3), dl_column_text(a, q, 4)};
+                                     column_text(a, q, 2), column_text(a, q, 3), column_text(a, q, 4)};
     return 1;
 }
 
@@ -121,14 +122,17 @@ static int read_artifact(dl_arena *a, sqlite3_stmt *q, dl_run_info *r) {
     dl_artifact_info *x = dl_arena_more(a, (void *)r->artifacts, r->nartifact, sizeof *x);
     if (!x) return 0;
     r->artifacts = x;
-    x[r->nartifact++] =
-        (dl_artifact_info){dl_column_text(a, q, 0), dl_column_text(a, q, 1),          dl_column_text(a, q, 2),
-                           dl_column_text(a, q, 3), (long)sqlite3_column_int64(q, 4), (long)sqlite3_column_int64(q, 5)};
+    x[r->nartifact++] = (dl_artifact_info){column_text(a, q, 0),
+                                           column_text(a, q, 1),
+                                           column_text(a, q, 2),
+                                           column_text(a, q, 3),
+                                           (long)sqlite3_column_int64(q, 4),
+                                           (long)sqlite3_column_int64(q, 5)};
     return 1;
 }
 
 static int read_full(dl_arena *a, sqlite3_stmt *q, dl_run_info *r) {
-    for (int i = 0; i < NFULL; i++) *full_member(r, i) = dl_column_text(a, q, i);
+    for (int i = 0; i < NFULL; i++) *full_member(r, i) = column_text(a, q, i);
     return 1;
 }
 

@@ -18,7 +18,6 @@ dl_status dl_clause_init(dl_clause *c);
 void dl_clause_free(dl_clause *c);
 /* Adds a value and returns its number for "?%d"; 0 when there are too many. Text is copied. */
 int dl_clause_text(dl_clause *c, const char *text);
-int dl_clause_number(dl_clause *c, double number);
 /* Prepares what was built and binds the values. */
 dl_status dl_clause_prepare(dl_clause *c, sqlite3 *db, sqlite3_stmt **st);
 
@@ -35,8 +34,6 @@ void dl_runs_select(dl_clause *c);
 /* dl_metric_resolve on a connection. */
 dl_status dl_metric_key(sqlite3 *db, const char *name, char *out, long size);
 
-/* Text of a column in the arena. */
-const char *dl_column_text(dl_arena *a, sqlite3_stmt *st, int col);
 /* NaN for NULL. */
 double dl_column_number(sqlite3_stmt *st, int col);
 

@@ -48,7 +48,8 @@ static void delist(dl_run *r) {
     pthread_mutex_unlock(&s->runs_lock);
 }
 
-void dl_run_drop(dl_run *r) {
+/* Frees the handle without touching the database. */
+static void drop(dl_run *r) {
     for (int i = 0; i < DL_SERIES_BUCKETS; i++)
         while (r->buckets[i]) {
             dl_series *x = r->buckets[i];
@@ -184,7 +185,7 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
     free(x.cmdline);
     free(x.env);
     if (st != DL_OK) {
-        dl_run_drop(r);
+        drop(r);
         return NULL;
     }
 listed:
@@ -247,14 +248,14 @@ dl_run *dl_run_resume(dl_store *s, long id, long step) {
     /* the points of a killed process must be there before they are cut */
     if (access(s->path, F_OK) || (st = dl_store_recover(s, 1)) != DL_OK || (st = dl_store_write_lock(s)) != DL_OK) {
         if (st == DL_OK) dl_fail(DL_ERR_NAME, "there is no run %ld, the store %s is empty", id, s->path);
-        dl_run_drop(r);
+        drop(r);
         return NULL;
     }
     st = dl_writer_start(s);
     if (st == DL_OK && (st = dl_db_begin(s->w)) == DL_OK) st = dl_db_end(s->w, take_over(s, id, step));
     dl_store_write_unlock(s);
     if (st != DL_OK) {
-        dl_run_drop(r);
+        drop(r);
         return NULL;
     }
     enlist(r);
@@ -289,7 +290,7 @@ dl_status dl_run_end(dl_run *r, dl_run_status status, const char *error) {
             dl_store_write_unlock(s);
         }
     }
-    dl_run_drop(r);
+    drop(r);
     return st != DL_OK ? st : flushed;
 }
 

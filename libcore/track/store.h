@@ -120,7 +120,4 @@ dl_status dl_store_recover(dl_store *s, int all);
 /* Is a run with this identity and heartbeat dead? */
 int dl_run_is_dead(const dl_whoami *who, int64_t heartbeat_us);
 
-/* run.c: frees the handle without touching the database. */
-void dl_run_drop(dl_run *r);
-
 #endif

@@ -157,7 +157,8 @@ static dl_status settle(dl_trainer *t, int split) {
     return DL_OK;
 }
 
-dl_status dl_ahead_align(dl_trainer *t) {
+/* Makes the device stand where the next step begins: position, order of the epoch, dropout calls, step numbers. */
+static dl_status align(dl_trainer *t) {
     dl_ahead *a = t->ahead;
     DL_TRY(settle(t, DL_TRAIN));
     if (a->data[DL_TRAIN].x) DL_TRY(put_position(t));
@@ -426,7 +427,7 @@ dl_status dl_ahead_step(dl_trainer *t) {
     bool done = false;
     DL_TRY(dl_record_begin(t));
     t->micro = 0;
-    DL_TRY(dl_ahead_align(t));
+    DL_TRY(align(t));
     DL_TRY(dl_capture_step(t, &done));
     return done ? DL_OK : dl_ahead_issue(t);
 }
@@ -526,7 +527,7 @@ dl_status dl_ahead_forward(dl_trainer *t) {
     dl_ahead *a = t->ahead;
     dl_control c;
     DL_TRY(dl_ahead_drain(t));
-    if (t->micro == 0) DL_TRY(dl_ahead_align(t));
+    if (t->micro == 0) DL_TRY(align(t));
     DL_TRY(issue_forward(t));
     DL_TRY(read_control(t, a->control, &c));
     t->last_loss = c.last_loss;

@@ -70,8 +70,6 @@ dl_status dl_ahead_reset(dl_trainer *t);
 /* ---- for train/capture.c */
 /* Epoch and number of the next batch, and its samples. */
 long dl_ahead_next(const dl_loader *l, long *epoch, long *at);
-/* Makes the device stand where the next step begins: position, order of the epoch, dropout calls, step numbers. */
-dl_status dl_ahead_align(dl_trainer *t);
 /* The rates of the next step into its slip. */
 dl_status dl_ahead_slip(dl_trainer *t);
 /* The next batch from the host into x and y, which are on the device. */

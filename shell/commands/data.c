@@ -20,7 +20,7 @@ dlsh_value dlsh_dataset_value(dl_dataset *d) {
     return d ? dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(d)) : dlsh_void();
 }
 
-dlsh_value dlsh_split_value(dl_dataset *d, dl_split which) {
+static dlsh_value split_value(dl_dataset *d, dl_split which) {
     dlsh_split *s = malloc(sizeof *s);
     if (!s) {
         dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a split");
@@ -208,8 +208,8 @@ static dl_status show_split(struct dlsh_session *s, void *self, struct dlsh_sink
 
 /* ---------------------------------------------------------------- fields */
 
-static dl_status get_train(void *self, dlsh_value *out) { return give(dlsh_split_value(self, DL_TRAIN), out); }
-static dl_status get_test(void *self, dlsh_value *out) { return give(dlsh_split_value(self, DL_TEST), out); }
+static dl_status get_train(void *self, dlsh_value *out) { return give(split_value(self, DL_TRAIN), out); }
+static dl_status get_test(void *self, dlsh_value *out) { return give(split_value(self, DL_TEST), out); }
 static dl_status get_name(void *self, dlsh_value *out) { return give(dlsh_string(dl_dataset_name(self)), out); }
 static dl_status get_options(void *self, dlsh_value *out) { return give(dlsh_string(dl_dataset_options(self)), out); }
 static dl_status get_print(void *self, dlsh_value *out) { return give(dlsh_string(dl_dataset_fingerprint(self)), out); }
@@ -362,7 +362,7 @@ static dl_status loader_batch(void *self, dlsh_value *out) {
 static dl_status loader_size(void *self, dlsh_value *out) { return give(dlsh_int(dl_loader_batch(self)), out); }
 static dl_status loader_seed(void *self, dlsh_value *out) { return give(dlsh_int((long)dl_loader_seed(self)), out); }
 static dl_status loader_data(void *self, dlsh_value *out) {
-    return give(dlsh_split_value(dl_loader_dataset(self), dl_loader_split(self)), out);
+    return give(split_value(dl_loader_dataset(self), dl_loader_split(self)), out);
 }
 static dl_status len_loader(void *self, long *out) {
     *out = dl_loader_len(self);
@@ -390,7 +390,8 @@ static dl_status iterate_loader(struct dlsh_session *s, void *self, dlsh_value *
     return give(dlsh_new_handle(&epoch_class, dl_loader_ref(self)), out);
 }
 
-dl_status dlsh_next_batch(dl_loader *l, dlsh_value *out) {
+/* The next batch of a loader as the list [x, y]; after an epoch's last batch the first one of the next epoch. */
+static dl_status next_batch(dl_loader *l, dlsh_value *out) {
     dl_tensor *x, *y;
     DLSH_TRY(dl_loader_next(l, &x, &y));
     if (!x) DLSH_TRY(dl_loader_next(l, &x, &y));
@@ -400,7 +401,7 @@ dl_status dlsh_next_batch(dl_loader *l, dlsh_value *out) {
 static dl_status next_loader(struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
     (void)s;
     *done = 0;
-    return dlsh_next_batch(self, out);
+    return next_batch(self, out);
 }
 
 static dl_status seek_run(const dlsh_args *a, dlsh_value *result) {

@@ -18,9 +18,6 @@ typedef struct dlsh_split {
 
 /* Handles over new references; NULL, from a failed call of the library, gives VOID. */
 dlsh_value dlsh_dataset_value(dl_dataset *d);
-dlsh_value dlsh_split_value(dl_dataset *d, dl_split which);
 dlsh_value dlsh_loader_value(dl_loader *l);
-/* The next batch of a loader as the list [x, y]; after an epoch's last batch the first one of the next epoch. */
-dl_status dlsh_next_batch(dl_loader *l, dlsh_value *out);
 
 #endif

@@ -48,7 +48,8 @@ static const char *family_of(const dlsh_command *row) {
     return "functions";
 }
 
-void dlsh_first_sentence(dlsh_buf *b, const char *doc) {
+/* The summary of a row or op: its doc up to the first full stop. */
+static void first_sentence(dlsh_buf *b, const char *doc) {
     const char *end = doc;
     while (*end && !(*end == '.' && (!end[1] || end[1] == ' ' || end[1] == '\n'))) end++;
     dlsh_buf_add(b, doc, (size_t)(end - doc) + (*end == '.'));
@@ -57,7 +58,7 @@ void dlsh_first_sentence(dlsh_buf *b, const char *doc) {
 static void visit_row(dlsh_topic_visit *visit, void *arg, const char *group, const dlsh_command *row) {
     if (row->flags & DLSH_HIDDEN) return;
     dlsh_buf doc = {0};
-    dlsh_first_sentence(&doc, row->doc ? row->doc : "");
+    first_sentence(&doc, row->doc ? row->doc : "");
     visit(arg, group, row->name, dlsh_buf_text(&doc));
     dlsh_buf_free(&doc);
 }
@@ -77,7 +78,7 @@ static void visit_kinds(dlsh_topic_visit *visit, void *arg) {
         const dl_kind_row *row;
         for (int i = 0; (row = kinds[k].at(i)); i++) {
             dlsh_buf doc = {0};
-            dlsh_first_sentence(&doc, row->doc);
+            first_sentence(&doc, row->doc);
             visit(arg, kinds[k].group, row->name, dlsh_buf_text(&doc));
             dlsh_buf_free(&doc);
         }

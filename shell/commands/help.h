@@ -12,9 +12,6 @@ void dlsh_help_topics(dlsh_session *s, dlsh_topic_visit *visit, void *arg);
 /* Appends the pages about a topic, or about a variable (NULL: the index of all). Returns 0 when there is none. */
 int dlsh_help_page(dlsh_session *s, const char *topic, const dlsh_look *look, dlsh_buf *out);
 
-/* The summary of a row or op: its doc up to the first full stop. */
-void dlsh_first_sentence(dlsh_buf *b, const char *doc);
-
 /* Markdown of all commands and functions, and of all settings: docs/commands.md, docs/settings.md. */
 dl_status dlsh_docs_commands(dlsh_session *s, dlsh_buf *out);
 dl_status dlsh_docs_settings(dlsh_buf *out);

@@ -28,7 +28,8 @@ dl_status dlsh_place_failure(const dlsh_args *a, const char *param) {
     return dlsh_arg_fail(a, param, e.code, *e.hint ? e.hint : NULL, "%s", e.message);
 }
 
-dl_status dlsh_run_id(const dlsh_args *a, const char *param, dl_store *store, long *id) {
+/* The id of the run a word parameter names; the failure is placed at it. */
+static dl_status run_id(const dlsh_args *a, const char *param, dl_store *store, long *id) {
     return dl_run_find(store, dlsh_arg_str(a, param), id) ? dlsh_place_failure(a, param) : DL_OK;
 }
 
@@ -284,7 +285,7 @@ static dl_status run_show(const dlsh_args *a, dlsh_value *result) {
     dl_store *store = dlsh_history(a);
     if (!store) return dlsh_failure();
     long id;
-    DLSH_TRY(dlsh_run_id(a, "run", store, &id));
+    DLSH_TRY(run_id(a, "run", store, &id));
     dl_run_list *l = dl_run_show(store, id);
     if (!l) return dlsh_place_failure(a, "run");
     dl_status status = show_one(a, &l->runs[0]);
@@ -310,7 +311,7 @@ static dl_status run_rename(const dlsh_args *a, dlsh_value *result) {
     dl_store *store = dlsh_history(a);
     if (!store) return dlsh_failure();
     long id;
-    DLSH_TRY(dlsh_run_id(a, "run", store, &id));
+    DLSH_TRY(run_id(a, "run", store, &id));
     return dl_run_rename(store, id, dlsh_arg_str(a, "name"));
 }
 
@@ -468,7 +469,7 @@ static dl_status tag_run(const dlsh_args *a, dlsh_value *result) {
     dl_store *store = dlsh_history(a);
     if (!store) return dlsh_failure();
     long id;
-    DLSH_TRY(dlsh_run_id(a, "run", store, &id));
+    DLSH_TRY(run_id(a, "run", store, &id));
     for (int i = 0; i < dlsh_arg_count(a, "tags"); i++) {
         const dlsh_value *v = dlsh_arg_at(a, "tags", i);
         dlsh_buf tag = {0};
@@ -485,7 +486,7 @@ static dl_status note_run(const dlsh_args *a, dlsh_value *result) {
     dl_store *store = dlsh_history(a);
     if (!store) return dlsh_failure();
     long id;
-    DLSH_TRY(dlsh_run_id(a, "run", store, &id));
+    DLSH_TRY(run_id(a, "run", store, &id));
     return dl_run_note(store, id, dlsh_arg_str(a, "text"));
 }
 

@@ -8,8 +8,6 @@
 dl_store *dlsh_history(const dlsh_args *a);
 /* The ids of the runs a variadic parameter names; *ids is to be freed. */
 dl_status dlsh_run_ids(const dlsh_args *a, const char *param, dl_store *store, long **ids, int *n);
-/* The id of the run a word parameter names; the failure is placed at it. */
-dl_status dlsh_run_id(const dlsh_args *a, const char *param, dl_store *store, long *id);
 /* The series of a run, or NULL. */
 const dl_series_info *dlsh_series_find(const dl_run_info *r, const char *key);
 

@@ -16,7 +16,6 @@ extern const dlsh_class dlsh_trainer_class;
 /* Handles over a new reference; NULL, from a failed call of the library, gives VOID. */
 dlsh_value dlsh_net_value(dl_module *m);
 dlsh_value dlsh_optimizer_value(dl_optimizer *o);
-dlsh_value dlsh_schedule_value(dl_schedule *s);
 
 /* Lets `net` statements build nets. */
 void dlsh_nets_install(dlsh_session *s);

@@ -185,7 +185,7 @@ static const dlsh_param optimizer_params[] = {
 
 /* ---------------------------------------------------------------- schedule(KIND, ...) */
 
-dlsh_value dlsh_schedule_value(dl_schedule *s) {
+static dlsh_value schedule_value(dl_schedule *s) {
     return s ? dlsh_new_handle(&dlsh_schedule_class, dl_schedule_ref(s)) : dlsh_void();
 }
 
@@ -224,7 +224,7 @@ static dl_status schedule_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_TRY(collect_extra(a, args, room, &n));
     dl_schedule *s = dl_schedule_new(dlsh_arg_str(a, "kind"), args, n, NULL);
     if (!s) return dlsh_failure();
-    dl_status st = dlsh_give(dlsh_schedule_value(s), result);
+    dl_status st = dlsh_give(schedule_value(s), result);
     dl_schedule_unref(s);
     return st;
 }

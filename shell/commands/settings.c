@@ -90,7 +90,8 @@ static const dlsh_setting settings[] = {
 
 const dlsh_setting *dlsh_settings(void) { return settings; }
 
-const dlsh_setting *dlsh_setting_find(const char *name) {
+/* By name; NULL with DL_ERR_NAME naming the nearest. */
+static const dlsh_setting *setting_find(const char *name) {
     const char *names[sizeof settings / sizeof *settings];
     int n = 0;
     for (const dlsh_setting *row = settings; row->name; row++) {
@@ -126,7 +127,8 @@ dl_status dlsh_setting_get(const dlsh_setting *row, dlsh_buf *out) {
     return DL_OK;
 }
 
-dl_status dlsh_setting_set(const dlsh_setting *row, const char *value) {
+/* Sets it from text. DL_ERR_VALUE says what is wanted. */
+static dl_status setting_set(const dlsh_setting *row, const char *value) {
     if (row->set) return row->set(value);
     long v = 0;
     if (!is_choice(row)) {
@@ -167,9 +169,9 @@ dl_status dlsh_settings_list(dlsh_sink *sink) {
 static dl_status set_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     if (!dlsh_given(a, "name")) return dlsh_settings_list(dlsh_arg_sink(a));
-    const dlsh_setting *row = dlsh_setting_find(dlsh_arg_str(a, "name"));
+    const dlsh_setting *row = setting_find(dlsh_arg_str(a, "name"));
     if (!row) return dl_error_last()->code;
-    if (dlsh_given(a, "value")) return dlsh_setting_set(row, dlsh_arg_str(a, "value"));
+    if (dlsh_given(a, "value")) return setting_set(row, dlsh_arg_str(a, "value"));
     dlsh_buf value = {0};
     dl_status status = dlsh_setting_get(row, &value);
     if (!status) dlsh_put(dlsh_arg_sink(a), "%s %s\n", row->name, dlsh_buf_text(&value));

@@ -18,12 +18,8 @@ typedef struct dlsh_setting {
 
 /* Ends with a row without name. */
 const dlsh_setting *dlsh_settings(void);
-/* By name; NULL with DL_ERR_NAME naming the nearest. */
-const dlsh_setting *dlsh_setting_find(const char *name);
 /* The value as text. */
 dl_status dlsh_setting_get(const dlsh_setting *row, dlsh_buf *out);
-/* Sets it from text. DL_ERR_VALUE says what is wanted. */
-dl_status dlsh_setting_set(const dlsh_setting *row, const char *value);
 
 /* All settings as a table. */
 struct dlsh_sink;

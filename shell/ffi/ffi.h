@@ -46,7 +46,6 @@ void dlsh_clib_drop(dlsh_clib *l);
 /* A function or variable that C code can be reached by: what a `C function` value holds. */
 typedef struct dlsh_cfunc dlsh_cfunc;
 const dlsh_cproto *dlsh_cfunc_proto(const dlsh_cfunc *f);
-void *dlsh_cfunc_addr(const dlsh_cfunc *f);
 dlsh_clib *dlsh_cfunc_lib(const dlsh_cfunc *f);
 /* The function behind a value; NULL: it is none (nothing recorded). */
 dlsh_cfunc *dlsh_cfunc_of(dlsh_value v);

@@ -55,7 +55,6 @@ dl_status dlsh_c_hold_lib(dlsh_cstate *st, dlsh_clib *lib) {
 /* ---------------------------------------------------------------- functions as values */
 
 const dlsh_cproto *dlsh_cfunc_proto(const dlsh_cfunc *f) { return f->proto; }
-void *dlsh_cfunc_addr(const dlsh_cfunc *f) { return f->addr; }
 dlsh_clib *dlsh_cfunc_lib(const dlsh_cfunc *f) { return f->lib; }
 dlsh_cfunc *dlsh_cfunc_of(dlsh_value v) { return dlsh_unwrap(v, &dlsh_cfunc_class); }
 

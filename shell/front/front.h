@@ -40,8 +40,6 @@ void dlsh_kernel_signals(void);
 /* Serves notebooks until they ask for the end or the launcher is gone; returns the exit status. */
 int dlsh_kernel_run(dlsh_session *s, const char *connection_file);
 
-/* Installs the handler of Ctrl-C. */
-void dlsh_signals_setup(void);
 /* Forgets presses of Ctrl-C; to be called before a text runs. */
 void dlsh_signals_reset(void);
 /* Ctrl-C was pressed since. */

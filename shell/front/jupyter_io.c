@@ -405,8 +405,6 @@ void jup_input_forget(void) {
 
 /* ---------------------------------------------------------------- the end */
 
-int jup_ending(void) { return __atomic_load_n(&io.ending, __ATOMIC_ACQUIRE); }
-
 void jup_end(void) {
     __atomic_store_n(&io.ending, 1, __ATOMIC_RELEASE);
     wake();
@@ -447,7 +445,7 @@ static void grant_more(double t) {
 static void look_around(void) {
     double t = now();
     grant_more(t);
-    if (jup_ending()) begin_end();
+    if (__atomic_load_n(&io.ending, __ATOMIC_ACQUIRE)) begin_end();
     if (t - io.checked >= PARENT_CHECK) {
         io.checked = t;
         if (orphaned()) {

@@ -15,8 +15,6 @@ void jup_io_stop(void);
 jup_request *jup_next(void);
 /* Marks the execute requests that wait now: an earlier cell failed. */
 void jup_abort_waiting(void);
-/* Whether the kernel shall end, and whether it will be started again. */
-int jup_ending(void);
 /* Asks the kernel to end: for the session's thread and for signal handlers. */
 void jup_end(void);
 

@@ -172,7 +172,8 @@ void jup_request_unref(jup_request *r) {
     free(r);
 }
 
-jup_frame jup_request_header(const jup_request *r) {
+/* The header as it came, for the parent header of what it causes. "{}" for NULL. */
+static jup_frame header_of(const jup_request *r) {
     static char empty[] = "{}";
     return r ? r->frames[r->nids + HEADER] : (jup_frame){empty, 2};
 }
@@ -223,7 +224,7 @@ void jup_write(jup_writer *w, const jup_request *parent, const char *type, jup_f
              "\"msg_type\":\"%s\",\"version\":\"" JUP_PROTOCOL "\"}",
              w->session, ++w->sent, w->session, date, t.tv_nsec / 1000, type);
     out[2] = frame_of(w->header);
-    out[3] = jup_request_header(parent);
+    out[3] = header_of(parent);
     out[4] = metadata.s ? metadata : frame_of(empty);
     out[5] = content;
     jup_sign(w->signer, out + 2, w->signature);

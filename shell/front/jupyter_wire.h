@@ -53,8 +53,6 @@ typedef struct jup_request {
 jup_request *jup_request_read(jup_signer *s, int channel, jup_frame *frames, int n, const char **why);
 jup_request *jup_request_ref(jup_request *r);
 void jup_request_unref(jup_request *r); /* NULL is fine */
-/* The header as it came, for the parent header of what it causes. "{}" for NULL. */
-jup_frame jup_request_header(const jup_request *r);
 
 /* Fields of a request's content; false, "", 0 and NULL when absent or of another type. */
 int jup_content_bool(const jup_request *r, const char *name, int otherwise);

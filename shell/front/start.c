@@ -27,7 +27,8 @@ static void on_interrupt(int sig) {
     }
 }
 
-void dlsh_signals_setup(void) {
+/* Installs the handler of Ctrl-C. */
+static void signals_setup(void) {
     struct sigaction a = {.sa_handler = on_interrupt};
     sigemptyset(&a.sa_mask);
     sigaction(SIGINT, &a, NULL);
@@ -146,7 +147,7 @@ int dlsh_main(int argc, char **argv) {
     if (connection_file)
         dlsh_kernel_signals();
     else
-        dlsh_signals_setup();
+        signals_setup();
     code = apply(&o);
     if (code) return code;
     dlsh_sink *sink = dlsh_console();

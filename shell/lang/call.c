@@ -188,6 +188,9 @@ static dl_status call_fn(dlsh_session *s, dlsh_fn *f, const dlsh_callargs *args,
 
 /* ---------------------------------------------------------------- calling any value */
 
+static dl_status call_at(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, const dlsh_node *node,
+                         dlsh_value *out);
+
 static dl_status not_callable(dlsh_value f) {
     const char *hint = f.type == DLSH_LIST || f.type == DLSH_TENSOR || f.type == DLSH_RECORD
                            ? "elements are taken with [ ]"
@@ -196,7 +199,8 @@ static dl_status not_callable(dlsh_value f) {
     return dlsh_fail(DL_ERR_TYPE, hint, "%s cannot be called", dlsh_a(f));
 }
 
-int dlsh_is_class_method(dlsh_value self, dlsh_value fn) {
+/* Methods of a class get self beside their arguments, others before them. */
+static int is_class_method(dlsh_value self, dlsh_value fn) {
     if (self.type != DLSH_HANDLE || fn.type != DLSH_BUILTIN) return 0;
     for (const dlsh_command *c = self.as.handle->cls->methods; c && c->name; c++)
         if (c == fn.as.builtin) return 1;
@@ -206,7 +210,7 @@ int dlsh_is_class_method(dlsh_value self, dlsh_value fn) {
 /* Calls fn with self before the arguments. */
 static dl_status call_with(dlsh_session *s, dlsh_value self, dlsh_value fn, const dlsh_callargs *args,
                            const dlsh_node *node, dlsh_value *out) {
-    if (dlsh_is_class_method(self, fn)) return dlsh_call_row_at(s, fn.as.builtin, self, args, node, out);
+    if (is_class_method(self, fn)) return dlsh_call_row_at(s, fn.as.builtin, self, args, node, out);
     dlsh_value few[INLINE_ARGS + 1], *values = few;
     const char *few_names[INLINE_ARGS + 1], **names = few_names;
     int n = args->n + 1;
@@ -224,7 +228,7 @@ static dl_status call_with(dlsh_session *s, dlsh_value self, dlsh_value fn, cons
     if (args->n) memcpy(values + 1, args->values, (size_t)args->n * sizeof *values);
     for (int i = 0; i < args->n; i++) names[i + 1] = args->names ? args->names[i] : NULL;
     dlsh_callargs all = {n, values, names};
-    dl_status st = dlsh_call_at(s, fn, &all, node, out);
+    dl_status st = call_at(s, fn, &all, node, out);
     if (values != few) {
         free(values);
         free(names);
@@ -232,8 +236,9 @@ static dl_status call_with(dlsh_session *s, dlsh_value self, dlsh_value fn, cons
     return st;
 }
 
-dl_status dlsh_call_at(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, const dlsh_node *node,
-                       dlsh_value *out) {
+/* Calls with the CALL node for the places of arguments (may be NULL). */
+static dl_status call_at(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, const dlsh_node *node,
+                         dlsh_value *out) {
     *out = dlsh_void();
     switch (f.type) {
     case DLSH_FN:
@@ -250,7 +255,7 @@ dl_status dlsh_call_at(dlsh_session *s, dlsh_value f, const dlsh_callargs *args,
 }
 
 dl_status dlsh_call(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, dlsh_value *out) {
-    return dlsh_call_at(s, f, args, NULL, out);
+    return call_at(s, f, args, NULL, out);
 }
 
 dl_status dlsh_call_row(dlsh_session *s, const dlsh_command *row, const dlsh_callargs *args, dlsh_value *out) {
@@ -322,7 +327,7 @@ dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dl_status st = evaluate(s, n, &a);
     s->failed_arg = 0;
     s->result_silent = 0;
-    if (!st) st = self.type == DLSH_VOID ? dlsh_call_at(s, f, &a.args, n, out) : call_with(s, self, f, &a.args, n, out);
+    if (!st) st = self.type == DLSH_VOID ? call_at(s, f, &a.args, n, out) : call_with(s, self, f, &a.args, n, out);
     if (st && s->failed_arg > 0 && s->failed_arg < n->nkids) dlsh_at(s, n->kids[s->failed_arg], st);
     s->failed_arg = 0;
     if (f.type != DLSH_HANDLE) s->result_silent = 0;

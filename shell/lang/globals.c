@@ -13,8 +13,8 @@ static unsigned hash(const char *s, size_t n) {
     return h;
 }
 
-int dlsh_names_find(const dlsh_names *t, const char *name, size_t len, const char *(*at)(const void *, int),
-                    const void *ctx) {
+static int names_find(const dlsh_names *t, const char *name, size_t len, const char *(*at)(const void *, int),
+                      const void *ctx) {
     if (!t->size) return -1;
     for (unsigned h = hash(name, len);; h++) {
         int i = t->slots[h & (unsigned)(t->size - 1)];
@@ -30,7 +30,7 @@ static void insert(dlsh_names *t, const char *name, int i) {
     t->slots[h & (unsigned)(t->size - 1)] = i;
 }
 
-dl_status dlsh_names_add(dlsh_names *t, int n, const char *(*at)(const void *, int), const void *ctx) {
+static dl_status names_add(dlsh_names *t, int n, const char *(*at)(const void *, int), const void *ctx) {
     if (2 * (n + 1) > t->size) {
         int size = t->size ? 2 * t->size : 256;
         int *slots = malloc((size_t)size * sizeof *slots);
@@ -61,7 +61,7 @@ dl_status dlsh_add_commands(dlsh_session *s, const dlsh_command *table) {
             s->caprows = cap;
         }
         s->rows[s->nrows] = c;
-        DLSH_TRY(dlsh_names_add(&s->row_names, s->nrows, row_name, s));
+        DLSH_TRY(names_add(&s->row_names, s->nrows, row_name, s));
         s->nrows++;
     }
     return DL_OK;
@@ -71,7 +71,7 @@ int dlsh_command_count(const dlsh_session *s) { return s->nrows; }
 const dlsh_command *dlsh_command_at(const dlsh_session *s, int i) { return i >= 0 && i < s->nrows ? s->rows[i] : NULL; }
 
 const dlsh_command *dlsh_find_row(const dlsh_session *s, const char *name, size_t len) {
-    int i = dlsh_names_find(&s->row_names, name, len, row_name, s);
+    int i = names_find(&s->row_names, name, len, row_name, s);
     return i < 0 ? NULL : s->rows[i];
 }
 
@@ -79,12 +79,12 @@ const dlsh_command *dlsh_find_row(const dlsh_session *s, const char *name, size_
 
 static const char *global_name(const void *s, int i) { return ((const dlsh_session *)s)->globals[i].name; }
 
-int dlsh_global_find(const dlsh_session *s, const char *name) {
-    return dlsh_names_find(&s->global_names, name, strlen(name), global_name, s);
+static int global_find(const dlsh_session *s, const char *name) {
+    return names_find(&s->global_names, name, strlen(name), global_name, s);
 }
 
 int dlsh_global_slot(dlsh_session *s, const char *name) {
-    int i = dlsh_global_find(s, name);
+    int i = global_find(s, name);
     if (i >= 0) return i;
     if (s->nglobals == s->capglobals) {
         int cap = s->capglobals ? 2 * s->capglobals : 64;
@@ -96,7 +96,7 @@ int dlsh_global_slot(dlsh_session *s, const char *name) {
     char *copy = strdup(name);
     if (!copy) goto memory;
     s->globals[s->nglobals] = (dlsh_global){.name = copy, .value = dlsh_void(), .builtin = dlsh_void()};
-    if (dlsh_names_add(&s->global_names, s->nglobals, global_name, s)) {
+    if (names_add(&s->global_names, s->nglobals, global_name, s)) {
         free(copy);
         return -1;
     }
@@ -107,7 +107,7 @@ memory:
 }
 
 /* What a name means that is no variable: a constant, a function of the tables, an op, a dtype, a device. */
-static dlsh_value builtin(dlsh_session *s, const char *name) {
+dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name) {
     static const struct {
         const char *name;
         double value;
@@ -124,25 +124,6 @@ static dlsh_value builtin(dlsh_session *s, const char *name) {
         if (!strcmp(dl_dtype_name((dl_dtype)t), name) && dl_dtype_parse(name, &dtype) == DL_OK)
             return dlsh_string(name);
     return dlsh_void();
-}
-
-dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name) { return builtin(s, name); }
-
-const dlsh_value *dlsh_global_value(dlsh_session *s, int slot) {
-    dlsh_global *g = &s->globals[slot];
-    if (g->value.type != DLSH_VOID) return &g->value;
-    if (g->looked_up != 1 && g->looked_up != s->names_epoch) {
-        dlsh_value v = builtin(s, g->name);
-        int lasting = 1, foreign = dlsh_failed(v) && s->c_find ? s->c_find(s->c_state, g->name, &v, &lasting) : 0;
-        if (foreign < 0) return NULL;
-        g = &s->globals[slot];
-        dlsh_drop(g->builtin);
-        g->builtin = v;
-        g->looked_up = dlsh_failed(v) || !lasting ? 0 : foreign ? s->names_epoch : 1; /* rows and ops may come later */
-    }
-    if (g->builtin.type != DLSH_VOID) return &g->builtin;
-    dlsh_unknown_name(s, g->name);
-    return NULL;
 }
 
 static const char *foreign(const char *name) {
@@ -170,7 +151,8 @@ static const char *foreign(const char *name) {
     return NULL;
 }
 
-dl_status dlsh_unknown_name(dlsh_session *s, const char *name) {
+/* Error for a name nobody knows. */
+static dl_status unknown_name(dlsh_session *s, const char *name) {
     char hint[160] = "";
     const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
     const char *known = foreign(name), *near;
@@ -198,8 +180,25 @@ dl_status dlsh_unknown_name(dlsh_session *s, const char *name) {
     return dlsh_fail(DL_ERR_NAME, hint, "no variable or function is called '%s'", name);
 }
 
+const dlsh_value *dlsh_global_value(dlsh_session *s, int slot) {
+    dlsh_global *g = &s->globals[slot];
+    if (g->value.type != DLSH_VOID) return &g->value;
+    if (g->looked_up != 1 && g->looked_up != s->names_epoch) {
+        dlsh_value v = dlsh_builtin_value(s, g->name);
+        int lasting = 1, foreign = dlsh_failed(v) && s->c_find ? s->c_find(s->c_state, g->name, &v, &lasting) : 0;
+        if (foreign < 0) return NULL;
+        g = &s->globals[slot];
+        dlsh_drop(g->builtin);
+        g->builtin = v;
+        g->looked_up = dlsh_failed(v) || !lasting ? 0 : foreign ? s->names_epoch : 1; /* rows and ops may come later */
+    }
+    if (g->builtin.type != DLSH_VOID) return &g->builtin;
+    unknown_name(s, g->name);
+    return NULL;
+}
+
 const dlsh_value *dlsh_get(const dlsh_session *s, const char *name) {
-    int i = dlsh_global_find(s, name);
+    int i = global_find(s, name);
     return i < 0 || s->globals[i].value.type == DLSH_VOID ? NULL : &s->globals[i].value;
 }
 
@@ -216,7 +215,7 @@ dl_status dlsh_set(dlsh_session *s, const char *name, dlsh_value v) {
 }
 
 dl_status dlsh_unset(dlsh_session *s, const char *name) {
-    int i = dlsh_global_find(s, name);
+    int i = global_find(s, name);
     if (i < 0 || s->globals[i].value.type == DLSH_VOID)
         return dlsh_fail(DL_ERR_NAME, NULL, "no variable is called '%s'", name);
     dlsh_value old = s->globals[i].value;

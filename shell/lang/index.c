@@ -50,7 +50,8 @@ static dl_status slice_of(dlsh_session *s, const dlsh_node *slice, long n, long 
 
 /* ---------------------------------------------------------------- reading */
 
-dl_status dlsh_index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value *out) {
+/* x[i] for one evaluated key. */
+static dl_status index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value *out) {
     long i = 0, n;
     if (x.type == DLSH_HANDLE && x.as.handle->cls->index)
         return x.as.handle->cls->index(s, x.as.handle->self, key, out);
@@ -120,7 +121,7 @@ static dl_status index_plain(dlsh_session *s, dlsh_value x, const dlsh_node *n, 
     DLSH_TRY(one_key(n, x));
     if (n->kids[1]->kind == DLSH_N_SLICE) return slice_value(s, x, n->kids[1], out);
     DLSH_TRY(dlsh_eval(s, n->kids[1], &key));
-    dl_status st = dlsh_index_value(s, x, key, out);
+    dl_status st = index_value(s, x, key, out);
     dlsh_drop(key);
     return st;
 }

@@ -93,16 +93,10 @@ typedef enum dlsh_flow {
 /* ---- globals (globals.c) */
 /* The number of a global, made when new; -1 without memory (recorded). */
 int dlsh_global_slot(dlsh_session *s, const char *name);
-int dlsh_global_find(const dlsh_session *s, const char *name);
 /* The value of a NAME that is not local: a variable, else a function of the tables; borrowed. NULL: a recorded error.
  */
 const dlsh_value *dlsh_global_value(dlsh_session *s, int slot);
-/* Error for a name nobody knows. */
-dl_status dlsh_unknown_name(dlsh_session *s, const char *name);
 void dlsh_globals_free(dlsh_session *s);
-int dlsh_names_find(const dlsh_names *t, const char *name, size_t len, const char *(*at)(const void *, int),
-                    const void *ctx);
-dl_status dlsh_names_add(dlsh_names *t, int n, const char *(*at)(const void *, int), const void *ctx);
 
 /* ---- places of failures (place.c) */
 /* Notes where a failure happened unless that is known; returns st. */
@@ -138,9 +132,6 @@ dl_status dlsh_compare(dlsh_value a, dlsh_value b, int *out);
 
 /* ---- calls (call.c, args.c) */
 dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
-/* Calls with the CALL node for the places of arguments (may be NULL). */
-dl_status dlsh_call_at(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, const dlsh_node *node,
-                       dlsh_value *out);
 dl_status dlsh_make_fn(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 /* Enters a function's frame with its arguments bound; slots must hold info->nslots values, all VOID. */
 dl_status dlsh_bind(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *slots);
@@ -152,8 +143,6 @@ dl_status dlsh_length(dlsh_value v, long *out);
 dl_status dlsh_eval_index(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 /* x[...] = v; takes nothing. */
 dl_status dlsh_assign_index(dlsh_session *s, const dlsh_node *target, dlsh_value v);
-/* x[i] for one evaluated key. */
-dl_status dlsh_index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value *out);
 
 /* ---- tensors (tensor_*.c) */
 /* The row of the op table under this name as a function value; VOID when there is none for the language. */
@@ -183,9 +172,8 @@ dl_status dlsh_list_to_tensor(dlsh_value list, int dtype, dlsh_value *out);
 dl_status dlsh_tensor_item(dl_tensor *t, dlsh_value *out);
 dl_status dlsh_tensor_at(dl_tensor *t, long i, dlsh_value *out);
 /* The function behind x.name(...) when that is a method: *f is owned and called with x before the arguments, unless
- * dlsh_is_class_method. 0: a field, or nothing. */
+ * it is one of x's class. 0: a field, or nothing. */
 int dlsh_find_method(dlsh_session *s, dlsh_value x, const char *name, dlsh_value *f);
-int dlsh_is_class_method(dlsh_value self, dlsh_value fn);
 
 /* ---- nets (net_eval.c) */
 dl_status dlsh_exec_net(dlsh_session *s, const dlsh_node *n);

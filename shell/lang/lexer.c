@@ -24,8 +24,6 @@ static dlsh_tok keyword(const char *s, size_t n) {
     return DLSH_T_NAME;
 }
 
-int dlsh_is_keyword(const char *s, size_t n) { return keyword(s, n) != DLSH_T_NAME; }
-
 void dlsh_lexer_init(dlsh_lexer *lx, dlsh_unit *unit) {
     *lx = (dlsh_lexer){.unit = unit, .line = 1, .prev_end = -1};
     if (!strncmp(unit->text, "\xEF\xBB\xBF", 3)) lx->pos = lx->line_start = 3;

@@ -116,6 +116,5 @@ dlsh_token dlsh_lex_word(dlsh_lexer *lx);
  * or BAD (an END inside counts as the end of the input). */
 dlsh_token dlsh_lex_c(dlsh_lexer *lx, int to_semicolon);
 const char *dlsh_tok_text(dlsh_tok kind);
-int dlsh_is_keyword(const char *s, size_t n);
 
 #endif

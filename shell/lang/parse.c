@@ -82,7 +82,8 @@ void *dlsh_p_fail(dlsh_parser *p, dlsh_span at, const char *hint, const char *fm
     return NULL;
 }
 
-const char *dlsh_p_describe(const dlsh_parser *p, char *buf, size_t n) {
+/* What the next token is called in messages: `'x'`, `the end of the line`. */
+static const char *describe(const dlsh_parser *p, char *buf, size_t n) {
     const dlsh_token *t = &p->tok;
     int len = t->span.end - t->span.start;
     if (t->kind == DLSH_T_NEWLINE || t->kind == DLSH_T_END) return dlsh_tok_text(t->kind);
@@ -99,7 +100,7 @@ void *dlsh_p_unexpected(dlsh_parser *p, const char *wanted, const char *hint) {
     if (!hint) hint = dlsh_p_operator_hint(&p->tok);
     if (!hint && p->tok.kind == DLSH_T_SET) hint = "= assigns, == compares";
     if (!hint && p->tok.kind == DLSH_T_ARROW) hint = "-> goes between layers, inside net NAME { }";
-    return dlsh_p_fail(p, p->tok.span, hint, "expected %s, got %s", wanted, dlsh_p_describe(p, got, sizeof got));
+    return dlsh_p_fail(p, p->tok.span, hint, "expected %s, got %s", wanted, describe(p, got, sizeof got));
 }
 
 int dlsh_p_enter(dlsh_parser *p) {

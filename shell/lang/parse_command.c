@@ -36,7 +36,7 @@ int dlsh_p_at_option(const dlsh_parser *p) {
     return eq.kind == DLSH_T_SET && eq.touch;
 }
 
-dlsh_node *dlsh_p_word_value(dlsh_parser *p, const char *what) {
+static dlsh_node *word_value(dlsh_parser *p, const char *what) {
     dlsh_lex_back(&p->lexer, &p->tok);
     dlsh_token t = dlsh_lex_word(&p->lexer);
     p->tok = t;
@@ -58,7 +58,7 @@ dlsh_node *dlsh_p_option(dlsh_parser *p, dlsh_optkind kind) {
     dlsh_p_advance(p); /* = */
     if (!p->tok.touch || dlsh_p_at_statement_end(p))
         return dlsh_p_unexpected(p, "a value right after '='", "options are written name=value, without spaces");
-    v = kind == DLSH_OPT_WORD ? dlsh_p_word_value(p, "a word") : dlsh_p_argument(p);
+    v = kind == DLSH_OPT_WORD ? word_value(p, "a word") : dlsh_p_argument(p);
     if (!v || !dlsh_p_push(p, v)) return NULL;
     return dlsh_p_finish(p, o, mark);
 }
@@ -133,7 +133,7 @@ static dlsh_node *read_argument(dlsh_parser *p, const dlsh_command *cmd, const d
         p->arg_mode = mode;
         return n;
     }
-    case DLSH_ARG_WORD: return dlsh_p_word_value(p, wanted);
+    case DLSH_ARG_WORD: return word_value(p, wanted);
     case DLSH_ARG_STATEMENT: return dlsh_p_statement(p);
     case DLSH_ARG_BLOCK: return dlsh_p_block(p, after);
     case DLSH_ARG_SUBCOMMAND: break;

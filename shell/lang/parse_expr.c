@@ -217,7 +217,8 @@ static dlsh_node *postfix_of(dlsh_parser *p, dlsh_node *n) {
     return n;
 }
 
-dlsh_node *dlsh_p_postfix(dlsh_parser *p) { return postfix_of(p, operand(p)); }
+/* An operand with calls, indices, fields. */
+static dlsh_node *postfix(dlsh_parser *p) { return postfix_of(p, operand(p)); }
 
 /* ---------------------------------------------------------------- operators */
 
@@ -225,14 +226,14 @@ static dlsh_node *operators(dlsh_parser *p, int min);
 
 static dlsh_node *unary(dlsh_parser *p) {
     dlsh_op op = prefix_op(p->tok.kind);
-    if (!op) return dlsh_p_postfix(p);
+    if (!op) return postfix(p);
     int mark = p->nstack;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_UNARY, p->tok.span);
     if (!n || !dlsh_p_enter(p)) return NULL;
     n->op = (unsigned char)op;
     dlsh_p_advance(p);
     dlsh_p_skip_newlines(p);
-    dlsh_node *x = p->arg_mode ? dlsh_p_postfix(p) : operators(p, PREC_POW);
+    dlsh_node *x = p->arg_mode ? postfix(p) : operators(p, PREC_POW);
     dlsh_p_leave(p);
     if (!x || !dlsh_p_push(p, x)) return NULL;
     return dlsh_p_finish(p, n, mark);
@@ -297,14 +298,14 @@ dlsh_node *dlsh_p_argument(dlsh_parser *p) {
     if (op == DLSH_OP_NEG || op == DLSH_OP_NOT) {
         n = dlsh_p_node(p, DLSH_N_UNARY, p->tok.span);
         dlsh_p_advance(p);
-        dlsh_node *x = n ? dlsh_p_postfix(p) : NULL;
+        dlsh_node *x = n ? postfix(p) : NULL;
         if (x && dlsh_p_push(p, x)) {
             n->op = (unsigned char)op;
             n = dlsh_p_finish(p, n, mark);
         } else
             n = NULL;
     } else
-        n = dlsh_p_postfix(p);
+        n = postfix(p);
     p->arg_mode = mode;
     return n;
 }

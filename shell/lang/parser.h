@@ -43,8 +43,6 @@ void *dlsh_p_fail(dlsh_parser *p, dlsh_span at, const char *hint, const char *fm
     __attribute__((format(printf, 4, 5)));
 /* The next token is not what may stand here. */
 void *dlsh_p_unexpected(dlsh_parser *p, const char *wanted, const char *hint);
-/* What the next token is called in messages: `'x'`, `the end of the line`. */
-const char *dlsh_p_describe(const dlsh_parser *p, char *buf, size_t n);
 int dlsh_p_enter(dlsh_parser *p); /* one level of nesting more; 0 after an error */
 void dlsh_p_leave(dlsh_parser *p);
 
@@ -57,7 +55,6 @@ dlsh_node *dlsh_p_finish(dlsh_parser *p, dlsh_node *node, int mark);
 
 /* grammar */
 dlsh_node *dlsh_p_expr(dlsh_parser *p);
-dlsh_node *dlsh_p_postfix(dlsh_parser *p);  /* operand with calls, indices, fields */
 dlsh_node *dlsh_p_argument(dlsh_parser *p); /* *expr*: postfix with an optional - or !, in argument mode */
 dlsh_node *dlsh_p_params(dlsh_parser *p, dlsh_node *owner, int mark); /* ( PARAM, ... ): pushed; returns owner */
 dlsh_node *dlsh_p_fn(dlsh_parser *p, int statement);
@@ -71,7 +68,6 @@ dlsh_node *dlsh_p_cblock(dlsh_parser *p);
 /* name=value without a space, when one stands here; *out NULL when not. kind decides how the value is read. */
 int dlsh_p_at_option(const dlsh_parser *p);
 dlsh_node *dlsh_p_option(dlsh_parser *p, dlsh_optkind kind);
-dlsh_node *dlsh_p_word_value(dlsh_parser *p, const char *what);
 /* Does the statement end here? */
 int dlsh_p_at_statement_end(const dlsh_parser *p);
 

@@ -28,7 +28,5 @@ dl_status dlsh_html_table(dlsh_buf *b, const dlsh_table *t);
 /* An SVG as a picture in HTML. Clients take SVG elements out of HTML that they do not trust, and nbconvert 6.5 empties
  * SVG that stands alone. */
 void dlsh_html_picture(dlsh_buf *b, const dlsh_buf *svg);
-/* A histogram as such a picture, lowest and highest value below it. */
-void dlsh_html_bars(dlsh_buf *b, const long *counts, int n, double lo, double hi);
 
 #endif

@@ -25,7 +25,8 @@ void dlsh_html_picture(dlsh_buf *b, const dlsh_buf *svg) {
     dlsh_buf_puts(b, "\"/>");
 }
 
-void dlsh_html_bars(dlsh_buf *html, const long *counts, int n, double lo, double hi) {
+/* A histogram as such a picture, lowest and highest value below it. */
+static void html_bars(dlsh_buf *html, const long *counts, int n, double lo, double hi) {
     enum { W = 200, H = 44 };
     dlsh_buf svg = {0}, *b = &svg;
     long most = 1;
@@ -76,7 +77,7 @@ dl_status dlsh_html_figures(dlsh_buf *b, const char *title, const dl_tensor *t, 
     dlsh_buf_puts(b, "<div style=\"" MONO "\">");
     put_heading(b, title, t);
     dlsh_buf_puts(b, "<div style=\"display:flex;flex-wrap:wrap;align-items:center;gap:4px 18px;margin:4px 0\">");
-    if (spread) dlsh_html_bars(b, counts, bars, s->min, s->max);
+    if (spread) html_bars(b, counts, bars, s->min, s->max);
     dlsh_buf_puts(b, "<div style=\"display:grid;grid-template-columns:auto auto;column-gap:18px;line-height:1.5\">");
     const struct {
         const char *name;

@@ -26,7 +26,6 @@ jup_request *jup_next(void) {
     return r;
 }
 void jup_abort_waiting(void) {}
-int jup_ending(void) { return 0; }
 void jup_end(void) {}
 void jup_post_parent(jup_request *parent, int silent) { (void)parent, (void)silent; }
 void jup_sync(void) { fflush(stdout); }
