@@ -39,6 +39,15 @@ const dlsh_origin *dlsh_origin_get(void);
 /* Copies. NULLs count as "". */
 dl_status dlsh_origin_set(const dlsh_origin *o);
 
+/* Options of every row that begins a run, beside its name. */
+#define DLSH_RUN_OPTIONS                                                                                               \
+    {"experiment", DLSH_OPT_STRING, NULL, "experiment the run belongs to", NULL, NULL},                                \
+        {"group", DLSH_OPT_STRING, NULL, "group of runs within it", NULL, NULL}, {                                     \
+        "note", DLSH_OPT_STRING, NULL, "a note kept with the run", NULL, NULL                                          \
+    }
+/* What they and the script say of the run (record.c). Borrowed. */
+dl_run_spec dlsh_run_spec(const dlsh_args *a);
+
 /* name=value words after the script's name, for `args`. Borrowed; n may be 0. */
 typedef struct dlsh_script_args {
     int n;

@@ -237,6 +237,61 @@ static const dlsh_param schedule_params[] = {
     {.name = "values", .flags = DLSH_VARIADIC, .doc = "its main arguments"},
     {0}};
 
+/* ---------------------------------------------------------------- clip_grad_norm(...), clip_grad_value(...) */
+
+typedef struct tensors {
+    dl_tensor **t; /* borrowed from the values they were found in */
+    long n, cap;
+} tensors;
+
+static dl_status add_tensor(tensors *l, dl_tensor *t) {
+    if (l->n == l->cap) {
+        long cap = l->cap ? 2 * l->cap : 16;
+        dl_tensor **grown = realloc(l->t, (size_t)cap * sizeof *grown);
+        if (!grown) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory");
+        l->t = grown;
+        l->cap = cap;
+    }
+    l->t[l->n++] = t;
+    return DL_OK;
+}
+
+static dl_status find_tensors(const dlsh_args *a, dlsh_value v, tensors *l) {
+    dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
+    dl_status st = DL_OK;
+    if (m) {
+        dl_module_list *all = dl_module_tensors(m, 1);
+        st = all ? DL_OK : dlsh_failure();
+        for (long i = 0; st == DL_OK && i < all->n; i++) st = add_tensor(l, all->entries[i].tensor);
+        dl_module_list_free(all);
+    } else if (v.type == DLSH_TENSOR)
+        st = add_tensor(l, v.as.tensor);
+    else if (v.type == DLSH_LIST)
+        for (int i = 0; st == DL_OK && i < v.as.list->n; i++) st = find_tensors(a, v.as.list->items[i], l);
+    else
+        st = dlsh_arg_fail(a, "parameters", DL_ERR_TYPE, "give a net, a parameter or a list of parameters",
+                           "gradients belong to parameters, got %s", dlsh_type_name(v));
+    return st;
+}
+
+/* The norm before is the result, as PyTorch's. */
+static dl_status clip_run(const dlsh_args *a, dlsh_value *result) {
+    int by_value = !strcmp(dlsh_arg_command(a)->name, "clip_grad_value");
+    double max = dlsh_arg_float(a, "max"), norm = 0;
+    if (!(max > 0)) return dlsh_arg_fail(a, "max", DL_ERR_VALUE, NULL, "the limit must be positive, got %g", max);
+    tensors l = {0};
+    dl_status st = find_tensors(a, *dlsh_arg(a, "parameters"), &l);
+    if (st == DL_OK) st = by_value ? dl_clip_grad_value(l.t, l.n, max) : dl_clip_grad_norm(l.t, l.n, max, &norm);
+    free(l.t);
+    if (st == DL_OK && !by_value) *result = dlsh_float(norm);
+    return st;
+}
+
+static const dlsh_param clip_params[] = {
+    {.name = "parameters", .want = "net|tensor|list", .doc = "whose gradients: a net, a parameter, a list of them"},
+    {.name = "max", .want = "float", .doc = "the limit"},
+    {0}};
+
 /* ---------------------------------------------------------------- the rows */
 
 /* One table of options an optimizer; filled from the library's tables before main. */
@@ -291,4 +346,18 @@ const dlsh_command optim_commands[] = {
      .params = schedule_params,
      .run = schedule_run,
      .examples = "s = schedule(\"cosine\", 1000, warmup=50)\ns(500)"},
+    {.name = "clip_grad_norm",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "clip_grad_norm(PARAMETERS, MAX)",
+     .doc = "Scales all gradients so that their common norm is at most MAX; gives the norm they had. A trainer has "
+            "clip_norm= for it.",
+     .params = clip_params,
+     .run = clip_run,
+     .examples = "backward l\nclip_grad_norm(m, 1.0);\no.step()"},
+    {.name = "clip_grad_value",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "clip_grad_value(PARAMETERS, MAX)",
+     .doc = "Limits every element of the gradients to [-MAX, MAX]. A trainer has clip_value= for it.",
+     .params = clip_params,
+     .run = clip_run},
     {0}};

@@ -218,7 +218,6 @@ static dl_status choose_schedule(const dlsh_args *a, dl_trainer_spec *spec) {
 }
 
 static void read_options(const dlsh_args *a, dl_trainer_spec *spec, dl_run_spec *run) {
-    const dlsh_origin *origin = dlsh_origin_get();
     spec->model = dlsh_arg_handle(a, "net", &dlsh_net_class);
     spec->data = dlsh_arg_handle(a, "data", &dlsh_dataset_class);
     spec->loader.batch = dlsh_arg_int(a, "batch");
@@ -233,13 +232,7 @@ static void read_options(const dlsh_args *a, dl_trainer_spec *spec, dl_run_spec 
     spec->allow_nan = dlsh_arg_bool(a, "allow_nan");
     spec->eval_every = dlsh_arg_int(a, "eval_every") ? dlsh_arg_int(a, "eval_every") : -1;
     spec->device = dlsh_device();
-    *run = (dl_run_spec){.name = dlsh_arg_str(a, "name"),
-                         .experiment = dlsh_arg_str(a, "experiment"),
-                         .group = dlsh_arg_str(a, "group"),
-                         .note = dlsh_arg_str(a, "note"),
-                         .script_path = *origin->path ? origin->path : NULL,
-                         .script_text = *origin->text ? origin->text : NULL,
-                         .script_args = *origin->args ? origin->args : NULL};
+    *run = dlsh_run_spec(a);
     spec->run = run;
 }
 
@@ -477,9 +470,7 @@ static const dlsh_option trainer_options[] = {
     {"workers", DLSH_OPT_INT, "0", "threads that make batches (0: one; -1: none)", NULL, NULL},
     {"eval_every", DLSH_OPT_INT, "1", "epochs of train between evaluations (0: none)", NULL, NULL},
     {"allow_nan", DLSH_OPT_BOOL, "false", "go on when the loss is not finite", NULL, NULL},
-    {"experiment", DLSH_OPT_STRING, NULL, "experiment the run belongs to", NULL, NULL},
-    {"group", DLSH_OPT_STRING, NULL, "group of runs within it", NULL, NULL},
-    {"note", DLSH_OPT_STRING, NULL, "a note kept with the run", NULL, NULL},
+    DLSH_RUN_OPTIONS,
     {0}};
 static const dlsh_option backward_options[] = {
     {"seed", DLSH_OPT_VALUE, NULL, "gradient to start from, in the shape of the tensor", "tensor", NULL},

@@ -1,0 +1,222 @@
+/* Recording a loop of one's own: start_run(...) and what a run as a value can do. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/context.h"
+#include "commands/data.h"
+#include "commands/nets.h"
+
+/* A run that is open in the store, until it is ended or forgotten. */
+typedef struct recording {
+    dl_store *store;
+    dl_run *run; /* NULL: ended */
+    char *name;
+    long id, step; /* the last step that was logged */
+} recording;
+
+/* ---------------------------------------------------------------- runs as values */
+
+static dl_status end(recording *r, const char *error) {
+    dl_run *run = r->run;
+    r->run = NULL;
+    return run ? dl_run_end(run, error ? DL_RUN_FAILED : DL_RUN_FINISHED, error) : DL_OK;
+}
+
+static void destroy(void *self) {
+    recording *r = self;
+    if (!r) return;
+    end(r, dlsh_ended_by());
+    if (r->store) dl_store_close(r->store);
+    free(r->name);
+    free(r);
+}
+
+static dl_status text(void *self, dlsh_buf *out) {
+    recording *r = self;
+    dlsh_buf_printf(out, "<run %ld%s%s, step %ld%s>", r->id, *r->name ? " " : "", r->name, r->step,
+                    r->run ? "" : ", ended");
+    return DL_OK;
+}
+
+static dl_status get_id(void *self, dlsh_value *out) {
+    *out = dlsh_int(((recording *)self)->id);
+    return DL_OK;
+}
+static dl_status get_name(void *self, dlsh_value *out) {
+    return dlsh_give(dlsh_string(((recording *)self)->name), out);
+}
+static dl_status get_step(void *self, dlsh_value *out) {
+    *out = dlsh_int(((recording *)self)->step);
+    return DL_OK;
+}
+
+static const dlsh_field fields[] = {{"id", "its number in the store; 0 in a store that keeps nothing", get_id, NULL},
+                                    {"name", "the name given to it", get_name, NULL},
+                                    {"step", "the last step that was logged", get_step, NULL},
+                                    {NULL, NULL, NULL, NULL}};
+
+/* ---------------------------------------------------------------- r.log(...), r.end() */
+
+static dl_status number_of(const char *metric, dlsh_value v, double *out) {
+    if (v.type == DLSH_TENSOR) return dl_item_f(v.as.tensor, out);
+    if (v.type != DLSH_BOOL && !dlsh_is_number(v))
+        return dlsh_fail(DL_ERR_TYPE, NULL, "%s must be a number, got %s", metric, dlsh_type_name(v));
+    *out = v.type == DLSH_BOOL ? v.as.b : dlsh_number(v);
+    return DL_OK;
+}
+
+static dl_status push(recording *r, const char *metric, dlsh_value v, long step) {
+    double value = 0;
+    DLSH_TRY(number_of(metric, v, &value));
+    return dl_metric(r->run, metric, step, value);
+}
+
+static dl_status log_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    recording *r = dlsh_arg_self(a);
+    const dlsh_value *value = dlsh_arg(a, "value");
+    const char *metric = dlsh_arg_str(a, "metric"), *name;
+    if (!r->run)
+        return dlsh_fail(DL_ERR_VALUE, "start_run() begins another", "the run%s%s has ended", *r->name ? " " : "",
+                         r->name);
+    if (metric ? !value : !dlsh_arg_extra(a, 0, &value))
+        return dlsh_fail(DL_ERR_VALUE, "r.log(loss=l, acc=0.9), r.log(\"test/acc\", 0.9)", "there is nothing to log");
+    long step = dlsh_given(a, "step") ? dlsh_arg_int(a, "step") : r->step + 1;
+    if (step < 0) return dlsh_arg_fail(a, "step", DL_ERR_VALUE, NULL, "a step is not negative, got %ld", step);
+    if (metric) DLSH_TRY(push(r, metric, *value, step));
+    for (int i = 0; (name = dlsh_arg_extra(a, i, &value)); i++) DLSH_TRY(push(r, name, *value, step));
+    r->step = step;
+    return DL_OK;
+}
+
+static dl_status end_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    return end(dlsh_arg_self(a), dlsh_arg_str(a, "error"));
+}
+
+static const dlsh_param log_params[] = {{.name = "metric",
+                                         .kind = DLSH_ARG_WORD,
+                                         .flags = DLSH_OPTIONAL,
+                                         .doc = "a name, as \"test/acc\"; names without a slash can be options"},
+                                        {.name = "value", .flags = DLSH_OPTIONAL, .doc = "its value"},
+                                        {0}};
+static const dlsh_option log_options[] = {
+    {"step", DLSH_OPT_INT, NULL, "the step; else the one after the last", NULL, NULL}, {0}};
+static const dlsh_option end_options[] = {
+    {"error", DLSH_OPT_STRING, NULL, "why it failed; else it is finished", NULL, NULL}, {0}};
+
+static const dlsh_command methods[] = {
+    {.name = "log",
+     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
+     .usage = "r.log(METRIC=VALUE..., step=N), or r.log(METRIC, VALUE)",
+     .doc = "Records values of a step: numbers, or tensors of one element. The latest value of a step counts.",
+     .params = log_params,
+     .options = log_options,
+     .run = log_run,
+     .examples = "r.log(loss=l, lr=o.lr)\nr.log(\"test/acc\", 0.93, step=100)"},
+    {.name = "end",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "r.end(error=)",
+     .doc = "Ends the run. Otherwise it ends when nothing holds it any more, at the latest with the session.",
+     .options = end_options,
+     .run = end_run},
+    {0}};
+
+static const dlsh_class run_class = {.name = "run",
+                                     .doc = "A run open in the experiment store, for a loop of one's own.",
+                                     .destroy = destroy,
+                                     .text = text,
+                                     .fields = fields,
+                                     .methods = methods};
+
+/* ---------------------------------------------------------------- start_run(NAME, KEY=VALUE...) */
+
+enum { MAX_PARAMS = 64 };
+typedef struct parameters {
+    const char *pair[2 * MAX_PARAMS + 1]; /* key, value, ..., NULL */
+    dlsh_buf value[MAX_PARAMS];
+    int n;
+} parameters;
+
+static dl_status collect(const dlsh_args *a, parameters *p) {
+    const dlsh_value *v;
+    const char *name;
+    for (; (name = dlsh_arg_extra(a, p->n, &v)); p->n++) {
+        if (p->n == MAX_PARAMS)
+            return dlsh_fail(DL_ERR_VALUE, NULL, "a run starts with at most %d parameters", MAX_PARAMS);
+        DLSH_TRY(dlsh_text(&p->value[p->n], *v));
+        p->pair[2 * p->n] = name;
+        p->pair[2 * p->n + 1] = dlsh_buf_text(&p->value[p->n]);
+    }
+    return DL_OK;
+}
+
+dl_run_spec dlsh_run_spec(const dlsh_args *a) {
+    const dlsh_origin *origin = dlsh_origin_get();
+    return (dl_run_spec){.name = dlsh_arg_str(a, "name"),
+                         .experiment = dlsh_arg_str(a, "experiment"),
+                         .group = dlsh_arg_str(a, "group"),
+                         .note = dlsh_arg_str(a, "note"),
+                         .script_path = *origin->path ? origin->path : NULL,
+                         .script_text = *origin->text ? origin->text : NULL,
+                         .script_args = *origin->args ? origin->args : NULL};
+}
+
+/* Opens the store once more, so that the run keeps it whatever the session chooses later. */
+static dl_status begin(const dlsh_args *a, recording *r, const parameters *p) {
+    dl_module *net = dlsh_arg_handle(a, "net", &dlsh_net_class);
+    dl_dataset *data = dlsh_arg_handle(a, "data", &dlsh_dataset_class);
+    char *model = net ? dl_module_text(net) : NULL;
+    if (net && !model) return dlsh_failure();
+    dl_run_spec spec = dlsh_run_spec(a);
+    spec.device = dl_device_name(dlsh_device());
+    spec.seed = dl_seed_get();
+    spec.params = p->pair;
+    if (net) spec.model_name = dl_module_name(net), spec.model_text = model, spec.n_params = dl_module_params(net);
+    if (data) spec.dataset = dl_dataset_name(data), spec.data_fingerprint = dl_dataset_fingerprint(data);
+    dl_store *shared = dlsh_store(dlsh_arg_session(a));
+    const char *path = shared ? dl_store_path(shared) : NULL;
+    if (path) r->store = dl_store_open(*path ? path : "none");
+    if (r->store) r->run = dl_run_begin(r->store, &spec);
+    dl_text_free(model);
+    if (!r->run) return dlsh_failure();
+    r->id = dl_run_id(r->run);
+    return DL_OK;
+}
+
+static dl_status start_run(const dlsh_args *a, dlsh_value *result) {
+    recording *r = calloc(1, sizeof *r);
+    parameters *p = calloc(1, sizeof *p);
+    const char *name = dlsh_arg_str(a, "name");
+    dl_status st = r && p && (r->name = strdup(name ? name : "")) ? collect(a, p) : DL_ERR_MEMORY;
+    if (st == DL_ERR_MEMORY) dlsh_fail(st, NULL, "no memory for the description of a run");
+    if (st == DL_OK) st = begin(a, r, p);
+    for (int i = 0; p && i < MAX_PARAMS; i++) dlsh_buf_free(&p->value[i]);
+    free(p);
+    if (st == DL_OK)
+        st = dlsh_give(dlsh_new_handle(&run_class, r), result);
+    else
+        destroy(r);
+    return st;
+}
+
+static const dlsh_param start_params[] = {
+    {.name = "name", .want = "string", .flags = DLSH_OPTIONAL, .doc = "name of the run"}, {0}};
+static const dlsh_option start_options[] = {
+    {"net", DLSH_OPT_VALUE, NULL, "the net that is trained: its text and size are recorded", "net", NULL},
+    {"data", DLSH_OPT_VALUE, NULL, "the dataset: its name and fingerprint are recorded", "dataset", NULL},
+    DLSH_RUN_OPTIONS,
+    {0}};
+
+const dlsh_command record_commands[] = {
+    {.name = "start_run",
+     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
+     .usage = "start_run(NAME, KEY=VALUE...)",
+     .doc = "Opens a run in the experiment store, for a loop of one's own; other options are recorded as its "
+            "parameters. A trainer opens its run by itself.",
+     .params = start_params,
+     .options = start_options,
+     .run = start_run,
+     .examples = "r = start_run(\"by hand\", lr=0.1, layers=[32, 10])\nr.log(loss=2.31)\nr.end()"},
+    {0}};
