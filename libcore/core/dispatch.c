@@ -310,6 +310,20 @@ dl_meta dl_meta_of(const dl_tensor *t) {
     return m;
 }
 
+static dl_status no_attribute(const dl_op *op, const char *name) {
+    const char *names[DL_MAX_ATTR];
+    for (int i = 0; i < op->nattr; i++) names[i] = op->attrs[i].name;
+    return dl_fail_unknown(name, names, op->nattr, op->nattr ? NULL : "it takes none", "%s has no attribute '%s'",
+                           op->name, name);
+}
+
+static dl_status no_op(const char *name) {
+    const char *names[512];
+    int n = 0;
+    for (const dl_op *op; n < 512 && (op = dl_op_at(n)); n++) names[n] = op->name;
+    return dl_fail_unknown(name, names, n, "dl_op_describe lists them", "there is no op called '%s'", name);
+}
+
 /* "dim=1 keepdim=true" into attr; values with blanks stand in brackets. */
 static dl_status parse_attrs(const dl_op *op, const char *text, dl_aval *attr) {
     char name[64], value[192];
@@ -323,7 +337,7 @@ static dl_status parse_attrs(const dl_op *op, const char *text, dl_aval *attr) {
             return dl_fail(DL_ERR_SYNTAX, "%s= has no value", name);
         if (*p == '[' && strlen(value) + 1 < sizeof value && p[used - 1] == ']') strcat(value, "]");
         int a = dl_attr_index(op, name);
-        if (a < 0) return dl_fail(DL_ERR_NAME, "%s has no attribute %s", op->name, name);
+        if (a < 0) return no_attribute(op, name);
         DL_TRY(dl_attr_parse(op, a, value, &attr[a]));
     }
     return DL_OK;
@@ -331,7 +345,7 @@ static dl_status parse_attrs(const dl_op *op, const char *text, dl_aval *attr) {
 
 dl_status dl_op_call(const char *name, dl_tensor **in, int nin, const char *attrs, dl_tensor **out, int *nout) {
     const dl_op *op = dl_op_find(name);
-    if (!op) return dl_fail(DL_ERR_NAME, "there is no op called '%s'", name);
+    if (!op) return no_op(name);
     dl_aval attr[DL_MAX_ATTR];
     DL_TRY(parse_attrs(op, attrs, attr));
     dl_tensor *all[DL_MAX_OUT] = {0};

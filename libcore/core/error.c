@@ -50,6 +50,24 @@ dl_status dl_fail_hint(dl_status code, const char *hint, const char *fmt, ...) {
     return code;
 }
 
+dl_status dl_fail_unknown(const char *word, const char *const *names, int n, const char *otherwise, const char *fmt,
+                          ...) {
+    const char *near = dl_nearest(word, names, n);
+    char hint[sizeof last.hint] = "";
+    if (near)
+        snprintf(hint, sizeof hint, "did you mean '%s'?", near);
+    else if (otherwise)
+        snprintf(hint, sizeof hint, "%s", otherwise);
+    else
+        for (int i = 0, used = 0; i < n && used < (int)sizeof hint; i++)
+            used += snprintf(hint + used, sizeof hint - (size_t)used, "%s%s", i ? ", " : "it is one of ", names[i]);
+    va_list ap;
+    va_start(ap, fmt);
+    record(DL_ERR_NAME, hint, fmt, ap);
+    va_end(ap);
+    return DL_ERR_NAME;
+}
+
 void dl_error_context(const char *op, const char *operands) {
     if (!last.code) return;
     if (op && !last.op[0]) snprintf(last.op, sizeof last.op, "%s", op);

@@ -10,6 +10,10 @@
 dl_status dl_fail(dl_status code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same, with a remedy. */
 dl_status dl_fail_hint(dl_status code, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* DL_ERR_NAME for a word that is none of names[n]. The remedy names the nearest; when none is near it is `otherwise`,
+ * and where that is NULL the list of all. */
+dl_status dl_fail_unknown(const char *word, const char *const *names, int n, const char *otherwise, const char *fmt,
+                          ...) __attribute__((format(printf, 5, 6)));
 /* Adds to the current record what only an outer level knows; each is kept only where it is still empty. */
 void dl_error_context(const char *op, const char *operands);
 void dl_error_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

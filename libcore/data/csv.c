@@ -34,12 +34,12 @@ static void end_scan(scanner *c) {
 static dl_status put(scanner *c, char ch) {
     if (!ch)
         return dl_fail_hint(DL_ERR_FORMAT, "save it as UTF-8 text",
-                            "`%s`, line %ld, column %zu: a NUL byte; this is no text", c->name, c->line,
+                            "'%s', line %ld, column %zu: a NUL byte; this is no text", c->name, c->line,
                             c->at - c->line_at + 1);
     if (c->len + 2 > c->cap) {
         size_t cap = c->cap ? 2 * c->cap : 64;
         char *more = realloc(c->field, cap);
-        if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for a field of `%s`", c->name);
+        if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for a field of '%s'", c->name);
         c->field = more, c->cap = cap;
     }
     c->field[c->len++] = ch;
@@ -61,7 +61,7 @@ static dl_status quoted(scanner *c) {
     for (c->at++;; c->at++) {
         if (c->at >= c->n)
             return dl_fail_hint(DL_ERR_FORMAT, "close the quotes; quotes inside quotes are written twice",
-                                "`%s`, line %ld, column %ld: quotes are opened and never closed", c->name,
+                                "'%s', line %ld, column %ld: quotes are opened and never closed", c->name,
                                 c->field_line, c->field_col);
         char ch = c->text[c->at];
         if (ch == '"') {
@@ -74,7 +74,7 @@ static dl_status quoted(scanner *c) {
     c->at++;
     if (c->at < c->n && c->text[c->at] != c->sep && !at_newline(c))
         return dl_fail_hint(DL_ERR_FORMAT, "quotes inside quotes are written twice",
-                            "`%s`, line %ld, column %zu: text follows the closing quotes", c->name, c->line,
+                            "'%s', line %ld, column %zu: text follows the closing quotes", c->name, c->line,
                             c->at - c->line_at + 1);
     return DL_OK;
 }
@@ -125,7 +125,7 @@ typedef struct reader {
 } reader;
 
 static dl_status no_memory(const reader *r) {
-    return dl_fail(DL_ERR_MEMORY, "no memory for the table `%s`", r->csv.name);
+    return dl_fail(DL_ERR_MEMORY, "no memory for the table '%s'", r->csv.name);
 }
 
 static dl_status read_first(reader *r) {
@@ -160,10 +160,9 @@ static dl_status find_label(reader *r) {
             r->label = i;
             return DL_OK;
         }
-    const char *near = dl_nearest(want, (const char *const *)r->first, (int)(r->columns < 1000 ? r->columns : 1000));
-    char hint[300] = "columns are named by the first line, or numbered from 0";
-    if (near) strcpy(hint, "did you mean `"), strncat(hint, near, 200), strcat(hint, "`?");
-    return dl_fail_hint(DL_ERR_NAME, hint, "`%s` has no column `%s` among its %ld", r->csv.name, want, r->columns);
+    return dl_fail_unknown(want, (const char *const *)r->first, (int)(r->columns < 1000 ? r->columns : 1000),
+                           "columns are named by the first line, or numbered from 0",
+                           "'%s' has no column '%s' among its %ld", r->csv.name, want, r->columns);
 }
 
 static bool has_header(const reader *r) {
@@ -197,7 +196,7 @@ static dl_status not_a_number(const reader *r, long column) {
     return dl_fail_hint(DL_ERR_FORMAT,
                         *c->field ? "features are numbers; words may stand in the label column alone"
                                   : "a value is missing; fill it in or drop the line",
-                        "`%s`, line %ld, column %ld: \"%.40s\" is no number (field %ld)", c->name, c->field_line,
+                        "'%s', line %ld, column %ld: \"%.40s\" is no number (field %ld)", c->name, c->field_line,
                         c->field_col, c->field, column);
 }
 
@@ -239,7 +238,7 @@ static dl_status read_records(reader *r) {
         }
         if (column + 1 != r->columns)
             return dl_fail_hint(DL_ERR_FORMAT, "every line has as many fields as the first",
-                                "`%s`, line %ld: %ld fields; the first line has %ld", r->csv.name, line, column + 1,
+                                "'%s', line %ld: %ld fields; the first line has %ld", r->csv.name, line, column + 1,
                                 r->columns);
     }
 }
@@ -251,7 +250,7 @@ dl_status dl_csv_table_read(const char *name, const char *text, size_t n, const 
     dl_status st = read_first(&r);
     if (st == DL_OK && r.columns < 2)
         st = dl_fail_hint(DL_ERR_FORMAT, "is the separator another one? option sep",
-                          "`%s` has %ld columns on its first line; "
+                          "'%s' has %ld columns on its first line; "
                           "at least one feature and a label are wanted",
                           name, r.columns);
     if (st == DL_OK) st = find_label(&r);
@@ -263,7 +262,7 @@ dl_status dl_csv_table_read(const char *name, const char *text, size_t n, const 
         }
         st = read_records(&r);
     }
-    if (st == DL_OK && !t->n) st = dl_fail(DL_ERR_FORMAT, "`%s` has no lines of data", name);
+    if (st == DL_OK && !t->n) st = dl_fail(DL_ERR_FORMAT, "'%s' has no lines of data", name);
     for (long i = 0; i < r.columns; i++) free(r.first[i]);
     free(r.first);
     end_scan(&r.csv);

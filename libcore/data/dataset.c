@@ -41,17 +41,9 @@ static int option_index(const dl_data_kind *k, const char *name) {
 
 static dl_status unknown_option(const dl_data_kind *k, const char *name) {
     const char *names[DL_MAX_DATA_OPTIONS];
-    char list[256] = "";
     int n = 0;
-    for (; k->options[n].name; n++) {
-        names[n] = k->options[n].name;
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", n ? ", " : "", names[n]);
-    }
-    const char *near = dl_nearest(name, names, n);
-    char hint[320];
-    snprintf(hint, sizeof hint, near ? "did you mean `%s`?" : "it takes %s", near ? near : list);
-    return dl_fail_hint(DL_ERR_NAME, hint, "dataset `%s` has no option `%s`", k->name, name);
+    for (; k->options[n].name; n++) names[n] = k->options[n].name;
+    return dl_fail_unknown(name, names, n, NULL, "dataset '%s' has no option '%s'", k->name, name);
 }
 
 /* Is `word` one of "a|b|c"? */
@@ -73,10 +65,10 @@ static bool reads_as(const char *type, const char *text) {
 
 static dl_status check_option(const dl_data_kind *k, const dl_data_option *o, const char *value) {
     if (!reads_as(o->type, value))
-        return dl_fail_hint(DL_ERR_VALUE, o->doc, "dataset `%s`: option %s=%s is not %s %s", k->name, o->name, value,
+        return dl_fail_hint(DL_ERR_VALUE, o->doc, "dataset '%s': option %s=%s is not %s %s", k->name, o->name, value,
                             strchr("aeiou", *o->type) ? "an" : "a", o->type);
     if (o->words && !among(o->words, value))
-        return dl_fail_hint(DL_ERR_VALUE, o->doc, "dataset `%s`: option %s=%s; it is one of %s", k->name, o->name,
+        return dl_fail_hint(DL_ERR_VALUE, o->doc, "dataset '%s': option %s=%s; it is one of %s", k->name, o->name,
                             value, o->words);
     return DL_OK;
 }
@@ -86,14 +78,14 @@ static dl_status read_options(const dl_data_kind *k, const char *const *options,
     for (; options && *options; options += 2) {
         int i = option_index(k, options[0]);
         if (i < 0) return unknown_option(k, options[0]);
-        if (!options[1]) return dl_fail(DL_ERR_VALUE, "dataset `%s`: option %s has no value", k->name, options[0]);
+        if (!options[1]) return dl_fail(DL_ERR_VALUE, "dataset '%s': option %s has no value", k->name, options[0]);
         DL_TRY(check_option(k, &k->options[i], options[1]));
         a->value[i] = options[1];
     }
     for (int i = 0; k->options[i].name; i++) {
         if (!a->value[i]) a->value[i] = k->options[i].dflt;
         if (!a->value[i])
-            return dl_fail_hint(DL_ERR_VALUE, k->options[i].doc, "dataset `%s` needs the option `%s`", k->name,
+            return dl_fail_hint(DL_ERR_VALUE, k->options[i].doc, "dataset '%s' needs the option '%s'", k->name,
                                 k->options[i].name);
     }
     return DL_OK;
@@ -126,14 +118,7 @@ static const kind_row *find_kind(const char *name) {
         names[i] = kinds[i].pub.name;
         if (!strcmp(names[i], name)) return &kinds[i];
     }
-    const char *near = dl_nearest(name, names, NKINDS);
-    char hint[300] = "there are";
-    for (int i = 0; i < NKINDS; i++) {
-        size_t used = strlen(hint);
-        snprintf(hint + used, sizeof hint - used, "%s %s", i ? "," : "", names[i]);
-    }
-    if (near) snprintf(hint, sizeof hint, "did you mean \"%s\"?", near);
-    dl_fail_hint(DL_ERR_NAME, hint, "there is no dataset \"%s\"", name);
+    dl_fail_unknown(name, names, NKINDS, NULL, "there is no dataset '%s'", name);
     return NULL;
 }
 
@@ -205,7 +190,7 @@ const char *dl_dataset_class_name(const dl_dataset *d, long i) {
 }
 
 dl_status dl_dataset_counts(dl_dataset *d, dl_split split, long *counts) {
-    if (!d->classes) return dl_fail(DL_ERR_TYPE, "dataset `%s` is a regression: it has no classes to count", d->name);
+    if (!d->classes) return dl_fail(DL_ERR_TYPE, "dataset '%s' is a regression: it has no classes to count", d->name);
     memset(counts, 0, (size_t)d->classes * sizeof *counts);
     const dl_samples *s = &d->split[split == DL_TEST];
     for (long i = 0; i < s->n; i++) counts[((const int64_t *)s->y)[i]]++;
@@ -247,7 +232,7 @@ dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, lo
     *x = *y = NULL;
     for (long i = 0; i < n; i++)
         if (index[i] < -have || index[i] >= have)
-            return dl_fail(DL_ERR_INDEX, "there is no sample %ld in the %s split of `%s`, which has %ld", index[i],
+            return dl_fail(DL_ERR_INDEX, "there is no sample %ld in the %s split of '%s', which has %ld", index[i],
                            split == DL_TEST ? "test" : "train", d->name, have);
     DL_TRY(dl_data_batch(d, n, x, y));
     for (long i = 0; i < n; i++)

@@ -11,22 +11,22 @@
 #include "core/memory.h"
 
 static dl_status cannot_open(const char *path, int err) {
-    return dl_fail(DL_ERR_IO, "cannot open `%s`: %s", path, strerror(err));
+    return dl_fail(DL_ERR_IO, "cannot open '%s': %s", path, strerror(err));
 }
 
 static dl_status cannot_read(const char *path, gzFile f) {
     int err = errno, code;
     const char *text = gzerror(f, &code);
-    if (code == Z_ERRNO) return dl_fail(DL_ERR_IO, "cannot read `%s`: %s", path, strerror(err));
+    if (code == Z_ERRNO) return dl_fail(DL_ERR_IO, "cannot read '%s': %s", path, strerror(err));
     return dl_fail_hint(DL_ERR_FORMAT, "the file is damaged or was not copied whole; fetch it again",
-                        "cannot uncompress `%s`: %s", path, code == Z_BUF_ERROR ? "it ends too early" : text);
+                        "cannot uncompress '%s': %s", path, code == Z_BUF_ERROR ? "it ends too early" : text);
 }
 
 /* Room for more bytes: doubles, but not beyond the memory there is. */
 static dl_status grow(const char *path, uint8_t **bytes, size_t *cap) {
     size_t want = *cap ? *cap * 2 : 1 << 16;
     uint8_t *more = want >= DL_LARGE_ALLOCATION && want > dl_memory_available() ? NULL : realloc(*bytes, want);
-    if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for `%s`: it has more than %zu MiB", path, *cap >> 20);
+    if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for '%s': it has more than %zu MiB", path, *cap >> 20);
     *bytes = more, *cap = want;
     return DL_OK;
 }
@@ -65,13 +65,13 @@ dl_status dl_file_find(const char *dir, const char *const *names, char *path, si
     struct stat info;
     if (stat(dir, &info)) return cannot_open(dir, errno);
     if (!S_ISDIR(info.st_mode))
-        return dl_fail(DL_ERR_IO, "`%s` is a file; the folder that holds the files is wanted", dir);
+        return dl_fail(DL_ERR_IO, "'%s' is a file; the folder that holds the files is wanted", dir);
     for (const char *const *name = names; *name; name++)
         for (int gz = 0; gz < 2; gz++) {
             if ((size_t)snprintf(path, size, "%s/%s%s", dir, *name, gz ? ".gz" : "") >= size)
-                return dl_fail(DL_ERR_IO, "the path `%.80s...` is too long", dir);
+                return dl_fail(DL_ERR_IO, "the path '%.80s...' is too long", dir);
             if (!stat(path, &info) && S_ISREG(info.st_mode)) return DL_OK;
         }
     return dl_fail_hint(DL_ERR_IO, "the folder must hold the official files under their own names",
-                        "`%s` has neither %s nor %s.gz", dir, names[0], names[0]);
+                        "'%s' has neither %s nor %s.gz", dir, names[0], names[0]);
 }

@@ -16,7 +16,7 @@ enum { POINTS_VERSION = 1, MAX_SAMPLES = 100000000, MAX_WIDTH = 100000 };
 static dl_status in_range(const dl_data_args *a, const char *name, long least, long most) {
     long v = dl_data_int(a, name);
     if (v >= least && v <= most) return DL_OK;
-    return dl_fail(DL_ERR_VALUE, "dataset `%s`: %s=%ld; it is %ld to %ld", a->kind->name, name, v, least, most);
+    return dl_fail(DL_ERR_VALUE, "dataset '%s': %s=%ld; it is %ld to %ld", a->kind->name, name, v, least, most);
 }
 
 /* Fingerprint of kind, version and every option but the normalisation. */

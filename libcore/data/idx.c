@@ -23,11 +23,11 @@ static uint64_t big_endian(const uint8_t *p, int n) {
 
 static dl_status bad_magic(const char *name, const uint8_t *p, size_t n) {
     if (n < 4)
-        return dl_fail(DL_ERR_FORMAT, "`%s` is no IDX file: it has %zu bytes, and the header alone takes 4", name, n);
+        return dl_fail(DL_ERR_FORMAT, "'%s' is no IDX file: it has %zu bytes, and the header alone takes 4", name, n);
     return dl_fail_hint(
         DL_ERR_FORMAT,
         p[0] == 0x1f && p[1] == 0x8b ? "it is compressed twice" : "an IDX file, or one in gzip, is wanted",
-        "`%s` is no IDX file: it begins with %02x %02x %02x %02x, not with 00 00, a type (08 09 0b 0c 0d "
+        "'%s' is no IDX file: it begins with %02x %02x %02x %02x, not with 00 00, a type (08 09 0b 0c 0d "
         "0e) and 1 to 8 dimensions",
         name, p[0], p[1], p[2], p[3]);
 }
@@ -37,18 +37,18 @@ dl_status dl_idx_parse(const char *name, const uint8_t *p, size_t n, dl_idx *out
     if (n < 4 || p[0] || p[1] || !type_size(p[2]) || p[3] < 1 || p[3] > 8) return bad_magic(name, p, n);
     out->type = p[2], out->ndim = p[3];
     size_t head = 4 + 4 * (size_t)out->ndim, bytes;
-    if (n < head) return dl_fail(DL_ERR_FORMAT, "`%s` ends inside its header: %zu bytes of %zu", name, n, head);
+    if (n < head) return dl_fail(DL_ERR_FORMAT, "'%s' ends inside its header: %zu bytes of %zu", name, n, head);
     out->numel = 1;
     for (int i = 0; i < out->ndim; i++) {
         out->shape[i] = (long)big_endian(p + 4 + 4 * i, 4);
         if (__builtin_mul_overflow(out->numel, out->shape[i], &out->numel))
-            return dl_fail(DL_ERR_FORMAT, "`%s` claims more elements than a file can hold", name);
+            return dl_fail(DL_ERR_FORMAT, "'%s' claims more elements than a file can hold", name);
     }
     char shape[128];
     dl_shape_text(out->ndim, out->shape, shape, sizeof shape);
     if (__builtin_mul_overflow((size_t)out->numel, (size_t)type_size(out->type), &bytes) || n - head != bytes)
         return dl_fail_hint(DL_ERR_FORMAT, "the file is damaged or was not copied whole; fetch it again",
-                            "`%s` claims the shape %s, which takes %zu bytes after the header, and has %zu", name,
+                            "'%s' claims the shape %s, which takes %zu bytes after the header, and has %zu", name,
                             shape, bytes, n - head);
     out->data = p + head;
     return DL_OK;

@@ -36,18 +36,18 @@ static dl_status check_pair(const dl_dataset *d, int split, const char *xpath, c
     long shape[8];
     int ndim;
     if (y->ndim != 1)
-        return dl_fail(DL_ERR_FORMAT, "`%s` holds no labels: it has %d dimensions, and labels have one", ypath,
+        return dl_fail(DL_ERR_FORMAT, "'%s' holds no labels: it has %d dimensions, and labels have one", ypath,
                        y->ndim);
     if (x->ndim < 2 || !x->shape[0])
-        return dl_fail(DL_ERR_FORMAT, "`%s` holds no samples: its shape is %s", xpath,
+        return dl_fail(DL_ERR_FORMAT, "'%s' holds no samples: its shape is %s", xpath,
                        dl_shape_text(x->ndim, x->shape, got, sizeof got));
     if (x->shape[0] != y->shape[0])
-        return dl_fail_hint(DL_ERR_FORMAT, "they do not belong together", "`%s` has %ld samples and `%s` %ld labels",
+        return dl_fail_hint(DL_ERR_FORMAT, "they do not belong together", "'%s' has %ld samples and '%s' %ld labels",
                             xpath, x->shape[0], ypath, y->shape[0]);
     sample_shape(x, shape, &ndim);
     if (split && (ndim != d->ndim || memcmp(shape, d->shape, (size_t)ndim * sizeof *shape) ||
                   (x->type == 0x08) != (d->dtype == DL_U8)))
-        return dl_fail(DL_ERR_FORMAT, "`%s` has samples of another kind, %s, than the training split, %s", xpath,
+        return dl_fail(DL_ERR_FORMAT, "'%s' has samples of another kind, %s, than the training split, %s", xpath,
                        dl_shape_text(ndim, shape, got, sizeof got),
                        dl_shape_text(d->ndim, d->shape, want, sizeof want));
     return DL_OK;
@@ -61,7 +61,7 @@ static dl_status copy_pair(dl_dataset *d, int split, const dl_idx *x, const dl_i
     for (long i = 0; i < y->numel; i++) {
         double label = dl_idx_get(y, i);
         if (!(label >= 0 && label < (double)d->classes && label == floor(label)))
-            return dl_fail(DL_ERR_FORMAT, "`%s`: label %ld is %g; labels are 0 to %ld", ypath, i, label,
+            return dl_fail(DL_ERR_FORMAT, "'%s': label %ld is %g; labels are 0 to %ld", ypath, i, label,
                            d->classes - 1);
         ((int64_t *)s->y)[i] = (int64_t)label;
     }
@@ -127,7 +127,7 @@ dl_status dl_open_idx(const dl_data_args *a, dl_dataset *d) {
     const char *x = dl_data_str(a, "test_path"), *y = dl_data_str(a, "test_labels");
     if (!*x != !*y)
         return dl_fail(DL_ERR_VALUE,
-                       "dataset `idx`: test_path and test_labels go together; only one of them was given");
+                       "dataset 'idx': test_path and test_labels go together; only one of them was given");
     DL_TRY(load_pair(d, 0, dl_data_str(a, "path"), dl_data_str(a, "labels"), 1, NULL));
     if (*x)
         DL_TRY(load_pair(d, 1, x, y, 0, NULL));
@@ -146,7 +146,7 @@ static dl_status add_cifar(dl_dataset *d, int split, const char *path, const uin
     dl_samples *s = &d->split[split];
     for (size_t at = 0; at < n; at += CIFAR_RECORD, s->n++) {
         if (bytes[at] > 9)
-            return dl_fail(DL_ERR_FORMAT, "`%s`: record %zu has the label %d; labels are 0 to 9", path,
+            return dl_fail(DL_ERR_FORMAT, "'%s': record %zu has the label %d; labels are 0 to 9", path,
                            at / CIFAR_RECORD, bytes[at]);
         ((int64_t *)s->y)[s->n] = bytes[at];
         memcpy((uint8_t *)s->x + s->n * CIFAR_PICTURE, bytes + at + 1, CIFAR_PICTURE);
@@ -167,7 +167,7 @@ static dl_status load_cifar(dl_dataset *d, int split, const char *dir, const cha
         if ((st = dl_file_read(batch[i].path, &batch[i].bytes, &batch[i].n)) != DL_OK) break;
         if (!batch[i].n || batch[i].n % CIFAR_RECORD)
             st = dl_fail_hint(DL_ERR_FORMAT, "the binary version of CIFAR-10 is wanted, its batches copied whole",
-                              "`%s` has %zu bytes, which are not a whole number of records of %d", batch[i].path,
+                              "'%s' has %zu bytes, which are not a whole number of records of %d", batch[i].path,
                               batch[i].n, CIFAR_RECORD);
         records += (long)(batch[i].n / CIFAR_RECORD);
     }

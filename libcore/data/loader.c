@@ -147,7 +147,7 @@ static dl_status check_spec(const dl_dataset *d, int split, const dl_loader_spec
     if (!d->split[split].n)
         return dl_fail_hint(DL_ERR_VALUE,
                             split ? "open the data set with a test file, or with holdout" : "more samples are needed",
-                            "the %s split of `%s` is empty", split ? "test" : "train", d->name);
+                            "the %s split of '%s' is empty", split ? "test" : "train", d->name);
     if (s->batch < 0) return dl_fail(DL_ERR_VALUE, "batch=%ld; it is at least 1", s->batch);
     if (s->workers < -1 || s->workers > MAX_WORKERS)
         return dl_fail(DL_ERR_VALUE, "workers=%d; it is -1 to %d", s->workers, MAX_WORKERS);

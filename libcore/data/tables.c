@@ -42,13 +42,13 @@ static dl_status add_class(classes *c, const char *file, const char *name, doubl
     if (found) return DL_OK;
     if (c->n == MAX_CLASSES)
         return dl_fail_hint(DL_ERR_VALUE, "is this the label column? option label; or task=regression",
-                            "the labels of `%s` have more than %d different values", file, MAX_CLASSES);
+                            "the labels of '%s' have more than %d different values", file, MAX_CLASSES);
     if (c->n == c->cap) {
         long cap = c->cap ? 2 * c->cap : 64;
         const char **names = realloc(c->name, (size_t)cap * sizeof *names);
         if (names) c->name = names;
         double *values = names ? realloc(c->value, (size_t)cap * sizeof *values) : NULL;
-        if (!values) return dl_fail(DL_ERR_MEMORY, "no memory for the classes of `%s`", file);
+        if (!values) return dl_fail(DL_ERR_MEMORY, "no memory for the classes of '%s'", file);
         c->value = values, c->cap = cap;
     }
     memmove(c->name + at + 1, c->name + at, (size_t)(c->n - at) * sizeof *c->name);
@@ -70,7 +70,7 @@ static dl_status decide(const dl_data_args *a, const dl_csv_table *t, classes *c
     if (!strcmp(task, "regression")) {
         if (t->words)
             return dl_fail_hint(DL_ERR_FORMAT, "option label chooses another column",
-                                "task=regression, but labels of `%s` are words", file);
+                                "task=regression, but labels of '%s' are words", file);
         return DL_OK;
     }
     if (!strcmp(task, "auto") && !t->words && !t->integers) return DL_OK;
@@ -82,20 +82,20 @@ static dl_status decide(const dl_data_args *a, const dl_csv_table *t, classes *c
 /* Moves a table into a split. */
 static dl_status take(dl_dataset *d, int split, const char *file, dl_csv_table *t, const classes *c) {
     if (t->features != d->numel)
-        return dl_fail(DL_ERR_FORMAT, "`%s` has %ld features, the training file %ld", file, t->features, d->numel);
+        return dl_fail(DL_ERR_FORMAT, "'%s' has %ld features, the training file %ld", file, t->features, d->numel);
     DL_TRY(dl_data_reserve(d, split, t->n));
     memcpy(d->split[split].x, t->x, (size_t)(t->n * t->features) * sizeof *t->x);
     for (long i = 0; i < t->n; i++) {
         bool found = true;
         if (!d->classes) {
             if (isnan(t->y[i]) && t->words)
-                return dl_fail(DL_ERR_FORMAT, "`%s`: label \"%.40s\" of sample %ld is no number", file, t->label[i], i);
+                return dl_fail(DL_ERR_FORMAT, "'%s': label \"%.40s\" of sample %ld is no number", file, t->label[i], i);
             ((float *)d->split[split].y)[i] = (float)t->y[i];
             continue;
         }
         ((int64_t *)d->split[split].y)[i] = search(c, t->label[i], t->y[i], &found);
         if (!found)
-            return dl_fail(DL_ERR_FORMAT, "`%s`: label \"%.40s\" of sample %ld does not occur in the training file",
+            return dl_fail(DL_ERR_FORMAT, "'%s': label \"%.40s\" of sample %ld does not occur in the training file",
                            file, t->label[i], i);
     }
     return DL_OK;
@@ -128,7 +128,7 @@ dl_status dl_open_csv(const dl_data_args *a, dl_dataset *d) {
     classes c = {0};
     const char *sep = dl_data_str(a, "sep");
     if (strlen(sep) != 1 || strchr("\"\r\n", *sep))
-        return dl_fail(DL_ERR_VALUE, "dataset `csv`: sep=\"%s\"; it is one character, such as \",\", \";\" or a tab",
+        return dl_fail(DL_ERR_VALUE, "dataset 'csv': sep=\"%s\"; it is one character, such as \",\", \";\" or a tab",
                        sep);
     dl_status st = load(a, d, t, &c);
     dl_csv_table_free(&t[0]);

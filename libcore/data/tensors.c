@@ -46,8 +46,14 @@ static dl_status check_alike(const dl_dataset *d, const dl_tensor *x, const dl_t
         return dl_fail(
             DL_ERR_SHAPE, "the test split's samples are %s, the training split's %s; or their targets differ",
             dl_shape_text(dl_ndim(x) - 1, dl_shape(x) + 1, a, sizeof a), dl_shape_text(d->ndim, d->shape, b, sizeof b));
-    if ((dl_dtype_of(x) == DL_U8) != (d->dtype == DL_U8) || dl_dtype_is_float(dl_dtype_of(y)) != !d->classes)
-        return dl_fail(DL_ERR_DTYPE, "the test split's x or y has another dtype than the training split's");
+    if ((dl_dtype_of(x) == DL_U8) != (d->dtype == DL_U8))
+        return dl_fail_hint(DL_ERR_DTYPE, "bytes go with bytes, floating numbers with floating numbers",
+                            "the test split's x is %s, the training split's %s", dl_dtype_name(dl_dtype_of(x)),
+                            dl_dtype_name(d->dtype));
+    if (dl_dtype_is_float(dl_dtype_of(y)) != !d->classes)
+        return dl_fail_hint(DL_ERR_DTYPE, "integers are class numbers, floating numbers the targets of a regression",
+                            "the test split's y is %s, but the training split's has %s", dl_dtype_name(dl_dtype_of(y)),
+                            d->classes ? "classes" : "floating numbers");
     return DL_OK;
 }
 
@@ -111,7 +117,7 @@ dl_dataset *dl_dataset_from(dl_tensor *x, dl_tensor *y, dl_tensor *test_x, dl_te
 dl_status dl_open_tensor(const dl_data_args *a, dl_dataset *d) {
     (void)a, (void)d;
     return dl_fail_hint(DL_ERR_TYPE, "call dl_dataset_from(x, y, test_x, test_y, name)",
-                        "dataset `tensor` is made of tensors, which options cannot carry");
+                        "dataset 'tensor' is made of tensors, which options cannot carry");
 }
 
 dl_status dl_open_npy(const dl_data_args *a, dl_dataset *d) {
@@ -121,7 +127,7 @@ dl_status dl_open_npy(const dl_data_args *a, dl_dataset *d) {
     dl_status st = DL_OK;
     if (!*path[1][0] != !*path[1][1])
         return dl_fail(DL_ERR_VALUE,
-                       "dataset `npy`: test_path and test_labels go together; only one of them was given");
+                       "dataset 'npy': test_path and test_labels go together; only one of them was given");
     for (int s = 0; st == DL_OK && s < 2; s++)
         for (int k = 0; st == DL_OK && k < 2 && *path[s][k]; k++)
             if (!(t[s][k] = dl_npy_read(path[s][k], 0))) st = dl_error_last()->code;

@@ -29,17 +29,13 @@ enum { NROWS = sizeof rows / sizeof *rows };
 
 static const row *find(const char *name, size_t len) {
     const char *names[NROWS];
-    char word[64], list[256] = "there are";
+    char word[64];
     for (int i = 0; i < NROWS; i++) {
         names[i] = rows[i].kind.name;
         if (strlen(names[i]) == len && !memcmp(names[i], name, len)) return &rows[i];
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s %s", i ? "," : "", names[i]);
     }
     snprintf(word, sizeof word, "%.*s", len < 60 ? (int)len : 60, name);
-    const char *near = dl_nearest(word, names, NROWS);
-    if (near) snprintf(list, sizeof list, "did you mean `%s`?", near);
-    dl_fail_hint(DL_ERR_NAME, list, "there is no transform `%s`", word);
+    dl_fail_unknown(word, names, NROWS, NULL, "there is no transform '%s'", word);
     return NULL;
 }
 
@@ -52,14 +48,14 @@ static dl_status read_param(const row *r, const char *s, size_t len, double *p) 
     const dl_transform_param *params = r->kind.params;
     while (eq && params[i].name && (strlen(params[i].name) != name || memcmp(params[i].name, s, name))) i++;
     if (!params[i].name)
-        return dl_fail_hint(DL_ERR_NAME, r->kind.doc, "transform `%s` has no parameter `%.*s`", r->kind.name, (int)name,
+        return dl_fail_hint(DL_ERR_NAME, r->kind.doc, "transform '%s' has no parameter '%.*s'", r->kind.name, (int)name,
                             s);
     const char *from = eq ? eq + 1 : s;
     size_t n = (size_t)(s + len - from);
     snprintf(text, sizeof text, "%.*s", n < 60 ? (int)n : 60, from);
     p[i] = strtod(text, &end);
     if (end == text || *end || !(p[i] >= params[i].least && p[i] <= params[i].most))
-        return dl_fail_hint(DL_ERR_VALUE, params[i].doc, "transform `%s`: %s=%s; it is a number from %g to %g",
+        return dl_fail_hint(DL_ERR_VALUE, params[i].doc, "transform '%s': %s=%s; it is a number from %g to %g",
                             r->kind.name, params[i].name, text, params[i].least, params[i].most);
     return DL_OK;
 }
@@ -85,7 +81,7 @@ static dl_status read_step(const char *s, size_t len, int ndim, dl_transforms *o
                             "a transform is missing beside a comma");
     if (r->dims && r->dims != ndim)
         return dl_fail(DL_ERR_SHAPE,
-                       "transform `%s` takes pictures [channels, height, width]; these samples are %d-dimensional",
+                       "transform '%s' takes pictures [channels, height, width]; these samples are %d-dimensional",
                        r->kind.name, ndim);
     out->step[out->n].kind = (int)(r - rows);
     out->step[out->n++].fn = r->fn;
@@ -98,7 +94,7 @@ dl_status dl_transforms_parse(const char *text, int ndim, dl_transforms *out) {
     for (const char *at = text;; at++) {
         size_t len = strcspn(at, ",");
         if (out->n == DL_MAX_TRANSFORMS)
-            return dl_fail(DL_ERR_VALUE, "more than %d transforms in one list", DL_MAX_TRANSFORMS);
+            return dl_fail(DL_ERR_VALUE, "a list holds at most %d transforms", DL_MAX_TRANSFORMS);
         DL_TRY(read_step(at, len, ndim, out));
         at += len;
         if (!*at) return DL_OK;

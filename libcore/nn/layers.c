@@ -122,6 +122,8 @@ dl_tensor *dl_layer_flatten(dl_module *m, dl_tensor *x) {
 
 dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x) {
     dl_tensor *y = m->call->fn(m->call->ctx, x);
-    if (!y && !dl_error_last()) dl_fail(DL_ERR_VALUE, "the function gave no tensor");
+    if (!y && !dl_error_last())
+        dl_fail_hint(DL_ERR_VALUE, "a layer's function returns a tensor", "the function of layer %s gave no tensor",
+                     m->name);
     return y;
 }

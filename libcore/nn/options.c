@@ -163,16 +163,11 @@ static dl_status unknown_option(const char *what, const dl_kind_row *row, const 
         names[n++] = row->options[i].name;
         n = add_words(row->options[i].alias, names, n, MAX, room, sizeof room, &used);
     }
-    char hint[128] = "";
-    const char *near = dl_nearest(name, names, n);
-    if (near)
-        snprintf(hint, sizeof hint, "did you mean '%s'?", near);
-    else {
-        size_t at = (size_t)snprintf(hint, sizeof hint, n ? "it takes " : "it takes no options");
-        for (int i = 0; row->options[i].name && at < sizeof hint - 32; i++)
-            at += (size_t)snprintf(hint + at, sizeof hint - at, "%s%s", i ? ", " : "", row->options[i].name);
-    }
-    return dl_fail_hint(DL_ERR_NAME, hint, "%s %s has no option '%s'", what, row->name, name);
+    char takes[128]; /* without aliases */
+    size_t at = (size_t)snprintf(takes, sizeof takes, n ? "it takes " : "it takes no options");
+    for (int i = 0; row->options[i].name && at < sizeof takes - 32; i++)
+        at += (size_t)snprintf(takes + at, sizeof takes - at, "%s%s", i ? ", " : "", row->options[i].name);
+    return dl_fail_unknown(name, names, n, takes, "%s %s has no option '%s'", what, row->name, name);
 }
 
 static dl_status read_one(const char *what, const dl_kind_row *row, int index, const dl_arg *a, bool *seen,
@@ -248,10 +243,7 @@ dl_status dl_kind_unknown(const char *what, const dl_kind_row *rows, int n, size
         names[k++] = r->name;
         k = add_words(r->alias, names, k, MAX, room, sizeof room, &used);
     }
-    const char *near = dl_nearest(name, names, k);
-    char hint[160] = "";
-    if (near) snprintf(hint, sizeof hint, "did you mean '%s'?", near);
-    return dl_fail_hint(DL_ERR_NAME, hint, "there is no %s called '%s'", what, name);
+    return dl_fail_unknown(name, names, k, "", "there is no %s called '%s'", what, name);
 }
 
 /* ---------------------------------------------------------------- text */

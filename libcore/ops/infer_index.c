@@ -140,7 +140,9 @@ INFER_RULE(one_hot) {
     DL_TRY(dl_check_index(x));
     if (x->ndim == DL_MAX_DIM) return dl_fail(DL_ERR_SHAPE, "a tensor has at most %d dimensions", DL_MAX_DIM);
     if (n == -1) {
-        if (!x->numel) return dl_fail(DL_ERR_VALUE, "without labels num_classes must be given");
+        if (!x->numel)
+            return dl_fail_hint(DL_ERR_VALUE, "one_hot(y, num_classes=10)",
+                                "without labels, num_classes must be given");
         DL_TRY(item_of(dl_amax(x, NULL, 0, 0), &n));
         n++;
     }

@@ -133,7 +133,9 @@ INFER_RULE(batch_norm) {
     long channels = x->shape[1];
     for (int i = 1; i < 5; i++) DL_TRY(channel_vector(c, i, channels));
     bool mean = c->nin > 1 && c->in[1], var = c->nin > 2 && c->in[2];
-    if (mean != var) return dl_fail(DL_ERR_VALUE, "running_mean and running_var come together");
+    if (mean != var)
+        return dl_fail(DL_ERR_VALUE, "running_mean and running_var come together; only %s was given",
+                       mean ? "running_mean" : "running_var");
     if (!training && !mean)
         return dl_fail_hint(DL_ERR_VALUE, "pass them, or use training=true",
                             "without training, running_mean and running_var are needed");

@@ -225,11 +225,15 @@ INFER_RULE(as_strided_set) {
     const dl_aval *size = &c->attr[0];
     const dl_tensor *v = c->in[1];
     DL_TRY(check_region(c, size, &c->attr[1], c->attr[2].u.i));
+    char got[128], want[128];
     long shape[DL_MAX_DIM];
     int ndim;
     DL_TRY(dl_broadcast(size->n, size->u.v, v->ndim, v->shape, &ndim, shape));
     if (ndim != size->n || memcmp(shape, size->u.v, (size_t)ndim * sizeof *shape))
-        return dl_fail(DL_ERR_SHAPE, "the value does not fit the region");
+        return dl_fail_hint(
+            DL_ERR_SHAPE, "the value must have the region's shape, or sizes of 1 where it is to be repeated",
+            "a value of shape %s cannot be written into a region of shape %s",
+            dl_shape_text(v->ndim, v->shape, got, sizeof got), dl_shape_text(size->n, size->u.v, want, sizeof want));
     start(c, out);
     return DL_OK;
 }

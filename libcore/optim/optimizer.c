@@ -148,7 +148,9 @@ void dl_optimizer_unref(dl_optimizer *o) {
 
 dl_status dl_optimizer_group(dl_optimizer *o, const char *pattern, const dl_arg *args, int nargs, int *bad) {
     if (bad) *bad = -1;
-    if (o->n) return dl_fail(DL_ERR_STATE, "groups are made before the optimizer takes on parameters");
+    if (o->n)
+        return dl_fail_hint(DL_ERR_STATE, "make the groups first, then add the net",
+                            "the optimizer has %ld parameters already: a group made now would not get them", o->n);
     dl_opt_group *more = realloc(o->group, (size_t)(o->ngroup + 1) * sizeof *more);
     if (more) o->group = more;
     char *copy = strdup(pattern);
@@ -304,7 +306,9 @@ static dl_status run_batch(dl_optimizer *o, const batch *b) {
 
 dl_status dl_optimizer_step(dl_optimizer *o) {
     if (!o) return dl_fail_null("the optimizer");
-    if (!o->n) return dl_fail(DL_ERR_STATE, "the optimizer has no parameters");
+    if (!o->n)
+        return dl_fail_hint(DL_ERR_STATE, "give it to a trainer, or add a net or parameters to it",
+                            "the optimizer has no parameters");
     batch b = {.n = 0};
     dl_status st = DL_OK;
     int mode = dl_grad_mode(0);
@@ -331,9 +335,12 @@ void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char 
 
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t) {
     dl_opt_param *p = &o->param[param];
-    if (!dl_shape_eq(t, p->p))
-        return dl_fail(DL_ERR_SHAPE, "the kept %s of '%s' has not the parameter's shape", o->row->state[state],
-                       p->name);
+    if (!dl_shape_eq(t, p->p)) {
+        char a[128], b[128];
+        return dl_fail(DL_ERR_SHAPE, "%s of '%s' has shape %s, the parameter %s", o->row->state[state], p->name,
+                       dl_shape_text(t->ndim, t->shape, a, sizeof a),
+                       dl_shape_text(p->p->ndim, p->p->shape, b, sizeof b));
+    }
     dl_tensor *cast = dl_to_dtype(t, (dl_dtype)p->p->dtype),
               *moved = cast ? dl_to_device(cast, p->p->st->device) : NULL;
     dl_unref(cast);

@@ -37,20 +37,16 @@ int dl_metric_direction(const char *name) {
 static dl_status no_metric(sqlite3 *db, const char *name) {
     enum { MOST = 256 };
     char *names[MOST];
-    const char *near = NULL;
     int n = 0;
     sqlite3_stmt *q = NULL;
     if (dl_db_prepare(db, &q, "select distinct key from series where n > 0") == DL_OK)
         while (n < MOST && sqlite3_step(q) == SQLITE_ROW)
             if ((names[n] = strdup((const char *)sqlite3_column_text(q, 0)))) n++;
     sqlite3_finalize(q);
-    near = dl_nearest(name, (const char *const *)names, n);
-    dl_status st = near ? dl_fail(DL_ERR_NAME, "no run has a metric '%.200s'", name)
-                        : dl_fail_hint(DL_ERR_NAME, n ? "see run show" : "nothing has been recorded yet",
-                                       "no run has a metric '%.200s'", name);
-    if (near) dl_error_hint("did you mean %.100s?", near);
+    dl_fail_unknown(name, (const char *const *)names, n, n ? "see run show" : "nothing has been recorded yet",
+                    "no run has a metric '%.200s'", name);
     while (n) free(names[--n]);
-    return st;
+    return DL_ERR_NAME;
 }
 
 dl_status dl_metric_key(sqlite3 *db, const char *name, char *out, long size) {
@@ -224,7 +220,7 @@ static dl_status load_compared(dl_store *s, const long *ids, long n, dl_arena *a
         dl_status st = dl_runs_load(s, &c, 1, a, &one, &found);
         dl_clause_free(&c);
         if (st != DL_OK) return st;
-        if (!found) return dl_fail(DL_ERR_NAME, "there is no run %ld", ids[i]);
+        if (!found) return dl_run_missing(ids[i]);
         out[i] = *one;
     }
     return DL_OK;
@@ -232,7 +228,7 @@ static dl_status load_compared(dl_store *s, const long *ids, long n, dl_arena *a
 
 dl_comparison *dl_run_compare(dl_store *s, const long *ids, long n, int all) {
     if (n < 1 || !ids) {
-        dl_fail(DL_ERR_VALUE, "no run to compare");
+        dl_fail_hint(DL_ERR_VALUE, "give the ids of two runs or more", "there is no run to compare");
         return NULL;
     }
     comparison *c = calloc(1, sizeof *c);
@@ -322,7 +318,9 @@ dl_ranking *dl_run_best(dl_store *s, const char *metric, int direction, const ch
         dl_store_read_unlock(s);
     }
     if (st == DL_OK && !r->public.n)
-        st = dl_fail(DL_ERR_NAME, "no run%s has a value of %.200s", where ? " of that kind" : "", r->metric);
+        st = dl_fail_hint(DL_ERR_NAME,
+                          where ? "see runs with the same where=" : "its values may all be NaN: see run show",
+                          "no run%s has a value of %.200s", where ? " that fits" : "", r->metric);
     if (st == DL_OK) return &r->public;
     dl_ranking_free(&r->public);
     return NULL;

@@ -21,7 +21,8 @@ void dl_clause_free(dl_clause *c) {
 
 static int add_number(dl_clause *c, double number) {
     if (c->nvalue == (int)(sizeof c->values / sizeof *c->values)) {
-        dl_fail(DL_ERR_VALUE, "the filter has too many conditions");
+        dl_fail_hint(DL_ERR_VALUE, "filter in two steps, or ask with sql", "the filter has more than %d conditions",
+                     (int)(sizeof c->values / sizeof *c->values));
         return 0;
     }
     c->values[c->nvalue].number = number;
@@ -108,10 +109,9 @@ static int exists(sqlite3 *db, const char *sql, const char *key) {
 static dl_status unknown(const char *name) {
     const char *names[NCOLUMN + 1] = {"tag"};
     for (int i = 0; i < NCOLUMN; i++) names[i + 1] = columns[i].name;
-    const char *near = dl_nearest(name, names, NCOLUMN + 1);
-    char hint[128] = "columns of a run are name, status, seed, ...; metrics are written train/loss";
-    if (near) snprintf(hint, sizeof hint, "did you mean %s?", near);
-    return dl_fail_hint(DL_ERR_NAME, hint, "no run has a parameter or metric '%.200s'", name);
+    return dl_fail_unknown(name, names, NCOLUMN + 1,
+                           "columns of a run are name, status, seed, ...; metrics are written train/loss",
+                           "no run has a parameter or metric '%.200s'", name);
 }
 
 static dl_status resolve(sqlite3 *db, const char *statistic, const char *name, operand *o) {
@@ -279,7 +279,7 @@ static dl_status condition(parser *p) {
 static dl_status either(parser *p);
 
 static dl_status term(parser *p) {
-    if (++p->depth > 100) return dl_fail(DL_ERR_SYNTAX, "the filter is nested too deeply");
+    if (++p->depth > 100) return dl_fail(DL_ERR_SYNTAX, "the filter is nested too deeply: more than 100 levels");
     dl_status st;
     if (take(p, "not") || (*p->at == '!' && p->at[1] != '=' && take(p, "!"))) {
         sqlite3_str_appendall(p->out->sql, "not ");

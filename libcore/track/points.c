@@ -182,7 +182,7 @@ dl_status dl_store_export(dl_store *s, const long *ids, long n, const char *path
     char part[4096];
     if (!path) return dl_fail_null("path");
     if (snprintf(part, sizeof part, "%s.part-%ld", path, (long)getpid()) >= (int)sizeof part)
-        return dl_fail(DL_ERR_IO, "the path is too long");
+        return dl_fail(DL_ERR_IO, "the path %.80s... is too long", path);
     FILE *f = fopen(part, "we");
     if (!f) return dl_fail(DL_ERR_IO, "cannot write %s: %s", part, strerror(errno));
     dl_status st = dl_store_read_lock(s);

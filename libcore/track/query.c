@@ -264,7 +264,7 @@ dl_run_list *dl_run_show(dl_store *s, long id) {
     dl_store_read_unlock(s);
     if (out && !out->n) {
         dl_run_list_free(out);
-        dl_fail(DL_ERR_NAME, "there is no run %ld", id);
+        dl_run_missing(id);
         return NULL;
     }
     return out;

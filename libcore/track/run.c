@@ -62,16 +62,17 @@ static void drop(dl_run *r) {
 
 /* ---------------------------------------------------------------- one change, one transaction */
 
+dl_status dl_run_missing(long id) { return dl_fail_hint(DL_ERR_NAME, "see runs", "there is no run %ld", id); }
+
 /* For changes of a run by id: does not make a file only to find it empty. */
 static dl_status begin_change(dl_store *s, long id) {
-    if (s && !s->none && access(s->path, F_OK))
-        return dl_fail(DL_ERR_NAME, "there is no run %ld, the store is empty", id);
+    if (s && !s->none && access(s->path, F_OK)) return dl_run_missing(id);
     return dl_store_write_lock(s);
 }
 
 /* The statement must have touched a row. */
 static dl_status finish_change(dl_store *s, dl_status st, long id) {
-    if (st == DL_OK && !sqlite3_changes(s->w)) st = dl_fail(DL_ERR_NAME, "there is no run %ld", id);
+    if (st == DL_OK && !sqlite3_changes(s->w)) st = dl_run_missing(id);
     dl_store_write_unlock(s);
     return st;
 }
@@ -223,7 +224,7 @@ static dl_status take_over(dl_store *s, int64_t id, long step) {
     const dl_whoami *me = dl_whoami_self();
     int64_t found = 0;
     DL_TRY(dl_db_int(s->w, &found, "select id from run where id = ?1", "i", id));
-    if (!found) return dl_fail(DL_ERR_NAME, "there is no run %ld", (long)id);
+    if (!found) return dl_run_missing((long)id);
     DL_TRY(dl_db_run(s->w,
                      "update run set status = 'running', ended_us = null, error = null, heartbeat_us = ?2, host = ?3,"
                      " boot_id = ?4, pid = ?5, pid_start = ?6 where id = ?1 and status not in ('running', 'paused')",
@@ -247,7 +248,7 @@ dl_run *dl_run_resume(dl_store *s, long id, long step) {
     r->id = id;
     /* the points of a killed process must be there before they are cut */
     if (access(s->path, F_OK) || (st = dl_store_recover(s, 1)) != DL_OK || (st = dl_store_write_lock(s)) != DL_OK) {
-        if (st == DL_OK) dl_fail(DL_ERR_NAME, "there is no run %ld, the store %s is empty", id, s->path);
+        if (st == DL_OK) dl_run_missing(id);
         drop(r);
         return NULL;
     }
@@ -361,7 +362,7 @@ dl_status dl_run_tag(dl_store *s, long id, const char *tag, int on) {
     DL_TRY(begin_change(s, id));
     int64_t found = 0;
     dl_status st = dl_db_int(s->w, &found, "select id from run where id = ?1", "i", (int64_t)id);
-    if (st == DL_OK && !found) st = dl_fail(DL_ERR_NAME, "there is no run %ld", id);
+    if (st == DL_OK && !found) st = dl_run_missing(id);
     if (st == DL_OK)
         st = dl_db_run(s->w,
                        on ? "insert or ignore into tag(run_id, tag) values(?1, ?2)"

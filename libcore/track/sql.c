@@ -47,19 +47,21 @@ static dl_status open_own(dl_store *s, sqlite3 **db) {
 }
 
 static dl_status prepare(dl_rows *r, const char *sql) {
+    static const char reads_only[] = "sql only reads; use the sqlite3 program to change a store";
     const char *rest = NULL;
     if (sqlite3_prepare_v2(r->db, sql, -1, &r->st, &rest) != SQLITE_OK) {
         if (sqlite3_errcode(r->db) == SQLITE_AUTH)
-            return dl_fail_hint(DL_ERR_STORE, "sql only reads; use the sqlite3 program to change a store",
-                                "sql: not allowed: %s", sqlite3_errmsg(r->db));
+            return dl_fail_hint(DL_ERR_STORE, reads_only, "sql: not allowed: %s", sqlite3_errmsg(r->db));
         return dl_fail(DL_ERR_SYNTAX, "sql: %s", sqlite3_errmsg(r->db));
     }
     if (!r->st) return dl_fail(DL_ERR_SYNTAX, "sql: there is no statement");
-    if (!sqlite3_stmt_readonly(r->st)) return dl_fail(DL_ERR_STORE, "sql: the statement would change the store");
+    if (!sqlite3_stmt_readonly(r->st))
+        return dl_fail_hint(DL_ERR_STORE, reads_only, "sql: the statement would change the store");
     sqlite3_stmt *more = NULL;
     int rc = sqlite3_prepare_v2(r->db, rest, -1, &more, NULL);
     sqlite3_finalize(more);
-    if (rc != SQLITE_OK || more) return dl_fail(DL_ERR_SYNTAX, "sql: one statement at a time");
+    if (rc != SQLITE_OK || more)
+        return dl_fail_hint(DL_ERR_SYNTAX, "call sql again for the next one", "sql: one statement at a time");
     return DL_OK;
 }
 

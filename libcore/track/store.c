@@ -170,7 +170,7 @@ static dl_status absolute(const char *path, char out[4096]) {
     char dir[4096], full[PATH_MAX];
     if (realpath(path, full)) {
         int n = snprintf(out, 3900, "%s", full);
-        return n < 3900 ? DL_OK : dl_fail(DL_ERR_IO, "the path of the store is too long");
+        return n < 3900 ? DL_OK : dl_fail(DL_ERR_IO, "the path %.80s... is too long for a store", path);
     }
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path + (slash == path)) : 1, slash ? path : ".");
@@ -178,7 +178,7 @@ static dl_status absolute(const char *path, char out[4096]) {
         return dl_fail_hint(DL_ERR_IO, "make the folder first", "cannot make the store %s: %s", path,
                             *name ? strerror(errno) : "that is a folder");
     if (snprintf(out, 3900, "%s/%s", strcmp(full, "/") ? full : "", name) >= 3900)
-        return dl_fail(DL_ERR_IO, "the path of the store is too long");
+        return dl_fail(DL_ERR_IO, "the path %.80s... is too long for a store", path);
     return DL_OK;
 }
 

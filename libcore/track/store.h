@@ -117,6 +117,8 @@ void dl_writer_wake(dl_store *s);
 /* recover.c: commits rings of processes that are gone, then marks their runs as killed. With `all` rings are looked for
  * even if no run seems dead. */
 dl_status dl_store_recover(dl_store *s, int all);
+/* Fails: no run has this id. */
+dl_status dl_run_missing(long id);
 /* Is a run with this identity and heartbeat dead? */
 int dl_run_is_dead(const dl_whoami *who, int64_t heartbeat_us);
 

@@ -36,10 +36,7 @@ static dl_status choose_loss(dl_trainer *t, const dl_trainer_spec *s) {
     if (t->loss_op && t->loss_op->in_min <= 2 && t->loss_op->in_max >= 2 && t->loss_op->in_max <= 3) return DL_OK;
     static const char *const losses[] = {"cross_entropy", "nll_loss", "mse_loss", "l1_loss",
                                          "binary_cross_entropy_with_logits"};
-    const char *near = dl_nearest(name, losses, sizeof losses / sizeof *losses);
-    char hint[96];
-    snprintf(hint, sizeof hint, near ? "did you mean '%s'?" : "there are cross_entropy, mse_loss, l1_loss, ...", near);
-    return dl_fail_hint(DL_ERR_NAME, hint, "there is no loss called '%s'", name);
+    return dl_fail_unknown(name, losses, sizeof losses / sizeof *losses, NULL, "there is no loss called '%s'", name);
 }
 
 static dl_status check_spec(const dl_trainer_spec *s) {
@@ -47,7 +44,9 @@ static dl_status check_spec(const dl_trainer_spec *s) {
     if (!s->data) return dl_fail_null("the dataset to train on");
     if (!s->opt) return dl_fail_null("the optimizer");
     if (s->accumulate < 0 || s->clip_norm < 0 || s->clip_value < 0)
-        return dl_fail(DL_ERR_VALUE, "accumulate and limits on gradients cannot be negative");
+        return dl_fail_hint(DL_ERR_VALUE, "0 leaves each of them out",
+                            "accumulate=%ld, clip_norm=%g, clip_value=%g: none of them can be negative", s->accumulate,
+                            s->clip_norm, s->clip_value);
     if (!(s->ema >= 0 && s->ema < 1))
         return dl_fail(DL_ERR_VALUE, "ema is a decay of at least 0 and below 1, such as 0.999, not %g", s->ema);
     if (dl_dataset_len(s->data, DL_TRAIN) < 1)
@@ -59,7 +58,9 @@ static dl_status check_spec(const dl_trainer_spec *s) {
 static dl_status prepare_model(dl_trainer *t) {
     long shape[DL_MAX_DIM];
     int ndim = dl_dataset_ndim(t->data);
-    if (ndim >= DL_MAX_DIM) return dl_fail(DL_ERR_SHAPE, "samples have too many dimensions");
+    if (ndim >= DL_MAX_DIM)
+        return dl_fail(DL_ERR_SHAPE, "samples have %d dimensions; with that of the batch a tensor has at most %d", ndim,
+                       DL_MAX_DIM);
     shape[0] = 1;
     memcpy(shape + 1, dl_dataset_shape(t->data), (size_t)ndim * sizeof *shape);
     dl_status st = dl_module_build(t->model, ndim + 1, shape, DL_F32, t->device);

@@ -20,7 +20,7 @@ static dl_status show_params(dlsh_sink *sink, const dl_comparison *c, int all) {
     static const char *const first[] = {"param"};
     dlsh_wide_table w;
     dlsh_value *cells = calloc((size_t)c->n + 1, sizeof *cells);
-    if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory for a comparison");
+    if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a comparison");
     dl_status status = head_columns(&w, c, first, 1);
     for (long k = 0; !status && k < c->nparam; k++) {
         const dl_compare_param *p = &c->params[k];
@@ -56,7 +56,7 @@ static dl_status show_metrics(dlsh_sink *sink, const dl_comparison *c) {
     static const char *const first[] = {"metric", ""};
     dlsh_wide_table w;
     dlsh_value *cells = calloc((size_t)c->n + 2, sizeof *cells);
-    if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory for a comparison");
+    if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a comparison");
     dl_status status = head_columns(&w, c, first, 2);
     for (long k = 0; !status && k < c->nseries; k++) {
         for (int f = 0; !status && f < 4; f++) {

@@ -44,7 +44,7 @@ void dlsh_end_by(const char *error) { snprintf(context.error, sizeof context.err
 /* A copy of text in *to, whose former contents are freed. */
 static dl_status keep(char **to, const char *text) {
     char *copy = strdup(text ? text : "");
-    if (!copy) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory");
+    if (!copy) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a text");
     free(*to);
     *to = copy;
     return DL_OK;

@@ -472,7 +472,7 @@ static const char *positional(const dl_data_kind *k, int i) {
     while (k->options[n].name && k->options[n].positional) n++;
     if (i < n) return k->options[i].name;
     dlsh_fail(DL_ERR_VALUE, "give other options by name, such as n=1000",
-              "dataset `%s` takes at most %d after its name, got %d", k->name, n, i + 1);
+              "dataset '%s' takes at most %d after its name, got %d", k->name, n, i + 1);
     return NULL;
 }
 

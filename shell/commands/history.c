@@ -36,7 +36,7 @@ static dl_status run_id(const dlsh_args *a, const char *param, dl_store *store, 
 dl_status dlsh_run_ids(const dlsh_args *a, const char *param, dl_store *store, long **ids, int *n) {
     *n = dlsh_arg_count(a, param);
     *ids = calloc((size_t)*n + 1, sizeof **ids);
-    if (!*ids) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory for %d runs", *n);
+    if (!*ids) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %d runs", *n);
     for (int i = 0; i < *n; i++) {
         dlsh_buf ref = {0};
         dl_status status = dlsh_text(&ref, *dlsh_arg_at(a, param, i));
@@ -61,13 +61,12 @@ dl_status dlsh_wide_new(dlsh_wide_table *w, int ncols) {
     w->cols = calloc((size_t)ncols + 1, sizeof *w->cols);
     w->names = calloc((size_t)ncols + 1, sizeof *w->names);
     w->t.cols = w->cols;
-    return w->cols && w->names ? DL_OK
-                               : dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory for a table of %d columns", ncols);
+    return w->cols && w->names ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a table of %d columns", ncols);
 }
 
 dl_status dlsh_wide_column(dlsh_wide_table *w, int i, const char *name, char align) {
     w->names[i] = strdup(name);
-    if (!w->names[i]) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory for a table");
+    if (!w->names[i]) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a table");
     w->cols[i] = (dlsh_column){.name = w->names[i], .align = align};
     return DL_OK;
 }
@@ -407,7 +406,7 @@ static dl_status sql_fetch(dl_rows *rows, dlsh_wide_table *w) {
     DLSH_TRY(dlsh_wide_new(w, n));
     for (int c = 0; c < n; c++) DLSH_TRY(dlsh_wide_column(w, c, dl_rows_name(rows, c), 'l'));
     dlsh_value *cells = calloc((size_t)n + 1, sizeof *cells);
-    if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory for a row");
+    if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a row");
     int more = 0;
     dl_status status = DL_OK;
     while (!status && (more = dl_rows_next(rows)) > 0) {

@@ -124,7 +124,7 @@ static void hist_bars(dlsh_buf *b, const dlsh_look *look, double lo, double widt
 static dl_status hist_plot(const dlsh_args *a, double lo, double width, int bins, const long *counts, dlsh_buf *svg) {
     dlsh_sink *sink = dlsh_arg_sink(a);
     double *xy = malloc(sizeof *xy * 2 * (size_t)bins);
-    if (!xy) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory for %d bins", bins);
+    if (!xy) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %d bins", bins);
     for (int i = 0; i < bins; i++) {
         xy[i] = lo + (i + 0.5) * width;
         xy[bins + i] = (double)counts[i];

@@ -12,7 +12,7 @@ dl_status dlsh_table_row(dlsh_table *t, const dlsh_value *cells) {
         dlsh_value *grown = realloc(t->cells, sizeof *grown * (size_t)cap * (size_t)t->ncols);
         if (!grown) {
             for (int i = 0; i < t->ncols; i++) dlsh_drop(cells[i]);
-            return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory for a table of %d rows", t->nrows + 1);
+            return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a table of %d rows", t->nrows + 1);
         }
         t->cells = grown;
         t->cap = cap;

@@ -23,7 +23,7 @@ dl_status dlsh_table_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
     }
     for (size_t i = from; i < b->n; i++)
         if (b->s[i] == '\n' || b->s[i] == '\t' || b->s[i] == '\r') b->s[i] = ' ';
-    return b->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory while printing a table") : DL_OK;
+    return b->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table") : DL_OK;
 }
 
 /* Takes from the widest column that may give, down to `least`, until all fits. Returns what is still too much. */
@@ -76,7 +76,7 @@ dl_status dlsh_table_text(dlsh_buf *b, const dlsh_table *t, const dlsh_look *loo
     long ncells = (long)t->nrows * t->ncols;
     char **cells = calloc((size_t)(ncells + t->ncols), sizeof *cells);
     int *widths = calloc((size_t)t->ncols + 1, sizeof *widths);
-    dl_status status = cells && widths ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory while printing a table");
+    dl_status status = cells && widths ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table");
     for (int c = 0; !status && c < t->ncols; c++) widths[c] = dlsh_text_width(t->cols[c].name, strlen(t->cols[c].name));
     for (long i = 0; !status && i < ncells; i++) {
         dlsh_buf cell = {0};
@@ -84,7 +84,7 @@ dl_status dlsh_table_text(dlsh_buf *b, const dlsh_table *t, const dlsh_look *loo
         int w = dlsh_text_width(dlsh_buf_text(&cell), cell.n);
         if (w > widths[i % t->ncols]) widths[i % t->ncols] = w;
         if (!status && !(cells[i] = strdup(dlsh_buf_text(&cell))))
-            status = dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory");
+            status = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table");
         dlsh_buf_free(&cell);
     }
     if (!status) {

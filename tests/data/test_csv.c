@@ -110,7 +110,7 @@ static void decides_the_task(void **state) {
     assert_null(open_text("1,a\n", "task", "regresion"));
     assert_non_null(strstr(dl_errmsg(), "one of auto|classes|regression"));
     assert_null(open_text("1,a\n", "lable", "0"));
-    assert_string_equal(dl_error_last()->hint, "did you mean `label`?");
+    assert_string_equal(dl_error_last()->hint, "did you mean 'label'?");
 }
 
 static void standardises_features(void **state) {

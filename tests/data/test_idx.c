@@ -135,7 +135,7 @@ static void names_the_bad_file(void **state) {
     fails(DL_ERR_IO, "neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz");
     const char *nowhere[] = {"path", "/nonexistent/folder", NULL};
     assert_null(dl_dataset_open("mnist", nowhere));
-    fails(DL_ERR_IO, "cannot open `/nonexistent/folder`");
+    fails(DL_ERR_IO, "cannot open '/nonexistent/folder'");
 }
 
 static void pair_of_files(void **state) {

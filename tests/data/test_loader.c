@@ -253,9 +253,9 @@ static void refuses(const char *list, int ndim, dl_status code, const char *part
 
 static void transforms_are_checked(void **state) {
     (void)state;
-    refuses("flp", 3, DL_ERR_NAME, "there is no transform `flp`");
-    assert_string_equal(dl_error_last()->hint, "did you mean `flip`?");
-    refuses("flip q=1", 3, DL_ERR_NAME, "no parameter `q`");
+    refuses("flp", 3, DL_ERR_NAME, "there is no transform 'flp'");
+    assert_string_equal(dl_error_last()->hint, "did you mean 'flip'?");
+    refuses("flip q=1", 3, DL_ERR_NAME, "no parameter 'q'");
     refuses("flip 1.5", 3, DL_ERR_VALUE, "a number from 0 to 1");
     refuses("crop x", 3, DL_ERR_VALUE, "pad=x");
     refuses("flip,", 3, DL_ERR_VALUE, "missing beside a comma");

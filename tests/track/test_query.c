@@ -147,7 +147,7 @@ static void refuses_bad_filters(void **state) {
         error_says(cases[i].says);
     }
     assert_null(dl_run_query_list(s, &(dl_run_query){.where = "stats = finished"}));
-    assert_string_equal(dl_error_last()->hint, "did you mean status?");
+    assert_string_equal(dl_error_last()->hint, "did you mean 'status'?");
     assert_null(dl_run_query_list(s, &(dl_run_query){.sort = "lr desc"}));
     char deep[400] = "";
     memset(deep, '(', 300);
@@ -266,9 +266,9 @@ static void ranks(void **state) {
     assert_int_equal(r->entries[0].run->id, 2);
     dl_ranking_free(r);
     assert_null(dl_run_best(s, "test/ac", 0, NULL, 0));
-    assert_string_equal(dl_error_last()->hint, "did you mean test/acc?");
+    assert_string_equal(dl_error_last()->hint, "did you mean 'test/acc'?");
     assert_null(dl_run_best(s, "test/acc", 0, "name = 3", 0));
-    error_says("no run of that kind");
+    error_says("no run that fits");
 }
 
 static void gives_points(void **state) {
