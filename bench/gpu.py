@@ -1,12 +1,9 @@
 #!/usr/bin/env python3
 """bench_gpu beside PyTorch, in one run: gpu.py BIN/bench_gpu [part of a name]. Without PyTorch only the former."""
-import subprocess
-import sys
-import time
+from gpu_peer import beside
 
 
-def peers():
-    import torch
+def peers(torch):
     torch.backends.cuda.matmul.allow_tf32 = False
     r = lambda *s: torch.randn(*s, device="cuda")
     a, b, wide, sq = r(1 << 14, 1 << 14), r(1 << 14, 1 << 14), r(1 << 18, 1 << 10), r(1 << 14, 1 << 14)
@@ -47,7 +44,7 @@ def peers():
     torch.set_grad_enabled(False)
     last = torch.channels_last
     plain = torch.contiguous_format
-    return torch, {
+    return {
         "copy_bf16": lambda: half.clone(), "tanh_bf16": lambda: half.tanh(),
         "sum_rows_bf16": lambda: half_wide.sum(1), "softmax_bf16": lambda: half_wide.softmax(1),
         "transpose_bf16": lambda: half_sq.t().contiguous(), "add_bias": lambda: wide + bias,
@@ -65,45 +62,6 @@ def peers():
         "randn": lambda: torch.randn_like(a), "matmul_1024": lambda: m1 @ m1, "matmul_4096": lambda: m4 @ m4,
         "matmul_8192": lambda: m8 @ m8, "matmul_8192_bf16": lambda: h8 @ h8, "add_small": lambda: small + small,
     }
-
-
-def measure(torch, f):
-    best, n = 1e30, 3
-    for k in range(6):
-        t = time.perf_counter()
-        for _ in range(n):
-            f()
-        torch.cuda.synchronize()
-        each = (time.perf_counter() - t) / n * 1e3
-        best = min(best, each) if k else best
-        n = int(30 / (each + 0.001)) + 1 if k == 0 else n
-    return best
-
-
-def stepper(torch):
-    """step(f, *inputs): forward and backward of f's result, from a gradient of ones."""
-    def step(f, *inputs):
-        def run():
-            with torch.enable_grad():
-                torch.autograd.grad(f().sum(), inputs)
-        return run
-    return step
-
-
-def beside(peers):
-    """Runs the benchmark that the command line names, then PyTorch's part of each line."""
-    ours = subprocess.run(sys.argv[1:], capture_output=True, text=True, check=True).stdout
-    try:
-        torch, cases = peers()
-    except (ImportError, RuntimeError) as e:
-        print(f"# no PyTorch to compare with: {e}")
-        cases = {}
-    for line in ours.splitlines():
-        part = line.split("\t")
-        if part[0] in cases and len(part) == 4:
-            ms = measure(torch, cases[part[0]])
-            line += f"\tPyTorch {ms:.4f} ms\tratio {float(part[1]) / ms:.2f}"
-        print(line, flush=True)
 
 
 if __name__ == "__main__":

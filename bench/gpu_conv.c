@@ -1,13 +1,7 @@
 /* Times of convolutions on the GPU, for bench/gpu_conv.py, which runs this beside PyTorch: one line each, "name<TAB>
  * milliseconds". A name is shape_precision_layout_what; `both` is forward and both gradients. Usage: bench_gpu_conv
  * [part of a name [any]]; any: of algorithms that need not repeat bit for bit, too. */
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-
-#include "dlcore.h"
-
-enum { GPU = 1 };
+#include "gpu_measure.h"
 
 /* The same rows as in gpu_conv.py. */
 static const struct {
@@ -22,41 +16,21 @@ static const struct {
 static dl_tensor *x, *w, *seed;
 static long stride, pad;
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 static dl_tensor *conv(void) { return dl_conv2d(x, w, NULL, &stride, 1, &pad, 1, NULL, 0, 1); }
 
-static int forward(void) {
+static int forward(const void *none) {
+    (void)none;
     dl_tensor *y = conv();
     dl_unref(y);
     return y != NULL;
 }
 
-static int both(void) {
+static int both(const void *none) {
+    (void)none;
     dl_tensor *y = conv(), *in[2] = {x, w}, *grad[2] = {NULL, NULL};
     int good = y && dl_gradients(y, seed, in, 2, 0, 0, grad) == DL_OK;
     dl_unref(y), dl_unref(grad[0]), dl_unref(grad[1]);
     return good;
-}
-
-/* Milliseconds of one run in a full queue, the least of several; negative: the error is recorded. */
-static double measure(int (*run)(void)) {
-    double best = 1e30;
-    int n = 3;
-    for (int k = 0; k < 6; k++) {
-        double from = now();
-        for (int i = 0; i < n; i++)
-            if (!run()) return -1;
-        if (dl_device_synchronize(GPU) != DL_OK) return -1;
-        double each = (now() - from) / n;
-        if (k && each < best) best = each;
-        n = each > 20 ? 1 : (int)(20 / (each + 0.001)) + 1;
-    }
-    return best;
 }
 
 static dl_tensor *normal(long a, long b, long c, long d, int last) {
@@ -94,23 +68,25 @@ static int run_case(int i, int tf32, int last, const char *only) {
     seed = normal(shapes[i].n, shapes[i].o, out, out, last);
     if (!x || !w || !seed) return fail();
     dl_grad_mode(0);
-    int bad = report(name[0], measure(forward));
+    int bad = report(name[0], bench_time(forward, NULL));
     dl_grad_mode(1);
     dl_set_requires_grad(x, 1), dl_set_requires_grad(w, 1);
-    bad |= report(name[1], measure(both));
+    bad |= report(name[1], bench_time(both, NULL));
     dl_unref(x), dl_unref(w), dl_unref(seed);
     return bad;
 }
 
 static dl_module *block;
 
-static int infer(void) {
+static int infer(const void *none) {
+    (void)none;
     dl_tensor *y = dl_module_forward(block, x);
     dl_unref(y);
     return y != NULL;
 }
 
-static int train(void) {
+static int train(const void *none) {
+    (void)none;
     dl_tensor *y = dl_module_forward(block, x), *grad[4] = {NULL};
     dl_tensor *in[4] = {x, dl_module_tensor(block, "conv0.weight"), dl_module_tensor(block, "batchnorm0.weight"),
                         dl_module_tensor(block, "batchnorm0.bias")};
@@ -134,22 +110,18 @@ static int run_block(int tf32, int last, const char *only) {
     if (!block || !x || !seed || dl_module_build(block, 4, shape, DL_F32, GPU) != DL_OK) return fail();
     dl_module_train(block, 0);
     dl_grad_mode(0);
-    int bad = report(name[0], measure(infer));
+    int bad = report(name[0], bench_time(infer, NULL));
     dl_grad_mode(1);
     dl_module_train(block, 1);
     dl_set_requires_grad(x, 1);
-    bad |= report(name[1], measure(train));
+    bad |= report(name[1], bench_time(train, NULL));
     dl_unref(x), dl_unref(seed);
     dl_module_unref(block);
     return bad;
 }
 
 int main(int argc, char **argv) {
-    if (dl_device_count() < 2) {
-        printf("skipped: no GPU (%s)\n", dl_device_missing());
-        return 0;
-    }
-    dl_seed(1);
+    if (!bench_begin()) return 0;
     dl_deterministic_set(!(argc > 2 && !strcmp(argv[2], "any")));
     int bad = 0;
     for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++)

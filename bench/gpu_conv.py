@@ -4,7 +4,8 @@ deterministic algorithms, as we do, or with `any` both among all; once by its he
 better time counts. Without PyTorch only ours are shown."""
 import subprocess
 import sys
-import time
+
+from gpu_peer import cuda_torch, measure
 
 # the same rows as in gpu_conv.c: images, channels, size, filters, kernel, stride, padding
 SHAPES = {
@@ -44,19 +45,6 @@ def case(torch, name):
     return lambda: torch.autograd.grad(conv(), (x, w), seed)
 
 
-def measure(torch, f):
-    best, n = 1e30, 3
-    for k in range(6):
-        t = time.perf_counter()
-        for _ in range(n):
-            f()
-        torch.cuda.synchronize()
-        each = (time.perf_counter() - t) / n * 1e3
-        best = min(best, each) if k else best
-        n = int(20 / (each + 0.001)) + 1
-    return best
-
-
 def peer(torch, name):
     torch.backends.cudnn.deterministic = "any" not in sys.argv[3:]
     times = []
@@ -69,12 +57,7 @@ def peer(torch, name):
 def main():
     ours = subprocess.run(sys.argv[1:], capture_output=True, text=True)
     sys.stderr.write(ours.stderr)
-    try:
-        import torch
-        torch.zeros(1, device="cuda")
-    except (ImportError, RuntimeError) as e:
-        torch = None
-        print(f"# no PyTorch to compare with: {e}")
+    torch = cuda_torch()
     for line in ours.stdout.splitlines():
         part = line.split("\t")
         if torch and len(part) == 2:

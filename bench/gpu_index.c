@@ -47,7 +47,7 @@ static dl_tensor *kept;
     static dl_tensor *name##_run(void) { return expr; }
 CASES(CASE)
 static const bench_case cases[] = {
-#define ROW(name, work, expr) {#name, work, name##_run},
+#define ROW(name, work, expr) {#name, "GB", work, name##_run},
     CASES(ROW)};
 
 static dl_tensor *normal(int n, const long *shape) { return dl_randn(shape, n, DL_F32, GPU); }

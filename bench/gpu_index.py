@@ -1,15 +1,10 @@
 #!/usr/bin/env python3
 """bench_gpu_index beside PyTorch, in one run: gpu_index.py BIN/bench_gpu_index [part of a name]. Without PyTorch only the
 former. PyTorch's sums by index are those of its deterministic mode but where the name says `any`."""
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from gpu import beside, stepper  # noqa: E402
+from gpu_peer import beside, stepper
 
 
-def peers():
-    import torch
+def peers(torch):
     F = torch.nn.functional
     r = lambda *s: torch.randn(*s, device="cuda")
     n = lambda high, count: torch.randint(0, high, (count,), device="cuda")
@@ -29,7 +24,7 @@ def peers():
         return run
 
     torch.set_grad_enabled(False)
-    return torch, {
+    return {
         "dropout": lambda: F.dropout(flat, 0.1), "dropout_bf16": lambda: F.dropout(half, 0.1),
         "cumsum": lambda: flat.cumsum(0),
         "max_pool_step": step(lambda: F.max_pool2d(image, 3, 2, 1), image),

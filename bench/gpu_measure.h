@@ -1,4 +1,4 @@
-/* What the benchmarks of single ops on the GPU share: a table of cases, each measured with a full queue. */
+/* What the benchmarks on the GPU share: cases measured with a full queue, and a table of ops. */
 #ifndef BENCH_GPU_MEASURE_H
 #define BENCH_GPU_MEASURE_H
 
@@ -10,36 +10,54 @@
 
 enum { GPU = 1 };
 
-/* `work`: thousands of millions of bytes read and written by one run at least. */
-typedef struct bench_case {
-    const char *name;
-    double work;
-    dl_tensor *(*run)(void);
-} bench_case;
-
 static inline double bench_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* Milliseconds of one run, the least of several full queues; negative: the error is recorded. */
-static inline double bench_time(dl_tensor *(*run)(void)) {
+/* Milliseconds of one run, which returns 0 after a failure, the least of several full queues; negative: it failed, and
+ * the error is recorded. */
+static inline double bench_time(int (*run)(const void *), const void *arg) {
     double best = 1e30;
     int n = 3;
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 6; k++) {
         double from = bench_now();
-        for (int i = 0; i < n; i++) {
-            dl_tensor *t = run();
-            if (!t) return -1;
-            dl_unref(t);
-        }
+        for (int i = 0; i < n; i++)
+            if (!run(arg)) return -1;
         if (dl_device_synchronize(GPU) != DL_OK) return -1;
         double each = (bench_now() - from) / n;
         if (k && each < best) best = each;
         if (k == 0) n = each > 20 ? 1 : (int)(20 / (each + 0.001)) + 1;
     }
     return best;
+}
+
+/* Prints which GPU it is; 0, said so: there is none. */
+static inline int bench_begin(void) {
+    char text[200] = "";
+    if (dl_device_count() < 2) {
+        printf("skipped: no GPU (%s)\n", dl_device_missing());
+        return 0;
+    }
+    dl_device_describe(GPU, text, sizeof text);
+    printf("# %s\n", text);
+    dl_seed(1);
+    return 1;
+}
+
+/* ---- ops: a table of expressions */
+
+typedef struct bench_case {
+    const char *name, *unit; /* of work, "GB": bytes read and written by one run at least */
+    double work;
+    dl_tensor *(*run)(void);
+} bench_case;
+
+static inline int bench_run_case(const void *c) {
+    dl_tensor *t = ((const bench_case *)c)->run();
+    dl_unref(t);
+    return t != NULL;
 }
 
 /* Forward and backward of y, a function of in[0 .. n - 1], from a gradient of ones. Gradients are recorded between
@@ -57,23 +75,16 @@ static inline dl_tensor *bench_step(dl_tensor *y, dl_tensor **in, int n) {
 
 /* Runs the cases whose names contain argv[1], after `make` has made what they need. */
 static inline int bench_main(int argc, char **argv, const bench_case *cases, int n, void (*make)(void)) {
-    char text[200] = "";
-    if (dl_device_count() < 2) {
-        printf("skipped: no GPU (%s)\n", dl_device_missing());
-        return 0;
-    }
-    dl_device_describe(GPU, text, sizeof text);
-    printf("# %s\n", text);
-    dl_seed(1);
+    if (!bench_begin()) return 0;
     dl_grad_mode(0);
     make();
     for (int i = 0; i < n; i++) {
         if (argc > 1 && !strstr(cases[i].name, argv[1])) continue;
-        double ms = bench_time(cases[i].run);
+        double ms = bench_time(bench_run_case, &cases[i]);
         if (ms < 0)
             printf("%s\tfailed: %s\n", cases[i].name, dl_errmsg());
         else
-            printf("%s\t%.4f\t%.1f\tGB/s\n", cases[i].name, ms, cases[i].work / (ms * 1e-3));
+            printf("%s\t%.4f\t%.1f\t%s/s\n", cases[i].name, ms, cases[i].work / (ms * 1e-3), cases[i].unit);
         fflush(stdout);
     }
     return 0;

@@ -126,7 +126,7 @@ static dl_tensor *best_of_rows(void) {
     static dl_tensor *name##_run(void) { return expr; }
 CASES(CASE)
 static const bench_case cases[] = {
-#define ROW(name, work, expr) {#name, work, name##_run},
+#define ROW(name, work, expr) {#name, "GB", work, name##_run},
     CASES(ROW)};
 
 static dl_tensor *made(int dtype, int n, const long *shape) { return dl_randn(shape, n, dtype, GPU); }

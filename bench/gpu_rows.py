@@ -1,11 +1,7 @@
 #!/usr/bin/env python3
 """bench_gpu_rows beside PyTorch, in one run: gpu_rows.py BIN/bench_gpu_rows [part of a name]. Without PyTorch only the
 former."""
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from gpu import beside, stepper  # noqa: E402
+from gpu_peer import beside, stepper
 
 
 def tensors(torch):
@@ -31,15 +27,13 @@ def tensors(torch):
     return t
 
 
-def peers():
-    import torch
-    F, step, t = torch.nn.functional, stepper(torch), None
-    t = tensors(torch)
+def peers(torch):
+    F, step, t = torch.nn.functional, stepper(torch), tensors(torch)
     a, b, wide, image, last, leaf, mix = (t[k] for k in ("a", "b", "wide", "image", "last", "leaf", "mix"))
     scale, shift, bf, bfw, bfb, places = (t[k] for k in ("scale", "shift", "bf", "bfw", "bfb", "places"))
     torch.set_grad_enabled(False)
     G = torch.cuda.current_device()
-    return torch, {
+    return {
         "exp": lambda: a.exp(), "sigmoid_bf16": lambda: t["half"].sigmoid(), "pow": lambda: b.pow(b),
         "clamp": lambda: a.clamp(-0.5, 0.5), "lt": lambda: a < b, "where": lambda: torch.where(t["truth"], a, b),
         "add_i64": lambda: t["whole"] + t["whole"], "add_column": lambda: wide + t["column"],

@@ -1,14 +1,9 @@
 /* Times of training steps on the GPU, for bench/gpu_train.py, which runs this beside PyTorch: one line each,
  * "name<TAB>milliseconds a step from graphs<TAB>op by op<TAB>how". A step takes its batch from a resident data set and
  * reports its loss, accuracy and gradient norm. Usage: bench_gpu_train [part of a name]. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "gpu_measure.h"
 
-#include "dlcore.h"
-
-enum { GPU = 1, ROUNDS = 5, STEPS = 200, EPOCH = 40 };
+enum { ROUNDS = 5, STEPS = 200, EPOCH = 40 };
 
 #define MLP "flatten -> linear 256 -> relu -> linear 10"
 #define CONV "conv 16 k=3 pad=1 -> relu -> maxpool 2 -> flatten -> linear 10"
@@ -54,12 +49,6 @@ static const struct {
     {"resnet18_b512_sgd_bf16", RESNET18, SGD, 512, 3, 32, DL_PRECISION_BF16},
 };
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 static dl_dataset *noise(long n, long c, long size) {
     long shape[4] = {n, c, size, size};
     dl_tensor *x = dl_randint(0, 256, shape, 4, DL_U8, 0), *y = dl_randint(0, 10, shape, 1, DL_I64, 0);
@@ -85,12 +74,12 @@ static double measure(int i, int captured, const char **how) {
     dl_trainer *t = d && s.model && s.opt ? dl_trainer_new(&s) : NULL;
     double best = -1;
     for (int k = 0; t && k <= ROUNDS; k++) {
-        double from = now();
+        double from = bench_now();
         if (dl_trainer_train(t, 0, steps, NULL, NULL) != DL_OK) {
             best = -1;
             break;
         }
-        double each = (now() - from) / (double)steps;
+        double each = (bench_now() - from) / (double)steps;
         if (k && (best < 0 || each < best)) best = each;
     }
     snprintf(note, sizeof note, "%s", t ? dl_trainer_capture(t) : "");
@@ -103,14 +92,7 @@ static double measure(int i, int captured, const char **how) {
 }
 
 int main(int argc, char **argv) {
-    char text[200] = "";
-    if (dl_device_count() < 2) {
-        printf("skipped: no GPU (%s)\n", dl_device_missing());
-        return 0;
-    }
-    dl_device_describe(GPU, text, sizeof text);
-    printf("# %s\n", text);
-    dl_seed(1);
+    if (!bench_begin()) return 0;
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (argc > 1 && !strstr(cases[i].name, argv[1])) continue;
         const char *how;

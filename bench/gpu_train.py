@@ -8,60 +8,14 @@ import subprocess
 import sys
 import time
 
-
-def nets(torch):
-    from torch import nn
-
-    class Residual(nn.Module):
-        def __init__(self, inner):
-            super().__init__()
-            self.inner = inner
-
-        def forward(self, x):
-            return x + self.inner(x)
-
-    def block():
-        return [Residual(nn.Sequential(nn.Linear(100, 50), nn.BatchNorm1d(50), nn.ReLU(), nn.Dropout(0.1),
-                                       nn.Linear(50, 100), nn.BatchNorm1d(100))), nn.ReLU()]
-
-    class Down(nn.Module):
-        def __init__(self, a, b):
-            super().__init__()
-            self.inner = nn.Sequential(*pair(a, b, 2))
-            self.beside = nn.Sequential(nn.Conv2d(a, b, 1, 2, bias=False), nn.BatchNorm2d(b))
-
-        def forward(self, x):
-            return self.inner(x) + self.beside(x)
-
-    def pair(a, b, stride):
-        return [nn.Conv2d(a, b, 3, stride, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU(),
-                nn.Conv2d(b, b, 3, 1, 1, bias=False), nn.BatchNorm2d(b)]
-
-    def same(c):
-        return [Residual(nn.Sequential(*pair(c, c, 1))), nn.ReLU()]
-
-    def half(c):
-        return [Down(c // 2, c), nn.ReLU(), *same(c)]
-
-    return {
-        "resnet18": lambda: nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *same(64),
-                                          *same(64), *half(128), *half(256), *half(512), nn.AdaptiveAvgPool2d(1),
-                                          nn.Flatten(), nn.Linear(512, 10)),
-        "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10)),
-        "conv16": lambda: nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-                                        nn.Linear(3136, 10)),
-        "cifar": lambda: nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-                                       nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-                                       nn.Linear(4096, 256), nn.ReLU(), nn.Linear(256, 10)),
-        "resmlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 100), nn.ReLU(), *block(), *block(), *block(),
-                                        nn.Linear(100, 10)),
-    }
+from gpu_peer import cuda_torch
 
 
 def make(torch, name, graph, last):
     kind, batch, opt, precision = (name + "_f32").split("_")[:4]
     batch = int(batch[1:])
-    net = nets(torch)[kind]().cuda()
+    from nets import NETS
+    net = NETS[kind]().cuda()
     low = precision == "bf16"
     if last:
         net = net.to(memory_format=torch.channels_last)
@@ -118,13 +72,9 @@ def better(torch, name, graph):
 
 def main():
     ours = subprocess.run(sys.argv[1:], capture_output=True, text=True, check=True).stdout
-    try:
-        import torch
-        torch.zeros(1, device="cuda")
+    torch = cuda_torch()
+    if torch:
         torch.backends.cudnn.deterministic = True
-    except (ImportError, RuntimeError) as e:
-        print(f"# no PyTorch to compare with: {e}")
-        torch = None
     print("# step\tms\top by op\thow\tPyTorch eager\tits graph\ttimes faster: eager, graph")
     for line in ours.splitlines():
         part = line.split("\t")

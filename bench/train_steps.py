@@ -14,11 +14,11 @@ os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 import torch
 from torch import nn
 
+from nets import NETS
+
 LIB = sys.argv[1] if len(sys.argv) > 1 else "build/lib/libdlcore.so"
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 15
 THREADS = int(sys.argv[3]) if len(sys.argv) > 3 else 2
-
-
 
 
 def bind():
@@ -32,28 +32,10 @@ def bind():
     return lib
 
 
-class Residual(nn.Module):
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x):
-        return x + self.inner(x)
-
-
-def resnet_block():
-    return [Residual(nn.Sequential(nn.Linear(100, 50), nn.BatchNorm1d(50), nn.ReLU(), nn.Dropout(0.1),
-                                   nn.Linear(50, 100), nn.BatchNorm1d(100))), nn.ReLU()]
-
-
-MLP = ("flatten -> linear 256 -> relu -> linear 10",
-       lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10)))
-CONV = ("conv 16 k=3 pad=1 -> relu -> maxpool 2 -> flatten -> linear 10",
-        lambda: nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(3136, 10)))
+MLP = ("flatten -> linear 256 -> relu -> linear 10", "mlp")
+CONV = ("conv 16 k=3 pad=1 -> relu -> maxpool 2 -> flatten -> linear 10", "conv16")
 RES = ("flatten -> linear 100 -> relu -> repeat 3 { residual { linear 50 -> batchnorm -> relu -> dropout 0.1 -> "
-       "linear 100 -> batchnorm } -> relu } -> linear 10",
-       lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 100), nn.ReLU(), *resnet_block(), *resnet_block(),
-                             *resnet_block(), nn.Linear(100, 10)))
+       "linear 100 -> batchnorm } -> relu } -> linear 10", "resmlp")
 CASES = [("MLP b64 SGD", MLP, 64, "sgd lr=0.1 momentum=0.9"), ("MLP b64 Adam", MLP, 64, "adam lr=1e-3"),
          ("conv16 b64 SGD", CONV, 64, "sgd lr=0.1 momentum=0.9"), ("conv16 b64 Adam", CONV, 64, "adam lr=1e-3"),
          ("MLPResNet b100 SGD", RES, 100, "sgd lr=0.1 momentum=0.9"), ("MLPResNet b100 Adam", RES, 100, "adam lr=1e-3")]
@@ -76,8 +58,8 @@ def make_ours(lib, net, batch, opt, data):
     return step
 
 
-def make_torch(build, batch, opt):
-    m = build()
+def make_torch(net, batch, opt):
+    m = NETS[net]()
     o = torch.optim.SGD(m.parameters(), 0.1, momentum=0.9) if opt.startswith("sgd") else torch.optim.Adam(m.parameters(), 1e-3)
     x, y = torch.randn(batch, 1, 28, 28), torch.randint(0, 10, (batch,))
     loss = nn.CrossEntropyLoss()
@@ -101,8 +83,8 @@ def main():
     lib = bind()
     data = lib.dl_dataset_open(b"digits", (C.c_char_p * 5)(b"n", b"2000", b"test", b"100", None))
     print(f"{'step':22}{'dlcore ms':>10}{'PyTorch ms':>12}{'ratio':>8}   ({ROUNDS} rounds, {THREADS} threads, PyTorch {torch.__version__})")
-    for name, (net, build), batch, opt in CASES:
-        a, b = make_ours(lib, net, batch, opt, data), make_torch(build, batch, opt)
+    for name, (net, peer), batch, opt in CASES:
+        a, b = make_ours(lib, net, batch, opt, data), make_torch(peer, batch, opt)
         for s in (a, b):
             clock(s, 40)  # more than an epoch: digits are drawn when they are first used
         pairs = [(clock(a, 20), clock(b, 20)) for _ in range(ROUNDS)]
