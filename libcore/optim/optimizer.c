@@ -203,7 +203,9 @@ bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param) {
 
 dl_status dl_optimizer_add_module(dl_optimizer *o, dl_module *m) {
     if (!dl_module_is_built(m))
-        return dl_fail_hint(DL_ERR_STATE, "run an input through it first", "the net has no weights yet");
+        return dl_fail_hint(DL_ERR_STATE,
+                            "run an input through it, or m.summary([3, 32, 32]) with the sizes of one sample",
+                            "the net has no weights yet");
     dl_module_list *l = dl_module_tensors(m, 1);
     if (!l) return dl_error_last()->code;
     dl_status st = DL_OK;

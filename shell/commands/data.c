@@ -304,11 +304,11 @@ static dl_status one_sample(const dlsh_split *s, long i, dlsh_value *out) {
     return code_of_failure();
 }
 
-/* d.train[5], and d.train[[3, 1, 4]] or d.train[range(8)] for a batch. */
+/* d.train[5], and d.train[[3, 1, 4]], d.train[range(8)] or d.train[:8] for a batch. */
 static dl_status index_split(struct dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
     if (key.type == DLSH_INT) return one_sample(self, key.as.i, out);
     if (key.type != DLSH_LIST && key.type != DLSH_RANGE)
-        return dlsh_fail(DL_ERR_TYPE, "d.train[5], d.train[[3, 1, 4]], d.train[range(8)]",
+        return dlsh_fail(DL_ERR_TYPE, "d.train[5], d.train[:8], d.train[[3, 1, 4]]",
                          "a split is indexed by an int, a list of ints or a range, got %s", dlsh_type_name(key));
     dlsh_iter it;
     DLSH_TRY(dlsh_iter_begin(s, key, &it));

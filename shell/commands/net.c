@@ -228,8 +228,8 @@ static dl_status call(dlsh_session *s, void *self, const dlsh_callargs *args, dl
 /* ---------------------------------------------------------------- methods */
 
 static dl_status set_mode(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
     dl_module_train(dlsh_arg_self(a), dlsh_arg_data(a) != NULL);
-    *result = dlsh_ref(dlsh_arg_self_value(a));
     return DL_OK;
 }
 

@@ -58,13 +58,16 @@ static dl_status wrong_type(const dlsh_args *a, const char *name, const char *wa
     snprintf(words, sizeof words, "%s", want);
     for (char *p = words; *p; p++)
         if (*p == '|') *p = '/';
-    const char *hint = NULL;
+    const char *hint = NULL, *choices = it->param ? it->param->complete : it->option ? it->option->complete : NULL;
+    int dtype = choices && !strcmp(choices, "dtype");
     if (it->value.type == DLSH_TENSOR && (word_in(want, "int") || word_in(want, "float") || word_in(want, "number")))
         hint = "x.item() is the number in a tensor of one element";
     else if (it->value.type == DLSH_LIST && word_in(want, "tensor"))
         hint = "tensor([...]) makes a tensor of a list";
     else if (it->value.type == DLSH_FLOAT && word_in(want, "int"))
         hint = "int(x) drops the fraction";
+    else if (it->value.type == DLSH_BUILTIN && dtype)
+        hint = DLSH_DTYPE_HINT;
     dlsh_fail(DL_ERR_TYPE, hint, "%s: %s must be %s %s, got %s", a->cmd->name, name,
               strchr("aeiou", words[0]) ? "an" : "a", words, dlsh_type_name(it->value));
     return dlsh_at(a->s, it->node, DL_ERR_TYPE);
@@ -98,6 +101,9 @@ static dl_status to_word(dlsh_arg_item *it) {
     return DL_OK;
 }
 
+/* `bool` is a function and a dtype. */
+int dlsh_is_bool_type(dlsh_value v) { return v.type == DLSH_BUILTIN && !strcmp(v.as.builtin->name, "bool"); }
+
 static int unevaluated(const dlsh_param *p) {
     return p->kind == DLSH_ARG_STATEMENT || p->kind == DLSH_ARG_BLOCK || p->kind == DLSH_ARG_SYNTAX;
 }
@@ -115,6 +121,7 @@ static dl_status check_item(const dlsh_args *a, dlsh_arg_item *it) {
         it->absent = 1;
         return DL_OK;
     }
+    if (choices && !strcmp(choices, "dtype") && dlsh_is_bool_type(it->value)) it->value = dlsh_string("bool");
     if (!dlsh_wants(want, it->value)) return wrong_type(a, name, want, it);
     if ((p && p->kind == DLSH_ARG_WORD) || (o && o->kind == DLSH_OPT_WORD)) DLSH_TRY(to_word(it));
     if (choices && strchr(choices, '|') && it->value.type == DLSH_STR && !word_in(choices, it->value.as.str->s))

@@ -184,7 +184,8 @@ static const dlsh_param to_params[] = {TENSOR_PARAM,
                                        {.name = "target",
                                         .want = "string|tensor",
                                         .flags = DLSH_OPTIONAL,
-                                        .doc = "a dtype (f64), a device (\"cuda\"), or a tensor to be like"},
+                                        .doc = "a dtype (f64), a device (\"cuda\"), or a tensor to be like",
+                                        .complete = "dtype"},
                                        {0}};
 static const dlsh_option to_options[] = {{"dtype", DLSH_OPT_WORD, NULL, "element type", NULL, "dtype"},
                                          {"device", DLSH_OPT_WORD, NULL, "where to", NULL, "device"},
@@ -209,6 +210,19 @@ static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
     }
     return give(convert(t, dtype, device, 0), result);
 }
+
+/* x.float(), x.long(), ...: casts under PyTorch's names, as methods only. */
+static dl_status cast_run(const dlsh_args *a, dlsh_value *result) {
+    return give(convert(dl_ref(dlsh_arg_tensor(a, "input")), dlsh_arg_command(a)->name, NULL, 0), result);
+}
+
+#define CAST(dtype)                                                                                                    \
+    {                                                                                                                  \
+        .name = #dtype, .flags = DLSH_ONLY_FUNCTION, .usage = "x." #dtype "()",                                        \
+        .doc = "The same values in another dtype; x.to(f32) does it by name.", .params = only_tensor, .run = cast_run  \
+    }
+const dlsh_command dlsh_tensor_casts[] = {CAST(float), CAST(double), CAST(half), CAST(bfloat16),
+                                          CAST(int),   CAST(long),   CAST(bool), {0}};
 
 static dl_status detach_run(const dlsh_args *a, dlsh_value *result) {
     return give(dl_detach(dlsh_arg_tensor(a, "input")), result);

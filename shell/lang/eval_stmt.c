@@ -31,12 +31,13 @@ dl_status dlsh_assign(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
     return st;
 }
 
-/* Gives the items of a sequence to n names. */
+/* Gives the items of a sequence, or the values of a record, to n names. */
 static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_value v) {
     dlsh_iter it;
     dlsh_value item;
     int done = 0;
     DLSH_TRY(dlsh_iter_begin(s, v, &it));
+    it.part = DLSH_VALUES;
     dl_status st = DL_OK;
     for (int i = 0; i < n && !st; i++) {
         st = dlsh_iter_next(s, &it, &item, &done);
@@ -178,6 +179,7 @@ static dlsh_flow exec_for(dlsh_session *s, const dlsh_node *n) {
     dl_status st = dlsh_at(s, over, dlsh_iter_begin(s, seq, &it));
     dlsh_drop(seq);
     if (st) return DLSH_FAILED;
+    it.part = names == 1 ? DLSH_KEYS : DLSH_PAIRS;
     dlsh_flow f = DLSH_GO;
     while (f == DLSH_GO) {
         if (interrupted(s, n) || dlsh_at(s, over, dlsh_iter_next(s, &it, &item, &done))) {

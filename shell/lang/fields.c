@@ -14,6 +14,12 @@ static const dlsh_command *row_method(const dlsh_session *s, dlsh_value x, const
     return row->params[0].want && dlsh_wants(row->params[0].want, x) && dlsh_counted(x) ? row : NULL;
 }
 
+static const dlsh_command *cast_method(const char *name) {
+    const dlsh_command *c = dlsh_tensor_casts;
+    while (c->name && strcmp(c->name, name)) c++;
+    return c->name ? c : NULL;
+}
+
 int dlsh_find_method(dlsh_session *s, dlsh_value x, const char *name, dlsh_value *f) {
     if (x.type == DLSH_RECORD && dlsh_record_get(x.as.record, name)) return 0;
     if (x.type == DLSH_HANDLE)
@@ -25,8 +31,8 @@ int dlsh_find_method(dlsh_session *s, dlsh_value x, const char *name, dlsh_value
     if (x.type == DLSH_HANDLE)
         for (const dlsh_field *fd = x.as.handle->cls->fields; fd && fd->name; fd++)
             if (!strcmp(fd->name, name)) return 0;
-    const dlsh_command *row = row_method(s, x, name);
-    if (row) {
+    const dlsh_command *row = x.type == DLSH_TENSOR ? cast_method(name) : NULL;
+    if (row || (row = row_method(s, x, name))) {
         *f = (dlsh_value){DLSH_BUILTIN, {.builtin = row}};
         return 1;
     }
@@ -39,16 +45,27 @@ int dlsh_find_method(dlsh_session *s, dlsh_value x, const char *name, dlsh_value
 
 /* ---------------------------------------------------------------- reading */
 
+/* "it has a, b and c", when these are few. */
+static void list_names(const char **words, int n, char *hint, size_t size) {
+    size_t len = 0;
+    for (int i = 0; i < n && len < size; i++)
+        len += (size_t)snprintf(hint + len, size - len, "%s%s", !i ? "it has " : i < n - 1 ? ", " : " and ", words[i]);
+    if (len >= size) *hint = 0;
+}
+
 static dl_status no_field(dlsh_session *s, dlsh_value x, const char *name) {
     dlsh_value names;
-    char hint[120] = "";
+    char hint[240] = "";
     if (dlsh_field_names(s, x, &names) == DL_OK) {
         const char **words = malloc((size_t)(names.as.list->n + 1) * sizeof *words);
         int n = 0;
         for (int i = 0; words && i < names.as.list->n; i++)
             if (names.as.list->items[i].type == DLSH_STR) words[n++] = names.as.list->items[i].as.str->s;
         const char *near = words ? dlsh_nearest(name, words, n) : NULL;
-        if (near) snprintf(hint, sizeof hint, "did you mean .%s?", near);
+        if (near)
+            snprintf(hint, sizeof hint, "did you mean .%s?", near);
+        else if (words)
+            list_names(words, n, hint, sizeof hint);
         free(words);
         dlsh_drop(names);
     }
@@ -136,6 +153,7 @@ dl_status dlsh_field_names(dlsh_session *s, dlsh_value x, dlsh_value *out) {
         for (int i = 0; i < x.as.record->n && !st; i++) st = push(l, x.as.record->keys[i]);
     if (x.type == DLSH_HANDLE) st = push_handle(l, x.as.handle);
     if (x.type == DLSH_TENSOR) st = dlsh_tensor_names(l);
+    for (const dlsh_command *c = dlsh_tensor_casts; x.type == DLSH_TENSOR && c->name && !st; c++) st = push(l, c->name);
     for (int i = 0; i < s->nrows && !st; i++)
         if (row_method(s, x, s->rows[i]->name)) st = push(l, s->rows[i]->name);
     if (st)

@@ -120,9 +120,8 @@ dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name) {
     if (row && row->flags & DLSH_FUNCTION) return (dlsh_value){DLSH_BUILTIN, {.builtin = row}};
     dlsh_value op = dlsh_op_value(name);
     if (!dlsh_failed(op)) return op;
-    for (int t = DL_BOOL; t <= DL_F64; t++)
-        if (!strcmp(dl_dtype_name((dl_dtype)t), name) && dl_dtype_parse(name, &dtype) == DL_OK)
-            return dlsh_string(name);
+    if (dl_dtype_parse(name, &dtype) == DL_OK) return dlsh_string(dl_dtype_name(dtype));
+    dl_error_clear();
     return dlsh_void();
 }
 

@@ -93,10 +93,18 @@ static dl_status slice_list(const dlsh_list *l, long from, long count, long step
 
 static dl_status slice_value(dlsh_session *s, dlsh_value x, const dlsh_node *slice, dlsh_value *out) {
     long n, from, count, step;
-    if (x.type != DLSH_LIST && x.type != DLSH_STR && x.type != DLSH_RANGE)
+    const dlsh_class *c = x.type == DLSH_HANDLE ? x.as.handle->cls : NULL;
+    if (x.type != DLSH_LIST && x.type != DLSH_STR && x.type != DLSH_RANGE && !(c && c->index && c->len))
         return dlsh_fail(DL_ERR_TYPE, NULL, "%s cannot be sliced", dlsh_a(x));
     DLSH_TRY(dlsh_length(x, &n));
     DLSH_TRY(slice_of(s, slice, n, &from, &count, &step));
+    if (c) {
+        dlsh_value range = dlsh_new_range(from, from + count * step, step);
+        if (dlsh_failed(range)) return DL_ERR_MEMORY;
+        dl_status st = c->index(s, x.as.handle->self, range, out);
+        dlsh_drop(range);
+        return st;
+    }
     if (x.type == DLSH_LIST) return slice_list(x.as.list, from, count, step, out);
     if (x.type == DLSH_RANGE) {
         const dlsh_range *r = x.as.range;

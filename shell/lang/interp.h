@@ -154,6 +154,8 @@ const char *dlsh_op_value_name(dlsh_value f);
 dlsh_value dlsh_op_method(const char *name);
 /* Appends the names that may follow a tensor's dot, apart from rows of command tables. */
 dl_status dlsh_tensor_names(dlsh_list *out);
+/* Methods of tensors that are no functions: float, long, ... (builtins_tensor.c). */
+extern const dlsh_command dlsh_tensor_casts[];
 dl_status dlsh_call_op(dlsh_session *s, dlsh_value op, const dlsh_callargs *args, dlsh_value *out);
 /* The nearest op name to a wrong one, or NULL. */
 const char *dlsh_nearest_op(const char *name);

@@ -45,6 +45,19 @@ dl_status dlsh_iter_begin(dlsh_session *s, dlsh_value over, dlsh_iter *it) {
     return DL_OK;
 }
 
+static dlsh_value part_of(const dlsh_record *r, long i, dlsh_part part) {
+    if (part == DLSH_VALUES) return dlsh_ref(r->values[i]);
+    dlsh_value key = dlsh_string(r->keys[i]);
+    if (part == DLSH_KEYS || dlsh_failed(key)) return key;
+    dlsh_value pair = dlsh_new_list(2);
+    dl_status st = dlsh_failed(pair) ? DL_ERR_MEMORY : dlsh_list_push(pair.as.list, key);
+    if (st) dlsh_drop(key);
+    if (!st) st = dlsh_list_push(pair.as.list, dlsh_ref(r->values[i]));
+    if (!st) return pair;
+    dlsh_drop(pair);
+    return dlsh_void();
+}
+
 dl_status dlsh_iter_next(dlsh_session *s, dlsh_iter *it, dlsh_value *out, int *done) {
     dlsh_value v = it->over;
     if (v.type == DLSH_HANDLE) {
@@ -61,7 +74,7 @@ dl_status dlsh_iter_next(dlsh_session *s, dlsh_iter *it, dlsh_value *out, int *d
     switch (v.type) {
     case DLSH_RANGE: *out = dlsh_int(v.as.range->from + i * v.as.range->step); return DL_OK;
     case DLSH_LIST: *out = dlsh_ref(v.as.list->items[i]); return DL_OK;
-    case DLSH_RECORD: *out = dlsh_string(v.as.record->keys[i]); break;
+    case DLSH_RECORD: *out = part_of(v.as.record, i, it->part); break;
     case DLSH_STR: *out = dlsh_string_n(v.as.str->s + i, 1); break;
     default: return dlsh_tensor_at(v.as.tensor, i, out);
     }

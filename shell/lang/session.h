@@ -85,10 +85,14 @@ dl_status dlsh_set_field(dlsh_session *s, dlsh_value x, const char *name, dlsh_v
 /* Names that may follow `x.`: fields, methods, ops. A list of strings. */
 dl_status dlsh_field_names(dlsh_session *s, dlsh_value x, dlsh_value *out);
 
-/* Iterating over a list, tensor, range, string, record (keys) or handle: begin, then next until *done. */
+/* What a record gives, one field after another. */
+typedef enum dlsh_part { DLSH_KEYS, DLSH_VALUES, DLSH_PAIRS } dlsh_part;
+
+/* Iterating over a list, tensor, range, string, record or handle: begin, then next until *done. */
 typedef struct dlsh_iter {
     dlsh_value over;
     long at, n;
+    dlsh_part part; /* of a record; to be set after begin */
 } dlsh_iter;
 dl_status dlsh_iter_begin(dlsh_session *s, dlsh_value over, dlsh_iter *it);
 dl_status dlsh_iter_next(dlsh_session *s, dlsh_iter *it, dlsh_value *out, int *done);

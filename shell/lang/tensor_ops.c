@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lang/interp.h"
+#include "lang/args.h"
 
 /* What a function value points to: a row, and whether it writes its result back (name_). Made once a name. */
 typedef struct op_entry {
@@ -234,8 +234,10 @@ static int plain_word(const char *s) {
 }
 
 static dl_status wrong_kind(const op_call *c, const dl_op_arg *a, dlsh_value v) {
-    return dlsh_fail(DL_ERR_TYPE, v.type == DLSH_TENSOR ? "x.item() is the number in a tensor of one element" : NULL,
-                     "%s must be %s%s, got %s", a->name, strchr("aeiou", a->kind[0]) ? "an " : "a ",
+    const char *hint = v.type == DLSH_TENSOR       ? "x.item() is the number in a tensor of one element"
+                       : !strcmp(a->kind, "dtype") ? DLSH_DTYPE_HINT
+                                                   : NULL;
+    return dlsh_fail(DL_ERR_TYPE, hint, "%s must be %s%s, got %s", a->name, strchr("aeiou", a->kind[0]) ? "an " : "a ",
                      !strcmp(a->kind, "ints") ? "int or a list of them" : a->kind, dlsh_a(v)),
            (void)c, DL_ERR_TYPE;
 }
@@ -271,6 +273,8 @@ static dl_status add_attr(op_call *c, const dl_op_arg *a, dlsh_value v) {
     else if (v.type == DLSH_STR && !numeric && strcmp(a->kind, "int") && strcmp(a->kind, "bool") &&
              plain_word(v.as.str->s))
         dlsh_buf_puts(&c->attrs, v.as.str->s);
+    else if (dlsh_is_bool_type(v) && !strcmp(a->kind, "dtype"))
+        dlsh_buf_puts(&c->attrs, "bool");
     else
         return wrong_kind(c, a, v);
     return DL_OK;
