@@ -2,12 +2,14 @@
 #define _GNU_SOURCE
 #include "ffi/block.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "ffi/ask.h"
 #include "ffi/inside.h"
 #include "ffi/prelude.h"
 #include "lang/interp.h"
@@ -297,10 +299,40 @@ static int declared(const dlsh_cdecls *d, const char *name) {
     return 0;
 }
 
+/* T x[] = {...}: its length is that of what was compiled. */
+static const dlsh_ctype *whole_type(const dlsh_cblock *b, const dlsh_cdecl *d) {
+    const unsigned long *bytes = d->type->kind == DLSH_C_ARRAY && d->type->n < 0 ? symbol(b, d->name, "z") : NULL;
+    size_t size = bytes ? dlsh_c_size(d->type->base) : 0;
+    return size ? dlsh_c_array(dlsh_c_space(b->s), d->type->base, (long)(*bytes / size)) : d->type;
+}
+
+/* Later blocks see the length, too. DL_ERR_MEMORY. */
+static dl_status write_length(dlsh_cblock *b, const char *name, long n) {
+    for (int i = 0; i < b->items.n; i++) {
+        dlsh_citem *it = &b->items.items[i];
+        const char *at = it->kind == DLSH_CI_VARIABLE && dlsh_citem_has(it, name, strlen(name)) ? it->head : NULL;
+        for (; at && (at = strstr(at, name)); at++) {
+            const char *open = at + strlen(name);
+            if (strncmp(open, "[]", 2) || (at > it->head && (isalnum((unsigned char)at[-1]) || at[-1] == '_')))
+                continue;
+            dlsh_buf head = {0};
+            dlsh_buf_printf(&head, "%.*s[%ld]%s", (int)(open - it->head), it->head, n, open + 2);
+            if (head.failed) return no_memory();
+            free(it->head);
+            it->head = head.s;
+            return DL_OK;
+        }
+    }
+    return DL_OK;
+}
+
 /* Binds a function or variable and notes it as an export. */
-static dl_status bind(dlsh_cblock *b, const dlsh_cdecl *d) {
+static dl_status bind(dlsh_cblock *b, dlsh_cdecl *d) {
     void *addr = symbol(b, d->name, "");
     if (!addr) return DL_OK; /* static, or only declared */
+    const dlsh_ctype *declared = d->type;
+    if (!(d->type = whole_type(b, d))) return dlsh_failure();
+    if (d->type != declared) DLSH_TRY(write_length(b, d->name, d->type->n));
     dlsh_cexport *grown = realloc(b->exports, (size_t)(b->nexports + 1) * sizeof *grown);
     if (!grown) return no_memory();
     b->exports = grown;
@@ -313,6 +345,9 @@ static dl_status bind(dlsh_cblock *b, const dlsh_cdecl *d) {
 static void tell_unreadable(dlsh_cblock *b, const dlsh_cdecls *d) {
     for (int i = 0; i < b->items.n; i++) {
         const dlsh_citem *it = &b->items.items[i];
+        if (it->old_style && it->nnames)
+            dlsh_warn(b->s, "write the parameters' types in the parentheses: int f(int a)",
+                      "%s cannot be called from here: its definition is no prototype", it->names[0]);
         if (it->kind == DLSH_CI_FUNCTION && it->nnames && !declared(d, it->names[0]))
             dlsh_warn(b->s, "C itself can call it",
                       "%s cannot be called from here: a type in its prototype is not known", it->names[0]);
@@ -325,15 +360,33 @@ static void tell_hidden(dlsh_cblock *b) {
     for (int i = 0; i < b->items.n; i++) {
         const dlsh_citem *it = &b->items.items[i];
         if (it->kind != DLSH_CI_OTHER && it->kind != DLSH_CI_DIRECTIVE) return;
-        if (it->kind == DLSH_CI_OTHER && it->nnames && !name) name = it->names[0];
+        if (it->kind == DLSH_CI_OTHER && it->nnames && !it->old_style && !name) name = it->names[0];
     }
     if (name && !b->cuda)
         dlsh_warn(b->s, "without `static` it can be called", "'%s' is static: nothing outside of this block sees it",
                   name);
 }
 
+/* Attributes and pragmas lay structs out otherwise: then the compiler says how. */
+static dl_status ask_layouts(const dlsh_cblock *b, int mark) {
+    static const char *const words[] = {"__attribute", "_Alignas", "alignas", "ragma"};
+    dlsh_buf context = {0}, flags = {0};
+    int odd = 0;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) odd |= strstr(b->text, words[i]) != NULL;
+    if (!odd || b->cuda || !dlsh_c_can_ask()) return DL_OK;
+    dlsh_buf_printf(&context, "%s\n%s\n", b->prelude ? b->prelude : "", b->text);
+    dlsh_buf_printf(&flags, "%s -I'%s'", b->flags ? b->flags : "", dlsh_cc_folder());
+    dl_status st = context.failed || flags.failed
+                       ? no_memory()
+                       : dlsh_c_ask_layouts(dlsh_c_space(b->s), mark, dlsh_buf_text(&context), dlsh_buf_text(&flags));
+    dlsh_buf_free(&context);
+    dlsh_buf_free(&flags);
+    return st;
+}
+
 static dl_status declare(dlsh_cblock *b) {
     dlsh_cspace *space = dlsh_c_space(b->s);
+    int mark = dlsh_c_mark(space);
     dlsh_buf text = {0};
     dlsh_cdecls d = {0};
     dlsh_cerror e;
@@ -342,6 +395,7 @@ static dl_status declare(dlsh_cblock *b) {
         dlsh_c_parse(space, dlsh_buf_text(&text), text.n, DLSH_C_LENIENT | DLSH_C_REPLACE | DLSH_C_MACROS, &d, &e);
     if (st == DL_ERR_SYNTAX) st = dlsh_fail(st, e.hint, "%s", e.message);
     if (!st) st = dlsh_c_enter_macros(space, &d);
+    if (!st) st = ask_layouts(b, mark);
     for (int i = 0; i < d.n && !st; i++) st = bind(b, &d.items[i]);
     if (!st) tell_unreadable(b, &d);
     if (!st) tell_hidden(b);

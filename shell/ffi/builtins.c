@@ -21,14 +21,58 @@ static const dlsh_ctype *type_arg(const dlsh_args *a, const char *name) {
 /* ---------------------------------------------------------------- new */
 
 static dl_status sized(const dlsh_args *a, const dlsh_ctype *t) {
+    int function = t->kind == DLSH_C_FUNCTION;
+    if (t->kind == DLSH_C_VOID || function)
+        return dlsh_arg_fail(a, "type", DL_ERR_TYPE, function ? "a pointer to it has one" : "void * has one",
+                             "%s has no size", dlsh_c_name(t));
     if (dlsh_c_size(t) && (!dlsh_c_is_struct(t) || t->plain->laid_out)) return DL_OK;
-    return dlsh_arg_fail(a, "type", DL_ERR_TYPE, "declare or import the struct with its fields",
+    return dlsh_arg_fail(a, "type", DL_ERR_TYPE,
+                         dlsh_c_is_struct(t)       ? "declare or import the struct with its fields"
+                         : t->kind == DLSH_C_ARRAY ? "write its length: \"int[10]\""
+                                                   : NULL,
                          "the size of %s is not known", dlsh_c_name(t));
 }
 
 /* T[]: as long as the value; text needs its NUL. */
 static long open_length(dlsh_value v) {
     return v.type == DLSH_STR ? (long)v.as.str->len + 1 : v.type == DLSH_LIST ? v.as.list->n : -1;
+}
+
+/* The field `T x[];` that ends a struct; NULL: there is none. */
+static const dlsh_cfield *flexible(const dlsh_ctype *t) {
+    const dlsh_cfield *f = dlsh_c_is_struct(t) && t->plain->n ? &t->plain->fields[t->plain->n - 1] : NULL;
+    return f && f->name && f->type->kind == DLSH_C_ARRAY && f->type->n < 0 ? f : NULL;
+}
+
+/* What a record or list gives for it; NULL: nothing. */
+static const dlsh_value *flexible_value(const dlsh_ctype *t, const dlsh_value *v) {
+    const dlsh_cfield *f = flexible(t);
+    if (f && v && v->type == DLSH_RECORD) return dlsh_record_get(v->as.record, f->name);
+    return f && v && v->type == DLSH_LIST && v->as.list->n == t->plain->n ? &v->as.list->items[t->plain->n - 1] : NULL;
+}
+
+/* The value without its last field. */
+static dlsh_value without_flexible(const dlsh_ctype *t, dlsh_value v) {
+    dlsh_value copy = v.type == DLSH_RECORD ? dlsh_new_record() : dlsh_new_list((int)t->plain->n);
+    dl_status st = dlsh_failed(copy) ? DL_ERR_MEMORY : DL_OK;
+    for (int i = 0; !st && v.type == DLSH_RECORD && i < v.as.record->n; i++)
+        if (strcmp(v.as.record->keys[i], flexible(t)->name))
+            st = dlsh_record_set(copy.as.record, v.as.record->keys[i], dlsh_ref(v.as.record->values[i]));
+    for (int i = 0; !st && v.type == DLSH_LIST && i < v.as.list->n - 1; i++)
+        st = dlsh_list_push(copy.as.list, dlsh_ref(v.as.list->items[i]));
+    if (!st) return copy;
+    dlsh_drop(copy);
+    return dlsh_void();
+}
+
+/* Fills fresh memory; the elements of a flexible array come last. */
+static dl_status fill(dlsh_session *s, const dlsh_ctype *t, const dlsh_value *v, dlsh_value owner, char *addr) {
+    const dlsh_value *more = flexible_value(t, v);
+    if (!more) return dlsh_c_store_in(s, t, *v, owner, addr, addr);
+    dlsh_value rest = without_flexible(t, *v);
+    dl_status st = dlsh_failed(rest) ? DL_ERR_MEMORY : dlsh_c_store_in(s, t, rest, owner, addr, addr);
+    dlsh_drop(rest);
+    return st ? st : dlsh_c_set_field(s, t, addr, owner, flexible(t)->name, *more);
 }
 
 static dl_status new_run(const dlsh_args *a, dlsh_value *result) {
@@ -44,13 +88,13 @@ static dl_status new_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, "type", DL_ERR_VALUE, "new(\"int[10]\"), or new(\"int[]\", [1, 2, 3])",
                              "how many elements should \"%s\" have?", dlsh_arg_str(a, "type"));
     DLSH_TRY(sized(a, of));
-    *result = dlsh_c_new_memory(s, of->is_const ? of->plain : of, n, &addr);
+    const dlsh_value *more = array ? NULL : flexible_value(of, v);
+    long extra = more ? open_length(*more) * (long)dlsh_c_size(flexible(of)->type->base) : 0;
+    *result = dlsh_c_new_memory(s, of, n, extra > 0 ? extra : 0, &addr);
     if (dlsh_failed(*result)) return dlsh_failure();
     dl_status st = DL_OK;
     const dlsh_cpointer *p = dlsh_unwrap(*result, &dlsh_cpointer_class);
-    if (v)
-        st = dlsh_c_store_in(s, array ? dlsh_c_array(dlsh_c_space(s), of->plain, n) : of->plain, *v, p->owner, addr,
-                             addr);
+    if (v) st = fill(s, array ? dlsh_c_array(dlsh_c_space(s), of->plain, n) : of->plain, v, p->owner, addr);
     if (st) {
         dlsh_drop(*result);
         *result = dlsh_void();
@@ -72,6 +116,8 @@ static dl_status cast_to_int(const dlsh_args *a, const dlsh_ctype *t, dlsh_value
         i = v.as.i;
     else if (v.type == DLSH_FLOAT && v.as.f >= -0x1p63 && v.as.f < 0x1p63)
         i = (long)v.as.f;
+    else if (v.type == DLSH_FLOAT)
+        return dlsh_arg_fail(a, "value", DL_ERR_VALUE, NULL, "no integer of C holds %g", v.as.f);
     else
         return dlsh_arg_fail(a, "value", DL_ERR_TYPE, NULL, "%s cannot be cast to %s", dlsh_a(v), dlsh_c_name(t));
     return dlsh_c_load(dlsh_arg_session(a), t, &i, out); /* cut off as C cuts */
@@ -89,7 +135,7 @@ static dl_status cast_to_pointer(const dlsh_args *a, const dlsh_ctype *t, dlsh_v
     size_t size = dlsh_c_size(t->base);
     if (p && p->freed) return released(a, p);
     if (p) {
-        long bytes = p->n < 0 ? -1 : p->n * (long)dlsh_c_size(p->type->base);
+        long bytes = p->n < 0 ? dlsh_c_extent(p->owner, p->addr) : p->n * (long)dlsh_c_size(p->type->base);
         *out = dlsh_c_pointer_value(s, t->plain, p->addr, dlsh_ref(p->owner),
                                     bytes < 0 || !size ? -1 : bytes / (long)size);
     } else if (x) {
@@ -155,7 +201,9 @@ static long count_arg(const dlsh_args *a, const dlsh_cpointer *p) {
         dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "give their number", "the number of elements behind this %s is not known",
                       dlsh_c_name(p->type));
     else
-        dlsh_arg_fail(a, "n", DL_ERR_INDEX, NULL, "%ld elements of %ld", n->as.i, p->n);
+        dlsh_arg_fail(a, "n", DL_ERR_INDEX, NULL,
+                      n->as.i < 0 ? "%ld elements cannot be" : "%ld elements are more than the %ld there", n->as.i,
+                      p->n);
     return -1;
 }
 
@@ -225,8 +273,11 @@ static dl_status offset_run(const dlsh_args *a, dlsh_value *result) {
     long i = dlsh_arg_int(a, "n"), size = (long)dlsh_c_size(p->type->base);
     if (p->n >= 0 && (i < 0 || i > p->n))
         return dlsh_arg_fail(a, "n", DL_ERR_INDEX, NULL, "an offset of %ld leaves the %ld elements", i, p->n);
-    *result = dlsh_c_pointer_value(dlsh_arg_session(a), p->type, p->addr + i * (size ? size : 1), dlsh_ref(p->owner),
-                                   p->n < 0 ? -1 : p->n - i);
+    long far;
+    if (__builtin_mul_overflow(i, size ? size : 1, &far))
+        return dlsh_arg_fail(a, "n", DL_ERR_INDEX, NULL, "an offset of %ld is beyond all memory", i);
+    char *at = (char *)((unsigned long)p->addr + (unsigned long)far);
+    *result = dlsh_c_pointer_value(dlsh_arg_session(a), p->type, at, dlsh_ref(p->owner), p->n < 0 ? -1 : p->n - i);
     return dlsh_failed(*result) ? dlsh_failure() : DL_OK;
 }
 

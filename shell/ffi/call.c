@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ffi/block.h"
 #include "ffi/inside.h"
 
 static const dlsh_cguard *guard;
@@ -249,7 +250,7 @@ static dl_status make_out(dlsh_ccall *k, int at) {
         k->boxes[at] = (dlsh_cslot){0};
         k->slots[at].p = &k->boxes[at];
     } else {
-        k->owners[at] = dlsh_c_new_memory(k->s, t, n, &addr);
+        k->owners[at] = dlsh_c_new_memory(k->s, t, n, 0, &addr);
         if (dlsh_failed(k->owners[at])) return dlsh_failure();
         k->slots[at].p = addr;
     }
@@ -281,10 +282,34 @@ static dl_status array_result(dlsh_ccall *k, int at, dlsh_value *out) {
     return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
 }
 
+/* What keeps the memory behind an argument; VOID: nothing of the shell's. */
+static dlsh_value keeper_of(dlsh_value v) {
+    const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
+    const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
+    return p ? p->owner : x ? x->owner : v.type == DLSH_TENSOR || v.type == DLSH_STR ? v : dlsh_void();
+}
+
+/* A pointer that C gives back into memory it was given, as strchr does, keeps that memory. */
+static void keep_argument(const dlsh_ccall *k, dlsh_value result) {
+    dlsh_cpointer *p = dlsh_unwrap(result, &dlsh_cpointer_class);
+    if (!p || !p->addr || dlsh_counted(p->owner)) return;
+    for (int i = 0; i < k->n; i++) {
+        if (!k->given[i] || k->types[i]->kind != DLSH_C_POINTER) continue;
+        dlsh_value owner = keeper_of(*k->given[i]);
+        long bytes = dlsh_counted(owner) ? dlsh_c_extent(owner, p->addr) : -1, size = (long)dlsh_c_size(p->type->base);
+        if (bytes <= 0) continue;
+        p->owner = dlsh_ref(owner);
+        p->n = size ? bytes / size : -1;
+        return;
+    }
+}
+
 static dl_status out_result(dlsh_ccall *k, int at, dlsh_value *out) {
     const dlsh_cparam *p = &k->f->proto->params[at];
     if (p->flags & DLSH_C_ARRAY_PARAM) return array_result(k, at, out);
-    return dlsh_c_load(k->s, p->type->base, k->slots[at].p, out);
+    DLSH_TRY(dlsh_c_load(k->s, p->type->base, k->slots[at].p, out));
+    keep_argument(k, *out);
+    return DL_OK;
 }
 
 /* ---------------------------------------------------------------- results */
@@ -311,7 +336,7 @@ static dl_status owned_result(dlsh_ccall *k, const dlsh_ctype *t, char *p, dlsh_
         *out = dlsh_string(p);
         release(p);
     } else {
-        dlsh_value owner = p ? dlsh_c_owner(p, release, k->f->lib) : dlsh_void();
+        dlsh_value owner = p ? dlsh_c_owner(p, -1, release, k->f->lib) : dlsh_void();
         *out = p && dlsh_failed(owner) ? owner : dlsh_c_pointer_value(k->s, t->plain, p, owner, -1);
     }
     return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
@@ -330,7 +355,9 @@ static dl_status plain_result(dlsh_ccall *k, char *raw, dlsh_value *out) {
             return DL_OK;
         }
     }
-    return dlsh_c_load(k->s, t, raw, out);
+    DLSH_TRY(dlsh_c_load(k->s, t, raw, out));
+    keep_argument(k, *out);
+    return DL_OK;
 }
 
 /* The result and the out parameters: alone, or as a list. */
@@ -400,12 +427,15 @@ static dl_status fixed_arguments(dlsh_ccall *k) {
 /* A value of another kind than its conversion in the format: says which would fit. */
 static dl_status check_conversion(const dlsh_ccall *k, const dlsh_ctype *t, dlsh_value v) {
     const char *hint = NULL;
+    if (t->kind == DLSH_C_POINTER && !t->base->is_const && (dlsh_is_number(v) || v.type == DLSH_BOOL))
+        return dlsh_fail(DL_ERR_TYPE, "C writes there: new(\"int\"), new(\"double\"), new(\"char[20]\") are memory",
+                         "the format of %s wants %s here, got %s", k->f->proto->name, dlsh_c_name(t), dlsh_a(v));
     if (v.type == DLSH_FLOAT && !dlsh_c_is_float(t))
         hint = "%f, %g and %e print floats; int(x) makes it an int";
     else if (v.type == DLSH_STR && t->kind != DLSH_C_POINTER && (t->kind != DLSH_C_CHAR || v.as.str->len != 1))
         hint = "%s prints strings";
     else if ((v.type == DLSH_INT || v.type == DLSH_BOOL) && t->kind == DLSH_C_POINTER)
-        hint = k->f->proto->scanf ? "give memory to write to: new(\"int\")" : "%d and %ld print ints";
+        hint = "%d and %ld print ints";
     else if (v.type == DLSH_INT && t->kind == DLSH_C_INT && v.as.i != (int)v.as.i)
         hint = "%ld prints large ints";
     if (!hint) return DL_OK;
@@ -413,14 +443,47 @@ static dl_status check_conversion(const dlsh_ccall *k, const dlsh_ctype *t, dlsh
                      dlsh_a(v), v.type == DLSH_INT && t->kind == DLSH_C_INT ? " that does not fit" : "");
 }
 
+/* The format as C will see it: of a string, or behind a pointer. */
+static dl_status format_text(const dlsh_ccall *k, char **text) {
+    int at = k->f->proto->format;
+    const char *s = k->slots[at].p;
+    char c;
+    if (!s || !dlsh_c_peek(s, &c, 1))
+        return dlsh_fail(DL_ERR_VALUE, "%s prints a string",
+                         s ? "%s points to no memory" : "%s is NULL: it must be a format", dlsh_c_what(k, at));
+    size_t n = dlsh_c_strlen(s, (size_t)-1);
+    if (!(*text = malloc(n + 1))) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a format");
+    memcpy(*text, s, n);
+    (*text)[n] = 0;
+    return DL_OK;
+}
+
+/* What scanf may store must have room, as far as is known how much there is. */
+static dl_status check_room(const dlsh_ccall *k, int at, long chars) {
+    const dlsh_cpointer *p = dlsh_unwrap(*k->given[at], &dlsh_cpointer_class);
+    long room = p && p->n >= 0 ? p->n * (long)dlsh_c_size(p->type->base) / (long)dlsh_c_size(k->types[at]->base) : -1;
+    const dlsh_value *source = k->given[0];
+    char hint[60];
+    if (!chars || room < 0) return DL_OK;
+    if (chars < 0 && source->type != DLSH_STR) return DL_OK; /* a file's words may have any length */
+    if (chars < 0) chars = (long)source->as.str->len + 1;
+    if (chars <= room) return DL_OK;
+    snprintf(hint, sizeof hint, "new(\"%.20s[%ld]\") has room", dlsh_c_name(k->types[at]->base), chars);
+    return dlsh_fail(DL_ERR_SHAPE, hint, "%s: up to %ld characters may be stored, and there is room for %ld",
+                     dlsh_c_what(k, at), chars, room);
+}
+
 static dl_status variable_arguments(dlsh_ccall *k) {
     const dlsh_cproto *p = k->f->proto;
-    const dlsh_ctype *wanted[DLSH_C_MAX_ARGS];
+    dlsh_cformat wanted[DLSH_C_MAX_ARGS];
     dlsh_cspace *c = dlsh_c_space(k->s);
     int n = -1, given = k->n - p->nparams;
-    if (p->format >= 0 && k->given[p->format] && k->given[p->format]->type == DLSH_STR) {
+    char *format = NULL;
+    if (p->format >= 0 && k->given[p->format]) {
         k->failed_at = p->format;
-        n = dlsh_c_format_types(c, k->given[p->format]->as.str->s, p->scanf, wanted, DLSH_C_MAX_ARGS);
+        DLSH_TRY(format_text(k, &format));
+        n = dlsh_c_format_types(c, format, p->scanf, wanted, DLSH_C_MAX_ARGS);
+        free(format);
         if (n < 0) return dlsh_failure();
         if (n != given)
             return dlsh_fail(DL_ERR_VALUE, NULL, "the format of %s wants %d argument%s after it, got %d", p->name, n,
@@ -429,10 +492,11 @@ static dl_status variable_arguments(dlsh_ccall *k) {
     for (int i = 0; i < given; i++) {
         int at = p->nparams + i;
         k->failed_at = at;
-        k->types[at] = n >= 0 ? wanted[i] : dlsh_c_promoted(c, *k->given[at], dlsh_c_what(k, at));
+        k->types[at] = n >= 0 ? wanted[i].type : dlsh_c_promoted(c, *k->given[at], dlsh_c_what(k, at));
         if (!k->types[at]) return dlsh_failure();
-        if (n >= 0) DLSH_TRY(check_conversion(k, wanted[i], *k->given[at]));
+        if (n >= 0) DLSH_TRY(check_conversion(k, wanted[i].type, *k->given[at]));
         DLSH_TRY(dlsh_c_convert(k, at, k->types[at], *k->given[at]));
+        if (n >= 0 && p->scanf) DLSH_TRY(check_room(k, at, wanted[i].chars));
         if (n >= 0 && !dlsh_c_is_float(k->types[at]) && dlsh_c_size(k->types[at]) < sizeof(int))
             k->types[at] = dlsh_c_basic(DLSH_C_INT); /* chars travel as ints */
     }
@@ -522,9 +586,31 @@ static void note_freed(const dlsh_ccall *k, dlsh_value result) {
     p->addr = NULL;
 }
 
+/* Functions that come back twice, leave through frames that are gone, or end the thread that the session runs on. */
+static dl_status refuse(const dlsh_cfunc *f) {
+    static const struct {
+        const char *name, *why;
+    } known[] = {{"setjmp", "comes back twice"},
+                 {"_setjmp", "comes back twice"},
+                 {"sigsetjmp", "comes back twice"},
+                 {"__sigsetjmp", "comes back twice"},
+                 {"vfork", "comes back twice"},
+                 {"getcontext", "comes back twice"},
+                 {"longjmp", "leaves through the shell"},
+                 {"siglongjmp", "leaves through the shell"},
+                 {"setcontext", "leaves through the shell"},
+                 {"pthread_exit", "ends the thread of the session"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(f->proto->name, known[i].name))
+            return dlsh_fail(DL_ERR_UNSUPPORTED, "code of a C block can use it, between its own functions and threads",
+                             "%s cannot be called from here: it %s", f->proto->name, known[i].why);
+    return DL_OK;
+}
+
 dl_status dlsh_c_call(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args, dlsh_value *out) {
     dl_status st = DL_OK;
     if (!f->fast) {
+        if (!dlsh_cblock_of(f)) DLSH_TRY(refuse(f));
         f->fast = on_gpu(f) ? FAST_NONE : fast_kind(f->proto);
         f->prints = prints(f->proto->name);
         f->frees = f->proto->nparams > 0 && (!strcmp(f->proto->name, "free") || !strcmp(f->proto->name, "realloc"));

@@ -225,11 +225,14 @@ void dlsh_cc_identify(const char *program, dlsh_buf *out) {
                     st.st_mtim.tv_nsec);
 }
 
+/* What is exported, and how, is no part of the text: kept code of another form is not taken. */
+enum { EXPORTS_FORM = 2 };
+
 dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]) {
     build b = {.job = job};
     dlsh_buf t = {0};
     dl_status status = options(&b);
-    dlsh_buf_printf(&t, "%d ", copy);
+    dlsh_buf_printf(&t, "%s %d %d ", dl_version(), EXPORTS_FORM, copy);
     if (!status) dlsh_cc_identify(b.program, &t);
     for (int i = 0; i < b.argc; i++) dlsh_buf_printf(&t, "%s\n", b.argv[i]);
     dlsh_cc_words_free(b.argv);

@@ -123,9 +123,14 @@ static void read_bracket(scan *s, reading *r) {
         skip_group(s);
         return;
     }
-    while (is_op(&t, '*') || is_word(&t, "const")) t = dlsh_clex_next(&ahead);
+    static const char *const qualifiers[] = {"const", "volatile", "restrict", "__restrict", NULL};
+    while (is_op(&t, '*') || is_among(&t, qualifiers)) t = dlsh_clex_next(&ahead);
     r->name = t;
-    r->pointer_name = 1;
+    t = dlsh_clex_next(&ahead);
+    if (is_op(&t, '(')) /* int (*f(int))(int): a function that gives a pointer to one */
+        r->is_function = 1;
+    else
+        r->pointer_name = 1;
     skip_group(s);
 }
 
@@ -165,6 +170,21 @@ static void finish_item(scan *s, const reading *r, int body) {
     dlsh_buf_puts(&s->head, ";");
 }
 
+/* int f(a) int a; { ... }: words behind the parameters that are no attributes declare them once more. */
+static int at_old_style(const scan *s, const reading *r) {
+    static const char *const others[] = {"__attribute__", "__attribute", "__asm__", "__asm", "asm", NULL};
+    return r->is_function && s->tok.kind == DLSH_CT_IDENT && !is_among(&s->tok, others);
+}
+
+static void read_old_style(scan *s, reading *r) {
+    end_declarator(s, r);
+    while (s->tok.kind != DLSH_CT_END && !is_op(&s->tok, '{')) advance(s);
+    finish_item(s, r, 1);
+    s->it.kind = DLSH_CI_OTHER;
+    s->it.old_style = 1;
+    if (s->tok.kind != DLSH_CT_END) skip_group(s);
+}
+
 /* One declaration or definition, up to its `;` or the end of its body. */
 static void read_declaration(scan *s) {
     reading r = {.begin = s->tok.offset, .copied = s->tok.offset};
@@ -183,6 +203,10 @@ static void read_declaration(scan *s) {
             end_declarator(s, &r);
             finish_item(s, &r, 1);
             skip_group(s);
+            return;
+        }
+        if (at_old_style(s, &r)) {
+            read_old_style(s, &r);
             return;
         }
         note_word(s, &r);
@@ -205,6 +229,7 @@ static void read_declaration(scan *s) {
         } else if (is_op(t, ',')) {
             if (r.last.len || r.name.len) end_declarator(s, &r);
             r.last = (dlsh_ctok){0};
+            r.is_function = r.pointer_name = 0;
             advance(s);
         } else if (is_op(t, '[') || is_op(t, '{')) {
             skip_group(s);

@@ -24,7 +24,8 @@ typedef struct dlsh_citem {
     /* DIRECTIVE, TYPE, PROTOTYPE: the text itself. VARIABLE: its declaration with a mark after each name, FUNCTION: its
      * prototype with one at the end: there a name for the linker goes. */
     char *head;
-    int is_type; /* declares a type, whatever else */
+    int is_type;   /* declares a type, whatever else */
+    int old_style; /* OTHER: a function whose parameters are declared behind its head, so that it has no prototype */
 } dlsh_citem;
 
 typedef struct dlsh_citems {

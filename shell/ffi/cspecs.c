@@ -69,13 +69,21 @@ int dlsh_cp_skip_group(dlsh_cparser *p) {
     return 1;
 }
 
-/* Does a stretch of text name an attribute that changes a layout? */
-static int changes_layout(const char *s, size_t n) {
-    static const char *const words[] = {"packed", "aligned", "mode", "vector_size"};
+/* What the attributes in a stretch of text change: enum dlsh_codd. */
+static int changes(const char *s, size_t n) {
+    static const struct {
+        const char *word;
+        int what;
+    } words[] = {{"packed", DLSH_ODD_PACKED},
+                 {"aligned", DLSH_ODD_LAYOUT},
+                 {"mode", DLSH_ODD_TYPE},
+                 {"vector_size", DLSH_ODD_TYPE},
+                 {"ext_vector_type", DLSH_ODD_TYPE}};
+    int what = 0;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        for (size_t k = 0, len = strlen(words[i]); k + len <= n; k++)
-            if (!memcmp(s + k, words[i], len)) return 1;
-    return 0;
+        for (size_t k = 0, len = strlen(words[i].word); k + len <= n; k++)
+            if (!memcmp(s + k, words[i].word, len)) what |= words[i].what;
+    return what;
 }
 
 void dlsh_cp_attributes(dlsh_cparser *p, int *odd) {
@@ -91,7 +99,7 @@ void dlsh_cp_attributes(dlsh_cparser *p, int *odd) {
                 const char *text = p->tok.text;
                 if (dlsh_cp_is(p, '(') && !dlsh_cp_skip_group(p)) return;
                 size_t n = p->last_end > from ? p->last_end - from : 0;
-                if (odd && (i == 6 || changes_layout(text, n))) *odd = 1;
+                if (odd) *odd |= i == 6 ? DLSH_ODD_LAYOUT : changes(text, n);
             }
     }
 }
@@ -260,6 +268,14 @@ static const dlsh_ctype *complex_type(dlsh_cparser *p, int kind) {
     return t;
 }
 
+/* vector_size and mode make another type of the one they stand beside. */
+const dlsh_ctype *dlsh_cp_odd_type(dlsh_cparser *p, const dlsh_ctok *name) {
+    dlsh_ctype *t = name ? dlsh_c_tagged(p->c, DLSH_C_OPAQUE, name->text, name->len)
+                         : dlsh_c_tagged(p->c, DLSH_C_OPAQUE, "attribute type", 14);
+    if (!t) p->failed = DL_ERR_MEMORY;
+    return t;
+}
+
 int dlsh_cp_at_type(const dlsh_cparser *p, const dlsh_ctok *t) {
     return t->kind == DLSH_CT_IDENT &&
            (type_word(t) || complex_word(p, t) || specifier_word(t) || tag_word(t) || dlsh_cp_typedef(p, t) != NULL);
@@ -337,6 +353,7 @@ int dlsh_cp_specifiers(dlsh_cparser *p, dlsh_cspecs *out) {
         type = dlsh_c_basic((dlsh_ckind)kind);
         if (complex) type = complex_type(p, kind);
     }
+    if (out->odd & DLSH_ODD_TYPE) type = dlsh_cp_odd_type(p, NULL);
     out->type = is_const ? dlsh_c_const(p->c, type) : type;
     if (!out->type) p->failed = DL_ERR_MEMORY;
     return !p->failed;

@@ -1,4 +1,5 @@
 /* Struct, union and enum specifiers. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,7 +157,11 @@ const dlsh_ctype *dlsh_cp_struct(dlsh_cparser *p, int *odd) {
 
 /* ---------------------------------------------------------------- enums */
 
-static int enumerator(dlsh_cparser *p, long *next, const dlsh_ctype *type, int *negative) {
+typedef struct range {
+    long low, high;
+} range;
+
+static int enumerator(dlsh_cparser *p, long *next, const dlsh_ctype *type, range *r) {
     if (p->tok.kind != DLSH_CT_IDENT) return dlsh_cp_expected(p, "the name of a constant", NULL) != NULL;
     dlsh_ctok name = p->tok;
     int odd = 0;
@@ -172,16 +177,35 @@ static int enumerator(dlsh_cparser *p, long *next, const dlsh_ctype *type, int *
         p->failed = DL_ERR_MEMORY;
         return 0;
     }
-    n->i = (*next)++;
-    *negative |= n->i < 0;
+    n->i = *next;
+    *next = (long)((unsigned long)*next + 1);
+    if (n->i < r->low) r->low = n->i;
+    if (n->i > r->high) r->high = n->i;
     return 1;
+}
+
+/* The integer that compilers take: the first of these that holds all constants, a small one only when it is packed. */
+static void choose_base(dlsh_ctype *t, const range *r, int packed) {
+    static const struct {
+        dlsh_ckind kind;
+        long low, high;
+    } types[] = {{DLSH_C_UCHAR, 0, UCHAR_MAX},  {DLSH_C_SCHAR, SCHAR_MIN, SCHAR_MAX},
+                 {DLSH_C_USHORT, 0, USHRT_MAX}, {DLSH_C_SHORT, SHRT_MIN, SHRT_MAX},
+                 {DLSH_C_UINT, 0, UINT_MAX},    {DLSH_C_INT, INT_MIN, INT_MAX},
+                 {DLSH_C_ULONG, 0, LONG_MAX},   {DLSH_C_LONG, LONG_MIN, LONG_MAX}};
+    int i = packed ? 0 : 4;
+    while (r->low < types[i].low || r->high > types[i].high) i++;
+    t->base = dlsh_c_basic(types[i].kind);
+    t->size = t->base->size;
+    t->align = t->base->align;
 }
 
 const dlsh_ctype *dlsh_cp_enum(dlsh_cparser *p) {
     dlsh_ctok tag = {.kind = DLSH_CT_END};
     dlsh_ctype *t = NULL;
     long next = 0;
-    int negative = 0, odd = 0;
+    int odd = 0;
+    range r = {0, 0};
     dlsh_cp_advance(p);
     dlsh_cp_attributes(p, &odd);
     if (p->tok.kind == DLSH_CT_IDENT) {
@@ -195,11 +219,11 @@ const dlsh_ctype *dlsh_cp_enum(dlsh_cparser *p) {
     remember(p, t);
     if (p->failed || !dlsh_cp_accept(p, '{')) return t;
     while (!dlsh_cp_is(p, '}')) {
-        if (!enumerator(p, &next, t, &negative)) return NULL;
+        if (!enumerator(p, &next, t, &r)) return NULL;
         if (!dlsh_cp_accept(p, ',') && !dlsh_cp_is(p, '}')) return dlsh_cp_expected(p, "',' or '}'", NULL);
     }
     dlsh_cp_advance(p);
     dlsh_cp_attributes(p, &odd);
-    if (negative) t->base = dlsh_c_basic(DLSH_C_INT);
+    choose_base(t, &r, odd & DLSH_ODD_PACKED);
     return t;
 }

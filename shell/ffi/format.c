@@ -1,5 +1,6 @@
 /* Arguments after the `...`: C's promotions, and the types that formats of printf and scanf ask for. */
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ffi/inside.h"
@@ -29,30 +30,60 @@ const dlsh_ctype *dlsh_c_promoted(dlsh_cspace *c, dlsh_value v, const char *what
 
 typedef struct conversion {
     char letter;
-    int size; /* -2 hh, -1 h, 0, 1 l, 2 ll j z t, 3 L */
-    int stars, suppressed;
+    int size;            /* -2 hh, -1 h, 0, 1 l, 2 ll j z t, 3 L */
+    int position;        /* %2$d: 2; 0: the next argument */
+    int nstars, star[2]; /* * and *2$: positions, 0 for the next argument */
+    int suppressed, allocates;
+    long width; /* 0: none */
 } conversion;
+
+/* "12$": 12, with the $ passed; 0 and *s stays: there is none. */
+static int read_position(const char **s) {
+    char *end;
+    long n = **s >= '1' && **s <= '9' ? strtol(*s, &end, 10) : 0;
+    if (!n || *end != '$' || n > DLSH_C_MAX_ARGS) return 0;
+    *s = end + 1;
+    return (int)n;
+}
+
+/* Width and precision: digits, or a * that takes an argument. */
+static void read_widths(const char **s, int scanf, conversion *c) {
+    char *end;
+    for (int part = 0; part < 2; part++) {
+        if (!scanf && **s == '*') {
+            ++*s;
+            c->star[c->nstars++] = read_position(s);
+        } else {
+            long n = **s >= '0' && **s <= '9' ? strtol(*s, &end, 10) : 0;
+            if (**s >= '0' && **s <= '9') *s = end;
+            if (!part) c->width = n;
+        }
+        if (part || scanf || **s != '.') return;
+        ++*s;
+    }
+}
 
 /* After the %; the position behind the conversion. */
 static const char *read_conversion(const char *s, int scanf, conversion *c) {
     *c = (conversion){0};
+    c->position = read_position(&s);
     if (scanf && *s == '*') {
         c->suppressed = 1;
         s++;
     }
     while (!scanf && *s && strchr("-+ #0'I", *s)) s++;
-    for (int part = 0; part < 2; part++) {
-        if (!scanf && *s == '*') {
-            c->stars++;
-            s++;
-        }
-        while (*s >= '0' && *s <= '9') s++;
-        if (part || scanf || *s != '.') break;
+    read_widths(&s, scanf, c);
+    if (scanf && *s == 'm') {
+        c->allocates = 1;
         s++;
     }
     for (; *s && strchr("hlLqjzt", *s); s++)
         c->size = *s == 'h' ? c->size - 1 : *s == 'L' ? 3 : *s == 'l' ? c->size + 1 : 2;
     c->letter = *s;
+    if (*s == 'S' || *s == 'C') { /* POSIX has them for %ls and %lc */
+        c->letter = *s == 'S' ? 's' : 'c';
+        c->size = 1;
+    }
     if (scanf && *s == '[') {
         s++;
         if (*s == '^') s++;
@@ -68,17 +99,21 @@ static const dlsh_ctype *integer_of(int size, int is_unsigned) {
     return dlsh_c_basic(kinds[i] + (is_unsigned ? 1 : 0));
 }
 
+/* char, or wchar_t of %ls and %lc. */
+static const dlsh_ctype *character_of(int size) { return dlsh_c_basic(size > 0 ? DLSH_C_INT : DLSH_C_CHAR); }
+
 /* What printf reads for it; NULL: no such conversion. */
 static const dlsh_ctype *printf_type(dlsh_cspace *c, const conversion *v) {
     switch (v->letter) {
     case 'd':
-    case 'i': return integer_of(v->size < 0 ? 0 : v->size, 0);
+    case 'i': return integer_of(v->size, 0);
     case 'u':
     case 'o':
     case 'x':
-    case 'X': return integer_of(v->size < 0 ? 0 : v->size, 1);
-    case 'c': return dlsh_c_basic(v->size ? DLSH_C_INT : DLSH_C_CHAR);
-    case 's': return v->size ? NULL : dlsh_c_pointer(c, dlsh_c_const(c, dlsh_c_basic(DLSH_C_CHAR)));
+    case 'X': return integer_of(v->size, 1);
+    case 'n': return dlsh_c_pointer(c, integer_of(v->size, 0));
+    case 'c': return character_of(v->size);
+    case 's': return v->size < 0 ? NULL : dlsh_c_pointer(c, dlsh_c_const(c, character_of(v->size)));
     case 'p': return dlsh_c_pointer(c, dlsh_c_const(c, dlsh_c_basic(DLSH_C_VOID)));
     case 'e':
     case 'E':
@@ -103,19 +138,56 @@ static const dlsh_ctype *scanf_type(dlsh_cspace *c, const conversion *v) {
     case 'X': return dlsh_c_pointer(c, integer_of(v->size, 1));
     case 'c':
     case 's':
-    case '[': return v->size ? NULL : dlsh_c_pointer(c, dlsh_c_basic(DLSH_C_CHAR));
+    case '[': {
+        const dlsh_ctype *text = v->size < 0 ? NULL : dlsh_c_pointer(c, character_of(v->size));
+        return v->allocates ? dlsh_c_pointer(c, text) : text;
+    }
     case 'p': return dlsh_c_pointer(c, dlsh_c_pointer(c, dlsh_c_basic(DLSH_C_VOID)));
     case 'e':
+    case 'E':
     case 'f':
     case 'g':
+    case 'G':
     case 'a':
         return dlsh_c_pointer(c, dlsh_c_basic(v->size == 3 ? DLSH_C_LDOUBLE : v->size ? DLSH_C_DOUBLE : DLSH_C_FLOAT));
     default: return NULL;
     }
 }
 
-int dlsh_c_format_types(dlsh_cspace *c, const char *format, int scanf, const dlsh_ctype **types, int max) {
-    int n = 0;
+/* Characters that scanf may store there: -1 for any number of them, 0 when it is no text. */
+static long characters(const conversion *v) {
+    if (v->allocates || (v->letter != 's' && v->letter != 'c' && v->letter != '[')) return 0;
+    if (v->letter == 'c') return v->width ? v->width : 1;
+    return v->width ? v->width + 1 : -1;
+}
+
+/* The arguments that a format wants. */
+typedef struct wanted {
+    dlsh_cformat *items;
+    int n, max;
+    int numbered; /* 1 all by position, 0 none, -1 as yet unknown */
+} wanted;
+
+/* Notes an argument at a position, or the next one. 0: the format contradicts itself. */
+static int want(wanted *w, int position, const dlsh_ctype *t, long chars) {
+    if (w->numbered < 0) w->numbered = position > 0;
+    if (w->numbered != (position > 0)) return 0;
+    int at = position ? position - 1 : w->n;
+    if (at >= w->max) return 1; /* more than a call can have: it is the number that is wrong */
+    while (w->n <= at) w->items[w->n++] = (dlsh_cformat){0};
+    if (w->items[at].type && w->items[at].type != t) return 0;
+    w->items[at] = (dlsh_cformat){t, chars};
+    return 1;
+}
+
+static int contradicts(const char *from, const char *to) {
+    dlsh_fail(DL_ERR_VALUE, "%1$d, %2$s, ... each of one type, or none of them",
+              "the format takes its arguments in two ways at '%.*s'", (int)(to - from), from);
+    return -1;
+}
+
+int dlsh_c_format_types(dlsh_cspace *c, const char *format, int scanf, dlsh_cformat *types, int max) {
+    wanted w = {types, 0, max, -1};
     for (const char *s = format; *s;) {
         conversion v;
         if (*s++ != '%') continue;
@@ -125,14 +197,20 @@ int dlsh_c_format_types(dlsh_cspace *c, const char *format, int scanf, const dls
         }
         const char *from = s - 1;
         s = read_conversion(s, scanf, &v);
+        if (v.letter == 'm' && !scanf) continue; /* strerror(errno): no argument */
         const dlsh_ctype *t = v.letter ? (scanf ? scanf_type : printf_type)(c, &v) : NULL;
         if (!t) {
-            dlsh_fail(DL_ERR_VALUE, v.letter == 'n' ? "%n would write to memory" : NULL,
-                      "the format has no valid conversion in '%.*s'", (int)(s - from), from);
+            dlsh_fail(DL_ERR_VALUE, NULL, "the format has no valid conversion in '%.*s'", (int)(s - from), from);
             return -1;
         }
-        for (int i = 0; i < v.stars && n < max; i++) types[n++] = dlsh_c_basic(DLSH_C_INT);
-        if (!v.suppressed && n < max) types[n++] = t;
+        for (int i = 0; i < v.nstars; i++)
+            if (!want(&w, v.star[i], dlsh_c_basic(DLSH_C_INT), 0)) return contradicts(from, s);
+        if (!v.suppressed && !want(&w, v.position, t, scanf ? characters(&v) : 0)) return contradicts(from, s);
     }
-    return n;
+    for (int i = 0; i < w.n; i++)
+        if (!types[i].type) {
+            dlsh_fail(DL_ERR_VALUE, NULL, "the format does not say what argument %d is", i + 1);
+            return -1;
+        }
+    return w.n;
 }

@@ -49,8 +49,9 @@ static int belongs(const dlsh_clib *lib, void *addr) {
     if (!lib->handle || dlinfo(lib->handle, RTLD_DI_LINKMAP, &map) || !map || !dladdr(addr, &info) || !info.dli_fname)
         return 1;
     if ((char *)info.dli_fbase == (char *)map->l_addr) return 1;
-    const char *file = strrchr(info.dli_fname, '/');
+    const char *file = strrchr(info.dli_fname, '/'), *own = strrchr(map->l_name, '/');
     file = file ? file + 1 : info.dli_fname;
+    if (!strncmp(file, "linux-vdso", 10)) return own && !strncmp(own + 1, "libc.so", 7); /* the kernel's part of it */
     return strncmp(file, "libc.so", 7) && strncmp(file, "libm.so", 7) && strncmp(file, "ld-linux", 8);
 }
 
@@ -70,8 +71,15 @@ static dl_status enter_late(dlsh_session *s, const dlsh_cdecl *d, const dlsh_che
     return DL_OK;
 }
 
-static dl_status bind_found(dlsh_session *s, dlsh_clib *lib, const dlsh_cdecls *d, const dlsh_cheader *from,
-                            int *count) {
+/* A function that has its address for the first time, and whose name is built in. */
+static int newly_hidden(dlsh_session *s, const dlsh_cdecl *d) {
+    const dlsh_cname *old = dlsh_c_find(dlsh_c_space(s), d->name, strlen(d->name));
+    return d->proto && !(old && old->addr) && dlsh_c_is_hidden(s, d->name);
+}
+
+/* *count functions and variables are in the library; `hidden` has room for the names that built-in ones hide. */
+static dl_status bind_found(dlsh_session *s, dlsh_clib *lib, const dlsh_cdecls *d, const dlsh_cheader *from, int *count,
+                            const char **hidden, int *nhidden) {
     for (int i = 0; i < d->n; i++) {
         const dlsh_cdecl *item = &d->items[i];
         if (!item->is_static && !item->proto && !item->is_extern) continue;
@@ -79,6 +87,7 @@ static dl_status bind_found(dlsh_session *s, dlsh_clib *lib, const dlsh_cdecls *
         if (!addr) {
             DLSH_TRY(enter_late(s, item, from));
         } else if (belongs(lib, addr)) {
+            if (newly_hidden(s, item)) hidden[(*nhidden)++] = item->name;
             DLSH_TRY(dlsh_c_bind(s, item, addr, lib, DLSH_C_IMPORTED));
             ++*count;
         }
@@ -106,7 +115,7 @@ static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const dlsh_cheader
     dlsh_cdecls d = {0};
     dlsh_cerror e;
     char why[200];
-    int good, count = 0, mark = dlsh_c_mark(c);
+    int good, count = 0, nhidden = 0, mark = dlsh_c_mark(c);
     dl_status st = dlsh_c_ask(from->source, preprocess, from->flags, 1, &text, &good);
     if (!st && !good) {
         first_error(dlsh_buf_text(&text), why, sizeof why);
@@ -118,11 +127,17 @@ static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const dlsh_cheader
     if (st == DL_ERR_SYNTAX) st = dlsh_fail(st, e.hint, "line %d of the header: %s", e.line, e.message);
     if (!st) st = dlsh_c_ask_macros(c, &d, from);
     if (!st) st = dlsh_c_ask_layouts(c, mark, from->source, from->flags);
-    if (!st) st = bind_found(s, lib, &d, from, &count);
+    const char **hidden = st ? NULL : malloc(((size_t)d.n + 1) * sizeof *hidden);
+    if (!st && !hidden) st = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the names of a header");
+    if (!st) st = bind_found(s, lib, &d, from, &count, hidden, &nhidden);
     if (!st && !count && d.n)
         dlsh_warn(s, "is it the header of this library?", "none of the header's %d functions is in \"%s\"", d.n,
                   lib->name);
-    if (st) dlsh_c_undo(c, mark);
+    if (st)
+        dlsh_c_undo(c, mark);
+    else
+        dlsh_c_tell_hidden(s, hidden, nhidden);
+    free(hidden);
     dlsh_cdecls_free(&d);
     dlsh_buf_free(&text);
     dlsh_forget_names(s);

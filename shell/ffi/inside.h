@@ -26,6 +26,16 @@ void dlsh_c_close(void *handle);
 /* Keeps a library as long as the session, because names lead to it. */
 dl_status dlsh_c_hold_lib(dlsh_cstate *st, dlsh_clib *lib);
 
+/* ---------------------------------------------------------------- names (symbols.c, names.c) */
+
+/* What a name of C means, whatever hides it: an owned value and 1; 0: nothing; -1: recorded why it has no value. */
+int dlsh_c_name_value(dlsh_cstate *st, const char *name, dlsh_value *out, int *lasting);
+/* `ops` and `C`, through which names are reached that something hides. VOID: the name is neither. */
+dlsh_value dlsh_c_spaces_value(dlsh_cstate *st, const char *name);
+/* Is this name built in, so that a header's function is hidden by it? And a warning that n of them are. */
+int dlsh_c_is_hidden(dlsh_session *s, const char *name);
+void dlsh_c_tell_hidden(dlsh_session *s, const char *const *names, int n);
+
 /* ---------------------------------------------------------------- pointers and structs (pointer.c, struct.c) */
 
 typedef struct dlsh_cpointer {
@@ -48,8 +58,12 @@ typedef struct dlsh_cstruct {
 dlsh_value dlsh_c_struct_value(dlsh_session *s, const dlsh_ctype *t, const void *copy);
 /* Its bytes; 0 when C's memory that it lies in is gone. */
 int dlsh_c_struct_bytes(const dlsh_cstruct *v, void *to);
-/* Keeps memory until the last pointer into it is gone, then release(p). VOID on failure, p being released. */
-dlsh_value dlsh_c_owner(void *p, void (*release)(void *), dlsh_clib *lib);
+/* Keeps n bytes of memory (-1: not known how many) until the last pointer into it is gone, then release(p). VOID on
+ * failure, p being released. */
+dlsh_value dlsh_c_owner(void *p, long n, void (*release)(void *), dlsh_clib *lib);
+/* Bytes from an address to the end of what a value keeps: memory of new, a tensor, a string. -1: not known, or it is
+ * not in there. */
+long dlsh_c_extent(dlsh_value owner, const char *at);
 /* A struct at an address that owner, taken, keeps. With owner VOID it is C's memory, read and written carefully. */
 dlsh_value dlsh_c_struct_view(dlsh_session *s, const dlsh_ctype *t, void *data, dlsh_value owner);
 /* x.name and x.name = v of a struct at an address kept by owner. DL_ERR_NAME, unrecorded, when there is no such field.
@@ -68,8 +82,9 @@ dl_status dlsh_c_store_in(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, dl
 int dlsh_c_keep(dlsh_value v);
 /* Writing through a pointer of this owner: refused for tensors that autograd has saved and for read-only ones. */
 dl_status dlsh_c_may_write(dlsh_value owner);
-/* Fresh zeroed memory as a pointer value to n elements of t that frees itself; VOID on failure. */
-dlsh_value dlsh_c_new_memory(dlsh_session *s, const dlsh_ctype *of, long n, char **addr);
+/* Fresh zeroed memory as a pointer value to n elements of t that frees itself, with some bytes more behind them; VOID
+ * on failure. */
+dlsh_value dlsh_c_new_memory(dlsh_session *s, const dlsh_ctype *of, long n, long more, char **addr);
 /* Is memory readable / writable? Copies; 0 when not. Without the system call everything counts as readable. */
 int dlsh_c_peek(const void *from, void *to, size_t n);
 /* Characters up to a NUL, the end of readable memory, or `most`. */
@@ -136,8 +151,14 @@ dl_status dlsh_c_scalar(const dlsh_ctype *t, dlsh_value v, const char *what, dls
 const char *dlsh_c_what(const dlsh_ccall *k, int at);
 /* The type an argument after the fixed ones travels as, by C's promotions; NULL: none (recorded). */
 const dlsh_ctype *dlsh_c_promoted(dlsh_cspace *c, dlsh_value v, const char *what);
-/* The types that a format of printf or scanf wants; their number, or -1 with a recorded failure. */
-int dlsh_c_format_types(dlsh_cspace *c, const char *format, int scanf, const dlsh_ctype **types, int max);
+/* What a format wants of an argument: its type, and how many characters scanf may store there (-1 any number, 0: it is
+ * no text). */
+typedef struct dlsh_cformat {
+    const dlsh_ctype *type;
+    long chars;
+} dlsh_cformat;
+/* The arguments that a format of printf or scanf wants; their number, or -1 with a recorded failure. */
+int dlsh_c_format_types(dlsh_cspace *c, const char *format, int scanf, dlsh_cformat *types, int max);
 
 /* Code that calls a language function, until dlsh_c_closures_end(owner), or with owner NULL as long as the session.
  * NULL: recorded. */

@@ -96,7 +96,8 @@ static int read_layout(dlsh_ctype *t, const char **s, long *zeros) {
         differs |= f[i].offset != (size_t)at;
         f[i].offset = (size_t)at;
     }
-    differs |= t->size != (size_t)size;
+    differs |= t->size != (size_t)size || t->align != (size_t)align;
+    t->odd |= differs; /* a pragma: libffi would find the natural layout */
     t->size = (size_t)size;
     t->align = (size_t)align;
     t->laid_out = !(bits && differs);

@@ -48,6 +48,7 @@ typedef struct kept {
 
 typedef struct memory {
     void *p;
+    long n; /* bytes; -1: not known */
     void (*release)(void *);
     dlsh_clib *lib; /* of release */
     kept *keeps;
@@ -65,15 +66,26 @@ static void memory_free(void *self) {
 
 static const dlsh_class memory_class = {.name = "memory", .doc = "Memory behind pointers.", .destroy = memory_free};
 
-dlsh_value dlsh_c_owner(void *p, void (*release)(void *), dlsh_clib *lib) {
+dlsh_value dlsh_c_owner(void *p, long n, void (*release)(void *), dlsh_clib *lib) {
     memory *m = malloc(sizeof *m);
     if (!m) {
         release(p);
         dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a pointer");
         return dlsh_void();
     }
-    *m = (memory){.p = p, .release = release, .lib = dlsh_clib_ref(lib)};
+    *m = (memory){.p = p, .n = n, .release = release, .lib = dlsh_clib_ref(lib)};
     return dlsh_new_handle(&memory_class, m);
+}
+
+long dlsh_c_extent(dlsh_value owner, const char *at) {
+    const memory *m = dlsh_unwrap(owner, &memory_class);
+    const dl_tensor *x = owner.type == DLSH_TENSOR ? owner.as.tensor : NULL;
+    const char *from = m ? m->p : x ? dl_data(x) : owner.type == DLSH_STR ? owner.as.str->s : NULL;
+    long n = m                          ? m->n
+             : x && dl_is_contiguous(x) ? dl_numel(x) * dl_dtype_size(dl_dtype_of(x))
+             : owner.type == DLSH_STR   ? (long)owner.as.str->len + 1
+                                        : -1;
+    return from && n >= 0 && at >= from && at <= from + n ? from + n - at : -1;
 }
 
 /* The memory that is being stored to. */
@@ -125,6 +137,9 @@ dl_status dlsh_c_store_in(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, dl
 
 /* A pointer into a tensor's elements: what in-place ops may not change, C may not either. */
 dl_status dlsh_c_may_write(dlsh_value owner) {
+    if (owner.type == DLSH_STR)
+        return dlsh_fail(DL_ERR_VALUE, "new(\"char[]\", s) is memory that can be written",
+                         "this pointer is into a string, and strings cannot be changed");
     if (owner.type != DLSH_TENSOR) return DL_OK;
     if (dl_is_readonly(owner.as.tensor))
         return dlsh_fail(DL_ERR_VALUE, "x.clone() can be written",
@@ -135,18 +150,19 @@ dl_status dlsh_c_may_write(dlsh_value owner) {
     return DL_OK;
 }
 
-dlsh_value dlsh_c_new_memory(dlsh_session *s, const dlsh_ctype *of, long n, char **addr) {
+dlsh_value dlsh_c_new_memory(dlsh_session *s, const dlsh_ctype *of, long n, long more, char **addr) {
     size_t size = dlsh_c_size(of);
     if (n < 0 || (size && (size_t)n > ((size_t)1 << 40) / size)) {
         dlsh_fail(DL_ERR_VALUE, NULL, "memory for %ld elements of %s", n, dlsh_c_name(of));
         return dlsh_void();
     }
-    void *p = calloc((size_t)n ? (size_t)n : 1, size ? size : 1);
+    size_t bytes = (size_t)n * size + (size_t)more;
+    void *p = calloc(1, bytes ? bytes : 1);
     if (!p) {
         dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %ld elements of %s", n, dlsh_c_name(of));
         return dlsh_void();
     }
-    dlsh_value owner = dlsh_c_owner(p, free, NULL);
+    dlsh_value owner = dlsh_c_owner(p, (long)bytes, free, NULL);
     if (dlsh_failed(owner)) return owner;
     if (addr) *addr = p;
     return dlsh_c_pointer_value(s, dlsh_c_pointer(dlsh_c_space(s), of), p, owner, n);
@@ -191,16 +207,28 @@ static dl_status element(const dlsh_cpointer *p, long i, char **at, size_t *size
                          t->kind == DLSH_C_VOID ? "say what it points to: cast(\"double *\", p)"
                                                 : "its definition was not declared",
                          "what a %s points to has no known size", dlsh_c_name(p->type));
+    if (p->n == 0 && dlsh_c_extent(p->owner, p->addr) > 0)
+        return dlsh_fail(DL_ERR_INDEX, NULL, "the %ld bytes there are too few for a %s",
+                         dlsh_c_extent(p->owner, p->addr), dlsh_c_name(t));
     if (p->n >= 0 && (i < 0 || i >= p->n))
         return dlsh_fail(DL_ERR_INDEX, NULL, "index %ld is outside the %ld element%s of this %s", i, p->n,
                          p->n == 1 ? "" : "s", dlsh_c_name(p->type));
-    *at = p->addr + i * (long)*size;
+    long far;
+    if (__builtin_mul_overflow(i, (long)*size, &far))
+        return dlsh_fail(DL_ERR_INDEX, NULL, "index %ld is beyond all memory", i);
+    *at = (char *)((unsigned long)p->addr + (unsigned long)far); /* a wild one is told when it is used */
     return DL_OK;
 }
 
 static dl_status unreadable(const void *at) {
     return dlsh_fail(DL_ERR_VALUE, "the pointer is wild, or what it pointed to is gone",
                      "there is no memory at address %p", at);
+}
+
+/* Elements of an array at an address: a flexible one has what is left of the memory; -1: not known. */
+static long array_length(const dlsh_ctype *t, const char *at, dlsh_value owner) {
+    long bytes = t->n < 0 ? dlsh_c_extent(owner, at) : -1, size = (long)dlsh_c_size(t->base);
+    return bytes < 0 || !size ? t->n : bytes / size;
 }
 
 /* The value at an address, structs as views that write through. */
@@ -211,7 +239,8 @@ static dl_status read_place(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh
         return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
     }
     if (t->kind == DLSH_C_ARRAY) {
-        *out = dlsh_c_pointer_value(s, dlsh_c_pointer(dlsh_c_space(s), t->base), at, dlsh_ref(owner), t->n);
+        *out = dlsh_c_pointer_value(s, dlsh_c_pointer(dlsh_c_space(s), t->base), at, dlsh_ref(owner),
+                                    array_length(t, at, owner));
         return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
     }
     size_t n = dlsh_c_size(t);
@@ -222,19 +251,28 @@ static dl_status read_place(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh
 }
 
 static dl_status write_place(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_value owner, dlsh_value v) {
-    char copy[4096];
+    char small[512];
+    if (t->kind == DLSH_C_ARRAY && t->n < 0) {
+        long length = array_length(t, at, owner);
+        if (length < 0)
+            return dlsh_fail(DL_ERR_TYPE, "set its elements one by one", "the length of %s is not known here",
+                             dlsh_c_name(t));
+        if (!(t = dlsh_c_array(dlsh_c_space(s), t->base, length))) return DL_ERR_MEMORY;
+    }
     size_t n = dlsh_c_size(t);
-    if (t->is_const || n > sizeof copy)
-        return dlsh_fail(DL_ERR_TYPE, NULL, t->is_const ? "%s cannot be changed" : "%s is too large to be set at once",
-                         dlsh_c_name(t));
+    if (t->is_const || (t->kind == DLSH_C_ARRAY && t->base->is_const))
+        return dlsh_fail(DL_ERR_TYPE, "cast(\"T *\", p) takes the const away", "%s cannot be changed", dlsh_c_name(t));
     DLSH_TRY(dlsh_c_may_write(owner));
-    DLSH_TRY(dlsh_c_store_in(s, t, v, owner, at, copy));
-    if (owner.type == DLSH_TENSOR) dl_touch(owner.as.tensor);
-    if (!dlsh_failed(owner))
+    char *copy = n > sizeof small ? malloc(n) : small;
+    if (!copy) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %s", dlsh_c_name(t));
+    dl_status st = dlsh_c_store_in(s, t, v, owner, at, copy);
+    if (!st && owner.type == DLSH_TENSOR) dl_touch(owner.as.tensor);
+    if (!st && !dlsh_failed(owner))
         memcpy(at, copy, n);
-    else if (!dlsh_c_poke(at, copy, n))
-        return unreadable(at);
-    return DL_OK;
+    else if (!st && !dlsh_c_poke(at, copy, n))
+        st = unreadable(at);
+    if (copy != small) free(copy);
+    return st;
 }
 
 static dl_status pointer_index(dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
@@ -297,7 +335,8 @@ dl_status dlsh_c_get_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_
     size_t bytes = (size_t)(f->bit_at + f->bits + 7) / 8;
     if (!dlsh_c_peek(at + offset, &unit, bytes)) return unreadable(at + offset);
     long v = (long)(unit << (64 - f->bit_at - f->bits));
-    *out = dlsh_int(dlsh_c_is_unsigned(f->type) ? (long)((unsigned long)v >> (64 - f->bits)) : v >> (64 - f->bits));
+    v = dlsh_c_is_unsigned(f->type) ? (long)((unsigned long)v >> (64 - f->bits)) : v >> (64 - f->bits);
+    *out = f->type->plain->kind == DLSH_C_BOOL ? dlsh_bool(v != 0) : dlsh_int(v);
     return DL_OK;
 }
 
@@ -312,6 +351,7 @@ dl_status dlsh_c_set_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_
         return dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it",
                          "only a compiler knows the layout of %s", dlsh_c_name(t));
     if (!f->bits) return write_place(s, f->type, at + offset, owner, v);
+    if (v.type == DLSH_BOOL) v.type = DLSH_INT;
     long low = dlsh_c_is_unsigned(f->type) ? 0 : -(1L << (f->bits - 1));
     long high = low ? -low - 1 : f->bits > 62 ? __LONG_MAX__ : (1L << f->bits) - 1;
     if (v.type != DLSH_INT || v.as.i < low || v.as.i > high)

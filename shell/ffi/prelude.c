@@ -44,6 +44,13 @@ static int replaces(const dlsh_cblock *new, const dlsh_citem *old, int hide) {
 
 /* ---------------------------------------------------------------- declarations */
 
+/* The first of the names that is no type's: struct s { int x; } a, b; */
+static int first_variable(const dlsh_citem *it) {
+    int variables = 0;
+    for (const char *p = it->head; *p; p++) variables += *p == DLSH_CI_MARK[0];
+    return it->nnames - variables;
+}
+
 static void put_declaration(const dlsh_cblock *b, const dlsh_citem *it, int cuda, dlsh_buf *out) {
     char tag[24];
     dlsh_prelude_tag(b->key, tag);
@@ -51,7 +58,7 @@ static void put_declaration(const dlsh_cblock *b, const dlsh_citem *it, int cuda
         dlsh_buf_puts(out, "extern \"C\" ");
     else if (strncmp(it->head, "extern", 6))
         dlsh_buf_puts(out, "extern ");
-    int name = 0;
+    int name = it->kind == DLSH_CI_VARIABLE ? first_variable(it) : 0;
     for (const char *p = it->head; *p; p++) {
         if (*p == DLSH_CI_MARK[0])
             dlsh_buf_printf(out, " __asm__(\"%s%s%s\")", it->names[name++], tag,
@@ -138,6 +145,11 @@ static void put_function(const char *name, const char *tag, dlsh_buf *out) {
 #endif
 }
 
+/* `T x[] = {...}`: how many elements there are, the compiler says in a variable beside it. */
+static void put_size(const dlsh_citem *it, const char *name, const char *tag, dlsh_buf *out) {
+    if (strstr(it->head, "[]")) dlsh_buf_printf(out, "const unsigned long %1$s%2$sz = sizeof(%1$s);\n", name, tag);
+}
+
 void dlsh_prelude_exports(const dlsh_cblock *b, dlsh_buf *out) {
     char tag[24];
     dlsh_prelude_tag(b->key, tag);
@@ -146,8 +158,10 @@ void dlsh_prelude_exports(const dlsh_cblock *b, dlsh_buf *out) {
         for (int k = 0; k < it->nnames; k++)
             if (it->kind == DLSH_CI_FUNCTION)
                 put_function(it->names[k], tag, out);
-            else if (it->kind == DLSH_CI_VARIABLE && !(it->is_type && k < it->nnames - 1))
+            else if (it->kind == DLSH_CI_VARIABLE && k >= first_variable(it)) {
+                put_size(it, it->names[k], tag, out);
                 dlsh_buf_printf(out, "__asm__(\".globl %1$s%2$s\\n.set %1$s%2$s, %1$s\");\n", it->names[k], tag);
+            }
     }
 }
 

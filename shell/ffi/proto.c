@@ -386,7 +386,8 @@ static int enter_typedef(dlsh_cparser *p, const dlsh_cdeclarator *d) {
     dlsh_cname *n = dlsh_c_enter(p->c, DLSH_C_TYPEDEF, d->name.text, d->name.len, d->type);
     if (!n) return no_memory(p) != NULL;
     dlsh_ctype *t = (dlsh_ctype *)d->type->plain;
-    if ((dlsh_c_is_struct(t) || t->kind == DLSH_C_ENUM || t->kind == DLSH_C_OPAQUE) && !t->alias && !d->type->is_const)
+    if ((dlsh_c_is_struct(t) || t->kind == DLSH_C_ENUM || t->kind == DLSH_C_OPAQUE) && !d->type->is_const &&
+        (!t->alias || (t->alias[0] == '_' && n->name[0] != '_'))) /* FILE, not __FILE */
         t->alias = n->name;
     return 1;
 }
@@ -401,7 +402,8 @@ static void skip_initializer(dlsh_cparser *p) {
     }
 }
 
-static int enter_symbol(dlsh_cparser *p, const dlsh_cspecs *specs, const dlsh_cdeclarator *d, size_t from, int alone) {
+/* end: of the declarator, when it is the only one so far; else 0. */
+static int enter_symbol(dlsh_cparser *p, const dlsh_cspecs *specs, const dlsh_cdeclarator *d, size_t from, size_t end) {
     const char *name = dlsh_c_copy(p->c, d->name.text, d->name.len);
     dlsh_cdecl *item = name ? add_decl(p) : no_memory(p);
     if (!item) return 0;
@@ -413,8 +415,8 @@ static int enter_symbol(dlsh_cparser *p, const dlsh_cspecs *specs, const dlsh_cd
                          .col = d->name.col,
                          .offset = d->name.offset};
     if (d->type->kind != DLSH_C_FUNCTION) return 1;
-    const char *text = alone && d->is_function && !(p->flags & (DLSH_C_LENIENT | DLSH_C_REPLACE))
-                           ? one_line(p, from, p->last_end)
+    const char *text = end && d->is_function && !(p->flags & (DLSH_C_LENIENT | DLSH_C_REPLACE))
+                           ? one_line(p, from, end)
                            : made_up_text(p, name, d);
     if (!d->is_function)
         return dlsh_cp_fail(p, &d->name, "write its parameters", "the function '%s' is declared through a typedef",
@@ -431,11 +433,14 @@ static int init_declarator(dlsh_cparser *p, const dlsh_cspecs *specs, size_t fro
         dlsh_cp_expected(p, "a name", NULL);
         good = 0;
     }
+    size_t end = p->last_end;
+    int odd = 0;
+    if (good) dlsh_cp_attributes(p, &odd);
+    if (odd & DLSH_ODD_TYPE) good = (d.type = dlsh_cp_odd_type(p, &d.name)) != NULL;
     if (good && specs->is_typedef)
         good = enter_typedef(p, &d);
     else if (good)
-        good = enter_symbol(p, specs, &d, from, first);
-    if (good) dlsh_cp_attributes(p, NULL);
+        good = enter_symbol(p, specs, &d, from, first ? end : 0);
     if (good && dlsh_cp_accept(p, '=')) skip_initializer(p);
     if (good && !p->failed && !specs->is_typedef && d.type->kind == DLSH_C_FUNCTION && dlsh_cp_is(p, '{')) {
         p->out->items[p->out->n - 1].has_body = 1;

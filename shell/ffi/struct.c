@@ -25,7 +25,7 @@ dlsh_value dlsh_c_struct_value(dlsh_session *s, const dlsh_ctype *t, const void 
         return dlsh_void();
     }
     if (copy) memcpy(data, copy, n);
-    dlsh_value owner = dlsh_c_owner(data, free, NULL);
+    dlsh_value owner = dlsh_c_owner(data, (long)n, free, NULL);
     return dlsh_failed(owner) ? owner : dlsh_c_struct_view(s, t->plain, data, owner);
 }
 

@@ -144,27 +144,6 @@ void *dlsh_c_symbol(const dlsh_clib *lib, const char *name) {
     return dlsym(lib && lib->handle ? lib->handle : RTLD_DEFAULT, name);
 }
 
-/* ---------------------------------------------------------------- ops.NAME: built-ins under names that were taken */
-
-static void nothing(void *self) { (void)self; }
-
-static dl_status ops_get(void *self, const char *name, dlsh_value *out) {
-    *out = dlsh_builtin_value(((dlsh_cstate *)self)->s, name);
-    return dlsh_failed(*out) ? DL_ERR_NAME : DL_OK;
-}
-
-static dl_status ops_text(void *self, dlsh_buf *b) {
-    (void)self;
-    dlsh_buf_puts(b, "<ops: the built-in functions>");
-    return DL_OK;
-}
-
-static const dlsh_class ops_class = {.name = "ops",
-                                     .doc = "The built-in functions, also those whose name was given to a C function.",
-                                     .destroy = nothing,
-                                     .text = ops_text,
-                                     .get = ops_get};
-
 /* ---------------------------------------------------------------- names */
 
 dlsh_cstate *dlsh_c_state(dlsh_session *s) { return dlsh_get_c_state(s); }
@@ -206,43 +185,59 @@ static int is_inner_name(const dlsh_cstate *st, const char *name) {
             if (it->kind != DLSH_CI_OTHER || !dlsh_citem_has(it, name, strlen(name))) continue;
             dlsh_fail(DL_ERR_NAME,
                       b->cuda ? "a function of the block launches kernels: void run(float *x) { kernel<<<1, 32>>>(x); }"
-                              : "without `static` it can be called",
-                      "'%s' is seen only within its block", name);
+                      : it->old_style ? "its definition is no prototype: write the parameters' types in the parentheses"
+                                      : "without `static` and `inline` it can be called",
+                      it->old_style ? "'%s' cannot be called from here" : "'%s' is seen only within its block", name);
             return 1;
         }
     return 0;
+}
+
+/* A block's function or variable is held by the variable of its name, so that the code goes when that goes. */
+static int held_value(const dlsh_cstate *st, const dlsh_cname *n, dlsh_value *out) {
+    const dlsh_value *v = n->how == DLSH_C_OWN ? dlsh_get(st->s, n->name) : NULL;
+    const dlsh_cfunc *f = v ? dlsh_cfunc_of(*v) : NULL;
+    if (v && (n->proto ? f && f->proto == n->proto : dlsh_unwrap(*v, &dlsh_cpointer_class) != NULL))
+        *out = dlsh_ref(*v);
+    return !dlsh_failed(*out);
+}
+
+int dlsh_c_name_value(dlsh_cstate *st, const char *name, dlsh_value *out, int *lasting) {
+    const dlsh_cname *n = dlsh_c_find(st->space, name, strlen(name));
+    *lasting = 1;
+    *out = dlsh_void();
+    if (!strcmp(name, "errno")) { /* a header's own would be that of the call which reads it */
+        *out = dlsh_int(st->last_errno);
+        *lasting = 0;
+        return 1;
+    }
+    if (!n) return is_inner_name(st, name) ? -1 : 0;
+    if (n->header && !n->addr) {
+        *out = dlsh_c_late_value(st, (dlsh_cname *)n);
+        *lasting = n->params != NULL;
+        return dlsh_failed(*out) ? -1 : 1;
+    }
+    if (is_read(n)) *lasting = 0;
+    *out = named_value(st, n);
+    if (!dlsh_failed(*out) || held_value(st, n, out)) return 1;
+    if (n->kind != DLSH_C_TYPEDEF) return 0;
+    char hint[120];
+    snprintf(hint, sizeof hint, "types are named in strings: new(\"%.30s\"), cast(\"%.30s *\", p)", name, name);
+    dlsh_fail(DL_ERR_NAME, hint, "'%s' is a C type, not a value", name);
+    return -1;
 }
 
 static int find_name(void *state, const char *name, dlsh_value *out, int *lasting) {
     dlsh_cstate *st = state;
     *lasting = 1;
     *out = dlsh_void();
-    const dlsh_cname *n = dlsh_c_find(st->space, name, strlen(name));
     /* exit(1) must not become C's because a header was imported */
-    int is_command = dlsh_find_row(st->s, name, strlen(name)) != NULL;
-    if (n && !is_command && n->header && !n->addr) {
-        *out = dlsh_c_late_value(st, (dlsh_cname *)n);
-        *lasting = n->params != NULL;
-        return dlsh_failed(*out) ? -1 : 1;
-    }
-    if (n && !is_command) *out = named_value(st, n);
-    if (n && is_read(n)) *lasting = 0;
-    if (!dlsh_failed(*out)) return 1;
-    if (n && n->kind == DLSH_C_TYPEDEF && !is_command) {
-        char hint[120];
-        snprintf(hint, sizeof hint, "types are named in strings: new(\"%.30s\"), cast(\"%.30s *\", p)", name, name);
-        dlsh_fail(DL_ERR_NAME, hint, "'%s' is a C type, not a value", name);
-        return -1;
-    }
-    if (!n && is_inner_name(st, name)) return -1;
-    if (!strcmp(name, "NULL")) {
+    int found = dlsh_find_row(st->s, name, strlen(name)) ? 0 : dlsh_c_name_value(st, name, out, lasting);
+    if (found) return found;
+    if (!strcmp(name, "NULL"))
         *out = dlsh_c_pointer_value(st->s, dlsh_c_pointer(st->space, dlsh_c_basic(DLSH_C_VOID)), NULL, dlsh_void(), -1);
-    } else if (!strcmp(name, "ops")) {
-        *out = dlsh_new_handle(&ops_class, st);
-    } else if (!strcmp(name, "errno")) {
-        *out = dlsh_int(st->last_errno);
-        *lasting = 0;
-    }
+    else
+        *out = dlsh_c_spaces_value(st, name);
     return !dlsh_failed(*out);
 }
 
@@ -259,12 +254,13 @@ dl_status dlsh_c_check_conflict(dlsh_session *s, const dlsh_cdecl *d) {
                      "'%s' was declared before as %s", d->name, old->proto ? old->proto->text : dlsh_c_name(old->type));
 }
 
-static dl_status bind_variable(dlsh_session *s, const dlsh_cname *n, dlsh_cbinding how) {
+static dl_status bind_variable(dlsh_session *s, const dlsh_cname *n) {
     dlsh_cstate *st = dlsh_c_state(s);
-    if (how == DLSH_C_WRITTEN && !dlsh_get(s, n->name)) {
+    if (!dlsh_get(s, n->name)) {
         dlsh_value hidden = dlsh_builtin_value(s, n->name);
         if (!dlsh_failed(hidden))
-            dlsh_warn(s, NULL, "'%s' is now the C function; the built-in one stays as ops.%s", n->name, n->name);
+            dlsh_warn(s, NULL, "'%s' is now the C %s; the built-in one stays as ops.%s", n->name,
+                      n->proto ? "function" : "variable", n->name);
         dlsh_drop(hidden);
     }
     if (is_read(n)) return DL_OK; /* found by its name, not as a variable of the language */
@@ -288,7 +284,7 @@ dl_status dlsh_c_bind(dlsh_session *s, const dlsh_cdecl *d, void *addr, dlsh_cli
     n->lib = lib;
     n->how = how;
     dlsh_forget_names(s);
-    dl_status result = how == DLSH_C_IMPORTED ? DL_OK : bind_variable(s, n, how);
+    dl_status result = how == DLSH_C_IMPORTED ? DL_OK : bind_variable(s, n);
     if (how == DLSH_C_OWN) { /* only the variable keeps the code, so that it goes when nothing uses it any more */
         n->addr = NULL;
         n->lib = NULL;

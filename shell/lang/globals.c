@@ -156,9 +156,7 @@ static dl_status unknown_name(dlsh_session *s, const char *name) {
     const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
     const char *known = foreign(name), *near;
     const char *hidden = row && s->c_hidden ? s->c_hidden(s->c_state, name) : NULL;
-    if (hidden)
-        snprintf(hint, sizeof hint,
-                 "it hides C's function; a prototype of yours gives it the name: extern \"...\" %.80s;", hidden);
+    if (hidden) snprintf(hint, sizeof hint, "it hides C's function, which is C.%s: %.80s", name, hidden);
     if (row) {
         if (!hidden)
             snprintf(hint, sizeof hint, "a command is written without parentheses: %s", row->usage ? row->usage : name);

@@ -58,7 +58,7 @@ e "${c}"'strcpy("abc", "def")'
 e "${c}"'printf("%d\n", 2.5)'
 e "${c}"'printf("%d %d\n", 1)'
 e "${c}"'printf("%s\n", 1)'
-e "${c}"'printf("%n", new("int"))'
+e "${c}"'printf("%n", new("long"))'
 e "${c}"'printf("%d\n", 5000000000)'
 e "${c}"'printf("%y\n", 5)'
 # tensors
