@@ -32,7 +32,7 @@ long dl_conv_gemm_size(const dl_conv *g, dl_conv_kind kind, bool last);
 bool dl_conv_opposite(const dl_conv *g, dl_conv *o);
 
 /* conv_sums.c. Plain sums in f32, in one of several ways; operands densely with channels first. */
-enum { DL_CONV_SUMS = 3 };
+enum { DL_CONV_SUMS = 4 };
 bool dl_conv_sums_take(const dl_conv *g, dl_conv_kind kind, dl_dtype t, int which);
 dl_status dl_conv_sums(const dl_conv_job *job, int which);
 

@@ -4,14 +4,17 @@
 static const struct {
     bool (*takes)(const dl_conv *g);
     dl_status (*run)(dl_gpu *gpu, const dl_conv *g, const dl_conv_weight *weight, const float *x, float *y);
-} results[DL_CONV_SUMS] = {{dl_conv_strips_take, dl_conv_strips}, {dl_conv_windows_take, dl_conv_windows}};
+} results[DL_CONV_SUMS] = {{dl_conv_strips_take, dl_conv_strips},
+                            {dl_conv_windows_take, dl_conv_windows},
+                            {dl_conv_winograd_take, dl_conv_winograd}};
 
 static const struct {
     bool (*takes)(const dl_conv *g);
     dl_status (*run)(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, float *dw);
 } weights[DL_CONV_SUMS] = {{dl_conv_strip_weights_take, dl_conv_strip_weights},
                            {dl_conv_bands_take, dl_conv_bands},
-                           {dl_conv_tiles_take, dl_conv_tiles}};
+                           {dl_conv_tiles_take, dl_conv_tiles},
+                           {dl_conv_winograd_weights_take, dl_conv_winograd_weights}};
 
 bool dl_conv_sums_take(const dl_conv *g, dl_conv_kind kind, dl_dtype t, int which) {
     dl_conv o = *g;

@@ -17,20 +17,24 @@ typedef struct dl_conv_weight {
 } dl_conv_weight;
 
 /* Results, and with turned weights gradients of images with stride 1. By strips of columns (conv_strips.cu); of 3x3
- * kernels with stride 1 by windows in shared memory (conv_windows.cu). */
+ * kernels with stride 1 by windows in shared memory (conv_windows.cu) or Winograd's tiles (conv_winograd.cu). */
 bool dl_conv_strips_take(const dl_conv *g);
 dl_status dl_conv_strips(dl_gpu *gpu, const dl_conv *g, const dl_conv_weight *weight, const float *x, float *y);
 bool dl_conv_windows_take(const dl_conv *g);
 dl_status dl_conv_windows(dl_gpu *gpu, const dl_conv *g, const dl_conv_weight *weight, const float *x, float *y);
+bool dl_conv_winograd_take(const dl_conv *g);
+dl_status dl_conv_winograd(dl_gpu *gpu, const dl_conv *g, const dl_conv_weight *weight, const float *x, float *y);
 
 /* Gradients of weights. By strips, with few channels; by bands of an image in shared memory (conv_bands.cu); of 3x3
- * kernels between many channels by bands of both (conv_tiles.cu). */
+ * kernels between many channels by bands of both (conv_tiles.cu) or Winograd's tiles (conv_winograd_weights.cu). */
 bool dl_conv_strip_weights_take(const dl_conv *g);
 dl_status dl_conv_strip_weights(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, float *dw);
 bool dl_conv_bands_take(const dl_conv *g);
 dl_status dl_conv_bands(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, float *dw);
 bool dl_conv_tiles_take(const dl_conv *g);
 dl_status dl_conv_tiles(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, float *dw);
+bool dl_conv_winograd_weights_take(const dl_conv *g);
+dl_status dl_conv_winograd_weights(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, float *dw);
 
 /* conv_join.cu. In how many shares n pieces of work go, for `chunks` blocks each, so that all that fit on the device
  * have as much to do. */

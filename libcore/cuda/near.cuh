@@ -9,6 +9,11 @@ __device__ inline void dl_copy_or_clear(float *to, const float *from, bool copy)
     unsigned at = (unsigned)__cvta_generic_to_shared(to);
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(copy ? 4 : 0));
 }
+/* Starts to copy four numbers between addresses that are multiples of 16. */
+__device__ inline void dl_copy_four(float *to, const float *from) {
+    unsigned at = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
+}
 __device__ inline void dl_copies_end() { asm volatile("cp.async.commit_group;"); }
 /* Until all copies of this thread are done. */
 __device__ inline void dl_copies_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
