@@ -59,20 +59,9 @@ const dl_kernel dl_cpu_cat = {.run = run_cat, .dtypes = DL_ANY};
 
 static dl_status run_flip(dl_call *c) {
     const dl_tensor *x = c->in[0], *o = c->out[0];
-    const dl_aval *dims = &c->attr[0];
+    const char *from;
     long stride[DL_MAX_DIM];
-    unsigned seen = 0;
-    const char *from = dl_ptr(x);
-    memcpy(stride, x->stride, sizeof stride);
-    for (int i = 0; i < dims->n && i < DL_MAX_DIM; i++) {
-        int d;
-        DL_TRY(dl_dim_norm(dims->u.v[i], x->ndim, &d));
-        if (seen >> d & 1) return dl_fail(DL_ERR_VALUE, "dimension %d is named twice", d);
-        seen |= 1u << d;
-        if (d >= x->ndim || !x->shape[d]) continue;
-        from += (x->shape[d] - 1) * stride[d] * (long)dl_esize(x);
-        stride[d] = -stride[d];
-    }
+    DL_TRY(dl_flip_source(c, &from, stride));
     dl_cpu_copy_strided(x->ndim, x->shape, dl_ptr(o), (dl_dtype)o->dtype, o->stride, from, (dl_dtype)x->dtype, stride);
     return DL_OK;
 }

@@ -74,15 +74,7 @@ const dl_kernel dl_cuda_clone = {run_clone, NULL, DL_ANY, NULL, 0};
 const dl_kernel dl_cuda_restride = {run_clone, NULL, DL_ANY, NULL, 0};
 const dl_kernel dl_cuda_to = {run_clone, NULL, DL_ANY, NULL, 0};
 
-/* Runs on the device that the source lives on. */
-static dl_status run_transfer(dl_call *c) {
-    dl_tensor *x = dl_contiguous(c->in[0]);
-    if (!x) return dl_error_last()->code;
-    dl_status s = dl_device_copy(dl_ptr(c->out[0]), c->out[0]->st->device, dl_ptr(x), x->st->device,
-                                 (size_t)x->numel * dl_esize(x));
-    dl_unref(x);
-    return s;
-}
+static dl_status run_transfer(dl_call *c) { return dl_run_transfer(c); }
 const dl_kernel dl_cuda_transfer = {run_transfer, NULL, DL_ANY, NULL, 0};
 
 /* The output shares the memory of the input; only the region is written. */

@@ -63,22 +63,13 @@ __device__ static void dev_shift(const sample &s, const double *p, dl_draw *r) {
 
 __device__ static void dev_crop(const sample &s, const double *p, dl_draw *r) { dev_shift(s, p, r); }
 
-__device__ static float between(const float *plane, long h, long w, double y, double x, float fill) {
-    double fy = floor(y), fx = floor(x), ty = y - fy, tx = x - fx, v = 0;
-    for (int k = 0; k < 4; k++) {
-        long i = (long)fy + (k >> 1), j = (long)fx + (k & 1);
-        bool inside = i >= 0 && i < h && j >= 0 && j < w;
-        v += (k >> 1 ? ty : 1 - ty) * (k & 1 ? tx : 1 - tx) * (inside ? plane[i * w + j] : fill);
-    }
-    return (float)v;
-}
-
 __device__ static void dev_rotate(const sample &s, const double *p, dl_draw *r) {
     double sine, cosine, cy = (double)(s.h - 1) / 2, cx = (double)(s.w - 1) / 2;
     dl_fixed_sincos(dl_draw_in(r, -p[0], p[0]) / 360, &sine, &cosine);
     redraw(s, [&](const float *plane, long i, long j) {
         double dy = (double)i - cy, dx = (double)j - cx;
-        return between(plane, s.h, s.w, cy + cosine * dy - sine * dx, cx + sine * dy + cosine * dx, (float)p[1]);
+        return dl_pixel_between(plane, s.h, s.w, cy + cosine * dy - sine * dx, cx + sine * dy + cosine * dx,
+                                (float)p[1]);
     });
 }
 

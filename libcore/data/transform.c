@@ -155,17 +155,6 @@ void dl_transform_shift(dl_sample *s, const double *p, dl_draw *r) {
 /* Cutting the former size out of a padded picture is a shift. */
 void dl_transform_crop(dl_sample *s, const double *p, dl_draw *r) { dl_transform_shift(s, p, r); }
 
-/* Value at (y, x) between pixel centres; `fill` outside. */
-static float between(const float *plane, long h, long w, double y, double x, float fill) {
-    double fy = floor(y), fx = floor(x), ty = y - fy, tx = x - fx, v = 0;
-    for (int k = 0; k < 4; k++) {
-        long i = (long)fy + (k >> 1), j = (long)fx + (k & 1);
-        bool inside = i >= 0 && i < h && j >= 0 && j < w;
-        v += (k >> 1 ? ty : 1 - ty) * (k & 1 ? tx : 1 - tx) * (inside ? plane[i * w + j] : fill);
-    }
-    return (float)v;
-}
-
 void dl_transform_rotate(dl_sample *s, const double *p, dl_draw *r) {
     double sine, cosine, cy = (double)(s->h - 1) / 2, cx = (double)(s->w - 1) / 2;
     dl_fixed_sincos(dl_draw_in(r, -p[0], p[0]) / 360, &sine, &cosine);
@@ -175,8 +164,8 @@ void dl_transform_rotate(dl_sample *s, const double *p, dl_draw *r) {
             for (long j = 0; j < s->w; j++) {
                 double dy = (double)i - cy, dx = (double)j - cx;
                 s->x[(c * s->h + i) * s->w + j] =
-                    between(s->tmp + c * s->h * s->w, s->h, s->w, cy + cosine * dy - sine * dx,
-                            cx + sine * dy + cosine * dx, (float)p[1]);
+                    dl_pixel_between(s->tmp + c * s->h * s->w, s->h, s->w, cy + cosine * dy - sine * dx,
+                                     cx + sine * dy + cosine * dx, (float)p[1]);
             }
 }
 

@@ -13,6 +13,17 @@ typedef struct dl_sample {
     long n, c, h, w;
 } dl_sample;
 
+/* Value at (y, x) between pixel centres; `fill` outside. For every device. */
+DL_HD float dl_pixel_between(const float *plane, long h, long w, double y, double x, float fill) {
+    double fy = floor(y), fx = floor(x), ty = y - fy, tx = x - fx, v = 0;
+    for (int k = 0; k < 4; k++) {
+        long i = (long)fy + (k >> 1), j = (long)fx + (k & 1);
+        int inside = i >= 0 && i < h && j >= 0 && j < w;
+        v += (k >> 1 ? ty : 1 - ty) * (k & 1 ? tx : 1 - tx) * (inside ? plane[i * w + j] : fill);
+    }
+    return (float)v;
+}
+
 /* Changes the sample in place; p has the parameters in the order of the row. */
 typedef void dl_transform_fn(dl_sample *s, const double *p, dl_draw *r);
 

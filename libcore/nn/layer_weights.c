@@ -76,7 +76,8 @@ dl_tensor *dl_layer_linear(dl_module *m, dl_tensor *x) { return dl_linear(x, m->
 
 /* ---------------------------------------------------------------- conv */
 
-dl_status dl_layer_conv_check(dl_module *m) {
+/* What both convolutions take. */
+static dl_status check_conv(const dl_module *m) {
     DL_TRY(check_positive(m, "out_channels"));
     DL_TRY(check_positive(m, "groups"));
     DL_TRY(check_pair(m, "kernel_size", 1));
@@ -85,17 +86,21 @@ dl_status dl_layer_conv_check(dl_module *m) {
     DL_TRY(check_pair(m, "dilation", 1));
     long out = dl_m_int(m, "out_channels"), groups = dl_m_int(m, "groups");
     if (out % groups)
-        return dl_fail(DL_ERR_VALUE, "layer conv: %ld filters cannot be split into %ld groups", out, groups);
+        return dl_fail(DL_ERR_VALUE, "layer %s: %ld output channels cannot be split into %ld groups", m->row->kind.name,
+                       out, groups);
     return dl_init_check(dl_m_opt(m, "init")->u.s);
 }
 
-long dl_layer_conv_input(const dl_module *m, const dl_tensor *x) {
-    long c = input_size(m, x, 4, 1, "images [N,C,H,W]");
-    long groups = dl_m_int(m, "groups");
+static long conv_input(const dl_module *m, const dl_tensor *x) {
+    long c = input_size(m, x, 4, 1, "images [N,C,H,W]"), groups = dl_m_int(m, "groups");
     if (c < 0 || c % groups == 0) return c;
-    dl_fail(DL_ERR_SHAPE, "layer conv: %ld input channels cannot be split into %ld groups", c, groups);
+    dl_fail(DL_ERR_SHAPE, "layer %s: %ld input channels cannot be split into %ld groups", m->row->kind.name, c, groups);
     return -1;
 }
+
+dl_status dl_layer_conv_check(dl_module *m) { return check_conv(m); }
+
+long dl_layer_conv_input(const dl_module *m, const dl_tensor *x) { return conv_input(m, x); }
 
 long dl_layer_conv_stored(const dl_module *m, int slot, const dl_tensor *t) {
     if (slot != 0) return -2;
@@ -115,29 +120,16 @@ dl_tensor *dl_layer_conv(dl_module *m, dl_tensor *x) {
     return dl_conv2d(x, m->tensor[0], m->tensor[1], s->u.v, s->n, p->u.v, p->n, d->u.v, d->n, dl_m_int(m, "groups"));
 }
 
-/* ---------------------------------------------------------------- convtranspose: the weight is [in, out / groups, h,
- * w] */
+/* ---------------------------------------------------------------- convtranspose */
+
+/* The weight is [in, out / groups, h, w]. */
 
 dl_status dl_layer_convtranspose_check(dl_module *m) {
-    DL_TRY(check_positive(m, "out_channels"));
-    DL_TRY(check_positive(m, "groups"));
-    DL_TRY(check_pair(m, "kernel_size", 1));
-    DL_TRY(check_pair(m, "stride", 1));
-    DL_TRY(check_pair(m, "padding", 0));
     DL_TRY(check_pair(m, "output_padding", 0));
-    DL_TRY(check_pair(m, "dilation", 1));
-    long out = dl_m_int(m, "out_channels"), groups = dl_m_int(m, "groups");
-    if (out % groups)
-        return dl_fail(DL_ERR_VALUE, "layer convtranspose: %ld channels cannot be split into %ld groups", out, groups);
-    return dl_init_check(dl_m_opt(m, "init")->u.s);
+    return check_conv(m);
 }
 
-long dl_layer_convtranspose_input(const dl_module *m, const dl_tensor *x) {
-    long c = input_size(m, x, 4, 1, "images [N,C,H,W]"), groups = dl_m_int(m, "groups");
-    if (c < 0 || c % groups == 0) return c;
-    dl_fail(DL_ERR_SHAPE, "layer convtranspose: %ld input channels cannot be split into %ld groups", c, groups);
-    return -1;
-}
+long dl_layer_convtranspose_input(const dl_module *m, const dl_tensor *x) { return conv_input(m, x); }
 
 long dl_layer_convtranspose_stored(const dl_module *m, int slot, const dl_tensor *t) {
     return slot == 0 ? stored_size(m, slot, t, 4, 0) : -2;

@@ -13,6 +13,12 @@ dl_status dl_reduced_dims(const dl_op *op, const dl_aval *attr, int ndim, unsign
 /* Shape after reducing the dimensions in mask; with keep they stay with size 1. Returns the number of dimensions. */
 int dl_reduced_shape(int ndim, const long *shape, unsigned mask, bool keep, long *out);
 
+/* Where the kernel of flip begins to read its input, and the strides by which it goes on. */
+dl_status dl_flip_source(const dl_call *c, const char **from, long stride[DL_MAX_DIM]);
+/* The kernel of transfer, on the device that the source lives on: views are made contiguous, so that one copy moves
+ * everything. */
+dl_status dl_run_transfer(dl_call *c);
+
 /* DL_ERR_DTYPE unless t is i64 or i32. */
 dl_status dl_check_index(const dl_tensor *t);
 /* DL_ERR_INDEX "index 7 is out of range for dimension 0 of size 5". */

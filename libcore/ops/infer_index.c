@@ -14,6 +14,24 @@ dl_status dl_fail_index(long index, int dim, long size) {
     return dl_fail(DL_ERR_INDEX, "index %ld is out of range for dimension %d of size %ld", index, dim, size);
 }
 
+dl_status dl_flip_source(const dl_call *c, const char **from, long stride[DL_MAX_DIM]) {
+    const dl_tensor *x = c->in[0];
+    const dl_aval *dims = &c->attr[0];
+    unsigned seen = 0;
+    memcpy(stride, x->stride, sizeof x->stride);
+    *from = dl_ptr(x);
+    for (int i = 0; i < dims->n; i++) {
+        int d;
+        DL_TRY(dl_dim_norm(dims->u.v[i], x->ndim, &d));
+        if (seen >> d & 1) return dl_fail(DL_ERR_VALUE, "dimension %d is named twice", d);
+        seen |= 1u << d;
+        if (d >= x->ndim || !x->shape[d]) continue;
+        *from += (x->shape[d] - 1) * stride[d] * (long)dl_esize(x);
+        stride[d] = -stride[d];
+    }
+    return DL_OK;
+}
+
 /* Equal sizes everywhere but in `dim` (-1: everywhere). */
 static dl_status check_others(const dl_tensor *a, const dl_tensor *b, int dim, const char *what) {
     bool ok = a->ndim == b->ndim;

@@ -160,6 +160,17 @@ typedef struct subject {
     int device;
 } subject;
 
+/* Largest difference of results and gradients at x from those at y. */
+static dl_status compare(const subject *s, dl_tensor **x, dl_tensor **y, double *worst) {
+    run a = {0}, b = {0};
+    dl_status st = run_op(s->u, s->name, x, s->n, &a);
+    if (!st) st = run_op(s->u, s->name, y, s->n, &b);
+    if (!st) st = runs_differ(&a, &b, s->n, worst);
+    run_free(&a, s->n);
+    run_free(&b, s->n);
+    return st;
+}
+
 static dl_status check_inputs_kept(const subject *s, char *why, size_t size) {
     dl_tensor *in[MAX];
     run r = {0};
@@ -184,19 +195,14 @@ static dl_status check_inputs_kept(const subject *s, char *why, size_t size) {
 
 static dl_status check_strided(const subject *s, char *why, size_t size) {
     dl_tensor *plain[MAX], *in[MAX] = {0};
-    run a = {0}, b = {0};
     double worst = 0;
     DLSH_TRY(copies(s->u, s->in, s->n, s->real, s->device, plain));
     dl_status st = DL_OK;
     int mode = dl_grad_mode(0);
     for (int i = 0; i < s->n && !st; i++) st = leaf(s->u, i, in[i] = strided(plain[i]));
     dl_grad_mode(mode);
-    if (!st) st = run_op(s->u, s->name, plain, s->n, &a);
-    if (!st) st = run_op(s->u, s->name, in, s->n, &b);
-    if (!st) st = runs_differ(&b, &a, s->n, &worst);
+    if (!st) st = compare(s, in, plain, &worst);
     if (!st && worst > 0) snprintf(why, size, "results differ by %.2g from those of contiguous inputs", worst);
-    run_free(&a, s->n);
-    run_free(&b, s->n);
     free_all(plain, s->n);
     free_all(in, s->n);
     return st;
@@ -273,47 +279,29 @@ static dl_status check_nan(const subject *s, char *why, size_t size) {
     return DL_OK;
 }
 
-static dl_status check_f32(const subject *s, char *why, size_t size) {
-    dl_tensor *low[MAX], *high[MAX];
-    run a = {0}, b = {0};
+/* The op at inputs of this dtype on the subject's device, and at the same values of another dtype or elsewhere. */
+static dl_status check_same(const subject *s, dl_dtype dtype, dl_dtype reference, int device, double allowed,
+                            const char *complaint, char *why, size_t size) {
+    dl_tensor *in[MAX], *same[MAX];
     double worst = 0;
-    DLSH_TRY(copies(s->u, s->in, s->n, DL_F32, s->device, low));
-    dl_status st = copies(s->u, low, s->n, DL_F64, s->device, high); /* the same values */
-    if (st) {
-        free_all(low, s->n);
-        return st;
+    DLSH_TRY(copies(s->u, s->in, s->n, dtype, s->device, in));
+    dl_status st = copies(s->u, in, s->n, reference, device, same);
+    if (!st) {
+        st = compare(s, in, same, &worst);
+        free_all(same, s->n);
     }
-    st = run_op(s->u, s->name, low, s->n, &a);
-    if (!st) st = run_op(s->u, s->name, high, s->n, &b);
-    if (!st) st = runs_differ(&a, &b, s->n, &worst);
-    if (!st && !(worst < 1e-4)) snprintf(why, size, "f32 is off from f64 by %.2g", worst);
-    run_free(&a, s->n);
-    run_free(&b, s->n);
-    free_all(low, s->n);
-    free_all(high, s->n);
+    free_all(in, s->n);
+    if (!st && !(worst < allowed)) snprintf(why, size, "%s by %.2g", complaint, worst);
     return st;
 }
 
-/* On the GPU and on the CPU, from the same values. */
+static dl_status check_f32(const subject *s, char *why, size_t size) {
+    return check_same(s, DL_F32, DL_F64, s->device, 1e-4, "f32 is off from f64", why, size);
+}
+
 static dl_status check_devices(const subject *s, char *why, size_t size) {
-    dl_tensor *here[MAX], *there[MAX];
-    run a = {0}, b = {0};
-    double worst = 0, allowed = s->real == DL_F64 ? 1e-9 : 1e-4;
-    DLSH_TRY(copies(s->u, s->in, s->n, s->real, 0, here));
-    dl_status st = copies(s->u, here, s->n, s->real, s->device, there);
-    if (st) {
-        free_all(here, s->n);
-        return st;
-    }
-    st = run_op(s->u, s->name, there, s->n, &a);
-    if (!st) st = run_op(s->u, s->name, here, s->n, &b);
-    if (!st) st = runs_differ(&a, &b, s->n, &worst);
-    if (!st && !(worst < allowed)) snprintf(why, size, "results or gradients are off by %.2g", worst);
-    run_free(&a, s->n);
-    run_free(&b, s->n);
-    free_all(here, s->n);
-    free_all(there, s->n);
-    return st;
+    return check_same(s, s->real, s->real, 0, s->real == DL_F64 ? 1e-9 : 1e-4, "results or gradients are off", why,
+                      size);
 }
 
 enum { ON_CPU = 1, ON_GPU = 2 };

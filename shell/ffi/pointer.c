@@ -193,9 +193,12 @@ static int pointer_equal(const void *a, const void *b) {
 
 static int pointer_truth(void *self) { return ((dlsh_cpointer *)self)->addr != NULL; }
 
-/* Where element i is, after all checks; size bytes are there. */
-static dl_status element(const dlsh_cpointer *p, long i, char **at, size_t *size) {
+/* Where the element of a key is, after all checks; size bytes are there. */
+static dl_status element(const dlsh_cpointer *p, dlsh_value key, char **at, size_t *size) {
     const dlsh_ctype *t = p->type->base;
+    if (key.type != DLSH_INT)
+        return dlsh_fail(DL_ERR_TYPE, NULL, "a pointer is indexed by an int, got %s", dlsh_a(key));
+    long i = key.as.i;
     *size = dlsh_c_size(t);
     if (!p->addr)
         return dlsh_fail(DL_ERR_VALUE, NULL,
@@ -279,9 +282,7 @@ static dl_status pointer_index(dlsh_session *s, void *self, dlsh_value key, dlsh
     dlsh_cpointer *p = self;
     char *at = NULL;
     size_t size;
-    if (key.type != DLSH_INT)
-        return dlsh_fail(DL_ERR_TYPE, NULL, "a pointer is indexed by an int, got %s", dlsh_a(key));
-    DLSH_TRY(element(p, key.as.i, &at, &size));
+    DLSH_TRY(element(p, key, &at, &size));
     return read_place(s, p->type->base, at, p->owner, out);
 }
 
@@ -289,9 +290,7 @@ static dl_status pointer_set_index(dlsh_session *s, void *self, dlsh_value key, 
     dlsh_cpointer *p = self;
     char *at = NULL;
     size_t size;
-    if (key.type != DLSH_INT)
-        return dlsh_fail(DL_ERR_TYPE, NULL, "a pointer is indexed by an int, got %s", dlsh_a(key));
-    DLSH_TRY(element(p, key.as.i, &at, &size));
+    DLSH_TRY(element(p, key, &at, &size));
     return write_place(s, p->type->base, at, p->owner, v);
 }
 
@@ -378,7 +377,7 @@ static dl_status pointer_get(void *self, const char *name, dlsh_value *out) {
     char *at = NULL;
     size_t size, offset;
     if (!dlsh_c_field(p->type->base, name, &offset)) return no_field(p->type->base, name);
-    DLSH_TRY(element(p, 0, &at, &size));
+    DLSH_TRY(element(p, dlsh_int(0), &at, &size));
     return dlsh_c_get_field(p->s, p->type->base, at, p->owner, name, out);
 }
 
@@ -387,7 +386,7 @@ static dl_status pointer_set(void *self, const char *name, dlsh_value v) {
     char *at = NULL;
     size_t size, offset;
     if (!dlsh_c_field(p->type->base, name, &offset)) return no_field(p->type->base, name);
-    DLSH_TRY(element(p, 0, &at, &size));
+    DLSH_TRY(element(p, dlsh_int(0), &at, &size));
     return dlsh_c_set_field(p->s, p->type->base, at, p->owner, name, v);
 }
 

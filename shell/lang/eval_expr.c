@@ -21,7 +21,7 @@ static dl_status eval_name(dlsh_session *s, const dlsh_node *n, dlsh_value *out)
     return DL_OK;
 }
 
-static dl_status eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dlsh_value list = dlsh_new_list(n->nkids), item;
     if (dlsh_failed(list)) return DL_ERR_MEMORY;
     for (int i = 0; i < n->nkids; i++) {
@@ -135,7 +135,7 @@ static dl_status eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     case DLSH_N_CALL: return dlsh_eval_call(s, n, out);
     case DLSH_N_FIELD: return eval_field(s, n, out);
     case DLSH_N_INDEX: return dlsh_eval_index(s, n, out);
-    case DLSH_N_LIST: return eval_items(s, n, out);
+    case DLSH_N_LIST: return dlsh_eval_items(s, n, out);
     case DLSH_N_AND:
     case DLSH_N_OR: return eval_logic(s, n, out);
     case DLSH_N_COND: return eval_cond(s, n, out);

@@ -61,19 +61,7 @@ static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_
 
 /* TUPLE: all values before any assignment, so that a, b = b, a swaps. */
 static dl_status eval_list(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
-    if (n->kind != DLSH_N_TUPLE) return dlsh_eval(s, n, out);
-    dlsh_value list = dlsh_new_list(n->nkids), item;
-    if (dlsh_failed(list)) return DL_ERR_MEMORY;
-    for (int i = 0; i < n->nkids; i++) {
-        dl_status st = dlsh_eval(s, n->kids[i], &item);
-        if (!st) st = dlsh_list_push(list.as.list, item.type == DLSH_VOID ? dlsh_none() : item);
-        if (st) {
-            dlsh_drop(list);
-            return st;
-        }
-    }
-    *out = list;
-    return DL_OK;
+    return n->kind == DLSH_N_TUPLE ? dlsh_eval_items(s, n, out) : dlsh_eval(s, n, out);
 }
 
 static dl_status exec_assign(dlsh_session *s, const dlsh_node *n) {

@@ -112,6 +112,8 @@ dl_status dlsh_caught(dlsh_session *s, dlsh_value *out);
 
 /* ---- evaluation (eval_expr.c, eval_stmt.c) */
 dl_status dlsh_eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
+/* The values of n's kids as a list. */
+dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n);
 /* A whole block of a function or a loop. */
 dlsh_flow dlsh_exec_block(dlsh_session *s, const dlsh_node *block);

@@ -118,7 +118,7 @@ static void errors_have_hints(void **state) {
         {"repeat 0 { relu }", DL_ERR_VALUE, "layer repeat: n must be 1 to 10000, not 0", NULL},
         {"repeat 1000 { repeat 1000 { relu } }", DL_ERR_VALUE, "a net has at most 20000 layers", ""},
         {"function", DL_ERR_NAME, "there is no layer called 'function'", NULL},
-        {"conv 6 k=3 groups=4", DL_ERR_VALUE, "layer conv: 6 filters cannot be split into 4 groups", ""},
+        {"conv 6 k=3 groups=4", DL_ERR_VALUE, "layer conv: 6 output channels cannot be split into 4 groups", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_error_clear();

@@ -1,4 +1,4 @@
-/* Copies between devices. Views were made contiguous before, so that one copy moves everything. */
+/* Copies between devices: shape, gradient, and the kernel, which is that of every device. */
 #include "core/device.h"
 #include "ops/rules.h"
 
@@ -14,7 +14,7 @@ GRAD_RULE(transfer) {
     return DL_OK;
 }
 
-static dl_status transfer(dl_call *c) {
+dl_status dl_run_transfer(dl_call *c) {
     dl_tensor *x = dl_contiguous(c->in[0]);
     if (!x) return dl_error_last()->code;
     dl_status s = dl_device_copy(dl_ptr(c->out[0]), c->out[0]->st->device, dl_ptr(x), x->st->device,
@@ -23,4 +23,4 @@ static dl_status transfer(dl_call *c) {
     return s;
 }
 
-const dl_kernel dl_cpu_transfer = {.run = transfer, .dtypes = DL_ANY};
+const dl_kernel dl_cpu_transfer = {.run = dl_run_transfer, .dtypes = DL_ANY};
