@@ -3,10 +3,12 @@
 #include "cpu/pointwise.h"
 #include "cpu/vmath.h"
 
-/* T operands, R result; the expression sees a and b. The runs that matter have loops of their own. */
-#define LOOP(name, T, R, expr)                                                                                         \
+/* T operands, R result; the expression sees a and b, and `before` runs once. The runs that matter have loops of their
+ * own. */
+#define LOOP_ARG(name, T, R, before, expr)                                                                             \
     static void name(long n, char **p, const long *s, void *arg) {                                                     \
         (void)arg;                                                                                                     \
+        before;                                                                                                        \
         R *o = (R *)p[0];                                                                                              \
         const T *x = (const T *)p[1], *y = (const T *)p[2];                                                            \
         bool dense = s[0] == sizeof(R);                                                                                \
@@ -31,6 +33,7 @@
             SLOW_BODY(T, R, expr)                                                                                      \
         }                                                                                                              \
     }
+#define LOOP(name, T, R, expr) LOOP_ARG(name, T, R, (void)0, expr)
 #define SLOW_BODY(T, R, expr)                                                                                          \
     char *q = p[0], *u = p[1], *v = p[2];                                                                              \
     for (long i = 0; i < n; i++, q += s[0], u += s[1], v += s[2]) {                                                    \
@@ -167,14 +170,11 @@ FLOAT_DIVISION(f64, )
     LOOP(sigmoid_grad_##T, T, T, a *(b * (1 - b)))
 EACH_FLOAT(GRADS)
 
-static void leaky_relu_grad_f32(long n, char **p, const long *s, void *arg) {
-    float slope = (float)*(const double *)arg;
-    SLOW_BODY(float, float, b > 0 ? a : a * slope)
-}
-static void leaky_relu_grad_f64(long n, char **p, const long *s, void *arg) {
-    double slope = *(const double *)arg;
-    SLOW_BODY(double, double, b > 0 ? a : a * slope)
-}
+#define SLOPE(T) T slope = (T) * (const double *)arg
+LOOP_ARG(leaky_relu_grad_f32, float, float, SLOPE(float), b > 0 ? a : a * slope)
+LOOP_ARG(leaky_relu_grad_f64, double, double, SLOPE(double), b > 0 ? a : a * slope)
+LOOP_ARG(elu_grad_f32, float, float, SLOPE(float), b > 0 ? a : a * (slope * dl_vexp(b)))
+LOOP_ARG(elu_grad_f64, double, double, SLOPE(double), b > 0 ? a : a * (slope * exp(b)))
 
 static inline float gelu_slope_f32(float x) {
     return 0.5f * (1.0f + dl_verf(x * 0.707106781f)) + x * 0.398942280f * dl_vexp(-0.5f * x * x);
@@ -229,6 +229,7 @@ const dl_loop DL_SIMD_NAME(dl_binary_loop)[DL_NBINARY][DL_NDTYPE] = {
     [DL_B_bitwise_right_shift] = {ROW_INT(bitwise_right_shift)},
     [DL_B_relu_grad] = {ROW_FLOAT(relu_grad)},
     [DL_B_leaky_relu_grad] = {ROW_FLOAT(leaky_relu_grad)},
+    [DL_B_elu_grad] = {ROW_FLOAT(elu_grad)},
     [DL_B_tanh_grad] = {ROW_FLOAT(tanh_grad)},
     [DL_B_sigmoid_grad] = {ROW_FLOAT(sigmoid_grad)},
     [DL_B_gelu_grad] = {ROW_FLOAT(gelu_grad)},

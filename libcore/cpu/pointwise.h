@@ -11,11 +11,11 @@
 #define DL_BINARY_LIST(X) \
     X(add) X(sub) X(mul) X(div) X(floor_divide) X(remainder) X(pow) X(maximum) X(minimum) X(eq) X(ne) X(lt) X(le) \
     X(gt) X(ge) X(logical_and) X(logical_or) X(logical_xor) X(bitwise_and) X(bitwise_or) X(bitwise_xor) \
-    X(bitwise_left_shift) X(bitwise_right_shift) X(relu_grad) X(leaky_relu_grad) X(tanh_grad) X(sigmoid_grad) \
+    X(bitwise_left_shift) X(bitwise_right_shift) X(relu_grad) X(leaky_relu_grad) X(elu_grad) X(tanh_grad) X(sigmoid_grad) \
     X(gelu_grad) X(silu_grad) X(softplus_grad)
 
 #define DL_UNARY_LIST(X) \
-    X(neg) X(abs) X(sign) X(square) X(relu) X(leaky_relu) X(floor) X(ceil) X(round) X(clamp) X(logical_not) \
+    X(neg) X(abs) X(sign) X(square) X(relu) X(leaky_relu) X(elu) X(floor) X(ceil) X(round) X(clamp) X(logical_not) \
     X(bitwise_not) X(isnan) X(isinf) X(isfinite)
 /* clang-format on */
 
@@ -40,7 +40,7 @@ DL_SIMD_DECL(extern const dl_loop, dl_binary_loop, [DL_NBINARY][DL_NDTYPE]);
 DL_SIMD_DECL(extern const dl_loop, dl_unary_loop, [DL_NUNARY][DL_NDTYPE]);
 
 /* `arg` of the loops: integer division, remainder, power and shifts set a bit of *(int *)arg on operands without a
- * result; leaky_relu reads a double; clamp reads its limits. */
+ * result; leaky_relu and elu read a double; clamp reads its limits. */
 enum { DL_BAD_DIVISOR = 1, DL_BAD_SHIFT = 2, DL_BAD_EXPONENT = 4 };
 typedef struct dl_limits {
     double lo, hi;

@@ -95,3 +95,13 @@ static dl_status grad_leaky_relu(dl_back *b) {
     return fused(b, IN_(0), DL_B_leaky_relu_grad, &slope);
 }
 const dl_kernel dl_cpu_leaky_relu = {.run = run_leaky_relu, .fused_grad = grad_leaky_relu, .dtypes = DL_NUMBERS};
+
+static dl_status run_elu(dl_call *c) {
+    double alpha = c->attr[0].u.f;
+    return run_unary(c, DL_U_elu, &alpha);
+}
+static dl_status grad_elu(dl_back *b) {
+    double alpha = b->attr[0].u.f;
+    return fused(b, IN_(0), DL_B_elu_grad, &alpha);
+}
+const dl_kernel dl_cpu_elu = {.run = run_elu, .fused_grad = grad_elu, .dtypes = DL_FLOATS};

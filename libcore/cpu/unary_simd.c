@@ -82,6 +82,9 @@ INT_CLAMP(i64, -__LONG_MAX__ - 1, __LONG_MAX__)
 FLOAT_LOOPS(f32, f)
 FLOAT_LOOPS(f64, )
 
+LOOP_ARG(elu_f32, f32, f32, f32 alpha = (f32) * (const double *)arg, x > 0 ? x : alpha * dl_vless1(x))
+LOOP_ARG(elu_f64, f64, f64, f64 alpha = *(const double *)arg, x > 0 ? x : alpha * expm1(x))
+
 #define FUNCTION(name, in_f32, in_f64)                                                                                 \
     LOOP(name##_f32, f32, f32, in_f32)                                                                                 \
     LOOP(name##_f64, f64, f64, in_f64)
@@ -104,6 +107,7 @@ const dl_loop DL_SIMD_NAME(dl_unary_loop)[DL_NUNARY][DL_NDTYPE] = {
     [DL_U_square] = {ROW_NUMBER(square)},
     [DL_U_relu] = {ROW_SIGNED(relu)},
     [DL_U_leaky_relu] = {ROW_NUMBER(leaky_relu)},
+    [DL_U_elu] = {ROW_FLOAT(elu)},
     [DL_U_floor] = {ROW_ROUND(floor)},
     [DL_U_ceil] = {ROW_ROUND(ceil)},
     [DL_U_round] = {ROW_ROUND(round)},

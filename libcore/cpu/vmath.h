@@ -72,6 +72,21 @@ static inline float dl_vlog1p01(float u) {
     return d == 0.0f ? u : r;
 }
 
+/* e**x - 1 for x <= 0: Taylor's series near 0. */
+static inline float dl_vless1(float x) {
+    float p = 2.75573192e-07f;
+    p = p * x + 2.75573192e-06f;
+    p = p * x + 2.48015873e-05f;
+    p = p * x + 0.000198412698f;
+    p = p * x + 0.00138888889f;
+    p = p * x + 0.00833333333f;
+    p = p * x + 0.0416666667f;
+    p = p * x + 0.166666667f;
+    p = p * x + 0.5f;
+    float near = p * x * x + x;
+    return x > -1.0f ? near : dl_vexp(x) - 1.0f;
+}
+
 static inline float dl_vtanh(float x) {
     float t = fabsf(x), z = x * x;
     float p = 0.00214753696f;

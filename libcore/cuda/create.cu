@@ -304,7 +304,7 @@ static dl_status run_randperm(dl_call *c) {
     keys_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>(key, number, n, key_of(c));
     dl_status s = dl_gpu_launched(g);
     int low = lowest_bit(n);
-    if (s == DL_OK) s = dl_cuda_sort(g, key, key2, number, sorted, n, low, 64);
+    if (s == DL_OK) s = dl_cuda_sort_pairs(g, key, key2, number, sorted, n, low, 64);
     if (s == DL_OK && low) {
         tidy_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>(key2, sorted, n, low);
         s = dl_gpu_launched(g);

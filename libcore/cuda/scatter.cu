@@ -18,8 +18,13 @@ static dl_status sort(dl_gpu *g, const K *key, K *sorted_key, const I *v, I *sor
     return dl_gpu_check(g, e, "sorting");
 }
 
-dl_status dl_cuda_sort(dl_gpu *g, const uint64_t *key, uint64_t *sorted_key, const long *v, long *sorted_v, long n,
-                       int from, int to) {
+dl_status dl_cuda_sort_pairs(dl_gpu *g, const uint64_t *key, uint64_t *sorted_key, const long *v, long *sorted_v,
+                             long n, int from, int to) {
+    return sort(g, key, sorted_key, v, sorted_v, n, from, to);
+}
+
+dl_status dl_cuda_sort_words(dl_gpu *g, const unsigned *key, unsigned *sorted_key, const unsigned *v,
+                             unsigned *sorted_v, long n, int from, int to) {
     return sort(g, key, sorted_key, v, sorted_v, n, from, to);
 }
 

@@ -25,8 +25,10 @@ dl_status dl_cuda_adds(dl_gpu *g, const dl_adds *a, const void *key);
 
 /* Sorts n numbers and, beside them, others, by bits `from` to `to` - 1; equal ones keep their order. Results in the
  * second array of each pair. */
-dl_status dl_cuda_sort(dl_gpu *g, const uint64_t *key, uint64_t *sorted_key, const long *v, long *sorted_v, long n,
-                       int from, int to);
+dl_status dl_cuda_sort_pairs(dl_gpu *g, const uint64_t *key, uint64_t *sorted_key, const long *v, long *sorted_v,
+                             long n, int from, int to);
+dl_status dl_cuda_sort_words(dl_gpu *g, const unsigned *key, unsigned *sorted_key, const unsigned *v,
+                             unsigned *sorted_v, long n, int from, int to);
 
 /* Gradients of index_select and gather (adds.cu). */
 dl_status dl_cuda_grad_index_select(dl_back *b);

@@ -205,6 +205,15 @@ template <class T> struct leaky_relu_grad_f {
     __device__ T operator()(T a, T b) const { return b > T(0) ? a : a * (T)slope; }
 };
 
+template <class T> struct elu_f {
+    double alpha;
+    __device__ T operator()(T x) const { return x > T(0) ? x : (T)alpha * expm1(x); }
+};
+template <class T> struct elu_grad_f {
+    double alpha;
+    __device__ T operator()(T a, T b) const { return b > T(0) ? a : a * ((T)alpha * exp(b)); }
+};
+
 template <template <class> class F, class... Args> static dl_status fused(dl_back *b, dl_tensor *saved, Args... arg) {
     dl_tensor *grad = saved ? dl_tmp(b, dl_to_dtype(b->g[0], (dl_dtype)saved->dtype)) : NULL;
     dl_gpu *g = grad ? dl_gpu_use(saved->st->device) : NULL;
@@ -237,3 +246,7 @@ ACTIVATION(softplus, DL_FLOATS, dl_saved_in(b, 0))
 static dl_status run_leaky_relu(dl_call *c) { return dl_run_unary<leaky_relu_f, DL_NUMBERS>(c, c->attr[0].u.f); }
 static dl_status grad_leaky_relu(dl_back *b) { return fused<leaky_relu_grad_f>(b, dl_saved_in(b, 0), b->attr[0].u.f); }
 const dl_kernel dl_cuda_leaky_relu = {run_leaky_relu, grad_leaky_relu, DL_NUMBERS, NULL, 0};
+
+static dl_status run_elu(dl_call *c) { return dl_run_unary<elu_f, DL_FLOATS>(c, c->attr[0].u.f); }
+static dl_status grad_elu(dl_back *b) { return fused<elu_grad_f>(b, dl_saved_in(b, 0), b->attr[0].u.f); }
+const dl_kernel dl_cuda_elu = {run_elu, grad_elu, DL_FLOATS, NULL, 0};

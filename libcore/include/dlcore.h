@@ -427,6 +427,8 @@ dl_tensor *dl_erf(dl_tensor *input);
 dl_tensor *dl_relu(dl_tensor *input);
 /* Rectifier with a slope below 0.  x if x > 0 else slope * x */
 dl_tensor *dl_leaky_relu(dl_tensor *input, double negative_slope);
+/* Exponential linear unit.  x if x > 0 else alpha * (e ** x - 1) */
+dl_tensor *dl_elu(dl_tensor *input, double alpha);
 /* Gaussian error linear unit, by erf.  x * (1 + erf(x / sqrt(2))) / 2 */
 dl_tensor *dl_gelu(dl_tensor *input);
 /* Sigmoid linear unit.  x * sigmoid(x) */
@@ -443,6 +445,8 @@ dl_tensor *dl_round(dl_tensor *input);
 dl_tensor *dl_clamp(dl_tensor *input, const double *min, const double *max);
 /* The second operand where the condition holds, else the third.  condition ? input : other */
 dl_tensor *dl_where(dl_tensor *condition, dl_tensor *input, dl_tensor *other);
+/* A copy with one value where the mask holds, in the dtype of the input.  mask ? value : input */
+dl_tensor *dl_masked_fill(dl_tensor *input, dl_tensor *mask, dl_tensor *value);
 /* The same values in another dtype.  dtype(x) */
 dl_tensor *dl_to(dl_tensor *input, int dtype);
 /* A fresh copy.  x */
@@ -475,6 +479,14 @@ dl_tensor *dl_stack(dl_tensor **tensors, int n_tensors, long dim);
 dl_tensor *dl_pad(dl_tensor *input, const long *pad, int n_pad, double value);
 /* Indices of the given dimensions in reverse.  x[::-1] */
 dl_tensor *dl_flip(dl_tensor *input, const long *dims, int n_dims);
+/* Elements moved along dimensions; what leaves at the end comes back at the start. Without dims all elements in a row.  out[(i + shift) % n] = x[i] */
+dl_tensor *dl_roll(dl_tensor *input, const long *shifts, int n_shifts, const long *dims, int n_dims);
+/* Copies of the whole, side by side in each dimension; those of the last dimension stand last.  x, x, ... */
+dl_tensor *dl_tile(dl_tensor *input, const long *dims, int n_dims);
+/* Elements on and below a diagonal of the last two dimensions; 0 elsewhere.  x[i, j] if j - i <= diagonal else 0 */
+dl_tensor *dl_tril(dl_tensor *input, long diagonal);
+/* Elements on and above a diagonal of the last two dimensions; 0 elsewhere.  x[i, j] if j - i >= diagonal else 0 */
+dl_tensor *dl_triu(dl_tensor *input, long diagonal);
 /* Rows of a dimension picked by a list of indices; negative ones count from the end.  x[index] */
 dl_tensor *dl_index_select(dl_tensor *input, dl_tensor *index, long dim);
 /* A copy with rows of a source added at a list of indices, in order; negative ones count from the end.  y = x; y[index[i]] += source[i] */
@@ -489,6 +501,12 @@ dl_tensor *dl_embedding(dl_tensor *input, dl_tensor *weight, const long *padding
 dl_tensor *dl_nonzero(dl_tensor *input);
 /* Labels as rows with a single 1.  out[i, k] = label[i] == k */
 dl_tensor *dl_one_hot(dl_tensor *input, long num_classes);
+/* Elements of a dimension in order, and where they were.  values[i] <= values[i + 1], values = x[indices] */
+dl_tensor *dl_sort(dl_tensor *input, long dim, int descending, dl_tensor **out_indices);
+/* Indices that put a dimension in order.  sort(x) = x[argsort(x)] */
+dl_tensor *dl_argsort(dl_tensor *input, long dim, int descending);
+/* The k largest elements of a dimension, the largest first, and where they were; or the smallest ones.  sort(x, descending=largest)[:k] */
+dl_tensor *dl_topk(dl_tensor *input, long k, long dim, int largest, dl_tensor **out_indices);
 /* Sum.  x[0] + x[1] + ... */
 dl_tensor *dl_sum(dl_tensor *input, const long *dim, int n_dim, int keepdim);
 /* Mean.  sum(x) / n */

@@ -84,6 +84,8 @@ dl_tensor *dl_layer_identity(dl_module *m, dl_tensor *x) {
 
 dl_tensor *dl_layer_leaky_relu(dl_module *m, dl_tensor *x) { return dl_leaky_relu(x, dl_m_float(m, "negative_slope")); }
 
+dl_tensor *dl_layer_elu(dl_module *m, dl_tensor *x) { return dl_elu(x, dl_m_float(m, "alpha")); }
+
 dl_tensor *dl_layer_softmax(dl_module *m, dl_tensor *x) { return dl_softmax(x, dl_m_int(m, "dim")); }
 
 dl_tensor *dl_layer_log_softmax(dl_module *m, dl_tensor *x) { return dl_log_softmax(x, dl_m_int(m, "dim")); }

@@ -1,30 +1,13 @@
 /* Rows made of other rows. */
-#include "ops/infer.h"
-#include "ops/rules.h"
+#include "ops/compose.h"
 
 #include <string.h>
-
-/* Temporaries of one composition. */
-typedef struct pool {
-    dl_tensor *t[16];
-    int n;
-} pool;
-
-static dl_tensor *hold(pool *p, dl_tensor *t) { return p->t[p->n++] = t; }
-
-static dl_status finish(pool *p, dl_call *c, dl_tensor *out) {
-    c->out[0] = out;
-    while (p->n) dl_unref(p->t[--p->n]);
-    return out ? DL_OK : dl_error_last()->code;
-}
-
-#define H(expr) hold(&p, (expr))
 
 /* ---- making */
 
 static dl_status filled(dl_call *c, double value) {
-    pool p = {0};
-    return finish(&p, c, dl_full(c->attr[0].u.v, c->attr[0].n, value, c->dtype, c->device));
+    dl_pool p = {0};
+    return dl_finish(&p, c, dl_full(c->attr[0].u.v, c->attr[0].n, value, c->dtype, c->device));
 }
 COMPOSE_RULE(zeros) { return filled(c, 0); }
 COMPOSE_RULE(ones) { return filled(c, 1); }
@@ -106,17 +89,17 @@ COMPOSE_RULE(pad) {
 /* ---- picking */
 
 /* rows where the index is not `padding`; there the same values without history. */
-static dl_tensor *without_padding(pool *pp, dl_tensor *rows, dl_tensor *index, long padding) {
-    pool p = *pp;
-    dl_tensor *is = H(dl_eq(index, H(dl_scalar_i(padding))));
-    dl_tensor *column = is ? H(dl_reshape(is, (long[]){is->numel, 1}, 2)) : NULL;
-    dl_tensor *out = column ? dl_where(column, H(dl_detach(rows)), rows) : NULL;
+static dl_tensor *without_padding(dl_pool *pp, dl_tensor *rows, dl_tensor *index, long padding) {
+    dl_pool p = *pp;
+    dl_tensor *is = K(dl_eq(index, K(dl_scalar_i(padding))));
+    dl_tensor *column = is ? K(dl_reshape(is, (long[]){is->numel, 1}, 2)) : NULL;
+    dl_tensor *out = column ? dl_where(column, K(dl_detach(rows)), rows) : NULL;
     *pp = p;
     return out;
 }
 
 COMPOSE_RULE(embedding) {
-    pool p = {0};
+    dl_pool p = {0};
     dl_tensor *index = c->in[0], *weight = c->in[1];
     long shape[DL_MAX_DIM + 1], padding = c->attr[0].u.i;
     DL_TRY(dl_check_index(index));
@@ -128,34 +111,34 @@ COMPOSE_RULE(embedding) {
     if (padding < 0) padding += weight->shape[0];
     for (int i = 0; i < index->ndim; i++) shape[i] = index->shape[i];
     shape[index->ndim] = weight->shape[1];
-    dl_tensor *flat = H(dl_reshape(index, (long[]){index->numel}, 1));
-    dl_tensor *rows = flat ? H(dl_index_select(weight, flat, 0)) : NULL;
-    if (rows && c->attr[0].given) rows = H(without_padding(&p, rows, flat, padding));
-    return finish(&p, c, rows ? dl_reshape(rows, shape, index->ndim + 1) : NULL);
+    dl_tensor *flat = K(dl_reshape(index, (long[]){index->numel}, 1));
+    dl_tensor *rows = flat ? K(dl_index_select(weight, flat, 0)) : NULL;
+    if (rows && c->attr[0].given) rows = K(without_padding(&p, rows, flat, padding));
+    return dl_finish(&p, c, rows ? dl_reshape(rows, shape, index->ndim + 1) : NULL);
 }
 
 /* ---- statistics */
 
 /* The root of s, with gradient 0 where s is 0. */
-static dl_tensor *safe_root(dl_tensor *s, pool *pp) {
-    pool p = *pp;
-    dl_tensor *zero = H(dl_scalar_f(0)), *is = H(dl_eq(s, zero));
-    dl_tensor *root = H(dl_sqrt(H(dl_where(is, H(dl_scalar_f(1)), s))));
+static dl_tensor *safe_root(dl_tensor *s, dl_pool *pp) {
+    dl_pool p = *pp;
+    dl_tensor *zero = K(dl_scalar_f(0)), *is = K(dl_eq(s, zero));
+    dl_tensor *root = K(dl_sqrt(K(dl_where(is, K(dl_scalar_f(1)), s))));
     dl_tensor *out = dl_where(is, zero, root);
     *pp = p;
     return out;
 }
 
 COMPOSE_RULE(std) {
-    pool p = {0};
+    dl_pool p = {0};
     const dl_aval *dim = &c->attr[0];
-    dl_tensor *v = H(dl_var(c->in[0], dim->given ? dim->u.v : NULL, dim->n, c->attr[1].u.i, c->attr[2].u.i != 0));
-    return finish(&p, c, safe_root(v, &p));
+    dl_tensor *v = K(dl_var(c->in[0], dim->given ? dim->u.v : NULL, dim->n, c->attr[1].u.i, c->attr[2].u.i != 0));
+    return dl_finish(&p, c, safe_root(v, &p));
 }
 
 COMPOSE_RULE(norm) {
-    pool p = {0};
+    dl_pool p = {0};
     const dl_aval *dim = &c->attr[0];
-    dl_tensor *s = H(dl_square_sum(c->in[0], dim->given ? dim->u.v : NULL, dim->n, c->attr[1].u.i != 0));
-    return finish(&p, c, safe_root(s, &p));
+    dl_tensor *s = K(dl_square_sum(c->in[0], dim->given ? dim->u.v : NULL, dim->n, c->attr[1].u.i != 0));
+    return dl_finish(&p, c, safe_root(s, &p));
 }

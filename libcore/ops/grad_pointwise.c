@@ -111,6 +111,14 @@ RULE(softplus, dl_mul(G0, T(dl_sigmoid(X))))
 RULE(relu, dl_where(T(dl_le(Y, NUM(0))), NUM(0), G0))
 RULE(leaky_relu, dl_where(T(dl_gt(X, NUM(0))), G0, T(dl_mul(G0, NUM(b->attr[0].u.f)))))
 
+/* 1 above 0, alpha e**x below, where no infinity comes in from above */
+GRAD_RULE(elu) {
+    const double zero = 0;
+    dl_tensor *slope = T(dl_mul(NUM(b->attr[0].u.f), T(dl_exp(T(dl_clamp(X, NULL, &zero))))));
+    DL_GIVE(0, dl_where(T(dl_gt(X, NUM(0))), G0, T(dl_mul(G0, slope))));
+    return DL_OK;
+}
+
 /* Phi(x) + x phi(x), the normal distribution and its density */
 GRAD_RULE(gelu) {
     dl_tensor *cdf = T(dl_mul(NUM(0.5), PLUS1(T(dl_erf(T(dl_mul(X, NUM(M_SQRT1_2))))))));

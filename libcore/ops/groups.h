@@ -10,6 +10,9 @@
               A(keepdim, BOOL, "false", "keep reduced dimensions with size 1"))
 #define REDUCE_DIM                                                                                                     \
     IN(1, 1, "input") ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))
+#define TRIANGLE                                                                                                       \
+    IN(1, 1, "input")                                                                                                  \
+    ATTRS(A(diagonal, INT, "0", "above (positive) or below the main one")) INFER(triangle)
 #define CREATE_ATTRS                                                                                                   \
     A(dtype, DTYPE, "none", "dtype of the result")                                                                     \
     A(device, DEVICE, "none", "device of the result; none: the current one")

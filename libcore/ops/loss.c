@@ -1,6 +1,6 @@
 /* Losses made of rows, and the gradient rule of cross_entropy in terms of rows. */
 #include "ops/loss.h"
-#include "ops/rules.h"
+#include "ops/compose.h"
 
 #include <string.h>
 
@@ -11,55 +11,39 @@ dl_status dl_reduction_of(const dl_aval *a, dl_reduction *out) {
     return dl_fail(DL_ERR_VALUE, "reduction is mean, sum or none, not '%s'", a->u.s);
 }
 
-/* Temporaries of a composite, released together. */
-typedef struct pool {
-    dl_tensor *t[24];
-    int n;
-} pool;
-
-static dl_tensor *keep(pool *p, dl_tensor *t) { return t ? (p->t[p->n++] = t) : NULL; }
-
-static dl_status finish(pool *p, dl_call *c, dl_tensor *result) {
-    for (int i = 0; i < p->n; i++) dl_unref(p->t[i]);
-    c->out[0] = result;
-    return result ? DL_OK : dl_fail_null("a part of the loss");
-}
-
 /* A new reference to loss as it is, or its mean or sum. */
 static dl_tensor *reduced(dl_tensor *loss, dl_reduction how) {
     if (how == DL_REDUCE_NONE) return dl_ref(loss);
     return how == DL_REDUCE_SUM ? dl_sum(loss, NULL, 0, 0) : dl_mean(loss, NULL, 0, 0);
 }
 
-#define K(expr) keep(&p, (expr))
-
 COMPOSE_RULE(mse_loss) {
-    pool p = {0};
+    dl_pool p = {0};
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(dl_reduction_of(&c->attr[0], &how));
     dl_tensor *off = K(dl_sub(c->in[0], c->in[1]));
-    if (!off || how == DL_REDUCE_NONE) return finish(&p, c, dl_square(off));
+    if (!off || how == DL_REDUCE_NONE) return dl_finish(&p, c, dl_square(off));
     dl_tensor *sum = dl_square_sum(off, NULL, 0, 0);
-    if (how == DL_REDUCE_SUM) return finish(&p, c, sum);
-    return finish(&p, c, dl_div(K(sum), K(dl_scalar_f((double)off->numel))));
+    if (how == DL_REDUCE_SUM) return dl_finish(&p, c, sum);
+    return dl_finish(&p, c, dl_div(K(sum), K(dl_scalar_f((double)off->numel))));
 }
 
 COMPOSE_RULE(l1_loss) {
-    pool p = {0};
+    dl_pool p = {0};
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(dl_reduction_of(&c->attr[0], &how));
-    return finish(&p, c, reduced(K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), how));
+    return dl_finish(&p, c, reduced(K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), how));
 }
 
 /* target * softplus(-x) + (1 - target) * softplus(x): exact for large logits of either sign, and smooth at 0. */
 COMPOSE_RULE(binary_cross_entropy_with_logits) {
-    pool p = {0};
+    dl_pool p = {0};
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(dl_reduction_of(&c->attr[0], &how));
     dl_tensor *x = c->in[0], *y = c->in[1];
     dl_tensor *one = K(dl_mul(y, K(dl_softplus(K(dl_neg(x))))));
     dl_tensor *zero = K(dl_mul(K(dl_sub(K(dl_scalar_f(1)), y)), K(dl_softplus(x))));
-    return finish(&p, c, reduced(K(dl_add(one, zero)), how));
+    return dl_finish(&p, c, reduced(K(dl_add(one, zero)), how));
 }
 
 /* ---- labels */
@@ -69,17 +53,17 @@ typedef struct labels {
     dl_tensor *valid, *safe, *weight;
 } labels;
 
-static labels labels_of(pool *p, dl_tensor *y, dl_tensor *w, long ignore, dl_dtype t) {
+static labels labels_of(dl_pool *p, dl_tensor *y, dl_tensor *w, long ignore, dl_dtype t) {
     labels l = {0};
-    y = keep(p, dl_to_dtype(y, DL_I64));
+    y = dl_keep(p, dl_to_dtype(y, DL_I64));
     if (!y) return l;
-    l.valid = keep(p, dl_ne(y, keep(p, dl_scalar_i(ignore))));
-    l.safe = keep(p, dl_where(l.valid, y, keep(p, dl_scalar_i(0))));
-    l.weight = keep(p, dl_to(l.valid, t));
+    l.valid = dl_keep(p, dl_ne(y, dl_keep(p, dl_scalar_i(ignore))));
+    l.safe = dl_keep(p, dl_where(l.valid, y, dl_keep(p, dl_scalar_i(0))));
+    l.weight = dl_keep(p, dl_to(l.valid, t));
     if (w && l.safe && l.weight) {
-        dl_tensor *flat = keep(p, dl_reshape(l.safe, &l.safe->numel, 1));
-        dl_tensor *picked = keep(p, dl_index_select(w, flat, 0));
-        l.weight = keep(p, dl_mul(l.weight, keep(p, picked ? dl_reshape(picked, y->shape, y->ndim) : NULL)));
+        dl_tensor *flat = dl_keep(p, dl_reshape(l.safe, &l.safe->numel, 1));
+        dl_tensor *picked = dl_keep(p, dl_index_select(w, flat, 0));
+        l.weight = dl_keep(p, dl_mul(l.weight, dl_keep(p, picked ? dl_reshape(picked, y->shape, y->ndim) : NULL)));
     }
     return l;
 }
@@ -93,7 +77,7 @@ static int with_class_dim(const dl_tensor *y, long shape[DL_MAX_DIM]) {
 
 /* The loss of log-probabilities; a weighted mean divides by the sum of the weights. */
 COMPOSE_RULE(nll_loss) {
-    pool p = {0};
+    dl_pool p = {0};
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1], *w = c->nin > 2 ? c->in[2] : NULL;
     long shape[DL_MAX_DIM];
@@ -107,9 +91,9 @@ COMPOSE_RULE(nll_loss) {
     dl_tensor *index = K(l.safe ? dl_reshape(l.safe, shape, nd) : NULL);
     dl_tensor *picked = K(index ? dl_gather(x, index, x->ndim > 1) : NULL);
     dl_tensor *each = K(dl_mul(K(dl_neg(K(picked ? dl_reshape(picked, y->shape, y->ndim) : NULL))), l.weight));
-    if (how != DL_REDUCE_MEAN) return finish(&p, c, each ? reduced(each, how) : NULL);
+    if (how != DL_REDUCE_MEAN) return dl_finish(&p, c, each ? reduced(each, how) : NULL);
     dl_tensor *total = K(dl_sum(l.weight, NULL, 0, 0));
-    return finish(&p, c, dl_div(K(dl_sum(each, NULL, 0, 0)), total));
+    return dl_finish(&p, c, dl_div(K(dl_sum(each, NULL, 0, 0)), total));
 }
 
 /* ---- cross-entropy
@@ -117,16 +101,16 @@ COMPOSE_RULE(nll_loss) {
  * ignored; its loss is -sum(t * log_softmax(x)), whose gradient is sum(t) * softmax(x) - t. */
 
 /* t, [N,C,...] like x. */
-static dl_tensor *target_vector(dl_back *b, pool *p, const labels *l, dl_tensor *w, const dl_tensor *x, double s) {
+static dl_tensor *target_vector(dl_back *b, dl_pool *p, const labels *l, dl_tensor *w, const dl_tensor *x, double s) {
     int cls = x->ndim > 1;
     long dims[DL_MAX_DIM], shape[DL_MAX_DIM], classes = x->shape[cls];
     dl_dtype t = (dl_dtype)x->dtype;
     for (int i = 0; i < x->ndim; i++)
         dims[i] = i < cls ? i : i == cls ? x->ndim - 1 : i - 1; /* classes from last to cls */
-    dl_tensor *hot = keep(p, dl_one_hot(l->safe, classes));
-    hot = hot ? keep(p, dl_to(keep(p, dl_permute(hot, dims, x->ndim)), t)) : NULL;
+    dl_tensor *hot = dl_keep(p, dl_one_hot(l->safe, classes));
+    hot = hot ? dl_keep(p, dl_to(dl_keep(p, dl_permute(hot, dims, x->ndim)), t)) : NULL;
     int nd = with_class_dim(l->weight, shape);
-    dl_tensor *each = keep(p, dl_reshape(l->weight, shape, nd));
+    dl_tensor *each = dl_keep(p, dl_reshape(l->weight, shape, nd));
     hot = T(dl_mul(hot, each));
     if (s == 0) return hot;
     dl_tensor *spread = T(dl_reshape(T(dl_to(l->valid, t)), shape, nd));
@@ -144,11 +128,11 @@ GRAD_RULE(cross_entropy) {
     if (!x || !y) return dl_fail_null("the logits");
     long cls = x->ndim > 1, shape[DL_MAX_DIM];
     DL_TRY(dl_reduction_of(&b->attr[0], &how));
-    pool p = {0};
+    dl_pool p = {0};
     labels l = labels_of(&p, y, w, b->attr[1].u.i, (dl_dtype)x->dtype);
     dl_tensor *t = l.weight ? target_vector(b, &p, &l, w, x, b->attr[2].u.f) : NULL;
     dl_tensor *total = t ? T(dl_sum(l.weight, NULL, 0, 0)) : NULL;
-    for (int i = 0; i < p.n; i++) dl_unref(p.t[i]);
+    dl_release(&p);
     if (!total) return dl_fail_null("the targets");
     if (how == DL_REDUCE_MEAN) g = T(dl_div(g, total));
     if (how == DL_REDUCE_NONE) g = T(dl_reshape(g, shape, with_class_dim(g, shape)));

@@ -15,19 +15,18 @@ static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 static double silu(double x) { return x / (1 + exp(-x)); }
 
+static double elu(double x) { return x > 0 ? x : expm1(x); }
+
 static const struct {
     const char *name;
     int id;
     double (*exact)(double);
     double ulp, below; /* results smaller than this in magnitude are not judged: f32 reaches them in few bits */
 } rows[] = {
-    {"exp", DL_U_exp, exp, 2, 0},
-    {"log", DL_U_log, log, 2, 0},
-    {"tanh", DL_U_tanh, tanh, 2, 0},
-    {"sigmoid", DL_U_sigmoid, sigmoid, 2.5, 1e-37},
-    {"erf", DL_U_erf, erf, 2, 0},
-    {"silu", DL_U_silu, silu, 3, 1e-35},
-    {"softplus", DL_U_softplus, softplus, 3, 1e-37},
+    {"exp", DL_U_exp, exp, 2, 0},        {"log", DL_U_log, log, 2, 0},
+    {"tanh", DL_U_tanh, tanh, 2, 0},     {"sigmoid", DL_U_sigmoid, sigmoid, 2.5, 1e-37},
+    {"erf", DL_U_erf, erf, 2, 0},        {"elu", DL_U_elu, elu, 2, 0},
+    {"silu", DL_U_silu, silu, 3, 1e-35}, {"softplus", DL_U_softplus, softplus, 3, 1e-37},
 };
 
 static float from_bits(uint32_t u) {
@@ -56,7 +55,8 @@ static void check_level(int level) {
             for (; n < BATCH && u < (1ull << 32); n++, u += 1021) x[n] = from_bits((uint32_t)u);
             char *p[2] = {(char *)y, (char *)x};
             const long stride[2] = {4, 4};
-            loop(n, p, stride, NULL);
+            double alpha = 1; /* of elu */
+            loop(n, p, stride, &alpha);
             for (long i = 0; i < n; i++) {
                 double want = rows[r].exact(x[i]);
                 if (fabs(want) < rows[r].below) continue;

@@ -1,0 +1,21 @@
+/* The triangles of matrices: shape and gradient of tril and triu. */
+#include "ops/grad.h"
+
+INFER_RULE(triangle) {
+    const dl_tensor *x = c->in[0];
+    if (x->ndim < 2)
+        return dl_fail(DL_ERR_SHAPE, "a triangle is of a matrix: the input must have at least 2 dimensions, not %d",
+                       x->ndim);
+    *out = dl_meta_fresh(c, c->dtype, x->ndim, x->shape);
+    return DL_OK;
+}
+
+GRAD_RULE(tril) {
+    DL_GIVE(0, dl_tril(G0, b->attr[0].u.i));
+    return DL_OK;
+}
+
+GRAD_RULE(triu) {
+    DL_GIVE(0, dl_triu(G0, b->attr[0].u.i));
+    return DL_OK;
+}

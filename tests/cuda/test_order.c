@@ -1,0 +1,81 @@
+/* sort and topk on the GPU against the CPU, place by place: lengths for each of the kernels, all dtypes, equal elements
+ * and NaN, dimensions that are not last. */
+#include "cuda/gpu.h"
+
+/* Few different values, so that many are equal, and some NaN. */
+static dl_tensor *made(int ndim, const long *shape, dl_dtype dtype) {
+    dl_tensor *x = must(dl_tensor_empty(ndim, shape, DL_F64, 0));
+    double *p = dl_data(x);
+    for (long i = 0; i < dl_numel(x); i++) {
+        unsigned long h = (unsigned long)(i + 1) * 0x9e3779b97f4a7c15u >> 33;
+        p[i] =
+            dl_dtype_is_float(dtype) && h % 997 == 0 ? NAN : (double)(long)(h % 1000) / 4 - (dtype == DL_U8 ? 0 : 100);
+    }
+    dl_tensor *t = must(dl_to_dtype(x, dtype));
+    dl_unref(x);
+    return t;
+}
+
+/* Releases both. */
+static void same(dl_tensor *cpu, dl_tensor *gpu, const char *what, long n, long k) {
+    dl_tensor *back = must(dl_to_device(must(gpu), 0));
+    size_t bytes = (size_t)dl_numel(must(cpu)) * (size_t)dl_dtype_size(dl_dtype_of(cpu));
+    assert_int_equal(dl_numel(cpu), dl_numel(back));
+    if (memcmp(dl_data(cpu), dl_data(back), bytes))
+        fail_msg("%s of %s differ: n %ld, k %ld", what, dl_dtype_name(dl_dtype_of(cpu)), n, k);
+    dl_unref(cpu), dl_unref(gpu), dl_unref(back);
+}
+
+/* k < 0: all of them, sorted. */
+static void compare(dl_tensor *x, long dim, long k, int largest) {
+    dl_tensor *there = must(dl_to_device(x, GPU)), *at, *at_there;
+    long n = dl_shape(x)[dim];
+    dl_tensor *v = k < 0 ? dl_sort(x, dim, largest, &at) : dl_topk(x, k, dim, largest, &at);
+    dl_tensor *w = k < 0 ? dl_sort(there, dim, largest, &at_there) : dl_topk(there, k, dim, largest, &at_there);
+    same(must(v), must(w), "values", n, k);
+    same(at, at_there, "places", n, k);
+    dl_unref(there);
+}
+
+static void rows_of_all_lengths(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const struct {
+        long rows, n;
+    } cases[] = {{1, 1},    {1000, 2}, {7, 31},    {300, 33},   {5, 1000},   {3, 2048},
+                 {3, 2049}, {1, 5000}, {40, 5000}, {1, 100000}, {2, 100000}, {200, 3000}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int t = DL_BOOL; t <= DL_F64; t++) {
+            long n = cases[i].n;
+            dl_tensor *x = made(2, (const long[]){cases[i].rows, n}, (dl_dtype)t);
+            for (int largest = 0; largest < 2; largest++) {
+                compare(x, 1, -1, largest);
+                compare(x, 1, n / 2, largest);
+                compare(x, 1, n < 1000 ? n / 5 : n / 7 < 1024 ? n / 7 : 1024, largest);
+                compare(x, 1, n < 10 ? 1 : 10, largest);
+            }
+            dl_unref(x);
+        }
+}
+
+static void other_dimensions(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    dl_tensor *x = made(3, (const long[]){4, 3000, 5}, DL_F32), *y = made(3, (const long[]){33, 7, 2}, DL_I64);
+    for (int dim = 0; dim < 3; dim++) {
+        compare(x, dim, -1, 1);
+        compare(x, dim, 3, 0);
+        compare(y, dim, -1, 0);
+        compare(y, dim, 2, 1);
+    }
+    dl_unref(x), dl_unref(y);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_of_all_lengths),
+        cmocka_unit_test(other_dimensions),
+    };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
