@@ -898,7 +898,8 @@ void dl_optimizer_unref(dl_optimizer *o);
 /* Other options for the parameters whose path matches a pattern ("*.bias"; the first matching group counts). Before
  * parameters are added. A group's lr keeps its ratio to the optimizer's when that changes. */
 dl_status dl_optimizer_group(dl_optimizer *o, const char *pattern, const dl_arg *args, int nargs, int *bad);
-/* Takes on a parameter (a reference), or all of a net. Errors: DL_ERR_NAME: taken on already. */
+/* Takes on a parameter (a reference), or all of a net; frozen ones (dl_set_requires_grad off) are left alone until they
+ * have gradients again. Errors: DL_ERR_NAME: taken on already. */
 dl_status dl_optimizer_add(dl_optimizer *o, const char *name, dl_tensor *param);
 dl_status dl_optimizer_add_module(dl_optimizer *o, dl_module *m);
 /* One update from the gradients; parameters without one are left alone. */

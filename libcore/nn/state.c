@@ -149,7 +149,7 @@ dl_status dl_module_to(dl_module *m, int dtype, int device) {
 dl_status dl_module_save(dl_module *m, const char *path, const char *const *meta) {
     if (!m) return dl_fail_null("the net to save");
     if (!dl_module_is_built(m))
-        return dl_fail_hint(DL_ERR_STATE, "run an input through it, or make a trainer for it",
+        return dl_fail_hint(DL_ERR_STATE, "run an input through it, or m.build([1, 28, 28]) for samples of that shape",
                             "the net has no weights yet, so there is nothing to save");
     dl_module_list *l = dl_module_tensors(m, 3);
     char *text = dl_module_text(m);

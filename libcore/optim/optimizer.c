@@ -170,11 +170,7 @@ dl_status dl_optimizer_group(dl_optimizer *o, const char *pattern, const dl_arg 
     return st;
 }
 
-dl_status dl_optimizer_add(dl_optimizer *o, const char *name, dl_tensor *param) {
-    if (!param) return dl_fail_null("the parameter");
-    if (!dl_is_leaf(param) || !dl_requires_grad(param))
-        return dl_fail_hint(DL_ERR_AUTOGRAD, "use param(x)",
-                            "'%s' is no parameter: a leaf that needs a gradient is one", name);
+dl_status dl_optimizer_take(dl_optimizer *o, const char *name, dl_tensor *param) {
     for (long i = 0; i < o->n; i++)
         if (o->param[i].p == param || !strcmp(o->param[i].name, name))
             return dl_fail(DL_ERR_NAME, "the optimizer has taken on a parameter '%s' already", o->param[i].name);
@@ -195,6 +191,14 @@ dl_status dl_optimizer_add(dl_optimizer *o, const char *name, dl_tensor *param) 
     return DL_OK;
 }
 
+dl_status dl_optimizer_add(dl_optimizer *o, const char *name, dl_tensor *param) {
+    if (!param) return dl_fail_null("the parameter");
+    if (!dl_is_leaf(param) || !dl_requires_grad(param))
+        return dl_fail_hint(DL_ERR_AUTOGRAD, "use param(x)",
+                            "'%s' is no parameter: a leaf that needs a gradient is one", name);
+    return dl_optimizer_take(o, name, param);
+}
+
 bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param) {
     for (long i = 0; i < o->n; i++)
         if (o->param[i].p == param) return true;
@@ -203,13 +207,12 @@ bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param) {
 
 dl_status dl_optimizer_add_module(dl_optimizer *o, dl_module *m) {
     if (!dl_module_is_built(m))
-        return dl_fail_hint(DL_ERR_STATE,
-                            "run an input through it, or m.summary([3, 32, 32]) with the sizes of one sample",
+        return dl_fail_hint(DL_ERR_STATE, "run an input through it, or m.build([1, 28, 28]) for samples of that shape",
                             "the net has no weights yet");
     dl_module_list *l = dl_module_tensors(m, 1);
     if (!l) return dl_error_last()->code;
     dl_status st = DL_OK;
-    for (long i = 0; i < l->n && st == DL_OK; i++) st = dl_optimizer_add(o, l->entries[i].path, l->entries[i].tensor);
+    for (long i = 0; i < l->n && st == DL_OK; i++) st = dl_optimizer_take(o, l->entries[i].path, l->entries[i].tensor);
     dl_module_list_free(l);
     return st;
 }

@@ -63,6 +63,8 @@ struct dl_opt_row {
 
 /* The rate of a group (-1: of the optimizer's own options) when the optimizer's is `lr`. */
 double dl_optimizer_rate(const dl_optimizer *o, int group, double lr);
+/* Takes a parameter of a net on, also one that is frozen (needs no gradient): it may be thawed later. */
+dl_status dl_optimizer_take(dl_optimizer *o, const char *name, dl_tensor *param);
 bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param);
 /* Name of a kept tensor, "exp_avg.conv0.weight", into out. */
 void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char *out, size_t size);

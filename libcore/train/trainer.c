@@ -79,8 +79,8 @@ static dl_status prepare_model(dl_trainer *t) {
     if (!t->param) return no_memory();
     for (long i = 0; i < t->nparam; i++) {
         t->param[i] = t->params->entries[i].tensor;
-        if (dl_requires_grad(t->param[i]) && !dl_optimizer_has(t->opt, t->param[i]))
-            DL_TRY(dl_optimizer_add(t->opt, t->params->entries[i].path, t->param[i]));
+        if (!dl_optimizer_has(t->opt, t->param[i]))
+            DL_TRY(dl_optimizer_take(t->opt, t->params->entries[i].path, t->param[i]));
     }
     return DL_OK;
 }

@@ -281,17 +281,33 @@ static dl_status tensors_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-static dl_status summary_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+/* The shape of a batch of one sample, from the shape of the sample. */
+static dl_status batch_shape(const dlsh_args *a, long full[8], int *n) {
     dlsh_arg_room room;
     dl_arg shape;
     DLSH_TRY(dlsh_to_arg("shape", *dlsh_arg(a, "shape"), &room, &shape));
     if (shape.kind != DL_ARG_INTS || shape.n > 7)
-        return dlsh_arg_fail(a, "shape", DL_ERR_VALUE, "m.summary([1, 28, 28])",
-                             "the shape of a sample is a list of ints");
-    long full[8] = {1};
+        return dlsh_arg_fail(a, "shape", DL_ERR_VALUE, "[1, 28, 28]", "the shape of a sample is a list of ints");
+    full[0] = 1;
     memcpy(full + 1, shape.v, (size_t)shape.n * sizeof *full);
-    dl_summary *sum = dl_module_summary(dlsh_arg_self(a), shape.n + 1, full, DL_F32, dlsh_device());
+    *n = shape.n + 1;
+    return DL_OK;
+}
+
+static dl_status build_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    long shape[8];
+    int n = 0;
+    DLSH_TRY(batch_shape(a, shape, &n));
+    return dl_module_build(dlsh_arg_self(a), n, shape, DL_F32, dlsh_device());
+}
+
+static dl_status summary_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    long shape[8];
+    int n = 0;
+    DLSH_TRY(batch_shape(a, shape, &n));
+    dl_summary *sum = dl_module_summary(dlsh_arg_self(a), n, shape, DL_F32, dlsh_device());
     if (!sum) return dlsh_failure();
     dl_status st = show_summary(dlsh_session_sink(dlsh_arg_session(a)), dlsh_arg_self(a), sum);
     dl_summary_free(sum);
@@ -339,6 +355,14 @@ static const dlsh_command methods[] = {
      .doc = "A record of all parameters and buffers by path.",
      .run = tensors_run,
      .data = "record"},
+    {.name = "build",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "m.build(SHAPE)",
+     .params = summary_params,
+     .doc = "Makes the weights, unless they are there, for samples of a shape; otherwise the first input or a trainer "
+            "does.",
+     .run = build_run,
+     .examples = "m.build([1, 28, 28])"},
     {.name = "summary",
      .flags = DLSH_ONLY_FUNCTION,
      .usage = "m.summary(SHAPE)",

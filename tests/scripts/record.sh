@@ -3,7 +3,7 @@ cat >loop.dlsh <<'END'
 seed 1
 d = dataset("moons", n=200)
 net m { linear 8 -> relu -> linear 2 }
-m.summary([2]);
+m.build([2])
 o = adam(m, lr=0.02)
 r = start_run("by hand", lr=o.lr, widths=[8, 2], fast=true, net=m, data=d, note="a loop of my own", group="g")
 r
