@@ -41,6 +41,16 @@ static void put_row(dlsh_buf *b, const dlsh_command *row, const char *level) {
     for (const dlsh_command *sub = row->subs; sub && sub->name; sub++) put_row(b, sub, "####");
 }
 
+static void put_class(dlsh_buf *b, const dlsh_class *cls) {
+    dlsh_buf_printf(b, "\n### %s\n\n%s\n\n| | |\n|---|---|\n", cls->name, cls->doc ? cls->doc : "");
+    for (const dlsh_field *f = cls->fields; f && f->name; f++) {
+        dlsh_buf_printf(b, "| `.%s` | ", f->name);
+        put_cell(b, f->doc ? f->doc : "");
+        dlsh_buf_puts(b, " |\n");
+    }
+    for (const dlsh_command *m = cls->methods; m && m->name; m++) put_row(b, m, "####");
+}
+
 static void put_table(dlsh_buf *b, const char *name, const dlsh_command *rows) {
     dlsh_buf_printf(b, "\n## %s\n", name);
     for (const dlsh_command *r = rows; r->name; r++)
@@ -69,6 +79,8 @@ dl_status dlsh_docs_commands(dlsh_session *s, dlsh_buf *out) {
 #define FAMILY(name) put_table(out, #name, name##_commands);
 #include "commands/families.def"
 #undef FAMILY
+    dlsh_buf_puts(out, "\n## types\n\nFields and methods of what commands make.\n");
+    for (int i = 0; dlsh_types[i]; i++) put_class(out, dlsh_types[i]);
     dlsh_buf_puts(out, "\n## functions of the language\n");
     for (int i = 0; i < dlsh_command_count(s); i++) {
         const dlsh_command *row = dlsh_command_at(s, i);

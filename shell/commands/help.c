@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/data.h"
 #include "commands/families.h"
+#include "commands/nets.h"
 #include "commands/settings.h"
 #include "ffi/ffi.h"
 #include "view/text.h"
@@ -30,6 +32,10 @@ static const struct family {
 #undef FAMILY
 };
 enum { NFAMILIES = sizeof families / sizeof *families };
+
+const dlsh_class *const dlsh_types[] = {&dlsh_net_class,     &dlsh_dataset_class,   &dlsh_split_class,
+                                        &dlsh_loader_class,  &dlsh_optimizer_class, &dlsh_schedule_class,
+                                        &dlsh_trainer_class, &dlsh_run_class,       NULL};
 
 /* Small families are listed with others. */
 static const char *group_of(const char *family) {
@@ -99,6 +105,7 @@ void dlsh_help_topics(dlsh_session *s, dlsh_topic_visit *visit, void *arg) {
     for (int i = 0; dl_op_describe(i, &op); i++)
         if (!op.internal) visit(arg, "ops", op.name, op.doc);
     visit_kinds(visit, arg);
+    for (int i = 0; dlsh_types[i]; i++) visit(arg, "types", dlsh_types[i]->name, dlsh_types[i]->doc);
     for (const dlsh_setting *row = dlsh_settings(); row->name; row++) visit(arg, "settings", row->name, row->doc);
     for (int i = 0; i < NPAGES; i++) visit(arg, "language", pages[i].name, pages[i].summary);
 }
@@ -318,6 +325,19 @@ static int put_kinds(page_out *o, const char *topic, int before) {
 
 /* ---------------------------------------------------------------- one topic */
 
+static void put_class(page_out *o, const dlsh_class *cls) {
+    if (cls->doc) put_paragraph(o, cls->doc, 2);
+    for (const dlsh_field *f = cls->fields; f && f->name; f++) put_definition(o, f->name, 16, f->doc ? f->doc : "");
+    for (const dlsh_command *m = cls->methods; m && m->name; m++)
+        put_definition(o, m->usage ? m->usage : m->name, 16, m->doc ? m->doc : "");
+}
+
+static const dlsh_class *class_named(const char *name) {
+    for (int i = 0; dlsh_types[i]; i++)
+        if (!strcmp(dlsh_types[i]->name, name)) return dlsh_types[i];
+    return NULL;
+}
+
 /* Appends every page of this name; returns how many. */
 static int put_topic(page_out *o, dlsh_session *s, const char *topic) {
     int found = 0;
@@ -336,6 +356,12 @@ static int put_topic(page_out *o, dlsh_session *s, const char *topic) {
         if (strcmp(set->name, topic)) continue;
         if (found++) dlsh_buf_puts(&o->text, "\n");
         put_setting(o, set);
+    }
+    const dlsh_class *cls = class_named(topic);
+    if (cls) {
+        if (found++) dlsh_buf_puts(&o->text, "\n");
+        put_heading(o, topic);
+        put_class(o, cls);
     }
     for (int i = 0; i < NPAGES; i++) {
         if (strcmp(pages[i].name, topic)) continue;
@@ -445,19 +471,53 @@ static int put_variable(page_out *o, dlsh_session *s, const char *name) {
     const dlsh_value *v = dlsh_get(s, name);
     if (!v) return 0;
     dlsh_buf_printf(&o->text, "%s is a %s.\n", name, dlsh_type_name(*v));
-    if (v->type != DLSH_HANDLE) return 1;
-    const dlsh_class *cls = v->as.handle->cls;
-    if (cls->doc) put_paragraph(o, cls->doc, 2);
-    for (const dlsh_field *f = cls->fields; f && f->name; f++) put_definition(o, f->name, 16, f->doc ? f->doc : "");
-    for (const dlsh_command *m = cls->methods; m && m->name; m++)
-        put_definition(o, m->usage ? m->usage : m->name, 16, m->doc ? m->doc : "");
+    if (v->type == DLSH_HANDLE) put_class(o, v->as.handle->cls);
     return 1;
+}
+
+/* A field or method of a kind of handle. */
+static int put_class_member(page_out *o, const dlsh_class *cls, const char *name) {
+    for (const dlsh_command *m = cls->methods; m && m->name; m++)
+        if (!strcmp(m->name, name)) return put_row(o, m, ""), 1;
+    for (const dlsh_field *f = cls->fields; f && f->name; f++) {
+        if (strcmp(f->name, name)) continue;
+        dlsh_buf_printf(&o->text, "%s of a %s: %s\n", name, cls->name, f->doc ? f->doc : "");
+        return 1;
+    }
+    return 0;
+}
+
+/* `help build`: methods of that name, whatever they belong to. */
+static int put_methods(page_out *o, const char *name) {
+    int found = 0;
+    for (int i = 0; dlsh_types[i]; i++)
+        for (const dlsh_command *m = dlsh_types[i]->methods; m && m->name; m++) {
+            if (strcmp(m->name, name)) continue;
+            if (found++) dlsh_buf_puts(&o->text, "\n");
+            put_row(o, m, "");
+        }
+    return found;
+}
+
+/* `help m.build`, of a variable or a type; methods that are functions too have their page. */
+static int put_member(page_out *o, dlsh_session *s, const char *topic) {
+    const char *dot = strrchr(topic, '.');
+    char *left = dot ? strndup(topic, (size_t)(dot - topic)) : NULL;
+    if (!left) return 0;
+    const dlsh_value *v = dlsh_get(s, left);
+    const dlsh_class *cls = v && v->type == DLSH_HANDLE ? v->as.handle->cls : class_named(left);
+    int plain =
+        v ? v->type != DLSH_HANDLE
+          : !strcmp(left, "tensor") || !strcmp(left, "list") || !strcmp(left, "string") || !strcmp(left, "record");
+    free(left);
+    return cls ? put_class_member(o, cls, dot + 1) : plain ? put_topic(o, s, dot + 1) : 0;
 }
 
 int dlsh_help_page(dlsh_session *s, const char *topic, const dlsh_look *look, dlsh_buf *out) {
     page_out o = {.width = look->width > 0 && look->width < 120 ? look->width : 120, .colour = look->colour};
     int is_c = topic && dlsh_c_help(s, topic, &o.text);
-    int found = !topic || put_topic(&o, s, topic) + put_group(&o, s, topic) || is_c || put_variable(&o, s, topic);
+    int found = !topic || put_topic(&o, s, topic) + put_group(&o, s, topic) || is_c || put_variable(&o, s, topic) ||
+                put_member(&o, s, topic) || put_methods(&o, topic);
     if (!topic) put_index(&o, s);
     if (found) dlsh_buf_add(out, dlsh_buf_text(&o.text), o.text.n);
     dlsh_buf_free(&o.text);

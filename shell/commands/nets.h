@@ -12,6 +12,8 @@ extern const dlsh_class dlsh_optimizer_class;
 extern const dlsh_class dlsh_schedule_class;
 /* self: dl_trainer *. */
 extern const dlsh_class dlsh_trainer_class;
+/* self: a run open in the store (record.c). */
+extern const dlsh_class dlsh_run_class;
 
 /* Handles over a new reference; NULL, from a failed call of the library, gives VOID. */
 dlsh_value dlsh_net_value(dl_module *m);

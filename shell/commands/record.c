@@ -123,12 +123,12 @@ static const dlsh_command methods[] = {
      .run = end_run},
     {0}};
 
-static const dlsh_class run_class = {.name = "run",
-                                     .doc = "A run open in the experiment store, for a loop of one's own.",
-                                     .destroy = destroy,
-                                     .text = text,
-                                     .fields = fields,
-                                     .methods = methods};
+const dlsh_class dlsh_run_class = {.name = "run",
+                                   .doc = "A run open in the experiment store, for a loop of one's own.",
+                                   .destroy = destroy,
+                                   .text = text,
+                                   .fields = fields,
+                                   .methods = methods};
 
 /* ---------------------------------------------------------------- start_run(NAME, KEY=VALUE...) */
 
@@ -195,7 +195,7 @@ static dl_status start_run(const dlsh_args *a, dlsh_value *result) {
     for (int i = 0; p && i < MAX_PARAMS; i++) dlsh_buf_free(&p->value[i]);
     free(p);
     if (st == DL_OK)
-        st = dlsh_give(dlsh_new_handle(&run_class, r), result);
+        st = dlsh_give(dlsh_new_handle(&dlsh_run_class, r), result);
     else
         destroy(r);
     return st;
