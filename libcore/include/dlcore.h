@@ -967,7 +967,7 @@ typedef struct dl_op_spec { /* zeroed: what is not needed */
     unsigned save_out;                /* bits: results that backward reads */
     int nattr;                        /* numbers beside the tensors, at most 8 */
     const char *const *attr_name;
-    const char *const *attr_default; /* "3" an integer, "3.0" floating; NULL entry: must be given */
+    const char *const *attr_default; /* "3" an integer, "3.0" floating, "true"; NULL entry: must be given */
     unsigned dtypes[2];              /* bits, 1 << DL_F32: of the first input, on the CPU and on CUDA; 0: none there */
     /* Dtype and shape (room for 8) of result k. NULL: those of the first input. */
     dl_status (*shape)(void *ctx, int k, dl_tensor *const *in, const double *attr, dl_dtype *dtype, int *ndim,

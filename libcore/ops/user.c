@@ -32,8 +32,10 @@ static void user_free(const dl_op *op) {
 /* ---------------------------------------------------------------- the calls */
 
 static void read_attrs(const dl_op *op, const dl_aval *attr, double *out) {
-    for (int i = 0; i < op->nattr; i++)
-        out[i] = attr[i].is_int || op->attrs[i].kind == DL_A_INT ? (double)attr[i].u.i : attr[i].u.f;
+    for (int i = 0; i < op->nattr; i++) {
+        int whole = attr[i].is_int || op->attrs[i].kind == DL_A_INT || op->attrs[i].kind == DL_A_BOOL;
+        out[i] = whole ? (double)attr[i].u.i : attr[i].u.f;
+    }
 }
 
 /* Contiguous forms of n tensors, NULLs kept. On failure nothing is held. */
@@ -186,8 +188,12 @@ static void name_all(user_op *u, char *at) {
     for (int i = 0; i < s->nout; i++) u->op.out_name[i] = copy(&at, s->out_name[i], "");
     for (int i = 0; i < s->nattr; i++) {
         const char *dflt = s->attr_default[i] ? s->attr_default[i] : "";
-        int whole = *dflt && !strpbrk(dflt, ".einEIN");
-        u->attrs[i] = (dl_attr){copy(&at, s->attr_name[i], ""), whole ? DL_A_INT : DL_A_FLOAT, NULL, ""};
+        int whole = *dflt && !strpbrk(dflt, ".einEIN"), yes_no = !strcmp(dflt, "true") || !strcmp(dflt, "false");
+        u->attrs[i] = (dl_attr){copy(&at, s->attr_name[i], ""),
+                                yes_no  ? DL_A_BOOL
+                                : whole ? DL_A_INT
+                                        : DL_A_FLOAT,
+                                NULL, ""};
         u->attrs[i].dflt = copy(&at, dflt, "");
     }
     s->name = u->op.name;

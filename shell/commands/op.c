@@ -4,6 +4,37 @@
 #include "commands/context.h"
 #include "ffi/userop.h"
 
+/* A name of an input or number: its own, and none that functions know otherwise. */
+static dl_status check_name(const dlsh_args *a, const dlsh_op_plan *p, const char *name) {
+    int taken = !strcmp(name, "n") || !strcmp(name, "stream");
+    if (taken)
+        return dlsh_arg_fail(a, "signature", DL_ERR_NAME, "choose another name",
+                             !strcmp(name, "n") ? "'n' is the number of elements in every op"
+                                                : "'stream' is the stream to launch on in every op");
+    for (int i = 0; i < p->nin; i++) taken |= !strcmp(p->in[i], name);
+    for (int i = 0; i < p->nattr; i++) taken |= !strcmp(p->attr[i], name);
+    return taken ? dlsh_arg_fail(a, "signature", DL_ERR_NAME, NULL, "two things of the op are called '%s'", name)
+                 : DL_OK;
+}
+
+/* A default as text: "3" an integer, "3.0" floating, "true". 0: it is no number. */
+static int put_default(dlsh_buf *b, const dlsh_node *v) {
+    int minus = v && v->kind == DLSH_N_UNARY && v->op == DLSH_OP_NEG;
+    if (minus) v = v->kids[0];
+    if (!v) return 0;
+    if (minus) dlsh_buf_puts(b, "-");
+    if (v->kind == DLSH_N_INT)
+        dlsh_buf_printf(b, "%ld", v->num.i);
+    else if (v->kind == DLSH_N_BOOL && !minus)
+        dlsh_buf_puts(b, v->num.i ? "true" : "false");
+    else if (v->kind == DLSH_N_FLOAT)
+        dlsh_buf_float(b, v->num.f);
+    else
+        return 0;
+    dlsh_buf_add(b, "", 1);
+    return 1;
+}
+
 /* name(x, y, slope=0.1): inputs, then numbers with their defaults. */
 static dl_status read_signature(const dlsh_args *a, const dlsh_node *n, dlsh_op_plan *p, dlsh_buf *defaults) {
     static const char usage[] = "op NAME(INPUT, ...[, NUMBER=DEFAULT ...]) forward=F backward=B";
@@ -13,19 +44,18 @@ static dl_status read_signature(const dlsh_args *a, const dlsh_node *n, dlsh_op_
     p->name = n->kids[0]->text;
     for (int i = 1; i < n->nkids; i++) {
         const dlsh_node *k = n->kids[i], *v = k->kind == DLSH_N_KWARG ? k->kids[0] : NULL;
+        if (k->kind == DLSH_N_NAME || v) DLSH_TRY(check_name(a, p, k->text));
         if (!v && k->kind == DLSH_N_NAME && p->nin < DLSH_OP_MAX_IN && !p->nattr) {
             p->in[p->nin++] = k->text;
             continue;
         }
-        if (!v || (v->kind != DLSH_N_INT && v->kind != DLSH_N_FLOAT) || p->nattr == DLSH_OP_MAX_ATTR)
+        size_t at = defaults->n;
+        if (v && p->nattr < DLSH_OP_MAX_ATTR && !put_default(defaults, v))
+            return dlsh_arg_fail(a, "signature", DL_ERR_SYNTAX, "slope=0.1, k=3, on=true",
+                                 "the default of '%s' is no number", k->text);
+        if (!v || p->nattr == DLSH_OP_MAX_ATTR)
             return dlsh_arg_fail(a, "signature", DL_ERR_SYNTAX, usage,
                                  "an op has up to 8 inputs, then up to 8 numbers with defaults");
-        size_t at = defaults->n;
-        if (v->kind == DLSH_N_INT)
-            dlsh_buf_printf(defaults, "%ld", v->num.i);
-        else
-            dlsh_buf_float(defaults, v->num.f);
-        dlsh_buf_add(defaults, "", 1);
         p->attr[p->nattr] = k->text;
         p->attr_default[p->nattr++] = (const char *)at; /* an offset, until the buffer has all */
     }
@@ -53,6 +83,8 @@ static dl_status op_run(const dlsh_args *a, dlsh_value *result) {
     dl_status st = read_signature(a, dlsh_arg_node(a, "signature"), &p, &defaults);
     if (!st && p.forward.type == DLSH_VOID && p.cuda_forward.type == DLSH_VOID)
         st = dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "forward=F, a C function", "op %s needs a forward function", p.name);
+    if (!st && dlsh_arg(a, "visible") && p.visible < 1)
+        st = dlsh_arg_fail(a, "visible", DL_ERR_VALUE, NULL, "visible= is 1 or more");
     if (!st && p.shape.type != DLSH_VOID && !dlsh_callable(p.shape))
         st = dlsh_arg_fail(a, "shape", DL_ERR_TYPE, NULL, "shape= takes a function of the inputs");
     if (!st) st = dlsh_userop_define(dlsh_arg_session(a), &p);

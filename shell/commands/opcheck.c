@@ -193,6 +193,34 @@ static dl_status check_inputs_kept(const subject *s, char *why, size_t size) {
     return st;
 }
 
+/* Elements that still are as they were marked. */
+static int unwritten(const dl_tensor *t) {
+    long size = t ? dl_dtype_size(dl_dtype_of(t)) : 0, n = t ? dl_numel(t) : 0;
+    const unsigned char *at = t && dl_is_contiguous(t) ? dl_data(t) : NULL;
+    for (long i = 0; at && i < n; i++, at += size) {
+        long k = 0;
+        while (k < size && at[k] == DLSH_OP_MARK) k++;
+        if (k == size && size > 1) return 1;
+    }
+    return 0;
+}
+
+static dl_status check_written(const subject *s, char *why, size_t size) {
+    dl_tensor *in[MAX];
+    run r = {0};
+    DLSH_TRY(copies(s->u, s->in, s->n, s->real, s->device, in));
+    dlsh_userop_mark(1);
+    dl_status st = run_op(s->u, s->name, in, s->n, &r);
+    dlsh_userop_mark(0);
+    for (int i = 0; i < s->n && !st; i++)
+        if (unwritten(r.grad[i])) snprintf(why, size, "the gradient of input %d is not written everywhere", i);
+    for (int k = 0; k < r.nout && !st; k++)
+        if (unwritten(r.out[k])) snprintf(why, size, "result %d is not written everywhere", k);
+    run_free(&r, s->n);
+    free_all(in, s->n);
+    return st;
+}
+
 static dl_status check_strided(const subject *s, char *why, size_t size) {
     dl_tensor *plain[MAX], *in[MAX] = {0};
     double worst = 0;
@@ -310,6 +338,7 @@ static const struct {
     dl_status (*run)(const subject *s, char *why, size_t size);
     int where, needs_double;
 } checks[] = {{"inputs_kept", "inputs are left alone", check_inputs_kept, ON_CPU | ON_GPU, 0},
+              {"written", "all elements are written", check_written, ON_CPU, 0},
               {"strided", "non-contiguous inputs", check_strided, ON_CPU | ON_GPU, 0},
               {"empty", "empty inputs", check_empty, ON_CPU | ON_GPU, 0},
               {"nan", "NaN passes through", check_nan, ON_CPU | ON_GPU, 0},

@@ -153,6 +153,7 @@ typedef struct dlsh_cname {
     /* MACRO, and inline functions without an address: */
     const dlsh_cheader *header;
     const char *params, *body; /* MACRO; params NULL: written without parentheses; `type` NULL: it is no expression */
+    int uses;                  /* MACRO with parameters: what it does with them, once known (shim.c) */
 } dlsh_cname;
 
 /* Ordinary names (typedefs, constants, symbols) share one space, tags have their own. NULL: not declared. */

@@ -130,8 +130,10 @@ static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const dlsh_cheader
     const char **hidden = st ? NULL : malloc(((size_t)d.n + 1) * sizeof *hidden);
     if (!st && !hidden) st = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the names of a header");
     if (!st) st = bind_found(s, lib, &d, from, &count, hidden, &nhidden);
-    if (!st && !count && d.n)
-        dlsh_warn(s, "is it the header of this library?", "none of the header's %d functions is in \"%s\"", d.n,
+    int declared = 0; /* what a library is to bring */
+    for (int i = 0; i < d.n; i++) declared += d.items[i].proto && !d.items[i].is_static && !d.items[i].has_body;
+    if (!st && !count && declared)
+        dlsh_warn(s, "is it the header of this library?", "none of the header's %d functions is in \"%s\"", declared,
                   lib->name);
     if (st)
         dlsh_c_undo(c, mark);

@@ -204,6 +204,7 @@ static json_t *serve(dlsh_session *s, const json_t *asked, char *memory) {
     }
     json_t *result = st ? NULL : pack_results(p, out);
     json_t *answer = result ? json_pack("{s:o}", "result", result) : failure(device);
+    json_object_set_new(answer, "errno", json_integer(dlsh_c_state(s)->last_errno));
     dlsh_drop(out);
     dlsh_drop(f);
     return answer;
@@ -328,6 +329,7 @@ static dl_status answer_of(dlsh_session *s, const helper *h, const dlsh_cfunc *f
             code, code == DL_ERR_CRASH ? "nothing here is damaged" : json_string_value(json_object_get(answer, "hint")),
             "%s", json_string_value(json_object_get(answer, "message")));
     }
+    dlsh_c_state(s)->last_errno = (int)json_integer_value(json_object_get(answer, "errno"));
     DLSH_TRY(take_back(h, args));
     return open_results(s, dlsh_cfunc_proto(f), result, out);
 }

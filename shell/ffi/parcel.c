@@ -97,12 +97,15 @@ static dl_status measure_struct(const dlsh_cparam *param, const dlsh_cstruct *x,
     return DL_OK;
 }
 
-static dl_status measure_tensor(const dl_tensor *t, dlsh_cpart *part) {
+static dl_status measure_tensor(const dlsh_cparam *param, dlsh_value v, dlsh_cpart *part) {
+    const dl_tensor *t = v.as.tensor;
+    int writes = !param || param->type->kind != DLSH_C_POINTER || !param->type->base->is_const;
     if (!dl_is_contiguous(t))
         return dlsh_fail(DL_ERR_TYPE, "x.contiguous() is a copy that is", "only contiguous tensors go to a helper");
+    if (writes) DLSH_TRY(dlsh_c_may_write(v));
     *part = (dlsh_cpart){.bytes = (size_t)dl_numel(t) * (size_t)dl_dtype_size(dl_dtype_of(t)),
                          .data = dl_device_of(t) ? NULL : dl_data((dl_tensor *)t),
-                         .written = 1};
+                         .written = writes};
     return DL_OK;
 }
 
@@ -116,7 +119,7 @@ dl_status dlsh_parcel_measure(const dlsh_cproto *p, const dlsh_callargs *args, d
         dl_status st = DL_OK;
         parts[i] = (dlsh_cpart){0};
         if (v.type == DLSH_TENSOR)
-            st = measure_tensor(v.as.tensor, &parts[i]);
+            st = measure_tensor(param, v, &parts[i]);
         else if (pointer)
             st = measure_pointer(param, pointer, &parts[i]);
         else if (x)

@@ -143,10 +143,10 @@ dl_status dlsh_c_may_write(dlsh_value owner) {
     if (owner.type != DLSH_TENSOR) return DL_OK;
     if (dl_is_readonly(owner.as.tensor))
         return dlsh_fail(DL_ERR_VALUE, "x.clone() can be written",
-                         "this pointer is into a tensor whose memory is read-only");
+                         "C may write there, and the tensor's memory is read-only");
     if (dl_tensor_saved(owner.as.tensor))
         return dlsh_fail(DL_ERR_AUTOGRAD, "use x.clone(), or write after backward",
-                         "this pointer is into a tensor that autograd has saved for a gradient");
+                         "C may write there, and autograd has saved this tensor for a gradient");
     return DL_OK;
 }
 

@@ -8,14 +8,16 @@
 #include <string.h>
 
 #include "ffi/ask.h"
+#include "ffi/clex.h"
 #include "ffi/compile.h"
 
-/* A macro as a function of some types. */
+/* A macro as a function of some types, or as what it gives for arguments that stand in its text. */
 struct dlsh_cshim {
     struct dlsh_cshim *next;
     const dlsh_cname *of;
     int n;
     const dlsh_ctype **types;
+    char *use; /* "INT64_C(-5)"; NULL: it takes arguments */
     dlsh_value function;
 };
 
@@ -132,7 +134,8 @@ static dlsh_value function_value(dlsh_cstate *st, dlsh_cname *n) {
 static struct dlsh_cshim *find_shim(const dlsh_cstate *st, const dlsh_cname *of, const dlsh_ctype *const *types,
                                     int n) {
     for (struct dlsh_cshim *k = st->shims; k; k = k->next)
-        if (k->of == of && k->n == n && (!n || !memcmp(k->types, types, (size_t)n * sizeof *types))) return k;
+        if (k->of == of && !k->use && k->n == n && (!n || !memcmp(k->types, types, (size_t)n * sizeof *types)))
+            return k;
     return NULL;
 }
 
@@ -141,6 +144,7 @@ void dlsh_c_shims_free(dlsh_cstate *st) {
         next = k->next;
         dlsh_drop(k->function);
         free(k->types);
+        free(k->use);
         free(k);
     }
     st->shims = NULL;
@@ -195,17 +199,23 @@ static void put_use(dlsh_buf *b, const dlsh_cname *n, const dlsh_ctype *const *t
     dlsh_buf_puts(b, ")");
 }
 
-/* The type of the macro with arguments of these types; NULL in *type: it is no expression. An array is a pointer. */
+/* The type of the macro used so; NULL in *type: it is no expression. An array is a pointer. */
+static dl_status type_of_use(dlsh_cstate *st, const dlsh_cname *n, const char *use, const dlsh_ctype **type) {
+    dlsh_buf both = {0};
+    dlsh_buf_printf(&both, "1 ? %s : %s", use, use);
+    dl_status failed = both.failed ? no_memory() : dlsh_c_ask_type(st->space, n->header, dlsh_buf_text(&both), type);
+    if (!failed && *type) *type = (*type)->plain;
+    dlsh_buf_free(&both);
+    return failed;
+}
+
+/* The same with arguments of these types. */
 static dl_status result_type(dlsh_cstate *st, const dlsh_cname *n, const dlsh_ctype *const *types, int count,
                              const dlsh_ctype **type) {
-    dlsh_buf use = {0}, both = {0};
+    dlsh_buf use = {0};
     put_use(&use, n, types, count, 1);
-    dlsh_buf_printf(&both, "1 ? %s : %s", dlsh_buf_text(&use), dlsh_buf_text(&use));
-    dl_status failed =
-        use.failed || both.failed ? no_memory() : dlsh_c_ask_type(st->space, n->header, dlsh_buf_text(&both), type);
-    if (!failed && *type) *type = (*type)->plain;
+    dl_status failed = use.failed ? no_memory() : type_of_use(st, n, dlsh_buf_text(&use), type);
     dlsh_buf_free(&use);
-    dlsh_buf_free(&both);
     return failed;
 }
 
@@ -255,11 +265,6 @@ static struct dlsh_cshim *shim_for(dlsh_cstate *st, const dlsh_cname *n, const d
     char text[160], line[256];
     if (k || result_type(st, n, types, count, &type)) return k;
     dlsh_clib *lib = build_call(n, type, types, count);
-    if (!lib && strchr(n->body, '#')) {
-        dlsh_fail(DL_ERR_TYPE, "write out what it makes of them, or use it in a block, C { ... }",
-                  "the macro '%s' needs its arguments as text: %.100s", as_written(n, text, sizeof text), n->body);
-        return NULL;
-    }
     if (!lib) {
         block_line(n, types, count, line, sizeof line);
         say(line, "the macro", as_written(n, text, sizeof text), count > 0);
@@ -267,6 +272,127 @@ static struct dlsh_cshim *shim_for(dlsh_cstate *st, const dlsh_cname *n, const d
     }
     k = keep_shim(st, n, type ? type : dlsh_c_basic(DLSH_C_VOID), types, count, lib);
     dlsh_clib_drop(lib);
+    return k;
+}
+
+/* ---------------------------------------------------------------- macros that need their arguments as text */
+
+enum { KNOWN = 1, PLAIN = 2, PASTED = 4, QUOTED = 8 };
+#define PROBE "dlsh_x"
+
+/* What a token of the expansion does with a parameter. */
+static int use_of(const dlsh_ctok *t) {
+    const char *at = memmem(t->text, t->len, PROBE, sizeof PROBE - 1);
+    if (!at) return 0;
+    if (t->kind == DLSH_CT_STRING) return QUOTED;
+    size_t digits = at == t->text && t->kind == DLSH_CT_IDENT ? strspn(at + sizeof PROBE - 1, "0123456789") : 0;
+    return digits && sizeof PROBE - 1 + digits == t->len ? PLAIN : PASTED;
+}
+
+/* The preprocessor shows it: whether a parameter stands in the expansion as it is, as a part of another word (##), or
+ * in a string (#). */
+static dl_status find_uses(dlsh_cname *n, int count) {
+    static const char *const expand[] = {"-E", "-P", "-w", NULL};
+    dlsh_buf source = {0}, said = {0};
+    int good = 0;
+    dlsh_buf_printf(&source, "%s\ndlsh_expansion %s(", n->header->source, n->name);
+    for (int i = 0; i < count; i++) dlsh_buf_printf(&source, i ? ", " PROBE "%d" : PROBE "%d", i);
+    dlsh_buf_puts(&source, ")\n");
+    dl_status st =
+        source.failed ? no_memory() : dlsh_c_ask(dlsh_buf_text(&source), expand, n->header->flags, 0, &said, &good);
+    const char *s = st || !good ? NULL : strstr(dlsh_buf_text(&said), "dlsh_expansion");
+    dlsh_clexer lx;
+    if (s) {
+        dlsh_clex_begin(&lx, s, strlen(s));
+        for (dlsh_ctok t; (t = dlsh_clex_next(&lx)).kind != DLSH_CT_END;) n->uses |= use_of(&t);
+    }
+    if (!st) n->uses |= KNOWN;
+    dlsh_buf_free(&source);
+    dlsh_buf_free(&said);
+    return st;
+}
+
+/* An argument as it is written in C; raw: a string stands for its own text, a type or the name of a field. 0: it cannot
+ * be written. */
+static int put_literal(dlsh_buf *b, dlsh_value v, int raw) {
+    if (v.type == DLSH_STR && raw && v.as.str->len && !strpbrk(v.as.str->s, "\n\\\"'#"))
+        dlsh_buf_puts(b, v.as.str->s);
+    else if (v.type == DLSH_STR)
+        dlsh_buf_quote(b, v.as.str->s, v.as.str->len);
+    else if (v.type == DLSH_INT || v.type == DLSH_BOOL)
+        dlsh_buf_printf(b, "%ld", v.as.i);
+    else if (v.type == DLSH_FLOAT && v.as.f - v.as.f == 0)
+        dlsh_buf_printf(b, v.as.f == (double)(long)v.as.f ? "%.1f" : "%.17g", v.as.f);
+    else
+        return 0;
+    return 1;
+}
+
+static struct dlsh_cshim *find_use(const dlsh_cstate *st, const dlsh_cname *of, const char *use) {
+    for (struct dlsh_cshim *k = st->shims; k; k = k->next)
+        if (k->of == of && k->use && !strcmp(k->use, use)) return k;
+    return NULL;
+}
+
+/* What the macro gives for arguments written into its use; NULL: recorded why that is nothing. */
+static struct dlsh_cshim *written_shim(dlsh_cstate *st, const dlsh_cname *n, const dlsh_callargs *args, int raw) {
+    dlsh_buf use = {0}, head = {0}, text = {0};
+    const dlsh_ctype *type = NULL;
+    int good = 1;
+    dlsh_buf_printf(&use, "%s(", n->name);
+    for (int i = 0; i < args->n && good; i++) {
+        if (i) dlsh_buf_puts(&use, ", ");
+        good = put_literal(&use, args->values[i], raw);
+    }
+    dlsh_buf_puts(&use, ")");
+    struct dlsh_cshim *k = good && !use.failed ? find_use(st, n, dlsh_buf_text(&use)) : NULL;
+    if (!good) dlsh_fail(DL_ERR_TYPE, NULL, "numbers and strings can be written");
+    if (good && !k && !type_of_use(st, n, dlsh_buf_text(&use), &type)) {
+        if (type && type->kind == DLSH_C_POINTER && type->base->kind == DLSH_C_CHAR) /* text, as other constants are */
+            type = dlsh_c_pointer(st->space, dlsh_c_const(st->space, type->base));
+        dlsh_c_print(&head, type ? type : dlsh_c_basic(DLSH_C_VOID), "dlsh_shim(void)");
+        dlsh_buf_printf(&text, "%s { %s%s; }\n", dlsh_buf_text(&head),
+                        type && type->kind != DLSH_C_VOID ? "return " : "", dlsh_buf_text(&use));
+        dlsh_clib *lib = text.failed ? (no_memory(), NULL) : build(n->header, dlsh_buf_text(&text), n->name);
+        if (lib) k = keep_shim(st, n, type ? type : dlsh_c_basic(DLSH_C_VOID), NULL, 0, lib);
+        if (k && !(k->use = strdup(dlsh_buf_text(&use)))) k->of = NULL, k = NULL, no_memory();
+        if (lib) dlsh_clib_drop(lib);
+    }
+    dlsh_buf_free(&use);
+    dlsh_buf_free(&head);
+    dlsh_buf_free(&text);
+    return k;
+}
+
+static int has_string(const dlsh_callargs *args) {
+    for (int i = 0; i < args->n; i++)
+        if (args->values[i].type == DLSH_STR) return 1;
+    return 0;
+}
+
+/* Strings first as strings of C, then as text of their own: GLUE("ab", "cd"). */
+static struct dlsh_cshim *textual_shim(dlsh_cstate *st, const dlsh_cname *n, const dlsh_callargs *args) {
+    char text[160];
+    for (int raw = 0; raw <= has_string(args); raw++) {
+        struct dlsh_cshim *k = written_shim(st, n, args, raw);
+        dl_error e;
+        if (k) return k;
+        if (dl_error_take(&e) == DL_ERR_INTERRUPT || e.code == DL_ERR_MEMORY) return dl_error_put(&e), NULL;
+    }
+    dlsh_fail(DL_ERR_TYPE, "write out what it makes of them, or use it in a block, C { ... }",
+              "the macro '%s' needs its arguments as text: %.100s", as_written(n, text, sizeof text), n->body);
+    return NULL;
+}
+
+/* The macro for these arguments. One that only the text of its arguments suits gets that: offsetof("struct s", "x"). */
+static struct dlsh_cshim *shim_of_call(dlsh_cstate *st, dlsh_cname *n, const dlsh_callargs *args,
+                                       const dlsh_ctype *const *types) {
+    dl_error e;
+    if (!(n->uses & KNOWN) && args->n && find_uses(n, args->n)) return NULL;
+    if (n->uses & PASTED || (n->uses & QUOTED && !(n->uses & PLAIN))) return textual_shim(st, n, args);
+    struct dlsh_cshim *k = shim_for(st, n, types, args->n);
+    if (k || !has_string(args) || dl_error_take(&e) == DL_ERR_INTERRUPT) return k;
+    if (!(k = written_shim(st, n, args, 1))) dl_error_put(&e);
     return k;
 }
 
@@ -318,10 +444,11 @@ static dl_status macro_call(dlsh_session *s, void *self, const dlsh_callargs *ar
             return dlsh_failure();
         }
     }
-    struct dlsh_cshim *k = shim_for(dlsh_c_state(s), n, types, args->n);
+    struct dlsh_cshim *k = shim_of_call(dlsh_c_state(s), (dlsh_cname *)n, args, types);
+    dlsh_callargs none = {0};
     if (!k) return dlsh_failure();
     dlsh_value f = dlsh_ref(k->function);
-    dl_status st = dlsh_c_call(s, dlsh_cfunc_of(f), args, out);
+    dl_status st = dlsh_c_call(s, dlsh_cfunc_of(f), k->use ? &none : args, out);
     dlsh_drop(f);
     return st;
 }

@@ -2,6 +2,7 @@
 #include "ffi/userop.h"
 
 #include <ffi.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,6 +144,17 @@ static dl_status misfit(const dlsh_userop *u, const cfn *c, const dlsh_cparam *p
                      c->f->proto->name, why);
 }
 
+/* Is the parameter of the type its role needs? Sizes are read as `long`, numbers convert. */
+static dl_status check_small(const dlsh_userop *u, const cfn *c, const dlsh_cparam *p, const role *r) {
+    const dlsh_ctype *t = p->type, *to = t->kind == DLSH_C_POINTER ? t->base->plain : NULL;
+    if (r->kind == SHAPE && !(to && (to->kind == DLSH_C_LONG || to->kind == DLSH_C_LLONG)))
+        return misfit(u, c, p, "holds sizes: const long *");
+    if (r->kind == STREAM && !to) return misfit(u, c, p, "is the stream: void *");
+    if (r->kind != SHAPE && r->kind != STREAM && !dlsh_c_is_integer(t->plain) && !dlsh_c_is_float(t->plain))
+        return misfit(u, c, p, "is a number");
+    return DL_OK;
+}
+
 /* Numbers and sizes that go with a tensor: n, NAME_n, NAME_ndim, NAME_shape, an attribute, stream. */
 static int small_role(const dlsh_userop *u, const dlsh_cparam *p, role *r) {
     static const struct {
@@ -195,21 +207,30 @@ static dl_status tensor_role(dlsh_userop *u, cfn *c, const dlsh_cparam *p, int k
     if (dtype == -2) return misfit(u, c, p, "points to what no tensor holds");
     if (!written && !p->type->base->is_const) return misfit(u, c, p, "is only read: declare it const");
     if (written && p->type->base->is_const) return misfit(u, c, p, "is to be written, and so cannot be const");
-    if (t < OUT && forward) u->in_dtype[t] = dtype;
+    int known = t < OUT ? u->in_dtype[t] : t < GOUT ? u->out_dtype[t - OUT] : dtype;
+    if (kind != FORWARD && dtype != known && p->type->base->kind != DLSH_C_VOID && !is_tensor_type(p->type))
+        return misfit(u, c, p, "has another type in the forward function");
+    if (t < OUT && kind == FORWARD) u->in_dtype[t] = dtype;
     if (!forward && t >= OUT && t < GOUT) u->save_out |= 1u << (t - OUT);
     *r = (role){is_tensor_type(p->type) ? TENSOR : MEMORY, t};
     return DL_OK;
 }
 
 /* Reads a function's parameters. */
-static dl_status read_function(dlsh_userop *u, cfn *c, dlsh_value v, int kind) {
-    const char *what = kind != BACKWARD ? "forward" : "backward";
+static dl_status read_function(dlsh_userop *u, cfn *c, dlsh_value v, int kind, const char *what) {
     c->value = dlsh_void();
     if (v.type == DLSH_VOID) return DL_OK;
     c->f = dlsh_cfunc_of(v);
     if (!c->f)
         return dlsh_fail(DL_ERR_TYPE, "it is made by a C block or by extern", "op %s: %s= takes a C function, not %s",
                          u->name, what, dlsh_a(v));
+    int cuda = !strncmp(what, "cuda", 4), on_gpu = c->f->lib && c->f->lib->device;
+    if (cuda != on_gpu)
+        return dlsh_fail(DL_ERR_TYPE,
+                         cuda ? "CUDA { ... } compiles functions that launch kernels"
+                              : "cuda= and cuda_backward= take those of CUDA blocks",
+                         "op %s: %s= takes a function that works on %s, and %s does not", u->name, what,
+                         cuda ? "a GPU" : "the CPU", c->f->proto->name);
     c->value = dlsh_ref(v);
     const dlsh_cproto *p = c->f->proto;
     dlsh_cspace *space = dlsh_c_space(u->s);
@@ -222,7 +243,10 @@ static dl_status read_function(dlsh_userop *u, cfn *c, dlsh_value v, int kind) {
         const dlsh_cparam *q = &p->params[i];
         if (!q->name) return misfit(u, c, q, "has no name, by which it would be known");
         if (!(c->types[i] = dlsh_c_ffi_type(space, q->type))) return dlsh_failure();
-        if (small_role(u, q, &c->roles[i])) continue;
+        if (small_role(u, q, &c->roles[i])) {
+            DLSH_TRY(check_small(u, c, q, &c->roles[i]));
+            continue;
+        }
         if (q->type->kind != DLSH_C_POINTER) return misfit(u, c, q, "is neither a tensor nor a number of the op");
         DLSH_TRY(tensor_role(u, c, q, kind, &c->roles[i]));
     }
@@ -262,8 +286,21 @@ static void put_number(const dlsh_ctype *t, double v, dlsh_cslot *to) {
         to->f = (float)v;
     else if (t->plain->kind == DLSH_C_DOUBLE)
         to->d = v;
+    else if (t->plain->kind == DLSH_C_LDOUBLE)
+        to->ld = v;
     else
         to->i = (long)v;
+}
+
+/* A number of the op: nothing is cut off. */
+static dl_status put_attribute(const cfn *c, const dlsh_cparam *p, double v, dlsh_cslot *to) {
+    char what[120];
+    if (dlsh_c_is_float(p->type->plain)) {
+        put_number(p->type, v, to);
+        return DL_OK;
+    }
+    snprintf(what, sizeof what, "the number %s of %s", p->name, c->f->proto->name);
+    return dlsh_c_scalar(p->type->plain, v == (double)(long)v ? dlsh_int((long)v) : dlsh_float(v), what, to);
 }
 
 static dl_status put_argument(cfn *c, int i, dl_tensor *const *t, const double *attr, int device, dlsh_cslot *to) {
@@ -278,7 +315,7 @@ static dl_status put_argument(cfn *c, int i, dl_tensor *const *t, const double *
     case COUNT: put_number(type, (double)dl_numel(x), to); break;
     case NDIM: put_number(type, dl_ndim(x), to); break;
     case SHAPE: to->p = (void *)dl_shape(x); break;
-    case NUMBER: put_number(type, attr[r->index], to); break;
+    case NUMBER: DLSH_TRY(put_attribute(c, &c->f->proto->params[i], attr[r->index], to)); break;
     case STREAM: DLSH_TRY(dl_device_stream(device, &to->p)); break;
     }
     return DL_OK;
@@ -288,7 +325,6 @@ static dl_status call(cfn *c, dl_tensor *const *t, const double *attr) {
     dlsh_cslot slots[MAX_PARAMS];
     void *ptrs[MAX_PARAMS];
     job j = {.c = c, .ptrs = ptrs};
-    if (c->value.type == DLSH_VOID) return dlsh_fail(DL_ERR_STATE, NULL, "the session that defined this op has ended");
     memset(slots, 0, sizeof slots);
     DLSH_TRY(address_of(c, dl_dtype_of(t[IN]), &j.addr));
     for (int i = 0; i < c->n; i++) {
@@ -309,10 +345,46 @@ static dl_status check_dtypes(const dlsh_userop *u, dl_tensor *const *in) {
     return DL_OK;
 }
 
+/* A function that is told nothing but n takes inputs of one size. */
+static int knows_n_alone(const dlsh_userop *u, const cfn *c) {
+    if (u->shape.type != DLSH_VOID || u->sample.type != DLSH_VOID) return 0;
+    for (int i = 0; i < c->n; i++) {
+        const role *r = &c->roles[i];
+        if (r->kind == SHAPE || r->kind == NDIM || r->kind == TENSOR || (r->kind == COUNT && r->index != IN)) return 0;
+    }
+    return 1;
+}
+
+static dl_status check_sizes(const dlsh_userop *u, const cfn *c, dl_tensor *const *in) {
+    for (int i = 1; i < u->nin; i++)
+        if (dl_numel(in[i]) != dl_numel(in[0]) && knows_n_alone(u, c))
+            return dlsh_fail(DL_ERR_SHAPE, "let it take NAME_n or NAME_shape, or give sizes that fit with sample=",
+                             "input %s has %ld elements and %s %ld, but %s is told one size only", u->in[i],
+                             dl_numel(in[i]), u->in[0], dl_numel(in[0]), c->f->proto->name);
+    return DL_OK;
+}
+
+/* What no function writes shows itself: bytes that no result of arithmetic has by chance. */
+static int marking;
+void dlsh_userop_mark(int on) { marking = on; }
+
+static void mark(dl_tensor *const *t, int n) {
+    for (int i = 0; marking && i < n; i++)
+        if (t[i] && !dl_device_of(t[i]))
+            memset(dl_data(t[i]), DLSH_OP_MARK, (size_t)(dl_numel(t[i]) * dl_dtype_size(dl_dtype_of(t[i]))));
+}
+
+static dl_status ended(const dlsh_userop *u) {
+    return u->s ? DL_OK : dlsh_fail(DL_ERR_STATE, NULL, "the session that defined this op has ended");
+}
+
 static dl_status forward(void *ctx, dl_tensor *const *in, dl_tensor **out, const double *attr) {
     dlsh_userop *u = ctx;
     dl_tensor *t[NTENSOR] = {0};
+    DLSH_TRY(ended(u));
     DLSH_TRY(check_dtypes(u, in));
+    DLSH_TRY(check_sizes(u, &u->forward[dl_device_of(in[0]) > 0], in));
+    mark(out, u->nout);
     memcpy(t + IN, in, (size_t)u->nin * sizeof *t);
     memcpy(t + OUT, out, (size_t)u->nout * sizeof *t);
     return call(&u->forward[dl_device_of(in[0]) > 0], t, attr);
@@ -322,6 +394,13 @@ static dl_status backward(void *ctx, dl_tensor *const *in, dl_tensor *const *out
                           dl_tensor **gin, const double *attr) {
     dlsh_userop *u = ctx;
     dl_tensor *t[NTENSOR] = {0};
+    int gpu = dl_device_of(in[0]) > 0;
+    DLSH_TRY(ended(u));
+    if (u->backward[gpu].value.type == DLSH_VOID)
+        return dlsh_fail(DL_ERR_AUTOGRAD, "x.detach() keeps gradients out of what is not to be learnt through",
+                         "op %s was made without %s=, so it has no gradient%s", u->name,
+                         gpu ? "cuda_backward" : "backward", gpu ? " on the GPU" : "");
+    mark(gin, u->nin);
     memcpy(t + IN, in, (size_t)u->nin * sizeof *t);
     memcpy(t + OUT, out, (size_t)u->nout * sizeof *t);
     memcpy(t + GOUT, gout, (size_t)u->nout * sizeof *t);
@@ -425,11 +504,36 @@ static dl_status copy_names(dlsh_userop *u, const dlsh_op_plan *p) {
     return u->name ? DL_OK : DL_ERR_MEMORY;
 }
 
+/* All that a function reads and writes is float, or all is double; and the gradient is computed in the dtypes that the
+ * op is. */
+static dl_status check_precision(const dlsh_userop *u, const cfn *f, const cfn *b) {
+    const cfn *both[] = {f, b};
+    for (int k = 0; k < 2; k++) {
+        int floats = 0, doubles = 0;
+        for (int i = 0; both[k]->value.type != DLSH_VOID && i < both[k]->n; i++) {
+            const dlsh_ctype *t = both[k]->f->proto->params[i].type;
+            floats |= both[k]->roles[i].kind == MEMORY && t->base->plain->kind == DLSH_C_FLOAT;
+            doubles |= both[k]->roles[i].kind == MEMORY && t->base->plain->kind == DLSH_C_DOUBLE;
+        }
+        if (floats && doubles)
+            return dlsh_fail(DL_ERR_DTYPE, both[k]->f->proto->text,
+                             "op %s: %s has both float and double tensors; an op computes in one of them", u->name,
+                             both[k]->f->proto->name);
+    }
+    if (f->value.type == DLSH_VOID || b->value.type == DLSH_VOID || !(dtypes_of(f) & ~dtypes_of(b))) return DL_OK;
+    return dlsh_fail(DL_ERR_DTYPE, "write `real` in both", "op %s: %s computes in another precision than %s", u->name,
+                     b->f->proto->name, f->f->proto->name);
+}
+
 static dl_status read_functions(dlsh_userop *u, const dlsh_op_plan *p) {
-    DLSH_TRY(read_function(u, &u->forward[0], p->forward, FORWARD));
-    DLSH_TRY(read_function(u, &u->forward[1], p->cuda_forward, u->nout ? ALIKE : FORWARD));
-    DLSH_TRY(read_function(u, &u->backward[0], p->backward, BACKWARD));
-    DLSH_TRY(read_function(u, &u->backward[1], p->cuda_backward, BACKWARD));
+    DLSH_TRY(read_function(u, &u->forward[0], p->forward, FORWARD, "forward"));
+    DLSH_TRY(read_function(u, &u->forward[1], p->cuda_forward, u->nout ? ALIKE : FORWARD, "cuda"));
+    DLSH_TRY(read_function(u, &u->backward[0], p->backward, BACKWARD, "backward"));
+    DLSH_TRY(read_function(u, &u->backward[1], p->cuda_backward, BACKWARD, "cuda_backward"));
+    for (int d = 0; d < 2; d++) DLSH_TRY(check_precision(u, &u->forward[d], &u->backward[d]));
+    if (p->visible > u->nout)
+        return dlsh_fail(DL_ERR_VALUE, NULL, "op %s: visible=%d, and it has %d result%s", u->name, p->visible, u->nout,
+                         u->nout == 1 ? "" : "s");
     if (u->nout) return DL_OK;
     return dlsh_fail(DL_ERR_TYPE, "a result is a pointer that is not const", "op %s has no result", u->name);
 }
@@ -449,8 +553,7 @@ static dl_status define(dlsh_userop *u, const dlsh_op_plan *p) {
                        .dtypes = {dtypes_of(&u->forward[0]), dtypes_of(&u->forward[1])},
                        .shape = shape,
                        .forward = forward,
-                       .backward =
-                           dlsh_userop_has_backward(u) || u->backward[1].value.type != DLSH_VOID ? backward : NULL,
+                       .backward = backward, /* which says so when there is none */
                        .ctx = u,
                        .release = userop_free};
     for (int i = 0; i < u->nin; i++) spec.nondiff_in |= (unsigned)(u->in_dtype[i] >= 0) << i;

@@ -41,5 +41,8 @@ dl_status dlsh_userop_double(const dlsh_userop *u);
 /* Has it a function for GPUs? *real: f64 when that and its gradient can be computed so, else f32. */
 int dlsh_userop_cuda_real(const dlsh_userop *u, dl_dtype *real);
 int dlsh_userop_has_backward(const dlsh_userop *u);
+/* While it is on, results and gradients are filled with this byte before functions compute them. */
+enum { DLSH_OP_MARK = 0xEB };
+void dlsh_userop_mark(int on);
 
 #endif

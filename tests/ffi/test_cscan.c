@@ -25,7 +25,8 @@ static const struct {
     {"__attribute__((noinline)) double f(double x /* , { */) { if (x) { return 1; } return 2; } int after;",
      "F f : __attribute__((noinline)) double f(double x /* , { */) @;\nV after : int after@;\n"},
     {"extern int e; typedef int (*fn)(int); fn table[2]; int (*pick(int a))(float) { return 0; }",
-     "P e : extern int e;\nT fn : typedef int (*fn)(int);\nV table : fn table[2]@;\nO pick : \n"},
+     "P e : extern int e;\nT fn : typedef int (*fn)(int);\nV table : fn table[2]@;\nF pick : int (*pick(int a))(float) "
+     "@;\n"},
     {"__global__ void k(float *x) { x[0] = 1; } void launch(float *x) { k<<<1, 1>>>(x); }",
      "O k : \nF launch : void launch(float *x) @;\n"},
     {"struct R make(int n) { struct R r = {n}; return r; }", "F make : struct R make(int n) @;\n"},

@@ -100,3 +100,35 @@ for wrong in NOTHING USES_EVIL LOOP MISSING MISSING_TOO BYTE GONE 'GLUE(1, 2)' '
     echo "--- $wrong"
     try "$wrong"
 done
+
+# macros that make words or text of their arguments, and those that want types and fields
+cat > text.h <<'END'
+#include <stddef.h>
+#include <stdint.h>
+#define GLUE(a, b) a##b
+#define STR(x) #x
+#define XSTR(x) STR(x)
+#define OUTER(x) UINT64_C(x)
+#define NUMBER(x) 1##x
+#define CHECK(x) ((x) ? 0 : (int)sizeof(#x))
+#define CAST(T, x) ((T)(x))
+struct pair { int a; double b; };
+static int ab = 42;
+END
+cat > text.dlsh <<'END'
+extern "" flags="-I." header "text.h";
+[UINT64_C(5), INT64_C(-5), INT32_C(7), UINTMAX_C(3), OUTER(8)]
+UINT64_C("18446744073709551615")
+[GLUE("a", "b"), GLUE(1, 2), NUMBER(5)]
+[STR("foo"), STR(5), XSTR(5), STR(1.5)]
+[offsetof("struct pair", "b"), CHECK(0), CHECK(new("int")), CAST("short", 70000)]
+n = 0; for i in range(3) { n += UINT64_C(i) }
+n
+UINT64_C("abc")
+UINT64_C(1.5)
+UINT64_C(new("int"))
+STR(new("int"))
+GLUE("no", "thing")
+END
+dlsh -n --db none -k text.dlsh 2>&1
+true
