@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The house rules that a program can check, over the C sources. Prints FILE:LINE: what is wrong.
+"""The house rules that a program can check, over the C sources and the manual. Prints FILE:LINE: what is wrong.
 
 check_house.py [--cxx COMPILER]: with a C++ compiler, libcore's headers are compiled as C++17 on their own, too.
 """
@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MAX_FILE, MAX_FUNCTION = 800, 80
+MAX_FILE, MAX_FUNCTION = 800, 70
+C_FILES = (".c", ".h", ".cu", ".cuh")
 
 # Which parts may not be included from where: arrows point front -> commands, debug, ffi -> lang -> libcore.
 ARROWS = [
@@ -32,7 +33,7 @@ FORBIDDEN = [
 ]
 
 
-def sources(suffixes, parts=("libcore", "shell", "tests", "tools")):
+def sources(suffixes, parts=("libcore", "shell", "tests", "tools", "bench", "examples")):
     return sorted(str(f.relative_to(ROOT)) for part in parts for f in (ROOT / part).rglob("*") if f.suffix in suffixes)
 
 
@@ -52,7 +53,7 @@ def check_file(name, say):
     if not re.match(r"\s*(?:#pragma once\s*)?/[*/]", text):
         say(name, 1, "the first comment says what the file is about")
     code = without_comments(text).splitlines()
-    start = 0
+    start = head = 0  # of the function that this line is in; of the declaration that may be the head of one
     for i, line in enumerate(code, 1):
         if m := re.match(r'\s*#\s*include\s*"([^"]+)"', line):
             for where, what in ARROWS:
@@ -63,11 +64,15 @@ def check_file(name, say):
             subject = lines[i - 1] if why == "unfinished work" else line
             if re.match(where, name) and re.search(what, subject):
                 say(name, i, why)
-        if re.match(r"[A-Za-z_].*\)\s*\{$", line):
-            start = i
+        if re.match(r"[A-Za-z_]", line):
+            head = i
+        if head and not start and re.search(r"\)\s*\{$", line):
+            start = head
+        if re.search(r"[;{}]\s*$", line):
+            head = 0
         if line.startswith("}") and start:
             if i - start > MAX_FUNCTION:
-                say(name, start, f"a function of {i - start} lines; at most {MAX_FUNCTION}")
+                say(name, start, f"a function of {i - start + 1} lines; at most {MAX_FUNCTION}")
             start = 0
 
 
@@ -79,6 +84,22 @@ def check_headers(cxx, say):
         p = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
         if p.returncode:
             say(h, 1, "does not compile on its own as C++17:\n" + "\n".join(p.stderr.splitlines()[:4]))
+
+
+def check_links(say):
+    """Links of the manual lead to a file, and to a heading in it."""
+    def anchors(page):
+        return {re.sub(r"[^\w\- ]", "", h.strip().lower()).replace(" ", "-") for h in re.findall(r"^#+ (.*)$", page.read_text(), re.M)}
+
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for i, line in enumerate(page.read_text().splitlines(), 1):
+            for link in re.findall(r"\]\(([^)\s]+)\)", line):
+                path, _, anchor = link.partition("#")
+                to = page.parent / path if path else page
+                if "://" in link:
+                    continue
+                if not to.exists() or (anchor and anchor not in anchors(to)):
+                    say(page.relative_to(ROOT), i, f"there is no {link}")
 
 
 def check_kernel_types(say):
@@ -101,9 +122,10 @@ def main():
     def say(name, line, what):
         findings.append(f"{name}:{line}: {what}")
 
-    for name in sources((".c", ".h")):
+    for name in sources(C_FILES):
         check_file(name, say)
     check_kernel_types(say)
+    check_links(say)
     if a.cxx:
         check_headers(a.cxx, say)
     print("\n".join(findings) or "the house is in order")

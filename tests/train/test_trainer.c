@@ -280,6 +280,33 @@ static const dl_series_info *series(const dl_run_info *r, const char *key) {
     return NULL;
 }
 
+/* What is known of run `id` while it is open. */
+static void check_recorded(dl_store *store, long id) {
+    dl_run_list *l = dl_run_show(store, id);
+    assert_string_equal(l->runs->name, "first");
+    assert_int_equal(l->runs->status, DL_RUN_RUNNING);
+    assert_int_equal(l->runs->seed, 61);
+    assert_int_equal(series(l->runs, "train/loss")->n, 12);
+    assert_int_equal(series(l->runs, "train/loss")->last_step, 12);
+    assert_int_equal(series(l->runs, "grad_norm")->n, 12);
+    assert_int_equal(series(l->runs, "test/acc")->n, 2);
+    assert_string_equal(l->runs->dataset, "digits");
+    assert_non_null(strstr(l->runs->model_text, "head: linear 10"));
+    int lr = 0, opt = 0;
+    for (long i = 0; i < l->runs->nparam; i++) {
+        lr |= !strcmp(l->runs->params[i].key, "lr") && l->runs->params[i].num == 2e-3;
+        opt |= !strcmp(l->runs->params[i].key, "opt") && !strcmp(l->runs->params[i].value, "adam");
+    }
+    assert_true(lr && opt);
+    dl_run_list_free(l);
+}
+
+static void check_status(dl_store *store, long id, dl_run_status status) {
+    dl_run_list *l = dl_run_show(store, id);
+    assert_int_equal(l->runs->status, status);
+    dl_run_list_free(l);
+}
+
 static void runs_are_recorded(void **state) {
     (void)state;
     char folder[] = "/tmp/dlsh-runs-XXXXXX", db[64], check[64];
@@ -300,34 +327,16 @@ static void runs_are_recorded(void **state) {
     long id = get(t).run;
     assert_true(id > 0);
     ok(dl_store_flush(store));
-    dl_run_list *l = dl_run_show(store, id);
-    assert_string_equal(l->runs->name, "first");
-    assert_int_equal(l->runs->status, DL_RUN_RUNNING);
-    assert_int_equal(l->runs->seed, 61);
-    assert_int_equal(series(l->runs, "train/loss")->n, 12);
-    assert_int_equal(series(l->runs, "train/loss")->last_step, 12);
-    assert_int_equal(series(l->runs, "grad_norm")->n, 12);
-    assert_int_equal(series(l->runs, "test/acc")->n, 2);
-    assert_string_equal(l->runs->dataset, "digits");
-    assert_non_null(strstr(l->runs->model_text, "head: linear 10"));
-    int lr = 0, opt = 0;
-    for (long i = 0; i < l->runs->nparam; i++) {
-        lr |= !strcmp(l->runs->params[i].key, "lr") && l->runs->params[i].num == 2e-3;
-        opt |= !strcmp(l->runs->params[i].key, "opt") && !strcmp(l->runs->params[i].value, "adam");
-    }
-    assert_true(lr && opt);
-    dl_run_list_free(l);
+    check_recorded(store, id);
     dl_trainer_free(t);
-    l = dl_run_show(store, id);
-    assert_int_equal(l->runs->status, DL_RUN_FINISHED);
-    dl_run_list_free(l);
+    check_status(store, id, DL_RUN_FINISHED);
     /* the run goes on where the checkpoint was taken */
     t = trainer(spec, mlp, "adam lr=2e-3", d);
     ok(dl_trainer_load(t, check));
     assert_int_equal(get(t).run, id);
     ok(dl_trainer_step(t));
     ok(dl_store_flush(store));
-    l = dl_run_show(store, id);
+    dl_run_list *l = dl_run_show(store, id);
     assert_int_equal(series(l->runs, "train/loss")->last_step, 11);
     assert_int_equal(series(l->runs, "train/loss")->n, 11);
     dl_run_list_free(l);
@@ -338,9 +347,7 @@ static void runs_are_recorded(void **state) {
     for (int i = 0; i < 20 && st == DL_OK; i++) st = dl_trainer_step(t);
     long bad = get(t).run;
     dl_trainer_free(t);
-    l = dl_run_show(store, bad);
-    assert_int_equal(l->runs->status, DL_RUN_DIVERGED);
-    dl_run_list_free(l);
+    check_status(store, bad, DL_RUN_DIVERGED);
     dl_dataset_unref(d);
     ok(dl_store_close(store));
     char command[96];
