@@ -10,6 +10,7 @@
 #include "commands/nets.h"
 #include "commands/settings.h"
 #include "ffi/ffi.h"
+#include "lang/fn.h"
 #include "view/text.h"
 
 /* ---------------------------------------------------------------- the groups of topics */
@@ -466,11 +467,22 @@ static dl_status unknown_topic(const dlsh_args *a, const char *topic) {
     return dlsh_arg_fail(a, "topic", DL_ERR_NAME, hint, "there is no help about '%s'", topic);
 }
 
+static void put_source(page_out *o, const dlsh_fn *f) {
+    enum { LINES = 40 };
+    size_t n, end = 0;
+    const char *text = dlsh_fn_source(f, &n);
+    for (int i = 0; i < LINES && end < n; i++) end += strcspn(text + end, "\n") + 1;
+    dlsh_buf_add(&o->text, text, end < n ? end : n);
+    dlsh_buf_puts(&o->text, end < n ? "...\n" : "\n");
+}
+
 /* The page about the type of a variable, for `help x`. */
 static int put_variable(page_out *o, dlsh_session *s, const char *name) {
     const dlsh_value *v = dlsh_get(s, name);
     if (!v) return 0;
-    dlsh_buf_printf(&o->text, "%s is a %s.\n", name, dlsh_type_name(*v));
+    const char *type = dlsh_type_name(*v);
+    dlsh_buf_printf(&o->text, "%s is %s %s.\n", name, strchr("aeiou", *type) ? "an" : "a", type);
+    if (v->type == DLSH_FN) put_source(o, v->as.fn);
     if (v->type == DLSH_HANDLE) put_class(o, v->as.handle->cls);
     return 1;
 }

@@ -10,11 +10,15 @@
 #include "view/png.h"
 #include "view/sink.h"
 
-enum { GAP = 2, MAX_PICTURES = 256, MAX_SIDE = 512, UNLIMITED_WIDTH = 120, SIDE = 84, SHEET = 900 };
+enum { GAP = 2, MAX_PICTURES = 256, MAX_SIDE = 2048, UNLIMITED_WIDTH = 120, SIDE = 84, SHEET = 900, WIDEST_GRID = 64 };
+enum { MAX_PIXELS = MAX_SIDE * MAX_SIDE }; /* of all pictures */
 
-/* Pictures side by side: pixels [count][channels][height][width], channels 1 or 3, scaled to 0..1 over all of them. */
+/* Pictures side by side: pixels [count][channels][height][width], channels 1 or 3, scaled to 0..1 over all of them. NaN
+ * and Inf are NaN, which is drawn in red. */
 typedef struct sheet {
     long count, channels, height, width;
+    long have; /* pictures of the tensor; more than count: the others are left out */
+    int odd;   /* there are NaN or Inf */
     double *pixels;
     const char **captions; /* [count], borrowed; NULL: none */
     long columns;          /* pictures in a row */
@@ -43,34 +47,57 @@ static dl_status set_shape(sheet *p, const dl_tensor *t) {
         p->count *= p->channels;
         p->channels = 1;
     }
-    if (p->count > MAX_PICTURES) p->count = p->grid ? MAX_PICTURES / p->grid * p->grid : MAX_PICTURES;
     if (p->height > MAX_SIDE || p->width > MAX_SIDE)
-        return dlsh_fail(DL_ERR_SHAPE, "show a part of it: t[:64, :64]",
-                         "a picture of %ld by %ld is too large to show; at most %d", p->height, p->width, MAX_SIDE);
+        return dlsh_fail(DL_ERR_SHAPE, n == 2 ? "show a part of it: t[:64, :64]" : "show a part of it: t[0][:64, :64]",
+                         "a picture of %ld by %ld is too large to show; at most %d by %d", p->height, p->width,
+                         MAX_SIDE, MAX_SIDE);
+    long most = MAX_PIXELS / (p->height * p->width); /* one at least */
+    if (most > MAX_PICTURES) most = MAX_PICTURES;
+    p->have = p->count;
+    if (p->grid > most) p->grid = most;
+    if (p->count > most) p->count = p->grid ? most / p->grid * p->grid : most;
     return DL_OK;
 }
 
-/* Spreads the finite pixels over 0..1; NaN becomes 0. */
-static void stretch(double *v, long n) {
+/* Spreads the finite pixels over 0..1; the others become NaN. Returns whether there are others. */
+static int stretch(double *v, long n) {
     double lo = INFINITY, hi = -INFINITY;
+    int odd = 0;
     for (long i = 0; i < n; i++)
         if (isfinite(v[i])) lo = fmin(lo, v[i]), hi = fmax(hi, v[i]);
+    double range = hi / 2 - lo / 2; /* halves: it may be larger than a double can be */
     for (long i = 0; i < n; i++) {
-        double x = hi > lo ? (v[i] - lo) / (hi - lo) : 0;
-        v[i] = isnan(x) || x < 0 ? 0 : x > 1 ? 1 : x;
+        if (isfinite(v[i]))
+            v[i] = hi > lo ? fmin(fmax((v[i] / 2 - lo / 2) / range, 0), 1) : 0;
+        else
+            v[i] = NAN, odd = 1;
     }
+    return odd;
 }
 
 static dl_status read_pixels(sheet *p, const dl_tensor *t) {
     DLSH_TRY(set_shape(p, t));
     if (!(p->pixels = malloc(sizeof *p->pixels * (size_t)dl_numel(t)))) return no_memory();
     DLSH_TRY(dl_read_f64(t, p->pixels));
-    stretch(p->pixels, p->count * p->channels * p->height * p->width);
+    p->odd = stretch(p->pixels, p->count * p->channels * p->height * p->width);
     return DL_OK;
 }
 
 static double pixel(const sheet *p, long k, long c, long i, long j) {
     return p->pixels[((k * p->channels + c) * p->height + i) * p->width + j];
+}
+
+/* A pixel as red, green and blue. */
+static void colour(const sheet *p, long k, long i, long j, uint8_t rgb[3]) {
+    static const uint8_t odd[3] = {0xe0, 0x52, 0x4a};
+    for (int c = 0; c < 3; c++) {
+        double v = pixel(p, k, p->channels == 3 ? c : 0, i, j);
+        if (isnan(v)) {
+            memcpy(rgb, odd, sizeof odd);
+            return;
+        }
+        rgb[c] = (uint8_t)(255 * v + 0.5);
+    }
 }
 
 static double grey(const sheet *p, long k, long i, long j) {
@@ -95,12 +122,8 @@ static void put_cell(const sheet *p, long k, long i, long j, const dlsh_look *lo
         dlsh_buf_puts(b, block[look->unicode != 0][lit(p, k, i, j) + 2 * lit(p, k, i + 1, j)]);
         return;
     }
-    int v[2][3];
-    for (int half = 0; half < 2; half++)
-        for (int c = 0; c < 3; c++) {
-            long row = i + half < p->height ? i + half : i;
-            v[half][c] = (int)(255 * pixel(p, k, p->channels == 3 ? c : 0, row, j) + 0.5);
-        }
+    uint8_t v[2][3];
+    for (int half = 0; half < 2; half++) colour(p, k, i + half < p->height ? i + half : i, j, v[half]);
     dlsh_buf_printf(b, "\033[38;2;%d;%d;%d;48;2;%d;%d;%dm\u2580", v[0][0], v[0][1], v[0][2], v[1][0], v[1][1], v[1][2]);
 }
 
@@ -176,20 +199,23 @@ static long scale_of(const sheet *p, long columns) {
     return scale < 1 ? 1 : scale;
 }
 
-/* One picture into a sheet of `stride` bytes a row; the last channel of the sheet is opacity. */
-static void draw_picture(const sheet *p, long k, long scale, uint8_t *to, size_t stride) {
+/* One picture into a sheet of `stride` bytes a row and 1 or 3 channels; behind them stands the opacity. */
+static void draw_picture(const sheet *p, long k, long channels, long scale, uint8_t *to, size_t stride) {
     for (long y = 0; y < p->height * scale; y++) {
-        uint8_t *at = to + (size_t)y * stride;
+        uint8_t *at = to + (size_t)y * stride, rgb[3];
         for (long x = 0; x < p->width * scale; x++) {
-            for (long c = 0; c < p->channels; c++) *at++ = (uint8_t)(255 * pixel(p, k, c, y / scale, x / scale) + 0.5);
-            *at++ = 255;
+            colour(p, k, y / scale, x / scale, rgb);
+            memcpy(at, rgb, (size_t)channels);
+            at[channels] = 255;
+            at += channels + 1;
         }
     }
 }
 
 /* Pictures from, from + 1, ... in rows; what is between them is transparent. */
 static dl_status draw_png(const sheet *p, long from, long count, long columns, long scale, dlsh_buf *out) {
-    long rows = (count - 1) / columns + 1, channels = p->channels + 1, gap = GAP + scale / 4;
+    long rows = (count - 1) / columns + 1, colours = p->odd ? 3 : p->channels, channels = colours + 1,
+         gap = GAP + scale / 4;
     if (columns > count) columns = count;
     long w = columns * (p->width * scale + gap) - gap, h = rows * (p->height * scale + gap) - gap;
     size_t stride = (size_t)(w * channels);
@@ -197,7 +223,7 @@ static dl_status draw_png(const sheet *p, long from, long count, long columns, l
     if (!pixels) return no_memory();
     for (long k = 0; k < count; k++) {
         long y = k / columns * (p->height * scale + gap), x = k % columns * (p->width * scale + gap);
-        draw_picture(p, from + k, scale, pixels + (size_t)y * stride + (size_t)(x * channels), stride);
+        draw_picture(p, from + k, colours, scale, pixels + (size_t)y * stride + (size_t)(x * channels), stride);
     }
     dl_status st = dlsh_png(out, pixels, w, h, (int)channels);
     free(pixels);
@@ -226,8 +252,9 @@ static dl_status draw_captioned(const sheet *p, long scale, dlsh_buf *b) {
 }
 
 static dl_status draw_rich(const sheet *p, dlsh_bundle *b) {
-    long columns = p->grid ? p->grid : p->count, scale = scale_of(p, columns < 10 ? columns : 10);
-    if (!p->grid && columns > SHEET / (p->width * scale + GAP)) columns = SHEET / (p->width * scale + GAP);
+    long grid = p->grid <= WIDEST_GRID ? p->grid : 0; /* hundreds in a row are too small to be seen */
+    long columns = grid ? grid : p->count, scale = scale_of(p, columns < 10 ? columns : 10);
+    if (!grid && columns > SHEET / (p->width * scale + GAP)) columns = SHEET / (p->width * scale + GAP);
     DLSH_TRY(draw_png(p, 0, p->count, columns > 0 ? columns : 1, scale, &b->form[DLSH_PNG]));
     return p->captions ? draw_captioned(p, scale, &b->form[DLSH_HTML]) : DL_OK;
 }
@@ -267,6 +294,7 @@ static dl_status show_sheet(dlsh_sink *sink, sheet *p) {
     if (st == DL_OK && look.rich) st = draw_rich(p, &b);
     if (st == DL_OK) st = dlsh_display(sink, &b);
     dlsh_bundle_free(&b);
+    if (st == DL_OK && p->have > p->count) dlsh_put(sink, "the first %ld of %ld pictures\n", p->count, p->have);
     return st;
 }
 

@@ -121,16 +121,20 @@ static void hist_bars(dlsh_buf *b, const dlsh_look *look, double lo, double widt
 }
 
 /* Draws the bars by gnuplot: into the file of out=, or as a picture of a notebook. */
-static dl_status hist_plot(const dlsh_args *a, double lo, double width, int bins, const long *counts, dlsh_buf *svg) {
+static dl_status hist_plot(const dlsh_args *a, double lo, double width, int bins, const long *counts,
+                           const dlsh_stats *s, dlsh_buf *svg) {
     dlsh_sink *sink = dlsh_arg_sink(a);
+    char left_out[80] = "value";
     double *xy = malloc(sizeof *xy * 2 * (size_t)bins);
     if (!xy) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %d bins", bins);
     for (int i = 0; i < bins; i++) {
         xy[i] = lo + (i + 0.5) * width;
         xy[bins + i] = (double)counts[i];
     }
+    if (s->nans || s->infs) snprintf(left_out, sizeof left_out, "value (left out: NaN %ld, Inf %ld)", s->nans, s->infs);
     dlsh_curve curve = {"", bins, xy, xy + bins};
     dlsh_plot p = {.title = dlsh_arg_text(a, "tensor"),
+                   .xlabel = left_out,
                    .ylabel = "count",
                    .file = dlsh_arg_str(a, "out"),
                    .ncurves = 1,
@@ -150,7 +154,7 @@ static dl_status hist_show(const dlsh_args *a, double lo, double width, int bins
     dlsh_bundle b = {0};
     hist_bars(&b.text, &look, lo, width, bins, counts);
     if (s->nans || s->infs) dlsh_buf_printf(&b.text, "left out: NaN %ld, Inf %ld\n", s->nans, s->infs);
-    dl_status status = look.rich ? hist_plot(a, lo, width, bins, counts, &b.form[DLSH_SVG]) : DL_OK;
+    dl_status status = look.rich ? hist_plot(a, lo, width, bins, counts, s, &b.form[DLSH_SVG]) : DL_OK;
     if (status == DL_ERR_UNSUPPORTED) {
         dl_error_clear(); /* no gnuplot; the text says the same */
         status = DL_OK;
@@ -180,7 +184,7 @@ static dl_status hist_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_TRY(dlsh_histogram(t, lo, hi, (int)bins, counts));
     double width = (hi - lo) / (double)bins;
     dlsh_sink *sink = dlsh_arg_sink(a);
-    if (dlsh_given(a, "out")) return hist_plot(a, lo, width, (int)bins, counts, NULL);
+    if (dlsh_given(a, "out")) return hist_plot(a, lo, width, (int)bins, counts, &s, NULL);
     if (dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return hist_table(sink, lo, width, (int)bins, counts);
     return hist_show(a, lo, width, (int)bins, counts, &s);
 }

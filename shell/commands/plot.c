@@ -145,7 +145,9 @@ static dl_status draw(const dlsh_args *a, const chart *c) {
     if (!sink->ops->plot)
         return dlsh_arg_fail(a, NULL, DL_ERR_UNSUPPORTED, "out=FILE.png", "this output cannot show plots");
     dlsh_plot p = {.title = *c->metric ? c->metric : "",
-                   .xlabel = *c->metric ? "step" : "",
+                   .xlabel = *c->metric           ? "step"
+                             : dlsh_given(a, "x") ? dlsh_arg_text(a, "x")
+                                                  : "index",
                    .file = file,
                    .ncurves = c->n,
                    .curves = c->curves,
@@ -163,6 +165,7 @@ static dl_status plot_run(const dlsh_args *a, dlsh_value *result) {
     /* more points than columns cannot be seen; programs get all */
     long max_points = dlsh_given(a, "out")           ? 2000
                       : look.mode != DLSH_MODE_TABLE ? 0
+                      : look.rich                    ? 1000
                                                      : 2 * (look.width > 0 ? look.width : 80);
     dl_status status;
     if (metric == words)

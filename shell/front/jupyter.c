@@ -52,6 +52,8 @@ void jup_interrupt(void) {
 
 int jup_interrupted(void) { return cell.pressed; }
 
+int jup_is_running(void) { return cell.running; }
+
 void jup_running(int on) {
     if (on) cell.pressed = 0, cell.number = (cell.number + 1) & 0xffffff;
     cell.running = on;
@@ -97,6 +99,11 @@ static json_t *answer_interrupt(jup_request *r) {
     return json_pack("{s:s}", "status", "ok"); /* on this channel its turn comes when nothing runs */
 }
 
+static json_t *answer_connect(jup_request *r) {
+    (void)r;
+    return jup_ports();
+}
+
 static json_t *no_answer(jup_request *r) { return (void)r, NULL; }
 
 static const struct {
@@ -108,6 +115,7 @@ static const struct {
                 {"is_complete_request", "is_complete_reply", jup_is_complete},
                 {"history_request", "history_reply", jup_history},
                 {"kernel_info_request", "kernel_info_reply", answer_info},
+                {"connect_request", "connect_reply", answer_connect},
                 {"comm_info_request", "comm_info_reply", jup_comm_info},
                 {"comm_open", NULL, jup_comm_open},
                 {"comm_msg", NULL, no_answer},

@@ -24,6 +24,14 @@ void jup_interrupt(void);
 int jup_interrupted(void);
 /* A cell begins, or has ended. */
 void jup_running(int on);
+/* Whether one runs; from any thread. */
+int jup_is_running(void);
+
+/* ---- what a failed cell takes along (jupyter_abort.c) */
+/* This cell has failed, before its reply is posted: cells that were sent without knowing it are aborted. */
+void jup_cell_failed(const jup_request *r);
+/* Whether this cell is one of them; to be asked once for each, in their order. */
+int jup_cell_aborted(const jup_request *r);
 
 /* ---- answers: the content of the reply, or NULL for a request without one */
 json_t *jup_execute(jup_request *r);  /* jupyter_cell.c */
@@ -50,6 +58,12 @@ char *jup_cell_text(const char *code, size_t len, size_t *out_len);
 /* Whether the cell begins with %%c, with %%time. */
 int jup_cell_is_c(const char *code, size_t len);
 int jup_cell_timed(const char *code, size_t len);
+
+/* ---- the client (jupyter_launcher.c) */
+/* How it can show a long action: as a display that is updated, as lines, as a line that is redrawn. */
+typedef enum jup_progress { JUP_DISPLAYS, JUP_LINES, JUP_REDRAWS } jup_progress;
+/* What the client that started this kernel can; displays, when it is not known. */
+jup_progress jup_launcher_shows(void);
 
 /* ---- the sink (jupyter_sink.c) */
 dlsh_sink *jup_sink(void);

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "commands/context.h"
 #include "commands/settings.h"
@@ -13,6 +12,13 @@
 
 /* ---------------------------------------------------------------- errors */
 
+/* A frame of a traceback: a line and those below it that are indented. */
+static size_t frame_length(const char *s) {
+    size_t n = strcspn(s, "\n");
+    while (s[n] && s[n + 1] == ' ') n += 1 + strcspn(s + n + 1, "\n");
+    return n;
+}
+
 /* The failure of the last run: "error" on iopub has these three fields, and so has the reply. */
 static void add_failure(json_t *to, dl_status status) {
     /* what ran well may still fail to be shown */
@@ -22,10 +28,10 @@ static void add_failure(json_t *to, dl_status status) {
     json_t *traceback = json_array();
     dlsh_buf text = {0};
     dlsh_plain_error(&text, d, dlsh_view.colour != DLSH_OFF);
-    for (const char *line = dlsh_buf_text(&text); *line;) {
-        size_t n = strcspn(line, "\n");
-        json_array_append_new(traceback, jup_text(line, n));
-        line += n + (line[n] == '\n');
+    for (const char *at = dlsh_buf_text(&text); *at;) {
+        size_t n = frame_length(at);
+        json_array_append_new(traceback, jup_text(at, n));
+        at += n + (at[n] == '\n');
     }
     dlsh_buf_free(&text);
     json_object_set_new(to, "ename", jup_text(name, strlen(name)));
@@ -33,10 +39,9 @@ static void add_failure(json_t *to, dl_status status) {
     json_object_set_new(to, "traceback", traceback);
 }
 
+/* Without execution_count: it was not run, and clients would number it. */
 static json_t *aborted_reply(void) {
-    json_t *j = jup_failure("aborted", "a cell before this one failed, so this one was not run");
-    json_object_set_new(j, "execution_count", json_integer(jup.count));
-    return j;
+    return jup_failure("aborted", "a cell before this one failed, so this one was not run");
 }
 
 /* ---------------------------------------------------------------- expressions */
@@ -76,12 +81,6 @@ static json_t *evaluate_all(jup_request *r) {
 
 /* ---------------------------------------------------------------- running */
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* The cells so far are the script that runs record. */
 static void remember(const char *code, size_t len) {
     dlsh_buf *script = &jup.script;
@@ -100,7 +99,7 @@ static dl_status run_code(const char *code, size_t len, dlsh_buf *output) {
     snprintf(name, sizeof name, "In [%ld]", jup.count);
     char *text = jup_cell_text(code, len, &n);
     if (!text) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the cell");
-    double start = now();
+    double start = jup_now();
     dl_status status = dlsh_run(jup.s, name, text, n, &v);
     if (!status) {
         /* sleeping C returns early and the last loop may be at its end: what waits behind the cell must not run */
@@ -113,7 +112,7 @@ static dl_status run_code(const char *code, size_t len, dlsh_buf *output) {
     free(text);
     if (!jup.silent && (dlsh_timing || jup_cell_timed(code, len))) {
         dlsh_buf b = {0};
-        dlsh_duration(&b, now() - start);
+        dlsh_duration(&b, jup_now() - start);
         dlsh_put(jup_sink(), "(%s)\n", dlsh_buf_text(&b));
         dlsh_buf_free(&b);
     }
@@ -146,7 +145,7 @@ json_t *jup_execute(jup_request *r) {
     size_t len;
     const char *code = jup_content_text(r, "code", &len);
     if (!code) return jup_failure("value error", "an execute_request has a string \"code\"");
-    if (r->aborted) return aborted_reply();
+    if (jup_cell_aborted(r)) return aborted_reply();
     int silent = jup_content_bool(r, "silent", 0), store = !silent && jup_content_bool(r, "store_history", 1);
     jup.silent = silent;
     jup.may_ask = jup_content_bool(r, "allow_stdin", 1);
@@ -167,7 +166,7 @@ json_t *jup_execute(jup_request *r) {
     jup_sync();
     if (store) jup_history_add(jup.count, code, len, output.n ? dlsh_buf_text(&output) : NULL);
     dlsh_buf_free(&output);
-    if (status && !silent && jup_content_bool(r, "stop_on_error", 1)) jup_abort_waiting();
+    if (status && !silent && jup_content_bool(r, "stop_on_error", 1)) jup_cell_failed(r);
     jup.silent = 0;
     return reply;
 }

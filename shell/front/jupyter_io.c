@@ -70,12 +70,6 @@ static struct {
     } stream[JUP_STREAMS];
 } io = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void wake(void) {
     uint64_t one = 1;
     if (write(io.wake, &one, sizeof one) < 0) return; /* it is awake already */
@@ -218,7 +212,7 @@ static int read_piece(void) {
     if (io.stream[i].buf.n >= CHUNK && !publish_stream(i, 0)) return 0;
     ssize_t n = read(jup_stdio_fd(i), chunk, held[i] < CHUNK ? (size_t)held[i] : CHUNK);
     if (n <= 0) return n < 0 && errno == EINTR;
-    if (io.stream[i].due <= 0) io.stream[i].due = now() + GATHER;
+    if (io.stream[i].due <= 0) io.stream[i].due = jup_now() + GATHER;
     dlsh_buf_add(&io.stream[i].buf, chunk, (size_t)n);
     return 1;
 }
@@ -278,7 +272,7 @@ static void empty_queue(void) {
 static void serve_streams(void) {
     read_piece();
     empty_queue();
-    double t = now();
+    double t = jup_now();
     for (int i = 0; i < JUP_STREAMS && !io.blocked; i++)
         if (io.stream[i].buf.n >= CHUNK || (io.stream[i].due > 0 && t >= io.stream[i].due)) publish_stream(i, 0);
 }
@@ -337,16 +331,30 @@ static int receive_request(int channel, jup_request **out_request) {
 
 /* ---------------------------------------------------------------- requests for the session */
 
+static void queue_last(jup_request *r) {
+    pthread_mutex_lock(&io.lock);
+    *io.newest = r;
+    io.newest = &r->next;
+    pthread_cond_broadcast(&io.change);
+    pthread_mutex_unlock(&io.lock);
+}
+
+/* Behind what is done now, and what came this way before. */
+static void queue_first(jup_request *r) {
+    pthread_mutex_lock(&io.lock);
+    jup_request **at = &io.waiting;
+    while (*at && (*at)->channel == JUP_CONTROL) at = &(*at)->next;
+    r->next = *at;
+    *at = r;
+    if (io.newest == at) io.newest = &r->next;
+    pthread_cond_broadcast(&io.change);
+    pthread_mutex_unlock(&io.lock);
+}
+
 static void serve_shell(void) {
     jup_request *r;
-    while (receive_request(JUP_SHELL, &r)) {
-        if (!r) continue;
-        pthread_mutex_lock(&io.lock);
-        *io.newest = r;
-        io.newest = &r->next;
-        pthread_cond_broadcast(&io.change);
-        pthread_mutex_unlock(&io.lock);
-    }
+    while (receive_request(JUP_SHELL, &r))
+        if (r) queue_last(r);
 }
 
 jup_request *jup_next(void) {
@@ -365,7 +373,7 @@ jup_request *jup_next(void) {
 void jup_abort_waiting(void) {
     pthread_mutex_lock(&io.lock);
     for (jup_request *r = io.waiting; r; r = r->next)
-        if (!strcmp(r->type, "execute_request")) r->aborted = 1;
+        if (r->channel == JUP_SHELL && !strcmp(r->type, "execute_request")) r->aborted = 1;
     pthread_mutex_unlock(&io.lock);
 }
 
@@ -413,7 +421,7 @@ void jup_end(void) {
 /* The cell that runs is interrupted and has a moment to come to its end. */
 static void begin_end(void) {
     if (io.forced > 0) return;
-    io.forced = now() + LAST_WORDS;
+    io.forced = jup_now() + LAST_WORDS;
     pthread_mutex_lock(&io.lock);
     io.ending = 1;
     pthread_cond_broadcast(&io.change);
@@ -443,13 +451,13 @@ static void grant_more(double t) {
 }
 
 static void look_around(void) {
-    double t = now();
+    double t = jup_now();
     grant_more(t);
     if (__atomic_load_n(&io.ending, __ATOMIC_ACQUIRE)) begin_end();
     if (t - io.checked >= PARENT_CHECK) {
         io.checked = t;
         if (orphaned()) {
-            jup_log("dlsh: the process that started this kernel is gone");
+            if (jup_is_running()) jup_log("dlsh: the process that started this kernel is gone");
             begin_end();
         }
     }
@@ -481,26 +489,52 @@ static json_t *control_info(jup_request *r) {
     return jup_kernel_info();
 }
 
+/* Nothing here can be debugged over the protocol, as kernel_info says; who asks all the same is told so. */
+static json_t *control_debug(jup_request *r) {
+    json_t *command = json_object_get(r->content, "command"), *seq = json_object_get(r->content, "seq");
+    return json_pack("{s:s, s:O?, s:b, s:O?, s:s}", "type", "response", "request_seq", seq, "success", 0, "command",
+                     command, "message", "this kernel has no debugger for clients");
+}
+
+json_t *jup_ports(void) {
+    const int *port = io.connection.port;
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "status", "ok", "shell_port", port[JUP_SHELL], "iopub_port",
+                     port[JUP_IOPUB], "stdin_port", port[JUP_STDIN], "hb_port", port[JUP_HEARTBEAT], "control_port",
+                     port[JUP_CONTROL]);
+}
+
 static const struct {
     const char *request, *reply;
     json_t *(*answer)(jup_request *r);
 } controls[] = {{"interrupt_request", "interrupt_reply", control_interrupt},
                 {"shutdown_request", "shutdown_reply", control_shutdown},
-                {"kernel_info_request", "kernel_info_reply", control_info}};
+                {"kernel_info_request", "kernel_info_reply", control_info},
+                {"debug_request", "debug_reply", control_debug}};
 
+/* Answers what needs no session; returns 0 for other requests. */
+static int answer_control(jup_request *r) {
+    for (size_t i = 0; i < sizeof controls / sizeof *controls; i++) {
+        if (strcmp(r->type, controls[i].request)) continue;
+        control_status(r, "busy");
+        empty_queue();
+        jup_frame reply = dumped(controls[i].answer(r));
+        if (reply.s) send_message(JUP_CONTROL, r, controls[i].reply, (jup_frame){0}, reply);
+        free(reply.s);
+        control_status(r, "idle");
+        return 1;
+    }
+    return 0;
+}
+
+/* All else that the shell channel takes is taken here, too, and comes before what waits there. */
 static void serve_control(void) {
     jup_request *r;
     while (receive_request(JUP_CONTROL, &r)) {
-        for (size_t i = 0; r && i < sizeof controls / sizeof *controls; i++) {
-            if (strcmp(r->type, controls[i].request)) continue;
-            control_status(r, "busy");
-            empty_queue();
-            jup_frame reply = dumped(controls[i].answer(r));
-            if (reply.s) send_message(JUP_CONTROL, r, controls[i].reply, (jup_frame){0}, reply);
-            free(reply.s);
-            control_status(r, "idle");
-        }
-        jup_request_unref(r);
+        if (!r) continue;
+        if (answer_control(r))
+            jup_request_unref(r);
+        else
+            queue_first(r);
     }
 }
 
@@ -537,7 +571,7 @@ static void serve_subscriptions(void) {
 
 /* ms until something is due */
 static long patience(void) {
-    double t = now(), until = io.checked + PARENT_CHECK;
+    double t = jup_now(), until = io.checked + PARENT_CHECK;
     if (io.blocked) return 5;
     for (int i = 0; i < JUP_STREAMS; i++)
         if (io.stream[i].buf.n && io.stream[i].due > 0 && io.stream[i].due < until) until = io.stream[i].due;
@@ -592,6 +626,7 @@ static int open_socket(int channel) {
         io.zmq->setsockopt(s, ZMQ_ROUTER_HANDOVER, &handover, sizeof handover);
     }
     jup_connection_address(&io.connection, channel, address, sizeof address);
+    io.zmq->setsockopt(s, ZMQ_IPV6, &one, sizeof one);
     if (!io.zmq->bind(s, address)) return 1;
     fprintf(stderr, "dlsh: cannot listen on %s: %s\n", address, io.zmq->strerror(errno));
     return 0;
@@ -609,7 +644,7 @@ int jup_io_start(const jup_connection *c) {
     io.newest = &io.waiting;
     io.launcher = launcher ? (pid_t)strtol(launcher, NULL, 10) : 0;
     io.ppid = getppid();
-    io.checked = now();
+    io.checked = jup_now();
     io.behind = MAX_WAITING;
     io.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     io.context = io.zmq->ctx_new();

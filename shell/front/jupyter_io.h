@@ -35,6 +35,8 @@ jup_request *jup_input_reply(void);
 /* Forgets answers that came for earlier questions. */
 void jup_input_forget(void);
 
+/* The ports of the connection file, as connect_request has them. */
+json_t *jup_ports(void);
 /* The id of the kernel's session, for names of displays. */
 const char *jup_session_id(void);
 

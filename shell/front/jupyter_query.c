@@ -33,10 +33,35 @@ static size_t bare(const char *name) {
     return n > 1 && name[n - 1] == '(' ? n - 1 : n;
 }
 
+static json_t *completions(const char *code, json_t *matches, size_t from, size_t to) {
+    return json_pack("{s:s, s:o, s:I, s:I, s:{}}", "status", "ok", "matches", matches, "cursor_start",
+                     (json_int_t)jup_points_of(code, from), "cursor_end", (json_int_t)jup_points_of(code, to),
+                     "metadata");
+}
+
+/* The magics that fit a line of nothing but the beginning of one. */
+static json_t *magics(const char *code, size_t cursor) {
+    static const struct {
+        const char *name;
+        int first; /* in the first line only */
+    } all[] = {{"%%c", 1}, {"%%time", 1}, {"%time", 0}};
+    size_t from = cursor, before;
+    while (from > 0 && (isalnum((unsigned char)code[from - 1]) || code[from - 1] == '%')) from--;
+    for (before = from; before > 0 && (code[before - 1] == ' ' || code[before - 1] == '\t');) before--;
+    if (from == cursor || code[from] != '%' || (before > 0 && code[before - 1] != '\n')) return NULL;
+    json_t *matches = json_array();
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!(all[i].first && before) && !strncmp(all[i].name, code + from, cursor - from))
+            json_array_append_new(matches, json_string(all[i].name));
+    return completions(code, matches, from, cursor);
+}
+
 json_t *jup_complete(jup_request *r) {
     const char *code;
     size_t len, cursor, start, n;
     if (!code_and_cursor(r, &code, &len, &cursor)) return refused("code");
+    json_t *magic = magics(code, cursor);
+    if (magic) return magic;
     char *text = jup_cell_text(code, cursor, &n), *const * names;
     if (!text) return jup_failure("out of memory", "no memory for the cell");
     int count = jup_cell_is_c(code, cursor) ? 0 : dlsh_complete(jup.s, text, n, &start, &names);
@@ -48,9 +73,7 @@ json_t *jup_complete(jup_request *r) {
     }
     if (!count) start = cursor;
     free(text);
-    return json_pack("{s:s, s:o, s:I, s:I, s:{}}", "status", "ok", "matches", matches, "cursor_start",
-                     (json_int_t)jup_points_of(code, start), "cursor_end", (json_int_t)jup_points_of(code, cursor),
-                     "metadata");
+    return completions(code, matches, start, cursor);
 }
 
 /* ---------------------------------------------------------------- inspection */
@@ -84,7 +107,8 @@ static int put_value(dlsh_buf *page, const char *name, size_t len, int whole) {
         if (end && *end) dlsh_buf_puts(page, "...\n");
     }
     const char *dot = memchr(name, '.', len);
-    if (dot) dlsh_buf_printf(page, "%.*s is a %s.\n", (int)len, name, dlsh_type_name(v));
+    const char *type = dlsh_type_name(v);
+    if (dot) dlsh_buf_printf(page, "%.*s is %s %s.\n", (int)len, name, strchr("aeiou", *type) ? "an" : "a", type);
     dl_error_clear();
     dlsh_bundle_free(&b);
     dlsh_drop(v);

@@ -8,19 +8,22 @@
 #include <string.h>
 
 #include "front/jupyter.h"
+#include "front/jupyter_stdio.h"
 #include "view/console.h"
 #include "view/html.h"
 #include "view/plain.h"
 #include "view/plot.h"
 #include "view/rich.h"
 
-enum { WIDTH = 100 }; /* columns of text in a notebook */
+enum { WIDTH = 100, TERMINAL = 80 }; /* columns of text in a notebook, and of a line that is redrawn */
 
 static struct {
     dlsh_sink sink;
     dlsh_bundle *collect; /* what is shown goes here: a handle shows itself as a result */
     dlsh_live live;
     long live_id; /* of the display of an action under way; 0: none */
+    jup_progress shows;
+    dlsh_meter meter; /* for clients that show no updates */
     FILE *input;
     pthread_t thread;
 } out;
@@ -75,12 +78,19 @@ void jup_bundle_json(const dlsh_bundle *b, int to_see, json_t **data, json_t **m
     if (b->form[DLSH_SVG].n && !b->form[DLSH_HTML].n) put_svg_html(*data, &b->form[DLSH_SVG]);
 }
 
+/* Leaves a line that is being redrawn. */
+static void settle(void) {
+    if (out.meter.open) fputc('\n', stdout);
+    out.meter = (dlsh_meter){0};
+}
+
 static void send_display(const dlsh_bundle *b) {
     json_t *data, *metadata;
     char id[64];
     jup_bundle_json(b, 1, &data, &metadata);
     snprintf(id, sizeof id, "%s-%ld", jup_session_id(), b->id);
     json_t *transient = b->id ? json_pack("{s:s}", "display_id", id) : json_object();
+    settle();
     jup_sync();
     jup_post(JUP_IOPUB, jup.request, b->update ? "update_display_data" : "display_data",
              json_pack("{s:o, s:o, s:o}", "data", data, "metadata", metadata, "transient", transient), NULL);
@@ -117,10 +127,12 @@ static void sink_look(dlsh_sink *s, dlsh_look *look) {
 static void sink_text(dlsh_sink *s, const char *bytes, size_t n) {
     (void)s;
     if (jup.silent) return;
-    if (out.collect)
+    if (out.collect) {
         dlsh_buf_add(&out.collect->text, bytes, n);
-    else
+    } else {
+        settle();
         fwrite(bytes, 1, n, stdout);
+    }
 }
 
 static void sink_complain(dlsh_sink *s, const char *bytes, size_t n) {
@@ -177,10 +189,32 @@ static dl_status sink_plot(dlsh_sink *s, const dlsh_plot *p) {
     return show(&b, dlsh_rich_plot(&b, p, &look));
 }
 
+/* Of a training that stops the error tells the rest. */
+static void progress_as_text(const dlsh_progress *p, dlsh_look look) {
+    dlsh_buf b = {0};
+    look.rich = 0;
+    look.live = out.shows == JUP_REDRAWS;
+    look.width = jup_stdio_width();
+    if (!look.width) look.width = TERMINAL;
+    if (p->stopped)
+        settle();
+    else
+        dlsh_meter_draw(&out.meter, p, &look, &b);
+    if (b.n) {
+        fwrite(b.s, 1, b.n, stdout);
+        fflush(stdout);
+    }
+    dlsh_buf_free(&b);
+}
+
 static void sink_progress(dlsh_sink *s, const dlsh_progress *p) {
     dlsh_look look = dlsh_sink_look(s);
     dlsh_bundle b = {0};
     if (jup.silent || dlsh_view.progress == DLSH_OFF || look.mode != DLSH_MODE_TABLE) return;
+    if (out.shows != JUP_DISPLAYS) {
+        progress_as_text(p, look);
+        return;
+    }
     if (dlsh_rich_progress(&out.live, p, &look, &b)) {
         b.update = out.live_id != 0;
         if (!out.live_id) out.live_id = dlsh_display_id();
@@ -264,6 +298,7 @@ void jup_sink_begin(void) {
     }
     out.live = (dlsh_live){0};
     out.live_id = 0;
+    out.meter = (dlsh_meter){0};
 }
 
 /* ---------------------------------------------------------------- results */
@@ -315,6 +350,7 @@ dlsh_sink *jup_sink(void) {
     out.sink.ops = &ops;
     out.thread = pthread_self();
     if (!out.input) {
+        out.shows = jup_launcher_shows();
         out.input = fopencookie(NULL, "r", (cookie_io_functions_t){.read = read_input});
         if (out.input) stdin = out.input;
     }

@@ -185,8 +185,10 @@ int dlsh_kernel_command(const dlsh_options *o, const char **connection_file) {
         *connection_file = o->words[1]; /* launchers may append words of their own */
         return -1;
     }
+    for (int i = 0; i < o->nwords; i++)
+        if (!strcmp(o->words[i], "--help") || !strcmp(o->words[i], "-h")) verb = "--help";
     if (!strcmp(verb, "install")) return install_command(o->nwords - 1, o->words + 1);
-    if (!strcmp(verb, "--help") || !strcmp(verb, "-h")) {
+    if (!strcmp(verb, "--help")) {
         fputs(usage, stdout);
         return fflush(stdout) ? DLSH_EXIT_ERROR : DLSH_EXIT_OK;
     }

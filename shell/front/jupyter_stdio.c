@@ -184,6 +184,11 @@ void jup_stdio_release(void) {
     }
 }
 
+int jup_stdio_width(void) {
+    struct winsize size;
+    return ioctl(stdio.original[JUP_STDERR], TIOCGWINSZ, &size) ? 0 : size.ws_col;
+}
+
 int jup_stdio_fd(int stream) { return stdio.read[stream]; }
 
 void jup_stdio_flush(void) {

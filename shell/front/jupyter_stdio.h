@@ -14,6 +14,8 @@ int jup_stdio_capture(void);
 void jup_stdio_release(void);
 /* The end of a pipe to be read, non-blocking. */
 int jup_stdio_fd(int stream);
+/* Columns of the terminal that shows the log, which is that of a client there; 0 when it is none. */
+int jup_stdio_width(void);
 /* Everything printed so far is in the pipes. */
 void jup_stdio_flush(void);
 /* While a cell runs, what stands in the buffer of stdout is moved on every tenth of a second. */

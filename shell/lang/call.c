@@ -19,6 +19,12 @@ void dlsh_fn_free(dlsh_fn *f) {
     free(f);
 }
 
+const char *dlsh_fn_source(const dlsh_fn *f, size_t *n) {
+    const dlsh_span at = f->node->span;
+    *n = (size_t)(at.end - at.start);
+    return f->unit->text + at.start;
+}
+
 dl_status dlsh_make_fn(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     const dlsh_fninfo *info = n->info;
     dlsh_fn *f = calloc(1, sizeof *f);

@@ -33,6 +33,8 @@ struct dlsh_fn {
 };
 
 void dlsh_fn_free(dlsh_fn *f);
+/* The text it was written as, n bytes; valid as long as the function. */
+const char *dlsh_fn_source(const dlsh_fn *f, size_t *n);
 
 /* Gives every NAME of the unit its slot. Fails with DL_ERR_MEMORY only. */
 dl_status dlsh_resolve(dlsh_session *s, dlsh_unit *unit);

@@ -341,8 +341,8 @@ static dlsh_node *statement(dlsh_parser *p) {
                                  "a block belongs to if, while, for, fn or a command such as no_grad");
     case DLSH_T_ARROW: return dlsh_p_unexpected(p, "a statement", "end the line before with ->");
     case DLSH_T_MOD:
-    case DLSH_T_NOT:
-        return dlsh_p_is(p, DLSH_T_NOT) ? assignment_or_expr(p) : dlsh_p_unexpected(p, "a statement", NULL);
+        return dlsh_p_unexpected(p, "a statement",
+                                 "in notebooks there are %time, %%time and %%c; help lists the commands");
     default: return assignment_or_expr(p);
     }
 }

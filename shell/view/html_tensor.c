@@ -9,7 +9,7 @@
 #include "view/tensor.h"
 #include "view/text.h"
 
-enum { MAX_SLICES = 6, MAX_COLUMNS = 20, MAX_ROWS = 20, PER_ROW = 10, BARS = 40 };
+enum { MAX_SLICES = 6, MAX_COLUMNS = 32, MAX_ROWS = 60, PER_ROW = 10, BARS = 40 };
 
 #define MONO "font-family:monospace;font-size:12px;"
 #define CELL "text-align:right;padding:1px 6px;white-space:nowrap;border:none;"

@@ -58,20 +58,83 @@ static void put_terminal(dlsh_buf *b, const dlsh_plot *p, const dlsh_look *look,
     dlsh_buf_printf(b, "set terminal dumb size %d,%d noenhanced mono\n%s", width, height, look->unicode ? "}\n" : "");
 }
 
+/* Of a long curve each piece gives only the points that a picture can show: the first, the last and the extremes, in
+ * their order. So a million points draw the same lines as all of them, in a picture that a page can hold. */
+enum { LONG_CURVE = 5000, PIECES = 1000 };
+enum { FIRST, LAST, LOW, HIGH, LEFT, RIGHT, SHOWN };
+
+static double curve_x(const dlsh_curve *c, long k) { return c->x ? c->x[k] : (double)k; }
+
+static int has_point(const dlsh_curve *c, long k) { return isfinite(c->y[k]) && isfinite(curve_x(c, k)); }
+
+static void put_point(dlsh_buf *b, const dlsh_curve *c, long k) {
+    if (has_point(c, k))
+        dlsh_buf_printf(b, "%.9g %.9g\n", curve_x(c, k), c->y[k]);
+    else
+        dlsh_buf_puts(b, "\n"); /* a gap in the line */
+}
+
+/* The points of a piece that are shown; returns 0 when it has none. */
+static int choose_points(const dlsh_curve *c, long from, long to, long at[SHOWN]) {
+    while (from < to && !has_point(c, from)) from++;
+    for (int i = 0; i < SHOWN; i++) at[i] = from;
+    for (long k = from; k < to; k++) {
+        if (!has_point(c, k)) continue;
+        at[LAST] = k;
+        if (c->y[k] < c->y[at[LOW]]) at[LOW] = k;
+        if (c->y[k] > c->y[at[HIGH]]) at[HIGH] = k;
+        if (curve_x(c, k) < curve_x(c, at[LEFT])) at[LEFT] = k;
+        if (curve_x(c, k) > curve_x(c, at[RIGHT])) at[RIGHT] = k;
+    }
+    return from < to;
+}
+
+static int by_number(const void *a, const void *b) {
+    long x = *(const long *)a, y = *(const long *)b;
+    return (x > y) - (x < y);
+}
+
+static void put_piece(dlsh_buf *b, const dlsh_curve *c, long from, long to) {
+    long at[SHOWN];
+    if (!choose_points(c, from, to, at)) {
+        dlsh_buf_puts(b, "\n");
+        return;
+    }
+    qsort(at, SHOWN, sizeof *at, by_number);
+    for (int i = 0; i < SHOWN; i++)
+        if (!i || at[i] != at[i - 1]) put_point(b, c, at[i]);
+}
+
+static int is_drawn(const dlsh_plot *p, const dlsh_curve *c, long k) {
+    return k >= 0 && k < c->n && has_point(c, k) && (!p->logy || c->y[k] > 0);
+}
+
+/* Points without neighbours are no line: they become dots. Returns whether there are any. */
+static int put_dots(dlsh_buf *b, const dlsh_plot *p, int i) {
+    const dlsh_curve *c = &p->curves[i];
+    int any = 0;
+    for (long k = 0; k < c->n && c->n <= LONG_CURVE && !p->bars; k++) {
+        if (!is_drawn(p, c, k) || is_drawn(p, c, k - 1) || is_drawn(p, c, k + 1)) continue;
+        if (!any++) dlsh_buf_printf(b, "$dot%d << EOD\n", i);
+        put_point(b, c, k);
+    }
+    if (any) dlsh_buf_puts(b, "EOD\n");
+    return any;
+}
+
 static void put_data(dlsh_buf *b, const dlsh_plot *p) {
     for (int i = 0; i < p->ncurves; i++) {
         const dlsh_curve *c = &p->curves[i];
         dlsh_buf_printf(b, "$d%d << EOD\n", i);
-        for (long k = 0; k < c->n; k++) {
-            double x = c->x ? c->x[k] : (double)k;
-            if (isfinite(c->y[k]) && isfinite(x))
-                dlsh_buf_printf(b, "%.9g %.9g\n", x, c->y[k]);
-            else
-                dlsh_buf_puts(b, "\n"); /* a gap in the line */
-        }
+        if (c->n > LONG_CURVE && !p->bars)
+            for (long k = 0; k < PIECES; k++) put_piece(b, c, c->n * k / PIECES, c->n * (k + 1) / PIECES);
+        else
+            for (long k = 0; k < c->n; k++) put_point(b, c, k);
         dlsh_buf_puts(b, "EOD\n");
     }
 }
+
+static const char round_dots[] = "set for [i=1:16] linetype i pt 7\nset pointsize 0.5\n";
 
 /* No background and colours that are readable on white and on black: the theme of the notebook is not known. */
 static void put_notebook_terminal(dlsh_buf *b) {
@@ -83,6 +146,7 @@ static void put_notebook_terminal(dlsh_buf *b) {
                      "set grid lc rgb '" DLSH_GREY "' lw 0.4 dt 3\n");
     for (int i = 0; i < 16; i++)
         dlsh_buf_printf(b, "set linetype %d lc rgb '%s' lw 1.8%s\n", i + 1, colours[i % N], i < N ? "" : " dt 2");
+    dlsh_buf_puts(b, round_dots);
 }
 
 static void put_labels(dlsh_buf *b, const dlsh_plot *p, const char *colour) {
@@ -99,7 +163,7 @@ static void put_labels(dlsh_buf *b, const dlsh_plot *p, const char *colour) {
 
 /* Everything behind the choice of the terminal. */
 static void put_script(dlsh_buf *b, const dlsh_plot *p) {
-    if (p->logy) dlsh_buf_puts(b, "set logscale y\n");
+    if (p->logy) dlsh_buf_puts(b, "set logscale y\nset format y '%g'\n");
     dlsh_buf_puts(b, p->bars ? "set style fill solid 0.6\nset boxwidth 0.9 relative\n" : "");
     const dlsh_curve *c = p->curves;
     if (p->bars && c->n > 1) {
@@ -108,13 +172,17 @@ static void put_script(dlsh_buf *b, const dlsh_plot *p) {
         dlsh_buf_printf(b, "set xrange [%.9g:%.9g]\n", first - half, last + half);
     }
     put_data(b, p);
-    dlsh_buf_puts(b, "plot ");
+    dlsh_buf command = {0};
     for (int i = 0; i < p->ncurves; i++) {
         const char *with = p->bars ? "boxes" : p->curves[i].n == 1 ? "points" : "lines";
-        dlsh_buf_printf(b, "%s$d%d using 1:2 with %s title ", i ? ", " : "", i, with);
-        put_quoted(b, p->curves[i].label ? p->curves[i].label : "");
+        dlsh_buf_printf(&command, "%s$d%d using 1:2 with %s lt %d title ", i ? ", " : "plot ", i, with, i + 1);
+        put_quoted(&command, p->curves[i].label ? p->curves[i].label : "");
+        if (p->curves[i].n > 1 && put_dots(b, p, i))
+            dlsh_buf_printf(&command, ", $dot%d using 1:2 with points lt %d notitle", i, i + 1);
     }
+    dlsh_buf_puts(b, dlsh_buf_text(&command));
     dlsh_buf_puts(b, "\nunset output\n");
+    dlsh_buf_free(&command);
 }
 
 /* Starts gnuplot with a temporary file as its input and a pipe for what it prints. Returns 0 or an errno. */
@@ -181,6 +249,7 @@ static dl_status draw_file(const dlsh_plot *p, const dlsh_look *look) {
     put_terminal(&script, p, look, dlsh_buf_text(&target));
     put_labels(&script, p, "");
     dlsh_buf_puts(&script, "set grid\n");
+    dlsh_buf_puts(&script, round_dots);
     put_script(&script, p);
     dl_status status = touch(dlsh_buf_text(&target), p->file);
     if (!status) status = run_gnuplot(dlsh_buf_text(&script), script.n, &out);

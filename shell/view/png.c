@@ -7,6 +7,8 @@
 
 #include "lang/session.h"
 
+enum { LARGE = 1 << 20 }; /* bytes from which time matters more than size */
+
 static void big_endian(uint8_t *to, size_t v) {
     for (int i = 0; i < 4; i++) to[i] = (uint8_t)(v >> (24 - 8 * i));
 }
@@ -33,7 +35,7 @@ dl_status dlsh_png(dlsh_buf *out, const uint8_t *pixels, long width, long height
         raw[(size_t)y * (row + 1)] = 0; /* no filter */
         memcpy(raw + (size_t)y * (row + 1) + 1, pixels + (size_t)y * row, row);
     }
-    if (ok && compress2(zip, &packed, raw, size, 9) != Z_OK) ok = 0;
+    if (ok && compress2(zip, &packed, raw, size, size < LARGE ? 9 : 6) != Z_OK) ok = 0;
     if (ok) {
         big_endian(head, (size_t)width), big_endian(head + 4, (size_t)height);
         head[8] = 8, head[9] = colour_types[channels];

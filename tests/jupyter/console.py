@@ -1,4 +1,4 @@
-"""jupyter-console at a pseudo-terminal: a cell of several lines, its result, Tab, an error, input, the end. (Ctrl-C in
+"""jupyter-console at a pseudo-terminal: a cell of several lines, its result, Tab, an error, input, a training, the end. (Ctrl-C in
 its version 6.4.4 reaches no kernel, whichever it is.)"""
 import re
 import shutil
@@ -56,6 +56,9 @@ try:
     p.send("Ada\r")
     expect('"Ada"')
     expect("In [5]:")
+    p.send('d = dataset("digits", n=640, test=64); net m { flatten -> linear 10 }; train trainer(m, d, opt=sgd(lr=0.1), batch=64) epochs=2\r')
+    expect("epoch 2/2  10/10  loss")  # the line at its end, which in a notebook is a display that is updated
+    expect("In [6]:")
     p.send("\x04")
     p.expect(["exit", pexpect.EOF])
     p.send("y\r")

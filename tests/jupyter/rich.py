@@ -2,10 +2,13 @@
 import base64
 import json
 import re
+import shutil
+import struct
 import sys
 import time
 import unittest
 import xml.etree.ElementTree as ET
+import zlib
 
 sys.path.insert(0, "tests/support")
 import kernel
@@ -91,6 +94,62 @@ class Rich(unittest.TestCase):
             self.assertEqual([set(data) for data in got], wanted)
             for data in got:
                 self.read(data)
+
+    def size(self, out):
+        """Width, height and channels of the first picture a cell shows, and its bytes."""
+        data = base64.b64decode(shown(out)[0]["data"]["image/png"])
+        width, height, _, kind = struct.unpack(">IIBB", data[16:26])
+        return width, height, {4: 2, 6: 4}[kind], data
+
+    def picture(self, code):
+        """The picture as rows of pixels."""
+        width, height, channels, data = self.size(self.cell(code))
+        rows = zlib.decompress(data[data.index(b"IDAT") + 4:-16])
+        step = width * channels
+        return [[tuple(rows[y * (step + 1) + 1 + x * channels:y * (step + 1) + 1 + (x + 1) * channels]) for x in range(width)] for y in range(height)]
+
+    def test_pictures(self):
+        pixels = self.picture("img tensor([[1.0, 1/0], [0/0, 0.5]])")
+        side = len(pixels) // 2
+        red = (0xe0, 0x52, 0x4a, 255)
+        self.assertEqual([pixels[y * side][x * side] for y in (0, 1) for x in (0, 1)], [(255, 255, 255, 255), red, red, (0, 0, 0, 255)])
+        pixels = self.picture("img (tensor([[1e308, -1e308]], dtype=\"f64\"))")
+        self.assertEqual((pixels[0][0], pixels[0][-1]), ((255, 255), (0, 255)))
+        self.assertEqual(self.size(self.cell("img rand(600, 900)"))[:2], (900, 600))
+        for code, note in (("img rand(300, 8, 8)", "the first 256 of 300 pictures\n"), ("img rand(20, 600, 900)", "the first 7 of 20 pictures\n")):
+            self.assertEqual([c["text"] for t, c in self.cell(code) if t == "stream"], [note])
+        self.assertEqual([t for t, _ in self.cell("img rand(256, 8, 8)")], ["display_data"])
+        width, height, *_ = self.size(self.cell("img randn(4, 512, 3, 3)"))  # not one row of all channels, which nobody could see
+        self.assertLess(width, 3 * height)
+        self.assertIn("at most 2048", self.kernel.run("img zeros(3000, 10)")[0]["evalue"])
+
+    def svg(self, code):
+        data = shown(self.cell(code))[0]["data"]
+        self.read(data)
+        return data["image/svg+xml"]
+
+    @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot")
+    def test_plots(self):
+        self.assertLess(len(self.svg("x = randn(1000000); plot x")), 300000)  # a page could not hold all points
+        whole, thin = self.svg("x = arange(4000) * 0.001; y = sin(x); plot y x=x"), self.svg("x = arange(40000) * 0.0001; y = sin(x); plot y x=x")
+        texts = lambda svg: ET.fromstring(svg).itertext()
+        self.assertEqual([t.strip() for t in texts(whole)], [t.strip() for t in texts(thin)])  # the same axes
+        spike = self.svg("x = zeros(100000); x[77777] = 5; plot x")
+        self.assertIn("5", [t.strip() for t in texts(spike)])
+        # points between NaN are no line, but they are there
+        dots = lambda svg: svg.count("#gpPt6")
+        self.assertEqual(dots(self.svg("a = [1.0, 2, 3]; plot a")), 0)
+        self.assertEqual(dots(self.svg("a = [1.0, 0/0, 3, 1/0, 2, -1/0, 4]; plot a")), 4)
+        self.assertEqual(dots(self.svg("a = [1.0, 0.1, 0, 1e-8]; plot a logy")), 1)
+        self.assertEqual(dots(self.svg("a = [3.0]; plot a")), 2)  # itself, and in the key
+        self.assertIn("value (left out: NaN 1, Inf 1)", self.svg("hist tensor([0/0, 1/0, 1.0, 2.0])"))
+        for label, code in (("index", "a = [1.0, 2]; plot a"), ("when", "a = [1.0, 2]; when = [3, 4]; plot a x=when")):
+            self.assertIn(label, [t.strip() for t in texts(self.svg(code))])
+
+    def test_tensors_are_whole_up_to_the_threshold(self):
+        cells = lambda code: shown(self.cell(code))[0]["data"]["text/html"].count("<td")
+        self.assertEqual([cells("rand(28, 28)"), cells("rand(40, 1)"), cells("rand(40)")], [784, 40, 40])
+        self.assertLess(cells("rand(40, 40)"), 60)
 
     def test_json_is_the_value(self):
         data = shown(self.cell("record(a=[1, 2], b=none)"))[0]["data"]
