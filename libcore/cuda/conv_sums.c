@@ -5,8 +5,8 @@ static const struct {
     bool (*takes)(const dl_conv *g);
     dl_status (*run)(dl_gpu *gpu, const dl_conv *g, const dl_conv_weight *weight, const float *x, float *y);
 } results[DL_CONV_SUMS] = {{dl_conv_strips_take, dl_conv_strips},
-                            {dl_conv_windows_take, dl_conv_windows},
-                            {dl_conv_winograd_take, dl_conv_winograd}};
+                           {dl_conv_windows_take, dl_conv_windows},
+                           {dl_conv_winograd_take, dl_conv_winograd}};
 
 static const struct {
     bool (*takes)(const dl_conv *g);
