@@ -161,8 +161,23 @@ static void put_labels(dlsh_buf *b, const dlsh_plot *p, const char *colour) {
     }
 }
 
+/* A range for an axis that has one value only: gnuplot's own choice is narrow, and comes with a warning. */
+static void put_range(dlsh_buf *b, const dlsh_plot *p, char axis) {
+    double low = INFINITY, high = -INFINITY;
+    for (int i = 0; i < p->ncurves; i++)
+        for (long k = 0; k < p->curves[i].n; k++) {
+            const dlsh_curve *c = &p->curves[i];
+            if (!is_drawn(p, c, k)) continue;
+            double v = axis == 'x' ? curve_x(c, k) : c->y[k];
+            low = fmin(low, v), high = fmax(high, v);
+        }
+    double room = low == 0 ? 1 : fabs(low) / 2;
+    if (low == high) dlsh_buf_printf(b, "set %crange [%.9g:%.9g]\n", axis, low - room, high + room);
+}
+
 /* Everything behind the choice of the terminal. */
 static void put_script(dlsh_buf *b, const dlsh_plot *p) {
+    if (!p->bars) put_range(b, p, 'x'), put_range(b, p, 'y');
     if (p->logy) dlsh_buf_puts(b, "set logscale y\nset format y '%g'\n");
     dlsh_buf_puts(b, p->bars ? "set style fill solid 0.6\nset boxwidth 0.9 relative\n" : "");
     const dlsh_curve *c = p->curves;
