@@ -41,9 +41,9 @@ static dl_status result_size(const dl_call *c, transposed *t) {
         if (given->given && given->n && (t->more[i] < 0 || t->more[i] >= g->stride[i]))
             return dl_fail(DL_ERR_VALUE, "a %s of %ld gives results of %ld to %ld, not %ld", i ? "width" : "height",
                            g->out[i], least, least + g->stride[i] - 1, want[i]);
-        if (t->more[i] >= g->stride[i])
-            return dl_fail(DL_ERR_VALUE, "output_padding must be smaller than stride, not %ld with stride %ld",
-                           t->more[i], g->stride[i]);
+        if (t->more[i] >= g->stride[i] && t->more[i] >= g->dil[i])
+            return dl_fail(DL_ERR_VALUE, "output_padding must be smaller than stride or dilation, %ld or %ld, not %ld",
+                           g->stride[i], g->dil[i], t->more[i]);
         g->in[i] = least + t->more[i];
         if (g->in[i] < 1)
             return dl_fail_hint(DL_ERR_SHAPE, "use less padding or larger images", "the result would be empty");
@@ -61,6 +61,21 @@ static dl_tensor *biased(dl_tensor *y, dl_tensor *bias) {
     return sum;
 }
 
+/* No convolution over an image of that size gives this output when output_padding reaches the stride: the whole result
+ * is made, and cut or filled up to the size. */
+static dl_tensor *cut_to_size(const dl_call *c, const dl_conv *g) {
+    long whole[2], width[4];
+    for (int i = 0; i < 2; i++) {
+        whole[i] = (g->out[i] - 1) * g->stride[i] + g->dil[i] * (g->k[i] - 1) + 1;
+        width[2 * (1 - i)] = -g->pad[i];
+        width[2 * (1 - i) + 1] = g->in[i] + g->pad[i] - whole[i];
+    }
+    dl_tensor *y = dl_conv2d_dx(c->in[0], c->in[1], whole, 2, g->stride, 2, (long[]){0, 0}, 2, g->dil, 2, g->groups);
+    dl_tensor *cut = y ? dl_pad(y, width, 4, 0) : NULL;
+    dl_unref(y);
+    return cut;
+}
+
 COMPOSE_RULE(conv_transpose2d) {
     transposed t = {0};
     const dl_aval *a = c->attr, in_order[] = {a[0], a[1], a[4], a[3]};
@@ -69,7 +84,9 @@ COMPOSE_RULE(conv_transpose2d) {
     DL_TRY(check_operands(c, &t));
     DL_TRY(result_size(c, &t));
     dl_conv *g = &t.g;
-    dl_tensor *y = dl_conv2d_dx(c->in[0], c->in[1], g->in, 2, g->stride, 2, g->pad, 2, g->dil, 2, g->groups);
+    bool beyond = t.more[0] >= g->stride[0] || t.more[1] >= g->stride[1];
+    dl_tensor *y = beyond ? cut_to_size(c, g)
+                          : dl_conv2d_dx(c->in[0], c->in[1], g->in, 2, g->stride, 2, g->pad, 2, g->dil, 2, g->groups);
     if (y && c->nin > 2 && c->in[2]) {
         dl_tensor *sum = biased(y, c->in[2]);
         dl_unref(y);
