@@ -10,13 +10,28 @@
 #include "ffi/spawn.h"
 #include "lang/session.h"
 
+static int find_program(const char *words, char *program, size_t size) {
+    char word[200];
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(words, " "), words);
+    return dlsh_spawn_find(word, program, size);
+}
+
+/* tcc has no words for types and values, and does not know all that headers hold; where there is another compiler, that
+ * is asked. */
+const char *dlsh_c_who(void) {
+    const char *named = getenv("DLSH_CC");
+    char program[400];
+    if (!named || !*named) return "cc";
+    if (!find_program(named, program, sizeof program) || dlsh_cc_family_of(program) != DLSH_CC_TCC) return named;
+    return find_program("cc", program, sizeof program) && dlsh_cc_family_of(program) != DLSH_CC_TCC ? "cc" : named;
+}
+
 /* The compiler's words, then the options; NULL: recorded. */
 static char **command(const char *const *args, const char *flags) {
-    const char *named = getenv("DLSH_CC");
     char **cc = NULL, **more = NULL, **argv = NULL;
     int ncc = 0, nmore = 0, n = 0, nargs = 0;
     while (args[nargs]) nargs++;
-    if (!dlsh_cc_words(named && *named ? named : "cc", &cc, &ncc) && (!flags || !dlsh_cc_words(flags, &more, &nmore)) &&
+    if (!dlsh_cc_words(dlsh_c_who(), &cc, &ncc) && (!flags || !dlsh_cc_words(flags, &more, &nmore)) &&
         !(argv = calloc((size_t)(ncc + nmore + nargs + 5), sizeof *argv)))
         dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to call the compiler");
     for (int i = 0; argv && i < ncc; i++) argv[n++] = strdup(cc[i]);
@@ -109,20 +124,12 @@ dl_status dlsh_c_ask(const char *source, const char *const *args, const char *fl
     return st;
 }
 
-static int find_compiler(char *program, size_t size) {
-    const char *named = getenv("DLSH_CC");
-    char word[200];
-    snprintf(word, sizeof word, "%.*s", (int)strcspn(named && *named ? named : "cc", " "),
-             named && *named ? named : "cc");
-    return dlsh_spawn_find(word, program, size);
-}
-
 int dlsh_c_can_ask(void) {
     char program[400];
-    return find_compiler(program, sizeof program);
+    return find_program(dlsh_c_who(), program, sizeof program);
 }
 
 dlsh_cc_family dlsh_c_ask_family(void) {
     char program[400];
-    return find_compiler(program, sizeof program) ? dlsh_cc_family_of(program) : DLSH_CC_GCC;
+    return find_program(dlsh_c_who(), program, sizeof program) ? dlsh_cc_family_of(program) : DLSH_CC_GCC;
 }

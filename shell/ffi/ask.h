@@ -10,6 +10,8 @@
 dl_status dlsh_c_ask(const char *source, const char *const *args, const char *flags, int errors, dlsh_buf *said,
                      int *good);
 int dlsh_c_can_ask(void);
+/* The command of the compiler that reads headers: DLSH_CC, else cc. */
+const char *dlsh_c_who(void);
 /* Which options it understands. */
 dlsh_cc_family dlsh_c_ask_family(void);
 

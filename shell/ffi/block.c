@@ -148,23 +148,27 @@ static int offset_of(const dlsh_unit *u, int line, int col) {
     return i < (int)u->len ? i : (int)u->len;
 }
 
+static dlsh_span span_of(const dlsh_unit *u, const dlsh_cc_message *m) {
+    int from = offset_of(u, m->line, m->col);
+    return (dlsh_span){.line = m->line, .col = m->col ? m->col : 1, .start = from, .end = from + m->width};
+}
+
 /* Where the compiler found its first error; later ones are warnings' like. */
 static dl_status place_error(dlsh_session *s, const dlsh_unit *u, const dlsh_cc_result *r, dl_status st) {
     for (int i = 0; i < r->nmessages; i++) {
         const dlsh_cc_message *m = &r->messages[i];
         if (!m->error) continue;
         if (!m->line) return st;
-        int from = offset_of(u, m->line, m->col);
-        dlsh_span span = {.line = m->line, .col = m->col ? m->col : 1, .start = from, .end = from + m->width};
-        return dlsh_place_at(s, u, span, st);
+        return dlsh_place_at(s, u, span_of(u, m), st);
     }
     return st;
 }
 
-static void tell_warnings(dlsh_session *s, const dlsh_cc_result *r) {
-    for (int i = 0; i < r->nmessages; i++)
-        if (!r->messages[i].error && r->messages[i].line)
-            dlsh_warn(s, r->messages[i].hint, "C, line %d: %s", r->messages[i].line, r->messages[i].text);
+static void tell_warnings(dlsh_session *s, const dlsh_unit *u, const dlsh_cc_result *r) {
+    for (int i = 0; i < r->nmessages; i++) {
+        const dlsh_cc_message *m = &r->messages[i];
+        if (!m->error && m->line) dlsh_warn_at(s, span_of(u, m), m->hint, "C: %s", m->text);
+    }
 }
 
 /* ---------------------------------------------------------------- compiling and loading */
@@ -486,7 +490,7 @@ dl_status dlsh_c_run_block(dlsh_session *s, const dlsh_unit *u, const dlsh_node 
     if (!st) {
         st = compile(b, b->flags, &r);
         if (st) st = place_error(s, u, &r, st);
-        if (!st) tell_warnings(s, &r);
+        if (!st) tell_warnings(s, u, &r);
         dlsh_cc_result_free(&r);
     }
     if (!st) st = load(b, 0);

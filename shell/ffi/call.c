@@ -612,6 +612,7 @@ dl_status dlsh_c_call(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args,
     if (!f->fast) {
         if (!dlsh_cblock_of(f)) DLSH_TRY(refuse(f));
         f->fast = on_gpu(f) ? FAST_NONE : fast_kind(f->proto);
+        f->counts = dlsh_c_counts_bytes(f);
         f->prints = prints(f->proto->name);
         f->frees = f->proto->nparams > 0 && (!strcmp(f->proto->name, "free") || !strcmp(f->proto->name, "realloc"));
     }
@@ -629,6 +630,7 @@ dl_status dlsh_c_call(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args,
     int begun = !st;
     if (!st) st = fixed_arguments(&k);
     if (!st && (k.n > f->proto->nparams || f->proto->format >= 0)) st = variable_arguments(&k);
+    if (!st && f->counts) st = dlsh_c_check_bytes(&k);
     if (!st && f->frees && (st = may_free(&k))) k.failed_at = 0;
     if (st && k.failed_at >= 0 && given[k.failed_at]) dlsh_set_failed_arg(s, source[k.failed_at]);
     if (!st) st = call_out(&k, out);

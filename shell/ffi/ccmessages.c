@@ -42,9 +42,10 @@ static int column(const json_t *place) {
 
 /* A place in the text, from its line and column there (0: not known). */
 static void set_place(const dlsh_cc_job *job, int line, int col, dlsh_cc_message *m) {
-    if (line < 1) return;
-    m->line = job->line + line - 1;
-    m->col = line == 1 && col ? job->col + col - 1 : col;
+    int first = dlsh_cc_first_line(job);
+    if (line < first) return;
+    m->line = job->line + line - first;
+    m->col = line == first && col ? job->col + col - 1 : col;
 }
 
 /* A place counts when it is in the text's file at all; the prelude has a file name of its own. */

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "ffi/inside.h"
+#include "lang/fn.h"
+#include "lang/interp.h"
 
 typedef struct dlsh_cclosure {
     struct dlsh_cclosure *next;
@@ -72,6 +74,7 @@ static dl_status run(closure *c, void *result, void **args) {
     if (!st && dlsh_interrupted()) st = dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted");
     if (!st) st = dlsh_call(s, f, &given, &out);
     if (!st) st = give_result(c, out, result);
+    if (st && f.type == DLSH_FN) st = dlsh_place_at(s, f.as.fn->unit, f.as.fn->node->span, st); /* if it has no other */
     for (int i = 0; i < have; i++) dlsh_drop(values[i]);
     dlsh_drop(out);
     dlsh_drop(f);

@@ -103,11 +103,23 @@ static dl_status write_file(const char *path, const char *s, size_t n) {
     return ok ? DL_OK : cannot_write(path);
 }
 
+static int asks_where(const char *text, size_t n) {
+    static const char *const words[] = {"__LINE__", "__FILE__", "assert"};
+    for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
+        if (memmem(text, n, words[i], strlen(words[i]))) return 1;
+    return 0;
+}
+
+int dlsh_cc_first_line(const dlsh_cc_job *job) {
+    int asks = asks_where(job->text, job->len) || asks_where(job->prelude, job->prelude ? strlen(job->prelude) : 0);
+    return asks && !job->cuda ? job->line : 1;
+}
+
 /* The source: prelude, text, suffix. */
 static dl_status write_source(const dlsh_cc_job *job, const char *path) {
     dlsh_buf b = {0};
     if (job->prelude) dlsh_buf_printf(&b, "#line 1 \"<declared before>\"\n%s\n", job->prelude);
-    dlsh_buf_puts(&b, "#line 1 \"" DLSH_CC_FILE "\"\n");
+    dlsh_buf_printf(&b, "#line %d \"" DLSH_CC_FILE "\"\n", dlsh_cc_first_line(job));
     dlsh_buf_add(&b, job->text, job->len);
     if (job->suffix) dlsh_buf_printf(&b, "\n#line 1 \"<exported>\"\n%s\n", job->suffix);
     dl_status st = b.failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C text") : write_file(path, b.s, b.n);
@@ -188,6 +200,8 @@ static dl_status options(build *b) {
     case DLSH_CC_CLANG:
         DLSH_TRY(push_all(b, gcc));
         DLSH_TRY(push_all(b, strict));
+        if (dlsh_cc_first_line(b->job) == b->job->line && b->job->file)
+            DLSH_TRY(add_printf(b, "-fmacro-prefix-map=" DLSH_CC_FILE "=%.400s", b->job->file));
         break;
     case DLSH_CC_TCC: DLSH_TRY(push_all(b, tcc)); break;
     case DLSH_CC_NVCC:
@@ -236,6 +250,7 @@ dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]) {
     if (!status) dlsh_cc_identify(b.program, &t);
     for (int i = 0; i < b.argc; i++) dlsh_buf_printf(&t, "%s\n", b.argv[i]);
     dlsh_cc_words_free(b.argv);
+    if (dlsh_cc_first_line(job) > 1) dlsh_buf_printf(&t, "%s:%d\n", job->file ? job->file : "", job->line);
     dlsh_buf_printf(&t, "%s\n%s\n", job->flags ? job->flags : "", job->prelude ? job->prelude : "");
     dlsh_buf_add(&t, job->text, job->len);
     if (strstr(dlsh_buf_text(&t), "dlcore.h")) dlsh_buf_puts(&t, header);
@@ -325,7 +340,8 @@ dl_status dlsh_cc_compile(const dlsh_cc_job *job, const char *key, dlsh_cc_resul
     *r = (dlsh_cc_result){0};
     build b = {.job = job, .folder = dlsh_cc_folder()};
     if (!b.folder) return dlsh_failure();
-    snprintf(r->path, sizeof r->path, "%.200s/%d.%d.%d.so", b.folder, ++serial, origin_number(job->file), job->line);
+    snprintf(r->path, sizeof r->path, "%.200s/%d.%d.%d.so", b.folder, ++serial, origin_number(job->file),
+             job->line - dlsh_cc_first_line(job) + 1);
     r->cached = dlsh_cc_cached(key) && dlsh_cc_cache_path(key, ".so", kept) && dlsh_cc_copy(kept, r->path);
     if (r->cached) return DL_OK;
     snprintf(b.source, sizeof b.source, "%s/%d.%s", b.folder, serial, job->cuda ? "cu" : "c");

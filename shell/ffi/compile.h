@@ -44,6 +44,9 @@ typedef struct dlsh_cc_result {
 } dlsh_cc_result;
 void dlsh_cc_result_free(dlsh_cc_result *r);
 
+/* The number of the text's first line as the compiler counts: 1, so that equal texts at other places need compiling
+ * once only, but the true one when they ask where they stand (__LINE__, assert). */
+int dlsh_cc_first_line(const dlsh_cc_job *job);
 /* What the compiled code depends on, as a name: text, prelude, options and compiler, and `copy`, which tells equal
  * texts of one session apart. DL_ERR_IO: there is no such compiler. */
 dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]);

@@ -108,6 +108,10 @@ const char *dlsh_c_dtype_of(const dlsh_ctype *t) {
     return NULL;
 }
 
+static int char_like(const dlsh_ctype *t) {
+    return t->plain->kind == DLSH_C_CHAR || t->plain->kind == DLSH_C_SCHAR || t->plain->kind == DLSH_C_UCHAR;
+}
+
 static dl_status tensor_pointer(const dlsh_ctype *t, dlsh_value v, const char *what, int device, void **to) {
     dl_tensor *x = v.as.tensor;
     const dlsh_ctype *element = innermost(t->base);
@@ -118,7 +122,10 @@ static dl_status tensor_pointer(const dlsh_ctype *t, dlsh_value v, const char *w
     }
     if (element->kind != DLSH_C_VOID && !dtype_matches(element, dl_dtype_of(x))) {
         const char *wanted = dlsh_c_dtype_of(element);
-        if (wanted) snprintf(hint, sizeof hint, "x.to(%s) converts it, as a copy", wanted);
+        if (char_like(element))
+            snprintf(hint, sizeof hint, "cast(\"%s *\", x) is its memory, byte by byte", dlsh_c_name(element));
+        else if (wanted)
+            snprintf(hint, sizeof hint, "x.to(%s) converts it, as a copy", wanted);
         return dlsh_fail(DL_ERR_DTYPE, hint, "%s is %s, but the tensor is %s", what, dlsh_c_name(t),
                          dl_dtype_name(dl_dtype_of(x)));
     }
@@ -145,10 +152,6 @@ static dl_status tensor_pointer(const dlsh_ctype *t, dlsh_value v, const char *w
 
 /* ---------------------------------------------------------------- pointers */
 
-static int char_like(const dlsh_ctype *t) {
-    return t->plain->kind == DLSH_C_CHAR || t->plain->kind == DLSH_C_SCHAR || t->plain->kind == DLSH_C_UCHAR;
-}
-
 static dl_status pointer_to_pointer(const dlsh_ctype *t, const dlsh_cpointer *p, const char *what, void **to) {
     const dlsh_ctype *from = p->type->base, *into = t->base;
     if (!p->addr) { /* NULL, of whatever type */
@@ -171,6 +174,10 @@ static dl_status pointer_to_pointer(const dlsh_ctype *t, const dlsh_cpointer *p,
 
 static dl_status string_pointer(const dlsh_ctype *t, dlsh_value v, const char *what, void **to) {
     const dlsh_ctype *into = t->base;
+    if (into->kind == DLSH_C_POINTER && char_like(into->base))
+        return wrong_type(t, v, what,
+                          into->base->is_const ? "new(\"const char *[]\", [s, t]) is memory that holds strings"
+                                               : "new(\"char *[]\", [new(\"char[]\", s)]) is memory that holds one");
     if (!into->is_const)
         return dlsh_fail(DL_ERR_TYPE, "new(\"char[100]\", s) is memory that C may write to",
                          "%s is %s: C may write there, and strings cannot be changed", what, dlsh_c_name(t));
@@ -203,15 +210,19 @@ static dl_status no_pointer(const dlsh_ctype *t, dlsh_value v, const char *what)
     int numbers = dlsh_c_is_integer(t->base->plain) || dlsh_c_is_float(t->base->plain);
     if (v.type == DLSH_NONE || v.type == DLSH_VOID || (v.type == DLSH_INT && !v.as.i))
         hint = "C's null pointer is written NULL";
-    else if (t->base->plain->kind == DLSH_C_CHAR && dlsh_is_number(v))
+    else if (t->base->plain->kind == DLSH_C_CHAR && (dlsh_is_number(v) || (v.type == DLSH_LIST && t->base->is_const)))
         hint = t->base->is_const ? "a string fits here" : "new(\"char[100]\") is memory for text";
     else if (v.type == DLSH_LIST && t->base->kind == DLSH_C_VOID)
         hint = "tensor(list), or new(\"double[]\", list), is memory";
     else if (v.type == DLSH_LIST && dtype)
         snprintf(text, sizeof text, "tensor(list, dtype=%s), or new(\"%s[]\", list)", dtype,
                  dlsh_c_name(t->base->plain));
-    else if (v.type == DLSH_LIST || (dlsh_is_number(v) && numbers))
+    else if (v.type == DLSH_LIST && !dlsh_c_is_struct(t->base))
+        snprintf(text, sizeof text, "new(\"%s[]\", x) is memory that holds them", dlsh_c_name(t->base->plain));
+    else if (v.type == DLSH_LIST || v.type == DLSH_RECORD || (dlsh_is_number(v) && numbers))
         snprintf(text, sizeof text, "new(\"%s\", x) is memory that holds it", dlsh_c_name(t->base->plain));
+    else if (dlsh_callable(v))
+        hint = "functions go where a pointer to a function is declared: int (*f)(int)";
     else if (v.type == DLSH_INT)
         hint = "cast(\"T *\", n) makes a pointer of a number";
     if (*text) hint = text;
@@ -264,7 +275,10 @@ static dl_status by_value(dlsh_ccall *k, int at, const dlsh_ctype *t, dlsh_value
     if (dlsh_c_is_complex(t) && dlsh_is_number(v)) /* a real number is one */
         return dlsh_c_store(k->s, t->plain->fields[0].type, v, copy->data);
     if (!dlsh_unwrap(v, &dlsh_cstruct_class) && v.type != DLSH_RECORD && v.type != DLSH_LIST)
-        return wrong_type(t, v, what, dlsh_c_is_complex(t) ? "a complex number is a list of two, [re, im]" : NULL);
+        return wrong_type(t, v, what,
+                          dlsh_c_is_complex(t)                   ? "a complex number is a list of two, [re, im]"
+                          : dlsh_unwrap(v, &dlsh_cpointer_class) ? "p[0] is what a pointer points to"
+                                                                 : "a record of its fields, or a list of them, is one");
     return dlsh_c_store_in(k->s, t, v, copy->owner, copy->data, copy->data);
 }
 

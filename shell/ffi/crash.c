@@ -5,6 +5,7 @@
 #include "ffi/spawn.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,10 +26,25 @@ static const struct {
     {SIGFPE, 0, "arithmetic error (SIGFPE)"},
     {SIGILL, 0, "invalid instruction (SIGILL)"},
     {SIGABRT, 0, "abort (SIGABRT): it called abort() or an assertion failed"},
+    {SIGTRAP, 0, "breakpoint (SIGTRAP)"},
     {SIGINT, 0, "interrupted"},
 };
 
+/* At the end of this thread's stack, which the stack pointer has reached, too. */
+static int overflowed(const dlsh_crash *c) {
+    enum { NEAR = 256 << 10, FAR = 64 << 20 };
+    pthread_attr_t attr;
+    void *low = NULL;
+    size_t size = 0;
+    if (c->signal != SIGSEGV || c->thread || pthread_getattr_np(pthread_self(), &attr)) return 0;
+    int known = !pthread_attr_getstack(&attr, &low, &size);
+    pthread_attr_destroy(&attr);
+    uintptr_t end = (uintptr_t)low, at = (uintptr_t)c->address, sp = (uintptr_t)c->sp;
+    return known && at + FAR >= end && at < end + NEAR && sp + FAR >= end && sp < end + NEAR;
+}
+
 static const char *cause_of(const dlsh_crash *c) {
+    if (overflowed(c)) return "stack overflow (SIGSEGV)";
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
         if (causes[i].signal == c->signal && (!causes[i].code || causes[i].code == c->code)) return causes[i].what;
     return "a signal";

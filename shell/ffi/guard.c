@@ -35,7 +35,7 @@ static _Thread_local frame *volatile current;
 static _Thread_local dlsh_crash crash;
 static _Thread_local volatile sig_atomic_t tracing; /* the handler is walking the stack, which may crash in turn */
 
-static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 enum { NFAULT = sizeof faults / sizeof *faults };
 static struct sigaction former[NFAULT], former_interrupt;
 
@@ -89,10 +89,23 @@ static void *pc_of(const void *context) {
 #endif
 }
 
+static void *sp_of(const void *context) {
+    const ucontext_t *u = context;
+#if defined(__x86_64__)
+    return (void *)u->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+    return (void *)u->uc_mcontext.sp;
+#else
+    (void)u;
+    return NULL;
+#endif
+}
+
 /* Notes the stack down to the fault: the frames of the handler itself come first and are left out. */
 static void trace(dlsh_crash *c, const void *context) {
     void *all[DLSH_CRASH_FRAMES + 8];
     c->pc = pc_of(context);
+    c->sp = sp_of(context);
     c->frames[0] = c->pc;
     c->n = 1;
     if (tracing) return;

@@ -31,7 +31,7 @@ typedef struct dlsh_crash {
     int signal, code;
     int thread;    /* its number, when it is none of the shell's; else 0 */
     void *address; /* that was accessed */
-    void *pc;
+    void *pc, *sp;
     void *frames[DLSH_CRASH_FRAMES]; /* return addresses, the innermost first; [0] is pc */
     int n;
 } dlsh_crash;

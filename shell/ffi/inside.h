@@ -73,6 +73,10 @@ dl_status dlsh_c_get_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_
 dl_status dlsh_c_set_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_value owner, const char *name,
                            dlsh_value v);
 dl_status dlsh_c_field_names(const dlsh_ctype *t, dlsh_value *out);
+/* Records that there is no such field; DL_ERR_NAME. */
+dl_status dlsh_c_no_field(const dlsh_ctype *t, const char *name);
+/* An address of pointer type t as text; short text that is const, itself. */
+void dlsh_c_address_text(dlsh_buf *b, const dlsh_ctype *t, const char *p);
 dl_status dlsh_c_struct_text(dlsh_buf *b, const dlsh_ctype *t, const char *at);
 /* dlsh_c_store to `to`, a place that will be copied to `at` in memory that owner keeps: what pointers in it need is
  * kept too, as long as they stand there. */
@@ -116,7 +120,7 @@ struct dlsh_cfunc {
     void *addr;
     dlsh_clib *lib;
     ffi_cif cif;
-    int prepared, fast, prints, frees;
+    int prepared, fast, prints, frees, counts;
 };
 
 /* One call on its way. */
@@ -147,6 +151,9 @@ void *dlsh_c_symbol(const dlsh_clib *lib, const char *name);
 dlsh_value dlsh_c_unnamed_function(dlsh_session *s, const dlsh_ctype *t, void *addr);
 /* Numbers: v as scalar t into *to. what: "argument x of f" for messages. */
 dl_status dlsh_c_scalar(const dlsh_ctype *t, dlsh_value v, const char *what, dlsh_cslot *to);
+/* Functions of the C library on so many bytes of memory, such as memcpy: is this one, and has the memory that many? */
+int dlsh_c_counts_bytes(const dlsh_cfunc *f);
+dl_status dlsh_c_check_bytes(dlsh_ccall *k);
 /* "argument 2 (y) of hypot" into one of two buffers used in turn. */
 const char *dlsh_c_what(const dlsh_ccall *k, int at);
 /* The type an argument after the fixed ones travels as, by C's promotions; NULL: none (recorded). */

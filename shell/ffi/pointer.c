@@ -365,11 +365,22 @@ dl_status dlsh_c_set_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_
 /* A field that a struct has not, or one of which nothing but the name is known; methods are none. */
 static dl_status no_field(const dlsh_ctype *t, const char *name) {
     const dlsh_command *m = dlsh_cpointer_class.methods;
-    if (!dlsh_c_is_struct(t) || t->plain->complete) return DL_ERR_NAME;
+    if (!dlsh_c_is_struct(t)) return DL_ERR_NAME;
     for (; m && m->name; m++)
         if (!strcmp(m->name, name)) return DL_ERR_NAME;
+    if (t->plain->complete) return dlsh_c_no_field(t, name);
     return dlsh_fail(DL_ERR_TYPE, "declare the struct with its fields, or import the header that does",
                      "the fields of %s are not known", dlsh_c_name(t));
+}
+
+static dl_status pointer_call(dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
+    const dlsh_cpointer *p = self;
+    (void)s;
+    (void)args;
+    (void)out;
+    return dlsh_fail(DL_ERR_TYPE, p->addr ? "cast(\"int (*)(int)\", p) makes a function of it" : NULL,
+                     p->addr ? "a %s cannot be called" : "this %s is NULL: there is no function to call",
+                     dlsh_c_name(p->type));
 }
 
 static dl_status pointer_get(void *self, const char *name, dlsh_value *out) {
@@ -411,7 +422,7 @@ static void string_preview(dlsh_buf *b, const dlsh_cpointer *p) {
 }
 
 static void element_preview(dlsh_buf *b, const dlsh_cpointer *p) {
-    enum { MOST = 8 };
+    enum { MOST = 8, MOST_FIELDS = 20 };
     const dlsh_ctype *t = p->type->base;
     long n = p->n < 0 ? 1 : p->n;
     size_t size = dlsh_c_size(t);
@@ -425,10 +436,12 @@ static void element_preview(dlsh_buf *b, const dlsh_cpointer *p) {
         }
         dlsh_buf_puts(b, i ? ", " : p->n < 0 ? " -> " : " [");
         dlsh_value v = dlsh_void();
-        if (dlsh_c_is_struct(t))
+        if (dlsh_c_is_struct(t) && t->plain->n > MOST_FIELDS)
+            dlsh_buf_printf(b, "{%ld fields}", t->plain->n); /* a FILE tells nobody anything */
+        else if (dlsh_c_is_struct(t))
             dlsh_c_struct_text(b, t, copy);
         else if (t->kind == DLSH_C_POINTER)
-            dlsh_buf_printf(b, *(void **)copy ? "%p" : "NULL", *(void **)copy);
+            dlsh_c_address_text(b, t, *(char **)copy);
         else if (!dlsh_c_load(p->s, t, copy, &v))
             dlsh_repr(b, v);
         else
@@ -464,6 +477,7 @@ const dlsh_class dlsh_cpointer_class = {.name = "pointer",
                                         .names = pointer_names,
                                         .index = pointer_index,
                                         .set_index = pointer_set_index,
+                                        .call = pointer_call,
                                         .len = pointer_len,
                                         .iterate = pointer_iterate,
                                         .equal = pointer_equal,

@@ -54,7 +54,8 @@ static dlsh_clib *build(const dlsh_cheader *h, const char *text, const char *nam
     char key[DLSH_CC_KEY];
     dlsh_buf_printf(&flags, "%s", h->flags);
     if (*h->library) dlsh_buf_printf(&flags, " '%s'", h->library);
-    dlsh_cc_job job = {.flags = dlsh_buf_text(&flags),
+    dlsh_cc_job job = {.compiler = dlsh_c_who(),
+                       .flags = dlsh_buf_text(&flags),
                        .prelude = h->source,
                        .text = text,
                        .len = strlen(text),

@@ -1,4 +1,5 @@
 /* Structs and unions as values: fields to read and set, printed in braces. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,13 +45,35 @@ int dlsh_c_struct_bytes(const dlsh_cstruct *v, void *to) {
 
 /* ---------------------------------------------------------------- fields */
 
+static void field_list(dlsh_buf *b, const dlsh_ctype *t) {
+    t = t->plain;
+    for (long i = 0; dlsh_c_is_struct(t) && i < t->n && b->n < 100; i++)
+        if (t->fields[i].name)
+            dlsh_buf_printf(b, b->n ? ", %s" : "%s", t->fields[i].name);
+        else if (!t->fields[i].bits)
+            field_list(b, t->fields[i].type);
+}
+
+dl_status dlsh_c_no_field(const dlsh_ctype *t, const char *name) {
+    char hint[160];
+    dlsh_buf b = {0};
+    field_list(&b, t);
+    snprintf(hint, sizeof hint, b.n < 100 ? "its fields: %s" : "its fields: %s, ...", dlsh_buf_text(&b));
+    dlsh_buf_free(&b);
+    return dlsh_fail(DL_ERR_NAME, hint, "%s has no field '%s'", dlsh_c_name(t), name);
+}
+
 static dl_status struct_get(void *self, const char *name, dlsh_value *out) {
     dlsh_cstruct *v = self;
+    size_t offset;
+    if (!dlsh_c_field(v->type, name, &offset)) return dlsh_c_no_field(v->type, name);
     return dlsh_c_get_field(v->s, v->type, v->data, v->owner, name, out);
 }
 
 static dl_status struct_set(void *self, const char *name, dlsh_value x) {
     dlsh_cstruct *v = self;
+    size_t offset;
+    if (!dlsh_c_field(v->type, name, &offset)) return dlsh_c_no_field(v->type, name);
     return dlsh_c_set_field(v->s, v->type, v->data, v->owner, name, x);
 }
 
@@ -94,6 +117,16 @@ static int struct_equal(const void *a, const void *b) {
 
 /* ---------------------------------------------------------------- text */
 
+void dlsh_c_address_text(dlsh_buf *b, const dlsh_ctype *t, const char *p) {
+    enum { MOST = 40 };
+    char s[MOST];
+    size_t n = p && t->base->kind == DLSH_C_CHAR && t->base->is_const ? dlsh_c_strlen(p, MOST) : MOST;
+    if (n < MOST && dlsh_c_peek(p, s, n + 1))
+        dlsh_buf_quote(b, s, n);
+    else
+        dlsh_buf_printf(b, p ? "%p" : "NULL", (const void *)p);
+}
+
 static void field_text(dlsh_buf *b, dlsh_session *s, const dlsh_ctype *t, const char *at, int depth);
 
 static void struct_text(dlsh_buf *b, dlsh_session *s, const dlsh_ctype *t, const char *at, int depth) {
@@ -130,9 +163,9 @@ static void field_text(dlsh_buf *b, dlsh_session *s, const dlsh_ctype *t, const 
         }
         dlsh_buf_puts(b, t->n > 8 ? ", ...]" : "]");
     } else if (t->kind == DLSH_C_POINTER) {
-        void *p;
+        char *p;
         memcpy(&p, at, sizeof p);
-        dlsh_buf_printf(b, p ? "%p" : "NULL", p);
+        dlsh_c_address_text(b, t, p);
     } else if (dlsh_c_size(t) && t->kind != DLSH_C_OPAQUE && !dlsh_c_load(s, t, at, &v)) {
         dlsh_repr(b, v);
         dlsh_drop(v);

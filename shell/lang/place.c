@@ -155,12 +155,9 @@ void dlsh_report_error(dlsh_session *s) {
     s->reported = 1;
 }
 
-void dlsh_warn(dlsh_session *s, const char *hint, const char *fmt, ...) {
+static void warn(dlsh_session *s, const dlsh_span *at, const char *hint, const char *fmt, va_list ap) {
     char message[512];
-    va_list ap;
-    va_start(ap, fmt);
     vsnprintf(message, sizeof message, fmt, ap);
-    va_end(ap);
     dlsh_buf line = {0};
     dlsh_diag d = {.file = s->unit ? s->unit->name : "",
                    .severity = "warning",
@@ -170,12 +167,26 @@ void dlsh_warn(dlsh_session *s, const char *hint, const char *fmt, ...) {
                    .width = 1,
                    .kind = "",
                    .trace = ""};
-    if (s->unit && s->statement) {
-        d.line = s->statement->span.line;
-        d.col = s->statement->span.col;
-        source_line(&line, s->unit, s->statement->span.start);
+    if (s->unit && at) {
+        d.line = at->line;
+        d.col = at->col;
+        source_line(&line, s->unit, at->start);
         d.source = dlsh_buf_text(&line);
     }
     s->sink->ops->error(s->sink, &d);
     dlsh_buf_free(&line);
+}
+
+void dlsh_warn(dlsh_session *s, const char *hint, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    warn(s, s->statement ? &s->statement->span : NULL, hint, fmt, ap);
+    va_end(ap);
+}
+
+void dlsh_warn_at(dlsh_session *s, dlsh_span at, const char *hint, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    warn(s, &at, hint, fmt, ap);
+    va_end(ap);
 }

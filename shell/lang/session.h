@@ -42,6 +42,9 @@ const dlsh_diag *dlsh_error_diag(dlsh_session *s);
 void dlsh_report_error(dlsh_session *s);
 /* A warning or note at the statement that runs, through the sink. */
 void dlsh_warn(dlsh_session *s, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The same at a place in its text. */
+void dlsh_warn_at(dlsh_session *s, dlsh_span at, const char *hint, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* quit and exit: the run ends after the current statement with DL_OK; the front asks afterwards. */
 void dlsh_exit(dlsh_session *s, int code);

@@ -54,3 +54,25 @@ echo "--- goes on with -k"
 { sed '/^told/d; /not reached/d' crash.dlsh; echo 'fine()'; } > on.dlsh
 dlsh -n -k --db none on.dlsh 2>&1
 echo "= $?"
+echo "--- stacks, breakpoints, assertions"
+cat > more.dlsh <<'END'
+C { #include <assert.h>
+    #include <signal.h>
+    int deep(int n) { volatile char b[4096]; b[0] = (char)n; return n == 100000000 ? 0 : deep(n + 1) + b[0]; }
+    int large(void) { volatile char b[20000000]; b[0] = 1; b[19999999] = 2; return b[0] + b[5]; }
+    void checked(int x) {
+        assert(x > 3);
+    }
+    void trap(void) { raise(SIGTRAP); }
+    int line(void) { return __LINE__; }
+    const char *file(void) { return __FILE__; }
+}
+fn told(f) { try { f() } catch e { print(e.message) } }
+told(fn () { deep(0) })
+told(large)
+told(fn () { checked(1) })
+told(trap)
+told(fn () { isolate deep(0) })
+[line(), file()]
+END
+dlsh -n --db none more.dlsh 2>&1 | sed 's/at address 0x[0-9a-f]*/at address A/; s/libc.so.6+0x[0-9a-f]*/libc/'

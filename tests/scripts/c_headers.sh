@@ -86,12 +86,12 @@ n = 0; for i in range(2000) { n += LARGER(i, 5) }
 n
 LARGER(1999, 5)
 END
-for cc in cc clang; do
+for cc in cc clang tcc; do
     command -v $cc >/dev/null || continue
     for time in first again; do DLSH_CC=$cc dlsh -n --db none use.dlsh > $cc.$time 2>&1; done
 done
 cat cc.first
-for f in cc.again clang.first clang.again; do [ ! -f $f ] || cmp cc.first $f || diff cc.first $f; done
+for f in cc.again clang.first clang.again tcc.first tcc.again; do [ ! -f $f ] || cmp cc.first $f || diff cc.first $f; done
 
 try() { dlsh -n --db none -c "extern \"libc.so.6\" flags=\"-I.\" header \"own.h\";
 $1" 2>&1; }
