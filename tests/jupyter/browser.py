@@ -160,6 +160,15 @@ def main():
     p.js("window.scrollTo(0, document.body.scrollHeight); Jupyter.notebook.scroll_to_bottom()")
     p.shot("error")
 
+    # Run All stops at an error, though the first cell fails before the browser has sent the last one
+    p.js("Jupyter.notebook.get_cell(0).set_text('missing_at_once'); for (var i = 1; i < 7; i++) Jupyter.notebook.get_cell(i).set_text('1 + ' + i);"
+         "Jupyter.notebook.clear_all_output(); Jupyter.notebook.execute_all_cells()")
+    p.wait(lambda: "missing_at_once" in p.text(0) and not any(p.busy(i) for i in range(7)), 20, "Run All")
+    time.sleep(0.5)
+    assert [(p.number(i), p.text(i).strip()) for i in range(1, 7)] == [(None, "")] * 6, [p.text(i) for i in range(7)]
+    for i in (0, 3):
+        p.js("Jupyter.notebook.get_cell(arguments[0]).set_text(arguments[1])", i, CELLS[i])
+
     # restart: variables are gone, the kernel answers
     p.js("window.restarted = false; Jupyter.notebook.kernel.restart(function() { window.restarted = true })")
     p.wait(lambda: p.js("return window.restarted && Jupyter.notebook.kernel.is_connected()"), what="the restart")

@@ -45,12 +45,25 @@ def execute(notebook, folder):
     client.execute()
 
 
+def join_streams(cell):
+    """Pieces of one stream that came one after the other, as the pages of clients show them."""
+    joined = []
+    for output in cell.get("outputs", []):
+        if joined and output.output_type == "stream" == joined[-1].output_type and output.name == joined[-1].name:
+            joined[-1].text += output.text
+        else:
+            joined.append(output)
+    if "outputs" in cell:
+        cell.outputs = joined
+
+
 def tidy(notebook):
     """Drops what changes with every execution and has no reader."""
     for key in set(notebook.metadata) - set(KEPT):
         del notebook.metadata[key]
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
+        join_streams(cell)
 
 
 def traces(notebook, folder):
