@@ -197,6 +197,7 @@ static int gradient_fn(dl_tensor **in, int n, dl_tensor **out, int max_out, void
 
 dl_status dl_gradcheck(dl_tensor_fn *fn, void *arg, dl_tensor **in, int n, int second, double tolerance,
                        dl_gradcheck_report *report) {
+    if (!fn || (n && !in)) return dl_fail_null(!fn ? "the function" : "the inputs");
     if (n > DL_MAX_NAMED_IN * 4)
         return dl_fail(DL_ERR_VALUE, "gradcheck takes at most %d inputs, not %d", DL_MAX_NAMED_IN * 4, n);
     check k = {.fn = fn, .arg = arg, .n = n};

@@ -143,7 +143,7 @@ static dl_status collect(trace *t, dl_tensor *y) {
 }
 
 dl_tape *dl_tape_of(dl_tensor *y) {
-    if (!y) return NULL;
+    if (!y) return dl_fail_null("the tensor"), NULL;
     trace *t = calloc(1, sizeof *t);
     if (!t) {
         dl_fail(DL_ERR_MEMORY, "no memory to list a history");

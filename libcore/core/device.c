@@ -41,6 +41,7 @@ dl_status dl_device_check(int device) {
 }
 
 dl_status dl_device_parse(const char *name, int *out) {
+    if (!name) return dl_fail_null("the name of a device");
     if (!strcmp(name, "cpu")) return *out = 0, DL_OK;
     if (!strncmp(name, "cuda", 4)) {
         char *end = NULL;

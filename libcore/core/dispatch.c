@@ -344,6 +344,7 @@ static dl_status parse_attrs(const dl_op *op, const char *text, dl_aval *attr) {
 }
 
 dl_status dl_op_call(const char *name, dl_tensor **in, int nin, const char *attrs, dl_tensor **out, int *nout) {
+    if (!name) return dl_fail_null("the name of an op");
     const dl_op *op = dl_op_find(name);
     if (!op) return no_op(name);
     dl_aval attr[DL_MAX_ATTR];

@@ -43,6 +43,7 @@ const char *dl_dtype_set_text(unsigned set, char *buf, int size) {
 }
 
 dl_status dl_dtype_parse(const char *name, dl_dtype *out) {
+    if (!name) return dl_fail_null("the name of a dtype");
     for (int t = 0; t < DL_NDTYPE; t++)
         if (!strcmp(rows[t].name, name)) return *out = (dl_dtype)t, DL_OK;
     for (unsigned i = 0; i < sizeof aliases / sizeof *aliases; i++)

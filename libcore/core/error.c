@@ -104,6 +104,7 @@ dl_status dl_error_take(dl_error *out) {
 }
 
 dl_status dl_error_put(const dl_error *err) {
+    if (!err) return dl_fail_null("the record");
     last = *err;
     return last.code;
 }

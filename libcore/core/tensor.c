@@ -22,14 +22,15 @@ dl_tensor *dl_view_new(dl_storage *st, dl_dtype dtype, int ndim, const long *sha
     return t;
 }
 
+static dl_status check_dtype(dl_dtype dtype) {
+    return (unsigned)dtype < DL_NDTYPE ? DL_OK : dl_fail(DL_ERR_DTYPE, "there is no dtype number %d", (int)dtype);
+}
+
 dl_tensor *dl_tensor_empty(int ndim, const long *shape, dl_dtype dtype, int device) {
     int64_t numel;
     long stride[DL_MAX_DIM];
     if (dl_shape_check(ndim, shape, &numel) != DL_OK) return NULL;
-    if ((unsigned)dtype >= DL_NDTYPE) {
-        dl_fail(DL_ERR_DTYPE, "there is no dtype number %d", (int)dtype);
-        return NULL;
-    }
+    if (check_dtype(dtype) != DL_OK) return NULL;
     dl_storage *st = dl_storage_new((size_t)(numel * dl_dtype_size(dtype)), device);
     if (!st) return NULL;
     dl_strides_contiguous(ndim, shape, stride);
@@ -49,6 +50,11 @@ dl_tensor *dl_tensor_zeros(int ndim, const long *shape, dl_dtype dtype, int devi
 
 dl_tensor *dl_tensor_from(int ndim, const long *shape, dl_dtype dtype, int device, const void *data) {
     dl_tensor *t = dl_tensor_empty(ndim, shape, dtype, device);
+    if (t && t->numel && !data) {
+        dl_fail_null("the data of a tensor");
+        dl_unref(t);
+        return NULL;
+    }
     if (t && dl_device_copy(dl_ptr(t), device, data, 0, t->st->bytes) != DL_OK) {
         dl_unref(t);
         return NULL;
@@ -74,7 +80,8 @@ dl_tensor *dl_scalar_b(int value) { return scalar(DL_BOOL, 0, value != 0); }
 dl_tensor *dl_tensor_wrap(int ndim, const long *shape, dl_dtype dtype, void *data, void (*release)(void *), void *arg) {
     int64_t numel;
     long stride[DL_MAX_DIM];
-    if (dl_shape_check(ndim, shape, &numel) != DL_OK) return NULL;
+    if (dl_shape_check(ndim, shape, &numel) != DL_OK || check_dtype(dtype) != DL_OK) return NULL;
+    if (numel && !data) return dl_fail_null("the memory of a tensor"), NULL;
     dl_storage *st = dl_host_alloc(sizeof *st);
     if (!st) return NULL;
     *st = (dl_storage){.refs = 1,
@@ -124,6 +131,7 @@ void dl_touch(dl_tensor *t) {
 }
 
 dl_status dl_tensor_set_name(dl_tensor *t, const char *name) {
+    if (!t) return dl_fail_null("the tensor");
     char *copy = name && *name ? strdup(name) : NULL;
     if (name && *name && !copy) return dl_fail(DL_ERR_MEMORY, "no memory for the name of a tensor");
     free(t->name);
@@ -238,6 +246,7 @@ dl_status dl_set_requires_grad(dl_tensor *t, int on) {
 dl_tensor *dl_grad(const dl_tensor *t) { return t->grad; }
 
 dl_status dl_set_grad(dl_tensor *t, dl_tensor *g) {
+    if (!t) return dl_fail_null("the tensor");
     if (g && !dl_shape_eq(t, g)) {
         char a[160], b[160];
         return dl_fail(DL_ERR_SHAPE, "a gradient of shape %s does not fit a tensor of shape %s",

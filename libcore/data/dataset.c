@@ -190,6 +190,7 @@ const char *dl_dataset_class_name(const dl_dataset *d, long i) {
 }
 
 dl_status dl_dataset_counts(dl_dataset *d, dl_split split, long *counts) {
+    if (!d) return dl_fail_null("the data set");
     if (!d->classes) return dl_fail(DL_ERR_TYPE, "dataset '%s' is a regression: it has no classes to count", d->name);
     memset(counts, 0, (size_t)d->classes * sizeof *counts);
     const dl_samples *s = &d->split[split == DL_TEST];
@@ -198,6 +199,7 @@ dl_status dl_dataset_counts(dl_dataset *d, dl_split split, long *counts) {
 }
 
 dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi) {
+    if (!d) return dl_fail_null("the data set");
     float *x = dl_data_alloc(d->numel, sizeof *x);
     void *y = dl_data_alloc(d->target_numel, sizeof(int64_t));
     dl_status st = x && y ? DL_OK : DL_ERR_MEMORY;
@@ -227,9 +229,10 @@ dl_status dl_data_batch(const dl_dataset *d, long n, dl_tensor **x, dl_tensor **
 }
 
 dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, long n, dl_tensor **x, dl_tensor **y) {
+    *x = *y = NULL;
+    if (!d) return dl_fail_null("the data set");
     long have = dl_dataset_len(d, split);
     size_t size = d->classes ? sizeof(int64_t) : (size_t)d->target_numel * sizeof(float);
-    *x = *y = NULL;
     for (long i = 0; i < n; i++)
         if (index[i] < -have || index[i] >= have)
             return dl_fail(DL_ERR_INDEX, "there is no sample %ld in the %s split of '%s', which has %ld", index[i],

@@ -247,6 +247,7 @@ static dl_status take(dl_loader *l, long number, dl_tensor **x, dl_tensor **y) {
 
 dl_status dl_loader_next(dl_loader *l, dl_tensor **x, dl_tensor **y) {
     *x = *y = NULL;
+    if (!l) return dl_fail_null("the loader");
     if (l->at == l->batches) {
         l->epoch++, l->at = 0;
         return DL_OK;
@@ -277,6 +278,7 @@ unsigned long dl_loader_seed(const dl_loader *l) { return l->seed; }
 void dl_loader_position(const dl_loader *l, long *epoch, long *batch) { *epoch = l->epoch, *batch = l->at; }
 
 dl_status dl_loader_seek(dl_loader *l, long epoch, long batch) {
+    if (!l) return dl_fail_null("the loader");
     if (epoch < 0 || batch < 0 || batch > l->batches || epoch > (1L << 48) / (l->batches + 1))
         return dl_fail(DL_ERR_INDEX, "epoch %ld, batch %ld: epochs count from 0, and batches are 0 to %ld", epoch,
                        batch, l->batches);

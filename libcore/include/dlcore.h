@@ -1,14 +1,22 @@
 #pragma once
 /* dlcore.h - the public interface of libdlcore: tensors, autograd, layers, optimizers, data and the experiment store.
  *
- * Conventions
- *   Sizes, indices and counts are `long` (64 bits on every supported platform). Flags are `int`.
- *   A function that makes an object returns it with one reference owned by the caller, or NULL on failure. A function
- *   that does something returns DL_OK (0) or an error code. In both cases dl_errmsg() has the detail; it is
- * thread-local. NULL given where an object is required fails with the error already recorded, if there is one, so that
- * calls chain: dl_mul(dl_exp(x), y) - the caller still owns, and must release, intermediate results. The library never
- * prints, aborts, exits or longjmps. There are no macros and no includes in this file: a C parser without a
- * preprocessor (ctypes and cffi bindings) can read it. From C++, include it inside extern "C" { }.
+ * Sizes, indices and counts are `long` (64 bits on every supported platform). Flags are `int`.
+ *
+ * A function that makes an object returns it with one reference owned by the caller, or NULL on failure. A function
+ * that does something returns DL_OK (0) or an error code. In both cases dl_errmsg() has the detail; it is thread-local.
+ * Memory running out is DL_ERR_MEMORY everywhere, and not named each time.
+ *
+ * To both kinds NULL may be given where an object is required: they fail with the error already recorded, if there is
+ * one (else DL_ERR_VALUE), so that calls chain: dl_mul(dl_exp(x), y) - the caller still owns, and must release,
+ * intermediate results. Functions that only tell something of an object (dl_ndim, dl_module_name, ...), and those that
+ * return nothing, want one; _ref, _unref, _free and the like do nothing for NULL.
+ *
+ * Strings and arrays that are given are copied, unless it says otherwise; a const char * or const long * that is
+ * returned belongs to the object it was asked of, and lives as long as that.
+ *
+ * The library never prints, aborts, exits or longjmps. There are no macros and no includes in this file: a C parser
+ * without a preprocessor (ctypes and cffi bindings) can read it. From C++, include it inside extern "C" { }.
  */
 
 /* ---------------------------------------------------------------- status and errors */
@@ -56,18 +64,20 @@ const dl_error *dl_error_last(void);
 dl_status dl_error_take(dl_error *out);
 /* Puts a record back, or records one made by the caller. Returns its code. */
 dl_status dl_error_put(const dl_error *err);
+/* Forgets the last failure. */
 void dl_error_clear(void);
 /* Name of a status: "shape error". */
 const char *dl_status_name(dl_status code);
 
-/* Nearest of n names to `word` (edit distance at most a third of its length), or NULL: for "did you mean". */
+/* Nearest of n names to `word` (edit distance at most a third of its length, or 1), or NULL: for "did you mean". */
 const char *dl_nearest(const char *word, const char *const *names, int n);
 
 /* Names the source position that ops, nodes and errors of this thread are to carry. `file` must outlive its use. */
 void dl_source_set(const char *file, int line);
 
 /* A folder for what can be made again: $XDG_CACHE_HOME/dlsh/PART, else ~/.cache/dlsh/PART. It is made when it is
- * missing, for its owner alone. DL_ERR_IO: neither variable says a folder, or it cannot be made. */
+ * missing, for its owner alone, and written to path[size]. DL_ERR_IO: neither variable says a folder, it cannot be
+ * made, or its path is longer. */
 dl_status dl_cache_folder(const char *part, char *path, int size);
 
 /* Version as text, "0.1.0". */
@@ -77,10 +87,13 @@ const char *dl_version(void);
 
 typedef enum dl_dtype { DL_BOOL = 0, DL_U8, DL_I32, DL_I64, DL_F16, DL_BF16, DL_F32, DL_F64 } dl_dtype;
 
+/* Bytes of an element. */
 long dl_dtype_size(dl_dtype t);
+/* "f32"; lives as long as the library. */
 const char *dl_dtype_name(dl_dtype t);
 /* Reads "f32" and also PyTorch's "float32", "float", "int64", ...; fails with DL_ERR_DTYPE and names the valid ones. */
 dl_status dl_dtype_parse(const char *name, dl_dtype *out);
+/* Is it f16, bf16, f32 or f64? */
 int dl_dtype_is_float(dl_dtype t);
 /* The dtype both operands are cast to, by PyTorch's rules for two tensors of at least one dimension. */
 dl_dtype dl_dtype_promote(dl_dtype a, dl_dtype b);
@@ -96,7 +109,8 @@ int dl_device_count(void);
 const char *dl_device_missing(void);
 /* "NVIDIA H200, 139.8 GiB, compute capability 9.0, CUDA 13.0" into text. DL_ERR_DEVICE: none such, or lost. */
 dl_status dl_device_describe(int device, char *text, int size);
-/* Bytes: held by tensors now and at most so far, kept for reuse beside that, and free on it. DL_ERR_DEVICE. */
+/* Bytes: held by tensors now and at most so far, kept for reuse beside that, and free on it (0 where the system does
+ * not tell). DL_ERR_DEVICE. */
 typedef struct dl_device_memory {
     long used, peak, cached, available;
 } dl_device_memory;
@@ -116,7 +130,8 @@ dl_status dl_device_synchronize(int device);
 /* The stream that the library's own work on an accelerator goes through, a cudaStream_t: kernels launched on it run in
  * order with that work. NULL on the CPU. */
 dl_status dl_device_stream(int device, void **stream);
-/* on: every operation on an accelerator waits for its end, so that a fault is reported by the one that had it. */
+/* on: every operation on an accelerator waits for its end, so that a fault is reported by the one that had it; at start
+ * 0. Always DL_OK. */
 dl_status dl_device_sync_every(int on);
 int dl_device_sync_every_get(void);
 
@@ -153,13 +168,14 @@ typedef struct dl_tensor dl_tensor;
 dl_tensor *dl_tensor_empty(int ndim, const long *shape, dl_dtype dtype, int device);
 dl_tensor *dl_tensor_zeros(int ndim, const long *shape, dl_dtype dtype, int device);
 dl_tensor *dl_tensor_full(int ndim, const long *shape, dl_dtype dtype, int device, double value);
-/* A contiguous tensor with a copy of `data`, elements of `dtype` in host memory, row-major. */
+/* A contiguous tensor with a copy of `data`, elements of `dtype` in host memory, row-major. The same errors. */
 dl_tensor *dl_tensor_from(int ndim, const long *shape, dl_dtype dtype, int device, const void *data);
 /* A 0-d tensor on the CPU that takes part in promotion like a number of the language (PyTorch's wrapped number). */
 dl_tensor *dl_scalar_f(double value);
 dl_tensor *dl_scalar_i(long value);
 dl_tensor *dl_scalar_b(int value);
-/* Wraps host memory without copying; release(arg) runs when the last view is gone (may be NULL). */
+/* A tensor on the CPU in the caller's memory, row-major, without copying; release(arg) runs when the last view is gone
+ * (may be NULL), and not after a failure. DL_ERR_SHAPE, DL_ERR_DTYPE. */
 dl_tensor *dl_tensor_wrap(int ndim, const long *shape, dl_dtype dtype, void *data, void (*release)(void *), void *arg);
 
 /* Reference counts are atomic. dl_unref(NULL) does nothing. */
@@ -167,7 +183,7 @@ dl_tensor *dl_ref(dl_tensor *t);
 void dl_unref(dl_tensor *t);
 
 int dl_ndim(const dl_tensor *t);
-const long *dl_shape(const dl_tensor *t);
+const long *dl_shape(const dl_tensor *t);  /* [dl_ndim] */
 const long *dl_stride(const dl_tensor *t); /* in elements */
 long dl_numel(const dl_tensor *t);
 dl_dtype dl_dtype_of(const dl_tensor *t);
@@ -179,6 +195,7 @@ int dl_is_readonly(const dl_tensor *t); /* its memory was lent by another librar
 void *dl_data(const dl_tensor *t);
 /* Bumps the version: tells autograd that the memory was changed from outside. */
 void dl_touch(dl_tensor *t);
+/* How often the tensor's memory was changed, by ops in place and dl_touch; views share it. */
 long dl_tensor_version(const dl_tensor *t);
 /* How often the tape holds the tensor's memory for gradients still to be computed; while it does, writing makes them
  * wrong. */
@@ -190,7 +207,8 @@ dl_status dl_tensor_set_name(dl_tensor *t, const char *name);
 /* The value of a one-element tensor. Integers above 2^53 lose bits in the double form. Errors: DL_ERR_SHAPE. */
 dl_status dl_item_f(const dl_tensor *t, double *out);
 dl_status dl_item_i(const dl_tensor *t, long *out);
-/* Copies all elements in logical order, converted to double, to out[dl_numel(t)]. */
+/* Copies all elements in logical order, converted to double, to out[dl_numel(t)]; from any device, whose work is waited
+ * for. DL_ERR_DEVICE. */
 dl_status dl_read_f64(const dl_tensor *t, double *out);
 /* Copies all elements in logical order, unconverted, to `out` (dl_numel * element size bytes of host memory). */
 dl_status dl_read(const dl_tensor *t, void *out);
@@ -207,6 +225,7 @@ dl_status dl_assign(dl_tensor *dst, dl_tensor *value);
 /* ---------------------------------------------------------------- random numbers
  * Philox4x32-10: key = (seed, stream), counter = (call, element). The same numbers on every device, in logical order.
  */
+/* Seeds all streams, for the whole process, and begins each anew; at start the seed is 0. */
 void dl_seed(unsigned long seed);
 unsigned long dl_seed_get(void);
 typedef enum dl_stream {
@@ -231,15 +250,16 @@ int dl_is_leaf(const dl_tensor *t);
 dl_status dl_set_requires_grad(dl_tensor *t, int on);
 /* The accumulated gradient, owned by t; NULL when there is none. */
 dl_tensor *dl_grad(const dl_tensor *t);
-dl_status dl_set_grad(dl_tensor *t, dl_tensor *g); /* takes a new reference; NULL clears */
-/* Shares storage and version, without history. */
+dl_status dl_set_grad(dl_tensor *t, dl_tensor *g); /* takes a new reference; NULL clears. DL_ERR_SHAPE */
+/* A tensor of the same memory and version, without history. */
 dl_tensor *dl_detach(dl_tensor *t);
 /* Gradients of sum(t * seed) with respect to every leaf are accumulated into the leaves' .grad. seed NULL: t must hold
- * one element, and 1 is used. retain: keep saved tensors for another pass. create: record the pass itself. Errors:
- * DL_ERR_AUTOGRAD (no history, freed history, saved tensor changed in place: both lines are named). */
+ * one element, and 1 is used. retain: keep saved tensors for another pass. create: record the pass itself, and
+ * retain. Errors: DL_ERR_SHAPE (of t without a seed, or of the seed), DL_ERR_AUTOGRAD (no history, freed history, saved
+ * tensor changed in place: both lines are named), DL_ERR_INTERRUPT. */
 dl_status dl_backward(dl_tensor *t, dl_tensor *seed, int retain, int create);
-/* Gradients with respect to inputs[n] without touching any .grad; out[i] is NULL where t does not depend on inputs[i].
- */
+/* Gradients with respect to inputs[n] without touching any .grad: out[n], owned by the caller; out[i] is NULL where t
+ * does not depend on inputs[i]. The same errors; all of out is NULL then. */
 dl_status dl_gradients(dl_tensor *t, dl_tensor *seed, dl_tensor **inputs, int n, int retain, int create,
                        dl_tensor **out);
 
@@ -290,14 +310,16 @@ typedef struct dl_tape {
     long n;
     const dl_tape_node *nodes;
 } dl_tape;
-/* Owned by the caller. Holds the history alive, also through a backward pass. Errors: DL_ERR_AUTOGRAD (no history). */
+/* Owned by the caller, until dl_tape_free. Holds the history alive, also through a backward pass. Errors:
+ * DL_ERR_AUTOGRAD (no history). */
 dl_tape *dl_tape_of(dl_tensor *t);
 void dl_tape_free(dl_tape *tape);
 /* The number `seq` of the op that a tensor is the first result of; 0 for leaves and other results. */
 unsigned long dl_tape_number(const dl_tensor *t);
 
 /* Calls a row of the op table by name. in[nin] may hold NULL for absent optional inputs; attrs is "dim=1 keepdim=true"
- * (NULL: all defaults). Results, at most 8 with *nout set, are owned by the caller. */
+ * (NULL: all defaults). Results, at most 8 with *nout set, are owned by the caller. Errors: DL_ERR_NAME (no such op or
+ * attribute), DL_ERR_SYNTAX, and those of the op. */
 dl_status dl_op_call(const char *op, dl_tensor **in, int nin, const char *attrs, dl_tensor **out, int *nout);
 
 /* What the op table says of a row: for help, completion and bindings. Strings live as long as the library. */
@@ -675,7 +697,8 @@ int dl_dataset_target_ndim(const dl_dataset *d);                /* of one y: 0 f
 const long *dl_dataset_target_shape(const dl_dataset *d);
 /* Samples of each class of a split to counts[classes]. Errors: DL_ERR_TYPE for regression. */
 dl_status dl_dataset_counts(dl_dataset *d, dl_split split, long *counts);
-/* Smallest and largest element of a split as batches have them. Reads the whole split. NaN elements are left out. */
+/* Smallest and largest element of a split as batches have them; both 0 when it is empty. Reads the whole split. NaN
+ * elements are left out. */
 dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi);
 /* x [n, ...] f32 and y [n, ...] of the samples index[n] (negative ones count from the end), without transforms.
  * Errors: DL_ERR_INDEX, DL_ERR_MEMORY. */
@@ -691,6 +714,7 @@ typedef struct dl_transform_kind {
     const char *name, *doc;
     const dl_transform_param *params; /* the first one may be given bare: "crop 4" */
 } dl_transform_kind;
+/* Transform number i in table order; NULL past the end. */
 const dl_transform_kind *dl_transform_at(int i);
 
 /* A loader deals a split out in batches. The order of an epoch depends on seed and epoch alone, and what a transform
@@ -724,8 +748,9 @@ void dl_loader_position(const dl_loader *l, long *epoch, long *batch);
 dl_status dl_loader_seek(dl_loader *l, long epoch, long batch);
 dl_dataset *dl_loader_dataset(const dl_loader *l); /* borrowed */
 dl_split dl_loader_split(const dl_loader *l);
-long dl_loader_batch(const dl_loader *l);
+long dl_loader_batch(const dl_loader *l); /* samples in a full batch */
 unsigned long dl_loader_seed(const dl_loader *l);
+
 /* ---------------------------------------------------------------- arguments of layers, optimizers and schedules
  * Their kinds are rows of tables (nn/layers.def, nn/inits.def, optim/optimizers.def, optim/schedules.def). */
 typedef enum dl_arg_kind {
@@ -800,30 +825,34 @@ dl_module *dl_net_build(const char *name, const dl_layer_spec *layers, int n, co
  * with labels "head: linear 10" and blocks "repeat 2 { residual { ... } shortcut { ... } }". DL_ERR_SYNTAX too. */
 dl_module *dl_net_parse(const char *text);
 /* A layer computed by a function of the caller, which returns an owned tensor, or NULL with an error recorded.
- * release(ctx) runs with the last copy; it may be NULL. */
+ * release(ctx) runs with the last copy, and when this fails; it may be NULL. name NULL: "function". */
 typedef dl_tensor *dl_layer_fn(void *ctx, dl_tensor *x);
 dl_module *dl_module_function(const char *name, dl_layer_fn *fn, void *ctx, void (*release)(void *));
 dl_module *dl_module_ref(dl_module *m);
 void dl_module_unref(dl_module *m);
-/* A net of its own with the same weights, names and mode. */
+/* A net of its own with copies of the weights, the same names and mode. */
 dl_module *dl_module_copy(dl_module *m);
 
 /* The result of the net for a batch x. Weights not there yet are made for the dtype chosen with dl_module_to (f32) and
  * the device of x. A failure names the layer by its path. */
 dl_tensor *dl_module_forward(dl_module *m, dl_tensor *x);
-/* Makes all weights for inputs of this shape (batch dimension included), without leaving other traces. */
+/* Makes all weights for inputs of this shape (batch dimension included), without leaving other traces; does nothing
+ * when they are there. DL_ERR_SHAPE: the layers do not take it. */
 dl_status dl_module_build(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device);
-int dl_module_is_built(const dl_module *m);
+int dl_module_is_built(const dl_module *m); /* all weights are there */
 /* Shape (room for 8; as for a batch of one) and dtype of the input the net is known to take, from the first it got.
  * Returns the number of dimensions, 0 when none has come yet. */
 int dl_module_input(const dl_module *m, long *shape, dl_dtype *dtype);
 /* Training mode (as made) or evaluation: dropout and batchnorm differ. */
 void dl_module_train(dl_module *m, int on);
 int dl_module_training(const dl_module *m);
-/* Weights and buffers to another dtype (-1: as they are; integers stay) and device (-1), in place. */
+/* Weights and buffers to another dtype (-1: as they are; integers stay) and device (-1), in place. Errors: DL_ERR_DTYPE
+ * unless floating, DL_ERR_DEVICE. */
 dl_status dl_module_to(dl_module *m, int dtype, int device);
+/* Forgets the gradients of all parameters. */
 void dl_module_zero_grad(dl_module *m);
 
+/* Of a net, as given; of a layer, its kind. */
 const char *dl_module_name(const dl_module *m);
 dl_status dl_module_set_name(dl_module *m, const char *name);
 /* "conv", "sequential", ... */
@@ -844,7 +873,8 @@ dl_status dl_module_set_tensor(dl_module *m, const char *path, dl_tensor *value)
 /* Elements of all parameters that exist. */
 long dl_module_params(const dl_module *m);
 
-/* Parameters (what & 1) and buffers (what & 2), each once, in the order of the layers. */
+/* Parameters (what & 1) and buffers (what & 2) that exist, each once, in the order of the layers. The list is the
+ * caller's, until dl_module_list_free. */
 typedef struct dl_module_entry {
     const char *path;
     dl_tensor *tensor; /* borrowed from the net */
@@ -857,7 +887,9 @@ typedef struct dl_module_list {
 dl_module_list *dl_module_tensors(dl_module *m, int what);
 void dl_module_list_free(dl_module_list *l);
 
-/* What each layer makes of an input of this shape, found by running zeros through. Weights are made if need be. */
+/* What each layer makes of an input of this shape (batch dimension included), found by running zeros through; a
+ * floating dtype stands for that of the weights. Weights are made if need be. The summary is the caller's, until
+ * dl_summary_free. */
 typedef struct dl_layer_stat {
     const char *path, *text;
     int depth; /* 0: the net itself */
@@ -878,13 +910,15 @@ void dl_summary_free(dl_summary *s);
 /* Saves parameters and buffers as safetensors, with the net as text; meta (key, value, ..., NULL) may be NULL. */
 dl_status dl_module_save(dl_module *m, const char *path, const char *const *meta);
 /* Reads a file into a net; names and shapes must agree, and weights not there yet are made by the file. Nothing is
- * changed on failure. Errors: DL_ERR_NAME (tensors missing or left over), DL_ERR_SHAPE, and those of reading. */
+ * changed on failure. Errors: DL_ERR_NAME (tensors missing or left over), DL_ERR_SHAPE, and those of
+ * dl_safetensors_read. */
 dl_status dl_module_load(dl_module *m, const char *path);
 /* A net made from the text in the file, with its weights. DL_ERR_FORMAT when the file has none. */
 dl_module *dl_module_open(const char *path, int device);
 
 /* ---------------------------------------------------------------- optimizers and schedules */
 typedef struct dl_optimizer dl_optimizer;
+/* Kinds of optimizers and of schedules in table order; NULL past the end. */
 const dl_kind_row *dl_optimizer_kind_at(int i);
 const dl_kind_row *dl_schedule_kind_at(int i);
 
@@ -896,35 +930,41 @@ dl_optimizer *dl_optimizer_parse(const char *text);
 dl_optimizer *dl_optimizer_ref(dl_optimizer *o);
 void dl_optimizer_unref(dl_optimizer *o);
 /* Other options for the parameters whose path matches a pattern ("*.bias"; the first matching group counts). Before
- * parameters are added. A group's lr keeps its ratio to the optimizer's when that changes. */
+ * parameters are added. A group's lr keeps its ratio to the optimizer's when that changes. DL_ERR_STATE:
+ * it has parameters. */
 dl_status dl_optimizer_group(dl_optimizer *o, const char *pattern, const dl_arg *args, int nargs, int *bad);
 /* Takes on a parameter (a reference), or all of a net; frozen ones (dl_set_requires_grad off) are left alone until they
- * have gradients again. Errors: DL_ERR_NAME: taken on already. */
+ * have gradients again. Errors: DL_ERR_NAME: taken on already; DL_ERR_AUTOGRAD: no leaf that needs a gradient;
+ * DL_ERR_STATE: the net has no weights yet. */
 dl_status dl_optimizer_add(dl_optimizer *o, const char *name, dl_tensor *param);
 dl_status dl_optimizer_add_module(dl_optimizer *o, dl_module *m);
-/* One update from the gradients; parameters without one are left alone. */
+/* One update from the gradients; parameters without one are left alone. Errors: DL_ERR_STATE: it has no parameters. */
 dl_status dl_optimizer_step(dl_optimizer *o);
+/* Forgets the gradients of its parameters. */
 void dl_optimizer_zero_grad(dl_optimizer *o);
 double dl_optimizer_lr(const dl_optimizer *o);
-dl_status dl_optimizer_set_lr(dl_optimizer *o, double lr);
-long dl_optimizer_steps(const dl_optimizer *o);
-const char *dl_optimizer_kind(const dl_optimizer *o);
+dl_status dl_optimizer_set_lr(dl_optimizer *o, double lr); /* DL_ERR_VALUE unless at least 0 and finite */
+long dl_optimizer_steps(const dl_optimizer *o);            /* updates done */
+const char *dl_optimizer_kind(const dl_optimizer *o);      /* "adam" */
 /* "adam(lr=0.001, weight_decay=0.01)"; valid as long as the optimizer. */
 const char *dl_optimizer_text(const dl_optimizer *o);
 /* Euclidean norm of all gradients together; with max > 0 they are then scaled down to it. norm may be NULL. */
 dl_status dl_clip_grad_norm(dl_tensor *const *params, long n, double max, double *norm);
-/* Limits each element of the gradients to [-max, max]. */
+/* Limits each element of the gradients to [-max, max]. DL_ERR_VALUE unless max > 0. */
 dl_status dl_clip_grad_value(dl_tensor *const *params, long n, double max);
 
 /* A learning rate as a function of the step (from 0) and the epoch, made of a base rate. */
 typedef struct dl_schedule dl_schedule;
+/* As dl_optimizer_new; from text, "cosine steps=1000 warmup=10". */
 dl_schedule *dl_schedule_new(const char *kind, const dl_arg *args, int nargs, int *bad);
 dl_schedule *dl_schedule_parse(const char *text);
-/* The caller's function gives the rate itself; it returns DL_OK or records a failure. */
+/* The caller's function gives the rate itself; it returns DL_OK or records a failure. release(ctx) runs with the last
+ * reference, and when this fails; it may be NULL. */
 typedef dl_status dl_schedule_fn(void *ctx, long step, double *lr);
 dl_schedule *dl_schedule_function(dl_schedule_fn *fn, void *ctx, void (*release)(void *));
 dl_schedule *dl_schedule_ref(dl_schedule *s);
 void dl_schedule_unref(dl_schedule *s);
+/* The rate at a step and epoch, both from 0. DL_ERR_VALUE: the function's is negative or not finite. */
 dl_status dl_schedule_lr(dl_schedule *s, double base, long step, long epoch, double *lr);
 /* Tells a plateau schedule a value of the metric it watches; others ignore it. */
 void dl_schedule_report(dl_schedule *s, double metric);
@@ -940,7 +980,7 @@ const char *dl_schedule_text(const dl_schedule *s);
 dl_status dl_safetensors_write(const char *path, long n, const char *const *names, dl_tensor *const *tensors,
                                const char *const *meta);
 /* Reads a whole file; every rule of the format is checked. Errors: DL_ERR_FORMAT, DL_ERR_DTYPE (a dtype without a
- * counterpart here). Tensors carry their names. */
+ * counterpart here), DL_ERR_DEVICE. Tensors carry their names, and belong to the file's handle. */
 typedef struct dl_tensor_file dl_tensor_file;
 dl_tensor_file *dl_safetensors_read(const char *path, int device);
 long dl_tensor_file_count(const dl_tensor_file *f);
@@ -950,7 +990,8 @@ dl_tensor *dl_tensor_file_find(const dl_tensor_file *f, const char *name); /* bo
 const char *dl_tensor_file_meta(const dl_tensor_file *f, const char *key); /* NULL: there is none */
 void dl_tensor_file_free(dl_tensor_file *f);
 
-/* NumPy's .npy: one array. bf16 has no counterpart there (DL_ERR_DTYPE). Column-major files are read too. */
+/* NumPy's .npy: one array. bf16 has no counterpart there (DL_ERR_DTYPE). Column-major files are read too.
+ * Reading: DL_ERR_FORMAT, DL_ERR_DTYPE, DL_ERR_DEVICE. */
 dl_status dl_npy_write(const char *path, dl_tensor *t);
 dl_tensor *dl_npy_read(const char *path, int device);
 
@@ -1022,6 +1063,7 @@ typedef enum dl_run_status {
     DL_RUN_KILLED,
     DL_RUN_DIVERGED
 } dl_run_status;
+/* "running", "finished", ... */
 const char *dl_run_status_name(dl_run_status s);
 
 /* Opens, and makes at the first run, the store at `path`; "none" or NULL: a store that takes everything and keeps
@@ -1098,6 +1140,7 @@ typedef struct dl_series dl_series;
 dl_series *dl_series_of(dl_run *r, const char *key);
 dl_status dl_series_push(dl_series *s, long step, double value);
 
+/* Records a parameter beside those of the spec; a later value takes the place of an earlier one. */
 dl_status dl_run_param(dl_run *r, const char *key, const char *value);
 /* Something that happened at a step: kind is "checkpoint", "lr", "nan", ...; json may be NULL. */
 dl_status dl_run_event(dl_run *r, long step, const char *kind, const char *text, const char *json);
@@ -1109,6 +1152,7 @@ dl_status dl_run_artifact_file(dl_run *r, const char *name, long step, const cha
 /* Finds a run by id ("12"), "last", start of its uuid (8 or more letters), or name (the newest). DL_ERR_NAME if none.
  */
 dl_status dl_run_find(dl_store *s, const char *ref, long *id);
+/* Changes of any run, open or not. DL_ERR_NAME: there is none with this id. A tag is set, or (on 0) taken away. */
 dl_status dl_run_tag(dl_store *s, long id, const char *tag, int on);
 dl_status dl_run_note(dl_store *s, long id, const char *text);
 dl_status dl_run_rename(dl_store *s, long id, const char *name);
@@ -1176,13 +1220,15 @@ typedef struct dl_run_list {
     long n;
     const dl_run_info *runs;
 } dl_run_list;
+/* q may be NULL. Lists are the caller's, until dl_run_list_free. */
 dl_run_list *dl_run_query_list(dl_store *s, const dl_run_query *q);
-/* One run in full, as a list of one. */
+/* One run in full, as a list of one. DL_ERR_NAME: there is none with this id. */
 dl_run_list *dl_run_show(dl_store *s, long id);
 void dl_run_list_free(dl_run_list *l);
 
-/* n runs beside each other: parameters and facts (seed, device, dataset, model, commit) that differ or, with all, every
- * one; and every metric. values and cells have one entry a run, NULL where it has none. */
+/* n runs beside each other (DL_ERR_NAME: one does not exist): parameters and facts (seed, device, dataset, model,
+ * commit) that differ or, with all, every one; and every metric. values and cells have one entry a run, NULL where it
+ * has none. */
 typedef struct dl_compare_param {
     const char *key;
     const char *const *values;
@@ -1234,13 +1280,13 @@ typedef struct dl_points {
 dl_points *dl_series_points(dl_store *s, long id, const char *key, long max_points);
 void dl_points_free(dl_points *p);
 
-/* Rows of one read-only SQL statement; anything that would write is refused. See dl_rows_next for the use. */
+/* Rows of one read-only SQL statement, until dl_rows_free. Errors: DL_ERR_SYNTAX; DL_ERR_STORE: it would write. */
 typedef struct dl_rows dl_rows;
 dl_rows *dl_store_sql(dl_store *s, const char *sql);
 /* 1: at a row, 0: no more, -1: failed; dl_interrupt_set makes it fail with DL_ERR_INTERRUPT. */
 int dl_rows_next(dl_rows *r);
-long dl_rows_width(const dl_rows *r);
-const char *dl_rows_name(const dl_rows *r, long col);
+long dl_rows_width(const dl_rows *r);                 /* columns */
+const char *dl_rows_name(const dl_rows *r, long col); /* of a column, counted from 0 */
 /* 'n' null, 'i' integer, 'f' float, 't' text, 'b' blob. */
 char dl_rows_type(const dl_rows *r, long col);
 long dl_rows_int(const dl_rows *r, long col);
@@ -1284,8 +1330,8 @@ typedef struct dl_trainer_spec { /* zeroed: the defaults. Objects are referenced
         *run; /* name, experiment, group, script, note, parent, sweep; NULL: none. Not read after the call */
 } dl_trainer_spec;
 
-/* Makes the weights of the net, if it has none, for the dataset's samples. Errors: DL_ERR_VALUE, DL_ERR_SHAPE (the net
- * does not fit the samples), DL_ERR_NAME (no such loss). */
+/* Makes the weights of the net, if it has none, for the dataset's samples. loss_release runs in the end, and when this
+ * fails. Errors: DL_ERR_VALUE, DL_ERR_SHAPE (the net does not fit the samples), DL_ERR_NAME (no such loss). */
 dl_trainer *dl_trainer_new(const dl_trainer_spec *spec);
 /* Ends the run: finished, diverged, or failed when the last step failed. NULL does nothing. */
 void dl_trainer_free(dl_trainer *t);
@@ -1325,7 +1371,7 @@ typedef struct dl_eval_result {
  * run is open. Errors: DL_ERR_VALUE: the split is empty. */
 dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out);
 
-/* What is known after the last part of a step. NaN and -1 where there is nothing yet. */
+/* What is known after the last part of a step. NaN where there is nothing yet. */
 typedef struct dl_trainer_state {
     long step, epoch, batch, batches; /* steps done; epoch from 0; batches dealt out in it, and how many it has */
     double loss, acc, lr, grad_norm;

@@ -55,7 +55,7 @@ const dl_layer_row *dl_layer_row_find(const char *name) {
 }
 
 const dl_kind_row *dl_layer_kind(const char *name) {
-    const dl_layer_row *r = dl_layer_row_find(name);
+    const dl_layer_row *r = name ? dl_layer_row_find(name) : NULL;
     return r && !(r->flags & DL_L_HIDDEN) ? &r->kind : NULL;
 }
 

@@ -48,10 +48,13 @@ void dl_module_unref(dl_module *m) {
 }
 
 dl_module *dl_module_function(const char *name, dl_layer_fn *fn, void *ctx, void (*release)(void *)) {
-    dl_layer_call *c = malloc(sizeof *c);
+    dl_layer_call *c = fn ? malloc(sizeof *c) : NULL;
     dl_module *m = c ? dl_module_new(dl_layer_row_find("function"), NULL) : NULL;
     if (!m || dl_module_set_name(m, name ? name : "function") != DL_OK) {
-        if (!c) no_memory();
+        if (!fn)
+            dl_fail_null("the function of a layer");
+        else if (!c)
+            no_memory();
         free(c);
         dl_module_unref(m);
         if (release) release(ctx);
@@ -65,6 +68,7 @@ dl_module *dl_module_function(const char *name, dl_layer_fn *fn, void *ctx, void
 /* ---------------------------------------------------------------- names */
 
 dl_status dl_module_set_name(dl_module *m, const char *name) {
+    if (!m || !name) return dl_fail_null(!m ? "the net" : "the name of a net");
     char *copy = strdup(name);
     if (!copy) return no_memory();
     free(m->name);
@@ -267,6 +271,7 @@ static void free_entries(dl_module_entry *e, long n) {
 }
 
 dl_module_list *dl_module_tensors(dl_module *m, int what) {
+    if (!m) return dl_fail_null("the net"), NULL;
     collector c = {.what = what};
     dl_status st = dl_module_visit(m, collect, &c);
     dl_module_list *l = st == DL_OK ? malloc(sizeof *l) : NULL;
@@ -345,6 +350,7 @@ static void add_layer(dl_text *t, const dl_module *m, int depth) {
 }
 
 char *dl_module_text(const dl_module *m) {
+    if (!m) return dl_fail_null("the net"), NULL;
     dl_text t = {0};
     bool net = m->row->flags & DL_L_BODY && !(m->row->flags & DL_L_SHORTCUT);
     for (int i = 0; net && i < m->nchild; i++) {

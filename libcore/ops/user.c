@@ -155,8 +155,7 @@ static dl_status no_second(dl_back *b) {
 /* ---------------------------------------------------------------- definition */
 
 static dl_status check(const dl_op_spec *s) {
-    if (!s || !s->name || !*s->name || !s->forward)
-        return dl_fail(DL_ERR_VALUE, "an op needs a name and a forward function");
+    if (!s->name || !*s->name || !s->forward) return dl_fail(DL_ERR_VALUE, "an op needs a name and a forward function");
     if (s->nin < 1 || s->nin > DL_MAX_NAMED_IN || s->nout < 1 || s->nout > DL_MAX_OUT || s->nattr > MAX_ATTR)
         return dl_fail(DL_ERR_VALUE, "%s: an op has 1 to 8 inputs, 1 to 8 results and at most 8 numbers", s->name);
     if (!s->dtypes[0] && !s->dtypes[1]) return dl_fail(DL_ERR_VALUE, "%s: an op takes at least one dtype", s->name);
@@ -242,6 +241,7 @@ static void fill_rows(user_op *u) {
 static void user_free_back(const dl_op *op) { user_free(&of_back(op)->op); }
 
 dl_status dl_op_define(const dl_op_spec *spec) {
+    if (!spec) return dl_fail_null("the description of an op");
     DL_TRY(check(spec));
     user_op *u = calloc(1, sizeof *u);
     char *strings = malloc(text_size(spec));

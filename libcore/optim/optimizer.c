@@ -95,6 +95,7 @@ static char *make_text(const dl_optimizer *o) {
 }
 
 dl_optimizer *dl_optimizer_new(const char *kind, const dl_arg *args, int nargs, int *bad) {
+    if (!kind) return dl_fail_null("the kind of an optimizer"), NULL;
     if (bad) *bad = -1;
     int i = dl_kind_find(&rows[0].kind, NROWS, sizeof *rows, kind);
     if (i < 0) {
@@ -147,6 +148,7 @@ void dl_optimizer_unref(dl_optimizer *o) {
 /* ---------------------------------------------------------------- parameters */
 
 dl_status dl_optimizer_group(dl_optimizer *o, const char *pattern, const dl_arg *args, int nargs, int *bad) {
+    if (!o || !pattern) return dl_fail_null(!o ? "the optimizer" : "the pattern of a group");
     if (bad) *bad = -1;
     if (o->n)
         return dl_fail_hint(DL_ERR_STATE, "make the groups first, then add the net",
@@ -192,6 +194,7 @@ dl_status dl_optimizer_take(dl_optimizer *o, const char *name, dl_tensor *param)
 }
 
 dl_status dl_optimizer_add(dl_optimizer *o, const char *name, dl_tensor *param) {
+    if (!o) return dl_fail_null("the optimizer");
     if (!param) return dl_fail_null("the parameter");
     if (!dl_is_leaf(param) || !dl_requires_grad(param))
         return dl_fail_hint(DL_ERR_AUTOGRAD, "use param(x)",
@@ -206,6 +209,7 @@ bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param) {
 }
 
 dl_status dl_optimizer_add_module(dl_optimizer *o, dl_module *m) {
+    if (!o || !m) return dl_fail_null(!o ? "the optimizer" : "the net");
     if (!dl_module_is_built(m))
         return dl_fail_hint(DL_ERR_STATE, "run an input through it, or m.build([1, 28, 28]) for samples of that shape",
                             "the net has no weights yet");
@@ -224,6 +228,7 @@ void dl_optimizer_zero_grad(dl_optimizer *o) {
 double dl_optimizer_lr(const dl_optimizer *o) { return o->lr; }
 
 dl_status dl_optimizer_set_lr(dl_optimizer *o, double lr) {
+    if (!o) return dl_fail_null("the optimizer");
     if (!(lr >= 0) || isinf(lr)) return dl_fail(DL_ERR_VALUE, "a learning rate is at least 0 and finite, not %g", lr);
     o->lr = lr;
     return DL_OK;

@@ -163,6 +163,7 @@ static dl_schedule *create(const row *r) {
 }
 
 dl_schedule *dl_schedule_new(const char *kind, const dl_arg *args, int nargs, int *bad) {
+    if (!kind) return dl_fail_null("the kind of a schedule"), NULL;
     if (bad) *bad = -1;
     int i = dl_kind_find(&rows[0].kind, NROWS, sizeof *rows, kind);
     if (i < 0 || !strcmp(rows[i].kind.name, "function")) {
@@ -182,7 +183,7 @@ static void *make(const char *kind, const dl_arg *args, int nargs) { return dl_s
 dl_schedule *dl_schedule_parse(const char *text) { return dl_parse_call(text, make); }
 
 dl_schedule *dl_schedule_function(dl_schedule_fn *fn, void *ctx, void (*release)(void *)) {
-    dl_schedule *s = create(&rows[NROWS - 1]);
+    dl_schedule *s = fn ? create(&rows[NROWS - 1]) : (dl_fail_null("the function of a schedule"), NULL);
     if (s && !(s->text = strdup("function"))) {
         dl_fail(DL_ERR_MEMORY, "no memory for a schedule");
         dl_schedule_unref(s);
@@ -213,6 +214,7 @@ const char *dl_schedule_text(const dl_schedule *s) { return s->text; }
 /* ---------------------------------------------------------------- use */
 
 dl_status dl_schedule_lr(dl_schedule *s, double base, long step, long epoch, double *lr) {
+    if (!s) return dl_fail_null("the schedule");
     if (s->fn) {
         dl_status st = s->fn(s->ctx, step, lr);
         if (st != DL_OK || (*lr >= 0 && isfinite(*lr))) return st;

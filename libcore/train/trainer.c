@@ -127,6 +127,7 @@ static dl_status init(dl_trainer *t, const dl_trainer_spec *s) {
 }
 
 dl_trainer *dl_trainer_new(const dl_trainer_spec *s) {
+    if (!s) return dl_fail_null("the description of a trainer"), NULL;
     dl_trainer *t = calloc(1, sizeof *t);
     if (!t) no_memory();
     if (t && check_spec(s) == DL_OK) {
@@ -496,6 +497,7 @@ const char *dl_trainer_loss_name(const dl_trainer *t) { return t->loss_name; }
 const char *dl_trainer_capture(const dl_trainer *t) { return t->ahead ? t->ahead->note : ""; }
 
 dl_status dl_trainer_set_lr(dl_trainer *t, double lr) {
+    if (!t) return dl_fail_null("the trainer");
     DL_TRY(dl_optimizer_set_lr(t->opt, lr));
     t->base_lr = lr;
     if (!t->schedule) t->lr = lr;
