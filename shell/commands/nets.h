@@ -14,6 +14,7 @@ extern const dlsh_class dlsh_schedule_class;
 extern const dlsh_class dlsh_trainer_class;
 /* self: a run open in the store (record.c). */
 extern const dlsh_class dlsh_run_class;
+extern const dlsh_command dlsh_trainer_methods[]; /* record.c */
 
 /* Handles over a new reference; NULL, from a failed call of the library, gives VOID. */
 dlsh_value dlsh_net_value(dl_module *m);

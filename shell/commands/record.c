@@ -1,4 +1,4 @@
-/* Recording a loop of one's own: start_run(...) and what a run as a value can do. */
+/* Recording a loop of one's own: start_run(...), what a run as a value can do, and what is added to a trainer's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static const dlsh_field fields[] = {{"id", "its number in the store; 0 in a stor
                                     {"step", "the last step that was logged", get_step, NULL},
                                     {NULL, NULL, NULL, NULL}};
 
-/* ---------------------------------------------------------------- r.log(...), r.end() */
+/* ---------------------------------------------------------------- r.log(...), t.log(...), r.end() */
 
 static dl_status number_of(const char *metric, dlsh_value v, double *out) {
     if (v.type == DLSH_TENSOR) return dl_item_f(v.as.tensor, out);
@@ -66,28 +66,46 @@ static dl_status number_of(const char *metric, dlsh_value v, double *out) {
     return DL_OK;
 }
 
-static dl_status push(recording *r, const char *metric, dlsh_value v, long step) {
+static dl_status push(dl_run *run, const char *metric, dlsh_value v, long step) {
     double value = 0;
     DLSH_TRY(number_of(metric, v, &value));
-    return dl_metric(r->run, metric, step, value);
+    return dl_metric(run, metric, step, value);
+}
+
+/* *step is the step unless one is given, which is then left there. */
+static dl_status log_values(const dlsh_args *a, dl_run *run, long *step) {
+    const dlsh_value *value = dlsh_arg(a, "value");
+    const char *metric = dlsh_arg_str(a, "metric"), *name;
+    if (metric ? !value : !dlsh_arg_extra(a, 0, &value))
+        return dlsh_fail(DL_ERR_VALUE, "r.log(loss=l, acc=0.9), r.log(\"test/acc\", 0.9)", "there is nothing to log");
+    if (dlsh_given(a, "step")) *step = dlsh_arg_int(a, "step");
+    if (*step < 0) return dlsh_arg_fail(a, "step", DL_ERR_VALUE, NULL, "a step is not negative, got %ld", *step);
+    if (metric) DLSH_TRY(push(run, metric, *value, *step));
+    for (int i = 0; (name = dlsh_arg_extra(a, i, &value)); i++) DLSH_TRY(push(run, name, *value, *step));
+    return DL_OK;
 }
 
 static dl_status log_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     recording *r = dlsh_arg_self(a);
-    const dlsh_value *value = dlsh_arg(a, "value");
-    const char *metric = dlsh_arg_str(a, "metric"), *name;
     if (!r->run)
         return dlsh_fail(DL_ERR_VALUE, "start_run() begins another", "the run%s%s has ended", *r->name ? " " : "",
                          r->name);
-    if (metric ? !value : !dlsh_arg_extra(a, 0, &value))
-        return dlsh_fail(DL_ERR_VALUE, "r.log(loss=l, acc=0.9), r.log(\"test/acc\", 0.9)", "there is nothing to log");
-    long step = dlsh_given(a, "step") ? dlsh_arg_int(a, "step") : r->step + 1;
-    if (step < 0) return dlsh_arg_fail(a, "step", DL_ERR_VALUE, NULL, "a step is not negative, got %ld", step);
-    if (metric) DLSH_TRY(push(r, metric, *value, step));
-    for (int i = 0; (name = dlsh_arg_extra(a, i, &value)); i++) DLSH_TRY(push(r, name, *value, step));
+    long step = r->step + 1;
+    DLSH_TRY(log_values(a, r->run, &step));
     r->step = step;
     return DL_OK;
+}
+
+/* Into the run that the trainer records. */
+static dl_status trainer_log(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_trainer *t = dlsh_arg_self(a);
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    dl_run *run = dl_trainer_run(t);
+    if (!run) return dlsh_fail(DL_ERR_VALUE, "step t", "the run of a trainer begins with its first step");
+    return log_values(a, run, &s.step);
 }
 
 static dl_status end_run(const dlsh_args *a, dlsh_value *result) {
@@ -121,6 +139,20 @@ static const dlsh_command methods[] = {
      .doc = "Ends the run. Otherwise it ends when nothing holds it any more, at the latest with the session.",
      .options = end_options,
      .run = end_run},
+    {0}};
+
+static const dlsh_option trainer_log_options[] = {
+    {"step", DLSH_OPT_INT, NULL, "the step; else that of the trainer", NULL, NULL}, {0}};
+
+const dlsh_command dlsh_trainer_methods[] = {
+    {.name = "log",
+     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
+     .usage = "t.log(METRIC=VALUE..., step=N), or t.log(METRIC, VALUE)",
+     .doc = "Records further values in the run of a trainer: numbers, or tensors of one element.",
+     .params = log_params,
+     .options = trainer_log_options,
+     .run = trainer_log,
+     .examples = "t.log(sparsity=mean((m.conv0.weight == 0).float()))\nt.log(\"test/f1\", 0.8)"},
     {0}};
 
 const dlsh_class dlsh_run_class = {.name = "run",

@@ -147,7 +147,8 @@ const dlsh_class dlsh_trainer_class = {
     .destroy = destroy,
     .text = text,
     .show = show,
-    .fields = fields};
+    .fields = fields,
+    .methods = dlsh_trainer_methods};
 
 /* ---------------------------------------------------------------- trainer(...) */
 

@@ -27,6 +27,11 @@ r = none
 s.end()
 s
 s.end()
+t = trainer(m, d, opt=sgd(), batch=50, name="with a trainer")
+try { t.log(x=1) } catch e { print(e.message, "/", e.hint) }
+step t 3;
+t.log(zeros=mean((m.linear0.weight == 0).float()))
+t.log("test/f1", 0.5, step=2)
 END
 dlsh -n loop.dlsh
 dlsh -n -c 'r = start_run("broken", experiment="e")
@@ -35,7 +40,7 @@ r.log(loss=2)
 x = randn(2, 3) @ randn(4, 5)'
 echo "status $?"
 dlsh -n --mode csv -c 'sql "select id, name, status, model_name, dataset, n_params, note, grp, experiment, error is not null as wrong from run"
-sql "select run_id, key, value, num from param order by key"
+sql "select run_id, key, value, num from param where run_id = 1 order by key"
 sql "select run_id, key, n, n_nan, last_step from series order by run_id, key"'
 dlsh -n --db none -k -c 'm = param(ones(2))
 r = start_run("nowhere")
