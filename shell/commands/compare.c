@@ -111,9 +111,10 @@ dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result) {
     free(ids);
     if (!c) return dlsh_failure();
     dlsh_sink *sink = dlsh_arg_sink(a);
-    int people = dlsh_sink_look(sink).mode == DLSH_MODE_TABLE;
+    dlsh_look look = dlsh_sink_look(sink);
+    int people = look.mode == DLSH_MODE_TABLE;
     dl_status status = show_params(sink, c, all);
-    if (!status && people) dlsh_put(sink, "\n");
+    if (!status && people && !look.rich) dlsh_put(sink, "\n");
     if (!status) status = people ? show_metrics(sink, c) : list_metrics(sink, c);
     dl_comparison_free(c);
     return status;

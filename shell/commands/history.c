@@ -153,7 +153,7 @@ static dl_status put_series(dlsh_sink *sink, const dl_run_info *r) {
                                                    dlsh_float(s->max), dlsh_int(s->max_step), dlsh_int(s->n_nan)});
     }
     if (!status && t.nrows) {
-        dlsh_put(sink, "\n");
+        if (!dlsh_sink_look(sink).rich) dlsh_put(sink, "\n");
         status = sink->ops->table(sink, &t);
     }
     dlsh_table_clear(&t);

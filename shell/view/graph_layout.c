@@ -18,7 +18,7 @@ typedef struct work {
     int *order, *start; /* places rank by rank; rank r is order[start[r]] to order[start[r + 1]] */
     int *pos;           /* position of each place within its rank */
     double *want, *sum, *weight;
-    int *count;
+    double *count;
 } work;
 
 void dlsh_graph_depth(const dlsh_graph *g, int *depth) {
@@ -93,8 +93,9 @@ static void number(work *w) {
         for (int k = w->start[r]; k < w->start[r + 1]; k++) w->pos[w->order[k]] = k - w->start[r];
 }
 
-/* Chains of ops are straight, leaves stand beside them. */
-static int pull(const work *w, int a, int b) { return w->l->places[a].leaf || w->l->places[b].leaf ? 1 : 4; }
+/* Chains of ops are straight, leaves stand beside them: a leaf moves an op only where nothing else does. Were it to
+ * move it a little, a net of a hundred layers would lean by the width of a hundred boxes. */
+static double pull(const work *w, int a, int b) { return w->l->places[a].leaf || w->l->places[b].leaf ? 0.001 : 1; }
 
 /* Mean of `value` over the neighbours above (side 0) or below (side 1); own value where there are none. */
 static void barycentres(work *w, int side, const double *value) {
@@ -146,7 +147,7 @@ static void place_rank(work *w, int r, double *mean, double *weight, int *size) 
         int i = w->order[k];
         if (k > w->start[r]) offset += (room(&p[w->order[k - 1]]) + room(&p[i])) / 2 + GAP_X;
         mean[blocks] = w->want[i] - offset;
-        weight[blocks] = p[i].node < 0 ? 4 : 1;
+        weight[blocks] = p[i].leaf ? 0.001 : 1;
         size[blocks++] = 1;
         while (blocks > 1 && mean[blocks - 2] > mean[blocks - 1]) {
             double total = weight[blocks - 2] + weight[blocks - 1];

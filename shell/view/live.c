@@ -11,6 +11,7 @@
 #include "view/text.h"
 
 static const double KNOWN = 0.1;                  /* seconds after which the time that remains can be told */
+static const double DRAWN_EVERY = 0.1;            /* seconds */
 enum { CURVE_W = 300, CURVE_H = 110, FIRST = 2 }; /* lines always kept at the start */
 
 static double now(void) {
@@ -235,10 +236,13 @@ int dlsh_rich_progress(dlsh_live *l, const dlsh_progress *p, const dlsh_look *lo
     if (p->curve) add_point(l, p->point);
     dlsh_buf text = {0};
     dlsh_meter_draw(&l->meter, p, look, &text);
-    int due = text.n > 0;
+    dlsh_live_line present = {0};
+    if (text.n) present = line_of(l, p, &text);
+    if (text.n && p->done) add_line(l, &present);
+    /* lines may be done a thousand times a second, and no page draws as often */
+    int due = text.n && (t - l->drawn >= DRAWN_EVERY || (p->done && !p->more));
     if (due) {
-        dlsh_live_line present = line_of(l, p, &text);
-        if (p->done) add_line(l, &present);
+        l->drawn = t;
         put_text(&b->text, l, p->done ? NULL : &text);
         put_html(&b->form[DLSH_HTML], l, p, p->done ? NULL : &present);
     }

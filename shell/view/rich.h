@@ -29,16 +29,16 @@ typedef struct dlsh_live_line {
 } dlsh_live_line;
 typedef struct dlsh_live {
     dlsh_meter meter;
-    double started, line_started; /* seconds of a steady clock; started 0: nothing yet */
-    long calls, per;              /* points of the curve are means over `per` calls */
-    int npoints;                  /* the last one may be of fewer */
+    double started, line_started, drawn; /* seconds of a steady clock; started 0: nothing yet */
+    long calls, per;                     /* points of the curve are means over `per` calls */
+    int npoints;                         /* the last one may be of fewer */
     double sums[DLSH_LIVE_POINTS];
     long counts[DLSH_LIVE_POINTS];
     long nlines; /* done so far; the first and the last ones are kept */
     dlsh_live_line lines[DLSH_LIVE_LINES];
 } dlsh_live;
-/* Fills b and returns 1 when it is time to draw: at the first call, a few times a second, when a line is done, and when
- * the action was stopped. */
+/* Fills b and returns 1 when it is time to draw: at the first call, ten times a second, when the action is done or was
+ * stopped. */
 int dlsh_rich_progress(dlsh_live *l, const dlsh_progress *p, const dlsh_look *look, dlsh_bundle *b);
 
 #endif
