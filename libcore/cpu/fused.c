@@ -1,5 +1,5 @@
-/* Kernels of rows that join others: batch_norm_relu, conv2d_norm, relu_max_pool2d. They run the kernels of these one
- * after another, in place. */
+/* Kernels of rows that join others: batch_norm_relu, conv2d_norm, relu_max_pool2d, conv2d_relu_max_pool2d. They run the
+ * kernels of these one after another, in place. */
 #include "cpu/iter.h"
 #include "ops/conv.h"
 #include "ops/rules.h"
@@ -95,3 +95,14 @@ static dl_status relu_max_pool2d_run(dl_call *c) {
 }
 
 const dl_kernel dl_cpu_relu_max_pool2d = {.run = relu_max_pool2d_run, .dtypes = DL_FLOATS};
+
+static dl_status conv2d_relu_max_pool2d_run(dl_call *c) {
+    dl_conv_pool p;
+    dl_status s = dl_conv_pool_begin(c, &p);
+    if (s == DL_OK && p.y->numel) s = dl_cpu_conv2d.run(&p.conv);
+    if (s == DL_OK) s = relu_max_pool2d_run(&p.pool);
+    dl_conv_pool_end(&p);
+    return s;
+}
+
+const dl_kernel dl_cpu_conv2d_relu_max_pool2d = {.run = conv2d_relu_max_pool2d_run, .dtypes = DL_FLOATS};

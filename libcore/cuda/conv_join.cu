@@ -16,7 +16,8 @@ dl_status dl_conv_shares(dl_gpu *gpu, const void *kernel, int threads, long byte
 }
 
 /* A warp has neighbours of the weights, and some shares of them. */
-__global__ static void __launch_bounds__(THREADS) join_kernel(const float *part, int shares, long n, float *dw) {
+__global__ static void __launch_bounds__(THREADS)
+    join_kernel(const float *part, int shares, long n, float *first, long own, float *second) {
     __shared__ double sums[WARPS][DL_WARP];
     int lane = threadIdx.x % DL_WARP, warp = threadIdx.x / DL_WARP;
     long at = (long)blockIdx.x * DL_WARP + lane;
@@ -28,10 +29,19 @@ __global__ static void __launch_bounds__(THREADS) join_kernel(const float *part,
     __syncthreads();
     if (warp || at >= n) return;
     for (int k = 1; k < WARPS; k++) sum += sums[k][lane];
-    dw[at] = (float)sum;
+    if (at < own)
+        first[at] = (float)sum;
+    else if (second)
+        second[at - own] = (float)sum;
 }
 
 dl_status dl_conv_join(dl_gpu *gpu, const float *part, long shares, long n, float *dw) {
-    join_kernel<<<(unsigned)((n + DL_WARP - 1) / DL_WARP), THREADS, 0, gpu->stream>>>(part, (int)shares, n, dw);
+    return dl_conv_join_two(gpu, part, shares, n, dw, 0, NULL);
+}
+
+dl_status dl_conv_join_two(dl_gpu *gpu, const float *part, long shares, long n, float *dw, long more, float *db) {
+    long all = n + more;
+    join_kernel<<<(unsigned)((all + DL_WARP - 1) / DL_WARP), THREADS, 0, gpu->stream>>>(part, (int)shares, all, dw, n,
+                                                                                        db);
     return dl_gpu_launched(gpu);
 }

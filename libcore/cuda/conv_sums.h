@@ -41,6 +41,8 @@ dl_status dl_conv_winograd_weights(dl_gpu *gpu, const dl_conv *g, const float *x
 dl_status dl_conv_shares(dl_gpu *gpu, const void *kernel, int threads, long bytes, long chunks, long n, long *shares);
 /* The sum over shares of part[share][n]. */
 dl_status dl_conv_join(dl_gpu *gpu, const float *part, long shares, long n, float *dw);
+/* The same of part[share][n + more]; the last ones go to db, or if it is NULL nowhere. */
+dl_status dl_conv_join_two(dl_gpu *gpu, const float *part, long shares, long n, float *dw, long more, float *db);
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,10 @@ __device__ inline void dl_copy_four(float *to, const float *from) {
     unsigned at = (unsigned)__cvta_generic_to_shared(to);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
 }
+__device__ inline void dl_copy_four_or_clear(float *to, const float *from, bool copy) {
+    unsigned at = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(copy ? 16 : 0));
+}
 __device__ inline void dl_copies_end() { asm volatile("cp.async.commit_group;"); }
 /* Until all copies of this thread are done. */
 __device__ inline void dl_copies_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }

@@ -581,6 +581,8 @@ dl_tensor *dl_conv2d_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *runnin
 dl_tensor *dl_max_pool2d(dl_tensor *input, const long *kernel_size, int n_kernel_size, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, int ceil_mode);
 /* Bias added, rectified and max_pool2d in one pass over memory.  max over the window of max(x + bias, 0) */
 dl_tensor *dl_relu_max_pool2d(dl_tensor *input, dl_tensor *bias, const long *kernel_size, int n_kernel_size, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, int ceil_mode);
+/* conv2d, then relu_max_pool2d by windows that tile the results, which need not be in memory in between.  relu_max_pool2d(conv2d(x, weight), bias, pool_size) */
+dl_tensor *dl_conv2d_relu_max_pool2d(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, long groups, const long *pool_size, int n_pool_size);
 /* Puts values at the places max_pool2d found, adding up.  out[index] += x */
 dl_tensor *dl_pool_scatter(dl_tensor *input, dl_tensor *indices, const long *size, int n_size);
 /* Reads values from the places max_pool2d found.  x[index] */

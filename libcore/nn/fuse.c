@@ -50,8 +50,31 @@ static dl_tensor *relu_pool(dl_module *m, dl_tensor *x, dl_tensor *bias) {
                               d->u.v, d->n, (int)dl_m_int(m, "ceil_mode"));
 }
 
+/* Are both numbers of the option n? One that is not given counts as n, too. */
+static bool all(const dl_module *m, const char *option, long n) {
+    const dl_optval *v = dl_m_opt(m, option);
+    for (int i = 0; i < v->n; i++)
+        if (v->u.v[i] != n) return false;
+    return true;
+}
+
+/* A 3x3 convolution of images of few channels that ask for no gradient, pooled by tiles of 2x2: accelerators have
+ * kernels that do all at once, in f32. */
+static bool at_once(const dl_module *m, const dl_module *pool, dl_tensor *x) {
+    bool plain = x->dtype == DL_F32 && dl_precision_get() == DL_PRECISION_F32 && dl_is_contiguous(x);
+    bool tiles = all(pool, "kernel_size", 2) && all(pool, "stride", 2) && all(pool, "padding", 0) &&
+                 all(pool, "dilation", 1) && !dl_m_int(pool, "ceil_mode");
+    const dl_tensor *w = m->tensor[0];
+    return plain && tiles && w->dtype == DL_F32 && w->shape[2] == 3 && w->shape[3] == 3 && x->shape[1] <= 4 &&
+           all(m, "stride", 1) && all(m, "dilation", 1) && dl_m_int(m, "groups") == 1 &&
+           !(dl_recording() && dl_requires_grad(x));
+}
+
 static dl_tensor *conv_relu_pool(dl_module *m, dl_module *pool, dl_tensor *x) {
     const dl_optval *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"), *d = dl_m_opt(m, "dilation");
+    if (at_once(m, pool, x))
+        return dl_conv2d_relu_max_pool2d(x, m->tensor[0], m->tensor[1], s->u.v, s->n, p->u.v, p->n, d->u.v, d->n, 1,
+                                         (long[]){2, 2}, 2);
     dl_tensor *y = dl_conv2d(x, m->tensor[0], NULL, s->u.v, s->n, p->u.v, p->n, d->u.v, d->n, dl_m_int(m, "groups")),
               *out = NULL;
     if (y) out = relu_pool(pool, y, m->tensor[1]);

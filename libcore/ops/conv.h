@@ -16,6 +16,15 @@ dl_status dl_conv_attrs(const dl_aval *a, dl_conv *g);
 dl_status dl_conv_of(const dl_call *c, dl_conv *g);
 /* The call of conv2d, without a bias, inside one of conv2d_norm; `sub` borrows everything. */
 void dl_conv_norm_inner(const dl_call *c, dl_call *sub);
+/* A call of conv2d_relu_max_pool2d as two: conv2d without a bias into y, which is fresh, and relu_max_pool2d of it.
+ * Borrows everything else. */
+typedef struct dl_conv_pool {
+    dl_call conv, pool;
+    dl_tensor *y, *in[2];
+    dl_aval attr[DL_MAX_ATTR];
+} dl_conv_pool;
+dl_status dl_conv_pool_begin(const dl_call *c, dl_conv_pool *p);
+void dl_conv_pool_end(dl_conv_pool *p);
 /* The geometry of max_pool2d; O is C. */
 dl_status dl_pool_of(const dl_call *c, dl_conv *g);
 /* One size for both directions or one each. `what` names the attribute in the error. */

@@ -1,6 +1,9 @@
 /* Shapes of convolution and pooling. Results keep channels-last memory order when the images have it; convolutions
  * always make it where it is the order in which they are fastest. */
 #include "ops/conv.h"
+
+#include <string.h>
+
 #include "core/mode.h"
 #include "ops/rules.h"
 
@@ -264,4 +267,48 @@ INFER_RULE(pool_gather) {
     *out = dl_meta_like(x, 4, index->shape);
     if (dl_channels_last(4, index->shape, index->stride)) dl_meta_channels_last(out);
     return DL_OK;
+}
+
+/* ---- convolution and pooling in one */
+
+/* The two calls, y yet to come. */
+static void two_calls(const dl_call *c, dl_conv_pool *p) {
+    dl_conv_norm_inner(c, &p->conv);
+    p->conv.out = &p->y, p->conv.nout = 1;
+    p->pool = *c;
+    p->pool.op = dl_op_row(DL_OP_relu_max_pool2d);
+    dl_attr_defaults(p->pool.op, p->attr);
+    p->attr[0] = c->attr[4];
+    p->in[1] = c->nin > 2 ? c->in[2] : NULL;
+    p->pool.in = p->in, p->pool.nin = p->in[1] ? 2 : 1, p->pool.attr = p->attr;
+}
+
+dl_status dl_conv_pool_begin(const dl_call *c, dl_conv_pool *p) {
+    dl_meta m;
+    two_calls(c, p);
+    DL_TRY(dl_infer_conv2d(&p->conv, &m));
+    p->y = p->in[0] = dl_tensor_empty(4, m.shape, (dl_dtype)m.dtype, c->device);
+    if (!p->y) return dl_error_last()->code;
+    if (m.strided) memcpy(p->y->stride, m.stride, sizeof m.stride);
+    return DL_OK;
+}
+
+void dl_conv_pool_end(dl_conv_pool *p) { dl_unref(p->y); }
+
+INFER_RULE(conv2d_relu_max_pool2d) {
+    dl_conv_pool p;
+    dl_meta m;
+    two_calls(c, &p);
+    DL_TRY(dl_infer_conv2d(&p.conv, &m));
+    dl_tensor y = *c->in[0]; /* shape, order and dtype are all that is asked of it */
+    if (!m.strided) dl_strides_contiguous(4, m.shape, m.stride);
+    memcpy(y.shape, m.shape, sizeof y.shape), memcpy(y.stride, m.stride, sizeof y.stride);
+    y.dtype = m.dtype, p.in[0] = &y;
+    return dl_infer_relu_max_pool2d(&p.pool, out);
+}
+
+FLOPS_RULE(conv2d_relu_max_pool2d) {
+    dl_call sub;
+    dl_conv_norm_inner(c, &sub);
+    return dl_flops_conv2d(&sub);
 }

@@ -131,6 +131,45 @@ static void pooled_on(int device) {
     dl_module_unref(m);
 }
 
+/* The first convolution of a net, pooled by tiles, in one kernel, against the layers one by one; the windows of the
+ * second size do not cover the last row and column. */
+static void first_on(int device, long channels, long high, long wide) {
+    static const char *const names[] = {"conv0.weight", "conv0.bias"};
+    dl_seed(6);
+    dl_module *m = dl_net_parse("conv 40 k=3 pad=1 -> relu -> maxpool 2");
+    if (!m) fail_msg("%s", dl_errmsg());
+    ok(dl_module_build(m, 4, SHAPE(5, channels, high, wide), DL_F32, device));
+    dl_tensor *drawn_x = drawn(9, 4, SHAPE(5, channels, high, wide), DL_F32), *x = must(dl_to_device(drawn_x, device));
+    dl_tensor *in[2] = {dl_module_tensor(m, names[0]), dl_module_tensor(m, names[1])}, *grad[3][2], *y[2],
+              *at = dl_ref(x);
+    y[0] = must(dl_module_forward(m, x));
+    for (int i = 0; i < 3; i++) {
+        dl_tensor *next = must(dl_module_forward(dl_module_find(m, dl_module_label(m, i)), at));
+        dl_unref(at);
+        at = next;
+    }
+    y[1] = at;
+    assert_string_equal(y[0]->node->op->name, device ? "conv2d_relu_max_pool2d" : "max_pool2d");
+    same(y[0], y[1], 3e-7, "output");
+    dl_tensor *seed = drawn(5, 4, dl_shape(at), DL_F32), *there = must(dl_to_device(seed, device));
+    for (int k = 0; k < 3; k++) gradients(y[k % 2], there, in, 2, k == 2, grad[k]); /* the last by the composite rule */
+    for (int i = 0; i < 2; i++) {
+        same(grad[0][i], grad[1][i], 2e-6, names[i]);
+        same(grad[2][i], grad[1][i], 2e-6, names[i]);
+        for (int k = 0; k < 3; k++) dl_unref(grad[k][i]);
+    }
+    dl_unref(drawn_x), dl_unref(x), dl_unref(seed), dl_unref(there), dl_unref(y[0]), dl_unref(y[1]);
+    dl_module_unref(m);
+}
+
+static void first_cpu(void **state) { (void)state, first_on(0, 3, 16, 12); }
+static void first_gpu(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    for (long channels = 1; channels <= 4; channels++)
+        first_on(GPU, channels, 16, 12), first_on(GPU, channels, 9, 31), first_on(GPU, channels, 6, 270);
+}
+
 static void training_cpu(void **state) { (void)state, training_on(0); }
 static void evaluation_cpu(void **state) { (void)state, evaluation_on(0, 1e-6); }
 static void rules_cpu(void **state) { (void)state, rules_on(0); }
@@ -164,7 +203,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_cpu), cmocka_unit_test(evaluation_cpu), cmocka_unit_test(rules_cpu),
         cmocka_unit_test(training_gpu), cmocka_unit_test(evaluation_gpu), cmocka_unit_test(rules_gpu),
-        cmocka_unit_test(pooled_cpu),   cmocka_unit_test(pooled_gpu),
+        cmocka_unit_test(pooled_cpu),   cmocka_unit_test(pooled_gpu),     cmocka_unit_test(first_cpu),
+        cmocka_unit_test(first_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

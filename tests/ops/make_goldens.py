@@ -75,6 +75,10 @@ def relu_max_pool(x, b=None, **kw):
     return max_pool(F.relu(x if b is None else x + b[:, None, None]), **kw)
 
 
+def conv_relu_max_pool(x, w, b=None, pool_size=(2,), **kw):
+    return relu_max_pool(conv(x, w, None, **kw), b, kernel_size=pool_size)
+
+
 def avg_pool(x, kernel_size, stride=None, padding=(0,), ceil_mode=False, count_include_pad=True):
     stride = pair(stride) if stride else None
     if x.numel() == 0:
@@ -152,6 +156,7 @@ CALLS = {
     "min_dim": lambda x, **kw: tuple(torch.min(x, **kw)),
     "conv2d": conv, "conv2d_dx": conv_dx, "conv2d_dw": conv_dw, "max_pool2d": max_pool,
     "pool_scatter": pool_scatter, "relu_max_pool2d": relu_max_pool,
+    "conv2d_relu_max_pool2d": conv_relu_max_pool,
     "avg_pool2d": avg_pool, "avg_pool2d_dx": spread(lambda x, g, **kw: avg_pool(x, **kw)),
     "adaptive_avg_pool2d": adaptive, "adaptive_pool2d": adaptive,
     "adaptive_pool2d_dx": spread(lambda x, g: F.adaptive_avg_pool2d(x, g.shape[2:])),
