@@ -22,12 +22,15 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const dl_backend *loaded;
 static char reason[768]; /* why there is none */
 
-/* The folder of the file that this code was loaded from. */
+/* The folder of the file that this code was loaded from, without detours such as bin/../lib. */
 static void own_folder(char *buf, size_t size) {
     Dl_info info;
     const char *path = dladdr((void *)&host, &info) && info.dli_fname ? info.dli_fname : "";
     const char *slash = strrchr(path, '/');
     snprintf(buf, size, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    char *real = realpath(buf, NULL);
+    if (real && strlen(real) < size) strcpy(buf, real);
+    free(real);
 }
 
 static void load(const char *path) {

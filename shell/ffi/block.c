@@ -479,6 +479,27 @@ void dlsh_c_blocks_free(dlsh_cstate *st) {
     if (libs) drop_all(libs, n);
 }
 
+/* "struct point" that extern has declared: blocks do not see it, and the compiler says no more than "incomplete". */
+static dl_status hint_extern(const dlsh_cblock *b, dl_status st) {
+    const dlsh_cspace *c = dlsh_c_space(b->s);
+    const dlsh_cname *n;
+    char hint[160];
+    dl_error e;
+    if (st != DL_ERR_SYNTAX || !dl_error_last()) return st;
+    int incomplete =
+        strstr(dl_error_last()->message, "incomplete type") || strstr(dl_error_last()->message, "unknown type");
+    for (int next = 0; incomplete && (n = dlsh_c_next(c, &next));) {
+        const char *tag = n->kind == DLSH_C_TAG ? strchr(n->name, ' ') : NULL, *word = tag ? tag + 1 : n->name;
+        if ((!tag && n->kind != DLSH_C_TYPEDEF) || !dlsh_c_is_struct(n->type) || !n->type->plain->complete ||
+            !dlsh_c_mentions(b->text, strlen(b->text), word))
+            continue;
+        snprintf(hint, sizeof hint, "C blocks do not see what extern declares: define %.60s in the block", n->name);
+        dl_error_take(&e);
+        return dlsh_fail(e.code, hint, "%s", e.message);
+    }
+    return st;
+}
+
 dl_status dlsh_c_run_block(dlsh_session *s, const dlsh_unit *u, const dlsh_node *n) {
     char name[96];
     snprintf(name, sizeof name, "%s block of %.60s:%d", n->text, u->name, n->span.line);
@@ -489,7 +510,7 @@ dl_status dlsh_c_run_block(dlsh_session *s, const dlsh_unit *u, const dlsh_node 
     dl_status st = fill(b, u, n);
     if (!st) {
         st = compile(b, b->flags, &r);
-        if (st) st = place_error(s, u, &r, st);
+        if (st) st = place_error(s, u, &r, hint_extern(b, st));
         if (!st) tell_warnings(s, u, &r);
         dlsh_cc_result_free(&r);
     }

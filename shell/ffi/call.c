@@ -314,12 +314,16 @@ static dl_status out_result(dlsh_ccall *k, int at, dlsh_value *out) {
 
 /* ---------------------------------------------------------------- results */
 
-static void (*release_of(const dlsh_cfunc *f))(void *) {
+static void (*release_of(const dlsh_cfunc *f, dlsh_clib **lib))(void *) {
     const char *name = f->proto->release;
+    *lib = f->lib;
     if (!name) return free; /* the one that goes with the malloc of this process */
     const dlsh_cname *n = dlsh_c_find(dlsh_c_space(f->s), name, strlen(name));
-    void *addr = n && n->kind == DLSH_C_SYMBOL ? n->addr : NULL;
+    const dlsh_value *v = dlsh_get(f->s, name);
+    const dlsh_cfunc *own = v ? dlsh_cfunc_of(*v) : NULL; /* of a C block */
+    void *addr = own ? own->addr : n && n->kind == DLSH_C_SYMBOL ? n->addr : NULL;
     void (*release)(void *) = NULL;
+    if (own) *lib = own->lib;
     if (!addr) addr = dlsh_c_symbol(f->lib, name);
     memcpy(&release, &addr, sizeof release);
     return release;
@@ -327,7 +331,8 @@ static void (*release_of(const dlsh_cfunc *f))(void *) {
 
 /* owned T *f(): text is copied and released, anything else is released with the last pointer to it. */
 static dl_status owned_result(dlsh_ccall *k, const dlsh_ctype *t, char *p, dlsh_value *out) {
-    void (*release)(void *) = release_of(k->f);
+    dlsh_clib *lib;
+    void (*release)(void *) = release_of(k->f, &lib);
     if (!release)
         return dlsh_fail(DL_ERR_NAME, "owned(NAME) names the function that releases it",
                          "the function '%s' that releases the result of %s was not found", k->f->proto->release,
@@ -336,7 +341,7 @@ static dl_status owned_result(dlsh_ccall *k, const dlsh_ctype *t, char *p, dlsh_
         *out = dlsh_string(p);
         release(p);
     } else {
-        dlsh_value owner = p ? dlsh_c_owner(p, -1, release, k->f->lib) : dlsh_void();
+        dlsh_value owner = p ? dlsh_c_owner(p, -1, release, lib) : dlsh_void();
         *out = p && dlsh_failed(owner) ? owner : dlsh_c_pointer_value(k->s, t->plain, p, owner, -1);
     }
     return dlsh_failed(*out) ? dlsh_failure() : DL_OK;

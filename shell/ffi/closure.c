@@ -74,7 +74,8 @@ static dl_status run(closure *c, void *result, void **args) {
     if (!st && dlsh_interrupted()) st = dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted");
     if (!st) st = dlsh_call(s, f, &given, &out);
     if (!st) st = give_result(c, out, result);
-    if (st && f.type == DLSH_FN) st = dlsh_place_at(s, f.as.fn->unit, f.as.fn->node->span, st); /* if it has no other */
+    if (st && st != DL_ERR_INTERRUPT && f.type == DLSH_FN)
+        st = dlsh_place_at(s, f.as.fn->unit, f.as.fn->node->span, st); /* if it has no other */
     for (int i = 0; i < have; i++) dlsh_drop(values[i]);
     dlsh_drop(out);
     dlsh_drop(f);

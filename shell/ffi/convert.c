@@ -272,9 +272,8 @@ static dl_status by_value(dlsh_ccall *k, int at, const dlsh_ctype *t, dlsh_value
     if (!t->plain->laid_out)
         return dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it", "%s: the layout of %s is not known",
                          what, dlsh_c_name(t));
-    if (dlsh_c_is_complex(t) && dlsh_is_number(v)) /* a real number is one */
-        return dlsh_c_store(k->s, t->plain->fields[0].type, v, copy->data);
-    if (!dlsh_unwrap(v, &dlsh_cstruct_class) && v.type != DLSH_RECORD && v.type != DLSH_LIST)
+    if (!(dlsh_c_is_complex(t) && dlsh_is_number(v)) && !dlsh_unwrap(v, &dlsh_cstruct_class) && v.type != DLSH_RECORD &&
+        v.type != DLSH_LIST)
         return wrong_type(t, v, what,
                           dlsh_c_is_complex(t)                   ? "a complex number is a list of two, [re, im]"
                           : dlsh_unwrap(v, &dlsh_cpointer_class) ? "p[0] is what a pointer points to"
@@ -323,7 +322,11 @@ static dl_status store_array(dlsh_session *s, const dlsh_ctype *t, dlsh_value v,
 
 static dl_status store_struct(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, char *to) {
     const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
-    dlsh_value to_value = dlsh_none(); /* memory of ours: plain access */
+    dlsh_value to_value = dlsh_none();               /* memory of ours: plain access */
+    if (dlsh_c_is_complex(t) && dlsh_is_number(v)) { /* a real number is one */
+        memset(to, 0, dlsh_c_size(t));
+        return dlsh_c_store(s, t->plain->fields[0].type, v, to);
+    }
     if (x && (x->type->plain == t->plain || dlsh_c_same(x->type, t, 1)) && dlsh_c_struct_bytes(x, to)) {
         dlsh_c_keep(v);
         return DL_OK;

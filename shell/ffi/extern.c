@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ffi/ask.h"
+#include "ffi/block.h"
 #include "lang/interp.h"
 
 /* ---------------------------------------------------------------- opening */
@@ -106,18 +107,53 @@ static dl_status no_symbol(const dlsh_clib *lib, const char *name) {
     return dlsh_fail(DL_ERR_NAME, hint, "the library \"%s\" has no function '%s'", lib->name, name);
 }
 
+/* extern "" declares a C block's function once more, with words that C has not: out, owned, keep. */
+static const dlsh_cfunc *of_block(dlsh_session *s, const dlsh_clib *lib, const char *name) {
+    const dlsh_value *v = *lib->name ? NULL : dlsh_get(s, name);
+    const dlsh_cfunc *f = v ? dlsh_cfunc_of(*v) : NULL;
+    return f && dlsh_cblock_of(f) ? f : NULL;
+}
+
+static dl_status check_block_function(const dlsh_cfunc *f, const dlsh_cdecl *d) {
+    if (d->proto && dlsh_c_same(f->proto->type, d->type, 1)) return DL_OK;
+    return dlsh_fail(DL_ERR_TYPE, "its block says how it is declared", "'%s' is another function in its C block: %s",
+                     d->name, f->proto->text);
+}
+
+static dl_status bind_one(dlsh_session *s, const dlsh_cdecl *d, dlsh_clib *lib) {
+    const dlsh_cfunc *f = of_block(s, lib, d->name);
+    if (f) return dlsh_c_bind(s, d, f->addr, f->lib, DLSH_C_OWN);
+    return dlsh_c_bind(s, d, dlsh_c_symbol(lib, d->name), lib, DLSH_C_WRITTEN);
+}
+
 static dl_status bind_all(dlsh_session *s, const dlsh_unit *u, int base, const dlsh_cdecls *d, dlsh_clib *lib) {
     for (int i = 0; i < d->n; i++) { /* all or nothing */
         dl_status st = check_decl(&d->items[i]);
-        if (!st) st = dlsh_c_check_conflict(s, &d->items[i]);
-        if (!st && !dlsh_c_symbol(lib, d->items[i].name)) st = no_symbol(lib, d->items[i].name);
+        const dlsh_cfunc *f = of_block(s, lib, d->items[i].name);
+        if (!st) st = f ? check_block_function(f, &d->items[i]) : dlsh_c_check_conflict(s, &d->items[i]);
+        if (!st && !f && !dlsh_c_symbol(lib, d->items[i].name)) st = no_symbol(lib, d->items[i].name);
         if (st) return fail_at_decl(s, u, base, &d->items[i], st);
     }
     for (int i = 0; i < d->n; i++) {
-        dl_status st = dlsh_c_bind(s, &d->items[i], dlsh_c_symbol(lib, d->items[i].name), lib, DLSH_C_WRITTEN);
+        dl_status st = bind_one(s, &d->items[i], lib);
         if (st) return fail_at_decl(s, u, base, &d->items[i], st);
     }
     return DL_OK;
+}
+
+/* Structs with attributes lie as the compiler says, which reads the declarations without the words that C has not. */
+static dl_status lay_out(dlsh_session *s, const char *text, int mark) {
+    static const char words[] = "#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n"
+                                "#include <sys/types.h>\ntypedef struct dl_tensor dl_tensor;\n"
+                                "#define out\n#define inout\n#define keep\n#define owned\n";
+    dlsh_buf context = {0};
+    if (!(strstr(text, "__attribute") || strstr(text, "_Alignas") || strstr(text, "ragma")) || !dlsh_c_can_ask())
+        return DL_OK;
+    dlsh_buf_printf(&context, "%s%s;\n", words, text);
+    dl_status st = context.failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for layouts")
+                                  : dlsh_c_ask_layouts(dlsh_c_space(s), mark, dlsh_buf_text(&context), NULL);
+    dlsh_buf_free(&context);
+    return st;
 }
 
 static dl_status run_prototypes(dlsh_session *s, const dlsh_unit *u, const dlsh_node *n, dlsh_clib *lib) {
@@ -128,6 +164,7 @@ static dl_status run_prototypes(dlsh_session *s, const dlsh_unit *u, const dlsh_
     if (st == DL_ERR_SYNTAX) st = dlsh_fail_in_text(s, u, base + e.offset, e.width, st, e.hint, "%s", e.message);
     if (!st && (st = dlsh_c_verify(dlsh_c_space(s), lib->name, &d, mark, &wrong)) && wrong >= 0)
         fail_at_decl(s, u, base, &d.items[wrong], st);
+    if (!st) st = lay_out(s, n->label, mark);
     if (!st) st = bind_all(s, u, base, &d, lib);
     if (st && d.n) dlsh_c_undo(dlsh_c_space(s), mark);
     dlsh_cdecls_free(&d);

@@ -216,10 +216,14 @@ static void last_words(const dlsh_crash *c) {
     char text[900], where[40] = "";
     Dl_info at = {0};
     int known = c->signal != SIGABRT && dladdr(c->pc, &at) && at.dli_fname;
+    const char *file = known ? strrchr(at.dli_fname, '/') : NULL, *name = known && at.dli_sname ? at.dli_sname : "";
     if (c->signal == SIGSEGV || c->signal == SIGBUS) snprintf(where, sizeof where, " at address %p", c->address);
     int n = snprintf(text, sizeof text, "\ndlsh: %s%s, thread %d%s%s%.80s%s%.120s\n", strsignal(c->signal), where,
-                     c->thread, c->thread == (int)getpid() ? " (the main one)" : "", known ? ", in " : "",
-                     known && at.dli_sname ? at.dli_sname : "", known ? " of " : "", known ? at.dli_fname : "");
+                     c->thread, c->thread == (int)getpid() ? " (the main one)" : "", known ? ", in " : "", name,
+                     *name ? " of " : "",
+                     file    ? file + 1
+                     : known ? at.dli_fname
+                             : "");
     if (*last_called)
         n += snprintf(text + n, sizeof text - (size_t)n,
                       "dlsh: C may have damaged memory before; the function called last was %s\n", last_called);
