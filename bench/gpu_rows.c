@@ -10,7 +10,7 @@ static dl_tensor *a, *b, *wide, *half, *whole, *truth, *column, *cube, *few_rows
 static dl_tensor *image, *last, *small_image, *mix, *first_of, *last_of, *reversed, *swapped, *doubled, *every_other;
 static dl_tensor *leaf, *leaf_half, *target, *labels, *logits, *scale, *shift;
 static dl_tensor *pick_rows, *pick_cols, *places, *parts, *some, *chance, *bf_rows, *bf_scale, *bf_shift;
-static dl_tensor *table, *tokens, *rows;
+static dl_tensor *table, *tokens, *rows, *one_row, *query;
 static const long zero = 0, one = 1, two = 2, three = 3, seven = 7, hw[2] = {2, 3}, pads[4] = {1, 1, 1, 1};
 static const long w768 = 768, n22 = 1 << 22;
 static const double low = -0.5, high = 0.5;
@@ -31,6 +31,15 @@ static dl_tensor *kept;
 static dl_tensor *best_of_rows(void) {
     dl_tensor *index = NULL, *v = dl_max_dim(wide, 1, 0, &index);
     return v ? pair(v, index) : NULL;
+}
+
+/* All of the last dimension, or the first k. */
+static dl_tensor *sorted(dl_tensor *x, long k) {
+    dl_tensor *places = NULL, *values = k ? dl_topk(x, k, -1, 1, &places) : dl_sort(x, -1, 0, &places);
+    return values ? pair(values, places) : NULL;
+}
+static dl_tensor *attended(int causal) {
+    return dl_scaled_dot_product_attention(query, query, query, NULL, 0, causal, NULL);
 }
 
 #define CASES(X)                                                                                                       \
@@ -100,11 +109,25 @@ static dl_tensor *best_of_rows(void) {
     X(global_pool_step, 8 * IMAGE, STEP(dl_mean(image, hw, 2, 1), image))                                              \
     X(global_pool_last, 4 * IMAGE, dl_mean(last, hw, 2, 1))                                                            \
     X(dropout_step, 15 * N26, STEP(dl_dropout(leaf, 0.1, 1), leaf))                                                    \
+    X(elu_step, 16 * N26, STEP(dl_elu(leaf, 1), leaf))                                                                 \
     X(relu_step, 16 * N26, STEP(dl_relu(leaf), leaf))                                                                  \
     X(gelu_step_bf16, 8 * N26, STEP(dl_gelu(leaf_half), leaf_half))                                                    \
     X(layer_norm_768_bf16, 4 * 65536 * 768 * 1e-9, dl_layer_norm(bf_rows, bf_scale, bf_shift, &w768, 1, 1e-5))         \
     X(layer_norm_768_step, 10 * 65536 * 768 * 1e-9,                                                                    \
       STEP(dl_layer_norm(bf_rows, bf_scale, bf_shift, &w768, 1, 1e-5), bf_rows, bf_scale, bf_shift))                   \
+    X(rms_norm_768_bf16, 4 * 65536 * 768 * 1e-9, dl_rms_norm(bf_rows, bf_scale, &w768, 1, NULL))                       \
+    X(rms_norm_768_step, 10 * 65536 * 768 * 1e-9,                                                                      \
+      STEP(dl_rms_norm(bf_rows, bf_scale, &w768, 1, NULL), bf_rows, bf_scale))                                         \
+    X(sort_short, 16 * N28, sorted(wide, 0))                                                                           \
+    X(sort_rows, 16 * N26, sorted(mix, 0))                                                                             \
+    X(sort_one, 16 * N26, sorted(one_row, 0))                                                                          \
+    X(sort_i64, 24 * N26, sorted(whole, 0))                                                                            \
+    X(topk_short, 4 * 65536 * 1000 * 1e-9, sorted(logits, 10))                                                         \
+    X(topk_rows, 4 * N26, sorted(mix, 50))                                                                             \
+    X(topk_one, 4 * N26, sorted(one_row, 50))                                                                          \
+    X(tril, 8 * N28, dl_tril(a, 0))                                                                                    \
+    X(attention, 4 * 16 * 12 * 1024 * 64 * 2 * 1e-9, attended(0))                                                      \
+    X(attention_causal, 4 * 16 * 12 * 1024 * 64 * 2 * 1e-9, attended(1))                                               \
     X(group_norm, 8 * IMAGE, dl_group_norm(image, scale, shift, 8, 1e-5))                                              \
     X(group_norm_step, 20 * IMAGE, STEP(dl_group_norm(image, scale, shift, 8, 1e-5), image, scale, shift))             \
     X(mse_step, 12 * N26, STEP(dl_mse_loss(leaf, target, "mean"), leaf))                                               \
@@ -150,6 +173,7 @@ static void make_indices(void) {
     labels = numbers(1000, 1, &labelled), tokens = numbers(50257, 1, &spoken);
     mix = NORMAL(DL_F32, 8192, 8192), parts = NORMAL(DL_F32, 8192, 8192), leaf = wants(NORMAL(DL_F32, 8192, 8192));
     target = NORMAL(DL_F32, 8192, 8192), chance = dl_rand(square, 2, DL_F32, GPU);
+    one_row = dl_reshape(mix, (long[]){1 << 26}, 1), query = NORMAL(DL_BF16, 16, 12, 1024, 64);
     some = dl_lt(mix, parts), leaf_half = wants(NORMAL(DL_BF16, 8192, 8192));
     logits = wants(NORMAL(DL_F32, 65536, 1000)), table = NORMAL(DL_BF16, 50257, 768);
 }

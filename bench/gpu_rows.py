@@ -14,7 +14,7 @@ def tensors(torch):
         "few": r(16, 1 << 24), "short": r(1 << 22, 64), "image": r(128, 64, 112, 112), "scale": r(64), "shift": r(64),
         "bf": r(65536, 768, dtype=half), "bfw": r(768, dtype=half), "bfb": r(768, dtype=half),
         "cols": n(1024, 256), "rows": n(8192, 8192), "places": n(8192, 8192, 8192), "labels": n(1000, 65536),
-        "tokens": n(50257, 65536), "mix": r(8192, 8192), "parts": r(8192, 8192), "leaf": r(8192, 8192),
+        "tokens": n(50257, 65536), "q": r(16, 12, 1024, 64, dtype=half), "mix": r(8192, 8192), "parts": r(8192, 8192), "leaf": r(8192, 8192),
         "target": r(8192, 8192), "chance": torch.rand(8192, 8192, device="cuda"), "leafh": r(8192, 8192, dtype=half),
         "logits": r(65536, 1000), "table": r(50257, 768, dtype=half), "every": r(1 << 14, 1 << 15)[:, ::2],
         "first": r(128, 112, 112, 64).permute(0, 3, 1, 2), "rev": r(512, 1024, 512).permute(2, 1, 0),
@@ -32,7 +32,7 @@ def peers(torch):
     a, b, wide, image, last, leaf, mix = (t[k] for k in ("a", "b", "wide", "image", "last", "leaf", "mix"))
     scale, shift, bf, bfw, bfb, places = (t[k] for k in ("scale", "shift", "bf", "bfw", "bfb", "places"))
     torch.set_grad_enabled(False)
-    G = torch.cuda.current_device()
+    G, q = torch.cuda.current_device(), t["q"]
     return {
         "exp": lambda: a.exp(), "sigmoid_bf16": lambda: t["half"].sigmoid(), "pow": lambda: b.pow(b),
         "clamp": lambda: a.clamp(-0.5, 0.5), "lt": lambda: a < b, "where": lambda: torch.where(t["truth"], a, b),
@@ -69,6 +69,15 @@ def peers(torch):
         "global_pool_step": step(lambda: image.mean((2, 3), keepdim=True), image),
         "global_pool_last": lambda: last.mean((2, 3), keepdim=True),
         "dropout_step": step(lambda: F.dropout(leaf, 0.1), leaf), "relu_step": step(lambda: leaf.relu(), leaf),
+        "elu_step": step(lambda: F.elu(leaf), leaf),
+        "rms_norm_768_bf16": lambda: F.rms_norm(bf, (768,), bfw),
+        "rms_norm_768_step": step(lambda: F.rms_norm(bf, (768,), bfw), bf, bfw),
+        "sort_short": lambda: wide.sort(stable=True), "sort_rows": lambda: mix.sort(stable=True),
+        "sort_one": lambda: mix.view(-1).sort(stable=True), "sort_i64": lambda: t["whole"].sort(stable=True),
+        "topk_short": lambda: t["logits"].topk(10), "topk_rows": lambda: mix.topk(50),
+        "topk_one": lambda: mix.view(-1).topk(50), "tril": lambda: a.tril(),
+        "attention": lambda: F.scaled_dot_product_attention(q, q, q),
+        "attention_causal": lambda: F.scaled_dot_product_attention(q, q, q, is_causal=True),
         "gelu_step_bf16": step(lambda: F.gelu(t["leafh"]), t["leafh"]),
         "layer_norm_768_bf16": lambda: F.layer_norm(bf, (768,), bfw, bfb),
         "layer_norm_768_step": step(lambda: F.layer_norm(bf, (768,), bfw, bfb), bf, bfw, bfb),

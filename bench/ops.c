@@ -15,9 +15,16 @@ static double now(void) {
 }
 
 /* Operands by size: a and b large, s and r small, t tiny; m a square matrix, i indices. */
-static dl_tensor *a, *b, *s, *r, *t, *m, *mt, *rows, *bias, *index_large, *mask, *ints, *tall;
+static dl_tensor *a, *b, *s, *r, *t, *m, *mt, *rows, *bias, *index_large, *mask, *ints, *tall, *flat;
 
-static const long zero = 0, one = 1;
+static const long zero = 0, one = 1, row = 1024;
+
+/* All of the last dimension, or the first k. */
+static dl_tensor *sorted(dl_tensor *x, long k) {
+    dl_tensor *places = NULL, *values = k ? dl_topk(x, k, -1, 1, &places) : dl_sort(x, -1, 0, &places);
+    dl_unref(places);
+    return values;
+}
 
 typedef dl_tensor *(*body)(void);
 #define CASE(name, expr)                                                                                               \
@@ -30,6 +37,7 @@ typedef dl_tensor *(*body)(void);
     X(tanh_large, dl_tanh(a))                                                                                          \
     X(sigmoid_large, dl_sigmoid(a))                                                                                    \
     X(gelu_large, dl_gelu(a))                                                                                          \
+    X(elu_large, dl_elu(a, 1))                                                                                         \
     X(log_large, dl_log(b))                                                                                            \
     X(gt_large, dl_gt(a, b))                                                                                           \
     X(where_large, dl_where(mask, a, b))                                                                               \
@@ -53,6 +61,10 @@ typedef dl_tensor *(*body)(void);
     X(sum_int, dl_sum(ints, NULL, 0, 0))                                                                               \
     X(cumsum_rows, dl_cumsum(m, 1))                                                                                    \
     X(cumsum_cols, dl_cumsum(m, 0))                                                                                    \
+    X(sort_rows, sorted(m, 0))                                                                                         \
+    X(sort_flat, sorted(flat, 0))                                                                                      \
+    X(topk_rows, sorted(m, 10))                                                                                        \
+    X(rms_norm_rows, dl_rms_norm(rows, bias, &row, 1, NULL))                                                           \
     X(index_select_rows, dl_index_select(m, index_large, 0))                                                           \
     X(index_add_rows, dl_index_add(m, index_large, m, 0))                                                              \
     X(randn_large, dl_randn(dl_shape(a), dl_ndim(a), DL_F32, 0))                                                       \
@@ -97,12 +109,12 @@ static dl_tensor *normal(long n0, long n1) {
 }
 
 int main(int argc, char **argv) {
-    const long dims[2] = {1, 0}, row = 1024, list = 2048;
+    const long dims[2] = {1, 0}, list = 2048, all = -1;
     dl_seed(1);
     a = normal(4096, 1024), s = normal(64, 64), r = normal(64, 10), t = normal(4, 4), m = normal(2048, 2048);
     b = dl_abs(normal(4096, 1024)), mt = dl_permute(m, dims, 2), rows = normal(4096, 1024), tall = normal(400000, 10);
     bias = dl_randn(&row, 1, DL_F32, 0), index_large = dl_randint(0, 2048, &list, 1, DL_I64, 0), mask = dl_gt(a, b);
-    ints = dl_to(a, DL_I32);
+    ints = dl_to(a, DL_I32), flat = dl_reshape(a, &all, 1);
     dl_grad_mode(0);
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (argc > 1 && !strstr(cases[i].name, argv[1])) continue;

@@ -9,16 +9,21 @@ import sys
 import time
 
 import torch
+import torch.nn.functional as F
 
 torch.manual_seed(1)
 torch.set_grad_enabled(False)
 a, s, r, t, m = (torch.randn(*d) for d in ((4096, 1024), (64, 64), (64, 10), (4, 4), (2048, 2048)))
 b, mt, rows, tall = torch.randn(4096, 1024).abs(), m.t(), torch.randn(4096, 1024), torch.randn(400000, 10)
 bias, index, mask, ints = torch.randn(1024), torch.randint(0, 2048, (2048,)), a > b, a.to(torch.int32)
+flat = a.reshape(-1)
 
 CASES = {
     "add_large": lambda: a + b, "mul_large": lambda: a * b, "relu_large": lambda: a.relu(), "exp_large": lambda: a.exp(),
-    "tanh_large": lambda: a.tanh(), "sigmoid_large": lambda: a.sigmoid(), "gelu_large": lambda: torch.nn.functional.gelu(a),
+    "tanh_large": lambda: a.tanh(), "sigmoid_large": lambda: a.sigmoid(), "gelu_large": lambda: F.gelu(a),
+    "elu_large": lambda: F.elu(a), "sort_rows": lambda: m.sort(stable=True), "sort_flat": lambda: flat.sort(stable=True),
+    "topk_rows": lambda: m.topk(10),
+    "rms_norm_rows": lambda: rows * torch.rsqrt(rows.square().mean(1, keepdim=True) + 1e-7) * bias,
     "log_large": lambda: b.log(), "gt_large": lambda: a > b, "where_large": lambda: torch.where(mask, a, b),
     "clone_large": lambda: a.clone(), "to_f64_large": lambda: a.double(), "to_bf16_large": lambda: a.bfloat16(),
     "add_bias": lambda: rows + bias, "add_transposed": lambda: m + mt, "transpose_copy": lambda: mt.contiguous(),

@@ -15,16 +15,6 @@
 
 /* ---- docs/ops.md */
 
-static void signature(FILE *f, const dl_op_info *op) {
-    fprintf(f, "%s(", op->name);
-    for (int i = 0; i < op->nargs; i++) {
-        const dl_op_arg *a = &op->args[i];
-        fprintf(f, "%s%s", i ? ", " : "", a->name);
-        if (a->dflt) fprintf(f, "=%s", a->dflt);
-    }
-    fprintf(f, ")");
-}
-
 static void results(FILE *f, const dl_op_info *op) {
     if (op->nout < 2) return;
     fprintf(f, " Results: ");
@@ -40,9 +30,10 @@ static void ops_page(FILE *f) {
     dl_op_info op;
     for (int i = 0; dl_op_describe(i, &op); i++) {
         if (op.internal) continue;
-        fprintf(f, "\n## %s\n\n`", op.name);
-        signature(f, &op);
-        fprintf(f, "`\n\n%s `%s`", op.doc, op.formula);
+        dlsh_buf call = {0};
+        dlsh_op_signature(&call, &op);
+        fprintf(f, "\n## %s\n\n`%s`\n\n%s `%s`", op.name, dlsh_buf_text(&call), op.doc, op.formula);
+        dlsh_buf_free(&call);
         results(f, &op);
         fprintf(f, "%s\n", op.differentiable ? "" : " No gradient.");
         for (int k = 0, first = 1; k < op.nargs; k++) {

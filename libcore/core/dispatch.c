@@ -79,15 +79,18 @@ static bool by_first(const dl_op *op) {
 static int first_promoted(const dl_op *op) { return op->promote == DL_P_REST; }
 
 /* The common dtype by PyTorch's rules: operands with dimensions decide before 0-d ones, and these before numbers,
- * unless a later group holds a higher kind (bool < integer < floating); a floating number among integers means f32. */
+ * unless a later group holds a higher kind (bool < integer < floating); a floating number among integers means f32.
+ * Numbers alone keep what they are. */
 static dl_dtype common_dtype(const dl_call *c) {
     int group[3] = {-1, -1, -1};
+    bool alone = true;
+    for (int i = 0; i < c->nin; i++) alone = alone && c->in[i] && c->in[i]->weak;
     for (int i = first_promoted(c->op); i < c->nin; i++) {
         const dl_tensor *t = c->in[i];
         if (!t) continue;
         int g = t->weak ? 2 : t->ndim == 0;
         dl_dtype d = (dl_dtype)t->dtype;
-        if (t->weak && dl_dtype_is_float(d)) d = DL_F32;
+        if (t->weak && dl_dtype_is_float(d) && !alone) d = DL_F32;
         group[g] = group[g] < 0 ? (int)d : (int)dl_dtype_promote((dl_dtype)group[g], d);
     }
     int best = -1;
@@ -324,7 +327,7 @@ static dl_status no_op(const char *name) {
     return dl_fail_unknown(name, names, n, "dl_op_describe lists them", "there is no op called '%s'", name);
 }
 
-/* "dim=1 keepdim=true" into attr; values with blanks stand in brackets. */
+/* "dim=1 keepdim=true" into attr; values with blanks stand in brackets or in quotation marks. */
 static dl_status parse_attrs(const dl_op *op, const char *text, dl_aval *attr) {
     char name[64], value[192];
     int used;
@@ -333,7 +336,7 @@ static dl_status parse_attrs(const dl_op *op, const char *text, dl_aval *attr) {
         if (sscanf(p, "%63[^= ]=%n", name, &used) != 1 || !used)
             return dl_fail(DL_ERR_SYNTAX, "attributes are name=value, not '%s'", p);
         p += used;
-        if (sscanf(p, *p == '[' ? "%191[^]]]%n" : "%191[^ ]%n", value, &used) != 1)
+        if (sscanf(p, *p == '[' ? "%191[^]]]%n" : *p == '"' ? "\"%191[^\"]\"%n" : "%191[^ ]%n", value, &used) != 1)
             return dl_fail(DL_ERR_SYNTAX, "%s= has no value", name);
         if (*p == '[' && strlen(value) + 1 < sizeof value && p[used - 1] == ']') strcat(value, "]");
         int a = dl_attr_index(op, name);

@@ -1,7 +1,8 @@
-/* Kernel of layer_norm and its fused gradient: rows are tasks, and for the gradients of weight and bias bands of
- * columns, so that threads do not change results. */
+/* Kernels of layer_norm and rms_norm, and their fused gradients: rows are tasks, and for the gradients of weight and
+ * bias bands of columns, so that threads do not change results. */
 #include "cpu/layer_norm.h"
 #include "cpu/iter.h"
+#include "ops/norms.h"
 #include "ops/rules.h"
 
 #include <string.h>
@@ -12,8 +13,8 @@ typedef struct rows {
     dl_dtype t;
     long n, d;
     const dl_layer_norm_loops *f;
-    char *x, *w, *b, *y, *g; /* y: the result, or dx; w and b may be NULL */
-    double eps, *mean, *rstd;
+    char *x, *w, *b, *y, *g;  /* y: the result, or dx; w and b may be NULL */
+    double eps, *mean, *rstd; /* mean: NULL for rms_norm */
     double *dw, *db;
 } rows;
 
@@ -27,7 +28,7 @@ static void rows_of(rows *r, const dl_tensor *x, const dl_aval *sizes) {
 static void normalise_row(void *arg, long i) {
     const rows *r = arg;
     long at = i * r->d * dl_dtype_size(r->t);
-    r->f->row(r->x + at, r->w, r->b, r->y + at, r->d, r->eps, &r->mean[i], &r->rstd[i]);
+    r->f->row(r->x + at, r->w, r->b, r->y + at, r->d, r->eps, r->mean ? &r->mean[i] : NULL, &r->rstd[i]);
 }
 
 static void *pointer(dl_tensor *const *in, int nin, int i) { return nin > i && in[i] ? dl_ptr(in[i]) : NULL; }
@@ -40,15 +41,18 @@ static void store(dl_tensor *to, const double *from) {
 /* All inputs are contiguous, in f32 or f64. */
 static dl_status layer_norm_float(dl_call *c) {
     rows r;
+    bool centred = c->op->id == DL_OP_layer_norm;
     rows_of(&r, c->in[0], &c->attr[0]);
     r.w = pointer(c->in, c->nin, 1), r.b = pointer(c->in, c->nin, 2), r.y = dl_ptr(c->out[0]);
-    r.eps = c->attr[1].u.f;
+    r.eps = centred ? c->attr[1].u.f : dl_rms_eps(&c->attr[1], r.t);
     size_t bytes = (size_t)(2 * r.n + 1) * sizeof(double);
-    if (!(r.mean = dl_host_alloc(bytes))) return dl_error_last()->code;
-    r.rstd = r.mean + r.n;
+    double *work = dl_host_alloc(bytes);
+    if (!work) return dl_error_last()->code;
+    r.mean = centred ? work : NULL, r.rstd = work + r.n;
     dl_cpu_for(r.n, dl_cpu_threads(r.n * r.d), normalise_row, &r);
-    if (r.d) store(c->out[1], r.mean), store(c->out[2], r.rstd);
-    dl_host_free(r.mean, bytes);
+    if (r.d && centred) store(c->out[1], r.mean);
+    if (r.d) store(c->out[c->op->out - 1], r.rstd);
+    dl_host_free(work, bytes);
     return DL_OK;
 }
 
@@ -63,7 +67,7 @@ static dl_status layer_norm_run(dl_call *c) {
 static void grad_row(void *arg, long i) {
     const rows *r = arg;
     long at = i * r->d * dl_dtype_size(r->t);
-    r->f->grad_row(r->x + at, r->g + at, r->w, r->y + at, r->d, r->mean[i], r->rstd[i]);
+    r->f->grad_row(r->x + at, r->g + at, r->w, r->y + at, r->d, r->mean ? &r->mean[i] : NULL, r->rstd[i]);
 }
 
 static void grad_band(void *arg, long k) {
@@ -83,11 +87,16 @@ static dl_status give_columns(dl_back *b, int i, dl_dtype t, const double *sums)
     return dl_give(b, i, dl_ref(d));
 }
 
-static dl_status layer_norm_fused(dl_back *b) {
-    if (DL_BIT(G0->dtype) & DL_HALVES) return dl_grad_layer_norm(b);
+/* Saved statistics as f64. */
+static void load(double *to, const dl_tensor *from, long n) {
+    for (long i = 0; i < n; i++)
+        to[i] = dl_load_f64((char *)dl_ptr(from) + i * (long)dl_esize(from), (dl_dtype)from->dtype);
+}
+
+static dl_status norm_fused(dl_back *b, bool centred) {
     bool weight = b->nin > 1 && dl_in_meta(b, 1)->ndim;
-    dl_tensor *x = IN_(0), *mean = OUT_(1), *rstd = OUT_(2), *w = weight ? IN_(1) : NULL;
-    if (!x || !mean || !rstd || (weight && !w)) return dl_fail_null("the input");
+    dl_tensor *x = IN_(0), *mean = centred ? OUT_(1) : NULL, *rstd = OUT_(centred ? 2 : 1), *w = weight ? IN_(1) : NULL;
+    if (!x || (centred && !mean) || !rstd || (weight && !w)) return dl_fail_null("the input");
     dl_tensor *flat = T(dl_contiguous(x)), *g = flat ? T(dl_contiguous(G0)) : NULL;
     dl_tensor *dx = g ? T(dl_tensor_empty(x->ndim, x->shape, (dl_dtype)x->dtype, 0)) : NULL;
     if (!dx || (w && !(w = T(dl_contiguous(w))))) return dl_error_last()->code;
@@ -97,10 +106,11 @@ static dl_status layer_norm_fused(dl_back *b) {
     dl_tensor *work = T(dl_tensor_empty(1, (long[]){2 * (r.n + r.d) + 1}, DL_F64, 0));
     if (!work) return dl_error_last()->code;
     r.mean = dl_ptr(work), r.rstd = r.mean + r.n, r.dw = r.rstd + r.n, r.db = r.dw + r.d;
-    for (long i = 0; i < r.n; i++) {
-        r.mean[i] = dl_load_f64((char *)dl_ptr(mean) + i * (long)dl_esize(mean), (dl_dtype)mean->dtype);
-        r.rstd[i] = dl_load_f64((char *)dl_ptr(rstd) + i * (long)dl_esize(rstd), (dl_dtype)rstd->dtype);
-    }
+    load(r.rstd, rstd, r.n);
+    if (centred)
+        load(r.mean, mean, r.n);
+    else
+        r.mean = NULL;
     if (DL_NEED(0)) {
         dl_cpu_for(r.n, dl_cpu_threads(r.n * r.d), grad_row, &r);
         DL_TRY(dl_give(b, 0, dl_ref(dx)));
@@ -111,4 +121,12 @@ static dl_status layer_norm_fused(dl_back *b) {
     return give_columns(b, 2, (dl_dtype)x->dtype, r.db);
 }
 
+static dl_status layer_norm_fused(dl_back *b) {
+    return DL_BIT(G0->dtype) & DL_HALVES ? dl_grad_layer_norm(b) : norm_fused(b, true);
+}
+static dl_status rms_norm_fused(dl_back *b) {
+    return DL_BIT(G0->dtype) & DL_HALVES ? dl_grad_rms_norm(b) : norm_fused(b, false);
+}
+
 const dl_kernel dl_cpu_layer_norm = {.run = layer_norm_run, .fused_grad = layer_norm_fused, .dtypes = DL_FLOATS};
+const dl_kernel dl_cpu_rms_norm = {.run = layer_norm_run, .fused_grad = rms_norm_fused, .dtypes = DL_FLOATS};

@@ -1,5 +1,5 @@
-/* Loops of layer norm along contiguous rows. Sums run in f32 over short stretches, which are added up in f64. Includes
- * itself once an element type. */
+/* Loops of layer_norm and rms_norm along contiguous rows. Sums run in f32 over short stretches, which are added up in
+ * f64. Includes itself once an element type. */
 #ifndef REAL
 #include "cpu/layer_norm.h"
 
@@ -37,21 +37,23 @@ static void S(row)(const void *xv, const void *wv, const void *bv, void *yv, lon
     const REAL *x = xv, *w = wv, *b = bv;
     REAL *y = yv;
     double sum = 0, square = 0;
-    SUM(sum, x[at])
+    if (mean) SUM(sum, x[at])
     double mu = sum / (double)d;
     REAL m = (REAL)mu;
     SUM(square, (x[at] - m) * (x[at] - m))
     double r = 1 / sqrt(square / (double)d + eps);
     REAL k = (REAL)r;
     for (long i = 0; i < d; i++) y[i] = (x[i] - m) * k * (w ? w[i] : 1) + (b ? b[i] : 0);
-    *mean = mu, *rstd = r;
+    if (mean) *mean = mu;
+    *rstd = r;
 }
 
-static void S(grad_row)(const void *xv, const void *gv, const void *wv, void *dxv, long d, double mean, double rstd) {
+static void S(grad_row)(const void *xv, const void *gv, const void *wv, void *dxv, long d, const double *mean,
+                        double rstd) {
     const REAL *x = xv, *g = gv, *w = wv;
-    REAL *dx = dxv, m = (REAL)mean, k = (REAL)rstd;
+    REAL *dx = dxv, m = mean ? (REAL)*mean : 0, k = (REAL)rstd;
     double sum = 0, sumx = 0;
-    SUM(sum, (g[at] * (w ? w[at] : 1)))
+    if (mean) SUM(sum, (g[at] * (w ? w[at] : 1)))
     SUM(sumx, (g[at] * (w ? w[at] : 1)) * ((x[at] - m) * k))
     REAL a = (REAL)(sum / (double)d), c = (REAL)(sumx / (double)d);
     for (long i = 0; i < d; i++) dx[i] = (g[i] * (w ? w[i] : 1) - a - (x[i] - m) * k * c) * k;
@@ -61,7 +63,7 @@ static void S(columns)(const void *xv, const void *gv, long rows, long stride, l
                        const double *rstd, double *dw, double *db) {
     const REAL *x = xv, *g = gv;
     for (long r = 0; r < rows; r++, x += stride, g += stride) {
-        double m = mean[r], k = rstd[r];
+        double m = mean ? mean[r] : 0, k = rstd[r];
         for (long c = 0; c < nc; c++) {
             dw[c] += (double)g[c] * (((double)x[c] - m) * k);
             db[c] += (double)g[c];

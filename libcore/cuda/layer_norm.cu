@@ -1,7 +1,9 @@
-/* Kernel of layer_norm and its fused gradient. Rows are held in registers, by some lanes of a warp or by a block, and
- * read once; the gradient goes through many rows with the same threads, which add up those of weight and bias on the
- * way, by column and in a fixed order. What is too long for registers is read three times. Statistics run in f64. */
+/* Kernels of layer_norm and rms_norm, and their fused gradients. Rows are held in registers, by some lanes of a warp or
+ * by a block, and read once; the gradient goes through many rows with the same threads, which add up those of weight
+ * and bias on the way, by column and in a fixed order. What is too long for registers is read three times. Statistics
+ * run in f64. */
 #include "cuda/rows.cuh"
+#include "ops/norms.h"
 
 enum { THREADS = 256, COLUMNS = 32, ROWS = THREADS / COLUMNS, LEAST_ROWS = 64, WANTED_BLOCKS = 512 };
 /* Of a thread at least, where there are so many blocks; rows that are added up in the computing type. */
@@ -16,7 +18,8 @@ enum {
     LONG_THREADS = 512
 };
 
-/* Rows of d elements; w and b may be NULL. mean and rstd are of the type that T is computed in. */
+/* Rows of d elements; w and b may be NULL. mean and rstd are of the type that T is computed in; without a mean, which
+ * counts as 0 then, it is rms_norm. */
 template <class T> struct norm_rows {
     long n, d;
     const T *x, *w, *b, *g;
@@ -54,9 +57,11 @@ __global__ void __launch_bounds__(DL_ROW_LANES) norm_kernel(norm_rows<T> r, dl_r
     int packs = row < p.rows ? p.packs : 0; /* other rows of the warp need all its threads */
     dl_row_regs<T, V, E> x, w, b;
     x.load(r.x + at, packs, lane, p.lanes, 0);
-    double sum = 0, n = (double)r.d;
-    x.each(p, [&](C v, int) { sum += (double)v; });
-    double mean = dl_row_join(sum, dl_sum_f(), shared, p.lanes) / n;
+    double sum = 0, n = (double)r.d, mean = 0;
+    if (r.mean) {
+        x.each(p, [&](C v, int) { sum += (double)v; });
+        mean = dl_row_join(sum, dl_sum_f(), shared, p.lanes) / n;
+    }
     C m = (C)mean;
     double rest = mean - (double)m; /* what the centre lacks */
     double square = squares(x, packs, lane, p.lanes, [&](C v) { return v - m; });
@@ -72,7 +77,9 @@ __global__ void __launch_bounds__(DL_ROW_LANES) norm_kernel(norm_rows<T> r, dl_r
     });
     if (row >= p.rows) return;
     x.store(r.y + at, packs, lane, p.lanes);
-    if (!lane) r.mean[row] = m, r.rstd[row] = k;
+    if (lane) return;
+    if (r.mean) r.mean[row] = m;
+    r.rstd[row] = k;
 }
 
 /* dx = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)), gw = g * weight. Blocks go through rows; with `part` they leave
@@ -108,7 +115,7 @@ __global__ void __launch_bounds__(BACK_THREADS) norm_grad_kernel(norm_rows<T> r,
         dl_row_regs<T, V, E> x, g;
         x.load(r.x + at, packs, lane, p.lanes, 0);
         g.load(r.g + at, packs, lane, p.lanes, 0);
-        C m = packs ? r.mean[row] : C(0), k = packs ? r.rstd[row] : C(0);
+        C m = packs && r.mean ? r.mean[row] : C(0), k = packs ? r.rstd[row] : C(0);
         double sum = 0, sumx = 0;
 #pragma unroll
         for (int e = 0; e < E; e++) {
@@ -127,7 +134,7 @@ __global__ void __launch_bounds__(BACK_THREADS) norm_grad_kernel(norm_rows<T> r,
             leave(columns + side * r.d, sb, turn == AT_ONCE);
         }
         if (!r.y) continue;
-        C a = (C)(dl_row_join(sum, dl_sum_f(), shared, p.lanes) / (double)r.d),
+        C a = r.mean ? (C)(dl_row_join(sum, dl_sum_f(), shared, p.lanes) / (double)r.d) : C(0),
           c = (C)(dl_row_join(sumx, dl_sum_f(), shared, p.lanes) / (double)r.d);
         x.with(p, g, [&](C v, C gi, int i) {
             C gw = r.w ? gi * dl_up(w.p[i / V].v[i % V]) : gi;
@@ -187,7 +194,7 @@ template <class T> __global__ void __launch_bounds__(LONG_THREADS) long_norm_ker
     __shared__ double shared[LONG_THREADS / DL_WARP];
     const T *x = r.x + blockIdx.x * r.d;
     T *y = r.y + blockIdx.x * r.d;
-    double first = isfinite(dl_up(x[0])) ? (double)dl_up(x[0]) : 0, sum = 0, square = 0, n = (double)r.d;
+    double first = r.mean && isfinite(dl_up(x[0])) ? (double)dl_up(x[0]) : 0, sum = 0, square = 0, n = (double)r.d;
     along(x, r.d, [&](auto p, long) {
 #pragma unroll
         for (unsigned j = 0; j < sizeof p.v / sizeof *p.v; j++) {
@@ -195,7 +202,7 @@ template <class T> __global__ void __launch_bounds__(LONG_THREADS) long_norm_ker
             sum += v, square += v * v;
         }
     });
-    sum = dl_row_join(sum, dl_sum_f(), shared, LONG_THREADS) / n;
+    sum = r.mean ? dl_row_join(sum, dl_sum_f(), shared, LONG_THREADS) / n : 0;
     double var = dl_row_join(square, dl_sum_f(), shared, LONG_THREADS) / n - sum * sum;
     C m = (C)(first + sum), k = (C)(1 / sqrt((var < 0 ? 0 : var) + r.eps));
     bool whole = (size_t)y % 16 == (size_t)x % 16;
@@ -213,7 +220,9 @@ template <class T> __global__ void __launch_bounds__(LONG_THREADS) long_norm_ker
             for (int j = 0; j < N; j++) y[i + j] = p.v[j];
         }
     });
-    if (!threadIdx.x) r.mean[blockIdx.x] = m, r.rstd[blockIdx.x] = k;
+    if (threadIdx.x) return;
+    if (r.mean) r.mean[blockIdx.x] = m;
+    r.rstd[blockIdx.x] = k;
 }
 
 template <class T> __global__ void __launch_bounds__(THREADS) long_norm_grad_kernel(norm_rows<T> r) {
@@ -222,13 +231,13 @@ template <class T> __global__ void __launch_bounds__(THREADS) long_norm_grad_ker
     double sum = 0, sumx = 0;
     const T *x = r.x + blockIdx.x * r.d, *g = r.g + blockIdx.x * r.d;
     T *dx = r.y + blockIdx.x * r.d;
-    C m = r.mean[blockIdx.x], k = r.rstd[blockIdx.x];
+    C m = r.mean ? r.mean[blockIdx.x] : C(0), k = r.rstd[blockIdx.x];
     for (long i = threadIdx.x; i < r.d; i += THREADS) {
         C gw = dl_up(g[i]) * (r.w ? dl_up(r.w[i]) : C(1));
         sum += (double)gw;
         sumx += (double)gw * (double)((dl_up(x[i]) - m) * k);
     }
-    C a = (C)(dl_row_join(sum, dl_sum_f(), shared, THREADS) / (double)r.d),
+    C a = r.mean ? (C)(dl_row_join(sum, dl_sum_f(), shared, THREADS) / (double)r.d) : C(0),
       c = (C)(dl_row_join(sumx, dl_sum_f(), shared, THREADS) / (double)r.d);
     for (long i = threadIdx.x; i < r.d; i += THREADS) {
         C gw = dl_up(g[i]) * (r.w ? dl_up(r.w[i]) : C(1));
@@ -246,7 +255,7 @@ __global__ void __launch_bounds__(THREADS) long_columns_kernel(norm_rows<T> r, d
     if (end > r.n) end = r.n;
     for (long i = blockIdx.y * each + line; i < end && col < r.d; i += ROWS) {
         double g = (double)dl_up(r.g[i * r.d + col]);
-        sw += g * (double)((dl_up(r.x[i * r.d + col]) - r.mean[i]) * r.rstd[i]);
+        sw += g * (double)((dl_up(r.x[i * r.d + col]) - (r.mean ? r.mean[i] : 0)) * r.rstd[i]);
         sb += g;
     }
     shared[0][line][lane] = sw, shared[1][line][lane] = sb;
@@ -354,7 +363,7 @@ static bool operand(dl_gpu *g, dl_tensor *in, int t, dl_tensor **out) {
     return *out != NULL;
 }
 
-static dl_status run_layer_norm(dl_call *c) {
+static dl_status run(dl_call *c, bool centred) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *own[3] = {NULL, NULL, NULL};
     if (!g) return dl_error_last()->code;
@@ -372,9 +381,9 @@ static dl_status run_layer_norm(dl_call *c) {
                               own[2] ? (const T *)dl_ptr(own[2]) : NULL,
                               NULL,
                               (T *)dl_ptr(c->out[0]),
-                              (calc_t<T> *)dl_ptr(c->out[1]),
-                              (calc_t<T> *)dl_ptr(c->out[2]),
-                              c->attr[1].u.f};
+                              centred ? (calc_t<T> *)dl_ptr(c->out[1]) : NULL,
+                              (calc_t<T> *)dl_ptr(c->out[centred ? 2 : 1]),
+                              centred ? c->attr[1].u.f : dl_rms_eps(&c->attr[1], c->dtype)};
             return forward(g, r);
         });
     for (int i = 0; i < 3; i++) dl_unref(own[i]);
@@ -387,11 +396,12 @@ static dl_tensor *gradient(dl_back *b, int i, int ndim, const long *shape, const
     return wanted ? dl_tmp(b, dl_tensor_empty(ndim, shape, (dl_dtype)x->dtype, x->st->device)) : NULL;
 }
 
-static dl_status grad_layer_norm(dl_back *b) {
+static dl_status fused(dl_back *b, bool centred) {
     bool weighted = b->nin > 1 && dl_in_meta(b, 1)->ndim;
-    dl_tensor *x = dl_saved_in(b, 0), *mean = dl_saved_out(b, 1), *rstd = dl_saved_out(b, 2);
+    dl_tensor *x = dl_saved_in(b, 0), *mean = centred ? dl_saved_out(b, 1) : NULL;
+    dl_tensor *rstd = dl_saved_out(b, centred ? 2 : 1);
     dl_tensor *w = weighted ? dl_saved_in(b, 1) : NULL, *in[3] = {x, b->g[0], w}, *own[3] = {NULL, NULL, NULL};
-    dl_gpu *gpu = x && mean && rstd ? dl_gpu_use(x->st->device) : NULL;
+    dl_gpu *gpu = x && (mean || !centred) && rstd ? dl_gpu_use(x->st->device) : NULL;
     if (!gpu) return dl_fail_null("the input");
     for (int i = 0; i < 3; i++) {
         if (!operand(gpu, in[i], x->dtype, &own[i])) return dl_error_last()->code;
@@ -412,9 +422,9 @@ static dl_status grad_layer_norm(dl_back *b) {
                           NULL,
                           (const T *)dl_ptr(own[1]),
                           d[0] ? (T *)dl_ptr(d[0]) : NULL,
-                          (calc_t<T> *)dl_ptr(mean),
+                          mean ? (calc_t<T> *)dl_ptr(mean) : NULL,
                           (calc_t<T> *)dl_ptr(rstd),
-                          b->attr[1].u.f};
+                          0}; /* the epsilon is in rstd */
         T *dw = d[1] ? (T *)dl_ptr(d[1]) : NULL, *db = d[2] ? (T *)dl_ptr(d[2]) : NULL;
         return size ? backward(gpu, r, dw, db) : DL_OK;
     });
@@ -423,4 +433,9 @@ static dl_status grad_layer_norm(dl_back *b) {
     return s;
 }
 
+static dl_status run_layer_norm(dl_call *c) { return run(c, true); }
+static dl_status run_rms_norm(dl_call *c) { return run(c, false); }
+static dl_status grad_layer_norm(dl_back *b) { return fused(b, true); }
+static dl_status grad_rms_norm(dl_back *b) { return fused(b, false); }
 const dl_kernel dl_cuda_layer_norm = {run_layer_norm, grad_layer_norm, DL_FLOATS, NULL, 0};
+const dl_kernel dl_cuda_rms_norm = {run_rms_norm, grad_rms_norm, DL_FLOATS, NULL, 0};

@@ -2,9 +2,10 @@
  * so that equal elements keep their order. Rows lie in the last dimension, where others are brought first. Short rows
  * are sorted in shared memory by a network, long ones by CUB's radix sort, all rows at once; the first few of a long
  * row are selected by the digits of their keys and then sorted. */
-#include "core/order.h"
 #include "cuda/rows.cuh"
 #include "cuda/scatter.h"
+
+#include "core/order.h"
 
 enum {
     THREADS = 256,

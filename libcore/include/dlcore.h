@@ -457,6 +457,14 @@ dl_tensor *dl_gelu(dl_tensor *input);
 dl_tensor *dl_silu(dl_tensor *input);
 /* Smooth rectifier.  ln(1 + e ** x) */
 dl_tensor *dl_softplus(dl_tensor *input);
+/* Logarithm of the logistic function.  -ln(1 + e ** -x) */
+dl_tensor *dl_logsigmoid(dl_tensor *input);
+/* Self-regularised activation.  x * tanh(softplus(x)) */
+dl_tensor *dl_mish(dl_tensor *input);
+/* Rectifier up to 6.  min(max(x, 0), 6) */
+dl_tensor *dl_relu6(dl_tensor *input);
+/* Limited to a range, -1 to 1 by default.  min(max(x, min_val), max_val) */
+dl_tensor *dl_hardtanh(dl_tensor *input, double min_val, double max_val);
 /* Rounded down.  floor(x) */
 dl_tensor *dl_floor(dl_tensor *input);
 /* Rounded up.  ceil(x) */
@@ -563,10 +571,30 @@ dl_tensor *dl_std(dl_tensor *input, const long *dim, int n_dim, long correction,
 dl_tensor *dl_square_sum(dl_tensor *input, const long *dim, int n_dim, int keepdim);
 /* Euclidean norm; the gradient at 0 is 0.  sqrt(sum(x**2)) */
 dl_tensor *dl_norm(dl_tensor *input, const long *dim, int n_dim, int keepdim);
+/* Vectors along a dimension divided by their norm, but at least by eps.  x / max(norm(x), eps) */
+dl_tensor *dl_normalize(dl_tensor *input, double p, long dim, double eps);
+/* Cosine of the angle between vectors along a dimension.  sum(x1 * x2) / (max(norm(x1), eps) * max(norm(x2), eps)) */
+dl_tensor *dl_cosine_similarity(dl_tensor *x1, dl_tensor *x2, long dim, double eps);
 /* Matrix product; leading dimensions are batches and broadcast; 1-d operands are vectors.  out[i,k] = sum over j of a[i,j] * b[j,k] */
 dl_tensor *dl_matmul(dl_tensor *input, dl_tensor *other);
 /* A layer's product: rows times the transposed weight, plus bias.  x @ weight.T + bias */
 dl_tensor *dl_linear(dl_tensor *input, dl_tensor *weight, dl_tensor *bias);
+/* Product of two matrices.  a @ b */
+dl_tensor *dl_mm(dl_tensor *input, dl_tensor *mat2);
+/* Product of a matrix and a vector.  a @ v */
+dl_tensor *dl_mv(dl_tensor *input, dl_tensor *vec);
+/* Products of the matrices of two batches, one by one.  a[i] @ b[i] */
+dl_tensor *dl_bmm(dl_tensor *input, dl_tensor *mat2);
+/* Inner product of two vectors.  sum(a * b) */
+dl_tensor *dl_dot(dl_tensor *input, dl_tensor *tensor);
+/* Products of each element of a vector with each of another.  out[i,j] = a[i] * b[j] */
+dl_tensor *dl_outer(dl_tensor *input, dl_tensor *vec2);
+/* Product of two matrices, added to a tensor that broadcasts.  beta * input + alpha * (mat1 @ mat2) */
+dl_tensor *dl_addmm(dl_tensor *input, dl_tensor *mat1, dl_tensor *mat2, double beta, double alpha);
+/* Products of operands summed over dimensions, by Einstein's notation: einsum("ij,jk->ik", a, b). A letter names a dimension; one that the result lacks is summed over; ... stands for any others. Without an arrow the result has the letters that stand once, in the order of the alphabet.  out[i,k] = sum over j of a[i,j] * b[j,k] */
+dl_tensor *dl_einsum(dl_tensor **operands, int n_operands, const char *equation);
+/* Attention of queries [..., L, E] to keys [..., S, E] and their values [..., S, Ev]. A mask that broadcasts to [..., L, S] is true where attention is allowed, or is added; a query that it lets see nothing gets 0.  softmax(query @ key.T * scale + mask) @ value */
+dl_tensor *dl_scaled_dot_product_attention(dl_tensor *query, dl_tensor *key, dl_tensor *value, dl_tensor *attn_mask, double dropout_p, int is_causal, const double *scale);
 /* Two-dimensional convolution (cross-correlation).  out[n,o,y,x] = bias[o] + sum over c,i,j of x[n,c,y*s+i*d-p,x*s+j*d-p] * weight[o,c,i,j] */
 dl_tensor *dl_conv2d(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, long groups);
 /* Gradient of conv2d with respect to its input.  transposed convolution of the gradient with the weight */
@@ -609,6 +637,12 @@ dl_tensor *dl_nll_loss(dl_tensor *input, dl_tensor *target, dl_tensor *weight, c
 dl_tensor *dl_mse_loss(dl_tensor *input, dl_tensor *target, const char *reduction);
 /* Mean absolute error.  mean(|x - target|) */
 dl_tensor *dl_l1_loss(dl_tensor *input, dl_tensor *target, const char *reduction);
+/* Squared error where that is below beta, absolute error elsewhere.  mean(d**2 / (2 beta) if d < beta else d - beta / 2), d = |x - target| */
+dl_tensor *dl_smooth_l1_loss(dl_tensor *input, dl_tensor *target, const char *reduction, double beta);
+/* Squared error where that is below delta, absolute error elsewhere, scaled to go on smoothly.  mean(d**2 / 2 if d < delta else delta * (d - delta / 2)), d = |x - target| */
+dl_tensor *dl_huber_loss(dl_tensor *input, dl_tensor *target, const char *reduction, double delta);
+/* Kullback-Leibler divergence of log-probabilities from probabilities, or from the logarithms of these.  mean(target * (ln(target) - x)) */
+dl_tensor *dl_kl_div(dl_tensor *input, dl_tensor *target, const char *reduction, int log_target);
 /* Loss of logits against probabilities.  mean(max(x, 0) - x * target + ln(1 + e ** -|x|)) */
 dl_tensor *dl_binary_cross_entropy_with_logits(dl_tensor *input, dl_tensor *target, const char *reduction);
 /* Zeroes elements with probability p and scales the others; the identity when not training.  x * mask / (1 - p) */
@@ -619,6 +653,8 @@ dl_tensor *dl_batch_norm(dl_tensor *input, dl_tensor *running_mean, dl_tensor *r
 dl_tensor *dl_batch_norm_relu(dl_tensor *input, dl_tensor *running_mean, dl_tensor *running_var, dl_tensor *weight, dl_tensor *bias, int training, double momentum, double eps);
 /* Normalises the last dimensions of each row, then scales and shifts.  (x - mean) / sqrt(var + eps) * weight + bias, mean and var over the last dimensions */
 dl_tensor *dl_layer_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, const long *normalized_shape, int n_normalized_shape, double eps);
+/* Divides the last dimensions of each row by the root of their mean square, then scales.  x / sqrt(mean(x**2) + eps) * weight, mean over the last dimensions */
+dl_tensor *dl_rms_norm(dl_tensor *input, dl_tensor *weight, const long *normalized_shape, int n_normalized_shape, const double *eps);
 /* Normalises groups of channels (dimension 1) of each example, then scales and shifts each channel.  (x - mean) / sqrt(var + eps) * weight + bias, mean and var over a group */
 dl_tensor *dl_group_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, long num_groups, double eps);
 /* One step of stochastic gradient descent. The list is n parameters, their n gradients and, with momentum, their n buffers; lr is a single number, or three in f64: the rate, a factor for all gradients, and one that is not 0 where nothing is to change.  g += wd * p; v = mu * v + (1 - damp) * g; p -= lr * (nesterov ? g + mu * v : v) */

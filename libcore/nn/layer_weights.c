@@ -1,5 +1,5 @@
-/* Layers with weights: linear, conv, convtranspose, batchnorm, layernorm, groupnorm, embedding; and pooling, which
- * shares conv's geometry. */
+/* Layers with weights: linear, conv, convtranspose, batchnorm, layernorm, rmsnorm, groupnorm, embedding; and pooling,
+ * which shares conv's geometry. */
 #include <string.h>
 
 #include "nn/module.h"
@@ -236,7 +236,8 @@ dl_status dl_layer_layernorm_check(dl_module *m) {
     const dl_optval *v = dl_m_opt(m, "normalized_shape");
     for (int i = 0; v->given && i < v->n; i++)
         if (v->u.v[i] < 1)
-            return dl_fail(DL_ERR_VALUE, "layer layernorm: normalized_shape must be at least 1, not %ld", v->u.v[i]);
+            return dl_fail(DL_ERR_VALUE, "layer %s: normalized_shape must be at least 1, not %ld", m->row->kind.name,
+                           v->u.v[i]);
     return DL_OK;
 }
 
@@ -245,7 +246,7 @@ static long check_last(const dl_module *m, long size) {
     const dl_optval *v = dl_m_opt(m, "normalized_shape");
     if (size < 0 || !v->given || v->u.v[v->n - 1] == size) return size;
     dl_fail_hint(DL_ERR_SHAPE, "leave normalized_shape out: the last dimension is normalised",
-                 "layer layernorm: the last size is %ld, not %ld", size, v->u.v[v->n - 1]);
+                 "layer %s: the last size is %ld, not %ld", m->row->kind.name, size, v->u.v[v->n - 1]);
     return -1;
 }
 
@@ -272,6 +273,26 @@ dl_tensor *dl_layer_layernorm(dl_module *m, dl_tensor *x) {
     long last = x->ndim ? x->shape[x->ndim - 1] : 1;
     return dl_layer_norm(x, m->tensor[0], m->tensor[1], v->given ? v->u.v : &last, v->given ? v->n : 1,
                          dl_m_float(m, "eps"));
+}
+
+/* ---------------------------------------------------------------- rmsnorm */
+
+long dl_layer_rmsnorm_input(const dl_module *m, const dl_tensor *x) { return dl_layer_layernorm_input(m, x); }
+
+long dl_layer_rmsnorm_stored(const dl_module *m, int slot, const dl_tensor *t) {
+    return dl_layer_layernorm_stored(m, slot, t);
+}
+
+dl_status dl_layer_rmsnorm_build(dl_module *m, long size) {
+    const dl_optval *v = dl_m_opt(m, "normalized_shape");
+    if (!dl_m_int(m, "elementwise_affine")) return DL_OK;
+    return dl_module_make(m, 0, v->given ? v->n : 1, v->given ? v->u.v : &size, "ones", 0);
+}
+
+dl_tensor *dl_layer_rmsnorm(dl_module *m, dl_tensor *x) {
+    const dl_optval *v = dl_m_opt(m, "normalized_shape"), *eps = dl_m_opt(m, "eps");
+    long last = x->ndim ? x->shape[x->ndim - 1] : 1;
+    return dl_rms_norm(x, m->tensor[0], v->given ? v->u.v : &last, v->given ? v->n : 1, eps->given ? &eps->u.f : NULL);
 }
 
 /* ---------------------------------------------------------------- groupnorm */

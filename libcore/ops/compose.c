@@ -1,7 +1,10 @@
 /* Rows made of other rows. */
 #include "ops/compose.h"
 
+#include <math.h>
 #include <string.h>
+
+static double number(const dl_aval *a) { return a->is_int ? (double)a->u.i : a->u.f; }
 
 /* ---- making */
 
@@ -79,7 +82,7 @@ COMPOSE_RULE(pad) {
     dl_strides_contiguous(n, shape, stride);
     for (int i = 0; i < widths->n / 2; i++)
         if (widths->u.v[2 * i] > 0) offset += widths->u.v[2 * i] * stride[n - 1 - i];
-    dl_tensor *full = dl_full(shape, n, value->is_int ? (double)value->u.i : value->u.f, t->dtype, t->st->device);
+    dl_tensor *full = dl_full(shape, n, number(value), t->dtype, t->st->device);
     c->out[0] = full ? dl_as_strided_set(full, t, t->shape, n, stride, n, offset) : NULL;
     dl_unref(full);
     dl_unref(t);
@@ -117,6 +120,31 @@ COMPOSE_RULE(embedding) {
     return dl_finish(&p, c, rows ? dl_reshape(rows, shape, index->ndim + 1) : NULL);
 }
 
+/* ---- activations */
+
+COMPOSE_RULE(logsigmoid) {
+    dl_pool p = {0};
+    return dl_finish(&p, c, dl_neg(K(dl_softplus(K(dl_neg(c->in[0]))))));
+}
+
+COMPOSE_RULE(mish) {
+    dl_pool p = {0};
+    return dl_finish(&p, c, dl_mul(c->in[0], K(dl_tanh(K(dl_softplus(c->in[0]))))));
+}
+
+COMPOSE_RULE(relu6) {
+    dl_pool p = {0};
+    const double most = 6;
+    return dl_finish(&p, c, dl_clamp(K(dl_relu(c->in[0])), NULL, &most));
+}
+
+COMPOSE_RULE(hardtanh) {
+    const double low = number(&c->attr[0]), high = number(&c->attr[1]);
+    if (!(low < high)) return dl_fail(DL_ERR_VALUE, "min_val must be below max_val, unlike %g and %g", low, high);
+    c->out[0] = dl_clamp(c->in[0], &low, &high);
+    return c->out[0] ? DL_OK : dl_error_last()->code;
+}
+
 /* ---- statistics */
 
 /* The root of s, with gradient 0 where s is 0. */
@@ -141,4 +169,43 @@ COMPOSE_RULE(norm) {
     const dl_aval *dim = &c->attr[0];
     dl_tensor *s = K(dl_square_sum(c->in[0], dim->given ? dim->u.v : NULL, dim->n, c->attr[1].u.i != 0));
     return dl_finish(&p, c, safe_root(s, &p));
+}
+
+/* (sum |x|**n)**(1/n) along dim, which stays with size 1. */
+static dl_tensor *length(dl_pool *pp, dl_tensor *x, double n, long dim) {
+    if (n == 2) return dl_keep(pp, dl_norm(x, &dim, 1, 1));
+    dl_pool p = *pp;
+    dl_tensor *size = K(dl_abs(x)), *s = NULL;
+    if (n == 1 || isinf(n))
+        s = K(n == 1 ? dl_sum(size, &dim, 1, 1) : n > 0 ? dl_amax(size, &dim, 1, 1) : dl_amin(size, &dim, 1, 1));
+    else if ((s = K(dl_sum(K(dl_pow(size, K(dl_scalar_f(n)))), &dim, 1, 1)))) {
+        dl_tensor *zero = K(dl_scalar_f(0)), *is = K(dl_eq(s, zero)); /* the gradient at 0 is 0 */
+        dl_tensor *root = K(dl_pow(K(dl_where(is, K(dl_scalar_f(1)), s)), K(dl_scalar_f(1 / n))));
+        s = K(dl_where(is, zero, root));
+    }
+    *pp = p;
+    return s;
+}
+
+COMPOSE_RULE(normalize) {
+    dl_pool p = {0};
+    const double n = c->attr[0].u.f, eps = c->attr[2].u.f;
+    if (n == 0 || isnan(n)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", n);
+    return dl_finish(&p, c, dl_div(c->in[0], K(dl_clamp(length(&p, c->in[0], n, c->attr[1].u.i), &eps, NULL))));
+}
+
+COMPOSE_RULE(cosine_similarity) {
+    dl_pool p = {0};
+    const double eps = c->attr[1].u.f;
+    dl_tensor *a = c->in[0], *b = c->in[1];
+    long dim = c->attr[0].u.i, shape[DL_MAX_DIM];
+    int nd, d;
+    DL_TRY(dl_broadcast(a->ndim, a->shape, b->ndim, b->shape, &nd, shape));
+    DL_TRY(dl_dim_norm(dim, nd, &d));
+    a = K(dl_expand(a, shape, nd)), b = K(dl_expand(b, shape, nd));
+    if (!a || !b) return dl_finish(&p, c, NULL);
+    dim = d;
+    dl_tensor *na = K(dl_clamp(K(dl_norm(a, &dim, 1, 0)), &eps, NULL)),
+              *nb = K(dl_clamp(K(dl_norm(b, &dim, 1, 0)), &eps, NULL));
+    return dl_finish(&p, c, dl_div(K(dl_sum(K(dl_mul(a, b)), &dim, 1, 0)), K(dl_mul(na, nb))));
 }

@@ -13,7 +13,7 @@ dl_status dl_reduction_of(const dl_aval *a, dl_reduction *out) {
 
 /* A new reference to loss as it is, or its mean or sum. */
 static dl_tensor *reduced(dl_tensor *loss, dl_reduction how) {
-    if (how == DL_REDUCE_NONE) return dl_ref(loss);
+    if (how == DL_REDUCE_NONE || !loss) return dl_ref(loss);
     return how == DL_REDUCE_SUM ? dl_sum(loss, NULL, 0, 0) : dl_mean(loss, NULL, 0, 0);
 }
 
@@ -33,6 +33,47 @@ COMPOSE_RULE(l1_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(dl_reduction_of(&c->attr[0], &how));
     return dl_finish(&p, c, reduced(K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), how));
+}
+
+/* d, and what it is at most `edge` of, m: the sum of squares up to there and of what comes after is m (d - m / 2). */
+static dl_tensor *bent(dl_pool *p, dl_call *c, double edge) {
+    dl_tensor *d = dl_keep(p, dl_abs(dl_keep(p, dl_sub(c->in[0], c->in[1]))));
+    dl_tensor *m = dl_keep(p, dl_clamp(d, NULL, &edge)), *half = dl_keep(p, dl_mul(m, dl_keep(p, dl_scalar_f(0.5))));
+    return dl_keep(p, dl_mul(m, dl_keep(p, dl_sub(d, half))));
+}
+
+COMPOSE_RULE(smooth_l1_loss) {
+    dl_pool p = {0};
+    dl_reduction how = DL_REDUCE_MEAN;
+    double beta = c->attr[1].u.f;
+    DL_TRY(dl_reduction_of(&c->attr[0], &how));
+    if (!(beta >= 0)) return dl_fail(DL_ERR_VALUE, "beta must be 0 or more, not %g", beta);
+    if (beta == 0) return dl_finish(&p, c, dl_l1_loss(c->in[0], c->in[1], c->attr[0].u.s));
+    return dl_finish(&p, c, reduced(K(dl_div(bent(&p, c, beta), K(dl_scalar_f(beta)))), how));
+}
+
+COMPOSE_RULE(huber_loss) {
+    dl_pool p = {0};
+    dl_reduction how = DL_REDUCE_MEAN;
+    DL_TRY(dl_reduction_of(&c->attr[0], &how));
+    if (!(c->attr[1].u.f > 0)) return dl_fail(DL_ERR_VALUE, "delta must be above 0, not %g", c->attr[1].u.f);
+    return dl_finish(&p, c, reduced(bent(&p, c, c->attr[1].u.f), how));
+}
+
+/* A probability of 0 counts nothing. */
+COMPOSE_RULE(kl_div) {
+    dl_pool p = {0};
+    dl_reduction how = DL_REDUCE_SUM;
+    bool each = !strcmp(c->attr[0].u.s, "batchmean");
+    dl_tensor *x = c->in[0], *y = c->in[1], *ln = y, *share = y, *loss;
+    if (!each) DL_TRY(dl_reduction_of(&c->attr[0], &how));
+    if (c->attr[1].u.i)
+        share = K(dl_exp(y));
+    else
+        ln = K(dl_log(K(dl_where(K(dl_eq(y, K(dl_scalar_f(0)))), K(dl_scalar_f(1)), y))));
+    loss = K(reduced(K(dl_mul(share, K(dl_sub(ln, x)))), how));
+    if (!each) return dl_finish(&p, c, loss ? dl_ref(loss) : NULL);
+    return dl_finish(&p, c, dl_div(loss, K(dl_scalar_f(x->ndim ? (double)x->shape[0] : 1))));
 }
 
 /* target * softplus(-x) + (1 - target) * softplus(x): exact for large logits of either sign, and smooth at 0. */

@@ -1,4 +1,6 @@
-/* Normalisation of rows: the shape and gradient of layer_norm, and group_norm, which is made of it. */
+/* Normalisation of rows: shape and gradients of layer_norm and rms_norm, and group_norm, which is made of layer_norm.
+ */
+#include "ops/norms.h"
 #include "ops/rules.h"
 
 /* The dimensions normalised are the last ones, with the sizes of attribute 0. */
@@ -23,15 +25,18 @@ static dl_status check_parameter(const dl_call *c, int i) {
                    dl_shape_text(sizes->n, sizes->u.v, want, sizeof want));
 }
 
-/* mean and rstd have a number a row; in f32 for 16-bit inputs. */
+/* mean and rstd, of rms_norm rstd alone, have a number a row; in f32 for 16-bit inputs. */
 INFER_RULE(layer_norm) {
     const dl_tensor *x = c->in[0];
+    bool half = DL_BIT(x->dtype) & DL_HALVES;
     DL_TRY(check_sizes(x, &c->attr[0]));
     DL_TRY(check_parameter(c, 1));
     DL_TRY(check_parameter(c, 2));
     out[0] = dl_meta_like(x, x->ndim, x->shape);
-    out[1] = out[2] = dl_meta_like(x, x->ndim - c->attr[0].n, x->shape);
-    if (DL_BIT(x->dtype) & DL_HALVES) out[1].dtype = out[2].dtype = DL_F32;
+    for (int i = 1; i < c->op->out; i++) {
+        out[i] = dl_meta_like(x, x->ndim - c->attr[0].n, x->shape);
+        if (half) out[i].dtype = DL_F32;
+    }
     return DL_OK;
 }
 
@@ -60,6 +65,29 @@ GRAD_RULE(layer_norm) {
         DL_TRY(dl_give(b, 1, first ? dl_sum(T(gx), rows, first, 0) : gx));
     }
     if (b->nin > 2) DL_GIVE(2, first ? dl_sum(g, rows, first, 0) : dl_ref(g));
+    return DL_OK;
+}
+
+/* Zhang, Sennrich: Root mean square layer normalization (2019). As above without a mean: dx = rstd * (gw - xhat *
+ * mean(gw * xhat)). */
+GRAD_RULE(rms_norm) {
+    dl_tensor *x = IN_(0), *g = G0;
+    if (!x) return dl_fail_null("the input");
+    int n = b->attr[0].n, first = x->ndim - n;
+    long dims[DL_MAX_DIM], rows[DL_MAX_DIM];
+    for (int i = 0; i < n; i++) dims[i] = first + i;
+    for (int i = 0; i < first; i++) rows[i] = i;
+    dl_tensor *eps = T(dl_scalar_f(dl_rms_eps(&b->attr[1], (dl_dtype)x->dtype)));
+    dl_tensor *rstd = T(dl_rsqrt(T(dl_add(T(dl_mean(T(dl_square(x)), dims, n, 1)), eps)))), *xhat = T(dl_mul(x, rstd));
+    bool weight = b->nin > 1 && dl_in_meta(b, 1)->ndim;
+    if (DL_NEED(0)) {
+        dl_tensor *gw = weight ? T(dl_mul(g, IN_(1))) : g, *mx = T(dl_mean(T(dl_mul(gw, xhat)), dims, n, 1));
+        DL_TRY(dl_give(b, 0, dl_mul(T(dl_sub(gw, T(dl_mul(xhat, mx)))), rstd)));
+    }
+    if (weight && DL_NEED(1)) {
+        dl_tensor *gx = dl_mul(g, xhat);
+        DL_TRY(dl_give(b, 1, first ? dl_sum(T(gx), rows, first, 0) : gx));
+    }
     return DL_OK;
 }
 

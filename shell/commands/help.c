@@ -202,13 +202,7 @@ static void put_row(page_out *o, const dlsh_command *row, const char *prefix) {
 /* ---------------------------------------------------------------- ops and settings */
 
 static void op_signature(dlsh_buf *b, const dl_op_info *op) {
-    dlsh_buf_printf(b, "%s(", op->name);
-    for (int i = 0; i < op->nargs; i++) {
-        const dl_op_arg *a = &op->args[i];
-        dlsh_buf_printf(b, "%s%s", i ? ", " : "", a->name);
-        if (a->dflt) dlsh_buf_printf(b, "=%s", a->dflt);
-    }
-    dlsh_buf_puts(b, ")");
+    dlsh_op_signature(b, op);
     if (op->nout > 1) {
         dlsh_buf_puts(b, " -> ");
         for (int i = 0; i < op->nout; i++) dlsh_buf_printf(b, "%s%s", i ? ", " : "", op->out[i]);
@@ -236,7 +230,10 @@ static void put_op(page_out *o, const dl_op_info *op) {
         put_definition(o, a->name, wide, dlsh_buf_text(&right));
         dlsh_buf_free(&right);
     }
-    dlsh_buf_printf(&o->text, "  Also a method: x.%s(...).%s\n", op->name, op->differentiable ? "" : " No gradient.");
+    int method = op->nargs && !strcmp(op->args[0].kind, "tensor");
+    if (method) dlsh_buf_printf(&o->text, "  Also a method: x.%s(...).", op->name);
+    if (!op->differentiable) dlsh_buf_puts(&o->text, method ? " No gradient." : "  No gradient.");
+    if (method || !op->differentiable) dlsh_buf_puts(&o->text, "\n");
     dlsh_buf_free(&line);
 }
 

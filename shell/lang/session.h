@@ -15,6 +15,9 @@ dlsh_session *dlsh_session_new(dlsh_sink *sink);
 void dlsh_session_free(dlsh_session *s);
 /* Adds a table of rows (borrowed, must outlive the session). A second row of the same name is DL_ERR_INTERNAL. */
 dl_status dlsh_add_commands(dlsh_session *s, const dlsh_command *table);
+/* Adds "sum(input, dim=none, keepdim=false)" of a row of the op table; a word that must be given comes first, as in
+ * "einsum(equation, operands)". */
+void dlsh_op_signature(dlsh_buf *b, const dl_op_info *op);
 /* The joined table, in the order added: 0 <= i < count. */
 int dlsh_command_count(const dlsh_session *s);
 const dlsh_command *dlsh_command_at(const dlsh_session *s, int i);

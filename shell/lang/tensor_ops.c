@@ -227,12 +227,6 @@ static dl_status add_list(op_call *c, dlsh_value v, int at) {
     return DL_OK;
 }
 
-static int plain_word(const char *s) {
-    for (; *s; s++)
-        if (*s == ' ' || *s == '=' || *s == '\n') return 0;
-    return 1;
-}
-
 static dl_status wrong_kind(const op_call *c, const dl_op_arg *a, dlsh_value v) {
     const char *hint = v.type == DLSH_TENSOR       ? "x.item() is the number in a tensor of one element"
                        : !strcmp(a->kind, "dtype") ? DLSH_DTYPE_HINT
@@ -271,8 +265,8 @@ static dl_status add_attr(op_call *c, const dl_op_arg *a, dlsh_value v) {
     else if (v.type == DLSH_BOOL && !strcmp(a->kind, "bool"))
         dlsh_buf_puts(&c->attrs, v.as.i ? "true" : "false");
     else if (v.type == DLSH_STR && !numeric && strcmp(a->kind, "int") && strcmp(a->kind, "bool") &&
-             plain_word(v.as.str->s))
-        dlsh_buf_puts(&c->attrs, v.as.str->s);
+             !strpbrk(v.as.str->s, "\"\n"))
+        dlsh_buf_printf(&c->attrs, strpbrk(v.as.str->s, " =") ? "\"%s\"" : "%s", v.as.str->s);
     else if (dlsh_is_bool_type(v) && !strcmp(a->kind, "dtype"))
         dlsh_buf_puts(&c->attrs, "bool");
     else
@@ -337,12 +331,21 @@ static int gathers(const dl_op_info *info, int at) {
     return lists == 1 && !strcmp(info->args[at].kind, "ints") && !info->args[at].dflt;
 }
 
+/* A word that must be given and comes before the tensors, as in einsum("ij,jk", a, b); -1: none. */
+static int word_of(const op_call *c) {
+    const dl_op_info *info = &c->e->info;
+    for (int k = 0; k < info->nargs; k++)
+        if (!strcmp(info->args[k].kind, "string") && !info->args[k].dflt && !(c->given >> k & 1)) return k;
+    return -1;
+}
+
 /* PyTorch has dim before an index, and normalized_shape before a weight: gather(x, 0, i), layer_norm(x, [8], w). The
  * argument of the row that value i then is, where parameter `at` stands; -1: none. */
 static int ahead_of_tensor(const op_call *c, const dlsh_callargs *args, int i, int at) {
     const dl_op_info *info = &c->e->info;
     dlsh_type type = args->values[i].type;
     const char *name = type == DLSH_LIST ? "normalized_shape" : "dim";
+    if (type == DLSH_STR && at < c->e->ntensors) return word_of(c);
     if (at != 1 || at >= c->e->ntensors || c->e->list || (type != DLSH_LIST && type != DLSH_INT)) return -1;
     if (type == DLSH_INT && (strcmp(info->args[at].name, "index") || i + 1 >= args->n ||
                              (args->names && args->names[i + 1]) || args->values[i + 1].type != DLSH_TENSOR))
@@ -368,11 +371,16 @@ static dl_status positional(op_call *c, const dlsh_callargs *args) {
             return dlsh_fail(DL_ERR_TYPE, NULL, "%s takes at most %d arguments, got %d", c->e->name, info->nargs,
                              args->n);
         const dl_op_arg *a = &info->args[at];
+        if (c->given >> at & 1) continue; /* it came early */
         /* an optional tensor that is not there: linear(x, w) and batch_norm(x) go on with attributes by name only */
         c->given |= 1u << at;
         if (at < c->e->ntensors) {
-            DLSH_TRY(c->e->list && at == c->e->ntensors - 1 ? add_list(c, v, at) : add_tensor(c, v, at));
+            int list = c->e->list && at == c->e->ntensors - 1;
+            DLSH_TRY(list ? add_list(c, v, at) : add_tensor(c, v, at));
             i++;
+            if (list && v.type == DLSH_TENSOR) /* the list's items one after another */
+                for (; i < args->n && !(args->names && args->names[i]) && args->values[i].type == DLSH_TENSOR; i++)
+                    DLSH_TRY(add_list(c, args->values[i], c->nin));
         } else if (v.type == DLSH_INT && gathers(info, at)) {
             int n = 1;
             while (i + n < args->n && !(args->names && args->names[i + n]) && args->values[i + n].type == DLSH_INT) n++;
@@ -387,26 +395,28 @@ static dl_status positional(op_call *c, const dlsh_callargs *args) {
     return DL_OK;
 }
 
-/* "softmax(input, dim)", "sum(input, dim=none, keepdim=false)". */
-static void usage(const op_entry *e, char *out, size_t room) {
-    size_t used = (size_t)snprintf(out, room, "%s(", e->name);
-    for (int i = 0; i < e->info.nargs && used < room; i++) {
-        const dl_op_arg *a = &e->info.args[i];
-        used += (size_t)snprintf(out + used, room - used, "%s%s%s%s", i ? ", " : "", a->name, a->dflt ? "=" : "",
-                                 a->dflt ? a->dflt : "");
+void dlsh_op_signature(dlsh_buf *b, const dl_op_info *op) {
+    dlsh_buf_printf(b, "%s(", op->name);
+    for (int i = 0, n = 0; i < 2 * op->nargs; i++) {
+        const dl_op_arg *a = &op->args[i % op->nargs];
+        int early = !strcmp(a->kind, "string") && !a->dflt; /* see word_of */
+        if (early != (i < op->nargs)) continue;
+        dlsh_buf_printf(b, "%s%s%s%s", n++ ? ", " : "", a->name, a->dflt ? "=" : "", a->dflt ? a->dflt : "");
     }
-    if (used < room) snprintf(out + used, room - used, ")");
+    dlsh_buf_puts(b, ")");
 }
 
 static dl_status missing(const op_call *c) {
     const dl_op_info *info = &c->e->info;
-    char hint[240];
-    usage(c->e, hint, sizeof hint);
-    for (int i = 0; i < info->nargs; i++)
-        if (!info->args[i].dflt && !(c->given >> i & 1))
-            return dlsh_fail(DL_ERR_TYPE, hint, "%s needs %s '%s'", c->e->name,
+    int i = 0;
+    while (i < info->nargs && (info->args[i].dflt || c->given >> i & 1)) i++;
+    if (i == info->nargs) return DL_OK;
+    dlsh_buf hint = {0};
+    dlsh_op_signature(&hint, info);
+    dl_status st = dlsh_fail(DL_ERR_TYPE, dlsh_buf_text(&hint), "%s needs %s '%s'", c->e->name,
                              i < c->e->ntensors ? "a tensor for" : "a value for", info->args[i].name);
-    return DL_OK;
+    dlsh_buf_free(&hint);
+    return st;
 }
 
 /* The failing op, where the record does not name it yet. */

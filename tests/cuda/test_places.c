@@ -271,6 +271,7 @@ static void pads(void **state) {
 /* ---- norms of rows */
 
 static dl_tensor *normed(dl_tensor **in, const long *a) { return dl_layer_norm(in[0], in[1], in[2], a, 1, 1e-5); }
+static dl_tensor *by_root(dl_tensor **in, const long *a) { return dl_rms_norm(in[0], in[1], a, 1, (double[]){0.1}); }
 static dl_tensor *grouped(dl_tensor **in, const long *a) { return dl_group_norm(in[0], in[1], in[2], a[0], 1e-5); }
 
 static void row_norms(void **state) {
@@ -279,14 +280,13 @@ static void row_norms(void **state) {
     static const long widths[] = {1, 3, 8, 30, 64, 100, 256, 768, 1000, 1024, 2048, 4100, 8192, 8200, 16384, 20001};
     for (unsigned i = 0; i < sizeof widths / sizeof *widths; i++) {
         const long d = widths[i];
-        for (long rows = 5; rows <= (d < 1100 ? 605 : 5); rows += 600)
-            all_ways((trial){"layer_norm",
-                             normed,
-                             &d,
-                             3,
-                             3,
-                             {drawn(i, 2, SHAPE(rows, d), DL_F64), drawn(1, 1, &d, DL_F64), drawn(2, 1, &d, DL_F64)}},
-                     false, d == 1 ? 1e-3 : 2e-6); /* of 1: what is left of equal numbers */
+        double near_one = d == 1 ? 1e-3 : 2e-6; /* of 1: what is left of equal numbers */
+        for (long rows = 5; rows <= (d < 1100 ? 605 : 5); rows += 600) {
+            dl_tensor *w = drawn(1, 1, &d, DL_F64), *b = drawn(2, 1, &d, DL_F64),
+                      *x = drawn(i, 2, SHAPE(rows, d), DL_F64);
+            all_ways((trial){"rms_norm", by_root, &d, 2, 2, {dl_ref(x), dl_ref(w)}}, false, near_one);
+            all_ways((trial){"layer_norm", normed, &d, 3, 3, {x, w, b}}, false, near_one);
+        }
     }
     const long groups[2] = {3, 0}, channels = 12;
     all_ways((trial){"group_norm",

@@ -128,7 +128,28 @@ def conv_norm(x, w, m, v, b=None, nw=None, nb=None, eps=1e-5, relu=False, **kw):
     return (F.relu(y) if relu else y).detach()
 
 
+def attention(q, k, v, mask=None, dropout_p=0, is_causal=False, scale=None):
+    """PyTorch has it from 2.0 on."""
+    s = q @ k.transpose(-2, -1) * (1 / q.shape[-1] ** 0.5 if scale is None else scale)
+    if is_causal:
+        mask = torch.ones(s.shape[-2:], dtype=torch.bool).tril()
+    if mask is None or mask.dtype != torch.bool:
+        return torch.softmax(s if mask is None else s + mask, -1) @ v
+    p = torch.softmax(s.masked_fill(~mask, -torch.inf), -1)
+    return p.masked_fill(~mask, 0) @ v
+
+
+def rms_norm(x, w=None, normalized_shape=None, eps=None):
+    """PyTorch has it from 2.4 on."""
+    dims = tuple(range(-len(normalized_shape), 0))
+    y = x * torch.rsqrt((x * x).mean(dims, keepdim=True) + (torch.finfo(x.dtype).eps if eps is None else eps))
+    return y if w is None else y * w
+
+
 CALLS = {
+    "scaled_dot_product_attention": attention, "rms_norm": rms_norm,
+    "mish": lambda x: F.mish(x), "relu6": lambda x: F.relu6(x).to(x.dtype),
+    "einsum": lambda *t, equation: torch.einsum(equation, *t),
     "to": lambda x, dtype: x.to(DTYPES[dtype]),
     "restride": lambda x, stride: x.clone(),
     "reshape": lambda x, shape: x.reshape(shape),

@@ -166,6 +166,9 @@ static void layer_norm_rules_agree(void **state) {
         dl_tensor *b = leaf(drawn(3, two ? 2 : 1, two ? SHAPE(3, d) : &d, DL_F64));
         dl_tensor *y = must(dl_layer_norm(v, w, b, two ? SHAPE(3, d) : &d, two ? 2 : 1, 1e-5));
         rules_agree(y, (dl_tensor *[]){x, w, b}, 3, d == 1 && !two ? 1e-9 : 1e-11, "layer_norm");
+        dl_tensor *z = must(dl_rms_norm(v, w, two ? SHAPE(3, d) : &d, two ? 2 : 1, (double[]){0.1}));
+        rules_agree(z, (dl_tensor *[]){x, w}, 2, d == 1 && !two ? 1e-9 : 1e-11, "rms_norm");
+        dl_unref(z);
         dl_unref(x), dl_unref(v), dl_unref(w), dl_unref(b), dl_unref(y);
     }
     dl_tensor *x = drawn(1, 2, SHAPE(3, 4), DL_F32);
