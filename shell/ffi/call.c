@@ -333,10 +333,6 @@ static void (*release_of(const dlsh_cfunc *f, dlsh_clib **lib))(void *) {
 static dl_status owned_result(dlsh_ccall *k, const dlsh_ctype *t, char *p, dlsh_value *out) {
     dlsh_clib *lib;
     void (*release)(void *) = release_of(k->f, &lib);
-    if (!release)
-        return dlsh_fail(DL_ERR_NAME, "owned(NAME) names the function that releases it",
-                         "the function '%s' that releases the result of %s was not found", k->f->proto->release,
-                         k->f->proto->name);
     if (p && t->base->plain->kind == DLSH_C_CHAR) {
         *out = dlsh_string(p);
         release(p);
@@ -532,8 +528,18 @@ static dl_status settle(const dlsh_cfunc *f) {
     return device ? dl_device_synchronize(device) : DL_OK;
 }
 
+/* Who is to release a result must be known before there is one. */
+static dl_status check_release(const dlsh_cfunc *f) {
+    dlsh_clib *lib;
+    if (!(f->proto->flags & DLSH_C_OWNED) || release_of(f, &lib)) return DL_OK;
+    return dlsh_fail(DL_ERR_NAME, "owned(NAME) names the function that releases it",
+                     "the function '%s' that releases the result of %s was not found", f->proto->release,
+                     f->proto->name);
+}
+
 static dl_status call_out(dlsh_ccall *k, dlsh_value *out) {
     dlsh_cfunc *f = k->f;
+    DLSH_TRY(check_release(f));
     dlsh_cstate *state = dlsh_c_state(k->s);
     ffi_cif variable;
     ffi_type *types[DLSH_C_MAX_ARGS];

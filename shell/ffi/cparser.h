@@ -34,6 +34,7 @@ typedef struct dlsh_cdeclarator {
     dlsh_ctok name; /* END when there is none */
     const dlsh_ctype *type;
     int is_function;     /* with its own parameter list beside the name */
+    int empty;           /* which is () */
     dlsh_cparam *params; /* of that list; malloc'ed */
     int nparams;
     const dlsh_clen *len; /* PARAM: the product of its array lengths, when they are not constant or were given */

@@ -71,11 +71,16 @@ static int one_field(dlsh_cparser *p, const dlsh_cspecs *specs, fields *fs, int 
         f.bits = bits ? (int)bits : -1;
         if (!dlsh_c_is_integer(f.type))
             return dlsh_cp_fail(p, &d.name, NULL, "a bit-field of type %s", dlsh_c_name(f.type)) != NULL;
+        if (bits > (f.type->plain->kind == DLSH_C_BOOL ? 1 : 8 * (long)dlsh_c_size(f.type)))
+            return dlsh_cp_fail(p, &d.name, NULL, "%ld bits are more than %s has", bits, dlsh_c_name(f.type)) != NULL;
         if (!f.name) return add_field(p, fs, f, &d.name); /* padding */
     }
     dlsh_cp_attributes(p, odd);
     if (p->failed) return 0;
     if (!f.name) return dlsh_cp_expected(p, "the name of a field", NULL) != NULL;
+    if (f.type->kind == DLSH_C_FUNCTION && !(p->flags & DLSH_C_LENIENT))
+        return dlsh_cp_fail(p, &d.name, "a pointer to one can: int (*f)(int)", "field '%s' cannot be a function",
+                            f.name) != NULL;
     if (!is_sized(f.type) && !(p->flags & DLSH_C_LENIENT))
         return dlsh_cp_fail(p, &d.name, "declare the struct before, or use a pointer to it",
                             "field '%s' has the incomplete type %s", f.name, dlsh_c_name(f.type)) != NULL;

@@ -36,6 +36,20 @@ static const dlsh_ctype *adjust(dlsh_cparser *p, const dlsh_cdeclarator *d) {
     return t;
 }
 
+/* Do the words that C has not fit this parameter? */
+static int check_param_words(dlsh_cparser *p, const dlsh_cparam *item, unsigned words, const dlsh_ctok *at) {
+    const dlsh_ctype *t = item->type;
+    if (words & (DLSH_C_OUT | DLSH_C_INOUT) && t->kind != DLSH_C_POINTER)
+        return dlsh_cp_fail(p, at, "out double *result", "an out parameter must be a pointer, not %s",
+                            dlsh_c_name(t)) != NULL;
+    if (words & DLSH_C_KEEP && !(t->kind == DLSH_C_POINTER && t->base->kind == DLSH_C_FUNCTION))
+        return dlsh_cp_fail(p, at, "keep void (*f)(int)", "keep is for pointers to functions, not for %s",
+                            dlsh_c_name(t)) != NULL;
+    if (words & DLSH_C_OWNED)
+        return dlsh_cp_fail(p, at, "owned char *f(void);", "owned is for the result of a function") != NULL;
+    return 1;
+}
+
 static int one_param(dlsh_cparser *p, param_list *l) {
     dlsh_cspecs specs = {0};
     dlsh_cdeclarator d = {0};
@@ -55,10 +69,10 @@ static int one_param(dlsh_cparser *p, param_list *l) {
         .type = adjust(p, &d), .flags = specs.words | (d.is_array ? DLSH_C_ARRAY_PARAM : 0), .len = d.len};
     if (d.name.kind == DLSH_CT_IDENT) item->name = dlsh_c_copy(p->c, d.name.text, d.name.len);
     if (!item->type || (d.name.kind == DLSH_CT_IDENT && !item->name)) return no_memory(p) != NULL;
-    if (specs.words & (DLSH_C_OUT | DLSH_C_INOUT) && item->type->kind != DLSH_C_POINTER)
-        return dlsh_cp_fail(p, &at, "out double *result", "an out parameter must be a pointer, not %s",
-                            dlsh_c_name(item->type)) != NULL;
-    return 1;
+    for (int i = 0; item->name && i < l->n - 1 && !(p->flags & DLSH_C_LENIENT); i++)
+        if (l->items[i].name && !strcmp(l->items[i].name, item->name))
+            return dlsh_cp_fail(p, &d.name, NULL, "two parameters are called '%s'", item->name) != NULL;
+    return check_param_words(p, item, specs.words, &at);
 }
 
 static int bind_length(dlsh_cparser *p, const param_list *l, dlsh_clen *e) {
@@ -87,6 +101,7 @@ static int params(dlsh_cparser *p, param_list *l) {
         if (dlsh_cp_is(p, DLSH_CP_ELLIPSIS)) {
             dlsh_cp_advance(p);
             l->varargs = 1;
+            if (dlsh_cp_is(p, ',')) return dlsh_cp_fail(p, &p->tok, NULL, "... ends the parameters") != NULL;
             break;
         }
         if (!one_param(p, l)) return 0;
@@ -110,6 +125,7 @@ static const dlsh_ctype *function_suffix(dlsh_cparser *p, const dlsh_ctype *base
     const dlsh_ctype *types[MAX_PARAMS], *t = NULL;
     dlsh_ctok at = p->tok;
     dlsh_cp_advance(p);
+    int empty = dlsh_cp_is(p, ')');
     if (base->kind == DLSH_C_ARRAY || base->kind == DLSH_C_FUNCTION)
         dlsh_cp_fail(p, &at, "return a pointer to it", "a function cannot return %s",
                      base->kind == DLSH_C_ARRAY ? "an array" : "a function");
@@ -122,6 +138,7 @@ static const dlsh_ctype *function_suffix(dlsh_cparser *p, const dlsh_ctype *base
         d->params = l.items;
         d->nparams = l.n;
         d->is_function = 1;
+        d->empty = empty;
     } else {
         free(l.items);
     }
@@ -402,6 +419,21 @@ static void skip_initializer(dlsh_cparser *p) {
     }
 }
 
+/* Do the words that C has not fit what is declared, and does it say what parameters there are? */
+static int check_words(dlsh_cparser *p, const dlsh_cspecs *specs, const dlsh_cdeclarator *d) {
+    int function = d->type->kind == DLSH_C_FUNCTION;
+    if (specs->words & (DLSH_C_OUT | DLSH_C_INOUT | DLSH_C_KEEP))
+        return dlsh_cp_fail(p, &d->name, "they stand before a parameter: void f(out int *n);",
+                            "out, inout and keep are for parameters") != NULL;
+    if (specs->words & DLSH_C_OWNED && !(function && d->type->base->kind == DLSH_C_POINTER))
+        return dlsh_cp_fail(p, &d->name, "owned char *f(void);",
+                            "owned is for functions that give a pointer, not for %s", dlsh_c_name(d->type)) != NULL;
+    if (function && !d->nparams && !d->type->varargs && d->empty)
+        return dlsh_cp_fail(p, &d->name, "(void) when it takes none", "empty parentheses do not say what '%.*s' takes",
+                            (int)d->name.len, d->name.text) != NULL;
+    return 1;
+}
+
 /* end: of the declarator, when it is the only one so far; else 0. */
 static int enter_symbol(dlsh_cparser *p, const dlsh_cspecs *specs, const dlsh_cdeclarator *d, size_t from, size_t end) {
     const char *name = dlsh_c_copy(p->c, d->name.text, d->name.len);
@@ -414,6 +446,7 @@ static int enter_symbol(dlsh_cparser *p, const dlsh_cspecs *specs, const dlsh_cd
                          .line = d->name.line,
                          .col = d->name.col,
                          .offset = d->name.offset};
+    if (!(p->flags & DLSH_C_LENIENT) && !check_words(p, specs, d)) return 0;
     if (d->type->kind != DLSH_C_FUNCTION) return 1;
     const char *text = end && d->is_function && !(p->flags & (DLSH_C_LENIENT | DLSH_C_REPLACE))
                            ? one_line(p, from, end)
@@ -450,6 +483,17 @@ static int init_declarator(dlsh_cparser *p, const dlsh_cspecs *specs, size_t fro
     return good && !p->failed;
 }
 
+/* `typedef int;` and `struct { int x; };` are mistakes; a tag or enum constants are something. At the `;`. */
+static int declares_nothing(dlsh_cparser *p, const dlsh_cspecs *specs) {
+    const dlsh_ctype *t = specs->type->plain;
+    dlsh_ctok at = p->tok;
+    int named = t->tag || t->kind == DLSH_C_ENUM;
+    dlsh_cp_accept(p, ';');
+    if ((named && !specs->is_typedef) || p->flags & DLSH_C_LENIENT) return 0;
+    dlsh_cp_fail(p, &at, NULL, "expected a name: this declares nothing");
+    return 1;
+}
+
 static int declaration(dlsh_cparser *p) {
     dlsh_cspecs specs = {0};
     size_t from = (size_t)p->tok.offset;
@@ -461,7 +505,7 @@ static int declaration(dlsh_cparser *p) {
     }
     if (!dlsh_cp_specifiers(p, &specs)) return 0;
     dlsh_cp_attributes(p, NULL);
-    if (dlsh_cp_accept(p, ';') || p->tok.kind == DLSH_CT_END) return 1;
+    if (dlsh_cp_is(p, ';') || p->tok.kind == DLSH_CT_END) return declares_nothing(p, &specs) ? 0 : 1;
     do {
         if (!init_declarator(p, &specs, from, first, &body)) return 0;
         first = 0;
