@@ -116,12 +116,13 @@ int dlsh_cc_first_line(const dlsh_cc_job *job) {
 }
 
 /* The source: prelude, text, suffix. */
-static dl_status write_source(const dlsh_cc_job *job, const char *path) {
+static dl_status write_source(const dlsh_cc_job *job, int wraps_threads, const char *path) {
     dlsh_buf b = {0};
     if (job->prelude) dlsh_buf_printf(&b, "#line 1 \"<declared before>\"\n%s\n", job->prelude);
     dlsh_buf_printf(&b, "#line %d \"" DLSH_CC_FILE "\"\n", dlsh_cc_first_line(job));
     dlsh_buf_add(&b, job->text, job->len);
     if (job->suffix) dlsh_buf_printf(&b, "\n#line 1 \"<exported>\"\n%s\n", job->suffix);
+    if (wraps_threads) dlsh_buf_printf(&b, "\n#line 1 \"<threads>\"\n%s", dlsh_cc_threads);
     dl_status st = b.failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C text") : write_file(path, b.s, b.n);
     dlsh_buf_free(&b);
     return st;
@@ -213,8 +214,13 @@ static dl_status options(build *b) {
     return DL_OK;
 }
 
+static int wraps_threads(const build *b) {
+    return (b->family == DLSH_CC_GCC || b->family == DLSH_CC_CLANG) && dlsh_cc_starts_threads(b->job);
+}
+
 static dl_status command_line(build *b) {
     DLSH_TRY(options(b));
+    if (wraps_threads(b)) DLSH_TRY(add_printf(b, "-Wl,--wrap=pthread_create"));
     if (b->family != DLSH_CC_TCC) DLSH_TRY(add_exports(b));
     DLSH_TRY(add_printf(b, "-I%s", b->folder));
     DLSH_TRY(add_printf(b, "-MD"));
@@ -240,7 +246,7 @@ void dlsh_cc_identify(const char *program, dlsh_buf *out) {
 }
 
 /* What is exported, and how, is no part of the text: kept code of another form is not taken. */
-enum { EXPORTS_FORM = 2 };
+enum { EXPORTS_FORM = 3 };
 
 dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]) {
     build b = {.job = job};
@@ -287,8 +293,8 @@ static dl_status run_build(build *b, dlsh_cc_result *r) {
     dlsh_buf said = {0};
     int status = 0;
     dl_status st = write_header(b->folder);
-    if (!st) st = write_source(b->job, b->source);
     if (!st) st = command_line(b);
+    if (!st) st = write_source(b->job, wraps_threads(b), b->source);
     if (!st) st = dlsh_spawn_read(b->program, b->argv, 1, &said, &status);
     if (!st) st = judge(b, status, &said, r);
     dlsh_buf_free(&said);

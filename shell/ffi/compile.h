@@ -63,7 +63,11 @@ void dlsh_cc_set_origin(const char *path, const char *file);
 dl_status dlsh_cc_words(const char *text, char ***argv, int *argc);
 void dlsh_cc_words_free(char **argv);
 
-/* ---- within (ccache.c, ccmessages.c) */
+/* ---- within (ccache.c, ccmessages.c, threads.c) */
+
+/* Does the text start threads? Then this goes behind it, and calls of pthread_create lead there. */
+int dlsh_cc_starts_threads(const dlsh_cc_job *job);
+extern const char dlsh_cc_threads[];
 
 /* The folder for this process's own files, made when first asked for; NULL recorded. */
 const char *dlsh_cc_folder(void);

@@ -320,6 +320,26 @@ static dl_status store_array(dlsh_session *s, const dlsh_ctype *t, dlsh_value v,
     return DL_OK;
 }
 
+/* How many values a list for it may have: padding takes none, and a union one. */
+static long places(const dlsh_ctype *t) {
+    long n = 0;
+    for (long i = 0; i < t->n; i++) n += t->fields[i].name || !t->fields[i].bits;
+    return t->kind == DLSH_C_UNION && n ? 1 : n;
+}
+
+static dl_status store_in_order(dlsh_session *s, const dlsh_ctype *t, const dlsh_list *l, char *to) {
+    memset(to, 0, dlsh_c_size(t));
+    const dlsh_cfield *f = t->fields;
+    for (int i = 0; i < l->n; i++, f++) {
+        while (f->bits && !f->name) f++;
+        if (f->bits)
+            DLSH_TRY(dlsh_c_set_field(s, t, to, dlsh_none(), f->name, l->items[i]));
+        else
+            DLSH_TRY(dlsh_c_store(s, f->type, l->items[i], to + f->offset));
+    }
+    return DL_OK;
+}
+
 static dl_status store_struct(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, char *to) {
     const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
     dlsh_value to_value = dlsh_none();               /* memory of ours: plain access */
@@ -341,12 +361,7 @@ static dl_status store_struct(dlsh_session *s, const dlsh_ctype *t, dlsh_value v
         }
         return DL_OK;
     }
-    if (v.type == DLSH_LIST && v.as.list->n <= t->plain->n) {
-        memset(to, 0, dlsh_c_size(t));
-        for (int i = 0; i < v.as.list->n; i++)
-            DLSH_TRY(dlsh_c_store(s, t->plain->fields[i].type, v.as.list->items[i], to + t->plain->fields[i].offset));
-        return DL_OK;
-    }
+    if (v.type == DLSH_LIST && v.as.list->n <= places(t->plain)) return store_in_order(s, t->plain, v.as.list, to);
     return dlsh_fail(DL_ERR_TYPE, "a record with its fields, or a list of them in order, becomes one",
                      "wanted %s, got %s", dlsh_c_name(t), x ? dlsh_c_name(x->type) : dlsh_a(v));
 }

@@ -15,6 +15,7 @@ typedef struct dlsh_cparser {
     dlsh_cerror *err;
     dl_status failed;
     int depth;
+    int format, format_scanf; /* of an attribute: which parameter is a format, from 1; whose kind */
 } dlsh_cparser;
 
 /* What attributes change: how fields lie, how small it is, which type it is at all. */

@@ -30,16 +30,19 @@ static const struct {
     {SIGINT, 0, "interrupted"},
 };
 
-/* At the end of this thread's stack, which the stack pointer has reached, too. */
+/* At the end of the thread's stack, which the stack pointer has reached, too. */
 static int overflowed(const dlsh_crash *c) {
-    enum { NEAR = 256 << 10, FAR = 64 << 20 };
+    enum { NEAR = 256 << 10, FAR = 64 << 20, CLOSE = 64 << 10 };
     pthread_attr_t attr;
     void *low = NULL;
     size_t size = 0;
-    if (c->signal != SIGSEGV || c->thread || pthread_getattr_np(pthread_self(), &attr)) return 0;
+    uintptr_t at = (uintptr_t)c->address, sp = (uintptr_t)c->sp;
+    if (c->signal != SIGSEGV) return 0;
+    if (c->thread) return at + CLOSE >= sp && at < sp + CLOSE; /* another's: nothing but its stack ends there */
+    if (pthread_getattr_np(pthread_self(), &attr)) return 0;
     int known = !pthread_attr_getstack(&attr, &low, &size);
     pthread_attr_destroy(&attr);
-    uintptr_t end = (uintptr_t)low, at = (uintptr_t)c->address, sp = (uintptr_t)c->sp;
+    uintptr_t end = (uintptr_t)low;
     return known && at + FAR >= end && at < end + NEAR && sp + FAR >= end && sp < end + NEAR;
 }
 

@@ -86,6 +86,19 @@ static int changes(const char *s, size_t n) {
     return what;
 }
 
+/* format(printf, 2, 3): the second parameter is the format of what follows the others. */
+static void note_format(dlsh_cparser *p, const char *text, size_t n) {
+    char copy[200];
+    int at, first;
+    snprintf(copy, sizeof copy, "%.*s", n < sizeof copy ? (int)n : (int)sizeof copy - 1, text);
+    const char *s = strstr(copy, "format"), *kind = s ? strpbrk(s, "(") : NULL;
+    if (!kind || !strncmp(s, "format_arg", 10) || sscanf(kind, "( %*[^,] , %d , %d", &at, &first) != 2 || first <= at)
+        return;
+    p->format = at;
+    p->format_scanf = strstr(kind, "scanf") != NULL;
+    if (!p->format_scanf && !strstr(kind, "printf")) p->format = 0; /* strftime and others */
+}
+
 void dlsh_cp_attributes(dlsh_cparser *p, int *odd) {
     static const char *const words[] = {"__attribute__", "__attribute", "__asm__",      "__asm",  "asm",
                                         "__declspec",    "_Alignas",    "__volatile__", "_Pragma"};
@@ -99,6 +112,7 @@ void dlsh_cp_attributes(dlsh_cparser *p, int *odd) {
                 const char *text = p->tok.text;
                 if (dlsh_cp_is(p, '(') && !dlsh_cp_skip_group(p)) return;
                 size_t n = p->last_end > from ? p->last_end - from : 0;
+                note_format(p, text, n);
                 if (odd) *odd |= i == 6 ? DLSH_ODD_LAYOUT : changes(text, n);
             }
     }

@@ -372,6 +372,10 @@ static dlsh_cproto *make_proto(dlsh_cparser *p, const char *name, const dlsh_cde
                            .nparams = d->nparams,
                            .params = items};
     find_format(proto);
+    if (p->format && proto->format < 0 && d->type->varargs && p->format <= d->nparams) {
+        proto->format = p->format - 1;
+        proto->scanf = p->format_scanf;
+    }
     return proto;
 }
 
@@ -495,6 +499,7 @@ static int declares_nothing(dlsh_cparser *p, const dlsh_cspecs *specs) {
 }
 
 static int declaration(dlsh_cparser *p) {
+    p->format = 0;
     dlsh_cspecs specs = {0};
     size_t from = (size_t)p->tok.offset;
     int body = 0, first = 1;

@@ -76,3 +76,28 @@ told(fn () { isolate deep(0) })
 [line(), file()]
 END
 dlsh -n --db none more.dlsh 2>&1 | sed 's/at address 0x[0-9a-f]*/at address A/; s/libc.so.6+0x[0-9a-f]*/libc/'
+echo "--- threads of a block that overflow their stacks"
+cat > threads.dlsh <<'END'
+C flags="-pthread" {
+    #include <pthread.h>
+    #include <unistd.h>
+    static int deep(int n) { volatile char b[1000]; b[0] = (char)n; return n == 100000000 ? 0 : deep(n + 1) + b[0]; }
+    static void *overflows(void *arg) { return (void *)(long)deep(0); }
+    static void *fine(void *arg) { return (void *)((long)arg + 1); }
+    static void *exits(void *arg) { pthread_exit((void *)7); return arg; }
+    static long run(void *(*f)(void *), void *arg) { pthread_t t; void *r; pthread_create(&t, NULL, f, arg); pthread_join(t, &r); return (long)r; }
+    void waits(void) { run(overflows, 0); }
+    long okay(long x) { return run(fine, (void *)x); }
+    long leaves(void) { return run(exits, 0); }
+    void later(void) { pthread_t t; pthread_create(&t, NULL, overflows, 0); pthread_detach(t); usleep(300000); }
+}
+fn told(f) { try { f() } catch e { print(e.kind, e.message) } }
+okay(41)
+leaves()
+told(waits)
+okay(41)
+told(later)
+told(fn () { isolate waits() })
+n = 0; for i in range(200) { n += okay(i) }; n
+END
+dlsh -n --db none threads.dlsh 2>&1 | sed 's/at address 0x[0-9a-f]*/at address A/; s/thread [0-9]*/thread N/'
