@@ -1,4 +1,4 @@
-/* Folders of the user's. */
+/* The folder of caches, below the home of the user. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * first. Short rows are merged, long ones sorted by digits; the first few of many are held in a heap. */
 #include "core/order.h"
 #include "cpu/iter.h"
-#include "ops/rules.h"
+#include "ops/infer.h"
 
 #include <string.h>
 
@@ -189,40 +189,13 @@ static dl_status sort_last(const dl_tensor *x, bool down, dl_tensor *values, dl_
     return DL_OK;
 }
 
-/* t seen with dimension d last. */
-static dl_tensor *with_last(dl_tensor *t, int d) {
-    long shape[DL_MAX_DIM], stride[DL_MAX_DIM];
-    for (int i = 0; i < t->ndim; i++) {
-        int from = i == t->ndim - 1 ? d : i + (i >= d);
-        shape[i] = t->shape[from], stride[i] = t->stride[from];
-    }
-    return dl_view_new(t->st, (dl_dtype)t->dtype, t->ndim, shape, stride, t->offset);
+static dl_status copy(dl_tensor *to, const dl_tensor *from) {
+    dl_cpu_copy(to, from);
+    return DL_OK;
 }
 
-/* A fresh contiguous tensor of the shape of t. */
-static dl_tensor *room_for(const dl_tensor *t) {
-    return t ? dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, 0) : NULL;
-}
-
-static dl_status sort_dim(dl_tensor *x, int d, bool down, dl_tensor *values, dl_tensor *places) {
-    if ((!x->ndim || d == x->ndim - 1) && dl_is_contiguous(x)) return sort_last(x, down, values, places);
-    dl_tensor *view[3] = {NULL, NULL, NULL}, *own[3] = {NULL, NULL, NULL}, *t[3] = {x, values, places};
-    bool good = true;
-    for (int i = 0; i < 3; i++) good = (view[i] = with_last(t[i], d)) && (own[i] = room_for(view[i])) && good;
-    if (good) dl_cpu_copy(own[0], view[0]);
-    dl_status s = good ? sort_last(own[0], down, own[1], own[2]) : dl_error_last()->code;
-    for (int i = 1; i < 3 && s == DL_OK; i++) dl_cpu_copy(view[i], own[i]);
-    for (int i = 0; i < 3; i++) dl_unref(view[i]), dl_unref(own[i]);
-    return s;
-}
-
-static dl_status run(dl_call *c, long dim, bool down) {
-    int d = 0;
-    dl_dim_norm(dim, c->in[0]->ndim, &d); /* checked by infer */
-    return sort_dim(c->in[0], d, down, c->out[0], c->out[1]);
-}
-
-static dl_status run_sort(dl_call *c) { return run(c, c->attr[0].u.i, c->attr[1].u.i != 0); }
-static dl_status run_topk(dl_call *c) { return run(c, c->attr[1].u.i, c->attr[2].u.i != 0); }
+static const dl_sorter sorter = {sort_last, copy};
+static dl_status run_sort(dl_call *c) { return dl_sort_along(c, c->attr[0].u.i, c->attr[1].u.i != 0, &sorter); }
+static dl_status run_topk(dl_call *c) { return dl_sort_along(c, c->attr[1].u.i, c->attr[2].u.i != 0, &sorter); }
 const dl_kernel dl_cpu_sort = {.run = run_sort, .dtypes = DL_ANY};
 const dl_kernel dl_cpu_topk = {.run = run_topk, .dtypes = DL_ANY};

@@ -247,7 +247,9 @@ template <class U> static dl_status sort_rows(dl_gpu *g, const order_job<U> &j) 
 }
 
 /* x, values and places contiguous, the rows in their last dimension. */
-static dl_status sort_last(dl_gpu *g, const dl_tensor *x, bool down, dl_tensor *values, dl_tensor *places) {
+static dl_status sort_last(const dl_tensor *x, bool down, dl_tensor *values, dl_tensor *places) {
+    dl_gpu *g = dl_gpu_use(x->st->device);
+    if (!g) return dl_error_last()->code;
     if (!values->numel) return DL_OK;
     long n = x->ndim ? x->shape[x->ndim - 1] : 1, rows = (long)x->numel / n;
     return dl_dispatch_size(dl_esize(x), [&](auto tag) {
@@ -263,37 +265,13 @@ static dl_status sort_last(dl_gpu *g, const dl_tensor *x, bool down, dl_tensor *
     });
 }
 
-/* t seen with dimension d last. */
-static dl_tensor *with_last(dl_tensor *t, int d) {
-    long shape[DL_MAX_DIM], stride[DL_MAX_DIM];
-    for (int i = 0; i < t->ndim; i++) {
-        int from = i == t->ndim - 1 ? d : i + (i >= d);
-        shape[i] = t->shape[from], stride[i] = t->stride[from];
-    }
-    return dl_view_new(t->st, (dl_dtype)t->dtype, t->ndim, shape, stride, t->offset);
+static dl_status copy(dl_tensor *to, const dl_tensor *from) {
+    dl_gpu *g = dl_gpu_use(to->st->device);
+    return g ? dl_cuda_copy(g, to, from) : dl_error_last()->code;
 }
 
-static dl_tensor *room_for(const dl_tensor *t) {
-    return t ? dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, t->st->device) : NULL;
-}
-
-static dl_status run(dl_call *c, long dim, bool down) {
-    dl_gpu *g = dl_gpu_use(c->device);
-    dl_tensor *x = c->in[0], *t[3] = {x, c->out[0], c->out[1]}, *view[3] = {}, *own[3] = {};
-    int d = 0;
-    if (!g) return dl_error_last()->code;
-    dl_dim_norm(dim, x->ndim, &d); /* checked by infer */
-    if ((!x->ndim || d == x->ndim - 1) && dl_is_contiguous(x)) return sort_last(g, x, down, t[1], t[2]);
-    bool good = true;
-    for (int i = 0; i < 3; i++) good = (view[i] = with_last(t[i], d)) && (own[i] = room_for(view[i])) && good;
-    dl_status s = good ? dl_cuda_copy(g, own[0], view[0]) : dl_error_last()->code;
-    if (s == DL_OK) s = sort_last(g, own[0], down, own[1], own[2]);
-    for (int i = 1; i < 3 && s == DL_OK; i++) s = dl_cuda_copy(g, view[i], own[i]);
-    for (int i = 0; i < 3; i++) dl_unref(view[i]), dl_unref(own[i]);
-    return s;
-}
-
-static dl_status run_sort(dl_call *c) { return run(c, c->attr[0].u.i, c->attr[1].u.i != 0); }
-static dl_status run_topk(dl_call *c) { return run(c, c->attr[1].u.i, c->attr[2].u.i != 0); }
+static const dl_sorter sorter = {sort_last, copy};
+static dl_status run_sort(dl_call *c) { return dl_sort_along(c, c->attr[0].u.i, c->attr[1].u.i != 0, &sorter); }
+static dl_status run_topk(dl_call *c) { return dl_sort_along(c, c->attr[1].u.i, c->attr[2].u.i != 0, &sorter); }
 const dl_kernel dl_cuda_sort = {run_sort, NULL, DL_ANY, NULL, 0};
 const dl_kernel dl_cuda_topk = {run_topk, NULL, DL_ANY, NULL, 0};

@@ -19,6 +19,14 @@ dl_status dl_flip_source(const dl_call *c, const char **from, long stride[DL_MAX
  * everything. */
 dl_status dl_run_transfer(dl_call *c);
 
+/* What sort and topk have of a device; `sort` takes contiguous tensors with the rows in their last dimension. */
+typedef struct dl_sorter {
+    dl_status (*sort)(const dl_tensor *x, bool down, dl_tensor *values, dl_tensor *places);
+    dl_status (*copy)(dl_tensor *to, const dl_tensor *from);
+} dl_sorter;
+/* The kernel of sort and topk along any dimension, which is brought last where it is not. */
+dl_status dl_sort_along(const dl_call *c, long dim, bool down, const dl_sorter *device);
+
 /* DL_ERR_DTYPE unless t is i64 or i32. */
 dl_status dl_check_index(const dl_tensor *t);
 /* DL_ERR_INDEX "index 7 is out of range for dimension 0 of size 5". */

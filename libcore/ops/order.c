@@ -1,4 +1,5 @@
-/* Sorting: shapes and gradient of sort and topk, and argsort, which is made of sort. */
+/* Sorting: shapes, gradients and what the kernels of all devices share of sort and topk; argsort, which is made of
+ * sort. */
 #include "ops/grad.h"
 
 static dl_status values_and_places(const dl_call *c, dl_meta *out) {
@@ -41,4 +42,35 @@ COMPOSE_RULE(argsort) {
     dl_tensor *values = dl_sort(c->in[0], c->attr[0].u.i, c->attr[1].u.i != 0, &c->out[0]);
     dl_unref(values);
     return values ? DL_OK : dl_error_last()->code;
+}
+
+/* ---------------------------------------------------------------- kernels of every device */
+
+/* t seen with dimension d last. */
+static dl_tensor *with_last(const dl_tensor *t, int d) {
+    long shape[DL_MAX_DIM], stride[DL_MAX_DIM];
+    for (int i = 0; i < t->ndim; i++) {
+        int from = i == t->ndim - 1 ? d : i + (i >= d);
+        shape[i] = t->shape[from], stride[i] = t->stride[from];
+    }
+    return dl_view_new(t->st, (dl_dtype)t->dtype, t->ndim, shape, stride, t->offset);
+}
+
+/* A fresh contiguous tensor of the shape of t. */
+static dl_tensor *room_for(const dl_tensor *t) {
+    return t ? dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, t->st->device) : NULL;
+}
+
+dl_status dl_sort_along(const dl_call *c, long dim, bool down, const dl_sorter *device) {
+    dl_tensor *t[3] = {c->in[0], c->out[0], c->out[1]}, *view[3] = {NULL}, *own[3] = {NULL};
+    int d = 0;
+    dl_dim_norm(dim, t[0]->ndim, &d); /* checked by infer */
+    if ((!t[0]->ndim || d == t[0]->ndim - 1) && dl_is_contiguous(t[0])) return device->sort(t[0], down, t[1], t[2]);
+    bool good = true;
+    for (int i = 0; i < 3; i++) good = (view[i] = with_last(t[i], d)) && (own[i] = room_for(view[i])) && good;
+    dl_status s = good ? device->copy(own[0], view[0]) : dl_error_last()->code;
+    if (s == DL_OK) s = device->sort(own[0], down, own[1], own[2]);
+    for (int i = 1; i < 3 && s == DL_OK; i++) s = device->copy(view[i], own[i]);
+    for (int i = 0; i < 3; i++) dl_unref(view[i]), dl_unref(own[i]);
+    return s;
 }

@@ -1,4 +1,4 @@
-/* Iteration over values, and one-key indexing. */
+/* Iteration over values, and how many there are. */
 #include <string.h>
 
 #include "lang/interp.h"
