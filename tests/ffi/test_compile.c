@@ -15,20 +15,11 @@
 
 #include "ffi/compile.h"
 #include "ffi/spawn.h"
-
-static char cache[] = "/tmp/dlsh-test-cache-XXXXXX";
+#include "support/folder.h"
 
 static int make_cache(void **state) {
-    (void)state;
     unsetenv("DLSH_CC");
-    return mkdtemp(cache) && !setenv("XDG_CACHE_HOME", cache, 1) ? 0 : -1;
-}
-
-static int remove_cache(void **state) {
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", cache);
-    return system(command);
+    return temp_make(state) || setenv("XDG_CACHE_HOME", temp_dir, 1);
 }
 
 static dlsh_cc_job job_of(const char *text) {
@@ -86,7 +77,7 @@ static void compiles_and_caches(void **state) {
 static void follows_headers(void **state) {
     (void)state;
     char header[128], flags[160];
-    snprintf(header, sizeof header, "%s/with space.h", cache);
+    snprintf(header, sizeof header, "%s/with space.h", temp_dir);
     snprintf(flags, sizeof flags, "-include '%s'", header);
     for (int i = 1; i <= 2; i++) {
         FILE *f = fopen(header, "w");
@@ -210,5 +201,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compiles_and_caches), cmocka_unit_test(follows_headers), cmocka_unit_test(places_errors),
         cmocka_unit_test(other_compilers),     cmocka_unit_test(words),           cmocka_unit_test(columns_of_nvcc)};
-    return cmocka_run_group_tests(tests, make_cache, remove_cache);
+    return cmocka_run_group_tests(tests, make_cache, temp_remove);
 }

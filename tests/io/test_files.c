@@ -12,25 +12,7 @@
 
 #include "dlcore.h"
 #include "io/safetensors.h"
-
-static char folder[] = "/tmp/dlsh-files-XXXXXX";
-
-static const char *place(const char *name) {
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-static int remove_folder(void **state) {
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
+#include "support/folder.h"
 
 static void ok(dl_status st) {
     if (st != DL_OK) fail_msg("%s", dl_errmsg());
@@ -65,8 +47,8 @@ static void written_files_read_back(void **state) {
     dl_tensor *t[N];
     make(t);
     const char *meta[] = {"who", "a \"quoted\" name", "dlsh.model", "linear 3 -> relu", NULL};
-    ok(dl_safetensors_write(place("a.safetensors"), N, names, t, meta));
-    dl_tensor_file *f = dl_safetensors_read(place("a.safetensors"), 0);
+    ok(dl_safetensors_write(temp_path("a.safetensors"), N, names, t, meta));
+    dl_tensor_file *f = dl_safetensors_read(temp_path("a.safetensors"), 0);
     if (!f) fail_msg("%s", dl_errmsg());
     assert_int_equal(dl_tensor_file_count(f), N);
     for (int i = 0; i < N; i++) {
@@ -95,10 +77,10 @@ static void others_read_the_files(void **state) {
     dl_tensor *t[N];
     make(t);
     const char *meta[] = {"who", "me", NULL};
-    ok(dl_safetensors_write(place("b.safetensors"), N, names, t, meta));
+    ok(dl_safetensors_write(temp_path("b.safetensors"), N, names, t, meta));
     drop(t);
     char command[256], got[2048] = "";
-    snprintf(command, sizeof command, "python3 tests/io/read_safetensors.py %s", place("b.safetensors"));
+    snprintf(command, sizeof command, "python3 tests/io/read_safetensors.py %s", temp_path("b.safetensors"));
     FILE *p = popen(command, "r");
     assert_non_null(p);
     got[fread(got, 1, sizeof got - 1, p)] = 0;
@@ -118,21 +100,21 @@ static void writing_is_all_or_nothing(void **state) {
     (void)state;
     dl_tensor *t = dl_tensor_zeros(1, (long[]){4}, DL_F32, 0), *two[] = {t, t};
     const char *same[] = {"a", "a"}, *bad[] = {"a\xff"};
-    ok(dl_safetensors_write(place("c.safetensors"), 1, same, &t, NULL));
+    ok(dl_safetensors_write(temp_path("c.safetensors"), 1, same, &t, NULL));
     struct stat before, after;
-    assert_int_equal(stat(place("c.safetensors"), &before), 0);
-    assert_int_equal(dl_safetensors_write(place("c.safetensors"), 2, same, two, NULL), DL_ERR_NAME);
-    assert_int_equal(dl_safetensors_write(place("c.safetensors"), 1, bad, &t, NULL), DL_ERR_FORMAT);
-    assert_int_equal(stat(place("c.safetensors"), &after), 0);
+    assert_int_equal(stat(temp_path("c.safetensors"), &before), 0);
+    assert_int_equal(dl_safetensors_write(temp_path("c.safetensors"), 2, same, two, NULL), DL_ERR_NAME);
+    assert_int_equal(dl_safetensors_write(temp_path("c.safetensors"), 1, bad, &t, NULL), DL_ERR_FORMAT);
+    assert_int_equal(stat(temp_path("c.safetensors"), &after), 0);
     assert_int_equal(before.st_ino, after.st_ino); /* untouched */
-    assert_int_equal(dl_safetensors_write(place("no/such/folder"), 1, same, &t, NULL), DL_ERR_IO);
+    assert_int_equal(dl_safetensors_write(temp_path("no/such/folder"), 1, same, &t, NULL), DL_ERR_IO);
     assert_non_null(strstr(dl_errmsg(), "No such file or directory"));
     /* a link is followed, and stays one */
     char target[128];
-    snprintf(target, sizeof target, "%s", place("c.safetensors"));
-    assert_int_equal(symlink(target, place("link")), 0);
-    ok(dl_safetensors_write(place("link"), 1, same, &t, NULL));
-    assert_int_equal(lstat(place("link"), &after), 0);
+    snprintf(target, sizeof target, "%s", temp_path("c.safetensors"));
+    assert_int_equal(symlink(target, temp_path("link")), 0);
+    ok(dl_safetensors_write(temp_path("link"), 1, same, &t, NULL));
+    assert_int_equal(lstat(temp_path("link"), &after), 0);
     assert_true(S_ISLNK(after.st_mode));
     dl_unref(t);
 }
@@ -209,8 +191,8 @@ static void npy_reads_back(void **state) {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         for (int ndim = 0; ndim <= 3; ndim++) {
             dl_tensor *t = dl_tensor_full(ndim, (long[]){2, 3, 4}, dtypes[i], 0, 1);
-            ok(dl_npy_write(place("t.npy"), t));
-            dl_tensor *got = dl_npy_read(place("t.npy"), 0);
+            ok(dl_npy_write(temp_path("t.npy"), t));
+            dl_tensor *got = dl_npy_read(temp_path("t.npy"), 0);
             if (!got) fail_msg("%s", dl_errmsg());
             assert_int_equal(dl_dtype_of(got), dtypes[i]);
             assert_int_equal(dl_ndim(got), ndim);
@@ -223,7 +205,7 @@ static void npy_reads_back(void **state) {
             dl_unref(got);
         }
     dl_tensor *t = dl_tensor_zeros(0, NULL, DL_BF16, 0);
-    assert_int_equal(dl_npy_write(place("t.npy"), t), DL_ERR_DTYPE);
+    assert_int_equal(dl_npy_write(temp_path("t.npy"), t), DL_ERR_DTYPE);
     dl_unref(t);
 }
 
@@ -240,7 +222,7 @@ static void write_bytes(const char *path, const char *head, const void *data, si
 
 static void npy_variants(void **state) {
     (void)state;
-    const char *path = place("v.npy");
+    const char *path = temp_path("v.npy");
     const int columns[] = {1, 4, 2, 5, 3, 6};
     write_bytes(path, "{'descr': '<i4', 'fortran_order': True, 'shape': (2, 3), }\n", columns, sizeof columns);
     dl_tensor *t = dl_npy_read(path, 0);
@@ -272,5 +254,5 @@ int main(void) {
         cmocka_unit_test(npy_reads_back),
         cmocka_unit_test(npy_variants),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, temp_make, temp_remove);
 }

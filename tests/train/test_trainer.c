@@ -1,7 +1,5 @@
 /* Training: it learns, repeats bit for bit, resumes exactly, and says what goes wrong. */
-#include <stdio.h>
-#include <unistd.h>
-
+#include "support/folder.h"
 #include "support/training.h"
 
 static const char *const mlp = "flatten -> linear 32 -> batchnorm -> relu -> dropout 0.1 -> head: linear 10";
@@ -47,8 +45,7 @@ static void checkpoints_resume_exactly(void **state) {
     const char *opts[] = {"adam lr=1e-2 amsgrad=true", "sgd lr=0.05 momentum=0.9"};
     dl_dataset *d = digits("160");
     for (int k = 0; k < 2; k++) {
-        char path[] = "/tmp/dlsh-check-XXXXXX";
-        close(mkstemp(path));
+        const char *path = temp_path("check.safetensors");
         dl_schedule *s = dl_schedule_parse("cosine 20 warmup=3");
         dl_trainer_spec spec = {.loader.batch = 32, .schedule = s, .ema = 0.9, .accumulate = 1 + k};
         dl_seed(21);
@@ -72,15 +69,13 @@ static void checkpoints_resume_exactly(void **state) {
         dl_trainer_free(whole);
         dl_trainer_free(part);
         dl_schedule_unref(s);
-        unlink(path);
     }
     dl_dataset_unref(d);
 }
 
 static void unlike_checkpoints_are_refused(void **state) {
     (void)state;
-    char path[] = "/tmp/dlsh-check-XXXXXX";
-    close(mkstemp(path));
+    const char *path = temp_path("check.safetensors");
     dl_dataset *d = digits("64");
     dl_trainer *t = trainer((dl_trainer_spec){.loader.batch = 32}, mlp, "adam", d);
     ok(dl_trainer_step(t));
@@ -106,7 +101,6 @@ static void unlike_checkpoints_are_refused(void **state) {
     assert_int_equal(dl_trainer_load(t, path), DL_ERR_FORMAT); /* weights alone */
     dl_trainer_free(t);
     dl_dataset_unref(d);
-    unlink(path);
 }
 
 static void parts_make_a_step(void **state) {
@@ -309,11 +303,8 @@ static void check_status(dl_store *store, long id, dl_run_status status) {
 
 static void runs_are_recorded(void **state) {
     (void)state;
-    char folder[] = "/tmp/dlsh-runs-XXXXXX", db[64], check[64];
-    assert_non_null(mkdtemp(folder));
-    snprintf(db, sizeof db, "%s/e.db", folder);
-    snprintf(check, sizeof check, "%s/c.safetensors", folder);
-    dl_store *store = dl_store_open(db);
+    const char *check = temp_path("c.safetensors");
+    dl_store *store = dl_store_open(temp_path("e.db"));
     if (!store) fail_msg("%s", dl_errmsg());
     dl_dataset *d = digits("160");
     dl_run_spec run = {.name = "first", .note = "a note"};
@@ -350,9 +341,6 @@ static void runs_are_recorded(void **state) {
     check_status(store, bad, DL_RUN_DIVERGED);
     dl_dataset_unref(d);
     ok(dl_store_close(store));
-    char command[96];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
 }
 
 int main(void) {
@@ -370,5 +358,5 @@ int main(void) {
         cmocka_unit_test(regression),
         cmocka_unit_test(runs_are_recorded),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, temp_make, temp_remove);
 }
