@@ -485,8 +485,8 @@ static dl_status from_tensors(const dlsh_args *a, const dl_data_kind *k, dl_data
         if (!positional(k, i)) return DL_ERR_VALUE;
         v = dlsh_arg_at(a, "arguments", i);
         if (v->type != DLSH_TENSOR)
-            return dlsh_fail(DL_ERR_TYPE, NULL, "argument %d of a dataset of tensors is a %s", i + 1,
-                             dlsh_type_name(*v));
+            return dlsh_fail(DL_ERR_TYPE, "tensor([...]) makes one of a list",
+                             "argument %d of a dataset of tensors must be a tensor, got %s", i + 1, dlsh_type_name(*v));
         t[i] = v->as.tensor;
     }
     for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) {

@@ -205,9 +205,10 @@ static dl_status names(void *self, dlsh_value *out) {
 static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
     (void)s;
     int n = dl_module_count(self);
-    if (key.type != DLSH_INT) return dlsh_fail(DL_ERR_TYPE, NULL, "layers are counted by ints, m[0]");
+    if (key.type != DLSH_INT)
+        return dlsh_fail(DL_ERR_TYPE, NULL, "layers are counted by ints, m[0], got %s", dlsh_a(key));
     dl_module *c = dl_module_at(self, (int)(key.as.i < 0 ? key.as.i + n : key.as.i));
-    if (!c) return dlsh_fail(DL_ERR_INDEX, NULL, "layer %ld of %d", key.as.i, n);
+    if (!c) return dlsh_fail(DL_ERR_INDEX, "show m lists them", "there is no layer %ld: the net has %d", key.as.i, n);
     return dlsh_give(dlsh_net_value(c), out);
 }
 

@@ -11,7 +11,9 @@ static ffi_type *element_types(dlsh_cspace *c, const dlsh_ctype *t, ffi_type **t
     }
     ffi_type *one = dlsh_c_ffi_type(c, t);
     if (!one || times < 0 || *n + times > max) {
-        if (one) dlsh_fail(DL_ERR_UNSUPPORTED, "pass a pointer to it", "a struct of more than %d parts by value", max);
+        if (one)
+            dlsh_fail(DL_ERR_UNSUPPORTED, "pass a pointer to it",
+                      "a struct of more than %d parts cannot be passed by value", max);
         return NULL;
     }
     while (times--) to[(*n)++] = one;

@@ -272,7 +272,7 @@ static dl_status offset_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_cpointer *p = dlsh_arg_self(a);
     long i = dlsh_arg_int(a, "n"), size = (long)dlsh_c_size(p->type->base);
     if (p->n >= 0 && (i < 0 || i > p->n))
-        return dlsh_arg_fail(a, "n", DL_ERR_INDEX, NULL, "an offset of %ld leaves the %ld elements", i, p->n);
+        return dlsh_arg_fail(a, "n", DL_ERR_INDEX, NULL, "an offset of %ld leads outside the %ld elements", i, p->n);
     long far;
     if (__builtin_mul_overflow(i, size ? size : 1, &far))
         return dlsh_arg_fail(a, "n", DL_ERR_INDEX, NULL, "an offset of %ld is beyond all memory", i);

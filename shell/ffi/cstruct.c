@@ -11,7 +11,8 @@ static dlsh_ctype *enter_tag(dlsh_cparser *p, dlsh_ckind kind, const dlsh_ctok *
     char name[256];
     const char *word = kind == DLSH_C_STRUCT ? "struct" : kind == DLSH_C_UNION ? "union" : "enum";
     size_t n = strlen(word);
-    if (tag->len + n + 2 > sizeof name) return dlsh_cp_fail(p, tag, NULL, "a name of %zu characters", tag->len);
+    if (tag->len + n + 2 > sizeof name)
+        return dlsh_cp_fail(p, tag, NULL, "the name is too long: %zu characters", tag->len);
     memcpy(name, word, n);
     name[n] = ' ';
     memcpy(name + n + 1, tag->text, tag->len);
@@ -67,10 +68,12 @@ static int one_field(dlsh_cparser *p, const dlsh_cspecs *specs, fields *fs, int 
         p->failed = DL_ERR_MEMORY;
     if (dlsh_cp_accept(p, ':')) {
         if (!dlsh_cp_constant(p, &bits)) return 0;
-        if (bits < 0 || bits > 64) return dlsh_cp_fail(p, &d.name, NULL, "a bit-field of %ld bits", bits) != NULL;
+        if (bits < 0 || bits > 64)
+            return dlsh_cp_fail(p, &d.name, NULL, "a bit-field has 0 to 64 bits, not %ld", bits) != NULL;
         f.bits = bits ? (int)bits : -1;
         if (!dlsh_c_is_integer(f.type))
-            return dlsh_cp_fail(p, &d.name, NULL, "a bit-field of type %s", dlsh_c_name(f.type)) != NULL;
+            return dlsh_cp_fail(p, &d.name, NULL, "a bit-field must be of an integer type, not %s",
+                                dlsh_c_name(f.type)) != NULL;
         if (bits > (f.type->plain->kind == DLSH_C_BOOL ? 1 : 8 * (long)dlsh_c_size(f.type)))
             return dlsh_cp_fail(p, &d.name, NULL, "%ld bits are more than %s has", bits, dlsh_c_name(f.type)) != NULL;
         if (!f.name) return add_field(p, fs, f, &d.name); /* padding */

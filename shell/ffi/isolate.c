@@ -352,7 +352,8 @@ dl_status dlsh_isolate(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args
     helper h = {.socket = -1, .memory_fd = -1};
     int status = 0;
     json_t *answer = NULL, *asked = NULL;
-    if (args->n > DLSH_C_MAX_ARGS) return dlsh_fail(DL_ERR_TYPE, NULL, "too many arguments");
+    if (args->n > DLSH_C_MAX_ARGS)
+        return dlsh_fail(DL_ERR_TYPE, NULL, "a call has at most %d arguments, got %d", DLSH_C_MAX_ARGS, args->n);
     dl_status st = share(&h, f, args);
     if (!st && !(asked = question(s, f, args, &h))) st = dlsh_failure();
     if (!st) st = start(&h);

@@ -185,13 +185,14 @@ static const dlsh_ctype *array_suffix(dlsh_cparser *p, const dlsh_ctype *base, i
             return NULL;
         if (p->failed) return NULL;
         if (len && !len->op) n = len->value;
-        if (n < -1 || (n == -1 && len && !len->op)) return dlsh_cp_fail(p, &at, NULL, "an array of %ld elements", n);
+        if (n < -1 || (n == -1 && len && !len->op))
+            return dlsh_cp_fail(p, &at, NULL, "an array cannot have %ld elements", n);
     }
     if (!dlsh_cp_accept(p, ']')) return dlsh_cp_expected(p, "']'", NULL);
     const dlsh_ctype *element = suffixes(p, base, in_params, 0, d);
     if (!element || p->failed) return NULL;
     if (element->kind == DLSH_C_FUNCTION || element->kind == DLSH_C_VOID)
-        return dlsh_cp_fail(p, &at, NULL, "an array of %s", dlsh_c_name(element));
+        return dlsh_cp_fail(p, &at, NULL, "there are no arrays of %s", dlsh_c_name(element));
     if (in_params && element->kind == DLSH_C_ARRAY && element->n < 0) element = element->base; /* flat */
     if (in_params && len && element->kind == DLSH_C_ARRAY && element->n >= 0 && d->len) d->len = NULL;
     if (in_params) {

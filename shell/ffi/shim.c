@@ -343,11 +343,12 @@ static struct dlsh_cshim *written_shim(dlsh_cstate *st, const dlsh_cname *n, con
     dlsh_buf_printf(&use, "%s(", n->name);
     for (int i = 0; i < args->n && good; i++) {
         if (i) dlsh_buf_puts(&use, ", ");
-        good = put_literal(&use, args->values[i], raw);
+        if (!(good = put_literal(&use, args->values[i], raw)))
+            dlsh_fail(DL_ERR_TYPE, NULL, "this macro takes numbers and strings as they are written, got %s",
+                      dlsh_a(args->values[i]));
     }
     dlsh_buf_puts(&use, ")");
     struct dlsh_cshim *k = good && !use.failed ? find_use(st, n, dlsh_buf_text(&use)) : NULL;
-    if (!good) dlsh_fail(DL_ERR_TYPE, NULL, "numbers and strings can be written");
     if (good && !k && !type_of_use(st, n, dlsh_buf_text(&use), &type)) {
         if (type && type->kind == DLSH_C_POINTER && type->base->kind == DLSH_C_CHAR) /* text, as other constants are */
             type = dlsh_c_pointer(st->space, dlsh_c_const(st->space, type->base));

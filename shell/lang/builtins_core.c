@@ -134,7 +134,8 @@ static dl_status range_run(const dlsh_args *a, dlsh_value *result) {
     if (!step) return dlsh_arg_fail(a, "step", DL_ERR_VALUE, NULL, "the step of a range cannot be 0");
     const long limit = 1L << 61; /* so that lengths and positions do not overflow */
     if (labs(from) > limit || labs(to) > limit || labs(step) > limit)
-        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL, "the range is too long");
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL,
+                             "a range goes from -2^61 to 2^61 at most, in steps of at most 2^61");
     *result = dlsh_new_range(from, to, step);
     return dlsh_failed(*result) ? DL_ERR_MEMORY : DL_OK;
 }

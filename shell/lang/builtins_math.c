@@ -94,7 +94,7 @@ static dl_status extreme_run(const dlsh_args *a, dlsh_value *result) {
         st = of_sequence(a, x, &best);
     else if (n == 1 && dlsh_arg_at(a, "others", 0)->type == DLSH_TENSOR)
         st = dlsh_arg_fail(a, "input", DL_ERR_TYPE, "clamp(x, min=0.5) limits a tensor by a number",
-                           "a number and a tensor");
+                           "%s of a number and a tensor", (const char *)dlsh_arg_data(a));
     else {
         st = better(a, x, &best);
         for (int i = 0; i < n && !st; i++) st = better(a, *dlsh_arg_at(a, "others", i), &best);

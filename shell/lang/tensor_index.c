@@ -135,7 +135,7 @@ static dl_status add_index(plan *p, int dim, dl_tensor *t) {
         DLSH_TRY(check_mask(p->view, dim, t));
         if (p->dim >= 0)
             return dlsh_fail(DL_ERR_UNSUPPORTED, "index step by step: x[a][mask]",
-                             "a mask beside another index tensor");
+                             "a mask cannot stand beside another index tensor");
         index = mask_positions(t);
         ndims = dl_ndim(t);
         if (index) p->mask = dl_ref(t);

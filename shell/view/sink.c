@@ -75,7 +75,8 @@ void dlsh_page(dlsh_sink *s, const char *text, size_t n) {
 
 dl_status dlsh_input(dlsh_sink *s, const char *prompt, int secret, dlsh_buf *out) {
     if (s->ops->input) return s->ops->input(s, prompt, secret, out);
-    return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "nobody can be asked here");
+    return dlsh_fail(DL_ERR_UNSUPPORTED, "args in a script takes values from the command line",
+                     "nobody can be asked here");
 }
 
 dlsh_look dlsh_sink_look(dlsh_sink *s) {
