@@ -266,9 +266,7 @@ static dl_status load_failure(const dlsh_cblock *b, const char *why) {
 }
 
 static dl_status load(dlsh_cblock *b, int apart) {
-    const dlsh_cguard *g = dlsh_c_guard();
-    if (g && g->load) g->load();
-    b->handle = dlopen(b->path, RTLD_NOW | (b->cuda || apart ? RTLD_LOCAL : RTLD_GLOBAL));
+    DLSH_TRY(dlsh_c_open(b->path, RTLD_NOW | (b->cuda || apart ? RTLD_LOCAL : RTLD_GLOBAL), &b->handle));
     if (!b->handle) return load_failure(b, dlerror());
     b->lib->handle = b->handle;
     b->lib->device = b->cuda;

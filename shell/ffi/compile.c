@@ -121,7 +121,7 @@ static dl_status write_source(const dlsh_cc_job *job, int wraps_threads, const c
     if (job->prelude) dlsh_buf_printf(&b, "#line 1 \"<declared before>\"\n%s\n", job->prelude);
     dlsh_buf_printf(&b, "#line %d \"" DLSH_CC_FILE "\"\n", dlsh_cc_first_line(job));
     dlsh_buf_add(&b, job->text, job->len);
-    if (job->suffix) dlsh_buf_printf(&b, "\n#line 1 \"<exported>\"\n%s\n", job->suffix);
+    if (job->suffix) dlsh_buf_printf(&b, "\n#line 1 \"<exported>\"\n;\n%s\n", job->suffix);
     if (wraps_threads) dlsh_buf_printf(&b, "\n#line 1 \"<threads>\"\n%s", dlsh_cc_threads);
     dl_status st = b.failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C text") : write_file(path, b.s, b.n);
     dlsh_buf_free(&b);
@@ -283,10 +283,13 @@ static dl_status judge(build *b, int status, const dlsh_buf *said, dlsh_cc_resul
         return dlsh_fail(DL_ERR_SYNTAX, first->hint, "C: %s (and %d more error%s)", first->text, errors - 1,
                          errors > 2 ? "s" : "");
     if (first) return dlsh_fail(DL_ERR_SYNTAX, first->hint, "C: %s", first->text);
-    size_t n = said->n;
-    while (n && isspace((unsigned char)said->s[n - 1])) n--;
+    const char *s = said->s ? said->s : "";
+    if (!strncmp(s, "[]", 2)) s += 2; /* gcc had nothing to say, its assembler or linker had */
+    s += strspn(s, " \n");
+    size_t n = strlen(s);
+    while (n && isspace((unsigned char)s[n - 1])) n--;
     if (n > 300) n = 300;
-    return dlsh_fail(DL_ERR_SYNTAX, NULL, "%s failed: %.*s", b->argv[0], (int)n, n ? said->s : "");
+    return dlsh_fail(DL_ERR_SYNTAX, NULL, "%s failed%s%.*s", b->argv[0], n ? ": " : " without a word", (int)n, s);
 }
 
 static dl_status run_build(build *b, dlsh_cc_result *r) {

@@ -56,9 +56,8 @@ static dlsh_clib *open_lib(dlsh_session *s, const char *name) {
     char hint[160];
     for (int i = 0; i < st->nlibs; i++)
         if (st->libs[i]->handle && !strcmp(st->libs[i]->name, name)) return dlsh_clib_ref(st->libs[i]);
-    const dlsh_cguard *g = dlsh_c_guard();
-    if (g && g->load) g->load();
-    void *handle = dlopen(*name ? name : NULL, RTLD_NOW | RTLD_LOCAL);
+    void *handle = NULL;
+    if (dlsh_c_open(*name ? name : NULL, RTLD_NOW | RTLD_LOCAL, &handle)) return NULL;
     if (!handle) {
         const char *why = dlerror();
         hint_for(name, why ? why : "", hint, sizeof hint);
@@ -102,7 +101,7 @@ static dl_status no_symbol(const dlsh_clib *lib, const char *name) {
         snprintf(hint, sizeof hint, "%s has it", file ? file + 1 : info.dli_fname);
     } else {
         snprintf(hint, sizeof hint,
-                 "nm -D lists the functions of a library; static and inline functions are not among them");
+                 "nm -D lists the functions of a library; static, inline and C++ functions are not among them");
     }
     return dlsh_fail(DL_ERR_NAME, hint, "the library \"%s\" has no function '%s'", lib->name, name);
 }

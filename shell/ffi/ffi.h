@@ -81,8 +81,8 @@ typedef struct dlsh_cguard {
     /* C has called back into the language, and goes on in C. May be NULL. */
     void (*callback_begin)(void);
     void (*callback_end)(void);
-    /* The user's own code is about to be loaded. May be NULL. */
-    void (*load)(void);
+    /* body(arg) loads code of the user's, which may run some of it. DL_OK, or a recorded failure. May be NULL. */
+    dl_status (*load)(void (*body)(void *), void *arg, const char *what);
 } dlsh_cguard;
 void dlsh_c_set_guard(const dlsh_cguard *guard);
 const dlsh_cguard *dlsh_c_guard(void);

@@ -373,8 +373,10 @@ void dlsh_guard_enter(void) {
         raise(TICK);
 }
 
-static void load(void) {
-    if (!ready && prepare()) dl_error_clear(); /* the call will try it again */
+/* Constructors are called code, too. */
+static dl_status load(void (*body)(void *), void *arg, const char *what) {
+    last_called = "a constructor";
+    return dlsh_guard_run(what, body, arg);
 }
 
 static dl_status run(void (*body)(void *), void *arg, const dlsh_cfunc *f) {

@@ -21,6 +21,9 @@ typedef struct dlsh_cstate {
     struct dlsh_cshim *shims;   /* of macros that were called (shim.c) */
 } dlsh_cstate;
 dlsh_cstate *dlsh_c_state(dlsh_session *s);
+/* dlopen under the guard, because constructors may crash: DL_OK, with *handle NULL when dlerror() knows why;
+ * DL_ERR_CRASH and others, recorded. */
+dl_status dlsh_c_open(const char *path, int flags, void **handle);
 /* dlclose, but not while a session ends. */
 void dlsh_c_close(void *handle);
 /* Keeps a library as long as the session, because names lead to it. */

@@ -359,6 +359,34 @@ int dlsh_c_help(dlsh_session *s, const char *name, dlsh_buf *to) {
 
 static int ending;
 
+typedef struct opening {
+    const char *path;
+    int flags;
+    void *handle;
+} opening;
+
+static void open_it(void *arg) {
+    opening *o = arg;
+    o->handle = dlopen(o->path, o->flags);
+}
+
+dl_status dlsh_c_open(const char *path, int flags, void **handle) {
+    opening o = {path, flags, NULL};
+    const dlsh_cguard *g = dlsh_c_guard();
+    const char *file = path ? strrchr(path, '/') : NULL;
+    char what[160];
+    int own =
+        path && dlsh_cc_origin(path, &(int){0}) != NULL; /* a block's file has a name that tells nobody anything */
+    snprintf(what, sizeof what, "loading %.120s", own ? "the block" : file ? file + 1 : path ? path : "the program");
+    dl_status st = DL_OK;
+    if (g && g->load)
+        st = g->load(open_it, &o, what);
+    else
+        open_it(&o);
+    *handle = o.handle;
+    return st;
+}
+
 void dlsh_c_close(void *handle) {
     if (!ending) dlclose(handle); /* threads that C has started may run there until the process ends */
 }

@@ -101,3 +101,21 @@ told(fn () { isolate waits() })
 n = 0; for i in range(200) { n += okay(i) }; n
 END
 dlsh -n --db none threads.dlsh 2>&1 | sed 's/at address 0x[0-9a-f]*/at address A/; s/thread [0-9]*/thread N/'
+echo "--- constructors"
+cat > start.c <<'END'
+#include <stdlib.h>
+__attribute__((constructor)) static void start(void) { abort(); }
+int f(void) { return 1; }
+END
+cc -shared -fPIC -o libstart.so start.c
+cat > start.dlsh <<'END'
+C { #include <stdlib.h>
+    __attribute__((constructor)) static void start(void) {
+        abort();
+    }
+    int g(void) { return 1; } }
+extern "./libstart.so" int f(void);
+C { int h(void) { return 7; } }
+h()
+END
+dlsh -n --db none -k start.dlsh 2>&1

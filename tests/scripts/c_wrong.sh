@@ -37,3 +37,8 @@ t 'fn f() {
     C { int one(void) { return 1 + ; } }
 }
 f()'
+# the last semicolon may be left out, as after extern
+t 'C { int x = 1 }
+C flags="-pedantic" { int y = 2 }
+x[0] + y[0]'
+t 'C cc="false" { int f(void) { return 1; } }'
