@@ -13,6 +13,7 @@
 #include "ffi/ffi.h"
 #include "front/front.h"
 #include "front/scan.h"
+#include "lang/fn.h"
 
 #define EXPRESSION_BREAKS " \t\n\"'@><=;|&{}()[],+-*/%!~^?:.#"
 #define WORD_BREAKS " \t\n\"';{}()[]="
@@ -302,6 +303,13 @@ static void offer_keywords(const char *text, size_t open) {
     if (row && row->flags & DLSH_FUNCTION) offer_options(row);
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)(open - from), text + from);
+    const dlsh_value *v = dlsh_get(session, name);
+    for (int i = 0; v && v->type == DLSH_FN && i < v->as.fn->info->nparams; i++)
+        offer(v->as.fn->info->names[i], "=");
+    const dl_kind_row *kind;
+    for (int i = 0; (kind = dl_optimizer_kind_at(i)); i++)
+        for (const dl_option_row *o = strcmp(kind->name, name) ? NULL : kind->options; o && o->name; o++)
+            offer(o->name, "=");
     dl_op_info op;
     if (!dl_op_describe_name(name, &op)) return;
     for (int i = 0; i < op.nargs; i++)

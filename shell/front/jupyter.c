@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "front/front.h"
 #include "front/jupyter_stdio.h"
@@ -146,6 +147,25 @@ static void answer(jup_request *r) {
 
 /* ---------------------------------------------------------------- the kernel */
 
+/* C code has called exit: nothing can be done about it, but the client is told, with what was printed before. */
+static void left(int status, void *process) {
+    if (!cell.running || !jup.request || getpid() != *(pid_t *)process || !pthread_equal(pthread_self(), cell.thread))
+        return;
+    char text[96];
+    snprintf(text, sizeof text, "exit(%d) was called in C, which ends the kernel and all that is in it", status);
+    cell.running = 0;
+    jup_sync();
+    json_t *reply = jup_failure("exit", text);
+    json_array_append_new(json_object_get(reply, "traceback"), jup_text(text, strlen(text)));
+    json_t *error = json_copy(reply);
+    json_object_del(error, "status");
+    json_object_set_new(reply, "execution_count", json_integer(jup.count));
+    if (!jup.silent) jup_post(JUP_IOPUB, jup.request, "error", error, NULL);
+    jup_post(jup.request->channel, jup.request, "execute_reply", reply, NULL);
+    post_status("idle");
+    jup_io_stop();
+}
+
 /* Text of notebooks is UTF-8 whatever the launcher's locale is. */
 static void use_utf8(void) {
     if (strcmp(nl_langinfo(CODESET), "UTF-8")) setlocale(LC_CTYPE, "C.UTF-8");
@@ -158,6 +178,9 @@ int dlsh_kernel_run(dlsh_session *s, const char *connection_file) {
     json_object_seed(0); /* before there are threads */
     if (!jup_io_start(&connection)) return DLSH_EXIT_ERROR;
     jup_running(0);
+    static pid_t process; /* children that C forks leave by exit, too */
+    process = getpid();
+    on_exit(left, &process);
     jup.s = s;
     dlsh_session_set_sink(s, jup_sink());
     dlsh_set_before_statement(s, before_statement, NULL);

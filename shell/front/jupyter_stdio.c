@@ -19,7 +19,7 @@
 enum { PIPE_SIZE = 1 << 20, BUFFER = 1 << 16 };
 
 static struct {
-    int read[JUP_STREAMS], original[JUP_STREAMS];
+    int read[JUP_STREAMS], original[JUP_STREAMS], write[JUP_STREAMS];
     pthread_t flusher;
     pthread_mutex_t lock;
     pthread_cond_t change;
@@ -29,8 +29,11 @@ static struct {
     pid_t process;
 } stdio = {.read = {-1, -1},
            .original = {-1, STDERR_FILENO},
+           .write = {-1, -1},
            .lock = PTHREAD_MUTEX_INITIALIZER,
            .change = PTHREAD_COND_INITIALIZER};
+
+static const int streams[JUP_STREAMS] = {STDOUT_FILENO, STDERR_FILENO};
 
 void jup_log(const char *fmt, ...) {
     char line[512];
@@ -73,7 +76,14 @@ static void *flush_now_and_then(void *arg) {
     return NULL;
 }
 
+/* C code may close what it does not own. Before something else is opened under the number, it gets its pipe back. */
+static void mend(void) {
+    for (int i = 0; i < JUP_STREAMS; i++)
+        if (stdio.write[i] >= 0 && fcntl(streams[i], F_GETFD) < 0 && errno == EBADF) dup2(stdio.write[i], streams[i]);
+}
+
 void jup_stdio_watch(int running) {
+    mend();
     pthread_mutex_lock(&stdio.lock);
     stdio.running = running;
     pthread_cond_signal(&stdio.change);
@@ -134,6 +144,7 @@ static int capture(int stream, int fd) {
     int ends[2], keep = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (keep < 0 || pipe2(ends, O_CLOEXEC)) return 0;
     stdio.original[stream] = keep;
+    stdio.write[stream] = fcntl(ends[1], F_DUPFD_CLOEXEC, 3); /* also keeps the reader from an end of file */
     stdio.read[stream] = ends[0];
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     fcntl(ends[1], F_SETPIPE_SZ, PIPE_SIZE); /* a smaller one does as well */
@@ -159,7 +170,6 @@ int jup_stdio_capture(void) {
 }
 
 void jup_stdio_release(void) {
-    static const int fds[JUP_STREAMS] = {STDOUT_FILENO, STDERR_FILENO};
     if (stdio.started) {
         pthread_mutex_lock(&stdio.lock);
         stdio.end = 1;
@@ -176,11 +186,12 @@ void jup_stdio_release(void) {
     }
     for (int i = 0; i < JUP_STREAMS; i++) {
         if (stdio.read[i] < 0) continue;
-        dup2(stdio.original[i], fds[i]);
+        dup2(stdio.original[i], streams[i]);
         close(stdio.original[i]);
         close(stdio.read[i]);
-        stdio.read[i] = -1;
-        stdio.original[i] = fds[i];
+        if (stdio.write[i] >= 0) close(stdio.write[i]);
+        stdio.read[i] = stdio.write[i] = -1;
+        stdio.original[i] = streams[i];
     }
 }
 

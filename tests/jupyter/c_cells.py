@@ -107,6 +107,28 @@ int child(void) {
         self.assertEqual((reply["status"], out[-1][1]["data"]["text/plain"]), ("ok", "7"))
         self.assertIn("from the child\n", [c.get("text") for _, c in out])
 
+    def test_exit_is_told(self):
+        with kernel.Kernel() as k:
+            k.run("%%c\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nint leave(void) { printf(\"last words\"); exit(3); }\n"
+                  "int child(void) { if (!fork()) exit(4); return 1; }")
+            self.assertEqual(k.text("child()"), "1")
+            self.assertEqual(k.text("1 + 1"), "2")
+            reply, out = k.run("leave()")
+            self.assertEqual([t for t, _ in out], ["stream", "error"])
+            self.assertEqual((out[0][1]["text"], reply["ename"], reply["status"]), ("last words", "exit", "error"))
+            self.assertIn("exit(3) was called in C", reply["evalue"])
+            self.assertEqual(k.ends(5), 3)
+
+    def test_closed_descriptors_come_back(self):
+        self.k.run("%%c\n#include <unistd.h>\nint shut(int fd) { return close(fd); }")
+        for fd in (1, 2):
+            self.assertEqual(self.k.text(f"shut({fd})"), "0")
+            self.assertEqual(self.k.text('print("out")\nprint("err", err=true)'), "out\nerr\n")
+        ticks = lambda: sum(int(n) for n in open(f"/proc/{self.k.process.pid}/stat").read().rsplit(")", 1)[1].split()[11:13])
+        before = ticks()
+        time.sleep(0.5)
+        self.assertLess(ticks() - before, 10, "the kernel computes while nothing runs")
+
     def test_much_on_stderr(self):
         self.k.run(BOTH)
         start = time.monotonic()

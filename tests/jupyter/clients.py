@@ -140,6 +140,12 @@ class Shared(unittest.TestCase):
         self.assertIn("%time, %%time and %%c", "".join(reply["traceback"]))
 
 
+    def test_names_of_arguments(self):
+        self.k.run("fn scaled(x, by=2) { return by * x }")
+        for code, wanted in (("adam(l", "lr="), ("t = trainer(m, d, opt=sgd(mom", "momentum="), ("scaled(x, b", "by="), ("cross_entropy(a, b, lab", "label_smoothing=")):
+            self.assertIn(wanted, self.k.reply(self.c.complete(code, len(code)))["content"]["matches"], code)
+
+
 class Lives(unittest.TestCase):
     def test_ipv6(self):
         for ip in ("::1", "[::1]"):
