@@ -52,18 +52,8 @@ void large(int n) {
 }"""
 
 
-class Shared(unittest.TestCase):
-    ENV = None
-
-    @classmethod
-    def setUpClass(cls):
-        cls.k = kernel.Kernel(env=cls.ENV)
-        reply, _ = cls.k.run('extern "libc.so.6" { int puts(const char *s); int printf(const char *fmt, ...); int getchar(void); int usleep(unsigned us); }')
-        assert reply["status"] == "ok", reply
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.k.__exit__()
+class Shared(kernel.OneKernel):
+    SETUP = 'extern "libc.so.6" { int puts(const char *s); int printf(const char *fmt, ...); int getchar(void); int usleep(unsigned us); }'
 
 
 class Prototypes(Shared):

@@ -20,16 +20,7 @@ def date(seconds, digits=6):
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f"{seconds - whole:.{digits}f}"[1:] + "Z"
 
 
-class Shared(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.k = kernel.Kernel()
-        cls.c = cls.k.client
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.k.__exit__()
-
+class Shared(kernel.OneKernel):
     # ---------------------------------------------------------------- cells sent in one go
 
     def test_a_burst_stops_at_the_first_error(self):

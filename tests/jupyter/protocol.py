@@ -59,21 +59,7 @@ def lives(pid):
         return False
 
 
-class Shared(unittest.TestCase):
-    """Tests on one kernel."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.k = kernel.Kernel()
-        cls.c = cls.k.client
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.k.__exit__()
-
-    def tearDown(self):
-        self.assertIsNone(self.k.process.poll(), "the kernel died: " + self.k.read_log())
-
+class Shared(kernel.OneKernel):
     def kinds(self, code, **more):
         return [t for t, _ in self.k.run(code, **more)[1]]
 

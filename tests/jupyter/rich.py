@@ -48,19 +48,12 @@ def shown(out):
     return [c for t, c in out if t in ("execute_result", "display_data")]
 
 
-class Rich(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.kernel = kernel.Kernel(env={"DLSH_DB": str(kernel.HOME / "rich.db")})
-        reply, _ = cls.kernel.run(SETUP)
-        assert reply["status"] == "ok", reply
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.kernel.__exit__()
+class Rich(kernel.OneKernel):
+    ENV = {"DLSH_DB": str(kernel.HOME / "rich.db")}
+    SETUP = SETUP
 
     def cell(self, code):
-        reply, out = self.kernel.run(code)
+        reply, out = self.k.run(code)
         self.assertEqual(reply["status"], "ok", (code, reply))
         return out
 
@@ -87,7 +80,7 @@ class Rich(unittest.TestCase):
 
     def test_gnuplot(self):
         for code, wanted in DRAWN:
-            reply, out = self.kernel.run(code)
+            reply, out = self.k.run(code)
             if reply["status"] != "ok" and "gnuplot" in reply["evalue"]:
                 self.skipTest("no gnuplot")
             got = [c["data"] for c in shown(out)]
@@ -121,7 +114,7 @@ class Rich(unittest.TestCase):
         self.assertEqual([t for t, _ in self.cell("img rand(256, 8, 8)")], ["display_data"])
         width, height, *_ = self.size(self.cell("img randn(4, 512, 3, 3)"))  # not one row of all channels, which nobody could see
         self.assertLess(width, 3 * height)
-        self.assertIn("at most 2048", self.kernel.run("img zeros(3000, 10)")[0]["evalue"])
+        self.assertIn("at most 2048", self.k.run("img zeros(3000, 10)")[0]["evalue"])
 
     def test_the_graph_of_a_deep_net_is_upright(self):
         net = "net deep { repeat %d { residual { linear 8 -> relu -> linear 8 } } -> linear 3 }\ny = deep(randn(2, 8)).sum()\ngraph y"
@@ -172,7 +165,7 @@ class Rich(unittest.TestCase):
 
     def test_json_for_programs(self):
         """What user_expressions ask for is not shown, so its JSON has the plain name."""
-        reply, _ = self.kernel.run("", user_expressions={"a": "6 * 7", "b": "zeros(2)", "c": "[1]"})
+        reply, _ = self.k.run("", user_expressions={"a": "6 * 7", "b": "zeros(2)", "c": "[1]"})
         got = {k: v["data"]["application/json"] for k, v in reply["user_expressions"].items()}
         self.assertEqual((got["a"], got["b"]["data"], got["c"]), (42, [0, 0], [1]))
 
@@ -208,7 +201,7 @@ class Rich(unittest.TestCase):
 
     def test_after_a_failed_training(self):
         """A display that was left in the middle is not taken up by the next cell."""
-        reply, out = self.kernel.run('u = trainer(m.copy(), d, opt=sgd(lr=1e9), batch=64); train u epochs=5')
+        reply, out = self.k.run('u = trainer(m.copy(), d, opt=sgd(lr=1e9), batch=64); train u epochs=5')
         self.assertEqual(reply["status"], "error")
         left = [c for t, c in out if t == "display_data"][-1]["transient"]["display_id"]
         new = [c for t, c in self.cell("train t steps=3") if t == "display_data"]
@@ -228,7 +221,7 @@ class Rich(unittest.TestCase):
     return 0.01 }
 u = trainer(m.copy(), d, opt=sgd(lr=1e-2), batch=64, schedule=bad)
 train u epochs=5"""
-        reply, out = self.kernel.run(code)
+        reply, out = self.k.run(code)
         self.assertEqual(reply["status"], "error")
         text, note = self.final(out)
         self.assertRegex(note, r"^failed after step \d+$")
@@ -236,7 +229,7 @@ train u epochs=5"""
         self.assertEqual([line.split()[1] for line in text[:-1]], ["1/5", "2/5", "3/5"])
 
     def test_an_interrupted_training_says_so(self):
-        k = self.kernel
+        k = self.k
         msg_id = k.client.execute("train t epochs=100000")
         time.sleep(1)
         k.client.control_channel.send(k.client.session.msg("interrupt_request", {}))

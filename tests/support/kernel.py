@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DLSH = os.path.abspath(os.environ.get("DLSH", ROOT / "build/bin/dlsh"))
@@ -134,3 +135,24 @@ class Kernel:
     def ends(self, seconds=10):
         """Waits for the process to end; returns its status."""
         return self.process.wait(timeout=seconds)
+
+
+class OneKernel(unittest.TestCase):
+    """Tests on one kernel, which must outlive each of them."""
+    ENV = None  # for its process, beside what every kernel gets
+    SETUP = ""  # the first cell
+
+    @classmethod
+    def setUpClass(cls):
+        cls.k = Kernel(env=cls.ENV)
+        cls.c = cls.k.client
+        if cls.SETUP:
+            reply, _ = cls.k.run(cls.SETUP)
+            assert reply["status"] == "ok", reply
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.k.__exit__()
+
+    def tearDown(self):
+        self.assertIsNone(self.k.process.poll(), "the kernel died: " + self.k.read_log())
