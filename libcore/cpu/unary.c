@@ -86,22 +86,13 @@ ACTIVATION(gelu, DL_FLOATS, IN_(0))
 ACTIVATION(silu, DL_FLOATS, IN_(0))
 ACTIVATION(softplus, DL_FLOATS, IN_(0))
 
-static dl_status run_leaky_relu(dl_call *c) {
-    double slope = c->attr[0].u.f;
-    return run_unary(c, DL_U_leaky_relu, &slope);
-}
-static dl_status grad_leaky_relu(dl_back *b) {
-    double slope = b->attr[0].u.f;
-    return fused(b, IN_(0), DL_B_leaky_relu_grad, &slope);
-}
-const dl_kernel dl_cpu_leaky_relu = {.run = run_leaky_relu, .fused_grad = grad_leaky_relu, .dtypes = DL_NUMBERS};
+/* With a number, attribute 0. */
+#define ACTIVATION_OF(name, set)                                                                                       \
+    static dl_status run_##name(dl_call *c) { return run_unary(c, DL_U_##name, &(double){c->attr[0].u.f}); }           \
+    static dl_status grad_##name(dl_back *b) {                                                                         \
+        return fused(b, IN_(0), DL_B_##name##_grad, &(double){b->attr[0].u.f});                                        \
+    }                                                                                                                  \
+    const dl_kernel dl_cpu_##name = {.run = run_##name, .fused_grad = grad_##name, .dtypes = set};
 
-static dl_status run_elu(dl_call *c) {
-    double alpha = c->attr[0].u.f;
-    return run_unary(c, DL_U_elu, &alpha);
-}
-static dl_status grad_elu(dl_back *b) {
-    double alpha = b->attr[0].u.f;
-    return fused(b, IN_(0), DL_B_elu_grad, &alpha);
-}
-const dl_kernel dl_cpu_elu = {.run = run_elu, .fused_grad = grad_elu, .dtypes = DL_FLOATS};
+ACTIVATION_OF(leaky_relu, DL_NUMBERS)
+ACTIVATION_OF(elu, DL_FLOATS)

@@ -324,8 +324,9 @@ dl_tensor *dl_layer_groupnorm(dl_module *m, dl_tensor *x) {
     return dl_group_norm(x, m->tensor[0], m->tensor[1], dl_m_int(m, "num_groups"), dl_m_float(m, "eps"));
 }
 
-/* ---------------------------------------------------------------- embedding: its size does not follow from its input
- */
+/* ---------------------------------------------------------------- embedding */
+
+/* Its size does not follow from its input. */
 
 dl_status dl_layer_embedding_check(dl_module *m) {
     DL_TRY(check_positive(m, "num_embeddings"));

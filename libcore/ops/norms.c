@@ -40,16 +40,28 @@ INFER_RULE(layer_norm) {
     return DL_OK;
 }
 
+/* The dimensions of a row, and how many they are. */
+static int row_dims(const dl_back *b, const dl_tensor *x, long *dims) {
+    int n = b->attr[0].n;
+    for (int i = 0; i < n; i++) dims[i] = x->ndim - n + i;
+    return n;
+}
+
+/* The sum of rows, the first `outer` dimensions of t; a new reference. */
+static dl_tensor *over_rows(dl_tensor *t, int outer) {
+    long dims[DL_MAX_DIM];
+    for (int i = 0; i < outer; i++) dims[i] = i;
+    return outer ? dl_sum(t, dims, outer, 0) : dl_ref(t);
+}
+
 /* Ba, Kiros, Hinton: Layer normalization (2016). xhat and rstd are made anew, so that a second derivative sees how they
  * depend on x: dx = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)), gw = g * weight; weight: sum(g * xhat) over rows;
  * bias: sum(g). */
 GRAD_RULE(layer_norm) {
     dl_tensor *x = IN_(0), *g = G0;
     if (!x) return dl_fail_null("the input");
-    int n = b->attr[0].n, first = x->ndim - n;
-    long dims[DL_MAX_DIM], rows[DL_MAX_DIM];
-    for (int i = 0; i < n; i++) dims[i] = first + i;
-    for (int i = 0; i < first; i++) rows[i] = i;
+    long dims[DL_MAX_DIM];
+    int n = row_dims(b, x, dims);
     dl_tensor *centred = T(dl_sub(x, T(dl_mean(x, dims, n, 1))));
     dl_tensor *var = T(dl_mean(T(dl_square(centred)), dims, n, 1));
     dl_tensor *rstd = T(dl_rsqrt(T(dl_add(var, T(dl_scalar_f(b->attr[1].u.f)))))), *xhat = T(dl_mul(centred, rstd));
@@ -60,11 +72,8 @@ GRAD_RULE(layer_norm) {
         gw = T(dl_sub(T(dl_sub(gw, m)), T(dl_mul(xhat, mx))));
         DL_TRY(dl_give(b, 0, dl_mul(gw, rstd)));
     }
-    if (b->nin > 1 && DL_NEED(1)) {
-        dl_tensor *gx = dl_mul(g, xhat);
-        DL_TRY(dl_give(b, 1, first ? dl_sum(T(gx), rows, first, 0) : gx));
-    }
-    if (b->nin > 2) DL_GIVE(2, first ? dl_sum(g, rows, first, 0) : dl_ref(g));
+    if (b->nin > 1 && DL_NEED(1)) DL_TRY(dl_give(b, 1, over_rows(T(dl_mul(g, xhat)), x->ndim - n)));
+    if (b->nin > 2) DL_GIVE(2, over_rows(g, x->ndim - n));
     return DL_OK;
 }
 
@@ -73,10 +82,8 @@ GRAD_RULE(layer_norm) {
 GRAD_RULE(rms_norm) {
     dl_tensor *x = IN_(0), *g = G0;
     if (!x) return dl_fail_null("the input");
-    int n = b->attr[0].n, first = x->ndim - n;
-    long dims[DL_MAX_DIM], rows[DL_MAX_DIM];
-    for (int i = 0; i < n; i++) dims[i] = first + i;
-    for (int i = 0; i < first; i++) rows[i] = i;
+    long dims[DL_MAX_DIM];
+    int n = row_dims(b, x, dims);
     dl_tensor *eps = T(dl_scalar_f(dl_rms_eps(&b->attr[1], (dl_dtype)x->dtype)));
     dl_tensor *rstd = T(dl_rsqrt(T(dl_add(T(dl_mean(T(dl_square(x)), dims, n, 1)), eps)))), *xhat = T(dl_mul(x, rstd));
     bool weight = b->nin > 1 && dl_in_meta(b, 1)->ndim;
@@ -84,10 +91,7 @@ GRAD_RULE(rms_norm) {
         dl_tensor *gw = weight ? T(dl_mul(g, IN_(1))) : g, *mx = T(dl_mean(T(dl_mul(gw, xhat)), dims, n, 1));
         DL_TRY(dl_give(b, 0, dl_mul(T(dl_sub(gw, T(dl_mul(xhat, mx)))), rstd)));
     }
-    if (weight && DL_NEED(1)) {
-        dl_tensor *gx = dl_mul(g, xhat);
-        DL_TRY(dl_give(b, 1, first ? dl_sum(T(gx), rows, first, 0) : gx));
-    }
+    if (weight && DL_NEED(1)) DL_TRY(dl_give(b, 1, over_rows(T(dl_mul(g, xhat)), x->ndim - n)));
     return DL_OK;
 }
 
