@@ -329,7 +329,7 @@ const dlsh_command image_commands[] = {{.name = "img",
                                         .doc = "Shows pictures: samples of a dataset with their classes, or a tensor; "
                                                "filters and activations with many channels as a grid. "
                                                "Grey values are spread over the range they "
-                                               "have; two pixels take one character. "
+                                               "have, NaN and Inf are red; two pixels take one character. "
                                                "In a terminal, pictures wider than the window are made smaller.",
                                         .params = img_params,
                                         .options = img_options,

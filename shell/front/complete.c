@@ -304,8 +304,7 @@ static void offer_keywords(const char *text, size_t open) {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)(open - from), text + from);
     const dlsh_value *v = dlsh_get(session, name);
-    for (int i = 0; v && v->type == DLSH_FN && i < v->as.fn->info->nparams; i++)
-        offer(v->as.fn->info->names[i], "=");
+    for (int i = 0; v && v->type == DLSH_FN && i < v->as.fn->info->nparams; i++) offer(v->as.fn->info->names[i], "=");
     const dl_kind_row *kind;
     for (int i = 0; (kind = dl_optimizer_kind_at(i)); i++)
         for (const dl_option_row *o = strcmp(kind->name, name) ? NULL : kind->options; o && o->name; o++)
