@@ -77,7 +77,11 @@ static dl_status floating(const dlsh_ctype *t, dlsh_value v, const char *what, d
 dl_status dlsh_c_scalar(const dlsh_ctype *t, dlsh_value v, const char *what, dlsh_cslot *to) {
     if (dlsh_c_is_float(t)) return floating(t, v, what, to);
     if (dlsh_c_is_integer(t)) return integer(t, v, what, to);
-    return dlsh_fail(DL_ERR_UNSUPPORTED, t->kind == DLSH_C_OPAQUE ? "a pointer to it can be passed" : NULL,
+    int list = t->kind == DLSH_C_OPAQUE && t->tag && strstr(t->tag, "va_list");
+    return dlsh_fail(DL_ERR_UNSUPPORTED,
+                     list                       ? "call the function that takes ... in its place, such as printf"
+                     : t->kind == DLSH_C_OPAQUE ? "a pointer to it can be passed"
+                                                : NULL,
                      "%s: values of type %s cannot be passed", what, dlsh_c_name(t));
 }
 

@@ -49,18 +49,33 @@ static dl_status has_address(const dlsh_ctype *t, const char *field) {
 
 /* Elements from `at` on without addresses? */
 static dl_status check_memory(const dlsh_ctype *t, const char *at, long n) {
-    char copy[4096];
     size_t size = dlsh_c_size(t);
-    if (!size || size > sizeof copy) return DL_OK;
-    for (long i = 0; i < n; i++) {
+    char *copy = malloc(size + 1);
+    dl_status st = copy ? DL_OK : no_memory();
+    for (long i = 0; i < n && !st && size; i++) {
+        const char *field = NULL;
         if (!dlsh_c_peek(at + i * (long)size, copy, size))
-            return dlsh_fail(DL_ERR_VALUE, "the pointer is wild, or what it pointed to is gone",
-                             "there is no memory at address %p", (void *)(at + i * (long)size));
-        const char *field = address_in(t, copy);
-        if (field) return has_address(t, field);
+            st = dlsh_fail(DL_ERR_VALUE, "the pointer is wild, or what it pointed to is gone",
+                           "there is no memory at address %p", (void *)(at + i * (long)size));
+        else if ((field = address_in(t, copy)))
+            st = has_address(t, field);
         if (dlsh_c_is_integer(t) || dlsh_c_is_float(t)) break; /* none of the others has one either */
     }
-    return DL_OK;
+    free(copy);
+    return st;
+}
+
+/* A struct whose last field has as many elements as there is memory goes with all of them. */
+static dl_status measure_flexible(const dlsh_cpointer *p, const dlsh_ctype *t, dlsh_cpart *part) {
+    const dlsh_cfield *f = dlsh_c_is_struct(t) && t->n ? &t->fields[t->n - 1] : NULL;
+    if (!f || f->type->kind != DLSH_C_ARRAY || f->type->n >= 0) return DL_OK;
+    long bytes = dlsh_c_extent(p->owner, p->addr);
+    if (bytes < 0)
+        return dlsh_fail(DL_ERR_TYPE, "new(\"struct s\", record(...)) is memory that can go to a helper",
+                         "%s: how many elements its field %s has is not known", dlsh_c_name(p->type), f->name);
+    part->bytes = (size_t)bytes;
+    long size = (long)dlsh_c_size(f->type->base);
+    return size ? check_memory(f->type->base, p->addr + f->offset, (bytes - (long)f->offset) / size) : DL_OK;
 }
 
 /* Only fields that libffi knows travel by value. */
@@ -85,7 +100,7 @@ static dl_status measure_pointer(const dlsh_cparam *param, const dlsh_cpointer *
     int writes = !param || param->type->kind != DLSH_C_POINTER || !param->type->base->is_const;
     if (writes) DLSH_TRY(dlsh_c_may_write(p->owner));
     *part = (dlsh_cpart){.bytes = (size_t)p->n * dlsh_c_size(t), .data = p->addr, .written = writes};
-    return DL_OK;
+    return measure_flexible(p, t, part);
 }
 
 static dl_status measure_struct(const dlsh_cparam *param, const dlsh_cstruct *x, dlsh_cpart *part) {

@@ -317,6 +317,14 @@ static int tell_function(dlsh_buf *to, const dlsh_cproto *p, const dlsh_clib *li
 
 int dlsh_c_help(dlsh_session *s, const char *name, dlsh_buf *to) {
     dlsh_cspace *c = dlsh_c_space(s);
+    if (!strcmp(name, "C")) {
+        dlsh_buf_puts(to,
+                      "C.NAME is a function, variable, constant or macro of C that was declared with extern or in a "
+                      "C block,\n    also where a built-in name or a variable hides it. C { ... } compiles C: help "
+                      "extern.\n");
+        return 1;
+    }
+    if (!strncmp(name, "C.", 2)) name += 2;
     const dlsh_value *v = dlsh_get(s, name);
     const dlsh_cfunc *f = v ? dlsh_cfunc_of(*v) : NULL;
     if (f) return tell_function(to, f->proto, f->lib);
@@ -392,7 +400,7 @@ void dlsh_c_close(void *handle) {
 }
 
 static void state_free(void *state) {
-    static dlsh_cspace *left; /* while the process ends */
+    static dlsh_cspace *volatile left; /* while the process ends */
     dlsh_cstate *st = state;
     int in_use = dlsh_c_closures_free(st);
     ending = 1;
