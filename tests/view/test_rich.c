@@ -253,7 +253,7 @@ static void training_is_one_display(void **state) {
             }
             done(at == 2000 ? "training_done" : epoch == 1 ? "training_first" : "training", &b);
         }
-    assert_true(drawn >= 21); /* the first call and the end of each epoch */
+    assert_in_range(drawn, 2, 200); /* the first call, the end, and a few a second between them */
     assert_int_equal(live.calls, 0);
 }
 
