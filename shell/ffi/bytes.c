@@ -31,10 +31,52 @@ static long bytes_behind(dlsh_value v) {
     return known_bytes < 0 && p->n >= 0 ? p->n * (long)dlsh_c_size(p->type->base) : known_bytes;
 }
 
+/* Functions that read text up to its NUL, and those that copy it to memory, behind what stands there or not. */
+static const struct {
+    const char *name;
+    int text, to, appends; /* to -1: nowhere */
+} texts[] = {
+    {"strlen", 0, -1, 0}, {"strcpy", 1, 0, 0},  {"stpcpy", 1, 0, 0},  {"strcat", 1, 0, 1},   {"strdup", 0, -1, 0},
+    {"strcmp", 0, -1, 0}, {"strcmp", 1, -1, 0}, {"strchr", 0, -1, 0}, {"strrchr", 0, -1, 0}, {"strstr", 0, -1, 0},
+    {"strstr", 1, -1, 0}, {"atoi", 0, -1, 0},   {"atol", 0, -1, 0},   {"atof", 0, -1, 0},    {"strtol", 0, -1, 0},
+    {"strtod", 0, -1, 0}, {"puts", 0, -1, 0},   {"fputs", 0, -1, 0},  {"fopen", 0, -1, 0},   {"getenv", 0, -1, 0},
+};
+enum { NTEXTS = sizeof texts / sizeof *texts };
+
 int dlsh_c_counts_bytes(const dlsh_cfunc *f) {
-    for (int i = 0; i < NKNOWN; i++)
-        if (!strcmp(f->proto->name, known[i].name)) return !dlsh_cblock_of(f);
-    return 0;
+    int found = 0;
+    for (int i = 0; i < NKNOWN; i++) found |= !strcmp(f->proto->name, known[i].name);
+    for (int i = 0; i < NTEXTS; i++) found |= !strcmp(f->proto->name, texts[i].name);
+    return found && !dlsh_cblock_of(f);
+}
+
+/* Characters of the text behind an argument; -1: it has no end in memory of known size. */
+static long text_length(const dlsh_ccall *k, int at) {
+    const char *s = k->slots[at].p;
+    long have = bytes_behind(*k->given[at]);
+    size_t n = s ? dlsh_c_strlen(s, have < 0 ? (size_t)-1 : (size_t)have) : 0;
+    return s && have >= 0 && n == (size_t)have ? -1 : (long)n;
+}
+
+static dl_status check_texts(dlsh_ccall *k) {
+    const dlsh_cproto *p = k->f->proto;
+    for (int i = 0; i < NTEXTS; i++) {
+        int at = texts[i].text, to = texts[i].to;
+        if (strcmp(p->name, texts[i].name) || p->nparams <= at || !k->given[at] || k->types[at]->kind != DLSH_C_POINTER)
+            continue;
+        long length = text_length(k, at);
+        k->failed_at = at;
+        if (length < 0)
+            return dlsh_fail(DL_ERR_VALUE, "new(\"char[]\", s) has room for it", "%s: the text has no NUL at its end",
+                             dlsh_c_what(k, at));
+        long room = to >= 0 && k->given[to] ? bytes_behind(*k->given[to]) : -1;
+        long before = room >= 0 && texts[i].appends ? text_length(k, to) : 0;
+        k->failed_at = to;
+        if (room >= 0 && (before < 0 || before + length + 1 > room))
+            return dlsh_fail(DL_ERR_SHAPE, NULL, "%s: %ld characters and a NUL do not fit into %ld bytes",
+                             dlsh_c_what(k, to), before < 0 ? room : before + length, room);
+    }
+    return DL_OK;
 }
 
 dl_status dlsh_c_check_bytes(dlsh_ccall *k) {
@@ -53,5 +95,5 @@ dl_status dlsh_c_check_bytes(dlsh_ccall *k) {
         return dlsh_fail(DL_ERR_SHAPE, NULL, "%s: %s would reach %ld bytes there, and it has %ld", dlsh_c_what(k, at),
                          p->name, need, have);
     }
-    return DL_OK;
+    return check_texts(k);
 }

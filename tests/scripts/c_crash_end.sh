@@ -9,6 +9,7 @@ train t steps=20
 print("trained")
 while true { step t }
 END
+: > said
 dlsh -n -q train.dlsh > said 2> errors & pid=$!
 until grep -q trained said; do sleep 0.05; done
 sleep 0.2
