@@ -1,9 +1,11 @@
-/* Kernels of index_add and scatter_add, and the gradients of index_select and gather: sorted by place (scatter.h), or
- * where the order need not be kept with atomics. */
+/* Kernels of index_add and scatter_add, and the gradients of index_select and gather: by lines or sorted by place
+ * (scatter.h), or where the order need not be kept with atomics. */
 #include "cuda/adding.cuh"
 #include "cuda/scatter.h"
 
-enum { FEW = 64, SEVERAL = 4 }; /* parts that a thread adds up one by one; that it reads at once */
+/* Parts that a thread adds up one by one, and that it reads at once; bytes of a row that is worth being moved as one.
+ */
+enum { FEW = 64, SEVERAL = 4, ROW = 64 };
 
 /* ---- sorted, or column by column */
 
@@ -189,6 +191,49 @@ static dl_status add_in_f32(dl_gpu *g, dl_call *c, bool list) {
 
 /* ---- the rows */
 
+/* Few parts an element can get. */
+static bool few(const dl_tensor *v, long n) {
+    return n == 1 || (n <= FEW && v->dtype != DL_F16 && v->dtype != DL_BF16);
+}
+
+/* A tensor whose elements are all one number in memory, such as the gradient of a sum. */
+static bool repeated(const dl_tensor *t) {
+    for (int d = 0; d < t->ndim; d++)
+        if (t->shape[d] > 1 && t->stride[d]) return false;
+    return true;
+}
+
+/* Does the call go by lines? Parts and result must be of one shape but for the dimension. */
+static bool lines_of(dl_gpu *g, const dl_call *c, bool list, dl_lines *l) {
+    const dl_tensor *o = c->out[0], *start = c->in[0], *index = c->in[1], *v = c->in[2];
+    int dim = 0;
+    *l = {};
+    l->o = dl_ptr(o), l->start = start ? dl_ptr(start) : NULL, l->v = dl_ptr(v), l->index = dl_ptr(index);
+    l->dtype = o->dtype, l->list = list, l->wide = index->dtype == DL_I64, l->same = repeated(v);
+    l->outer = l->inner = 1, l->site = dl_gpu_site(g, c->op);
+    dims_of(c, o, &dim, &l->size);
+    l->n = v->ndim ? v->shape[dim] : 1;
+    bool good = v->ndim > 0 && v->numel && !few(v, l->n) && dl_is_contiguous(index);
+    for (int d = 0; d < o->ndim && good; d++) {
+        if (d == dim) continue;
+        *(d < dim ? &l->outer : &l->inner) *= o->shape[d];
+        good = v->shape[d] == o->shape[d];
+    }
+    bool row = list && l->inner * (long)dl_esize(v) >= ROW; /* whole rows are sorted quickly */
+    return good && !row && (!start || dl_is_contiguous(start)) && dl_lines_take(g, l);
+}
+
+/* False: the call does not go by lines. */
+static bool add_lines(dl_gpu *g, const dl_call *c, bool list, dl_status *s) {
+    dl_lines l;
+    if (!lines_of(g, c, list, &l)) return false;
+    dl_tensor *v = l.same ? dl_ref(c->in[2]) : dl_cuda_contiguous(g, c->in[2]);
+    if (v) l.v = dl_ptr(v);
+    *s = v ? dl_cuda_lines(g, &l) : dl_error_last()->code;
+    dl_unref(v);
+    return true;
+}
+
 /* The parts in[2] at indices in[1] to out[0], which is contiguous. Sums of integers are the same in any order. */
 static dl_status add_parts(dl_gpu *g, dl_call *c, bool list) {
     dl_tensor *v = c->in[2];
@@ -197,7 +242,7 @@ static dl_status add_parts(dl_gpu *g, dl_call *c, bool list) {
     long size = 0;
     dims_of(c, v, &dim, &size);
     bool half = v->dtype == DL_F16 || v->dtype == DL_BF16, whole = v->dtype == DL_I32 || v->dtype == DL_I64;
-    if (size == 1 || (!half && size <= FEW)) return add_columns(g, c, list);
+    if (few(v, size)) return add_columns(g, c, list);
     if (whole || !dl_deterministic()) {
         bool bytes = v->dtype == DL_U8 || v->dtype == DL_BOOL;
         if (!bytes) return half ? add_in_f32(g, c, list) : add_atomically(g, c, c->out[0], list);
@@ -210,7 +255,10 @@ static dl_status add_parts(dl_gpu *g, dl_call *c, bool list) {
 
 static dl_status run_adds(dl_call *c, bool list) {
     dl_gpu *g = dl_gpu_use(c->device);
-    dl_status s = g ? dl_cuda_copy(g, c->out[0], c->in[0]) : dl_error_last()->code;
+    dl_status s;
+    if (!g) return dl_error_last()->code;
+    if (add_lines(g, c, list, &s)) return s;
+    s = dl_cuda_copy(g, c->out[0], c->in[0]);
     return s == DL_OK ? add_parts(g, c, list) : s;
 }
 
@@ -230,8 +278,11 @@ static dl_status grad_pick(dl_back *b, bool list) {
     dl_call c = {};
     c.op = b->op, c.in = in, c.nin = 3, c.out = &dx, c.attr = b->attr, c.dtype = (dl_dtype)dx->dtype;
     c.device = dx->st->device;
-    dl_status s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(dx), 0, (size_t)dx->numel * dl_esize(dx), g->stream), "zeros");
-    if (s == DL_OK) s = add_parts(g, &c, list);
+    dl_status s;
+    if (!add_lines(g, &c, list, &s)) {
+        s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(dx), 0, (size_t)dx->numel * dl_esize(dx), g->stream), "zeros");
+        if (s == DL_OK) s = add_parts(g, &c, list);
+    }
     return s == DL_OK ? dl_give(b, 0, dl_ref(dx)) : s;
 }
 dl_status dl_cuda_grad_index_select(dl_back *b) { return grad_pick(b, true); }

@@ -1,5 +1,6 @@
-/* Adding rows at listed places without atomics: sorted by place, and added up in the order in which they came, in runs
- * of fixed lengths. The same operands give the same bits. */
+/* Adding rows at listed places so that the same operands give the same bits. Sorted by place, and added up in the order
+ * in which they came, in runs of fixed lengths (scatter.cu); or where a line of the result fits into shared memory as
+ * integers (lines.cu). */
 #ifndef DL_CUDA_SCATTER_H
 #define DL_CUDA_SCATTER_H
 
@@ -22,6 +23,21 @@ static inline bool dl_adds_narrow(const dl_adds *a) { return a->size < 0xfffffff
 /* key: n numbers on the device below `size`, unsigned or uint64_t; those with `size` are left out. Floating sums run in
  * f64. */
 dl_status dl_cuda_adds(dl_gpu *g, const dl_adds *a, const void *key);
+
+/* o[a][index][b] = start + the sum of v[a][i][b] over the i with that index, index[i] if `list` is set, else
+ * index[a][i][b], for a < outer, i < n, index < size, b < inner; all contiguous. start NULL: zeros; o: in place. */
+typedef struct dl_lines {
+    void *o;
+    const void *start, *v, *index;
+    int dtype;
+    bool list, wide, same; /* wide: indices are i64, else i32; same: all parts are the number at v */
+    long outer, size, n, inner;
+    dl_fault_site site;
+} dl_lines;
+
+/* Is this a case for dl_cuda_lines? Short lines of f32, f16 or bf16, and enough of them. */
+bool dl_lines_take(const dl_gpu *g, const dl_lines *l);
+dl_status dl_cuda_lines(dl_gpu *g, const dl_lines *l);
 
 /* Sorts n numbers and, beside them, others, by bits `from` to `to` - 1; equal ones keep their order. Results in the
  * second array of each pair. */

@@ -189,6 +189,62 @@ static void sums_by_place(void **state) {
     dl_deterministic_set(1);
 }
 
+/* Sums within lines that a block holds: along the last dimension and across it, odd sizes, columns that do not fill a
+ * block, an index for all lines, parts of one number. */
+static void sums_in_lines(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const long shapes[][4] = {{150, 700, 1, 400}, {90, 70, 1, 333},  {3, 300, 512, 80}, {2, 100, 77, 130},
+                                     {1, 3000, 9, 700},  {1, 20000, 3, 90}, {70, 25600, 1, 65}};
+    for (unsigned i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const long *s = shapes[i], to[3] = {s[0], s[1], s[2]}, from[3] = {s[0], s[3], s[2]};
+        all_ways((trial){"scatter_add",
+                         elements_added,
+                         SHAPE(1, 0),
+                         3,
+                         2,
+                         {drawn(1, 3, to, DL_F64), drawn(2, 3, from, DL_F64), indices(-s[1], s[1], 3, from)}},
+                 false, 1e-7);
+        all_ways(
+            (trial){"gather", gathered, SHAPE(1, 0), 2, 1, {drawn(1, 3, to, DL_F64), indices(-s[1], s[1], 3, from)}},
+            false, 1e-7);
+        all_ways(
+            (trial){
+                "index_select", picked, SHAPE(1, 0), 2, 1, {drawn(1, 3, to, DL_F64), indices(-s[1], s[1], 1, &s[3])}},
+            false, 1e-7);
+    }
+}
+
+/* Parts of all magnitudes, infinities and NaN: each place by its own measure. */
+static void sums_of_all_sizes(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    const long places[2] = {120, 500}, parts[2] = {120, 900};
+    dl_tensor *v = drawn(5, 2, parts, DL_F32), *x = drawn(6, 2, places, DL_F32), *at = indices(0, 500, 2, parts);
+    float *p = dl_data(v);
+    for (long i = 0; i < dl_numel(v); i++) p[i] = ldexpf(p[i], (int)(i * 7919 % 250) - 140);
+    for (long i = 0; i < 100; i++) ((float *)dl_data(x))[i * 211] = 0;
+    for (int odd = 0; odd < 2; odd++) {
+        static const float others[] = {INFINITY, -INFINITY, NAN, -0.0f};
+        for (long i = 0; odd && i < 3000; i++) p[i * 31] = others[i % 4];
+        dl_tensor *gv = laid_out(v, PLAIN), *gx = laid_out(x, PLAIN), *gat = laid_out(at, PLAIN);
+        dl_tensor *wv = must(dl_to_dtype(v, DL_F64)), *wx = must(dl_to_dtype(x, DL_F64)), *av = must(dl_abs(wv));
+        dl_tensor *ax = must(dl_abs(wx)), *want = must(dl_scatter_add(wx, at, wv, 1));
+        dl_tensor *size = must(dl_scatter_add(ax, at, av, 1)), *got = host(dl_scatter_add(gx, gat, gv, 1));
+        double *w = values(want), *s = values(size), *g = values(got);
+        for (long i = 0; i < dl_numel(want); i++) {
+            bool good = isfinite(w[i]) ? fabs(g[i] - w[i]) <= 1.3e-7 * s[i] + 1e-45 : g[i] == w[i] || isnan(w[i]);
+            if (!good || isnan(g[i]) != isnan(w[i]))
+                fail_msg("place %ld: %g, not %g, of parts of %g", i, g[i], w[i], s[i]);
+        }
+        same_bits(dl_scatter_add(gx, gat, gv, 1), dl_scatter_add(gx, gat, gv, 1), "sums of all sizes");
+        free(w), free(s), free(g);
+        dl_tensor *all[] = {gv, gx, gat, wv, wx, av, ax, want, size, got};
+        for (unsigned i = 0; i < sizeof all / sizeof *all; i++) dl_unref(all[i]);
+    }
+    dl_unref(v), dl_unref(x), dl_unref(at);
+}
+
 /* Many parts for a few places, whose runs go through all chunks; and integers. */
 static void crowded_places(void **state) {
     (void)state;
@@ -360,7 +416,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(running_sums),   cmocka_unit_test(long_chains),    cmocka_unit_test(sums_by_place),
         cmocka_unit_test(crowded_places), cmocka_unit_test(places_of_true), cmocka_unit_test(pools),
         cmocka_unit_test(pads),           cmocka_unit_test(row_norms),      cmocka_unit_test(many_rows),
-        cmocka_unit_test(made),
+        cmocka_unit_test(made),           cmocka_unit_test(sums_in_lines),  cmocka_unit_test(sums_of_all_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
