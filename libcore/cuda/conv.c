@@ -1,5 +1,5 @@
-/* Kernels of conv2d, conv2d_dx, conv2d_dw and conv2d_norm: operands by role, empty ones, and batches of more than 2^31
- * elements, which run in parts. */
+/* Kernels of conv2d, conv2d_dx, conv2d_dw and conv2d_norm: operands by role, empty ones, and batches and images of more
+ * than 2^31 elements, which run in parts: some images at a time, or of a single one some channels. */
 #include "cuda/conv.h"
 
 static const long MOST = (1L << 31) - 1; /* elements of an operand that libraries take */
@@ -9,11 +9,15 @@ static dl_status clear(dl_gpu *g, dl_tensor *t) {
     return dl_gpu_check(g, cudaMemsetAsync(dl_ptr(t), 0, (size_t)t->numel * dl_esize(t), g->stream), "clearing memory");
 }
 
-/* Images n to n + count of a batch. */
-static dl_tensor *images(const dl_tensor *t, long n, long count) {
-    long shape[4] = {count, t->shape[1], t->shape[2], t->shape[3]};
-    return dl_view_new(t->st, (dl_dtype)t->dtype, 4, shape, t->stride, t->offset + n * t->stride[0]);
+/* So many of the first two dimensions, from n and c on. */
+static dl_tensor *block(const dl_tensor *t, long n, long count, long c, long channels) {
+    long shape[4] = {count, channels, t->shape[2], t->shape[3]};
+    long offset = t->offset + n * t->stride[0] + c * t->stride[1];
+    return dl_view_new(t->st, (dl_dtype)t->dtype, 4, shape, t->stride, offset);
 }
+
+/* Images n to n + count of a batch. */
+static dl_tensor *images(const dl_tensor *t, long n, long count) { return block(t, n, count, 0, t->shape[1]); }
 
 static dl_status run_part(const dl_conv_job *whole, long n, long count, dl_tensor *weight) {
     dl_conv_job job = *whole;
@@ -41,14 +45,68 @@ static dl_status run_parts(const dl_conv_job *job, long most) {
     return s;
 }
 
+/* Of image n the channels from c on, of its result those from o on; which are w and following to the weights. */
+typedef struct piece {
+    long n, c, channels, o, results, groups, w;
+} piece;
+
+/* With `add` to what is there already. */
+static dl_status run_piece(const dl_conv_job *whole, const piece *p, bool add) {
+    dl_conv_job job = *whole;
+    job.g.N = 1, job.g.C = p->channels, job.g.O = p->results, job.g.groups = p->groups;
+    job.image = block(whole->image, p->n, 1, p->c, p->channels);
+    job.result = block(whole->result, p->n, 1, p->o, p->results);
+    job.weight = block(whole->weight, p->o, p->results, p->w, p->channels / p->groups);
+    dl_tensor **out = job.kind == DL_CONV_FORWARD ? &job.result : job.kind == DL_CONV_DX ? &job.image : &job.weight;
+    dl_tensor *sum = NULL;
+    dl_status s = job.image && job.result && job.weight ? DL_OK : dl_error_last()->code;
+    if (s == DL_OK && add) {
+        sum = *out;
+        *out = dl_tensor_empty(4, sum->shape, (dl_dtype)sum->dtype, sum->st->device);
+        if (!*out) s = dl_error_last()->code;
+    }
+    if (s == DL_OK) s = dl_conv_run(&job);
+    if (s == DL_OK && sum) s = dl_conv_add(job.gpu, sum, *out);
+    dl_unref(job.image), dl_unref(job.result), dl_unref(job.weight), dl_unref(sum);
+    return s;
+}
+
+static long least(long a, long b) { return a < b ? a : b; }
+
+/* Image by image: several groups of channels at a time, or if even one of them is too large parts of it, over which
+ * results add up the channels of the image, and its gradients those of the results. */
+static dl_status run_pieces(const dl_conv_job *job) {
+    const dl_conv *g = &job->g;
+    long cg = g->C / g->groups, og = g->O / g->groups;
+    long most_c = MOST / (g->in[0] * g->in[1]), most_o = MOST / (g->out[0] * g->out[1]);
+    long many = least(most_c / cg, most_o / og), step_c = many ? cg : least(cg, most_c);
+    long step_o = many ? og : least(og, most_o);
+    if (!many) many = 1;
+    dl_status s = DL_OK;
+    for (long n = 0; n < g->N; n++)
+        for (long k = 0; k < g->groups; k += many) {
+            long count = least(many, g->groups - k);
+            for (long o = 0; o < og; o += step_o)
+                for (long c = 0; c < cg && s == DL_OK; c += step_c) {
+                    piece p = {
+                        n,     k * cg + c, count * least(step_c, cg - c), k * og + o, count * least(step_o, og - o),
+                        count, c};
+                    bool add = job->kind == DL_CONV_FORWARD ? c > 0 : job->kind == DL_CONV_DX ? o > 0 : n > 0;
+                    s = run_piece(job, &p, add);
+                }
+        }
+    return s;
+}
+
 static dl_status run(const dl_conv_job *job) {
     const dl_conv *g = &job->g;
-    long image = g->C * g->in[0] * g->in[1], result = g->O * g->out[0] * g->out[1];
-    long larger = image > result ? image : result;
-    if (job->weight->numel > MOST || larger > MOST)
+    long planes[2] = {g->in[0] * g->in[1], g->out[0] * g->out[1]}, plane = planes[planes[1] > planes[0]];
+    long image = g->C * planes[0], result = g->O * planes[1], larger = image > result ? image : result;
+    if (job->weight->numel > MOST || plane > MOST)
         return dl_fail_hint(DL_ERR_UNSUPPORTED, "cut it into parts",
                             "%s of %ld elements is more than a GPU convolution takes, 2^31",
-                            larger > MOST ? "an image" : "a weight", larger > MOST ? larger : job->weight->numel);
+                            plane > MOST ? "a channel" : "a weight", plane > MOST ? plane : job->weight->numel);
+    if (larger > MOST) return run_pieces(job);
     return larger * g->N <= MOST ? dl_conv_run(job) : run_parts(job, MOST / larger);
 }
 

@@ -151,7 +151,7 @@ static dl_status weights(dl_gpu *gpu, const dl_conv *g, const float *x, const fl
     float *part = (float *)dl_gpu_take(gpu, (size_t)(n * shares * parts) * sizeof *part);
     if (!part) return dl_error_last()->code;
     kernel<<<dim3((unsigned)chunks, (unsigned)shares), THREADS, size, gpu->stream>>>(b, x, grad, part);
-    s = dl_conv_join(gpu, part, shares * parts, n, dw);
+    s = dl_conv_join(gpu, g, x, grad, part, shares * parts, dw);
     dl_gpu_drop(gpu, part);
     return s;
 }

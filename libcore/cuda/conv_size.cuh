@@ -6,6 +6,30 @@
 
 #include "cuda/conv_sums.h"
 
+/* The padding counts as zeros, and zero times an infinite weight is no number: a result that is not finite is made
+ * again from what lies inside the image. x: that of the result, whose window begins at top and left. */
+static __device__ __noinline__ float dl_conv_inside(const float *x, int rows, int cols, int channels, int k, int top,
+                                                    int left, const dl_conv_weight &w, int o) {
+    float sum = 0;
+#pragma unroll 1
+    for (int c = 0; c < channels; c++)
+#pragma unroll 1
+        for (int t = 0; t < k * k; t++) {
+            int row = top + t / k, col = left + t % k;
+            if ((unsigned)row >= (unsigned)rows || (unsigned)col >= (unsigned)cols) continue;
+            sum += x[((long)c * rows + row) * cols + col] * w.p[o * w.out + c * w.in + (w.turned ? k * k - 1 - t : t)];
+        }
+    return sum;
+}
+
+/* 0 if all of v is finite, else no number. */
+template <int N> __device__ inline float dl_conv_odd(const float (&v)[N]) {
+    float odd = 0;
+#pragma unroll
+    for (int i = 0; i < N; i++) odd = fmaf(v[i], 0.0f, odd);
+    return odd;
+}
+
 /* f(kernel size, stride) for those there are code for. */
 template <class F> dl_status dl_by_size(const dl_conv *g, F f) {
     typedef std::integral_constant<int, 1> one;

@@ -55,8 +55,8 @@ __global__ void __launch_bounds__(THREADS)
     if (i >= w.n) return;
     direct_place at(w, i);
     int top = at.row * S - w.pad[0], left = at.col * S - w.pad[1];
-    const float *from = x + (long)at.n * w.C * w.in[0] * w.in[1];
-    float sum[OUTS][STRIP] = {};
+    const float *image = x + (long)at.n * w.C * w.in[0] * w.in[1], *from = image;
+    float sum[OUTS][STRIP] = {}, odd = 0;
     for (int c = 0; c < w.C; c++, from += (long)w.in[0] * w.in[1]) {
 #pragma unroll
         for (int kj = 0; kj < K; kj++) {
@@ -77,14 +77,23 @@ __global__ void __launch_bounds__(THREADS)
         }
     }
     long plane = (long)w.out[0] * w.out[1];
-    float *to = y + ((long)at.n * w.O + first) * plane + (long)at.row * w.out[1] + at.col;
+    float *begin = y + ((long)at.n * w.O + first) * plane + (long)at.row * w.out[1] + at.col, *to = begin;
 #pragma unroll
     for (int o = 0; o < OUTS; o++, to += plane) {
-        if (first + o >= w.O) return;
+        if (first + o >= w.O) break;
+        odd += dl_conv_odd(sum[o]);
 #pragma unroll
         for (int s = 0; s < STRIP; s++)
             if (at.row + s < w.out[0]) to[(long)s * w.out[1]] = sum[o][s];
     }
+    if (odd == 0) return;
+#pragma unroll 1
+    for (int o = first; o < w.O && o < first + OUTS; o++)
+#pragma unroll 1
+        for (int s = 0; s < STRIP && at.row + s < w.out[0]; s++) {
+            float *p = begin + (o - first) * plane + (long)s * w.out[1];
+            if (!isfinite(*p)) *p = dl_conv_inside(image, w.in[0], w.in[1], w.C, K, top + s * S, left, weight, o);
+        }
 }
 
 /* ---- gradients of weights */
@@ -178,7 +187,7 @@ static dl_status weights(dl_gpu *gpu, const dl_conv *g, const float *x, const fl
     float *part = (float *)dl_gpu_take(gpu, (size_t)(n * shares) * sizeof *part);
     if (!part) return dl_error_last()->code;
     kernel<<<dim3((unsigned)pairs, (unsigned)shares), THREADS, 0, gpu->stream>>>(w, x, grad, part);
-    s = dl_conv_join(gpu, part, shares, n, dw);
+    s = dl_conv_join(gpu, g, x, grad, part, shares, dw);
     dl_gpu_drop(gpu, part);
     return s;
 }

@@ -39,9 +39,10 @@ dl_status dl_conv_winograd_weights(dl_gpu *gpu, const dl_conv *g, const float *x
 /* conv_join.cu. In how many shares n pieces of work go, for `chunks` blocks each, so that all that fit on the device
  * have as much to do. */
 dl_status dl_conv_shares(dl_gpu *gpu, const void *kernel, int threads, long bytes, long chunks, long n, long *shares);
-/* The sum over shares of part[share][n]. */
-dl_status dl_conv_join(dl_gpu *gpu, const float *part, long shares, long n, float *dw);
-/* The same of part[share][n + more]; the last ones go to db, or if it is NULL nowhere. */
+/* The sum over shares of part[share][weight]; where it is not finite, the gradient is made again from x and grad. */
+dl_status dl_conv_join(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, const float *part, long shares,
+                       float *dw);
+/* The sum over shares of part[share][n + more]; the last ones go to db, or if it is NULL nowhere. */
 dl_status dl_conv_join_two(dl_gpu *gpu, const float *part, long shares, long n, float *dw, long more, float *db);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 /* Convolution in f32 with 3x3 kernels and stride 1: a block has 32 tiles of four by two pixels of results, a thread one
  * of them in EIGHT channels. Pixels and weights of some channels of the image lie in shared memory while those of the
  * next are on their way there. */
+#include "cuda/conv_size.cuh"
 #include "cuda/conv_sums.h"
 #include "cuda/iter.cuh"
 #include "cuda/near.cuh"
@@ -85,12 +86,14 @@ __global__ void __launch_bounds__(OG *DL_WARP, 16 / OG)
     }
     if (!mine) return;
     long plane = (long)w.out[0] * w.out[1];
-    float *to = y + ((long)image * w.O + o0 + og * EIGHT) * plane + (long)row * w.out[1] + col;
+    int o1 = o0 + og * EIGHT;
+    float *begin = y + ((long)image * w.O + o1) * plane + (long)row * w.out[1] + col, *to = begin, odd = 0;
 #pragma unroll
     for (int o = 0; o < EIGHT; o++, to += plane) {
-        if (o0 + og * EIGHT + o >= w.O) return;
+        if (o1 + o >= w.O) break;
 #pragma unroll
         for (int r = 0; r < TWO; r++) {
+            odd += dl_conv_odd(sum[o][r]);
             if (row + r >= w.out[0]) continue;
             float *p = to + (long)r * w.out[1];
             if (w.whole)
@@ -100,6 +103,15 @@ __global__ void __launch_bounds__(OG *DL_WARP, 16 / OG)
                 for (int k = 0; k < FOUR; k++)
                     if (col + k < w.out[1]) p[k] = sum[o][r][k];
         }
+    }
+    if (odd == 0) return;
+#pragma unroll 1
+    for (int at = 0; at < EIGHT * TWO * FOUR; at++) {
+        int o = o1 + at / (TWO * FOUR), r = at / FOUR % TWO, k = at % FOUR;
+        if (o >= w.O || row + r >= w.out[0] || col + k >= w.out[1]) continue;
+        float *p = begin + (o - o1) * plane + (long)r * w.out[1] + k;
+        if (!isfinite(*p))
+            *p = dl_conv_inside(from, w.size[0], w.size[1], w.C, K, row + r - w.pad[0], col + k - w.pad[1], weight, o);
     }
 }
 

@@ -1,6 +1,7 @@
 /* Convolution in f32 with 3x3 kernels and stride 1 by Winograd's tiles (conv_winograd.cuh): weights are changed first,
  * then a block multiplies some channels of the results by some tiles, while pixels and weights of the next EIGHT
  * channels of the image are on their way to shared memory. */
+#include "cuda/conv_size.cuh"
 #include "cuda/conv_winograd.cuh"
 
 enum { FILTER_THREADS = 256 };
@@ -72,10 +73,30 @@ __device__ inline void give(const tile_plan &w, uint32_t tile, int o, const four
     }
 }
 
+/* 0 if all of them are finite, else no number. */
+__device__ inline float odd(const four_tiles (&y)[TWO][TWO]) {
+    return dl_conv_odd(y[0][0].v) + dl_conv_odd(y[0][1].v) + dl_conv_odd(y[1][0].v) + dl_conv_odd(y[1][1].v);
+}
+
+/* An infinity under a tile spoils all of its results: those that are not finite are made again. */
+__device__ __noinline__ static void mend(const tile_plan &w, const dl_conv_weight &weight, const float *x,
+                                         uint32_t tile, int o, float *to) {
+#pragma unroll 1
+    for (int j = 0; j < FOUR * TWO * TWO && tile + j / 4 < w.n; j++) {
+        tile_spot s(w, tile + j / 4);
+        int row = s.row + j / TWO % TWO, col = s.col + j % TWO;
+        if (row >= w.out[0] || col >= w.out[1]) continue;
+        float *p = to + (((long)s.image * w.O + o) * w.out[0] + row) * w.out[1] + col;
+        if (!isfinite(*p))
+            *p = dl_conv_inside(x + (long)s.image * w.C * w.in[0] * w.in[1], w.in[0], w.in[1], w.C, K, row - w.pad[0],
+                                col - w.pad[1], weight, o);
+    }
+}
+
 /* The sums of a block into results, through shared memory. */
 template <int R, int S>
 __device__ inline void finish(const tile_plan &w, const float (&sum)[TWO][EIGHT][EIGHT], const tile_share<R, S> &share,
-                              float *exchange, float *y) {
+                              const dl_conv_weight &weight, const float *x, float *exchange, float *y) {
     int quad = (int)threadIdx.x % (S / FOUR), row = (int)threadIdx.x / (S / FOUR);
     four_tiles out[TWO][TWO][TWO];
 #pragma unroll
@@ -93,14 +114,17 @@ __device__ inline void finish(const tile_plan &w, const float (&sum)[TWO][EIGHT]
 #pragma unroll
     for (int half = 0; half < TWO; half++) {
         int o = blockIdx.y * R + half * (R / 2) + row;
-        if (o < w.O) give(w, blockIdx.x * S + quad * FOUR, o, out[half], y);
+        if (o >= w.O) continue;
+        give(w, blockIdx.x * S + quad * FOUR, o, out[half], y);
+        if (odd(out[half]) != 0) mend(w, weight, x, blockIdx.x * S + quad * FOUR, o, y);
     }
 }
 
 /* R channels of the results of S tiles. A thread changes the pixels of OWN tiles in one channel of a stage. */
 template <int R, int S, bool NEAT>
 __global__ void __launch_bounds__(THREADS, 1)
-    winograd_kernel(const __grid_constant__ tile_plan w, int stages, const float *changed, const float *x, float *y) {
+    winograd_kernel(const __grid_constant__ tile_plan w, const __grid_constant__ dl_conv_weight weight, int stages,
+                    const float *changed, const float *x, float *y) {
     enum { OWN = S / DL_WARP, WEIGHTS = PLANES * EIGHT * R, STAGE = WEIGHTS + PLANES * EIGHT * S };
     enum { EACH = THREADS * FOUR };
     extern __shared__ float4 both[];
@@ -148,7 +172,7 @@ __global__ void __launch_bounds__(THREADS, 1)
                                      here + WEIGHTS + warp * TWO * EIGHT * S + share.col, sum);
         if (more) store(data + (side ^ 1) * STAGE);
     }
-    finish<R, S>(w, sum, share, data, y);
+    finish<R, S>(w, sum, share, weight, x, data, y);
 }
 
 /* ---- calls */
@@ -171,7 +195,7 @@ static dl_status run(dl_gpu *gpu, const dl_conv *g, const dl_conv_weight &weight
         filter_kernel<R><<<(unsigned)((n + FILTER_THREADS - 1) / FILTER_THREADS), FILTER_THREADS, 0, gpu->stream>>>(
             weight, w.C, w.O, (int)stages, changed);
         dim3 grid((w.n + S - 1) / S, (unsigned)blocks);
-        kernel<<<grid, THREADS, BYTES, gpu->stream>>>(w, (int)stages, changed, x, y);
+        kernel<<<grid, THREADS, BYTES, gpu->stream>>>(w, weight, (int)stages, changed, x, y);
         s = dl_gpu_launched(gpu);
     }
     dl_gpu_drop(gpu, changed);

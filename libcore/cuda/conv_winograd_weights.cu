@@ -139,7 +139,7 @@ static dl_status run(dl_gpu *gpu, const dl_conv *g, const float *x, const float 
     float *part = (float *)dl_gpu_take(gpu, (size_t)(n * shares) * sizeof *part);
     if (!part) return dl_error_last()->code;
     kernel<<<dim3((unsigned)blocks, (unsigned)shares), THREADS, BYTES, gpu->stream>>>(w, (int)chunks, x, grad, part);
-    s = dl_conv_join(gpu, part, shares, n, dw);
+    s = dl_conv_join(gpu, g, x, grad, part, shares, dw);
     dl_gpu_drop(gpu, part);
     return s;
 }
