@@ -21,8 +21,8 @@ static dl_status window_of(const dl_conv *g, window *w) {
     return DL_OK;
 }
 
-/* What windows see of a pixel: itself, or what bias and relu make of it; sums are compared before they are rounded to
- * 16 bits, which leaves the largest value what it is. */
+/* What windows see of a pixel: itself, or what bias and relu make of it, rounded as if it had been stored, so that
+ * among values that become equal the first one wins. */
 template <class T> struct bare_f {
     __device__ calc_t<T> operator()(T x, uint32_t) const { return dl_up(x); }
 };
@@ -31,7 +31,7 @@ template <class T> struct rectified_f {
     long step;
     __device__ calc_t<T> operator()(T x, uint32_t c) const {
         calc_t<T> v = bias ? dl_up(x) + dl_up(bias[c * step]) : dl_up(x);
-        return v < 0 ? calc_t<T>(0) : v;
+        return v < 0 ? calc_t<T>(0) : dl_up(dl_down<T>(v));
     }
 };
 
