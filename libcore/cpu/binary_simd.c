@@ -197,6 +197,11 @@ SLOW(silu_grad_f64, double, double, a *silu_slope_f64(b))
 LOOP(softplus_grad_f32, float, float, a *dl_vsigmoid(b))
 SLOW(softplus_grad_f64, double, double, a / (1 + exp(-b)))
 
+/* ---- losses: target * softplus(-x) + (1 - target) * softplus(x), exact for large logits of either sign */
+
+LOOP(logit_loss_f32, float, float, dl_vlog1p01(dl_vexp(-fabsf(a))) + (a > 0 ? (1 - b) * a : -b * a))
+SLOW(logit_loss_f64, double, double, log1p(exp(-fabs(a))) + (a > 0 ? (1 - b) * a : -b * a))
+
 /* ---- the table */
 
 #define ROW_INT(op) [DL_U8] = op##_u8, [DL_I32] = op##_i32, [DL_I64] = op##_i64
@@ -235,4 +240,5 @@ const dl_loop DL_SIMD_NAME(dl_binary_loop)[DL_NBINARY][DL_NDTYPE] = {
     [DL_B_gelu_grad] = {ROW_FLOAT(gelu_grad)},
     [DL_B_silu_grad] = {ROW_FLOAT(silu_grad)},
     [DL_B_softplus_grad] = {ROW_FLOAT(softplus_grad)},
+    [DL_B_logit_loss] = {ROW_FLOAT(logit_loss)},
 };

@@ -1,5 +1,5 @@
-/* Kernels of rows that join others: batch_norm_relu, conv2d_norm, relu_max_pool2d, conv2d_relu_max_pool2d. They run the
- * kernels of these one after another, in place. */
+/* Kernels of rows that join others: batch_norm_relu, conv2d_norm, relu_max_pool2d, conv2d_relu_max_pool2d, norm_groups.
+ * They run the kernels of these one after another, in place. */
 #include "cpu/iter.h"
 #include "ops/conv.h"
 #include "ops/rules.h"
@@ -106,3 +106,39 @@ static dl_status conv2d_relu_max_pool2d_run(dl_call *c) {
 }
 
 const dl_kernel dl_cpu_conv2d_relu_max_pool2d = {.run = conv2d_relu_max_pool2d_run, .dtypes = DL_FLOATS};
+
+/* Each channel of y times weight plus bias: batch_norm with a mean of 0 and a variance of 1, in place. */
+static dl_status scale_channels(const dl_call *c) {
+    dl_tensor *y = c->out[0];
+    dl_dtype t = DL_BIT(c->dtype) & DL_HALVES ? DL_F32 : c->dtype;
+    const long n = y->shape[1];
+    dl_tensor *made[4] = {dl_full(&n, 1, 0, t, 0), dl_full(&n, 1, 1, t, 0), dl_tensor_empty(1, &n, t, 0),
+                          dl_tensor_empty(1, &n, t, 0)};
+    dl_tensor *in[5] = {y, made[0], made[1], c->nin > 1 ? c->in[1] : NULL, c->nin > 2 ? c->in[2] : NULL};
+    dl_tensor *out[3] = {y, made[2], made[3]};
+    const dl_aval attr[3] = {{.given = true}, {.given = true}, {.given = true}};
+    dl_call scale = {.op = dl_op_row(DL_OP_batch_norm), .in = in, .out = out, .nin = 5, .nout = 3, .attr = attr};
+    scale.dtype = c->dtype;
+    bool all = made[0] && made[1] && made[2] && made[3];
+    dl_status s = all ? dl_cpu_batch_norm.run(&scale) : dl_error_last()->code;
+    for (int i = 0; i < 4; i++) dl_unref(made[i]);
+    return s;
+}
+
+static dl_status norm_groups_run(dl_call *c) {
+    dl_tensor *x = c->in[0], *y = c->out[0];
+    if (!x->numel) return DL_OK;
+    long row = x->numel / (x->shape[0] * c->attr[0].u.i), shape[3] = {x->shape[0], c->attr[0].u.i, row};
+    dl_cpu_copy(y, x);
+    dl_tensor *rows = dl_reshape(y, shape, 3), *out[3] = {rows, c->out[1], c->out[2]};
+    dl_aval attr[2] = {{.given = true, .n = 1}, c->attr[1]};
+    attr[0].u.v[0] = row;
+    dl_call norm = {.op = dl_op_row(DL_OP_layer_norm), .in = &rows, .out = out, .nin = 1, .nout = 3, .attr = attr};
+    norm.dtype = c->dtype;
+    dl_status s = rows ? dl_cpu_layer_norm.run(&norm) : dl_error_last()->code;
+    dl_unref(rows);
+    bool affine = (c->nin > 1 && c->in[1]) || (c->nin > 2 && c->in[2]);
+    return s == DL_OK && affine ? scale_channels(c) : s;
+}
+
+const dl_kernel dl_cpu_norm_groups = {.run = norm_groups_run, .dtypes = DL_FLOATS};

@@ -12,7 +12,7 @@
     X(add) X(sub) X(mul) X(div) X(floor_divide) X(remainder) X(pow) X(maximum) X(minimum) X(eq) X(ne) X(lt) X(le) \
     X(gt) X(ge) X(logical_and) X(logical_or) X(logical_xor) X(bitwise_and) X(bitwise_or) X(bitwise_xor) \
     X(bitwise_left_shift) X(bitwise_right_shift) X(relu_grad) X(leaky_relu_grad) X(elu_grad) X(tanh_grad) X(sigmoid_grad) \
-    X(gelu_grad) X(silu_grad) X(softplus_grad)
+    X(gelu_grad) X(silu_grad) X(softplus_grad) X(logit_loss)
 
 #define DL_UNARY_LIST(X) \
     X(neg) X(abs) X(sign) X(square) X(relu) X(leaky_relu) X(elu) X(floor) X(ceil) X(round) X(clamp) X(logical_not) \

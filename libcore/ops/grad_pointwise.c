@@ -54,6 +54,17 @@ GRAD_RULE(pow) {
     return DL_OK;
 }
 
+/* dx = g ((1 - target) sigmoid(x) - target sigmoid(-x)), exact far out, too; dtarget = -g x */
+GRAD_RULE(logit_loss) {
+    if (DL_NEED(0)) {
+        dl_tensor *up = T(dl_mul(T(dl_sub(NUM(1), IN_(1))), T(dl_sigmoid(IN_(0)))));
+        dl_tensor *down = T(dl_mul(IN_(1), T(dl_sigmoid(T(dl_neg(IN_(0)))))));
+        DL_TRY(dl_give(b, 0, dl_mul(G0, T(dl_sub(up, down)))));
+    }
+    DL_GIVE(1, dl_neg(T(dl_mul(G0, IN_(0)))));
+    return DL_OK;
+}
+
 /* The operand that lost gets nothing; both get half where they are equal. NaN counts as having won. */
 static dl_tensor *share(dl_back *b, dl_tensor *lost) {
     dl_tensor *tie = T(dl_eq(IN_(0), IN_(1))), *half = T(dl_mul(G0, NUM(0.5)));

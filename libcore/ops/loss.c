@@ -76,15 +76,11 @@ COMPOSE_RULE(kl_div) {
     return dl_finish(&p, c, dl_div(loss, K(dl_scalar_f(x->ndim ? (double)x->shape[0] : 1))));
 }
 
-/* target * softplus(-x) + (1 - target) * softplus(x): exact for large logits of either sign, and smooth at 0. */
 COMPOSE_RULE(binary_cross_entropy_with_logits) {
     dl_pool p = {0};
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(dl_reduction_of(&c->attr[0], &how));
-    dl_tensor *x = c->in[0], *y = c->in[1];
-    dl_tensor *one = K(dl_mul(y, K(dl_softplus(K(dl_neg(x))))));
-    dl_tensor *zero = K(dl_mul(K(dl_sub(K(dl_scalar_f(1)), y)), K(dl_softplus(x))));
-    return dl_finish(&p, c, reduced(K(dl_add(one, zero)), how));
+    return dl_finish(&p, c, reduced(K(dl_logit_loss(c->in[0], c->in[1])), how));
 }
 
 /* ---- labels */

@@ -118,11 +118,52 @@ static dl_status check_groups(const dl_call *c, long groups) {
     return DL_OK;
 }
 
-/* The channels of a group are a row. */
+/* mean and rstd have a number a group; in f32 for 16-bit inputs. */
+INFER_RULE(norm_groups) {
+    const dl_tensor *x = c->in[0];
+    long groups = c->attr[0].u.i;
+    DL_TRY(check_groups(c, groups));
+    out[0] = dl_meta_like(x, x->ndim, x->shape);
+    out[1] = out[2] = dl_meta_like(x, 2, (long[]){x->shape[0], groups});
+    if (DL_BIT(x->dtype) & DL_HALVES) out[1].dtype = out[2].dtype = DL_F32;
+    return DL_OK;
+}
+
+/* As that of layer_norm, the rows being groups, of which weight and bias have a number a channel. */
+GRAD_RULE(norm_groups) {
+    dl_tensor *x = IN_(0), *g = G0;
+    if (!x) return dl_fail_null("the input");
+    long row = x->numel ? x->numel / (x->shape[0] * b->attr[0].u.i) : 0, shape[3] = {x->shape[0], b->attr[0].u.i, row};
+    long across[DL_MAX_DIM] = {1, x->shape[1]}, dims[DL_MAX_DIM] = {0}, last = 2;
+    for (int i = 2; i < x->ndim; i++) across[i] = 1, dims[i - 1] = i;
+    dl_tensor *rows = T(dl_reshape(x, shape, 3)), *centred = T(dl_sub(rows, T(dl_mean(rows, &last, 1, 1))));
+    dl_tensor *var = T(dl_mean(T(dl_square(centred)), &last, 1, 1));
+    dl_tensor *rstd = T(dl_rsqrt(T(dl_add(var, T(dl_scalar_f(b->attr[1].u.f)))))), *xhat = T(dl_mul(centred, rstd));
+    if (DL_NEED(0)) {
+        bool weight = b->nin > 1 && dl_in_meta(b, 1)->ndim;
+        dl_tensor *gw = weight ? T(dl_mul(g, T(dl_reshape(IN_(1), across, x->ndim)))) : g;
+        gw = T(gw ? dl_reshape(gw, shape, 3) : NULL);
+        dl_tensor *m = T(dl_mean(gw, &last, 1, 1)), *mx = T(dl_mean(T(dl_mul(gw, xhat)), &last, 1, 1));
+        gw = T(dl_mul(T(dl_sub(T(dl_sub(gw, m)), T(dl_mul(xhat, mx)))), rstd));
+        DL_TRY(dl_give(b, 0, gw ? dl_reshape(gw, x->shape, x->ndim) : NULL));
+    }
+    if (b->nin > 1 && DL_NEED(1)) {
+        dl_tensor *full = T(xhat ? dl_reshape(xhat, x->shape, x->ndim) : NULL);
+        DL_TRY(dl_give(b, 1, dl_sum(T(dl_mul(g, full)), dims, x->ndim - 1, 0)));
+    }
+    if (b->nin > 2) DL_GIVE(2, dl_sum(g, dims, x->ndim - 1, 0));
+    return DL_OK;
+}
+
+/* The channels of a group are a row. On a GPU that is one pass. */
 COMPOSE_RULE(group_norm) {
     dl_tensor *x = c->in[0], *weight = c->nin > 1 ? c->in[1] : NULL, *bias = c->nin > 2 ? c->in[2] : NULL;
     long groups = c->attr[0].u.i;
     DL_TRY(check_groups(c, groups));
+    if (x->st->device) {
+        c->out[0] = dl_norm_groups(x, weight, bias, groups, c->attr[1].u.f);
+        return c->out[0] ? DL_OK : dl_error_last()->code;
+    }
     long row = x->shape[1] / groups;
     for (int i = 2; i < x->ndim; i++) row *= x->shape[i];
     dl_tensor *rows = dl_reshape(x, (long[]){x->shape[0], groups, row}, 3);

@@ -186,6 +186,8 @@ CALLS = {
     "sort": lambda x, dim=-1, descending=False: tuple(torch.sort(x, dim=dim, descending=descending, stable=True)),
     "argsort": lambda x, dim=-1, descending=False: torch.sort(x, dim=dim, descending=descending, stable=True)[1],
     "topk": lambda x, **kw: tuple(torch.topk(x, **kw)),
+    "logit_loss": lambda x, y: F.binary_cross_entropy_with_logits(*torch.broadcast_tensors(x, y), reduction="none"),
+    "norm_groups": lambda x, w=None, b=None, num_groups=1, eps=1e-5: F.group_norm(x, num_groups, w, b, eps),
     "embedding": lambda i, w, padding_idx=None: F.embedding(i, w, padding_idx),
     "pad": lambda x, pad, value=0: F.pad(x, pad, value=value),
     "pool_gather": lambda x, i: x.flatten(2).gather(2, i.flatten(2)).reshape(i.shape),
