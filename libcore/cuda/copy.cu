@@ -5,8 +5,45 @@ struct same_f {
     template <class T> __device__ T operator()(T x) const { return x; }
 };
 
+/* ---- the innermost dimension turned round, 16 bytes at a time */
+
+template <class T> __global__ void __launch_bounds__(DL_BLOCK) back_kernel(const __grid_constant__ dl_walk<2> w) {
+    enum { V = 16 / sizeof(T) };
+    uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
+    if (i >= w.n) return;
+    int32_t off[2];
+    w.at(i, off);
+    dl_pack<T, V> p = *(const dl_pack<T, V> *)(w.ptr[1] + off[1] - (V - 1) * (int)sizeof(T)), q;
+#pragma unroll
+    for (int e = 0; e < V; e++) q.v[e] = p.v[V - 1 - e];
+    *(dl_pack<T, V> *)(w.ptr[0] + off[0]) = q;
+}
+
+static bool backwards(const dl_it *it, size_t size) {
+    if (!it->ndim || it->numbers || it->stride[0][0] != (long)size || it->stride[0][1] != -(long)size) return false;
+    size_t all = (size_t)it->ptr[0] | ((size_t)it->ptr[1] + size) | (size_t)it->shape[0] * size;
+    for (int d = 1; d < it->ndim; d++) all |= (size_t)it->stride[d][0] | (size_t)it->stride[d][1];
+    return all % 16 == 0;
+}
+
+static dl_status run_copy(dl_gpu *g, const dl_it &it, int dt, int st);
+
+template <class T> static dl_status run_back(dl_gpu *g, dl_it it, int dtype) {
+    dl_it rest;
+    if (!dl_it_numel(&it)) return DL_OK;
+    if (dl_it_split(&it, &rest)) { /* halves need not be of whole vectors */
+        dl_status s = run_copy(g, rest, dtype, dtype);
+        return s == DL_OK ? run_copy(g, it, dtype, dtype) : s;
+    }
+    dl_walk<2> w = dl_walk_of<2>(&it, 16 / sizeof(T));
+    back_kernel<T><<<(w.n + DL_BLOCK - 1) / DL_BLOCK, DL_BLOCK, 0, g->stream>>>(w);
+    return dl_gpu_launched(g);
+}
+
 static dl_status run_copy(dl_gpu *g, const dl_it &it, int dt, int st) {
     size_t size = (size_t)dl_dtype_size((dl_dtype)dt);
+    if (dt == st && backwards(&it, size))
+        return dl_dispatch_size(size, [&](auto tag) { return run_back<decltype(tag)>(g, it, dt); });
     if (dt == st && dl_turn_fits(&it, size)) return dl_turn_run(g, &it, size);
     if (dt == st)
         return dl_dispatch_size(size, [&](auto tag) {

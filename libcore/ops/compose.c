@@ -150,6 +150,7 @@ COMPOSE_RULE(hardtanh) {
 /* The root of s, with gradient 0 where s is 0. */
 static dl_tensor *safe_root(dl_tensor *s, dl_pool *pp) {
     dl_pool p = *pp;
+    if (s && !dl_requires_grad(s)) return dl_sqrt(s);
     dl_tensor *zero = K(dl_scalar_f(0)), *is = K(dl_eq(s, zero));
     dl_tensor *root = K(dl_sqrt(K(dl_where(is, K(dl_scalar_f(1)), s))));
     dl_tensor *out = dl_where(is, zero, root);
