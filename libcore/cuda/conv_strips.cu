@@ -40,7 +40,8 @@ __device__ inline void column(const direct_walk &w, const float *from, int top, 
 /* A block has OUTS channels, whose weights are laid out as [channel of the image][column][row][channel]. */
 template <int K, int S>
 __global__ void __launch_bounds__(THREADS)
-    forward_kernel(const __grid_constant__ direct_walk w, dl_conv_weight weight, const float *x, float *y) {
+    forward_kernel(const __grid_constant__ direct_walk w, const __grid_constant__ dl_conv_weight weight, const float *x,
+                   float *y) {
     extern __shared__ float4 laid[];
     float *taps = (float *)laid;
     const float4 *tap = laid;

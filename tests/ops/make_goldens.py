@@ -146,6 +146,11 @@ def rms_norm(x, w=None, normalized_shape=None, eps=None):
     return y if w is None else y * w
 
 
+def norm_groups(x, w=None, b=None, num_groups=1, eps=1e-5):
+    w = torch.ones(x.shape[1], dtype=x.dtype) if w is None else w  # a bias alone is not taken
+    return F.group_norm(x, num_groups, w, b, eps)
+
+
 CALLS = {
     "scaled_dot_product_attention": attention, "rms_norm": rms_norm,
     "mish": lambda x: F.mish(x), "relu6": lambda x: F.relu6(x).to(x.dtype),
@@ -187,7 +192,7 @@ CALLS = {
     "argsort": lambda x, dim=-1, descending=False: torch.sort(x, dim=dim, descending=descending, stable=True)[1],
     "topk": lambda x, **kw: tuple(torch.topk(x, **kw)),
     "logit_loss": lambda x, y: F.binary_cross_entropy_with_logits(*torch.broadcast_tensors(x, y), reduction="none"),
-    "norm_groups": lambda x, w=None, b=None, num_groups=1, eps=1e-5: F.group_norm(x, num_groups, w, b, eps),
+    "norm_groups": norm_groups,
     "embedding": lambda i, w, padding_idx=None: F.embedding(i, w, padding_idx),
     "pad": lambda x, pad, value=0: F.pad(x, pad, value=value),
     "pool_gather": lambda x, i: x.flatten(2).gather(2, i.flatten(2)).reshape(i.shape),
