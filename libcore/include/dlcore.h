@@ -643,6 +643,8 @@ dl_tensor *dl_smooth_l1_loss(dl_tensor *input, dl_tensor *target, const char *re
 dl_tensor *dl_huber_loss(dl_tensor *input, dl_tensor *target, const char *reduction, double delta);
 /* Kullback-Leibler divergence of log-probabilities from probabilities, or from the logarithms of these.  mean(target * (ln(target) - x)) */
 dl_tensor *dl_kl_div(dl_tensor *input, dl_tensor *target, const char *reduction, int log_target);
+/* Loss of each logit against its probability.  max(x, 0) - x * target + ln(1 + e ** -|x|) */
+dl_tensor *dl_logit_loss(dl_tensor *input, dl_tensor *target);
 /* Loss of logits against probabilities.  mean(max(x, 0) - x * target + ln(1 + e ** -|x|)) */
 dl_tensor *dl_binary_cross_entropy_with_logits(dl_tensor *input, dl_tensor *target, const char *reduction);
 /* Zeroes elements with probability p and scales the others; the identity when not training.  x * mask / (1 - p) */
@@ -657,6 +659,8 @@ dl_tensor *dl_layer_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, c
 dl_tensor *dl_rms_norm(dl_tensor *input, dl_tensor *weight, const long *normalized_shape, int n_normalized_shape, const double *eps);
 /* Normalises groups of channels (dimension 1) of each example, then scales and shifts each channel.  (x - mean) / sqrt(var + eps) * weight + bias, mean and var over a group */
 dl_tensor *dl_group_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, long num_groups, double eps);
+/* group_norm in one pass, and with the statistics of each group.  (x - mean) / sqrt(var + eps) * weight + bias, mean and var over a group */
+dl_tensor *dl_norm_groups(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, long num_groups, double eps);
 /* One step of stochastic gradient descent. The list is n parameters, their n gradients and, with momentum, their n buffers; lr is a single number, or three in f64: the rate, a factor for all gradients, and one that is not 0 where nothing is to change.  g += wd * p; v = mu * v + (1 - damp) * g; p -= lr * (nesterov ? g + mu * v : v) */
 dl_status dl_sgd_step(dl_tensor *lr, dl_tensor **tensors, int n_tensors, double momentum, double dampening, double weight_decay, int nesterov, int maximize, int first);
 /* One step of Adam. The list is n parameters, their n gradients, n first moments, n second moments and, with amsgrad, n largest second moments; lr and step (1 at the first step) are single numbers, lr also three as in sgd_step.  m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g**2; p -= lr / (1 - b1**t) * m / (sqrt(v) / sqrt(1 - b2**t) + eps) */
