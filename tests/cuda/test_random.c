@@ -56,6 +56,7 @@ static const struct {
      "f[2000] f[2000] normalized_shape=[2000]",
      ROUNDS},
     {"group_norm", "f[G,6,Y] f[6] f[6] num_groups=3", ROUNDS},
+    {"norm_groups", "f[G,6,Y] f[6] f[6] num_groups=3; f[A,4,H,K] num_groups=2", ROUNDS},
     /* of one sign: terms that cancel leave the rounding of 16 bits */
     {"nll_loss", "p[Y,3] n:3[Y] p[3]; p[Y,4] n:4[Y] reduction=sum; p[B,5] n:5[B] p[5] reduction=none", ROUNDS},
     {"pool_gather", "f[G,E,4,6] n:24[G,E,H,K]", ROUNDS},
