@@ -115,7 +115,9 @@ void dlsh_bar(dlsh_buf *b, double part, int width, int unicode) {
 
 void dlsh_duration(dlsh_buf *b, double seconds) {
     long s = (long)seconds;
-    if (seconds < 60)
+    if (seconds > 0 && seconds < 1e-4)
+        dlsh_buf_printf(b, "%.3g us", seconds * 1e6);
+    else if (seconds < 60)
         dlsh_buf_printf(b, seconds < 0.01 ? "%.2g s" : seconds < 10 ? "%.2f s" : "%.1f s", seconds);
     else if (s < 3600)
         dlsh_buf_printf(b, "%ld:%02ld", s / 60, s % 60);
