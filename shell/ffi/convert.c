@@ -119,14 +119,17 @@ static int char_like(const dlsh_ctype *t) {
 static dl_status tensor_pointer(const dlsh_ctype *t, dlsh_value v, const char *what, int device, void **to) {
     dl_tensor *x = v.as.tensor;
     const dlsh_ctype *element = innermost(t->base);
-    char hint[80] = "";
+    char hint[120] = "";
     if (element->tag && !strcmp(element->tag, "dl_tensor")) {
         *to = x;
         return DL_OK;
     }
     if (element->kind != DLSH_C_VOID && !dtype_matches(element, dl_dtype_of(x))) {
         const char *wanted = dlsh_c_dtype_of(element);
-        if (char_like(element))
+        if (element->kind == DLSH_C_POINTER)
+            snprintf(hint, sizeof hint, "new(\"%s\", cast(\"%s\", x)) points to a pointer into it",
+                     dlsh_c_name(element), dlsh_c_name(element));
+        else if (char_like(element))
             snprintf(hint, sizeof hint, "cast(\"%s *\", x) is its memory, byte by byte", dlsh_c_name(element));
         else if (wanted)
             snprintf(hint, sizeof hint, "x.to(%s) converts it, as a copy", wanted);
@@ -225,7 +228,7 @@ static dl_status no_pointer(const dlsh_ctype *t, dlsh_value v, const char *what)
         snprintf(text, sizeof text, "new(\"%s[]\", x) is memory that holds them", dlsh_c_name(t->base->plain));
     else if (v.type == DLSH_LIST || v.type == DLSH_RECORD || (dlsh_is_number(v) && numbers))
         snprintf(text, sizeof text, "new(\"%s\", x) is memory that holds it", dlsh_c_name(t->base->plain));
-    else if (dlsh_callable(v))
+    else if (v.type == DLSH_FN)
         hint = "functions go where a pointer to a function is declared: int (*f)(int)";
     else if (v.type == DLSH_INT)
         hint = "cast(\"T *\", n) makes a pointer of a number";
