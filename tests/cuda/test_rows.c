@@ -315,6 +315,37 @@ static void losses(void **state) {
             }
 }
 
+/* Each of these to the power of each, and to those that have a way of their own as numbers of the language. */
+static void powers(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const float v[] = {0,        -0.0f,    1,        -1,        2,         -2,     0.5f,    -0.5f,
+                              3,        -3,       INFINITY, -INFINITY, NAN,       1e-40f, -1e-40f, 3e38f,
+                              16777216, 16777215, 1.5f,     -7.25f,    0.999999f, 100,    -41,     1e-3f};
+    static const double numbers[] = {2, 3, 0.5, -1, -2, -0.5, 0, 1, 1.7, -3};
+    const long n = sizeof v / sizeof *v, column[2] = {n, 1};
+    dl_tensor *a = must(dl_tensor_from(1, &n, DL_F32, 0, v)), *b = must(dl_reshape(a, column, 2));
+    dl_tensor *ga = must(dl_to_device(a, GPU)), *gb = must(dl_to_device(b, GPU));
+    dl_tensor *want = must(dl_pow(a, b)), *got = host(dl_pow(ga, gb));
+    for (long i = 0; i < n * n; i++) {
+        float w = ((float *)dl_data(want))[i], g = ((float *)dl_data(got))[i];
+        if (!(g == w || fabsf(g - w) <= 3e-7f * fabsf(w) || (isnan(g) && isnan(w))) || signbit(g) != signbit(w))
+            if (!isnan(w) || !isnan(g)) fail_msg("%g ** %g is %g, not %g", v[i % n], v[i / n], g, w);
+    }
+    dl_unref(want), dl_unref(got);
+    for (unsigned k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+        dl_tensor *e = must(dl_scalar_f(numbers[k]));
+        want = must(dl_pow(a, e)), got = host(dl_pow(ga, e));
+        for (long i = 0; i < n; i++) {
+            float w = ((float *)dl_data(want))[i], g = ((float *)dl_data(got))[i];
+            if (!(g == w || fabsf(g - w) <= 3e-7f * fabsf(w) || (isnan(g) && isnan(w))))
+                fail_msg("%g ** %g is %g, not %g", v[i], numbers[k], g, w);
+        }
+        dl_unref(e), dl_unref(want), dl_unref(got);
+    }
+    dl_unref(a), dl_unref(b), dl_unref(ga), dl_unref(gb);
+}
+
 /* Given the name of a test, that one alone. */
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
@@ -322,6 +353,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(short_rows),   cmocka_unit_test(many_and_few), cmocka_unit_test(long_rows),
         cmocka_unit_test(odd_values),   cmocka_unit_test(repeats),      cmocka_unit_test(turned_copies),
         cmocka_unit_test(broadcasting), cmocka_unit_test(batch_norms),  cmocka_unit_test(losses),
+        cmocka_unit_test(powers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
