@@ -23,7 +23,7 @@ typedef enum dl_step_end {
 
 /* What the row of an optimizer reads in place of a bare learning rate; `step` is Adam's. */
 typedef struct dl_rates {
-    double rate, factor, halt, step;
+    double rate, halt, step;
 } dl_rates;
 
 /* In device memory. Who changes what: tally the sums, judge the rest, the host epoch, from and rng between steps. */

@@ -61,12 +61,10 @@ static dl_status update_all(dl_call *c, int head, int lists, const dl_optim_loop
 
 static double number(const dl_tensor *t) { return dl_load_f64(dl_ptr(t), (dl_dtype)t->dtype); }
 
-/* The rate, and what may come with it: a factor for gradients. False: nothing is to change. */
+/* The rate. False: a halt that came with it says that nothing is to change. */
 static bool read_rates(const dl_tensor *t, dl_optim *o) {
-    const double *more = t->numel == 3 ? dl_ptr(t) : NULL;
     o->lr = number(t);
-    o->factor = more ? more[1] : 1;
-    return !more || more[2] == 0;
+    return t->numel < 2 || ((const double *)dl_ptr(t))[1] == 0;
 }
 
 static dl_status sgd_run(dl_call *c) {

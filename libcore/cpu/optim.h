@@ -8,7 +8,7 @@
 /* Constants of one step. sgd: momentum, dampening; adam: the rest, with step = lr / (1 - b1**t), root = sqrt(1 -
  * b2**t). */
 typedef struct dl_optim {
-    double lr, factor, decay, momentum, dampening, beta1, beta2, eps, step, root;
+    double lr, decay, momentum, dampening, beta1, beta2, eps, step, root;
     bool nesterov, first, decoupled, maximize;
 } dl_optim;
 

@@ -25,8 +25,7 @@ const dl_optim_loop DL_SIMD_NAME(dl_adam_loop)[2] = {adam_f32, adam_f64};
 static void S(sgd)(long n, const dl_optim *o, void *const t[5]) {
     REAL *p = t[0], *v = t[2];
     const REAL *g = t[1];
-    REAL sign = (REAL)(o->maximize ? -o->factor : o->factor), wd = (REAL)o->decay, lr = (REAL)o->lr,
-         mu = (REAL)o->momentum;
+    REAL sign = o->maximize ? -1 : 1, wd = (REAL)o->decay, lr = (REAL)o->lr, mu = (REAL)o->momentum;
     REAL keep = o->first ? 0 : mu, take = o->first ? 1 : (REAL)(1 - o->dampening);
     if (!v) {
         for (long i = 0; i < n; i++) p[i] -= lr * (sign * g[i] + wd * p[i]);
@@ -46,7 +45,7 @@ static void S(sgd)(long n, const dl_optim *o, void *const t[5]) {
 static void S(adam)(long n, const dl_optim *o, void *const t[5]) {
     REAL *p = t[0], *m = t[2], *v = t[3], *top = t[4];
     const REAL *g = t[1];
-    REAL sign = (REAL)(o->maximize ? -o->factor : o->factor), wd = o->decoupled ? 0 : (REAL)o->decay;
+    REAL sign = o->maximize ? -1 : 1, wd = o->decoupled ? 0 : (REAL)o->decay;
     REAL shrink = o->decoupled ? (REAL)(1 - o->lr * o->decay) : 1;
     REAL b1 = (REAL)o->beta1, c1 = (REAL)(1 - o->beta1), b2 = (REAL)o->beta2, c2 = (REAL)(1 - o->beta2);
     REAL eps = (REAL)o->eps, step = (REAL)o->step, root = (REAL)(1 / o->root);

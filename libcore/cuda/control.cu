@@ -126,7 +126,7 @@ typedef struct judge_args {
     double clip_norm, clip_value, micros;
     long draws;
     dl_ring *ring;
-    double *partial; /* by block */
+    double *partial; /* by block; then what gradients are multiplied by */
     int groups;
     bool lenient, scaled;
 } judge_args;
@@ -176,9 +176,9 @@ __device__ static void decide(dl_control *c, const judge_args &j, double squares
     else if (c->told == 0)
         end = (int)c->halt, c->told = 1;
     if (j.clip_norm > 0 && limit < 1) factor *= limit;
+    j.partial[0] = end == DL_END_DONE ? factor : 1;
     for (int i = 0; i < j.groups; i++) {
         c->group[i].rate = slip->rate[i];
-        c->group[i].factor = factor;
         c->group[i].halt = end != DL_END_DONE;
         c->group[i].step += end == DL_END_DONE;
     }
@@ -216,6 +216,23 @@ __global__ static void __launch_bounds__(THREADS) judge_kernel(dl_control *c, ju
     if (!threadIdx.x) decide(c, j, sum);
 }
 
+template <class C> __device__ void multiply(C *__restrict__ p, long from, long to, C by) {
+#pragma unroll 4
+    for (long i = from + threadIdx.x; i < to; i += THREADS) p[i] *= by;
+}
+
+/* The gradients as they are after limits and loss scaling. */
+__global__ static void __launch_bounds__(THREADS) limit_kernel(const double *factor, dl_table all) {
+    const dl_piece at = all.pieces[blockIdx.x];
+    const dl_item t = all.items[at.item];
+    long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
+    if (*factor == 1) return;
+    if (t.dtype == DL_F64)
+        multiply((double *)t.p[0], from, to, *factor);
+    else
+        multiply((float *)t.p[0], from, to, (float)*factor);
+}
+
 dl_status dl_cuda_judge(dl_gpu *g, dl_control *c, const dl_judge *q) {
     dl_item *items = (dl_item *)calloc((size_t)(q->n + 1), sizeof *items);
     dl_table all;
@@ -234,6 +251,7 @@ dl_status dl_cuda_judge(dl_gpu *g, dl_control *c, const dl_judge *q) {
     j.partial = (double *)dl_gpu_take(g, blocks * sizeof(double));
     if (!j.partial) return dl_error_last()->code;
     judge_kernel<<<blocks, THREADS, 0, g->stream>>>(c, j, all);
+    if (all.count && (j.clip_norm > 0 || j.scaled)) limit_kernel<<<blocks, THREADS, 0, g->stream>>>(j.partial, all);
     s = dl_gpu_launched(g);
     dl_gpu_drop(g, j.partial);
     return s;

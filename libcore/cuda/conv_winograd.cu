@@ -141,15 +141,20 @@ __global__ void __launch_bounds__(THREADS, 1)
         from[i] = x + ((long)s.image * w.C + warp) * image;
     }
     changed += (size_t)blockIdx.y * stages * WEIGHTS + threadIdx.x * FOUR;
-    auto fetch = [&](int stage, float *to) {
+    auto fetch = [&](int stage, float *to) { /* of each stage in its turn */
 #pragma unroll
-        for (int k = 0; k < WEIGHTS / EACH; k++)
-            dl_copy_four(to + k * EACH + threadIdx.x * FOUR, changed + (size_t)stage * WEIGHTS + k * EACH);
-        dl_copies_end();
+                                             for (int k = 0; k < WEIGHTS / EACH; k++)
+                                                 dl_copy_four(to + k * EACH + threadIdx.x * FOUR, changed + k * EACH);
+                                             dl_copies_end();
+                                             changed += WEIGHTS;
 #pragma unroll
-        for (int k = 0; k < OWN * FOUR; k++)
-            pixels[k / FOUR].template read<NEAT>(from[k / FOUR] + (long)stage * EIGHT * image, w.in[1], k % FOUR,
-                                                 stage * EIGHT + warp < w.C, d[k / FOUR][k % FOUR]);
+                                             for (int i = 0; i < OWN; i++) {
+#pragma unroll
+                                                 for (int r = 0; r < FOUR; r++)
+                                                     pixels[i].template read<NEAT>(from[i], w.in[1], r,
+                                                                                   stage * EIGHT + warp < w.C, d[i][r]);
+                                                 from[i] += (long)EIGHT * image;
+                                             }
     };
     auto store = [&](float *to) {
 #pragma unroll

@@ -24,7 +24,7 @@ static struct {
 } lt;
 /* clang-format on */
 
-enum { SLOTS = 4096, CANDIDATES = 8, MAX_GPUS = 64 };
+enum { SLOTS = 4096, CANDIDATES = 20, MAX_GPUS = 64 };
 static const size_t WORKSPACE = (size_t)32 << 20;
 static const double MEASURED = 1 << 16; /* multiplications from which measuring pays */
 static const long BATCHES = 1 << 24;    /* of one call, which counts them in 32 bits */

@@ -7,22 +7,17 @@ enum { THREADS = 256 };
 
 typedef struct step_of {
     const void *lr, *step;
-    bool paced; /* lr: rate, factor of gradients, halt */
+    bool paced; /* lr: rate, halt */
     int lr_dtype, step_dtype;
     double momentum, dampening, decay, beta1, beta2, eps;
     bool adam, nesterov, first, decoupled, maximize, amsgrad;
     dl_fault_site site;
 } step_of;
 
-template <class C> __device__ C sign_of(const step_of &o) {
-    C factor = o.paced ? (C)((const double *)o.lr)[1] : C(1);
-    return o.maximize ? -factor : factor;
-}
-
 template <class C> __device__ void sgd(const step_of &o, const dl_item &t, long from, long to) {
     C *__restrict__ p = (C *)t.p[0], *__restrict__ v = (C *)t.p[2];
     const C *__restrict__ g = (const C *)t.p[1];
-    C sign = sign_of<C>(o), wd = (C)o.decay, lr = (C)dl_get(o.lr, o.lr_dtype, 0), mu = (C)o.momentum;
+    C sign = o.maximize ? C(-1) : C(1), wd = (C)o.decay, lr = (C)dl_get(o.lr, o.lr_dtype, 0), mu = (C)o.momentum;
     C keep = o.first ? C(0) : mu, take = o.first ? C(1) : (C)(1 - o.dampening);
     C ahead = o.nesterov ? mu : C(1), own = o.nesterov ? C(1) : C(0);
 #pragma unroll 4
@@ -41,7 +36,7 @@ template <class C> __device__ void adam(const step_of &o, const dl_item &t, long
     C *__restrict__ p = (C *)t.p[0], *__restrict__ m = (C *)t.p[2], *__restrict__ v = (C *)t.p[3];
     C *__restrict__ top = (C *)t.p[4];
     const C *__restrict__ g = (const C *)t.p[1];
-    C sign = sign_of<C>(o), wd = o.decoupled ? C(0) : (C)o.decay;
+    C sign = o.maximize ? C(-1) : C(1), wd = o.decoupled ? C(0) : (C)o.decay;
     C shrink = o.decoupled ? (C)(1 - k[0] * o.decay) : C(1), step = (C)k[1], root = (C)k[2], eps = (C)o.eps;
     C b1 = (C)o.beta1, c1 = (C)(1 - o.beta1), b2 = (C)o.beta2, c2 = (C)(1 - o.beta2);
 #pragma unroll 4
@@ -57,7 +52,7 @@ template <class C> __device__ void adam(const step_of &o, const dl_item &t, long
 
 __global__ static void __launch_bounds__(THREADS) step_kernel(step_of o, dl_table all) {
     __shared__ double k[3]; /* adam: lr, lr / (1 - b1**t), 1 / sqrt(1 - b2**t) */
-    if (o.paced && ((const double *)o.lr)[2] != 0) return;
+    if (o.paced && ((const double *)o.lr)[1] != 0) return;
     if (o.adam && !threadIdx.x) {
         double t = dl_get(o.step, o.step_dtype, 0), lr = dl_get(o.lr, o.lr_dtype, 0);
         if (!(t >= 1)) dl_fault_raise(o.site, DL_FAULT_STEP, (long)t, 0);
@@ -133,7 +128,7 @@ static dl_status update(dl_call *c, int head, int count, step_of *o) {
     lists l = {(c->nin - head) / count, count, head, NULL, NULL};
     dl_gpu *g = dl_gpu_use(c->device);
     if (!g) return dl_error_last()->code;
-    o->lr = dl_ptr(c->in[0]), o->lr_dtype = c->in[0]->dtype, o->paced = c->in[0]->numel == 3;
+    o->lr = dl_ptr(c->in[0]), o->lr_dtype = c->in[0]->dtype, o->paced = c->in[0]->numel == 2;
     o->site = dl_gpu_site(g, c->op);
     l.own = (dl_tensor **)calloc((size_t)(l.n * count + 1), sizeof *l.own);
     l.items = (dl_item *)calloc((size_t)(l.n + 1), sizeof *l.items);

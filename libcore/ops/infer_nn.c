@@ -150,9 +150,9 @@ INFER_RULE(batch_norm) {
 
 /* ---- steps of optimizers */
 
-/* lr may bring a factor for gradients and a halt with it. */
+/* lr may bring a halt with it. */
 static bool is_rates(const dl_call *c, int i) {
-    return !i && c->in[0]->numel == 3 && c->in[0]->dtype == DL_F64 && dl_is_contiguous(c->in[0]);
+    return !i && c->in[0]->numel == 2 && c->in[0]->dtype == DL_F64 && dl_is_contiguous(c->in[0]);
 }
 
 /* Do the tensors after the first `head` inputs form `groups` lists of one length, alike position by position? */

@@ -23,7 +23,7 @@ typedef struct dl_opt_group {
 } dl_opt_group;
 
 /* Numbers that a device keeps for an optimizer, in place of the optimizer's own: entry 0 for its own options, 1 + g for
- * group g. `rates` are f64 [rate, factor, halt], `step` the number of the step, which the device counts itself. */
+ * group g. `rates` are f64 [rate, halt], `step` the number of the step, which the device counts itself. */
 typedef struct dl_pace {
     dl_tensor *rates[DL_PACE_GROUPS], *step[DL_PACE_GROUPS];
     long steps[DL_PACE_GROUPS]; /* done, as far as the host has issued them */

@@ -40,7 +40,7 @@ static dl_status make(dl_ahead *a, dl_trainer *t) {
     a->control = dl_ptr(a->block), a->eval_control = dl_ptr(a->eval_block);
     for (int g = 0; g < a->groups; g++) {
         size_t at = offsetof(dl_control, group) + sizeof(dl_rates) * (size_t)g;
-        a->pace.rates[g] = view(a, at, DL_F64, 1, 3);
+        a->pace.rates[g] = view(a, at, DL_F64, 1, 2);
         a->pace.step[g] = view(a, at + offsetof(dl_rates, step), DL_F64, 0, 1);
         if (!a->pace.rates[g] || !a->pace.step[g]) return dl_last_code();
     }

@@ -199,12 +199,13 @@ static void pooled_gpu(void **state) {
     pooled_on(GPU);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_cpu), cmocka_unit_test(evaluation_cpu), cmocka_unit_test(rules_cpu),
         cmocka_unit_test(training_gpu), cmocka_unit_test(evaluation_gpu), cmocka_unit_test(rules_gpu),
         cmocka_unit_test(pooled_cpu),   cmocka_unit_test(pooled_gpu),     cmocka_unit_test(first_cpu),
         cmocka_unit_test(first_gpu),
     };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

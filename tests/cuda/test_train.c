@@ -83,6 +83,57 @@ static void follows_the_cpu(void **state) {
     dl_dataset_unref(d);
 }
 
+/* The gradients of a net, one after the other; their number goes to *n. */
+static double *gradients_of(dl_trainer *t, long *n) {
+    dl_module_list *l = dl_module_tensors(dl_trainer_model(t), 1);
+    double *all = NULL;
+    *n = 0;
+    for (long i = 0; i < l->n; i++) {
+        dl_tensor *g = must(dl_to_device(dl_grad(l->entries[i].tensor), 0));
+        double *v = values(g);
+        all = realloc(all, (size_t)(*n + dl_numel(g)) * sizeof *all);
+        assert_non_null(all);
+        memcpy(all + *n, v, (size_t)dl_numel(g) * sizeof *all);
+        *n += dl_numel(g);
+        free(v);
+        dl_unref(g);
+    }
+    dl_module_list_free(l);
+    return all;
+}
+
+/* After a step .grad is what the limits have left, op by op and from a graph, as on the CPU. */
+static void limits_show(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const dl_trainer_spec specs[] = {{.loader.batch = 64, .clip_norm = 0.01},
+                                            {.loader.batch = 64, .clip_value = 1e-3}};
+    dl_dataset *d = digits("448");
+    for (int i = 0; i < 2; i++) {
+        dl_trainer *t[2];
+        for (int k = 0; k < 2; k++)
+            t[k] = trainer_on(k ? GPU : 0, specs[i], "flatten -> linear 32 -> tanh -> linear 10", "sgd lr=0.01", d);
+        for (int step = 0; step < 6; step++) {
+            double *g[2], off = 0, all = 0, largest = 0;
+            long n;
+            for (int k = 0; k < 2; k++) {
+                ok(dl_trainer_step(t[k]));
+                g[k] = gradients_of(t[k], &n);
+            }
+            for (long k = 0; k < n; k++) {
+                off += (g[0][k] - g[1][k]) * (g[0][k] - g[1][k]), all += g[1][k] * g[1][k];
+                largest = fmax(largest, fabs(g[1][k]));
+            }
+            if (!(sqrt(off) <= 1e-4 * sqrt(all))) fail_msg("step %d: gradients differ by %g", step, sqrt(off / all));
+            if (i ? largest > 1.001e-3 : fabs(sqrt(all) - 0.01) > 1e-5) fail_msg("step %d: norm %g", step, sqrt(all));
+            free(g[0]), free(g[1]);
+        }
+        assert_string_equal(dl_trainer_capture(t[1]), "captured");
+        dl_trainer_free(t[0]), dl_trainer_free(t[1]);
+    }
+    dl_dataset_unref(d);
+}
+
 /* Targets that are no classes; a single score, whose sign answers. */
 static void other_tasks(void **state) {
     (void)state;
@@ -438,14 +489,21 @@ static void every_step_is_told(void **state) {
 static void memory_stays(void **state) {
     (void)state;
     NEEDS_GPU();
+    static const char *const nets[] = {mlp, conv,
+                                       "conv 8 k=3 pad=1 -> relu -> maxpool 2 -> conv 16 k=3 pad=1 -> relu -> maxpool "
+                                       "2 -> flatten -> linear 32 -> relu "
+                                       "-> linear 10",
+                                       "flatten -> linear 20 -> repeat 2 { residual { linear 10 -> batchnorm -> relu "
+                                       "-> linear 20 } -> relu } -> linear 10"};
     dl_dataset *d = digits("640");
-    for (int captured = 0; captured < 2; captured++) {
-        dl_capture_set(captured);
-        dl_trainer *t = trainer_on(GPU, (dl_trainer_spec){.loader.batch = 64}, mlp, "adam lr=1e-3", d);
+    for (int i = 0; i < 5; i++) { /* the last one op by op */
+        dl_capture_set(i < 4);
+        dl_trainer *t =
+            trainer_on(GPU, (dl_trainer_spec){.loader.batch = 64, .clip_norm = i % 2}, nets[i % 4], "adam lr=1e-3", d);
         dl_device_memory before, after;
         ok(dl_trainer_train(t, 0, 100, NULL, NULL));
         ok(dl_device_memory_get(GPU, &before));
-        ok(dl_trainer_train(t, 0, captured ? 10000 : 1000, NULL, NULL));
+        ok(dl_trainer_train(t, 0, i < 4 ? 10000 : 1000, NULL, NULL));
         ok(dl_device_memory_get(GPU, &after));
         assert_int_equal(before.used, after.used);
         assert_int_equal(before.cached, after.cached);
@@ -476,6 +534,7 @@ static void functions_run_eagerly(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follows_the_cpu),
+        cmocka_unit_test(limits_show),
         cmocka_unit_test(other_tasks),
         cmocka_unit_test(frozen_parameters),
         cmocka_unit_test(batches_are_the_loaders),

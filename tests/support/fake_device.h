@@ -150,8 +150,10 @@ static void fake_do_judge(dl_control *c, const dl_judge *j) {
     if (end == DL_END_DONE && !isfinite(sum) && !j->lenient) c->halt = end = DL_END_NORM;
     if (c->halt != 0) c->told = 1;
     if (j->clip_norm > 0 && j->clip_norm / (sqrt(sum) + 1e-6) < 1) factor = j->clip_norm / (sqrt(sum) + 1e-6);
+    for (int i = 0; i < j->n && end == DL_END_DONE && factor != 1; i++)
+        for (long k = 0; k < j->grad[i]->numel; k++) ((float *)dl_ptr(j->grad[i]))[k] *= (float)factor;
     for (int g = 0; g < j->groups; g++) {
-        c->group[g].rate = slip->rate[g], c->group[g].factor = factor;
+        c->group[g].rate = slip->rate[g];
         c->group[g].halt = end != DL_END_DONE, c->group[g].step += end == DL_END_DONE;
     }
     *r = (dl_report){.loss = end == DL_END_LOSS ? c->bad : c->loss / j->micros,
