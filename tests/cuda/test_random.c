@@ -58,6 +58,12 @@ static const struct {
     {"group_norm", "f[G,6,Y] f[6] f[6] num_groups=3", ROUNDS},
     {"norm_groups", "f[G,6,Y] f[6] f[6] num_groups=3; f[A,4,H,K] num_groups=2", ROUNDS},
     /* of one sign: terms that cancel leave the rounding of 16 bits */
+    {"dot", "p[Y] p[Y]; n:9[B] n:9[B]", ROUNDS},
+    {"einsum",
+     "p[E,A,B] p[E,B,C] equation=bij,bjk; p[A,B] equation=ij->ji; p[A,A] equation=ii->i; p[A,B] p[B,C] p[C] "
+     "equation=ij,jk,k->i; p[G,E,A,F] p[G,H,A,F] equation=bqhd,bkhd->bhqk; n:9[A,B] n:9[B,C] equation=ij,jk",
+     ROUNDS},
+    {"normalize", "f[A,Y]; f[Y,B] p=1 dim=0; p[A,Y] p=3; d[A,Y] p=inf", ROUNDS},
     {"nll_loss", "p[Y,3] n:3[Y] p[3]; p[Y,4] n:4[Y] reduction=sum; p[B,5] n:5[B] p[5] reduction=none", ROUNDS},
     {"pool_gather", "f[G,E,4,6] n:24[G,E,H,K]", ROUNDS},
     {"pool_scatter", "f[G,E,H,K] n:24[G,E,H,K] size=[4,6]", ROUNDS},
