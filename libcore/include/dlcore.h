@@ -318,8 +318,8 @@ void dl_tape_free(dl_tape *tape);
 unsigned long dl_tape_number(const dl_tensor *t);
 
 /* Calls a row of the op table by name. in[nin] may hold NULL for absent optional inputs; attrs is "dim=1 keepdim=true"
- * (NULL: all defaults), with quotation marks around a word that has blanks. Results, at most 8 with *nout set, are owned
- * by the caller. Errors: DL_ERR_NAME (no such op or attribute), DL_ERR_SYNTAX, and those of the op. */
+ * (NULL: all defaults), with quotation marks around a word that has blanks. Results, at most 8 with *nout set, are
+ * owned by the caller. Errors: DL_ERR_NAME (no such op or attribute), DL_ERR_SYNTAX, and those of the op. */
 dl_status dl_op_call(const char *op, dl_tensor **in, int nin, const char *attrs, dl_tensor **out, int *nout);
 
 /* What the op table says of a row: for help, completion and bindings. Strings live as long as the library. */
