@@ -147,6 +147,7 @@ int child(void) {
 
     def test_interrupt_in_c(self):
         msg_id = self.k.client.execute("usleep(20000000)\nafter_it = 1")
+        self.k.begun(msg_id)
         time.sleep(0.3)
         self.k.client.control_channel.send(self.k.client.session.msg("interrupt_request", {}))
         start = time.monotonic()
@@ -157,6 +158,7 @@ int child(void) {
     def test_interrupted_in_the_last_call(self):
         """C that returns early from its sleep ends the cell as interrupted, and the cells that wait are not run."""
         first, second = self.k.client.execute("usleep(20000000)"), self.k.client.execute("not_run = 1")
+        self.k.begun(first)
         time.sleep(0.3)
         self.k.client.control_channel.send(self.k.client.session.msg("interrupt_request", {}))
         replies = [self.k.reply(m, 20)["content"]["ename"] for m in (first, second)]
@@ -197,6 +199,7 @@ class Blocks(Shared):
         for by in (message, lambda: os.kill(self.k.process.pid, signal.SIGINT)):
             for call in ("spin()", "sort_c()", "sort(1000, fn (a, b) { return 1 })", "shout()", "complain()"):
                 msg_id = self.k.client.execute(call)
+                self.k.begun(msg_id)
                 time.sleep(0.3)
                 by()
                 start = time.monotonic()

@@ -68,6 +68,8 @@ class Kernel:
                 assert self.process.poll() is None and time.perf_counter() - self.started < TIMEOUT, self.read_log()
         self.ready = time.perf_counter() - self.started
 
+    kept = []
+
     def __enter__(self):
         return self
 
@@ -98,9 +100,18 @@ class Kernel:
             if m["parent_header"].get("msg_id") == msg_id:
                 return m
 
+    def begun(self, msg_id, timeout=TIMEOUT):
+        """Waits until a cell runs; what iopub says of it before is kept for outputs()."""
+        self.kept, end = [], time.monotonic() + timeout
+        while not self.kept or self.kept[-1]["msg_type"] != "execute_input":
+            m = self.client.get_iopub_msg(timeout=max(0.01, end - time.monotonic()))
+            if m["parent_header"].get("msg_id") == msg_id:
+                self.kept.append(m)
+
     def outputs(self, msg_id, timeout=TIMEOUT):
         """What iopub says about a request, from busy to idle; both are checked and left out."""
-        got, end = [], time.monotonic() + timeout
+        got, end = self.kept, time.monotonic() + timeout
+        self.kept = []
         while True:
             m = self.client.get_iopub_msg(timeout=max(0.01, end - time.monotonic()))
             if m["parent_header"].get("msg_id") != msg_id:
