@@ -333,12 +333,44 @@ dl_status dlsh_guard_check(void) {
     return take_stray(&crash) ? lost("C") : DL_OK;
 }
 
+/* C that was left in the midst of printing keeps the lock of its stream, or has just taken or freed it, so that it is
+ * locked and belongs to nobody: who prints next would wait for ever. Another thread that prints has its own. */
+static void free_stream(FILE *f) {
+#ifdef __GLIBC__
+    struct {
+        int taken, depth;
+        void *owner;
+    } *lock = (void *)f->_lock;
+    const struct timespec moment = {0, 1000000};
+    for (int i = 0; i < 100; i++) {
+        if (!ftrylockfile(f)) {
+            if (lock->depth > 1)
+                memset(lock, 0, sizeof *lock);
+            else
+                funlockfile(f);
+            return;
+        }
+        if (__atomic_load_n(&lock->owner, __ATOMIC_RELAXED)) return;
+        nanosleep(&moment, NULL);
+    }
+    memset(lock, 0, sizeof *lock);
+#else
+    (void)f;
+#endif
+}
+
+static void free_streams(void) {
+    free_stream(stdout);
+    free_stream(stderr);
+}
+
 dl_status dlsh_guard_run(const char *name, void (*fn)(void *), void *arg) {
     if (__builtin_expect(!ready, 0)) DLSH_TRY(prepare());
     frame f = {.outer = current, .callbacks = nleft};
     if (sigsetjmp(f.env, 0)) {
         guarding = current != NULL;
         nleft = f.callbacks;
+        if (!current && !nleft) free_streams(); /* C around the call may own them */
         return lost(name);
     }
     guarded_thread = pthread_self();

@@ -115,7 +115,7 @@ static ssize_t write_errors(void *cookie, const char *bytes, size_t size) {
     int guarded = pthread_equal(pthread_self(), stdio.session), last = errno;
     size_t done = 0;
     if (guarded) dlsh_guard_leave();
-    behind_stdout();
+    if (stdio.read[JUP_STDOUT] >= 0) behind_stdout();
     while (done < size) {
         ssize_t n = write(STDERR_FILENO, bytes + done, size - done);
         if (n < 0 && errno != EINTR) break;
@@ -178,12 +178,8 @@ void jup_stdio_release(void) {
         pthread_join(stdio.flusher, NULL);
         stdio.started = 0;
     }
-    if (stdio.errors) {
-        stderr = stdio.own_errors;
-        stdio.errors->_fileno = -1;
-        fclose(stdio.errors);
-        stdio.errors = NULL;
-    }
+    /* the stream stays: libraries loaded meanwhile may have kept it, as C++'s cerr does until the process ends */
+    if (stdio.errors) stderr = stdio.own_errors;
     for (int i = 0; i < JUP_STREAMS; i++) {
         if (stdio.read[i] < 0) continue;
         dup2(stdio.original[i], streams[i]);

@@ -54,6 +54,7 @@ class Kernel:
         self.path, self.info = connection_file(**more)
         self.argv = argv
         self.log = tempfile.TemporaryFile("w+")
+        self.kept = []
         self.started = time.perf_counter()
         self.process = subprocess.Popen((argv or [DLSH, "kernel", "run"]) + [self.path], env=dict(os.environ, **(env or {})),
                                         stdout=self.log, stderr=self.log, cwd=HOME)
@@ -67,8 +68,6 @@ class Kernel:
             except RuntimeError:  # a kernel that starts slowly has no heartbeat yet
                 assert self.process.poll() is None and time.perf_counter() - self.started < TIMEOUT, self.read_log()
         self.ready = time.perf_counter() - self.started
-
-    kept = []
 
     def __enter__(self):
         return self
