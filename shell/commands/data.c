@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/context.h"
 #include "lang/session.h"
 #include "view/sink.h"
 
@@ -56,6 +57,19 @@ static dlsh_value list_of(const long *shape, int n) {
 }
 
 /* {x, y} or [x, y]; takes both tensors. */
+/* Samples come to the chosen device, as new tensors do. Releases both when that fails. */
+static dl_status place(dl_tensor **x, dl_tensor **y) {
+    int device = dlsh_device();
+    if (!device) return DL_OK;
+    dl_tensor *at[2] = {dl_to_device(*x, device), NULL};
+    if (at[0]) at[1] = dl_to_device(*y, device);
+    dl_unref(*x), dl_unref(*y);
+    *x = at[0], *y = at[1];
+    if (at[1]) return DL_OK;
+    dl_unref(at[0]);
+    return code_of_failure();
+}
+
 static dl_status pair_record(dl_tensor *x, dl_tensor *y, dlsh_value *out) {
     dlsh_value r = dlsh_new_record();
     if (dlsh_failed(r)) {
@@ -76,6 +90,7 @@ static dl_status pair_record(dl_tensor *x, dl_tensor *y, dlsh_value *out) {
 }
 
 static dl_status pair_list(dl_tensor *x, dl_tensor *y, dlsh_value *out) {
+    DLSH_TRY(place(&x, &y));
     dlsh_value l = dlsh_new_list(2);
     if (dlsh_failed(l)) {
         dl_unref(x);
@@ -243,7 +258,8 @@ static const dlsh_field dataset_fields[] = {{"train", "the training split", get_
 
 /* The samples index[n] as a pair. */
 static dl_status gather(const dlsh_split *s, const long *index, long n, dl_tensor **x, dl_tensor **y) {
-    return dl_dataset_gather(s->data, s->which, index, n, x, y);
+    DLSH_TRY(dl_dataset_gather(s->data, s->which, index, n, x, y));
+    return place(x, y);
 }
 
 static dl_status whole_split(const dlsh_split *s, dl_tensor **x, dl_tensor **y) {
