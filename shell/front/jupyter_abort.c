@@ -11,7 +11,7 @@
 #include "front/jupyter.h"
 
 #define ON_ITS_WAY 0.005 /* seconds the answer waits */
-#define ONE_BURST 0.1    /* seconds between two cells that a browser sends in one go */
+#define ONE_BURST 0.04   /* seconds between two cells that a browser sends in one go */
 
 static struct {
     int is;

@@ -109,7 +109,7 @@ class Kernel:
 
     def outputs(self, msg_id, timeout=TIMEOUT):
         """What iopub says about a request, from busy to idle; both are checked and left out."""
-        got, end = self.kept, time.monotonic() + timeout
+        got, end = [m for m in self.kept if m["parent_header"].get("msg_id") == msg_id], time.monotonic() + timeout
         self.kept = []
         while True:
             m = self.client.get_iopub_msg(timeout=max(0.01, end - time.monotonic()))
