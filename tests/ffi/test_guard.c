@@ -132,11 +132,11 @@ static void interrupted(const char *name, double at_most, int may_return) {
 }
 
 static void endless(void) {
-    interrupted("loop", 3, 0);
-    interrupted("doze", 8, 1);
-    interrupted("again", 8, 0);
-    interrupted("churn", 8, 0);
-    interrupted("churn", 8, 0);
+    interrupted("loop", 1, 0);
+    interrupted("doze", 3, 1);
+    interrupted("again", 3, 0);
+    interrupted("churn", 3, 0);
+    interrupted("churn", 3, 0);
 }
 
 /* A crash in C that was called from a callback comes back to the inner call. */

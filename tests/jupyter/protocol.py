@@ -291,7 +291,9 @@ class Shared(kernel.OneKernel):
         for i in range(20):
             self.k.run(code)
         usual = (time.monotonic() - start) / 20
-        for i in range(200):
+        for i in range(1000):
+            if i >= 200 and len(stopped) > 20:  # on a busy machine fewer meet a cell
+                break
             cells = [self.c.execute(code, stop_on_error=False) for _ in range(3)]
             time.sleep(random.random() * 3 * usual)
             m = self.c.session.msg("interrupt_request", {})
@@ -308,7 +310,7 @@ class Shared(kernel.OneKernel):
             for name, cell in zip(names, cells):
                 self.assertTrue(name == "ok" or states.index((cell, "busy")) < served, f"round {i}: {names}")
             stopped += [name for name in names if name != "ok"]
-        self.assertGreater(len(stopped), 5)  # on a busy machine few meet a cell
+        self.assertGreater(len(stopped), 20)
 
     def test_training_is_interrupted_after_a_step(self):
         self.k.run('seed 1\nd = dataset("digits")\nnet mi { flatten -> linear 16 -> relu -> linear 10 }\nti = trainer(mi, d, opt=adam(lr=1e-3), batch=32)')
