@@ -1021,8 +1021,10 @@ const char *dl_schedule_text(const dl_schedule *s);
  * key, value, key, value, ..., NULL, or NULL. DL_ERR_NAME: a name occurs twice. */
 dl_status dl_safetensors_write(const char *path, long n, const char *const *names, dl_tensor *const *tensors,
                                const char *const *meta);
-/* Reads a whole file; every rule of the format is checked. Errors: DL_ERR_FORMAT, DL_ERR_DTYPE (a dtype without a
- * counterpart here), DL_ERR_DEVICE. Tensors carry their names, and belong to the file's handle. */
+/* Reads a whole file; every rule of the format is checked. Errors: DL_ERR_FORMAT, DL_ERR_DEVICE. Tensors carry their
+ * names, and belong to the file's handle. Elements that tensors do not have are read as the smallest dtype that holds
+ * all of them: I8, I16 and U16 as i32, U32 and U64 as i64, F8_E4M3 as f32, F8_E5M2 as f16. A tensor of any other dtype,
+ * or of U64 with a number above 2**63 - 1, is left out: see dl_tensor_file_skipped. */
 typedef struct dl_tensor_file dl_tensor_file;
 dl_tensor_file *dl_safetensors_read(const char *path, int device);
 long dl_tensor_file_count(const dl_tensor_file *f);
@@ -1030,10 +1032,13 @@ const char *dl_tensor_file_name(const dl_tensor_file *f, long i);          /* in
 dl_tensor *dl_tensor_file_at(const dl_tensor_file *f, long i);             /* borrowed; NULL past the end */
 dl_tensor *dl_tensor_file_find(const dl_tensor_file *f, const char *name); /* borrowed; NULL: there is none */
 const char *dl_tensor_file_meta(const dl_tensor_file *f, const char *key); /* NULL: there is none */
+/* The name of the i-th tensor that was left out, *why (or NULL) the reason; NULL past the last. */
+const char *dl_tensor_file_skipped(const dl_tensor_file *f, long i, const char **why);
 void dl_tensor_file_free(dl_tensor_file *f);
 
-/* NumPy's .npy: one array. bf16 has no counterpart there (DL_ERR_DTYPE). Column-major files are read too.
- * Reading: DL_ERR_FORMAT, DL_ERR_DTYPE, DL_ERR_DEVICE. */
+/* NumPy's .npy: one array. bf16 has no counterpart there (DL_ERR_DTYPE). Column-major and
+ * big-endian files are read too, elements that tensors do not have as in dl_safetensors_read. Reading: DL_ERR_FORMAT,
+ * DL_ERR_DTYPE, DL_ERR_DEVICE. */
 dl_status dl_npy_write(const char *path, dl_tensor *t);
 dl_tensor *dl_npy_read(const char *path, int device);
 

@@ -7,8 +7,10 @@
 
 #include "core/tensor.h"
 #include "io/atomic.h"
+#include "io/element.h"
 #include "io/npy.h"
 
+/* What is written. */
 static const struct {
     const char *descr;
     dl_dtype dtype;
@@ -18,8 +20,12 @@ static const struct {
 };
 enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
 
+/* Letters of NumPy's kinds of elements that are read. */
+static const char kinds[] = "buif";
+static const dl_element_kind kind_of[] = {DL_E_BOOL, DL_E_UINT, DL_E_INT, DL_E_FLOAT};
+
 typedef struct header {
-    dl_dtype dtype;
+    dl_element element;
     bool fortran;
     int ndim;
     long shape[DL_MAX_DIM];
@@ -41,9 +47,12 @@ static const char *value_of(const char *text, const char *key) {
 static dl_status read_descr(const char *name, const char *text, header *h) {
     const char *p = value_of(text, "descr");
     if (!p || *p != '\'') return dl_fail(DL_ERR_FORMAT, "%s: the header names no simple dtype", name);
-    for (int i = 0; i < NDTYPES; i++)
-        if (!strncmp(p + 1, dtypes[i].descr, 3) && p[4] == '\'') return h->dtype = dtypes[i].dtype, DL_OK;
     int n = (int)strcspn(p + 1, "'");
+    const char *kind = n == 3 && strchr("<>=|", p[1]) ? strchr(kinds, p[2]) : NULL;
+    if (kind && isdigit((unsigned char)p[3])) {
+        h->element = (dl_element){kind_of[kind - kinds], p[3] - '0', p[1] == '>'};
+        if (dl_element_dtype(h->element) >= 0) return DL_OK;
+    }
     return dl_fail_hint(DL_ERR_DTYPE, "in Python: numpy.save(file, a.astype('float32'))",
                         "%s: dtype '%.*s' is not supported", name, n < 20 ? n : 20, p + 1);
 }
@@ -89,7 +98,7 @@ static dl_status read_header(const char *name, const unsigned char *p, size_t n,
 static dl_tensor *from_fortran(const header *h, const void *data, int device) {
     long shape[DL_MAX_DIM], dims[DL_MAX_DIM];
     for (int i = 0; i < h->ndim; i++) shape[i] = h->shape[h->ndim - 1 - i], dims[i] = h->ndim - 1 - i;
-    dl_tensor *raw = dl_tensor_from(h->ndim, shape, h->dtype, device, data);
+    dl_tensor *raw = dl_element_tensor(h->element, h->ndim, shape, device, data);
     dl_tensor *turned = raw ? dl_permute(raw, dims, h->ndim) : NULL, *t = turned ? dl_contiguous(turned) : NULL;
     dl_unref(turned);
     dl_unref(raw);
@@ -101,16 +110,16 @@ dl_tensor *dl_npy_parse(const char *name, const void *bytes, size_t n, int devic
     size_t at = 0;
     int64_t numel = 0;
     if (read_header(name, bytes, n, &h, &at) != DL_OK || dl_shape_check(h.ndim, h.shape, &numel) != DL_OK) return NULL;
-    size_t want = (size_t)numel * (size_t)dl_dtype_size(h.dtype);
+    size_t want = (size_t)numel * (size_t)h.element.size;
     if (n - at != want) {
         char shape[160];
-        dl_fail(DL_ERR_FORMAT, "%s: %s%s takes %zu bytes, the file has %zu", name, dl_dtype_name(h.dtype),
-                dl_shape_text(h.ndim, h.shape, shape, sizeof shape), want, n - at);
+        dl_fail(DL_ERR_FORMAT, "%s: %s of elements of %d bytes takes %zu bytes, the file has %zu", name,
+                dl_shape_text(h.ndim, h.shape, shape, sizeof shape), h.element.size, want, n - at);
         return NULL;
     }
     const char *data = (const char *)bytes + at;
     if (h.fortran && h.ndim > 1) return from_fortran(&h, data, device);
-    return dl_tensor_from(h.ndim, h.shape, h.dtype, device, data);
+    return dl_element_tensor(h.element, h.ndim, h.shape, device, data);
 }
 
 dl_tensor *dl_npy_read(const char *path, int device) {

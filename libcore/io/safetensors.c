@@ -9,21 +9,26 @@
 
 #include "core/tensor.h"
 #include "io/atomic.h"
+#include "io/element.h"
 
 enum { MAX_HEADER = 100000000 }; /* the limit of the reference reader */
 
+/* Of those that are read as one dtype the one that is written stands first. */
 static const struct {
     const char *name;
-    dl_dtype dtype;
+    dl_element element;
 } dtypes[] = {
-    {"BOOL", DL_BOOL}, {"U8", DL_U8},     {"I32", DL_I32}, {"I64", DL_I64},
-    {"F16", DL_F16},   {"BF16", DL_BF16}, {"F32", DL_F32}, {"F64", DL_F64},
+    {"BOOL", {DL_E_BOOL, 1, false}}, {"U8", {DL_E_UINT, 1, false}},      {"I32", {DL_E_INT, 4, false}},
+    {"I64", {DL_E_INT, 8, false}},   {"F16", {DL_E_FLOAT, 2, false}},    {"BF16", {DL_E_BFLOAT, 2, false}},
+    {"F32", {DL_E_FLOAT, 4, false}}, {"F64", {DL_E_FLOAT, 8, false}},    {"I8", {DL_E_INT, 1, false}},
+    {"I16", {DL_E_INT, 2, false}},   {"U16", {DL_E_UINT, 2, false}},     {"U32", {DL_E_UINT, 4, false}},
+    {"U64", {DL_E_UINT, 8, false}},  {"F8_E4M3", {DL_E_E4M3, 1, false}}, {"F8_E5M2", {DL_E_E5M2, 1, false}},
 };
 enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
 
 static const char *dtype_word(dl_dtype t) {
     for (int i = 0; i < NDTYPES; i++)
-        if (dtypes[i].dtype == t) return dtypes[i].name;
+        if (dl_element_dtype(dtypes[i].element) == (int)t) return dtypes[i].name;
     return "?";
 }
 
@@ -31,7 +36,8 @@ static const char *dtype_word(dl_dtype t) {
 
 typedef struct entry {
     char *name;
-    dl_dtype dtype;
+    const dl_element *element; /* NULL: of a dtype without a counterpart */
+    char why[80];              /* not read, and why; "" */
     int ndim;
     long shape[DL_MAX_DIM];
     size_t begin, end;
@@ -40,13 +46,14 @@ typedef struct entry {
 
 struct dl_tensor_file {
     long n, nmeta;
-    entry *e;    /* in the order of their bytes */
+    long skipped;
+    entry *e;    /* in the order of their bytes; those that were not read behind the n others */
     char **meta; /* key, value, key, value, ... */
 };
 
 void dl_tensor_file_free(dl_tensor_file *f) {
     if (!f) return;
-    for (long i = 0; i < f->n; i++) {
+    for (long i = 0; i < f->n + f->skipped; i++) {
         free(f->e[i].name);
         dl_unref(f->e[i].tensor);
     }
@@ -66,6 +73,13 @@ dl_tensor *dl_tensor_file_find(const dl_tensor_file *f, const char *name) {
     return NULL;
 }
 
+const char *dl_tensor_file_skipped(const dl_tensor_file *f, long i, const char **why) {
+    if (i < 0 || i >= f->skipped) return NULL;
+    const entry *e = &f->e[f->n + i];
+    if (why) *why = e->why;
+    return e->name;
+}
+
 const char *dl_tensor_file_meta(const dl_tensor_file *f, const char *key) {
     for (long i = 0; i < f->nmeta; i++)
         if (!strcmp(f->meta[2 * i], key)) return f->meta[2 * i + 1];
@@ -76,9 +90,9 @@ static dl_status read_dtype(const char *file, entry *e, const json_t *v) {
     const char *word = json_string_value(v);
     if (!word) return dl_fail(DL_ERR_FORMAT, "%s: tensor '%s' has no dtype", file, e->name);
     for (int i = 0; i < NDTYPES; i++)
-        if (!strcmp(dtypes[i].name, word)) return e->dtype = dtypes[i].dtype, DL_OK;
-    return dl_fail_hint(DL_ERR_DTYPE, "convert it to F32 or I64 before saving",
-                        "%s: tensor '%s' has dtype %.20s, which is not supported", file, e->name, word);
+        if (!strcmp(dtypes[i].name, word)) return e->element = &dtypes[i].element, DL_OK;
+    snprintf(e->why, sizeof e->why, "dtype %.20s has no counterpart here", word);
+    return DL_OK;
 }
 
 static dl_status read_shape(const char *file, entry *e, const json_t *v, int64_t *numel) {
@@ -113,12 +127,12 @@ static dl_status read_entry(const char *file, entry *e, const char *name, const 
         return dl_fail(DL_ERR_FORMAT, "%s: the bytes [%lld, %lld) of tensor '%s' are not within the %zu of the file",
                        file, from, to, name, room);
     e->begin = (size_t)from, e->end = (size_t)to;
-    size_t want = (size_t)numel * (size_t)dl_dtype_size(e->dtype);
+    size_t want = e->element ? (size_t)numel * (size_t)e->element->size : e->end - e->begin;
     if (e->end - e->begin != want) {
         char shape[160];
         return dl_fail(DL_ERR_FORMAT, "%s: tensor '%s', %s%s, takes %zu bytes, but %zu are set aside for it", file,
-                       name, dl_dtype_name(e->dtype), dl_shape_text(e->ndim, e->shape, shape, sizeof shape), want,
-                       e->end - e->begin);
+                       name, json_string_value(json_object_get(v, "dtype")),
+                       dl_shape_text(e->ndim, e->shape, shape, sizeof shape), want, e->end - e->begin);
     }
     return DL_OK;
 }
@@ -172,13 +186,30 @@ static dl_status read_header(dl_tensor_file *f, const char *file, json_t *head, 
     return check_places(f, file, room);
 }
 
+/* Numbers that no dtype here can hold are no reason to do without the other tensors. */
+static dl_status read_tensor(entry *e, const char *data, int device) {
+    if (!e->element) return DL_OK;
+    e->tensor = dl_element_tensor(*e->element, e->ndim, e->shape, device, data + e->begin);
+    if (e->tensor) return dl_tensor_set_name(e->tensor, e->name);
+    dl_error err;
+    if (!dl_error_take(&err)) return DL_ERR_MEMORY;
+    if (err.code != DL_ERR_DTYPE) return dl_error_put(&err);
+    snprintf(e->why, sizeof e->why, "%.79s", err.message);
+    return DL_OK;
+}
+
 static dl_status read_tensors(dl_tensor_file *f, const char *data, int device) {
-    for (long i = 0; i < f->n; i++) {
-        entry *e = &f->e[i];
-        e->tensor = dl_tensor_from(e->ndim, e->shape, e->dtype, device, data + e->begin);
-        if (!e->tensor) return dl_error_last() ? dl_error_last()->code : DL_ERR_MEMORY;
-        DL_TRY(dl_tensor_set_name(e->tensor, e->name));
-    }
+    long all = f->n, n = 0;
+    for (long i = 0; i < all; i++) DL_TRY(read_tensor(&f->e[i], data, device));
+    entry *sorted = calloc((size_t)all + 1, sizeof *sorted);
+    if (!sorted) return dl_fail(DL_ERR_MEMORY, "no memory for %ld tensors", all);
+    for (int read = 1; read >= 0; read--)
+        for (long i = 0; i < all; i++)
+            if (!f->e[i].tensor == !read) sorted[n++] = f->e[i];
+    free(f->e);
+    f->e = sorted;
+    for (f->n = 0; f->n < all && f->e[f->n].tensor;) f->n++;
+    f->skipped = all - f->n;
     return DL_OK;
 }
 

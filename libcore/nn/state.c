@@ -220,21 +220,27 @@ static bool is_ignored(const char *name) {
     return !strcmp(dot ? dot + 1 : name, "num_batches_tracked");
 }
 
+static dl_status missing_tensor(const loading *l, const char *path) {
+    const char *names[256], *name, *why;
+    long known = dl_tensor_file_count(l->f);
+    int n = 0;
+    for (long i = 0; (name = dl_tensor_file_skipped(l->f, i, &why)); i++)
+        if (!strncmp(name, l->prefix, strlen(l->prefix)) && !strcmp(name + strlen(l->prefix), path))
+            return dl_fail(DL_ERR_DTYPE, "%s: tensor '%s' cannot be read: %s", l->path, path, why);
+    while (n < 256 && n < known) names[n] = dl_tensor_file_name(l->f, n), n++;
+    const char *near = dl_nearest(path, names, n);
+    char hint[160] = "";
+    if (near) snprintf(hint, sizeof hint, "the file has '%s'", near);
+    return dl_fail_hint(DL_ERR_NAME, hint, "%s has no tensor '%s'", l->path, path);
+}
+
 /* Do names and shapes agree? */
 static dl_status check_agreement(const loading *l, const dl_module_list *want) {
-    const char *names[256];
     long known = dl_tensor_file_count(l->f);
     for (long i = 0; i < want->n; i++) {
         const char *path = want->entries[i].path;
         dl_tensor *t = find_stored(l, path), *mine = want->entries[i].tensor;
-        if (!t) {
-            int n = 0;
-            while (n < 256 && n < known) names[n] = dl_tensor_file_name(l->f, n), n++;
-            const char *near = dl_nearest(path, names, n);
-            char hint[160] = "";
-            if (near) snprintf(hint, sizeof hint, "the file has '%s'", near);
-            return dl_fail_hint(DL_ERR_NAME, hint, "%s has no tensor '%s'", l->path, path);
-        }
+        if (!t) return missing_tensor(l, path);
         if (dl_shape_eq(t, mine)) continue;
         char a[160], b[160];
         return dl_fail(DL_ERR_SHAPE, "%s: tensor '%s' has shape %s, the net's has %s", l->path, path,

@@ -63,12 +63,15 @@ static dl_status record_of(const dl_tensor_file *f, dlsh_value *out) {
 }
 
 /* What the file holds: an array, a net with its weights, or a record of tensors. */
-static dl_status open_file(const char *path, dlsh_value *out) {
+static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out) {
     if (ends_with(path, ".npy")) return dlsh_give(dlsh_tensor(dl_npy_read(path, dlsh_device())), out);
     dl_tensor_file *f = dl_safetensors_read(path, dlsh_device());
     if (!f) return dlsh_failure();
     int net = dl_tensor_file_meta(f, "dlsh.model") && !dl_tensor_file_meta(f, "dlsh.trainer");
     dl_status st = net ? DL_OK : record_of(f, out);
+    const char *name, *why;
+    for (long i = 0; !net && (name = dl_tensor_file_skipped(f, i, &why)); i++)
+        dlsh_warn(dlsh_arg_session(a), NULL, "tensor '%s' is left out: %s", name, why);
     dl_tensor_file_free(f);
     if (!net) return st;
     dl_module *m = dl_module_open(path, dlsh_device());
@@ -83,7 +86,7 @@ static dl_status load_run(const dlsh_args *a, dlsh_value *result) {
     if (v.type == DLSH_STR) {
         if (path)
             return dlsh_arg_fail(a, "what", DL_ERR_TYPE, "load m \"FILE\"", "a file is loaded into a net or trainer");
-        return open_file(v.as.str->s, result);
+        return open_file(a, v.as.str->s, result);
     }
     if (!path) return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "load m \"m.safetensors\"", "load needs the name of a file");
     dl_module *m = dlsh_unwrap(v, &dlsh_net_class);

@@ -152,8 +152,6 @@ static void damaged_files_are_refused(void **state) {
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_"
          "offsets\":[0,1]}}",
          1, "not valid JSON: duplicate object key"},
-        {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
-         "dtype F8_E4M3, which is not supported"},
         {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "has no dtype"},
         {"{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, "has no shape"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, "has no data_offsets"},
@@ -232,7 +230,9 @@ static void npy_variants(void **state) {
     dl_unref(t);
     const struct {
         const char *head, *message;
-    } cases[] = {{"{'descr': '>f4', 'fortran_order': False, 'shape': (6,), }", "dtype '>f4' is not supported"},
+    } cases[] = {{"{'descr': '<c8', 'fortran_order': False, 'shape': (3,), }", "dtype '<c8' is not supported"},
+                 {"{'descr': '<U1', 'fortran_order': False, 'shape': (6,), }", "dtype '<U1' is not supported"},
+                 {"{'descr': '<f3', 'fortran_order': False, 'shape': (8,), }", "dtype '<f3' is not supported"},
                  {"{'descr': [('a', '<f4')], 'shape': (6,)}", "names no simple dtype"},
                  {"{'descr': '<f4', 'fortran_order': False, 'shape': (7,), }", "takes 28 bytes, the file has 24"},
                  {"{'descr': '<f4', 'fortran_order': False, 'shape': 6}", "has no shape"},
@@ -245,8 +245,103 @@ static void npy_variants(void **state) {
     }
 }
 
+/* Bytes of elements and the numbers they stand for. */
+static const struct {
+    const char *word, *descr; /* of safetensors and of .npy; NULL: there is none */
+    unsigned char bytes[16];
+    int n;
+    dl_dtype dtype;
+    double want[4];
+} foreign[] = {
+    {"I8", "|i1", {0x80, 0x7f, 0xff, 0}, 4, DL_I32, {-128, 127, -1, 0}},
+    {"I16", "<i2", {0, 0x80, 0xff, 0x7f}, 2, DL_I32, {-32768, 32767}},
+    {NULL, ">i2", {0x80, 0, 0x7f, 0xff}, 2, DL_I32, {-32768, 32767}},
+    {"U16", "<u2", {1, 0, 0xff, 0xff}, 2, DL_I32, {1, 65535}},
+    {NULL, ">u2", {0, 1, 0xff, 0xff}, 2, DL_I32, {1, 65535}},
+    {"U32", "<u4", {0xff, 0xff, 0xff, 0xff}, 1, DL_I64, {4294967295.0}},
+    {NULL, ">u4", {0, 0, 1, 2}, 1, DL_I64, {258}},
+    {NULL, ">i4", {0xff, 0xff, 0xff, 0xfe}, 1, DL_I32, {-2}},
+    {"U64", "<u8", {1, 0, 0, 0, 1}, 1, DL_I64, {4294967297.0}},
+    {NULL, ">i8", {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0}, 1, DL_I64, {-256}},
+    {NULL, ">f2", {0x3c, 0, 0xc0, 0}, 2, DL_F16, {1, -2}},
+    {NULL, ">f4", {0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0}, 2, DL_F32, {1, -2}},
+    {NULL, ">f8", {0x3f, 0xf0}, 1, DL_F64, {1}},
+    {NULL, "|u1", {200, 7}, 2, DL_U8, {200, 7}},
+    {NULL, ">b1", {1, 0}, 2, DL_BOOL, {1, 0}},
+    {"F8_E4M3", NULL, {0x38, 0xb8, 0x01, 0x7e}, 4, DL_F32, {1, -1, 0.001953125, 448}},
+    {"F8_E5M2", NULL, {0x3c, 0xbc, 0x01, 0x7b}, 4, DL_F16, {1, -1, 0.0000152587890625, 57344}},
+};
+
+static void expect_foreign(dl_tensor *t, size_t i) {
+    double v[4];
+    if (!t) fail_msg("case %zu: %s", i, dl_errmsg());
+    assert_int_equal(dl_dtype_of(t), foreign[i].dtype);
+    assert_int_equal(dl_numel(t), foreign[i].n);
+    ok(dl_read_f64(t, v));
+    for (int k = 0; k < foreign[i].n; k++)
+        if (v[k] != foreign[i].want[k]) fail_msg("case %zu: [%d] is %.17g", i, k, v[k]);
+}
+
+static size_t size_of_foreign(size_t i) {
+    const char *digit = foreign[i].word ? foreign[i].word + strcspn(foreign[i].word, "0123456789") : NULL;
+    int bytes = digit ? atoi(digit) / 8 : foreign[i].descr[2] - '0';
+    return (size_t)(bytes * foreign[i].n);
+}
+
+static void foreign_elements_are_widened(void **state) {
+    (void)state;
+    const char *path = temp_path("w.npy");
+    char head[200];
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        size_t bytes = size_of_foreign(i);
+        for (int fortran = 0; foreign[i].descr && fortran < 2; fortran++) {
+            snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': %s, 'shape': (%d, 1), }", foreign[i].descr,
+                     fortran ? "True" : "False", foreign[i].n);
+            write_bytes(path, head, foreign[i].bytes, bytes);
+            dl_tensor *t = dl_npy_read(path, 0);
+            expect_foreign(t, i);
+            dl_unref(t);
+        }
+        if (!foreign[i].word) continue;
+        unsigned char file[256] = {0};
+        int n = snprintf((char *)file + 8, 200, "{\"a\":{\"dtype\":\"%s\",\"shape\":[%d],\"data_offsets\":[0,%zu]}}",
+                         foreign[i].word, foreign[i].n, bytes);
+        file[0] = (unsigned char)n;
+        memcpy(file + 8 + n, foreign[i].bytes, bytes);
+        dl_tensor_file *f = dl_safetensors_parse("file", file, 8 + (size_t)n + bytes, 0);
+        if (!f) fail_msg("%s: %s", foreign[i].word, dl_errmsg());
+        expect_foreign(dl_tensor_file_find(f, "a"), i);
+        dl_tensor_file_free(f);
+    }
+}
+
+static void others_load_beside_what_cannot_be(void **state) {
+    (void)state;
+    const char *why = NULL;
+    dl_tensor_file *f = parse("{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]},"
+                              "\"a\":{\"dtype\":\"C64\",\"shape\":[1],\"data_offsets\":[0,8]}}",
+                              12);
+    if (!f) fail_msg("%s", dl_errmsg());
+    assert_int_equal(dl_tensor_file_count(f), 1);
+    assert_non_null(dl_tensor_file_find(f, "b"));
+    assert_string_equal(dl_tensor_file_skipped(f, 0, &why), "a");
+    assert_string_equal(why, "dtype C64 has no counterpart here");
+    assert_null(dl_tensor_file_skipped(f, 1, NULL));
+    dl_tensor_file_free(f);
+    unsigned char file[128] = {0};
+    int n = snprintf((char *)file + 8, 100, "{\"u\":{\"dtype\":\"U64\",\"shape\":[],\"data_offsets\":[0,8]}}");
+    file[0] = (unsigned char)n;
+    memset(file + 8 + n, 0xff, 8);
+    assert_non_null(f = dl_safetensors_parse("file", file, 16 + (size_t)n, 0));
+    assert_string_equal(dl_tensor_file_skipped(f, 0, &why), "u");
+    assert_non_null(strstr(why, "18446744073709551615 is above those of i64"));
+    dl_tensor_file_free(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(foreign_elements_are_widened),
+        cmocka_unit_test(others_load_beside_what_cannot_be),
         cmocka_unit_test(written_files_read_back),
         cmocka_unit_test(others_read_the_files),
         cmocka_unit_test(writing_is_all_or_nothing),

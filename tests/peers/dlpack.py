@@ -34,6 +34,7 @@ for name, result, arguments in [
         ("dl_expand", P, [P, P, C.c_int]), ("dl_stride", C.POINTER(C.c_long), [P]), ("dl_assign", C.c_int, [P, P])]:
     function = getattr(lib, name)
     function.restype, function.argtypes = result, arguments
+VERSION = tuple(int(part) for part in np.__version__.split(".")[:2])
 BOOL, U8, I32, I64, F16, BF16, F32, F64 = range(8)
 
 
@@ -64,11 +65,18 @@ def with_numpy():
         t = make(a, dtype)
         b = np.from_dlpack(t)
         assert b.dtype == a.dtype and b.ctypes.data == lib.dl_data(t.handle) and (a == b).all()
+        c = np.asarray(t)  # both can be written; NumPy before 2.1 takes lent memory as read-only by DLPack
+        assert c.dtype == a.dtype and c.ctypes.data == b.ctypes.data and c.flags.writeable
+        assert b.flags.writeable or VERSION < (2, 1)
+        c[0, 1] = 9
+        assert b[0, 1] == 9 and read(t)[1] == 9
         back = from_dlpack(a)
         assert lib.dl_dtype_of(back.handle) == dtype and lib.dl_data(back.handle) == a.ctypes.data
         a[1, 2] = 7  # seen by the tensor
         assert (read(back) == a.ravel()).all()
     t = make(np.arange(6, dtype=np.float32).reshape(2, 3), F32)
+    turned = np.asarray(Tensor(lib.dl_permute(t.handle, (C.c_long * 2)(1, 0), 2)))
+    assert turned.strides == (4, 12) and (turned == np.arange(6).reshape(2, 3).T).all()
     turned = np.from_dlpack(Tensor(lib.dl_permute(t.handle, (C.c_long * 2)(1, 0), 2)))
     assert turned.strides == (4, 12) and (turned == np.arange(6).reshape(2, 3).T).all()
     a = np.arange(24, dtype=np.float64).reshape(4, 6)
@@ -85,8 +93,22 @@ def with_numpy():
     np.from_dlpack(Tensor(lib.dl_detach(needs.handle)))
 
 
+def read_only():
+    """NumPy lends what may only be read by DLPack's newer structure, or not at all."""
+    a = np.arange(3, dtype=np.float32)
+    a.flags.writeable = False
+    if VERSION < (2, 1):
+        return
+    t = from_dlpack(a)
+    assert not np.from_dlpack(t).flags.writeable
+    refused(lambda: t.__dlpack__(), "may only be read")
+
+
 def lifetimes():
     """Memory lives as long as either side uses it, and is given back once."""
+    c = np.asarray(make(np.arange(4, dtype=np.float32), F32))
+    gc.collect()
+    assert (c == [0, 1, 2, 3]).all()
     t = make(np.arange(4, dtype=np.float32), F32)
     b = np.from_dlpack(t)
     del t
@@ -124,6 +146,7 @@ def with_torch():
 
 
 with_numpy()
+read_only()
 lifetimes()
 if torch:
     with_torch()
