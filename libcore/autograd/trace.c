@@ -37,9 +37,9 @@ static void fill_map(trace *t) {
 
 static dl_status grow(trace *t) {
     long cap = t->cap ? 2 * t->cap : 64;
-    item *items = realloc(t->items, (size_t)cap * sizeof *items);
+    item *items = dl_memory_resize(t->items, t->cap, cap, sizeof *items);
     if (items) t->items = items;
-    long *map = items ? realloc(t->map, (size_t)(3 * cap) * sizeof *map) : NULL;
+    long *map = items ? dl_memory_resize(t->map, t->size, 3 * cap, sizeof *map) : NULL;
     if (!map) return dl_fail(DL_ERR_MEMORY, "no memory to list a history of %ld ops", t->n);
     t->map = map;
     t->cap = cap;

@@ -90,7 +90,7 @@ dl_status dl_device_describe(int device, char *text, int size) {
 dl_status dl_device_memory_get(int device, dl_device_memory *out) {
     DL_TRY(dl_device_check(device));
     if (device) return dl_backend_get()->memory(device - 1, out);
-    size_t left = dl_memory_available(), used = dl_host_bytes();
+    size_t left = dl_memory_look().left, used = dl_host_bytes();
     *out = (dl_device_memory){.used = (long)used,
                               .peak = (long)dl_host_peak(),
                               .cached = (long)dl_host_cached(),

@@ -1,60 +1,85 @@
-/* Available memory from /proc/meminfo and the control group (version 2, and version 1's memory controller). */
+/* The gate that allocations pass. */
 #include "core/memory.h"
+#include "core/tensor.h"
 
+#include <malloc.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
-/* One number from a file; fallback when it is missing or says "max". */
-static size_t read_number(const char *path, size_t fallback) {
-    FILE *f = fopen(path, "re");
-    unsigned long v;
-    size_t got = f && fscanf(f, "%lu", &v) == 1 ? v : fallback;
-    if (f) fclose(f);
-    return got;
+/* What a thread allocates is counted in batches; between two looks at the system at most STRIDE is allocated, and a
+ * quarter of what is left. The reserve is for what passes no gate: libraries, stacks, the message itself. */
+enum { BATCH = 256 << 10, STRIDE = 64 << 20, RESERVE = 16 << 20, TIGHT = 128 << 20, PAGE = 4096 };
+
+static long granted; /* bytes until the next look; atomic */
+static int tight;    /* the last look saw little left; atomic */
+
+static size_t reserve_of(dl_memory_room r) { return r.of / 16 < RESERVE ? r.of / 16 : RESERVE; }
+
+static dl_status refuse(size_t bytes, size_t left) {
+    char asked[40];
+    if (bytes < 1 << 20)
+        snprintf(asked, sizeof asked, "%zu bytes", bytes);
+    else
+        snprintf(asked, sizeof asked, "%.1f MiB", (double)bytes / 1048576);
+    return dl_fail_hint(DL_ERR_MEMORY, "use smaller tensors or batches, or free some: `vars` lists what is held",
+                        "%s asked for, %.1f MiB left on this machine, %.1f MiB held by tensors", asked,
+                        (double)left / 1048576, (double)dl_host_bytes() / 1048576);
 }
 
-static size_t cgroup_left(const char *limit_path, const char *used_path) {
-    size_t limit = read_number(limit_path, SIZE_MAX), used = read_number(used_path, 0);
-    return limit == SIZE_MAX ? SIZE_MAX : limit > used ? limit - used : 0;
-}
-
-/* The process's own group of the unified hierarchy, as /proc/self/cgroup names it: "0::/path". */
-static size_t own_cgroup_left(void) {
-    char line[512], limit[640], used[640];
-    size_t left = SIZE_MAX;
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    while (f && fgets(line, sizeof line, f)) {
-        if (strncmp(line, "0::", 3)) continue;
-        line[strcspn(line, "\n")] = 0;
-        snprintf(limit, sizeof limit, "/sys/fs/cgroup%s/memory.max", line + 3);
-        snprintf(used, sizeof used, "/sys/fs/cgroup%s/memory.current", line + 3);
-        left = cgroup_left(limit, used);
+/* Of `bytes` now and `n` with what was counted before. *counted: what counts again at the next call. A refusal leaves a
+ * batch of small pieces to those who handle it, out of the first half of the reserve. */
+static dl_status look(size_t bytes, size_t n, size_t *counted) {
+    dl_memory_room r = dl_memory_look();
+    if (r.left < n || r.left - n < reserve_of(r)) {
+        dl_host_empty_cache();
+        r = dl_memory_look();
     }
-    if (f) fclose(f);
-    return left;
+    size_t reserve = reserve_of(r);
+    if (r.left < n || r.left - n < reserve) {
+        __atomic_store_n(&granted, 0, __ATOMIC_RELAXED);
+        *counted = r.left > reserve / 2 + BATCH ? 0 : n - bytes;
+        return refuse(bytes, r.left > reserve ? r.left - reserve : 0);
+    }
+    size_t rest = r.left - n - reserve;
+    __atomic_store_n(&tight, rest < TIGHT || rest / 4 < n, __ATOMIC_RELAXED);
+    __atomic_store_n(&granted, (long)(rest / 4 < STRIDE ? rest / 4 : STRIDE), __ATOMIC_RELAXED);
+    return DL_OK;
 }
 
-static size_t mem_available(void) {
-    char line[128];
-    unsigned long kib = 0;
-    size_t left = SIZE_MAX;
-    FILE *f = fopen("/proc/meminfo", "re");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %lu kB", &kib) == 1) left = (size_t)kib * 1024;
-    if (f) fclose(f);
-    return left;
+dl_status dl_memory_take(size_t bytes) {
+    static _Thread_local size_t counted;
+    if (bytes > PTRDIFF_MAX - counted) return refuse(bytes, dl_memory_look().left);
+    counted += bytes;
+    if (counted < BATCH) return DL_OK;
+    size_t n = counted;
+    counted = 0;
+    if (__atomic_sub_fetch(&granted, (long)n, __ATOMIC_RELAXED) >= 0) return DL_OK;
+    return look(bytes, n, &counted);
 }
 
-size_t dl_memory_available(void) {
-    size_t left[] = {
-        mem_available(),
-        own_cgroup_left(),
-        cgroup_left("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        cgroup_left("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    };
-    size_t least = SIZE_MAX;
-    for (unsigned i = 0; i < sizeof left / sizeof *left; i++)
-        if (left[i] < least) least = left[i];
-    return least;
+/* malloc or realloc, tried again when unused memory was given back. */
+static void *from_system(void *p, size_t bytes) {
+    void *q = realloc(p, bytes);
+    if (q) return q;
+    dl_host_empty_cache();
+    return realloc(p, bytes);
+}
+
+void *dl_memory_resize(void *p, long old, long n, long size) {
+    int64_t bytes = n;
+    if (!dl_count_mul(&bytes, size))
+        return dl_fail(DL_ERR_MEMORY, "no machine has memory for %ld times %ld bytes", n, size), NULL;
+    int64_t had = old * size, more = bytes - had;
+    if (more > 0 && dl_memory_take((size_t)more) != DL_OK) return NULL;
+    char *q = from_system(p, bytes ? (size_t)bytes : 1);
+    if (!q) return dl_fail(DL_ERR_MEMORY, "the system refused %ld bytes", (long)bytes), NULL;
+    if (more > 0) dl_memory_settle(q + had, (size_t)more);
+    return q;
+}
+
+void *dl_memory_alloc(long n, long size) { return dl_memory_resize(NULL, 0, n, size); }
+
+void dl_memory_settle(void *p, size_t bytes) {
+    if (!__atomic_load_n(&tight, __ATOMIC_RELAXED)) return;
+    for (size_t i = 0; i < bytes; i += PAGE) ((volatile char *)p)[i] = 0;
 }

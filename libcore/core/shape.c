@@ -21,13 +21,18 @@ dl_status dl_shape_check(int ndim, const long *shape, int64_t *numel) {
         if (shape[i] < 0)
             return dl_fail(DL_ERR_SHAPE, "size %ld in shape %s is negative", shape[i],
                            dl_shape_text(ndim, shape, text, sizeof text));
-        if (__builtin_mul_overflow(span, shape[i] ? shape[i] : 1, &span) || span > INT64_MAX / 8)
+        if (!dl_count_mul(&span, shape[i] ? shape[i] : 1))
             return dl_fail(DL_ERR_SHAPE, "shape %s is too large to address",
                            dl_shape_text(ndim, shape, text, sizeof text));
         n *= shape[i];
     }
     *numel = n;
     return DL_OK;
+}
+
+long dl_shape_count(int ndim, const long *shape) {
+    int64_t n;
+    return dl_shape_check(ndim, shape, &n) == DL_OK ? (long)n : -1;
 }
 
 void dl_strides_contiguous(int ndim, const long *shape, long *stride) {

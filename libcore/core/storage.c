@@ -6,6 +6,7 @@
 #include "core/live.h"
 #include "core/memory.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -65,44 +66,18 @@ static void lock(int *l) {
 
 static void unlock(int *l) { __atomic_store_n(l, 0, __ATOMIC_RELEASE); }
 
-/* Gives every cached block back to the system. */
-void dl_host_empty_cache(void) {
-    for (int c = 0; c < NCLASS; c++) {
-        lock(&lists[c].lock);
-        block *b = lists[c].head;
-        lists[c].head = NULL;
-        unlock(&lists[c].lock);
-        while (b) {
-            block *next = b->next;
-            free(b);
-            b = next;
-        }
-    }
-    __atomic_store_n(&cached, 0, __ATOMIC_RELAXED);
-}
-
-static void *from_system(size_t bytes, size_t rounded) {
-    void *p;
-    return posix_memalign(&p, 64, KEEPS_NOTHING ? bytes : rounded) ? NULL : p;
-}
-
 static void *fresh(size_t bytes, size_t rounded) {
-    if (rounded >= DL_LARGE_ALLOCATION && dl_memory_available() < rounded) {
+    size_t size = KEEPS_NOTHING ? bytes : rounded;
+    if (dl_memory_take(size) != DL_OK) return NULL;
+    void *p = NULL;
+    if (posix_memalign(&p, 64, size)) {
         dl_host_empty_cache();
-        size_t left = dl_memory_available();
-        if (left < rounded) {
-            dl_fail_hint(DL_ERR_MEMORY, "use smaller tensors or batches, or free some: `vars` lists what is held",
-                         "%.1f MiB asked for, %.1f MiB left on this machine, %.1f MiB held by tensors",
-                         (double)bytes / 1048576, (double)left / 1048576, (double)dl_host_bytes() / 1048576);
-            return NULL;
-        }
+        if (posix_memalign(&p, 64, size)) p = NULL;
     }
-    void *p = from_system(bytes, rounded);
-    if (!p) {
-        dl_host_empty_cache();
-        p = from_system(bytes, rounded);
-    }
-    if (!p) dl_fail(DL_ERR_MEMORY, "the system refused %.1f MiB", (double)bytes / 1048576);
+    if (p)
+        dl_memory_settle(p, size);
+    else
+        dl_fail(DL_ERR_MEMORY, "the system refused %.1f MiB", (double)bytes / 1048576);
     return p;
 }
 
@@ -150,8 +125,27 @@ static void give_back(void *mags) {
         while (m[c].head) {
             block *b = m[c].head;
             m[c].head = b->next;
+            m[c].n--;
             shared_free(c, b, class_bytes(c));
         }
+}
+
+/* Gives every cached block back to the system, but for those in the lists of other threads. */
+void dl_host_empty_cache(void) {
+    give_back(own);
+    for (int c = 0; c < NCLASS; c++) {
+        lock(&lists[c].lock);
+        block *b = lists[c].head;
+        lists[c].head = NULL;
+        unlock(&lists[c].lock);
+        while (b) {
+            block *next = b->next;
+            free(b);
+            b = next;
+        }
+    }
+    __atomic_store_n(&cached, 0, __ATOMIC_RELAXED);
+    malloc_trim(0);
 }
 
 static void make_key(void) { pthread_key_create(&thread_end, give_back); }

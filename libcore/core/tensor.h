@@ -83,7 +83,18 @@ dl_tensor *dl_view_new(dl_storage *st, dl_dtype dtype, int ndim, const long *sha
 
 /* ---- shapes (core/shape.c) */
 
-/* Product with overflow check: DL_ERR_SHAPE for negative sizes, more than 8 dims or more than 2^63 bytes. */
+/* Counts of elements end at 2^53: doubles hold them exactly, and 512 bytes for each are still addressed by 64 bits. */
+#define DL_MAX_COUNT ((int64_t)1 << 53)
+/* *n *= by. False, with *n left as it is, for negative factors and beyond DL_MAX_COUNT: every product of sizes that
+ * files or users name is made here. */
+static inline bool dl_count_mul(int64_t *n, int64_t by) {
+    uint64_t product;
+    if (*n < 0 || by < 0 || __builtin_mul_overflow((uint64_t)*n, (uint64_t)by, &product) || product > DL_MAX_COUNT)
+        return false;
+    *n = (int64_t)product;
+    return true;
+}
+/* The number of elements. DL_ERR_SHAPE for negative sizes, more than 8 dims or more than DL_MAX_COUNT elements. */
 dl_status dl_shape_check(int ndim, const long *shape, int64_t *numel);
 void dl_strides_contiguous(int ndim, const long *shape, long *stride);
 bool dl_strides_are_contiguous(int ndim, const long *shape, const long *stride);

@@ -38,7 +38,7 @@ static dl_status put(scanner *c, char ch) {
                             c->at - c->line_at + 1);
     if (c->len + 2 > c->cap) {
         size_t cap = c->cap ? 2 * c->cap : 64;
-        char *more = realloc(c->field, cap);
+        char *more = dl_memory_resize(c->field, (long)c->cap, (long)cap, 1);
         if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for a field of '%s'", c->name);
         c->field = more, c->cap = cap;
     }
@@ -177,15 +177,12 @@ static dl_status room(reader *r) {
     dl_csv_table *t = r->t;
     if (t->n < r->cap) return DL_OK;
     long cap = r->cap ? 2 * r->cap : 64;
-    size_t bytes;
-    float *x = NULL;
     double *y = NULL;
     char **label = NULL;
-    if (!__builtin_mul_overflow((size_t)cap, (size_t)(t->features ? t->features : 1) * sizeof *x, &bytes)) {
-        if ((x = realloc(t->x, bytes))) t->x = x;
-        if (x && (y = realloc(t->y, (size_t)cap * sizeof *y))) t->y = y;
-        if (y && (label = realloc(t->label, (size_t)cap * sizeof *label))) t->label = label;
-    }
+    float *x = dl_memory_resize(t->x, r->cap, cap, (t->features ? t->features : 1) * (long)sizeof *x);
+    if (x) t->x = x;
+    if (x && (y = dl_memory_resize(t->y, r->cap, cap, sizeof *y))) t->y = y;
+    if (y && (label = dl_memory_resize(t->label, r->cap, cap, sizeof *label))) t->label = label;
     if (!label) return no_memory(r);
     r->cap = cap;
     return DL_OK;

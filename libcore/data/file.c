@@ -8,8 +8,6 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include "core/memory.h"
-
 static dl_status cannot_open(const char *path, int err) {
     return dl_fail(DL_ERR_IO, "cannot open '%s': %s", path, strerror(err));
 }
@@ -25,7 +23,7 @@ static dl_status cannot_read(const char *path, gzFile f) {
 /* Room for more bytes: doubles, but not beyond the memory there is. */
 static dl_status grow(const char *path, uint8_t **bytes, size_t *cap) {
     size_t want = *cap ? *cap * 2 : 1 << 16;
-    uint8_t *more = want >= DL_LARGE_ALLOCATION && want > dl_memory_available() ? NULL : realloc(*bytes, want);
+    uint8_t *more = dl_memory_resize(*bytes, (long)*cap, (long)want, 1);
     if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for '%s': it has more than %zu MiB", path, *cap >> 20);
     *bytes = more, *cap = want;
     return DL_OK;

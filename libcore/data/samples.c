@@ -8,14 +8,17 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/tensor.h"
 #include "data/draw.h"
 
 void *dl_data_alloc(long n, size_t size) {
-    size_t bytes;
-    if (n < 0 || __builtin_mul_overflow((size_t)n, size, &bytes)) bytes = SIZE_MAX;
-    if (bytes >= DL_LARGE_ALLOCATION && bytes > dl_memory_available()) bytes = SIZE_MAX;
-    void *p = bytes == SIZE_MAX ? NULL : calloc(bytes ? bytes : 1, 1);
-    if (!p) dl_fail(DL_ERR_MEMORY, "no memory for a dataset: %ld pieces of %zu bytes", n, size);
+    int64_t bytes = n;
+    bool some = dl_count_mul(&bytes, (int64_t)size) && dl_memory_take((size_t)bytes) == DL_OK;
+    void *p = some ? calloc(bytes ? (size_t)bytes : 1, 1) : NULL;
+    if (p)
+        dl_memory_settle(p, (size_t)bytes);
+    else
+        dl_fail(DL_ERR_MEMORY, "no memory for a dataset: %ld pieces of %zu bytes", n, size);
     return p;
 }
 
@@ -25,9 +28,9 @@ static size_t target_size(const dl_dataset *d) {
 }
 
 static long product(int ndim, const long *shape) {
-    long n = 1;
+    int64_t n = 1;
     for (int i = 0; i < ndim; i++)
-        if (__builtin_mul_overflow(n, shape[i], &n)) return -1;
+        if (!dl_count_mul(&n, shape[i])) return -1;
     return n;
 }
 

@@ -125,6 +125,14 @@ typedef struct dl_memory_block {
 int dl_device_memory_largest(int device, dl_memory_block *out, int max);
 /* Gives what is kept for reuse back to the driver or the system. DL_ERR_DEVICE. */
 dl_status dl_device_empty_cache(int device);
+/* The number of elements of a shape. -1, with DL_ERR_SHAPE: a size is negative, there are more than 8 of them, or more
+ * than 2^53 elements. */
+long dl_shape_count(int ndim, const long *shape);
+/* malloc of n pieces of `size` bytes, for data that may grow large. Refused, with DL_ERR_MEMORY, before the machine,
+ * the control group or a limit of the process is exhausted, however small the pieces are. To be freed with free(). */
+void *dl_memory_alloc(long n, long size);
+/* realloc of p from `old` to n pieces; NULL with DL_ERR_MEMORY, and p stays. */
+void *dl_memory_resize(void *p, long old, long n, long size);
 /* Waits for all work on the device, and reports its faults. DL_ERR_DEVICE: the device is lost, with its tensors. */
 dl_status dl_device_synchronize(int device);
 /* The stream that the library's own work on an accelerator goes through, a cudaStream_t: kernels launched on it run in

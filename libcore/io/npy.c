@@ -155,8 +155,8 @@ dl_status dl_npy_write(const char *path, dl_tensor *t) {
     int len = header_text(t, descr, head, sizeof head);
     size_t bytes = (size_t)dl_numel(t) * (size_t)dl_dtype_size(dl_dtype_of(t));
     unsigned char magic[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)len, (unsigned char)(len >> 8)};
-    void *copy = malloc(bytes ? bytes : 1);
-    if (!copy) return dl_fail(DL_ERR_MEMORY, "no memory for a copy of %zu bytes", bytes);
+    void *copy = dl_memory_alloc((long)bytes, 1);
+    if (!copy) return DL_ERR_MEMORY;
     dl_atomic a = {.fd = -1};
     dl_status st = dl_read(t, copy);
     if (st == DL_OK) st = dl_atomic_open(&a, path);

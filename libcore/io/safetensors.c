@@ -315,8 +315,8 @@ out:
 static dl_status write_tensor(dl_atomic *a, dl_tensor *t) {
     size_t bytes = (size_t)dl_numel(t) * (size_t)dl_dtype_size(dl_dtype_of(t));
     if (dl_is_contiguous(t) && dl_device_of(t) == 0) return dl_atomic_write(a, dl_data(t), bytes);
-    void *copy = malloc(bytes ? bytes : 1);
-    if (!copy) return dl_fail(DL_ERR_MEMORY, "no memory for a copy of %zu bytes", bytes);
+    void *copy = dl_memory_alloc((long)bytes, 1);
+    if (!copy) return DL_ERR_MEMORY;
     dl_status st = dl_read(t, copy);
     if (st == DL_OK) st = dl_atomic_write(a, copy, bytes);
     free(copy);

@@ -16,11 +16,12 @@ void *dl_arena_get(dl_arena *a, size_t n) {
     n = (n + ALIGN - 1) / ALIGN * ALIGN;
     if (!a->chunks || n > a->chunks->size - a->used) {
         size_t size = n > CHUNK ? n : CHUNK;
-        struct dl_arena_chunk *c = calloc(1, sizeof *c + size);
+        struct dl_arena_chunk *c = dl_memory_alloc((long)(sizeof *c + size), 1);
         if (!c) {
             a->failed = 1;
             return NULL;
         }
+        memset(c->data, 0, size);
         c->size = size;
         c->next = a->chunks;
         a->chunks = c;

@@ -263,8 +263,8 @@ static dl_status gather(const dlsh_split *s, const long *index, long n, dl_tenso
 }
 
 static dl_status whole_split(const dlsh_split *s, dl_tensor **x, dl_tensor **y) {
-    long n = dl_dataset_len(s->data, s->which), *index = malloc(sizeof *index * (size_t)(n ? n : 1));
-    if (!index) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %ld samples", n);
+    long n = dl_dataset_len(s->data, s->which), *index = dl_memory_alloc(n, sizeof *index);
+    if (!index) return DL_ERR_MEMORY;
     for (long i = 0; i < n; i++) index[i] = i;
     dl_status st = gather(s, index, n, x, y);
     free(index);
@@ -328,8 +328,8 @@ static dl_status index_split(struct dlsh_session *s, void *self, dlsh_value key,
                          "a split is indexed by an int, a list of ints or a range, got %s", dlsh_type_name(key));
     dlsh_iter it;
     DLSH_TRY(dlsh_iter_begin(s, key, &it));
-    long n = 0, most = it.n, *index = malloc(sizeof *index * (size_t)(most ? most : 1));
-    dl_status st = index ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %ld indices", most);
+    long n = 0, most = it.n, *index = dl_memory_alloc(most, sizeof *index);
+    dl_status st = index ? DL_OK : DL_ERR_MEMORY;
     for (int done = 0; st == DL_OK && n < most;) {
         dlsh_value v = dlsh_void();
         if ((st = dlsh_iter_next(s, &it, &v, &done)) != DL_OK || done) break;

@@ -77,7 +77,7 @@ static int stretch(double *v, long n) {
 
 static dl_status read_pixels(sheet *p, const dl_tensor *t) {
     DLSH_TRY(set_shape(p, t));
-    if (!(p->pixels = malloc(sizeof *p->pixels * (size_t)dl_numel(t)))) return no_memory();
+    if (!(p->pixels = dl_memory_alloc(dl_numel(t), sizeof *p->pixels))) return DL_ERR_MEMORY;
     DLSH_TRY(dl_read_f64(t, p->pixels));
     p->odd = stretch(p->pixels, p->count * p->channels * p->height * p->width);
     return DL_OK;
@@ -160,8 +160,8 @@ static dl_status shrink(const sheet *p, long by, sheet *out) {
     *out = *p;
     out->width = (p->width + by - 1) / by;
     out->height = (p->height + by - 1) / by;
-    out->pixels = malloc(sizeof *out->pixels * (size_t)(p->count * p->channels * out->height * out->width));
-    if (!out->pixels) return no_memory();
+    out->pixels = dl_memory_alloc(p->count * p->channels * out->height * out->width, sizeof *out->pixels);
+    if (!out->pixels) return DL_ERR_MEMORY;
     double *at = out->pixels;
     for (long k = 0; k < p->count; k++)
         for (long c = 0; c < p->channels; c++)

@@ -131,7 +131,7 @@ static dl_status difference(const dl_tensor *a, const dl_tensor *b, double *wors
     if (!a != !b || (a && dl_numel(a) != dl_numel(b))) return *worst = INFINITY, DL_OK;
     if (!a) return DL_OK;
     long n = dl_numel(a);
-    double *x = malloc(2 * ((size_t)n + 1) * sizeof *x), *y = x + n;
+    double *x = dl_memory_alloc(n, 2 * sizeof *x), *y = x ? x + n : NULL;
     if (!x) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to compare tensors");
     dl_status st = dl_read_f64(a, x);
     if (!st) st = dl_read_f64(b, y);
@@ -257,7 +257,7 @@ static dl_status check_empty(const subject *s, char *why, size_t size) {
     }
     if (!st) st = run_op(s->u, s->name, in, s->n, &r);
     for (int i = 1; i < s->n && !st; i++) { /* nothing contributes to the gradients of the others */
-        double *g = r.grad[i] && dl_numel(r.grad[i]) ? malloc((size_t)dl_numel(r.grad[i]) * sizeof *g) : NULL;
+        double *g = r.grad[i] && dl_numel(r.grad[i]) ? dl_memory_alloc(dl_numel(r.grad[i]), sizeof *g) : NULL;
         if (g && !(st = dl_read_f64(r.grad[i], g)))
             for (long k = 0; k < dl_numel(r.grad[i]); k++)
                 if (g[k] != 0) snprintf(why, size, "the gradient of input %d is not 0 when there are no samples", i);
@@ -270,7 +270,7 @@ static dl_status check_empty(const subject *s, char *why, size_t size) {
 
 static int has_nan(const dl_tensor *t) {
     long n = dl_numel(t), found = 0;
-    double *v = malloc(((size_t)n + 1) * sizeof *v);
+    double *v = dl_memory_alloc(n, sizeof *v);
     if (v && !dl_read_f64(t, v))
         for (long i = 0; i < n; i++) found |= isnan(v[i]);
     free(v);

@@ -40,8 +40,8 @@ static dl_status add_run(chart *c, dl_store *store, long id, long max_points) {
 /* Numbers of a tensor or a list, that the chart keeps; *n of them. */
 static dl_status read_numbers(const dlsh_args *a, const char *arg, chart *c, dlsh_value v, const char *name, long *n) {
     *n = v.type == DLSH_TENSOR ? dl_numel(v.as.tensor) : v.as.list->n;
-    double *to = c->numbers[c->kept] = malloc(sizeof *to * (size_t)(*n + 1));
-    if (!to) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %ld points", *n);
+    double *to = c->numbers[c->kept] = dl_memory_alloc(*n, sizeof *to);
+    if (!to) return DL_ERR_MEMORY;
     c->kept++;
     if (v.type == DLSH_TENSOR) return dl_read_f64(v.as.tensor, to);
     for (long i = 0; i < *n; i++) {

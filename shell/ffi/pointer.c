@@ -67,10 +67,9 @@ static void memory_free(void *self) {
 static const dlsh_class memory_class = {.name = "memory", .doc = "Memory behind pointers.", .destroy = memory_free};
 
 dlsh_value dlsh_c_owner(void *p, long n, void (*release)(void *), dlsh_clib *lib) {
-    memory *m = malloc(sizeof *m);
+    memory *m = dl_memory_alloc(1, sizeof *m);
     if (!m) {
         release(p);
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a pointer");
         return dlsh_void();
     }
     *m = (memory){.p = p, .n = n, .release = release, .lib = dlsh_clib_ref(lib)};
@@ -157,11 +156,9 @@ dlsh_value dlsh_c_new_memory(dlsh_session *s, const dlsh_ctype *of, long n, long
         return dlsh_void();
     }
     size_t bytes = (size_t)n * size + (size_t)more;
-    void *p = calloc(1, bytes ? bytes : 1);
-    if (!p) {
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %ld elements of %s", n, dlsh_c_name(of));
-        return dlsh_void();
-    }
+    void *p = dl_memory_alloc((long)bytes, 1);
+    if (!p) return dlsh_void();
+    memset(p, 0, bytes);
     dlsh_value owner = dlsh_c_owner(p, (long)bytes, free, NULL);
     if (dlsh_failed(owner)) return owner;
     if (addr) *addr = p;
@@ -171,10 +168,9 @@ dlsh_value dlsh_c_new_memory(dlsh_session *s, const dlsh_ctype *of, long n, long
 /* ---------------------------------------------------------------- the value */
 
 dlsh_value dlsh_c_pointer_value(dlsh_session *s, const dlsh_ctype *t, void *addr, dlsh_value owner, long n) {
-    dlsh_cpointer *p = t ? malloc(sizeof *p) : NULL;
+    dlsh_cpointer *p = t ? dl_memory_alloc(1, sizeof *p) : NULL;
     if (!p) {
         dlsh_drop(owner);
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a pointer");
         return dlsh_void();
     }
     *p = (dlsh_cpointer){.s = s, .type = t, .addr = addr, .n = n, .owner = owner};

@@ -8,10 +8,9 @@
 /* ---------------------------------------------------------------- the value */
 
 dlsh_value dlsh_c_struct_view(dlsh_session *s, const dlsh_ctype *t, void *data, dlsh_value owner) {
-    dlsh_cstruct *v = malloc(sizeof *v);
+    dlsh_cstruct *v = dl_memory_alloc(1, sizeof *v);
     if (!v) {
         dlsh_drop(owner);
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a struct");
         return dlsh_void();
     }
     *v = (dlsh_cstruct){.s = s, .type = t, .data = data, .owner = owner};
@@ -20,12 +19,12 @@ dlsh_value dlsh_c_struct_view(dlsh_session *s, const dlsh_ctype *t, void *data, 
 
 dlsh_value dlsh_c_struct_value(dlsh_session *s, const dlsh_ctype *t, const void *copy) {
     size_t n = dlsh_c_size(t);
-    char *data = calloc(1, n ? n : 1);
-    if (!data) {
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a struct");
-        return dlsh_void();
-    }
-    if (copy) memcpy(data, copy, n);
+    char *data = dl_memory_alloc((long)n, 1);
+    if (!data) return dlsh_void();
+    if (copy)
+        memcpy(data, copy, n);
+    else
+        memset(data, 0, n);
     dlsh_value owner = dlsh_c_owner(data, (long)n, free, NULL);
     return dlsh_failed(owner) ? owner : dlsh_c_struct_view(s, t->plain, data, owner);
 }

@@ -250,8 +250,10 @@ static dl_status sorted_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value v;
     DLSH_TRY(each(a, keep, &v));
     dlsh_list *l = v.as.list;
-    dlsh_value *keys = calloc((size_t)l->n + 1, sizeof *keys), *tmp = calloc(2 * (size_t)l->n + 2, sizeof *tmp);
-    dl_status st = keys && tmp ? make_keys(a, l, keys) : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to sort");
+    dlsh_value *keys = dl_memory_alloc(l->n, sizeof *keys),
+               *tmp = keys ? dl_memory_alloc(2L * l->n, sizeof *tmp) : NULL;
+    for (int i = 0; keys && i < l->n; i++) keys[i] = dlsh_void();
+    dl_status st = keys && tmp ? make_keys(a, l, keys) : DL_ERR_MEMORY;
     if (!st) st = merge_sort(keys, l->items, tmp, l->n, dlsh_arg_bool(a, "reverse"));
     for (int i = 0; keys && i < l->n; i++) dlsh_drop(keys[i]);
     free(keys);

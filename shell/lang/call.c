@@ -27,12 +27,13 @@ const char *dlsh_fn_source(const dlsh_fn *f, size_t *n) {
 
 dl_status dlsh_make_fn(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     const dlsh_fninfo *info = n->info;
-    dlsh_fn *f = calloc(1, sizeof *f);
-    if (!f) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a function");
+    dlsh_fn *f = dl_memory_alloc(1, sizeof *f);
+    if (!f) return DL_ERR_MEMORY;
     *f = (dlsh_fn){.refs = 1, .unit = dlsh_unit_ref(s->unit), .node = n, .info = info};
-    f->defaults = calloc((size_t)info->nparams + 1, sizeof *f->defaults);
-    f->captured = calloc((size_t)info->ncaptures + 1, sizeof *f->captured);
-    dl_status st = f->defaults && f->captured ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a function");
+    f->defaults = dl_memory_alloc(info->nparams, sizeof *f->defaults);
+    f->captured = f->defaults ? dl_memory_alloc(info->ncaptures, sizeof *f->captured) : NULL;
+    if (f->captured) memset(f->captured, 0, (size_t)info->ncaptures * sizeof *f->captured);
+    dl_status st = f->captured ? DL_OK : DL_ERR_MEMORY;
     for (int i = 0; f->defaults && i < info->nparams; i++) f->defaults[i] = dlsh_void();
     for (int i = 0; i < info->nparams && !st; i++)
         if (n->kids[i]->nkids) {
@@ -118,8 +119,8 @@ dl_status dlsh_bind(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args
         }
     for (int i = 0; i < info->nslots; i++)
         if (info->cells[i]) {
-            dlsh_cell *c = malloc(sizeof *c);
-            if (!c) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a variable");
+            dlsh_cell *c = dl_memory_alloc(1, sizeof *c);
+            if (!c) return DL_ERR_MEMORY;
             *c = (dlsh_cell){1, slots[i]};
             slots[i] = (dlsh_value){DLSH_CELL, {.cell = c}};
         }

@@ -122,8 +122,8 @@ static dl_status append_all(dlsh_list *to, const dlsh_list *from) {
 }
 
 static dl_status join_lists(const dlsh_list *a, const dlsh_list *b, long times, dlsh_value *out) {
-    long n = a->n * (times > 0 ? times : 0) + (b ? b->n : 0);
     if (times > 0 && a->n && times > (1L << 26) / a->n) return too_long("2^26 items");
+    long n = a->n * (times > 0 ? times : 0) + (b ? b->n : 0);
     dlsh_value v = dlsh_new_list((int)n);
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     dl_status st = DL_OK;

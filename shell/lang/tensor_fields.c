@@ -169,7 +169,6 @@ static dl_tensor *typed(const literal *l, int dtype) {
 
 dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, dlsh_value *out) {
     literal l = {.all_bool = 1};
-    long n = 1;
     dlsh_value range = dlsh_void();
     *out = dlsh_void();
     if (v.type == DLSH_RANGE) {
@@ -184,10 +183,11 @@ dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, dlsh_value *out) {
         v = range;
     }
     dl_status st = measure(&l, v, 0);
-    for (int i = 0; i < l.ndim; i++) n *= l.shape[i];
-    l.f = st ? NULL : malloc((size_t)(n + 1) * sizeof *l.f);
-    l.i = st ? NULL : malloc((size_t)(n + 1) * sizeof *l.i);
-    if (!st && (!l.f || !l.i)) st = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a tensor of %ld elements", n);
+    long n = st ? 0 : dl_shape_count(l.ndim, l.shape); /* lists that share parts may be far larger than memory */
+    if (n < 0) st = dlsh_failure();
+    l.f = st ? NULL : dl_memory_alloc(n, sizeof *l.f);
+    l.i = l.f ? dl_memory_alloc(n, sizeof *l.i) : NULL;
+    if (!st && !l.i) st = dlsh_failure();
     if (!st) st = fill(&l, v, 0);
     if (!st) {
         *out = dlsh_tensor(typed(&l, dtype));

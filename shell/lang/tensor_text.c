@@ -18,8 +18,8 @@ typedef struct elements {
 
 static dl_status read_elements(elements *e, dl_tensor *t) {
     int is_float = dl_dtype_is_float(dl_dtype_of(t));
-    void *mem = malloc(((size_t)dl_numel(t) + 1) * 8);
-    if (!mem) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print %ld elements", dl_numel(t));
+    void *mem = dl_memory_alloc(dl_numel(t), 8);
+    if (!mem) return DL_ERR_MEMORY;
     int mode = dl_grad_mode(0);
     dl_tensor *wide = is_float ? dl_ref(t) : dl_to_dtype(t, DL_I64);
     dl_status st = !wide ? dlsh_failure() : is_float ? dl_read_f64(wide, mem) : dl_read(wide, mem);

@@ -9,15 +9,17 @@
 
 /* ---------------------------------------------------------------- the buffer */
 
+enum { LARGE = 1 << 16 }; /* smaller texts, messages above all, may take the last memory */
+
 static int reserve(dlsh_buf *b, size_t more) {
     if (b->failed) return 0;
     if (b->n + more + 1 <= b->cap) return 1;
     size_t cap = b->cap ? b->cap : 64;
     while (cap < b->n + more + 1) cap *= 2;
-    char *s = realloc(b->s, cap);
+    char *s = cap < LARGE ? realloc(b->s, cap) : dl_memory_resize(b->s, (long)b->cap, (long)cap, 1);
     if (!s) {
         b->failed = 1;
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %zu bytes of text", cap);
+        if (cap < LARGE) dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %zu bytes of text", cap);
         return 0;
     }
     b->s = s;

@@ -9,14 +9,9 @@
 #include "lang/fn.h"
 #include "lang/session.h"
 
-static dlsh_value out_of_memory(void) {
-    dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a value");
-    return dlsh_void();
-}
-
 dlsh_value dlsh_string_n(const char *s, size_t n) {
-    dlsh_str *str = malloc(sizeof *str + n + 1);
-    if (!str) return out_of_memory();
+    dlsh_str *str = dl_memory_alloc((long)(sizeof *str + n + 1), 1);
+    if (!str) return dlsh_void();
     str->refs = 1;
     str->len = n;
     if (n) memcpy(str->s, s, n);
@@ -38,24 +33,24 @@ dlsh_value dlsh_stringf(const char *fmt, ...) {
 dlsh_value dlsh_tensor(dl_tensor *t) { return t ? (dlsh_value){DLSH_TENSOR, {.tensor = t}} : dlsh_void(); }
 
 dlsh_value dlsh_new_range(long from, long to, long step) {
-    dlsh_range *r = malloc(sizeof *r);
-    if (!r) return out_of_memory();
+    dlsh_range *r = dl_memory_alloc(1, sizeof *r);
+    if (!r) return dlsh_void();
     *r = (dlsh_range){1, from, to, step};
     return (dlsh_value){DLSH_RANGE, {.range = r}};
 }
 
 dlsh_value dlsh_new_method(dlsh_value self, dlsh_value fn) {
-    dlsh_method *m = malloc(sizeof *m);
-    if (!m) return out_of_memory();
+    dlsh_method *m = dl_memory_alloc(1, sizeof *m);
+    if (!m) return dlsh_void();
     *m = (dlsh_method){1, dlsh_ref(self), dlsh_ref(fn)};
     return (dlsh_value){DLSH_METHOD, {.method = m}};
 }
 
 dlsh_value dlsh_new_handle(const dlsh_class *cls, void *self) {
-    dlsh_handle *h = malloc(sizeof *h);
+    dlsh_handle *h = dl_memory_alloc(1, sizeof *h);
     if (!h) {
         if (cls->destroy) cls->destroy(self);
-        return out_of_memory();
+        return dlsh_void();
     }
     *h = (dlsh_handle){1, cls, self};
     return (dlsh_value){DLSH_HANDLE, {.handle = h}};
@@ -136,14 +131,14 @@ void dlsh_free_object(dlsh_value v) {
 /* ---------------------------------------------------------------- lists */
 
 dlsh_value dlsh_new_list(int reserve) {
-    dlsh_list *l = calloc(1, sizeof *l);
-    if (!l) return out_of_memory();
-    l->refs = 1;
+    dlsh_list *l = dl_memory_alloc(1, sizeof *l);
+    if (!l) return dlsh_void();
+    *l = (dlsh_list){.refs = 1};
     if (reserve > 0) {
-        l->items = malloc((size_t)reserve * sizeof *l->items);
+        l->items = dl_memory_alloc(reserve, sizeof *l->items);
         if (!l->items) {
             free(l);
-            return out_of_memory();
+            return dlsh_void();
         }
         l->cap = reserve;
     }
@@ -154,8 +149,8 @@ static dl_status list_grow(dlsh_list *l) {
     if (l->n < l->cap) return DL_OK;
     if (l->n > INT_MAX / 2) return dlsh_fail(DL_ERR_MEMORY, NULL, "a list holds at most %d items", INT_MAX / 2);
     int cap = l->cap ? 2 * l->cap : 8;
-    dlsh_value *items = realloc(l->items, (size_t)cap * sizeof *items);
-    if (!items) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a list of %d items", cap);
+    dlsh_value *items = dl_memory_resize(l->items, l->cap, cap, sizeof *items);
+    if (!items) return DL_ERR_MEMORY;
     l->items = items;
     l->cap = cap;
     return DL_OK;
@@ -195,9 +190,9 @@ void dlsh_list_remove(dlsh_list *list, int from, int to) {
 enum { LINEAR = 8 };
 
 dlsh_value dlsh_new_record(void) {
-    dlsh_record *r = calloc(1, sizeof *r);
-    if (!r) return out_of_memory();
-    r->refs = 1;
+    dlsh_record *r = dl_memory_alloc(1, sizeof *r);
+    if (!r) return dlsh_void();
+    *r = (dlsh_record){.refs = 1};
     return (dlsh_value){DLSH_RECORD, {.record = r}};
 }
 
@@ -254,15 +249,17 @@ dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v) {
     }
     if (r->n == r->cap) {
         int cap = r->cap ? 2 * r->cap : 4;
-        char **keys = realloc(r->keys, (size_t)cap * sizeof *keys);
+        char **keys = dl_memory_resize(r->keys, r->cap, cap, sizeof *keys);
         if (keys) r->keys = keys;
-        dlsh_value *values = realloc(r->values, (size_t)cap * sizeof *values);
+        dlsh_value *values = dl_memory_resize(r->values, r->cap, cap, sizeof *values);
         if (values) r->values = values;
-        if (!keys || !values) goto memory;
+        if (!keys || !values) goto fail;
         r->cap = cap;
     }
-    char *copy = strdup(key);
-    if (!copy) goto memory;
+    size_t len = strlen(key) + 1;
+    char *copy = dl_memory_alloc((long)len, 1);
+    if (!copy) goto fail;
+    memcpy(copy, key, len);
     r->keys[r->n] = copy;
     r->values[r->n++] = v;
     if (r->n >= LINEAR && 2 * r->n > r->nindex)
@@ -273,9 +270,9 @@ dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v) {
         r->index[h & (unsigned)(r->nindex - 1)] = r->n - 1;
     }
     return DL_OK;
-memory:
+fail:
     dlsh_drop(v);
-    return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a record");
+    return DL_ERR_MEMORY;
 }
 
 int dlsh_record_remove(dlsh_record *r, const char *key) {

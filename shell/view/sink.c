@@ -9,10 +9,10 @@
 dl_status dlsh_table_row(dlsh_table *t, const dlsh_value *cells) {
     if (t->nrows == t->cap) {
         int cap = t->cap ? 2 * t->cap : 16;
-        dlsh_value *grown = realloc(t->cells, sizeof *grown * (size_t)cap * (size_t)t->ncols);
+        dlsh_value *grown = dl_memory_resize(t->cells, t->cap, cap, (long)sizeof *grown * t->ncols);
         if (!grown) {
             for (int i = 0; i < t->ncols; i++) dlsh_drop(cells[i]);
-            return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a table of %d rows", t->nrows + 1);
+            return DL_ERR_MEMORY;
         }
         t->cells = grown;
         t->cap = cap;
