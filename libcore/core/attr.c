@@ -128,10 +128,20 @@ dl_status dl_attr_parse_defaults(const dl_op *op, dl_aval *attr) {
     return DL_OK;
 }
 
-dl_status dl_attr_missing(const dl_op *op, const dl_aval *attr) {
-    for (int i = 0; i < op->nattr; i++)
-        if (!attr[i].given && !*op->attrs[i].dflt)
-            return dl_fail(DL_ERR_VALUE, "%s needs %s: %s", op->name, op->attrs[i].name, op->attrs[i].doc);
+/* Sums of two or three of them, as shape rules make, do not overflow. */
+static dl_status check_sizes(const dl_attr *a, const dl_aval *v) {
+    for (int i = 0; i < v->n && i < DL_MAX_DIM; i++)
+        if (v->u.v[i] > DL_MAX_COUNT || v->u.v[i] < -DL_MAX_COUNT)
+            return dl_fail(DL_ERR_VALUE, "%s: %ld is too large; sizes end at 2^53", a->name, v->u.v[i]);
+    return DL_OK;
+}
+
+dl_status dl_attr_check(const dl_op *op, const dl_aval *attr) {
+    for (int i = 0; i < op->nattr; i++) {
+        const dl_attr *a = &op->attrs[i];
+        if (!attr[i].given && !*a->dflt) return dl_fail(DL_ERR_VALUE, "%s needs %s: %s", op->name, a->name, a->doc);
+        if (attr[i].given && a->kind == DL_A_INTS) DL_TRY(check_sizes(a, &attr[i]));
+    }
     return DL_OK;
 }
 

@@ -251,7 +251,7 @@ static dl_status check_writable(const dl_call *c) {
 static dl_status run_frame(frame *f) {
     dl_call *c = &f->call;
     const dl_op *op = c->op;
-    DL_TRY(dl_attr_missing(op, c->attr));
+    DL_TRY(dl_attr_check(op, c->attr));
     DL_TRY(find_device(c));
     DL_TRY(mix(f));
     DL_TRY(promote(f));

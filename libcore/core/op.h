@@ -185,8 +185,8 @@ dl_tensor *dl_invoke1(const dl_op *op, dl_tensor *const *in, int nin, const dl_a
 void dl_attr_defaults(const dl_op *op, dl_aval *attr);
 /* The same from the text of the rows, for the table itself. */
 dl_status dl_attr_parse_defaults(const dl_op *op, dl_aval *attr);
-/* DL_ERR_VALUE naming a required attribute that is absent. */
-dl_status dl_attr_missing(const dl_op *op, const dl_aval *attr);
+/* DL_ERR_VALUE naming a required attribute that is absent, or a list with a number beyond DL_MAX_COUNT. */
+dl_status dl_attr_check(const dl_op *op, const dl_aval *attr);
 /* Parses "value" into attribute a of op. */
 dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out);
 /* The value as dl_attr_parse reads it: "0.5", "[1, 2]", "none"; cut to fit. */

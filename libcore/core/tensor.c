@@ -9,13 +9,14 @@
 
 dl_tensor *dl_view_new(dl_storage *st, dl_dtype dtype, int ndim, const long *shape, const long *stride,
                        int64_t offset) {
+    int64_t numel;
+    if (dl_shape_check(ndim, shape, &numel) != DL_OK) return NULL;
     dl_tensor *t = dl_host_alloc(sizeof *t);
     if (!t) return NULL;
-    *t = (dl_tensor){.refs = 1, .ndim = (int8_t)ndim, .dtype = (int8_t)dtype, .offset = offset, .numel = 1};
+    *t = (dl_tensor){.refs = 1, .ndim = (int8_t)ndim, .dtype = (int8_t)dtype, .offset = offset, .numel = numel};
     for (int i = 0; i < ndim; i++) {
         t->shape[i] = shape[i];
         t->stride[i] = stride[i];
-        t->numel *= shape[i];
     }
     t->st = dl_storage_ref(st);
     t->rebased = st->rebased;

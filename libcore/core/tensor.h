@@ -78,7 +78,7 @@ void dl_host_empty_cache(void);
 
 /* ---- views (core/tensor.c) */
 
-/* A tensor header over `st` (takes a new reference), without history. */
+/* A tensor header over `st` (takes a new reference), without history. DL_ERR_SHAPE as dl_shape_check. */
 dl_tensor *dl_view_new(dl_storage *st, dl_dtype dtype, int ndim, const long *shape, const long *stride, int64_t offset);
 
 /* ---- shapes (core/shape.c) */

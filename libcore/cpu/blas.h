@@ -6,6 +6,8 @@
 #include <cblas.h>
 #include <stdbool.h>
 
+#include "dlcore.h"
+
 typedef struct dl_blas {
     __typeof__(&cblas_sgemm) sgemm;
     __typeof__(&cblas_dgemm) dgemm;
@@ -14,7 +16,11 @@ typedef struct dl_blas {
     char core[32], config[192]; /* names of the kernels in use and of the build */
 } dl_blas;
 
-/* NULL, with DL_ERR_UNSUPPORTED recorded, when the library cannot be loaded. */
+/* NULL, with DL_ERR_UNSUPPORTED recorded, when the library cannot be loaded, and with DL_ERR_MEMORY when there is no
+ * room for its buffers. */
 const dl_blas *dl_blas_get(void);
+/* Around every call of it: makes sure of the buffers that the call may take. DL_ERR_MEMORY: do not call. */
+dl_status dl_blas_begin(void);
+void dl_blas_end(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include "cpu/conv.h"
 #include "cpu/dnnl.h"
 #include "cpu/iter.h"
+#include "cpu/team.h"
 
 #include <omp.h>
 #include <pthread.h>
@@ -105,7 +106,7 @@ bool dl_conv_dnnl(const dl_call *c, const dl_conv *g) {
     dl_tensor *roles[3][3] = {
         {c->in[0], c->in[1], c->out[0]}, {c->out[0], c->in[1], c->in[0]}, {c->in[1], c->out[0], c->in[0]}};
     dl_tensor **r = roles[kind], *given = c->nin > 2 && kind == DL_DNNL_FORWARD ? c->in[2] : NULL;
-    key k = {.g = *g, .kind = kind, .bias = given != NULL, .threads = omp_get_max_threads()};
+    key k = {.g = *g, .kind = kind, .bias = given != NULL, .threads = dl_cpu_team()};
     dl_tensor *image = as_channels_last(r[0], kind != DL_DNNL_DX);
     dl_tensor *result = as_channels_last(r[2], kind != DL_DNNL_FORWARD);
     dl_tensor *w = as_contiguous(r[1]), *bias = given ? as_contiguous(given) : NULL;

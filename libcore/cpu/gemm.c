@@ -121,7 +121,10 @@ dl_status dl_cpu_gemm(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl
     size_t bytes_a = 0, bytes_b = 0;
     dl_status s = readable(t, m, k, &a, &copy_a, &bytes_a);
     if (s == DL_OK) s = readable(t, k, n, &b, &copy_b, &bytes_b);
-    if (s == DL_OK) multiply_chunks(lib, t, m, n, k, a, b, c, add);
+    if (s == DL_OK && (s = dl_blas_begin()) == DL_OK) {
+        multiply_chunks(lib, t, m, n, k, a, b, c, add);
+        dl_blas_end();
+    }
     if (copy_a) dl_host_free(copy_a, bytes_a);
     if (copy_b) dl_host_free(copy_b, bytes_b);
     return s;

@@ -1,5 +1,6 @@
 /* The iterator: ordering and merging of dimensions, walking, threads, 16-bit operands in blocks. */
 #include "cpu/iter.h"
+#include "cpu/team.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 int dl_cpu_threads(long n) {
     if (n < 2 * DL_ITER_GRAIN || omp_in_parallel()) return 1;
     long want = n / DL_ITER_GRAIN;
-    int most = omp_get_max_threads();
+    int most = dl_cpu_team();
     return want < most ? (int)want : most;
 }
 

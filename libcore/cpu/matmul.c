@@ -88,7 +88,8 @@ static dl_status matmul_float(dl_call *c) {
             s = one;
         }
     }
-    return s == DL_OK ? DL_OK : dl_fail(s, "no memory for a copy of an operand");
+    /* what other threads recorded stays with them */
+    return s == DL_OK || !split ? s : dl_fail(s, "no memory for a product");
 }
 
 #define INTEGER_PRODUCT(T, NAME)                                                                                       \

@@ -38,12 +38,13 @@ dl_status dl_idx_parse(const char *name, const uint8_t *p, size_t n, dl_idx *out
     out->type = p[2], out->ndim = p[3];
     size_t head = 4 + 4 * (size_t)out->ndim, bytes;
     if (n < head) return dl_fail(DL_ERR_FORMAT, "'%s' ends inside its header: %zu bytes of %zu", name, n, head);
-    out->numel = 1;
+    int64_t numel = 1;
     for (int i = 0; i < out->ndim; i++) {
         out->shape[i] = (long)big_endian(p + 4 + 4 * i, 4);
-        if (__builtin_mul_overflow(out->numel, out->shape[i], &out->numel))
+        if (!dl_count_mul(&numel, out->shape[i]))
             return dl_fail(DL_ERR_FORMAT, "'%s' claims more elements than a file can hold", name);
     }
+    out->numel = numel;
     char shape[128];
     dl_shape_text(out->ndim, out->shape, shape, sizeof shape);
     if (__builtin_mul_overflow((size_t)out->numel, (size_t)type_size(out->type), &bytes) || n - head != bytes)

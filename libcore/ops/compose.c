@@ -79,6 +79,11 @@ COMPOSE_RULE(pad) {
         t = cut(t, d, before, after);
     }
     if (!t) return dl_error_last()->code;
+    int64_t numel;
+    if (dl_shape_check(n, shape, &numel) != DL_OK) {
+        dl_unref(t);
+        return DL_ERR_SHAPE;
+    }
     dl_strides_contiguous(n, shape, stride);
     for (int i = 0; i < widths->n / 2; i++)
         if (widths->u.v[2 * i] > 0) offset += widths->u.v[2 * i] * stride[n - 1 - i];

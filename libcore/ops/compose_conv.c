@@ -36,7 +36,11 @@ static dl_status result_size(const dl_call *c, transposed *t) {
     if (given->given && given->n) DL_TRY(dl_pair(given, "output_size", 1, want));
     for (int i = 0; i < 2; i++) {
         g->k[i] = c->in[1]->shape[2 + i], g->out[i] = c->in[0]->shape[2 + i];
-        long least = (g->out[i] - 1) * g->stride[i] - 2 * g->pad[i] + g->dil[i] * (g->k[i] - 1) + 1;
+        int64_t starts = g->out[i] > 0 ? g->out[i] - 1 : 0, taps = g->k[i] > 0 ? g->k[i] - 1 : 0;
+        if (!dl_count_mul(&starts, g->stride[i]) || !dl_count_mul(&taps, g->dil[i]))
+            return dl_fail(DL_ERR_SHAPE, "stride %ld or dilation %ld makes a result too large to address", g->stride[i],
+                           g->dil[i]);
+        long least = (g->out[i] > 0 ? starts : -g->stride[i]) - 2 * g->pad[i] + (g->k[i] > 0 ? taps : -g->dil[i]) + 1;
         if (given->given && given->n) t->more[i] = want[i] - least;
         if (given->given && given->n && (t->more[i] < 0 || t->more[i] >= g->stride[i]))
             return dl_fail(DL_ERR_VALUE, "a %s of %ld gives results of %ld to %ld, not %ld", i ? "width" : "height",

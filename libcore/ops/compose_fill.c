@@ -53,9 +53,14 @@ COMPOSE_RULE(roll) {
 static dl_tensor *repeated(dl_tensor *t, int d, long times) {
     long outer = 1, inner = 1, shape[DL_MAX_DIM];
     if (times == 1) return t;
+    int64_t size = t->shape[d];
+    if (!dl_count_mul(&size, times)) {
+        dl_fail(DL_ERR_SHAPE, "%ld copies of size %ld are too many to address", times, t->shape[d]);
+        return dl_unref(t), NULL;
+    }
     for (int i = 0; i < t->ndim; i++) {
         *(i < d ? &outer : &inner) *= t->shape[i];
-        shape[i] = i == d ? times * t->shape[i] : t->shape[i];
+        shape[i] = i == d ? size : t->shape[i];
     }
     dl_tensor *one = dl_reshape(t, (long[]){outer, 1, inner}, 3);
     dl_tensor *many = one ? dl_expand(one, (long[]){outer, times, inner}, 3) : NULL;

@@ -64,8 +64,12 @@ dl_status dl_four_dims(const dl_tensor *t, const char *what, const char *dims) {
 
 dl_status dl_window_sizes(dl_conv *g, bool ceil_mode, const char *what) {
     for (int i = 0; i < 2; i++) {
-        long span = g->dil[i] * (g->k[i] - 1) + 1, room = g->in[i] + 2 * g->pad[i] - span;
         if (g->k[i] < 1) return dl_fail(DL_ERR_SHAPE, "the %s must not be empty", what);
+        int64_t taps = g->k[i] - 1;
+        if (!dl_count_mul(&taps, g->dil[i]))
+            return dl_fail(DL_ERR_SHAPE, "the %s of %ld with dilation %ld is too large to address", what, g->k[i],
+                           g->dil[i]);
+        long span = taps + 1, room = g->in[i] + 2 * g->pad[i] - span;
         if (room < 0)
             return dl_fail_hint(DL_ERR_SHAPE, "use more padding, a smaller window or larger images",
                                 "the %s spans %ld of %s, more than the padded image's %ld", what, span,
@@ -78,7 +82,8 @@ dl_status dl_window_sizes(dl_conv *g, bool ceil_mode, const char *what) {
 }
 
 static dl_status check_groups(const dl_conv *g, long per_group) {
-    if (g->C != per_group * g->groups)
+    int64_t channels = per_group;
+    if (!dl_count_mul(&channels, g->groups) || g->C != channels)
         return dl_fail_hint(DL_ERR_SHAPE, "the weight is [out channels, in channels / groups, height, width]",
                             "images of %ld channels do not fit a weight for %ld channels in %ld group%s", g->C,
                             per_group, g->groups, g->groups == 1 ? "" : "s");
@@ -115,7 +120,10 @@ static dl_status geometry_dx(const dl_call *c, dl_conv *g) {
     DL_TRY(dl_conv_attrs(c->attr + 1, g));
     DL_TRY(dl_four_dims(gr, "gradient", "[N,O,H,W]"));
     DL_TRY(dl_four_dims(w, "weight", "[out channels, in channels / groups, height, width]"));
-    g->N = gr->shape[0], g->C = w->shape[1] * g->groups, g->O = w->shape[0];
+    int64_t channels = w->shape[1];
+    if (!dl_count_mul(&channels, g->groups))
+        return dl_fail(DL_ERR_SHAPE, "%ld groups are too many to address", g->groups);
+    g->N = gr->shape[0], g->C = channels, g->O = w->shape[0];
     for (int i = 0; i < 2; i++) g->k[i] = w->shape[2 + i];
     DL_TRY(check_groups(g, w->shape[1]));
     return check_grad(gr, g);

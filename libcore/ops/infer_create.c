@@ -30,10 +30,11 @@ static dl_status count_steps(const dl_call *c, long *n) {
     if ((to - from) * by < 0) return dl_fail(DL_ERR_VALUE, "a step of %g never leads from %g to %g", by, from, to);
     double steps = ceil((to - from) / by);
     if (a->is_int && stop->is_int && step->is_int) { /* exact beyond 2^53 */
-        long d = stop->u.i - a->u.i, s = step->u.i;
+        __int128 d = (__int128)stop->u.i - a->u.i, s = step->u.i;
         steps = (double)(d / s + (d % s != 0));
     }
-    if (steps >= 0x1p62) return dl_fail(DL_ERR_VALUE, "from %g to %g by %g are too many steps", from, to, by);
+    if (steps > (double)DL_MAX_COUNT)
+        return dl_fail(DL_ERR_VALUE, "from %g to %g by %g are too many steps", from, to, by);
     *n = (long)steps;
     return DL_OK;
 }

@@ -162,6 +162,7 @@ INFER_RULE(one_hot) {
             return dl_fail_hint(DL_ERR_VALUE, "one_hot(y, num_classes=10)",
                                 "without labels, num_classes must be given");
         DL_TRY(item_of(dl_amax(x, NULL, 0, 0), &n));
+        if (n >= DL_MAX_COUNT) return dl_fail(DL_ERR_VALUE, "label %ld is too large for one_hot", n);
         n++;
     }
     if (n < 1) return dl_fail(DL_ERR_VALUE, "num_classes must be at least 1, not %ld", n);

@@ -174,6 +174,7 @@ INFER_RULE(diagonal) {
     DL_TRY(dl_dim_norm(c->attr[1].u.i, x->ndim, &a));
     DL_TRY(dl_dim_norm(c->attr[2].u.i, x->ndim, &b));
     if (a == b) return dl_fail(DL_ERR_VALUE, "dim1 and dim2 are both %d", a);
+    off = off < -DL_MAX_COUNT ? -DL_MAX_COUNT : off; /* beyond any size */
     start(c, out);
     long rows = x->shape[a] - (off < 0 ? -off : 0), cols = x->shape[b] - (off > 0 ? off : 0);
     long len = rows < cols ? rows : cols;

@@ -205,7 +205,7 @@ static dl_status series_record(const dl_series_info *s, dlsh_value *out) {
 
 /* Fills the record of a run with its parameters, metrics and tags. */
 static dl_status set_collections(dlsh_record *rec, const dl_run_info *r) {
-    dlsh_value params = dlsh_new_record(), metrics = dlsh_new_record(), tags = dlsh_new_list((int)r->ntag);
+    dlsh_value params = dlsh_new_record(), metrics = dlsh_new_record(), tags = dlsh_new_list(r->ntag);
     dl_status status = dlsh_failed(params) || dlsh_failed(metrics) || dlsh_failed(tags) ? DL_ERR_MEMORY : DL_OK;
     for (long i = 0; !status && i < r->nparam; i++)
         status = dlsh_record_set(params.as.record, r->params[i].key, dlsh_string(r->params[i].value));

@@ -268,7 +268,7 @@ static dl_status zero_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status tensors_run(const dlsh_args *a, dlsh_value *result) {
     int record = dlsh_arg_data(a) != NULL;
     dl_module_list *l = dl_module_tensors(dlsh_arg_self(a), record ? 3 : 1);
-    dlsh_value v = !l ? dlsh_void() : record ? dlsh_new_record() : dlsh_new_list((int)l->n);
+    dlsh_value v = !l ? dlsh_void() : record ? dlsh_new_record() : dlsh_new_list(l->n);
     dl_status st = dlsh_failed(v) ? dlsh_failure() : DL_OK;
     for (long i = 0; st == DL_OK && i < l->n; i++) {
         dlsh_value t = dlsh_tensor(dl_ref(l->entries[i].tensor));

@@ -53,7 +53,7 @@ static const dlsh_value *flexible_value(const dlsh_ctype *t, const dlsh_value *v
 
 /* The value without its last field. */
 static dlsh_value without_flexible(const dlsh_ctype *t, dlsh_value v) {
-    dlsh_value copy = v.type == DLSH_RECORD ? dlsh_new_record() : dlsh_new_list((int)t->plain->n);
+    dlsh_value copy = v.type == DLSH_RECORD ? dlsh_new_record() : dlsh_new_list(t->plain->n);
     dl_status st = dlsh_failed(copy) ? DL_ERR_MEMORY : DL_OK;
     for (int i = 0; !st && v.type == DLSH_RECORD && i < v.as.record->n; i++)
         if (strcmp(v.as.record->keys[i], flexible(t)->name))
@@ -234,7 +234,7 @@ static dl_status list_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_cpointer *p = dlsh_arg_self(a);
     long n = count_arg(a, p);
     if (n < 0) return dlsh_failure();
-    dlsh_value list = dlsh_new_list((int)n), self = dlsh_arg_self_value(a);
+    dlsh_value list = dlsh_new_list(n), self = dlsh_arg_self_value(a);
     dl_status st = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
     for (long i = 0; i < n && !st; i++) {
         dlsh_value v;

@@ -268,7 +268,7 @@ static dl_status array_result(dlsh_ccall *k, int at, dlsh_value *out) {
     } else if (dtype && t->kind != DLSH_C_ARRAY && !dl_dtype_parse(dtype, &d)) {
         *out = dlsh_tensor(dl_tensor_from(1, &p->n, d, 0, p->addr));
     } else {
-        *out = dlsh_new_list((int)p->n);
+        *out = dlsh_new_list(p->n);
         for (long i = 0; i < p->n && !dlsh_failed(*out); i++) {
             dlsh_value v;
             dl_status st = dlsh_c_load(k->s, t, p->addr + i * (long)dlsh_c_size(t), &v);

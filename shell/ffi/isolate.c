@@ -308,7 +308,7 @@ static dl_status open_results(dlsh_session *s, const dlsh_cproto *p, const json_
         *out = dlsh_parcel_open(s, result, NULL, dlsh_parcel_result(p, 0));
         return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
     }
-    *out = dlsh_new_list((int)json_array_size(result));
+    *out = dlsh_new_list(json_array_size(result));
     for (size_t i = 0; i < json_array_size(result) && !dlsh_failed(*out); i++) {
         dlsh_value v = dlsh_parcel_open(s, json_array_get(result, i), NULL, dlsh_parcel_result(p, (int)i));
         if (dlsh_failed(v) || dlsh_list_push(out->as.list, v)) {

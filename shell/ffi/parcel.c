@@ -377,7 +377,7 @@ dlsh_value dlsh_parcel_open(dlsh_session *s, const json_t *j, char *memory, cons
     case JSON_STRING: return dlsh_string_n(json_string_value(j), json_string_length(j));
     case JSON_OBJECT: return open_object(s, j, memory, t);
     case JSON_ARRAY: {
-        dlsh_value l = dlsh_new_list((int)json_array_size(j));
+        dlsh_value l = dlsh_new_list(json_array_size(j));
         for (size_t i = 0; i < json_array_size(j) && !dlsh_failed(l); i++)
             if (dlsh_list_push(l.as.list, dlsh_parcel_open(s, json_array_get(j, i), memory, NULL))) break;
         return l;

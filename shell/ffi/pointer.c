@@ -304,7 +304,7 @@ static dl_status pointer_iterate(dlsh_session *s, void *self, dlsh_value *out) {
     long n = 0;
     dl_status st = pointer_len(p, &n);
     if (st) return st;
-    dlsh_value list = dlsh_new_list((int)n), v;
+    dlsh_value list = dlsh_new_list(n), v;
     if (dlsh_failed(list)) return DL_ERR_MEMORY;
     for (long i = 0; i < n && !st; i++)
         if (!(st = pointer_index(s, p, dlsh_int(i), &v))) st = dlsh_list_push(list.as.list, v);

@@ -41,6 +41,8 @@ static const dlsh_param format_params[] = {
     {.name = "values", .flags = DLSH_VARIADIC, .doc = "one a conversion"},
     {0}};
 
+enum { WIDEST = 1000000 };
+
 /* A conversion: %[flags][width][.precision]letter; length letters are skipped. Returns bytes used, 0 when malformed. */
 static size_t conversion(const char *p, char *spec, size_t room, char *letter) {
     size_t n = 1, k = 1;
@@ -55,6 +57,13 @@ static size_t conversion(const char *p, char *spec, size_t room, char *letter) {
     while (p[n] && strchr("hlLqjzt", p[n])) n++;
     *letter = p[n];
     return p[n] && strchr("diouxXcfFeEgGaAs", p[n]) ? n + 1 : 0;
+}
+
+/* Width or precision of a specification, whichever is larger. */
+static long widest(const char *spec) {
+    const char *dot = strchr(spec, '.');
+    long width = strtol(spec + strcspn(spec, "123456789"), NULL, 10), precision = dot ? strtol(dot + 1, NULL, 10) : 0;
+    return width > precision ? width : precision;
 }
 
 static dl_status format_value(dlsh_buf *b, const char *spec, char letter, dlsh_value v) {
@@ -111,6 +120,9 @@ static dl_status format_run(const dlsh_args *a, dlsh_value *result) {
         if (!len)
             st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, "a percent sign itself is written %%",
                                "'%.8s' is no conversion", p);
+        else if (widest(spec) > WIDEST)
+            st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, NULL, "'%.20s': widths and precisions end at %d", spec,
+                               WIDEST);
         else if (used >= n)
             st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, NULL, "the format wants more than the %d values given", n);
         else

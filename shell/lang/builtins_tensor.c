@@ -113,7 +113,7 @@ static dl_status item_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status tolist(dl_tensor *t, dlsh_value *out) {
     if (dl_ndim(t) == 0) return dlsh_tensor_item(t, out);
     long n = dl_shape(t)[0];
-    dlsh_value v = dlsh_new_list((int)n);
+    dlsh_value v = dlsh_new_list(n);
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     for (long i = 0; i < n; i++) {
         dl_tensor *row = dl_select(t, 0, i);

@@ -78,7 +78,7 @@ static dl_status index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh
 }
 
 static dl_status slice_list(const dlsh_list *l, long from, long count, long step, dlsh_value *out) {
-    dlsh_value v = dlsh_new_list((int)count);
+    dlsh_value v = dlsh_new_list(count);
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     for (long k = 0; k < count; k++) {
         dl_status st = dlsh_list_push(v.as.list, dlsh_ref(l->items[from + k * step]));

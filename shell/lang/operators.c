@@ -124,7 +124,7 @@ static dl_status append_all(dlsh_list *to, const dlsh_list *from) {
 static dl_status join_lists(const dlsh_list *a, const dlsh_list *b, long times, dlsh_value *out) {
     if (times > 0 && a->n && times > (1L << 26) / a->n) return too_long("2^26 items");
     long n = a->n * (times > 0 ? times : 0) + (b ? b->n : 0);
-    dlsh_value v = dlsh_new_list((int)n);
+    dlsh_value v = dlsh_new_list(n);
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     dl_status st = DL_OK;
     for (long i = 0; i < times && !st; i++) st = append_all(v.as.list, a);

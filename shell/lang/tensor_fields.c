@@ -175,8 +175,9 @@ dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, dlsh_value *out) {
         dlsh_iter it;
         dlsh_value x;
         int end = 0;
-        range = dlsh_new_list(0);
-        DLSH_TRY(dlsh_failed(range) ? DL_ERR_MEMORY : dlsh_iter_begin(NULL, v, &it));
+        DLSH_TRY(dlsh_iter_begin(NULL, v, &it));
+        range = dlsh_new_list(it.n);
+        DLSH_TRY(dlsh_failed(range) ? DL_ERR_MEMORY : DL_OK);
         while (!dlsh_iter_next(NULL, &it, &x, &end) && !end)
             if (dlsh_list_push(range.as.list, x)) break;
         dlsh_iter_end(&it);

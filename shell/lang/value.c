@@ -130,7 +130,14 @@ void dlsh_free_object(dlsh_value v) {
 
 /* ---------------------------------------------------------------- lists */
 
-dlsh_value dlsh_new_list(int reserve) {
+enum { MOST_ITEMS = INT_MAX / 2 };
+
+static dl_status too_many_items(void) {
+    return dlsh_fail(DL_ERR_MEMORY, NULL, "a list holds at most %d items", MOST_ITEMS);
+}
+
+dlsh_value dlsh_new_list(long reserve) {
+    if (reserve > MOST_ITEMS) return too_many_items(), dlsh_void();
     dlsh_list *l = dl_memory_alloc(1, sizeof *l);
     if (!l) return dlsh_void();
     *l = (dlsh_list){.refs = 1};
@@ -140,14 +147,14 @@ dlsh_value dlsh_new_list(int reserve) {
             free(l);
             return dlsh_void();
         }
-        l->cap = reserve;
+        l->cap = (int)reserve;
     }
     return (dlsh_value){DLSH_LIST, {.list = l}};
 }
 
 static dl_status list_grow(dlsh_list *l) {
     if (l->n < l->cap) return DL_OK;
-    if (l->n > INT_MAX / 2) return dlsh_fail(DL_ERR_MEMORY, NULL, "a list holds at most %d items", INT_MAX / 2);
+    if (l->n > MOST_ITEMS) return too_many_items();
     int cap = l->cap ? 2 * l->cap : 8;
     dlsh_value *items = dl_memory_resize(l->items, l->cap, cap, sizeof *items);
     if (!items) return DL_ERR_MEMORY;

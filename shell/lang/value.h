@@ -197,7 +197,7 @@ static inline void dlsh_drop(dlsh_value v) {
 
 /* ---------------------------------------------------------------- lists and records (mutable, shared by reference) */
 
-dlsh_value dlsh_new_list(int reserve);
+dlsh_value dlsh_new_list(long reserve);
 /* Takes v, also on failure. */
 dl_status dlsh_list_push(dlsh_list *list, dlsh_value v);
 dl_status dlsh_list_insert(dlsh_list *list, int at, dlsh_value v);

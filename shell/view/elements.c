@@ -133,9 +133,29 @@ static void stats_sums(const dlsh_elements *e, dlsh_stats *s, long *finite) {
     if (*finite) s->min = min, s->max = max;
 }
 
+/* Opens each element in memory once, however often an expanded tensor shows it: *times. */
+static dl_status open_distinct(dlsh_elements *e, const dl_tensor *t, long *times) {
+    int mode = dl_grad_mode(0);
+    dl_tensor *view = dl_ref((dl_tensor *)t);
+    *times = 1;
+    for (int d = dl_ndim(t) - 1; view && d >= 0; d--) {
+        long n = dl_shape(t)[d];
+        if (dl_stride(t)[d] || n < 2) continue;
+        dl_tensor *one = dl_select(view, d, 0);
+        dl_unref(view);
+        view = one;
+        *times *= n;
+    }
+    dl_grad_mode(mode);
+    dl_status status = view ? dlsh_elements_open(e, view) : dl_error_last()->code;
+    dl_unref(view);
+    return status;
+}
+
 dl_status dlsh_stats_of(const dl_tensor *t, dlsh_stats *s) {
     dlsh_elements e;
-    dl_status status = dlsh_elements_open(&e, t);
+    long times;
+    dl_status status = open_distinct(&e, t, &times);
     if (status) return status;
     *s = (dlsh_stats){.n = e.numel, .min = NAN, .max = NAN, .std = NAN};
     long finite;
@@ -149,14 +169,17 @@ dl_status dlsh_stats_of(const dl_tensor *t, dlsh_stats *s) {
             double v = block[i] - s->mean;
             if (isfinite(v)) spread += v * v;
         }
-    if (finite > 1) s->std = sqrt(spread / (double)(finite - 1));
+    s->n *= times, s->nans *= times, s->infs *= times, s->zeros *= times, finite *= times;
+    s->norm *= sqrt((double)times);
+    if (finite > 1) s->std = sqrt(spread * (double)times / (double)(finite - 1));
     dlsh_elements_close(&e);
     return DL_OK;
 }
 
 dl_status dlsh_histogram(const dl_tensor *t, double lo, double hi, int n, long *counts) {
     dlsh_elements e;
-    dl_status status = dlsh_elements_open(&e, t);
+    long times;
+    dl_status status = open_distinct(&e, t, &times);
     if (status) return status;
     memset(counts, 0, sizeof *counts * (size_t)n);
     double scale = hi > lo ? n / (hi - lo) : 0;
@@ -167,7 +190,7 @@ dl_status dlsh_histogram(const dl_tensor *t, double lo, double hi, int n, long *
         for (long i = 0; i < got; i++) {
             if (!(block[i] >= lo && block[i] <= hi)) continue;
             int bin = (int)((block[i] - lo) * scale);
-            counts[bin < n ? bin : n - 1]++;
+            counts[bin < n ? bin : n - 1] += times;
         }
     dlsh_elements_close(&e);
     return DL_OK;
