@@ -159,13 +159,13 @@ static void read_caret(const dlsh_cc_job *job, const char *above, size_t nabove,
     size_t blank = 0, nsource;
     while (blank < n && line[blank] == ' ') blank++;
     if (blank + 1 != n || line[blank] != '^' || blank < 2 || nabove < 2) return;
-    int line_at = 1, next; /* the text holds #line directives, and a line may stand there in several pieces */
+    int line_at = 1; /* the text holds #line directives, and a line may stand there in several pieces */
     const char *end = job->text + job->len;
     for (const char *s = job->text; s < end; s += nsource + 1) {
         const char *stop = memchr(s, '\n', (size_t)(end - s));
         nsource = (size_t)((stop ? stop : end) - s);
-        if (sscanf(s, "#line %d", &next) == 1) {
-            line_at = next;
+        if (nsource > 6 && !strncmp(s, "#line ", 6)) {
+            line_at = atoi(s + 6);
             continue;
         }
         int col = line_at++ == at ? column_of(above + 2, nabove - 2, blank - 2, s, nsource) : 0;

@@ -75,10 +75,23 @@ static value convert(value v, const dlsh_ctype *t) {
     return (value){.kind = 1, .i = i, .is_unsigned = bits == 64 && dlsh_c_is_unsigned(t)};
 }
 
-static value primary(dlsh_cparser *p) {
+static value primary(dlsh_cparser *p);
+
+static value unary(dlsh_cparser *p) {
+    int op = p->tok.op;
+    dlsh_cp_advance(p);
+    value v = primary(p);
+    if (v.kind == 3 || !v.kind) {
+        free(v.text);
+        return cannot(p);
+    }
+    if (v.kind == 2) return (value){.kind = op == '~' || op == '!' ? 0 : 2, .f = op == '-' ? -v.f : v.f};
+    return integer(op == '-' ? (long)(0 - (unsigned long)v.i) : op == '~' ? ~v.i : op == '!' ? !v.i : v.i);
+}
+
+static value operand(dlsh_cparser *p) {
     long i = 0;
     double f = 0;
-    if (p->failed || ++p->depth > 200) return cannot(p);
     if (p->tok.kind == DLSH_CT_STRING) return string_value(p);
     if (p->tok.kind == DLSH_CT_NUMBER || p->tok.kind == DLSH_CT_CHAR) {
         int kind = dlsh_clex_number(&p->tok, &i, &f);
@@ -106,18 +119,15 @@ static value primary(dlsh_cparser *p) {
         if (!dlsh_cp_accept(p, ')')) dlsh_cp_expected(p, "')'", NULL);
         return v;
     }
-    if (dlsh_cp_is(p, '-') || dlsh_cp_is(p, '+') || dlsh_cp_is(p, '~') || dlsh_cp_is(p, '!')) {
-        int op = p->tok.op;
-        dlsh_cp_advance(p);
-        value v = primary(p);
-        if (v.kind == 3 || !v.kind) {
-            free(v.text);
-            return cannot(p);
-        }
-        if (v.kind == 2) return (value){.kind = op == '~' || op == '!' ? 0 : 2, .f = op == '-' ? -v.f : v.f};
-        return integer(op == '-' ? (long)(0 - (unsigned long)v.i) : op == '~' ? ~v.i : op == '!' ? !v.i : v.i);
-    }
+    if (dlsh_cp_is(p, '-') || dlsh_cp_is(p, '+') || dlsh_cp_is(p, '~') || dlsh_cp_is(p, '!')) return unary(p);
     return cannot(p);
+}
+
+static value primary(dlsh_cparser *p) {
+    if (!dlsh_cp_enter(p)) return none();
+    value v = operand(p);
+    dlsh_cp_leave(p);
+    return v;
 }
 
 static int precedence(const dlsh_cparser *p) {
@@ -216,10 +226,12 @@ static value binary(dlsh_cparser *p, int least) {
 
 static value conditional(dlsh_cparser *p) {
     value c = binary(p, 1);
-    if (!dlsh_cp_accept(p, '?')) return c;
+    if (!dlsh_cp_is(p, '?') || !dlsh_cp_enter(p)) return c;
+    dlsh_cp_advance(p);
     value a = conditional(p);
     if (!dlsh_cp_accept(p, ':')) dlsh_cp_expected(p, "':'", NULL);
     value b = conditional(p);
+    dlsh_cp_leave(p);
     int yes = c.kind && c.kind < 3 && number(c) != 0;
     free(c.text);
     free(yes ? b.text : a.text);
@@ -227,9 +239,7 @@ static value conditional(dlsh_cparser *p) {
 }
 
 int dlsh_cp_constant(dlsh_cparser *p, long *out) {
-    int depth = p->depth;
     value v = conditional(p);
-    p->depth = depth;
     if (v.kind != 1 && !p->failed) cannot(p);
     free(v.text);
     *out = v.i;
@@ -251,11 +261,12 @@ static dlsh_clen *length_new(dlsh_cparser *p, int op, long v) {
 
 static dlsh_clen *length_sum(dlsh_cparser *p, int least);
 
+/* Each term is one level: sums grow to the left, and are walked by functions that call themselves. */
 static dlsh_clen *length_primary(dlsh_cparser *p) {
     long i;
     double f;
     dlsh_clen *l = NULL;
-    if (p->failed || ++p->depth > 200) return dlsh_cp_expected(p, "a shorter expression", NULL);
+    if (!dlsh_cp_enter(p)) return NULL;
     if (dlsh_cp_accept(p, '(')) {
         l = length_sum(p, 9);
         return dlsh_cp_accept(p, ')') ? l : dlsh_cp_expected(p, "')'", NULL);

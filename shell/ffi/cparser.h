@@ -14,7 +14,7 @@ typedef struct dlsh_cparser {
     dlsh_cdecls *out;
     dlsh_cerror *err;
     dl_status failed;
-    int depth;
+    int depth;                /* of nesting */
     int format, format_scanf; /* of an attribute: which parameter is a format, from 1; whose kind */
 } dlsh_cparser;
 
@@ -54,6 +54,12 @@ void *dlsh_cp_fail(dlsh_cparser *p, const dlsh_ctok *at, const char *hint, const
 void *dlsh_cp_expected(dlsh_cparser *p, const char *what, const char *hint);
 /* A bracket and all it holds; 0 when it does not close. */
 int dlsh_cp_skip_group(dlsh_cparser *p);
+/* One level of nesting more; 0 after a failure, of which one is more than DLSH_C_MAX_DEPTH of them. Every way by which
+ * the parser comes to itself again enters; what fails need not leave. */
+int dlsh_cp_enter(dlsh_cparser *p);
+static inline void dlsh_cp_leave(dlsh_cparser *p) { p->depth--; }
+/* The type that was made at a token; NULL after what kept it from being made is the failure of the parser. */
+const dlsh_ctype *dlsh_cp_made(dlsh_cparser *p, const dlsh_ctok *at, const dlsh_ctype *t);
 /* Does a type begin here? */
 int dlsh_cp_at_type(const dlsh_cparser *p, const dlsh_ctok *t);
 /* The typedef or predeclared type of a name; NULL: none. */

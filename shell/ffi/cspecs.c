@@ -55,6 +55,24 @@ void *dlsh_cp_expected(dlsh_cparser *p, const char *what, const char *hint) {
     return dlsh_cp_fail(p, t, hint, "expected %s, found '%.*s'", what, t->len < 40 ? (int)t->len : 40, t->text);
 }
 
+int dlsh_cp_enter(dlsh_cparser *p) {
+    if (p->failed) return 0;
+    if (++p->depth <= DLSH_C_MAX_DEPTH) return 1;
+    dlsh_cp_fail(p, &p->tok, "give the inner parts names with typedef, or as structs of their own",
+                 "this is nested too deeply (more than %d levels)", DLSH_C_MAX_DEPTH);
+    return 0;
+}
+
+const dlsh_ctype *dlsh_cp_made(dlsh_cparser *p, const dlsh_ctok *at, const dlsh_ctype *t) {
+    dl_error e;
+    if (t || p->failed) return t;
+    if (dlsh_failure() == DL_ERR_MEMORY || !dl_error_take(&e)) {
+        p->failed = DL_ERR_MEMORY;
+        return NULL;
+    }
+    return dlsh_cp_fail(p, at, e.hint, "%s", e.message);
+}
+
 int dlsh_cp_skip_group(dlsh_cparser *p) {
     int depth = 0;
     do {
@@ -368,7 +386,6 @@ int dlsh_cp_specifiers(dlsh_cparser *p, dlsh_cspecs *out) {
         if (complex) type = complex_type(p, kind);
     }
     if (out->odd & DLSH_ODD_TYPE) type = dlsh_cp_odd_type(p, NULL);
-    out->type = is_const ? dlsh_c_const(p->c, type) : type;
-    if (!out->type) p->failed = DL_ERR_MEMORY;
+    out->type = dlsh_cp_made(p, &first, is_const ? dlsh_c_const(p->c, type) : type);
     return !p->failed;
 }

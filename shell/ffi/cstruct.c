@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ffi/cparser.h"
+#include "lang/names.h"
 
 /* ---------------------------------------------------------------- tags */
 
@@ -30,12 +31,17 @@ static void remember(dlsh_cparser *p, dlsh_ctype *t) {
 typedef struct fields {
     dlsh_cfield *items;
     int n, cap;
+    dlsh_names index; /* of their names; those without one are called "" there */
 } fields;
 
+static const char *field_name(const void *fs, int i) {
+    const char *name = ((const fields *)fs)->items[i].name;
+    return name ? name : "";
+}
+
 static int add_field(dlsh_cparser *p, fields *fs, dlsh_cfield f, const dlsh_ctok *at) {
-    for (int i = 0; i < fs->n && f.name; i++)
-        if (fs->items[i].name && !strcmp(fs->items[i].name, f.name))
-            return dlsh_cp_fail(p, at, NULL, "two fields are called '%s'", f.name) != NULL;
+    if (f.name && dlsh_names_find(&fs->index, f.name, strlen(f.name), field_name, fs) >= 0)
+        return dlsh_cp_fail(p, at, NULL, "two fields are called '%s'", f.name) != NULL;
     if (fs->n == fs->cap) {
         int cap = fs->cap ? 2 * fs->cap : 16;
         dlsh_cfield *items = realloc(fs->items, (size_t)cap * sizeof *items);
@@ -46,8 +52,10 @@ static int add_field(dlsh_cparser *p, fields *fs, dlsh_cfield f, const dlsh_ctok
         fs->items = items;
         fs->cap = cap;
     }
-    fs->items[fs->n++] = f;
-    return 1;
+    fs->items[fs->n] = f;
+    if (f.name && dlsh_names_add(&fs->index, fs->n, field_name, fs)) p->failed = DL_ERR_MEMORY;
+    fs->n++;
+    return !p->failed;
 }
 
 static int is_sized(const dlsh_ctype *t) {
@@ -119,6 +127,8 @@ static const dlsh_ctype *define(dlsh_cparser *p, dlsh_ckind kind, dlsh_ctype *t,
     fields fs = {0};
     const dlsh_ctype *result = NULL;
     int own_odd = *odd;
+    dlsh_ctok at = p->tok;
+    if (!dlsh_cp_enter(p)) return NULL;
     dlsh_cp_advance(p); /* { */
     if (t && t->complete && p->flags & DLSH_C_REPLACE) t = NULL;
     if (!t) t = tag->kind == DLSH_CT_IDENT ? enter_tag(p, kind, tag) : dlsh_c_tagged(p->c, kind, NULL, 0);
@@ -136,11 +146,13 @@ static const dlsh_ctype *define(dlsh_cparser *p, dlsh_ckind kind, dlsh_ctype *t,
             goto out;
         }
     } else if (dlsh_c_complete(p->c, t, fs.items, fs.n, own_odd)) {
-        p->failed = DL_ERR_MEMORY;
+        dlsh_cp_made(p, &at, NULL);
         goto out;
     }
+    dlsh_cp_leave(p);
     result = t;
 out:
+    dlsh_names_free(&fs.index);
     free(fs.items);
     return result;
 }

@@ -72,6 +72,25 @@ static int grow_types(dlsh_cspace *c) {
     return 1;
 }
 
+static int is_depth_allowed(int depth) {
+    if (depth <= DLSH_C_MAX_DEPTH) return 1;
+    dlsh_fail(DL_ERR_VALUE, "put a struct between its parts", "this type is nested too deeply (more than %d levels)",
+              DLSH_C_MAX_DEPTH);
+    return 0;
+}
+
+/* A struct is printed and compared by its name: what points to one does not reach into it. */
+static int depth_of_base(const dlsh_ctype *t) {
+    return !t->base || (t->kind == DLSH_C_POINTER && dlsh_c_is_struct(t->base)) ? 0 : t->base->plain->depth;
+}
+
+static int depth_of(const dlsh_ctype *t) {
+    int depth = depth_of_base(t);
+    for (long i = 0; t->kind == DLSH_C_FUNCTION && i < t->n; i++)
+        if (t->params[i]->plain->depth > depth) depth = t->params[i]->plain->depth;
+    return depth + 1;
+}
+
 /* The one type that equals *want; params are copied when it is new. */
 static const dlsh_ctype *intern(dlsh_cspace *c, const dlsh_ctype *want) {
     if (2 * (c->ntypes + 1) > c->ntypeslots && !grow_types(c)) return NULL;
@@ -80,10 +99,12 @@ static const dlsh_ctype *intern(dlsh_cspace *c, const dlsh_ctype *want) {
         dlsh_ctype *t = c->types[h & (unsigned long)(c->ntypeslots - 1)];
         if (equal_types(t, want)) return t;
     }
-    dlsh_ctype *t = dlsh_c_alloc(c, sizeof *t);
+    int depth = depth_of(want);
+    dlsh_ctype *t = is_depth_allowed(depth) ? dlsh_c_alloc(c, sizeof *t) : NULL;
     if (!t) return NULL;
     *t = *want;
     t->plain = t;
+    t->depth = depth;
     if (want->kind == DLSH_C_FUNCTION && want->n) {
         const dlsh_ctype **params = dlsh_c_alloc(c, (size_t)want->n * sizeof *params);
         if (!params) return NULL;
@@ -157,7 +178,7 @@ dlsh_ctype *dlsh_c_tagged(dlsh_cspace *c, dlsh_ckind kind, const char *tag, size
 
 /* Each field at the next multiple of its alignment, as the ABIs of x86-64 and arm64 lay out structs without bit-fields
  * and attributes. */
-static void lay_out(dlsh_ctype *t, dlsh_cfield *f) {
+static dl_status lay_out(dlsh_ctype *t, dlsh_cfield *f) {
     size_t at = 0, align = 1, largest = 0, bit = 0; /* bit: the first free one behind a bit-field */
     for (long i = 0; i < t->n; i++) {
         size_t a = f[i].type->plain->align ? f[i].type->plain->align : 1, size = dlsh_c_size(f[i].type);
@@ -175,6 +196,7 @@ static void lay_out(dlsh_ctype *t, dlsh_cfield *f) {
         }
         bit = 0;
         at = (at + a - 1) / a * a;
+        if (size > (size_t)-1 / 4 - at) return dlsh_fail(DL_ERR_VALUE, NULL, "the struct is too large");
         f[i].offset = t->kind == DLSH_C_UNION ? 0 : at;
         at += size;
         if (a > align) align = a;
@@ -183,6 +205,7 @@ static void lay_out(dlsh_ctype *t, dlsh_cfield *f) {
     if (t->kind == DLSH_C_UNION) at = largest;
     t->align = align;
     t->size = (at + align - 1) / align * align;
+    return DL_OK;
 }
 
 dl_status dlsh_c_complete(dlsh_cspace *c, dlsh_ctype *t, const dlsh_cfield *fields, int n, int odd) {
@@ -191,12 +214,14 @@ dl_status dlsh_c_complete(dlsh_cspace *c, dlsh_ctype *t, const dlsh_cfield *fiel
     if (n) memcpy(f, fields, (size_t)n * sizeof *f);
     t->fields = f;
     t->n = n;
-    t->complete = 1;
     t->odd = odd;
     t->laid_out = !odd;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         if (dlsh_c_is_struct(f[i].type) && !f[i].type->plain->laid_out) t->laid_out = 0;
-    lay_out(t, f);
+        if (f[i].type->plain->depth >= t->depth) t->depth = f[i].type->plain->depth + 1;
+    }
+    if (!is_depth_allowed(t->depth) || lay_out(t, f)) return DL_ERR_VALUE;
+    t->complete = 1;
     return DL_OK;
 }
 
@@ -270,14 +295,28 @@ int dlsh_c_same(const dlsh_ctype *a, const dlsh_ctype *b, int loose) {
 
 /* ---------------------------------------------------------------- printing */
 
-/* A declarator grows outwards from the name: text left of it and right of it. */
-static void print_type(dlsh_buf *b, const dlsh_ctype *t, const char *inner) {
+static void print_type(int *parts, dlsh_buf *b, const dlsh_ctype *t, const char *inner);
+
+static void print_params(int *parts, dlsh_buf *b, const dlsh_ctype *t) {
+    for (long i = 0; i < t->n; i++) {
+        if (i) dlsh_buf_puts(b, ", ");
+        print_type(parts, b, t->params[i], "");
+    }
+    dlsh_buf_puts(b, t->varargs ? t->n ? ", ...)" : "...)" : t->n ? ")" : "void)");
+}
+
+/* A declarator grows outwards from the name: text left of it and right of it. *parts may still be written. */
+static void print_type(int *parts, dlsh_buf *b, const dlsh_ctype *t, const char *inner) {
     dlsh_buf d = {0};
+    if ((*parts)-- <= 0) {
+        dlsh_buf_puts(b, "...");
+        return;
+    }
     switch (t->kind) {
     case DLSH_C_POINTER: {
         int group = t->base->kind == DLSH_C_ARRAY || t->base->kind == DLSH_C_FUNCTION;
         dlsh_buf_printf(&d, "%s*%s%s%s", group ? "(" : "", t->is_const ? "const " : "", inner, group ? ")" : "");
-        print_type(b, t->base, dlsh_buf_text(&d));
+        print_type(parts, b, t->base, dlsh_buf_text(&d));
         break;
     }
     case DLSH_C_ARRAY:
@@ -286,16 +325,12 @@ static void print_type(dlsh_buf *b, const dlsh_ctype *t, const char *inner) {
             dlsh_buf_puts(&d, "[]");
         else
             dlsh_buf_printf(&d, "[%ld]", t->n);
-        print_type(b, t->base, dlsh_buf_text(&d));
+        print_type(parts, b, t->base, dlsh_buf_text(&d));
         break;
     case DLSH_C_FUNCTION:
         dlsh_buf_printf(&d, "%s(", inner);
-        for (long i = 0; i < t->n; i++) {
-            if (i) dlsh_buf_puts(&d, ", ");
-            print_type(&d, t->params[i], "");
-        }
-        dlsh_buf_puts(&d, t->varargs ? t->n ? ", ...)" : "...)" : t->n ? ")" : "void)");
-        print_type(b, t->base, dlsh_buf_text(&d));
+        print_params(parts, &d, t);
+        print_type(parts, b, t->base, dlsh_buf_text(&d));
         break;
     default:
         if (t->is_const) dlsh_buf_puts(b, "const ");
@@ -310,7 +345,10 @@ static void print_type(dlsh_buf *b, const dlsh_ctype *t, const char *inner) {
     dlsh_buf_free(&d);
 }
 
-void dlsh_c_print(dlsh_buf *b, const dlsh_ctype *t, const char *name) { print_type(b, t, name ? name : ""); }
+void dlsh_c_print(dlsh_buf *b, const dlsh_ctype *t, const char *name) {
+    int parts = 2000;
+    print_type(&parts, b, t, name ? name : "");
+}
 
 const char *dlsh_c_name(const dlsh_ctype *t) {
     static _Thread_local char texts[8][160];

@@ -64,6 +64,7 @@ struct dlsh_ctype {
     const dlsh_cfield *fields;
     const dlsh_ctype *const *params;
     int varargs;
+    int depth;            /* of the types it is made of, pointers to structs left out; at most DLSH_C_MAX_DEPTH */
     int complete;         /* STRUCT, UNION: its fields are known */
     int odd;              /* STRUCT, UNION: attributes, so only the compiler knows the layout */
     int laid_out;         /* STRUCT, UNION: offsets are right */
@@ -83,7 +84,10 @@ void *dlsh_c_alloc(dlsh_cspace *c, size_t bytes);
 const char *dlsh_c_copy(dlsh_cspace *c, const char *s, size_t n);
 
 /* ---------------------------------------------------------------- making types
- * Each gives NULL without memory (recorded); a NULL argument type passes through. */
+ * Each gives NULL without memory (recorded); a NULL argument type passes through. A type that is too deep or too large
+ * is an error, too (DL_ERR_VALUE): what walks over types may call itself. */
+
+enum { DLSH_C_MAX_DEPTH = 200 };
 
 const dlsh_ctype *dlsh_c_basic(dlsh_ckind kind); /* VOID and the scalars; shared by all spaces */
 const dlsh_ctype *dlsh_c_const(dlsh_cspace *c, const dlsh_ctype *t);
@@ -93,7 +97,7 @@ const dlsh_ctype *dlsh_c_function(dlsh_cspace *c, const dlsh_ctype *result, cons
                                   int varargs);
 /* A new incomplete STRUCT, UNION, ENUM (of int) or OPAQUE; enters no name. */
 dlsh_ctype *dlsh_c_tagged(dlsh_cspace *c, dlsh_ckind kind, const char *tag, size_t len);
-/* Gives a struct or union its fields (copied) and the natural layout. DL_ERR_MEMORY. */
+/* Gives a struct or union its fields (copied) and the natural layout. DL_ERR_MEMORY, DL_ERR_VALUE. */
 dl_status dlsh_c_complete(dlsh_cspace *c, dlsh_ctype *t, const dlsh_cfield *fields, int n, int odd);
 /* The complex numbers of FLOAT or DOUBLE: a struct with the fields re and im. */
 const dlsh_ctype *dlsh_c_complex(dlsh_cspace *c, dlsh_ckind part);
@@ -114,7 +118,8 @@ const dlsh_cfield *dlsh_c_field(const dlsh_ctype *t, const char *name, size_t *o
 /* Same type apart from qualifiers at any depth of pointers; with loose, void pointers match any object pointer and
  * integers of one size and sign match. */
 int dlsh_c_same(const dlsh_ctype *a, const dlsh_ctype *b, int loose);
-/* As C writes it: "const char *", and as a declaration with a name: "int (*f)(void)". */
+/* As C writes it: "const char *", and as a declaration with a name: "int (*f)(void)". "..." stands for parts of a type
+ * that is large beyond use: functions of functions say each part as often as it occurs. */
 void dlsh_c_print(dlsh_buf *b, const dlsh_ctype *t, const char *name);
 /* The same into one of eight buffers that are used in turn. */
 const char *dlsh_c_name(const dlsh_ctype *t);

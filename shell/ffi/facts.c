@@ -1,5 +1,6 @@
 /* What the macros of a header are worth. The compiler is asked twice for all of them: which are expressions, of which
  * type, and constant; then the values of the constants, in assembly. */
+#define _GNU_SOURCE /* memmem */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,19 +104,20 @@ static dl_status ask(const dlsh_cheader *h, const char *source, int errors, dlsh
                       h->flags, errors, said, good);
 }
 
+/* Behind `what` within a line; NULL: the line does not have it. */
+static const char *behind(const char *line, const char *end, const char *what) {
+    const char *s = memmem(line, (size_t)(end - line), what, strlen(what));
+    return s ? s + strlen(what) : NULL;
+}
+
 /* The type in "previous declaration of 'dlsh_t_3' with type 'int *'", or clang's "redeclaration of 'dlsh_t_3' with a
  * different type: 'struct dlsh_z' vs 'typeof ((X)) *' (aka 'int *')". 0: the line tells none. */
-static int read_type(const char *line, int *i, char *text, size_t size) {
-    const char *s = strstr(line, " of 'dlsh_t_"), *end = line + strcspn(line, "\n"), *type = NULL;
-    if (!s || s > end) return 0;
-    *i = atoi(s + 12);
-    if ((type = strstr(s, "' with type '")) && type < end)
-        type += 13;
-    else if ((type = strstr(s, "(aka '")) && type < end)
-        type += 6;
-    else if ((type = strstr(s, " vs '")) && type < end)
-        type += 5;
-    else
+static int read_type(const char *line, const char *end, int *i, char *text, size_t size) {
+    const char *s = behind(line, end, " of 'dlsh_t_"), *type;
+    if (!s) return 0;
+    *i = atoi(s);
+    if (!(type = behind(s, end, "' with type '")) && !(type = behind(s, end, "(aka '")) &&
+        !(type = behind(s, end, " vs '")))
         return 0;
     snprintf(text, size, "%.*s", (int)strcspn(type, "'\n"), type);
     return 1;
@@ -140,16 +142,16 @@ static void note_mistake(facts *f, int line) {
 /* Mistakes of no line here are those of the function told before: a macro's own place in its header. */
 static void read_types(facts *f, const char *said) {
     char text[400];
-    int i, line, within = -1;
-    for (const char *s = said; *s; s += strcspn(s, "\n"), s += *s == '\n') {
-        const char *error = strstr(s, ": error: "), *end = s + strcspn(s, "\n");
-        const char *function = strstr(s, ": In function 'dlsh_f_");
-        if (function && function < end) {
-            within = atoi(function + 22);
-        } else if (read_type(s, &i, text, sizeof text)) {
+    int i, within = -1;
+    for (const char *s = said, *end; *s; s = end + (*end == '\n')) {
+        const char *at;
+        end = s + strcspn(s, "\n");
+        if ((at = behind(s, end, ": In function 'dlsh_f_"))) {
+            within = atoi(at);
+        } else if (read_type(s, end, &i, text, sizeof text)) {
             if (i >= 0 && i < f->n) f->items[i].type = type_of(f->c, text);
-        } else if (error && error < end && strncmp(error + 9, "conflicting types for 'dlsh_t_", 30)) {
-            note_mistake(f, sscanf(s, "dlsh:%d:", &line) == 1 ? line : 10 * within + 11);
+        } else if ((at = behind(s, end, ": error: ")) && strncmp(at, "conflicting types for 'dlsh_t_", 30)) {
+            note_mistake(f, !strncmp(s, "dlsh:", 5) ? atoi(s + 5) : 10 * within + 11);
         }
     }
     for (i = 0; i < f->n; i++)

@@ -197,9 +197,9 @@ static int unhex(const json_t *j, void *to, size_t n) {
     const char *s = json_string_value(j);
     if (!s || json_string_length(j) != 2 * n) return 0;
     for (size_t i = 0; i < n; i++) {
-        unsigned v;
-        if (sscanf(s + 2 * i, "%2x", &v) != 1) return 0;
-        ((unsigned char *)to)[i] = (unsigned char)v;
+        char digits[] = {s[2 * i], s[2 * i + 1], 0}, *end;
+        ((unsigned char *)to)[i] = (unsigned char)strtoul(digits, &end, 16);
+        if (*end) return 0;
     }
     return 1;
 }

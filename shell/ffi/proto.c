@@ -7,7 +7,7 @@
 #include "ffi/cparser.h"
 #include "lang/session.h"
 
-enum { MAX_DEPTH = 60, MAX_PARAMS = 64 };
+enum { MAX_PARAMS = 64 };
 
 void dlsh_cdecls_free(dlsh_cdecls *d) {
     free(d->items);
@@ -31,9 +31,11 @@ typedef struct param_list {
  * constant, stands in d->len. */
 static const dlsh_ctype *adjust(dlsh_cparser *p, const dlsh_cdeclarator *d) {
     const dlsh_ctype *t = d->type;
-    if (t->kind == DLSH_C_ARRAY) return dlsh_c_pointer(p->c, t->base);
-    if (t->kind == DLSH_C_FUNCTION) return dlsh_c_pointer(p->c, t);
-    return t;
+    if (t->kind == DLSH_C_ARRAY)
+        t = dlsh_c_pointer(p->c, t->base);
+    else if (t->kind == DLSH_C_FUNCTION)
+        t = dlsh_c_pointer(p->c, t);
+    return dlsh_cp_made(p, &d->name, t);
 }
 
 /* Do the words that C has not fit this parameter? */
@@ -131,7 +133,7 @@ static const dlsh_ctype *function_suffix(dlsh_cparser *p, const dlsh_ctype *base
                      base->kind == DLSH_C_ARRAY ? "an array" : "a function");
     else if (params(p, &l)) {
         for (int i = 0; i < l.n; i++) types[i] = l.items[i].type;
-        if (!(t = dlsh_c_function(p->c, base, types, l.n, l.varargs))) no_memory(p);
+        t = dlsh_cp_made(p, &at, dlsh_c_function(p->c, base, types, l.n, l.varargs));
     }
     if (by_name && t) {
         free(d->params);
@@ -199,35 +201,34 @@ static const dlsh_ctype *array_suffix(dlsh_cparser *p, const dlsh_ctype *base, i
         d->is_array = 1;
         d->len = d->len && element->kind != DLSH_C_ARRAY ? product(p, len, d->len) : len;
     }
-    const dlsh_ctype *t = dlsh_c_array(p->c, element, n);
-    return t ? t : (p->failed = DL_ERR_MEMORY, NULL);
+    return dlsh_cp_made(p, &at, dlsh_c_array(p->c, element, n));
 }
 
 static const dlsh_ctype *suffixes(dlsh_cparser *p, const dlsh_ctype *base, int in_params, int by_name,
                                   dlsh_cdeclarator *d) {
-    if (p->failed || ++p->depth > MAX_DEPTH) return dlsh_cp_expected(p, "a simpler declaration", NULL);
+    if (!dlsh_cp_enter(p)) return NULL;
     const dlsh_ctype *t = base;
     if (dlsh_cp_is(p, '('))
         t = function_suffix(p, base, by_name, d);
     else if (dlsh_cp_is(p, '['))
         t = array_suffix(p, base, in_params, d);
-    p->depth--;
+    dlsh_cp_leave(p);
     return t;
 }
 
 static const dlsh_ctype *pointers(dlsh_cparser *p, const dlsh_ctype *t) {
-    while (t && dlsh_cp_accept(p, '*')) {
-        t = dlsh_c_pointer(p->c, t);
+    for (dlsh_ctok at = p->tok; t && dlsh_cp_accept(p, '*'); at = p->tok) {
+        t = dlsh_cp_made(p, &at, dlsh_c_pointer(p->c, t));
         for (;; dlsh_cp_advance(p))
             if (dlsh_cp_word(&p->tok, "const") || dlsh_cp_word(&p->tok, "__const"))
-                t = dlsh_c_const(p->c, t);
+                t = dlsh_cp_made(p, &at, dlsh_c_const(p->c, t));
             else if (!dlsh_cp_word(&p->tok, "restrict") && !dlsh_cp_word(&p->tok, "__restrict") &&
                      !dlsh_cp_word(&p->tok, "__restrict__") && !dlsh_cp_word(&p->tok, "volatile") &&
                      !dlsh_cp_word(&p->tok, "_Nullable") && !dlsh_cp_word(&p->tok, "_Nonnull"))
                 break;
         dlsh_cp_attributes(p, NULL);
     }
-    return t ? t : no_memory(p);
+    return t;
 }
 
 /* Is this ( a grouping of the declarator, not a parameter list? */
@@ -237,23 +238,38 @@ static int groups(const dlsh_cparser *p) {
     return next.kind == DLSH_CT_IDENT && (!dlsh_cp_at_type(p, &next) || dlsh_cp_word(&next, "__attribute__"));
 }
 
-/* A name alone in parentheses, as headers write it to keep macros away: taken, 1. */
+/* A name alone in parentheses, one pair or more, as headers write it to keep macros away: taken, 1. */
 static int bare_group(dlsh_cparser *p, dlsh_cdeclarator *d) {
     dlsh_cparser look = *p;
+    int pairs = 0;
     if (!dlsh_cp_is(p, '(') || !groups(p)) return 0;
-    dlsh_cp_advance(&look);
-    dlsh_cp_attributes(&look, NULL);
+    for (; dlsh_cp_accept(&look, '('); pairs++) dlsh_cp_attributes(&look, NULL);
     dlsh_ctok name = look.tok;
-    if (look.failed || name.kind != DLSH_CT_IDENT) return 0;
+    if (look.failed || name.kind != DLSH_CT_IDENT || dlsh_cp_at_type(&look, &name)) return 0;
     dlsh_cp_advance(&look);
-    if (!dlsh_cp_accept(&look, ')')) return 0;
+    for (; pairs; pairs--)
+        if (!dlsh_cp_accept(&look, ')')) return 0;
     *p = look;
     d->name = name;
     return 1;
 }
 
+/* To the token behind the `)` that ends a group. Each level of groups is passed over once more, so there are as many
+ * at most as are read. */
+static int skip_inside(dlsh_cparser *p) {
+    int outside = p->depth;
+    while (p->depth >= outside) {
+        if (p->tok.kind == DLSH_CT_END) return dlsh_cp_expected(p, "')'", NULL) != NULL;
+        if (dlsh_cp_is(p, '(') && !dlsh_cp_enter(p)) return 0;
+        if (dlsh_cp_is(p, ')')) dlsh_cp_leave(p);
+        dlsh_cp_advance(p);
+    }
+    p->depth = outside;
+    return 1;
+}
+
 static int declarator(dlsh_cparser *p, const dlsh_ctype *base, int in_params, dlsh_cdeclarator *d) {
-    if (++p->depth > MAX_DEPTH) return dlsh_cp_expected(p, "a simpler declaration", NULL) != NULL;
+    if (!dlsh_cp_enter(p)) return 0;
     dlsh_cp_attributes(p, NULL);
     const dlsh_ctype *t = pointers(p, base);
     if (!t || p->failed) return 0;
@@ -262,11 +278,7 @@ static int declarator(dlsh_cparser *p, const dlsh_ctype *base, int in_params, dl
         /* what follows the group binds first: read it, come back for the inside, go on behind it */
         dlsh_cp_advance(p);
         dlsh_cparser inner = *p;
-        for (int depth = 1; depth;) {
-            if (p->tok.kind == DLSH_CT_END) return dlsh_cp_expected(p, "')'", NULL) != NULL;
-            depth += dlsh_cp_is(p, '(') - dlsh_cp_is(p, ')');
-            dlsh_cp_advance(p);
-        }
+        if (!skip_inside(p)) return 0;
         if (!(t = suffixes(p, t, in_params, 0, d))) return 0;
         d->is_array = 0; /* of what the pointer points to */
         d->len = NULL;
@@ -280,7 +292,7 @@ static int declarator(dlsh_cparser *p, const dlsh_ctype *base, int in_params, dl
             p->failed = inner.failed;
             return 0;
         }
-        p->depth--;
+        dlsh_cp_leave(p);
         return 1;
     }
     if (!named && p->tok.kind == DLSH_CT_IDENT) {
@@ -289,7 +301,7 @@ static int declarator(dlsh_cparser *p, const dlsh_ctype *base, int in_params, dl
         dlsh_cp_advance(p);
     }
     d->type = suffixes(p, t, in_params, named, d);
-    p->depth--;
+    dlsh_cp_leave(p);
     return d->type && !p->failed;
 }
 

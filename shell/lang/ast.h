@@ -153,7 +153,7 @@ void *dlsh_unit_alloc(dlsh_unit *u, size_t bytes);
 char *dlsh_unit_text(dlsh_unit *u, const char *s, size_t n);
 /* A node without kids; NULL without memory (recorded). */
 dlsh_node *dlsh_node_new(dlsh_unit *u, dlsh_kind kind, dlsh_span span);
-enum { DLSH_MAX_DEPTH = 1000 };
+enum { DLSH_MAX_DEPTH = 1000, DLSH_MAX_ARGS = 1000 /* of a call, a command, a function's parameters */ };
 /* Gives the node a copy of `kids` (entries may be NULL) and its depth. DL_ERR_SYNTAX (recorded) beyond DLSH_MAX_DEPTH.
  */
 dl_status dlsh_node_kids(dlsh_unit *u, dlsh_node *node, dlsh_node **kids, int n);

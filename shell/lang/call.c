@@ -5,7 +5,7 @@
 
 #include "lang/interp.h"
 
-enum { INLINE_ARGS = 8, INLINE_SLOTS = 16, MAX_ARGS = 1000 };
+enum { INLINE_ARGS = 8, INLINE_SLOTS = 16 };
 
 /* ---------------------------------------------------------------- making functions */
 
@@ -291,9 +291,9 @@ static dl_status evaluate(dlsh_session *s, const dlsh_node *n, arguments *a) {
     a->values = a->few;
     a->names = a->few_names;
     a->n = 0;
-    if (count > MAX_ARGS)
+    if (count > DLSH_MAX_ARGS)
         return dlsh_fail(DL_ERR_VALUE, "give a list instead", "a call with %d arguments; %d are allowed", count,
-                         MAX_ARGS);
+                         DLSH_MAX_ARGS);
     if (count > INLINE_ARGS) {
         a->values = malloc((size_t)count * sizeof *a->values);
         a->names = malloc((size_t)count * sizeof *a->names);

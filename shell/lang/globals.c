@@ -5,46 +5,6 @@
 
 #include "lang/interp.h"
 
-/* ---------------------------------------------------------------- names to numbers */
-
-static unsigned hash(const char *s, size_t n) {
-    unsigned h = 2166136261u;
-    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
-    return h;
-}
-
-static int names_find(const dlsh_names *t, const char *name, size_t len, const char *(*at)(const void *, int),
-                      const void *ctx) {
-    if (!t->size) return -1;
-    for (unsigned h = hash(name, len);; h++) {
-        int i = t->slots[h & (unsigned)(t->size - 1)];
-        if (i < 0) return -1;
-        const char *s = at(ctx, i);
-        if (!strncmp(s, name, len) && !s[len]) return i;
-    }
-}
-
-static void insert(dlsh_names *t, const char *name, int i) {
-    unsigned h = hash(name, strlen(name));
-    while (t->slots[h & (unsigned)(t->size - 1)] >= 0) h++;
-    t->slots[h & (unsigned)(t->size - 1)] = i;
-}
-
-static dl_status names_add(dlsh_names *t, int n, const char *(*at)(const void *, int), const void *ctx) {
-    if (2 * (n + 1) > t->size) {
-        int size = t->size ? 2 * t->size : 256;
-        int *slots = malloc((size_t)size * sizeof *slots);
-        if (!slots) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for names");
-        memset(slots, 0xff, (size_t)size * sizeof *slots);
-        free(t->slots);
-        t->slots = slots;
-        t->size = size;
-        for (int i = 0; i < n; i++) insert(t, at(ctx, i), i);
-    }
-    insert(t, at(ctx, n), n);
-    return DL_OK;
-}
-
 /* ---------------------------------------------------------------- rows */
 
 static const char *row_name(const void *s, int i) { return ((const dlsh_session *)s)->rows[i]->name; }
@@ -61,7 +21,7 @@ dl_status dlsh_add_commands(dlsh_session *s, const dlsh_command *table) {
             s->caprows = cap;
         }
         s->rows[s->nrows] = c;
-        DLSH_TRY(names_add(&s->row_names, s->nrows, row_name, s));
+        DLSH_TRY(dlsh_names_add(&s->row_names, s->nrows, row_name, s));
         s->nrows++;
     }
     return DL_OK;
@@ -71,7 +31,7 @@ int dlsh_command_count(const dlsh_session *s) { return s->nrows; }
 const dlsh_command *dlsh_command_at(const dlsh_session *s, int i) { return i >= 0 && i < s->nrows ? s->rows[i] : NULL; }
 
 const dlsh_command *dlsh_find_row(const dlsh_session *s, const char *name, size_t len) {
-    int i = names_find(&s->row_names, name, len, row_name, s);
+    int i = dlsh_names_find(&s->row_names, name, len, row_name, s);
     return i < 0 ? NULL : s->rows[i];
 }
 
@@ -80,7 +40,7 @@ const dlsh_command *dlsh_find_row(const dlsh_session *s, const char *name, size_
 static const char *global_name(const void *s, int i) { return ((const dlsh_session *)s)->globals[i].name; }
 
 static int global_find(const dlsh_session *s, const char *name) {
-    return names_find(&s->global_names, name, strlen(name), global_name, s);
+    return dlsh_names_find(&s->global_names, name, strlen(name), global_name, s);
 }
 
 int dlsh_global_slot(dlsh_session *s, const char *name) {
@@ -96,7 +56,7 @@ int dlsh_global_slot(dlsh_session *s, const char *name) {
     char *copy = strdup(name);
     if (!copy) goto memory;
     s->globals[s->nglobals] = (dlsh_global){.name = copy, .value = dlsh_void(), .builtin = dlsh_void()};
-    if (names_add(&s->global_names, s->nglobals, global_name, s)) {
+    if (dlsh_names_add(&s->global_names, s->nglobals, global_name, s)) {
         free(copy);
         return -1;
     }
@@ -241,7 +201,7 @@ void dlsh_globals_free(dlsh_session *s) {
         free(s->globals[i].name);
     }
     free(s->globals);
-    free(s->global_names.slots);
+    dlsh_names_free(&s->global_names);
     free(s->rows);
-    free(s->row_names.slots);
+    dlsh_names_free(&s->row_names);
 }

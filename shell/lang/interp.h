@@ -3,6 +3,7 @@
 #define DLSH_LANG_INTERP_H
 
 #include "lang/fn.h"
+#include "lang/names.h"
 #include "lang/session.h"
 
 /* The local variables of one running function. */
@@ -18,11 +19,6 @@ typedef struct dlsh_global {
     dlsh_value builtin; /* what the name means while unset: a command's function or an op; VOID: not looked up */
     int looked_up;      /* 1: for good; beyond: while the session's epoch is this */
 } dlsh_global;
-
-/* Names to numbers, open addressing; the names belong to the user. */
-typedef struct dlsh_names {
-    int *slots, size;
-} dlsh_names;
 
 /* Where the failure being handled happened; the first place recorded stays. */
 typedef struct dlsh_place {

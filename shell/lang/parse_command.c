@@ -176,6 +176,9 @@ dlsh_node *dlsh_p_command(dlsh_parser *p, const dlsh_command *cmd) {
             break;
         }
         if (!param) return too_many(p, cmd);
+        if (nargs == DLSH_MAX_ARGS)
+            return dlsh_p_fail(p, p->tok.span, "give it a list", "%s with more than %d arguments", cmd->name,
+                               DLSH_MAX_ARGS);
         if (param->kind == DLSH_ARG_SUBCOMMAND) {
             dlsh_node *sub = subcommand(p, cmd);
             if (!sub || !dlsh_p_push(p, sub)) return NULL;

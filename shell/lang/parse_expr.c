@@ -334,6 +334,9 @@ dlsh_node *dlsh_p_params(dlsh_parser *p, dlsh_node *owner, int mark) {
         int at = p->nstack;
         dlsh_node *param = dlsh_p_name(p, DLSH_N_PARAM), *value = NULL;
         if (!param) return NULL;
+        if (at - mark == DLSH_MAX_ARGS)
+            return dlsh_p_fail(p, param->span, "pass a list or a record", "a function with more than %d parameters",
+                               DLSH_MAX_ARGS);
         if (dlsh_p_is(p, DLSH_T_NAME) || dlsh_p_is(p, DLSH_T_COLON))
             return dlsh_p_unexpected(p, "',' or ')' after a parameter", "parameters have no types: fn f(a, b=1) { }");
         if (dlsh_p_accept(p, DLSH_T_SET)) {

@@ -9,7 +9,10 @@ typedef struct scope {
     struct scope *up;
     dlsh_fninfo *info;
     int cap, capcaptures;
+    dlsh_names index; /* of the slots, once there are more than FEW */
 } scope;
+
+enum { FEW = 16 };
 
 typedef struct resolver {
     dlsh_session *s;
@@ -18,7 +21,10 @@ typedef struct resolver {
     int failed;
 } resolver;
 
+static const char *slot_name(const void *info, int i) { return ((const dlsh_fninfo *)info)->names[i]; }
+
 static int find(const scope *c, const char *name) {
+    if (c->index.size) return dlsh_names_find(&c->index, name, strlen(name), slot_name, c->info);
     for (int i = 0; i < c->info->nslots; i++)
         if (!strcmp(c->info->names[i], name)) return i;
     return -1;
@@ -45,6 +51,7 @@ static int add_slot(resolver *r, scope *c, const char *name) {
     }
     f->names[f->nslots] = name;
     f->cells[f->nslots] = 0;
+    if (f->nslots >= FEW && dlsh_names_add(&c->index, f->nslots, slot_name, f)) r->failed = 1;
     return f->nslots++;
 }
 
@@ -128,6 +135,7 @@ static void resolve_function(resolver *r, dlsh_node *n) {
     r->top = &c;
     resolve(r, n->kids[n->nkids - 1]);
     r->top = c.up;
+    dlsh_names_free(&c.index);
 }
 
 static void resolve(resolver *r, dlsh_node *n) {

@@ -44,6 +44,7 @@ static void test_types(void **state) {
         {"int f(int a[3], int b[], int c[][4]);", "int f(int *, int *, int (*)[4])"},
         {"extern const float x[2][3];", "const float x[2][3]"},
         {"int (f)(int, ...);", "int f(int, ...)"},
+        {"int (((f)))(int, ...);", "int f(int, ...)"},
         {"struct s { int a; } f(struct s v, const struct s *p);", "struct s f(struct s, const struct s *)"},
         {"typedef struct { int a; } t; t *f(t);", "t *f(t)"},
         {"enum e { A } f(enum e);", "enum e f(enum e)"},
