@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/error.h"
 
@@ -30,5 +31,9 @@ dl_status dl_cache_folder(const char *part, char *path, int size) {
         return dl_fail_hint(DL_ERR_IO, "set HOME, or XDG_CACHE_HOME", "there is no folder for caches");
     if (n >= size) return dl_fail(DL_ERR_IO, "the path of the cache folder is too long: %.200s", path);
     if (!make_folders(path)) return dl_fail(DL_ERR_IO, "%s cannot be made: %s", path, strerror(errno));
+    struct stat st;
+    if (stat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))
+        return dl_fail_hint(DL_ERR_IO, "chmod 700 makes it so", "the cache folder %s is not the user's alone to write",
+                            path);
     return DL_OK;
 }

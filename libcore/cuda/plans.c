@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct entry {
@@ -90,12 +91,23 @@ static void read_line(store *s, char *line) {
     if (want == sum_of(line, value)) add(s, line, value);
 }
 
+/* For reading, when it is a file of the user's that nobody else can write. */
+static FILE *open_own(const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat st;
+    bool own = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+               !(st.st_mode & (S_IWGRP | S_IWOTH));
+    FILE *f = own ? fdopen(fd, "r") : NULL;
+    if (!f && fd >= 0) close(fd);
+    return f;
+}
+
 static store *store_of(const dl_gpu *g) {
     store *s = &stores[g->index];
     if (s->read) return s;
     s->read = true;
     find_path(g, s);
-    FILE *f = *s->path ? fopen(s->path, "r") : NULL;
+    FILE *f = *s->path ? open_own(s->path) : NULL;
     char line[2 * DL_PLAN_TEXT + 32];
     while (f && fgets(line, sizeof line, f)) read_line(s, line);
     if (f) fclose(f);
@@ -120,7 +132,7 @@ bool dl_plan_find(dl_gpu *g, const char *key, char *value) {
 static void append(const store *s, const char *key, const char *value) {
     char line[2 * DL_PLAN_TEXT + 32];
     int n = snprintf(line, sizeof line, "%s\t%s\t%08x\n", key, value, sum_of(key, value));
-    int fd = *s->path ? open(s->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : -1;
+    int fd = *s->path ? open(s->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
     if (fd < 0) return;
     if (write(fd, line, (size_t)n) != n) errno = 0; /* a torn line fails its check sum */
     close(fd);

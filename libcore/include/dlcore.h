@@ -77,7 +77,7 @@ void dl_source_set(const char *file, int line);
 
 /* A folder for what can be made again: $XDG_CACHE_HOME/dlsh/PART, else ~/.cache/dlsh/PART. It is made when it is
  * missing, for its owner alone, and written to path[size]. DL_ERR_IO: neither variable says a folder, it cannot be
- * made, or its path is longer. */
+ * made, it is another's or others can write to it, or its path is longer. */
 dl_status dl_cache_folder(const char *part, char *path, int size);
 
 /* Version as text, "0.1.0". */

@@ -273,6 +273,20 @@ static dl_status load(dlsh_cblock *b, int apart) {
     return DL_OK;
 }
 
+/* Compiled and loaded. What was kept may not load any more, as when a library that it needs has gone: then it is
+ * compiled once more. */
+static dl_status make(dlsh_cblock *b, const char *flags, int apart, dlsh_cc_result *r) {
+    dl_status st = compile(b, flags, r);
+    if (!st) st = load(b, apart);
+    if (!st || !r->cached) return st;
+    dlsh_cc_forget(b->key);
+    unlink(b->path);
+    dlsh_cc_result_free(r);
+    dl_error_clear();
+    DLSH_TRY(compile(b, flags, r));
+    return load(b, apart);
+}
+
 static void *symbol(const dlsh_cblock *b, const char *name, const char *ending) {
     char tag[24], full[256];
     dlsh_prelude_tag(b->key, tag);
@@ -507,12 +521,11 @@ dl_status dlsh_c_run_block(dlsh_session *s, const dlsh_unit *u, const dlsh_node 
     dlsh_cc_result r = {0};
     dl_status st = fill(b, u, n);
     if (!st) {
-        st = compile(b, b->flags, &r);
+        st = make(b, b->flags, 0, &r);
         if (st) st = place_error(s, u, &r, hint_extern(b, st));
         if (!st) tell_warnings(s, u, &r);
         dlsh_cc_result_free(&r);
     }
-    if (!st) st = load(b, 0);
     if (!st) st = declare(b);
     if (!st) st = enter(dlsh_c_state(s), b);
     dlsh_clib_drop(lib);
@@ -533,8 +546,7 @@ dl_status dlsh_cblock_variant(dlsh_cblock *of, const char *more, const char *nam
     dlsh_buf_printf(&flags, "%s %s", of->flags ? of->flags : "", more);
     dl_status st = b->text && b->file && b->prelude ? DL_OK : no_memory();
     if (!st) st = dlsh_c_scan(b->text, strlen(b->text), &b->items);
-    if (!st) st = compile(b, dlsh_buf_text(&flags), &r);
-    if (!st) st = load(b, 1);
+    if (!st) st = make(b, dlsh_buf_text(&flags), 1, &r);
     if (!st && !(*addr = symbol(b, name, "")))
         st = dlsh_fail(DL_ERR_NAME, NULL, "%s has no function '%s'", of->lib->name, name);
     dlsh_cc_result_free(&r);

@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "ffi/sealed.h"
 #include "lang/session.h"
 
 enum { PATH_SIZE = 256, KEPT = 512 };
@@ -72,19 +74,6 @@ const char *dlsh_cc_folder(void) {
     return folder;
 }
 
-int dlsh_cc_copy(const char *from, const char *to) {
-    int in = open(from, O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700), ok = 0;
-    char buf[32768];
-    ssize_t n = -1;
-    while (in >= 0 && out >= 0 && (n = read(in, buf, sizeof buf)) > 0)
-        if (write(out, buf, (size_t)n) != n) break;
-    ok = n == 0;
-    if (in >= 0) close(in);
-    if (out >= 0 && close(out)) ok = 0;
-    if (!ok && out >= 0) unlink(to);
-    return ok;
-}
-
 /* ---------------------------------------------------------------- the cache */
 
 /* ~/.cache/dlsh/c, made when missing; NULL when there is none to be had. */
@@ -97,65 +86,73 @@ static const char *cache_folder(void) {
         dl_error_clear();
         return NULL;
     }
-    struct stat st;
-    /* code that others could write is not run */
-    if (stat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))
-        return NULL;
     known = 1;
     return path;
 }
 
-const char *dlsh_cc_cache_path(const char *key, const char *ending, char *path) {
+/* The path of an entry, KEY + ending, with room for PATH_SIZE; 0 when there is no cache. */
+static int entry_path(const char *key, const char *ending, char *path) {
     const char *base = cache_folder();
-    if (!base) return NULL;
-    snprintf(path, PATH_SIZE, "%.200s/%.40s%.8s", base, key, ending);
-    return path;
+    if (base) snprintf(path, PATH_SIZE, "%.200s/%.40s%.8s", base, key, ending);
+    return base != NULL;
 }
 
 /* A header as it was: its path, size and time of change. What this process wrote itself does not count. */
-static void print_header(FILE *f, const char *path) {
+static void print_header(dlsh_buf *b, const char *path) {
     struct stat st;
     if (strncmp(path, folder, strlen(folder)) && !stat(path, &st))
-        fprintf(f, "%lld %lld %ld %s\n", (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, path);
+        dlsh_buf_printf(b, "%lld %lld %ld %s\n", (long long)st.st_size, (long long)st.st_mtim.tv_sec,
+                        st.st_mtim.tv_nsec, path);
 }
 
-static int headers_unchanged(FILE *f) {
-    long long size, sec;
-    long nsec;
+/* Are the headers of a list as they were? */
+static int headers_unchanged(const char *list) {
     char path[4096];
-    int n;
-    while ((n = fscanf(f, "%lld %lld %ld %4095[^\n]", &size, &sec, &nsec, path)) == 4) {
+    for (const char *s = list, *end; *s; s = end + (*end == '\n')) {
+        char *at;
         struct stat st;
+        end = s + strcspn(s, "\n");
+        long long size = strtoll(s, &at, 10), sec = strtoll(at, &at, 10);
+        long nsec = strtol(at, &at, 10);
+        if (*at != ' ' || end - at > (long)sizeof path) return 0;
+        snprintf(path, sizeof path, "%.*s", (int)(end - at - 1), at + 1);
         if (stat(path, &st) || st.st_size != size || st.st_mtim.tv_sec != sec || st.st_mtim.tv_nsec != nsec) return 0;
     }
-    return n == EOF;
+    return 1;
 }
 
-/* The file of an entry whose headers are as they were; it counts as used now. */
-static int find_entry(const char *key, const char *ending, char *path) {
-    char list[PATH_SIZE];
-    if (!dlsh_cc_cache_path(key, ending, path) || !dlsh_cc_cache_path(key, ".h", list)) return 0;
-    FILE *f = access(path, R_OK) ? NULL : fopen(list, "re");
-    int ok = f && headers_unchanged(f);
-    if (f) fclose(f);
+/* An entry that is whole and whose headers are as they were; it counts as used now. The notes are the headers. */
+static int read_entry(const char *key, const char *ending, dlsh_sealed *entry) {
+    char path[PATH_SIZE];
+    *entry = (dlsh_sealed){0};
+    int ok = entry_path(key, ending, path) && dlsh_sealed_read(path, entry) && headers_unchanged(entry->notes);
     if (ok) utimensat(AT_FDCWD, path, NULL, 0);
     return ok;
 }
 
-int dlsh_cc_cached(const char *key) {
-    char so[PATH_SIZE];
-    return find_entry(key, LIBRARY, so);
+int dlsh_cc_take(const char *key, const char *to) {
+    dlsh_sealed entry;
+    FILE *f = read_entry(key, LIBRARY, &entry) ? fopen(to, "wxe") : NULL;
+    int ok = f && fwrite(entry.bytes, 1, entry.n, f) == entry.n;
+    if (f && fclose(f)) ok = 0;
+    if (f && !ok) unlink(to);
+    dlsh_sealed_free(&entry);
+    return ok;
+}
+
+void dlsh_cc_forget(const char *key) {
+    char path[PATH_SIZE];
+    if (entry_path(key, LIBRARY, path)) unlink(path);
 }
 
 int dlsh_cc_answer(const char *key, dlsh_buf *said, int *good) {
-    char path[PATH_SIZE], part[16384];
-    FILE *f = find_entry(key, ANSWER, path) ? fopen(path, "re") : NULL;
-    if (!f) return 0;
-    int first = fgetc(f), ok = first == '0' || first == '1';
-    for (size_t n; ok && (n = fread(part, 1, sizeof part, f)) > 0;) dlsh_buf_add(said, part, n);
-    if (ferror(f)) ok = 0;
-    fclose(f);
-    *good = first == '1';
+    dlsh_sealed entry;
+    int ok = read_entry(key, ANSWER, &entry) && entry.n && (*entry.bytes == '0' || *entry.bytes == '1');
+    if (ok) {
+        *good = *entry.bytes == '1';
+        dlsh_buf_add(said, entry.bytes + 1, entry.n - 1);
+    }
+    dlsh_sealed_free(&entry);
     return ok;
 }
 
@@ -173,7 +170,7 @@ static int next_char(FILE *f, int *escaped) {
 }
 
 /* The names after the colon of "a.so: a.c b.h \ c.h". */
-static void write_headers(FILE *out, FILE *makefile) {
+static void list_headers(dlsh_buf *out, FILE *makefile) {
     char word[4096];
     size_t n = 0;
     for (int begun = 0, c = 0, escaped; c != EOF;) {
@@ -200,6 +197,15 @@ static int newest_first(const void *a, const void *b) {
     return (x->used.tv_nsec < y->used.tv_nsec) - (x->used.tv_nsec > y->used.tv_nsec);
 }
 
+/* 1: the file is an entry. Otherwise it goes when it is none of a running process: what was left behind, or of an older
+ * version. */
+static int judge_file(int dir, const char *name, const struct stat *st) {
+    const char *dot = strrchr(name, '.');
+    int left = dlsh_sealed_is_left(name) && st->st_mtim.tv_sec < time(NULL) - 3600;
+    if (left || (dot && !strcmp(dot, ".h"))) unlinkat(dir, name, 0);
+    return dot && (!strcmp(dot, LIBRARY) || !strcmp(dot, ANSWER)) && strlen(name) < sizeof(((entry *)0)->name);
+}
+
 /* Lets the entries go that were not used for longest, once there are a good many more than KEPT. */
 static void prune(const char *base) {
     entry *all = malloc(2 * KEPT * sizeof *all);
@@ -207,54 +213,45 @@ static void prune(const char *base) {
     DIR *d = all ? opendir(base) : NULL;
     for (struct dirent *e; d && n < 2 * KEPT && (e = readdir(d));) {
         struct stat st;
-        char *dot = strrchr(e->d_name, '.');
-        if (!dot || (strcmp(dot, LIBRARY) && strcmp(dot, ANSWER)) || strlen(e->d_name) >= sizeof all->name) continue;
-        if (fstatat(dirfd(d), e->d_name, &st, 0)) continue;
+        if (fstatat(dirfd(d), e->d_name, &st, 0) || !judge_file(dirfd(d), e->d_name, &st)) continue;
         all[n].used = st.st_mtim;
         memcpy(all[n++].name, e->d_name, strlen(e->d_name) + 1);
     }
     if (n > KEPT + KEPT / 4) {
         qsort(all, (size_t)n, sizeof *all, newest_first);
-        for (int i = KEPT; i < n; i++) {
-            unlinkat(dirfd(d), all[i].name, 0);
-            strcpy(strrchr(all[i].name, '.'), ".h");
-            unlinkat(dirfd(d), all[i].name, 0);
-        }
+        for (int i = KEPT; i < n; i++) unlinkat(dirfd(d), all[i].name, 0);
     }
     if (d) closedir(d);
     free(all);
 }
 
-/* Writes the list of headers that a makefile names. */
-static int keep_headers(const char *key, const char *depends) {
-    char list[PATH_SIZE], temp[PATH_SIZE + 16];
-    if (!dlsh_cc_cache_path(key, ".h", list)) return 0;
-    snprintf(temp, sizeof temp, "%s.%ld", list, (long)getpid());
-    FILE *makefile = fopen(depends, "re"), *out = makefile ? fopen(temp, "we") : NULL;
-    if (out) write_headers(out, makefile);
-    int ok = out != NULL;
-    if (makefile) fclose(makefile);
-    if (out && fclose(out)) ok = 0;
-    if (ok && !rename(temp, list)) return 1;
-    unlink(temp);
-    return 0;
+/* Enters content made from the headers that a makefile names. */
+static void keep(const char *key, const char *ending, const void *data, size_t n, const char *depends) {
+    char path[PATH_SIZE];
+    dlsh_buf headers = {0};
+    FILE *makefile = entry_path(key, ending, path) ? fopen(depends, "re") : NULL;
+    if (!makefile) return;
+    list_headers(&headers, makefile);
+    fclose(makefile);
+    if (!headers.failed) dlsh_sealed_write(path, data, n, dlsh_buf_text(&headers));
+    dlsh_buf_free(&headers);
+    prune(cache_folder());
 }
 
 void dlsh_cc_keep(const char *key, const char *so, const char *depends) {
-    char path[PATH_SIZE], temp[PATH_SIZE + 16];
-    if (!dlsh_cc_cache_path(key, LIBRARY, path) || !keep_headers(key, depends)) return;
-    snprintf(temp, sizeof temp, "%s.%ld", path, (long)getpid());
-    if (!dlsh_cc_copy(so, temp) || rename(temp, path)) unlink(temp);
-    prune(cache_folder());
+    char part[16384];
+    dlsh_buf code = {0};
+    FILE *f = fopen(so, "re");
+    for (size_t n; f && (n = fread(part, 1, sizeof part, f)) > 0;) dlsh_buf_add(&code, part, n);
+    if (f && !ferror(f) && !code.failed) keep(key, LIBRARY, dlsh_buf_text(&code), code.n, depends);
+    if (f) fclose(f);
+    dlsh_buf_free(&code);
 }
 
 void dlsh_cc_keep_answer(const char *key, const char *said, size_t n, int good, const char *depends) {
-    char path[PATH_SIZE], temp[PATH_SIZE + 16];
-    if (!dlsh_cc_cache_path(key, ANSWER, path) || !keep_headers(key, depends)) return;
-    snprintf(temp, sizeof temp, "%s.%ld", path, (long)getpid());
-    FILE *f = fopen(temp, "we");
-    int ok = f && fputc(good ? '1' : '0', f) != EOF && fwrite(said, 1, n, f) == n;
-    if (f && fclose(f)) ok = 0;
-    if (!ok || rename(temp, path)) unlink(temp);
-    prune(cache_folder());
+    dlsh_buf content = {0};
+    dlsh_buf_puts(&content, good ? "1" : "0");
+    dlsh_buf_add(&content, said, n);
+    if (!content.failed) keep(key, ANSWER, content.s, content.n, depends);
+    dlsh_buf_free(&content);
 }

@@ -345,13 +345,12 @@ const char *dlsh_cc_origin(const char *path, int *line) {
 
 dl_status dlsh_cc_compile(const dlsh_cc_job *job, const char *key, dlsh_cc_result *r) {
     static int serial;
-    char kept[256];
     *r = (dlsh_cc_result){0};
     build b = {.job = job, .folder = dlsh_cc_folder()};
     if (!b.folder) return dlsh_failure();
     snprintf(r->path, sizeof r->path, "%.200s/%d.%d.%d.so", b.folder, ++serial, origin_number(job->file),
              job->line - dlsh_cc_first_line(job) + 1);
-    r->cached = dlsh_cc_cached(key) && dlsh_cc_cache_path(key, ".so", kept) && dlsh_cc_copy(kept, r->path);
+    r->cached = dlsh_cc_take(key, r->path);
     if (r->cached) return DL_OK;
     snprintf(b.source, sizeof b.source, "%s/%d.%s", b.folder, serial, job->cuda ? "cu" : "c");
     snprintf(b.depends, sizeof b.depends, "%s/%d.d", b.folder, serial);

@@ -54,6 +54,8 @@ dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]);
  * would give the old code. *r is filled in any case and freed by the caller. Errors: DL_ERR_SYNTAX (the first message
  * of kind error is that), DL_ERR_IO, DL_ERR_MEMORY, DL_ERR_INTERRUPT. */
 dl_status dlsh_cc_compile(const dlsh_cc_job *job, const char *key, dlsh_cc_result *r);
+/* Lets the kept code go: it could not be loaded. */
+void dlsh_cc_forget(const char *key);
 /* The file and the line where the text of a compiled library at `path` begins; NULL: it is none. */
 const char *dlsh_cc_origin(const char *path, int *line);
 /* Notes that file for the library of another process. */
@@ -71,13 +73,11 @@ extern const char dlsh_cc_threads[];
 
 /* The folder for this process's own files, made when first asked for; NULL recorded. */
 const char *dlsh_cc_folder(void);
-/* Path in the user's cache, KEY + ending; NULL when there is no cache. `path` has room for 256. */
-const char *dlsh_cc_cache_path(const char *key, const char *ending, char *path);
-/* Is a valid result in the cache? Headers it was made from must be as they were. */
-int dlsh_cc_cached(const char *key);
+/* Writes the library that is in the user's cache to a new file: 1 when a whole one of the user's own is there, made
+ * from headers that are as they were. */
+int dlsh_cc_take(const char *key, const char *to);
 /* Enters a library and the list of its headers (a makefile of gcc's -MD); failures only lose the entry. */
 void dlsh_cc_keep(const char *key, const char *so, const char *depends);
-int dlsh_cc_copy(const char *from, const char *to);
 /* The same for what a compiler said: 1 and its words added to *said, when it is known. */
 int dlsh_cc_answer(const char *key, dlsh_buf *said, int *good);
 void dlsh_cc_keep_answer(const char *key, const char *said, size_t n, int good, const char *depends);

@@ -63,7 +63,12 @@ static dlsh_clib *build(const dlsh_cheader *h, const char *text, const char *nam
                        .line = 1,
                        .col = 1};
     dl_status st = flags.failed ? no_memory() : dlsh_cc_key(&job, 0, key);
-    if (!st && !(st = dlsh_cc_compile(&job, key, &r))) lib = load(h, r.path, name);
+    if (!st && !(st = dlsh_cc_compile(&job, key, &r)) && !(lib = load(h, r.path, name)) && r.cached) {
+        dlsh_cc_forget(key); /* compiled once more, as a block is */
+        dl_error_clear();
+        dlsh_cc_result_free(&r);
+        if (!(st = dlsh_cc_compile(&job, key, &r))) lib = load(h, r.path, name);
+    }
     dlsh_cc_result_free(&r);
     dlsh_buf_free(&flags);
     return lib;

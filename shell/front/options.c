@@ -62,6 +62,16 @@ static int complain(const char *fmt, const char *a, const char *hint) {
     return 0;
 }
 
+/* How launchers and trainers of other kinds are asked for several processes. */
+static int asks_for_processes(const char *word, size_t len) {
+    static const char *const words[] = {"-np",         "--np",     "-nproc",           "--nproc",          "--nprocs",
+                                        "--ntasks",    "--ranks",  "--nproc_per_node", "--nproc-per-node", "--nnodes",
+                                        "--processes", "--workers"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i]) == len && !memcmp(words[i], word, len)) return 1;
+    return 0;
+}
+
 /* No option is called word[0, len); as shown to people. */
 static int unknown(const char *word, size_t len, const char *shown) {
     const char *names[NOPTIONS];
@@ -70,6 +80,9 @@ static int unknown(const char *word, size_t len, const char *shown) {
         if (options[i].name) names[n++] = options[i].name;
     char name[64], hint[96];
     snprintf(name, sizeof name, "%.*s", (int)len, word);
+    if (asks_for_processes(word, len))
+        return complain("%s: several processes are not supported; one uses all cores, and one GPU", name,
+                        "runs that do not depend on each other can be started side by side");
     const char *near = dlsh_nearest(name, names, n);
     if (near) snprintf(hint, sizeof hint, "did you mean %s?", near);
     return complain("there is no option %s", shown ? shown : name, near ? hint : NULL);
@@ -126,6 +139,7 @@ static int read_long(int left, char **argv, dlsh_options *out) {
 
 /* "-qn", "-c CODE", "-cCODE". Returns the words used, 0 on a mistake. */
 static int read_letters(int left, char **argv, dlsh_options *out) {
+    if (asks_for_processes(argv[0], strlen(argv[0]))) return unknown(argv[0], strlen(argv[0]), NULL);
     for (const char *p = argv[0] + 1; *p; p++) {
         const struct option *o = NULL;
         for (int i = 0; i < NOPTIONS; i++)

@@ -11,6 +11,7 @@
 #include "ffi/ffi.h"
 #include "ffi/isolate.h"
 #include "front/front.h"
+#include "front/launch.h"
 #include "view/console.h"
 
 /* ---------------------------------------------------------------- Ctrl-C */
@@ -142,7 +143,7 @@ int dlsh_main(int argc, char **argv) {
     }
     setlocale(LC_CTYPE, "");
     const char *connection_file = NULL;
-    int code = o.kernel ? dlsh_kernel_command(&o, &connection_file) : -1;
+    int code = o.kernel ? dlsh_kernel_command(&o, &connection_file) : dlsh_launch_stops();
     if (code >= 0) return code;
     if (connection_file)
         dlsh_kernel_signals();

@@ -43,7 +43,24 @@ static void there_is_none(void **state) {
     assert_int_equal(dl_cache_folder("c", path, 10), DL_ERR_IO);
 }
 
+/* What others can write to is no place to take code or choices from. */
+static void not_of_the_user_alone(void **state) {
+    (void)state;
+    char path[200];
+    setenv("XDG_CACHE_HOME", temp_dir, 1);
+    assert_int_equal(dl_cache_folder("open", path, sizeof path), DL_OK);
+    assert_int_equal(chmod(path, 0777), 0);
+    assert_int_equal(dl_cache_folder("open", path, sizeof path), DL_ERR_IO);
+    assert_non_null(strstr(dl_errmsg(), "alone"));
+    assert_int_equal(chmod(path, 0700), 0);
+    assert_int_equal(dl_cache_folder("open", path, sizeof path), DL_OK);
+    if (geteuid()) return;
+    assert_int_equal(chown(path, 12345, 12345), 0);
+    assert_int_equal(dl_cache_folder("open", path, sizeof path), DL_ERR_IO);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(found_and_made), cmocka_unit_test(there_is_none)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(found_and_made), cmocka_unit_test(there_is_none),
+                                       cmocka_unit_test(not_of_the_user_alone)};
     return cmocka_run_group_tests(tests, temp_make, temp_remove);
 }
