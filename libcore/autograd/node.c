@@ -71,22 +71,22 @@ static int count_saved(const dl_call *c) {
     return n;
 }
 
-static dl_saved saved(dl_tensor *t, int out) {
+/* What is kept is a header of its own, without node and base. The tensor itself may be given a later history in place,
+ * one that leads back to this node. */
+static dl_status keep(dl_saved *s, dl_tensor *t, int key) {
+    dl_tensor *header = dl_detach(t);
+    if (!header) return dl_error_last()->code;
     __atomic_add_fetch(&t->st->saved, 1, __ATOMIC_RELAXED);
-    return (dl_saved){t, dl_storage_ref(t->st), t->st->version, out};
+    *s = (dl_saved){header, t->st->version, key};
+    return DL_OK;
 }
 
-/* An output is kept as a header of its own, without node, so that the node does not hold itself. */
 static dl_status save(dl_node *n, const dl_call *c) {
     int k = 0;
     for (int i = 0; i < c->nin; i++)
-        if (c->in[i] && bit(c->op->save_in, i)) n->saved[k++] = saved(dl_ref(c->in[i]), -1 - i);
-    for (int i = 0; i < c->nout; i++) {
-        if (!c->out[i] || !bit(c->op->save_out, i)) continue;
-        dl_tensor *t = dl_detach(c->out[i]);
-        if (!t) return dl_error_last()->code;
-        n->saved[k++] = saved(t, i);
-    }
+        if (c->in[i] && bit(c->op->save_in, i)) DL_TRY(keep(&n->saved[k++], c->in[i], -1 - i));
+    for (int i = 0; i < c->nout; i++)
+        if (c->out[i] && bit(c->op->save_out, i)) DL_TRY(keep(&n->saved[k++], c->out[i], i));
     return DL_OK;
 }
 
@@ -115,8 +115,7 @@ void dl_node_free_saved(dl_node *n) {
     for (int i = 0; i < n->nsaved; i++) {
         dl_saved *s = &n->saved[i];
         if (!s->t) continue;
-        __atomic_sub_fetch(&s->st->saved, 1, __ATOMIC_RELAXED);
-        dl_storage_unref(s->st);
+        __atomic_sub_fetch(&s->t->st->saved, 1, __ATOMIC_RELAXED);
         dl_unref(s->t);
         s->t = NULL;
     }

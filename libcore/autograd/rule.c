@@ -25,20 +25,28 @@ static dl_saved *find(dl_back *b, int key) {
     return NULL;
 }
 
+/* A saved header with the history it had; `node` NULL: it had none. */
+static dl_tensor *attached(dl_back *b, const dl_saved *s, dl_node *node, int idx) {
+    dl_tensor *t = dl_tmp(b, dl_detach(s->t));
+    if (t && node) {
+        t->node = dl_node_ref(node);
+        t->out = idx;
+    }
+    return t;
+}
+
 dl_tensor *dl_saved_in(dl_back *b, int i) {
-    dl_saved *s = find(b, -1 - i);
-    return s ? s->t : NULL;
+    const dl_saved *s = find(b, -1 - i);
+    if (!s || !b->create_graph) return s ? s->t : NULL;
+    const dl_edge *e = &b->node->edge[i];
+    return e->leaf ? e->leaf : attached(b, s, e->node, e->idx);
 }
 
 dl_tensor *dl_saved_out(dl_back *b, int i) {
-    dl_saved *s = find(b, i);
-    if (!s) return NULL;
-    dl_tensor *t = dl_tmp(b, dl_detach(s->t));
-    if (t && b->create_graph && dl_dtype_is_float((dl_dtype)t->dtype) && !(b->op->nondiff_out >> i & 1)) {
-        t->node = dl_node_ref(b->node);
-        t->out = i;
-    }
-    return t;
+    const dl_saved *s = find(b, i);
+    if (!s || !b->create_graph) return s ? s->t : NULL;
+    bool differentiable = dl_dtype_is_float((dl_dtype)s->t->dtype) && !(b->op->nondiff_out >> i & 1);
+    return attached(b, s, differentiable ? b->node : NULL, i);
 }
 
 dl_tensor *dl_tmp(dl_back *b, dl_tensor *t) {

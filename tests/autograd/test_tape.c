@@ -301,6 +301,79 @@ static void laid_open_deep(void **state) {
     dl_unref(x);
 }
 
+/* ---- nothing in a history leads back to itself: without a backward, too, all is freed with the last tensor */
+
+enum { SIDE = 128 }; /* of a matrix whose storage is listed as live */
+
+static int live_storages(void) {
+    dl_memory_block b[64];
+    return dl_device_memory_largest(0, b, 64);
+}
+
+static dl_tensor *matrix(double value, int grad) {
+    dl_tensor *t = dl_tensor_full(2, (long[]){SIDE, SIDE}, DL_F64, 0, value);
+    assert_non_null(t);
+    if (grad) ok(dl_set_requires_grad(t, 1));
+    return t;
+}
+
+static dl_tensor *row(dl_tensor *t, long i) { return dl_as_strided(t, (long[]){SIDE}, 1, (long[]){1}, 1, i * SIDE); }
+
+/* dst *= by */
+static void scale(dl_tensor *dst, dl_tensor *by) {
+    dl_tensor *product = dl_mul(dst, by);
+    ok(dl_assign(dst, product));
+    dl_unref(product);
+}
+
+static void in_the_whole(dl_tensor *w) {
+    dl_tensor *v = dl_mul(w, w);
+    scale(v, w);
+    scale(v, v);
+    dl_unref(v);
+}
+
+static void in_a_view(dl_tensor *w) {
+    dl_tensor *v = dl_mul(w, w), *a = row(v, 0), *b = row(v, 1);
+    scale(a, b);
+    scale(b, a);
+    scale(v, v);
+    dl_unref(v), dl_unref(a), dl_unref(b);
+}
+
+static void after_an_output_was_saved(dl_tensor *w) {
+    dl_tensor *v = dl_tanh(w), *y = dl_exp(v);
+    scale(v, y);
+    dl_unref(v), dl_unref(y);
+}
+
+static void in_a_plain_tensor(dl_tensor *w) {
+    dl_tensor *x = matrix(1, 0), *y = dl_mul(x, w), *r = row(x, 2), *yr = row(y, 2);
+    scale(r, yr);
+    scale(x, y);
+    dl_unref(x), dl_unref(y), dl_unref(r), dl_unref(yr);
+}
+
+static void through_a_detached_one(dl_tensor *w) {
+    dl_tensor *v = dl_mul(w, w), *d = dl_detach(v);
+    scale(d, w);
+    scale(v, d);
+    dl_unref(v), dl_unref(d);
+}
+
+static void histories_hold_no_ring(void **state) {
+    (void)state;
+    void (*const ways[])(dl_tensor *) = {in_the_whole, in_a_view, after_an_output_was_saved, in_a_plain_tensor,
+                                         through_a_detached_one};
+    dl_tensor *w = matrix(0.5, 1);
+    int before = live_storages();
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        ways[i](w);
+        if (live_storages() != before) fail_msg("way %zu keeps %d storages", i, live_storages() - before);
+    }
+    dl_unref(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(laid_open),
@@ -313,6 +386,7 @@ int main(void) {
         cmocka_unit_test(writing_into_a_view_rebases_the_base),
         cmocka_unit_test(writing_into_a_plain_tensor_gives_it_history),
         cmocka_unit_test(refused_writes),
+        cmocka_unit_test(histories_hold_no_ring),
         cmocka_unit_test(overlapping_copy),
         cmocka_unit_test(second_derivative),
         cmocka_unit_test(deep_history),
