@@ -1,5 +1,5 @@
-/* The tape: one node for each op that was run while recording. A node points to what made its inputs and to leaves, never
- * to a tensor that has, or can be given, a history; so nothing cycles. */
+/* The tape: one node for each op that was run while recording. A node points to what made its inputs and to leaves,
+ * never to a tensor that has, or can be given, a history; so nothing cycles. */
 #ifndef DL_AUTOGRAD_TAPE_H
 #define DL_AUTOGRAD_TAPE_H
 
@@ -12,7 +12,8 @@ typedef struct dl_edge {
     int idx;
 } dl_edge;
 
-/* A tensor kept for the gradient rule: a header without history, which is re-attached when a pass is itself recorded. */
+/* A tensor kept for the gradient rule: a header without history, which is re-attached when a pass is itself recorded.
+ */
 typedef struct dl_saved {
     dl_tensor *t; /* counted in t->st->saved */
     uint32_t version;

@@ -1,5 +1,6 @@
 /* Devices by number and name, and the calls that go to a backend. */
 #include "core/device.h"
+#include "core/live.h"
 #include "core/memory.h"
 
 #include <stdio.h>
@@ -127,10 +128,15 @@ dl_status dl_device_sync_every(int on) {
 
 int dl_device_sync_every_get(void) { return every; }
 
-void *dl_device_alloc(int device, size_t bytes) {
+static void *alloc_on(int device, size_t bytes) {
     if (device == 0) return dl_host_alloc(bytes);
     if (dl_device_check(device) != DL_OK) return NULL;
     return dl_backend_get()->alloc(device - 1, bytes);
+}
+
+void *dl_device_alloc(int device, size_t bytes) {
+    void *p = alloc_on(device, bytes);
+    return p || !dl_reclaim_memory() ? p : alloc_on(device, bytes);
 }
 
 void dl_device_free(int device, void *p, size_t bytes) {

@@ -6,6 +6,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static dl_storage *first;
+static size_t on_devices;
+static int (*reclaim)(void);
 
 void dl_live_add(dl_storage *s) {
     pthread_mutex_lock(&lock);
@@ -13,6 +15,7 @@ void dl_live_add(dl_storage *s) {
     s->prev_live = NULL;
     if (first) first->prev_live = s;
     first = s;
+    if (s->device) on_devices += s->bytes;
     pthread_mutex_unlock(&lock);
 }
 
@@ -20,6 +23,7 @@ void dl_live_remove(dl_storage *s) {
     pthread_mutex_lock(&lock);
     *(s->prev_live ? &s->prev_live->next_live : &first) = s->next_live;
     if (s->next_live) s->next_live->prev_live = s->prev_live;
+    if (s->device) on_devices -= s->bytes;
     pthread_mutex_unlock(&lock);
 }
 
@@ -34,4 +38,15 @@ int dl_device_memory_largest(int device, dl_memory_block *out, int max) {
     }
     pthread_mutex_unlock(&lock);
     return n;
+}
+
+long dl_memory_held(void) { return (long)(dl_host_bytes() + __atomic_load_n(&on_devices, __ATOMIC_RELAXED)); }
+
+void dl_set_reclaim(int (*fn)(void)) { reclaim = fn; }
+
+bool dl_reclaim_memory(void) {
+    const dl_error *e = dl_error_last();
+    if (!reclaim || !e || e->code != DL_ERR_MEMORY || !reclaim()) return false;
+    dl_error_clear();
+    return true;
 }

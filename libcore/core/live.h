@@ -9,5 +9,7 @@ enum { DL_LIVE_BYTES = 64 << 10 };
 
 void dl_live_add(dl_storage *s);
 void dl_live_remove(dl_storage *s);
+/* After an allocation failed: asks who can free memory. True: it is worth another try. */
+bool dl_reclaim_memory(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* The gate that allocations pass. */
 #include "core/memory.h"
+#include "core/live.h"
 #include "core/tensor.h"
 
 #include <malloc.h>
@@ -65,7 +66,7 @@ static void *from_system(void *p, size_t bytes) {
     return realloc(p, bytes);
 }
 
-void *dl_memory_resize(void *p, long old, long n, long size) {
+static void *resize(void *p, long old, long n, long size) {
     int64_t bytes = n;
     if (!dl_count_mul(&bytes, size))
         return dl_fail(DL_ERR_MEMORY, "no machine has memory for %ld times %ld bytes", n, size), NULL;
@@ -75,6 +76,11 @@ void *dl_memory_resize(void *p, long old, long n, long size) {
     if (!q) return dl_fail(DL_ERR_MEMORY, "the system refused %ld bytes", (long)bytes), NULL;
     if (more > 0) dl_memory_settle(q + had, (size_t)more);
     return q;
+}
+
+void *dl_memory_resize(void *p, long old, long n, long size) {
+    void *q = resize(p, old, n, size);
+    return q || !dl_reclaim_memory() ? q : resize(p, old, n, size);
 }
 
 void *dl_memory_alloc(long n, long size) { return dl_memory_resize(NULL, 0, n, size); }

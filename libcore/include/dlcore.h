@@ -123,6 +123,11 @@ typedef struct dl_memory_block {
 } dl_memory_block;
 /* The largest blocks alive on a device, from 64 KiB on and largest first: at most max of them, returns how many. */
 int dl_device_memory_largest(int device, dl_memory_block *out, int max);
+/* Bytes that tensors hold, on all devices; cheap enough to be asked at every allocation. */
+long dl_memory_held(void);
+/* fn is called when memory for a tensor is refused, on the thread that asked: it frees what it can and returns nonzero
+ * when that was something, and the allocation is tried again. One function; NULL: none. */
+void dl_set_reclaim(int (*fn)(void));
 /* Gives what is kept for reuse back to the driver or the system. DL_ERR_DEVICE. */
 dl_status dl_device_empty_cache(int device);
 /* The number of elements of a shape. -1, with DL_ERR_SHAPE: a size is negative, there are more than 8 of them, or more

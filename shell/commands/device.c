@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lang/collect.h"
 #include "view/table.h"
 
 /* ---------------------------------------------------------------- show devices, show memory */
@@ -65,10 +66,27 @@ static dl_status largest_table(dlsh_sink *sink, dlsh_mode mode) {
     return status;
 }
 
+/* Values of the language, and what the collector of rings has done. */
+static dl_status values_table(dlsh_sink *sink) {
+    static const dlsh_column cols[] = {{"lists, records, functions", 'r', ""},
+                                       {"rings freed", 'r', ""},
+                                       {"collections", 'r', ""},
+                                       {"longest", 'r', ""}};
+    dlsh_table t = {.ncols = 4, .cols = cols};
+    dlsh_collect_stats c = dlsh_collect_statistics();
+    dl_status status =
+        dlsh_table_row(&t, (dlsh_value[]){dlsh_int(c.tracked), dlsh_int(c.freed), dlsh_int(c.collections),
+                                          dlsh_stringf("%.1f ms", 1e3 * c.longest)});
+    if (!status) status = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    return status;
+}
+
 dl_status dlsh_show_memory(dlsh_session *s, dlsh_sink *sink) {
     (void)s;
     dlsh_mode mode = dlsh_sink_look(sink).mode;
     DLSH_TRY(memory_table(sink, mode));
+    DLSH_TRY(values_table(sink));
     return largest_table(sink, mode);
 }
 
@@ -99,6 +117,7 @@ static dl_status precision_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status empty_cache_run(const dlsh_args *a, dlsh_value *result) {
     (void)a, (void)result;
+    dlsh_collect_all();
     for (int i = 0; i < dl_device_count(); i++) DLSH_TRY(dl_device_empty_cache(i));
     return DL_OK;
 }
@@ -132,7 +151,8 @@ const dlsh_command device_commands[] = {
     {.name = "empty_cache",
      .flags = DLSH_ACTION,
      .usage = "empty_cache",
-     .doc = "Gives memory that is kept for reuse back to the GPU's driver and to the system.",
+     .doc = "Frees values that only hold each other, and gives memory that is kept for reuse back to the GPU's driver "
+            "and to the system.",
      .params = no_params,
      .run = empty_cache_run,
      .examples = "empty_cache"},

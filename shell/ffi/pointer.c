@@ -55,16 +55,30 @@ typedef struct memory {
     int nkeeps, capkeeps;
 } memory;
 
+static void memory_values(void *self, dlsh_visit *visit, void *ctx) {
+    const memory *m = self;
+    for (int i = 0; i < m->nkeeps; i++) visit(m->keeps[i].v, ctx);
+}
+
+static void memory_empty(void *self) {
+    memory *m = self;
+    while (m->nkeeps) dlsh_drop(m->keeps[--m->nkeeps].v);
+}
+
 static void memory_free(void *self) {
     memory *m = self;
-    for (int i = 0; i < m->nkeeps; i++) dlsh_drop(m->keeps[i].v);
+    memory_empty(m);
     free(m->keeps);
     m->release(m->p);
     dlsh_clib_drop(m->lib);
     free(m);
 }
 
-static const dlsh_class memory_class = {.name = "memory", .doc = "Memory behind pointers.", .destroy = memory_free};
+static const dlsh_class memory_class = {.name = "memory",
+                                        .doc = "Memory behind pointers.",
+                                        .destroy = memory_free,
+                                        .values = memory_values,
+                                        .empty = memory_empty};
 
 dlsh_value dlsh_c_owner(void *p, long n, void (*release)(void *), dlsh_clib *lib) {
     memory *m = dl_memory_alloc(1, sizeof *m);
@@ -462,6 +476,8 @@ static dl_status pointer_text(void *self, dlsh_buf *b) {
     return b->failed ? DL_ERR_MEMORY : DL_OK;
 }
 
+static void pointer_values(void *self, dlsh_visit *visit, void *ctx) { visit(((dlsh_cpointer *)self)->owner, ctx); }
+
 extern const dlsh_command dlsh_cpointer_methods[];
 const dlsh_class dlsh_cpointer_class = {.name = "pointer",
                                         .doc = "A typed pointer into C's memory.",
@@ -477,4 +493,5 @@ const dlsh_class dlsh_cpointer_class = {.name = "pointer",
                                         .len = pointer_len,
                                         .iterate = pointer_iterate,
                                         .equal = pointer_equal,
+                                        .values = pointer_values,
                                         .truth = pointer_truth};

@@ -194,6 +194,8 @@ static dl_status value_text(void *self, dlsh_buf *b) {
     return b->failed ? DL_ERR_MEMORY : DL_OK;
 }
 
+static void struct_values(void *self, dlsh_visit *visit, void *ctx) { visit(((dlsh_cstruct *)self)->owner, ctx); }
+
 const dlsh_class dlsh_cstruct_class = {.name = "struct",
                                        .doc = "A struct or union of C.",
                                        .destroy = struct_free,
@@ -201,4 +203,5 @@ const dlsh_class dlsh_cstruct_class = {.name = "struct",
                                        .get = struct_get,
                                        .set = struct_set,
                                        .names = struct_names,
-                                       .equal = struct_equal};
+                                       .equal = struct_equal,
+                                       .values = struct_values};

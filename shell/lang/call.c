@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/collect.h"
 #include "lang/interp.h"
 
 enum { INLINE_ARGS = 8, INLINE_SLOTS = 16 };
@@ -29,7 +30,7 @@ dl_status dlsh_make_fn(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     const dlsh_fninfo *info = n->info;
     dlsh_fn *f = dl_memory_alloc(1, sizeof *f);
     if (!f) return DL_ERR_MEMORY;
-    *f = (dlsh_fn){.refs = 1, .unit = dlsh_unit_ref(s->unit), .node = n, .info = info};
+    *f = (dlsh_fn){.refs = 1, .place = -1, .unit = dlsh_unit_ref(s->unit), .node = n, .info = info};
     f->defaults = dl_memory_alloc(info->nparams, sizeof *f->defaults);
     f->captured = f->defaults ? dl_memory_alloc(info->ncaptures, sizeof *f->captured) : NULL;
     if (f->captured) memset(f->captured, 0, (size_t)info->ncaptures * sizeof *f->captured);
@@ -44,11 +45,13 @@ dl_status dlsh_make_fn(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
         f->captured[i] = s->frame->slots[info->captures[i].outer].as.cell;
         f->captured[i]->refs++;
     }
-    if (st)
+    if (st) {
         dlsh_fn_free(f);
-    else
-        *out = (dlsh_value){DLSH_FN, {.fn = f}};
-    return st;
+        return st;
+    }
+    *out = (dlsh_value){DLSH_FN, {.fn = f}};
+    dlsh_track(*out);
+    return DL_OK;
 }
 
 const char *dlsh_function_name(dlsh_value f) {
@@ -95,6 +98,15 @@ static int param_of(const dlsh_fn *f, const char *name) {
     return -1;
 }
 
+static dl_status make_cells(const dlsh_fninfo *info, dlsh_value *slots) {
+    for (int i = 0; i < info->nslots; i++) {
+        if (!info->cells[i]) continue;
+        slots[i] = dlsh_new_cell(slots[i]);
+        if (dlsh_failed(slots[i])) return DL_ERR_MEMORY;
+    }
+    return DL_OK;
+}
+
 dl_status dlsh_bind(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *slots) {
     const dlsh_fninfo *info = f->info;
     (void)s;
@@ -117,13 +129,7 @@ dl_status dlsh_bind(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args
             }
             slots[i] = dlsh_ref(f->defaults[i]);
         }
-    for (int i = 0; i < info->nslots; i++)
-        if (info->cells[i]) {
-            dlsh_cell *c = dl_memory_alloc(1, sizeof *c);
-            if (!c) return DL_ERR_MEMORY;
-            *c = (dlsh_cell){1, slots[i]};
-            slots[i] = (dlsh_value){DLSH_CELL, {.cell = c}};
-        }
+    if (info->has_cells) DLSH_TRY(make_cells(info, slots));
     for (int i = 0; i < info->ncaptures; i++) {
         /* a captured name that is captured further still shares the same cell */
         dlsh_drop(slots[info->captures[i].slot]);
@@ -135,6 +141,7 @@ dl_status dlsh_bind(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args
 
 static dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_frame *frame, dlsh_value *out) {
     if (dl_interrupt_get()) return dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted"); /* recursion is a loop, too */
+    dlsh_collect_if_due();
     dlsh_frame *outer = s->frame;
     dlsh_unit *unit = s->unit;
     const dlsh_node *statement = s->statement;

@@ -1,6 +1,7 @@
 /* Statements. */
 #include <string.h>
 
+#include "lang/collect.h"
 #include "lang/interp.h"
 
 /* ---------------------------------------------------------------- variables */
@@ -141,7 +142,9 @@ static dlsh_flow exec_if(dlsh_session *s, const dlsh_node *n) {
     return n->kids[2]->kind == DLSH_N_IF ? exec_if(s, n->kids[2]) : dlsh_exec_block(s, n->kids[2]);
 }
 
+/* Between two rounds of a loop: collects when that is due, and looks for Ctrl-C. */
 static int interrupted(dlsh_session *s, const dlsh_node *n) {
+    dlsh_collect_if_due();
     if (!dl_interrupt_get()) return 0;
     dlsh_at(s, n, dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted"));
     return 1;

@@ -6,7 +6,7 @@
 
 /* A local variable that an inner function uses too. */
 typedef struct dlsh_cell {
-    int refs;
+    int refs, place;
     dlsh_value v; /* VOID: not assigned yet */
 } dlsh_cell;
 
@@ -20,11 +20,12 @@ typedef struct dlsh_fninfo {
     int nparams, nslots, ncaptures;
     const char **names;   /* of the slots */
     unsigned char *cells; /* slot lives in a cell made at entry */
+    int has_cells;        /* any of them */
     dlsh_capture *captures;
 } dlsh_fninfo;
 
 struct dlsh_fn {
-    int refs;
+    int refs, place;
     dlsh_unit *unit;
     const dlsh_node *node;
     const dlsh_fninfo *info;
@@ -32,6 +33,8 @@ struct dlsh_fn {
     dlsh_cell **captured; /* one a capture */
 };
 
+/* A cell that takes v, VOID without memory (recorded; v is then dropped). */
+dlsh_value dlsh_new_cell(dlsh_value v);
 void dlsh_fn_free(dlsh_fn *f);
 /* The text it was written as, n bytes; valid as long as the function. */
 const char *dlsh_fn_source(const dlsh_fn *f, size_t *n);

@@ -90,6 +90,7 @@ static int lookup(resolver *r, scope *c, const char *name) {
     int outer = lookup(r, c->up, name);
     if (outer < 0) return -1;
     c->up->info->cells[outer] = 1;
+    c->up->info->has_cells = 1;
     dlsh_fninfo *f = c->info;
     slot = add_slot(r, c, name);
     if (f->ncaptures == c->capcaptures) {

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "lang/collect.h"
 #include "lang/interp.h"
 #include "lang/parse.h"
 
@@ -32,6 +33,7 @@ dlsh_session *dlsh_session_new(dlsh_sink *sink) {
 void dlsh_session_free(dlsh_session *s) {
     if (!s) return;
     dlsh_globals_free(s);
+    dlsh_collect_all();
     if (s->c_release) s->c_release(s->c_state);
     dlsh_place_clear(s);
     dlsh_buf_free(&s->diag_source);

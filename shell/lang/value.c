@@ -6,12 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/collect.h"
 #include "lang/fn.h"
 #include "lang/session.h"
+
+enum { COUNTED_BYTES = 4096 }; /* from this size on memory of strings and lists is told to the collector */
+
+static dlsh_value tracked(dlsh_value v) {
+    if (dlsh_tracked(v)) dlsh_track(v);
+    return v;
+}
 
 dlsh_value dlsh_string_n(const char *s, size_t n) {
     dlsh_str *str = dl_memory_alloc((long)(sizeof *str + n + 1), 1);
     if (!str) return dlsh_void();
+    if (n >= COUNTED_BYTES) dlsh_collect_count_bytes(n);
     str->refs = 1;
     str->len = n;
     if (n) memcpy(str->s, s, n);
@@ -42,8 +51,8 @@ dlsh_value dlsh_new_range(long from, long to, long step) {
 dlsh_value dlsh_new_method(dlsh_value self, dlsh_value fn) {
     dlsh_method *m = dl_memory_alloc(1, sizeof *m);
     if (!m) return dlsh_void();
-    *m = (dlsh_method){1, dlsh_ref(self), dlsh_ref(fn)};
-    return (dlsh_value){DLSH_METHOD, {.method = m}};
+    *m = (dlsh_method){.refs = 1, .self = dlsh_ref(self), .fn = dlsh_ref(fn)};
+    return tracked((dlsh_value){DLSH_METHOD, {.method = m}});
 }
 
 dlsh_value dlsh_new_handle(const dlsh_class *cls, void *self) {
@@ -52,8 +61,18 @@ dlsh_value dlsh_new_handle(const dlsh_class *cls, void *self) {
         if (cls->destroy) cls->destroy(self);
         return dlsh_void();
     }
-    *h = (dlsh_handle){1, cls, self};
-    return (dlsh_value){DLSH_HANDLE, {.handle = h}};
+    *h = (dlsh_handle){.refs = 1, .cls = cls, .self = self};
+    return tracked((dlsh_value){DLSH_HANDLE, {.handle = h}});
+}
+
+dlsh_value dlsh_new_cell(dlsh_value v) {
+    dlsh_cell *c = dl_memory_alloc(1, sizeof *c);
+    if (!c) {
+        dlsh_drop(v);
+        return dlsh_void();
+    }
+    *c = (dlsh_cell){.refs = 1, .v = v};
+    return tracked((dlsh_value){DLSH_CELL, {.cell = c}});
 }
 
 /* ---------------------------------------------------------------- releasing
@@ -66,13 +85,7 @@ static void free_list(dlsh_list *l) {
 }
 
 static void free_record(dlsh_record *r) {
-    for (int i = 0; i < r->n; i++) {
-        dlsh_drop(r->values[i]);
-        free(r->keys[i]);
-    }
-    free(r->keys);
-    free(r->values);
-    free(r->index);
+    dlsh_record_clear(r);
     free(r);
 }
 
@@ -103,6 +116,7 @@ void dlsh_free_object(dlsh_value v) {
     static _Thread_local int depth;
     static _Thread_local dlsh_value *waiting;
     static _Thread_local int n, cap;
+    if (dlsh_tracked(v)) dlsh_untrack(v);
     if (depth >= DEEP) { /* too deep for the stack: let the outermost call do it */
         if (n == cap) {
             int more = cap ? 2 * cap : 64;
@@ -149,7 +163,7 @@ dlsh_value dlsh_new_list(long reserve) {
         }
         l->cap = (int)reserve;
     }
-    return (dlsh_value){DLSH_LIST, {.list = l}};
+    return tracked((dlsh_value){DLSH_LIST, {.list = l}});
 }
 
 static dl_status list_grow(dlsh_list *l) {
@@ -160,6 +174,7 @@ static dl_status list_grow(dlsh_list *l) {
     if (!items) return DL_ERR_MEMORY;
     l->items = items;
     l->cap = cap;
+    if ((size_t)cap * sizeof *items >= COUNTED_BYTES) dlsh_collect_count_bytes((size_t)cap * sizeof *items);
     return DL_OK;
 }
 
@@ -200,7 +215,7 @@ dlsh_value dlsh_new_record(void) {
     dlsh_record *r = dl_memory_alloc(1, sizeof *r);
     if (!r) return dlsh_void();
     *r = (dlsh_record){.refs = 1};
-    return (dlsh_value){DLSH_RECORD, {.record = r}};
+    return tracked((dlsh_value){DLSH_RECORD, {.record = r}});
 }
 
 static unsigned hash(const char *s) {
@@ -280,6 +295,18 @@ dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v) {
 fail:
     dlsh_drop(v);
     return DL_ERR_MEMORY;
+}
+
+void dlsh_record_clear(dlsh_record *r) {
+    dlsh_record was = *r;
+    *r = (dlsh_record){.refs = was.refs, .place = was.place};
+    for (int i = 0; i < was.n; i++) {
+        dlsh_drop(was.values[i]); /* which may look at the record */
+        free(was.keys[i]);
+    }
+    free(was.keys);
+    free(was.values);
+    free(was.index);
 }
 
 int dlsh_record_remove(dlsh_record *r, const char *key) {

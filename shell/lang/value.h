@@ -67,7 +67,8 @@ typedef struct dlsh_value {
         dlsh_method *method;
         dlsh_handle *handle;
         struct dlsh_cell *cell;
-        int *refs; /* first field of every counted object except tensor, builtin and op */
+        int *refs; /* first field of every counted object except tensor, builtin and op; of those that can hold other
+                      values the second is `place`, where the collector of rings finds them */
     } as;
 } dlsh_value;
 
@@ -78,14 +79,14 @@ struct dlsh_str {
 };
 
 struct dlsh_list {
-    int refs;
+    int refs, place;
     int n, cap;
     dlsh_value *items;
 };
 
 /* Fields in the order they were set; looked up linearly below 8 of them, else through `index`. */
 struct dlsh_record {
-    int refs;
+    int refs, place;
     int n, cap;
     char **keys;
     dlsh_value *values;
@@ -98,7 +99,7 @@ struct dlsh_range {
 };
 
 struct dlsh_method {
-    int refs;
+    int refs, place;
     dlsh_value self, fn;
 };
 
@@ -110,6 +111,9 @@ typedef struct dlsh_field {
     dl_status (*get)(void *self, dlsh_value *out);
     dl_status (*set)(void *self, dlsh_value value);
 } dlsh_field;
+
+/* Called once for each reference to a value that an object owns. */
+typedef void dlsh_visit(dlsh_value v, void *ctx);
 
 /* Arguments of a direct call: names[i] is NULL for a positional one. */
 typedef struct dlsh_callargs {
@@ -145,10 +149,15 @@ struct dlsh_class {
     int (*equal)(const void *a, const void *b);
     /* Truth; default: true. */
     int (*truth)(void *self);
+    /* Calls visit(v, ctx) for each reference to a value that the object owns, so that a ring through it is found; NULL:
+     * what it owns lives as long as it does. An object with several owners reports nothing. */
+    void (*values)(void *self, dlsh_visit *visit, void *ctx);
+    /* Lets go of them, where they can be exchanged while the object lives. */
+    void (*empty)(void *self);
 };
 
 struct dlsh_handle {
-    int refs;
+    int refs, place;
     const dlsh_class *cls;
     void *self;
 };
@@ -173,6 +182,15 @@ dlsh_value dlsh_new_method(dlsh_value self, dlsh_value fn);
 dlsh_value dlsh_new_handle(const dlsh_class *cls, void *self);
 
 void dlsh_free_object(dlsh_value v); /* the slow half of dlsh_drop */
+
+/* The collector of rings (collect.c) knows a value from track to untrack. Values that can hold others are tracked by
+ * those who make them, when they are whole, and untracked by dlsh_free_object. */
+void dlsh_track(dlsh_value v);
+void dlsh_untrack(dlsh_value v);
+static inline int dlsh_tracked(dlsh_value v) {
+    return v.type == DLSH_LIST || v.type == DLSH_RECORD || v.type == DLSH_FN || v.type == DLSH_METHOD ||
+           v.type == DLSH_CELL || (v.type == DLSH_HANDLE && v.as.handle->cls->values);
+}
 
 static inline int dlsh_counted(dlsh_value v) {
     return v.type >= DLSH_STR && v.type != DLSH_BUILTIN && v.type != DLSH_OP;
@@ -209,6 +227,7 @@ dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v);
 /* The value in place, or NULL. */
 dlsh_value *dlsh_record_get(const dlsh_record *r, const char *key);
 int dlsh_record_remove(dlsh_record *r, const char *key);
+void dlsh_record_clear(dlsh_record *r);
 
 /* ---------------------------------------------------------------- reading */
 

@@ -1,0 +1,27 @@
+/* Values that hold each other in a ring: found and freed. Everything else is freed by its reference count. */
+#ifndef DLSH_LANG_COLLECT_H
+#define DLSH_LANG_COLLECT_H
+
+#include "lang/value.h"
+
+/* A collection is due: to be looked at between statements, where no value is half made. */
+extern int dlsh_collect_due;
+void dlsh_collect_now(void);
+static inline void dlsh_collect_if_due(void) {
+    if (__builtin_expect(dlsh_collect_due, 0)) dlsh_collect_now();
+}
+/* Frees every ring there is, whatever it costs; how many values those were. */
+long dlsh_collect_all(void);
+
+/* Memory outside tensors was allocated: counts towards the next collection. */
+void dlsh_collect_count_bytes(size_t bytes);
+
+typedef struct dlsh_collect_stats {
+    long tracked;     /* values that can hold others, alive now */
+    long freed;       /* by collections so far */
+    long collections; /* so far */
+    double longest;   /* pause, in seconds */
+} dlsh_collect_stats;
+dlsh_collect_stats dlsh_collect_statistics(void);
+
+#endif
