@@ -32,6 +32,7 @@ typedef struct {
 #define IN(min, max, ...) .in_min = min, .in_max = max, .in_name = {__VA_ARGS__},
 #define OUT(n, vis, ...) .out = n, .visible = vis, .out_name = {__VA_ARGS__},
 #define A(n, kind, def, text) {#n, #kind, def, text},
+#define ORDER(...)
 #define ATTRS(...) .attrs = {__VA_ARGS__},
 #define INFER(rule) .infer = #rule,
 #define GRAD(rule) .grad = #rule,

@@ -14,8 +14,6 @@ enum { DL_NDTYPE = DL_F64 + 1 };
 #define DL_NUMBERS (DL_FLOATS | DL_INTS)
 #define DL_ANY (DL_NUMBERS | DL_BIT(DL_BOOL))
 
-/* 0 bool, 1 integer, 2 floating. */
-int dl_dtype_kind(dl_dtype t);
 /* "f32, f64, i64": the members of a set, into buf. */
 const char *dl_dtype_set_text(unsigned set, char *buf, int size);
 

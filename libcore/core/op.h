@@ -124,7 +124,8 @@ struct dl_op {
     const char *in_name[DL_MAX_NAMED_IN + 1];
     int out, visible; /* outputs in all, and how many of them callers see */
     const char *out_name[DL_MAX_OUT + 1];
-    const dl_attr *attrs; /* ends with a row without name */
+    const char *const *order; /* positional arguments, ending in NULL; NULL: inputs, then attributes */
+    const dl_attr *attrs;     /* ends with a row without name */
     int nattr;
     const dl_aval *defaults;    /* the attributes' defaults, parsed; filled in by the table */
     uint32_t save_in, save_out; /* bits: tensors the gradient rule reads */

@@ -95,6 +95,8 @@ const char *dl_dtype_name(dl_dtype t);
 dl_status dl_dtype_parse(const char *name, dl_dtype *out);
 /* Is it f16, bf16, f32 or f64? */
 int dl_dtype_is_float(dl_dtype t);
+/* 0 bool, 1 integers, 2 floating numbers: a result goes into a tensor of its own kind or a higher one. */
+int dl_dtype_kind(dl_dtype t);
 /* The dtype both operands are cast to, by PyTorch's rules for two tensors of at least one dimension. */
 dl_dtype dl_dtype_promote(dl_dtype a, dl_dtype b);
 
@@ -341,10 +343,12 @@ typedef struct dl_op_arg {
     const char *kind; /* tensor, tensors (a list), int, float, number, bool, dtype, device, ints, string */
     const char *dflt; /* NULL: must be given; "none": may be absent */
     const char *doc;  /* "" for tensors */
+    int input;        /* number among the tensors; -1: an attribute */
 } dl_op_arg;
 typedef struct dl_op_info {
     const char *name, *doc, *formula;
-    int nargs; /* tensors first, then attributes */
+    int nargs;       /* in the order in which they are given by position */
+    int npositional; /* those from here on are given by name alone */
     dl_op_arg args[20];
     int nout; /* results that callers see */
     const char *out[8];
@@ -375,7 +379,7 @@ dl_tensor *dl_floor_divide(dl_tensor *input, dl_tensor *other);
 /* Remainder with the sign of the divisor; of an integer by 0 an error.  a - b * floor(a / b) */
 dl_tensor *dl_remainder(dl_tensor *input, dl_tensor *other);
 /* Power, element by element; integers take no negative exponent.  a ** b */
-dl_tensor *dl_pow(dl_tensor *input, dl_tensor *other);
+dl_tensor *dl_pow(dl_tensor *input, dl_tensor *exponent);
 /* The larger of two, NaN if either is.  max(a, b) */
 dl_tensor *dl_maximum(dl_tensor *input, dl_tensor *other);
 /* The smaller of two, NaN if either is.  min(a, b) */
@@ -504,8 +508,8 @@ dl_tensor *dl_reshape(dl_tensor *input, const long *shape, int n_shape);
 dl_tensor *dl_permute(dl_tensor *input, const long *dims, int n_dims);
 /* Dimensions of size 1 repeated without copying; -1 keeps a size.  x */
 dl_tensor *dl_expand(dl_tensor *input, const long *size, int n_size);
-/* Every step-th index of a dimension, from start up to stop.  x[start:stop:step] */
-dl_tensor *dl_slice(dl_tensor *input, long dim, const long *start, const long *stop, long step);
+/* Every step-th index of a dimension, from start up to end.  x[start:end:step] */
+dl_tensor *dl_slice(dl_tensor *input, long dim, const long *start, const long *end, long step);
 /* One index of a dimension, which disappears.  x[index] */
 dl_tensor *dl_select(dl_tensor *input, long dim, long index);
 /* The diagonal of two dimensions, as the last dimension.  x[i, i + offset] */
@@ -519,7 +523,7 @@ dl_tensor *dl_cat(dl_tensor **tensors, int n_tensors, long dim);
 /* Tensors of one shape joined along a new dimension.  [a, b, ...] */
 dl_tensor *dl_stack(dl_tensor **tensors, int n_tensors, long dim);
 /* A tensor with elements of one value around it; negative widths cut off. Widths come in pairs, those of the last dimension first.  value, ..., x, ..., value */
-dl_tensor *dl_pad(dl_tensor *input, const long *pad, int n_pad, double value);
+dl_tensor *dl_pad(dl_tensor *input, const long *pad, int n_pad, double value, const char *mode);
 /* Indices of the given dimensions in reverse.  x[::-1] */
 dl_tensor *dl_flip(dl_tensor *input, const long *dims, int n_dims);
 /* Elements moved along dimensions; what leaves at the end comes back at the start. Without dims all elements in a row.  out[(i + shift) % n] = x[i] */
@@ -537,7 +541,7 @@ dl_tensor *dl_index_add(dl_tensor *input, dl_tensor *index, dl_tensor *source, l
 /* Elements picked along a dimension; negative indices count from the end.  out[i,j] = x[index[i,j], j] for dim 0 */
 dl_tensor *dl_gather(dl_tensor *input, dl_tensor *index, long dim);
 /* A copy with elements of a source added along a dimension, in order; negative indices count from the end.  y = x; y[index[i,j], j] += source[i,j] for dim 0 */
-dl_tensor *dl_scatter_add(dl_tensor *input, dl_tensor *index, dl_tensor *source, long dim);
+dl_tensor *dl_scatter_add(dl_tensor *input, dl_tensor *index, dl_tensor *src, long dim);
 /* Rows of a table picked by indices of any shape; rows of padding_idx get no gradient.  weight[input] */
 dl_tensor *dl_embedding(dl_tensor *input, dl_tensor *weight, const long *padding_idx);
 /* Indices of the non-zero elements, one row each.  [[i, j], ...] */
@@ -582,8 +586,8 @@ dl_tensor *dl_var(dl_tensor *input, const long *dim, int n_dim, long correction,
 dl_tensor *dl_std(dl_tensor *input, const long *dim, int n_dim, long correction, int keepdim);
 /* Sum of squares.  sum(x**2) */
 dl_tensor *dl_square_sum(dl_tensor *input, const long *dim, int n_dim, int keepdim);
-/* Euclidean norm; the gradient at 0 is 0.  sqrt(sum(x**2)) */
-dl_tensor *dl_norm(dl_tensor *input, const long *dim, int n_dim, int keepdim);
+/* Norm of the elements as one vector; the gradient at 0 is 0. p=0 counts those that are not 0.  sum(|x|**p)**(1/p) */
+dl_tensor *dl_norm(dl_tensor *input, const long *dim, int n_dim, int keepdim, double p);
 /* Vectors along a dimension divided by their norm, but at least by eps.  x / max(norm(x), eps) */
 dl_tensor *dl_normalize(dl_tensor *input, double p, long dim, double eps);
 /* Cosine of the angle between vectors along a dimension.  sum(x1 * x2) / (max(norm(x1), eps) * max(norm(x2), eps)) */
@@ -679,23 +683,23 @@ dl_status dl_sgd_step(dl_tensor *lr, dl_tensor **tensors, int n_tensors, double 
 /* One step of Adam. The list is n parameters, their n gradients, n first moments, n second moments and, with amsgrad, n largest second moments; lr and step (1 at the first step) are single numbers, lr also three as in sgd_step.  m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g**2; p -= lr / (1 - b1**t) * m / (sqrt(v) / sqrt(1 - b2**t) + eps) */
 dl_status dl_adam_step(dl_tensor *lr, dl_tensor *step, dl_tensor **tensors, int n_tensors, double beta1, double beta2, double eps, double weight_decay, int decoupled, int amsgrad, int maximize);
 /* Every element one value.  value */
-dl_tensor *dl_full(const long *shape, int n_shape, double value, int dtype, int device);
+dl_tensor *dl_full(const long *size, int n_size, double fill_value, int dtype, int device);
 /* Zeros.  0 */
-dl_tensor *dl_zeros(const long *shape, int n_shape, int dtype, int device);
+dl_tensor *dl_zeros(const long *size, int n_size, int dtype, int device);
 /* Ones.  1 */
-dl_tensor *dl_ones(const long *shape, int n_shape, int dtype, int device);
-/* Numbers from start up to stop, step apart. Integers give i64, else f32.  start + i * step */
-dl_tensor *dl_arange(double start, const double *stop, double step, int dtype, int device);
+dl_tensor *dl_ones(const long *size, int n_size, int dtype, int device);
+/* Numbers from start up to end, step apart. Integers give i64, else f32.  start + i * step */
+dl_tensor *dl_arange(double start, const double *end, double step, int dtype, int device);
 /* Ones on the diagonal.  i == j */
 dl_tensor *dl_eye(long n, const long *m, int dtype, int device);
 /* Evenly spaced numbers, both ends included.  start + i * (end - start) / (steps - 1) */
 dl_tensor *dl_linspace(double start, double end, long steps, int dtype, int device);
 /* Uniform numbers in [0, 1).  U(0, 1) */
-dl_tensor *dl_rand(const long *shape, int n_shape, int dtype, int device);
+dl_tensor *dl_rand(const long *size, int n_size, int dtype, int device);
 /* Standard normal numbers.  N(0, 1) */
-dl_tensor *dl_randn(const long *shape, int n_shape, int dtype, int device);
+dl_tensor *dl_randn(const long *size, int n_size, int dtype, int device);
 /* Uniform integers, low included, high not; unbiased.  low + U{0 .. high - low - 1} */
-dl_tensor *dl_randint(long low, long high, const long *shape, int n_shape, int dtype, int device);
+dl_tensor *dl_randint(long low, long high, const long *size, int n_size, int dtype, int device);
 /* The numbers below n in random order.  a permutation of 0 .. n - 1 */
 dl_tensor *dl_randperm(long n, int dtype, int device);
 /* 1 with the probability that the input gives, else 0.  U(0, 1) < p */

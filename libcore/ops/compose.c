@@ -63,6 +63,8 @@ static dl_tensor *cut(dl_tensor *t, int d, long before, long after) {
 /* A tensor of the value, and in it what is left of the input. */
 COMPOSE_RULE(pad) {
     const dl_aval *widths = &c->attr[0], *value = &c->attr[1];
+    if (strcmp(c->attr[2].u.s, "constant"))
+        return dl_fail(DL_ERR_UNSUPPORTED, "mode is constant, the only one there is, not '%s'", c->attr[2].u.s);
     dl_tensor *t = dl_ref(c->in[0]);
     long shape[DL_MAX_DIM], stride[DL_MAX_DIM], offset = 0;
     int n = t->ndim;
@@ -170,34 +172,41 @@ COMPOSE_RULE(std) {
     return dl_finish(&p, c, safe_root(v, &p));
 }
 
+/* (sum |x|**p)**(1/p) over dims; the gradient at 0 is 0. */
+static dl_tensor *length(dl_pool *pp, dl_tensor *x, double power, const long *dims, int n, int keep) {
+    dl_pool p = *pp;
+    dl_tensor *out = NULL, *size;
+    if (power == 2) {
+        out = K(safe_root(K(dl_square_sum(x, dims, n, keep)), &p));
+    } else if (power == 0) {
+        out = K(dl_sum(K(dl_to(K(dl_ne(x, K(dl_scalar_f(0)))), x->dtype)), dims, n, keep));
+    } else if ((size = K(dl_abs(x))) && (power == 1 || isinf(power))) {
+        out = K(power == 1  ? dl_sum(size, dims, n, keep)
+                : power > 0 ? dl_amax(size, dims, n, keep)
+                            : dl_amin(size, dims, n, keep));
+    } else if (size && (out = K(dl_sum(K(dl_pow(size, K(dl_scalar_f(power)))), dims, n, keep)))) {
+        dl_tensor *zero = K(dl_scalar_f(0)), *is = K(dl_eq(out, zero));
+        dl_tensor *root = K(dl_pow(K(dl_where(is, K(dl_scalar_f(1)), out)), K(dl_scalar_f(1 / power))));
+        out = K(dl_where(is, zero, root));
+    }
+    *pp = p;
+    return out;
+}
+
 COMPOSE_RULE(norm) {
     dl_pool p = {0};
     const dl_aval *dim = &c->attr[0];
-    dl_tensor *s = K(dl_square_sum(c->in[0], dim->given ? dim->u.v : NULL, dim->n, c->attr[1].u.i != 0));
-    return dl_finish(&p, c, safe_root(s, &p));
-}
-
-/* (sum |x|**n)**(1/n) along dim, which stays with size 1. */
-static dl_tensor *length(dl_pool *pp, dl_tensor *x, double n, long dim) {
-    if (n == 2) return dl_keep(pp, dl_norm(x, &dim, 1, 1));
-    dl_pool p = *pp;
-    dl_tensor *size = K(dl_abs(x)), *s = NULL;
-    if (n == 1 || isinf(n))
-        s = K(n == 1 ? dl_sum(size, &dim, 1, 1) : n > 0 ? dl_amax(size, &dim, 1, 1) : dl_amin(size, &dim, 1, 1));
-    else if ((s = K(dl_sum(K(dl_pow(size, K(dl_scalar_f(n)))), &dim, 1, 1)))) {
-        dl_tensor *zero = K(dl_scalar_f(0)), *is = K(dl_eq(s, zero)); /* the gradient at 0 is 0 */
-        dl_tensor *root = K(dl_pow(K(dl_where(is, K(dl_scalar_f(1)), s)), K(dl_scalar_f(1 / n))));
-        s = K(dl_where(is, zero, root));
-    }
-    *pp = p;
-    return s;
+    const double power = c->attr[2].u.f;
+    if (isnan(power)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", power);
+    dl_tensor *out = length(&p, c->in[0], power, dim->given ? dim->u.v : NULL, dim->n, c->attr[1].u.i != 0);
+    return dl_finish(&p, c, out ? dl_ref(out) : NULL);
 }
 
 COMPOSE_RULE(normalize) {
     dl_pool p = {0};
     const double n = c->attr[0].u.f, eps = c->attr[2].u.f;
     if (n == 0 || isnan(n)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", n);
-    return dl_finish(&p, c, dl_div(c->in[0], K(dl_clamp(length(&p, c->in[0], n, c->attr[1].u.i), &eps, NULL))));
+    return dl_finish(&p, c, dl_div(c->in[0], K(dl_clamp(length(&p, c->in[0], n, &c->attr[1].u.i, 1, 1), &eps, NULL))));
 }
 
 COMPOSE_RULE(cosine_similarity) {
@@ -211,7 +220,7 @@ COMPOSE_RULE(cosine_similarity) {
     a = K(dl_expand(a, shape, nd)), b = K(dl_expand(b, shape, nd));
     if (!a || !b) return dl_finish(&p, c, NULL);
     dim = d;
-    dl_tensor *na = K(dl_clamp(K(dl_norm(a, &dim, 1, 0)), &eps, NULL)),
-              *nb = K(dl_clamp(K(dl_norm(b, &dim, 1, 0)), &eps, NULL));
+    dl_tensor *na = K(dl_clamp(K(dl_norm(a, &dim, 1, 0, 2)), &eps, NULL)),
+              *nb = K(dl_clamp(K(dl_norm(b, &dim, 1, 0, 2)), &eps, NULL));
     return dl_finish(&p, c, dl_div(K(dl_sum(K(dl_mul(a, b)), &dim, 1, 0)), K(dl_mul(na, nb))));
 }

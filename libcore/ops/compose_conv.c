@@ -75,7 +75,7 @@ static dl_tensor *cut_to_size(const dl_call *c, const dl_conv *g) {
         width[2 * (1 - i) + 1] = g->in[i] + g->pad[i] - whole[i];
     }
     dl_tensor *y = dl_conv2d_dx(c->in[0], c->in[1], whole, 2, g->stride, 2, (long[]){0, 0}, 2, g->dil, 2, g->groups);
-    dl_tensor *cut = y ? dl_pad(y, width, 4, 0) : NULL;
+    dl_tensor *cut = y ? dl_pad(y, width, 4, 0, "constant") : NULL;
     dl_unref(y);
     return cut;
 }

@@ -7,6 +7,7 @@
 #define IN(min, max, ...) .in_min = min, .in_max = max, .in_name = {__VA_ARGS__},
 #define OUT(n, vis, ...) .out = n, .visible = vis, .out_name = {__VA_ARGS__},
 #define A(n, kind, def, text) {#n, DL_A_##kind, def, text},
+#define ORDER(...) .order = (const char *const[]){__VA_ARGS__, NULL},
 #define ATTRS(...) .attrs = (const dl_attr[]){__VA_ARGS__{0}},
 #define INFER(rule) .infer = dl_infer_##rule,
 #define GRAD(rule) .grad = dl_grad_##rule,

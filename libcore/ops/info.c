@@ -7,6 +7,31 @@ static const char *const kinds[] = {
     [DL_A_INT] = "int",     [DL_A_FLOAT] = "float",   [DL_A_NUM] = "number", [DL_A_BOOL] = "bool",
     [DL_A_DTYPE] = "dtype", [DL_A_DEVICE] = "device", [DL_A_INTS] = "ints",  [DL_A_STR] = "string"};
 
+static dl_op_arg input_arg(const dl_op *op, int i) {
+    int list = op->in_max == DL_MAX_IN && !op->in_name[i + 1];
+    return (dl_op_arg){.name = op->in_name[i],
+                       .kind = list ? "tensors" : "tensor",
+                       .dflt = i < op->in_min ? NULL : "none",
+                       .doc = "",
+                       .input = i};
+}
+
+static dl_op_arg attr_arg(const dl_attr *a) {
+    return (dl_op_arg){.name = a->name,
+                       .kind = kinds[a->kind],
+                       .dflt = *a->dflt ? a->dflt : NULL,
+                       .doc = a->doc ? a->doc : "",
+                       .input = -1};
+}
+
+/* Is this argument given by position, and then as which? -1: by name alone. */
+static int place_of(const dl_op *op, const char *name, int natural, int by_name) {
+    if (!op->order) return by_name ? -1 : natural;
+    for (int i = 0; op->order[i]; i++)
+        if (!strcmp(op->order[i], name)) return i;
+    return -1;
+}
+
 static int describe(const dl_op *op, dl_op_info *out) {
     if (!op) return 0;
     *out = (dl_op_info){.name = op->name,
@@ -15,19 +40,21 @@ static int describe(const dl_op *op, dl_op_info *out) {
                         .nout = op->visible,
                         .internal = (op->flags & DL_F_INTERNAL) != 0,
                         .differentiable = op->grad || op->compose};
-    int max = (int)(sizeof out->args / sizeof *out->args);
-    for (int i = 0; i < DL_MAX_NAMED_IN && op->in_name[i] && out->nargs < max; i++) {
-        int list = op->in_max == DL_MAX_IN && !op->in_name[i + 1];
-        out->args[out->nargs++] = (dl_op_arg){.name = op->in_name[i],
-                                              .kind = list ? "tensors" : "tensor",
-                                              .dflt = i < op->in_min ? NULL : "none",
-                                              .doc = ""};
+    enum { MAX = sizeof out->args / sizeof *out->args };
+    dl_op_arg all[MAX], named[MAX];
+    int n = 0, nnamed = 0;
+    for (int i = 0; i < DL_MAX_NAMED_IN && op->in_name[i] && n < MAX; i++) all[n++] = input_arg(op, i);
+    for (int i = 0; i < op->nattr && n < MAX; i++) all[n++] = attr_arg(&op->attrs[i]);
+    for (int i = 0; i < n; i++) {
+        int creates = op->flags & DL_F_CREATE && (!strcmp(all[i].kind, "dtype") || !strcmp(all[i].kind, "device"));
+        int place = place_of(op, all[i].name, i, creates);
+        if (place < 0)
+            named[nnamed++] = all[i];
+        else
+            out->args[place] = all[i], out->npositional++;
     }
-    for (int i = 0; i < op->nattr && out->nargs < max; i++) {
-        const dl_attr *a = &op->attrs[i];
-        out->args[out->nargs++] = (dl_op_arg){
-            .name = a->name, .kind = kinds[a->kind], .dflt = *a->dflt ? a->dflt : NULL, .doc = a->doc ? a->doc : ""};
-    }
+    memcpy(out->args + out->npositional, named, (size_t)nnamed * sizeof *named);
+    out->nargs = n;
     for (int i = 0; i < op->visible && i < DL_MAX_OUT; i++) out->out[i] = op->out_name[i];
     return 1;
 }

@@ -17,8 +17,19 @@ static dl_tensor *reduced(dl_tensor *loss, dl_reduction how) {
     return how == DL_REDUCE_SUM ? dl_sum(loss, NULL, 0, 0) : dl_mean(loss, NULL, 0, 0);
 }
 
+/* Losses that compare element with element: a broadcast here is a mistake, [N,1] against [N] being the common one. */
+static dl_status check_pair(const dl_call *c) {
+    const dl_tensor *x = c->in[0], *y = c->in[1];
+    if (!x->ndim || !y->ndim || dl_shape_eq(x, y)) return DL_OK;
+    char a[160], b[160];
+    return dl_fail_hint(DL_ERR_SHAPE, "reshape one of them: squeeze(x, -1) drops a last dimension of size 1",
+                        "the input has shape %s, the target %s: a loss compares equal shapes",
+                        dl_shape_text(x->ndim, x->shape, a, sizeof a), dl_shape_text(y->ndim, y->shape, b, sizeof b));
+}
+
 COMPOSE_RULE(mse_loss) {
     dl_pool p = {0};
+    DL_TRY(check_pair(c));
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(dl_reduction_of(&c->attr[0], &how));
     dl_tensor *off = K(dl_sub(c->in[0], c->in[1]));
@@ -30,6 +41,7 @@ COMPOSE_RULE(mse_loss) {
 
 COMPOSE_RULE(l1_loss) {
     dl_pool p = {0};
+    DL_TRY(check_pair(c));
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(dl_reduction_of(&c->attr[0], &how));
     return dl_finish(&p, c, reduced(K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), how));
@@ -44,6 +56,7 @@ static dl_tensor *bent(dl_pool *p, dl_call *c, double edge) {
 
 COMPOSE_RULE(smooth_l1_loss) {
     dl_pool p = {0};
+    DL_TRY(check_pair(c));
     dl_reduction how = DL_REDUCE_MEAN;
     double beta = c->attr[1].u.f;
     DL_TRY(dl_reduction_of(&c->attr[0], &how));
@@ -54,6 +67,7 @@ COMPOSE_RULE(smooth_l1_loss) {
 
 COMPOSE_RULE(huber_loss) {
     dl_pool p = {0};
+    DL_TRY(check_pair(c));
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(dl_reduction_of(&c->attr[0], &how));
     if (!(c->attr[1].u.f > 0)) return dl_fail(DL_ERR_VALUE, "delta must be above 0, not %g", c->attr[1].u.f);
@@ -63,6 +77,7 @@ COMPOSE_RULE(huber_loss) {
 /* A probability of 0 counts nothing. */
 COMPOSE_RULE(kl_div) {
     dl_pool p = {0};
+    DL_TRY(check_pair(c));
     dl_reduction how = DL_REDUCE_SUM;
     bool each = !strcmp(c->attr[0].u.s, "batchmean");
     dl_tensor *x = c->in[0], *y = c->in[1], *ln = y, *share = y, *loss;
@@ -78,6 +93,7 @@ COMPOSE_RULE(kl_div) {
 
 COMPOSE_RULE(binary_cross_entropy_with_logits) {
     dl_pool p = {0};
+    DL_TRY(check_pair(c));
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(dl_reduction_of(&c->attr[0], &how));
     return dl_finish(&p, c, reduced(K(dl_logit_loss(c->in[0], c->in[1])), how));

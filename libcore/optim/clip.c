@@ -39,7 +39,7 @@ static dl_status squares(dl_tensor *g, double *out) {
         }
         if (g->dtype == DL_F64) return *out = squares_f64(dl_ptr(g), g->numel), DL_OK;
     }
-    dl_tensor *norm = dl_norm(g, NULL, 0, 0);
+    dl_tensor *norm = dl_norm(g, NULL, 0, 0, 2);
     double v = 0;
     dl_status st = norm ? dl_item_f(norm, &v) : dl_error_last()->code;
     dl_unref(norm);
@@ -53,7 +53,7 @@ enum { TOGETHER = 256 };
 static dl_status add_norms(dl_tensor **norm, int n, double *sum) {
     double v = 0;
     dl_tensor *all = n ? dl_stack(norm, n, 0) : NULL, *wide = all ? dl_to_dtype(all, DL_F64) : NULL;
-    dl_tensor *one = wide ? dl_norm(wide, NULL, 0, 0) : NULL;
+    dl_tensor *one = wide ? dl_norm(wide, NULL, 0, 0, 2) : NULL;
     dl_status st = !n ? DL_OK : one ? dl_item_f(one, &v) : dl_error_last()->code;
     dl_unref(all);
     dl_unref(wide);
@@ -71,7 +71,7 @@ static dl_status squares_there(dl_tensor *const *params, long n, double *sum) {
     for (long i = 0; i < n && st == DL_OK; i++) {
         dl_tensor *g = params[i]->grad;
         if (!g || !g->st->device) continue;
-        norm[k] = dl_norm(g, NULL, 0, 0);
+        norm[k] = dl_norm(g, NULL, 0, 0, 2);
         if (!norm[k]) st = dl_error_last()->code;
         k += st == DL_OK;
         if (k < TOGETHER) continue;

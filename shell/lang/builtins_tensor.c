@@ -95,7 +95,7 @@ static dl_status like_run(const dlsh_args *a, dlsh_value *result) {
     const char *dtype = dlsh_arg_str(a, "dtype");
     dlsh_buf attrs = {0};
     int n = 0;
-    dlsh_buf_puts(&attrs, "shape=[");
+    dlsh_buf_puts(&attrs, "size=[");
     for (int i = 0; i < dl_ndim(t); i++) dlsh_buf_printf(&attrs, i ? ",%ld" : "%ld", dl_shape(t)[i]);
     dlsh_buf_printf(&attrs, "] dtype=%s device=%s", dtype ? dtype : dl_dtype_name(dl_dtype_of(t)),
                     dl_device_name(dl_device_of(t)));
@@ -383,14 +383,18 @@ static dl_status split_run(const dlsh_args *a, dlsh_value *result) {
 
 static const dlsh_param pair_params[] = {
     TENSOR_PARAM, {.name = "other", .want = "tensor", .doc = "compared with it"}, {0}};
-static const dlsh_option close_options[] = {{"rtol", DLSH_OPT_FLOAT, "1e-5", "relative tolerance", NULL, NULL},
-                                            {"atol", DLSH_OPT_FLOAT, "1e-8", "absolute tolerance", NULL, NULL},
-                                            {0}};
+static const dlsh_param close_params[] = {
+    TENSOR_PARAM,
+    {.name = "other", .want = "tensor", .doc = "compared with it"},
+    {.name = "rtol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "relative tolerance (1e-5)"},
+    {.name = "atol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "absolute tolerance (1e-8)"},
+    {0}};
 
 static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *x = dlsh_arg_tensor(a, "input"), *y = dlsh_arg_tensor(a, "other");
-    double rtol = dlsh_arg_data(a) ? 0 : dlsh_arg_float(a, "rtol"),
-           atol = dlsh_arg_data(a) ? 0 : dlsh_arg_float(a, "atol");
+    const dlsh_value *r_given = dlsh_arg_data(a) ? NULL : dlsh_arg(a, "rtol"),
+                     *a_given = dlsh_arg_data(a) ? NULL : dlsh_arg(a, "atol");
+    double rtol = r_given ? dlsh_number(*r_given) : 1e-5, atol = a_given ? dlsh_number(*a_given) : 1e-8;
     long yes = 0;
     if (dlsh_arg_data(a)) { /* equal: also of the same shape */
         int same = dl_ndim(x) == dl_ndim(y);
@@ -457,8 +461,8 @@ const dlsh_command dlsh_tensor_rows[] = {
     {ROW("view", "x.view(SIZE...)", "The same elements in another shape.", view_params), .run = view_run},
     {ROW("split", "x.split(SIZE [, DIM])", "A list of pieces of SIZE rows.", split_params), .run = split_run},
     {ROW("chunk", "x.chunk(N [, DIM])", "A list of N pieces.", split_params), .run = split_run, .data = "n"},
-    {ROW("allclose", "allclose(A, B, rtol=1e-5, atol=1e-8)", "Do two tensors agree within tolerances?", pair_params),
-     .options = close_options, .run = allclose_run},
+    {ROW("allclose", "allclose(A, B, rtol=1e-5, atol=1e-8)", "Do two tensors agree within tolerances?", close_params),
+     .run = allclose_run},
     {ROW("equal", "equal(A, B)", "Have two tensors the same shape and elements?", pair_params), .run = allclose_run,
      .data = "exact"},
     {0}};

@@ -12,6 +12,7 @@ typedef struct op_entry {
     char name[48];
     dl_op_info info;
     int in_place, ntensors, list; /* list: the last tensor argument takes a list */
+    int plain;                    /* the tensor arguments come first */
 } op_entry;
 
 static op_entry *entries;
@@ -22,9 +23,11 @@ static int describe(op_entry *e, const char *base) {
     if (!dl_op_describe_name(base, &info) || info.internal) return 0;
     e->info = info;
     e->ntensors = e->list = 0;
-    for (int i = 0; i < info.nargs && !strncmp(info.args[i].kind, "tensor", 6); i++) {
-        e->ntensors++;
-        e->list = info.args[i].kind[6] == 's';
+    e->plain = 1;
+    for (int i = 0; i < info.nargs; i++) {
+        if (info.args[i].input < 0) continue;
+        e->plain &= i == e->ntensors++;
+        e->list |= !strcmp(info.args[i].kind, "tensors");
     }
     return 1;
 }
@@ -310,14 +313,18 @@ static void place_new(op_call *c) {
             dlsh_buf_printf(&c->attrs, "%s%s=%s", c->attrs.n ? " " : "", info->args[i].name, dl_device_name(device));
 }
 
+static dl_status add_argument(op_call *c, const dl_op_arg *a, dlsh_value v) {
+    if (a->input < 0) return add_attr(c, a, v);
+    return strcmp(a->kind, "tensors") ? add_tensor(c, v, a->input) : add_list(c, v, a->input);
+}
+
 static dl_status named(op_call *c, const char *name, dlsh_value v) {
     const dl_op_info *info = &c->e->info;
     for (int i = 0; i < info->nargs; i++) {
         if (strcmp(info->args[i].name, name)) continue;
         if (c->given >> i & 1) return dlsh_fail(DL_ERR_TYPE, NULL, "%s got two values for '%s'", c->e->name, name);
         c->given |= 1u << i;
-        if (i < c->e->ntensors) return c->e->list && i == c->e->ntensors - 1 ? add_list(c, v, i) : add_tensor(c, v, i);
-        return add_attr(c, &info->args[i], v);
+        return add_argument(c, &info->args[i], v);
     }
     if (creates(c->e) && (!strcmp(name, "grad") || !strcmp(name, "requires_grad")))
         return dlsh_truth(v, &c->wants_grad);
@@ -331,77 +338,65 @@ static int gathers(const dl_op_info *info, int at) {
     return lists == 1 && !strcmp(info->args[at].kind, "ints") && !info->args[at].dflt;
 }
 
-/* A word that must be given and comes before the tensors, as in einsum("ij,jk", a, b); -1: none. */
-static int word_of(const op_call *c) {
+static int is_positional(const dlsh_callargs *args, int i) { return i < args->n && !(args->names && args->names[i]); }
+
+/* The argument that positional value v is for, `at` being the first that is still open: a tensor never stands for an
+ * attribute, so gather(x, index, 0) is understood beside PyTorch's gather(x, 0, index). */
+static int argument_for(const op_call *c, dlsh_value v, int at) {
     const dl_op_info *info = &c->e->info;
-    for (int k = 0; k < info->nargs; k++)
-        if (!strcmp(info->args[k].kind, "string") && !info->args[k].dflt && !(c->given >> k & 1)) return k;
-    return -1;
+    if (v.type != DLSH_TENSOR || info->args[at].input >= 0) return at;
+    for (int k = at; k < info->npositional; k++)
+        if (info->args[k].input >= 0 && !(c->given >> k & 1)) return k;
+    return at;
 }
 
-/* PyTorch has dim before an index, and normalized_shape before a weight: gather(x, 0, i), layer_norm(x, [8], w). The
- * argument of the row that value i then is, where parameter `at` stands; -1: none. */
-static int ahead_of_tensor(const op_call *c, const dlsh_callargs *args, int i, int at) {
+static dl_status too_many(const op_call *c, int n) {
     const dl_op_info *info = &c->e->info;
-    dlsh_type type = args->values[i].type;
-    const char *name = type == DLSH_LIST ? "normalized_shape" : "dim";
-    if (type == DLSH_STR && at < c->e->ntensors) return word_of(c);
-    if (at != 1 || at >= c->e->ntensors || c->e->list || (type != DLSH_LIST && type != DLSH_INT)) return -1;
-    if (type == DLSH_INT && (strcmp(info->args[at].name, "index") || i + 1 >= args->n ||
-                             (args->names && args->names[i + 1]) || args->values[i + 1].type != DLSH_TENSOR))
-        return -1;
-    for (int k = at; k < info->nargs; k++)
-        if (!strcmp(info->args[k].name, name)) return c->given >> k & 1 ? -1 : k;
-    return -1;
+    dlsh_buf hint = {0};
+    dlsh_op_signature(&hint, info);
+    dl_status st = dlsh_fail(DL_ERR_TYPE, dlsh_buf_text(&hint), "%s takes at most %d arguments%s, got %d", c->e->name,
+                             info->npositional, info->npositional < info->nargs ? " by position" : "", n);
+    dlsh_buf_free(&hint);
+    return st;
+}
+
+/* Takes value i, and those behind it that belong to the same argument. *i becomes the next one. */
+static dl_status take(op_call *c, const dlsh_callargs *args, int at, int *i) {
+    const dl_op_arg *a = &c->e->info.args[at];
+    dlsh_value v = args->values[*i];
+    int n = 1;
+    c->given |= 1u << at;
+    if (v.type == DLSH_INT && gathers(&c->e->info, at)) {
+        while (is_positional(args, *i + n) && args->values[*i + n].type == DLSH_INT) n++;
+        dlsh_buf_printf(&c->attrs, "%s%s=", c->attrs.n ? " " : "", a->name);
+        DLSH_TRY(add_ints(c, a, args->values + *i, n));
+    } else {
+        DLSH_TRY(add_argument(c, a, v));
+        if (!strcmp(a->kind, "tensors") && v.type == DLSH_TENSOR) /* the list's items one after another */
+            for (; is_positional(args, *i + n) && args->values[*i + n].type == DLSH_TENSOR; n++)
+                DLSH_TRY(add_list(c, args->values[*i + n], c->nin));
+    }
+    *i += n;
+    return DL_OK;
 }
 
 static dl_status positional(op_call *c, const dlsh_callargs *args) {
     const dl_op_info *info = &c->e->info;
     int at = 0;
-    for (int i = 0; i < args->n && !(args->names && args->names[i]); at++) {
-        dlsh_value v = args->values[i];
-        int early = ahead_of_tensor(c, args, i, at);
-        if (early >= 0) {
-            c->given |= 1u << early;
-            DLSH_TRY(add_attr(c, &info->args[early], v));
-            at--, i++;
-            continue;
-        }
-        if (at >= info->nargs)
-            return dlsh_fail(DL_ERR_TYPE, NULL, "%s takes at most %d arguments, got %d", c->e->name, info->nargs,
-                             args->n);
-        const dl_op_arg *a = &info->args[at];
-        if (c->given >> at & 1) continue; /* it came early */
-        /* an optional tensor that is not there: linear(x, w) and batch_norm(x) go on with attributes by name only */
-        c->given |= 1u << at;
-        if (at < c->e->ntensors) {
-            int list = c->e->list && at == c->e->ntensors - 1;
-            DLSH_TRY(list ? add_list(c, v, at) : add_tensor(c, v, at));
-            i++;
-            if (list && v.type == DLSH_TENSOR) /* the list's items one after another */
-                for (; i < args->n && !(args->names && args->names[i]) && args->values[i].type == DLSH_TENSOR; i++)
-                    DLSH_TRY(add_list(c, args->values[i], c->nin));
-        } else if (v.type == DLSH_INT && gathers(info, at)) {
-            int n = 1;
-            while (i + n < args->n && !(args->names && args->names[i + n]) && args->values[i + n].type == DLSH_INT) n++;
-            dlsh_buf_printf(&c->attrs, "%s%s=", c->attrs.n ? " " : "", a->name);
-            DLSH_TRY(add_ints(c, a, args->values + i, n));
-            i += n;
-        } else {
-            DLSH_TRY(add_attr(c, a, v));
-            i++;
-        }
+    for (int i = 0; is_positional(args, i);) {
+        while (at < info->npositional && c->given >> at & 1) at++;
+        if (at >= info->npositional) return too_many(c, args->n);
+        DLSH_TRY(take(c, args, argument_for(c, args->values[i], at), &i));
     }
     return DL_OK;
 }
 
 void dlsh_op_signature(dlsh_buf *b, const dl_op_info *op) {
     dlsh_buf_printf(b, "%s(", op->name);
-    for (int i = 0, n = 0; i < 2 * op->nargs; i++) {
-        const dl_op_arg *a = &op->args[i % op->nargs];
-        int early = !strcmp(a->kind, "string") && !a->dflt; /* see word_of */
-        if (early != (i < op->nargs)) continue;
-        dlsh_buf_printf(b, "%s%s%s%s", n++ ? ", " : "", a->name, a->dflt ? "=" : "", a->dflt ? a->dflt : "");
+    for (int i = 0; i < op->nargs; i++) {
+        const dl_op_arg *a = &op->args[i];
+        dlsh_buf_printf(b, "%s%s%s%s%s", i ? ", " : "", i == op->npositional ? "*, " : "", a->name, a->dflt ? "=" : "",
+                        a->dflt ? a->dflt : "");
     }
     dlsh_buf_puts(b, ")");
 }
@@ -414,7 +409,7 @@ static dl_status missing(const op_call *c) {
     dlsh_buf hint = {0};
     dlsh_op_signature(&hint, info);
     dl_status st = dlsh_fail(DL_ERR_TYPE, dlsh_buf_text(&hint), "%s needs %s '%s'", c->e->name,
-                             i < c->e->ntensors ? "a tensor for" : "a value for", info->args[i].name);
+                             info->args[i].input >= 0 ? "a tensor for" : "a value for", info->args[i].name);
     dlsh_buf_free(&hint);
     return st;
 }
@@ -427,17 +422,30 @@ static dl_status name_op(const op_entry *e, dl_status st) {
     return dl_error_put(&err);
 }
 
-/* Did plain numbers alone come in, so that a plain number goes out? */
+/* Did plain numbers alone come in, so that a plain number goes out? Only where all that is given first are tensors. */
 static int all_plain(const dlsh_callargs *args, const op_entry *e) {
+    if (!e->plain) return 0;
     int n = args->n < e->ntensors ? args->n : e->ntensors;
     for (int i = 0; i < n; i++)
         if (!dlsh_is_number(args->values[i]) && args->values[i].type != DLSH_BOOL) return 0;
     return e->ntensors > 0 && n > 0 && !e->list && !e->in_place;
 }
 
+/* name_ keeps the dtype of the tensor: a result of a higher kind does not go into it, as in PyTorch. */
+static dl_status check_kept(const op_call *c, const dl_tensor *res) {
+    dl_dtype from = dl_dtype_of(res), to = dl_dtype_of(c->in[0]);
+    if (dl_dtype_kind(from) <= dl_dtype_kind(to)) return DL_OK;
+    char hint[96];
+    snprintf(hint, sizeof hint, "without the underscore %s makes a new tensor of dtype %s", c->e->info.name,
+             dl_dtype_name(from));
+    return dlsh_fail(DL_ERR_DTYPE, hint, "a result of dtype %s cannot be written into a tensor of dtype %s",
+                     dl_dtype_name(from), dl_dtype_name(to));
+}
+
 static dl_status give(const op_call *c, dl_tensor **res, int n, int plain, dlsh_value *out) {
     dl_status st = DL_OK;
     if (c->wants_grad && n == 1) st = dl_set_requires_grad(res[0], 1);
+    if (!st && c->e->in_place) st = check_kept(c, res[0]);
     if (!st && c->e->in_place && (st = dl_assign(c->in[0], res[0])) == DL_OK) {
         dl_tensor *was = res[0];
         res[0] = dl_ref(c->in[0]);

@@ -236,7 +236,7 @@ static void large_images(void **state) {
             for (int i = 0; i < 2; i++) {
                 long size = i ? n : m;
                 dl_tensor *a = part(all[i], dim, half * size, half * size + size), *off = must(dl_sub(a, few[i]));
-                dl_tensor *d = must(dl_norm(off, NULL, 0, 0)), *whole = must(dl_norm(few[i], NULL, 0, 0));
+                dl_tensor *d = must(dl_norm(off, NULL, 0, 0, 2)), *whole = must(dl_norm(few[i], NULL, 0, 0, 2));
                 double v = 0, of = 0;
                 ok(dl_item_f(d, &v)), ok(dl_item_f(whole, &of));
                 if (!(v <= 1e-2 * of)) fail_msg("kind %d, half %d, result %d: off by %g of %g", kind, half, i, v, of);

@@ -99,9 +99,9 @@ def adaptive(x, output_size):
     return F.adaptive_avg_pool2d(x, pair(output_size))
 
 
-def slice_(x, dim=0, start=None, stop=None, step=1):
+def slice_(x, dim=0, start=None, end=None, step=1):
     index = [slice(None)] * x.dim()
-    index[dim] = slice(start, stop, step)
+    index[dim] = slice(start, end, step)
     return x[tuple(index)]
 
 
@@ -177,7 +177,7 @@ CALLS = {
     "var": lambda x, **kw: torch.var(x, dim=dims(x, kw), **pick(kw, "correction", "keepdim") or {"correction": 1}),
     "std": lambda x, **kw: torch.std(x, dim=dims(x, kw), **pick(kw, "correction", "keepdim") or {"correction": 1}),
     "square_sum": lambda x, **kw: torch.sum(x * x, dims(x, kw), kw.get("keepdim", False)),
-    "norm": lambda x, **kw: torch.linalg.vector_norm(x, dim=dims(x, kw), keepdim=kw.get("keepdim", False)),
+    "norm": lambda x, **kw: torch.linalg.vector_norm(x, kw.get("p", 2.0), dim=dims(x, kw), keepdim=kw.get("keepdim", False)),
     "max_dim": lambda x, **kw: tuple(torch.max(x, **kw)),
     "min_dim": lambda x, **kw: tuple(torch.min(x, **kw)),
     "conv2d": conv, "conv2d_dx": conv_dx, "conv2d_dw": conv_dw, "max_pool2d": max_pool,
@@ -200,10 +200,10 @@ CALLS = {
     "conv_transpose2d": conv_transpose, "conv2d_norm": conv_norm,
     "one_hot": lambda x, num_classes=-1: F.one_hot(x, num_classes),
     "dropout": lambda x, p=0.5, training=True: x if not training or p == 0 else None,  # random: not compared
-    "full": lambda shape, value, dtype="f32": torch.full(shape, value, dtype=DTYPES[dtype]),
-    "zeros": lambda shape, dtype="f32": torch.zeros(shape, dtype=DTYPES[dtype]),
-    "ones": lambda shape, dtype="f32": torch.ones(shape, dtype=DTYPES[dtype]),
-    "arange": lambda start, stop=None, step=1: torch.arange(*([0, start] if stop is None else [start, stop]), step),
+    "full": lambda size, fill_value, dtype="f32": torch.full(size, fill_value, dtype=DTYPES[dtype]),
+    "zeros": lambda size, dtype="f32": torch.zeros(size, dtype=DTYPES[dtype]),
+    "ones": lambda size, dtype="f32": torch.ones(size, dtype=DTYPES[dtype]),
+    "arange": lambda start, end=None, step=1: torch.arange(*([0, start] if end is None else [start, end]), step),
     "eye": lambda n, m=None: torch.eye(n, m if m is not None else n),
     "linspace": lambda start, end, steps: torch.linspace(start, end, steps),
 }
