@@ -69,8 +69,8 @@ static dl_tensor *attended(int causal) {
     X(var, 4 * N28, dl_var(a, NULL, 0, 1, 0))                                                                          \
     X(var_rows, 4 * N28, dl_var(wide, &one, 1, 1, 0))                                                                  \
     X(std_cols, 4 * N28, dl_std(wide, &zero, 1, 1, 0))                                                                 \
-    X(norm, 4 * N28, dl_norm(a, NULL, 0, 0, 2))                                                                           \
-    X(norm_rows, 4 * N28, dl_norm(wide, &one, 1, 0, 2))                                                                   \
+    X(norm, 4 * N28, dl_norm(a, NULL, 0, 0, 2))                                                                        \
+    X(norm_rows, 4 * N28, dl_norm(wide, &one, 1, 0, 2))                                                                \
     X(cumsum_rows, 8 * N28, dl_cumsum(wide, 1))                                                                        \
     X(cumsum_cols, 8 * N28, dl_cumsum(a, 0))                                                                           \
     X(cumsum_short, 8 * N28, dl_cumsum(short_rows, 1))                                                                 \
@@ -79,7 +79,7 @@ static dl_tensor *attended(int causal) {
     X(cat_rows, 16 * N28, dl_cat((dl_tensor *[]){a, b}, 2, 0))                                                         \
     X(cat_cols, 16 * N28, dl_cat((dl_tensor *[]){a, b}, 2, 1))                                                         \
     X(stack_last, 16 * N28, dl_stack((dl_tensor *[]){a, b}, 2, 2))                                                     \
-    X(pad, 8 * IMAGE, dl_pad(image, pads, 4, 0, "constant"))                                                                       \
+    X(pad, 8 * IMAGE, dl_pad(image, pads, 4, 0, "constant"))                                                           \
     X(flip_cols, 8 * N28, dl_flip(a, &one, 1))                                                                         \
     X(flip_rows, 8 * N28, dl_flip(a, &zero, 1))                                                                        \
     X(to_last, 8 * IMAGE, dl_contiguous(last_of))                                                                      \
