@@ -90,8 +90,12 @@ dl_status dl_data_set_fingerprint(dl_dataset *d, const char *text);
 
 /* ---- files (data/file.c) */
 
-/* A whole file, uncompressed when it is gzip. *bytes is owned by the caller, who frees it. */
-dl_status dl_file_read(const char *path, uint8_t **bytes, size_t *n);
+/* A whole file, uncompressed when it is gzip. *bytes is owned by the caller, who frees it. `expected` is the size that
+ * its header promises: memory is taken for it at once, and no more than one byte beyond it is read. 0: it is not known;
+ * then what uncompresses to hundreds of times its size is refused. Errors: DL_ERR_IO, DL_ERR_FORMAT, DL_ERR_MEMORY. */
+dl_status dl_file_read(const char *path, size_t expected, uint8_t **bytes, size_t *n);
+/* The first *n bytes of the same, for a header; *n becomes their number where there are fewer. */
+dl_status dl_file_head(const char *path, uint8_t *bytes, size_t *n);
 /* dir/name, or dir/name.gz, whichever there is, into path[size]. DL_ERR_IO naming both. */
 dl_status dl_file_find(const char *dir, const char *const *names, char *path, size_t size);
 

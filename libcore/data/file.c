@@ -20,42 +20,79 @@ static dl_status cannot_read(const char *path, gzFile f) {
                         "cannot uncompress '%s': %s", path, code == Z_BUF_ERROR ? "it ends too early" : text);
 }
 
+static dl_status no_memory(const char *path, size_t mib) {
+    return dl_fail(DL_ERR_MEMORY, "no memory for '%s': it has more than %zu MiB", path, mib);
+}
+
 /* Room for more bytes: doubles, but not beyond the memory there is. */
 static dl_status grow(const char *path, uint8_t **bytes, size_t *cap) {
     size_t want = *cap ? *cap * 2 : 1 << 16;
     uint8_t *more = dl_memory_resize(*bytes, (long)*cap, (long)want, 1);
-    if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for '%s': it has more than %zu MiB", path, *cap >> 20);
+    if (!more) return no_memory(path, *cap >> 20);
     *bytes = more, *cap = want;
     return DL_OK;
 }
 
-dl_status dl_file_read(const char *path, uint8_t **bytes, size_t *n) {
+/* What no table or picture does: BOMB_RATIO times its size, and more than BOMB_BYTES. */
+enum { BOMB_RATIO = 300, BOMB_BYTES = 1 << 26 };
+
+static dl_status check_ratio(const char *path, gzFile f, size_t n) {
+    z_off_t packed = gzoffset(f);
+    if (n < BOMB_BYTES || packed <= 0 || n / BOMB_RATIO < (size_t)packed) return DL_OK;
+    return dl_fail_hint(DL_ERR_FORMAT, "if it is meant so, uncompress it with gunzip first",
+                        "'%s' uncompresses to more than %d times its size", path, BOMB_RATIO);
+}
+
+static dl_status open_gz(const char *path, gzFile *f) {
     struct stat info;
-    size_t cap = 0;
-    *bytes = NULL, *n = 0;
     if (stat(path, &info)) return cannot_open(path, errno);
     if (S_ISDIR(info.st_mode)) return cannot_open(path, EISDIR);
-    gzFile f = gzopen(path, "rb");
-    if (!f) return cannot_open(path, errno ? errno : ENOMEM);
-    gzbuffer(f, 1 << 17);
-    dl_status st = DL_OK;
-    for (;;) {
-        if (*n == cap && (st = grow(path, bytes, &cap)) != DL_OK) break;
+    if (!(*f = gzopen(path, "rb"))) return cannot_open(path, errno ? errno : ENOMEM);
+    return DL_OK;
+}
+
+/* Up to n bytes; fewer at the end of the file. */
+static dl_status read_some(const char *path, gzFile f, uint8_t *to, size_t n, size_t *got) {
+    int k = gzread(f, to, n > 1 << 30 ? 1u << 30 : (unsigned)n), code;
+    gzerror(f, &code);
+    if (k < 0 || (code != Z_OK && code != Z_STREAM_END)) return cannot_read(path, f);
+    *got = (size_t)k;
+    return DL_OK;
+}
+
+static dl_status read_all(const char *path, gzFile f, size_t expected, uint8_t **bytes, size_t *n) {
+    size_t cap = expected ? expected + 1 : 0, got = 1;
+    if (cap && !(*bytes = dl_memory_alloc((long)cap, 1))) return no_memory(path, expected >> 20);
+    while (got && !(expected && *n > expected)) {
+        if (*n == cap) DL_TRY(grow(path, bytes, &cap));
         size_t room = cap - *n;
-        int got = gzread(f, *bytes + *n, room > 1 << 30 ? 1u << 30 : (unsigned)room), code;
-        gzerror(f, &code);
-        if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-            st = cannot_read(path, f);
-            break;
-        }
-        if (!got) break;
-        *n += (size_t)got;
+        DL_TRY(read_some(path, f, *bytes + *n, room < BOMB_BYTES ? room : BOMB_BYTES, &got));
+        *n += got;
+        if (!expected) DL_TRY(check_ratio(path, f, *n));
     }
+    return DL_OK;
+}
+
+dl_status dl_file_read(const char *path, size_t expected, uint8_t **bytes, size_t *n) {
+    gzFile f;
+    *bytes = NULL, *n = 0;
+    DL_TRY(open_gz(path, &f));
+    gzbuffer(f, 1 << 17);
+    dl_status st = read_all(path, f, expected, bytes, n);
     gzclose(f);
-    if (st != DL_OK) {
-        free(*bytes);
-        *bytes = NULL, *n = 0;
-    }
+    if (st == DL_OK) return st;
+    free(*bytes);
+    *bytes = NULL, *n = 0;
+    return st;
+}
+
+dl_status dl_file_head(const char *path, uint8_t *bytes, size_t *n) {
+    gzFile f;
+    size_t want = *n;
+    *n = 0;
+    DL_TRY(open_gz(path, &f));
+    dl_status st = read_some(path, f, bytes, want, n);
+    gzclose(f);
     return st;
 }
 

@@ -32,7 +32,7 @@ static dl_status bad_magic(const char *name, const uint8_t *p, size_t n) {
         name, p[0], p[1], p[2], p[3]);
 }
 
-dl_status dl_idx_parse(const char *name, const uint8_t *p, size_t n, dl_idx *out) {
+dl_status dl_idx_header(const char *name, const uint8_t *p, size_t n, dl_idx *out, size_t *size) {
     memset(out, 0, sizeof *out);
     if (n < 4 || p[0] || p[1] || !type_size(p[2]) || p[3] < 1 || p[3] > 8) return bad_magic(name, p, n);
     out->type = p[2], out->ndim = p[3];
@@ -45,12 +45,22 @@ dl_status dl_idx_parse(const char *name, const uint8_t *p, size_t n, dl_idx *out
             return dl_fail(DL_ERR_FORMAT, "'%s' claims more elements than a file can hold", name);
     }
     out->numel = numel;
+    if (__builtin_mul_overflow((size_t)out->numel, (size_t)type_size(out->type), &bytes) ||
+        __builtin_add_overflow(bytes, head, size))
+        return dl_fail(DL_ERR_FORMAT, "'%s' claims more elements than a file can hold", name);
+    return DL_OK;
+}
+
+dl_status dl_idx_parse(const char *name, const uint8_t *p, size_t n, dl_idx *out) {
+    size_t size, head;
+    DL_TRY(dl_idx_header(name, p, n, out, &size));
+    head = 4 + 4 * (size_t)out->ndim;
     char shape[128];
     dl_shape_text(out->ndim, out->shape, shape, sizeof shape);
-    if (__builtin_mul_overflow((size_t)out->numel, (size_t)type_size(out->type), &bytes) || n - head != bytes)
+    if (n != size)
         return dl_fail_hint(DL_ERR_FORMAT, "the file is damaged or was not copied whole; fetch it again",
                             "'%s' claims the shape %s, which takes %zu bytes after the header, and has %zu", name,
-                            shape, bytes, n - head);
+                            shape, size - head, n - head);
     out->data = p + head;
     return DL_OK;
 }

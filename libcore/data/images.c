@@ -14,12 +14,24 @@
 /* An IDX file in memory; `bytes` belongs to it. */
 typedef struct idx_file {
     dl_idx idx;
+    size_t size; /* that the header promises */
     uint8_t *bytes;
 } idx_file;
 
+/* Headers are judged before any element is read: a small file may claim, and uncompress to, a great deal. */
+static dl_status read_idx_header(const char *path, idx_file *f) {
+    uint8_t head[DL_IDX_HEAD];
+    size_t n = sizeof head;
+    DL_TRY(dl_file_head(path, head, &n));
+    return dl_idx_header(path, head, n, &f->idx, &f->size);
+}
+
 static dl_status read_idx(const char *path, idx_file *f) {
     size_t n;
-    DL_TRY(dl_file_read(path, &f->bytes, &n));
+    DL_TRY(dl_file_read(path, f->size, &f->bytes, &n));
+    if (n > f->size)
+        return dl_fail_hint(DL_ERR_FORMAT, "the file is damaged; fetch it again",
+                            "'%s' goes on behind the %zu bytes that its header claims", path, f->size);
     return dl_idx_parse(path, f->bytes, n, &f->idx);
 }
 
@@ -74,9 +86,11 @@ enum { MAX_CLASSES = 100000 };
 static dl_status load_pair(dl_dataset *d, int split, const char *xpath, const char *ypath, long classes,
                            const char *const *names) {
     idx_file x = {0}, y = {0};
-    dl_status st = read_idx(xpath, &x);
-    if (st == DL_OK) st = read_idx(ypath, &y);
+    dl_status st = read_idx_header(xpath, &x);
+    if (st == DL_OK) st = read_idx_header(ypath, &y);
     if (st == DL_OK) st = check_pair(d, split, xpath, &x.idx, ypath, &y.idx);
+    if (st == DL_OK) st = read_idx(xpath, &x);
+    if (st == DL_OK) st = read_idx(ypath, &y);
     if (st == DL_OK && !split) {
         long shape[8];
         int ndim;
@@ -164,7 +178,7 @@ static dl_status load_cifar(dl_dataset *d, int split, const char *dir, const cha
     long records = 0;
     for (int i = 0; st == DL_OK && i < count; i++) {
         if ((st = dl_file_find(dir, files[i], batch[i].path, sizeof batch[i].path)) != DL_OK) break;
-        if ((st = dl_file_read(batch[i].path, &batch[i].bytes, &batch[i].n)) != DL_OK) break;
+        if ((st = dl_file_read(batch[i].path, 0, &batch[i].bytes, &batch[i].n)) != DL_OK) break;
         if (!batch[i].n || batch[i].n % CIFAR_RECORD)
             st = dl_fail_hint(DL_ERR_FORMAT, "the binary version of CIFAR-10 is wanted, its batches copied whole",
                               "'%s' has %zu bytes, which are not a whole number of records of %d", batch[i].path,

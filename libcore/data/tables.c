@@ -105,7 +105,7 @@ static dl_status read_table(const dl_data_args *a, const char *path, dl_csv_tabl
     dl_csv_spec spec = {dl_data_str(a, "label"), dl_data_str(a, "header"), dl_data_str(a, "sep")[0]};
     uint8_t *bytes;
     size_t n;
-    DL_TRY(dl_file_read(path, &bytes, &n));
+    DL_TRY(dl_file_read(path, 0, &bytes, &n));
     dl_status st = dl_csv_table_read(path, (const char *)bytes, n, &spec, t);
     free(bytes);
     return st;

@@ -966,7 +966,8 @@ typedef struct dl_summary {
 dl_summary *dl_module_summary(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device);
 void dl_summary_free(dl_summary *s);
 
-/* Saves parameters and buffers as safetensors, with the net as text; meta (key, value, ..., NULL) may be NULL. */
+/* Saves parameters and buffers as safetensors, with the net as text; meta (key, value, ..., NULL) may be NULL. A name
+ * whose ending stands for another format is DL_ERR_UNSUPPORTED. */
 dl_status dl_module_save(dl_module *m, const char *path, const char *const *meta);
 /* Reads a file into a net; names and shapes must agree, and weights not there yet are made by the file. Nothing is
  * changed on failure. Errors: DL_ERR_NAME (tensors missing or left over), DL_ERR_SHAPE, and those of
@@ -1031,8 +1032,9 @@ void dl_schedule_report(dl_schedule *s, double metric);
 const char *dl_schedule_text(const dl_schedule *s);
 
 /* ---------------------------------------------------------------- files of tensors
- * Files are written beside their place, synced and renamed: after a crash there is the old file or the new one. Errors
- * not named: DL_ERR_IO, DL_ERR_MEMORY. */
+ * Files are written beside their place, synced and renamed: after a crash there is the old file or the new one, and
+ * what a killed process left of one is removed by the next that is written in its folder. Errors not named: DL_ERR_IO,
+ * DL_ERR_MEMORY. */
 
 /* Safetensors: named tensors and text metadata. Writes n tensors of any dtype and device under distinct names; meta is
  * key, value, key, value, ..., NULL, or NULL. DL_ERR_NAME: a name occurs twice. */
@@ -1052,6 +1054,32 @@ const char *dl_tensor_file_meta(const dl_tensor_file *f, const char *key); /* NU
 /* The name of the i-th tensor that was left out, *why (or NULL) the reason; NULL past the last. */
 const char *dl_tensor_file_skipped(const dl_tensor_file *f, long i, const char **why);
 void dl_tensor_file_free(dl_tensor_file *f);
+
+/* What a file is to hold. */
+typedef enum dl_content {
+    DL_HOLDS_NET = 1,
+    DL_HOLDS_TRAINER = 2,
+    DL_HOLDS_TENSOR = 4,
+    DL_HOLDS_RECORD = 8, /* named tensors */
+    DL_HOLDS_ROWS = 16,  /* a table */
+    DL_HOLDS_PLOT = 32,
+    DL_HOLDS_GRAPH = 64
+} dl_content;
+/* The format that a name's ending asks for: "safetensors", "npy", "npz", "csv", "jsonl", "png", "svg", "txt". A name
+ * without an ending stands for the usual one, of pictures for none. NULL with DL_ERR_UNSUPPORTED: that format cannot
+ * hold this, or the ending is not known. */
+const char *dl_format_for(const char *path, dl_content content);
+/* Writes tensors in the format of the name: .safetensors, .npz, or .npy, one of them. bf16 fits the first only
+ * (DL_ERR_DTYPE); only there meta is kept. Errors: those of dl_format_for. */
+dl_status dl_tensors_write(const char *path, dl_content content, long n, const char *const *names,
+                           dl_tensor *const *tensors, const char *const *meta);
+/* Reads a file of any of these formats. It is known by its first bytes, and a name that says otherwise is
+ * DL_ERR_FORMAT. The one array of a .npy file has the name "". Errors: DL_ERR_UNSUPPORTED (a format that is not read),
+ * and those of dl_safetensors_read. */
+dl_tensor_file *dl_tensors_read(const char *path, int device);
+const char *dl_tensor_file_format(const dl_tensor_file *f); /* "safetensors", "npy", "npz" */
+/* Any bytes as a file, written as all files here are. A device or a FIFO is written to as it stands. */
+dl_status dl_file_write(const char *path, const void *data, unsigned long n);
 
 /* NumPy's .npy: one array. bf16 has no counterpart there (DL_ERR_DTYPE). Column-major and
  * big-endian files are read too, elements that tensors do not have as in dl_safetensors_read. Reading: DL_ERR_FORMAT,
@@ -1360,7 +1388,8 @@ const char *dl_rows_text(const dl_rows *r, long col);
 const void *dl_rows_blob(const dl_rows *r, long col, long *n);
 void dl_rows_free(dl_rows *r);
 
-/* Writes run,key,step,ts,value of n runs (ids NULL: all not deleted) as CSV; the file appears whole or not at all. */
+/* Writes run, key, step, ts, value of n runs (ids NULL: all not deleted): NAME.csv a table, NAME.jsonl an object a
+ * line. The file appears whole or not at all. Errors: those of dl_format_for. */
 dl_status dl_store_export(dl_store *s, const long *ids, long n, const char *path);
 
 /* ---------------------------------------------------------------- training

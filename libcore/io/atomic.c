@@ -1,15 +1,19 @@
-/* Files written to a temporary name, synced and renamed; and files mapped for reading. */
+/* Files written to a temporary name, synced and renamed. The temporary file is locked for as long as its writer lives:
+ * one without a lock was left behind by a process that was killed, and the next writer in that folder removes it. */
 #include "io/atomic.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PREFIX ".dlcore-part-" /* followed by the process and a number: PREFIX "1234-1" */
 
 static dl_status fail_errno(const char *what, const char *path) {
     return dl_fail(DL_ERR_IO, "cannot %s '%s': %s", what, path, strerror(errno));
@@ -21,26 +25,103 @@ static char *resolve(const char *path) {
     return real ? real : strdup(path);
 }
 
-dl_status dl_atomic_open(dl_atomic *a, const char *path) {
+/* Bytes of the path up to its last slash, with it; 0: it lies in the current folder. */
+static size_t folder_length(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+static int open_folder(const char *path) {
+    char *dir = strndup(path, folder_length(path));
+    int fd = dir ? open(*dir ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    free(dir);
+    return fd;
+}
+
+/* ---------------------------------------------------------------- what killed writers left */
+
+static int is_left_name(const char *name) {
+    long pid;
+    unsigned number;
+    int end = 0;
+    return sscanf(name, PREFIX "%ld-%u%n", &pid, &number, &end) == 2 && !name[end];
+}
+
+/* Removes a temporary file of ours whose writer is gone: nobody holds its lock. */
+static void remove_left(int folder, const char *name) {
+    struct stat s;
+    int fd = openat(folder, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return;
+    if (!fstat(fd, &s) && S_ISREG(s.st_mode) && s.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB))
+        unlinkat(folder, name, 0);
+    close(fd);
+}
+
+static void sweep(const char *path) {
+    int fd = open_folder(path);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        if (fd >= 0) close(fd);
+        return; /* a folder that cannot be listed may be writable all the same */
+    }
+    for (const struct dirent *e; (e = readdir(dir));)
+        if (is_left_name(e->d_name)) remove_left(fd, e->d_name);
+    closedir(dir);
+}
+
+/* ---------------------------------------------------------------- writing */
+
+/* A new file beside the place, locked. Another writer may have swept it between its making and its lock: then it has no
+ * name any more, and the next one is tried. */
+static int make_part(const char *path, char *tmp, size_t size) {
     static unsigned counter;
+    for (int tries = 0; tries < 100; tries++) {
+        unsigned n = __atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED);
+        snprintf(tmp, size, "%.*s" PREFIX "%ld-%u", (int)folder_length(path), path, (long)getpid(), n);
+        int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno == EEXIST) continue;
+        if (fd < 0) return -1;
+        struct stat s;
+        /* a file system without locks: then there is no sweeping either */
+        while (flock(fd, LOCK_EX) && errno == EINTR) {}
+        if (!fstat(fd, &s) && s.st_nlink) return fd;
+        close(fd);
+    }
+    return -1;
+}
+
+/* Devices and FIFOs cannot be replaced; they are written to as they stand. */
+static dl_status open_in_place(dl_atomic *a, const struct stat *s) {
+    if (S_ISDIR(s->st_mode)) errno = EISDIR;
+    if (!S_ISDIR(s->st_mode)) a->fd = open(a->path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (a->fd < 0) return fail_errno("write", a->path);
+    fcntl(a->fd, F_SETFL, fcntl(a->fd, F_GETFL) & ~O_NONBLOCK);
+    return DL_OK;
+}
+
+static dl_status open_part(dl_atomic *a, const struct stat *old) {
+    size_t size = strlen(a->path) + sizeof PREFIX + 48;
+    if (!(a->tmp = malloc(size))) return dl_fail(DL_ERR_MEMORY, "no memory for a file name");
+    sweep(a->path);
+    a->fd = make_part(a->path, a->tmp, size);
+    if (a->fd < 0) {
+        dl_status st = fail_errno("write", a->path);
+        free(a->tmp); /* it is not there, or is another's */
+        a->tmp = NULL;
+        return st;
+    }
+    if (old && fchmod(a->fd, old->st_mode & 0777)) return fail_errno("set the permissions of", a->path);
+    return DL_OK;
+}
+
+dl_status dl_atomic_open(dl_atomic *a, const char *path) {
+    struct stat old;
     *a = (dl_atomic){.fd = -1};
     if (!path || !*path) return dl_fail(DL_ERR_VALUE, "a file needs a name");
-    a->path = resolve(path);
-    size_t size = a->path ? strlen(a->path) + 48 : 0;
-    a->tmp = a->path ? malloc(size) : NULL;
-    if (!a->tmp) {
-        dl_atomic_discard(a);
-        return dl_fail(DL_ERR_MEMORY, "no memory for a file name");
-    }
-    for (int tries = 0; tries < 100 && a->fd < 0; tries++) {
-        unsigned n = __atomic_fetch_add(&counter, 1, __ATOMIC_RELAXED);
-        snprintf(a->tmp, size, "%s.tmp.%ld.%u", a->path, (long)getpid(), n);
-        a->fd = open(a->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (a->fd < 0 && errno != EEXIST) break;
-    }
-    if (a->fd >= 0) return DL_OK;
-    dl_status st = fail_errno("write", path);
-    dl_atomic_discard(a);
+    if (!(a->path = resolve(path))) return dl_fail(DL_ERR_MEMORY, "no memory for a file name");
+    int there = stat(a->path, &old) == 0;
+    dl_status st = there && !S_ISREG(old.st_mode) ? open_in_place(a, &old) : open_part(a, there ? &old : NULL);
+    if (st != DL_OK) dl_atomic_discard(a);
     return st;
 }
 
@@ -61,13 +142,7 @@ dl_status dl_atomic_write(dl_atomic *a, const void *data, size_t n) {
 
 /* The rename itself must reach the disk: it lives in the folder. */
 static dl_status sync_folder(const char *path) {
-    char dir[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) : 0;
-    if (n >= sizeof dir) return DL_OK;
-    memcpy(dir, path, n);
-    dir[n] = 0;
-    int fd = open(n ? dir : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open_folder(path);
     if (fd < 0) return fail_errno("open the folder of", path);
     /* some file systems cannot sync a folder and say so by EINVAL; there is nothing more to do there */
     int failed = fsync(fd) != 0 && errno != EINVAL;
@@ -78,50 +153,32 @@ static dl_status sync_folder(const char *path) {
 
 dl_status dl_atomic_commit(dl_atomic *a) {
     dl_status st = DL_OK;
-    if (fsync(a->fd) != 0) st = fail_errno("sync", a->path);
-    if (close(a->fd) != 0 && st == DL_OK) st = fail_errno("close", a->path);
-    a->fd = -1;
-    if (st == DL_OK && rename(a->tmp, a->path) != 0) st = fail_errno("rename to", a->path);
-    if (st == DL_OK) {
+    if (fsync(a->fd) != 0 && errno != EINVAL) st = fail_errno("sync", a->path); /* EINVAL: a device or FIFO */
+    /* renamed while it is locked, or another writer would take it for one left behind */
+    if (st == DL_OK && a->tmp && rename(a->tmp, a->path) != 0) st = fail_errno("rename to", a->path);
+    int renamed = st == DL_OK && a->tmp;
+    if (renamed) {
         free(a->tmp);
         a->tmp = NULL;
-        st = sync_folder(a->path);
     }
+    if (close(a->fd) != 0 && st == DL_OK) st = fail_errno("close", a->path);
+    a->fd = -1;
+    if (st == DL_OK && renamed) st = sync_folder(a->path);
     dl_atomic_discard(a);
     return st;
 }
 
 void dl_atomic_discard(dl_atomic *a) {
-    if (a->fd >= 0) close(a->fd);
     if (a->tmp) unlink(a->tmp);
+    if (a->fd >= 0) close(a->fd);
     free(a->tmp);
     free(a->path);
     *a = (dl_atomic){.fd = -1};
 }
 
-dl_status dl_map_file(dl_mapped *m, const char *path) {
-    *m = (dl_mapped){0};
-    if (!path || !*path) return dl_fail(DL_ERR_VALUE, "a file needs a name");
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return fail_errno("open", path);
-    struct stat sb;
-    dl_status st = DL_OK;
-    if (fstat(fd, &sb) != 0)
-        st = fail_errno("read", path);
-    else if (!S_ISREG(sb.st_mode))
-        st = dl_fail(DL_ERR_IO, "'%s' is not a file", path);
-    else if (sb.st_size > 0) {
-        void *p = mmap(NULL, (size_t)sb.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (p == MAP_FAILED)
-            st = fail_errno("map", path);
-        else
-            *m = (dl_mapped){p, (size_t)sb.st_size};
-    }
-    close(fd);
-    return st;
-}
-
-void dl_unmap_file(dl_mapped *m) {
-    if (m->data) munmap(m->data, m->n);
-    *m = (dl_mapped){0};
+dl_status dl_file_write(const char *path, const void *data, unsigned long n) {
+    dl_atomic a;
+    DL_TRY(dl_atomic_open(&a, path));
+    DL_TRY(dl_atomic_write(&a, data, n));
+    return dl_atomic_commit(&a);
 }

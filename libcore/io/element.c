@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/error.h"
 #include "core/tensor.h"
 
 static const struct {
@@ -54,28 +55,50 @@ static uint64_t converted(dl_element e, uint64_t x) {
     }
 }
 
-dl_tensor *dl_element_tensor(dl_element e, int ndim, const long *shape, int device, const void *data) {
-    int dtype = dl_element_dtype(e);
-    int64_t n;
-    if (dtype < 0) return dl_fail(DL_ERR_DTYPE, "elements of %d bytes have no counterpart", e.size), NULL;
-    int size = dl_dtype_size((dl_dtype)dtype);
-    if (size == e.size && !e.big && !(e.kind == DL_E_UINT && size == 8))
-        return dl_tensor_from(ndim, shape, (dl_dtype)dtype, device, data);
-    if (dl_shape_check(ndim, shape, &n) != DL_OK) return NULL;
-    unsigned char *out = malloc((size_t)n * (size_t)size + 1);
-    if (!out) return dl_fail(DL_ERR_MEMORY, "no memory to convert %lld elements", (long long)n), NULL;
-    dl_tensor *t = NULL;
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t x = converted(e, bits_of(e, (const unsigned char *)data + i * e.size));
-        if (e.kind == DL_E_UINT && e.size == 8 && x >> 63) {
-            dl_fail_hint(DL_ERR_DTYPE, "i64 is the widest integer dtype", "the number %llu is above those of i64",
-                         (unsigned long long)x);
-            goto done;
-        }
+/* Whether elements of the file are those of tensors, byte for byte. */
+static bool as_they_are(dl_element e, int size) {
+    return size == e.size && !e.big && !(e.kind == DL_E_UINT && size == 8);
+}
+
+enum { CHUNK = 1 << 13 }; /* elements converted at once */
+
+static dl_status convert(dl_element e, int size, const unsigned char *in, long n, unsigned char *out) {
+    for (long i = 0; i < n; i++) {
+        uint64_t x = converted(e, bits_of(e, in + i * e.size));
+        if (e.kind == DL_E_UINT && e.size == 8 && x >> 63)
+            return dl_fail_hint(DL_ERR_DTYPE, "i64 is the widest integer dtype",
+                                "the number %llu is above those of i64", (unsigned long long)x);
         memcpy(out + i * size, &x, (size_t)size);
     }
-    t = dl_tensor_from(ndim, shape, (dl_dtype)dtype, device, out);
-done:
-    free(out);
-    return t;
+    return DL_OK;
+}
+
+static dl_status read_converted(dl_element e, dl_tensor *t, dl_element_reader *next, void *ctx) {
+    unsigned char *in = malloc((size_t)CHUNK * (size_t)e.size), *out = dl_ptr(t);
+    if (!in) return dl_fail(DL_ERR_MEMORY, "no memory to convert elements");
+    int size = dl_dtype_size(t->dtype);
+    dl_status st = DL_OK;
+    for (long left = t->numel, n; left && st == DL_OK; left -= n) {
+        n = left < CHUNK ? left : CHUNK;
+        st = next(ctx, in, (size_t)n * (size_t)e.size);
+        if (st == DL_OK) st = convert(e, size, in, n, out);
+        out += n * size;
+    }
+    free(in);
+    return st;
+}
+
+dl_tensor *dl_element_tensor(dl_element e, int ndim, const long *shape, int device, dl_element_reader *next,
+                             void *ctx) {
+    int dtype = dl_element_dtype(e);
+    if (dtype < 0) return dl_fail(DL_ERR_DTYPE, "elements of %d bytes have no counterpart", e.size), NULL;
+    dl_tensor *t = dl_tensor_empty(ndim, shape, (dl_dtype)dtype, 0), *there = NULL;
+    if (!t) return NULL;
+    size_t bytes = (size_t)t->numel * (size_t)dl_dtype_size((dl_dtype)dtype);
+    dl_status st =
+        as_they_are(e, dl_dtype_size((dl_dtype)dtype)) ? next(ctx, dl_ptr(t), bytes) : read_converted(e, t, next, ctx);
+    if (st == DL_OK && !device) return t;
+    if (st == DL_OK) there = dl_tensor_from(ndim, shape, (dl_dtype)dtype, device, dl_ptr(t));
+    dl_unref(t);
+    return there;
 }

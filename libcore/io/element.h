@@ -25,7 +25,10 @@ typedef struct dl_element {
 
 /* The dtype that such elements are read as; -1: there is none. */
 int dl_element_dtype(dl_element e);
-/* A fresh tensor of the elements at `data`, row-major. DL_ERR_DTYPE: a 64-bit unsigned number is above 2**63 - 1. */
-dl_tensor *dl_element_tensor(dl_element e, int ndim, const long *shape, int device, const void *data);
+/* Gives the next n bytes of a file. */
+typedef dl_status dl_element_reader(void *ctx, void *to, size_t n);
+/* A fresh tensor of the elements that `next` gives, row-major. DL_ERR_DTYPE: a 64-bit unsigned number is above
+ * 2**63 - 1. */
+dl_tensor *dl_element_tensor(dl_element e, int ndim, const long *shape, int device, dl_element_reader *next, void *ctx);
 
 #endif

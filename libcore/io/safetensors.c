@@ -10,6 +10,8 @@
 #include "core/tensor.h"
 #include "io/atomic.h"
 #include "io/element.h"
+#include "io/format.h"
+#include "io/input.h"
 
 enum { MAX_HEADER = 100000000 }; /* the limit of the reference reader */
 
@@ -45,6 +47,7 @@ typedef struct entry {
 } entry;
 
 struct dl_tensor_file {
+    const char *format;
     long n, nmeta;
     long skipped;
     entry *e;    /* in the order of their bytes; those that were not read behind the n others */
@@ -63,6 +66,23 @@ void dl_tensor_file_free(dl_tensor_file *f) {
     free(f);
 }
 
+dl_tensor_file *dl_tensor_file_new(long most, const char *format) {
+    dl_tensor_file *f = calloc(1, sizeof *f);
+    if (f) f->format = format, f->e = calloc((size_t)most + 1, sizeof *f->e);
+    if (f && f->e) return f;
+    free(f);
+    return dl_fail(DL_ERR_MEMORY, "no memory for a list of %ld tensors", most), NULL;
+}
+
+dl_status dl_tensor_file_add(dl_tensor_file *f, const char *name, dl_tensor *t) {
+    if (!t) return dl_error_last() ? dl_error_last()->code : DL_ERR_MEMORY;
+    entry *e = &f->e[f->n++];
+    e->tensor = t;
+    if (!(e->name = strdup(name))) return dl_fail(DL_ERR_MEMORY, "no memory for the name of a tensor");
+    return dl_tensor_set_name(t, name);
+}
+
+const char *dl_tensor_file_format(const dl_tensor_file *f) { return f->format; }
 long dl_tensor_file_count(const dl_tensor_file *f) { return f->n; }
 const char *dl_tensor_file_name(const dl_tensor_file *f, long i) { return i >= 0 && i < f->n ? f->e[i].name : NULL; }
 dl_tensor *dl_tensor_file_at(const dl_tensor_file *f, long i) { return i >= 0 && i < f->n ? f->e[i].tensor : NULL; }
@@ -187,9 +207,10 @@ static dl_status read_header(dl_tensor_file *f, const char *file, json_t *head, 
 }
 
 /* Numbers that no dtype here can hold are no reason to do without the other tensors. */
-static dl_status read_tensor(entry *e, const char *data, int device) {
+static dl_status read_tensor(entry *e, const dl_input *in, uint64_t data, int device) {
     if (!e->element) return DL_OK;
-    e->tensor = dl_element_tensor(*e->element, e->ndim, e->shape, device, data + e->begin);
+    dl_input_cursor bytes = {in, data + e->begin};
+    e->tensor = dl_element_tensor(*e->element, e->ndim, e->shape, device, dl_input_next, &bytes);
     if (e->tensor) return dl_tensor_set_name(e->tensor, e->name);
     dl_error err;
     if (!dl_error_take(&err)) return DL_ERR_MEMORY;
@@ -198,9 +219,9 @@ static dl_status read_tensor(entry *e, const char *data, int device) {
     return DL_OK;
 }
 
-static dl_status read_tensors(dl_tensor_file *f, const char *data, int device) {
+static dl_status read_tensors(dl_tensor_file *f, const dl_input *in, uint64_t data, int device) {
     long all = f->n, n = 0;
-    for (long i = 0; i < all; i++) DL_TRY(read_tensor(&f->e[i], data, device));
+    for (long i = 0; i < all; i++) DL_TRY(read_tensor(&f->e[i], in, data, device));
     entry *sorted = calloc((size_t)all + 1, sizeof *sorted);
     if (!sorted) return dl_fail(DL_ERR_MEMORY, "no memory for %ld tensors", all);
     for (int read = 1; read >= 0; read--)
@@ -213,47 +234,57 @@ static dl_status read_tensors(dl_tensor_file *f, const char *data, int device) {
     return DL_OK;
 }
 
-dl_tensor_file *dl_safetensors_parse(const char *name, const void *data, size_t n, int device) {
-    const unsigned char *p = data;
+/* The header as JSON; *data is where the tensors' bytes begin. NULL on failure. */
+static json_t *load_header(const dl_input *s, uint64_t *data) {
+    unsigned char first[DL_FORMAT_FIRST] = {0};
     uint64_t len = 0;
+    size_t n = s->size < sizeof first ? (size_t)s->size : sizeof first;
+    if (dl_input_read(s, 0, first, n) != DL_OK) return NULL;
+    for (int i = 7; i >= 0; i--) len = len << 8 | first[i];
+    if (n < 8) return dl_fail(DL_ERR_FORMAT, "%s: %zu bytes are too few for a safetensors file", s->name, n), NULL;
+    if (len > MAX_HEADER || len > s->size - 8) {
+        if (dl_format_not_other(s->name, DL_FORMAT_SAFETENSORS, first, n) != DL_OK) return NULL;
+        dl_fail_hint(DL_ERR_FORMAT, "the file is cut off, or not a safetensors file",
+                     "%s: the header should have %llu bytes, the file has %llu in all", s->name,
+                     (unsigned long long)len, (unsigned long long)s->size);
+        return NULL;
+    }
+    char *text = dl_memory_alloc((long)len + 1, 1);
+    if (!text) return NULL;
     json_error_t je;
     json_t *head = NULL;
-    dl_tensor_file *f = NULL;
-    if (n < 8) {
-        dl_fail(DL_ERR_FORMAT, "%s: %zu bytes are too few for a safetensors file", name, n);
-        goto fail;
-    }
-    for (int i = 7; i >= 0; i--) len = len << 8 | p[i];
-    if (len > MAX_HEADER || len > n - 8) {
-        dl_fail_hint(DL_ERR_FORMAT, "the file is cut off, or not a safetensors file",
-                     "%s: the header should have %llu bytes, the file has %zu in all", name, (unsigned long long)len,
-                     n);
-        goto fail;
-    }
-    if (!(f = calloc(1, sizeof *f))) {
-        dl_fail(DL_ERR_MEMORY, "no memory for the header of '%s'", name);
-        goto fail;
-    }
-    head = json_loadb((const char *)p + 8, len, JSON_REJECT_DUPLICATES, &je);
-    if (!head) {
-        dl_fail(DL_ERR_FORMAT, "%s: the header is not valid JSON: %.100s (byte %d)", name, je.text, je.position);
-        goto fail;
-    }
-    if (read_header(f, name, head, n - 8 - len) != DL_OK) goto fail;
-    if (read_tensors(f, (const char *)p + 8 + len, device) != DL_OK) goto fail;
+    if (dl_input_read(s, 8, text, len) == DL_OK && !(head = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je)))
+        dl_fail(DL_ERR_FORMAT, "%s: the header is not valid JSON: %.100s (byte %d)", s->name, je.text, je.position);
+    free(text);
+    *data = 8 + len;
+    return head;
+}
+
+static dl_tensor_file *from_source(const dl_input *s, int device) {
+    uint64_t data = 0;
+    json_t *head = load_header(s, &data);
+    if (!head) return NULL;
+    dl_tensor_file *f = calloc(1, sizeof *f);
+    dl_status st = f ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for the header of '%s'", s->name);
+    if (st == DL_OK) f->format = dl_format_name(DL_FORMAT_SAFETENSORS);
+    if (st == DL_OK) st = read_header(f, s->name, head, (size_t)(s->size - data));
+    if (st == DL_OK) st = read_tensors(f, s, data, device);
     json_decref(head);
-    return f;
-fail:
-    json_decref(head);
+    if (st == DL_OK) return f;
     dl_tensor_file_free(f);
     return NULL;
 }
 
+dl_tensor_file *dl_safetensors_parse(const char *name, const void *data, size_t n, int device) {
+    dl_input s = dl_input_memory(name, data, n);
+    return from_source(&s, device);
+}
+
 dl_tensor_file *dl_safetensors_read(const char *path, int device) {
-    dl_mapped m;
-    if (dl_map_file(&m, path) != DL_OK) return NULL;
-    dl_tensor_file *f = dl_safetensors_parse(path, m.data, m.n, device);
-    dl_unmap_file(&m);
+    dl_input s;
+    if (dl_input_open(&s, path) != DL_OK) return NULL;
+    dl_tensor_file *f = from_source(&s, device);
+    dl_input_close(&s);
     return f;
 }
 

@@ -4,9 +4,15 @@
 
 #include <stddef.h>
 
+#include "core/error.h"
 #include "dlcore.h"
 
 /* Parses a whole file in memory; `name` stands in messages. NULL on failure. */
 dl_tensor_file *dl_safetensors_parse(const char *name, const void *data, size_t n, int device);
+
+/* For readers of other formats: a handle with room for `most` tensors, and one more in it; takes the reference, also
+ * on failure. `format` is borrowed. */
+dl_tensor_file *dl_tensor_file_new(long most, const char *format);
+dl_status dl_tensor_file_add(dl_tensor_file *f, const char *name, dl_tensor *t);
 
 #endif

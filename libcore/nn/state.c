@@ -166,7 +166,7 @@ dl_status dl_module_save(dl_module *m, const char *path, const char *const *meta
         memcpy(all, own, sizeof own);
         for (long i = 0; i < extra; i++) all[6 + i] = meta[i];
         all[6 + extra] = NULL;
-        st = dl_safetensors_write(path, n, names, tensors, all);
+        st = dl_tensors_write(path, DL_HOLDS_NET, n, names, tensors, all);
     }
     free(names);
     free(all);
@@ -287,7 +287,7 @@ dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char 
 
 dl_status dl_module_load(dl_module *m, const char *path) {
     if (!m) return dl_fail_null("the net to load into");
-    dl_tensor_file *f = dl_safetensors_read(path, 0);
+    dl_tensor_file *f = dl_tensors_read(path, 0);
     if (!f) return dl_error_last()->code;
     dl_status st = dl_module_load_file(m, f, path, "");
     dl_tensor_file_free(f);
@@ -295,7 +295,7 @@ dl_status dl_module_load(dl_module *m, const char *path) {
 }
 
 dl_module *dl_module_open(const char *path, int device) {
-    dl_tensor_file *f = dl_safetensors_read(path, 0);
+    dl_tensor_file *f = dl_tensors_read(path, 0);
     if (!f) return NULL;
     const char *text = dl_tensor_file_meta(f, "dlsh.model"), *name = dl_tensor_file_meta(f, "dlsh.name");
     dl_module *m = NULL;

@@ -1,124 +1,193 @@
-/* Asking git for the state of the work tree. git runs through posix_spawn: a fork would copy the mappings of the
- * process, which may be most of the memory, and of a GPU context. */
-#define _GNU_SOURCE /* pipe2 */
-#include "track/whoami.h"
+/* The state of the git work tree around the current folder, read from its files. git itself is not run: the settings of
+ * a repository (filters, hooks, monitors, drivers of diffs) would run programs of whoever made it. */
+#include "track/git.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-extern char **environ;
+#include "track/whoami.h"
 
-enum { GIT_TIMEOUT_MS = 3000 };
+enum { TIME_US = 3000000, SMALL_FILE = 1 << 16, PACKED_REFS = 1 << 26, MAX_LINKS = 5 };
 
-/* The environment with git's own lock taking switched off, so that looking changes nothing. */
-static char **quiet_environment(void) {
-    size_t n = 0;
-    while (environ[n]) n++;
-    char **e = malloc((n + 3) * sizeof *e);
-    if (!e) return NULL;
-    memcpy(e, environ, n * sizeof *e);
-    e[n++] = "GIT_OPTIONAL_LOCKS=0";
-    e[n++] = "GIT_TERMINAL_PROMPT=0";
-    e[n] = NULL;
-    return e;
-}
-
-/* Starts git with standard output in *fd. Returns its pid, -1 when there is none. */
-static pid_t start(char *const argv[], int *fd) {
-    int pipe_fd[2];
-    pid_t pid = -1;
-    posix_spawn_file_actions_t fa;
-    posix_spawnattr_t attr;
-    sigset_t none;
-    if (pipe2(pipe_fd, O_CLOEXEC)) return -1;
-    sigemptyset(&none);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setpgroup(&attr, 0); /* Ctrl-C is for us */
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-    posix_spawn_file_actions_init(&fa);
-    posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&fa, pipe_fd[1], 1);
-    posix_spawn_file_actions_addopen(&fa, 2, "/dev/null", O_WRONLY, 0);
-    char **env = quiet_environment();
-    if (!env || posix_spawnp(&pid, argv[0], &fa, &attr, argv, env)) pid = -1;
-    free(env);
-    posix_spawn_file_actions_destroy(&fa);
-    posix_spawnattr_destroy(&attr);
-    close(pipe_fd[1]);
-    if (pid < 0) close(pipe_fd[0]);
-    *fd = pipe_fd[0];
-    return pid;
-}
-
-/* Runs git, gives its output to take(). Returns 1 when it ended well in time. */
-static int git(char *const argv[], void (*take)(void *ctx, const char *data, size_t n), void *ctx) {
-    int fd, status = -1, in_time = 1; /* status stays -1 when somebody else reaps it */
-    pid_t pid = start(argv, &fd);
-    if (pid < 0) return 0;
-    int64_t deadline = dl_now_us() + GIT_TIMEOUT_MS * 1000L;
-    for (;;) {
-        char buf[1 << 14];
-        int64_t left = (deadline - dl_now_us()) / 1000;
-        struct pollfd p = {fd, POLLIN, 0};
-        in_time = left > 0;
-        if (!in_time) break;
-        int ready = poll(&p, 1, (int)left);
-        if (ready < 0) continue; /* a signal */
-        ssize_t n = ready ? read(fd, buf, sizeof buf) : 0;
-        if (ready && n <= 0) break;
-        if (n > 0) take(ctx, buf, (size_t)n);
+char *dl_git_slurp(const char *path, size_t limit, size_t *n) {
+    struct stat s;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO is not waited for */
+    char *text = NULL;
+    *n = 0;
+    if (fd >= 0 && !fstat(fd, &s) && S_ISREG(s.st_mode) && (uint64_t)s.st_size <= limit)
+        text = malloc((size_t)s.st_size + 1);
+    while (text && *n < (size_t)s.st_size) {
+        ssize_t k = read(fd, text + *n, (size_t)s.st_size - *n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) break;
+        *n += (size_t)k;
     }
-    if (!in_time) kill(-pid, SIGKILL);
-    close(fd);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-    return in_time && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (text) text[*n] = 0;
+    if (fd >= 0) close(fd);
+    return text;
 }
 
-static void take_text(void *ctx, const char *data, size_t n) {
-    char *out = ctx;
-    size_t at = strlen(out), room = sizeof((dl_git_state *)0)->commit - 1 - at;
-    if (n > room) n = room;
-    memcpy(out + at, data, n);
-    out[at + n] = 0;
+/* The file's first line, blanks at its end left out, behind `prefix`. False: there is none that begins so. */
+static bool read_line(const char *path, const char *prefix, char *out, size_t size) {
+    size_t n, skip = strlen(prefix);
+    char *text = dl_git_slurp(path, SMALL_FILE, &n);
+    bool good = text && !strncmp(text, prefix, skip);
+    if (good) {
+        n = strcspn(text, "\r\n");
+        while (n > skip && (text[n - 1] == ' ' || text[n - 1] == '\t')) n--;
+        text[n] = 0;
+        good = (size_t)snprintf(out, size, "%s", text + skip) < size;
+    }
+    free(text);
+    return good;
 }
 
-typedef struct digest {
-    EVP_MD_CTX *md;
-    size_t bytes;
-} digest;
-
-static void take_digest(void *ctx, const char *data, size_t n) {
-    digest *d = ctx;
-    d->bytes += n;
-    EVP_DigestUpdate(d->md, data, n);
+static bool join(char *out, const char *folder, const char *name) {
+    return (size_t)snprintf(out, DL_GIT_PATH, *name == '/' ? "%.0s%s" : "%s/%s", folder, name) < DL_GIT_PATH;
 }
+
+bool dl_git_from_hex(const char *hex, int bytes, uint8_t *out) {
+    for (int i = 0; i < 2 * bytes; i++) {
+        const char *digits = "0123456789abcdef", *d = hex[i] ? strchr(digits, hex[i]) : NULL;
+        if (!d) return false;
+        out[i / 2] = (uint8_t)(out[i / 2] << 4 | (d - digits));
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- hashes */
+
+bool dl_git_hash_begin(dl_git_hash *h, int id_bytes, const char *kind, uint64_t size) {
+    char head[64];
+    int n = snprintf(head, sizeof head, "%s %llu", kind, (unsigned long long)size) + 1;
+    *h = (dl_git_hash){EVP_MD_CTX_new(), id_bytes};
+    if (!h->md || !EVP_DigestInit_ex(h->md, id_bytes == 20 ? EVP_sha1() : EVP_sha256(), NULL)) return false;
+    dl_git_hash_add(h, head, (size_t)n);
+    return true;
+}
+
+void dl_git_hash_add(dl_git_hash *h, const void *data, size_t n) {
+    if (h->md) EVP_DigestUpdate(h->md, data, n);
+}
+
+bool dl_git_hash_end(dl_git_hash *h, uint8_t *id) {
+    bool good = h->md && EVP_DigestFinal_ex(h->md, id, NULL);
+    EVP_MD_CTX_free(h->md);
+    h->md = NULL;
+    return good;
+}
+
+/* ---------------------------------------------------------------- the repository */
+
+/* .git is the folder itself, or a file that names it: of a second work tree, or of a submodule. */
+static bool open_dir(dl_git_repo *r, const char *at) {
+    struct stat s;
+    char to[DL_GIT_PATH];
+    if (stat(at, &s)) return false;
+    if (S_ISDIR(s.st_mode)) {
+        if ((size_t)snprintf(r->dir, sizeof r->dir, "%s", at) >= sizeof r->dir) return false;
+    } else if (!read_line(at, "gitdir: ", to, sizeof to) || !join(r->dir, r->tree, to)) {
+        return false;
+    }
+    char path[DL_GIT_PATH];
+    if (!join(path, r->dir, "HEAD") || access(path, R_OK)) return false;
+    if (!join(path, r->dir, "commondir") || !read_line(path, "", to, sizeof to)) strcpy(to, ".");
+    return join(r->common, r->dir, to);
+}
+
+/* The nearest folder with a .git, from the current one upwards; or what GIT_DIR names. */
+static bool find_repo(dl_git_repo *r) {
+    const char *dir = getenv("GIT_DIR"), *tree = getenv("GIT_WORK_TREE");
+    char at[DL_GIT_PATH];
+    if (!getcwd(r->tree, sizeof r->tree)) return false;
+    if (dir && *dir) {
+        if (!join(at, r->tree, dir)) return false;
+        if (tree && *tree && snprintf(r->tree, sizeof r->tree, "%s", tree) >= (int)sizeof r->tree) return false;
+        return open_dir(r, at);
+    }
+    for (;;) {
+        if (join(at, r->tree, ".git") && open_dir(r, at)) return true;
+        char *slash = strrchr(r->tree, '/');
+        if (!slash || !*r->tree) return false;
+        *slash = 0;
+    }
+}
+
+/* Whether the settings of the repository say file_mode = false, as on file systems without that bit. */
+static bool keeps_mode(const dl_git_repo *r) {
+    char path[DL_GIT_PATH];
+    size_t n;
+    bool keeps = true;
+    char *text = join(path, r->common, "config") ? dl_git_slurp(path, SMALL_FILE, &n) : NULL, *rest = NULL;
+    for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
+        line += strspn(line, " \t");
+        if (strncasecmp(line, "filemode", 8)) continue;
+        char *value = strchr(line, '=');
+        keeps = !value || strncasecmp(value + 1 + strspn(value + 1, " \t"), "false", 5);
+    }
+    free(text);
+    return keeps;
+}
+
+/* ---------------------------------------------------------------- references */
+
+static bool is_id(const char *s) {
+    size_t n = strspn(s, "0123456789abcdef");
+    return !s[n] && (n == 40 || n == 64);
+}
+
+/* Lines "ID NAME". */
+static bool find_packed(const dl_git_repo *r, const char *name, char *out, size_t size) {
+    char path[DL_GIT_PATH];
+    size_t n, len = strlen(name);
+    char *text = join(path, r->common, "packed-refs") ? dl_git_slurp(path, PACKED_REFS, &n) : NULL;
+    bool found = false;
+    for (char *line = text, *end; line && *line && !found; line = end) {
+        end = line + strcspn(line, "\n");
+        size_t id = strcspn(line, " \n");
+        found =
+            line[id] == ' ' && (size_t)(end - line) == id + 1 + len && !memcmp(line + id + 1, name, len) && id < size;
+        if (found) snprintf(out, size, "%.*s", (int)id, line);
+        end += *end != 0;
+    }
+    free(text);
+    return found && is_id(out);
+}
+
+/* What HEAD stands for; through references to references. */
+static bool find_commit(const dl_git_repo *r, char *out, size_t size) {
+    char path[DL_GIT_PATH], text[DL_GIT_PATH], name[DL_GIT_PATH] = "HEAD";
+    for (int links = 0; links < MAX_LINKS; links++) {
+        bool own = !strcmp(name, "HEAD") || !strncmp(name, "refs/bisect/", 12) || !strncmp(name, "refs/worktree/", 14);
+        if (strstr(name, "..") || !join(path, own ? r->dir : r->common, name)) return false;
+        if (!read_line(path, "", text, sizeof text)) return find_packed(r, name, out, size);
+        if (is_id(text)) return (size_t)snprintf(out, size, "%s", text) < size;
+        if (strncmp(text, "ref:", 4)) return false;
+        strcpy(name, text + 4 + strspn(text + 4, " \t"));
+        if (*name == '/') return false;
+    }
+    return false;
+}
+
+/* ---------------------------------------------------------------- what a run records */
 
 void dl_git_look(dl_git_state *out) {
-    /* -c: a repository's own settings must not start programs here */
-    static char *const head[] = {"git", "rev-parse", "--verify", "-q", "HEAD", NULL};
-    static char *const diff[] = {
-        "git",      "-c", "core.fsmonitor=false", "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color",
-        "--binary", NULL};
+    dl_git_repo r = {.deadline_us = dl_now_us() + TIME_US};
+    uint8_t trees[3][DL_GIT_ID] = {{0}}, *head = trees[0], *now = trees[1], *commit = trees[2];
     *out = (dl_git_state){0};
-    if (!git(head, take_text, out->commit)) out->commit[0] = 0;
-    out->commit[strcspn(out->commit, "\n")] = 0;
-    if (!out->commit[0]) return;
-    digest d = {EVP_MD_CTX_new(), 0};
-    if (d.md && EVP_DigestInit_ex(d.md, EVP_sha256(), NULL) && git(diff, take_digest, &d) && d.bytes) {
-        unsigned char bytes[EVP_MAX_MD_SIZE];
-        unsigned n = 0;
-        EVP_DigestFinal_ex(d.md, bytes, &n);
-        for (unsigned i = 0; i < n; i++) sprintf(out->diff_sha + 2 * i, "%02x", bytes[i]);
+    if (!find_repo(&r) || !find_commit(&r, out->commit, sizeof out->commit)) {
+        out->commit[0] = 0;
+        return;
     }
-    EVP_MD_CTX_free(d.md);
+    r.id_bytes = (int)strlen(out->commit) / 2;
+    r.file_mode = keeps_mode(&r);
+    if (!dl_git_from_hex(out->commit, r.id_bytes, commit) || !dl_git_commit_tree(&r, commit, head)) return;
+    if (dl_git_work_tree(&r, now) && memcmp(head, now, DL_GIT_ID)) dl_sha256_hex(trees, 2 * DL_GIT_ID, out->diff_sha);
 }

@@ -18,8 +18,9 @@ const dl_whoami *dl_whoami_self(void);
 /* Is the process `who` gone? 1 yes, 0 no, -1 it cannot be seen from here (another host). */
 int dl_whoami_gone(const dl_whoami *who);
 
-/* Commit and hash of the uncommitted changes of the git work tree around the working directory. "" without one, without
- * git, or when git takes longer than three seconds; diff_sha is "" too when nothing is uncommitted. */
+/* Commit of the git work tree around the working directory, and a hash of commit and present contents of its tracked
+ * files where these differ. Files are read; no program is run. "" without a work tree, or where it cannot be read;
+ * diff_sha is "" too when nothing is uncommitted, and when that is not known after six seconds. */
 typedef struct dl_git_state {
     char commit[80], diff_sha[65];
 } dl_git_state;

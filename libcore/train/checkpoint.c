@@ -113,7 +113,7 @@ dl_status dl_trainer_save(dl_trainer *t, const char *path) {
     if (state && text) {
         const char *meta[] = {
             KEY, state, "dlsh.model", text, "dlsh.name", dl_module_name(t->model), "dlsh.version", dl_version(), NULL};
-        st = dl_safetensors_write(path, p.n, (const char *const *)p.name, p.tensor, meta);
+        st = dl_tensors_write(path, DL_HOLDS_TRAINER, p.n, (const char *const *)p.name, p.tensor, meta);
     } else if (st == DL_OK)
         st = dl_last_code();
     if (st == DL_OK) note(t, path);
@@ -248,7 +248,7 @@ static dl_status restore(dl_trainer *t, const dl_tensor_file *f, const json_t *j
 dl_status dl_trainer_load(dl_trainer *t, const char *path) {
     if (!t) return dl_fail_null("the trainer");
     DL_TRY(dl_ahead_drain(t));
-    dl_tensor_file *f = dl_safetensors_read(path, 0);
+    dl_tensor_file *f = dl_tensors_read(path, 0);
     if (!f) return dl_last_code();
     const char *text = dl_tensor_file_meta(f, KEY);
     json_error_t je;

@@ -5,14 +5,9 @@
 #include "commands/context.h"
 #include "commands/nets.h"
 
-static int ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), k = strlen(end);
-    return n >= k && !strcmp(s + n - k, end);
-}
-
 /* ---------------------------------------------------------------- save */
 
-/* A record of tensors as one safetensors file. */
+/* A record of tensors as one file. */
 static dl_status save_record(const dlsh_args *a, const dlsh_record *r, const char *path) {
     dl_tensor **t = calloc((size_t)r->n + 1, sizeof *t);
     if (!t) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a list of tensors");
@@ -25,16 +20,15 @@ static dl_status save_record(const dlsh_args *a, const dlsh_record *r, const cha
                                dlsh_type_name(r->values[i]));
     }
     const char *meta[] = {"dlsh.version", dl_version(), NULL};
-    if (st == DL_OK) st = dl_safetensors_write(path, r->n, (const char *const *)r->keys, t, meta);
+    if (st == DL_OK) st = dl_tensors_write(path, DL_HOLDS_RECORD, r->n, (const char *const *)r->keys, t, meta);
     free(t);
     return st;
 }
 
 static dl_status save_tensor(dl_tensor *t, const char *path) {
-    if (ends_with(path, ".npy")) return dl_npy_write(path, t);
     const char *name = *dl_tensor_name(t) ? dl_tensor_name(t) : "tensor",
                *meta[] = {"dlsh.version", dl_version(), NULL};
-    return dl_safetensors_write(path, 1, &name, &t, meta);
+    return dl_tensors_write(path, DL_HOLDS_TENSOR, 1, &name, &t, meta);
 }
 
 static dl_status save_run(const dlsh_args *a, dlsh_value *result) {
@@ -64,9 +58,13 @@ static dl_status record_of(const dl_tensor_file *f, dlsh_value *out) {
 
 /* What the file holds: an array, a net with its weights, or a record of tensors. */
 static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out) {
-    if (ends_with(path, ".npy")) return dlsh_give(dlsh_tensor(dl_npy_read(path, dlsh_device())), out);
-    dl_tensor_file *f = dl_safetensors_read(path, dlsh_device());
+    dl_tensor_file *f = dl_tensors_read(path, dlsh_device());
     if (!f) return dlsh_failure();
+    if (!strcmp(dl_tensor_file_format(f), "npy")) {
+        dl_tensor *t = dl_ref(dl_tensor_file_at(f, 0));
+        dl_tensor_file_free(f);
+        return dlsh_give(dlsh_tensor(t), out);
+    }
     int net = dl_tensor_file_meta(f, "dlsh.model") && !dl_tensor_file_meta(f, "dlsh.trainer");
     dl_status st = net ? DL_OK : record_of(f, out);
     const char *name, *why;
@@ -115,7 +113,7 @@ static const dlsh_param save_params[] = {
     {.name = "what", .want = "net|trainer|tensor|record", .doc = "a net, a trainer, a tensor or a record of tensors"},
     {.name = "file",
      .kind = DLSH_ARG_WORD,
-     .doc = "its place, ending in .safetensors, or .npy for a tensor",
+     .doc = "its place; the ending chooses .safetensors, .npz (tensors) or .npy (one tensor)",
      .complete = "file"},
     {0}};
 static const dlsh_param load_params[] = {
@@ -148,15 +146,16 @@ const dlsh_command checkpoint_commands[] = {
     {.name = "save",
      .flags = DLSH_ACTION,
      .usage = "save VALUE FILE",
-     .doc = "Writes a net, a trainer, a tensor or a record of tensors as safetensors; a tensor also as .npy. The file "
-            "appears whole or not at all.",
+     .doc = "Writes a net, a trainer, a tensor or a record of tensors in the format of the name: .safetensors, which a "
+            "name without an ending means, too; .npz for tensors; .npy for one. The file appears whole or not at all.",
      .params = save_params,
      .run = save_run,
      .examples = "save m \"m.safetensors\""},
     {.name = "load",
      .flags = DLSH_ACTION | DLSH_FUNCTION,
      .usage = "load NET|TRAINER FILE, or load(FILE)",
-     .doc = "Reads weights into a net; or gives what a file holds: a net, a record of tensors, an array.",
+     .doc = "Reads weights into a net; or gives what a file holds: a net, a record of tensors (.safetensors, .npz), an "
+            "array (.npy). The file is known by its content; a name that says otherwise is an error.",
      .params = load_params,
      .run = load_run,
      .examples = "load m \"m.safetensors\"\nm = load(\"m.safetensors\")"},

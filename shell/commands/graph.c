@@ -169,15 +169,9 @@ static dl_status list_rows(dlsh_sink *sink, const dl_tape *tape) {
 }
 
 static dl_status write_file(const char *path, const dlsh_graph *g) {
-    size_t n = strlen(path);
-    if (n < 5 || strcmp(path + n - 4, ".svg"))
-        return dlsh_fail(DL_ERR_VALUE, "out=NAME.svg", "a graph is drawn as SVG, not into \"%s\"", path);
     dlsh_buf svg = {0};
-    dl_status status = dlsh_graph_svg(&svg, g);
-    FILE *f = status ? NULL : fopen(path, "w");
-    int bad = !f || fwrite(dlsh_buf_text(&svg), 1, svg.n, f) != svg.n;
-    if (f && fclose(f)) bad = 1;
-    if (!status && bad) status = dlsh_fail(DL_ERR_IO, NULL, "cannot write the file \"%s\"", path);
+    dl_status status = dl_format_for(path, DL_HOLDS_GRAPH) ? dlsh_graph_svg(&svg, g) : dlsh_failure();
+    if (!status) status = dlsh_buf_write(&svg, path);
     dlsh_buf_free(&svg);
     return status;
 }

@@ -552,7 +552,7 @@ static const dlsh_param note_params[] = {{"run", DLSH_ARG_WORD, NULL, 0, "a run"
                                          {"text", DLSH_ARG_WORD, NULL, 0, "what is to be remembered, in quotes", NULL},
                                          {0}};
 static const dlsh_param export_params[] = {
-    {"file", DLSH_ARG_WORD, NULL, 0, "where to write: NAME.csv", "file"},
+    {"file", DLSH_ARG_WORD, NULL, 0, "where to write: NAME.csv, or NAME.jsonl", "file"},
     {"runs", DLSH_ARG_WORD, NULL, DLSH_VARIADIC, "runs; all when left out", "run"},
     {0}};
 static const dlsh_param subcommand_params[] = {{"action", DLSH_ARG_SUBCOMMAND, NULL, 0, "what to do", NULL}, {0}};
@@ -643,9 +643,10 @@ const dlsh_command history_commands[] = {
      .examples = "note 3 \"learning rate too high\""},
     {.name = "export",
      .flags = DLSH_ACTION,
-     .usage = "export FILE.csv [RUN ...]",
-     .doc = "Writes all points of all metrics as CSV: run, key, step, ts, value.",
+     .usage = "export FILE [RUN ...]",
+     .doc = "Writes all points of all metrics: run, key, step, ts, value. NAME.csv is a table, NAME.jsonl one JSON "
+            "object a line.",
      .params = export_params,
      .run = export_run,
-     .examples = "export points.csv\nexport points.csv 3 5"},
+     .examples = "export points.csv\nexport points.jsonl 3 5"},
     {0}};

@@ -8,6 +8,7 @@
 #include "lang/session.h"
 #include "view/html.h"
 #include "view/png.h"
+#include "view/text.h"
 #include "view/sink.h"
 
 enum { GAP = 2, MAX_PICTURES = 256, MAX_SIDE = 2048, UNLIMITED_WIDTH = 120, SIDE = 84, SHEET = 900, WIDEST_GRID = 64 };
@@ -129,10 +130,13 @@ static void put_cell(const sheet *p, long k, long i, long j, const dlsh_look *lo
 
 static void put_captions(const sheet *p, long from, long to, dlsh_buf *b) {
     for (long k = from; k < to; k++) {
-        if (k + 1 < to)
-            dlsh_buf_printf(b, "%-*.*s", (int)(p->width + GAP), (int)(p->width + GAP - 1), p->captions[k]);
-        else
-            dlsh_buf_printf(b, "%.*s", (int)p->width, p->captions[k]);
+        dlsh_buf name = {0};
+        dlsh_buf_see(&name, p->captions[k]);
+        int last = k + 1 == to, room = (int)p->width + (last ? 0 : GAP - 1);
+        size_t n = dlsh_text_cut(dlsh_buf_text(&name), name.n, room);
+        dlsh_buf_add(b, name.s, n);
+        if (!last) dlsh_buf_printf(b, "%*s", room + 1 - dlsh_text_width(dlsh_buf_text(&name), n), "");
+        dlsh_buf_free(&name);
     }
     dlsh_buf_puts(b, "\n");
 }

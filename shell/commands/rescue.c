@@ -40,10 +40,7 @@ static dl_status save_plain(const char *folder, const dlsh_record *plain, int n)
     if (!n) return DL_OK;
     dl_status st = dlsh_json(&b, (dlsh_value){.type = DLSH_RECORD, .as.record = (dlsh_record *)plain});
     snprintf(path, sizeof path, "%s/values.json", folder);
-    FILE *f = st ? NULL : fopen(path, "we");
-    if (!st && (!f || fputs(dlsh_buf_text(&b), f) < 0))
-        st = dlsh_fail(DL_ERR_IO, NULL, "%s cannot be written: %s", path, strerror(errno));
-    if (f && fclose(f) && !st) st = dlsh_fail(DL_ERR_IO, NULL, "%s cannot be written: %s", path, strerror(errno));
+    if (!st) st = dlsh_buf_write(&b, path);
     dlsh_buf_free(&b);
     return st;
 }

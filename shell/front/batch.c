@@ -6,6 +6,7 @@
 #include "commands/context.h"
 #include "front/front.h"
 #include "lang/parse.h"
+#include "view/console.h"
 
 char *dlsh_slurp(const char *path, size_t *len) {
     FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
@@ -28,7 +29,7 @@ char *dlsh_slurp(const char *path, size_t *len) {
         }
     }
     if (failed) {
-        fprintf(stderr, "dlsh: cannot read \"%s\": %s\n", path, strerror(errno));
+        dlsh_console_say("cannot read \"%s\": %s", path, strerror(errno));
         free(text);
         text = NULL;
     } else {
@@ -91,8 +92,7 @@ static int check_args(dlsh_session *s, const dlsh_options *o, const char *name, 
         if (o->script_help)
             printf("%s declares no arguments\n", name);
         else
-            fprintf(stderr, "dlsh: %s declares no arguments, got %s; write args NAME=DEFAULT at its top\n", name,
-                    o->words[0]);
+            dlsh_console_say("%s declares no arguments, got %s; write args NAME=DEFAULT at its top", name, o->words[0]);
         return o->script_help ? -1 : DLSH_EXIT_USAGE;
     }
     if (o->script_help) {
@@ -111,7 +111,7 @@ int dlsh_batch(dlsh_session *s, const dlsh_options *o) {
     if (o->code) len = strlen(text);
     const char *name = o->code ? "<c>" : strcmp(path, "-") ? path : "<stdin>";
     if (remember(o, o->script ? path : "", text)) {
-        fprintf(stderr, "dlsh: %s\n", dl_errmsg());
+        dlsh_console_say("%s", dl_errmsg());
         free(text);
         return DLSH_EXIT_ERROR;
     }

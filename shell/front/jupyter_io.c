@@ -16,6 +16,7 @@
 #include "front/jupyter_stdio.h"
 #include "front/jupyter_zmq.h"
 #include "lang/value.h"
+#include "view/console.h"
 
 enum {
     MAX_MESSAGE = 64 << 20, /* bytes of a frame; who sends more is disconnected */
@@ -628,7 +629,7 @@ static int open_socket(int channel) {
     jup_connection_address(&io.connection, channel, address, sizeof address);
     io.zmq->setsockopt(s, ZMQ_IPV6, &one, sizeof one);
     if (!io.zmq->bind(s, address)) return 1;
-    fprintf(stderr, "dlsh: cannot listen on %s: %s\n", address, io.zmq->strerror(errno));
+    dlsh_console_say("cannot listen on %s: %s", address, io.zmq->strerror(errno));
     return 0;
 }
 

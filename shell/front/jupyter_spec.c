@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "front/front.h"
+#include "view/console.h"
 
 static const char usage[] =
     "usage: dlsh kernel install [--user | --prefix P | --sys-prefix]\n"
@@ -21,7 +22,7 @@ static const char usage[] =
     "run      is what Jupyter calls.\n";
 
 static int complain(const char *what, const char *detail) {
-    fprintf(stderr, "dlsh: %s%s; dlsh kernel --help tells more\n", what, detail);
+    dlsh_console_say("%s%s; dlsh kernel --help tells more", what, detail);
     return DLSH_EXIT_USAGE;
 }
 
@@ -77,18 +78,11 @@ static int make_folders(char *path) {
 }
 
 static int write_file(const char *folder, const char *name, const char *text) {
-    char path[PATH_MAX], part[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (n >= (int)sizeof path || snprintf(part, sizeof part, "%s/.%s.part", folder, name) >= (int)sizeof part) {
-        errno = ENAMETOOLONG;
-        return 0;
-    }
-    FILE *f = fopen(part, "w");
-    if (!f) return 0;
-    int good = fputs(text, f) >= 0;
-    good = !fclose(f) && good && !rename(part, path);
-    if (!good) unlink(part);
-    return good;
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path)
+        return !dl_file_write(path, text, strlen(text));
+    errno = ENAMETOOLONG;
+    return 0;
 }
 
 /* A little net of three layers. */
@@ -151,7 +145,7 @@ static int install(const char *data) {
         return complain("the path is too long: ", data);
     int good = write_kernel(folder, program);
     if (!good || !write_extension(extra)) {
-        fprintf(stderr, "dlsh: the kernel cannot be installed in %s: %s\n", good ? extra : folder, strerror(errno));
+        dlsh_console_say("the kernel cannot be installed in %s: %s", good ? extra : folder, strerror(errno));
         return DLSH_EXIT_ERROR;
     }
     printf("Installed the kernel \"dlsh\" in %s\n", folder);

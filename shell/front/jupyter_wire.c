@@ -1,5 +1,6 @@
 /* The connection file, frames and signatures of the Jupyter protocol. */
 #include "front/jupyter_wire.h"
+#include "view/console.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ int jup_connection_read(const char *path, jup_connection *c) {
     json_error_t error;
     json_t *file = json_load_file(path, 0, &error);
     if (!file) {
-        fprintf(stderr, "dlsh: cannot read the connection file \"%s\": %s\n", path, error.text);
+        dlsh_console_say("cannot read the connection file \"%s\": %s", path, error.text);
         return 0;
     }
     char scheme[48];
@@ -49,7 +50,7 @@ int jup_connection_read(const char *path, jup_connection *c) {
     if (!missing && (strncmp(scheme, "hmac-", 5) || strlen(scheme + 5) >= sizeof c->digest))
         missing = "signature_scheme";
     if (missing) {
-        fprintf(stderr, "dlsh: the connection file \"%s\" has no valid \"%s\"\n", path, missing);
+        dlsh_console_say("the connection file \"%s\" has no valid \"%s\"", path, missing);
         return 0;
     }
     strcpy(c->digest, scheme + 5);
@@ -81,7 +82,7 @@ jup_signer *jup_signer_new(const char *digest, const char *key) {
     s->mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
     s->ready = s->mac ? EVP_MAC_CTX_new(s->mac) : NULL;
     if (!s->ready || !EVP_MAC_init(s->ready, (const unsigned char *)key, strlen(key), params)) {
-        fprintf(stderr, "dlsh: messages cannot be signed with hmac-%s\n", digest);
+        dlsh_console_say("messages cannot be signed with hmac-%s", digest);
         jup_signer_free(s);
         return NULL;
     }

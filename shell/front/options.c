@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lang/session.h"
+#include "view/console.h"
 
 enum kind { FLAG, TEXT, NUMBER };
 
@@ -56,9 +58,9 @@ void dlsh_options_help(FILE *f) {
 }
 
 static int complain(const char *fmt, const char *a, const char *hint) {
-    fputs("dlsh: ", stderr);
-    fprintf(stderr, fmt, a);
-    fprintf(stderr, "; %s\n", hint ? hint : "dlsh --help lists the options");
+    char what[512];
+    snprintf(what, sizeof what, fmt, a);
+    dlsh_console_say("%s; %s", what, hint ? hint : "dlsh --help lists the options");
     return 0;
 }
 

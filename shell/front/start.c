@@ -64,7 +64,7 @@ static void echo(void *arg, const char *text, size_t n) {
 static int usage_failure(void) {
     dl_error e;
     dl_error_take(&e);
-    fprintf(stderr, "dlsh: %s%s%s\n", e.message, *e.hint ? "; " : "", e.hint);
+    dlsh_console_say("%s%s%s", e.message, *e.hint ? "; " : "", e.hint);
     return DLSH_EXIT_USAGE;
 }
 
@@ -133,6 +133,7 @@ static void print_version(void) {
 
 int dlsh_main(int argc, char **argv) {
     dlsh_options o;
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is an error of the write, which says so */
     if (!dlsh_options_read(argc, argv, &o)) return DLSH_EXIT_USAGE;
     if (o.help || o.version) {
         if (o.version)
@@ -154,12 +155,12 @@ int dlsh_main(int argc, char **argv) {
     dlsh_sink *sink = dlsh_console();
     dlsh_session *s = dlsh_session_new(sink);
     if (!s || add_families(s)) {
-        fprintf(stderr, "dlsh: %s\n", dl_errmsg());
+        dlsh_console_say("%s", dl_errmsg());
         return DLSH_EXIT_ERROR;
     }
     dlsh_nets_install(s);
     if (dlsh_ffi_install(s)) {
-        fprintf(stderr, "dlsh: %s\n", dl_errmsg());
+        dlsh_console_say("%s", dl_errmsg());
         return DLSH_EXIT_ERROR;
     }
     if (dlsh_isolate_asked()) {
@@ -173,7 +174,7 @@ int dlsh_main(int argc, char **argv) {
     code = run_doors(s, &o, connection_file);
     dlsh_session_free(s);
     if (dlsh_store_close()) {
-        fprintf(stderr, "dlsh: %s\n", dl_errmsg());
+        dlsh_console_say("%s", dl_errmsg());
         if (!code) code = DLSH_EXIT_ERROR;
     }
     dlsh_console_settle();

@@ -1,5 +1,6 @@
 /* Values as text: the growing buffer, numbers, strings, lists and records; JSON. */
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,10 @@ void dlsh_buf_printf(dlsh_buf *b, const char *fmt, ...) {
 
 const char *dlsh_buf_text(dlsh_buf *b) { return b->n ? b->s : ""; }
 
+dl_status dlsh_buf_write(dlsh_buf *b, const char *path) {
+    return b->failed ? DL_ERR_MEMORY : dl_file_write(path, dlsh_buf_text(b), b->n);
+}
+
 void dlsh_buf_free(dlsh_buf *b) {
     free(b->s);
     *b = (dlsh_buf){0};
@@ -88,15 +93,12 @@ void dlsh_buf_float(dlsh_buf *b, double f) {
 void dlsh_buf_quote(dlsh_buf *b, const char *s, size_t n) {
     static const char from[] = "\n\t\r\a\b\f\v\\\"", to[] = "ntrabfv\\\"";
     dlsh_buf_puts(b, "\"");
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)s[i];
-        const char *e = c ? strchr(from, c) : NULL;
-        if (e)
+    for (size_t i = 0, len; i < n; i += len) {
+        const char *e = s[i] ? strchr(from, s[i]) : NULL;
+        if (e && (len = 1))
             dlsh_buf_printf(b, "\\%c", to[e - from]);
-        else if (c < 32 || c == 127)
-            dlsh_buf_printf(b, "\\x%02x", c);
         else
-            dlsh_buf_add(b, s + i, 1);
+            dlsh_steers(s + i, n - i, &len), dlsh_buf_visible(b, s + i, len);
     }
     dlsh_buf_puts(b, "\"");
 }
@@ -196,38 +198,26 @@ void dlsh_json_float(dlsh_buf *b, double f) {
     if (!strpbrk(s, ".e")) dlsh_buf_puts(b, ".0");
 }
 
-/* Length of the valid UTF-8 sequence at s, 0 when there is none. */
-static size_t utf8(const char *s, size_t n) {
-    const unsigned char *u = (const unsigned char *)s;
-    size_t len = u[0] < 0x80                   ? 1
-                 : u[0] >= 0xC2 && u[0] < 0xE0 ? 2
-                 : (u[0] & 0xF0) == 0xE0       ? 3
-                 : u[0] >= 0xF0 && u[0] < 0xF5 ? 4
-                                               : 0;
-    if (!len || len > n) return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((u[i] & 0xC0) != 0x80) return 0;
-    if (len == 3 && ((u[0] == 0xE0 && u[1] < 0xA0) || (u[0] == 0xED && u[1] >= 0xA0))) return 0;
-    if (len == 4 && ((u[0] == 0xF0 && u[1] < 0x90) || (u[0] == 0xF4 && u[1] >= 0x90))) return 0;
-    return len;
-}
-
 static void json_string(dlsh_buf *b, const char *s, size_t n) {
     static const char from[] = "\n\t\r\b\f\\\"", to[] = "ntrbf\\\"";
     dlsh_buf_puts(b, "\"");
     for (size_t i = 0; i < n;) {
         unsigned char c = (unsigned char)s[i];
         const char *e = c ? strchr(from, c) : NULL;
-        size_t len = utf8(s + i, n - i);
+        size_t len;
+        uint32_t steers = dlsh_steers(s + i, n - i, &len);
         if (e)
             dlsh_buf_printf(b, "\\%c", to[e - from]);
-        else if (c < 32)
-            dlsh_buf_printf(b, "\\u%04x", c);
-        else if (len)
-            dlsh_buf_add(b, s + i, len);
+        else if (steers == DLSH_NOT_UTF8)
+            dlsh_buf_puts(b, "\\ufffd");
+        else if (steers > 0x10000) /* two halves, as UTF-16 has them */
+            dlsh_buf_printf(b, "\\u%04x\\u%04x", 0xd800 + ((steers - 1 - 0x10000) >> 10),
+                            0xdc00 + ((steers - 1) & 0x3ff));
+        else if (steers)
+            dlsh_buf_printf(b, "\\u%04x", steers - 1);
         else
-            dlsh_buf_puts(b, "\\ufffd"); /* not UTF-8 */
-        i += len ? len : 1;
+            dlsh_buf_add(b, s + i, len);
+        i += len;
     }
     dlsh_buf_puts(b, "\"");
 }

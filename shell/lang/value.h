@@ -257,11 +257,24 @@ void dlsh_buf_add(dlsh_buf *b, const char *s, size_t n);
 void dlsh_buf_puts(dlsh_buf *b, const char *s);
 void dlsh_buf_printf(dlsh_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void dlsh_buf_vprintf(dlsh_buf *b, const char *fmt, va_list ap);
+/* The contents as a file that appears whole or not at all. */
+dl_status dlsh_buf_write(dlsh_buf *b, const char *path);
 /* In double quotes with C escapes. */
 void dlsh_buf_quote(dlsh_buf *b, const char *s, size_t n);
 /* NUL-terminated contents (never NULL). */
 const char *dlsh_buf_text(dlsh_buf *b);
 void dlsh_buf_free(dlsh_buf *b);
+/* Appends text that others wrote as people may see it: newlines and tabs as they are, other controls, overrides of
+ * direction and bytes that are no UTF-8 as escapes, "\x1b", "\u202e". What is shown with colours is put together of
+ * pieces, and those of others go through this. */
+void dlsh_buf_visible(dlsh_buf *b, const char *s, size_t n);
+void dlsh_buf_see(dlsh_buf *b, const char *s);
+/* Whether the character at s, of *len bytes, steers a terminal or the direction of writing: its number + 1;
+ * DLSH_NOT_UTF8 for a byte that is none; 0: it is harmless. */
+enum { DLSH_NOT_UTF8 = 0x7fffffff };
+unsigned dlsh_steers(const char *s, size_t n, size_t *len);
+/* Length of the valid UTF-8 sequence at s, 0 when there is none. */
+size_t dlsh_utf8(const char *s, size_t n);
 /* The contents as a string value; frees the buffer. */
 dlsh_value dlsh_buf_string(dlsh_buf *b);
 

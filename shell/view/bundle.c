@@ -19,17 +19,28 @@ const char *dlsh_form_type(int form) {
     return types[form];
 }
 
+static const char *entity_of(char c) {
+    switch (c) {
+    case '&': return "&amp;";
+    case '<': return "&lt;";
+    case '>': return "&gt;";
+    case '"': return "&quot;";
+    case '\'': return "&#39;";
+    default: return NULL;
+    }
+}
+
 void dlsh_html_escape(dlsh_buf *b, const char *s, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        const char *entity = s[i] == '&' ? "&amp;" : s[i] == '<' ? "&lt;" : s[i] == '>' ? "&gt;" : NULL;
-        if (s[i] == '"') entity = "&quot;";
-        if ((unsigned char)s[i] < 32 && s[i] != '\n' && s[i] != '\t')
-            entity = "\uFFFD"; /* XML has no way to write them */
+    dlsh_buf seen = {0};
+    dlsh_buf_visible(&seen, s, n);
+    for (size_t i = 0; i < seen.n; i++) {
+        const char *entity = entity_of(seen.s[i]);
         if (entity)
             dlsh_buf_puts(b, entity);
         else
-            dlsh_buf_add(b, s + i, 1);
+            dlsh_buf_add(b, seen.s + i, 1);
     }
+    dlsh_buf_free(&seen);
 }
 
 void dlsh_base64(dlsh_buf *b, const void *data, size_t n) {

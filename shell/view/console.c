@@ -106,6 +106,18 @@ static void console_complain(dlsh_sink *s, const char *bytes, size_t n) {
     fwrite(bytes, 1, n, stderr);
 }
 
+void dlsh_console_say(const char *fmt, ...) {
+    dlsh_buf b = {0}, seen = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    dlsh_buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    dlsh_buf_see(&seen, dlsh_buf_text(&b));
+    fprintf(stderr, "dlsh: %s\n", dlsh_buf_text(&seen));
+    dlsh_buf_free(&b);
+    dlsh_buf_free(&seen);
+}
+
 static dl_status flush_buf(dlsh_buf *b, dl_status status) {
     if (!status) {
         dlsh_console_settle();
@@ -115,18 +127,27 @@ static dl_status flush_buf(dlsh_buf *b, dl_status status) {
     return status;
 }
 
+/* CSV is exact for programs; at a terminal it is looked at. */
+static dl_status flush_data(dlsh_buf *b, const dlsh_look *look, dl_status status) {
+    if (look->mode != DLSH_MODE_CSV || !isatty(STDOUT_FILENO)) return flush_buf(b, status);
+    dlsh_buf seen = {0};
+    dlsh_buf_visible(&seen, dlsh_buf_text(b), b->n);
+    dlsh_buf_free(b);
+    return flush_buf(&seen, status);
+}
+
 static dl_status console_value(dlsh_sink *s, dlsh_value v) {
     dlsh_look look;
     console_look(s, &look);
     dlsh_buf b = {0};
-    return flush_buf(&b, dlsh_plain_value(&b, v, &look));
+    return flush_data(&b, &look, dlsh_plain_value(&b, v, &look));
 }
 
 static dl_status console_table(dlsh_sink *s, const dlsh_table *t) {
     dlsh_look look;
     console_look(s, &look);
     dlsh_buf b = {0};
-    return flush_buf(&b, dlsh_plain_table(&b, t, &look));
+    return flush_data(&b, &look, dlsh_plain_table(&b, t, &look));
 }
 
 static void console_error(dlsh_sink *s, const dlsh_diag *d) {

@@ -15,6 +15,8 @@ extern dlsh_view_options dlsh_view;
 
 /* The one console; it writes to stdout and stderr. */
 dlsh_sink *dlsh_console(void);
+/* "dlsh: ..." and a newline on standard error, where there is no statement to place an error in. */
+void dlsh_console_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Whether standard output is a terminal that can move its cursor. */
 int dlsh_console_live(void);
 /* Ends a progress line that is being redrawn, so that other text starts on a line of its own. */

@@ -25,9 +25,18 @@ static dl_status csv_value(dlsh_buf *b, dlsh_value v) {
     return DL_OK;
 }
 
+/* Names within values (keys, handles) are those of others as well. */
+static dl_status see_value(dlsh_buf *b, dlsh_value v) {
+    dlsh_buf raw = {0};
+    dl_status status = dlsh_repr(&raw, v);
+    dlsh_buf_see(b, dlsh_buf_text(&raw));
+    dlsh_buf_free(&raw);
+    return status;
+}
+
 static dl_status text_value(dlsh_buf *b, dlsh_value v, const dlsh_look *look) {
     dl_status status =
-        v.type == DLSH_TENSOR ? dlsh_tensor_layout(b, v.as.tensor, look->width, look->colour) : dlsh_repr(b, v);
+        v.type == DLSH_TENSOR ? dlsh_tensor_layout(b, v.as.tensor, look->width, look->colour) : see_value(b, v);
     dlsh_buf_puts(b, "\n");
     return status;
 }
@@ -68,20 +77,39 @@ static void put_caret(dlsh_buf *b, const dlsh_diag *d) {
     dlsh_buf_puts(b, "\n");
 }
 
+/* The line of the program, and the caret below it. Escapes would move the caret: what steers becomes blanks. */
+static void put_source(dlsh_buf *b, const dlsh_diag *d) {
+    size_t n = strlen(d->source);
+    dlsh_buf_puts(b, "    ");
+    for (size_t i = 0, len; i < n; i += len) {
+        int steers = dlsh_steers(d->source + i, n - i, &len) && d->source[i] != '\t';
+        dlsh_buf_add(b, steers ? " " : d->source + i, steers ? 1 : len);
+    }
+    dlsh_buf_puts(b, "\n");
+    put_caret(b, d);
+}
+
 void dlsh_plain_error(dlsh_buf *b, const dlsh_diag *d, int colour) {
     const char *bold = colour ? "\033[1m" : "", *off = colour ? "\033[0m" : "";
     const char *loud = !colour ? "" : strcmp(d->severity, "error") ? "\033[1;35m" : "\033[1;31m";
-    if (d->line > 0)
-        dlsh_buf_printf(b, "%s%s:%d:%d:%s ", bold, d->file, d->line, d->col, off);
-    else if (d->file && *d->file)
-        dlsh_buf_printf(b, "%s%s:%s ", bold, d->file, off);
-    dlsh_buf_printf(b, "%s%s:%s %s\n", loud, d->severity, off, d->message);
+    if (d->file && *d->file) {
+        dlsh_buf_puts(b, bold);
+        dlsh_buf_see(b, d->file);
+        if (d->line > 0) dlsh_buf_printf(b, ":%d:%d", d->line, d->col);
+        dlsh_buf_printf(b, ":%s ", off);
+    }
+    dlsh_buf_printf(b, "%s%s:%s ", loud, d->severity, off);
+    dlsh_buf_see(b, d->message);
+    dlsh_buf_puts(b, "\n");
     /* who pressed Ctrl-C knows the statement */
     int stopped = d->kind && !strcmp(d->kind, dl_status_name(DL_ERR_INTERRUPT));
-    if (!stopped && d->line > 0 && d->col > 0 && d->source && *d->source) {
-        dlsh_buf_printf(b, "    %s\n", d->source);
-        put_caret(b, d);
+    if (!stopped && d->line > 0 && d->col > 0 && d->source && *d->source) put_source(b, d);
+    if (d->hint && *d->hint) {
+        dlsh_buf_puts(b, "  hint: ");
+        dlsh_buf_see(b, d->hint);
+        dlsh_buf_puts(b, "\n");
     }
-    if (d->hint && *d->hint) dlsh_buf_printf(b, "  hint: %s\n", d->hint);
-    if (d->trace && *d->trace) dlsh_buf_printf(b, "%s%s", d->trace, d->trace[strlen(d->trace) - 1] == '\n' ? "" : "\n");
+    if (!d->trace || !*d->trace) return;
+    dlsh_buf_see(b, d->trace);
+    if (d->trace[strlen(d->trace) - 1] != '\n') dlsh_buf_puts(b, "\n");
 }

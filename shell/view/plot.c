@@ -16,40 +16,39 @@
 
 extern char **environ;
 
-/* A string of gnuplot in single quotes, where nothing but the quote is special. */
+/* A string of gnuplot in single quotes, where nothing but the quote is special: no substitution of commands, macros or
+ * escapes. Names of files never get there: gnuplot writes to its standard output, and we to the file. */
 static void put_quoted(dlsh_buf *b, const char *s) {
+    dlsh_buf seen = {0};
+    dlsh_buf_see(&seen, s);
     dlsh_buf_puts(b, "'");
-    for (; *s; s++) {
-        if (*s == '\n' || *s == '\r')
+    for (size_t i = 0; i < seen.n; i++) {
+        if (seen.s[i] == '\n')
             dlsh_buf_puts(b, " ");
-        else if (*s == '\'')
+        else if (seen.s[i] == '\'')
             dlsh_buf_puts(b, "''");
         else
-            dlsh_buf_add(b, s, 1);
+            dlsh_buf_add(b, seen.s + i, 1);
     }
     dlsh_buf_puts(b, "'");
+    dlsh_buf_free(&seen);
 }
 
 static const struct {
-    const char *ending, *terminal;
-} endings[] = {{".png", "pngcairo size 960,600 noenhanced"},
-               {".svg", "svg size 960,600 dynamic noenhanced background 'white'"},
-               {".txt", "dumb size 100,30 noenhanced"}};
+    const char *format, *terminal;
+} terminals[] = {{"png", "pngcairo size 960,600 noenhanced"},
+                 {"svg", "svg size 960,600 dynamic noenhanced background 'white'"},
+                 {"txt", "dumb size 100,30 noenhanced"}};
 
+/* For the format that the name of a file asks for; NULL: refused. */
 static const char *terminal_of(const char *file) {
-    size_t n = strlen(file);
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (n > 4 && !strcasecmp(file + n - 4, endings[i].ending)) return endings[i].terminal;
+    const char *format = dl_format_for(file, DL_HOLDS_PLOT);
+    for (size_t i = 0; format && i < sizeof terminals / sizeof *terminals; i++)
+        if (!strcmp(format, terminals[i].format)) return terminals[i].terminal;
     return NULL;
 }
 
-static void put_terminal(dlsh_buf *b, const dlsh_plot *p, const dlsh_look *look, const char *target) {
-    if (p->file) {
-        dlsh_buf_printf(b, "set terminal %s\nset output ", terminal_of(p->file));
-        put_quoted(b, target);
-        dlsh_buf_puts(b, "\n");
-        return;
-    }
+static void put_terminal(dlsh_buf *b, const dlsh_look *look) {
     int width = look->width > 20 ? look->width - 1 : 79, height = width / 3;
     if (height > 30) height = 30;
     /* gnuplot 6 draws with braille dots */
@@ -196,22 +195,23 @@ static void put_script(dlsh_buf *b, const dlsh_plot *p) {
             dlsh_buf_printf(&command, ", $dot%d using 1:2 with points lt %d notitle", i, i + 1);
     }
     dlsh_buf_puts(b, dlsh_buf_text(&command));
-    dlsh_buf_puts(b, "\nunset output\n");
+    dlsh_buf_puts(b, "\n");
     dlsh_buf_free(&command);
 }
 
-/* Starts gnuplot with a temporary file as its input and a pipe for what it prints. Returns 0 or an errno. */
-static int start(FILE *script, int *from, pid_t *pid) {
+/* Starts gnuplot with its own settings alone: script as its input, a pipe for what it draws, a file for what it
+ * complains of. Returns 0 or an errno. */
+static int start(FILE *script, FILE *complaints, int *from, pid_t *pid) {
     int ends[2];
     if (pipe(ends)) return errno;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, fileno(script), 0);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
+    posix_spawn_file_actions_adddup2(&actions, fileno(complaints), 2);
     posix_spawn_file_actions_addclose(&actions, ends[0]);
     posix_spawn_file_actions_addclose(&actions, ends[1]);
-    char *argv[] = {"gnuplot", "-", NULL};
+    char *argv[] = {"gnuplot", "-d", "-", NULL};
     int failed = posix_spawnp(pid, "gnuplot", &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
@@ -222,58 +222,61 @@ static int start(FILE *script, int *from, pid_t *pid) {
     return failed;
 }
 
-static dl_status run_gnuplot(const char *script, size_t n, dlsh_buf *out) {
-    FILE *f = tmpfile();
-    if (!f || fwrite(script, 1, n, f) != n || fflush(f) || fseek(f, 0, SEEK_SET)) {
-        if (f) fclose(f);
-        return dlsh_fail(DL_ERR_IO, "is the disk of /tmp full?", "cannot write gnuplot's script to a temporary file");
-    }
-    int from = -1;
-    pid_t pid;
-    int failed = start(f, &from, &pid);
-    fclose(f);
-    if (failed == ENOENT)
-        return dlsh_fail(DL_ERR_UNSUPPORTED, "install it (Debian: apt install gnuplot-nox), or export the values",
-                         "plots are drawn by gnuplot, which is not installed");
-    if (failed) return dlsh_fail(DL_ERR_IO, NULL, "cannot start gnuplot: %s", strerror(failed));
+static void read_all(int from, dlsh_buf *out) {
     char chunk[4096];
     ssize_t got;
     while ((got = read(from, chunk, sizeof chunk)) > 0 || (got < 0 && errno == EINTR))
         if (got > 0) dlsh_buf_add(out, chunk, (size_t)got);
     close(from);
-    int status = 0;
+}
+
+/* The first of what gnuplot complained of. */
+static dl_status complain(FILE *complaints) {
+    char text[300];
+    rewind(complaints);
+    text[fread(text, 1, sizeof text - 1, complaints)] = 0;
+    return dlsh_fail(DL_ERR_IO, NULL, "gnuplot failed: %s", text);
+}
+
+static dl_status draw(FILE *script, FILE *complaints, dlsh_buf *out) {
+    int from = -1, status = 0;
+    pid_t pid;
+    int failed = start(script, complaints, &from, &pid);
+    if (failed == ENOENT)
+        return dlsh_fail(DL_ERR_UNSUPPORTED, "install it (Debian: apt install gnuplot-nox), or export the values",
+                         "plots are drawn by gnuplot, which is not installed");
+    if (failed) return dlsh_fail(DL_ERR_IO, NULL, "cannot start gnuplot: %s", strerror(failed));
+    read_all(from, out);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return DL_OK;
-    return dlsh_fail(DL_ERR_IO, NULL, "gnuplot failed: %.300s", dlsh_buf_text(out));
+    if (!WIFEXITED(status) || WEXITSTATUS(status)) return complain(complaints);
+    return out->failed ? DL_ERR_MEMORY : DL_OK;
 }
 
-/* Whether the file can be written; leaves it empty. */
-static dl_status touch(const char *path, const char *shown) {
-    FILE *f = fopen(path, "wb");
-    if (!f) return dlsh_fail(DL_ERR_IO, NULL, "cannot make the file \"%s\": %s", shown, strerror(errno));
-    fclose(f);
-    return DL_OK;
+static dl_status run_gnuplot(const char *script, size_t n, dlsh_buf *out) {
+    FILE *f = tmpfile(), *complaints = tmpfile();
+    dl_status status;
+    if (!f || !complaints || fwrite(script, 1, n, f) != n || fflush(f) || fseek(f, 0, SEEK_SET))
+        status = dlsh_fail(DL_ERR_IO, "is the disk of /tmp full?", "cannot write gnuplot's script to a temporary file");
+    else
+        status = draw(f, complaints, out);
+    if (f) fclose(f);
+    if (complaints) fclose(complaints);
+    return status;
 }
 
-static dl_status draw_file(const dlsh_plot *p, const dlsh_look *look) {
-    if (!terminal_of(p->file))
-        return dlsh_fail(DL_ERR_VALUE, "out=loss.png, out=loss.svg or out=loss.txt",
-                         "cannot tell the kind of picture from the name \"%s\"", p->file);
-    dlsh_buf target = {0}, script = {0}, out = {0};
-    dlsh_buf_printf(&target, "%s.%ld.part", p->file, (long)getpid());
-    put_terminal(&script, p, look, dlsh_buf_text(&target));
+static dl_status draw_file(const dlsh_plot *p) {
+    const char *terminal = terminal_of(p->file);
+    if (!terminal) return dlsh_failure();
+    dlsh_buf script = {0}, picture = {0};
+    dlsh_buf_printf(&script, "set terminal %s\n", terminal);
     put_labels(&script, p, "");
     dlsh_buf_puts(&script, "set grid\n");
     dlsh_buf_puts(&script, round_dots);
     put_script(&script, p);
-    dl_status status = touch(dlsh_buf_text(&target), p->file);
-    if (!status) status = run_gnuplot(dlsh_buf_text(&script), script.n, &out);
-    if (!status && rename(dlsh_buf_text(&target), p->file))
-        status = dlsh_fail(DL_ERR_IO, NULL, "cannot make the file \"%s\": %s", p->file, strerror(errno));
-    if (status) unlink(dlsh_buf_text(&target));
-    dlsh_buf_free(&target);
+    dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &picture);
+    if (!status) status = dlsh_buf_write(&picture, p->file);
+    dlsh_buf_free(&picture);
     dlsh_buf_free(&script);
-    dlsh_buf_free(&out);
     return status;
 }
 
@@ -335,9 +338,9 @@ dl_status dlsh_plot_svg(const dlsh_plot *p, dlsh_buf *out) {
 
 dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *out) {
     DLSH_TRY(any_point(p));
-    if (p->file) return draw_file(p, look);
+    if (p->file) return draw_file(p);
     dlsh_buf script = {0};
-    put_terminal(&script, p, look, NULL);
+    put_terminal(&script, look);
     put_labels(&script, p, "");
     dlsh_buf_puts(&script, "set key above\n"); /* text has no room for a key inside */
     put_script(&script, p);

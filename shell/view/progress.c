@@ -18,7 +18,11 @@ static double now(void) {
 }
 
 static void put_metrics(dlsh_buf *b, const dlsh_progress *p) {
-    for (int i = 0; i < p->nmetrics; i++) dlsh_buf_printf(b, "  %s %.4g", p->names[i], p->values[i]);
+    for (int i = 0; i < p->nmetrics; i++) {
+        dlsh_buf_puts(b, "  ");
+        dlsh_buf_see(b, p->names[i]);
+        dlsh_buf_printf(b, " %.4g", p->values[i]);
+    }
 }
 
 /* The rate, unless the caller brought one. */
@@ -37,7 +41,7 @@ static void put_count(dlsh_buf *b, const dlsh_progress *p) {
 
 static void put_line(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *look, double t, dlsh_buf *b) {
     double seconds = t - m->started, done = (double)(p->at - m->first);
-    dlsh_buf_puts(b, m->label);
+    dlsh_buf_see(b, m->label);
     if ((look->live || look->rich) && p->total > 0 && !p->done && !p->stopped) {
         dlsh_buf bar = {0};
         double part = (double)p->at / (double)p->total;

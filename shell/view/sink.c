@@ -30,12 +30,14 @@ void dlsh_table_clear(dlsh_table *t) {
 }
 
 void dlsh_put(dlsh_sink *s, const char *fmt, ...) {
-    dlsh_buf b = {0};
+    dlsh_buf b = {0}, seen = {0};
     va_list ap;
     va_start(ap, fmt);
     dlsh_buf_vprintf(&b, fmt, ap);
     va_end(ap);
-    s->ops->text(s, dlsh_buf_text(&b), b.n);
+    dlsh_buf_see(&seen, dlsh_buf_text(&b));
+    s->ops->text(s, dlsh_buf_text(&seen), seen.n);
+    dlsh_buf_free(&seen);
     dlsh_buf_free(&b);
 }
 

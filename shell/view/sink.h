@@ -106,7 +106,7 @@ const char *dlsh_form_type(int form);
 /* Puts `more` below what b shows: texts follow each other, and so do the HTML forms if either has one (then what has
  * none stands there as text, pictures as <img>). Other forms stay only when b was empty. */
 void dlsh_bundle_join(dlsh_bundle *b, const dlsh_bundle *more);
-/* Appends text with the characters special in HTML written as entities. */
+/* Appends text as HTML, in contents and in attributes: made visible, and special characters written as entities. */
 void dlsh_html_escape(dlsh_buf *b, const char *s, size_t n);
 /* Appends data as base64, without line breaks. */
 void dlsh_base64(dlsh_buf *b, const void *data, size_t n);
@@ -145,7 +145,8 @@ struct dlsh_sink {
     const dlsh_sink_ops *ops;
 };
 
-/* printf into the text of a sink. */
+/* printf into the text of a sink. What would steer a terminal is written out (dlsh_buf_visible); colours go by values,
+ * tables and bundles. */
 void dlsh_put(dlsh_sink *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Shows a bundle (borrowed); its text where the sink shows no others. */
 dl_status dlsh_display(dlsh_sink *s, const dlsh_bundle *b);

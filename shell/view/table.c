@@ -10,6 +10,14 @@
 
 enum { GAP = 2, NARROW = 10, NARROWEST = 5 };
 
+static dl_status see_text(dlsh_buf *b, dlsh_value v) {
+    dlsh_buf raw = {0};
+    dl_status status = dlsh_text(&raw, v);
+    if (!status) dlsh_buf_see(b, dlsh_buf_text(&raw));
+    dlsh_buf_free(&raw);
+    return status;
+}
+
 dl_status dlsh_table_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
     size_t from = b->n;
     if (v.type == DLSH_FLOAT && col->format[0]) {
@@ -19,7 +27,7 @@ dl_status dlsh_table_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
     } else if (v.type == DLSH_FLOAT) {
         dlsh_buf_printf(b, "%.6g", v.as.f);
     } else if (v.type != DLSH_NONE && v.type != DLSH_VOID) {
-        DLSH_TRY(dlsh_text(b, v));
+        DLSH_TRY(see_text(b, v));
     }
     for (size_t i = from; i < b->n; i++)
         if (b->s[i] == '\n' || b->s[i] == '\t' || b->s[i] == '\r') b->s[i] = ' ';
@@ -60,8 +68,8 @@ static void put_row(dlsh_buf *b, const dlsh_table *t, const int *widths, char *c
     dlsh_buf_puts(b, "\n");
 }
 
-static void put_heading(dlsh_buf *b, const dlsh_table *t, const int *widths, char **texts, const dlsh_look *look) {
-    for (int c = 0; c < t->ncols; c++) texts[c] = (char *)t->cols[c].name;
+static void put_heading(dlsh_buf *b, const dlsh_table *t, const int *widths, char *const *texts,
+                        const dlsh_look *look) {
     if (look->colour) dlsh_buf_puts(b, "\033[1m");
     put_row(b, t, widths, texts, look->unicode);
     if (look->colour) dlsh_buf_puts(b, "\033[0m");
@@ -77,10 +85,12 @@ dl_status dlsh_table_text(dlsh_buf *b, const dlsh_table *t, const dlsh_look *loo
     char **cells = calloc((size_t)(ncells + t->ncols), sizeof *cells);
     int *widths = calloc((size_t)t->ncols + 1, sizeof *widths);
     dl_status status = cells && widths ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table");
-    for (int c = 0; !status && c < t->ncols; c++) widths[c] = dlsh_text_width(t->cols[c].name, strlen(t->cols[c].name));
-    for (long i = 0; !status && i < ncells; i++) {
+    for (long i = 0; !status && i < ncells + t->ncols; i++) { /* the last ones are the headings */
         dlsh_buf cell = {0};
-        status = dlsh_table_cell(&cell, &t->cols[i % t->ncols], t->cells[i]);
+        if (i < ncells)
+            status = dlsh_table_cell(&cell, &t->cols[i % t->ncols], t->cells[i]);
+        else
+            dlsh_buf_see(&cell, t->cols[i - ncells].name);
         int w = dlsh_text_width(dlsh_buf_text(&cell), cell.n);
         if (w > widths[i % t->ncols]) widths[i % t->ncols] = w;
         if (!status && !(cells[i] = strdup(dlsh_buf_text(&cell))))
@@ -89,11 +99,11 @@ dl_status dlsh_table_text(dlsh_buf *b, const dlsh_table *t, const dlsh_look *loo
     }
     if (!status) {
         if (look->width > 0) fit(widths, t, look->width);
-        if (t->title) dlsh_buf_printf(b, "%s\n", t->title);
+        if (t->title) dlsh_buf_see(b, t->title), dlsh_buf_puts(b, "\n");
         put_heading(b, t, widths, cells + ncells, look);
         for (int r = 0; r < t->nrows; r++) put_row(b, t, widths, cells + (long)r * t->ncols, look->unicode);
     }
-    for (long i = 0; cells && i < ncells; i++) free(cells[i]);
+    for (long i = 0; cells && i < ncells + t->ncols; i++) free(cells[i]);
     free(cells);
     free(widths);
     return status;

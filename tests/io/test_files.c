@@ -11,6 +11,8 @@
 #include <cmocka.h>
 
 #include "dlcore.h"
+#include "io/element.h"
+#include "io/input.h"
 #include "io/safetensors.h"
 #include "support/folder.h"
 
@@ -181,6 +183,26 @@ static void damaged_files_are_refused(void **state) {
     assert_null(dl_safetensors_read("/tmp", 0));
 }
 
+/* A file that another program shortens while it is read is an error, and so is one that ends early. */
+static void files_may_become_shorter(void **state) {
+    (void)state;
+    char path[128], bytes[100000];
+    memset(bytes, 'x', sizeof bytes);
+    snprintf(path, sizeof path, "%s", temp_path("shrinking"));
+    ok(dl_file_write(path, bytes, sizeof bytes));
+    dl_input in;
+    ok(dl_input_open(&in, path));
+    ok(dl_input_read(&in, 50000, bytes, 50000));
+    assert_int_equal(dl_input_read(&in, 50000, bytes, 50001), DL_ERR_FORMAT);
+    assert_int_equal(dl_input_read(&in, UINT64_MAX, bytes, 1), DL_ERR_FORMAT);
+    assert_int_equal(truncate(path, 60000), 0);
+    assert_int_equal(dl_input_read(&in, 50000, bytes, 50000), DL_ERR_IO);
+    assert_non_null(strstr(dl_errmsg(), "has become shorter while it was read"));
+    dl_input_cursor from = {&in, 0};
+    assert_null(dl_element_tensor((dl_element){DL_E_FLOAT, 4, false}, 1, (long[]){20000}, 0, dl_input_next, &from));
+    dl_input_close(&in);
+}
+
 /* ---------------------------------------------------------------- .npy */
 
 static void npy_reads_back(void **state) {
@@ -345,6 +367,7 @@ int main(void) {
         cmocka_unit_test(written_files_read_back),
         cmocka_unit_test(others_read_the_files),
         cmocka_unit_test(writing_is_all_or_nothing),
+        cmocka_unit_test(files_may_become_shorter),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(npy_reads_back),
         cmocka_unit_test(npy_variants),

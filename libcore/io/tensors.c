@@ -1,0 +1,48 @@
+/* Files of tensors in the format that their name or their content tells. */
+#include "io/format.h"
+#include "io/input.h"
+#include "io/npz.h"
+#include "io/safetensors.h"
+
+dl_status dl_tensors_write(const char *path, dl_content content, long n, const char *const *names,
+                           dl_tensor *const *tensors, const char *const *meta) {
+    dl_format f;
+    DL_TRY(dl_format_to_write(path, content, &f));
+    switch (f) {
+    case DL_FORMAT_NPY: return dl_npy_write(path, n ? tensors[0] : NULL);
+    case DL_FORMAT_NPZ: return dl_npz_write(path, n, names, tensors);
+    default: return dl_safetensors_write(path, n, names, tensors, meta);
+    }
+}
+
+/* A file of one array as a handle with one tensor. */
+static dl_tensor_file *npy_file(const char *path, int device) {
+    dl_tensor_file *f = dl_tensor_file_new(1, dl_format_name(DL_FORMAT_NPY));
+    if (f && dl_tensor_file_add(f, "", dl_npy_read(path, device)) == DL_OK) return f;
+    dl_tensor_file_free(f);
+    return NULL;
+}
+
+static dl_tensor_file *npz_file(const char *path, int device) {
+    dl_input in;
+    if (dl_input_open(&in, path) != DL_OK) return NULL;
+    dl_tensor_file *f = dl_npz_from(&in, device);
+    dl_input_close(&in);
+    return f;
+}
+
+dl_tensor_file *dl_tensors_read(const char *path, int device) {
+    char first[DL_FORMAT_FIRST];
+    dl_format f;
+    dl_input in;
+    if (dl_input_open(&in, path) != DL_OK) return NULL;
+    size_t n = in.size < sizeof first ? (size_t)in.size : sizeof first;
+    dl_status st = dl_input_read(&in, 0, first, n);
+    dl_input_close(&in);
+    if (st != DL_OK || dl_format_to_read(path, first, n, &f) != DL_OK) return NULL;
+    switch (f) {
+    case DL_FORMAT_NPY: return npy_file(path, device);
+    case DL_FORMAT_NPZ: return npz_file(path, device);
+    default: return dl_safetensors_read(path, device);
+    }
+}

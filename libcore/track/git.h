@@ -1,0 +1,44 @@
+/* Reading a git repository: its references, its objects and its index. Nothing of it is run, git neither. */
+#ifndef DL_TRACK_GIT_H
+#define DL_TRACK_GIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+
+enum { DL_GIT_PATH = 4096, DL_GIT_ID = 32 /* bytes of an object's name: 20 of SHA-1, 32 of SHA-256 */ };
+
+typedef struct dl_git_repo {
+    char tree[DL_GIT_PATH];   /* the work tree */
+    char dir[DL_GIT_PATH];    /* its .git: HEAD and index */
+    char common[DL_GIT_PATH]; /* what work trees share: refs and objects */
+    int id_bytes;
+    bool file_mode; /* whether the file system keeps the bit for programs */
+    int64_t deadline_us;
+} dl_git_repo;
+
+/* A regular file of at most `limit` bytes, with a NUL behind; *n bytes. NULL: there is none, or it cannot be read. */
+char *dl_git_slurp(const char *path, size_t limit, size_t *n);
+/* Bytes from hexadecimal; false when it is none. */
+bool dl_git_from_hex(const char *hex, int bytes, uint8_t *out);
+
+/* The tree of a commit. False when the object cannot be read. */
+bool dl_git_commit_tree(const dl_git_repo *r, const uint8_t *commit, uint8_t *tree);
+/* The name of the tree that the files of the index have now: what `git add -u; git write-tree` would give, made without
+ * writing anything, and without filters and conversions of line ends. Files that have not changed since they entered
+ * the index by size and time are not read; one that cannot be read before the deadline enters by these. False: there is
+ * no index that can be read. */
+bool dl_git_work_tree(const dl_git_repo *r, uint8_t *tree);
+
+/* Hash of an object: `kind`, its size and what `add` is given until dl_git_hash_end. */
+typedef struct dl_git_hash {
+    void *md;
+    int bytes;
+} dl_git_hash;
+bool dl_git_hash_begin(dl_git_hash *h, int id_bytes, const char *kind, uint64_t size);
+void dl_git_hash_add(dl_git_hash *h, const void *data, size_t n);
+bool dl_git_hash_end(dl_git_hash *h, uint8_t *id);
+
+#endif
