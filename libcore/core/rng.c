@@ -6,12 +6,19 @@
 static uint64_t seed_value;
 static uint64_t position[DL_NSTREAM];
 
+static uint64_t nets; /* defined since the seed was set */
+
 void dl_seed(unsigned long seed) {
     __atomic_store_n(&seed_value, seed, __ATOMIC_RELAXED);
+    __atomic_store_n(&nets, 0, __ATOMIC_RELAXED);
     for (int s = 0; s < DL_NSTREAM; s++) __atomic_store_n(&position[s], 0, __ATOMIC_RELAXED);
 }
 
 unsigned long dl_seed_get(void) { return __atomic_load_n(&seed_value, __ATOMIC_RELAXED); }
+
+uint64_t dl_rng_next_net(void) { return __atomic_fetch_add(&nets, 1, __ATOMIC_RELAXED) << 32; }
+
+uint64_t dl_rng_swap_seed(uint64_t seed) { return __atomic_exchange_n(&seed_value, seed, __ATOMIC_RELAXED); }
 
 uint64_t dl_rng_next(dl_stream s) { return __atomic_fetch_add(&position[s], 1, __ATOMIC_RELAXED); }
 

@@ -40,6 +40,11 @@ uint64_t dl_rng_next(dl_stream s);
 /* The stream that this thread's random rows draw from (dropout has its own); returns the former one. */
 dl_stream dl_rng_use(dl_stream s);
 dl_stream dl_rng_used(void);
+/* Where the initialisation of the next net defined under this seed starts: nets are far enough apart in the stream not
+ * to meet, so that the weights of one do not depend on when others are made. */
+uint64_t dl_rng_next_net(void);
+/* Exchanges the seed alone; positions stay. Returns the former one. */
+uint64_t dl_rng_swap_seed(uint64_t seed);
 #endif
 
 #endif

@@ -118,7 +118,7 @@ dl_module *dl_net_build(const char *name, const dl_layer_spec *layers, int n, co
     fault f = {NULL, -1, 0};
     dl_module *m = dl_module_new(dl_layer_row_find("sequential"), NULL);
     bool ok = m && (!name || dl_module_set_name(m, name) == DL_OK) && fill(m, layers, n, &f) == DL_OK &&
-              dl_module_set_paths(m) == DL_OK;
+              dl_module_set_paths(m) == DL_OK && dl_module_set_origin(m) == DL_OK;
     if (at) *at = ok ? NULL : f.at;
     if (arg) *arg = f.arg;
     if (ok) return m;

@@ -32,10 +32,23 @@ dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, co
     return slot < m->row->nparams ? dl_set_requires_grad(t, 1) : DL_OK;
 }
 
+/* Makes a layer's tensors from the random numbers of its net, wherever those of the process stand. */
+static dl_status build_from_origin(dl_module *m, long size) {
+    if (!m->origin) return m->row->build(m, size);
+    unsigned long at = dl_rng_position(DL_STREAM_INIT);
+    uint64_t seed = dl_rng_swap_seed(m->origin->seed);
+    dl_rng_seek(DL_STREAM_INIT, m->origin->next);
+    dl_status st = m->row->build(m, size);
+    if (st == DL_OK) m->origin->next = dl_rng_position(DL_STREAM_INIT);
+    dl_rng_seek(DL_STREAM_INIT, at);
+    dl_rng_swap_seed(seed);
+    return st;
+}
+
 dl_status dl_module_build_one(dl_module *m, long size, int device) {
     int former = m->device;
     if (m->device < 0) m->device = device;
-    dl_status st = m->row->build(m, size);
+    dl_status st = build_from_origin(m, size);
     if (st != DL_OK) {
         m->device = former;
         for (int i = 0; i < DL_LAYER_TENSORS; i++) {
@@ -140,14 +153,70 @@ dl_tensor *dl_layer_residual(dl_module *m, dl_tensor *x) {
     return sum;
 }
 
+/* ---------------------------------------------------------------- functions as layers */
+
+static _Thread_local dl_module *outermost; /* the net that runs in this thread */
+static _Thread_local bool in_function;     /* and the function of one of its layers */
+
+dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x);
+
+dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x) {
+    bool former = in_function;
+    in_function = true;
+    dl_tensor *y = m->call->fn(m->call->ctx, x);
+    in_function = former;
+    if (!y && !dl_error_last())
+        dl_fail_hint(DL_ERR_VALUE, "a layer's function returns a tensor", "the function of layer %s gave no tensor",
+                     m->name);
+    return y;
+}
+
+static dl_status see_module(void *ctx, dl_module *m, const char *path) {
+    (void)path;
+    dl_module **wanted = ctx;
+    if (m == *wanted) *wanted = NULL;
+    return DL_OK;
+}
+
+static bool has_part(dl_module *net, dl_module *part) {
+    dl_module_visit(net, see_module, &part);
+    return !part;
+}
+
+/* A net that a function calls is no part of the net that function is a layer of: nobody would train its weights, while
+ * their gradients grow. Fixed weights, and passes that are not recorded, are no matter. */
+static dl_status check_part(dl_module *m) {
+    if (!in_function || !outermost || !dl_recording() || has_part(outermost, m)) return DL_OK;
+    dl_module_list *l = dl_module_tensors(m, 1);
+    if (!l) return dl_error_last()->code;
+    bool trains = !dl_module_is_built(m);
+    for (long i = 0; i < l->n; i++) trains |= dl_requires_grad(l->entries[i].tensor);
+    dl_module_list_free(l);
+    if (!trains) return DL_OK;
+    return dl_fail_hint(DL_ERR_STATE,
+                        "write the net as a layer instead of calling it from a function; weights that are not to be "
+                        "trained: set requires_grad of each to false",
+                        "the function of a layer calls the net %s, whose weights would not be trained with %s",
+                        dl_module_name(m), dl_module_name(outermost));
+}
+
+static dl_tensor *run_outermost(dl_module *m, dl_tensor *x) {
+    outermost = m;
+    dl_tensor *y = run(m, x);
+    outermost = NULL;
+    return y;
+}
+
 dl_tensor *dl_module_forward(dl_module *m, dl_tensor *x) {
     if (!m) return dl_fail_null("the net"), NULL;
     if (!x) return dl_fail_null("the input of a net"), NULL;
+    if (check_part(m) != DL_OK) return NULL;
     if (!m->in_ndim) {
         m->in_ndim = x->ndim, m->in_dtype = x->dtype;
         memcpy(m->in_shape, x->shape, sizeof m->in_shape);
     }
-    return dry ? run_watched(m, x) : run(m, x);
+    if (dry) return run_watched(m, x);
+    return outermost ? run(m, x) : run_outermost(m, x);
 }
 
 int dl_module_input(const dl_module *m, long *shape, dl_dtype *dtype) {

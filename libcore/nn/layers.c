@@ -121,11 +121,3 @@ dl_tensor *dl_layer_flatten(dl_module *m, dl_tensor *x) {
     for (int i = to + 1; i < x->ndim; i++) shape[n++] = x->shape[i];
     return dl_reshape(x, shape, n);
 }
-
-dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x) {
-    dl_tensor *y = m->call->fn(m->call->ctx, x);
-    if (!y && !dl_error_last())
-        dl_fail_hint(DL_ERR_VALUE, "a layer's function returns a tensor", "the function of layer %s gave no tensor",
-                     m->name);
-    return y;
-}

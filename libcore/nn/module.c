@@ -1,4 +1,5 @@
 /* Modules: life, names, the tree and what is in it. */
+#include "core/rng.h"
 #include "nn/module.h"
 
 #include <stdio.h>
@@ -32,6 +33,27 @@ static void release_call(dl_layer_call *c) {
     free(c);
 }
 
+static void release_origin(dl_origin *o) {
+    if (o && !__atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL)) free(o);
+}
+
+static dl_status take_origin(void *ctx, dl_module *m, const char *path) {
+    (void)path;
+    if (m->origin) return DL_OK;
+    m->origin = ctx;
+    __atomic_add_fetch(&m->origin->refs, 1, __ATOMIC_RELAXED);
+    return DL_OK;
+}
+
+dl_status dl_module_set_origin(dl_module *root) {
+    dl_origin *o = malloc(sizeof *o);
+    if (!o) return no_memory();
+    *o = (dl_origin){1, dl_seed_get(), dl_rng_next_net()};
+    dl_status st = dl_module_visit(root, take_origin, o);
+    release_origin(o);
+    return st;
+}
+
 void dl_module_unref(dl_module *m) {
     if (!m || __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL)) return;
     for (int i = 0; i < m->nchild; i++) {
@@ -40,6 +62,7 @@ void dl_module_unref(dl_module *m) {
     }
     for (int i = 0; i < DL_LAYER_TENSORS; i++) dl_unref(m->tensor[i]);
     release_call(m->call);
+    release_origin(m->origin);
     free(m->child);
     free(m->opt);
     free(m->path);

@@ -38,6 +38,12 @@ typedef struct dl_layer_call {
     void (*release)(void *);
 } dl_layer_call;
 
+/* The random numbers that a net's weights start with: fixed when it is defined, shared by its layers. */
+typedef struct dl_origin {
+    int refs;
+    uint64_t seed, next; /* position in the stream of initialisation */
+} dl_origin;
+
 typedef struct dl_child {
     char *name;
     dl_module *m;
@@ -55,6 +61,7 @@ struct dl_module {
     int nchild;
     dl_child *child;
     dl_layer_call *call;
+    dl_origin *origin;     /* of the net it was defined in */
     int in_ndim, in_dtype; /* of the first input that came from outside; 0: none yet */
     long in_shape[DL_MAX_DIM];
 };
@@ -68,6 +75,8 @@ dl_status dl_layer_unknown(const char *name);            /* the error, with the 
 dl_module *dl_module_new(const dl_layer_row *row, dl_optval *opt);
 /* Adds a layer under a label, or named after `base` and a number. Takes the reference, also on failure. */
 dl_status dl_module_append(dl_module *parent, const char *label, const char *base, dl_module *child);
+/* Gives the layers that have none the origin of a net that is defined now. */
+dl_status dl_module_set_origin(dl_module *root);
 /* Tells the layers their paths. */
 dl_status dl_module_set_paths(dl_module *root);
 

@@ -37,6 +37,20 @@ static dl_status copy_children(dl_module *to, const dl_module *from, copies *c) 
     return DL_OK;
 }
 
+/* Layers that shared an origin share its copy: what is still to be made starts alike in both nets. */
+static dl_status copy_origin(dl_module *to, const dl_module *from, const copies *c) {
+    if (!from->origin) return DL_OK;
+    for (long i = 0; i < c->n && !to->origin; i++)
+        if (c->from[i]->origin == from->origin) to->origin = c->to[i]->origin;
+    if (to->origin) {
+        __atomic_add_fetch(&to->origin->refs, 1, __ATOMIC_RELAXED);
+        return DL_OK;
+    }
+    if (!(to->origin = malloc(sizeof *to->origin))) return dl_fail(DL_ERR_MEMORY, "no memory for a copy of a net");
+    *to->origin = (dl_origin){1, from->origin->seed, from->origin->next};
+    return DL_OK;
+}
+
 static dl_module *copy(dl_module *m, copies *c) {
     for (long i = 0; i < c->n; i++)
         if (c->from[i] == m) return dl_module_ref(c->to[i]);
@@ -57,7 +71,7 @@ static dl_module *copy(dl_module *m, copies *c) {
         dl_fail(DL_ERR_MEMORY, "no memory for a copy of a net");
         goto fail;
     }
-    if (copy_tensors(to, m) != DL_OK || copy_children(to, m, c) != DL_OK) goto fail;
+    if (copy_origin(to, m, c) != DL_OK || copy_tensors(to, m) != DL_OK || copy_children(to, m, c) != DL_OK) goto fail;
     if (c->n == c->cap) {
         long cap = c->cap ? 2 * c->cap : 32;
         dl_module **from = realloc(c->from, (size_t)cap * sizeof *from);
@@ -207,7 +221,9 @@ static dl_status make_from_file(void *ctx, dl_module *m, const char *path) {
             if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for the weights of a net");
             l->made = more, l->cap = cap;
         }
+        uint64_t at = m->origin ? m->origin->next : 0; /* what is loaded draws nothing */
         DL_TRY(dl_module_build_one(m, size, 0));
+        if (m->origin) m->origin->next = at;
         l->made[l->nmade++] = m;
         return DL_OK;
     }

@@ -165,8 +165,10 @@ static const dlsh_field fields[] = {
     {NULL, NULL, NULL, NULL}};
 
 static dl_status no_weights(void) {
-    return dlsh_fail(DL_ERR_STATE, "make a trainer, or run a batch through the net",
-                     "the layer has no weights yet: the size of its input is not known");
+    return dlsh_fail(DL_ERR_STATE,
+                     "m.build([1, 28, 28]) makes them for samples of that shape; a trainer or the first "
+                     "batch does so too",
+                     "there are no weights yet: the size of the input is not known");
 }
 
 /* Layers by name, then tensors of a layer. */
@@ -182,6 +184,12 @@ static dl_status set(void *self, const char *name, dlsh_value v) {
     if (!dl_module_tensor(self, name)) return is_group(self) || dl_module_is_built(self) ? DL_ERR_NAME : no_weights();
     if (v.type != DLSH_TENSOR)
         return dlsh_fail(DL_ERR_TYPE, NULL, "a parameter is set to a tensor, got %s", dlsh_type_name(v));
+    if (dl_requires_grad(v.as.tensor)) {
+        char hint[160];
+        snprintf(hint, sizeof hint, "to copy its values: no_grad { m.%s.copy_(value) }, m being the layer", name);
+        return dlsh_fail(DL_ERR_AUTOGRAD, hint, "%s cannot become %s: a net's parameters stay its own tensors", name,
+                         dl_is_leaf(v.as.tensor) ? "another parameter" : "a computed tensor that has a history");
+    }
     return dl_module_set_tensor(self, name, v.as.tensor);
 }
 
@@ -267,6 +275,7 @@ static dl_status zero_run(const dlsh_args *a, dlsh_value *result) {
 /* A list of the parameters, or a record of all tensors by path. */
 static dl_status tensors_run(const dlsh_args *a, dlsh_value *result) {
     int record = dlsh_arg_data(a) != NULL;
+    if (!dl_module_is_built(dlsh_arg_self(a))) return no_weights();
     dl_module_list *l = dl_module_tensors(dlsh_arg_self(a), record ? 3 : 1);
     dlsh_value v = !l ? dlsh_void() : record ? dlsh_new_record() : dlsh_new_list(l->n);
     dl_status st = dlsh_failed(v) ? dlsh_failure() : DL_OK;
@@ -348,7 +357,7 @@ static const dlsh_command methods[] = {
     {.name = "parameters",
      .flags = DLSH_ONLY_FUNCTION,
      .usage = "m.parameters()",
-     .doc = "A list of the parameters.",
+     .doc = "A list of the parameters; an error before they are made.",
      .run = tensors_run},
     {.name = "state",
      .flags = DLSH_ONLY_FUNCTION,

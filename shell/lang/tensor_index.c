@@ -3,8 +3,18 @@
 
 #include "lang/interp.h"
 
-/* What the subscripts come to: a view by the basic ones, and at most one group of index tensors on some dimensions. */
+/* An index tensor on `ndims` dimensions of the view from `dim` on, which hold `size` positions. */
+typedef struct part {
+    int dim, ndims;
+    long size;
+    dl_tensor *index; /* owned */
+} part;
+
+/* What the subscripts come to: a view by the basic ones, and a group of index tensors on some of its dimensions. The
+ * dimensions of a group that do not stand side by side are moved to the front of the view, as PyTorch does. */
 typedef struct plan {
+    part parts[8];
+    int nparts;
     dl_tensor *view;  /* owned */
     int ndim;         /* of the tensor that is indexed */
     int dim;          /* first dimension the group indexes; -1: no group */
@@ -14,6 +24,7 @@ typedef struct plan {
 } plan;
 
 static void plan_free(plan *p) {
+    for (int i = 0; i < p->nparts; i++) dl_unref(p->parts[i].index);
     dl_unref(p->view);
     dl_unref(p->index);
     dl_unref(p->mask);
@@ -113,32 +124,69 @@ static dl_status check_mask(const dl_tensor *t, int dim, const dl_tensor *mask) 
     return DL_OK;
 }
 
-/* Joins one more index tensor to the group: position = position * size + index. Takes `index`. */
-static dl_status join(plan *p, dl_tensor *index, long size) {
+/* position = position * size + index, the shapes of both broadcast. */
+static dl_status join(plan *p, const part *x) {
     if (!p->index) {
-        p->index = index;
+        p->index = dl_ref(x->index);
         return DL_OK;
     }
-    dl_tensor *n = dl_scalar_i(size), *up = dl_mul(p->index, n), *sum = dl_add(up, index);
+    dl_tensor *n = dl_scalar_i(x->size), *up = dl_mul(p->index, n), *sum = dl_add(up, x->index);
     dl_unref(n);
     dl_unref(up);
-    dl_unref(index);
     return replace(&p->index, sum);
 }
 
+/* One position out of range would be another element's once it is joined with others. */
+static dl_status check_range(const part *x) {
+    long ends[2] = {0, x->size - 1};
+    dl_tensor *(*const find[2])(dl_tensor *, const long *, int, int) = {dl_amin, dl_amax};
+    for (int i = 0; i < 2 && dl_numel(x->index); i++) {
+        dl_tensor *end = find[i](x->index, NULL, 0, 0);
+        dl_status st = end ? dl_item_i(end, &ends[i]) : dlsh_failure();
+        dl_unref(end);
+        DLSH_TRY(st);
+    }
+    if (ends[0] >= 0 && ends[1] < x->size) return DL_OK;
+    return dlsh_fail(DL_ERR_INDEX, NULL, "index %ld is out of range for dimension %d of size %ld",
+                     ends[0] < 0 ? ends[0] - x->size : ends[1], x->dim, x->size);
+}
+
+/* The view with the dimensions of all parts in front, in their order. */
+static dl_status to_front(plan *p) {
+    long order[8];
+    int n = 0, taken[8] = {0};
+    for (int i = 0; i < p->nparts; i++)
+        for (int k = 0; k < p->parts[i].ndims; k++) taken[order[n++] = p->parts[i].dim + k] = 1;
+    for (int d = 0; d < dl_ndim(p->view); d++)
+        if (!taken[d]) order[n++] = d;
+    p->dim = 0;
+    return replace(&p->view, dl_permute(p->view, order, n));
+}
+
+/* The parts as one index tensor on dimensions that stand side by side. */
+static dl_status group(plan *p) {
+    int apart = 0;
+    if (!p->nparts) return DL_OK;
+    p->dim = p->parts[0].dim;
+    for (int i = 0; i < p->nparts; i++) {
+        const part *x = &p->parts[i];
+        apart |= x->dim != p->dim + p->ndims;
+        p->ndims += x->ndims;
+        if (p->nparts > 1) DLSH_TRY(check_range(x));
+        DLSH_TRY(join(p, x));
+    }
+    return apart ? to_front(p) : DL_OK;
+}
+
 static dl_status add_index(plan *p, int dim, dl_tensor *t) {
-    dl_tensor *index;
-    int ndims = 1;
-    if (p->dim >= 0 && (p->dim + p->ndims != dim || p->mask))
-        return dlsh_fail(DL_ERR_UNSUPPORTED, "index step by step: x[a][:, b]", "index tensors must stand side by side");
+    part x = {.dim = dim, .ndims = 1};
+    if (p->nparts == 8) return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
     if (dl_dtype_of(t) == DL_BOOL) {
         DLSH_TRY(check_mask(p->view, dim, t));
-        if (p->dim >= 0)
-            return dlsh_fail(DL_ERR_UNSUPPORTED, "index step by step: x[a][mask]",
-                             "a mask cannot stand beside another index tensor");
-        index = mask_positions(t);
-        ndims = dl_ndim(t);
-        if (index) p->mask = dl_ref(t);
+        x.index = mask_positions(t);
+        x.ndims = dl_ndim(t);
+        x.size = dl_numel(t);
+        if (x.index && !p->nparts) p->mask = dl_ref(t);
     } else if (dl_dtype_is_float(dl_dtype_of(t)))
         return dlsh_fail(DL_ERR_DTYPE, "x.to(i64) makes indices of it",
                          "an index tensor holds integers or bools, got %s", dl_dtype_name(dl_dtype_of(t)));
@@ -146,13 +194,17 @@ static dl_status add_index(plan *p, int dim, dl_tensor *t) {
         if (dim >= dl_ndim(p->view))
             return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
         dl_tensor *wide = dl_to_dtype(t, DL_I64);
-        index = wide ? wrap_negative(wide, dl_shape(p->view)[dim]) : NULL;
+        x.size = dl_shape(p->view)[dim];
+        x.index = wide ? wrap_negative(wide, x.size) : NULL;
         dl_unref(wide);
     }
-    if (!index) return dlsh_failure();
-    if (p->dim < 0) p->dim = dim, p->ndims = 0;
-    p->ndims += ndims;
-    return join(p, index, ndims == 1 ? dl_shape(p->view)[dim] : 1);
+    if (!x.index) return dlsh_failure();
+    if (p->nparts) { /* a mask beside other index tensors is one of them */
+        dl_unref(p->mask);
+        p->mask = NULL;
+    }
+    p->parts[p->nparts++] = x;
+    return DL_OK;
 }
 
 /* ---------------------------------------------------------------- the plan */
@@ -230,6 +282,7 @@ static dl_status make_plan(dlsh_session *s, dl_tensor *t, const dlsh_node *n, pl
             st = dlsh_at(s, k, apply(s, p, &dim, k, v[i]));
     }
     for (int i = 0; i < evaluated; i++) dlsh_drop(v[i]);
+    if (!st) st = group(p);
     if (st) plan_free(p);
     return st;
 }
