@@ -25,9 +25,12 @@ enum { BUFFER = 128 << 20, LIBRARY = 64 << 20 }; /* bytes: the buffers of builds
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int buffers, calls; /* sure of so many; calls under way, atomic */
 
-/* Does the system let this process have so much more address space? */
+/* Does the system let this process have so much more address space, and malloc something? (libgfortran, which comes
+ * with OpenBLAS, ends the process without.) */
 static bool has_room(size_t bytes) {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *some = malloc(1 << 16),
+         *p = some ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    free(some);
     if (p == MAP_FAILED) return false;
     munmap(p, bytes);
     return true;

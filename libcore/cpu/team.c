@@ -30,7 +30,8 @@ int dl_cpu_team(void) {
     static _Thread_local int sure = 1;
     int want = omp_get_max_threads();
     if (want <= sure || omp_in_parallel()) return want;
-    sure = 1 + start(want - 1);
+    int started = start(want - 1);
+    sure = started < want - 1 ? 1 + started / 2 : want; /* half of what was left stays for other uses */
     if (sure < want) omp_set_num_threads(sure);
     return sure;
 }

@@ -2,7 +2,8 @@
 #include "data/data.h"
 
 #include <math.h>
-#include <openssl/evp.h>
+#define OPENSSL_SUPPRESS_DEPRECATED /* SHA256_Init and its kin, which allocate nothing and so cannot fail */
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -239,28 +240,29 @@ dl_status dl_data_normalize(dl_dataset *d, const char *how) {
 
 /* ---------------------------------------------------------------- fingerprints */
 
-static bool hash_contents(EVP_MD_CTX *ctx, const dl_dataset *d) {
+static void hash_contents(SHA256_CTX *c, const dl_dataset *d) {
     char head[256];
     int n = snprintf(head, sizeof head, "%s classes=%ld n=%ld,%ld x=", dl_dtype_name(d->dtype), d->classes,
                      d->split[0].n, d->split[1].n);
     for (int i = 0; i < d->ndim; i++) n += snprintf(head + n, sizeof head - (size_t)n, "%ld,", d->shape[i]);
     n += snprintf(head + n, sizeof head - (size_t)n, " y=%ld", d->target_numel);
-    bool ok = EVP_DigestUpdate(ctx, head, (size_t)n);
-    for (int s = 0; ok && s < 2; s++)
-        ok = (!d->split[s].n || EVP_DigestUpdate(ctx, d->split[s].x, (size_t)d->split[s].n * sample_size(d))) &&
-             (!d->split[s].n || EVP_DigestUpdate(ctx, d->split[s].y, (size_t)d->split[s].n * target_size(d)));
-    return ok;
+    SHA256_Update(c, head, (size_t)n);
+    for (int s = 0; s < 2; s++) {
+        if (!d->split[s].n) continue;
+        SHA256_Update(c, d->split[s].x, (size_t)d->split[s].n * sample_size(d));
+        SHA256_Update(c, d->split[s].y, (size_t)d->split[s].n * target_size(d));
+    }
 }
 
 dl_status dl_data_set_fingerprint(dl_dataset *d, const char *text) {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned n = 0;
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) &&
-              (text ? EVP_DigestUpdate(ctx, text, strlen(text)) : hash_contents(ctx, d)) &&
-              EVP_DigestFinal_ex(ctx, digest, &n);
-    EVP_MD_CTX_free(ctx);
-    if (!ok) return dl_fail(DL_ERR_INTERNAL, "libcrypto could not compute a SHA-256");
-    for (unsigned i = 0; i < n && i < 32; i++) sprintf(d->fingerprint + 2 * i, "%02x", digest[i]);
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    SHA256_CTX c;
+    SHA256_Init(&c);
+    if (text)
+        SHA256_Update(&c, text, strlen(text));
+    else
+        hash_contents(&c, d);
+    SHA256_Final(digest, &c);
+    for (unsigned i = 0; i < sizeof digest; i++) sprintf(d->fingerprint + 2 * i, "%02x", digest[i]);
     return DL_OK;
 }

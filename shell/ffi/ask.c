@@ -26,20 +26,32 @@ const char *dlsh_c_who(void) {
     return find_program("cc", program, sizeof program) && dlsh_cc_family_of(program) != DLSH_CC_TCC ? "cc" : named;
 }
 
+static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to call the compiler"); }
+
+static dl_status add_words(char **argv, const char *const *more) {
+    int n = 0;
+    while (argv[n]) n++;
+    for (; more && *more; more++)
+        if (!(argv[n++] = strdup(*more))) return no_memory();
+    return DL_OK;
+}
+
 /* The compiler's words, then the options; NULL: recorded. */
 static char **command(const char *const *args, const char *flags) {
     char **cc = NULL, **more = NULL, **argv = NULL;
-    int ncc = 0, nmore = 0, n = 0, nargs = 0;
+    int ncc = 0, nmore = 0, nargs = 0;
     while (args[nargs]) nargs++;
-    if (!dlsh_cc_words(dlsh_c_who(), &cc, &ncc) && (!flags || !dlsh_cc_words(flags, &more, &nmore)) &&
-        !(argv = calloc((size_t)(ncc + nmore + nargs + 5), sizeof *argv)))
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to call the compiler");
-    for (int i = 0; argv && i < ncc; i++) argv[n++] = strdup(cc[i]);
-    for (int i = 0; argv && i < nargs; i++) argv[n++] = strdup(args[i]);
-    for (int i = 0; argv && i < nmore; i++) argv[n++] = strdup(more[i]);
+    dl_status st = dlsh_cc_words(dlsh_c_who(), &cc, &ncc);
+    if (!st && flags) st = dlsh_cc_words(flags, &more, &nmore);
+    if (!st && !(argv = calloc((size_t)(ncc + nmore + nargs + 5), sizeof *argv))) st = no_memory();
+    if (!st) st = add_words(argv, (const char *const *)cc);
+    if (!st) st = add_words(argv, args);
+    if (!st && more) st = add_words(argv, (const char *const *)more);
     if (cc) dlsh_cc_words_free(cc);
     if (more) dlsh_cc_words_free(more);
-    return argv;
+    if (!st) return argv;
+    dlsh_cc_words_free(argv);
+    return NULL;
 }
 
 static dl_status write_source(const char *path, const char *source) {
@@ -63,12 +75,6 @@ static void key_of(const char *program, char *const *argv, const char *source, i
     dlsh_buf_free(&t);
 }
 
-static void add_words(char **argv, const char *const *more) {
-    int n = 0;
-    while (argv[n]) n++;
-    for (; *more; more++) argv[n++] = strdup(*more);
-}
-
 /* After errors compilers do not list the headers: asks once more, for nothing else. */
 static void list_headers(const char *program, const char *flags, const char *path, const char *depends) {
     static const char *const only[] = {"-M", "-w", NULL};
@@ -76,8 +82,7 @@ static void list_headers(const char *program, const char *flags, const char *pat
     dlsh_buf said = {0};
     int status;
     char **argv = command(only, flags);
-    if (argv) add_words(argv, more);
-    if (!argv || dlsh_spawn_read(program, argv, 0, &said, &status)) dl_error_clear();
+    if (!argv || add_words(argv, more) || dlsh_spawn_read(program, argv, 0, &said, &status)) dl_error_clear();
     dlsh_cc_words_free(argv);
     dlsh_buf_free(&said);
 }
@@ -96,8 +101,8 @@ static dl_status ask(const char *program, char **argv, const char *flags, const 
     snprintf(depends, sizeof depends, "%s/ask%d.d", folder, number++);
     DLSH_TRY(write_source(path, source));
     const char *const more[] = {"-MD", "-MF", depends, path, NULL};
-    add_words(argv, more);
-    dl_status st = dlsh_spawn_read(program, argv, errors, said, &status);
+    dl_status st = add_words(argv, more);
+    if (!st) st = dlsh_spawn_read(program, argv, errors, said, &status);
     if (!st && said->failed) st = DL_ERR_MEMORY;
     *good = !st && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!st && *key && WIFEXITED(status)) {

@@ -36,8 +36,9 @@ static value string_value(dlsh_cparser *p) {
         free(s);
         dlsh_cp_advance(p);
     }
-    if (!b.s) b.s = calloc(1, 1);
-    return (value){.kind = b.s ? 3 : 0, .text = b.s};
+    char *text = b.failed ? NULL : strdup(dlsh_buf_text(&b));
+    dlsh_buf_free(&b);
+    return (value){.kind = text ? 3 : 0, .text = text};
 }
 
 static int is_unsigned_long(const dlsh_ctype *t) { return dlsh_c_is_unsigned(t) && dlsh_c_size(t) == 8; }

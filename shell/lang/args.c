@@ -155,6 +155,7 @@ dl_status dlsh_run_row(dlsh_args *a, int silenced, dlsh_value *out) {
         a->silent = action && (silenced || quiet || s->fn_depth);
         s->quiet = a->silent;
         st = a->cmd->run(a, out);
+        if (!st && a->failed) st = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the arguments of %s", a->cmd->name);
         s->quiet = quiet;
         s->statement = statement;
         if (st) {
@@ -275,16 +276,24 @@ static const dlsh_arg_item *item(const dlsh_args *a, const char *name, int k) {
 
 int dlsh_given(const dlsh_args *a, const char *name) { return item(a, name, 0) != NULL; }
 
+/* A default that is no text; VOID for one that is. Allocates nothing. */
 static dlsh_value parse_default(const dlsh_option *o) {
     char *end;
     const char *t = o->dflt;
     if (!t || !strcmp(t, "none")) return dlsh_none();
-    if (o->kind == DLSH_OPT_STRING || o->kind == DLSH_OPT_WORD) return dlsh_string(t);
+    if (o->kind == DLSH_OPT_STRING || o->kind == DLSH_OPT_WORD) return dlsh_void();
     if (!strcmp(t, "true") || !strcmp(t, "false")) return dlsh_bool(*t == 't');
     long i = strtol(t, &end, 10);
     if (*t && !*end) return o->kind == DLSH_OPT_FLOAT ? dlsh_float((double)i) : dlsh_int(i);
     double f = strtod(t, &end);
-    return *t && !*end ? dlsh_float(f) : dlsh_string(t);
+    return *t && !*end ? dlsh_float(f) : dlsh_void();
+}
+
+/* What was given, else the default, where neither is text; VOID for text and for nothing. */
+static dlsh_value scalar(const dlsh_args *a, const char *name) {
+    const dlsh_arg_item *it = item(a, name, 0);
+    const dlsh_option *o = it ? NULL : dlsh_command_option(a->cmd, name, strlen(name));
+    return it ? it->value : o && o->dflt ? parse_default(o) : dlsh_void();
 }
 
 const dlsh_value *dlsh_arg(const dlsh_args *a, const char *name) {
@@ -295,30 +304,38 @@ const dlsh_value *dlsh_arg(const dlsh_args *a, const char *name) {
     for (dlsh_parsed *p = a->parsed; p; p = p->next)
         if (p->option == o) return &p->v;
     dlsh_parsed *p = malloc(sizeof *p);
-    if (!p) return NULL;
-    *p = (dlsh_parsed){a->parsed, o, parse_default(o)};
+    dlsh_value v = parse_default(o);
+    if (v.type == DLSH_VOID) v = dlsh_string(o->dflt);
+    if (!p || dlsh_failed(v)) {
+        ((dlsh_args *)a)->failed = 1; /* the command's run fails, whatever it made of the missing default */
+        free(p);
+        return NULL;
+    }
+    *p = (dlsh_parsed){a->parsed, o, v};
     ((dlsh_args *)a)->parsed = p;
     return &p->v;
 }
 
 long dlsh_arg_int(const dlsh_args *a, const char *name) {
-    const dlsh_value *v = dlsh_arg(a, name);
-    return !v ? 0 : v->type == DLSH_FLOAT ? (long)v->as.f : v->type == DLSH_INT || v->type == DLSH_BOOL ? v->as.i : 0;
+    dlsh_value v = scalar(a, name);
+    return v.type == DLSH_FLOAT ? (long)v.as.f : v.type == DLSH_INT || v.type == DLSH_BOOL ? v.as.i : 0;
 }
 
 double dlsh_arg_float(const dlsh_args *a, const char *name) {
-    const dlsh_value *v = dlsh_arg(a, name);
-    return v && dlsh_is_number(*v) ? dlsh_number(*v) : 0;
+    dlsh_value v = scalar(a, name);
+    return dlsh_is_number(v) ? dlsh_number(v) : 0;
 }
 
 int dlsh_arg_bool(const dlsh_args *a, const char *name) {
-    const dlsh_value *v = dlsh_arg(a, name);
-    return v && (v->type == DLSH_BOOL || v->type == DLSH_INT) && v->as.i;
+    dlsh_value v = scalar(a, name);
+    return (v.type == DLSH_BOOL || v.type == DLSH_INT) && v.as.i;
 }
 
 const char *dlsh_arg_str(const dlsh_args *a, const char *name) {
-    const dlsh_value *v = dlsh_arg(a, name);
-    return v && v->type == DLSH_STR ? v->as.str->s : NULL;
+    const dlsh_arg_item *it = item(a, name, 0);
+    if (it) return it->value.type == DLSH_STR ? it->value.as.str->s : NULL;
+    const dlsh_option *o = dlsh_command_option(a->cmd, name, strlen(name));
+    return o && o->dflt && parse_default(o).type == DLSH_VOID ? o->dflt : NULL;
 }
 
 dl_tensor *dlsh_arg_tensor(const dlsh_args *a, const char *name) {

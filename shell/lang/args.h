@@ -32,6 +32,7 @@ struct dlsh_args {
     int as_function, silent, n;
     dlsh_arg_item few[DLSH_FEW_ARGS], *items;
     dlsh_parsed *parsed;
+    int failed; /* there was no memory for a default */
     dlsh_buf text;
     dlsh_flow flow; /* how a block or statement that ran inside ended */
 };

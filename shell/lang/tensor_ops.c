@@ -475,6 +475,7 @@ static dl_status give(const op_call *c, dl_tensor **res, int n, int plain, dlsh_
 }
 
 dl_status dlsh_call_op(dlsh_session *s, dlsh_value op, const dlsh_callargs *args, dlsh_value *out) {
+    if (dlsh_failed(op)) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to call an op");
     op_call c = {.e = op.as.op};
     dl_tensor *few[16] = {0}, *res[8] = {0};
     int n = 0, plain = all_plain(args, c.e);

@@ -12,12 +12,55 @@
 
 enum { LARGE = 1 << 16 }; /* smaller texts, messages above all, may take the last memory */
 
+/* What texts are written into when malloc gives nothing: an error is told even then. */
+enum { SPARES = 8, SPARE = 1 << 13 };
+static char spare[SPARES][SPARE];
+static int spare_used[SPARES]; /* atomic */
+
+static int spare_of(const char *s) {
+    uintptr_t at = (uintptr_t)s - (uintptr_t)spare;
+    return at < sizeof spare ? (int)(at / SPARE) : -1;
+}
+
+static void give_back(char *s) {
+    int i = spare_of(s);
+    if (i < 0)
+        free(s);
+    else
+        __atomic_store_n(&spare_used[i], 0, __ATOMIC_RELEASE);
+}
+
+/* A spare with the text of b. NULL: it is too long, or all are in use. */
+static char *take_spare(const dlsh_buf *b, size_t *cap) {
+    for (int i = 0; *cap <= SPARE && i < SPARES; i++)
+        if (!__atomic_exchange_n(&spare_used[i], 1, __ATOMIC_ACQUIRE)) {
+            if (b->n) memcpy(spare[i], b->s, b->n + 1);
+            free(b->s);
+            *cap = SPARE;
+            return spare[i];
+        }
+    return NULL;
+}
+
+/* b's memory enlarged to *cap, or more. */
+static char *enlarge(const dlsh_buf *b, size_t *cap) {
+    int in_spare = spare_of(b->s) >= 0;
+    char *s = *cap >= LARGE ? dl_memory_resize(in_spare ? NULL : b->s, in_spare ? 0 : (long)b->cap, (long)*cap, 1)
+                            : realloc(in_spare ? NULL : b->s, *cap);
+    if (!s) return in_spare ? NULL : take_spare(b, cap);
+    if (in_spare) {
+        memcpy(s, b->s, b->n + 1);
+        give_back(b->s);
+    }
+    return s;
+}
+
 static int reserve(dlsh_buf *b, size_t more) {
     if (b->failed) return 0;
     if (b->n + more + 1 <= b->cap) return 1;
     size_t cap = b->cap ? b->cap : 64;
     while (cap < b->n + more + 1) cap *= 2;
-    char *s = cap < LARGE ? realloc(b->s, cap) : dl_memory_resize(b->s, (long)b->cap, (long)cap, 1);
+    char *s = enlarge(b, &cap);
     if (!s) {
         b->failed = 1;
         if (cap < LARGE) dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %zu bytes of text", cap);
@@ -62,7 +105,7 @@ dl_status dlsh_buf_write(dlsh_buf *b, const char *path) {
 }
 
 void dlsh_buf_free(dlsh_buf *b) {
-    free(b->s);
+    give_back(b->s);
     *b = (dlsh_buf){0};
 }
 
