@@ -4,8 +4,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#define OPENSSL_SUPPRESS_DEPRECATED /* SHA256_Init and its kin */
-#include <openssl/sha.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ffi/sha256.h"
 #include "ffi/spawn.h"
 #include "lang/session.h"
 
@@ -235,10 +234,7 @@ static dl_status command_line(build *b) {
 
 void dlsh_cc_hash(const char *text, size_t n, char key[DLSH_CC_KEY]) {
     unsigned char sum[SHA256_DIGEST_LENGTH];
-    SHA256_CTX c; /* allocates nothing, unlike SHA256() */
-    SHA256_Init(&c);
-    SHA256_Update(&c, text, n);
-    SHA256_Final(sum, &c);
+    dlsh_sha256(text, n, sum);
     for (int i = 0; i < (DLSH_CC_KEY - 1) / 2; i++) snprintf(key + 2 * i, 3, "%02x", sum[i]);
 }
 

@@ -1,10 +1,10 @@
 /* Files of the cache. */
 #define _GNU_SOURCE
 #include "ffi/sealed.h"
+#include "ffi/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/sha.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ int dlsh_sealed_read(const char *path, dlsh_sealed *out) {
     n -= sizeof found;
     memcpy(&found, out->bytes + n, sizeof found);
     right = seal_of(path, found.content, found.notes);
-    SHA256((const unsigned char *)out->bytes, n + offsetof(seal, sum), right.sum);
+    dlsh_sha256(out->bytes, n + offsetof(seal, sum), right.sum);
     if (found.content > n || found.notes != n - found.content || memcmp(&right, &found, sizeof found)) return 0;
     out->n = found.content;
     out->notes = out->bytes + found.content;
@@ -98,7 +98,7 @@ static char *sealed_bytes(const char *path, const void *data, size_t n, const ch
     memcpy(bytes, data, n);
     memcpy(bytes + n, notes, nnotes);
     memcpy(bytes + n + nnotes, &s, sizeof s);
-    SHA256((const unsigned char *)bytes, n + nnotes + offsetof(seal, sum), s.sum);
+    dlsh_sha256(bytes, n + nnotes + offsetof(seal, sum), s.sum);
     memcpy(bytes + n + nnotes, &s, sizeof s);
     return bytes;
 }

@@ -1,11 +1,11 @@
-# Inside a control group of 300 MB: page cache is no use of it, and whatever takes too much ends in an error, in pieces
+# Inside a control group of 160 MB: page cache is no use of it, and whatever takes too much ends in an error, in pieces
 # of any size. Where no group can be made, the limits of a process take its place.
 name=dlsh-test-$$
 for top in /sys/fs/cgroup/memory /sys/fs/cgroup; do
     group=$top/$name
     limit=$group/memory.max
     [ $top = /sys/fs/cgroup ] || limit=$group/memory.limit_in_bytes
-    mkdir $group 2>/dev/null && echo 314572800 2>/dev/null >$limit && break
+    mkdir $group 2>/dev/null && echo 167772160 2>/dev/null >$limit && break
     rmdir $group 2>/dev/null
     group=
 done
@@ -13,16 +13,16 @@ inside() {
     if [ -n "$group" ]; then
         sh -c "echo \$\$ >$group/cgroup.procs && exec \"\$@\"" sh "$@"
     else
-        (ulimit -v 500000 && exec "$@")
+        (ulimit -v 400000 && exec "$@")
     fi
 }
 # The message's figures depend on the machine.
 run() {
     echo "\$ $1"
     inside dlsh -n --db none -c "$1" 2>&1 | grep -v -e '^  hint' -e '^    ' |
-        sed 's/: [^:]* asked for, .* MiB left.*held by tensors.*/: too much/'
+        sed 's/^<c>:.* asked for, .* MiB left.*held by tensors.*/error: too much/'
 }
-head -c 400000000 /dev/zero >cache
+head -c 250000000 /dev/zero >cache
 [ -z "$group" ] || inside cat cache >/dev/null
 run 'print(sum(ones(20000, 1000)))'
 rm cache
