@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,21 +66,28 @@ bool dl_git_from_hex(const char *hex, int bytes, uint8_t *out) {
 bool dl_git_hash_begin(dl_git_hash *h, int id_bytes, const char *kind, uint64_t size) {
     char head[64];
     int n = snprintf(head, sizeof head, "%s %llu", kind, (unsigned long long)size) + 1;
-    *h = (dl_git_hash){EVP_MD_CTX_new(), id_bytes};
-    if (!h->md || !EVP_DigestInit_ex(h->md, id_bytes == 20 ? EVP_sha1() : EVP_sha256(), NULL)) return false;
+    *h = (dl_git_hash){.id_bytes = id_bytes};
+    if (id_bytes == SHA_DIGEST_LENGTH)
+        SHA1_Init(&h->c.sha1);
+    else
+        SHA256_Init(&h->c.sha256);
     dl_git_hash_add(h, head, (size_t)n);
     return true;
 }
 
 void dl_git_hash_add(dl_git_hash *h, const void *data, size_t n) {
-    if (h->md) EVP_DigestUpdate(h->md, data, n);
+    if (h->id_bytes == SHA_DIGEST_LENGTH)
+        SHA1_Update(&h->c.sha1, data, n);
+    else if (h->id_bytes)
+        SHA256_Update(&h->c.sha256, data, n);
 }
 
 bool dl_git_hash_end(dl_git_hash *h, uint8_t *id) {
-    bool good = h->md && EVP_DigestFinal_ex(h->md, id, NULL);
-    EVP_MD_CTX_free(h->md);
-    h->md = NULL;
-    return good;
+    if (h->id_bytes == SHA_DIGEST_LENGTH)
+        SHA1_Final(id, &h->c.sha1);
+    else if (h->id_bytes)
+        SHA256_Final(id, &h->c.sha256);
+    return h->id_bytes;
 }
 
 /* ---------------------------------------------------------------- the repository */

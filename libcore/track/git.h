@@ -2,6 +2,8 @@
 #ifndef DL_TRACK_GIT_H
 #define DL_TRACK_GIT_H
 
+#define OPENSSL_SUPPRESS_DEPRECATED /* SHA256_Init and its kin, which allocate nothing and so cannot fail */
+#include <openssl/sha.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,8 +36,11 @@ bool dl_git_work_tree(const dl_git_repo *r, uint8_t *tree);
 
 /* Hash of an object: `kind`, its size and what `add` is given until dl_git_hash_end. */
 typedef struct dl_git_hash {
-    void *md;
-    int bytes;
+    int id_bytes; /* 20: SHA-1, 32: SHA-256, 0: not begun */
+    union {
+        SHA_CTX sha1;
+        SHA256_CTX sha256;
+    } c;
 } dl_git_hash;
 bool dl_git_hash_begin(dl_git_hash *h, int id_bytes, const char *kind, uint64_t size);
 void dl_git_hash_add(dl_git_hash *h, const void *data, size_t n);
