@@ -164,7 +164,7 @@ static const dlsh_field fields[] = {
     {"text", "the layers in words", get_text, NULL},
     {NULL, NULL, NULL, NULL}};
 
-static dl_status no_weights(void) {
+dl_status dlsh_no_weights(void) {
     return dlsh_fail(DL_ERR_STATE,
                      "m.build([1, 28, 28]) makes them for samples of that shape; a trainer or the first "
                      "batch does so too",
@@ -177,11 +177,12 @@ static dl_status get(void *self, const char *name, dlsh_value *out) {
     if (c && *name) return dlsh_give(dlsh_net_value(c), out);
     dl_tensor *t = dl_module_tensor(m, name);
     if (t) return dlsh_give(dlsh_tensor(dl_ref(t)), out);
-    return is_group(m) || dl_module_is_built(m) ? DL_ERR_NAME : no_weights();
+    return is_group(m) || dl_module_is_built(m) ? DL_ERR_NAME : dlsh_no_weights();
 }
 
 static dl_status set(void *self, const char *name, dlsh_value v) {
-    if (!dl_module_tensor(self, name)) return is_group(self) || dl_module_is_built(self) ? DL_ERR_NAME : no_weights();
+    if (!dl_module_tensor(self, name))
+        return is_group(self) || dl_module_is_built(self) ? DL_ERR_NAME : dlsh_no_weights();
     if (v.type != DLSH_TENSOR)
         return dlsh_fail(DL_ERR_TYPE, NULL, "a parameter is set to a tensor, got %s", dlsh_type_name(v));
     if (dl_requires_grad(v.as.tensor)) {
@@ -275,7 +276,7 @@ static dl_status zero_run(const dlsh_args *a, dlsh_value *result) {
 /* A list of the parameters, or a record of all tensors by path. */
 static dl_status tensors_run(const dlsh_args *a, dlsh_value *result) {
     int record = dlsh_arg_data(a) != NULL;
-    if (!dl_module_is_built(dlsh_arg_self(a))) return no_weights();
+    if (!dl_module_is_built(dlsh_arg_self(a))) return dlsh_no_weights();
     dl_module_list *l = dl_module_tensors(dlsh_arg_self(a), record ? 3 : 1);
     dlsh_value v = !l ? dlsh_void() : record ? dlsh_new_record() : dlsh_new_list(l->n);
     dl_status st = dlsh_failed(v) ? dlsh_failure() : DL_OK;
