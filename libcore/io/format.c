@@ -120,7 +120,7 @@ dl_status dl_format_to_write(const char *path, dl_content content, dl_format *ou
     dl_format f = dl_format_of_name(path);
     int pictures = content == DL_HOLDS_PLOT || content == DL_HOLDS_GRAPH;
     if (f == DL_NFORMAT && !*ending_of(path) && !pictures)
-        for (f = 0; !(rows[f].writes & content);) f++;
+        for (f = 0; f < DL_NFORMAT && !(rows[f].writes & content);) f++;
     if (f == DL_NFORMAT || !(rows[f].writes & content)) return refuse_write(path, content, f);
     *out = f;
     return DL_OK;
