@@ -9,6 +9,7 @@ for top in /sys/fs/cgroup/memory /sys/fs/cgroup; do
     rmdir $group 2>/dev/null
     group=
 done
+[ -z "$group" ] || trap 'rmdir $group' EXIT
 inside() {
     if [ -n "$group" ]; then
         sh -c "echo \$\$ >$group/cgroup.procs && exec \"\$@\"" sh "$@"
@@ -36,4 +37,3 @@ run 'xs = []; while true { append(xs, fn () { return 1 }) }'
 run 's = "a"; while true { s = s + s }'
 run 'xs = record(); i = 0; while true { xs["k" + str(i)] = i; i += 1 }'
 run 'xs = []; try { while true { append(xs, ones(1000, 1000)) } } catch e { xs = [] }; print(sum(ones(20000, 1000)))'
-[ -z "$group" ] || rmdir $group
