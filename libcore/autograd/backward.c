@@ -3,6 +3,7 @@
  * interrupted leaves no gradient half written. */
 #include "autograd/tape.h"
 #include "core/device.h"
+#include "core/interrupt.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +129,9 @@ static dl_status run_node(pass *p, int index) {
     b.g = g;
     for (int i = 0; i < n->nin; i++)
         if (n->edge[i].node || n->edge[i].leaf) b.need |= 1ul << (i < 63 ? i : 63);
+    bool outer = dl_stop_swap(false);
     dl_status s = run_rule(p, &b);
+    if (dl_stop_swap(outer)) s = dl_fail(DL_ERR_INTERRUPT, "interrupted");
     if (s != DL_OK) dl_error_hint("raised by the gradient of %s, made at %s:%d", n->op->name, n->src.file, n->src.line);
     for (int i = 0; i < n->nin; i++) {
         const dl_edge *e = &n->edge[i];
@@ -177,17 +180,7 @@ static dl_status accumulate(dl_tensor *leaf, dl_tensor **g, bool create) {
     return s;
 }
 
-static dl_status walk(pass *p) {
-    while (p->nheap) {
-        if (dl_interrupt_get()) return dl_fail(DL_ERR_INTERRUPT, "backward was interrupted; no gradient was changed");
-        int s = heap_pop(p);
-        DL_TRY(run_node(p, s));
-        if (p->inputs) answer(p, &p->slots[s]);
-        for (int i = 0; i < DL_MAX_OUT; i++) {
-            dl_unref(p->slots[s].g[i]);
-            p->slots[s].g[i] = NULL;
-        }
-    }
+static dl_status give_leaves(pass *p) {
     for (int i = 0; i < p->n; i++) {
         if (!p->slots[i].leaf) continue;
         if (p->inputs)
@@ -196,6 +189,26 @@ static dl_status walk(pass *p) {
             DL_TRY(accumulate(p->slots[i].leaf, &p->slots[i].g[0], p->create));
     }
     return DL_OK;
+}
+
+static dl_status walk(pass *p) {
+    while (p->nheap) {
+        int s = heap_pop(p);
+        dl_status st = dl_interrupt_check();
+        if (st == DL_OK) st = run_node(p, s);
+        if (st == DL_ERR_INTERRUPT)
+            return dl_fail(DL_ERR_INTERRUPT, "backward was interrupted; no gradient was changed");
+        DL_TRY(st);
+        if (p->inputs) answer(p, &p->slots[s]);
+        for (int i = 0; i < DL_MAX_OUT; i++) {
+            dl_unref(p->slots[s].g[i]);
+            p->slots[s].g[i] = NULL;
+        }
+    }
+    int held = dl_interrupt_hold(1);
+    dl_status st = give_leaves(p);
+    dl_interrupt_hold(held);
+    return st;
 }
 
 static void pass_free(pass *p) {

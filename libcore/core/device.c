@@ -1,5 +1,6 @@
 /* Devices by number and name, and the calls that go to a backend. */
 #include "core/device.h"
+#include "core/interrupt.h"
 #include "core/live.h"
 #include "core/memory.h"
 
@@ -146,9 +147,19 @@ void dl_device_free(int device, void *p, size_t bytes) {
         dl_backend_get()->release(device - 1, p, bytes);
 }
 
+/* In pieces that take some milliseconds, also when they come from a mapped file. */
+static dl_status copy_host(char *dst, const char *src, size_t bytes) {
+    enum { PIECE = 1 << 22 };
+    for (size_t at = 0; at < bytes; at += PIECE) {
+        memcpy(dst + at, src + at, bytes - at < PIECE ? bytes - at : PIECE);
+        if (bytes > PIECE) DL_TRY(dl_interrupt_check());
+    }
+    return DL_OK;
+}
+
 dl_status dl_device_copy(void *dst, int dst_device, const void *src, int src_device, size_t bytes) {
     if (!bytes) return DL_OK;
-    if (!dst_device && !src_device) return memcpy(dst, src, bytes), DL_OK;
+    if (!dst_device && !src_device) return copy_host(dst, src, bytes);
     DL_TRY(dl_device_check(dst_device ? dst_device : src_device));
     return dl_backend_get()->copy(dst, dst_device, src, src_device, bytes);
 }

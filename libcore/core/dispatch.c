@@ -1,6 +1,7 @@
 /* Running a row: promote, infer, allocate, run, record. Recording comes last, so that a failure leaves no trace. */
 #include "autograd/tape.h"
 #include "core/device.h"
+#include "core/interrupt.h"
 #include "core/mode.h"
 #include "core/op.h"
 #include "core/rng.h"
@@ -205,7 +206,18 @@ static dl_status run_kernel(dl_call *c) {
         c->stream = op->flags & DL_F_DROPOUT ? DL_STREAM_DROPOUT : dl_rng_used();
         c->rng = dl_rng_next(c->stream);
     }
-    return k->run(c);
+    bool outer = dl_stop_swap(false);
+    dl_status s = k->run(c);
+    if (dl_stop_swap(outer)) return dl_fail(DL_ERR_INTERRUPT, "interrupted");
+    return s == DL_OK ? dl_interrupt_check() : s;
+}
+
+/* What changes its operands ends, since nobody could tell a half changed one. */
+static dl_status run_wholly(dl_call *c) {
+    int held = c->op->mutates ? dl_interrupt_hold(1) : 0;
+    dl_status s = run_kernel(c);
+    if (c->op->mutates) dl_interrupt_hold(held);
+    return s;
 }
 
 /* A view row whose infer found no view: a contiguous copy laid into the fresh output. */
@@ -251,6 +263,7 @@ static dl_status check_writable(const dl_call *c) {
 static dl_status run_frame(frame *f) {
     dl_call *c = &f->call;
     const dl_op *op = c->op;
+    DL_TRY(dl_interrupt_check());
     DL_TRY(dl_attr_check(op, c->attr));
     DL_TRY(find_device(c));
     DL_TRY(mix(f));
@@ -262,7 +275,7 @@ static dl_status run_frame(frame *f) {
     DL_TRY(op->infer(c, meta));
     DL_TRY(allocate(f, meta));
     if (!(op->flags & DL_F_VIEW))
-        DL_TRY(run_kernel(c));
+        DL_TRY(run_wholly(c));
     else if (meta[0].alias < 0 && f->out[0]->numel)
         DL_TRY(copy_instead(f));
     if (op->mutates) mark_mutated(c);
@@ -280,7 +293,9 @@ dl_status dl_invoke(const dl_op *op, dl_tensor *const *in, int nin, const dl_ava
     f.call.in = f.in;
     f.call.out = f.out;
     for (int i = 0; i < nin; i++) f.in[i] = dl_ref(in[i]);
+    const char *outer = dl_doing_set(op->name);
     s = run_frame(&f);
+    dl_doing_set(outer);
     if (s != DL_OK) fail_context(op, in, nin, s);
     for (int i = 0; i < nin; i++) dl_unref(f.in[i]);
     for (int i = 0; i < op->out; i++) {

@@ -1,17 +1,44 @@
 /* The request to stop. */
 #include "core/interrupt.h"
 
-#include <signal.h>
-#include "dlcore.h"
+#include "core/error.h"
 
-static volatile sig_atomic_t flag;
-static __thread int held;
+int dl_interrupt_flag;
+static const char *doing; /* atomic */
+static _Thread_local int held;
+static _Thread_local bool left;
 
-void dl_interrupt_set(int on) { flag = on; }
-int dl_interrupt_get(void) { return held ? 0 : flag; }
+void dl_interrupt_set(int on) { __atomic_store_n(&dl_interrupt_flag, on, __ATOMIC_RELAXED); }
+int dl_interrupt_get(void) { return held ? 0 : __atomic_load_n(&dl_interrupt_flag, __ATOMIC_RELAXED); }
 
 int dl_interrupt_hold(int on) {
     int before = held;
     held = on;
     return before;
 }
+
+dl_status dl_interrupt_check(void) {
+    if (__builtin_expect(!dl_interrupt_get(), 1)) return DL_OK;
+    return dl_fail(DL_ERR_INTERRUPT, "interrupted");
+}
+
+dl_stop dl_stop_begin(void) { return (dl_stop){.heeds = !held}; }
+
+bool dl_stop_end(const dl_stop *s) {
+    bool mine = __atomic_load_n(&s->left, __ATOMIC_RELAXED);
+    left |= mine;
+    return mine;
+}
+
+bool dl_stop_swap(bool now) {
+    bool was = left;
+    left = now;
+    return was;
+}
+
+const char *dl_doing_set(const char *what) {
+    const char *before = dl_doing();
+    __atomic_store_n(&doing, what, __ATOMIC_RELAXED);
+    return before;
+}
+const char *dl_doing(void) { return __atomic_load_n(&doing, __ATOMIC_RELAXED); }

@@ -54,11 +54,14 @@ AVERAGES(double, f64)
 static void all(const job *j, bool f64) {
     long block = j->x.sc == 1 && j->g.C > 1 ? CHANNELS : 1, blocks = (j->g.C + block - 1) / block;
     long work = j->g.N * j->g.C * (j->back ? j->rows * j->cols : j->g.in[0] * j->g.in[1]);
+    dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(work))
     for (long i = 0; i < j->g.N * blocks; i++) {
+        if (dl_stop_asked(&stop)) continue;
         long c0 = i % blocks * block, nc = j->g.C - c0 < block ? j->g.C - c0 : block;
         (f64 ? averages_f64 : averages_f32)(j, i / blocks, c0, nc);
     }
+    dl_stop_end(&stop);
 }
 
 static dl_image image_of(const dl_tensor *t) {

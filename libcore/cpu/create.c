@@ -150,20 +150,21 @@ typedef struct keyed {
 enum { DIGIT = 11, BUCKETS = 1 << DIGIT };
 
 /* One pass of a stable radix sort. */
-static void sort_pass(const keyed *from, keyed *to, long n, int shift) {
+static void sort_pass(const keyed *from, keyed *to, long n, int shift, dl_stop *stop) {
     long at[BUCKETS] = {0}, sum = 0;
-    for (long i = 0; i < n; i++) at[from[i].key >> shift & (BUCKETS - 1)]++;
+    DL_CPU_EACH(i, n, stop) at[from[i].key >> shift & (BUCKETS - 1)]++;
     for (int d = 0; d < BUCKETS; d++) {
         long count = at[d];
         at[d] = sum;
         sum += count;
     }
-    for (long i = 0; i < n; i++) to[at[from[i].key >> shift & (BUCKETS - 1)]++] = from[i];
+    if (stop->left) return;
+    DL_CPU_EACH(i, n, stop) to[at[from[i].key >> shift & (BUCKETS - 1)]++] = from[i];
 }
 
-static void draw_keys(dl_rng_key k, keyed *a, long n) {
+static void draw_keys(dl_rng_key k, keyed *a, long n, dl_stop *stop) {
     uint32_t w[2 * BLOCK];
-    for (long lo = 0; lo < n; lo += BLOCK) {
+    for (long lo = 0; lo < n && !dl_stop_asked(stop); lo += BLOCK) {
         long m = n - lo < BLOCK ? n - lo : BLOCK;
         DL_SIMD_PICK(dl_random_words)(k, 2 * (uint64_t)lo, 2 * m, w);
         for (long i = 0; i < m; i++) a[lo + i] = (keyed){(uint64_t)w[2 * i + 1] << 32 | w[2 * i], lo + i};
@@ -171,8 +172,8 @@ static void draw_keys(dl_rng_key k, keyed *a, long n) {
 }
 
 /* Puts right what passes over the upper digits left: neighbours that differ below. */
-static void insert(keyed *a, long n) {
-    for (long i = 1; i < n; i++) {
+static void insert(keyed *a, long n, dl_stop *stop) {
+    DL_CPU_EACH(i, n, stop) {
         keyed v = a[i];
         long k = i;
         for (; k > 0 && a[k - 1].key > v.key; k--) a[k] = a[k - 1];
@@ -188,12 +189,14 @@ static dl_status run_randperm(dl_call *c) {
     keyed *a = dl_host_alloc(bytes);
     if (!a) return DL_ERR_MEMORY;
     keyed *b = a + n;
-    draw_keys(dl_rng_key_of(c), a, n);
+    dl_stop stop = dl_stop_begin();
+    draw_keys(dl_rng_key_of(c), a, n, &stop);
     for (int top = n <= 1 << 24 ? 2 : 4; n > 32 && top > 0; top -= 2) {
-        sort_pass(a, b, n, 64 - top * DIGIT);
-        sort_pass(b, a, n, 64 - (top - 1) * DIGIT);
+        sort_pass(a, b, n, 64 - top * DIGIT, &stop);
+        sort_pass(b, a, n, 64 - (top - 1) * DIGIT, &stop);
     }
-    insert(a, n);
+    if (!stop.left) insert(a, n, &stop);
+    dl_stop_end(&stop);
     dl_cpu_copy_strided(1, &n, dl_ptr(o), (dl_dtype)o->dtype, &one, &a->number, DL_I64, &step);
     dl_host_free(a, bytes);
     return DL_OK;
@@ -207,7 +210,8 @@ static dl_status plain_bernoulli(dl_call *c) {
     dl_dtype t = (dl_dtype)x->dtype;
     size_t size = dl_esize(x);
     uint32_t w[BLOCK];
-    for (int64_t lo = 0; lo < x->numel; lo += BLOCK) {
+    dl_stop stop = dl_stop_begin();
+    for (int64_t lo = 0; lo < x->numel && !dl_stop_asked(&stop); lo += BLOCK) {
         long n = x->numel - lo < BLOCK ? x->numel - lo : BLOCK;
         DL_SIMD_PICK(dl_random_words)(dl_rng_key_of(c), (uint64_t)lo, n, w);
         for (long i = 0; i < n; i++) {
@@ -217,6 +221,7 @@ static dl_status plain_bernoulli(dl_call *c) {
             dl_store_f64((char *)dl_ptr(o) + at, t, w[i] < dl_rng_threshold(p));
         }
     }
+    dl_stop_end(&stop);
     return DL_OK;
 }
 static dl_status run_bernoulli(dl_call *c) { return dl_cpu_via_f32(c, plain_bernoulli, true); }

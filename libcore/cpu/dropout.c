@@ -16,9 +16,12 @@ static dl_tensor *words_like(const dl_tensor *y, dl_rng_key key) {
     dl_tensor *w = flat ? dl_tensor_empty(y->ndim, y->shape, DL_I32, 0) : NULL;
     if (w) {
         uint32_t *p = dl_ptr(flat);
+        dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(2 * y->numel))
         for (long i = 0; i < y->numel; i += RUN)
-            DL_SIMD_PICK(dl_random_words)(key, (uint64_t)i, y->numel - i < RUN ? y->numel - i : RUN, p + i);
+            if (!dl_stop_asked(&stop))
+                DL_SIMD_PICK(dl_random_words)(key, (uint64_t)i, y->numel - i < RUN ? y->numel - i : RUN, p + i);
+        dl_stop_end(&stop);
         memcpy(w->stride, y->stride, sizeof w->stride);
         dl_cpu_copy(w, flat);
     }
@@ -36,14 +39,17 @@ static void all_runs(const dl_tensor *x, dl_tensor *y, dl_tensor *mask, const dl
     char *xp = dl_ptr(x), *yp = dl_ptr(y);
     unsigned char *mp = dl_ptr(mask);
     dl_dropout_loop loop = DL_SIMD_PICK(dl_dropout)[y->dtype == DL_F64];
+    dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(4 * y->numel))
     for (long i = 0; i < y->numel; i += RUN) {
+        if (dl_stop_asked(&stop)) continue;
         uint32_t own[RUN];
         long n = y->numel - i < RUN ? y->numel - i : RUN;
         const uint32_t *w = words ? (uint32_t *)dl_ptr(words) + i : own;
         if (!words) DL_SIMD_PICK(dl_random_words)(key, (uint64_t)i, n, own);
         loop(n, w, least, scale, xp + i * es, yp + i * es, mp + i);
     }
+    dl_stop_end(&stop);
     if (none) memset(mp, 0, (size_t)mask->numel);
 }
 

@@ -4,12 +4,13 @@
 #include "cpu/iter.h"
 #include "cpu/simd.h"
 
+#include <omp.h>
 #include <string.h>
 
 DL_SIMD_DECL(bool, dl_tiny_gemm_f32, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
 DL_SIMD_DECL(bool, dl_tiny_gemm_f64, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
 
-enum { TINY = 24 * 24 * 24, CHUNK = 1 << 30 };
+enum { TINY = 24 * 24 * 24, CHUNK = 1 << 30, UNIT = 192, VECTOR_BLOCK = 1 << 26 };
 
 static char *at(dl_dtype t, dl_mat m, long i, long j) { return (char *)m.p + (i * m.rs + j * m.cs) * dl_dtype_size(t); }
 
@@ -34,7 +35,7 @@ static int layout(dl_mat a, long rows, long cols, int *ld) {
 
 static void zero(dl_dtype t, long m, long n, dl_mat c) {
     size_t es = (size_t)dl_dtype_size(t);
-    for (long i = 0; i < m; i++) memset(at(t, c, i, 0), 0, (size_t)n * es);
+    for (long i = 0; i < m; i++) dl_cpu_clear(at(t, c, i, 0), (size_t)n * es);
 }
 
 static void product(const dl_blas *l, dl_dtype t, int ta, int tb, int m, int n, int k, const void *a, int lda,
@@ -72,15 +73,36 @@ static void multiply(const dl_blas *lib, dl_dtype t, long m, long n, long k, dl_
 
 static long least(long a, long b) { return a < b ? a : b; }
 
+/* Rows and columns of the result that one call makes: what takes some 50 ms, so that a request to stop is seen in time;
+ * as square as can be, since each call packs its operands anew. Each element is summed up as in one call for all. */
+static void block_of(dl_dtype t, long m, long n, long k, long *rows, long *cols) {
+    int level = dl_simd_level(), threads = omp_in_parallel() ? 1 : omp_get_max_threads();
+    double thread = level >= 4 ? 3e9 : level >= 3 ? 2e9 : 5e8, most = thread * threads / (t == DL_F64 ? 2 : 1);
+    *rows = least(m, CHUNK), *cols = least(n, CHUNK);
+    if (n == 1 || m == 1) { /* bound by memory */
+        long *side = n == 1 ? rows : cols;
+        *side = least(*side, (VECTOR_BLOCK / k + 64) / 64 * 64);
+        return;
+    }
+    while ((double)*rows * (double)*cols * (double)least(k, CHUNK) > most && (*rows > UNIT || *cols > UNIT)) {
+        long *side = *rows >= *cols ? rows : cols;
+        *side = (*side / 2 + UNIT - 1) / UNIT * UNIT;
+    }
+}
+
 static void multiply_chunks(const dl_blas *lib, dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl_mat c,
                             bool add) {
-    for (long i = 0; i < m; i += CHUNK)
-        for (long j = 0; j < n; j += CHUNK)
-            for (long l = 0; l < k; l += CHUNK) {
+    long rows, cols;
+    dl_stop stop = dl_stop_begin();
+    block_of(t, m, n, k, &rows, &cols);
+    for (long i = 0; i < m; i += rows)
+        for (long j = 0; j < n; j += cols)
+            for (long l = 0; l < k && !dl_stop_asked(&stop); l += CHUNK) {
                 dl_mat as = {at(t, a, i, l), a.rs, a.cs}, bs = {at(t, b, l, j), b.rs, b.cs},
                        cs = {at(t, c, i, j), c.rs, c.cs};
-                multiply(lib, t, least(m - i, CHUNK), least(n - j, CHUNK), least(k - l, CHUNK), as, bs, cs, add || l);
+                multiply(lib, t, least(m - i, rows), least(n - j, cols), least(k - l, CHUNK), as, bs, cs, add || l);
             }
+    dl_stop_end(&stop);
 }
 
 /* A dense copy of a matrix that BLAS cannot read; *copy is to be freed with dl_host_free(*copy, *bytes). */

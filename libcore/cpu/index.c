@@ -10,7 +10,9 @@
 static dl_tensor *checked_indices(dl_tensor *index, int dim, long size) {
     bool usable = index->dtype == DL_I64 && dl_is_contiguous(index);
     const long *given = dl_ptr(index);
-    for (int64_t i = 0; usable && i < index->numel; i++) usable = given[i] >= 0 && given[i] < size;
+    dl_stop stop = dl_stop_begin();
+    if (usable) DL_CPU_EACH(i, index->numel, &stop) usable = usable && given[i] >= 0 && given[i] < size;
+    if (dl_stop_end(&stop)) return dl_interrupt_check(), NULL;
     if (usable) return dl_ref(index);
     dl_tensor *own = dl_tensor_empty(index->ndim, index->shape, DL_I64, 0);
     if (!own) return NULL;
@@ -97,10 +99,12 @@ static void select_strided(dl_tensor *o, const dl_tensor *x, const long *index, 
     long shape[DL_MAX_DIM], size = (long)dl_esize(x);
     memcpy(shape, x->shape, sizeof shape);
     shape[dim] = 1;
-    for (long i = 0; i < n; i++)
+    dl_stop stop = dl_stop_begin();
+    for (long i = 0; i < n && !dl_stop_asked(&stop); i++)
         dl_cpu_copy_strided(x->ndim, shape, (char *)dl_ptr(o) + i * o->stride[dim] * size, (dl_dtype)o->dtype,
                             o->stride, (char *)dl_ptr(x) + index[i] * x->stride[dim] * size, (dl_dtype)x->dtype,
                             x->stride);
+    dl_stop_end(&stop);
 }
 
 static dl_status run_index_select(dl_call *c) {
@@ -126,13 +130,15 @@ typedef struct adds {
     picks s;
     dl_loop add;
     long outer, esize, band;
+    dl_stop *stop;
 } adds;
 
 static void add_band(void *arg, long t) {
     const adds *a = arg;
     long lo = t * a->band, w = a->s.inner - lo < a->band ? a->s.inner - lo : a->band;
     const long stride[3] = {a->esize, a->esize, a->esize};
-    for (long k = 0; w > 0 && k < a->outer * a->s.n; k++) {
+    if (w <= 0) return;
+    DL_CPU_EACH(k, a->outer * a->s.n, a->stop) {
         char *at = a->s.o + ((k / a->s.n * a->s.size + a->s.index[k % a->s.n]) * a->s.inner + lo) * a->esize;
         char *p[3] = {at, at, (char *)a->s.x + (k * a->s.inner + lo) * a->esize};
         a->add(w, p, stride, NULL);
@@ -146,14 +152,17 @@ static dl_status plain_index_add(dl_call *c) {
     dl_tensor *index = checked_indices(c->in[1], dim, size);
     if (!index) return dl_error_last()->code;
     dl_cpu_copy(o, x);
+    dl_stop stop = dl_stop_begin();
     adds a = {{dl_ptr(o), dl_ptr(v), dl_ptr(index), index->numel, size, product(x, dim + 1, x->ndim)},
               DL_SIMD_PICK(dl_binary_loop)[DL_B_add][o->dtype],
               product(x, 0, dim),
               (long)dl_esize(o),
-              0};
+              0,
+              &stop};
     int threads = a.s.inner >= 256 ? dl_cpu_threads(v->numel) : 1;
     a.band = ((a.s.inner + threads - 1) / threads + 15) / 16 * 16;
     dl_cpu_for(threads, threads, add_band, &a);
+    dl_stop_end(&stop);
     dl_unref(index);
     return DL_OK;
 }
@@ -256,14 +265,16 @@ static dl_status run_nonzero(dl_call *c) {
     if (!is) return DL_ERR_MEMORY;
     dl_cpu_copy(is, x);
     const unsigned char *p = dl_ptr(is);
-    for (int64_t i = 0; i < is->numel && left; i++) {
-        if (p[i]) {
+    dl_stop stop = dl_stop_begin();
+    DL_CPU_EACH(i, is->numel, &stop) {
+        if (p[i] && left) {
             memcpy(o, at, (size_t)x->ndim * sizeof *o);
             o += x->ndim;
             left--;
         }
         for (int d = x->ndim - 1; d >= 0 && ++at[d] == x->shape[d]; d--) at[d] = 0;
     }
+    dl_stop_end(&stop);
     dl_unref(is);
     return DL_OK;
 }
@@ -278,13 +289,16 @@ static dl_status run_one_hot(dl_call *c) {
     const long *p = dl_ptr(label);
     long *q = dl_ptr(o);
     dl_status s = DL_OK;
-    memset(q, 0, (size_t)o->numel * sizeof *q);
-    for (long i = 0; i < n && s == DL_OK; i++) {
+    dl_stop stop = dl_stop_begin();
+    dl_cpu_clear(q, (size_t)o->numel * sizeof *q);
+    DL_CPU_EACH(i, n, &stop) {
+        if (s != DL_OK) break;
         if (p[i] < 0 || p[i] >= width)
             s = dl_fail(DL_ERR_INDEX, "label %ld is outside 0 .. %ld", p[i], width - 1);
         else
             q[i * width + p[i]] = 1;
     }
+    dl_stop_end(&stop);
     dl_unref(label);
     return s;
 }
@@ -293,15 +307,19 @@ const dl_kernel dl_cpu_one_hot = {.run = run_one_hot, .dtypes = DL_ANY};
 /* ---- running sums, in place over a converted copy; f32 adds up in f64 */
 
 #define SCAN(name, T, A)                                                                                               \
-    static void name(T *p, long n, long inner, long width) {                                                           \
+    static void name(T *p, long n, long inner, long width, dl_stop *stop) {                                            \
         A acc[SCAN_BAND] = {0}, one = 0;                                                                               \
-        if (inner == 1)                                                                                                \
-            for (long i = 0; i < n; i++) p[i] = (T)(one += (A)p[i]);                                                   \
-        for (long i = 0; inner > 1 && i < n; i++, p += inner)                                                          \
+        if (inner == 1) {                                                                                              \
+            DL_CPU_EACH(i, n, stop) p[i] = (T)(one += (A)p[i]);                                                        \
+            return;                                                                                                    \
+        }                                                                                                              \
+        DL_CPU_EACH(i, n, stop) {                                                                                      \
             for (long j = 0; j < width; j++) {                                                                         \
                 acc[j] += (A)p[j];                                                                                     \
                 p[j] = (T)acc[j];                                                                                      \
             }                                                                                                          \
+            p += inner;                                                                                                \
+        }                                                                                                              \
     }
 enum { SCAN_BAND = 64 };
 SCAN(scan_i64, long, unsigned long)
@@ -311,6 +329,7 @@ SCAN(scan_f64, double, double)
 typedef struct scans {
     dl_tensor *o;
     long n, inner, bands;
+    dl_stop *stop;
 } scans;
 
 static void scan_band(void *arg, long k) {
@@ -318,21 +337,23 @@ static void scan_band(void *arg, long k) {
     long lo = k % s->bands * SCAN_BAND, width = s->inner - lo < SCAN_BAND ? s->inner - lo : SCAN_BAND;
     long at = k / s->bands * s->n * s->inner + lo;
     if (s->o->dtype == DL_F32)
-        scan_f32((float *)dl_ptr(s->o) + at, s->n, s->inner, width);
+        scan_f32((float *)dl_ptr(s->o) + at, s->n, s->inner, width, s->stop);
     else if (s->o->dtype == DL_F64)
-        scan_f64((double *)dl_ptr(s->o) + at, s->n, s->inner, width);
+        scan_f64((double *)dl_ptr(s->o) + at, s->n, s->inner, width, s->stop);
     else
-        scan_i64((long *)dl_ptr(s->o) + at, s->n, s->inner, width);
+        scan_i64((long *)dl_ptr(s->o) + at, s->n, s->inner, width, s->stop);
 }
 
 static dl_status plain_cumsum(dl_call *c) {
     dl_tensor *o = c->out[0];
     int dim;
-    scans s = {.o = o, .n = along(c, o, &dim)};
+    dl_stop stop = dl_stop_begin();
+    scans s = {.o = o, .n = along(c, o, &dim), .stop = &stop};
     s.inner = product(o, dim + 1, o->ndim);
     s.bands = (s.inner + SCAN_BAND - 1) / SCAN_BAND;
     dl_cpu_copy(o, c->in[0]);
     if (o->numel) dl_cpu_for(product(o, 0, dim) * s.bands, dl_cpu_threads(o->numel), scan_band, &s);
+    dl_stop_end(&stop);
     return DL_OK;
 }
 static dl_status run_cumsum(dl_call *c) {

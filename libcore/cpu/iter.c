@@ -147,16 +147,33 @@ static void walk(const dl_iter *it, long lo, long hi, dl_loop loop, void *arg) {
 }
 
 void dl_iter_run_serial(const dl_iter *it, dl_loop loop, void *arg) {
-    if (it->numel) walk(it, 0, it->numel, loop, arg);
+    dl_stop stop = dl_stop_begin();
+    for (long lo = 0, hi; lo < it->numel && !dl_stop_asked(&stop); lo = hi) {
+        hi = lo + DL_ITER_BLOCK < it->numel ? lo + DL_ITER_BLOCK : it->numel;
+        walk(it, lo, hi, loop, arg);
+    }
+    dl_stop_end(&stop);
 }
 
 void dl_cpu_for(long n, int threads, void (*task)(void *arg, long i), void *arg) {
+    dl_stop stop = dl_stop_begin();
     if (threads == 1 || n == 1) {
-        for (long i = 0; i < n; i++) task(arg, i);
-        return;
-    }
+        for (long i = 0; i < n && !dl_stop_asked(&stop); i++) task(arg, i);
+    } else {
 #pragma omp parallel for num_threads(threads) schedule(static)
-    for (long i = 0; i < n; i++) task(arg, i);
+        for (long i = 0; i < n; i++)
+            if (!dl_stop_asked(&stop)) task(arg, i);
+    }
+    dl_stop_end(&stop);
+}
+
+void dl_cpu_clear(void *p, size_t bytes) {
+    dl_stop stop = dl_stop_begin();
+    for (size_t at = 0, n; at < bytes && !dl_stop_asked(&stop); at += n) {
+        n = bytes - at < 8 * DL_ITER_BLOCK ? bytes - at : 8 * DL_ITER_BLOCK;
+        memset((char *)p + at, 0, n);
+    }
+    dl_stop_end(&stop);
 }
 
 typedef struct job {
@@ -214,7 +231,8 @@ void dl_iter_run(const dl_iter *it, dl_loop loop, void *arg) {
     long n = it->numel;
     if (n == 0) return;
     int threads = dl_cpu_threads(n);
-    job j = {.it = it, .loop = loop, .arg = arg, .part = (n / threads + 64) / 64 * 64, .d = crosswise(it)};
+    long part = n / threads < DL_ITER_BLOCK ? n / threads : DL_ITER_BLOCK;
+    job j = {.it = it, .loop = loop, .arg = arg, .part = (part + 64) / 64 * 64, .d = crosswise(it)};
     if (!j.d) {
         dl_cpu_for((n + j.part - 1) / j.part, threads, run_part, &j);
         return;

@@ -5,11 +5,13 @@
 #ifndef DL_CPU_ITER_H
 #define DL_CPU_ITER_H
 
+#include "core/interrupt.h"
 #include "core/op.h"
 
 enum {
     DL_ITER_MAX = 8,       /* operands */
     DL_ITER_GRAIN = 32768, /* elements below which a second thread does not pay */
+    DL_ITER_BLOCK = 1 << 19, /* elements between two looks for a request to stop: a millisecond or so */
 };
 
 /* n elements; operand i at ptr[i], advancing by stride[i] bytes. `arg` is what the kernel passes on. */
@@ -43,8 +45,20 @@ void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg);
 /* Threads worth starting for n elements of pointwise work: 1 below the grain, or inside a parallel region. */
 int dl_cpu_threads(long n);
 
-/* task(arg, i) for each i < n, shared among the threads; on this thread alone, without any cost, when threads is 1. */
+/* task(arg, i) for each i < n, shared among the threads; on this thread alone, without any cost, when threads is 1. A
+ * request to stop leaves the rest undone (core/interrupt.h): a task takes some milliseconds at most, or looks itself. */
 void dl_cpu_for(long n, int threads, void (*task)(void *arg, long i), void *arg);
+
+/* for (long i = 0; i < n; i++), on one thread, with a look at `stop` now and then. */
+#define DL_CPU_EACH(i, n, stop)                                                                                        \
+    for (long i##_lo = 0, i##_hi = 0;                                                                                  \
+         i##_lo < (n) && !dl_stop_asked(stop) &&                                                                       \
+         (i##_hi = (n) - i##_lo < DL_ITER_BLOCK ? (n) : i##_lo + DL_ITER_BLOCK) > 0;                                   \
+         i##_lo = i##_hi)                                                                                              \
+        for (long i = i##_lo; i < i##_hi; i++)
+
+/* Zeroes memory. */
+void dl_cpu_clear(void *p, size_t bytes);
 
 /* dst = src, cast and broadcast to dst's shape; the two do not overlap. Reads and writes each element once, in tiles
  * where the two are laid out differently. */

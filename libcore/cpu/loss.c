@@ -97,8 +97,10 @@ static double total_weight(const entropy *e) {
 static void forward(const entropy *e, double *loss, double *lse) {
     const dl_row_loops *f = dl_rows_of(e->t);
     long es = dl_dtype_size(e->t);
+    dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(4 * e->r.outer * e->r.d * e->r.inner))
     for (long i = 0; i < e->r.outer * e->r.blocks; i++) {
+        if (dl_stop_asked(&stop)) continue;
         double top[DL_COLUMNS], logsum[DL_COLUMNS];
         long nc, first = dl_rows_at(&e->r, i, &nc);
         long at = i / e->r.blocks * e->r.inner + i % e->r.blocks * DL_COLUMNS;
@@ -108,6 +110,7 @@ static void forward(const entropy *e, double *loss, double *lse) {
             loss[at + c] = loss_at(e, first, c, label_at(e, at + c), top[c], logsum[c]);
         }
     }
+    dl_stop_end(&stop);
 }
 
 static void store(dl_tensor *t, long i, double v) {
@@ -168,14 +171,17 @@ static void backward_block(const entropy *e, const double *scale, const double *
 static void backward(const entropy *e, const dl_tensor *g, const double *lse, dl_tensor *dx) {
     double one = e->how == DL_REDUCE_NONE ? 0 : number(dl_ptr(g), e->t, 0);
     if (e->how == DL_REDUCE_MEAN) one /= total_weight(e);
+    dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(2 * dx->numel))
     for (long i = 0; i < e->r.outer * e->r.blocks; i++) {
+        if (dl_stop_asked(&stop)) continue;
         double scale[DL_COLUMNS];
         long nc, first = dl_rows_at(&e->r, i, &nc);
         long at = i / e->r.blocks * e->r.inner + i % e->r.blocks * DL_COLUMNS;
         for (long c = 0; c < nc; c++) scale[c] = e->how == DL_REDUCE_NONE ? number(dl_ptr(g), e->t, at + c) : one;
         backward_block(e, scale, lse, dx, first, at, nc);
     }
+    dl_stop_end(&stop);
 }
 
 static dl_status cross_entropy_fused(dl_back *b) {

@@ -11,6 +11,7 @@ typedef struct batch {
     int ndim;
     long shape[DL_MAX_DIM], stride[3][DL_MAX_DIM];
     dl_mat mat[3];
+    dl_stop *stop;
 } batch;
 
 /* Takes the matrix dimensions of operand `which` off t; what remains are batches. */
@@ -78,8 +79,10 @@ static dl_status matmul_float(dl_call *c) {
     dl_status s = DL_OK;
     /* many small products: one a thread; few large ones: threads inside each */
     bool split = p.count > 1 && p.m * p.n * p.k < 1L << 21 && dl_cpu_threads(p.count * p.m * p.n * p.k / 8) > 1;
+    dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) if (split)
     for (long i = 0; i < p.count; i++) {
+        if (dl_stop_asked(&stop)) continue;
         dl_mat m[3];
         matrices_at(&p, i, esize, m);
         dl_status one = dl_cpu_gemm(t, p.m, p.n, p.k, m[0], m[1], m[2], false);
@@ -88,6 +91,7 @@ static dl_status matmul_float(dl_call *c) {
             s = one;
         }
     }
+    dl_stop_end(&stop);
     /* what other threads recorded stays with them */
     return s == DL_OK || !split ? s : dl_fail(s, "no memory for a product");
 }
@@ -96,7 +100,7 @@ static dl_status matmul_float(dl_call *c) {
     static void NAME(const batch *p, const dl_mat m[3]) {                                                              \
         const T *a = m[0].p, *b = m[1].p;                                                                              \
         T *o = m[2].p;                                                                                                 \
-        for (long i = 0; i < p->m; i++)                                                                                \
+        for (long i = 0; i < p->m && !dl_stop_asked(p->stop); i++)                                                     \
             for (long j = 0; j < p->n; j++) {                                                                          \
                 unsigned long sum = 0; /* wraps around like the type */                                                \
                 for (long l = 0; l < p->k; l++)                                                                        \
@@ -112,11 +116,14 @@ static dl_status matmul_integer(dl_call *c) {
     batch p;
     batch_of(c, &p);
     int t = c->out[0]->dtype;
+    dl_stop stop = dl_stop_begin();
+    p.stop = &stop;
     for (long i = 0; i < p.count; i++) {
         dl_mat m[3];
         matrices_at(&p, i, dl_dtype_size((dl_dtype)t), m);
         (t == DL_I64 ? product_i64 : t == DL_I32 ? product_i32 : product_u8)(&p, m);
     }
+    dl_stop_end(&stop);
     return DL_OK;
 }
 

@@ -64,8 +64,10 @@ static dl_status channel_sums(const parts *p, const char *x, const char *g, cons
     if (!each) return dl_error_last()->code;
     memset(each, 0, (size_t)count * sizeof *each);
     const dl_norm_loops *f = loops(p);
+    dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(p->total * p->C))
     for (long k = 0; k < p->n * p->chunks; k++) {
+        if (dl_stop_asked(&stop)) continue;
         long c0, nc, rows, stride, at = part_at(p, k, &c0, &nc, &rows, &stride) * es;
         double *mine = each + k / p->chunks * p->C * kinds + c0;
         if (g)
@@ -75,6 +77,7 @@ static dl_status channel_sums(const parts *p, const char *x, const char *g, cons
         else
             f->sum(x + at, rows, stride, nc, mine);
     }
+    dl_stop_end(&stop);
     for (long i = 0; i < p->C * kinds; i++) {
         sum[i] = 0;
         for (long part = 0; part < p->n; part++) sum[i] += each[part * p->C * kinds + i];
@@ -124,11 +127,14 @@ static dl_status normalise(const dl_call *c, const parts *p, const char *x, char
     }
     const dl_norm_loops *f = loops(p);
     long es = dl_dtype_size(p->t);
+    dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(p->total * p->C))
     for (long k = 0; k < p->n * p->chunks; k++) {
+        if (dl_stop_asked(&stop)) continue;
         long c0, nc, rows, stride, at = part_at(p, k, &c0, &nc, &rows, &stride) * es;
         f->apply(x + at, y + at, rows, stride, nc, mean + c0, scale + c0, shift + c0);
     }
+    dl_stop_end(&stop);
     return DL_OK;
 }
 
@@ -183,11 +189,14 @@ static void apply_grad(const norm_grad *n) {
     const parts *p = &n->p;
     long es = dl_dtype_size(p->t);
     char *x = dl_ptr(n->x), *g = dl_ptr(n->g), *dx = dl_ptr(n->dx);
+    dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(p->total * p->C))
     for (long k = 0; k < p->n * p->chunks; k++) {
+        if (dl_stop_asked(&stop)) continue;
         long c0, nc, rows, stride, at = part_at(p, k, &c0, &nc, &rows, &stride) * es;
         f->grad_apply(x + at, g + at, dx + at, rows, stride, nc, n->mean + c0, n->a + c0, n->b + c0, n->c + c0);
     }
+    dl_stop_end(&stop);
 }
 
 static dl_tensor *vector(dl_back *b, long n, dl_dtype t) { return T(dl_tensor_empty(1, &n, t, 0)); }

@@ -21,7 +21,7 @@ typedef struct wide {
 #define WIDE_DIGIT(a, shift) ((a).key >> (shift))
 
 /* NAME_merge, NAME_digits, NAME_sort(a, work, n, bits of a key): the result is in a. NAME_first(a, n, k): the first k
- * of them in order, in a heap whose top is the last. */
+ * of them in order, in a heap whose top is the last. Once stop->left is set, the result is worth nothing. */
 #define SORTER(T, BEFORE, DIGIT_OF)                                                                                    \
     static void T##_insert(T *a, long n) {                                                                             \
         for (long i = 1; i < n; i++) {                                                                                 \
@@ -41,11 +41,11 @@ typedef struct wide {
         memcpy(out, a, (size_t)na * sizeof *a);                                                                        \
         memcpy(out + na, b, (size_t)nb * sizeof *b);                                                                   \
     }                                                                                                                  \
-    static void T##_merge(T *a, T *work, long n) {                                                                     \
+    static void T##_merge(T *a, T *work, long n, dl_stop *stop) {                                                      \
         T *from = a, *to = work;                                                                                       \
         for (long i = 0; i < n; i += RUN) T##_insert(a + i, n - i < RUN ? n - i : RUN);                                \
         for (long run = RUN; run < n; run *= 2) {                                                                      \
-            for (long i = 0; i < n; i += 2 * run) {                                                                    \
+            for (long i = 0; i < n && !dl_stop_asked(stop); i += 2 * run) {                                            \
                 long na = n - i < run ? n - i : run, nb = n - i - na < run ? n - i - na : run;                         \
                 T##_join(from + i, na, from + i + na, nb, to + i);                                                     \
             }                                                                                                          \
@@ -55,30 +55,32 @@ typedef struct wide {
         if (from != a) memcpy(a, from, (size_t)n * sizeof *a);                                                         \
     }                                                                                                                  \
     /* Lowest digits first; those that all keys share take no pass. */                                                 \
-    static void T##_digits(T *a, T *work, long n, int bits) {                                                          \
+    static void T##_digits(T *a, T *work, long n, int bits, dl_stop *stop) {                                           \
         T *from = a, *to = work;                                                                                       \
         for (int shift = 0; shift < bits; shift += DIGIT) {                                                            \
             long count[VALUES] = {0}, at = 0;                                                                          \
-            for (long i = 0; i < n; i++) count[DIGIT_OF(from[i], shift) & (VALUES - 1)]++;                             \
+            DL_CPU_EACH(i, n, stop) count[DIGIT_OF(from[i], shift) & (VALUES - 1)]++;                                  \
+            if (stop->left) return;                                                                                    \
             if (count[DIGIT_OF(from[0], shift) & (VALUES - 1)] == n) continue;                                         \
             for (int v = 0; v < VALUES; v++) {                                                                         \
                 long own = count[v];                                                                                   \
                 count[v] = at;                                                                                         \
                 at += own;                                                                                             \
             }                                                                                                          \
-            for (long i = 0; i < n; i++) to[count[DIGIT_OF(from[i], shift) & (VALUES - 1)]++] = from[i];               \
+            DL_CPU_EACH(i, n, stop) to[count[DIGIT_OF(from[i], shift) & (VALUES - 1)]++] = from[i];                    \
+            if (stop->left) return;                                                                                    \
             T *last = from;                                                                                            \
             from = to, to = last;                                                                                      \
         }                                                                                                              \
         if (from != a) memcpy(a, from, (size_t)n * sizeof *a);                                                         \
     }                                                                                                                  \
-    static void T##_sort(T *a, T *work, long n, int bits) {                                                            \
+    static void T##_sort(T *a, T *work, long n, int bits, dl_stop *stop) {                                             \
         if (n <= RUN)                                                                                                  \
             T##_insert(a, n);                                                                                          \
         else if (n <= MERGED)                                                                                          \
-            T##_merge(a, work, n);                                                                                     \
+            T##_merge(a, work, n, stop);                                                                               \
         else                                                                                                           \
-            T##_digits(a, work, n, bits);                                                                              \
+            T##_digits(a, work, n, bits, stop);                                                                        \
     }                                                                                                                  \
     static void T##_sink(T *heap, long k, long i, T v) {                                                               \
         for (long child; (child = 2 * i + 1) < k; i = child) {                                                         \
@@ -88,11 +90,11 @@ typedef struct wide {
         }                                                                                                              \
         heap[i] = v;                                                                                                   \
     }                                                                                                                  \
-    static void T##_first(T *a, T *work, long n, long k) {                                                             \
+    static void T##_first(T *a, T *work, long n, long k, dl_stop *stop) {                                              \
         for (long i = k / 2; i-- > 0;) T##_sink(a, k, i, a[i]);                                                        \
-        for (long i = k; i < n; i++)                                                                                   \
-            if (BEFORE(a[i], a[0])) T##_sink(a, k, 0, a[i]);                                                           \
-        T##_merge(a, work, k);                                                                                         \
+        DL_CPU_EACH(i, n, stop)                                                                                        \
+        if (i >= k && BEFORE(a[i], a[0])) T##_sink(a, k, 0, a[i]);                                                     \
+        T##_merge(a, work, k, stop);                                                                                   \
     }
 
 SORTER(narrow, NARROW_BEFORE, NARROW_DIGIT)
@@ -107,12 +109,13 @@ typedef struct job {
     bool narrow;
     dl_order order;
     char *work; /* twice a row's items for each task */
+    dl_stop *stop;
 } job;
 
 static size_t item_size(const job *j) { return j->narrow ? sizeof(narrow) : sizeof(wide); }
 
 #define KEYS(U)                                                                                                        \
-    for (long i = 0; i < j->n; i++) {                                                                                  \
+    DL_CPU_EACH(i, j->n, j->stop) {                                                                                    \
         uint64_t key = dl_order_key(o, ((const U *)x)[i]);                                                             \
         if (a)                                                                                                         \
             a[i] = key << 32 | (uint64_t)i;                                                                            \
@@ -132,7 +135,7 @@ static void make_keys(const job *j, const char *x, narrow *a, wide *b) {
 }
 
 #define TAKE(U)                                                                                                        \
-    for (long i = 0; i < j->k; i++) ((U *)v)[i] = ((const U *)x)[place[i]];
+    DL_CPU_EACH(i, j->k, j->stop) ((U *)v)[i] = ((const U *)x)[place[i]];
 
 static void give_values(const job *j, const char *x, const long *place, char *v) {
     switch (j->esize) {
@@ -152,15 +155,16 @@ static void sort_row(const job *j, long row, void *work) {
     bool few = j->k < j->n / FEW;
     make_keys(j, x, a, b);
     if (a && few)
-        narrow_first(a, a + j->n, j->n, j->k);
+        narrow_first(a, a + j->n, j->n, j->k, j->stop);
     else if (a)
-        narrow_sort(a, a + j->n, j->n, bits);
+        narrow_sort(a, a + j->n, j->n, bits, j->stop);
     else if (few)
-        wide_first(b, b + j->n, j->n, j->k);
+        wide_first(b, b + j->n, j->n, j->k, j->stop);
     else
-        wide_sort(b, b + j->n, j->n, bits);
-    for (long i = 0; i < j->k; i++) place[i] = a ? (long)(a[i] & 0xffffffff) : (long)b[i].at;
-    give_values(j, x, place, j->values + row * j->k * j->esize);
+        wide_sort(b, b + j->n, j->n, bits, j->stop);
+    if (dl_stop_asked(j->stop)) return; /* the places may be anything */
+    DL_CPU_EACH(i, j->k, j->stop) place[i] = a ? (long)(a[i] & 0xffffffff) : (long)b[i].at;
+    if (!dl_stop_asked(j->stop)) give_values(j, x, place, j->values + row * j->k * j->esize);
 }
 
 static void sort_rows(void *arg, long task) {
@@ -172,7 +176,8 @@ static void sort_rows(void *arg, long task) {
 
 /* x, values and places contiguous, the rows in their last dimension. */
 static dl_status sort_last(const dl_tensor *x, bool down, dl_tensor *values, dl_tensor *places) {
-    job j = {.x = dl_ptr(x), .values = dl_ptr(values), .places = dl_ptr(places)};
+    dl_stop stop = dl_stop_begin();
+    job j = {.x = dl_ptr(x), .values = dl_ptr(values), .places = dl_ptr(places), .stop = &stop};
     if (!values->numel) return DL_OK;
     j.n = x->ndim ? x->shape[x->ndim - 1] : 1;
     j.rows = x->numel / j.n, j.k = values->numel / j.rows;
@@ -185,6 +190,7 @@ static dl_status sort_last(const dl_tensor *x, bool down, dl_tensor *values, dl_
     size_t bytes = (size_t)tasks * 2 * (size_t)j.n * item_size(&j);
     if (!(j.work = dl_host_alloc(bytes))) return dl_error_last()->code;
     dl_cpu_for(tasks, (int)tasks, sort_rows, &j);
+    dl_stop_end(&stop);
     dl_host_free(j.work, bytes);
     return DL_OK;
 }

@@ -20,14 +20,17 @@ static dl_status max_pool_float(dl_call *c) {
     /* whole vectors of channels where these lie side by side, then single channels */
     long vectors = x.sc == 1 && o.sc == 1 && index.sc == 1 ? g.C / lanes : 0, units = vectors + g.C - vectors * lanes;
     dl_pool_loop plane = DL_SIMD_PICK(dl_pool_plane)[f64], channels = DL_SIMD_PICK(dl_pool_channels)[f64];
+    dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(c->in[0]->numel))
     for (long i = 0; i < g.N * units; i++) {
+        if (dl_stop_asked(&stop)) continue;
         long n = i / units, u = i % units;
         if (u < vectors)
             channels(&g, &x, &o, &index, n, u * lanes);
         else
             plane(&g, &x, &o, &index, n, vectors * lanes + u - vectors);
     }
+    dl_stop_end(&stop);
     return DL_OK;
 }
 
@@ -85,20 +88,23 @@ static dl_status through_indices(dl_call *c, const dl_tensor *full, walk f) {
     long plane = full->shape[2] * full->shape[3], width = full->shape[3];
     long block = index.sc == 1 ? CHANNELS : 1, blocks = (at->shape[1] + block - 1) / block;
     bool good = true;
+    dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(at->numel))
     for (long i = 0; i < at->shape[0] * blocks; i++) {
+        if (dl_stop_asked(&stop)) continue;
         long c0 = i % blocks * block, nc = at->shape[1] - c0 < block ? at->shape[1] - c0 : block;
         if (!f(at, x, index, o, plane, width, i / blocks, c0, nc)) {
 #pragma omp atomic write
             good = false;
         }
     }
+    dl_stop_end(&stop);
     return good ? DL_OK : dl_fail(DL_ERR_INDEX, "an index lies outside the %ld pixels of the image", plane);
 }
 
 static dl_status scatter_float(dl_call *c) {
     dl_tensor *o = c->out[0];
-    memset(dl_ptr(o), 0, (size_t)o->numel * dl_esize(o));
+    dl_cpu_clear(dl_ptr(o), (size_t)o->numel * dl_esize(o));
     return through_indices(c, o, o->dtype == DL_F32 ? scatter_f32 : scatter_f64);
 }
 

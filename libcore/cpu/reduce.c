@@ -23,6 +23,7 @@ typedef struct plan {
     bool cols;
     long width, tiles_in; /* of a tile; tiles along kept[0] */
     long tiles, chunk, per_row, pieces, group, groups;
+    dl_stop *stop;
 } plan;
 
 /* ---- planning */
@@ -154,7 +155,7 @@ static void run_group(const plan *p, const tile *t, long g, void *acc) {
     }
     carry c;
     c.used = 0;
-    for (long i = lo; i < hi; i++) {
+    for (long i = lo; i < hi && !dl_stop_asked(p->stop); i++) {
         run_piece(p, t, i, acc);
         push(p, &c, t->width, acc);
     }
@@ -191,8 +192,10 @@ static void run_band(void *arg, long i) {
 
 static void run_rows(const plan *p, int threads) {
     long n = p->kept[0].n, outer = p->tiles / n;
-    job j = {.p = p, .bands = outer > 1 ? 1 : threads};
+    long least = outer > 1 ? 1 : threads, blocks = n * p->red[0].n / DL_ITER_BLOCK;
+    job j = {.p = p, .bands = blocks > least ? blocks : least};
     j.band = (n + j.bands - 1) / j.bands;
+    j.bands = (n + j.band - 1) / j.band;
     dl_cpu_for(outer * j.bands, threads, run_band, &j);
 }
 
@@ -209,7 +212,7 @@ static void run_tiles(const plan *p, char *part, int threads) {
     long size = p->width * (long)sizeof(double);
     job j = {.p = p, .part = part};
     dl_cpu_for(p->tiles * p->groups, threads, run_task, &j);
-    for (long k = 0; part && k < p->tiles; k++) {
+    for (long k = 0; part && k < p->tiles && !dl_stop_asked(p->stop); k++) {
         tile t = tile_at(p, k);
         char *a = part + k * p->groups * size;
         for (long step = 1; step < p->groups; step *= 2)
@@ -235,11 +238,14 @@ dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, cons
     split(&p, x, mask);
     measure(&p);
     int threads = dl_cpu_threads(x->numel);
+    dl_stop stop = dl_stop_begin();
+    p.stop = &stop;
     if (!p.cols && p.pieces == 1) return run_rows(&p, threads), DL_OK;
     size_t bytes = p.groups > 1 ? (size_t)(p.tiles * p.groups * p.width) * sizeof(double) : 0;
     char *part = bytes ? dl_host_alloc(bytes) : NULL;
     if (bytes && !part) return DL_ERR_MEMORY;
     run_tiles(&p, part, threads);
+    dl_stop_end(&stop);
     if (part) dl_host_free(part, bytes);
     return DL_OK;
 }

@@ -38,11 +38,14 @@ static dl_status run(dl_call *c, bool log) {
     const dl_row_loops *f = dl_rows_of((dl_dtype)y->dtype);
     long es = (long)dl_esize(y);
     char *xp = dl_ptr(x), *yp = dl_ptr(y);
+    dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(4 * y->numel))
     for (long i = 0; i < r.outer * r.blocks; i++) {
+        if (dl_stop_asked(&stop)) continue;
         long nc, at = dl_rows_at(&r, i, &nc) * es;
         f->softmax(xp + at, yp + at, r.d, r.inner, nc, log);
     }
+    dl_stop_end(&stop);
     dl_unref(x);
     return DL_OK;
 }
@@ -60,11 +63,14 @@ static dl_status fused(dl_back *b, bool log) {
     const dl_row_loops *f = dl_rows_of((dl_dtype)y->dtype);
     long es = (long)dl_esize(y);
     char *yp = dl_ptr(y), *gp = dl_ptr(g), *dp = dl_ptr(dx);
+    dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(y->numel))
     for (long i = 0; i < r.outer * r.blocks; i++) {
+        if (dl_stop_asked(&stop)) continue;
         long nc, at = dl_rows_at(&r, i, &nc) * es;
         f->softmax_grad(yp + at, gp + at, dp + at, r.d, r.inner, nc, log);
     }
+    dl_stop_end(&stop);
     return dl_give(b, 0, dx);
 }
 

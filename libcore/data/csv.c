@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/interrupt.h"
+
 /* ---------------------------------------------------------------- fields */
 
 /* A scanner over text[n]. `name` stands in messages. */
@@ -219,6 +221,7 @@ static dl_status read_records(reader *r) {
     for (;;) {
         DL_TRY(next_field(&r->csv, &more));
         if (!more) return DL_OK;
+        DL_TRY(dl_interrupt_check_at(r->t->n));
         DL_TRY(room(r));
         r->t->label[r->t->n] = NULL;
         r->t->n++; /* so that a label taken is released after a failure */

@@ -26,6 +26,7 @@ static const kind_row kinds[] = {
 enum { NKINDS = sizeof kinds / sizeof *kinds };
 
 #define KIND(name, ...) _Static_assert(sizeof options_##name / sizeof *options_##name <= DL_MAX_DATA_OPTIONS, #name);
+#include "core/interrupt.h"
 #include "data/datasets.def"
 #undef KIND
 
@@ -205,6 +206,7 @@ dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi
     dl_status st = x && y ? DL_OK : DL_ERR_MEMORY;
     double least = INFINITY, most = -INFINITY;
     for (long i = 0; st == DL_OK && i < dl_dataset_len(d, split); i++) {
+        if ((st = dl_interrupt_check_at(16 * i)) != DL_OK) break;
         dl_data_fetch(d, split == DL_TEST, i, x, y);
         float a = INFINITY, b = -INFINITY;
         for (long j = 0; j < d->numel; j++) a = x[j] < a ? x[j] : a, b = x[j] > b ? x[j] : b;
@@ -238,8 +240,13 @@ dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, lo
             return dl_fail(DL_ERR_INDEX, "there is no sample %ld in the %s split of '%s', which has %ld", index[i],
                            split == DL_TEST ? "test" : "train", d->name, have);
     DL_TRY(dl_data_batch(d, n, x, y));
-    for (long i = 0; i < n; i++)
+    dl_status st = DL_OK;
+    for (long i = 0; i < n && (st = dl_interrupt_check_at(16 * i)) == DL_OK; i++)
         dl_data_fetch(d, split == DL_TEST, index[i] < 0 ? index[i] + have : index[i],
                       (float *)dl_data(*x) + i * d->numel, (char *)dl_data(*y) + (size_t)i * size);
-    return DL_OK;
+    if (st == DL_OK) return DL_OK;
+    dl_unref(*x);
+    dl_unref(*y);
+    *x = *y = NULL;
+    return st;
 }

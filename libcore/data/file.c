@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "core/interrupt.h"
+
 static dl_status cannot_open(const char *path, int err) {
     return dl_fail(DL_ERR_IO, "cannot open '%s': %s", path, strerror(err));
 }
@@ -35,6 +37,8 @@ static dl_status grow(const char *path, uint8_t **bytes, size_t *cap) {
 
 /* What no table or picture does: BOMB_RATIO times its size, and more than BOMB_BYTES. */
 enum { BOMB_RATIO = 300, BOMB_BYTES = 1 << 26 };
+
+enum { PIECE = 1 << 22 }; /* bytes between two looks for a request to stop */
 
 static dl_status check_ratio(const char *path, gzFile f, size_t n) {
     z_off_t packed = gzoffset(f);
@@ -66,7 +70,8 @@ static dl_status read_all(const char *path, gzFile f, size_t expected, uint8_t *
     while (got && !(expected && *n > expected)) {
         if (*n == cap) DL_TRY(grow(path, bytes, &cap));
         size_t room = cap - *n;
-        DL_TRY(read_some(path, f, *bytes + *n, room < BOMB_BYTES ? room : BOMB_BYTES, &got));
+        DL_TRY(dl_interrupt_check());
+        DL_TRY(read_some(path, f, *bytes + *n, room < PIECE ? room : PIECE, &got));
         *n += got;
         if (!expected) DL_TRY(check_ratio(path, f, *n));
     }

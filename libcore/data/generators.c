@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/interrupt.h"
 #include "data/digits.h"
 #include "data/draw.h"
 
@@ -49,7 +50,10 @@ dl_status dl_open_digits(const dl_data_args *a, dl_dataset *d) {
     DL_TRY(dl_data_set_classes(d, 10, NULL));
     for (int s = 0; s < 2; s++) {
         DL_TRY(dl_data_reserve(d, s, dl_data_int(a, s ? "test" : "n")));
-        for (long i = 0; i < d->split[s].n; i++) ((int64_t *)d->split[s].y)[i] = dl_digits_label(d->seed, s, i);
+        for (long i = 0; i < d->split[s].n; i++) {
+            DL_TRY(dl_interrupt_check_at(i));
+            ((int64_t *)d->split[s].y)[i] = dl_digits_label(d->seed, s, i);
+        }
     }
     DL_TRY(sign(a, d, DL_DIGITS_VERSION));
     if (strcmp(dl_data_str(a, "normalize"), "standard")) return dl_data_normalize(d, dl_data_str(a, "normalize"));
@@ -74,6 +78,7 @@ static dl_status make_points(const dl_data_args *a, dl_dataset *d, long features
         dl_samples *to = &d->split[s];
         DL_TRY(dl_data_reserve(d, s, dl_data_int(a, s ? "test" : "n")));
         for (long i = 0; i < to->n; i++) {
+            DL_TRY(dl_interrupt_check_at(i));
             dl_draw r = dl_draw_begin(d->seed, DL_FOR_POINTS, (uint64_t)s, (uint64_t)i);
             make(a, d, p, &r, (float *)to->x + i * features, classes ? NULL : (float *)to->y + i * d->target_numel,
                  classes ? (int64_t *)to->y + i : NULL);

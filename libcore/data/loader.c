@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/interrupt.h"
+
 enum { MAX_WORKERS = 16, MAX_PREFETCH = 1024, DEFAULT_BATCH = 64, DEFAULT_PREFETCH = 4 };
 
 /* What one thread keeps from batch to batch. */
@@ -89,6 +91,7 @@ static void *run_maker(void *arg) {
     maker *m = arg;
     dl_loader *l = m->loader;
     dl_source_set(l->asker.file, l->asker.line);
+    dl_interrupt_hold(1); /* the batch will be wanted later */
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
         if (l->next_made >= l->next_taken + l->depth) {

@@ -1,6 +1,7 @@
 /* Splits on a device, so that batches are made there. */
 #include <sched.h>
 
+#include "core/interrupt.h"
 #include "core/tensor.h"
 #include "data/data.h"
 
@@ -13,11 +14,13 @@ static size_t bytes_of(const dl_dataset *d, int split) {
 }
 
 /* Samples that are drawn on demand are drawn now; those that a loader is drawing are waited for. */
-static void complete(dl_dataset *d, int split) {
+static dl_status complete(dl_dataset *d, int split) {
     dl_samples *s = &d->split[split];
-    if (!d->render) return;
+    dl_stop stop = dl_stop_begin();
+    if (!d->render) return DL_OK;
 #pragma omp parallel for schedule(dynamic, 16)
     for (long i = 0; i < s->n; i++) {
+        if (dl_stop_asked(&stop)) continue;
         uint8_t idle = 0;
         if (__atomic_compare_exchange_n(&s->drawn[i], &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
             d->render(d, split, i, (uint8_t *)s->x + i * d->numel);
@@ -25,6 +28,7 @@ static void complete(dl_dataset *d, int split) {
         }
         while (__atomic_load_n(&s->drawn[i], __ATOMIC_ACQUIRE) != 2) sched_yield();
     }
+    return stop.left ? dl_fail(DL_ERR_INTERRUPT, "interrupted") : DL_OK;
 }
 
 void dl_resident_drop(dl_resident *r) {
@@ -55,7 +59,7 @@ dl_status dl_data_resident(dl_dataset *d, int split, int device, dl_resident *ou
         if (bytes_of(d, split) > (size_t)(m.available + m.cached) / SHARE || d->split[split].n > INT32_MAX)
             return DL_OK;
         dl_resident_drop(r);
-        complete(d, split);
+        DL_TRY(complete(d, split));
         dl_status st = put(d, split, device, r);
         if (st == DL_ERR_MEMORY) return dl_error_clear(), DL_OK; /* free in all, but not in one piece */
         DL_TRY(st);

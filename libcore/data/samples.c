@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/tensor.h"
 #include "data/draw.h"
@@ -120,6 +121,7 @@ static dl_status deal(const dl_dataset *d, const dl_samples *from, const bool *o
         to[s]->n = 0;
     }
     for (long i = 0; i < from->n; i++) {
+        DL_TRY(dl_interrupt_check_at(i));
         dl_samples *t = to[out[i]];
         memcpy((char *)t->x + (size_t)t->n * sx, (const char *)from->x + (size_t)i * sx, sx);
         memcpy((char *)t->y + (size_t)t->n * sy, (const char *)from->y + (size_t)i * sy, sy);
@@ -172,7 +174,8 @@ static dl_status byte_moments(dl_dataset *d, long c, moments *out) {
     long plane = d->numel / d->channels;
     uint8_t *page = dl_data_alloc(d->numel, 1);
     if (!page) return DL_ERR_MEMORY;
-    for (long i = 0; i < d->split[0].n; i++) {
+    dl_status st = DL_OK;
+    for (long i = 0; i < d->split[0].n && (st = dl_interrupt_check_at(16 * i)) == DL_OK; i++) {
         const uint8_t *x = (const uint8_t *)d->split[0].x + i * d->numel;
         if (d->render) x = drawn(d, 0, i, page);
         for (long j = 0; j < plane; j++) count[x[c * plane + j]]++;
@@ -184,7 +187,7 @@ static dl_status byte_moments(dl_dataset *d, long c, moments *out) {
     }
     *out = moments_of(n, sum, squares);
     free(page);
-    return DL_OK;
+    return st;
 }
 
 static dl_status fill_lut(dl_dataset *d, long c, moments m) {

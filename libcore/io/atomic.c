@@ -1,6 +1,8 @@
 /* Files written to a temporary name, synced and renamed. The temporary file is locked for as long as its writer lives:
  * one without a lock was left behind by a process that was killed, and the next writer in that folder removes it. */
+#define _GNU_SOURCE /* sync_file_range */
 #include "io/atomic.h"
+#include "core/interrupt.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -125,10 +127,23 @@ dl_status dl_atomic_open(dl_atomic *a, const char *path) {
     return st;
 }
 
+/* Between two pieces of this size a request to stop is seen. Each goes to the disk while the next one is written, or the
+ * sync at the end would take long, and nothing can stop that. */
+enum { PIECE = 1 << 24 };
+
+static void start_writing(int fd) {
+    off_t end = lseek(fd, 0, SEEK_CUR);
+    if (end < 2 * PIECE) return;
+    sync_file_range(fd, end - PIECE, PIECE, SYNC_FILE_RANGE_WRITE);
+    sync_file_range(fd, end - 2 * PIECE, PIECE, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+}
+
 dl_status dl_atomic_write(dl_atomic *a, const void *data, size_t n) {
     const char *p = data;
     while (n) {
-        ssize_t k = write(a->fd, p, n < (1u << 30) ? n : 1u << 30);
+        dl_status stop = dl_interrupt_check();
+        if (stop != DL_OK) return dl_atomic_discard(a), stop;
+        ssize_t k = write(a->fd, p, n < PIECE ? n : PIECE);
         if (k < 0 && errno == EINTR) continue;
         if (k <= 0) {
             dl_status st = fail_errno("write", a->path);
@@ -136,6 +151,7 @@ dl_status dl_atomic_write(dl_atomic *a, const void *data, size_t n) {
             return st;
         }
         p += k, n -= (size_t)k;
+        if (k == PIECE) start_writing(a->fd);
     }
     return DL_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "core/interrupt.h"
 #include "core/rng.h"
 #include "nn/module.h"
 
@@ -163,7 +164,9 @@ dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x);
 dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x) {
     bool former = in_function;
     in_function = true;
+    int held = dl_interrupt_hold(0); /* it may run for ever */
     dl_tensor *y = m->call->fn(m->call->ctx, x);
+    dl_interrupt_hold(held);
     in_function = former;
     if (!y && !dl_error_last())
         dl_fail_hint(DL_ERR_VALUE, "a layer's function returns a tensor", "the function of layer %s gave no tensor",

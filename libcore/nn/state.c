@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "nn/module.h"
+#include "core/interrupt.h"
 
 /* ---------------------------------------------------------------- copies */
 
@@ -285,7 +286,7 @@ static dl_status load(dl_module *m, loading *l) {
     return st;
 }
 
-dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix) {
+static dl_status load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix) {
     loading l = {.f = f, .path = path, .prefix = prefix};
     unsigned long rng = dl_rng_position(DL_STREAM_INIT);
     dl_status st = load(m, &l);
@@ -298,6 +299,13 @@ dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char 
         l.made[i]->built = false;
     }
     free(l.made);
+    return st;
+}
+
+dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix) {
+    int held = dl_interrupt_hold(1);
+    dl_status st = load_file(m, f, path, prefix);
+    dl_interrupt_hold(held);
     return st;
 }
 

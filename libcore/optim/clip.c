@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "optim/optimizer.h"
+#include "core/interrupt.h"
 
 enum { LANES = 16, BLOCK = 4096 };
 
@@ -91,7 +92,7 @@ static dl_status scale(dl_tensor *g, double factor) {
     return st;
 }
 
-dl_status dl_clip_grad_norm(dl_tensor *const *params, long n, double max, double *norm) {
+static dl_status clip_norm(dl_tensor *const *params, long n, double max, double *norm) {
     double sum = 0;
     dl_status st = DL_OK;
     int mode = dl_grad_mode(0);
@@ -111,7 +112,14 @@ dl_status dl_clip_grad_norm(dl_tensor *const *params, long n, double max, double
     return st;
 }
 
-dl_status dl_scale_grads(dl_tensor *const *params, long n, double factor) {
+dl_status dl_clip_grad_norm(dl_tensor *const *params, long n, double max, double *norm) {
+    int held = dl_interrupt_hold(1);
+    dl_status st = clip_norm(params, n, max, norm);
+    dl_interrupt_hold(held);
+    return st;
+}
+
+static dl_status scale_all(dl_tensor *const *params, long n, double factor) {
     dl_status st = DL_OK;
     int mode = dl_grad_mode(0);
     for (long i = 0; i < n && st == DL_OK; i++)
@@ -120,7 +128,14 @@ dl_status dl_scale_grads(dl_tensor *const *params, long n, double factor) {
     return st;
 }
 
-dl_status dl_clip_grad_value(dl_tensor *const *params, long n, double max) {
+dl_status dl_scale_grads(dl_tensor *const *params, long n, double factor) {
+    int held = dl_interrupt_hold(1);
+    dl_status st = scale_all(params, n, factor);
+    dl_interrupt_hold(held);
+    return st;
+}
+
+static dl_status clip_value(dl_tensor *const *params, long n, double max) {
     if (!(max > 0)) return dl_fail(DL_ERR_VALUE, "gradients are limited to a positive value, not %g", max);
     double low = -max;
     dl_status st = DL_OK;
@@ -133,5 +148,12 @@ dl_status dl_clip_grad_value(dl_tensor *const *params, long n, double max) {
         dl_unref(c);
     }
     dl_grad_mode(mode);
+    return st;
+}
+
+dl_status dl_clip_grad_value(dl_tensor *const *params, long n, double max) {
+    int held = dl_interrupt_hold(1);
+    dl_status st = clip_value(params, n, max);
+    dl_interrupt_hold(held);
     return st;
 }

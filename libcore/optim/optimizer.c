@@ -1,5 +1,6 @@
 /* Optimizers: options, groups and state of parameters; the arithmetic is in rows of the op table. */
 #include "optim/optimizer.h"
+#include "core/interrupt.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -314,7 +315,7 @@ static dl_status run_batch(dl_optimizer *o, const batch *b) {
     return DL_OK;
 }
 
-dl_status dl_optimizer_step(dl_optimizer *o) {
+static dl_status step(dl_optimizer *o) {
     if (!o) return dl_fail_null("the optimizer");
     if (!o->n)
         return dl_fail_hint(DL_ERR_STATE, "give it to a trainer, or add a net or parameters to it",
@@ -334,6 +335,13 @@ dl_status dl_optimizer_step(dl_optimizer *o) {
     if (st == DL_OK && b.n) st = run_batch(o, &b);
     dl_grad_mode(mode);
     if (st == DL_OK) o->steps++;
+    return st;
+}
+
+dl_status dl_optimizer_step(dl_optimizer *o) {
+    int held = dl_interrupt_hold(1);
+    dl_status st = step(o);
+    dl_interrupt_hold(held);
     return st;
 }
 

@@ -415,21 +415,25 @@ dl_status dl_ahead_issue(dl_trainer *t) {
     t->micro = 0;
     do {
         DL_TRY(issue_forward(t));
-        int held = dl_interrupt_hold(1);
-        dl_status st = issue_backward(t);
-        dl_interrupt_hold(held);
-        DL_TRY(st);
+        DL_TRY(issue_backward(t));
     } while (t->micro < t->micros);
     return issue_update(t);
 }
 
-dl_status dl_ahead_step(dl_trainer *t) {
+static dl_status issue_step(dl_trainer *t) {
     bool done = false;
     DL_TRY(dl_record_begin(t));
     t->micro = 0;
     DL_TRY(align(t));
     DL_TRY(dl_capture_step(t, &done));
     return done ? DL_OK : dl_ahead_issue(t);
+}
+
+dl_status dl_ahead_step(dl_trainer *t) {
+    int held = dl_interrupt_hold(1);
+    dl_status st = issue_step(t);
+    dl_interrupt_hold(held);
+    return st;
 }
 
 /* ---------------------------------------------------------------- reports */

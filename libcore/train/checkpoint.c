@@ -7,6 +7,7 @@
 #include "nn/module.h"
 #include "optim/optimizer.h"
 #include "train/ahead.h"
+#include "core/interrupt.h"
 #include "train/trainer.h"
 
 #define KEY "dlsh.trainer"
@@ -254,6 +255,7 @@ dl_status dl_trainer_load(dl_trainer *t, const char *path) {
     json_error_t je;
     json_t *j = text ? json_loads(text, JSON_REJECT_DUPLICATES, &je) : NULL;
     dl_status st;
+    int held = dl_interrupt_hold(1);
     if (j)
         st = restore(t, f, j, path);
     else if (text)
@@ -261,6 +263,7 @@ dl_status dl_trainer_load(dl_trainer *t, const char *path) {
     else
         st = dl_fail_hint(DL_ERR_FORMAT, "load m \"FILE\" reads weights alone", "%s is no checkpoint of a trainer",
                           path);
+    dl_interrupt_hold(held);
     json_decref(j);
     dl_tensor_file_free(f);
     return st;

@@ -424,7 +424,7 @@ static dl_status apply(dl_trainer *t) {
     return update_ema(t);
 }
 
-dl_status dl_trainer_update(dl_trainer *t) {
+static dl_status update(dl_trainer *t) {
     if (!t) return dl_fail_null("the trainer");
     if (t->phase != DL_PHASE_BACKWARD)
         return dl_fail_hint(DL_ERR_STATE, "forward t; backward t; update t", "there are no gradients to update with");
@@ -443,19 +443,30 @@ dl_status dl_trainer_update(dl_trainer *t) {
     return DL_OK;
 }
 
-/* A step is done wholly: who stops training finds weights, counters and data in agreement. Only functions of the
- * caller, in the forward pass, can be stopped, before anything has changed. */
-static dl_status step(dl_trainer *t) {
+dl_status dl_trainer_update(dl_trainer *t) {
+    int held = dl_interrupt_hold(1);
+    dl_status st = update(t);
+    dl_interrupt_hold(held);
+    return st;
+}
+
+static dl_status all_of_step(dl_trainer *t) {
     DL_TRY(dl_record_begin(t));
     t->micro = 0;
     do {
         DL_TRY(dl_trainer_forward(t));
-        int held = dl_interrupt_hold(1);
-        dl_status st = dl_trainer_backward(t);
-        dl_interrupt_hold(held);
-        DL_TRY(st);
+        DL_TRY(dl_trainer_backward(t));
     } while (t->micro < t->micros);
     return dl_trainer_update(t);
+}
+
+/* A step is done wholly: who stops training finds weights, counters and data in agreement. Only functions of the
+ * caller, in the forward pass, can be stopped, before any weight has changed. */
+static dl_status step(dl_trainer *t) {
+    int held = dl_interrupt_hold(1);
+    dl_status st = all_of_step(t);
+    dl_interrupt_hold(held);
+    return st;
 }
 
 dl_status dl_trainer_step(dl_trainer *t) {

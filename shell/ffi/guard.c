@@ -35,13 +35,18 @@ static _Thread_local frame *volatile current;
 static _Thread_local dlsh_crash crash;
 static _Thread_local volatile sig_atomic_t tracing; /* the handler is walking the stack, which may crash in turn */
 
+static pthread_t guarded_thread; /* the one that runs guarded C; meaningful while `guarding` */
+static volatile sig_atomic_t guarding;
+static const char *volatile last_called = "";
+
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 enum { NFAULT = sizeof faults / sizeof *faults };
 static struct sigaction former[NFAULT], former_interrupt;
 
-static const char *last_called = "";
 static int damages;
 static char last_damage[512];
+
+const char *dlsh_guard_running(void) { return guarding ? last_called : NULL; }
 
 int dlsh_damaged(const char **what) {
     if (what) *what = last_damage;
@@ -136,8 +141,6 @@ static void tick(int on) {
     if (has_timer) timer_settime(timer, 0, &t, NULL);
 }
 
-static pthread_t guarded_thread; /* the one that runs guarded C; meaningful while `guarding` */
-static volatile sig_atomic_t guarding;
 static _Thread_local int ready;
 
 /* ---- a crash in a thread that is not the shell's own */

@@ -21,6 +21,9 @@ extern const dlsh_cguard dlsh_guard;
 /* Has a thread that C once started crashed since, while no call was under way? DL_ERR_CRASH recorded, once. */
 dl_status dlsh_guard_check(void);
 
+/* The C function that runs, by the name it was called with; NULL when none does. Also in signal handlers. */
+const char *dlsh_guard_running(void);
+
 /* How often a guarded call did not return; the last failure's one line. */
 int dlsh_damaged(const char **what);
 

@@ -1,4 +1,5 @@
 /* From the command line to a session and back: options applied, rc file read, the right door opened, all closed. */
+#include <errno.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "commands/families.h"
 #include "commands/nets.h"
 #include "ffi/ffi.h"
+#include "ffi/guard.h"
 #include "ffi/isolate.h"
 #include "front/front.h"
 #include "front/launch.h"
@@ -18,14 +20,24 @@
 
 static volatile sig_atomic_t presses;
 
+/* Who presses again is told what is waited for. No press ends the session: there may be much in it. In a handler. */
+static void tell_what_runs(void) {
+    const char *c = dlsh_guard_running(), *op = dl_doing(), *parts[5] = {"\ndlsh: stopping as soon as "};
+    parts[1] = c ? "the C function " : op ? "" : "the statement";
+    parts[2] = c ? c : op ? op : "";
+    parts[3] = c ? " returns or can be left" : " comes to a point where it can";
+    parts[4] = "; the session goes on\n";
+    for (int i = 0; i < 5; i++)
+        if (write(STDERR_FILENO, parts[i], strlen(parts[i])) < 0) return;
+}
+
 static void on_interrupt(int sig) {
+    (void)sig;
+    int before = errno;
     presses++;
     dlsh_interrupt();
-    if (presses >= 3) {
-        /* nothing listens: whoever presses a third time wants out */
-        signal(sig, SIG_DFL);
-        raise(sig);
-    }
+    if (presses > 1) tell_what_runs();
+    errno = before;
 }
 
 /* Installs the handler of Ctrl-C. */

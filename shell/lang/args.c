@@ -156,6 +156,7 @@ dl_status dlsh_run_row(dlsh_args *a, int silenced, dlsh_value *out) {
         s->quiet = a->silent;
         st = a->cmd->run(a, out);
         if (!st && a->failed) st = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the arguments of %s", a->cmd->name);
+        if (!st) st = dlsh_check_interrupt(); /* loops may have been left early */
         s->quiet = quiet;
         s->statement = statement;
         if (st) {

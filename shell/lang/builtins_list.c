@@ -58,7 +58,7 @@ static dl_status pop_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static int find(const dlsh_list *l, dlsh_value item) {
-    for (int i = 0; i < l->n; i++)
+    for (int i = 0; i < l->n && !dlsh_tired(i + 1L); i++)
         if (dlsh_equal(l->items[i], item)) return i;
     return -1;
 }
@@ -82,7 +82,7 @@ static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value v = dlsh_new_list(l->n);
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     int reverse = dlsh_arg_data(a) != NULL;
-    for (int i = 0; i < l->n; i++) v.as.list->items[v.as.list->n++] = dlsh_ref(l->items[reverse ? l->n - 1 - i : i]);
+    for (int i = 0; i < l->n && !dlsh_tired(i); i++) v.as.list->items[v.as.list->n++] = dlsh_ref(l->items[reverse ? l->n - 1 - i : i]);
     *result = v;
     return DL_OK;
 }
@@ -106,7 +106,6 @@ static dl_status each(const dlsh_args *a, dl_status (*take)(const dlsh_args *, d
     if (!st) {
         while (!st && !(st = dlsh_iter_next(s, &it, &x, &done)) && !done) {
             st = take(a, x, v.as.list);
-            if (!st && dlsh_interrupted()) st = dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted");
         }
         dlsh_iter_end(&it);
     }
@@ -215,6 +214,7 @@ static dl_status merge_sort(dlsh_value *keys, dlsh_value *items, dlsh_value *tmp
     DLSH_TRY(merge_sort(keys + h, items + h, tmp, n - h, reverse));
     for (long i = 0, j = h, k = 0; k < n; k++) {
         int c = 0, right;
+        if (dlsh_tired(k)) return dlsh_check_interrupt();
         if (i < h && j < n) DLSH_TRY(dlsh_compare(keys[i], keys[j], &c));
         right = i == h || (j < n && (reverse ? c < 0 : c > 0));
         tmp[2 * k] = keys[right ? j : i];
@@ -229,7 +229,7 @@ static dl_status merge_sort(dlsh_value *keys, dlsh_value *items, dlsh_value *tmp
 
 static dl_status make_keys(const dlsh_args *a, const dlsh_list *l, dlsh_value *keys) {
     const dlsh_value *f = dlsh_arg(a, "key");
-    for (int i = 0; i < l->n; i++) {
+    for (int i = 0; i < l->n && !dlsh_tired(i); i++) {
         dlsh_callargs args = {1, &l->items[i], NULL};
         if (f)
             DLSH_TRY(dlsh_call(dlsh_arg_session(a), *f, &args, &keys[i]));

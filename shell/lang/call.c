@@ -140,7 +140,7 @@ dl_status dlsh_bind(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args
 }
 
 static dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_frame *frame, dlsh_value *out) {
-    if (dl_interrupt_get()) return dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted"); /* recursion is a loop, too */
+    DLSH_TRY(dlsh_check_interrupt()); /* recursion is a loop, too */
     dlsh_collect_if_due();
     dlsh_frame *outer = s->frame;
     dlsh_unit *unit = s->unit;

@@ -151,6 +151,10 @@ dl_status dlsh_arg_fail_at(const dlsh_args *a, const char *name, int i, dl_statu
 
 /* Ctrl-C was pressed: finish the smallest consistent step and return DL_ERR_INTERRUPT, or a result if that is right. */
 int dlsh_interrupted(void);
+/* DL_ERR_INTERRUPT recorded when it was; in loops of C over something that may be long. */
+dl_status dlsh_check_interrupt(void);
+/* The same in loops with little work a turn: at every 65,536th. Nonzero: leave; the builtin's result is thrown away. */
+static inline int dlsh_tired(long turn) { return !(turn & 0xffff) && dlsh_interrupted(); }
 
 /* ---------------------------------------------------------------- the parser's side */
 

@@ -145,9 +145,7 @@ static dlsh_flow exec_if(dlsh_session *s, const dlsh_node *n) {
 /* Between two rounds of a loop: collects when that is due, and looks for Ctrl-C. */
 static int interrupted(dlsh_session *s, const dlsh_node *n) {
     dlsh_collect_if_due();
-    if (!dl_interrupt_get()) return 0;
-    dlsh_at(s, n, dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted"));
-    return 1;
+    return dlsh_at(s, n, dlsh_check_interrupt()) != DL_OK;
 }
 
 static dlsh_flow exec_while(dlsh_session *s, const dlsh_node *n) {

@@ -60,6 +60,7 @@ static dlsh_value part_of(const dlsh_record *r, long i, dlsh_part part) {
 
 dl_status dlsh_iter_next(dlsh_session *s, dlsh_iter *it, dlsh_value *out, int *done) {
     dlsh_value v = it->over;
+    DLSH_TRY(dlsh_check_interrupt());
     if (v.type == DLSH_HANDLE) {
         const dlsh_class *c = v.as.handle->cls;
         *done = 0;

@@ -111,13 +111,13 @@ static dl_status join_strings(const dlsh_str *a, const dlsh_str *b, dlsh_value *
 static dl_status repeat_string(const dlsh_str *a, long n, dlsh_value *out) {
     dlsh_buf buf = {0};
     if (n > 0 && a->len && (size_t)n > ((size_t)1 << 28) / a->len) return too_long("2^28 bytes");
-    for (long i = 0; i < n; i++) dlsh_buf_add(&buf, a->s, a->len);
+    for (long i = 0; i < n && !dlsh_tired(i); i++) dlsh_buf_add(&buf, a->s, a->len);
     *out = dlsh_buf_string(&buf);
     return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
 }
 
 static dl_status append_all(dlsh_list *to, const dlsh_list *from) {
-    for (int i = 0, n = from->n; i < n; i++) DLSH_TRY(dlsh_list_push(to, dlsh_ref(from->items[i])));
+    for (int i = 0, n = from->n; i < n && !dlsh_tired(i + 1L); i++) DLSH_TRY(dlsh_list_push(to, dlsh_ref(from->items[i])));
     return DL_OK;
 }
 
@@ -127,7 +127,7 @@ static dl_status join_lists(const dlsh_list *a, const dlsh_list *b, long times, 
     dlsh_value v = dlsh_new_list(n);
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     dl_status st = DL_OK;
-    for (long i = 0; i < times && !st; i++) st = append_all(v.as.list, a);
+    for (long i = 0; i < times && !st && !dlsh_tired(i); i++) st = append_all(v.as.list, a);
     if (!st && b) st = append_all(v.as.list, b);
     if (st)
         dlsh_drop(v);
@@ -149,6 +149,14 @@ static dl_status sequence_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_va
     if (op == DLSH_OP_MUL && b.type == DLSH_INT && a.type == DLSH_STR) return repeat_string(a.as.str, b.as.i, out);
     if (op == DLSH_OP_MUL && b.type == DLSH_INT && a.type == DLSH_LIST) return join_lists(a.as.list, NULL, b.as.i, out);
     return DL_ERR_TYPE;
+}
+
+/* What was cut short is no result. */
+static dl_status long_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out) {
+    DLSH_TRY(sequence_binary(op, a, b, out));
+    dl_status st = dlsh_check_interrupt();
+    if (st) dlsh_drop(*out);
+    return st;
 }
 
 /* ---------------------------------------------------------------- comparison */
@@ -188,7 +196,7 @@ static dl_status membership(dlsh_value a, dlsh_value b, dlsh_value *out) {
     else if (b.type == DLSH_RECORD && a.type == DLSH_STR)
         found = dlsh_record_get(b.as.record, a.as.str->s) != NULL;
     else if (b.type == DLSH_LIST)
-        for (int i = 0; i < b.as.list->n && !found; i++) found = dlsh_equal(a, b.as.list->items[i]);
+        for (int i = 0; i < b.as.list->n && !found && !dlsh_tired(i + 1L); i++) found = dlsh_equal(a, b.as.list->items[i]);
     else if (b.type == DLSH_RANGE && a.type == DLSH_INT) {
         const dlsh_range *r = b.as.range;
         found = r->step > 0 ? a.as.i >= r->from && a.as.i < r->to : a.as.i <= r->from && a.as.i > r->to;
@@ -197,7 +205,7 @@ static dl_status membership(dlsh_value a, dlsh_value b, dlsh_value *out) {
         return dlsh_fail(DL_ERR_TYPE, "it looks in lists, records (names), strings (text) and ranges",
                          "'in' cannot look for %s in %s", dlsh_a(a), dlsh_a(b));
     *out = dlsh_bool(found);
-    return DL_OK;
+    return b.type == DLSH_LIST ? dlsh_check_interrupt() : DL_OK;
 }
 
 /* ---------------------------------------------------------------- all together */
@@ -231,7 +239,7 @@ dl_status dlsh_binary(dlsh_session *s, dlsh_op op, dlsh_value a, dlsh_value b, d
     }
     if (op == DLSH_OP_EQ || op == DLSH_OP_NE) {
         *out = dlsh_bool(dlsh_equal(a, b) == (op == DLSH_OP_EQ));
-        return DL_OK;
+        return a.type == DLSH_LIST || a.type == DLSH_RECORD ? dlsh_check_interrupt() : DL_OK;
     }
     if (is_order(op)) return order(op, a, b, out);
     if (a.type == DLSH_BOOL && b.type == DLSH_BOOL &&
@@ -248,7 +256,7 @@ dl_status dlsh_binary(dlsh_session *s, dlsh_op op, dlsh_value a, dlsh_value b, d
     else if (dlsh_is_number(a) && dlsh_is_number(b))
         st = float_binary(op, dlsh_number(a), dlsh_number(b), out);
     else
-        st = sequence_binary(op, a, b, out);
+        st = long_binary(op, a, b, out);
     return st && !dl_error_last() ? no_operator(op, a, b) : st;
 }
 

@@ -85,6 +85,9 @@ void dlsh_set_check(dlsh_session *s, dl_status (*check)(void)) { s->check = chec
 
 void dlsh_interrupt(void) { dl_interrupt_set(1); }
 int dlsh_interrupted(void) { return dl_interrupt_get(); }
+dl_status dlsh_check_interrupt(void) {
+    return __builtin_expect(dl_interrupt_get(), 0) ? dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted") : DL_OK;
+}
 
 /* ---------------------------------------------------------------- the stack */
 
@@ -123,11 +126,10 @@ static dl_status run_statement(dlsh_session *s, const dlsh_node *n) {
     if (s->before) s->before(s->before_arg, s->unit->text + n->span.start, (size_t)(n->span.end - n->span.start));
     dlsh_flow flow = DLSH_FAILED;
     if (s->check && s->check()) {
-    } else if (dl_interrupt_get()) {
-        dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted"); /* while nothing looked, or between two statements */
-    } else {
+    } else if (!dlsh_check_interrupt()) {
         flow = dlsh_exec(s, n);
         if (s->check && s->check()) flow = DLSH_FAILED;
+        if (flow != DLSH_FAILED && dlsh_check_interrupt()) flow = DLSH_FAILED; /* it came too late for the statement */
     }
     if (flow != DLSH_FAILED) {
         if (s->after) s->after(s->after_arg);

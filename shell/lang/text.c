@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/command.h"
 #include "lang/session.h"
 #include "lang/tensor_text.h"
 
@@ -136,7 +137,7 @@ void dlsh_buf_float(dlsh_buf *b, double f) {
 void dlsh_buf_quote(dlsh_buf *b, const char *s, size_t n) {
     static const char from[] = "\n\t\r\a\b\f\v\\\"", to[] = "ntrabfv\\\"";
     dlsh_buf_puts(b, "\"");
-    for (size_t i = 0, len; i < n; i += len) {
+    for (size_t i = 0, len; i < n && !dlsh_tired((long)i + 1); i += len) {
         const char *e = s[i] ? strchr(from, s[i]) : NULL;
         if (e && (len = 1))
             dlsh_buf_printf(b, "\\%c", to[e - from]);
@@ -149,7 +150,7 @@ void dlsh_buf_quote(dlsh_buf *b, const char *s, size_t n) {
 /* ---------------------------------------------------------------- values */
 
 /* Lists that share parts may be far larger as text than in memory, hence the last limit. */
-enum { MAX_DEPTH = 50, MAX_ITEMS = 1000, MAX_TEXT = 1 << 28 };
+enum { MAX_DEPTH = 50, MAX_ITEMS = 1000, MAX_TEXT = 1 << 28, LONG_TEXT = 1 << 16 };
 
 static dl_status text(dlsh_buf *b, dlsh_value v, int quote, int depth);
 
@@ -193,6 +194,7 @@ static dl_status handle_text(dlsh_buf *b, const dlsh_handle *h) {
 }
 
 static dl_status text(dlsh_buf *b, dlsh_value v, int quote, int depth) {
+    if (b->n > LONG_TEXT) DLSH_TRY(dlsh_check_interrupt());
     if (depth > MAX_DEPTH || (depth && b->n > MAX_TEXT)) {
         dlsh_buf_puts(b, "...");
         return DL_OK;
@@ -245,6 +247,7 @@ static void json_string(dlsh_buf *b, const char *s, size_t n) {
     static const char from[] = "\n\t\r\b\f\\\"", to[] = "ntrbf\\\"";
     dlsh_buf_puts(b, "\"");
     for (size_t i = 0; i < n;) {
+        if (b->n > LONG_TEXT && dlsh_interrupted()) return;
         unsigned char c = (unsigned char)s[i];
         const char *e = c ? strchr(from, c) : NULL;
         size_t len;
@@ -291,6 +294,7 @@ static dl_status json_record(dlsh_buf *b, const dlsh_record *r, int depth) {
 
 static dl_status json(dlsh_buf *b, dlsh_value v, int depth) {
     dlsh_buf line = {0};
+    if (b->n > LONG_TEXT) DLSH_TRY(dlsh_check_interrupt());
     if (depth > MAX_DEPTH || (depth && b->n > MAX_TEXT))
         return dlsh_fail(DL_ERR_VALUE, NULL, "this value is nested too deeply or too large for JSON");
     switch (v.type) {

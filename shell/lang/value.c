@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lang/collect.h"
+#include "lang/command.h"
 #include "lang/fn.h"
 #include "lang/session.h"
 
@@ -401,7 +402,7 @@ static int equal(dlsh_value a, dlsh_value b, int depth) {
 static int equal_lists(const dlsh_list *a, const dlsh_list *b, int depth) {
     if (a->n != b->n) return 0;
     for (int i = 0; i < a->n; i++)
-        if (!equal(a->items[i], b->items[i], depth + 1)) return 0;
+        if (dlsh_interrupted() || !equal(a->items[i], b->items[i], depth + 1)) return 0; /* shared parts: 2**depth */
     return 1;
 }
 

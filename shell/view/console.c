@@ -1,6 +1,7 @@
 /* Standard output and standard error as a sink, in the three modes. */
 #include "view/console.h"
 
+#include <errno.h>
 #include <langinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@
 #include "view/progress.h"
 
 dlsh_view_options dlsh_view;
+
+enum { LONG_TEXT = 1 << 16 };
 
 static struct {
     dlsh_sink sink;
@@ -65,9 +68,28 @@ void dlsh_console_settle(void) {
     }
 }
 
+/* Long text goes out piece by piece, so that Ctrl-C ends it; the rest is dropped, and a line that was begun ends. */
+static void write_long(const char *s, size_t n) {
+    size_t done = 0;
+    if (fflush(stdout)) return;
+    while (done < n && !dlsh_interrupted()) {
+        ssize_t k = write(STDOUT_FILENO, s + done, n - done < LONG_TEXT ? n - done : LONG_TEXT);
+        if (k < 0 && errno != EINTR) break;
+        if (k > 0) done += (size_t)k;
+    }
+    if (done == n) return;
+    if (!dlsh_interrupted())
+        fwrite(s + done, 1, n - done, stdout); /* which finds the same error, and keeps it */
+    else if (done && s[done - 1] != '\n')
+        fputs("\n", stdout);
+}
+
 static void write_out(const char *s, size_t n) {
     if (console.meter.open) dlsh_console_settle();
-    fwrite(s, 1, n, stdout);
+    if (n > LONG_TEXT)
+        write_long(s, n);
+    else
+        fwrite(s, 1, n, stdout);
 }
 
 /* Text in JSON mode: every line is a string. */
@@ -122,6 +144,7 @@ static dl_status flush_buf(dlsh_buf *b, dl_status status) {
     if (!status) {
         dlsh_console_settle();
         write_out(dlsh_buf_text(b), b->n);
+        if (b->n > LONG_TEXT) status = dlsh_check_interrupt();
     }
     dlsh_buf_free(b);
     return status;

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lang/command.h"
+
 dl_status dlsh_elements_open(dlsh_elements *e, const dl_tensor *t) {
     memset(e, 0, sizeof *e);
     dl_tensor *source = dl_ref((dl_tensor *)t);
@@ -94,9 +96,10 @@ static void convert(const dlsh_elements *e, long offset, long n, double *out) {
         for (long i = 0; i < n; i++) out[i] = dlsh_element_f(e, offset + i);
 }
 
-/* The next up to BLOCK elements of a walk in out; 0 at the end. */
+/* The next up to BLOCK elements of a walk in out; 0 at the end, or when interrupted. */
 static long next_block(const dlsh_elements *e, dlsh_walk *w, double *out) {
     long n = 0;
+    if (dlsh_interrupted()) return 0;
     if (dl_is_contiguous(e->owned)) {
         n = e->numel - w->offset < BLOCK ? e->numel - w->offset : BLOCK;
         convert(e, w->offset, n, out);
@@ -173,7 +176,7 @@ dl_status dlsh_stats_of(const dl_tensor *t, dlsh_stats *s) {
     s->norm *= sqrt((double)times);
     if (finite > 1) s->std = sqrt(spread * (double)times / (double)(finite - 1));
     dlsh_elements_close(&e);
-    return DL_OK;
+    return dlsh_check_interrupt();
 }
 
 dl_status dlsh_histogram(const dl_tensor *t, double lo, double hi, int n, long *counts) {
@@ -193,5 +196,5 @@ dl_status dlsh_histogram(const dl_tensor *t, double lo, double hi, int n, long *
             counts[bin < n ? bin : n - 1] += times;
         }
     dlsh_elements_close(&e);
-    return DL_OK;
+    return dlsh_check_interrupt();
 }
