@@ -152,14 +152,14 @@ enum { DIGIT = 11, BUCKETS = 1 << DIGIT };
 /* One pass of a stable radix sort. */
 static void sort_pass(const keyed *from, keyed *to, long n, int shift, dl_stop *stop) {
     long at[BUCKETS] = {0}, sum = 0;
-    DL_CPU_EACH(i, n, stop) at[from[i].key >> shift & (BUCKETS - 1)]++;
+    DL_CPU_EACH (i, n, stop) at[from[i].key >> shift & (BUCKETS - 1)]++;
     for (int d = 0; d < BUCKETS; d++) {
         long count = at[d];
         at[d] = sum;
         sum += count;
     }
     if (stop->left) return;
-    DL_CPU_EACH(i, n, stop) to[at[from[i].key >> shift & (BUCKETS - 1)]++] = from[i];
+    DL_CPU_EACH (i, n, stop) to[at[from[i].key >> shift & (BUCKETS - 1)]++] = from[i];
 }
 
 static void draw_keys(dl_rng_key k, keyed *a, long n, dl_stop *stop) {
@@ -173,7 +173,7 @@ static void draw_keys(dl_rng_key k, keyed *a, long n, dl_stop *stop) {
 
 /* Puts right what passes over the upper digits left: neighbours that differ below. */
 static void insert(keyed *a, long n, dl_stop *stop) {
-    DL_CPU_EACH(i, n, stop) {
+    DL_CPU_EACH (i, n, stop) {
         keyed v = a[i];
         long k = i;
         for (; k > 0 && a[k - 1].key > v.key; k--) a[k] = a[k - 1];

@@ -10,7 +10,15 @@
 DL_SIMD_DECL(bool, dl_tiny_gemm_f32, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
 DL_SIMD_DECL(bool, dl_tiny_gemm_f64, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
 
-enum { TINY = 24 * 24 * 24, CHUNK = 1 << 30, UNIT = 192, VECTOR_BLOCK = 1 << 26 };
+enum {
+    TINY = 24 * 24 * 24,
+    CHUNK = 1 << 30,
+    UNIT = 64,
+    VECTOR_BLOCK = 1 << 26,
+    ROWS = 384,
+    COLS = 3840,
+    LARGE = 1 << 28
+};
 
 static char *at(dl_dtype t, dl_mat m, long i, long j) { return (char *)m.p + (i * m.rs + j * m.cs) * dl_dtype_size(t); }
 
@@ -73,35 +81,62 @@ static void multiply(const dl_blas *lib, dl_dtype t, long m, long n, long k, dl_
 
 static long least(long a, long b) { return a < b ? a : b; }
 
-/* Rows and columns of the result that one call makes: what takes some 50 ms, so that a request to stop is seen in time;
- * as square as can be, since each call packs its operands anew. Each element is summed up as in one call for all. */
-static void block_of(dl_dtype t, long m, long n, long k, long *rows, long *cols) {
+/* How a product is cut into calls: a request to stop is seen between two of them, so one takes 0.1 s at most. Rows of
+ * the result come in multiples of what BLAS's kernels take at once, and of columns as few cuts as can be, which leaves
+ * the bits of one call for all; each call packs its operands anew, which few rows would not pay for. */
+typedef struct cut {
+    long rows, cols, nrows, ncols;
+    int threads; /* that take blocks, each calling BLAS for itself; 1: threads inside BLAS */
+} cut;
+
+static long pieces(long n, long piece) { return (n + piece - 1) / piece; }
+
+static cut cut_of(dl_dtype t, long m, long n, long k) {
     int level = dl_simd_level(), threads = omp_in_parallel() ? 1 : omp_get_max_threads();
-    double thread = level >= 4 ? 3e9 : level >= 3 ? 2e9 : 5e8, most = thread * threads / (t == DL_F64 ? 2 : 1);
-    *rows = least(m, CHUNK), *cols = least(n, CHUNK);
-    if (n == 1 || m == 1) { /* bound by memory */
-        long *side = n == 1 ? rows : cols;
-        *side = least(*side, (VECTOR_BLOCK / k + 64) / 64 * 64);
-        return;
+    double most = (level >= 3 ? 6e9 : 1e9) / (t == DL_F64 ? 2 : 1), depth = (double)least(k, CHUNK);
+    cut c = {.rows = least(m, CHUNK), .cols = least(n, CHUNK), .threads = 1};
+    long few = t == DL_F64 ? ROWS / 4 : ROWS / 2;
+    if (n == 1) { /* bound by memory */
+        c.rows = least(c.rows, VECTOR_BLOCK / least(k, VECTOR_BLOCK / UNIT) / UNIT * UNIT);
+    } else if (m == 1) {
+        c.cols = least(c.cols, VECTOR_BLOCK / least(k, VECTOR_BLOCK / UNIT) / UNIT * UNIT);
+    } else if ((double)m * (double)n * depth >= LARGE) {
+        if (threads > 1 && m >= threads * few)
+            c.threads = threads;
+        else
+            most *= threads;
+        for (c.rows = least(m, ROWS); c.rows > few && (c.rows * (c.cols * depth) > most || m < 2 * c.threads * c.rows);)
+            c.rows /= 2;
+        if (c.threads == 1 && (double)m * (double)n * depth <= most) c.rows = least(m, CHUNK);
+        while (c.rows * (c.cols * depth) > most && c.cols > COLS) c.cols = pieces(c.cols / 2, COLS) * COLS;
     }
-    while ((double)*rows * (double)*cols * (double)least(k, CHUNK) > most && (*rows > UNIT || *cols > UNIT)) {
-        long *side = *rows >= *cols ? rows : cols;
-        *side = (*side / 2 + UNIT - 1) / UNIT * UNIT;
-    }
+    c.nrows = pieces(m, c.rows), c.ncols = pieces(n, c.cols);
+    return c;
 }
 
-static void multiply_chunks(const dl_blas *lib, dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl_mat c,
-                            bool add) {
-    long rows, cols;
+typedef struct job {
+    const dl_blas *lib;
+    dl_dtype t;
+    long m, n, k;
+    dl_mat a, b, c;
+    bool add;
+    cut cut;
+} job;
+
+static void run_block(const job *p, long index) {
+    long i = index / p->cut.ncols * p->cut.rows, j = index % p->cut.ncols * p->cut.cols;
+    for (long l = 0; l < p->k; l += CHUNK)
+        multiply(p->lib, p->t, least(p->m - i, p->cut.rows), least(p->n - j, p->cut.cols), least(p->k - l, CHUNK),
+                 (dl_mat){at(p->t, p->a, i, l), p->a.rs, p->a.cs}, (dl_mat){at(p->t, p->b, l, j), p->b.rs, p->b.cs},
+                 (dl_mat){at(p->t, p->c, i, j), p->c.rs, p->c.cs}, p->add || l);
+}
+
+static void run_blocks(const job *p) {
     dl_stop stop = dl_stop_begin();
-    block_of(t, m, n, k, &rows, &cols);
-    for (long i = 0; i < m; i += rows)
-        for (long j = 0; j < n; j += cols)
-            for (long l = 0; l < k && !dl_stop_asked(&stop); l += CHUNK) {
-                dl_mat as = {at(t, a, i, l), a.rs, a.cs}, bs = {at(t, b, l, j), b.rs, b.cs},
-                       cs = {at(t, c, i, j), c.rs, c.cs};
-                multiply(lib, t, least(m - i, rows), least(n - j, cols), least(k - l, CHUNK), as, bs, cs, add || l);
-            }
+    long blocks = p->cut.nrows * p->cut.ncols;
+#pragma omp parallel for num_threads(p->cut.threads) schedule(dynamic) if (p->cut.threads > 1)
+    for (long i = 0; i < blocks; i++)
+        if (!dl_stop_asked(&stop)) run_block(p, i);
     dl_stop_end(&stop);
 }
 
@@ -143,8 +178,9 @@ dl_status dl_cpu_gemm(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl
     size_t bytes_a = 0, bytes_b = 0;
     dl_status s = readable(t, m, k, &a, &copy_a, &bytes_a);
     if (s == DL_OK) s = readable(t, k, n, &b, &copy_b, &bytes_b);
-    if (s == DL_OK && (s = dl_blas_begin()) == DL_OK) {
-        multiply_chunks(lib, t, m, n, k, a, b, c, add);
+    if (s == DL_OK && (s = dl_blas_begin()) == DL_OK) { /* for a team: one call that shares its work, or one a thread */
+        job j = {lib, t, m, n, k, a, b, c, add, cut_of(t, m, n, k)};
+        run_blocks(&j);
         dl_blas_end();
     }
     if (copy_a) dl_host_free(copy_a, bytes_a);

@@ -11,7 +11,8 @@ static dl_tensor *checked_indices(dl_tensor *index, int dim, long size) {
     bool usable = index->dtype == DL_I64 && dl_is_contiguous(index);
     const long *given = dl_ptr(index);
     dl_stop stop = dl_stop_begin();
-    if (usable) DL_CPU_EACH(i, index->numel, &stop) usable = usable && given[i] >= 0 && given[i] < size;
+    if (usable)
+        DL_CPU_EACH (i, index->numel, &stop) usable = usable && given[i] >= 0 && given[i] < size;
     if (dl_stop_end(&stop)) return dl_interrupt_check(), NULL;
     if (usable) return dl_ref(index);
     dl_tensor *own = dl_tensor_empty(index->ndim, index->shape, DL_I64, 0);
@@ -138,7 +139,7 @@ static void add_band(void *arg, long t) {
     long lo = t * a->band, w = a->s.inner - lo < a->band ? a->s.inner - lo : a->band;
     const long stride[3] = {a->esize, a->esize, a->esize};
     if (w <= 0) return;
-    DL_CPU_EACH(k, a->outer * a->s.n, a->stop) {
+    DL_CPU_EACH (k, a->outer * a->s.n, a->stop) {
         char *at = a->s.o + ((k / a->s.n * a->s.size + a->s.index[k % a->s.n]) * a->s.inner + lo) * a->esize;
         char *p[3] = {at, at, (char *)a->s.x + (k * a->s.inner + lo) * a->esize};
         a->add(w, p, stride, NULL);
@@ -266,7 +267,7 @@ static dl_status run_nonzero(dl_call *c) {
     dl_cpu_copy(is, x);
     const unsigned char *p = dl_ptr(is);
     dl_stop stop = dl_stop_begin();
-    DL_CPU_EACH(i, is->numel, &stop) {
+    DL_CPU_EACH (i, is->numel, &stop) {
         if (p[i] && left) {
             memcpy(o, at, (size_t)x->ndim * sizeof *o);
             o += x->ndim;
@@ -291,7 +292,7 @@ static dl_status run_one_hot(dl_call *c) {
     dl_status s = DL_OK;
     dl_stop stop = dl_stop_begin();
     dl_cpu_clear(q, (size_t)o->numel * sizeof *q);
-    DL_CPU_EACH(i, n, &stop) {
+    DL_CPU_EACH (i, n, &stop) {
         if (s != DL_OK) break;
         if (p[i] < 0 || p[i] >= width)
             s = dl_fail(DL_ERR_INDEX, "label %ld is outside 0 .. %ld", p[i], width - 1);
@@ -310,10 +311,10 @@ const dl_kernel dl_cpu_one_hot = {.run = run_one_hot, .dtypes = DL_ANY};
     static void name(T *p, long n, long inner, long width, dl_stop *stop) {                                            \
         A acc[SCAN_BAND] = {0}, one = 0;                                                                               \
         if (inner == 1) {                                                                                              \
-            DL_CPU_EACH(i, n, stop) p[i] = (T)(one += (A)p[i]);                                                        \
+            DL_CPU_EACH (i, n, stop) p[i] = (T)(one += (A)p[i]);                                                       \
             return;                                                                                                    \
         }                                                                                                              \
-        DL_CPU_EACH(i, n, stop) {                                                                                      \
+        DL_CPU_EACH (i, n, stop) {                                                                                     \
             for (long j = 0; j < width; j++) {                                                                         \
                 acc[j] += (A)p[j];                                                                                     \
                 p[j] = (T)acc[j];                                                                                      \

@@ -9,8 +9,8 @@
 #include "core/op.h"
 
 enum {
-    DL_ITER_MAX = 8,       /* operands */
-    DL_ITER_GRAIN = 32768, /* elements below which a second thread does not pay */
+    DL_ITER_MAX = 8,         /* operands */
+    DL_ITER_GRAIN = 32768,   /* elements below which a second thread does not pay */
     DL_ITER_BLOCK = 1 << 19, /* elements between two looks for a request to stop: a millisecond or so */
 };
 
@@ -46,14 +46,14 @@ void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg);
 int dl_cpu_threads(long n);
 
 /* task(arg, i) for each i < n, shared among the threads; on this thread alone, without any cost, when threads is 1. A
- * request to stop leaves the rest undone (core/interrupt.h): a task takes some milliseconds at most, or looks itself. */
+ * request to stop leaves the rest undone (core/interrupt.h): a task takes some milliseconds at most, or looks itself.
+ */
 void dl_cpu_for(long n, int threads, void (*task)(void *arg, long i), void *arg);
 
 /* for (long i = 0; i < n; i++), on one thread, with a look at `stop` now and then. */
 #define DL_CPU_EACH(i, n, stop)                                                                                        \
-    for (long i##_lo = 0, i##_hi = 0;                                                                                  \
-         i##_lo < (n) && !dl_stop_asked(stop) &&                                                                       \
-         (i##_hi = (n) - i##_lo < DL_ITER_BLOCK ? (n) : i##_lo + DL_ITER_BLOCK) > 0;                                   \
+    for (long i##_lo = 0, i##_hi = 0; i##_lo < (n) && !dl_stop_asked(stop) &&                                          \
+                                      (i##_hi = (n)-i##_lo < DL_ITER_BLOCK ? (n) : i##_lo + DL_ITER_BLOCK) > 0;        \
          i##_lo = i##_hi)                                                                                              \
         for (long i = i##_lo; i < i##_hi; i++)
 

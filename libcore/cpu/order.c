@@ -59,7 +59,7 @@ typedef struct wide {
         T *from = a, *to = work;                                                                                       \
         for (int shift = 0; shift < bits; shift += DIGIT) {                                                            \
             long count[VALUES] = {0}, at = 0;                                                                          \
-            DL_CPU_EACH(i, n, stop) count[DIGIT_OF(from[i], shift) & (VALUES - 1)]++;                                  \
+            DL_CPU_EACH (i, n, stop) count[DIGIT_OF(from[i], shift) & (VALUES - 1)]++;                                 \
             if (stop->left) return;                                                                                    \
             if (count[DIGIT_OF(from[0], shift) & (VALUES - 1)] == n) continue;                                         \
             for (int v = 0; v < VALUES; v++) {                                                                         \
@@ -67,7 +67,7 @@ typedef struct wide {
                 count[v] = at;                                                                                         \
                 at += own;                                                                                             \
             }                                                                                                          \
-            DL_CPU_EACH(i, n, stop) to[count[DIGIT_OF(from[i], shift) & (VALUES - 1)]++] = from[i];                    \
+            DL_CPU_EACH (i, n, stop) to[count[DIGIT_OF(from[i], shift) & (VALUES - 1)]++] = from[i];                   \
             if (stop->left) return;                                                                                    \
             T *last = from;                                                                                            \
             from = to, to = last;                                                                                      \
@@ -92,8 +92,8 @@ typedef struct wide {
     }                                                                                                                  \
     static void T##_first(T *a, T *work, long n, long k, dl_stop *stop) {                                              \
         for (long i = k / 2; i-- > 0;) T##_sink(a, k, i, a[i]);                                                        \
-        DL_CPU_EACH(i, n, stop)                                                                                        \
-        if (i >= k && BEFORE(a[i], a[0])) T##_sink(a, k, 0, a[i]);                                                     \
+        DL_CPU_EACH (i, n, stop)                                                                                       \
+            if (i >= k && BEFORE(a[i], a[0])) T##_sink(a, k, 0, a[i]);                                                 \
         T##_merge(a, work, k, stop);                                                                                   \
     }
 
@@ -115,7 +115,7 @@ typedef struct job {
 static size_t item_size(const job *j) { return j->narrow ? sizeof(narrow) : sizeof(wide); }
 
 #define KEYS(U)                                                                                                        \
-    DL_CPU_EACH(i, j->n, j->stop) {                                                                                    \
+    DL_CPU_EACH (i, j->n, j->stop) {                                                                                   \
         uint64_t key = dl_order_key(o, ((const U *)x)[i]);                                                             \
         if (a)                                                                                                         \
             a[i] = key << 32 | (uint64_t)i;                                                                            \
@@ -135,7 +135,7 @@ static void make_keys(const job *j, const char *x, narrow *a, wide *b) {
 }
 
 #define TAKE(U)                                                                                                        \
-    DL_CPU_EACH(i, j->k, j->stop) ((U *)v)[i] = ((const U *)x)[place[i]];
+    DL_CPU_EACH (i, j->k, j->stop) ((U *)v)[i] = ((const U *)x)[place[i]];
 
 static void give_values(const job *j, const char *x, const long *place, char *v) {
     switch (j->esize) {
@@ -163,7 +163,7 @@ static void sort_row(const job *j, long row, void *work) {
     else
         wide_sort(b, b + j->n, j->n, bits, j->stop);
     if (dl_stop_asked(j->stop)) return; /* the places may be anything */
-    DL_CPU_EACH(i, j->k, j->stop) place[i] = a ? (long)(a[i] & 0xffffffff) : (long)b[i].at;
+    DL_CPU_EACH (i, j->k, j->stop) place[i] = a ? (long)(a[i] & 0xffffffff) : (long)b[i].at;
     if (!dl_stop_asked(j->stop)) give_values(j, x, place, j->values + row * j->k * j->esize);
 }
 

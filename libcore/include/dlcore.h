@@ -278,10 +278,10 @@ dl_status dl_backward(dl_tensor *t, dl_tensor *seed, int retain, int create);
 dl_status dl_gradients(dl_tensor *t, dl_tensor *seed, dl_tensor **inputs, int n, int retain, int create,
                        dl_tensor **out);
 
-/* Asks running work to stop at its next consistent point with DL_ERR_INTERRUPT: an op between two blocks of its work (it
- * has no result then; what it writes in place it finishes), backward with no gradient changed, training after the step,
- * files before they are replaced. Safe to call from a signal handler. While the flag is set no op begins; it stays
- * until it is set to 0. */
+/* Asks running work to stop at its next consistent point with DL_ERR_INTERRUPT: an op between two blocks of its work
+ * (it has no result then; what it writes in place it finishes), backward with no gradient changed, training after the
+ * step, files before they are replaced. Safe to call from a signal handler. While the flag is set no op begins; it
+ * stays until it is set to 0. */
 void dl_interrupt_set(int on);
 int dl_interrupt_get(void);
 /* What the library is at: the name of an op or of a longer work; NULL when it does nothing. Any thread, and signal

@@ -127,15 +127,16 @@ dl_status dl_atomic_open(dl_atomic *a, const char *path) {
     return st;
 }
 
-/* Between two pieces of this size a request to stop is seen. Each goes to the disk while the next one is written, or the
- * sync at the end would take long, and nothing can stop that. */
+/* Between two pieces of this size a request to stop is seen. Each goes to the disk while the next one is written, or
+ * the sync at the end would take long, and nothing can stop that. */
 enum { PIECE = 1 << 24 };
 
 static void start_writing(int fd) {
     off_t end = lseek(fd, 0, SEEK_CUR);
     if (end < 2 * PIECE) return;
     sync_file_range(fd, end - PIECE, PIECE, SYNC_FILE_RANGE_WRITE);
-    sync_file_range(fd, end - 2 * PIECE, PIECE, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    sync_file_range(fd, end - 2 * PIECE, PIECE,
+                    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
 }
 
 dl_status dl_atomic_write(dl_atomic *a, const void *data, size_t n) {

@@ -35,9 +35,12 @@ static _Thread_local frame *volatile current;
 static _Thread_local dlsh_crash crash;
 static _Thread_local volatile sig_atomic_t tracing; /* the handler is walking the stack, which may crash in turn */
 
+/* What handlers share with the thread that calls C; any thread may get a signal. */
+#define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define SET(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
 static pthread_t guarded_thread; /* the one that runs guarded C; meaningful while `guarding` */
-static volatile sig_atomic_t guarding;
-static const char *volatile last_called = "";
+static int guarding;
+static const char *last_called = "";
 
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 enum { NFAULT = sizeof faults / sizeof *faults };
@@ -46,7 +49,7 @@ static struct sigaction former[NFAULT], former_interrupt;
 static int damages;
 static char last_damage[512];
 
-const char *dlsh_guard_running(void) { return guarding ? last_called : NULL; }
+const char *dlsh_guard_running(void) { return GET(guarding) ? GET(last_called) : NULL; }
 
 int dlsh_damaged(const char **what) {
     if (what) *what = last_damage;
@@ -131,11 +134,11 @@ static void leave(int sig) {
 #define TICK (SIGRTMIN + 4)
 static timer_t timer;
 static int has_timer;
-static volatile sig_atomic_t ticking, ticks;
+static int ticking, ticks;
 
 static void tick(int on) {
-    ticking = on;
-    if (on) ticks = 0;
+    SET(ticking, on);
+    if (on) SET(ticks, 0);
     struct itimerspec t = {.it_value = {0, on ? PERIOD_MS * 1000000L : 0},
                            .it_interval = {0, on ? PERIOD_MS * 1000000L : 0}};
     if (has_timer) timer_settime(timer, 0, &t, NULL);
@@ -151,6 +154,7 @@ static dlsh_crash stray;
 
 static int take_stray(dlsh_crash *out) {
     int waiting = STRAY_WAITING;
+    if (__atomic_load_n(&stray_state, __ATOMIC_ACQUIRE) != waiting) return 0;
     dlsh_crash copy = stray;
     if (!__atomic_compare_exchange_n(&stray_state, &waiting, NO_STRAY, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return 0;
     *out = copy;
@@ -158,7 +162,7 @@ static int take_stray(dlsh_crash *out) {
 }
 
 /* A call within a callback has told it: the calls around may still wait for that thread. */
-static volatile sig_atomic_t haunted;
+static int haunted;
 static dlsh_crash ghost;
 
 static int stray_waits(void) { return __atomic_load_n(&stray_state, __ATOMIC_RELAXED) == STRAY_WAITING; }
@@ -166,12 +170,12 @@ static int stray_waits(void) { return __atomic_load_n(&stray_state, __ATOMIC_REL
 /* Leaves the call when that is safe, or has to be. */
 static void try_to_leave(const void *context) {
     uintptr_t pc = (uintptr_t)pc_of(context);
-    if (is_ours(pc) && has_timer && (!ticking || ticks < PATIENCE)) {
-        if (!ticking) tick(1);
+    if (is_ours(pc) && has_timer && (!GET(ticking) || GET(ticks) < PATIENCE)) {
+        if (!GET(ticking)) tick(1);
         return;
     }
     tick(0);
-    if (haunted) {
+    if (GET(haunted)) {
         crash = ghost;
     } else if (!take_stray(&crash)) {
         crash = (dlsh_crash){.signal = SIGINT};
@@ -183,14 +187,14 @@ static void try_to_leave(const void *context) {
 static void on_tick(int sig, siginfo_t *info, void *context) {
     (void)sig;
     (void)info;
-    ticks++;
-    if (current && (dl_interrupt_get() || stray_waits() || haunted)) try_to_leave(context);
+    __atomic_add_fetch(&ticks, 1, __ATOMIC_RELAXED);
+    if (current && (dl_interrupt_get() || stray_waits() || GET(haunted))) try_to_leave(context);
 }
 
 /* C started it when a call is under way, or when code is on its stack that was loaded for the shell's user. */
 static int is_stray(const dlsh_crash *c) {
     if (ready || c->thread == (int)getpid()) return 0;
-    int foreign = guarding;
+    int foreign = GET(guarding);
     for (int i = 0; i < c->n && !foreign; i++) foreign = !is_ours((uintptr_t)c->frames[i]);
     return foreign;
 }
@@ -204,10 +208,10 @@ static void park(const dlsh_crash *c) {
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     if (__atomic_compare_exchange_n(&stray_state, &none, STRAY_NOTED, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         stray = *c;
-        ticks = 0;
+        SET(ticks, 0);
         __atomic_store_n(&stray_state, STRAY_WAITING, __ATOMIC_RELEASE);
-        if (guarding)
-            pthread_kill(guarded_thread, TICK);
+        if (GET(guarding))
+            pthread_kill(GET(guarded_thread), TICK);
         else
             dl_interrupt_set(1);
     }
@@ -227,9 +231,9 @@ static void last_words(const dlsh_crash *c) {
                      file    ? file + 1
                      : known ? at.dli_fname
                              : "");
-    if (*last_called)
+    if (*GET(last_called))
         n += snprintf(text + n, sizeof text - (size_t)n,
-                      "dlsh: C may have damaged memory before; the function called last was %s\n", last_called);
+                      "dlsh: C may have damaged memory before; the function called last was %s\n", GET(last_called));
     if (damages) n += snprintf(text + n, sizeof text - (size_t)n, "dlsh: C had crashed before: %.400s\n", last_damage);
     n += snprintf(text + n, sizeof text - (size_t)n,
                   "dlsh: this session cannot go on. What its runs have logged is kept: dlsh -c runs\n");
@@ -266,8 +270,8 @@ static void on_interrupt(int sig, siginfo_t *info, void *context) {
     if (current) {
         if (!dl_interrupt_get()) return; /* the front did not take it for what runs now */
         try_to_leave(context);
-    } else if (guarding && !pthread_equal(guarded_thread, pthread_self()) && info->si_code != SI_TKILL) {
-        pthread_kill(guarded_thread, sig);
+    } else if (GET(guarding) && !pthread_equal(GET(guarded_thread), pthread_self()) && info->si_code != SI_TKILL) {
+        pthread_kill(GET(guarded_thread), sig);
     }
 }
 
@@ -324,9 +328,9 @@ static dl_status prepare(void) {
 /* After a jump: nothing of the call is left but what the handler noted. */
 static dl_status lost(const char *name) {
     damages++;
-    if (ticking) tick(0);
+    if (GET(ticking)) tick(0);
     ghost = crash;
-    haunted = crash.thread && nleft;
+    SET(haunted, crash.thread && nleft);
     if (crash.thread) dl_interrupt_set(0); /* which was to stop what no call could be left for */
     return dlsh_crash_tell(&crash, name, last_damage, sizeof last_damage);
 }
@@ -371,19 +375,19 @@ dl_status dlsh_guard_run(const char *name, void (*fn)(void *), void *arg) {
     if (__builtin_expect(!ready, 0)) DLSH_TRY(prepare());
     frame f = {.outer = current, .callbacks = nleft};
     if (sigsetjmp(f.env, 0)) {
-        guarding = current != NULL;
+        SET(guarding, current != NULL);
         nleft = f.callbacks;
         if (!current && !nleft) free_streams(); /* C around the call may own them */
         return lost(name);
     }
-    guarded_thread = pthread_self();
-    guarding = 1;
+    SET(guarded_thread, pthread_self());
+    SET(guarding, 1);
     current = &f;
     fn(arg);
     current = f.outer;
-    guarding = f.outer != NULL;
-    if (__builtin_expect(ticking, 0)) tick(0);
-    haunted &= nleft > 0;
+    SET(guarding, f.outer != NULL);
+    if (__builtin_expect(GET(ticking), 0)) tick(0);
+    if (!nleft) SET(haunted, 0);
     if (__builtin_expect(stray_waits(), 0) && take_stray(&crash)) return lost(name);
     return DL_OK;
 }
@@ -392,30 +396,30 @@ void dlsh_guard_leave(void) {
     if (nleft < MAX_CALLBACKS) left[nleft] = current;
     nleft++;
     current = NULL;
-    guarding = 0;
+    SET(guarding, 0);
 }
 
 void dlsh_guard_enter(void) {
     nleft--;
     current = nleft < MAX_CALLBACKS ? left[nleft] : NULL; /* beyond that depth C runs bare */
-    guarded_thread = pthread_self();
-    guarding = current != NULL;
+    SET(guarded_thread, pthread_self());
+    SET(guarding, current != NULL);
     /* stopped in the callback: C is not told and may call on for ever, and ticks may always come while it calls */
-    if (!guarding || !has_timer || !(dl_interrupt_get() || stray_waits() || haunted)) return;
-    if (!ticking)
+    if (!GET(guarding) || !has_timer || !(dl_interrupt_get() || stray_waits() || GET(haunted))) return;
+    if (!GET(ticking))
         tick(1);
-    else if (ticks >= PATIENCE)
+    else if (GET(ticks) >= PATIENCE)
         raise(TICK);
 }
 
 /* Constructors are called code, too. */
 static dl_status load(void (*body)(void *), void *arg, const char *what) {
-    last_called = "a constructor";
+    SET(last_called, "a constructor");
     return dlsh_guard_run(what, body, arg);
 }
 
 static dl_status run(void (*body)(void *), void *arg, const dlsh_cfunc *f) {
-    last_called = dlsh_cfunc_proto(f)->name; /* lives as long as the session */
+    SET(last_called, dlsh_cfunc_proto(f)->name); /* lives as long as the session */
     return dlsh_guard_run(dlsh_cfunc_proto(f)->name, body, arg);
 }
 

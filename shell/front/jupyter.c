@@ -22,20 +22,23 @@ jup_kernel jup;
 
 static struct {
     pthread_t thread;
-    volatile sig_atomic_t running, pressed, number; /* number: of the cell, as signals carry it */
+    int running, pressed, number; /* number: of the cell, as signals carry it; all atomic */
 } cell;
+
+#define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define SET(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
 
 /* From Ctrl-C in the launcher's terminal, from a client that sends signals, and from jup_interrupt. */
 static void on_interrupt(int sig, siginfo_t *info, void *context) {
     (void)sig, (void)context;
-    if (!cell.running) return;
+    if (!GET(cell.running)) return;
     if (!pthread_equal(pthread_self(), cell.thread)) {
         jup_interrupt();
         return;
     }
     /* sent by jup_interrupt while another cell ran, which has ended since */
-    if (info->si_code == SI_QUEUE && info->si_value.sival_int != cell.number) return;
-    cell.pressed = 1;
+    if (info->si_code == SI_QUEUE && info->si_value.sival_int != GET(cell.number)) return;
+    SET(cell.pressed, 1);
     dlsh_interrupt();
 }
 
@@ -47,24 +50,24 @@ static void on_terminate(int sig) {
 /* A signal to the thread that runs the cell: what C code computes or waits in can be left there only. The cell may end
  * in this moment, so the signal says which one it is for. */
 void jup_interrupt(void) {
-    const union sigval number = {.sival_int = cell.number};
-    if (cell.running) pthread_sigqueue(cell.thread, SIGINT, number);
+    const union sigval number = {.sival_int = GET(cell.number)};
+    if (GET(cell.running)) pthread_sigqueue(cell.thread, SIGINT, number);
 }
 
-int jup_interrupted(void) { return cell.pressed; }
+int jup_interrupted(void) { return GET(cell.pressed); }
 
-int jup_is_running(void) { return cell.running; }
+int jup_is_running(void) { return GET(cell.running); }
 
 void jup_running(int on) {
-    if (on) cell.pressed = 0, cell.number = (cell.number + 1) & 0xffffff;
-    cell.running = on;
+    if (on) SET(cell.pressed, 0), SET(cell.number, (GET(cell.number) + 1) & 0xffffff);
+    SET(cell.running, on);
     jup_stdio_watch(on);
 }
 
 /* The run forgets interrupts when it begins; one that came between the request and the first statement counts. */
 static void before_statement(void *arg, const char *text, size_t n) {
     (void)arg, (void)text, (void)n;
-    if (cell.pressed) dlsh_interrupt();
+    if (GET(cell.pressed)) dlsh_interrupt();
 }
 
 void dlsh_kernel_signals(void) {
@@ -72,7 +75,7 @@ void dlsh_kernel_signals(void) {
     struct sigaction interrupt = {.sa_sigaction = on_interrupt, .sa_flags = SA_RESTART | SA_SIGINFO},
                      terminate = {.sa_handler = on_terminate, .sa_flags = SA_RESTART}, ignore = {.sa_handler = SIG_IGN};
     cell.thread = pthread_self();
-    cell.running = 1; /* the rc file */
+    SET(cell.running, 1); /* the rc file */
     sigaction(SIGINT, &interrupt, NULL);
     sigaction(SIGTERM, &terminate, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
@@ -149,11 +152,12 @@ static void answer(jup_request *r) {
 
 /* C code has called exit: nothing can be done about it, but the client is told, with what was printed before. */
 static void left(int status, void *process) {
-    if (!cell.running || !jup.request || getpid() != *(pid_t *)process || !pthread_equal(pthread_self(), cell.thread))
+    if (!GET(cell.running) || !jup.request || getpid() != *(pid_t *)process ||
+        !pthread_equal(pthread_self(), cell.thread))
         return;
     char text[96];
     snprintf(text, sizeof text, "exit(%d) was called in C, which ends the kernel and all that is in it", status);
-    cell.running = 0;
+    SET(cell.running, 0);
     jup_sync();
     json_t *reply = jup_failure("exit", text);
     json_array_append_new(json_object_get(reply, "traceback"), jup_text(text, strlen(text)));

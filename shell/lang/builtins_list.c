@@ -82,7 +82,8 @@ static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value v = dlsh_new_list(l->n);
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     int reverse = dlsh_arg_data(a) != NULL;
-    for (int i = 0; i < l->n && !dlsh_tired(i); i++) v.as.list->items[v.as.list->n++] = dlsh_ref(l->items[reverse ? l->n - 1 - i : i]);
+    for (int i = 0; i < l->n && !dlsh_tired(i); i++)
+        v.as.list->items[v.as.list->n++] = dlsh_ref(l->items[reverse ? l->n - 1 - i : i]);
     *result = v;
     return DL_OK;
 }
@@ -104,9 +105,7 @@ static dl_status each(const dlsh_args *a, dl_status (*take)(const dlsh_args *, d
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     dl_status st = dlsh_iter_begin(s, *dlsh_arg(a, "items"), &it);
     if (!st) {
-        while (!st && !(st = dlsh_iter_next(s, &it, &x, &done)) && !done) {
-            st = take(a, x, v.as.list);
-        }
+        while (!st && !(st = dlsh_iter_next(s, &it, &x, &done)) && !done) { st = take(a, x, v.as.list); }
         dlsh_iter_end(&it);
     }
     if (st)

@@ -117,7 +117,8 @@ static dl_status repeat_string(const dlsh_str *a, long n, dlsh_value *out) {
 }
 
 static dl_status append_all(dlsh_list *to, const dlsh_list *from) {
-    for (int i = 0, n = from->n; i < n && !dlsh_tired(i + 1L); i++) DLSH_TRY(dlsh_list_push(to, dlsh_ref(from->items[i])));
+    for (int i = 0, n = from->n; i < n && !dlsh_tired(i + 1L); i++)
+        DLSH_TRY(dlsh_list_push(to, dlsh_ref(from->items[i])));
     return DL_OK;
 }
 
@@ -196,7 +197,8 @@ static dl_status membership(dlsh_value a, dlsh_value b, dlsh_value *out) {
     else if (b.type == DLSH_RECORD && a.type == DLSH_STR)
         found = dlsh_record_get(b.as.record, a.as.str->s) != NULL;
     else if (b.type == DLSH_LIST)
-        for (int i = 0; i < b.as.list->n && !found && !dlsh_tired(i + 1L); i++) found = dlsh_equal(a, b.as.list->items[i]);
+        for (int i = 0; i < b.as.list->n && !found && !dlsh_tired(i + 1L); i++)
+            found = dlsh_equal(a, b.as.list->items[i]);
     else if (b.type == DLSH_RANGE && a.type == DLSH_INT) {
         const dlsh_range *r = b.as.range;
         found = r->step > 0 ? a.as.i >= r->from && a.as.i < r->to : a.as.i <= r->from && a.as.i > r->to;

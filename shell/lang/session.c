@@ -128,7 +128,10 @@ static dl_status run_statement(dlsh_session *s, const dlsh_node *n) {
     if (s->check && s->check()) {
     } else if (!dlsh_check_interrupt()) {
         flow = dlsh_exec(s, n);
-        if (s->check && s->check()) flow = DLSH_FAILED;
+        if (s->check && s->check()) {
+            dlsh_place_clear(s); /* of the interruption by which it stopped the statement */
+            flow = DLSH_FAILED;
+        }
         if (flow != DLSH_FAILED && dlsh_check_interrupt()) flow = DLSH_FAILED; /* it came too late for the statement */
     }
     if (flow != DLSH_FAILED) {

@@ -7,6 +7,7 @@ import re
 import select
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,8 +17,7 @@ PATTERN = sys.argv[2] if len(sys.argv) > 2 else ""
 SEED = int(sys.argv[3]) if len(sys.argv) > 3 else int(time.time())
 BOUND = 3.0  # seconds; about 0.2 on a quiet machine, tests run beside others
 
-SMALL = "x = randn(100000)\n"
-ROWS = 'x = randn(1000, 1000).expand([300, 1000, 1000])\n'
+ROWS = "x = randn(1000, 1000).expand([300, 1000, 1000])"
 # name: (what comes before, the statement); it assigns to y, which is 7 before
 STATEMENTS = {
     "products": ("a = randn(3000, 3000) / 55", "y = a@a@a@a@a@a@a@a@a@a@a@a"),
@@ -28,7 +28,7 @@ STATEMENTS = {
     "pointwise": (ROWS, "y = exp(x)"),
     "reduction": (ROWS, "y = sum(x) + sum(x) + sum(x) + sum(x) + sum(x) + sum(x) + sum(x)"),
     "rows": (ROWS, "y = x.max(dim=2)[0] + x.min(dim=2)[0] + x.max(dim=2)[0] + x.max(dim=2)[0]"),
-    "columns": (ROWS, "y = sum(x, dim=0) + sum(x, dim=1).mean() + sum(x, dim=0)"),
+    "columns": (ROWS, "for i in range(100) { y = sum(x, dim=0) + sum(x, dim=1).mean(); y = 7 }"),
     "softmax": (ROWS, "y = softmax(x, dim=2)"),
     "sort": ("x = randn(30000000)", "y = sort(x)"),
     "topk": ("x = randn(30000000)", "y = topk(x, 2000000)"),
@@ -151,6 +151,32 @@ def try_one(name, before, statement, pick, folder):
         s.close()
 
 
+def presses(folder):
+    """Further presses tell what is waited for, and end nothing."""
+    s = Session(folder)
+    s.run("x = zeros(300, 1000, 1000); v = randn(1000, 1000);")
+    s.run("y = 7;")
+    os.write(s.fd, b"while true { x[1:] = v }\r")  # what is written in place is written wholly
+    time.sleep(0.6)
+    for _ in range(4):
+        os.write(s.fd, b"\x03")
+        time.sleep(0.01)
+    text = s.prompt()
+    ok = "stopping as soon as as_strided_set comes to a point" in text and "interrupted" in text and "7" in s.run("print(y)")
+    s.close()
+    return None if ok else f"presses: {text!r}"
+
+
+def script():
+    p = subprocess.Popen(["dlsh", "-n", "--db", "none", "-c", 'print("on")\ny = sum(range(10000000000))\nprint(y)'],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    p.stdout.readline()
+    time.sleep(0.2)
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate()
+    return None if (p.returncode, out) == (130, "") and "interrupted" in err else f"script: {p.returncode} {out!r} {err!r}"
+
+
 def main():
     pick, bad, slowest = random.Random(SEED), 0, {}
     with tempfile.TemporaryDirectory() as folder:
@@ -165,6 +191,10 @@ def main():
                     print(f"FAIL {name}: {wrong}", flush=True)
                 if os.environ.get("TIMES"):
                     print(f"{took:6.2f} s  {name}", flush=True)
+        for wrong in (presses(folder), script()):
+            if wrong:
+                bad += 1
+                print(f"FAIL {wrong}")
     print("all interrupted" if not bad else f"{bad} failed (seed {SEED})")
     return bad != 0
 
