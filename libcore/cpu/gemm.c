@@ -92,7 +92,7 @@ typedef struct cut {
 static long pieces(long n, long piece) { return (n + piece - 1) / piece; }
 
 static cut cut_of(dl_dtype t, long m, long n, long k) {
-    int level = dl_simd_level(), threads = omp_in_parallel() ? 1 : omp_get_max_threads();
+    int level = dl_simd_level(), threads = omp_in_parallel() ? 1 : dl_cpu_team();
     double most = (level >= 3 ? 6e9 : 1e9) / (t == DL_F64 ? 2 : 1), depth = (double)least(k, CHUNK);
     cut c = {.rows = least(m, CHUNK), .cols = least(n, CHUNK), .threads = 1};
     long few = t == DL_F64 ? ROWS / 4 : ROWS / 2;
