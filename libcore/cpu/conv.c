@@ -4,8 +4,11 @@
 #include "cpu/conv.h"
 #include "cpu/gemm.h"
 #include "cpu/iter.h"
+#include "cpu/simd.h"
+#include "cpu/team.h"
 #include "ops/rules.h"
 
+#include <omp.h>
 #include <string.h>
 
 /* One group of one image, and what a product with its columns needs. */
@@ -153,6 +156,7 @@ typedef dl_status (*one_fn)(const patch *, const dl_call *, long n, long group, 
 static dl_status each_image(const patch *p, const dl_call *c, one_fn one) {
     long count = p->g->N * p->g->groups, work = p->og * p->k * p->pq;
     dl_status s = DL_OK;
+    dl_stop stop = dl_stop_begin();
     bool split = count > 1 && dl_cpu_threads(count * work / 4) > 1;
 #pragma omp parallel if (split)
     {
@@ -161,6 +165,7 @@ static dl_status each_image(const patch *p, const dl_call *c, one_fn one) {
         bool ready = col || !bytes;
 #pragma omp for schedule(static)
         for (long i = 0; i < count; i++) {
+            if (dl_stop_asked(&stop)) continue;
             dl_status e = ready ? one(p, c, i / p->g->groups, i % p->g->groups, col) : DL_ERR_MEMORY;
             if (e != DL_OK) {
 #pragma omp atomic write
@@ -169,6 +174,7 @@ static dl_status each_image(const patch *p, const dl_call *c, one_fn one) {
         }
         if (col) dl_host_free(col, bytes);
     }
+    dl_stop_end(&stop);
     return s == DL_OK ? DL_OK : dl_fail(s, "no memory for the patches of a convolution");
 }
 
@@ -197,7 +203,7 @@ static dl_status make_contiguous(dl_call *c, int i, dl_tensor **copy) {
     return DL_OK;
 }
 
-static void clear(dl_tensor *t) { memset(dl_ptr(t), 0, (size_t)t->numel * dl_esize(t)); }
+static void clear(dl_tensor *t) { dl_cpu_clear(dl_ptr(t), (size_t)t->numel * dl_esize(t)); }
 
 static void fill_bias(dl_tensor *y, const dl_tensor *bias) {
     dl_cpu_copy_strided(4, y->shape, dl_ptr(y), (dl_dtype)y->dtype, y->stride, dl_ptr(bias), (dl_dtype)bias->dtype,
@@ -236,11 +242,61 @@ static dl_status generic(const dl_call *call, const dl_conv *g) {
     return s;
 }
 
+/* ---- oneDNN, some images a call: a request to stop is seen between two of them */
+
+/* Images that take some 0.1 s. */
+static long images_of_call(const dl_conv *g) {
+    double most = (dl_simd_level() >= 3 ? 3e9 : 5e8) * dl_cpu_team();
+    double one = (double)g->O * (double)(g->out[0] * g->out[1]) * (double)(g->C / g->groups * g->k[0] * g->k[1]);
+    return one * (double)g->N <= most ? g->N : one >= most ? 1 : (long)(most / one);
+}
+
+static dl_tensor *some_images(dl_tensor *t, long first, long n) {
+    return dl_view_new(t->st, (dl_dtype)t->dtype, 4, (long[]){n, t->shape[1], t->shape[2], t->shape[3]}, t->stride,
+                       t->offset + first * t->stride[0]);
+}
+
+/* One call for images first .. first + g->N - 1. The gradient of weights, a sum over images, goes to `sum` and is added
+ * to the call's output, except for the first images. */
+static bool some_by_dnnl(const dl_call *call, const dl_conv *g, long first, dl_tensor *sum) {
+    dl_call c = *call;
+    bool dw = c.op->id == DL_OP_conv2d_dw;
+    dl_tensor *in[3] = {call->in[0], call->in[1], call->nin > 2 ? call->in[2] : NULL}, *out = call->out[0];
+    dl_tensor *view[2] = {some_images(in[0], first, g->N), some_images(dw ? in[1] : out, first, g->N)};
+    in[0] = view[0];
+    *(dw ? &in[1] : &out) = view[1];
+    if (dw && first) out = sum;
+    c.in = in, c.out = &out;
+    bool good = view[0] && view[1] && dl_conv_dnnl(&c, g);
+    float *to = dl_ptr(call->out[0]), *from = sum ? dl_ptr(sum) : NULL;
+    for (long i = 0; good && dw && first && i < sum->numel; i++) to[i] += from[i];
+    dl_unref(view[0]);
+    dl_unref(view[1]);
+    return good;
+}
+
+static bool by_dnnl(const dl_call *c, const dl_conv *g) {
+    long each = images_of_call(g), N = g->N;
+    if (each == N || omp_in_parallel()) return dl_conv_dnnl(c, g);
+    bool dw = c->op->id == DL_OP_conv2d_dw, good = true;
+    const dl_tensor *o = c->out[0];
+    dl_tensor *sum = dw ? dl_tensor_empty(4, o->shape, DL_F32, 0) : NULL;
+    if (dw && (!sum || !dl_is_contiguous(o))) return dl_unref(sum), false;
+    dl_stop stop = dl_stop_begin();
+    for (long first = 0; good && first < N && !dl_stop_asked(&stop); first += each) {
+        dl_conv part = *g;
+        part.N = N - first < each ? N - first : each;
+        good = some_by_dnnl(c, &part, first, sum);
+    }
+    dl_unref(sum);
+    return dl_stop_end(&stop) || good;
+}
+
 static dl_status conv_float(dl_call *c) {
     dl_conv g;
     DL_TRY(dl_conv_of(c, &g));
     if (!c->out[0]->numel) return DL_OK;
-    if (c->dtype == DL_F32 && dl_conv_dnnl(c, &g)) return DL_OK;
+    if (c->dtype == DL_F32 && by_dnnl(c, &g)) return DL_OK;
     return generic(c, &g);
 }
 

@@ -3,6 +3,7 @@
 #include "cpu/blas.h"
 #include "cpu/iter.h"
 #include "cpu/simd.h"
+#include "cpu/team.h"
 
 #include <omp.h>
 #include <string.h>

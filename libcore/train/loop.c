@@ -78,6 +78,7 @@ dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out) {
     dl_trainer_swap_ema(t);
     dl_module_train(t->model, training);
     dl_grad_mode(mode);
+    if (st == DL_ERR_INTERRUPT) return dl_fail(st, "the evaluation was interrupted");
     DL_TRY(st);
     *out = (dl_eval_result){s.loss / (double)s.n, s.counted > 0 ? s.correct / s.counted : NAN, s.n, dl_now() - began};
     if (split == DL_TEST) t->test_loss = out->loss, t->test_acc = out->acc;
