@@ -246,6 +246,8 @@ static dl_status draw_captioned(const sheet *p, long scale, dlsh_buf *b) {
         dlsh_buf_printf(b, "width=\"%ld\" height=\"%ld\" ", p->width * scale, p->height * scale);
         dlsh_buf_puts(b, "src=\"data:image/png;base64,");
         dlsh_base64(b, dlsh_buf_text(&png), png.n);
+        dlsh_buf_puts(b, "\" alt=\"");
+        dlsh_html_puts(b, p->captions[k]);
         dlsh_buf_puts(b, "\"/><figcaption>");
         dlsh_html_puts(b, p->captions[k]);
         dlsh_buf_puts(b, "</figcaption></figure>");
@@ -255,11 +257,18 @@ static dl_status draw_captioned(const sheet *p, long scale, dlsh_buf *b) {
     return st;
 }
 
+/* "3 pictures of 28 x 28 pixels: 7, 2, 1" */
+static void describe(const sheet *p, dlsh_buf *alt) {
+    dlsh_buf_printf(alt, "%ld picture%s of %ld x %ld pixels", p->count, p->count == 1 ? "" : "s", p->width, p->height);
+    for (long k = 0; p->captions && k < p->count; k++) dlsh_buf_printf(alt, "%s%s", k ? ", " : ": ", p->captions[k]);
+}
+
 static dl_status draw_rich(const sheet *p, dlsh_bundle *b) {
     long grid = p->grid <= WIDEST_GRID ? p->grid : 0; /* hundreds in a row are too small to be seen */
     long columns = grid ? grid : p->count, scale = scale_of(p, columns < 10 ? columns : 10);
     if (!grid && columns > SHEET / (p->width * scale + GAP)) columns = SHEET / (p->width * scale + GAP);
     DLSH_TRY(draw_png(p, 0, p->count, columns > 0 ? columns : 1, scale, &b->form[DLSH_PNG]));
+    describe(p, &b->alt);
     return p->captions ? draw_captioned(p, scale, &b->form[DLSH_HTML]) : DL_OK;
 }
 
@@ -291,6 +300,21 @@ static dl_status read_samples(const dlsh_args *a, const dlsh_split *s, sheet *p,
     return st;
 }
 
+/* The strings of captions=, one a picture. */
+static dl_status read_captions(const dlsh_args *a, sheet *p) {
+    const dlsh_value *v = dlsh_arg(a, "captions");
+    long n = v->type == DLSH_LIST ? v->as.list->n : -1;
+    for (long i = 0; i < n; i++)
+        if (v->as.list->items[i].type != DLSH_STR) n = -1;
+    if (n < p->count)
+        return dlsh_arg_fail(a, "captions", DL_ERR_VALUE, "captions=map(fn (i) { return format(\"%d\", i) }, labels)",
+                             "captions is a list of strings, one for each of the %ld pictures", p->count);
+    free(p->captions);
+    p->captions = malloc(sizeof *p->captions * (size_t)p->count);
+    for (long i = 0; p->captions && i < p->count; i++) p->captions[i] = v->as.list->items[i].as.str->s;
+    return p->captions ? DL_OK : no_memory();
+}
+
 static dl_status show_sheet(dlsh_sink *sink, sheet *p) {
     dlsh_look look = dlsh_sink_look(sink);
     dlsh_bundle b = {0};
@@ -314,6 +338,7 @@ static dl_status img_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, "first", DL_ERR_VALUE, "index the tensor: img x[3]",
                              "only datasets take the number of a sample");
     dl_status st = d || s ? read_samples(a, s ? s : &train, &p, classes) : read_pixels(&p, dlsh_arg_tensor(a, "what"));
+    if (st == DL_OK && dlsh_given(a, "captions")) st = read_captions(a, &p);
     if (st == DL_OK) st = show_sheet(dlsh_arg_sink(a), &p);
     free(p.pixels);
     free(p.captions);
@@ -326,10 +351,12 @@ static const dlsh_param img_params[] = {
      .doc = "samples of a dataset, or a tensor [h, w], [c, h, w], [n, c, h, w]"},
     {.name = "first", .want = "int", .flags = DLSH_OPTIONAL, .doc = "number of the first sample (0)"},
     {0}};
-static const dlsh_option img_options[] = {{"n", DLSH_OPT_INT, "1", "samples shown", NULL, NULL}, {0}};
+static const dlsh_option img_options[] = {{"n", DLSH_OPT_INT, "1", "samples shown", NULL, NULL},
+                                          {"captions", DLSH_OPT_VALUE, NULL, "texts below the pictures", "list", "var"},
+                                          {0}};
 
 const dlsh_command image_commands[] = {{.name = "img",
-                                        .usage = "img WHAT [FIRST] [n=1]",
+                                        .usage = "img WHAT [FIRST] [n=1] [captions=LIST]",
                                         .doc = "Shows pictures: samples of a dataset with their classes, or a tensor; "
                                                "filters and activations with many channels as a grid. "
                                                "Grey values are spread over the range they "

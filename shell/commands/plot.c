@@ -148,6 +148,9 @@ static dl_status draw(const dlsh_args *a, const chart *c) {
                    .xlabel = *c->metric           ? "step"
                              : dlsh_given(a, "x") ? dlsh_arg_text(a, "x")
                                                   : "index",
+                   .ylabel = *c->metric  ? c->metric
+                             : c->n == 1 ? c->labels[0]
+                                         : "value",
                    .file = file,
                    .ncurves = c->n,
                    .curves = c->curves,

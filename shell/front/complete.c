@@ -403,7 +403,14 @@ static int at_word(const char *text, size_t len, const dlsh_cursor *c) {
 
 /* ---------------------------------------------------------------- the notebook's side */
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int is_option(const char *name) { return *name && name[strlen(name) - 1] == '='; }
+
+/* What may be given by name where the cursor is comes before names that can stand anywhere. */
+static int by_name(const void *a, const void *b) {
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+    int options = is_option(y) - is_option(x);
+    return options ? options : strcmp(x, y);
+}
 
 int dlsh_complete(dlsh_session *s, const char *text, size_t len, size_t *start, char *const **names) {
     session = s;

@@ -25,8 +25,8 @@ char *dlsh_state_file(const char *name);
 /* Installs completion of names, options and files into readline. `entry` (borrowed): the lines before the one edited.
  */
 void dlsh_complete_setup(dlsh_session *s, const dlsh_buf *entry);
-/* What may stand at the end of text[0, len): sorted names, a `(` behind functions and a `=` behind options. Returns how
- * many; they replace the text from *start on and are valid until the next call. */
+/* What may stand at the end of text[0, len): options with a `=` behind them, then names, a `(` behind functions; each
+ * sorted. Returns how many; they replace the text from *start on and are valid until the next call. */
 int dlsh_complete(dlsh_session *s, const char *text, size_t len, size_t *start, char *const **names);
 /* The value of the chain of names (x, m.conv0.weight) that ends at text + len. Returns 0 when there is none; *out is
  * owned. */

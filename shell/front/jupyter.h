@@ -35,8 +35,8 @@ int jup_cell_aborted(const jup_request *r);
 
 /* ---- answers: the content of the reply, or NULL for a request without one */
 json_t *jup_execute(jup_request *r);  /* jupyter_cell.c */
-json_t *jup_complete(jup_request *r); /* jupyter_query.c, and so on */
-json_t *jup_inspect(jup_request *r);
+json_t *jup_complete(jup_request *r); /* jupyter_complete.c */
+json_t *jup_inspect(jup_request *r);  /* jupyter_query.c, and so on */
 json_t *jup_is_complete(jup_request *r);
 json_t *jup_comm_info(jup_request *r);
 json_t *jup_comm_open(jup_request *r);
@@ -45,6 +45,10 @@ json_t *jup_kernel_info(void);
 json_t *jup_history(jup_request *r); /* jupyter_history.c */
 /* {"status": "error", ...} */
 json_t *jup_failure(const char *name, const char *message);
+/* The failure of a request that has no string of that name. */
+json_t *jup_refused(const char *what);
+/* The code of a request and the cursor in bytes; 0 when there is no code. */
+int jup_code_and_cursor(jup_request *r, const char **code, size_t *len, size_t *cursor);
 
 /* ---- history (jupyter_history.c) */
 /* Keeps a cell under its number; output (NULL: none) is the text of its result. */
@@ -71,6 +75,8 @@ dlsh_sink *jup_sink(void);
 dl_status jup_show_result(dlsh_value v, dlsh_buf *text);
 /* data and metadata of a bundle as the protocol has them, to be shown or for a program; both owned by the caller. */
 void jup_bundle_json(const dlsh_bundle *b, int to_see, json_t **data, json_t **metadata);
+/* A page of the manual as the data of a message: text, HTML and Markdown. */
+void jup_page_json(json_t *data, const char *text, size_t n);
 /* A bundle of a value, as for a result; handles show themselves. */
 dl_status jup_value_bundle(dlsh_value v, dlsh_bundle *b);
 /* Before and after each cell. */

@@ -1,4 +1,4 @@
-/* What a client asks beside running cells: names that fit, help, is it complete, what kernel this is, comms. */
+/* What a client asks beside running cells: help, is it complete, what kernel this is, comms. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,70 +10,18 @@
 #include "front/scan.h"
 #include "view/plain.h"
 
-static json_t *refused(const char *what) {
+json_t *jup_refused(const char *what) {
     char message[64];
     snprintf(message, sizeof message, "the request has no string \"%s\"", what);
     return jup_failure("value error", message);
 }
 
-/* The code of a request and the cursor in bytes; 0 when there is no code. */
-static int code_and_cursor(jup_request *r, const char **code, size_t *len, size_t *cursor) {
+int jup_code_and_cursor(jup_request *r, const char **code, size_t *len, size_t *cursor) {
     *code = jup_content_text(r, "code", len);
     if (!*code) return 0;
     long points = jup_content_int(r, "cursor_pos", -1);
     *cursor = points < 0 ? *len : jup_bytes_of(*code, *len, points);
     return 1;
-}
-
-/* ---------------------------------------------------------------- completion */
-
-/* The length of a name without the bracket of a call, which is for the one who types it. */
-static size_t bare(const char *name) {
-    size_t n = strlen(name);
-    return n > 1 && name[n - 1] == '(' ? n - 1 : n;
-}
-
-static json_t *completions(const char *code, json_t *matches, size_t from, size_t to) {
-    return json_pack("{s:s, s:o, s:I, s:I, s:{}}", "status", "ok", "matches", matches, "cursor_start",
-                     (json_int_t)jup_points_of(code, from), "cursor_end", (json_int_t)jup_points_of(code, to),
-                     "metadata");
-}
-
-/* The magics that fit a line of nothing but the beginning of one. */
-static json_t *magics(const char *code, size_t cursor) {
-    static const struct {
-        const char *name;
-        int first; /* in the first line only */
-    } all[] = {{"%%c", 1}, {"%%time", 1}, {"%time", 0}};
-    size_t from = cursor, before;
-    while (from > 0 && (isalnum((unsigned char)code[from - 1]) || code[from - 1] == '%')) from--;
-    for (before = from; before > 0 && (code[before - 1] == ' ' || code[before - 1] == '\t');) before--;
-    if (from == cursor || code[from] != '%' || (before > 0 && code[before - 1] != '\n')) return NULL;
-    json_t *matches = json_array();
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (!(all[i].first && before) && !strncmp(all[i].name, code + from, cursor - from))
-            json_array_append_new(matches, json_string(all[i].name));
-    return completions(code, matches, from, cursor);
-}
-
-json_t *jup_complete(jup_request *r) {
-    const char *code;
-    size_t len, cursor, start, n;
-    if (!code_and_cursor(r, &code, &len, &cursor)) return refused("code");
-    json_t *magic = magics(code, cursor);
-    if (magic) return magic;
-    char *text = jup_cell_text(code, cursor, &n), *const * names;
-    if (!text) return jup_failure("out of memory", "no memory for the cell");
-    int count = jup_cell_is_c(code, cursor) ? 0 : dlsh_complete(jup.s, text, n, &start, &names);
-    json_t *matches = json_array();
-    for (int i = 0; i < count; i++) {
-        size_t size = bare(names[i]);
-        if (i && size == bare(names[i - 1]) && !memcmp(names[i], names[i - 1], size)) continue; /* `train`, `train(` */
-        json_array_append_new(matches, jup_text(names[i], size));
-    }
-    if (!count) start = cursor;
-    free(text);
-    return completions(code, matches, start, cursor);
 }
 
 /* ---------------------------------------------------------------- inspection */
@@ -118,7 +66,7 @@ static int put_value(dlsh_buf *page, const char *name, size_t len, int whole) {
 json_t *jup_inspect(jup_request *r) {
     const char *code;
     size_t len, cursor, from;
-    if (!code_and_cursor(r, &code, &len, &cursor)) return refused("code");
+    if (!jup_code_and_cursor(r, &code, &len, &cursor)) return jup_refused("code");
     size_t n = name_at(code, len, cursor, &from);
     dlsh_buf page = {0};
     dlsh_look look = dlsh_sink_look(jup_sink());
@@ -132,7 +80,7 @@ json_t *jup_inspect(jup_request *r) {
     const char *dot = strrchr(name, '.');
     if (!found && dot && dot[1]) found = dlsh_help_page(jup.s, dot + 1, &look, &page);
     json_t *data = json_object();
-    if (found) json_object_set_new(data, "text/plain", jup_text(page.s, page.n));
+    if (found) jup_page_json(data, dlsh_buf_text(&page), page.n);
     dlsh_buf_free(&page);
     return json_pack("{s:s, s:b, s:o, s:{}}", "status", "ok", "found", found, "data", data, "metadata");
 }
@@ -150,7 +98,7 @@ json_t *jup_is_complete(jup_request *r) {
         [DLSH_COMPLETE] = "complete", [DLSH_INCOMPLETE] = "incomplete", [DLSH_INVALID] = "invalid"};
     size_t len, n;
     const char *code = jup_content_text(r, "code", &len);
-    if (!code) return refused("code");
+    if (!code) return jup_refused("code");
     char *text = jup_cell_text(code, len, &n);
     if (!text) return jup_failure("out of memory", "no memory for the cell");
     int c = jup_cell_is_c(code, len);

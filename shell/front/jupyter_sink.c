@@ -11,6 +11,7 @@
 #include "front/jupyter_stdio.h"
 #include "view/console.h"
 #include "view/html.h"
+#include "view/manual.h"
 #include "view/plain.h"
 #include "view/plot.h"
 #include "view/rich.h"
@@ -72,8 +73,14 @@ void jup_bundle_json(const dlsh_bundle *b, int to_see, json_t **data, json_t **m
         } else {
             put_text(*data, type, f->s, f->n);
         }
-        if ((i == DLSH_PNG || i == DLSH_SVG) && b->width > 0 && b->height > 0)
-            json_object_set_new(*metadata, type, json_pack("{s:i, s:i}", "width", b->width, "height", b->height));
+        json_t *about = json_object();
+        if ((i == DLSH_PNG || i == DLSH_SVG) && b->width > 0 && b->height > 0) {
+            json_object_set_new(about, "width", json_integer(b->width));
+            json_object_set_new(about, "height", json_integer(b->height));
+        }
+        if (i == DLSH_PNG && b->alt.n) json_object_set_new(about, "alt", jup_text(b->alt.s, b->alt.n));
+        if (json_object_size(about)) json_object_set(*metadata, type, about);
+        json_decref(about);
     }
     if (b->form[DLSH_SVG].n && !b->form[DLSH_HTML].n) put_svg_html(*data, &b->form[DLSH_SVG]);
 }
@@ -143,12 +150,20 @@ static void sink_complain(dlsh_sink *s, const char *bytes, size_t n) {
              NULL);
 }
 
-/* A warning; the error that ends a cell is told by the cell. */
+/* A warning or a note; the error that ends a cell is told by the cell. Clients show the stream of errors on red, which
+ * is for what went wrong: so it is a display, with a bar beside it. */
 static void sink_error(dlsh_sink *s, const dlsh_diag *d) {
-    dlsh_buf b = {0};
-    dlsh_plain_error(&b, d, dlsh_view.colour != DLSH_OFF);
-    sink_complain(s, b.s, b.n);
-    dlsh_buf_free(&b);
+    dlsh_bundle b = {0};
+    dlsh_buf *html = &b.form[DLSH_HTML];
+    (void)s;
+    if (jup.silent) return;
+    dlsh_plain_error(&b.text, d, 0);
+    dlsh_buf_puts(html, "<pre role=\"note\" style=\"margin:2px 0;padding:2px 10px;border-left:4px solid " DLSH_ORANGE
+                        ";background:none;white-space:pre-wrap\">");
+    dlsh_html_escape(html, dlsh_buf_text(&b.text), b.text.n);
+    dlsh_buf_puts(html, "</pre>");
+    send_display(&b);
+    dlsh_bundle_free(&b);
 }
 
 static void sink_flush(dlsh_sink *s) {
@@ -232,6 +247,17 @@ static void sink_clear(dlsh_sink *s, int wait) {
     jup_post(JUP_IOPUB, jup.request, "clear_output", json_pack("{s:b}", "wait", wait), NULL);
 }
 
+void jup_page_json(json_t *data, const char *text, size_t n) {
+    dlsh_buf html = {0}, markdown = {0};
+    dlsh_manual_html(&html, text, n);
+    dlsh_manual_markdown(&markdown, text, n);
+    put_text(data, "text/plain", text, n);
+    put_text(data, dlsh_form_type(DLSH_HTML), dlsh_buf_text(&html), html.n);
+    put_text(data, dlsh_form_type(DLSH_MARKDOWN), dlsh_buf_text(&markdown), markdown.n);
+    dlsh_buf_free(&html);
+    dlsh_buf_free(&markdown);
+}
+
 /* All pages of a cell are one: clients show the last payload only. */
 static void sink_page(dlsh_sink *s, const char *text, size_t n) {
     (void)s;
@@ -243,12 +269,13 @@ static void sink_page(dlsh_sink *s, const char *text, size_t n) {
         dlsh_buf_add(&both, json_string_value(old), json_string_length(old));
         dlsh_buf_puts(&both, "\n");
         dlsh_buf_add(&both, text, n);
-        put_text(data, "text/plain", both.s, both.n);
+        jup_page_json(data, both.s, both.n);
         dlsh_buf_free(&both);
         return;
     }
-    json_array_append_new(jup.payload, json_pack("{s:s, s:{s:o?}, s:i}", "source", "page", "data", "text/plain",
-                                                 jup_text(text, n), "start", 0));
+    json_t *data = json_object();
+    jup_page_json(data, text, n);
+    json_array_append_new(jup.payload, json_pack("{s:s, s:o, s:i}", "source", "page", "data", data, "start", 0));
 }
 
 /* ---------------------------------------------------------------- input */

@@ -8,6 +8,7 @@
 
 void dlsh_bundle_free(dlsh_bundle *b) {
     dlsh_buf_free(&b->text);
+    dlsh_buf_free(&b->alt);
     for (int i = 0; i < DLSH_FORMS; i++) dlsh_buf_free(&b->form[i]);
     *b = (dlsh_bundle){0};
 }
@@ -71,6 +72,8 @@ static void put_html(dlsh_buf *out, const dlsh_bundle *b) {
     } else if (b->form[DLSH_PNG].n) {
         dlsh_buf_puts(out, "<img src=\"data:image/png;base64,");
         dlsh_base64(out, b->form[DLSH_PNG].s, b->form[DLSH_PNG].n);
+        dlsh_buf_puts(out, "\" alt=\"");
+        dlsh_html_escape(out, b->alt.n ? b->alt.s : "", b->alt.n);
         dlsh_buf_puts(out, "\"/>");
     } else if (b->text.n) {
         dlsh_buf_puts(out, "<pre>");
@@ -92,6 +95,7 @@ void dlsh_bundle_join(dlsh_bundle *b, const dlsh_bundle *more) {
     if (first) {
         for (int i = 0; i < DLSH_FORMS; i++)
             if (more->form[i].n) dlsh_buf_add(&b->form[i], more->form[i].s, more->form[i].n);
+        if (more->alt.n) dlsh_buf_add(&b->alt, more->alt.s, more->alt.n);
         b->width = more->width;
         b->height = more->height;
     } else if (pictured(b) || pictured(more)) {

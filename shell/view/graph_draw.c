@@ -47,6 +47,22 @@ static void put_link(dlsh_buf *b, const dlsh_place *from, const dlsh_place *to) 
                         to->x, y1);
 }
 
+static void describe(dlsh_buf *svg, const dlsh_graph *g) {
+    int ops = 0;
+    for (int i = 0; i < g->n; i++) ops += g->nodes[i].kind == DLSH_GRAPH_OP;
+    dlsh_buf text = {0};
+    dlsh_buf_printf(&text, "graph of what %s was computed from: %d op%s", g->n ? g->nodes[0].label : "a tensor", ops,
+                    ops == 1 ? "" : "s");
+    const char *between = ", from ";
+    for (int i = 0; i < g->n && text.n < 400; i++) {
+        if (g->nodes[i].kind != DLSH_GRAPH_LEAF) continue;
+        dlsh_buf_printf(&text, "%s%s", between, g->nodes[i].label);
+        between = ", ";
+    }
+    dlsh_svg_describe(svg, dlsh_buf_text(&text));
+    dlsh_buf_free(&text);
+}
+
 dl_status dlsh_graph_svg(dlsh_buf *b, const dlsh_graph *g) {
     dlsh_layout l;
     dl_status status = dlsh_graph_layout(g, &l);
@@ -60,6 +76,7 @@ dl_status dlsh_graph_svg(dlsh_buf *b, const dlsh_graph *g) {
         dlsh_buf_puts(b, "</g><g text-anchor=\"middle\" fill=\"#1c1c1c\">");
         for (int i = 0; i < g->n; i++) put_box(b, &g->nodes[i], &l.places[i], i == 0);
         dlsh_buf_puts(b, "</g></svg>\n");
+        describe(b, g);
     }
     dlsh_layout_free(&l);
     return status;

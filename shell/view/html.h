@@ -25,8 +25,10 @@ dl_status dlsh_html_figures(dlsh_buf *b, const char *title, const dl_tensor *t, 
 /* A table with its title as caption; numbers to the right. At most 1000 rows, and how many more there are. */
 dl_status dlsh_html_table(dlsh_buf *b, const dlsh_table *t);
 
-/* An SVG as a picture in HTML. Clients take SVG elements out of HTML that they do not trust, and nbconvert 6.5 empties
- * SVG that stands alone. */
+/* Says in an SVG document what it shows, for who cannot see it: as the label of its root, and as its title. */
+void dlsh_svg_describe(dlsh_buf *svg, const char *text);
+/* An SVG as a picture in HTML, what it says of itself as alternative text. Clients take SVG elements out of HTML that
+ * they do not trust, and nbconvert 6.5 empties SVG that stands alone. */
 void dlsh_html_picture(dlsh_buf *b, const dlsh_buf *svg);
 
 #endif

@@ -19,12 +19,6 @@ void dlsh_html_puts(dlsh_buf *b, const char *s) { dlsh_html_escape(b, s, strlen(
 
 /* ---------------------------------------------------------------- figures */
 
-void dlsh_html_picture(dlsh_buf *b, const dlsh_buf *svg) {
-    dlsh_buf_puts(b, "<img src=\"data:image/svg+xml;base64,");
-    dlsh_base64(b, svg->s, svg->n);
-    dlsh_buf_puts(b, "\"/>");
-}
-
 /* A histogram as such a picture, lowest and highest value below it. */
 static void html_bars(dlsh_buf *html, const long *counts, int n, double lo, double hi) {
     enum { W = 200, H = 44 };
@@ -48,6 +42,9 @@ static void html_bars(dlsh_buf *html, const long *counts, int n, double lo, doub
                     "</g><g font-family=\"sans-serif\" font-size=\"10\" fill=\"" DLSH_GREY "\"><text x=\"0\" y=\"%d\">"
                     "%.4g</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%.4g</text></g></svg>",
                     H + 12, lo, W, H + 12, hi);
+    char text[80];
+    snprintf(text, sizeof text, "histogram of the elements, from %.4g to %.4g", lo, hi);
+    dlsh_svg_describe(b, text);
     dlsh_html_picture(html, b);
     dlsh_buf_free(b);
 }

@@ -134,6 +134,10 @@ static void put_curve(dlsh_buf *b, const dlsh_live *l, const char *name) {
         pen = isfinite(v);
     }
     dlsh_buf_puts(b, "\"/></svg>");
+    dlsh_buf text = {0};
+    dlsh_buf_printf(&text, "%s over %ld steps, between %.3g and %.3g", name, l->calls, lo, hi);
+    dlsh_svg_describe(b, dlsh_buf_text(&text));
+    dlsh_buf_free(&text);
 }
 
 #define TD "<td style=\"text-align:right;padding:1px 9px\">"

@@ -264,6 +264,26 @@ static dl_status run_gnuplot(const char *script, size_t n, dlsh_buf *out) {
     return status;
 }
 
+/* Says in the picture "plot of loss over step: 1 first, 300 points from 2.31 to 0.12; ...". */
+static void describe(dlsh_buf *svg, const dlsh_plot *p) {
+    dlsh_buf text = {0}, *b = &text;
+    const char *what = p->title && *p->title ? p->title : p->ylabel && *p->ylabel ? p->ylabel : "values";
+    dlsh_buf_printf(b, "%s of %s", p->bars ? "histogram" : "plot", what);
+    if (p->xlabel && *p->xlabel) dlsh_buf_printf(b, " over %s", p->xlabel);
+    for (int i = 0; i < p->ncurves; i++) {
+        const dlsh_curve *c = &p->curves[i];
+        dlsh_buf_puts(b, i ? "; " : ": ");
+        if (c->label && *c->label) dlsh_buf_printf(b, "%s, ", c->label);
+        dlsh_buf_printf(b, "%ld %s", c->n, p->bars ? "bars" : c->n == 1 ? "point" : "points");
+        if (c->n && p->bars)
+            dlsh_buf_printf(b, " between %.4g and %.4g", curve_x(c, 0), curve_x(c, c->n - 1));
+        else if (c->n)
+            dlsh_buf_printf(b, " from %.4g to %.4g", c->y[0], c->y[c->n - 1]);
+    }
+    dlsh_svg_describe(svg, dlsh_buf_text(b));
+    dlsh_buf_free(b);
+}
+
 static dl_status draw_file(const dlsh_plot *p) {
     const char *terminal = terminal_of(p->file);
     if (!terminal) return dlsh_failure();
@@ -274,6 +294,7 @@ static dl_status draw_file(const dlsh_plot *p) {
     dlsh_buf_puts(&script, round_dots);
     put_script(&script, p);
     dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &picture);
+    if (!status && !strncmp(terminal, "svg", 3)) describe(&picture, p);
     if (!status) status = dlsh_buf_write(&picture, p->file);
     dlsh_buf_free(&picture);
     dlsh_buf_free(&script);
@@ -327,9 +348,10 @@ dl_status dlsh_plot_svg(const dlsh_plot *p, dlsh_buf *out) {
     dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &drawn);
     /* without the declaration, so that it can stand inside another document */
     const char *from = status ? NULL : strstr(dlsh_buf_text(&drawn), "<svg");
-    if (from)
+    if (from) {
         dlsh_buf_puts(out, from);
-    else if (!status)
+        describe(out, p);
+    } else if (!status)
         status = dlsh_fail(DL_ERR_IO, NULL, "gnuplot drew no SVG: %.200s", dlsh_buf_text(&drawn));
     dlsh_buf_free(&drawn);
     dlsh_buf_free(&script);
@@ -340,9 +362,11 @@ dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *ou
     DLSH_TRY(any_point(p));
     if (p->file) return draw_file(p);
     dlsh_buf script = {0};
+    dlsh_plot narrow = *p;
+    if (!p->bars) narrow.ylabel = NULL;
     put_terminal(&script, look);
-    put_labels(&script, p, "");
-    dlsh_buf_puts(&script, "set key above\n"); /* text has no room for a key inside */
+    put_labels(&script, &narrow, "");
+    dlsh_buf_puts(&script, "set key above\n"); /* text has no room for a key inside, nor for a name at the left */
     put_script(&script, p);
     dlsh_buf picture = {0};
     dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &picture);

@@ -95,6 +95,7 @@ enum dlsh_form { DLSH_HTML, DLSH_PNG, DLSH_SVG, DLSH_JSON, DLSH_MARKDOWN, DLSH_L
 typedef struct dlsh_bundle {
     dlsh_buf text;             /* for people without pictures; with colours if the look has them */
     dlsh_buf form[DLSH_FORMS]; /* empty: not there. PNG as it stands in a file; JSON one value as text; others UTF-8 */
+    dlsh_buf alt;              /* of the PNG: what stands for it where it cannot be seen. SVG says so itself */
     int width, height;         /* at which the picture is shown, in pixels; 0: its own size */
     long id;                   /* 0: shown once and for all; else of dlsh_display_id */
     int update;                /* replaces what was shown under this id */

@@ -67,7 +67,20 @@ static void fields_of_values(void **state) {
     assert_false(dlsh_chain_value(s, "", 0, &v));
 }
 
+/* What is meant by name stands first, however it is spelt. */
+static void options_first(void **state) {
+    (void)state;
+    char *const *names;
+    size_t start;
+    assert_true(dlsh_complete(s, "adam(", 5, &start, &names) > 10);
+    assert_string_equal(names[0], "amsgrad=");
+    assert_string_equal(names[1], "betas=");
+    assert_true(dlsh_complete(s, "adam(l", 6, &start, &names) > 2);
+    assert_string_equal(names[0], "lr=");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(names_that_fit), cmocka_unit_test(fields_of_values)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_that_fit), cmocka_unit_test(fields_of_values),
+                                       cmocka_unit_test(options_first)};
     return cmocka_run_group_tests(tests, open_session, close_session);
 }

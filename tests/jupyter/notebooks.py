@@ -4,12 +4,16 @@ notebooks.py [--write] [NOTEBOOK ...]
 
 Each runs in an empty folder, through nbclient as `jupyter nbconvert --execute` does, with the dlsh of the build (DLSH) or, for
 notebooks in Python, its libdlcore. Numbers and times may differ from machine to machine; the number of outputs of each cell,
-their types and forms may not. --write keeps the new outputs, after looking that nothing of this machine is in them.
+their types and forms and the number of rows of tables may not. Then all run in one folder, twice, in an order drawn by chance:
+what others have left there changes nothing of that. Every picture has a text that stands for it. --write keeps the new outputs,
+after looking that nothing of this machine is in them.
 """
 import argparse
 import importlib.util
 import os
 import pathlib
+import random
+import re
 import socket
 import sys
 import tempfile
@@ -26,13 +30,17 @@ except ImportError as e:
 
 FOLDER = kernel.ROOT / "notebooks"
 KEPT = ("kernelspec", "language_info")
+VALUE = "application/vnd.dlsh.value+json"
 
 
 def kinds(cell):
     """What a cell has put out, without its contents: streams follow each other as one."""
     found = []
     for output in cell.get("outputs", []):
-        kind = (output.output_type, output.get("name") or tuple(sorted(output.get("data", {}))))
+        data = output.get("data", {})
+        value = data.get(VALUE)
+        rows = len(value["rows"]) if isinstance(value, dict) and "rows" in value else None
+        kind = (output.output_type, output.get("name") or tuple(sorted(data)), rows)
         if not found or kind[0] != "stream" or found[-1] != kind:
             found.append(kind)
     return found
@@ -83,24 +91,49 @@ def missing(notebook):
     return None
 
 
-def check(path, write):
+def unnamed(notebook):
+    """Pictures for which nothing stands where they cannot be seen."""
+    found = []
+    for i, cell in enumerate(notebook.cells, 1):
+        for output in cell.get("outputs", []):
+            data, about = output.get("data", {}), output.get("metadata", {})
+            bare = [tag for tag in re.findall(r"<img\b[^>]*>", data.get("text/html", "")) if not re.search(r'\balt="[^"]', tag)]
+            if bare or ("image/png" in data and not about.get("image/png", {}).get("alt")) or (
+                    "image/svg+xml" in data and "aria-label=" not in data["image/svg+xml"]):
+                found.append(f"cell {i}: a picture has no alternative text")
+    return found
+
+
+def check(path, write, folder):
     """The differences found, as text."""
     committed = nbformat.read(path, as_version=4)
     fresh = nbformat.read(path, as_version=4)
-    with tempfile.TemporaryDirectory(prefix="dlsh-notebook-") as folder:
-        try:
-            execute(fresh, folder)
-        except nbclient.exceptions.CellExecutionError as e:
-            return [str(e)]
-        tidy(fresh)
-        if write:
-            found = traces(fresh, folder)
-            if not found:
-                nbformat.write(fresh, path)
-            return [f"the outputs tell of this machine: {word}" for word in found]
+    try:
+        execute(fresh, folder)
+    except nbclient.exceptions.CellExecutionError as e:
+        return [str(e)]
+    tidy(fresh)
+    if write:
+        found = traces(fresh, folder)
+        if not found:
+            nbformat.write(fresh, path)
+        return [f"the outputs tell of this machine: {word}" for word in found]
     pairs = zip(committed.cells, fresh.cells)
-    return [f"cell {i}: {kinds(old)} is committed, {kinds(new)} came out" for i, (old, new) in enumerate(pairs, 1)
-            if kinds(old) != kinds(new)]
+    return unnamed(fresh) + [f"cell {i}: {kinds(old)} is committed, {kinds(new)} came out"
+                             for i, (old, new) in enumerate(pairs, 1) if kinds(old) != kinds(new)]
+
+
+def rounds(files, write):
+    """(name, notebook, folder): each in a folder of its own, then all in one, twice."""
+    for path in files:
+        with tempfile.TemporaryDirectory(prefix="dlsh-notebook-") as folder:
+            yield path.name, path, folder
+    if write:
+        return
+    with tempfile.TemporaryDirectory(prefix="dlsh-notebooks-") as folder:
+        for time in ("first", "second"):
+            for path in random.sample(files, len(files)):
+                yield f"{path.name}, the {time} time in one folder", path, folder
 
 
 def main():
@@ -114,14 +147,14 @@ def main():
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     files = [FOLDER / pathlib.Path(n).name for n in a.notebooks] or sorted(FOLDER.glob("*.ipynb"))
     bad = 0
-    for path in files:
+    for name, path, folder in rounds(files, a.write):
         lacking = missing(nbformat.read(path, as_version=4))
         if lacking:
-            print(f"{path.name}: skipped: no {lacking}")
+            print(f"{name}: skipped: no {lacking}")
             continue
-        problems = check(path, a.write)
+        problems = check(path, a.write, folder)
         bad += bool(problems)
-        print(f"{path.name}: {'; '.join(problems) or ('written' if a.write else 'as committed')}", flush=True)
+        print(f"{name}: {'; '.join(problems) or ('written' if a.write else 'as committed')}", flush=True)
     sys.exit(1 if bad or not files else 0)
 
 

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 import unittest
+import xml.etree.ElementTree as ET
 import uuid
 
 sys.path.insert(0, "tests/support")
@@ -173,6 +174,38 @@ class Shared(kernel.OneKernel):
             matches = self.k.reply(self.c.complete(code, len(code)))["content"]["matches"]
             self.assertEqual(len(matches), len(set(matches)), matches)
             self.assertIn("train" if code in ("tra", "") else "seed", matches)
+
+    def test_options_come_first_and_names_have_types(self):
+        self.k.run("lr_best = 1\nfn scaled(x, lr_scale=2) { return x }\nr = record(alpha=1)")
+        def asked(code):
+            content = self.k.reply(self.c.complete(code, len(code)))["content"]
+            types = content["metadata"]["_jupyter_types_experimental"]
+            self.assertEqual([t["text"] for t in types], content["matches"])
+            self.assertTrue(all((t["start"], t["end"]) == (content["cursor_start"], content["cursor_end"]) for t in types))
+            return {t["text"]: t["type"] for t in types}
+        first = lambda code: next(iter(asked(code)))
+        self.assertEqual([first("adam(l"), first("x = adam(0.1, "), first("scaled(1, lr")], ["lr=", "amsgrad=", "lr_scale="])
+        self.assertEqual(first("conv2d(x, w, s"), "stride=")
+        found = asked("adam(l")
+        self.assertEqual((found["lr="], found["lr_best"], found["linspace"]), ("param", "instance", "function"))
+        self.assertEqual([asked("whil")["while"], asked("r.al")["alpha"], asked("%%ti")["%%time"]], ["keyword", "property", "magic"])
+        self.assertEqual(asked("net m { conv 3 -> rel")["relu"], "class")
+        self.assertEqual(asked('read("/et')["/etc"] if "/etc" in asked('read("/et') else "path", "path")
+
+    def test_help_is_html_and_markdown(self):
+        pages = [self.k.run("help adam")[0]["payload"][0]["data"], self.k.reply(self.c.inspect("adam"))["content"]["data"]]
+        for data in pages:
+            self.assertEqual(set(data), {"text/plain", "text/html", "text/markdown"})
+            self.assertIn("- **lr=0.001**: learning rate\n", data["text/markdown"])
+            self.assertIn("```\nopt = adam(lr=1e-3)\n```", data["text/markdown"])
+            cells = [e.text for e in ET.fromstring(f"<all>{data['text/html']}</all>").iter("td")]
+            self.assertIn("learning rate", cells)
+        self.k.run("fn less(a, b) {\n    return a < b\n}")
+        page = self.k.reply(self.c.inspect("less"))["content"]["data"]
+        self.assertIn("return a &lt; b", page["text/html"])
+        ET.fromstring(f"<all>{page['text/html']}</all>")
+        for topic in ("", "train", "ops", "layers", "settings"):
+            ET.fromstring("<all>%s</all>" % self.k.run(f"help {topic}")[0]["payload"][0]["data"]["text/html"])
 
     def test_inspect(self):
         self.k.run("mean_of = zeros(3)")

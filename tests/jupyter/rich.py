@@ -130,7 +130,7 @@ class Rich(kernel.OneKernel):
     def test_plots(self):
         self.assertLess(len(self.svg("x = randn(1000000); plot x")), 300000)  # a page could not hold all points
         whole, thin = self.svg("x = arange(4000) * 0.001; y = sin(x); plot y x=x"), self.svg("x = arange(40000) * 0.0001; y = sin(x); plot y x=x")
-        texts = lambda svg: ET.fromstring(svg).itertext()
+        texts = lambda svg: [e.text or "" for e in ET.fromstring(svg).iter() if not e.tag.endswith(("}title", "}desc"))]
         self.assertEqual([t.strip() for t in texts(whole)], [t.strip() for t in texts(thin)])  # the same axes
         spike = self.svg("x = zeros(100000); x[77777] = 5; plot x")
         self.assertIn("5", [t.strip() for t in texts(spike)])
@@ -143,6 +143,38 @@ class Rich(kernel.OneKernel):
         self.assertIn("value (left out: NaN 1, Inf 1)", self.svg("hist tensor([0/0, 1/0, 1.0, 2.0])"))
         for label, code in (("index", "a = [1.0, 2]; plot a"), ("when", "a = [1.0, 2]; when = [3, 4]; plot a x=when")):
             self.assertIn(label, [t.strip() for t in texts(self.svg(code))])
+
+        for names, code in (({"index", "a"}, "a = [1.0, 2]; plot a"), ({"index", "value"}, "a = [1.0, 2]; b = [3, 4]; plot a b"),
+                            ({"step", "train/loss"}, "plot loss"), ({"value", "count"}, "hist rand(9)")):
+            self.assertLessEqual(names, {t.strip() for t in texts(self.svg(code))})
+
+    def test_pictures_say_what_they_show(self):
+        """In words, for who cannot see them."""
+        codes = ["graph t", "img d n=3", "img zeros(2, 8, 8)", "randn(5)", 'img zeros(2, 1, 8, 8) captions=["one", "<two>"]', "train t epochs=1"]
+        if shutil.which("gnuplot"):
+            codes += ["plot loss", "hist randn(100)"]
+        for code in codes:
+            content = [c for t, c in self.cell(code) if t in ("execute_result", "display_data", "update_display_data")][-1]
+            data = content["data"]
+            for tag in re.findall(r"<img\b[^>]*>", data.get("text/html", "")):
+                self.assertRegex(tag, r' alt="[^"]+', code)
+            if "image/svg+xml" in data:
+                root = ET.fromstring(data["image/svg+xml"])
+                title = root.find("{http://www.w3.org/2000/svg}title")
+                self.assertEqual((root.get("role"), root.get("aria-label")), ("img", title.text), code)
+                self.assertNotIn("Gnuplot", title.text)
+            if "image/png" in data:
+                self.assertIn("picture", content["metadata"]["image/png"]["alt"])
+        self.assertIn("&lt;two&gt;", shown(self.cell(codes[4]))[0]["data"]["text/html"])
+        self.assertIn("one for each", self.k.run('img zeros(2, 1, 8, 8) captions=["one"]')[0]["evalue"])
+
+    def test_warnings_are_no_errors(self):
+        out = self.cell("seed_of = 1\nsum = 4\nC { int warned(void) { int x; return x; } }")
+        self.assertEqual({t for t, _ in out}, {"display_data"}, out)
+        data = shown(out)[-1]["data"]
+        self.assertIn("warning: C: ", data["text/plain"])
+        self.assertNotIn("\033", data["text/plain"])
+        self.assertEqual(ET.fromstring(data["text/html"]).get("role"), "note")
 
     def test_tensors_are_whole_up_to_the_threshold(self):
         cells = lambda code: shown(self.cell(code))[0]["data"]["text/html"].count("<td")

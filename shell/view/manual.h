@@ -1,0 +1,11 @@
+/* Pages of the manual, which are laid out as text, in the forms that notebooks show. */
+#ifndef DLSH_VIEW_MANUAL_H
+#define DLSH_VIEW_MANUAL_H
+
+#include "view/sink.h"
+
+/* Appends the page as HTML, as Markdown. */
+void dlsh_manual_html(dlsh_buf *out, const char *page, size_t n);
+void dlsh_manual_markdown(dlsh_buf *out, const char *page, size_t n);
+
+#endif
