@@ -41,13 +41,14 @@ static void pictures_become_html(void **state) {
     set(&a.text, "\033[1ma < b & \"c\"\033[0m\n");
     set(&b.text, "[picture]\n");
     set(&b.form[DLSH_PNG], "\x89PNG");
+    set(&b.alt, "a \"dot\"");
     set(&c.text, "table\n");
     set(&c.form[DLSH_HTML], "<table/>");
     dlsh_bundle_join(&a, &b);
     dlsh_bundle_join(&a, &c);
-    assert_string_equal(
-        dlsh_buf_text(&a.form[DLSH_HTML]),
-        "<pre>a &lt; b &amp; &quot;c&quot;\n</pre><img src=\"data:image/png;base64,iVBORw==\"/><table/>");
+    assert_string_equal(dlsh_buf_text(&a.form[DLSH_HTML]),
+                        "<pre>a &lt; b &amp; &quot;c&quot;\n</pre><img src=\"data:image/png;base64,iVBORw==\" alt=\"a "
+                        "&quot;dot&quot;\"/><table/>");
     assert_int_equal(a.form[DLSH_PNG].n, 0);
     dlsh_bundle_free(&a);
     dlsh_bundle_free(&b);
