@@ -127,7 +127,8 @@ class Shared(kernel.OneKernel):
     def test_magics_are_offered_where_they_can_stand(self):
         ask = lambda code: self.k.reply(self.c.complete(code, len(code)))["content"]
         self.assertEqual(ask("%%")["matches"], ["%%c", "%%time"])
-        self.assertEqual(ask("x = 1\n  %t"), {"status": "ok", "matches": ["%time"], "cursor_start": 8, "cursor_end": 10, "metadata": {}})
+        self.assertEqual(ask("x = 1\n  %t"), {"status": "ok", "matches": ["%time"], "cursor_start": 8, "cursor_end": 10, "metadata": {
+            "_jupyter_types_experimental": [{"text": "%time", "type": "magic", "signature": "", "start": 8, "end": 10}]}})
         self.assertIn("train", ask("x = 7 % tr")["matches"])
         reply, _ = self.k.run("%matplotlib inline")
         self.assertIn("%time, %%time and %%c", "".join(reply["traceback"]))
