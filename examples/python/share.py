@@ -9,7 +9,7 @@ be written, and then makes arrays that cannot be: numpy.asarray(Tensor) takes th
 import ctypes as C
 import os
 
-lib = C.CDLL(os.environ.get("DLCORE", "libdlcore.so.0"))
+lib = C.CDLL(os.environ.get("DLCORE", "libdlcore.so.0.1"))
 Object = C.c_void_p
 Destructor = C.PYFUNCTYPE(None, C.c_void_p)
 for name, result, arguments in [

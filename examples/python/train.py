@@ -8,7 +8,7 @@ import ctypes as C
 import os
 import sys
 
-lib = C.CDLL(os.environ.get("DLCORE", "libdlcore.so.0"))
+lib = C.CDLL(os.environ.get("DLCORE", "libdlcore.so.0.1"))
 Object, Text, Long = C.c_void_p, C.c_char_p, C.c_long
 TRAIN, TEST, F32, CPU = 0, 1, 6, 0
 

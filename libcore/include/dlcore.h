@@ -53,6 +53,7 @@ typedef struct dl_error {
     char hint[256];     /* how to mend it, where that is known */
     char file[256];     /* source position of the statement that ran, as given to dl_source_set */
     int line;
+    int at, length; /* of the text that was given (a filter), the bytes it is about; length 0: not known */
 } dl_error;
 
 /* The last failure of this thread as one line: "op: message (operands)". "" when there is none. Valid until the next
@@ -1249,6 +1250,8 @@ dl_status dl_run_artifact_file(dl_run *r, const char *name, long step, const cha
 /* Finds a run by id ("12"), "last", start of its uuid (8 or more letters), or name (the newest). DL_ERR_NAME if none.
  */
 dl_status dl_run_find(dl_store *s, const char *ref, long *id);
+/* The same among deleted runs: "last" is the one deleted last. */
+dl_status dl_run_find_deleted(dl_store *s, const char *ref, long *id);
 /* Changes of any run, open or not. DL_ERR_NAME: there is none with this id. A tag is set, or (on 0) taken away. */
 dl_status dl_run_tag(dl_store *s, long id, const char *tag, int on);
 dl_status dl_run_note(dl_store *s, long id, const char *text);
@@ -1306,8 +1309,10 @@ typedef struct dl_run_info {
 
 /* Which runs, and in what order. Zeroed: all that are not deleted, newest first.
  * where: "status = finished and lr >= 1e-3 and (test/acc > 0.9 or tag = good)": columns of the run, tags, parameters
- *   and metrics (their last value; min(K), max(K), first(K), mean(K), n(K) too); = != < <= > >= ~ (contains), and or
- * not. sort: one such name; "-NAME" is descending. Points are never read. Errors: DL_ERR_SYNTAX, DL_ERR_NAME. */
+ *   and metrics (their last value; min(K), max(K), best(K), first(K), mean(K), n(K) too); = != < <= > >= in, ~ (contains),
+ *   ~~ (regular expression), like; and or not, parentheses; dates and durations as docs/history.md has them. sort: one such
+ *   name; "-NAME" is descending. Points are never read. Errors: DL_ERR_SYNTAX, DL_ERR_NAME, DL_ERR_VALUE, DL_ERR_TYPE,
+ *   with their place in the text. */
 typedef struct dl_run_query {
     const char *where, *sort;
     long limit;  /* 0: all */
@@ -1319,6 +1324,8 @@ typedef struct dl_run_list {
 } dl_run_list;
 /* q may be NULL. Lists are the caller's, until dl_run_list_free. */
 dl_run_list *dl_run_query_list(dl_store *s, const dl_run_query *q);
+/* Is this a filter that fits the store? Errors as above. */
+dl_status dl_run_filter_check(dl_store *s, const char *where);
 /* One run in full, as a list of one. DL_ERR_NAME: there is none with this id. */
 dl_run_list *dl_run_show(dl_store *s, long id);
 void dl_run_list_free(dl_run_list *l);

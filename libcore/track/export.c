@@ -11,8 +11,8 @@
 
 typedef struct point {
     long long run, step;
-    const char *key;
-    double ts, value; /* NaN, which the store keeps as NULL */
+    const char *key, *ts; /* ISO 8601, UTC */
+    double value;         /* NaN, which the store keeps as NULL */
 } point;
 
 /* ---------------------------------------------------------------- CSV */
@@ -36,7 +36,7 @@ static void csv_head(FILE *f) { fputs("run,key,step,ts,value\n", f); }
 static void csv_row(FILE *f, const point *p) {
     fprintf(f, "%lld,", p->run);
     put_field(f, p->key);
-    fprintf(f, ",%lld,%.6f,", p->step, p->ts);
+    fprintf(f, ",%lld,%s,", p->step, p->ts);
     if (!isnan(p->value)) fprintf(f, "%.17g", p->value);
     fputc('\n', f);
 }
@@ -62,7 +62,7 @@ static void jsonl_head(FILE *f) { (void)f; }
 static void jsonl_row(FILE *f, const point *p) {
     fprintf(f, "{\"run\":%lld,\"key\":", p->run);
     put_json_string(f, p->key);
-    fprintf(f, ",\"step\":%lld,\"ts\":%.6f,\"value\":", p->step, p->ts);
+    fprintf(f, ",\"step\":%lld,\"ts\":\"%s\",\"value\":", p->step, p->ts);
     if (isnan(p->value))
         fputs("null}\n", f);
     else if (isinf(p->value))
@@ -84,10 +84,10 @@ static const layout layouts[] = {{DL_FORMAT_CSV, csv_head, csv_row}, {DL_FORMAT_
 static dl_status put_runs(sqlite3 *db, const long *ids, long n, const layout *l, FILE *f) {
     sqlite3_stmt *q = NULL;
     int rc = SQLITE_DONE;
-    DL_TRY(dl_db_prepare(
-        db, &q,
-        "select run, key, step, ts, value from metrics where run = ?1 or (?1 is null and run in (select id"
-        " from run where deleted_us is null)) order by run, key, step"));
+    DL_TRY(dl_db_prepare(db, &q,
+                         "select run, key, step, strftime('%Y-%m-%dT%H:%M:%fZ', ts, 'unixepoch'), value from metrics "
+                         "where run = ?1 or (?1 is null and run in (select id"
+                         " from run where deleted_us is null)) order by run, key, step"));
     l->head(f);
     for (long i = 0; i < (ids ? n : 1) && rc == SQLITE_DONE; i++) {
         if (ids) sqlite3_bind_int64(q, 1, ids[i]);
@@ -95,7 +95,7 @@ static dl_status put_runs(sqlite3 *db, const long *ids, long n, const layout *l,
             point p = {.run = sqlite3_column_int64(q, 0),
                        .key = (const char *)sqlite3_column_text(q, 1),
                        .step = sqlite3_column_int64(q, 2),
-                       .ts = sqlite3_column_double(q, 3),
+                       .ts = (const char *)sqlite3_column_text(q, 3),
                        .value = sqlite3_column_type(q, 4) == SQLITE_NULL ? NAN : sqlite3_column_double(q, 4)};
             l->row(f, &p);
         }

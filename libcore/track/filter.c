@@ -1,296 +1,422 @@
-/* The filter language of run lists, "status = finished and (lr >= 1e-3 or tag = good)", as SQL with bound values. */
-#include <ctype.h>
+/* The filter language of run lists as SQL with bound values.
+ *
+ *   filter    := both { or both }      both := term { and term }      term := [not] ( "(" filter ")" | condition )
+ *   condition := name operator value | name [not] in "(" value {, value} ")" | name [not] like value
+ *   name      := WORD | STRING | WORD "(" (WORD | STRING) ")"          value := STRING | WORD {WORD} */
 #include <math.h>
+#include <regex.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "track/query.h"
+#include <time.h>
+#include "track/filter_lex.h"
+#include "track/filter_names.h"
+#include "track/when.h"
 
-/* ---------------------------------------------------------------- clauses */
-
-dl_status dl_clause_init(dl_clause *c) {
-    *c = (dl_clause){.sql = sqlite3_str_new(NULL)};
-    return c->sql ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for a query");
-}
-
-void dl_clause_free(dl_clause *c) {
-    sqlite3_free(sqlite3_str_finish(c->sql));
-    for (int i = 0; i < c->nvalue; i++) free(c->values[i].text);
-    *c = (dl_clause){0};
-}
-
-static int add_number(dl_clause *c, double number) {
-    if (c->nvalue == (int)(sizeof c->values / sizeof *c->values)) {
-        dl_fail_hint(DL_ERR_VALUE, "filter in two steps, or ask with sql", "the filter has more than %d conditions",
-                     (int)(sizeof c->values / sizeof *c->values));
-        return 0;
-    }
-    c->values[c->nvalue].number = number;
-    return ++c->nvalue;
-}
-
-int dl_clause_text(dl_clause *c, const char *text) {
-    char *copy = strdup(text);
-    int at = copy ? add_number(c, 0) : 0;
-    if (!copy)
-        dl_fail(DL_ERR_MEMORY, "no memory for a query");
-    else if (at)
-        c->values[at - 1].text = copy;
-    else
-        free(copy);
-    return at;
-}
-
-dl_status dl_clause_prepare(dl_clause *c, sqlite3 *db, sqlite3_stmt **st) {
-    *st = NULL;
-    if (sqlite3_str_errcode(c->sql)) return dl_fail(DL_ERR_MEMORY, "no memory for a query");
-    DL_TRY(dl_db_prepare(db, st, sqlite3_str_value(c->sql)));
-    for (int i = 0; i < c->nvalue; i++) {
-        int rc = c->values[i].text ? sqlite3_bind_text(*st, i + 1, c->values[i].text, -1, SQLITE_STATIC)
-                                   : sqlite3_bind_double(*st, i + 1, c->values[i].number);
-        if (rc != SQLITE_OK) return dl_db_fail(db, "bind a value");
-    }
-    return DL_OK;
-}
-
-/* ---------------------------------------------------------------- names */
-
-/* What may be asked of a run itself. Times are seconds since 1970. */
-static const struct {
-    const char *name, *sql;
-    int numeric;
-} columns[] = {
-    {"id", "r.id", 1},
-    {"name", "r.name", 0},
-    {"status", "r.status", 0},
-    {"experiment", "r.experiment", 0},
-    {"group", "r.grp", 0},
-    {"device", "r.device", 0},
-    {"seed", "r.seed", 1},
-    {"model", "r.model_name", 0},
-    {"n_params", "r.n_params", 1},
-    {"dataset", "r.dataset", 0},
-    {"host", "r.host", 0},
-    {"commit", "r.git_commit", 0},
-    {"script", "r.script_path", 0},
-    {"note", "r.note", 0},
-    {"error", "r.error", 0},
-    {"parent", "r.parent_id", 1},
-    {"sweep", "r.sweep_id", 1},
-    {"started", "(r.started_us / 1e6)", 1},
-    {"ended", "(r.ended_us / 1e6)", 1},
-    {"seconds", "((coalesce(r.ended_us, strftime('%s', 'now') * 1000000) - r.started_us) / 1e6)", 1},
-};
-enum { NCOLUMN = sizeof columns / sizeof *columns };
-
-/* Statistics of a metric: min(test/loss). */
-static const struct {
-    const char *name, *sql;
-} statistics[] = {
-    {"last", "s.last"}, {"first", "s.first"}, {"min", "s.min"},
-    {"max", "s.max"},   {"n", "s.n"},         {"mean", "(s.sum / (s.n - s.n_nan))"},
-};
-enum { NSTATISTIC = sizeof statistics / sizeof *statistics };
-
-typedef enum kind { K_COLUMN, K_TAG, K_PARAM, K_METRIC } kind;
-
-typedef struct operand {
-    kind kind;
-    const char *sql; /* column or statistic */
-    int numeric;     /* a column of numbers */
-    char key[DL_RING_KEY_MAX + 1];
-} operand;
-
-static int exists(sqlite3 *db, const char *sql, const char *key) {
-    int64_t found = 0;
-    return dl_db_int(db, &found, sql, "t", key) == DL_OK && found;
-}
-
-static dl_status unknown(const char *name) {
-    const char *names[NCOLUMN + 1] = {"tag"};
-    for (int i = 0; i < NCOLUMN; i++) names[i + 1] = columns[i].name;
-    return dl_fail_unknown(name, names, NCOLUMN + 1,
-                           "columns of a run are name, status, seed, ...; metrics are written train/loss",
-                           "no run has a parameter or metric '%.200s'", name);
-}
-
-static dl_status resolve(sqlite3 *db, const char *statistic, const char *name, operand *o) {
-    *o = (operand){.sql = "s.last"};
-    snprintf(o->key, sizeof o->key, "%s", name);
-    if (statistic) {
-        int i = 0;
-        while (i < NSTATISTIC && strcmp(statistics[i].name, statistic)) i++;
-        if (i == NSTATISTIC)
-            return dl_fail_hint(DL_ERR_NAME, "there are last, first, min, max, mean and n", "no statistic '%s'",
-                                statistic);
-        o->sql = statistics[i].sql;
-    } else {
-        for (int i = 0; i < NCOLUMN; i++)
-            if (!strcmp(columns[i].name, name)) {
-                o->sql = columns[i].sql;
-                o->numeric = columns[i].numeric;
-                return DL_OK;
-            }
-        o->kind = K_TAG;
-        if (!strcmp(name, "tag")) return DL_OK;
-        /* the loss function is a parameter, too: see condition() */
-        o->kind = K_PARAM;
-        if (strcmp(name, "loss") && exists(db, "select 1 from param where key = ?1 limit 1", name)) return DL_OK;
-    }
-    o->kind = K_METRIC;
-    if (dl_metric_key(db, name, o->key, sizeof o->key) == DL_OK) return DL_OK;
-    if (!statistic && exists(db, "select 1 from param where key = ?1 limit 1", name)) {
-        o->kind = K_PARAM;
-        return DL_OK;
-    }
-    if (dl_error_last()->code != DL_ERR_NAME || statistic || strchr(name, '/')) return dl_error_last()->code;
-    return unknown(name);
-}
-
-/* ---------------------------------------------------------------- parser */
+enum { DEEPEST = 100, PATTERN_MAX = 256 };
 
 typedef struct parser {
-    const char *text, *at;
+    const char *text;
+    int at;                /* behind the token */
+    dl_filter_token token; /* the one looked at */
     sqlite3 *db;
     dl_clause *out;
     int depth;
-    char word[DL_RING_KEY_MAX + 1]; /* the latest word or value read */
-    int quoted;
 } parser;
 
-static dl_status syntax(parser *p, const char *want) {
-    char rest[40];
-    snprintf(rest, sizeof rest, "%.36s", p->at);
-    return dl_fail_hint(DL_ERR_SYNTAX, "for example: status = finished and lr >= 1e-3", "filter: %s expected at '%s'",
-                        want, *p->at ? rest : "its end");
+static void advance(parser *p) { dl_filter_next(p->text, &p->at, &p->token); }
+
+/* A failure about bytes of the text. */
+static dl_status fail_at(int at, int n, dl_status code, const char *hint, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+static dl_status fail_at(int at, int n, dl_status code, const char *hint, const char *fmt, ...) {
+    dl_error e;
+    char said[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(said, sizeof said, fmt, ap);
+    va_end(ap);
+    dl_fail_hint(code, hint, "filter: %s", said);
+    dl_error_take(&e);
+    e.at = at;
+    e.length = n > 0 ? n : 1;
+    return dl_error_put(&e);
 }
 
-static void skip_space(parser *p) {
-    while (isspace((unsigned char)*p->at)) p->at++;
+/* The failure that was recorded, about bytes of the text. */
+static dl_status place(int at, int n) {
+    dl_error e;
+    dl_error_take(&e);
+    e.at = at;
+    e.length = n > 0 ? n : 1;
+    return dl_error_put(&e);
 }
 
-static int is_word(char c) { return isalnum((unsigned char)c) || (c && strchr("_./-+:@%", c)); }
+static dl_status expected(parser *p, const char *what) {
+    static const char hint[] = "for example: status = finished and lr >= 1e-3";
+    const dl_filter_token *t = &p->token;
+    if (t->kind == DL_FT_BAD && t->why) return fail_at(t->at, t->n, DL_ERR_SYNTAX, hint, "%s", t->why);
+    if (t->kind == DL_FT_END) return fail_at(t->at, 1, DL_ERR_SYNTAX, hint, "%s expected at its end", what);
+    return fail_at(t->at, t->n, DL_ERR_SYNTAX, hint, "%s expected at '%.36s'", what, p->text + t->at);
+}
 
-/* A bare word, number, or quoted text into p->word. Returns 0 when there is none. */
-static int read_word(parser *p) {
-    size_t n = 0;
-    skip_space(p);
-    char quote = *p->at == '"' || *p->at == '\'' ? *p->at : 0;
-    const char *c = p->at + (quote != 0);
-    p->quoted = quote != 0;
-    while (quote ? *c && *c != quote : is_word(*c)) {
-        if (n == DL_RING_KEY_MAX) return 0;
-        p->word[n++] = *c++;
+/* ---------------------------------------------------------------- regular expressions */
+
+/* Repetitions make the C library copy what they repeat: their product is bounded. Back references are refused, since
+ * matching them takes exponential time. */
+static const char *pattern_trouble(const char *text) {
+    double copies = 1;
+    if (strlen(text) > PATTERN_MAX) return "is longer than 256 bytes";
+    for (const char *c = text; *c; c++) {
+        if (*c == '\\' && c[1] >= '1' && c[1] <= '9') return "has a back reference, which is not supported";
+        if (*c == '\\' && c[1]) {
+            c++;
+        } else if (*c == '{') {
+            const char *comma = strpbrk(c, ",}");
+            copies *= fmax(1, fmax(atof(c + 1), comma && *comma == ',' ? atof(comma + 1) : 0));
+        }
     }
-    p->word[n] = 0;
-    if (quote && *c != quote) return 0;
-    if (!quote && !n) return 0;
-    p->at = c + (quote != 0);
-    return 1;
+    return copies > 1000 ? "repeats too often: at most 1000 times in all" : NULL;
 }
 
-static int take(parser *p, const char *token) {
-    size_t n = strlen(token);
-    skip_space(p);
-    if (strncmp(p->at, token, n)) return 0;
-    if (isalpha((unsigned char)*token) && is_word(p->at[n])) return 0;
-    p->at += n;
-    return 1;
+static void free_pattern(void *re) {
+    regfree(re);
+    free(re);
 }
 
-/* Longer ones first. */
-static const struct {
-    const char *text, *sql;
-} operators[] = {
-    {"==", "="}, {"!=", "!="}, {"<=", "<="}, {">=", ">="}, {"<", "<"}, {">", ">"}, {"=", "="}, {"~", "like"},
-};
-enum { NOPERATOR = sizeof operators / sizeof *operators };
-
-static dl_status read_operand(parser *p, operand *o) {
-    char first[DL_RING_KEY_MAX + 1];
-    if (!read_word(p)) return syntax(p, "a name");
-    strcpy(first, p->word);
-    if (*p->at != '(') return resolve(p->db, NULL, first, o);
-    p->at++;
-    if (!read_word(p)) return syntax(p, "the name of a metric");
-    if (!take(p, ")")) return syntax(p, "')'");
-    return resolve(p->db, first, p->word, o);
+/* dl_matches(pattern, text); the compiled pattern stays with the statement. */
+static void matches(sqlite3_context *cx, int n, sqlite3_value **arg) {
+    (void)n;
+    regex_t *re = sqlite3_get_auxdata(cx, 0);
+    const char *text = (const char *)sqlite3_value_text(arg[1]);
+    if (!re) {
+        re = malloc(sizeof *re);
+        const char *pattern = (const char *)sqlite3_value_text(arg[0]);
+        if (!re || !pattern || regcomp(re, pattern, REG_EXTENDED | REG_NOSUB)) {
+            free(re);
+            return sqlite3_result_error(cx, "the regular expression cannot be used", -1);
+        }
+        int yes = text && !regexec(re, text, 0, NULL, 0);
+        sqlite3_set_auxdata(cx, 0, re, free_pattern); /* may free it at once */
+        return sqlite3_result_int(cx, yes);
+    }
+    sqlite3_result_int(cx, text && !regexec(re, text, 0, NULL, 0));
 }
 
-static int is_number(const parser *p) {
+/* Judges a pattern now, so that the message can point at it. */
+static dl_status check_pattern(parser *p, const dl_filter_token *t) {
+    regex_t re;
+    char why[100] = "";
+    const char *trouble = pattern_trouble(t->text);
+    int code = trouble ? 0 : regcomp(&re, t->text, REG_EXTENDED | REG_NOSUB);
+    if (code)
+        regerror(code, &re, why, sizeof why);
+    else if (!trouble)
+        regfree(&re);
+    if (trouble)
+        return fail_at(t->at, t->n, DL_ERR_VALUE, "~ looks for a part, literally", "the regular expression %s",
+                       trouble);
+    if (code)
+        return fail_at(t->at, t->n, DL_ERR_VALUE, "~ looks for a part, literally",
+                       "'%.100s' is no regular expression: %s", t->text, why);
+    int rc =
+        sqlite3_create_function(p->db, "dl_matches", 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, matches, NULL, NULL);
+    return rc == SQLITE_OK ? DL_OK : dl_db_fail(p->db, "prepare a filter");
+}
+
+/* ---------------------------------------------------------------- values */
+
+typedef struct value {
+    dl_filter_token token;
+    int text;        /* compared as text; else as a number, `from` */
+    double from, to; /* a date's span */
+} value;
+
+/* A WORD or STRING; with `many` further words belong to it, as in 2 days ago. */
+static dl_status read_value(parser *p, value *v, int many) {
+    if (p->token.kind != DL_FT_WORD && p->token.kind != DL_FT_STRING) return expected(p, "a value");
+    *v = (value){.token = p->token};
+    advance(p);
+    while (many && v->token.kind == DL_FT_WORD && p->token.kind == DL_FT_WORD) {
+        size_t n = strlen(v->token.text);
+        snprintf(v->token.text + n, sizeof v->token.text - n, " %s", p->token.text);
+        v->token.n = p->token.at + p->token.n - v->token.at;
+        advance(p);
+    }
+    return DL_OK;
+}
+
+static int read_number(const char *text, double *out) {
     char *end;
-    strtod(p->word, &end);
-    return !p->quoted && *p->word && !*end;
+    *out = strtod(text, &end);
+    return *text && !*end && !isnan(*out);
 }
 
-/* Numbers compare as numbers, except with columns of text, other values as text; ~ looks for a part. */
-static int bind_value(parser *p, const operand *o, const char *op, int *numeric) {
-    char part[DL_RING_KEY_MAX + 3];
-    int text = o->kind == K_TAG || (o->kind == K_COLUMN && !o->numeric);
-    *numeric = !text && is_number(p) && strcmp(op, "like");
-    if (*numeric) return add_number(p->out, strtod(p->word, NULL));
-    snprintf(part, sizeof part, "%%%s%%", p->word);
-    return dl_clause_text(p->out, strcmp(op, "like") ? p->word : part);
+/* The value cannot be compared with what the name stands for. */
+static dl_status wrong_value(parser *p, const dl_filter_name *o, const value *v, const char *what) {
+    char there[200], hint[240] = "";
+    dl_filter_values(p->db, o, there, sizeof there);
+    if (o->kind != DL_FK_METRIC && *there) snprintf(hint, sizeof hint, "its values are %s", there);
+    return fail_at(v->token.at, v->token.n, DL_ERR_TYPE, hint, "%.200s is %s, '%.100s' is no number", o->key, what,
+                   v->token.text);
+}
+
+static dl_status check_status(const value *v) {
+    const char *names[16];
+    int n = 0;
+    for (; n < 16 && strcmp(dl_run_status_name((dl_run_status)n), "unknown"); n++) {
+        names[n] = dl_run_status_name((dl_run_status)n);
+        if (!strcmp(names[n], v->token.text)) return DL_OK;
+    }
+    char hint[160];
+    int used = 0;
+    const char *near = dl_nearest(v->token.text, names, n);
+    if (near) used = snprintf(hint, sizeof hint, "did you mean '%s'? ", near);
+    for (int i = 0; i < n && used < (int)sizeof hint; i++)
+        used += snprintf(hint + used, sizeof hint - (size_t)used, "%s%s", i ? ", " : "there are ", names[i]);
+    return fail_at(v->token.at, v->token.n, DL_ERR_VALUE, hint, "no status is called '%.100s'", v->token.text);
 }
 
 /* A metric has no text to compare with: "loss = mse" means the parameter. */
-static dl_status text_of(const parser *p, operand *o) {
+static dl_status metric_as_param(parser *p, dl_filter_name *o, const value *v) {
     const char *name = strcmp(o->key, "train/loss") ? o->key : "loss";
-    if (!exists(p->db, "select 1 from param where key = ?1 limit 1", name))
-        return dl_fail(DL_ERR_TYPE, "filter: %.200s is a metric, '%.100s' is no number", o->key, p->word);
-    snprintf(o->key, sizeof o->key, "%s", name);
-    o->kind = K_PARAM;
+    if (!dl_filter_param(p->db, name, &o->type)) return wrong_value(p, o, v, "a metric");
+    memmove(o->key, name, strlen(name) + 1);
+    o->kind = DL_FK_PARAM;
     return DL_OK;
 }
 
-static dl_status condition(parser *p) {
-    operand o;
-    DL_TRY(read_operand(p, &o));
-    int i = 0, numeric;
-    while (i < NOPERATOR && !take(p, operators[i].text)) i++;
-    if (i == NOPERATOR) return syntax(p, "one of = != < <= > >= ~");
-    const char *op = operators[i].sql;
-    if (!read_word(p)) return syntax(p, "a value");
-    if (o.kind == K_METRIC && !is_number(p)) DL_TRY(text_of(p, &o));
-    int value = bind_value(p, &o, op, &numeric), key = 0;
-    if (value && (o.kind == K_PARAM || o.kind == K_METRIC)) key = dl_clause_text(p->out, o.key);
-    if (!value || (!key && (o.kind == K_PARAM || o.kind == K_METRIC))) return dl_error_last()->code;
+/* What is compared with a parameter of both kinds, or of one: a number where there are any, text where it is in quotes
+ * or no number. */
+static dl_status judge_param(parser *p, const dl_filter_name *o, const dl_filter_token *op, value *v) {
+    int number = read_number(v->token.text, &v->from);
+    v->text = !number || (v->token.kind == DL_FT_STRING && op->how != DL_FH_ORDER) || o->type == DL_FY_TEXT;
+    if (o->type == DL_FY_TEXT && number && v->token.kind == DL_FT_WORD) {
+        char there[200], hint[240];
+        dl_filter_values(p->db, o, there, sizeof there);
+        snprintf(hint, sizeof hint, "its values are %s", there);
+        return fail_at(v->token.at, v->token.n, DL_ERR_TYPE, hint, "%.200s has no numbers to compare %.100s with",
+                       o->key, v->token.text);
+    }
+    if (o->type == DL_FY_NUMBER && !number) return wrong_value(p, o, v, "a number");
+    return DL_OK;
+}
+
+/* Reads the value as what the name is. */
+static dl_status judge(parser *p, dl_filter_name *o, const dl_filter_token *op, value *v) {
+    const dl_filter_token *t = &v->token;
+    if (o->kind == DL_FK_METRIC && !read_number(t->text, &v->from)) DL_TRY(metric_as_param(p, o, v));
+    if (o->kind == DL_FK_PARAM) return judge_param(p, o, op, v);
+    switch (o->type) {
+    case DL_FY_STATUS:
+        v->text = 1;
+        if (op->how == DL_FH_ORDER)
+            return fail_at(op->at, op->n, DL_ERR_TYPE, "status = finished, status in (failed, killed)",
+                           "statuses have no order");
+        return check_status(v);
+    case DL_FY_DATE:
+        if (dl_when_parse(t->text, time(NULL), &v->from, &v->to)) return DL_OK;
+        return fail_at(
+            t->at, t->n, DL_ERR_VALUE,
+            "write 2026-11-22, \"2026-11-22 10:30\", \"2026-11-22T10:30Z\", 22.11.2026, today, 10:30 or 2d ago",
+            "%s is a date, '%.100s' is none", o->key, t->text);
+    case DL_FY_DURATION:
+        if (dl_duration_parse(t->text, &v->from)) return DL_OK;
+        return fail_at(t->at, t->n, DL_ERR_VALUE, "write 90, 90s, 5min, 1h30m or 2d",
+                       "%s is a duration, '%.100s' is none", o->key, t->text);
+    case DL_FY_TEXT: v->text = 1; return DL_OK;
+    default: return read_number(t->text, &v->from) ? DL_OK : wrong_value(p, o, v, "a number");
+    }
+}
+
+/* ---------------------------------------------------------------- conditions */
+
+/* ?N of a value; 0 on failure. */
+static int bind(parser *p, const value *v, double number) {
+    return v->text ? dl_clause_text(p->out, v->token.text) : dl_clause_number(p->out, number);
+}
+
+/* The test of one value on an expression. */
+static dl_status emit_test(parser *p, const dl_filter_name *o, const char *expr, const dl_filter_token *op,
+                           const value *v) {
     sqlite3_str *sql = p->out->sql;
-    switch (o.kind) {
-    case K_COLUMN:
-        sqlite3_str_appendf(sql, o.numeric ? "%s %s ?%d" : "coalesce(%s, '') %s ?%d", o.sql, op, value);
-        break;
-    case K_TAG: /* != means: has no such tag */
-        sqlite3_str_appendf(sql, "%s exists(select 1 from tag t where t.run_id = r.id and t.tag %s ?%d)",
-                            strcmp(op, "!=") ? "" : "not", strcmp(op, "!=") ? op : "=", value);
-        break;
-    case K_PARAM:
-        sqlite3_str_appendf(sql, "exists(select 1 from param p where p.run_id = r.id and p.key = ?%d and p.%s %s ?%d)",
-                            key, numeric ? "num" : "value", op, value);
-        break;
-    case K_METRIC:
-        sqlite3_str_appendf(sql, "exists(select 1 from series s where s.run_id = r.id and s.key = ?%d and %s %s ?%d)",
-                            key, o.sql, op, value);
-        break;
+    static const char *const forms[] = {
+        [DL_FH_PART] = "instr(lower(%s), lower(?%d)) > 0", [DL_FH_LIKE] = "%s like ?%d"};
+    int span = o->type == DL_FY_DATE && v->to > v->from, equal = op->how == DL_FH_EQUAL || op->how == DL_FH_IN;
+    /* a day is equal to all that lies in it, and up to it means up to its end */
+    int end = span && op->how == DL_FH_ORDER && !strcmp(op->sql, "<=");
+    int a = bind(p, v, end ? v->to : v->from), b = span && equal ? bind(p, v, v->to) : 1;
+    if (!a || !b) return dl_error_last()->code;
+    if (op->how == DL_FH_PATTERN)
+        sqlite3_str_appendf(sql, "dl_matches(?%d, %s)", a, expr);
+    else if (op->how == DL_FH_PART || op->how == DL_FH_LIKE)
+        sqlite3_str_appendf(sql, forms[op->how], expr, a);
+    else if (span && equal)
+        sqlite3_str_appendf(sql, "%s(%s >= ?%d and %s < ?%d)", op->negated && !(op->how == DL_FH_IN) ? "not " : "",
+                            expr, a, expr, b);
+    else
+        sqlite3_str_appendf(sql, "%s %s ?%d", expr, op->how == DL_FH_IN ? "=" : end ? "<" : op->sql, a);
+    return DL_OK;
+}
+
+/* What the test looks at: a column of the run, or of a row that belongs to it. */
+static const char *expression(const dl_filter_name *o, int text) {
+    if (o->kind == DL_FK_TAG) return "t.tag";
+    if (o->kind == DL_FK_PARAM) return text ? "p.value" : "p.num";
+    return o->sql;
+}
+
+/* The part before the test: that the run has such a row. *close: what ends it. */
+static dl_status emit_scope(parser *p, const dl_filter_name *o, const char **close) {
+    static const char *const scopes[] = {
+        [DL_FK_TAG] = "exists(select 1 from tag t where t.run_id = r.id",
+        [DL_FK_PARAM] = "exists(select 1 from param p where p.run_id = r.id and p.key = ?%d",
+        [DL_FK_METRIC] = "exists(select 1 from series s where s.run_id = r.id and s.n > 0 and s.key = ?%d"};
+    *close = o->kind == DL_FK_COLUMN ? "" : ")";
+    if (o->kind == DL_FK_COLUMN) return DL_OK;
+    int key = o->kind == DL_FK_TAG ? 1 : dl_clause_text(p->out, o->key);
+    if (!key) return dl_error_last()->code;
+    sqlite3_str_appendf(p->out->sql, scopes[o->kind], key);
+    return DL_OK;
+}
+
+/* name = none, name is not none: has the run such a thing? */
+static dl_status emit_none(parser *p, const dl_filter_name *o, int negated) {
+    sqlite3_str *sql = p->out->sql;
+    const char *close;
+    sqlite3_str_appendall(sql, negated ? "(" : "not (");
+    DL_TRY(emit_scope(p, o, &close));
+    if (o->kind == DL_FK_COLUMN)
+        sqlite3_str_appendf(sql, "%s is not null and %s != ''", o->sql, o->sql);
+    else if (o->kind == DL_FK_PARAM)
+        sqlite3_str_appendall(sql, " and p.value != 'none'");
+    sqlite3_str_appendf(sql, "%s)", close);
+    return DL_OK;
+}
+
+static int is_none(const value *v, const dl_filter_token *op) {
+    return op->how == DL_FH_EQUAL && v->token.kind == DL_FT_WORD && !strcmp(v->token.text, "none");
+}
+
+/* Tests of all values, any of which may hold; "not" stands before them, of a tag before the whole. */
+static dl_status emit(parser *p, dl_filter_name *o, const dl_filter_token *op, value *v, int n) {
+    sqlite3_str *sql = p->out->sql;
+    const char *close, *expr;
+    int equal = op->how == DL_FH_EQUAL, tag = o->kind == DL_FK_TAG, outside = op->negated && tag;
+    dl_filter_token test = *op;
+    if (tag && equal && op->negated) test.sql = "=", test.negated = 0;
+    sqlite3_str_appendall(sql, outside ? "not " : "");
+    DL_TRY(emit_scope(p, o, &close));
+    sqlite3_str_appendf(sql, "%s%s(", o->kind == DL_FK_COLUMN ? "" : " and ",
+                        op->negated && !outside && !equal ? "not " : "");
+    for (int i = 0; i < n; i++) {
+        char *whole = NULL;
+        expr = expression(o, v[i].text);
+        if (o->kind == DL_FK_COLUMN && v[i].text) expr = whole = sqlite3_mprintf("coalesce(%s, '')", o->sql);
+        sqlite3_str_appendall(sql, i ? " or " : "");
+        dl_status st = expr ? emit_test(p, o, expr, &test, &v[i]) : dl_fail(DL_ERR_MEMORY, "no memory for a query");
+        sqlite3_free(whole);
+        if (st != DL_OK) return st;
+    }
+    sqlite3_str_appendf(sql, ")%s", close);
+    return DL_OK;
+}
+
+static dl_status read_name(parser *p, dl_filter_name *o) {
+    dl_filter_token first = p->token;
+    if (first.kind != DL_FT_WORD && first.kind != DL_FT_STRING) return expected(p, "a name");
+    advance(p);
+    if (first.kind == DL_FT_STRING || p->token.kind != DL_FT_OPEN)
+        return dl_filter_find(p->db, NULL, first.text, o) == DL_OK ? DL_OK : place(first.at, first.n);
+    advance(p);
+    dl_filter_token key = p->token;
+    if (key.kind != DL_FT_WORD && key.kind != DL_FT_STRING) return expected(p, "the name of a metric");
+    advance(p);
+    if (p->token.kind != DL_FT_CLOSE) return expected(p, "')'");
+    advance(p);
+    return dl_filter_find(p->db, first.text, key.text, o) == DL_OK ? DL_OK : place(first.at, key.at + key.n - first.at);
+}
+
+/* The operator, "not" before it included. */
+static dl_status read_operator(parser *p, dl_filter_token *op) {
+    int not_first = p->token.kind == DL_FT_NOT, at = p->token.at;
+    if (not_first) advance(p);
+    if (p->token.kind != DL_FT_COMPARE || (not_first && p->token.how != DL_FH_IN && p->token.how != DL_FH_LIKE))
+        return expected(p, not_first ? "in or like" : "one of = != < <= > >= ~ ~~ in like");
+    *op = p->token;
+    op->n = op->at + op->n - at, op->at = at;
+    op->negated |= not_first;
+    advance(p);
+    if (op->how == DL_FH_EQUAL && !strcmp(op->text, "is") && p->token.kind == DL_FT_NOT) {
+        op->sql = "!=", op->negated = 1;
+        advance(p);
     }
     return DL_OK;
 }
+
+/* Part, pattern and like look at text, whatever the type; dates and durations may be several words. */
+static dl_status read_and_judge(parser *p, dl_filter_name *o, const dl_filter_token *op, value *v) {
+    int words = op->how == DL_FH_PART || op->how == DL_FH_LIKE || op->how == DL_FH_PATTERN;
+    DL_TRY(read_value(p, v, !words && (o->type == DL_FY_DATE || o->type == DL_FY_DURATION)));
+    if (is_none(v, op)) return DL_OK;
+    if (!words) return judge(p, o, op, v);
+    if (o->kind == DL_FK_METRIC) DL_TRY(metric_as_param(p, o, v));
+    v->text = 1;
+    return op->how == DL_FH_PATTERN ? check_pattern(p, &v->token) : DL_OK;
+}
+
+static dl_status condition(parser *p) {
+    dl_filter_name o;
+    dl_filter_token op = {.kind = DL_FT_END};
+    value *v = malloc(sizeof *v);
+    int n = 1;
+    dl_status st = v ? read_name(p, &o) : dl_fail(DL_ERR_MEMORY, "no memory for a filter");
+    if (st == DL_OK) st = read_operator(p, &op);
+    if (st != DL_OK || op.how != DL_FH_IN) {
+        if (st == DL_OK) st = read_and_judge(p, &o, &op, v);
+        if (st == DL_OK) st = is_none(v, &op) ? emit_none(p, &o, op.negated) : emit(p, &o, &op, v, 1);
+        free(v);
+        return st;
+    }
+    if (p->token.kind != DL_FT_OPEN) st = expected(p, "'(' and values");
+    for (n = 0; st == DL_OK && (!n || p->token.kind == DL_FT_COMMA); n++) {
+        value *more = realloc(v, (size_t)(n + 1) * sizeof *v);
+        advance(p);
+        if (more) v = more;
+        st = more ? read_and_judge(p, &o, &op, &v[n]) : dl_fail(DL_ERR_MEMORY, "no memory for a filter");
+    }
+    if (st == DL_OK && p->token.kind != DL_FT_CLOSE) st = expected(p, "',' or ')'");
+    if (st == DL_OK) advance(p);
+    if (st == DL_OK) st = emit(p, &o, &op, v, n);
+    free(v);
+    return st;
+}
+
+/* ---------------------------------------------------------------- and, or, not */
 
 static dl_status either(parser *p);
 
 static dl_status term(parser *p) {
-    if (++p->depth > 100) return dl_fail(DL_ERR_SYNTAX, "the filter is nested too deeply: more than 100 levels");
+    int open = p->token.at;
+    if (++p->depth > DEEPEST)
+        return fail_at(open, 1, DL_ERR_SYNTAX, "", "it is nested too deeply: more than %d levels", DEEPEST);
     dl_status st;
-    if (take(p, "not") || (*p->at == '!' && p->at[1] != '=' && take(p, "!"))) {
+    if (p->token.kind == DL_FT_NOT) {
+        advance(p);
         sqlite3_str_appendall(p->out->sql, "not ");
         st = term(p);
-    } else if (take(p, "(")) {
+    } else if (p->token.kind == DL_FT_OPEN) {
+        advance(p);
         sqlite3_str_appendall(p->out->sql, "(");
         st = either(p);
-        if (st == DL_OK && !take(p, ")")) st = syntax(p, "')'");
+        if (st == DL_OK && p->token.kind != DL_FT_CLOSE) st = expected(p, "')'");
+        if (st == DL_OK) advance(p);
         sqlite3_str_appendall(p->out->sql, ")");
     } else {
+        sqlite3_str_appendall(p->out->sql, "(");
         st = condition(p);
+        sqlite3_str_appendall(p->out->sql, ")");
     }
     p->depth--;
     return st;
@@ -298,7 +424,8 @@ static dl_status term(parser *p) {
 
 static dl_status both(parser *p) {
     DL_TRY(term(p));
-    while (take(p, "and") || take(p, "&&")) {
+    while (p->token.kind == DL_FT_AND) {
+        advance(p);
         sqlite3_str_appendall(p->out->sql, " and ");
         DL_TRY(term(p));
     }
@@ -307,43 +434,68 @@ static dl_status both(parser *p) {
 
 static dl_status either(parser *p) {
     DL_TRY(both(p));
-    while (take(p, "or") || take(p, "||")) {
+    while (p->token.kind == DL_FT_OR) {
+        advance(p);
         sqlite3_str_appendall(p->out->sql, " or ");
         DL_TRY(both(p));
     }
     return DL_OK;
 }
 
+static dl_status start(parser *p, dl_clause *c, sqlite3 *db, const char *text) {
+    *p = (parser){.text = text, .db = db, .out = c};
+    if (strlen(text) > 1 << 16) return dl_fail(DL_ERR_VALUE, "the filter is longer than 65,536 bytes");
+    advance(p);
+    return DL_OK;
+}
+
 dl_status dl_filter_where(dl_clause *c, sqlite3 *db, const char *text) {
-    parser p = {.text = text, .at = text, .db = db, .out = c};
-    skip_space(&p);
-    if (!*p.at) return DL_OK;
+    parser p;
+    DL_TRY(start(&p, c, db, text));
+    if (p.token.kind == DL_FT_END) return DL_OK;
     sqlite3_str_appendall(c->sql, " and (");
     DL_TRY(either(&p));
-    skip_space(&p);
-    if (*p.at) return syntax(&p, "'and', 'or' or the end");
+    if (p.token.kind != DL_FT_END) {
+        int several = p.token.kind == DL_FT_WORD || p.token.kind == DL_FT_STRING;
+        DL_TRY(expected(&p, several ? "'and', 'or' or the end (a value of several words stands in quotes)"
+                                    : "'and', 'or' or the end"));
+    }
     sqlite3_str_appendall(c->sql, ")");
     return DL_OK;
 }
 
+dl_status dl_run_filter_check(dl_store *s, const char *where) {
+    dl_clause c;
+    if (!where) return dl_fail_null("the filter");
+    DL_TRY(dl_store_read_lock(s));
+    dl_status st = dl_clause_init(&c);
+    if (st == DL_OK) {
+        st = dl_filter_where(&c, s->r, where);
+        dl_clause_free(&c);
+    }
+    dl_store_read_unlock(s);
+    return st;
+}
+
+/* ---------------------------------------------------------------- order */
+
 dl_status dl_filter_sort(dl_clause *c, sqlite3 *db, const char *text) {
-    parser p = {.text = text, .at = text, .db = db, .out = c};
-    skip_space(&p);
-    int down = *p.at == '-', key = 0;
-    p.at += down;
-    operand o;
-    DL_TRY(read_operand(&p, &o));
-    skip_space(&p);
-    if (*p.at) return syntax(&p, "the end");
+    parser p;
+    while (*text == ' ') text++;
+    int down = *text == '-', key = 1;
+    DL_TRY(start(&p, c, db, text + down));
+    dl_filter_name o;
+    DL_TRY(read_name(&p, &o));
+    if (p.token.kind != DL_FT_END) return expected(&p, "the end");
+    if (o.kind == DL_FK_PARAM || o.kind == DL_FK_METRIC) key = dl_clause_text(c, o.key);
+    if (!key) return dl_error_last()->code;
     char *e = NULL;
-    if (o.kind == K_PARAM || o.kind == K_METRIC) key = dl_clause_text(c, o.key);
-    if (!key && (o.kind == K_PARAM || o.kind == K_METRIC)) return dl_error_last()->code;
-    if (o.kind == K_COLUMN) e = sqlite3_mprintf("%s", o.sql);
-    if (o.kind == K_TAG) e = sqlite3_mprintf("(select min(t.tag) from tag t where t.run_id = r.id)");
-    if (o.kind == K_PARAM)
+    if (o.kind == DL_FK_COLUMN) e = sqlite3_mprintf("%s", o.sql);
+    if (o.kind == DL_FK_TAG) e = sqlite3_mprintf("(select min(t.tag) from tag t where t.run_id = r.id)");
+    if (o.kind == DL_FK_PARAM)
         e = sqlite3_mprintf("(select coalesce(p.num, p.value) from param p where p.run_id = r.id and p.key = ?%d)",
                             key);
-    if (o.kind == K_METRIC)
+    if (o.kind == DL_FK_METRIC)
         e = sqlite3_mprintf("(select %s from series s where s.run_id = r.id and s.key = ?%d)", o.sql, key);
     if (!e) return dl_fail(DL_ERR_MEMORY, "no memory for a query");
     /* runs without the value come last in either direction */

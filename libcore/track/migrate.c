@@ -10,8 +10,20 @@ static const char schema[] =
 #include "schema.sql.inc"
     ;
 
+/* Readers that count rows by rowid, as DuckDB does, fail on tables without one, and on views of one such table alone.
+ */
+static const char views[] =
+    "create view points(series_id, step, t_us, value) as select m.series_id, m.step, m.t_us, m.value"
+    " from series as s join metric as m on m.series_id = s.id;"
+    "create view params(run, key, value, num) as select p.run_id, p.key, p.value, p.num"
+    " from run as r join param as p on p.run_id = r.id;"
+    "create view tags(run, tag) as select t.run_id, t.tag from run as r join tag as t on t.run_id = r.id;"
+    "create view artifacts(run, name, step, kind, sha, bytes, path) as select a.run_id, a.name, a.step, a.kind, a.sha,"
+    " a.bytes, a.path from run as r join artifact as a on a.run_id = r.id;";
+
 const dl_migration dl_migrations[] = {
     {1, schema},
+    {2, views},
 };
 const int dl_migration_count = sizeof dl_migrations / sizeof *dl_migrations;
 
@@ -35,11 +47,11 @@ static dl_status judge(const char *path, const version *v, int newest) {
     return DL_OK;
 }
 
-dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration *table, int n) {
+dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration *table, int n, int oldest) {
     version v = {0, 0, 0};
     DL_TRY(look(db, &v));
     DL_TRY(judge(path, &v, table[n - 1].version));
-    if (v.version < table[n - 1].version)
+    if (v.version < oldest)
         return dl_fail_hint(DL_ERR_STORE, "open it once where it can be written, or copy it there",
                             "%s has schema version %ld and must be brought to %d, but cannot be written", path,
                             (long)v.version, table[n - 1].version);

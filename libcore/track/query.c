@@ -274,10 +274,15 @@ dl_run_list *dl_run_show(dl_store *s, long id) {
 
 static int all_digits(const char *s) { return *s && !s[strspn(s, "0123456789")]; }
 
-dl_status dl_run_find(dl_store *s, const char *ref, long *id) {
-    static const char *const queries[] = {
+static dl_status find(dl_store *s, const char *ref, int deleted, long *id) {
+    static const char *const live[] = {
         "select id from run where ?1 = 'last' and deleted_us is null order by started_us desc, id desc limit 1",
         "select id from run where name = ?1 and deleted_us is null order by started_us desc, id desc limit 1",
+        "select id from run where length(?1) >= 8 and substr(uuid, 1, length(?1)) = lower(?1)",
+    };
+    static const char *const hidden[] = {
+        "select id from run where ?1 = 'last' and deleted_us is not null order by deleted_us desc, id desc limit 1",
+        "select id from run where name = ?1 and deleted_us is not null order by deleted_us desc, id desc limit 1",
         "select id from run where length(?1) >= 8 and substr(uuid, 1, length(?1)) = lower(?1)",
     };
     int64_t found = 0;
@@ -285,10 +290,16 @@ dl_status dl_run_find(dl_store *s, const char *ref, long *id) {
     DL_TRY(dl_store_read_lock(s));
     dl_status st = DL_OK;
     if (all_digits(ref)) st = dl_db_int(s->r, &found, "select id from run where id = cast(?1 as integer)", "t", ref);
-    for (size_t i = 0; i < sizeof queries / sizeof *queries && st == DL_OK && !found; i++)
-        st = dl_db_int(s->r, &found, queries[i], "t", ref);
+    for (size_t i = 0; i < sizeof live / sizeof *live && st == DL_OK && !found; i++)
+        st = dl_db_int(s->r, &found, deleted ? hidden[i] : live[i], "t", ref);
     dl_store_read_unlock(s);
-    if (st == DL_OK && !found) st = dl_fail_hint(DL_ERR_NAME, "see runs", "there is no run '%.200s'", ref);
+    if (st == DL_OK && !found)
+        st = dl_fail_hint(DL_ERR_NAME, deleted ? "see runs deleted" : "see runs", "there is no %srun '%.200s'",
+                          deleted ? "deleted " : "", ref);
     *id = (long)found;
     return st;
 }
+
+dl_status dl_run_find(dl_store *s, const char *ref, long *id) { return find(s, ref, 0, id); }
+
+dl_status dl_run_find_deleted(dl_store *s, const char *ref, long *id) { return find(s, ref, 1, id); }

@@ -12,12 +12,13 @@ typedef struct dl_clause {
     struct {
         char *text; /* NULL: a number */
         double number;
-    } values[64];
+    } values[256];
 } dl_clause;
 dl_status dl_clause_init(dl_clause *c);
 void dl_clause_free(dl_clause *c);
 /* Adds a value and returns its number for "?%d"; 0 when there are too many. Text is copied. */
 int dl_clause_text(dl_clause *c, const char *text);
+int dl_clause_number(dl_clause *c, double number);
 /* Prepares what was built and binds the values. */
 dl_status dl_clause_prepare(dl_clause *c, sqlite3 *db, sqlite3_stmt **st);
 

@@ -125,6 +125,14 @@ uint64_t dl_ring_close(dl_ring *r) {
     return left;
 }
 
+void dl_ring_follow(dl_ring *r, const char *store) {
+    const char *own = strstr(r->path, "-ring-"), *last = own;
+    char path[sizeof r->path];
+    while (last && (last = strstr(last + 1, "-ring-"))) own = last;
+    if (!own || snprintf(path, sizeof path, "%s%s", store, own) >= (int)sizeof path || !strcmp(path, r->path)) return;
+    if (!rename(r->path, path)) strcpy(r->path, path);
+}
+
 dl_status dl_ring_add_name(dl_ring *r, uint32_t index, int64_t run, const char *key) {
     struct {
         dl_ring_name head;

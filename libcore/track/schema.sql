@@ -1,4 +1,4 @@
--- The experiment store, version 1. Times are microseconds since 1970, UTC. docs/experiments.md explains the columns.
+-- The experiment store, version 1; later versions stand in migrate.c. Times are microseconds since 1970, UTC. docs/experiments.md explains the columns.
 
 CREATE TABLE sweep(
     id INTEGER PRIMARY KEY,

@@ -37,12 +37,17 @@ dl_status dl_series_rebuild(sqlite3 *db, int64_t series) {
     return dl_db_run(db, rebuild_steps_sql, "i", series);
 }
 
+void dl_sink_detach(dl_sink *k) {
+    sqlite3_stmt **const all[] = {&k->insert, &k->update, &k->merge, &k->bulk, &k->newest};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        sqlite3_finalize(*all[i]);
+        *all[i] = NULL;
+    }
+    k->db = NULL;
+}
+
 void dl_sink_free(dl_sink *k) {
-    sqlite3_finalize(k->insert);
-    sqlite3_finalize(k->update);
-    sqlite3_finalize(k->merge);
-    sqlite3_finalize(k->bulk);
-    sqlite3_finalize(k->newest);
+    dl_sink_detach(k);
     for (uint32_t i = 0; i < k->nname; i++) free(k->names[i].key);
     free(k->names);
     *k = (dl_sink){0};

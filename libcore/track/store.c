@@ -100,6 +100,7 @@ static dl_status open_writer(dl_store *s) {
     }
     s->checkpoint_at = DL_DB_CHECKPOINT_PAGES;
     sqlite3_wal_hook(db, on_commit, s);
+    dl_store_remember(s);
     __atomic_store_n(&s->w, db, __ATOMIC_RELEASE);
     return DL_OK;
 }
@@ -110,7 +111,8 @@ dl_status dl_store_write_lock(dl_store *s) {
         return dl_fail_hint(DL_ERR_STATE, "start with --db FILE to keep runs",
                             "nothing is being recorded, so there is nothing to change");
     pthread_mutex_lock(&s->wlock);
-    dl_status st = s->w ? DL_OK : open_writer(s);
+    dl_status st = dl_store_moved(s) ? dl_store_rescue(s) : DL_OK;
+    if (st == DL_OK && !s->w) st = open_writer(s);
     if (st != DL_OK) pthread_mutex_unlock(&s->wlock);
     return st;
 }
@@ -128,12 +130,13 @@ void dl_store_write_unlock(dl_store *s) {
 }
 
 static dl_status open_reader(dl_store *s, int exists) {
-    if (s->r && !(s->r_memory && exists)) return DL_OK;
+    int lost = __atomic_exchange_n(&s->reopen, 0, __ATOMIC_ACQ_REL);
+    if (s->r && !lost && !(s->r_memory && exists)) return DL_OK;
     sqlite3_close(s->r);
     s->r = NULL;
     DL_TRY(dl_db_open(&s->r, s->path, exists ? DL_DB_READ : DL_DB_MEMORY));
     s->r_memory = !exists;
-    dl_status st = exists ? dl_db_check_version(s->r, s->path, dl_migrations, dl_migration_count)
+    dl_status st = exists ? dl_db_check_version(s->r, s->path, dl_migrations, dl_migration_count, DL_DB_OLDEST_READ)
                           : dl_db_migrate(s->r, "", dl_migrations, dl_migration_count);
     if (st == DL_OK && !exists) st = dl_db_run(s->r, "pragma query_only = 1", "");
     if (st != DL_OK) {
@@ -145,6 +148,10 @@ static dl_status open_reader(dl_store *s, int exists) {
 
 dl_status dl_store_read_lock(dl_store *s) {
     if (!s) return dl_fail_null("store");
+    if (!s->none && dl_store_moved(s)) {
+        DL_TRY(dl_store_write_lock(s));
+        dl_store_write_unlock(s);
+    }
     int exists = !s->none && !access(s->path, F_OK);
     if (exists && !s->readonly) {
         if (!__atomic_load_n(&s->w, __ATOMIC_ACQUIRE)) { /* another process may have made the file just now */

@@ -43,6 +43,8 @@ dl_status dl_sink_name(dl_sink *k, uint32_t index, int64_t run, const char *key)
  * or runs are left out and counted in *lost. After a rollback call dl_sink_forget. */
 dl_status dl_sink_add(dl_sink *k, dl_ring_record *recs, uint64_t n, int64_t *lost);
 void dl_sink_forget(dl_sink *k);
+/* Lets go of the connection and keeps the names. */
+void dl_sink_detach(dl_sink *k);
 /* Recomputes the statistics of a series from its points. */
 dl_status dl_series_rebuild(sqlite3 *db, int64_t series);
 
@@ -71,7 +73,9 @@ struct dl_store {
     int refs;
     char path[4096]; /* absolute; "" for one that keeps nothing */
     int none, readonly, network, wal;
-    int forked; /* this is a copy in a child process */
+    int forked;        /* this is a copy in a child process */
+    uint64_t dev, ino; /* of the file when it was opened for writing */
+    int reopen;        /* the reading connection is to a file that was lost */
 
     sqlite3 *w; /* writes and checkpoints; NULL until there is a file */
     int wal_pages, checkpoint_at;
@@ -108,6 +112,12 @@ void dl_store_write_unlock(dl_store *s);
 /* Locks the reading connection after committing what was pushed; a store without a file reads as an empty one. */
 dl_status dl_store_read_lock(dl_store *s);
 void dl_store_read_unlock(dl_store *s);
+
+/* lost.c: notes which file is open; tells whether the path leads elsewhere by now; and then writes all that the open
+ * file holds under a name again, from where the next lock of the writing connection goes on. Called under wlock. */
+void dl_store_remember(dl_store *s);
+int dl_store_moved(const dl_store *s);
+dl_status dl_store_rescue(dl_store *s);
 
 /* writer.c: starts the ring and the thread if they are not running; stops them. */
 dl_status dl_writer_start(dl_store *s);

@@ -182,7 +182,7 @@ static void report(dl_store *s, dl_status st) {
     dl_error err = {0};
     if (st != DL_OK) dl_error_take(&err);
     /* trouble is changed by this thread alone; the warning is there before flush() returns */
-    if (st != DL_OK && strcmp(s->trouble, err.message)) dl_store_warn(s, "points wait in the ring: %s", err.message);
+    if (st != DL_OK && !*s->trouble) dl_store_warn(s, "points wait in the ring: %s", err.message);
     pthread_mutex_lock(&s->wake_lock);
     snprintf(s->trouble, sizeof s->trouble, "%s", err.message);
     s->failures += st != DL_OK;
@@ -190,6 +190,14 @@ static void report(dl_store *s, dl_status st) {
     __atomic_store_n(&s->troubled, st != DL_OK, __ATOMIC_RELAXED);
     pthread_cond_broadcast(&s->done);
     pthread_mutex_unlock(&s->wake_lock);
+}
+
+/* A file that was removed or replaced is noticed within a commit's time, whether or not there are points. */
+static dl_status watch(dl_store *s) {
+    if (!dl_store_moved(s)) return DL_OK;
+    DL_TRY(dl_store_write_lock(s));
+    dl_store_write_unlock(s);
+    return DL_OK;
 }
 
 /* Sleeps until woken or until it is time to look again. Returns 0 when asked to stop. */
@@ -222,8 +230,11 @@ static void *writer_main(void *arg) {
     for (int go_on = 1; go_on;) {
         go_on = rest(s, st);
         uint64_t n = 0;
-        do st = batch ? commit_batch(s, batch, &n) : dl_fail(DL_ERR_MEMORY, "no memory for a batch of points");
-        while (st == DL_OK && n == DL_BATCH);
+        if (!batch)
+            st = dl_fail(DL_ERR_MEMORY, "no memory for a batch of points");
+        else
+            st = watch(s);
+        while (st == DL_OK && (st = commit_batch(s, batch, &n)) == DL_OK && n == DL_BATCH) continue;
         if (st == DL_OK && dl_now_us() >= next_beat) {
             st = beat(s);
             next_beat = dl_now_us() + DL_HEARTBEAT_S * 1000000L;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "view/text.h"
 
@@ -28,19 +29,29 @@ dl_status dlsh_place_failure(const dlsh_args *a, const char *param) {
     return dlsh_arg_fail(a, param, e.code, *e.hint ? e.hint : NULL, "%s", e.message);
 }
 
+dl_status dlsh_place_in(const dlsh_args *a, const char *param) {
+    dl_error e;
+    dl_error_take(&e);
+    const char *hint = *e.hint ? e.hint : NULL;
+    if (!e.length) return dlsh_arg_fail(a, param, e.code, hint, "%s", e.message);
+    return dlsh_arg_fail_in(a, param, e.at, e.length, e.code, hint, "%s", e.message);
+}
+
 /* The id of the run a word parameter names; the failure is placed at it. */
 static dl_status run_id(const dlsh_args *a, const char *param, dl_store *store, long *id) {
     return dl_run_find(store, dlsh_arg_str(a, param), id) ? dlsh_place_failure(a, param) : DL_OK;
 }
 
-dl_status dlsh_run_ids(const dlsh_args *a, const char *param, dl_store *store, long **ids, int *n) {
+typedef dl_status finder(dl_store *store, const char *ref, long *id);
+
+static dl_status find_ids(const dlsh_args *a, const char *param, dl_store *store, finder *find, long **ids, int *n) {
     *n = dlsh_arg_count(a, param);
     *ids = calloc((size_t)*n + 1, sizeof **ids);
     if (!*ids) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %d runs", *n);
     for (int i = 0; i < *n; i++) {
         dlsh_buf ref = {0};
         dl_status status = dlsh_text(&ref, *dlsh_arg_at(a, param, i));
-        if (!status && dl_run_find(store, dlsh_buf_text(&ref), &(*ids)[i])) status = place_at(a, param, i);
+        if (!status && find(store, dlsh_buf_text(&ref), &(*ids)[i])) status = place_at(a, param, i);
         dlsh_buf_free(&ref);
         if (!status) continue;
         free(*ids);
@@ -48,6 +59,10 @@ dl_status dlsh_run_ids(const dlsh_args *a, const char *param, dl_store *store, l
         return status;
     }
     return DL_OK;
+}
+
+dl_status dlsh_run_ids(const dlsh_args *a, const char *param, dl_store *store, long **ids, int *n) {
+    return find_ids(a, param, store, dl_run_find, ids, n);
 }
 
 const dl_series_info *dlsh_series_find(const dl_run_info *r, const char *key) {
@@ -86,9 +101,18 @@ dl_status dlsh_show_table(dlsh_sink *sink, const dlsh_table *t, const char *empt
 
 dlsh_value dlsh_cell_text(const char *s) { return s && *s ? dlsh_string(s) : dlsh_none(); }
 
-dlsh_value dlsh_cell_when(long us) {
+dlsh_value dlsh_cell_when(long us, dlsh_mode mode) {
     dlsh_buf b = {0};
-    dlsh_when(&b, us);
+    if (mode == DLSH_MODE_TABLE) {
+        dlsh_when(&b, us);
+    } else {
+        time_t t = us / 1000000;
+        struct tm tm;
+        char text[32];
+        gmtime_r(&t, &tm);
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+        dlsh_buf_printf(&b, "%s.%03ldZ", text, us / 1000 % 1000);
+    }
     return dlsh_buf_string(&b);
 }
 
@@ -224,7 +248,7 @@ static dl_status set_collections(dlsh_record *rec, const dl_run_info *r) {
     return status;
 }
 
-static dl_status run_record(const dl_run_info *r, dlsh_value *out) {
+dl_status dlsh_run_record(const dl_run_info *r, dlsh_value *out) {
     dlsh_value v = dlsh_new_record();
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     dlsh_record *rec = v.as.record;
@@ -247,7 +271,7 @@ static dl_status run_record(const dl_run_info *r, dlsh_value *out) {
     dl_status status = dlsh_record_set(rec, "id", dlsh_int(r->id));
     for (size_t i = 0; !status && i < sizeof texts / sizeof *texts; i++)
         status = set_text(rec, texts[i].name, texts[i].text);
-    if (!status) status = dlsh_record_set(rec, "started", dlsh_cell_when(r->started_us));
+    if (!status) status = dlsh_record_set(rec, "started", dlsh_cell_when(r->started_us, DLSH_MODE_JSON));
     if (!status) status = dlsh_record_set(rec, "seconds", dlsh_float(r->seconds));
     if (!status) status = dlsh_record_set(rec, "seed", dlsh_int((long)r->seed));
     if (!status) status = dlsh_record_set(rec, "n_params", dlsh_int(r->n_params));
@@ -273,7 +297,7 @@ static dl_status show_one(const dlsh_args *a, const dl_run_info *r) {
         return put_series(sink, r);
     }
     dlsh_value v = dlsh_void();
-    DLSH_TRY(run_record(r, &v));
+    DLSH_TRY(dlsh_run_record(r, &v));
     dl_status status = sink->ops->value(sink, v);
     dlsh_drop(v);
     return status;
@@ -298,7 +322,7 @@ static dl_status run_delete(const dlsh_args *a, dlsh_value *result) {
     if (!store) return dlsh_failure();
     int hide = *(const int *)dlsh_arg_data(a), n;
     long *ids;
-    DLSH_TRY(dlsh_run_ids(a, "runs", store, &ids, &n));
+    DLSH_TRY(find_ids(a, "runs", store, hide ? dl_run_find : dl_run_find_deleted, &ids, &n));
     dl_status status = DL_OK;
     for (int i = 0; !status && i < n; i++) status = dl_run_delete(store, ids[i], hide);
     free(ids);
@@ -337,8 +361,8 @@ static dl_status best_table(dlsh_sink *sink, const dl_ranking *rank) {
     return status;
 }
 
-static dl_status best_record(const dl_ranking *rank, dlsh_value *out) {
-    const dl_best_entry *e = &rank->entries[0];
+static dl_status best_record(const dl_ranking *rank, long i, dlsh_value *out) {
+    const dl_best_entry *e = &rank->entries[i];
     dlsh_value v = dlsh_new_record();
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     dl_status status = dlsh_record_set(v.as.record, "run", dlsh_int(e->run->id));
@@ -353,12 +377,28 @@ static dl_status best_record(const dl_ranking *rank, dlsh_value *out) {
     return status;
 }
 
+static dl_status best_list(const dl_ranking *rank, dlsh_value *out) {
+    dlsh_value list = dlsh_new_list((int)rank->n);
+    dl_status status = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
+    for (long i = 0; !status && i < rank->n; i++) {
+        dlsh_value one = dlsh_void();
+        status = best_record(rank, i, &one);
+        if (!status) status = dlsh_list_push(list.as.list, one);
+    }
+    if (status)
+        dlsh_drop(list);
+    else
+        *out = list;
+    return status;
+}
+
 static dl_status show_best(const dlsh_args *a, const dl_ranking *rank, dlsh_value *result) {
     if (!rank->n)
         return dlsh_arg_fail(a, "metric", DL_ERR_NAME, "runs lists them", "no run that fits has a value of %s",
                              rank->metric);
     dlsh_sink *sink = dlsh_arg_sink(a);
-    DLSH_TRY(best_record(rank, result));
+    if (dlsh_arg_called(a) && dlsh_given(a, "limit")) return best_list(rank, result);
+    DLSH_TRY(best_record(rank, 0, result));
     if (dlsh_arg_called(a)) return DL_OK;
     if (dlsh_arg_int(a, "limit") != 1) return best_table(sink, rank);
     if (dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return sink->ops->value(sink, *result);
@@ -589,8 +629,9 @@ static const dlsh_command run_subs[] = {
 
 const dlsh_command history_commands[] = {
     {.name = "runs",
+     .flags = DLSH_REPORT | DLSH_FUNCTION,
      .usage = "runs [status=S] [tag=T] [where=\"...\"] [sort=NAME] [limit=20]",
-     .doc = "Lists runs, the newest first.",
+     .doc = "Lists runs, the newest first. As a function, runs(tag=\"cnn\") gives a list of records.",
      .options = runs_options,
      .run = dlsh_runs_run,
      .examples = "runs\nruns status=finished sort=-test/acc limit=5\nruns where=\"lr > 0.001 and test/acc > 0.9\""},
@@ -613,7 +654,7 @@ const dlsh_command history_commands[] = {
      .usage = "best METRIC [min|max] [limit=1]",
      .doc =
          "The run with the best value of a metric. Accuracies go up, losses down; min and max override. As a function, "
-         "best(\"test/acc\") gives a record.",
+         "best(\"test/acc\") gives a record, with limit= a list of them.",
      .params = best_params,
      .options = best_options,
      .run = best_run,

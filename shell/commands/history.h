@@ -26,14 +26,20 @@ dl_status dlsh_show_table(dlsh_sink *sink, const dlsh_table *t, const char *empt
 
 /* Cells; text that is "" becomes none. */
 dlsh_value dlsh_cell_text(const char *s);
-dlsh_value dlsh_cell_when(long us);
+/* For people in local time, else as ISO 8601 in UTC. */
+dlsh_value dlsh_cell_when(long us, dlsh_mode mode);
 /* For people "1:03", else seconds. */
 dlsh_value dlsh_cell_seconds(double seconds, dlsh_mode mode);
 
 /* Puts the failure that the library recorded at an argument (NULL: the statement). */
 dl_status dlsh_place_failure(const dlsh_args *a, const char *param);
+/* The same at the bytes of a filter that it is about. */
+dl_status dlsh_place_in(const dlsh_args *a, const char *param);
 /* The condition that the options of `runs` and `best` make together. */
 dl_status dlsh_run_filter(const dlsh_args *a, dlsh_buf *where);
+
+/* All that is kept of a run, as a record. */
+dl_status dlsh_run_record(const dl_run_info *r, dlsh_value *out);
 
 dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result);    /* runs.c */
 dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result); /* compare.c */

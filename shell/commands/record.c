@@ -69,7 +69,10 @@ static dl_status number_of(const char *metric, dlsh_value v, double *out) {
 static dl_status push(dl_run *run, const char *metric, dlsh_value v, long step) {
     double value = 0;
     DLSH_TRY(number_of(metric, v, &value));
-    return dl_metric(run, metric, step, value);
+    dl_status st = dl_metric(run, metric, step, value);
+    if (st != DL_ERR_STORE) return st;
+    dl_error_clear(); /* the store has counted and warned: recording never ends a loop */
+    return DL_OK;
 }
 
 /* *step is the step unless one is given, which is then left there. */

@@ -28,7 +28,13 @@ dl_status dlsh_run_filter(const dlsh_args *a, dlsh_buf *where) {
         if (strchr(text, '"') && strcmp(rows[i].option, "where"))
             return dlsh_arg_fail(a, rows[i].option, DL_ERR_VALUE, "use where=", "%s= takes no quotes inside",
                                  rows[i].option);
-        condition(where, rows[i].condition, text);
+        dlsh_buf one = {0};
+        dlsh_buf_printf(&one, strcmp(rows[i].option, "where") ? rows[i].condition : "%s", text);
+        dl_status st = dl_run_filter_check(dlsh_store(dlsh_arg_session(a)), dlsh_buf_text(&one));
+        dlsh_buf_free(&one);
+        if (st && !strcmp(rows[i].option, "where")) return dlsh_place_in(a, "where");
+        if (st) return dlsh_place_failure(a, rows[i].option);
+        if (strspn(text, " \t\n") < strlen(text)) condition(where, rows[i].condition, text);
     }
     return DL_OK;
 }
@@ -47,10 +53,7 @@ static dlsh_value status_cell(const dl_run_info *r, dlsh_mode mode) {
     (void)mode;
     return dlsh_string(dl_run_status_name(r->status));
 }
-static dlsh_value started_cell(const dl_run_info *r, dlsh_mode mode) {
-    (void)mode;
-    return dlsh_cell_when(r->started_us);
-}
+static dlsh_value started_cell(const dl_run_info *r, dlsh_mode mode) { return dlsh_cell_when(r->started_us, mode); }
 static dlsh_value seconds_cell(const dl_run_info *r, dlsh_mode mode) { return dlsh_cell_seconds(r->seconds, mode); }
 static dlsh_value dataset_cell(const dl_run_info *r, dlsh_mode mode) {
     (void)mode;
@@ -129,8 +132,23 @@ static dl_status runs_table(dlsh_sink *sink, const dl_run_list *l, long limit) {
     return status;
 }
 
+static dl_status runs_list(const dl_run_list *l, long limit, dlsh_value *out) {
+    dlsh_value list = dlsh_new_list((int)l->n);
+    dl_status status = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
+    for (long i = 0; !status && i < l->n && (!limit || i < limit); i++) {
+        dlsh_value one = dlsh_void();
+        status = dlsh_run_record(&l->runs[i], &one);
+        if (!status) status = dlsh_list_push(list.as.list, one);
+    }
+    if (status)
+        dlsh_drop(list);
+    else
+        *out = list;
+    return status;
+}
+
 dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+    *result = dlsh_none();
     dl_store *store = dlsh_history(a);
     if (!store) return dlsh_failure();
     long limit = dlsh_arg_int(a, "limit");
@@ -143,9 +161,10 @@ dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
                       .limit = limit ? limit + 1 : 0,
                       .deleted = dlsh_arg_bool(a, "deleted")};
     dl_run_list *l = status ? NULL : dl_run_query_list(store, &q);
-    if (!status)
-        status =
-            l ? runs_table(dlsh_arg_sink(a), l, limit) : dlsh_place_failure(a, dlsh_given(a, "where") ? "where" : NULL);
+    if (!status && !l)
+        status = dlsh_place_failure(a, dlsh_given(a, "sort") ? "sort" : dlsh_given(a, "where") ? "where" : NULL);
+    else if (!status)
+        status = dlsh_arg_called(a) ? runs_list(l, limit, result) : runs_table(dlsh_arg_sink(a), l, limit);
     dl_run_list_free(l);
     dlsh_buf_free(&where);
     return status;

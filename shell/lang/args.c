@@ -406,6 +406,40 @@ dl_status dlsh_arg_fail(const dlsh_args *a, const char *name, dl_status code, co
     return dlsh_at(a->s, n ? n : a->node, code);
 }
 
+/* Does the text of the string stand in the source as it is? Then *from is its first byte. */
+static int literal_at(const dlsh_args *a, const dlsh_node *n, const char *text, int *from) {
+    if (!n || !a->s->unit) return 0;
+    const char *source = a->s->unit->text;
+    int size = (int)strlen(text);
+    for (*from = n->span.start; *from + size < n->span.end; ++*from)
+        if ((source[*from] == '"' || source[*from] == '\'') && !strncmp(source + *from + 1, text, (size_t)size) &&
+            source[*from + 1 + size] == source[*from])
+            return ++*from;
+    return 0;
+}
+
+dl_status dlsh_arg_fail_in(const dlsh_args *a, const char *name, int at, int length, dl_status code, const char *hint,
+                           const char *fmt, ...) {
+    const dlsh_node *n = dlsh_arg_node(a, name);
+    const char *text = dlsh_arg_str(a, name);
+    int from;
+    char shown[256];
+    va_list ap;
+    va_start(ap, fmt);
+    if (!text || !literal_at(a, n, text, &from)) {
+        snprintf(shown, sizeof shown, "%s%sin '%.*s' here: %.60s", hint ? hint : "", hint && *hint ? "; " : "", at,
+                 text ? text : "", text ? text + at : "");
+        dlsh_vfail(code, shown, fmt, ap);
+        code = dlsh_at(a->s, n ? n : a->node, code);
+    } else {
+        char said[512];
+        vsnprintf(said, sizeof said, fmt, ap);
+        code = dlsh_fail_in_text(a->s, a->s->unit, from + at, length, code, hint, "%s", said);
+    }
+    va_end(ap);
+    return code;
+}
+
 dl_status dlsh_arg_fail_at(const dlsh_args *a, const char *name, int i, dl_status code, const char *hint,
                            const char *fmt, ...) {
     va_list ap;

@@ -145,6 +145,10 @@ dl_status dlsh_arg_exec(const dlsh_args *a, const char *name, dlsh_value *result
 dl_status dlsh_arg_fail(const dlsh_args *a, const char *name, dl_status code, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* The same at bytes of a text that an argument is, as far as it stands in quotes; else the hint shows the text. */
+dl_status dlsh_arg_fail_in(const dlsh_args *a, const char *name, int at, int length, dl_status code, const char *hint,
+                           const char *fmt, ...) __attribute__((format(printf, 7, 8)));
+
 /* The same at the i-th of a variadic parameter's. */
 dl_status dlsh_arg_fail_at(const dlsh_args *a, const char *name, int i, dl_status code, const char *hint,
                            const char *fmt, ...) __attribute__((format(printf, 6, 7)));

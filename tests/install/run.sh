@@ -46,6 +46,23 @@ if [ -x "$prefix/bin/dlsh" ]; then
     got=$("$prefix/bin/dlsh" -n --db none -c '1 + 1')
     [ "$got" = 2 ] || { echo "the installed dlsh prints '$got' for 1 + 1"; exit 1; }
 fi
+# What belongs to them is there, and the version in the library's name says as much as the package's: 0.1 is not 0.2.
+doc=$prefix/share/doc/dlsh
+for file in LICENSE README.md docs/index.md docs/history.md examples/python/share.py examples/c/train.c examples/train.dlsh; do
+    [ -s "$doc/$file" ] || { echo "$file is not installed"; exit 1; }
+done
+version=$(pkg-config --modversion dlcore)
+soname=$(readelf -d "$libdir/libdlcore.so" | sed -n 's/.*SONAME.*\[libdlcore\.so\.\(.*\)\]/\1/p')
+case $version in
+0.*) want=${version%.*} ;;
+*) want=${version%%.*} ;;
+esac
+[ "$soname" = "$want" ] || { echo "version $version has the soname version $soname, not $want"; exit 1; }
+if [ -x "$prefix/bin/dlsh" ]; then
+    spec=$prefix/share/jupyter/kernels/dlsh/kernel.json
+    python3 -c 'import json, sys; argv = json.load(open(sys.argv[1]))["argv"]; assert argv[0] == "dlsh", argv' "$spec"
+fi
+
 man=$(tr -d '\\' <"$prefix/share/man/man1/dlsh.1")
 for option in $("$prefix/bin/dlsh" --help | sed -n 's/^  \(-[^ ,]*\).*/\1/p'); do
     printf %s "$man" | grep -q -e "$option" || { echo "the manual page does not know $option"; exit 1; }

@@ -37,8 +37,8 @@ e 'extern "libm.so.6" { struct s { int a; }; struct s { double a; }; }'
 e 'extern "libc.so.6" { struct tm { int tm_sec; }; struct tm *gmtime(const time_t *t); }'
 e "${m}"'extern "libm.so.6" double hypot(double x, double y);
 extern "libm.so.6" int hypot(int x, int y);'
-e 'extern "libdlcore.so.0" long dl_numel(const dl_tensor *t);
-extern "libdlcore.so.0" int dl_numel(const dl_tensor *t);'
+e 'extern "libdlcore.so.0.1" long dl_numel(const dl_tensor *t);
+extern "libdlcore.so.0.1" int dl_numel(const dl_tensor *t);'
 # counts, names and numbers
 e "${m}hypot(3)"
 e "${m}hypot(3, 4, 5)"

@@ -116,6 +116,35 @@ static void filters(void **state) {
         {"name='alpha'", "1"},
         {"lr>=1e-2", "3,2"},
         {"   ", "5,4,3,2,1"},
+        {"started > \"2020-01-01\" and started < tomorrow", "5,4,3,2,1"},
+        {"started = today or started = yesterday", "5,4,3,2,1"},
+        {"started >= 2 days ago and started > 1h30m ago", "5,4,3,2,1"},
+        {"started < 01.02.2021 or ended < \"2021-02-01T10:00+02:00\" or started = 2019", ""},
+        {"started <= now and not started > 2020-01", ""},
+        {"not ended = none", "5,4,3,2,1"},
+        {"seconds < 2h and seconds <= 1:30", "5,4,3,2,1"},
+        {"seconds > 1h", ""},
+        {"opt in (adam, lamb)", "4,1"},
+        {"opt not in (adam, \"lamb\") and status in (finished)", "5,2"},
+        {"id in (1, 3, 5)", "5,3,1"},
+        {"tag in (odd, x)", "4"},
+        {"tag not in (odd)", "5,3,2,1"},
+        {"name like \"%a\" and name not like \"g%\"", "4,2,1"},
+        {"name ~ \"_\"", ""},
+        {"name ~ %", ""},
+        {"name !~ a", "5"},
+        {"name ~~ \"^(al|be)\"", "2,1"},
+        {"name !~~ \"a$\"", "5"},
+        {"opt ~~ \"^ad\" and tag ~ oo", "4,1"},
+        {"tag = none", "5,3,2"},
+        {"tag is not none and error is none", "1"},
+        {"lr = none", "5"},
+        {"lr < \"0.005\"", "4,1"},
+        {"best(test/acc) > 0.85 and best(loss) < 0.2", "4,1"},
+        {"status != finished and status <> failed", "3"},
+        {"NOT status = finished AND (tag = good OR lr > 0.05)", "4,3"},
+        {"n_params <> 10", "5,3,2"},
+        {"\"test/acc\" > 0.4", "4,1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (strcmp(ids(cases[i].where, NULL, 0), cases[i].want))
@@ -129,17 +158,33 @@ static void refuses_bad_filters(void **state) {
         dl_status code;
         const char *says;
     } cases[] = {
-        {"status", DL_ERR_SYNTAX, "expected at 'its end'"},
+        {"status", DL_ERR_SYNTAX, "expected at its end"},
         {"status = ", DL_ERR_SYNTAX, "a value expected"},
-        {"(status = a", DL_ERR_SYNTAX, "')' expected"},
-        {"status = a b", DL_ERR_SYNTAX, "'and', 'or' or the end"},
+        {"(status = failed", DL_ERR_SYNTAX, "')' expected"},
+        {"name = a b", DL_ERR_SYNTAX, "'and', 'or' or the end"},
         {"= 3", DL_ERR_SYNTAX, "a name expected"},
-        {"name = 'x", DL_ERR_SYNTAX, "a value expected"},
+        {"name = 'x", DL_ERR_SYNTAX, "a closing quote is missing"},
         {"nosuch = 3", DL_ERR_NAME, "no run has a parameter or metric 'nosuch'"},
         {"test/none < 1", DL_ERR_NAME, "no run has a metric 'test/none'"},
         {"test/acc = good", DL_ERR_TYPE, "'good' is no number"},
         {"median(loss) < 1", DL_ERR_NAME, "no statistic 'median'"},
         {"name = a; drop table run", DL_ERR_SYNTAX, "expected at '; drop"},
+        {"lr >", DL_ERR_SYNTAX, "a value expected at its end"},
+        {"status = finnished", DL_ERR_VALUE, "no status is called 'finnished'"},
+        {"status in (failed, stuck)", DL_ERR_VALUE, "'stuck'"},
+        {"status > failed", DL_ERR_TYPE, "statuses have no order"},
+        {"n_params > many", DL_ERR_TYPE, "n_params is a number, 'many' is no number"},
+        {"id in (1, two)", DL_ERR_TYPE, "'two' is no number"},
+        {"opt > 3", DL_ERR_TYPE, "opt has no numbers to compare 3 with"},
+        {"started > soon", DL_ERR_VALUE, "started is a date, 'soon' is none"},
+        {"started = 2026-02-30", DL_ERR_VALUE, "is a date"},
+        {"seconds > long", DL_ERR_VALUE, "seconds is a duration"},
+        {"name ~~ \"(a\"", DL_ERR_VALUE, "is no regular expression"},
+        {"name ~~ \"(a{99}){99}\"", DL_ERR_VALUE, "repeats too often"},
+        {"name ~~ \"(a)\\1\"", DL_ERR_VALUE, "back reference"},
+        {"id in 1", DL_ERR_SYNTAX, "'(' and values expected"},
+        {"id in (1, 2", DL_ERR_SYNTAX, "',' or ')' expected at its end"},
+        {"test/acc < nan", DL_ERR_TYPE, "is no number"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_null(dl_run_query_list(s, &(dl_run_query){.where = cases[i].where}));
@@ -148,6 +193,24 @@ static void refuses_bad_filters(void **state) {
     }
     assert_null(dl_run_query_list(s, &(dl_run_query){.where = "stats = finished"}));
     assert_string_equal(dl_error_last()->hint, "did you mean 'status'?");
+    static const struct {
+        const char *where, *hint;
+        int at, length;
+    } places[] = {
+        {"id > 1 and status = finnished", "did you mean 'finished'? there are running, paused", 20, 9},
+        {"n_params > many", "its values are 0, 5, 10, 20", 11, 4},
+        {"opt >= 3", "its values are adam, sgd", 7, 1},
+        {"id = 1 and otp = adam", "did you mean 'opt'?", 11, 3},
+        {"min(tset/loss) < 1", "did you mean 'test/loss'?", 0, 13},
+        {"lr >", "for example", 4, 1},
+    };
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        assert_int_not_equal(dl_run_filter_check(s, places[i].where), DL_OK);
+        const dl_error *e = dl_error_last();
+        if (!strstr(e->hint, places[i].hint) && i != 4) fail_msg("%s: hint '%s'", places[i].where, e->hint);
+        if (e->at != places[i].at || e->length != places[i].length)
+            fail_msg("%s: at %d, %d bytes", places[i].where, e->at, e->length);
+    }
     assert_null(dl_run_query_list(s, &(dl_run_query){.sort = "lr desc"}));
     char deep[400] = "";
     memset(deep, '(', 300);
@@ -379,6 +442,7 @@ static void exports(void **state) {
     int n = 0, empty_values = 0;
     while (fgets(line, sizeof line, f)) {
         if (!n++) assert_string_equal(line, "run,key,step,ts,value\n");
+        if (n > 1) assert_non_null(strstr(line, "Z,")); /* times tell their zone */
         empty_values += strlen(line) > 2 && line[strlen(line) - 2] == ',';
     }
     fclose(f);

@@ -108,8 +108,9 @@ static void migrates_with_backup(void **state) {
     assert_int_equal(dl_db_migrate(db, db_path, steps, 4), DL_ERR_STORE);
     error_says("migrate the store");
     assert_int_equal(ask("pragma user_version"), 4);
-    assert_int_equal(dl_db_check_version(db, db_path, steps, 4), DL_ERR_STORE);
+    assert_int_equal(dl_db_check_version(db, db_path, steps, 4, 5), DL_ERR_STORE);
     error_says("must be brought to 5, but cannot be written");
+    ok(dl_db_check_version(db, db_path, steps, 4, 4));
     sqlite3_close(db);
     snprintf(bak, sizeof bak, "%s.v1.bak", db_path);
     assert_int_equal(rename(bak, db_path), 0);
@@ -307,6 +308,71 @@ static void respects_file_size_limits(void **state) {
     assert_int_equal(status, 0);
 }
 
+/* ---------------------------------------------------------------- a file that goes away */
+
+/* Removed, and removed with all that lies beside it: what was in it and what comes are in the file of its name. */
+static void survives_removal(void **state) {
+    (void)state;
+    char text[512], side[400];
+    for (int all = 0; all < 2; all++) {
+        dl_store *s = dl_store_open(db_path);
+        dl_run *r = dl_run_begin(s, NULL);
+        has(r);
+        for (int i = 0; i < 100; i++) ok(dl_metric(r, "loss", i, i));
+        ok(dl_store_flush(s));
+        assert_int_equal(unlink(db_path), 0);
+        for (int i = 0; all && i < 2; i++) {
+            snprintf(side, sizeof side, "%s%s", db_path, i ? "-shm" : "-wal");
+            unlink(side);
+        }
+        for (int i = 100; i < 200; i++) ok(dl_metric(r, "loss", i, i));
+        for (int i = 0; i < 50 && access(db_path, F_OK); i++) usleep(20000);
+        ok(dl_store_flush(s));
+        assert_int_equal(ask("select count(*) from metrics"), 200);
+        assert_int_equal(dl_store_warning(s, text, sizeof text), 1);
+        if (!strstr(text, "was removed while it was in use")) fail_msg("%s", text);
+        assert_int_equal(dl_store_warning(s, text, sizeof text), 0);
+        ok(dl_metric(r, "loss", 200, 200));
+        ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
+        dl_run_list *l = dl_run_query_list(s, NULL);
+        has(l);
+        assert_int_equal(l->n, 1);
+        dl_run_list_free(l);
+        ok(dl_store_close(s));
+        assert_int_equal(ask("select count(*) from metrics"), 201);
+        assert_int_equal(ask("select count(*) from run where status = 'finished'"), 1);
+        assert_int_equal(count_files("-ring-"), 0);
+        assert_sound();
+        unlink(db_path);
+    }
+}
+
+/* Another file in its place is left alone. */
+static void survives_replacement(void **state) {
+    (void)state;
+    char text[512], moved[400];
+    dl_store *s = dl_store_open(db_path);
+    dl_run *r = dl_run_begin(s, NULL);
+    has(r);
+    for (int i = 0; i < 100; i++) ok(dl_metric(r, "loss", i, i));
+    ok(dl_store_flush(s));
+    snprintf(moved, sizeof moved, "%s.old", db_path);
+    assert_int_equal(rename(db_path, moved), 0);
+    FILE *f = fopen(db_path, "w");
+    fputs("mine", f);
+    fclose(f);
+    for (int i = 100; i < 200; i++) ok(dl_metric(r, "loss", i, i));
+    for (int i = 0; i < 50 && !count_files(".rescued-"); i++) usleep(20000);
+    ok(dl_store_flush(s));
+    assert_int_equal(dl_store_warning(s, text, sizeof text), 1);
+    if (!strstr(text, "was replaced by another file")) fail_msg("%s", text);
+    snprintf(db_path, sizeof db_path, "%s", dl_store_path(s));
+    ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
+    ok(dl_store_close(s));
+    assert_int_equal(ask("select count(*) from metrics"), 200);
+    assert_sound();
+}
+
 /* ---------------------------------------------------------------- several processes */
 
 static void waits_for_locks(void **state) {
@@ -428,6 +494,8 @@ int main(void) {
         T(migrates_once),
         T(reads_read_only_folders),
         T(says_where_it_cannot_write),
+        T(survives_removal),
+        T(survives_replacement),
         cmocka_unit_test_setup_teardown(survives_a_full_disk, small_disk, remove_small_disk),
         cmocka_unit_test_setup_teardown(closes_on_a_full_disk, small_disk, remove_small_disk),
         T(respects_file_size_limits),

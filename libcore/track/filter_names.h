@@ -1,0 +1,31 @@
+/* What a filter may ask of a run: its columns, tags, parameters and metrics, each with its type. */
+#ifndef DL_TRACK_FILTER_NAMES_H
+#define DL_TRACK_FILTER_NAMES_H
+
+#include "track/query.h"
+
+typedef enum dl_filter_kind { DL_FK_COLUMN, DL_FK_TAG, DL_FK_PARAM, DL_FK_METRIC } dl_filter_kind;
+typedef enum dl_filter_type {
+    DL_FY_NUMBER,
+    DL_FY_TEXT,
+    DL_FY_STATUS,   /* one of the words of dl_run_status */
+    DL_FY_DATE,     /* seconds since 1970 */
+    DL_FY_DURATION, /* seconds */
+    DL_FY_EITHER,   /* a parameter: some runs have numbers, others text */
+} dl_filter_type;
+
+typedef struct dl_filter_name {
+    dl_filter_kind kind;
+    dl_filter_type type;
+    const char *sql; /* column, or statistic of a metric */
+    char key[DL_RING_KEY_MAX + 1];
+} dl_filter_name;
+
+/* Finds what a name stands for; statistic is the word before "(", or NULL. Errors: DL_ERR_NAME. */
+dl_status dl_filter_find(sqlite3 *db, const char *statistic, const char *name, dl_filter_name *out);
+/* Is there a parameter of this name, and of what type are its values? */
+int dl_filter_param(sqlite3 *db, const char *name, dl_filter_type *type);
+/* "adam, sgd, ...": values that there are, for messages. */
+void dl_filter_values(sqlite3 *db, const dl_filter_name *name, char *out, size_t size);
+
+#endif

@@ -1,0 +1,95 @@
+/* A store whose file was removed, or replaced by another, while it is open: what is in it is still there, in the file
+ * that has no name any more. It is written to a file with a name, and recording goes on in that one. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "track/store.h"
+
+void dl_store_remember(dl_store *s) {
+    struct stat st;
+    if (!stat(s->path, &st)) s->dev = (uint64_t)st.st_dev, s->ino = (uint64_t)st.st_ino;
+}
+
+int dl_store_moved(const dl_store *s) {
+    struct stat st;
+    if (!__atomic_load_n(&s->w, __ATOMIC_ACQUIRE)) return 0;
+    if (stat(s->path, &st)) return errno == ENOENT || errno == ENOTDIR;
+    return (uint64_t)st.st_dev != s->dev || (uint64_t)st.st_ino != s->ino;
+}
+
+/* All that the connection sees, in a new file. */
+static dl_status copy_to(sqlite3 *from, const char *path) {
+    sqlite3 *to = NULL;
+    sqlite3_backup *b = NULL;
+    int rc = SQLITE_CANTOPEN;
+    if (sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) ==
+            SQLITE_OK &&
+        (b = sqlite3_backup_init(to, "main", from, "main"))) {
+        rc = sqlite3_backup_step(b, -1);
+        sqlite3_backup_finish(b);
+    }
+    dl_status st = rc == SQLITE_DONE ? DL_OK : dl_db_fail(to, "write the store again");
+    sqlite3_close(to);
+    if (st != DL_OK) unlink(path);
+    return st;
+}
+
+/* In place of the lost name, or beside whatever has it now; in the folder for temporary files where that folder is
+ * gone. */
+static dl_status save_again(dl_store *s, char out[4096]) {
+    char part[4200], stamp[32], folder[4096];
+    time_t now = time(NULL);
+    struct tm tm;
+    const char *temporary = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s", s->path);
+    *strrchr(folder, '/') = 0;
+    int gone = access(*folder ? folder : "/", F_OK) != 0;
+    localtime_r(&now, &tm);
+    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &tm);
+    if (gone)
+        snprintf(out, 4096, "%.2000s/%.2000s", temporary && *temporary ? temporary : "/tmp", strrchr(s->path, '/') + 1);
+    else
+        snprintf(out, 4096, "%.4000s", s->path);
+    snprintf(part, sizeof part, "%s.rescue-%ld", out, (long)getpid());
+    DL_TRY(copy_to(s->w, part));
+    if (link(part, out)) { /* the name is taken: never write over another's file */
+        size_t n = strlen(out);
+        snprintf(out + n, 4096 - n, ".rescued-%s-%ld", stamp, (long)getpid());
+        if (rename(part, out)) {
+            dl_status st = dl_fail(DL_ERR_IO, "cannot write %s: %s", out, strerror(errno));
+            unlink(part);
+            return st;
+        }
+    }
+    unlink(part);
+    return DL_OK;
+}
+
+dl_status dl_store_rescue(dl_store *s) {
+    char path[4096];
+    int removed = access(s->path, F_OK) != 0;
+    DL_TRY(save_again(s, path));
+    sqlite3 *old = s->w;
+    dl_sink_detach(&s->sink);
+    __atomic_store_n(&s->w, NULL, __ATOMIC_RELEASE);
+    sqlite3_wal_hook(old, NULL, NULL);
+    /* Closing would check the WAL into a file that nobody sees, and remove the WAL of the one that has the name now. */
+    sqlite3_db_config(old, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlite3_close(old);
+    __atomic_store_n(&s->reopen, 1, __ATOMIC_RELEASE);
+    if (!strcmp(path, s->path))
+        dl_store_warn(s,
+                      "%s was removed while it was in use: what was in it is written again, and recording goes on; to "
+                      "start a new store, quit first",
+                      path);
+    else
+        dl_store_warn(s, "%s was %s while it was in use: what was recorded is in %s, and recording goes on there",
+                      s->path, removed ? "removed with its folder" : "replaced by another file", path);
+    snprintf(s->path, sizeof s->path, "%s", path);
+    if (s->threaded) dl_ring_follow(&s->ring, path);
+    return DL_OK;
+}
