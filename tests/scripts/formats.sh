@@ -66,4 +66,4 @@ import json
 for line in open("p.jsonl"):
     row = json.loads(line)
     print({k: v for k, v in row.items() if k != "ts"})'
-sed 's/,[0-9]*\.[0-9]*,/,TS,/' p.csv
+sed 's/,[0-9T:.-]*Z,/,TS,/' p.csv
