@@ -177,6 +177,7 @@ const NAMES = {
         "eval",
         "start_run",
         "load",
+        "runs",
         "best",
         "sql",
         "new",

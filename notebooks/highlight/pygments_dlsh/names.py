@@ -173,6 +173,7 @@ FUNCTIONS = [
     "eval",
     "start_run",
     "load",
+    "runs",
     "best",
     "sql",
     "new",
