@@ -1309,10 +1309,11 @@ typedef struct dl_run_info {
 
 /* Which runs, and in what order. Zeroed: all that are not deleted, newest first.
  * where: "status = finished and lr >= 1e-3 and (test/acc > 0.9 or tag = good)": columns of the run, tags, parameters
- *   and metrics (their last value; min(K), max(K), best(K), first(K), mean(K), n(K) too); = != < <= > >= in, ~ (contains),
- *   ~~ (regular expression), like; and or not, parentheses; dates and durations as docs/history.md has them. sort: one such
- *   name; "-NAME" is descending. Points are never read. Errors: DL_ERR_SYNTAX, DL_ERR_NAME, DL_ERR_VALUE, DL_ERR_TYPE,
- *   with their place in the text. */
+ *   and metrics (their last value; min(K), max(K), best(K), first(K), mean(K), n(K) too); = != < <= > >= in, ~
+ * (contains),
+ *   ~~ (regular expression), like; and or not, parentheses; dates and durations as docs/history.md has them. sort: one
+ * such name; "-NAME" is descending. Points are never read. Errors: DL_ERR_SYNTAX, DL_ERR_NAME, DL_ERR_VALUE,
+ * DL_ERR_TYPE, with their place in the text. */
 typedef struct dl_run_query {
     const char *where, *sort;
     long limit;  /* 0: all */

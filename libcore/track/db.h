@@ -55,8 +55,8 @@ enum { DL_DB_OLDEST_READ = 1 }; /* later ones add views alone */
 /* Brings a store to the last version of the table. Before the first change of an existing store it is copied to
  * PATH.vVERSION.bak. Errors: DL_ERR_STORE for a newer version or a database of something else. */
 dl_status dl_db_migrate(sqlite3 *db, const char *path, const dl_migration *table, int n);
-/* The same checks without changing anything: for a store that can only be read. Versions from `oldest` on can be read as
- * they are. */
+/* The same checks without changing anything: for a store that can only be read. Versions from `oldest` on can be read
+ * as they are. */
 dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration *table, int n, int oldest);
 
 #endif
