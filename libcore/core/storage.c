@@ -3,6 +3,7 @@
  * reuses the pages of the last one. */
 #include "core/tensor.h"
 #include "core/device.h"
+#include "core/fence.h"
 #include "core/live.h"
 #include "core/memory.h"
 
@@ -18,12 +19,12 @@ enum { FINE = 16, STEPS = 4, NCLASS = FINE + STEPS * 38 };
 /* Classes up to 64 KiB go through the thread's own lists, at most 64 blocks and 1 MiB each. */
 enum { NSMALL = FINE + STEPS * 6, KEEP_BLOCKS = 64, KEEP_BYTES = 1 << 20 };
 
-/* Under AddressSanitizer nothing is kept and nothing is rounded up, so that it sees the end and the death of every
- * block. */
+/* Under AddressSanitizer and with fenced blocks nothing is kept and nothing is rounded up, so that the end and the
+ * death of every block are seen. */
 #ifdef __SANITIZE_ADDRESS__
 #define KEEPS_NOTHING true
 #else
-#define KEEPS_NOTHING false
+#define KEEPS_NOTHING dl_fenced
 #endif
 
 typedef struct block {
@@ -66,18 +67,31 @@ static void lock(int *l) {
 
 static void unlock(int *l) { __atomic_store_n(l, 0, __ATOMIC_RELEASE); }
 
+static void *from_system(size_t size) {
+    void *p;
+    if (dl_fenced) return dl_fence_alloc(size);
+    return posix_memalign(&p, 64, size) ? NULL : p;
+}
+
+static void to_system(void *p, size_t bytes) {
+    if (dl_fenced)
+        dl_fence_free(p, bytes);
+    else
+        free(p);
+}
+
 static void *fresh(size_t bytes, size_t rounded) {
     size_t size = KEEPS_NOTHING ? bytes : rounded;
     if (dl_memory_take(size) != DL_OK) return NULL;
-    void *p = NULL;
-    if (posix_memalign(&p, 64, size)) {
+    void *p = from_system(size);
+    if (!p) {
         dl_host_empty_cache();
-        if (posix_memalign(&p, 64, size)) p = NULL;
+        p = from_system(size);
     }
-    if (p)
-        dl_memory_settle(p, size);
-    else
+    if (!p)
         dl_fail(DL_ERR_MEMORY, "the system refused %.1f MiB", (double)bytes / 1048576);
+    else if (!dl_fenced) /* whose pages are real already */
+        dl_memory_settle(p, size);
     return p;
 }
 
@@ -96,13 +110,13 @@ static void *shared_alloc(int c, size_t bytes, size_t rounded) {
     return p;
 }
 
-static void shared_free(int c, void *p, size_t rounded) {
+static void shared_free(int c, void *p, size_t bytes, size_t rounded) {
     __atomic_sub_fetch(&in_use, rounded, __ATOMIC_RELAXED);
     /* what is cached never outgrows what was needed at the peak */
     size_t kept = __atomic_add_fetch(&cached, rounded, __ATOMIC_RELAXED);
     if (KEEPS_NOTHING || kept > dl_host_peak() + ((size_t)64 << 20)) {
         __atomic_sub_fetch(&cached, rounded, __ATOMIC_RELAXED);
-        free(p);
+        to_system(p, bytes);
         return;
     }
     block *b = p;
@@ -126,7 +140,7 @@ static void give_back(void *mags) {
             block *b = m[c].head;
             m[c].head = b->next;
             m[c].n--;
-            shared_free(c, b, class_bytes(c));
+            shared_free(c, b, class_bytes(c), class_bytes(c));
         }
 }
 
@@ -178,7 +192,7 @@ void dl_host_free(void *p, size_t bytes) {
     size_t rounded;
     int c = size_class(bytes, &rounded);
     if (KEEPS_NOTHING || c >= NSMALL || own[c].n >= KEEP_BLOCKS || (size_t)own[c].n * rounded >= KEEP_BYTES) {
-        shared_free(c, p, rounded);
+        shared_free(c, p, bytes, rounded);
         return;
     }
     if (!registered) register_thread();

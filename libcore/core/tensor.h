@@ -57,7 +57,8 @@ static inline void *dl_ptr(const dl_tensor *t) { return (char *)t->st->data + t-
 
 /* ---- storage (core/storage.c) */
 
-/* Memory of `bytes` on `device`, uninitialised; 64-byte aligned. NULL with DL_ERR_MEMORY. */
+/* Memory of `bytes` on `device`, uninitialised; 64-byte aligned, but for fenced blocks (core/fence.h). NULL with
+ * DL_ERR_MEMORY. */
 dl_storage *dl_storage_new(size_t bytes, int device);
 void dl_storage_unref(dl_storage *s);
 /* The next serial, for those who make a storage themselves. */

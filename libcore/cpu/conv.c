@@ -258,7 +258,7 @@ static dl_tensor *some_images(dl_tensor *t, long first, long n) {
 
 /* One call for images first .. first + g->N - 1. The gradient of weights, a sum over images, goes to `sum` and is added
  * to the call's output, except for the first images. */
-static bool some_by_dnnl(const dl_call *call, const dl_conv *g, long first, dl_tensor *sum) {
+static dl_status some_by_dnnl(const dl_call *call, const dl_conv *g, long first, dl_tensor *sum, bool *done) {
     dl_call c = *call;
     bool dw = c.op->id == DL_OP_conv2d_dw;
     dl_tensor *in[3] = {call->in[0], call->in[1], call->nin > 2 ? call->in[2] : NULL}, *out = call->out[0];
@@ -267,37 +267,42 @@ static bool some_by_dnnl(const dl_call *call, const dl_conv *g, long first, dl_t
     *(dw ? &in[1] : &out) = view[1];
     if (dw && first) out = sum;
     c.in = in, c.out = &out;
-    bool good = view[0] && view[1] && dl_conv_dnnl(&c, g);
+    dl_status s = view[0] && view[1] ? dl_conv_dnnl(&c, g, done) : dl_error_last()->code;
     float *to = dl_ptr(call->out[0]), *from = sum ? dl_ptr(sum) : NULL;
-    for (long i = 0; good && dw && first && i < sum->numel; i++) to[i] += from[i];
+    for (long i = 0; *done && dw && first && i < sum->numel; i++) to[i] += from[i];
     dl_unref(view[0]);
     dl_unref(view[1]);
-    return good;
+    return s;
 }
 
-static bool by_dnnl(const dl_call *c, const dl_conv *g) {
+static dl_status by_dnnl(const dl_call *c, const dl_conv *g, bool *done) {
     long each = images_of_call(g), N = g->N;
-    if (each == N || omp_in_parallel()) return dl_conv_dnnl(c, g);
-    bool dw = c->op->id == DL_OP_conv2d_dw, good = true;
+    if (each == N || omp_in_parallel()) return dl_conv_dnnl(c, g, done);
+    bool dw = c->op->id == DL_OP_conv2d_dw;
     const dl_tensor *o = c->out[0];
+    if (dw && !dl_is_contiguous(o)) return DL_OK;
     dl_tensor *sum = dw ? dl_tensor_empty(4, o->shape, DL_F32, 0) : NULL;
-    if (dw && (!sum || !dl_is_contiguous(o))) return dl_unref(sum), false;
+    if (dw && !sum) return dl_error_last()->code;
+    dl_status s = DL_OK;
     dl_stop stop = dl_stop_begin();
-    for (long first = 0; good && first < N && !dl_stop_asked(&stop); first += each) {
+    *done = true;
+    for (long first = 0; s == DL_OK && *done && first < N && !dl_stop_asked(&stop); first += each) {
         dl_conv part = *g;
         part.N = N - first < each ? N - first : each;
-        good = some_by_dnnl(c, &part, first, sum);
+        s = some_by_dnnl(c, &part, first, sum, done);
     }
     dl_unref(sum);
-    return dl_stop_end(&stop) || good;
+    if (dl_stop_end(&stop)) *done = true;
+    return s;
 }
 
 static dl_status conv_float(dl_call *c) {
     dl_conv g;
     DL_TRY(dl_conv_of(c, &g));
     if (!c->out[0]->numel) return DL_OK;
-    if (c->dtype == DL_F32 && by_dnnl(c, &g)) return DL_OK;
-    return generic(c, &g);
+    bool done = false;
+    if (c->dtype == DL_F32) DL_TRY(by_dnnl(c, &g, &done));
+    return done ? DL_OK : generic(c, &g);
 }
 
 static dl_status conv_run(dl_call *c) {

@@ -39,16 +39,18 @@ bool dl_conv_dnnl_enable(bool on) {
     return was;
 }
 
-static entry *find(const key *k) {
+static dl_status find(const key *k, entry **out) {
     entry *oldest = cache.e;
     for (int i = 0; i < cache.n; i++) {
-        if (!memcmp(&cache.e[i].k, k, sizeof *k)) return &cache.e[i];
+        if (!memcmp(&cache.e[i].k, k, sizeof *k)) return *out = &cache.e[i], DL_OK;
         if (cache.e[i].used < oldest->used) oldest = &cache.e[i];
     }
+    dl_dnnl_conv *conv;
+    DL_TRY(dl_dnnl_conv_new((dl_dnnl_kind)k->kind, &k->g, k->bias, &conv));
     if (cache.n < KEPT) oldest = &cache.e[cache.n++];
     dl_dnnl_conv_free(oldest->conv);
-    *oldest = (entry){.k = *k, .conv = dl_dnnl_conv_new((dl_dnnl_kind)k->kind, &k->g, k->bias)};
-    return oldest;
+    *oldest = (entry){.k = *k, .conv = conv};
+    return *out = oldest, DL_OK;
 }
 
 static bool channels_last(const dl_tensor *t) {
@@ -61,14 +63,18 @@ static bool channels_last(const dl_tensor *t) {
     return true;
 }
 
+static dl_tensor *fresh_channels_last(const long *shape) {
+    dl_tensor *c = dl_tensor_empty(4, shape, DL_F32, 0);
+    long C = shape[1], W = shape[3], H = shape[2];
+    if (c) memcpy(c->stride, (long[]){H * W * C, 1, W * C, C}, 4 * sizeof(long));
+    return c;
+}
+
 /* t itself or a channels-last tensor like it, with the same values when `copy` is set. */
 static dl_tensor *as_channels_last(dl_tensor *t, bool copy) {
     if (channels_last(t)) return dl_ref(t);
-    dl_tensor *c = dl_tensor_empty(4, t->shape, DL_F32, 0);
-    if (!c) return NULL;
-    long C = t->shape[1], W = t->shape[3], H = t->shape[2];
-    memcpy(c->stride, (long[]){H * W * C, 1, W * C, C}, 4 * sizeof(long));
-    if (copy) dl_cpu_copy(c, t);
+    dl_tensor *c = fresh_channels_last(t->shape);
+    if (c && copy) dl_cpu_copy(c, t);
     return c;
 }
 
@@ -86,36 +92,67 @@ static bool changed(entry *e, const dl_tensor *w) {
     return true;
 }
 
-static bool run_locked(const key *k, dl_tensor *image, dl_tensor *w, dl_tensor *bias, dl_tensor *result) {
-    pthread_mutex_lock(&cache.lock);
-    entry *e = find(k);
+static dl_status run(const key *k, dl_tensor *image, dl_tensor *w, dl_tensor *bias, dl_tensor *result, bool *done) {
+    entry *e;
+    DL_TRY(find(k, &e));
     e->used = ++cache.clock;
-    bool fresh = e->conv && k->kind != DL_DNNL_DW && changed(e, w);
-    bool good = e->conv &&
-                dl_dnnl_conv_run(e->conv, dl_ptr(image), dl_ptr(w), bias ? dl_ptr(bias) : NULL, dl_ptr(result), fresh);
-    if (!good) e->weight = 0;
-    pthread_mutex_unlock(&cache.lock);
-    return good;
+    if (!e->conv) return DL_OK;
+    bool fresh = k->kind != DL_DNNL_DW && changed(e, w);
+    dl_status s = dl_dnnl_conv_run(e->conv, image, w, bias, result, fresh);
+    *done = s == DL_OK;
+    if (s != DL_OK) e->weight = 0;
+    return s;
 }
 
-bool dl_conv_dnnl(const dl_call *c, const dl_conv *g) {
+/* Operands by role, in the kernel's f32; `own` are these in the memory order that oneDNN is given. */
+enum { IMAGE, WEIGHT, RESULT, BIAS, NROLE };
+
+static dl_status lay_out(dl_dnnl_kind kind, dl_tensor *const given[NROLE], dl_tensor *own[NROLE]) {
+    own[IMAGE] = as_channels_last(given[IMAGE], kind != DL_DNNL_DX);
+    own[RESULT] = own[IMAGE] ? as_channels_last(given[RESULT], kind != DL_DNNL_FORWARD) : NULL;
+    own[WEIGHT] = own[RESULT] ? as_contiguous(given[WEIGHT]) : NULL;
+    own[BIAS] = own[WEIGHT] && given[BIAS] ? as_contiguous(given[BIAS]) : NULL;
+    return own[WEIGHT] && (own[BIAS] || !given[BIAS]) ? DL_OK : dl_error_last()->code;
+}
+
+static dl_status convolve(dl_dnnl_kind kind, const dl_conv *g, dl_tensor *const given[NROLE], bool *done) {
+    static const int written[] = {RESULT, IMAGE, WEIGHT};
+    key k = {.g = *g, .kind = kind, .bias = given[BIAS] != NULL, .threads = dl_cpu_team()};
+    dl_tensor *own[NROLE] = {0};
+    dl_status s = lay_out(kind, given, own);
+    if (s == DL_OK) {
+        pthread_mutex_lock(&cache.lock);
+        s = run(&k, own[IMAGE], own[WEIGHT], own[BIAS], own[RESULT], done);
+        pthread_mutex_unlock(&cache.lock);
+    }
+    int out = written[kind];
+    if (*done && own[out] != given[out]) dl_cpu_copy(given[out], own[out]);
+    for (int i = 0; i < NROLE; i++) dl_unref(own[i]);
+    return s;
+}
+
+/* By the pixels that the windows see. */
+static dl_status convolve_seen(dl_dnnl_kind kind, const dl_conv *g, dl_tensor *const given[NROLE], bool *done) {
+    dl_conv less = dl_conv_less(g);
+    dl_tensor *seen[NROLE];
+    memcpy(seen, given, sizeof seen);
+    seen[IMAGE] = fresh_channels_last((long[]){g->N, g->C, less.in[0], less.in[1]});
+    if (!seen[IMAGE]) return dl_error_last()->code;
+    if (kind != DL_DNNL_DX) dl_conv_see(g, seen[IMAGE], given[IMAGE]);
+    dl_status s = convolve(kind, &less, seen, done);
+    if (*done && kind == DL_DNNL_DX) dl_conv_spread(g, given[IMAGE], seen[IMAGE]);
+    dl_unref(seen[IMAGE]);
+    return s;
+}
+
+dl_status dl_conv_dnnl(const dl_call *c, const dl_conv *g, bool *done) {
     int id = c->op->id;
     dl_dnnl_kind kind = id == DL_OP_conv2d ? DL_DNNL_FORWARD : id == DL_OP_conv2d_dx ? DL_DNNL_DX : DL_DNNL_DW;
-    if (cache.off || !g->N || !g->C || !g->O || omp_in_parallel()) return false;
-    /* operands by role, and which of them is written */
-    dl_tensor *roles[3][3] = {
-        {c->in[0], c->in[1], c->out[0]}, {c->out[0], c->in[1], c->in[0]}, {c->in[1], c->out[0], c->in[0]}};
-    dl_tensor **r = roles[kind], *given = c->nin > 2 && kind == DL_DNNL_FORWARD ? c->in[2] : NULL;
-    key k = {.g = *g, .kind = kind, .bias = given != NULL, .threads = dl_cpu_team()};
-    dl_tensor *image = as_channels_last(r[0], kind != DL_DNNL_DX);
-    dl_tensor *result = as_channels_last(r[2], kind != DL_DNNL_FORWARD);
-    dl_tensor *w = as_contiguous(r[1]), *bias = given ? as_contiguous(given) : NULL;
-    bool good = image && result && w && (bias || !given) && run_locked(&k, image, w, bias, result);
-    if (good && kind == DL_DNNL_FORWARD && result != c->out[0]) dl_cpu_copy(c->out[0], result);
-    if (good && kind == DL_DNNL_DX && image != c->out[0]) dl_cpu_copy(c->out[0], image);
-    dl_unref(image);
-    dl_unref(result);
-    dl_unref(w);
-    dl_unref(bias);
-    return good;
+    *done = false;
+    if (cache.off || !g->N || !g->C || !g->O || omp_in_parallel()) return DL_OK;
+    dl_tensor *bias = c->nin > 2 && kind == DL_DNNL_FORWARD ? c->in[2] : NULL;
+    dl_tensor *const given[3][NROLE] = {{c->in[0], c->in[1], c->out[0], bias},
+                                        {c->out[0], c->in[1], c->in[0], NULL},
+                                        {c->in[1], c->out[0], c->in[0], NULL}};
+    return (dl_conv_lessens(g) ? convolve_seen : convolve)(kind, g, given[kind], done);
 }

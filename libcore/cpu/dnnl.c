@@ -4,14 +4,15 @@
 
 #ifndef DL_HAVE_DNNL
 
-dl_dnnl_conv *dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv *g, bool bias) {
+dl_status dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv *g, bool bias, dl_dnnl_conv **out) {
     (void)kind, (void)g, (void)bias;
-    return NULL;
+    return *out = NULL, DL_OK;
 }
 void dl_dnnl_conv_free(dl_dnnl_conv *c) { (void)c; }
-bool dl_dnnl_conv_run(dl_dnnl_conv *c, void *image, void *weight, void *bias, void *result, bool fresh_weight) {
+dl_status dl_dnnl_conv_run(dl_dnnl_conv *c, dl_tensor *image, dl_tensor *weight, dl_tensor *bias, dl_tensor *result,
+                           bool fresh_weight) {
     (void)c, (void)image, (void)weight, (void)bias, (void)result, (void)fresh_weight;
-    return false;
+    return dl_fail(DL_ERR_INTERNAL, "this build has no oneDNN");
 }
 
 #else
@@ -30,6 +31,8 @@ bool dl_dnnl_conv_run(dl_dnnl_conv *c, void *image, void *weight, void *bias, vo
     X(dnnl_memory_set_data_handle)                                                                                     \
     X(dnnl_memory_desc_equal)                                                                                          \
     X(dnnl_memory_desc_get_size)                                                                                       \
+    X(dnnl_primitive_attr_create)                                                                                      \
+    X(dnnl_primitive_attr_set_scratchpad_mode)                                                                         \
     X(dnnl_primitive_create)                                                                                           \
     X(dnnl_primitive_execute)                                                                                          \
     X(dnnl_primitive_destroy)                                                                                          \
@@ -66,6 +69,7 @@ static struct {
 #undef X
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+    dnnl_primitive_attr_t attr; /* scratch memory comes from here, not from the library's own allocator */
     bool ready;
 } lib;
 
@@ -77,7 +81,9 @@ static void load(void) {
     FUNCTIONS(X)
 #undef X
     lib.ready = all && lib.dnnl_engine_create(&lib.engine, dnnl_cpu, 0) == dnnl_success &&
-                lib.dnnl_stream_create(&lib.stream, lib.engine, dnnl_stream_default_flags) == dnnl_success;
+                lib.dnnl_stream_create(&lib.stream, lib.engine, dnnl_stream_default_flags) == dnnl_success &&
+                lib.dnnl_primitive_attr_create(&lib.attr) == dnnl_success &&
+                lib.dnnl_primitive_attr_set_scratchpad_mode(lib.attr, dnnl_scratchpad_mode_user) == dnnl_success;
 }
 
 /* ---- descriptors of memory */
@@ -114,12 +120,19 @@ static bool desc_make(desc *d, int n, const dnnl_dim_t *dims, const dnnl_dim_t *
 
 enum { IMAGE, WEIGHT, RESULT, BIAS, PLAIN, NDESC }; /* PLAIN: weights as tensors hold them; WEIGHT: as oneDNN does */
 
+/* A primitive and the scratch memory that each of its runs takes. */
+typedef struct work {
+    dnnl_primitive_t run;
+    dnnl_memory_t scratch; /* NULL: it needs none */
+    size_t bytes;
+} work;
+
 struct dl_dnnl_conv {
     dl_dnnl_kind kind;
-    dnnl_primitive_t conv, reorder; /* reorder of the weights, NULL when both orders are one */
+    work conv, reorder; /* reorder of the weights, absent when both orders are one */
     dnnl_memory_t mem[NDESC];
-    void *weights; /* in oneDNN's order */
-    size_t bytes;
+    size_t bytes[NDESC]; /* of each memory, by its descriptor */
+    void *weights;       /* in oneDNN's order */
 };
 
 typedef struct setup {
@@ -141,25 +154,25 @@ static bool describe(setup *s, const dl_conv *g, bool bias) {
 }
 
 #if DNNL_VERSION_MAJOR >= 3
-static bool make_pd(dl_dnnl_kind kind, const setup *s, dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd) {
+static dnnl_status_t make_pd(dl_dnnl_kind kind, const setup *s, dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd) {
     const desc *d = s->d;
     dnnl_status_t e;
     if (kind == DL_DNNL_FORWARD)
         e = lib.dnnl_convolution_forward_primitive_desc_create(
             pd, lib.engine, dnnl_forward_inference, dnnl_convolution_direct, d[IMAGE], d[WEIGHT], d[BIAS], d[RESULT],
-            s->stride, s->dilation, s->left, s->right, NULL);
+            s->stride, s->dilation, s->left, s->right, lib.attr);
     else if (kind == DL_DNNL_DX)
         e = lib.dnnl_convolution_backward_data_primitive_desc_create(pd, lib.engine, dnnl_convolution_direct, d[IMAGE],
                                                                      d[WEIGHT], d[RESULT], s->stride, s->dilation,
-                                                                     s->left, s->right, hint, NULL);
+                                                                     s->left, s->right, hint, lib.attr);
     else
         e = lib.dnnl_convolution_backward_weights_primitive_desc_create(pd, lib.engine, dnnl_convolution_direct,
                                                                         d[IMAGE], d[WEIGHT], NULL, d[RESULT], s->stride,
-                                                                        s->dilation, s->left, s->right, hint, NULL);
-    return e == dnnl_success;
+                                                                        s->dilation, s->left, s->right, hint, lib.attr);
+    return e;
 }
 #else
-static bool make_pd(dl_dnnl_kind kind, const setup *s, dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd) {
+static dnnl_status_t make_pd(dl_dnnl_kind kind, const setup *s, dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd) {
     const desc *d = s->d;
     dnnl_convolution_desc_t op;
     dnnl_status_t e;
@@ -174,91 +187,150 @@ static bool make_pd(dl_dnnl_kind kind, const setup *s, dnnl_primitive_desc_t hin
         e = lib.dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, &d[IMAGE], &d[WEIGHT],
                                                                     NULL, &d[RESULT], s->stride, s->dilation, s->left,
                                                                     s->right);
-    return e == dnnl_success && lib.dnnl_primitive_desc_create(pd, &op, NULL, lib.engine, hint) == dnnl_success;
+    return e == dnnl_success ? lib.dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, hint) : e;
 }
 #endif
 
-static bool add_memory(dl_dnnl_conv *c, int which, desc_ref d, void *data) {
-    return lib.dnnl_memory_create(&c->mem[which], d, lib.engine, data) == dnnl_success;
+/* What the library cannot do is no failure of a call: another path serves it. */
+static bool refused(dnnl_status_t s) { return s == dnnl_unimplemented || s == dnnl_invalid_arguments; }
+
+static dl_status failed(const char *what, dnnl_status_t s) {
+    if (s == dnnl_out_of_memory) return dl_fail(DL_ERR_MEMORY, "oneDNN has no memory for %s", what);
+    return dl_fail(DL_ERR_INTERNAL, "oneDNN failed in %s, with its status %d", what, (int)s);
 }
 
-/* Memories, and for weights in another order the buffer and the primitive that fills or reads it. */
-static bool add_memories(dl_dnnl_conv *c, const setup *s, dnnl_primitive_desc_t pd) {
+static dnnl_status_t add_memory(dl_dnnl_conv *c, int which, desc_ref d, void *data) {
+    c->bytes[which] = lib.dnnl_memory_desc_get_size(d);
+    return lib.dnnl_memory_create(&c->mem[which], d, lib.engine, data);
+}
+
+static dnnl_status_t add_work(work *w, dnnl_primitive_desc_t pd) {
+    desc_ref scratch = lib.dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    w->bytes = scratch ? lib.dnnl_memory_desc_get_size(scratch) : 0;
+    dnnl_status_t e = lib.dnnl_primitive_create(&w->run, pd);
+    if (e != dnnl_success || !w->bytes) return e;
+    return lib.dnnl_memory_create(&w->scratch, scratch, lib.engine, NULL);
+}
+
+static void free_work(work *w) {
+    if (w->run) lib.dnnl_primitive_destroy(w->run);
+    if (w->scratch) lib.dnnl_memory_destroy(w->scratch);
+}
+
+/* For weights in an order of oneDNN's own: the buffer and the primitive that fills or reads it. */
+static dl_status add_reorder(dl_dnnl_conv *c, desc_ref plain, desc_ref own) {
+    bool out = c->kind == DL_DNNL_DW;
+    c->bytes[WEIGHT] = lib.dnnl_memory_desc_get_size(own);
+    c->weights = dl_host_alloc(c->bytes[WEIGHT]);
+    if (!c->weights) return dl_error_last()->code;
+    dnnl_status_t e = add_memory(c, WEIGHT, own, c->weights);
+    dnnl_primitive_desc_t rd = NULL;
+    if (e == dnnl_success)
+        e = lib.dnnl_reorder_primitive_desc_create(&rd, out ? own : plain, lib.engine, out ? plain : own, lib.engine,
+                                                   lib.attr);
+    if (e == dnnl_success) e = add_work(&c->reorder, rd);
+    if (rd) lib.dnnl_primitive_desc_destroy(rd);
+    return e == dnnl_success ? DL_OK : failed("a reorder of weights", e);
+}
+
+static dl_status add_memories(dl_dnnl_conv *c, const setup *s, dnnl_primitive_desc_t pd) {
     desc_ref own = lib.dnnl_primitive_desc_query_md(
         pd, c->kind == DL_DNNL_DW ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
     desc_ref plain = ref(&s->d[PLAIN]);
-    if (!own || !add_memory(c, IMAGE, ref(&s->d[IMAGE]), NULL) || !add_memory(c, RESULT, ref(&s->d[RESULT]), NULL) ||
-        !add_memory(c, PLAIN, plain, NULL))
-        return false;
-    if (ref(&s->d[BIAS]) && !add_memory(c, BIAS, ref(&s->d[BIAS]), NULL)) return false;
-    if (lib.dnnl_memory_desc_equal(own, plain)) return true;
-    c->bytes = lib.dnnl_memory_desc_get_size(own);
-    c->weights = dl_host_alloc(c->bytes);
-    if (!c->weights || !add_memory(c, WEIGHT, own, c->weights)) return false;
-    bool out = c->kind == DL_DNNL_DW;
-    dnnl_primitive_desc_t rd;
-    if (lib.dnnl_reorder_primitive_desc_create(&rd, out ? own : plain, lib.engine, out ? plain : own, lib.engine,
-                                               NULL) != dnnl_success)
-        return false;
-    bool good = lib.dnnl_primitive_create(&c->reorder, rd) == dnnl_success;
-    lib.dnnl_primitive_desc_destroy(rd);
-    return good;
+    static const int given[] = {IMAGE, RESULT, PLAIN, BIAS};
+    dnnl_status_t e = own ? dnnl_success : dnnl_runtime_error;
+    for (int i = 0; i < 4 && e == dnnl_success; i++)
+        if (ref(&s->d[given[i]])) e = add_memory(c, given[i], ref(&s->d[given[i]]), NULL);
+    if (e == dnnl_success) e = add_work(&c->conv, pd);
+    if (e != dnnl_success) return failed("the making of a convolution", e);
+    return lib.dnnl_memory_desc_equal(own, plain) ? DL_OK : add_reorder(c, plain, own);
 }
 
-static bool build(dl_dnnl_conv *c, const setup *s) {
+/* *offered: the library has this convolution. */
+static dl_status build(dl_dnnl_conv *c, const setup *s, bool *offered) {
     dnnl_primitive_desc_t hint = NULL, pd = NULL;
-    bool good = c->kind == DL_DNNL_FORWARD || make_pd(DL_DNNL_FORWARD, s, NULL, &hint);
-    good = good && make_pd(c->kind, s, hint, &pd) && lib.dnnl_primitive_create(&c->conv, pd) == dnnl_success;
-    good = good && add_memories(c, s, pd);
+    dnnl_status_t e = c->kind == DL_DNNL_FORWARD ? dnnl_success : make_pd(DL_DNNL_FORWARD, s, NULL, &hint);
+    if (e == dnnl_success) e = make_pd(c->kind, s, hint, &pd);
+    *offered = !refused(e);
+    dl_status st = DL_OK;
+    if (*offered) st = e == dnnl_success ? add_memories(c, s, pd) : failed("the description of a convolution", e);
     if (pd) lib.dnnl_primitive_desc_destroy(pd);
     if (hint) lib.dnnl_primitive_desc_destroy(hint);
-    return good;
+    return st;
 }
 
-dl_dnnl_conv *dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv *g, bool bias) {
+dl_status dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv *g, bool bias, dl_dnnl_conv **out) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load);
-    if (!lib.ready) return NULL;
+    *out = NULL;
+    if (!lib.ready) return DL_OK;
     dl_dnnl_conv *c = calloc(1, sizeof *c);
-    if (!c) return NULL;
+    if (!c) return dl_fail(DL_ERR_MEMORY, "no memory for a convolution by oneDNN");
     c->kind = kind;
     setup s = {0};
-    bool good = describe(&s, g, bias) && build(c, &s);
+    bool offered = describe(&s, g, bias);
+    dl_status st = offered ? build(c, &s, &offered) : DL_OK;
     for (int i = 0; i < NDESC; i++) desc_free(&s.d[i]);
-    if (good) return c;
+    if (st == DL_OK && offered) return *out = c, DL_OK;
     dl_dnnl_conv_free(c);
-    return NULL;
+    return st;
 }
 
 void dl_dnnl_conv_free(dl_dnnl_conv *c) {
     if (!c) return;
     for (int i = 0; i < NDESC; i++)
         if (c->mem[i]) lib.dnnl_memory_destroy(c->mem[i]);
-    if (c->conv) lib.dnnl_primitive_destroy(c->conv);
-    if (c->reorder) lib.dnnl_primitive_destroy(c->reorder);
-    if (c->weights) dl_host_free(c->weights, c->bytes);
+    free_work(&c->conv);
+    free_work(&c->reorder);
+    if (c->weights) dl_host_free(c->weights, c->bytes[WEIGHT]);
     free(c);
 }
 
-static bool reorder(dl_dnnl_conv *c, int from, int to) {
-    dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, c->mem[from]}, {DNNL_ARG_TO, c->mem[to]}};
-    return lib.dnnl_primitive_execute(c->reorder, lib.stream, 2, args) == dnnl_success;
+/* One run of a primitive, to its end. args has room for the scratch memory at [n]. */
+static dl_status execute(const work *w, const char *what, dnnl_exec_arg_t *args, int n) {
+    void *scratch = w->bytes ? dl_host_alloc(w->bytes) : NULL;
+    if (w->bytes && !scratch) return dl_error_last()->code;
+    dnnl_status_t e = dnnl_success;
+    if (scratch) {
+        args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, w->scratch};
+        e = lib.dnnl_memory_set_data_handle(w->scratch, scratch);
+    }
+    if (e == dnnl_success) e = lib.dnnl_primitive_execute(w->run, lib.stream, n, args);
+    if (e == dnnl_success) e = lib.dnnl_stream_wait(lib.stream);
+    if (scratch) dl_host_free(scratch, w->bytes);
+    return e == dnnl_success ? DL_OK : failed(what, e);
 }
 
-bool dl_dnnl_conv_run(dl_dnnl_conv *c, void *image, void *weight, void *bias, void *result, bool fresh_weight) {
+static dl_status reorder(dl_dnnl_conv *c, int from, int to) {
+    dnnl_exec_arg_t args[3] = {{DNNL_ARG_FROM, c->mem[from]}, {DNNL_ARG_TO, c->mem[to]}};
+    return execute(&c->reorder, "a reorder of weights", args, 2);
+}
+
+/* A tensor becomes one of the memories: it must be as large as the library takes it to be. */
+static dl_status lend(dl_dnnl_conv *c, int which, dl_tensor *t) {
+    if (!t) return DL_OK;
+    size_t has = t->st->bytes - (size_t)t->offset * dl_esize(t);
+    if (has < c->bytes[which])
+        return dl_fail(DL_ERR_INTERNAL, "oneDNN takes %zu bytes where a tensor has %zu", c->bytes[which], has);
+    dnnl_status_t e = lib.dnnl_memory_set_data_handle(c->mem[which], dl_ptr(t));
+    return e == dnnl_success ? DL_OK : failed("the setting of an operand", e);
+}
+
+dl_status dl_dnnl_conv_run(dl_dnnl_conv *c, dl_tensor *image, dl_tensor *weight, dl_tensor *bias, dl_tensor *result,
+                           bool fresh_weight) {
     static const int names[3][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
                                     {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
                                     {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
     const int *name = names[c->kind];
-    void *data[NDESC] = {[IMAGE] = image, [RESULT] = result, [BIAS] = bias, [PLAIN] = weight};
-    for (int i = 0; i < NDESC; i++)
-        if (c->mem[i] && data[i] && lib.dnnl_memory_set_data_handle(c->mem[i], data[i]) != dnnl_success) return false;
-    int w = c->reorder ? WEIGHT : PLAIN;
-    if (c->reorder && c->kind != DL_DNNL_DW && fresh_weight && !reorder(c, PLAIN, WEIGHT)) return false;
-    dnnl_exec_arg_t args[] = {
-        {name[0], c->mem[IMAGE]}, {name[1], c->mem[w]}, {name[2], c->mem[RESULT]}, {DNNL_ARG_BIAS, c->mem[BIAS]}};
-    if (lib.dnnl_primitive_execute(c->conv, lib.stream, c->mem[BIAS] ? 4 : 3, args) != dnnl_success) return false;
-    if (c->reorder && c->kind == DL_DNNL_DW && !reorder(c, WEIGHT, PLAIN)) return false;
-    return lib.dnnl_stream_wait(lib.stream) == dnnl_success;
+    dl_tensor *lent[NDESC] = {[IMAGE] = image, [RESULT] = result, [BIAS] = bias, [PLAIN] = weight};
+    for (int i = 0; i < NDESC; i++) DL_TRY(lend(c, i, lent[i]));
+    bool own = c->reorder.run, dw = c->kind == DL_DNNL_DW;
+    if (own && !dw && fresh_weight) DL_TRY(reorder(c, PLAIN, WEIGHT));
+    dnnl_exec_arg_t args[5] = {{name[0], c->mem[IMAGE]},
+                               {name[1], c->mem[own ? WEIGHT : PLAIN]},
+                               {name[2], c->mem[RESULT]},
+                               {DNNL_ARG_BIAS, c->mem[BIAS]}};
+    DL_TRY(execute(&c->conv, "a convolution", args, c->mem[BIAS] ? 4 : 3));
+    return own && dw ? reorder(c, WEIGHT, PLAIN) : DL_OK;
 }
 #endif
