@@ -82,6 +82,26 @@ void dl_error_hint(const char *fmt, ...) {
     va_end(ap);
 }
 
+dl_status dl_failed(void) {
+    return last.code ? last.code : dl_fail(DL_ERR_INTERNAL, "a call failed without saying why");
+}
+
+void dl_first_error_note(dl_first_error *f) {
+    dl_failed();
+    if (!__atomic_exchange_n(&f->taken, 1, __ATOMIC_RELAXED)) dl_error_take(&f->err);
+}
+
+/* After the loop's end, which all threads have reached. */
+dl_status dl_first_error_raise(const dl_first_error *f) {
+    if (!f->taken) return DL_OK;
+    last = f->err;
+    if (!last.file[0]) { /* a thread of its own knows no statement */
+        snprintf(last.file, sizeof last.file, "%s", source.file);
+        last.line = source.line;
+    }
+    return last.code;
+}
+
 dl_status dl_fail_null(const char *what) {
     if (last.code) return last.code;
     return dl_fail(DL_ERR_VALUE, "%s is missing (NULL)", what);

@@ -11,7 +11,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { FRESH = 0xFF, REST = 0xA5, KEPT = 4096 }; /* KEPT: blocks that stay untouchable after their end */
+/* KEPT: blocks that stay untouchable after their end; MOST: that live at a time, since the kernel counts mappings
+ * (65,530) and a block takes two. What goes beyond lies on the heap, between PATTERN bytes of the filling. */
+enum { FRESH = 0xFF, REST = 0xA5, KEPT = 4096, MOST = 20000, PATTERN = 64 };
 
 bool dl_fenced;
 static bool at_begin;
@@ -39,7 +41,14 @@ static struct {
     unsigned next;
 } dead = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void *dl_fence_alloc(size_t bytes) {
+/* Where the pages of a block would begin, if it had its own. */
+static const char *begin_of(const char *p, size_t bytes) { return at_begin ? p : p + bytes - body_of(bytes); }
+
+static bool has_pages(const char *p, size_t bytes) { return (uintptr_t)begin_of(p, bytes) % page == 0; }
+
+static size_t live; /* blocks with pages of their own */
+
+static void *between_pages(size_t bytes) {
     size_t body = body_of(bytes);
     char *map = mmap(NULL, body + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED) return NULL;
@@ -51,6 +60,29 @@ void *dl_fence_alloc(size_t bytes) {
     memset(begin, REST, body);
     memset(p, FRESH, bytes);
     return p;
+}
+
+/* [base] [filling] block [filling]; never where a block with pages of its own could lie. */
+static void *between_patterns(size_t bytes) {
+    char *base;
+    if (posix_memalign((void **)&base, PATTERN, bytes + 4 * PATTERN)) return NULL;
+    char *p = base + 2 * PATTERN;
+    if (has_pages(p, bytes)) p += PATTERN;
+    memcpy(p - 2 * PATTERN, &base, sizeof base);
+    memset(p - PATTERN, REST, PATTERN);
+    memset(p + bytes, REST, PATTERN);
+    memset(p, FRESH, bytes);
+    return p;
+}
+
+void *dl_fence_alloc(size_t bytes) {
+    if (__atomic_add_fetch(&live, 1, __ATOMIC_RELAXED) <= MOST) {
+        void *p = between_pages(bytes);
+        if (!p) __atomic_sub_fetch(&live, 1, __ATOMIC_RELAXED);
+        return p;
+    }
+    __atomic_sub_fetch(&live, 1, __ATOMIC_RELAXED);
+    return between_patterns(bytes);
 }
 
 static void stop(const void *p, size_t bytes, const char *what, long at) {
@@ -70,7 +102,7 @@ static void check_rest(const char *p, size_t bytes, const char *from, const char
 /* The pages stay reserved, and what lay there is given back, until KEPT others have followed. */
 static void bury(span s) {
     void *gone = mmap(s.map, s.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    if (gone == MAP_FAILED) return; /* too many mappings: this one stays as it is */
+    if (gone == MAP_FAILED) return; /* too many mappings: it stays as it is */
     pthread_mutex_lock(&dead.lock);
     span old = dead.s[dead.next];
     dead.s[dead.next] = s;
@@ -80,10 +112,19 @@ static void bury(span s) {
 }
 
 void dl_fence_free(void *p, size_t bytes) {
-    size_t body = body_of(bytes);
-    char *block = p, *begin = at_begin ? block : block + bytes - body;
-    if ((uintptr_t)begin % page) stop(p, bytes, "freed with a size that is not its own", 0);
-    check_rest(block, bytes, begin, block);
-    check_rest(block, bytes, block + bytes, begin + body);
-    bury((span){begin - page, body + 2 * page});
+    const char *begin = begin_of(p, bytes), *end = (const char *)p + bytes;
+    if (has_pages(p, bytes)) {
+        size_t body = body_of(bytes);
+        if (body) (void)*(volatile const char *)begin; /* freed already? */
+        check_rest(p, bytes, begin, p);
+        check_rest(p, bytes, end, begin + body);
+        bury((span){(char *)begin - page, body + 2 * page});
+        __atomic_sub_fetch(&live, 1, __ATOMIC_RELAXED);
+    } else {
+        char *base;
+        check_rest(p, bytes, (char *)p - PATTERN, p);
+        check_rest(p, bytes, end, end + PATTERN);
+        memcpy(&base, (char *)p - 2 * PATTERN, sizeof base);
+        free(base);
+    }
 }

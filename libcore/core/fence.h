@@ -13,8 +13,8 @@ extern bool dl_fenced;
  * ends where the page behind it begins (DLCORE_GUARD=1), and its alignment is the largest power of two that divides its
  * size, at most a page; or it begins at a page (DLCORE_GUARD=2). NULL: the system refused. */
 void *dl_fence_alloc(size_t bytes);
-/* Makes the block untouchable for a while. What was written into the rest of its pages, or a size that is not its own,
- * ends the process with a message. */
+/* Makes the block untouchable for a while. What was written into the rest of its pages ends the process with a
+ * message. */
 void dl_fence_free(void *p, size_t bytes);
 
 #endif

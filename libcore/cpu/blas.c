@@ -16,6 +16,7 @@
 static dl_blas blas;
 static void *library;
 static bool ready;
+static char why[200]; /* the library is missing */
 
 /* ---------------------------------------------------------------- its buffers
  * OpenBLAS takes a buffer for each of its threads and one for each call under way, keeps them, and where the system
@@ -69,6 +70,7 @@ void dl_blas_end(void) { __atomic_sub_fetch(&calls, 1, __ATOMIC_ACQ_REL); }
 
 static bool open_library(void) {
     library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (!library) snprintf(why, sizeof why, "%s", dlerror());
     return library != NULL;
 }
 
@@ -106,6 +108,7 @@ static void load(void) {
     /* threads of its own would fight with those of OpenMP */
     if (parallel && set_threads && parallel() == OPENBLAS_THREAD) set_threads(1);
     bool all = blas.sgemm && blas.dgemm && blas.sgemv && blas.dgemv;
+    if (!all) snprintf(why, sizeof why, "it lacks functions of CBLAS");
     __atomic_store_n(&ready, all, __ATOMIC_RELEASE);
 }
 
@@ -120,6 +123,6 @@ const dl_blas *dl_blas_get(void) {
     if (st) return NULL;
     if (ready) return &blas;
     dl_fail_hint(DL_ERR_UNSUPPORTED, "install it (Debian: libopenblas0-openmp)",
-                 "OpenBLAS (libopenblas.so.0) cannot be loaded");
+                 "OpenBLAS (libopenblas.so.0) cannot be loaded: %s", why);
     return NULL;
 }

@@ -155,27 +155,23 @@ typedef dl_status (*one_fn)(const patch *, const dl_call *, long n, long group, 
 /* Every image and group on its own, shared among threads when there are enough of them. */
 static dl_status each_image(const patch *p, const dl_call *c, one_fn one) {
     long count = p->g->N * p->g->groups, work = p->og * p->k * p->pq;
-    dl_status s = DL_OK;
     dl_stop stop = dl_stop_begin();
+    dl_first_error failed = {0};
     bool split = count > 1 && dl_cpu_threads(count * work / 4) > 1;
 #pragma omp parallel if (split)
     {
         size_t bytes = column_bytes(p);
         void *col = bytes ? dl_host_alloc(bytes) : NULL;
         bool ready = col || !bytes;
+        if (!ready) dl_first_error_note(&failed);
 #pragma omp for schedule(static)
-        for (long i = 0; i < count; i++) {
-            if (dl_stop_asked(&stop)) continue;
-            dl_status e = ready ? one(p, c, i / p->g->groups, i % p->g->groups, col) : DL_ERR_MEMORY;
-            if (e != DL_OK) {
-#pragma omp atomic write
-                s = e;
-            }
-        }
+        for (long i = 0; i < count; i++)
+            if (ready && !dl_stop_asked(&stop) && one(p, c, i / p->g->groups, i % p->g->groups, col) != DL_OK)
+                dl_first_error_note(&failed);
         if (col) dl_host_free(col, bytes);
     }
     dl_stop_end(&stop);
-    return s == DL_OK ? DL_OK : dl_fail(s, "no memory for the patches of a convolution");
+    return dl_first_error_raise(&failed);
 }
 
 /* dw = sum over images, in order: gradient [O,PQ] @ patches.T [PQ,K]. Threads work inside the product. */

@@ -187,7 +187,7 @@ static dl_status run_randperm(dl_call *c) {
     if (!n) return DL_OK;
     size_t bytes = 2 * (size_t)n * sizeof(keyed);
     keyed *a = dl_host_alloc(bytes);
-    if (!a) return DL_ERR_MEMORY;
+    if (!a) return dl_failed();
     keyed *b = a + n;
     dl_stop stop = dl_stop_begin();
     draw_keys(dl_rng_key_of(c), a, n, &stop);

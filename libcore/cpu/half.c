@@ -43,13 +43,13 @@ dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguou
     f.out = out;
     if (c->dtype == DL_F16 || c->dtype == DL_BF16) f.dtype = DL_F32;
     for (int i = 0; i < c->nin && s == DL_OK; i++)
-        if (c->in[i] && !(in[i] = prepared(c->in[i], contiguous))) s = DL_ERR_MEMORY;
+        if (c->in[i] && !(in[i] = prepared(c->in[i], contiguous))) s = dl_failed();
     for (int i = 0; i < c->nout && s == DL_OK; i++) {
         dl_tensor *o = c->out[i];
         if (!o) continue;
         bool own = is_half(o) || (contiguous && !dl_is_contiguous(o));
         out[i] = own ? dl_tensor_empty(o->ndim, o->shape, is_half(o) ? DL_F32 : (dl_dtype)o->dtype, 0) : dl_ref(o);
-        if (!out[i]) s = DL_ERR_MEMORY;
+        if (!out[i]) s = dl_failed();
     }
     if (s == DL_OK) s = run(&f);
     for (int i = 0; i < c->nout && s == DL_OK; i++)

@@ -263,7 +263,7 @@ static dl_status run_nonzero(dl_call *c) {
     const dl_tensor *x = c->in[0];
     long *o = dl_ptr(c->out[0]), at[DL_MAX_DIM] = {0}, left = c->out[0]->shape[0];
     dl_tensor *is = dl_tensor_empty(x->ndim, x->shape, DL_BOOL, 0);
-    if (!is) return DL_ERR_MEMORY;
+    if (!is) return dl_failed();
     dl_cpu_copy(is, x);
     const unsigned char *p = dl_ptr(is);
     dl_stop stop = dl_stop_begin();
@@ -285,7 +285,7 @@ static dl_status run_one_hot(dl_call *c) {
     dl_tensor *o = c->out[0];
     long width = o->shape[o->ndim - 1], n = c->in[0]->numel;
     dl_tensor *label = dl_tensor_empty(c->in[0]->ndim, c->in[0]->shape, DL_I64, 0);
-    if (!label) return DL_ERR_MEMORY;
+    if (!label) return dl_failed();
     dl_cpu_copy(label, c->in[0]);
     const long *p = dl_ptr(label);
     long *q = dl_ptr(o);

@@ -76,7 +76,7 @@ static dl_status matmul_float(dl_call *c) {
     fold_rows(&p);
     dl_dtype t = (dl_dtype)c->out[0]->dtype;
     long esize = dl_dtype_size(t);
-    dl_status s = DL_OK;
+    dl_first_error failed = {0};
     /* many small products: one a thread; few large ones: threads inside each */
     bool split = p.count > 1 && p.m * p.n * p.k < 1L << 21 && dl_cpu_threads(p.count * p.m * p.n * p.k / 8) > 1;
     dl_stop stop = dl_stop_begin();
@@ -85,15 +85,10 @@ static dl_status matmul_float(dl_call *c) {
         if (dl_stop_asked(&stop)) continue;
         dl_mat m[3];
         matrices_at(&p, i, esize, m);
-        dl_status one = dl_cpu_gemm(t, p.m, p.n, p.k, m[0], m[1], m[2], false);
-        if (one != DL_OK) {
-#pragma omp atomic write
-            s = one;
-        }
+        if (dl_cpu_gemm(t, p.m, p.n, p.k, m[0], m[1], m[2], false) != DL_OK) dl_first_error_note(&failed);
     }
     dl_stop_end(&stop);
-    /* what other threads recorded stays with them */
-    return s == DL_OK || !split ? s : dl_fail(s, "no memory for a product");
+    return dl_first_error_raise(&failed);
 }
 
 #define INTEGER_PRODUCT(T, NAME)                                                                                       \

@@ -243,7 +243,7 @@ dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, cons
     if (!p.cols && p.pieces == 1) return run_rows(&p, threads), DL_OK;
     size_t bytes = p.groups > 1 ? (size_t)(p.tiles * p.groups * p.width) * sizeof(double) : 0;
     char *part = bytes ? dl_host_alloc(bytes) : NULL;
-    if (bytes && !part) return DL_ERR_MEMORY;
+    if (bytes && !part) return dl_failed();
     run_tiles(&p, part, threads);
     dl_stop_end(&stop);
     if (part) dl_host_free(part, bytes);
@@ -302,7 +302,7 @@ static dl_status plain_var(dl_call *c) {
     dl_tensor *x = c->in[0], *o = c->out[0], *m = dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, 0);
     double n = each(c), free = n - (double)c->attr[1].u.i;
     unsigned mask;
-    if (!m) return DL_ERR_MEMORY;
+    if (!m) return dl_failed();
     dl_status s = dl_reduced_dims(c->op, &c->attr[0], x->ndim, &mask);
     if (s == DL_OK) s = dl_cpu_reduce(DL_R_SUM, x, mask, NULL, dl_ptr(m));
     if (s == DL_OK) divide(m, n);
@@ -325,7 +325,7 @@ static dl_status plain_logsumexp(dl_call *c) {
         return DL_OK;
     }
     dl_tensor *m = dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, 0);
-    if (!m) return DL_ERR_MEMORY;
+    if (!m) return dl_failed();
     dl_status s = dl_cpu_reduce(DL_R_MAX, x, mask, NULL, dl_ptr(m));
     char *p = dl_ptr(m), *q = dl_ptr(o);
     dl_dtype t = (dl_dtype)o->dtype;

@@ -203,7 +203,7 @@ dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi
     if (!d) return dl_fail_null("the data set");
     float *x = dl_data_alloc(d->numel, sizeof *x);
     void *y = dl_data_alloc(d->target_numel, sizeof(int64_t));
-    dl_status st = x && y ? DL_OK : DL_ERR_MEMORY;
+    dl_status st = x && y ? DL_OK : dl_failed();
     double least = INFINITY, most = -INFINITY;
     for (long i = 0; st == DL_OK && i < dl_dataset_len(d, split); i++) {
         if ((st = dl_interrupt_check_at(16 * i)) != DL_OK) break;

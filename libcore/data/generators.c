@@ -25,7 +25,7 @@ static dl_status sign(const dl_data_args *a, dl_dataset *d, int version) {
     char *text = dl_data_options_text(a, "normalize");
     size_t n = text ? strlen(text) + strlen(d->name) + 32 : 0;
     char *full = text ? dl_data_alloc((long)n, 1) : NULL;
-    dl_status st = full ? DL_OK : DL_ERR_MEMORY;
+    dl_status st = full ? DL_OK : dl_failed();
     if (full) {
         snprintf(full, n, "%s version %d: %s", d->name, version, text);
         st = dl_data_set_fingerprint(d, full);
@@ -131,7 +131,7 @@ dl_status dl_open_blobs(const dl_data_args *a, dl_dataset *d) {
     DL_TRY(in_range(a, "features", 1, MAX_WIDTH));
     long classes = dl_data_int(a, "classes"), features = dl_data_int(a, "features");
     double *centre = dl_data_alloc(classes * features, sizeof *centre);
-    if (!centre) return DL_ERR_MEMORY;
+    if (!centre) return dl_failed();
     dl_draw r = dl_draw_begin((uint64_t)dl_data_int(a, "seed"), DL_FOR_PARAMETERS, 0, 0);
     for (long i = 0; i < classes * features; i++) centre[i] = dl_draw_in(&r, -5, 5);
     dl_status st = make_points(a, d, features, classes, centre, in_cloud);
@@ -168,7 +168,7 @@ dl_status dl_open_regression(const dl_data_args *a, dl_dataset *d) {
     DL_TRY(in_range(a, "targets", 1, MAX_WIDTH));
     long features = dl_data_int(a, "features"), targets = dl_data_int(a, "targets"), n = (features + 1) * targets;
     double *p = dl_data_alloc(n, sizeof *p);
-    if (!p) return DL_ERR_MEMORY;
+    if (!p) return dl_failed();
     dl_draw r = dl_draw_begin((uint64_t)dl_data_int(a, "seed"), DL_FOR_PARAMETERS, 1, 0);
     for (long i = 0; i < n; i++) p[i] = dl_draw_normal(&r);
     dl_data_set_target(d, 1, &targets);

@@ -174,7 +174,7 @@ static dl_status load_cifar(dl_dataset *d, int split, const char *dir, const cha
         size_t n;
         char path[4096];
     } *batch = dl_data_alloc(count, sizeof *batch);
-    dl_status st = batch ? DL_OK : DL_ERR_MEMORY;
+    dl_status st = batch ? DL_OK : dl_failed();
     long records = 0;
     for (int i = 0; st == DL_OK && i < count; i++) {
         if ((st = dl_file_find(dir, files[i], batch[i].path, sizeof batch[i].path)) != DL_OK) break;

@@ -166,12 +166,12 @@ static dl_status check_spec(const dl_dataset *d, int split, const dl_loader_spec
 
 static dl_status make_room(dl_loader *l) {
     int makers = l->nmakers ? l->nmakers : 1;
-    if (!(l->slots = dl_data_alloc(l->depth, sizeof *l->slots))) return DL_ERR_MEMORY;
+    if (!(l->slots = dl_data_alloc(l->depth, sizeof *l->slots))) return dl_failed();
     for (int i = 0; i < makers; i++) {
         maker *m = &l->makers[i];
         *m = (maker){.loader = l, .epoch = -1};
-        if (!(m->order = dl_data_alloc(l->n, sizeof *m->order))) return DL_ERR_MEMORY;
-        if (l->transforms.n && !(m->tmp = dl_data_alloc(l->data->numel, sizeof *m->tmp))) return DL_ERR_MEMORY;
+        if (!(m->order = dl_data_alloc(l->n, sizeof *m->order))) return dl_failed();
+        if (l->transforms.n && !(m->tmp = dl_data_alloc(l->data->numel, sizeof *m->tmp))) return dl_failed();
     }
     return DL_OK;
 }

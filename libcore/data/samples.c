@@ -51,7 +51,7 @@ void dl_data_set_target(dl_dataset *d, int ndim, const long *shape) {
 
 dl_status dl_data_set_classes(dl_dataset *d, long n, const char *const *names) {
     char number[24];
-    if (!(d->class_names = dl_data_alloc(n, sizeof *d->class_names))) return DL_ERR_MEMORY;
+    if (!(d->class_names = dl_data_alloc(n, sizeof *d->class_names))) return dl_failed();
     d->classes = n;
     for (long i = 0; i < n; i++) {
         snprintf(number, sizeof number, "%ld", i);
@@ -65,8 +65,8 @@ dl_status dl_data_reserve(dl_dataset *d, int split, long n) {
     dl_samples *s = &d->split[split];
     if (d->numel <= 0)
         return dl_fail(DL_ERR_SHAPE, "a dataset's samples must hold at least one number each, and fewer than 2^63");
-    if (!(s->x = dl_data_alloc(n, sample_size(d))) || !(s->y = dl_data_alloc(n, target_size(d)))) return DL_ERR_MEMORY;
-    if (d->render && !(s->drawn = dl_data_alloc(n, 1))) return DL_ERR_MEMORY;
+    if (!(s->x = dl_data_alloc(n, sample_size(d))) || !(s->y = dl_data_alloc(n, target_size(d)))) return dl_failed();
+    if (d->render && !(s->drawn = dl_data_alloc(n, 1))) return dl_failed();
     s->n = n;
     return DL_OK;
 }
@@ -117,7 +117,7 @@ static dl_status deal(const dl_dataset *d, const dl_samples *from, const bool *o
     train->n = from->n - nt, test->n = nt;
     for (int s = 0; s < 2; s++) {
         if (!(to[s]->x = dl_data_alloc(to[s]->n, sx)) || !(to[s]->y = dl_data_alloc(to[s]->n, sy)))
-            return DL_ERR_MEMORY;
+            return dl_failed();
         to[s]->n = 0;
     }
     for (long i = 0; i < from->n; i++) {
@@ -139,7 +139,7 @@ dl_status dl_data_hold_out(dl_dataset *d, double fraction, uint64_t seed) {
     if (!out || out >= from.n) return DL_OK;
     long *order = dl_data_alloc(from.n, sizeof *order);
     bool *is_out = dl_data_alloc(from.n, sizeof *is_out);
-    dl_status st = order && is_out ? DL_OK : DL_ERR_MEMORY;
+    dl_status st = order && is_out ? DL_OK : dl_failed();
     if (st == DL_OK) {
         dl_draw r = dl_draw_begin(seed, DL_FOR_HOLDOUT, 0, 0);
         dl_draw_permutation(&r, from.n, order);
@@ -191,7 +191,7 @@ static dl_status byte_moments(dl_dataset *d, long c, moments *out) {
 }
 
 static dl_status fill_lut(dl_dataset *d, long c, moments m) {
-    if (!d->lut && !(d->lut = dl_data_alloc(d->channels * 256, sizeof *d->lut))) return DL_ERR_MEMORY;
+    if (!d->lut && !(d->lut = dl_data_alloc(d->channels * 256, sizeof *d->lut))) return dl_failed();
     for (int b = 0; b < 256; b++) d->lut[c * 256 + b] = (float)((b / 255.0 - m.mean) * m.scale);
     return DL_OK;
 }

@@ -54,7 +54,7 @@ static dl_status fill_repeat(dl_module *m, const dl_layer_spec *s, fault *f) {
 
 static dl_status add_shortcut(dl_module *m, const dl_layer_spec *s, fault *f) {
     dl_module *c = dl_module_new(dl_layer_row_find("sequential"), NULL);
-    if (!c) return DL_ERR_MEMORY;
+    if (!c) return dl_failed();
     dl_status st = fill(c, s->shortcut, s->nshortcut, f);
     if (st != DL_OK) {
         dl_module_unref(c);

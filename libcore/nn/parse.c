@@ -85,7 +85,7 @@ static bool number(parser *s, dl_arg *a) {
 static dl_status list(parser *s, dl_arg *a) {
     long *v = take(s, DL_OPT_LIST * sizeof *v);
     double *fv = take(s, DL_OPT_LIST * sizeof *fv);
-    if (!v || !fv) return DL_ERR_MEMORY;
+    if (!v || !fv) return dl_failed();
     bool whole = true;
     int n = 0;
     dl_arg one;
@@ -113,7 +113,7 @@ static dl_status value(parser *s, dl_arg *a) {
         while (is_word(s->p[n]) || s->p[n] == '/' || s->p[n] == '.') n++;
     if (!n) return unexpected(s, "a value");
     char *w = take(s, n + 1);
-    if (!w) return DL_ERR_MEMORY;
+    if (!w) return dl_failed();
     memcpy(w, s->p, n);
     s->p += n + (quote != 0);
     bool yes = !strcmp(w, "true"), no = !strcmp(w, "false");
@@ -125,7 +125,7 @@ static dl_status value(parser *s, dl_arg *a) {
 static dl_status arguments(parser *s, bool loose, const dl_arg **args, int *nargs) {
     const char *blanks = loose ? BLANKS ",()" : BLANKS;
     dl_arg *a = take(s, DL_OPT_MAX * sizeof *a);
-    if (!a) return DL_ERR_MEMORY;
+    if (!a) return dl_failed();
     int n = 0;
     for (skip(s, blanks); *s->p && !strchr("\n;{}", *s->p) && strncmp(s->p, "->", 2); skip(s, blanks)) {
         if (n == DL_OPT_MAX) return unexpected(s, "fewer arguments");
@@ -198,7 +198,7 @@ static dl_status layers(parser *s, bool braces, dl_layer_spec **out, int *nout) 
         skip(s, LINES);
         if (!*s->p || *s->p == '}') break;
         for (bool more = true; more;) {
-            if (!grow(s, &array, n, &cap)) return DL_ERR_MEMORY;
+            if (!grow(s, &array, n, &cap)) return dl_failed();
             DL_TRY(layer(s, &array[n++]));
             skip(s, BLANKS);
             more = !strncmp(s->p, "->", 2);

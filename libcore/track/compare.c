@@ -278,7 +278,7 @@ static dl_status rank(dl_store *s, const char *metric, int direction, const char
     dl_runs_select(&c);
     int key = dl_clause_text(&c, out->metric);
     sqlite3_str_appendall(c.sql, "r.deleted_us is null");
-    st = key ? DL_OK : DL_ERR_MEMORY;
+    st = key ? DL_OK : dl_failed();
     if (st == DL_OK && where) st = dl_filter_where(&c, s->r, where);
     if (st == DL_OK) {
         sqlite3_str_appendf(

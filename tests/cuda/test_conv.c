@@ -151,23 +151,24 @@ static void empty_operands(void **state) {
     dl_unref(bias);
 }
 
-/* tf32 is less exact than f32, and only when it was asked for; bits repeat. */
+/* tf32 may be less exact than f32, and only while it is asked for; bits repeat. */
 static void precision(void **state) {
     (void)state;
     NEEDS_GPU();
     const geometry c = {8, 64, 28, 28, 64, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1};
-    dl_tensor *exact[RESULTS], *rounded[RESULTS], *again[RESULTS];
+    dl_tensor *exact[RESULTS], *rounded[RESULTS], *again[RESULTS], *after[RESULTS];
     run(&c, DL_F32, DL_F64, 0, false, exact);
     ok(dl_precision_set(DL_PRECISION_TF32));
     run(&c, DL_F32, DL_F32, GPU, false, rounded);
     run(&c, DL_F32, DL_F32, GPU, false, again);
     ok(dl_precision_set(DL_PRECISION_F32));
-    for (int i = 0; i < 3; i++) {
+    run(&c, DL_F32, DL_F32, GPU, false, after);
+    for (int i = 0; i < 3; i++) { /* the way that was measured as the fastest may be one in f32 */
         near(rounded[i], exact[i], 2e-3, "in tf32");
         near(rounded[i], again[i], 0, "the second run");
+        near(after[i], exact[i], 1e-5, "in f32 again");
     }
-    assert_true(distance(rounded[0], exact[0]) > 1e-5); /* tensor cores are the faster way */
-    drop(exact), drop(rounded), drop(again);
+    drop(exact), drop(rounded), drop(again), drop(after);
 }
 
 static dl_tensor *last_image(dl_tensor *t) {
