@@ -116,8 +116,7 @@ static dl_status deal(const dl_dataset *d, const dl_samples *from, const bool *o
     dl_samples *to[2] = {train, test};
     train->n = from->n - nt, test->n = nt;
     for (int s = 0; s < 2; s++) {
-        if (!(to[s]->x = dl_data_alloc(to[s]->n, sx)) || !(to[s]->y = dl_data_alloc(to[s]->n, sy)))
-            return dl_failed();
+        if (!(to[s]->x = dl_data_alloc(to[s]->n, sx)) || !(to[s]->y = dl_data_alloc(to[s]->n, sy))) return dl_failed();
         to[s]->n = 0;
     }
     for (long i = 0; i < from->n; i++) {
