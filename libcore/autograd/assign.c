@@ -8,8 +8,8 @@
 static dl_status check_leaf(dl_tensor *base, bool view) {
     if (!dl_recording() || base->node || !base->requires_grad) return DL_OK;
     return dl_fail_hint(DL_ERR_AUTOGRAD, "wrap the change in no_grad { }, or compute a new tensor",
-                        "%s a leaf that needs a gradient cannot be changed in place while recording",
-                        view ? "a view of" : "");
+                        "%sa leaf that needs a gradient cannot be changed in place while recording",
+                        view ? "a view of " : "");
 }
 
 /* The value in dst's dtype, expanded to its shape, and safe from being overwritten while it is read. */

@@ -11,6 +11,9 @@
 #include "core/interrupt.h"
 
 static dl_status cannot_open(const char *path, int err) {
+    char hint[240];
+    if (err == ENOENT && dl_nearest_file(path, hint, sizeof hint))
+        return dl_fail_hint(DL_ERR_IO, hint, "cannot open '%s': %s", path, strerror(err));
     return dl_fail(DL_ERR_IO, "cannot open '%s': %s", path, strerror(err));
 }
 

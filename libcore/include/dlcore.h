@@ -72,6 +72,8 @@ const char *dl_status_name(dl_status code);
 
 /* Nearest of n names to `word` (edit distance at most a third of its length, or 1), or NULL: for "did you mean". */
 const char *dl_nearest(const char *word, const char *const *names, int n);
+/* The same among the files beside a path that does not exist: writes "did you mean 'FILE'?" and returns 1, or 0. */
+int dl_nearest_file(const char *path, char *out, long size);
 
 /* Names the source position that ops, nodes and errors of this thread are to carry. `file` must outlive its use. */
 void dl_source_set(const char *file, int line);

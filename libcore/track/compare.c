@@ -35,13 +35,15 @@ int dl_metric_direction(const char *name) {
 }
 
 static dl_status no_metric(sqlite3 *db, const char *name) {
-    enum { MOST = 256 };
+    enum { MOST = 512 };
     char *names[MOST];
-    int n = 0;
+    int n = 0, bare = !strchr(name, '/');
     sqlite3_stmt *q = NULL;
     if (dl_db_prepare(db, &q, "select distinct key from series where n > 0") == DL_OK)
-        while (n < MOST && sqlite3_step(q) == SQLITE_ROW)
-            if ((names[n] = strdup((const char *)sqlite3_column_text(q, 0)))) n++;
+        while (n < MOST && sqlite3_step(q) == SQLITE_ROW) {
+            const char *key = (const char *)sqlite3_column_text(q, 0), *slash = bare ? strchr(key, '/') : NULL;
+            if ((names[n] = strdup(slash ? slash + 1 : key))) n++;
+        }
     sqlite3_finalize(q);
     dl_fail_unknown(name, (const char *const *)names, n, n ? "see run show" : "nothing has been recorded yet",
                     "no run has a metric '%.200s'", name);

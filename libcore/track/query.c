@@ -274,6 +274,25 @@ dl_run_list *dl_run_show(dl_store *s, long id) {
 
 static int all_digits(const char *s) { return *s && !s[strspn(s, "0123456789")]; }
 
+/* DL_ERR_NAME for a run that is not there; the remedy names the nearest of the latest ones. */
+static dl_status no_run(sqlite3 *db, const char *ref, int deleted) {
+    enum { MOST = 256 };
+    char *names[MOST];
+    int n = 0;
+    sqlite3_stmt *q = NULL;
+    if (dl_db_prepare(db, &q,
+                      "select name from run where (deleted_us is not null) = ?1 and name <> '' order by id desc") == DL_OK &&
+        sqlite3_bind_int(q, 1, deleted) == SQLITE_OK)
+        while (n < MOST && sqlite3_step(q) == SQLITE_ROW)
+            if ((names[n] = strdup((const char *)sqlite3_column_text(q, 0)))) n++;
+    sqlite3_finalize(q);
+    const char *near = strlen(ref) > 2 ? dl_nearest(ref, (const char *const *)names, n) : NULL;
+    char hint[160];
+    snprintf(hint, sizeof hint, near ? "did you mean '%.120s'?" : deleted ? "see runs deleted" : "see runs", near);
+    while (n) free(names[--n]);
+    return dl_fail_hint(DL_ERR_NAME, hint, "there is no %srun '%.200s'", deleted ? "deleted " : "", ref);
+}
+
 static dl_status find(dl_store *s, const char *ref, int deleted, long *id) {
     static const char *const live[] = {
         "select id from run where ?1 = 'last' and deleted_us is null order by started_us desc, id desc limit 1",
@@ -292,10 +311,8 @@ static dl_status find(dl_store *s, const char *ref, int deleted, long *id) {
     if (all_digits(ref)) st = dl_db_int(s->r, &found, "select id from run where id = cast(?1 as integer)", "t", ref);
     for (size_t i = 0; i < sizeof live / sizeof *live && st == DL_OK && !found; i++)
         st = dl_db_int(s->r, &found, deleted ? hidden[i] : live[i], "t", ref);
+    if (st == DL_OK && !found) st = no_run(s->r, ref, deleted);
     dl_store_read_unlock(s);
-    if (st == DL_OK && !found)
-        st = dl_fail_hint(DL_ERR_NAME, deleted ? "see runs deleted" : "see runs", "there is no %srun '%.200s'",
-                          deleted ? "deleted " : "", ref);
     *id = (long)found;
     return st;
 }

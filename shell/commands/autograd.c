@@ -151,7 +151,8 @@ static void print_report(dlsh_sink *sink, const dl_gradcheck_report *r, dl_tenso
     dlsh_put(sink,
              "gradcheck %s: %ld elements, worst at input %d [%s]: rule %.10g, differences %.10g, error %.2g (allowed "
              "%.2g)\n",
-             r->ok ? "ok" : "FAILED", r->checked, r->input, index, r->analytic, r->numeric, r->worst, r->tolerance);
+             r->ok ? "ok" : "FAILED", r->checked, r->input, index, dlsh_plain_nan(r->analytic),
+             dlsh_plain_nan(r->numeric), dlsh_plain_nan(r->worst), r->tolerance);
 }
 
 /* The op made in C that is to be checked; NULL: something else. */

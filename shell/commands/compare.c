@@ -7,6 +7,7 @@
 
 static dl_status head_columns(dlsh_wide_table *w, const dl_comparison *c, const char *const *first, int nfirst) {
     DLSH_TRY(dlsh_wide_new(w, nfirst + (int)c->n));
+    w->t.keys = nfirst;
     for (int i = 0; i < nfirst; i++) DLSH_TRY(dlsh_wide_column(w, i, first[i], 'l'));
     for (int i = 0; i < c->n; i++) {
         char name[128];
@@ -47,7 +48,7 @@ static const struct {
 
 static dlsh_value figure_cell(const dl_series_info *s, int f) {
     if (!s) return dlsh_none();
-    return dlsh_stringf("%.5g @%ld", *(const double *)((const char *)s + figures[f].value),
+    return dlsh_stringf("%.5g @%ld", dlsh_plain_nan(*(const double *)((const char *)s + figures[f].value)),
                         *(const long *)((const char *)s + figures[f].step));
 }
 

@@ -110,9 +110,17 @@ static dl_status precision_run(const dlsh_args *a, dlsh_value *result) {
         return DL_OK;
     }
     const char *name = dlsh_arg_str(a, "name");
-    for (int p = DL_PRECISION_F32; p <= DL_PRECISION_F16; p++)
-        if (!strcmp(name, dl_precision_name((dl_precision)p))) return dl_precision_set((dl_precision)p);
-    return dlsh_arg_fail(a, "name", DL_ERR_VALUE, NULL, "precision is one of f32, tf32, bf16, f16, got \"%s\"", name);
+    const char *names[DL_PRECISION_F16 + 1];
+    int n = 0;
+    for (int p = DL_PRECISION_F32; p <= DL_PRECISION_F16; p++) {
+        names[n++] = dl_precision_name((dl_precision)p);
+        if (!strcmp(name, names[n - 1])) return dl_precision_set((dl_precision)p);
+    }
+    const char *near = dlsh_nearest(name, names, n);
+    char hint[64];
+    if (near) snprintf(hint, sizeof hint, "did you mean %s?", near);
+    return dlsh_arg_fail(a, "name", DL_ERR_VALUE, near ? hint : NULL,
+                         "precision is one of f32, tf32, bf16, f16, got \"%s\"", name);
 }
 
 static dl_status empty_cache_run(const dlsh_args *a, dlsh_value *result) {

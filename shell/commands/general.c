@@ -29,7 +29,7 @@ static dl_status summary(dlsh_buf *b, dlsh_value v) {
     else
         status = dlsh_repr(&whole, v);
     const char *text = dlsh_buf_text(&whole);
-    size_t line = strcspn(text, "\n"), cut = dlsh_text_cut(text, line, SUMMARY);
+    size_t line = strcspn(text, "\n"), cut = dlsh_text_clip(text, line, SUMMARY);
     dlsh_buf_add(b, text, cut);
     if (cut < whole.n) dlsh_buf_puts(b, "...");
     dlsh_buf_free(&whole);

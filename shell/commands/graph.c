@@ -49,9 +49,9 @@ static void add_value(char *out, size_t size, dl_tensor *t) {
         dl_error_clear();
         return;
     }
-    n += (size_t)snprintf(out + n, size - n, " = %.4g", v);
+    n += (size_t)snprintf(out + n, size - n, " = %.4g", dlsh_plain_nan(v));
     if (n < size && dl_is_leaf(t) && dl_grad(t) && !dl_item_f(dl_grad(t), &v))
-        snprintf(out + n, size - n, ", grad %.4g", v);
+        snprintf(out + n, size - n, ", grad %.4g", dlsh_plain_nan(v));
 }
 
 static void name_op(const history *h, const dl_tape_node *x, dlsh_graph_node *to, dl_tensor *result) {

@@ -524,11 +524,17 @@ static int put_member(page_out *o, dlsh_session *s, const char *topic) {
 
 int dlsh_help_page(dlsh_session *s, const char *topic, const dlsh_look *look, dlsh_buf *out) {
     page_out o = {.width = look->width > 0 && look->width < 120 ? look->width : 120, .colour = look->colour};
-    int is_c = topic && dlsh_c_help(s, topic, &o.text);
-    int found = !topic || put_topic(&o, s, topic) + put_group(&o, s, topic) || is_c || put_variable(&o, s, topic) ||
+    /* a variable hides what else has its name, so it comes first */
+    int is_c = topic && dlsh_c_help(s, topic, &o.text), own = topic && !is_c && put_variable(&o, s, topic);
+    size_t before = o.text.n;
+    if (own) dlsh_buf_puts(&o.text, "\nThe name has another meaning, which the variable hides:\n\n");
+    size_t head = o.text.n;
+    int found = !topic || put_topic(&o, s, topic) + put_group(&o, s, topic) || is_c || own ||
                 put_member(&o, s, topic) || put_methods(&o, topic);
+    if (own && o.text.n == head) o.text.n = before; /* it has none */
     if (!topic) put_index(&o, s);
-    if (found) dlsh_buf_add(out, dlsh_buf_text(&o.text), o.text.n);
+    /* signatures, examples and pages are written as they are; only a narrow terminal breaks them */
+    if (found) dlsh_text_rewrap(out, dlsh_buf_text(&o.text), o.text.n, look->width);
     dlsh_buf_free(&o.text);
     return found;
 }

@@ -403,8 +403,8 @@ static dl_status show_best(const dlsh_args *a, const dl_ranking *rank, dlsh_valu
     if (dlsh_arg_int(a, "limit") != 1) return best_table(sink, rank);
     if (dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return sink->ops->value(sink, *result);
     const dl_best_entry *e = &rank->entries[0];
-    dlsh_put(sink, "run %ld %s: %s %.6g at step %ld (%s is better)\n", e->run->id, e->run->name, rank->metric, e->value,
-             e->step, rank->direction > 0 ? "higher" : "lower");
+    dlsh_put(sink, "run %ld %s: %s %.6g at step %ld (%s is better)\n", e->run->id, e->run->name, rank->metric,
+             dlsh_plain_nan(e->value), e->step, rank->direction > 0 ? "higher" : "lower");
     return DL_OK;
 }
 
@@ -444,6 +444,7 @@ static dlsh_value sql_cell(const dl_rows *r, long col) {
 static dl_status sql_fetch(dl_rows *rows, dlsh_wide_table *w) {
     int n = (int)dl_rows_width(rows);
     DLSH_TRY(dlsh_wide_new(w, n));
+    w->t.keys = n > 1;
     for (int c = 0; c < n; c++) DLSH_TRY(dlsh_wide_column(w, c, dl_rows_name(rows, c), 'l'));
     dlsh_value *cells = calloc((size_t)n + 1, sizeof *cells);
     if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a row");

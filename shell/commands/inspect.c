@@ -38,16 +38,34 @@ static dl_status set_fields(dlsh_record *r, const dl_tensor *t, const dlsh_stats
     return DL_OK;
 }
 
-static dl_status put_spark(dlsh_buf *b, const dl_tensor *t, const dlsh_stats *s, int unicode) {
+static dl_status put_spark(dlsh_buf *b, const dl_tensor *t, const dlsh_stats *s, const dlsh_look *look) {
+    enum { LABELS = 28 }; /* columns of the extremes beside it */
     if (!(s->max > s->min)) return DL_OK;
+    int n = look->width > 0 && look->width < SPARK + LABELS ? look->width - LABELS : SPARK;
+    if (n < 4) return DL_OK;
     long counts[SPARK];
     double heights[SPARK];
-    DLSH_TRY(dlsh_histogram(t, s->min, s->max, SPARK, counts));
-    for (int i = 0; i < SPARK; i++) heights[i] = (double)counts[i];
+    DLSH_TRY(dlsh_histogram(t, s->min, s->max, n, counts));
+    for (int i = 0; i < n; i++) heights[i] = (double)counts[i];
     dlsh_buf_printf(b, "  %.4g |", s->min);
-    dlsh_spark(b, heights, SPARK, unicode);
+    dlsh_spark(b, heights, n, look->unicode);
     dlsh_buf_printf(b, "| %.4g\n", s->max);
     return DL_OK;
+}
+
+static void put_figures(dlsh_buf *b, const dlsh_stats *s, const dlsh_look *look) {
+    const struct {
+        const char *name;
+        double value;
+    } figures[] = {{"mean", s->mean}, {"std", s->std}, {"min", s->min}, {"max", s->max}, {"norm", s->norm}};
+    enum { N = sizeof figures / sizeof *figures };
+    char text[N][40];
+    const char *fields[N];
+    for (int i = 0; i < N; i++) {
+        snprintf(text[i], sizeof text[i], "%s %.6g", figures[i].name, dlsh_plain_nan(figures[i].value));
+        fields[i] = text[i];
+    }
+    dlsh_text_fields(b, fields, N, look->width);
 }
 
 static dl_status put_stats(dlsh_buf *b, const char *title, const dl_tensor *t, const dlsh_stats *s,
@@ -57,12 +75,11 @@ static dl_status put_stats(dlsh_buf *b, const char *title, const dl_tensor *t, c
     dlsh_tensor_kind(b, t);
     dlsh_buf_printf(b, "  %s  n=%ld%s\n", dl_device_name(dl_device_of(t)), s->n, dl_requires_grad(t) ? "  grad" : "");
     if (!s->n) return DL_OK;
-    dlsh_buf_printf(b, "  mean %.6g  std %.6g  min %.6g  max %.6g  norm %.6g\n", s->mean, s->std, s->min, s->max,
-                    s->norm);
+    put_figures(b, s, look);
     dlsh_buf_printf(b, "  zeros %ld (%.3g%%)  ", s->zeros, 100.0 * (double)s->zeros / (double)s->n);
     dlsh_buf_printf(b, "%sNaN %ld%s  ", s->nans ? loud : "", s->nans, s->nans ? off : "");
     dlsh_buf_printf(b, "%sInf %ld%s\n", s->infs ? loud : "", s->infs, s->infs ? off : "");
-    return put_spark(b, t, s, look->unicode);
+    return put_spark(b, t, s, look);
 }
 
 static dl_status show_stats(const dlsh_args *a, const dl_tensor *t, const dlsh_stats *s) {

@@ -32,7 +32,8 @@ dl_status dlsh_to_arg(const char *name, dlsh_value v, dlsh_arg_room *room, dl_ar
     case DLSH_LIST: return list_arg(name, v.as.list, room, out);
     default: {
         const char *what = name ? name : "an argument";
-        return dlsh_fail(DL_ERR_TYPE, NULL, "%s must be a number, a word or a list, got %s", what, dlsh_type_name(v));
+        return dlsh_fail(DL_ERR_TYPE, dlsh_callable(v) ? "layers are joined by ->: linear 10 -> relu" : NULL,
+                         "%s must be a number, a word or a list, got %s", what, dlsh_type_name(v));
     }
     }
 }

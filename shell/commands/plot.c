@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands/history.h"
 
@@ -55,21 +56,53 @@ static dl_status read_numbers(const dlsh_args *a, const char *arg, chart *c, dls
     return DL_OK;
 }
 
-/* The variable of that name, if it holds numbers to draw. */
-static const dlsh_value *drawable(const dlsh_args *a, const char *name) {
-    const dlsh_value *v = dlsh_get(dlsh_arg_session(a), name);
-    return v && (v->type == DLSH_TENSOR || v->type == DLSH_LIST) ? v : NULL;
+static const dlsh_value *given_at(const dlsh_args *a, int i) {
+    return i ? dlsh_arg_at(a, "runs", i - 1) : dlsh_arg(a, "metric");
 }
 
+static int is_numbers(const dlsh_value *v) { return v && (v->type == DLSH_TENSOR || v->type == DLSH_LIST); }
+
+/* What the i-th word says as text: a metric, a run, a variable. "" for a value in parentheses. */
 static const char *word_at(const dlsh_args *a, int i) {
-    return i ? dlsh_arg_at(a, "runs", i - 1)->as.str->s : dlsh_arg_str(a, "metric");
+    const dlsh_value *v = given_at(a, i);
+    return v->type == DLSH_STR ? v->as.str->s : "";
 }
 
-/* The first word that is no name of a variable with numbers; n: all are. */
+/* The numbers to draw that the i-th word stands for: a value in parentheses, or a variable of that name. */
+static const dlsh_value *drawable(const dlsh_args *a, int i) {
+    const dlsh_value *v = given_at(a, i);
+    if (!is_numbers(v)) v = dlsh_get(dlsh_arg_session(a), word_at(a, i));
+    return is_numbers(v) ? v : NULL;
+}
+
+/* The first word that stands for no numbers; n: all do. */
 static int first_metric(const dlsh_args *a, int n) {
     int i = 0;
-    while (i < n && drawable(a, word_at(a, i))) i++;
+    while (i < n && drawable(a, i)) i++;
     return i;
+}
+
+static int has_metric(dl_store *store, const char *ref, const char *key) {
+    long id;
+    dl_run_list *l = dl_run_find(store, ref, &id) ? NULL : dl_run_show(store, id);
+    int yes = l && dlsh_series_find(&l->runs[0], key);
+    dl_run_list_free(l);
+    return yes;
+}
+
+/* Of a word that names both a metric of the runs behind it, or of the last one, and a variable, the metric is meant. */
+static int metric_first(const dlsh_args *a, int n) {
+    char key[128];
+    if (is_numbers(given_at(a, 0)) || dlsh_given(a, "x") || access(dlsh_store_file(), R_OK)) return 0;
+    dl_store *store = dlsh_history(a);
+    int yes = store && !dl_metric_resolve(store, word_at(a, 0), key, sizeof key);
+    if (yes && n == 1) yes = has_metric(store, "last", key);
+    for (int i = 1; yes && i < n; i++) yes = !is_numbers(given_at(a, i)) && has_metric(store, word_at(a, i), key);
+    dl_error_clear();
+    if (yes && dlsh_sink_look(dlsh_arg_sink(a)).mode == DLSH_MODE_TABLE)
+        dlsh_put(dlsh_arg_sink(a), "note: %.80s is a metric here; plot (%.80s) draws the variable\n", word_at(a, 0),
+                 word_at(a, 0));
+    return yes;
 }
 
 static dl_status add_variables(const dlsh_args *a, chart *c, int n) {
@@ -82,11 +115,13 @@ static dl_status add_variables(const dlsh_args *a, chart *c, int n) {
         x = c->numbers[0];
     }
     for (int i = 0; i < n; i++) {
-        const char *name = word_at(a, i), *arg = i ? "runs" : "metric";
+        const char *arg = i ? "runs" : "metric", *name = *word_at(a, i) ? word_at(a, i)
+                                                         : i            ? "y"
+                                                                        : dlsh_arg_text(a, arg);
         dlsh_curve *curve = &c->curves[i];
         snprintf(c->labels[i], sizeof c->labels[i], "%.120s", name);
         *curve = (dlsh_curve){.label = c->labels[i], .x = x};
-        DLSH_TRY(read_numbers(a, arg, c, *drawable(a, name), name, &curve->n));
+        DLSH_TRY(read_numbers(a, arg, c, *drawable(a, i), name, &curve->n));
         curve->y = c->numbers[c->kept - 1];
         c->n++;
         if (x && curve->n != nx)
@@ -171,7 +206,7 @@ static dl_status plot_run(const dlsh_args *a, dlsh_value *result) {
                       : look.rich                    ? 1000
                                                      : 2 * (look.width > 0 ? look.width : 80);
     dl_status status;
-    if (metric == words)
+    if (metric == words && !metric_first(a, words))
         status = add_variables(a, &c, words);
     else if (dlsh_given(a, "x"))
         status = dlsh_arg_fail(a, "x", DL_ERR_VALUE, "metrics of runs are drawn over their steps: leave x out",
@@ -184,8 +219,11 @@ static dl_status plot_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static const dlsh_param plot_params[] = {
-    {"metric", DLSH_ARG_WORD, NULL, 0, "a metric (bare loss is train/loss), or a variable with numbers", "metric"},
-    {"runs", DLSH_ARG_WORD, NULL, DLSH_VARIADIC, "runs; the last one when left out; or more variables", "run"},
+    {"metric", DLSH_ARG_WORD, NULL, DLSH_NUMBERS,
+     "a metric (bare loss is train/loss), or a variable with numbers; (x) where x is the name of a metric, too",
+     "metric"},
+    {"runs", DLSH_ARG_WORD, NULL, DLSH_VARIADIC | DLSH_NUMBERS, "runs; the last one when left out; or more variables",
+     "run"},
     {0}};
 static const dlsh_option plot_options[] = {
     {"out", DLSH_OPT_WORD, NULL, "draw into a file: NAME.png, NAME.svg or NAME.txt", NULL, "file"},
@@ -196,8 +234,9 @@ static const dlsh_option plot_options[] = {
 const dlsh_command plot_commands[] = {
     {.name = "plot",
      .usage = "plot METRIC [RUN ...] or VARIABLE... [x=NUMBERS] [out=FILE] [logy]",
-     .doc = "Draws a metric of runs over their steps, or numbers of variables, in the terminal or into a file. Needs "
-            "gnuplot.",
+     .doc =
+         "Draws a metric of runs over their steps, or numbers of variables, in the terminal or into a file. A name of "
+         "both is the metric; in parentheses it is the variable. Needs gnuplot.",
      .params = plot_params,
      .options = plot_options,
      .run = plot_run,

@@ -71,24 +71,24 @@ static dlsh_value params_cell(const dl_run_info *r, dlsh_mode mode) {
 typedef struct run_column {
     const char *name, *shown; /* for programs, for people */
     char align;
-    int width; /* the narrowest terminal that has room for it */
+    int rank; /* in a narrow terminal the lowest is left out first */
     dlsh_value (*cell)(const dl_run_info *r, dlsh_mode mode);
     const char *metric; /* instead of `cell`: the last value, or the best */
     int best;
 } run_column;
 
 static const run_column run_columns[] = {
-    {"id", "id", 'r', 0, id_cell, NULL, 0},
-    {"name", "name", 'l', 0, name_cell, NULL, 0},
-    {"status", "status", 'l', 0, status_cell, NULL, 0},
-    {"started", "started", 'l', 90, started_cell, NULL, 0},
-    {"seconds", "time", 'r', 0, seconds_cell, NULL, 0},
-    {"dataset", "dataset", 'l', 105, dataset_cell, NULL, 0},
-    {"model", "model", 'l', 0, model_cell, NULL, 0},
-    {"params", "params", 'r', 105, params_cell, NULL, 0},
-    {"best test/acc", "best acc", 'r', 0, NULL, "test/acc", 1},
-    {"test/loss", "test loss", 'r', 0, NULL, "test/loss", 0},
-    {"train/loss", "loss", 'r', 0, NULL, "train/loss", 0},
+    {"id", "id", 'r', 10, id_cell, NULL, 0},
+    {"name", "name", 'l', 9, name_cell, NULL, 0},
+    {"status", "status", 'l', 5, status_cell, NULL, 0},
+    {"started", "started", 'l', 2, started_cell, NULL, 0},
+    {"seconds", "time", 'r', 4, seconds_cell, NULL, 0},
+    {"dataset", "dataset", 'l', 1, dataset_cell, NULL, 0},
+    {"model", "model", 'l', 3, model_cell, NULL, 0},
+    {"params", "params", 'r', 0, params_cell, NULL, 0},
+    {"best test/acc", "best acc", 'r', 8, NULL, "test/acc", 1},
+    {"test/loss", "test loss", 'r', 6, NULL, "test/loss", 0},
+    {"train/loss", "loss", 'r', 7, NULL, "train/loss", 0},
 };
 enum { NRUN_COLUMNS = sizeof run_columns / sizeof *run_columns };
 
@@ -98,10 +98,9 @@ static dlsh_value run_cell(const run_column *c, const dl_run_info *r, dlsh_mode 
     return s ? dlsh_float(c->best ? s->max : s->last) : dlsh_none();
 }
 
-/* Programs get the same columns always; people those that fit and that a run has. */
+/* Programs get the same columns always; people those that a run has. */
 static int wanted(const run_column *c, const dl_run_list *l, const dlsh_look *look) {
     if (look->mode != DLSH_MODE_TABLE) return 1;
-    if (look->width > 0 && look->width < c->width) return 0;
     int any = c->cell != NULL;
     for (long i = 0; i < l->n; i++) any |= c->metric && dlsh_series_find(&l->runs[i], c->metric);
     return any;
@@ -111,14 +110,15 @@ static dl_status runs_table(dlsh_sink *sink, const dl_run_list *l, long limit) {
     dlsh_look look = dlsh_sink_look(sink);
     dlsh_column cols[NRUN_COLUMNS];
     const run_column *chosen[NRUN_COLUMNS];
-    int n = 0;
+    int n = 0, rank[NRUN_COLUMNS];
     for (int c = 0; c < NRUN_COLUMNS; c++) {
         if (!wanted(&run_columns[c], l, &look)) continue;
         chosen[n] = &run_columns[c];
+        rank[n] = run_columns[c].rank;
         const char *name = look.mode == DLSH_MODE_TABLE ? run_columns[c].shown : run_columns[c].name;
         cols[n++] = (dlsh_column){name, run_columns[c].align, "%.4f"};
     }
-    dlsh_table t = {.ncols = n, .cols = cols};
+    dlsh_table t = {.ncols = n, .cols = cols, .rank = rank};
     dl_status status = DL_OK;
     for (long i = 0; !status && i < l->n && (!limit || i < limit); i++) {
         dlsh_value cells[NRUN_COLUMNS];

@@ -130,8 +130,10 @@ static dl_status slurp(const dlsh_args *a, const char *path, dlsh_buf *out) {
     int failed = !f || ferror(f);
     if (f) fclose(f);
     if (!failed) return DL_OK;
-    return dlsh_arg_fail(a, "file", DL_ERR_IO, "the path counts from the current folder", "cannot read \"%s\": %s",
-                         path, strerror(errno));
+    int err = errno;
+    char hint[240] = "the path counts from the current folder";
+    if (err == ENOENT) dl_nearest_file(path, hint, sizeof hint);
+    return dlsh_arg_fail(a, "file", DL_ERR_IO, hint, "cannot read \"%s\": %s", path, strerror(err));
 }
 
 static dl_status read_run(const dlsh_args *a, dlsh_value *result) {

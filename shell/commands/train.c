@@ -290,7 +290,7 @@ static dl_status tell(const dlsh_args *a, long step, const figure *f, int n, dls
         for (int i = 0; i < n; i++) {
             if (isnan(f[i].value) && strcmp(f[i].name, "loss")) continue;
             dlsh_put(sink, "  %s ", f[i].name);
-            dlsh_put(sink, f[i].format, f[i].value);
+            dlsh_put(sink, f[i].format, dlsh_plain_nan(f[i].value));
         }
         dlsh_put(sink, "\n");
     }
@@ -360,22 +360,32 @@ typedef struct bar {
     char label[64];
     const char *names[4];
     double values[4];
+    int ranks[4];
 } bar;
+
+/* rank: what a narrow line keeps longer. */
+static void add_metric(bar *b, int *n, const char *name, double value, int rank) {
+    b->names[*n] = name;
+    b->values[*n] = value;
+    b->ranks[(*n)++] = rank;
+}
 
 /* A line an epoch, or one for all steps; metrics are means over the line. */
 static int progress(void *ctx, const dl_train_progress *p) {
     bar *b = ctx;
     b->loss += p->loss, b->acc += p->acc, b->n++;
     int end = p->last || (p->epochs && p->epoch_end), n = 0;
-    b->names[n] = "loss", b->values[n++] = b->loss / (double)b->n;
-    if (!isnan(b->acc)) b->names[n] = "acc", b->values[n++] = b->acc / (double)b->n;
-    if (p->epoch_end && !isnan(p->test_loss)) b->names[n] = "test/loss", b->values[n++] = p->test_loss;
-    if (p->epoch_end && !isnan(p->test_acc)) b->names[n] = "test/acc", b->values[n++] = p->test_acc;
+    add_metric(b, &n, "loss", b->loss / (double)b->n, 2);
+    if (!isnan(b->acc)) add_metric(b, &n, "acc", b->acc / (double)b->n, 1);
+    if (p->epoch_end && !isnan(p->test_loss)) add_metric(b, &n, "test/loss", p->test_loss, 0);
+    if (p->epoch_end && !isnan(p->test_acc)) add_metric(b, &n, "test/acc", p->test_acc, 3);
     snprintf(b->label, sizeof b->label, "train");
     if (p->epochs) snprintf(b->label, sizeof b->label, "epoch %ld/%ld", p->epoch, p->epochs);
     b->line = (dlsh_progress){.label = b->label,
                               .at = p->epochs ? p->batch : p->done,
                               .total = p->epochs ? p->batches : p->total,
+                              .job_at = p->done,
+                              .job_total = p->total,
                               .done = end,
                               .more = !p->last,
                               .curve = "loss",
@@ -384,7 +394,8 @@ static int progress(void *ctx, const dl_train_progress *p) {
                               .rate = p->samples_per_s,
                               .nmetrics = n,
                               .names = b->names,
-                              .values = b->values};
+                              .values = b->values,
+                              .ranks = b->ranks};
     if (b->sink->ops->progress) b->sink->ops->progress(b->sink, &b->line);
     if (end) b->loss = b->acc = 0, b->n = 0;
     return dlsh_interrupted();

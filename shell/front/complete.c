@@ -17,6 +17,7 @@
 
 #define EXPRESSION_BREAKS " \t\n\"'@><=;|&{}()[],+-*/%!~^?:.#"
 #define WORD_BREAKS " \t\n\"';{}()[]="
+#define QUOTE_BREAKS "\"'"
 
 static dlsh_session *session;
 
@@ -157,13 +158,17 @@ static void offer_shown(void) {
     offer_expression();
 }
 
+/* Paths; a leading ~ becomes the home folder, since commands take paths as they are. */
 static void offer_files(void) {
-    char *name;
+    char *name, *path = *found.prefix == '~' ? tilde_expand(found.prefix) : NULL;
+    if (path) found.prefix = path;
     for (int state = 0; (name = rl_filename_completion_function(found.prefix, state)); state = 1) {
         offer(name, "");
         free(name);
     }
     rl_filename_completion_desired = 1;
+    if (path) found.prefix = "";
+    free(path);
 }
 
 static const struct {
@@ -260,28 +265,35 @@ static int offer_option_value(const dlsh_command *row, const char *text, size_t 
     return 1;
 }
 
-/* Inside a command's statement: text[from, at) are its words so far. */
-static void offer_argument(const dlsh_command *row, const char *text, size_t from, size_t at) {
+/* The parameter that a word at text[at] is for, text[from, at) being the words so far of the command *row, which
+ * becomes that of a subcommand; NULL: none is wanted. *before is the word in front. */
+static const dlsh_param *parameter_at(const dlsh_command **row, const char *text, size_t from, size_t at,
+                                      const char **before, size_t *before_len) {
     size_t pos = from, n;
-    if (offer_option_value(row, text, from, at)) return;
     int given = 0;
-    size_t before = from, before_len = 0;
+    *before = text + from;
+    *before_len = 0;
     while ((n = next_word(text, &pos, at))) {
-        const dlsh_param *p = dlsh_command_param(row, 0);
-        if (p && p->kind == DLSH_ARG_SUBCOMMAND && !given) {
-            const dlsh_command *sub = row->subs;
-            while (sub && sub->name && !(strlen(sub->name) == n && !memcmp(sub->name, text + pos, n))) sub++;
-            if (sub && sub->name) {
-                offer_argument(sub, text, pos + n, at);
-                return;
-            }
-        }
-        if (!memchr(text + pos, '=', n)) given++;
-        before = pos;
-        before_len = n;
+        const dlsh_param *p = dlsh_command_param(*row, 0);
+        const dlsh_command *sub = p && p->kind == DLSH_ARG_SUBCOMMAND && !given ? (*row)->subs : NULL;
+        while (sub && sub->name && !(strlen(sub->name) == n && !memcmp(sub->name, text + pos, n))) sub++;
+        if (sub && sub->name)
+            *row = sub;
+        else if (!memchr(text + pos, '=', n))
+            given++;
+        *before = text + pos;
+        *before_len = n;
         pos += n;
     }
-    const dlsh_param *p = dlsh_command_param(row, given);
+    return dlsh_command_param(*row, given);
+}
+
+/* Inside a command's statement: text[from, at) are its words so far. */
+static void offer_argument(const dlsh_command *row, const char *text, size_t from, size_t at) {
+    const char *before;
+    size_t before_len;
+    const dlsh_param *p = parameter_at(&row, text, from, at, &before, &before_len);
+    if (offer_option_value(row, text, from, at)) return;
     offer_options(row);
     if (!p) return;
     if (p->kind == DLSH_ARG_SUBCOMMAND) {
@@ -289,7 +301,7 @@ static void offer_argument(const dlsh_command *row, const char *text, size_t fro
         return;
     }
     if (p->complete && !strcmp(p->complete, "value"))
-        offer_setting_values(text + before, before_len);
+        offer_setting_values(before, before_len);
     else
         offer_kind(p->complete, p->kind != DLSH_ARG_WORD);
 }
@@ -392,13 +404,21 @@ static void offer_all(const char *text, size_t at, const dlsh_cursor *c) {
     }
 }
 
-/* What divides words depends on where the cursor is: test/acc is one word of `best`, and two of an expression. */
-static int at_word(const char *text, size_t len, const dlsh_cursor *c) {
-    size_t after;
-    const dlsh_command *row = c->open || c->net || c->quote ? NULL : command_of(text, c->statement, len, &after);
-    if (row) row = inner_command(text, len, row, &after);
-    const dlsh_param *p = row ? dlsh_command_param(row, 0) : NULL;
-    return p && (p->kind == DLSH_ARG_WORD || p->kind == DLSH_ARG_SUBCOMMAND);
+/* What divides words depends on where the cursor is: test/acc is one word of `best`, and two of an expression; a path
+ * is one word inside quotes, blanks and all. */
+static const char *breaks_at(const char *text, size_t len, const dlsh_cursor *c) {
+    size_t after, word = len, name_len;
+    const char *name;
+    if (c->quote) return QUOTE_BREAKS;
+    const dlsh_command *row = c->open || c->net ? NULL : command_of(text, c->statement, len, &after);
+    if (!row) return EXPRESSION_BREAKS;
+    row = inner_command(text, len, row, &after);
+    while (word > after && !isspace((unsigned char)text[word - 1])) word--;
+    const dlsh_param *p = parameter_at(&row, text, after, word, &name, &name_len);
+    const char *set = memchr(text + word, '=', len - word);
+    const dlsh_option *o = set ? dlsh_command_option(row, text + word, (size_t)(set - text) - word) : NULL;
+    int words = o ? o->kind == DLSH_OPT_WORD : p && (p->kind == DLSH_ARG_WORD || p->kind == DLSH_ARG_SUBCOMMAND);
+    return words ? WORD_BREAKS : EXPRESSION_BREAKS;
 }
 
 /* ---------------------------------------------------------------- the notebook's side */
@@ -415,7 +435,7 @@ static int by_name(const void *a, const void *b) {
 int dlsh_complete(dlsh_session *s, const char *text, size_t len, size_t *start, char *const **names) {
     session = s;
     dlsh_cursor c = dlsh_scan(text, len);
-    const char *breaks = at_word(text, len, &c) ? WORD_BREAKS : EXPRESSION_BREAKS;
+    const char *breaks = breaks_at(text, len, &c);
     size_t from = len;
     if (c.quote)
         from = c.string;
@@ -472,14 +492,13 @@ static char *whole_text(size_t *len, int upto) {
 }
 
 static char *word_breaks(void) {
-    static char expression[] = EXPRESSION_BREAKS, word[] = WORD_BREAKS;
     size_t len;
     char *text = whole_text(&len, rl_point);
-    if (!text) return expression;
+    if (!text) return (char *)EXPRESSION_BREAKS;
     dlsh_cursor c = dlsh_scan(text, len);
-    int words = at_word(text, len, &c);
+    const char *breaks = breaks_at(text, len, &c);
     free(text);
-    return words ? word : expression;
+    return (char *)breaks; /* readline only reads it */
 }
 
 static char **attempt(const char *prefix, int start, int end) {
@@ -492,7 +511,7 @@ static char **attempt(const char *prefix, int start, int end) {
     forget();
     found.prefix = prefix;
     if (c.quote) {
-        rl_attempted_completion_over = offer_string(text, &c); /* else readline's own: files */
+        if (!offer_string(text, &c)) offer_files();
     } else if (!c.comment) {
         offer_all(text, len, &c);
     }

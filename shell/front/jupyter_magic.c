@@ -4,10 +4,10 @@
  *     %%time             tells how long the cell took
  *     %time STATEMENT    becomes   time STATEMENT
  *     NAME?  ?NAME       becomes   help NAME */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "front/asked.h"
 #include "front/jupyter.h"
 #include "front/scan.h"
 
@@ -52,31 +52,13 @@ static void put_c(dlsh_buf *b, const char *code, size_t len, size_t at) {
     dlsh_buf_puts(b, "\n}");
 }
 
-/* The name that a line NAME? or ?NAME asks about, also NAME??; returns its length, 0 when the line is none. */
-static size_t asked_name(const char *line, size_t n, const char **name) {
-    size_t in = blanks(line, n), before, letters, after;
-    while (n > in && strchr(" \t\r\n", line[n - 1])) n--;
-    for (before = in; before < n && line[before] == '?';) before++;
-    for (letters = before; letters < n && (isalnum((unsigned char)line[letters]) || strchr("_.", line[letters]));)
-        letters++;
-    for (after = letters; after < n && line[after] == '?';) after++;
-    *name = line + before;
-    return after == n && (before > in) != (after > letters) ? letters - before : 0;
-}
-
 /* %time loses its %; blanks keep the columns. */
 static void put_line(dlsh_buf *b, const char *line, size_t n) {
     size_t in = blanks(line, n), at = b->n;
-    const char *name;
-    size_t asked = asked_name(line, n, &name);
     int timed = begins(line + in, n - in, "%time");
-    dlsh_cursor c = asked || timed ? dlsh_scan(dlsh_buf_text(b), at) : (dlsh_cursor){.open = 1};
-    int ours = !c.open && !c.quote;
-    if (ours && asked)
-        dlsh_buf_printf(b, "help %.*s%s", (int)asked, name, line[n - 1] == '\n' ? "\n" : "");
-    else
-        dlsh_buf_add(b, line, n);
-    if (ours && timed && !b->failed) b->s[at + in] = ' ';
+    dlsh_cursor c = timed ? dlsh_scan(dlsh_buf_text(b), at) : (dlsh_cursor){.open = 1};
+    dlsh_asked_line(b, line, n);
+    if (!c.open && !c.quote && timed && !b->failed) b->s[at + in] = ' ';
 }
 
 static void put_lines(dlsh_buf *b, const char *code, size_t len, size_t from) {

@@ -16,6 +16,7 @@
 #include "commands/nets.h"
 #include "commands/settings.h"
 #include "ffi/guard.h"
+#include "front/asked.h"
 #include "front/front.h"
 #include "view/console.h"
 #include "view/text.h"
@@ -24,7 +25,9 @@ enum { HISTORY_MAX = 10000 };
 
 static struct {
     dlsh_session *s;
+    int editing;    /* by readline; not where the cursor cannot be moved: a dumb terminal, a pipe */
     dlsh_buf entry; /* the lines so far of the statement being typed */
+    dlsh_buf typed; /* the same as it was typed, for the history: NAME? is `help NAME` in the entry */
     int number;     /* of the entry: <3> */
     char *line;     /* what readline handed over */
     int got, eof;
@@ -98,13 +101,18 @@ static void on_line(char *line) {
     repl.line = line;
 }
 
+static void on_eof(void) {
+    repl.got = repl.eof = 1;
+    repl.line = NULL;
+}
+
 static const char *prompt(char *buf, size_t size) {
     if (repl.question) return repl.question;
     dlsh_look look = dlsh_sink_look(dlsh_session_sink(repl.s));
     char number[32];
     int n = snprintf(number, sizeof number, dlsh_damaged(NULL) ? "<%d damaged>" : "<%d>", repl.number);
     if (repl.entry.n) snprintf(number, sizeof number, "%*s", n, "...");
-    if (look.colour)
+    if (look.colour && repl.editing)
         snprintf(buf, size, "\001\033[32m\002%s\001\033[0m\002 ", number);
     else
         snprintf(buf, size, "%s ", number);
@@ -113,18 +121,25 @@ static const char *prompt(char *buf, size_t size) {
 
 /* Gives up what was typed so far. */
 static void abandon(void) {
-    rl_free_line_state();
-    rl_callback_sigcleanup();
-    rl_callback_handler_remove();
-    fputs("^C\n", stdout);
+    if (repl.editing) {
+        /* below the last line of what is shown, which may be an entry of several */
+        rl_point = rl_end;
+        rl_redisplay();
+    }
+    fputs(repl.editing || !isatty(STDIN_FILENO) ? "^C\n" : "\n", stdout); /* else the terminal has echoed it */
     fflush(stdout);
-    repl.entry.n = 0;
+    if (repl.editing) { /* only now: it returns to the first column */
+        rl_free_line_state();
+        rl_callback_sigcleanup();
+        rl_callback_handler_remove();
+    }
+    repl.entry.n = repl.typed.n = 0;
     dlsh_signals_reset();
 }
 
 /* A thread that C has started crashed while nothing ran: told at once, above the prompt. */
 static void tell_trouble(void) {
-    if (!dlsh_guard_check()) return;
+    if (!repl.editing || !dlsh_guard_check()) return;
     rl_clear_visible_line();
     const dl_error *e = dl_error_last();
     dlsh_warn(repl.s, e->hint, "%s", e->message);
@@ -136,23 +151,64 @@ static void tell_trouble(void) {
     rl_redisplay();
 }
 
-/* Waits for one line. Returns 0 after Ctrl-C. */
-static int read_line(void) {
-    char text[64];
-    repl.got = 0;
-    rl_callback_handler_install(prompt(text, sizeof text), on_line);
-    while (!repl.got) {
+/* Waits for input. Returns 0 after Ctrl-C, which has given up the line, and -1 where nothing can be read. */
+static int wait_for_input(void) {
+    for (;;) {
         if (dlsh_signals_pressed()) {
             abandon();
             return 0;
         }
-        struct pollfd p = {.fd = fileno(rl_instream ? rl_instream : stdin), .events = POLLIN};
+        struct pollfd p = {.fd = fileno(stdin), .events = POLLIN};
         int ready = poll(&p, 1, 250);
-        if (ready < 0 && errno != EINTR) break;
-        if (ready > 0) rl_callback_read_char();
+        if (ready < 0 && errno != EINTR) return -1;
+        if (ready > 0) return 1;
+        tell_trouble();
+    }
+}
+
+static int edit_line(void) {
+    char text[64];
+    rl_callback_handler_install(prompt(text, sizeof text), on_line);
+    while (!repl.got) {
+        int ready = wait_for_input();
+        if (ready <= 0) return ready != 0;
+        rl_callback_read_char();
         if (!repl.got) tell_trouble();
     }
     return 1;
+}
+
+/* A line as the terminal edits it, or a pipe has it. */
+static int plain_line(void) {
+    char text[64];
+    dlsh_buf line = {0};
+    fputs(prompt(text, sizeof text), stdout);
+    fflush(stdout);
+    for (int c = 0; c != '\n' && c != EOF;) {
+        int ready = wait_for_input();
+        if (ready <= 0) {
+            dlsh_buf_free(&line);
+            return ready != 0;
+        }
+        c = getc(stdin); /* unbuffered: what follows may be read by input() */
+        if (c != '\n' && c != EOF) dlsh_buf_add(&line, &(char){(char)c}, 1);
+        if (c == EOF) clearerr(stdin);
+        if (c == EOF && !line.n) on_eof();
+    }
+    if (!repl.got) {
+        if (!isatty(STDIN_FILENO)) printf("%s\n", dlsh_buf_text(&line)); /* a transcript shows what was typed */
+        repl.got = 1;
+        repl.eof = 0;
+        repl.line = strdup(dlsh_buf_text(&line));
+    }
+    dlsh_buf_free(&line);
+    return 1;
+}
+
+/* Waits for one line. Returns 0 after Ctrl-C. */
+static int read_line(void) {
+    repl.got = 0;
+    return repl.editing ? edit_line() : plain_line();
 }
 
 /* ---------------------------------------------------------------- entries */
@@ -218,20 +274,22 @@ static void take_line(void) {
         free(repl.line);
         return;
     }
-    dlsh_buf_puts(&repl.entry, repl.line);
+    dlsh_asked_line(&repl.entry, repl.line, strlen(repl.line));
+    dlsh_buf_puts(&repl.typed, repl.line);
     free(repl.line);
     if (dlsh_is_complete(repl.s, dlsh_buf_text(&repl.entry), repl.entry.n) == DLSH_INCOMPLETE) {
         if (blank && !repl.told++) fputs("(a bracket, block or argument is still open; Ctrl-C gives up)\n", stdout);
         dlsh_buf_puts(&repl.entry, "\n");
+        dlsh_buf_puts(&repl.typed, "\n");
         return;
     }
     if (!strncmp(dlsh_buf_text(&repl.entry), "#include", 8) || !strncmp(dlsh_buf_text(&repl.entry), "#define ", 8))
         fputs("(# begins a comment here; C stands in C { ... }, a header comes with extern \"lib\" header <name.h>;)\n",
               stdout);
-    history_keep(dlsh_buf_text(&repl.entry));
+    history_keep(dlsh_buf_text(&repl.typed));
     dlsh_buf_puts(&repl.entry, "\n");
     run_entry();
-    repl.entry.n = 0;
+    repl.entry.n = repl.typed.n = 0;
 }
 
 static void banner(void) {
@@ -248,12 +306,14 @@ static void at_eof(void) {
     fputs("\n", stdout); /* the prompt stands there */
     if (!repl.entry.n) return;
     run_entry();
-    repl.entry.n = 0;
+    repl.entry.n = repl.typed.n = 0;
 }
 
 int dlsh_repl(dlsh_session *s, const dlsh_options *o) {
     repl.s = s;
     repl.number = 1;
+    repl.editing = isatty(STDIN_FILENO) && dlsh_console_live();
+    if (!repl.editing) setvbuf(stdin, NULL, _IONBF, 0);
     if (!o->quiet) banner();
     rl_readline_name = "dlsh";
     rl_catch_signals = 0; /* ours finishes training steps; readline's would not know */
@@ -278,5 +338,6 @@ int dlsh_repl(dlsh_session *s, const dlsh_options *o) {
     dlsh_exiting(s, &code);
     history_close();
     dlsh_buf_free(&repl.entry);
+    dlsh_buf_free(&repl.typed);
     return code;
 }

@@ -53,8 +53,37 @@ static const char *optkind_want(const dlsh_option *o) {
     return o->want;
 }
 
+/* How one comes to a value of a kind. */
+static const char *maker_of(const char *want) {
+    static const struct {
+        const char *want, *how;
+    } makers[] = {{"trainer", "t = trainer(m, d) makes a trainer of a net and a dataset"},
+                  {"net", "net m { linear 10 } makes a net"},
+                  {"dataset", "d = dataset(\"digits\") makes a dataset"},
+                  {"optimizer", "adam(lr=0.001) makes an optimizer"},
+                  {"run", "r = start_run(\"name\") makes a run"},
+                  {"tensor", "tensor([1, 2]) makes a tensor"}};
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
+        if (word_in(want, makers[i].want)) return makers[i].how;
+    return NULL;
+}
+
+/* What stands there instead, when it is a name: `t` may well be a function of the language. */
+static void put_culprit(char *hint, size_t size, const dlsh_arg_item *it, const char *how) {
+    const dlsh_node *n = it->node;
+    if (n && n->kind == DLSH_N_EXPR && n->nkids == 1) n = n->kids[0];
+    int ours = it->value.type == DLSH_BUILTIN || it->value.type == DLSH_OP;
+    if (n && n->kind == DLSH_N_NAME && ours)
+        snprintf(hint, size, "no variable is called %.40s, it names the function %.40s(...); %s", n->text, n->text,
+                 how);
+    else if (n && n->kind == DLSH_N_NAME)
+        snprintf(hint, size, "%.40s is %s; %s", n->text, dlsh_a(it->value), how);
+    else
+        snprintf(hint, size, "%s", how);
+}
+
 static dl_status wrong_type(const dlsh_args *a, const char *name, const char *want, const dlsh_arg_item *it) {
-    char words[96];
+    char words[96], made[200];
     snprintf(words, sizeof words, "%s", want);
     for (char *p = words; *p; p++)
         if (*p == '|') *p = '/';
@@ -68,6 +97,10 @@ static dl_status wrong_type(const dlsh_args *a, const char *name, const char *wa
         hint = "int(x) drops the fraction";
     else if (it->value.type == DLSH_BUILTIN && dtype)
         hint = DLSH_DTYPE_HINT;
+    else if (maker_of(want)) {
+        put_culprit(made, sizeof made, it, maker_of(want));
+        hint = made;
+    }
     dlsh_fail(DL_ERR_TYPE, hint, "%s: %s must be %s %s, got %s", a->cmd->name, name,
               strchr("aeiou", words[0]) ? "an" : "a", words, dlsh_type_name(it->value));
     return dlsh_at(a->s, it->node, DL_ERR_TYPE);
@@ -115,7 +148,9 @@ static dl_status check_item(const dlsh_args *a, dlsh_arg_item *it) {
     if (p && unevaluated(p)) return DL_OK;
     if (it->value.type == DLSH_VOID) it->value = dlsh_none();
     const char *want = p ? p->want : o ? optkind_want(o) : NULL;
-    if (p && p->kind == DLSH_ARG_WORD && !want) want = "string|int|float|bool";
+    int with_numbers = p && p->flags & DLSH_NUMBERS;
+    if (p && p->kind == DLSH_ARG_WORD && !want)
+        want = with_numbers ? "string|int|float|bool|list|tensor" : "string|int|float|bool";
     /* none stands for not given where that is allowed */
     if (it->value.type == DLSH_NONE && (o || (p && p->flags & DLSH_OPTIONAL)) && !(want && word_in(want, "none"))) {
         it->absent = 1;
@@ -123,7 +158,9 @@ static dl_status check_item(const dlsh_args *a, dlsh_arg_item *it) {
     }
     if (choices && !strcmp(choices, "dtype") && dlsh_is_bool_type(it->value)) it->value = dlsh_string("bool");
     if (!dlsh_wants(want, it->value)) return wrong_type(a, name, want, it);
-    if ((p && p->kind == DLSH_ARG_WORD) || (o && o->kind == DLSH_OPT_WORD)) DLSH_TRY(to_word(it));
+    int word = (p && p->kind == DLSH_ARG_WORD) || (o && o->kind == DLSH_OPT_WORD);
+    int numbers = it->value.type == DLSH_LIST || it->value.type == DLSH_TENSOR;
+    if (word && !(with_numbers && numbers)) DLSH_TRY(to_word(it));
     if (choices && strchr(choices, '|') && it->value.type == DLSH_STR && !word_in(choices, it->value.as.str->s))
         return wrong_choice(a, name, choices, it);
     return DL_OK;

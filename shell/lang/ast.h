@@ -24,6 +24,7 @@ typedef struct dlsh_span {
     NODE(STR, "str", "text, num.i bytes; also a word of a command, flag WORD")                                         \
     NODE(NAME, "name", "text; slot")                                                                                   \
     NODE(LIST, "list", "kids: item...")                                                                                \
+    NODE(RECORD, "record", "kids: KWARG..., whose texts are the keys")                                                 \
     NODE(CALL, "call", "kids: callee, (expr | KWARG)...")                                                              \
     NODE(KWARG, "kwarg", "text; kids: value")                                                                          \
     NODE(INDEX, "index", "kids: object, (expr | SLICE | ELLIPSIS)...")                                                 \

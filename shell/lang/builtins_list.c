@@ -57,21 +57,26 @@ static dl_status pop_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static int find(const dlsh_list *l, dlsh_value item) {
-    for (int i = 0; i < l->n && !dlsh_tired(i + 1L); i++)
-        if (dlsh_equal(l->items[i], item)) return i;
-    return -1;
+/* The position of an item; -1 when there is none. */
+static dl_status find(const dlsh_list *l, dlsh_value item, int *at) {
+    int same = 0;
+    for (*at = 0; *at < l->n && !same && !dlsh_tired(*at + 1L); *at += !same)
+        DLSH_TRY(dlsh_equal(l->items[*at], item, &same));
+    if (!same) *at = -1;
+    return DL_OK;
 }
 
 static dl_status index_run(const dlsh_args *a, dlsh_value *result) {
-    int i = find(self(a), *dlsh_arg(a, "item"));
+    int i;
+    DLSH_TRY(find(self(a), *dlsh_arg(a, "item"), &i));
     *result = i < 0 ? dlsh_none() : dlsh_int(i);
     return DL_OK;
 }
 
 static dl_status remove_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_list *l = self(a);
-    int i = find(l, *dlsh_arg(a, "item"));
+    int i;
+    DLSH_TRY(find(l, *dlsh_arg(a, "item"), &i));
     if (i >= 0) dlsh_list_remove(l, i, i + 1);
     *result = dlsh_bool(i >= 0);
     return DL_OK;

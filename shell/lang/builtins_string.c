@@ -83,7 +83,7 @@ static dl_status format_value(dlsh_buf *b, const char *spec, char letter, dlsh_v
         return dlsh_fail(DL_ERR_TYPE, "%s takes any value", "%%%c wants a number, got %s", letter, dlsh_a(x));
     if (strchr("fFeEgGaA", letter)) {
         snprintf(full, sizeof full, "%s%c", spec, letter);
-        dlsh_buf_printf(b, full, dlsh_number(x));
+        dlsh_buf_printf(b, full, dlsh_plain_nan(dlsh_number(x)));
         return DL_OK;
     }
     if (x.type == DLSH_FLOAT) {

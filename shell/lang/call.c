@@ -315,7 +315,7 @@ static dl_status evaluate(dlsh_session *s, const dlsh_node *n, arguments *a) {
         const dlsh_node *k = n->kids[i + 1];
         a->names[i] = k->kind == DLSH_N_KWARG ? k->text : NULL;
         named |= k->kind == DLSH_N_KWARG;
-        DLSH_TRY(dlsh_eval(s, k->kind == DLSH_N_KWARG ? k->kids[0] : k, &a->values[i]));
+        DLSH_TRY(dlsh_eval_argument(s, k->kind == DLSH_N_KWARG ? k->kids[0] : k, &a->values[i]));
         a->n++;
     }
     a->args = (dlsh_callargs){count, a->values, named ? a->names : NULL};

@@ -41,6 +41,7 @@ typedef enum dlsh_argkind {
 enum dlsh_param_flags {
     DLSH_OPTIONAL = 1, /* may be missing */
     DLSH_VARIADIC = 2, /* any number, also none; the last parameter; read with dlsh_arg_count and dlsh_arg_at */
+    DLSH_NUMBERS = 4,  /* WORD: `(expr)` may be a list or tensor too, and stays one */
 };
 
 typedef struct dlsh_param {

@@ -16,12 +16,12 @@ static dl_status gather(dlsh_args *a, const dlsh_node *k) {
         if (!k->nkids)
             it.value = dlsh_bool(1);
         else
-            DLSH_TRY(dlsh_eval(s, k->kids[0], &it.value));
+            DLSH_TRY(dlsh_eval_argument(s, k->kids[0], &it.value));
     } else {
         it.param = &a->cmd->params[k->num.i];
         if (it.param->kind != DLSH_ARG_STATEMENT && it.param->kind != DLSH_ARG_BLOCK &&
             it.param->kind != DLSH_ARG_SYNTAX)
-            DLSH_TRY(dlsh_eval(s, k->kids[0], &it.value));
+            DLSH_TRY(dlsh_eval_argument(s, k->kids[0], &it.value));
     }
     a->items[a->n++] = it;
     return DL_OK;

@@ -20,8 +20,11 @@ static void head(dlsh_buf *b, const dlsh_node *n) {
         dlsh_buf_puts(b, "assign");
         if (n->op) dlsh_buf_printf(b, " %s", dlsh_op_text(n->op));
         return;
-    case DLSH_N_FIELD:
     case DLSH_N_KWARG:
+        dlsh_buf_printf(b, "%s ", dlsh_kind_name(n->kind));
+        dlsh_buf_key(b, n->text);
+        return;
+    case DLSH_N_FIELD:
     case DLSH_N_OPTION:
     case DLSH_N_PARAM:
     case DLSH_N_NET: dlsh_buf_printf(b, "%s %s", dlsh_kind_name(n->kind), n->text); return;

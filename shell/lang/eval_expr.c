@@ -36,6 +36,26 @@ dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out) 
     return DL_OK;
 }
 
+static dl_status eval_record(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    dlsh_value r = dlsh_new_record(), v;
+    if (dlsh_failed(r)) return DL_ERR_MEMORY;
+    for (int i = 0; i < n->nkids; i++) {
+        const dlsh_node *field = n->kids[i];
+        dl_status st = DL_OK;
+        if (dlsh_record_get(r.as.record, field->text))
+            st =
+                dlsh_at(s, field, dlsh_fail(DL_ERR_NAME, NULL, "key '%.80s' occurs twice in this record", field->text));
+        if (!st) st = dlsh_eval(s, field->kids[0], &v);
+        if (!st) st = dlsh_record_set(r.as.record, field->text, v.type == DLSH_VOID ? dlsh_none() : v);
+        if (st) {
+            dlsh_drop(r);
+            return st;
+        }
+    }
+    *out = r;
+    return DL_OK;
+}
+
 static dl_status eval_truth(dlsh_session *s, const dlsh_node *n, int *yes) {
     dlsh_value v;
     DLSH_TRY(dlsh_eval(s, n, &v));
@@ -136,6 +156,7 @@ static dl_status eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     case DLSH_N_FIELD: return eval_field(s, n, out);
     case DLSH_N_INDEX: return dlsh_eval_index(s, n, out);
     case DLSH_N_LIST: return dlsh_eval_items(s, n, out);
+    case DLSH_N_RECORD: return eval_record(s, n, out);
     case DLSH_N_AND:
     case DLSH_N_OR: return eval_logic(s, n, out);
     case DLSH_N_COND: return eval_cond(s, n, out);
@@ -148,4 +169,11 @@ dl_status dlsh_eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dl_status st = n->depth > 8 ? dlsh_check_stack(s) : DL_OK;
     if (!st) st = eval(s, n, out);
     return st && !s->place.set ? dlsh_at(s, n, st) : st;
+}
+
+dl_status dlsh_eval_argument(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    dl_status st = dlsh_eval(s, n, out);
+    if (st == DL_ERR_NAME && n->kind == DLSH_N_NAME)
+        dlsh_add_hint("assign it first, %.60s = ...; text stands in quotes, \"%.60s\"", n->text, n->text);
+    return st;
 }

@@ -37,6 +37,9 @@ static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_
     dlsh_iter it;
     dlsh_value item;
     int done = 0;
+    if (dlsh_is_number(v) || v.type == DLSH_BOOL || v.type == DLSH_NONE)
+        return dlsh_fail(DL_ERR_TYPE, "give each its value: a, b = 1, 2; or unpack a list: a, b = xs",
+                         "%d names on the left, but %s on the right", n, dlsh_a(v));
     DLSH_TRY(dlsh_iter_begin(s, v, &it));
     it.part = DLSH_VALUES;
     dl_status st = DL_OK;

@@ -19,8 +19,19 @@ dl_status dlsh_fail(dl_status code, const char *hint, const char *fmt, ...) {
     return code;
 }
 
+void dlsh_add_hint(const char *fmt, ...) {
+    dl_error e;
+    if (!dl_error_take(&e)) return;
+    va_list ap;
+    va_start(ap, fmt);
+    if (!e.hint[0]) vsnprintf(e.hint, sizeof e.hint, fmt, ap);
+    va_end(ap);
+    dl_error_put(&e);
+}
+
 const char *dlsh_nearest(const char *word, const char *const *names, int n) {
-    return strlen(word) < 3 ? NULL : dl_nearest(word, names, n); /* of short names any other is near */
+    const char *same = dlsh_synonym(word, names, n);
+    return same || strlen(word) < 3 ? same : dl_nearest(word, names, n); /* of short names any other is near */
 }
 
 dl_status dlsh_failure(void) {

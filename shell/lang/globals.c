@@ -85,36 +85,23 @@ dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name) {
     return dlsh_void();
 }
 
-static const char *foreign(const char *name) {
-    static const struct {
-        const char *name, *hint;
-    } words[] = {
-        {"None", "write none"},
-        {"nil", "write none"},
-        {"null", "write none"},
-        {"True", "write true"},
-        {"False", "write false"},
-        {"self", "there are no classes"},
-        {"torch", "ops need no prefix: zeros(2, 3)"},
-        {"np", "ops need no prefix: zeros(2, 3)"},
-        {"nn", "layers stand in a net: net m { linear 10 }"},
-        {"F", "ops need no prefix: relu(x)"},
-        {"Infinity", "write inf"},
-        {"NaN", "write nan"},
-        {"dict", "write record(a=1, b=2)"},
-        {"printf", "write print(format(\"%d\", n)); C's printf comes with extern"},
-        {"device", "the command device cuda chooses it"},
-    };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(words[i].name, name)) return words[i].hint;
-    return NULL;
+const char *dlsh_nearest_command(const dlsh_session *s, const char *word) {
+    static const char *const statements[] = {"net", "extern", "if", "while", "for", "fn", "return", "try"};
+    const char **names = malloc(sizeof *names * ((size_t)s->nrows + 8));
+    int n = 0;
+    for (size_t i = 0; names && i < sizeof statements / sizeof *statements; i++) names[n++] = statements[i];
+    for (int i = 0; names && i < s->nrows; i++)
+        if ((s->rows[i]->flags & DLSH_ONLY_FUNCTION) != DLSH_ONLY_FUNCTION) names[n++] = s->rows[i]->name;
+    const char *near = names ? dlsh_nearest(word, names, n) : NULL;
+    free(names);
+    return near;
 }
 
 /* Error for a name nobody knows. */
 static dl_status unknown_name(dlsh_session *s, const char *name) {
     char hint[160] = "";
     const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
-    const char *known = foreign(name), *near;
+    const char *known = dlsh_foreign_name(name), *near;
     const char *hidden = row && s->c_hidden ? s->c_hidden(s->c_state, name) : NULL;
     if (hidden) snprintf(hint, sizeof hint, "it hides C's function, which is C.%s: %.80s", name, hidden);
     if (row) {

@@ -1,4 +1,5 @@
 /* x[...] on lists, strings, records, ranges and handles; tensors have a file of their own. */
+#include <stdio.h>
 #include <string.h>
 
 #include "lang/interp.h"
@@ -8,7 +9,11 @@
 /* i counted from the end when negative; DL_ERR_INDEX outside [0, n). */
 static dl_status position(dlsh_value key, long n, const char *what, long *out) {
     if (key.type != DLSH_INT)
-        return dlsh_fail(DL_ERR_TYPE, NULL, "the index of a %s must be an int or a slice, got %s", what, dlsh_a(key));
+        return dlsh_fail(DL_ERR_TYPE,
+                         key.type == DLSH_STR     ? "records have names for their values: {a: 1}[\"a\"]"
+                         : key.type == DLSH_FLOAT ? "int(x) drops the fraction; // divides to a whole number"
+                                                  : NULL,
+                         "the index of a %s must be an int or a slice, got %s", what, dlsh_a(key));
     long i = key.as.i < 0 ? key.as.i + n : key.as.i;
     if (i < 0 || i >= n)
         return dlsh_fail(DL_ERR_INDEX, n ? NULL : "it is empty", "index %ld is outside a %s of %ld", key.as.i, what, n);
@@ -50,6 +55,21 @@ static dl_status slice_of(dlsh_session *s, const dlsh_node *slice, long n, long 
 
 /* ---------------------------------------------------------------- reading */
 
+/* A record is asked for something that is no name. */
+static dl_status no_key(const dlsh_record *r, dlsh_value key) {
+    return dlsh_fail(DL_ERR_TYPE,
+                     r->n ? "by name: r.name or r[\"name\"]; r.keys() lists the names, r.values() the values"
+                          : "it is empty",
+                     "a record is indexed by a string, got %s", dlsh_type_name(key));
+}
+
+static dl_status no_such_field(const dlsh_record *r, const char *name) {
+    const char *near = dlsh_nearest(name, (const char *const *)r->keys, r->n);
+    char hint[120];
+    snprintf(hint, sizeof hint, near ? "did you mean \"%.80s\"?" : r->n ? "r.keys() lists them" : "it is empty", near);
+    return dlsh_fail(DL_ERR_NAME, hint, "the record has no field '%.200s'", name);
+}
+
 /* x[i] for one evaluated key. */
 static dl_status index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value *out) {
     long i = 0, n;
@@ -57,15 +77,17 @@ static dl_status index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh
         return x.as.handle->cls->index(s, x.as.handle->self, key, out);
     if (x.type == DLSH_RECORD) {
         const dlsh_value *v = key.type == DLSH_STR ? dlsh_record_get(x.as.record, key.as.str->s) : NULL;
-        if (key.type != DLSH_STR)
-            return dlsh_fail(DL_ERR_TYPE, NULL, "a record is indexed by a string, got %s", dlsh_type_name(key));
-        if (!v) return dlsh_fail(DL_ERR_NAME, NULL, "the record has no field '%s'", key.as.str->s);
+        if (key.type != DLSH_STR) return no_key(x.as.record, key);
+        if (!v) return no_such_field(x.as.record, key.as.str->s);
         *out = dlsh_ref(*v);
         return DL_OK;
     }
     if (x.type != DLSH_LIST && x.type != DLSH_STR && x.type != DLSH_RANGE)
-        return dlsh_fail(DL_ERR_TYPE, dlsh_callable(x) ? "functions are called with ( )" : NULL, "%s cannot be indexed",
-                         dlsh_a(x));
+        return dlsh_fail(DL_ERR_TYPE,
+                         dlsh_callable(x)    ? "functions are called with ( )"
+                         : dlsh_is_number(x) ? "lists, strings, records and tensors have elements"
+                                             : NULL,
+                         "%s cannot be indexed", dlsh_a(x));
     DLSH_TRY(dlsh_length(x, &n));
     DLSH_TRY(position(key, n, dlsh_type_name(x), &i));
     if (x.type == DLSH_LIST)
@@ -165,7 +187,7 @@ static dl_status set_key(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_val
         return x.as.handle->cls->set_index(s, x.as.handle->self, key, v);
     if (x.type == DLSH_RECORD) {
         if (key.type == DLSH_STR) return dlsh_record_set(x.as.record, key.as.str->s, dlsh_ref(v));
-        return dlsh_fail(DL_ERR_TYPE, NULL, "a record is indexed by a string, got %s", dlsh_type_name(key));
+        return no_key(x.as.record, key);
     }
     if (x.type != DLSH_LIST)
         return dlsh_fail(DL_ERR_TYPE, x.type == DLSH_STR ? "strings cannot be changed: build a new one" : NULL,

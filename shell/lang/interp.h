@@ -93,6 +93,8 @@ int dlsh_global_slot(dlsh_session *s, const char *name);
  */
 const dlsh_value *dlsh_global_value(dlsh_session *s, int slot);
 void dlsh_globals_free(dlsh_session *s);
+/* The nearest command, or word that begins a statement, to a wrong one; NULL. */
+const char *dlsh_nearest_command(const dlsh_session *s, const char *word);
 
 /* ---- places of failures (place.c) */
 /* Notes where a failure happened unless that is known; returns st. */
@@ -108,6 +110,8 @@ dl_status dlsh_caught(dlsh_session *s, dlsh_value *out);
 
 /* ---- evaluation (eval_expr.c, eval_stmt.c) */
 dl_status dlsh_eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
+/* The value of an argument: a name that is unknown may be meant as text. */
+dl_status dlsh_eval_argument(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 /* The values of n's kids as a list. */
 dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n);

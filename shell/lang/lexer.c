@@ -18,6 +18,12 @@ const char *dlsh_tok_text(dlsh_tok kind) { return texts[kind]; }
 static int is_name_start(int c) { return isalpha(c) || c == '_'; }
 static int is_name(int c) { return isalnum(c) || c == '_'; }
 
+int dlsh_is_name(const char *s) {
+    if (!is_name_start((unsigned char)*s)) return 0;
+    while (is_name((unsigned char)*s)) s++;
+    return !*s;
+}
+
 static dlsh_tok keyword(const char *s, size_t n) {
     for (int k = DLSH_T_IF; k <= DLSH_T_NONE; k++)
         if (!strncmp(texts[k], s, n) && !texts[k][n]) return (dlsh_tok)k;
@@ -222,7 +228,9 @@ static dlsh_token lex_string(dlsh_lexer *lx, dlsh_token t) {
         lx->pos += 1 + used;
     }
     if (at_end(lx) || *at(lx) == '\n')
-        return bad(lx, t, "this string is not closed on its line", "a newline inside a string is written \\n");
+        return bad(lx, t, "this string is not closed on its line",
+                   quote == '\'' && t.touch ? "a transposed matrix is x.T; strings stand in \" or '"
+                                            : "a newline inside a string is written \\n");
     lx->pos++;
     t.text = out;
     return finish(lx, t, DLSH_T_STR);

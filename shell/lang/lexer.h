@@ -81,6 +81,8 @@ typedef enum dlsh_tok {
         DLSH_NTOKS
 } dlsh_tok;
 
+static inline int dlsh_is_keyword(dlsh_tok kind) { return kind >= DLSH_T_IF && kind <= DLSH_T_NONE; }
+
 typedef struct dlsh_token {
     dlsh_tok kind;
     int touch; /* no white space between it and the token before */

@@ -33,7 +33,7 @@ static dl_status eval_args(dlsh_session *s, const dlsh_node *n, dlsh_layer *l) {
         const dlsh_node *k = n->kids[i];
         int option = k->kind == DLSH_N_OPTION;
         names[i] = option ? k->text : NULL;
-        DLSH_TRY(dlsh_eval(s, option ? k->kids[0] : k, &l->args[i]));
+        DLSH_TRY(dlsh_eval_argument(s, option ? k->kids[0] : k, &l->args[i]));
         l->nargs++;
     }
     return DL_OK;

@@ -198,7 +198,7 @@ static dl_status membership(dlsh_value a, dlsh_value b, dlsh_value *out) {
         found = dlsh_record_get(b.as.record, a.as.str->s) != NULL;
     else if (b.type == DLSH_LIST)
         for (int i = 0; i < b.as.list->n && !found && !dlsh_tired(i + 1L); i++)
-            found = dlsh_equal(a, b.as.list->items[i]);
+            DLSH_TRY(dlsh_equal(a, b.as.list->items[i], &found));
     else if (b.type == DLSH_RANGE && a.type == DLSH_INT) {
         const dlsh_range *r = b.as.range;
         found = r->step > 0 ? a.as.i >= r->from && a.as.i < r->to : a.as.i <= r->from && a.as.i > r->to;
@@ -240,8 +240,10 @@ dl_status dlsh_binary(dlsh_session *s, dlsh_op op, dlsh_value a, dlsh_value b, d
         if (comparable || (op != DLSH_OP_EQ && op != DLSH_OP_NE)) return dlsh_tensor_binary(op, a, b, out);
     }
     if (op == DLSH_OP_EQ || op == DLSH_OP_NE) {
-        *out = dlsh_bool(dlsh_equal(a, b) == (op == DLSH_OP_EQ));
-        return a.type == DLSH_LIST || a.type == DLSH_RECORD ? dlsh_check_interrupt() : DL_OK;
+        int same;
+        DLSH_TRY(dlsh_equal(a, b, &same));
+        *out = dlsh_bool(same == (op == DLSH_OP_EQ));
+        return DL_OK;
     }
     if (is_order(op)) return order(op, a, b, out);
     if (a.type == DLSH_BOOL && b.type == DLSH_BOOL &&
@@ -285,5 +287,6 @@ dl_status dlsh_unary(dlsh_session *s, dlsh_op op, dlsh_value a, dlsh_value *out)
         *out = dlsh_int(~a.as.i);
         return DL_OK;
     }
-    return dlsh_fail(DL_ERR_TYPE, NULL, "%s does not work on %s", dlsh_op_text(op), dlsh_a(a));
+    const char *hint = op == DLSH_OP_BITNOT && a.type == DLSH_BOOL ? "the opposite of a bool is !x" : NULL;
+    return dlsh_fail(DL_ERR_TYPE, hint, "%s does not work on %s", dlsh_op_text(op), dlsh_a(a));
 }

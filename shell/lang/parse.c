@@ -97,6 +97,8 @@ void *dlsh_p_unexpected(dlsh_parser *p, const char *wanted, const char *hint) {
     if (p->err->code) return NULL;
     if (p->tok.kind == DLSH_T_BAD) return dlsh_p_fail(p, p->tok.span, p->tok.hint, "%s", p->tok.message);
     p->err->at_end = p->tok.kind == DLSH_T_END;
+    const char *sign = dlsh_p_sign_hint(p->unit->text, p->unit->len, (size_t)p->tok.span.start);
+    if (sign) hint = sign;
     if (!hint) hint = dlsh_p_operator_hint(&p->tok);
     if (!hint && p->tok.kind == DLSH_T_SET) hint = "= assigns, == compares";
     if (!hint && p->tok.kind == DLSH_T_ARROW) hint = "-> goes between layers, inside net NAME { }";

@@ -11,6 +11,7 @@ typedef struct dlsh_syntax_error {
     int at_end;
     char message[256];
     char hint[256];
+    const char *command; /* of the unit: a word that stands where a command may, and is none; NULL */
 } dlsh_syntax_error;
 
 /* Parses the unit's text into unit->root. `find` tells the commands; with NULL there are none. Returns err->code. */

@@ -58,7 +58,9 @@ dlsh_node *dlsh_p_option(dlsh_parser *p, dlsh_optkind kind) {
     dlsh_p_advance(p); /* = */
     if (!p->tok.touch || dlsh_p_at_statement_end(p))
         return dlsh_p_unexpected(p, "a value right after '='", "options are written name=value, without spaces");
-    v = kind == DLSH_OPT_WORD ? word_value(p, "a word") : dlsh_p_argument(p);
+    v = dlsh_p_is(p, DLSH_T_LBRACE) ? dlsh_p_record(p)
+        : kind == DLSH_OPT_WORD     ? word_value(p, "a word")
+                                    : dlsh_p_argument(p);
     if (!v || !dlsh_p_push(p, v)) return NULL;
     return dlsh_p_finish(p, o, mark);
 }

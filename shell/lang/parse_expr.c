@@ -71,6 +71,11 @@ static dlsh_node *parenthesis(dlsh_parser *p) {
     return n;
 }
 
+static int begins_operand(const dlsh_parser *p) {
+    dlsh_tok k = p->tok.kind;
+    return k == DLSH_T_NAME || k == DLSH_T_INT || k == DLSH_T_FLOAT || k == DLSH_T_STR;
+}
+
 static dlsh_node *list(dlsh_parser *p) {
     int mark = p->nstack;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_LIST, p->tok.span);
@@ -84,9 +89,64 @@ static dlsh_node *list(dlsh_parser *p) {
     if (dlsh_p_is(p, DLSH_T_FOR))
         return dlsh_p_unexpected(p, "',' or ']'",
                                  "there are no comprehensions: use map(fn (x) { return ... }, xs) or a loop");
-    if (!dlsh_p_is(p, DLSH_T_RBRACKET)) return dlsh_p_unexpected(p, "',' or ']' in the list", NULL);
+    if (!dlsh_p_is(p, DLSH_T_RBRACKET))
+        return dlsh_p_unexpected(p, "',' or ']' in the list",
+                                 dlsh_p_is(p, DLSH_T_SEMI) ? "rows are lists in a list: [[1, 2], [3, 4]]"
+                                 : begins_operand(p)       ? "commas stand between items: [1, 2]"
+                                                           : NULL);
     if (!dlsh_p_close(p, DLSH_T_RBRACKET, "to close '['")) return NULL;
     return dlsh_p_finish(p, n, mark);
+}
+
+/* One field of a record: a name, a keyword or a string, `:`, an expression. */
+static dlsh_node *record_field(dlsh_parser *p) {
+    int mark = p->nstack, word = p->tok.kind == DLSH_T_NAME || dlsh_is_keyword(p->tok.kind);
+    if (!word && !dlsh_p_is(p, DLSH_T_STR)) {
+        int number = dlsh_p_is(p, DLSH_T_INT) || dlsh_p_is(p, DLSH_T_FLOAT);
+        return dlsh_p_unexpected(p, "a key in the record",
+                                 number ? "keys are names or strings, {\"1\": 2}; lists are written [1, 2]" : NULL);
+    }
+    if (!word && (int)strlen(p->tok.text) != p->tok.len)
+        return dlsh_p_fail(p, p->tok.span, NULL, "a key cannot hold the character \\0");
+    dlsh_node *n = dlsh_p_name(p, DLSH_N_KWARG), *value;
+    if (!n) return NULL;
+    if (!dlsh_p_is(p, DLSH_T_COLON))
+        return dlsh_p_unexpected(p, "':' after the key",
+                                 "a record is written {a: 1, \"b c\": 2}, a list [1, 2]; blocks belong to if, for, fn");
+    dlsh_p_advance(p);
+    if (!(value = inner(p)) || !dlsh_p_push(p, value)) return NULL;
+    return dlsh_p_finish(p, n, mark);
+}
+
+/* { [key: expr {, key: expr} [,]] } */
+static dlsh_node *record(dlsh_parser *p) {
+    int mark = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_RECORD, p->tok.span);
+    if (!n) return NULL;
+    dlsh_p_open(p);
+    while (!dlsh_p_is(p, DLSH_T_RBRACE)) {
+        dlsh_node *field = record_field(p);
+        if (!field || !dlsh_p_push(p, field)) return NULL;
+        if (!dlsh_p_accept(p, DLSH_T_COMMA)) break;
+    }
+    if (!dlsh_p_is(p, DLSH_T_RBRACE))
+        return dlsh_p_unexpected(p, "',' or '}' in the record",
+                                 dlsh_p_is(p, DLSH_T_FOR)
+                                     ? "there are no comprehensions: fill it in a loop, r[key] = value"
+                                 : begins_operand(p) ? "commas stand between fields: {a: 1, b: 2}"
+                                                     : NULL);
+    if (!dlsh_p_close(p, DLSH_T_RBRACE, "to close '{'")) return NULL;
+    return dlsh_p_finish(p, n, mark);
+}
+
+int dlsh_p_at_record(const dlsh_parser *p) {
+    dlsh_parser ahead = *p;
+    if (!dlsh_p_is(p, DLSH_T_LBRACE)) return 0;
+    dlsh_p_open(&ahead);
+    if (dlsh_p_is(&ahead, DLSH_T_RBRACE) || dlsh_p_is(&ahead, DLSH_T_END)) return 1;
+    int key = ahead.tok.kind == DLSH_T_NAME || ahead.tok.kind == DLSH_T_STR || dlsh_is_keyword(ahead.tok.kind);
+    dlsh_tok behind = dlsh_p_peek(&ahead).kind;
+    return key && (behind == DLSH_T_COLON || behind == DLSH_T_END);
 }
 
 static dlsh_node *operand(dlsh_parser *p) {
@@ -106,7 +166,9 @@ static dlsh_node *operand(dlsh_parser *p) {
     case DLSH_T_LPAREN: return parenthesis(p);
     case DLSH_T_LBRACKET: return list(p);
     case DLSH_T_FN: return dlsh_p_fn(p, 0);
-    case DLSH_T_LBRACE: return dlsh_p_unexpected(p, "an expression", "named values are record(a=1, b=2), lists [1, 2]");
+    case DLSH_T_LBRACE:
+        if (!p->arg_mode) return record(p);
+        return dlsh_p_unexpected(p, "an argument", "a record as a bare argument stands in parentheses: ({a: 1})");
     case DLSH_T_IF:
         return dlsh_p_unexpected(p, "an expression", "a choice inside an expression is written: test ? yes : no");
     case DLSH_T_ADD: return dlsh_p_unexpected(p, "an expression", "there is no ++ and no unary +; write x += 1");
@@ -145,8 +207,9 @@ static dlsh_node *call(dlsh_parser *p, dlsh_node *callee) {
     }
     if (!dlsh_p_is(p, DLSH_T_RPAREN)) {
         const dlsh_node *last = p->nstack > mark + 1 ? p->stack[p->nstack - 1] : NULL;
-        return dlsh_p_unexpected(p, "',' or ')' in the arguments",
-                                 last && last->kind == DLSH_N_NAME ? dlsh_p_word_hint(last->text) : NULL);
+        const char *hint = last && last->kind == DLSH_N_NAME ? dlsh_p_word_hint(last->text) : NULL;
+        if (!hint && begins_operand(p)) hint = "commas stand between arguments: f(a, b)";
+        return dlsh_p_unexpected(p, "',' or ')' in the arguments", hint);
     }
     if (!dlsh_p_close(p, DLSH_T_RPAREN, "to close the arguments")) return NULL;
     return dlsh_p_finish(p, n, mark);
@@ -192,7 +255,7 @@ static dlsh_node *field(dlsh_parser *p, dlsh_node *object) {
     int mark = p->nstack;
     dlsh_p_advance(p);
     /* after a dot keywords are names too */
-    if (!dlsh_p_is(p, DLSH_T_NAME) && !(p->tok.kind >= DLSH_T_IF && p->tok.kind <= DLSH_T_NONE))
+    if (!dlsh_p_is(p, DLSH_T_NAME) && !dlsh_is_keyword(p->tok.kind))
         return dlsh_p_unexpected(p, "a field after '.'", NULL);
     dlsh_node *n = dlsh_p_name(p, DLSH_N_FIELD);
     if (!n || !dlsh_p_push(p, object)) return NULL;
@@ -309,6 +372,8 @@ dlsh_node *dlsh_p_argument(dlsh_parser *p) {
     p->arg_mode = mode;
     return n;
 }
+
+dlsh_node *dlsh_p_record(dlsh_parser *p) { return postfix_of(p, record(p)); }
 
 dlsh_node *dlsh_p_expr_list(dlsh_parser *p) {
     int mark = p->nstack;

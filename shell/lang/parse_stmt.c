@@ -9,73 +9,6 @@ int dlsh_p_at_statement_end(const dlsh_parser *p) {
     return k == DLSH_T_NEWLINE || k == DLSH_T_SEMI || k == DLSH_T_RBRACE || k == DLSH_T_END;
 }
 
-/* ---------------------------------------------------------------- habits of Python and C */
-
-static const struct {
-    const char *word, *hint;
-} habits[] = {
-    {"def", "functions are written: fn name(a, b=1) { return a * b }"},
-    {"func", "functions are written: fn name(a, b=1) { return a * b }"},
-    {"throw", "write error(\"message\")"},
-    {"function", "functions are written: fn name(a, b=1) { return a * b }"},
-    {"lambda", "a function as a value is written: fn (x) { return x * 2 }"},
-    {"import",
-     "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
-    {"from",
-     "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
-    {"extern", "the library is a string: extern \"libm.so.6\" double cos(double x);"},
-    {"struct", "C's types are declared after extern: extern \"\" { struct point { double x, y; }; }, or in C { ... }"},
-    {"typedef", "C's types are declared after extern: extern \"\" { typedef double real; }, or in C { ... }"},
-    {"static", "functions in C stand in C { ... }"},
-    {"elif", "write else if"},
-    {"class", "there are no classes: use record(a=1) and functions"},
-    {"except", "write try { ... } catch e { ... }"},
-    {"raise", "write error(\"message\")"},
-    {"del", "write unset NAME"},
-    {"pass", "an empty block is { }"},
-    {"global", "a function reads outer names and cannot assign them: return the value, or change a record's field"},
-    {"with", "write no_grad { ... }"},
-    {"do", "write while true { ... if done { break } }"},
-    {"switch", "write if ... { } else if ... { }"},
-    {"int", "variables have no declared types: x = 3"},
-    {"long", "variables have no declared types: x = 3"},
-    {"float", "variables have no declared types: x = 3.0"},
-    {"double", "variables have no declared types: x = 3.0"},
-    {"char", "variables have no declared types: s = \"text\""},
-    {"bool", "variables have no declared types: x = true"},
-    {"auto", "variables have no declared types: x = 3"},
-    {"const", "variables have no declared types: x = 3"},
-    {"unsigned", "variables have no declared types: x = 3"},
-    {"void", "functions are written: fn name(a, b=1) { return a * b }"},
-    {"let", "variables need no declaration: x = 3"},
-    {"var", "variables need no declaration: x = 3"},
-    {"local", "names assigned inside fn are local by themselves"},
-    {"not", "write !x"},
-};
-
-static const struct {
-    const char *word;
-    const char *hint;
-} operators[] = {
-    {"and", "write &&"},
-    {"or", "write ||"},
-    {"not", "write !"},
-    {"is", "write =="},
-};
-
-const char *dlsh_p_word_hint(const char *word) {
-    for (size_t i = 0; word && i < sizeof habits / sizeof *habits; i++)
-        if (!strcmp(word, habits[i].word)) return habits[i].hint;
-    return NULL;
-}
-
-const char *dlsh_p_operator_hint(const dlsh_token *t) {
-    for (size_t i = 0; t->kind == DLSH_T_NAME && i < sizeof operators / sizeof *operators; i++)
-        if (t->len == (int)strlen(operators[i].word) && !memcmp(t->text, operators[i].word, (size_t)t->len))
-            return operators[i].hint;
-    return NULL;
-}
-
 /* ---------------------------------------------------------------- ends */
 
 static const char *first_word(const dlsh_node *n) {
@@ -92,6 +25,7 @@ static const char *bare_call(dlsh_parser *p, const dlsh_node *stmt, char *hint, 
     const dlsh_node *last = stmt->kids[stmt->nkids - 1];
     if (last->kind != DLSH_N_NAME || !is_literal(p->tok.kind)) return NULL;
     const dlsh_command *cmd = p->find ? p->find(p->ctx, last->text, strlen(last->text)) : NULL;
+    if (!cmd) p->err->command = last->text;
     if (!cmd)
         snprintf(hint, room, "'%.60s' is no command; a function is called %.60s(...)", last->text, last->text);
     else if (cmd->flags & DLSH_FUNCTION)
@@ -108,10 +42,18 @@ static dlsh_node *trailing(dlsh_parser *p, const dlsh_node *stmt) {
     const char *hint = dlsh_p_operator_hint(&p->tok);
     dlsh_tok k = p->tok.kind;
     if (!hint && plain && k != DLSH_T_ARROW) hint = dlsh_p_word_hint(first_word(stmt->kids[stmt->nkids - 1]));
+    const dlsh_node *tail = stmt->nkids ? stmt->kids[stmt->nkids - 1] : NULL;
+    if (!hint && k == DLSH_T_COLON && plain && tail->kind == DLSH_N_INT) hint = "a range is written range(1, 10)";
+    if (!hint && k == DLSH_T_COLON && plain && tail->kind == DLSH_N_NAME)
+        hint = "variables have no declared types: x = 3; a record is written {x: 3}";
     if (!hint && k == DLSH_T_COLON) hint = "blocks stand in braces: if x > 0 { ... }";
+    if (!hint && k == DLSH_T_LBRACE && first_word(stmt) && !strcmp(first_word(tail), "net"))
+        hint = "a net is a statement: net m { linear 10 }";
+    if (!hint && k == DLSH_T_STR && tail && tail->kind == DLSH_N_STR) hint = "strings are joined by +";
     if (!hint && k == DLSH_T_IF) hint = "a choice inside an expression is written: test ? yes : no";
     if (!hint && k == DLSH_T_SET && stmt->kind == DLSH_N_ASSIGN) hint = "one assignment a statement";
     if (!hint && plain) hint = bare_call(p, stmt, text, sizeof text);
+    if (!hint && is_literal(k)) hint = "statements on one line are separated by ;";
     return dlsh_p_unexpected(p, "the end of the statement", hint);
 }
 
@@ -134,7 +76,10 @@ dlsh_node *dlsh_p_block(dlsh_parser *p, const char *after) {
     if (!dlsh_p_is(p, DLSH_T_LBRACE)) {
         snprintf(wanted, sizeof wanted, "'{' after %s", after);
         const char *hint = dlsh_p_operator_hint(&p->tok);
-        if (!hint && !dlsh_p_is(p, DLSH_T_SET)) hint = "blocks stand in braces: if x > 0 { ... }";
+        if (!hint && !strcmp(after, "the parameters"))
+            hint = "functions are written: fn name(a, b=1) { return a * b }";
+        else if (!hint && !dlsh_p_is(p, DLSH_T_SET))
+            hint = "blocks stand in braces: if x > 0 { ... }";
         return dlsh_p_unexpected(p, wanted, hint);
     }
     dlsh_node *b = dlsh_p_node(p, DLSH_N_BLOCK, p->tok.span);
@@ -257,7 +202,12 @@ static dlsh_op assignment_op(dlsh_tok k) {
 static int check_target(dlsh_parser *p, const dlsh_node *t) {
     if ((t->kind == DLSH_N_NAME || t->kind == DLSH_N_FIELD || t->kind == DLSH_N_INDEX) && !(t->flags & DLSH_PAREN))
         return 1;
-    dlsh_p_fail(p, t->span, "a name, x.field or x[index] stands left of =; == compares", "this cannot be assigned to");
+    dlsh_p_fail(p, t->span,
+                t->kind == DLSH_N_LIST ? "names on the left stand bare: a, b = 1, 2"
+                : t->kind == DLSH_N_CALL
+                    ? "an element is set by x[index] = value; a function is written fn f(x) { ... }"
+                    : "a name, x.field or x[index] stands left of =; == compares",
+                "this cannot be assigned to");
     return 0;
 }
 
@@ -337,8 +287,10 @@ static dlsh_node *statement(dlsh_parser *p) {
         return dlsh_p_unexpected(p, "a statement", "catch stands on the line of the closing '}': } catch e {");
     case DLSH_T_RBRACE: return dlsh_p_unexpected(p, "a statement", "this brace closes nothing");
     case DLSH_T_LBRACE:
+        if (dlsh_p_at_record(p)) return assignment_or_expr(p);
         return dlsh_p_unexpected(p, "a statement",
-                                 "a block belongs to if, while, for, fn or a command such as no_grad");
+                                 "a block belongs to if, while, for, fn or a command such as no_grad; a record is "
+                                 "written {a: 1}, a list [1, 2]");
     case DLSH_T_ARROW: return dlsh_p_unexpected(p, "a statement", "end the line before with ->");
     case DLSH_T_MOD:
         return dlsh_p_unexpected(p, "a statement",

@@ -55,6 +55,8 @@ dlsh_node *dlsh_p_finish(dlsh_parser *p, dlsh_node *node, int mark);
 
 /* grammar */
 dlsh_node *dlsh_p_expr(dlsh_parser *p);
+dlsh_node *dlsh_p_record(dlsh_parser *p);   /* a record literal, the next token being its '{' */
+int dlsh_p_at_record(const dlsh_parser *p); /* does a record literal begin here, rather than a block? */
 dlsh_node *dlsh_p_argument(dlsh_parser *p); /* *expr*: postfix with an optional - or !, in argument mode */
 dlsh_node *dlsh_p_params(dlsh_parser *p, dlsh_node *owner, int mark); /* ( PARAM, ... ): pushed; returns owner */
 dlsh_node *dlsh_p_fn(dlsh_parser *p, int statement);
@@ -74,5 +76,7 @@ int dlsh_p_at_statement_end(const dlsh_parser *p);
 /* Habits of other languages: what to write instead of a word, or of a word used as an operator; NULL. */
 const char *dlsh_p_word_hint(const char *word);
 const char *dlsh_p_operator_hint(const dlsh_token *t);
+/* The same for a sign that is none here, in pieces around the byte `at` of a text: `:=`, `x++`; NULL. */
+const char *dlsh_p_sign_hint(const char *text, size_t len, size_t at);
 
 #endif

@@ -47,7 +47,7 @@ void dlsh_trace_call(dlsh_session *s, const char *name, const dlsh_node *call) {
     dlsh_place *p = &s->place;
     dlsh_buf line = {0};
     if (!call) return;
-    dlsh_buf_printf(&line, "in %s, called at %s:%d:%d", name ? name : "fn", s->unit ? s->unit->name : "",
+    dlsh_buf_printf(&line, "in %.80s, called at %.200s:%d:%d", name ? name : "fn", s->unit ? s->unit->name : "",
                     call->span.line, call->span.col);
     if (p->times && line.n == p->trace.n - p->last_line && !memcmp(line.s, p->trace.s + p->last_line, line.n))
         p->times++;

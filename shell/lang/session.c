@@ -1,4 +1,5 @@
 /* A session: its life, running text, its doors. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -108,7 +109,14 @@ dl_status dlsh_check_stack(dlsh_session *s) {
 /* ---------------------------------------------------------------- running */
 
 static dl_status syntax_failure(dlsh_session *s, dlsh_unit *u, const dlsh_syntax_error *e) {
-    dlsh_fail(e->code, e->hint, "%s", e->message);
+    char hint[256];
+    const char *near = e->command ? dlsh_nearest_command(s, e->command) : NULL;
+    const char *known = e->command ? dlsh_foreign_name(e->command) : NULL;
+    if (known)
+        snprintf(hint, sizeof hint, "%s", known);
+    else if (near)
+        snprintf(hint, sizeof hint, "'%.60s' is no command; did you mean %s?", e->command, near);
+    dlsh_fail(e->code, near || known ? hint : e->hint, "%s", e->message);
     return dlsh_at_span(s, u, e->span, e->code);
 }
 

@@ -147,6 +147,13 @@ void dlsh_buf_quote(dlsh_buf *b, const char *s, size_t n) {
     dlsh_buf_puts(b, "\"");
 }
 
+void dlsh_buf_key(dlsh_buf *b, const char *key) {
+    if (dlsh_is_name(key))
+        dlsh_buf_puts(b, key);
+    else
+        dlsh_buf_quote(b, key, strlen(key));
+}
+
 /* ---------------------------------------------------------------- values */
 
 /* Lists that share parts may be far larger as text than in memory, hence the last limit. */
@@ -171,7 +178,9 @@ static dl_status list_text(dlsh_buf *b, const dlsh_list *l, int depth) {
 static dl_status record_text(dlsh_buf *b, const dlsh_record *r, int depth) {
     dlsh_buf_puts(b, "{");
     for (int i = 0; i < r->n; i++) {
-        dlsh_buf_printf(b, "%s%s: ", i ? ", " : "", r->keys[i]);
+        if (i) dlsh_buf_puts(b, ", ");
+        dlsh_buf_key(b, r->keys[i]);
+        dlsh_buf_puts(b, ": ");
         DLSH_TRY(text(b, r->values[i], 1, depth + 1));
     }
     dlsh_buf_puts(b, "}");

@@ -239,11 +239,14 @@ const char *dlsh_a(dlsh_value v);
 void *dlsh_unwrap(dlsh_value v, const dlsh_class *cls);
 static inline int dlsh_is_number(dlsh_value v) { return v.type == DLSH_INT || v.type == DLSH_FLOAT; }
 static inline double dlsh_number(dlsh_value v) { return v.type == DLSH_INT ? (double)v.as.i : v.as.f; }
+/* printf shows the sign of a NaN, which means nothing. */
+static inline double dlsh_plain_nan(double f) { return f != f ? (double)__builtin_nan("") : f; }
 /* Truth for `if`, `while`, `!`, `&&`, `||`, `?:`: none and zero are false, empty strings and lists too; a tensor must
  * have one element. DL_ERR_TYPE for what has no truth. */
 dl_status dlsh_truth(dlsh_value v, int *out);
-/* Equality without conversion except int with float; tensors are equal when they are the same tensor. */
-int dlsh_equal(dlsh_value a, dlsh_value b);
+/* Equality without conversion except int with float, through lists and records of any depth; tensors are equal when
+ * they are the same tensor. DL_ERR_MEMORY. */
+dl_status dlsh_equal(dlsh_value a, dlsh_value b, int *out);
 
 /* ---------------------------------------------------------------- text */
 
@@ -261,6 +264,10 @@ void dlsh_buf_vprintf(dlsh_buf *b, const char *fmt, va_list ap);
 dl_status dlsh_buf_write(dlsh_buf *b, const char *path);
 /* In double quotes with C escapes. */
 void dlsh_buf_quote(dlsh_buf *b, const char *s, size_t n);
+/* A key of a record as a literal has it: bare when it is a name, else quoted. */
+void dlsh_buf_key(dlsh_buf *b, const char *key);
+/* Could the text be written as a name, or a keyword? */
+int dlsh_is_name(const char *s);
 /* NUL-terminated contents (never NULL). */
 const char *dlsh_buf_text(dlsh_buf *b);
 void dlsh_buf_free(dlsh_buf *b);

@@ -39,9 +39,10 @@ static void each_shown(dlsh_cells *c, int dim, long offset, visit *fn, void *arg
 
 static void see(dlsh_cells *c, long offset, void *arg) {
     double v = fabs(dlsh_element_f(c->e, offset));
-    if (!isfinite(v)) return;
+    if (!isfinite(v) || v == 0) return;
     if (v != floor(v)) *(int *)arg = 1;
     if (v > c->most) c->most = v;
+    if (v < c->least || !c->least) c->least = v;
 }
 
 static void measure(dlsh_cells *c, long offset, void *arg) {
@@ -58,9 +59,9 @@ void dlsh_cells_choose(dlsh_cells *c) {
         c->style = DLSH_BOOLEAN;
     else if (!dl_dtype_is_float(c->e->dtype))
         c->style = DLSH_WHOLE;
-    else if (!fractions && c->most < 1e8)
-        c->style = DLSH_POINTED;
-    else /* fixed as long as the largest keeps two digits behind the point and does not grow too long */
-        c->style = c->most >= 1e6 || c->most < pow(10, 2 - dlsh_print.digits) ? DLSH_SCIENTIFIC : DLSH_FIXED;
+    else if (c->most > 1000 * c->least || c->most > 1e8 || (fractions && c->least < pow(10, -dlsh_print.digits)))
+        c->style = DLSH_SCIENTIFIC; /* PyTorch's rule; with its 4 digits its 1e-4 */
+    else
+        c->style = fractions ? DLSH_FIXED : DLSH_POINTED;
     each_shown(c, 0, 0, measure, NULL);
 }

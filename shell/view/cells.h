@@ -16,9 +16,9 @@ typedef struct dlsh_cells {
         DLSH_POINTED,
         DLSH_FIXED,
         DLSH_SCIENTIFIC
-    } style;     /* POINTED: whole floats, "2." */
-    int width;   /* of the longest */
-    double most; /* largest finite magnitude */
+    } style;            /* POINTED: whole floats, "2." */
+    int width;          /* of the longest */
+    double least, most; /* magnitudes that are finite and not 0; 0 without any */
 } dlsh_cells;
 
 enum { DLSH_CELL_TEXT = 512 }; /* bytes that the text of a cell fits in */

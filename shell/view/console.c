@@ -204,7 +204,7 @@ static void console_progress(dlsh_sink *s, const dlsh_progress *p) {
     console_look(s, &look);
     if (dlsh_view.progress == DLSH_OFF) return;
     if (p->stopped) {
-        console.meter.started = 0;
+        console.meter.started = console.meter.job_started = 0;
         return; /* the error says it below the line */
     }
     if (look.mode == DLSH_MODE_JSON) {

@@ -82,7 +82,7 @@ dl_status dlsh_html_figures(dlsh_buf *b, const char *title, const dl_tensor *t, 
     } figures[] = {{"mean", s->mean}, {"std", s->std}, {"min", s->min}, {"max", s->max}, {"norm", s->norm}};
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         dlsh_buf_printf(b, "<span><span style=\"opacity:.6\">%s</span>&#160;%.4g</span>", figures[i].name,
-                        figures[i].value);
+                        dlsh_plain_nan(figures[i].value));
     if (s->zeros)
         dlsh_buf_printf(b, "<span><span style=\"opacity:.6\">zeros</span>&#160;%.3g&#160;%%</span>",
                         100.0 * (double)s->zeros / (double)s->n);

@@ -10,7 +10,6 @@
 #include "view/rich.h"
 #include "view/text.h"
 
-static const double KNOWN = 0.1;                  /* seconds after which the time that remains can be told */
 static const double DRAWN_EVERY = 0.1;            /* seconds */
 enum { CURVE_W = 300, CURVE_H = 110, FIRST = 2 }; /* lines always kept at the start */
 
@@ -66,7 +65,8 @@ static long left_out(const dlsh_live *l) { return l->nlines - kept(l); }
 /* ---------------------------------------------------------------- HTML */
 
 static void put_bar(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p) {
-    double seconds = now() - l->line_started, part = p->total > 0 ? (double)p->at / (double)p->total : 1;
+    double seconds = now() - l->started, left = dlsh_progress_left(p, 0, seconds);
+    double part = p->total > 0 ? dlsh_progress_part(p) : 1;
     int finished = p->stopped || (p->done && !p->more);
     const char *colour = p->failed ? DLSH_RED : p->stopped ? DLSH_ORANGE : finished ? DLSH_GREEN : DLSH_BLUE;
     dlsh_buf_puts(b, "<div style=\"display:flex;flex-wrap:wrap;align-items:center;gap:2px 10px\"><b>");
@@ -87,10 +87,10 @@ static void put_bar(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p) {
         dlsh_buf_puts(b, "</span><span style=\"opacity:.65\">");
     }
     if (finished) {
-        dlsh_duration(b, now() - l->started);
-    } else if (p->total > 0 && p->at > 0 && seconds >= KNOWN) {
+        dlsh_duration(b, seconds);
+    } else if (left >= 0) {
         dlsh_buf_puts(b, "eta ");
-        dlsh_duration(b, seconds / (double)p->at * (double)(p->total - p->at));
+        dlsh_duration(b, left);
     }
     dlsh_buf_puts(b, "</span>");
     if (p->stopped) {
@@ -155,7 +155,7 @@ static void put_line(dlsh_buf *b, const dlsh_live_line *x, const dlsh_live_line 
     for (int i = 0; i < names->nmetrics; i++) {
         const double *v = metric_of(x, names->names[i]);
         dlsh_buf_puts(b, TD);
-        if (v) dlsh_buf_printf(b, "%.4g", *v);
+        if (v) dlsh_buf_printf(b, "%.4g", dlsh_plain_nan(*v));
         dlsh_buf_puts(b, "</td>");
     }
     dlsh_buf_puts(b, TD);

@@ -1,6 +1,7 @@
 /* Text of values, tables and errors, in the three modes. */
 #include "view/plain.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "lang/session.h"
@@ -12,7 +13,10 @@
 static dl_status csv_value(dlsh_buf *b, dlsh_value v) {
     if (v.type == DLSH_TENSOR) return dlsh_tensor_csv(b, v.as.tensor);
     if (v.type == DLSH_RECORD) {
-        for (int i = 0; i < v.as.record->n; i++) dlsh_buf_printf(b, "%s%s", i ? "," : "", v.as.record->keys[i]);
+        for (int i = 0; i < v.as.record->n; i++) {
+            if (i) dlsh_buf_puts(b, ",");
+            dlsh_csv_text(b, v.as.record->keys[i], strlen(v.as.record->keys[i]));
+        }
         dlsh_buf_puts(b, "\n");
     }
     int n = v.type == DLSH_RECORD ? v.as.record->n : v.type == DLSH_LIST ? v.as.list->n : 1;
@@ -57,36 +61,54 @@ dl_status dlsh_plain_table(dlsh_buf *b, const dlsh_table *t, const dlsh_look *lo
 
 /* ---------------------------------------------------------------- errors */
 
-/* Blanks up to the caret, tabs kept, so that it stands below its column whatever the tab stops are. */
-static void put_caret(dlsh_buf *b, const dlsh_diag *d) {
-    size_t n = strlen(d->source), before = (size_t)(d->col - 1) < n ? (size_t)(d->col - 1) : n;
-    size_t width = (size_t)d->width < n - before ? (size_t)d->width : n - before;
-    dlsh_buf_puts(b, "    ");
-    for (size_t i = 0; i < before;) {
+/* Bytes of a long line that are quoted, those in front of the caret among them; of the other parts of a message. */
+enum { QUOTED = 160, BEFORE = 80, PART = 4000 };
+
+/* Text up to a limit, cut between characters, controls made visible. */
+static void put_part(dlsh_buf *b, const char *s, size_t limit) {
+    size_t n = strlen(s), to = n > limit ? limit : n;
+    while (to < n && to > 0 && (s[to] & 0xc0) == 0x80) to--;
+    char *part = strndup(s, to);
+    dlsh_buf_see(b, part ? part : "");
+    free(part);
+    if (to < n) dlsh_buf_puts(b, "...");
+}
+
+/* Blanks as wide as text[from, to), tabs kept, so that the caret stands below its column whatever the tab stops are. */
+static void put_blanks(dlsh_buf *b, const char *text, size_t from, size_t to) {
+    for (size_t i = from; i < to;) {
         size_t end = i + 1;
-        while (end < before && (d->source[end] & 0xc0) == 0x80) end++;
-        if (d->source[i] == '\t')
+        while (end < to && (text[end] & 0xc0) == 0x80) end++;
+        if (text[i] == '\t')
             dlsh_buf_puts(b, "\t");
         else
-            dlsh_buf_printf(b, "%*s", dlsh_text_width(d->source + i, end - i), "");
+            dlsh_buf_printf(b, "%*s", dlsh_text_width(text + i, end - i), "");
         i = end;
     }
-    int marks = dlsh_text_width(d->source + before, width);
+}
+
+/* The line of the program and the caret below it; of a long line what stands around the caret. */
+static void put_source(dlsh_buf *b, const dlsh_diag *d) {
+    size_t n = strlen(d->source), at = (size_t)(d->col - 1) < n ? (size_t)(d->col - 1) : n, from = 0, to = n;
+    if (n > QUOTED) {
+        from = at > BEFORE ? at - BEFORE : 0;
+        to = from + QUOTED < n ? from + QUOTED : n;
+        while (from > 0 && (d->source[from] & 0xc0) == 0x80) from--;
+        while (to < n && (d->source[to] & 0xc0) == 0x80) to++;
+    }
+    size_t width = (size_t)d->width < to - at ? (size_t)d->width : to - at;
+    dlsh_buf_printf(b, "    %s", from ? "..." : "");
+    /* escapes would move the caret: what steers becomes blanks */
+    for (size_t i = from, len; i < to; i += len) {
+        int steers = dlsh_steers(d->source + i, to - i, &len) && d->source[i] != '\t';
+        dlsh_buf_add(b, steers ? " " : d->source + i, steers ? 1 : len);
+    }
+    dlsh_buf_printf(b, "%s\n    %s", to < n ? "..." : "", from ? "   " : "");
+    put_blanks(b, d->source, from, at);
+    int marks = dlsh_text_width(d->source + at, width);
     dlsh_buf_puts(b, "^");
     for (int i = 1; i < marks; i++) dlsh_buf_puts(b, "~");
     dlsh_buf_puts(b, "\n");
-}
-
-/* The line of the program, and the caret below it. Escapes would move the caret: what steers becomes blanks. */
-static void put_source(dlsh_buf *b, const dlsh_diag *d) {
-    size_t n = strlen(d->source);
-    dlsh_buf_puts(b, "    ");
-    for (size_t i = 0, len; i < n; i += len) {
-        int steers = dlsh_steers(d->source + i, n - i, &len) && d->source[i] != '\t';
-        dlsh_buf_add(b, steers ? " " : d->source + i, steers ? 1 : len);
-    }
-    dlsh_buf_puts(b, "\n");
-    put_caret(b, d);
 }
 
 void dlsh_plain_error(dlsh_buf *b, const dlsh_diag *d, int colour) {
@@ -94,22 +116,23 @@ void dlsh_plain_error(dlsh_buf *b, const dlsh_diag *d, int colour) {
     const char *loud = !colour ? "" : strcmp(d->severity, "error") ? "\033[1;35m" : "\033[1;31m";
     if (d->file && *d->file) {
         dlsh_buf_puts(b, bold);
-        dlsh_buf_see(b, d->file);
+        put_part(b, d->file, PART);
         if (d->line > 0) dlsh_buf_printf(b, ":%d:%d", d->line, d->col);
         dlsh_buf_printf(b, ":%s ", off);
     }
     dlsh_buf_printf(b, "%s%s:%s ", loud, d->severity, off);
-    dlsh_buf_see(b, d->message);
+    put_part(b, d->message, PART);
     dlsh_buf_puts(b, "\n");
     /* who pressed Ctrl-C knows the statement */
     int stopped = d->kind && !strcmp(d->kind, dl_status_name(DL_ERR_INTERRUPT));
     if (!stopped && d->line > 0 && d->col > 0 && d->source && *d->source) put_source(b, d);
     if (d->hint && *d->hint) {
         dlsh_buf_puts(b, "  hint: ");
-        dlsh_buf_see(b, d->hint);
+        put_part(b, d->hint, PART);
         dlsh_buf_puts(b, "\n");
     }
-    if (!d->trace || !*d->trace) return;
-    dlsh_buf_see(b, d->trace);
-    if (d->trace[strlen(d->trace) - 1] != '\n') dlsh_buf_puts(b, "\n");
+    if (d->trace && *d->trace) {
+        put_part(b, d->trace, PART);
+        if (d->trace[strlen(d->trace) - 1] != '\n') dlsh_buf_puts(b, "\n");
+    }
 }

@@ -8,8 +8,9 @@
 typedef struct dlsh_meter {
     char label[64];
     double started, drawn; /* seconds of a steady clock */
-    long first;            /* `at` when it started */
-    int open;              /* a line stands that can be redrawn */
+    double job_started;    /* 0: no job is under way */
+    long first, job_first; /* `at` and `job_at` when they started */
+    int open;              /* columns of the line that stands and can be redrawn; 0: none */
 } dlsh_meter;
 
 /* Appends what is to be written now, maybe nothing: ten times a second at most. Where the look is live it begins and
@@ -17,5 +18,10 @@ typedef struct dlsh_meter {
 void dlsh_meter_draw(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *look, dlsh_buf *out);
 /* The line of an action that was stopped as it stands when no more will come, with its newline. */
 void dlsh_meter_line(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *look, dlsh_buf *out);
+
+/* The part of the job that is done, 0 to 1; the seconds left by what was done since `first` in `seconds`, below 0 while
+ * that cannot be told. */
+double dlsh_progress_part(const dlsh_progress *p);
+double dlsh_progress_left(const dlsh_progress *p, long first, double seconds);
 
 #endif

@@ -39,6 +39,8 @@ typedef struct dlsh_table {
     int ncols, nrows, cap;
     const dlsh_column *cols; /* borrowed: usually static const */
     dlsh_value *cells;
+    const int *rank; /* of the columns, for narrow terminals: the lowest is left out first; NULL: the last one */
+    int keys;        /* or columns stand in several blocks, each with the first `keys` columns; 0: none is repeated */
 } dlsh_table;
 
 /* Appends a row of ncols values, taking them all, also on failure. */
@@ -48,13 +50,15 @@ void dlsh_table_clear(dlsh_table *t);
 /* A long action under way. The sink decides how often to draw: at a terminal a line redrawn in place, else nothing
  * until `done`. Call it as often as you like. */
 typedef struct dlsh_progress {
-    const char *label; /* "epoch 2/5" */
-    long at, total;    /* total 0: unknown */
-    int done;          /* the last call of this line: leave it standing */
-    int more;          /* with done: another line of the same action follows, "epoch 3/5" */
+    const char *label;      /* "epoch 2/5" */
+    long at, total;         /* total 0: unknown */
+    int done;               /* the last call of this line: leave it standing */
+    int more;               /* with done: another line of the same action follows, "epoch 3/5" */
+    long job_at, job_total; /* of all lines of the action together; job_total 0: as at and total */
     int nmetrics;
     const char *const *names; /* "loss", "it/s" */
     const double *values;
+    const int *ranks; /* 0 to 7: a narrow line leaves out the lowest first; NULL: the last one */
     /* For doors with pictures; both may be left out. */
     const char *curve; /* "loss": `point` is its value at this call */
     double point;

@@ -1,14 +1,16 @@
-/* Laying out tables: natural widths first, then the widest columns give way until the lines fit the terminal. */
+/* Laying out tables: natural widths first; then text shrinks, and columns are left out or stand in a block below. */
 #include "view/table.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lang/session.h"
+#include "view/fit.h"
 #include "view/text.h"
 
-enum { GAP = 2, NARROW = 10, NARROWEST = 5 };
+enum { GAP = 2, MARK = 1, NARROW = 10, WIDE = 14 };
 
 static dl_status see_text(dlsh_buf *b, dlsh_value v) {
     dlsh_buf raw = {0};
@@ -18,14 +20,19 @@ static dl_status see_text(dlsh_buf *b, dlsh_value v) {
     return status;
 }
 
+/* Digits behind the point show neither very small nor very large numbers. */
+static int fits_fixed(const char *format, double f) {
+    return !strchr(format, 'f') || f == 0 || (fabs(f) >= 1e-3 && fabs(f) < 1e6);
+}
+
 dl_status dlsh_table_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
     size_t from = b->n;
-    if (v.type == DLSH_FLOAT && col->format[0]) {
+    if (v.type == DLSH_FLOAT) {
         char text[64];
-        snprintf(text, sizeof text, col->format, v.as.f);
+        double f = dlsh_plain_nan(v.as.f);
+        const char *format = !col->format[0] ? "%.6g" : fits_fixed(col->format, f) ? col->format : "%.4g";
+        snprintf(text, sizeof text, format, f);
         dlsh_buf_puts(b, text);
-    } else if (v.type == DLSH_FLOAT) {
-        dlsh_buf_printf(b, "%.6g", v.as.f);
     } else if (v.type != DLSH_NONE && v.type != DLSH_VOID) {
         DLSH_TRY(see_text(b, v));
     }
@@ -34,82 +41,126 @@ dl_status dlsh_table_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
     return b->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table") : DL_OK;
 }
 
-/* Takes from the widest column that may give, down to `least`, until all fits. Returns what is still too much. */
-static int shrink(int *widths, const dlsh_table *t, int excess, int least, char align) {
-    while (excess > 0) {
-        int widest = -1;
-        for (int c = 0; c < t->ncols; c++)
-            if ((!align || t->cols[c].align == align) && widths[c] > least &&
-                (widest < 0 || widths[c] > widths[widest]))
-                widest = c;
-        if (widest < 0) break;
-        widths[widest]--;
-        excess--;
-    }
-    return excess;
+/* A number, an amount or a list of them, "0.25 @500": cut, it would be another one. */
+static int is_numeric(const char *s) {
+    const char *p = s + (*s == '-' || *s == '+');
+    return (*p >= '0' && *p <= '9') || (*p == '.' && p[1] >= '0' && p[1] <= '9');
 }
 
-/* Text gives way before numbers, which mean nothing when they are cut. */
-static void fit(int *widths, const dlsh_table *t, int room) {
-    int excess = GAP * (t->ncols - 1) - room;
-    for (int c = 0; c < t->ncols; c++) excess += widths[c];
-    excess = shrink(widths, t, excess, NARROW, 'l');
-    excess = shrink(widths, t, excess, NARROWEST, 'l');
-    shrink(widths, t, excess, NARROWEST, 0);
+/* What the columns and rows of a table take as text. */
+typedef struct layout {
+    const dlsh_table *t;
+    const dlsh_look *look;
+    char **cells;
+    dlsh_fit *cols; /* natural widths */
+    dlsh_fit *fit;  /* those of the columns shown now */
+} layout;
+
+/* The texts of the cells, and behind them those of the headings. */
+static dl_status measure(layout *l) {
+    const dlsh_table *t = l->t;
+    long ncells = (long)t->nrows * t->ncols;
+    for (int c = 0; c < t->ncols; c++) l->cols[c] = (dlsh_fit){.rank = t->rank ? t->rank[c] : 0};
+    for (long i = 0; i < ncells + t->ncols; i++) {
+        dlsh_fit *col = &l->cols[i % t->ncols];
+        dlsh_buf cell = {0};
+        dl_status status = DL_OK;
+        if (i < ncells)
+            status = dlsh_table_cell(&cell, &t->cols[i % t->ncols], t->cells[i]);
+        else
+            dlsh_buf_see(&cell, t->cols[i - ncells].name);
+        if (!status && !(l->cells[i] = strdup(dlsh_buf_text(&cell))))
+            status = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table");
+        dlsh_buf_free(&cell);
+        if (status) return status;
+        int width = dlsh_text_width(l->cells[i], strlen(l->cells[i]));
+        int whole = width < NARROW || (i < ncells && is_numeric(l->cells[i])), least = whole ? width : NARROW;
+        if (width > col->width) col->width = width;
+        if (least > col->least) col->least = least;
+    }
+    return DL_OK;
 }
 
-static void put_row(dlsh_buf *b, const dlsh_table *t, const int *widths, char *const *texts, int unicode) {
-    for (int c = 0; c < t->ncols; c++) {
-        if (c) dlsh_buf_printf(b, "%*s", GAP, "");
-        dlsh_text_pad(b, texts[c], widths[c], t->cols[c].align == 'r' ? 'r' : 'l', c + 1 == t->ncols, unicode);
+/* A line of the columns shown; `texts` are of all columns. */
+static void put_row(dlsh_buf *b, const layout *l, char *const *texts, int left_out) {
+    int last = l->t->ncols - 1, first = 1;
+    while (last > 0 && !l->fit[last].width) last--;
+    for (int c = 0; c <= last; c++) {
+        if (!l->fit[c].width) continue;
+        if (!first) dlsh_buf_printf(b, "%*s", GAP, "");
+        first = 0;
+        dlsh_text_pad(b, texts[c], l->fit[c].width, l->t->cols[c].align == 'r' ? 'r' : 'l', c == last && !left_out,
+                      l->look->unicode);
     }
+    if (left_out) dlsh_buf_printf(b, "%*s%s", GAP, "", dlsh_ellipsis(l->look->unicode));
     /* an empty last cell leaves the gap before it */
     while (b->n && b->s[b->n - 1] == ' ') b->n--;
     dlsh_buf_puts(b, "\n");
 }
 
-static void put_heading(dlsh_buf *b, const dlsh_table *t, const int *widths, char *const *texts,
-                        const dlsh_look *look) {
-    if (look->colour) dlsh_buf_puts(b, "\033[1m");
-    put_row(b, t, widths, texts, look->unicode);
-    if (look->colour) dlsh_buf_puts(b, "\033[0m");
-    for (int c = 0; c < t->ncols; c++) {
-        if (c) dlsh_buf_printf(b, "%*s", GAP, "");
-        for (int i = 0; i < widths[c]; i++) dlsh_buf_puts(b, "-");
+static void put_heading(dlsh_buf *b, const layout *l, int left_out) {
+    char *const *names = l->cells + (long)l->t->nrows * l->t->ncols;
+    if (l->look->colour) dlsh_buf_puts(b, "\033[1m");
+    put_row(b, l, names, left_out);
+    if (l->look->colour) dlsh_buf_puts(b, "\033[0m");
+    for (int c = 0, first = 1; c < l->t->ncols; c++) {
+        if (!l->fit[c].width) continue;
+        if (!first) dlsh_buf_printf(b, "%*s", GAP, "");
+        first = 0;
+        for (int i = 0; i < l->fit[c].width; i++) dlsh_buf_puts(b, "-");
     }
     dlsh_buf_puts(b, "\n");
 }
 
+/* Heading and rows of the columns that have a width in l->fit. */
+static void put_block(dlsh_buf *b, layout *l) {
+    int n = l->t->ncols;
+    int left_out = l->look->width > 0 ? dlsh_fit_line(l->fit, n, GAP, l->look->width, MARK) : 0;
+    put_heading(b, l, left_out);
+    for (int r = 0; r < l->t->nrows; r++) put_row(b, l, l->cells + (long)r * n, left_out);
+}
+
+/* The columns behind the keys in blocks that fit, the keys at the head of each. */
+static void put_folded(dlsh_buf *b, layout *l) {
+    int n = l->t->ncols, keys = l->t->keys, room = l->look->width;
+    for (int c = 0; c < keys; c++) /* a key tells what its line is about */
+        l->cols[c].least = l->cols[c].width < room / 3 ? l->cols[c].width : room / 3;
+    for (int from = keys, to; from < n; from = to) {
+        memset(l->fit, 0, sizeof *l->fit * (size_t)n);
+        memcpy(l->fit, l->cols, sizeof *l->fit * (size_t)keys);
+        for (to = from; to < n; to++) {
+            l->fit[to] = l->cols[to];
+            l->fit[to].width = l->fit[to].width < WIDE || l->fit[to].least > WIDE ? l->fit[to].width : WIDE;
+            if (to > from && dlsh_fit_width(l->fit, n, GAP) > room) break;
+        }
+        if (to < n) l->fit[to].width = 0;
+        if (from > keys) dlsh_buf_puts(b, "\n");
+        put_block(b, l);
+    }
+}
+
 dl_status dlsh_table_text(dlsh_buf *b, const dlsh_table *t, const dlsh_look *look) {
     long ncells = (long)t->nrows * t->ncols;
-    char **cells = calloc((size_t)(ncells + t->ncols), sizeof *cells);
-    int *widths = calloc((size_t)t->ncols + 1, sizeof *widths);
-    dl_status status = cells && widths ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table");
-    for (long i = 0; !status && i < ncells + t->ncols; i++) { /* the last ones are the headings */
-        dlsh_buf cell = {0};
-        if (i < ncells)
-            status = dlsh_table_cell(&cell, &t->cols[i % t->ncols], t->cells[i]);
-        else
-            dlsh_buf_see(&cell, t->cols[i - ncells].name);
-        int w = dlsh_text_width(dlsh_buf_text(&cell), cell.n);
-        if (w > widths[i % t->ncols]) widths[i % t->ncols] = w;
-        if (!status && !(cells[i] = strdup(dlsh_buf_text(&cell))))
-            status = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table");
-        dlsh_buf_free(&cell);
-    }
+    layout l = {.t = t, .look = look};
+    l.cells = calloc((size_t)(ncells + t->ncols), sizeof *l.cells);
+    l.cols = calloc((size_t)t->ncols * 2 + 1, sizeof *l.cols);
+    dl_status status = l.cells && l.cols ? measure(&l) : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table");
     if (!status) {
-        if (look->width > 0) fit(widths, t, look->width);
+        l.fit = l.cols + t->ncols;
+        memcpy(l.fit, l.cols, sizeof *l.fit * (size_t)t->ncols);
         if (t->title) dlsh_buf_see(b, t->title), dlsh_buf_puts(b, "\n");
-        put_heading(b, t, widths, cells + ncells, look);
-        for (int r = 0; r < t->nrows; r++) put_row(b, t, widths, cells + (long)r * t->ncols, look->unicode);
+        if (t->keys && look->width > 0 && dlsh_fit_width(l.cols, t->ncols, GAP) > look->width)
+            put_folded(b, &l);
+        else
+            put_block(b, &l);
     }
-    for (long i = 0; cells && i < ncells + t->ncols; i++) free(cells[i]);
-    free(cells);
-    free(widths);
+    for (long i = 0; l.cells && i < ncells + t->ncols; i++) free(l.cells[i]);
+    free(l.cells);
+    free(l.cols);
     return status;
 }
 
-static void quote_csv(dlsh_buf *b, const char *s, size_t n) {
+void dlsh_csv_text(dlsh_buf *b, const char *s, size_t n) {
     if (n == strcspn(s, ",\"\r\n") && n && s[0] != ' ' && s[n - 1] != ' ') {
         dlsh_buf_add(b, s, n);
         return;
@@ -127,7 +178,7 @@ dl_status dlsh_csv_field(dlsh_buf *b, dlsh_value v) {
     if (v.type == DLSH_NONE || v.type == DLSH_VOID) return DL_OK;
     dlsh_buf text = {0};
     dl_status status = dlsh_text(&text, v);
-    quote_csv(b, dlsh_buf_text(&text), text.n);
+    dlsh_csv_text(b, dlsh_buf_text(&text), text.n);
     dlsh_buf_free(&text);
     return status;
 }
@@ -135,7 +186,7 @@ dl_status dlsh_csv_field(dlsh_buf *b, dlsh_value v) {
 dl_status dlsh_table_csv(dlsh_buf *b, const dlsh_table *t) {
     for (int c = 0; c < t->ncols; c++) {
         if (c) dlsh_buf_puts(b, ",");
-        quote_csv(b, t->cols[c].name, strlen(t->cols[c].name));
+        dlsh_csv_text(b, t->cols[c].name, strlen(t->cols[c].name));
     }
     dlsh_buf_puts(b, "\n");
     for (long i = 0; i < (long)t->nrows * t->ncols; i++) {

@@ -14,6 +14,8 @@ dl_status dlsh_table_json(dlsh_buf *b, const dlsh_table *t);
 dl_status dlsh_table_object(dlsh_buf *b, const dlsh_table *t, int row);
 /* The text of a cell for people. Line breaks become blanks: a row is a line. */
 dl_status dlsh_table_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v);
+/* Text as a field of CSV: quoted where it must be. */
+void dlsh_csv_text(dlsh_buf *b, const char *s, size_t n);
 /* One value as a field of CSV: quoted where it must be. */
 dl_status dlsh_csv_field(dlsh_buf *b, dlsh_value v);
 

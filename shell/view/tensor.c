@@ -107,7 +107,6 @@ dl_status dlsh_tensor_layout(dlsh_buf *b, const dl_tensor *t, int width, int col
         dlsh_cells_choose(&l.cells);
         if (e.ndim == 0) {
             char buf[DLSH_CELL_TEXT];
-            if (l.cells.style == DLSH_FIXED && fabs(dlsh_element_f(&e, 0)) < 1e-3) l.cells.style = DLSH_SCIENTIFIC;
             dlsh_element_text(&l.cells, 0, buf, sizeof buf);
             dlsh_buf_puts(b, buf);
         } else {

@@ -1,6 +1,7 @@
 /* Widths of UTF-8 text, padding and wrapping, bars and sparks, durations. */
 #include "view/text.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,13 +52,24 @@ size_t dlsh_text_cut(const char *s, size_t n, int columns) {
     return i;
 }
 
+size_t dlsh_text_clip(const char *s, size_t n, int columns) {
+    size_t cut = dlsh_text_cut(s, n, columns), word = cut;
+    int digit = 0;
+    if (cut == n) return cut;
+    while (word && !strchr(" =(,[", s[word - 1])) digit |= isdigit((unsigned char)s[--word]) != 0;
+    digit |= isdigit((unsigned char)s[cut]) != 0;
+    return digit && cut > word && (word || !isalpha((unsigned char)*s)) && !strchr(" ,)]", s[cut]) ? word : cut;
+}
+
+const char *dlsh_ellipsis(int unicode) { return unicode ? "…" : ">"; }
+
 void dlsh_text_pad(dlsh_buf *b, const char *s, int width, char align, int last, int unicode) {
     size_t n = strlen(s);
     int has = dlsh_text_width(s, n);
     if (has > width) {
-        size_t cut = dlsh_text_cut(s, n, width - 1);
+        size_t cut = dlsh_text_clip(s, n, width - 1);
         dlsh_buf_add(b, s, cut);
-        dlsh_buf_puts(b, unicode ? "…" : ">");
+        dlsh_buf_puts(b, dlsh_ellipsis(unicode));
         has = dlsh_text_width(s, cut) + 1;
     } else if (align == 'r') {
         dlsh_buf_printf(b, "%*s%s", width - has, "", s);
@@ -89,6 +101,62 @@ void dlsh_text_wrap(dlsh_buf *b, const char *s, int width, int indent) {
         }
         if (*s) s++;
     }
+}
+
+/* Bytes of an escape of colours at s, 0 when there is none. */
+static size_t escape_at(const char *s, size_t n) {
+    size_t i = 2;
+    if (n < 3 || s[0] != '\033' || s[1] != '[') return 0;
+    while (i < n && (isdigit((unsigned char)s[i]) || s[i] == ';')) i++;
+    return i < n && s[i] == 'm' ? i + 1 : 0;
+}
+
+/* Bytes of s that fit into `columns`, up to a blank; the whole first word when it alone is wider. */
+static size_t fitting(const char *s, size_t n, int columns) {
+    size_t i = 0, good = 0;
+    wchar_t c;
+    while (i < n && (columns >= 0 || !good)) {
+        size_t escape = escape_at(s + i, n - i), len = escape ? escape : decode(s + i, n - i, &c);
+        if (!escape && c == ' ' && i && s[i - 1] != ' ' && columns >= 0) good = i;
+        if (!escape && c == ' ' && columns < 0) return good ? good : i;
+        columns -= escape ? 0 : width_of(c);
+        i += len;
+    }
+    return columns >= 0 || !good ? n : good;
+}
+
+static void rewrap_line(dlsh_buf *b, const char *s, size_t n, int width) {
+    size_t indent = 0;
+    while (indent < n && s[indent] == ' ') indent++;
+    dlsh_buf_add(b, s, indent);
+    s += indent, n -= indent;
+    for (int room = width - (int)indent;; room = width - (int)indent - 2) {
+        size_t fits = width > 0 ? fitting(s, n, room) : n;
+        dlsh_buf_add(b, s, fits);
+        while (fits < n && s[fits] == ' ') fits++;
+        s += fits, n -= fits;
+        if (!n) return;
+        dlsh_buf_printf(b, "\n%*s", (int)indent + 2, "");
+    }
+}
+
+void dlsh_text_rewrap(dlsh_buf *b, const char *s, size_t n, int width) {
+    for (const char *end = s + n; s < end;) {
+        const char *newline = memchr(s, '\n', (size_t)(end - s)), *stop = newline ? newline : end;
+        rewrap_line(b, s, (size_t)(stop - s), width);
+        if (newline) dlsh_buf_puts(b, "\n");
+        s = stop + (newline != NULL);
+    }
+}
+
+void dlsh_text_fields(dlsh_buf *b, const char *const *fields, int n, int width) {
+    for (int i = 0, column = 0; i < n; i++) {
+        int w = 2 + dlsh_text_width(fields[i], strlen(fields[i]));
+        if (column && width > 0 && column + w > width) dlsh_buf_puts(b, "\n"), column = 0;
+        dlsh_buf_printf(b, "  %s", fields[i]);
+        column += w;
+    }
+    dlsh_buf_puts(b, "\n");
 }
 
 void dlsh_spark(dlsh_buf *b, const double *values, int n, int unicode) {

@@ -73,7 +73,7 @@ static void tensors(void **state) {
     dl_unref(t);
     t = vector(2, (double[]){1e-9, 2});
     dlsh_tensor_layout(&b, t, 80, 0);
-    SAYS(b, "tensor([0.0000, 2.0000], f64[2])");
+    SAYS(b, "tensor([1.0000e-09, 2.0000e+00], f64[2])");
     dl_unref(t);
     dlsh_buf_free(&b);
 }

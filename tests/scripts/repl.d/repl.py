@@ -5,6 +5,7 @@ import re
 import select
 import shutil
 import sys
+import tempfile
 import time
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x01|\x02|\r")
@@ -210,3 +211,72 @@ else:
     for line in ("nothing to save, nothing asked", "after a crash it is asked", "no is no", "and it is asked once",
                  "a thread's crash is told at the idle prompt", "and what was typed stays", "Enter is yes"):
         print("ok   " + line)
+
+# ---- asking, paths, blocks, plain terminals, narrow lines
+
+
+def narrow(p, columns):
+    import fcntl
+    import struct
+    import termios
+
+    fcntl.ioctl(p.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    os.kill(p.pid, 28)  # SIGWINCH
+
+
+with tempfile.TemporaryDirectory() as folder:
+    open(folder + "/only here.dlsh", "w").write("6 * 9\n")
+    p = Prompt("-nq", "--db", "none", env={"HOME": folder})
+    p.wait("<1> ")
+    p.type(f'read "{folder}/on\t\r')
+    check("Tab completes paths in quotes", "54" in p.wait("<2> "))
+    p.type('read "~/on\t\r')
+    check("and from the home folder", "54" in p.wait("<3> "))
+    p.type("x = 3\r")
+    p.wait("<4> ")
+    p.type("x?\r")
+    check("NAME? asks", "x is an int" in p.wait("<5> "))
+    p.type("?matmul\r")
+    check("?NAME as well", "Matrix product" in p.wait("<6> "))
+    p.type("for i in range(2) {\rprint(i)\r}\r")
+    p.wait("<7> ")
+    p.type("\x1b[A")
+    p.wait("}")
+    p.raw = ""
+    p.type("\x03")
+    p.wait("<7> ")
+    check("Ctrl-C stands below a recalled block", re.search(r"\^C\r?\n", p.raw) and "}" not in p.raw.split("^C")[-1])
+    p.type("{a: 1,\rb: 2}\r")
+    check("a record goes on over lines", "{a: 1, b: 2}" in p.wait("<8> "))
+    p.type("\x04")
+    p.end()
+
+p = Prompt("-nq", "--db", "none", env={"TERM": "dumb"})
+p.wait("<1> ")
+p.type("1 + 1\r")
+p.wait("<2> ")
+p.type("x = [" + ", ".join(["1"] * 60) + "]; len(x)\r")
+check("a long line on a dumb terminal", "60" in p.wait("<3> "))
+p.type("for i in range(3) {\r")
+p.wait("\\.\\.\\. ")
+p.type("\x03")
+p.wait("<3> ")
+p.type("quit\r")
+check("has no cursor moves", p.end() == 0 and not re.search("\x1b|\x08|\r[^\n]", p.raw))
+
+code = """d = dataset("digits", n=2000, test=200); net m { flatten; linear 10 }
+t = trainer(m, d, batch=1, loss=cross_entropy); for i in range(50) { step(t); }; train t epochs=11"""
+p = Prompt("-nq", "--db", "none", "-c", code, env={"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"})
+narrow(p, 80)
+p.wait(r"epoch 1/11")
+narrow(p, 44)
+p.raw = ""
+p.wait(r"epoch 3/11")
+p.type("\x03")
+p.end()
+lines = [line for line in re.split(r"[\r\n]", ESCAPES.sub("", p.raw.replace("\r", "\n"))) if "epoch" in line]
+check("lines of progress fit a narrow terminal", lines and all(len(line) <= 80 for line in lines))
+done = [line for line in lines if "test/acc" in line and "eta" not in line]
+check("the metric that matters stays", bool(done))
+check("numbers are whole", all(re.search(r"test/acc [\d.]+(e-\d+)?(  |$)", line) for line in done))
+check("the bar counts all epochs", all(int(m[1]) < 60 for m in (re.search(r"(\d+)%", line) for line in lines) if m))

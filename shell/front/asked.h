@@ -1,0 +1,11 @@
+/* Questions of the form NAME? and ?NAME. */
+#ifndef DLSH_FRONT_ASKED_H
+#define DLSH_FRONT_ASKED_H
+
+#include "lang/value.h"
+
+/* Appends a line (with or without its newline) to the text b of a program: `help NAME` when it asks about a name and no
+ * bracket or string of b is open, else as it is. */
+void dlsh_asked_line(dlsh_buf *b, const char *line, size_t n);
+
+#endif

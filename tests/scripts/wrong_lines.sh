@@ -1,0 +1,47 @@
+# What newcomers write: one message, its place, and what to write instead.
+while IFS= read -r line; do
+    echo "> $line"
+    dlsh -n --db none -c "$line" 2>&1 | grep -v '^    '
+done <<'END'
+trian t epochs=2
+plto loss
+comapre 1 2
+echo hello
+ls
+t = 3; train t
+train t epochs=2
+net m { linear 10 linear 5 }
+net m { linear 10 init=kaiming_normal }
+d = {a: 1}; d[0]
+d = {alpha: 1}; d["alhpa"]
+l = [1, 2]; l["a"]
+l = [1, 2]; l.push(3)
+x := 3
+x = 3; x--
+x **= 2
+f = x => x + 1
+for i in 0..10 { }
+x = 1:10
+x: int = 3
+a, b = 3
+[a, b] = [1, 2]
+x(1) = 3
+x = [1 2 3]
+x = [1, 2; 3, 4]
+y = x .* x
+A' * B
+x = 3 y = 4
+"a" "b"
+sum(zeros(3), axis=0)
+adam(learning_rate=0.1)
+dataset(mnist)
+fn f(x) = x * 2
+m = net { linear 10 }
+precision bf61
+x = param(ones(3)); x[0] = 1
+x = param(ones(3)); x.add_(1)
+END
+for text in "'x = ' + '1 + ' * 100 + 'y' * 1000000" "'print(\"' + 'a' * 1000000"; do
+    python3 -c "print($text)" > long.dlsh
+    dlsh -n --db none long.dlsh 2>&1 | wc -c | awk '{ print ($1 < 2000 ? "a long line is quoted in part" : "too long") }'
+done
