@@ -281,7 +281,8 @@ static dl_status no_run(sqlite3 *db, const char *ref, int deleted) {
     int n = 0;
     sqlite3_stmt *q = NULL;
     if (dl_db_prepare(db, &q,
-                      "select name from run where (deleted_us is not null) = ?1 and name <> '' order by id desc") == DL_OK &&
+                      "select name from run where (deleted_us is not null) = ?1 and name <> '' order by id desc") ==
+            DL_OK &&
         sqlite3_bind_int(q, 1, deleted) == SQLITE_OK)
         while (n < MOST && sqlite3_step(q) == SQLITE_ROW)
             if ((names[n] = strdup((const char *)sqlite3_column_text(q, 0)))) n++;
