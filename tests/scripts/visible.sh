@@ -1,5 +1,5 @@
 # What others wrote is shown with its controls visible, by everything but print; data stays exact.
-run() { dlsh -n --db v.db -k "$@" 2>&1 | sed 's/20[0-9-]* [0-9:]*  *[0-9.]* s/WHEN/'; }
+run() { dlsh -n --db v.db -k "$@" 2>&1 | sed -E 's/20[0-9-]* [0-9:]*  *[0-9.]* m?s/WHEN/; s/  +/  /g; s/---+/--/g'; } # widths follow the time that a run took
 raw() { python3 -c '
 import sys
 text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")

@@ -53,7 +53,7 @@ STATEMENTS = {
     "join": ('l = ["abc"] * 4000000', 'y = ",".join(l)'),
     "repeated": ("", 'for i in range(100000) { y = "ab" * 100000000; y = 7 }'),
     "in": ("l = list(range(3000000))", "for i in range(100000) { y = -1 in l; y = 7 }"),
-    "equal lists": ("l = [1]; for i in range(45) { l = [l, l] }\nk = [1]; for i in range(45) { k = [k, k] }", "y = l == k"),
+    "equal lists": ("l = list(range(3000000)); k = list(range(3000000))", "for i in range(100000) { y = l == k; y = 7 }"),
     "json": ("l = [1.5] * 3000000", "y = json(l)"),
     "text": ('l = ["a" * 1000] * 900; l = [l] * 900', "y = str(l)"),
     "printing": ('s = "line\\n" * 20000000', "print(s)"),
