@@ -287,6 +287,8 @@ dl_status dl_gradients(dl_tensor *t, dl_tensor *seed, dl_tensor **inputs, int n,
  * stays until it is set to 0. */
 void dl_interrupt_set(int on);
 int dl_interrupt_get(void);
+/* From dl_idle(1) to dl_idle(0) the program waits for its user: the times of open runs and of training stand still. */
+void dl_idle(int on);
 /* What the library is at: the name of an op or of a longer work; NULL when it does nothing. Any thread, and signal
  * handlers. */
 const char *dl_doing(void);
@@ -1292,7 +1294,7 @@ typedef struct dl_run_info {
     const char *uuid, *name, *experiment, *group, *note, *error;
     dl_run_status status;
     long started_us, ended_us; /* ended_us 0: still open */
-    double seconds;            /* from start to end, or to now */
+    double seconds;            /* of work while it was open, without what dl_idle tells of */
     const char *host, *device, *model_name, *dataset, *git_commit;
     unsigned long seed;
     long n_params, parent, sweep;

@@ -48,15 +48,16 @@ int dl_db_network_type(unsigned long f_type);
 typedef struct dl_migration {
     int version;
     const char *sql;
+    const char *seen; /* NULL, or the temporary view through which the version before is read as this one */
 } dl_migration;
 extern const dl_migration dl_migrations[];
 extern const int dl_migration_count;
-enum { DL_DB_OLDEST_READ = 1 }; /* later ones add views alone */
+enum { DL_DB_OLDEST_READ = 1 }; /* later ones can be read from it by views */
 /* Brings a store to the last version of the table. Before the first change of an existing store it is copied to
  * PATH.vVERSION.bak. Errors: DL_ERR_STORE for a newer version or a database of something else. */
 dl_status dl_db_migrate(sqlite3 *db, const char *path, const dl_migration *table, int n);
-/* The same checks without changing anything: for a store that can only be read. Versions from `oldest` on can be read
- * as they are. */
+/* The same checks without changing anything: for a store that can only be read. Versions from `oldest` on can be read,
+ * through temporary views of this connection. */
 dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration *table, int n, int oldest);
 
 #endif

@@ -29,7 +29,9 @@ static const struct {
     {"sweep", "r.sweep_id", DL_FY_NUMBER},
     {"started", "(r.started_us / 1e6)", DL_FY_DATE},
     {"ended", "(r.ended_us / 1e6)", DL_FY_DATE},
-    {"seconds", "((coalesce(r.ended_us, strftime('%s', 'now') * 1000000) - r.started_us) / 1e6)", DL_FY_DURATION},
+    {"seconds",
+     "((r.active_us + coalesce(max(0, (julianday('now') - 2440587.5) * 86400e6 - r.active_since_us), 0)) / 1e6)",
+     DL_FY_DURATION},
 };
 enum { NCOLUMN = sizeof columns / sizeof *columns };
 

@@ -10,9 +10,15 @@ static const char schema[] =
 #include "schema.sql.inc"
     ;
 
-/* Readers that count rows by rowid, as DuckDB does, fail on tables without one, and on views of one such table alone.
- */
-static const char views[] =
+/* Before version 2 the time of a run was that from its start to its end. Readers that count rows by rowid, as DuckDB
+ * does, fail on tables without one, and on views of one such table alone. */
+#define ACTIVE_US "coalesce(ended_us, started_us) - started_us"
+#define ACTIVE_SINCE_US "case when ended_us is null then started_us end"
+
+static const char second[] =
+    "alter table run add column active_us integer not null default 0;"
+    "alter table run add column active_since_us integer;"
+    "update run set active_us = " ACTIVE_US ", active_since_us = " ACTIVE_SINCE_US ";"
     "create view points(series_id, step, t_us, value) as select m.series_id, m.step, m.t_us, m.value"
     " from series as s join metric as m on m.series_id = s.id;"
     "create view params(run, key, value, num) as select p.run_id, p.key, p.value, p.num"
@@ -21,9 +27,12 @@ static const char views[] =
     "create view artifacts(run, name, step, kind, sha, bytes, path) as select a.run_id, a.name, a.step, a.kind, a.sha,"
     " a.bytes, a.path from run as r join artifact as a on a.run_id = r.id;";
 
+static const char first_as_second[] = "create temp view run as select *, " ACTIVE_US " as active_us, " ACTIVE_SINCE_US
+                                      " as active_since_us from main.run";
+
 const dl_migration dl_migrations[] = {
-    {1, schema},
-    {2, views},
+    {1, schema, NULL},
+    {2, second, first_as_second},
 };
 const int dl_migration_count = sizeof dl_migrations / sizeof *dl_migrations;
 
@@ -47,6 +56,14 @@ static dl_status judge(const char *path, const version *v, int newest) {
     return DL_OK;
 }
 
+/* Temporary views are in memory, and no change of the file. */
+static dl_status see_through(sqlite3 *db, const char *sql) {
+    DL_TRY(dl_db_run(db, "pragma temp_store = memory", ""));
+    DL_TRY(dl_db_run(db, "pragma query_only = 0", ""));
+    DL_TRY(dl_db_run(db, sql, ""));
+    return dl_db_run(db, "pragma query_only = 1", "");
+}
+
 dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration *table, int n, int oldest) {
     version v = {0, 0, 0};
     DL_TRY(look(db, &v));
@@ -55,7 +72,10 @@ dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration 
         return dl_fail_hint(DL_ERR_STORE, "open it once where it can be written, or copy it there",
                             "%s has schema version %ld and must be brought to %d, but cannot be written", path,
                             (long)v.version, table[n - 1].version);
-    return DL_OK;
+    dl_status st = DL_OK;
+    for (int i = 0; i < n && st == DL_OK && v.tables; i++)
+        if (table[i].version > v.version && table[i].seen) st = see_through(db, table[i].seen);
+    return st;
 }
 
 /* To a name of this process's own, since others may be doing the same. */

@@ -23,7 +23,7 @@ static const char run_columns[] =
     "select r.id, r.uuid, r.name, r.experiment, r.grp, r.note, r.error, r.status, r.started_us, r.ended_us, r.host,"
     " r.device, r.model_name, r.dataset, r.git_commit, r.seed, r.n_params, r.parent_id, r.sweep_id, r.deleted_us, "
     "r.boot_id,"
-    " r.pid, r.pid_start, r.heartbeat_us from run as r where ";
+    " r.pid, r.pid_start, r.heartbeat_us, r.active_us, r.active_since_us from run as r where ";
 static const char full_columns[] = "select cmdline, cwd, script_path, (select data from blob where sha = script_sha), "
                                    "script_args, git_diff_sha, env_json,"
                                    " model_text, model_sha, data_fp from run where id = ?1";
@@ -53,7 +53,6 @@ static void read_run(dl_arena *a, sqlite3_stmt *q, dl_run_info *r, int readonly)
     r->status = status_of((const char *)sqlite3_column_text(q, c++));
     r->started_us = (long)sqlite3_column_int64(q, c++);
     r->ended_us = (long)sqlite3_column_int64(q, c++);
-    r->seconds = (double)((r->ended_us ? r->ended_us : dl_now_us()) - r->started_us) / 1e6;
     const char **const place[] = {&r->host, &r->device, &r->model_name, &r->dataset, &r->git_commit};
     for (size_t i = 0; i < sizeof place / sizeof *place; i++) *place[i] = column_text(a, q, c++);
     r->seed = (unsigned long)sqlite3_column_int64(q, c++);
@@ -68,6 +67,8 @@ static void read_run(dl_arena *a, sqlite3_stmt *q, dl_run_info *r, int readonly)
     r->heartbeat_us = (long)sqlite3_column_int64(q, c + 3);
     /* where the status cannot be put right it is at least told right */
     if (readonly && r->status <= DL_RUN_PAUSED && dl_run_is_dead(&who, r->heartbeat_us)) r->status = DL_RUN_KILLED;
+    dl_activity active = {sqlite3_column_int64(q, c + 4), sqlite3_column_int64(q, c + 5)};
+    r->seconds = (double)dl_activity_at(&active, r->status == DL_RUN_KILLED ? r->heartbeat_us : dl_now_us()) / 1e6;
     for (int i = 0; i < NFULL; i++) *full_member(r, i) = "";
 }
 

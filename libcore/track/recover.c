@@ -223,6 +223,10 @@ static const char kill_sql[] =
     " from series as s join metric as m on m.series_id = s.id and m.step = s.last_step where s.run_id = ?1), 0))"
     " where id = ?1 and status in ('running', 'paused') and heartbeat_us = ?3";
 
+/* Worked until then, where it did when its row was written. */
+static const char worked_sql[] = "update run set active_us = active_us + max(0, ended_us - active_since_us),"
+                                 " active_since_us = null where id = ?1 and active_since_us is not null";
+
 static dl_status mark(dl_store *s, suspect *x, int n) {
     dl_status st = dl_store_write_lock(s);
     if (st != DL_OK) return st;
@@ -233,7 +237,9 @@ static dl_status mark(dl_store *s, suspect *x, int n) {
         if (!x[i].who.pid) continue;
         snprintf(why, sizeof why, "process %ld on %.63s is gone", (long)x[i].who.pid, x[i].who.host);
         st = dl_db_run(s->w, kill_sql, "iti", x[i].id, why, x[i].heartbeat);
-        killed += st == DL_OK && sqlite3_changes(s->w);
+        if (st != DL_OK || !sqlite3_changes(s->w)) continue;
+        st = dl_db_run(s->w, worked_sql, "i", x[i].id);
+        killed++;
     }
     st = dl_db_end(s->w, st);
     dl_store_write_unlock(s);

@@ -130,26 +130,29 @@ static dl_status look_around(const dl_run_spec *spec, surroundings *x) {
 
 static const char *text_or_null(const char *s) { return s && *s ? s : NULL; }
 
-static dl_status insert_run(sqlite3 *db, const dl_run_spec *p, const surroundings *x, int64_t *id) {
+static dl_status insert_run(sqlite3 *db, const dl_run_spec *p, const surroundings *x, dl_run *r) {
     const dl_whoami *me = dl_whoami_self();
     int64_t now = dl_now_us();
+    dl_activity_begin(r, 0);
     DL_TRY(dl_db_run(
         db,
         "insert into run(uuid, name, experiment, parent_id, sweep_id, grp, status, started_us, heartbeat_us, host, "
         "boot_id,"
         " pid, pid_start, device, seed, cmdline, cwd, script_path, script_args, script_sha, git_commit, git_diff_sha,"
-        " env_json, model_name, model_text, model_sha, n_params, dataset, data_fp, note) values(?1, ?2, ?3, ?4, ?5, ?6,"
+        " env_json, model_name, model_text, model_sha, n_params, dataset, data_fp, note, active_us, active_since_us)"
+        " values(?1, ?2, ?3, ?4, ?5, ?6,"
         " 'running', ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, "
         "?26,"
-        " ?27, ?28)",
-        "tttIItittiititttttttttttittt", x->uuid, p->name ? p->name : "", p->experiment ? p->experiment : "default",
+        " ?27, ?28, ?29, ?30)",
+        "tttIItittiititttttttttttitttiI", x->uuid, p->name ? p->name : "", p->experiment ? p->experiment : "default",
         (int64_t)p->parent, (int64_t)p->sweep, p->group, now, me->host, me->boot_id, me->pid, (int64_t)me->pid_start,
         p->device, (int64_t)p->seed, x->cmdline, x->cwd, p->script_path, p->script_args, text_or_null(x->script_sha),
         text_or_null(x->git.commit), text_or_null(x->git.diff_sha), x->env, p->model_name, p->model_text,
-        text_or_null(x->model_sha), (int64_t)p->n_params, p->dataset, p->data_fingerprint, p->note));
-    *id = sqlite3_last_insert_rowid(db);
-    if (!p->name || !*p->name) DL_TRY(dl_db_run(db, "update run set name = 'run-' || id where id = ?1", "i", *id));
-    return DL_OK;
+        text_or_null(x->model_sha), (int64_t)p->n_params, p->dataset, p->data_fingerprint, p->note, r->told.us,
+        r->told.since_us));
+    r->id = sqlite3_last_insert_rowid(db);
+    if (p->name && *p->name) return DL_OK;
+    return dl_db_run(db, "update run set name = 'run-' || id where id = ?1", "i", r->id);
 }
 
 static dl_status insert_parts(sqlite3 *db, const dl_run_spec *p, const surroundings *x, int64_t id) {
@@ -177,7 +180,7 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
         st = dl_writer_start(s);
         if (st == DL_OK) st = dl_db_begin(s->w);
         if (st == DL_OK) {
-            st = insert_run(s->w, spec, &x, &r->id);
+            st = insert_run(s->w, spec, &x, r);
             if (st == DL_OK) st = insert_parts(s->w, spec, &x, r->id);
             st = dl_db_end(s->w, st);
         }
@@ -220,15 +223,19 @@ static dl_status cut(sqlite3 *db, int64_t id, long step) {
     return put_event(db, id, step, "resume", text, NULL);
 }
 
-static dl_status take_over(dl_store *s, int64_t id, long step) {
+static dl_status take_over(dl_store *s, dl_run *r, long step) {
     const dl_whoami *me = dl_whoami_self();
-    int64_t found = 0;
+    int64_t found = 0, active = 0, id = r->id;
     DL_TRY(dl_db_int(s->w, &found, "select id from run where id = ?1", "i", id));
     if (!found) return dl_run_missing((long)id);
+    DL_TRY(dl_db_int(s->w, &active, "select active_us from run where id = ?1", "i", id));
+    dl_activity_begin(r, active);
     DL_TRY(dl_db_run(s->w,
                      "update run set status = 'running', ended_us = null, error = null, heartbeat_us = ?2, host = ?3,"
-                     " boot_id = ?4, pid = ?5, pid_start = ?6 where id = ?1 and status not in ('running', 'paused')",
-                     "iittii", id, dl_now_us(), me->host, me->boot_id, me->pid, (int64_t)me->pid_start));
+                     " boot_id = ?4, pid = ?5, pid_start = ?6, active_since_us = ?7"
+                     " where id = ?1 and status not in ('running', 'paused')",
+                     "iittiiI", id, dl_now_us(), me->host, me->boot_id, me->pid, (int64_t)me->pid_start,
+                     r->told.since_us));
     if (!sqlite3_changes(s->w)) return dl_fail_hint(DL_ERR_STATE, "end it first", "run %ld is still running", (long)id);
     return cut(s->w, id, step);
 }
@@ -253,7 +260,7 @@ dl_run *dl_run_resume(dl_store *s, long id, long step) {
         return NULL;
     }
     st = dl_writer_start(s);
-    if (st == DL_OK && (st = dl_db_begin(s->w)) == DL_OK) st = dl_db_end(s->w, take_over(s, id, step));
+    if (st == DL_OK && (st = dl_db_begin(s->w)) == DL_OK) st = dl_db_end(s->w, take_over(s, r, step));
     dl_store_write_unlock(s);
     if (st != DL_OK) {
         drop(r);
@@ -286,8 +293,9 @@ dl_status dl_run_end(dl_run *r, dl_run_status status, const char *error) {
         st = dl_store_write_lock(s);
         if (st == DL_OK) {
             st = dl_db_run(s->w,
-                           "update run set status = ?2, ended_us = ?3, heartbeat_us = ?3, error = ?4 where id = ?1",
-                           "itit", r->id, dl_run_status_name(status), dl_now_us(), error);
+                           "update run set status = ?2, ended_us = ?3, heartbeat_us = ?3, error = ?4, active_us = ?5,"
+                           " active_since_us = null where id = ?1",
+                           "ititi", r->id, dl_run_status_name(status), dl_now_us(), error, dl_activity_end(r));
             dl_store_write_unlock(s);
         }
     }

@@ -55,10 +55,17 @@ struct dl_series {
     char key[];
 };
 
+/* Active time as a row of `run` tells it. */
+typedef struct dl_activity {
+    int64_t us, since_us; /* since_us: when it was so and went on growing; 0: it stands still */
+} dl_activity;
+
 struct dl_run {
     dl_store *store;
     dl_run *next;
     int64_t id;
+    int64_t active_from;  /* what the clock of activity showed when the run had none */
+    dl_activity told;     /* by its row; under runs_lock */
     pthread_mutex_t lock; /* for adding series; looking one up takes none */
     dl_series *buckets[DL_SERIES_BUCKETS];
 };
@@ -123,6 +130,14 @@ dl_status dl_store_rescue(dl_store *s);
 dl_status dl_writer_start(dl_store *s);
 dl_status dl_writer_stop(dl_store *s);
 void dl_writer_wake(dl_store *s);
+
+/* activity.c: the active time of a run begins, with what it has from `before`; as it is to be written now; when it
+ * ends. What a row says of a later moment. Does the row of an open run say something wrong by now? */
+void dl_activity_begin(dl_run *r, int64_t before);
+dl_activity dl_activity_tell(dl_run *r);
+int64_t dl_activity_end(const dl_run *r);
+int64_t dl_activity_at(const dl_activity *a, int64_t now);
+int dl_activity_drifted(dl_store *s);
 
 /* recover.c: commits rings of processes that are gone, then marks their runs as killed. With `all` rings are looked for
  * even if no run seems dead. */

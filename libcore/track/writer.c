@@ -159,19 +159,21 @@ static dl_status commit_batch(dl_store *s, dl_ring_record *batch, uint64_t *n) {
     return st;
 }
 
-/* Tells that these runs live. A host that took us for dead while we slept is put right. */
+/* Tells that these runs live, and their active time. A host that took us for dead while we slept is put right. */
 static dl_status beat(dl_store *s) {
     dl_status st = DL_OK;
     int64_t now = dl_now_us();
     DL_TRY(dl_store_write_lock(s));
     st = dl_db_begin(s->w);
     pthread_mutex_lock(&s->runs_lock);
-    for (dl_run *r = s->runs; r && st == DL_OK; r = r->next)
-        st = dl_db_run(
-            s->w,
-            "update run set heartbeat_us = ?2, ended_us = null, error = case status when 'killed' then null else"
-            " error end, status = case status when 'killed' then 'running' else status end where id = ?1",
-            "ii", r->id, now);
+    for (dl_run *r = s->runs; r && st == DL_OK; r = r->next) {
+        dl_activity a = dl_activity_tell(r);
+        st = dl_db_run(s->w,
+                       "update run set heartbeat_us = ?2, active_us = ?3, active_since_us = ?4, ended_us = null,"
+                       " error = case status when 'killed' then null else error end,"
+                       " status = case status when 'killed' then 'running' else status end where id = ?1",
+                       "iiiI", r->id, now, a.us, a.since_us);
+    }
     pthread_mutex_unlock(&s->runs_lock);
     st = dl_db_end(s->w, st);
     dl_store_write_unlock(s);
@@ -235,7 +237,7 @@ static void *writer_main(void *arg) {
         else
             st = watch(s);
         while (st == DL_OK && (st = commit_batch(s, batch, &n)) == DL_OK && n == DL_BATCH) continue;
-        if (st == DL_OK && dl_now_us() >= next_beat) {
+        if (st == DL_OK && (dl_now_us() >= next_beat || dl_activity_drifted(s))) {
             st = beat(s);
             next_beat = dl_now_us() + DL_HEARTBEAT_S * 1000000L;
         }

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/active.h"
 #include "core/interrupt.h"
 #include "optim/optimizer.h"
 #include "train/ahead.h"
@@ -16,11 +16,7 @@ dl_status dl_last_code(void) {
     return e ? e->code : DL_ERR_INTERNAL;
 }
 
-double dl_now(void) {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
+double dl_now(void) { return 1e-6 * (double)dl_active_us(NULL); }
 
 static dl_status no_memory(void) { return dl_fail(DL_ERR_MEMORY, "no memory for a trainer"); }
 

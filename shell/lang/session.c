@@ -176,6 +176,7 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
     int nested = s->running++;
     if (last) *last = dlsh_void();
     if (!nested) {
+        dl_idle(0);
         dl_interrupt_set(0);
         s->stack_base = &base;
         s->stack_limit = stack_limit();
@@ -197,6 +198,7 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
     s->frame = frame;
     s->running--;
     dlsh_unit_drop(u);
+    if (!nested) dl_idle(1);
     if (st && nested) dlsh_trace_call(s, name, outer_statement);
     return st;
 }

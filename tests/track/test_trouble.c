@@ -84,10 +84,10 @@ static void refuses_newer_versions(void **state) {
 /* ---------------------------------------------------------------- migration */
 
 static const dl_migration steps[] = {
-    {1, "create table a(x); insert into a values(1)"},
-    {2, "alter table a add column y; update a set y = x + 1"},
-    {4, "create table b as select y from a"},
-    {5, "insert into nosuch values(1)"},
+    {1, "create table a(x); insert into a values(1)", NULL},
+    {2, "alter table a add column y; update a set y = x + 1", NULL},
+    {4, "create table b as select y from a", NULL},
+    {5, "insert into nosuch values(1)", NULL},
 };
 
 static void migrates_with_backup(void **state) {
