@@ -152,26 +152,30 @@ static dl_status dx_one(const patch *p, const dl_call *c, long n, long group, vo
 
 typedef dl_status (*one_fn)(const patch *, const dl_call *, long n, long group, void *col);
 
+typedef struct images {
+    const patch *p;
+    const dl_call *c;
+    one_fn one;
+    dl_first_error failed;
+} images;
+
+static void run_image(void *arg, long i) {
+    images *j = (images *)arg;
+    long groups = j->p->g->groups;
+    size_t bytes = column_bytes(j->p);
+    void *col = bytes ? dl_host_alloc(bytes) : NULL;
+    bool ready = col || !bytes;
+    if (!ready || j->one(j->p, j->c, i / groups, i % groups, col) != DL_OK) dl_first_error_note(&j->failed);
+    if (col) dl_host_free(col, bytes);
+}
+
 /* Every image and group on its own, shared among threads when there are enough of them. */
 static dl_status each_image(const patch *p, const dl_call *c, one_fn one) {
-    long count = p->g->N * p->g->groups, work = p->og * p->k * p->pq;
-    dl_stop stop = dl_stop_begin();
-    dl_first_error failed = {0};
-    bool split = count > 1 && dl_cpu_threads(count * work / 4) > 1;
-#pragma omp parallel if (split)
-    {
-        size_t bytes = column_bytes(p);
-        void *col = bytes ? dl_host_alloc(bytes) : NULL;
-        bool ready = col || !bytes;
-        if (!ready) dl_first_error_note(&failed);
-#pragma omp for schedule(static)
-        for (long i = 0; i < count; i++)
-            if (ready && !dl_stop_asked(&stop) && one(p, c, i / p->g->groups, i % p->g->groups, col) != DL_OK)
-                dl_first_error_note(&failed);
-        if (col) dl_host_free(col, bytes);
-    }
-    dl_stop_end(&stop);
-    return dl_first_error_raise(&failed);
+    long count = p->g->N * p->g->groups;
+    double macs = (double)count * (double)p->og * (double)p->k * (double)p->pq;
+    images j = {p, c, one, {0}};
+    dl_cpu_for(count, dl_cpu_threads_product(macs), run_image, &j);
+    return dl_first_error_raise(&j.failed);
 }
 
 /* dw = sum over images, in order: gradient [O,PQ] @ patches.T [PQ,K]. Threads work inside the product. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Making a primitive compiles code: some milliseconds. The least recently used one gives way. */
-enum { KEPT = 128 };
+enum { KEPT = 128, DW_LONGER = 8 };
 
 typedef struct key {
     dl_conv g;
@@ -115,15 +115,27 @@ static dl_status lay_out(dl_dnnl_kind kind, dl_tensor *const given[NROLE], dl_te
     return own[WEIGHT] && (own[BIAS] || !given[BIAS]) ? DL_OK : dl_error_last()->code;
 }
 
+/* A primitive is made for the threads that run it. Those of the gradient of weights spin until all have their sums,
+ * for milliseconds where another program has the processor: only as long a call may have several. */
+static int threads_of(const dl_conv *g, dl_dnnl_kind kind) {
+    double pixels = (double)g->N * (double)(g->out[0] * g->out[1]);
+    double macs = pixels * (double)(g->O * (g->C / g->groups)) * (double)(g->k[0] * g->k[1]);
+    double moved = (double)g->N * (double)(g->C * g->in[0] * g->in[1]) + pixels * (double)g->O;
+    double work = macs + moved * DL_ITER_MACS;
+    return dl_cpu_threads_product(kind == DL_DNNL_DW ? work / DW_LONGER : work);
+}
+
 static dl_status convolve(dl_dnnl_kind kind, const dl_conv *g, dl_tensor *const given[NROLE], bool *done) {
     static const int written[] = {RESULT, IMAGE, WEIGHT};
-    key k = {.g = *g, .kind = kind, .bias = given[BIAS] != NULL, .threads = dl_cpu_team()};
+    key k = {.g = *g, .kind = kind, .bias = given[BIAS] != NULL, .threads = threads_of(g, kind)};
     dl_tensor *own[NROLE] = {0};
     dl_status s = lay_out(kind, given, own);
     if (s == DL_OK) {
+        int had = dl_cpu_team_limit((int)k.threads);
         pthread_mutex_lock(&cache.lock);
         s = run(&k, own[IMAGE], own[WEIGHT], own[BIAS], own[RESULT], done);
         pthread_mutex_unlock(&cache.lock);
+        dl_cpu_team_limit(had);
     }
     int out = written[kind];
     if (*done && own[out] != given[out]) dl_cpu_copy(given[out], own[out]);

@@ -5,7 +5,6 @@
 #include "cpu/simd.h"
 #include "cpu/team.h"
 
-#include <omp.h>
 #include <string.h>
 
 DL_SIMD_DECL(bool, dl_tiny_gemm_f32, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
@@ -87,13 +86,25 @@ static long least(long a, long b) { return a < b ? a : b; }
  * the bits of one call for all; each call packs its operands anew, which few rows would not pay for. */
 typedef struct cut {
     long rows, cols, nrows, ncols;
-    int threads; /* that take blocks, each calling BLAS for itself; 1: threads inside BLAS */
+    int threads; /* that take blocks, each calling BLAS for itself: threads of BLAS spin while they wait for another */
 } cut;
 
 static long pieces(long n, long piece) { return (n + piece - 1) / piece; }
 
+/* A product with a vector takes its time for reading the matrix. */
+static int threads_of(dl_dtype t, long m, long n, long k) {
+    double work = (double)m * (double)n * (double)k * (t == DL_F64 ? 2 : 1);
+    return dl_cpu_threads_product(m == 1 || n == 1 ? work * DL_ITER_MACS : work);
+}
+
+/* Blocks for all threads: along the longer side, then along the other. */
+static void share(long *a, long na, long *b, long nb, long threads) {
+    *a = least(*a, pieces(na, threads * UNIT) * UNIT);
+    *b = least(*b, pieces(nb, pieces(threads, pieces(na, *a)) * UNIT) * UNIT);
+}
+
 static cut cut_of(dl_dtype t, long m, long n, long k) {
-    int level = dl_simd_level(), threads = omp_in_parallel() ? 1 : dl_cpu_team();
+    int level = dl_simd_level(), threads = threads_of(t, m, n, k);
     double most = (level >= 3 ? 6e9 : 1e9) / (t == DL_F64 ? 2 : 1), depth = (double)least(k, CHUNK);
     cut c = {.rows = least(m, CHUNK), .cols = least(n, CHUNK), .threads = 1};
     long few = t == DL_F64 ? ROWS / 4 : ROWS / 2;
@@ -102,16 +113,16 @@ static cut cut_of(dl_dtype t, long m, long n, long k) {
     } else if (m == 1) {
         c.cols = least(c.cols, VECTOR_BLOCK / least(k, VECTOR_BLOCK / UNIT) / UNIT * UNIT);
     } else if ((double)m * (double)n * depth >= LARGE) {
-        if (threads > 1 && m >= threads * few)
-            c.threads = threads;
-        else
-            most *= threads;
+        if (threads > 1 && m >= threads * few) c.threads = threads;
         for (c.rows = least(m, ROWS); c.rows > few && (c.rows * (c.cols * depth) > most || m < 2 * c.threads * c.rows);)
             c.rows /= 2;
         if (c.threads == 1 && (double)m * (double)n * depth <= most) c.rows = least(m, CHUNK);
         while (c.rows * (c.cols * depth) > most && c.cols > COLS) c.cols = pieces(c.cols / 2, COLS) * COLS;
     }
+    if (c.threads < threads && m >= n) share(&c.rows, m, &c.cols, n, threads);
+    if (c.threads < threads && m < n) share(&c.cols, n, &c.rows, m, threads);
     c.nrows = pieces(m, c.rows), c.ncols = pieces(n, c.cols);
+    c.threads = c.nrows * c.ncols > 1 ? threads : 1;
     return c;
 }
 
@@ -124,7 +135,8 @@ typedef struct job {
     cut cut;
 } job;
 
-static void run_block(const job *p, long index) {
+static void run_block(void *arg, long index) {
+    const job *p = (const job *)arg;
     long i = index / p->cut.ncols * p->cut.rows, j = index % p->cut.ncols * p->cut.cols;
     for (long l = 0; l < p->k; l += CHUNK)
         multiply(p->lib, p->t, least(p->m - i, p->cut.rows), least(p->n - j, p->cut.cols), least(p->k - l, CHUNK),
@@ -132,13 +144,23 @@ static void run_block(const job *p, long index) {
                  (dl_mat){at(p->t, p->c, i, j), p->c.rs, p->c.cs}, p->add || l);
 }
 
-static void run_blocks(const job *p) {
+static void run_by_threads(job *p, long blocks) {
     dl_stop stop = dl_stop_begin();
-    long blocks = p->cut.nrows * p->cut.ncols;
-#pragma omp parallel for num_threads(p->cut.threads) schedule(dynamic) if (p->cut.threads > 1)
+#pragma omp parallel for num_threads(p->cut.threads) schedule(dynamic)
     for (long i = 0; i < blocks; i++)
         if (!dl_stop_asked(&stop)) run_block(p, i);
     dl_stop_end(&stop);
+}
+
+static void run_blocks(job *p) {
+    long blocks = p->cut.nrows * p->cut.ncols;
+    if (p->cut.threads > 1) {
+        run_by_threads(p, blocks);
+    } else {
+        int had = dl_cpu_team_limit(1);
+        dl_cpu_for(blocks, 1, run_block, p);
+        dl_cpu_team_limit(had);
+    }
 }
 
 /* A dense copy of a matrix that BLAS cannot read; *copy is to be freed with dl_host_free(*copy, *bytes). */

@@ -6,11 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+static long grain = DL_ITER_GRAIN;
+
+long dl_cpu_grain(long elements) { return __atomic_exchange_n(&grain, elements, __ATOMIC_RELAXED); }
+
+/* Half of the work saved is worth the waking of one thread; each further one is woken in an eighth of that time. */
 int dl_cpu_threads(long n) {
-    if (n < 2 * DL_ITER_GRAIN || omp_in_parallel()) return 1;
-    long want = n / DL_ITER_GRAIN;
+    long one = __atomic_load_n(&grain, __ATOMIC_RELAXED);
+    if (n < 2 * one || omp_in_parallel()) return 1;
     int most = dl_cpu_team();
-    return want < most ? (int)want : most;
+    return n / most < one / 8 ? 1 : most;
+}
+
+int dl_cpu_threads_product(double macs) {
+    double n = macs / DL_ITER_MACS;
+    return dl_cpu_threads(n < 1e18 ? (long)n : (long)1e18);
 }
 
 void dl_iter_begin(dl_iter *it, int ndim, const long *shape) {

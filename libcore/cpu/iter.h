@@ -10,7 +10,8 @@
 
 enum {
     DL_ITER_MAX = 8,         /* operands */
-    DL_ITER_GRAIN = 32768,   /* elements below which a second thread does not pay */
+    DL_ITER_GRAIN = 1 << 18, /* elements that take as long as the waking of a thread may: some 30 us */
+    DL_ITER_MACS = 16,       /* multiplications in products of matrices that take as long as an element */
     DL_ITER_BLOCK = 1 << 19, /* elements between two looks for a request to stop: a millisecond or so */
 };
 
@@ -42,8 +43,15 @@ void dl_iter_run_serial(const dl_iter *it, dl_loop loop, void *arg);
  * `nout` operands are only written. */
 void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg);
 
-/* Threads worth starting for n elements of pointwise work: 1 below the grain, or inside a parallel region. */
+/* Threads that pay for work of n elements, pointwise and in memory: all, or 1 where waking them would cost what they
+ * save, and inside a parallel region. Nothing between: OpenMP ends threads that a smaller team leaves out, and starts
+ * them again for a larger one. What a library computes depends on its threads, so their number depends on the work and
+ * on the threads there are, never on a clock. */
 int dl_cpu_threads(long n);
+/* The same for so many multiplications in products of matrices. */
+int dl_cpu_threads_product(double macs);
+/* Sets the grain, and returns the one before: tests want threads for small work, too. */
+long dl_cpu_grain(long elements);
 
 /* task(arg, i) for each i < n, shared among the threads; on this thread alone, without any cost, when threads is 1. A
  * request to stop leaves the rest undone (core/interrupt.h): a task takes some milliseconds at most, or looks itself.

@@ -69,26 +69,31 @@ static void matrices_at(const batch *p, long index, long esize, dl_mat m[3]) {
     }
 }
 
+typedef struct products {
+    const batch *p;
+    dl_dtype t;
+    dl_first_error failed;
+} products;
+
+static void run_product(void *arg, long i) {
+    products *j = (products *)arg;
+    const batch *p = j->p;
+    dl_mat m[3];
+    matrices_at(p, i, dl_dtype_size(j->t), m);
+    if (dl_cpu_gemm(j->t, p->m, p->n, p->k, m[0], m[1], m[2], false) != DL_OK) dl_first_error_note(&j->failed);
+}
+
 static dl_status matmul_float(dl_call *c) {
     batch p;
     if (!c->out[0]->numel) return DL_OK;
     batch_of(c, &p);
     fold_rows(&p);
-    dl_dtype t = (dl_dtype)c->out[0]->dtype;
-    long esize = dl_dtype_size(t);
-    dl_first_error failed = {0};
+    products j = {&p, (dl_dtype)c->out[0]->dtype, {0}};
     /* many small products: one a thread; few large ones: threads inside each */
-    bool split = p.count > 1 && p.m * p.n * p.k < 1L << 21 && dl_cpu_threads(p.count * p.m * p.n * p.k / 8) > 1;
-    dl_stop stop = dl_stop_begin();
-#pragma omp parallel for schedule(static) if (split)
-    for (long i = 0; i < p.count; i++) {
-        if (dl_stop_asked(&stop)) continue;
-        dl_mat m[3];
-        matrices_at(&p, i, esize, m);
-        if (dl_cpu_gemm(t, p.m, p.n, p.k, m[0], m[1], m[2], false) != DL_OK) dl_first_error_note(&failed);
-    }
-    dl_stop_end(&stop);
-    return dl_first_error_raise(&failed);
+    double each = (double)p.m * (double)p.n * (double)p.k;
+    bool split = p.count > 1 && each < 1 << 21;
+    dl_cpu_for(p.count, split ? dl_cpu_threads_product(each * (double)p.count) : 1, run_product, &j);
+    return dl_first_error_raise(&j.failed);
 }
 
 #define INTEGER_PRODUCT(T, NAME)                                                                                       \

@@ -26,6 +26,12 @@ static int start(int n) {
     return started;
 }
 
+int dl_cpu_team_limit(int n) {
+    int had = omp_get_max_threads();
+    if (n != had) omp_set_num_threads(n);
+    return had;
+}
+
 int dl_cpu_team(void) {
     static _Thread_local int sure = 1;
     int want = omp_get_max_threads();

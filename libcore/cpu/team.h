@@ -8,5 +8,9 @@
 /* How many threads a parallel region begun by this thread may have: OpenMP's setting, lowered to what the system lets
  * start. Tried once for each setting. */
 int dl_cpu_team(void);
+/* Parallel regions begun by this thread, those of libraries too, have n threads at most from now on. Returns what was
+ * the limit before, to be given to dl_cpu_team_limit afterwards. No region of one thread serves for this: in one,
+ * OpenMP starts new threads for every region of a library. */
+int dl_cpu_team_limit(int n);
 
 #endif

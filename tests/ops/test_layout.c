@@ -6,6 +6,7 @@
 
 #include "autograd/tape.h"
 #include "core/rng.h"
+#include "cpu/iter.h"
 #include "cpu/simd.h"
 
 /* A random view of a larger tensor: sliced, permuted and here and there expanded. */
@@ -123,6 +124,7 @@ static void threads_do_not_matter(void **state) {
     (void)state;
     static const long sizes[][2] = {{1000, 1000}, {3, 400001}, {200003, 5}, {1, 700000}};
     int before = omp_get_max_threads();
+    long grain = dl_cpu_grain(1);
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         dl_tensor *x = hold(dl_randn(sizes[i], 2, DL_F32, 0));
         for (int k = 0; k < 9; k++) {
@@ -138,6 +140,7 @@ static void threads_do_not_matter(void **state) {
         drop(NULL);
     }
     omp_set_num_threads(before);
+    dl_cpu_grain(grain);
 }
 
 static void sums_are_accurate(void **state) {
@@ -180,6 +183,7 @@ static void random_bits_are_stable(void **state) {
 
 static void random_numbers_have_places(void **state) {
     (void)state;
+    long grain = dl_cpu_grain(1);
     for (int level = 1; level <= 4; level++) {
         dl_simd_limit(level);
         for (int threads = 1; threads <= 3; threads += 2) {
@@ -199,6 +203,7 @@ static void random_numbers_have_places(void **state) {
         }
     }
     omp_set_num_threads(2);
+    dl_cpu_grain(grain);
 }
 
 static void random_numbers_are_fair(void **state) {

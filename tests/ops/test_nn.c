@@ -3,6 +3,7 @@
 #include "support/tensors.h"
 
 #include "core/rng.h"
+#include "cpu/iter.h"
 
 #include <omp.h>
 
@@ -21,12 +22,15 @@ static void linear_rules_agree(void **state) {
     }
 }
 
-/* Below, at and above the sizes where BLAS takes over; against sums in order. */
+/* Below, at and above the sizes where BLAS takes over, and where threads share a product; against sums in order. */
 static void products_of_all_sizes(void **state) {
     (void)state;
-    static const long sizes[] = {0, 1, 3, 16, 17, 40};
-    for (int c = 0; c < 6 * 6 * 6; c++) {
-        long m = sizes[c % 6], k = sizes[c / 6 % 6], n = sizes[c / 36];
+    static const long sizes[] = {0, 1, 3, 16, 17, 40, 130};
+    int had = omp_get_max_threads();
+    omp_set_num_threads(3);
+    long grain = dl_cpu_grain(1);
+    for (int c = 0; c < 7 * 7 * 7; c++) {
+        long m = sizes[c % 7], k = sizes[c / 7 % 7], n = sizes[c / 49];
         dl_tensor *a = drawn(1, 2, SHAPE(k, m), DL_F64), *at = must(dl_permute(a, SHAPE(1, 0), 2));
         dl_tensor *b = drawn(2, 2, SHAPE(k, n), DL_F64), *y = must(dl_matmul(at, b));
         dl_tensor *want = must(dl_tensor_zeros(2, SHAPE(m, n), DL_F64, 0));
@@ -37,6 +41,8 @@ static void products_of_all_sizes(void **state) {
         near(y, want, 1e-14, "product");
         dl_unref(a), dl_unref(at), dl_unref(b), dl_unref(y), dl_unref(want);
     }
+    dl_cpu_grain(grain);
+    omp_set_num_threads(had);
 }
 
 /* Vectors, batches, and batches that are folded into rows, at sizes for own loops and for BLAS; a[b,i,l] and b[l,j]. */
@@ -266,6 +272,7 @@ static void threads_change_nothing(void **state) {
     (void)state;
     static const job jobs[] = {do_softmax, do_entropy, do_norm, do_pool, do_dropout};
     int had = omp_get_max_threads();
+    long grain = dl_cpu_grain(1);
     dl_tensor *y = must(dl_tensor_full(3, SHAPE(16, 20, 22), DL_I64, 0, 3));
     for (int last = 0; last < 2; last++)
         for (unsigned i = 0; i < sizeof jobs / sizeof *jobs; i++) {
@@ -284,6 +291,7 @@ static void threads_change_nothing(void **state) {
             for (int t = 0; t < 2; t++) dl_unref(out[t]), dl_unref(g[t]);
         }
     omp_set_num_threads(had);
+    dl_cpu_grain(grain);
     dl_unref(y);
 }
 

@@ -5,6 +5,8 @@
  * crashes. Meant for DLCORE_GUARD=1. */
 #include "support/tensors.h"
 
+#include "cpu/iter.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -392,6 +394,7 @@ int main(int argc, char **argv) {
     if (argc > 3) asked.first = atol(argv[3]);
     if (argc > 4) asked.count = atol(argv[4]);
     if (dl_threads_set(threads) != DL_OK) return 2;
+    dl_cpu_grain(1); /* all of them, for small shapes, too */
     struct CMUnitTest tests[NKIND];
     for (long i = 0; i < NKIND; i++)
         tests[i] =
