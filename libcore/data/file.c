@@ -54,6 +54,8 @@ static dl_status open_gz(const char *path, gzFile *f) {
     struct stat info;
     if (stat(path, &info)) return cannot_open(path, errno);
     if (S_ISDIR(info.st_mode)) return cannot_open(path, EISDIR);
+    /* opening a FIFO would wait for a writer; a device may have no end */
+    if (!S_ISREG(info.st_mode)) return dl_fail_hint(DL_ERR_IO, "copy it into a file first", "'%s' is not a file", path);
     if (!(*f = gzopen(path, "rb"))) return cannot_open(path, errno ? errno : ENOMEM);
     return DL_OK;
 }

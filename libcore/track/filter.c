@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include "track/filter_lex.h"
 #include "track/filter_names.h"
@@ -178,13 +179,13 @@ static dl_status check_status(const value *v) {
     return fail_at(v->token.at, v->token.n, DL_ERR_VALUE, hint, "no status is called '%.100s'", v->token.text);
 }
 
-/* A metric has no text to compare with: "loss = mse" means the parameter. */
-static dl_status metric_as_param(parser *p, dl_filter_name *o, const value *v) {
+/* A metric has no text to compare with: "loss = mse" means the parameter, if there is one. */
+static int metric_is_param(parser *p, dl_filter_name *o) {
     const char *name = strcmp(o->key, "train/loss") ? o->key : "loss";
-    if (!dl_filter_param(p->db, name, &o->type)) return wrong_value(p, o, v, "a metric");
+    if (!dl_filter_param(p->db, name, &o->type)) return 0;
     memmove(o->key, name, strlen(name) + 1);
     o->kind = DL_FK_PARAM;
-    return DL_OK;
+    return 1;
 }
 
 /* What is compared with a parameter of both kinds, or of one: a number where there are any, text where it is in quotes
@@ -206,7 +207,8 @@ static dl_status judge_param(parser *p, const dl_filter_name *o, const dl_filter
 /* Reads the value as what the name is. */
 static dl_status judge(parser *p, dl_filter_name *o, const dl_filter_token *op, value *v) {
     const dl_filter_token *t = &v->token;
-    if (o->kind == DL_FK_METRIC && !read_number(t->text, &v->from)) DL_TRY(metric_as_param(p, o, v));
+    if (o->kind == DL_FK_METRIC && !read_number(t->text, &v->from) && !metric_is_param(p, o))
+        return wrong_value(p, o, v, "a metric");
     if (o->kind == DL_FK_PARAM) return judge_param(p, o, op, v);
     switch (o->type) {
     case DL_FY_STATUS:
@@ -295,8 +297,16 @@ static dl_status emit_none(parser *p, const dl_filter_name *o, int negated) {
     return DL_OK;
 }
 
+/* none, or null as SQL has it. */
 static int is_none(const value *v, const dl_filter_token *op) {
-    return op->how == DL_FH_EQUAL && v->token.kind == DL_FT_WORD && !strcmp(v->token.text, "none");
+    return op->how == DL_FH_EQUAL && v->token.kind == DL_FT_WORD &&
+           (!strcmp(v->token.text, "none") || !strcasecmp(v->token.text, "null"));
+}
+
+/* A column as text; a date as lists show it. */
+static char *column_text(const dl_filter_name *o) {
+    if (o->type != DL_FY_DATE) return sqlite3_mprintf("coalesce(%s, '')", o->sql);
+    return sqlite3_mprintf("coalesce(strftime('%%Y-%%m-%%d %%H:%%M:%%S', %s, 'unixepoch', 'localtime'), '')", o->sql);
 }
 
 /* Tests of all values, any of which may hold; "not" stands before them, of a tag before the whole. */
@@ -313,7 +323,7 @@ static dl_status emit(parser *p, dl_filter_name *o, const dl_filter_token *op, v
     for (int i = 0; i < n; i++) {
         char *whole = NULL;
         expr = expression(o, v[i].text);
-        if (o->kind == DL_FK_COLUMN && v[i].text) expr = whole = sqlite3_mprintf("coalesce(%s, '')", o->sql);
+        if (o->kind == DL_FK_COLUMN && v[i].text) expr = whole = column_text(o);
         sqlite3_str_appendall(sql, i ? " or " : "");
         dl_status st = expr ? emit_test(p, o, expr, &test, &v[i]) : dl_fail(DL_ERR_MEMORY, "no memory for a query");
         sqlite3_free(whole);
@@ -361,7 +371,9 @@ static dl_status read_and_judge(parser *p, dl_filter_name *o, const dl_filter_to
     DL_TRY(read_value(p, v, !words && (o->type == DL_FY_DATE || o->type == DL_FY_DURATION)));
     if (is_none(v, op)) return DL_OK;
     if (!words) return judge(p, o, op, v);
-    if (o->kind == DL_FK_METRIC) DL_TRY(metric_as_param(p, o, v));
+    if (o->kind == DL_FK_METRIC && !metric_is_param(p, o))
+        return fail_at(op->at, op->n, DL_ERR_TYPE,
+                       "compare its numbers: = != < <= > >=", "%.200s is a metric, not text", o->key);
     v->text = 1;
     return op->how == DL_FH_PATTERN ? check_pattern(p, &v->token) : DL_OK;
 }

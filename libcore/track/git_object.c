@@ -265,8 +265,8 @@ static void find_folders(const dl_git_repo *r, folders *f) {
         char *text = dl_git_slurp(path, 1 << 16, &n), *rest = NULL;
         for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line && f->n < MAX_FOLDERS;
              line = strtok_r(NULL, "\n", &rest)) {
-            int len = *line == '/' ? snprintf(f->path[f->n], DL_GIT_PATH, "%s", line)
-                                   : snprintf(f->path[f->n], DL_GIT_PATH, "%.2000s/%.2000s", f->path[i], line);
+            snprintf(path, sizeof path, "%.2000s/", *line == '/' ? "" : f->path[i]);
+            int len = snprintf(f->path[f->n], DL_GIT_PATH, "%s%s", *line == '/' ? "" : path, line);
             if (*line && *line != '#' && len < DL_GIT_PATH) f->n++;
         }
         free(text);

@@ -1,6 +1,7 @@
 /* rescue: saving what a session holds after C has crashed in it. Memory may be damaged, so every object is saved on its
  * own, in a guarded call. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ typedef struct saving {
     dlsh_session *s;
     const char *name;
     dlsh_value v;
-    char path[512];
+    char path[4096];
+    dlsh_buf json; /* of a plain value */
     dl_status st;
 } saving;
 
@@ -27,27 +29,50 @@ static void save_one(void *arg) {
     dlsh_drop(values[1]);
 }
 
+static void plain_json(void *arg) {
+    saving *k = arg;
+    k->st = dlsh_json(&k->json, k->v);
+}
+
+static bool is_of_tensors(const dlsh_record *r) {
+    bool all = r->n > 0;
+    for (int i = 0; i < r->n; i++) all &= r->values[i].type == DLSH_TENSOR;
+    return all;
+}
+
 /* How a value is kept: the ending of its file, "" in the file of plain values, NULL not at all. */
 static const char *ending_of(dlsh_value v) {
     if (v.type == DLSH_TENSOR || dlsh_unwrap(v, &dlsh_net_class)) return ".safetensors";
+    if (v.type == DLSH_RECORD && is_of_tensors(v.as.record)) return ".safetensors";
     if (dlsh_unwrap(v, &dlsh_trainer_class)) return ".checkpoint.safetensors";
     return v.type <= DLSH_RECORD && v.type != DLSH_VOID ? "" : NULL;
-}
-
-static dl_status save_plain(const char *folder, const dlsh_record *plain, int n) {
-    char path[512];
-    dlsh_buf b = {0};
-    if (!n) return DL_OK;
-    dl_status st = dlsh_json(&b, (dlsh_value){.type = DLSH_RECORD, .as.record = (dlsh_record *)plain});
-    snprintf(path, sizeof path, "%s/values.json", folder);
-    if (!st) st = dlsh_buf_write(&b, path);
-    dlsh_buf_free(&b);
-    return st;
 }
 
 static dl_status make_folder(const char *folder) {
     if (!mkdir(folder, 0777) || errno == EEXIST) return DL_OK;
     return dlsh_fail(DL_ERR_IO, NULL, "the folder %s cannot be made: %s", folder, strerror(errno));
+}
+
+/* Saves one variable; a plain one goes to `plain`, the text of values.json. */
+static dl_status keep(saving *k, const char *folder, const char *ending, dlsh_buf *plain) {
+    if (snprintf(k->path, sizeof k->path, "%s/%s%s", folder, k->name, ending) >= (int)sizeof k->path)
+        return dlsh_fail(DL_ERR_VALUE, "choose a shorter folder", "the path of its file is too long");
+    dl_status st = dlsh_guard_run("rescue", *ending ? save_one : plain_json, k);
+    if (!st) st = k->st;
+    if (!st && !*ending) {
+        dlsh_buf_printf(plain, "%s\"%s\":", plain->n ? ",\n" : "{", k->name);
+        dlsh_buf_add(plain, dlsh_buf_text(&k->json), k->json.n);
+    }
+    dlsh_buf_free(&k->json);
+    return st;
+}
+
+static dl_status write_plain(dlsh_buf *plain, const char *folder) {
+    char path[4096];
+    if (!plain->n) return DL_OK;
+    dlsh_buf_puts(plain, "}");
+    snprintf(path, sizeof path, "%s/values.json", folder);
+    return dlsh_buf_write(plain, path);
 }
 
 static dl_status rescue_run(const dlsh_args *a, dlsh_value *result) {
@@ -56,33 +81,27 @@ static dl_status rescue_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_sink *out = dlsh_arg_sink(a);
     const char *folder = dlsh_arg_str(a, "folder");
     DLSH_TRY(make_folder(folder));
-    dlsh_value plain = dlsh_new_record();
-    if (dlsh_failed(plain)) return dlsh_failure();
+    dlsh_buf plain = {0};
     int saved = 0, lost = 0, nplain = 0;
     for (int i = 0; i < dlsh_global_count(s); i++) {
         const dlsh_value *v;
         saving k = {.s = s, .name = dlsh_global_at(s, i, &v)};
         const char *ending = v && strcmp(k.name, "_") ? ending_of(*v) : NULL;
         if (!ending) continue;
-        if (!*ending) {
-            if (!dlsh_record_set(plain.as.record, k.name, dlsh_ref(*v))) nplain++;
-            continue;
-        }
         k.v = *v;
-        snprintf(k.path, sizeof k.path, "%s/%s%s", folder, k.name, ending);
-        dl_status st = dlsh_guard_run("rescue", save_one, &k);
-        if (!st) st = k.st;
-        if (!st) {
-            saved++;
-            dlsh_put(out, "%s\n", k.path);
-        } else {
+        if (keep(&k, folder, ending, &plain)) {
             lost++;
             dlsh_warn(s, NULL, "%s could not be saved: %s", k.name, dl_errmsg());
             dl_error_clear();
+        } else if (!*ending) {
+            nplain++;
+        } else {
+            saved++;
+            dlsh_put(out, "%s\n", k.path);
         }
     }
-    dl_status st = save_plain(folder, plain.as.record, nplain);
-    dlsh_drop(plain);
+    dl_status st = write_plain(&plain, folder);
+    dlsh_buf_free(&plain);
     if (!st) dlsh_put(out, "%d saved, %d plain values in values.json%s\n", saved, nplain, lost ? ", some lost" : "");
     return st;
 }
@@ -104,8 +123,9 @@ const dlsh_command rescue_commands[] = {
     {.name = "rescue",
      .flags = DLSH_ACTION,
      .usage = "rescue FOLDER",
-     .doc = "Saves all tensors, nets and trainers of the session, each in a file of its own, and plain values in "
-            "values.json. Meant for a session in which C has crashed: what cannot be saved is left out.",
+     .doc =
+         "Saves all tensors, records of tensors, nets and trainers of the session, each in a file of its own, and "
+         "plain values in values.json. Meant for a session in which C has crashed: what cannot be saved is left out.",
      .params = rescue_params,
      .run = rescue_run,
      .examples = "rescue \"after_crash\""},

@@ -126,13 +126,14 @@ static dl_status slurp(const dlsh_args *a, const char *path, dlsh_buf *out) {
     FILE *f = fopen(path, "rb");
     char chunk[4096];
     size_t got;
-    while (f && (got = fread(chunk, 1, sizeof chunk, f)) > 0) dlsh_buf_add(out, chunk, got);
-    int failed = !f || ferror(f);
+    while (f && out->n <= DLSH_LONGEST_SCRIPT && (got = fread(chunk, 1, sizeof chunk, f)) > 0)
+        dlsh_buf_add(out, chunk, got);
+    int failed = !f || ferror(f) || out->n > DLSH_LONGEST_SCRIPT, err = f && !ferror(f) ? EFBIG : errno;
     if (f) fclose(f);
     if (!failed) return DL_OK;
-    int err = errno;
-    char hint[240] = "the path counts from the current folder";
-    if (err == ENOENT) dl_nearest_file(path, hint, sizeof hint);
+    char hint[240] = "a script is a text";
+    if (err == ENOENT && !dl_nearest_file(path, hint, sizeof hint))
+        snprintf(hint, sizeof hint, "the path counts from the current folder");
     return dlsh_arg_fail(a, "file", DL_ERR_IO, hint, "cannot read \"%s\": %s", path, strerror(err));
 }
 

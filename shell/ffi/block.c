@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,12 +72,14 @@ static void put_quoted(dlsh_buf *b, const char *prefix, const char *s) {
     dlsh_buf_puts(b, "'");
 }
 
-/* -lNAME of a library's name; a path or a file name is taken as it is, an option too. */
+/* -lNAME of a library's name; a path or a file name is taken as it is. Of options only -lNAME and -LFOLDER: others
+ * would do more than link, and belong to flags=. */
 static void put_lib(dlsh_buf *b, const char *s) {
-    if (*s == '-')
-        dlsh_buf_printf(b, " %s", s);
-    else if (strchr(s, '/'))
+    bool option = *s == '-';
+    if (option ? s[1] == 'l' || s[1] == 'L' : strchr(s, '/') != NULL)
         put_quoted(b, "", s);
+    else if (option)
+        put_quoted(b, "-l", s);
     else
         put_quoted(b, strstr(s, ".so") || strstr(s, ".a") ? "-l:" : "-l", s);
 }

@@ -14,6 +14,10 @@ char *dlsh_slurp(const char *path, size_t *len) {
     size_t cap = 0, n = 0, got;
     int failed = !f;
     while (!failed) {
+        if (n > DLSH_LONGEST_SCRIPT) {
+            failed = 1, errno = EFBIG;
+            break;
+        }
         if (n + 4096 > cap) {
             cap = cap ? 2 * cap : 16384;
             char *grown = realloc(text, cap);

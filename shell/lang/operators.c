@@ -110,7 +110,8 @@ static dl_status join_strings(const dlsh_str *a, const dlsh_str *b, dlsh_value *
 
 static dl_status repeat_string(const dlsh_str *a, long n, dlsh_value *out) {
     dlsh_buf buf = {0};
-    if (n > 0 && a->len && (size_t)n > ((size_t)1 << 28) / a->len) return too_long("2^28 bytes");
+    if (!a->len) n = 0;
+    if (n > 0 && (size_t)n > ((size_t)1 << 28) / a->len) return too_long("2^28 bytes");
     for (long i = 0; i < n && !dlsh_tired(i); i++) dlsh_buf_add(&buf, a->s, a->len);
     *out = dlsh_buf_string(&buf);
     return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
@@ -123,7 +124,8 @@ static dl_status append_all(dlsh_list *to, const dlsh_list *from) {
 }
 
 static dl_status join_lists(const dlsh_list *a, const dlsh_list *b, long times, dlsh_value *out) {
-    if (times > 0 && a->n && times > (1L << 26) / a->n) return too_long("2^26 items");
+    if (!a->n) times = 0;
+    if (times > 0 && times > (1L << 26) / a->n) return too_long("2^26 items");
     long n = a->n * (times > 0 ? times : 0) + (b ? b->n : 0);
     dlsh_value v = dlsh_new_list(n);
     if (dlsh_failed(v)) return DL_ERR_MEMORY;

@@ -6,6 +6,9 @@
 #include "lang/command.h"
 #include "view/sink.h"
 
+/* Bytes of a script: what has more is no text, or a device that has no end. */
+enum { DLSH_LONGEST_SCRIPT = 1 << 28 };
+
 /* ---------------------------------------------------------------- life */
 
 /* The sink is borrowed. The session knows the language's own functions; the front adds the commands. NULL without

@@ -38,10 +38,15 @@ static dl_status get_transposed(dl_tensor *t, dlsh_value *out) {
     return done(dlsh_tensor(dl_permute(t, dims, dl_ndim(t))), out);
 }
 
+/* Without history a gradient is kept as the values alone: tensors that were gradients of themselves or of each other
+ * would never be freed. */
 static dl_status set_grad(dl_tensor *t, dlsh_value v) {
     if (v.type == DLSH_NONE) return dl_set_grad(t, NULL);
-    if (v.type == DLSH_TENSOR) return dl_set_grad(t, v.as.tensor);
-    return dlsh_fail(DL_ERR_TYPE, NULL, "grad must be a tensor or none, got %s", dlsh_a(v));
+    if (v.type != DLSH_TENSOR) return dlsh_fail(DL_ERR_TYPE, NULL, "grad must be a tensor or none, got %s", dlsh_a(v));
+    dl_tensor *g = dl_is_leaf(v.as.tensor) ? dl_detach(v.as.tensor) : dl_ref(v.as.tensor);
+    dl_status st = g ? dl_set_grad(t, g) : dlsh_failure();
+    dl_unref(g);
+    return st;
 }
 static dl_status set_requires_grad(dl_tensor *t, dlsh_value v) {
     int on;

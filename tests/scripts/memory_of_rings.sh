@@ -81,3 +81,6 @@ if [ $limit -lt 8000000 ]; then
 else
     echo "room for it"
 fi
+ring "tensors that are gradients of themselves and of each other" <<'END'
+for i in range(200) { x = param(zeros(1000, 2000)); x.grad = x; y = param(x.data); y.grad = x; x.grad = y }
+END

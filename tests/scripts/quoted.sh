@@ -12,5 +12,6 @@ r = start_run("`touch ran` $(touch ran) @x ' | <script>"); r.log("m'`touch ran`"
 plot "m'`touch ran`" 1 out="m.svg"
 END
 run q.dlsh
+dlsh -n -c 'C lib="-wrapper sh,-c,\"touch ran\"" { int two(void) { return 2; } }' 2>&1 | grep error
 grep -o 'script[^<]*' m.svg | head -1
 ls -A | grep -v '^\.'

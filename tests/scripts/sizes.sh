@@ -111,6 +111,7 @@ dataset("moons", n=9223372036854775807)
 dataset("moons", n=4611686018427387904)
 ones(1).expand([9007199254740992])[4611686018427387904:]
 sum(ones(1).expand([2, 4503599627370497]))
+print([] * 9223372036854775807, len("" * 9223372036854775807), len([1] * -1))
 END
 timeout 60 dlsh -n -k --db none sizes.dlsh 2>&1 | grep -v -e '^    ' -e '^  hint' |
     sed -e 's/, [0-9.]* MiB left.*held by tensors/ .../' -e 's/^sizes.dlsh/-/'
