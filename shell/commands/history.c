@@ -82,6 +82,7 @@ dl_status dlsh_wide_new(dlsh_wide_table *w, int ncols) {
 dl_status dlsh_wide_column(dlsh_wide_table *w, int i, const char *name, char align) {
     w->names[i] = strdup(name);
     if (!w->names[i]) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a table");
+    dlsh_one_line(w->names[i], strlen(w->names[i]));
     w->cols[i] = (dlsh_column){.name = w->names[i], .align = align};
     return DL_OK;
 }
@@ -125,6 +126,19 @@ dlsh_value dlsh_cell_seconds(double seconds, dlsh_mode mode) {
 
 /* ---------------------------------------------------------------- run show */
 
+/* One line of text, whatever names in it have. */
+static void put_line(dlsh_sink *sink, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void put_line(dlsh_sink *sink, const char *fmt, ...) {
+    dlsh_buf b = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    dlsh_buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    if (b.n) dlsh_one_line(b.s, b.n);
+    dlsh_put(sink, "%s\n", dlsh_buf_text(&b));
+    dlsh_buf_free(&b);
+}
+
 static void put_fact(dlsh_sink *sink, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void put_fact(dlsh_sink *sink, const char *name, const char *fmt, ...) {
     dlsh_buf b = {0};
@@ -133,7 +147,11 @@ static void put_fact(dlsh_sink *sink, const char *name, const char *fmt, ...) {
     dlsh_buf_vprintf(&b, fmt, ap);
     va_end(ap);
     while (b.n && b.s[b.n - 1] == ' ') b.s[--b.n] = 0;
-    if (b.n) dlsh_put(sink, "  %-11s %s\n", name, dlsh_buf_text(&b));
+    /* further lines of a note stand below its first */
+    for (char *line = b.n ? b.s : NULL, *end; line; line = end, name = "") {
+        if ((end = strchr(line, '\n'))) *end++ = 0;
+        dlsh_put(sink, "  %-11s %s\n", name, line);
+    }
     dlsh_buf_free(&b);
 }
 
@@ -143,8 +161,7 @@ static void put_facts(dlsh_sink *sink, const dl_run_info *r) {
     dlsh_duration(&took, r->seconds);
     dlsh_grouped(&params, r->n_params);
     for (long i = 0; i < r->ntag; i++) dlsh_buf_printf(&tags, "%s%s", i ? ", " : "", r->tags[i]);
-    dlsh_put(sink, "run %ld  %s  %s%s\n", r->id, r->name, dl_run_status_name(r->status),
-             r->deleted ? "  (deleted)" : "");
+    put_line(sink, "run %ld  %s  %s%s", r->id, r->name, dl_run_status_name(r->status), r->deleted ? "  (deleted)" : "");
     put_fact(sink, "started", "%s, took %s", dlsh_buf_text(&when), dlsh_buf_text(&took));
     put_fact(sink, "error", "%s", r->error);
     put_fact(sink, "tags", "%s", dlsh_buf_text(&tags));
@@ -403,7 +420,7 @@ static dl_status show_best(const dlsh_args *a, const dl_ranking *rank, dlsh_valu
     if (dlsh_arg_int(a, "limit") != 1) return best_table(sink, rank);
     if (dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return sink->ops->value(sink, *result);
     const dl_best_entry *e = &rank->entries[0];
-    dlsh_put(sink, "run %ld %s: %s %.6g at step %ld (%s is better)\n", e->run->id, e->run->name, rank->metric,
+    put_line(sink, "run %ld %s: %s %.6g at step %ld (%s is better)", e->run->id, e->run->name, rank->metric,
              dlsh_plain_nan(e->value), e->step, rank->direction > 0 ? "higher" : "lower");
     return DL_OK;
 }

@@ -28,6 +28,7 @@ static dl_status add_run(chart *c, dl_store *store, long id, long max_points) {
     dl_run_list *l = dl_run_show(store, id);
     if (!l) return dlsh_failure();
     snprintf(c->labels[c->n], sizeof c->labels[0], "%ld %.100s", id, l->runs[0].name);
+    dlsh_one_line(c->labels[c->n], strlen(c->labels[c->n]));
     dl_run_list_free(l);
     dl_points *p = dl_series_points(store, id, c->metric, max_points);
     if (!p) return dlsh_failure();

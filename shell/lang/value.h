@@ -275,6 +275,8 @@ void dlsh_buf_free(dlsh_buf *b);
  * direction and bytes that are no UTF-8 as escapes, "\x1b", "\u202e". What is shown with colours is put together of
  * pieces, and those of others go through this. */
 void dlsh_buf_visible(dlsh_buf *b, const char *s, size_t n);
+/* Newlines and tabs as blanks, for what others wrote within a line. */
+void dlsh_one_line(char *s, size_t n);
 void dlsh_buf_see(dlsh_buf *b, const char *s);
 /* Whether the character at s, of *len bytes, steers a terminal or the direction of writing: its number + 1;
  * DLSH_NOT_UTF8 for a byte that is none; 0: it is harmless. */

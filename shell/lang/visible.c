@@ -60,4 +60,9 @@ void dlsh_buf_visible(dlsh_buf *b, const char *s, size_t n) {
     dlsh_buf_add(b, s + from, n - from);
 }
 
+void dlsh_one_line(char *s, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (s[i] == '\n' || s[i] == '\t' || s[i] == '\r') s[i] = ' ';
+}
+
 void dlsh_buf_see(dlsh_buf *b, const char *s) { dlsh_buf_visible(b, s, strlen(s)); }

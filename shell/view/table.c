@@ -36,8 +36,7 @@ dl_status dlsh_table_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
     } else if (v.type != DLSH_NONE && v.type != DLSH_VOID) {
         DLSH_TRY(see_text(b, v));
     }
-    for (size_t i = from; i < b->n; i++)
-        if (b->s[i] == '\n' || b->s[i] == '\t' || b->s[i] == '\r') b->s[i] = ' ';
+    if (b->n > from) dlsh_one_line(b->s + from, b->n - from);
     return b->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table") : DL_OK;
 }
 

@@ -36,3 +36,10 @@ echo exact:
 run -c 'print("\e[1mbold")' | raw
 run --mode json -c '"a\x1b\u009b\u202e"'
 run --mode csv -c 'sql "select name from run"' | raw
+
+# a name is one line, and further lines of a note stand below its first: neither makes lines of its own
+dlsh -n --db line.db -c 'r = start_run("a\nrun 7  forged\tx", note="one\ntwo"); r.log(loss=1); r.end()
+tag 1 "t\nu"
+run show 1
+best loss
+compare 1 1' | grep -v command | grep -e forged -e note -e two -e '^ *u$'
