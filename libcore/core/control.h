@@ -82,12 +82,13 @@ typedef struct dl_judge {
 /* A resident split, from which the device makes batches. */
 typedef struct dl_feed {
     const void *x, *y;
-    const float *lut;          /* x is u8: what byte b of channel c becomes is lut[c * 256 + b]; else f32 */
-    const int *order;          /* NULL: as they lie */
-    long numel, plane, target; /* of a sample; of a channel; bytes of a target, a multiple of 4 */
-    long c, h, w;              /* of images, else 1, 1, numel */
+    const float *lut;  /* x is u8: what byte b of channel c becomes, f32, is lut[c * 256 + b]; NULL: as it is */
+    const int *order;  /* NULL: as they lie */
+    long numel, plane; /* of a sample; of a channel */
+    long size, target; /* bytes of an element of x, of a target; without lut both are multiples of 4 */
+    long c, h, w;      /* of images, else 1, 1, numel */
     uint64_t seed;
-    const struct dl_transforms *transforms;
+    const struct dl_transforms *transforms; /* of f32 */
 } dl_feed;
 
 #endif

@@ -122,17 +122,17 @@ __device__ static void give_target(const dl_feed &f, long i, unsigned *y) {
     EACH(k, f.target / 4) y[blockIdx.x * (f.target / 4) + k] = ((const unsigned *)f.y)[i * (f.target / 4) + k];
 }
 
-/* V numbers of a sample, those of a table in one plane. */
+/* V words of four bytes of a sample: numbers of a table, in one plane, or what the sample is made of. */
 template <int V> __device__ void give(const dl_feed &f, const dl_divisor &plane, long i, uint32_t k, float *x) {
+    if (!f.lut) {
+        *(dl_pack<unsigned, V> *)(x + k) = *(const dl_pack<unsigned, V> *)((const unsigned *)f.x + i * f.numel + k);
+        return;
+    }
+    dl_pack<unsigned char, V> from = *(const dl_pack<unsigned char, V> *)((const unsigned char *)f.x + i * f.numel + k);
+    const float *lut = f.lut + plane.quotient(k) * 256;
     dl_pack<float, V> p;
-    if (f.lut) {
-        dl_pack<unsigned char, V> from =
-            *(const dl_pack<unsigned char, V> *)((const unsigned char *)f.x + i * f.numel + k);
-        const float *lut = f.lut + plane.quotient(k) * 256;
 #pragma unroll
-        for (int j = 0; j < V; j++) p.v[j] = lut[from.v[j]];
-    } else
-        p = *(const dl_pack<float, V> *)((const float *)f.x + i * f.numel + k);
+    for (int j = 0; j < V; j++) p.v[j] = lut[from.v[j]];
     *(dl_pack<float, V> *)(x + k) = p;
 }
 
@@ -157,12 +157,20 @@ __global__ static void __launch_bounds__(THREADS)
     change(s, t, &r);
 }
 
-dl_status dl_cuda_deal(dl_gpu *g, const dl_control *c, const dl_feed *f, void *x, void *y, long n) {
+/* Without a table a sample is so many words; `numel` counts them. */
+static dl_feed in_words(const dl_feed *f) {
+    dl_feed w = *f;
+    if (!f->lut) w.numel = w.plane = f->numel * (f->size / 4);
+    return w;
+}
+
+dl_status dl_cuda_deal(dl_gpu *g, const dl_control *c, const dl_feed *of, void *x, void *y, long n) {
     steps t = {};
     float *tmp = NULL;
+    dl_feed words = in_words(of), *f = &words;
     if (f->numel >> 30)
         return dl_fail_hint(DL_ERR_UNSUPPORTED, "cut them into parts", "samples of %ld numbers are too large for a GPU",
-                            f->numel);
+                            of->numel);
     if (f->transforms) {
         t.n = f->transforms->n;
         for (int i = 0; i < t.n; i++) {

@@ -1,6 +1,7 @@
 /* CSV text: the scanner, and tables of numbers with a label column, see csv.h. */
 #include "data/csv.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,15 @@ static bool number(const char *s, double *v) {
     return !*end && isfinite(*v);
 }
 
+bool dl_csv_whole(const char *s, int64_t *v) {
+    char *end;
+    errno = 0;
+    *v = strtoll(s, &end, 10);
+    if (end == s || errno) return false;
+    while (*end == ' ' || *end == '\t' || *end == '\r') end++;
+    return !*end;
+}
+
 /* What is known of the table while it is read. */
 typedef struct reader {
     scanner csv;
@@ -181,8 +191,10 @@ static dl_status room(reader *r) {
     long cap = r->cap ? 2 * r->cap : 64;
     double *y = NULL;
     char **label = NULL;
-    float *x = dl_memory_resize(t->x, r->cap, cap, (t->features ? t->features : 1) * (long)sizeof *x);
-    if (x) t->x = x;
+    void **rows = r->spec->whole ? (void **)&t->whole : (void **)&t->x;
+    long width = t->features * (long)(r->spec->whole ? sizeof *t->whole : sizeof *t->x);
+    void *x = dl_memory_resize(*rows, r->cap, cap, width);
+    if (x) *rows = x;
     if (x && (y = dl_memory_resize(t->y, r->cap, cap, sizeof *y))) t->y = y;
     if (y && (label = dl_memory_resize(t->label, r->cap, cap, sizeof *label))) t->label = label;
     if (!label) return no_memory(r);
@@ -192,6 +204,11 @@ static dl_status room(reader *r) {
 
 static dl_status not_a_number(const reader *r, long column) {
     const scanner *c = &r->csv;
+    double v;
+    if (r->spec->whole && number(c->field, &v))
+        return dl_fail_hint(DL_ERR_FORMAT, "dtype=f32 reads floating numbers",
+                            "'%s', line %ld, column %ld: \"%.40s\" is no integer of 64 bits (field %ld)", c->name,
+                            c->field_line, c->field_col, c->field, column);
     return dl_fail_hint(DL_ERR_FORMAT,
                         *c->field ? "features are numbers; words may stand in the label column alone"
                                   : "a value is missing; fill it in or drop the line",
@@ -202,11 +219,14 @@ static dl_status not_a_number(const reader *r, long column) {
 /* Takes the field as one of the record being read. */
 static dl_status take_field(reader *r, long column) {
     dl_csv_table *t = r->t;
+    long at = t->n * t->features + column - (column > r->label);
     double v;
+    if (column != r->label && r->spec->whole)
+        return dl_csv_whole(r->csv.field, &t->whole[at]) ? DL_OK : not_a_number(r, column);
     bool is_number = number(r->csv.field, &v);
     if (column != r->label) {
         if (!is_number) return not_a_number(r, column);
-        t->x[t->n * t->features + column - (column > r->label)] = (float)v;
+        t->x[at] = (float)v;
         return DL_OK;
     }
     if (!*r->csv.field) return not_a_number(r, column);
@@ -273,6 +293,7 @@ void dl_csv_table_free(dl_csv_table *t) {
     for (long i = 0; i < t->n; i++) free(t->label[i]);
     free(t->label);
     free(t->x);
+    free(t->whole);
     free(t->y);
     *t = (dl_csv_table){0};
 }

@@ -17,14 +17,14 @@ typedef void dl_render(const dl_dataset *d, int split, long index, uint8_t *out)
 typedef struct dl_samples {
     long n;
     void *x;        /* n samples of `dtype`, owned */
-    void *y;        /* n targets: int64_t, or float of `target_numel` each; owned */
+    void *y;        /* n targets of `target_dtype`, `target_numel` each; owned */
     uint8_t *drawn; /* with `render`: 0 to be drawn, 1 being drawn, 2 there */
 } dl_samples;
 
 /* A split on a device; x NULL: not there. */
 typedef struct dl_resident {
     int device;
-    dl_tensor *x, *y, *lut; /* as in the split; lut NULL when x is f32 */
+    dl_tensor *x, *y, *lut; /* as in the split; lut NULL when batches have x as it is */
 } dl_resident;
 
 struct dl_dataset {
@@ -33,11 +33,12 @@ struct dl_dataset {
     char fingerprint[65];
     int ndim;
     long shape[DL_MAX_SAMPLE_DIM], numel;
-    dl_dtype dtype; /* DL_U8 or DL_F32 */
-    long classes;   /* 0: regression */
+    dl_dtype dtype; /* of a sample here: DL_U8, which batches have as f32 by way of `lut`; DL_F32; DL_I64 */
+    long classes;   /* 0: targets are no class numbers */
     char **class_names;
     int target_ndim;
     long target_shape[DL_MAX_SAMPLE_DIM], target_numel;
+    dl_dtype target_dtype; /* DL_I64, as of classes, or DL_F32 */
     dl_samples split[2];
     dl_render *render; /* NULL: all samples are in memory */
     uint64_t seed;     /* of a generator */
@@ -77,7 +78,7 @@ void *dl_data_alloc(long n, size_t size);
 dl_status dl_data_reserve(dl_dataset *d, int split, long n);
 void dl_data_set_shape(dl_dataset *d, int ndim, const long *shape);
 void dl_data_set_target(dl_dataset *d, int ndim, const long *shape);
-/* Copies n names; NULL: "0", "1", ... Sets `classes`. */
+/* Copies n names; NULL: "0", "1", ... Sets `classes` and the targets' dtype. */
 dl_status dl_data_set_classes(dl_dataset *d, long n, const char *const *names);
 /* Moves the fraction "holdout" of the training samples, chosen by "seed", to an empty test split; order is kept. */
 dl_status dl_data_hold_out(dl_dataset *d, double fraction, uint64_t seed);
@@ -118,8 +119,12 @@ void dl_loader_look(const dl_loader *l, dl_loader_view *v);
 
 /* ---- for loaders */
 
-/* Sample i of a split as batches have it: x[numel] and y, one target. 0 <= i < n. */
-void dl_data_fetch(dl_dataset *d, int split, long i, float *x, void *y);
+/* Bytes of a sample as it is kept, of one in a batch, and of a target. */
+size_t dl_data_kept_size(const dl_dataset *d);
+size_t dl_data_sample_size(const dl_dataset *d);
+size_t dl_data_target_size(const dl_dataset *d);
+/* Sample i of a split as batches have it: x and y, one target. 0 <= i < n. */
+void dl_data_fetch(dl_dataset *d, int split, long i, void *x, void *y);
 /* Fresh x and y for n samples. */
 dl_status dl_data_batch(const dl_dataset *d, long n, dl_tensor **x, dl_tensor **y);
 

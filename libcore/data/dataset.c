@@ -143,7 +143,7 @@ dl_dataset *dl_dataset_open(const char *kind, const char *const *options) {
 dl_dataset *dl_data_new(const char *name) {
     dl_dataset *d = dl_data_alloc(1, sizeof *d);
     if (!d) return NULL;
-    d->refs = 1, d->numel = d->target_numel = d->channels = 1, d->dtype = DL_F32;
+    d->refs = 1, d->numel = d->target_numel = d->channels = 1, d->dtype = d->target_dtype = DL_F32;
     if (!(d->name = strdup(name))) {
         dl_fail(DL_ERR_MEMORY, "no memory for a dataset");
         free(d);
@@ -182,6 +182,8 @@ long dl_dataset_len(const dl_dataset *d, dl_split split) { return d->split[split
 int dl_dataset_ndim(const dl_dataset *d) { return d->ndim; }
 const long *dl_dataset_shape(const dl_dataset *d) { return d->shape; }
 dl_dtype dl_dataset_dtype(const dl_dataset *d) { return d->dtype; }
+dl_dtype dl_dataset_batch_dtype(const dl_dataset *d) { return d->dtype == DL_U8 ? DL_F32 : d->dtype; }
+dl_dtype dl_dataset_target_dtype(const dl_dataset *d) { return d->target_dtype; }
 long dl_dataset_classes(const dl_dataset *d) { return d->classes; }
 int dl_dataset_target_ndim(const dl_dataset *d) { return d->target_ndim; }
 const long *dl_dataset_target_shape(const dl_dataset *d) { return d->target_shape; }
@@ -192,24 +194,40 @@ const char *dl_dataset_class_name(const dl_dataset *d, long i) {
 
 dl_status dl_dataset_counts(dl_dataset *d, dl_split split, long *counts) {
     if (!d) return dl_fail_null("the data set");
-    if (!d->classes) return dl_fail(DL_ERR_TYPE, "dataset '%s' is a regression: it has no classes to count", d->name);
+    if (!d->classes)
+        return dl_fail(DL_ERR_TYPE, "dataset '%s' has no classes to count: its targets are numbers", d->name);
     memset(counts, 0, (size_t)d->classes * sizeof *counts);
     const dl_samples *s = &d->split[split == DL_TEST];
     for (long i = 0; i < s->n; i++) counts[((const int64_t *)s->y)[i]]++;
     return DL_OK;
 }
 
+static void float_range(const float *x, long n, double *lo, double *hi) {
+    float a = INFINITY, b = -INFINITY;
+    for (long j = 0; j < n; j++) a = x[j] < a ? x[j] : a, b = x[j] > b ? x[j] : b;
+    *lo = a, *hi = b;
+}
+
+static void whole_range(const int64_t *x, long n, double *lo, double *hi) {
+    int64_t a = INT64_MAX, b = INT64_MIN;
+    for (long j = 0; j < n; j++) a = x[j] < a ? x[j] : a, b = x[j] > b ? x[j] : b;
+    *lo = (double)a, *hi = (double)b;
+}
+
 dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi) {
     if (!d) return dl_fail_null("the data set");
-    float *x = dl_data_alloc(d->numel, sizeof *x);
-    void *y = dl_data_alloc(d->target_numel, sizeof(int64_t));
+    void *x = dl_data_alloc(1, dl_data_sample_size(d)), *y = dl_data_alloc(1, dl_data_target_size(d));
+    bool whole = d->dtype == DL_I64;
     dl_status st = x && y ? DL_OK : dl_failed();
     double least = INFINITY, most = -INFINITY;
     for (long i = 0; st == DL_OK && i < dl_dataset_len(d, split); i++) {
         if ((st = dl_interrupt_check_at(16 * i)) != DL_OK) break;
         dl_data_fetch(d, split == DL_TEST, i, x, y);
-        float a = INFINITY, b = -INFINITY;
-        for (long j = 0; j < d->numel; j++) a = x[j] < a ? x[j] : a, b = x[j] > b ? x[j] : b;
+        double a = INFINITY, b = -INFINITY;
+        if (whole)
+            whole_range(x, d->numel, &a, &b);
+        else
+            float_range(x, d->numel, &a, &b);
         least = a < least ? a : least, most = b > most ? b : most;
     }
     *lo = least <= most ? least : 0, *hi = least <= most ? most : 0;
@@ -221,9 +239,9 @@ dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi
 dl_status dl_data_batch(const dl_dataset *d, long n, dl_tensor **x, dl_tensor **y) {
     long shape[DL_MAX_SAMPLE_DIM + 1] = {n};
     memcpy(shape + 1, d->shape, sizeof d->shape);
-    *x = dl_tensor_empty(d->ndim + 1, shape, DL_F32, 0);
+    *x = dl_tensor_empty(d->ndim + 1, shape, dl_dataset_batch_dtype(d), 0);
     memcpy(shape + 1, d->target_shape, sizeof d->target_shape);
-    *y = *x ? dl_tensor_empty(d->target_ndim + 1, shape, d->classes ? DL_I64 : DL_F32, 0) : NULL;
+    *y = *x ? dl_tensor_empty(d->target_ndim + 1, shape, d->target_dtype, 0) : NULL;
     if (*y) return DL_OK;
     dl_unref(*x);
     *x = NULL;
@@ -234,7 +252,7 @@ dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, lo
     *x = *y = NULL;
     if (!d) return dl_fail_null("the data set");
     long have = dl_dataset_len(d, split);
-    size_t size = d->classes ? sizeof(int64_t) : (size_t)d->target_numel * sizeof(float);
+    size_t sx = dl_data_sample_size(d), sy = dl_data_target_size(d);
     for (long i = 0; i < n; i++)
         if (index[i] < -have || index[i] >= have)
             return dl_fail(DL_ERR_INDEX, "there is no sample %ld in the %s split of '%s', which has %ld", index[i],
@@ -243,7 +261,7 @@ dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, lo
     dl_status st = DL_OK;
     for (long i = 0; i < n && (st = dl_interrupt_check_at(16 * i)) == DL_OK; i++)
         dl_data_fetch(d, split == DL_TEST, index[i] < 0 ? index[i] + have : index[i],
-                      (float *)dl_data(*x) + i * d->numel, (char *)dl_data(*y) + (size_t)i * size);
+                      (char *)dl_data(*x) + (size_t)i * sx, (char *)dl_data(*y) + (size_t)i * sy);
     if (st == DL_OK) return DL_OK;
     dl_unref(*x);
     dl_unref(*y);

@@ -42,6 +42,8 @@ static void sample_shape(const dl_idx *x, long *shape, int *ndim) {
     for (int i = 1; i < x->ndim; i++) shape[(*ndim)++] = x->shape[i];
 }
 
+static dl_dtype kept_dtype(const dl_idx *x) { return x->type == 0x08 ? DL_U8 : x->type < 0x0D ? DL_I64 : DL_F32; }
+
 static dl_status check_pair(const dl_dataset *d, int split, const char *xpath, const dl_idx *x, const char *ypath,
                             const dl_idx *y) {
     char got[128], want[128];
@@ -57,8 +59,8 @@ static dl_status check_pair(const dl_dataset *d, int split, const char *xpath, c
         return dl_fail_hint(DL_ERR_FORMAT, "they do not belong together", "'%s' has %ld samples and '%s' %ld labels",
                             xpath, x->shape[0], ypath, y->shape[0]);
     sample_shape(x, shape, &ndim);
-    if (split && (ndim != d->ndim || memcmp(shape, d->shape, (size_t)ndim * sizeof *shape) ||
-                  (x->type == 0x08) != (d->dtype == DL_U8)))
+    if (split &&
+        (ndim != d->ndim || memcmp(shape, d->shape, (size_t)ndim * sizeof *shape) || kept_dtype(x) != d->dtype))
         return dl_fail(DL_ERR_FORMAT, "'%s' has samples of another kind, %s, than the training split, %s", xpath,
                        dl_shape_text(ndim, shape, got, sizeof got),
                        dl_shape_text(d->ndim, d->shape, want, sizeof want));
@@ -69,7 +71,8 @@ static dl_status copy_pair(dl_dataset *d, int split, const dl_idx *x, const dl_i
     DL_TRY(dl_data_reserve(d, split, x->shape[0]));
     dl_samples *s = &d->split[split];
     if (d->dtype == DL_U8) memcpy(s->x, x->data, (size_t)x->numel);
-    for (long i = 0; d->dtype != DL_U8 && i < x->numel; i++) ((float *)s->x)[i] = (float)dl_idx_get(x, i);
+    for (long i = 0; d->dtype == DL_F32 && i < x->numel; i++) ((float *)s->x)[i] = (float)dl_idx_get(x, i);
+    for (long i = 0; d->dtype == DL_I64 && i < x->numel; i++) ((int64_t *)s->x)[i] = (int64_t)dl_idx_get(x, i);
     for (long i = 0; i < y->numel; i++) {
         double label = dl_idx_get(y, i);
         if (!(label >= 0 && label < (double)d->classes && label == floor(label)))
@@ -99,7 +102,7 @@ static dl_status load_pair(dl_dataset *d, int split, const char *xpath, const ch
             if (v >= (double)classes && v < MAX_CLASSES) classes = (long)v + 1;
         }
         sample_shape(&x.idx, shape, &ndim);
-        d->dtype = x.idx.type == 0x08 ? DL_U8 : DL_F32;
+        d->dtype = kept_dtype(&x.idx);
         dl_data_set_shape(d, ndim, shape);
         st = dl_data_set_classes(d, classes, names);
     }

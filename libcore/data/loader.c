@@ -69,13 +69,13 @@ static dl_status make(maker *m, long number, dl_tensor **x, dl_tensor **y) {
     dl_dataset *d = l->data;
     long epoch = number / l->batches, from = number % l->batches * l->batch;
     long n = l->n - from < l->batch ? l->n - from : l->batch;
-    size_t target = d->classes ? sizeof(int64_t) : (size_t)d->target_numel * sizeof(float);
+    size_t sx = dl_data_sample_size(d), sy = dl_data_target_size(d);
     set_order(m, epoch);
     DL_TRY(dl_data_batch(d, n, x, y));
-    float *to = dl_data(*x);
-    for (long i = 0; i < n; i++, to += d->numel) {
+    for (long i = 0; i < n; i++) {
         long sample = m->order[from + i];
-        dl_data_fetch(d, l->split, sample, to, (char *)dl_data(*y) + (size_t)i * target);
+        void *to = (char *)dl_data(*x) + (size_t)i * sx;
+        dl_data_fetch(d, l->split, sample, to, (char *)dl_data(*y) + (size_t)i * sy);
         if (!l->transforms.n) continue;
         dl_sample s = {to, m->tmp, d->numel, 1, 1, d->numel};
         if (d->ndim == 3) s.c = d->shape[0], s.h = d->shape[1], s.w = d->shape[2];
@@ -164,6 +164,14 @@ static dl_status check_spec(const dl_dataset *d, int split, const dl_loader_spec
     return DL_OK;
 }
 
+static dl_status read_transforms(dl_loader *l, const char *text) {
+    dl_dtype t = dl_dataset_batch_dtype(l->data);
+    DL_TRY(dl_transforms_parse(text, l->data->ndim, &l->transforms));
+    if (!l->transforms.n || t == DL_F32) return DL_OK;
+    return dl_fail_hint(DL_ERR_DTYPE, "make the data set of floating samples: x.float()",
+                        "transforms change f32 samples, and those of '%s' are %s", l->data->name, dl_dtype_name(t));
+}
+
 static dl_status make_room(dl_loader *l) {
     int makers = l->nmakers ? l->nmakers : 1;
     if (!(l->slots = dl_data_alloc(l->depth, sizeof *l->slots))) return dl_failed();
@@ -197,7 +205,7 @@ dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *sp
     l->nmakers = s->workers < 0 ? 0 : s->workers ? s->workers : 1;
     l->depth = s->prefetch ? s->prefetch : DEFAULT_PREFETCH;
     if (l->depth < l->nmakers) l->depth = l->nmakers;
-    if (dl_transforms_parse(s->transforms, d->ndim, &l->transforms) == DL_OK && make_room(l) == DL_OK) return l;
+    if (read_transforms(l, s->transforms) == DL_OK && make_room(l) == DL_OK) return l;
     dl_loader_free(l);
     return NULL;
 }

@@ -8,9 +8,7 @@
 enum { SHARE = 4 }; /* of the memory there, at most one part in so many */
 
 static size_t bytes_of(const dl_dataset *d, int split) {
-    size_t x = (size_t)d->numel * (d->dtype == DL_U8 ? 1 : sizeof(float));
-    size_t y = d->classes ? sizeof(int64_t) : (size_t)d->target_numel * sizeof(float);
-    return (size_t)d->split[split].n * (x + y);
+    return (size_t)d->split[split].n * (dl_data_kept_size(d) + dl_data_target_size(d));
 }
 
 /* Samples that are drawn on demand are drawn now; those that a loader is drawing are waited for. */
@@ -40,10 +38,10 @@ void dl_resident_drop(dl_resident *r) {
 
 static dl_status put(dl_dataset *d, int split, int device, dl_resident *r) {
     const dl_samples *s = &d->split[split];
-    long x[2] = {s->n, d->numel}, y[2] = {s->n, d->classes ? 1 : d->target_numel}, lut[2] = {d->channels, 256};
+    long x[2] = {s->n, d->numel}, y[2] = {s->n, d->target_numel}, lut[2] = {d->channels, 256};
     r->device = device;
     r->x = dl_tensor_from(2, x, d->dtype, device, s->x);
-    r->y = r->x ? dl_tensor_from(2, y, d->classes ? DL_I64 : DL_F32, device, s->y) : NULL;
+    r->y = r->x ? dl_tensor_from(2, y, d->target_dtype, device, s->y) : NULL;
     if (r->y && d->dtype == DL_U8) r->lut = dl_tensor_from(2, lut, DL_F32, device, d->lut);
     bool good = r->y && (r->lut || d->dtype != DL_U8);
     if (!good) dl_resident_drop(r);

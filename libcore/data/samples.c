@@ -24,9 +24,12 @@ void *dl_data_alloc(long n, size_t size) {
     return p;
 }
 
-static size_t sample_size(const dl_dataset *d) { return (size_t)d->numel * (d->dtype == DL_U8 ? 1 : sizeof(float)); }
-static size_t target_size(const dl_dataset *d) {
-    return d->classes ? sizeof(int64_t) : (size_t)d->target_numel * sizeof(float);
+size_t dl_data_kept_size(const dl_dataset *d) { return (size_t)d->numel * (size_t)dl_dtype_size(d->dtype); }
+size_t dl_data_sample_size(const dl_dataset *d) {
+    return (size_t)d->numel * (size_t)dl_dtype_size(dl_dataset_batch_dtype(d));
+}
+size_t dl_data_target_size(const dl_dataset *d) {
+    return (size_t)d->target_numel * (size_t)dl_dtype_size(d->target_dtype);
 }
 
 static long product(int ndim, const long *shape) {
@@ -52,7 +55,7 @@ void dl_data_set_target(dl_dataset *d, int ndim, const long *shape) {
 dl_status dl_data_set_classes(dl_dataset *d, long n, const char *const *names) {
     char number[24];
     if (!(d->class_names = dl_data_alloc(n, sizeof *d->class_names))) return dl_failed();
-    d->classes = n;
+    d->classes = n, d->target_dtype = DL_I64;
     for (long i = 0; i < n; i++) {
         snprintf(number, sizeof number, "%ld", i);
         if (!(d->class_names[i] = strdup(names ? names[i] : number)))
@@ -65,7 +68,8 @@ dl_status dl_data_reserve(dl_dataset *d, int split, long n) {
     dl_samples *s = &d->split[split];
     if (d->numel <= 0)
         return dl_fail(DL_ERR_SHAPE, "a dataset's samples must hold at least one number each, and fewer than 2^63");
-    if (!(s->x = dl_data_alloc(n, sample_size(d))) || !(s->y = dl_data_alloc(n, target_size(d)))) return dl_failed();
+    if (!(s->x = dl_data_alloc(n, dl_data_kept_size(d))) || !(s->y = dl_data_alloc(n, dl_data_target_size(d))))
+        return dl_failed();
     if (d->render && !(s->drawn = dl_data_alloc(n, 1))) return dl_failed();
     s->n = n;
     return DL_OK;
@@ -89,11 +93,13 @@ static const uint8_t *drawn(dl_dataset *d, int split, long i, uint8_t *spare) {
     return spare;
 }
 
-void dl_data_fetch(dl_dataset *d, int split, long i, float *x, void *y) {
+void dl_data_fetch(dl_dataset *d, int split, long i, void *to, void *y) {
     const dl_samples *s = &d->split[split];
-    memcpy(y, (const char *)s->y + (size_t)i * target_size(d), target_size(d));
+    size_t kept = dl_data_kept_size(d), target = dl_data_target_size(d);
+    float *x = to;
+    memcpy(y, (const char *)s->y + (size_t)i * target, target);
     if (d->dtype != DL_U8) {
-        memcpy(x, (const float *)s->x + i * d->numel, (size_t)d->numel * sizeof *x);
+        memcpy(to, (const char *)s->x + (size_t)i * kept, kept);
         return;
     }
     /* x has four times the room of the bytes: its last quarter serves as the spare page, read before it is written */
@@ -110,7 +116,7 @@ void dl_data_fetch(dl_dataset *d, int split, long i, float *x, void *y) {
 
 static dl_status deal(const dl_dataset *d, const dl_samples *from, const bool *out, dl_samples *train,
                       dl_samples *test) {
-    size_t sx = sample_size(d), sy = target_size(d);
+    size_t sx = dl_data_kept_size(d), sy = dl_data_target_size(d);
     long nt = 0;
     for (long i = 0; i < from->n; i++) nt += out[i];
     dl_samples *to[2] = {train, test};
@@ -231,12 +237,29 @@ static void standardize_floats(dl_dataset *d) {
     }
 }
 
+/* Integers become f32. */
+static dl_status make_floats(dl_dataset *d) {
+    for (int s = 0; s < 2; s++) {
+        long n = d->split[s].n * d->numel;
+        int64_t *from = d->split[s].x;
+        float *x = dl_data_alloc(n, sizeof *x);
+        if (!x) return dl_failed();
+        for (long i = 0; from && i < n; i++) x[i] = (float)from[i];
+        d->split[s].x = x;
+        free(from);
+    }
+    d->dtype = DL_F32;
+    return DL_OK;
+}
+
 dl_status dl_data_normalize(dl_dataset *d, const char *how) {
     if (d->dtype == DL_U8) return normalize_bytes(d, how);
     if (!strcmp(how, "unit"))
         return dl_fail_hint(DL_ERR_VALUE, "normalize=standard gives every feature mean 0 and deviation 1",
-                            "normalize=unit is for bytes, and this data is floating");
-    if (!strcmp(how, "standard")) standardize_floats(d);
+                            "normalize=unit is for bytes, and this data is %s", dl_dtype_name(d->dtype));
+    if (strcmp(how, "standard")) return DL_OK;
+    if (d->dtype == DL_I64) DL_TRY(make_floats(d));
+    standardize_floats(d);
     return DL_OK;
 }
 
@@ -248,11 +271,13 @@ static void hash_contents(SHA256_CTX *c, const dl_dataset *d) {
                      d->split[0].n, d->split[1].n);
     for (int i = 0; i < d->ndim; i++) n += snprintf(head + n, sizeof head - (size_t)n, "%ld,", d->shape[i]);
     n += snprintf(head + n, sizeof head - (size_t)n, " y=%ld", d->target_numel);
+    if (!d->classes && d->target_dtype != DL_F32)
+        n += snprintf(head + n, sizeof head - (size_t)n, " %s", dl_dtype_name(d->target_dtype));
     SHA256_Update(c, head, (size_t)n);
     for (int s = 0; s < 2; s++) {
         if (!d->split[s].n) continue;
-        SHA256_Update(c, d->split[s].x, (size_t)d->split[s].n * sample_size(d));
-        SHA256_Update(c, d->split[s].y, (size_t)d->split[s].n * target_size(d));
+        SHA256_Update(c, d->split[s].x, (size_t)d->split[s].n * dl_data_kept_size(d));
+        SHA256_Update(c, d->split[s].y, (size_t)d->split[s].n * dl_data_target_size(d));
     }
 }
 

@@ -79,18 +79,33 @@ static dl_status decide(const dl_data_args *a, const dl_csv_table *t, classes *c
     return DL_OK;
 }
 
+/* Target i of those that are no classes. */
+static dl_status take_number(dl_dataset *d, int split, const char *file, const dl_csv_table *t, long i) {
+    bool whole = d->target_dtype == DL_I64;
+    if (whole ? !dl_csv_whole(t->label[i], (int64_t *)d->split[split].y + i) : isnan(t->y[i]))
+        return dl_fail(DL_ERR_FORMAT, "'%s': label \"%.40s\" of sample %ld is no %s", file, t->label[i], i,
+                       whole ? "integer, as those before are" : "number");
+    if (!whole) ((float *)d->split[split].y)[i] = (float)t->y[i];
+    return DL_OK;
+}
+
+static bool whole_labels(const dl_csv_table *t) {
+    int64_t v;
+    for (long i = 0; i < t->n; i++)
+        if (!dl_csv_whole(t->label[i], &v)) return false;
+    return true;
+}
+
 /* Moves a table into a split. */
 static dl_status take(dl_dataset *d, int split, const char *file, dl_csv_table *t, const classes *c) {
     if (t->features != d->numel)
         return dl_fail(DL_ERR_FORMAT, "'%s' has %ld features, the training file %ld", file, t->features, d->numel);
     DL_TRY(dl_data_reserve(d, split, t->n));
-    memcpy(d->split[split].x, t->x, (size_t)(t->n * t->features) * sizeof *t->x);
+    memcpy(d->split[split].x, t->whole ? (void *)t->whole : t->x, (size_t)t->n * dl_data_kept_size(d));
     for (long i = 0; i < t->n; i++) {
         bool found = true;
         if (!d->classes) {
-            if (isnan(t->y[i]) && t->words)
-                return dl_fail(DL_ERR_FORMAT, "'%s': label \"%.40s\" of sample %ld is no number", file, t->label[i], i);
-            ((float *)d->split[split].y)[i] = (float)t->y[i];
+            DL_TRY(take_number(d, split, file, t, i));
             continue;
         }
         ((int64_t *)d->split[split].y)[i] = search(c, t->label[i], t->y[i], &found);
@@ -102,7 +117,8 @@ static dl_status take(dl_dataset *d, int split, const char *file, dl_csv_table *
 }
 
 static dl_status read_table(const dl_data_args *a, const char *path, dl_csv_table *t) {
-    dl_csv_spec spec = {dl_data_str(a, "label"), dl_data_str(a, "header"), dl_data_str(a, "sep")[0]};
+    dl_csv_spec spec = {dl_data_str(a, "label"), dl_data_str(a, "header"), dl_data_str(a, "sep")[0],
+                        !strcmp(dl_data_str(a, "dtype"), "i64")};
     uint8_t *bytes;
     size_t n;
     DL_TRY(dl_file_read(path, 0, &bytes, &n));
@@ -116,6 +132,7 @@ static dl_status load(const dl_data_args *a, dl_dataset *d, dl_csv_table t[2], c
     DL_TRY(read_table(a, path, &t[0]));
     DL_TRY(decide(a, &t[0], c));
     dl_data_set_shape(d, 1, &t[0].features);
+    if (t[0].whole) d->dtype = DL_I64, d->target_dtype = whole_labels(&t[0]) ? DL_I64 : DL_F32;
     if (c->n) DL_TRY(dl_data_set_classes(d, c->n, c->name));
     DL_TRY(take(d, 0, path, &t[0], c));
     if (!*test) return dl_data_hold_out(d, dl_data_float(a, "holdout"), (uint64_t)dl_data_int(a, "seed"));

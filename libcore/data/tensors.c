@@ -23,21 +23,29 @@ static dl_status elements(dl_tensor *t, dl_dtype dtype, void **out) {
 
 static dl_status check_pair(const dl_tensor *x, const dl_tensor *y, const char *what) {
     if (!x || !y) return dl_fail_null("a tensor of the data set");
-    if (dl_ndim(x) < 1 || dl_ndim(y) < 1 || dl_shape(x)[0] != dl_shape(y)[0] || dl_ndim(x) > DL_MAX_SAMPLE_DIM) {
+    if (dl_ndim(x) < 1 || dl_ndim(y) < 1 || dl_shape(x)[0] != dl_shape(y)[0] || dl_ndim(x) > DL_MAX_SAMPLE_DIM ||
+        dl_ndim(y) > DL_MAX_SAMPLE_DIM) {
         char a[128], b[128];
         return dl_fail_hint(DL_ERR_SHAPE, "the first dimension counts the samples",
-                            "the %s split has x %s and y %s; x [n, ...] and y [n] or [n, k] are wanted", what,
+                            "the %s split has x %s and y %s; x [n, ...] and y [n, ...] are wanted", what,
                             dl_shape_text(dl_ndim(x), dl_shape(x), a, sizeof a),
                             dl_shape_text(dl_ndim(y), dl_shape(y), b, sizeof b));
     }
-    if (!dl_dtype_is_float(dl_dtype_of(y)) && dl_ndim(y) != 1)
-        return dl_fail_hint(DL_ERR_DTYPE, "cast y to f32 for a regression",
-                            "the %s split's y has integers in %d dimensions; classes are [n]", what, dl_ndim(y));
     return DL_OK;
 }
 
+/* How samples are kept: floating numbers as f32, pictures of bytes as they are, other integers as i64. Vectors of bytes
+ * are pictures where they are to be scaled. */
+static dl_dtype kept_dtype(const dl_tensor *x, const char *normalize) {
+    if (dl_dtype_is_float(dl_dtype_of(x))) return DL_F32;
+    bool picture = dl_ndim(x) > 2 || !strcmp(normalize, "unit");
+    return dl_dtype_of(x) == DL_U8 && picture ? DL_U8 : DL_I64;
+}
+
+static dl_dtype target_dtype(const dl_tensor *y) { return dl_dtype_is_float(dl_dtype_of(y)) ? DL_F32 : DL_I64; }
+
 /* The test split must look like the training split. */
-static dl_status check_alike(const dl_dataset *d, const dl_tensor *x, const dl_tensor *y) {
+static dl_status check_alike(const dl_dataset *d, const dl_tensor *x, const dl_tensor *y, const char *normalize) {
     bool same = dl_ndim(x) == d->ndim + 1 && !memcmp(dl_shape(x) + 1, d->shape, (size_t)d->ndim * sizeof(long)) &&
                 dl_ndim(y) == d->target_ndim + 1 &&
                 !memcmp(dl_shape(y) + 1, d->target_shape, (size_t)d->target_ndim * sizeof(long));
@@ -46,18 +54,25 @@ static dl_status check_alike(const dl_dataset *d, const dl_tensor *x, const dl_t
         return dl_fail(
             DL_ERR_SHAPE, "the test split's samples are %s, the training split's %s; or their targets differ",
             dl_shape_text(dl_ndim(x) - 1, dl_shape(x) + 1, a, sizeof a), dl_shape_text(d->ndim, d->shape, b, sizeof b));
-    if ((dl_dtype_of(x) == DL_U8) != (d->dtype == DL_U8))
-        return dl_fail_hint(DL_ERR_DTYPE, "bytes go with bytes, floating numbers with floating numbers",
+    if (kept_dtype(x, normalize) != d->dtype)
+        return dl_fail_hint(DL_ERR_DTYPE, "convert one of them with .to(DTYPE)",
                             "the test split's x is %s, the training split's %s", dl_dtype_name(dl_dtype_of(x)),
                             dl_dtype_name(d->dtype));
-    if (dl_dtype_is_float(dl_dtype_of(y)) != !d->classes)
-        return dl_fail_hint(DL_ERR_DTYPE, "integers are class numbers, floating numbers the targets of a regression",
-                            "the test split's y is %s, but the training split's has %s", dl_dtype_name(dl_dtype_of(y)),
-                            d->classes ? "classes" : "floating numbers");
+    if (target_dtype(y) != d->target_dtype)
+        return dl_fail_hint(DL_ERR_DTYPE, "convert one of them with .to(DTYPE)",
+                            "the test split's y is %s, the training split's %s", dl_dtype_name(dl_dtype_of(y)),
+                            dl_dtype_name(d->target_dtype));
     return DL_OK;
 }
 
 enum { MAX_CLASSES = 100000 };
+
+/* Integers [n] are class numbers where all of them can be; others are targets as they are. */
+static bool are_classes(const dl_tensor *y, const int64_t *label) {
+    bool all = target_dtype(y) == DL_I64 && dl_ndim(y) == 1;
+    for (long i = 0; all && i < dl_numel(y); i++) all = label[i] >= 0 && label[i] < MAX_CLASSES;
+    return all;
+}
 
 /* Classes are as many as the largest label of all says. */
 static dl_status count_classes(const dl_tensor *const y[2], int64_t *const label[2], long *classes) {
@@ -73,26 +88,23 @@ static dl_status count_classes(const dl_tensor *const y[2], int64_t *const label
     return DL_OK;
 }
 
-static dl_status fill(dl_dataset *d, dl_tensor *const x[2], dl_tensor *const y[2]) {
-    bool classes = !dl_dtype_is_float(dl_dtype_of(y[0]));
+static dl_status fill(dl_dataset *d, dl_tensor *const x[2], dl_tensor *const y[2], const char *normalize) {
     DL_TRY(check_pair(x[0], y[0], "train"));
-    d->dtype = dl_dtype_of(x[0]) == DL_U8 ? DL_U8 : DL_F32;
+    d->dtype = kept_dtype(x[0], normalize), d->target_dtype = target_dtype(y[0]);
     dl_data_set_shape(d, dl_ndim(x[0]) - 1, dl_shape(x[0]) + 1);
     dl_data_set_target(d, dl_ndim(y[0]) - 1, dl_shape(y[0]) + 1);
-    d->classes = classes;
     if (d->numel <= 0 || d->target_numel <= 0)
         return dl_fail(DL_ERR_SHAPE, "samples and targets must hold a number each");
     if (x[1]) {
         DL_TRY(check_pair(x[1], y[1], "test"));
-        DL_TRY(check_alike(d, x[1], y[1]));
+        DL_TRY(check_alike(d, x[1], y[1], normalize));
     }
-    d->classes = 0; /* until they are counted and named */
     for (int s = 0; s < 2 && x[s]; s++) {
         DL_TRY(elements(x[s], d->dtype, &d->split[s].x));
-        DL_TRY(elements(y[s], classes ? DL_I64 : DL_F32, &d->split[s].y));
+        DL_TRY(elements(y[s], d->target_dtype, &d->split[s].y));
         d->split[s].n = dl_shape(x[s])[0];
     }
-    if (!classes) return DL_OK;
+    if (!are_classes(y[0], d->split[0].y)) return DL_OK;
     const dl_tensor *const labels[2] = {y[0], y[1]};
     int64_t *const values[2] = {d->split[0].y, d->split[1].y};
     long n;
@@ -107,7 +119,7 @@ dl_dataset *dl_dataset_from(dl_tensor *x, dl_tensor *y, dl_tensor *test_x, dl_te
     }
     dl_dataset *d = dl_data_new(name ? name : "tensor");
     dl_tensor *const xs[2] = {x, test_x}, *const ys[2] = {y, test_y};
-    if (d && fill(d, xs, ys) == DL_OK && dl_data_set_fingerprint(d, NULL) == DL_OK &&
+    if (d && fill(d, xs, ys, "none") == DL_OK && dl_data_set_fingerprint(d, NULL) == DL_OK &&
         dl_data_normalize(d, d->dtype == DL_U8 ? "unit" : "none") == DL_OK)
         return d;
     dl_dataset_unref(d);
@@ -132,7 +144,7 @@ dl_status dl_open_npy(const dl_data_args *a, dl_dataset *d) {
         for (int k = 0; st == DL_OK && k < 2 && *path[s][k]; k++)
             if (!(t[s][k] = dl_npy_read(path[s][k], 0))) st = dl_error_last()->code;
     dl_tensor *const x[2] = {t[0][0], t[1][0]}, *const y[2] = {t[0][1], t[1][1]};
-    if (st == DL_OK) st = fill(d, x, y);
+    if (st == DL_OK) st = fill(d, x, y, dl_data_str(a, "normalize"));
     if (st == DL_OK && !x[1]) st = dl_data_hold_out(d, dl_data_float(a, "holdout"), (uint64_t)dl_data_int(a, "seed"));
     if (st == DL_OK) st = dl_data_set_fingerprint(d, NULL);
     if (st == DL_OK) st = dl_data_normalize(d, dl_data_str(a, "normalize"));

@@ -719,8 +719,9 @@ dl_tensor *dl_bernoulli(dl_tensor *input);
 
 /* ---------------------------------------------------------------- data: datasets and loaders
  * A dataset has two splits, of samples x with targets y. Bytes stay bytes in memory and become f32 batch by batch, by
- * the dataset's normalisation. y is a class number (i64, 0-d) or, for regression (dl_dataset_classes 0), f32 of the
- * target's shape. A dataset does not change after it is made; any thread may read it. docs/data.md has the formats. */
+ * the dataset's normalisation; integers stay integers. y is a class number (i64, 0-d) or, where dl_dataset_classes is
+ * 0, f32 or i64 of the target's shape. A dataset does not change after it is made; any thread may read it. docs/data.md
+ * has the formats. */
 typedef struct dl_dataset dl_dataset;
 typedef enum dl_split { DL_TRAIN = 0, DL_TEST } dl_split;
 
@@ -744,8 +745,9 @@ const dl_data_kind *dl_data_kind_at(int i);
  * Errors: DL_ERR_NAME (kind or option unknown, the nearest is named), DL_ERR_VALUE, DL_ERR_IO (file missing or
  * unreadable), DL_ERR_FORMAT (contents; with the place), DL_ERR_MEMORY. */
 dl_dataset *dl_dataset_open(const char *kind, const char *const *options);
-/* A dataset of tensors: x [n, ...], y [n] of integers (classes) or [n] or [n, k] floating (regression); u8 samples are
- * kept as they are and scaled to [0, 1], others are kept as f32. test_x and test_y may both be NULL: an empty test
+/* A dataset of tensors: x [n, ...] and y [n, ...]. Floating samples and targets are kept as f32, integers and bools as
+ * i64; u8 samples of two dimensions or more are pictures: kept as they are and scaled to [0, 1]. Integers y [n] are
+ * class numbers when those of the training split lie in 0 to 99999. test_x and test_y may both be NULL: an empty test
  * split. Contents are copied. name NULL: "tensor". Errors: DL_ERR_SHAPE, DL_ERR_DTYPE, DL_ERR_VALUE. */
 dl_dataset *dl_dataset_from(dl_tensor *x, dl_tensor *y, dl_tensor *test_x, dl_tensor *test_y, const char *name);
 dl_dataset *dl_dataset_ref(dl_dataset *d);
@@ -759,17 +761,19 @@ const char *dl_dataset_fingerprint(const dl_dataset *d);
 long dl_dataset_len(const dl_dataset *d, dl_split split);
 int dl_dataset_ndim(const dl_dataset *d);                       /* of one sample: 3 for images */
 const long *dl_dataset_shape(const dl_dataset *d);              /* of one sample: [channels, height, width] */
-dl_dtype dl_dataset_dtype(const dl_dataset *d);                 /* as kept in memory: u8 or f32; batches are f32 */
-long dl_dataset_classes(const dl_dataset *d);                   /* 0: regression */
+dl_dtype dl_dataset_dtype(const dl_dataset *d);                 /* of samples in memory: u8, f32 or i64 */
+dl_dtype dl_dataset_batch_dtype(const dl_dataset *d);           /* of samples in batches: f32 of u8, else the same */
+long dl_dataset_classes(const dl_dataset *d);                   /* 0: targets are no class numbers */
 const char *dl_dataset_class_name(const dl_dataset *d, long i); /* "7", "ankle boot"; NULL past the end */
+dl_dtype dl_dataset_target_dtype(const dl_dataset *d);          /* of y: i64 of classes and integers, else f32 */
 int dl_dataset_target_ndim(const dl_dataset *d);                /* of one y: 0 for classes */
 const long *dl_dataset_target_shape(const dl_dataset *d);
-/* Samples of each class of a split to counts[classes]. Errors: DL_ERR_TYPE for regression. */
+/* Samples of each class of a split to counts[classes]. Errors: DL_ERR_TYPE where there are no classes. */
 dl_status dl_dataset_counts(dl_dataset *d, dl_split split, long *counts);
 /* Smallest and largest element of a split as batches have them; both 0 when it is empty. Reads the whole split. NaN
  * elements are left out. */
 dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi);
-/* x [n, ...] f32 and y [n, ...] of the samples index[n] (negative ones count from the end), without transforms.
+/* x [n, ...] and y [n, ...] of the samples index[n] (negative ones count from the end), without transforms.
  * Errors: DL_ERR_INDEX, DL_ERR_MEMORY. */
 dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, long n, dl_tensor **x, dl_tensor **y);
 
@@ -805,9 +809,9 @@ dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *sp
 dl_loader *dl_loader_ref(dl_loader *l);
 /* Drops a reference; the last one stops the threads and releases all. NULL does nothing. */
 void dl_loader_free(dl_loader *l);
-/* The next batch: x f32 [n, ...], y i64 [n] or f32 [n, ...], both owned by the caller. After an epoch's last batch one
- * call gives DL_OK with both NULL; the call after it begins the next epoch. A failure in the background surfaces here.
- * One thread at a time. */
+/* The next batch: x [n, ...] and y [n, ...] of the data set's dtypes, both owned by the caller. After an epoch's last
+ * batch one call gives DL_OK with both NULL; the call after it begins the next epoch. A failure in the background
+ * surfaces here. One thread at a time. */
 dl_status dl_loader_next(dl_loader *l, dl_tensor **x, dl_tensor **y);
 /* Batches in an epoch. */
 long dl_loader_len(const dl_loader *l);

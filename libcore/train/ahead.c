@@ -186,14 +186,13 @@ static dl_status align(dl_trainer *t) {
 static dl_tensor *empty_like_samples(const dl_dataset *d, long n, int device) {
     long shape[DL_MAX_DIM] = {n};
     memcpy(shape + 1, d->shape, (size_t)d->ndim * sizeof *shape);
-    return dl_tensor_empty(d->ndim + 1, shape, DL_F32, device);
+    return dl_tensor_empty(d->ndim + 1, shape, dl_dataset_batch_dtype(d), device);
 }
 
 static dl_tensor *empty_like_targets(const dl_dataset *d, long n, int device) {
     long shape[DL_MAX_DIM] = {n};
-    if (d->classes) return dl_tensor_empty(1, shape, DL_I64, device);
     memcpy(shape + 1, d->target_shape, (size_t)d->target_ndim * sizeof *shape);
-    return dl_tensor_empty(d->target_ndim + 1, shape, DL_F32, device);
+    return dl_tensor_empty(d->target_ndim + 1, shape, d->target_dtype, device);
 }
 
 /* n samples of a resident split from the control's position on. */
@@ -209,7 +208,8 @@ static dl_status deal(dl_trainer *t, const dl_control *c, dl_loader *l, const dl
                  .order = order ? dl_ptr(order) : NULL,
                  .numel = d->numel,
                  .plane = d->numel / d->channels,
-                 .target = d->classes ? (long)sizeof(int64_t) : d->target_numel * (long)sizeof(float),
+                 .size = dl_dtype_size(d->dtype),
+                 .target = (long)dl_data_target_size(d),
                  .c = 1,
                  .h = 1,
                  .w = d->numel,
@@ -232,7 +232,7 @@ static dl_status send(dl_trainer *t, dl_loader *l, dl_tensor **x, dl_tensor **y)
     dl_tensor *hx = NULL, *hy = NULL;
     DL_TRY(dl_loader_next(l, &hx, &hy));
     if (!hx) DL_TRY(dl_loader_next(l, &hx, &hy));
-    if (!*x) *x = dl_tensor_empty(hx->ndim, hx->shape, DL_F32, t->device);
+    if (!*x) *x = dl_tensor_empty(hx->ndim, hx->shape, (dl_dtype)hx->dtype, t->device);
     if (*x && !*y) *y = dl_tensor_empty(hy->ndim, hy->shape, (dl_dtype)hy->dtype, t->device);
     dl_status st = *x && *y ? a->b->stage(a->index, dl_ptr(*x), dl_ptr(hx), hx->st->bytes) : dl_last_code();
     if (st == DL_OK) st = a->b->stage(a->index, dl_ptr(*y), dl_ptr(hy), hy->st->bytes);

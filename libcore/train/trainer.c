@@ -59,7 +59,7 @@ static dl_status prepare_model(dl_trainer *t) {
                        DL_MAX_DIM);
     shape[0] = 1;
     memcpy(shape + 1, dl_dataset_shape(t->data), (size_t)ndim * sizeof *shape);
-    dl_status st = dl_module_build(t->model, ndim + 1, shape, DL_F32, t->device);
+    dl_status st = dl_module_build(t->model, ndim + 1, shape, dl_dataset_batch_dtype(t->data), t->device);
     if (st != DL_OK) {
         char text[160];
         dl_error_hint("the samples of %s have shape %s", dl_dataset_name(t->data),
@@ -196,7 +196,7 @@ dl_status dl_trainer_place(dl_trainer *t, dl_tensor **x, dl_tensor **y) {
     }
     dl_dtype want = t->nparam ? dl_dtype_of(t->param[0]) : DL_F32;
     if (want == DL_F32) return DL_OK;
-    DL_TRY(replace(x, dl_to_dtype(*x, want)));
+    if (dl_dtype_is_float(dl_dtype_of(*x))) DL_TRY(replace(x, dl_to_dtype(*x, want)));
     return dl_dtype_is_float(dl_dtype_of(*y)) ? replace(y, dl_to_dtype(*y, want)) : DL_OK;
 }
 

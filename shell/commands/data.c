@@ -2,6 +2,7 @@
 #include "commands/data.h"
 
 #include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,7 +157,8 @@ static dl_status show_facts(dlsh_sink *sink, dl_dataset *d) {
     if (dl_dataset_classes(d))
         snprintf(target, sizeof target, "one of %ld classes", dl_dataset_classes(d));
     else
-        kind_of(DL_F32, dl_dataset_target_ndim(d), dl_dataset_target_shape(d), target, sizeof target);
+        kind_of(dl_dataset_target_dtype(d), dl_dataset_target_ndim(d), dl_dataset_target_shape(d), target,
+                sizeof target);
     const char *facts[][2] = {{"name", dl_dataset_name(d)},
                               {"options", dl_dataset_options(d)},
                               {"sample", sample},
@@ -169,6 +171,12 @@ static dl_status show_facts(dlsh_sink *sink, dl_dataset *d) {
     return put_table(sink, &t, st);
 }
 
+/* An end of a range: integers in full where a float holds them exactly. */
+static dlsh_value range_end(const dl_dataset *d, double v) {
+    int whole = dl_dataset_batch_dtype(d) == DL_I64 && fabs(v) < 9007199254740992.0;
+    return whole ? dlsh_int((long)v) : dlsh_float(v);
+}
+
 static dl_status show_splits(dlsh_sink *sink, dl_dataset *d, int from, int to) {
     static const dlsh_column cols[] = {{"split", 'l', ""}, {"samples", 'r', ""}, {"x", 'l', ""},
                                        {"y", 'l', ""},     {"min", 'r', "%.4g"}, {"max", 'r', "%.4g"}};
@@ -178,12 +186,11 @@ static dl_status show_splits(dlsh_sink *sink, dl_dataset *d, int from, int to) {
         double lo, hi;
         char x[160], y[160];
         if ((st = dl_dataset_range(d, (dl_split)s, &lo, &hi)) != DL_OK) break;
-        kind_of(DL_F32, dl_dataset_ndim(d), dl_dataset_shape(d), x, sizeof x);
-        kind_of(dl_dataset_classes(d) ? DL_I64 : DL_F32, dl_dataset_target_ndim(d), dl_dataset_target_shape(d), y,
-                sizeof y);
+        kind_of(dl_dataset_batch_dtype(d), dl_dataset_ndim(d), dl_dataset_shape(d), x, sizeof x);
+        kind_of(dl_dataset_target_dtype(d), dl_dataset_target_ndim(d), dl_dataset_target_shape(d), y, sizeof y);
         st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(split_name((dl_split)s)),
                                                dlsh_int(dl_dataset_len(d, (dl_split)s)), dlsh_string(x), dlsh_string(y),
-                                               dlsh_float(lo), dlsh_float(hi)});
+                                               range_end(d, lo), range_end(d, hi)});
     }
     return put_table(sink, &t, st);
 }

@@ -227,6 +227,28 @@ static void batches_are_the_loaders(void **state) {
     dl_dataset_unref(d);
 }
 
+/* Tokens and integer targets arrive as they are, from a resident split and from the host, and train an embedding. */
+static void integers_arrive(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const char token_net[] = "embedding 10 8 -> flatten -> linear %d";
+    for (int host = 0; host < 2; host++)
+        for (int classes = 0; classes < 2; classes++) {
+            char net[64];
+            snprintf(net, sizeof net, token_net, classes ? 10 : 2);
+            dl_dataset *d = tokens(150, classes);
+            dl_trainer_spec s = {.device = GPU, .loader.batch = 64, .allow_nan = 1};
+            dl_seed(7);
+            dl_trainer *t = trainer(s, net, "sgd lr=0.01", d);
+            t->ahead->asked[DL_TRAIN] = host;
+            dl_seed(7);
+            assert_batches(t, d, 64, 14);
+            if (classes) assert_true(isfinite(get(t).loss));
+            dl_trainer_free(t);
+            dl_dataset_unref(d);
+        }
+}
+
 /* ---- the same bits */
 
 static dl_trainer *trained(const char *net, const char *opt, dl_trainer_spec s, dl_dataset *d, int captured, long steps,
@@ -538,6 +560,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(other_tasks),
         cmocka_unit_test(frozen_parameters),
         cmocka_unit_test(batches_are_the_loaders),
+        cmocka_unit_test(integers_arrive),
         cmocka_unit_test(graphs_end_in_the_same_bits),
         cmocka_unit_test(seeds_may_change),
         cmocka_unit_test(on_another_gpu),

@@ -11,7 +11,7 @@
 static dl_csv_table table;
 
 static dl_status read_text(const char *text, const char *label, const char *header) {
-    dl_csv_spec spec = {label, header, ','};
+    dl_csv_spec spec = {label, header, ',', false};
     dl_csv_table_free(&table);
     return dl_csv_table_read("t.csv", text, strlen(text), &spec, &table);
 }
@@ -71,7 +71,7 @@ static void places_errors(void **state) {
 
 static void nul_bytes(void **state) {
     (void)state;
-    dl_csv_spec spec = {"", "auto", ','};
+    dl_csv_spec spec = {"", "auto", ',', false};
     assert_int_equal(dl_csv_table_read("t.csv", "1,2\n3,\0", 7, &spec, &table), DL_ERR_FORMAT);
     assert_non_null(strstr(dl_errmsg(), "line 2, column 3: a NUL byte"));
     dl_csv_table_free(&table);

@@ -169,12 +169,14 @@ static void fake_do_judge(dl_control *c, const dl_judge *j) {
     c->rng += (uint64_t)j->draws;
 }
 
-static void fake_do_deal(const dl_control *c, const dl_feed *f, float *x, char *y, long n) {
+static void fake_do_deal(const dl_control *c, const dl_feed *f, void *to, char *y, long n) {
+    size_t bytes = (size_t)(f->numel * f->size);
+    float *x = to;
     for (long k = 0; k < n; k++) {
         long i = f->order ? f->order[c->from + k] : c->from + k;
-        for (long e = 0; e < f->numel; e++)
-            x[k * f->numel + e] = f->lut ? f->lut[e / f->plane * 256 + ((const uint8_t *)f->x)[i * f->numel + e]]
-                                         : ((const float *)f->x)[i * f->numel + e];
+        for (long e = 0; f->lut && e < f->numel; e++)
+            x[k * f->numel + e] = f->lut[e / f->plane * 256 + ((const uint8_t *)f->x)[i * f->numel + e]];
+        if (!f->lut) memcpy((char *)to + (size_t)k * bytes, (const char *)f->x + (size_t)i * bytes, bytes);
         memcpy(y + k * f->target, (const char *)f->y + i * f->target, (size_t)f->target);
         if (!f->transforms) continue;
         dl_draw r = dl_draw_begin(f->seed, DL_FOR_TRANSFORM, (uint64_t)c->epoch, (uint64_t)i);

@@ -11,6 +11,39 @@ static inline dl_dataset *digits(const char *n) {
     return d;
 }
 
+/* Rows of four tokens below 10, and targets [n, 2] of integers that no float holds, or classes. */
+static inline dl_dataset *tokens(long n, int classes) {
+    dl_seed(3);
+    dl_tensor *x = must(dl_randint(0, 10, (long[]){n, 4}, 2, DL_I64, 0)),
+              *y = must(classes ? dl_randint(0, 10, (long[]){n}, 1, DL_I64, 0)
+                                : dl_randint(1L << 53, 1L << 54, (long[]){n, 2}, 2, DL_I64, 0));
+    dl_dataset *d = dl_dataset_from(x, y, NULL, NULL, "tokens");
+    if (!d) fail_msg("%s", dl_errmsg());
+    dl_unref(x), dl_unref(y);
+    return d;
+}
+
+/* Batches of the training split on the device are the loader's, bit for bit. */
+static inline void assert_batches(dl_trainer *t, dl_dataset *d, long batch, int count) {
+    dl_loader_spec s = {.batch = batch, .shuffle = 1, .workers = -1};
+    dl_loader *l = dl_loader_new(d, DL_TRAIN, &s);
+    for (int k = 0; k < count; k++) {
+        dl_tensor *x, *y;
+        ok(dl_loader_next(l, &x, &y));
+        if (!x) ok(dl_loader_next(l, &x, &y));
+        ok(dl_trainer_step(t));
+        dl_tensor *gx = must(dl_to_device(dl_trainer_x(t), 0)), *gy = must(dl_to_device(dl_trainer_y(t), 0));
+        assert_int_equal(dl_dtype_of(gx), dl_dtype_of(x));
+        assert_int_equal(dl_dtype_of(gy), dl_dtype_of(y));
+        assert_int_equal(dl_numel(gx), dl_numel(x));
+        assert_int_equal(dl_numel(gy), dl_numel(y));
+        assert_memory_equal(dl_data(gx), dl_data(x), (size_t)(dl_numel(x) * dl_dtype_size(dl_dtype_of(x))));
+        assert_memory_equal(dl_data(gy), dl_data(y), (size_t)(dl_numel(y) * dl_dtype_size(dl_dtype_of(y))));
+        dl_unref(x), dl_unref(y), dl_unref(gx), dl_unref(gy);
+    }
+    dl_loader_free(l);
+}
+
 /* Makes a trainer from text; fields of `s` not set here are the caller's. */
 static inline dl_trainer *trainer(dl_trainer_spec s, const char *net, const char *opt, dl_dataset *d) {
     s.model = dl_net_parse(net);

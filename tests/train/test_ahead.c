@@ -326,6 +326,27 @@ static int begin(void **state) {
     return 0;
 }
 
+/* Tokens and integer targets arrive as they are, from a resident split and from the host, and train an embedding. */
+static void integers_arrive(void **state) {
+    (void)state;
+    static const char token_net[] = "embedding 10 8 -> flatten -> linear %d";
+    for (int host = 0; host < 2; host++)
+        for (int classes = 0; classes < 2; classes++) {
+            char net[64];
+            snprintf(net, sizeof net, token_net, classes ? 10 : 2);
+            dl_dataset *d = tokens(150, classes);
+            dl_trainer_spec s = {.device = FAKE, .loader.batch = 64, .allow_nan = 1};
+            dl_seed(7);
+            dl_trainer *t = trainer(s, net, "sgd lr=0.01", d);
+            t->ahead->asked[DL_TRAIN] = host;
+            dl_seed(7);
+            assert_batches(t, d, 64, 14);
+            if (classes) assert_true(isfinite(get(t).loss));
+            dl_trainer_free(t);
+            dl_dataset_unref(d);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_end_in_the_same_bits),
@@ -339,6 +360,7 @@ int main(void) {
         cmocka_unit_test(late_reports),
         cmocka_unit_test(stopped_and_taken_up),
         cmocka_unit_test(diverged),
+        cmocka_unit_test(integers_arrive),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
