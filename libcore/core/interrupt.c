@@ -9,7 +9,10 @@ static _Thread_local int held;
 static _Thread_local bool left;
 
 void dl_interrupt_set(int on) { __atomic_store_n(&dl_interrupt_flag, on, __ATOMIC_RELAXED); }
-int dl_interrupt_get(void) { return held ? 0 : __atomic_load_n(&dl_interrupt_flag, __ATOMIC_RELAXED); }
+int dl_interrupt_get(void) {
+    int on = __atomic_load_n(&dl_interrupt_flag, __ATOMIC_RELAXED); /* first: it is cheaper to ask for than `held` */
+    return on && !held ? on : 0;
+}
 
 int dl_interrupt_hold(int on) {
     int before = held;

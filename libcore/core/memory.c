@@ -47,8 +47,10 @@ static dl_status look(size_t bytes, size_t n, size_t *counted) {
     return DL_OK;
 }
 
+/* Bytes allocated since the last batch; every allocation comes by. */
+static _Thread_local size_t counted __attribute__((tls_model("initial-exec")));
+
 dl_status dl_memory_take(size_t bytes) {
-    static _Thread_local size_t counted;
     if (bytes > PTRDIFF_MAX - counted) return refuse(bytes, dl_memory_look().left);
     counted += bytes;
     if (counted < BATCH) return DL_OK;
@@ -78,8 +80,21 @@ static void *resize(void *p, long old, long n, long size) {
     return q;
 }
 
+enum { SMALL = 1024 };
+
+/* Small pieces within the batch. NULL: the long way. */
+static void *resize_small(void *p, long old, long n, long size) {
+    if (n < 0 || n > SMALL || size < 0 || size > SMALL || __atomic_load_n(&tight, __ATOMIC_RELAXED)) return NULL;
+    size_t bytes = (size_t)(n * size), more = n > old ? (size_t)((n - old) * size) : 0;
+    if (counted + more >= BATCH) return NULL;
+    void *q = p ? realloc(p, bytes ? bytes : 1) : malloc(bytes ? bytes : 1);
+    if (q) counted += more;
+    return q;
+}
+
 void *dl_memory_resize(void *p, long old, long n, long size) {
-    void *q = resize(p, old, n, size);
+    void *q = resize_small(p, old, n, size);
+    if (!q) q = resize(p, old, n, size);
     return q || !dl_reclaim_memory() ? q : resize(p, old, n, size);
 }
 

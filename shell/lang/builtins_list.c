@@ -88,7 +88,7 @@ static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     int reverse = dlsh_arg_data(a) != NULL;
     for (int i = 0; i < l->n && !dlsh_tired(i); i++)
-        v.as.list->items[v.as.list->n++] = dlsh_ref(l->items[reverse ? l->n - 1 - i : i]);
+        dlsh_list_push(v.as.list, dlsh_ref(l->items[reverse ? l->n - 1 - i : i])); /* within what was reserved */
     *result = v;
     return DL_OK;
 }
@@ -161,9 +161,8 @@ static dl_status pair(dlsh_value x, dlsh_value y, dlsh_list *to) {
         dlsh_drop(y);
         return DL_ERR_MEMORY;
     }
-    p.as.list->items[0] = x;
-    p.as.list->items[1] = y;
-    p.as.list->n = 2;
+    dlsh_list_push(p.as.list, x); /* within what was reserved */
+    dlsh_list_push(p.as.list, y);
     return dlsh_list_push(to, p);
 }
 

@@ -50,7 +50,9 @@ dl_status dlsh_make_fn(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
         return st;
     }
     *out = (dlsh_value){DLSH_FN, {.fn = f}};
-    dlsh_track(*out);
+    int holds = info->ncaptures;
+    for (int i = 0; i < info->nparams; i++) holds |= f->defaults[i].type >= DLSH_LIST;
+    if (holds) dlsh_track(*out);
     return DL_OK;
 }
 

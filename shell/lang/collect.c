@@ -15,6 +15,7 @@
 #include "lang/fn.h"
 
 enum {
+    LOOK = 8,                /* values tracked between two looks at the memory of tensors */
     YOUNG = 4096,            /* new values that make a collection due */
     WINDOW = 16384,          /* old values looked at in one go */
     FACTOR = 3,              /* growth of their number after which all are looked at */
@@ -33,12 +34,13 @@ enum { LIVE = -1 };
 static struct {
     entry *at;
     int n, cap;
-    int old;         /* entries below have survived a collection */
-    int cursor;      /* of the window */
-    long credit;     /* old values to be looked at, earned by new ones */
-    int after_whole; /* entries that were left by the last look at all of them */
-    size_t held;     /* memory of tensors that makes a collection due */
-    size_t outside;  /* bytes counted since the last one */
+    unsigned tracked; /* so far */
+    int old;          /* entries below have survived a collection */
+    int cursor;       /* of the window */
+    long credit;      /* old values to be looked at, earned by new ones */
+    int after_whole;  /* entries that were left by the last look at all of them */
+    size_t held;      /* memory of tensors that makes a collection due */
+    size_t outside;   /* bytes counted since the last one */
     int busy;
     pthread_t thread;
     dlsh_collect_stats stats;
@@ -77,7 +79,8 @@ void dlsh_track(dlsh_value v) {
     if (table.n == table.cap && !table_grow()) return; /* without memory it is freed by its count alone */
     *place_of(v.as.refs) = table.n;
     table.at[table.n++] = (entry){v.type, 0, v.as.refs};
-    if (table.n - table.old >= YOUNG || (size_t)dl_memory_held() > table.held) dlsh_collect_due = 1;
+    int much = ++table.tracked % LOOK == 0 && (size_t)dl_memory_held() > table.held;
+    if (much || table.n - table.old >= YOUNG) dlsh_collect_due = 1;
 }
 
 static void move(int to, int from) {

@@ -9,7 +9,10 @@
 static dl_status assign_name(dlsh_session *s, const dlsh_node *n, dlsh_value v) {
     if (v.type == DLSH_VOID) v = dlsh_none();
     dlsh_value *slot = n->flags & DLSH_LOCAL ? &s->frame->slots[n->slot] : &s->globals[n->slot].value;
-    if (slot->type == DLSH_CELL) slot = &slot->as.cell->v;
+    if (slot->type == DLSH_CELL) {
+        dlsh_hold(*slot, v);
+        slot = &slot->as.cell->v;
+    }
     dlsh_value old = *slot;
     *slot = v;
     dlsh_drop(old);

@@ -195,6 +195,7 @@ static dl_status set_key(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_val
     DLSH_TRY(position(key, x.as.list->n, "list", &i));
     dlsh_value old = x.as.list->items[i];
     x.as.list->items[i] = dlsh_ref(v);
+    dlsh_hold(x, v);
     dlsh_drop(old);
     return DL_OK;
 }

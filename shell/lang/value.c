@@ -72,8 +72,10 @@ dlsh_value dlsh_new_cell(dlsh_value v) {
         dlsh_drop(v);
         return dlsh_void();
     }
-    *c = (dlsh_cell){.refs = 1, .v = v};
-    return tracked((dlsh_value){DLSH_CELL, {.cell = c}});
+    *c = (dlsh_cell){.refs = 1, .place = -1, .v = v};
+    dlsh_value cell = {DLSH_CELL, {.cell = c}};
+    dlsh_hold(cell, v);
+    return cell;
 }
 
 /* ---------------------------------------------------------------- releasing
@@ -117,7 +119,7 @@ void dlsh_free_object(dlsh_value v) {
     static _Thread_local int depth;
     static _Thread_local dlsh_value *waiting;
     static _Thread_local int n, cap;
-    if (dlsh_tracked(v)) dlsh_untrack(v);
+    if (dlsh_tracked(v) && dlsh_track_place(v) >= 0) dlsh_untrack(v);
     if (depth >= DEEP) { /* too deep for the stack: let the outermost call do it */
         if (n == cap) {
             int more = cap ? 2 * cap : 64;
@@ -155,7 +157,7 @@ dlsh_value dlsh_new_list(long reserve) {
     if (reserve > MOST_ITEMS) return too_many_items(), dlsh_void();
     dlsh_list *l = dl_memory_alloc(1, sizeof *l);
     if (!l) return dlsh_void();
-    *l = (dlsh_list){.refs = 1};
+    *l = (dlsh_list){.refs = 1, .place = -1};
     if (reserve > 0) {
         l->items = dl_memory_alloc(reserve, sizeof *l->items);
         if (!l->items) {
@@ -164,7 +166,7 @@ dlsh_value dlsh_new_list(long reserve) {
         }
         l->cap = (int)reserve;
     }
-    return tracked((dlsh_value){DLSH_LIST, {.list = l}});
+    return (dlsh_value){DLSH_LIST, {.list = l}};
 }
 
 static dl_status list_grow(dlsh_list *l) {
@@ -186,6 +188,7 @@ dl_status dlsh_list_push(dlsh_list *list, dlsh_value v) {
         return st;
     }
     list->items[list->n++] = v;
+    dlsh_hold((dlsh_value){DLSH_LIST, {.list = list}}, v);
     return DL_OK;
 }
 
@@ -215,8 +218,8 @@ enum { LINEAR = 8 };
 dlsh_value dlsh_new_record(void) {
     dlsh_record *r = dl_memory_alloc(1, sizeof *r);
     if (!r) return dlsh_void();
-    *r = (dlsh_record){.refs = 1};
-    return tracked((dlsh_value){DLSH_RECORD, {.record = r}});
+    *r = (dlsh_record){.refs = 1, .place = -1};
+    return (dlsh_value){DLSH_RECORD, {.record = r}};
 }
 
 static unsigned hash(const char *s) {
@@ -267,6 +270,7 @@ dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v) {
     if (i >= 0) {
         dlsh_value old = r->values[i];
         r->values[i] = v;
+        dlsh_hold((dlsh_value){DLSH_RECORD, {.record = r}}, v);
         dlsh_drop(old);
         return DL_OK;
     }
@@ -285,6 +289,7 @@ dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v) {
     memcpy(copy, key, len);
     r->keys[r->n] = copy;
     r->values[r->n++] = v;
+    dlsh_hold((dlsh_value){DLSH_RECORD, {.record = r}}, v);
     if (r->n >= LINEAR && 2 * r->n > r->nindex)
         reindex(r);
     else if (r->index) {

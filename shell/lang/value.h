@@ -183,13 +183,20 @@ dlsh_value dlsh_new_handle(const dlsh_class *cls, void *self);
 
 void dlsh_free_object(dlsh_value v); /* the slow half of dlsh_drop */
 
-/* The collector of rings (collect.c) knows a value from track to untrack. Values that can hold others are tracked by
- * those who make them, when they are whole, and untracked by dlsh_free_object. */
+/* The collector of rings (collect.c) knows a value from track to untrack: a list, record or cell from the first value
+ * on that can be part of a ring, others from when they are whole. dlsh_free_object untracks. */
 void dlsh_track(dlsh_value v);
 void dlsh_untrack(dlsh_value v);
 static inline int dlsh_tracked(dlsh_value v) {
     return v.type == DLSH_LIST || v.type == DLSH_RECORD || v.type == DLSH_FN || v.type == DLSH_METHOD ||
            v.type == DLSH_CELL || (v.type == DLSH_HANDLE && v.as.handle->cls->values);
+}
+
+/* Of every value that can be tracked the second int is its place in the collector's table, -1: not there. */
+static inline int dlsh_track_place(dlsh_value v) { return v.as.refs[1]; }
+/* To be called when v is put into a list, record or cell. */
+static inline void dlsh_hold(dlsh_value owner, dlsh_value v) {
+    if (v.type >= DLSH_LIST && dlsh_track_place(owner) < 0 && dlsh_tracked(v)) dlsh_track(owner);
 }
 
 static inline int dlsh_counted(dlsh_value v) {
