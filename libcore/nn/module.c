@@ -64,6 +64,7 @@ void dl_module_unref(dl_module *m) {
     release_call(m->call);
     release_origin(m->origin);
     free(m->child);
+    free(m->names.entries);
     free(m->opt);
     free(m->path);
     free(m->name);
@@ -103,27 +104,16 @@ const char *dl_module_name(const dl_module *m) { return m->name ? m->name : m->r
 const char *dl_module_kind(const dl_module *m) { return m->row->kind.name; }
 
 static dl_child *find_child(const dl_module *m, const char *name, size_t n) {
-    for (int i = 0; i < m->nchild; i++)
-        if (strlen(m->child[i].name) == n && !strncmp(m->child[i].name, name, n)) return &m->child[i];
-    return NULL;
-}
-
-/* Layers named base0, base1, ... */
-static long count_named(const dl_module *parent, const char *base) {
-    size_t n = strlen(base);
-    long count = 0;
-    for (int i = 0; i < parent->nchild; i++) {
-        const char *name = parent->child[i].name;
-        if (!strncmp(name, base, n) && name[n] && !name[n + strspn(name + n, "0123456789")]) count++;
-    }
-    return count;
+    const dl_name_entry *e = dl_layer_names_find(&m->names, name, n);
+    return e && e->child >= 0 ? &m->child[e->child] : NULL;
 }
 
 /* base0, base1, ...: numbers count layers of the same base; one taken by a label is passed over. */
 static char *numbered(const dl_module *parent, const char *base) {
     size_t size = strlen(base) + 24;
     char *name = malloc(size);
-    for (long i = count_named(parent, base); name; i++) {
+    const dl_name_entry *e = dl_layer_names_find(&parent->names, base, strlen(base));
+    for (long i = e ? e->numbered : 0; name; i++) {
         snprintf(name, size, "%s%ld", base, i);
         if (!find_child(parent, name, strlen(name))) break;
     }
@@ -138,9 +128,11 @@ dl_status dl_module_append(dl_module *parent, const char *label, const char *bas
     dl_child *more = st == DL_OK ? realloc(parent->child, (size_t)(parent->nchild + 1) * sizeof *more) : NULL;
     if (more) parent->child = more;
     if (more) name = label ? strdup(label) : numbered(parent, base);
-    if (!name) {
+    if (st == DL_OK) st = name ? dl_layer_names_add(&parent->names, name, parent->nchild) : no_memory();
+    if (st != DL_OK) {
+        free(name);
         dl_module_unref(child);
-        return st == DL_OK ? no_memory() : st;
+        return st;
     }
     parent->child[parent->nchild++] = (dl_child){name, child};
     return DL_OK;

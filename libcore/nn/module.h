@@ -2,6 +2,7 @@
 #ifndef DL_NN_MODULE_H
 #define DL_NN_MODULE_H
 
+#include "nn/names.h"
 #include "core/tensor.h"
 #include "nn/options.h"
 
@@ -60,6 +61,7 @@ struct dl_module {
     dl_tensor *tensor[DL_LAYER_TENSORS]; /* NULL where the options leave one out */
     int nchild;
     dl_child *child;
+    dl_layer_names names; /* of the children */
     dl_layer_call *call;
     dl_origin *origin;     /* of the net it was defined in */
     int in_ndim, in_dtype; /* of the first input that came from outside; 0: none yet */

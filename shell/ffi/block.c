@@ -168,10 +168,15 @@ static dl_status place_error(dlsh_session *s, const dlsh_unit *u, const dlsh_cc_
 }
 
 static void tell_warnings(dlsh_session *s, const dlsh_unit *u, const dlsh_cc_result *r) {
+    dlsh_span last = {0};
     for (int i = 0; i < r->nmessages; i++) {
         const dlsh_cc_message *m = &r->messages[i];
-        if (!m->error && m->line) dlsh_warn_at(s, span_of(u, m), m->hint, "C: %s", m->text);
+        if (m->error || !m->line) continue;
+        last = span_of(u, m);
+        dlsh_warn_at(s, last, m->hint, "C: %s", m->text);
     }
+    int more = r->left_out[0];
+    if (more && last.line) dlsh_warn_at(s, last, NULL, "C: %d more warning%s", more, more == 1 ? "" : "s");
 }
 
 /* ---------------------------------------------------------------- compiling and loading */
@@ -469,7 +474,11 @@ static dl_status enter(dlsh_cstate *st, dlsh_cblock *b) {
     int n;
     dlsh_clib **libs = hold_all(st, &n);
     if (!libs) return no_memory();
-    dlsh_prelude_supersede(st->blocks, b);
+    dl_status status = dlsh_prelude_supersede(st->blocks, b);
+    if (status) {
+        drop_all(libs, n);
+        return status;
+    }
     b->next = st->blocks;
     st->blocks = b;
     b->held = dlsh_prelude_current(b);

@@ -14,9 +14,18 @@ void dlsh_cc_result_free(dlsh_cc_result *r) {
     free(r->messages);
     r->messages = NULL;
     r->nmessages = 0;
+    memset(r->kept, 0, sizeof r->kept);
+    memset(r->left_out, 0, sizeof r->left_out);
 }
 
-static dlsh_cc_message *add(dlsh_cc_result *r) {
+/* Of what there is more than enough only the number is kept. */
+static int is_enough(dlsh_cc_result *r, int error) {
+    if (r->kept[error] < DLSH_CC_KEPT) return 0;
+    r->left_out[error]++;
+    return 1;
+}
+
+static dlsh_cc_message *add(dlsh_cc_result *r, int error) {
     dlsh_cc_message *m = realloc(r->messages, (size_t)(r->nmessages + 1) * sizeof *m);
     if (!m) {
         dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the compiler's messages");
@@ -24,7 +33,8 @@ static dlsh_cc_message *add(dlsh_cc_result *r) {
     }
     r->messages = m;
     m += r->nmessages++;
-    *m = (dlsh_cc_message){.width = 1};
+    r->kept[error]++;
+    *m = (dlsh_cc_message){.width = 1, .error = error};
     return m;
 }
 
@@ -79,18 +89,31 @@ static void read_hint(const json_t *message, dlsh_cc_message *m) {
         snprintf(m->hint, sizeof m->hint, "%s", n);
 }
 
-static dl_status read_json(const dlsh_cc_job *job, const json_t *list, dlsh_cc_result *r) {
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *j = json_array_get(list, i);
-        const char *kind = text_of(j, "kind");
-        int error = strstr(kind, "error") != NULL;
-        if (!error && strcmp(kind, "warning")) continue;
-        dlsh_cc_message *m = add(r);
-        if (!m) return DL_ERR_MEMORY;
-        m->error = error;
-        snprintf(m->text, sizeof m->text, "%s", text_of(j, "message"));
-        read_place(job, j, m);
-        if (!m->hint[0]) read_hint(j, m);
+static dl_status read_diagnostic(const dlsh_cc_job *job, const json_t *j, dlsh_cc_result *r) {
+    const char *kind = text_of(j, "kind");
+    int error = strstr(kind, "error") != NULL;
+    if ((!error && strcmp(kind, "warning")) || is_enough(r, error)) return DL_OK;
+    dlsh_cc_message *m = add(r, error);
+    if (!m) return DL_ERR_MEMORY;
+    snprintf(m->text, sizeof m->text, "%s", text_of(j, "message"));
+    read_place(job, j, m);
+    if (!m->hint[0]) read_hint(j, m);
+    return DL_OK;
+}
+
+/* A list of diagnostics, one after another: what there are many of takes no more memory, and of a list that was cut
+ * the beginning is read. */
+static dl_status read_json(const dlsh_cc_job *job, const char *s, size_t n, dlsh_cc_result *r) {
+    for (size_t at = 1; at < n && s[at] != ']'; at++) {
+        json_error_t end;
+        json_t *j = json_loadb(s + at, n - at, JSON_DISABLE_EOF_CHECK, &end);
+        if (!j) return DL_OK;
+        dl_status st = read_diagnostic(job, j, r);
+        json_decref(j);
+        DLSH_TRY(st);
+        at += (size_t)end.position;
+        while (at < n && s[at] != ',' && s[at] != ']') at++;
+        if (at < n && s[at] == ']') break;
     }
     return DL_OK;
 }
@@ -117,9 +140,9 @@ static dl_status read_line(const dlsh_cc_job *job, char *line, dlsh_cc_result *r
     if (library) error = line;
     const char *text = error ? error : warning;
     if (!text || strstr(line, "error: ld returned") || strstr(line, "error: collect2")) return DL_OK;
-    dlsh_cc_message *m = add(r);
+    if (is_enough(r, error != NULL)) return DL_OK;
+    dlsh_cc_message *m = add(r, error != NULL);
     if (!m) return DL_ERR_MEMORY;
-    m->error = error != NULL;
     const char *undefined = strstr(text, "undefined reference to ");
     snprintf(m->text, sizeof m->text, "%s", undefined ? undefined : text);
     if (library)
@@ -184,11 +207,9 @@ dl_status dlsh_cc_read_messages(const dlsh_cc_job *job, const char *output, size
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         if (!stop) stop = end;
         size_t len = (size_t)(stop - p);
-        json_t *list = *p == '[' ? json_loadb(p, len, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
         dl_status st = DL_OK;
-        if (list) {
-            st = read_json(job, list, r);
-            json_decref(list);
+        if (*p == '[') {
+            st = read_json(job, p, len, r);
         } else {
             char *line = strndup(p, len);
             int had = r->nmessages;

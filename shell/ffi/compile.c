@@ -279,6 +279,7 @@ static dl_status judge(build *b, int status, const dlsh_buf *said, dlsh_cc_resul
     const dlsh_cc_message *first = NULL;
     for (int i = 0; i < r->nmessages; i++)
         if (r->messages[i].error && (!errors || !follows(&r->messages[i])) && !errors++) first = &r->messages[i];
+    errors += r->left_out[1];
     if (first && errors > 1)
         return dlsh_fail(DL_ERR_SYNTAX, first->hint, "C: %s (and %d more error%s)", first->text, errors - 1,
                          errors > 2 ? "s" : "");

@@ -37,11 +37,13 @@ typedef struct dlsh_cc_message {
 } dlsh_cc_message;
 
 typedef struct dlsh_cc_result {
-    char path[256]; /* a file of its own, in a folder that goes away with the process */
-    int cached;     /* it had been compiled before */
-    dlsh_cc_message *messages;
+    char path[256];            /* a file of its own, in a folder that goes away with the process */
+    int cached;                /* it had been compiled before */
+    dlsh_cc_message *messages; /* at most DLSH_CC_KEPT warnings and as many errors */
     int nmessages;
+    int kept[2], left_out[2]; /* of warnings and of errors */
 } dlsh_cc_result;
+enum { DLSH_CC_KEPT = 20 };
 void dlsh_cc_result_free(dlsh_cc_result *r);
 
 /* The number of the text's first line as the compiler counts: 1, so that equal texts at other places need compiling

@@ -1,6 +1,7 @@
 /* C's types: making, interning, layout, printing. */
 #include "ffi/ctype.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -259,14 +260,40 @@ const dlsh_cfield *dlsh_c_field(const dlsh_ctype *t, const char *name, size_t *o
 
 /* ---------------------------------------------------------------- comparing */
 
-static int same_functions(const dlsh_ctype *a, const dlsh_ctype *b, int loose) {
-    if (a->n != b->n || a->varargs != b->varargs || !dlsh_c_same(a->base, b->base, loose)) return 0;
+/* Pairs of function types that are found to be the same, so that types which name each other often are compared in
+ * linear time; a pair that is not ends the comparison. Beyond so many they are compared again. */
+typedef struct same_pairs {
+    const dlsh_ctype *pair[1024][2];
+    int n, cleared;
+} same_pairs;
+
+/* The place of a pair; NULL: there is no room. */
+static const dlsh_ctype **pair_place(same_pairs *p, const dlsh_ctype *a, const dlsh_ctype *b) {
+    enum { SIZE = sizeof p->pair / sizeof *p->pair, MOST = SIZE * 3 / 4 };
+    if (!p->cleared) memset(p, 0, sizeof *p);
+    p->cleared = 1;
+    uint64_t h = ((uint64_t)(uintptr_t)a * 31 + (uint64_t)(uintptr_t)b) * 0x9e3779b97f4a7c15u >> 32;
+    for (;; h++) {
+        const dlsh_ctype **at = p->pair[h % SIZE];
+        if (!at[0]) return p->n < MOST ? at : NULL;
+        if (at[0] == a && at[1] == b) return at;
+    }
+}
+
+static int same(const dlsh_ctype *a, const dlsh_ctype *b, int loose, same_pairs *known);
+
+static int same_functions(const dlsh_ctype *a, const dlsh_ctype *b, int loose, same_pairs *known) {
+    if (a->n != b->n || a->varargs != b->varargs) return 0;
+    const dlsh_ctype **at = pair_place(known, a, b);
+    if (at && at[0]) return 1;
+    if (!same(a->base, b->base, loose, known)) return 0;
     for (long i = 0; i < a->n; i++)
-        if (!dlsh_c_same(a->params[i], b->params[i], loose)) return 0;
+        if (!same(a->params[i], b->params[i], loose, known)) return 0;
+    if ((at = pair_place(known, a, b)) && !at[0]) at[0] = a, at[1] = b, known->n++;
     return 1;
 }
 
-int dlsh_c_same(const dlsh_ctype *a, const dlsh_ctype *b, int loose) {
+static int same(const dlsh_ctype *a, const dlsh_ctype *b, int loose, same_pairs *known) {
     a = a->plain;
     b = b->plain;
     if (a == b) return 1;
@@ -280,9 +307,9 @@ int dlsh_c_same(const dlsh_ctype *a, const dlsh_ctype *b, int loose) {
     case DLSH_C_POINTER:
         if (loose && (a->base->kind == DLSH_C_VOID || b->base->kind == DLSH_C_VOID))
             return a->base->kind != DLSH_C_FUNCTION && b->base->kind != DLSH_C_FUNCTION;
-        return dlsh_c_same(a->base, b->base, loose);
-    case DLSH_C_ARRAY: return (a->n == b->n || a->n < 0 || b->n < 0) && dlsh_c_same(a->base, b->base, loose);
-    case DLSH_C_FUNCTION: return same_functions(a, b, loose);
+        return same(a->base, b->base, loose, known);
+    case DLSH_C_ARRAY: return (a->n == b->n || a->n < 0 || b->n < 0) && same(a->base, b->base, loose, known);
+    case DLSH_C_FUNCTION: return same_functions(a, b, loose, known);
     case DLSH_C_STRUCT:
     case DLSH_C_UNION:
     case DLSH_C_OPAQUE:
@@ -291,6 +318,12 @@ int dlsh_c_same(const dlsh_ctype *a, const dlsh_ctype *b, int loose) {
         return a->alias && b->alias && !strcmp(a->alias, b->alias);
     default: return 0;
     }
+}
+
+int dlsh_c_same(const dlsh_ctype *a, const dlsh_ctype *b, int loose) {
+    same_pairs known;
+    known.cleared = 0;
+    return same(a, b, loose, &known);
 }
 
 /* ---------------------------------------------------------------- printing */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ffi/cwords.h"
+
 void dlsh_prelude_tag(const char *key, char tag[24]) { snprintf(tag, 24, "__d%.16s", key); }
 
 static int is_conditional(const dlsh_citem *it) {
@@ -16,30 +18,36 @@ static int is_include(const dlsh_citem *it) {
     return it->kind == DLSH_CI_DIRECTIVE && !strncmp(it->head + strspn(it->head, "# \t"), "include", 7);
 }
 
-/* Does C text mention one of the names? */
-static int mentions_any(const char *text, const dlsh_citem *it) {
-    for (int i = 0; i < it->nnames; i++)
-        if (strstr(text, it->names[i]) && dlsh_c_mentions(text, strlen(text), it->names[i])) return 1;
-    return 0;
-}
+/* ---------------------------------------------------------------- what a block defines */
 
-static int share_name(const dlsh_citem *a, const dlsh_citem *b) {
-    for (int i = 0; i < a->nnames; i++)
-        if (dlsh_citem_has(b, a->names[i], strlen(a->names[i]))) return 1;
-    return 0;
-}
+/* Of names of a new block. Hidden: within the block alone, as its static functions and variables. */
+enum { DEFINED = 1, HIDDEN = 2, TYPE = 4, HIDDEN_TYPE = 8, USED = 16 };
 
-/* Does the new block put something else in the place of an older item? With `hide`, what is only hidden within the new
- * block counts too: its static functions and variables. A type that is defined anew takes all with it that was
- * declared with the old one. */
-static int replaces(const dlsh_cblock *new, const dlsh_citem *old, int hide) {
-    for (int i = 0; i < new->items.n; i++) {
-        const dlsh_citem *it = &new->items.items[i];
-        if (it->kind == DLSH_CI_PROTOTYPE || (it->kind == DLSH_CI_OTHER && !hide)) continue;
-        if (share_name(it, old)) return 1;
-        if (it->is_type && old->kind != DLSH_CI_DIRECTIVE && mentions_any(old->head, it)) return 1;
+static dl_status defined(const dlsh_cblock *b, dlsh_cwords *out) {
+    for (int i = 0; i < b->items.n; i++) {
+        const dlsh_citem *it = &b->items.items[i];
+        if (it->kind == DLSH_CI_PROTOTYPE) continue;
+        int hidden = it->kind == DLSH_CI_OTHER, flags = (hidden ? HIDDEN : DEFINED) | (!it->is_type ? 0
+                                                                                       : hidden     ? HIDDEN_TYPE
+                                                                                                    : TYPE);
+        for (int k = 0; k < it->nnames; k++) DLSH_TRY(dlsh_cwords_add(out, it->names[k], strlen(it->names[k]), flags));
     }
+    return DL_OK;
+}
+
+static int has_name(const dlsh_cwords *w, const dlsh_citem *it, int flags) {
+    for (int i = 0; i < it->nnames; i++)
+        if (dlsh_cwords_flags(w, it->names[i], strlen(it->names[i])) & flags) return 1;
     return 0;
+}
+
+/* Does a block that defines these names put something else in the place of an older item? With `hide`, what is only
+ * hidden within the new block counts too. A type that is defined anew takes all with it that was declared with the old
+ * one. */
+static int replaces(const dlsh_cwords *new, const dlsh_citem *old, int hide) {
+    if (has_name(new, old, hide ? DEFINED | HIDDEN : DEFINED)) return 1;
+    return old->kind != DLSH_CI_DIRECTIVE && old->head &&
+           dlsh_cwords_in_text(new, old->head, hide ? TYPE | HIDDEN_TYPE : TYPE);
 }
 
 /* ---------------------------------------------------------------- declarations */
@@ -88,11 +96,12 @@ static dl_status need(dlsh_cblock *new, dlsh_cblock *b) {
     return DL_OK;
 }
 
-static int is_needed(const dlsh_cblock *b, const dlsh_cblock *new, const char *macros) {
+static int is_needed(const dlsh_cblock *b, const dlsh_cwords *new) {
     for (int i = 0; i < b->items.n; i++) {
         const dlsh_citem *it = &b->items.items[i];
-        if ((it->kind != DLSH_CI_FUNCTION && it->kind != DLSH_CI_VARIABLE) || replaces(new, it, 1)) continue;
-        if (mentions_any(new->text, it) || mentions_any(macros, it)) return 1;
+        if ((it->kind == DLSH_CI_FUNCTION || it->kind == DLSH_CI_VARIABLE) && !replaces(new, it, 1) &&
+            has_name(new, it, USED))
+            return 1;
     }
     return 0;
 }
@@ -105,20 +114,25 @@ static void put_macros(const dlsh_cblock *older, dlsh_buf *out) {
                 dlsh_buf_printf(out, "%s\n", older->items.items[i].head + 1);
 }
 
-static void put_blocks(const dlsh_cblock *b, const dlsh_cblock *new, dlsh_buf *out) {
+static void put_blocks(const dlsh_cblock *b, const dlsh_cwords *new, int cuda, dlsh_buf *out) {
     if (!b) return;
-    put_blocks(b->next, new, out); /* oldest first */
+    put_blocks(b->next, new, cuda, out); /* oldest first */
     for (int i = 0; i < b->items.n; i++)
-        if (!replaces(new, &b->items.items[i], 1)) put_item(b, &b->items.items[i], new->cuda, out);
+        if (!replaces(new, &b->items.items[i], 1)) put_item(b, &b->items.items[i], cuda, out);
 }
 
 dl_status dlsh_prelude(dlsh_cblock *older, dlsh_cblock *new, dlsh_buf *out) {
     dlsh_buf macros = {0};
-    dl_status st = DL_OK;
-    put_blocks(older, new, out);
+    dlsh_cwords words = {0};
+    if (!older) return DL_OK;
     put_macros(older, &macros);
+    dl_status st = defined(new, &words);
+    if (!st) put_blocks(older, &words, new->cuda, out);
+    if (!st) st = dlsh_cwords_add_text(&words, new->text, USED);
+    if (!st) st = dlsh_cwords_add_text(&words, dlsh_buf_text(&macros), USED);
     for (dlsh_cblock *b = older; b && !st; b = b->next)
-        if (is_needed(b, new, dlsh_buf_text(&macros))) st = need(new, b);
+        if (is_needed(b, &words)) st = need(new, b);
+    dlsh_cwords_free(&words);
     dlsh_buf_free(&macros);
     return st;
 }
@@ -167,11 +181,36 @@ void dlsh_prelude_exports(const dlsh_cblock *b, dlsh_buf *out) {
 
 /* ---------------------------------------------------------------- redefinition */
 
-static void drop_item(dlsh_citems *c, int i) {
-    dlsh_citem *it = &c->items[i];
+static void free_item(dlsh_citem *it) {
     for (int k = 0; k < it->nnames; k++) free(it->names[k]);
     free(it->head);
-    memmove(it, it + 1, (size_t)(--c->n - i) * sizeof *it);
+}
+
+static int has_include(const dlsh_citems *c, const dlsh_citem *it) {
+    for (int i = 0; i < c->n; i++)
+        if (is_include(&c->items[i]) && !strcmp(c->items[i].head, it->head)) return 1;
+    return 0;
+}
+
+static void drop_replaced(dlsh_citems *old, const dlsh_cwords *new) {
+    int n = 0;
+    for (int i = 0; i < old->n; i++)
+        if (replaces(new, &old->items[i], 0))
+            free_item(&old->items[i]);
+        else
+            old->items[n++] = old->items[i];
+    old->n = n;
+}
+
+/* An #include that stands already stays where it is. */
+static void drop_includes(dlsh_citems *new, const dlsh_citems *old) {
+    int n = 0;
+    for (int i = 0; i < new->n; i++)
+        if (is_include(&new->items[i]) && has_include(old, &new->items[i]))
+            free_item(&new->items[i]);
+        else
+            new->items[n++] = new->items[i];
+    new->n = n;
 }
 
 /* Calls compiled against an older function of this name and type go to the new one from now on. */
@@ -195,17 +234,15 @@ int dlsh_prelude_current(const dlsh_cblock *b) {
     return 0;
 }
 
-void dlsh_prelude_supersede(dlsh_cblock *older, dlsh_cblock *new) {
-    for (dlsh_cblock *b = older, *next; b; b = next) {
+dl_status dlsh_prelude_supersede(dlsh_cblock *older, dlsh_cblock *new) {
+    dlsh_cwords words = {0};
+    dl_status st = older ? defined(new, &words) : DL_OK;
+    for (dlsh_cblock *b = st ? NULL : older, *next; b; b = next) {
         next = b->next;
-        for (int i = b->items.n; i-- > 0;)
-            if (replaces(new, &b->items.items[i], 0)) drop_item(&b->items, i);
-        for (int i = new->items.n; i-- > 0;) /* an #include that stands already stays where it is */
-            for (int k = 0; is_include(&new->items.items[i]) && k < b->items.n; k++)
-                if (is_include(&b->items.items[k]) && !strcmp(b->items.items[k].head, new->items.items[i].head)) {
-                    drop_item(&new->items, i);
-                    break;
-                }
+        drop_replaced(&b->items, &words);
+        drop_includes(&new->items, &b->items);
         redirect(b, new);
     }
+    dlsh_cwords_free(&words);
+    return st;
 }

@@ -12,8 +12,9 @@ dl_status dlsh_prelude(dlsh_cblock *older, dlsh_cblock *new, dlsh_buf *out);
 void dlsh_prelude_exports(const dlsh_cblock *b, dlsh_buf *out);
 /* "__d0123456789abcdef" */
 void dlsh_prelude_tag(const char *key, char tag[24]);
-/* Takes what a block defines out of older ones, and leads their functions of the same name and type to the new ones. */
-void dlsh_prelude_supersede(dlsh_cblock *older, dlsh_cblock *new);
+/* Takes what a block defines out of older ones, and leads their functions of the same name and type to the new ones.
+ * DL_ERR_MEMORY: nothing was changed. */
+dl_status dlsh_prelude_supersede(dlsh_cblock *older, dlsh_cblock *new);
 /* Is anything of the block current? */
 int dlsh_prelude_current(const dlsh_cblock *b);
 
