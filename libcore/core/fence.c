@@ -11,9 +11,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* KEPT: blocks that stay untouchable after their end; MOST: that live at a time, since the kernel counts mappings
- * (65,530) and a block takes two. What goes beyond lies on the heap, between PATTERN bytes of the filling. */
-enum { FRESH = 0xFF, REST = 0xA5, KEPT = 4096, MOST = 20000, PATTERN = 64 };
+/* MOST: blocks with pages of their own that live at a time, since the kernel counts mappings (65,530) and each takes
+ * two. What goes beyond lies on the heap, between PATTERN bytes of the filling.
+ * SIZES: blocks of fewer pages have their mappings used again; LINE: ended blocks of such a size that are kept, by the
+ * page; ENDED: of all other sizes together. */
+enum { FRESH = 0xFF, REST = 0xA5, MOST = 20000, PATTERN = 64, SIZES = 17, LINE = 1024, ENDED = 128 };
 
 bool dl_fenced;
 static bool at_begin;
@@ -27,19 +29,45 @@ __attribute__((constructor)) static void choose(void) {
     page = (size_t)sysconf(_SC_PAGESIZE);
 }
 
+static size_t body_of(size_t bytes) { return (bytes + page - 1) / page * page; }
+
 /* A block's pages, and the inaccessible one on either side. */
 typedef struct span {
     char *map;
     size_t bytes;
 } span;
 
-static size_t body_of(size_t bytes) { return (bytes + page - 1) / page * page; }
-
+/* Ended blocks, the oldest at `first`. They stay untouchable until a later block takes their place: the older half may
+ * be used again, and what no longer has room is given back. line[0] has all the sizes of which none is used again. */
 static struct {
     pthread_mutex_t lock;
-    span s[KEPT];
-    unsigned next;
+    struct {
+        span s[LINE];
+        unsigned first, n;
+    } line[SIZES];
 } dead = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static size_t line_of(size_t bytes) { return bytes / page - 2 < SIZES ? bytes / page - 2 : 0; }
+
+static unsigned room_of(size_t line) { return line ? LINE / (unsigned)line : ENDED; }
+
+/* Under the lock. */
+static span oldest(size_t line) {
+    span s = dead.line[line].s[dead.line[line].first];
+    dead.line[line].first = (dead.line[line].first + 1) % room_of(line);
+    dead.line[line].n--;
+    return s;
+}
+
+/* The mapping of an ended block of that size, else {0}. */
+static span used_again(size_t bytes) {
+    size_t line = line_of(bytes);
+    span s = {0};
+    pthread_mutex_lock(&dead.lock);
+    if (line && dead.line[line].n > room_of(line) / 2) s = oldest(line);
+    pthread_mutex_unlock(&dead.lock);
+    return s;
+}
 
 /* Where the pages of a block would begin, if it had its own. */
 static const char *begin_of(const char *p, size_t bytes) { return at_begin ? p : p + bytes - body_of(bytes); }
@@ -49,12 +77,13 @@ static bool has_pages(const char *p, size_t bytes) { return (uintptr_t)begin_of(
 static size_t live; /* blocks with pages of their own */
 
 static void *between_pages(size_t bytes) {
-    size_t body = body_of(bytes);
-    char *map = mmap(NULL, body + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t body = body_of(bytes), all = body + 2 * page;
+    char *map = used_again(all).map;
+    if (!map) map = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED) return NULL;
     char *begin = map + page, *p = at_begin ? begin : begin + (body - bytes);
     if (body && mprotect(begin, body, PROT_READ | PROT_WRITE)) {
-        munmap(map, body + 2 * page);
+        munmap(map, all);
         return NULL;
     }
     memset(begin, REST, body);
@@ -94,19 +123,21 @@ static void stop(const void *p, size_t bytes, const char *what, long at) {
 
 /* Nothing but the filling between `from` and `to`, which lie in the pages of block p? */
 static void check_rest(const char *p, size_t bytes, const char *from, const char *to) {
-    for (const char *q = from; q < to; q++)
-        if ((unsigned char)*q != REST)
-            stop(p, bytes, q < p ? "written before its begin" : "written behind its end", (long)(q - p));
+    if (from == to || ((unsigned char)*from == REST && !memcmp(from, from + 1, (size_t)(to - from - 1)))) return;
+    while ((unsigned char)*from == REST) from++;
+    stop(p, bytes, from < p ? "written before its begin" : "written behind its end", (long)(from - p));
 }
 
-/* The pages stay reserved, and what lay there is given back, until KEPT others have followed. */
+/* Pages that are not used again go back to the system, though their addresses stay reserved. Where the kernel has no
+ * mapping left for that, they stay accessible. */
 static void bury(span s) {
-    void *gone = mmap(s.map, s.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    if (gone == MAP_FAILED) return; /* too many mappings: it stays as it is */
+    size_t line = line_of(s.bytes), body = s.bytes - 2 * page;
+    if (body) mprotect(s.map + page, body, PROT_NONE);
+    if (body && !line) madvise(s.map + page, body, MADV_DONTNEED);
+    span old = {0};
     pthread_mutex_lock(&dead.lock);
-    span old = dead.s[dead.next];
-    dead.s[dead.next] = s;
-    dead.next = (dead.next + 1) % KEPT;
+    if (dead.line[line].n == room_of(line)) old = oldest(line);
+    dead.line[line].s[(dead.line[line].first + dead.line[line].n++) % room_of(line)] = s;
     pthread_mutex_unlock(&dead.lock);
     if (old.map) munmap(old.map, old.bytes);
 }
