@@ -57,6 +57,7 @@ static inline long pixel(long at, long width, const dl_image *m) {
             for (long xo = 0; xo < x->shape[3]; xo++)                                                                  \
                 for (long c = c0; c < c0 + nc; c++) {                                                                  \
                     long at = ((long *)index.p)[n * index.sn + c * index.sc + y * index.sh + xo * index.sw];           \
+                    if (at == DL_NO_PIXEL) continue;                                                                   \
                     if (at < 0 || at >= plane) return false;                                                           \
                     ((T *)o.p)[n * o.sn + c * o.sc + pixel(at, width, &o)] +=                                          \
                         ((T *)xi.p)[n * xi.sn + c * xi.sc + y * xi.sh + xo * xi.sw];                                   \
@@ -69,9 +70,9 @@ static inline long pixel(long at, long width, const dl_image *m) {
             for (long xo = 0; xo < at_->shape[3]; xo++)                                                                \
                 for (long c = c0; c < c0 + nc; c++) {                                                                  \
                     long at = ((long *)index.p)[n * index.sn + c * index.sc + y * index.sh + xo * index.sw];           \
-                    if (at < 0 || at >= plane) return false;                                                           \
+                    if (at < DL_NO_PIXEL || at >= plane) return false;                                                 \
                     ((T *)o.p)[n * o.sn + c * o.sc + y * o.sh + xo * o.sw] =                                           \
-                        ((T *)xi.p)[n * xi.sn + c * xi.sc + pixel(at, width, &xi)];                                    \
+                        at < 0 ? 0 : ((T *)xi.p)[n * xi.sn + c * xi.sc + pixel(at, width, &xi)];                       \
                 }                                                                                                      \
         return true;                                                                                                   \
     }

@@ -1,5 +1,5 @@
-/* Loops of max pooling. A NaN wins, the last one if there are several; among equal values the first. Includes itself
- * once an element type. */
+/* Loops of max pooling. A NaN wins, the last one if there are several; among equal values the first. A window that sees
+ * no pixel has the place DL_NO_PIXEL. Includes itself once an element type. */
 #ifndef REAL
 #include "cpu/pool.h"
 #include "cpu/vec.h"
@@ -14,11 +14,16 @@ static void inside(const dl_conv *g, int d, long k, long *lo, long *hi) {
     if (*hi > g->out[d]) *hi = g->out[d];
 }
 
-/* First tap of a window along direction d that lies inside, and its place there. */
+/* First tap of a window along direction d that lies inside, and its place there; g->k[d] taps where none does. */
 static long first_tap(const dl_conv *g, int d, long pos, long *at) {
     long start = pos * g->stride[d] - g->pad[d], k = start < 0 ? (-start + g->dil[d] - 1) / g->dil[d] : 0;
     *at = start + k * g->dil[d];
-    return k;
+    return *at < g->in[d] ? k : g->k[d];
+}
+
+/* Where the search for the largest pixel starts: the first one inside, which wins if all are -inf. */
+static long first_place(const dl_conv *g, long ky, long row, long kx, long col) {
+    return ky < g->k[0] && kx < g->k[1] ? row * g->in[1] + col : DL_NO_PIXEL;
 }
 
 #define REAL float
@@ -61,10 +66,9 @@ static void S(stretch)(const dl_conv *g, const dl_image *x, const REAL *image, l
     long row, jump = g->stride[1], step = jump * x->sw;
     long ky = first_tap(g, 0, y, &row);
     for (long i = 0; i < n; i++) {
-        long col;
-        first_tap(g, 1, from + i, &col);
+        long col, kx = first_tap(g, 1, from + i, &col);
         best[i] = (REAL)-INFINITY;
-        place[i] = (INT)(row * g->in[1] + col);
+        place[i] = (INT)first_place(g, ky, row, kx, col);
     }
     for (; ky < g->k[0] && row < g->in[0]; ky++, row += g->dil[0])
         for (long kx = 0; kx < g->k[1]; kx++) {
@@ -103,7 +107,7 @@ static void S(channels)(const dl_conv *g, const dl_image *x, const dl_image *o, 
         for (long w = 0; w < g->out[1]; w++) {
             long row, col, ky = first_tap(g, 0, y, &row), kx0 = first_tap(g, 1, w, &col);
             VEC best = S(dl_vset)((REAL)-INFINITY);
-            VINT place = (VINT){0} + (INT)(row * g->in[1] + col);
+            VINT place = (VINT){0} + (INT)first_place(g, ky, row, kx0, col);
             for (; ky < g->k[0] && row < g->in[0]; ky++, row += g->dil[0]) {
                 long at = col;
                 for (long kx = kx0; kx < g->k[1] && at < g->in[1]; kx++, at += g->dil[1]) {

@@ -35,11 +35,17 @@ template <class T> struct rectified_f {
     }
 };
 
-/* The first of the rows or columns of window `at` inside the image, and the last one. */
+/* The first of the rows or columns of window `at` inside the image, and the last one, before the first where there is
+ * none. */
 __device__ inline int2 window_at(const window &g, int d, int at) {
     int start = at * g.stride[d] - g.pad[d], end = start + g.dil[d] * (g.k[d] - 1);
     if (start < 0) start += (-start + g.dil[d] - 1) / g.dil[d] * g.dil[d];
     return {start, end < g.in[d] ? end : g.in[d] - 1};
+}
+
+/* Where the search for the largest pixel starts: the first one, which wins if all are -inf. */
+__device__ inline int first_place(const window &g, int2 rows, int2 cols) {
+    return rows.x <= rows.y && cols.x <= cols.y ? rows.x * g.in[1] + cols.x : DL_NO_PIXEL;
 }
 
 /* Frame: out, indices, x. A NaN wins, the last one if there are several; among equal values the first. */
@@ -59,7 +65,7 @@ __global__ void __launch_bounds__(DL_BLOCK) max_kernel(const __grid_constant__ d
 #pragma unroll
     for (int j = 0; j < COLS; j++) cols[j] = window_at(g, 1, s.x + j);
 #pragma unroll
-    for (int e = 0; e < P; e++) best[e] = -(C)INFINITY, place[e] = rows.x * g.in[1] + cols[LAST ? 0 : e].x;
+    for (int e = 0; e < P; e++) best[e] = -(C)INFINITY, place[e] = first_place(g, rows, cols[LAST ? 0 : e]);
     for (int row = rows.x; row <= rows.y; row += g.dil[0]) {
         const char *line = s.plane[2] + row * f.stride[2][2];
 #pragma unroll
@@ -398,9 +404,8 @@ template <class T> struct pixel_gather_f {
     __device__ void operator()(char *const *p) const {
         long at = *(const long *)p[1];
         bool good = at >= 0 && at < pixels;
-        if (!good) dl_fault_raise(site, DL_FAULT_PIXEL, at, pixels), at = 0;
-        T v = pixels ? ((const T *)p[2])[at / width * x.h + at % width * x.w] : T();
-        *(T *)p[0] = v;
+        if (!good && at != DL_NO_PIXEL) dl_fault_raise(site, DL_FAULT_PIXEL, at, pixels);
+        *(T *)p[0] = good ? ((const T *)p[2])[at / width * x.h + at % width * x.w] : T();
     }
 };
 
@@ -429,7 +434,7 @@ template <class K> struct pixel_key_f {
     __device__ void operator()(char *const *p) const {
         long at = *(const long *)p[1];
         bool good = at >= 0 && at < pixels;
-        if (!good) dl_fault_raise(site, DL_FAULT_PIXEL, at, pixels);
+        if (!good && at != DL_NO_PIXEL) dl_fault_raise(site, DL_FAULT_PIXEL, at, pixels);
         *(K *)p[0] = (K)(good ? (long)p[2] + at / width * h + at % width * w : none);
     }
 };

@@ -632,15 +632,15 @@ dl_tensor *dl_conv2d_dw(dl_tensor *grad, dl_tensor *input, const long *size, int
 dl_tensor *dl_conv_transpose2d(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, const long *stride, int n_stride, const long *padding, int n_padding, const long *output_padding, int n_output_padding, long groups, const long *dilation, int n_dilation, const long *output_size, int n_output_size);
 /* Convolution normalised by running statistics, then rectified if asked: a layer in evaluation. It has no gradient.  (conv2d(x) - mean) / sqrt(var + eps) * norm_weight + norm_bias */
 dl_tensor *dl_conv2d_norm(dl_tensor *input, dl_tensor *weight, dl_tensor *running_mean, dl_tensor *running_var, dl_tensor *bias, dl_tensor *norm_weight, dl_tensor *norm_bias, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, long groups, double eps, int relu);
-/* Largest value of each window, NaN if there is one; and its place.  max over the window */
+/* Largest value of each window, NaN if there is one; and its place. A window that sees no pixel, dilated over padding, has -inf and the place -1.  max over the window */
 dl_tensor *dl_max_pool2d(dl_tensor *input, const long *kernel_size, int n_kernel_size, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, int ceil_mode);
 /* Bias added, rectified and max_pool2d in one pass over memory.  max over the window of max(x + bias, 0) */
 dl_tensor *dl_relu_max_pool2d(dl_tensor *input, dl_tensor *bias, const long *kernel_size, int n_kernel_size, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, int ceil_mode);
 /* conv2d, then relu_max_pool2d by windows that tile the results, which need not be in memory in between.  relu_max_pool2d(conv2d(x, weight), bias, pool_size) */
 dl_tensor *dl_conv2d_relu_max_pool2d(dl_tensor *input, dl_tensor *weight, dl_tensor *bias, const long *stride, int n_stride, const long *padding, int n_padding, const long *dilation, int n_dilation, long groups, const long *pool_size, int n_pool_size);
-/* Puts values at the places max_pool2d found, adding up.  out[index] += x */
+/* Puts values at the places max_pool2d found, adding up; those of place -1 nowhere.  out[index] += x */
 dl_tensor *dl_pool_scatter(dl_tensor *input, dl_tensor *indices, const long *size, int n_size);
-/* Reads values from the places max_pool2d found.  x[index] */
+/* Reads values from the places max_pool2d found; 0 from place -1.  x[index] */
 dl_tensor *dl_pool_gather(dl_tensor *input, dl_tensor *indices);
 /* Mean of each window.  sum over the window / its pixels */
 dl_tensor *dl_avg_pool2d(dl_tensor *input, const long *kernel_size, int n_kernel_size, const long *stride, int n_stride, const long *padding, int n_padding, int ceil_mode, int count_include_pad);

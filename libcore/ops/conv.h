@@ -25,6 +25,9 @@ typedef struct dl_conv_pool {
 } dl_conv_pool;
 dl_status dl_conv_pool_begin(const dl_call *c, dl_conv_pool *p);
 void dl_conv_pool_end(dl_conv_pool *p);
+/* The place max_pool2d gives a window that sees no pixel, as those of dilated windows over padding may; its value is
+ * -inf, and a gradient ends there. */
+enum { DL_NO_PIXEL = -1 };
 /* The geometry of max_pool2d; O is C. */
 dl_status dl_pool_of(const dl_call *c, dl_conv *g);
 /* One size for both directions or one each. `what` names the attribute in the error. */

@@ -40,7 +40,9 @@ static const struct {
     {"conv2d_dw", "", ROUNDS},
     {"max_pool2d",
      "d[G,E,H,K] kernel_size=2; d[G,E,H,K] kernel_size=3 stride=2 padding=1; d[G,E,H,K] kernel_size=[2,3] "
-     "stride=1; d[G,E,H,K] kernel_size=3 dilation=2 padding=1 ceil_mode=true",
+     "stride=1; d[G,E,H,K] kernel_size=3 dilation=2 padding=1 ceil_mode=true; d[G,E,2,K] kernel_size=[2,1] "
+     "padding=[1,0] "
+     "dilation=[3,1]",
      ROUNDS},
     {"avg_pool2d",
      "f[G,E,H,K] kernel_size=2; f[G,E,H,K] kernel_size=3 stride=2 padding=1; f[G,E,H,K] kernel_size=[3,2] stride=1 "
@@ -70,7 +72,8 @@ static const struct {
     {"pool_scatter", "f[G,E,H,K] n:24[G,E,H,K] size=[4,6]", ROUNDS},
     {"relu_max_pool2d",
      "d[G,E,H,K] f[E] kernel_size=2; d[G,E,6,4] f[E] kernel_size=2; d[G,E,4,8] kernel_size=2; d[G,E,6,9] f[E] "
-     "kernel_size=3; d[G,E,H,K] f[E] kernel_size=3 stride=2 padding=1; d[G,E,H,K] kernel_size=[2,3] stride=1",
+     "kernel_size=3; d[G,E,H,K] f[E] kernel_size=3 stride=2 padding=1; d[G,E,H,K] kernel_size=[2,3] stride=1; "
+     "d[G,E,H,1] f[E] kernel_size=[1,2] padding=[0,1] dilation=2",
      ROUNDS},
 };
 

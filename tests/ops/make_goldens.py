@@ -68,6 +68,9 @@ def max_pool(x, kernel_size, stride=None, padding=(0,), dilation=(1,), ceil_mode
     if x.numel() == 0:
         h = (x.shape[2] - kernel_size[0]) // kernel_size[0] + 1
         return torch.zeros((0, x.shape[1], h, h), dtype=x.dtype) + x.sum()
+    if dilation != (1,) and not ceil_mode:  # PyTorch's index of a window that sees no pixel lies outside the image
+        (h, w), padding = pair(padding), (0,)
+        x = F.pad(x, (w, w, h, h), value=-torch.inf)
     return F.max_pool2d(x, pair(kernel_size), stride, pair(padding), pair(dilation), ceil_mode)
 
 

@@ -122,7 +122,30 @@ static void errors(void **state) {
     dl_tensor *i = must(dl_tensor_full(4, SHAPE(1, 4, 8, 8), DL_I64, 0, 64));
     fails(dl_pool_scatter(x, i, SHAPE(8, 8), 2), DL_ERR_INDEX, "outside the 64 pixels");
     fails(dl_pool_gather(x, i), DL_ERR_INDEX, "outside the 64 pixels");
+    dl_unref(i);
+    i = must(dl_tensor_full(4, SHAPE(1, 4, 8, 8), DL_I64, 0, -2));
+    fails(dl_pool_scatter(x, i, SHAPE(8, 8), 2), DL_ERR_INDEX, "outside the 64 pixels");
+    fails(dl_pool_gather(x, i), DL_ERR_INDEX, "outside the 64 pixels");
     dl_unref(x), dl_unref(w), dl_unref(odd), dl_unref(one), dl_unref(b), dl_unref(i);
+}
+
+/* Taps of these windows lie on either side of the image. */
+static void windows_without_pixels(void **state) {
+    (void)state;
+    const long C = 21, W = 5, dilation[] = {3, 1}, s[] = {1, 1}, k[] = {2, 3}, pad[] = {1, 0};
+    for (int i = 0; i < 4; i++) {
+        dl_dtype dtype = i < 2 ? DL_F32 : DL_F64;
+        dl_tensor *x = drawn(7, 4, SHAPE(2, C, 2, W), dtype);
+        dl_tensor *in = leaf(i % 2 ? must(dl_restride(x, SHAPE(C * 2 * W, 1, W * C, C), 4)) : dl_ref(x)), *g;
+        dl_tensor *y = must(dl_max_pool2d(in, k, 2, s, 2, pad, 2, dilation, 2, 0));
+        dl_tensor *seed = drawn(6, 4, dl_shape(y), dtype);
+        gradients(y, seed, &in, 1, 0, &g);
+        double *of = values(y), *to = values(g);
+        for (long j = 0; j < dl_numel(y); j++) assert_true(of[j] == -INFINITY);
+        for (long j = 0; j < dl_numel(g); j++) assert_true(to[j] == 0);
+        free(of), free(to);
+        dl_unref(x), dl_unref(in), dl_unref(y), dl_unref(seed), dl_unref(g);
+    }
 }
 
 /* By the definition, cell by cell: planes and channels-last images, windows over the edge, NaN. */
@@ -162,9 +185,13 @@ static void pooling_in_both_orders(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paths_agree),     cmocka_unit_test(changed_weights_are_seen),
-        cmocka_unit_test(same_bits_again), cmocka_unit_test(many_shapes),
-        cmocka_unit_test(errors),          cmocka_unit_test(pooling_in_both_orders),
+        cmocka_unit_test(paths_agree),
+        cmocka_unit_test(changed_weights_are_seen),
+        cmocka_unit_test(same_bits_again),
+        cmocka_unit_test(many_shapes),
+        cmocka_unit_test(errors),
+        cmocka_unit_test(windows_without_pixels),
+        cmocka_unit_test(pooling_in_both_orders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,6 +160,15 @@ static void f64_strided(void **state) { (void)state, against_pytorch(DL_F64, tru
 static void f32_contiguous(void **state) { (void)state, against_pytorch(DL_F32, false, 1e-5); }
 static void f32_strided(void **state) { (void)state, against_pytorch(DL_F32, true, 1e-5); }
 
+/* The result with 0 in place of infinities, which have no differences. */
+static dl_tensor *without_infinities(dl_tensor *t) {
+    if (!dl_dtype_is_float(dl_dtype_of(t))) return t;
+    dl_tensor *infinite = must(dl_isinf(t)), *zero = must(dl_scalar_f(0)),
+              *out = must(dl_masked_fill(t, infinite, zero));
+    dl_unref(infinite), dl_unref(zero), dl_unref(t);
+    return out;
+}
+
 static int call_row(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg) {
     const call *c = arg;
     dl_tensor *all[DL_MAX_OUT] = {0};
@@ -172,7 +181,7 @@ static int call_row(dl_tensor **in, int n, dl_tensor **out, int max_out, void *a
     if (s != DL_OK) return -1;
     for (int i = 0; i < c->op->out; i++) {
         if (i < c->op->visible)
-            out[i] = all[i];
+            out[i] = without_infinities(all[i]);
         else
             dl_unref(all[i]);
     }
