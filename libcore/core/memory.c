@@ -48,7 +48,7 @@ static dl_status look(size_t bytes, size_t n, size_t *counted) {
 }
 
 /* Bytes allocated since the last batch; every allocation comes by. */
-static _Thread_local size_t counted __attribute__((tls_model("initial-exec")));
+static _Thread_local size_t counted;
 
 dl_status dl_memory_take(size_t bytes) {
     if (bytes > PTRDIFF_MAX - counted) return refuse(bytes, dl_memory_look().left);
