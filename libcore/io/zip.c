@@ -76,13 +76,15 @@ static void read_extra(const uint8_t *b, size_t n, dl_zip_member *m) {
 
 static dl_status read_entry(const dl_zip *z, const uint8_t *b, dl_zip_member *m) {
     size_t name = (size_t)little(b + 28, 2);
-    *m = (dl_zip_member){.name = strndup((const char *)b + ENTRY, name),
+    *m = (dl_zip_member){.name = malloc(name + 1),
                          .method = (int)little(b + 10, 2),
                          .crc = (uint32_t)little(b + 16, 4),
                          .packed = little(b + 20, 4),
                          .size = little(b + 24, 4),
                          .header = little(b + 42, 4)};
     if (!m->name) return dl_fail(DL_ERR_MEMORY, "no memory for the directory of '%s'", z->in->name);
+    memcpy(m->name, b + ENTRY, name);
+    m->name[name] = 0;
     read_extra(b + ENTRY + name, (size_t)little(b + 30, 2), m);
     if (little(b + 8, 2) & 1) return dl_fail(DL_ERR_UNSUPPORTED, "%s: '%s' is encrypted", z->in->name, m->name);
     if (m->method != 0 && m->method != 8)

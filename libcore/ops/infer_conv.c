@@ -35,11 +35,15 @@ bool dl_channels_last(int ndim, const long *shape, const long *stride) {
 }
 
 void dl_meta_channels_last(dl_meta *m) {
+    int64_t row = m->shape[1], image;
+    if (!dl_count_mul(&row, m->shape[3])) return; /* such a shape is refused when the tensor is made */
+    image = row;
+    if (!dl_count_mul(&image, m->shape[2])) return;
     m->strided = true;
     m->stride[1] = 1;
     m->stride[3] = m->shape[1];
-    m->stride[2] = m->shape[3] * m->stride[3];
-    m->stride[0] = m->shape[2] * m->stride[2];
+    m->stride[2] = row;
+    m->stride[0] = image;
 }
 
 /* In f32 on the CPU, and on the tensor cores of a GPU (16-bit floats, tf32) when the images have so few channels that

@@ -2,8 +2,10 @@
 #include <errno.h>
 #include <locale.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "commands/context.h"
@@ -18,9 +20,13 @@
 
 /* ---------------------------------------------------------------- Ctrl-C */
 
-static volatile sig_atomic_t presses;
+static volatile sig_atomic_t pressed;
+static volatile sig_atomic_t last_press; /* in milliseconds; wraps around */
 
-/* Who presses again is told what is waited for. No press ends the session: there may be much in it. In a handler. */
+/* `timeout` and terminals send one request to the process and to its group: signals this close are one press. */
+enum { ONE_PRESS_MS = 50 };
+
+/* Who pressed again is told what is waited for. No press ends the session: there may be much in it. In a handler. */
 static void tell_what_runs(void) {
     const char *c = dlsh_guard_running(), *op = dl_doing(), *parts[5] = {"\ndlsh: stopping as soon as "};
     parts[1] = c ? "the C function " : op ? "" : "the statement";
@@ -34,9 +40,14 @@ static void tell_what_runs(void) {
 static void on_interrupt(int sig) {
     (void)sig;
     int before = errno;
-    presses++;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    sig_atomic_t now = (sig_atomic_t)((unsigned)t.tv_sec * 1000u + (unsigned)(t.tv_nsec / 1000000));
+    bool further = pressed && (unsigned)now - (unsigned)last_press >= ONE_PRESS_MS;
+    last_press = now;
+    pressed = 1;
     dlsh_interrupt();
-    if (presses > 1) tell_what_runs();
+    if (further) tell_what_runs();
     errno = before;
 }
 
@@ -47,8 +58,8 @@ static void signals_setup(void) {
     sigaction(SIGINT, &a, NULL);
 }
 
-void dlsh_signals_reset(void) { presses = 0; }
-int dlsh_signals_pressed(void) { return presses > 0; }
+void dlsh_signals_reset(void) { pressed = 0; }
+int dlsh_signals_pressed(void) { return pressed; }
 
 /* ---------------------------------------------------------------- a session */
 

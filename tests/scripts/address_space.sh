@@ -1,5 +1,6 @@
 # Too little address space for the buffers of OpenBLAS, or for the threads of OpenMP: an error or fewer threads, and no
 # waiting for ever.
+ldd "$(command -v dlsh)" | grep -q 'lib[at]san' && exit 77 # whose shadow needs more addresses than any limit leaves
 run() {
     echo "\$ ulimit -v $1, $2 threads: $3"
     (ulimit -v $1 && OMP_NUM_THREADS=$2 timeout 60 dlsh -n --db none -c "$3" 2>&1) | grep -v '^    '

@@ -1,5 +1,6 @@
 # Inside a control group of 160 MB: page cache is no use of it, and whatever takes too much ends in an error, in pieces
 # of any size. Where no group can be made, the limits of a process take its place.
+ldd "$(command -v dlsh)" | grep -q 'lib[at]san' && exit 77 # which keep freed memory and need more than the group has
 name=dlsh-test-$$
 for top in /sys/fs/cgroup/memory /sys/fs/cgroup; do
     group=$top/$name

@@ -68,6 +68,7 @@ for i in range(8) { t = tree(9, none) }
 END
 # Before memory is refused, rings are looked for. (AddressSanitizer's shadow needs more addresses than any limit leaves.)
 limit=100000
+ldd "$(command -v dlsh)" | grep -q 'lib[at]san' && limit=8000000
 while [ $limit -lt 8000000 ] && ! (ulimit -v $limit; dlsh -n --db none -c 'ones(2, 2) @ ones(2, 2);') >/dev/null 2>&1; do
     limit=$((limit + 100000))
 done

@@ -114,4 +114,4 @@ sum(ones(1).expand([2, 4503599627370497]))
 print([] * 9223372036854775807, len("" * 9223372036854775807), len([1] * -1))
 END
 timeout 60 dlsh -n -k --db none sizes.dlsh 2>&1 | grep -v -e '^    ' -e '^  hint' |
-    sed -e 's/, [0-9.]* MiB left.*held by tensors/ .../' -e 's/^sizes.dlsh/-/'
+    sed -e 's/[0-9.]* MiB asked for, [0-9.]* MiB left.*held by tensors/too much memory asked for/' -e 's/^sizes.dlsh/-/'
