@@ -36,10 +36,10 @@ long dl_shape_count(int ndim, const long *shape) {
 }
 
 void dl_strides_contiguous(int ndim, const long *shape, long *stride) {
-    long s = 1;
+    unsigned long s = 1; /* wraps for shapes that dl_shape_check refuses when the tensor is made */
     for (int i = ndim - 1; i >= 0; i--) {
-        stride[i] = s;
-        s *= shape[i] > 1 ? shape[i] : 1;
+        stride[i] = (long)s;
+        s *= shape[i] > 1 ? (unsigned long)shape[i] : 1;
     }
 }
 

@@ -40,10 +40,17 @@ typedef struct version {
     int64_t application, version, tables;
 } version;
 
-static dl_status look(sqlite3 *db, version *v) {
+static dl_status read_version(sqlite3 *db, version *v) {
     DL_TRY(dl_db_int(db, &v->application, "pragma application_id", ""));
     DL_TRY(dl_db_int(db, &v->version, "pragma user_version", ""));
     return dl_db_int(db, &v->tables, "select count(*) from sqlite_master", "");
+}
+
+/* All three of one moment: another process may be making the store. */
+static dl_status look(sqlite3 *db, version *v) {
+    if (!sqlite3_get_autocommit(db)) return read_version(db, v);
+    DL_TRY(dl_db_run(db, "begin", ""));
+    return dl_db_end(db, read_version(db, v));
 }
 
 static dl_status judge(const char *path, const version *v, int newest) {

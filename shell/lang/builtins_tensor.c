@@ -363,7 +363,7 @@ static dl_status split_run(const dlsh_args *a, dlsh_value *result) {
     long d, size = dlsh_arg_int(a, "size");
     DLSH_TRY(dim_of(a, "dim", dl_ndim(t), 0, &d));
     if (size < 1) return dlsh_arg_fail(a, "size", DL_ERR_VALUE, NULL, "size must be at least 1, got %ld", size);
-    long n = dl_shape(t)[d], step = dlsh_arg_data(a) ? (n + size - 1) / size : size;
+    long n = dl_shape(t)[d], step = dlsh_arg_data(a) ? n / size + (n % size != 0) : size;
     dlsh_value v = dlsh_new_list(0);
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     for (long from = 0; from < n || from == 0; from += step > 0 ? step : 1) {

@@ -172,20 +172,28 @@ static dl_tensor *typed(const literal *l, int dtype) {
     return t;
 }
 
+static dl_status list_of_range(dlsh_value v, dlsh_value *out) {
+    dlsh_iter it;
+    dlsh_value x;
+    int end = 0;
+    DLSH_TRY(dlsh_iter_begin(NULL, v, &it));
+    dlsh_value list = dlsh_new_list(it.n);
+    dl_status st = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
+    while (!st && !(st = dlsh_iter_next(NULL, &it, &x, &end)) && !end) st = dlsh_list_push(list.as.list, x);
+    dlsh_iter_end(&it);
+    if (st)
+        dlsh_drop(list);
+    else
+        *out = list;
+    return st;
+}
+
 dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, dlsh_value *out) {
     literal l = {.all_bool = 1};
     dlsh_value range = dlsh_void();
     *out = dlsh_void();
     if (v.type == DLSH_RANGE) {
-        dlsh_iter it;
-        dlsh_value x;
-        int end = 0;
-        DLSH_TRY(dlsh_iter_begin(NULL, v, &it));
-        range = dlsh_new_list(it.n);
-        DLSH_TRY(dlsh_failed(range) ? DL_ERR_MEMORY : DL_OK);
-        while (!dlsh_iter_next(NULL, &it, &x, &end) && !end)
-            if (dlsh_list_push(range.as.list, x)) break;
-        dlsh_iter_end(&it);
+        DLSH_TRY(list_of_range(v, &range));
         v = range;
     }
     dl_status st = measure(&l, v, 0);
