@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define PLUGIN "libdlcore_cuda.so"
+#define DRIVER "libcuda.so.1"
 
 static const dl_host host = {
 #define HOST(name) .p_##name = name,
@@ -33,7 +34,13 @@ static void own_folder(char *buf, size_t size) {
     free(real);
 }
 
+/* Without the driver the plugin can offer nothing, and its runtime library would register each of its kernels, in memory
+ * whose lack it does not check. */
 static void load(const char *path) {
+    if (!dlopen(DRIVER, RTLD_LAZY | RTLD_LOCAL)) {
+        snprintf(reason, sizeof reason, "there is no NVIDIA driver on this machine: %s", dlerror());
+        return;
+    }
     void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!so) {
         snprintf(reason, sizeof reason, "the CUDA plugin cannot be loaded: %s", dlerror());

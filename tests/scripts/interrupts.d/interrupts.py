@@ -154,7 +154,8 @@ def try_one(name, before, statement, pick, folder):
 def presses(folder):
     """Further presses tell what is waited for, and end nothing."""
     s = Session(folder)
-    s.run("x = zeros(300, 1000, 1000); v = randn(1000, 1000);")
+    # read along one dimension and written along another: long enough for two presses on fast memory
+    s.run("x = zeros(300, 1000, 1000).permute([2, 1, 0]); v = zeros(999, 1000, 300);")
     s.run("y = 7;")
     told = ok = False
     for _ in range(10):
