@@ -53,10 +53,10 @@ dl_status dl_assign(dl_tensor *dst, dl_tensor *value) {
                             "an expanded tensor cannot be changed in place: several of its elements share memory");
     DL_TRY(dl_history_renew(dst));
     dl_tensor *full = prepare(dst, value);
-    if (!full) return dl_error_last()->code;
+    if (!full) return dl_failed();
     dl_tensor *written = dl_as_strided_set(base, full, dst->shape, dst->ndim, dst->stride, dst->ndim, dst->offset);
     dl_unref(full);
-    if (!written) return dl_error_last()->code;
+    if (!written) return dl_failed();
     if (dl_recording() && (written->node || base->node)) rebase(base, written);
     dl_unref(written);
     return dl_history_renew(dst);

@@ -104,7 +104,7 @@ static dl_status contribute(pass *p, const dl_edge *e, dl_tensor *g) {
     if (!*at) return *at = g, DL_OK;
     dl_tensor *sum = dl_add(*at, g);
     dl_unref(g);
-    if (!sum) return dl_error_last()->code;
+    if (!sum) return dl_failed();
     dl_unref(*at);
     *at = sum;
     return DL_OK;
@@ -166,10 +166,10 @@ static dl_status accumulate(dl_tensor *leaf, dl_tensor **g, bool create) {
     dl_tensor *old = leaf->grad;
     if (!old) {
         leaf->grad = create || sole_owner(*g) ? dl_ref(*g) : dl_clone(*g);
-        return leaf->grad ? DL_OK : dl_error_last()->code;
+        return leaf->grad ? DL_OK : dl_failed();
     }
     dl_tensor *sum = dl_add(old, *g);
-    if (!sum) return dl_error_last()->code;
+    if (!sum) return dl_failed();
     dl_status s = DL_OK;
     if (create) {
         leaf->grad = dl_ref(sum);
@@ -242,7 +242,7 @@ static dl_status start(pass *p, dl_tensor *t, dl_tensor *seed) {
     DL_TRY(grow(p));
     dl_tensor *g =
         seed ? dl_to_dtype(seed, (dl_dtype)t->dtype) : dl_full(t->shape, t->ndim, 1, t->dtype, t->st->device);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     dl_edge root = {.node = t->node, .leaf = t->node ? NULL : t, .idx = t->out};
     DL_TRY(contribute(p, &root, g));
     return walk(p);

@@ -36,7 +36,7 @@ static dl_status add_weighted(dl_tensor *t, int index, dl_tensor **total) {
     dl_unref(wd);
     dl_unref(p);
     dl_unref(s);
-    if (!sum) return dl_error_last()->code;
+    if (!sum) return dl_failed();
     dl_unref(*total);
     *total = sum;
     return DL_OK;
@@ -133,7 +133,7 @@ static dl_status copy_leaves(dl_tensor **in, int n, dl_tensor **x) {
         if (x[i])
             x[i]->requires_grad = grad;
         else
-            s = dl_error_last()->code;
+            s = dl_failed();
     }
     dl_grad_mode(mode);
     return s;

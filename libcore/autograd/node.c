@@ -75,7 +75,7 @@ static int count_saved(const dl_call *c) {
  * one that leads back to this node. */
 static dl_status keep(dl_saved *s, dl_tensor *t, int key) {
     dl_tensor *header = dl_detach(t);
-    if (!header) return dl_error_last()->code;
+    if (!header) return dl_failed();
     __atomic_add_fetch(&t->st->saved, 1, __ATOMIC_RELAXED);
     *s = (dl_saved){header, t->st->version, key};
     return DL_OK;
@@ -96,7 +96,7 @@ dl_status dl_record(const dl_call *c) {
     for (int i = 0; i < c->nin && !any; i++) any = wants_grad(c, i);
     if (!any) return DL_OK;
     dl_node *n = node_new(c, count_saved(c));
-    if (!n) return dl_error_last()->code;
+    if (!n) return dl_failed();
     link_inputs(n, c);
     dl_status s = save(n, c);
     for (int i = 0; i < c->nout && s == DL_OK; i++) {
@@ -160,7 +160,7 @@ dl_status dl_history_renew(dl_tensor *t) {
     int mode = dl_grad_mode(1);
     dl_tensor *v = dl_as_strided(base, t->shape, t->ndim, t->stride, t->ndim, t->offset);
     dl_grad_mode(mode);
-    if (!v) return dl_error_last()->code;
+    if (!v) return dl_failed();
     t->node = dl_node_ref(v->node);
     t->out = v->out;
     dl_unref(v);

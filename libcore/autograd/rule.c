@@ -98,14 +98,14 @@ static bool same_shape(const dl_tensor *t, const dl_meta *m) {
 
 dl_status dl_give(dl_back *b, int i, dl_tensor *t) {
     const dl_meta *m = dl_in_meta(b, i);
-    if (!t) return dl_error_last() ? dl_error_last()->code : dl_fail(DL_ERR_INTERNAL, "a gradient rule gave nothing");
+    if (!t) return dl_failed();
     if (t->ndim >= m->ndim) t = sum_to(t, m);
     if (t && t->dtype != m->dtype) {
         dl_tensor *c = dl_to(t, m->dtype);
         dl_unref(t);
         t = c;
     }
-    if (!t) return dl_error_last()->code;
+    if (!t) return dl_failed();
     if (!same_shape(t, m)) {
         char got[160], want[160];
         dl_status s = dl_fail(DL_ERR_INTERNAL, "the gradient rule of %s made %s for input %d of shape %s", b->op->name,

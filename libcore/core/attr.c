@@ -88,7 +88,7 @@ dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out)
     *out = (dl_aval){.given = true};
     if (!strcmp(value, "none") && !strcmp(row->dflt, "none")) return out->given = false, DL_OK;
     if (parse(row->kind, value, out)) return DL_OK;
-    if (row->kind == DL_A_DTYPE || row->kind == DL_A_DEVICE) return dl_error_last()->code;
+    if (row->kind == DL_A_DTYPE || row->kind == DL_A_DEVICE) return dl_failed();
     return dl_fail(DL_ERR_VALUE, "%s: '%s' is not a value of %s, which is %s", op->name, value, row->name,
                    kind_name(row->kind));
 }

@@ -108,7 +108,7 @@ static dl_status cast_input(frame *f, int i, dl_dtype to) {
     bool weak = t->weak;
     f->in[i] = dl_to(t, to);
     dl_unref(t);
-    if (!f->in[i]) return dl_error_last()->code;
+    if (!f->in[i]) return dl_failed();
     f->in[i]->weak = weak;
     return DL_OK;
 }
@@ -169,7 +169,7 @@ static dl_status allocate(frame *f, const dl_meta *meta) {
         const dl_meta *m = &meta[i];
         if (m->absent) continue;
         f->out[i] = m->alias >= 0 ? alias(f->in[m->alias], m, !op->mutates) : fresh(m);
-        if (!f->out[i]) return dl_error_last()->code;
+        if (!f->out[i]) return dl_failed();
     }
     return DL_OK;
 }
@@ -183,7 +183,7 @@ static dl_status move_numbers(dl_call *c) {
         c->in[i] = dl_to_device(t, c->device);
         dl_grad_mode(mode);
         dl_unref(t);
-        if (!c->in[i]) return dl_error_last()->code;
+        if (!c->in[i]) return dl_failed();
         c->in[i]->weak = true;
     }
     return DL_OK;
@@ -228,7 +228,7 @@ static dl_status copy_instead(frame *f) {
     int mode = dl_grad_mode(0);
     dl_tensor *flat = dl_restride(x, stride, x->ndim);
     dl_grad_mode(mode);
-    if (!flat) return dl_error_last()->code;
+    if (!flat) return dl_failed();
     dl_storage *mine = f->out[0]->st; /* take over the copy's memory */
     f->out[0]->st = dl_storage_ref(flat->st);
     f->out[0]->offset = flat->offset;

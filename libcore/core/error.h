@@ -17,8 +17,6 @@ dl_status dl_fail_unknown(const char *word, const char *const *names, int n, con
 /* Adds to the current record what only an outer level knows; each is kept only where it is still empty. */
 void dl_error_context(const char *op, const char *operands);
 void dl_error_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The code of what was recorded last on this thread, for those who pass on that a call gave NULL. */
-dl_status dl_failed(void);
 /* The first failure among the threads of a loop: each has a record of its own, and who reports must have it in its.
  * Starts as {0}. `note` is for the thread that failed; `raise` gives DL_OK when none has. */
 typedef struct dl_first_error {

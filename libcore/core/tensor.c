@@ -185,7 +185,7 @@ static dl_tensor *host_contiguous(const dl_tensor *t) {
 dl_status dl_read(const dl_tensor *t, void *out) {
     if (!t) return dl_fail_null("the tensor");
     dl_tensor *h = host_contiguous(t);
-    if (!h) return dl_error_last()->code;
+    if (!h) return dl_failed();
     memcpy(out, dl_ptr(h), (size_t)h->numel * dl_esize(h));
     dl_unref(h);
     return DL_OK;
@@ -194,7 +194,7 @@ dl_status dl_read(const dl_tensor *t, void *out) {
 dl_status dl_read_f64(const dl_tensor *t, double *out) {
     if (!t) return dl_fail_null("the tensor");
     dl_tensor *h = host_contiguous(t);
-    if (!h) return dl_error_last()->code;
+    if (!h) return dl_failed();
     const char *p = dl_ptr(h);
     for (int64_t i = 0; i < h->numel; i++) out[i] = dl_load_f64(p + i * (int64_t)dl_esize(h), (dl_dtype)h->dtype);
     dl_unref(h);

@@ -75,7 +75,7 @@ static dl_status average_float(dl_call *c) {
     j.back = c->op->id == DL_OP_avg_pool2d_dx || c->op->id == DL_OP_adaptive_pool2d_dx;
     size_t bytes = (size_t)(j.g.out[0] + j.g.out[1]) * sizeof(double);
     double *weights = dl_host_alloc(bytes);
-    if (!weights) return dl_error_last()->code;
+    if (!weights) return dl_failed();
     j.weight[0] = weights, j.weight[1] = weights + j.g.out[0];
     for (int d = 0; d < 2; d++)
         for (long i = 0; i < j.g.out[d]; i++) {

@@ -183,7 +183,7 @@ static dl_status dw_all(const patch *p, const dl_call *c) {
     const dl_conv *g = p->g;
     size_t bytes = column_bytes(p);
     void *col = bytes ? dl_host_alloc(bytes) : NULL;
-    if (bytes && !col) return dl_error_last()->code;
+    if (bytes && !col) return dl_failed();
     dl_status s = DL_OK;
     for (long group = 0; group < g->groups && s == DL_OK; group++)
         for (long n = 0; n < g->N && s == DL_OK; n++)
@@ -197,7 +197,7 @@ static dl_status dw_all(const patch *p, const dl_call *c) {
 static dl_status make_contiguous(dl_call *c, int i, dl_tensor **copy) {
     dl_tensor *t = c->in[i];
     *copy = dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, 0);
-    if (!*copy) return dl_error_last()->code;
+    if (!*copy) return dl_failed();
     dl_cpu_copy(*copy, t);
     c->in[i] = *copy;
     return DL_OK;
@@ -267,7 +267,7 @@ static dl_status some_by_dnnl(const dl_call *call, const dl_conv *g, long first,
     *(dw ? &in[1] : &out) = view[1];
     if (dw && first) out = sum;
     c.in = in, c.out = &out;
-    dl_status s = view[0] && view[1] ? dl_conv_dnnl(&c, g, done) : dl_error_last()->code;
+    dl_status s = view[0] && view[1] ? dl_conv_dnnl(&c, g, done) : dl_failed();
     float *to = dl_ptr(call->out[0]), *from = sum ? dl_ptr(sum) : NULL;
     for (long i = 0; *done && dw && first && i < sum->numel; i++) to[i] += from[i];
     dl_unref(view[0]);
@@ -282,7 +282,7 @@ static dl_status by_dnnl(const dl_call *c, const dl_conv *g, bool *done) {
     const dl_tensor *o = c->out[0];
     if (dw && !dl_is_contiguous(o)) return DL_OK;
     dl_tensor *sum = dw ? dl_tensor_empty(4, o->shape, DL_F32, 0) : NULL;
-    if (dw && !sum) return dl_error_last()->code;
+    if (dw && !sum) return dl_failed();
     dl_status s = DL_OK;
     dl_stop stop = dl_stop_begin();
     *done = true;

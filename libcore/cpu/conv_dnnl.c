@@ -112,7 +112,7 @@ static dl_status lay_out(dl_dnnl_kind kind, dl_tensor *const given[NROLE], dl_te
     own[RESULT] = own[IMAGE] ? as_channels_last(given[RESULT], kind != DL_DNNL_FORWARD) : NULL;
     own[WEIGHT] = own[RESULT] ? as_contiguous(given[WEIGHT]) : NULL;
     own[BIAS] = own[WEIGHT] && given[BIAS] ? as_contiguous(given[BIAS]) : NULL;
-    return own[WEIGHT] && (own[BIAS] || !given[BIAS]) ? DL_OK : dl_error_last()->code;
+    return own[WEIGHT] && (own[BIAS] || !given[BIAS]) ? DL_OK : dl_failed();
 }
 
 /* A primitive is made for the threads that run it. Those of the gradient of weights spin until all have their sums,
@@ -149,7 +149,7 @@ static dl_status convolve_seen(dl_dnnl_kind kind, const dl_conv *g, dl_tensor *c
     dl_tensor *seen[NROLE];
     memcpy(seen, given, sizeof seen);
     seen[IMAGE] = fresh_channels_last((long[]){g->N, g->C, less.in[0], less.in[1]});
-    if (!seen[IMAGE]) return dl_error_last()->code;
+    if (!seen[IMAGE]) return dl_failed();
     if (kind != DL_DNNL_DX) dl_conv_see(g, seen[IMAGE], given[IMAGE]);
     dl_status s = convolve(kind, &less, seen, done);
     if (*done && kind == DL_DNNL_DX) dl_conv_spread(g, given[IMAGE], seen[IMAGE]);

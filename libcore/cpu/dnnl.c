@@ -222,7 +222,7 @@ static dl_status add_reorder(dl_dnnl_conv *c, desc_ref plain, desc_ref own) {
     bool out = c->kind == DL_DNNL_DW;
     c->bytes[WEIGHT] = lib.dnnl_memory_desc_get_size(own);
     c->weights = dl_host_alloc(c->bytes[WEIGHT]);
-    if (!c->weights) return dl_error_last()->code;
+    if (!c->weights) return dl_failed();
     dnnl_status_t e = add_memory(c, WEIGHT, own, c->weights);
     dnnl_primitive_desc_t rd = NULL;
     if (e == dnnl_success)
@@ -289,7 +289,7 @@ void dl_dnnl_conv_free(dl_dnnl_conv *c) {
 /* One run of a primitive, to its end. args has room for the scratch memory at [n]. */
 static dl_status execute(const work *w, const char *what, dnnl_exec_arg_t *args, int n) {
     void *scratch = w->bytes ? dl_host_alloc(w->bytes) : NULL;
-    if (w->bytes && !scratch) return dl_error_last()->code;
+    if (w->bytes && !scratch) return dl_failed();
     dnnl_status_t e = dnnl_success;
     if (scratch) {
         args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, w->scratch};

@@ -61,7 +61,7 @@ static dl_status fill(const dl_call *c, dl_tensor *y, dl_tensor *mask) {
     if (good) all_runs(x, y, mask, words, key, c->attr[0].u.f);
     dl_unref(x);
     dl_unref(words);
-    return good ? DL_OK : dl_error_last()->code;
+    return good ? DL_OK : dl_failed();
 }
 
 /* The f32 output of a 16-bit call is contiguous, so the mask goes through a contiguous one as well. */
@@ -70,7 +70,7 @@ static dl_status dropout_float(dl_call *c) {
     if (!y->numel) return DL_OK;
     if (!memcmp(y->stride, mask->stride, (size_t)y->ndim * sizeof *y->stride)) return fill(c, y, mask);
     dl_tensor *own = dl_tensor_empty(y->ndim, y->shape, DL_BOOL, 0);
-    dl_status s = own ? fill(c, y, own) : dl_error_last()->code;
+    dl_status s = own ? fill(c, y, own) : dl_failed();
     if (s == DL_OK) dl_cpu_copy(mask, own);
     dl_unref(own);
     return s;

@@ -21,7 +21,7 @@ static dl_status batch_norm_relu_run(dl_call *c) {
 static dl_status batch_norm_relu_fused(dl_back *b) {
     dl_tensor *given = G0, *zero = T(dl_scalar_f(0));
     b->g[0] = T(dl_where(T(dl_le(OUT_(0), zero)), zero, given));
-    dl_status s = b->g[0] ? dl_cpu_batch_norm.fused_grad(b) : dl_error_last()->code;
+    dl_status s = b->g[0] ? dl_cpu_batch_norm.fused_grad(b) : dl_failed();
     b->g[0] = given;
     return s;
 }
@@ -38,7 +38,7 @@ static dl_status normalise(const dl_call *c, const dl_aval *eps) {
     const dl_aval attr[3] = {{.given = true}, {.given = true}, *eps};
     dl_call n = {.op = dl_op_row(DL_OP_batch_norm), .in = in, .out = out, .nin = 5, .nout = 3, .attr = attr};
     n.dtype = c->dtype;
-    dl_status s = out[1] && out[2] ? dl_cpu_batch_norm.run(&n) : dl_error_last()->code;
+    dl_status s = out[1] && out[2] ? dl_cpu_batch_norm.run(&n) : dl_failed();
     dl_unref(out[1]);
     dl_unref(out[2]);
     return s;
@@ -50,7 +50,7 @@ static dl_status conv2d_norm_run(dl_call *c) {
     dl_conv_norm_inner(c, &inner);
     dl_tensor *in[3] = {c->in[0], c->in[1], c->nin > 4 ? c->in[4] : NULL};
     dl_tensor *bias = in[2] ? dl_to_dtype(in[2], c->dtype) : NULL;
-    if (in[2] && !bias) return dl_error_last()->code;
+    if (in[2] && !bias) return dl_failed();
     in[2] = bias;
     inner.in = in, inner.nin = 3;
     dl_status s = dl_cpu_conv2d.run(&inner);
@@ -65,7 +65,7 @@ const dl_kernel dl_cpu_conv2d_norm = {.run = conv2d_norm_run, .dtypes = DL_FLOAT
 static dl_status add_bias(dl_tensor *x, const dl_tensor *bias, dl_tensor *out) {
     long shape[4] = {1, bias->shape[0], 1, 1}, stride[4] = {0, bias->stride[0], 0, 0};
     dl_tensor *b = dl_view_new(bias->st, (dl_dtype)bias->dtype, 4, shape, stride, bias->offset);
-    if (!b) return dl_error_last()->code;
+    if (!b) return dl_failed();
     dl_call add = {.op = dl_op_row(DL_OP_add), .nin = 2, .nout = 1, .dtype = (dl_dtype)x->dtype};
     add.in = (dl_tensor *[]){x, b}, add.out = &out;
     dl_status s = dl_cpu_add.run(&add);
@@ -78,7 +78,7 @@ static dl_status relu_max_pool2d_run(dl_call *c) {
     if (!x->numel || !c->out[0]->numel) return DL_OK;
     dl_tensor *y = dl_tensor_empty(4, x->shape, (dl_dtype)x->dtype, 0);
     dl_tensor *index = dl_tensor_empty(4, c->out[1]->shape, DL_I64, 0);
-    dl_status s = y && index ? DL_OK : dl_error_last()->code;
+    dl_status s = y && index ? DL_OK : dl_failed();
     if (s == DL_OK && bias)
         s = add_bias(x, bias, y);
     else if (s == DL_OK)
@@ -120,7 +120,7 @@ static dl_status scale_channels(const dl_call *c) {
     dl_call scale = {.op = dl_op_row(DL_OP_batch_norm), .in = in, .out = out, .nin = 5, .nout = 3, .attr = attr};
     scale.dtype = c->dtype;
     bool all = made[0] && made[1] && made[2] && made[3];
-    dl_status s = all ? dl_cpu_batch_norm.run(&scale) : dl_error_last()->code;
+    dl_status s = all ? dl_cpu_batch_norm.run(&scale) : dl_failed();
     for (int i = 0; i < 4; i++) dl_unref(made[i]);
     return s;
 }
@@ -135,7 +135,7 @@ static dl_status norm_groups_run(dl_call *c) {
     attr[0].u.v[0] = row;
     dl_call norm = {.op = dl_op_row(DL_OP_layer_norm), .in = &rows, .out = out, .nin = 1, .nout = 3, .attr = attr};
     norm.dtype = c->dtype;
-    dl_status s = rows ? dl_cpu_layer_norm.run(&norm) : dl_error_last()->code;
+    dl_status s = rows ? dl_cpu_layer_norm.run(&norm) : dl_failed();
     dl_unref(rows);
     bool affine = (c->nin > 1 && c->in[1]) || (c->nin > 2 && c->in[2]);
     return s == DL_OK && affine ? scale_channels(c) : s;

@@ -170,7 +170,7 @@ static dl_status readable(dl_dtype t, long rows, long cols, dl_mat *a, void **co
     if (layout(*a, rows, cols, &ld) >= 0) return DL_OK;
     *bytes = (size_t)(rows * cols * dl_dtype_size(t));
     *copy = dl_host_alloc(*bytes);
-    if (!*copy) return dl_error_last()->code;
+    if (!*copy) return dl_failed();
     dl_cpu_copy_strided(2, (long[]){rows, cols}, *copy, t, (long[]){cols, 1}, a->p, t, (long[]){a->rs, a->cs});
     *a = (dl_mat){*copy, cols, 1};
     return DL_OK;
@@ -196,7 +196,7 @@ dl_status dl_cpu_gemm(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl
     }
     if (tiny(t, m, n, k, a, b, c, add)) return DL_OK;
     const dl_blas *lib = dl_blas_get();
-    if (!lib) return dl_error_last()->code;
+    if (!lib) return dl_failed();
     void *copy_a = NULL, *copy_b = NULL;
     size_t bytes_a = 0, bytes_b = 0;
     dl_status s = readable(t, m, k, &a, &copy_a, &bytes_a);

@@ -113,7 +113,7 @@ static dl_status run_index_select(dl_call *c) {
     int dim;
     long size = along(c, x, &dim);
     dl_tensor *index = checked_indices(c->in[1], dim, size);
-    if (!index) return dl_error_last()->code;
+    if (!index) return dl_failed();
     if (dl_is_contiguous(x))
         select_dense((picks){dl_ptr(o), dl_ptr(x), dl_ptr(index), index->numel, size,
                              product(x, dim + 1, x->ndim) * (long)dl_esize(x)},
@@ -151,7 +151,7 @@ static dl_status plain_index_add(dl_call *c) {
     int dim;
     long size = along(c, x, &dim);
     dl_tensor *index = checked_indices(c->in[1], dim, size);
-    if (!index) return dl_error_last()->code;
+    if (!index) return dl_failed();
     dl_cpu_copy(o, x);
     dl_stop stop = dl_stop_begin();
     adds a = {{dl_ptr(o), dl_ptr(v), dl_ptr(index), index->numel, size, product(x, dim + 1, x->ndim)},
@@ -218,7 +218,7 @@ static dl_status run_gather(dl_call *c) {
     int dim;
     long size = along(c, x, &dim), step = (x->ndim ? x->stride[dim] : 0) * (long)dl_esize(x);
     dl_tensor *index = checked_indices(c->in[1], dim, size);
-    if (!index) return dl_error_last()->code;
+    if (!index) return dl_failed();
     dl_iter it;
     dl_iter_begin(&it, o->ndim, o->shape);
     dl_iter_operand(&it, dl_ptr(o), (dl_dtype)o->dtype, o->ndim, o->shape, o->stride);
@@ -239,7 +239,7 @@ static dl_status plain_scatter_add(dl_call *c) {
     int dim;
     long size = along(c, x, &dim), step = (o->ndim ? o->stride[dim] : 0) * (long)dl_esize(o);
     dl_tensor *index = checked_indices(c->in[1], dim, size);
-    if (!index) return dl_error_last()->code;
+    if (!index) return dl_failed();
     dl_cpu_copy(o, x);
     dl_iter it;
     dl_iter_begin(&it, v->ndim, v->shape);

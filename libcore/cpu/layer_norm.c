@@ -47,7 +47,7 @@ static dl_status layer_norm_float(dl_call *c) {
     r.eps = centred ? c->attr[1].u.f : dl_rms_eps(&c->attr[1], r.t);
     size_t bytes = (size_t)(2 * r.n + 1) * sizeof(double);
     double *work = dl_host_alloc(bytes);
-    if (!work) return dl_error_last()->code;
+    if (!work) return dl_failed();
     r.mean = centred ? work : NULL, r.rstd = work + r.n;
     dl_cpu_for(r.n, dl_cpu_threads(r.n * r.d), normalise_row, &r);
     if (r.d && centred) store(c->out[1], r.mean);
@@ -82,7 +82,7 @@ static void grad_band(void *arg, long k) {
 static dl_status give_columns(dl_back *b, int i, dl_dtype t, const double *sums) {
     if (b->nin <= i || !DL_NEED(i)) return DL_OK;
     dl_tensor *d = T(dl_tensor_empty(b->attr[0].n, b->attr[0].u.v, t, 0));
-    if (!d) return dl_error_last()->code;
+    if (!d) return dl_failed();
     store(d, sums);
     return dl_give(b, i, dl_ref(d));
 }
@@ -99,12 +99,12 @@ static dl_status norm_fused(dl_back *b, bool centred) {
     if (!x || (centred && !mean) || !rstd || (weight && !w)) return dl_fail_null("the input");
     dl_tensor *flat = T(dl_contiguous(x)), *g = flat ? T(dl_contiguous(G0)) : NULL;
     dl_tensor *dx = g ? T(dl_tensor_empty(x->ndim, x->shape, (dl_dtype)x->dtype, 0)) : NULL;
-    if (!dx || (w && !(w = T(dl_contiguous(w))))) return dl_error_last()->code;
+    if (!dx || (w && !(w = T(dl_contiguous(w))))) return dl_failed();
     rows r;
     rows_of(&r, flat, &b->attr[0]);
     r.g = dl_ptr(g), r.w = w ? dl_ptr(w) : NULL, r.y = dl_ptr(dx);
     dl_tensor *work = T(dl_tensor_empty(1, (long[]){2 * (r.n + r.d) + 1}, DL_F64, 0));
-    if (!work) return dl_error_last()->code;
+    if (!work) return dl_failed();
     r.mean = dl_ptr(work), r.rstd = r.mean + r.n, r.dw = r.rstd + r.n, r.db = r.dw + r.d;
     load(r.rstd, rstd, r.n);
     if (centred)

@@ -43,7 +43,7 @@ static dl_status entropy_of(entropy *e, dl_tensor *const *in, const dl_aval *att
     for (int i = 0; i < 3; i++) {
         if (in[i] && !(e->keep[i] = dense(in[i]))) {
             entropy_free(e);
-            return dl_error_last()->code;
+            return dl_failed();
         }
     }
     int cls = in[0]->ndim > 1;
@@ -126,7 +126,7 @@ static dl_status cross_entropy_float(dl_call *c) {
     DL_TRY(entropy_of(&e, in, c->attr));
     long n = e.r.outer * e.r.inner;
     double *loss = dl_host_alloc((size_t)(n + 1) * sizeof *loss), sum = 0;
-    dl_status s = loss ? check_labels(&e, c->in[1]) : dl_error_last()->code;
+    dl_status s = loss ? check_labels(&e, c->in[1]) : dl_failed();
     if (s == DL_OK) {
         forward(&e, loss, dl_ptr(c->out[1]));
         for (long i = 0; i < n; i++) {
@@ -189,7 +189,7 @@ static dl_status cross_entropy_fused(dl_back *b) {
     dl_tensor *in[3] = {IN_(0), IN_(1), b->nin > 2 && dl_in_meta(b, 2)->ndim ? IN_(2) : NULL}, *lse = OUT_(1);
     if (!in[0] || !in[1] || !lse) return dl_fail_null("the logits");
     dl_tensor *g = T(dense(G0)), *dx = dl_tensor_empty(in[0]->ndim, in[0]->shape, (dl_dtype)in[0]->dtype, 0);
-    if (!g || !dx) return dl_unref(dx), dl_error_last()->code;
+    if (!g || !dx) return dl_unref(dx), dl_failed();
     entropy e;
     dl_status s = entropy_of(&e, in, b->attr);
     if (s != DL_OK) return dl_unref(dx), s;

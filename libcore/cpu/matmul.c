@@ -149,7 +149,7 @@ static dl_status as_rows(dl_tensor *t, dl_mat *m, long *rows, dl_tensor **copy) 
     *copy = NULL;
     if (!regular) {
         *copy = dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, 0);
-        if (!*copy) return dl_error_last()->code;
+        if (!*copy) return dl_failed();
         dl_cpu_copy(*copy, t);
         t = *copy;
         step = cols;
@@ -221,7 +221,7 @@ static dl_status linear_products(dl_back *b, dl_mat g, long rows, long n, long k
     }
     if (b->nin > 2 && DL_NEED(2)) {
         dl_tensor *db = fresh_like(dl_in_meta(b, 2));
-        if (!db) return dl_error_last()->code;
+        if (!db) return dl_failed();
         if (t == DL_F32)
             column_sums_f32(rows, n, g, dl_ptr(db));
         else

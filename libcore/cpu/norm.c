@@ -61,7 +61,7 @@ static dl_status channel_sums(const parts *p, const char *x, const char *g, cons
     int kinds = g ? 2 : 1;
     long es = dl_dtype_size(p->t), count = p->n * p->C * kinds;
     double *each = dl_host_alloc((size_t)(count + 1) * sizeof *each);
-    if (!each) return dl_error_last()->code;
+    if (!each) return dl_failed();
     memset(each, 0, (size_t)count * sizeof *each);
     const dl_norm_loops *f = loops(p);
     dl_stop stop = dl_stop_begin();
@@ -151,7 +151,7 @@ static dl_status batch_norm_run(dl_call *c) {
     size_t bytes = (size_t)(4 * C + 1) * sizeof(double);
     dl_tensor *y = workable(c->out[0], t), *x = y ? dl_cpu_strided_like(c->in[0], y) : NULL;
     double *work = x ? dl_host_alloc(bytes) : NULL;
-    dl_status s = work ? DL_OK : dl_error_last()->code;
+    dl_status s = work ? DL_OK : dl_failed();
     parts p;
     if (s == DL_OK) {
         parts_of(y, &p);
@@ -206,7 +206,7 @@ static dl_status give_vectors(dl_back *b, const norm_grad *n) {
     for (int i = 3; i <= 4 && i < b->nin; i++) {
         if (!DL_NEED(i)) continue;
         dl_tensor *d = vector(b, n->p.C, n->p.t);
-        if (!d) return dl_error_last()->code;
+        if (!d) return dl_failed();
         for (long c = 0; c < n->p.C; c++) put(d, c, i == 3 ? n->sumx[c] * n->rstd[c] : n->sum[c]);
         DL_TRY(dl_give(b, i, dl_ref(d)));
     }
@@ -228,7 +228,7 @@ static dl_status batch_norm_fused(dl_back *b) {
     n.g = n.x ? T(dl_cpu_strided_like(G0, n.dx)) : NULL;
     long C = x->shape[1];
     dl_tensor *work = vector(b, 7 * C, DL_F64);
-    if (!n.g || !work) return dl_error_last()->code;
+    if (!n.g || !work) return dl_failed();
     parts_of(n.dx, &n.p);
     double **slot[] = {&n.mean, &n.rstd, &n.sum, &n.sumx, &n.a, &n.b, &n.c}; /* sumx follows sum */
     for (int i = 0; i < 7; i++) *slot[i] = (double *)dl_ptr(work) + i * C;

@@ -34,8 +34,8 @@ static dl_status update(dl_optim_loop loop, const dl_optim *o, dl_tensor *const 
     if (!t[0]->numel) return DL_OK;
     like = gapless(t[0]) ? dl_ref(t[0]) : dl_tensor_empty(t[0]->ndim, t[0]->shape, (dl_dtype)t[0]->dtype, 0);
     for (int k = 0; like && k < lists; k++)
-        if (!(own[k] = dl_cpu_strided_like(t[k], like))) s = dl_error_last()->code;
-    if (!like) s = dl_error_last()->code;
+        if (!(own[k] = dl_cpu_strided_like(t[k], like))) s = dl_failed();
+    if (!like) s = dl_failed();
     if (s == DL_OK) {
         run_pieces(loop, o, own, lists);
         for (int k = 0; k < lists; k++)

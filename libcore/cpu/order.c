@@ -188,7 +188,7 @@ static dl_status sort_last(const dl_tensor *x, bool down, dl_tensor *values, dl_
     tasks = tasks < j.rows ? tasks : j.rows;
     j.each = (j.rows + tasks - 1) / tasks;
     size_t bytes = (size_t)tasks * 2 * (size_t)j.n * item_size(&j);
-    if (!(j.work = dl_host_alloc(bytes))) return dl_error_last()->code;
+    if (!(j.work = dl_host_alloc(bytes))) return dl_failed();
     dl_cpu_for(tasks, (int)tasks, sort_rows, &j);
     dl_stop_end(&stop);
     dl_host_free(j.work, bytes);

@@ -66,7 +66,7 @@ static dl_tensor *laid_out_like(dl_tensor *x) {
 static dl_status fused(dl_back *b, dl_tensor *saved, int id, void *arg) {
     dl_tensor *g = saved ? dl_tmp(b, dl_to_dtype(b->g[0], (dl_dtype)saved->dtype)) : NULL;
     dl_tensor *d = g ? laid_out_like(saved) : NULL;
-    if (!d) return dl_error_last()->code;
+    if (!d) return dl_failed();
     dl_tensor *op[3] = {d, g, saved};
     dl_iter it;
     dl_iter_init(&it, 3, op);

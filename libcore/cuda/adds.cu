@@ -45,7 +45,7 @@ static dl_status add_sorted(dl_gpu *g, dl_call *c, const dl_tensor *v, bool list
     bool narrow = dl_adds_narrow(&a);
     size_t width = narrow ? sizeof(unsigned) : sizeof(uint64_t);
     void *key = dl_gpu_take(g, width * (size_t)n);
-    if (!key) return dl_error_last()->code;
+    if (!key) return dl_failed();
     dl_strides_contiguous(index->ndim, index->shape, count);
     dl_it it;
     dl_it_begin(&it, index->ndim, index->shape);
@@ -182,7 +182,7 @@ static dl_status add_atomically(dl_gpu *g, dl_call *c, const dl_tensor *o, bool 
 /* 16-bit floats are rounded once, whatever the number of parts. */
 static dl_status add_in_f32(dl_gpu *g, dl_call *c, bool list) {
     dl_tensor *o = c->out[0], *sum = dl_tensor_empty(o->ndim, o->shape, DL_F32, c->device);
-    dl_status s = sum ? dl_cuda_copy(g, sum, o) : dl_error_last()->code;
+    dl_status s = sum ? dl_cuda_copy(g, sum, o) : dl_failed();
     if (s == DL_OK) s = add_atomically(g, c, sum, list);
     if (s == DL_OK) s = dl_cuda_copy(g, o, sum);
     dl_unref(sum);
@@ -229,7 +229,7 @@ static bool add_lines(dl_gpu *g, const dl_call *c, bool list, dl_status *s) {
     if (!lines_of(g, c, list, &l)) return false;
     dl_tensor *v = l.same ? dl_ref(c->in[2]) : dl_cuda_contiguous(g, c->in[2]);
     if (v) l.v = dl_ptr(v);
-    *s = v ? dl_cuda_lines(g, &l) : dl_error_last()->code;
+    *s = v ? dl_cuda_lines(g, &l) : dl_failed();
     dl_unref(v);
     return true;
 }
@@ -248,7 +248,7 @@ static dl_status add_parts(dl_gpu *g, dl_call *c, bool list) {
         if (!bytes) return half ? add_in_f32(g, c, list) : add_atomically(g, c, c->out[0], list);
     }
     dl_tensor *flat = dl_cuda_contiguous(g, v);
-    dl_status s = flat ? add_sorted(g, c, flat, list) : dl_error_last()->code;
+    dl_status s = flat ? add_sorted(g, c, flat, list) : dl_failed();
     dl_unref(flat);
     return s;
 }
@@ -256,7 +256,7 @@ static dl_status add_parts(dl_gpu *g, dl_call *c, bool list) {
 static dl_status run_adds(dl_call *c, bool list) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_status s;
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     if (add_lines(g, c, list, &s)) return s;
     s = dl_cuda_copy(g, c->out[0], c->in[0]);
     return s == DL_OK ? add_parts(g, c, list) : s;

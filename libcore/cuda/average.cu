@@ -92,12 +92,12 @@ static dl_status run_average(dl_call *c) {
     const dl_tensor *images[2] = {c->out[0], c->in[0]};
     dl_average g;
     tables t;
-    if (!gpu) return dl_error_last()->code;
+    if (!gpu) return dl_failed();
     dl_status s = dl_average_of(c, &g);
     if (s != DL_OK || !c->out[0]->numel) return s;
     bool back = c->op->id == DL_OP_avg_pool2d_dx || c->op->id == DL_OP_adaptive_pool2d_dx;
     void *work = make_tables(gpu, &g, back, &t);
-    if (!work) return dl_error_last()->code;
+    if (!work) return dl_failed();
     s = dl_frame_run(dl_frame_of(images, 1), [&](const dl_frame<2> &f) {
         return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
             return dl_frame_dispatch(f, [&](auto pack, auto last) {

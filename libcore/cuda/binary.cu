@@ -87,7 +87,7 @@ template <class T> struct right_f {
 #define CHECKED(name, function, set)                                                                                   \
     static dl_status run_##name(dl_call *c) {                                                                          \
         dl_gpu *g = dl_gpu_use(c->device);                                                                             \
-        return g ? dl_run_binary<function, set>(c, dl_gpu_site(g, c->op)) : dl_error_last()->code;                     \
+        return g ? dl_run_binary<function, set>(c, dl_gpu_site(g, c->op)) : dl_failed();                               \
     }                                                                                                                  \
     const dl_kernel dl_cuda_##name = {run_##name, NULL, set, NULL, DL_K_NUMBERS};
 CHECKED(floor_divide, floor_divide_f, DL_NUMBERS)
@@ -116,7 +116,7 @@ static dl_status run_logit_loss(dl_call *c) { return dl_run_binary<logit_loss_f,
 /* d = f(the gradient, operands), over the shape of the result. */
 template <class F, class... In> static dl_status slope(dl_back *b, dl_gpu *g, int i, dl_tensor *grad, In *...in) {
     dl_tensor *d = dl_tensor_empty(grad->ndim, grad->shape, (dl_dtype)grad->dtype, grad->st->device);
-    if (!d) return dl_error_last()->code;
+    if (!d) return dl_failed();
     dl_tensor *op[] = {d, grad, in...};
     dl_it it;
     dl_it_of(&it, 2 + (int)sizeof...(in), op);
@@ -134,7 +134,7 @@ static dl_status grad_logit_loss(dl_back *b) {
     if (!g) return dl_fail_null("an operand");
     int dtype = b->g[0]->dtype;
     dl_tensor *in[2] = {dl_tmp(b, dl_to_dtype(x, (dl_dtype)dtype)), dl_tmp(b, dl_to_dtype(y, (dl_dtype)dtype))};
-    if (!in[0] || !in[1]) return dl_error_last()->code;
+    if (!in[0] || !in[1]) return dl_failed();
     dl_status s = b->need & 1 ? slope<logit_slope_f>(b, g, 0, b->g[0], in[0], in[1]) : DL_OK;
     return s == DL_OK && b->need & 2 ? slope<target_slope_f>(b, g, 1, b->g[0], in[0]) : s;
 }
@@ -165,7 +165,7 @@ static dl_status run_pow(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *op[3] = {c->out[0], c->in[0], c->in[1]};
     dl_it it, one;
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     dl_it_of(&it, 3, op);
     dl_it_of(&one, 2, op);
     return dl_dispatch<DL_NUMBERS>(c->dtype, [&](auto tag) {

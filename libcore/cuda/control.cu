@@ -249,7 +249,7 @@ dl_status dl_cuda_judge(dl_gpu *g, dl_control *c, const dl_judge *q) {
     unsigned blocks = all.count ? (unsigned)all.count : 1;
     judge_args j = {q->clip_norm, q->clip_value, q->micros, q->draws, q->ring, NULL, q->groups, q->lenient, q->scaled};
     j.partial = (double *)dl_gpu_take(g, blocks * sizeof(double));
-    if (!j.partial) return dl_error_last()->code;
+    if (!j.partial) return dl_failed();
     judge_kernel<<<blocks, THREADS, 0, g->stream>>>(c, j, all);
     if (all.count && (j.clip_norm > 0 || j.scaled)) limit_kernel<<<blocks, THREADS, 0, g->stream>>>(j.partial, all);
     s = dl_gpu_launched(g);

@@ -24,7 +24,7 @@ static dl_status run_part(const dl_conv_job *whole, long n, long count, dl_tenso
     job.g.N = count, job.weight = weight;
     job.image = images(whole->image, n, count);
     job.result = images(whole->result, n, count);
-    dl_status s = job.image && job.result ? dl_conv_run(&job) : dl_error_last()->code;
+    dl_status s = job.image && job.result ? dl_conv_run(&job) : dl_failed();
     dl_unref(job.image);
     dl_unref(job.result);
     return s;
@@ -35,7 +35,7 @@ static dl_status run_parts(const dl_conv_job *job, long most) {
     dl_tensor *w = job->weight, *one = NULL;
     dl_status s = DL_OK;
     if (job->kind == DL_CONV_DW && !(one = dl_tensor_empty(4, w->shape, (dl_dtype)w->dtype, w->st->device)))
-        return dl_error_last()->code;
+        return dl_failed();
     for (long n = 0; n < job->g.N && s == DL_OK; n += most) {
         bool apart = one && n;
         s = run_part(job, n, job->g.N - n < most ? job->g.N - n : most, apart ? one : w);
@@ -59,11 +59,11 @@ static dl_status run_piece(const dl_conv_job *whole, const piece *p, bool add) {
     job.weight = block(whole->weight, p->o, p->results, p->w, p->channels / p->groups);
     dl_tensor **out = job.kind == DL_CONV_FORWARD ? &job.result : job.kind == DL_CONV_DX ? &job.image : &job.weight;
     dl_tensor *sum = NULL;
-    dl_status s = job.image && job.result && job.weight ? DL_OK : dl_error_last()->code;
+    dl_status s = job.image && job.result && job.weight ? DL_OK : dl_failed();
     if (s == DL_OK && add) {
         sum = *out;
         *out = dl_tensor_empty(4, sum->shape, (dl_dtype)sum->dtype, sum->st->device);
-        if (!*out) s = dl_error_last()->code;
+        if (!*out) s = dl_failed();
     }
     if (s == DL_OK) s = dl_conv_run(&job);
     if (s == DL_OK && sum) s = dl_conv_add(job.gpu, sum, *out);
@@ -116,7 +116,7 @@ static dl_status convolve(const dl_call *c, dl_gpu **gpu) {
     dl_conv_job job = {.t = c->dtype};
     DL_TRY(dl_conv_of(c, &job.g));
     if (!out->numel) return DL_OK;
-    if (!(*gpu = job.gpu = dl_gpu_use(c->device))) return dl_error_last()->code;
+    if (!(*gpu = job.gpu = dl_gpu_use(c->device))) return dl_failed();
     switch (c->op->id) {
     case DL_OP_conv2d: job.kind = DL_CONV_FORWARD, job.image = c->in[0], job.weight = c->in[1], job.result = out; break;
     case DL_OP_conv2d_dx: job.kind = DL_CONV_DX, job.image = out, job.weight = c->in[1], job.result = c->in[0]; break;

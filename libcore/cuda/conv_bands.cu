@@ -149,7 +149,7 @@ static dl_status weights(dl_gpu *gpu, const dl_conv *g, const float *x, const fl
     dl_status s = dl_conv_shares(gpu, (const void *)kernel, THREADS, (long)size, chunks, b.n, &shares);
     if (s != DL_OK) return s;
     float *part = (float *)dl_gpu_take(gpu, (size_t)(n * shares * parts) * sizeof *part);
-    if (!part) return dl_error_last()->code;
+    if (!part) return dl_failed();
     kernel<<<dim3((unsigned)chunks, (unsigned)shares), THREADS, size, gpu->stream>>>(b, x, grad, part);
     s = dl_conv_join(gpu, g, x, grad, part, shares * parts, dw);
     dl_gpu_drop(gpu, part);

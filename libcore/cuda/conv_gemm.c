@@ -52,7 +52,7 @@ static dl_status forward(const part *p, void *cols) {
     q.b = (dl_gmat){p->weight, 1, p->k};
     q.step_a = p->k * p->m, q.step_b = p->og * p->k;
     void *y = direct ? p->result : dl_gpu_take(g, bytes(p, p->m * p->g.O));
-    if (!y) return dl_error_last()->code;
+    if (!y) return dl_failed();
     q.out = y;
     dl_status s = dl_gemm_run(g, &q);
     if (direct) return s;
@@ -99,7 +99,7 @@ static dl_status gradient(const part *p, void *cols) {
     dl_gpu *g = p->job->gpu;
     bool dx = p->job->kind == DL_CONV_DX;
     void *grad = p->last ? p->result : dl_gpu_take(g, bytes(p, p->m * p->g.O));
-    if (!grad) return dl_error_last()->code;
+    if (!grad) return dl_failed();
     dl_status s = p->last ? DL_OK : carry(p, grad, true, false);
     if (s == DL_OK) s = dx ? back_to_cols(p, grad, cols) : weights(p, grad, cols);
     if (!p->last) dl_gpu_drop(g, grad);
@@ -112,7 +112,7 @@ static dl_status run_part(const part *p) {
     if (p->plain && !p->last && kind != DL_CONV_DW) return plain_first(p);
     bool made = !p->plain || !p->last;
     void *cols = made ? dl_gpu_take(g, bytes(p, p->g.N * columns(&p->g))) : p->image;
-    dl_status s = cols ? DL_OK : dl_error_last()->code;
+    dl_status s = cols ? DL_OK : dl_failed();
     if (s == DL_OK && made && kind != DL_CONV_DX) s = dl_cols_make(g, &p->g, p->job->t, p->image, cols, p->last);
     if (s == DL_OK) s = kind == DL_CONV_FORWARD ? forward(p, cols) : gradient(p, cols);
     if (s == DL_OK && made && kind == DL_CONV_DX) s = dl_cols_sum(g, &p->g, p->job->t, cols, p->image, p->last);

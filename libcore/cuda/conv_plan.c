@@ -81,9 +81,9 @@ static dl_status run_dnn(const dl_conv_job *job, const way *w) {
     size_t size = dl_dnn_workspace(w->plan), turned = (size_t)job->weight->numel * dl_esize(job->weight);
     void *space = size ? dl_gpu_take(job->gpu, size) : NULL, *weight = dl_ptr(job->weight), *image = dl_ptr(job->image);
     void *result = dl_ptr(job->result);
-    dl_status s = size && !space ? dl_error_last()->code : DL_OK;
+    dl_status s = size && !space ? dl_failed() : DL_OK;
     if (w->opposite) image = dl_ptr(job->result), result = dl_ptr(job->image), weight = NULL;
-    if (s == DL_OK && w->opposite && !(weight = dl_gpu_take(job->gpu, turned))) s = dl_error_last()->code;
+    if (s == DL_OK && w->opposite && !(weight = dl_gpu_take(job->gpu, turned))) s = dl_failed();
     if (s == DL_OK && w->opposite) s = dl_conv_flip(job->gpu, job->weight, weight, w->last);
     if (s == DL_OK) s = dl_dnn_run(job->gpu, w->plan, image, weight, result, space);
     if (w->opposite) dl_gpu_drop(job->gpu, weight);
@@ -97,7 +97,7 @@ static dl_status run_way(const dl_conv_job *job, const way *w) {
     int out = written[job->kind];
     dl_status s = DL_OK;
     for (int i = 0; i < 3 && s == DL_OK; i++)
-        if (!(use[i] = laid_out(job->gpu, given[i], w->last, i != out))) s = dl_error_last()->code;
+        if (!(use[i] = laid_out(job->gpu, given[i], w->last, i != out))) s = dl_failed();
     dl_conv_job inner = *job;
     inner.image = use[0], inner.weight = use[1], inner.result = use[2];
     if (s == DL_OK)

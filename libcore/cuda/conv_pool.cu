@@ -291,7 +291,7 @@ static dl_status forward(dl_gpu *gpu, const dl_conv *g, dl_call *c) {
 static dl_status run_conv2d_relu_max_pool2d(dl_call *c) {
     dl_gpu *gpu = dl_gpu_use(c->device);
     dl_conv g;
-    if (!gpu) return dl_error_last()->code;
+    if (!gpu) return dl_failed();
     if (takes(c->op, c->attr, c->in[0], c->in[1], c->out[0], c->out[1], &g)) return forward(gpu, &g, c);
     dl_conv_pool p;
     dl_status s = dl_conv_pool_begin(c, &p);
@@ -330,7 +330,7 @@ static dl_status backward(dl_gpu *gpu, const dl_conv *g, const dl_tensor *out, c
     dl_status s = dl_conv_shares(gpu, (const void *)kernel, GRAD_THREADS, bytes, chunks, b.n, &shares);
     if (s != DL_OK) return s;
     float *part = (float *)dl_gpu_take(gpu, (size_t)(n * shares) * sizeof *part);
-    if (!part) return dl_error_last()->code;
+    if (!part) return dl_failed();
     dim3 grid((unsigned)chunks, (unsigned)shares);
     kernel<<<grid, GRAD_THREADS, (size_t)bytes, gpu->stream>>>(b, q, part);
     s = dl_conv_join_two(gpu, part, shares, g->O * C * K * K, q.dw, g->O, q.db);
@@ -343,7 +343,7 @@ static dl_status give_gradients(dl_back *b, dl_gpu *gpu, const dl_conv *g, gradi
     dl_tensor *w = dl_saved_in(b, 1), *dw = dl_tmp(b, dl_tensor_empty(4, w->shape, DL_F32, w->st->device)), *db = NULL;
     bool biased = b->nin > 2 && b->need >> 2 & 1;
     if (biased) db = dl_tmp(b, dl_tensor_empty(1, &g->O, DL_F32, w->st->device));
-    if (!dw || (biased && !db)) return dl_error_last()->code;
+    if (!dw || (biased && !db)) return dl_failed();
     q.dw = (float *)dl_ptr(dw), q.db = db ? (float *)dl_ptr(db) : NULL;
     dl_status s = by_channels(g->C, [&](auto C) {
         return g->O <= 16 ? backward<C(), 16>(gpu, g, out, q) : backward<C(), 32>(gpu, g, out, q);
@@ -360,7 +360,7 @@ static dl_status grad_conv2d_relu_max_pool2d(dl_back *b) {
     if (others || !takes(b->op, b->attr, x, w, y, index, &g)) return b->op->grad(b);
     dl_gpu *gpu = dl_gpu_use(x->st->device);
     dl_tensor *grad = gpu ? dl_tmp(b, dl_cuda_contiguous(gpu, b->g[0])) : NULL;
-    if (!grad) return dl_error_last()->code;
+    if (!grad) return dl_failed();
     gradient q = {(const float *)dl_ptr(x),
                   (const float *)dl_ptr(grad),
                   (const float *)dl_ptr(y),

@@ -186,7 +186,7 @@ static dl_status weights(dl_gpu *gpu, const dl_conv *g, const float *x, const fl
         dl_conv_shares(gpu, (const void *)kernel, THREADS, 0, pairs, ((long)w.n + THREADS - 1) / THREADS, &shares);
     if (s != DL_OK) return s;
     float *part = (float *)dl_gpu_take(gpu, (size_t)(n * shares) * sizeof *part);
-    if (!part) return dl_error_last()->code;
+    if (!part) return dl_failed();
     kernel<<<dim3((unsigned)pairs, (unsigned)shares), THREADS, 0, gpu->stream>>>(w, x, grad, part);
     s = dl_conv_join(gpu, g, x, grad, part, shares, dw);
     dl_gpu_drop(gpu, part);

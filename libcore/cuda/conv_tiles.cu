@@ -144,7 +144,7 @@ static dl_status run(dl_gpu *gpu, const dl_conv *g, const float *x, const float 
     dl_status s = dl_conv_shares(gpu, (const void *)kernel, THREADS, bytes, blocks, w.n, &shares);
     if (s != DL_OK) return s;
     float *part = (float *)dl_gpu_take(gpu, (size_t)(n * shares) * sizeof *part);
-    if (!part) return dl_error_last()->code;
+    if (!part) return dl_failed();
     kernel<<<dim3((unsigned)blocks, (unsigned)shares), THREADS, (size_t)bytes, gpu->stream>>>(w, x, grad, part);
     s = dl_conv_join(gpu, g, x, grad, part, shares, dw);
     dl_gpu_drop(gpu, part);

@@ -192,7 +192,7 @@ static dl_status run(dl_gpu *gpu, const dl_conv *g, const dl_conv_weight &weight
     tile_plan w = dl_tile_plan(g, x, y);
     long stages = (g->C + EIGHT - 1) / EIGHT, blocks = (g->O + R - 1) / R, n = blocks * stages * EIGHT * R;
     float *changed = (float *)dl_gpu_take(gpu, (size_t)(n * PLANES) * sizeof *changed);
-    if (!changed) return dl_error_last()->code;
+    if (!changed) return dl_failed();
     auto kernel = w.neat ? winograd_kernel<R, S, true> : winograd_kernel<R, S, false>;
     cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES);
     dl_status s = dl_gpu_check(gpu, e, "asking for shared memory");

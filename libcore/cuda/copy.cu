@@ -105,7 +105,7 @@ dl_tensor *dl_cuda_strided_like(dl_gpu *g, dl_tensor *t, const dl_tensor *like) 
 
 static dl_status run_clone(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
-    return g ? dl_cuda_copy(g, c->out[0], c->in[0]) : dl_error_last()->code;
+    return g ? dl_cuda_copy(g, c->out[0], c->in[0]) : dl_failed();
 }
 const dl_kernel dl_cuda_clone = {run_clone, NULL, DL_ANY, NULL, 0};
 const dl_kernel dl_cuda_restride = {run_clone, NULL, DL_ANY, NULL, 0};
@@ -119,7 +119,7 @@ static dl_status run_as_strided_set(dl_call *c) {
     const dl_aval *size = &c->attr[0], *stride = &c->attr[1];
     dl_tensor *x = c->out[0], *v = c->in[1];
     dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     dl_it it;
     dl_it_begin(&it, size->n, size->u.v);
     dl_it_operand(&it, (char *)x->st->data + c->attr[2].u.i * (long)dl_esize(x), dl_esize(x), size->n, size->u.v,
@@ -136,7 +136,7 @@ struct where_f {
 
 static dl_status run_where(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     dl_tensor *op[4] = {c->out[0], c->in[0], c->in[1], c->in[2]};
     dl_it it;
     dl_it_of(&it, 4, op);

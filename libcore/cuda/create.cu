@@ -33,7 +33,7 @@ static unsigned blocks_for(const dl_gpu *g, long threads) {
 template <unsigned SET, class F> static dl_status make(const dl_call *c, F f) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *o = c->out[0];
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     if (!o->numel) return DL_OK;
     return dl_dispatch<SET>(o->dtype, [&](auto tag) {
         typedef decltype(tag) T;
@@ -92,7 +92,7 @@ template <class T> __global__ void diagonal_kernel(T *out, long n, long step) {
 static dl_status run_eye(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *o = c->out[0];
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     long rows = o->shape[0], cols = o->shape[1], n = rows < cols ? rows : cols;
     if (!n) return DL_OK;
     dl_status s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(o), 0, (size_t)o->numel * dl_esize(o), g->stream), "zeros");
@@ -149,7 +149,7 @@ template <class T, class F> __global__ void draw_kernel(T *out, long n, dl_rng_k
 template <class F> static dl_status draw(const dl_call *c, F f) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *o = c->out[0];
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     if (!o->numel) return DL_OK;
     return dl_dispatch<DL_FLOATS>(o->dtype, [&](auto tag) {
         typedef decltype(tag) T;
@@ -177,7 +177,7 @@ template <class T, class F> __global__ void pairs_kernel(T *out, long n, dl_rng_
 template <unsigned SET, class F> static dl_status draw_pairs(const dl_call *c, F f) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *o = c->out[0];
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     if (!o->numel) return DL_OK;
     return dl_dispatch<SET>(o->dtype, [&](auto tag) {
         typedef decltype(tag) T;
@@ -253,7 +253,7 @@ static dl_status run_bernoulli(dl_call *c) {
     dl_tensor *flat = !x                    ? NULL
                       : dl_is_contiguous(o) ? dl_ref(o)
                                             : dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, c->device);
-    dl_status s = flat ? DL_OK : dl_error_last()->code;
+    dl_status s = flat ? DL_OK : dl_failed();
     if (s == DL_OK && o->numel)
         s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
             typedef decltype(tag) T;
@@ -303,11 +303,11 @@ static dl_status run_randperm(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *o = c->out[0];
     long n = o->numel, one = 1;
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     if (!n) return DL_OK;
     uint64_t *key = (uint64_t *)dl_gpu_take(g, 4 * sizeof(long) * (size_t)n), *key2 = key + n;
     long *number = (long *)(key2 + n), *sorted = number + n;
-    if (!key) return dl_error_last()->code;
+    if (!key) return dl_failed();
     keys_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>(key, number, n, key_of(c));
     dl_status s = dl_gpu_launched(g);
     int low = lowest_bit(n);

@@ -75,7 +75,7 @@ template <class T> static dl_status fill(dl_gpu *g, dl_tensor *x, dl_tensor *y, 
 /* Not training: the output is the input itself. */
 static dl_status run_dropout(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     if (!c->attr[1].u.i || !c->out[0]->numel) return DL_OK;
     double p = c->attr[0].u.f;
     bool graph = g->capturing && g->control;
@@ -100,7 +100,7 @@ static dl_status grad_dropout(dl_back *b) {
     dl_tensor *mask = dl_saved_out(b, 1);
     dl_gpu *gpu = mask ? dl_gpu_use(mask->st->device) : NULL;
     dl_tensor *dx = gpu ? dl_tmp(b, dl_cuda_empty_like(mask, (dl_dtype)b->g[0]->dtype)) : NULL;
-    if (!dx) return dl_error_last()->code;
+    if (!dx) return dl_failed();
     dl_tensor *op[3] = {dx, b->g[0], mask};
     dl_it it;
     dl_it_of(&it, 3, op);

@@ -178,7 +178,7 @@ dl_status dl_cuda_deal(dl_gpu *g, const dl_control *c, const dl_feed *of, void *
             memcpy(t.step[i].p, f->transforms->step[i].p, sizeof t.step[i].p);
         }
     }
-    if (t.n && !(tmp = (float *)dl_gpu_take(g, (size_t)(n * f->numel) * sizeof *tmp))) return dl_error_last()->code;
+    if (t.n && !(tmp = (float *)dl_gpu_take(g, (size_t)(n * f->numel) * sizeof *tmp))) return dl_failed();
     dl_divisor plane((uint32_t)f->plane);
     bool fours = f->numel % 4 == 0 && f->plane % 4 == 0 && (size_t)f->x % 16 == 0 && (size_t)x % 16 == 0;
     long each = THREADS * (fours ? 4L : 1L);

@@ -79,8 +79,7 @@ static dl_status ready(dl_gpu *g) {
                             "install cuBLAS of the CUDA toolkit, or add its folder to LD_LIBRARY_PATH",
                             "matrix products on the GPU need cuBLASLt: %s", missing);
     if (!handle[g->index]) DL_TRY(check(lt.cublasLtCreate(&handle[g->index]), "starting"));
-    if (!workspace[g->index] && !(workspace[g->index] = dl_gpu_take_lasting(g, WORKSPACE)))
-        return dl_error_last()->code;
+    if (!workspace[g->index] && !(workspace[g->index] = dl_gpu_take_lasting(g, WORKSPACE))) return dl_failed();
     return DL_OK;
 }
 

@@ -94,7 +94,7 @@ static dl_status make_room(dl_gpu *g, slot *s, size_t bytes) {
     dl_gpu_drop(g, s->there);
     s->pinned = s->there = NULL, s->bytes = 0;
     DL_TRY(dl_gpu_check(g, cudaHostAlloc((void **)&s->pinned, bytes, cudaHostAllocPortable), "pinned memory"));
-    if (!(s->there = dl_gpu_take_lasting(g, bytes))) return dl_error_last()->code;
+    if (!(s->there = dl_gpu_take_lasting(g, bytes))) return dl_failed();
     /* its former user's work must be over before the other stream writes there */
     DL_TRY(dl_gpu_wait(g));
     s->bytes = bytes;

@@ -151,10 +151,10 @@ template <class T> static group_rows<T> rows_of(const dl_tensor *x, const dl_ten
 static dl_status run_norm_groups(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *own[3] = {NULL, NULL, NULL};
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     dl_status s = DL_OK;
     for (int i = 0; i < 3 && s == DL_OK; i++)
-        if (!operand(g, i < c->nin ? c->in[i] : NULL, c->dtype, &own[i])) s = dl_error_last()->code;
+        if (!operand(g, i < c->nin ? c->in[i] : NULL, c->dtype, &own[i])) s = dl_failed();
     if (s == DL_OK && own[0]->numel)
         s = dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
             typedef decltype(tag) T;
@@ -175,7 +175,7 @@ static dl_status backward(dl_gpu *gpu, const dl_back *b, dl_tensor *const *own, 
     const dl_tensor *x = own[0];
     long images = x->shape[0], channels = x->shape[1], planes = images * channels;
     double *part = (double *)dl_gpu_take(gpu, 2 * sizeof(double) * (size_t)planes);
-    if (!part) return dl_error_last()->code;
+    if (!part) return dl_failed();
     dl_status s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         group_rows<T> r = rows_of<T>(x, own[2], b->attr);
@@ -212,15 +212,14 @@ static dl_status grad_norm_groups(dl_back *b) {
         if (i == 1 && same)
             own[i] = dl_ref(g);
         else if (!operand(gpu, in[i], x->dtype, &own[i]))
-            return dl_error_last()->code;
+            return dl_failed();
         if (own[i]) dl_tmp(b, own[i]);
     }
     for (int i = 0; i < 3; i++) {
         if (i >= b->nin || !(b->need >> i & 1)) continue;
         int ndim = i ? 1 : x->ndim;
         const long *shape = i ? &x->shape[1] : x->shape;
-        if (!(d[i] = dl_tmp(b, dl_tensor_empty(ndim, shape, (dl_dtype)x->dtype, x->st->device))))
-            return dl_error_last()->code;
+        if (!(d[i] = dl_tmp(b, dl_tensor_empty(ndim, shape, (dl_dtype)x->dtype, x->st->device)))) return dl_failed();
         if (x->numel) continue;
         dl_status s = dl_gpu_check(
             gpu, cudaMemsetAsync(dl_ptr(d[i]), 0, (size_t)d[i]->numel * dl_esize(d[i]), gpu->stream), "zeros");

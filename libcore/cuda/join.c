@@ -5,7 +5,7 @@ static dl_status run_cat(dl_call *c) {
     dl_tensor *o = c->out[0];
     dl_gpu *g = dl_gpu_use(c->device);
     int dim = 0;
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     DL_TRY(dl_dim_norm(c->attr[0].u.i, o->ndim, &dim));
     char *at = dl_ptr(o);
     for (int i = 0; i < c->nin; i++) {
@@ -23,7 +23,7 @@ static dl_status run_flip(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     const char *from = NULL;
     long stride[DL_MAX_DIM];
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     DL_TRY(dl_flip_source(c, &from, stride));
     return dl_cuda_copy_strided(g, x->ndim, x->shape, dl_ptr(o), (dl_dtype)o->dtype, o->stride, from,
                                 (dl_dtype)x->dtype, stride);

@@ -321,7 +321,7 @@ static dl_status in_one(dl_gpu *g, const norm_rows<T> &r, const dl_row_plan &p, 
     if (sums && blocks > some) blocks = some;
     size_t shared = sums ? 2 * sizeof(double) * (size_t)(side * r.d) : 0;
     double *part = sums ? take_parts(g, blocks, r.d) : NULL;
-    if (sums && !part) return dl_error_last()->code;
+    if (sums && !part) return dl_failed();
     auto kernel = norm_grad_kernel<T, V, E>;
     dl_status s = dl_gpu_check(
         g, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared), "a row");
@@ -342,7 +342,7 @@ template <class T> static dl_status backward(dl_gpu *g, const norm_rows<T> &r, T
     long parts = WANTED_BLOCKS / bands < most ? WANTED_BLOCKS / bands : most;
     if (parts < 1) parts = 1;
     double *part = take_parts(g, parts, r.d);
-    if (!part) return dl_error_last()->code;
+    if (!part) return dl_failed();
     long_columns_kernel<T>
         <<<dim3((unsigned)bands, (unsigned)parts), THREADS, 0, g->stream>>>(r, part, (r.n + parts - 1) / parts);
     return join(g, part, parts, r.d, dw, db);
@@ -366,11 +366,11 @@ static bool operand(dl_gpu *g, dl_tensor *in, int t, dl_tensor **out) {
 static dl_status run(dl_call *c, bool centred) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *own[3] = {NULL, NULL, NULL};
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     long d = row_size(&c->attr[0]);
     bool good = true;
     for (int i = 0; i < 3 && good; i++) good = operand(g, i < c->nin ? c->in[i] : NULL, c->dtype, &own[i]);
-    dl_status s = good ? DL_OK : dl_error_last()->code;
+    dl_status s = good ? DL_OK : dl_failed();
     if (good && own[0]->numel)
         s = dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
             typedef decltype(tag) T;
@@ -404,7 +404,7 @@ static dl_status fused(dl_back *b, bool centred) {
     dl_gpu *gpu = x && (mean || !centred) && rstd ? dl_gpu_use(x->st->device) : NULL;
     if (!gpu) return dl_fail_null("the input");
     for (int i = 0; i < 3; i++) {
-        if (!operand(gpu, in[i], x->dtype, &own[i])) return dl_error_last()->code;
+        if (!operand(gpu, in[i], x->dtype, &own[i])) return dl_failed();
         if (own[i]) dl_tmp(b, own[i]);
     }
     const dl_aval *sizes = &b->attr[0];
@@ -412,7 +412,7 @@ static dl_status fused(dl_back *b, bool centred) {
                        gradient(b, 2, sizes->n, sizes->u.v, x)};
     long size = row_size(sizes);
     for (int i = 0; i < 3; i++)
-        if (i < b->nin && (b->need >> i & 1) && !d[i]) return dl_error_last()->code;
+        if (i < b->nin && (b->need >> i & 1) && !d[i]) return dl_failed();
     dl_status s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         norm_rows<T> r = {size ? (long)x->numel / size : 0,

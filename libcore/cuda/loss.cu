@@ -192,7 +192,7 @@ static dl_status entropy_of(dl_gpu *g, entropy *e, const dl_op *op, dl_tensor *c
     dl_status s = dl_reduction_of(&attr[0], &e->how);
     if (s != DL_OK) return s;
     for (int i = 0; i < 3; i++)
-        if (in[i] && !(keep[i] = dl_cuda_contiguous(g, in[i]))) return dl_error_last()->code;
+        if (in[i] && !(keep[i] = dl_cuda_contiguous(g, in[i]))) return dl_failed();
     int cls = in[0]->ndim > 1;
     e->r.outer = cls ? in[0]->shape[0] : 1, e->r.d = in[0]->shape[cls], e->r.inner = 1;
     for (int i = 2; i < in[0]->ndim; i++) e->r.inner *= in[0]->shape[i];
@@ -243,13 +243,13 @@ static dl_status forward(dl_gpu *g, entropy *e, dl_call *c, const spread_of &s) 
 static dl_status run_cross_entropy(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *keep[3] = {NULL, NULL, NULL}, *in[3] = {c->in[0], c->in[1], c->nin > 2 ? c->in[2] : NULL};
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     entropy e;
     dl_status s = entropy_of(g, &e, c->op, in, c->attr, keep);
     if (s == DL_OK) {
         spread_of how = spread(&e, dl_esize(in[0]), NULL);
         if (how.blocks > 1) e.part = (double *)dl_gpu_take(g, 2 * how.blocks * sizeof(double));
-        s = how.blocks < 2 || e.part ? forward(g, &e, c, how) : dl_error_last()->code;
+        s = how.blocks < 2 || e.part ? forward(g, &e, c, how) : dl_failed();
         dl_gpu_drop(g, e.part);
     }
     release(keep);
@@ -264,8 +264,7 @@ static dl_status backward(dl_gpu *gpu, entropy *e, const dl_tensor *g, dl_tensor
     spread_of s = spread(e, dl_esize(dx), dl_ptr(dx));
     if (!dx->numel) return DL_OK;
     if (mean && !own) {
-        if (!(e->total = (double *)dl_gpu_take(gpu, (1 + 2 * MOST_BLOCKS) * sizeof(double))))
-            return dl_error_last()->code;
+        if (!(e->total = (double *)dl_gpu_take(gpu, (1 + 2 * MOST_BLOCKS) * sizeof(double)))) return dl_failed();
         e->part = e->total + 1;
     }
     long pieces = (rows + QUICK - 1) / QUICK;
@@ -294,7 +293,7 @@ static dl_status grad_cross_entropy(dl_back *b) {
     dl_tensor *g = gpu ? dl_tmp(b, dl_cuda_contiguous(gpu, b->g[0])) : NULL;
     dl_tensor *dx =
         g ? dl_tmp(b, dl_tensor_empty(in[0]->ndim, in[0]->shape, (dl_dtype)in[0]->dtype, in[0]->st->device)) : NULL;
-    if (!dx) return dl_error_last()->code;
+    if (!dx) return dl_failed();
     entropy e;
     dl_status s = entropy_of(gpu, &e, b->op, in, b->attr, keep);
     if (s == DL_OK) {

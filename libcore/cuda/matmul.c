@@ -93,13 +93,13 @@ static dl_status usable(dl_gpu *g, dl_tensor *t, bool left, dl_tensor **copy) {
     *copy = dl_gemm_ready(&m, rows, cols) ? dl_ref(t) : NULL;
     if (*copy) return DL_OK;
     *copy = dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, t->st->device);
-    return *copy ? dl_cuda_copy(g, *copy, t) : dl_error_last()->code;
+    return *copy ? dl_cuda_copy(g, *copy, t) : dl_failed();
 }
 
 static dl_status matmul_run(dl_call *c) {
     dl_tensor *a = NULL, *b = NULL;
     dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     if (!c->out[0]->numel) return DL_OK;
     batch p;
     if (DL_BIT(c->dtype) & DL_INTS) {
@@ -134,11 +134,11 @@ static dl_status linear_of(dl_gpu *g, dl_tensor *x, dl_tensor *w, dl_tensor *bia
 
 static dl_status linear_run(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     dl_tensor *x = dl_cuda_contiguous(g, c->in[0]), *w = NULL, *given = c->nin > 2 ? c->in[2] : NULL;
     dl_tensor *bias = given ? dl_cuda_contiguous(g, given) : NULL;
     dl_status s = usable(g, c->in[1], true, &w);
-    if (!x || (given && !bias)) s = dl_error_last()->code;
+    if (!x || (given && !bias)) s = dl_failed();
     if (s == DL_OK) s = linear_of(g, x, w, bias, c->out[0]);
     dl_unref(x);
     dl_unref(w);
@@ -156,7 +156,7 @@ typedef struct linear_grads {
 static dl_status input_grad(dl_gpu *gpu, dl_back *b, const linear_grads *q) {
     const dl_meta *m = dl_in_meta(b, 0);
     dl_tensor *dx = dl_tensor_empty(m->ndim, m->shape, (dl_dtype)q->g->dtype, q->g->st->device);
-    if (!dx) return dl_error_last()->code;
+    if (!dx) return dl_failed();
     dl_gemm p = {.t = (dl_dtype)dx->dtype, .m = q->rows, .n = q->in, .k = q->out, .out = dl_ptr(dx), .count = 1};
     p.a = (dl_gmat){dl_ptr(q->g), q->out, 1};
     p.b = (dl_gmat){dl_ptr(q->w), q->w->stride[0], q->w->stride[1]};
@@ -168,7 +168,7 @@ static dl_status input_grad(dl_gpu *gpu, dl_back *b, const linear_grads *q) {
 static dl_status weight_grad(dl_gpu *gpu, dl_back *b, const linear_grads *q) {
     long shape[2] = {q->out, q->in};
     dl_tensor *dw = dl_tensor_empty(2, shape, (dl_dtype)q->g->dtype, q->g->st->device);
-    if (!dw) return dl_error_last()->code;
+    if (!dw) return dl_failed();
     dl_gemm p = {.t = (dl_dtype)dw->dtype, .m = q->out, .n = q->in, .k = q->rows, .out = dl_ptr(dw), .count = 1};
     p.a = (dl_gmat){dl_ptr(q->g), 1, q->out};
     p.b = (dl_gmat){dl_ptr(q->x), q->in, 1};
@@ -181,8 +181,8 @@ static dl_status linear_grad(dl_back *b) {
     dl_gpu *gpu = q.x && q.w ? dl_gpu_use(q.x->st->device) : NULL;
     dl_tensor *w = NULL;
     if (!gpu) return dl_fail_null("an operand");
-    if (!(q.x = dl_tmp(b, dl_cuda_contiguous(gpu, q.x)))) return dl_error_last()->code;
-    if (!(q.g = dl_tmp(b, dl_cuda_contiguous(gpu, b->g[0])))) return dl_error_last()->code;
+    if (!(q.x = dl_tmp(b, dl_cuda_contiguous(gpu, q.x)))) return dl_failed();
+    if (!(q.g = dl_tmp(b, dl_cuda_contiguous(gpu, b->g[0])))) return dl_failed();
     q.out = q.w->shape[0], q.in = q.w->shape[1], q.rows = 1;
     for (int i = 0; i < q.x->ndim - 1; i++) q.rows *= q.x->shape[i];
     DL_TRY(usable(gpu, q.w, true, &w));

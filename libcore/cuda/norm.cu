@@ -246,7 +246,7 @@ template <class T, class Op> static dl_status by_channel(dl_gpu *g, const dl_ten
     last_plan p = last_plan_of(x, V, Op::PAIR ? LAST_PAIRS : LAST_SUMS);
     unsigned channels = (unsigned)x->shape[1];
     two_sums *part = (two_sums *)dl_gpu_take(g, sizeof(two_sums) * channels * (size_t)p.grid.x);
-    if (!part) return dl_error_last()->code;
+    if (!part) return dl_failed();
     last_sums_kernel<T, V><<<p.grid, p.block, 0, g->stream>>>(from, p, part, op);
     last_join_kernel<T>
         <<<(channels + JOIN_WIDTH - 1) / JOIN_WIDTH, LAST_THREADS, 0, g->stream>>>(from, part, p.grid.x, channels, op);
@@ -301,10 +301,10 @@ template <class T> static dl_status forward(dl_gpu *g, dl_call *c, calc_t<T> *wo
 
 static dl_status run_batch_norm(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     if (!c->in[0]->numel) return DL_OK;
     void *work = dl_gpu_take(g, 3 * sizeof(double) * (size_t)c->in[0]->shape[1]);
-    if (!work) return dl_error_last()->code;
+    if (!work) return dl_failed();
     dl_status s = dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         return forward<T>(g, c, (calc_t<T> *)work);
@@ -419,7 +419,7 @@ static dl_tensor *vector_for(dl_back *b, int i, const dl_tensor *x) {
 
 static dl_status sums_and_dx(dl_gpu *g, const grad_call *q) {
     void *work = dl_gpu_take(g, GRAD_ARRAYS * sizeof(double) * (size_t)q->x->shape[1]);
-    if (!work) return dl_error_last()->code;
+    if (!work) return dl_failed();
     dl_status s = dl_dispatch<DL_FLOATS>(q->x->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         return backward<T>(g, q, (calc_t<T> *)work);
@@ -444,8 +444,8 @@ static dl_status grad_batch_norm(dl_back *b) {
     dl_gpu *g = q.x && q.mean && q.rstd ? dl_gpu_use(q.x->st->device) : NULL;
     if (!g) return dl_fail_null("the input");
     dl_tensor *like = dl_tmp(b, dl_cuda_empty_like(q.x, (dl_dtype)q.x->dtype));
-    if (!like || !(q.x = dl_tmp(b, dl_cuda_strided_like(g, q.x, like)))) return dl_error_last()->code;
-    if (!(q.g = dl_tmp(b, dl_cuda_strided_like(g, b->g[0], like)))) return dl_error_last()->code;
+    if (!like || !(q.x = dl_tmp(b, dl_cuda_strided_like(g, q.x, like)))) return dl_failed();
+    if (!(q.g = dl_tmp(b, dl_cuda_strided_like(g, b->g[0], like)))) return dl_failed();
     q.dx = b->need & 1 ? like : NULL;
     q.dw = vector_for(b, 3, q.x), q.db = vector_for(b, 4, q.x);
     dl_status s = q.x->numel ? sums_and_dx(g, &q) : none(g, q.dw);

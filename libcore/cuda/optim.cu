@@ -98,7 +98,7 @@ static dl_status lay_out(dl_gpu *g, dl_call *c, lists *l) {
         }
         bool good = like && l->own[(l->lists - 1) * l->n + i];
         dl_unref(like);
-        if (!good) return dl_error_last()->code;
+        if (!good) return dl_failed();
         l->items[i].n = p->numel;
         l->items[i].dtype = p->dtype;
     }
@@ -127,7 +127,7 @@ static dl_status put_back(dl_gpu *g, dl_call *c, const lists *l) {
 static dl_status update(dl_call *c, int head, int count, step_of *o) {
     lists l = {(c->nin - head) / count, count, head, NULL, NULL};
     dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     o->lr = dl_ptr(c->in[0]), o->lr_dtype = c->in[0]->dtype, o->paced = c->in[0]->numel == 2;
     o->site = dl_gpu_site(g, c->op);
     l.own = (dl_tensor **)calloc((size_t)(l.n * count + 1), sizeof *l.own);

@@ -153,7 +153,7 @@ template <class K, class U> static dl_status sort_long(dl_gpu *g, const order_jo
     long n = j.rows * j.n;
     bool several = j.rows > 1, beside = sizeof(U) == sizeof(K);
     K *work = (K *)dl_gpu_take(g, 4 * sizeof(K) * (size_t)n), *at = work + n;
-    if (!work) return dl_error_last()->code;
+    if (!work) return dl_failed();
     keys_kernel<U, K><<<blocks_for(n), THREADS, 0, g->stream>>>(j, work, at);
     dl_status s = dl_gpu_launched(g);
     int bits = 8 * (int)sizeof(U) + (several && !beside ? bits_of(j.rows) : 0);
@@ -249,7 +249,7 @@ template <class U> static dl_status sort_rows(dl_gpu *g, const order_job<U> &j) 
 /* x, values and places contiguous, the rows in their last dimension. */
 static dl_status sort_last(const dl_tensor *x, bool down, dl_tensor *values, dl_tensor *places) {
     dl_gpu *g = dl_gpu_use(x->st->device);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     if (!values->numel) return DL_OK;
     long n = x->ndim ? x->shape[x->ndim - 1] : 1, rows = (long)x->numel / n;
     return dl_dispatch_size(dl_esize(x), [&](auto tag) {
@@ -267,7 +267,7 @@ static dl_status sort_last(const dl_tensor *x, bool down, dl_tensor *values, dl_
 
 static dl_status copy(dl_tensor *to, const dl_tensor *from) {
     dl_gpu *g = dl_gpu_use(to->st->device);
-    return g ? dl_cuda_copy(g, to, from) : dl_error_last()->code;
+    return g ? dl_cuda_copy(g, to, from) : dl_failed();
 }
 
 static const dl_sorter sorter = {sort_last, copy};

@@ -107,7 +107,7 @@ static dl_status run_pick(dl_call *c, bool list) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *x = c->in[0], *index = c->in[1];
     int dim = 0;
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     dl_dim_norm(c->attr[0].u.i, x->ndim, &dim); /* checked by infer */
     long size = x->ndim ? x->shape[dim] : 1;
     if (!list) return select_elements(g, c, dim, size, index->stride);
@@ -228,14 +228,14 @@ static dl_status places(dl_gpu *g, const dl_tensor *x, dl_tensor *o, long *count
 static dl_status run_nonzero(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *o = c->out[0], *x = g ? dl_cuda_contiguous(g, c->in[0]) : NULL;
-    if (!x) return dl_error_last()->code;
+    if (!x) return dl_failed();
     long blocks = (long)((x->numel + SPAN - 1) / SPAN);
     size_t bytes = 0;
     dl_status s = DL_OK;
     if (o->shape[0] && x->ndim) {
         cub::DeviceScan::InclusiveSum(NULL, bytes, (long *)NULL, (long *)NULL, blocks, g->stream);
         long *count = (long *)dl_gpu_take(g, sizeof(long) * (size_t)blocks + bytes);
-        s = count ? places(g, x, o, count, blocks, count + blocks, bytes) : dl_error_last()->code;
+        s = count ? places(g, x, o, count, blocks, count + blocks, bytes) : dl_failed();
         dl_gpu_drop(g, count);
     }
     dl_unref(x);
@@ -262,7 +262,7 @@ struct hot_f {
 static dl_status run_one_hot(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *x = c->in[0], *o = c->out[0];
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     long number[DL_MAX_DIM];
     dl_status s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(o), 0, (size_t)o->numel * dl_esize(o), g->stream), "zeros");
     if (s != DL_OK) return s;

@@ -304,12 +304,12 @@ dl_status dl_gpu_upload_now(dl_gpu *g, void *dst, const void *src, size_t bytes)
 /* Between two GPUs the copy waits for both. */
 static dl_status between(int to, void *dst, int from, const void *src, size_t bytes) {
     dl_gpu *a = open_gpu(from);
-    if (!a) return dl_error_last()->code;
+    if (!a) return dl_failed();
     if (to == from)
         return dl_gpu_check(a, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, a->stream), "a copy");
     DL_TRY(dl_gpu_wait(a));
     dl_gpu *b = open_gpu(to);
-    if (!b) return dl_error_last()->code;
+    if (!b) return dl_failed();
     DL_TRY(dl_gpu_check(b, cudaMemcpyPeerAsync(dst, to, src, from, bytes, b->stream), "a copy between GPUs"));
     return dl_gpu_wait(b);
 }
@@ -317,7 +317,7 @@ static dl_status between(int to, void *dst, int from, const void *src, size_t by
 static dl_status backend_copy(void *dst, int dst_device, const void *src, int src_device, size_t bytes) {
     if (dst_device && src_device) return between(dst_device - 1, dst, src_device - 1, src, bytes);
     dl_gpu *g = open_gpu((dst_device ? dst_device : src_device) - 1);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     pthread_mutex_lock(&g->lock);
     dl_status s = dst_device ? upload(g, dst, src, bytes) : download(g, dst, src, bytes);
     pthread_mutex_unlock(&g->lock);
@@ -328,13 +328,13 @@ static dl_status backend_copy(void *dst, int dst_device, const void *src, int sr
 
 static dl_status backend_synchronize(int index) {
     dl_gpu *g = open_gpu(index);
-    return g ? dl_gpu_wait(g) : dl_error_last()->code;
+    return g ? dl_gpu_wait(g) : dl_failed();
 }
 
 static dl_status backend_describe(int index, char *text, int size) {
     struct cudaDeviceProp p;
     int driver = 0;
-    if (gpus[index].lost) return open_gpu(index) ? DL_OK : dl_error_last()->code;
+    if (gpus[index].lost) return open_gpu(index) ? DL_OK : dl_failed();
     DL_TRY(dl_gpu_check(&gpus[index], cudaGetDeviceProperties(&p, index), "asking the GPU"));
     cudaDriverGetVersion(&driver);
     snprintf(text, (size_t)size, "%s, %.1f GiB, compute capability %d.%d, CUDA %d.%d", p.name,
@@ -345,7 +345,7 @@ static dl_status backend_describe(int index, char *text, int size) {
 static dl_status backend_memory(int index, dl_device_memory *out) {
     dl_gpu *g = open_gpu(index);
     size_t used = 0, peak = 0, held = 0;
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     pthread_mutex_lock(&g->lock);
     dl_cache_stats(g->cache, &used, &peak, &held);
     pthread_mutex_unlock(&g->lock);
@@ -356,14 +356,14 @@ static dl_status backend_memory(int index, dl_device_memory *out) {
 
 static dl_status backend_stream(int index, void **out) {
     dl_gpu *g = open_gpu(index);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     *out = g->stream;
     return DL_OK;
 }
 
 static dl_status backend_empty_cache(int index) {
     dl_gpu *g = open_gpu(index);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     DL_TRY(dl_gpu_no_capture(g, "giving memory back"));
     DL_TRY(dl_gpu_wait(g));
     pthread_mutex_lock(&g->lock);
@@ -388,7 +388,7 @@ static void backend_unpin(int index, void *p) {
 
 static dl_status backend_idle(int index, bool *yes) {
     dl_gpu *g = open_gpu(index);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     cudaError_t e = cudaStreamQuery(g->stream);
     *yes = e != cudaErrorNotReady;
     return e == cudaErrorNotReady ? DL_OK : dl_gpu_check(g, e, "waiting for the GPU");
@@ -402,7 +402,7 @@ static void backend_govern(int index, const dl_control *c, uint64_t rng) {
 #define ON_GPU(name, params, ...)                                                                                      \
     static dl_status backend_##name params {                                                                           \
         dl_gpu *g = dl_gpu_use(index + 1);                                                                             \
-        return g ? dl_cuda_##name(g, __VA_ARGS__) : dl_error_last()->code;                                             \
+        return g ? dl_cuda_##name(g, __VA_ARGS__) : dl_failed();                                                       \
     }
 ON_GPU(tally, (int index, dl_control *c, const dl_tally *t), c, t)
 ON_GPU(judge, (int index, dl_control *c, const dl_judge *j), c, j)

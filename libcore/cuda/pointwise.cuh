@@ -16,7 +16,7 @@ template <class T> constexpr bool dl_is_real = std::is_floating_point<T>::value;
 template <template <class> class F, unsigned SET, bool TEST = false, class... Args>
 dl_status dl_run_unary(dl_call *c, Args... arg) {
     dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     dl_tensor *op[2] = {c->out[0], c->in[0]};
     dl_it it;
     dl_it_of(&it, 2, op);
@@ -30,7 +30,7 @@ dl_status dl_run_unary(dl_call *c, Args... arg) {
 template <template <class> class F, unsigned SET, bool TEST = false, class... Args>
 dl_status dl_run_binary(dl_call *c, Args... arg) {
     dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     dl_tensor *op[3] = {c->out[0], c->in[0], c->in[1]};
     dl_it it;
     dl_it_of(&it, 3, op);

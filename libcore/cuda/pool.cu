@@ -153,7 +153,7 @@ template <class T, class I, class F> static dl_status largest(dl_gpu *gpu, const
 
 static dl_status windows_of(const dl_call *c, dl_gpu **gpu, window *w) {
     dl_conv g;
-    if (!(*gpu = dl_gpu_use(c->device))) return dl_error_last()->code;
+    if (!(*gpu = dl_gpu_use(c->device))) return dl_failed();
     dl_status s = dl_pool_of(c, &g);
     return s == DL_OK ? window_of(&g, w) : s;
 }
@@ -256,7 +256,7 @@ static dl_status begin(dl_back *b, dl_gpu **gpu, dl_tensor **index, dl_tensor **
     *index = dl_saved_out(b, 1);
     *gpu = *index ? dl_gpu_use((*index)->st->device) : NULL;
     *dx = *gpu ? dl_tmp(b, images_like(*index, dl_in_meta(b, 0)->shape, b->g[0]->dtype)) : NULL;
-    if (!*dx) return dl_error_last()->code;
+    if (!*dx) return dl_failed();
     of = **dx; /* shapes are all that is asked of it */
     dl_call c = {};
     c.op = b->op, c.in = in, c.nin = 1, c.attr = b->attr;
@@ -328,7 +328,7 @@ static dl_status by_pairs(dl_gpu *gpu, const pairs *p, const dl_tensor *g, const
     long parts = (all + EACH * DL_BLOCK - 1) / (EACH * DL_BLOCK), most = BLOCKS / channels > 1 ? BLOCKS / channels : 1;
     if (parts > most) parts = most;
     double *part = db ? (double *)dl_gpu_take(gpu, (size_t)(channels * parts) * sizeof *part) : NULL;
-    if (db && !part) return dl_error_last()->code;
+    if (db && !part) return dl_failed();
     dl_status s = dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         relu_pairs_kernel<T><<<dim3((unsigned)channels, (unsigned)parts), DL_BLOCK, 0, gpu->stream>>>(
@@ -359,7 +359,7 @@ static dl_status sum_channels(dl_tensor *g, dl_tensor *out) {
 static dl_status by_steps(dl_back *b, dl_gpu *gpu, const window *w, dl_tensor *y, dl_tensor *index, dl_tensor *dx,
                           dl_tensor *db) {
     dl_tensor *g = dl_tmp(b, dl_cuda_empty_like(y, (dl_dtype)dx->dtype));
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     dl_it it;
     dl_it_begin(&it, 4, g->shape);
     dl_it_tensor(&it, g);
@@ -386,7 +386,7 @@ static dl_status grad_relu_max_pool2d(dl_back *b) {
     bool fit = dl_is_contiguous(g) && (size_t)dl_ptr(g) % 16 == 0 && in_pairs(&w, y, index, dx, &p);
     long channels = dx->shape[1];
     if (biased && !(db = dl_tmp(b, dl_tensor_empty(1, &channels, (dl_dtype)dx->dtype, dx->st->device))))
-        return dl_error_last()->code;
+        return dl_failed();
     s = fit ? by_pairs(gpu, &p, g, y, index, dx, db) : by_steps(b, gpu, &w, y, index, dx, db);
     if (s == DL_OK && b->need & 1) s = dl_give(b, 0, dl_ref(dx));
     return s == DL_OK && biased ? dl_give(b, 1, dl_ref(db)) : s;
@@ -412,7 +412,7 @@ template <class T> struct pixel_gather_f {
 static dl_status run_pool_gather(dl_call *c) {
     dl_gpu *gpu = dl_gpu_use(c->device);
     dl_tensor *x = c->in[0], *o = c->out[0];
-    if (!gpu) return dl_error_last()->code;
+    if (!gpu) return dl_failed();
     dl_it it;
     dl_it_pixels(&it, o);
     dl_it_tensor(&it, c->in[1]);
@@ -444,7 +444,7 @@ template <class K> static dl_status scatter(dl_gpu *g, dl_call *c, const dl_adds
     dl_tensor *o = c->out[0], *index = c->in[1];
     long step[4] = {o->stride[0], o->stride[1], 0, 0}, count[4];
     K *key = (K *)dl_gpu_take(g, sizeof(K) * (size_t)a->n);
-    if (!key) return dl_error_last()->code;
+    if (!key) return dl_failed();
     dl_strides_contiguous(4, index->shape, count);
     dl_it it;
     dl_it_begin(&it, 4, index->shape);
@@ -463,7 +463,7 @@ template <class K> static dl_status scatter(dl_gpu *g, dl_call *c, const dl_adds
 static dl_status run_pool_scatter(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *o = c->out[0], *v = g ? dl_cuda_contiguous(g, c->in[0]) : NULL;
-    if (!v) return dl_error_last()->code;
+    if (!v) return dl_failed();
     dl_status s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(o), 0, (size_t)o->numel * dl_esize(o), g->stream), "zeros");
     dl_adds a = {dl_ptr(o), dl_ptr(v), o->dtype, 1, (long)o->numel, (long)v->numel, 1};
     if (s == DL_OK && a.n) s = dl_adds_narrow(&a) ? scatter<unsigned>(g, c, &a) : scatter<uint64_t>(g, c, &a);

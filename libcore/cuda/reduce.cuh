@@ -252,7 +252,7 @@ template <class Op, class T> dl_status dl_red_run(dl_gpu *g, const T *x, const d
     if (!p.outs) return DL_OK;
     size_t results = (size_t)p.outs * (p.cols && p.vector ? ACROSS : 1);
     size_t parts = (size_t)p.splits + (p.group ? (size_t)((p.splits + p.group - 1) / p.group) : 0);
-    if (p.splits > 1 && !(part = (A *)dl_gpu_take(g, sizeof(A) * parts * results))) return dl_error_last()->code;
+    if (p.splits > 1 && !(part = (A *)dl_gpu_take(g, sizeof(A) * parts * results))) return dl_failed();
     dim3 grid((unsigned)((p.outs + p.bx - 1) / p.bx), (unsigned)p.splits);
     if (!p.vector)
         dl_red_kernel<Op, T, 1, 1><<<grid, DL_RED_THREADS, 0, g->stream>>>(x, p, part, g->done, op);
@@ -277,7 +277,7 @@ static inline dl_status dl_red_prepare(const dl_call *c, dl_red_call *r, bool in
     unsigned mask = 0;
     dl_status s = dl_reduced_dims(c->op, &c->attr[0], c->in[0]->ndim, &mask);
     if (s != DL_OK) return s;
-    if (!(r->g = dl_gpu_use(c->device))) return dl_error_last()->code;
+    if (!(r->g = dl_gpu_use(c->device))) return dl_failed();
     dl_red_plan_of(&r->p, c->in[0], mask, in_order, NULL);
     r->each = 1;
     for (int i = 0; i < c->in[0]->ndim; i++) r->each *= mask >> i & 1 ? (double)c->in[0]->shape[i] : 1;

@@ -210,7 +210,7 @@ template <class T> static dl_status chained(dl_gpu *g, const scan_job<T> &c) {
     for (int l = 0; l < LEVELS; l++, n = (n + FAN - 1) / FAN) q.count[l] = n, q.from[l] = q.nodes, q.nodes += n;
     size_t bytes = (size_t)(q.nodes * c.outer) * sizeof(told);
     char *work = (char *)dl_gpu_take(g, bytes + sizeof(unsigned));
-    if (!work) return dl_error_last()->code;
+    if (!work) return dl_failed();
     q.node = (told *)work, q.ticket = (unsigned *)(work + bytes);
     dl_status s = dl_gpu_check(g, cudaMemsetAsync(work, 0, bytes + sizeof(unsigned), g->stream), "zeros");
     if (s == DL_OK) {
@@ -312,7 +312,7 @@ template <class T> static dl_status across(dl_gpu *g, const scan_job<T> &c) {
     p.parts = (c.d + p.part - 1) / p.part;
     long n = columns * p.parts;
     A *sum = p.parts > 1 ? (A *)dl_gpu_take(g, sizeof(A) * (size_t)n) : NULL;
-    if (p.parts > 1 && !sum) return dl_error_last()->code;
+    if (p.parts > 1 && !sum) return dl_failed();
     if (sum) {
         part_sums_kernel<T><<<blocks_for(n), THREADS, 0, g->stream>>>(c, sum, p, n);
         before_kernel<A><<<blocks_for(columns), THREADS, 0, g->stream>>>(sum, p.parts, c.inner, columns);
@@ -326,7 +326,7 @@ static dl_status run_cumsum(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *o = c->out[0], *x = c->in[0];
     int dim = 0;
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     if (!o->numel) return DL_OK;
     dl_dim_norm(c->attr[0].u.i, o->ndim, &dim); /* checked by infer */
     bool direct = x->dtype == o->dtype && dl_is_contiguous(x);

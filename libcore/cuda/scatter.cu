@@ -12,7 +12,7 @@ static dl_status sort(dl_gpu *g, const K *key, K *sorted_key, const I *v, I *sor
     size_t bytes = 0;
     cub::DeviceRadixSort::SortPairs(NULL, bytes, key, sorted_key, v, sorted_v, n, from, to, g->stream);
     void *work = dl_gpu_take(g, bytes);
-    if (!work) return dl_error_last()->code;
+    if (!work) return dl_failed();
     cudaError_t e = cub::DeviceRadixSort::SortPairs(work, bytes, key, sorted_key, v, sorted_v, n, from, to, g->stream);
     dl_gpu_drop(g, work);
     return dl_gpu_check(g, e, "sorting");
@@ -148,7 +148,7 @@ template <class T, class K> static dl_status sorted_adds(dl_gpu *g, runs<T, K> r
     while (r.chunk < MOST_CHUNK && r.chunk * r.chunk * 16 < r.n) r.chunk *= 2;
     long chunks = (r.n + r.chunk - 1) / r.chunk, parts = chunks * r.cols;
     A *part = (A *)dl_gpu_take(g, 2 * sizeof(A) * (size_t)parts);
-    if (!part) return dl_error_last()->code;
+    if (!part) return dl_failed();
     r.head = part, r.tail = part + parts;
     bool packs = r.inner % V == 0 && ((size_t)r.v | (size_t)r.o) % 16 == 0;
     if (r.cols == 1)
@@ -171,7 +171,7 @@ template <class K> static dl_status adds(dl_gpu *g, const dl_adds *a, const K *k
     long n = a->n, cols = a->outer * a->inner;
     bool direct = cols == 1 && sizeof(K) == 4 && dl_dtype_size((dl_dtype)a->dtype) == 4;
     K *work = (K *)dl_gpu_take(g, 3 * sizeof(K) * (size_t)n), *sorted = work + n, *row = sorted + n;
-    if (!work) return dl_error_last()->code;
+    if (!work) return dl_failed();
     int bits = 1;
     while (a->size >> bits) bits++;
     if (!direct) number_kernel<<<blocks_for(n), THREADS, 0, g->stream>>>(work, n);

@@ -268,7 +268,7 @@ static dl_status in_two(dl_gpu *gpu, const rows_call<T> &c, const dl_rows &r, co
     x.ndim = 3;
     for (int i = 0; i < 3; i++) x.shape[i] = shape[i], x.stride[i] = stride[i];
     C *work = (C *)dl_gpu_take(gpu, 2 * sizeof(C) * (size_t)rows);
-    if (!work) return dl_error_last()->code;
+    if (!work) return dl_failed();
     dl_red_plan p;
     dl_red_plan_of(&p, &x, 2, false, c.g);
     dl_status s;
@@ -316,7 +316,7 @@ template <bool LOG> static dl_status run(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *y = c->out[0], *x = g ? dl_cuda_strided_like(g, c->in[0], y) : NULL;
     int dim = 0;
-    if (!x) return dl_error_last()->code;
+    if (!x) return dl_failed();
     dl_dim_norm(c->attr[0].u.i, y->ndim, &dim); /* checked by infer */
     dl_status s = dl_dispatch<DL_FLOATS>(
         y->dtype, [&](auto tag) { return run_rows<decltype(tag), LOG, false>(g, x, NULL, y, dim); });

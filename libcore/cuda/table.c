@@ -58,7 +58,7 @@ static dl_status fill(dl_gpu *g, entry *e) {
     bytes = items + sizeof(dl_piece) * (size_t)e->table.count;
     char *host = malloc(bytes + 1), *there = host ? dl_gpu_take_lasting(g, bytes) : NULL;
     if (!there) {
-        dl_status s = host ? dl_error_last()->code : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
+        dl_status s = host ? dl_failed() : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
         free(host);
         return s;
     }

@@ -16,7 +16,7 @@ static dl_status run(dl_call *c, bool upper) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *o = c->out[0], *x = c->in[0];
     long step[DL_MAX_DIM] = {0};
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     step[o->ndim - 2] = -1, step[o->ndim - 1] = 1;
     dl_it it;
     dl_it_begin(&it, o->ndim, o->shape);

@@ -143,7 +143,7 @@ static dl_status run_clamp(dl_call *c) {
     if (ihi < least) ihi = least;
     if (c->out[0]->dtype == c->in[0]->dtype) return dl_run_unary<clamp_f, DL_NUMBERS>(c, lo, hi, ilo, ihi);
     dl_gpu *g = dl_gpu_use(c->device); /* integers with a limit that is none become f32 first */
-    dl_status s = g ? dl_cuda_copy(g, c->out[0], c->in[0]) : dl_error_last()->code;
+    dl_status s = g ? dl_cuda_copy(g, c->out[0], c->in[0]) : dl_failed();
     if (s != DL_OK) return s;
     dl_call f = *c;
     f.in = c->out;
@@ -218,7 +218,7 @@ template <template <class> class F, class... Args> static dl_status fused(dl_bac
     dl_tensor *grad = saved ? dl_tmp(b, dl_to_dtype(b->g[0], (dl_dtype)saved->dtype)) : NULL;
     dl_gpu *g = grad ? dl_gpu_use(saved->st->device) : NULL;
     dl_tensor *d = g ? dl_cuda_empty_like(saved, (dl_dtype)saved->dtype) : NULL;
-    if (!d) return dl_error_last()->code;
+    if (!d) return dl_failed();
     dl_tensor *op[3] = {d, grad, saved};
     dl_it it;
     dl_it_of(&it, 3, op);

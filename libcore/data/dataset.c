@@ -245,7 +245,7 @@ dl_status dl_data_batch(const dl_dataset *d, long n, dl_tensor **x, dl_tensor **
     if (*y) return DL_OK;
     dl_unref(*x);
     *x = NULL;
-    return dl_error_last()->code;
+    return dl_failed();
 }
 
 dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, long n, dl_tensor **x, dl_tensor **y) {

@@ -45,7 +45,7 @@ static dl_status put(dl_dataset *d, int split, int device, dl_resident *r) {
     if (r->y && d->dtype == DL_U8) r->lut = dl_tensor_from(2, lut, DL_F32, device, d->lut);
     bool good = r->y && (r->lut || d->dtype != DL_U8);
     if (!good) dl_resident_drop(r);
-    return good ? DL_OK : dl_error_last()->code;
+    return good ? DL_OK : dl_failed();
 }
 
 dl_status dl_data_resident(dl_dataset *d, int split, int device, dl_resident *out) {

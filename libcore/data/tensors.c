@@ -12,7 +12,7 @@ static dl_status elements(dl_tensor *t, dl_dtype dtype, void **out) {
     dl_tensor *as = dl_to_dtype(t, dtype);
     dl_grad_mode(grad);
     *out = as ? dl_data_alloc(dl_numel(t), (size_t)dl_dtype_size(dtype)) : NULL;
-    dl_status st = *out ? dl_read(as, *out) : dl_error_last()->code;
+    dl_status st = *out ? dl_read(as, *out) : dl_failed();
     dl_unref(as);
     if (st != DL_OK) {
         free(*out);
@@ -142,7 +142,7 @@ dl_status dl_open_npy(const dl_data_args *a, dl_dataset *d) {
                        "dataset 'npy': test_path and test_labels go together; only one of them was given");
     for (int s = 0; st == DL_OK && s < 2; s++)
         for (int k = 0; st == DL_OK && k < 2 && *path[s][k]; k++)
-            if (!(t[s][k] = dl_npy_read(path[s][k], 0))) st = dl_error_last()->code;
+            if (!(t[s][k] = dl_npy_read(path[s][k], 0))) st = dl_failed();
     dl_tensor *const x[2] = {t[0][0], t[1][0]}, *const y[2] = {t[0][1], t[1][1]};
     if (st == DL_OK) st = fill(d, x, y, dl_data_str(a, "normalize"));
     if (st == DL_OK && !x[1]) st = dl_data_hold_out(d, dl_data_float(a, "holdout"), (uint64_t)dl_data_int(a, "seed"));

@@ -61,6 +61,9 @@ typedef struct dl_error {
 const char *dl_errmsg(void);
 /* The last failure of this thread in full; NULL when there is none. Valid until the next call into the library. */
 const dl_error *dl_error_last(void);
+/* The code of the last failure of this thread, for those who pass on that a call gave NULL. Never DL_OK: records
+ * DL_ERR_INTERNAL when there is none. */
+dl_status dl_failed(void);
 /* Copies the last failure to *out and forgets it. Returns its code, DL_OK when there was none. */
 dl_status dl_error_take(dl_error *out);
 /* Puts a record back, or records one made by the caller. Returns its code. */

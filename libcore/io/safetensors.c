@@ -75,7 +75,7 @@ dl_tensor_file *dl_tensor_file_new(long most, const char *format) {
 }
 
 dl_status dl_tensor_file_add(dl_tensor_file *f, const char *name, dl_tensor *t) {
-    if (!t) return dl_error_last() ? dl_error_last()->code : DL_ERR_MEMORY;
+    if (!t) return dl_failed();
     entry *e = &f->e[f->n++];
     e->tensor = t;
     if (!(e->name = strdup(name))) return dl_fail(DL_ERR_MEMORY, "no memory for the name of a tensor");
@@ -362,7 +362,7 @@ dl_status dl_safetensors_write(const char *path, long n, const char *const *name
     size_t len = 0;
     char *head = make_header(n, names, tensors, order, meta, &len);
     dl_atomic a = {.fd = -1};
-    dl_status st = head ? dl_atomic_open(&a, path) : dl_error_last()->code;
+    dl_status st = head ? dl_atomic_open(&a, path) : dl_failed();
     if (st == DL_OK) {
         unsigned char size[8];
         for (int i = 0; i < 8; i++) size[i] = (unsigned char)(len >> 8 * i);

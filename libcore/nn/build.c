@@ -27,7 +27,7 @@ static dl_module *make(const dl_layer_spec *s, fault *f);
 static dl_status fill(dl_module *m, const dl_layer_spec *s, int n, fault *f) {
     for (int i = 0; i < n; i++) {
         dl_module *child = make(&s[i], f);
-        if (!child) return dl_error_last()->code;
+        if (!child) return dl_failed();
         f->at = &s[i], f->arg = -1;
         const char *base = s[i].group || s[i].module ? s[i].kind : child->row->kind.name;
         DL_TRY(dl_module_append(m, s[i].label, base ? base : dl_module_name(child), child));
@@ -45,7 +45,7 @@ static dl_status fill_repeat(dl_module *m, const dl_layer_spec *s, fault *f) {
             one.label = NULL;
             dl_module *child = make(&one, f);
             if (f->at == &one) f->at = &s->body[i];
-            if (!child) return dl_error_last()->code;
+            if (!child) return dl_failed();
             const char *base = label ? label : one.group || one.module ? one.kind : child->row->kind.name;
             DL_TRY(dl_module_append(m, NULL, base ? base : dl_module_name(child), child));
         }

@@ -24,7 +24,7 @@ bool dl_m_training(const dl_module *m) { return m->training && !dry; }
 
 dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, const char *init, double arg) {
     dl_tensor *t = dl_tensor_empty(ndim, shape, (dl_dtype)m->dtype, m->device);
-    if (!t) return dl_error_last()->code;
+    if (!t) return dl_failed();
     m->tensor[slot] = t;
     char name[DL_PATH_MAX + 32];
     snprintf(name, sizeof name, "%s%s%s", m->path ? m->path : "", m->path ? "." : "", m->row->tensors[slot]);
@@ -191,7 +191,7 @@ static bool has_part(dl_module *net, dl_module *part) {
 static dl_status check_part(dl_module *m) {
     if (!in_function || !outermost || !dl_recording() || has_part(outermost, m)) return DL_OK;
     dl_module_list *l = dl_module_tensors(m, 1);
-    if (!l) return dl_error_last()->code;
+    if (!l) return dl_failed();
     bool trains = !dl_module_is_built(m);
     for (long i = 0; i < l->n; i++) trains |= dl_requires_grad(l->entries[i].tensor);
     dl_module_list_free(l);
@@ -236,7 +236,7 @@ dl_status dl_module_dry_run(dl_module *m, int ndim, const long *shape, dl_dtype 
     dry_run state = {.watch = watch, .ctx = ctx}, *former = dry;
     unsigned long rng[DL_NSTREAM];
     dl_tensor *x = dl_tensor_zeros(ndim, shape, dtype, device), *y = NULL;
-    if (!x) return dl_error_last()->code;
+    if (!x) return dl_failed();
     dl_status st = record && dl_dtype_is_float(dtype) ? dl_set_requires_grad(x, 1) : DL_OK;
     for (int i = 0; i < DL_NSTREAM; i++) rng[i] = dl_rng_position((dl_stream)i);
     if (st == DL_OK) {
@@ -245,7 +245,7 @@ dl_status dl_module_dry_run(dl_module *m, int ndim, const long *shape, dl_dtype 
         y = dl_module_forward(m, x);
         dry = former;
         dl_grad_mode(mode);
-        if (!y) st = dl_error_last()->code;
+        if (!y) st = dl_failed();
     }
     for (int i = 0; i < DL_NSTREAM; i++)
         if (i != DL_STREAM_INIT) dl_rng_seek((dl_stream)i, rng[i]);

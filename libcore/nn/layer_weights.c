@@ -355,7 +355,7 @@ dl_status dl_layer_embedding_build(dl_module *m, long rows) {
     if (!pad->given) return DL_OK;
     int mode = dl_grad_mode(0);
     dl_tensor *row = dl_select(m->tensor[0], 0, pad->u.i), *zero = dl_scalar_f(0);
-    dl_status s = row && zero ? dl_assign(row, zero) : dl_error_last()->code;
+    dl_status s = row && zero ? dl_assign(row, zero) : dl_failed();
     dl_grad_mode(mode);
     dl_unref(row), dl_unref(zero);
     return s;

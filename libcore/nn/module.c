@@ -217,7 +217,7 @@ dl_status dl_module_set_tensor(dl_module *m, const char *path, dl_tensor *value)
     }
     int mode = dl_grad_mode(0);
     dl_tensor *here = dl_to_device(value, dl_device_of(t));
-    dl_status st = here ? dl_assign(t, here) : dl_error_last()->code;
+    dl_status st = here ? dl_assign(t, here) : dl_failed();
     dl_grad_mode(mode);
     dl_unref(here);
     return st;

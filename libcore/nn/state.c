@@ -20,7 +20,7 @@ static dl_status copy_tensors(dl_module *to, const dl_module *from) {
     for (int i = 0; i < DL_LAYER_TENSORS; i++) {
         if (!from->tensor[i]) continue;
         dl_tensor *t = dl_clone(from->tensor[i]);
-        if (!t) return dl_error_last()->code;
+        if (!t) return dl_failed();
         to->tensor[i] = t;
         DL_TRY(dl_tensor_set_name(t, dl_tensor_name(from->tensor[i])));
         if (dl_requires_grad(from->tensor[i])) DL_TRY(dl_set_requires_grad(t, 1));
@@ -31,7 +31,7 @@ static dl_status copy_tensors(dl_module *to, const dl_module *from) {
 static dl_status copy_children(dl_module *to, const dl_module *from, copies *c) {
     for (int i = 0; i < from->nchild; i++) {
         dl_module *child = copy(from->child[i].m, c);
-        if (!child) return dl_error_last()->code;
+        if (!child) return dl_failed();
         DL_TRY(dl_module_append(to, from->child[i].name, NULL, child));
     }
     to->has_shortcut = from->has_shortcut;
@@ -118,12 +118,12 @@ static void rehouse(dl_tensor *t, dl_tensor *from) {
 static dl_status move_tensor(dl_tensor *t, int dtype, int device) {
     bool recast = dtype >= 0 && dl_dtype_is_float(dl_dtype_of(t));
     dl_tensor *plain = dl_detach(t), *cast, *moved;
-    if (!plain) return dl_error_last()->code;
+    if (!plain) return dl_failed();
     cast = recast ? dl_to_dtype(plain, (dl_dtype)dtype) : dl_ref(plain);
     moved = cast && device >= 0 ? dl_to_device(cast, device) : dl_ref(cast);
     dl_status st = DL_OK;
     if (!moved)
-        st = dl_error_last()->code;
+        st = dl_failed();
     else if (moved->st != t->st)
         rehouse(t, moved);
     dl_tensor *grad = dl_grad(t);
@@ -214,7 +214,7 @@ static dl_status make_from_file(void *ctx, dl_module *m, const char *path) {
         snprintf(name, sizeof name, "%s%s%s", path, *path ? "." : "", m->row->tensors[i]);
         dl_tensor *t = find_stored(l, name);
         long size = t ? m->row->size_of_stored(m, i, t) : -2;
-        if (size == -1) return dl_error_last()->code;
+        if (size == -1) return dl_failed();
         if (size < 0) continue;
         if (l->nmade == l->cap) {
             long cap = l->cap ? 2 * l->cap : 16;
@@ -278,7 +278,7 @@ static dl_status check_agreement(const loading *l, const dl_module_list *want) {
 static dl_status load(dl_module *m, loading *l) {
     DL_TRY(dl_module_visit(m, make_from_file, l));
     dl_module_list *want = dl_module_tensors(m, 3);
-    if (!want) return dl_error_last()->code;
+    if (!want) return dl_failed();
     dl_status st = check_agreement(l, want);
     for (long i = 0; i < want->n && st == DL_OK; i++)
         st = dl_module_set_tensor(m, want->entries[i].path, find_stored(l, want->entries[i].path));
@@ -312,7 +312,7 @@ dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char 
 dl_status dl_module_load(dl_module *m, const char *path) {
     if (!m) return dl_fail_null("the net to load into");
     dl_tensor_file *f = dl_tensors_read(path, 0);
-    if (!f) return dl_error_last()->code;
+    if (!f) return dl_failed();
     dl_status st = dl_module_load_file(m, f, path, "");
     dl_tensor_file_free(f);
     return st;

@@ -90,5 +90,5 @@ COMPOSE_RULE(adaptive_avg_pool2d) {
         c->out[0] = dl_avg_pool2d(x, (long[]){in[0] / out[0], in[1] / out[1]}, 2, NULL, 0, NULL, 0, 0, 1);
     else
         c->out[0] = dl_adaptive_pool2d(x, out, 2);
-    return c->out[0] ? DL_OK : dl_error_last()->code;
+    return c->out[0] ? DL_OK : dl_failed();
 }

@@ -37,9 +37,9 @@ COMPOSE_RULE(stack) {
                              dl_shape_text(c->in[0]->ndim, c->in[0]->shape, x, sizeof x),
                              dl_shape_text(c->in[n]->ndim, c->in[n]->shape, y, sizeof y));
         } else if (!(part[n] = with_dim(c->in[n], d)))
-            s = dl_error_last()->code;
+            s = dl_failed();
     }
-    if (s == DL_OK && !(c->out[0] = dl_cat(part, n, d))) s = dl_error_last()->code;
+    if (s == DL_OK && !(c->out[0] = dl_cat(part, n, d))) s = dl_failed();
     while (n) dl_unref(part[--n]);
     return s;
 }
@@ -80,7 +80,7 @@ COMPOSE_RULE(pad) {
         shape[d] += before + after;
         t = cut(t, d, before, after);
     }
-    if (!t) return dl_error_last()->code;
+    if (!t) return dl_failed();
     int64_t numel;
     if (dl_shape_check(n, shape, &numel) != DL_OK) {
         dl_unref(t);
@@ -93,7 +93,7 @@ COMPOSE_RULE(pad) {
     c->out[0] = full ? dl_as_strided_set(full, t, t->shape, n, stride, n, offset) : NULL;
     dl_unref(full);
     dl_unref(t);
-    return c->out[0] ? DL_OK : dl_error_last()->code;
+    return c->out[0] ? DL_OK : dl_failed();
 }
 
 /* ---- picking */
@@ -149,7 +149,7 @@ COMPOSE_RULE(hardtanh) {
     const double low = number(&c->attr[0]), high = number(&c->attr[1]);
     if (!(low < high)) return dl_fail(DL_ERR_VALUE, "min_val must be below max_val, unlike %g and %g", low, high);
     c->out[0] = dl_clamp(c->in[0], &low, &high);
-    return c->out[0] ? DL_OK : dl_error_last()->code;
+    return c->out[0] ? DL_OK : dl_failed();
 }
 
 /* ---- statistics */

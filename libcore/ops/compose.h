@@ -29,7 +29,7 @@ static inline void dl_release(dl_pool *p) {
 static inline dl_status dl_finish(dl_pool *p, dl_call *c, dl_tensor *result) {
     dl_release(p);
     c->out[0] = result;
-    return result ? DL_OK : dl_error_last() ? dl_error_last()->code : dl_fail_null("a part of the result");
+    return result ? DL_OK : dl_fail_null("a part of the result");
 }
 
 /* In a rule with a pool called p. */

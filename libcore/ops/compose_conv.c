@@ -97,5 +97,5 @@ COMPOSE_RULE(conv_transpose2d) {
         y = sum;
     }
     c->out[0] = y;
-    return y ? DL_OK : dl_error_last()->code;
+    return y ? DL_OK : dl_failed();
 }

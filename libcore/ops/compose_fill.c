@@ -46,7 +46,7 @@ COMPOSE_RULE(roll) {
     for (int i = 0; i < n && t; i++) t = rolled(t, d[i], shifts->u.v[i]);
     c->out[0] = t && !dims->given ? dl_reshape(t, x->shape, x->ndim) : dl_ref(t);
     dl_unref(t);
-    return c->out[0] ? DL_OK : dl_error_last()->code;
+    return c->out[0] ? DL_OK : dl_failed();
 }
 
 /* `times` copies of t [outer, d, inner] side by side in dimension d; takes t over. */
@@ -83,5 +83,5 @@ COMPOSE_RULE(tile) {
     dl_tensor *t = dl_reshape(x, shape, n);
     for (int i = n - 1; i >= n - dims->n && t; i--) t = repeated(t, i, dims->u.v[i - n + dims->n]);
     c->out[0] = t;
-    return t ? DL_OK : dl_error_last()->code;
+    return t ? DL_OK : dl_failed();
 }

@@ -18,7 +18,7 @@ static dl_status check_dims(const dl_call *c, int first, int a, int b) {
 static dl_status product(dl_call *c, int a, int b) {
     DL_TRY(check_dims(c, 0, a, b));
     c->out[0] = dl_matmul(c->in[0], c->in[1]);
-    return c->out[0] ? DL_OK : dl_error_last()->code;
+    return c->out[0] ? DL_OK : dl_failed();
 }
 
 COMPOSE_RULE(mm) { return product(c, 2, 2); }

@@ -115,7 +115,7 @@ static dl_status take_diagonals(plan *e, term *a) {
             if (a->t->shape[i] != a->t->shape[j])
                 return dl_fail(DL_ERR_SHAPE, "'%c' of '%s' stands for sizes %ld and %ld of one operand", letter(label),
                                e->text, a->t->shape[i], a->t->shape[j]);
-            if (!(a->t = dl_keep(&e->p, dl_diagonal(a->t, 0, i, j)))) return dl_error_last()->code;
+            if (!(a->t = dl_keep(&e->p, dl_diagonal(a->t, 0, i, j)))) return dl_failed();
             memmove(a->label + j, a->label + j + 1, (size_t)(a->n - j - 1));
             memmove(a->label + i, a->label + i + 1, (size_t)(a->n - i - 2));
             a->n--;
@@ -220,7 +220,7 @@ static dl_status join(plan *e, term *a, term *b, const bool *wanted) {
     memcpy(of_a, wanted, sizeof of_a), memcpy(of_b, wanted, sizeof of_b);
     for (int i = 0; i < a->n; i++) of_b[a->label[i]] = true;
     for (int i = 0; i < b->n; i++) of_a[b->label[i]] = true;
-    if (!sum_others(e, a, of_a) || !sum_others(e, b, of_b)) return dl_error_last()->code;
+    if (!sum_others(e, a, of_a) || !sum_others(e, b, of_b)) return dl_failed();
     for (int i = 0; i < a->n; i++) {
         bool shared = has(b, a->label[i]);
         join_group(!shared ? &rows : wanted[a->label[i]] ? &batch : &inner, e, a->label[i]);
@@ -237,7 +237,7 @@ static dl_status join(plan *e, term *a, term *b, const bool *wanted) {
     for (int i = 0; i < a->n; i++) shape[i] = e->size[a->label[i]];
     a->t = t ? dl_keep(&e->p, dl_reshape(t, shape, a->n)) : NULL;
     dl_release(&e->parts);
-    return a->t ? DL_OK : dl_error_last()->code;
+    return a->t ? DL_OK : dl_failed();
 }
 
 static dl_status run(plan *e, dl_call *c) {
@@ -256,11 +256,11 @@ static dl_status run(plan *e, dl_call *c) {
         for (int l = k + 1; l < c->nin; l++)
             for (int i = 0; i < e->in[l].n; i++) wanted[e->in[l].label[i]] = true;
         if (k) DL_TRY(join(e, a, &e->in[k], wanted));
-        if (!k && c->nin == 1 && !sum_others(e, a, wanted)) return dl_error_last()->code;
+        if (!k && c->nin == 1 && !sum_others(e, a, wanted)) return dl_failed();
     }
     dl_tensor *t = ordered(e, a, e->nout, e->out);
     c->out[0] = t ? dl_ref(t) : NULL;
-    return t ? DL_OK : dl_error_last()->code;
+    return t ? DL_OK : dl_failed();
 }
 
 COMPOSE_RULE(einsum) {

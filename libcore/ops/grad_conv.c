@@ -54,7 +54,7 @@ GRAD_RULE(conv2d_relu_max_pool2d) {
     DL_TRY(pooled_size(b, size));
     dl_tensor *zero = T(dl_scalar_f(0)), *g = T(dl_where(T(dl_le(OUT_(0), zero)), zero, G0));
     dl_tensor *y = T(dl_pool_scatter(g, T(dl_to(OUT_(1), DL_I64)), size, 2));
-    if (!y) return dl_error_last()->code;
+    if (!y) return dl_failed();
     DL_GIVE(0, dl_conv2d_dx(y, IN_(1), dl_in_meta(b, 0)->shape + 2, 2, CONV_ARGS(0)));
     DL_GIVE(1, dl_conv2d_dw(y, IN_(0), dl_in_meta(b, 1)->shape + 2, 2, CONV_ARGS(0)));
     if (b->nin > 2) DL_GIVE(2, dl_sum(g, (long[]){0, 2, 3}, 3, 0));

@@ -136,7 +136,7 @@ GRAD_RULE(batch_norm) {
 GRAD_RULE(batch_norm_relu) {
     dl_tensor *given = G0, *zero = T(dl_scalar_f(0));
     b->g[0] = T(dl_where(T(dl_le(OUT_(0), zero)), zero, given));
-    dl_status s = b->g[0] ? dl_grad_batch_norm(b) : dl_error_last()->code;
+    dl_status s = b->g[0] ? dl_grad_batch_norm(b) : dl_failed();
     b->g[0] = given;
     return s;
 }

@@ -27,9 +27,9 @@ GRAD_RULE(permute) {
 GRAD_RULE(view) {
     const dl_meta *m = dl_in_meta(b, 0);
     dl_tensor *zeros = T(dl_tensor_zeros(m->ndim, m->shape, (dl_dtype)m->dtype, m->device));
-    if (!zeros) return dl_error_last()->code;
+    if (!zeros) return dl_failed();
     dl_tensor *view = T(dl_invoke1(b->op, &zeros, 1, b->attr));
-    if (!view) return dl_error_last()->code;
+    if (!view) return dl_failed();
     DL_TRY(dl_assign(view, G0));
     DL_GIVE(0, dl_ref(zeros));
     return DL_OK;
@@ -59,10 +59,10 @@ GRAD_RULE(as_strided) {
     for (int i = 0; i < size->n; i++) end_view += size->u.v[i] ? (size->u.v[i] - 1) * stride->u.v[i] : 0;
     span = (end_in > end_view ? end_in : end_view) + 1;
     dl_tensor *flat = T(dl_tensor_zeros(1, &span, (dl_dtype)m->dtype, m->device));
-    if (!flat) return dl_error_last()->code;
+    if (!flat) return dl_failed();
     if (dl_strides_are_dense(size->n, size->u.v, stride->u.v)) {
         dl_tensor *view = T(dl_as_strided(flat, size->u.v, size->n, stride->u.v, size->n, offset - first));
-        if (!view) return dl_error_last()->code;
+        if (!view) return dl_failed();
         DL_TRY(dl_assign(view, G0));
     } else {
         const long all = -1;
@@ -80,11 +80,11 @@ GRAD_RULE(as_strided_set) {
     const dl_aval *size = &b->attr[0], *stride = &b->attr[1];
     long offset = b->attr[2].u.i - m->offset;
     dl_tensor *g = T(dl_restride(G0, m->stride, m->ndim));
-    if (!g) return dl_error_last()->code;
+    if (!g) return dl_failed();
     DL_GIVE(1, dl_as_strided(DL_NEED(0) ? T(dl_clone(g)) : g, size->u.v, size->n, stride->u.v, size->n, offset));
     if (!DL_NEED(0)) return DL_OK;
     dl_tensor *region = T(dl_as_strided(g, size->u.v, size->n, stride->u.v, size->n, offset));
-    if (!region) return dl_error_last()->code;
+    if (!region) return dl_failed();
     DL_TRY(dl_assign(region, NUM(0)));
     DL_GIVE(0, dl_ref(g));
     return DL_OK;

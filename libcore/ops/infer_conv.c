@@ -300,7 +300,7 @@ dl_status dl_conv_pool_begin(const dl_call *c, dl_conv_pool *p) {
     two_calls(c, p);
     DL_TRY(dl_infer_conv2d(&p->conv, &m));
     p->y = p->in[0] = dl_tensor_empty(4, m.shape, (dl_dtype)m.dtype, c->device);
-    if (!p->y) return dl_error_last()->code;
+    if (!p->y) return dl_failed();
     if (m.strided) memcpy(p->y->stride, m.stride, sizeof m.stride);
     return DL_OK;
 }

@@ -132,7 +132,7 @@ INFER_RULE(scatter_add) {
 /* ---- shapes that depend on values: they are read through rows, so that any device will do */
 
 static dl_status item_of(dl_tensor *t, long *out) {
-    dl_status s = t ? dl_item_i(t, out) : dl_error_last()->code;
+    dl_status s = t ? dl_item_i(t, out) : dl_failed();
     dl_unref(t);
     return s;
 }

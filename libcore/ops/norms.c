@@ -162,7 +162,7 @@ COMPOSE_RULE(group_norm) {
     DL_TRY(check_groups(c, groups));
     if (x->st->device) {
         c->out[0] = dl_norm_groups(x, weight, bias, groups, c->attr[1].u.f);
-        return c->out[0] ? DL_OK : dl_error_last()->code;
+        return c->out[0] ? DL_OK : dl_failed();
     }
     long row = x->shape[1] / groups;
     for (int i = 2; i < x->ndim; i++) row *= x->shape[i];
@@ -176,5 +176,5 @@ COMPOSE_RULE(group_norm) {
         y = scaled;
     }
     c->out[0] = y;
-    return y ? DL_OK : dl_error_last()->code;
+    return y ? DL_OK : dl_failed();
 }

@@ -41,7 +41,7 @@ GRAD_RULE(topk) { return back(b, b->attr[1].u.i); }
 COMPOSE_RULE(argsort) {
     dl_tensor *values = dl_sort(c->in[0], c->attr[0].u.i, c->attr[1].u.i != 0, &c->out[0]);
     dl_unref(values);
-    return values ? DL_OK : dl_error_last()->code;
+    return values ? DL_OK : dl_failed();
 }
 
 /* ---------------------------------------------------------------- kernels of every device */
@@ -68,7 +68,7 @@ dl_status dl_sort_along(const dl_call *c, long dim, bool down, const dl_sorter *
     if ((!t[0]->ndim || d == t[0]->ndim - 1) && dl_is_contiguous(t[0])) return device->sort(t[0], down, t[1], t[2]);
     bool good = true;
     for (int i = 0; i < 3; i++) good = (view[i] = with_last(t[i], d)) && (own[i] = room_for(view[i])) && good;
-    dl_status s = good ? device->copy(own[0], view[0]) : dl_error_last()->code;
+    dl_status s = good ? device->copy(own[0], view[0]) : dl_failed();
     if (s == DL_OK) s = device->sort(own[0], down, own[1], own[2]);
     for (int i = 1; i < 3 && s == DL_OK; i++) s = device->copy(view[i], own[i]);
     for (int i = 0; i < 3; i++) dl_unref(view[i]), dl_unref(own[i]);

@@ -16,7 +16,7 @@ GRAD_RULE(transfer) {
 
 dl_status dl_run_transfer(dl_call *c) {
     dl_tensor *x = dl_contiguous(c->in[0]);
-    if (!x) return dl_error_last()->code;
+    if (!x) return dl_failed();
     dl_status s = dl_device_copy(dl_ptr(c->out[0]), c->out[0]->st->device, dl_ptr(x), x->st->device,
                                  (size_t)x->numel * dl_esize(x));
     dl_unref(x);

@@ -44,7 +44,7 @@ static dl_status contiguous(dl_tensor *const *in, int n, dl_tensor **out) {
         out[i] = in[i] ? dl_contiguous(in[i]) : NULL;
         if (!in[i] || out[i]) continue;
         while (i-- > 0) dl_unref(out[i]);
-        return dl_error_last()->code;
+        return dl_failed();
     }
     return DL_OK;
 }
@@ -130,11 +130,11 @@ static dl_status grad_user(dl_back *b) {
     int nin = u->spec.nin, nout = u->spec.nout;
     dl_tensor *all[3 * DL_MAX_NAMED_IN] = {0}, *gin[DL_MAX_OUT] = {0};
     for (int k = 0; k < nout; k++)
-        if (!(all[k] = gradient_of(b, k))) return dl_error_last()->code;
+        if (!(all[k] = gradient_of(b, k))) return dl_failed();
     for (int i = 0; i < nin; i++)
-        if (!(all[nout + i] = dl_saved_in(b, i))) return dl_error_last()->code;
+        if (!(all[nout + i] = dl_saved_in(b, i))) return dl_failed();
     for (int k = 0; k < nout; k++)
-        if (u->spec.save_out >> k & 1 && !(all[nout + nin + k] = dl_saved_out(b, k))) return dl_error_last()->code;
+        if (u->spec.save_out >> k & 1 && !(all[nout + nin + k] = dl_saved_out(b, k))) return dl_failed();
     DL_TRY(dl_invoke(&u->back, all, nin + 2 * nout, b->attr, gin));
     dl_status st = DL_OK;
     for (int i = 0; i < nin; i++) {

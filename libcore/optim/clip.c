@@ -42,7 +42,7 @@ static dl_status squares(dl_tensor *g, double *out) {
     }
     dl_tensor *norm = dl_norm(g, NULL, 0, 0, 2);
     double v = 0;
-    dl_status st = norm ? dl_item_f(norm, &v) : dl_error_last()->code;
+    dl_status st = norm ? dl_item_f(norm, &v) : dl_failed();
     dl_unref(norm);
     *out = v * v;
     return st;
@@ -55,7 +55,7 @@ static dl_status add_norms(dl_tensor **norm, int n, double *sum) {
     double v = 0;
     dl_tensor *all = n ? dl_stack(norm, n, 0) : NULL, *wide = all ? dl_to_dtype(all, DL_F64) : NULL;
     dl_tensor *one = wide ? dl_norm(wide, NULL, 0, 0, 2) : NULL;
-    dl_status st = !n ? DL_OK : one ? dl_item_f(one, &v) : dl_error_last()->code;
+    dl_status st = !n ? DL_OK : one ? dl_item_f(one, &v) : dl_failed();
     dl_unref(all);
     dl_unref(wide);
     dl_unref(one);
@@ -73,7 +73,7 @@ static dl_status squares_there(dl_tensor *const *params, long n, double *sum) {
         dl_tensor *g = params[i]->grad;
         if (!g || !g->st->device) continue;
         norm[k] = dl_norm(g, NULL, 0, 0, 2);
-        if (!norm[k]) st = dl_error_last()->code;
+        if (!norm[k]) st = dl_failed();
         k += st == DL_OK;
         if (k < TOGETHER) continue;
         st = add_norms(norm, k, sum);
@@ -86,7 +86,7 @@ static dl_status squares_there(dl_tensor *const *params, long n, double *sum) {
 
 static dl_status scale(dl_tensor *g, double factor) {
     dl_tensor *f = dl_scalar_f(factor), *scaled = f ? dl_mul(g, f) : NULL;
-    dl_status st = scaled ? dl_assign(g, scaled) : dl_error_last()->code;
+    dl_status st = scaled ? dl_assign(g, scaled) : dl_failed();
     dl_unref(f);
     dl_unref(scaled);
     return st;
@@ -144,7 +144,7 @@ static dl_status clip_value(dl_tensor *const *params, long n, double max) {
         dl_tensor *g = params[i]->grad;
         if (!g) continue;
         dl_tensor *c = dl_clamp(g, &low, &max);
-        st = c ? dl_assign(g, c) : dl_error_last()->code;
+        st = c ? dl_assign(g, c) : dl_failed();
         dl_unref(c);
     }
     dl_grad_mode(mode);

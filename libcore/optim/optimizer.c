@@ -215,7 +215,7 @@ dl_status dl_optimizer_add_module(dl_optimizer *o, dl_module *m) {
         return dl_fail_hint(DL_ERR_STATE, "run an input through it, or m.build([1, 28, 28]) for samples of that shape",
                             "the net has no weights yet");
     dl_module_list *l = dl_module_tensors(m, 1);
-    if (!l) return dl_error_last()->code;
+    if (!l) return dl_failed();
     dl_status st = DL_OK;
     for (long i = 0; i < l->n && st == DL_OK; i++) st = dl_optimizer_take(o, l->entries[i].path, l->entries[i].tensor);
     dl_module_list_free(l);
@@ -269,7 +269,7 @@ static dl_status make_states(dl_opt_param *p, int states) {
     for (int s = 0; s < states; s++) {
         if (p->state[s]) continue;
         p->state[s] = dl_tensor_zeros(p->p->ndim, p->p->shape, (dl_dtype)p->p->dtype, p->p->st->device);
-        if (!p->state[s]) return dl_error_last()->code;
+        if (!p->state[s]) return dl_failed();
     }
     return DL_OK;
 }
@@ -278,7 +278,7 @@ static dl_status set_number(dl_tensor **t, double v, int device) {
     if (device == dl_device_of(*t) && device == 0) return *(double *)dl_ptr(*t) = v, DL_OK;
     dl_tensor *host = dl_tensor_from(0, NULL, DL_F64, 0, &v), *there = host ? dl_to_device(host, device) : NULL;
     dl_unref(host);
-    if (!there) return dl_error_last()->code;
+    if (!there) return dl_failed();
     dl_unref(*t);
     *t = there;
     return DL_OK;
@@ -362,7 +362,7 @@ dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor
     dl_tensor *cast = dl_to_dtype(t, (dl_dtype)p->p->dtype),
               *moved = cast ? dl_to_device(cast, p->p->st->device) : NULL;
     dl_unref(cast);
-    if (!moved) return dl_error_last()->code;
+    if (!moved) return dl_failed();
     dl_unref(p->state[state]);
     p->state[state] = moved;
     return DL_OK;

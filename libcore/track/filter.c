@@ -249,7 +249,7 @@ static dl_status emit_test(parser *p, const dl_filter_name *o, const char *expr,
     /* a day is equal to all that lies in it, and up to it means up to its end */
     int end = span && op->how == DL_FH_ORDER && !strcmp(op->sql, "<=");
     int a = bind(p, v, end ? v->to : v->from), b = span && equal ? bind(p, v, v->to) : 1;
-    if (!a || !b) return dl_error_last()->code;
+    if (!a || !b) return dl_failed();
     if (op->how == DL_FH_PATTERN)
         sqlite3_str_appendf(sql, "dl_matches(?%d, %s)", a, expr);
     else if (op->how == DL_FH_PART || op->how == DL_FH_LIKE)
@@ -278,7 +278,7 @@ static dl_status emit_scope(parser *p, const dl_filter_name *o, const char **clo
     *close = o->kind == DL_FK_COLUMN ? "" : ")";
     if (o->kind == DL_FK_COLUMN) return DL_OK;
     int key = o->kind == DL_FK_TAG ? 1 : dl_clause_text(p->out, o->key);
-    if (!key) return dl_error_last()->code;
+    if (!key) return dl_failed();
     sqlite3_str_appendf(p->out->sql, scopes[o->kind], key);
     return DL_OK;
 }
@@ -500,7 +500,7 @@ dl_status dl_filter_sort(dl_clause *c, sqlite3 *db, const char *text) {
     DL_TRY(read_name(&p, &o));
     if (p.token.kind != DL_FT_END) return expected(&p, "the end");
     if (o.kind == DL_FK_PARAM || o.kind == DL_FK_METRIC) key = dl_clause_text(c, o.key);
-    if (!key) return dl_error_last()->code;
+    if (!key) return dl_failed();
     char *e = NULL;
     if (o.kind == DL_FK_COLUMN) e = sqlite3_mprintf("%s", o.sql);
     if (o.kind == DL_FK_TAG) e = sqlite3_mprintf("(select min(t.tag) from tag t where t.run_id = r.id)");

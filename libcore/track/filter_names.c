@@ -119,7 +119,7 @@ dl_status dl_filter_find(sqlite3 *db, const char *statistic, const char *name, d
     if (find_metric(db, name, out) == DL_OK) return DL_OK;
     out->kind = DL_FK_PARAM;
     if (dl_filter_param(db, name, &out->type)) return DL_OK;
-    if (dl_error_last()->code != DL_ERR_NAME || strchr(name, '/')) return dl_error_last()->code;
+    if (dl_failed() != DL_ERR_NAME || strchr(name, '/')) return dl_failed();
     return unknown(db, name);
 }
 

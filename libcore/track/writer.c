@@ -125,7 +125,7 @@ dl_series *dl_series_of(dl_run *r, const char *key) {
 
 dl_status dl_metric(dl_run *r, const char *key, long step, double value) {
     dl_series *x = dl_series_of(r, key);
-    return x ? dl_series_push(x, step, value) : dl_error_last()->code;
+    return x ? dl_series_push(x, step, value) : dl_failed();
 }
 
 /* ---------------------------------------------------------------- the thread */

@@ -36,13 +36,13 @@ static dl_status make(dl_ahead *a, dl_trainer *t) {
         return dl_fail(DL_ERR_UNSUPPORTED, "an optimizer has at most %d groups on %s, not %d", DL_PACE_GROUPS - 1,
                        dl_device_name(t->device), t->opt->ngroup);
     a->block = new_block(t->device), a->eval_block = a->block ? new_block(t->device) : NULL;
-    if (!a->eval_block || !(a->ring = a->b->pinned(a->index, sizeof *a->ring))) return dl_last_code();
+    if (!a->eval_block || !(a->ring = a->b->pinned(a->index, sizeof *a->ring))) return dl_failed();
     a->control = dl_ptr(a->block), a->eval_control = dl_ptr(a->eval_block);
     for (int g = 0; g < a->groups; g++) {
         size_t at = offsetof(dl_control, group) + sizeof(dl_rates) * (size_t)g;
         a->pace.rates[g] = view(a, at, DL_F64, 1, 2);
         a->pace.step[g] = view(a, at + offsetof(dl_rates, step), DL_F64, 0, 1);
-        if (!a->pace.rates[g] || !a->pace.step[g]) return dl_last_code();
+        if (!a->pace.rates[g] || !a->pace.step[g]) return dl_failed();
     }
     return dl_ahead_reset(t);
 }
@@ -129,7 +129,7 @@ static dl_status put_order(dl_trainer *t, const dl_loader_view *v, long epoch) {
     dl_draw_permutation(&r, v->n, order);
     for (long i = 0; i < v->n; i++) narrow[i] = (int)order[i];
     dl_status st = DL_OK;
-    if (!a->order && !(a->order = dl_tensor_empty(1, &v->n, DL_I32, t->device))) st = dl_last_code();
+    if (!a->order && !(a->order = dl_tensor_empty(1, &v->n, DL_I32, t->device))) st = dl_failed();
     if (st == DL_OK) st = dl_device_copy(dl_ptr(a->order), t->device, narrow, 0, (size_t)v->n * sizeof *narrow);
     if (st == DL_OK) a->order_epoch = epoch;
     free(order);
@@ -218,7 +218,7 @@ static dl_status deal(dl_trainer *t, const dl_control *c, dl_loader *l, const dl
     if (d->ndim == 3) f.c = d->shape[0], f.h = d->shape[1], f.w = d->shape[2];
     *x = empty_like_samples(d, n, t->device);
     *y = *x ? empty_like_targets(d, n, t->device) : NULL;
-    dl_status st = *y ? t->ahead->b->deal(t->ahead->index, c, &f, dl_ptr(*x), dl_ptr(*y), n) : dl_last_code();
+    dl_status st = *y ? t->ahead->b->deal(t->ahead->index, c, &f, dl_ptr(*x), dl_ptr(*y), n) : dl_failed();
     if (st == DL_OK) return DL_OK;
     dl_unref(*x);
     dl_unref(*y);
@@ -234,7 +234,7 @@ static dl_status send(dl_trainer *t, dl_loader *l, dl_tensor **x, dl_tensor **y)
     if (!hx) DL_TRY(dl_loader_next(l, &hx, &hy));
     if (!*x) *x = dl_tensor_empty(hx->ndim, hx->shape, (dl_dtype)hx->dtype, t->device);
     if (*x && !*y) *y = dl_tensor_empty(hy->ndim, hy->shape, (dl_dtype)hy->dtype, t->device);
-    dl_status st = *x && *y ? a->b->stage(a->index, dl_ptr(*x), dl_ptr(hx), hx->st->bytes) : dl_last_code();
+    dl_status st = *x && *y ? a->b->stage(a->index, dl_ptr(*x), dl_ptr(hx), hx->st->bytes) : dl_failed();
     if (st == DL_OK) st = a->b->stage(a->index, dl_ptr(*y), dl_ptr(hy), hy->st->bytes);
     dl_unref(hx);
     dl_unref(hy);
@@ -284,13 +284,13 @@ static dl_status to_count(dl_trainer *t, dl_tensor *output, dl_tensor *target, d
     int mode = dl_grad_mode(0);
     *out = dl_contiguous(output);
     dl_grad_mode(mode);
-    return *out ? DL_OK : dl_last_code();
+    return *out ? DL_OK : dl_failed();
 }
 
 static dl_status tally(dl_trainer *t, dl_control *c, dl_tensor *loss, dl_tensor *output, dl_tensor *target,
                        dl_tally *how) {
     dl_tensor *scores = NULL, *there = dl_to_device(loss, t->device);
-    dl_status st = there ? to_count(t, output, target, &scores) : dl_last_code();
+    dl_status st = there ? to_count(t, output, target, &scores) : dl_failed();
     how->loss = there, how->output = scores, how->target = target;
     if (st == DL_OK) st = t->ahead->b->tally(t->ahead->index, c, how);
     dl_unref(there);
@@ -328,7 +328,7 @@ static dl_status issue_backward(dl_trainer *t) {
     if (t->loss_tensor->st->device == t->device) {
         seed = dl_view_new(a->block->st, DL_F32, t->loss_tensor->ndim, one, stride,
                            (int64_t)(offsetof(dl_control, seed) / sizeof(float)));
-        if (!seed) return dl_last_code();
+        if (!seed) return dl_failed();
     }
     dl_status st = dl_backward(t->loss_tensor, seed, 0, 0);
     dl_unref(seed);
@@ -348,7 +348,7 @@ static dl_status gradients(dl_trainer *t, dl_tensor **grad, int *n) {
         for (int k = 0; k < g->ndim; k++) span += (g->shape[k] - 1) * g->stride[k];
         if (g->numel && (span != g->numel || !dl_strides_are_dense(g->ndim, g->shape, g->stride))) {
             dl_tensor *flat = dl_contiguous(g);
-            if (!flat) return dl_last_code();
+            if (!flat) return dl_failed();
             dl_set_grad(t->param[i], flat);
             dl_unref(flat);
         }
@@ -572,7 +572,7 @@ static dl_status eval_fetch(dl_trainer *t, dl_loader *l, bool resident, dl_tenso
 
 static dl_status eval_batch(dl_trainer *t, dl_tensor *x, dl_tensor *y, bool first) {
     dl_tensor *out = dl_module_forward(t->model, x), *loss = NULL;
-    dl_status st = out ? dl_trainer_loss_of(t, out, y, &loss) : dl_last_code();
+    dl_status st = out ? dl_trainer_loss_of(t, out, y, &loss) : dl_failed();
     long n = x->shape[0];
     dl_tally how = {.weight = (double)n, .micros = 1, .advance = n, .first = first, .lenient = true};
     if (st == DL_OK) st = tally(t, t->ahead->eval_control, loss, out, y, &how);

@@ -200,7 +200,7 @@ static dl_tensor **place_of(dl_trainer *t, dl_program *p, long i) {
 /* A tensor of the graph anew, over another storage. */
 static dl_status renew(dl_trainer *t, dl_program *p, dl_tensor *old, dl_storage *st) {
     dl_tensor *fresh = dl_view_new(st, (dl_dtype)old->dtype, old->ndim, old->shape, old->stride, old->offset), **at;
-    if (!fresh) return dl_last_code();
+    if (!fresh) return dl_failed();
     if (old->node) fresh->node = dl_node_ref(old->node), fresh->out = old->out;
     dl_ref(old);
     for (long i = 0; (at = place_of(t, p, i)); i++)
@@ -216,7 +216,7 @@ static dl_status renew(dl_trainer *t, dl_program *p, dl_tensor *old, dl_storage 
 /* What is kept gets memory of its own, and the graph's memory tensors that nobody has seen. */
 static dl_status part(dl_trainer *t, dl_program *p, dl_storage *kept) {
     dl_storage *own = dl_storage_new(kept->bytes, kept->device);
-    if (!own) return dl_last_code();
+    if (!own) return dl_failed();
     dl_status st = dl_device_copy(own->data, own->device, kept->data, kept->device, kept->bytes);
     void *data = own->data;
     dl_tensor **at;
@@ -336,7 +336,7 @@ static dl_status image_take(dl_trainer *t, image *m) {
     for (long i = 0; t->ema && i < t->nparam; i++) m->t[m->n++] = t->ema[i];
     m->t[m->n++] = t->ahead->block;
     for (long i = 0; i < m->n; i++)
-        if (!(m->copy[i] = copy_of(m->t[i]))) return dl_last_code();
+        if (!(m->copy[i] = copy_of(m->t[i]))) return dl_failed();
     return DL_OK;
 }
 
@@ -555,7 +555,7 @@ dl_status dl_capture_step(dl_trainer *t, bool *done) {
     if (a->hindered) renew_note(a);
     a->hindered = false;
     dl_program *p = find(t);
-    if (!p) return dl_last_code();
+    if (!p) return dl_failed();
     if (p->graph) {
         *done = true;
         return replay(t, p);

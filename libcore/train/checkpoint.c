@@ -43,7 +43,7 @@ static dl_status add(parts *p, const char *prefix, const char *name, dl_tensor *
 
 static dl_status collect(dl_trainer *t, parts *p) {
     dl_module_list *all = dl_module_tensors(t->model, 3);
-    if (!all) return dl_last_code();
+    if (!all) return dl_failed();
     dl_status st = DL_OK;
     for (long i = 0; i < all->n && st == DL_OK; i++)
         st = add(p, "model.", all->entries[i].path, all->entries[i].tensor);
@@ -116,7 +116,7 @@ dl_status dl_trainer_save(dl_trainer *t, const char *path) {
             KEY, state, "dlsh.model", text, "dlsh.name", dl_module_name(t->model), "dlsh.version", dl_version(), NULL};
         st = dl_tensors_write(path, DL_HOLDS_TRAINER, p.n, (const char *const *)p.name, p.tensor, meta);
     } else if (st == DL_OK)
-        st = dl_last_code();
+        st = dl_failed();
     if (st == DL_OK) note(t, path);
     for (long i = 0; i < p.n; i++) free(p.name[i]);
     free(p.name);
@@ -188,7 +188,7 @@ static dl_status restore_ema(dl_trainer *t, const dl_tensor_file *f, const char 
         if (!kept) return dl_fail(DL_ERR_NAME, "%s has no averaged weights; make the trainer without ema", path);
         int mode = dl_grad_mode(0);
         dl_tensor *there = dl_to_device(kept, t->device);
-        dl_status st = there ? dl_assign(t->ema[i], there) : dl_last_code();
+        dl_status st = there ? dl_assign(t->ema[i], there) : dl_failed();
         dl_grad_mode(mode);
         dl_unref(there);
         DL_TRY(st);
@@ -250,7 +250,7 @@ dl_status dl_trainer_load(dl_trainer *t, const char *path) {
     if (!t) return dl_fail_null("the trainer");
     DL_TRY(dl_ahead_drain(t));
     dl_tensor_file *f = dl_tensors_read(path, 0);
-    if (!f) return dl_last_code();
+    if (!f) return dl_failed();
     const char *text = dl_tensor_file_meta(f, KEY);
     json_error_t je;
     json_t *j = text ? json_loads(text, JSON_REJECT_DUPLICATES, &je) : NULL;

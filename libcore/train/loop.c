@@ -31,7 +31,7 @@ static dl_status eval_batch(dl_trainer *t, dl_tensor **x, dl_tensor **y, sums *s
     dl_tensor *out = dl_module_forward(t->model, *x), *loss = NULL;
     double value = 0, correct = 0, of = 0;
     long n = dl_shape(*x)[0];
-    dl_status st = out ? dl_trainer_loss_of(t, out, *y, &loss) : dl_last_code();
+    dl_status st = out ? dl_trainer_loss_of(t, out, *y, &loss) : dl_failed();
     if (st == DL_OK) st = dl_item_f(loss, &value);
     if (st == DL_OK) st = dl_trainer_correct(t, out, *y, &correct, &of);
     s->loss += value * (double)n;
@@ -68,7 +68,7 @@ dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out) {
                             split == DL_TEST ? "test" : "training");
     DL_TRY(dl_ahead_drain(t));
     dl_loader *l = eval_loader(t, split);
-    if (!l) return dl_last_code();
+    if (!l) return dl_failed();
     double began = dl_now();
     sums s = {0};
     int mode = dl_grad_mode(0), training = dl_module_training(t->model);

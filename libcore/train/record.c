@@ -89,7 +89,7 @@ dl_status dl_record_open_series(dl_trainer *t) {
     for (int i = 0; i < DL_NMETRIC; i++) {
         if (i == DL_M_ACC && !classes) continue;
         t->series[i] = dl_series_of(t->run, metric_names[i]);
-        if (!t->series[i]) return dl_last_code();
+        if (!t->series[i]) return dl_failed();
     }
     return DL_OK;
 }
@@ -111,7 +111,7 @@ dl_status dl_record_begin(dl_trainer *t) {
         s.data_fingerprint = dl_dataset_fingerprint(t->data);
         s.params = p->kv;
         t->run = dl_run_begin(t->store, &s);
-        st = t->run ? dl_record_open_series(t) : dl_last_code();
+        st = t->run ? dl_record_open_series(t) : dl_failed();
     }
     free(p);
     dl_text_free(text);

@@ -11,11 +11,6 @@
 #include "optim/optimizer.h"
 #include "train/ahead.h"
 
-dl_status dl_last_code(void) {
-    const dl_error *e = dl_error_last();
-    return e ? e->code : DL_ERR_INTERNAL;
-}
-
 double dl_now(void) { return 1e-6 * (double)dl_active_us(NULL); }
 
 static dl_status no_memory(void) { return dl_fail(DL_ERR_MEMORY, "no memory for a trainer"); }
@@ -69,7 +64,7 @@ static dl_status prepare_model(dl_trainer *t) {
     DL_TRY(dl_module_to(t->model, -1, t->device));
     t->params = dl_module_tensors(t->model, 1);
     t->state = t->params ? dl_module_tensors(t->model, 3) : NULL;
-    if (!t->state) return dl_last_code();
+    if (!t->state) return dl_failed();
     t->nparam = t->params->n;
     t->param = malloc((size_t)(t->nparam + 1) * sizeof(dl_tensor *));
     if (!t->param) return no_memory();
@@ -88,7 +83,7 @@ static dl_status make_ema(dl_trainer *t) {
     int mode = dl_grad_mode(0);
     dl_status st = DL_OK;
     for (long i = 0; i < t->nparam && st == DL_OK; i++)
-        if (!(t->ema[i] = dl_clone(t->param[i]))) st = dl_last_code();
+        if (!(t->ema[i] = dl_clone(t->param[i]))) st = dl_failed();
     dl_grad_mode(mode);
     return st;
 }
@@ -98,7 +93,7 @@ dl_status dl_trainer_make_loader(dl_trainer *t) {
     s.seed = &t->data_seed;
     s.transforms = t->transforms;
     dl_loader *l = dl_loader_new(t->data, DL_TRAIN, &s);
-    if (!l) return dl_last_code();
+    if (!l) return dl_failed();
     dl_loader_free(t->loader);
     t->loader = l;
     return DL_OK;
@@ -119,7 +114,7 @@ static dl_status init(dl_trainer *t, const dl_trainer_spec *s) {
     /* a reference of its own: the run lives in it until the trainer is gone */
     const char *path = dl_store_path(s->store);
     t->store = dl_store_open(*path ? path : "none");
-    return t->store ? DL_OK : dl_last_code();
+    return t->store ? DL_OK : dl_failed();
 }
 
 dl_trainer *dl_trainer_new(const dl_trainer_spec *s) {
@@ -183,7 +178,7 @@ void dl_trainer_free(dl_trainer *t) {
 /* ---------------------------------------------------------------- batches and losses */
 
 static dl_status replace(dl_tensor **slot, dl_tensor *made) {
-    if (!made) return dl_last_code();
+    if (!made) return dl_failed();
     dl_unref(*slot);
     *slot = made;
     return DL_OK;
@@ -217,7 +212,7 @@ static dl_tensor *fit_target(dl_tensor *output, dl_tensor *target) {
 dl_status dl_trainer_loss_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, dl_tensor **loss) {
     if (t->loss_fn) {
         *loss = t->loss_fn(t->loss_ctx, output, target);
-        if (!*loss) return dl_last_code();
+        if (!*loss) return dl_failed();
     } else {
         dl_aval attr[DL_MAX_ATTR];
         dl_attr_defaults(t->loss_op, attr);
@@ -225,7 +220,7 @@ dl_status dl_trainer_loss_of(dl_trainer *t, dl_tensor *output, dl_tensor *target
         dl_tensor *in[] = {output, fit};
         *loss = fit ? dl_invoke1(t->loss_op, in, 2, attr) : NULL;
         dl_unref(fit);
-        if (!*loss) return dl_last_code();
+        if (!*loss) return dl_failed();
     }
     if (dl_numel(*loss) == 1) return DL_OK;
     char shape[160];
@@ -271,7 +266,7 @@ dl_status dl_trainer_correct(dl_trainer *t, dl_tensor *output, dl_tensor *target
     int mode = dl_grad_mode(0);
     dl_tensor *a = answers(output, target), *same = a ? dl_eq(a, target) : NULL,
               *sum = same ? dl_sum(same, NULL, 0, 0) : NULL;
-    dl_status st = sum ? dl_item_f(sum, correct) : dl_last_code();
+    dl_status st = sum ? dl_item_f(sum, correct) : dl_failed();
     dl_unref(a);
     dl_unref(same);
     dl_unref(sum);
@@ -332,7 +327,7 @@ dl_status dl_trainer_run_net(dl_trainer *t) {
     dl_module_train(t->model, 1);
     int mode = dl_grad_mode(1);
     t->output = dl_module_forward(t->model, t->x);
-    dl_status st = t->output ? dl_trainer_loss_of(t, t->output, t->y, &t->loss_tensor) : dl_last_code();
+    dl_status st = t->output ? dl_trainer_loss_of(t, t->output, t->y, &t->loss_tensor) : dl_failed();
     dl_grad_mode(mode);
     return st;
 }
@@ -366,7 +361,7 @@ dl_status dl_trainer_backward(dl_trainer *t) {
     if (from != 1) {
         seed = dl_tensor_full(dl_ndim(t->loss_tensor), dl_shape(t->loss_tensor), dl_dtype_of(t->loss_tensor),
                               dl_device_of(t->loss_tensor), from);
-        if (!seed) return dl_last_code();
+        if (!seed) return dl_failed();
     }
     dl_status st = dl_backward(t->loss_tensor, seed, 0, 0);
     dl_unref(seed);
@@ -380,12 +375,12 @@ dl_status dl_trainer_backward(dl_trainer *t) {
 static dl_status update_ema(dl_trainer *t) {
     if (!t->ema) return DL_OK;
     dl_tensor *keep = dl_scalar_f(t->ema_decay), *take = dl_scalar_f(1 - t->ema_decay);
-    dl_status st = keep && take ? DL_OK : dl_last_code();
+    dl_status st = keep && take ? DL_OK : dl_failed();
     int mode = dl_grad_mode(0);
     for (long i = 0; i < t->nparam && st == DL_OK; i++) {
         dl_tensor *old = dl_mul(t->ema[i], keep), *new = dl_mul(t->param[i], take);
         dl_tensor *sum = old && new ? dl_add(old, new) : NULL;
-        st = sum ? dl_assign(t->ema[i], sum) : dl_last_code();
+        st = sum ? dl_assign(t->ema[i], sum) : dl_failed();
         dl_unref(old);
         dl_unref(new);
         dl_unref(sum);

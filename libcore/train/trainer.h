@@ -62,8 +62,6 @@ struct dl_trainer {
 };
 
 /* ---- train/trainer.c */
-/* Code of the last recorded failure. */
-dl_status dl_last_code(void);
 double dl_now(void); /* seconds of the clock of activity: of a monotonic one, without idle time */
 dl_status dl_trainer_loss_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, dl_tensor **loss);
 /* Correct answers among the targets; *of 0 where there are no classes. */

@@ -30,7 +30,7 @@ static dl_status grad_run(const dlsh_args *a, dlsh_value *result) {
         return DL_OK;
     }
     dlsh_value list = dlsh_new_list(n);
-    dl_status s = dlsh_failed(list) ? dl_error_last()->code : DL_OK;
+    dl_status s = dlsh_failed(list) ? dl_failed() : DL_OK;
     for (int i = 0; i < n; i++) {
         if (s == DL_OK)
             s = dlsh_list_push(list.as.list, out[i] ? dlsh_tensor(out[i]) : dlsh_none());
@@ -103,7 +103,7 @@ static dl_tensor *as_leaf(dl_tensor *t) {
 
 static dl_status report_record(const dl_gradcheck_report *r, dlsh_value *result) {
     dlsh_value rec = dlsh_new_record();
-    if (dlsh_failed(rec)) return dl_error_last()->code;
+    if (dlsh_failed(rec)) return dl_failed();
     struct {
         const char *key;
         dlsh_value v;
@@ -186,7 +186,7 @@ static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
     dl_gradcheck_report r = {0};
     dl_status s = DL_OK;
     for (; made < n && s == DL_OK; made++)
-        if (!(in[made] = as_leaf(given[made]))) s = dl_error_last()->code;
+        if (!(in[made] = as_leaf(given[made]))) s = dl_failed();
     int forward_only = u && !dlsh_userop_has_backward(u);
     r.ok = forward_only;
     if (s == DL_OK && !forward_only)

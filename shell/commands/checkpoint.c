@@ -46,7 +46,7 @@ static dl_status save_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status record_of(const dl_tensor_file *f, dlsh_value *out) {
     dlsh_value r = dlsh_new_record();
-    dl_status st = dlsh_failed(r) ? dlsh_failure() : DL_OK;
+    dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
     for (long i = 0; i < dl_tensor_file_count(f) && st == DL_OK; i++)
         st = dlsh_record_set(r.as.record, dl_tensor_file_name(f, i), dlsh_tensor(dl_ref(dl_tensor_file_at(f, i))));
     if (st == DL_OK)
@@ -59,7 +59,7 @@ static dl_status record_of(const dl_tensor_file *f, dlsh_value *out) {
 /* What the file holds: an array, a net with its weights, or a record of tensors. */
 static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out) {
     dl_tensor_file *f = dl_tensors_read(path, dlsh_device());
-    if (!f) return dlsh_failure();
+    if (!f) return dl_failed();
     if (!strcmp(dl_tensor_file_format(f), "npy")) {
         dl_tensor *t = dl_ref(dl_tensor_file_at(f, 0));
         dl_tensor_file_free(f);
@@ -75,7 +75,7 @@ static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out
     dl_module *m = dl_module_open(path, dlsh_device());
     *out = dlsh_net_value(m);
     dl_module_unref(m);
-    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+    return dlsh_failed(*out) ? dl_failed() : DL_OK;
 }
 
 static dl_status load_run(const dlsh_args *a, dlsh_value *result) {

@@ -100,7 +100,7 @@ static dl_status list_metrics(dlsh_sink *sink, const dl_comparison *c) {
 dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store = dlsh_history(a);
-    if (!store) return dlsh_failure();
+    if (!store) return dl_failed();
     long *ids;
     int n, all = dlsh_arg_bool(a, "all");
     DLSH_TRY(dlsh_run_ids(a, "runs", store, &ids, &n));
@@ -110,7 +110,7 @@ dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result) {
     }
     dl_comparison *c = dl_run_compare(store, ids, n, all);
     free(ids);
-    if (!c) return dlsh_failure();
+    if (!c) return dl_failed();
     dlsh_sink *sink = dlsh_arg_sink(a);
     dlsh_look look = dlsh_sink_look(sink);
     int people = look.mode == DLSH_MODE_TABLE;

@@ -77,7 +77,7 @@ dl_status dlsh_device_choose(const char *name) {
     DLSH_TRY(dl_device_parse(name, &device));
     /* a tensor on the device tells whether this build and machine have it */
     dl_tensor *probe = dl_tensor_zeros(0, NULL, DL_F32, device);
-    if (!probe) return dl_error_last() ? dl_error_last()->code : DL_ERR_DEVICE;
+    if (!probe) return dl_failed();
     dl_unref(probe);
     dlsh_set_default_device(device);
     return DL_OK;

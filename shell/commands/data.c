@@ -10,10 +10,9 @@
 #include "lang/session.h"
 #include "view/sink.h"
 
-static dl_status code_of_failure(void) { return dl_error_last() ? dl_error_last()->code : DL_ERR_INTERNAL; }
 static dl_status give(dlsh_value v, dlsh_value *out) {
     *out = v;
-    return dlsh_failed(v) ? code_of_failure() : DL_OK;
+    return dlsh_failed(v) ? dl_failed() : DL_OK;
 }
 
 /* ---------------------------------------------------------------- making handles */
@@ -68,7 +67,7 @@ static dl_status place(dl_tensor **x, dl_tensor **y) {
     *x = at[0], *y = at[1];
     if (at[1]) return DL_OK;
     dl_unref(at[0]);
-    return code_of_failure();
+    return dl_failed();
 }
 
 static dl_status pair_record(dl_tensor *x, dl_tensor *y, dlsh_value *out) {
@@ -76,7 +75,7 @@ static dl_status pair_record(dl_tensor *x, dl_tensor *y, dlsh_value *out) {
     if (dlsh_failed(r)) {
         dl_unref(x);
         dl_unref(y);
-        return code_of_failure();
+        return dl_failed();
     }
     dl_status st = dlsh_record_set(r.as.record, "x", dlsh_tensor(x));
     if (st == DL_OK)
@@ -96,7 +95,7 @@ static dl_status pair_list(dl_tensor *x, dl_tensor *y, dlsh_value *out) {
     if (dlsh_failed(l)) {
         dl_unref(x);
         dl_unref(y);
-        return code_of_failure();
+        return dl_failed();
     }
     dl_status st = dlsh_list_push(l.as.list, dlsh_tensor(x));
     if (st == DL_OK)
@@ -244,7 +243,7 @@ static dl_status get_names(void *self, dlsh_value *out) {
     for (long i = 0; !dlsh_failed(v) && i < dl_dataset_classes(self); i++)
         if (dlsh_list_push(v.as.list, dlsh_string(dl_dataset_class_name(self, i))) != DL_OK) {
             dlsh_drop(v);
-            return code_of_failure();
+            return dl_failed();
         }
     return give(v, out);
 }
@@ -324,7 +323,7 @@ static dl_status one_sample(const dlsh_split *s, long i, dlsh_value *out) {
     dl_unref(y);
     if (y0) return pair_record(x0, y0, out);
     dl_unref(x0);
-    return code_of_failure();
+    return dl_failed();
 }
 
 /* d.train[5], and d.train[[3, 1, 4]], d.train[range(8)] or d.train[:8] for a batch. */
@@ -524,7 +523,7 @@ static dl_status from_tensors(const dlsh_args *a, const dl_data_kind *k, dl_data
         return dlsh_fail(DL_ERR_VALUE, "dataset(\"tensor\", x, y)",
                          "a dataset of tensors needs samples x and targets y");
     *d = dl_dataset_from(t[0], t[1], t[2], t[3], NULL);
-    return *d ? DL_OK : code_of_failure();
+    return *d ? DL_OK : dl_failed();
 }
 
 static dl_status from_options(const dlsh_args *a, const dl_data_kind *k, option_list *o, dl_dataset **d) {
@@ -536,7 +535,7 @@ static dl_status from_options(const dlsh_args *a, const dl_data_kind *k, option_
     }
     for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) DLSH_TRY(add_option(o, name, *v));
     *d = dl_dataset_open(k->name, o->words);
-    return *d ? DL_OK : code_of_failure();
+    return *d ? DL_OK : dl_failed();
 }
 
 static dl_status dataset_run(const dlsh_args *a, dlsh_value *result) {
@@ -546,7 +545,7 @@ static dl_status dataset_run(const dlsh_args *a, dlsh_value *result) {
     dl_dataset *d = NULL;
     if (!k) { /* the library's message names the nearest kind */
         dl_dataset_open(name, NULL);
-        return code_of_failure();
+        return dl_failed();
     }
     dl_status st = !strcmp(name, "tensor") ? from_tensors(a, k, &d) : from_options(a, k, &o, &d);
     for (int i = 0; i < MAX_OPTIONS; i++) dlsh_buf_free(&o.texts[i]);
@@ -585,7 +584,7 @@ static dl_status loader_run(const dlsh_args *a, dlsh_value *result) {
     if (transforms.n) spec.transforms = dlsh_buf_text(&transforms);
     dl_loader *l = st == DL_OK ? dl_loader_new(split ? split->data : d, split ? split->which : DL_TRAIN, &spec) : NULL;
     dlsh_buf_free(&transforms);
-    if (!l) return st != DL_OK ? st : code_of_failure();
+    if (!l) return st != DL_OK ? st : dl_failed();
     return give(dlsh_new_handle(&dlsh_loader_class, l), result);
 }
 

@@ -170,7 +170,7 @@ static dl_status list_rows(dlsh_sink *sink, const dl_tape *tape) {
 
 static dl_status write_file(const char *path, const dlsh_graph *g) {
     dlsh_buf svg = {0};
-    dl_status status = dl_format_for(path, DL_HOLDS_GRAPH) ? dlsh_graph_svg(&svg, g) : dlsh_failure();
+    dl_status status = dl_format_for(path, DL_HOLDS_GRAPH) ? dlsh_graph_svg(&svg, g) : dl_failed();
     if (!status) status = dlsh_buf_write(&svg, path);
     dlsh_buf_free(&svg);
     return status;
@@ -202,7 +202,7 @@ static dl_status graph_run(const dlsh_args *a, dlsh_value *result) {
     if (most < 1 || most > MOST)
         return dlsh_arg_fail(a, "max", DL_ERR_VALUE, NULL, "max must be 1 to %d, got %ld", MOST, most);
     dl_tape *tape = dl_tape_of(y);
-    if (!tape) return dlsh_failure();
+    if (!tape) return dl_failed();
     history h = {.session = dlsh_arg_session(a), .tape = tape, .index = malloc(sizeof(int) * (size_t)tape->n)};
     dlsh_graph g = {0};
     dl_status status = h.index ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %ld ops", tape->n);

@@ -323,7 +323,7 @@ static dl_status show_one(const dlsh_args *a, const dl_run_info *r) {
 static dl_status run_show(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store = dlsh_history(a);
-    if (!store) return dlsh_failure();
+    if (!store) return dl_failed();
     long id;
     DLSH_TRY(run_id(a, "run", store, &id));
     dl_run_list *l = dl_run_show(store, id);
@@ -336,7 +336,7 @@ static dl_status run_show(const dlsh_args *a, dlsh_value *result) {
 static dl_status run_delete(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store = dlsh_history(a);
-    if (!store) return dlsh_failure();
+    if (!store) return dl_failed();
     int hide = *(const int *)dlsh_arg_data(a), n;
     long *ids;
     DLSH_TRY(find_ids(a, "runs", store, hide ? dl_run_find : dl_run_find_deleted, &ids, &n));
@@ -349,7 +349,7 @@ static dl_status run_delete(const dlsh_args *a, dlsh_value *result) {
 static dl_status run_rename(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store = dlsh_history(a);
-    if (!store) return dlsh_failure();
+    if (!store) return dl_failed();
     long id;
     DLSH_TRY(run_id(a, "run", store, &id));
     return dl_run_rename(store, id, dlsh_arg_str(a, "name"));
@@ -427,15 +427,15 @@ static dl_status show_best(const dlsh_args *a, const dl_ranking *rank, dlsh_valu
 
 static dl_status best_run(const dlsh_args *a, dlsh_value *result) {
     dl_store *store = dlsh_history(a);
-    if (!store) return dlsh_failure();
+    if (!store) return dl_failed();
     dlsh_buf where = {0};
     dl_status status = dlsh_run_filter(a, &where);
     dl_ranking *rank = NULL;
     if (!status) {
         rank = dl_run_best(store, dlsh_arg_str(a, "metric"), direction(a), where.n ? dlsh_buf_text(&where) : NULL,
                            dlsh_arg_int(a, "limit"));
-        status = rank ? show_best(a, rank, result)
-                      : dlsh_place_failure(a, dl_error_last()->code == DL_ERR_NAME ? "metric" : NULL);
+        status =
+            rank ? show_best(a, rank, result) : dlsh_place_failure(a, dl_failed() == DL_ERR_NAME ? "metric" : NULL);
     }
     dl_ranking_free(rank);
     dlsh_buf_free(&where);
@@ -476,7 +476,7 @@ static dl_status sql_fetch(dl_rows *rows, dlsh_wide_table *w) {
         if (!status && dlsh_interrupted()) status = dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted");
     }
     free(cells);
-    if (!status && more < 0) status = dlsh_failure();
+    if (!status && more < 0) status = dl_failed();
     return status;
 }
 
@@ -504,7 +504,7 @@ static dl_status sql_list(const dlsh_table *t, dlsh_value *out) {
 
 static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
     dl_store *store = dlsh_history(a);
-    if (!store) return dlsh_failure();
+    if (!store) return dl_failed();
     dl_rows *rows = dl_store_sql(store, dlsh_arg_str(a, "query"));
     if (!rows) return dlsh_place_failure(a, "query");
     dlsh_wide_table w = {0};
@@ -524,7 +524,7 @@ static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status tag_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store = dlsh_history(a);
-    if (!store) return dlsh_failure();
+    if (!store) return dl_failed();
     long id;
     DLSH_TRY(run_id(a, "run", store, &id));
     for (int i = 0; i < dlsh_arg_count(a, "tags"); i++) {
@@ -541,7 +541,7 @@ static dl_status tag_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status note_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store = dlsh_history(a);
-    if (!store) return dlsh_failure();
+    if (!store) return dl_failed();
     long id;
     DLSH_TRY(run_id(a, "run", store, &id));
     return dl_run_note(store, id, dlsh_arg_str(a, "text"));
@@ -550,7 +550,7 @@ static dl_status note_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status export_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store = dlsh_history(a);
-    if (!store) return dlsh_failure();
+    if (!store) return dl_failed();
     long *ids;
     int n;
     DLSH_TRY(dlsh_run_ids(a, "runs", store, &ids, &n));

@@ -9,7 +9,7 @@
 
 dl_status dlsh_give(dlsh_value v, dlsh_value *out) {
     *out = v;
-    return dlsh_failed(v) ? dlsh_failure() : DL_OK;
+    return dlsh_failed(v) ? dl_failed() : DL_OK;
 }
 
 dlsh_value dlsh_known(double v) { return v == v ? dlsh_float(v) : dlsh_none(); }
@@ -36,7 +36,7 @@ static dl_status text(void *self, dlsh_buf *out) {
     dl_module *m = self;
     if (!is_group(m)) {
         char *words = dl_module_text(m);
-        if (!words) return dlsh_failure();
+        if (!words) return dl_failed();
         dlsh_buf_printf(out, "<layer %s>", words);
         dl_text_free(words);
         return DL_OK;
@@ -130,7 +130,7 @@ static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
     int ndim = dl_module_input(self, shape, &dtype);
     if (!ndim) return show_names(sink, self);
     dl_summary *sum = dl_module_summary(self, ndim, shape, dtype, dlsh_device());
-    if (!sum) return dlsh_failure();
+    if (!sum) return dl_failed();
     dl_status st = show_summary(sink, self, sum);
     dl_summary_free(sum);
     return st;
@@ -150,7 +150,7 @@ static dl_status get_training(void *self, dlsh_value *out) {
 }
 static dl_status get_text(void *self, dlsh_value *out) {
     char *words = dl_module_text(self);
-    if (!words) return dlsh_failure();
+    if (!words) return dl_failed();
     dlsh_value v = dlsh_string(words);
     dl_text_free(words);
     return dlsh_give(v, out);
@@ -247,7 +247,7 @@ static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
     dl_module *m = dl_module_copy(dlsh_arg_self(a));
     *result = dlsh_net_value(m);
     dl_module_unref(m);
-    return dlsh_failed(*result) ? dlsh_failure() : DL_OK;
+    return dlsh_failed(*result) ? dl_failed() : DL_OK;
 }
 
 static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
@@ -279,7 +279,7 @@ static dl_status tensors_run(const dlsh_args *a, dlsh_value *result) {
     if (!dl_module_is_built(dlsh_arg_self(a))) return dlsh_no_weights();
     dl_module_list *l = dl_module_tensors(dlsh_arg_self(a), record ? 3 : 1);
     dlsh_value v = !l ? dlsh_void() : record ? dlsh_new_record() : dlsh_new_list(l->n);
-    dl_status st = dlsh_failed(v) ? dlsh_failure() : DL_OK;
+    dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
     for (long i = 0; st == DL_OK && i < l->n; i++) {
         dlsh_value t = dlsh_tensor(dl_ref(l->entries[i].tensor));
         st = record ? dlsh_record_set(v.as.record, l->entries[i].path, t) : dlsh_list_push(v.as.list, t);
@@ -319,7 +319,7 @@ static dl_status summary_run(const dlsh_args *a, dlsh_value *result) {
     int n = 0;
     DLSH_TRY(batch_shape(a, shape, &n));
     dl_summary *sum = dl_module_summary(dlsh_arg_self(a), n, shape, DL_F32, dlsh_device());
-    if (!sum) return dlsh_failure();
+    if (!sum) return dl_failed();
     dl_status st = show_summary(dlsh_session_sink(dlsh_arg_session(a)), dlsh_arg_self(a), sum);
     dl_summary_free(sum);
     return st;

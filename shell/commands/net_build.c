@@ -152,7 +152,7 @@ static dl_status describe_value(work *w, const dlsh_layer *l, dl_layer_spec *spe
     spec->module = m->module = dl_module_function(l->kind, call_layer, cb, dlsh_callback_free);
     m->next = w->made;
     w->made = m;
-    return m->module ? DL_OK : dlsh_failure();
+    return m->module ? DL_OK : dl_failed();
 }
 
 /* Names that fields and methods of nets have already. */
@@ -192,14 +192,14 @@ static dl_status describe(work *w, const dlsh_layer *layers, int n, const dl_lay
 /* The failure of the library, placed at the layer or argument it is about. */
 static dl_status place(work *w, const dl_layer_spec *at, int arg) {
     dl_error e;
-    if (!at) return dlsh_failure();
+    if (!at) return dl_failed();
     for (pair *p = w->pairs; p; p = p->next) {
         if (p->spec != at) continue;
         dl_error_take(&e);
         int index = arg >= 0 && p->arg_of ? p->arg_of[arg] : -1;
         return dlsh_layer_fail(w->s, p->layer, index, e.code, e.hint, "%s", e.message);
     }
-    return dlsh_failure();
+    return dl_failed();
 }
 
 static dl_status build(dlsh_session *s, const char *name, const dlsh_layer *layers, int n, const char *text,

@@ -35,7 +35,7 @@ static dl_status run_op(const dlsh_userop *u, const char *name, dl_tensor **in, 
     dl_tensor *y = r->out[0];
     if (!dlsh_userop_has_backward(u) || !dl_requires_grad(y)) return DL_OK;
     dl_tensor *seed = dl_tensor_full(dl_ndim(y), dl_shape(y), dl_dtype_of(y), dl_device_of(y), 0.7);
-    dl_status st = seed ? dl_gradients(y, seed, in, n, 0, 0, r->grad) : dlsh_failure();
+    dl_status st = seed ? dl_gradients(y, seed, in, n, 0, 0, r->grad) : dl_failed();
     dl_unref(seed);
     if (st) run_free(r, n);
     return st;
@@ -45,7 +45,7 @@ static dl_status run_op(const dlsh_userop *u, const char *name, dl_tensor **in, 
 
 static dl_status leaf(const dlsh_userop *u, int i, dl_tensor *t) {
     dl_dtype dtype;
-    if (!t) return dlsh_failure();
+    if (!t) return dl_failed();
     return dlsh_userop_input(u, i, DL_F64, &dtype) ? dl_set_requires_grad(t, 1) : DL_OK;
 }
 
@@ -82,7 +82,7 @@ dl_status dlsh_opcheck_inputs(const dlsh_userop *u, dl_tensor **in) {
         in[i] = st ? NULL : drawn(i, ndim, shape, dtype);
         if (in[i]) continue;
         free_all(in, i);
-        return dlsh_failure();
+        return dl_failed();
     }
     return DL_OK;
 }

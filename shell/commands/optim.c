@@ -223,7 +223,7 @@ static dl_status schedule_run(const dlsh_args *a, dlsh_value *result) {
         DLSH_TRY(dlsh_to_arg(NULL, *dlsh_arg_at(a, "values", i), &room[n], &args[n]));
     DLSH_TRY(collect_extra(a, args, room, &n));
     dl_schedule *s = dl_schedule_new(dlsh_arg_str(a, "kind"), args, n, NULL);
-    if (!s) return dlsh_failure();
+    if (!s) return dl_failed();
     dl_status st = dlsh_give(schedule_value(s), result);
     dl_schedule_unref(s);
     return st;
@@ -262,7 +262,7 @@ static dl_status find_tensors(const dlsh_args *a, dlsh_value v, tensors *l) {
     if (m) {
         if (!dl_module_is_built(m)) return dlsh_no_weights();
         dl_module_list *all = dl_module_tensors(m, 1);
-        st = all ? DL_OK : dlsh_failure();
+        st = all ? DL_OK : dl_failed();
         for (long i = 0; st == DL_OK && i < all->n; i++) st = add_tensor(l, all->entries[i].tensor);
         dl_module_list_free(all);
     } else if (v.type == DLSH_TENSOR)

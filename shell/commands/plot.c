@@ -26,12 +26,12 @@ static void chart_free(chart *c) {
 
 static dl_status add_run(chart *c, dl_store *store, long id, long max_points) {
     dl_run_list *l = dl_run_show(store, id);
-    if (!l) return dlsh_failure();
+    if (!l) return dl_failed();
     snprintf(c->labels[c->n], sizeof c->labels[0], "%ld %.100s", id, l->runs[0].name);
     dlsh_one_line(c->labels[c->n], strlen(c->labels[c->n]));
     dl_run_list_free(l);
     dl_points *p = dl_series_points(store, id, c->metric, max_points);
-    if (!p) return dlsh_failure();
+    if (!p) return dl_failed();
     c->points[c->n] = p;
     c->runs[c->n] = id;
     c->curves[c->n] = (dlsh_curve){c->labels[c->n], p->n, p->step, p->value};
@@ -133,7 +133,7 @@ static dl_status add_variables(const dlsh_args *a, chart *c, int n) {
 
 static dl_status add_runs(const dlsh_args *a, chart *c, long max_points) {
     dl_store *store = dlsh_history(a);
-    if (!store) return dlsh_failure();
+    if (!store) return dl_failed();
     if (dl_metric_resolve(store, dlsh_arg_str(a, "metric"), c->metric, sizeof c->metric))
         return dlsh_place_failure(a, "metric");
     long *ids, last;

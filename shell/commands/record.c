@@ -203,7 +203,7 @@ static dl_status begin(const dlsh_args *a, recording *r, const parameters *p) {
     dl_module *net = dlsh_arg_handle(a, "net", &dlsh_net_class);
     dl_dataset *data = dlsh_arg_handle(a, "data", &dlsh_dataset_class);
     char *model = net ? dl_module_text(net) : NULL;
-    if (net && !model) return dlsh_failure();
+    if (net && !model) return dl_failed();
     dl_run_spec spec = dlsh_run_spec(a);
     spec.device = dl_device_name(dlsh_device());
     spec.seed = dl_seed_get();
@@ -215,7 +215,7 @@ static dl_status begin(const dlsh_args *a, recording *r, const parameters *p) {
     if (path) r->store = dl_store_open(*path ? path : "none");
     if (r->store) r->run = dl_run_begin(r->store, &spec);
     dl_text_free(model);
-    if (!r->run) return dlsh_failure();
+    if (!r->run) return dl_failed();
     r->id = dl_run_id(r->run);
     return DL_OK;
 }

@@ -150,7 +150,7 @@ static dl_status runs_list(const dl_run_list *l, long limit, dlsh_value *out) {
 dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
     *result = dlsh_none();
     dl_store *store = dlsh_history(a);
-    if (!store) return dlsh_failure();
+    if (!store) return dl_failed();
     long limit = dlsh_arg_int(a, "limit");
     if (limit < 0) return dlsh_arg_fail(a, "limit", DL_ERR_VALUE, "limit=0 shows all", "limit must not be negative");
     dlsh_buf where = {0};

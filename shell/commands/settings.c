@@ -170,7 +170,7 @@ static dl_status set_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     if (!dlsh_given(a, "name")) return dlsh_settings_list(dlsh_arg_sink(a));
     const dlsh_setting *row = setting_find(dlsh_arg_str(a, "name"));
-    if (!row) return dl_error_last()->code;
+    if (!row) return dl_failed();
     if (dlsh_given(a, "value")) return setting_set(row, dlsh_arg_str(a, "value"));
     dlsh_buf value = {0};
     dl_status status = dlsh_setting_get(row, &value);

@@ -113,7 +113,7 @@ static dl_status get_run(void *self, dlsh_value *out) {
     *out = dlsh_none();
     if (!s.run) return DL_OK;
     dlsh_value r = dlsh_new_record();
-    if (dlsh_failed(r)) return dlsh_failure();
+    if (dlsh_failed(r)) return dl_failed();
     dl_status st = dlsh_record_set(r.as.record, "id", dlsh_int(s.run));
     if (st == DL_OK)
         *out = r;
@@ -185,7 +185,7 @@ static dl_status choose_loss(const dlsh_args *a, dl_trainer_spec *spec) {
     spec->loss_ctx = dlsh_callback_new(dlsh_arg_session(a), *v);
     spec->loss_fn = call_loss;
     spec->loss_release = dlsh_callback_free;
-    return spec->loss_ctx ? DL_OK : dlsh_failure();
+    return spec->loss_ctx ? DL_OK : dl_failed();
 }
 
 static dl_status choose_opt(const dlsh_args *a, dl_trainer_spec *spec) {
@@ -198,7 +198,7 @@ static dl_status choose_opt(const dlsh_args *a, dl_trainer_spec *spec) {
     else
         return dlsh_arg_fail(a, "opt", DL_ERR_TYPE, "opt=adam(lr=1e-3)", "opt must be an optimizer, got %s",
                              dlsh_type_name(*v));
-    return spec->opt ? DL_OK : dlsh_failure();
+    return spec->opt ? DL_OK : dl_failed();
 }
 
 static dl_status choose_schedule(const dlsh_args *a, dl_trainer_spec *spec) {
@@ -215,7 +215,7 @@ static dl_status choose_schedule(const dlsh_args *a, dl_trainer_spec *spec) {
     } else
         return dlsh_arg_fail(a, "schedule", DL_ERR_TYPE, "schedule(\"cosine\", 1000), or fn (step) { return ... }",
                              "schedule must be a schedule or a function, got %s", dlsh_type_name(*v));
-    return spec->schedule ? DL_OK : dlsh_failure();
+    return spec->schedule ? DL_OK : dl_failed();
 }
 
 static void read_options(const dlsh_args *a, dl_trainer_spec *spec, dl_run_spec *run) {
@@ -252,13 +252,13 @@ static dl_status trainer_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_TRY(check_options(a));
     read_options(a, &spec, &run);
     spec.store = dlsh_store(dlsh_arg_session(a));
-    dl_status st = spec.store ? DL_OK : dlsh_failure();
+    dl_status st = spec.store ? DL_OK : dl_failed();
     if (st == DL_OK) st = choose_opt(a, &spec);
     if (st == DL_OK) st = choose_schedule(a, &spec);
     if (st == DL_OK) st = choose_loss(a, &spec);
     if (st == DL_OK) {
         dl_trainer *t = dl_trainer_new(&spec);
-        st = t ? dlsh_give(dlsh_new_handle(&dlsh_trainer_class, t), result) : dlsh_failure();
+        st = t ? dlsh_give(dlsh_new_handle(&dlsh_trainer_class, t), result) : dl_failed();
     }
     dl_optimizer_unref(spec.opt);
     dl_schedule_unref(spec.schedule);
@@ -277,7 +277,7 @@ typedef struct figure {
 /* For people "step 3  loss 2.301  lr 0.001"; else a record; as a function the record is the result. */
 static dl_status tell(const dlsh_args *a, long step, const figure *f, int n, dlsh_value *result) {
     dlsh_value r = dlsh_new_record();
-    if (dlsh_failed(r)) return dlsh_failure();
+    if (dlsh_failed(r)) return dl_failed();
     dl_status st = dlsh_record_set(r.as.record, "step", dlsh_int(step));
     for (int i = 0; i < n && st == DL_OK; i++)
         if (!isnan(f[i].value) || !strcmp(f[i].name, "loss"))
@@ -427,7 +427,7 @@ static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer_state s;
     dl_trainer_get(t, &s);
     dlsh_value r = dlsh_new_record();
-    if (dlsh_failed(r)) return dlsh_failure();
+    if (dlsh_failed(r)) return dl_failed();
     dl_status st = dlsh_record_set(r.as.record, "step", dlsh_int(s.step));
     if (st == DL_OK) st = dlsh_record_set(r.as.record, "loss", dlsh_float(s.loss));
     if (st == DL_OK)
@@ -442,7 +442,7 @@ static dl_status eval_run(const dlsh_args *a, dlsh_value *result) {
     dl_split split = !strcmp(dlsh_arg_str(a, "split"), "train") ? DL_TRAIN : DL_TEST;
     DLSH_TRY(dl_trainer_eval(trainer_of(a), split, &e));
     dlsh_value r = dlsh_new_record();
-    if (dlsh_failed(r)) return dlsh_failure();
+    if (dlsh_failed(r)) return dl_failed();
     dl_status st = dlsh_record_set(r.as.record, "loss", dlsh_float(e.loss));
     if (st == DL_OK && !isnan(e.acc)) st = dlsh_record_set(r.as.record, "acc", dlsh_float(e.acc));
     if (st == DL_OK)

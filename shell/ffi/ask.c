@@ -96,7 +96,7 @@ static dl_status ask(const char *program, char **argv, const char *flags, const 
     int status = 0;
     size_t before = said->n;
     const char *folder = dlsh_cc_folder();
-    if (!folder) return dlsh_failure();
+    if (!folder) return dl_failed();
     snprintf(path, sizeof path, "%s/ask%d.c", folder, number);
     snprintf(depends, sizeof depends, "%s/ask%d.d", folder, number++);
     DLSH_TRY(write_source(path, source));
@@ -118,7 +118,7 @@ dl_status dlsh_c_ask(const char *source, const char *const *args, const char *fl
                      int *good) {
     char program[400], key[DLSH_CC_KEY];
     char **argv = command(args, flags);
-    dl_status st = argv ? DL_OK : dlsh_failure();
+    dl_status st = argv ? DL_OK : dl_failed();
     if (!st && !dlsh_spawn_find(argv[0], program, sizeof program))
         st = dlsh_fail(DL_ERR_IO, "install gcc, or name a C compiler in DLSH_CC",
                        "there is no program '%s' to read C with", argv[0]);

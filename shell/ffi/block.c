@@ -355,7 +355,7 @@ static dl_status bind(dlsh_cblock *b, dlsh_cdecl *d) {
     void *addr = symbol(b, d->name, "");
     if (!addr) return DL_OK; /* static, or only declared */
     const dlsh_ctype *declared = d->type;
-    if (!(d->type = whole_type(b, d))) return dlsh_failure();
+    if (!(d->type = whole_type(b, d))) return dl_failed();
     if (d->type != declared) DLSH_TRY(write_length(b, d->name, d->type->n));
     dlsh_cexport *grown = realloc(b->exports, (size_t)(b->nexports + 1) * sizeof *grown);
     if (!grown) return no_memory();
@@ -528,7 +528,7 @@ dl_status dlsh_c_run_block(dlsh_session *s, const dlsh_unit *u, const dlsh_node 
     char name[96];
     snprintf(name, sizeof name, "%s block of %.60s:%d", n->text, u->name, n->span.line);
     dlsh_clib *lib = block_new(s, name);
-    if (!lib) return dlsh_failure();
+    if (!lib) return dl_failed();
     dlsh_cblock *b = lib->data;
     dlsh_cc_result r = {0};
     dl_status st = fill(b, u, n);
@@ -550,7 +550,7 @@ dl_status dlsh_cblock_variant(dlsh_cblock *of, const char *more, const char *nam
     dlsh_buf flags = {0};
     dlsh_cc_result r = {0};
     *lib = block_new(of->s, of->lib->name);
-    if (!*lib) return dlsh_failure();
+    if (!*lib) return dl_failed();
     dlsh_cblock *b = (*lib)->data;
     b->cuda = of->cuda, b->line = of->line, b->col = of->col;
     b->text = strdup(of->text), b->file = strdup(of->file), b->prelude = strdup(of->prelude);

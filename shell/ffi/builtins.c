@@ -91,7 +91,7 @@ static dl_status new_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value *more = array ? NULL : flexible_value(of, v);
     long extra = more ? open_length(*more) * (long)dlsh_c_size(flexible(of)->type->base) : 0;
     *result = dlsh_c_new_memory(s, of, n, extra > 0 ? extra : 0, &addr);
-    if (dlsh_failed(*result)) return dlsh_failure();
+    if (dlsh_failed(*result)) return dl_failed();
     dl_status st = DL_OK;
     const dlsh_cpointer *p = dlsh_unwrap(*result, &dlsh_cpointer_class);
     if (v) st = fill(s, array ? dlsh_c_array(dlsh_c_space(s), of->plain, n) : of->plain, v, p->owner, addr);
@@ -155,7 +155,7 @@ static dl_status cast_to_pointer(const dlsh_args *a, const dlsh_ctype *t, dlsh_v
     } else {
         return dlsh_arg_fail(a, "value", DL_ERR_TYPE, NULL, "%s cannot be cast to %s", dlsh_a(v), dlsh_c_name(t));
     }
-    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+    return dlsh_failed(*out) ? dl_failed() : DL_OK;
 }
 
 /* A pointer to a function becomes one that can be called. */
@@ -166,7 +166,7 @@ static dl_status cast_to_function(const dlsh_args *a, const dlsh_ctype *t, dlsh_
     if (!addr)
         return dlsh_arg_fail(a, "value", DL_ERR_TYPE, NULL, "%s cannot be cast to %s", dlsh_a(v), dlsh_c_name(t));
     *out = dlsh_c_unnamed_function(dlsh_arg_session(a), t->base, addr);
-    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+    return dlsh_failed(*out) ? dl_failed() : DL_OK;
 }
 
 static dl_status cast_run(const dlsh_args *a, dlsh_value *result) {
@@ -220,7 +220,7 @@ static dl_status string_run(const dlsh_args *a, dlsh_value *result) {
                              dlsh_c_name(p->type));
     if (p->freed) return released(a, p);
     long limit = n ? count_arg(a, p) : p->n;
-    if (n && limit < 0) return dlsh_failure();
+    if (n && limit < 0) return dl_failed();
     if (!p->addr || !dlsh_c_peek(p->addr, &c, limit != 0)) return no_memory_there(a, p->addr);
     size_t len = n ? (size_t)limit : dlsh_c_strlen(p->addr, limit < 0 ? (size_t)-1 : (size_t)limit);
     char *copy = malloc(len + 1);
@@ -233,7 +233,7 @@ static dl_status string_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status list_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_cpointer *p = dlsh_arg_self(a);
     long n = count_arg(a, p);
-    if (n < 0) return dlsh_failure();
+    if (n < 0) return dl_failed();
     dlsh_value list = dlsh_new_list(n), self = dlsh_arg_self_value(a);
     dl_status st = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
     for (long i = 0; i < n && !st; i++) {
@@ -252,14 +252,14 @@ static dl_status tensor_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_cpointer *p = dlsh_arg_self(a);
     long n = count_arg(a, p);
     dl_dtype d;
-    if (n < 0) return dlsh_failure();
+    if (n < 0) return dl_failed();
     const char *dtype = p->type->base->kind == DLSH_C_VOID ? NULL : dlsh_c_dtype_of(p->type->base);
     if (!dtype || dl_dtype_parse(dtype, &d))
         return dlsh_arg_fail(a, NULL, DL_ERR_DTYPE, "cast(\"float *\", p).tensor(n)", "there are no tensors of %s",
                              dlsh_c_name(p->type->base));
     n = n * (long)dlsh_c_size(p->type->base) / dl_dtype_size(d);
     dl_tensor *t = dl_tensor_empty(1, &n, d, 0);
-    if (!t) return dlsh_failure();
+    if (!t) return dl_failed();
     if (!dlsh_c_peek(p->addr, dl_data(t), (size_t)(n * dl_dtype_size(d)))) {
         dl_unref(t);
         return no_memory_there(a, p->addr);
@@ -278,7 +278,7 @@ static dl_status offset_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, "n", DL_ERR_INDEX, NULL, "an offset of %ld is beyond all memory", i);
     char *at = (char *)((unsigned long)p->addr + (unsigned long)far);
     *result = dlsh_c_pointer_value(dlsh_arg_session(a), p->type, at, dlsh_ref(p->owner), p->n < 0 ? -1 : p->n - i);
-    return dlsh_failed(*result) ? dlsh_failure() : DL_OK;
+    return dlsh_failed(*result) ? dl_failed() : DL_OK;
 }
 
 static const dlsh_param maybe_count[] = {

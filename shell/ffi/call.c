@@ -24,9 +24,9 @@ static dl_status prepare(dlsh_cfunc *f) {
     const dlsh_ctype *t = f->proto->type;
     dlsh_cspace *c = dlsh_c_space(f->s);
     ffi_type *result = dlsh_c_ffi_type(c, t->base), **types = dlsh_c_alloc(c, ((size_t)t->n + 1) * sizeof *types);
-    if (!result || !types) return dlsh_failure();
+    if (!result || !types) return dl_failed();
     for (long i = 0; i < t->n; i++)
-        if (!(types[i] = dlsh_c_ffi_type(c, t->params[i]))) return dlsh_failure();
+        if (!(types[i] = dlsh_c_ffi_type(c, t->params[i]))) return dl_failed();
     if (ffi_prep_cif(&f->cif, FFI_DEFAULT_ABI, (unsigned)t->n, result, types) != FFI_OK) return prepare_failed(f);
     f->prepared = 1;
     return DL_OK;
@@ -36,9 +36,9 @@ static dl_status prepare_varargs(const dlsh_ccall *k, ffi_cif *cif, ffi_type **t
     const dlsh_ctype *t = k->f->proto->type;
     dlsh_cspace *c = dlsh_c_space(k->s);
     ffi_type *result = dlsh_c_ffi_type(c, t->base);
-    if (!result) return dlsh_failure();
+    if (!result) return dl_failed();
     for (int i = 0; i < k->n; i++)
-        if (!(types[i] = dlsh_c_ffi_type(c, k->types[i]))) return dlsh_failure();
+        if (!(types[i] = dlsh_c_ffi_type(c, k->types[i]))) return dl_failed();
     if (ffi_prep_cif_var(cif, FFI_DEFAULT_ABI, (unsigned)t->n, (unsigned)k->n, result, types) != FFI_OK)
         return prepare_failed(k->f);
     return DL_OK;
@@ -251,7 +251,7 @@ static dl_status make_out(dlsh_ccall *k, int at) {
         k->slots[at].p = &k->boxes[at];
     } else {
         k->owners[at] = dlsh_c_new_memory(k->s, t, n, 0, &addr);
-        if (dlsh_failed(k->owners[at])) return dlsh_failure();
+        if (dlsh_failed(k->owners[at])) return dl_failed();
         k->slots[at].p = addr;
     }
     return k->given[at] ? dlsh_c_store(k->s, t, *k->given[at], k->slots[at].p) : DL_OK;
@@ -279,7 +279,7 @@ static dl_status array_result(dlsh_ccall *k, int at, dlsh_value *out) {
             }
         }
     }
-    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+    return dlsh_failed(*out) ? dl_failed() : DL_OK;
 }
 
 /* What keeps the memory behind an argument; VOID: nothing of the shell's. */
@@ -340,7 +340,7 @@ static dl_status owned_result(dlsh_ccall *k, const dlsh_ctype *t, char *p, dlsh_
         dlsh_value owner = p ? dlsh_c_owner(p, -1, release, lib) : dlsh_void();
         *out = p && dlsh_failed(owner) ? owner : dlsh_c_pointer_value(k->s, t->plain, p, owner, -1);
     }
-    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+    return dlsh_failed(*out) ? dl_failed() : DL_OK;
 }
 
 static dl_status plain_result(dlsh_ccall *k, char *raw, dlsh_value *out) {
@@ -350,7 +350,7 @@ static dl_status plain_result(dlsh_ccall *k, char *raw, dlsh_value *out) {
         memcpy(&p, raw, sizeof p);
         if (k->f->proto->flags & DLSH_C_OWNED) return owned_result(k, t, p, out);
         if (t->base->tag && !strcmp(t->base->tag, "dl_tensor") && !t->base->is_const) {
-            if (!p && dl_error_last()) return dlsh_failure();
+            if (!p && dl_error_last()) return dl_failed();
             if (!p) return dlsh_fail(DL_ERR_VALUE, NULL, "%s gave no tensor", k->f->proto->name);
             *out = dlsh_tensor((dl_tensor *)p);
             return DL_OK;
@@ -485,7 +485,7 @@ static dl_status variable_arguments(dlsh_ccall *k) {
         DLSH_TRY(format_text(k, &format));
         n = dlsh_c_format_types(c, format, p->scanf, wanted, DLSH_C_MAX_ARGS);
         free(format);
-        if (n < 0) return dlsh_failure();
+        if (n < 0) return dl_failed();
         if (n != given)
             return dlsh_fail(DL_ERR_VALUE, NULL, "the format of %s wants %d argument%s after it, got %d", p->name, n,
                              n == 1 ? "" : "s", given);
@@ -494,7 +494,7 @@ static dl_status variable_arguments(dlsh_ccall *k) {
         int at = p->nparams + i;
         k->failed_at = at;
         k->types[at] = n >= 0 ? wanted[i].type : dlsh_c_promoted(c, *k->given[at], dlsh_c_what(k, at));
-        if (!k->types[at]) return dlsh_failure();
+        if (!k->types[at]) return dl_failed();
         if (n >= 0) DLSH_TRY(check_conversion(k, wanted[i].type, *k->given[at]));
         DLSH_TRY(dlsh_c_convert(k, at, k->types[at], *k->given[at]));
         if (n >= 0 && p->scanf) DLSH_TRY(check_room(k, at, wanted[i].chars));

@@ -339,7 +339,7 @@ dl_status dlsh_c_enter_macros(dlsh_cspace *c, const dlsh_cdecls *d) {
         for (int i = 0; i < d->nmacros && !st; i++) {
             if (done[i]) continue;
             int r = enter_macro(c, &d->macros[i]);
-            if (r < 0) st = dlsh_failure();
+            if (r < 0) st = dl_failed();
             if (r > 0) more = done[i] = 1;
         }
     }

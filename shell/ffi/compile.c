@@ -348,7 +348,7 @@ dl_status dlsh_cc_compile(const dlsh_cc_job *job, const char *key, dlsh_cc_resul
     static int serial;
     *r = (dlsh_cc_result){0};
     build b = {.job = job, .folder = dlsh_cc_folder()};
-    if (!b.folder) return dlsh_failure();
+    if (!b.folder) return dl_failed();
     snprintf(r->path, sizeof r->path, "%.200s/%d.%d.%d.so", b.folder, ++serial, origin_number(job->file),
              job->line - dlsh_cc_first_line(job) + 1);
     r->cached = dlsh_cc_take(key, r->path);

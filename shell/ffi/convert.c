@@ -207,7 +207,7 @@ static dl_status function_pointer(dlsh_session *s, const dlsh_ctype *t, dlsh_val
     }
     if (!dlsh_callable(v)) return wrong_type(t, v, what, "a function fits here: fn (a, b) { return a - b }");
     *to = dlsh_c_closure(s, t->base, v, owner);
-    return *to ? DL_OK : dlsh_failure();
+    return *to ? DL_OK : dl_failed();
 }
 
 static dl_status no_pointer(const dlsh_ctype *t, dlsh_value v, const char *what) {
@@ -396,7 +396,7 @@ static dl_status load_integer(const dlsh_ctype *t, const void *from, dlsh_value 
     }
     if (dlsh_c_is_unsigned(t) && n == 8 && u > (unsigned long)LONG_MAX) {
         *out = dlsh_c_unsigned_value(u);
-        return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+        return dlsh_failed(*out) ? dl_failed() : DL_OK;
     }
     *out = dlsh_int(dlsh_c_is_unsigned(t) ? (long)u : (long)(u << shift) >> shift);
     return DL_OK;
@@ -413,7 +413,7 @@ static dl_status load_pointer(dlsh_session *s, const dlsh_ctype *t, const void *
     } else {
         *out = dlsh_c_pointer_value(s, t->is_const ? t->plain : t, p, dlsh_void(), -1);
     }
-    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+    return dlsh_failed(*out) ? dl_failed() : DL_OK;
 }
 
 dl_status dlsh_c_load(dlsh_session *s, const dlsh_ctype *t, const void *from, dlsh_value *out) {

@@ -66,7 +66,7 @@ int dlsh_cp_enter(dlsh_cparser *p) {
 const dlsh_ctype *dlsh_cp_made(dlsh_cparser *p, const dlsh_ctok *at, const dlsh_ctype *t) {
     dl_error e;
     if (t || p->failed) return t;
-    if (dlsh_failure() == DL_ERR_MEMORY || !dl_error_take(&e)) {
+    if (dl_failed() == DL_ERR_MEMORY || !dl_error_take(&e)) {
         p->failed = DL_ERR_MEMORY;
         return NULL;
     }

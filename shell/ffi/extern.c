@@ -187,7 +187,7 @@ static dl_status read_options(dlsh_session *s, const dlsh_node *n, char **flags)
 
 dl_status dlsh_c_run_extern(dlsh_session *s, const dlsh_unit *u, const dlsh_node *n) {
     dlsh_clib *lib = open_lib(s, n->text);
-    if (!lib) return dlsh_failure();
+    if (!lib) return dl_failed();
     char *flags = NULL;
     const char *text = n->label + strspn(n->label, " \t\n");
     dl_status st = read_options(s, n, &flags);

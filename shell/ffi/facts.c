@@ -323,7 +323,7 @@ static dl_status enter_others(facts *f) {
         const dlsh_cname *old = dlsh_c_find(f->c, x->macro->name, strlen(x->macro->name));
         if ((old && old->kind == DLSH_C_CONSTANT) || (x->is_constant && has_value(x))) continue;
         dlsh_cname *n = enter(f, x, DLSH_C_MACRO, x->type);
-        if (!n) return dlsh_failure();
+        if (!n) return dl_failed();
         n->params = x->macro->params;
         n->body = x->macro->body + strspn(x->macro->body, " \t");
         n->header = f->from;

@@ -63,7 +63,7 @@ static dl_status enter_late(dlsh_session *s, const dlsh_cdecl *d, const dlsh_che
     if (old && old->kind != DLSH_C_MACRO) return DL_OK;
     dlsh_cname_kind kind = d->proto ? DLSH_C_SYMBOL : DLSH_C_MACRO;
     dlsh_cname *n = dlsh_c_enter(c, kind, d->name, strlen(d->name), d->type);
-    if (!n) return dlsh_failure();
+    if (!n) return dl_failed();
     n->proto = d->proto;
     n->how = DLSH_C_IMPORTED;
     n->header = from;
@@ -150,7 +150,7 @@ dl_status dlsh_c_import(dlsh_session *s, dlsh_clib *lib, const char *text, const
     dlsh_buf source = {0};
     const dlsh_cheader *from = NULL;
     dl_status st = includes(text, &source);
-    if (!st && !(from = header_of(dlsh_c_space(s), lib, dlsh_buf_text(&source), flags))) st = dlsh_failure();
+    if (!st && !(from = header_of(dlsh_c_space(s), lib, dlsh_buf_text(&source), flags))) st = dl_failed();
     if (!st) st = read_header(s, lib, from);
     dlsh_buf_free(&source);
     return st;

@@ -192,7 +192,7 @@ static json_t *serve(dlsh_session *s, const json_t *asked, char *memory) {
         const dlsh_cparam *param = dlsh_parcel_param(p, opened);
         args[opened] = dlsh_parcel_open(s, json_array_get(list, (size_t)opened), memory, param ? param->type : NULL);
         if (dlsh_failed(args[opened]))
-            st = dlsh_failure();
+            st = dl_failed();
         else if (args[opened].type == DLSH_TENSOR && dl_device_of(args[opened].as.tensor))
             st = dl_device_default_set(dl_device_of(args[opened].as.tensor)); /* whose stream kernels go to */
     }
@@ -306,7 +306,7 @@ static dl_status died(const dlsh_cfunc *f, int status) {
 static dl_status open_results(dlsh_session *s, const dlsh_cproto *p, const json_t *result, dlsh_value *out) {
     if (dlsh_parcel_result(p, 1) == NULL || !json_is_array(result)) {
         *out = dlsh_parcel_open(s, result, NULL, dlsh_parcel_result(p, 0));
-        return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+        return dlsh_failed(*out) ? dl_failed() : DL_OK;
     }
     *out = dlsh_new_list(json_array_size(result));
     for (size_t i = 0; i < json_array_size(result) && !dlsh_failed(*out); i++) {
@@ -316,7 +316,7 @@ static dl_status open_results(dlsh_session *s, const dlsh_cproto *p, const json_
             *out = dlsh_void();
         }
     }
-    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+    return dlsh_failed(*out) ? dl_failed() : DL_OK;
 }
 
 static dl_status answer_of(dlsh_session *s, const helper *h, const dlsh_cfunc *f, const dlsh_callargs *args,
@@ -355,7 +355,7 @@ dl_status dlsh_isolate(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args
     if (args->n > DLSH_C_MAX_ARGS)
         return dlsh_fail(DL_ERR_TYPE, NULL, "a call has at most %d arguments, got %d", DLSH_C_MAX_ARGS, args->n);
     dl_status st = share(&h, f, args);
-    if (!st && !(asked = question(s, f, args, &h))) st = dlsh_failure();
+    if (!st && !(asked = question(s, f, args, &h))) st = dl_failed();
     if (!st) st = start(&h);
     if (!st) {
         if (send_json(h.socket, asked)) answer = receive_json(h.socket);

@@ -60,7 +60,7 @@ static dl_status not_declared(const dlsh_cstate *st, const char *name) {
 
 static dl_status c_get(void *self, const char *name, dlsh_value *out) {
     int lasting, found = dlsh_c_name_value(self, name, out, &lasting);
-    return found > 0 ? DL_OK : found < 0 ? dlsh_failure() : not_declared(self, name);
+    return found > 0 ? DL_OK : found < 0 ? dl_failed() : not_declared(self, name);
 }
 
 static dl_status c_set(void *self, const char *name, dlsh_value v) {

@@ -160,7 +160,7 @@ dl_status dlsh_parcel_put(dlsh_value v, const dlsh_cpart *part, char *memory) {
 static dl_status assign(dl_tensor *t, const char *bytes) {
     dl_tensor *host = dl_tensor_wrap(dl_ndim(t), dl_shape(t), dl_dtype_of(t), (void *)bytes, NULL, NULL);
     dl_tensor *there = host ? dl_to_device(host, dl_device_of(t)) : NULL;
-    dl_status st = there ? dl_assign(t, there) : dlsh_failure();
+    dl_status st = there ? dl_assign(t, there) : dl_failed();
     dl_unref(there);
     dl_unref(host);
     return st;

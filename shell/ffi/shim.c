@@ -448,12 +448,12 @@ static dl_status macro_call(dlsh_session *s, void *self, const dlsh_callargs *ar
         snprintf(what, sizeof what, "argument %d of the macro %s", i + 1, n->name);
         if (!(types[i] = type_of(dlsh_c_state(s), args->values[i], what))) {
             dlsh_set_failed_arg(s, i);
-            return dlsh_failure();
+            return dl_failed();
         }
     }
     struct dlsh_cshim *k = shim_of_call(dlsh_c_state(s), (dlsh_cname *)n, args, types);
     dlsh_callargs none = {0};
-    if (!k) return dlsh_failure();
+    if (!k) return dl_failed();
     dlsh_value f = dlsh_ref(k->function);
     dl_status st = dlsh_c_call(s, dlsh_cfunc_of(f), k->use ? &none : args, out);
     dlsh_drop(f);

@@ -265,7 +265,7 @@ static dl_status bind_variable(dlsh_session *s, const dlsh_cname *n) {
     }
     if (is_read(n)) return DL_OK; /* found by its name, not as a variable of the language */
     dlsh_value v = named_value(st, n);
-    return dlsh_failed(v) ? dlsh_failure() : dlsh_set(s, n->name, v);
+    return dlsh_failed(v) ? dl_failed() : dlsh_set(s, n->name, v);
 }
 
 dl_status dlsh_c_bind(dlsh_session *s, const dlsh_cdecl *d, void *addr, dlsh_clib *lib, dlsh_cbinding how) {

@@ -242,7 +242,7 @@ static dl_status read_function(dlsh_userop *u, cfn *c, dlsh_value v, int kind, c
     for (int i = 0; i < c->n; i++) {
         const dlsh_cparam *q = &p->params[i];
         if (!q->name) return misfit(u, c, q, "has no name, by which it would be known");
-        if (!(c->types[i] = dlsh_c_ffi_type(space, q->type))) return dlsh_failure();
+        if (!(c->types[i] = dlsh_c_ffi_type(space, q->type))) return dl_failed();
         if (small_role(u, q, &c->roles[i])) {
             DLSH_TRY(check_small(u, c, q, &c->roles[i]));
             continue;

@@ -429,7 +429,7 @@ dl_status dlsh_arg_exec(const dlsh_args *a, const char *name, dlsh_value *result
     if (!n) return DL_OK;
     if (result && n->kind == DLSH_N_EXPR) return dlsh_eval(s, n->kids[0], result);
     dlsh_flow flow = n->kind == DLSH_N_BLOCK ? dlsh_exec_block(s, n) : dlsh_exec(s, n);
-    if (flow == DLSH_FAILED) return dlsh_failure();
+    if (flow == DLSH_FAILED) return dl_failed();
     ((dlsh_args *)a)->flow = flow;
     return DL_OK;
 }

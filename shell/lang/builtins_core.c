@@ -36,7 +36,7 @@ static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
         st = dlsh_text(&b, *dlsh_arg_at(a, "values", i));
     }
     dlsh_buf_puts(&b, dlsh_arg_str(a, "end"));
-    if (!st && b.failed) st = dlsh_failure();
+    if (!st && b.failed) st = dl_failed();
     if (!st && dlsh_arg_bool(a, "err"))
         dlsh_complain(sink, dlsh_buf_text(&b), b.n);
     else if (!st)

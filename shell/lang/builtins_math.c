@@ -28,18 +28,18 @@ static dl_status of_tensor(const dlsh_args *a, dlsh_value *result) {
     if (other && other->type == DLSH_INT) dim = other;
     if (other && other->type == DLSH_TENSOR) {
         *result = dlsh_tensor(is_max(a) ? dl_maximum(x, other->as.tensor) : dl_minimum(x, other->as.tensor));
-        return dlsh_failed(*result) ? dlsh_failure() : DL_OK;
+        return dlsh_failed(*result) ? dl_failed() : DL_OK;
     }
     if (other && other->type == DLSH_FLOAT)
         return dlsh_arg_fail(a, "others", DL_ERR_TYPE, "clamp(x, min=0.5) limits a tensor by a number",
                              "the second argument must be a tensor or a dimension");
     if (!dim) {
         *result = dlsh_tensor(is_max(a) ? dl_amax(x, NULL, 0, 0) : dl_amin(x, NULL, 0, 0));
-        return dlsh_failed(*result) ? dlsh_failure() : DL_OK;
+        return dlsh_failed(*result) ? dl_failed() : DL_OK;
     }
     int keep = dlsh_arg_bool(a, "keepdim");
     values = is_max(a) ? dl_max_dim(x, dim->as.i, keep, &indices) : dl_min_dim(x, dim->as.i, keep, &indices);
-    if (!values) return dlsh_failure();
+    if (!values) return dl_failed();
     dlsh_value pair = dlsh_new_list(2);
     if (dlsh_failed(pair)) {
         dl_unref(values);

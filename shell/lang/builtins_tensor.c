@@ -10,7 +10,7 @@
 
 static dl_status give(dl_tensor *t, dlsh_value *out) {
     *out = dlsh_tensor(t);
-    return t ? DL_OK : dlsh_failure();
+    return t ? DL_OK : dl_failed();
 }
 
 static const dlsh_param only_tensor[] = {TENSOR_PARAM, {0}};
@@ -118,7 +118,7 @@ static dl_status tolist(dl_tensor *t, dlsh_value *out) {
     for (long i = 0; i < n; i++) {
         dl_tensor *row = dl_select(t, 0, i);
         dlsh_value x;
-        dl_status st = row ? tolist(row, &x) : dlsh_failure();
+        dl_status st = row ? tolist(row, &x) : dl_failed();
         dl_unref(row);
         if (!st) st = dlsh_list_push(v.as.list, x);
         if (st) {
@@ -132,7 +132,7 @@ static dl_status tolist(dl_tensor *t, dlsh_value *out) {
 
 static dl_status tolist_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dl_detach(dlsh_arg_tensor(a, "input"));
-    dl_status st = t ? tolist(t, result) : dlsh_failure();
+    dl_status st = t ? tolist(t, result) : dl_failed();
     dl_unref(t);
     return st;
 }
@@ -256,7 +256,7 @@ static dl_status fill_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value made = dlsh_void();
     if (given && given->type == DLSH_LIST) DLSH_TRY(dlsh_list_to_tensor(*given, -1, &made));
     dl_tensor *v = given ? dlsh_operand(dlsh_failed(made) ? *given : made) : dl_scalar_i(0);
-    dl_status st = v ? dl_assign(dlsh_arg_tensor(a, "input"), v) : dlsh_failure();
+    dl_status st = v ? dl_assign(dlsh_arg_tensor(a, "input"), v) : dl_failed();
     dl_unref(v);
     dlsh_drop(made);
     if (!st) *result = dlsh_ref(*dlsh_arg(a, "input"));
@@ -369,7 +369,7 @@ static dl_status split_run(const dlsh_args *a, dlsh_value *result) {
     for (long from = 0; from < n || from == 0; from += step > 0 ? step : 1) {
         long to = from + step;
         dl_tensor *piece = dl_slice(t, d, &from, &to, 1);
-        dl_status st = piece ? dlsh_list_push(v.as.list, dlsh_tensor(piece)) : dlsh_failure();
+        dl_status st = piece ? dlsh_list_push(v.as.list, dlsh_tensor(piece)) : dl_failed();
         if (st) {
             dlsh_drop(v);
             return st;
@@ -411,7 +411,7 @@ static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *either = dlsh_arg_data(a) ? dl_ref(same) : dl_logical_or(same, within),
               *all = dl_all(either, NULL, 0, 0);
     dl_grad_mode(mode);
-    dl_status st = all ? dl_item_i(all, &yes) : dlsh_failure();
+    dl_status st = all ? dl_item_i(all, &yes) : dl_failed();
     dl_tensor *gone[] = {same, d, gap, big, r, at, rel, lim, within, either, all};
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) dl_unref(gone[i]);
     if (!st) *result = dlsh_bool(yes != 0);

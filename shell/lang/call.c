@@ -157,7 +157,7 @@ static dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_frame *frame, 
     s->unit = unit;
     s->statement = statement;
     if (unit) dl_source_set(unit->name, line);
-    if (flow == DLSH_FAILED) return dlsh_failure();
+    if (flow == DLSH_FAILED) return dl_failed();
     *out = dlsh_void();
     if (flow == DLSH_FLOW_RETURN) {
         *out = s->returned;

@@ -33,8 +33,3 @@ const char *dlsh_nearest(const char *word, const char *const *names, int n) {
     const char *same = dlsh_synonym(word, names, n);
     return same || strlen(word) < 3 ? same : dl_nearest(word, names, n); /* of short names any other is near */
 }
-
-dl_status dlsh_failure(void) {
-    const dl_error *e = dl_error_last();
-    return e ? e->code : dlsh_fail(DL_ERR_INTERNAL, NULL, "a call failed without saying why");
-}

@@ -161,5 +161,5 @@ static void resolve(resolver *r, dlsh_node *n) {
 dl_status dlsh_resolve(dlsh_session *s, dlsh_unit *unit) {
     resolver r = {.s = s, .unit = unit};
     resolve(&r, unit->root);
-    return r.failed ? dlsh_failure() : DL_OK;
+    return r.failed ? dl_failed() : DL_OK;
 }

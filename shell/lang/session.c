@@ -147,7 +147,7 @@ static dl_status run_statement(dlsh_session *s, const dlsh_node *n) {
         return DL_OK;
     }
     dlsh_at(s, n, DL_ERR_INTERNAL);
-    return settle_failure(s, dlsh_failure());
+    return settle_failure(s, dl_failed());
 }
 
 static dl_status run_unit(dlsh_session *s, dlsh_unit *u, dlsh_value *last) {
@@ -172,7 +172,7 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
     dlsh_unit *u = dlsh_unit_new(name, text, len), *outer = s->unit;
     const dlsh_node *outer_statement = s->statement;
     dlsh_frame *frame = s->frame;
-    dl_status st = u ? DL_OK : dlsh_failure();
+    dl_status st = u ? DL_OK : dl_failed();
     int nested = s->running++;
     if (last) *last = dlsh_void();
     if (!nested) {

@@ -112,14 +112,12 @@ void dlsh_iter_end(dlsh_iter *it);
 /* Records a failure; the place is that of the expression being evaluated. hint may be NULL. Returns the code. */
 dl_status dlsh_fail(dl_status code, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 dl_status dlsh_vfail(dl_status code, const char *hint, const char *fmt, va_list ap);
-/* The code of the failure that a NULL from the library left behind (DL_ERR_INTERNAL if it left none). */
-dl_status dlsh_failure(void);
-/* Nearest of n names to a wrong one, or NULL. */
 /* Gives the recorded failure a remedy when it has none. */
 void dlsh_add_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 const char *dlsh_foreign_name(const char *name); /* what to write instead of a name of another language; NULL */
 /* Which of the names is what `word` is called elsewhere: "dim" for axis; NULL. */
 const char *dlsh_synonym(const char *word, const char *const *names, int n);
+/* The nearest of n names to a wrong one, or NULL. */
 const char *dlsh_nearest(const char *word, const char *const *names, int n);
 
 #define DLSH_TRY(call)                                                                                                 \

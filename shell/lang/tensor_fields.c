@@ -8,7 +8,7 @@
 
 static dl_status done(dlsh_value v, dlsh_value *out) {
     *out = v;
-    return dlsh_failed(v) ? dlsh_failure() : DL_OK;
+    return dlsh_failed(v) ? dl_failed() : DL_OK;
 }
 
 static dl_status get_shape(dl_tensor *t, dlsh_value *out) {
@@ -44,7 +44,7 @@ static dl_status set_grad(dl_tensor *t, dlsh_value v) {
     if (v.type == DLSH_NONE) return dl_set_grad(t, NULL);
     if (v.type != DLSH_TENSOR) return dlsh_fail(DL_ERR_TYPE, NULL, "grad must be a tensor or none, got %s", dlsh_a(v));
     dl_tensor *g = dl_is_leaf(v.as.tensor) ? dl_detach(v.as.tensor) : dl_ref(v.as.tensor);
-    dl_status st = g ? dl_set_grad(t, g) : dlsh_failure();
+    dl_status st = g ? dl_set_grad(t, g) : dl_failed();
     dl_unref(g);
     return st;
 }
@@ -55,7 +55,7 @@ static dl_status set_requires_grad(dl_tensor *t, dlsh_value v) {
 }
 static dl_status set_data(dl_tensor *t, dlsh_value v) {
     dl_tensor *value = dlsh_operand(v);
-    if (!value) return dlsh_failure();
+    if (!value) return dl_failed();
     int mode = dl_grad_mode(0);
     dl_status st = dl_assign(t, value);
     dl_grad_mode(mode);
@@ -198,14 +198,14 @@ dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, dlsh_value *out) {
     }
     dl_status st = measure(&l, v, 0);
     long n = st ? 0 : dl_shape_count(l.ndim, l.shape); /* lists that share parts may be far larger than memory */
-    if (n < 0) st = dlsh_failure();
+    if (n < 0) st = dl_failed();
     l.f = st ? NULL : dl_memory_alloc(n, sizeof *l.f);
     l.i = l.f ? dl_memory_alloc(n, sizeof *l.i) : NULL;
-    if (!st && !l.i) st = dlsh_failure();
+    if (!st && !l.i) st = dl_failed();
     if (!st) st = fill(&l, v, 0);
     if (!st) {
         *out = dlsh_tensor(typed(&l, dtype));
-        if (dlsh_failed(*out)) st = dlsh_failure();
+        if (dlsh_failed(*out)) st = dl_failed();
     }
     free(l.f);
     free(l.i);

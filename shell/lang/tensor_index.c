@@ -32,7 +32,7 @@ static void plan_free(plan *p) {
 
 /* Replaces *t by the result of an op on it. */
 static dl_status replace(dl_tensor **t, dl_tensor *by) {
-    if (!by) return dlsh_failure();
+    if (!by) return dl_failed();
     dl_unref(*t);
     *t = by;
     return DL_OK;
@@ -142,7 +142,7 @@ static dl_status check_range(const part *x) {
     dl_tensor *(*const find[2])(dl_tensor *, const long *, int, int) = {dl_amin, dl_amax};
     for (int i = 0; i < 2 && dl_numel(x->index); i++) {
         dl_tensor *end = find[i](x->index, NULL, 0, 0);
-        dl_status st = end ? dl_item_i(end, &ends[i]) : dlsh_failure();
+        dl_status st = end ? dl_item_i(end, &ends[i]) : dl_failed();
         dl_unref(end);
         DLSH_TRY(st);
     }
@@ -198,7 +198,7 @@ static dl_status add_index(plan *p, int dim, dl_tensor *t) {
         x.index = wide ? wrap_negative(wide, x.size) : NULL;
         dl_unref(wide);
     }
-    if (!x.index) return dlsh_failure();
+    if (!x.index) return dl_failed();
     if (p->nparts) { /* a mask beside other index tensors is one of them */
         dl_unref(p->mask);
         p->mask = NULL;
@@ -337,12 +337,12 @@ dl_status dlsh_tensor_index(dlsh_session *s, dl_tensor *t, const dlsh_node *n, d
     dl_tensor *r = p.dim < 0 ? dl_ref(p.view) : pick(&p);
     *out = dlsh_tensor(r);
     plan_free(&p);
-    return r ? DL_OK : dlsh_failure();
+    return r ? DL_OK : dl_failed();
 }
 
 dl_status dlsh_tensor_at(dl_tensor *t, long i, dlsh_value *out) {
     *out = dlsh_tensor(dl_select(t, 0, i));
-    return dlsh_failed(*out) ? dlsh_failure() : DL_OK;
+    return dlsh_failed(*out) ? dl_failed() : DL_OK;
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -377,13 +377,13 @@ static dl_status spread(const plan *p, dl_tensor *from, dl_tensor *value, dl_ten
     *counts = *sums ? dl_index_add(none, at, ones, 0) : NULL;
     dl_tensor *gone[] = {cast, wide, rows, at, zeros, none, ones};
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) dl_unref(gone[i]);
-    return *counts ? DL_OK : dlsh_failure();
+    return *counts ? DL_OK : dl_failed();
 }
 
 static dl_status refuse_duplicates(dl_tensor *counts) {
     double most = 0;
     dl_tensor *m = dl_numel(counts) ? dl_amax(counts, NULL, 0, 0) : NULL;
-    dl_status st = dl_numel(counts) ? (m ? dl_item_f(m, &most) : dlsh_failure()) : DL_OK;
+    dl_status st = dl_numel(counts) ? (m ? dl_item_f(m, &most) : dl_failed()) : DL_OK;
     dl_unref(m);
     if (!st && most > 1)
         st = dlsh_fail(DL_ERR_VALUE, "each place can be written once; index_add adds several up",
@@ -425,11 +425,11 @@ dl_status dlsh_tensor_assign(dlsh_session *s, dl_tensor *t, const dlsh_node *n, 
     }
     dl_tensor *value = dlsh_operand(v);
     dlsh_drop(literal);
-    if (!value) return dlsh_failure();
+    if (!value) return dl_failed();
     dl_status st = make_plan(s, t, n, &p);
     if (!st) {
         dl_tensor *whole = p.dim < 0 ? dl_ref(value) : replaced(&p, value);
-        st = whole ? dl_assign(p.view, whole) : dlsh_failure();
+        st = whole ? dl_assign(p.view, whole) : dl_failed();
         dl_unref(whole);
         plan_free(&p);
     }

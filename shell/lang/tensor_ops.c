@@ -101,13 +101,13 @@ dl_tensor *dlsh_operand(dlsh_value v) {
 
 static dl_status result(dl_tensor *t, dlsh_value *out) {
     *out = dlsh_tensor(t);
-    return t ? DL_OK : dlsh_failure();
+    return t ? DL_OK : dl_failed();
 }
 
 dl_status dlsh_tensor_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out) {
     dl_tensor *in[2] = {dlsh_operand(a), NULL}, *res[8] = {0};
     int n = 0;
-    dl_status st = in[0] && (in[1] = dlsh_operand(b)) ? DL_OK : dlsh_failure();
+    dl_status st = in[0] && (in[1] = dlsh_operand(b)) ? DL_OK : dl_failed();
     if (st && !in[0]) in[1] = NULL;
     if (st)
         dlsh_fail(st, dl_error_last()->hint, "%s does not work on %s and %s", dlsh_op_text(op), dlsh_a(a), dlsh_a(b));
@@ -213,7 +213,7 @@ typedef struct op_call {
 
 static dl_status add_tensor(op_call *c, dlsh_value v, int at) {
     dl_tensor *t = v.type == DLSH_NONE ? NULL : dlsh_operand(v);
-    if (!t && v.type != DLSH_NONE) return dlsh_failure();
+    if (!t && v.type != DLSH_NONE) return dl_failed();
     if (v.type == DLSH_TENSOR) c->tensors_seen = 1;
     c->in[at] = t;
     if (at >= c->nin) c->nin = at + 1;
@@ -492,7 +492,7 @@ dl_status dlsh_call_op(dlsh_session *s, dlsh_value op, const dlsh_callargs *args
     for (int i = 0; i < c.nin && plain && !st; i++) {
         dl_unref(c.in[i]);
         c.in[i] = plain_number(args->values[i]);
-        if (!c.in[i]) st = dlsh_failure();
+        if (!c.in[i]) st = dl_failed();
     }
     if (!st) st = dl_op_call(c.e->info.name, c.in, c.nin, c.attrs.n ? dlsh_buf_text(&c.attrs) : NULL, res, &n);
     if (!st) st = give(&c, res, n, plain, out);

@@ -22,7 +22,7 @@ static dl_status read_elements(elements *e, dl_tensor *t) {
     if (!mem) return DL_ERR_MEMORY;
     int mode = dl_grad_mode(0);
     dl_tensor *wide = is_float ? dl_ref(t) : dl_to_dtype(t, DL_I64);
-    dl_status st = !wide ? dlsh_failure() : is_float ? dl_read_f64(wide, mem) : dl_read(wide, mem);
+    dl_status st = !wide ? dl_failed() : is_float ? dl_read_f64(wide, mem) : dl_read(wide, mem);
     dl_unref(wide);
     dl_grad_mode(mode);
     if (st) {

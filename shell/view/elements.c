@@ -15,7 +15,7 @@ dl_status dlsh_elements_open(dlsh_elements *e, const dl_tensor *t) {
         dl_tensor *host = dl_to_device(source, 0);
         dl_grad_mode(grad);
         dl_unref(source);
-        if (!host) return dl_error_last()->code;
+        if (!host) return dl_failed();
         source = host;
     }
     e->owned = source;
@@ -150,7 +150,7 @@ static dl_status open_distinct(dlsh_elements *e, const dl_tensor *t, long *times
         *times *= n;
     }
     dl_grad_mode(mode);
-    dl_status status = view ? dlsh_elements_open(e, view) : dl_error_last()->code;
+    dl_status status = view ? dlsh_elements_open(e, view) : dl_failed();
     dl_unref(view);
     return status;
 }

@@ -286,7 +286,7 @@ static void describe(dlsh_buf *svg, const dlsh_plot *p) {
 
 static dl_status draw_file(const dlsh_plot *p) {
     const char *terminal = terminal_of(p->file);
-    if (!terminal) return dlsh_failure();
+    if (!terminal) return dl_failed();
     dlsh_buf script = {0}, picture = {0};
     dlsh_buf_printf(&script, "set terminal %s\n", terminal);
     put_labels(&script, p, "");

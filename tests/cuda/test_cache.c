@@ -100,7 +100,7 @@ static void no_room(void **state) {
     assert_non_null(again);
     assert_int_equal(d.given, 38 * MIB);
     assert_null(dl_cache_alloc(c, 30 * MIB, NULL));
-    assert_int_equal(dl_error_last()->code, DL_ERR_MEMORY);
+    assert_int_equal(dl_failed(), DL_ERR_MEMORY);
     assert_non_null(strstr(dl_errmsg(), "30.0 MiB asked for"));
     assert_non_null(strstr(dl_errmsg(), "the largest: 24.0 MiB (train.dlsh:12), 12.0 MiB (train.dlsh:12)"));
     dl_cache_free(c, again), dl_cache_free(c, kept);

@@ -332,15 +332,15 @@ static bool one_call(const dl_op *op, const char *text, dl_dtype dtype) {
         in.dtype = dtype, in.device = GPU;
         parse_call(&gpu, text, make_input, &in);
         bool there = run(&cpu);
-        dl_status code = there ? DL_OK : dl_error_last()->code;
+        dl_status code = there ? DL_OK : dl_failed();
         bool here = run(&gpu), steps = op->mutates || rounds_between(op);
         in.dtype = dtype, in.eps = rounding(op, dtype);
         if (here && there && !steps) parse_call(&moved, text, make_moved, &in), run(&moved);
-        if (!here && dl_error_last()->code == DL_ERR_UNSUPPORTED)
+        if (!here && dl_failed() == DL_ERR_UNSUPPORTED)
             holes++, met = true;
         else if (here && there)
             compare(&gpu, &cpu, &moved, text), met = true;
-        else if (here != there || dl_error_last()->code != code)
+        else if (here != there || dl_failed() != code)
             complain(&gpu, text, here ? "fails on the CPU only" : "fails", 0, 0);
         else
             refused++;

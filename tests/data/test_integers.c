@@ -140,14 +140,14 @@ static void refused(void **state) {
     (void)state;
     dl_dataset *d = numbers();
     assert_null(dl_loader_new(d, DL_TRAIN, &(dl_loader_spec){.transforms = "noise 0.1"}));
-    assert_int_equal(dl_error_last()->code, DL_ERR_DTYPE);
+    assert_int_equal(dl_failed(), DL_ERR_DTYPE);
     dl_dataset_unref(d);
     dl_tensor *x = filled(DL_I64, 2, (long[]){4, 2}, 1), *f = filled(DL_F32, 2, (long[]){4, 2}, 1),
               *y = filled(DL_I64, 1, (long[]){4}, 0);
     assert_null(dl_dataset_from(x, y, f, y, NULL));
-    assert_int_equal(dl_error_last()->code, DL_ERR_DTYPE);
+    assert_int_equal(dl_failed(), DL_ERR_DTYPE);
     assert_null(dl_dataset_from(x, f, x, x, NULL));
-    assert_int_equal(dl_error_last()->code, DL_ERR_DTYPE);
+    assert_int_equal(dl_failed(), DL_ERR_DTYPE);
     dl_unref(x), dl_unref(f), dl_unref(y);
 }
 

@@ -179,7 +179,7 @@ static void damaged_files_are_refused(void **state) {
     assert_non_null(strstr(dl_errmsg(), "the header should have 9223372036854775807 bytes"));
     assert_null(dl_safetensors_parse("file", huge, 5, 0));
     assert_null(dl_safetensors_read("/no/such/file", 0));
-    assert_int_equal(dl_error_last()->code, DL_ERR_IO);
+    assert_int_equal(dl_failed(), DL_ERR_IO);
     assert_null(dl_safetensors_read("/tmp", 0));
 }
 

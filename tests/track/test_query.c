@@ -188,7 +188,7 @@ static void refuses_bad_filters(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_null(dl_run_query_list(s, &(dl_run_query){.where = cases[i].where}));
-        assert_int_equal(dl_error_last()->code, cases[i].code);
+        assert_int_equal(dl_failed(), cases[i].code);
         error_says(cases[i].says);
     }
     assert_null(dl_run_query_list(s, &(dl_run_query){.where = "stats = finished"}));
@@ -390,7 +390,7 @@ static void runs_sql(void **state) {
     has(q = dl_store_sql(s, "with recursive c(x) as (select 1 union all select x + 1 from c) select sum(x) from c"));
     dl_interrupt_set(1);
     assert_int_equal(dl_rows_next(q), -1);
-    assert_int_equal(dl_error_last()->code, DL_ERR_INTERRUPT);
+    assert_int_equal(dl_failed(), DL_ERR_INTERRUPT);
     dl_interrupt_set(0);
     dl_rows_free(q);
     has(q = dl_store_sql(s, "select abs(-9223372036854775807 - 1)"));

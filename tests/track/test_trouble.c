@@ -30,7 +30,7 @@ static void refuses_other_files(void **state) {
     memset(junk, 'x', sizeof junk);
     put_file(db_path, junk, sizeof junk);
     assert_null(dl_store_open(db_path));
-    assert_int_equal(dl_error_last()->code, DL_ERR_STORE);
+    assert_int_equal(dl_failed(), DL_ERR_STORE);
     error_says("not a database");
     assert_true(dl_error_last()->hint[0]);
     unlink(db_path);
@@ -41,7 +41,7 @@ static void refuses_other_files(void **state) {
     assert_null(dl_store_open(dir));
     error_says("is not a file");
     assert_null(dl_store_open("/no/such/folder/x.db"));
-    assert_int_equal(dl_error_last()->code, DL_ERR_IO);
+    assert_int_equal(dl_failed(), DL_ERR_IO);
     unlink(db_path);
     put_file(db_path, "", 0); /* an empty file is as good as none */
     make_store(3);
@@ -62,7 +62,7 @@ static void says_what_is_damaged(void **state) {
     dl_store *s = dl_store_open(db_path);
     has(s); /* the list of tables can be read */
     assert_null(dl_series_points(s, 1, "loss", 0));
-    assert_int_equal(dl_error_last()->code, DL_ERR_STORE);
+    assert_int_equal(dl_failed(), DL_ERR_STORE);
     error_says("the file is damaged");
     assert_non_null(strstr(dl_error_last()->hint, ".recover"));
     dl_run_list *l = dl_run_query_list(s, NULL); /* what is whole can be read still */
@@ -188,7 +188,7 @@ static int no_place_body(void) {
     dl_store *s = dl_store_open(db_path);
     if (!s) return 1;
     if (dl_run_begin(s, NULL)) return 2;
-    if (dl_error_last()->code != DL_ERR_STORE || !strstr(dl_errmsg(), "cannot be opened")) return 3;
+    if (dl_failed() != DL_ERR_STORE || !strstr(dl_errmsg(), "cannot be opened")) return 3;
     if (!strstr(dl_errmsg(), db_path)) return 5;
     return dl_store_close(s) ? 4 : 0;
 }

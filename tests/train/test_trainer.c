@@ -240,7 +240,7 @@ static void losses(void **state) {
     dl_trainer_spec s = {
         .model = dl_net_parse(mlp), .data = d, .opt = dl_optimizer_parse("adam"), .loss = "no_such_loss"};
     assert_null(dl_trainer_new(&s));
-    assert_int_equal(dl_error_last()->code, DL_ERR_NAME);
+    assert_int_equal(dl_failed(), DL_ERR_NAME);
     dl_module_unref(s.model);
     dl_optimizer_unref(s.opt);
     dl_dataset_unref(d);
