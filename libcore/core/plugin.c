@@ -34,8 +34,8 @@ static void own_folder(char *buf, size_t size) {
     free(real);
 }
 
-/* Without the driver the plugin can offer nothing, and its runtime library would register each of its kernels, in memory
- * whose lack it does not check. */
+/* Without the driver the plugin can offer nothing, and its runtime library would register each of its kernels, in
+ * memory whose lack it does not check. */
 static void load(const char *path) {
     if (!dlopen(DRIVER, RTLD_LAZY | RTLD_LOCAL)) {
         snprintf(reason, sizeof reason, "there is no NVIDIA driver on this machine: %s", dlerror());
