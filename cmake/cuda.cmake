@@ -3,7 +3,7 @@
 file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS libcore/cuda/*.c libcore/cuda/*.cu)
 add_library(dlcore_cuda MODULE EXCLUDE_FROM_ALL ${CUDA_SOURCES}) # of `product`, not of `all`: it takes minutes
 add_dependencies(dlcore_cuda ops_gen)
-target_include_directories(dlcore_cuda PRIVATE libcore/include libcore ${CMAKE_BINARY_DIR}/gen)
+target_include_directories(dlcore_cuda PRIVATE libcore ${GEN} ${GEN}/bare ${GEN}/include)
 target_include_directories(dlcore_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_compile_definitions(dlcore_cuda PRIVATE DL_PLUGIN=1)
 set_target_properties(dlcore_cuda PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY Static C_VISIBILITY_PRESET hidden

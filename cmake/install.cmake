@@ -1,9 +1,9 @@
-# What `cmake --install` lays down: the library, its header, pkg-config and CMake package files; dlsh, its manual page and its
+# What `cmake --install` lays down: the library, its headers, pkg-config and CMake package files; dlsh, its manual page and its
 # kernelspec; the manual, the examples and the licence.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS dlcore EXPORT dlcore LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES libcore/include/dlcore.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${GEN}/include/dlcore.h ${GEN}/include/dlcore_ops.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(TARGET dlsh)
     install(TARGETS dlsh RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

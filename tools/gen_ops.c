@@ -1,11 +1,17 @@
 /* Makes C from the op table, before the library is built: prototypes of rules and kernels, the typed functions dl_NAME,
- * and their section of dlcore.h. Fails when a differentiable row has no gradient rule.
+ * dlcore.h. Fails when a differentiable row has no gradient rule.
  *
- *   gen_ops rules FILE     ops/rules_gen.h
- *   gen_ops api FILE       the bodies of the typed functions
- *   gen_ops samples FILE   sample calls, one a line: name, bits of inputs without a gradient, attributes as name:kind,
- * calls gen_ops header FILE    rewrites the generated section of dlcore.h in place, when it differs
- *   gen_ops host FILE      for plugins: each function of core/host.def by its name, found through the host's table */
+ *   gen_ops rules FILE             ops/rules_gen.h
+ *   gen_ops kernels FILE           KERNEL(name) for each row that has kernels
+ *   gen_ops numbers FILE           dlcore_ops.h: the enum of the rows
+ *   gen_ops api FILE               the bodies of the typed functions
+ *   gen_ops samples FILE           sample calls, one a line: name, bits of inputs without a gradient, attributes as
+ * name:kind, calls gen_ops header FILE TEMPLATE   dlcore.h: the template with the typed functions in place of its line
+ * @OPS@ gen_ops bare FILE TEMPLATE     the same without the docs of the functions, which the library itself is built
+ * with: a row's doc can change and little is compiled anew gen_ops host FILE              for plugins: each function of
+ * core/host.def by its name, found through the host's table
+ *
+ * A file whose text would stay is left alone. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,13 +65,34 @@ static const row rows[] = {
 };
 enum { NROWS = sizeof rows / sizeof *rows };
 
-static FILE *open_out(const char *path) {
-    FILE *f = fopen(path, "w");
-    if (!f) {
+/* The file in memory, zero-terminated; the caller frees it. NULL when there is none. */
+static char *slurp(const char *path) {
+    FILE *f = fopen(path, "r");
+    if (!f) return NULL;
+    fseek(f, 0, SEEK_END);
+    long n = ftell(f);
+    rewind(f);
+    char *s = malloc((size_t)n + 1);
+    if (!s || fread(s, 1, (size_t)n, f) != (size_t)n) {
         perror(path);
         exit(1);
     }
-    return f;
+    s[n] = 0;
+    fclose(f);
+    return s;
+}
+
+/* Writes the text to the file, unless that is its text already. */
+static int keep_or_write(const char *path, const char *text, size_t size) {
+    char *old = slurp(path);
+    bool same = old && !strcmp(old, text);
+    free(old);
+    if (same) return 0;
+    FILE *f = fopen(path, "w");
+    if (f) fwrite(text, 1, size, f);
+    if (f && !fclose(f)) return 0;
+    perror(path);
+    return 1;
 }
 
 /* Prints a prototype once, however many rows share the rule. */
@@ -79,8 +106,7 @@ static void declare(FILE *f, const char *macro, const char *name) {
     fprintf(f, "%s(%s);\n", macro, name);
 }
 
-static int rules(const char *path) {
-    FILE *f = open_out(path);
+static int rules(FILE *f) {
     fprintf(f, "/* Made from ops/ops.def. */\n");
     declare(f, "INFER_RULE", "same");
     for (int i = 0; i < NROWS; i++) {
@@ -93,9 +119,8 @@ static int rules(const char *path) {
         declare(f, "GRAD_RULE", r->grad);
         declare(f, "FLOPS_RULE", r->flops);
         if (r->how == OP_COMPOSITE) declare(f, "COMPOSE_RULE", r->name);
-        if (r->how == OP_KERNEL) fprintf(f, "extern const dl_kernel dl_cpu_%s;\n", r->name);
     }
-    return fclose(f);
+    return 0;
 }
 
 static const struct {
@@ -186,97 +211,99 @@ static void body(FILE *f, const row *r) {
     fprintf(f, "NULL};\n    return dl_api_run(op, %s, %d, a, more);\n}\n", named ? "in" : "NULL", named);
 }
 
-static int api(const char *path) {
-    FILE *f = open_out(path);
+static int api(FILE *f) {
     fprintf(f, "/* Made from ops/ops.def: the typed function of each row. */\n#include \"ops/api.h\"\n");
     for (int i = 0; i < NROWS; i++) body(f, &rows[i]);
-    return fclose(f);
+    return 0;
 }
 
-static void section(FILE *f) {
+static const char *template; /* of header and bare */
+
+static void section(FILE *f, bool docs) {
     fprintf(f, "/* clang-format off */\n");
     for (int i = 0; i < NROWS; i++) {
-        fprintf(f, "/* %s  %s */\n", rows[i].doc, rows[i].formula);
+        if (docs) fprintf(f, "/* %s  %s */\n", rows[i].doc, rows[i].formula);
         prototype(f, &rows[i]);
         fprintf(f, ";\n");
     }
     fprintf(f, "/* clang-format on */\n");
 }
 
-static int samples(const char *path) {
-    FILE *f = open_out(path);
+static int samples(FILE *f) {
     for (int i = 0; i < NROWS; i++) {
         fprintf(f, "%s\t%u\t", rows[i].name, rows[i].nodiff ? ~0u : rows[i].nondiff_in);
         for (const attr *a = rows[i].attrs; a->name; a++)
             fprintf(f, "%s%s:%s", a == rows[i].attrs ? "" : " ", a->name, a->kind);
         fprintf(f, "\t%s\n", rows[i].samples ? rows[i].samples : "");
     }
-    return fclose(f);
+    return 0;
 }
 
-/* The file in memory, zero-terminated; the caller frees it. */
-static char *slurp(const char *path) {
-    FILE *f = fopen(path, "r");
-    if (!f) {
-        perror(path);
-        exit(1);
-    }
-    fseek(f, 0, SEEK_END);
-    long n = ftell(f);
-    rewind(f);
-    char *s = malloc((size_t)n + 1);
-    if (!s || fread(s, 1, (size_t)n, f) != (size_t)n) {
-        perror(path);
-        exit(1);
-    }
-    s[n] = 0;
-    fclose(f);
-    return s;
-}
-
-static int header(const char *path) {
-    static const char begin[] = "/* >>> made from ops/ops.def */\n", end[] = "/* <<< */\n";
-    char *old = slurp(path), *b = strstr(old, begin), *e = b ? strstr(b, end) : NULL, *made = NULL;
-    size_t size;
-    if (!e) {
-        fprintf(stderr, "%s: the marks of the generated section are missing\n", path);
+/* The template with the section in place of the line that names it. */
+static int fill(FILE *f, bool docs) {
+    static const char mark[] = "/* @OPS@ */\n";
+    char *text = slurp(template), *at = text ? strstr(text, mark) : NULL;
+    if (!at) {
+        fprintf(stderr, "%s: there is no such file, or it has no line @OPS@\n", template);
         return 1;
     }
-    FILE *m = open_memstream(&made, &size);
-    fwrite(old, 1, (size_t)(b - old) + sizeof begin - 1, m);
-    section(m);
-    fputs(e, m);
-    fclose(m);
-    int rc = 0;
-    if (strcmp(made, old)) {
-        FILE *f = open_out(path);
-        fwrite(made, 1, size, f);
-        rc = fclose(f);
-    }
-    free(old), free(made);
-    return rc;
+    fwrite(text, 1, (size_t)(at - text), f);
+    section(f, docs);
+    fputs(at + sizeof mark - 1, f);
+    free(text);
+    return 0;
+}
+static int header(FILE *f) { return fill(f, true); }
+static int bare(FILE *f) { return fill(f, false); }
+
+static int numbers(FILE *f) {
+    fprintf(f, "/* dlcore_ops.h - the rows of the op table by number, for dl_op_describe(). Numbers hold for this "
+               "version alone. */\n"
+               "#pragma once\n\nenum {\n");
+    for (int i = 0; i < NROWS; i++) fprintf(f, "    DL_OP_%s,\n", rows[i].name);
+    fprintf(f, "    DL_NOP /* how many there are */\n};\n");
+    return 0;
 }
 
-static int host(const char *path) {
+static int kernels(FILE *f) {
+    fprintf(f, "/* Made from ops/ops.def. */\n");
+    for (int i = 0; i < NROWS; i++)
+        if (rows[i].how == OP_KERNEL) fprintf(f, "KERNEL(%s)\n", rows[i].name);
+    return 0;
+}
+
+static int host(FILE *f) {
     static const char *const names[] = {
 #define HOST(name) #name,
 #include "core/host.def"
 #undef HOST
     };
-    FILE *f = open_out(path);
     fprintf(f, "/* Made from core/host.def. */\n");
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
         fprintf(f, "#define %s (dl_host_table->p_%s)\n", names[i], names[i]);
-    return fclose(f);
+    return 0;
 }
 
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
-        int (*run)(const char *);
-    } modes[] = {{"rules", rules}, {"api", api}, {"samples", samples}, {"header", header}, {"host", host}};
-    for (unsigned i = 0; argc == 3 && i < sizeof modes / sizeof *modes; i++)
-        if (!strcmp(argv[1], modes[i].name)) return modes[i].run(argv[2]) ? 1 : 0;
-    fprintf(stderr, "usage: gen_ops rules|api|samples|header|host FILE\n");
+        int argc;
+        int (*run)(FILE *);
+    } modes[] = {{"rules", 3, rules},     {"kernels", 3, kernels}, {"numbers", 3, numbers}, {"api", 3, api},
+                 {"samples", 3, samples}, {"header", 4, header},   {"bare", 4, bare},       {"host", 3, host}};
+    for (unsigned i = 0; argc >= 3 && i < sizeof modes / sizeof *modes; i++) {
+        if (strcmp(argv[1], modes[i].name) || argc != modes[i].argc) continue;
+        template = argv[3];
+        char *text = NULL;
+        size_t size = 0;
+        FILE *f = open_memstream(&text, &size);
+        int rc = f ? modes[i].run(f) : 1;
+        if (!f || fclose(f)) rc = 1;
+        if (!rc) rc = keep_or_write(argv[2], text, size);
+        free(text);
+        return rc;
+    }
+    fprintf(stderr,
+            "usage: gen_ops rules|kernels|numbers|api|samples|host FILE, or gen_ops header|bare FILE TEMPLATE\n");
     return 2;
 }

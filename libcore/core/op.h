@@ -4,6 +4,7 @@
 #define DL_CORE_OP_H
 
 #include "core/tensor.h"
+#include "dlcore_ops.h"
 
 enum { DL_MAX_IN = 1024, DL_MAX_OUT = 8, DL_MAX_ATTR = 12, DL_MAX_NAMED_IN = 8 };
 enum { DL_BACKEND_CPU, DL_BACKEND_CUDA, DL_NBACKEND };
@@ -153,18 +154,7 @@ static inline void dl_op_unref(const dl_op *op) {
     if (op->uses && !__atomic_sub_fetch(op->uses, 1, __ATOMIC_ACQ_REL)) op->release(op);
 }
 
-/* ---- the table (ops/table.c) */
-
-enum {
-#define OP(name, ...) DL_OP_##name,
-#define VIEW(name, ...) DL_OP_##name,
-#define COMPOSITE(name, ...) DL_OP_##name,
-#include "ops/ops.def"
-#undef OP
-#undef VIEW
-#undef COMPOSITE
-    DL_NOP
-};
+/* ---- the table (ops/table.c); its rows by number: dlcore_ops.h */
 
 const dl_op *dl_op_row(int id);
 /* By name, built-in or registered; NULL without an error when there is none. */

@@ -2,13 +2,9 @@
 #include "cpu/gemm.h"
 #include "cpu/blas.h"
 #include "cpu/iter.h"
-#include "cpu/simd.h"
 #include "cpu/team.h"
 
 #include <string.h>
-
-DL_SIMD_DECL(bool, dl_tiny_gemm_f32, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
-DL_SIMD_DECL(bool, dl_tiny_gemm_f64, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
 
 enum {
     TINY = 24 * 24 * 24,

@@ -1,11 +1,6 @@
 /* 16-bit floats on the CPU: conversion of runs, and running a kernel that only knows f32. */
+#include "cpu/half.h"
 #include "cpu/iter.h"
-#include "cpu/simd.h"
-
-DL_SIMD_DECL(void, dl_f16_up, (long n, const unsigned short *src, float *dst));
-DL_SIMD_DECL(void, dl_f16_down, (long n, const float *src, unsigned short *dst));
-DL_SIMD_DECL(void, dl_bf16_up, (long n, const unsigned short *src, float *dst));
-DL_SIMD_DECL(void, dl_bf16_down, (long n, const float *src, unsigned short *dst));
 
 void dl_cpu_half_to_f32(long n, const void *src, dl_dtype dtype, float *dst) {
     if (dtype == DL_F16)

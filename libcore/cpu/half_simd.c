@@ -1,5 +1,5 @@
 /* Conversion of 16-bit floats from and to f32, over contiguous memory. */
-#include "cpu/simd.h"
+#include "cpu/half.h"
 #include "core/dtype.h"
 
 #include <string.h>

@@ -18,14 +18,9 @@ extern "C" {
 #include "cuda/fault.h"
 #include "cuda/cache.h"
 
-#define DL_EXTERN_KERNEL(name) extern const dl_kernel dl_cuda_##name;
-#define OP(name, ...) DL_EXTERN_KERNEL(name)
-#define VIEW(name, ...)
-#define COMPOSITE(name, ...)
-#include "ops/ops.def"
-#undef OP
-#undef VIEW
-#undef COMPOSITE
+#define KERNEL(name) extern const dl_kernel dl_cuda_##name;
+#include "ops/kernels_gen.h"
+#undef KERNEL
 
 /* A row without a kernel here, and why. */
 #define DL_NONE(name, reason) const dl_kernel dl_cuda_##name = {NULL, NULL, 0, reason, 0};

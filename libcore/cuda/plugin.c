@@ -420,13 +420,9 @@ static dl_status backend_capture_end(int index, dl_graph *graph, bool keep) {
 static void backend_graph_free(int index, dl_graph *graph) { dl_cuda_graph_free(&gpus[index], graph); }
 
 static const dl_kernel *const kernels[DL_NOP] = {
-#define OP(name, ...) [DL_OP_##name] = &dl_cuda_##name,
-#define VIEW(name, ...)
-#define COMPOSITE(name, ...)
-#include "ops/ops.def"
-#undef OP
-#undef VIEW
-#undef COMPOSITE
+#define KERNEL(name) [DL_OP_##name] = &dl_cuda_##name,
+#include "ops/kernels_gen.h"
+#undef KERNEL
 };
 
 static char none[256];

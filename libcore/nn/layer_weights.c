@@ -2,7 +2,7 @@
  * which shares conv's geometry. */
 #include <string.h>
 
-#include "nn/module.h"
+#include "nn/layers.h"
 
 /* ---------------------------------------------------------------- options that several rows share */
 

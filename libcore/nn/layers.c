@@ -1,31 +1,7 @@
 /* The table of layers, and those without weights. */
 #include <string.h>
 
-#include "nn/module.h"
-
-/* Prototypes of what the rows name. */
-#define FORWARD(f) dl_tensor *dl_layer_##f(dl_module *m, dl_tensor *x);
-#define CHECK(f) dl_status dl_layer_##f##_check(dl_module *m);
-#define WEIGHTS(f)                                                                                                     \
-    long dl_layer_##f##_input(const dl_module *m, const dl_tensor *x);                                                 \
-    long dl_layer_##f##_stored(const dl_module *m, int slot, const dl_tensor *t);                                      \
-    dl_status dl_layer_##f##_build(dl_module *m, long size);
-#define TENSORS(...)
-#define FLAGS(bits)
-#undef OPTIONS
-#undef NO_OPTIONS
-#define OPTIONS(...)
-#define NO_OPTIONS
-#define LAYER(id, other, text, how, ...) __VA_ARGS__
-#include "nn/layers.def"
-#undef FORWARD
-#undef CHECK
-#undef WEIGHTS
-#undef TENSORS
-#undef FLAGS
-#undef LAYER
-#undef OPTIONS
-#undef NO_OPTIONS
+#include "nn/layers.h"
 
 #define OPTIONS(npos, ...) .kind.options = (const dl_option_row[]){__VA_ARGS__{0}}, .kind.positional = npos,
 #define NO_OPTIONS .kind.options = (const dl_option_row[]){{0}},

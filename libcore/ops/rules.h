@@ -10,7 +10,11 @@
 #define COMPOSE_RULE(name) dl_status dl_compose_##name(dl_call *c)
 #define FLOPS_RULE(name) double dl_flops_##name(const dl_call *c)
 
-#include "ops/rules_gen.h" /* made from ops.def by tools/gen_ops.c: the prototypes, and one for each kernel */
+#include "ops/rules_gen.h" /* made from ops.def by tools/gen_ops.c */
+
+#define KERNEL(name) extern const dl_kernel dl_cpu_##name;
+#include "ops/kernels_gen.h"
+#undef KERNEL
 
 /* In gradient rules: the gradient of output 0, a saved input or output, a pooled temporary. */
 #define G0 (b->g[0])

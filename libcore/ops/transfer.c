@@ -1,5 +1,6 @@
 /* Copies between devices: shape, gradient, and the kernel, which is that of every device. */
 #include "core/device.h"
+#include "ops/infer.h"
 #include "ops/rules.h"
 
 INFER_RULE(transfer) {

@@ -119,4 +119,7 @@ dlsh_token dlsh_lex_word(dlsh_lexer *lx);
 dlsh_token dlsh_lex_c(dlsh_lexer *lx, int to_semicolon);
 const char *dlsh_tok_text(dlsh_tok kind);
 
+/* Could the text be written as a name, or a keyword? */
+int dlsh_is_name(const char *s);
+
 #endif

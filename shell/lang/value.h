@@ -273,8 +273,6 @@ dl_status dlsh_buf_write(dlsh_buf *b, const char *path);
 void dlsh_buf_quote(dlsh_buf *b, const char *s, size_t n);
 /* A key of a record as a literal has it: bare when it is a name, else quoted. */
 void dlsh_buf_key(dlsh_buf *b, const char *key);
-/* Could the text be written as a name, or a keyword? */
-int dlsh_is_name(const char *s);
 /* NUL-terminated contents (never NULL). */
 const char *dlsh_buf_text(dlsh_buf *b);
 void dlsh_buf_free(dlsh_buf *b);

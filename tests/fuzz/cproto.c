@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdint.h>
 
+#include "fuzz/fuzz.h"
 #include "ffi/proto.h"
 
 static void parse(const char *text, size_t size, unsigned flags) {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include "fuzz/fuzz.h"
 #include "lang/session.h"
 
 static void text(dlsh_sink *s, const char *b, size_t n) { (void)s, (void)b, (void)n; }

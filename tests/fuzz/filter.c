@@ -3,10 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/fuzz.h"
 #include "track/query.h"
 #include "track/when.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static sqlite3 *store(void) {
     static sqlite3 *db;

@@ -6,10 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fuzz/fuzz.h"
 #include "track/git.h"
 #include "track/whoami.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char folder[] = "/tmp/dlsh-fuzz-XXXXXX", path[PATH_MAX];
 

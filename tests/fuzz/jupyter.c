@@ -9,6 +9,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "fuzz/fuzz.h"
 #include "front/front.h"
 #include "front/jupyter.h"
 #include "view/console.h"

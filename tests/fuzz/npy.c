@@ -2,9 +2,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "fuzz/fuzz.h"
 #include "io/npy.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     dl_tensor *t = dl_npy_parse("fuzz", data, size, 0);

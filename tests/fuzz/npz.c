@@ -2,9 +2,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "fuzz/fuzz.h"
 #include "io/npz.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     dl_input in = dl_input_memory("fuzz", data, size);

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdint.h>
 
+#include "fuzz/fuzz.h"
 #include "lang/parse.h"
 #include "lang/rows.h"
 

@@ -8,12 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fuzz/fuzz.h"
 #include "track/ring.h"
 #include "track/whoami.h"
 
 enum { CAPACITY = 64, NAMES = 3, RECORDS_END = DL_RING_PAGE + CAPACITY * 32 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint8_t sound[8192];
 static size_t sound_size;

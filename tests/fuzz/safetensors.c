@@ -2,9 +2,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "fuzz/fuzz.h"
 #include "io/safetensors.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     dl_tensor_file *f = dl_safetensors_parse("fuzz", data, size, 0);

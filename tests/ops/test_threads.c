@@ -6,6 +6,7 @@
 #include "cpu/team.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <omp.h>
 
 /* ---- how many */

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """dlcore.h as other programs read it: by cffi as it is, by pycparser's parse_file, and both agree with the library.
 
-    tests/peers/header.py LIBDLCORE
+    tests/peers/header.py LIBDLCORE        the header is that of its build tree
 
 Exit 77 (skipped) without cffi or pycparser."""
 import pathlib
@@ -16,7 +16,7 @@ except ImportError as e:
     print(f"skipped: {e}; Debian's python3-cffi and python3-pycparser have them")
     sys.exit(77)
 
-HEADER = pathlib.Path(__file__).resolve().parents[2] / "libcore/include/dlcore.h"
+HEADER = pathlib.Path(sys.argv[1]).resolve().parents[1] / "gen/include/dlcore.h"
 
 
 def functions(tree):
@@ -56,6 +56,12 @@ lib = ffi.dlopen(sys.argv[1])
 assert declared == exported(), declared ^ exported()
 for name in declared:
     getattr(lib, name)
+numbers = cffi.FFI()
+numbers.cdef((HEADER.parent / "dlcore_ops.h").read_text())
+info = ffi.new("dl_op_info *")
+for name in dir(numbers.dlopen(sys.argv[1])):
+    if name.startswith("DL_OP_"):
+        assert lib.dl_op_describe(getattr(numbers.dlopen(sys.argv[1]), name), info) and ffi.string(info.name).decode() == name[6:], name
 assert lib.DL_F32 == 6 and ffi.sizeof("dl_error") == 4 + 48 + 512 + 3 * 256 + 3 * 4
 train(ffi, lib)
 print(f"cffi and pycparser read all {len(declared)} functions of dlcore.h")

@@ -54,6 +54,7 @@ static int fails(const void *caller) {
 void *malloc(size_t n) { return fails(__builtin_return_address(0)) ? NULL : __libc_malloc(n); }
 void *calloc(size_t n, size_t size) { return fails(__builtin_return_address(0)) ? NULL : __libc_calloc(n, size); }
 void *realloc(void *p, size_t n) { return fails(__builtin_return_address(0)) ? NULL : __libc_realloc(p, n); }
+void *memalign(size_t align, size_t n);
 void *aligned_alloc(size_t align, size_t n) {
     return fails(__builtin_return_address(0)) ? NULL : __libc_memalign(align, n);
 }
