@@ -1,8 +1,6 @@
 /* Devices by number and name, and the calls that go to a backend. */
 #include "core/device.h"
-#include "core/interrupt.h"
 #include "core/live.h"
-#include "core/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +12,11 @@ static int default_device;
 const dl_backend *dl_backend_get(void) {
     const char *why;
     return registered ? registered : dl_plugin_load(&why);
+}
+
+const dl_backend *dl_backend_of(int device, int *index) {
+    *index = device ? device - 1 : 0;
+    return device ? dl_backend_get() : &dl_cpu_backend;
 }
 
 dl_status dl_backend_register(const dl_backend *b) {
@@ -82,40 +85,36 @@ const char *dl_device_missing(void) {
     return "";
 }
 
+/* Where a device is: B, and its INDEX there; DL_ERR_DEVICE when there is none. */
+#define FIND(device, b, index)                                                                                         \
+    int index;                                                                                                         \
+    DL_TRY(dl_device_check(device));                                                                                   \
+    const dl_backend *b = dl_backend_of(device, &index)
+
 dl_status dl_device_describe(int device, char *text, int size) {
-    DL_TRY(dl_device_check(device));
-    if (device) return dl_backend_get()->describe(device - 1, text, size);
-    snprintf(text, (size_t)size, "%d thread%s", dl_threads(), dl_threads() == 1 ? "" : "s");
-    return DL_OK;
+    FIND(device, b, index);
+    return b->describe(index, text, size);
 }
 
 dl_status dl_device_memory_get(int device, dl_device_memory *out) {
-    DL_TRY(dl_device_check(device));
-    if (device) return dl_backend_get()->memory(device - 1, out);
-    size_t left = dl_memory_look().left, used = dl_host_bytes();
-    *out = (dl_device_memory){.used = (long)used,
-                              .peak = (long)dl_host_peak(),
-                              .cached = (long)dl_host_cached(),
-                              .available = left == SIZE_MAX ? 0 : (long)left};
-    return DL_OK;
+    FIND(device, b, index);
+    return b->memory(index, out);
 }
 
 dl_status dl_device_empty_cache(int device) {
-    DL_TRY(dl_device_check(device));
-    if (device) return dl_backend_get()->empty_cache(device - 1);
-    dl_host_empty_cache();
-    return DL_OK;
+    FIND(device, b, index);
+    return b->empty_cache(index);
 }
 
 dl_status dl_device_stream(int device, void **stream) {
     *stream = NULL;
-    DL_TRY(dl_device_check(device));
-    return device ? dl_backend_get()->stream(device - 1, stream) : DL_OK;
+    FIND(device, b, index);
+    return b->stream(index, stream);
 }
 
 dl_status dl_device_synchronize(int device) {
-    DL_TRY(dl_device_check(device));
-    return device ? dl_backend_get()->synchronize(device - 1) : DL_OK;
+    FIND(device, b, index);
+    return b->synchronize(index);
 }
 
 static int every;
@@ -130,9 +129,9 @@ dl_status dl_device_sync_every(int on) {
 int dl_device_sync_every_get(void) { return every; }
 
 static void *alloc_on(int device, size_t bytes) {
-    if (device == 0) return dl_host_alloc(bytes);
+    int index;
     if (dl_device_check(device) != DL_OK) return NULL;
-    return dl_backend_get()->alloc(device - 1, bytes);
+    return dl_backend_of(device, &index)->alloc(index, bytes);
 }
 
 void *dl_device_alloc(int device, size_t bytes) {
@@ -141,25 +140,14 @@ void *dl_device_alloc(int device, size_t bytes) {
 }
 
 void dl_device_free(int device, void *p, size_t bytes) {
-    if (device == 0)
-        dl_host_free(p, bytes);
-    else if (dl_backend_get())
-        dl_backend_get()->release(device - 1, p, bytes);
-}
-
-/* In pieces that take some milliseconds, also when they come from a mapped file. */
-static dl_status copy_host(char *dst, const char *src, size_t bytes) {
-    enum { PIECE = 1 << 22 };
-    for (size_t at = 0; at < bytes; at += PIECE) {
-        memcpy(dst + at, src + at, bytes - at < PIECE ? bytes - at : PIECE);
-        if (bytes > PIECE) DL_TRY(dl_interrupt_check());
-    }
-    return DL_OK;
+    int index;
+    const dl_backend *b = dl_backend_of(device, &index);
+    if (b) b->release(index, p, bytes);
 }
 
 dl_status dl_device_copy(void *dst, int dst_device, const void *src, int src_device, size_t bytes) {
     if (!bytes) return DL_OK;
-    if (!dst_device && !src_device) return copy_host(dst, src, bytes);
-    DL_TRY(dl_device_check(dst_device ? dst_device : src_device));
-    return dl_backend_get()->copy(dst, dst_device, src, src_device, bytes);
+    FIND(dst_device ? dst_device : src_device, b, index);
+    (void)index;
+    return b->copy(dst, dst_device, src, src_device, bytes);
 }

@@ -7,7 +7,7 @@
 
 typedef struct dl_graph dl_graph;
 
-/* What a backend offers. Every entry is required; `index` counts its devices from 0. */
+/* What a backend offers. Every entry is required where nothing else is said; `index` counts its devices from 0. */
 typedef struct dl_backend {
     const char *name; /* "cuda" */
     int count;
@@ -27,7 +27,7 @@ typedef struct dl_backend {
     dl_status (*empty_cache)(int index);
     /* With `on`, every launch waits for its end, so that faults are found at the statement that made them. */
     void (*sync_every)(bool on);
-    /* Host memory that the device reads and writes in place. NULL: recorded. */
+    /* Host memory, zeroed, that the device reads and writes in place. NULL: recorded. */
     void *(*pinned)(int index, size_t bytes);
     void (*unpin)(int index, void *p);
     /* Has all work issued ended? Reports its faults. */
@@ -36,18 +36,20 @@ typedef struct dl_backend {
     /* ---- training without waits: core/control.h says what these do */
     /* What is issued from now on belongs to this trainer: its halt holds for running statistics, and calls of the
      * dropout stream count from `rng` on. NULL: to none. */
-    void (*govern)(int index, const dl_control *c, uint64_t rng);
-    dl_status (*tally)(int index, dl_control *c, const dl_tally *t);
-    dl_status (*judge)(int index, dl_control *c, const dl_judge *j);
+    void (*use_control)(int index, const dl_control *c, uint64_t rng);
+    dl_status (*accumulate)(int index, dl_control *c, const dl_accumulate *a);
+    dl_status (*finish_step)(int index, dl_control *c, const dl_finish_step *f);
     /* avg[i] = keep * avg[i] + (1 - keep) * p[i], all contiguous. */
     dl_status (*average)(int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
                          double keep);
-    /* The n samples at the control's position: x f32, y as stored. */
-    dl_status (*deal)(int index, const dl_control *c, const dl_feed *f, void *x, void *y, long n);
-    /* Host memory to the device beside the work under way, before the work still to come. The source has been read. */
-    dl_status (*stage)(int index, void *dst, const void *src, size_t bytes);
+    /* The n samples at the control's position: x f32, y as stored. NULL: batches come from a loader. */
+    dl_status (*make_batch)(int index, const dl_control *c, const dl_batch_source *s, void *x, void *y, long n);
+    /* Host memory to the device beside the work under way, before the work still to come. The source has been read.
+     * NULL: the device works in the host's memory. */
+    dl_status (*async_copy)(int index, void *dst, const void *src, size_t bytes);
 
-    /* ---- capture: between begin and end, work is recorded and not done. Memory it takes stays the graph's. */
+    /* ---- capture: between begin and end, work is recorded and not done. Memory it takes stays the graph's. NULL: the
+     * device has no graphs. */
     dl_status (*capture_begin)(int index, dl_graph **out);
     /* keep: makes the graph ready to run; else, and on failure, it is freed. */
     dl_status (*capture_end)(int index, dl_graph *graph, bool keep);
@@ -55,6 +57,10 @@ typedef struct dl_backend {
     void (*graph_free)(int index, dl_graph *graph);
 } dl_backend;
 
+/* Device 0; its kernels are in the rows of the ops (cpu/backend.c). */
+extern const dl_backend dl_cpu_backend;
+/* The backend of a device, which there is, and the device's number there. */
+const dl_backend *dl_backend_of(int device, int *index);
 /* The backend in use for devices above 0, loaded by the first call; NULL when there is none. */
 const dl_backend *dl_backend_get(void);
 /* Makes b, which must stay valid to the end, the backend of devices above 0 instead of the plugin, before that was

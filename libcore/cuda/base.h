@@ -61,9 +61,9 @@ void dl_gpu_drop(dl_gpu *g, void *p);
  * there. */
 void *dl_gpu_take_lasting(dl_gpu *g, size_t bytes);
 dl_status dl_gpu_upload_now(dl_gpu *g, void *dst, const void *src, size_t bytes);
-/* At most DL_POKE bytes, by a launch that carries them. */
-enum { DL_POKE = 1024 };
-dl_status dl_gpu_poke(dl_gpu *g, void *dst, const void *src, size_t bytes);
+/* At most DL_GPU_WRITE bytes, by a launch that carries them. */
+enum { DL_GPU_WRITE = 1024 };
+dl_status dl_gpu_write(dl_gpu *g, void *dst, const void *src, size_t bytes);
 /* Fails while a graph is being captured: `what` cannot be part of it. */
 dl_status dl_gpu_no_capture(const dl_gpu *g, const char *what);
 /* Waits, and reports what the work so far had to say. */

@@ -3,27 +3,28 @@
 #include "cuda/graph.h"
 #include "cuda/rows.cuh"
 #include "cuda/table.h"
+#include "core/control_step.h"
 
 enum { THREADS = 256 };
 
 /* ---- small uploads */
 
-struct parcel {
-    unsigned char b[DL_POKE];
+struct small_bytes {
+    unsigned char b[DL_GPU_WRITE];
 };
 
-__global__ static void poke_kernel(unsigned char *dst, const __grid_constant__ parcel p, int n) {
+__global__ static void write_kernel(unsigned char *dst, const __grid_constant__ small_bytes p, int n) {
     for (int i = threadIdx.x; i < n; i += THREADS) dst[i] = p.b[i];
 }
 
-dl_status dl_gpu_poke(dl_gpu *g, void *dst, const void *src, size_t bytes) {
-    parcel p;
+dl_status dl_gpu_write(dl_gpu *g, void *dst, const void *src, size_t bytes) {
+    small_bytes p;
     memcpy(p.b, src, bytes);
-    poke_kernel<<<1, THREADS, 0, g->stream>>>((unsigned char *)dst, p, (int)bytes);
+    write_kernel<<<1, THREADS, 0, g->stream>>>((unsigned char *)dst, p, (int)bytes);
     return dl_gpu_launched(g);
 }
 
-/* ---- tally */
+/* ---- a batch */
 
 typedef struct scores {
     const void *out, *label;
@@ -62,29 +63,15 @@ __device__ static bool last_block(dl_control *c) {
     return last;
 }
 
-typedef struct tally_args {
+typedef struct batch_args {
     scores s;
     const void *loss;
     int dtype;
-    double weight, micros;
-    long advance;
-    bool count, first, lenient, scaled;
-} tally_args;
+    bool count;
+    dl_batch_rule rule;
+} batch_args;
 
-__device__ static void add_up(dl_control *c, const tally_args &t) {
-    double loss = dl_get(t.loss, t.dtype, 0), correct = (double)atomicExch(&c->hits, 0u);
-    double rows = t.count ? (double)(t.s.outer * t.s.inner) : 0;
-    c->from += t.advance;
-    c->last_loss = loss, c->last_correct = correct, c->last_counted = rows;
-    c->seed = (float)(c->scale / t.micros);
-    if (t.first) c->loss = c->weight = c->correct = c->counted = 0;
-    if (c->halt != 0) return;
-    c->loss += loss * t.weight, c->weight += t.weight;
-    c->correct += correct, c->counted += rows;
-    if (!t.lenient && !t.scaled && !isfinite(loss)) c->halt = DL_END_LOSS, c->bad = loss;
-}
-
-__global__ static void __launch_bounds__(THREADS) tally_kernel(dl_control *c, tally_args t) {
+__global__ static void __launch_bounds__(THREADS) accumulate_kernel(dl_control *c, batch_args t) {
     __shared__ unsigned sum;
     if (!threadIdx.x) sum = 0;
     __syncthreads();
@@ -96,14 +83,14 @@ __global__ static void __launch_bounds__(THREADS) tally_kernel(dl_control *c, ta
     __syncthreads();
     if (threadIdx.x) return;
     if (sum) atomicAdd(&c->hits, sum); /* whole numbers: the order does not show */
-    if (last_block(c)) add_up(c, t);
+    if (!last_block(c)) return;
+    double correct = (double)atomicExch(&c->hits, 0u);
+    dl_control_add(c, &t.rule, dl_get(t.loss, t.dtype, 0), correct, t.count ? (double)rows : 0);
 }
 
-dl_status dl_cuda_tally(dl_gpu *g, dl_control *c, const dl_tally *t) {
-    tally_args a = {};
-    a.loss = dl_ptr(t->loss), a.dtype = t->loss->dtype;
-    a.weight = t->weight, a.micros = t->micros, a.advance = t->advance;
-    a.first = t->first, a.lenient = t->lenient, a.scaled = t->scaled;
+dl_status dl_cuda_accumulate(dl_gpu *g, dl_control *c, const dl_accumulate *t) {
+    batch_args a = {};
+    a.loss = dl_ptr(t->loss), a.dtype = t->loss->dtype, a.rule = t->rule;
     if (t->output) {
         const dl_tensor *o = t->output;
         a.count = true;
@@ -116,20 +103,16 @@ dl_status dl_cuda_tally(dl_gpu *g, dl_control *c, const dl_tally *t) {
         if (a.s.d <= 1) a.s.inner = 1;
     }
     long warps = t->output ? a.s.outer * a.s.inner : 1, blocks = (warps * DL_WARP + THREADS - 1) / THREADS;
-    tally_kernel<<<(unsigned)(blocks < g->sms ? blocks : g->sms), THREADS, 0, g->stream>>>(c, a);
+    accumulate_kernel<<<(unsigned)(blocks < g->sms ? blocks : g->sms), THREADS, 0, g->stream>>>(c, a);
     return dl_gpu_launched(g);
 }
 
-/* ---- judge */
+/* ---- the end of a step */
 
-typedef struct judge_args {
-    double clip_norm, clip_value, micros;
-    long draws;
-    dl_ring *ring;
+typedef struct finish_args {
+    dl_step_rule rule;
     double *partial; /* by block; then what gradients are multiplied by */
-    int groups;
-    bool lenient, scaled;
-} judge_args;
+} finish_args;
 
 template <class C> __device__ double squares(C *__restrict__ p, long from, long to, C limit) {
     double sum = 0;
@@ -145,57 +128,24 @@ template <class C> __device__ double squares(C *__restrict__ p, long from, long 
     return sum;
 }
 
-/* How the step ends, when the device had not halted before. */
-__device__ static int verdict(dl_control *c, const judge_args &j, double norm) {
-    bool finite = isfinite(norm) && isfinite(c->loss);
-    if (!j.scaled) {
-        if (j.lenient || isfinite(norm)) return DL_END_DONE;
-        c->halt = DL_END_NORM, c->told = 1;
-        return DL_END_NORM;
-    }
-    if (finite) {
-        if (++c->good == DL_SCALE_GROWTH) c->scale *= 2, c->good = 0;
-        return DL_END_DONE;
-    }
-    c->good = 0;
-    if (c->scale > 1 || j.lenient) {
-        if (c->scale > 1) c->scale /= 2;
-        return DL_END_SKIPPED;
-    }
-    c->halt = isfinite(c->loss) ? DL_END_NORM : DL_END_LOSS, c->bad = c->loss, c->told = 1;
-    return (int)c->halt;
-}
-
-__device__ static void decide(dl_control *c, const judge_args &j, double squares_sum) {
-    const dl_slip *slip = &j.ring->slip[c->index % DL_RING];
-    dl_report *r = &j.ring->report[c->index % DL_RING];
-    double scale = c->scale, norm = sqrt(squares_sum) / scale, factor = 1 / scale, limit = j.clip_norm / (norm + 1e-6);
-    int end = DL_END_VOID;
-    if (c->halt == 0)
-        end = verdict(c, j, norm);
-    else if (c->told == 0)
-        end = (int)c->halt, c->told = 1;
-    if (j.clip_norm > 0 && limit < 1) factor *= limit;
-    j.partial[0] = end == DL_END_DONE ? factor : 1;
-    for (int i = 0; i < j.groups; i++) {
-        c->group[i].rate = slip->rate[i];
-        c->group[i].halt = end != DL_END_DONE;
-        c->group[i].step += end == DL_END_DONE;
-    }
+__device__ static void finish(dl_control *c, const finish_args &f, double squares_sum) {
+    dl_report *r = &f.rule.report[c->index % DL_REPORTS];
+    double scale = c->scale, norm = sqrt(squares_sum) / scale, factor = 1 / scale;
+    double limit = f.rule.clip_norm / (norm + 1e-6);
+    int end = dl_control_end(c, &f.rule, norm);
+    if (f.rule.clip_norm > 0 && limit < 1) factor *= limit;
+    f.partial[0] = end == DL_END_DONE ? factor : 1;
     long now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    r->loss = end == DL_END_LOSS ? c->bad : c->loss / j.micros;
-    r->acc = c->counted > 0 ? c->correct / c->counted : NAN;
-    r->norm = norm, r->scale = scale, r->time = now, r->end = end;
+    dl_control_report(c, &f.rule, end, norm, scale, now);
     __threadfence_system();
-    *(volatile long *)&r->number = ++c->index;
-    c->rng += (uint64_t)j.draws;
+    *(volatile long *)&r->number = c->index;
 }
 
-__global__ static void __launch_bounds__(THREADS) judge_kernel(dl_control *c, judge_args j, dl_table all) {
+__global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, finish_args f, dl_table all) {
     __shared__ double shared[THREADS / DL_WARP];
     __shared__ bool last;
-    double sum = 0, most = j.clip_value * c->scale;
+    double sum = 0, most = f.rule.clip_value * c->scale;
     if (blockIdx.x < all.count) {
         const dl_piece at = all.pieces[blockIdx.x];
         const dl_item t = all.items[at.item];
@@ -205,15 +155,15 @@ __global__ static void __launch_bounds__(THREADS) judge_kernel(dl_control *c, ju
     }
     sum = dl_row_join(sum, dl_sum_f(), shared, THREADS);
     if (!threadIdx.x) {
-        j.partial[blockIdx.x] = sum;
+        f.partial[blockIdx.x] = sum;
         last = last_block(c);
     }
     __syncthreads();
     if (!last) return;
     sum = 0;
-    for (long i = threadIdx.x; i < gridDim.x; i += THREADS) sum += ((volatile double *)j.partial)[i];
+    for (long i = threadIdx.x; i < gridDim.x; i += THREADS) sum += ((volatile double *)f.partial)[i];
     sum = dl_row_join(sum, dl_sum_f(), shared, THREADS);
-    if (!threadIdx.x) decide(c, j, sum);
+    if (!threadIdx.x) finish(c, f, sum);
 }
 
 template <class C> __device__ void multiply(C *__restrict__ p, long from, long to, C by) {
@@ -233,7 +183,7 @@ __global__ static void __launch_bounds__(THREADS) limit_kernel(const double *fac
         multiply((float *)t.p[0], from, to, (float)*factor);
 }
 
-dl_status dl_cuda_judge(dl_gpu *g, dl_control *c, const dl_judge *q) {
+dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q) {
     dl_item *items = (dl_item *)calloc((size_t)(q->n + 1), sizeof *items);
     dl_table all;
     dl_status s = items ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
@@ -247,13 +197,14 @@ dl_status dl_cuda_judge(dl_gpu *g, dl_control *c, const dl_judge *q) {
     free(items);
     if (s != DL_OK) return s;
     unsigned blocks = all.count ? (unsigned)all.count : 1;
-    judge_args j = {q->clip_norm, q->clip_value, q->micros, q->draws, q->ring, NULL, q->groups, q->lenient, q->scaled};
-    j.partial = (double *)dl_gpu_take(g, blocks * sizeof(double));
-    if (!j.partial) return dl_failed();
-    judge_kernel<<<blocks, THREADS, 0, g->stream>>>(c, j, all);
-    if (all.count && (j.clip_norm > 0 || j.scaled)) limit_kernel<<<blocks, THREADS, 0, g->stream>>>(j.partial, all);
+    finish_args f = {q->rule, NULL};
+    f.partial = (double *)dl_gpu_take(g, blocks * sizeof(double));
+    if (!f.partial) return dl_failed();
+    finish_kernel<<<blocks, THREADS, 0, g->stream>>>(c, f, all);
+    if (all.count && (f.rule.clip_norm > 0 || f.rule.scaled))
+        limit_kernel<<<blocks, THREADS, 0, g->stream>>>(f.partial, all);
     s = dl_gpu_launched(g);
-    dl_gpu_drop(g, j.partial);
+    dl_gpu_drop(g, f.partial);
     return s;
 }
 

@@ -101,7 +101,7 @@ static dl_status make_room(dl_gpu *g, slot *s, size_t bytes) {
     return DL_OK;
 }
 
-dl_status dl_cuda_stage(dl_gpu *g, void *dst, const void *src, size_t bytes) {
+dl_status dl_cuda_async_copy(dl_gpu *g, void *dst, const void *src, size_t bytes) {
     static const char what[] = "a copy to the GPU";
     slot *s = &slots[g->index][next_slot[g->index]++ % SLOTS];
     if (!bytes) return DL_OK;

@@ -250,7 +250,7 @@ static dl_status staging(dl_gpu *g, int *which) {
 
 /* Returns as soon as the source has been read; the copy itself runs in the stream's order. */
 static dl_status upload(dl_gpu *g, char *dst, const char *src, size_t bytes) {
-    if (bytes <= DL_POKE) return bytes ? dl_gpu_poke(g, dst, src, bytes) : DL_OK;
+    if (bytes <= DL_GPU_WRITE) return bytes ? dl_gpu_write(g, dst, src, bytes) : DL_OK;
     DL_TRY(dl_gpu_no_capture(g, "a copy to the GPU"));
     for (size_t at = 0; at < bytes; at += STAGING) {
         size_t n = bytes - at < STAGING ? bytes - at : STAGING;
@@ -394,7 +394,7 @@ static dl_status backend_idle(int index, bool *yes) {
     return e == cudaErrorNotReady ? DL_OK : dl_gpu_check(g, e, "waiting for the GPU");
 }
 
-static void backend_govern(int index, const dl_control *c, uint64_t rng) {
+static void backend_use_control(int index, const dl_control *c, uint64_t rng) {
     gpus[index].control = c, gpus[index].rng = rng;
 }
 
@@ -404,12 +404,12 @@ static void backend_govern(int index, const dl_control *c, uint64_t rng) {
         dl_gpu *g = dl_gpu_use(index + 1);                                                                             \
         return g ? dl_cuda_##name(g, __VA_ARGS__) : dl_failed();                                                       \
     }
-ON_GPU(tally, (int index, dl_control *c, const dl_tally *t), c, t)
-ON_GPU(judge, (int index, dl_control *c, const dl_judge *j), c, j)
+ON_GPU(accumulate, (int index, dl_control *c, const dl_accumulate *a), c, a)
+ON_GPU(finish_step, (int index, dl_control *c, const dl_finish_step *f), c, f)
 ON_GPU(average, (int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n, double keep), c,
        avg, p, n, keep)
-ON_GPU(deal, (int index, const dl_control *c, const dl_feed *f, void *x, void *y, long n), c, f, x, y, n)
-ON_GPU(stage, (int index, void *dst, const void *src, size_t bytes), dst, src, bytes)
+ON_GPU(make_batch, (int index, const dl_control *c, const dl_batch_source *s, void *x, void *y, long n), c, s, x, y, n)
+ON_GPU(async_copy, (int index, void *dst, const void *src, size_t bytes), dst, src, bytes)
 ON_GPU(capture_begin, (int index, dl_graph **out), out)
 ON_GPU(replay, (int index, dl_graph *graph), graph)
 
@@ -440,12 +440,12 @@ static dl_backend backend = {.name = "cuda",
                              .pinned = backend_pinned,
                              .unpin = backend_unpin,
                              .idle = backend_idle,
-                             .govern = backend_govern,
-                             .tally = backend_tally,
-                             .judge = backend_judge,
+                             .use_control = backend_use_control,
+                             .accumulate = backend_accumulate,
+                             .finish_step = backend_finish_step,
                              .average = backend_average,
-                             .deal = backend_deal,
-                             .stage = backend_stage,
+                             .make_batch = backend_make_batch,
+                             .async_copy = backend_async_copy,
                              .capture_begin = backend_capture_begin,
                              .capture_end = backend_capture_end,
                              .replay = backend_replay,

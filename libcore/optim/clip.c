@@ -1,7 +1,9 @@
 /* Limits on gradients: by their common norm, or element by element. */
-#include <math.h>
+#include "optim/clip.h"
 
-#include "optim/optimizer.h"
+#include <math.h>
+#include <stdlib.h>
+
 #include "core/interrupt.h"
 
 enum { LANES = 16, BLOCK = 4096 };
@@ -65,14 +67,13 @@ static dl_status add_norms(dl_tensor **norm, int n, double *sum) {
 }
 
 /* Of the gradients on accelerators: the host waits once for many. */
-static dl_status squares_there(dl_tensor *const *params, long n, double *sum) {
+static dl_status squares_there(dl_tensor *const *grad, long n, double *sum) {
     dl_tensor *norm[TOGETHER];
     int k = 0;
     dl_status st = DL_OK;
     for (long i = 0; i < n && st == DL_OK; i++) {
-        dl_tensor *g = params[i]->grad;
-        if (!g || !g->st->device) continue;
-        norm[k] = dl_norm(g, NULL, 0, 0, 2);
+        if (!grad[i]->st->device) continue;
+        norm[k] = dl_norm(grad[i], NULL, 0, 0, 2);
         if (!norm[k]) st = dl_failed();
         k += st == DL_OK;
         if (k < TOGETHER) continue;
@@ -84,76 +85,81 @@ static dl_status squares_there(dl_tensor *const *params, long n, double *sum) {
     return st;
 }
 
-static dl_status scale(dl_tensor *g, double factor) {
-    dl_tensor *f = dl_scalar_f(factor), *scaled = f ? dl_mul(g, f) : NULL;
-    dl_status st = scaled ? dl_assign(g, scaled) : dl_failed();
-    dl_unref(f);
-    dl_unref(scaled);
-    return st;
-}
-
-static dl_status clip_norm(dl_tensor *const *params, long n, double max, double *norm) {
+dl_status dl_grads_norm(dl_tensor *const *grad, long n, double *norm) {
     double sum = 0;
     dl_status st = DL_OK;
     int mode = dl_grad_mode(0);
     for (long i = 0; i < n && st == DL_OK; i++) {
         double one = 0;
-        if (params[i]->grad && !params[i]->grad->st->device) st = squares(params[i]->grad, &one);
+        if (!grad[i]->st->device) st = squares(grad[i], &one);
         sum += one;
     }
-    if (st == DL_OK) st = squares_there(params, n, &sum);
-    double total = sqrt(sum);
-    if (norm) *norm = total;
-    /* a NaN is left to be seen; the small number is PyTorch's */
-    double factor = max / (total + 1e-6);
-    for (long i = 0; i < n && st == DL_OK && max > 0 && factor < 1; i++)
-        if (params[i]->grad) st = scale(params[i]->grad, factor);
+    if (st == DL_OK) st = squares_there(grad, n, &sum);
     dl_grad_mode(mode);
+    *norm = sqrt(sum);
     return st;
 }
 
-dl_status dl_clip_grad_norm(dl_tensor *const *params, long n, double max, double *norm) {
-    int held = dl_interrupt_hold(1);
-    dl_status st = clip_norm(params, n, max, norm);
-    dl_interrupt_hold(held);
-    return st;
-}
-
-static dl_status scale_all(dl_tensor *const *params, long n, double factor) {
-    dl_status st = DL_OK;
+dl_status dl_grads_scale(dl_tensor *const *grad, long n, double factor) {
     int mode = dl_grad_mode(0);
-    for (long i = 0; i < n && st == DL_OK; i++)
-        if (params[i]->grad) st = scale(params[i]->grad, factor);
+    dl_tensor *f = dl_scalar_f(factor);
+    dl_status st = f ? DL_OK : dl_failed();
+    for (long i = 0; i < n && st == DL_OK; i++) {
+        dl_tensor *scaled = dl_mul(grad[i], f);
+        st = scaled ? dl_assign(grad[i], scaled) : dl_failed();
+        dl_unref(scaled);
+    }
+    dl_unref(f);
     dl_grad_mode(mode);
     return st;
 }
 
-dl_status dl_scale_grads(dl_tensor *const *params, long n, double factor) {
-    int held = dl_interrupt_hold(1);
-    dl_status st = scale_all(params, n, factor);
-    dl_interrupt_hold(held);
-    return st;
-}
-
-static dl_status clip_value(dl_tensor *const *params, long n, double max) {
-    if (!(max > 0)) return dl_fail(DL_ERR_VALUE, "gradients are limited to a positive value, not %g", max);
+dl_status dl_grads_clamp(dl_tensor *const *grad, long n, double max) {
     double low = -max;
     dl_status st = DL_OK;
     int mode = dl_grad_mode(0);
     for (long i = 0; i < n && st == DL_OK; i++) {
-        dl_tensor *g = params[i]->grad;
-        if (!g) continue;
-        dl_tensor *c = dl_clamp(g, &low, &max);
-        st = c ? dl_assign(g, c) : dl_failed();
+        dl_tensor *c = dl_clamp(grad[i], &low, &max);
+        st = c ? dl_assign(grad[i], c) : dl_failed();
         dl_unref(c);
     }
     dl_grad_mode(mode);
     return st;
 }
 
-dl_status dl_clip_grad_value(dl_tensor *const *params, long n, double max) {
+/* ---------------------------------------------------------------- of parameters */
+
+/* The gradients that there are; the caller frees the list. */
+static dl_tensor **grads_of(dl_tensor *const *params, long n, long *count) {
+    dl_tensor **grad = malloc((size_t)(n + 1) * sizeof(dl_tensor *));
+    *count = 0;
+    if (!grad) dl_fail(DL_ERR_MEMORY, "no memory for the list of gradients");
+    for (long i = 0; grad && i < n; i++)
+        if (params[i]->grad) grad[(*count)++] = params[i]->grad;
+    return grad;
+}
+
+dl_status dl_clip_grad_norm(dl_tensor *const *params, long n, double max, double *norm) {
     int held = dl_interrupt_hold(1);
-    dl_status st = clip_value(params, n, max);
+    long count;
+    double total = 0;
+    dl_tensor **grad = grads_of(params, n, &count);
+    dl_status st = grad ? dl_grads_norm(grad, count, &total) : dl_failed();
+    if (norm) *norm = total;
+    double factor = dl_clip_factor(max, total);
+    if (st == DL_OK && factor < 1) st = dl_grads_scale(grad, count, factor);
+    free(grad);
+    dl_interrupt_hold(held);
+    return st;
+}
+
+dl_status dl_clip_grad_value(dl_tensor *const *params, long n, double max) {
+    if (!(max > 0)) return dl_fail(DL_ERR_VALUE, "gradients are limited to a positive value, not %g", max);
+    int held = dl_interrupt_hold(1);
+    long count;
+    dl_tensor **grad = grads_of(params, n, &count);
+    dl_status st = grad ? dl_grads_clamp(grad, count, max) : dl_failed();
+    free(grad);
     dl_interrupt_hold(held);
     return st;
 }

@@ -284,15 +284,15 @@ static dl_status set_number(dl_tensor **t, double v, int device) {
     return DL_OK;
 }
 
-/* Rate and step number of a run: the optimizer's own tensors, or those that the device keeps. */
+/* Rate and step number of a run: the optimizer's own tensors, or those of a trainer's control block. */
 static dl_status set_numbers(dl_optimizer *o, const dl_opt_param *lead, dl_opt_run *run) {
-    const dl_pace *pace = o->pace;
-    int device = lead->p->st->device, g = lead->group + 1;
-    bool counted = pace && pace->steps[g] == lead->steps;
-    if (!pace) DL_TRY(set_number(&o->lr_tensor, dl_optimizer_rate(o, lead->group, o->lr), device));
+    const dl_group_rates *r = o->rates ? &o->rates[lead->group + 1] : NULL;
+    int device = lead->p->st->device;
+    bool counted = r && r->steps == lead->steps;
+    if (!r) DL_TRY(set_number(&o->lr_tensor, dl_optimizer_rate(o, lead->group, o->lr), device));
     if (!counted) DL_TRY(set_number(&o->step_tensor, (double)lead->steps + 1, device));
-    run->lr = pace ? pace->rates[g] : o->lr_tensor;
-    run->step = counted ? pace->step[g] : o->step_tensor;
+    run->lr = r ? r->rates : o->lr_tensor;
+    run->step = counted ? r->step : o->step_tensor;
     return DL_OK;
 }
 

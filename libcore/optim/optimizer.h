@@ -2,7 +2,6 @@
 #ifndef DL_OPTIM_OPTIMIZER_H
 #define DL_OPTIM_OPTIMIZER_H
 
-#include "core/control.h"
 #include "core/op.h"
 #include "nn/options.h"
 
@@ -22,12 +21,12 @@ typedef struct dl_opt_group {
     dl_optval val[DL_OPT_MAX];
 } dl_opt_group;
 
-/* Numbers that a device keeps for an optimizer, in place of the optimizer's own: entry 0 for its own options, 1 + g for
- * group g. `rates` are f64 [rate, halt], `step` the number of the step, which the device counts itself. */
-typedef struct dl_pace {
-    dl_tensor *rates[DL_PACE_GROUPS], *step[DL_PACE_GROUPS];
-    long steps[DL_PACE_GROUPS]; /* done, as far as the host has issued them */
-} dl_pace;
+/* What the control block of a trainer holds for the optimizer's own options, or for a group, in place of the
+ * optimizer's numbers: the rate and the halt, f64 [2], and the number of the step. */
+typedef struct dl_group_rates {
+    dl_tensor *rates, *step;
+    long steps; /* done, as far as the host has issued them */
+} dl_group_rates;
 
 typedef struct dl_opt_row dl_opt_row;
 struct dl_optimizer {
@@ -40,7 +39,7 @@ struct dl_optimizer {
     dl_opt_param *param;
     long n, cap, steps;
     dl_tensor *lr_tensor, *step_tensor;
-    const dl_pace *pace; /* while a trainer on a device steps; else NULL */
+    const dl_group_rates *rates; /* [1 + ngroup] while a trainer steps; else NULL */
     char *text;
 };
 
@@ -70,9 +69,6 @@ bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param);
 void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char *out, size_t size);
 /* Puts back a kept tensor (a reference is taken). */
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t);
-
-/* Multiplies all gradients there are (optim/clip.c). */
-dl_status dl_scale_grads(dl_tensor *const *params, long n, double factor);
 
 /* Numbers a schedule remembers (plateau), for checkpoints. */
 enum { DL_SCHEDULE_STATE = 4 };

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "nn/module.h"
-#include "optim/optimizer.h"
-#include "train/ahead.h"
 #include "core/interrupt.h"
 #include "train/trainer.h"
 
@@ -73,7 +71,7 @@ static json_t *real(double v) { return isfinite(v) ? json_real(v) : json_null();
 static char *describe(dl_trainer *t) {
     long epoch, batch;
     double scale[2];
-    if (dl_scaler_read(t, scale) != DL_OK) return NULL;
+    if (dl_control_scale(t, scale) != DL_OK) return NULL;
     dl_loader_position(t->loader, &epoch, &batch);
     json_t *rng = json_array(), *steps = json_array(), *sched = json_array();
     for (int i = 0; i < DL_NSTREAM; i++) json_array_append_new(rng, word(dl_rng_position((dl_stream)i)));
@@ -107,7 +105,7 @@ dl_status dl_trainer_save(dl_trainer *t, const char *path) {
     if (!t) return dl_fail_null("the trainer");
     if (t->micro || t->phase == DL_PHASE_BACKWARD)
         return dl_fail_hint(DL_ERR_STATE, "update t first", "a checkpoint is taken between steps, not within one");
-    DL_TRY(dl_ahead_drain(t));
+    DL_TRY(dl_report_drain(t));
     parts p = {0};
     dl_status st = collect(t, &p);
     char *state = st == DL_OK ? describe(t) : NULL, *text = dl_module_text(t->model);
@@ -238,7 +236,7 @@ static dl_status restore(dl_trainer *t, const dl_tensor_file *f, const json_t *j
     DL_TRY(restore_ema(t, f, path));
     DL_TRY(restore_positions(t, j));
     DL_TRY(dl_optimizer_set_lr(t->opt, t->lr));
-    DL_TRY(dl_ahead_reset(t));
+    DL_TRY(dl_control_reset(t));
     t->phase = DL_PHASE_IDLE;
     t->micro = 0;
     t->diverged = false;
@@ -248,7 +246,7 @@ static dl_status restore(dl_trainer *t, const dl_tensor_file *f, const json_t *j
 
 dl_status dl_trainer_load(dl_trainer *t, const char *path) {
     if (!t) return dl_fail_null("the trainer");
-    DL_TRY(dl_ahead_drain(t));
+    DL_TRY(dl_report_drain(t));
     dl_tensor_file *f = dl_tensors_read(path, 0);
     if (!f) return dl_failed();
     const char *text = dl_tensor_file_meta(f, KEY);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "optim/optimizer.h"
 #include "train/trainer.h"
 
 static const char *const metric_names[DL_NMETRIC] = {"train/loss", "train/acc", "lr", "grad_norm",
@@ -126,6 +125,12 @@ static void push(dl_series *s, long step, double v) {
 void dl_record_step(dl_trainer *t) {
     double v[DL_NMETRIC] = {t->last_loss, t->last_acc, t->lr, t->grad_norm, t->speed};
     for (int i = 0; i < DL_NMETRIC; i++) push(t->series[i], t->step, v[i]);
+}
+
+void dl_record_divergence(dl_trainer *t, const char *what) {
+    if (!t->run) return;
+    push(t->series[DL_M_LOSS], t->step + 1, t->last_loss);
+    if (dl_run_event(t->run, t->step + 1, "nan", what, NULL) != DL_OK) dl_error_clear();
 }
 
 void dl_record_eval(dl_trainer *t, dl_split split, const dl_eval_result *r) {

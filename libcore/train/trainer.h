@@ -1,10 +1,14 @@
-/* The inside of trainers. */
+/* The inside of trainers. A step is issued on the trainer's device, which keeps its sums and its halt in a control
+ * block (core/control.h); the host reads its report when it is there: at once on the CPU, up to DL_LATE steps later on
+ * a device that works by itself. */
 #ifndef DL_TRAIN_TRAINER_H
 #define DL_TRAIN_TRAINER_H
 
 #include <jansson.h>
 
-#include "core/op.h"
+#include "core/device.h"
+#include "data/data.h"
+#include "optim/optimizer.h"
 
 /* Where a trainer stands within a step. */
 typedef enum dl_phase { DL_PHASE_IDLE, DL_PHASE_FORWARD, DL_PHASE_BACKWARD } dl_phase;
@@ -12,7 +16,15 @@ typedef enum dl_phase { DL_PHASE_IDLE, DL_PHASE_FORWARD, DL_PHASE_BACKWARD } dl_
 /* Metrics recorded at every step; the names are in train/record.c. */
 enum { DL_M_LOSS, DL_M_ACC, DL_M_LR, DL_M_NORM, DL_M_SPEED, DL_NMETRIC };
 
-typedef struct dl_ahead dl_ahead;
+/* What the host knows of a step that it has issued: how things stand after it. */
+typedef struct dl_issued {
+    long epoch, batch;
+    uint64_t rng;
+    double lr, samples;
+    bool failed; /* the optimizer failed: it counts as no step */
+} dl_issued;
+
+typedef struct dl_step_graph dl_step_graph; /* a captured step (train/replay.c) */
 
 struct dl_trainer {
     dl_module *model;
@@ -36,20 +48,51 @@ struct dl_trainer {
     int device;
 
     dl_tensor **param; /* of the net, borrowed; ema[i] goes with param[i] */
-    const char **param_name;
+    dl_tensor **grad;  /* room for a list of their gradients */
     dl_module_list *params;
     dl_tensor **ema;
     long nparam;
+    dl_module_list *state; /* parameters and buffers, as they were when the trainer was made */
 
-    dl_module_list *state;              /* parameters and buffers, as they were when the trainer was made */
-    dl_ahead *ahead;                    /* on an accelerator: train/ahead.h */
-    double loss_scale, loss_scale_good; /* under f16; on an accelerator as of the last checkpoint; 0: none yet */
+    /* the control block (train/step.c) */
+    const dl_backend *backend;
+    int index; /* of the device, for the backend */
+    dl_tensor *block, *eval_block;
+    dl_control *control, *eval_control; /* on the device, in these */
+    const dl_control *seen;             /* the control, where the host can read it; else NULL */
+    dl_group_rates *rates;              /* [groups] */
+    int groups;
+    bool scaled;                        /* the control scales the loss, as under f16 */
+    double loss_scale, loss_scale_good; /* as of the last checkpoint or change of precision; 0: none yet */
+    /* how the control stands when all issued work is done */
+    long control_epoch, control_from;
+    uint64_t control_rng, step_rng; /* step_rng: of the dropout stream when the step began */
+
+    /* steps under way (train/reports.c) */
+    dl_report *report;  /* [DL_REPORTS], which the device writes */
+    double *rate;       /* [DL_REPORTS][groups], which it reads */
+    long issued, taken; /* steps issued; reports read */
+    dl_issued after[DL_REPORTS];
+    long report_time; /* of the last report; 0: none */
+
+    /* batches (train/batch.c) */
+    bool resident_asked[2];  /* has a split been put on the device? */
+    dl_resident resident[2]; /* x NULL: no */
+    dl_tensor *order;        /* of the epoch, on the device */
+    long order_epoch;
+    dl_tensor *sent_x, *sent_y; /* the last batch that came from the host, as it came */
+    bool resend;                /* the next batch is that one again */
+
+    /* graphs (train/replay.c) */
+    dl_step_graph *graphs;
+    char capture_note[192];
+    bool note_shown, no_graphs; /* the note has been handed out; something keeps all steps from graphs */
+    bool drain_first;           /* a capture waits for the steps under way */
 
     dl_phase phase;
     long micro, micros; /* batches of the step so far, and how many it has */
     dl_tensor *x, *y, *output, *loss_tensor;
-    double loss_sum, correct, counted, grad_norm, lr, last_loss, last_acc, test_loss, test_acc, next_lr,
-        samples; /* of the step being issued; of the last step */
+    double grad_norm, lr, last_loss, last_acc, test_loss, test_acc, next_lr, samples; /* next_lr: of the step issued */
     long step, epoch;
     double step_began, speed;
     bool diverged;
@@ -63,33 +106,71 @@ struct dl_trainer {
 
 /* ---- train/trainer.c */
 double dl_now(void); /* seconds of the clock of activity: of a monotonic one, without idle time */
-dl_status dl_trainer_loss_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, dl_tensor **loss);
-/* Correct answers among the targets; *of 0 where there are no classes. */
-dl_status dl_trainer_correct(dl_trainer *t, dl_tensor *output, dl_tensor *target, double *correct, double *of);
-/* A batch where the net wants it. Takes nothing, replaces *x and *y. */
-dl_status dl_trainer_place(dl_trainer *t, dl_tensor **x, dl_tensor **y);
 /* Makes the loader of the training split for seed t->data_seed. */
 dl_status dl_trainer_make_loader(dl_trainer *t);
 void dl_trainer_drop_batch(dl_trainer *t);
-/* Counts and gradients of a step that begins. */
-void dl_trainer_begin_step(dl_trainer *t);
-/* Output and loss of t->x and t->y. */
-dl_status dl_trainer_run_net(dl_trainer *t);
-/* Fails, and marks the run as diverged, when v is not finite. */
-dl_status dl_trainer_check_finite(dl_trainer *t, double v, const char *what);
 /* Exchanges weights and averaged weights; nothing without averages. */
 void dl_trainer_swap_ema(dl_trainer *t);
+
+/* ---- train/control.c */
+/* Makes the control block and the memory for reports. */
+dl_status dl_control_new(dl_trainer *t);
+void dl_control_free(dl_trainer *t);
+/* The control anew, from the optimizer's counts: after a checkpoint has been loaded. */
+dl_status dl_control_reset(dl_trainer *t);
+/* Makes the control stand where the next step begins: position, order of the epoch, dropout calls, step numbers. */
+dl_status dl_control_align(dl_trainer *t);
+/* Bytes of the control, written after all that has been issued. */
+dl_status dl_control_write(dl_trainer *t, void *field, const void *value, size_t bytes);
+/* The control when all that has been issued is done. */
+dl_status dl_control_read(dl_trainer *t, const dl_control *from, dl_control *to);
+/* Training goes on after a halt. */
+dl_status dl_control_resume(dl_trainer *t);
+/* Loss scale and good steps, for checkpoints. */
+dl_status dl_control_scale(dl_trainer *t, double state[2]);
+
+/* ---- train/batch.c */
 /* Batches that the next step takes: fewer at the end of an epoch. */
 long dl_trainer_micros(const dl_trainer *t);
+/* Epoch and number of the next batch, and its samples. */
+long dl_batch_next(const dl_loader *l, long *epoch, long *at);
+/* Makes the control stand at the next batch of the training split, if the device makes it. */
+dl_status dl_batch_align(dl_trainer *t);
+/* The next batch of the training split where the net wants it: t->x, t->y. */
+dl_status dl_batch_fetch(dl_trainer *t);
+/* The next batch of a loader for evaluation. *x NULL: the end. */
+dl_status dl_batch_fetch_eval(dl_trainer *t, dl_loader *l, dl_tensor **x, dl_tensor **y);
+/* The next batch of the training split from the host into x and y, which are on the device. */
+dl_status dl_batch_send(dl_trainer *t, dl_tensor *x, dl_tensor *y);
+/* Puts a split on the device if the device makes batches and the split fits: t->resident. */
+dl_status dl_batch_settle(dl_trainer *t, int split);
 
-/* ---- train/scaler.c */
-bool dl_scaler_on(const dl_trainer *t);
-/* What the loss is multiplied by; 1 when scaling is off. */
-double dl_scaler_scale(dl_trainer *t);
-/* Divides the gradients of a scaled loss. *skip: they have overflowed, and the step is to be left out. */
-dl_status dl_scaler_unscale(dl_trainer *t, bool *skip);
-/* Scale and good steps, for checkpoints. */
-dl_status dl_scaler_read(dl_trainer *t, double state[2]);
+/* ---- train/step.c */
+dl_status dl_trainer_loss_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, dl_tensor **loss);
+/* Adds a batch to the sums of a control. */
+dl_status dl_step_accumulate(dl_trainer *t, dl_control *c, dl_tensor *loss, dl_tensor *output, dl_tensor *target,
+                             const dl_batch_rule *rule);
+/* A whole step, issued: from a graph, or op by op. */
+dl_status dl_step_issue(dl_trainer *t);
+dl_status dl_step_issue_eagerly(dl_trainer *t);
+/* The rates of the next step, for the control. */
+dl_status dl_step_set_rates(dl_trainer *t);
+/* Counts a step that has been issued. */
+void dl_step_count(dl_trainer *t, double samples);
+
+/* ---- train/reports.c */
+/* Takes one report into the trainer, the oldest one: *got. wait: until it is there. Fails where the step diverged;
+ * steps issued after it are then undone. */
+dl_status dl_report_take(dl_trainer *t, bool wait, bool *got);
+/* Takes all of them. */
+dl_status dl_report_drain(dl_trainer *t);
+/* Fails, and marks the run as diverged, when v is not finite. */
+dl_status dl_report_check(dl_trainer *t, double v, const char *what);
+
+/* ---- train/replay.c */
+/* Runs the next step from a graph, if it can be: *done. */
+dl_status dl_replay_step(dl_trainer *t, bool *done);
+void dl_replay_free(dl_trainer *t);
 
 /* ---- train/record.c */
 dl_status dl_record_copy_spec(dl_trainer *t, const dl_run_spec *spec);
@@ -98,6 +179,8 @@ void dl_record_free_spec(dl_trainer *t);
 dl_status dl_record_begin(dl_trainer *t);
 dl_status dl_record_open_series(dl_trainer *t);
 void dl_record_step(dl_trainer *t);
+/* A step whose loss or gradients are not finite; error says what. */
+void dl_record_divergence(dl_trainer *t, const char *what);
 void dl_record_eval(dl_trainer *t, dl_split split, const dl_eval_result *r);
 /* Notes a failed step; an interruption is none. Returns st. */
 dl_status dl_record_failure(dl_trainer *t, dl_status st);

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#include "train/ahead.h"
+#include "train/trainer.h"
 
 static const char *const mlp = "flatten -> linear 32 -> batchnorm -> relu -> dropout 0.1 -> head: linear 10";
 static const char *const conv = "conv 4 k=3 pad=1 -> relu -> maxpool 2 -> flatten -> linear 10";
@@ -240,7 +240,7 @@ static void integers_arrive(void **state) {
             dl_trainer_spec s = {.device = GPU, .loader.batch = 64, .allow_nan = 1};
             dl_seed(7);
             dl_trainer *t = trainer(s, net, "sgd lr=0.01", d);
-            t->ahead->asked[DL_TRAIN] = host;
+            t->resident_asked[DL_TRAIN] = host;
             dl_seed(7);
             assert_batches(t, d, 64, 14);
             if (classes) assert_true(isfinite(get(t).loss));
@@ -355,7 +355,7 @@ static void batches_from_the_host(void **state) {
     dl_trainer_spec s = {.loader = {.batch = 64, .transforms = "crop 2"}};
     dl_trainer *a = trained(mlp, "adam lr=1e-3", s, d, 1, 60, "captured");
     dl_trainer *b = trainer_on(GPU, s, mlp, "adam lr=1e-3", d);
-    b->ahead->asked[DL_TRAIN] = true; /* and found too large */
+    b->resident_asked[DL_TRAIN] = true; /* and found too large */
     ok(dl_trainer_train(b, 0, 60, NULL, NULL));
     assert_string_equal(dl_trainer_capture(b), "captured");
     assert_same_weights(a, b);
@@ -458,9 +458,9 @@ static void scales_the_loss(void **state) {
     ok(dl_precision_set(DL_PRECISION_F16));
     dl_trainer *t = trainer_on(GPU, s, "flatten -> linear 64 -> relu -> linear 10", "sgd lr=0.05 momentum=0.9", d);
     double large[2] = {ldexp(1, 30), 0}, scale;
-    ok(dl_device_copy(&t->ahead->control->scale, GPU, large, 0, sizeof large));
+    ok(dl_device_copy(&t->control->scale, GPU, large, 0, sizeof large));
     ok(dl_trainer_train(t, 8, 0, NULL, NULL));
-    ok(dl_device_copy(&scale, 0, &t->ahead->control->scale, GPU, sizeof scale));
+    ok(dl_device_copy(&scale, 0, &t->control->scale, GPU, sizeof scale));
     assert_true(scale < large[0] && scale >= 1);
     assert_int_equal(get(t).step, 80);
     long done = dl_optimizer_steps(dl_trainer_optimizer(t));

@@ -13,7 +13,14 @@
 
 enum { FAKE = 1, FAKE_POKE = 1024 };
 
-typedef enum fake_kind { FAKE_ROW, FAKE_COPY, FAKE_TALLY, FAKE_JUDGE, FAKE_AVERAGE, FAKE_DEAL } fake_kind;
+typedef enum fake_kind {
+    FAKE_ROW,
+    FAKE_COPY,
+    FAKE_ACCUMULATE,
+    FAKE_FINISH_STEP,
+    FAKE_AVERAGE,
+    FAKE_MAKE_BATCH
+} fake_kind;
 
 /* One thing that the device has been told to do. */
 typedef struct fake_item {
@@ -27,12 +34,12 @@ typedef struct fake_item {
     const void *src;
     size_t bytes;
     dl_control *control;
-    dl_tally tally;
-    dl_judge judge;
+    dl_accumulate accumulate;
+    dl_finish_step finish;
     dl_tensor **list, **more; /* gradients; averages and weights */
     long n;
     double keep;
-    dl_feed feed;
+    dl_batch_source source;
     dl_transforms transforms;
     void *x, *y;
 } fake_item;
@@ -53,8 +60,8 @@ static struct {
     const dl_control *control;
     uint64_t rng;
     long late; /* reports of so many steps are still under way until someone waits */
-    dl_report *report[DL_RING];
-    long number[DL_RING], nreport;
+    dl_report *report[DL_REPORTS];
+    long number[DL_REPORTS], nreport;
 } fake;
 
 /* The oldest reports arrive, but for `keep`. */
@@ -109,67 +116,19 @@ static dl_status fake_memory(int index, dl_device_memory *out) {
 
 /* ---- what is done at once, or again by a graph */
 
-static double fake_number(const dl_tensor *t, long i) {
-    return dl_load_f64((const char *)dl_ptr(t) + i * (long)dl_esize(t), (dl_dtype)t->dtype);
-}
-
-/* The largest score of a row, the first of equal ones; a single one answers by its sign. */
-static long fake_answer(const dl_tensor *output, long row, long d, long inner) {
-    long at = row / inner * d * inner + row % inner, best = 0;
-    if (d == 1) return fake_number(output, at) > 0;
-    for (long c = 1; c < d; c++)
-        if (fake_number(output, at + c * inner) > fake_number(output, at + best * inner)) best = c;
-    return best;
-}
-
-static void fake_do_tally(dl_control *c, const dl_tally *t) {
-    double loss = fake_number(t->loss, 0), correct = 0;
-    long rows = 0;
-    if (t->output) {
-        rows = t->target->numel;
-        long d = t->output->numel / rows, inner = d > 1 ? rows / t->output->shape[0] : 1;
-        for (long r = 0; r < rows; r++)
-            correct += (double)fake_answer(t->output, r, d, inner) == fake_number(t->target, r);
-    }
-    c->from += t->advance;
-    c->last_loss = loss, c->last_correct = correct, c->last_counted = (double)rows;
-    c->seed = (float)(c->scale / t->micros);
-    if (t->first) c->loss = c->weight = c->correct = c->counted = 0;
-    if (c->halt != 0) return;
-    c->loss += loss * t->weight, c->weight += t->weight, c->correct += correct, c->counted += (double)rows;
-    if (!t->lenient && !isfinite(loss)) c->halt = DL_END_LOSS, c->bad = loss;
-}
-
-static void fake_do_judge(dl_control *c, const dl_judge *j) {
-    const dl_slip *slip = &j->ring->slip[c->index % DL_RING];
-    dl_report *r = &j->ring->report[c->index % DL_RING];
-    double sum = 0, factor = 1;
-    for (int i = 0; i < j->n; i++)
-        for (long k = 0; k < j->grad[i]->numel; k++) sum += pow(fake_number(j->grad[i], k), 2);
-    int end = c->halt == 0 ? DL_END_DONE : c->told == 0 ? (int)c->halt : DL_END_VOID;
-    if (end == DL_END_DONE && !isfinite(sum) && !j->lenient) c->halt = end = DL_END_NORM;
-    if (c->halt != 0) c->told = 1;
-    if (j->clip_norm > 0 && j->clip_norm / (sqrt(sum) + 1e-6) < 1) factor = j->clip_norm / (sqrt(sum) + 1e-6);
-    for (int i = 0; i < j->n && end == DL_END_DONE && factor != 1; i++)
-        for (long k = 0; k < j->grad[i]->numel; k++) ((float *)dl_ptr(j->grad[i]))[k] *= (float)factor;
-    for (int g = 0; g < j->groups; g++) {
-        c->group[g].rate = slip->rate[g];
-        c->group[g].halt = end != DL_END_DONE, c->group[g].step += end == DL_END_DONE;
-    }
-    *r = (dl_report){.loss = end == DL_END_LOSS ? c->bad : c->loss / j->micros,
-                     .acc = c->counted > 0 ? c->correct / c->counted : NAN,
-                     .norm = sqrt(sum),
-                     .scale = c->scale,
-                     .time = r->time + 1000,
-                     .end = end,
-                     .number = r->number};
-    assert_true(fake.nreport < DL_RING); /* or the host would be told of a step too late */
-    fake.report[fake.nreport] = r, fake.number[fake.nreport++] = ++c->index;
+/* The report is the CPU's; it arrives when the device is asked for it, or when others have come after it. */
+static dl_status fake_do_finish_step(dl_control *c, const dl_finish_step *f) {
+    dl_report *r = &f->rule.report[c->index % DL_REPORTS];
+    long before = r->number, time = r->time;
+    DL_TRY(dl_cpu_backend.finish_step(0, c, f));
+    assert_true(fake.nreport < DL_REPORTS); /* or the host would be told of a step too late */
+    fake.report[fake.nreport] = r, fake.number[fake.nreport++] = r->number;
+    r->number = before, r->time = time + 1000;
     fake_arrive(fake.late);
-    c->rng += (uint64_t)j->draws;
+    return DL_OK;
 }
 
-static void fake_do_deal(const dl_control *c, const dl_feed *f, void *to, char *y, long n) {
+static void fake_do_make_batch(const dl_control *c, const dl_batch_source *f, void *to, char *y, long n) {
     size_t bytes = (size_t)(f->numel * f->size);
     float *x = to;
     for (long k = 0; k < n; k++) {
@@ -183,16 +142,6 @@ static void fake_do_deal(const dl_control *c, const dl_feed *f, void *to, char *
         dl_sample s = {x + k * f->numel, calloc((size_t)f->numel, sizeof(float)), f->numel, f->c, f->h, f->w};
         dl_transforms_apply(f->transforms, &s, &r);
         free(s.tmp);
-    }
-}
-
-static void fake_do_average(const dl_control *c, const fake_item *it) {
-    for (long i = 0; i < it->n && c->group[0].halt == 0; i++) {
-        float *a = dl_ptr(it->list[i]), *p = dl_ptr(it->more[i]);
-        for (long k = 0; k < it->list[i]->numel; k++) {
-            volatile float old = a[k] * (float)it->keep, now = p[k] * (float)(1 - it->keep);
-            a[k] = old + now;
-        }
     }
 }
 
@@ -213,10 +162,10 @@ static dl_status fake_do(fake_item *it, bool again) {
     switch (it->kind) {
     case FAKE_ROW: return again ? fake_run_again(it, &c) : c.op->kernel[DL_BACKEND_CPU]->run(&c);
     case FAKE_COPY: memcpy(it->dst, it->src ? it->src : it->carried, it->bytes); break;
-    case FAKE_TALLY: fake_do_tally(it->control, &it->tally); break;
-    case FAKE_JUDGE: fake_do_judge(it->control, &it->judge); break;
-    case FAKE_AVERAGE: fake_do_average(it->control, it); break;
-    case FAKE_DEAL: fake_do_deal(it->control, &it->feed, it->x, it->y, it->n); break;
+    case FAKE_ACCUMULATE: return dl_cpu_backend.accumulate(0, it->control, &it->accumulate);
+    case FAKE_FINISH_STEP: return fake_do_finish_step(it->control, &it->finish);
+    case FAKE_AVERAGE: return dl_cpu_backend.average(0, it->control, it->list, it->more, (int)it->n, it->keep);
+    case FAKE_MAKE_BATCH: fake_do_make_batch(it->control, &it->source, it->x, it->y, it->n); break;
     }
     return DL_OK;
 }
@@ -235,13 +184,6 @@ static dl_tensor *fake_hold(const dl_tensor *t) {
     return v;
 }
 
-static dl_tensor **fake_hold_list(dl_tensor *const *t, long n) {
-    dl_tensor **list = calloc((size_t)n + 1, sizeof *list);
-    assert_non_null(list);
-    for (long i = 0; i < n; i++) list[i] = fake_hold(t[i]);
-    return list;
-}
-
 static void fake_drop_list(dl_tensor **t, long n) {
     for (long i = 0; t && i < n; i++) dl_unref(t[i]);
     free(t);
@@ -252,9 +194,9 @@ static void fake_drop(fake_item *it) {
     for (int i = 0; i < it->call.nout; i++) dl_unref(it->out[i]);
     fake_drop_list(it->list, it->n);
     fake_drop_list(it->more, it->n);
-    dl_unref((dl_tensor *)it->tally.loss);
-    dl_unref((dl_tensor *)it->tally.output);
-    dl_unref((dl_tensor *)it->tally.target);
+    dl_unref((dl_tensor *)it->accumulate.loss);
+    dl_unref((dl_tensor *)it->accumulate.output);
+    dl_unref((dl_tensor *)it->accumulate.target);
     free(it);
 }
 
@@ -344,20 +286,34 @@ static dl_status fake_copy(void *dst, int dst_device, const void *src, int src_d
     return fake_issue(it);
 }
 
-static dl_status fake_tally(int index, dl_control *c, const dl_tally *t) {
+/* The memory of a tensor as the CPU sees it. */
+static dl_tensor *fake_hold_on_cpu(const dl_tensor *t) {
+    dl_tensor *v = fake_hold(t);
+    if (v) v->st->device = 0;
+    return v;
+}
+
+static dl_tensor **fake_hold_list(dl_tensor *const *t, long n) {
+    dl_tensor **list = calloc((size_t)n + 1, sizeof *list);
+    assert_non_null(list);
+    for (long i = 0; i < n; i++) list[i] = fake_hold_on_cpu(t[i]);
+    return list;
+}
+
+static dl_status fake_accumulate(int index, dl_control *c, const dl_accumulate *a) {
     (void)index;
-    fake_item *it = fake_new(FAKE_TALLY);
-    it->control = c, it->tally = *t;
-    it->tally.loss = fake_hold(t->loss), it->tally.output = fake_hold(t->output);
-    it->tally.target = fake_hold(t->target);
+    fake_item *it = fake_new(FAKE_ACCUMULATE);
+    it->control = c, it->accumulate = *a;
+    it->accumulate.loss = fake_hold_on_cpu(a->loss), it->accumulate.output = fake_hold_on_cpu(a->output);
+    it->accumulate.target = fake_hold_on_cpu(a->target);
     return fake_issue(it);
 }
 
-static dl_status fake_judge(int index, dl_control *c, const dl_judge *j) {
+static dl_status fake_finish_step(int index, dl_control *c, const dl_finish_step *f) {
     (void)index;
-    fake_item *it = fake_new(FAKE_JUDGE);
-    it->control = c, it->judge = *j, it->n = j->n;
-    it->judge.grad = it->list = fake_hold_list(j->grad, j->n);
+    fake_item *it = fake_new(FAKE_FINISH_STEP);
+    it->control = c, it->finish = *f, it->n = f->n;
+    it->finish.grad = it->list = fake_hold_list(f->grad, f->n);
     return fake_issue(it);
 }
 
@@ -370,15 +326,15 @@ static dl_status fake_average(int index, const dl_control *c, dl_tensor *const *
     return fake_issue(it);
 }
 
-static dl_status fake_deal(int index, const dl_control *c, const dl_feed *f, void *x, void *y, long n) {
+static dl_status fake_make_batch(int index, const dl_control *c, const dl_batch_source *s, void *x, void *y, long n) {
     (void)index;
-    fake_item *it = fake_new(FAKE_DEAL);
-    it->control = (dl_control *)c, it->feed = *f, it->x = x, it->y = y, it->n = n;
-    if (f->transforms) it->transforms = *f->transforms, it->feed.transforms = &it->transforms;
+    fake_item *it = fake_new(FAKE_MAKE_BATCH);
+    it->control = (dl_control *)c, it->source = *s, it->x = x, it->y = y, it->n = n;
+    if (s->transforms) it->transforms = *s->transforms, it->source.transforms = &it->transforms;
     return fake_issue(it);
 }
 
-static dl_status fake_stage(int index, void *dst, const void *src, size_t bytes) {
+static dl_status fake_async_copy(int index, void *dst, const void *src, size_t bytes) {
     (void)index;
     if (fake.capturing) return dl_fail(DL_ERR_UNSUPPORTED, "a copy to the device cannot be captured");
     memcpy(dst, src, bytes);
@@ -402,7 +358,9 @@ static dl_status fake_describe(int index, char *text, int size) {
 static dl_status fake_stream(int index, void **out) { return (void)index, *out = NULL, DL_OK; }
 static dl_status fake_empty_cache(int index) { return (void)index, DL_OK; }
 static void fake_sync_every(bool on) { (void)on; }
-static void fake_govern(int index, const dl_control *c, uint64_t rng) { (void)index, fake.control = c, fake.rng = rng; }
+static void fake_use_control(int index, const dl_control *c, uint64_t rng) {
+    (void)index, fake.control = c, fake.rng = rng;
+}
 
 /* Device FAKE of this process. */
 static void fake_register(void) {
@@ -423,12 +381,12 @@ static void fake_register(void) {
                                        .pinned = fake_pinned,
                                        .unpin = fake_unpin,
                                        .idle = fake_idle,
-                                       .govern = fake_govern,
-                                       .tally = fake_tally,
-                                       .judge = fake_judge,
+                                       .use_control = fake_use_control,
+                                       .accumulate = fake_accumulate,
+                                       .finish_step = fake_finish_step,
                                        .average = fake_average,
-                                       .deal = fake_deal,
-                                       .stage = fake_stage,
+                                       .make_batch = fake_make_batch,
+                                       .async_copy = fake_async_copy,
                                        .capture_begin = fake_capture_begin,
                                        .capture_end = fake_capture_end,
                                        .replay = fake_replay,

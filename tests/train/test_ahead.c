@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#include "train/ahead.h"
+#include "train/trainer.h"
 
 static const char mlp[] = "flatten -> linear 32 -> batchnorm -> relu -> dropout 0.1 -> head: linear 10";
 
@@ -34,13 +34,13 @@ static void graphs_end_in_the_same_bits(void **state) {
         dl_trainer_spec s = {.clip_norm = 0.5, .ema = 0.9, .accumulate = host ? 1 : 2};
         dl_trainer *a = fresh(s, "adam lr=1e-3", d), *b;
         fake.captures = fake.replays = 0;
-        a->ahead->asked[DL_TRAIN] = host; /* and found too large */
+        a->resident_asked[DL_TRAIN] = host; /* and found too large */
         go_on(a, 40, 1);
         assert_int_equal(fake.captures, 2);
         assert_true(fake.replays > 25);
         expect_note(a, "captured");
         b = fresh(s, "adam lr=1e-3", d);
-        b->ahead->asked[DL_TRAIN] = host;
+        b->resident_asked[DL_TRAIN] = host;
         go_on(b, 40, 0);
         assert_same_weights(a, b);
         assert_true(get(a).loss == get(b).loss && get(a).acc == get(b).acc && get(a).grad_norm == get(b).grad_norm);
@@ -98,7 +98,7 @@ static dl_tensor *shown(dl_trainer *t, int i) {
 /* One trainer whose captures fail beside one that has none, step by step. */
 static void expect_as_without(dl_dataset *d, bool host, const char *note) {
     dl_trainer *a = fresh((dl_trainer_spec){0}, "adam lr=1e-3", d), *b = fresh((dl_trainer_spec){0}, "adam lr=1e-3", d);
-    a->ahead->asked[DL_TRAIN] = b->ahead->asked[DL_TRAIN] = host;
+    a->resident_asked[DL_TRAIN] = b->resident_asked[DL_TRAIN] = host;
     for (int i = 0; i < 9; i++) {
         for (int k = 0; k < 2; k++) {
             dl_rng_seek(DL_STREAM_DROPOUT, (unsigned long)i);
@@ -166,11 +166,11 @@ static void no_block_for_a_split(void **state) {
     fake.block = 250000;
     dl_trainer *a = fresh((dl_trainer_spec){0}, "adam lr=1e-3", d), *b;
     go_on(a, 20, 1);
-    assert_null(a->ahead->data[DL_TRAIN].x);
+    assert_null(a->resident[DL_TRAIN].x);
     fake.block = 0;
     b = fresh((dl_trainer_spec){0}, "adam lr=1e-3", d);
     go_on(b, 20, 1);
-    assert_non_null(b->ahead->data[DL_TRAIN].x);
+    assert_non_null(b->resident[DL_TRAIN].x);
     assert_same_weights(a, b);
     dl_trainer_free(a), dl_trainer_free(b);
     dl_dataset_unref(d);
@@ -186,7 +186,7 @@ static void what_is_kept_stays(void **state) {
         dl_trainer *t[2];
         for (int k = 0; k < 2; k++) {
             t[k] = fresh((dl_trainer_spec){.eval_every = -1}, "adam lr=1e-3", d);
-            t[k]->ahead->asked[DL_TRAIN] = host;
+            t[k]->resident_asked[DL_TRAIN] = host;
             go_on(t[k], 8, k);
             for (int i = 0; i < 3; i++) {
                 long one = 1, three = 3;
@@ -338,7 +338,7 @@ static void integers_arrive(void **state) {
             dl_trainer_spec s = {.device = FAKE, .loader.batch = 64, .allow_nan = 1};
             dl_seed(7);
             dl_trainer *t = trainer(s, net, "sgd lr=0.01", d);
-            t->ahead->asked[DL_TRAIN] = host;
+            t->resident_asked[DL_TRAIN] = host;
             dl_seed(7);
             assert_batches(t, d, 64, 14);
             if (classes) assert_true(isfinite(get(t).loss));

@@ -35,16 +35,16 @@ static void scales_the_loss(void **state) {
     dl_dataset *d = digits();
     dl_trainer *t = make(d), *u = make(d);
     double large = ldexp(1, 30);
-    t->loss_scale = large;
+    t->control->scale = large;
     ok(dl_trainer_step(t));
     assert_int_equal(dl_optimizer_steps(t->opt), 0); /* left out */
-    assert_true(t->loss_scale == large / 2);
+    assert_true(t->control->scale == large / 2);
     double *a = values(t->param[0]), *b = values(u->param[0]);
     assert_memory_equal(a, b, (size_t)dl_numel(t->param[0]) * sizeof *a);
     free(a), free(b);
     ok(dl_trainer_train(t, 0, 99, NULL, NULL));
     long done = dl_optimizer_steps(t->opt);
-    assert_true(done > 60 && t->loss_scale == ldexp(large, -(int)(100 - done)));
+    assert_true(done > 60 && t->control->scale == ldexp(large, -(int)(100 - done)));
     dl_eval_result r;
     ok(dl_trainer_eval(t, DL_TRAIN, &r));
     if (!(r.loss < 0.7)) fail_msg("loss %g", r.loss);
@@ -65,7 +65,7 @@ static void limits_mean_the_loss(void **state) {
     double norm[2];
     for (int k = 0; k < 2; k++) {
         dl_trainer *t = make(d);
-        t->loss_scale = k ? 1024 : 1;
+        t->control->scale = k ? 1024 : 1;
         t->clip_norm = 0.5;
         ok(dl_trainer_step(t));
         dl_trainer_state s;

@@ -1,7 +1,7 @@
 /* Steps from graphs. A step that has run op by op a few times is captured, together with all that it does on the
  * device, and from then on replayed. The first replay starts from the state in which the step before was run op by op,
  * and must end in the same bits. What cannot be captured goes on op by op; the trainer's note says why. */
-#include "train/ahead.h"
+#include "train/trainer.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -25,8 +25,8 @@ typedef struct shown {
 } shown;
 
 /* A step of `micros` batches, the last of n samples. */
-struct dl_program {
-    dl_program *next;
+struct dl_step_graph {
+    dl_step_graph *next;
     long micros, n;
     uint64_t key; /* of all else that the graph takes for granted */
     int seen;
@@ -84,8 +84,7 @@ static bool calls_functions(const dl_module *m) {
 /* Parameters of a group whose step numbers differ are given theirs by the host. */
 static bool counted_apart(const dl_trainer *t) {
     for (long i = 0; i < t->opt->n; i++)
-        if (t->opt->param[i].p->requires_grad &&
-            t->opt->param[i].steps != t->ahead->pace.steps[t->opt->param[i].group + 1])
+        if (t->opt->param[i].p->requires_grad && t->opt->param[i].steps != t->rates[t->opt->param[i].group + 1].steps)
             return true;
     return false;
 }
@@ -95,7 +94,7 @@ static const char *obstacle(const dl_trainer *t) {
     if (t->loss_fn) return "the loss is a function";
     if (calls_functions(t->model)) return "a layer of the net is a function";
     if (counted_apart(t)) return "parameters have made different numbers of steps";
-    if (!t->ahead->data[DL_TRAIN].x && t->accumulate > 1) return "a step takes several batches that come from the host";
+    if (!t->resident[DL_TRAIN].x && t->accumulate > 1) return "a step takes several batches that come from the host";
     return NULL;
 }
 
@@ -108,8 +107,7 @@ static dl_tensor **slot_of(dl_trainer *t, long i) {
 
 /* How often the trainer itself holds it, beside the graph. */
 static int held(dl_trainer *t, const dl_tensor *x, long i) {
-    const dl_ahead *a = t->ahead;
-    return (*slot_of(t, i) == x) + (i == X && a->sent_x == x) + (i == Y && a->sent_y == x);
+    return (*slot_of(t, i) == x) + (i == X && t->sent_x == x) + (i == Y && t->sent_y == x);
 }
 
 static void shown_drop(shown *s) {
@@ -149,34 +147,33 @@ static void count_holders(dl_trainer *t, shown *s) {
 
 /* ---------------------------------------------------------------- life */
 
-static void forget(dl_trainer *t, dl_program *p) {
-    if (p->graph) t->ahead->b->graph_free(t->ahead->index, p->graph);
+static void forget(dl_trainer *t, dl_step_graph *p) {
+    if (p->graph) t->backend->graph_free(t->index, p->graph);
     p->graph = NULL;
     shown_drop(&p->end);
     dl_unref(p->sent_x), dl_unref(p->sent_y);
     p->sent_x = p->sent_y = NULL;
 }
 
-void dl_capture_free(dl_trainer *t) {
-    for (dl_program *p = t->ahead->programs, *next; p; p = next) {
+void dl_replay_free(dl_trainer *t) {
+    for (dl_step_graph *p = t->graphs, *next; p; p = next) {
         next = p->next;
         forget(t, p);
         free(p);
     }
-    t->ahead->programs = NULL;
+    t->graphs = NULL;
 }
 
-/* The program of the step that comes next; a fresh one when the net or the optimizer have changed since. */
-static dl_program *find(dl_trainer *t) {
-    dl_ahead *a = t->ahead;
-    long epoch, at, n = dl_ahead_next(t->loader, &epoch, &at), micros = dl_trainer_micros(t);
+/* The graph of the step that comes next; a fresh one when the net or the optimizer have changed since. */
+static dl_step_graph *find(dl_trainer *t) {
+    long epoch, at, n = dl_batch_next(t->loader, &epoch, &at), micros = dl_trainer_micros(t);
     if (micros > 1) { /* the last of them may be short */
         long batches = dl_loader_len(t->loader), rows = dl_dataset_len(t->data, DL_TRAIN);
         long from = (at + micros - 1) * dl_loader_batch(t->loader);
         n = at + micros == batches && rows - from < n ? rows - from : n;
     }
     uint64_t key = key_of(t);
-    dl_program *p = a->programs;
+    dl_step_graph *p = t->graphs;
     while (p && (p->n != n || p->micros != micros)) p = p->next;
     if (p && p->key != key) {
         forget(t, p);
@@ -185,20 +182,20 @@ static dl_program *find(dl_trainer *t) {
     if (p) return p;
     if (!(p = calloc(1, sizeof *p))) return dl_fail(DL_ERR_MEMORY, "no memory for a graph"), NULL;
     p->n = n, p->micros = micros, p->key = key;
-    p->next = a->programs;
-    return a->programs = p;
+    p->next = t->graphs;
+    return t->graphs = p;
 }
 
 /* ---------------------------------------------------------------- what someone keeps */
 
-/* Where a program and its trainer hold tensors of the graph. NULL past the end. */
-static dl_tensor **place_of(dl_trainer *t, dl_program *p, long i) {
-    dl_tensor **sent[] = {&p->sent_x, &p->sent_y, &t->ahead->sent_x, &t->ahead->sent_y};
+/* Where a graph and its trainer hold tensors of the graph. NULL past the end. */
+static dl_tensor **place_of(dl_trainer *t, dl_step_graph *p, long i) {
+    dl_tensor **sent[] = {&p->sent_x, &p->sent_y, &t->sent_x, &t->sent_y};
     return i < p->end.n ? &p->end.t[i] : i < p->end.n + 4 ? sent[i - p->end.n] : NULL;
 }
 
 /* A tensor of the graph anew, over another storage. */
-static dl_status renew(dl_trainer *t, dl_program *p, dl_tensor *old, dl_storage *st) {
+static dl_status renew(dl_trainer *t, dl_step_graph *p, dl_tensor *old, dl_storage *st) {
     dl_tensor *fresh = dl_view_new(st, (dl_dtype)old->dtype, old->ndim, old->shape, old->stride, old->offset), **at;
     if (!fresh) return dl_failed();
     if (old->node) fresh->node = dl_node_ref(old->node), fresh->out = old->out;
@@ -214,7 +211,7 @@ static dl_status renew(dl_trainer *t, dl_program *p, dl_tensor *old, dl_storage 
 }
 
 /* What is kept gets memory of its own, and the graph's memory tensors that nobody has seen. */
-static dl_status part(dl_trainer *t, dl_program *p, dl_storage *kept) {
+static dl_status part(dl_trainer *t, dl_step_graph *p, dl_storage *kept) {
     dl_storage *own = dl_storage_new(kept->bytes, kept->device);
     if (!own) return dl_failed();
     dl_status st = dl_device_copy(own->data, own->device, kept->data, kept->device, kept->bytes);
@@ -230,7 +227,7 @@ static dl_status part(dl_trainer *t, dl_program *p, dl_storage *kept) {
 }
 
 /* Before the graph runs again. */
-static dl_status part_with_kept(dl_trainer *t, dl_program *p) {
+static dl_status part_with_kept(dl_trainer *t, dl_step_graph *p) {
     for (long i = 0; i < p->end.n; i++) {
         dl_tensor *x = p->end.t[i];
         if (!x || !p->end.refs[i]) continue;
@@ -254,38 +251,36 @@ static void touch_all(dl_trainer *t) {
 }
 
 /* The results of the graph's step as those of the trainer. */
-static void show_results(dl_trainer *t, const dl_program *p) {
+static void show_results(dl_trainer *t, const dl_step_graph *p) {
     shown_put(t, &p->end);
     touch_all(t);
 }
 
 /* The host's side of a step that runs from a graph. */
-static dl_status count_step(dl_trainer *t, const dl_program *p, long epoch, long at) {
-    dl_ahead *a = t->ahead;
-    if (a->data[DL_TRAIN].x) DL_TRY(dl_loader_seek(t->loader, epoch, at + p->micros));
+static dl_status count_step(dl_trainer *t, const dl_step_graph *p, long epoch, long at) {
+    if (t->resident[DL_TRAIN].x) DL_TRY(dl_loader_seek(t->loader, epoch, at + p->micros));
     dl_rng_seek(DL_STREAM_DROPOUT, dl_rng_position(DL_STREAM_DROPOUT) + (unsigned long)p->draws);
-    a->rng += (uint64_t)p->draws;
-    a->from += (p->micros - 1) * dl_loader_batch(t->loader) + p->n;
+    t->control_rng += (uint64_t)p->draws;
+    t->control_from += (p->micros - 1) * dl_loader_batch(t->loader) + p->n;
     for (long i = 0; i < t->opt->n; i++) t->opt->param[i].steps += t->opt->param[i].p->grad != NULL;
     t->opt->steps++;
     t->micros = t->micro = p->micros;
-    dl_ahead_note(t, p->samples);
+    dl_step_count(t, p->samples);
     return DL_OK;
 }
 
-static dl_status replay(dl_trainer *t, dl_program *p) {
-    dl_ahead *a = t->ahead;
+static dl_status replay(dl_trainer *t, dl_step_graph *p) {
     long epoch, at;
     dl_status st = part_with_kept(t, p);
     if (st != DL_OK) {
         forget(t, p);
         return p->seen = 0, st;
     }
-    dl_ahead_next(t->loader, &epoch, &at);
+    dl_batch_next(t->loader, &epoch, &at);
     t->epoch = epoch;
-    if (!a->data[DL_TRAIN].x) DL_TRY(dl_ahead_send(t, p->sent_x, p->sent_y));
-    DL_TRY(dl_ahead_slip(t));
-    DL_TRY(a->b->replay(a->index, p->graph));
+    if (!t->resident[DL_TRAIN].x) DL_TRY(dl_batch_send(t, p->sent_x, p->sent_y));
+    DL_TRY(dl_step_set_rates(t));
+    DL_TRY(t->backend->replay(t->index, p->graph));
     show_results(t, p);
     if (p->recount) count_holders(t, &p->end);
     p->recount = false;
@@ -303,7 +298,8 @@ typedef struct image {
 
 /* And on the host. */
 typedef struct place {
-    long epoch, batch, t_epoch, launched, from, at_epoch, opt_steps, *steps, pace[DL_PACE_GROUPS];
+    long epoch, batch, t_epoch, issued, from, at_epoch, opt_steps;
+    long *steps; /* of the optimizer's parameters, then of its groups */
     uint64_t rng, dropout;
     dl_report report;
 } place;
@@ -334,7 +330,7 @@ static dl_status image_take(dl_trainer *t, image *m) {
         for (int s = 0; s < DL_OPTIM_STATES; s++)
             if (t->opt->param[i].state[s]) m->t[m->n++] = t->opt->param[i].state[s];
     for (long i = 0; t->ema && i < t->nparam; i++) m->t[m->n++] = t->ema[i];
-    m->t[m->n++] = t->ahead->block;
+    m->t[m->n++] = t->block;
     for (long i = 0; i < m->n; i++)
         if (!(m->copy[i] = copy_of(m->t[i]))) return dl_failed();
     return DL_OK;
@@ -367,31 +363,30 @@ static dl_status image_same(const image *m, bool *same) {
 }
 
 static dl_status place_take(dl_trainer *t, place *p) {
-    dl_ahead *a = t->ahead;
     *p = (place){.t_epoch = t->epoch,
-                 .launched = a->launched,
-                 .from = a->from,
-                 .at_epoch = a->at_epoch,
+                 .issued = t->issued,
+                 .from = t->control_from,
+                 .at_epoch = t->control_epoch,
                  .opt_steps = t->opt->steps,
-                 .rng = a->rng,
+                 .rng = t->control_rng,
                  .dropout = dl_rng_position(DL_STREAM_DROPOUT),
-                 .report = a->ring->report[a->taken % DL_RING]};
+                 .report = t->report[t->taken % DL_REPORTS]};
     dl_loader_position(t->loader, &p->epoch, &p->batch);
-    memcpy(p->pace, a->pace.steps, sizeof p->pace);
-    p->steps = malloc((size_t)(t->opt->n + 1) * sizeof *p->steps);
+    p->steps = malloc((size_t)(t->opt->n + t->groups) * sizeof *p->steps);
     if (!p->steps) return dl_fail(DL_ERR_MEMORY, "no memory for the state of a training");
     for (long i = 0; i < t->opt->n; i++) p->steps[i] = t->opt->param[i].steps;
+    for (int g = 0; g < t->groups; g++) p->steps[t->opt->n + g] = t->rates[g].steps;
     return DL_OK;
 }
 
 static dl_status place_put(dl_trainer *t, const place *p) {
-    dl_ahead *a = t->ahead;
-    t->epoch = p->t_epoch, a->launched = p->launched, a->from = p->from, a->at_epoch = p->at_epoch;
-    t->opt->steps = p->opt_steps, a->rng = p->rng;
+    t->epoch = p->t_epoch, t->issued = p->issued, t->control_from = p->from, t->control_epoch = p->at_epoch;
+    t->opt->steps = p->opt_steps, t->control_rng = p->rng;
     dl_rng_seek(DL_STREAM_DROPOUT, p->dropout);
-    a->ring->report[a->taken % DL_RING] = p->report;
-    memcpy(a->pace.steps, p->pace, sizeof p->pace);
+    t->report[t->taken % DL_REPORTS] = p->report;
     for (long i = 0; i < t->opt->n; i++) t->opt->param[i].steps = p->steps[i];
+    for (int g = 0; g < t->groups; g++) t->rates[g].steps = p->steps[t->opt->n + g];
+    t->micro = 0, t->phase = DL_PHASE_IDLE;
     return dl_loader_seek(t->loader, p->epoch, p->batch);
 }
 
@@ -406,35 +401,33 @@ static unsigned long other_draws(void) {
 }
 
 /* Records the next step without running it. */
-static dl_status record(dl_trainer *t, dl_program *p) {
-    dl_ahead *a = t->ahead;
+static dl_status record(dl_trainer *t, dl_step_graph *p) {
     dl_graph *graph = NULL;
     unsigned long before = dl_rng_position(DL_STREAM_DROPOUT), others = other_draws();
-    a->resend = !a->data[DL_TRAIN].x;
-    dl_status st = a->b->capture_begin(a->index, &graph);
-    if (st != DL_OK) return a->resend = false, st;
-    st = dl_ahead_issue(t);
+    t->resend = !t->resident[DL_TRAIN].x;
+    dl_status st = t->backend->capture_begin(t->index, &graph);
+    if (st != DL_OK) return t->resend = false, st;
+    st = dl_step_issue_eagerly(t);
     if (st == DL_OK && other_draws() != others)
         st = dl_fail(DL_ERR_UNSUPPORTED, "the net draws random numbers by rows of its own");
     dl_error e;
     if (st != DL_OK) dl_error_take(&e);
-    dl_status end = a->b->capture_end(a->index, graph, st == DL_OK);
+    dl_status end = t->backend->capture_end(t->index, graph, st == DL_OK);
     if (st != DL_OK) return dl_error_put(&e);
     DL_TRY(end);
     p->graph = graph;
-    p->sent_x = dl_ref(a->sent_x), p->sent_y = dl_ref(a->sent_y);
+    p->sent_x = dl_ref(t->sent_x), p->sent_y = dl_ref(t->sent_y);
     DL_TRY(shown_take(t, &p->end));
     p->draws = (long)(dl_rng_position(DL_STREAM_DROPOUT) - before);
-    p->samples = a->mark[(a->launched - 1) % DL_RING].samples;
+    p->samples = t->after[(t->issued - 1) % DL_REPORTS].samples;
     return DL_OK;
 }
 
 /* Runs the graph for the first time, where the step op by op began, and compares. */
-static dl_status prove(dl_trainer *t, dl_program *p, const image *after, const dl_report *want, bool *same) {
-    dl_ahead *a = t->ahead;
-    const dl_report *got = &a->ring->report[a->taken % DL_RING];
-    DL_TRY(a->b->replay(a->index, p->graph));
-    DL_TRY(a->b->synchronize(a->index));
+static dl_status prove(dl_trainer *t, dl_step_graph *p, const image *after, const dl_report *want, bool *same) {
+    const dl_report *got = &t->report[t->taken % DL_REPORTS];
+    DL_TRY(t->backend->replay(t->index, p->graph));
+    DL_TRY(t->backend->synchronize(t->index));
     DL_TRY(image_same(after, same));
     *same = *same && !memcmp(got, want, offsetof(dl_report, time)) && got->end == want->end;
     if (!*same) return DL_OK;
@@ -444,19 +437,19 @@ static dl_status prove(dl_trainer *t, dl_program *p, const image *after, const d
 }
 
 /* The trainer's note: why some step runs op by op, else that steps are captured. */
-static void renew_note(dl_ahead *a) {
+static void renew_note(dl_trainer *t) {
     const char *text = "";
-    for (const dl_program *p = a->programs; p; p = p->next)
+    for (const dl_step_graph *p = t->graphs; p; p = p->next)
         if (*p->refused || (p->graph && !*text)) text = *p->refused ? p->refused : CAPTURED;
-    snprintf(a->note, sizeof a->note, "%s", text);
+    snprintf(t->capture_note, sizeof t->capture_note, "%s", text);
 }
 
 /* Goes on without a graph; the error recorded says why. */
-static dl_status refuse(dl_trainer *t, dl_program *p) {
+static dl_status refuse(dl_trainer *t, dl_step_graph *p) {
     snprintf(p->refused, sizeof p->refused, "%s", dl_errmsg());
     forget(t, p); /* whose end may fail too */
     dl_error_clear();
-    renew_note(t->ahead);
+    renew_note(t);
     return DL_OK;
 }
 
@@ -468,11 +461,10 @@ typedef struct eager {
 } eager;
 
 static dl_status eager_end(dl_trainer *t, eager *e) {
-    dl_ahead *a = t->ahead;
     DL_TRY(image_take(t, &e->after));
     DL_TRY(shown_take(t, &e->end));
     DL_TRY(place_take(t, &e->to));
-    e->to.report = a->ring->report[a->taken % DL_RING];
+    e->to.report = t->report[t->taken % DL_REPORTS];
     return DL_OK;
 }
 
@@ -485,84 +477,81 @@ static void eager_free(eager *e) {
 }
 
 /* The step is done again from a graph. Whatever goes wrong, it stays done. */
-static dl_status capture(dl_trainer *t, dl_program *p, const eager *e) {
-    dl_ahead *a = t->ahead;
+static dl_status capture(dl_trainer *t, dl_step_graph *p, const eager *e) {
     bool same = false;
     DL_TRY(image_put(&e->before));
     DL_TRY(place_put(t, &e->from));
-    dl_status st = dl_ahead_slip(t);
+    dl_status st = dl_step_set_rates(t);
     if (st == DL_OK) st = record(t, p);
     if (st == DL_OK) st = prove(t, p, &e->after, &e->to.report, &same);
     if (st == DL_OK && !same) st = dl_fail(DL_ERR_UNSUPPORTED, "a replay did not end in the same bits");
-    if (st == DL_OK) return renew_note(a), DL_OK;
+    if (st == DL_OK) return renew_note(t), DL_OK;
     refuse(t, p);
-    DL_TRY(a->b->synchronize(a->index));
+    DL_TRY(t->backend->synchronize(t->index));
     DL_TRY(image_put(&e->after));
     DL_TRY(place_put(t, &e->to));
     shown_put(t, &e->end); /* what the capture left has never been computed */
-    return a->b->synchronize(a->index);
+    return t->backend->synchronize(t->index);
 }
 
 /* The step op by op, between its images. */
 static dl_status eager_run(dl_trainer *t, eager *e) {
-    dl_ahead *a = t->ahead;
     DL_TRY(place_take(t, &e->from));
     DL_TRY(image_take(t, &e->before));
-    dl_status st = dl_ahead_issue(t);
-    if (st == DL_OK) return a->b->synchronize(a->index);
+    dl_status st = dl_step_issue_eagerly(t);
+    if (st == DL_OK) return t->backend->synchronize(t->index);
     if (st != DL_ERR_MEMORY) return st;
     dl_error error; /* without the images there may be room: back to where it began */
     dl_error_take(&error);
     DL_TRY(image_put(&e->before));
     DL_TRY(place_put(t, &e->from));
-    DL_TRY(a->b->synchronize(a->index));
+    DL_TRY(t->backend->synchronize(t->index));
     return dl_error_put(&error);
 }
 
 /* The step op by op, then from a graph. Where there is no room for what that takes, it is left at the first. */
-static dl_status run_and_capture(dl_trainer *t, dl_program *p) {
-    dl_ahead *a = t->ahead;
+static dl_status run_and_capture(dl_trainer *t, dl_step_graph *p) {
     eager e = {0};
     dl_status st = eager_run(t, &e);
     bool bare = st == DL_ERR_MEMORY;
-    if (st == DL_OK && a->ring->report[a->taken % DL_RING].end == DL_END_DONE) {
-        dl_mark mark = a->mark[a->taken % DL_RING];
+    if (st == DL_OK && t->report[t->taken % DL_REPORTS].end == DL_END_DONE) {
+        dl_issued after = t->after[t->taken % DL_REPORTS];
         st = eager_end(t, &e) == DL_OK ? capture(t, p, &e) : refuse(t, p);
-        a->mark[a->taken % DL_RING] = mark;
+        t->after[t->taken % DL_REPORTS] = after;
     }
     eager_free(&e);
     if (!bare) return st;
     refuse(t, p);
-    return dl_ahead_issue(t);
+    return dl_step_issue_eagerly(t);
 }
 
 const char *dl_trainer_notice(dl_trainer *t) {
-    dl_ahead *a = t ? t->ahead : NULL;
-    if (!a || a->told || !*a->note || !strcmp(a->note, CAPTURED) || !dl_capture_get()) return NULL;
-    a->told = true;
-    return a->note;
+    if (!t || t->note_shown || !*t->capture_note || !strcmp(t->capture_note, CAPTURED) || !dl_capture_get())
+        return NULL;
+    t->note_shown = true;
+    return t->capture_note;
 }
 
-dl_status dl_capture_step(dl_trainer *t, bool *done) {
-    dl_ahead *a = t->ahead;
+dl_status dl_replay_step(dl_trainer *t, bool *done) {
+    *done = t->drain_first = false;
+    if (!t->backend->capture_begin) return DL_OK;
     const char *why = obstacle(t);
-    *done = a->quiet = false;
     if (why) {
-        snprintf(a->note, sizeof a->note, "%s", why);
-        a->hindered = true;
+        snprintf(t->capture_note, sizeof t->capture_note, "%s", why);
+        t->no_graphs = true;
         return DL_OK;
     }
-    if (a->hindered) renew_note(a);
-    a->hindered = false;
-    dl_program *p = find(t);
+    if (t->no_graphs) renew_note(t);
+    t->no_graphs = false;
+    dl_step_graph *p = find(t);
     if (!p) return dl_failed();
     if (p->graph) {
         *done = true;
         return replay(t, p);
     }
     if (*p->refused || ++p->seen <= WARM || t->opt->steps < 1) return DL_OK; /* states are made in the first step */
-    a->quiet = a->taken != a->launched; /* the next time, when all is done and told */
-    if (a->quiet) return DL_OK;
+    t->drain_first = t->taken != t->issued; /* the next time, when all is done and told */
+    if (t->drain_first) return DL_OK;
     *done = true;
     return run_and_capture(t, p);
 }

@@ -113,17 +113,17 @@ __device__ static void change(const sample &s, const steps &t, dl_draw *r) {
 }
 
 /* The sample that a block makes: its place in the split. */
-__device__ static long number_of(const dl_control *c, const dl_feed &f) {
+__device__ static long number_of(const dl_control *c, const dl_batch_source &f) {
     long at = c->from + blockIdx.x;
     return f.order ? f.order[at] : at;
 }
 
-__device__ static void give_target(const dl_feed &f, long i, unsigned *y) {
+__device__ static void give_target(const dl_batch_source &f, long i, unsigned *y) {
     EACH(k, f.target / 4) y[blockIdx.x * (f.target / 4) + k] = ((const unsigned *)f.y)[i * (f.target / 4) + k];
 }
 
 /* V words of four bytes of a sample: numbers of a table, in one plane, or what the sample is made of. */
-template <int V> __device__ void give(const dl_feed &f, const dl_divisor &plane, long i, uint32_t k, float *x) {
+template <int V> __device__ void give(const dl_batch_source &f, const dl_divisor &plane, long i, uint32_t k, float *x) {
     if (!f.lut) {
         *(dl_pack<unsigned, V> *)(x + k) = *(const dl_pack<unsigned, V> *)((const unsigned *)f.x + i * f.numel + k);
         return;
@@ -138,8 +138,8 @@ template <int V> __device__ void give(const dl_feed &f, const dl_divisor &plane,
 
 /* As they are; several blocks make a sample. */
 template <int V>
-__global__ void __launch_bounds__(THREADS)
-    gather_kernel(const dl_control *c, const __grid_constant__ dl_feed f, dl_divisor plane, float *x, unsigned *y) {
+__global__ void __launch_bounds__(THREADS) gather_kernel(const dl_control *c, const __grid_constant__ dl_batch_source f,
+                                                         dl_divisor plane, float *x, unsigned *y) {
     long i = number_of(c, f);
     for (uint32_t k = (blockIdx.y * THREADS + threadIdx.x) * V; k < f.numel; k += gridDim.y * (THREADS * V))
         give<V>(f, plane, i, k, x + blockIdx.x * f.numel);
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 __global__ static void __launch_bounds__(THREADS)
-    change_kernel(const dl_control *c, const __grid_constant__ dl_feed f, dl_divisor plane,
+    change_kernel(const dl_control *c, const __grid_constant__ dl_batch_source f, dl_divisor plane,
                   const __grid_constant__ steps t, float *x, unsigned *y, float *tmp) {
     long i = number_of(c, f), to = blockIdx.x * f.numel;
     EACH(k, f.numel) give<1>(f, plane, i, (uint32_t)k, x + to);
@@ -158,16 +158,16 @@ __global__ static void __launch_bounds__(THREADS)
 }
 
 /* Without a table a sample is so many words; `numel` counts them. */
-static dl_feed in_words(const dl_feed *f) {
-    dl_feed w = *f;
+static dl_batch_source in_words(const dl_batch_source *f) {
+    dl_batch_source w = *f;
     if (!f->lut) w.numel = w.plane = f->numel * (f->size / 4);
     return w;
 }
 
-dl_status dl_cuda_deal(dl_gpu *g, const dl_control *c, const dl_feed *of, void *x, void *y, long n) {
+dl_status dl_cuda_make_batch(dl_gpu *g, const dl_control *c, const dl_batch_source *of, void *x, void *y, long n) {
     steps t = {};
     float *tmp = NULL;
-    dl_feed words = in_words(of), *f = &words;
+    dl_batch_source words = in_words(of), *f = &words;
     if (f->numel >> 30)
         return dl_fail_hint(DL_ERR_UNSUPPORTED, "cut them into parts", "samples of %ld numbers are too large for a GPU",
                             of->numel);

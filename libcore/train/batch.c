@@ -1,0 +1,182 @@
+/* Batches of a trainer: made by its device from a split that lives there, or by a loader on the host. */
+#include "train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/draw.h"
+
+/* ---------------------------------------------------------------- the next batch */
+
+long dl_trainer_micros(const dl_trainer *t) {
+    long epoch, batch, left;
+    dl_loader_position(t->loader, &epoch, &batch);
+    left = dl_loader_len(t->loader) - batch;
+    if (left <= 0) left = dl_loader_len(t->loader);
+    return t->accumulate < left ? t->accumulate : left;
+}
+
+long dl_batch_next(const dl_loader *l, long *epoch, long *at) {
+    dl_loader_view v;
+    dl_loader_look(l, &v);
+    dl_loader_position(l, epoch, at);
+    if (*at == v.batches) ++*epoch, *at = 0;
+    long from = *at * v.batch;
+    return v.n - from < v.batch ? v.n - from : v.batch;
+}
+
+/* The order of an epoch, on the device. */
+static dl_status put_order(dl_trainer *t, const dl_loader_view *v, long epoch) {
+    if (!v->shuffle || t->order_epoch == epoch) return DL_OK;
+    long *order = malloc((size_t)v->n * (sizeof(long) + sizeof(int)));
+    if (!order) return dl_fail(DL_ERR_MEMORY, "no memory for the order of %ld samples", v->n);
+    int *narrow = (int *)(order + v->n);
+    dl_draw r = dl_draw_begin(v->seed, DL_FOR_ORDER, (uint64_t)epoch, 0);
+    dl_draw_permutation(&r, v->n, order);
+    for (long i = 0; i < v->n; i++) narrow[i] = (int)order[i];
+    dl_status st = DL_OK;
+    if (!t->order && !(t->order = dl_tensor_empty(1, &v->n, DL_I32, t->device))) st = dl_failed();
+    if (st == DL_OK) st = dl_device_copy(dl_ptr(t->order), t->device, narrow, 0, (size_t)v->n * sizeof *narrow);
+    if (st == DL_OK) t->order_epoch = epoch;
+    free(order);
+    return st;
+}
+
+dl_status dl_batch_settle(dl_trainer *t, int split) {
+    if (!t->resident_asked[split] && t->backend->make_batch)
+        DL_TRY(dl_data_resident(t->data, split, t->device, &t->resident[split]));
+    t->resident_asked[split] = true;
+    return DL_OK;
+}
+
+dl_status dl_batch_align(dl_trainer *t) {
+    dl_loader_view v;
+    long at, where[2];
+    DL_TRY(dl_batch_settle(t, DL_TRAIN));
+    if (!t->resident[DL_TRAIN].x) return DL_OK;
+    dl_batch_next(t->loader, &where[0], &at);
+    dl_loader_look(t->loader, &v);
+    DL_TRY(put_order(t, &v, where[0]));
+    where[1] = at * v.batch;
+    if (t->control_epoch == where[0] && t->control_from == where[1]) return DL_OK;
+    t->control_epoch = where[0], t->control_from = where[1];
+    return dl_control_write(t, &t->control->epoch, where, sizeof where);
+}
+
+/* ---------------------------------------------------------------- made by the device */
+
+static dl_tensor *empty_like_samples(const dl_dataset *d, long n, int device) {
+    long shape[DL_MAX_DIM] = {n};
+    memcpy(shape + 1, d->shape, (size_t)d->ndim * sizeof *shape);
+    return dl_tensor_empty(d->ndim + 1, shape, dl_dataset_batch_dtype(d), device);
+}
+
+static dl_tensor *empty_like_targets(const dl_dataset *d, long n, int device) {
+    long shape[DL_MAX_DIM] = {n};
+    memcpy(shape + 1, d->target_shape, (size_t)d->target_ndim * sizeof *shape);
+    return dl_tensor_empty(d->target_ndim + 1, shape, d->target_dtype, device);
+}
+
+/* n samples of a resident split from the control's position on. */
+static dl_status make(dl_trainer *t, const dl_control *c, dl_loader *l, const dl_tensor *order, long n, dl_tensor **x,
+                      dl_tensor **y) {
+    dl_loader_view v;
+    dl_loader_look(l, &v);
+    const dl_dataset *d = v.data;
+    const dl_resident *r = &t->resident[v.split];
+    dl_batch_source s = {.x = dl_ptr(r->x),
+                         .y = dl_ptr(r->y),
+                         .lut = r->lut ? dl_ptr(r->lut) : NULL,
+                         .order = order ? dl_ptr(order) : NULL,
+                         .numel = d->numel,
+                         .plane = d->numel / d->channels,
+                         .size = dl_dtype_size(d->dtype),
+                         .target = (long)dl_data_target_size(d),
+                         .c = 1,
+                         .h = 1,
+                         .w = d->numel,
+                         .seed = v.seed,
+                         .transforms = v.transforms};
+    if (d->ndim == 3) s.c = d->shape[0], s.h = d->shape[1], s.w = d->shape[2];
+    *x = empty_like_samples(d, n, t->device);
+    *y = *x ? empty_like_targets(d, n, t->device) : NULL;
+    dl_status st = *y ? t->backend->make_batch(t->index, c, &s, dl_ptr(*x), dl_ptr(*y), n) : dl_failed();
+    if (st == DL_OK) return DL_OK;
+    dl_unref(*x);
+    dl_unref(*y);
+    *x = *y = NULL;
+    return st;
+}
+
+/* ---------------------------------------------------------------- made by a loader */
+
+/* The next batch of the host: as it is, or on the device, in *x and *y where they are given, else in fresh tensors. */
+static dl_status send(dl_trainer *t, dl_loader *l, dl_tensor **x, dl_tensor **y) {
+    dl_tensor *hx = NULL, *hy = NULL;
+    DL_TRY(dl_loader_next(l, &hx, &hy));
+    if (!hx) DL_TRY(dl_loader_next(l, &hx, &hy)); /* one epoch ended, the next begins */
+    if (!t->backend->async_copy) return *x = hx, *y = hy, DL_OK;
+    if (!*x) *x = dl_tensor_empty(hx->ndim, hx->shape, (dl_dtype)hx->dtype, t->device);
+    if (*x && !*y) *y = dl_tensor_empty(hy->ndim, hy->shape, (dl_dtype)hy->dtype, t->device);
+    dl_status st = *x && *y ? t->backend->async_copy(t->index, dl_ptr(*x), dl_ptr(hx), hx->st->bytes) : dl_failed();
+    if (st == DL_OK) st = t->backend->async_copy(t->index, dl_ptr(*y), dl_ptr(hy), hy->st->bytes);
+    dl_unref(hx);
+    dl_unref(hy);
+    return st;
+}
+
+dl_status dl_batch_send(dl_trainer *t, dl_tensor *x, dl_tensor *y) { return send(t, t->loader, &x, &y); }
+
+/* ---------------------------------------------------------------- where the net wants it */
+
+static dl_status replace(dl_tensor **slot, dl_tensor *made) {
+    if (!made) return dl_failed();
+    dl_unref(*slot);
+    *slot = made;
+    return DL_OK;
+}
+
+/* Replaces *x and *y by what has the dtype of the net. */
+static dl_status convert(dl_trainer *t, dl_tensor **x, dl_tensor **y) {
+    dl_dtype want = t->nparam ? dl_dtype_of(t->param[0]) : DL_F32;
+    if (want == DL_F32) return DL_OK;
+    if (dl_dtype_is_float(dl_dtype_of(*x))) DL_TRY(replace(x, dl_to_dtype(*x, want)));
+    return dl_dtype_is_float(dl_dtype_of(*y)) ? replace(y, dl_to_dtype(*y, want)) : DL_OK;
+}
+
+dl_status dl_batch_fetch(dl_trainer *t) {
+    long epoch, at, n = dl_batch_next(t->loader, &epoch, &at);
+    dl_tensor *x = NULL, *y = NULL;
+    dl_status st;
+    dl_trainer_drop_batch(t);
+    if (t->resident[DL_TRAIN].x) {
+        st = make(t, t->control, t->loader, t->order, n, &x, &y);
+        if (st == DL_OK) st = dl_loader_seek(t->loader, epoch, at + 1);
+    } else if (t->resend) {
+        x = dl_ref(t->sent_x), y = dl_ref(t->sent_y);
+        t->resend = false;
+        st = dl_loader_seek(t->loader, epoch, at + 1);
+    } else {
+        st = send(t, t->loader, &x, &y);
+        dl_unref(t->sent_x);
+        dl_unref(t->sent_y);
+        t->sent_x = dl_ref(x), t->sent_y = dl_ref(y);
+    }
+    t->epoch = epoch;
+    if (st == DL_OK) st = convert(t, &x, &y);
+    t->x = x, t->y = y;
+    return st;
+}
+
+dl_status dl_batch_fetch_eval(dl_trainer *t, dl_loader *l, dl_tensor **x, dl_tensor **y) {
+    long epoch, at, n = dl_batch_next(l, &epoch, &at);
+    dl_loader_position(l, &epoch, &at);
+    *x = *y = NULL;
+    if (at == dl_loader_len(l)) return DL_OK;
+    if (t->resident[dl_loader_split(l)].x) {
+        DL_TRY(make(t, t->eval_control, l, NULL, n, x, y));
+        DL_TRY(dl_loader_seek(l, epoch, at + 1));
+    } else
+        DL_TRY(send(t, l, x, y));
+    return convert(t, x, y);
+}

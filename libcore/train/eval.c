@@ -1,0 +1,74 @@
+/* Evaluation of a split. */
+#include "train/trainer.h"
+
+#include <math.h>
+
+enum { EVAL_BATCH = 256 };
+
+/* The loader of a split, in order, at its beginning. */
+static dl_loader *eval_loader(dl_trainer *t, dl_split split) {
+    dl_loader **l = &t->eval_loader[split];
+    if (!*l) {
+        long batch = dl_loader_batch(t->loader);
+        dl_loader_spec s = {.batch = batch > EVAL_BATCH ? batch : EVAL_BATCH, .seed = &t->data_seed};
+        *l = dl_loader_new(t->data, split, &s);
+    }
+    if (*l && dl_loader_seek(*l, 0, 0) != DL_OK) return NULL;
+    return *l;
+}
+
+static dl_status eval_batch(dl_trainer *t, dl_tensor *x, dl_tensor *y, bool first) {
+    dl_tensor *out = dl_module_forward(t->model, x), *loss = NULL;
+    dl_status st = out ? dl_trainer_loss_of(t, out, y, &loss) : dl_failed();
+    long n = x->shape[0];
+    dl_batch_rule rule = {.weight = (double)n, .batches = 1, .advance = n, .first = first, .lenient = true};
+    if (st == DL_OK) st = dl_step_accumulate(t, t->eval_control, loss, out, y, &rule);
+    dl_unref(loss);
+    dl_unref(out);
+    return st;
+}
+
+/* Sums over all batches of a loader. */
+static dl_status eval_all(dl_trainer *t, dl_loader *l, dl_control *sums) {
+    long where[2] = {0, 0};
+    DL_TRY(dl_batch_settle(t, dl_loader_split(l)));
+    DL_TRY(dl_control_write(t, &t->eval_control->epoch, where, sizeof where));
+    for (bool first = true;; first = false) {
+        dl_tensor *x = NULL, *y = NULL;
+        if (dl_interrupt_get()) return dl_fail(DL_ERR_INTERRUPT, "the evaluation was interrupted");
+        dl_status st = dl_batch_fetch_eval(t, l, &x, &y);
+        bool end = st == DL_OK && !x;
+        if (st == DL_OK && x) st = eval_batch(t, x, y, first);
+        dl_unref(x);
+        dl_unref(y);
+        DL_TRY(st);
+        if (end) return dl_control_read(t, t->eval_control, sums);
+    }
+}
+
+dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out) {
+    if (!t) return dl_fail_null("the trainer");
+    if (dl_dataset_len(t->data, split) < 1)
+        return dl_fail_hint(DL_ERR_VALUE, split == DL_TEST ? "eval t split=train" : "",
+                            "dataset %s has no samples in its %s split", dl_dataset_name(t->data),
+                            split == DL_TEST ? "test" : "training");
+    DL_TRY(dl_report_drain(t));
+    dl_loader *l = eval_loader(t, split);
+    if (!l) return dl_failed();
+    double began = dl_now();
+    dl_control s;
+    int mode = dl_grad_mode(0), training = dl_module_training(t->model);
+    dl_module_train(t->model, 0);
+    dl_trainer_swap_ema(t);
+    dl_status st = eval_all(t, l, &s);
+    dl_trainer_swap_ema(t);
+    dl_module_train(t->model, training);
+    dl_grad_mode(mode);
+    if (st == DL_ERR_INTERRUPT) return dl_fail(st, "the evaluation was interrupted");
+    DL_TRY(st);
+    double acc = s.counted > 0 ? s.correct / s.counted : NAN;
+    *out = (dl_eval_result){s.loss / s.weight, acc, (long)s.weight, dl_now() - began};
+    if (split == DL_TEST) t->test_loss = out->loss, t->test_acc = out->acc;
+    dl_record_eval(t, split, out);
+    return DL_OK;
+}

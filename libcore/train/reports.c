@@ -1,0 +1,111 @@
+/* Steps under way: their reports, which the host reads when they are there, and what is undone when one diverged. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "core/rng.h"
+
+/* Waits until the report of step `number` is there. */
+static dl_status await(dl_trainer *t, const dl_report *r, long number) {
+    for (long spins = 0; __atomic_load_n(&r->number, __ATOMIC_ACQUIRE) != number; spins++) {
+        if (spins < 4000) {
+            sched_yield();
+            continue;
+        }
+        bool idle = false;
+        DL_TRY(t->backend->idle(t->index, &idle));
+        if (idle && __atomic_load_n(&r->number, __ATOMIC_ACQUIRE) != number)
+            return dl_fail(DL_ERR_INTERNAL, "the device has ended step %ld without a report", number);
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    }
+    return DL_OK;
+}
+
+/* A step that changed nothing, in the optimizer's counts. A state that no step has filled is made anew. */
+static void uncount(dl_trainer *t, const dl_issued *after) {
+    if (after->failed) return;
+    t->opt->steps--;
+    for (int g = 0; g < t->groups; g++) t->rates[g].steps--;
+    for (long i = 0; i < t->opt->n; i++) {
+        dl_opt_param *p = &t->opt->param[i];
+        if (!p->p->grad) continue;
+        p->steps--;
+        for (int s = 0; s < DL_OPTIM_STATES && !p->steps && t->issued == t->taken; s++) {
+            dl_unref(p->state[s]);
+            p->state[s] = NULL;
+        }
+    }
+}
+
+dl_status dl_report_check(dl_trainer *t, double v, const char *what) {
+    if (isfinite(v) || t->allow_nan) return DL_OK;
+    t->diverged = true;
+    t->phase = DL_PHASE_IDLE;
+    t->micro = 0;
+    char text[64];
+    snprintf(text, sizeof text, "%s is %s", what, isnan(v) ? "nan" : "infinite");
+    dl_status st =
+        dl_fail_hint(DL_ERR_VALUE, "lower the learning rate, limit gradients with clip_norm=1, or look for the cause",
+                     "training diverged: %s at step %ld; the weights were left as they are", text, t->step + 1);
+    dl_error e;
+    dl_error_take(&e);
+    dl_record_divergence(t, text);
+    dl_error_put(&e);
+    return st;
+}
+
+/* The step just taken diverged: those issued after it did nothing, and are forgotten. */
+static dl_status halted(dl_trainer *t, const dl_report *r, const dl_issued *after) {
+    bool loss = r->end == DL_END_LOSS;
+    t->last_loss = r->loss;
+    if (!loss) t->grad_norm = r->norm;
+    while (t->taken < t->issued) {
+        DL_TRY(await(t, &t->report[t->taken % DL_REPORTS], t->taken + 1));
+        uncount(t, &t->after[t->taken++ % DL_REPORTS]);
+    }
+    uncount(t, after);
+    DL_TRY(dl_loader_seek(t->loader, after->epoch, after->batch));
+    dl_rng_seek(DL_STREAM_DROPOUT, after->rng);
+    DL_TRY(dl_control_resume(t));
+    return loss ? dl_report_check(t, r->loss, "the loss") : dl_report_check(t, r->norm, "the norm of the gradient");
+}
+
+/* Samples a second: between reports where the device has a clock, else since the step began. */
+static double speed_of(const dl_trainer *t, const dl_report *r, double samples) {
+    double took = !r->time ? dl_now() - t->step_began : t->report_time ? 1e-9 * (double)(r->time - t->report_time) : 0;
+    return took > 0 ? samples / took : 0;
+}
+
+dl_status dl_report_take(dl_trainer *t, bool wait, bool *got) {
+    dl_report *r = &t->report[t->taken % DL_REPORTS];
+    const dl_issued *after = &t->after[t->taken % DL_REPORTS];
+    *got = false;
+    if (t->taken == t->issued) return DL_OK;
+    if (wait)
+        DL_TRY(await(t, r, t->taken + 1));
+    else if (__atomic_load_n(&r->number, __ATOMIC_ACQUIRE) != t->taken + 1)
+        return DL_OK;
+    t->taken++;
+    if (r->end == DL_END_LOSS || r->end == DL_END_NORM) return halted(t, r, after);
+    if (after->failed) return DL_OK;
+    if (r->end == DL_END_SKIPPED) uncount(t, after);
+    *got = true;
+    t->step++;
+    t->last_loss = r->loss, t->last_acc = r->acc, t->grad_norm = r->norm, t->lr = after->lr;
+    t->speed = speed_of(t, r, after->samples), t->report_time = r->time;
+    t->samples = after->samples;
+    dl_record_step(t);
+    return DL_OK;
+}
+
+dl_status dl_report_drain(dl_trainer *t) {
+    while (t->taken < t->issued) {
+        bool got;
+        DL_TRY(dl_report_take(t, true, &got));
+    }
+    t->report_time = 0;
+    return DL_OK;
+}

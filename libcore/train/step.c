@@ -1,0 +1,303 @@
+/* A training step: forward, backward and update, issued on the trainer's device. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#include "core/interrupt.h"
+#include "core/rng.h"
+
+/* ---------------------------------------------------------------- the loss */
+
+/* Do the labels of this loss stay class numbers? */
+static bool takes_labels(const dl_op *op) { return op->nondiff_in & 2; }
+
+/* Targets for losses that compare element by element: the output's dtype, and its shape where only sizes of 1 differ,
+ * so that [N,1] against [N] does not broadcast to [N,N]. */
+static dl_tensor *fit_target(dl_tensor *output, dl_tensor *target) {
+    dl_tensor *cast =
+        dl_dtype_is_float(dl_dtype_of(target)) ? dl_ref(target) : dl_to_dtype(target, dl_dtype_of(output));
+    if (!cast || dl_shape_eq(cast, output) || dl_numel(cast) != dl_numel(output)) return cast;
+    dl_tensor *shaped = dl_reshape(cast, dl_shape(output), dl_ndim(output));
+    dl_unref(cast);
+    return shaped;
+}
+
+dl_status dl_trainer_loss_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, dl_tensor **loss) {
+    if (t->loss_fn) {
+        *loss = t->loss_fn(t->loss_ctx, output, target);
+        if (!*loss) return dl_failed();
+    } else {
+        dl_aval attr[DL_MAX_ATTR];
+        dl_attr_defaults(t->loss_op, attr);
+        dl_tensor *fit = takes_labels(t->loss_op) ? dl_ref(target) : fit_target(output, target);
+        dl_tensor *in[] = {output, fit};
+        *loss = fit ? dl_invoke1(t->loss_op, in, 2, attr) : NULL;
+        dl_unref(fit);
+        if (!*loss) return dl_failed();
+    }
+    if (dl_numel(*loss) == 1) return DL_OK;
+    char shape[160];
+    dl_status st = dl_fail_hint(DL_ERR_SHAPE, "take its mean()", "the loss must be one number, not of shape %s",
+                                dl_shape_text(dl_ndim(*loss), dl_shape(*loss), shape, sizeof shape));
+    dl_unref(*loss);
+    *loss = NULL;
+    return st;
+}
+
+/* ---------------------------------------------------------------- forward */
+
+/* Scores of classes to compare with their labels, contiguous on the trainer's device. *out NULL: there are none. */
+static dl_status scores_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, dl_tensor **out) {
+    long n = dl_numel(target);
+    bool many = output->ndim >= 2 && output->shape[1] > 1;
+    bool fits = many ? dl_numel(output) == n * output->shape[1] : dl_numel(output) == n;
+    bool labels = (target->dtype == DL_I64 || target->dtype == DL_I32) && dl_is_contiguous(target);
+    *out = NULL;
+    if (dl_dataset_classes(t->data) < 1 || !n || !fits || !labels || output->st->device != t->device ||
+        !dl_dtype_is_float((dl_dtype)output->dtype))
+        return DL_OK;
+    int mode = dl_grad_mode(0);
+    *out = dl_contiguous(output);
+    dl_grad_mode(mode);
+    return *out ? DL_OK : dl_failed();
+}
+
+dl_status dl_step_accumulate(dl_trainer *t, dl_control *c, dl_tensor *loss, dl_tensor *output, dl_tensor *target,
+                             const dl_batch_rule *rule) {
+    dl_tensor *scores = NULL, *there = dl_to_device(loss, t->device);
+    dl_status st = there ? scores_of(t, output, target, &scores) : dl_failed();
+    dl_accumulate a = {.loss = there, .output = scores, .target = target, .rule = *rule};
+    if (st == DL_OK) st = t->backend->accumulate(t->index, c, &a);
+    dl_unref(there);
+    dl_unref(scores);
+    return st;
+}
+
+/* The figures of the last batch; fails where its loss has halted the training. */
+static dl_status see_batch(dl_trainer *t, const dl_control *c) {
+    t->last_loss = c->last_loss;
+    t->last_acc = c->last_counted > 0 ? c->last_correct / c->last_counted : NAN;
+    if (c->halt == 0) return DL_OK;
+    DL_TRY(dl_control_resume(t));
+    return dl_report_check(t, t->last_loss, "the loss");
+}
+
+static void begin(dl_trainer *t) {
+    t->micros = dl_trainer_micros(t);
+    t->step_began = dl_now();
+    t->step_rng = dl_rng_position(DL_STREAM_DROPOUT);
+    for (long i = 0; i < t->nparam; i++) dl_set_grad(t->param[i], NULL);
+}
+
+/* Output and loss of t->x and t->y. */
+static dl_status run_net(dl_trainer *t) {
+    dl_module_train(t->model, 1);
+    int mode = dl_grad_mode(1);
+    t->output = dl_module_forward(t->model, t->x);
+    dl_status st = t->output ? dl_trainer_loss_of(t, t->output, t->y, &t->loss_tensor) : dl_failed();
+    dl_grad_mode(mode);
+    return st;
+}
+
+static dl_status forward(dl_trainer *t) {
+    t->phase = DL_PHASE_IDLE;
+    if (t->micro == 0) begin(t);
+    DL_TRY(dl_batch_fetch(t));
+    t->backend->use_control(t->index, t->control, t->step_rng);
+    dl_status st = run_net(t);
+    t->backend->use_control(t->index, NULL, 0);
+    DL_TRY(st);
+    dl_batch_rule rule = {.weight = 1,
+                          .batches = (double)t->micros,
+                          .advance = t->x->shape[0],
+                          .first = t->micro == 0,
+                          .lenient = t->allow_nan,
+                          .scaled = t->scaled};
+    DL_TRY(dl_step_accumulate(t, t->control, t->loss_tensor, t->output, t->y, &rule));
+    t->control_from += rule.advance;
+    t->phase = DL_PHASE_FORWARD;
+    return t->seen ? see_batch(t, t->seen) : DL_OK;
+}
+
+/* ---------------------------------------------------------------- backward */
+
+/* What backward starts from, in the control block: scale / batches of the step. */
+static dl_tensor *seed_of(dl_trainer *t) {
+    const dl_tensor *loss = t->loss_tensor;
+    bool f32 = loss->dtype == DL_F32;
+    size_t at = f32 ? offsetof(dl_control, seed_f32) / sizeof(float) : offsetof(dl_control, seed) / sizeof(double);
+    long one[DL_MAX_DIM], stride[DL_MAX_DIM];
+    for (int i = 0; i < DL_MAX_DIM; i++) one[i] = stride[i] = 1;
+    dl_tensor *v = dl_view_new(t->block->st, f32 ? DL_F32 : DL_F64, loss->ndim, one, stride, (int64_t)at);
+    dl_tensor *seed = v ? dl_to_device(v, loss->st->device) : NULL;
+    dl_unref(v);
+    return seed;
+}
+
+static dl_status backward(dl_trainer *t) {
+    dl_tensor *seed = seed_of(t);
+    if (!seed) return dl_failed();
+    dl_status st = dl_backward(t->loss_tensor, seed, 0, 0);
+    dl_unref(seed);
+    DL_TRY(st);
+    t->micro++;
+    t->phase = DL_PHASE_BACKWARD;
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- update */
+
+/* The gradients there are, laid out without gaps, into t->grad. */
+static dl_status gradients(dl_trainer *t, int *n) {
+    *n = 0;
+    for (long i = 0; i < t->nparam; i++) {
+        dl_tensor *g = t->param[i]->grad;
+        if (!g) continue;
+        long span = 1;
+        for (int k = 0; k < g->ndim; k++) span += (g->shape[k] - 1) * g->stride[k];
+        if (g->numel && (span != g->numel || !dl_strides_are_dense(g->ndim, g->shape, g->stride))) {
+            dl_tensor *flat = dl_contiguous(g);
+            if (!flat) return dl_failed();
+            dl_set_grad(t->param[i], flat);
+            dl_unref(flat);
+        }
+        t->grad[(*n)++] = t->param[i]->grad;
+    }
+    return DL_OK;
+}
+
+static dl_status finish_step(dl_trainer *t) {
+    dl_finish_step f = {.grad = t->grad,
+                        .rule = {.clip_norm = t->clip_norm,
+                                 .clip_value = t->clip_value,
+                                 .batches = (double)t->micro,
+                                 .draws = (long)(dl_rng_position(DL_STREAM_DROPOUT) - t->step_rng),
+                                 .groups = t->groups,
+                                 .lenient = t->allow_nan,
+                                 .scaled = t->scaled,
+                                 .rate = t->rate,
+                                 .report = t->report}};
+    DL_TRY(gradients(t, &f.n));
+    DL_TRY(t->backend->finish_step(t->index, t->control, &f));
+    t->control_rng += (uint64_t)f.rule.draws;
+    return DL_OK;
+}
+
+dl_status dl_step_set_rates(dl_trainer *t) {
+    double *rate = t->rate + t->issued % DL_REPORTS * t->groups;
+    long step = t->step + t->issued - t->taken;
+    t->next_lr = t->base_lr;
+    if (t->schedule) DL_TRY(dl_schedule_lr(t->schedule, t->base_lr, step, t->epoch, &t->next_lr));
+    DL_TRY(dl_optimizer_set_lr(t->opt, t->next_lr));
+    for (int g = 0; g < t->groups; g++) rate[g] = dl_optimizer_rate(t->opt, g - 1, t->next_lr);
+    return DL_OK;
+}
+
+void dl_step_count(dl_trainer *t, double samples) {
+    dl_issued *after = &t->after[t->issued++ % DL_REPORTS];
+    *after = (dl_issued){.rng = dl_rng_position(DL_STREAM_DROPOUT), .lr = t->next_lr, .samples = samples};
+    dl_loader_position(t->loader, &after->epoch, &after->batch);
+    for (int g = 0; g < t->groups; g++) t->rates[g].steps++;
+    t->micro = 0;
+    t->phase = DL_PHASE_IDLE;
+}
+
+static dl_status update(dl_trainer *t) {
+    double samples = (double)(t->micro * t->x->shape[0]);
+    long micro = t->micro;
+    DL_TRY(dl_step_set_rates(t));
+    DL_TRY(finish_step(t));
+    t->opt->rates = t->rates;
+    dl_status st = dl_optimizer_step(t->opt);
+    t->opt->rates = NULL;
+    if (st == DL_OK && t->ema)
+        st = t->backend->average(t->index, t->control, t->ema, t->param, (int)t->nparam, t->ema_decay);
+    dl_step_count(t, samples);
+    if (st == DL_OK) return st;
+    /* the report will come; the gradients are still there */
+    t->after[(t->issued - 1) % DL_REPORTS].failed = true;
+    t->micro = micro, t->phase = DL_PHASE_BACKWARD;
+    return st;
+}
+
+/* ---------------------------------------------------------------- whole steps */
+
+dl_status dl_step_issue_eagerly(dl_trainer *t) {
+    t->micro = 0;
+    do {
+        DL_TRY(forward(t));
+        DL_TRY(backward(t));
+    } while (t->micro < t->micros);
+    return update(t);
+}
+
+static dl_status issue(dl_trainer *t) {
+    bool done = false;
+    DL_TRY(dl_record_begin(t));
+    t->micro = 0;
+    DL_TRY(dl_control_align(t));
+    DL_TRY(dl_replay_step(t, &done));
+    return done ? DL_OK : dl_step_issue_eagerly(t);
+}
+
+/* A step is issued wholly: who stops training finds weights, counters and data in agreement. Only functions of the
+ * caller, in the forward pass, can be stopped, before any weight has changed. */
+dl_status dl_step_issue(dl_trainer *t) {
+    int held = dl_interrupt_hold(1);
+    dl_status st = issue(t);
+    dl_interrupt_hold(held);
+    return st;
+}
+
+/* Reads the reports of all steps issued; an error of before counts. */
+static dl_status drain_after(dl_trainer *t, dl_status st) {
+    if (st == DL_OK) return dl_report_drain(t);
+    dl_error e;
+    dl_error_take(&e);
+    dl_report_drain(t);
+    return dl_error_put(&e);
+}
+
+dl_status dl_trainer_step(dl_trainer *t) {
+    if (!t) return dl_fail_null("the trainer");
+    return dl_record_failure(t, drain_after(t, dl_step_issue(t)));
+}
+
+/* ---------------------------------------------------------------- the parts of a step, one by one */
+
+dl_status dl_trainer_forward(dl_trainer *t) {
+    if (!t) return dl_fail_null("the trainer");
+    dl_control c;
+    t->phase = DL_PHASE_IDLE;
+    DL_TRY(dl_report_drain(t));
+    if (t->micro == 0) DL_TRY(dl_control_align(t));
+    DL_TRY(forward(t));
+    DL_TRY(dl_control_read(t, t->control, &c));
+    return see_batch(t, &c);
+}
+
+dl_status dl_trainer_backward(dl_trainer *t) {
+    if (!t) return dl_fail_null("the trainer");
+    if (t->phase != DL_PHASE_FORWARD)
+        return dl_fail_hint(DL_ERR_STATE, "forward t; backward t; update t",
+                            t->phase == DL_PHASE_BACKWARD ? "backward has been done for this batch"
+                                                          : "there is no forward pass to go back through");
+    DL_TRY(backward(t));
+    return t->backend->synchronize(t->index);
+}
+
+static dl_status begin_update(dl_trainer *t) {
+    DL_TRY(dl_record_begin(t));
+    return update(t);
+}
+
+dl_status dl_trainer_update(dl_trainer *t) {
+    if (!t) return dl_fail_null("the trainer");
+    if (t->phase != DL_PHASE_BACKWARD)
+        return dl_fail_hint(DL_ERR_STATE, "forward t; backward t; update t", "there are no gradients to update with");
+    int held = dl_interrupt_hold(1);
+    dl_status st = drain_after(t, begin_update(t));
+    dl_interrupt_hold(held);
+    return st;
+}
