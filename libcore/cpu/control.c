@@ -9,52 +9,41 @@ void dl_cpu_use_control(int index, const dl_control *c, uint64_t rng) { (void)in
 
 /* ---------------------------------------------------------------- right answers */
 
-/* The usual case without ops: f32 scores [N,C]. The first of equal largest scores answers, as in argmax. */
-static double count_rows(const float *scores, const long *label, long n, long classes) {
-    long correct = 0;
-    for (long i = 0; i < n; i++, scores += classes) {
-        long best = 0;
-        for (long c = 1; c < classes; c++)
-            if (scores[c] > scores[best]) best = c;
-        correct += best == label[i];
+static double score(const dl_tensor *t, long i) {
+    const char *p = dl_ptr(t);
+    return t->dtype == DL_F32 ? ((const float *)p)[i] : dl_load_f64(p + i * (long)dl_esize(t), (dl_dtype)t->dtype);
+}
+
+static long label(const dl_tensor *t, long i) {
+    return t->dtype == DL_I64 ? ((const long *)dl_ptr(t))[i] : ((const int *)dl_ptr(t))[i];
+}
+
+/* The first of equal largest scores answers, as in argmax; a single score answers by its sign. */
+static double count_right(const dl_tensor *scores, const dl_tensor *target) {
+    long n = target->numel, classes = scores->ndim > 1 ? scores->shape[1] : 1, right = 0;
+    long inner = classes > 1 ? n / scores->shape[0] : 1;
+    for (long i = 0; i < n; i++) {
+        long from = i / inner * classes * inner + i % inner, best = classes == 1 && score(scores, from) > 0;
+        double top = score(scores, from);
+        for (long c = 1; c < classes; c++) {
+            double v = score(scores, from + c * inner);
+            if (v > top) top = v, best = c;
+        }
+        right += best == label(target, i);
     }
-    return (double)correct;
-}
-
-/* Scores above 0 for a single output, the largest score along dimension 1 for several. */
-static dl_tensor *answers(dl_tensor *output, const dl_tensor *target) {
-    long dim = 1;
-    if (output->ndim >= 2 && output->shape[1] > 1) return dl_argmax(output, &dim, 0);
-    dl_tensor *zero = dl_scalar_f(0), *above = zero ? dl_gt(output, zero) : NULL;
-    dl_tensor *flat = above ? dl_reshape(above, target->shape, target->ndim) : NULL;
-    dl_unref(zero);
-    dl_unref(above);
-    return flat;
-}
-
-static dl_status count_right(const dl_accumulate *a, double *correct) {
-    dl_tensor *output = (dl_tensor *)a->output, *target = (dl_tensor *)a->target;
-    bool rows = output->ndim == 2 && output->shape[1] > 1 && output->dtype == DL_F32 && target->dtype == DL_I64;
-    if (rows) return *correct = count_rows(dl_ptr(output), dl_ptr(target), target->numel, output->shape[1]), DL_OK;
-    int mode = dl_grad_mode(0);
-    dl_tensor *best = answers(output, target), *same = best ? dl_eq(best, target) : NULL,
-              *sum = same ? dl_sum(same, NULL, 0, 0) : NULL;
-    dl_status st = sum ? dl_item_f(sum, correct) : dl_failed();
-    dl_unref(best);
-    dl_unref(same);
-    dl_unref(sum);
-    dl_grad_mode(mode);
-    return st;
+    return (double)right;
 }
 
 /* ---------------------------------------------------------------- a step */
 
 dl_status dl_cpu_accumulate(int index, dl_control *c, const dl_accumulate *a) {
-    double loss, correct = 0;
+    double loss;
     (void)index;
     DL_TRY(dl_item_f(a->loss, &loss));
-    if (a->output) DL_TRY(count_right(a, &correct));
-    dl_control_add(c, &a->rule, loss, correct, a->output ? (double)a->target->numel : 0);
+    if (a->output)
+        dl_control_add(c, &a->rule, loss, count_right(a->output, a->target), (double)a->target->numel);
+    else
+        dl_control_add(c, &a->rule, loss, 0, 0);
     return DL_OK;
 }
 

@@ -125,7 +125,7 @@ size_t dl_data_sample_size(const dl_dataset *d);
 size_t dl_data_target_size(const dl_dataset *d);
 /* Sample i of a split as batches have it: x and y, one target. 0 <= i < n. */
 void dl_data_fetch(dl_dataset *d, int split, long i, void *x, void *y);
-/* Fresh x and y for n samples. */
-dl_status dl_data_batch(const dl_dataset *d, long n, dl_tensor **x, dl_tensor **y);
+/* Fresh x and y for n samples, on a device. */
+dl_status dl_data_batch(const dl_dataset *d, long n, int device, dl_tensor **x, dl_tensor **y);
 
 #endif

@@ -236,12 +236,12 @@ dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi
     return st;
 }
 
-dl_status dl_data_batch(const dl_dataset *d, long n, dl_tensor **x, dl_tensor **y) {
+dl_status dl_data_batch(const dl_dataset *d, long n, int device, dl_tensor **x, dl_tensor **y) {
     long shape[DL_MAX_SAMPLE_DIM + 1] = {n};
     memcpy(shape + 1, d->shape, sizeof d->shape);
-    *x = dl_tensor_empty(d->ndim + 1, shape, dl_dataset_batch_dtype(d), 0);
+    *x = dl_tensor_empty(d->ndim + 1, shape, dl_dataset_batch_dtype(d), device);
     memcpy(shape + 1, d->target_shape, sizeof d->target_shape);
-    *y = *x ? dl_tensor_empty(d->target_ndim + 1, shape, d->target_dtype, 0) : NULL;
+    *y = *x ? dl_tensor_empty(d->target_ndim + 1, shape, d->target_dtype, device) : NULL;
     if (*y) return DL_OK;
     dl_unref(*x);
     *x = NULL;
@@ -257,7 +257,7 @@ dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, lo
         if (index[i] < -have || index[i] >= have)
             return dl_fail(DL_ERR_INDEX, "there is no sample %ld in the %s split of '%s', which has %ld", index[i],
                            split == DL_TEST ? "test" : "train", d->name, have);
-    DL_TRY(dl_data_batch(d, n, x, y));
+    DL_TRY(dl_data_batch(d, n, 0, x, y));
     dl_status st = DL_OK;
     for (long i = 0; i < n && (st = dl_interrupt_check_at(16 * i)) == DL_OK; i++)
         dl_data_fetch(d, split == DL_TEST, index[i] < 0 ? index[i] + have : index[i],

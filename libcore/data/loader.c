@@ -71,7 +71,7 @@ static dl_status make(maker *m, long number, dl_tensor **x, dl_tensor **y) {
     long n = l->n - from < l->batch ? l->n - from : l->batch;
     size_t sx = dl_data_sample_size(d), sy = dl_data_target_size(d);
     set_order(m, epoch);
-    DL_TRY(dl_data_batch(d, n, x, y));
+    DL_TRY(dl_data_batch(d, n, 0, x, y));
     for (long i = 0; i < n; i++) {
         long sample = m->order[from + i];
         void *to = (char *)dl_data(*x) + (size_t)i * sx;

@@ -2,7 +2,6 @@
 #include "train/trainer.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "data/draw.h"
 
@@ -65,18 +64,6 @@ dl_status dl_batch_align(dl_trainer *t) {
 
 /* ---------------------------------------------------------------- made by the device */
 
-static dl_tensor *empty_like_samples(const dl_dataset *d, long n, int device) {
-    long shape[DL_MAX_DIM] = {n};
-    memcpy(shape + 1, d->shape, (size_t)d->ndim * sizeof *shape);
-    return dl_tensor_empty(d->ndim + 1, shape, dl_dataset_batch_dtype(d), device);
-}
-
-static dl_tensor *empty_like_targets(const dl_dataset *d, long n, int device) {
-    long shape[DL_MAX_DIM] = {n};
-    memcpy(shape + 1, d->target_shape, (size_t)d->target_ndim * sizeof *shape);
-    return dl_tensor_empty(d->target_ndim + 1, shape, d->target_dtype, device);
-}
-
 /* n samples of a resident split from the control's position on. */
 static dl_status make(dl_trainer *t, const dl_control *c, dl_loader *l, const dl_tensor *order, long n, dl_tensor **x,
                       dl_tensor **y) {
@@ -98,9 +85,8 @@ static dl_status make(dl_trainer *t, const dl_control *c, dl_loader *l, const dl
                          .seed = v.seed,
                          .transforms = v.transforms};
     if (d->ndim == 3) s.c = d->shape[0], s.h = d->shape[1], s.w = d->shape[2];
-    *x = empty_like_samples(d, n, t->device);
-    *y = *x ? empty_like_targets(d, n, t->device) : NULL;
-    dl_status st = *y ? t->backend->make_batch(t->index, c, &s, dl_ptr(*x), dl_ptr(*y), n) : dl_failed();
+    DL_TRY(dl_data_batch(d, n, t->device, x, y));
+    dl_status st = t->backend->make_batch(t->index, c, &s, dl_ptr(*x), dl_ptr(*y), n);
     if (st == DL_OK) return DL_OK;
     dl_unref(*x);
     dl_unref(*y);

@@ -347,8 +347,138 @@ static void integers_arrive(void **state) {
         }
 }
 
+/* ---- the step of the CPU */
+
+/* A net without hidden state but its weights, in a dtype. */
+static dl_trainer *made(dl_trainer_spec s, const char *net, const char *opt, dl_dataset *d, dl_dtype dtype,
+                        int groups) {
+    dl_seed(7);
+    s.model = dl_net_parse(net), s.opt = dl_optimizer_parse(opt), s.data = d, s.loader.batch = 64;
+    ok(dl_module_build(s.model, 4, (long[]){1, 1, 28, 28}, DL_F32, 0));
+    ok(dl_module_to(s.model, dtype, 0));
+    for (int g = 0; g < groups; g++) {
+        char pattern[40];
+        snprintf(pattern, sizeof pattern, "linear%d.*", g);
+        dl_arg rate = {.name = "lr", .kind = DL_ARG_FLOAT, .f = 1e-3 * (g + 1)};
+        ok(dl_optimizer_group(s.opt, pattern, &rate, 1, NULL));
+    }
+    dl_trainer *t = dl_trainer_new(&s);
+    if (!t) fail_msg("%s", dl_errmsg());
+    dl_module_unref(s.model), dl_optimizer_unref(s.opt);
+    return t;
+}
+
+/* A loss that the host computes. */
+static dl_tensor *loss_on_host(void *ctx, dl_tensor *output, dl_tensor *target) {
+    (void)ctx;
+    dl_tensor *y = must(dl_to_device(output, 0)), *z = must(dl_to_device(target, 0));
+    dl_tensor *loss = must(dl_cross_entropy(y, z, NULL, "mean", -100, 0));
+    dl_unref(y), dl_unref(z);
+    return loss;
+}
+
+static const struct {
+    const char *net, *opt;
+    dl_trainer_spec spec;
+    dl_dtype dtype;
+    int groups;
+} plans[] = {
+    {"flatten -> linear 32 -> relu -> dropout 0.1 -> linear 10",
+     "sgd lr=0.05 momentum=0.9",
+     {.clip_norm = 0.5},
+     DL_F32,
+     0},
+    {"flatten -> linear 32 -> tanh -> linear 10", "adam amsgrad=true", {.clip_value = 0.01, .ema = 0.9}, DL_F32, 0},
+    {"flatten -> linear 32 -> tanh -> linear 10", "adamw lr=1e-3", {.accumulate = 3, .allow_nan = 1}, DL_F32, 0},
+    {"flatten -> linear 32 -> tanh -> linear 10", "sgd lr=0.1", {.accumulate = 3}, DL_F64, 0},
+    {"flatten -> linear 32 -> tanh -> linear 10", "sgd lr=0.1", {.accumulate = 2, .loss_fn = loss_on_host}, DL_F32, 0},
+    {"flatten -> linear 32 -> tanh -> linear 10", "adam lr=1e-3", {.clip_norm = 1}, DL_F32, 20},
+};
+
+static bool close_to(double a, double b, double most) { return fabs(a - b) <= most * fabs(b); }
+
+/* One step for all devices: figures and weights are those of the CPU, but for how some gradients are laid out. */
+static void as_on_the_cpu(void **state) {
+    (void)state;
+    dl_dataset *d = digits("350");
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        dl_trainer_state s[2];
+        dl_eval_result r[2];
+        double *w[2], most = plans[i].dtype == DL_F64 ? 1e-13 : 1e-6;
+        long n = 0;
+        for (int k = 0; k < 2; k++) {
+            dl_trainer_spec spec = plans[i].spec;
+            spec.device = k ? FAKE : 0;
+            dl_trainer *t = made(spec, plans[i].net, plans[i].opt, d, plans[i].dtype, plans[i].groups);
+            ok(dl_trainer_train(t, 0, 14, NULL, NULL));
+            ok(dl_trainer_eval(t, DL_TEST, &r[k]));
+            s[k] = get(t), w[k] = weights(t, &n);
+            dl_trainer_free(t);
+        }
+        bool same = close_to(s[1].loss, s[0].loss, most) && s[1].acc == s[0].acc && s[1].lr == s[0].lr &&
+                    close_to(s[1].grad_norm, s[0].grad_norm, most) && close_to(r[1].loss, r[0].loss, most) &&
+                    r[1].acc == r[0].acc;
+        if (!same)
+            fail_msg("plan %zu: loss %.15g acc %g norm %.15g, on the CPU %.15g %g %.15g", i, s[1].loss, s[1].acc,
+                     s[1].grad_norm, s[0].loss, s[0].acc, s[0].grad_norm);
+        for (long j = 0; j < n; j++) assert_true(fabs(w[1][j] - w[0][j]) <= 10 * most);
+        free(w[0]), free(w[1]);
+    }
+    dl_dataset_unref(d);
+}
+
+/* A step whose optimizer fails is none; its gradients are there for another try. */
+static void an_update_tried_again(void **state) {
+    (void)state;
+    dl_dataset *d = digits("320");
+    dl_trainer *t[2];
+    for (int k = 0; k < 2; k++) {
+        t[k] = fresh((dl_trainer_spec){0}, "adam lr=1e-3", d);
+        ok(dl_trainer_forward(t[k]));
+        ok(dl_trainer_backward(t[k]));
+        if (k) {
+            fake.room = fake.used + 1; /* none for the states of the optimizer */
+            assert_int_equal(dl_trainer_update(t[k]), DL_ERR_MEMORY);
+            fake.room = 0;
+            assert_int_equal(get(t[k]).step, 0);
+        }
+        ok(dl_trainer_update(t[k]));
+        go_on(t[k], 3, 0);
+        assert_int_equal(get(t[k]).step, 4);
+        assert_int_equal(dl_optimizer_steps(dl_trainer_optimizer(t[k])), 4);
+    }
+    assert_same_weights(t[0], t[1]);
+    dl_trainer_free(t[0]), dl_trainer_free(t[1]);
+    dl_dataset_unref(d);
+}
+
+/* The scale of the loss outlives steps in another precision, on every device. */
+static void scales_outlive_other_precisions(void **state) {
+    (void)state;
+    dl_dataset *d = digits("320");
+    for (int device = 0; device <= FAKE; device++) {
+        ok(dl_precision_set(DL_PRECISION_F16));
+        dl_trainer *t = trainer((dl_trainer_spec){.device = device, .loader.batch = 64}, mlp, "sgd lr=0.01", d);
+        double scale[2] = {256, 3}, now[2];
+        ok(dl_device_copy(&t->control->scale, device, scale, 0, sizeof scale));
+        go_on(t, 2, 0);
+        ok(dl_precision_set(DL_PRECISION_F32));
+        go_on(t, 1, 0);
+        ok(dl_precision_set(DL_PRECISION_F16));
+        go_on(t, 1, 0);
+        ok(dl_device_copy(now, 0, &t->control->scale, device, sizeof now));
+        assert_true(now[0] == 256 && now[1] == 6);
+        ok(dl_precision_set(DL_PRECISION_F32));
+        dl_trainer_free(t);
+    }
+    dl_dataset_unref(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_on_the_cpu),
+        cmocka_unit_test(an_update_tried_again),
+        cmocka_unit_test(scales_outlive_other_precisions),
         cmocka_unit_test(graphs_end_in_the_same_bits),
         cmocka_unit_test(seeds_may_change),
         cmocka_unit_test(checkpoints_bring_their_seeds),
