@@ -1,69 +1,25 @@
-/* Makes C from the op table, before the library is built: prototypes of rules and kernels, the typed functions dl_NAME,
- * dlcore.h. Fails when a differentiable row has no gradient rule.
+/* Makes C from the op table, before the library is built: prototypes of rules and kernels, the table and its names, the
+ * typed functions dl_NAME, dlcore.h. Fails when a differentiable row has no gradient rule. gen_ops WHAT FILE, with the
+ * template behind it for the last two:
  *
- *   gen_ops rules FILE             ops/rules_gen.h
- *   gen_ops kernels FILE           KERNEL(name) for each row that has kernels
- *   gen_ops numbers FILE           dlcore_ops.h: the enum of the rows
- *   gen_ops api FILE               the bodies of the typed functions
- *   gen_ops samples FILE           sample calls, one a line: name, bits of inputs without a gradient, attributes as
- * name:kind, calls gen_ops header FILE TEMPLATE   dlcore.h: the template with the typed functions in place of its line
- * @OPS@ gen_ops bare FILE TEMPLATE     the same without the docs of the functions, which the library itself is built
- * with: a row's doc can change and little is compiled anew gen_ops host FILE              for plugins: each function of
- * core/host.def by its name, found through the host's table
+ *   rules    ops/rules_gen.h
+ *   kernels  KERNEL(name) for each row that has kernels
+ *   table    ops/table_gen.h: the rows as initialisers of struct dl_op
+ *   names    ops/names_gen.h: the places of attributes, inputs and outputs by name
+ *   reversed the same with the values of attributes in the opposite order, for a test
+ *   numbers  dlcore_ops.h: the enum of the rows
+ *   api      the bodies of the typed functions
+ *   samples  a line for each row: name, bits of inputs without a gradient, attributes as name:kind, calls
+ *   host     for plugins: each function of core/host.def by its name, found through the host's table
+ *   header   dlcore.h: the template with the typed functions in place of its line @OPS@
+ *   bare     the same without the docs of the functions, which the library itself is built with: a row's doc can change
+ *            and little is compiled anew
  *
  * A file whose text would stay is left alone. */
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { VARIADIC = 1024, MAX_OPS = 512 };
-
-typedef enum { OP_KERNEL, OP_VIEW, OP_COMPOSITE } row_kind;
-typedef struct {
-    const char *name, *kind, *dflt, *doc;
-} attr;
-typedef struct {
-    row_kind how;
-    const char *name, *doc, *formula, *infer, *grad, *flops, *samples;
-    int in_min, in_max, out, visible;
-    unsigned nondiff_in;
-    bool nodiff;
-    const char *in_name[9], *out_name[9];
-    attr attrs[13];
-} row;
-
-/* Each field of a row, as text. */
-#define DOC(text, form) .doc = text, .formula = form,
-#define IN(min, max, ...) .in_min = min, .in_max = max, .in_name = {__VA_ARGS__},
-#define OUT(n, vis, ...) .out = n, .visible = vis, .out_name = {__VA_ARGS__},
-#define A(n, kind, def, text) {#n, #kind, def, text},
-#define ORDER(...)
-#define ATTRS(...) .attrs = {__VA_ARGS__},
-#define INFER(rule) .infer = #rule,
-#define GRAD(rule) .grad = #rule,
-#define FLOPS(rule) .flops = #rule,
-#define NODIFF .nodiff = true,
-#define SAVE(i, o)
-#define PROMOTE(rule)
-#define AMP(policy)
-#define FLAGS(bits)
-#define MUTATES(bits)
-#define NONDIFF_IN(bits) .nondiff_in = bits,
-#define NONDIFF_OUT(bits)
-#define SAMPLES(text) .samples = text,
-#include "ops/groups.h"
-
-#pragma GCC diagnostic ignored "-Woverride-init"
-#define ROW(h, n, ...) {.how = h, .out = 1, .visible = 1, .out_name = {"out"}, __VA_ARGS__.name = #n},
-#define OP(n, ...) ROW(OP_KERNEL, n, __VA_ARGS__)
-#define VIEW(n, ...) ROW(OP_VIEW, n, __VA_ARGS__)
-#define COMPOSITE(n, ...) ROW(OP_COMPOSITE, n, __VA_ARGS__)
-
-static const row rows[] = {
-#include "ops/ops.def"
-};
-enum { NROWS = sizeof rows / sizeof *rows };
+#include "gen_ops.h"
 
 /* The file in memory, zero-terminated; the caller frees it. NULL when there is none. */
 static char *slurp(const char *path) {
@@ -108,13 +64,8 @@ static void declare(FILE *f, const char *macro, const char *name) {
 
 static int rules(FILE *f) {
     fprintf(f, "/* Made from ops/ops.def. */\n");
-    declare(f, "INFER_RULE", "same");
-    for (int i = 0; i < NROWS; i++) {
+    for (int i = 0; i < nrows; i++) {
         const row *r = &rows[i];
-        if (r->how != OP_COMPOSITE && !r->grad && !r->nodiff) {
-            fprintf(stderr, "ops.def: row %s needs GRAD(rule), or NODIFF if it has no gradient by nature\n", r->name);
-            return 1;
-        }
         declare(f, "INFER_RULE", r->infer);
         declare(f, "GRAD_RULE", r->grad);
         declare(f, "FLOPS_RULE", r->flops);
@@ -164,26 +115,27 @@ static void prototype(FILE *f, const row *r) {
     fprintf(f, ")");
 }
 
-static void set_attr(FILE *f, const attr *a, int i) {
+static void set_attr(FILE *f, const row *r, const attr *a) {
     const char *n = a->name;
+    char at[128];
+    attr_name(at, sizeof at, r, a);
     if (is(a, "INTS"))
-        fprintf(f, "    if (%s) dl_api_ints(&a[%d], %s, n_%s);\n", n, i, n, n);
+        fprintf(f, "    if (%s) dl_api_ints(&a[%s], %s, n_%s);\n", n, at, n, n);
     else if (is(a, "STR"))
-        fprintf(f, "    if (%s) dl_api_str(&a[%d], %s);\n", n, i, n);
+        fprintf(f, "    if (%s) dl_api_str(&a[%s], %s);\n", n, at, n);
     else if (is(a, "DTYPE") || is(a, "DEVICE"))
-        fprintf(f, "    if (%s >= 0) dl_api_int(&a[%d], %s);\n", n, i, n);
+        fprintf(f, "    if (%s >= 0) dl_api_int(&a[%s], %s);\n", n, at, n);
     else {
         const char *star = absent(a) ? "*" : "", *fn = is(a, "FLOAT") ? "float" : is(a, "NUM") ? "num" : "int";
         fprintf(f, "    ");
         if (absent(a)) fprintf(f, "if (%s) ", n);
-        fprintf(f, "dl_api_%s(&a[%d], %s%s);\n", fn, i, star, n);
+        fprintf(f, "dl_api_%s(&a[%s], %s%s);\n", fn, at, star, n);
     }
 }
 
 static void body(FILE *f, const row *r) {
-    int named = 0, nattr = 0;
+    int named = 0, nattr = r->nattr;
     while (r->in_name[named]) named++;
-    while (r->attrs[nattr].name) nattr++;
     bool var = r->in_max == VARIADIC;
     fprintf(f, "\n");
     prototype(f, r);
@@ -192,7 +144,7 @@ static void body(FILE *f, const row *r) {
         fprintf(f, "    dl_aval a[%d];\n    dl_attr_defaults(op, a);\n", nattr);
     else
         fprintf(f, "    const dl_aval *a = NULL;\n");
-    for (int i = 0; i < nattr; i++) set_attr(f, &r->attrs[i], i);
+    for (int i = 0; i < nattr; i++) set_attr(f, r, &r->attrs[i]);
     const char *last = named ? r->in_name[named - 1] : "";
     if (var) {
         fprintf(f, "    dl_tensor *head[] = {");
@@ -212,8 +164,9 @@ static void body(FILE *f, const row *r) {
 }
 
 static int api(FILE *f) {
-    fprintf(f, "/* Made from ops/ops.def: the typed function of each row. */\n#include \"ops/api.h\"\n");
-    for (int i = 0; i < NROWS; i++) body(f, &rows[i]);
+    fprintf(f, "/* Made from ops/ops.def: the typed function of each row. */\n"
+               "#include \"ops/api.h\"\n#include \"ops/names.h\"\n");
+    for (int i = 0; i < nrows; i++) body(f, &rows[i]);
     return 0;
 }
 
@@ -221,7 +174,7 @@ static const char *template; /* of header and bare */
 
 static void section(FILE *f, bool docs) {
     fprintf(f, "/* clang-format off */\n");
-    for (int i = 0; i < NROWS; i++) {
+    for (int i = 0; i < nrows; i++) {
         if (docs) fprintf(f, "/* %s  %s */\n", rows[i].doc, rows[i].formula);
         prototype(f, &rows[i]);
         fprintf(f, ";\n");
@@ -230,8 +183,8 @@ static void section(FILE *f, bool docs) {
 }
 
 static int samples(FILE *f) {
-    for (int i = 0; i < NROWS; i++) {
-        fprintf(f, "%s\t%u\t", rows[i].name, rows[i].nodiff ? ~0u : rows[i].nondiff_in);
+    for (int i = 0; i < nrows; i++) {
+        fprintf(f, "%s\t%u\t", rows[i].name, rows[i].nodiff ? ~0u : rows[i].without_in);
         for (const attr *a = rows[i].attrs; a->name; a++)
             fprintf(f, "%s%s:%s", a == rows[i].attrs ? "" : " ", a->name, a->kind);
         fprintf(f, "\t%s\n", rows[i].samples ? rows[i].samples : "");
@@ -260,14 +213,14 @@ static int numbers(FILE *f) {
     fprintf(f, "/* dlcore_ops.h - the rows of the op table by number, for dl_op_describe(). Numbers hold for this "
                "version alone. */\n"
                "#pragma once\n\nenum {\n");
-    for (int i = 0; i < NROWS; i++) fprintf(f, "    DL_OP_%s,\n", rows[i].name);
+    for (int i = 0; i < nrows; i++) fprintf(f, "    DL_OP_%s,\n", rows[i].name);
     fprintf(f, "    DL_NOP /* how many there are */\n};\n");
     return 0;
 }
 
 static int kernels(FILE *f) {
     fprintf(f, "/* Made from ops/ops.def. */\n");
-    for (int i = 0; i < NROWS; i++)
+    for (int i = 0; i < nrows; i++)
         if (rows[i].how == OP_KERNEL) fprintf(f, "KERNEL(%s)\n", rows[i].name);
     return 0;
 }
@@ -289,10 +242,13 @@ int main(int argc, char **argv) {
         const char *name;
         int argc;
         int (*run)(FILE *);
-    } modes[] = {{"rules", 3, rules},     {"kernels", 3, kernels}, {"numbers", 3, numbers}, {"api", 3, api},
-                 {"samples", 3, samples}, {"header", 4, header},   {"bare", 4, bare},       {"host", 3, host}};
+    } modes[] = {
+        {"rules", 3, rules},     {"table", 3, write_table}, {"names", 3, write_names}, {"reversed", 3, write_names},
+        {"kernels", 3, kernels}, {"numbers", 3, numbers},   {"api", 3, api},           {"samples", 3, samples},
+        {"header", 4, header},   {"bare", 4, bare},         {"host", 3, host}};
     for (unsigned i = 0; argc >= 3 && i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(argv[1], modes[i].name) || argc != modes[i].argc) continue;
+        if (!read_rows(!strcmp(argv[1], "reversed"))) return 1;
         template = argv[3];
         char *text = NULL;
         size_t size = 0;
@@ -303,7 +259,7 @@ int main(int argc, char **argv) {
         free(text);
         return rc;
     }
-    fprintf(stderr,
-            "usage: gen_ops rules|kernels|numbers|api|samples|host FILE, or gen_ops header|bare FILE TEMPLATE\n");
+    fprintf(stderr, "usage: gen_ops rules|kernels|table|names|reversed|numbers|api|samples|host FILE, or gen_ops "
+                    "header|bare FILE TEMPLATE\n");
     return 2;
 }

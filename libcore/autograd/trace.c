@@ -86,7 +86,8 @@ static dl_status sort(trace *t) {
 static void write_attrs(char *out, size_t size, const dl_op *op, const dl_aval *attr) {
     size_t n = 0;
     *out = 0;
-    for (int i = 0; i < op->nattr && n < size; i++) {
+    for (int k = 0; k < op->nattr && n < size; k++) {
+        int i = dl_attr_listed(op, k);
         if (!attr[i].given) continue;
         char text[160], dflt[160];
         dl_attr_text(op, i, &attr[i], text, sizeof text);

@@ -61,7 +61,7 @@ typedef struct dl_call {
     const dl_op *op;
     dl_tensor **in, **out;
     int nin, nout;
-    const dl_aval *attr; /* one for each row of op->attrs, in order */
+    const dl_aval *attr; /* one for each of op->attrs; by name: ops/names.h */
     int device;
     dl_dtype dtype; /* the promoted dtype of the inputs; for rows without inputs the output's */
     uint64_t rng;   /* rows with DL_F_RNG: number of the call in its stream */
@@ -126,8 +126,9 @@ struct dl_op {
     int out, visible; /* outputs in all, and how many of them callers see */
     const char *out_name[DL_MAX_OUT + 1];
     const char *const *order; /* positional arguments, ending in NULL; NULL: inputs, then attributes */
-    const dl_attr *attrs;     /* ends with a row without name */
+    const dl_attr *attrs;     /* [nattr], in the order of the values of a call, which is nobody's business */
     int nattr;
+    const int8_t *listed;       /* the attributes in the order in which people see them; NULL: as they stand */
     const dl_aval *defaults;    /* the attributes' defaults, parsed; filled in by the table */
     uint32_t save_in, save_out; /* bits: tensors the gradient rule reads */
     uint32_t mutates;           /* bits: inputs it writes to */
@@ -183,6 +184,8 @@ dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out)
 /* The value as dl_attr_parse reads it: "0.5", "[1, 2]", "none"; cut to fit. */
 void dl_attr_text(const dl_op *op, int a, const dl_aval *value, char *out, size_t size);
 int dl_attr_index(const dl_op *op, const char *name); /* -1: no such attribute */
+/* The attribute that people see in place i. */
+static inline int dl_attr_listed(const dl_op *op, int i) { return op->listed ? op->listed[i] : i; }
 
 /* ---- for infer rules */
 

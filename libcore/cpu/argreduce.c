@@ -56,7 +56,7 @@ static void find_all(const dl_tensor *x, view3 v, const char *value, long *index
 static dl_status run(dl_call *c, dl_reduce_id id, dl_tensor *value, dl_tensor *index) {
     dl_tensor *x = c->in[0], *v = value ? dl_ref(value) : NULL;
     unsigned mask;
-    DL_TRY(dl_reduced_dims(c->op, &c->attr[0], x->ndim, &mask));
+    DL_TRY(dl_reduced_dims(c->op, c->attr, x->ndim, &mask));
     if (!index->numel) return dl_unref(v), DL_OK;
     if (!v && !(v = dl_tensor_empty(index->ndim, index->shape, (dl_dtype)x->dtype, 0))) return dl_failed();
     dl_status s = dl_cpu_reduce(id, x, mask, NULL, dl_ptr(v));

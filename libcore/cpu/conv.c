@@ -136,7 +136,8 @@ static size_t column_bytes(const patch *p) { return p->plain ? 0 : (size_t)(p->k
 
 static dl_status forward_one(const patch *p, const dl_call *c, long n, long group, void *col) {
     dl_mat y = result_matrix(c->out[0], n, group * p->og), w = weight_matrix(p, c->in[1], group);
-    return dl_cpu_gemm(p->t, p->og, p->pq, p->k, w, columns(p, c->in[0], n, group, col), y, c->nin > 2 && c->in[2]);
+    return dl_cpu_gemm(p->t, p->og, p->pq, p->k, w, columns(p, c->in[0], n, group, col), y,
+                       INPUT(c, CONV2D_BIAS) != NULL);
 }
 
 static dl_status dx_one(const patch *p, const dl_call *c, long n, long group, void *col) {
@@ -213,7 +214,7 @@ static void fill_bias(dl_tensor *y, const dl_tensor *bias) {
 static dl_status run_generic(dl_call *c, const dl_conv *g) {
     if (c->op->id == DL_OP_conv2d) {
         patch p = patch_of(g, c->in[0]);
-        if (c->nin > 2 && c->in[2]) fill_bias(c->out[0], c->in[2]);
+        if (INPUT(c, CONV2D_BIAS)) fill_bias(c->out[0], INPUT(c, CONV2D_BIAS));
         return each_image(&p, c, forward_one);
     }
     if (c->op->id == DL_OP_conv2d_dx) {
@@ -229,7 +230,7 @@ static dl_status run_generic(dl_call *c, const dl_conv *g) {
 /* out, in[] and geometry as dl_call has them; every input of dtype f32 or f64. */
 static dl_status generic(const dl_call *call, const dl_conv *g) {
     dl_call c = *call;
-    dl_tensor *in[3] = {call->in[0], call->in[1], call->nin > 2 ? call->in[2] : NULL}, *copy[2] = {NULL, NULL};
+    dl_tensor *in[3] = {call->in[0], call->in[1], INPUT(call, CONV2D_BIAS)}, *copy[2] = {NULL, NULL};
     bool dw = c.op->id == DL_OP_conv2d_dw, forward = c.op->id == DL_OP_conv2d;
     dl_status s = DL_OK;
     c.in = in;
@@ -261,7 +262,7 @@ static dl_tensor *some_images(dl_tensor *t, long first, long n) {
 static dl_status some_by_dnnl(const dl_call *call, const dl_conv *g, long first, dl_tensor *sum, bool *done) {
     dl_call c = *call;
     bool dw = c.op->id == DL_OP_conv2d_dw;
-    dl_tensor *in[3] = {call->in[0], call->in[1], call->nin > 2 ? call->in[2] : NULL}, *out = call->out[0];
+    dl_tensor *in[3] = {call->in[0], call->in[1], INPUT(call, CONV2D_BIAS)}, *out = call->out[0];
     dl_tensor *view[2] = {some_images(in[0], first, g->N), some_images(dw ? in[1] : out, first, g->N)};
     in[0] = view[0];
     *(dw ? &in[1] : &out) = view[1];

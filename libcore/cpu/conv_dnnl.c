@@ -1,6 +1,7 @@
 /* Convolutions by oneDNN: channels-last images, primitives kept by shape, weights reordered only when they changed. */
 #include "cpu/conv.h"
 #include "cpu/dnnl.h"
+#include "ops/names.h"
 #include "cpu/iter.h"
 #include "cpu/team.h"
 
@@ -162,7 +163,7 @@ dl_status dl_conv_dnnl(const dl_call *c, const dl_conv *g, bool *done) {
     dl_dnnl_kind kind = id == DL_OP_conv2d ? DL_DNNL_FORWARD : id == DL_OP_conv2d_dx ? DL_DNNL_DX : DL_DNNL_DW;
     *done = false;
     if (cache.off || !g->N || !g->C || !g->O || omp_in_parallel()) return DL_OK;
-    dl_tensor *bias = c->nin > 2 && kind == DL_DNNL_FORWARD ? c->in[2] : NULL;
+    dl_tensor *bias = kind == DL_DNNL_FORWARD ? INPUT(c, CONV2D_BIAS) : NULL;
     dl_tensor *const given[3][NROLE] = {{c->in[0], c->in[1], c->out[0], bias},
                                         {c->out[0], c->in[1], c->in[0], NULL},
                                         {c->in[1], c->out[0], c->in[0], NULL}};

@@ -90,12 +90,12 @@ const dl_kernel dl_cpu_to = {.run = run_clone, .dtypes = DL_ANY};
 
 /* The output shares the memory of the input; only the region is written. */
 static dl_status run_as_strided_set(dl_call *c) {
-    const dl_aval *size = &c->attr[0], *stride = &c->attr[1];
+    const dl_aval *size = ATTR(c, AS_STRIDED_SET_SIZE), *stride = ATTR(c, AS_STRIDED_SET_STRIDE);
     dl_tensor *x = c->out[0], *v = c->in[1];
     dl_iter it;
     dl_iter_begin(&it, size->n, size->u.v);
-    dl_iter_operand(&it, (char *)x->st->data + c->attr[2].u.i * (long)dl_esize(x), (dl_dtype)x->dtype, size->n,
-                    size->u.v, stride->u.v);
+    dl_iter_operand(&it, (char *)x->st->data + ATTR_I(c, AS_STRIDED_SET_OFFSET) * (long)dl_esize(x), (dl_dtype)x->dtype,
+                    size->n, size->u.v, stride->u.v);
     dl_iter_operand(&it, dl_ptr(v), (dl_dtype)v->dtype, v->ndim, v->shape, v->stride);
     dl_iter_end(&it);
     run_copy(&it);

@@ -41,7 +41,7 @@ static double number(const dl_aval *a) { return a->is_int ? (double)a->u.i : a->
 
 static dl_status run_full(dl_call *c) {
     dl_tensor *o = c->out[0];
-    const dl_aval *v = &c->attr[1];
+    const dl_aval *v = ATTR(c, FULL_FILL_VALUE);
     double value = 0;
     long none[DL_MAX_DIM] = {0};
     if (v->is_int)
@@ -56,24 +56,24 @@ const dl_kernel dl_cpu_full = {.run = run_full, .dtypes = DL_ANY};
 /* ---- sequences */
 
 static void make_steps(const dl_call *c, long lo, long n, block *b) {
-    bool alone = !c->attr[1].given;
-    double start = alone ? 0 : number(&c->attr[0]), step = number(&c->attr[2]);
+    bool alone = !ATTR(c, ARANGE_END)->given;
+    double start = alone ? 0 : number(ATTR(c, ARANGE_START)), step = number(ATTR(c, ARANGE_STEP));
     for (long i = 0; i < n; i++) b->f64[i] = start + (double)(lo + i) * step;
 }
 static void make_whole_steps(const dl_call *c, long lo, long n, block *b) {
-    long start = c->attr[1].given ? c->attr[0].u.i : 0, step = c->attr[2].u.i;
+    long start = ATTR(c, ARANGE_END)->given ? ATTR_I(c, ARANGE_START) : 0, step = ATTR_I(c, ARANGE_STEP);
     for (long i = 0; i < n; i++) b->i64[i] = start + (lo + i) * step;
 }
 static dl_status run_arange(dl_call *c) {
-    bool whole = c->attr[0].is_int && c->attr[2].is_int;
+    bool whole = ATTR(c, ARANGE_START)->is_int && ATTR(c, ARANGE_STEP)->is_int;
     return whole ? fill(c, DL_I64, make_whole_steps) : fill(c, DL_F64, make_steps);
 }
 const dl_kernel dl_cpu_arange = {.run = run_arange, .dtypes = DL_ANY};
 
 /* From both ends, so that both are met exactly. */
 static void make_between(const dl_call *c, long lo, long n, block *b) {
-    double start = c->attr[0].u.f, end = c->attr[1].u.f;
-    long steps = c->attr[2].u.i;
+    double start = ATTR_F(c, LINSPACE_START), end = ATTR_F(c, LINSPACE_END);
+    long steps = ATTR_I(c, LINSPACE_STEPS);
     double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0;
     for (long k = 0; k < n; k++) {
         long i = lo + k;
@@ -130,7 +130,7 @@ const dl_kernel dl_cpu_randn = {.run = run_randn, .dtypes = DL_FLOATS};
 static void make_integers(const dl_call *c, long lo, long n, block *b) {
     uint32_t w[2 * BLOCK];
     dl_rng_key k = dl_rng_key_of(c);
-    uint64_t low = (uint64_t)c->attr[0].u.i, range = (uint64_t)c->attr[1].u.i - low;
+    uint64_t low = (uint64_t)ATTR_I(c, RANDINT_LOW), range = (uint64_t)ATTR_I(c, RANDINT_HIGH) - low;
     DL_SIMD_PICK(dl_random_words)(k, 2 * (uint64_t)lo, 2 * n, w);
     for (long i = 0; i < n; i++) {
         uint64_t bits = (uint64_t)w[2 * i + 1] << 32 | w[2 * i];

@@ -58,7 +58,7 @@ static dl_status fill(const dl_call *c, dl_tensor *y, dl_tensor *mask) {
     bool logical = dl_is_contiguous(y);
     dl_tensor *x = dl_cpu_strided_like(c->in[0], y), *words = x && !logical ? words_like(y, key) : NULL;
     bool good = x && (words || logical);
-    if (good) all_runs(x, y, mask, words, key, c->attr[0].u.f);
+    if (good) all_runs(x, y, mask, words, key, ATTR_F(c, DROPOUT_P));
     dl_unref(x);
     dl_unref(words);
     return good ? DL_OK : dl_failed();
@@ -78,7 +78,7 @@ static dl_status dropout_float(dl_call *c) {
 
 /* Not training: the output is the input itself. */
 static dl_status dropout_run(dl_call *c) {
-    if (!c->attr[1].u.i) return DL_OK;
+    if (!ATTR_I(c, DROPOUT_TRAINING)) return DL_OK;
     return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, dropout_float, false) : dropout_float(c);
 }
 

@@ -20,7 +20,7 @@ static dl_status batch_norm_relu_run(dl_call *c) {
 /* The gradient where the result is positive, or NaN, through batch_norm's. */
 static dl_status batch_norm_relu_fused(dl_back *b) {
     dl_tensor *given = G0, *zero = T(dl_scalar_f(0));
-    b->g[0] = T(dl_where(T(dl_le(OUT_(0), zero)), zero, given));
+    b->g[0] = T(dl_where(T(dl_le(OUT_(BATCH_NORM_RELU_OUT), zero)), zero, given));
     dl_status s = b->g[0] ? dl_cpu_batch_norm.fused_grad(b) : dl_failed();
     b->g[0] = given;
     return s;
@@ -30,12 +30,18 @@ const dl_kernel dl_cpu_batch_norm_relu = {
     .run = batch_norm_relu_run, .fused_grad = batch_norm_relu_fused, .dtypes = DL_FLOATS};
 
 /* batch_norm by running statistics, over the result of the convolution. */
-static dl_status normalise(const dl_call *c, const dl_aval *eps) {
-    dl_tensor *in[5] = {c->out[0], c->in[2], c->in[3], c->nin > 5 ? c->in[5] : NULL, c->nin > 6 ? c->in[6] : NULL};
+static dl_status normalise(const dl_call *c) {
+    dl_tensor *in[] = {[DL_IN_BATCH_NORM_INPUT] = c->out[0],
+                       [DL_IN_BATCH_NORM_RUNNING_MEAN] = INPUT(c, CONV2D_NORM_RUNNING_MEAN),
+                       [DL_IN_BATCH_NORM_RUNNING_VAR] = INPUT(c, CONV2D_NORM_RUNNING_VAR),
+                       [DL_IN_BATCH_NORM_WEIGHT] = INPUT(c, CONV2D_NORM_NORM_WEIGHT),
+                       [DL_IN_BATCH_NORM_BIAS] = INPUT(c, CONV2D_NORM_NORM_BIAS)};
     dl_dtype t = DL_BIT(c->dtype) & DL_HALVES ? DL_F32 : c->dtype;
     long channels = c->out[0]->shape[1];
     dl_tensor *out[3] = {c->out[0], dl_tensor_empty(1, &channels, t, 0), dl_tensor_empty(1, &channels, t, 0)};
-    const dl_aval attr[3] = {{.given = true}, {.given = true}, *eps};
+    const dl_aval attr[] = {[DL_A_BATCH_NORM_TRAINING] = {.given = true},
+                            [DL_A_BATCH_NORM_MOMENTUM] = {.given = true},
+                            [DL_A_BATCH_NORM_EPS] = *ATTR(c, CONV2D_NORM_EPS)};
     dl_call n = {.op = dl_op_row(DL_OP_batch_norm), .in = in, .out = out, .nin = 5, .nout = 3, .attr = attr};
     n.dtype = c->dtype;
     dl_status s = out[1] && out[2] ? dl_cpu_batch_norm.run(&n) : dl_failed();
@@ -48,15 +54,13 @@ static dl_status conv2d_norm_run(dl_call *c) {
     dl_call inner;
     if (!c->out[0]->numel) return DL_OK;
     dl_conv_norm_inner(c, &inner);
-    dl_tensor *in[3] = {c->in[0], c->in[1], c->nin > 4 ? c->in[4] : NULL};
-    dl_tensor *bias = in[2] ? dl_to_dtype(in[2], c->dtype) : NULL;
-    if (in[2] && !bias) return dl_failed();
-    in[2] = bias;
-    inner.in = in, inner.nin = 3;
+    dl_tensor *given = INPUT(c, CONV2D_NORM_BIAS), *bias = given ? dl_to_dtype(given, c->dtype) : NULL;
+    if (given && !bias) return dl_failed();
+    inner.in = (dl_tensor *[]){c->in[0], c->in[1], bias}, inner.nin = 3;
     dl_status s = dl_cpu_conv2d.run(&inner);
     dl_unref(bias);
-    if (s == DL_OK) s = normalise(c, &c->attr[4]);
-    return s == DL_OK && c->attr[5].u.i ? rectify(c) : s;
+    if (s == DL_OK) s = normalise(c);
+    return s == DL_OK && ATTR_I(c, CONV2D_NORM_RELU) ? rectify(c) : s;
 }
 
 const dl_kernel dl_cpu_conv2d_norm = {.run = conv2d_norm_run, .dtypes = DL_FLOATS};
@@ -74,7 +78,7 @@ static dl_status add_bias(dl_tensor *x, const dl_tensor *bias, dl_tensor *out) {
 }
 
 static dl_status relu_max_pool2d_run(dl_call *c) {
-    dl_tensor *x = c->in[0], *bias = c->nin > 1 ? c->in[1] : NULL;
+    dl_tensor *x = c->in[0], *bias = INPUT(c, RELU_MAX_POOL2D_BIAS);
     if (!x->numel || !c->out[0]->numel) return DL_OK;
     dl_tensor *y = dl_tensor_empty(4, x->shape, (dl_dtype)x->dtype, 0);
     dl_tensor *index = dl_tensor_empty(4, c->out[1]->shape, DL_I64, 0);
@@ -114,9 +118,11 @@ static dl_status scale_channels(const dl_call *c) {
     const long n = y->shape[1];
     dl_tensor *made[4] = {dl_full(&n, 1, 0, t, 0), dl_full(&n, 1, 1, t, 0), dl_tensor_empty(1, &n, t, 0),
                           dl_tensor_empty(1, &n, t, 0)};
-    dl_tensor *in[5] = {y, made[0], made[1], c->nin > 1 ? c->in[1] : NULL, c->nin > 2 ? c->in[2] : NULL};
+    dl_tensor *in[] = {y, made[0], made[1], INPUT(c, NORM_GROUPS_WEIGHT), INPUT(c, NORM_GROUPS_BIAS)};
     dl_tensor *out[3] = {y, made[2], made[3]};
-    const dl_aval attr[3] = {{.given = true}, {.given = true}, {.given = true}};
+    const dl_aval attr[] = {[DL_A_BATCH_NORM_TRAINING] = {.given = true},
+                            [DL_A_BATCH_NORM_MOMENTUM] = {.given = true},
+                            [DL_A_BATCH_NORM_EPS] = {.given = true}};
     dl_call scale = {.op = dl_op_row(DL_OP_batch_norm), .in = in, .out = out, .nin = 5, .nout = 3, .attr = attr};
     scale.dtype = c->dtype;
     bool all = made[0] && made[1] && made[2] && made[3];
@@ -128,16 +134,17 @@ static dl_status scale_channels(const dl_call *c) {
 static dl_status norm_groups_run(dl_call *c) {
     dl_tensor *x = c->in[0], *y = c->out[0];
     if (!x->numel) return DL_OK;
-    long row = x->numel / (x->shape[0] * c->attr[0].u.i), shape[3] = {x->shape[0], c->attr[0].u.i, row};
+    long groups = ATTR_I(c, NORM_GROUPS_NUM_GROUPS), row = x->numel / (x->shape[0] * groups);
+    long shape[3] = {x->shape[0], groups, row};
     dl_cpu_copy(y, x);
     dl_tensor *rows = dl_reshape(y, shape, 3), *out[3] = {rows, c->out[1], c->out[2]};
-    dl_aval attr[2] = {{.given = true, .n = 1}, c->attr[1]};
-    attr[0].u.v[0] = row;
+    const dl_aval attr[] = {[DL_A_LAYER_NORM_NORMALIZED_SHAPE] = {.given = true, .n = 1, .u.v = {row}},
+                            [DL_A_LAYER_NORM_EPS] = *ATTR(c, NORM_GROUPS_EPS)};
     dl_call norm = {.op = dl_op_row(DL_OP_layer_norm), .in = &rows, .out = out, .nin = 1, .nout = 3, .attr = attr};
     norm.dtype = c->dtype;
     dl_status s = rows ? dl_cpu_layer_norm.run(&norm) : dl_failed();
     dl_unref(rows);
-    bool affine = (c->nin > 1 && c->in[1]) || (c->nin > 2 && c->in[2]);
+    bool affine = INPUT(c, NORM_GROUPS_WEIGHT) || INPUT(c, NORM_GROUPS_BIAS);
     return s == DL_OK && affine ? scale_channels(c) : s;
 }
 

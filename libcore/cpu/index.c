@@ -33,7 +33,8 @@ static dl_tensor *checked_indices(dl_tensor *index, int dim, long size) {
 
 /* The dimension of attribute 0 and the size of a tensor there; 0-d tensors have one of size 1. */
 static long along(const dl_call *c, const dl_tensor *t, int *dim) {
-    *dim = (int)(c->attr[0].u.i < 0 ? c->attr[0].u.i + (t->ndim ? t->ndim : 1) : c->attr[0].u.i);
+    *dim =
+        (int)(ATTR_I(c, INDEXED_DIM) < 0 ? ATTR_I(c, INDEXED_DIM) + (t->ndim ? t->ndim : 1) : ATTR_I(c, INDEXED_DIM));
     return t->ndim ? t->shape[*dim] : 1;
 }
 
@@ -147,7 +148,7 @@ static void add_band(void *arg, long t) {
 }
 
 static dl_status plain_index_add(dl_call *c) {
-    dl_tensor *x = c->in[0], *v = c->in[2], *o = c->out[0];
+    dl_tensor *x = c->in[0], *v = INPUT(c, INDEX_ADD_SOURCE), *o = c->out[0];
     int dim;
     long size = along(c, x, &dim);
     dl_tensor *index = checked_indices(c->in[1], dim, size);
@@ -169,7 +170,7 @@ static dl_status plain_index_add(dl_call *c) {
 }
 static dl_status contiguous_source(dl_call *c, dl_status (*run)(dl_call *)) {
     bool half = c->dtype == DL_F16 || c->dtype == DL_BF16;
-    return half || !dl_is_contiguous(c->in[2]) ? dl_cpu_via_f32(c, run, true) : run(c);
+    return half || !dl_is_contiguous(INPUT(c, INDEX_ADD_SOURCE)) ? dl_cpu_via_f32(c, run, true) : run(c);
 }
 static dl_status run_index_add(dl_call *c) { return contiguous_source(c, plain_index_add); }
 const dl_kernel dl_cpu_index_add = {.run = run_index_add, .dtypes = DL_ANY};
@@ -235,7 +236,7 @@ const dl_kernel dl_cpu_gather = {.run = run_gather, .dtypes = DL_ANY};
 static dl_status plain_scatter_add(dl_call *c) {
     static const dl_loop loop[DL_NDTYPE] = {[DL_BOOL] = scatter_bool, [DL_U8] = scatter_u8,   [DL_I32] = scatter_i32,
                                             [DL_I64] = scatter_i64,   [DL_F32] = scatter_f32, [DL_F64] = scatter_f64};
-    dl_tensor *x = c->in[0], *v = c->in[2], *o = c->out[0];
+    dl_tensor *x = c->in[0], *v = INPUT(c, INDEX_ADD_SOURCE), *o = c->out[0];
     int dim;
     long size = along(c, x, &dim), step = (o->ndim ? o->stride[dim] : 0) * (long)dl_esize(o);
     dl_tensor *index = checked_indices(c->in[1], dim, size);

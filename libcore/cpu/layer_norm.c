@@ -42,9 +42,9 @@ static void store(dl_tensor *to, const double *from) {
 static dl_status layer_norm_float(dl_call *c) {
     rows r;
     bool centred = c->op->id == DL_OP_layer_norm;
-    rows_of(&r, c->in[0], &c->attr[0]);
+    rows_of(&r, c->in[0], ATTR(c, LAYERNORM_NORMALIZED_SHAPE));
     r.w = pointer(c->in, c->nin, 1), r.b = pointer(c->in, c->nin, 2), r.y = dl_ptr(c->out[0]);
-    r.eps = centred ? c->attr[1].u.f : dl_rms_eps(&c->attr[1], r.t);
+    r.eps = centred ? ATTR_F(c, LAYERNORM_EPS) : dl_rms_eps(ATTR(c, LAYERNORM_EPS), r.t);
     size_t bytes = (size_t)(2 * r.n + 1) * sizeof(double);
     double *work = dl_host_alloc(bytes);
     if (!work) return dl_failed();
@@ -81,7 +81,8 @@ static void grad_band(void *arg, long k) {
 /* The gradient of input i, weight or bias, from sums by column. */
 static dl_status give_columns(dl_back *b, int i, dl_dtype t, const double *sums) {
     if (b->nin <= i || !DL_NEED(i)) return DL_OK;
-    dl_tensor *d = T(dl_tensor_empty(b->attr[0].n, b->attr[0].u.v, t, 0));
+    dl_tensor *d =
+        T(dl_tensor_empty(ATTR(b, LAYERNORM_NORMALIZED_SHAPE)->n, ATTR(b, LAYERNORM_NORMALIZED_SHAPE)->u.v, t, 0));
     if (!d) return dl_failed();
     store(d, sums);
     return dl_give(b, i, dl_ref(d));
@@ -94,14 +95,16 @@ static void load(double *to, const dl_tensor *from, long n) {
 }
 
 static dl_status norm_fused(dl_back *b, bool centred) {
-    bool weight = b->nin > 1 && dl_in_meta(b, 1)->ndim;
-    dl_tensor *x = IN_(0), *mean = centred ? OUT_(1) : NULL, *rstd = OUT_(centred ? 2 : 1), *w = weight ? IN_(1) : NULL;
+    bool weight = b->nin > DL_IN_LAYERNORM_WEIGHT && META(LAYERNORM_WEIGHT)->ndim;
+    dl_tensor *x = IN_(LAYERNORM_INPUT), *w = weight ? IN_(LAYERNORM_WEIGHT) : NULL;
+    dl_tensor *mean = centred ? OUT_(LAYER_NORM_MEAN) : NULL;
+    dl_tensor *rstd = centred ? OUT_(LAYER_NORM_RSTD) : OUT_(RMS_NORM_RSTD);
     if (!x || (centred && !mean) || !rstd || (weight && !w)) return dl_fail_null("the input");
     dl_tensor *flat = T(dl_contiguous(x)), *g = flat ? T(dl_contiguous(G0)) : NULL;
     dl_tensor *dx = g ? T(dl_tensor_empty(x->ndim, x->shape, (dl_dtype)x->dtype, 0)) : NULL;
     if (!dx || (w && !(w = T(dl_contiguous(w))))) return dl_failed();
     rows r;
-    rows_of(&r, flat, &b->attr[0]);
+    rows_of(&r, flat, ATTR(b, LAYERNORM_NORMALIZED_SHAPE));
     r.g = dl_ptr(g), r.w = w ? dl_ptr(w) : NULL, r.y = dl_ptr(dx);
     dl_tensor *work = T(dl_tensor_empty(1, (long[]){2 * (r.n + r.d) + 1}, DL_F64, 0));
     if (!work) return dl_failed();

@@ -38,8 +38,10 @@ static void entropy_free(entropy *e) {
 }
 
 static dl_status entropy_of(entropy *e, dl_tensor *const *in, const dl_aval *attr) {
-    *e = (entropy){.t = (dl_dtype)in[0]->dtype, .ignore = attr[1].u.i, .smooth = attr[2].u.f};
-    DL_TRY(dl_reduction_of(&attr[0], &e->how));
+    *e = (entropy){.t = (dl_dtype)in[0]->dtype,
+                   .ignore = attr[DL_A_CROSS_ENTROPY_IGNORE_INDEX].u.i,
+                   .smooth = attr[DL_A_CROSS_ENTROPY_LABEL_SMOOTHING].u.f};
+    DL_TRY(dl_reduction_of(&attr[DL_A_CROSS_ENTROPY_REDUCTION], &e->how));
     for (int i = 0; i < 3; i++) {
         if (in[i] && !(e->keep[i] = dense(in[i]))) {
             entropy_free(e);
@@ -122,7 +124,7 @@ static void store(dl_tensor *t, long i, double v) {
 
 static dl_status cross_entropy_float(dl_call *c) {
     entropy e;
-    dl_tensor *in[3] = {c->in[0], c->in[1], c->nin > 2 ? c->in[2] : NULL};
+    dl_tensor *in[3] = {c->in[0], c->in[1], INPUT(c, CROSS_ENTROPY_WEIGHT)};
     DL_TRY(entropy_of(&e, in, c->attr));
     long n = e.r.outer * e.r.inner;
     double *loss = dl_host_alloc((size_t)(n + 1) * sizeof *loss), sum = 0;
@@ -186,7 +188,10 @@ static void backward(const entropy *e, const dl_tensor *g, const double *lse, dl
 
 static dl_status cross_entropy_fused(dl_back *b) {
     if (DL_BIT(dl_in_meta(b, 0)->dtype) & DL_HALVES || b->need != 1) return dl_grad_cross_entropy(b);
-    dl_tensor *in[3] = {IN_(0), IN_(1), b->nin > 2 && dl_in_meta(b, 2)->ndim ? IN_(2) : NULL}, *lse = OUT_(1);
+    bool weighted = b->nin > DL_IN_CROSS_ENTROPY_WEIGHT && META(CROSS_ENTROPY_WEIGHT)->ndim;
+    dl_tensor *in[3] = {IN_(CROSS_ENTROPY_INPUT), IN_(CROSS_ENTROPY_TARGET),
+                        weighted ? IN_(CROSS_ENTROPY_WEIGHT) : NULL};
+    dl_tensor *lse = OUT_(CROSS_ENTROPY_LSE);
     if (!in[0] || !in[1] || !lse) return dl_fail_null("the logits");
     dl_tensor *g = T(dense(G0)), *dx = dl_tensor_empty(in[0]->ndim, in[0]->shape, (dl_dtype)in[0]->dtype, 0);
     if (!g || !dx) return dl_unref(dx), dl_failed();

@@ -169,7 +169,7 @@ static void fill_rows(dl_tensor *y, const dl_tensor *bias) {
 }
 
 static dl_status linear_float(dl_call *c) {
-    dl_tensor *x = c->in[0], *w = c->in[1], *bias = c->nin > 2 ? c->in[2] : NULL, *y = c->out[0], *copy;
+    dl_tensor *x = c->in[0], *w = c->in[1], *bias = INPUT(c, LINEAR_BIAS), *y = c->out[0], *copy;
     dl_mat mx = {0}, my = {dl_ptr(y), w->shape[0], 1};
     long rows = 0;
     DL_TRY(as_rows(x, &mx, &rows, &copy));
@@ -203,36 +203,36 @@ COLUMN_SUMS(double, column_sums_f64)
 /* The products of the rule, without making tensors for views and transposes. */
 static dl_status linear_products(dl_back *b, dl_mat g, long rows, long n, long k) {
     dl_dtype t = (dl_dtype)b->g[0]->dtype;
-    if (DL_NEED(0)) {
-        dl_tensor *w = IN_(1), *dx = fresh_like(dl_in_meta(b, 0));
+    if (NEED(LINEAR_INPUT)) {
+        dl_tensor *w = IN_(LINEAR_WEIGHT), *dx = fresh_like(META(LINEAR_INPUT));
         if (!w || !T(dx)) return dl_fail_null("the weight");
         DL_TRY(dl_cpu_gemm(t, rows, k, n, g, matrix(w), (dl_mat){dl_ptr(dx), k, 1}, false));
-        DL_TRY(dl_give(b, 0, dl_ref(dx)));
+        DL_TRY(dl_give(b, DL_IN_LINEAR_INPUT, dl_ref(dx)));
     }
-    if (DL_NEED(1)) {
-        dl_tensor *x = IN_(0), *dw = fresh_like(dl_in_meta(b, 1)), *copy;
+    if (NEED(LINEAR_WEIGHT)) {
+        dl_tensor *x = IN_(LINEAR_INPUT), *dw = fresh_like(META(LINEAR_WEIGHT)), *copy;
         dl_mat mx;
         long same;
         if (!x || !T(dw)) return dl_fail_null("the input");
         DL_TRY(as_rows(x, &mx, &same, &copy));
         if (copy) T(copy);
         DL_TRY(dl_cpu_gemm(t, n, k, rows, flipped(g), mx, (dl_mat){dl_ptr(dw), k, 1}, false));
-        DL_TRY(dl_give(b, 1, dl_ref(dw)));
+        DL_TRY(dl_give(b, DL_IN_LINEAR_WEIGHT, dl_ref(dw)));
     }
-    if (b->nin > 2 && DL_NEED(2)) {
-        dl_tensor *db = fresh_like(dl_in_meta(b, 2));
+    if (NEED(LINEAR_BIAS)) {
+        dl_tensor *db = fresh_like(META(LINEAR_BIAS));
         if (!db) return dl_failed();
         if (t == DL_F32)
             column_sums_f32(rows, n, g, dl_ptr(db));
         else
             column_sums_f64(rows, n, g, dl_ptr(db));
-        DL_TRY(dl_give(b, 2, db));
+        DL_TRY(dl_give(b, DL_IN_LINEAR_BIAS, db));
     }
     return DL_OK;
 }
 
 static dl_status linear_fused(dl_back *b) {
-    const dl_meta *w = dl_in_meta(b, 1);
+    const dl_meta *w = META(LINEAR_WEIGHT);
     dl_tensor *copy;
     dl_mat g = {0};
     long rows = 0;

@@ -92,11 +92,11 @@ static double get(const dl_tensor *t, long i) {
 static void put(dl_tensor *t, long i, double v) {
     dl_store_f64((char *)dl_ptr(t) + i * t->stride[0] * (long)dl_esize(t), (dl_dtype)t->dtype, v);
 }
-static dl_tensor *input(const dl_call *c, int i) { return c->nin > i ? c->in[i] : NULL; }
 
 /* Statistics of the batch into `mean` and `var`; running ones move towards them, with Bessel's correction. */
 static dl_status batch_statistics(const dl_call *c, const parts *p, const char *x, double *mean, double *var) {
-    double n = (double)p->total, m = c->attr[1].u.f;
+    dl_tensor *means = INPUT(c, BATCHNORM_RUNNING_MEAN), *vars = INPUT(c, BATCHNORM_RUNNING_VAR);
+    double n = (double)p->total, m = ATTR_F(c, BATCHNORM_MOMENTUM);
     if (!p->total) { /* nothing was seen: running statistics stay */
         for (long i = 0; i < p->C; i++) mean[i] = var[i] = 0;
         return DL_OK;
@@ -106,9 +106,9 @@ static dl_status batch_statistics(const dl_call *c, const parts *p, const char *
     DL_TRY(channel_sums(p, x, NULL, mean, var));
     for (long i = 0; i < p->C; i++) {
         var[i] /= n;
-        if (!input(c, 1)) continue;
-        put(c->in[1], i, (1 - m) * get(c->in[1], i) + m * mean[i]);
-        put(c->in[2], i, (1 - m) * get(c->in[2], i) + m * var[i] * n / (n - 1));
+        if (!means) continue;
+        put(means, i, (1 - m) * get(means, i) + m * mean[i]);
+        put(vars, i, (1 - m) * get(vars, i) + m * var[i] * n / (n - 1));
     }
     return DL_OK;
 }
@@ -116,14 +116,16 @@ static dl_status batch_statistics(const dl_call *c, const parts *p, const char *
 /* y = (x - mean) * rstd * weight + bias; x and y of one memory order. work: 4 * C doubles. */
 static dl_status normalise(const dl_call *c, const parts *p, const char *x, char *y, double *work) {
     double *mean = work, *var = mean + p->C, *scale = var + p->C, *shift = scale + p->C;
-    if (c->attr[0].u.i) DL_TRY(batch_statistics(c, p, x, mean, var));
+    dl_tensor *weight = INPUT(c, BATCHNORM_WEIGHT), *bias = INPUT(c, BATCHNORM_BIAS);
+    if (ATTR_I(c, BATCHNORM_TRAINING)) DL_TRY(batch_statistics(c, p, x, mean, var));
     for (long i = 0; i < p->C; i++) {
-        if (!c->attr[0].u.i) mean[i] = get(c->in[1], i), var[i] = get(c->in[2], i);
-        double rstd = 1 / sqrt(var[i] + c->attr[2].u.f);
-        put(c->out[1], i, mean[i]);
-        put(c->out[2], i, rstd);
-        scale[i] = rstd * (input(c, 3) ? get(c->in[3], i) : 1);
-        shift[i] = input(c, 4) ? get(c->in[4], i) : 0;
+        if (!ATTR_I(c, BATCHNORM_TRAINING))
+            mean[i] = get(INPUT(c, BATCHNORM_RUNNING_MEAN), i), var[i] = get(INPUT(c, BATCHNORM_RUNNING_VAR), i);
+        double rstd = 1 / sqrt(var[i] + ATTR_F(c, BATCHNORM_EPS));
+        put(OUTPUT(c, BATCHNORM_MEAN), i, mean[i]);
+        put(OUTPUT(c, BATCHNORM_RSTD), i, rstd);
+        scale[i] = rstd * (weight ? get(weight, i) : 1);
+        shift[i] = bias ? get(bias, i) : 0;
     }
     const dl_norm_loops *f = loops(p);
     long es = dl_dtype_size(p->t);
@@ -203,20 +205,24 @@ static dl_tensor *vector(dl_back *b, long n, dl_dtype t) { return T(dl_tensor_em
 
 /* dweight = sum(g * xhat), dbias = sum(g). */
 static dl_status give_vectors(dl_back *b, const norm_grad *n) {
-    for (int i = 3; i <= 4 && i < b->nin; i++) {
+    const int vectors[] = {DL_IN_BATCHNORM_WEIGHT, DL_IN_BATCHNORM_BIAS};
+    for (int k = 0; k < 2; k++) {
+        int i = vectors[k];
         if (!DL_NEED(i)) continue;
         dl_tensor *d = vector(b, n->p.C, n->p.t);
         if (!d) return dl_failed();
-        for (long c = 0; c < n->p.C; c++) put(d, c, i == 3 ? n->sumx[c] * n->rstd[c] : n->sum[c]);
+        for (long c = 0; c < n->p.C; c++) put(d, c, i == DL_IN_BATCHNORM_WEIGHT ? n->sumx[c] * n->rstd[c] : n->sum[c]);
         DL_TRY(dl_give(b, i, dl_ref(d)));
     }
     return DL_OK;
 }
 
 static dl_status batch_norm_fused(dl_back *b) {
-    bool training = b->attr[0].u.i;
+    bool training = ATTR_I(b, BATCHNORM_TRAINING);
     if (DL_BIT(G0->dtype) & DL_HALVES) return dl_grad_batch_norm(b);
-    dl_tensor *x = IN_(0), *w = b->nin > 3 && dl_in_meta(b, 3)->ndim ? IN_(3) : NULL, *mean = OUT_(1), *rstd = OUT_(2);
+    bool weight = b->nin > DL_IN_BATCHNORM_WEIGHT && META(BATCHNORM_WEIGHT)->ndim;
+    dl_tensor *x = IN_(BATCHNORM_INPUT), *w = weight ? IN_(BATCHNORM_WEIGHT) : NULL;
+    dl_tensor *mean = OUT_(BATCHNORM_MEAN), *rstd = OUT_(BATCHNORM_RSTD);
     if (!x || !mean || !rstd) return dl_fail_null("the input");
     norm_grad n = {.dx = T(workable(x, (dl_dtype)x->dtype))};
     if (n.dx == x) { /* x is fine as it is; the result needs memory of its own in that order */

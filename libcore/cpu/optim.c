@@ -68,29 +68,29 @@ static bool read_rates(const dl_tensor *t, dl_optim *o) {
 }
 
 static dl_status sgd_run(dl_call *c) {
-    dl_optim o = {.momentum = c->attr[0].u.f,
-                  .dampening = c->attr[1].u.f,
-                  .decay = c->attr[2].u.f,
-                  .nesterov = c->attr[3].u.i,
-                  .maximize = c->attr[4].u.i,
-                  .first = c->attr[5].u.i};
+    dl_optim o = {.momentum = ATTR_F(c, SGD_STEP_MOMENTUM),
+                  .dampening = ATTR_F(c, SGD_STEP_DAMPENING),
+                  .decay = ATTR_F(c, SGD_STEP_WEIGHT_DECAY),
+                  .nesterov = ATTR_I(c, SGD_STEP_NESTEROV),
+                  .maximize = ATTR_I(c, SGD_STEP_MAXIMIZE),
+                  .first = ATTR_I(c, SGD_STEP_FIRST)};
     if (!read_rates(c->in[0], &o)) return DL_OK;
     return update_all(c, 1, o.momentum != 0 ? 3 : 2, DL_SIMD_PICK(dl_sgd_loop), &o);
 }
 
 static dl_status adam_run(dl_call *c) {
-    dl_optim o = {.beta1 = c->attr[0].u.f,
-                  .beta2 = c->attr[1].u.f,
-                  .eps = c->attr[2].u.f,
-                  .decay = c->attr[3].u.f,
-                  .decoupled = c->attr[4].u.i,
-                  .maximize = c->attr[6].u.i};
+    dl_optim o = {.beta1 = ATTR_F(c, ADAM_STEP_BETA1),
+                  .beta2 = ATTR_F(c, ADAM_STEP_BETA2),
+                  .eps = ATTR_F(c, ADAM_STEP_EPS),
+                  .decay = ATTR_F(c, ADAM_STEP_WEIGHT_DECAY),
+                  .decoupled = ATTR_I(c, ADAM_STEP_DECOUPLED),
+                  .maximize = ATTR_I(c, ADAM_STEP_MAXIMIZE)};
     if (!read_rates(c->in[0], &o)) return DL_OK;
     double t = number(c->in[1]);
     if (!(t >= 1)) return dl_fail(DL_ERR_VALUE, "step counts from 1, not %g", t);
     o.step = o.lr / (1 - pow(o.beta1, t));
     o.root = sqrt(1 - pow(o.beta2, t));
-    return update_all(c, 2, c->attr[5].u.i ? 5 : 4, DL_SIMD_PICK(dl_adam_loop), &o);
+    return update_all(c, 2, ATTR_I(c, ADAM_STEP_AMSGRAD) ? 5 : 4, DL_SIMD_PICK(dl_adam_loop), &o);
 }
 
 /* The learning rate, which is the first input, has any number dtype. */

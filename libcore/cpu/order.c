@@ -201,7 +201,11 @@ static dl_status copy(dl_tensor *to, const dl_tensor *from) {
 }
 
 static const dl_sorter sorter = {sort_last, copy};
-static dl_status run_sort(dl_call *c) { return dl_sort_along(c, c->attr[0].u.i, c->attr[1].u.i != 0, &sorter); }
-static dl_status run_topk(dl_call *c) { return dl_sort_along(c, c->attr[1].u.i, c->attr[2].u.i != 0, &sorter); }
+static dl_status run_sort(dl_call *c) {
+    return dl_sort_along(c, ATTR_I(c, SORT_DIM), ATTR_I(c, SORT_DESCENDING) != 0, &sorter);
+}
+static dl_status run_topk(dl_call *c) {
+    return dl_sort_along(c, ATTR_I(c, TOPK_DIM), ATTR_I(c, TOPK_LARGEST) != 0, &sorter);
+}
 const dl_kernel dl_cpu_sort = {.run = run_sort, .dtypes = DL_ANY};
 const dl_kernel dl_cpu_topk = {.run = run_topk, .dtypes = DL_ANY};

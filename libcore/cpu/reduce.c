@@ -256,7 +256,7 @@ static bool is_half(dl_dtype t) { return t == DL_F16 || t == DL_BF16; }
 
 static dl_status run(dl_call *c, dl_reduce_id id) {
     unsigned mask;
-    DL_TRY(dl_reduced_dims(c->op, &c->attr[0], c->in[0]->ndim, &mask));
+    DL_TRY(dl_reduced_dims(c->op, c->attr, c->in[0]->ndim, &mask));
     return dl_cpu_reduce(id, c->in[0], mask, NULL, dl_ptr(c->out[0]));
 }
 
@@ -300,10 +300,10 @@ KERNEL(mean, DL_FLOATS)
 /* What is not positive divides as 0. */
 static dl_status plain_var(dl_call *c) {
     dl_tensor *x = c->in[0], *o = c->out[0], *m = dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, 0);
-    double n = each(c), free = n - (double)c->attr[1].u.i;
+    double n = each(c), free = n - (double)ATTR_I(c, VAR_CORRECTION);
     unsigned mask;
     if (!m) return dl_failed();
-    dl_status s = dl_reduced_dims(c->op, &c->attr[0], x->ndim, &mask);
+    dl_status s = dl_reduced_dims(c->op, c->attr, x->ndim, &mask);
     if (s == DL_OK) s = dl_cpu_reduce(DL_R_SUM, x, mask, NULL, dl_ptr(m));
     if (s == DL_OK) divide(m, n);
     if (s == DL_OK) s = dl_cpu_reduce(DL_R_SUMSQUARE, x, mask, dl_ptr(m), dl_ptr(o));
@@ -319,7 +319,7 @@ SIMPLE(square_sum, DL_R_SUMSQUARE, DL_FLOATS)
 static dl_status plain_logsumexp(dl_call *c) {
     dl_tensor *x = c->in[0], *o = c->out[0];
     unsigned mask;
-    DL_TRY(dl_reduced_dims(c->op, &c->attr[0], x->ndim, &mask));
+    DL_TRY(dl_reduced_dims(c->op, c->attr, x->ndim, &mask));
     if (!x->numel) {
         fill(dl_ptr(o), o->numel, (dl_dtype)o->dtype, -INFINITY);
         return DL_OK;

@@ -33,7 +33,7 @@ static dl_status run(dl_call *c, bool log) {
     dl_tensor *y = c->out[0], *x = dl_cpu_strided_like(c->in[0], y);
     int dim;
     if (!x) return dl_failed();
-    dl_dim_norm(c->attr[0].u.i, y->ndim, &dim); /* checked by infer */
+    dl_dim_norm(ATTR_I(c, ALONG_DIM), y->ndim, &dim); /* checked by infer */
     dl_rows_shape r = rows_shape_of(y, dim);
     const dl_row_loops *f = dl_rows_of((dl_dtype)y->dtype);
     long es = (long)dl_esize(y);
@@ -52,13 +52,13 @@ static dl_status run(dl_call *c, bool log) {
 
 static dl_status fused(dl_back *b, bool log) {
     if (DL_BIT(G0->dtype) & DL_HALVES) return log ? dl_grad_log_softmax(b) : dl_grad_softmax(b);
-    dl_tensor *y = OUT_(0), *g = y ? T(dl_cpu_strided_like(G0, y)) : NULL;
+    dl_tensor *y = OUT_(ALONG_OUT), *g = y ? T(dl_cpu_strided_like(G0, y)) : NULL;
     if (!g) return dl_fail_null("the gradient");
     dl_tensor *dx = dl_tensor_empty(y->ndim, y->shape, (dl_dtype)y->dtype, 0);
     if (!dx) return dl_failed();
     memcpy(dx->stride, y->stride, sizeof dx->stride);
     int dim;
-    dl_dim_norm(b->attr[0].u.i, y->ndim, &dim);
+    dl_dim_norm(ATTR_I(b, ALONG_DIM), y->ndim, &dim);
     dl_rows_shape r = rows_shape_of(y, dim);
     const dl_row_loops *f = dl_rows_of((dl_dtype)y->dtype);
     long es = (long)dl_esize(y);

@@ -20,7 +20,7 @@ static void zero_row(void *arg, long i) {
 
 static dl_status run(dl_call *c, bool upper) {
     dl_tensor *o = c->out[0];
-    long cols = o->shape[o->ndim - 1], far = cols + o->shape[o->ndim - 2], diagonal = c->attr[0].u.i;
+    long cols = o->shape[o->ndim - 1], far = cols + o->shape[o->ndim - 2], diagonal = ATTR_I(c, TRIANGLE_DIAGONAL);
     triangle t = {dl_ptr(o), o->shape[o->ndim - 2], cols, (long)dl_esize(o), diagonal, upper};
     if (!o->numel) return DL_OK;
     t.diagonal = diagonal > far ? far : diagonal < -far ? -far : diagonal;

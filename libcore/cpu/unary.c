@@ -37,7 +37,7 @@ KERNEL(isfinite, DL_ANY)
 
 /* The limits in both forms; an absent one lies beyond all values. */
 static dl_status run_clamp(dl_call *c) {
-    const dl_aval *lo = &c->attr[0], *hi = &c->attr[1];
+    const dl_aval *lo = ATTR(c, CLAMP_MIN), *hi = ATTR(c, CLAMP_MAX);
     dl_limits lim = {-INFINITY, INFINITY, -__LONG_MAX__ - 1, __LONG_MAX__};
     if (lo->given) lim.lo = lo->is_int ? (double)lo->u.i : lo->u.f;
     if (hi->given) lim.hi = hi->is_int ? (double)hi->u.i : hi->u.f;
@@ -79,20 +79,20 @@ static dl_status fused(dl_back *b, dl_tensor *saved, int id, void *arg) {
     static dl_status grad_##name(dl_back *b) { return fused(b, saved, DL_B_##name##_grad, NULL); }                     \
     const dl_kernel dl_cpu_##name = {.run = run_##name, .fused_grad = grad_##name, .dtypes = set};
 
-ACTIVATION(relu, DL_NUMBERS, OUT_(0))
-ACTIVATION(tanh, DL_FLOATS, OUT_(0))
-ACTIVATION(sigmoid, DL_FLOATS, OUT_(0))
-ACTIVATION(gelu, DL_FLOATS, IN_(0))
-ACTIVATION(silu, DL_FLOATS, IN_(0))
-ACTIVATION(softplus, DL_FLOATS, IN_(0))
+ACTIVATION(relu, DL_NUMBERS, OUT_(UNARY_OUT))
+ACTIVATION(tanh, DL_FLOATS, OUT_(UNARY_OUT))
+ACTIVATION(sigmoid, DL_FLOATS, OUT_(UNARY_OUT))
+ACTIVATION(gelu, DL_FLOATS, IN_(UNARY_INPUT))
+ACTIVATION(silu, DL_FLOATS, IN_(UNARY_INPUT))
+ACTIVATION(softplus, DL_FLOATS, IN_(UNARY_INPUT))
 
-/* With a number, attribute 0. */
-#define ACTIVATION_OF(name, set)                                                                                       \
-    static dl_status run_##name(dl_call *c) { return run_unary(c, DL_U_##name, &(double){c->attr[0].u.f}); }           \
+/* With a number, an attribute. */
+#define ACTIVATION_OF(name, number, set)                                                                               \
+    static dl_status run_##name(dl_call *c) { return run_unary(c, DL_U_##name, &(double){ATTR_F(c, number)}); }        \
     static dl_status grad_##name(dl_back *b) {                                                                         \
-        return fused(b, IN_(0), DL_B_##name##_grad, &(double){b->attr[0].u.f});                                        \
+        return fused(b, IN_(UNARY_INPUT), DL_B_##name##_grad, &(double){ATTR_F(b, number)});                           \
     }                                                                                                                  \
     const dl_kernel dl_cpu_##name = {.run = run_##name, .fused_grad = grad_##name, .dtypes = set};
 
-ACTIVATION_OF(leaky_relu, DL_NUMBERS)
-ACTIVATION_OF(elu, DL_FLOATS)
+ACTIVATION_OF(leaky_relu, LEAKY_RELU_NEGATIVE_SLOPE, DL_NUMBERS)
+ACTIVATION_OF(elu, ELU_ALPHA, DL_FLOATS)

@@ -21,7 +21,7 @@ template <class K> struct key_f {
 };
 
 static void dims_of(const dl_call *c, const dl_tensor *t, int *dim, long *size) {
-    dl_dim_norm(c->attr[0].u.i, t->ndim, dim); /* checked by infer */
+    dl_dim_norm(ATTR_I(c, INDEXED_DIM), t->ndim, dim); /* checked by infer */
     *size = t->ndim ? t->shape[*dim] : 1;
 }
 

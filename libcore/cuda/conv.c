@@ -141,7 +141,7 @@ static dl_status conv_norm_run(dl_call *c) {
     dl_conv_norm_inner(c, &inner);
     DL_TRY(convolve(&inner, &g));
     dl_channel_norm n = {.mean = in[2], .var = in[3], .bias = in[4], .weight = in[5], .shift = in[6]};
-    n.eps = c->attr[4].u.f, n.relu = c->attr[5].u.i != 0;
+    n.eps = ATTR_F(c, CONV2D_NORM_EPS), n.relu = ATTR_I(c, CONV2D_NORM_RELU) != 0;
     return g ? dl_channels_normalise(g, c->out[0], &n) : DL_OK;
 }
 

@@ -116,13 +116,13 @@ const dl_kernel dl_cuda_transfer = {run_transfer, NULL, DL_ANY, NULL, 0};
 
 /* The output shares the memory of the input; only the region is written. */
 static dl_status run_as_strided_set(dl_call *c) {
-    const dl_aval *size = &c->attr[0], *stride = &c->attr[1];
+    const dl_aval *size = ATTR(c, AS_STRIDED_SET_SIZE), *stride = ATTR(c, AS_STRIDED_SET_STRIDE);
     dl_tensor *x = c->out[0], *v = c->in[1];
     dl_gpu *g = dl_gpu_use(c->device);
     if (!g) return dl_failed();
     dl_it it;
     dl_it_begin(&it, size->n, size->u.v);
-    dl_it_operand(&it, (char *)x->st->data + c->attr[2].u.i * (long)dl_esize(x), dl_esize(x), size->n, size->u.v,
+    dl_it_operand(&it, (char *)x->st->data + ATTR_I(c, AS_STRIDED_SET_OFFSET) * (long)dl_esize(x), dl_esize(x), size->n, size->u.v,
                   stride->u.v);
     dl_it_tensor(&it, v);
     dl_it_end(&it);

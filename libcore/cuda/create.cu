@@ -56,16 +56,16 @@ struct steps_f {
 };
 
 static dl_status run_full(dl_call *c) {
-    const dl_aval *v = &c->attr[1];
+    const dl_aval *v = ATTR(c, FULL_FILL_VALUE);
     return v->is_int ? make<DL_ANY>(c, whole_f{v->u.i, 0}) : make<DL_ANY>(c, steps_f{v->u.f, 0});
 }
 const dl_kernel dl_cuda_full = {run_full, NULL, DL_ANY, NULL, 0};
 
 static dl_status run_arange(dl_call *c) {
-    bool alone = !c->attr[1].given;
-    if (c->attr[0].is_int && c->attr[2].is_int)
-        return make<DL_ANY>(c, whole_f{alone ? 0 : c->attr[0].u.i, c->attr[2].u.i});
-    return make<DL_ANY>(c, steps_f{alone ? 0 : number(&c->attr[0]), number(&c->attr[2])});
+    bool alone = !ATTR(c, ARANGE_END)->given;
+    if (ATTR(c, ARANGE_START)->is_int && ATTR(c, ARANGE_STEP)->is_int)
+        return make<DL_ANY>(c, whole_f{alone ? 0 : ATTR_I(c, ARANGE_START), ATTR_I(c, ARANGE_STEP)});
+    return make<DL_ANY>(c, steps_f{alone ? 0 : number(ATTR(c, ARANGE_START)), number(ATTR(c, ARANGE_STEP))});
 }
 const dl_kernel dl_cuda_arange = {run_arange, NULL, DL_ANY, NULL, 0};
 
@@ -79,8 +79,8 @@ struct between_f {
     }
 };
 static dl_status run_linspace(dl_call *c) {
-    double start = c->attr[0].u.f, end = c->attr[1].u.f;
-    long steps = c->attr[2].u.i;
+    double start = ATTR_F(c, LINSPACE_START), end = ATTR_F(c, LINSPACE_END);
+    long steps = ATTR_I(c, LINSPACE_STEPS);
     return make<DL_NUMBERS>(c, between_f{start, end, steps > 1 ? (end - start) / (double)(steps - 1) : 0, steps});
 }
 const dl_kernel dl_cuda_linspace = {run_linspace, NULL, DL_NUMBERS, NULL, 0};
@@ -216,8 +216,8 @@ struct integer_f {
     }
 };
 static dl_status run_randint(dl_call *c) {
-    uint64_t low = (uint64_t)c->attr[0].u.i;
-    return draw_pairs<DL_ANY>(c, integer_f{low, (uint64_t)c->attr[1].u.i - low});
+    uint64_t low = (uint64_t)ATTR_I(c, RANDINT_LOW);
+    return draw_pairs<DL_ANY>(c, integer_f{low, (uint64_t)ATTR_I(c, RANDINT_HIGH) - low});
 }
 const dl_kernel dl_cuda_randint = {run_randint, NULL, DL_ANY, NULL, 0};
 

@@ -76,8 +76,8 @@ template <class T> static dl_status fill(dl_gpu *g, dl_tensor *x, dl_tensor *y, 
 static dl_status run_dropout(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     if (!g) return dl_failed();
-    if (!c->attr[1].u.i || !c->out[0]->numel) return DL_OK;
-    double p = c->attr[0].u.f;
+    if (!ATTR_I(c, DROPOUT_TRAINING) || !c->out[0]->numel) return DL_OK;
+    double p = ATTR_F(c, DROPOUT_P);
     bool graph = g->capturing && g->control;
     dl_rng_key key = {dl_seed_get(), graph ? c->rng - g->rng : c->rng, (uint32_t)c->stream};
     const uint64_t *base = graph ? &g->control->rng : NULL;
@@ -95,8 +95,8 @@ template <class C> struct kept {
 };
 
 static dl_status grad_dropout(dl_back *b) {
-    double p = b->attr[0].u.f;
-    if (!b->attr[1].u.i) return dl_give(b, 0, dl_ref(b->g[0]));
+    double p = ATTR_F(b, DROPOUT_P);
+    if (!ATTR_I(b, DROPOUT_TRAINING)) return dl_give(b, 0, dl_ref(b->g[0]));
     dl_tensor *mask = dl_saved_out(b, 1);
     dl_gpu *gpu = mask ? dl_gpu_use(mask->st->device) : NULL;
     dl_tensor *dx = gpu ? dl_tmp(b, dl_cuda_empty_like(mask, (dl_dtype)b->g[0]->dtype)) : NULL;

@@ -6,7 +6,7 @@ static dl_status run_cat(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     int dim = 0;
     if (!g) return dl_failed();
-    DL_TRY(dl_dim_norm(c->attr[0].u.i, o->ndim, &dim));
+    DL_TRY(dl_dim_norm(ATTR_I(c, CAT_DIM), o->ndim, &dim));
     char *at = dl_ptr(o);
     for (int i = 0; i < c->nin; i++) {
         const dl_tensor *x = c->in[i];

@@ -367,7 +367,7 @@ static dl_status run(dl_call *c, bool centred) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *own[3] = {NULL, NULL, NULL};
     if (!g) return dl_failed();
-    long d = row_size(&c->attr[0]);
+    long d = row_size(ATTR(c, LAYERNORM_NORMALIZED_SHAPE));
     bool good = true;
     for (int i = 0; i < 3 && good; i++) good = operand(g, i < c->nin ? c->in[i] : NULL, c->dtype, &own[i]);
     dl_status s = good ? DL_OK : dl_failed();
@@ -383,7 +383,7 @@ static dl_status run(dl_call *c, bool centred) {
                               (T *)dl_ptr(c->out[0]),
                               centred ? (calc_t<T> *)dl_ptr(c->out[1]) : NULL,
                               (calc_t<T> *)dl_ptr(c->out[centred ? 2 : 1]),
-                              centred ? c->attr[1].u.f : dl_rms_eps(&c->attr[1], c->dtype)};
+                              centred ? ATTR_F(c, LAYERNORM_EPS) : dl_rms_eps(ATTR(c, LAYERNORM_EPS), c->dtype)};
             return forward(g, r);
         });
     for (int i = 0; i < 3; i++) dl_unref(own[i]);
@@ -407,7 +407,7 @@ static dl_status fused(dl_back *b, bool centred) {
         if (!operand(gpu, in[i], x->dtype, &own[i])) return dl_failed();
         if (own[i]) dl_tmp(b, own[i]);
     }
-    const dl_aval *sizes = &b->attr[0];
+    const dl_aval *sizes = ATTR(b, LAYERNORM_NORMALIZED_SHAPE);
     dl_tensor *d[3] = {gradient(b, 0, x->ndim, x->shape, x), gradient(b, 1, sizes->n, sizes->u.v, x),
                        gradient(b, 2, sizes->n, sizes->u.v, x)};
     long size = row_size(sizes);

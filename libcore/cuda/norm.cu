@@ -277,8 +277,8 @@ template <class T> static dl_status forward(dl_gpu *g, dl_call *c, calc_t<T> *wo
     long n = x->shape[1];
     norm_of<C> to = {vec_of(c->out[1]), vec_of(c->out[2]),  vec_of(in[1]),  vec_of(in[2]),
                      vec_of(in[3]),     vec_of(in[4]),      work,           work + n,
-                     work + 2 * n,      c->attr[2].u.f,     c->attr[1].u.f, (double)(x->numel / n),
-                     g->control,        c->attr[0].u.i != 0};
+                     work + 2 * n,      ATTR_F(c, BATCHNORM_EPS),     ATTR_F(c, BATCHNORM_MOMENTUM), (double)(x->numel / n),
+                     g->control,        ATTR_I(c, BATCHNORM_TRAINING) != 0};
     dl_status s;
     if (to.training) {
         s = by_channel<T>(g, x, NULL, stats_op<T>{{}, to});
@@ -440,7 +440,7 @@ static dl_status grad_batch_norm(dl_back *b) {
     grad_call q = {};
     q.x = dl_saved_in(b, 0), q.mean = dl_saved_out(b, 1), q.rstd = dl_saved_out(b, 2);
     q.w = weighted ? dl_saved_in(b, 3) : NULL, q.bias = shifted ? dl_saved_in(b, 4) : NULL;
-    q.training = b->attr[0].u.i != 0, q.relu = relu;
+    q.training = ATTR_I(b, BATCHNORM_TRAINING) != 0, q.relu = relu;
     dl_gpu *g = q.x && q.mean && q.rstd ? dl_gpu_use(q.x->st->device) : NULL;
     if (!g) return dl_fail_null("the input");
     dl_tensor *like = dl_tmp(b, dl_cuda_empty_like(q.x, (dl_dtype)q.x->dtype));

@@ -108,7 +108,7 @@ static dl_status run_pick(dl_call *c, bool list) {
     dl_tensor *x = c->in[0], *index = c->in[1];
     int dim = 0;
     if (!g) return dl_failed();
-    dl_dim_norm(c->attr[0].u.i, x->ndim, &dim); /* checked by infer */
+    dl_dim_norm(ATTR_I(c, INDEXED_DIM), x->ndim, &dim); /* checked by infer */
     long size = x->ndim ? x->shape[dim] : 1;
     if (!list) return select_elements(g, c, dim, size, index->stride);
     if (dl_is_contiguous(x) && x->numel) return select_rows(g, c, dim, size);

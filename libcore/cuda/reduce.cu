@@ -185,7 +185,7 @@ DL_REDUCTION(sum, DL_ANY, sum_op<T>{{}, (total_t<T> *)out, 1})
 DL_REDUCTION(mean, DL_FLOATS, sum_op<T>{{}, (total_t<T> *)out, r.each})
 DL_REDUCTION(square_sum, DL_FLOATS, square_op<T>{{}, (T *)out})
 static double positive(double n) { return n > 0 ? n : 0; }
-DL_REDUCTION(var, DL_FLOATS, var_op<T>{{}, (T *)out, r.each, positive(r.each - (double)c->attr[1].u.i)})
+DL_REDUCTION(var, DL_FLOATS, var_op<T>{{}, (T *)out, r.each, positive(r.each - (double)ATTR_I(c, VAR_CORRECTION))})
 DL_REDUCTION(prod, DL_ANY, prod_op<T>{{}, (total_t<T> *)out})
 DL_REDUCTION(any, DL_ANY, truth_op<T>{{}, (bool *)out, false})
 DL_REDUCTION(all, DL_ANY, truth_op<T>{{}, (bool *)out, true})
@@ -213,7 +213,7 @@ static dl_status grad_logsumexp(dl_back *b) {
     dl_tensor *dx = g ? dl_tmp(b, dl_cuda_empty_like(x, (dl_dtype)x->dtype)) : NULL;
     unsigned mask = 0;
     if (!dx) return dl_fail_null("the gradient");
-    dl_status s = dl_reduced_dims(b->op, &b->attr[0], x->ndim, &mask);
+    dl_status s = dl_reduced_dims(b->op, b->attr, x->ndim, &mask);
     if (s != DL_OK) return s;
     dl_it it;
     dl_it_begin(&it, x->ndim, x->shape);

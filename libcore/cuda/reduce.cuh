@@ -275,7 +275,7 @@ typedef struct dl_red_call {
 
 static inline dl_status dl_red_prepare(const dl_call *c, dl_red_call *r, bool in_order) {
     unsigned mask = 0;
-    dl_status s = dl_reduced_dims(c->op, &c->attr[0], c->in[0]->ndim, &mask);
+    dl_status s = dl_reduced_dims(c->op, c->attr, c->in[0]->ndim, &mask);
     if (s != DL_OK) return s;
     if (!(r->g = dl_gpu_use(c->device))) return dl_failed();
     dl_red_plan_of(&r->p, c->in[0], mask, in_order, NULL);

@@ -328,7 +328,7 @@ static dl_status run_cumsum(dl_call *c) {
     int dim = 0;
     if (!g) return dl_failed();
     if (!o->numel) return DL_OK;
-    dl_dim_norm(c->attr[0].u.i, o->ndim, &dim); /* checked by infer */
+    dl_dim_norm(ATTR_I(c, CUMSUM_DIM), o->ndim, &dim); /* checked by infer */
     bool direct = x->dtype == o->dtype && dl_is_contiguous(x);
     dl_status s = direct ? DL_OK : dl_cuda_copy(g, o, x);
     if (s != DL_OK) return s;

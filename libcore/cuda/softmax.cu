@@ -317,7 +317,7 @@ template <bool LOG> static dl_status run(dl_call *c) {
     dl_tensor *y = c->out[0], *x = g ? dl_cuda_strided_like(g, c->in[0], y) : NULL;
     int dim = 0;
     if (!x) return dl_failed();
-    dl_dim_norm(c->attr[0].u.i, y->ndim, &dim); /* checked by infer */
+    dl_dim_norm(ATTR_I(c, ALONG_DIM), y->ndim, &dim); /* checked by infer */
     dl_status s = dl_dispatch<DL_FLOATS>(
         y->dtype, [&](auto tag) { return run_rows<decltype(tag), LOG, false>(g, x, NULL, y, dim); });
     dl_unref(x);
@@ -331,7 +331,7 @@ template <bool LOG> static dl_status fused(dl_back *b) {
     dl_tensor *dx = grad ? dl_tmp(b, dl_cuda_empty_like(y, (dl_dtype)y->dtype)) : NULL;
     int dim = 0;
     if (!dx) return dl_fail_null("the gradient");
-    dl_dim_norm(b->attr[0].u.i, y->ndim, &dim);
+    dl_dim_norm(ATTR_I(b, ALONG_DIM), y->ndim, &dim);
     dl_status s = dl_dispatch<DL_FLOATS>(
         y->dtype, [&](auto tag) { return run_rows<decltype(tag), LOG, true>(g, y, grad, dx, dim); });
     return s == DL_OK ? dl_give(b, 0, dl_ref(dx)) : s;

@@ -25,7 +25,7 @@ static dl_status run(dl_call *c, bool upper) {
     dl_it_count(&it, o->ndim, o->shape, step);
     dl_it_end(&it);
     return dl_dispatch_size(dl_esize(o), [&](auto tag) {
-        return dl_places<3>(g, it, triangle_f<decltype(tag)>{c->attr[0].u.i, upper});
+        return dl_places<3>(g, it, triangle_f<decltype(tag)>{ATTR_I(c, TRIANGLE_DIAGONAL), upper});
     });
 }
 

@@ -11,7 +11,7 @@ static dl_tensor *transposed(dl_tensor *t) {
 }
 
 static dl_status check(const dl_call *c, bool causal) {
-    const dl_tensor *q = c->in[0], *k = c->in[1], *v = c->in[2], *mask = c->nin > 3 ? c->in[3] : NULL;
+    const dl_tensor *q = c->in[0], *k = c->in[1], *v = c->in[2], *mask = INPUT(c, ATTENTION_ATTN_MASK);
     char a[160], b[160];
     for (int i = 0; i < 3; i++) {
         if (c->in[i]->ndim < 2)
@@ -50,11 +50,11 @@ static dl_tensor *causal_mask(dl_pool *pp, const dl_tensor *scores) {
 /* softmax(query key' scale + mask) value. A query that a mask lets see nothing gets 0. */
 COMPOSE_RULE(scaled_dot_product_attention) {
     dl_pool p = {0};
-    dl_tensor *q = c->in[0], *k = c->in[1], *v = c->in[2], *mask = c->nin > 3 ? c->in[3] : NULL;
-    double dropout = c->attr[0].u.f, scale = c->attr[2].u.f;
-    bool causal = c->attr[1].u.i != 0, given = mask != NULL;
+    dl_tensor *q = c->in[0], *k = c->in[1], *v = c->in[2], *mask = INPUT(c, ATTENTION_ATTN_MASK);
+    double dropout = ATTR_F(c, ATTENTION_DROPOUT_P), scale = ATTR_F(c, ATTENTION_SCALE);
+    bool causal = ATTR_I(c, ATTENTION_IS_CAUSAL) != 0, given = mask != NULL;
     DL_TRY(check(c, causal));
-    if (!c->attr[2].given) scale = 1 / sqrt((double)q->shape[q->ndim - 1]);
+    if (!ATTR(c, ATTENTION_SCALE)->given) scale = 1 / sqrt((double)q->shape[q->ndim - 1]);
     dl_tensor *s = K(dl_matmul(K(dl_mul(q, K(dl_scalar_f(scale)))), K(transposed(k))));
     if (s && causal) mask = causal_mask(&p, s);
     bool additive = mask && mask->dtype != DL_BOOL;

@@ -4,26 +4,26 @@
 #include "ops/conv.h"
 #include "ops/rules.h"
 
-/* Attributes kernel_size, stride, padding, ceil_mode and count_include_pad from a[0] on. */
-static dl_status windows_of(const dl_aval *a, dl_average *g) {
-    dl_conv c = {.dil = {1, 1}};
-    DL_TRY(dl_pair(&a[0], "kernel_size", 1, c.k));
-    DL_TRY(dl_pair(a[1].given && a[1].n ? &a[1] : &a[0], "stride", 1, c.stride));
-    DL_TRY(dl_pair(&a[2], "padding", 0, c.pad));
+static dl_status windows_of(const dl_call *c, dl_average *g) {
+    const dl_aval *window = ATTR(c, AVGPOOL_KERNEL_SIZE), *stride = ATTR(c, AVGPOOL_STRIDE);
+    dl_conv w = {.dil = {1, 1}};
+    DL_TRY(dl_pair(window, "kernel_size", 1, w.k));
+    DL_TRY(dl_pair(stride->given && stride->n ? stride : window, "stride", 1, w.stride));
+    DL_TRY(dl_pair(ATTR(c, AVGPOOL_PADDING), "padding", 0, w.pad));
     for (int i = 0; i < 2; i++) {
-        c.in[i] = g->in[i];
-        if (2 * c.pad[i] > c.k[i])
-            return dl_fail(DL_ERR_VALUE, "padding %ld is more than half of the window's %ld", c.pad[i], c.k[i]);
+        w.in[i] = g->in[i];
+        if (2 * w.pad[i] > w.k[i])
+            return dl_fail(DL_ERR_VALUE, "padding %ld is more than half of the window's %ld", w.pad[i], w.k[i]);
     }
-    DL_TRY(dl_window_sizes(&c, a[3].u.i, "window"));
-    g->count_pad = a[4].u.i;
+    DL_TRY(dl_window_sizes(&w, ATTR_I(c, AVGPOOL_CEIL_MODE), "window"));
+    g->count_pad = ATTR_I(c, AVGPOOL_COUNT_INCLUDE_PAD);
     for (int i = 0; i < 2; i++)
-        g->k[i] = c.k[i], g->stride[i] = c.stride[i], g->pad[i] = c.pad[i], g->out[i] = c.out[i];
+        g->k[i] = w.k[i], g->stride[i] = w.stride[i], g->pad[i] = w.pad[i], g->out[i] = w.out[i];
     return DL_OK;
 }
 
-/* The input is the image for a forward row, the averages' gradient for the others, whose attribute 0 is the image's
- * size. */
+/* The input is the image for a forward row, the averages' gradient for the others, which have the image's size as an
+ * attribute. */
 dl_status dl_average_of(const dl_call *c, dl_average *g) {
     const dl_tensor *x = c->in[0];
     int id = c->op->id;
@@ -32,14 +32,14 @@ dl_status dl_average_of(const dl_call *c, dl_average *g) {
     DL_TRY(dl_four_dims(x, back ? "gradient" : "input", "[N,C,H,W]"));
     g->N = x->shape[0], g->C = x->shape[1];
     if (back)
-        DL_TRY(dl_pair(&c->attr[0], "size", 0, g->in));
+        DL_TRY(dl_pair(g->adaptive ? ATTR(c, ADAPTIVE_POOL2D_DX_SIZE) : ATTR(c, AVG_POOL2D_DX_SIZE), "size", 0, g->in));
     else
         g->in[0] = x->shape[2], g->in[1] = x->shape[3];
     if (g->in[0] < 1 || g->in[1] < 1) return dl_fail(DL_ERR_SHAPE, "the images are empty");
     if (!g->adaptive)
-        DL_TRY(windows_of(c->attr + back, g));
+        DL_TRY(windows_of(c, g));
     else if (!back)
-        DL_TRY(dl_pair(&c->attr[0], "output_size", 1, g->out));
+        DL_TRY(dl_pair(ATTR(c, ADAPTIVE_POOL2D_OUTPUT_SIZE), "output_size", 1, g->out));
     else
         g->out[0] = x->shape[2], g->out[1] = x->shape[3];
     if (back && (x->shape[2] != g->out[0] || x->shape[3] != g->out[1]))
@@ -66,21 +66,22 @@ INFER_RULE(average_dx) {
     return DL_OK;
 }
 
-/* Attributes of windows from k on, as arguments. */
-#define WINDOWS(k)                                                                                                     \
-    b->attr[k].u.v, b->attr[k].n, b->attr[(k) + 1].given ? b->attr[(k) + 1].u.v : NULL, b->attr[(k) + 1].n,            \
-        b->attr[(k) + 2].u.v, b->attr[(k) + 2].n, (int)b->attr[(k) + 3].u.i, (int)b->attr[(k) + 4].u.i
+/* The attributes of windows as arguments, and the size of images. */
+#define WINDOWS                                                                                                        \
+    ATTR_V(b, AVGPOOL_KERNEL_SIZE), ATTR_V(b, AVGPOOL_STRIDE), ATTR_V(b, AVGPOOL_PADDING),                             \
+        (int)ATTR_I(b, AVGPOOL_CEIL_MODE), (int)ATTR_I(b, AVGPOOL_COUNT_INCLUDE_PAD)
+#define SIZE dl_in_meta(b, 0)->shape + 2, 2
 
-GRAD_RULE(avg_pool2d) { return dl_give(b, 0, dl_avg_pool2d_dx(G0, dl_in_meta(b, 0)->shape + 2, 2, WINDOWS(0))); }
-GRAD_RULE(avg_pool2d_dx) { return dl_give(b, 0, dl_avg_pool2d(G0, WINDOWS(1))); }
-GRAD_RULE(adaptive_pool2d) { return dl_give(b, 0, dl_adaptive_pool2d_dx(G0, dl_in_meta(b, 0)->shape + 2, 2)); }
-GRAD_RULE(adaptive_pool2d_dx) { return dl_give(b, 0, dl_adaptive_pool2d(G0, dl_in_meta(b, 0)->shape + 2, 2)); }
+GRAD_RULE(avg_pool2d) { return dl_give(b, 0, dl_avg_pool2d_dx(G0, SIZE, WINDOWS)); }
+GRAD_RULE(avg_pool2d_dx) { return dl_give(b, 0, dl_avg_pool2d(G0, WINDOWS)); }
+GRAD_RULE(adaptive_pool2d) { return dl_give(b, 0, dl_adaptive_pool2d_dx(G0, SIZE)); }
+GRAD_RULE(adaptive_pool2d_dx) { return dl_give(b, 0, dl_adaptive_pool2d(G0, SIZE)); }
 
 /* A single average is a mean, equal windows are those of avg_pool2d. */
 COMPOSE_RULE(adaptive_avg_pool2d) {
     dl_tensor *x = c->in[0];
     long out[2];
-    DL_TRY(dl_pair(&c->attr[0], "output_size", 1, out));
+    DL_TRY(dl_pair(ATTR(c, ADAPTIVE_AVG_POOL2D_OUTPUT_SIZE), "output_size", 1, out));
     DL_TRY(dl_four_dims(x, "input", "[N,C,H,W]"));
     const long *in = x->shape + 2;
     if (in[0] < 1 || in[1] < 1) return dl_fail(DL_ERR_SHAPE, "the images are empty");

@@ -10,7 +10,7 @@ static double number(const dl_aval *a) { return a->is_int ? (double)a->u.i : a->
 
 static dl_status filled(dl_call *c, double value) {
     dl_pool p = {0};
-    return dl_finish(&p, c, dl_full(c->attr[0].u.v, c->attr[0].n, value, c->dtype, c->device));
+    return dl_finish(&p, c, dl_full(ATTR(c, FILL_SIZE)->u.v, ATTR(c, FILL_SIZE)->n, value, c->dtype, c->device));
 }
 COMPOSE_RULE(zeros) { return filled(c, 0); }
 COMPOSE_RULE(ones) { return filled(c, 1); }
@@ -26,7 +26,7 @@ static dl_tensor *with_dim(dl_tensor *t, int d) {
 COMPOSE_RULE(stack) {
     dl_tensor *part[DL_MAX_IN];
     int d, n = 0;
-    DL_TRY(dl_dim_norm(c->attr[0].u.i, c->in[0]->ndim + 1, &d));
+    DL_TRY(dl_dim_norm(ATTR_I(c, STACK_DIM), c->in[0]->ndim + 1, &d));
     dl_status s = DL_OK;
     for (; n < c->nin && s == DL_OK; n++) {
         part[n] = NULL;
@@ -62,9 +62,9 @@ static dl_tensor *cut(dl_tensor *t, int d, long before, long after) {
 
 /* A tensor of the value, and in it what is left of the input. */
 COMPOSE_RULE(pad) {
-    const dl_aval *widths = &c->attr[0], *value = &c->attr[1];
-    if (strcmp(c->attr[2].u.s, "constant"))
-        return dl_fail(DL_ERR_UNSUPPORTED, "mode is constant, the only one there is, not '%s'", c->attr[2].u.s);
+    const dl_aval *widths = ATTR(c, PAD_PAD), *value = ATTR(c, PAD_VALUE);
+    if (strcmp(ATTR_S(c, PAD_MODE), "constant"))
+        return dl_fail(DL_ERR_UNSUPPORTED, "mode is constant, the only one there is, not '%s'", ATTR_S(c, PAD_MODE));
     dl_tensor *t = dl_ref(c->in[0]);
     long shape[DL_MAX_DIM], stride[DL_MAX_DIM], offset = 0;
     int n = t->ndim;
@@ -111,11 +111,11 @@ static dl_tensor *without_padding(dl_pool *pp, dl_tensor *rows, dl_tensor *index
 COMPOSE_RULE(embedding) {
     dl_pool p = {0};
     dl_tensor *index = c->in[0], *weight = c->in[1];
-    long shape[DL_MAX_DIM + 1], padding = c->attr[0].u.i;
+    long shape[DL_MAX_DIM + 1], padding = ATTR_I(c, EMBEDDING_PADDING_IDX);
     DL_TRY(dl_check_index(index));
     if (weight->ndim != 2)
         return dl_fail(DL_ERR_SHAPE, "the weight must be a table [rows, size], not of %d dimensions", weight->ndim);
-    if (c->attr[0].given && (padding < -weight->shape[0] || padding >= weight->shape[0]))
+    if (ATTR(c, EMBEDDING_PADDING_IDX)->given && (padding < -weight->shape[0] || padding >= weight->shape[0]))
         return dl_fail(DL_ERR_INDEX, "padding_idx %ld is out of range for a table of %ld rows", padding,
                        weight->shape[0]);
     if (padding < 0) padding += weight->shape[0];
@@ -123,7 +123,7 @@ COMPOSE_RULE(embedding) {
     shape[index->ndim] = weight->shape[1];
     dl_tensor *flat = K(dl_reshape(index, (long[]){index->numel}, 1));
     dl_tensor *rows = flat ? K(dl_index_select(weight, flat, 0)) : NULL;
-    if (rows && c->attr[0].given) rows = K(without_padding(&p, rows, flat, padding));
+    if (rows && ATTR(c, EMBEDDING_PADDING_IDX)->given) rows = K(without_padding(&p, rows, flat, padding));
     return dl_finish(&p, c, rows ? dl_reshape(rows, shape, index->ndim + 1) : NULL);
 }
 
@@ -146,7 +146,7 @@ COMPOSE_RULE(relu6) {
 }
 
 COMPOSE_RULE(hardtanh) {
-    const double low = number(&c->attr[0]), high = number(&c->attr[1]);
+    const double low = number(ATTR(c, HARDTANH_MIN_VAL)), high = number(ATTR(c, HARDTANH_MAX_VAL));
     if (!(low < high)) return dl_fail(DL_ERR_VALUE, "min_val must be below max_val, unlike %g and %g", low, high);
     c->out[0] = dl_clamp(c->in[0], &low, &high);
     return c->out[0] ? DL_OK : dl_failed();
@@ -167,8 +167,9 @@ static dl_tensor *safe_root(dl_tensor *s, dl_pool *pp) {
 
 COMPOSE_RULE(std) {
     dl_pool p = {0};
-    const dl_aval *dim = &c->attr[0];
-    dl_tensor *v = K(dl_var(c->in[0], dim->given ? dim->u.v : NULL, dim->n, c->attr[1].u.i, c->attr[2].u.i != 0));
+    const dl_aval *dim = ATTR(c, STD_DIM);
+    dl_tensor *v = K(
+        dl_var(c->in[0], dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, STD_CORRECTION), ATTR_I(c, STD_KEEPDIM) != 0));
     return dl_finish(&p, c, safe_root(v, &p));
 }
 
@@ -195,25 +196,26 @@ static dl_tensor *length(dl_pool *pp, dl_tensor *x, double power, const long *di
 
 COMPOSE_RULE(norm) {
     dl_pool p = {0};
-    const dl_aval *dim = &c->attr[0];
-    const double power = c->attr[2].u.f;
+    const dl_aval *dim = ATTR(c, NORM_DIM);
+    const double power = ATTR_F(c, NORM_P);
     if (isnan(power)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", power);
-    dl_tensor *out = length(&p, c->in[0], power, dim->given ? dim->u.v : NULL, dim->n, c->attr[1].u.i != 0);
+    dl_tensor *out = length(&p, c->in[0], power, dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, NORM_KEEPDIM) != 0);
     return dl_finish(&p, c, out ? dl_ref(out) : NULL);
 }
 
 COMPOSE_RULE(normalize) {
     dl_pool p = {0};
-    const double n = c->attr[0].u.f, eps = c->attr[2].u.f;
+    const double n = ATTR_F(c, NORMALIZE_P), eps = ATTR_F(c, NORMALIZE_EPS);
     if (n == 0 || isnan(n)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", n);
-    return dl_finish(&p, c, dl_div(c->in[0], K(dl_clamp(length(&p, c->in[0], n, &c->attr[1].u.i, 1, 1), &eps, NULL))));
+    return dl_finish(
+        &p, c, dl_div(c->in[0], K(dl_clamp(length(&p, c->in[0], n, &ATTR_I(c, NORMALIZE_DIM), 1, 1), &eps, NULL))));
 }
 
 COMPOSE_RULE(cosine_similarity) {
     dl_pool p = {0};
-    const double eps = c->attr[1].u.f;
+    const double eps = ATTR_F(c, COSINE_SIMILARITY_EPS);
     dl_tensor *a = c->in[0], *b = c->in[1];
-    long dim = c->attr[0].u.i, shape[DL_MAX_DIM];
+    long dim = ATTR_I(c, COSINE_SIMILARITY_DIM), shape[DL_MAX_DIM];
     int nd, d;
     DL_TRY(dl_broadcast(a->ndim, a->shape, b->ndim, b->shape, &nd, shape));
     DL_TRY(dl_dim_norm(dim, nd, &d));

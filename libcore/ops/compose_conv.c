@@ -9,7 +9,7 @@ typedef struct transposed {
 } transposed;
 
 static dl_status check_operands(const dl_call *c, transposed *t) {
-    const dl_tensor *x = c->in[0], *w = c->in[1], *b = c->nin > 2 ? c->in[2] : NULL;
+    const dl_tensor *x = c->in[0], *w = c->in[1], *b = INPUT(c, CONV_TRANSPOSE2D_BIAS);
     if (x->ndim != 4)
         return dl_fail_hint(DL_ERR_SHAPE, "give a single image a batch dimension, x[none]",
                             "the input must have 4 dimensions, [N,C,H,W], not %d", x->ndim);
@@ -31,7 +31,7 @@ static dl_status check_operands(const dl_call *c, transposed *t) {
 /* The size of the result: by output_padding, or as given. */
 static dl_status result_size(const dl_call *c, transposed *t) {
     dl_conv *g = &t->g;
-    const dl_aval *given = &c->attr[5];
+    const dl_aval *given = ATTR(c, CONV_TRANSPOSE2D_OUTPUT_SIZE);
     long want[2] = {0};
     if (given->given && given->n) DL_TRY(dl_pair(given, "output_size", 1, want));
     for (int i = 0; i < 2; i++) {
@@ -82,17 +82,17 @@ static dl_tensor *cut_to_size(const dl_call *c, const dl_conv *g) {
 
 COMPOSE_RULE(conv_transpose2d) {
     transposed t = {0};
-    const dl_aval *a = c->attr, in_order[] = {a[0], a[1], a[4], a[3]};
-    DL_TRY(dl_conv_attrs(in_order, &t.g));
-    DL_TRY(dl_pair(&a[2], "output_padding", 0, t.more));
+    DL_TRY(dl_conv_attrs(c->attr, &t.g));
+    DL_TRY(dl_pair(ATTR(c, CONV_TRANSPOSE2D_OUTPUT_PADDING), "output_padding", 0, t.more));
     DL_TRY(check_operands(c, &t));
     DL_TRY(result_size(c, &t));
     dl_conv *g = &t.g;
     bool beyond = t.more[0] >= g->stride[0] || t.more[1] >= g->stride[1];
-    dl_tensor *y = beyond ? cut_to_size(c, g)
+    dl_tensor *bias = INPUT(c, CONV_TRANSPOSE2D_BIAS),
+              *y = beyond ? cut_to_size(c, g)
                           : dl_conv2d_dx(c->in[0], c->in[1], g->in, 2, g->stride, 2, g->pad, 2, g->dil, 2, g->groups);
-    if (y && c->nin > 2 && c->in[2]) {
-        dl_tensor *sum = biased(y, c->in[2]);
+    if (y && bias) {
+        dl_tensor *sum = biased(y, bias);
         dl_unref(y);
         y = sum;
     }

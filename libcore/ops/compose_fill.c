@@ -33,7 +33,7 @@ static dl_tensor *rolled(dl_tensor *t, int d, long shift) {
 }
 
 COMPOSE_RULE(roll) {
-    const dl_aval *shifts = &c->attr[0], *dims = &c->attr[1];
+    const dl_aval *shifts = ATTR(c, ROLL_SHIFTS), *dims = ATTR(c, ROLL_DIMS);
     dl_tensor *x = c->in[0], *t;
     int n = dims->given ? dims->n : 1, d[DL_MAX_DIM] = {0};
     if (shifts->n != n)
@@ -72,7 +72,7 @@ static dl_tensor *repeated(dl_tensor *t, int d, long times) {
 
 /* Dimensions that the input lacks have size 1. */
 COMPOSE_RULE(tile) {
-    const dl_aval *dims = &c->attr[0];
+    const dl_aval *dims = ATTR(c, TILE_DIMS);
     dl_tensor *x = c->in[0];
     int n = dims->n > x->ndim ? dims->n : x->ndim;
     long shape[DL_MAX_DIM];

@@ -46,6 +46,6 @@ static dl_tensor *times(dl_pool *p, dl_tensor *t, const dl_aval *factor) {
 COMPOSE_RULE(addmm) {
     dl_pool p = {0};
     DL_TRY(check_dims(c, 1, 2, 2));
-    dl_tensor *product = times(&p, K(dl_matmul(c->in[1], c->in[2])), &c->attr[1]);
-    return dl_finish(&p, c, dl_add(times(&p, c->in[0], &c->attr[0]), product));
+    dl_tensor *product = times(&p, K(dl_matmul(c->in[1], c->in[2])), ATTR(c, ADDMM_ALPHA));
+    return dl_finish(&p, c, dl_add(times(&p, c->in[0], ATTR(c, ADDMM_BETA)), product));
 }

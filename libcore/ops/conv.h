@@ -10,8 +10,8 @@ typedef struct dl_conv {
     long in[2], out[2], k[2], stride[2], pad[2], dil[2];
 } dl_conv;
 
-/* Reads stride, padding, dilation and groups, the attributes of CONV_ATTR_ROWS, which start at a[0]. */
-dl_status dl_conv_attrs(const dl_aval *a, dl_conv *g);
+/* Reads stride, padding, dilation and groups among the attributes of a row of the family CONV. */
+dl_status dl_conv_attrs(const dl_aval *attr, dl_conv *g);
 /* The geometry of a call of conv2d, conv2d_dx or conv2d_dw, with everything checked. */
 dl_status dl_conv_of(const dl_call *c, dl_conv *g);
 /* The call of conv2d, without a bias, inside one of conv2d_norm; `sub` borrows everything. */

@@ -264,9 +264,10 @@ static dl_status run(plan *e, dl_call *c) {
 }
 
 COMPOSE_RULE(einsum) {
-    plan e = {.text = c->attr[0].u.s};
-    if (strlen(e.text) == sizeof c->attr[0].u.s - 1)
-        return dl_fail(DL_ERR_VALUE, "an equation has fewer than %d characters", (int)sizeof c->attr[0].u.s - 1);
+    plan e = {.text = ATTR_S(c, EINSUM_EQUATION)};
+    if (strlen(e.text) == sizeof ATTR_S(c, EINSUM_EQUATION) - 1)
+        return dl_fail(DL_ERR_VALUE, "an equation has fewer than %d characters",
+                       (int)sizeof ATTR_S(c, EINSUM_EQUATION) - 1);
     dl_status s = run(&e, c);
     dl_release(&e.parts);
     dl_release(&e.p);

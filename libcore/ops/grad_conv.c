@@ -3,64 +3,77 @@
 #include "ops/conv.h"
 #include "ops/rules.h"
 
-/* stride, padding and dilation from attribute k on, as arguments; then groups. */
-#define CONV_ARGS(k)                                                                                                   \
-    b->attr[k].u.v, b->attr[k].n, b->attr[(k) + 1].u.v, b->attr[(k) + 1].n, b->attr[(k) + 2].u.v, b->attr[(k) + 2].n,  \
-        b->attr[(k) + 3].u.i
+/* The attributes of every convolution as arguments. */
+#define CONV_ARGS ATTR_V(b, CONV_STRIDE), ATTR_V(b, CONV_PADDING), ATTR_V(b, CONV_DILATION), ATTR_I(b, CONV_GROUPS)
+
+/* The sizes of the images or windows that an input is a batch of. */
+#define SIZE(name) META(name)->shape + 2, 2
+#define PIXELS (long[]){0, 2, 3}, 3
 
 GRAD_RULE(conv2d) {
-    DL_GIVE(0, dl_conv2d_dx(G0, IN_(1), dl_in_meta(b, 0)->shape + 2, 2, CONV_ARGS(0)));
-    DL_GIVE(1, dl_conv2d_dw(G0, IN_(0), dl_in_meta(b, 1)->shape + 2, 2, CONV_ARGS(0)));
-    if (b->nin > 2) DL_GIVE(2, dl_sum(G0, (long[]){0, 2, 3}, 3, 0));
+    GIVE(CONV2D_INPUT, dl_conv2d_dx(G0, IN_(CONV2D_WEIGHT), SIZE(CONV2D_INPUT), CONV_ARGS));
+    GIVE(CONV2D_WEIGHT, dl_conv2d_dw(G0, IN_(CONV2D_INPUT), SIZE(CONV2D_WEIGHT), CONV_ARGS));
+    GIVE(CONV2D_BIAS, dl_sum(G0, PIXELS, 0));
     return DL_OK;
 }
 
-/* Inputs: gradient, weight. */
 GRAD_RULE(conv2d_dx) {
-    DL_GIVE(0, dl_conv2d(G0, IN_(1), NULL, CONV_ARGS(1)));
-    DL_GIVE(1, dl_conv2d_dw(IN_(0), G0, dl_in_meta(b, 1)->shape + 2, 2, CONV_ARGS(1)));
+    GIVE(CONV2D_DX_GRAD, dl_conv2d(G0, IN_(CONV2D_DX_WEIGHT), NULL, CONV_ARGS));
+    GIVE(CONV2D_DX_WEIGHT, dl_conv2d_dw(IN_(CONV2D_DX_GRAD), G0, SIZE(CONV2D_DX_WEIGHT), CONV_ARGS));
     return DL_OK;
 }
 
-/* Inputs: gradient, input. */
 GRAD_RULE(conv2d_dw) {
-    DL_GIVE(0, dl_conv2d(IN_(1), G0, NULL, CONV_ARGS(1)));
-    DL_GIVE(1, dl_conv2d_dx(IN_(0), G0, dl_in_meta(b, 1)->shape + 2, 2, CONV_ARGS(1)));
+    GIVE(CONV2D_DW_GRAD, dl_conv2d(IN_(CONV2D_DW_INPUT), G0, NULL, CONV_ARGS));
+    GIVE(CONV2D_DW_INPUT, dl_conv2d_dx(IN_(CONV2D_DW_GRAD), G0, SIZE(CONV2D_DW_INPUT), CONV_ARGS));
     return DL_OK;
 }
 
-GRAD_RULE(max_pool2d) { return dl_give(b, 0, dl_pool_scatter(G0, OUT_(1), dl_in_meta(b, 0)->shape + 2, 2)); }
+GRAD_RULE(max_pool2d) {
+    return dl_give(b, DL_IN_MAX_POOL2D_INPUT, dl_pool_scatter(G0, OUT_(MAX_POOL2D_INDICES), SIZE(MAX_POOL2D_INPUT)));
+}
 
-/* Where the result is positive, or NaN. */
+/* The gradient where the result is positive, or NaN. */
+static dl_tensor *where_positive(dl_back *b, dl_tensor *out) {
+    dl_tensor *zero = T(dl_scalar_f(0));
+    return T(dl_where(T(dl_le(out, zero)), zero, G0));
+}
+
 GRAD_RULE(relu_max_pool2d) {
-    dl_tensor *zero = T(dl_scalar_f(0)), *g = T(dl_where(T(dl_le(OUT_(0), zero)), zero, G0));
-    DL_GIVE(0, dl_pool_scatter(g, T(dl_to(OUT_(1), DL_I64)), dl_in_meta(b, 0)->shape + 2, 2));
-    if (b->nin > 1) DL_GIVE(1, dl_sum(g, (long[]){0, 2, 3}, 3, 0));
+    dl_tensor *g = where_positive(b, OUT_(RELU_MAX_POOL2D_OUT));
+    GIVE(RELU_MAX_POOL2D_INPUT,
+         dl_pool_scatter(g, T(dl_to(OUT_(RELU_MAX_POOL2D_INDICES), DL_I64)), SIZE(RELU_MAX_POOL2D_INPUT)));
+    GIVE(RELU_MAX_POOL2D_BIAS, dl_sum(g, PIXELS, 0));
     return DL_OK;
 }
 
 /* Height and width of what was pooled. */
 static dl_status pooled_size(dl_back *b, long size[2]) {
+    const long *x = META(CONV2D_RELU_MAX_POOL2D_INPUT)->shape, *w = META(CONV2D_RELU_MAX_POOL2D_WEIGHT)->shape;
     dl_conv g;
     DL_TRY(dl_conv_attrs(b->attr, &g));
-    for (int i = 0; i < 2; i++) g.in[i] = dl_in_meta(b, 0)->shape[2 + i], g.k[i] = dl_in_meta(b, 1)->shape[2 + i];
+    for (int i = 0; i < 2; i++) g.in[i] = x[2 + i], g.k[i] = w[2 + i];
     DL_TRY(dl_window_sizes(&g, false, "kernel"));
     size[0] = g.out[0], size[1] = g.out[1];
     return DL_OK;
 }
 
+/* Inputs stand in the same places as those of conv2d. */
 GRAD_RULE(conv2d_relu_max_pool2d) {
     long size[2];
     DL_TRY(pooled_size(b, size));
-    dl_tensor *zero = T(dl_scalar_f(0)), *g = T(dl_where(T(dl_le(OUT_(0), zero)), zero, G0));
-    dl_tensor *y = T(dl_pool_scatter(g, T(dl_to(OUT_(1), DL_I64)), size, 2));
+    dl_tensor *g = where_positive(b, OUT_(CONV2D_RELU_MAX_POOL2D_OUT));
+    dl_tensor *index = T(dl_to(OUT_(CONV2D_RELU_MAX_POOL2D_INDICES), DL_I64)),
+              *y = T(dl_pool_scatter(g, index, size, 2));
     if (!y) return dl_failed();
-    DL_GIVE(0, dl_conv2d_dx(y, IN_(1), dl_in_meta(b, 0)->shape + 2, 2, CONV_ARGS(0)));
-    DL_GIVE(1, dl_conv2d_dw(y, IN_(0), dl_in_meta(b, 1)->shape + 2, 2, CONV_ARGS(0)));
-    if (b->nin > 2) DL_GIVE(2, dl_sum(g, (long[]){0, 2, 3}, 3, 0));
+    GIVE(CONV2D_INPUT, dl_conv2d_dx(y, IN_(CONV2D_WEIGHT), SIZE(CONV2D_INPUT), CONV_ARGS));
+    GIVE(CONV2D_WEIGHT, dl_conv2d_dw(y, IN_(CONV2D_INPUT), SIZE(CONV2D_WEIGHT), CONV_ARGS));
+    GIVE(CONV2D_BIAS, dl_sum(g, PIXELS, 0));
     return DL_OK;
 }
 
-GRAD_RULE(pool_scatter) { return dl_give(b, 0, dl_pool_gather(G0, IN_(1))); }
+GRAD_RULE(pool_scatter) { return dl_give(b, DL_IN_POOL_SCATTER_INPUT, dl_pool_gather(G0, IN_(POOL_SCATTER_INDICES))); }
 
-GRAD_RULE(pool_gather) { return dl_give(b, 0, dl_pool_scatter(G0, IN_(1), dl_in_meta(b, 0)->shape + 2, 2)); }
+GRAD_RULE(pool_gather) {
+    return dl_give(b, DL_IN_POOL_GATHER_INPUT, dl_pool_scatter(G0, IN_(POOL_GATHER_INDICES), SIZE(POOL_GATHER_INPUT)));
+}

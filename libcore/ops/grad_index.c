@@ -2,7 +2,7 @@
 #include "ops/grad.h"
 
 GRAD_RULE(cat) {
-    long dim = b->attr[0].u.i, from = 0;
+    long dim = ATTR_I(b, CAT_DIM), from = 0;
     int d;
     DL_TRY(dl_dim_norm(dim, dl_in_meta(b, 0)->ndim, &d));
     for (int i = 0; i < b->nin; i++) {
@@ -14,28 +14,28 @@ GRAD_RULE(cat) {
 }
 
 GRAD_RULE(flip) {
-    DL_GIVE(0, dl_flip(G0, b->attr[0].u.v, b->attr[0].n));
+    GIVE(FLIP_INPUT, dl_flip(G0, ATTR_V(b, FLIP_DIMS)));
     return DL_OK;
 }
 
 GRAD_RULE(index_select) {
-    DL_GIVE(0, dl_index_add(T(dl_zeros_like_in(b, 0)), IN_(1), G0, b->attr[0].u.i));
+    GIVE(INDEXED_INPUT, dl_index_add(T(dl_zeros_like_in(b, 0)), IN_(INDEXED_INDEX), G0, ATTR_I(b, INDEXED_DIM)));
     return DL_OK;
 }
 
 GRAD_RULE(index_add) {
-    DL_GIVE(0, dl_ref(G0));
-    DL_GIVE(2, dl_index_select(G0, IN_(1), b->attr[0].u.i));
+    GIVE(INDEXED_INPUT, dl_ref(G0));
+    GIVE(INDEX_ADD_SOURCE, dl_index_select(G0, IN_(INDEXED_INDEX), ATTR_I(b, INDEXED_DIM)));
     return DL_OK;
 }
 
 GRAD_RULE(gather) {
-    DL_GIVE(0, dl_scatter_add(T(dl_zeros_like_in(b, 0)), IN_(1), G0, b->attr[0].u.i));
+    GIVE(INDEXED_INPUT, dl_scatter_add(T(dl_zeros_like_in(b, 0)), IN_(INDEXED_INDEX), G0, ATTR_I(b, INDEXED_DIM)));
     return DL_OK;
 }
 
 GRAD_RULE(scatter_add) {
-    DL_GIVE(0, dl_ref(G0));
-    DL_GIVE(2, dl_gather(G0, IN_(1), b->attr[0].u.i));
+    GIVE(INDEXED_INPUT, dl_ref(G0));
+    GIVE(SCATTER_ADD_SRC, dl_gather(G0, IN_(INDEXED_INDEX), ATTR_I(b, INDEXED_DIM)));
     return DL_OK;
 }

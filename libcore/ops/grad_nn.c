@@ -31,54 +31,54 @@ static dl_tensor *unsqueezed(dl_back *b, dl_tensor *t, int at) {
 /* g @ b.T for the left operand, a.T @ g for the right one. A vector takes part as a matrix of one row or column. A
  * right operand without batches gets one product over all rows instead of a sum of products. */
 GRAD_RULE(matmul) {
-    const dl_meta *ma = dl_in_meta(b, 0), *mb = dl_in_meta(b, 1);
+    const dl_meta *ma = META(MATMUL_INPUT), *mb = META(MATMUL_OTHER);
     dl_tensor *g = G0;
     if (ma->ndim == 1) g = unsqueezed(b, g, g->ndim - (mb->ndim > 1));
     if (mb->ndim == 1) g = g ? unsqueezed(b, g, g->ndim) : NULL;
     if (!g) return dl_fail_null("the gradient");
-    if (DL_NEED(0)) {
-        dl_tensor *w = IN_(1);
+    if (NEED(MATMUL_INPUT)) {
+        dl_tensor *w = IN_(MATMUL_OTHER);
         if (mb->ndim == 1) w = w ? unsqueezed(b, w, 1) : NULL;
-        DL_TRY(dl_give(b, 0, dl_matmul(g, transposed(b, w))));
+        DL_TRY(dl_give(b, DL_IN_MATMUL_INPUT, dl_matmul(g, transposed(b, w))));
     }
-    if (DL_NEED(1)) {
-        dl_tensor *a = IN_(0);
+    if (NEED(MATMUL_OTHER)) {
+        dl_tensor *a = IN_(MATMUL_INPUT);
         if (!a) return dl_fail_null("the left operand");
         if (ma->ndim == 1) a = unsqueezed(b, a, 0);
         bool fold = mb->ndim <= 2 && a && a->ndim > 2;
         dl_tensor *ga = fold ? dl_matmul(transposed(b, as_rows(b, a)), as_rows(b, g)) : dl_matmul(transposed(b, a), g);
-        if (mb->ndim > 1) return dl_give(b, 1, ga);
+        if (mb->ndim > 1) return dl_give(b, DL_IN_MATMUL_OTHER, ga);
         if (!T(ga)) return dl_fail_null("the gradient");
-        return dl_give(b, 1, dl_reshape(ga, ga->shape, ga->ndim - 1));
+        return dl_give(b, DL_IN_MATMUL_OTHER, dl_reshape(ga, ga->shape, ga->ndim - 1));
     }
     return DL_OK;
 }
 
 GRAD_RULE(linear) {
-    DL_GIVE(0, dl_matmul(G0, IN_(1)));
-    if (DL_NEED(1)) DL_TRY(dl_give(b, 1, dl_matmul(transposed(b, as_rows(b, G0)), as_rows(b, IN_(0)))));
-    if (b->nin > 2) DL_GIVE(2, dl_ref(G0));
+    GIVE(LINEAR_INPUT, dl_matmul(G0, IN_(LINEAR_WEIGHT)));
+    GIVE(LINEAR_WEIGHT, dl_matmul(transposed(b, as_rows(b, G0)), as_rows(b, IN_(LINEAR_INPUT))));
+    GIVE(LINEAR_BIAS, dl_ref(G0));
     return DL_OK;
 }
 
 /* y * (g - sum(g * y)) */
 GRAD_RULE(softmax) {
-    long dim = b->attr[0].u.i;
-    dl_tensor *y = OUT_(0), *s = T(dl_sum(T(dl_mul(G0, y)), &dim, 1, 1));
+    long dim = ATTR_I(b, SOFTMAX_DIM);
+    dl_tensor *y = OUT_(SOFTMAX_OUT), *s = T(dl_sum(T(dl_mul(G0, y)), &dim, 1, 1));
     return dl_give(b, 0, dl_mul(y, T(dl_sub(G0, s))));
 }
 
 /* g - e ** y * sum(g) */
 GRAD_RULE(log_softmax) {
-    long dim = b->attr[0].u.i;
+    long dim = ATTR_I(b, LOG_SOFTMAX_DIM);
     dl_tensor *s = T(dl_sum(G0, &dim, 1, 1));
-    return dl_give(b, 0, dl_sub(G0, T(dl_mul(T(dl_exp(OUT_(0))), s))));
+    return dl_give(b, 0, dl_sub(G0, T(dl_mul(T(dl_exp(OUT_(LOG_SOFTMAX_OUT))), s))));
 }
 
 GRAD_RULE(dropout) {
-    if (!b->attr[1].u.i) return dl_give(b, 0, dl_ref(G0));
-    double p = b->attr[0].u.f;
-    dl_tensor *mask = T(dl_to(OUT_(1), G0->dtype)), *scale = T(dl_scalar_f(p < 1 ? 1 / (1 - p) : 0));
+    if (!ATTR_I(b, DROPOUT_TRAINING)) return dl_give(b, 0, dl_ref(G0));
+    double p = ATTR_F(b, DROPOUT_P);
+    dl_tensor *mask = T(dl_to(OUT_(DROPOUT_MASK), G0->dtype)), *scale = T(dl_scalar_f(p < 1 ? 1 / (1 - p) : 0));
     return dl_give(b, 0, dl_mul(T(dl_mul(G0, mask)), scale));
 }
 
@@ -96,13 +96,13 @@ static dl_tensor *over_channels(dl_back *b, dl_tensor *v, int ndim) {
 /* xhat and rstd. In training they are made from x anew, so that a second derivative sees that they depend on it. */
 static dl_status normalised(dl_back *b, dl_tensor *x, const long *dims, int n, dl_tensor **xhat, dl_tensor **rstd) {
     dl_tensor *centred;
-    if (b->attr[0].u.i) {
+    if (ATTR_I(b, BATCHNORM_TRAINING)) {
         centred = T(dl_sub(x, T(dl_mean(x, dims, n, 1))));
         dl_tensor *var = T(dl_mean(T(dl_square(centred)), dims, n, 1));
-        *rstd = T(dl_rsqrt(T(dl_add(var, T(dl_scalar_f(b->attr[2].u.f))))));
+        *rstd = T(dl_rsqrt(T(dl_add(var, T(dl_scalar_f(ATTR_F(b, BATCHNORM_EPS)))))));
     } else {
-        centred = T(dl_sub(x, over_channels(b, OUT_(1), x->ndim)));
-        *rstd = over_channels(b, OUT_(2), x->ndim);
+        centred = T(dl_sub(x, over_channels(b, OUT_(BATCHNORM_MEAN), x->ndim)));
+        *rstd = over_channels(b, OUT_(BATCHNORM_RSTD), x->ndim);
     }
     *xhat = T(dl_mul(centred, *rstd));
     return *xhat ? DL_OK : dl_fail_null("the normalised input");
@@ -111,23 +111,23 @@ static dl_status normalised(dl_back *b, dl_tensor *x, const long *dims, int n, d
 /* Ioffe, Szegedy: Batch normalization (2015), with the statistics' dependence on x:
  * dx = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)), gw = g * weight; weight: sum(g * xhat); bias: sum(g). */
 GRAD_RULE(batch_norm) {
-    dl_tensor *x = IN_(0), *g = G0, *xhat, *rstd;
+    dl_tensor *x = IN_(BATCHNORM_INPUT), *g = G0, *xhat, *rstd;
     if (!x) return dl_fail_null("the input");
     long dims[DL_MAX_DIM] = {0};
     int n = 1;
     for (int i = 2; i < x->ndim; i++) dims[n++] = i;
     DL_TRY(normalised(b, x, dims, n, &xhat, &rstd));
-    bool weight = b->nin > 3 && dl_in_meta(b, 3)->ndim;
-    if (DL_NEED(0)) {
-        dl_tensor *w = weight ? IN_(3) : NULL, *gw = w ? T(dl_mul(g, over_channels(b, w, x->ndim))) : g;
-        if (b->attr[0].u.i) {
+    if (NEED(BATCHNORM_INPUT)) {
+        bool weight = b->nin > DL_IN_BATCHNORM_WEIGHT && META(BATCHNORM_WEIGHT)->ndim;
+        dl_tensor *w = weight ? IN_(BATCHNORM_WEIGHT) : NULL, *gw = w ? T(dl_mul(g, over_channels(b, w, x->ndim))) : g;
+        if (ATTR_I(b, BATCHNORM_TRAINING)) {
             dl_tensor *m = T(dl_mean(gw, dims, n, 1)), *mx = T(dl_mean(T(dl_mul(gw, xhat)), dims, n, 1));
             gw = T(dl_sub(T(dl_sub(gw, m)), T(dl_mul(xhat, mx))));
         }
-        DL_TRY(dl_give(b, 0, dl_mul(gw, rstd)));
+        DL_TRY(dl_give(b, DL_IN_BATCHNORM_INPUT, dl_mul(gw, rstd)));
     }
-    if (b->nin > 3) DL_GIVE(3, dl_sum(T(dl_mul(g, xhat)), dims, n, 0));
-    if (b->nin > 4) DL_GIVE(4, dl_sum(g, dims, n, 0));
+    GIVE(BATCHNORM_WEIGHT, dl_sum(T(dl_mul(g, xhat)), dims, n, 0));
+    GIVE(BATCHNORM_BIAS, dl_sum(g, dims, n, 0));
     return DL_OK;
 }
 
@@ -135,7 +135,7 @@ GRAD_RULE(batch_norm) {
  * places. */
 GRAD_RULE(batch_norm_relu) {
     dl_tensor *given = G0, *zero = T(dl_scalar_f(0));
-    b->g[0] = T(dl_where(T(dl_le(OUT_(0), zero)), zero, given));
+    b->g[0] = T(dl_where(T(dl_le(OUT_(BATCHNORM_OUT), zero)), zero, given));
     dl_status s = b->g[0] ? dl_grad_batch_norm(b) : dl_failed();
     b->g[0] = given;
     return s;

@@ -6,80 +6,86 @@
 
 /* ---- two operands; dl_give sums over broadcast dimensions */
 
+#define LEFT IN_(BINARY_INPUT)
+#define RIGHT IN_(BINARY_OTHER)
+
 GRAD_RULE(add) {
-    DL_GIVE(0, dl_ref(G0));
-    DL_GIVE(1, dl_ref(G0));
+    GIVE(BINARY_INPUT, dl_ref(G0));
+    GIVE(BINARY_OTHER, dl_ref(G0));
     return DL_OK;
 }
 
 GRAD_RULE(sub) {
-    DL_GIVE(0, dl_ref(G0));
-    DL_GIVE(1, dl_neg(G0));
+    GIVE(BINARY_INPUT, dl_ref(G0));
+    GIVE(BINARY_OTHER, dl_neg(G0));
     return DL_OK;
 }
 
 GRAD_RULE(mul) {
-    DL_GIVE(0, dl_mul(G0, IN_(1)));
-    DL_GIVE(1, dl_mul(G0, IN_(0)));
+    GIVE(BINARY_INPUT, dl_mul(G0, RIGHT));
+    GIVE(BINARY_OTHER, dl_mul(G0, LEFT));
     return DL_OK;
 }
 
 /* da = g / b, db = -(g / b) (a / b) */
 GRAD_RULE(div) {
-    dl_tensor *d = T(dl_div(G0, IN_(1)));
-    DL_GIVE(0, dl_ref(d));
-    DL_GIVE(1, dl_neg(T(dl_mul(d, T(dl_div(IN_(0), IN_(1)))))));
+    dl_tensor *d = T(dl_div(G0, RIGHT));
+    GIVE(BINARY_INPUT, dl_ref(d));
+    GIVE(BINARY_OTHER, dl_neg(T(dl_mul(d, T(dl_div(LEFT, RIGHT))))));
     return DL_OK;
 }
 
 /* a - b floor(a / b), where floor() is constant almost everywhere */
 GRAD_RULE(remainder) {
-    DL_GIVE(0, dl_ref(G0));
-    DL_GIVE(1, dl_neg(T(dl_mul(G0, T(dl_floor_divide(IN_(0), IN_(1)))))));
+    GIVE(BINARY_INPUT, dl_ref(G0));
+    GIVE(BINARY_OTHER, dl_neg(T(dl_mul(G0, T(dl_floor_divide(LEFT, RIGHT))))));
     return DL_OK;
 }
 
-/* da = g b a**(b - 1), 0 where b is; db = g y ln(a), 0 where a is 0 and b not negative */
+/* da = g e a**(e - 1), 0 where e is; db = g y ln(a), 0 where a is 0 and e not negative */
 GRAD_RULE(pow) {
-    if (DL_NEED(0)) {
-        dl_tensor *slope = T(dl_mul(IN_(1), T(dl_pow(IN_(0), T(dl_sub(IN_(1), NUM(1)))))));
-        dl_tensor *flat = T(dl_eq(IN_(1), NUM(0)));
-        DL_TRY(dl_give(b, 0, dl_mul(G0, T(dl_where(flat, NUM(0), slope)))));
+    dl_tensor *a = IN_(POW_INPUT), *e = IN_(POW_EXPONENT);
+    if (NEED(POW_INPUT)) {
+        dl_tensor *slope = T(dl_mul(e, T(dl_pow(a, T(dl_sub(e, NUM(1)))))));
+        dl_tensor *flat = T(dl_eq(e, NUM(0)));
+        DL_TRY(dl_give(b, DL_IN_POW_INPUT, dl_mul(G0, T(dl_where(flat, NUM(0), slope)))));
     }
-    if (DL_NEED(1)) {
-        dl_tensor *flat = T(dl_logical_and(T(dl_eq(IN_(0), NUM(0))), T(dl_ge(IN_(1), NUM(0)))));
-        dl_tensor *base = T(dl_where(flat, NUM(1), IN_(0))); /* ln(1) = 0: no infinity to multiply by 0 */
-        DL_TRY(dl_give(b, 1, dl_mul(G0, T(dl_mul(OUT_(0), T(dl_log(base)))))));
+    if (NEED(POW_EXPONENT)) {
+        dl_tensor *flat = T(dl_logical_and(T(dl_eq(a, NUM(0))), T(dl_ge(e, NUM(0)))));
+        dl_tensor *base = T(dl_where(flat, NUM(1), a)); /* ln(1) = 0: no infinity to multiply by 0 */
+        DL_TRY(dl_give(b, DL_IN_POW_EXPONENT, dl_mul(G0, T(dl_mul(OUT_(POW_OUT), T(dl_log(base)))))));
     }
     return DL_OK;
 }
 
 /* dx = g ((1 - target) sigmoid(x) - target sigmoid(-x)), exact far out, too; dtarget = -g x */
 GRAD_RULE(logit_loss) {
-    if (DL_NEED(0)) {
-        dl_tensor *up = T(dl_mul(T(dl_sub(NUM(1), IN_(1))), T(dl_sigmoid(IN_(0)))));
-        dl_tensor *down = T(dl_mul(IN_(1), T(dl_sigmoid(T(dl_neg(IN_(0)))))));
-        DL_TRY(dl_give(b, 0, dl_mul(G0, T(dl_sub(up, down)))));
+    dl_tensor *x = IN_(LOGIT_LOSS_INPUT);
+    if (NEED(LOGIT_LOSS_INPUT)) {
+        dl_tensor *target = IN_(LOGIT_LOSS_TARGET);
+        dl_tensor *up = T(dl_mul(T(dl_sub(NUM(1), target)), T(dl_sigmoid(x))));
+        dl_tensor *down = T(dl_mul(target, T(dl_sigmoid(T(dl_neg(x))))));
+        DL_TRY(dl_give(b, DL_IN_LOGIT_LOSS_INPUT, dl_mul(G0, T(dl_sub(up, down)))));
     }
-    DL_GIVE(1, dl_neg(T(dl_mul(G0, IN_(0)))));
+    GIVE(LOGIT_LOSS_TARGET, dl_neg(T(dl_mul(G0, x))));
     return DL_OK;
 }
 
 /* The operand that lost gets nothing; both get half where they are equal. NaN counts as having won. */
 static dl_tensor *share(dl_back *b, dl_tensor *lost) {
-    dl_tensor *tie = T(dl_eq(IN_(0), IN_(1))), *half = T(dl_mul(G0, NUM(0.5)));
+    dl_tensor *tie = T(dl_eq(LEFT, RIGHT)), *half = T(dl_mul(G0, NUM(0.5)));
     return dl_where(tie, half, T(dl_where(lost, NUM(0), G0)));
 }
 
 GRAD_RULE(maximum) {
-    DL_GIVE(0, share(b, T(dl_lt(IN_(0), IN_(1)))));
-    DL_GIVE(1, share(b, T(dl_lt(IN_(1), IN_(0)))));
+    GIVE(BINARY_INPUT, share(b, T(dl_lt(LEFT, RIGHT))));
+    GIVE(BINARY_OTHER, share(b, T(dl_lt(RIGHT, LEFT))));
     return DL_OK;
 }
 
 GRAD_RULE(minimum) {
-    DL_GIVE(0, share(b, T(dl_gt(IN_(0), IN_(1)))));
-    DL_GIVE(1, share(b, T(dl_gt(IN_(1), IN_(0)))));
+    GIVE(BINARY_INPUT, share(b, T(dl_gt(LEFT, RIGHT))));
+    GIVE(BINARY_OTHER, share(b, T(dl_gt(RIGHT, LEFT))));
     return DL_OK;
 }
 
@@ -87,11 +93,11 @@ GRAD_RULE(minimum) {
 
 #define RULE(name, expr)                                                                                               \
     GRAD_RULE(name) {                                                                                                  \
-        DL_GIVE(0, expr);                                                                                              \
+        GIVE(UNARY_INPUT, expr);                                                                                       \
         return DL_OK;                                                                                                  \
     }
-#define X IN_(0)
-#define Y OUT_(0)
+#define X IN_(UNARY_INPUT)
+#define Y OUT_(UNARY_OUT)
 #define PLUS1(t) T(dl_add(t, NUM(1)))
 #define ONE_LESS(t) T(dl_sub(NUM(1), t))
 #define SQUARE(t) T(dl_square(t))
@@ -120,12 +126,12 @@ RULE(sigmoid, dl_mul(G0, T(dl_mul(Y, ONE_LESS(Y)))))
 RULE(erf, dl_mul(G0, T(dl_mul(NUM(M_2_SQRTPI), T(dl_exp(T(dl_neg(SQUARE(X)))))))))
 RULE(softplus, dl_mul(G0, T(dl_sigmoid(X))))
 RULE(relu, dl_where(T(dl_le(Y, NUM(0))), NUM(0), G0))
-RULE(leaky_relu, dl_where(T(dl_gt(X, NUM(0))), G0, T(dl_mul(G0, NUM(b->attr[0].u.f)))))
+RULE(leaky_relu, dl_where(T(dl_gt(X, NUM(0))), G0, T(dl_mul(G0, NUM(ATTR_F(b, LEAKY_RELU_NEGATIVE_SLOPE))))))
 
 /* 1 above 0, alpha e**x below, where no infinity comes in from above */
 GRAD_RULE(elu) {
     const double zero = 0;
-    dl_tensor *slope = T(dl_mul(NUM(b->attr[0].u.f), T(dl_exp(T(dl_clamp(X, NULL, &zero))))));
+    dl_tensor *slope = T(dl_mul(NUM(ATTR_F(b, ELU_ALPHA)), T(dl_exp(T(dl_clamp(X, NULL, &zero))))));
     DL_GIVE(0, dl_where(T(dl_gt(X, NUM(0))), G0, T(dl_mul(G0, slope))));
     return DL_OK;
 }
@@ -149,7 +155,7 @@ static dl_tensor *limit(dl_back *b, const dl_aval *a) { return a->is_int ? T(dl_
 
 /* Inside the limits, these included */
 GRAD_RULE(clamp) {
-    const dl_aval *lo = &b->attr[0], *hi = &b->attr[1];
+    const dl_aval *lo = ATTR(b, CLAMP_MIN), *hi = ATTR(b, CLAMP_MAX);
     dl_tensor *in = lo->given ? T(dl_ge(X, limit(b, lo))) : NULL, *below = hi->given ? T(dl_le(X, limit(b, hi))) : NULL;
     if (lo->given && hi->given) in = T(dl_logical_and(in, below));
     DL_GIVE(0, dl_where(lo->given ? in : below, G0, NUM(0)));
@@ -157,7 +163,7 @@ GRAD_RULE(clamp) {
 }
 
 GRAD_RULE(where) {
-    DL_GIVE(1, dl_where(IN_(0), G0, NUM(0)));
-    DL_GIVE(2, dl_where(IN_(0), NUM(0), G0));
+    GIVE(WHERE_INPUT, dl_where(IN_(WHERE_CONDITION), G0, NUM(0)));
+    GIVE(WHERE_OTHER, dl_where(IN_(WHERE_CONDITION), NUM(0), G0));
     return DL_OK;
 }

@@ -8,7 +8,7 @@ static dl_tensor *kept(dl_back *b, dl_tensor *t) {
     const dl_meta *m = dl_in_meta(b, 0);
     unsigned mask;
     long shape[DL_MAX_DIM];
-    if (!t || dl_reduced_dims(b->op, &b->attr[0], m->ndim, &mask) != DL_OK) return NULL;
+    if (!t || dl_reduced_dims(b->op, b->attr, m->ndim, &mask) != DL_OK) return NULL;
     return T(dl_reshape(t, shape, dl_reduced_shape(m->ndim, m->shape, mask, true, shape)));
 }
 
@@ -29,7 +29,7 @@ static double group_size(dl_back *b) {
     const dl_meta *m = dl_in_meta(b, 0);
     unsigned mask;
     double n = 1;
-    if (dl_reduced_dims(b->op, &b->attr[0], m->ndim, &mask) != DL_OK) return 0;
+    if (dl_reduced_dims(b->op, b->attr, m->ndim, &mask) != DL_OK) return 0;
     for (int i = 0; i < m->ndim; i++) n *= mask >> i & 1 ? (double)m->shape[i] : 1;
     return n;
 }
@@ -41,23 +41,22 @@ GRAD_RULE(mean) {
 
 /* 2 (x - mean) / (n - correction) */
 GRAD_RULE(var) {
-    const dl_aval *dim = &b->attr[0];
-    double n = group_size(b) - (double)b->attr[1].u.i;
-    dl_tensor *x = IN_(0), *centred = T(dl_sub(x, T(dl_mean(x, dim->given ? dim->u.v : NULL, dim->n, 1))));
+    double n = group_size(b) - (double)ATTR_I(b, VAR_CORRECTION);
+    dl_tensor *x = IN_(REDUCE_INPUT), *centred = T(dl_sub(x, T(dl_mean(x, ATTR_V(b, REDUCE_DIM), 1))));
     DL_GIVE(0, dl_mul(T(dl_mul(kept(b, G0), NUM(n > 0 ? 2 / n : INFINITY))), centred));
     return DL_OK;
 }
 
 GRAD_RULE(square_sum) {
-    DL_GIVE(0, dl_mul(T(dl_mul(kept(b, G0), NUM(2))), IN_(0)));
+    DL_GIVE(0, dl_mul(T(dl_mul(kept(b, G0), NUM(2))), IN_(REDUCE_INPUT)));
     return DL_OK;
 }
 
 /* The product of the others: y / x, but where there are zeros: a single zero gets the product of the rest, and all
  * others nothing. p is the product with zeros left out. */
 GRAD_RULE(prod) {
-    const dl_aval *dim = &b->attr[0];
-    dl_tensor *x = IN_(0), *zero = T(dl_eq(x, NUM(0))), *rest = T(dl_where(zero, NUM(1), x));
+    const dl_aval *dim = ATTR(b, PROD_DIM);
+    dl_tensor *x = IN_(REDUCE_INPUT), *zero = T(dl_eq(x, NUM(0))), *rest = T(dl_where(zero, NUM(1), x));
     dl_tensor *p = T(dl_prod(rest, dim->given ? &dim->u.i : NULL, 1));
     dl_tensor *zeros = T(dl_sum(zero, dim->given ? &dim->u.i : NULL, dim->given, 1));
     dl_tensor *lone = T(dl_logical_and(zero, T(dl_eq(zeros, NUM(1)))));
@@ -68,28 +67,28 @@ GRAD_RULE(prod) {
 
 /* Equal winners share the gradient */
 GRAD_RULE(amax) {
-    const dl_aval *dim = &b->attr[0];
-    dl_tensor *won = T(dl_to(T(dl_eq(IN_(0), kept(b, OUT_(0)))), dl_in_meta(b, 0)->dtype));
-    dl_tensor *share = T(dl_div(kept(b, G0), T(dl_sum(won, dim->given ? dim->u.v : NULL, dim->n, 1))));
+    dl_tensor *won = T(dl_to(T(dl_eq(IN_(REDUCE_INPUT), kept(b, OUT_(AMAX_OUT)))), META(REDUCE_INPUT)->dtype));
+    dl_tensor *share = T(dl_div(kept(b, G0), T(dl_sum(won, ATTR_V(b, REDUCE_DIM), 1))));
     DL_GIVE(0, dl_mul(won, share));
     return DL_OK;
 }
 
 GRAD_RULE(max_dim) {
     if (!G0) return DL_OK;
-    DL_GIVE(0, dl_scatter_add(T(dl_zeros_like_in(b, 0)), kept(b, OUT_(1)), kept(b, G0), b->attr[0].u.i));
+    DL_GIVE(0, dl_scatter_add(T(dl_zeros_like_in(b, 0)), kept(b, OUT_(MAX_DIM_INDICES)), kept(b, G0),
+                              ATTR_I(b, REDUCE_DIM)));
     return DL_OK;
 }
 
 /* g e**(x - y) */
 GRAD_RULE(logsumexp) {
-    DL_GIVE(0, dl_mul(kept(b, G0), T(dl_exp(T(dl_sub(IN_(0), kept(b, OUT_(0))))))));
+    DL_GIVE(0, dl_mul(kept(b, G0), T(dl_exp(T(dl_sub(IN_(REDUCE_INPUT), kept(b, OUT_(LOGSUMEXP_OUT))))))));
     return DL_OK;
 }
 
 /* Running sums from the other end */
 GRAD_RULE(cumsum) {
-    const long dim = b->attr[0].u.i;
+    const long dim = ATTR_I(b, CUMSUM_DIM);
     if (!dl_in_meta(b, 0)->ndim) {
         DL_GIVE(0, dl_ref(G0));
         return DL_OK;

@@ -16,7 +16,7 @@ GRAD_RULE(reshape) {
 }
 
 GRAD_RULE(permute) {
-    const dl_aval *dims = &b->attr[0];
+    const dl_aval *dims = ATTR(b, PERMUTE_DIMS);
     long back[DL_MAX_DIM];
     for (int i = 0; i < dims->n; i++) back[dims->u.v[i] < 0 ? dims->u.v[i] + dims->n : dims->u.v[i]] = i;
     DL_GIVE(0, dl_permute(G0, back, dims->n));
@@ -52,8 +52,8 @@ static dl_tensor *positions(dl_back *b, const dl_aval *size, const dl_aval *stri
  * does. Overlapping elements, as of an expanded view, each add their part. */
 GRAD_RULE(as_strided) {
     const dl_meta *m = dl_in_meta(b, 0);
-    const dl_aval *size = &b->attr[0], *stride = &b->attr[1];
-    long offset = b->attr[2].u.i, first = offset < m->offset ? offset : m->offset, span = 1;
+    const dl_aval *size = ATTR(b, AS_STRIDED_SIZE), *stride = ATTR(b, AS_STRIDED_STRIDE);
+    long offset = ATTR_I(b, AS_STRIDED_OFFSET), first = offset < m->offset ? offset : m->offset, span = 1;
     long end_in = m->offset - first, end_view = offset - first;
     for (int i = 0; i < m->ndim; i++) end_in += m->shape[i] ? (m->shape[i] - 1) * m->stride[i] : 0;
     for (int i = 0; i < size->n; i++) end_view += size->u.v[i] ? (size->u.v[i] - 1) * stride->u.v[i] : 0;
@@ -77,15 +77,16 @@ GRAD_RULE(as_strided) {
  * that the region is the same in both. */
 GRAD_RULE(as_strided_set) {
     const dl_meta *m = dl_in_meta(b, 0);
-    const dl_aval *size = &b->attr[0], *stride = &b->attr[1];
-    long offset = b->attr[2].u.i - m->offset;
+    const dl_aval *size = ATTR(b, AS_STRIDED_SET_SIZE), *stride = ATTR(b, AS_STRIDED_SET_STRIDE);
+    long offset = ATTR_I(b, AS_STRIDED_SET_OFFSET) - m->offset;
     dl_tensor *g = T(dl_restride(G0, m->stride, m->ndim));
     if (!g) return dl_failed();
-    DL_GIVE(1, dl_as_strided(DL_NEED(0) ? T(dl_clone(g)) : g, size->u.v, size->n, stride->u.v, size->n, offset));
-    if (!DL_NEED(0)) return DL_OK;
+    GIVE(AS_STRIDED_SET_VALUE, dl_as_strided(NEED(AS_STRIDED_SET_INPUT) ? T(dl_clone(g)) : g, size->u.v, size->n,
+                                             stride->u.v, size->n, offset));
+    if (!NEED(AS_STRIDED_SET_INPUT)) return DL_OK;
     dl_tensor *region = T(dl_as_strided(g, size->u.v, size->n, stride->u.v, size->n, offset));
     if (!region) return dl_failed();
     DL_TRY(dl_assign(region, NUM(0)));
-    DL_GIVE(0, dl_ref(g));
+    GIVE(AS_STRIDED_SET_INPUT, dl_ref(g));
     return DL_OK;
 }

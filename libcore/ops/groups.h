@@ -1,18 +1,20 @@
 /* Fields that many rows of ops.def share. */
-#define UNARY IN(1, 1, "input")
-#define UNARY_FLOAT IN(1, 1, "input") PROMOTE(FLOAT)
-#define UNARY_TEST IN(1, 1, "input") INFER(test) NODIFF
-#define BINARY IN(2, 2, "input", "other") INFER(broadcast)
-#define COMPARE IN(2, 2, "input", "other") INFER(compare) NODIFF
+#define UNARY IN(1, 1, "input") FAMILY(UNARY)
+#define UNARY_FLOAT UNARY PROMOTE(FLOAT)
+#define UNARY_TEST UNARY INFER(test) NODIFF
+#define BINARY IN(2, 2, "input", "other") FAMILY(BINARY) INFER(broadcast)
+#define COMPARE IN(2, 2, "input", "other") FAMILY(BINARY) INFER(compare) NODIFF
 #define REDUCE                                                                                                         \
     IN(1, 1, "input")                                                                                                  \
+    FAMILY(REDUCE)                                                                                                     \
     ATTRS(A(dim, INTS, "none", "dimensions; none: all")                                                                \
               A(keepdim, BOOL, "false", "keep reduced dimensions with size 1"))
 #define REDUCE_DIM                                                                                                     \
-    IN(1, 1, "input") ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))
+    IN(1, 1, "input")                                                                                                  \
+    FAMILY(REDUCE) ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))
 #define TRIANGLE                                                                                                       \
     IN(1, 1, "input")                                                                                                  \
-    ATTRS(A(diagonal, INT, "0", "above (positive) or below the main one")) INFER(triangle)
+    FAMILY(TRIANGLE) ATTRS(A(diagonal, INT, "0", "above (positive) or below the main one")) INFER(triangle)
 #define CREATE_ATTRS                                                                                                   \
     A(dtype, DTYPE, "none", "dtype of the result")                                                                     \
     A(device, DEVICE, "none", "device of the result; none: the current one")
@@ -22,6 +24,7 @@
     A(dilation, INTS, "1", "distance of taps") A(groups, INT, "1", "channel groups that see only themselves")
 #define CONV_ATTRS ATTRS(CONV_ATTR_ROWS)
 #define POOL_ATTRS                                                                                                     \
+    FAMILY(MAXPOOL)                                                                                                    \
     ATTRS(A(kernel_size, INTS, "", "window") A(stride, INTS, "none", "distance of windows; none: the window")          \
               A(padding, INTS, "0", "cells around the image that never win")                                           \
                   A(dilation, INTS, "1", "distance of taps")                                                           \

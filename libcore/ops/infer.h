@@ -2,13 +2,13 @@
 #ifndef DL_OPS_INFER_H
 #define DL_OPS_INFER_H
 
-#include "core/op.h"
+#include "ops/names.h"
 
 /* A fresh contiguous result of the call's device. */
 dl_meta dl_meta_fresh(const dl_call *c, dl_dtype dtype, int ndim, const long *shape);
 
-/* Attribute 0 of a reduction (a dimension, several, or none for all) as bits. DL_ERR_INDEX; DL_ERR_VALUE when one is
- * named twice. */
+/* The dimensions of a reduction (one, several, or none for all), of the attributes of its call, as bits. DL_ERR_INDEX;
+ * DL_ERR_VALUE when one is named twice. */
 dl_status dl_reduced_dims(const dl_op *op, const dl_aval *attr, int ndim, unsigned *mask);
 /* Shape after reducing the dimensions in mask; with keep they stay with size 1. Returns the number of dimensions. */
 int dl_reduced_shape(int ndim, const long *shape, unsigned mask, bool keep, long *out);

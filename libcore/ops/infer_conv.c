@@ -18,11 +18,11 @@ dl_status dl_pair(const dl_aval *a, const char *what, long min, long out[2]) {
     return DL_OK;
 }
 
-dl_status dl_conv_attrs(const dl_aval *a, dl_conv *g) {
-    DL_TRY(dl_pair(&a[0], "stride", 1, g->stride));
-    DL_TRY(dl_pair(&a[1], "padding", 0, g->pad));
-    DL_TRY(dl_pair(&a[2], "dilation", 1, g->dil));
-    g->groups = a[3].u.i;
+dl_status dl_conv_attrs(const dl_aval *attr, dl_conv *g) {
+    DL_TRY(dl_pair(&attr[DL_A_CONV_STRIDE], "stride", 1, g->stride));
+    DL_TRY(dl_pair(&attr[DL_A_CONV_PADDING], "padding", 0, g->pad));
+    DL_TRY(dl_pair(&attr[DL_A_CONV_DILATION], "dilation", 1, g->dil));
+    g->groups = attr[DL_A_CONV_GROUPS].u.i;
     if (g->groups < 1) return dl_fail(DL_ERR_VALUE, "groups must be at least 1, not %ld", g->groups);
     return DL_OK;
 }
@@ -97,7 +97,7 @@ static dl_status check_groups(const dl_conv *g, long per_group) {
 }
 
 static dl_status geometry_forward(const dl_call *c, dl_conv *g) {
-    const dl_tensor *x = c->in[0], *w = c->in[1], *b = c->nin > 2 ? c->in[2] : NULL;
+    const dl_tensor *x = c->in[0], *w = c->in[1], *b = INPUT(c, CONV2D_BIAS);
     DL_TRY(dl_conv_attrs(c->attr, g));
     DL_TRY(dl_four_dims(x, "input", "[N,C,H,W]"));
     DL_TRY(dl_four_dims(w, "weight", "[out channels, in channels / groups, height, width]"));
@@ -120,8 +120,8 @@ static dl_status check_grad(const dl_tensor *gr, dl_conv *g) {
 
 static dl_status geometry_dx(const dl_call *c, dl_conv *g) {
     const dl_tensor *gr = c->in[0], *w = c->in[1];
-    DL_TRY(dl_pair(&c->attr[0], "size", 0, g->in));
-    DL_TRY(dl_conv_attrs(c->attr + 1, g));
+    DL_TRY(dl_pair(ATTR(c, CONV2D_DX_SIZE), "size", 0, g->in));
+    DL_TRY(dl_conv_attrs(c->attr, g));
     DL_TRY(dl_four_dims(gr, "gradient", "[N,O,H,W]"));
     DL_TRY(dl_four_dims(w, "weight", "[out channels, in channels / groups, height, width]"));
     int64_t channels = w->shape[1];
@@ -135,8 +135,8 @@ static dl_status geometry_dx(const dl_call *c, dl_conv *g) {
 
 static dl_status geometry_dw(const dl_call *c, dl_conv *g) {
     const dl_tensor *gr = c->in[0], *x = c->in[1];
-    DL_TRY(dl_pair(&c->attr[0], "size", 0, g->k));
-    DL_TRY(dl_conv_attrs(c->attr + 1, g));
+    DL_TRY(dl_pair(ATTR(c, CONV2D_DW_SIZE), "size", 0, g->k));
+    DL_TRY(dl_conv_attrs(c->attr, g));
     DL_TRY(dl_four_dims(gr, "gradient", "[N,O,H,W]"));
     DL_TRY(dl_four_dims(x, "input", "[N,C,H,W]"));
     g->N = x->shape[0], g->C = x->shape[1], g->O = gr->shape[1];
@@ -213,12 +213,12 @@ FLOPS_RULE(conv2d_dw) { return dl_flops_conv2d(c); }
 
 dl_status dl_pool_of(const dl_call *c, dl_conv *g) {
     const dl_tensor *x = c->in[0];
-    const dl_aval *a = c->attr;
+    const dl_aval *window = ATTR(c, MAXPOOL_KERNEL_SIZE), *stride = ATTR(c, MAXPOOL_STRIDE);
     DL_TRY(dl_four_dims(x, "input", "[N,C,H,W]"));
-    DL_TRY(dl_pair(&a[0], "kernel_size", 1, g->k));
-    DL_TRY(dl_pair(a[1].given && a[1].n ? &a[1] : &a[0], "stride", 1, g->stride));
-    DL_TRY(dl_pair(&a[2], "padding", 0, g->pad));
-    DL_TRY(dl_pair(&a[3], "dilation", 1, g->dil));
+    DL_TRY(dl_pair(window, "kernel_size", 1, g->k));
+    DL_TRY(dl_pair(stride->given && stride->n ? stride : window, "stride", 1, g->stride));
+    DL_TRY(dl_pair(ATTR(c, MAXPOOL_PADDING), "padding", 0, g->pad));
+    DL_TRY(dl_pair(ATTR(c, MAXPOOL_DILATION), "dilation", 1, g->dil));
     g->N = x->shape[0], g->C = g->O = x->shape[1], g->groups = g->C;
     for (int i = 0; i < 2; i++) {
         g->in[i] = x->shape[2 + i];
@@ -226,7 +226,7 @@ dl_status dl_pool_of(const dl_call *c, dl_conv *g) {
             return dl_fail(DL_ERR_VALUE, "padding %ld is more than half of the window's %ld", g->pad[i], g->k[i]);
         if (g->in[i] < 1) return dl_fail(DL_ERR_SHAPE, "the images are empty");
     }
-    return dl_window_sizes(g, a[4].u.i, "window");
+    return dl_window_sizes(g, ATTR_I(c, MAXPOOL_CEIL_MODE), "window");
 }
 
 INFER_RULE(max_pool2d) {
@@ -244,7 +244,7 @@ INFER_RULE(max_pool2d) {
 INFER_RULE(relu_max_pool2d) {
     DL_TRY(dl_infer_max_pool2d(c, out));
     out[1].dtype = DL_I32;
-    const dl_tensor *bias = c->nin > 1 ? c->in[1] : NULL;
+    const dl_tensor *bias = INPUT(c, RELU_MAX_POOL2D_BIAS);
     if (bias && (bias->ndim != 1 || bias->shape[0] != out->shape[1]))
         return dl_fail(DL_ERR_SHAPE, "bias must have one number for each of the %ld channels", out->shape[1]);
     if (c->in[0]->shape[2] * c->in[0]->shape[3] > 0x7fffffff)
@@ -265,7 +265,7 @@ static dl_status check_indices(const dl_tensor *x, const dl_tensor *index) {
 INFER_RULE(pool_scatter) {
     const dl_tensor *x = c->in[0];
     long size[2] = {0};
-    DL_TRY(dl_pair(&c->attr[0], "size", 0, size));
+    DL_TRY(dl_pair(ATTR(c, POOL_SCATTER_SIZE), "size", 0, size));
     DL_TRY(check_indices(x, c->in[1]));
     if (!dl_shape_eq(x, c->in[1])) return dl_fail(DL_ERR_SHAPE, "input and indices must have one shape");
     *out = dl_meta_like(x, 4, (long[]){x->shape[0], x->shape[1], size[0], size[1]});
@@ -290,8 +290,8 @@ static void two_calls(const dl_call *c, dl_conv_pool *p) {
     p->pool = *c;
     p->pool.op = dl_op_row(DL_OP_relu_max_pool2d);
     dl_attr_defaults(p->pool.op, p->attr);
-    p->attr[0] = c->attr[4];
-    p->in[1] = c->nin > 2 ? c->in[2] : NULL;
+    p->attr[DL_A_RELU_MAX_POOL2D_KERNEL_SIZE] = *ATTR(c, CONV2D_RELU_MAX_POOL2D_POOL_SIZE);
+    p->in[1] = INPUT(c, CONV2D_RELU_MAX_POOL2D_BIAS);
     p->pool.in = p->in, p->pool.nin = p->in[1] ? 2 : 1, p->pool.attr = p->attr;
 }
 

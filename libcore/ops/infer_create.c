@@ -16,12 +16,13 @@ static dl_status made(const dl_call *c, const dl_aval *dtype, dl_dtype dflt, int
 static double number(const dl_aval *a) { return a->is_int ? (double)a->u.i : a->u.f; }
 
 INFER_RULE(full) {
-    return made(c, &c->attr[2], c->attr[1].is_int ? DL_I64 : DL_F32, c->attr[0].n, c->attr[0].u.v, out);
+    return made(c, ATTR(c, FULL_DTYPE), ATTR(c, FULL_FILL_VALUE)->is_int ? DL_I64 : DL_F32, ATTR(c, FULL_SIZE)->n,
+                ATTR(c, FULL_SIZE)->u.v, out);
 }
 
 /* How many steps fit between two numbers, the end not included. */
 static dl_status count_steps(const dl_call *c, long *n) {
-    const dl_aval *a = &c->attr[0], *stop = &c->attr[1], *step = &c->attr[2];
+    const dl_aval *a = ATTR(c, ARANGE_START), *stop = ATTR(c, ARANGE_END), *step = ATTR(c, ARANGE_STEP);
     dl_aval zero = {.given = true, .is_int = true};
     if (!stop->given) stop = a, a = &zero;
     double from = number(a), to = number(stop), by = number(step);
@@ -42,18 +43,19 @@ static dl_status count_steps(const dl_call *c, long *n) {
 INFER_RULE(arange) {
     long n;
     DL_TRY(count_steps(c, &n));
-    bool whole = c->attr[0].is_int && c->attr[2].is_int && (!c->attr[1].given || c->attr[1].is_int);
-    return made(c, &c->attr[3], whole ? DL_I64 : DL_F32, 1, &n, out);
+    bool whole = ATTR(c, ARANGE_START)->is_int && ATTR(c, ARANGE_STEP)->is_int &&
+                 (!ATTR(c, ARANGE_END)->given || ATTR(c, ARANGE_END)->is_int);
+    return made(c, ATTR(c, ARANGE_DTYPE), whole ? DL_I64 : DL_F32, 1, &n, out);
 }
 
 INFER_RULE(eye) {
-    long shape[2] = {c->attr[0].u.i, c->attr[1].given ? c->attr[1].u.i : c->attr[0].u.i};
-    return made(c, &c->attr[2], DL_F32, 2, shape, out);
+    long shape[2] = {ATTR_I(c, EYE_N), ATTR(c, EYE_M)->given ? ATTR_I(c, EYE_M) : ATTR_I(c, EYE_N)};
+    return made(c, ATTR(c, EYE_DTYPE), DL_F32, 2, shape, out);
 }
 
-INFER_RULE(linspace) { return made(c, &c->attr[3], DL_F32, 1, &c->attr[2].u.i, out); }
+INFER_RULE(linspace) { return made(c, ATTR(c, LINSPACE_DTYPE), DL_F32, 1, &ATTR_I(c, LINSPACE_STEPS), out); }
 
-INFER_RULE(random) { return made(c, &c->attr[1], DL_F32, c->attr[0].n, c->attr[0].u.v, out); }
+INFER_RULE(random) { return made(c, ATTR(c, FILL_DTYPE), DL_F32, ATTR(c, FILL_SIZE)->n, ATTR(c, FILL_SIZE)->u.v, out); }
 
 /* Largest and smallest integer of a dtype; floats hold all those that count here. */
 static dl_status check_range(const dl_call *c, long lo, long hi, dl_dtype dt) {
@@ -66,13 +68,13 @@ static dl_status check_range(const dl_call *c, long lo, long hi, dl_dtype dt) {
 }
 
 INFER_RULE(randint) {
-    long lo = c->attr[0].u.i, hi = c->attr[1].u.i;
+    long lo = ATTR_I(c, RANDINT_LOW), hi = ATTR_I(c, RANDINT_HIGH);
     if (hi <= lo) return dl_fail(DL_ERR_VALUE, "high (%ld) must be above low (%ld)", hi, lo);
-    DL_TRY(made(c, &c->attr[3], DL_I64, c->attr[2].n, c->attr[2].u.v, out));
+    DL_TRY(made(c, ATTR(c, RANDINT_DTYPE), DL_I64, ATTR(c, RANDINT_SIZE)->n, ATTR(c, RANDINT_SIZE)->u.v, out));
     return check_range(c, lo, hi - 1, (dl_dtype)out->dtype);
 }
 
 INFER_RULE(randperm) {
-    DL_TRY(made(c, &c->attr[1], DL_I64, 1, &c->attr[0].u.i, out));
-    return check_range(c, 0, c->attr[0].u.i - 1, (dl_dtype)out->dtype);
+    DL_TRY(made(c, ATTR(c, RANDPERM_DTYPE), DL_I64, 1, &ATTR_I(c, RANDPERM_N), out));
+    return check_range(c, 0, ATTR_I(c, RANDPERM_N) - 1, (dl_dtype)out->dtype);
 }

@@ -16,7 +16,7 @@ dl_status dl_fail_index(long index, int dim, long size) {
 
 dl_status dl_flip_source(const dl_call *c, const char **from, long stride[DL_MAX_DIM]) {
     const dl_tensor *x = c->in[0];
-    const dl_aval *dims = &c->attr[0];
+    const dl_aval *dims = ATTR(c, FLIP_DIMS);
     unsigned seen = 0;
     memcpy(stride, x->stride, sizeof x->stride);
     *from = dl_ptr(x);
@@ -50,7 +50,7 @@ INFER_RULE(cat) {
     if (!first->ndim)
         return dl_fail_hint(DL_ERR_SHAPE, "use stack() to join 0-d tensors",
                             "0-d tensors have no dimension to join along");
-    DL_TRY(dl_dim_norm(c->attr[0].u.i, first->ndim, &d));
+    DL_TRY(dl_dim_norm(ATTR_I(c, CAT_DIM), first->ndim, &d));
     *out = dl_meta_fresh(c, c->dtype, first->ndim, first->shape);
     for (int i = 1; i < c->nin; i++) {
         DL_TRY(check_others(first, c->in[i], d, "the tensors"));
@@ -63,7 +63,7 @@ INFER_RULE(index_select) {
     const dl_tensor *x = c->in[0], *index = c->in[1];
     int d;
     DL_TRY(dl_check_index(index));
-    DL_TRY(dl_dim_norm(c->attr[0].u.i, x->ndim, &d));
+    DL_TRY(dl_dim_norm(ATTR_I(c, INDEXED_DIM), x->ndim, &d));
     if (index->ndim > 1)
         return dl_fail_hint(DL_ERR_SHAPE, "flatten it with reshape(index, [-1])",
                             "the index must be a list (1-d), not %d-d", index->ndim);
@@ -75,17 +75,18 @@ INFER_RULE(index_select) {
 }
 
 static dl_status check_source(const dl_call *c) {
-    if (c->in[2]->dtype == c->in[0]->dtype) return DL_OK;
+    if (INPUT(c, INDEX_ADD_SOURCE)->dtype == c->in[0]->dtype) return DL_OK;
     return dl_fail_hint(DL_ERR_DTYPE, "convert the source with .to(DTYPE)", "the source is %s, the input %s",
-                        dl_dtype_name((dl_dtype)c->in[2]->dtype), dl_dtype_name((dl_dtype)c->in[0]->dtype));
+                        dl_dtype_name((dl_dtype)INPUT(c, INDEX_ADD_SOURCE)->dtype),
+                        dl_dtype_name((dl_dtype)c->in[0]->dtype));
 }
 
 INFER_RULE(index_add) {
-    const dl_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
+    const dl_tensor *x = c->in[0], *index = c->in[1], *source = INPUT(c, INDEX_ADD_SOURCE);
     int d;
     DL_TRY(dl_check_index(index));
     DL_TRY(check_source(c));
-    DL_TRY(dl_dim_norm(c->attr[0].u.i, x->ndim, &d));
+    DL_TRY(dl_dim_norm(ATTR_I(c, INDEXED_DIM), x->ndim, &d));
     if (index->ndim > 1)
         return dl_fail_hint(DL_ERR_SHAPE, "flatten it with reshape(index, [-1])",
                             "the index must be a list (1-d), not %d-d", index->ndim);
@@ -103,7 +104,7 @@ static dl_status check_pick(const dl_call *c) {
     const dl_tensor *x = c->in[0], *index = c->in[1];
     int d;
     DL_TRY(dl_check_index(index));
-    DL_TRY(dl_dim_norm(c->attr[0].u.i, x->ndim, &d));
+    DL_TRY(dl_dim_norm(ATTR_I(c, INDEXED_DIM), x->ndim, &d));
     bool ok = x->ndim == index->ndim;
     for (int i = 0; i < x->ndim && ok; i++) ok = i == d || index->shape[i] <= x->shape[i];
     if (ok) return DL_OK;
@@ -124,7 +125,7 @@ INFER_RULE(gather) {
 INFER_RULE(scatter_add) {
     DL_TRY(check_source(c));
     DL_TRY(check_pick(c));
-    DL_TRY(check_others(c->in[1], c->in[2], -1, "the index and the source"));
+    DL_TRY(check_others(c->in[1], INPUT(c, INDEX_ADD_SOURCE), -1, "the index and the source"));
     *out = dl_meta_fresh(c, c->dtype, c->in[0]->ndim, c->in[0]->shape);
     return DL_OK;
 }
@@ -154,7 +155,7 @@ INFER_RULE(nonzero) {
 
 INFER_RULE(one_hot) {
     dl_tensor *x = c->in[0];
-    long n = c->attr[0].u.i;
+    long n = ATTR_I(c, ONE_HOT_NUM_CLASSES);
     DL_TRY(dl_check_index(x));
     if (x->ndim == DL_MAX_DIM) return dl_fail(DL_ERR_SHAPE, "a tensor has at most %d dimensions", DL_MAX_DIM);
     if (n == -1) {

@@ -31,7 +31,7 @@ INFER_RULE(matmul) {
 }
 
 INFER_RULE(linear) {
-    const dl_tensor *x = c->in[0], *w = c->in[1], *bias = c->nin > 2 ? c->in[2] : NULL;
+    const dl_tensor *x = c->in[0], *w = c->in[1], *bias = INPUT(c, LINEAR_BIAS);
     long shape[DL_MAX_DIM];
     if (w->ndim != 2)
         return dl_fail(DL_ERR_SHAPE, "the weight must be a matrix [out, in], not of %d dimensions", w->ndim);
@@ -62,16 +62,16 @@ FLOPS_RULE(linear) { return product_flops(c, dl_infer_linear); }
 /* Rows with an attribute `dim` first, otherwise like their input. */
 INFER_RULE(dim) {
     int dim;
-    DL_TRY(dl_dim_norm(c->attr[0].u.i, c->in[0]->ndim, &dim));
+    DL_TRY(dl_dim_norm(ATTR_I(c, ALONG_DIM), c->in[0]->ndim, &dim));
     return dl_infer_same(c, out);
 }
 
 /* ---- losses */
 
 INFER_RULE(cross_entropy) {
-    const dl_tensor *x = c->in[0], *y = c->in[1], *w = c->nin > 2 ? c->in[2] : NULL;
-    const char *reduction = c->attr[0].u.s;
-    double smooth = c->attr[2].u.f;
+    const dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, CROSS_ENTROPY_WEIGHT);
+    const char *reduction = ATTR_S(c, CROSS_ENTROPY_REDUCTION);
+    double smooth = ATTR_F(c, CROSS_ENTROPY_LABEL_SMOOTHING);
     if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "the logits need a dimension for the classes");
     if (y->dtype != DL_I64 && y->dtype != DL_I32)
         return dl_fail_hint(DL_ERR_DTYPE, "labels are class numbers; convert them with .to(i64)",
@@ -104,9 +104,9 @@ INFER_RULE(cross_entropy) {
 /* ---- dropout, batch norm */
 
 INFER_RULE(dropout) {
-    double p = c->attr[0].u.f;
+    double p = ATTR_F(c, DROPOUT_P);
     if (!(p >= 0 && p <= 1)) return dl_fail(DL_ERR_VALUE, "p is a probability, between 0 and 1, not %g", p);
-    if (!c->attr[1].u.i) { /* the identity: a view, and no mask */
+    if (!ATTR_I(c, DROPOUT_TRAINING)) { /* the identity: a view, and no mask */
         out[0] = dl_meta_of(c->in[0]);
         out[0].alias = 0;
         out[1].absent = true;
@@ -119,7 +119,7 @@ INFER_RULE(dropout) {
 }
 
 static dl_status channel_vector(const dl_call *c, int i, long channels) {
-    const dl_tensor *t = c->nin > i ? c->in[i] : NULL;
+    const dl_tensor *t = c->in[i];
     if (!t || (t->ndim == 1 && t->shape[0] == channels)) return DL_OK;
     return dl_fail(DL_ERR_SHAPE, "%s must have shape [%ld], one number a channel", c->op->in_name[i], channels);
 }
@@ -127,12 +127,12 @@ static dl_status channel_vector(const dl_call *c, int i, long channels) {
 /* mean and rstd are those of the batch, or of the running statistics; in f32 for 16-bit inputs. */
 INFER_RULE(batch_norm) {
     const dl_tensor *x = c->in[0];
-    bool training = c->attr[0].u.i;
+    bool training = ATTR_I(c, BATCHNORM_TRAINING);
     if (x->ndim < 2)
         return dl_fail(DL_ERR_SHAPE, "the input must be [N,C] or [N,C,...], not of %d dimensions", x->ndim);
     long channels = x->shape[1];
-    for (int i = 1; i < 5; i++) DL_TRY(channel_vector(c, i, channels));
-    bool mean = c->nin > 1 && c->in[1], var = c->nin > 2 && c->in[2];
+    for (int i = DL_IN_BATCHNORM_RUNNING_MEAN; i < c->nin; i++) DL_TRY(channel_vector(c, i, channels));
+    bool mean = INPUT(c, BATCHNORM_RUNNING_MEAN), var = INPUT(c, BATCHNORM_RUNNING_VAR);
     if (mean != var)
         return dl_fail(DL_ERR_VALUE, "running_mean and running_var come together; only %s was given",
                        mean ? "running_mean" : "running_var");
@@ -173,8 +173,8 @@ static dl_status check_lists(const dl_call *c, int head, int groups, const char 
 
 INFER_RULE(sgd_step) {
     (void)out;
-    bool momentum = c->attr[0].u.f != 0;
-    if (c->attr[3].u.i && (!momentum || c->attr[1].u.f != 0))
+    bool momentum = ATTR_F(c, SGD_STEP_MOMENTUM) != 0;
+    if (ATTR_I(c, SGD_STEP_NESTEROV) && (!momentum || ATTR_F(c, SGD_STEP_DAMPENING) != 0))
         return dl_fail(DL_ERR_VALUE, "nesterov needs a momentum and no dampening");
     return check_lists(c, 1, momentum ? 3 : 2,
                        momentum ? "parameters, gradients and buffers" : "parameters and gradients");
@@ -182,6 +182,6 @@ INFER_RULE(sgd_step) {
 
 INFER_RULE(adam_step) {
     (void)out;
-    bool amsgrad = c->attr[5].u.i;
+    bool amsgrad = ATTR_I(c, ADAM_STEP_AMSGRAD);
     return check_lists(c, 2, amsgrad ? 5 : 4, "parameters, gradients and two moments (three with amsgrad)");
 }

@@ -76,7 +76,7 @@ INFER_RULE(where) {
 
 /* Integers limited by a number that is none become f32, as in any other arithmetic with it. */
 INFER_RULE(clamp) {
-    const dl_aval *lo = &c->attr[0], *hi = &c->attr[1];
+    const dl_aval *lo = ATTR(c, CLAMP_MIN), *hi = ATTR(c, CLAMP_MAX);
     if (!lo->given && !hi->given) return dl_fail(DL_ERR_VALUE, "at least one of the limits min and max must be given");
     DL_TRY(dl_infer_same(c, out));
     bool real = (lo->given && !lo->is_int) || (hi->given && !hi->is_int);
@@ -86,12 +86,12 @@ INFER_RULE(clamp) {
 
 INFER_RULE(to) {
     DL_TRY(dl_infer_same(c, out));
-    out->dtype = (int8_t)c->attr[0].u.i;
+    out->dtype = (int8_t)ATTR_I(c, TO_DTYPE);
     return DL_OK;
 }
 
 INFER_RULE(restride) {
-    const dl_aval *stride = &c->attr[0];
+    const dl_aval *stride = ATTR(c, RESTRIDE_STRIDE);
     DL_TRY(dl_infer_same(c, out));
     if (stride->n != out->ndim)
         return dl_fail(DL_ERR_SHAPE, "%d strides do not fit a %d-d tensor", stride->n, out->ndim);

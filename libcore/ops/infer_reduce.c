@@ -3,12 +3,13 @@
 #include "ops/rules.h"
 
 dl_status dl_reduced_dims(const dl_op *op, const dl_aval *attr, int ndim, unsigned *mask) {
-    int n = !attr->given ? 0 : op->attrs[0].kind == DL_A_INT ? 1 : attr->n;
+    const dl_aval *dim = &attr[DL_A_REDUCE_DIM];
+    int n = !dim->given ? 0 : op->attrs[DL_A_REDUCE_DIM].kind == DL_A_INT ? 1 : dim->n;
     *mask = 0;
     if (n == 0) return *mask = (1u << ndim) - 1, DL_OK;
     for (int i = 0; i < n && i < DL_MAX_DIM; i++) {
         int d;
-        DL_TRY(dl_dim_norm(attr->u.v[i], ndim, &d));
+        DL_TRY(dl_dim_norm(dim->u.v[i], ndim, &d));
         if (*mask >> d & 1) return dl_fail(DL_ERR_VALUE, "dimension %d is named twice", d);
         *mask |= 1u << d;
     }
@@ -26,18 +27,15 @@ int dl_reduced_shape(int ndim, const long *shape, unsigned mask, bool keep, long
     return n;
 }
 
-/* keep: the attribute that keeps reduced dimensions. */
-static dl_status reduced_as(const dl_call *c, int keep, dl_dtype dtype, dl_meta *out) {
+static dl_status reduced(const dl_call *c, dl_dtype dtype, dl_meta *out) {
     const dl_tensor *x = c->in[0];
     unsigned mask;
     long shape[DL_MAX_DIM];
-    DL_TRY(dl_reduced_dims(c->op, &c->attr[0], x->ndim, &mask));
-    int n = dl_reduced_shape(x->ndim, x->shape, mask, c->attr[keep].u.i, shape);
+    DL_TRY(dl_reduced_dims(c->op, c->attr, x->ndim, &mask));
+    int n = dl_reduced_shape(x->ndim, x->shape, mask, ATTR_I(c, REDUCE_KEEPDIM), shape);
     *out = dl_meta_fresh(c, dtype, n, shape);
     return DL_OK;
 }
-
-static dl_status reduced(const dl_call *c, dl_dtype dtype, dl_meta *out) { return reduced_as(c, 1, dtype, out); }
 
 /* The largest of nothing does not exist. */
 static dl_status check_some(const dl_call *c, const dl_meta *out) {
@@ -54,8 +52,6 @@ INFER_RULE(reduce) {
     return c->op->id == DL_OP_amax || c->op->id == DL_OP_amin ? check_some(c, out) : DL_OK;
 }
 
-INFER_RULE(var) { return reduced_as(c, 2, c->dtype, out); }
-
 /* Integers and bool add up in i64. */
 INFER_RULE(sum) { return reduced(c, dl_dtype_is_float(c->dtype) ? c->dtype : DL_I64, out); }
 
@@ -67,15 +63,15 @@ INFER_RULE(argmax) {
 }
 
 INFER_RULE(max_dim) {
-    DL_TRY(reduced(c, c->dtype, &out[0]));
-    DL_TRY(reduced(c, DL_I64, &out[1]));
+    DL_TRY(reduced(c, c->dtype, &out[DL_OUT_MAX_DIM_VALUES]));
+    DL_TRY(reduced(c, DL_I64, &out[DL_OUT_MAX_DIM_INDICES]));
     return check_some(c, out);
 }
 
 INFER_RULE(cumsum) {
     const dl_tensor *x = c->in[0];
     int d;
-    DL_TRY(dl_dim_norm(c->attr[0].u.i, x->ndim, &d));
+    DL_TRY(dl_dim_norm(ATTR_I(c, CUMSUM_DIM), x->ndim, &d));
     *out = dl_meta_fresh(c, dl_dtype_is_float(c->dtype) ? c->dtype : DL_I64, x->ndim, x->shape);
     return DL_OK;
 }

@@ -70,9 +70,9 @@ static bool view_strides(const dl_tensor *x, int ndim, const long *shape, long *
 INFER_RULE(reshape) {
     const dl_tensor *x = c->in[0];
     long shape[DL_MAX_DIM];
-    DL_TRY(resolve(x, &c->attr[0], shape));
+    DL_TRY(resolve(x, ATTR(c, RESHAPE_SHAPE), shape));
     start(c, out);
-    out->ndim = c->attr[0].n;
+    out->ndim = ATTR(c, RESHAPE_SHAPE)->n;
     memcpy(out->shape, shape, sizeof shape);
     if (view_strides(x, out->ndim, shape, out->stride)) return DL_OK;
     out->alias = -1;
@@ -85,7 +85,7 @@ INFER_RULE(reshape) {
 
 INFER_RULE(permute) {
     const dl_tensor *x = c->in[0];
-    const dl_aval *dims = &c->attr[0];
+    const dl_aval *dims = ATTR(c, PERMUTE_DIMS);
     unsigned seen = 0;
     start(c, out);
     if (dims->n != x->ndim) return dl_fail(DL_ERR_SHAPE, "%d dimensions are given for a %d-d tensor", dims->n, x->ndim);
@@ -102,7 +102,7 @@ INFER_RULE(permute) {
 
 INFER_RULE(expand) {
     const dl_tensor *x = c->in[0];
-    const dl_aval *size = &c->attr[0];
+    const dl_aval *size = ATTR(c, EXPAND_SIZE);
     char from[160], to[160];
     DL_TRY(check_count(size, "the size"));
     start(c, out);
@@ -133,15 +133,15 @@ static long bound(const dl_aval *a, long size, long dflt) {
 
 INFER_RULE(slice) {
     const dl_tensor *x = c->in[0];
-    long step = c->attr[3].u.i;
+    long step = ATTR_I(c, SLICE_STEP);
     int d;
     if (!x->ndim) return dl_fail(DL_ERR_INDEX, "a 0-d tensor has no dimension to slice");
-    DL_TRY(dl_dim_norm(c->attr[0].u.i, x->ndim, &d));
+    DL_TRY(dl_dim_norm(ATTR_I(c, SLICE_DIM), x->ndim, &d));
     if (step < 1)
         return dl_fail_hint(DL_ERR_VALUE, "use flip() to reverse", "the step of a slice must be at least 1, not %ld",
                             step);
     start(c, out);
-    long lo = bound(&c->attr[1], x->shape[d], 0), hi = bound(&c->attr[2], x->shape[d], x->shape[d]);
+    long lo = bound(ATTR(c, SLICE_START), x->shape[d], 0), hi = bound(ATTR(c, SLICE_END), x->shape[d], x->shape[d]);
     long n = hi > lo ? (hi - lo - 1) / step + 1 : 0;
     out->shape[d] = n;
     if (n) out->offset += lo * x->stride[d];
@@ -151,10 +151,10 @@ INFER_RULE(slice) {
 
 INFER_RULE(select) {
     const dl_tensor *x = c->in[0];
-    long i = c->attr[1].u.i;
+    long i = ATTR_I(c, SELECT_INDEX);
     int d;
     if (!x->ndim) return dl_fail(DL_ERR_INDEX, "a 0-d tensor cannot be indexed");
-    DL_TRY(dl_dim_norm(c->attr[0].u.i, x->ndim, &d));
+    DL_TRY(dl_dim_norm(ATTR_I(c, SELECT_DIM), x->ndim, &d));
     if (i < -x->shape[d] || i >= x->shape[d]) return dl_fail_index(i, d, x->shape[d]);
     start(c, out);
     out->offset += (i < 0 ? i + x->shape[d] : i) * x->stride[d];
@@ -168,11 +168,11 @@ INFER_RULE(select) {
 
 INFER_RULE(diagonal) {
     const dl_tensor *x = c->in[0];
-    long off = c->attr[0].u.i;
+    long off = ATTR_I(c, DIAGONAL_OFFSET);
     int a, b, n = 0;
     if (x->ndim < 2) return dl_fail(DL_ERR_SHAPE, "a diagonal needs two dimensions, not %d", x->ndim);
-    DL_TRY(dl_dim_norm(c->attr[1].u.i, x->ndim, &a));
-    DL_TRY(dl_dim_norm(c->attr[2].u.i, x->ndim, &b));
+    DL_TRY(dl_dim_norm(ATTR_I(c, DIAGONAL_DIM1), x->ndim, &a));
+    DL_TRY(dl_dim_norm(ATTR_I(c, DIAGONAL_DIM2), x->ndim, &b));
     if (a == b) return dl_fail(DL_ERR_VALUE, "dim1 and dim2 are both %d", a);
     off = off < -DL_MAX_COUNT ? -DL_MAX_COUNT : off; /* beyond any size */
     start(c, out);
@@ -212,20 +212,20 @@ static dl_status check_region(const dl_call *c, const dl_aval *size, const dl_av
 }
 
 INFER_RULE(as_strided) {
-    const dl_aval *size = &c->attr[0], *stride = &c->attr[1];
-    DL_TRY(check_region(c, size, stride, c->attr[2].u.i));
+    const dl_aval *size = ATTR(c, STRIDED_SIZE), *stride = ATTR(c, STRIDED_STRIDE);
+    DL_TRY(check_region(c, size, stride, ATTR_I(c, STRIDED_OFFSET)));
     start(c, out);
     out->ndim = size->n;
-    out->offset = c->attr[2].u.i;
+    out->offset = ATTR_I(c, STRIDED_OFFSET);
     memcpy(out->shape, size->u.v, sizeof out->shape);
     memcpy(out->stride, stride->u.v, sizeof out->stride);
     return DL_OK;
 }
 
 INFER_RULE(as_strided_set) {
-    const dl_aval *size = &c->attr[0];
+    const dl_aval *size = ATTR(c, STRIDED_SIZE);
     const dl_tensor *v = c->in[1];
-    DL_TRY(check_region(c, size, &c->attr[1], c->attr[2].u.i));
+    DL_TRY(check_region(c, size, ATTR(c, STRIDED_STRIDE), ATTR_I(c, STRIDED_OFFSET)));
     char got[128], want[128];
     long shape[DL_MAX_DIM];
     int ndim;

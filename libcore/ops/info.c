@@ -44,7 +44,7 @@ static int describe(const dl_op *op, dl_op_info *out) {
     dl_op_arg all[MAX], named[MAX];
     int n = 0, nnamed = 0;
     for (int i = 0; i < DL_MAX_NAMED_IN && op->in_name[i] && n < MAX; i++) all[n++] = input_arg(op, i);
-    for (int i = 0; i < op->nattr && n < MAX; i++) all[n++] = attr_arg(&op->attrs[i]);
+    for (int i = 0; i < op->nattr && n < MAX; i++) all[n++] = attr_arg(&op->attrs[dl_attr_listed(op, i)]);
     for (int i = 0; i < n; i++) {
         int creates = op->flags & DL_F_CREATE && (!strcmp(all[i].kind, "dtype") || !strcmp(all[i].kind, "device"));
         int place = place_of(op, all[i].name, i, creates);

@@ -31,7 +31,7 @@ COMPOSE_RULE(mse_loss) {
     dl_pool p = {0};
     DL_TRY(check_pair(c));
     dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(dl_reduction_of(&c->attr[0], &how));
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     dl_tensor *off = K(dl_sub(c->in[0], c->in[1]));
     if (!off || how == DL_REDUCE_NONE) return dl_finish(&p, c, dl_square(off));
     dl_tensor *sum = dl_square_sum(off, NULL, 0, 0);
@@ -43,7 +43,7 @@ COMPOSE_RULE(l1_loss) {
     dl_pool p = {0};
     DL_TRY(check_pair(c));
     dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(dl_reduction_of(&c->attr[0], &how));
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     return dl_finish(&p, c, reduced(K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), how));
 }
 
@@ -58,10 +58,10 @@ COMPOSE_RULE(smooth_l1_loss) {
     dl_pool p = {0};
     DL_TRY(check_pair(c));
     dl_reduction how = DL_REDUCE_MEAN;
-    double beta = c->attr[1].u.f;
-    DL_TRY(dl_reduction_of(&c->attr[0], &how));
+    double beta = ATTR_F(c, SMOOTH_L1_LOSS_BETA);
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     if (!(beta >= 0)) return dl_fail(DL_ERR_VALUE, "beta must be 0 or more, not %g", beta);
-    if (beta == 0) return dl_finish(&p, c, dl_l1_loss(c->in[0], c->in[1], c->attr[0].u.s));
+    if (beta == 0) return dl_finish(&p, c, dl_l1_loss(c->in[0], c->in[1], ATTR_S(c, LOSS_REDUCTION)));
     return dl_finish(&p, c, reduced(K(dl_div(bent(&p, c, beta), K(dl_scalar_f(beta)))), how));
 }
 
@@ -69,9 +69,10 @@ COMPOSE_RULE(huber_loss) {
     dl_pool p = {0};
     DL_TRY(check_pair(c));
     dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(dl_reduction_of(&c->attr[0], &how));
-    if (!(c->attr[1].u.f > 0)) return dl_fail(DL_ERR_VALUE, "delta must be above 0, not %g", c->attr[1].u.f);
-    return dl_finish(&p, c, reduced(bent(&p, c, c->attr[1].u.f), how));
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    if (!(ATTR_F(c, HUBER_LOSS_DELTA) > 0))
+        return dl_fail(DL_ERR_VALUE, "delta must be above 0, not %g", ATTR_F(c, HUBER_LOSS_DELTA));
+    return dl_finish(&p, c, reduced(bent(&p, c, ATTR_F(c, HUBER_LOSS_DELTA)), how));
 }
 
 /* A probability of 0 counts nothing. */
@@ -79,10 +80,10 @@ COMPOSE_RULE(kl_div) {
     dl_pool p = {0};
     DL_TRY(check_pair(c));
     dl_reduction how = DL_REDUCE_SUM;
-    bool each = !strcmp(c->attr[0].u.s, "batchmean");
+    bool each = !strcmp(ATTR_S(c, LOSS_REDUCTION), "batchmean");
     dl_tensor *x = c->in[0], *y = c->in[1], *ln = y, *share = y, *loss;
-    if (!each) DL_TRY(dl_reduction_of(&c->attr[0], &how));
-    if (c->attr[1].u.i)
+    if (!each) DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    if (ATTR_I(c, KL_DIV_LOG_TARGET))
         share = K(dl_exp(y));
     else
         ln = K(dl_log(K(dl_where(K(dl_eq(y, K(dl_scalar_f(0)))), K(dl_scalar_f(1)), y))));
@@ -95,7 +96,7 @@ COMPOSE_RULE(binary_cross_entropy_with_logits) {
     dl_pool p = {0};
     DL_TRY(check_pair(c));
     dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(dl_reduction_of(&c->attr[0], &how));
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     return dl_finish(&p, c, reduced(K(dl_logit_loss(c->in[0], c->in[1])), how));
 }
 
@@ -132,14 +133,14 @@ static int with_class_dim(const dl_tensor *y, long shape[DL_MAX_DIM]) {
 COMPOSE_RULE(nll_loss) {
     dl_pool p = {0};
     dl_reduction how = DL_REDUCE_MEAN;
-    dl_tensor *x = c->in[0], *y = c->in[1], *w = c->nin > 2 ? c->in[2] : NULL;
+    dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, NLL_LOSS_WEIGHT);
     long shape[DL_MAX_DIM];
-    DL_TRY(dl_reduction_of(&c->attr[0], &how));
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     if (x->ndim != y->ndim + 1)
         return dl_fail_hint(DL_ERR_SHAPE, "log-probabilities are [N,C,...] and labels [N,...]",
                             "labels of %d dimensions do not fit log-probabilities of %d", y->ndim, x->ndim);
     if (!dl_dtype_is_float((dl_dtype)x->dtype)) return dl_fail(DL_ERR_DTYPE, "log-probabilities are floating numbers");
-    labels l = labels_of(&p, y, w, c->attr[1].u.i, (dl_dtype)x->dtype);
+    labels l = labels_of(&p, y, w, ATTR_I(c, NLL_LOSS_IGNORE_INDEX), (dl_dtype)x->dtype);
     int nd = with_class_dim(y, shape);
     dl_tensor *index = K(l.safe ? dl_reshape(l.safe, shape, nd) : NULL);
     dl_tensor *picked = K(index ? dl_gather(x, index, x->ndim > 1) : NULL);
@@ -176,14 +177,16 @@ static dl_tensor *target_vector(dl_back *b, dl_pool *p, const labels *l, dl_tens
 }
 
 GRAD_RULE(cross_entropy) {
-    dl_tensor *x = IN_(0), *y = IN_(1), *w = b->nin > 2 && dl_in_meta(b, 2)->ndim ? IN_(2) : NULL, *g = G0;
+    bool weighted = b->nin > DL_IN_CROSS_ENTROPY_WEIGHT && META(CROSS_ENTROPY_WEIGHT)->ndim;
+    dl_tensor *x = IN_(CROSS_ENTROPY_INPUT), *y = IN_(CROSS_ENTROPY_TARGET), *g = G0;
+    dl_tensor *w = weighted ? IN_(CROSS_ENTROPY_WEIGHT) : NULL;
     dl_reduction how = DL_REDUCE_MEAN;
     if (!x || !y) return dl_fail_null("the logits");
     long cls = x->ndim > 1, shape[DL_MAX_DIM];
-    DL_TRY(dl_reduction_of(&b->attr[0], &how));
+    DL_TRY(dl_reduction_of(ATTR(b, LOSS_REDUCTION), &how));
     dl_pool p = {0};
-    labels l = labels_of(&p, y, w, b->attr[1].u.i, (dl_dtype)x->dtype);
-    dl_tensor *t = l.weight ? target_vector(b, &p, &l, w, x, b->attr[2].u.f) : NULL;
+    labels l = labels_of(&p, y, w, ATTR_I(b, CROSS_ENTROPY_IGNORE_INDEX), (dl_dtype)x->dtype);
+    dl_tensor *t = l.weight ? target_vector(b, &p, &l, w, x, ATTR_F(b, CROSS_ENTROPY_LABEL_SMOOTHING)) : NULL;
     dl_tensor *total = t ? T(dl_sum(l.weight, NULL, 0, 0)) : NULL;
     dl_release(&p);
     if (!total) return dl_fail_null("the targets");

@@ -3,7 +3,7 @@
 #include "ops/norms.h"
 #include "ops/rules.h"
 
-/* The dimensions normalised are the last ones, with the sizes of attribute 0. */
+/* The dimensions normalised are the last ones, with the sizes of normalized_shape. */
 static dl_status check_sizes(const dl_tensor *x, const dl_aval *sizes) {
     bool ok = sizes->n >= 1 && sizes->n <= x->ndim;
     for (int i = 0; ok && i < sizes->n; i++) ok = x->shape[x->ndim - sizes->n + i] == sizes->u.v[i];
@@ -15,8 +15,8 @@ static dl_status check_sizes(const dl_tensor *x, const dl_aval *sizes) {
 }
 
 static dl_status check_parameter(const dl_call *c, int i) {
-    const dl_tensor *t = c->nin > i ? c->in[i] : NULL;
-    const dl_aval *sizes = &c->attr[0];
+    const dl_tensor *t = c->in[i];
+    const dl_aval *sizes = ATTR(c, LAYERNORM_NORMALIZED_SHAPE);
     bool ok = !t || t->ndim == sizes->n;
     for (int d = 0; t && ok && d < t->ndim; d++) ok = t->shape[d] == sizes->u.v[d];
     if (ok) return DL_OK;
@@ -29,12 +29,11 @@ static dl_status check_parameter(const dl_call *c, int i) {
 INFER_RULE(layer_norm) {
     const dl_tensor *x = c->in[0];
     bool half = DL_BIT(x->dtype) & DL_HALVES;
-    DL_TRY(check_sizes(x, &c->attr[0]));
-    DL_TRY(check_parameter(c, 1));
-    DL_TRY(check_parameter(c, 2));
+    DL_TRY(check_sizes(x, ATTR(c, LAYERNORM_NORMALIZED_SHAPE)));
+    for (int i = DL_IN_LAYERNORM_WEIGHT; i < c->nin; i++) DL_TRY(check_parameter(c, i));
     out[0] = dl_meta_like(x, x->ndim, x->shape);
     for (int i = 1; i < c->op->out; i++) {
-        out[i] = dl_meta_like(x, x->ndim - c->attr[0].n, x->shape);
+        out[i] = dl_meta_like(x, x->ndim - ATTR(c, LAYERNORM_NORMALIZED_SHAPE)->n, x->shape);
         if (half) out[i].dtype = DL_F32;
     }
     return DL_OK;
@@ -42,10 +41,12 @@ INFER_RULE(layer_norm) {
 
 /* The dimensions of a row, and how many they are. */
 static int row_dims(const dl_back *b, const dl_tensor *x, long *dims) {
-    int n = b->attr[0].n;
+    int n = ATTR(b, LAYERNORM_NORMALIZED_SHAPE)->n;
     for (int i = 0; i < n; i++) dims[i] = x->ndim - n + i;
     return n;
 }
+
+static bool has_weight(const dl_back *b) { return b->nin > DL_IN_LAYERNORM_WEIGHT && META(LAYERNORM_WEIGHT)->ndim; }
 
 /* The sum of rows, the first `outer` dimensions of t; a new reference. */
 static dl_tensor *over_rows(dl_tensor *t, int outer) {
@@ -58,40 +59,40 @@ static dl_tensor *over_rows(dl_tensor *t, int outer) {
  * depend on x: dx = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)), gw = g * weight; weight: sum(g * xhat) over rows;
  * bias: sum(g). */
 GRAD_RULE(layer_norm) {
-    dl_tensor *x = IN_(0), *g = G0;
+    dl_tensor *x = IN_(LAYERNORM_INPUT), *g = G0;
     if (!x) return dl_fail_null("the input");
     long dims[DL_MAX_DIM];
     int n = row_dims(b, x, dims);
     dl_tensor *centred = T(dl_sub(x, T(dl_mean(x, dims, n, 1))));
     dl_tensor *var = T(dl_mean(T(dl_square(centred)), dims, n, 1));
-    dl_tensor *rstd = T(dl_rsqrt(T(dl_add(var, T(dl_scalar_f(b->attr[1].u.f)))))), *xhat = T(dl_mul(centred, rstd));
-    if (DL_NEED(0)) {
-        bool weight = b->nin > 1 && dl_in_meta(b, 1)->ndim;
-        dl_tensor *gw = weight ? T(dl_mul(g, IN_(1))) : g, *m = T(dl_mean(gw, dims, n, 1));
+    dl_tensor *rstd = T(dl_rsqrt(T(dl_add(var, T(dl_scalar_f(ATTR_F(b, LAYER_NORM_EPS))))))),
+              *xhat = T(dl_mul(centred, rstd));
+    if (NEED(LAYERNORM_INPUT)) {
+        dl_tensor *gw = has_weight(b) ? T(dl_mul(g, IN_(LAYERNORM_WEIGHT))) : g, *m = T(dl_mean(gw, dims, n, 1));
         dl_tensor *mx = T(dl_mean(T(dl_mul(gw, xhat)), dims, n, 1));
         gw = T(dl_sub(T(dl_sub(gw, m)), T(dl_mul(xhat, mx))));
-        DL_TRY(dl_give(b, 0, dl_mul(gw, rstd)));
+        DL_TRY(dl_give(b, DL_IN_LAYERNORM_INPUT, dl_mul(gw, rstd)));
     }
-    if (b->nin > 1 && DL_NEED(1)) DL_TRY(dl_give(b, 1, over_rows(T(dl_mul(g, xhat)), x->ndim - n)));
-    if (b->nin > 2) DL_GIVE(2, over_rows(g, x->ndim - n));
+    GIVE(LAYER_NORM_WEIGHT, over_rows(T(dl_mul(g, xhat)), x->ndim - n));
+    GIVE(LAYER_NORM_BIAS, over_rows(g, x->ndim - n));
     return DL_OK;
 }
 
 /* Zhang, Sennrich: Root mean square layer normalization (2019). As above without a mean: dx = rstd * (gw - xhat *
  * mean(gw * xhat)). */
 GRAD_RULE(rms_norm) {
-    dl_tensor *x = IN_(0), *g = G0;
+    dl_tensor *x = IN_(LAYERNORM_INPUT), *g = G0;
     if (!x) return dl_fail_null("the input");
     long dims[DL_MAX_DIM];
     int n = row_dims(b, x, dims);
-    dl_tensor *eps = T(dl_scalar_f(dl_rms_eps(&b->attr[1], (dl_dtype)x->dtype)));
+    dl_tensor *eps = T(dl_scalar_f(dl_rms_eps(ATTR(b, RMS_NORM_EPS), (dl_dtype)x->dtype)));
     dl_tensor *rstd = T(dl_rsqrt(T(dl_add(T(dl_mean(T(dl_square(x)), dims, n, 1)), eps)))), *xhat = T(dl_mul(x, rstd));
-    bool weight = b->nin > 1 && dl_in_meta(b, 1)->ndim;
-    if (DL_NEED(0)) {
-        dl_tensor *gw = weight ? T(dl_mul(g, IN_(1))) : g, *mx = T(dl_mean(T(dl_mul(gw, xhat)), dims, n, 1));
-        DL_TRY(dl_give(b, 0, dl_mul(T(dl_sub(gw, T(dl_mul(xhat, mx)))), rstd)));
+    if (NEED(LAYERNORM_INPUT)) {
+        dl_tensor *gw = has_weight(b) ? T(dl_mul(g, IN_(LAYERNORM_WEIGHT))) : g;
+        dl_tensor *mx = T(dl_mean(T(dl_mul(gw, xhat)), dims, n, 1));
+        DL_TRY(dl_give(b, DL_IN_LAYERNORM_INPUT, dl_mul(T(dl_sub(gw, T(dl_mul(xhat, mx)))), rstd)));
     }
-    if (weight && DL_NEED(1)) DL_TRY(dl_give(b, 1, over_rows(T(dl_mul(g, xhat)), x->ndim - n)));
+    GIVE(RMS_NORM_WEIGHT, over_rows(T(dl_mul(g, xhat)), x->ndim - n));
     return DL_OK;
 }
 
@@ -121,7 +122,7 @@ static dl_status check_groups(const dl_call *c, long groups) {
 /* mean and rstd have a number a group; in f32 for 16-bit inputs. */
 INFER_RULE(norm_groups) {
     const dl_tensor *x = c->in[0];
-    long groups = c->attr[0].u.i;
+    long groups = ATTR_I(c, NORM_GROUPS_NUM_GROUPS);
     DL_TRY(check_groups(c, groups));
     out[0] = dl_meta_like(x, x->ndim, x->shape);
     out[1] = out[2] = dl_meta_like(x, 2, (long[]){x->shape[0], groups});
@@ -131,43 +132,45 @@ INFER_RULE(norm_groups) {
 
 /* As that of layer_norm, the rows being groups, of which weight and bias have a number a channel. */
 GRAD_RULE(norm_groups) {
-    dl_tensor *x = IN_(0), *g = G0;
+    dl_tensor *x = IN_(NORM_GROUPS_INPUT), *g = G0;
     if (!x) return dl_fail_null("the input");
-    long row = x->numel ? x->numel / (x->shape[0] * b->attr[0].u.i) : 0, shape[3] = {x->shape[0], b->attr[0].u.i, row};
+    long groups = ATTR_I(b, NORM_GROUPS_NUM_GROUPS), row = x->numel ? x->numel / (x->shape[0] * groups) : 0;
+    long shape[3] = {x->shape[0], groups, row};
     long across[DL_MAX_DIM] = {1, x->shape[1]}, dims[DL_MAX_DIM] = {0}, last = 2;
     for (int i = 2; i < x->ndim; i++) across[i] = 1, dims[i - 1] = i;
     dl_tensor *rows = T(dl_reshape(x, shape, 3)), *centred = T(dl_sub(rows, T(dl_mean(rows, &last, 1, 1))));
     dl_tensor *var = T(dl_mean(T(dl_square(centred)), &last, 1, 1));
-    dl_tensor *rstd = T(dl_rsqrt(T(dl_add(var, T(dl_scalar_f(b->attr[1].u.f)))))), *xhat = T(dl_mul(centred, rstd));
-    if (DL_NEED(0)) {
-        bool weight = b->nin > 1 && dl_in_meta(b, 1)->ndim;
-        dl_tensor *gw = weight ? T(dl_mul(g, T(dl_reshape(IN_(1), across, x->ndim)))) : g;
+    dl_tensor *rstd = T(dl_rsqrt(T(dl_add(var, T(dl_scalar_f(ATTR_F(b, NORM_GROUPS_EPS))))))),
+              *xhat = T(dl_mul(centred, rstd));
+    if (NEED(NORM_GROUPS_INPUT)) {
+        bool weight = b->nin > DL_IN_NORM_GROUPS_WEIGHT && META(NORM_GROUPS_WEIGHT)->ndim;
+        dl_tensor *gw = weight ? T(dl_mul(g, T(dl_reshape(IN_(NORM_GROUPS_WEIGHT), across, x->ndim)))) : g;
         gw = T(gw ? dl_reshape(gw, shape, 3) : NULL);
         dl_tensor *m = T(dl_mean(gw, &last, 1, 1)), *mx = T(dl_mean(T(dl_mul(gw, xhat)), &last, 1, 1));
         gw = T(dl_mul(T(dl_sub(T(dl_sub(gw, m)), T(dl_mul(xhat, mx)))), rstd));
-        DL_TRY(dl_give(b, 0, gw ? dl_reshape(gw, x->shape, x->ndim) : NULL));
+        DL_TRY(dl_give(b, DL_IN_NORM_GROUPS_INPUT, gw ? dl_reshape(gw, x->shape, x->ndim) : NULL));
     }
-    if (b->nin > 1 && DL_NEED(1)) {
+    if (NEED(NORM_GROUPS_WEIGHT)) {
         dl_tensor *full = T(xhat ? dl_reshape(xhat, x->shape, x->ndim) : NULL);
-        DL_TRY(dl_give(b, 1, dl_sum(T(dl_mul(g, full)), dims, x->ndim - 1, 0)));
+        DL_TRY(dl_give(b, DL_IN_NORM_GROUPS_WEIGHT, dl_sum(T(dl_mul(g, full)), dims, x->ndim - 1, 0)));
     }
-    if (b->nin > 2) DL_GIVE(2, dl_sum(g, dims, x->ndim - 1, 0));
+    GIVE(NORM_GROUPS_BIAS, dl_sum(g, dims, x->ndim - 1, 0));
     return DL_OK;
 }
 
 /* The channels of a group are a row. On a GPU that is one pass. */
 COMPOSE_RULE(group_norm) {
-    dl_tensor *x = c->in[0], *weight = c->nin > 1 ? c->in[1] : NULL, *bias = c->nin > 2 ? c->in[2] : NULL;
-    long groups = c->attr[0].u.i;
+    dl_tensor *x = c->in[0], *weight = INPUT(c, GROUP_NORM_WEIGHT), *bias = INPUT(c, GROUP_NORM_BIAS);
+    long groups = ATTR_I(c, GROUP_NORM_NUM_GROUPS);
     DL_TRY(check_groups(c, groups));
     if (x->st->device) {
-        c->out[0] = dl_norm_groups(x, weight, bias, groups, c->attr[1].u.f);
+        c->out[0] = dl_norm_groups(x, weight, bias, groups, ATTR_F(c, GROUP_NORM_EPS));
         return c->out[0] ? DL_OK : dl_failed();
     }
     long row = x->shape[1] / groups;
     for (int i = 2; i < x->ndim; i++) row *= x->shape[i];
     dl_tensor *rows = dl_reshape(x, (long[]){x->shape[0], groups, row}, 3);
-    dl_tensor *normal = rows ? dl_layer_norm(rows, NULL, NULL, &row, 1, c->attr[1].u.f) : NULL;
+    dl_tensor *normal = rows ? dl_layer_norm(rows, NULL, NULL, &row, 1, ATTR_F(c, GROUP_NORM_EPS)) : NULL;
     dl_tensor *y = normal ? dl_reshape(normal, x->shape, x->ndim) : NULL;
     dl_unref(rows), dl_unref(normal);
     if (y && (weight || bias)) {

@@ -11,15 +11,15 @@ static dl_status values_and_places(const dl_call *c, dl_meta *out) {
 
 INFER_RULE(sort) {
     int d;
-    DL_TRY(dl_dim_norm(c->attr[0].u.i, c->in[0]->ndim, &d));
+    DL_TRY(dl_dim_norm(ATTR_I(c, SORT_DIM), c->in[0]->ndim, &d));
     return values_and_places(c, out);
 }
 
 INFER_RULE(topk) {
     const dl_tensor *x = c->in[0];
-    long k = c->attr[0].u.i;
+    long k = ATTR_I(c, TOPK_K);
     int d;
-    DL_TRY(dl_dim_norm(c->attr[1].u.i, x->ndim, &d));
+    DL_TRY(dl_dim_norm(ATTR_I(c, TOPK_DIM), x->ndim, &d));
     long n = x->ndim ? x->shape[d] : 1;
     if (k < 0 || k > n) return dl_fail(DL_ERR_VALUE, "dimension %d has %ld elements: k cannot be %ld", d, n, k);
     if (!x->ndim && !k) return dl_fail(DL_ERR_VALUE, "k cannot be 0 for a 0-d tensor");
@@ -28,18 +28,18 @@ INFER_RULE(topk) {
     return DL_OK;
 }
 
-/* What was picked goes back to its place. */
+/* What was picked goes back to its place; results of sort and topk stand alike. */
 static dl_status back(dl_back *b, long dim) {
     if (!G0) return DL_OK;
-    DL_GIVE(0, dl_scatter_add(T(dl_zeros_like_in(b, 0)), OUT_(1), G0, dim));
+    DL_GIVE(0, dl_scatter_add(T(dl_zeros_like_in(b, 0)), OUT_(SORT_INDICES), G0, dim));
     return DL_OK;
 }
 
-GRAD_RULE(sort) { return back(b, b->attr[0].u.i); }
-GRAD_RULE(topk) { return back(b, b->attr[1].u.i); }
+GRAD_RULE(sort) { return back(b, ATTR_I(b, SORT_DIM)); }
+GRAD_RULE(topk) { return back(b, ATTR_I(b, TOPK_DIM)); }
 
 COMPOSE_RULE(argsort) {
-    dl_tensor *values = dl_sort(c->in[0], c->attr[0].u.i, c->attr[1].u.i != 0, &c->out[0]);
+    dl_tensor *values = dl_sort(c->in[0], ATTR_I(c, ARGSORT_DIM), ATTR_I(c, ARGSORT_DESCENDING) != 0, &c->out[0]);
     dl_unref(values);
     return values ? DL_OK : dl_failed();
 }

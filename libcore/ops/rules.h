@@ -3,7 +3,7 @@
 #ifndef DL_OPS_RULES_H
 #define DL_OPS_RULES_H
 
-#include "core/op.h"
+#include "ops/names.h"
 
 #define INFER_RULE(name) dl_status dl_infer_##name(const dl_call *c, dl_meta *out)
 #define GRAD_RULE(name) dl_status dl_grad_##name(dl_back *b)
@@ -16,10 +16,8 @@
 #include "ops/kernels_gen.h"
 #undef KERNEL
 
-/* In gradient rules: the gradient of output 0, a saved input or output, a pooled temporary. */
+/* In gradient rules: the gradient of output 0, a pooled temporary; and see names.h. */
 #define G0 (b->g[0])
-#define IN_(i) dl_saved_in(b, i)
-#define OUT_(i) dl_saved_out(b, i)
 #define T(expr) dl_tmp(b, (expr))
 
 #endif

@@ -1,35 +1,14 @@
 /* The op table in memory, and rows registered at run time. */
 #include "core/op.h"
-#include "ops/fields.h"
+#include "ops/names.h"
 #include "ops/rules.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#pragma GCC diagnostic ignored "-Woverride-init" /* rows override the defaults that ROW sets */
-
-#define ROW(n, ...)                                                                                                    \
-    { .out = 1, .visible = 1, .out_name = {"out"}, .infer = dl_infer_same, __VA_ARGS__.name = #n, .id = DL_OP_##n }
-#define OP(n, ...) ROW(n, __VA_ARGS__.kernel = {&dl_cpu_##n}, ),
-#define VIEW(n, ...) ROW(n, __VA_ARGS__),
-#define COMPOSITE(n, ...) ROW(n, __VA_ARGS__.compose = dl_compose_##n, ),
-
 static const dl_op table[] = {
-#include "ops/ops.def"
-};
-
-#undef OP
-#undef VIEW
-#undef COMPOSITE
-
-/* What the kind of a row says beside its fields. */
-enum { KIND_OP = 0, KIND_VIEW = DL_F_VIEW, KIND_COMPOSITE = DL_F_COMPOSITE };
-#define OP(n, ...) KIND_OP,
-#define VIEW(n, ...) KIND_VIEW,
-#define COMPOSITE(n, ...) KIND_COMPOSITE,
-static const unsigned kind[] = {
-#include "ops/ops.def"
+#include "ops/table_gen.h"
 };
 
 static dl_op rows[DL_NOP];
@@ -55,9 +34,6 @@ static void build(void) {
     memcpy(rows, table, sizeof rows);
     dl_aval *next = defaults;
     for (int i = 0; i < DL_NOP; i++) {
-        rows[i].flags |= kind[i];
-        if (rows[i].nondiff_out == 0xff) rows[i].flags |= DL_F_NODIFF;
-        while (rows[i].attrs && rows[i].attrs[rows[i].nattr].name) rows[i].nattr++;
         rows[i].defaults = next;
         dl_attr_parse_defaults(&rows[i], next); /* a test demands that every default parses */
         next += rows[i].nattr;

@@ -4,9 +4,9 @@
 #include "ops/rules.h"
 
 INFER_RULE(transfer) {
-    DL_TRY(dl_device_check((int)c->attr[0].u.i));
+    DL_TRY(dl_device_check((int)ATTR_I(c, TRANSFER_DEVICE)));
     *out = dl_meta_like(c->in[0], c->in[0]->ndim, c->in[0]->shape);
-    out->device = (int)c->attr[0].u.i;
+    out->device = (int)ATTR_I(c, TRANSFER_DEVICE);
     return DL_OK;
 }
 

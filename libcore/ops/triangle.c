@@ -11,11 +11,11 @@ INFER_RULE(triangle) {
 }
 
 GRAD_RULE(tril) {
-    DL_GIVE(0, dl_tril(G0, b->attr[0].u.i));
+    DL_GIVE(0, dl_tril(G0, ATTR_I(b, TRIANGLE_DIAGONAL)));
     return DL_OK;
 }
 
 GRAD_RULE(triu) {
-    DL_GIVE(0, dl_triu(G0, b->attr[0].u.i));
+    DL_GIVE(0, dl_triu(G0, ATTR_I(b, TRIANGLE_DIAGONAL)));
     return DL_OK;
 }
