@@ -84,7 +84,7 @@ static void without(dl_it *it, const dl_tensor *t, int dim, int ndim, const long
 
 /* `list`: the index is one of index_add, the same in all columns. */
 static dl_status add_columns(dl_gpu *g, dl_call *c, bool list) {
-    dl_tensor *o = c->out[0], *index = c->in[1], *v = c->in[2];
+    dl_tensor *o = c->out[0], *index = c->in[1], *v = INPUT(c, INDEX_ADD_SOURCE);
     int dim = 0;
     long size = 0, shape[DL_MAX_DIM] = {0};
     const long none[DL_MAX_DIM] = {0};
@@ -162,7 +162,7 @@ static dl_status atomically(dl_gpu *g, dl_it it, long size, long step, int wide,
 
 /* o: the result, in the dtype that its elements are computed in. */
 static dl_status add_atomically(dl_gpu *g, dl_call *c, const dl_tensor *o, bool list) {
-    dl_tensor *index = c->in[1], *v = c->in[2];
+    dl_tensor *index = c->in[1], *v = INPUT(c, INDEX_ADD_SOURCE);
     int dim = 0;
     long size = 0, listed[DL_MAX_DIM] = {0};
     dims_of(c, o, &dim, &size);
@@ -205,7 +205,7 @@ static bool repeated(const dl_tensor *t) {
 
 /* Does the call go by lines? Parts and result must be of one shape but for the dimension. */
 static bool lines_of(dl_gpu *g, const dl_call *c, bool list, dl_lines *l) {
-    const dl_tensor *o = c->out[0], *start = c->in[0], *index = c->in[1], *v = c->in[2];
+    const dl_tensor *o = c->out[0], *start = c->in[0], *index = c->in[1], *v = INPUT(c, INDEX_ADD_SOURCE);
     int dim = 0;
     *l = {};
     l->o = dl_ptr(o), l->start = start ? dl_ptr(start) : NULL, l->v = dl_ptr(v), l->index = dl_ptr(index);
@@ -227,16 +227,16 @@ static bool lines_of(dl_gpu *g, const dl_call *c, bool list, dl_lines *l) {
 static bool add_lines(dl_gpu *g, const dl_call *c, bool list, dl_status *s) {
     dl_lines l;
     if (!lines_of(g, c, list, &l)) return false;
-    dl_tensor *v = l.same ? dl_ref(c->in[2]) : dl_cuda_contiguous(g, c->in[2]);
+    dl_tensor *v = l.same ? dl_ref(INPUT(c, INDEX_ADD_SOURCE)) : dl_cuda_contiguous(g, INPUT(c, INDEX_ADD_SOURCE));
     if (v) l.v = dl_ptr(v);
     *s = v ? dl_cuda_lines(g, &l) : dl_failed();
     dl_unref(v);
     return true;
 }
 
-/* The parts in[2] at indices in[1] to out[0], which is contiguous. Sums of integers are the same in any order. */
+/* The parts at their indices to out[0], which is contiguous. Sums of integers are the same in any order. */
 static dl_status add_parts(dl_gpu *g, dl_call *c, bool list) {
-    dl_tensor *v = c->in[2];
+    dl_tensor *v = INPUT(c, INDEX_ADD_SOURCE);
     if (!v->numel) return DL_OK;
     int dim = 0;
     long size = 0;
@@ -269,8 +269,8 @@ const dl_kernel dl_cuda_scatter_add = {run_scatter_add, NULL, DL_ANY, NULL, 0};
 
 /* The gradient of picking: added up in a tensor of zeros. */
 static dl_status grad_pick(dl_back *b, bool list) {
-    const dl_meta *x = dl_in_meta(b, 0);
-    dl_tensor *index = dl_saved_in(b, 1), *in[3] = {NULL, index, b->g[0]};
+    const dl_meta *x = META(INDEXED_INPUT);
+    dl_tensor *index = IN_(INDEXED_INDEX), *in[3] = {NULL, index, b->g[0]};
     dl_gpu *g = index ? dl_gpu_use(index->st->device) : NULL;
     dl_tensor *dx =
         g ? dl_tmp(b, dl_tensor_empty(x->ndim, x->shape, (dl_dtype)b->g[0]->dtype, index->st->device)) : NULL;

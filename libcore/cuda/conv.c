@@ -128,7 +128,7 @@ static dl_status convolve(const dl_call *c, dl_gpu **gpu) {
 
 static dl_status conv_run(dl_call *c) {
     dl_gpu *g = NULL;
-    dl_tensor *bias = c->op->id == DL_OP_conv2d && c->nin > 2 ? c->in[2] : NULL;
+    dl_tensor *bias = c->op->id == DL_OP_conv2d ? INPUT(c, CONV2D_BIAS) : NULL;
     DL_TRY(convolve(c, &g));
     return bias && g ? dl_channels_normalise(g, c->out[0], &(dl_channel_norm){.bias = bias}) : DL_OK;
 }
@@ -136,12 +136,15 @@ static dl_status conv_run(dl_call *c) {
 static dl_status conv_norm_run(dl_call *c) {
     dl_call inner;
     dl_gpu *g = NULL;
-    dl_tensor *in[7] = {NULL};
-    for (int i = 0; i < c->nin; i++) in[i] = c->in[i];
     dl_conv_norm_inner(c, &inner);
     DL_TRY(convolve(&inner, &g));
-    dl_channel_norm n = {.mean = in[2], .var = in[3], .bias = in[4], .weight = in[5], .shift = in[6]};
-    n.eps = ATTR_F(c, CONV2D_NORM_EPS), n.relu = ATTR_I(c, CONV2D_NORM_RELU) != 0;
+    dl_channel_norm n = {.mean = INPUT(c, CONV2D_NORM_RUNNING_MEAN),
+                         .var = INPUT(c, CONV2D_NORM_RUNNING_VAR),
+                         .bias = INPUT(c, CONV2D_NORM_BIAS),
+                         .weight = INPUT(c, CONV2D_NORM_NORM_WEIGHT),
+                         .shift = INPUT(c, CONV2D_NORM_NORM_BIAS),
+                         .eps = ATTR_F(c, CONV2D_NORM_EPS),
+                         .relu = ATTR_I(c, CONV2D_NORM_RELU) != 0};
     return g ? dl_channels_normalise(g, c->out[0], &n) : DL_OK;
 }
 

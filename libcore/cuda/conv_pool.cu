@@ -238,11 +238,11 @@ static bool takes(const dl_op *op, const dl_aval *attr, dl_tensor *x, dl_tensor 
     dl_tensor *in[2] = {x, w};
     dl_call conv = {};
     conv.op = dl_op_row(DL_OP_conv2d), conv.in = in, conv.nin = 2, conv.attr = attr;
+    const dl_aval *size = &attr[DL_A_CONV2D_RELU_MAX_POOL2D_POOL_SIZE];
     bool dense = plain(x) && plain(w) && plain(out) && dl_is_contiguous(index), tiles = true;
     if (!dense || x->shape[1] > MOST_CHANNELS || dl_conv_of(&conv, g) != DL_OK) return false;
     for (int d = 0; d < 2; d++)
-        tiles =
-            tiles && attr[4].u.v[attr[4].n == 2 ? d : 0] == TWO && g->k[d] == K && g->stride[d] == 1 && g->dil[d] == 1;
+        tiles = tiles && size->u.v[size->n == 2 ? d : 0] == TWO && g->k[d] == K && g->stride[d] == 1 && g->dil[d] == 1;
     return tiles && g->groups == 1 && out->shape[3] <= MOST_WIDE && x->numel >> 31 == 0 && out->numel >> 31 == 0 &&
            out->numel;
 }
@@ -266,7 +266,7 @@ template <class F> static dl_status by_channels(long C, F f) {
 
 static dl_status forward(dl_gpu *gpu, const dl_conv *g, dl_call *c) {
     enum { BLOCKS = 8 }; /* for each multiprocessor, that none waits long for the last */
-    dl_tensor *out = c->out[0], *bias = c->nin > 2 ? c->in[2] : NULL;
+    dl_tensor *out = c->out[0], *bias = INPUT(c, CONV2D_RELU_MAX_POOL2D_BIAS);
     const float *x = (const float *)dl_ptr(c->in[0]), *b = bias ? (const float *)dl_ptr(bias) : NULL;
     pair_walk w;
     w.p = pooled_of(g, out);
@@ -340,23 +340,26 @@ static dl_status backward(dl_gpu *gpu, const dl_conv *g, const dl_tensor *out, c
 
 /* Gradients of weight and bias. */
 static dl_status give_gradients(dl_back *b, dl_gpu *gpu, const dl_conv *g, gradient q, const dl_tensor *out) {
-    dl_tensor *w = dl_saved_in(b, 1), *dw = dl_tmp(b, dl_tensor_empty(4, w->shape, DL_F32, w->st->device)), *db = NULL;
-    bool biased = b->nin > 2 && b->need >> 2 & 1;
+    dl_tensor *w = IN_(CONV2D_RELU_MAX_POOL2D_WEIGHT),
+              *dw = dl_tmp(b, dl_tensor_empty(4, w->shape, DL_F32, w->st->device)), *db = NULL;
+    bool biased = NEED(CONV2D_RELU_MAX_POOL2D_BIAS);
     if (biased) db = dl_tmp(b, dl_tensor_empty(1, &g->O, DL_F32, w->st->device));
     if (!dw || (biased && !db)) return dl_failed();
     q.dw = (float *)dl_ptr(dw), q.db = db ? (float *)dl_ptr(db) : NULL;
     dl_status s = by_channels(g->C, [&](auto C) {
         return g->O <= 16 ? backward<C(), 16>(gpu, g, out, q) : backward<C(), 32>(gpu, g, out, q);
     });
-    if (s == DL_OK && b->need >> 1 & 1) s = dl_give(b, 1, dl_ref(dw));
-    return s == DL_OK && biased ? dl_give(b, 2, dl_ref(db)) : s;
+    if (s == DL_OK && NEED(CONV2D_RELU_MAX_POOL2D_WEIGHT))
+        s = dl_give(b, DL_IN_CONV2D_RELU_MAX_POOL2D_WEIGHT, dl_ref(dw));
+    return s == DL_OK && biased ? dl_give(b, DL_IN_CONV2D_RELU_MAX_POOL2D_BIAS, dl_ref(db)) : s;
 }
 
 static dl_status grad_conv2d_relu_max_pool2d(dl_back *b) {
-    dl_tensor *x = dl_saved_in(b, 0), *w = dl_saved_in(b, 1), *y = dl_saved_out(b, 0), *index = dl_saved_out(b, 1);
+    dl_tensor *x = IN_(CONV2D_RELU_MAX_POOL2D_INPUT), *w = IN_(CONV2D_RELU_MAX_POOL2D_WEIGHT);
+    dl_tensor *y = OUT_(CONV2D_RELU_MAX_POOL2D_OUT), *index = OUT_(CONV2D_RELU_MAX_POOL2D_INDICES);
     dl_conv g;
     if (!x || !w || !y || !index) return dl_fail_null("an operand");
-    bool others = b->need & 1 || b->g[0]->dtype != DL_F32;
+    bool others = NEED(CONV2D_RELU_MAX_POOL2D_INPUT) || b->g[0]->dtype != DL_F32;
     if (others || !takes(b->op, b->attr, x, w, y, index, &g)) return b->op->grad(b);
     dl_gpu *gpu = dl_gpu_use(x->st->device);
     dl_tensor *grad = gpu ? dl_tmp(b, dl_cuda_contiguous(gpu, b->g[0])) : NULL;

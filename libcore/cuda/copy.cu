@@ -122,8 +122,8 @@ static dl_status run_as_strided_set(dl_call *c) {
     if (!g) return dl_failed();
     dl_it it;
     dl_it_begin(&it, size->n, size->u.v);
-    dl_it_operand(&it, (char *)x->st->data + ATTR_I(c, AS_STRIDED_SET_OFFSET) * (long)dl_esize(x), dl_esize(x), size->n, size->u.v,
-                  stride->u.v);
+    dl_it_operand(&it, (char *)x->st->data + ATTR_I(c, AS_STRIDED_SET_OFFSET) * (long)dl_esize(x), dl_esize(x), size->n,
+                  size->u.v, stride->u.v);
     dl_it_tensor(&it, v);
     dl_it_end(&it);
     return run_copy(g, it, x->dtype, v->dtype);

@@ -85,7 +85,7 @@ static dl_status run_dropout(dl_call *c) {
         typedef decltype(tag) T;
         drop<T> f = {key, base, p == 1 ? (uint64_t)1 << 32 : dl_rng_threshold(p),
                      (calc_t<T>)(p == 1 ? 0 : 1 / (1 - p))};
-        return fill<T>(g, c->in[0], c->out[0], c->out[1], f);
+        return fill<T>(g, c->in[0], c->out[0], OUTPUT(c, DROPOUT_MASK), f);
     });
 }
 
@@ -97,7 +97,7 @@ template <class C> struct kept {
 static dl_status grad_dropout(dl_back *b) {
     double p = ATTR_F(b, DROPOUT_P);
     if (!ATTR_I(b, DROPOUT_TRAINING)) return dl_give(b, 0, dl_ref(b->g[0]));
-    dl_tensor *mask = dl_saved_out(b, 1);
+    dl_tensor *mask = OUT_(DROPOUT_MASK);
     dl_gpu *gpu = mask ? dl_gpu_use(mask->st->device) : NULL;
     dl_tensor *dx = gpu ? dl_tmp(b, dl_cuda_empty_like(mask, (dl_dtype)b->g[0]->dtype)) : NULL;
     if (!dx) return dl_failed();

@@ -79,8 +79,12 @@ template <bool LEAST> static dl_status run_place(dl_call *c, dl_tensor *value, d
 }
 static dl_status run_argmax(dl_call *c) { return run_place<false>(c, NULL, c->out[0]); }
 static dl_status run_argmin(dl_call *c) { return run_place<true>(c, NULL, c->out[0]); }
-static dl_status run_max_dim(dl_call *c) { return run_place<false>(c, c->out[0], c->out[1]); }
-static dl_status run_min_dim(dl_call *c) { return run_place<true>(c, c->out[0], c->out[1]); }
+static dl_status run_max_dim(dl_call *c) {
+    return run_place<false>(c, OUTPUT(c, MAX_DIM_VALUES), OUTPUT(c, MAX_DIM_INDICES));
+}
+static dl_status run_min_dim(dl_call *c) {
+    return run_place<true>(c, OUTPUT(c, MIN_DIM_VALUES), OUTPUT(c, MIN_DIM_INDICES));
+}
 const dl_kernel dl_cuda_argmax = {run_argmax, NULL, DL_ANY, NULL, 0};
 const dl_kernel dl_cuda_argmin = {run_argmin, NULL, DL_ANY, NULL, 0};
 const dl_kernel dl_cuda_max_dim = {run_max_dim, NULL, DL_ANY, NULL, 0};

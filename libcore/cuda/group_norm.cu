@@ -143,8 +143,9 @@ static bool operand(dl_gpu *g, dl_tensor *t, int type, dl_tensor **out) {
 
 template <class T> static group_rows<T> rows_of(const dl_tensor *x, const dl_tensor *w, const dl_aval *attr) {
     group_rows<T> r = {};
-    r.groups = attr[0].u.i, r.per = x->shape[1] / r.groups, r.plane = x->numel / (x->shape[0] * x->shape[1]);
-    r.x = (const T *)dl_ptr(x), r.w = w ? (const T *)dl_ptr(w) : NULL, r.eps = attr[1].u.f;
+    r.groups = attr[DL_A_NORM_GROUPS_NUM_GROUPS].u.i, r.per = x->shape[1] / r.groups,
+    r.plane = x->numel / (x->shape[0] * x->shape[1]);
+    r.x = (const T *)dl_ptr(x), r.w = w ? (const T *)dl_ptr(w) : NULL, r.eps = attr[DL_A_NORM_GROUPS_EPS].u.f;
     return r;
 }
 
@@ -154,15 +155,17 @@ static dl_status run_norm_groups(dl_call *c) {
     if (!g) return dl_failed();
     dl_status s = DL_OK;
     for (int i = 0; i < 3 && s == DL_OK; i++)
-        if (!operand(g, i < c->nin ? c->in[i] : NULL, c->dtype, &own[i])) s = dl_failed();
+        if (!operand(g, dl_input(c, i), c->dtype, &own[i])) s = dl_failed();
     if (s == DL_OK && own[0]->numel)
         s = dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
             typedef decltype(tag) T;
             group_rows<T> r = rows_of<T>(own[0], own[1], c->attr);
             r.b = own[2] ? (const T *)dl_ptr(own[2]) : NULL, r.y = (T *)dl_ptr(c->out[0]);
-            r.mean = (calc_t<T> *)dl_ptr(c->out[1]), r.rstd = (calc_t<T> *)dl_ptr(c->out[2]);
-            by_packs(r,
-                     [&](auto v) { groups_kernel<T, v()><<<(unsigned)c->out[1]->numel, THREADS, 0, g->stream>>>(r); });
+            r.mean = (calc_t<T> *)dl_ptr(OUTPUT(c, NORM_GROUPS_MEAN));
+            r.rstd = (calc_t<T> *)dl_ptr(OUTPUT(c, NORM_GROUPS_RSTD));
+            by_packs(r, [&](auto v) {
+                groups_kernel<T, v()><<<(unsigned)OUTPUT(c, NORM_GROUPS_MEAN)->numel, THREADS, 0, g->stream>>>(r);
+            });
             return dl_gpu_launched(g);
         });
     for (int i = 0; i < 3; i++) dl_unref(own[i]);
@@ -202,9 +205,9 @@ static bool repeated(const dl_tensor *t) {
 }
 
 static dl_status grad_norm_groups(dl_back *b) {
-    bool weighted = b->nin > 1 && dl_in_meta(b, 1)->ndim;
-    dl_tensor *x = dl_saved_in(b, 0), *mean = dl_saved_out(b, 1), *rstd = dl_saved_out(b, 2), *g = b->g[0];
-    dl_tensor *in[3] = {x, g, weighted ? dl_saved_in(b, 1) : NULL}, *own[3] = {}, *d[3] = {};
+    bool weighted = b->nin > DL_IN_NORM_GROUPS_WEIGHT && META(NORM_GROUPS_WEIGHT)->ndim;
+    dl_tensor *x = IN_(NORM_GROUPS_INPUT), *mean = OUT_(NORM_GROUPS_MEAN), *rstd = OUT_(NORM_GROUPS_RSTD), *g = b->g[0];
+    dl_tensor *in[3] = {x, g, weighted ? IN_(NORM_GROUPS_WEIGHT) : NULL}, *own[3] = {}, *d[3] = {};
     dl_gpu *gpu = x && mean && rstd ? dl_gpu_use(x->st->device) : NULL;
     if (!gpu) return dl_fail_null("the input");
     bool same = repeated(g) && g->dtype == x->dtype;
@@ -216,7 +219,7 @@ static dl_status grad_norm_groups(dl_back *b) {
         if (own[i]) dl_tmp(b, own[i]);
     }
     for (int i = 0; i < 3; i++) {
-        if (i >= b->nin || !(b->need >> i & 1)) continue;
+        if (!DL_NEED(i)) continue;
         int ndim = i ? 1 : x->ndim;
         const long *shape = i ? &x->shape[1] : x->shape;
         if (!(d[i] = dl_tmp(b, dl_tensor_empty(ndim, shape, (dl_dtype)x->dtype, x->st->device)))) return dl_failed();

@@ -369,7 +369,7 @@ static dl_status run(dl_call *c, bool centred) {
     if (!g) return dl_failed();
     long d = row_size(ATTR(c, LAYERNORM_NORMALIZED_SHAPE));
     bool good = true;
-    for (int i = 0; i < 3 && good; i++) good = operand(g, i < c->nin ? c->in[i] : NULL, c->dtype, &own[i]);
+    for (int i = 0; i < 3 && good; i++) good = operand(g, dl_input(c, i), c->dtype, &own[i]);
     dl_status s = good ? DL_OK : dl_failed();
     if (good && own[0]->numel)
         s = dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
@@ -381,8 +381,8 @@ static dl_status run(dl_call *c, bool centred) {
                               own[2] ? (const T *)dl_ptr(own[2]) : NULL,
                               NULL,
                               (T *)dl_ptr(c->out[0]),
-                              centred ? (calc_t<T> *)dl_ptr(c->out[1]) : NULL,
-                              (calc_t<T> *)dl_ptr(c->out[centred ? 2 : 1]),
+                              centred ? (calc_t<T> *)dl_ptr(OUTPUT(c, LAYER_NORM_MEAN)) : NULL,
+                              (calc_t<T> *)dl_ptr(centred ? OUTPUT(c, LAYER_NORM_RSTD) : OUTPUT(c, RMS_NORM_RSTD)),
                               centred ? ATTR_F(c, LAYERNORM_EPS) : dl_rms_eps(ATTR(c, LAYERNORM_EPS), c->dtype)};
             return forward(g, r);
         });
@@ -392,15 +392,14 @@ static dl_status run(dl_call *c, bool centred) {
 
 /* A tensor for the gradient of input i, when that is wanted. */
 static dl_tensor *gradient(dl_back *b, int i, int ndim, const long *shape, const dl_tensor *x) {
-    bool wanted = i < b->nin && (b->need >> i & 1);
-    return wanted ? dl_tmp(b, dl_tensor_empty(ndim, shape, (dl_dtype)x->dtype, x->st->device)) : NULL;
+    return DL_NEED(i) ? dl_tmp(b, dl_tensor_empty(ndim, shape, (dl_dtype)x->dtype, x->st->device)) : NULL;
 }
 
 static dl_status fused(dl_back *b, bool centred) {
-    bool weighted = b->nin > 1 && dl_in_meta(b, 1)->ndim;
-    dl_tensor *x = dl_saved_in(b, 0), *mean = centred ? dl_saved_out(b, 1) : NULL;
-    dl_tensor *rstd = dl_saved_out(b, centred ? 2 : 1);
-    dl_tensor *w = weighted ? dl_saved_in(b, 1) : NULL, *in[3] = {x, b->g[0], w}, *own[3] = {NULL, NULL, NULL};
+    bool weighted = b->nin > DL_IN_LAYERNORM_WEIGHT && META(LAYERNORM_WEIGHT)->ndim;
+    dl_tensor *x = IN_(LAYERNORM_INPUT), *mean = centred ? OUT_(LAYER_NORM_MEAN) : NULL;
+    dl_tensor *rstd = centred ? OUT_(LAYER_NORM_RSTD) : OUT_(RMS_NORM_RSTD);
+    dl_tensor *w = weighted ? IN_(LAYERNORM_WEIGHT) : NULL, *in[3] = {x, b->g[0], w}, *own[3] = {NULL, NULL, NULL};
     dl_gpu *gpu = x && (mean || !centred) && rstd ? dl_gpu_use(x->st->device) : NULL;
     if (!gpu) return dl_fail_null("the input");
     for (int i = 0; i < 3; i++) {
@@ -412,7 +411,7 @@ static dl_status fused(dl_back *b, bool centred) {
                        gradient(b, 2, sizes->n, sizes->u.v, x)};
     long size = row_size(sizes);
     for (int i = 0; i < 3; i++)
-        if (i < b->nin && (b->need >> i & 1) && !d[i]) return dl_failed();
+        if (DL_NEED(i) && !d[i]) return dl_failed();
     dl_status s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         norm_rows<T> r = {size ? (long)x->numel / size : 0,

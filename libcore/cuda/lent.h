@@ -5,8 +5,6 @@
 #include "core/host.h"
 #undef T /* macros of gradient rules; T is every template's name of a type */
 #undef G0
-#undef IN_
-#undef OUT_
 
 extern const dl_host *dl_host_table;
 #ifdef DL_PLUGIN

@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(THREADS) backward_kernel(entropy e, int lanes,
 static dl_status entropy_of(dl_gpu *g, entropy *e, const dl_op *op, dl_tensor *const *in, const dl_aval *attr,
                             dl_tensor **keep) {
     memset(e, 0, sizeof *e);
-    dl_status s = dl_reduction_of(&attr[0], &e->how);
+    dl_status s = dl_reduction_of(&attr[DL_A_CROSS_ENTROPY_REDUCTION], &e->how);
     if (s != DL_OK) return s;
     for (int i = 0; i < 3; i++)
         if (in[i] && !(keep[i] = dl_cuda_contiguous(g, in[i]))) return dl_failed();
@@ -198,7 +198,8 @@ static dl_status entropy_of(dl_gpu *g, entropy *e, const dl_op *op, dl_tensor *c
     for (int i = 2; i < in[0]->ndim; i++) e->r.inner *= in[0]->shape[i];
     e->x = dl_ptr(keep[0]), e->y = dl_ptr(keep[1]), e->w = in[2] ? dl_ptr(keep[2]) : NULL;
     e->wide = in[1]->dtype == DL_I64;
-    e->ignore = attr[1].u.i, e->smooth = attr[2].u.f;
+    e->ignore = attr[DL_A_CROSS_ENTROPY_IGNORE_INDEX].u.i;
+    e->smooth = attr[DL_A_CROSS_ENTROPY_LABEL_SMOOTHING].u.f;
     e->site = dl_gpu_site(g, op);
     return DL_OK;
 }
@@ -231,7 +232,7 @@ static dl_status forward(dl_gpu *g, entropy *e, dl_call *c, const spread_of &s) 
     return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         T *out = (T *)dl_ptr(c->out[0]);
-        double *lse = (double *)dl_ptr(c->out[1]);
+        double *lse = (double *)dl_ptr(OUTPUT(c, CROSS_ENTROPY_LSE));
         if (s.vector)
             forward_kernel<T, 16 / sizeof(T)><<<blocks, THREADS, 0, g->stream>>>(*e, s.lanes, lse, out, g->done);
         else
@@ -242,7 +243,7 @@ static dl_status forward(dl_gpu *g, entropy *e, dl_call *c, const spread_of &s) 
 
 static dl_status run_cross_entropy(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
-    dl_tensor *keep[3] = {NULL, NULL, NULL}, *in[3] = {c->in[0], c->in[1], c->nin > 2 ? c->in[2] : NULL};
+    dl_tensor *keep[3] = {NULL, NULL, NULL}, *in[3] = {c->in[0], c->in[1], INPUT(c, CROSS_ENTROPY_WEIGHT)};
     if (!g) return dl_failed();
     entropy e;
     dl_status s = entropy_of(g, &e, c->op, in, c->attr, keep);
@@ -285,9 +286,10 @@ static dl_status backward(dl_gpu *gpu, entropy *e, const dl_tensor *g, dl_tensor
 }
 
 static dl_status grad_cross_entropy(dl_back *b) {
-    bool weighted = b->nin > 2 && dl_in_meta(b, 2)->ndim;
-    dl_tensor *in[3] = {dl_saved_in(b, 0), dl_saved_in(b, 1), weighted ? dl_saved_in(b, 2) : NULL};
-    dl_tensor *lse = dl_saved_out(b, 1), *keep[3] = {NULL, NULL, NULL};
+    bool weighted = b->nin > DL_IN_CROSS_ENTROPY_WEIGHT && META(CROSS_ENTROPY_WEIGHT)->ndim;
+    dl_tensor *in[3] = {IN_(CROSS_ENTROPY_INPUT), IN_(CROSS_ENTROPY_TARGET),
+                        weighted ? IN_(CROSS_ENTROPY_WEIGHT) : NULL};
+    dl_tensor *lse = OUT_(CROSS_ENTROPY_LSE), *keep[3] = {NULL, NULL, NULL};
     if (!in[0] || !in[1] || !lse) return dl_fail_null("the logits");
     dl_gpu *gpu = dl_gpu_use(in[0]->st->device);
     dl_tensor *g = gpu ? dl_tmp(b, dl_cuda_contiguous(gpu, b->g[0])) : NULL;

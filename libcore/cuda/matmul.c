@@ -135,7 +135,7 @@ static dl_status linear_of(dl_gpu *g, dl_tensor *x, dl_tensor *w, dl_tensor *bia
 static dl_status linear_run(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     if (!g) return dl_failed();
-    dl_tensor *x = dl_cuda_contiguous(g, c->in[0]), *w = NULL, *given = c->nin > 2 ? c->in[2] : NULL;
+    dl_tensor *x = dl_cuda_contiguous(g, c->in[0]), *w = NULL, *given = INPUT(c, LINEAR_BIAS);
     dl_tensor *bias = given ? dl_cuda_contiguous(g, given) : NULL;
     dl_status s = usable(g, c->in[1], true, &w);
     if (!x || (given && !bias)) s = dl_failed();
@@ -154,14 +154,14 @@ typedef struct linear_grads {
 
 /* dx = g w */
 static dl_status input_grad(dl_gpu *gpu, dl_back *b, const linear_grads *q) {
-    const dl_meta *m = dl_in_meta(b, 0);
+    const dl_meta *m = META(LINEAR_INPUT);
     dl_tensor *dx = dl_tensor_empty(m->ndim, m->shape, (dl_dtype)q->g->dtype, q->g->st->device);
     if (!dx) return dl_failed();
     dl_gemm p = {.t = (dl_dtype)dx->dtype, .m = q->rows, .n = q->in, .k = q->out, .out = dl_ptr(dx), .count = 1};
     p.a = (dl_gmat){dl_ptr(q->g), q->out, 1};
     p.b = (dl_gmat){dl_ptr(q->w), q->w->stride[0], q->w->stride[1]};
     dl_status s = dl_gemm_run(gpu, &p);
-    return s == DL_OK ? dl_give(b, 0, dx) : (dl_unref(dx), s);
+    return s == DL_OK ? dl_give(b, DL_IN_LINEAR_INPUT, dx) : (dl_unref(dx), s);
 }
 
 /* dw = g.T x */
@@ -173,11 +173,11 @@ static dl_status weight_grad(dl_gpu *gpu, dl_back *b, const linear_grads *q) {
     p.a = (dl_gmat){dl_ptr(q->g), 1, q->out};
     p.b = (dl_gmat){dl_ptr(q->x), q->in, 1};
     dl_status s = dl_gemm_run(gpu, &p);
-    return s == DL_OK ? dl_give(b, 1, dw) : (dl_unref(dw), s);
+    return s == DL_OK ? dl_give(b, DL_IN_LINEAR_WEIGHT, dw) : (dl_unref(dw), s);
 }
 
 static dl_status linear_grad(dl_back *b) {
-    linear_grads q = {.x = dl_saved_in(b, 0), .w = dl_saved_in(b, 1)};
+    linear_grads q = {.x = IN_(LINEAR_INPUT), .w = IN_(LINEAR_WEIGHT)};
     dl_gpu *gpu = q.x && q.w ? dl_gpu_use(q.x->st->device) : NULL;
     dl_tensor *w = NULL;
     if (!gpu) return dl_fail_null("an operand");
@@ -187,9 +187,10 @@ static dl_status linear_grad(dl_back *b) {
     for (int i = 0; i < q.x->ndim - 1; i++) q.rows *= q.x->shape[i];
     DL_TRY(usable(gpu, q.w, true, &w));
     q.w = dl_tmp(b, w);
-    if (b->need & 1) DL_TRY(input_grad(gpu, b, &q));
-    if (b->need & 2) DL_TRY(weight_grad(gpu, b, &q));
-    return b->nin > 2 && (b->need & 4) ? dl_give(b, 2, dl_ref(b->g[0])) : DL_OK;
+    if (NEED(LINEAR_INPUT)) DL_TRY(input_grad(gpu, b, &q));
+    if (NEED(LINEAR_WEIGHT)) DL_TRY(weight_grad(gpu, b, &q));
+    GIVE(LINEAR_BIAS, dl_ref(b->g[0]));
+    return DL_OK;
 }
 
 const dl_kernel dl_cuda_linear = {.run = linear_run, .fused_grad = linear_grad, .dtypes = DL_FLOATS};

@@ -272,13 +272,22 @@ static void per_channel(dl_it *it, const dl_tensor *x, void *p, size_t size) {
 
 template <class T> static dl_status forward(dl_gpu *g, dl_call *c, calc_t<T> *work) {
     typedef calc_t<T> C;
-    dl_tensor *x = c->in[0], *in[5] = {NULL};
-    for (int i = 1; i < 5 && i < c->nin; i++) in[i] = c->in[i];
+    dl_tensor *x = c->in[0];
     long n = x->shape[1];
-    norm_of<C> to = {vec_of(c->out[1]), vec_of(c->out[2]),  vec_of(in[1]),  vec_of(in[2]),
-                     vec_of(in[3]),     vec_of(in[4]),      work,           work + n,
-                     work + 2 * n,      ATTR_F(c, BATCHNORM_EPS),     ATTR_F(c, BATCHNORM_MOMENTUM), (double)(x->numel / n),
-                     g->control,        ATTR_I(c, BATCHNORM_TRAINING) != 0};
+    norm_of<C> to = {vec_of(OUTPUT(c, BATCHNORM_MEAN)),
+                     vec_of(OUTPUT(c, BATCHNORM_RSTD)),
+                     vec_of(INPUT(c, BATCHNORM_RUNNING_MEAN)),
+                     vec_of(INPUT(c, BATCHNORM_RUNNING_VAR)),
+                     vec_of(INPUT(c, BATCHNORM_WEIGHT)),
+                     vec_of(INPUT(c, BATCHNORM_BIAS)),
+                     work,
+                     work + n,
+                     work + 2 * n,
+                     ATTR_F(c, BATCHNORM_EPS),
+                     ATTR_F(c, BATCHNORM_MOMENTUM),
+                     (double)(x->numel / n),
+                     g->control,
+                     ATTR_I(c, BATCHNORM_TRAINING) != 0};
     dl_status s;
     if (to.training) {
         s = by_channel<T>(g, x, NULL, stats_op<T>{{}, to});
@@ -412,9 +421,8 @@ template <class T> static dl_status backward(dl_gpu *gpu, const grad_call *q, ca
 }
 
 static dl_tensor *vector_for(dl_back *b, int i, const dl_tensor *x) {
-    bool wanted = i < b->nin && (b->need >> i & 1);
-    return wanted ? dl_tmp(b, dl_tensor_empty(1, &x->shape[1], (dl_dtype)dl_in_meta(b, i)->dtype, x->st->device))
-                  : NULL;
+    return DL_NEED(i) ? dl_tmp(b, dl_tensor_empty(1, &x->shape[1], (dl_dtype)dl_in_meta(b, i)->dtype, x->st->device))
+                      : NULL;
 }
 
 static dl_status sums_and_dx(dl_gpu *g, const grad_call *q) {
@@ -436,23 +444,24 @@ static dl_status none(dl_gpu *g, const dl_tensor *d) {
 
 static dl_status grad_batch_norm(dl_back *b) {
     bool relu = b->op->id == DL_OP_batch_norm_relu;
-    bool weighted = b->nin > 3 && dl_in_meta(b, 3)->ndim, shifted = relu && b->nin > 4 && dl_in_meta(b, 4)->ndim;
+    bool weighted = b->nin > DL_IN_BATCHNORM_WEIGHT && META(BATCHNORM_WEIGHT)->ndim;
+    bool shifted = relu && b->nin > DL_IN_BATCHNORM_BIAS && META(BATCHNORM_BIAS)->ndim;
     grad_call q = {};
-    q.x = dl_saved_in(b, 0), q.mean = dl_saved_out(b, 1), q.rstd = dl_saved_out(b, 2);
-    q.w = weighted ? dl_saved_in(b, 3) : NULL, q.bias = shifted ? dl_saved_in(b, 4) : NULL;
+    q.x = IN_(BATCHNORM_INPUT), q.mean = OUT_(BATCHNORM_MEAN), q.rstd = OUT_(BATCHNORM_RSTD);
+    q.w = weighted ? IN_(BATCHNORM_WEIGHT) : NULL, q.bias = shifted ? IN_(BATCHNORM_BIAS) : NULL;
     q.training = ATTR_I(b, BATCHNORM_TRAINING) != 0, q.relu = relu;
     dl_gpu *g = q.x && q.mean && q.rstd ? dl_gpu_use(q.x->st->device) : NULL;
     if (!g) return dl_fail_null("the input");
     dl_tensor *like = dl_tmp(b, dl_cuda_empty_like(q.x, (dl_dtype)q.x->dtype));
     if (!like || !(q.x = dl_tmp(b, dl_cuda_strided_like(g, q.x, like)))) return dl_failed();
     if (!(q.g = dl_tmp(b, dl_cuda_strided_like(g, b->g[0], like)))) return dl_failed();
-    q.dx = b->need & 1 ? like : NULL;
-    q.dw = vector_for(b, 3, q.x), q.db = vector_for(b, 4, q.x);
+    q.dx = NEED(BATCHNORM_INPUT) ? like : NULL;
+    q.dw = vector_for(b, DL_IN_BATCHNORM_WEIGHT, q.x), q.db = vector_for(b, DL_IN_BATCHNORM_BIAS, q.x);
     dl_status s = q.x->numel ? sums_and_dx(g, &q) : none(g, q.dw);
     if (s == DL_OK && !q.x->numel) s = none(g, q.db);
-    if (s == DL_OK && q.dx) s = dl_give(b, 0, dl_ref(q.dx));
-    if (s == DL_OK && q.dw) s = dl_give(b, 3, dl_ref(q.dw));
-    if (s == DL_OK && q.db) s = dl_give(b, 4, dl_ref(q.db));
+    if (s == DL_OK && q.dx) s = dl_give(b, DL_IN_BATCHNORM_INPUT, dl_ref(q.dx));
+    if (s == DL_OK && q.dw) s = dl_give(b, DL_IN_BATCHNORM_WEIGHT, dl_ref(q.dw));
+    if (s == DL_OK && q.db) s = dl_give(b, DL_IN_BATCHNORM_BIAS, dl_ref(q.db));
     return s;
 }
 

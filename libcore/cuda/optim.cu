@@ -143,16 +143,20 @@ static dl_status update(dl_call *c, int head, int count, step_of *o) {
 
 static dl_status run_sgd_step(dl_call *c) {
     step_of o = {};
-    o.momentum = ATTR_F(c, SGD_STEP_MOMENTUM), o.dampening = ATTR_F(c, SGD_STEP_DAMPENING), o.decay = ATTR_F(c, SGD_STEP_WEIGHT_DECAY);
-    o.nesterov = ATTR_I(c, SGD_STEP_NESTEROV), o.maximize = ATTR_I(c, SGD_STEP_MAXIMIZE), o.first = ATTR_I(c, SGD_STEP_FIRST);
+    o.momentum = ATTR_F(c, SGD_STEP_MOMENTUM), o.dampening = ATTR_F(c, SGD_STEP_DAMPENING),
+    o.decay = ATTR_F(c, SGD_STEP_WEIGHT_DECAY);
+    o.nesterov = ATTR_I(c, SGD_STEP_NESTEROV), o.maximize = ATTR_I(c, SGD_STEP_MAXIMIZE),
+    o.first = ATTR_I(c, SGD_STEP_FIRST);
     return update(c, 1, o.momentum != 0 ? 3 : 2, &o);
 }
 
 static dl_status run_adam_step(dl_call *c) {
     step_of o = {};
     o.adam = true;
-    o.beta1 = ATTR_F(c, ADAM_STEP_BETA1), o.beta2 = ATTR_F(c, ADAM_STEP_BETA2), o.eps = ATTR_F(c, ADAM_STEP_EPS), o.decay = ATTR_F(c, ADAM_STEP_WEIGHT_DECAY);
-    o.decoupled = ATTR_I(c, ADAM_STEP_DECOUPLED), o.amsgrad = ATTR_I(c, ADAM_STEP_AMSGRAD), o.maximize = ATTR_I(c, ADAM_STEP_MAXIMIZE);
+    o.beta1 = ATTR_F(c, ADAM_STEP_BETA1), o.beta2 = ATTR_F(c, ADAM_STEP_BETA2), o.eps = ATTR_F(c, ADAM_STEP_EPS),
+    o.decay = ATTR_F(c, ADAM_STEP_WEIGHT_DECAY);
+    o.decoupled = ATTR_I(c, ADAM_STEP_DECOUPLED), o.amsgrad = ATTR_I(c, ADAM_STEP_AMSGRAD),
+    o.maximize = ATTR_I(c, ADAM_STEP_MAXIMIZE);
     o.step = dl_ptr(c->in[1]), o.step_dtype = c->in[1]->dtype;
     return update(c, 2, o.amsgrad ? 5 : 4, &o);
 }

@@ -271,7 +271,11 @@ static dl_status copy(dl_tensor *to, const dl_tensor *from) {
 }
 
 static const dl_sorter sorter = {sort_last, copy};
-static dl_status run_sort(dl_call *c) { return dl_sort_along(c, ATTR_I(c, SORT_DIM), ATTR_I(c, SORT_DESCENDING) != 0, &sorter); }
-static dl_status run_topk(dl_call *c) { return dl_sort_along(c, ATTR_I(c, TOPK_DIM), ATTR_I(c, TOPK_LARGEST) != 0, &sorter); }
+static dl_status run_sort(dl_call *c) {
+    return dl_sort_along(c, ATTR_I(c, SORT_DIM), ATTR_I(c, SORT_DESCENDING) != 0, &sorter);
+}
+static dl_status run_topk(dl_call *c) {
+    return dl_sort_along(c, ATTR_I(c, TOPK_DIM), ATTR_I(c, TOPK_LARGEST) != 0, &sorter);
+}
 const dl_kernel dl_cuda_sort = {run_sort, NULL, DL_ANY, NULL, 0};
 const dl_kernel dl_cuda_topk = {run_topk, NULL, DL_ANY, NULL, 0};

@@ -134,7 +134,7 @@ static bool in_pairs(const window *w, const dl_tensor *small, const dl_tensor *i
 
 /* The largest of each window of what f sees. */
 template <class T, class I, class F> static dl_status largest(dl_gpu *gpu, const window *w, dl_call *c, F f) {
-    dl_tensor *x = c->in[0], *out = c->out[0], *index = c->out[1];
+    dl_tensor *x = c->in[0], *out = c->out[0], *index = OUTPUT(c, MAXPOOL_INDICES);
     pairs p;
     if (in_pairs(w, out, index, x, &p)) {
         pairs_kernel<T, I, F><<<(p.n + DL_BLOCK - 1) / DL_BLOCK, DL_BLOCK, 0, gpu->stream>>>(
@@ -174,7 +174,7 @@ static dl_status run_relu_max_pool2d(dl_call *c) {
     window w;
     dl_status s = windows_of(c, &gpu, &w);
     if (s != DL_OK) return s;
-    const dl_tensor *bias = c->nin > 1 ? c->in[1] : NULL;
+    const dl_tensor *bias = INPUT(c, RELU_MAX_POOL2D_BIAS);
     return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         rectified_f<T> f = {bias ? (const T *)dl_ptr(bias) : NULL, bias ? bias->stride[0] : 0};
@@ -253,9 +253,9 @@ static dl_status spread(dl_gpu *gpu, const window *w, dl_tensor *grad, dl_tensor
 static dl_status begin(dl_back *b, dl_gpu **gpu, dl_tensor **index, dl_tensor **dx, window *w) {
     dl_tensor of, *in[1] = {&of};
     dl_conv g;
-    *index = dl_saved_out(b, 1);
+    *index = OUT_(MAXPOOL_INDICES);
     *gpu = *index ? dl_gpu_use((*index)->st->device) : NULL;
-    *dx = *gpu ? dl_tmp(b, images_like(*index, dl_in_meta(b, 0)->shape, b->g[0]->dtype)) : NULL;
+    *dx = *gpu ? dl_tmp(b, images_like(*index, META(MAXPOOL_INPUT)->shape, b->g[0]->dtype)) : NULL;
     if (!*dx) return dl_failed();
     of = **dx; /* shapes are all that is asked of it */
     dl_call c = {};
@@ -346,9 +346,9 @@ struct passed_f {
 };
 
 static dl_status sum_channels(dl_tensor *g, dl_tensor *out) {
-    dl_aval attr[2] = {};
+    dl_aval attr[2] = {}, *dim = &attr[DL_A_SUM_DIM];
     attr[0].given = attr[1].given = true;
-    attr[0].n = 3, attr[0].u.v[0] = 0, attr[0].u.v[1] = 2, attr[0].u.v[2] = 3;
+    dim->n = 3, dim->u.v[0] = 0, dim->u.v[1] = 2, dim->u.v[2] = 3;
     dl_call c = {};
     c.op = dl_op_row(DL_OP_sum), c.in = &g, c.nin = 1, c.out = &out, c.nout = 1, c.attr = attr;
     c.device = g->st->device, c.dtype = (dl_dtype)g->dtype;
@@ -376,11 +376,11 @@ static dl_status by_steps(dl_back *b, dl_gpu *gpu, const window *w, dl_tensor *y
 
 static dl_status grad_relu_max_pool2d(dl_back *b) {
     dl_gpu *gpu;
-    dl_tensor *index, *dx, *db = NULL, *y = dl_saved_out(b, 0), *g = b->g[0];
+    dl_tensor *index, *dx, *db = NULL, *y = OUT_(RELU_MAX_POOL2D_OUT), *g = b->g[0];
     window w;
     pairs p;
     if (!y) return dl_fail_null("the result");
-    bool biased = b->nin > 1 && b->need >> 1 & 1;
+    bool biased = NEED(RELU_MAX_POOL2D_BIAS);
     dl_status s = begin(b, &gpu, &index, &dx, &w);
     if (s != DL_OK) return s;
     bool fit = dl_is_contiguous(g) && (size_t)dl_ptr(g) % 16 == 0 && in_pairs(&w, y, index, dx, &p);
@@ -388,8 +388,8 @@ static dl_status grad_relu_max_pool2d(dl_back *b) {
     if (biased && !(db = dl_tmp(b, dl_tensor_empty(1, &channels, (dl_dtype)dx->dtype, dx->st->device))))
         return dl_failed();
     s = fit ? by_pairs(gpu, &p, g, y, index, dx, db) : by_steps(b, gpu, &w, y, index, dx, db);
-    if (s == DL_OK && b->need & 1) s = dl_give(b, 0, dl_ref(dx));
-    return s == DL_OK && biased ? dl_give(b, 1, dl_ref(db)) : s;
+    if (s == DL_OK && NEED(RELU_MAX_POOL2D_INPUT)) s = dl_give(b, DL_IN_RELU_MAX_POOL2D_INPUT, dl_ref(dx));
+    return s == DL_OK && biased ? dl_give(b, DL_IN_RELU_MAX_POOL2D_BIAS, dl_ref(db)) : s;
 }
 
 const dl_kernel dl_cuda_relu_max_pool2d = {run_relu_max_pool2d, grad_relu_max_pool2d, DL_FLOATS, NULL, 0};

@@ -207,7 +207,7 @@ static void repeated(dl_it *it, const dl_tensor *t, const dl_tensor *x, unsigned
 }
 
 static dl_status grad_logsumexp(dl_back *b) {
-    dl_tensor *x = dl_saved_in(b, 0), *y = dl_saved_out(b, 0);
+    dl_tensor *x = IN_(LOGSUMEXP_INPUT), *y = OUT_(LOGSUMEXP_OUT);
     dl_gpu *gpu = x && y ? dl_gpu_use(x->st->device) : NULL;
     dl_tensor *g = gpu ? dl_tmp(b, dl_to_dtype(b->g[0], (dl_dtype)x->dtype)) : NULL;
     dl_tensor *dx = g ? dl_tmp(b, dl_cuda_empty_like(x, (dl_dtype)x->dtype)) : NULL;

@@ -325,7 +325,7 @@ template <bool LOG> static dl_status run(dl_call *c) {
 }
 
 template <bool LOG> static dl_status fused(dl_back *b) {
-    dl_tensor *y = dl_saved_out(b, 0);
+    dl_tensor *y = OUT_(ALONG_OUT);
     dl_gpu *g = y ? dl_gpu_use(y->st->device) : NULL;
     dl_tensor *grad = g ? dl_tmp(b, dl_cuda_strided_like(g, b->g[0], y)) : NULL;
     dl_tensor *dx = grad ? dl_tmp(b, dl_cuda_empty_like(y, (dl_dtype)y->dtype)) : NULL;
