@@ -346,8 +346,8 @@ struct passed_f {
 };
 
 static dl_status sum_channels(dl_tensor *g, dl_tensor *out) {
-    dl_aval attr[2] = {}, *dim = &attr[DL_A_SUM_DIM];
-    attr[0].given = attr[1].given = true;
+    dl_aval attr[2] = {}, *dim = &attr[DL_A_SUM_DIM], *keep = &attr[DL_A_SUM_KEEPDIM];
+    dim->given = keep->given = true;
     dim->n = 3, dim->u.v[0] = 0, dim->u.v[1] = 2, dim->u.v[2] = 3;
     dl_call c = {};
     c.op = dl_op_row(DL_OP_sum), c.in = &g, c.nin = 1, c.out = &out, c.nout = 1, c.attr = attr;
