@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const dl_backend *registered; /* takes the plugin's place */
 static int default_device;
@@ -45,6 +46,14 @@ dl_status dl_device_check(int device) {
                         dl_device_name(device), b->name, most);
 }
 
+/* The device that a wrong name stands for: "gpu" is nearer to "cpu" by its letters alone. */
+static const char *meant(const char *name) {
+    static const char *const names[] = {"cpu", "cuda", "cuda:0"};
+    return !strncasecmp(name, "gpu", 3) || !strncasecmp(name, "nvidia", 6) || !strncasecmp(name, "cuda", 4) ? "cuda"
+           : *name == 'c' || *name == 'C' ? dl_nearest(name, names, 3)
+                                          : NULL;
+}
+
 dl_status dl_device_parse(const char *name, int *out) {
     if (!name) return dl_fail_null("the name of a device");
     if (!strcmp(name, "cpu")) return *out = 0, DL_OK;
@@ -56,7 +65,11 @@ dl_status dl_device_parse(const char *name, int *out) {
             return *out = (int)n + 1, DL_OK;
         }
     }
-    return dl_fail_hint(DL_ERR_DEVICE, "devices are cpu, cuda and cuda:N", "no device is called '%s'", name);
+    const char *near = meant(name);
+    char hint[80] = "";
+    if (near) snprintf(hint, sizeof hint, "did you mean %s? ", near);
+    snprintf(hint + strlen(hint), sizeof hint - strlen(hint), "devices are cpu, cuda and cuda:N");
+    return dl_fail_hint(DL_ERR_DEVICE, hint, "no device is called '%.100s'", name);
 }
 
 const char *dl_device_name(int device) {

@@ -132,7 +132,7 @@ dl_status dl_error_put(const dl_error *err) {
 void dl_error_clear(void) { last = (dl_error){0}; }
 
 /* Edit distance with adjacent transpositions (optimal string alignment), rows kept on the stack. */
-static int distance(const char *a, const char *b) {
+int dl_word_distance(const char *a, const char *b) {
     enum { MAX = 63 };
     int n = (int)strlen(a), m = (int)strlen(b), row[3][MAX + 1];
     if (n > MAX || m > MAX) return MAX;
@@ -156,7 +156,7 @@ const char *dl_nearest(const char *word, const char *const *names, int n) {
     int limit = (int)strlen(word) / 3, best = limit < 1 ? 2 : limit + 1;
     const char *found = NULL;
     for (int i = 0; i < n; i++) {
-        int d = distance(word, names[i]);
+        int d = dl_word_distance(word, names[i]);
         if (d < best) best = d, found = names[i];
     }
     return found;

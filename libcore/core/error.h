@@ -14,6 +14,8 @@ dl_status dl_fail_hint(dl_status code, const char *hint, const char *fmt, ...) _
  * and where that is NULL the list of all. */
 dl_status dl_fail_unknown(const char *word, const char *const *names, int n, const char *otherwise, const char *fmt,
                           ...) __attribute__((format(printf, 5, 6)));
+/* How many letters two words differ by: one exchanged, left out, added, or moved by a place. */
+int dl_word_distance(const char *a, const char *b);
 /* Adds to the current record what only an outer level knows; each is kept only where it is still empty. */
 void dl_error_context(const char *op, const char *operands);
 void dl_error_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -9,13 +9,7 @@
 #include <zlib.h>
 
 #include "core/interrupt.h"
-
-static dl_status cannot_open(const char *path, int err) {
-    char hint[240];
-    if (err == ENOENT && dl_nearest_file(path, hint, sizeof hint))
-        return dl_fail_hint(DL_ERR_IO, hint, "cannot open '%s': %s", path, strerror(err));
-    return dl_fail(DL_ERR_IO, "cannot open '%s': %s", path, strerror(err));
-}
+#include "io/near.h"
 
 static dl_status cannot_read(const char *path, gzFile f) {
     int err = errno, code;
@@ -52,11 +46,12 @@ static dl_status check_ratio(const char *path, gzFile f, size_t n) {
 
 static dl_status open_gz(const char *path, gzFile *f) {
     struct stat info;
-    if (stat(path, &info)) return cannot_open(path, errno);
-    if (S_ISDIR(info.st_mode)) return cannot_open(path, EISDIR);
+    if (stat(path, &info)) return dl_fail_file("open", path);
+    if (S_ISDIR(info.st_mode)) return errno = EISDIR, dl_fail_file("open", path);
     /* opening a FIFO would wait for a writer; a device may have no end */
     if (!S_ISREG(info.st_mode)) return dl_fail_hint(DL_ERR_IO, "copy it into a file first", "'%s' is not a file", path);
-    if (!(*f = gzopen(path, "rb"))) return cannot_open(path, errno ? errno : ENOMEM);
+    errno = ENOMEM; /* which zlib does not set */
+    if (!(*f = gzopen(path, "rb"))) return dl_fail_file("open", path);
     return DL_OK;
 }
 
@@ -108,7 +103,7 @@ dl_status dl_file_head(const char *path, uint8_t *bytes, size_t *n) {
 
 dl_status dl_file_find(const char *dir, const char *const *names, char *path, size_t size) {
     struct stat info;
-    if (stat(dir, &info)) return cannot_open(dir, errno);
+    if (stat(dir, &info)) return dl_fail_file("open", dir);
     if (!S_ISDIR(info.st_mode))
         return dl_fail(DL_ERR_IO, "'%s' is a file; the folder that holds the files is wanted", dir);
     for (const char *const *name = names; *name; name++)

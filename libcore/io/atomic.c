@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* sync_file_range */
 #include "io/atomic.h"
 #include "core/interrupt.h"
+#include "io/near.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,10 +17,6 @@
 #include <unistd.h>
 
 #define PREFIX ".dlcore-part-" /* followed by the process and a number: PREFIX "1234-1" */
-
-static dl_status fail_errno(const char *what, const char *path) {
-    return dl_fail(DL_ERR_IO, "cannot %s '%s': %s", what, path, strerror(errno));
-}
 
 /* Follows links, so that renaming replaces the file and not a link to it. */
 static char *resolve(const char *path) {
@@ -96,7 +93,7 @@ static int make_part(const char *path, char *tmp, size_t size) {
 static dl_status open_in_place(dl_atomic *a, const struct stat *s) {
     if (S_ISDIR(s->st_mode)) errno = EISDIR;
     if (!S_ISDIR(s->st_mode)) a->fd = open(a->path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    if (a->fd < 0) return fail_errno("write", a->path);
+    if (a->fd < 0) return dl_fail_file("write", a->path);
     fcntl(a->fd, F_SETFL, fcntl(a->fd, F_GETFL) & ~O_NONBLOCK);
     return DL_OK;
 }
@@ -107,12 +104,12 @@ static dl_status open_part(dl_atomic *a, const struct stat *old) {
     sweep(a->path);
     a->fd = make_part(a->path, a->tmp, size);
     if (a->fd < 0) {
-        dl_status st = fail_errno("write", a->path);
+        dl_status st = dl_fail_file("write", a->path);
         free(a->tmp); /* it is not there, or is another's */
         a->tmp = NULL;
         return st;
     }
-    if (old && fchmod(a->fd, old->st_mode & 0777)) return fail_errno("set the permissions of", a->path);
+    if (old && fchmod(a->fd, old->st_mode & 0777)) return dl_fail_file("set the permissions of", a->path);
     return DL_OK;
 }
 
@@ -147,7 +144,7 @@ dl_status dl_atomic_write(dl_atomic *a, const void *data, size_t n) {
         ssize_t k = write(a->fd, p, n < PIECE ? n : PIECE);
         if (k < 0 && errno == EINTR) continue;
         if (k <= 0) {
-            dl_status st = fail_errno("write", a->path);
+            dl_status st = dl_fail_file("write", a->path);
             dl_atomic_discard(a);
             return st;
         }
@@ -160,25 +157,25 @@ dl_status dl_atomic_write(dl_atomic *a, const void *data, size_t n) {
 /* The rename itself must reach the disk: it lives in the folder. */
 static dl_status sync_folder(const char *path) {
     int fd = open_folder(path);
-    if (fd < 0) return fail_errno("open the folder of", path);
+    if (fd < 0) return dl_fail_file("open the folder of", path);
     /* some file systems cannot sync a folder and say so by EINVAL; there is nothing more to do there */
     int failed = fsync(fd) != 0 && errno != EINVAL;
-    dl_status st = failed ? fail_errno("sync the folder of", path) : DL_OK;
+    dl_status st = failed ? dl_fail_file("sync the folder of", path) : DL_OK;
     close(fd);
     return st;
 }
 
 dl_status dl_atomic_commit(dl_atomic *a) {
     dl_status st = DL_OK;
-    if (fsync(a->fd) != 0 && errno != EINVAL) st = fail_errno("sync", a->path); /* EINVAL: a device or FIFO */
+    if (fsync(a->fd) != 0 && errno != EINVAL) st = dl_fail_file("sync", a->path); /* EINVAL: a device or FIFO */
     /* renamed while it is locked, or another writer would take it for one left behind */
-    if (st == DL_OK && a->tmp && rename(a->tmp, a->path) != 0) st = fail_errno("rename to", a->path);
+    if (st == DL_OK && a->tmp && rename(a->tmp, a->path) != 0) st = dl_fail_file("rename to", a->path);
     int renamed = st == DL_OK && a->tmp;
     if (renamed) {
         free(a->tmp);
         a->tmp = NULL;
     }
-    if (close(a->fd) != 0 && st == DL_OK) st = fail_errno("close", a->path);
+    if (close(a->fd) != 0 && st == DL_OK) st = dl_fail_file("close", a->path);
     a->fd = -1;
     if (st == DL_OK && renamed) st = sync_folder(a->path);
     dl_atomic_discard(a);

@@ -1,5 +1,6 @@
 /* Reading at places of a file or of memory. */
 #include "io/input.h"
+#include "io/near.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,20 +8,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static dl_status fail_errno(const char *what, const char *path) {
-    return dl_fail(DL_ERR_IO, "cannot %s '%s': %s", what, path, strerror(errno));
-}
-
 dl_status dl_input_open(dl_input *s, const char *path) {
     struct stat info;
     *s = (dl_input){.name = path, .fd = -1};
     if (!path || !*path) return dl_fail(DL_ERR_VALUE, "a file needs a name");
     /* opening a FIFO would wait for a writer */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return fail_errno("open", path);
+    if (fd < 0) return dl_fail_file("open", path);
     dl_status st = DL_OK;
     if (fstat(fd, &info))
-        st = fail_errno("read", path);
+        st = dl_fail_file("read", path);
     else if (!S_ISREG(info.st_mode))
         st = dl_fail(DL_ERR_IO, "'%s' is not a file", path);
     if (st != DL_OK) {
@@ -45,7 +42,7 @@ dl_status dl_input_read(const dl_input *s, uint64_t at, void *to, size_t n) {
     while (n) {
         ssize_t k = pread(s->fd, p, n < (1u << 30) ? n : 1u << 30, (off_t)at);
         if (k < 0 && errno == EINTR) continue;
-        if (k < 0) return fail_errno("read", s->name);
+        if (k < 0) return dl_fail_file("read", s->name);
         if (!k) return dl_fail(DL_ERR_IO, "'%s' has become shorter while it was read", s->name);
         p += k, at += (uint64_t)k, n -= (size_t)k;
     }

@@ -7,6 +7,7 @@
 
 #include "io/atomic.h"
 #include "io/format.h"
+#include "io/near.h"
 #include "track/query.h"
 
 typedef struct point {
@@ -111,7 +112,7 @@ static dl_status put_file(dl_store *s, const long *ids, long n, const layout *l,
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     if (!f) {
         if (fd >= 0) close(fd);
-        return dl_fail(DL_ERR_IO, "cannot write '%s': %s", path, strerror(errno));
+        return dl_fail_file("write", path);
     }
     dl_status st = dl_store_read_lock(s);
     if (st == DL_OK) {
@@ -121,7 +122,8 @@ static dl_status put_file(dl_store *s, const long *ids, long n, const layout *l,
     errno = 0;
     int bad = ferror(f) | (fflush(f) != 0), err = errno;
     bad |= fclose(f) != 0;
-    if (st == DL_OK && bad) st = dl_fail(DL_ERR_IO, "cannot write '%s': %s", path, strerror(err ? err : errno));
+    if (err) errno = err;
+    if (st == DL_OK && bad) st = dl_fail_file("write", path);
     return st;
 }
 

@@ -24,6 +24,9 @@ typedef struct parser {
     sqlite3 *db;
     dl_clause *out;
     int depth;
+    int inverted;     /* behind an odd number of "not" */
+    const char *live; /* which runs count, as SQL; with `unmet` a condition that none of them meets is a failure */
+    int unmet;
 } parser;
 
 static void advance(parser *p) { dl_filter_next(p->text, &p->at, &p->token); }
@@ -156,9 +159,11 @@ static int read_number(const char *text, double *out) {
 
 /* The value cannot be compared with what the name stands for. */
 static dl_status wrong_value(parser *p, const dl_filter_name *o, const value *v, const char *what) {
-    char there[200], hint[240] = "";
-    dl_filter_values(p->db, o, there, sizeof there);
-    if (o->kind != DL_FK_METRIC && *there) snprintf(hint, sizeof hint, "its values are %s", there);
+    char hint[240];
+    if (o->kind == DL_FK_METRIC)
+        dl_filter_range(p->db, o, p->live, hint, sizeof hint);
+    else
+        dl_filter_values(p->db, o, p->live, NULL, hint, sizeof hint);
     return fail_at(v->token.at, v->token.n, DL_ERR_TYPE, hint, "%.200s is %s, '%.100s' is no number", o->key, what,
                    v->token.text);
 }
@@ -194,9 +199,8 @@ static dl_status judge_param(parser *p, const dl_filter_name *o, const dl_filter
     int number = read_number(v->token.text, &v->from);
     v->text = !number || (v->token.kind == DL_FT_STRING && op->how != DL_FH_ORDER) || o->type == DL_FY_TEXT;
     if (o->type == DL_FY_TEXT && number && v->token.kind == DL_FT_WORD) {
-        char there[200], hint[240];
-        dl_filter_values(p->db, o, there, sizeof there);
-        snprintf(hint, sizeof hint, "its values are %s", there);
+        char hint[240];
+        dl_filter_values(p->db, o, p->live, NULL, hint, sizeof hint);
         return fail_at(v->token.at, v->token.n, DL_ERR_TYPE, hint, "%.200s has no numbers to compare %.100s with",
                        o->key, v->token.text);
     }
@@ -378,16 +382,44 @@ static dl_status read_and_judge(parser *p, dl_filter_name *o, const dl_filter_to
     return op->how == DL_FH_PATTERN ? check_pattern(p, &v->token) : DL_OK;
 }
 
+/* Does any run meet the condition whose SQL begins at byte `sql`? What it would have to be is the remedy. */
+static dl_status check_met(parser *p, const dl_filter_name *o, const dl_filter_token *op, const value *v, int sql,
+                           int at) {
+    char hint[240];
+    sqlite3_stmt *q = NULL;
+    if (!p->unmet || p->inverted || op->negated) return DL_OK;
+    if (sqlite3_str_errcode(p->out->sql)) return dl_fail(DL_ERR_MEMORY, "no memory for a query");
+    char *text = sqlite3_mprintf("select 1 from run as r where %s and (%s) limit 1", p->live,
+                                 sqlite3_str_value(p->out->sql) + sql);
+    dl_status st = text ? dl_db_prepare(p->db, &q, text) : dl_fail(DL_ERR_MEMORY, "no memory for a query");
+    if (st == DL_OK) st = dl_clause_bind(p->out, p->db, q);
+    int found = st == DL_OK && sqlite3_step(q) == SQLITE_ROW;
+    sqlite3_finalize(q);
+    sqlite3_free(text);
+    if (st != DL_OK || found) return st;
+    if (is_none(v, op))
+        snprintf(hint, sizeof hint, "every run has one");
+    else if (op->how == DL_FH_ORDER || o->kind == DL_FK_METRIC)
+        dl_filter_range(p->db, o, p->live, hint, sizeof hint);
+    else
+        dl_filter_values(p->db, o, p->live, v->token.text, hint, sizeof hint);
+    int end = p->token.at;
+    while (end > at && p->text[end - 1] == ' ') end--;
+    return fail_at(v->token.at, v->token.n, DL_ERR_NAME, *hint ? hint : "no run has one", "no run has %.*s", end - at,
+                   p->text + at);
+}
+
 static dl_status condition(parser *p) {
     dl_filter_name o;
     dl_filter_token op = {.kind = DL_FT_END};
     value *v = malloc(sizeof *v);
-    int n = 1;
+    int n = 1, at = p->token.at, sql = sqlite3_str_length(p->out->sql);
     dl_status st = v ? read_name(p, &o) : dl_fail(DL_ERR_MEMORY, "no memory for a filter");
     if (st == DL_OK) st = read_operator(p, &op);
     if (st != DL_OK || op.how != DL_FH_IN) {
         if (st == DL_OK) st = read_and_judge(p, &o, &op, v);
         if (st == DL_OK) st = is_none(v, &op) ? emit_none(p, &o, op.negated) : emit(p, &o, &op, v, 1);
+        if (st == DL_OK) st = check_met(p, &o, &op, v, sql, at);
         free(v);
         return st;
     }
@@ -401,6 +433,7 @@ static dl_status condition(parser *p) {
     if (st == DL_OK && p->token.kind != DL_FT_CLOSE) st = expected(p, "',' or ')'");
     if (st == DL_OK) advance(p);
     if (st == DL_OK) st = emit(p, &o, &op, v, n);
+    if (st == DL_OK) st = check_met(p, &o, &op, v, sql, at);
     free(v);
     return st;
 }
@@ -417,7 +450,9 @@ static dl_status term(parser *p) {
     if (p->token.kind == DL_FT_NOT) {
         advance(p);
         sqlite3_str_appendall(p->out->sql, "not ");
+        p->inverted ^= 1;
         st = term(p);
+        p->inverted ^= 1;
     } else if (p->token.kind == DL_FT_OPEN) {
         advance(p);
         sqlite3_str_appendall(p->out->sql, "(");
@@ -455,38 +490,55 @@ static dl_status either(parser *p) {
 }
 
 static dl_status start(parser *p, dl_clause *c, sqlite3 *db, const char *text) {
-    *p = (parser){.text = text, .db = db, .out = c};
+    *p = (parser){.text = text, .db = db, .out = c, .live = "r.deleted_us is null"};
     if (strlen(text) > 1 << 16) return dl_fail(DL_ERR_VALUE, "the filter is longer than 65,536 bytes");
     advance(p);
+    return DL_OK;
+}
+
+static dl_status whole(parser *p) {
+    dl_clause *c = p->out;
+    if (p->token.kind == DL_FT_END) return DL_OK;
+    sqlite3_str_appendall(c->sql, " and (");
+    DL_TRY(either(p));
+    if (p->token.kind == DL_FT_CLOSE)
+        return fail_at(p->token.at, 1, DL_ERR_SYNTAX, "leave it out, or open it before", "this ')' was never opened");
+    if (p->token.kind != DL_FT_END) {
+        int several = p->token.kind == DL_FT_WORD || p->token.kind == DL_FT_STRING;
+        DL_TRY(expected(p, several ? "'and', 'or' or the end (a value of several words stands in quotes)"
+                                   : "'and', 'or' or the end"));
+    }
+    sqlite3_str_appendall(c->sql, ")");
     return DL_OK;
 }
 
 dl_status dl_filter_where(dl_clause *c, sqlite3 *db, const char *text) {
     parser p;
     DL_TRY(start(&p, c, db, text));
-    if (p.token.kind == DL_FT_END) return DL_OK;
-    sqlite3_str_appendall(c->sql, " and (");
-    DL_TRY(either(&p));
-    if (p.token.kind != DL_FT_END) {
-        int several = p.token.kind == DL_FT_WORD || p.token.kind == DL_FT_STRING;
-        DL_TRY(expected(&p, several ? "'and', 'or' or the end (a value of several words stands in quotes)"
-                                    : "'and', 'or' or the end"));
-    }
-    sqlite3_str_appendall(c->sql, ")");
-    return DL_OK;
+    return whole(&p);
 }
 
-dl_status dl_run_filter_check(dl_store *s, const char *where) {
+/* Reads a filter for its failures alone. live: see `unmet`; NULL where only the text is judged. */
+static dl_status judge_filter(dl_store *s, const char *where, const char *live) {
     dl_clause c;
+    parser p;
     if (!where) return dl_fail_null("the filter");
     DL_TRY(dl_store_read_lock(s));
     dl_status st = dl_clause_init(&c);
     if (st == DL_OK) {
-        st = dl_filter_where(&c, s->r, where);
+        st = start(&p, &c, s->r, where);
+        if (live) p.live = live, p.unmet = 1;
+        if (st == DL_OK) st = whole(&p);
         dl_clause_free(&c);
     }
     dl_store_read_unlock(s);
     return st;
+}
+
+dl_status dl_run_filter_check(dl_store *s, const char *where) { return judge_filter(s, where, NULL); }
+
+dl_status dl_run_filter_met(dl_store *s, const char *where, int deleted) {
+    return judge_filter(s, where, deleted ? "r.deleted_us is not null" : "r.deleted_us is null");
 }
 
 /* ---------------------------------------------------------------- order */

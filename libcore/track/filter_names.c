@@ -122,24 +122,3 @@ dl_status dl_filter_find(sqlite3 *db, const char *statistic, const char *name, d
     if (dl_failed() != DL_ERR_NAME || strchr(name, '/')) return dl_failed();
     return unknown(db, name);
 }
-
-void dl_filter_values(sqlite3 *db, const dl_filter_name *name, char *out, size_t size) {
-    enum { SHOWN = 8 };
-    sqlite3_stmt *q = NULL;
-    size_t used = 0;
-    int n = 0;
-    *out = 0;
-    char *sql =
-        name->kind == DL_FK_COLUMN
-            ? sqlite3_mprintf("select distinct %s as v from run as r where v is not null order by 1 limit %d",
-                              name->sql, SHOWN + 1)
-            : sqlite3_mprintf("select distinct value from param where key = ?1 order by num, 1 limit %d", SHOWN + 1);
-    if (sql && dl_db_prepare(db, &q, sql) == DL_OK) {
-        if (name->kind != DL_FK_COLUMN) sqlite3_bind_text(q, 1, name->key, -1, SQLITE_STATIC);
-        for (; n <= SHOWN && sqlite3_step(q) == SQLITE_ROW && used < size; n++)
-            used += (size_t)snprintf(out + used, size - used, "%s%.30s", n ? ", " : "",
-                                     n < SHOWN ? (const char *)sqlite3_column_text(q, 0) : "...");
-    }
-    sqlite3_finalize(q);
-    sqlite3_free(sql);
-}

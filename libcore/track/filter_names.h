@@ -25,7 +25,14 @@ typedef struct dl_filter_name {
 dl_status dl_filter_find(sqlite3 *db, const char *statistic, const char *name, dl_filter_name *out);
 /* Is there a parameter of this name, and of what type are its values? */
 int dl_filter_param(sqlite3 *db, const char *name, dl_filter_type *type);
-/* "adam, sgd, ...": values that there are, for messages. */
-void dl_filter_values(sqlite3 *db, const dl_filter_name *name, char *out, size_t size);
+
+/* What there is, as the remedy of a condition (filter_values.c). `live` is the SQL condition on "run as r" that tells
+ * which runs count. */
+
+/* "its values are adam, sgd, ...": in order, or those nearest to a word first; "" where there is none. */
+void dl_filter_values(sqlite3 *db, const dl_filter_name *name, const char *live, const char *near, char *out,
+                      size_t size);
+/* "it lies between 0.1 and 0.5"; "" where nothing has an order. */
+void dl_filter_range(sqlite3 *db, const dl_filter_name *name, const char *live, char *out, size_t size);
 
 #endif

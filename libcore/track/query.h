@@ -19,6 +19,8 @@ void dl_clause_free(dl_clause *c);
 /* Adds a value and returns its number for "?%d"; 0 when there are too many. Text is copied. */
 int dl_clause_text(dl_clause *c, const char *text);
 int dl_clause_number(dl_clause *c, double number);
+/* Binds the values, as many as the statement has. */
+dl_status dl_clause_bind(const dl_clause *c, sqlite3 *db, sqlite3_stmt *st);
 /* Prepares what was built and binds the values. */
 dl_status dl_clause_prepare(dl_clause *c, sqlite3 *db, sqlite3_stmt **st);
 

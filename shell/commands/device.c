@@ -99,7 +99,9 @@ static dl_status device_run(const dlsh_args *a, dlsh_value *result) {
         return DL_OK;
     }
     if (!dlsh_device_choose(dlsh_arg_str(a, "name"))) return DL_OK;
-    return dlsh_arg_fail(a, "name", dl_failed(), "show devices lists what this machine has", "%s", dl_errmsg());
+    dl_error e = *dl_error_last();
+    return dlsh_arg_fail(a, "name", e.code, *e.hint ? e.hint : "show devices lists what this machine has", "%s",
+                         e.message);
 }
 
 static dl_status precision_run(const dlsh_args *a, dlsh_value *result) {

@@ -425,6 +425,14 @@ static dl_status show_best(const dlsh_args *a, const dl_ranking *rank, dlsh_valu
     return DL_OK;
 }
 
+/* Nothing to rank: a condition that no run meets is why; else what the library says. */
+static dl_status no_best(const dlsh_args *a) {
+    dl_error e;
+    if (dl_error_take(&e) == DL_ERR_NAME) DLSH_TRY(dlsh_run_filter_met(a, 0));
+    dl_error_put(&e);
+    return dlsh_place_failure(a, e.code == DL_ERR_NAME ? "metric" : NULL);
+}
+
 static dl_status best_run(const dlsh_args *a, dlsh_value *result) {
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();
@@ -434,8 +442,7 @@ static dl_status best_run(const dlsh_args *a, dlsh_value *result) {
     if (!status) {
         rank = dl_run_best(store, dlsh_arg_str(a, "metric"), direction(a), where.n ? dlsh_buf_text(&where) : NULL,
                            dlsh_arg_int(a, "limit"));
-        status =
-            rank ? show_best(a, rank, result) : dlsh_place_failure(a, dl_failed() == DL_ERR_NAME ? "metric" : NULL);
+        status = rank ? show_best(a, rank, result) : no_best(a);
     }
     dl_ranking_free(rank);
     dlsh_buf_free(&where);

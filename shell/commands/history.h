@@ -37,6 +37,8 @@ dl_status dlsh_place_failure(const dlsh_args *a, const char *param);
 dl_status dlsh_place_in(const dlsh_args *a, const char *param);
 /* The condition that the options of `runs` and `best` make together. */
 dl_status dlsh_run_filter(const dlsh_args *a, dlsh_buf *where);
+/* For filters that find nothing: the first condition that no run meets, as a failure at its place. */
+dl_status dlsh_run_filter_met(const dlsh_args *a, int deleted);
 
 /* All that is kept of a run, as a record. */
 dl_status dlsh_run_record(const dl_run_info *r, dlsh_value *out);

@@ -49,8 +49,16 @@ static const char *ending_of(dlsh_value v) {
 }
 
 static dl_status make_folder(const char *folder) {
-    if (!mkdir(folder, 0777) || errno == EEXIST) return DL_OK;
-    return dlsh_fail(DL_ERR_IO, NULL, "the folder %s cannot be made: %s", folder, strerror(errno));
+    struct stat info;
+    char hint[240];
+    if (!mkdir(folder, 0777)) return DL_OK;
+    int err = errno;
+    if (err == EEXIST && !stat(folder, &info)) {
+        if (S_ISDIR(info.st_mode)) return DL_OK;
+        err = ENOTDIR;
+    }
+    dl_file_remedy(folder, err, hint, sizeof hint);
+    return dlsh_fail(DL_ERR_IO, hint, "the folder '%s' cannot be made: %s", folder, strerror(err));
 }
 
 /* Saves one variable; a plain one goes to `plain`, the text of values.json. */
@@ -102,7 +110,9 @@ static dl_status rescue_run(const dlsh_args *a, dlsh_value *result) {
     }
     dl_status st = write_plain(&plain, folder);
     dlsh_buf_free(&plain);
-    if (!st) dlsh_put(out, "%d saved, %d plain values in values.json%s\n", saved, nplain, lost ? ", some lost" : "");
+    if (!st)
+        dlsh_put(out, "%d saved, %d plain values%s%s\n", saved, nplain, nplain ? " in values.json" : "",
+                 lost ? ", some lost" : "");
     return st;
 }
 

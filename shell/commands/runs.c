@@ -12,30 +12,52 @@ static void condition(dlsh_buf *where, const char *fmt, const char *text) {
     dlsh_buf_printf(where, fmt, text);
 }
 
+/* The options that narrow a list, as conditions. */
+static const struct {
+    const char *option, *condition;
+} narrowing[] = {{"status", "status = \"%s\""},
+                 {"tag", "tag = \"%s\""},
+                 {"name", "name ~ \"%s\""},
+                 {"model", "model = \"%s\""},
+                 {"dataset", "dataset = \"%s\""},
+                 {"experiment", "experiment = \"%s\""},
+                 {"where", "%s"}};
+enum { NNARROWING = sizeof narrowing / sizeof *narrowing };
+
+typedef dl_status judge(dl_store *s, const char *where, int deleted);
+
+static dl_status is_filter(dl_store *s, const char *where, int deleted) {
+    (void)deleted;
+    return dl_run_filter_check(s, where);
+}
+
+/* Asks about one option's condition; a failure is placed at the option, of where= in its text. */
+static dl_status judge_option(const dlsh_args *a, int i, judge *ask, int deleted) {
+    const char *option = narrowing[i].option, *text = dlsh_arg_str(a, option);
+    if (!text) return DL_OK;
+    dlsh_buf one = {0};
+    dlsh_buf_printf(&one, narrowing[i].condition, text);
+    dl_status st = ask(dlsh_store(dlsh_arg_session(a)), dlsh_buf_text(&one), deleted);
+    dlsh_buf_free(&one);
+    if (!st) return DL_OK;
+    return strcmp(option, "where") ? dlsh_place_failure(a, option) : dlsh_place_in(a, option);
+}
+
 dl_status dlsh_run_filter(const dlsh_args *a, dlsh_buf *where) {
-    static const struct {
-        const char *option, *condition;
-    } rows[] = {{"status", "status = \"%s\""},
-                {"tag", "tag = \"%s\""},
-                {"name", "name ~ \"%s\""},
-                {"model", "model = \"%s\""},
-                {"dataset", "dataset = \"%s\""},
-                {"experiment", "experiment = \"%s\""},
-                {"where", "(%s)"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *text = dlsh_arg_str(a, rows[i].option);
+    for (int i = 0; i < NNARROWING; i++) {
+        const char *option = narrowing[i].option, *text = dlsh_arg_str(a, option);
+        int whole = !strcmp(option, "where");
         if (!text) continue;
-        if (strchr(text, '"') && strcmp(rows[i].option, "where"))
-            return dlsh_arg_fail(a, rows[i].option, DL_ERR_VALUE, "use where=", "%s= takes no quotes inside",
-                                 rows[i].option);
-        dlsh_buf one = {0};
-        dlsh_buf_printf(&one, strcmp(rows[i].option, "where") ? rows[i].condition : "%s", text);
-        dl_status st = dl_run_filter_check(dlsh_store(dlsh_arg_session(a)), dlsh_buf_text(&one));
-        dlsh_buf_free(&one);
-        if (st && !strcmp(rows[i].option, "where")) return dlsh_place_in(a, "where");
-        if (st) return dlsh_place_failure(a, rows[i].option);
-        if (strspn(text, " \t\n") < strlen(text)) condition(where, rows[i].condition, text);
+        if (strchr(text, '"') && !whole)
+            return dlsh_arg_fail(a, option, DL_ERR_VALUE, "use where=", "%s= takes no quotes inside", option);
+        DLSH_TRY(judge_option(a, i, is_filter, 0));
+        if (strspn(text, " \t\n") < strlen(text)) condition(where, whole ? "(%s)" : narrowing[i].condition, text);
     }
+    return DL_OK;
+}
+
+dl_status dlsh_run_filter_met(const dlsh_args *a, int deleted) {
+    for (int i = 0; i < NNARROWING; i++) DLSH_TRY(judge_option(a, i, dl_run_filter_met, deleted));
     return DL_OK;
 }
 
@@ -165,6 +187,9 @@ dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
         status = dlsh_place_failure(a, dlsh_given(a, "sort") ? "sort" : dlsh_given(a, "where") ? "where" : NULL);
     else if (!status)
         status = dlsh_arg_called(a) ? runs_list(l, limit, result) : runs_table(dlsh_arg_sink(a), l, limit);
+    /* a person is told why there are none; to a program the empty list is an answer */
+    if (!status && !l->n && !dlsh_arg_called(a) && dlsh_run_filter_met(a, q.deleted))
+        dlsh_warn_failure(dlsh_arg_session(a));
     dl_run_list_free(l);
     dlsh_buf_free(&where);
     return status;

@@ -131,9 +131,9 @@ static dl_status slurp(const dlsh_args *a, const char *path, dlsh_buf *out) {
     int failed = !f || ferror(f) || out->n > DLSH_LONGEST_SCRIPT, err = f && !ferror(f) ? EFBIG : errno;
     if (f) fclose(f);
     if (!failed) return DL_OK;
-    char hint[240] = "a script is a text";
-    if (err == ENOENT && !dl_nearest_file(path, hint, sizeof hint))
-        snprintf(hint, sizeof hint, "the path counts from the current folder");
+    char hint[240];
+    dl_file_remedy(path, err, hint, sizeof hint);
+    if (err == EFBIG) snprintf(hint, sizeof hint, "a script is a text");
     return dlsh_arg_fail(a, "file", DL_ERR_IO, hint, "cannot read \"%s\": %s", path, strerror(err));
 }
 

@@ -1,5 +1,6 @@
 /* Scripts without a terminal: the code of -c, a file, or what stands in standard input. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,11 @@ char *dlsh_slurp(const char *path, size_t *len) {
         }
     }
     if (failed) {
-        dlsh_console_say("cannot read \"%s\": %s", path, strerror(errno));
+        char hint[240];
+        int err = errno;
+        dl_file_remedy(path, err, hint, sizeof hint);
+        if (err == EFBIG) snprintf(hint, sizeof hint, "a script is a text");
+        dlsh_console_say("cannot read \"%s\": %s%s%s", path, strerror(err), *hint ? "; " : "", hint);
         free(text);
         text = NULL;
     } else {

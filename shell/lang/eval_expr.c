@@ -1,7 +1,21 @@
 /* Expressions. */
+#include <stdio.h>
 #include <string.h>
 
 #include "lang/interp.h"
+
+/* A name that nobody knows: what stands around it may tell what was meant. */
+static dl_status unknown_name(const dlsh_session *s, const dlsh_node *n) {
+    const char *arrow = s->unit ? dlsh_arrow_habit(s->unit->text, (size_t)n->span.end) : NULL;
+    const char *comment = s->unit ? dlsh_comment_habit(s->unit->text, (size_t)n->span.start) : NULL;
+    dl_error e;
+    if (arrow && dl_error_take(&e)) {
+        snprintf(e.hint, sizeof e.hint, "%s", arrow);
+        dl_error_put(&e);
+    } else if (comment)
+        dlsh_add_hint("%s", comment);
+    return DL_ERR_NAME;
+}
 
 static dl_status eval_name(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     if (n->flags & DLSH_LOCAL) {
@@ -16,7 +30,7 @@ static dl_status eval_name(dlsh_session *s, const dlsh_node *n, dlsh_value *out)
                          "local variable '%s' has no value yet", n->text);
     }
     const dlsh_value *v = dlsh_global_value(s, n->slot);
-    if (!v) return DL_ERR_NAME;
+    if (!v) return unknown_name(s, n);
     *out = dlsh_ref(*v);
     return DL_OK;
 }

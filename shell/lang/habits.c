@@ -18,20 +18,47 @@ static const struct {
      "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
     {"from",
      "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
+    {"using",
+     "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
+    {"require",
+     "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
+    {"library",
+     "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
+    {"include", "a header of C is read by extern \"libz.so.1\" header <zlib.h>;"},
     {"extern", "the library is a string: extern \"libm.so.6\" double cos(double x);"},
     {"struct", "C's types are declared after extern: extern \"\" { struct point { double x, y; }; }, or in C { ... }"},
+    {"enum", "C's types are declared after extern: extern \"\" { enum colour { RED, BLUE }; }, or in C { ... }"},
+    {"union", "C's types are declared after extern: extern \"\" { union u { int i; float f; }; }, or in C { ... }"},
     {"typedef", "C's types are declared after extern: extern \"\" { typedef double real; }, or in C { ... }"},
     {"static", "functions in C stand in C { ... }"},
     {"elif", "write else if"},
+    {"elseif", "write else if"},
+    {"elsif", "write else if"},
+    {"unless", "write if !x { ... }"},
+    {"until", "write while !x { ... }"},
+    {"foreach", "loops are written: for x in xs { ... }"},
+    {"loop", "write while true { ... }"},
+    {"goto", "break and continue leave a loop or go on with it, return leaves a function"},
+    {"yield", "there are no generators: collect values in a list, xs.append(x)"},
+    {"async", "statements run one after the other: call the function"},
+    {"await", "statements run one after the other: call the function"},
+    {"begin", "blocks stand in braces: if x > 0 { ... }"},
+    {"end", "blocks stand in braces: if x > 0 { ... }"},
+    {"endif", "blocks stand in braces: if x > 0 { ... }"},
+    {"fi", "blocks stand in braces: if x > 0 { ... }"},
+    {"done", "blocks stand in braces: for i in range(10) { ... }"},
     {"class", "there are no classes: use record(a=1) and functions"},
     {"except", "write try { ... } catch e { ... }"},
     {"raise", "write error(\"message\")"},
     {"del", "write unset NAME"},
     {"pass", "an empty block is { }"},
+    {"nonlocal", "a function reads outer names and cannot assign them: return the value, or change a record's field"},
     {"global", "a function reads outer names and cannot assign them: return the value, or change a record's field"},
     {"with", "write no_grad { ... }"},
     {"do", "write while true { ... if done { break } }"},
     {"switch", "write if ... { } else if ... { }"},
+    {"match", "write if ... { } else if ... { }"},
+    {"case", "write if ... { } else if ... { }"},
     {"int", "variables have no declared types: x = 3"},
     {"long", "variables have no declared types: x = 3"},
     {"float", "variables have no declared types: x = 3.0"},
@@ -42,6 +69,10 @@ static const struct {
     {"const", "variables have no declared types: x = 3"},
     {"unsigned", "variables have no declared types: x = 3"},
     {"void", "functions are written: fn name(a, b=1) { return a * b }"},
+    {"short", "variables have no declared types: x = 3"},
+    {"size_t", "variables have no declared types: x = 3"},
+    {"string", "variables have no declared types: s = \"text\""},
+    {"val", "variables need no declaration: x = 3"},
     {"let", "variables need no declaration: x = 3"},
     {"var", "variables need no declaration: x = 3"},
     {"local", "names assigned inside fn are local by themselves"},
@@ -56,6 +87,11 @@ static const struct {
     {"or", "write ||"},
     {"not", "write !"},
     {"is", "write =="},
+    {"mod", "write %"},
+    {"div", "write //, which rounds down"},
+    {"xor", "write ^"},
+    {"then", "blocks stand in braces: if x > 0 { ... }"},
+    {"unless", "write if !x { ... }"},
 };
 
 const char *dlsh_p_word_hint(const char *word) {
@@ -105,13 +141,12 @@ static const struct {
     {"dir", "vars lists the variables; Tab behind x. lists the fields of x"},
     {"cd", "the folder is the one that dlsh was started in; paths may be absolute"},
     {"pwd", "the folder is the one that dlsh was started in"},
-    {"lambda", "a function as a value is written: fn (x) { return x * 2 }"},
 };
 
 const char *dlsh_foreign_name(const char *name) {
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (!strcmp(foreign[i].name, name)) return foreign[i].hint;
-    return NULL;
+    return dlsh_p_word_hint(name);
 }
 
 /* ---------------------------------------------------------------- signs */
@@ -141,6 +176,10 @@ const char *dlsh_p_sign_hint(const char *text, size_t len, size_t at) {
         {"./", "operators work element by element as they are: x / y"},
         {".^", "operators work element by element as they are: x ** 2"},
         {"..", "a range is written range(0, 10), a slice x[0:10]"},
+        {"??", "write x == none ? y : x"},
+        {"?.", "a field is written x.f; x == none asks whether there is a value"},
+        {"|>", "a function is called f(x), or behind its first argument x.f()"},
+        {"%%", "write %"},
     };
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
         size_t n = strlen(signs[i].sign);
@@ -149,6 +188,49 @@ const char *dlsh_p_sign_hint(const char *text, size_t len, size_t at) {
             if (at - back + n <= len && !memcmp(text + at - back, signs[i].sign, n)) return signs[i].hint;
     }
     return NULL;
+}
+
+const char *dlsh_p_prefix_hint(const char *text, const dlsh_token *t) {
+    static const struct {
+        dlsh_tok kind;
+        const char *hint;
+    } prefixes[] = {
+        {DLSH_T_ADD, "there is no ++ and no unary +; write x += 1"},
+        {DLSH_T_BITAND, "a variable has no address: new(\"int\") makes memory for C"},
+        {DLSH_T_MUL, "what a pointer points to is p[0]"},
+        {DLSH_T_MATMUL, "there are no decorators: write f = decorate(f)"},
+        {DLSH_T_QUESTION, "help NAME tells about a name"},
+        {DLSH_T_RPAREN, "an empty list is [], an empty record {}"},
+    };
+    const char *comment = dlsh_comment_habit(text, (size_t)t->span.start);
+    for (size_t i = 0; !comment && i < sizeof prefixes / sizeof *prefixes; i++)
+        if (prefixes[i].kind == t->kind) return prefixes[i].hint;
+    return comment;
+}
+
+const char *dlsh_comment_habit(const char *text, size_t at) {
+    size_t i = at;
+    char quote = 0;
+    while (i && text[i - 1] != '\n') i--;
+    for (; i <= at && text[i]; i++) {
+        if (quote) {
+            if (text[i] == '\\' && text[i + 1])
+                i++;
+            else if (text[i] == quote)
+                quote = 0;
+        } else if (text[i] == '"' || text[i] == '\'')
+            quote = text[i];
+        else if (text[i] == '/' && text[i + 1] == '/')
+            return "a comment begins with #; // divides and rounds down";
+        else if (text[i] == '/' && text[i + 1] == '*')
+            return "a comment begins with #";
+    }
+    return NULL;
+}
+
+const char *dlsh_arrow_habit(const char *text, size_t end) {
+    while (text[end] == ' ') end++;
+    return text[end] == '<' && text[end + 1] == '-' ? "an assignment is written x = 3; x < -3 compares" : NULL;
 }
 
 /* ---------------------------------------------------------------- names that are called otherwise here */

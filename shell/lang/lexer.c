@@ -134,11 +134,15 @@ static dlsh_token lex_number(dlsh_lexer *lx, dlsh_token t) {
         }
     }
     if (is_name((unsigned char)*at(lx))) {
-        int suffix = strchr("fFlLuU", *at(lx)) && !is_name((unsigned char)at(lx)[1]);
+        char first = *at(lx);
+        int suffix = strchr("fFlLuU", first) && !is_name((unsigned char)at(lx)[1]);
         while (is_name((unsigned char)*at(lx))) lx->pos++;
         return bad(lx, t, "letters touch this number",
-                   suffix ? "numbers have no suffixes here: 1.0 is a float, 1 an integer"
-                          : "names cannot begin with a digit");
+                   suffix         ? "numbers have no suffixes here: 1.0 is a float, 1 an integer"
+                   : first == '_' ? "numbers are written without separators: 1000000"
+                   : first == 'o' ? "there are hexadecimal numbers, 0x1F, and binary ones, 0b101"
+                   : first == 'e' ? "an exponent has digits: 1e-3"
+                                  : "names cannot begin with a digit");
     }
     errno = 0;
     if (point || exponent) {

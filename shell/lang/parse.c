@@ -100,7 +100,9 @@ void *dlsh_p_unexpected(dlsh_parser *p, const char *wanted, const char *hint) {
     const char *sign = dlsh_p_sign_hint(p->unit->text, p->unit->len, (size_t)p->tok.span.start);
     if (sign) hint = sign;
     if (!hint) hint = dlsh_p_operator_hint(&p->tok);
+    if (!hint) hint = dlsh_comment_habit(p->unit->text, (size_t)p->tok.span.start);
     if (!hint && p->tok.kind == DLSH_T_SET) hint = "= assigns, == compares";
+    if (!hint && p->tok.kind == DLSH_T_ARROW && p->tok.touch) hint = "a field is written p.x";
     if (!hint && p->tok.kind == DLSH_T_ARROW) hint = "-> goes between layers, inside net NAME { }";
     return dlsh_p_fail(p, p->tok.span, hint, "expected %s, got %s", wanted, describe(p, got, sizeof got));
 }

@@ -171,8 +171,7 @@ static dlsh_node *operand(dlsh_parser *p) {
         return dlsh_p_unexpected(p, "an argument", "a record as a bare argument stands in parentheses: ({a: 1})");
     case DLSH_T_IF:
         return dlsh_p_unexpected(p, "an expression", "a choice inside an expression is written: test ? yes : no");
-    case DLSH_T_ADD: return dlsh_p_unexpected(p, "an expression", "there is no ++ and no unary +; write x += 1");
-    default: return dlsh_p_unexpected(p, "an expression", NULL);
+    default: return dlsh_p_unexpected(p, "an expression", dlsh_p_prefix_hint(p->unit->text, &p->tok));
     }
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lang/parser.h"
+#include "lang/session.h"
 
 int dlsh_p_at_statement_end(const dlsh_parser *p) {
     dlsh_tok k = p->tok.kind;
@@ -27,11 +28,22 @@ static const char *bare_call(dlsh_parser *p, const dlsh_node *stmt, char *hint, 
     const dlsh_command *cmd = p->find ? p->find(p->ctx, last->text, strlen(last->text)) : NULL;
     if (!cmd) p->err->command = last->text;
     if (!cmd)
-        snprintf(hint, room, "'%.60s' is no command; a function is called %.60s(...)", last->text, last->text);
+        snprintf(hint, room, "'%.60s' is no command: help lists those there are", last->text);
     else if (cmd->flags & DLSH_FUNCTION)
         snprintf(hint, room, "as a value it is called with parentheses: %.60s(...)", cmd->name);
     else
         snprintf(hint, room, "the command %.60s has no result", cmd->name);
+    return hint;
+}
+
+/* `a = b = 3`: one assignment after the other. */
+static const char *chained(const dlsh_parser *p, const dlsh_node *stmt, char *hint, size_t room) {
+    const dlsh_node *to = stmt->kids[0], *from = stmt->kids[stmt->nkids - 1];
+    int n = to->span.end - to->span.start, m = from->span.end - from->span.start;
+    const char *text = p->unit->text;
+    if (n > 40 || m > 40) return "one assignment a statement";
+    snprintf(hint, room, "one assignment a statement: %.*s = ...; %.*s = %.*s", m, text + from->span.start, n,
+             text + to->span.start, m, text + from->span.start);
     return hint;
 }
 
@@ -51,7 +63,8 @@ static dlsh_node *trailing(dlsh_parser *p, const dlsh_node *stmt) {
         hint = "a net is a statement: net m { linear 10 }";
     if (!hint && k == DLSH_T_STR && tail && tail->kind == DLSH_N_STR) hint = "strings are joined by +";
     if (!hint && k == DLSH_T_IF) hint = "a choice inside an expression is written: test ? yes : no";
-    if (!hint && k == DLSH_T_SET && stmt->kind == DLSH_N_ASSIGN) hint = "one assignment a statement";
+    if (!hint && k == DLSH_T_SET && stmt->kind == DLSH_N_ASSIGN) hint = chained(p, stmt, text, sizeof text);
+    if (!hint) hint = dlsh_comment_habit(p->unit->text, (size_t)p->tok.span.start);
     if (!hint && plain) hint = bare_call(p, stmt, text, sizeof text);
     if (!hint && is_literal(k)) hint = "statements on one line are separated by ;";
     return dlsh_p_unexpected(p, "the end of the statement", hint);
@@ -162,6 +175,7 @@ static dlsh_node *try_statement(dlsh_parser *p) {
         return dlsh_p_unexpected(p, "'catch' on the line of the closing '}'",
                                  "try { ... } catch e { print(e.message) }");
     dlsh_p_advance(p);
+    if (dlsh_p_is(p, DLSH_T_LPAREN)) return dlsh_p_unexpected(p, "a name or '{' after catch", "write catch e { ... }");
     if (dlsh_p_is(p, DLSH_T_NAME) && !(name = dlsh_p_name(p, DLSH_N_NAME))) return NULL;
     if (!(handler = dlsh_p_block(p, "catch"))) return NULL;
     if (!dlsh_p_push(p, body) || !dlsh_p_push(p, name) || !dlsh_p_push(p, handler)) return NULL;
@@ -202,12 +216,13 @@ static dlsh_op assignment_op(dlsh_tok k) {
 static int check_target(dlsh_parser *p, const dlsh_node *t) {
     if ((t->kind == DLSH_N_NAME || t->kind == DLSH_N_FIELD || t->kind == DLSH_N_INDEX) && !(t->flags & DLSH_PAREN))
         return 1;
-    dlsh_p_fail(p, t->span,
-                t->kind == DLSH_N_LIST ? "names on the left stand bare: a, b = 1, 2"
-                : t->kind == DLSH_N_CALL
-                    ? "an element is set by x[index] = value; a function is written fn f(x) { ... }"
-                    : "a name, x.field or x[index] stands left of =; == compares",
-                "this cannot be assigned to");
+    dlsh_p_fail(
+        p, t->span,
+        t->kind == DLSH_N_LIST                                       ? "names on the left stand bare: a, b = 1, 2"
+        : t->kind == DLSH_N_INT && p->unit->text[t->span.end] == ',' ? "numbers are written without separators: 1000"
+        : t->kind == DLSH_N_CALL ? "an element is set by x[index] = value; a function is written fn f(x) { ... }"
+                                 : "a name, x.field or x[index] stands left of =; == compares",
+        "this cannot be assigned to");
     return 0;
 }
 

@@ -78,5 +78,7 @@ const char *dlsh_p_word_hint(const char *word);
 const char *dlsh_p_operator_hint(const dlsh_token *t);
 /* The same for a sign that is none here, in pieces around the byte `at` of a text: `:=`, `x++`; NULL. */
 const char *dlsh_p_sign_hint(const char *text, size_t len, size_t at);
+/* The same for a sign that stands where an expression should begin. */
+const char *dlsh_p_prefix_hint(const char *text, const dlsh_token *t);
 
 #endif

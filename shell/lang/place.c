@@ -155,6 +155,13 @@ void dlsh_report_error(dlsh_session *s) {
     s->reported = 1;
 }
 
+void dlsh_warn_failure(dlsh_session *s) {
+    if (!dl_error_take(&s->error)) return;
+    fill_diag(s, "warning");
+    s->sink->ops->error(s->sink, &s->diag);
+    dlsh_place_clear(s);
+}
+
 static void warn(dlsh_session *s, const dlsh_span *at, const char *hint, const char *fmt, va_list ap) {
     char message[512];
     vsnprintf(message, sizeof message, fmt, ap);

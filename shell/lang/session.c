@@ -108,15 +108,28 @@ dl_status dlsh_check_stack(dlsh_session *s) {
 
 /* ---------------------------------------------------------------- running */
 
-static dl_status syntax_failure(dlsh_session *s, dlsh_unit *u, const dlsh_syntax_error *e) {
-    char hint[256];
-    const char *near = e->command ? dlsh_nearest_command(s, e->command) : NULL;
-    const char *known = e->command ? dlsh_foreign_name(e->command) : NULL;
+/* What a word means that stands as a command and is none; "" where nobody knows it. */
+static void other_meaning(dlsh_session *s, const char *word, char *hint, size_t size) {
+    const char *known = dlsh_foreign_name(word), *near = dlsh_nearest_command(s, word);
+    const dlsh_value *mine = dlsh_get(s, word);
+    dlsh_value v = mine ? dlsh_ref(*mine) : dlsh_builtin_value(s, word);
+    int callable = v.type == DLSH_FN || v.type == DLSH_BUILTIN;
+    dlsh_drop(v);
+    *hint = 0;
     if (known)
-        snprintf(hint, sizeof hint, "%s", known);
+        snprintf(hint, size, "%s", known);
+    else if (callable)
+        snprintf(hint, size, "a function is called with parentheses: %.60s(...)", word);
+    else if (dl_layer_kind(word))
+        snprintf(hint, size, "a layer stands in a net: net m { %.60s ... }", word);
     else if (near)
-        snprintf(hint, sizeof hint, "'%.60s' is no command; did you mean %s?", e->command, near);
-    dlsh_fail(e->code, near || known ? hint : e->hint, "%s", e->message);
+        snprintf(hint, size, "'%.60s' is no command; did you mean %s?", word, near);
+}
+
+static dl_status syntax_failure(dlsh_session *s, dlsh_unit *u, const dlsh_syntax_error *e) {
+    char hint[256] = "";
+    if (e->command) other_meaning(s, e->command, hint, sizeof hint);
+    dlsh_fail(e->code, *hint ? hint : e->hint, "%s", e->message);
     return dlsh_at_span(s, u, e->span, e->code);
 }
 

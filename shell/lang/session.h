@@ -48,7 +48,9 @@ const dlsh_diag *dlsh_error_diag(dlsh_session *s);
 void dlsh_report_error(dlsh_session *s);
 /* A warning or note at the statement that runs, through the sink. */
 void dlsh_warn(dlsh_session *s, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* The same at a place in its text. */
+/* What has failed and been placed, as a warning: the statement goes on. */
+void dlsh_warn_failure(dlsh_session *s);
+/* A warning at a place in its text. */
 void dlsh_warn_at(dlsh_session *s, dlsh_span at, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -115,6 +117,10 @@ dl_status dlsh_vfail(dl_status code, const char *hint, const char *fmt, va_list 
 /* Gives the recorded failure a remedy when it has none. */
 void dlsh_add_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 const char *dlsh_foreign_name(const char *name); /* what to write instead of a name of another language; NULL */
+/* What the text around a place says: the name that ends at `end` stands before R's arrow; C's comment begins on the
+ * line of `at`, before it. What to write instead; NULL. */
+const char *dlsh_arrow_habit(const char *text, size_t end);
+const char *dlsh_comment_habit(const char *text, size_t at);
 /* Which of the names is what `word` is called elsewhere: "dim" for axis; NULL. */
 const char *dlsh_synonym(const char *word, const char *const *names, int n);
 /* The nearest of n names to a wrong one, or NULL. */

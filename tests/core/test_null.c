@@ -90,6 +90,7 @@ static dl_gradcheck_report report;
     X(DONE(dl_run_find(NULL, "1", &whole)))                                                                            \
     X(DONE(dl_run_find_deleted(NULL, "1", &whole)))                                                                    \
     X(DONE(dl_run_filter_check(NULL, "id = 1")))                                                                       \
+    X(DONE(dl_run_filter_met(NULL, "id = 1", 0)))                                                                      \
     X(MADE(dl_run_query_list(NULL, NULL)))                                                                             \
     X(MADE(dl_run_show(NULL, 1)))                                                                                      \
     X(MADE(dl_run_compare(NULL, &index0, 1, 0)))                                                                       \

@@ -40,6 +40,41 @@ m = net { linear 10 }
 precision bf61
 x = param(ones(3)); x[0] = 1
 x = param(ones(3)); x.add_(1)
+x <- 3
+lr <- 3
+device cudaa
+device gpu
+device tpu
+3 // comment
+x = 3 // a comment
+/* c */ 3
+// hello
+"http://x" + "y" z
+n = 3; n // m
+a = b = 3
+x.y = z = 3
+x = ()
+1,000
+1_000
+1e
+p->x
+x -> 3
+try { } catch (e) { }
+repeat 3 { }
+swish 3
+x = new Foo()
+quux bar
+range 3
+goto x
+yield 3
+pass
+nonlocal x
+&x
+*p
+@f
+x ?? 3
+x |> f
+5 mod 3
 END
 for text in "'x = ' + '1 + ' * 100 + 'y' * 1000000" "'print(\"' + 'a' * 1000000"; do
     python3 -c "print($text)" > long.dlsh
