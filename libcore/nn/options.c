@@ -243,7 +243,8 @@ dl_status dl_kind_unknown(const char *what, const dl_kind_row *rows, int n, size
         names[k++] = r->name;
         k = add_words(r->alias, names, k, MAX, room, sizeof room, &used);
     }
-    return dl_fail_unknown(name, names, k, "", "there is no %s called '%s'", what, name);
+    /* a few are told, many have a page */
+    return dl_fail_unknown(name, names, k, k > 16 ? "" : NULL, "there is no %s called '%s'", what, name);
 }
 
 /* ---------------------------------------------------------------- text */

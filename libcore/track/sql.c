@@ -1,4 +1,5 @@
 /* Read-only SQL for whoever asks: one statement, rows one by one, on a connection of its own. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "track/store.h"
@@ -46,13 +47,59 @@ static dl_status open_own(dl_store *s, sqlite3 **db) {
     return st;
 }
 
+/* What there is in the place of a name that SQLite does not find. */
+static dl_status unknown(sqlite3 *db, const char *word, const char *query, const char *otherwise, const char *says) {
+    enum { MOST = 256 };
+    char *names[MOST];
+    int n = 0;
+    sqlite3_stmt *q = NULL;
+    sqlite3_set_authorizer(db, NULL, NULL); /* the question is ours */
+    if (sqlite3_prepare_v2(db, query, -1, &q, NULL) == SQLITE_OK)
+        while (n < MOST && sqlite3_step(q) == SQLITE_ROW)
+            if ((names[n] = strdup((const char *)sqlite3_column_text(q, 0)))) n++;
+    sqlite3_finalize(q);
+    sqlite3_set_authorizer(db, allow, NULL);
+    const char *dot = strrchr(word, '.');
+    dl_status st = dl_fail_unknown(dot ? dot + 1 : word, (const char *const *)names, n, otherwise, "sql: %s", says);
+    while (n) free(names[--n]);
+    return st;
+}
+
+/* A statement that SQLite does not understand: its words, the place in the text, the nearest name. */
+static dl_status not_sql(sqlite3 *db, const char *sql) {
+    static const char table[] = "no such table: ", column[] = "no such column: ";
+    char says[400];
+    snprintf(says, sizeof says, "%s", sqlite3_errmsg(db));
+    int at = -1;
+#if SQLITE_VERSION_NUMBER >= 3038000
+    at = sqlite3_error_offset(db);
+#endif
+    if (!strncmp(says, table, sizeof table - 1))
+        unknown(
+            db, says + sizeof table - 1,
+            "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%' order by 1",
+            NULL, says);
+    else if (!strncmp(says, column, sizeof column - 1))
+        unknown(db, says + sizeof column - 1,
+                "select distinct c.name from sqlite_master m, pragma_table_info(m.name) c where m.type in ('table', "
+                "'view')",
+                "pragma table_info(run) lists the columns of a table; text stands in single quotes", says);
+    else
+        dl_fail_hint(DL_ERR_SYNTAX, "for example: select name, status from run where id > 3", "sql: %s", says);
+    dl_error e;
+    dl_error_take(&e);
+    if (!strcmp(says, "incomplete input")) e.at = (int)strlen(sql), e.length = 1;
+    if (at >= 0) e.at = at, e.length = (int)strcspn(sql + at, " \t\n,();=<>");
+    return dl_error_put(&e);
+}
+
 static dl_status prepare(dl_rows *r, const char *sql) {
     static const char reads_only[] = "sql only reads; use the sqlite3 program to change a store";
     const char *rest = NULL;
     if (sqlite3_prepare_v2(r->db, sql, -1, &r->st, &rest) != SQLITE_OK) {
         if (sqlite3_errcode(r->db) == SQLITE_AUTH)
             return dl_fail_hint(DL_ERR_STORE, reads_only, "sql: not allowed: %s", sqlite3_errmsg(r->db));
-        return dl_fail(DL_ERR_SYNTAX, "sql: %s", sqlite3_errmsg(r->db));
+        return not_sql(r->db, sql);
     }
     if (!r->st) return dl_fail(DL_ERR_SYNTAX, "sql: there is no statement");
     if (!sqlite3_stmt_readonly(r->st))

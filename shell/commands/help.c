@@ -468,9 +468,12 @@ static void put_source(page_out *o, const dlsh_fn *f) {
     enum { LINES = 40 };
     size_t n, end = 0;
     const char *text = dlsh_fn_source(f, &n);
-    for (int i = 0; i < LINES && end < n; i++) end += strcspn(text + end, "\n") + 1;
-    dlsh_buf_add(&o->text, text, end < n ? end : n);
-    dlsh_buf_puts(&o->text, end < n ? "...\n" : "\n");
+    for (int i = 0; i < LINES && end < n; i++) {
+        size_t len = strcspn(text + end, "\n");
+        dlsh_buf_printf(&o->text, "    %.*s\n", (int)(end + len < n ? len : n - end), text + end);
+        end += len + 1;
+    }
+    if (end < n) dlsh_buf_puts(&o->text, "    ...\n");
 }
 
 /* The page about the type of a variable, for `help x`. */

@@ -127,6 +127,14 @@ dlsh_value dlsh_cell_seconds(double seconds, dlsh_mode mode) {
 /* ---------------------------------------------------------------- run show */
 
 /* One line of text, whatever names in it have. */
+/* A line, broken at blanks where the terminal is narrower. */
+static void put_fitting(dlsh_sink *sink, const char *line) {
+    dlsh_buf b = {0};
+    dlsh_text_rewrap(&b, line, strlen(line), dlsh_sink_look(sink).width);
+    dlsh_put(sink, "%s\n", dlsh_buf_text(&b));
+    dlsh_buf_free(&b);
+}
+
 static void put_line(dlsh_sink *sink, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void put_line(dlsh_sink *sink, const char *fmt, ...) {
     dlsh_buf b = {0};
@@ -135,7 +143,7 @@ static void put_line(dlsh_sink *sink, const char *fmt, ...) {
     dlsh_buf_vprintf(&b, fmt, ap);
     va_end(ap);
     if (b.n) dlsh_one_line(b.s, b.n);
-    dlsh_put(sink, "%s\n", dlsh_buf_text(&b));
+    put_fitting(sink, dlsh_buf_text(&b));
     dlsh_buf_free(&b);
 }
 
@@ -150,7 +158,10 @@ static void put_fact(dlsh_sink *sink, const char *name, const char *fmt, ...) {
     /* further lines of a note stand below its first */
     for (char *line = b.n ? b.s : NULL, *end; line; line = end, name = "") {
         if ((end = strchr(line, '\n'))) *end++ = 0;
-        dlsh_put(sink, "  %-11s %s\n", name, line);
+        dlsh_buf one = {0};
+        dlsh_buf_printf(&one, "  %-11s %s", name, line);
+        put_fitting(sink, dlsh_buf_text(&one));
+        dlsh_buf_free(&one);
     }
     dlsh_buf_free(&b);
 }
@@ -166,7 +177,8 @@ static void put_facts(dlsh_sink *sink, const dl_run_info *r) {
     put_fact(sink, "error", "%s", r->error);
     put_fact(sink, "tags", "%s", dlsh_buf_text(&tags));
     put_fact(sink, "note", "%s", r->note);
-    put_fact(sink, "model", "%s, %s parameters", r->model_name, dlsh_buf_text(&params));
+    if (*r->model_name || r->n_params)
+        put_fact(sink, "model", "%s%s%s parameters", r->model_name, *r->model_name ? ", " : "", dlsh_buf_text(&params));
     put_fact(sink, "dataset", "%s %.12s", r->dataset, r->data_fingerprint);
     put_fact(sink, "device", "%s on %s", r->device, r->host);
     put_fact(sink, "seed", "%lu", r->seed);
@@ -203,13 +215,13 @@ static dl_status put_series(dlsh_sink *sink, const dl_run_info *r) {
 
 static void put_details(dlsh_sink *sink, const dl_run_info *r) {
     if (r->nparam) dlsh_put(sink, "\nparameters\n");
-    for (long i = 0; i < r->nparam; i++) dlsh_put(sink, "  %-18s %s\n", r->params[i].key, r->params[i].value);
+    for (long i = 0; i < r->nparam; i++) put_line(sink, "  %-18s %s", r->params[i].key, r->params[i].value);
     if (r->nevent) dlsh_put(sink, "\nevents\n");
     for (long i = 0; i < r->nevent; i++)
-        dlsh_put(sink, "  step %-8ld %-12s %s\n", r->events[i].step, r->events[i].kind, r->events[i].text);
+        put_line(sink, "  step %-8ld %-12s %s", r->events[i].step, r->events[i].kind, r->events[i].text);
     if (r->nartifact) dlsh_put(sink, "\nartifacts\n");
     for (long i = 0; i < r->nartifact; i++)
-        dlsh_put(sink, "  step %-8ld %-12s %s  %ld bytes%s%s\n", r->artifacts[i].step, r->artifacts[i].kind,
+        put_line(sink, "  step %-8ld %-12s %s  %ld bytes%s%s", r->artifacts[i].step, r->artifacts[i].kind,
                  r->artifacts[i].name, r->artifacts[i].bytes, *r->artifacts[i].path ? "  " : "", r->artifacts[i].path);
 }
 
@@ -513,7 +525,7 @@ static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();
     dl_rows *rows = dl_store_sql(store, dlsh_arg_str(a, "query"));
-    if (!rows) return dlsh_place_failure(a, "query");
+    if (!rows) return dlsh_place_in(a, "query");
     dlsh_wide_table w = {0};
     dl_status status = sql_fetch(rows, &w);
     if (!status && !dlsh_arg_called(a)) status = dlsh_show_table(dlsh_arg_sink(a), &w.t, "no rows\n");

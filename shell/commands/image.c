@@ -22,6 +22,7 @@ typedef struct sheet {
     int odd;   /* there are NaN or Inf */
     double *pixels;
     const char **captions; /* [count], borrowed; NULL: none */
+    dlsh_buf *texts;       /* [count]: what they borrow from, where they were given */
     long columns;          /* pictures in a row */
     long grid;             /* the same, when the tensor says it: filters by their inputs; else 0 */
 } sheet;
@@ -300,19 +301,35 @@ static dl_status read_samples(const dlsh_args *a, const dlsh_split *s, sheet *p,
     return st;
 }
 
-/* The strings of captions=, one a picture. */
+/* One of captions= as text: of a list any value, of a tensor of one dimension its number. */
+static dl_status caption_text(const dlsh_value *v, long i, dlsh_buf *out) {
+    if (v->type == DLSH_LIST) return dlsh_text(out, v->as.list->items[i]);
+    dl_tensor *one = dl_select(v->as.tensor, 0, i);
+    int is_float = dl_dtype_is_float(dl_dtype_of(v->as.tensor));
+    double f = 0;
+    long k = 0;
+    dl_status st = !one ? dl_failed() : is_float ? dl_item_f(one, &f) : dl_item_i(one, &k);
+    dl_unref(one);
+    return st ? st : dlsh_text(out, is_float ? dlsh_float(f) : dlsh_int(k));
+}
+
+/* The texts of captions=, one a picture. */
 static dl_status read_captions(const dlsh_args *a, sheet *p) {
     const dlsh_value *v = dlsh_arg(a, "captions");
-    long n = v->type == DLSH_LIST ? v->as.list->n : -1;
-    for (long i = 0; i < n; i++)
-        if (v->as.list->items[i].type != DLSH_STR) n = -1;
+    int row = v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) == 1;
+    long n = v->type == DLSH_LIST ? v->as.list->n : row ? dl_numel(v->as.tensor) : -1;
     if (n < p->count)
-        return dlsh_arg_fail(a, "captions", DL_ERR_VALUE, "captions=map(fn (i) { return format(\"%d\", i) }, labels)",
-                             "captions is a list of strings, one for each of the %ld pictures", p->count);
+        return dlsh_arg_fail(a, "captions", DL_ERR_VALUE, "a list, or a tensor of one dimension: captions=y",
+                             "captions holds one text or number for each of the %ld pictures", p->count);
     free(p->captions);
-    p->captions = malloc(sizeof *p->captions * (size_t)p->count);
-    for (long i = 0; p->captions && i < p->count; i++) p->captions[i] = v->as.list->items[i].as.str->s;
-    return p->captions ? DL_OK : no_memory();
+    p->captions = calloc((size_t)p->count, sizeof *p->captions);
+    p->texts = calloc((size_t)p->count, sizeof *p->texts);
+    if (!p->captions || !p->texts) return no_memory();
+    for (long i = 0; i < p->count; i++) {
+        DLSH_TRY(caption_text(v, i, &p->texts[i]));
+        p->captions[i] = dlsh_buf_text(&p->texts[i]);
+    }
+    return DL_OK;
 }
 
 static dl_status show_sheet(dlsh_sink *sink, sheet *p) {
@@ -342,6 +359,8 @@ static dl_status img_run(const dlsh_args *a, dlsh_value *result) {
     if (st == DL_OK) st = show_sheet(dlsh_arg_sink(a), &p);
     free(p.pixels);
     free(p.captions);
+    for (long i = 0; p.texts && i < p.count; i++) dlsh_buf_free(&p.texts[i]);
+    free(p.texts);
     return st;
 }
 
@@ -351,9 +370,10 @@ static const dlsh_param img_params[] = {
      .doc = "samples of a dataset, or a tensor [h, w], [c, h, w], [n, c, h, w]"},
     {.name = "first", .want = "int", .flags = DLSH_OPTIONAL, .doc = "number of the first sample (0)"},
     {0}};
-static const dlsh_option img_options[] = {{"n", DLSH_OPT_INT, "1", "samples shown", NULL, NULL},
-                                          {"captions", DLSH_OPT_VALUE, NULL, "texts below the pictures", "list", "var"},
-                                          {0}};
+static const dlsh_option img_options[] = {
+    {"n", DLSH_OPT_INT, "1", "samples shown", NULL, NULL},
+    {"captions", DLSH_OPT_VALUE, NULL, "texts or numbers below the pictures", "list|tensor", "var"},
+    {0}};
 
 const dlsh_command image_commands[] = {{.name = "img",
                                         .usage = "img WHAT [FIRST] [n=1] [captions=LIST]",

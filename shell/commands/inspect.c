@@ -129,9 +129,13 @@ static void hist_bars(dlsh_buf *b, const dlsh_look *look, double lo, double widt
     long most = 1;
     for (int i = 0; i < bins; i++)
         if (counts[i] > most) most = counts[i];
-    int room = (look->width > 0 && look->width < 100 ? look->width : 80) - 32;
+    int digits = snprintf(NULL, 0, "%ld", most), counted = digits > 8 ? digits : 8;
+    int columns = look->width > 0 && look->width < 100 ? look->width : 80, ends = columns >= 44;
+    int room = columns - (10 + (ends ? 3 + 10 : 0) + 1 + counted + 1);
     for (int i = 0; i < bins; i++) {
-        dlsh_buf_printf(b, "%10.4g ..%10.4g %8ld ", lo + i * width, lo + (i + 1) * width, counts[i]);
+        dlsh_buf_printf(b, "%10.4g ", lo + i * width);
+        if (ends) dlsh_buf_printf(b, "..%10.4g ", lo + (i + 1) * width);
+        dlsh_buf_printf(b, "%*ld ", counted, counts[i]);
         dlsh_bar(b, (double)counts[i] / (double)most, room > 10 ? room : 10, look->unicode);
         dlsh_buf_puts(b, "\n");
     }

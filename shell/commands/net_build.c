@@ -1,4 +1,5 @@
 /* net statements: the evaluated tree of layers becomes a description of the library's, and that a net. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -197,6 +198,8 @@ static dl_status place(work *w, const dl_layer_spec *at, int arg) {
         if (p->spec != at) continue;
         dl_error_take(&e);
         int index = arg >= 0 && p->arg_of ? p->arg_of[arg] : -1;
+        if (!*e.hint && !dl_layer_kind(at->kind))
+            snprintf(e.hint, sizeof e.hint, "help layers lists them; the input goes into the first one by itself");
         return dlsh_layer_fail(w->s, p->layer, index, e.code, e.hint, "%s", e.message);
     }
     return dl_failed();

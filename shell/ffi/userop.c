@@ -139,6 +139,21 @@ static int dtype_behind(const dlsh_ctype *t) {
     }
 }
 
+/* The names that a parameter which is a tensor may have. */
+static dl_status nameless(const dlsh_userop *u, const cfn *c, const dlsh_cparam *p, int backward) {
+    dlsh_buf names = {0};
+    for (int k = 0; k < u->nin + u->nout; k++) {
+        const char *tensor = k < u->nin ? u->in[k] : u->out[k - u->nin];
+        dlsh_buf_printf(&names, "%s%s", k ? ", " : "its names are ", tensor);
+        if (backward) dlsh_buf_printf(&names, ", g%s", tensor);
+    }
+    dl_status st =
+        dlsh_fail(DL_ERR_TYPE, dlsh_buf_text(&names), "op %s: parameter '%s' of %s names no input%s", u->name, p->name,
+                  c->f->proto->name, backward ? ", no result and no gradient of one" : " and no result");
+    dlsh_buf_free(&names);
+    return st;
+}
+
 static dl_status misfit(const dlsh_userop *u, const cfn *c, const dlsh_cparam *p, const char *why) {
     return dlsh_fail(DL_ERR_TYPE, c->f->proto->text, "op %s: parameter '%s' of %s %s", u->name, p->name ? p->name : "?",
                      c->f->proto->name, why);
@@ -199,10 +214,7 @@ static dl_status tensor_role(dlsh_userop *u, cfn *c, const dlsh_cparam *p, int k
         DLSH_TRY(add_result(u, c, p));
         t = OUT + u->nout - 1;
     }
-    if (t < 0 || (forward && t >= GOUT))
-        return misfit(u, c, p,
-                      forward ? "names no input and no result"
-                              : "names no input, no result and no gradient of one (gNAME)");
+    if (t < 0 || (forward && t >= GOUT)) return nameless(u, c, p, !forward);
     int written = forward ? t >= OUT : t >= GIN, dtype = dtype_behind(p->type);
     if (dtype == -2) return misfit(u, c, p, "points to what no tensor holds");
     if (!written && !p->type->base->is_const) return misfit(u, c, p, "is only read: declare it const");

@@ -159,7 +159,7 @@ static void sink_error(dlsh_sink *s, const dlsh_diag *d) {
     if (jup.silent) return;
     dlsh_plain_error(&b.text, d, 0);
     dlsh_buf_puts(html, "<pre role=\"note\" style=\"margin:2px 0;padding:2px 10px;border-left:4px solid " DLSH_ORANGE
-                        ";background:none;white-space:pre-wrap\">");
+                        ";background:none;font-family:monospace;white-space:pre-wrap\">");
     dlsh_html_escape(html, dlsh_buf_text(&b.text), b.text.n);
     dlsh_buf_puts(html, "</pre>");
     send_display(&b);

@@ -297,6 +297,17 @@ static const struct {
     {"concat", "cat"},
     {"concatenate", "cat"},
     {"items", "values"},
+    {"state_dict", "state"},
+    {"named_parameters", "state"},
+    {"named_buffers", "state"},
+    {"children", "summary"},
+    {"modules", "summary"},
+    {"mT", "T"},
+    {"astype", "to"},
+    {"type", "dtype"},
+    {"nelement", "numel"},
+    {"is_cuda", "device"},
+    {"unbiased", "correction"},
     {"has_key", "keys"},
 };
 

@@ -1,4 +1,5 @@
 /* net statements: the tree of layers with its arguments evaluated, handed to the builder. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,20 @@ static void free_layers(dlsh_layer *layers, int n) {
 
 /* ---------------------------------------------------------------- one layer */
 
+/* The value of init= is a bare word: the nearest of those there are. */
+static dl_status no_init(const dlsh_node *n, dl_status st) {
+    enum { MOST = 32 };
+    const char *names[MOST];
+    int k = 0;
+    dl_error e;
+    for (const dl_kind_row *row; k < MOST && (row = dl_init_kind_at(k)); k++) names[k] = row->name;
+    const char *near = st == DL_ERR_NAME && n->kind == DLSH_N_NAME ? dlsh_nearest(n->text, names, k) : NULL;
+    if (!near || !dl_error_take(&e)) return st;
+    snprintf(e.hint, sizeof e.hint,
+             strcmp(near, n->text) ? "did you mean init=\"%s\"?" : "text stands in quotes: init=\"%s\"", near);
+    return dl_error_put(&e);
+}
+
 static dl_status eval_args(dlsh_session *s, const dlsh_node *n, dlsh_layer *l) {
     const char **names;
     int count = 0;
@@ -33,7 +48,8 @@ static dl_status eval_args(dlsh_session *s, const dlsh_node *n, dlsh_layer *l) {
         const dlsh_node *k = n->kids[i];
         int option = k->kind == DLSH_N_OPTION;
         names[i] = option ? k->text : NULL;
-        DLSH_TRY(dlsh_eval_argument(s, option ? k->kids[0] : k, &l->args[i]));
+        dl_status st = dlsh_eval_argument(s, option ? k->kids[0] : k, &l->args[i]);
+        if (st) return option && !strcmp(k->text, "init") ? no_init(k->kids[0], st) : st;
         l->nargs++;
     }
     return DL_OK;
@@ -176,6 +192,8 @@ dl_status dlsh_layer_fail(dlsh_session *s, const dlsh_layer *l, int arg, dl_stat
     dlsh_vfail(code, hint, fmt, ap);
     va_end(ap);
     const dlsh_node *n = l->node;
-    if (arg >= 0 && arg < n->nkids) n = n->kids[arg]->kind == DLSH_N_OPTION ? n->kids[arg]->kids[0] : n->kids[arg];
+    int given = arg >= 0 && arg < n->nkids, option = given && n->kids[arg]->kind == DLSH_N_OPTION;
+    /* an option that is unknown is wrong itself, else its value */
+    if (given) n = option && code != DL_ERR_NAME ? n->kids[arg]->kids[0] : n->kids[arg];
     return dlsh_at_span(s, l->unit, n->span, code);
 }

@@ -1,6 +1,7 @@
-/* Pages of the manual as HTML and Markdown. A line at the left margin is a heading, or a label when it ends in a colon;
- * one that is indented by two belongs to a paragraph, or is a definition: a name, two blanks, what it means. What is
- * indented further goes on with the definition above, or is code. */
+/* Pages of the manual as HTML and Markdown. A line at the left margin is a heading where a page or a part of it begins,
+ * or a label when it ends in a colon; behind a heading it is code, when it looks like code, or prose. One that is
+ * indented by two belongs to a paragraph, or is a definition: a name, two blanks, what it means. What is indented
+ * further goes on with the definition above, or is code. */
 #define _GNU_SOURCE /* memmem */
 #include "view/manual.h"
 
@@ -48,6 +49,7 @@ typedef struct writer {
     dlsh_buf *out;
     int kind;    /* of the block that is open */
     int defines; /* a line of definitions is open, for what goes on with it */
+    int body;    /* a heading stands above, without an empty line between */
 } writer;
 
 static void end_definition(writer *w) {
@@ -85,19 +87,29 @@ static void put_definition(writer *w, const char *s, size_t name, size_t n) {
     w->defines = 1;
 }
 
+/* Examples beside each other, and the lines that open and close a block. */
+static int is_code(const char *s, size_t n) { return memmem(s, n, "   ", 3) || *s == '}' || s[n - 1] == '{'; }
+
+/* A line at the left margin. */
+static void read_margin(writer *w, const char *s, size_t n) {
+    if (s[n - 1] == ':')
+        put_line(w, LABEL, s, n - 1);
+    else if (w->body || w->kind == CODE)
+        put_line(w, is_code(s, n) ? CODE : PARAGRAPH, s, n);
+    else
+        put_line(w, HEADING, s, n);
+    w->body = 1;
+}
+
 static void read_line(writer *w, const char *line, size_t n) {
     size_t indent = 0;
     while (indent < n && line[indent] == ' ') indent++;
     const char *s = line + indent, *gap = n > indent ? memmem(s, n - indent, "  ", 2) : NULL;
     size_t len = n - indent;
     if (!len)
-        enter(w, NOTHING);
-    else if (!indent && s[len - 1] == ':')
-        put_line(w, LABEL, s, len - 1);
-    else if (!indent && w->kind == CODE)
-        put_line(w, CODE, s, len);
+        enter(w, NOTHING), w->body = 0;
     else if (!indent)
-        put_line(w, HEADING, s, len);
+        read_margin(w, s, len);
     else if (indent > 2 && w->defines) {
         dlsh_buf_puts(w->out, " ");
         w->f->text(w->out, s, len);

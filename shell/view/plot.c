@@ -50,7 +50,7 @@ static const char *terminal_of(const char *file) {
 
 static void put_terminal(dlsh_buf *b, const dlsh_look *look) {
     int width = look->width > 20 ? look->width - 1 : 79, height = width / 3;
-    if (height > 30) height = 30;
+    height = height > 30 ? 30 : height < 18 ? 18 : height; /* fewer rows have no room for the numbers of an axis */
     /* gnuplot 6 draws with braille dots */
     if (look->unicode)
         dlsh_buf_printf(b, "if (GPVAL_VERSION >= 6) { set terminal block braille size %d,%d } else {\n", width, height);
@@ -366,7 +366,9 @@ dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *ou
     if (!p->bars) narrow.ylabel = NULL;
     put_terminal(&script, look);
     put_labels(&script, &narrow, "");
-    dlsh_buf_puts(&script, "set key above\n"); /* text has no room for a key inside, nor for a name at the left */
+    dlsh_buf_puts(
+        &script,
+        "set key above width 2 samplen 3\n"); /* text has no room for a key inside, nor for a name at the left */
     put_script(&script, p);
     dlsh_buf picture = {0};
     dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &picture);

@@ -40,6 +40,17 @@ m = net { linear 10 }
 precision bf61
 x = param(ones(3)); x[0] = 1
 x = param(ones(3)); x.add_(1)
+net m { linear 10 init=kaiming_normall }
+net m { linear 10 init="kaiming" }
+net m { conv 16 kernel=3 paddin=1 }
+net m { x -> linear 10 }
+net m { linear 2 }; m.build([3]); m.state_dict()
+randn(3, 3).mT
+randn(3).std(unbiased=false)
+hist randn(9) * 2
+img randn(4, 4) / 2
+x = ones(2); stat x + 1
+runs where=lr>0.1
 x <- 3
 lr <- 3
 device cudaa

@@ -40,11 +40,16 @@ NUMBER = re.compile(r"^-?\d+(\.\d+)?(e[+-]\d+)?$")
 twelve = "compare " + " ".join(str(i) for i in range(1, 13))
 reports = {"runs": "runs", "compare": "compare 1 5", "twelve": twelve, "vars": "xs = [1.5, 2.25]; t = randn(3, 4); vars",
            "show": "net m { linear 64 -> relu -> linear 10 }; m.build([20]); show m", "stat": "x = randn(100); stat x",
+           "hist": "x = randn(500) * 1000; hist x", "plot": "plot test/acc 1 2 3",
            "sql": "sql \"select id, name, uuid, host from run limit 3\"", "help": "help plot"}
 for name, code in reports.items():
     for columns in (30, 44, 70, 80, 120):
         lines = shown(code, columns)
         check(f"{name} at {columns}", lines and all(len(line) <= columns for line in lines))
+for columns in (30, 44, 80):
+    lines = shown("run show 1", columns) # a folder has no blank where it could be broken
+    check(f"run show at {columns}", lines and all(len(line) <= columns or " " not in line.strip() for line in lines))
+    check(f"a run without a net at {columns}", not any("model" in line for line in lines))
 lines = shown("runs", 80)
 check("a huge loss is short", any("2.346e+33" in line for line in lines))
 check("what is left out has an ellipsis", any(line.endswith("…") for line in shown("runs", 44)))
