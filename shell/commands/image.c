@@ -320,7 +320,7 @@ static dl_status read_captions(const dlsh_args *a, sheet *p) {
     long n = v->type == DLSH_LIST ? v->as.list->n : row ? dl_numel(v->as.tensor) : -1;
     if (n < p->count)
         return dlsh_arg_fail(a, "captions", DL_ERR_VALUE, "a list, or a tensor of one dimension: captions=y",
-                             "captions holds one text or number for each of the %ld pictures", p->count);
+                             "captions are texts or numbers, one for each of the %ld pictures", p->count);
     free(p->captions);
     p->captions = calloc((size_t)p->count, sizeof *p->captions);
     p->texts = calloc((size_t)p->count, sizeof *p->texts);

@@ -203,7 +203,12 @@ class Shared(kernel.OneKernel):
         self.k.run("fn less(a, b) {\n    return a < b\n}")
         page = self.k.reply(self.c.inspect("less"))["content"]["data"]
         self.assertIn("return a &lt; b", page["text/html"])
-        ET.fromstring(f"<all>{page['text/html']}</all>")
+        parts = ET.fromstring(f"<all>{page['text/html']}</all>")
+        self.assertEqual([e.text for e in parts.iter("pre")], ["fn less(a, b) {\n    return a < b\n}\n"])
+        parts = ET.fromstring("<all>%s</all>" % self.k.run("help slices")[0]["payload"][0]["data"]["text/html"])
+        self.assertEqual(len(list(parts.iter("h4"))), 1)
+        self.assertIn("x[1:3]", next(parts.iter("pre")).text)
+        self.assertTrue(next(parts.iter("p")).text.startswith("Indices count from 0"))
         for topic in ("", "train", "ops", "layers", "settings"):
             ET.fromstring("<all>%s</all>" % self.k.run(f"help {topic}")[0]["payload"][0]["data"]["text/html"])
 

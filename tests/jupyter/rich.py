@@ -167,12 +167,15 @@ class Rich(kernel.OneKernel):
                 self.assertIn("picture", content["metadata"]["image/png"]["alt"])
         self.assertIn("&lt;two&gt;", shown(self.cell(codes[4]))[0]["data"]["text/html"])
         self.assertIn("one for each", self.k.run('img zeros(2, 1, 8, 8) captions=["one"]')[0]["evalue"])
+        for given in ("[3, 0.5]", "tensor([3, 1])", 'tensor([3.0, 0.5])'):
+            self.assertIn('alt="3', shown(self.cell(f"img zeros(2, 1, 8, 8) captions={given}"))[0]["data"]["text/html"])
 
     def test_warnings_are_no_errors(self):
         out = self.cell("seed_of = 1\nsum = 4\nC { int warned(void) { int x; return x; } }")
         self.assertEqual({t for t, _ in out}, {"display_data"}, out)
         data = shown(out)[-1]["data"]
         self.assertIn("warning: C: ", data["text/plain"])
+        self.assertIn("font-family:monospace", data["text/html"])  # the mark stands below what it means
         self.assertNotIn("\033", data["text/plain"])
         self.assertEqual(ET.fromstring(data["text/html"]).get("role"), "note")
 
