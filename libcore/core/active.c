@@ -15,6 +15,12 @@ static int64_t monotonic_us(void) {
     return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
+double dl_seconds(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
 static int64_t shown(int64_t word, int64_t now) { return word & 1 ? word >> 1 : now - (word >> 1); }
 
 int64_t dl_active_us(int *idle) {

@@ -150,12 +150,6 @@ static void key_text(const key *k, char *text) {
 
 /* ---- choosing */
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 typedef struct trial {
     const dl_conv_job *job;
     const way *w;
@@ -213,10 +207,10 @@ static void try_engines(search *s, bool last, bool opposite, int most) {
     dl_gpu *g = s->job->gpu;
     dl_dnn_choice c[NATURAL];
     dl_dnn_problem p;
-    double from = now();
+    double from = dl_seconds();
     bool some = problem_of(s->k, last, opposite, &p) && dl_dnn_ready(g) == DL_OK;
     int n = some ? dl_dnn_choices(g, &p, c, most) : 0, good = 0;
-    for (int i = 0; i < n && !(good && (s->small || now() - from > BUDGET)); i++) {
+    for (int i = 0; i < n && !(good && (s->small || dl_seconds() - from > BUDGET)); i++) {
         way w = {.last = last, .opposite = opposite, .choice = c[i], .plan = dl_dnn_plan_new(g, &p, &c[i])};
         if (!w.plan) continue;
         if (dl_dnn_workspace(w.plan) > WORKSPACE) {
@@ -297,7 +291,7 @@ static bool restore(const dl_conv_job *job, const key *k, const char *text, way 
 }
 
 static dl_status find(const dl_conv_job *job, const key *k, plan **out) {
-    unsigned h = dl_plan_hash(k, sizeof *k), at = h % SLOTS;
+    unsigned long h = dl_hash(k, sizeof *k), at = h % SLOTS;
     for (unsigned i = 0; i < NEIGHBOURS; i++) {
         at = (h + i) % SLOTS;
         if (!plans[at]) break;

@@ -272,7 +272,7 @@ static dl_status choose(dl_gpu *g, plan *p, const dl_gemm *q) {
 
 /* The plan of a key, made when there is none; in a full neighbourhood it takes the last place. */
 static dl_status find(dl_gpu *g, const key *k, const dl_gemm *q, plan **out) {
-    unsigned h = dl_plan_hash(k, sizeof *k), at = h % SLOTS;
+    unsigned long h = dl_hash(k, sizeof *k), at = h % SLOTS;
     for (unsigned i = 0; i < 8; i++) {
         at = (h + i) % SLOTS;
         if (!plans[at]) break;

@@ -31,13 +31,6 @@ static const float SLOW = 3;
 static store stores[MAX_GPUS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-unsigned dl_plan_hash(const void *key, size_t size) {
-    const unsigned char *p = key;
-    unsigned h = 2166136261u;
-    for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * 16777619u;
-    return h;
-}
-
 /* ---- the file */
 
 static void driver_version(char *out, size_t size) {
@@ -78,7 +71,7 @@ static bool add(store *s, const char *key, const char *value) {
 static unsigned sum_of(const char *key, const char *value) {
     char both[2 * DL_PLAN_TEXT + 2];
     int n = snprintf(both, sizeof both, "%s\t%s", key, value);
-    return dl_plan_hash(both, (size_t)n);
+    return (unsigned)dl_hash(both, n);
 }
 
 /* key TAB value TAB sum */

@@ -7,7 +7,7 @@ enum { KEPT = 24 };
 
 typedef struct entry {
     struct entry *next;
-    unsigned hash;
+    unsigned long hash;
     int n, index;
     dl_item *items; /* what the device's copy holds */
     dl_table table;
@@ -16,13 +16,6 @@ typedef struct entry {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static entry *entries; /* most recently used first */
-
-static unsigned hash_of(const dl_item *items, int n) {
-    const unsigned long *p = (const unsigned long *)items;
-    unsigned long h = 14695981039346656037ul;
-    for (size_t i = 0; i < sizeof *items * (size_t)n / sizeof *p; i++) h = (h ^ p[i]) * 1099511628211ul;
-    return (unsigned)(h >> 32);
-}
 
 static void drop(dl_gpu *g, entry *e) {
     dl_gpu_drop(g, (void *)e->table.items);
@@ -73,7 +66,7 @@ static dl_status fill(dl_gpu *g, entry *e) {
     return s;
 }
 
-static dl_status make(dl_gpu *g, const dl_item *items, int n, unsigned hash, entry **out) {
+static dl_status make(dl_gpu *g, const dl_item *items, int n, unsigned long hash, entry **out) {
     entry *e = calloc(1, sizeof *e);
     if (e) e->items = malloc(sizeof *items * (size_t)n + 1);
     if (!e || !e->items) {
@@ -91,7 +84,7 @@ static dl_status make(dl_gpu *g, const dl_item *items, int n, unsigned hash, ent
 }
 
 dl_status dl_table_get(dl_gpu *g, const dl_item *items, int n, dl_table *out) {
-    unsigned h = hash_of(items, n);
+    unsigned long h = dl_hash(items, (long)sizeof *items * n);
     entry *found = NULL;
     dl_status s = DL_OK;
     pthread_mutex_lock(&lock);

@@ -64,7 +64,7 @@ void dl_module_unref(dl_module *m) {
     release_call(m->call);
     release_origin(m->origin);
     free(m->child);
-    free(m->names.entries);
+    dl_layer_names_free(&m->names);
     free(m->opt);
     free(m->path);
     free(m->name);

@@ -1,52 +1,49 @@
-/* Names of layers: open addressing. */
+/* Names of layers and their bases: an array of entries with an index. */
 #include "nn/names.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
 
-static dl_name_entry *place(dl_name_entry *entries, size_t size, const char *name, size_t len) {
-    uint64_t h = 14695981039346656037u;
-    for (size_t i = 0; i < len; i++) h = (h ^ (unsigned char)name[i]) * 1099511628211u;
-    for (;; h++) {
-        dl_name_entry *e = &entries[h & (size - 1)];
-        if (!e->text || (e->len == len && !memcmp(e->text, name, len))) return e;
-    }
-}
+static const char *text_at(const void *t, int i) { return ((const dl_layer_names *)t)->entries[i].text; }
 
 const dl_name_entry *dl_layer_names_find(const dl_layer_names *t, const char *name, size_t len) {
-    const dl_name_entry *e = t->size ? place(t->entries, t->size, name, len) : NULL;
-    return e && e->text ? e : NULL;
+    int i = dl_names_find(&t->index, name, (long)len, text_at, t);
+    return i < 0 ? NULL : &t->entries[i];
 }
 
-static dl_status reserve(dl_layer_names *t, size_t more) {
-    size_t size = t->size ? t->size : 16;
-    while (2 * (t->used + more) > size) size *= 2;
-    if (size == t->size) return DL_OK;
-    dl_name_entry *entries = calloc(size, sizeof *entries);
-    if (!entries) return dl_fail(DL_ERR_MEMORY, "no memory for the names of layers");
-    for (size_t i = 0; i < t->size; i++)
-        if (t->entries[i].text) *place(entries, size, t->entries[i].text, t->entries[i].len) = t->entries[i];
-    free(t->entries);
-    t->entries = entries;
-    t->size = size;
-    return DL_OK;
-}
-
+/* The entry of a name, made when there is none. NULL: no memory. */
 static dl_name_entry *entry(dl_layer_names *t, const char *name, size_t len) {
-    dl_name_entry *e = place(t->entries, t->size, name, len);
-    if (!e->text) *e = (dl_name_entry){name, len, -1, 0}, t->used++;
-    return e;
+    int i = dl_names_find(&t->index, name, (long)len, text_at, t);
+    if (i >= 0) return &t->entries[i];
+    if (t->used == t->room) {
+        int room = t->room ? 2 * t->room : 16;
+        dl_name_entry *more = realloc(t->entries, (size_t)room * sizeof *more);
+        if (!more) return NULL;
+        t->entries = more;
+        t->room = room;
+    }
+    dl_name_entry *e = &t->entries[t->used];
+    *e = (dl_name_entry){strndup(name, len), -1, 0};
+    if (e->text && dl_names_add(&t->index, t->used, text_at, t) == DL_OK) return t->used++, e;
+    free(e->text);
+    return NULL;
 }
 
 dl_status dl_layer_names_add(dl_layer_names *t, const char *name, int child) {
     size_t len = strlen(name), base = len;
     while (base && name[base - 1] >= '0' && name[base - 1] <= '9') base--;
-    DL_TRY(reserve(t, len - base + 1));
+    /* conv12 is the conv with number 12, and the conv1 with number 2; all entries are there before one is changed */
+    for (size_t n = base; n <= len; n++)
+        if (!entry(t, name, n)) return dl_fail(DL_ERR_MEMORY, "no memory for the names of layers");
     entry(t, name, len)->child = child;
-    /* conv12 is the conv with number 12, and the conv1 with number 2 */
     for (; base < len; base++) entry(t, name, base)->numbered++;
     return DL_OK;
+}
+
+void dl_layer_names_free(dl_layer_names *t) {
+    for (int i = 0; i < t->used; i++) free(t->entries[i].text);
+    free(t->entries);
+    dl_names_free(&t->index);
 }

@@ -12,7 +12,10 @@ static const dl_op table[] = {
 };
 
 static dl_op rows[DL_NOP];
-static int by_name[2 * DL_NOP + 1]; /* open addressing; id + 1, 0 empty */
+enum { SLOTS = 1024 };
+_Static_assert(SLOTS >= 2 * (DL_NOP + 1), "the table of names would have to grow");
+static int slots[SLOTS]; /* not allocated: finding an op never fails for lack of memory */
+static dl_names by_name = {slots, SLOTS};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Registered rows only grow, and are replaced by others of their name; readers need no lock. */
@@ -21,11 +24,7 @@ static const dl_op *registered[MAX_REGISTERED];
 static int nregistered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static unsigned hash(const char *s) {
-    unsigned h = 2166136261u;
-    while (*s) h = (h ^ (unsigned char)*s++) * 16777619u;
-    return h;
-}
+static const char *name_of(const void *rows, int i) { return ((const dl_op *)rows)[i].name; }
 
 /* Parsed defaults of all rows, one after another. */
 static dl_aval defaults[DL_NOP * DL_MAX_ATTR];
@@ -33,13 +32,12 @@ static dl_aval defaults[DL_NOP * DL_MAX_ATTR];
 static void build(void) {
     memcpy(rows, table, sizeof rows);
     dl_aval *next = defaults;
+    memset(slots, 0xff, sizeof slots);
     for (int i = 0; i < DL_NOP; i++) {
         rows[i].defaults = next;
         dl_attr_parse_defaults(&rows[i], next); /* a test demands that every default parses */
         next += rows[i].nattr;
-        unsigned slot = hash(rows[i].name) % (2 * DL_NOP + 1);
-        while (by_name[slot]) slot = (slot + 1) % (2 * DL_NOP + 1);
-        by_name[slot] = i + 1;
+        dl_names_add(&by_name, i, name_of, rows);
     }
 }
 
@@ -50,8 +48,8 @@ const dl_op *dl_op_row(int id) {
 
 const dl_op *dl_op_find(const char *name) {
     pthread_once(&once, build);
-    for (unsigned slot = hash(name) % (2 * DL_NOP + 1); by_name[slot]; slot = (slot + 1) % (2 * DL_NOP + 1))
-        if (!strcmp(rows[by_name[slot] - 1].name, name)) return &rows[by_name[slot] - 1];
+    int row = dl_names_find(&by_name, name, (long)strlen(name), name_of, rows);
+    if (row >= 0) return &rows[row];
     for (int i = __atomic_load_n(&nregistered, __ATOMIC_ACQUIRE) - 1; i >= 0; i--) /* the newest of a name wins */
         if (!strcmp(registered[i]->name, name)) return registered[i];
     return NULL;

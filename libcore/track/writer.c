@@ -61,11 +61,7 @@ dl_status dl_series_push(dl_series *series, long step, double value) {
     return DL_OK;
 }
 
-static unsigned bucket_of(const char *key) {
-    unsigned h = 2166136261u;
-    for (; *key; key++) h = (h ^ (unsigned char)*key) * 16777619u;
-    return (h ^ h >> 15) % DL_SERIES_BUCKETS;
-}
+static unsigned bucket_of(const char *key) { return (unsigned)(dl_hash(key, (long)strlen(key)) % DL_SERIES_BUCKETS); }
 
 static dl_series *look_up(dl_run *r, const char *key, unsigned bucket) {
     for (dl_series *x = __atomic_load_n(&r->buckets[bucket], __ATOMIC_ACQUIRE); x; x = x->next)

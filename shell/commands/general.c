@@ -117,19 +117,19 @@ static dl_status seed_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static double seconds(clockid_t clock) {
+static double processor_seconds(void) {
     struct timespec t;
-    clock_gettime(clock, &t);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static dl_status time_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    double wall = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    double wall = dl_seconds(), cpu = processor_seconds();
     dlsh_value v = dlsh_void();
     dl_status status = dlsh_arg_exec(a, "statement", &v);
-    wall = seconds(CLOCK_MONOTONIC) - wall;
-    cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    wall = dl_seconds() - wall;
+    cpu = processor_seconds() - cpu;
     dlsh_sink *sink = dlsh_arg_sink(a);
     if (!status && v.type != DLSH_VOID) status = sink->ops->value(sink, v);
     dlsh_drop(v);

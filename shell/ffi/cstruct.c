@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ffi/cparser.h"
-#include "lang/names.h"
 
 /* ---------------------------------------------------------------- tags */
 
@@ -31,7 +30,7 @@ static void remember(dlsh_cparser *p, dlsh_ctype *t) {
 typedef struct fields {
     dlsh_cfield *items;
     int n, cap;
-    dlsh_names index; /* of their names; those without one are called "" there */
+    dl_names index; /* of their names; those without one are called "" there */
 } fields;
 
 static const char *field_name(const void *fs, int i) {
@@ -40,7 +39,7 @@ static const char *field_name(const void *fs, int i) {
 }
 
 static int add_field(dlsh_cparser *p, fields *fs, dlsh_cfield f, const dlsh_ctok *at) {
-    if (f.name && dlsh_names_find(&fs->index, f.name, strlen(f.name), field_name, fs) >= 0)
+    if (f.name && dl_names_find(&fs->index, f.name, (long)strlen(f.name), field_name, fs) >= 0)
         return dlsh_cp_fail(p, at, NULL, "two fields are called '%s'", f.name) != NULL;
     if (fs->n == fs->cap) {
         int cap = fs->cap ? 2 * fs->cap : 16;
@@ -53,7 +52,7 @@ static int add_field(dlsh_cparser *p, fields *fs, dlsh_cfield f, const dlsh_ctok
         fs->cap = cap;
     }
     fs->items[fs->n] = f;
-    if (f.name && dlsh_names_add(&fs->index, fs->n, field_name, fs)) p->failed = DL_ERR_MEMORY;
+    if (f.name && dl_names_add(&fs->index, fs->n, field_name, fs)) p->failed = DL_ERR_MEMORY;
     fs->n++;
     return !p->failed;
 }
@@ -152,7 +151,7 @@ static const dlsh_ctype *define(dlsh_cparser *p, dlsh_ckind kind, dlsh_ctype *t,
     dlsh_cp_leave(p);
     result = t;
 out:
-    dlsh_names_free(&fs.index);
+    dl_names_free(&fs.index);
     free(fs.items);
     return result;
 }

@@ -10,14 +10,14 @@
 static const char *word_at(const void *ctx, int i) { return ((const dlsh_cwords *)ctx)->words[i].text; }
 
 int dlsh_cwords_flags(const dlsh_cwords *w, const char *word, size_t len) {
-    int i = dlsh_names_find(&w->table, word, len, word_at, w);
+    int i = dl_names_find(&w->table, word, len, word_at, w);
     return i < 0 ? 0 : w->words[i].flags;
 }
 
 static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the names of a C block"); }
 
 dl_status dlsh_cwords_add(dlsh_cwords *w, const char *word, size_t len, int flags) {
-    int i = dlsh_names_find(&w->table, word, len, word_at, w);
+    int i = dl_names_find(&w->table, word, len, word_at, w);
     if (i >= 0) {
         w->words[i].flags |= flags;
         return DL_OK;
@@ -32,7 +32,7 @@ dl_status dlsh_cwords_add(dlsh_cwords *w, const char *word, size_t len, int flag
     char *copy = strndup(word, len);
     if (!copy) return no_memory();
     w->words[w->n] = (dlsh_cword){copy, flags};
-    dl_status st = dlsh_names_add(&w->table, w->n, word_at, w);
+    dl_status st = dl_names_add(&w->table, w->n, word_at, w);
     if (st)
         free(copy);
     else
@@ -43,7 +43,7 @@ dl_status dlsh_cwords_add(dlsh_cwords *w, const char *word, size_t len, int flag
 void dlsh_cwords_free(dlsh_cwords *w) {
     for (int i = 0; i < w->n; i++) free(w->words[i].text);
     free(w->words);
-    dlsh_names_free(&w->table);
+    dl_names_free(&w->table);
     *w = (dlsh_cwords){0};
 }
 

@@ -2,9 +2,8 @@
 #ifndef DLSH_FFI_CWORDS_H
 #define DLSH_FFI_CWORDS_H
 
+#include "dlcore.h"
 #include <stddef.h>
-
-#include "lang/names.h"
 
 typedef struct dlsh_cword {
     char *text;
@@ -12,7 +11,7 @@ typedef struct dlsh_cword {
 } dlsh_cword;
 
 typedef struct dlsh_cwords {
-    dlsh_names table;
+    dl_names table;
     dlsh_cword *words;
     int n, cap;
 } dlsh_cwords;

@@ -48,28 +48,16 @@ void dlsh_cspace_free(dlsh_cspace *c) {
     }
     free(c->types);
     free(c->names);
-    free(c->slots);
+    dl_names_free(&c->by_name);
     free(c);
 }
 
 /* ---------------------------------------------------------------- names */
 
-static unsigned hash(const char *s, size_t n) {
-    unsigned h = 2166136261u;
-    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
-    return h;
-}
-
-/* The slot of a name: where it stands, or the free one where it would. */
-static int slot_of(const dlsh_cspace *c, const char *name, size_t len) {
-    for (unsigned h = hash(name, len);; h++) {
-        int at = (int)(h & (unsigned)(c->nslots - 1)), i = c->slots[at];
-        if (i < 0 || (!strncmp(c->names[i]->name, name, len) && !c->names[i]->name[len])) return at;
-    }
-}
+static const char *name_at(const void *c, int i) { return ((const dlsh_cspace *)c)->names[i]->name; }
 
 dlsh_cname *dlsh_c_find(const dlsh_cspace *c, const char *name, size_t len) {
-    int i = c->nslots ? c->slots[slot_of(c, name, len)] : -1;
+    int i = dl_names_find(&c->by_name, name, (long)len, name_at, c);
     return i < 0 ? NULL : c->names[i];
 }
 
@@ -81,11 +69,6 @@ const dlsh_ctype *dlsh_c_find_tag(const dlsh_cspace *c, dlsh_ckind kind, const c
     return found ? found->type : NULL;
 }
 
-static void rebuild(dlsh_cspace *c) {
-    memset(c->slots, 0xff, (size_t)c->nslots * sizeof *c->slots);
-    for (int i = 0; i < c->nnames; i++) c->slots[slot_of(c, c->names[i]->name, strlen(c->names[i]->name))] = i;
-}
-
 static int grow(dlsh_cspace *c) {
     if (c->nnames == c->capnames) {
         int cap = c->capnames ? 2 * c->capnames : 64;
@@ -93,14 +76,6 @@ static int grow(dlsh_cspace *c) {
         if (!names) return 0;
         c->names = names;
         c->capnames = cap;
-    }
-    if (2 * (c->nnames + 1) > c->nslots) {
-        int n = c->nslots ? 2 * c->nslots : 128, *slots = malloc((size_t)n * sizeof *slots);
-        if (!slots) return 0;
-        free(c->slots);
-        c->slots = slots;
-        c->nslots = n;
-        rebuild(c);
     }
     return 1;
 }
@@ -114,9 +89,9 @@ dlsh_cname *dlsh_c_enter(dlsh_cspace *c, dlsh_cname_kind kind, const char *name,
     if (!n || !(n->name = dlsh_c_copy(c, name, len))) return NULL;
     n->kind = kind;
     n->type = type;
-    int at = slot_of(c, name, len);
     c->names[c->nnames] = n;
-    c->slots[at] = c->nnames++;
+    if (dl_names_add(&c->by_name, c->nnames, name_at, c) != DL_OK) return NULL;
+    c->nnames++;
     return n;
 }
 
@@ -133,5 +108,6 @@ int dlsh_c_mark(const dlsh_cspace *c) { return c->nnames; }
 void dlsh_c_undo(dlsh_cspace *c, int mark) {
     if (mark == c->nnames) return;
     c->nnames = mark;
-    rebuild(c);
+    dl_names_free(&c->by_name);
+    if (mark) dl_names_add(&c->by_name, mark - 1, name_at, c);
 }

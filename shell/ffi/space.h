@@ -19,8 +19,7 @@ struct dlsh_cspace {
     dlsh_ctype *complex[2]; /* of float, of double; once made */
     dlsh_cname **names;     /* in the order entered, replaced ones too */
     int nnames, capnames;
-    int *slots; /* open addressing: the name that stands now; -1 free */
-    int nslots;
+    dl_names by_name; /* the newest of each name */
 };
 
 #endif

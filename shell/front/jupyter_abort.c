@@ -46,7 +46,7 @@ void jup_cell_failed(const jup_request *r) {
     jup_abort_waiting();
     snprintf(failure.session, sizeof failure.session, "%s", header_text(r, "session"));
     failure.sent = time_sent(r, &browser);
-    failure.known = failure.sent + jup_now() - r->arrived;
+    failure.known = failure.sent + dl_seconds() - r->arrived;
     failure.is = 1;
 }
 

@@ -99,7 +99,7 @@ static dl_status run_code(const char *code, size_t len, dlsh_buf *output) {
     snprintf(name, sizeof name, "In [%ld]", jup.count);
     char *text = jup_cell_text(code, len, &n);
     if (!text) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the cell");
-    double start = jup_now();
+    double start = dl_seconds();
     dl_status status = dlsh_run(jup.s, name, text, n, &v);
     if (!status) {
         /* sleeping C returns early and the last loop may be at its end: what waits behind the cell must not run */
@@ -112,7 +112,7 @@ static dl_status run_code(const char *code, size_t len, dlsh_buf *output) {
     free(text);
     if (!jup.silent && (dlsh_timing || jup_cell_timed(code, len))) {
         dlsh_buf b = {0};
-        dlsh_duration(&b, jup_now() - start);
+        dlsh_duration(&b, dl_seconds() - start);
         dlsh_put(jup_sink(), "(%s)\n", dlsh_buf_text(&b));
         dlsh_buf_free(&b);
     }

@@ -213,7 +213,7 @@ static int read_piece(void) {
     if (io.stream[i].buf.n >= CHUNK && !publish_stream(i, 0)) return 0;
     ssize_t n = read(jup_stdio_fd(i), chunk, held[i] < CHUNK ? (size_t)held[i] : CHUNK);
     if (n <= 0) return n < 0 && errno == EINTR;
-    if (io.stream[i].due <= 0) io.stream[i].due = jup_now() + GATHER;
+    if (io.stream[i].due <= 0) io.stream[i].due = dl_seconds() + GATHER;
     dlsh_buf_add(&io.stream[i].buf, chunk, (size_t)n);
     return 1;
 }
@@ -273,7 +273,7 @@ static void empty_queue(void) {
 static void serve_streams(void) {
     read_piece();
     empty_queue();
-    double t = jup_now();
+    double t = dl_seconds();
     for (int i = 0; i < JUP_STREAMS && !io.blocked; i++)
         if (io.stream[i].buf.n >= CHUNK || (io.stream[i].due > 0 && t >= io.stream[i].due)) publish_stream(i, 0);
 }
@@ -422,7 +422,7 @@ void jup_end(void) {
 /* The cell that runs is interrupted and has a moment to come to its end. */
 static void begin_end(void) {
     if (io.forced > 0) return;
-    io.forced = jup_now() + LAST_WORDS;
+    io.forced = dl_seconds() + LAST_WORDS;
     pthread_mutex_lock(&io.lock);
     io.ending = 1;
     pthread_cond_broadcast(&io.change);
@@ -452,7 +452,7 @@ static void grant_more(double t) {
 }
 
 static void look_around(void) {
-    double t = jup_now();
+    double t = dl_seconds();
     grant_more(t);
     if (__atomic_load_n(&io.ending, __ATOMIC_ACQUIRE)) begin_end();
     if (t - io.checked >= PARENT_CHECK) {
@@ -572,7 +572,7 @@ static void serve_subscriptions(void) {
 
 /* ms until something is due */
 static long patience(void) {
-    double t = jup_now(), until = io.checked + PARENT_CHECK;
+    double t = dl_seconds(), until = io.checked + PARENT_CHECK;
     if (io.blocked) return 5;
     for (int i = 0; i < JUP_STREAMS; i++)
         if (io.stream[i].buf.n && io.stream[i].due > 0 && io.stream[i].due < until) until = io.stream[i].due;
@@ -645,7 +645,7 @@ int jup_io_start(const jup_connection *c) {
     io.newest = &io.waiting;
     io.launcher = launcher ? (pid_t)strtol(launcher, NULL, 10) : 0;
     io.ppid = getppid();
-    io.checked = jup_now();
+    io.checked = dl_seconds();
     io.behind = MAX_WAITING;
     io.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     io.context = io.zmq->ctx_new();

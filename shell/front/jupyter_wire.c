@@ -143,12 +143,6 @@ static const char *read_parts(jup_request *r, jup_signer *s) {
     return r->type && r->id ? NULL : "its header has no msg_type or msg_id";
 }
 
-double jup_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 jup_request *jup_request_read(jup_signer *s, int channel, jup_frame *frames, int n, const char **why) {
     jup_request *r = calloc(1, sizeof *r);
     if (!r) {
@@ -157,7 +151,7 @@ jup_request *jup_request_read(jup_signer *s, int channel, jup_frame *frames, int
         *why = "there is no memory for it";
         return NULL;
     }
-    *r = (jup_request){.refs = 1, .channel = channel, .nframes = n, .frames = frames, .arrived = jup_now()};
+    *r = (jup_request){.refs = 1, .channel = channel, .nframes = n, .frames = frames, .arrived = dl_seconds()};
     while (r->nids < n &&
            (frames[r->nids].n != strlen(DELIMITER) || memcmp(frames[r->nids].s, DELIMITER, frames[r->nids].n)))
         r->nids++;

@@ -46,12 +46,10 @@ typedef struct jup_request {
     jup_frame *frames; /* identities, delimiter, signature, header, parent, metadata, content, buffers */
     json_t *header, *content;
     const char *type, *id; /* msg_type and msg_id */
-    double arrived;        /* jup_now() */
+    double arrived;        /* dl_seconds() */
     int aborted;           /* an earlier one of the queue failed */
 } jup_request;
 
-/* Seconds of a clock that only runs forward. */
-double jup_now(void);
 /* Takes the frames, also on failure. NULL with *why set: malformed, or the signature is wrong. */
 jup_request *jup_request_read(jup_signer *s, int channel, jup_frame *frames, int n, const char **why);
 jup_request *jup_request_ref(jup_request *r);

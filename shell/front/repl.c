@@ -213,12 +213,6 @@ static int read_line(void) {
 
 /* ---------------------------------------------------------------- entries */
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Once a session, and only to someone at a terminal: C has crashed, so what there is may better be saved. The folder is
  * new, nothing is overwritten; Ctrl-C and the end of input mean no. */
 static void offer_rescue(void) {
@@ -252,14 +246,14 @@ static void run_entry(void) {
     char name[24];
     int damages = dlsh_damaged(NULL);
     snprintf(name, sizeof name, "<%d>", repl.number);
-    double start = now();
+    double start = dl_seconds();
     dlsh_run_text(repl.s, name, dlsh_buf_text(&repl.entry), repl.entry.n);
     dlsh_end_by(NULL); /* an error at the prompt does not end the session */
     dlsh_signals_reset();
     dlsh_console_settle();
     if (dlsh_timing) {
         dlsh_buf b = {0};
-        dlsh_duration(&b, now() - start);
+        dlsh_duration(&b, dl_seconds() - start);
         printf("(%s)\n", dlsh_buf_text(&b));
         dlsh_buf_free(&b);
     }

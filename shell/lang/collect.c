@@ -243,22 +243,16 @@ static long collect_some(void) {
     return freed + collect_windows();
 }
 
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Freeing runs destructors, which may make values: no collection within a collection. */
 static long timed(long (*how)(void)) {
     if (table.busy) return 0;
-    double start = seconds();
+    double start = dl_seconds();
     table.busy = 1;
     long freed = how();
     table.busy = 0;
     table.outside = 0;
     dlsh_collect_due = 0;
-    double took = seconds() - start;
+    double took = dl_seconds() - start;
     if (took > table.stats.longest) table.stats.longest = took;
     table.stats.freed += freed;
     table.stats.collections++;

@@ -21,7 +21,7 @@ dl_status dlsh_add_commands(dlsh_session *s, const dlsh_command *table) {
             s->caprows = cap;
         }
         s->rows[s->nrows] = c;
-        DLSH_TRY(dlsh_names_add(&s->row_names, s->nrows, row_name, s));
+        DLSH_TRY(dl_names_add(&s->row_names, s->nrows, row_name, s));
         s->nrows++;
     }
     return DL_OK;
@@ -31,7 +31,7 @@ int dlsh_command_count(const dlsh_session *s) { return s->nrows; }
 const dlsh_command *dlsh_command_at(const dlsh_session *s, int i) { return i >= 0 && i < s->nrows ? s->rows[i] : NULL; }
 
 const dlsh_command *dlsh_find_row(const dlsh_session *s, const char *name, size_t len) {
-    int i = dlsh_names_find(&s->row_names, name, len, row_name, s);
+    int i = dl_names_find(&s->row_names, name, len, row_name, s);
     return i < 0 ? NULL : s->rows[i];
 }
 
@@ -40,7 +40,7 @@ const dlsh_command *dlsh_find_row(const dlsh_session *s, const char *name, size_
 static const char *global_name(const void *s, int i) { return ((const dlsh_session *)s)->globals[i].name; }
 
 static int global_find(const dlsh_session *s, const char *name) {
-    return dlsh_names_find(&s->global_names, name, strlen(name), global_name, s);
+    return dl_names_find(&s->global_names, name, (long)strlen(name), global_name, s);
 }
 
 int dlsh_global_slot(dlsh_session *s, const char *name) {
@@ -56,7 +56,7 @@ int dlsh_global_slot(dlsh_session *s, const char *name) {
     char *copy = strdup(name);
     if (!copy) goto memory;
     s->globals[s->nglobals] = (dlsh_global){.name = copy, .value = dlsh_void(), .builtin = dlsh_void()};
-    if (dlsh_names_add(&s->global_names, s->nglobals, global_name, s)) {
+    if (dl_names_add(&s->global_names, s->nglobals, global_name, s)) {
         free(copy);
         return -1;
     }
@@ -188,7 +188,7 @@ void dlsh_globals_free(dlsh_session *s) {
         free(s->globals[i].name);
     }
     free(s->globals);
-    dlsh_names_free(&s->global_names);
+    dl_names_free(&s->global_names);
     free(s->rows);
-    dlsh_names_free(&s->row_names);
+    dl_names_free(&s->row_names);
 }

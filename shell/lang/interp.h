@@ -3,7 +3,6 @@
 #define DLSH_LANG_INTERP_H
 
 #include "lang/fn.h"
-#include "lang/names.h"
 #include "lang/session.h"
 
 /* The local variables of one running function. */
@@ -34,10 +33,10 @@ struct dlsh_session {
     dlsh_sink *sink;
     const dlsh_command **rows;
     int nrows, caprows;
-    dlsh_names row_names;
+    dl_names row_names;
     dlsh_global *globals;
     int nglobals, capglobals;
-    dlsh_names global_names;
+    dl_names global_names;
     int last_slot; /* of `_` */
 
     dlsh_unit *unit;            /* whose nodes run */

@@ -9,7 +9,7 @@ typedef struct scope {
     struct scope *up;
     dlsh_fninfo *info;
     int cap, capcaptures;
-    dlsh_names index; /* of the slots, once there are more than FEW */
+    dl_names index; /* of the slots, once there are more than FEW */
 } scope;
 
 enum { FEW = 16 };
@@ -24,7 +24,7 @@ typedef struct resolver {
 static const char *slot_name(const void *info, int i) { return ((const dlsh_fninfo *)info)->names[i]; }
 
 static int find(const scope *c, const char *name) {
-    if (c->index.size) return dlsh_names_find(&c->index, name, strlen(name), slot_name, c->info);
+    if (c->index.size) return dl_names_find(&c->index, name, (long)strlen(name), slot_name, c->info);
     for (int i = 0; i < c->info->nslots; i++)
         if (!strcmp(c->info->names[i], name)) return i;
     return -1;
@@ -51,7 +51,7 @@ static int add_slot(resolver *r, scope *c, const char *name) {
     }
     f->names[f->nslots] = name;
     f->cells[f->nslots] = 0;
-    if (f->nslots >= FEW && dlsh_names_add(&c->index, f->nslots, slot_name, f)) r->failed = 1;
+    if (f->nslots >= FEW && dl_names_add(&c->index, f->nslots, slot_name, f)) r->failed = 1;
     return f->nslots++;
 }
 
@@ -136,7 +136,7 @@ static void resolve_function(resolver *r, dlsh_node *n) {
     r->top = &c;
     resolve(r, n->kids[n->nkids - 1]);
     r->top = c.up;
-    dlsh_names_free(&c.index);
+    dl_names_free(&c.index);
 }
 
 static void resolve(resolver *r, dlsh_node *n) {

@@ -222,42 +222,21 @@ dlsh_value dlsh_new_record(void) {
     return (dlsh_value){DLSH_RECORD, {.record = r}};
 }
 
-static unsigned hash(const char *s) {
-    unsigned h = 2166136261u;
-    for (; *s; s++) h = (h ^ (unsigned char)*s) * 16777619u;
-    return h;
-}
+static const char *key_at(const void *r, int i) { return ((const dlsh_record *)r)->keys[i]; }
 
-/* Rebuilds the index for at least twice the fields; without memory lookups stay linear. */
-static void reindex(dlsh_record *r) {
-    free(r->index);
-    r->index = NULL;
-    r->nindex = 0;
-    if (r->n < LINEAR) return;
-    int size = 32;
-    while (size < 4 * r->n) size *= 2;
-    r->index = malloc((size_t)size * sizeof *r->index);
-    if (!r->index) return;
-    r->nindex = size;
-    memset(r->index, 0xff, (size_t)size * sizeof *r->index);
-    for (int i = 0; i < r->n; i++) {
-        unsigned h = hash(r->keys[i]);
-        while (r->index[h & (unsigned)(size - 1)] >= 0) h++;
-        r->index[h & (unsigned)(size - 1)] = i;
-    }
+/* Brings the newest key, or with `anew` all of them, into the index; without memory lookups stay linear. */
+static void update_index(dlsh_record *r, int anew) {
+    if (anew) dl_names_free(&r->index);
+    if (r->n < LINEAR || dl_names_add(&r->index, r->n - 1, key_at, r) == DL_OK) return;
+    dl_names_free(&r->index);
+    dl_error_clear();
 }
 
 static int find(const dlsh_record *r, const char *key) {
-    if (!r->index) {
-        for (int i = 0; i < r->n; i++)
-            if (!strcmp(r->keys[i], key)) return i;
-        return -1;
-    }
-    for (unsigned h = hash(key);; h++) {
-        int i = r->index[h & (unsigned)(r->nindex - 1)];
-        if (i < 0) return -1;
+    if (r->index.size) return dl_names_find(&r->index, key, (long)strlen(key), key_at, r);
+    for (int i = 0; i < r->n; i++)
         if (!strcmp(r->keys[i], key)) return i;
-    }
+    return -1;
 }
 
 dlsh_value *dlsh_record_get(const dlsh_record *r, const char *key) {
@@ -290,13 +269,7 @@ dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v) {
     r->keys[r->n] = copy;
     r->values[r->n++] = v;
     dlsh_hold((dlsh_value){DLSH_RECORD, {.record = r}}, v);
-    if (r->n >= LINEAR && 2 * r->n > r->nindex)
-        reindex(r);
-    else if (r->index) {
-        unsigned h = hash(key);
-        while (r->index[h & (unsigned)(r->nindex - 1)] >= 0) h++;
-        r->index[h & (unsigned)(r->nindex - 1)] = r->n - 1;
-    }
+    update_index(r, 0);
     return DL_OK;
 fail:
     dlsh_drop(v);
@@ -312,7 +285,7 @@ void dlsh_record_clear(dlsh_record *r) {
     }
     free(was.keys);
     free(was.values);
-    free(was.index);
+    dl_names_free(&was.index);
 }
 
 int dlsh_record_remove(dlsh_record *r, const char *key) {
@@ -323,7 +296,7 @@ int dlsh_record_remove(dlsh_record *r, const char *key) {
     memmove(r->keys + i, r->keys + i + 1, (size_t)(r->n - i - 1) * sizeof *r->keys);
     memmove(r->values + i, r->values + i + 1, (size_t)(r->n - i - 1) * sizeof *r->values);
     r->n--;
-    reindex(r);
+    update_index(r, 1);
     dlsh_drop(old);
     return 1;
 }

@@ -90,7 +90,7 @@ struct dlsh_record {
     int n, cap;
     char **keys;
     dlsh_value *values;
-    int *index, nindex; /* open addressing over keys; NULL while small */
+    dl_names index; /* of the keys; empty while there are few */
 };
 
 struct dlsh_range {

@@ -13,12 +13,6 @@
 static const double DRAWN_EVERY = 0.1;            /* seconds */
 enum { CURVE_W = 300, CURVE_H = 110, FIRST = 2 }; /* lines always kept at the start */
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---------------------------------------------------------------- what is kept */
 
 /* When the points are used up, neighbours become one. */
@@ -42,7 +36,7 @@ static void add_point(dlsh_live *l, double v) {
 }
 
 static dlsh_live_line line_of(const dlsh_live *l, const dlsh_progress *p, const dlsh_buf *text) {
-    dlsh_live_line x = {.seconds = now() - l->line_started};
+    dlsh_live_line x = {.seconds = dl_seconds() - l->line_started};
     snprintf(x.label, sizeof x.label, "%s", p->label ? p->label : "");
     for (int i = 0; i < p->nmetrics && i < DLSH_LIVE_METRICS; i++) {
         snprintf(x.names[i], sizeof x.names[i], "%s", p->names[i]);
@@ -65,7 +59,7 @@ static long left_out(const dlsh_live *l) { return l->nlines - kept(l); }
 /* ---------------------------------------------------------------- HTML */
 
 static void put_bar(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p) {
-    double seconds = now() - l->started, left = dlsh_progress_left(p, 0, seconds);
+    double seconds = dl_seconds() - l->started, left = dlsh_progress_left(p, 0, seconds);
     double part = p->total > 0 ? dlsh_progress_part(p) : 1;
     int finished = p->stopped || (p->done && !p->more);
     const char *colour = p->failed ? DLSH_RED : p->stopped ? DLSH_ORANGE : finished ? DLSH_GREEN : DLSH_BLUE;
@@ -230,7 +224,7 @@ static void put_stopped(dlsh_live *l, const dlsh_progress *p, const dlsh_look *l
 }
 
 int dlsh_rich_progress(dlsh_live *l, const dlsh_progress *p, const dlsh_look *look, dlsh_bundle *b) {
-    double t = now();
+    double t = dl_seconds();
     if (p->stopped) {
         if (l->started) put_stopped(l, p, look, b);
         return b->text.n > 0;

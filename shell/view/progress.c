@@ -12,12 +12,6 @@
 
 static const double KNOWN = 0.1; /* seconds after which the time that remains can be told */
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---------------------------------------------------------------- the fields of a line */
 
 enum { GAP = 2, BAR = 20, LEAST_BAR = 4, FIELDS = 16, MARK = 1 };
@@ -130,7 +124,7 @@ static int put_line(line *l, const dlsh_progress *p, const dlsh_look *look, dlsh
 
 void dlsh_meter_line(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *look, dlsh_buf *out) {
     line l;
-    make_line(&l, m, p, look, now());
+    make_line(&l, m, p, look, dl_seconds());
     put_line(&l, p, look, out);
     dlsh_buf_puts(out, "\n");
 }
@@ -147,7 +141,7 @@ static void start(dlsh_meter *m, const dlsh_progress *p, double t) {
 }
 
 void dlsh_meter_draw(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *look, dlsh_buf *out) {
-    double t = now();
+    double t = dl_seconds();
     line l;
     if (!m->started || strcmp(m->label, p->label ? p->label : "")) start(m, p, t);
     if (!p->done && (!(look->live || look->rich) || t - m->drawn < 0.1)) return;

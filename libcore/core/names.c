@@ -1,0 +1,62 @@
+/* Names to numbers: open addressing with linear probing; a table has at least twice the slots that are in use. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+
+/* FNV-1a over words of 8 bytes (Fowler, Noll, Vo), mixed at the end since its low bits depend on low bits alone. */
+unsigned long dl_hash(const void *bytes, long n) {
+    const unsigned char *p = bytes;
+    uint64_t h = 14695981039346656037u, word;
+    for (; n >= (long)sizeof word; n -= (long)sizeof word, p += sizeof word) {
+        memcpy(&word, p, sizeof word);
+        h = (h ^ word) * 1099511628211u;
+    }
+    for (; n > 0; n--, p++) h = (h ^ *p) * 1099511628211u;
+    h ^= h >> 32;
+    h *= 1099511628211u;
+    return h ^ h >> 29;
+}
+
+int dl_names_find(const dl_names *t, const char *name, long len, dl_name_fn *at, const void *ctx) {
+    if (!t->size) return -1;
+    for (unsigned long h = dl_hash(name, len);; h++) {
+        int i = t->slots[h & (unsigned long)(t->size - 1)];
+        if (i < 0) return -1;
+        const char *s = at(ctx, i);
+        if (!strncmp(s, name, (size_t)len) && !s[len]) return i;
+    }
+}
+
+static void insert(dl_names *t, int i, dl_name_fn *at, const void *ctx) {
+    const char *name = at(ctx, i);
+    for (unsigned long h = dl_hash(name, (long)strlen(name));; h++) {
+        int *slot = &t->slots[h & (unsigned long)(t->size - 1)];
+        if (*slot < 0 || !strcmp(at(ctx, *slot), name)) {
+            *slot = i;
+            return;
+        }
+    }
+}
+
+dl_status dl_names_add(dl_names *t, int n, dl_name_fn *at, const void *ctx) {
+    if (2 * (n + 1) > t->size) {
+        int size = t->size ? t->size : 32;
+        while (2 * (n + 1) > size) size *= 2;
+        int *slots = malloc((size_t)size * sizeof *slots);
+        if (!slots) return dl_fail(DL_ERR_MEMORY, "no memory for names");
+        memset(slots, 0xff, (size_t)size * sizeof *slots);
+        free(t->slots);
+        t->slots = slots;
+        t->size = size;
+        for (int i = 0; i < n; i++) insert(t, i, at, ctx);
+    }
+    insert(t, n, at, ctx);
+    return DL_OK;
+}
+
+void dl_names_free(dl_names *t) {
+    free(t->slots);
+    *t = (dl_names){0};
+}
