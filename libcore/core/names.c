@@ -5,18 +5,27 @@
 
 #include "core/error.h"
 
-/* FNV-1a over words of 8 bytes (Fowler, Noll, Vo), mixed at the end since its low bits depend on low bits alone. */
+static uint64_t load4(const unsigned char *p) {
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* FNV-1a over words of 8 bytes (Fowler, Noll, Vo), the last one made of what is left; mixed at the end by the
+ * steps of splitmix64 (Steele, Lea, Flood), since its low bits depend on low bits alone. */
 unsigned long dl_hash(const void *bytes, long n) {
     const unsigned char *p = bytes;
     uint64_t h = 14695981039346656037u, word;
-    for (; n >= (long)sizeof word; n -= (long)sizeof word, p += sizeof word) {
-        memcpy(&word, p, sizeof word);
+    for (; n >= 8; n -= 8, p += 8) {
+        memcpy(&word, p, 8);
         h = (h ^ word) * 1099511628211u;
     }
-    for (; n > 0; n--, p++) h = (h ^ *p) * 1099511628211u;
-    h ^= h >> 32;
-    h *= 1099511628211u;
-    return h ^ h >> 29;
+    word = n >= 4  ? load4(p) | load4(p + n - 4) << 32
+           : n > 0 ? (uint64_t)p[0] | (uint64_t)p[n / 2] << 8 | (uint64_t)p[n - 1] << 16
+                   : 0;
+    h = (h ^ word ^ (uint64_t)n << 60) * 1099511628211u;
+    h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
+    return h ^ h >> 32;
 }
 
 int dl_names_find(const dl_names *t, const char *name, long len, dl_name_fn *at, const void *ctx) {
