@@ -40,7 +40,7 @@ static dl_status grow(trace *t) {
     item *items = dl_memory_resize(t->items, t->cap, cap, sizeof *items);
     if (items) t->items = items;
     long *map = items ? dl_memory_resize(t->map, t->size, 3 * cap, sizeof *map) : NULL;
-    if (!map) return dl_fail(DL_ERR_MEMORY, "no memory to list a history of %ld ops", t->n);
+    if (!map) return dl_failed();
     t->map = map;
     t->cap = cap;
     t->size = 3 * cap;

@@ -42,7 +42,7 @@ static dl_status put(scanner *c, char ch) {
     if (c->len + 2 > c->cap) {
         size_t cap = c->cap ? 2 * c->cap : 64;
         char *more = dl_memory_resize(c->field, (long)c->cap, (long)cap, 1);
-        if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for a field of '%s'", c->name);
+        if (!more) return dl_failed();
         c->field = more, c->cap = cap;
     }
     c->field[c->len++] = ch;
@@ -197,7 +197,7 @@ static dl_status room(reader *r) {
     if (x) *rows = x;
     if (x && (y = dl_memory_resize(t->y, r->cap, cap, sizeof *y))) t->y = y;
     if (y && (label = dl_memory_resize(t->label, r->cap, cap, sizeof *label))) t->label = label;
-    if (!label) return no_memory(r);
+    if (!label) return dl_failed();
     r->cap = cap;
     return DL_OK;
 }

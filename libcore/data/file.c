@@ -20,7 +20,10 @@ static dl_status cannot_read(const char *path, gzFile f) {
 }
 
 static dl_status no_memory(const char *path, size_t mib) {
-    return dl_fail(DL_ERR_MEMORY, "no memory for '%s': it has more than %zu MiB", path, mib);
+    char what[256];
+    snprintf(what, sizeof what, "'%s' has more than %zu MiB", path, mib);
+    dl_error_context(NULL, what);
+    return dl_failed();
 }
 
 /* Room for more bytes: doubles, but not beyond the memory there is. */

@@ -15,13 +15,17 @@
 
 void *dl_data_alloc(long n, size_t size) {
     int64_t bytes = n;
-    bool some = dl_count_mul(&bytes, (int64_t)size) && dl_memory_take((size_t)bytes) == DL_OK;
+    bool counted = dl_count_mul(&bytes, (int64_t)size), some = counted && dl_memory_take((size_t)bytes) == DL_OK;
     void *p = some ? calloc(bytes ? (size_t)bytes : 1, 1) : NULL;
-    if (p)
-        dl_memory_settle(p, (size_t)bytes);
-    else
-        dl_fail(DL_ERR_MEMORY, "no memory for a dataset: %ld pieces of %zu bytes", n, size);
-    return p;
+    if (p) return dl_memory_settle(p, (size_t)bytes), p;
+    if (counted && !some) { /* the cause is told */
+        char what[80];
+        snprintf(what, sizeof what, "%ld pieces of %zu bytes for a dataset", n, size);
+        dl_error_context(NULL, what);
+        return NULL;
+    }
+    dl_fail(DL_ERR_MEMORY, "no memory for a dataset: %ld pieces of %zu bytes", n, size);
+    return NULL;
 }
 
 size_t dl_data_kept_size(const dl_dataset *d) { return (size_t)d->numel * (size_t)dl_dtype_size(d->dtype); }

@@ -93,7 +93,8 @@ static double tensor_bytes(const dl_module *m) {
 /* ---------------------------------------------------------------- the table */
 
 static char *first_line(dl_module *m) {
-    char *text = m->row->flags & DL_L_BODY ? strdup(dl_module_name(m)) : dl_module_text(m);
+    if (!(m->row->flags & DL_L_BODY)) return dl_module_text(m);
+    char *text = strdup(dl_module_name(m));
     if (!text) dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
     return text;
 }
@@ -112,7 +113,8 @@ static dl_status watch(void *ctx, const char *path, int depth, dl_module *m, dl_
     l->path = strdup(path);
     l->text = first_line(m);
     l->shape = shape;
-    if (!shape || !l->path || !l->text) return dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
+    if (!l->text) return dl_failed();
+    if (!shape || !l->path) return dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
     memcpy(shape, out->shape, sizeof out->shape);
     l->params = dl_module_params(m);
     l->bytes = tensor_bytes(m);

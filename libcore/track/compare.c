@@ -247,7 +247,7 @@ dl_comparison *dl_run_compare(dl_store *s, const long *ids, long n, int all) {
         dl_store_read_unlock(s);
         if (st == DL_OK &&
             (!runs || !compare_params(&c->arena, &c->public, all) || !compare_series(&c->arena, &c->public)))
-            st = dl_fail(DL_ERR_MEMORY, "no memory for a comparison");
+            st = dl_failed();
     }
     if (st == DL_OK) return &c->public;
     dl_comparison_free(&c->public);
@@ -294,7 +294,7 @@ static dl_status rank(dl_store *s, const char *metric, int direction, const char
     dl_clause_free(&c);
     if (st != DL_OK) return st;
     dl_best_entry *e = dl_arena_get(&out->arena, (size_t)(out->public.n + 1) * sizeof *e);
-    if (!e) return dl_fail(DL_ERR_MEMORY, "no memory for a ranking");
+    if (!e) return dl_failed();
     for (long i = 0; i < out->public.n; i++) {
         const dl_series_info *x = series_of(&runs[i], out->metric);
         e[i] = out->public.direction > 0 ? (dl_best_entry){&runs[i], x->max, x->max_step}

@@ -105,7 +105,7 @@ static dl_status load(sqlite3 *db, long run, const char *key, long max_points, p
     DL_TRY(find_series(db, run, full, &e));
     long slots = max_points > 0 && max_points < e.n ? max_points : (long)e.n;
     long *valid = dl_arena_get(&p->arena, (size_t)slots * sizeof *valid);
-    if (!valid || !get_columns(p, slots, &c)) return dl_fail(DL_ERR_MEMORY, "no memory for %ld points", slots);
+    if (!valid || !get_columns(p, slots, &c)) return dl_failed();
     DL_TRY(read_points(db, &e, slots, &c, valid));
     p->public = (dl_points){.n = finish(&c, valid, slots),
                             .step = c.step,

@@ -186,7 +186,7 @@ dl_status dl_runs_load(dl_store *s, dl_clause *c, int full, dl_arena *a, dl_run_
     sqlite3_finalize(q);
     for (size_t p = 0; p < sizeof parts / sizeof *parts && st == DL_OK && !a->failed; p++)
         if (full || !parts[p].full) st = read_part(s->r, (int)p, a, *runs, *n);
-    if (st == DL_OK && a->failed) st = dl_fail(DL_ERR_MEMORY, "no memory for a list of runs");
+    if (st == DL_OK && a->failed) st = dl_failed();
     return st;
 }
 

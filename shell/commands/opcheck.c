@@ -132,7 +132,7 @@ static dl_status difference(const dl_tensor *a, const dl_tensor *b, double *wors
     if (!a) return DL_OK;
     long n = dl_numel(a);
     double *x = dl_memory_alloc(n, 2 * sizeof *x), *y = x ? x + n : NULL;
-    if (!x) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to compare tensors");
+    if (!x) return dl_failed();
     dl_status st = dl_read_f64(a, x);
     if (!st) st = dl_read_f64(b, y);
     for (long i = 0; i < n && !st; i++) {

@@ -263,7 +263,8 @@ static dl_status read_function(dlsh_userop *u, cfn *c, dlsh_value v, int kind, c
         DLSH_TRY(tensor_role(u, c, q, kind, &c->roles[i]));
     }
     ffi_type *result = dlsh_c_ffi_type(space, p->type->base);
-    if (!result || ffi_prep_cif(&c->cif, FFI_DEFAULT_ABI, (unsigned)c->n, result, c->types) != FFI_OK)
+    if (!result) return dl_failed();
+    if (ffi_prep_cif(&c->cif, FFI_DEFAULT_ABI, (unsigned)c->n, result, c->types) != FFI_OK)
         return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "libffi cannot call %s", p->text);
     return DL_OK;
 }

@@ -109,7 +109,7 @@ dl_status dlsh_tensor_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value 
     int n = 0;
     dl_status st = in[0] && (in[1] = dlsh_operand(b)) ? DL_OK : dl_failed();
     if (st && !in[0]) in[1] = NULL;
-    if (st)
+    if (st == DL_ERR_TYPE) /* which of the two is told; other causes, such as no memory, stay */
         dlsh_fail(st, dl_error_last()->hint, "%s does not work on %s and %s", dlsh_op_text(op), dlsh_a(a), dlsh_a(b));
     if (!st) st = dl_op_call(dlsh_op_row(op), in, 2, NULL, res, &n);
     dl_unref(in[0]);

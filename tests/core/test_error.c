@@ -4,6 +4,8 @@
 #include <setjmp.h>
 #include <string.h>
 #include <cmocka.h>
+#include <pthread.h>
+
 #include "core/error.h"
 
 static void records_detail(void **state) {
@@ -42,6 +44,40 @@ static void null_keeps_first_failure(void **state) {
     assert_string_equal(dl_errmsg(), "first");
 }
 
+static void *fail_elsewhere(void *first) {
+    dl_fail_hint(DL_ERR_UNSUPPORTED, "a remedy", "a worker's cause");
+    dl_first_error_note(first);
+    return NULL;
+}
+
+/* A record made in another thread becomes the caller's: code, message and remedy. */
+static void workers_hand_over_the_first(void **state) {
+    (void)state;
+    dl_first_error first = {0};
+    dl_error_clear();
+    assert_int_equal(dl_first_error_raise(&first), DL_OK);
+    for (int i = 0; i < 2; i++) {
+        pthread_t worker;
+        assert_int_equal(pthread_create(&worker, NULL, fail_elsewhere, &first), 0);
+        pthread_join(worker, NULL);
+    }
+    dl_fail(DL_ERR_IO, "what the caller had before");
+    assert_int_equal(dl_first_error_raise(&first), DL_ERR_UNSUPPORTED);
+    assert_int_equal(dl_failed(), DL_ERR_UNSUPPORTED);
+    assert_string_equal(dl_errmsg(), "a worker's cause");
+    assert_string_equal(dl_error_last()->hint, "a remedy");
+    dl_error_clear();
+}
+
+/* It never says that nothing failed. */
+static void a_failure_has_a_code(void **state) {
+    (void)state;
+    dl_error_clear();
+    assert_int_equal(dl_failed(), DL_ERR_INTERNAL);
+    assert_int_equal(dl_error_last()->code, DL_ERR_INTERNAL);
+    dl_error_clear();
+}
+
 static void every_status_has_a_name(void **state) {
     (void)state;
     assert_string_equal(dl_status_name(DL_OK), "ok");
@@ -62,6 +98,8 @@ int main(void) {
         cmocka_unit_test(records_detail),
         cmocka_unit_test(message_may_quote_itself),
         cmocka_unit_test(null_keeps_first_failure),
+        cmocka_unit_test(workers_hand_over_the_first),
+        cmocka_unit_test(a_failure_has_a_code),
         cmocka_unit_test(every_status_has_a_name),
         cmocka_unit_test(nearest_word),
     };

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "core/memory.h"
+#include "data/data.h"
 
 #define MIB ((size_t)1 << 20)
 static const char machine[] = "MemTotal: 16000000 kB\nMemFree: 100 kB\nMemAvailable: 8000000 kB\n";
@@ -130,6 +131,33 @@ static void gate(void **state) {
     free(p);
 }
 
+static void expect_cause(const char *whose) {
+    assert_int_equal(dl_failed(), DL_ERR_MEMORY);
+    assert_non_null(strstr(dl_errmsg(), "asked for"));
+    assert_non_null(strstr(dl_errmsg(), whose));
+    assert_non_null(strstr(dl_error_last()->hint, "smaller"));
+    dl_error_clear();
+}
+
+/* A refusal reaches those who asked with what is left and the remedy; who wanted the memory is said beside that. */
+static void causes_stay(void **state) {
+    (void)state;
+    put("/proc/self/mountinfo", unified);
+    put("/proc/self/cgroup", "0::/job\n");
+    put("/sys/fs/cgroup/job/memory.max", "268435456\n");
+    put("/sys/fs/cgroup/job/memory.current", "255852544\n");
+    put("/table", "1,2\n");
+    uint8_t *bytes = NULL;
+    size_t n = 0;
+    dl_memory_root(temp_dir);
+    dl_error_clear();
+    assert_null(dl_data_alloc(128, 1 << 20));
+    expect_cause("128 pieces");
+    assert_int_equal(dl_file_read(temp_path("table"), 128 << 20, &bytes, &n), DL_ERR_MEMORY);
+    expect_cause("table");
+    dl_memory_root(NULL);
+}
+
 /* Products of sizes that do not fit are errors, not small numbers. */
 static void products(void **state) {
     (void)state;
@@ -173,6 +201,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(container, fresh, done),
         cmocka_unit_test_setup_teardown(version_1, fresh, done),
         cmocka_unit_test_setup_teardown(gate, fresh, done),
+        cmocka_unit_test_setup_teardown(causes_stay, fresh, done),
         cmocka_unit_test(products),
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
         cmocka_unit_test(limit),
