@@ -9,27 +9,29 @@ void dl_cpu_use_control(int index, const dl_control *c, uint64_t rng) { (void)in
 
 /* ---------------------------------------------------------------- right answers */
 
-static double score(const dl_tensor *t, long i) {
-    const char *p = dl_ptr(t);
-    return t->dtype == DL_F32 ? ((const float *)p)[i] : dl_load_f64(p + i * (long)dl_esize(t), (dl_dtype)t->dtype);
-}
+/* The largest of n scores, the first of equal ones, as in argmax; a single score answers by its sign. */
+#define ANSWER(name, T)                                                                                                \
+    static inline long name(const dl_tensor *t, long from, long n, long stride) {                                      \
+        const T *score = (const T *)dl_ptr(t) + from;                                                                  \
+        long best = n == 1 && *score > 0;                                                                              \
+        for (long c = 1; c < n; c++)                                                                                   \
+            if (score[c * stride] > score[best * stride]) best = c;                                                    \
+        return best;                                                                                                   \
+    }
+ANSWER(answer_f32, float)
+ANSWER(answer_f64, double)
 
-static long label(const dl_tensor *t, long i) {
-    return t->dtype == DL_I64 ? ((const long *)dl_ptr(t))[i] : ((const int *)dl_ptr(t))[i];
-}
-
-/* The first of equal largest scores answers, as in argmax; a single score answers by its sign. */
 static double count_right(const dl_tensor *scores, const dl_tensor *target) {
     long n = target->numel, classes = scores->ndim > 1 ? scores->shape[1] : 1, right = 0;
     long inner = classes > 1 ? n / scores->shape[0] : 1;
+    const long *wide = dl_ptr(target);
+    const int *narrow = dl_ptr(target);
     for (long i = 0; i < n; i++) {
-        long from = i / inner * classes * inner + i % inner, best = classes == 1 && score(scores, from) > 0;
-        double top = score(scores, from);
-        for (long c = 1; c < classes; c++) {
-            double v = score(scores, from + c * inner);
-            if (v > top) top = v, best = c;
-        }
-        right += best == label(target, i);
+        long from = i / inner * classes * inner + i % inner;
+        long best = scores->dtype == DL_F64 ? answer_f64(scores, from, classes, inner)
+                    : inner == 1            ? answer_f32(scores, from, classes, 1)
+                                            : answer_f32(scores, from, classes, inner);
+        right += best == (target->dtype == DL_I64 ? wide[i] : narrow[i]);
     }
     return (double)right;
 }
@@ -37,13 +39,17 @@ static double count_right(const dl_tensor *scores, const dl_tensor *target) {
 /* ---------------------------------------------------------------- a step */
 
 dl_status dl_cpu_accumulate(int index, dl_control *c, const dl_accumulate *a) {
-    double loss;
+    double loss, right = 0;
     (void)index;
     DL_TRY(dl_item_f(a->loss, &loss));
-    if (a->output)
-        dl_control_add(c, &a->rule, loss, count_right(a->output, a->target), (double)a->target->numel);
-    else
-        dl_control_add(c, &a->rule, loss, 0, 0);
+    if (a->output) {
+        dl_dtype wide = a->output->dtype == DL_F64 ? DL_F64 : DL_F32;
+        dl_tensor *scores = dl_to_dtype((dl_tensor *)a->output, wide);
+        if (!scores) return dl_failed();
+        right = count_right(scores, a->target);
+        dl_unref(scores);
+    }
+    dl_control_add(c, &a->rule, loss, right, a->output ? (double)a->target->numel : 0);
     return DL_OK;
 }
 
