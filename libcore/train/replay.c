@@ -14,15 +14,15 @@
 #include "nn/module.h"
 
 static const char CAPTURED[] = "captured";
-enum { WARM = 2 }; /* steps before a capture: libraries choose their algorithms in them */
+enum { WARM_UP_STEPS = 2 }; /* steps before a capture: libraries choose their algorithms in them */
 
 /* What a trainer shows of its last step: batch, output, loss, and gradients of n - FIRST_GRAD parameters. */
 enum { X, Y, OUTPUT, LOSS, FIRST_GRAD };
-typedef struct shown {
+typedef struct results {
     dl_tensor **t;
-    int *refs, *st_refs; /* of a graph's: how often tensor and storage are held when nobody else keeps them */
+    int *refs, *st_refs; /* of a graph's: references to tensor and storage when nobody else keeps them */
     long n;
-} shown;
+} results;
 
 /* A step of `micros` batches, the last of n samples. */
 struct dl_step_graph {
@@ -32,7 +32,7 @@ struct dl_step_graph {
     int seen;
     char refused[192]; /* why it runs op by op for good; "": it does not */
     dl_graph *graph;   /* NULL: not yet, or refused */
-    shown end;
+    results end;
     bool recount; /* tensors of `end` are new */
     dl_tensor *sent_x, *sent_y;
     long draws;
@@ -106,27 +106,27 @@ static dl_tensor **slot_of(dl_trainer *t, long i) {
 }
 
 /* How often the trainer itself holds it, beside the graph. */
-static int held(dl_trainer *t, const dl_tensor *x, long i) {
+static int own_references(dl_trainer *t, const dl_tensor *x, long i) {
     return (*slot_of(t, i) == x) + (i == X && t->sent_x == x) + (i == Y && t->sent_y == x);
 }
 
-static void shown_drop(shown *s) {
+static void results_drop(results *s) {
     for (long i = 0; s->t && i < s->n; i++) dl_unref(s->t[i]);
     free(s->t);
     free(s->refs);
-    *s = (shown){0};
+    *s = (results){0};
 }
 
-static dl_status shown_take(dl_trainer *t, shown *s) {
+static dl_status results_take(dl_trainer *t, results *s) {
     long n = FIRST_GRAD + t->nparam;
-    *s = (shown){.n = n, .t = calloc((size_t)n, sizeof(dl_tensor *)), .refs = calloc(2 * (size_t)n, sizeof(int))};
+    *s = (results){.n = n, .t = calloc((size_t)n, sizeof(dl_tensor *)), .refs = calloc(2 * (size_t)n, sizeof(int))};
     if (!s->t || !s->refs) return dl_fail(DL_ERR_MEMORY, "no memory for the results of a step");
     s->st_refs = s->refs + n;
     for (long i = 0; i < n; i++) s->t[i] = dl_ref(*slot_of(t, i));
     return DL_OK;
 }
 
-static void shown_put(dl_trainer *t, const shown *s) {
+static void results_put(dl_trainer *t, const results *s) {
     for (long i = 0; i < s->n; i++) {
         dl_tensor **slot = slot_of(t, i), *former = *slot;
         if (i >= FIRST_GRAD && former == s->t[i]) continue;
@@ -136,11 +136,11 @@ static void shown_put(dl_trainer *t, const shown *s) {
     }
 }
 
-/* Counts how often each is held now, when nobody else has seen them. */
-static void count_holders(dl_trainer *t, shown *s) {
+/* Counts how often each is referenced now, when nobody else has seen them. */
+static void count_references(dl_trainer *t, results *s) {
     for (long i = 0; i < s->n; i++) {
         if (!s->t[i]) continue;
-        s->refs[i] = s->t[i]->refs - held(t, s->t[i], i);
+        s->refs[i] = s->t[i]->refs - own_references(t, s->t[i], i);
         s->st_refs[i] = s->t[i]->st->refs;
     }
 }
@@ -150,7 +150,7 @@ static void count_holders(dl_trainer *t, shown *s) {
 static void forget(dl_trainer *t, dl_step_graph *p) {
     if (p->graph) t->backend->graph_free(t->index, p->graph);
     p->graph = NULL;
-    shown_drop(&p->end);
+    results_drop(&p->end);
     dl_unref(p->sent_x), dl_unref(p->sent_y);
     p->sent_x = p->sent_y = NULL;
 }
@@ -189,7 +189,7 @@ static dl_step_graph *find(dl_trainer *t) {
 /* ---------------------------------------------------------------- what someone keeps */
 
 /* Where a graph and its trainer hold tensors of the graph. NULL past the end. */
-static dl_tensor **place_of(dl_trainer *t, dl_step_graph *p, long i) {
+static dl_tensor **holder_of(dl_trainer *t, dl_step_graph *p, long i) {
     dl_tensor **sent[] = {&p->sent_x, &p->sent_y, &t->sent_x, &t->sent_y};
     return i < p->end.n ? &p->end.t[i] : i < p->end.n + 4 ? sent[i - p->end.n] : NULL;
 }
@@ -200,7 +200,7 @@ static dl_status renew(dl_trainer *t, dl_step_graph *p, dl_tensor *old, dl_stora
     if (!fresh) return dl_failed();
     if (old->node) fresh->node = dl_node_ref(old->node), fresh->out = old->out;
     dl_ref(old);
-    for (long i = 0; (at = place_of(t, p, i)); i++)
+    for (long i = 0; (at = holder_of(t, p, i)); i++)
         if (*at == old) {
             dl_unref(old);
             *at = dl_ref(fresh);
@@ -210,8 +210,9 @@ static dl_status renew(dl_trainer *t, dl_step_graph *p, dl_tensor *old, dl_stora
     return DL_OK;
 }
 
-/* What is kept gets memory of its own, and the graph's memory tensors that nobody has seen. */
-static dl_status part(dl_trainer *t, dl_step_graph *p, dl_storage *kept) {
+/* Someone outside holds tensors over `kept`: these keep their values in memory of their own, and the graph, which goes
+ * on writing to the former memory, shows new tensors over it. */
+static dl_status move_out(dl_trainer *t, dl_step_graph *p, dl_storage *kept) {
     dl_storage *own = dl_storage_new(kept->bytes, kept->device);
     if (!own) return dl_failed();
     dl_status st = dl_device_copy(own->data, own->device, kept->data, kept->device, kept->bytes);
@@ -219,21 +220,21 @@ static dl_status part(dl_trainer *t, dl_step_graph *p, dl_storage *kept) {
     dl_tensor **at;
     if (st == DL_OK) own->data = kept->data, kept->data = data;
     dl_storage_ref(kept);
-    for (long i = 0; st == DL_OK && (at = place_of(t, p, i)); i++)
+    for (long i = 0; st == DL_OK && (at = holder_of(t, p, i)); i++)
         if (*at && (*at)->st == kept) st = renew(t, p, *at, own);
     dl_storage_unref(kept);
     dl_storage_unref(own);
     return st;
 }
 
-/* Before the graph runs again. */
-static dl_status part_with_kept(dl_trainer *t, dl_step_graph *p) {
+/* Before the graph runs again and overwrites its results. */
+static dl_status move_out_kept(dl_trainer *t, dl_step_graph *p) {
     for (long i = 0; i < p->end.n; i++) {
         dl_tensor *x = p->end.t[i];
         if (!x || !p->end.refs[i]) continue;
-        if (x->refs == p->end.refs[i] + held(t, x, i) && x->st->refs == p->end.st_refs[i]) continue;
+        if (x->refs == p->end.refs[i] + own_references(t, x, i) && x->st->refs == p->end.st_refs[i]) continue;
         p->recount = true;
-        DL_TRY(part(t, p, x->st));
+        DL_TRY(move_out(t, p, x->st));
         for (long k = i; k < p->end.n; k++) /* of one storage: seen to */
             if (p->end.t[k] && p->end.t[k]->st == p->end.t[i]->st) p->end.refs[k] = 0;
     }
@@ -252,7 +253,7 @@ static void touch_all(dl_trainer *t) {
 
 /* The results of the graph's step as those of the trainer. */
 static void show_results(dl_trainer *t, const dl_step_graph *p) {
-    shown_put(t, &p->end);
+    results_put(t, &p->end);
     touch_all(t);
 }
 
@@ -271,7 +272,7 @@ static dl_status count_step(dl_trainer *t, const dl_step_graph *p, long epoch, l
 
 static dl_status replay(dl_trainer *t, dl_step_graph *p) {
     long epoch, at;
-    dl_status st = part_with_kept(t, p);
+    dl_status st = move_out_kept(t, p);
     if (st != DL_OK) {
         forget(t, p);
         return p->seen = 0, st;
@@ -282,7 +283,7 @@ static dl_status replay(dl_trainer *t, dl_step_graph *p) {
     DL_TRY(dl_step_set_rates(t));
     DL_TRY(t->backend->replay(t->index, p->graph));
     show_results(t, p);
-    if (p->recount) count_holders(t, &p->end);
+    if (p->recount) count_references(t, &p->end);
     p->recount = false;
     return count_step(t, p, epoch, at);
 }
@@ -290,21 +291,21 @@ static dl_status replay(dl_trainer *t, dl_step_graph *p) {
 /* ---------------------------------------------------------------- state, to come back to */
 
 /* All that a step changes on the device. */
-typedef struct image {
+typedef struct device_state {
     dl_tensor **t; /* borrowed */
     dl_tensor **copy;
     long n;
-} image;
+} device_state;
 
 /* And on the host. */
-typedef struct place {
+typedef struct host_state {
     long epoch, batch, t_epoch, issued, from, at_epoch, opt_steps;
     long *steps; /* of the optimizer's parameters, then of its groups */
     uint64_t rng, dropout;
     dl_report report;
-} place;
+} host_state;
 
-static void image_free(image *m) {
+static void state_free(device_state *m) {
     for (long i = 0; m->copy && i < m->n; i++) dl_unref(m->copy[i]);
     free(m->copy);
     free(m->t);
@@ -321,9 +322,9 @@ static dl_tensor *copy_of(const dl_tensor *t) {
     return c;
 }
 
-static dl_status image_take(dl_trainer *t, image *m) {
+static dl_status state_save(dl_trainer *t, device_state *m) {
     long most = t->state->n + t->opt->n * DL_OPTIM_STATES + t->nparam + 1;
-    *m = (image){.t = calloc((size_t)most, sizeof *m->t), .copy = calloc((size_t)most, sizeof *m->copy)};
+    *m = (device_state){.t = calloc((size_t)most, sizeof *m->t), .copy = calloc((size_t)most, sizeof *m->copy)};
     if (!m->t || !m->copy) return dl_fail(DL_ERR_MEMORY, "no memory for the state of a training");
     for (long i = 0; i < t->state->n; i++) m->t[m->n++] = t->state->entries[i].tensor;
     for (long i = 0; i < t->opt->n; i++)
@@ -336,7 +337,7 @@ static dl_status image_take(dl_trainer *t, image *m) {
     return DL_OK;
 }
 
-static dl_status image_put(const image *m) {
+static dl_status state_restore(const device_state *m) {
     for (long i = 0; i < m->n; i++) {
         dl_storage *st = m->t[i]->st;
         DL_TRY(dl_device_copy(st->data, st->device, m->copy[i]->st->data, st->device, st->bytes));
@@ -345,8 +346,8 @@ static dl_status image_put(const image *m) {
     return DL_OK;
 }
 
-/* Do the tensors hold the bits of the image? */
-static dl_status image_same(const image *m, bool *same) {
+/* Do the tensors hold the saved bits? */
+static dl_status state_same(const device_state *m, bool *same) {
     *same = true;
     for (long i = 0; i < m->n && *same; i++) {
         size_t n = m->t[i]->st->bytes;
@@ -362,15 +363,15 @@ static dl_status image_same(const image *m, bool *same) {
     return DL_OK;
 }
 
-static dl_status place_take(dl_trainer *t, place *p) {
-    *p = (place){.t_epoch = t->epoch,
-                 .issued = t->issued,
-                 .from = t->control_from,
-                 .at_epoch = t->control_epoch,
-                 .opt_steps = t->opt->steps,
-                 .rng = t->control_rng,
-                 .dropout = dl_rng_position(DL_STREAM_DROPOUT),
-                 .report = t->report[t->taken % DL_REPORTS]};
+static dl_status host_save(dl_trainer *t, host_state *p) {
+    *p = (host_state){.t_epoch = t->epoch,
+                      .issued = t->issued,
+                      .from = t->control_from,
+                      .at_epoch = t->control_epoch,
+                      .opt_steps = t->opt->steps,
+                      .rng = t->control_rng,
+                      .dropout = dl_rng_position(DL_STREAM_DROPOUT),
+                      .report = t->report[t->taken % DL_REPORTS]};
     dl_loader_position(t->loader, &p->epoch, &p->batch);
     p->steps = malloc((size_t)(t->opt->n + t->groups) * sizeof *p->steps);
     if (!p->steps) return dl_fail(DL_ERR_MEMORY, "no memory for the state of a training");
@@ -379,7 +380,7 @@ static dl_status place_take(dl_trainer *t, place *p) {
     return DL_OK;
 }
 
-static dl_status place_put(dl_trainer *t, const place *p) {
+static dl_status host_restore(dl_trainer *t, const host_state *p) {
     t->epoch = p->t_epoch, t->issued = p->issued, t->control_from = p->from, t->control_epoch = p->at_epoch;
     t->opt->steps = p->opt_steps, t->control_rng = p->rng;
     dl_rng_seek(DL_STREAM_DROPOUT, p->dropout);
@@ -417,27 +418,27 @@ static dl_status record(dl_trainer *t, dl_step_graph *p) {
     DL_TRY(end);
     p->graph = graph;
     p->sent_x = dl_ref(t->sent_x), p->sent_y = dl_ref(t->sent_y);
-    DL_TRY(shown_take(t, &p->end));
+    DL_TRY(results_take(t, &p->end));
     p->draws = (long)(dl_rng_position(DL_STREAM_DROPOUT) - before);
     p->samples = t->after[(t->issued - 1) % DL_REPORTS].samples;
     return DL_OK;
 }
 
 /* Runs the graph for the first time, where the step op by op began, and compares. */
-static dl_status prove(dl_trainer *t, dl_step_graph *p, const image *after, const dl_report *want, bool *same) {
+static dl_status verify(dl_trainer *t, dl_step_graph *p, const device_state *after, const dl_report *want, bool *same) {
     const dl_report *got = &t->report[t->taken % DL_REPORTS];
     DL_TRY(t->backend->replay(t->index, p->graph));
     DL_TRY(t->backend->synchronize(t->index));
-    DL_TRY(image_same(after, same));
+    DL_TRY(state_same(after, same));
     *same = *same && !memcmp(got, want, offsetof(dl_report, time)) && got->end == want->end;
     if (!*same) return DL_OK;
     show_results(t, p);
-    count_holders(t, &p->end);
+    count_references(t, &p->end);
     return DL_OK;
 }
 
 /* The trainer's note: why some step runs op by op, else that steps are captured. */
-static void renew_note(dl_trainer *t) {
+static void update_note(dl_trainer *t) {
     const char *text = "";
     for (const dl_step_graph *p = t->graphs; p; p = p->next)
         if (*p->refused || (p->graph && !*text)) text = *p->refused ? p->refused : CAPTURED;
@@ -449,29 +450,29 @@ static dl_status refuse(dl_trainer *t, dl_step_graph *p) {
     snprintf(p->refused, sizeof p->refused, "%s", dl_errmsg());
     forget(t, p); /* whose end may fail too */
     dl_error_clear();
-    renew_note(t);
+    update_note(t);
     return DL_OK;
 }
 
 /* A step that ran op by op, and what lay before it and after. */
 typedef struct eager {
-    image before, after;
-    place from, to;
-    shown end;
+    device_state before, after;
+    host_state from, to;
+    results end;
 } eager;
 
 static dl_status eager_end(dl_trainer *t, eager *e) {
-    DL_TRY(image_take(t, &e->after));
-    DL_TRY(shown_take(t, &e->end));
-    DL_TRY(place_take(t, &e->to));
+    DL_TRY(state_save(t, &e->after));
+    DL_TRY(results_take(t, &e->end));
+    DL_TRY(host_save(t, &e->to));
     e->to.report = t->report[t->taken % DL_REPORTS];
     return DL_OK;
 }
 
 static void eager_free(eager *e) {
-    image_free(&e->before);
-    image_free(&e->after);
-    shown_drop(&e->end);
+    state_free(&e->before);
+    state_free(&e->after);
+    results_drop(&e->end);
     free(e->from.steps);
     free(e->to.steps);
 }
@@ -479,32 +480,32 @@ static void eager_free(eager *e) {
 /* The step is done again from a graph. Whatever goes wrong, it stays done. */
 static dl_status capture(dl_trainer *t, dl_step_graph *p, const eager *e) {
     bool same = false;
-    DL_TRY(image_put(&e->before));
-    DL_TRY(place_put(t, &e->from));
+    DL_TRY(state_restore(&e->before));
+    DL_TRY(host_restore(t, &e->from));
     dl_status st = dl_step_set_rates(t);
     if (st == DL_OK) st = record(t, p);
-    if (st == DL_OK) st = prove(t, p, &e->after, &e->to.report, &same);
+    if (st == DL_OK) st = verify(t, p, &e->after, &e->to.report, &same);
     if (st == DL_OK && !same) st = dl_fail(DL_ERR_UNSUPPORTED, "a replay did not end in the same bits");
-    if (st == DL_OK) return renew_note(t), DL_OK;
+    if (st == DL_OK) return update_note(t), DL_OK;
     refuse(t, p);
     DL_TRY(t->backend->synchronize(t->index));
-    DL_TRY(image_put(&e->after));
-    DL_TRY(place_put(t, &e->to));
-    shown_put(t, &e->end); /* what the capture left has never been computed */
+    DL_TRY(state_restore(&e->after));
+    DL_TRY(host_restore(t, &e->to));
+    results_put(t, &e->end); /* what the capture left has never been computed */
     return t->backend->synchronize(t->index);
 }
 
-/* The step op by op, between its images. */
+/* The step op by op, after saving the state before it. */
 static dl_status eager_run(dl_trainer *t, eager *e) {
-    DL_TRY(place_take(t, &e->from));
-    DL_TRY(image_take(t, &e->before));
+    DL_TRY(host_save(t, &e->from));
+    DL_TRY(state_save(t, &e->before));
     dl_status st = dl_step_issue_eagerly(t);
     if (st == DL_OK) return t->backend->synchronize(t->index);
     if (st != DL_ERR_MEMORY) return st;
-    dl_error error; /* without the images there may be room: back to where it began */
+    dl_error error; /* without the saved state there may be room: back to where it began */
     dl_error_take(&error);
-    DL_TRY(image_put(&e->before));
-    DL_TRY(place_put(t, &e->from));
+    DL_TRY(state_restore(&e->before));
+    DL_TRY(host_restore(t, &e->from));
     DL_TRY(t->backend->synchronize(t->index));
     return dl_error_put(&error);
 }
@@ -541,7 +542,7 @@ dl_status dl_replay_step(dl_trainer *t, bool *done) {
         t->no_graphs = true;
         return DL_OK;
     }
-    if (t->no_graphs) renew_note(t);
+    if (t->no_graphs) update_note(t);
     t->no_graphs = false;
     dl_step_graph *p = find(t);
     if (!p) return dl_failed();
@@ -549,7 +550,8 @@ dl_status dl_replay_step(dl_trainer *t, bool *done) {
         *done = true;
         return replay(t, p);
     }
-    if (*p->refused || ++p->seen <= WARM || t->opt->steps < 1) return DL_OK; /* states are made in the first step */
+    if (*p->refused || ++p->seen <= WARM_UP_STEPS || t->opt->steps < 1)
+        return DL_OK;                       /* states are made in the first step */
     t->drain_first = t->taken != t->issued; /* the next time, when all is done and told */
     if (t->drain_first) return DL_OK;
     *done = true;
