@@ -4,8 +4,9 @@
 Beside NAME.dlsh stand NAME.out (standard output; absent: none), NAME.err (standard error) and NAME.status (exit status;
 absent: 0). In .out and .err, `<...>` stands for anything in a line and, alone on a line, for any lines. Files in NAME.d/ are
 copied into the directory. A leading comment `# options: --mode json` gives options of dlsh, `# args: epochs=2` the script's
-arguments. In a .sh test `dlsh` is on the PATH, $EXAMPLES is the folder of examples; exit status 77 says that it cannot run here. --update rewrites what does not match and keeps the
-wildcards inside lines that still fit.
+arguments. In a .sh test `dlsh` is on the PATH, $EXAMPLES is the folder of examples, Python finds the modules of
+tests/support; exit status 77 says that it cannot run here. --update rewrites what does not match and keeps the wildcards
+inside lines that still fit.
 """
 import argparse
 import pathlib
@@ -41,7 +42,8 @@ def execute(script, bindir, timeout):
         else:
             argv = ["dlsh", "-n", "--db", "test.db", *header(text, "options"), script.name, *header(text, "args")]
         argv[0] = shutil.which(argv[0], path=f"{bindir}:/usr/bin:/bin") or argv[0]
-        env = dict(expect.environment(bindir, tmp), EXAMPLES=str(HERE.parent / "examples"))
+        env = dict(expect.environment(bindir, tmp), EXAMPLES=str(HERE.parent / "examples"), PYTHONPATH=str(HERE / "support"),
+                   PYTHONDONTWRITEBYTECODE="1")
         return expect.run(argv, work, env, timeout=timeout)
 
 

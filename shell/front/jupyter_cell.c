@@ -151,6 +151,7 @@ json_t *jup_execute(jup_request *r) {
     jup.may_ask = jup_content_bool(r, "allow_stdin", 1);
     jup.payload = json_array();
     if (store) jup.count++;
+    jup_running(1); /* who is told that the cell runs can interrupt it */
     if (!silent)
         jup_post(JUP_IOPUB, r, "execute_input",
                  json_pack("{s:o?, s:I}", "code", jup_text(code, len), "execution_count", (json_int_t)jup.count), NULL);
@@ -159,7 +160,6 @@ json_t *jup_execute(jup_request *r) {
     jup_sink_begin();
     if (!silent) remember(code, len);
     dlsh_buf output = {0};
-    jup_running(1);
     dl_status status = run_code(code, len, &output);
     json_t *reply = reply_of(r, status);
     jup_running(0);

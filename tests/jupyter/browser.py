@@ -34,6 +34,15 @@ PICTURES = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else None
 CELLS = ["6 * 7", 'd = dataset("digits"); net m { flatten -> linear 32 -> relu -> linear 10 }\nt = trainer(m, d, opt=adam(lr=1e-3), batch=32)\ntrain t epochs=2\nimg d n=4',
          "train t epochs=100000", "after = t.step > 0\nafter", "cross_en", "randn(3, 4)", "1 +\n2 * missing_name"]
 
+# Runs all cells; returns the most milliseconds between two that were sent, by the clock that their headers have.
+RUN_ALL = """var of = Date.prototype.toISOString, sent = [];
+Date.prototype.toISOString = function() { sent.push(+this); return of.call(this) };
+Jupyter.notebook.clear_all_output();
+Jupyter.notebook.execute_all_cells();
+Date.prototype.toISOString = of;
+return sent.length < 7 ? Infinity : Math.max(...sent.slice(1).map((t, i) => t - sent[i]))"""
+ONE_BURST = 40  # ms, as the kernel has it
+
 
 def start_notebook():
     with socket.socket() as s:
@@ -138,7 +147,7 @@ def main():
     time.sleep(1)
     assert p.js("return Jupyter.notebook.get_cell(2).output_area.outputs.length") == count == 1, "one display, updated"
     p.js("Jupyter.notebook.kernel.interrupt()")
-    p.wait(lambda: not p.busy(2), 10, "the training goes on")
+    p.wait(lambda: not p.busy(2), what="the training goes on")
     assert "interrupted" in p.text(2), p.text(2)
     assert "true" in p.run(3), p.text(3)
 
@@ -161,10 +170,14 @@ def main():
     p.shot("error")
 
     # Run All stops at an error, though the first cell fails before the browser has sent the last one
-    time.sleep(0.2)  # what is sent within moments of the last error belongs to it
-    p.js("Jupyter.notebook.get_cell(0).set_text('missing_at_once'); for (var i = 1; i < 7; i++) Jupyter.notebook.get_cell(i).set_text('1 + ' + i);"
-         "Jupyter.notebook.clear_all_output(); Jupyter.notebook.execute_all_cells()")
-    p.wait(lambda: "missing_at_once" in p.text(0) and not any(p.busy(i) for i in range(7)), 20, "Run All")
+    p.js("Jupyter.notebook.get_cell(0).set_text('missing_at_once'); for (var i = 1; i < 7; i++) Jupyter.notebook.get_cell(i).set_text('1 + ' + i)")
+    for _ in range(30):
+        time.sleep(0.2)  # what is sent within moments of the last error belongs to it
+        gap = p.js(RUN_ALL)
+        p.wait(lambda: "missing_at_once" in p.text(0) and not any(p.busy(i) for i in range(7)), what="Run All")
+        if gap < ONE_BURST:  # where others held up the browser, the kernel could not know that all was sent at once
+            break
+    assert gap < ONE_BURST, f"the browser never sends its cells at once: {gap} ms between two of them"
     time.sleep(0.5)
     assert [(p.number(i), p.text(i).strip()) for i in range(1, 7)] == [(None, "")] * 6, [p.text(i) for i in range(7)]
     for i in (0, 3):

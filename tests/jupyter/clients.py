@@ -24,11 +24,14 @@ class Shared(kernel.OneKernel):
     # ---------------------------------------------------------------- cells sent in one go
 
     def test_a_burst_stops_at_the_first_error(self):
-        """The first fails before the second has come."""
+        """The first fails before the second has come, which was sent at the same time by the clock of the client."""
         for i in range(50):
-            ids = [self.c.execute(code) for code in (f"burst_{i}_missing", f"burst_ran = {i}", "1")]
-            contents = [self.k.reply(m)["content"] for m in ids]
-            self.assertEqual([c["ename"] for c in contents], ["name error", "aborted", "aborted"])
+            cells = [self.c.session.msg("execute_request", {"code": code}) for code in (f"burst_{i}_missing", f"burst_ran = {i}", "1")]
+            for m in cells:
+                m["header"]["date"] = cells[0]["header"]["date"]
+                self.c.shell_channel.send(m)
+            contents = [self.k.reply(m["header"]["msg_id"])["content"] for m in cells]
+            self.assertEqual([c.get("ename") for c in contents], ["name error", "aborted", "aborted"])
             self.assertNotIn("execution_count", contents[1])  # clients would number it
 
     def test_who_waits_for_the_reply_goes_on(self):
@@ -78,12 +81,15 @@ class Shared(kernel.OneKernel):
         self.assertEqual(self.k.text("by_control"), "5")
 
     def test_control_comes_before_what_waits(self):
-        self.k.text('extern "libc.so.6" int usleep(unsigned int us);')
-        first = self.c.execute("usleep(1500000); order = 0")
+        self.k.text('extern "libc.so.6" { int access(const char *path, int mode); int usleep(unsigned int us); }')
+        first = self.c.execute('while access("all is sent", 0) != 0 { usleep(1000) }; order = 0')
         later = [self.c.execute(f"order = order * 10 + {i}") for i in (2, 3)]
         self.k.begun(first)
         raw = Raw(self.k.info, "control_port")
-        self.assertEqual(raw.ask(raw.frames("execute_request", {"code": "order = order * 10 + 1"}), 20000)[2]["status"], "ok")
+        raw.socket.send_multipart(raw.frames("execute_request", {"code": "order = order * 10 + 1"}))
+        self.assertEqual(raw.ask(raw.frames("kernel_info_request", {}))[0]["msg_type"], "kernel_info_reply")  # so the cell is there
+        (kernel.HOME / "all is sent").touch()
+        self.assertEqual(raw.read()[2]["status"], "ok")
         for m in (first, *later):
             self.assertEqual(self.k.reply(m)["content"]["status"], "ok")
         raw.close()
@@ -150,10 +156,10 @@ class Lives(unittest.TestCase):
                 s.ipv6, s.linger = True, 0
                 s.connect(f"tcp://[::1]:{info['hb_port']}")
                 s.send(b"beat")
-                heard = s.poll(5000)
+                heard = s.poll(1000 * kernel.TIMEOUT)
                 s.close()
                 process.terminate()
-                log = process.communicate(timeout=10)[1]
+                log = process.communicate(timeout=kernel.TIMEOUT)[1]
                 if "cannot listen" in log and not zmq.has("ipv6"):
                     self.skipTest(log)
                 self.assertTrue(heard, log)
@@ -169,12 +175,12 @@ class Lives(unittest.TestCase):
                 raw, kept = Raw(info), protocol.sign
                 try:
                     protocol.sign = lambda key, parts: hmac.new(key, b"".join(parts), getattr(hashlib, name)).hexdigest().encode()
-                    self.assertEqual(raw.ask(raw.frames("kernel_info_request", {}), 10000)[2]["status"], "ok")
+                    self.assertEqual(raw.ask(raw.frames("kernel_info_request", {}))[2]["status"], "ok")
                 finally:
                     protocol.sign = kept
                     raw.close()
                     process.terminate()
-                    process.wait(timeout=10)
+                    process.wait(timeout=kernel.TIMEOUT)
 
     def test_help_of_the_command(self):
         for words in (["install", "--help"], ["--help"], ["-h"]):
@@ -186,7 +192,7 @@ class Lives(unittest.TestCase):
             self.skipTest("no jupyter-run (Debian: jupyter-client)")
         kernel.install()
         code = 'seed 1\nd = dataset("digits", n=640, test=64)\nnet m { flatten -> linear 10 }\ntrain trainer(m, d, opt=sgd(lr=0.1), batch=64) epochs=2'
-        p = subprocess.run(["/usr/bin/jupyter-run", "--kernel", "dlsh"], input=code, capture_output=True, text=True, timeout=60)
+        p = subprocess.run(["/usr/bin/jupyter-run", "--kernel", "dlsh"], input=code, capture_output=True, text=True, timeout=4 * kernel.TIMEOUT)
         self.assertEqual((p.returncode, p.stderr), (0, ""))
         self.assertEqual(re.findall(r"(?m)^epoch (\d/\d) ", p.stdout), ["1/2", "2/2"])
 

@@ -101,7 +101,7 @@ def main():
                     while raw.socket.poll(0):
                         raw.socket.recv_multipart()
                     raw.socket.send_multipart(raw.frames("kernel_info_request", {}))
-                    end = time.monotonic() + 30
+                    end = time.monotonic() + kernel.TIMEOUT
                     while True:
                         assert raw.socket.poll(1000 * max(0, end - time.monotonic())), f"no answer after message {i}\n{k.read_log()[-3000:]}"
                         frames = raw.socket.recv_multipart()

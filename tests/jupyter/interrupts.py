@@ -42,8 +42,8 @@ CELLS = {
 
 def interrupt(k, by_message):
     if by_message:
-        k.client.control_channel.send(k.client.session.msg("interrupt_request", {}))
-        while k.client.get_control_msg(timeout=20)["msg_type"] != "interrupt_reply":
+        k.press()
+        while k.client.get_control_msg(timeout=kernel.TIMEOUT)["msg_type"] != "interrupt_reply":
             pass
     else:
         os.kill(k.process.pid, signal.SIGINT)
@@ -53,7 +53,7 @@ def until_idle(k, msg_id, done):
     """The text printed by the request. Nothing may come for one that is done."""
     text = ""
     while True:
-        m = k.client.get_iopub_msg(timeout=30)
+        m = k.client.get_iopub_msg(timeout=kernel.TIMEOUT)
         parent = m["parent_header"].get("msg_id")
         assert parent not in done, f"{m['msg_type']} behind idle"
         if parent != msg_id:

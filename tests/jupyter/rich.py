@@ -266,8 +266,8 @@ train u epochs=5"""
     def test_an_interrupted_training_says_so(self):
         k = self.k
         msg_id = k.client.execute("train t epochs=100000")
-        time.sleep(1)
-        k.client.control_channel.send(k.client.session.msg("interrupt_request", {}))
+        k.until(msg_id, lambda m: "loss" in m["content"].get("data", {}).get("text/plain", ""))
+        k.press()
         out = [(m["msg_type"], m["content"]) for m in k.outputs(msg_id)]
         self.assertEqual(k.reply(msg_id)["content"]["ename"], "interrupted")
         text, note = self.final(out)

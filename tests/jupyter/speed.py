@@ -12,10 +12,10 @@ FULL = "--full" in sys.argv
 def round_trips(k, code="1+1", n=200):
     times = []
     for _ in range(n):
-        start = time.perf_counter()
+        watch = k.stopwatch()
         msg_id = k.client.execute(code)
         k.reply(msg_id)
-        times.append((time.perf_counter() - start) * 1e3)
+        times.append(watch.took() * 1e3)
         k.outputs(msg_id)
     return statistics.median(times[20:])
 
@@ -28,7 +28,7 @@ def output(k, megabytes):
     msg_id = k.client.execute(code)
     rest, expected, messages = "", 0, 0
     while True:
-        m = k.client.get_iopub_msg(timeout=60)
+        m = k.client.get_iopub_msg(timeout=kernel.TIMEOUT)
         if m["parent_header"].get("msg_id") != msg_id:
             continue
         if m["msg_type"] == "stream":
@@ -62,10 +62,11 @@ def first_reply():
     parts = [json.dumps(p).encode() for p in ({"msg_id": "1", "msg_type": "kernel_info_request", "session": "s", "username": "u",
                                                "date": "", "version": "5.3"}, {}, {}, {})]
     s.send_multipart([b"<IDS|MSG>", hmac.new(info["key"].encode(), b"".join(parts), hashlib.sha256).hexdigest().encode(), *parts])
-    start = time.perf_counter()
+    watch = kernel.Stopwatch()
     p = subprocess.Popen([kernel.DLSH, "kernel", "run", path], cwd=kernel.HOME)
-    assert s.poll(20000), "no reply"
-    took = time.perf_counter() - start
+    watch.add(p.pid)
+    assert s.poll(1000 * kernel.TIMEOUT), "no reply"
+    took = watch.took()
     p.kill()
     p.wait()
     s.close()
@@ -88,7 +89,7 @@ def main():
     if FULL:
         with kernel.Kernel(argv=["/usr/bin/python3", "-m", "ipykernel_launcher", "-f"]) as k:
             print(f"ipykernel 1+1: {round_trips(k):.2f} ms, ready after {k.ready * 1e3:.0f} ms")
-    # limits with room for a loaded machine; the figures aimed at are 150 ms and 5 ms
+    # limits with room for slow machines; the figures aimed at are 150 ms and 5 ms
     assert ready[2] < 1 and ours < 25
 
 

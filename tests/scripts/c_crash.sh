@@ -27,7 +27,7 @@ C flags="-pthread" {
     }
     void waits(void) { run(at_once, 1); }
     void aborts(void) { run(gives_up, 1); }
-    void sleeps(void) { run(at_once, 0); usleep(200000); }
+    void sleeps(void) { run(at_once, 0); sleep(20); } // left when the thread crashes
     void calls(void (*f)(void)) { pthread_t t; pthread_create(&t, NULL, at_once, NULL); f(); pthread_join(t, NULL); }
     void leaves(void) { run(later, 0); }
     int fine(void) { return 7; }
@@ -39,7 +39,7 @@ told(waits)
 told(waits)
 told(aborts)
 told(sleeps)
-told(fn () { calls(fn () { usleep(100000) }) })
+told(fn () { calls(fn () { usleep(20000000) }) })
 told(fn () { calls(fn () { for i in range(100000000) { i + 1 } }) })
 fine()
 x = ones(300, 300)
@@ -89,7 +89,7 @@ C flags="-pthread" {
     void waits(void) { run(overflows, 0); }
     long okay(long x) { return run(fine, (void *)x); }
     long leaves(void) { return run(exits, 0); }
-    void later(void) { pthread_t t; pthread_create(&t, NULL, overflows, 0); pthread_detach(t); usleep(300000); }
+    void later(void) { pthread_t t; pthread_create(&t, NULL, overflows, 0); pthread_detach(t); sleep(20); }
 }
 fn told(f) { try { f() } catch e { print(e.kind, e.message) } }
 okay(41)

@@ -1,13 +1,13 @@
 # Ctrl-C ends C that never returns, with the line it was in; the process is then told of the interrupt as ever.
 dlsh -n --db none -c 'C {
+    #include <stdio.h>
     void forever(void) {
+        puts("running"), fflush(stdout);
         for (volatile int i = 1; i; i ^= 2) {}
     }
 }
-print("running")
 forever()' >out 2>err &
 while ! grep -qs running out; do sleep 0.05; done
-sleep 0.3
 kill -INT $!
 wait $!
 echo "status $?"

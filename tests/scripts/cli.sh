@@ -67,7 +67,12 @@ run -n -c 'help(matmul)'
 dlsh -n -c 'for i in range(3) { print(i) }' | cat
 dlsh -n -c 'print("lost")' >/dev/full
 echo "=> $?"
-timeout -s INT 1 dlsh -n -c 'while true { x = 1 }' 2>&1
+dlsh -n -c 'print("begun")
+while true { x = 1 }' >said 2>&1 &
+until grep -q begun said; do sleep 0.05; done
+kill -INT $!
+wait $!
+cat said
 printf '1 + 1\n' | dlsh -n -i -q --db none
 echo 'exit 5' >home/.config/dlsh/rc.dlsh
 HOME=$PWD/home run -c 'print("not reached")'

@@ -1,5 +1,5 @@
 # Texts and tables are files: what waits for a writer, or has no end, is an error at once.
-run() { timeout 20 dlsh -n --db none "$@" 2>&1 | grep -v '^    '; }
+run() { timeout 120 dlsh -n --db none "$@" 2>&1 | grep -v '^    '; }
 mkfifo table.csv
 run -c 'dataset("csv", "table.csv")'
 run -c 'dataset("csv", "/dev/zero")'

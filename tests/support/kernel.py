@@ -14,6 +14,8 @@ import tempfile
 import time
 import unittest
 
+from stopwatch import Stopwatch
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DLSH = os.path.abspath(os.environ.get("DLSH", ROOT / "build/bin/dlsh"))
 
@@ -32,7 +34,7 @@ os.environ.update(HOME=str(HOME), JUPYTER_DATA_DIR=str(HOME / "data"), JUPYTER_R
 os.environ.pop("XDG_DATA_HOME", None)
 for name in ("data", "runtime", "config"):
     (HOME / name).mkdir()
-TIMEOUT = 60
+TIMEOUT = 60  # seconds for what must come, however loaded the machine is
 
 
 def install():
@@ -78,7 +80,7 @@ class Kernel:
         if orderly:
             self.client.shutdown()
             try:
-                self.process.wait(timeout=30)
+                self.process.wait(timeout=TIMEOUT)
             except subprocess.TimeoutExpired:
                 pass
         self.client.stop_channels()
@@ -99,13 +101,15 @@ class Kernel:
             if m["parent_header"].get("msg_id") == msg_id:
                 return m
 
+    def until(self, msg_id, test, timeout=TIMEOUT):
+        """Waits until iopub says of a request what passes the test; what it has said is kept for outputs()."""
+        end = time.monotonic() + timeout
+        while not any(m["parent_header"].get("msg_id") == msg_id and test(m) for m in self.kept[-1:]):
+            self.kept.append(self.client.get_iopub_msg(timeout=max(0.01, end - time.monotonic())))
+
     def begun(self, msg_id, timeout=TIMEOUT):
-        """Waits until a cell runs; what iopub says of it before is kept for outputs()."""
-        self.kept, end = [], time.monotonic() + timeout
-        while not self.kept or self.kept[-1]["msg_type"] != "execute_input":
-            m = self.client.get_iopub_msg(timeout=max(0.01, end - time.monotonic()))
-            if m["parent_header"].get("msg_id") == msg_id:
-                self.kept.append(m)
+        """Waits until a cell runs: from then on it can be interrupted."""
+        self.until(msg_id, lambda m: m["msg_type"] == "execute_input", timeout)
 
     def outputs(self, msg_id, timeout=TIMEOUT):
         """What iopub says about a request, from busy to idle; both are checked and left out."""
@@ -142,9 +146,22 @@ class Kernel:
                 continue
             raise AssertionError(f"unexpected: {m['msg_type']} {m['content']}")
 
-    def ends(self, seconds=10):
+    def asked(self):
+        """Waits for a question of the kernel."""
+        return self.client.get_stdin_msg(timeout=TIMEOUT)
+
+    def press(self):
+        """Sends an interrupt, without waiting for its reply; returns the message."""
+        m = self.client.session.msg("interrupt_request", {})
+        self.client.control_channel.send(m)
+        return m
+
+    def stopwatch(self):
+        return Stopwatch(self.process.pid)
+
+    def ends(self):
         """Waits for the process to end; returns its status."""
-        return self.process.wait(timeout=seconds)
+        return self.process.wait(timeout=TIMEOUT)
 
 
 class OneKernel(unittest.TestCase):

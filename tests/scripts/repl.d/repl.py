@@ -22,7 +22,7 @@ class Prompt:
     def type(self, keys):
         os.write(self.fd, keys.encode())
 
-    def wait(self, pattern, seconds=20):
+    def wait(self, pattern, seconds=120):
         """Waits until the screen's new text matches; returns it and forgets it."""
         end = time.monotonic() + seconds
         while True:
@@ -47,7 +47,7 @@ class Prompt:
 
     def end(self):
         """Reads to the end; returns the exit status."""
-        while self.read(20):
+        while self.read(120):
             pass
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
