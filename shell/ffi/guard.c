@@ -124,14 +124,22 @@ static void trace(dlsh_crash *c, const void *context) {
     tracing = 0;
 }
 
-static void leave(int sig) {
+#define TICK (SIGRTMIN + 4)
+
+/* The jump leaves the mask alone, which a guarded call then need not save: so the handler sets the one that C had, which
+ * sanitizers widen while a handler runs; without what the guard itself needs, should C have blocked it. */
+static void leave(int sig, const void *context) {
+    sigset_t mask = ((const ucontext_t *)context)->uc_sigmask;
+    for (int i = 0; i < NFAULT; i++) sigdelset(&mask, faults[i]);
+    sigdelset(&mask, SIGINT);
+    sigdelset(&mask, TICK);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
     frame *f = current;
     current = f->outer;
     tracing = 0;
     siglongjmp(f->env, sig);
 }
 
-#define TICK (SIGRTMIN + 4)
 static timer_t timer;
 static int has_timer;
 static int ticking, ticks;
@@ -181,7 +189,7 @@ static void try_to_leave(const void *context) {
         crash = (dlsh_crash){.signal = SIGINT};
         trace(&crash, context);
     }
-    leave(SIGINT);
+    leave(SIGINT, context);
 }
 
 static void on_tick(int sig, siginfo_t *info, void *context) {
@@ -247,7 +255,7 @@ static void on_fault(int sig, siginfo_t *info, void *context) {
             crash = c;
             trace(&crash, context);
         }
-        leave(sig);
+        leave(sig, context);
     }
     c.thread = (int)gettid();
     if (!tracing) trace(&c, context);

@@ -19,10 +19,15 @@
 #include "ffi/guard.h"
 #include "lang/session.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1 };
 #else
 enum { SANITIZED = 0 };
+#endif
+#if defined(__SANITIZE_THREAD__)
+enum { SIGNALS_WAIT = 1 }; /* until the code waits or locks */
+#else
+enum { SIGNALS_WAIT = 0 };
 #endif
 
 static const char text[] = "#include <stdlib.h>\n"
@@ -42,7 +47,12 @@ static const char text[] = "#include <stdlib.h>\n"
                            "void churn(void) { for (;;) free(malloc(100)); }\n"           /* 15 */
                            "int fine(void) { return 7; }\n"
                            "int illegal(void) { __builtin_trap(); return 1; }\n" /* 17 */
-                           "void again(void (*f)(void)) { for (;;) f(); }\n";
+                           "void again(void (*f)(void)) { for (;;) f(); }\n"
+                           "#include <signal.h>\n" /* 19 */
+                           "void blocks(void) {\n"
+                           "    sigset_t all; sigfillset(&all); sigdelset(&all, SIGABRT);\n"
+                           "    sigprocmask(SIG_BLOCK, &all, 0); abort();\n" /* 22 */
+                           "}\n";
 
 static void *so;
 
@@ -93,6 +103,7 @@ static void signals(void) {
     crashes("divide", with_int, "division by zero (SIGFPE)", "divide at <c>:6");
     crashes("give_up", with_int, "SIGABRT", "give_up at <c>:7");
     crashes("give_up", with_int, "SIGABRT", "give_up at <c>:7"); /* abort works twice */
+    crashes("blocks", with_int, "SIGABRT", "blocks at <c>:22"); /* and what it has blocked is told nonetheless */
     crashes("outside", with_pointer, "SIGSEGV", "called from outside at <c>:13");
     crashes("illegal", with_int, "SIGILL", "illegal at <c>:17");
 }
@@ -134,9 +145,10 @@ static void interrupted(const char *name, double at_most, int may_return) {
 }
 
 static void endless(void) {
-    interrupted("loop", 1, 0);
     interrupted("doze", 3, 1);
     interrupted("again", 3, 0);
+    if (SIGNALS_WAIT) return;
+    interrupted("loop", 1, 0);
     interrupted("churn", 3, 0);
     interrupted("churn", 3, 0);
 }
