@@ -34,7 +34,14 @@ os.environ.update(HOME=str(HOME), JUPYTER_DATA_DIR=str(HOME / "data"), JUPYTER_R
 os.environ.pop("XDG_DATA_HOME", None)
 for name in ("data", "runtime", "config"):
     (HOME / name).mkdir()
+for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"):  # a kernel's standard error is captured, and the report of its death would be
+    if name in os.environ:
+        os.environ[name] += f":log_path={HOME}/sanitizer"
 TIMEOUT = 60  # seconds for what must come, however loaded the machine is
+
+
+# ThreadSanitizer hands on a signal when the code waits or locks: C that only computes gets none.
+C_IS_INTERRUPTED = b"libtsan" not in subprocess.run(["ldd", DLSH], capture_output=True).stdout
 
 
 def install():
@@ -91,7 +98,7 @@ class Kernel:
 
     def read_log(self):
         self.log.seek(0)
-        return self.log.read()
+        return self.log.read() + "".join(path.read_text(errors="replace") for path in HOME.glob("sanitizer.*"))
 
     def reply(self, msg_id, timeout=TIMEOUT):
         """The reply to a request; replies to others are thrown away."""
