@@ -126,8 +126,8 @@ static void trace(dlsh_crash *c, const void *context) {
 
 #define TICK (SIGRTMIN + 4)
 
-/* The jump leaves the mask alone, which a guarded call then need not save: so the handler sets the one that C had, which
- * sanitizers widen while a handler runs; without what the guard itself needs, should C have blocked it. */
+/* The jump leaves the mask of signals alone, so that a call need not save it. The handler sets the one that C had,
+ * which sanitizers widen while a handler runs, less what the guard itself needs: C may have blocked that. */
 static void leave(int sig, const void *context) {
     sigset_t mask = ((const ucontext_t *)context)->uc_sigmask;
     for (int i = 0; i < NFAULT; i++) sigdelset(&mask, faults[i]);

@@ -103,7 +103,7 @@ static void signals(void) {
     crashes("divide", with_int, "division by zero (SIGFPE)", "divide at <c>:6");
     crashes("give_up", with_int, "SIGABRT", "give_up at <c>:7");
     crashes("give_up", with_int, "SIGABRT", "give_up at <c>:7"); /* abort works twice */
-    crashes("blocks", with_int, "SIGABRT", "blocks at <c>:22"); /* and what it has blocked is told nonetheless */
+    crashes("blocks", with_int, "SIGABRT", "blocks at <c>:22");  /* and what it has blocked is told nonetheless */
     crashes("outside", with_pointer, "SIGSEGV", "called from outside at <c>:13");
     crashes("illegal", with_int, "SIGILL", "illegal at <c>:17");
 }
