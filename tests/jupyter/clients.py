@@ -125,7 +125,7 @@ class Shared(kernel.OneKernel):
         self.assertEqual(self.k.reply(self.c.is_complete("train?"))["content"]["status"], "complete")
         self.k.run("fn twice_of(x, by=2) {\n    # by how much\n    return by * x\n}")
         page = self.k.run("twice_of?")[0]["payload"][0]["data"]["text/plain"]
-        self.assertIn("fn twice_of(x, by=2) {\n    # by how much\n", page)
+        self.assertIn("    fn twice_of(x, by=2) {\n        # by how much\n", page)  # code is set apart
         self.assertIn("by * x", self.k.reply(self.c.inspect("twice_of(3)", 4))["content"]["data"]["text/plain"])
         self.k.run("an_int = 4")
         self.assertIn("an_int is an int.", self.k.run("an_int?")[0]["payload"][0]["data"]["text/plain"])
