@@ -135,7 +135,7 @@ static tile tile_at(const plan *p, long t) {
 
 static void run_piece(const plan *p, const tile *t, long piece, void *acc) {
     long lo = piece % p->per_row * p->chunk, rest = piece / p->per_row, n = p->red[0].n - lo;
-    const char *x = t->x + lo * p->red[0].x, *m = p->m ? p->m + t->out * p->r->size : NULL;
+    const char *x = t->x + lo * p->red[0].x, *m = p->m ? p->m + t->out * p->r->result : NULL;
     for (int d = 1; d < p->nred; d++) {
         x += rest % p->red[d].n * p->red[d].x;
         rest /= p->red[d].n;
@@ -162,13 +162,8 @@ static void run_group(const plan *p, const tile *t, long g, void *acc) {
     collect(p, &c, t->width, acc);
 }
 
-static void store(const plan *p, const tile *t, const char *acc) {
-    long size = p->r->size, step = p->kept[0].out;
-    char *out = p->out + t->out * size;
-    if (t->width == 1 || step == 1)
-        memcpy(out, acc, (size_t)(t->width * size));
-    else
-        for (long j = 0; j < t->width; j++) memcpy(out + j * step * size, acc + j * size, (size_t)size);
+static void store(const plan *p, const tile *t, const void *acc) {
+    p->r->store(t->width, acc, p->out + t->out * p->r->result, p->kept[0].out * p->r->result);
 }
 
 typedef struct job {
@@ -182,12 +177,17 @@ static void run_band(void *arg, long i) {
     const job *j = arg;
     const plan *p = j->p;
     long n = p->kept[0].n, lo = i % j->bands * j->band, hi = lo + j->band < n ? lo + j->band : n;
-    long size = p->r->size, step = p->kept[0].out * size;
+    long size = p->r->result, step = p->kept[0].out * size;
     tile t = tile_at(p, i / j->bands * n);
     const char *m = p->m ? p->m + t.out * size : NULL;
     char *out = p->out + t.out * size;
-    for (long k = lo; k < hi; k++)
-        p->r->row(p->red[0].n, t.x + k * p->kept[0].x, p->red[0].x, m ? m + k * step : m, out + k * step);
+    bool direct = p->r->size == size;
+    double acc;
+    for (long k = lo; k < hi; k++) {
+        char *to = out + k * step;
+        p->r->row(p->red[0].n, t.x + k * p->kept[0].x, p->red[0].x, m ? m + k * step : m, direct ? (void *)to : &acc);
+        if (!direct) p->r->store(1, &acc, to, size);
+    }
 }
 
 static void run_rows(const plan *p, int threads) {
@@ -205,7 +205,7 @@ static void run_task(void *arg, long i) {
     double acc[DL_REDUCE_TILE];
     tile t = tile_at(p, i / p->groups);
     run_group(p, &t, i % p->groups, j->part ? (void *)(j->part + i * p->width * (long)sizeof(double)) : acc);
-    if (!j->part) store(p, &t, (const char *)acc);
+    if (!j->part) store(p, &t, acc);
 }
 
 static void run_tiles(const plan *p, char *part, int threads) {
@@ -226,13 +226,22 @@ static void fill(void *out, long n, dl_dtype dtype, double value) {
     for (long i = 0; i < n; i++) dl_store_f64((char *)out + i * dl_dtype_size(dtype), dtype, value);
 }
 
+/* Elements of one result. */
+static long terms(const dl_tensor *x, unsigned mask) {
+    long n = 1;
+    for (int d = 0; d < x->ndim; d++) n *= mask >> d & 1 ? x->shape[d] : 1;
+    return n;
+}
+
 dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, const void *m, void *out) {
-    plan p = {.r = &DL_SIMD_PICK(dl_reducer_table)[id][x->dtype], .x = dl_ptr(x), .m = m, .out = out};
+    plan p = {.x = dl_ptr(x), .m = m, .out = out};
+    if (id == DL_R_SUM && x->dtype == DL_F32 && terms(x, mask) <= DL_REDUCE_FEW) id = DL_R_SUM_FEW;
+    p.r = &DL_SIMD_PICK(dl_reducer_table)[id][x->dtype];
     if (!x->numel) {
         long n = 1;
         for (int d = 0; d < x->ndim; d++) n *= mask >> d & 1 ? 1 : x->shape[d];
         bool floating = dl_dtype_is_float((dl_dtype)x->dtype);
-        fill(out, n, p.r->size == 1 ? DL_BOOL : floating ? (dl_dtype)x->dtype : DL_I64, p.r->identity);
+        fill(out, n, p.r->result == 1 ? DL_BOOL : floating ? (dl_dtype)x->dtype : DL_I64, p.r->identity);
         return DL_OK;
     }
     split(&p, x, mask);

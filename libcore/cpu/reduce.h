@@ -1,16 +1,17 @@
 /* Reductions: the primitives of reduce_simd.c, one set a function and dtype, and the driver that lays them over a
- * strided tensor. Sums are blocked, so that their error grows with the logarithm of the length; the order of
- * additions depends on shapes and strides alone, never on the number of threads. */
+ * strided tensor. Sums of f32 go through f64 from four elements on, so that many terms that cancel leave what they
+ * should; the order of additions depends on shapes and strides alone, never on the number of threads. */
 #ifndef DL_CPU_REDUCE_H
 #define DL_CPU_REDUCE_H
 
 #include "cpu/iter.h"
 #include "cpu/simd.h"
 
-enum { DL_REDUCE_TILE = 512 }; /* columns reduced side by side, at most */
+enum { DL_REDUCE_TILE = 512, /* columns reduced side by side, at most */ DL_REDUCE_FEW = 16 };
 
 typedef enum dl_reduce_id {
     DL_R_SUM,
+    DL_R_SUM_FEW, /* f32: in f32, for at most DL_REDUCE_FEW elements a result */
     DL_R_PROD,
     DL_R_MAX,
     DL_R_MIN,
@@ -22,7 +23,7 @@ typedef enum dl_reduce_id {
 } dl_reduce_id;
 
 /* x: elements, one by `stride` bytes after the other; m: parameters of SUMEXP and SUMSQUARE, one for each result,
- * `mstride` of them apart, else unused. Accumulators have the dtype of the result. */
+ * `mstride` of them apart, else unused. */
 typedef struct dl_reducer {
     /* *acc = the n elements (n > 0) reduced */
     void (*row)(long n, const char *x, long stride, const void *m, void *acc);
@@ -30,8 +31,10 @@ typedef struct dl_reducer {
     void (*cols)(long rows, long width, const char *x, long stride, const void *m, long mstride, void *acc);
     /* acc[j] = acc[j] and more[j] reduced */
     void (*join)(long n, void *acc, const void *more);
-    long size;       /* bytes of an accumulator */
-    double identity; /* the result of no elements */
+    /* n results, `step` bytes apart */
+    void (*store)(long n, const void *acc, char *out, long step);
+    long size, result; /* bytes of an accumulator, of a result */
+    double identity;   /* the result of no elements */
 } dl_reducer;
 
 DL_SIMD_DECL(extern const dl_reducer, dl_reducer_table, [DL_NREDUCE][DL_NDTYPE]);
