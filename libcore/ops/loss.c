@@ -144,7 +144,10 @@ COMPOSE_RULE(nll_loss) {
     int nd = with_class_dim(y, shape);
     dl_tensor *index = K(l.safe ? dl_reshape(l.safe, shape, nd) : NULL);
     dl_tensor *picked = K(index ? dl_gather(x, index, x->ndim > 1) : NULL);
-    dl_tensor *each = K(dl_mul(K(dl_neg(K(picked ? dl_reshape(picked, y->shape, y->ndim) : NULL))), l.weight));
+    dl_tensor *own = K(picked ? dl_reshape(picked, y->shape, y->ndim) : NULL);
+    /* what is ignored is 0, and so is its gradient, whatever else there is */
+    own = K(own ? dl_where(l.valid, own, K(dl_scalar_f(0))) : NULL);
+    dl_tensor *each = K(dl_mul(K(dl_neg(own)), l.weight));
     if (how != DL_REDUCE_MEAN) return dl_finish(&p, c, each ? reduced(each, how) : NULL);
     dl_tensor *total = K(dl_sum(l.weight, NULL, 0, 0));
     return dl_finish(&p, c, dl_div(K(dl_sum(each, NULL, 0, 0)), total));
@@ -190,7 +193,10 @@ GRAD_RULE(cross_entropy) {
     dl_tensor *total = t ? T(dl_sum(l.weight, NULL, 0, 0)) : NULL;
     dl_release(&p);
     if (!total) return dl_fail_null("the targets");
-    if (how == DL_REDUCE_MEAN) g = T(dl_div(g, total));
+    if (how == DL_REDUCE_MEAN) { /* where all are ignored, no gradient is divided by 0 */
+        dl_tensor *none = T(dl_eq(total, T(dl_scalar_f(0))));
+        g = T(dl_div(g, T(dl_where(none, T(dl_scalar_f(1)), total))));
+    }
     if (how == DL_REDUCE_NONE) g = T(dl_reshape(g, shape, with_class_dim(g, shape)));
     dl_tensor *d = T(dl_sub(T(dl_mul(T(dl_softmax(x, cls)), T(dl_sum(t, &cls, 1, 1)))), t));
     return dl_give(b, 0, dl_mul(d, g));

@@ -79,6 +79,34 @@ static void nothing_counts(void **state) {
     dl_unref(x), dl_unref(y);
 }
 
+static void has_no_gradient(dl_tensor *l, dl_tensor *x) {
+    dl_tensor *g;
+    gradients(must(l), NULL, &x, 1, 0, &g);
+    double *v = values(g);
+    for (long i = 0; i < dl_numel(g); i++) assert_true(v[i] == 0);
+    free(v);
+    dl_unref(l), dl_unref(g);
+}
+
+/* In every dtype, by the fused gradient and by the one made of rows; an infinite logit that is ignored counts nothing,
+ * too. */
+static void nothing_counts_in_gradients(void **state) {
+    (void)state;
+    static const dl_dtype types[] = {DL_F64, DL_F32, DL_BF16, DL_F16};
+    const long shape[2] = {2, 3};
+    dl_tensor *y = labels(2, SHAPE(0, 0)), *mixed = labels(2, SHAPE(0, 1));
+    for (int i = 0; i < 4; i++) {
+        dl_tensor *x = leaf(drawn(6, 2, shape, types[i])), *p = must(dl_log_softmax(x, 1));
+        has_no_gradient(dl_cross_entropy(x, y, NULL, "mean", 0, 0.1), x);
+        has_no_gradient(dl_nll_loss(p, y, NULL, "mean", 0), x);
+        assert_true(isnan(item(dl_nll_loss(p, y, NULL, "mean", 0))));
+        dl_store_f64(dl_data(p), types[i], -INFINITY);
+        assert_true(isfinite(item(dl_nll_loss(p, mixed, NULL, "mean", 0))));
+        dl_unref(x), dl_unref(p);
+    }
+    dl_unref(y), dl_unref(mixed);
+}
+
 /* A common offset of the logits changes neither loss nor gradient, even where it takes most of the digits. */
 static void large_logits_keep_their_digits(void **state) {
     (void)state;
@@ -127,9 +155,13 @@ static void binary_cross_entropy_is_smooth(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fused_gradient_is_the_rule),     cmocka_unit_test(strided_logits),
-        cmocka_unit_test(a_wrong_label_is_named),         cmocka_unit_test(nothing_counts),
-        cmocka_unit_test(large_logits_keep_their_digits), cmocka_unit_test(infinite_logits),
+        cmocka_unit_test(fused_gradient_is_the_rule),
+        cmocka_unit_test(strided_logits),
+        cmocka_unit_test(a_wrong_label_is_named),
+        cmocka_unit_test(nothing_counts),
+        cmocka_unit_test(nothing_counts_in_gradients),
+        cmocka_unit_test(large_logits_keep_their_digits),
+        cmocka_unit_test(infinite_logits),
         cmocka_unit_test(binary_cross_entropy_is_smooth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
