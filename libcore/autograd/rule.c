@@ -35,16 +35,22 @@ static dl_tensor *attached(dl_back *b, const dl_saved *s, dl_node *node, int idx
     return t;
 }
 
+/* As a rule that makes no graph reads it. */
+static dl_tensor *plain(dl_back *b, const dl_saved *s) {
+    bool half = s && DL_BIT(s->t->dtype) & DL_HALVES;
+    return !s ? NULL : b->wide && half ? dl_tmp(b, dl_to(s->t, DL_F32)) : s->t;
+}
+
 dl_tensor *dl_saved_in(dl_back *b, int i) {
     const dl_saved *s = find(b, -1 - i);
-    if (!s || !b->create_graph) return s ? s->t : NULL;
+    if (!s || !b->create_graph) return plain(b, s);
     const dl_edge *e = &b->node->edge[i];
     return e->leaf ? e->leaf : attached(b, s, e->node, e->idx);
 }
 
 dl_tensor *dl_saved_out(dl_back *b, int i) {
     const dl_saved *s = find(b, i);
-    if (!s || !b->create_graph) return s ? s->t : NULL;
+    if (!s || !b->create_graph) return plain(b, s);
     bool differentiable = dl_dtype_is_float((dl_dtype)s->t->dtype) && !(b->op->nondiff_out >> i & 1);
     return attached(b, s, differentiable ? b->node : NULL, i);
 }

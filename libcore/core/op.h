@@ -78,6 +78,7 @@ typedef struct dl_back {
     dl_tensor **gin; /* owned by the pass */
     uint64_t need;   /* bit i: input i wants its gradient; inputs past 63 follow bit 63 */
     bool create_graph;
+    bool wide;       /* saved tensors of 16 bits are read as f32 */
     dl_tensor **tmp; /* temporaries released after the rule */
     int ntmp, cap;
 } dl_back;

@@ -53,3 +53,12 @@ dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguou
     release(out, c->nout);
     return s;
 }
+
+dl_status dl_cpu_grad_via_f32(dl_back *b, dl_status (*fused)(dl_back *)) {
+    dl_tensor *given = b->g[0];
+    if (!(DL_BIT(dl_in_meta(b, 0)->dtype) & DL_HALVES)) return fused(b);
+    b->g[0] = dl_tmp(b, dl_to(given, DL_F32)), b->wide = true;
+    dl_status s = b->g[0] ? fused(b) : dl_failed();
+    b->g[0] = given, b->wide = false;
+    return s;
+}

@@ -78,6 +78,8 @@ void dl_cpu_copy_strided(int ndim, const long *shape, void *dst, dl_dtype dt, co
 /* Runs `run`, which has no 16-bit form, in f32: copies inputs of f16 and bf16, and puts the outputs back. Also makes
  * the inputs contiguous when `contiguous` is set. */
 dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguous);
+/* The same for a fused gradient: in f32 all through, rounded to 16 bits when it is given. */
+dl_status dl_cpu_grad_via_f32(dl_back *b, dl_status (*fused)(dl_back *));
 
 /* Contiguous conversion between the 16-bit floats and f32. */
 void dl_cpu_half_to_f32(long n, const void *src, dl_dtype dtype, float *dst);

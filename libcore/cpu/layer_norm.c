@@ -124,12 +124,10 @@ static dl_status norm_fused(dl_back *b, bool centred) {
     return give_columns(b, 2, (dl_dtype)x->dtype, r.db);
 }
 
-static dl_status layer_norm_fused(dl_back *b) {
-    return DL_BIT(G0->dtype) & DL_HALVES ? dl_grad_layer_norm(b) : norm_fused(b, true);
-}
-static dl_status rms_norm_fused(dl_back *b) {
-    return DL_BIT(G0->dtype) & DL_HALVES ? dl_grad_rms_norm(b) : norm_fused(b, false);
-}
+static dl_status centred_fused(dl_back *b) { return norm_fused(b, true); }
+static dl_status plain_fused(dl_back *b) { return norm_fused(b, false); }
+static dl_status layer_norm_fused(dl_back *b) { return dl_cpu_grad_via_f32(b, centred_fused); }
+static dl_status rms_norm_fused(dl_back *b) { return dl_cpu_grad_via_f32(b, plain_fused); }
 
 const dl_kernel dl_cpu_layer_norm = {.run = layer_norm_run, .fused_grad = layer_norm_fused, .dtypes = DL_FLOATS};
 const dl_kernel dl_cpu_rms_norm = {.run = layer_norm_run, .fused_grad = rms_norm_fused, .dtypes = DL_FLOATS};

@@ -186,8 +186,7 @@ static void backward(const entropy *e, const dl_tensor *g, const double *lse, dl
     dl_stop_end(&stop);
 }
 
-static dl_status cross_entropy_fused(dl_back *b) {
-    if (DL_BIT(dl_in_meta(b, 0)->dtype) & DL_HALVES || b->need != 1) return dl_grad_cross_entropy(b);
+static dl_status cross_entropy_grad(dl_back *b) {
     bool weighted = b->nin > DL_IN_CROSS_ENTROPY_WEIGHT && META(CROSS_ENTROPY_WEIGHT)->ndim;
     dl_tensor *in[3] = {IN_(CROSS_ENTROPY_INPUT), IN_(CROSS_ENTROPY_TARGET),
                         weighted ? IN_(CROSS_ENTROPY_WEIGHT) : NULL};
@@ -201,6 +200,10 @@ static dl_status cross_entropy_fused(dl_back *b) {
     backward(&e, g, dl_ptr(lse), dx);
     entropy_free(&e);
     return dl_give(b, 0, dx);
+}
+
+static dl_status cross_entropy_fused(dl_back *b) {
+    return b->need == 1 ? dl_cpu_grad_via_f32(b, cross_entropy_grad) : dl_grad_cross_entropy(b);
 }
 
 const dl_kernel dl_cpu_cross_entropy = {

@@ -217,9 +217,8 @@ static dl_status give_vectors(dl_back *b, const norm_grad *n) {
     return DL_OK;
 }
 
-static dl_status batch_norm_fused(dl_back *b) {
+static dl_status batch_norm_grad(dl_back *b) {
     bool training = ATTR_I(b, BATCHNORM_TRAINING);
-    if (DL_BIT(G0->dtype) & DL_HALVES) return dl_grad_batch_norm(b);
     bool weight = b->nin > DL_IN_BATCHNORM_WEIGHT && META(BATCHNORM_WEIGHT)->ndim;
     dl_tensor *x = IN_(BATCHNORM_INPUT), *w = weight ? IN_(BATCHNORM_WEIGHT) : NULL;
     dl_tensor *mean = OUT_(BATCHNORM_MEAN), *rstd = OUT_(BATCHNORM_RSTD);
@@ -246,5 +245,7 @@ static dl_status batch_norm_fused(dl_back *b) {
     apply_grad(&n);
     return dl_give(b, 0, dl_ref(n.dx));
 }
+
+static dl_status batch_norm_fused(dl_back *b) { return dl_cpu_grad_via_f32(b, batch_norm_grad); }
 
 const dl_kernel dl_cpu_batch_norm = {.run = batch_norm_run, .fused_grad = batch_norm_fused, .dtypes = DL_FLOATS};

@@ -51,7 +51,6 @@ static dl_status run(dl_call *c, bool log) {
 }
 
 static dl_status fused(dl_back *b, bool log) {
-    if (DL_BIT(G0->dtype) & DL_HALVES) return log ? dl_grad_log_softmax(b) : dl_grad_softmax(b);
     dl_tensor *y = OUT_(ALONG_OUT), *g = y ? T(dl_cpu_strided_like(G0, y)) : NULL;
     if (!g) return dl_fail_null("the gradient");
     dl_tensor *dx = dl_tensor_empty(y->ndim, y->shape, (dl_dtype)y->dtype, 0);
@@ -82,8 +81,10 @@ static dl_status softmax_run(dl_call *c) {
 static dl_status log_softmax_run(dl_call *c) {
     return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, log_softmax_float, false) : run(c, true);
 }
-static dl_status softmax_fused(dl_back *b) { return fused(b, false); }
-static dl_status log_softmax_fused(dl_back *b) { return fused(b, true); }
+static dl_status softmax_grad(dl_back *b) { return fused(b, false); }
+static dl_status log_softmax_grad(dl_back *b) { return fused(b, true); }
+static dl_status softmax_fused(dl_back *b) { return dl_cpu_grad_via_f32(b, softmax_grad); }
+static dl_status log_softmax_fused(dl_back *b) { return dl_cpu_grad_via_f32(b, log_softmax_grad); }
 
 const dl_kernel dl_cpu_softmax = {.run = softmax_run, .fused_grad = softmax_fused, .dtypes = DL_FLOATS};
 const dl_kernel dl_cpu_log_softmax = {.run = log_softmax_run, .fused_grad = log_softmax_fused, .dtypes = DL_FLOATS};
