@@ -1,6 +1,6 @@
-/* Random convolutions, poolings, products and norms, with their gradients, against f64: random shapes, small and odd,
- * with 0 and 1 among the sizes, in random memory orders, in every floating type.
- *   random_kernels THREADS [KIND [FIRST [COUNT]]]      KIND is conv, pool, product, norm or all
+/* Random convolutions, poolings, products, norms, reductions, losses and calls by index, with their gradients, against
+ * f64: random shapes, small and odd, with 0 and 1 among the sizes, in random memory orders, in every floating type.
+ *   random_kernels THREADS [KIND [FIRST [COUNT]]]      KIND is all, or one of the table `kinds`
  * A case depends on its kind and number alone. What fails is printed with the line that runs it alone; so is what
  * crashes. Meant for DLCORE_GUARD=1. */
 #include "support/tensors.h"
@@ -22,7 +22,7 @@ typedef struct trial {
     double tol;
     int n, trained; /* inputs; how many of them, the first, have gradients */
     int ndim[MAX_IN];
-    long shape[MAX_IN][DL_MAX_DIM];
+    long shape[MAX_IN][DL_MAX_DIM], below[MAX_IN]; /* not 0: an input of integers below that */
     bool absent[MAX_IN], positive[MAX_IN], no_halves;
     dl_tensor *(*call)(const struct trial *t, dl_tensor **in);
     long stride[2], pad[2], dil[2], k[2], groups, form;
@@ -216,12 +216,164 @@ static void draw_norm(trial *t) {
     say(t, "%s k=%ld groups=%ld", names[t->form], t->k[0], t->groups);
 }
 
+/* ---- reductions */
+
+enum { SUM, MEAN, VAR, LOGSUMEXP, AMAX, SQUARE_SUM, NORM, PROD, CUMSUM, MAX_DIM, NREDUCTION };
+
+/* `groups` has a bit for each dimension that is reduced, k[0] is the first of them. */
+static dl_tensor *call_reduce(const trial *t, dl_tensor **in) {
+    long dims[DL_MAX_DIM];
+    int n = 0, keep = (int)t->pad[0];
+    for (int d = 0; d < t->ndim[0]; d++)
+        if (t->groups >> d & 1) dims[n++] = d;
+    dl_tensor *index = NULL, *y;
+    switch (t->form) {
+    case SUM: return dl_sum(in[0], dims, n, keep);
+    case MEAN: return dl_mean(in[0], dims, n, keep);
+    case VAR: return dl_var(in[0], dims, n, t->pad[1], keep);
+    case LOGSUMEXP: return dl_logsumexp(in[0], dims, n, keep);
+    case AMAX: return dl_amax(in[0], dims, n, keep);
+    case SQUARE_SUM: return dl_square_sum(in[0], dims, n, keep);
+    case NORM: return dl_norm(in[0], dims, n, keep, (double)t->stride[0]);
+    case PROD: return dl_prod(in[0], &t->k[0], keep);
+    case CUMSUM: return dl_cumsum(in[0], t->k[0]);
+    default: y = dl_max_dim(in[0], t->k[0], keep, &index); return dl_unref(index), y;
+    }
+}
+
+static void draw_reduce(trial *t) {
+    static const char *const names[] = {"sum",        "mean", "var",  "logsumexp", "amax",
+                                        "square_sum", "norm", "prod", "cumsum",    "max_dim"};
+    long x[4], terms = 1, last = 0;
+    int ndim = (int)pick(t, 1, 4);
+    bool large = chance(t, 6);
+    for (int d = 0; d < ndim; d++) x[d] = large ? pick(t, 1, 5) : pick(t, 1, 17);
+    t->form = pick(t, 0, NREDUCTION - 1);
+    if (large && t->form != PROD) x[pick(t, 0, ndim - 1)] = pick(t, 60, 3000);
+    t->k[0] = pick(t, 0, ndim - 1);
+    t->groups = t->form >= PROD ? 1 << t->k[0] : pick(t, 1, (1 << ndim) - 1);
+    if (chance(t, 30) && t->form != AMAX && t->form < PROD) x[pick(t, 0, ndim - 1)] = 0;
+    for (int d = 0; d < ndim; d++)
+        if (t->groups >> d & 1) terms *= x[d], last = d;
+    t->pad[0] = chance(t, 3), t->pad[1] = pick(t, 0, 1), t->stride[0] = pick(t, 1, 3);
+    if (t->form == VAR && terms < 2) x[last] += 2; /* an empty one stays one */
+    t->tol = 10;
+    t->call = call_reduce;
+    input(t, ndim, x);
+    t->positive[0] = t->form == PROD;
+    t->trained = t->n;
+    say(t, "%s dims=%ld keepdim=%ld p=%ld correction=%ld", names[t->form], t->groups, t->pad[0], t->stride[0],
+        t->pad[1]);
+}
+
+/* ---- losses */
+
+enum { CROSS_ENTROPY, NLL, MSE, L1, SMOOTH_L1, HUBER, BINARY, KL, NLOSS };
+
+static dl_tensor *call_loss(const trial *t, dl_tensor **in) {
+    static const char *const hows[] = {"mean", "sum", "none"};
+    const char *how = hows[t->groups];
+    double half = 0.5 * (double)t->stride[0];
+    switch (t->form) {
+    case CROSS_ENTROPY: return dl_cross_entropy(in[0], in[2], in[1], how, t->pad[0], t->pad[1] ? 0.1 : 0);
+    case NLL: return dl_nll_loss(in[0], in[2], in[1], how, t->pad[0]);
+    case MSE: return dl_mse_loss(in[0], in[1], how);
+    case L1: return dl_l1_loss(in[0], in[1], how);
+    case SMOOTH_L1: return dl_smooth_l1_loss(in[0], in[1], how, half);
+    case HUBER: return dl_huber_loss(in[0], in[1], how, half);
+    case BINARY: return dl_binary_cross_entropy_with_logits(in[0], in[1], how);
+    default: return dl_kl_div(in[0], in[1], how, (int)t->pad[1]);
+    }
+}
+
+static void draw_loss(trial *t) {
+    static const char *const names[] = {"cross_entropy",
+                                        "nll_loss",
+                                        "mse_loss",
+                                        "l1_loss",
+                                        "smooth_l1_loss",
+                                        "huber_loss",
+                                        "binary_cross_entropy_with_logits",
+                                        "kl_div"};
+    long x[4] = {chance(t, 30) ? 0 : pick(t, 1, 9), channels(t), pick(t, 1, 9), pick(t, 1, 9)},
+         y[3] = {x[0], x[2], x[3]};
+    int ndim = (int)pick(t, 2, 4);
+    t->form = pick(t, 0, NLOSS - 1);
+    t->groups = pick(t, 0, 2), t->stride[0] = pick(t, 1, 3);
+    t->pad[0] = chance(t, 3) ? pick(t, 0, x[1] - 1) : -100, t->pad[1] = pick(t, 0, 1);
+    t->tol = 10;
+    t->call = call_loss;
+    t->no_halves = t->form == KL; /* terms of either sign, each rounded */
+    input(t, ndim, x);
+    if (t->form <= NLL) {
+        t->trained = 1;
+        input(t, 1, &x[1]), t->positive[1] = true, t->absent[1] = chance(t, 2);
+        input(t, ndim - 1, y), t->below[2] = x[1];
+    } else {
+        input(t, ndim, x);
+        t->positive[1] = t->form == KL && !t->pad[1];
+        t->trained = t->n;
+    }
+    say(t, "%s reduction=%ld ignore_index=%ld option=%ld beta=%ld/2", names[t->form], t->groups, t->pad[0], t->pad[1],
+        t->stride[0]);
+}
+
+/* ---- by index */
+
+enum { INDEX_SELECT, INDEX_ADD, GATHER, SCATTER_ADD, EMBEDDING, CAT, SORT, TOPK, NINDEX };
+
+/* k[0] is the dimension. */
+static dl_tensor *call_index(const trial *t, dl_tensor **in) {
+    dl_tensor *at = NULL, *y;
+    switch (t->form) {
+    case INDEX_SELECT: return dl_index_select(in[0], in[1], t->k[0]);
+    case INDEX_ADD: return dl_index_add(in[0], in[2], in[1], t->k[0]);
+    case GATHER: return dl_gather(in[0], in[1], t->k[0]);
+    case SCATTER_ADD: return dl_scatter_add(in[0], in[2], in[1], t->k[0]);
+    case EMBEDDING: return dl_embedding(in[1], in[0], t->pad[0] ? &t->pad[1] : NULL);
+    case CAT: return dl_cat(in, 3, t->k[0]);
+    case SORT: y = dl_sort(in[0], t->k[0], (int)t->pad[0], &at); break;
+    default: y = dl_topk(in[0], t->k[1], t->k[0], (int)t->pad[0], &at);
+    }
+    dl_unref(at);
+    return y;
+}
+
+static void draw_index(trial *t) {
+    static const char *const names[] = {"index_select", "index_add", "gather", "scatter_add",
+                                        "embedding",    "cat",       "sort",   "topk"};
+    long x[4] = {pick(t, 1, 9), channels(t), pick(t, 1, 9), pick(t, 1, 40)}, y[4], n;
+    int ndim = (int)pick(t, 1, 4);
+    t->form = pick(t, 0, NINDEX - 1);
+    if (t->form == EMBEDDING) ndim = 2;
+    long d = t->form == EMBEDDING ? 0 : pick(t, 0, ndim - 1), size = x[d];
+    t->k[0] = d, t->k[1] = pick(t, 0, size);
+    t->pad[0] = pick(t, 0, 1), t->pad[1] = pick(t, 0, size - 1);
+    n = chance(t, 20) ? 0 : chance(t, 8) ? pick(t, 100, 600) : pick(t, 1, 20);
+    t->tol = 4;
+    t->call = call_index;
+    memcpy(y, x, sizeof y);
+    y[d] = n;
+    input(t, ndim, x);
+    if (t->form == INDEX_ADD || t->form == SCATTER_ADD || t->form == CAT) input(t, ndim, y);
+    if (t->form == CAT) input(t, ndim, x);
+    t->trained = t->n;
+    if (t->form == INDEX_SELECT || t->form == INDEX_ADD)
+        t->below[t->n] = size, input(t, 1, &n);
+    else if (t->form == GATHER || t->form == SCATTER_ADD)
+        t->below[t->n] = size, input(t, ndim, y);
+    else if (t->form == EMBEDDING)
+        t->below[t->n] = size, input(t, 2, SHAPE(pick(t, 1, 4), n));
+    say(t, "%s dim=%ld k=%ld option=%ld,%ld", names[t->form], d, t->k[1], t->pad[0], t->pad[1]);
+}
+
 /* ---- the trial */
 
 static const struct {
     const char *name;
     void (*draw)(trial *);
-} kinds[] = {{"conv", draw_conv}, {"pool", draw_pool}, {"product", draw_product}, {"norm", draw_norm}};
+} kinds[] = {{"conv", draw_conv},     {"pool", draw_pool}, {"product", draw_product}, {"norm", draw_norm},
+             {"reduce", draw_reduce}, {"loss", draw_loss}, {"index", draw_index}};
 
 enum { NKIND = sizeof kinds / sizeof *kinds };
 
@@ -247,7 +399,8 @@ static dl_tensor *part(trial *t, dl_tensor *x) {
     memcpy(size, dl_shape(x), (size_t)ndim * sizeof *size);
     long stop = from + step * size[d];
     size[d] = stop + pick(t, 0, 1);
-    dl_tensor *whole = must(dl_tensor_full(ndim, size, dl_dtype_of(x), 0, NAN));
+    double outside = dl_dtype_is_float(dl_dtype_of(x)) ? NAN : 1e9; /* what nobody may read */
+    dl_tensor *whole = must(dl_tensor_full(ndim, size, dl_dtype_of(x), 0, outside));
     dl_tensor *view = must(dl_slice(whole, d, &from, &stop, step));
     ok(dl_assign(view, x));
     dl_tensor *out = must(dl_detach(view));
@@ -277,7 +430,16 @@ static dl_tensor *laid_out(trial *t, dl_tensor *x) {
     return out;
 }
 
+static dl_tensor *integers(trial *t, int i) {
+    dl_tensor *x = must(dl_tensor_empty(t->ndim[i], t->shape[i], chance(t, 4) ? DL_I32 : DL_I64, 0));
+    for (long j = 0; j < dl_numel(x); j++)
+        dl_store_f64((char *)dl_data(x) + j * dl_dtype_size(dl_dtype_of(x)), dl_dtype_of(x),
+                     (double)pick(t, 0, t->below[i] - 1));
+    return laid_out(t, x);
+}
+
 static dl_tensor *made(trial *t, int i) {
+    if (t->below[i]) return integers(t, i);
     dl_tensor *x = drawn((unsigned)next(t), t->ndim[i], t->shape[i], DL_F32);
     float *v = dl_data(x);
     for (long j = 0; t->positive[i] && j < dl_numel(x); j++) v[j] = fabsf(v[j]) + 0.5f;
@@ -300,6 +462,7 @@ static void compare(const trial *t, const dl_tensor *a, const dl_tensor *b, cons
     assert_int_equal(dl_numel(a), dl_numel(b));
     for (long i = 0; i < dl_numel(a); i++) {
         if (x[i] == y[i] && isinf(y[i])) continue; /* the largest of a window that sees no pixel */
+        if (isnan(x[i]) && isnan(y[i])) continue;  /* the mean of nothing */
         num += (x[i] - y[i]) * (x[i] - y[i]), den += y[i] * y[i];
     }
     free(x), free(y);
@@ -329,14 +492,15 @@ static void run(trial *t) {
     for (int i = 0; i < t->n; i++) {
         if (t->absent[i]) continue;
         in[i] = made(t, i);
-        ref[i] = wide(in[i]);
+        ref[i] = t->below[i] ? dl_ref(in[i]) : wide(in[i]);
         if (i < t->trained) leaf(in[i]), leaf(ref[i]);
     }
     dl_tensor *y = t->call(t, in), *want = t->call(t, ref);
     if (!y != !want) fail_msg("%s\n%s", now, dl_errmsg());
     if (y) {
         compare(t, y, want, "result", 0);
-        for (int i = t->trained; i < t->n; i++) compare(t, in[i], ref[i], "statistics", i);
+        for (int i = t->trained; i < t->n; i++)
+            if (in[i] && !t->below[i]) compare(t, in[i], ref[i], "statistics", i);
         compare_gradients(t, y, want, in, ref);
     } else { /* windows larger than the image */
         assert_int_equal(dl_failed(), DL_ERR_SHAPE);

@@ -1,0 +1,55 @@
+/* Gradients in 16 bits against f64 of the same, rounded inputs: computed in f32, they are off by one rounding. A seed
+ * that is the same for every row leaves nothing of some of them, and that, too, is found. */
+#include "support/tensors.h"
+
+typedef dl_tensor *(*call)(dl_tensor **in);
+
+static dl_tensor *batch_norm(dl_tensor **in) { return dl_batch_norm(in[0], NULL, NULL, in[1], in[2], 1, 0.1, 1e-2); }
+static dl_tensor *layer_norm(dl_tensor **in) { return dl_layer_norm(in[0], in[1], in[2], SHAPE(24), 1, 1e-2); }
+static dl_tensor *rms_norm(dl_tensor **in) { return dl_rms_norm(in[0], in[1], SHAPE(24), 1, (double[]){1e-2}); }
+static dl_tensor *softmax(dl_tensor **in) { return dl_softmax(in[0], 1); }
+
+static void one(call f, int n, const char *what, bool same_rows) {
+    const long shape[2] = {40, 24}, first = 0, stop = 1;
+    dl_tensor *in[3], *wide[3], *got[3], *want[3];
+    for (int i = 0; i < n; i++) {
+        dl_tensor *x = drawn((unsigned)i + 1, i ? 1 : 2, i ? &shape[1] : shape, DL_F32),
+                  *half = must(dl_to(x, DL_BF16));
+        wide[i] = leaf(must(dl_to(half, DL_F64))), in[i] = leaf(half);
+        dl_unref(x);
+    }
+    dl_tensor *seed = drawn(9, 2, shape, DL_BF16);
+    if (same_rows) {
+        dl_tensor *row = must(dl_slice(seed, 0, &first, &stop, 1));
+        dl_unref(seed);
+        seed = must(dl_expand(row, shape, 2));
+        dl_unref(row);
+    }
+    dl_tensor *as_f64 = must(dl_to(seed, DL_F64)), *y = must(f(in)), *z = must(f(wide));
+    gradients(y, seed, in, n, 0, got);
+    gradients(z, as_f64, wide, n, 0, want);
+    for (int i = 0; i < n; i++) {
+        double *a = values(got[i]), *b = values(want[i]), num = 0, den = 0, count = (double)dl_numel(got[i]);
+        for (long k = 0; k < dl_numel(got[i]); k++) num += (a[k] - b[k]) * (a[k] - b[k]), den += b[k] * b[k];
+        double limit = 0x1p-8 * (sqrt(den) + 0.05 * sqrt(count));
+        if (!(sqrt(num) <= limit)) fail_msg("%s: gradient %d off by %g, at most %g allowed", what, i, sqrt(num), limit);
+        free(a), free(b);
+        dl_unref(in[i]), dl_unref(wide[i]), dl_unref(got[i]), dl_unref(want[i]);
+    }
+    dl_unref(seed), dl_unref(as_f64), dl_unref(y), dl_unref(z);
+}
+
+static void gradients_round_once(void **state) {
+    (void)state;
+    for (int same = 0; same < 2; same++) {
+        one(batch_norm, 3, "batch_norm", same);
+        one(layer_norm, 3, "layer_norm", same);
+        one(rms_norm, 2, "rms_norm", same);
+        one(softmax, 1, "softmax", same);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_round_once)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
