@@ -260,6 +260,27 @@ static dl_status check_writable(const dl_call *c) {
     return DL_OK;
 }
 
+static bool is_half(const dl_tensor *t) { return t && DL_BIT(t->dtype) & DL_HALVES; }
+
+static dl_status replace(dl_tensor **t, dl_dtype dtype) {
+    dl_tensor *to = dl_to(*t, (int)dtype);
+    if (!to) return dl_failed();
+    dl_unref(*t);
+    *t = to;
+    return DL_OK;
+}
+
+static dl_status compose(frame *f) {
+    dl_call *c = &f->call;
+    dl_dtype given = c->nin && is_half(f->in[0]) ? (dl_dtype)f->in[0]->dtype : DL_F32;
+    if (!(c->op->flags & DL_F_WIDE) || given == DL_F32) return c->op->compose(c);
+    for (int i = 0; i < c->nin; i++)
+        if (is_half(f->in[i])) DL_TRY(replace(&f->in[i], DL_F32));
+    c->dtype = DL_F32;
+    DL_TRY(c->op->compose(c));
+    return replace(&c->out[0], given);
+}
+
 static dl_status run_frame(frame *f) {
     dl_call *c = &f->call;
     const dl_op *op = c->op;
@@ -269,7 +290,7 @@ static dl_status run_frame(frame *f) {
     DL_TRY(mix(f));
     DL_TRY(promote(f));
     if (op->mutates) DL_TRY(check_writable(c));
-    if (op->compose) return op->compose(c);
+    if (op->compose) return compose(f);
     dl_meta meta[DL_MAX_OUT] = {0};
     for (int i = 0; i < op->out; i++) meta[i].alias = -1;
     DL_TRY(op->infer(c, meta));

@@ -105,6 +105,7 @@ enum dl_op_flags {
     DL_F_INTERNAL = 16, /* not a function of the shell: gradients' and optimizers' rows */
     DL_F_CREATE = 32,   /* no tensor inputs: device from the attribute `device` */
     DL_F_DROPOUT = 64,  /* draws from the dropout stream */
+    DL_F_WIDE = 128,    /* made of other rows, which would round or overflow 16 bits: in f32, rounded at the end */
 };
 
 typedef enum dl_promote {

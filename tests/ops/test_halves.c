@@ -49,7 +49,28 @@ static void gradients_round_once(void **state) {
     }
 }
 
+/* What is squared on the way does not overflow, and what is small does not vanish. */
+static void lengths_of_large_and_small_vectors(void **state) {
+    (void)state;
+    static const double sizes[] = {100, 1, 1e-3};
+    for (int i = 0; i < 3; i++)
+        for (double p = 1; p < 4; p++) {
+            const double v[2] = {3 * sizes[i], 4 * sizes[i]}, want = pow(pow(v[0], p) + pow(v[1], p), 1 / p);
+            dl_tensor *wide = must(dl_tensor_from(1, SHAPE(2), DL_F64, 0, v)), *x = leaf(must(dl_to(wide, DL_F16)));
+            dl_tensor *n = must(dl_norm(x, NULL, 0, 0, p)), *unit = must(dl_normalize(x, p, 0, 1e-12)), *g;
+            gradients(n, NULL, &x, 1, 0, &g);
+            double got = 0, *u = values(unit), *slope = values(g);
+            ok(dl_item_f(n, &got));
+            assert_true(dl_dtype_of(n) == DL_F16 && dl_dtype_of(g) == DL_F16);
+            if (!(fabs(got - want) <= 1e-3 * want)) fail_msg("norm of %g, p=%g: %g, not %g", v[0], p, got, want);
+            assert_true(fabs(u[0] - v[0] / want) <= 2e-3 && fabs(slope[1] - pow(v[1] / want, p - 1)) <= 2e-3);
+            free(u), free(slope);
+            dl_unref(wide), dl_unref(x), dl_unref(n), dl_unref(unit), dl_unref(g);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_round_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_round_once),
+                                       cmocka_unit_test(lengths_of_large_and_small_vectors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
