@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MAX_FILE, MAX_FUNCTION = 800, 70
+MAX_FILE, MAX_FUNCTION, MAX_COLUMNS = 800, 70, 120
 C_FILES = (".c", ".h", ".cu", ".cuh")
 
 # Which parts may not be included from where: arrows point front -> commands, debug, ffi -> lang -> libcore.
@@ -29,6 +29,8 @@ FORBIDDEN = [
     ("libcore/", r"\bfprintf\s*\(\s*std(?:out|err)|\b(?:stdout|stderr)\b", "the library never prints"),
     ("libcore/include/", r"^\s*#\s*(?!pragma once)", "the public header has no preprocessor lines"),
     ("libcore/.*\\.h$", r"\b(?:_Atomic|restrict|_Generic)\b", "internal headers also compile as C++17"),
+    ("libcore/(?:ops|cpu)/", r"\battr\[\d", "attributes are read by name: ops/names.h"),
+    ("(?:libcore|shell)/", r"dl_error_last\(\)->code", "the code of the last failure is dl_failed()"),
     ("", r"\b(?:TODO|FIXME|XXX|HACK)\b", "unfinished work"),
 ]
 
@@ -102,6 +104,13 @@ def check_links(say):
                     say(page.relative_to(ROOT), i, f"there is no {link}")
 
 
+def check_op_table(say):
+    """clang-format cannot keep the rows of the op table to a width."""
+    for i, line in enumerate((ROOT / "libcore/ops/ops.def").read_text().splitlines(), 1):
+        if len(line) > MAX_COLUMNS:
+            say("libcore/ops/ops.def", i, f"{len(line)} columns; at most {MAX_COLUMNS}")
+
+
 def check_kernel_types(say):
     """Types of CUDA sources have names of their own: kernels are instances of templates over them, and of two with one
     name the linker drops one."""
@@ -124,6 +133,7 @@ def main():
 
     for name in sources(C_FILES):
         check_file(name, say)
+    check_op_table(say)
     check_kernel_types(say)
     check_links(say)
     if a.cxx:
