@@ -1,6 +1,7 @@
 /* Backward: walks nodes newest first. A node's creation number is higher than those of all nodes it depends on, so the
  * highest one waiting has received every contribution. Leaves come last, all at once: a pass that fails or is
  * interrupted leaves no gradient half written. */
+#include "autograd/rings.h"
 #include "autograd/tape.h"
 #include "core/device.h"
 #include "core/interrupt.h"
@@ -166,7 +167,9 @@ static dl_status accumulate(dl_tensor *leaf, dl_tensor **g, bool create) {
     dl_tensor *old = leaf->grad;
     if (!old) {
         leaf->grad = create || sole_owner(*g) ? dl_ref(*g) : dl_clone(*g);
-        return leaf->grad ? DL_OK : dl_failed();
+        if (!leaf->grad) return dl_failed();
+        if (create) dl_knot_note(leaf);
+        return DL_OK;
     }
     dl_tensor *sum = dl_add(old, *g);
     if (!sum) return dl_failed();
@@ -174,6 +177,7 @@ static dl_status accumulate(dl_tensor *leaf, dl_tensor **g, bool create) {
     if (create) {
         leaf->grad = dl_ref(sum);
         dl_unref(old);
+        dl_knot_note(leaf);
     } else
         s = dl_assign(old, sum);
     dl_unref(sum);

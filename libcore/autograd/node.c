@@ -4,6 +4,7 @@
 #include <string.h>
 
 static _Thread_local int grad_mode = 1;
+static _Thread_local dl_leaf_watch leaf_watch;
 static uint64_t next_seq = 1;
 
 uint64_t dl_node_next_seq(void) { return __atomic_load_n(&next_seq, __ATOMIC_RELAXED); }
@@ -17,6 +18,12 @@ int dl_grad_mode(int on) {
 int dl_grad_mode_get(void) { return grad_mode; }
 
 bool dl_recording(void) { return grad_mode; }
+
+dl_leaf_watch dl_watch_leaves(dl_leaf_watch watch) {
+    dl_leaf_watch former = leaf_watch;
+    leaf_watch = watch;
+    return former;
+}
 
 static bool bit(uint32_t bits, int i) { return bits >> (i < 31 ? i : 31) & 1; }
 
@@ -51,17 +58,20 @@ static bool wants_grad(const dl_call *c, int i) {
     return t && !bit(c->op->nondiff_in, i) && dl_requires_grad(t);
 }
 
-static void link_inputs(dl_node *n, const dl_call *c) {
+static dl_status link_inputs(dl_node *n, const dl_call *c) {
     for (int i = 0; i < c->nin; i++) {
         dl_tensor *t = c->in[i];
         if (!t) continue;
         n->meta[i] = dl_meta_of(t);
         if (!wants_grad(c, i)) continue;
-        if (t->node)
+        if (t->node) {
             n->edge[i] = (dl_edge){.node = dl_node_ref(t->node), .idx = t->out};
-        else
-            n->edge[i] = (dl_edge){.leaf = dl_ref(t)};
+            continue;
+        }
+        if (leaf_watch.see) DL_TRY(leaf_watch.see(leaf_watch.ctx, t));
+        n->edge[i] = (dl_edge){.leaf = dl_ref(t)};
     }
+    return DL_OK;
 }
 
 static int count_saved(const dl_call *c) {
@@ -97,8 +107,8 @@ dl_status dl_record(const dl_call *c) {
     if (!any) return DL_OK;
     dl_node *n = node_new(c, count_saved(c));
     if (!n) return dl_failed();
-    link_inputs(n, c);
-    dl_status s = save(n, c);
+    dl_status s = link_inputs(n, c);
+    if (s == DL_OK) s = save(n, c);
     for (int i = 0; i < c->nout && s == DL_OK; i++) {
         dl_tensor *t = c->out[i];
         if (!t) continue;

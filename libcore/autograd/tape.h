@@ -47,6 +47,14 @@ uint64_t dl_node_next_seq(void);
 void dl_node_free_saved(dl_node *n);
 /* Brings a view's history up to date after an in-place write to its base. */
 dl_status dl_history_renew(dl_tensor *t);
+/* Shows every leaf that an op of this thread is recorded for; when `see` fails, so does the op. NULL: nobody looks.
+ * Returns the former watch. */
+typedef struct dl_leaf_watch {
+    dl_status (*see)(void *ctx, dl_tensor *leaf);
+    void *ctx;
+} dl_leaf_watch;
+dl_leaf_watch dl_watch_leaves(dl_leaf_watch watch);
+
 /* True while this thread records. */
 bool dl_recording(void);
 

@@ -1,5 +1,6 @@
 /* The list of live storages of some size, with the statements that made them. */
 #include "core/live.h"
+#include "autograd/rings.h"
 #include "core/device.h"
 
 #include <pthread.h>
@@ -46,7 +47,9 @@ void dl_set_reclaim(int (*fn)(void)) { reclaim = fn; }
 
 bool dl_reclaim_memory(void) {
     const dl_error *e = dl_error_last();
-    if (!reclaim || !e || e->code != DL_ERR_MEMORY || !reclaim()) return false;
+    if (!e || e->code != DL_ERR_MEMORY) return false;
+    bool freed = dl_rings_collect() > 0;
+    if (!(reclaim && reclaim()) && !freed) return false;
     dl_error_clear();
     return true;
 }

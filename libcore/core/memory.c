@@ -102,5 +102,5 @@ void *dl_memory_alloc(long n, long size) { return dl_memory_resize(NULL, 0, n, s
 
 void dl_memory_settle(void *p, size_t bytes) {
     if (!__atomic_load_n(&tight, __ATOMIC_RELAXED)) return;
-    for (size_t i = 0; i < bytes; i += PAGE) ((volatile char *)p)[i] = 0;
+    for (size_t i = 0; i < bytes && (i % STRIDE || !dl_interrupt_get()); i += PAGE) ((volatile char *)p)[i] = 0;
 }

@@ -1,5 +1,6 @@
 /* Tensors as objects: making, counting references, looking at elements. Arithmetic is in the op table. */
 #include "core/tensor.h"
+#include "autograd/rings.h"
 #include "autograd/tape.h"
 #include "core/device.h"
 
@@ -105,6 +106,7 @@ dl_tensor *dl_ref(dl_tensor *t) {
 
 void dl_unref(dl_tensor *t) {
     if (!t || __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL)) return;
+    if (t->knot) dl_knot_forget(t);
     dl_node_unref(t->node);
     dl_unref(t->base);
     dl_unref(t->grad);
@@ -253,9 +255,16 @@ dl_status dl_set_grad(dl_tensor *t, dl_tensor *g) {
         return dl_fail(DL_ERR_SHAPE, "a gradient of shape %s does not fit a tensor of shape %s",
                        dl_shape_text(g->ndim, g->shape, a, sizeof a), dl_shape_text(t->ndim, t->shape, b, sizeof b));
     }
-    dl_ref(g);
-    dl_unref(t->grad);
-    t->grad = g;
+    if (g && g->dtype != t->dtype)
+        return dl_fail_hint(DL_ERR_DTYPE, "convert it: .to(DTYPE)", "a gradient of %s does not fit a tensor of %s",
+                            dl_dtype_name((dl_dtype)g->dtype), dl_dtype_name((dl_dtype)t->dtype));
+    if (g && g->st->device != t->st->device)
+        return dl_fail_hint(DL_ERR_DEVICE, "move it: .to(DEVICE)",
+                            "the gradient and the tensor are on different devices");
+    dl_tensor *former = t->grad;
+    t->grad = dl_ref(g);
+    dl_unref(former);
+    dl_knot_note(t);
     return DL_OK;
 }
 

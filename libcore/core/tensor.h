@@ -45,6 +45,8 @@ struct dl_tensor {
     dl_storage *st;
     dl_node *node;    /* the op that made it, NULL for a leaf; owned */
     int out;          /* which output of node */
+    int knot;         /* place among the leaves whose gradients have a history (autograd/rings.c), from 1; 0: none */
+    bool weight;      /* a parameter of a net */
     dl_tensor *base;  /* differentiable view of this tensor; owned; never itself a view */
     int saved;        /* how often the tape holds it for a gradient rule; atomic */
     uint32_t rebased; /* st->rebased when node was made */

@@ -19,6 +19,7 @@ typedef struct patch {
     bool plain;         /* 1x1 windows over an image whose pixels lie evenly: it is its own matrix of patches */
     dl_dtype t;
     long esize;
+    dl_stop *stop; /* between rows of patches */
 } patch;
 
 /* Positions of a direction whose input index at tap k lies inside: [*lo, *hi). */
@@ -34,7 +35,7 @@ static void valid_range(const dl_conv *g, int d, long k, long *lo, long *hi) {
     /* col[c,i,j][y,x] = image[c, y*s+i*d-p, x*s+j*d-p], 0 outside */                                                  \
     static void im2col_##S(const patch *p, const T *image, T *col) {                                                   \
         const dl_conv *g = p->g;                                                                                       \
-        for (long r = 0; r < p->k; r++) {                                                                              \
+        for (long r = 0; r < p->k && !dl_stop_asked(p->stop); r++) {                                                   \
             long j = r % g->k[1], i = r / g->k[1] % g->k[0], c = r / (g->k[0] * g->k[1]);                              \
             long y0, y1, x0, x1, step = g->stride[1] * p->sw;                                                          \
             valid_range(g, 0, i, &y0, &y1);                                                                            \
@@ -56,7 +57,7 @@ static void valid_range(const dl_conv *g, int d, long k, long *lo, long *hi) {
     /* the transpose of im2col: adds columns to the image */                                                           \
     static void col2im_##S(const patch *p, const T *col, T *image) {                                                   \
         const dl_conv *g = p->g;                                                                                       \
-        for (long r = 0; r < p->k; r++) {                                                                              \
+        for (long r = 0; r < p->k && !dl_stop_asked(p->stop); r++) {                                                   \
             long j = r % g->k[1], i = r / g->k[1] % g->k[0], c = r / (g->k[0] * g->k[1]);                              \
             long y0, y1, x0, x1, step = g->stride[1] * p->sw;                                                          \
             valid_range(g, 0, i, &y0, &y1);                                                                            \
@@ -93,8 +94,9 @@ static bool even(const long shape[2], const dl_tensor *t) {
 
 static long pixel_stride(const dl_tensor *t) { return t->shape[3] > 1 ? t->stride[3] : t->stride[2]; }
 
-static patch patch_of(const dl_conv *g, const dl_tensor *image) {
+static patch patch_of(const dl_conv *g, const dl_tensor *image, dl_stop *stop) {
     patch p = {.g = g,
+               .stop = stop,
                .cg = g->C / g->groups,
                .og = g->O / g->groups,
                .pq = g->out[0] * g->out[1],
@@ -211,18 +213,18 @@ static void fill_bias(dl_tensor *y, const dl_tensor *bias) {
                         (long[]){0, bias->stride[0], 0, 0});
 }
 
-static dl_status run_generic(dl_call *c, const dl_conv *g) {
+static dl_status run_generic(dl_call *c, const dl_conv *g, dl_stop *stop) {
     if (c->op->id == DL_OP_conv2d) {
-        patch p = patch_of(g, c->in[0]);
+        patch p = patch_of(g, c->in[0], stop);
         if (INPUT(c, CONV2D_BIAS)) fill_bias(c->out[0], INPUT(c, CONV2D_BIAS));
         return each_image(&p, c, forward_one);
     }
     if (c->op->id == DL_OP_conv2d_dx) {
-        patch p = patch_of(g, c->out[0]);
+        patch p = patch_of(g, c->out[0], stop);
         if (!p.plain) clear(c->out[0]);
         return each_image(&p, c, dx_one);
     }
-    patch p = patch_of(g, c->in[1]);
+    patch p = patch_of(g, c->in[1], stop);
     if (!g->N) clear(c->out[0]);
     return dw_all(&p, c);
 }
@@ -237,7 +239,9 @@ static dl_status generic(const dl_call *call, const dl_conv *g) {
     /* weights contiguous; pixels of a result's gradient evenly spaced */
     if (!dw && !dl_is_contiguous(in[1])) s = make_contiguous(&c, 1, &copy[1]);
     if (s == DL_OK && !forward && !even(g->out, in[0])) s = make_contiguous(&c, 0, &copy[0]);
-    if (s == DL_OK) s = run_generic(&c, g);
+    dl_stop stop = dl_stop_begin();
+    if (s == DL_OK) s = run_generic(&c, g, &stop);
+    dl_stop_end(&stop);
     dl_unref(copy[0]);
     dl_unref(copy[1]);
     return s;

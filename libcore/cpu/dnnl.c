@@ -21,6 +21,7 @@ dl_status dl_dnnl_conv_run(dl_dnnl_conv *c, dl_tensor *image, dl_tensor *weight,
 #include <dnnl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define COMMON_FUNCTIONS(X)                                                                                            \
     X(dnnl_engine_create)                                                                                              \
@@ -36,6 +37,7 @@ dl_status dl_dnnl_conv_run(dl_dnnl_conv *c, dl_tensor *image, dl_tensor *weight,
     X(dnnl_primitive_create)                                                                                           \
     X(dnnl_primitive_execute)                                                                                          \
     X(dnnl_primitive_destroy)                                                                                          \
+    X(dnnl_primitive_desc_query)                                                                                       \
     X(dnnl_primitive_desc_query_md)                                                                                    \
     X(dnnl_primitive_desc_destroy)                                                                                     \
     X(dnnl_reorder_primitive_desc_create)
@@ -246,12 +248,19 @@ static dl_status add_memories(dl_dnnl_conv *c, const setup *s, dnnl_primitive_de
     return lib.dnnl_memory_desc_equal(own, plain) ? DL_OK : add_reorder(c, plain, own);
 }
 
+/* The library's last resort are plain loops, some hundred times slower than products of patches. */
+static bool is_reference(dnnl_primitive_desc_t pd) {
+    const char *name = NULL;
+    dnnl_status_t e = lib.dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return e == dnnl_success && name && !strncmp(name, "ref", 3);
+}
+
 /* *offered: the library has this convolution. */
 static dl_status build(dl_dnnl_conv *c, const setup *s, bool *offered) {
     dnnl_primitive_desc_t hint = NULL, pd = NULL;
     dnnl_status_t e = c->kind == DL_DNNL_FORWARD ? dnnl_success : make_pd(DL_DNNL_FORWARD, s, NULL, &hint);
     if (e == dnnl_success) e = make_pd(c->kind, s, hint, &pd);
-    *offered = !refused(e);
+    *offered = !refused(e) && !(e == dnnl_success && is_reference(pd));
     dl_status st = DL_OK;
     if (*offered) st = e == dnnl_success ? add_memories(c, s, pd) : failed("the description of a convolution", e);
     if (pd) lib.dnnl_primitive_desc_destroy(pd);

@@ -30,7 +30,8 @@ dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, co
     snprintf(name, sizeof name, "%s%s%s", m->path ? m->path : "", m->path ? "." : "", m->row->tensors[slot]);
     DL_TRY(dl_tensor_set_name(t, name));
     DL_TRY(dl_init_fill(t, init, arg));
-    return slot < m->row->nparams ? dl_set_requires_grad(t, 1) : DL_OK;
+    t->weight = slot < m->row->nparams;
+    return t->weight ? dl_set_requires_grad(t, 1) : DL_OK;
 }
 
 /* Makes a layer's tensors from the random numbers of its net, wherever those of the process stand. */
@@ -159,48 +160,70 @@ dl_tensor *dl_layer_residual(dl_module *m, dl_tensor *x) {
 static _Thread_local dl_module *outermost; /* the net that runs in this thread */
 static _Thread_local bool in_function;     /* and the function of one of its layers */
 
-dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x);
-
-dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x) {
-    bool former = in_function;
-    in_function = true;
-    int held = dl_interrupt_hold(0); /* it may run for ever */
-    dl_tensor *y = m->call->fn(m->call->ctx, x);
-    dl_interrupt_hold(held);
-    in_function = former;
-    if (!y && !dl_error_last())
-        dl_fail_hint(DL_ERR_VALUE, "a layer's function returns a tensor", "the function of layer %s gave no tensor",
-                     m->name);
-    return y;
-}
+typedef struct wanted { /* a part or a parameter of a net that is looked for */
+    const dl_module *part;
+    const dl_tensor *weight;
+    bool found;
+} wanted;
 
 static dl_status see_module(void *ctx, dl_module *m, const char *path) {
     (void)path;
-    dl_module **wanted = ctx;
-    if (m == *wanted) *wanted = NULL;
+    wanted *w = ctx;
+    w->found |= m == w->part;
+    for (int i = 0; w->weight && i < m->row->nparams; i++) w->found |= m->tensor[i] == w->weight;
     return DL_OK;
 }
 
-static bool has_part(dl_module *net, dl_module *part) {
-    dl_module_visit(net, see_module, &part);
-    return !part;
+static bool has_part(dl_module *net, wanted w) {
+    dl_module_visit(net, see_module, &w);
+    return w.found;
 }
 
-/* A net that a function calls is no part of the net that function is a layer of: nobody would train its weights, while
- * their gradients grow. Fixed weights, and passes that are not recorded, are no matter. */
+static dl_status not_trained(const char *what) {
+    return dl_fail_hint(DL_ERR_STATE,
+                        "write the net as a layer instead of calling it from a function; weights that are not to be "
+                        "trained: set requires_grad of each to false",
+                        "the function of a layer %s would not be trained with %s", what, dl_module_name(outermost));
+}
+
+/* What a function uses of another net is no part of the net that the function is a layer of: nobody would train it,
+ * while its gradients grow. Fixed weights, and passes that are not recorded, are no matter. */
+static dl_status check_weight(void *ctx, dl_tensor *leaf) {
+    (void)ctx;
+    if (!leaf->weight || has_part(outermost, (wanted){.weight = leaf})) return DL_OK;
+    char what[DL_PATH_MAX + 64];
+    snprintf(what, sizeof what, "uses %s of another net, which", dl_tensor_name(leaf));
+    return not_trained(what);
+}
+
 static dl_status check_part(dl_module *m) {
-    if (!in_function || !outermost || !dl_recording() || has_part(outermost, m)) return DL_OK;
+    if (!in_function || !outermost || !dl_recording() || has_part(outermost, (wanted){.part = m})) return DL_OK;
     dl_module_list *l = dl_module_tensors(m, 1);
     if (!l) return dl_failed();
     bool trains = !dl_module_is_built(m);
     for (long i = 0; i < l->n; i++) trains |= dl_requires_grad(l->entries[i].tensor);
     dl_module_list_free(l);
     if (!trains) return DL_OK;
-    return dl_fail_hint(DL_ERR_STATE,
-                        "write the net as a layer instead of calling it from a function; weights that are not to be "
-                        "trained: set requires_grad of each to false",
-                        "the function of a layer calls the net %s, whose weights would not be trained with %s",
-                        dl_module_name(m), dl_module_name(outermost));
+    char what[DL_PATH_MAX + 64];
+    snprintf(what, sizeof what, "calls the net %s, whose weights", dl_module_name(m));
+    return not_trained(what);
+}
+
+dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x);
+
+dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x) {
+    bool former = in_function;
+    in_function = true;
+    int held = dl_interrupt_hold(0); /* it may run for ever */
+    dl_leaf_watch watch = dl_watch_leaves((dl_leaf_watch){outermost ? check_weight : NULL, NULL});
+    dl_tensor *y = m->call->fn(m->call->ctx, x);
+    dl_watch_leaves(watch);
+    dl_interrupt_hold(held);
+    in_function = former;
+    if (!y && !dl_error_last())
+        dl_fail_hint(DL_ERR_VALUE, "a layer's function returns a tensor", "the function of layer %s gave no tensor",
+                     m->name);
+    return y;
 }
 
 static dl_tensor *run_outermost(dl_module *m, dl_tensor *x) {

@@ -235,6 +235,20 @@ int dl_module_is_built(const dl_module *m) {
     return all;
 }
 
+/* The first layer with weights ends the visit. */
+static dl_status see_indices(void *ctx, dl_module *m, const char *path) {
+    (void)path;
+    if (!m->row->build) return DL_OK;
+    *(bool *)ctx = m->row->flags & DL_L_INDICES;
+    return DL_ERR_STATE;
+}
+
+dl_dtype dl_module_takes(const dl_module *m) {
+    bool indices = false;
+    dl_module_visit((dl_module *)m, see_indices, &indices);
+    return indices ? DL_I64 : DL_F32;
+}
+
 static dl_status set_training(void *ctx, dl_module *m, const char *path) {
     (void)path;
     m->training = *(int *)ctx;

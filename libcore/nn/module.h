@@ -12,6 +12,7 @@ enum dl_layer_flags {
     DL_L_BODY = 1,     /* made of other layers */
     DL_L_SHORTCUT = 2, /* takes a shortcut beside its body */
     DL_L_HIDDEN = 4,   /* not written in nets: made by the library itself */
+    DL_L_INDICES = 8,  /* takes integers */
 };
 
 /* A kind of layer: nn/layers.def. */

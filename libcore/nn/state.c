@@ -22,6 +22,7 @@ static dl_status copy_tensors(dl_module *to, const dl_module *from) {
         dl_tensor *t = dl_clone(from->tensor[i]);
         if (!t) return dl_failed();
         to->tensor[i] = t;
+        t->weight = from->tensor[i]->weight;
         DL_TRY(dl_tensor_set_name(t, dl_tensor_name(from->tensor[i])));
         if (dl_requires_grad(from->tensor[i])) DL_TRY(dl_set_requires_grad(t, 1));
     }

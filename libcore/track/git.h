@@ -19,6 +19,7 @@ typedef struct dl_git_repo {
     int id_bytes;
     bool file_mode; /* whether the file system keeps the bit for programs */
     int64_t deadline_us;
+    uint64_t unread; /* bytes of changed files that may still be read */
 } dl_git_repo;
 
 /* A regular file of at most `limit` bytes, with a NUL behind; *n bytes. NULL: there is none, or it cannot be read. */
@@ -30,9 +31,12 @@ bool dl_git_from_hex(const char *hex, int bytes, uint8_t *out);
 bool dl_git_commit_tree(const dl_git_repo *r, const uint8_t *commit, uint8_t *tree);
 /* The name of the tree that the files of the index have now: what `git add -u; git write-tree` would give, made without
  * writing anything, and without filters and conversions of line ends. Files that have not changed since they entered
- * the index by size and time are not read; one that cannot be read before the deadline enters by these. False: there is
- * no index that can be read. */
-bool dl_git_work_tree(const dl_git_repo *r, uint8_t *tree);
+ * the index by size and time are not read; one that cannot be read before the deadline, or is larger than what may
+ * still be read, enters by these. Of a submodule the commit enters that its HEAD stands for. False: there is no index
+ * that can be read. */
+bool dl_git_work_tree(dl_git_repo *r, uint8_t *tree);
+/* The commit that is checked out in the work tree at a path, `bytes` of it. False: there is none. */
+bool dl_git_head_of(const char *tree, int bytes, uint8_t *commit);
 
 /* Hash of an object: `kind`, its size and what `add` is given until dl_git_hash_end. */
 typedef struct dl_git_hash {

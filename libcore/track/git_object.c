@@ -8,6 +8,7 @@
 
 #include "io/input.h"
 #include "track/git.h"
+#include "track/whoami.h"
 
 /* MAX_OBJECT: bytes of a commit, with whatever its message is. DEPTH: deltas upon deltas, as git packs them at most. */
 enum { MAX_OBJECT = 1 << 24, MAX_FILE = 1 << 24, DEPTH = 64, MAX_FOLDERS = 16 };
@@ -246,7 +247,8 @@ static bool read_packed(const dl_git_repo *r, const folders *f, const char *fold
 
 static bool read_object(const dl_git_repo *r, const folders *f, const uint8_t *id, int depth, object *o) {
     char hex[2 * DL_GIT_ID + 1];
-    if (depth > DEPTH) return false;
+    /* where each of several packs holds a delta of itself there are more ways than time */
+    if (depth > DEPTH || dl_now_us() > r->deadline_us) return false;
     for (int i = 0; i < r->id_bytes; i++) snprintf(hex + 2 * i, 3, "%02x", id[i]);
     for (int i = 0; i < f->n; i++)
         if (read_loose(f->path[i], hex, o) || read_packed(r, f, f->path[i], id, depth, o)) return true;

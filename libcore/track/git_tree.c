@@ -15,7 +15,7 @@ enum { MAX_INDEX = 1 << 27, MAX_PATHS = 1 << 29, STAT_BYTES = 40, CHUNK = 1 << 1
 enum { FOLDER = 040000, PLAIN = 0100644, PROGRAM = 0100755, LINK = 0120000, COMMIT = 0160000 };
 /* Flags of an entry: the file is taken as unchanged; there are more flags; one of a conflict; then of the second word.
  */
-enum { VALID = 0x8000, EXTENDED = 0x4000, STAGE = 0x3000, SKIP_WORKTREE = 0x4000, INTENT_TO_ADD = 0x2000 };
+enum { VALID = 0x8000, EXTENDED = 0x4000, STAGE = 0x3000, SKIP_WORKTREE = 0x4000 };
 
 typedef struct entry {
     char *path;
@@ -26,7 +26,7 @@ typedef struct entry {
 } entry;
 
 typedef struct index_file {
-    const dl_git_repo *r;
+    dl_git_repo *r;
     struct timespec written;
     long n;
     entry *e;
@@ -153,10 +153,11 @@ static bool hash_file(const index_file *x, const char *path, const struct stat *
     struct stat now;
     dl_git_hash h = {0};
     uint64_t left = (uint64_t)s->st_size;
-    uint8_t *chunk = malloc(CHUNK);
+    uint8_t *chunk = left <= x->r->unread ? malloc(CHUNK) : NULL;
     int fd = chunk ? open(path, HOW) : -1;
     bool good = fd >= 0 && !fstat(fd, &now) && S_ISREG(now.st_mode) && now.st_size == s->st_size &&
                 dl_git_hash_begin(&h, x->r->id_bytes, "blob", left);
+    if (good) x->r->unread -= left;
     while (good && left) {
         ssize_t k = read(fd, chunk, left < CHUNK ? (size_t)left : CHUNK);
         if (k < 0 && errno == EINTR) continue;
@@ -182,8 +183,13 @@ static bool hash_link(const index_file *x, const char *path, uint8_t *id) {
 static bool refresh(const index_file *x, entry *e) {
     char path[2 * DL_GIT_PATH];
     struct stat s;
-    if (e->flags & VALID || e->more & SKIP_WORKTREE || e->mode == COMMIT || e->mode == FOLDER) return true;
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", x->r->tree, e->path) >= sizeof path || lstat(path, &s)) {
+    if (e->flags & VALID || e->more & SKIP_WORKTREE || e->mode == FOLDER) return true;
+    bool fits = (size_t)snprintf(path, sizeof path, "%s/%s", x->r->tree, e->path) < sizeof path;
+    if (e->mode == COMMIT) { /* one that is not checked out is as it was */
+        if (fits) dl_git_head_of(path, x->r->id_bytes, e->id);
+        return true;
+    }
+    if (!fits || lstat(path, &s)) {
         e->gone = true;
         return true;
     }
@@ -247,8 +253,7 @@ static bool make_tree(const index_file *x, long *at, size_t prefix, int depth, u
             if (good && !none) add_item(&b, FOLDER, name, len, tree, x->r->id_bytes);
             continue;
         }
-        if (!e->gone && !(e->flags & STAGE) && !(e->more & INTENT_TO_ADD))
-            add_item(&b, e->mode, name, len, e->id, x->r->id_bytes);
+        if (!e->gone && !(e->flags & STAGE)) add_item(&b, e->mode, name, len, e->id, x->r->id_bytes);
         ++*at;
     }
     *empty = !b.n;
@@ -260,7 +265,7 @@ static bool make_tree(const index_file *x, long *at, size_t prefix, int depth, u
     return good;
 }
 
-bool dl_git_work_tree(const dl_git_repo *r, uint8_t *tree) {
+bool dl_git_work_tree(dl_git_repo *r, uint8_t *tree) {
     index_file x = {.r = r};
     long at = 0;
     bool empty, good = read_index(&x);

@@ -20,7 +20,9 @@ int dl_whoami_gone(const dl_whoami *who);
 
 /* Commit of the git work tree around the working directory, and a hash of commit and present contents of its tracked
  * files where these differ. Files are read; no program is run. "" without a work tree, or where it cannot be read;
- * diff_sha is "" too when nothing is uncommitted, and when that is not known after six seconds. */
+ * diff_sha is "" too when nothing is uncommitted, and DL_GIT_UNKNOWN when that cannot be told: objects or an index that
+ * cannot be read, or six seconds have passed. */
+#define DL_GIT_UNKNOWN "unknown"
 typedef struct dl_git_state {
     char commit[80], diff_sha[65];
 } dl_git_state;

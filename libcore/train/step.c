@@ -90,12 +90,35 @@ static void begin(dl_trainer *t) {
     for (long i = 0; i < t->nparam; i++) dl_set_grad(t->param[i], NULL);
 }
 
+/* Leaves below the loss that the optimizer does not know would get gradients that grow, and never change. */
+static dl_status check_leaves(dl_trainer *t) {
+    if (t->traced || !dl_requires_grad(t->loss_tensor)) return DL_OK;
+    dl_tape *tape = dl_tape_of(t->loss_tensor);
+    dl_status st = tape ? DL_OK : dl_failed();
+    for (long i = 0; st == DL_OK && i < tape->n; i++) {
+        const dl_tensor *leaf = tape->nodes[i].leaf;
+        if (!leaf || dl_optimizer_has(t->opt, leaf)) continue;
+        char shape[160];
+        st = dl_fail_hint(
+            DL_ERR_STATE,
+            "detach() what is not to be trained, or set its requires_grad to false; an optimizer that is "
+            "given it trains it, too",
+            "the loss depends on %s%s of shape %s, which the optimizer does not train: it is no part of %s",
+            leaf->weight ? "the weight " : "a parameter", leaf->weight ? dl_tensor_name(leaf) : "",
+            dl_shape_text(leaf->ndim, leaf->shape, shape, sizeof shape), dl_module_name(t->model));
+    }
+    dl_tape_free(tape);
+    t->traced = st == DL_OK;
+    return st;
+}
+
 /* Output and loss of t->x and t->y. */
 static dl_status run_net(dl_trainer *t) {
     dl_module_train(t->model, 1);
     int mode = dl_grad_mode(1);
     t->output = dl_module_forward(t->model, t->x);
     dl_status st = t->output ? dl_trainer_loss_of(t, t->output, t->y, &t->loss_tensor) : dl_failed();
+    if (st == DL_OK) st = check_leaves(t);
     dl_grad_mode(mode);
     return st;
 }

@@ -96,6 +96,7 @@ struct dl_trainer {
     long step, epoch;
     double step_began, speed;
     bool diverged;
+    bool traced; /* what the loss is computed from has been looked at */
     char error[512];
 
     dl_store *store;

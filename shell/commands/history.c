@@ -185,7 +185,10 @@ static void put_facts(dlsh_sink *sink, const dl_run_info *r) {
     put_fact(sink, "script", "%s%s%s", r->script_path, *r->script_args ? " " : "", r->script_args);
     put_fact(sink, "command", "%s", r->cmdline);
     put_fact(sink, "folder", "%s", r->cwd);
-    put_fact(sink, "git commit", "%s%s", r->git_commit, *r->git_diff_sha ? " with changes" : "");
+    const char *changes = !*r->git_diff_sha                    ? ""
+                          : strcmp(r->git_diff_sha, "unknown") ? " with changes"
+                                                               : ", whether with changes is not known";
+    put_fact(sink, "git commit", "%s%s", r->git_commit, changes);
     put_fact(sink, "uuid", "%s", r->uuid);
     dlsh_buf_free(&when);
     dlsh_buf_free(&took);

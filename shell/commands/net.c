@@ -310,7 +310,7 @@ static dl_status build_run(const dlsh_args *a, dlsh_value *result) {
     long shape[8];
     int n = 0;
     DLSH_TRY(batch_shape(a, shape, &n));
-    return dl_module_build(dlsh_arg_self(a), n, shape, DL_F32, dlsh_device());
+    return dl_module_build(dlsh_arg_self(a), n, shape, dl_module_takes(dlsh_arg_self(a)), dlsh_device());
 }
 
 static dl_status summary_run(const dlsh_args *a, dlsh_value *result) {
@@ -318,7 +318,7 @@ static dl_status summary_run(const dlsh_args *a, dlsh_value *result) {
     long shape[8];
     int n = 0;
     DLSH_TRY(batch_shape(a, shape, &n));
-    dl_summary *sum = dl_module_summary(dlsh_arg_self(a), n, shape, DL_F32, dlsh_device());
+    dl_summary *sum = dl_module_summary(dlsh_arg_self(a), n, shape, dl_module_takes(dlsh_arg_self(a)), dlsh_device());
     if (!sum) return dl_failed();
     dl_status st = show_summary(dlsh_session_sink(dlsh_arg_session(a)), dlsh_arg_self(a), sum);
     dl_summary_free(sum);

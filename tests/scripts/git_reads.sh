@@ -31,6 +31,14 @@ git update-index --index-version 4; state "index of version 4"
 git worktree add -q ../second; cd ../second; state "second work tree"; echo x >> a.txt; state "changed there"; cd ../r
 cd sub/deep; state "below"; cd ../..
 
+git worktree remove --force ../second; echo new > later; git add -N later; state "to be added"; git reset -q; rm later
+git update-index --split-index; state "split index"; git update-index --no-split-index; state "whole index"
+git -c protocol.file.allow=always submodule --quiet add "$PWD" part 2> /dev/null; git commit -qm part; state "submodule"
+(cd part; git commit -q --allow-empty -m more); state "submodule moved"; git submodule --quiet update; state "submodule back"
+truncate -s 40G large; git add -N large; begun=$(date +%s%N); state "large file"
+[ $((($(date +%s%N) - begun) / 1000000)) -lt 2500 ] && echo "not read"; git reset -q; rm large
+git config --unset core.fsmonitor 2> /dev/null
+
 # everything that git would run says so
 for key in filter.x.clean filter.x.smudge filter.x.process core.fsmonitor diff.x.textconv diff.x.command diff.external core.pager \
         core.editor core.askpass gpg.program core.sshCommand core.hooksPath; do git config $key "touch $top/ran-$key; cat"; done
@@ -42,6 +50,21 @@ got=$(look); [ -n "${got#*,}" ] && echo "hostile: changed"
 cd ..; ls -d ran-* 2> /dev/null
 
 # damaged and hostile repositories
+mkdir ring; cd ring; git init -q .; echo a > a; git add a; git commit -qm a; git gc -q
+python3 - <<'END'
+import hashlib, struct, zlib                         # four packs, each with a delta of itself under one name
+name = bytes.fromhex("aa" * 20)
+thing = bytes([7 << 4 | 4]) + name + zlib.compress(bytes([5, 5, 0x90, 5]))
+for k in range(4):
+    pack = b"PACK" + struct.pack(">II", 2, 1) + thing
+    pack += hashlib.sha1(pack).digest()
+    index = b"\377tOc\0\0\0\2" + b"".join(struct.pack(">I", i >= 0xaa) for i in range(256)) + name + struct.pack(">II", 0, 12) + pack[-20:]
+    open(f".git/objects/pack/pack-{k}.pack", "wb").write(pack)
+    open(f".git/objects/pack/pack-{k}.idx", "wb").write(index + hashlib.sha1(index).digest())
+open(".git/refs/heads/master", "w").write("aa" * 20 + "\n")
+END
+rm -f .git/packed-refs; got=$(timeout 20 dlsh -n --db ../ring.db --mode csv -c 'start_run("x").end(); sql "select git_diff_sha from run"' | tail -1); echo "deltas of themselves: $got"
+cd ..
 cd r; head -c 100 .git/index > cut; cp cut .git/index; got=$(look); echo "cut index: ${got#*,}"
 head -c 4000 /dev/zero > .git/index; got=$(look); echo "zeros: ${got#*,}"
 rm .git/index; mkfifo .git/index; got=$(look); echo "FIFO as index: ${got#*,}"

@@ -85,3 +85,22 @@ fi
 ring "tensors that are gradients of themselves and of each other" <<'END'
 for i in range(200) { x = param(zeros(1000, 2000)); x.grad = x; y = param(x.data); y.grad = x; x.grad = y }
 END
+ring "gradients with a history" <<'EOF'
+for i in range(200) { w = param(zeros(1000, 2000)); backward sum(w ** 3) create_graph=true }
+EOF
+ring "gradients that are computed from their tensor" <<'EOF'
+for i in range(200) { w = param(zeros(1000, 2000)); w.grad = w * 2 }
+EOF
+ring "tensors whose gradients are computed from each other" <<'EOF'
+for i in range(100) { w = param(zeros(1000, 2000)); v = param(zeros(1000, 2000)); w.grad = v * 2; v.grad = w * 2 }
+EOF
+ring "weights of nets" <<'EOF'
+for i in range(200) { net m { linear 2000 }; m.build([1000]); m.linear0.weight.grad = m.linear0.weight * 2 }
+EOF
+cat >kept.dlsh <<'EOF'
+w = param(tensor([2.0]))
+for i in range(1000) { v = param(zeros(1)); v.grad = v + 1; backward sum(w ** 3) create_graph=true; if i < 999 { w.grad = none } }
+backward sum(w.grad)
+w.grad
+EOF
+dlsh -n kept.dlsh
