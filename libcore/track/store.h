@@ -15,7 +15,7 @@ enum {
     DL_BATCH = 65536,       /* most points of one transaction */
     DL_COMMIT_MS = 100,     /* the writer looks at the ring this often */
     DL_WAKE_EVERY = 8192,   /* a push wakes the writer when so many have come since the last time */
-    DL_FULL_WAIT_MS = 2000, /* longest wait of a push for room in the ring */
+    DL_FULL_WAIT_MS = 2000, /* longest wait of a push for room in the ring while the writer stands still */
     DL_RETRY_MS = 1000,     /* pause of the writer after a failure */
     DL_HEARTBEAT_S = 15,    /* between heartbeats */
     DL_STALE_S = 300,       /* a run on another host without heartbeat for so long is dead */

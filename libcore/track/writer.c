@@ -37,16 +37,17 @@ static dl_status push_waiting(dl_store *s, dl_series *series, int64_t step, doub
     int first = !s->waits++;
     pthread_mutex_unlock(&s->wake_lock);
     if (first) dl_store_warn(s, "points come faster than the disk takes them: training waits for it");
-    uint64_t at;
-    int64_t begin = dl_now_us(), waited = 0;
+    uint64_t at, tail = dl_ring_tail(&s->ring);
+    int64_t begin = dl_now_us(), now = begin, moved = begin; /* moved: when the writer last got on */
     int pushed = 0;
     dl_writer_wake(s);
-    while (!pushed && waited < DL_FULL_WAIT_MS * 1000L && !__atomic_load_n(&s->troubled, __ATOMIC_RELAXED)) {
+    while (!pushed && now - moved < DL_FULL_WAIT_MS * 1000L && !__atomic_load_n(&s->troubled, __ATOMIC_RELAXED)) {
         usleep(500);
         pushed = dl_ring_push(&s->ring, series->index, step, value, t_us, &at);
-        waited = dl_now_us() - begin;
+        now = dl_now_us();
+        if (dl_ring_tail(&s->ring) != tail) tail = dl_ring_tail(&s->ring), moved = now;
     }
-    __atomic_fetch_add(&s->wait_us, waited, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&s->wait_us, now - begin, __ATOMIC_RELAXED);
     return pushed ? DL_OK : refuse(s);
 }
 
