@@ -7,6 +7,7 @@
 #include "core/mode.h"
 #include "ops/average.h"
 #include "ops/conv.h"
+#include "ops/formulas.h"
 #include "ops/infer.h"
 #include "ops/loss.h"
 #include "ops/rules.h"

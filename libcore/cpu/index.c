@@ -156,7 +156,7 @@ static dl_status plain_index_add(dl_call *c) {
     dl_cpu_copy(o, x);
     dl_stop stop = dl_stop_begin();
     adds a = {{dl_ptr(o), dl_ptr(v), dl_ptr(index), index->numel, size, product(x, dim + 1, x->ndim)},
-              DL_SIMD_PICK(dl_binary_loop)[DL_B_add][o->dtype],
+              DL_LOOP_OF(add, o->dtype),
               product(x, 0, dim),
               (long)dl_esize(o),
               0,

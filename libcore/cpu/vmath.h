@@ -99,8 +99,6 @@ static inline float dl_vtanh(float x) {
     return t < 0.625f ? near : copysignf(far, x);
 }
 
-static inline float dl_vsigmoid(float x) { return 1.0f / (1.0f + dl_vexp(-x)); }
-
 /* x P(x**2) below 1, 1 - e**-Q(|x|) above. */
 static inline float dl_verf(float x) {
     float t = fabsf(x), z = x * x;
@@ -126,6 +124,8 @@ static inline float dl_verf(float x) {
     return t < 1.0f ? near : far;
 }
 
-static inline float dl_vsoftplus(float x) { return (x > 0.0f ? x : 0.0f) + dl_vlog1p01(dl_vexp(-fabsf(x))); }
+/* The share of normal numbers below x. */
+static inline float dl_vnormal_cdf(float x) { return 0.5f * (1.0f + dl_verf(x * 0.707106781f)); }
+static inline double dl_normal_cdf(double x) { return 0.5 * erfc(x * -0.70710678118654752440); }
 
 #endif

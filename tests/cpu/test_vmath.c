@@ -23,10 +23,10 @@ static const struct {
     double (*exact)(double);
     double ulp, below; /* results smaller than this in magnitude are not judged: f32 reaches them in few bits */
 } rows[] = {
-    {"exp", DL_U_exp, exp, 2, 0},        {"log", DL_U_log, log, 2, 0},
-    {"tanh", DL_U_tanh, tanh, 2, 0},     {"sigmoid", DL_U_sigmoid, sigmoid, 2.5, 1e-37},
-    {"erf", DL_U_erf, erf, 2, 0},        {"elu", DL_U_elu, elu, 2, 0},
-    {"silu", DL_U_silu, silu, 3, 1e-35}, {"softplus", DL_U_softplus, softplus, 3, 1e-37},
+    {"exp", DL_FORMULA_exp, exp, 2, 0},        {"log", DL_FORMULA_log, log, 2, 0},
+    {"tanh", DL_FORMULA_tanh, tanh, 2, 0},     {"sigmoid", DL_FORMULA_sigmoid, sigmoid, 2.5, 1e-37},
+    {"erf", DL_FORMULA_erf, erf, 2, 0},        {"elu", DL_FORMULA_elu, elu, 2, 0},
+    {"silu", DL_FORMULA_silu, silu, 3, 1e-35}, {"softplus", DL_FORMULA_softplus, softplus, 3, 1e-37},
 };
 
 static float from_bits(uint32_t u) {
@@ -47,7 +47,7 @@ enum { BATCH = 4096 };
 
 static void check_level(int level) {
     for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
-        dl_loop loop = DL_SIMD_PICK(dl_unary_loop)[rows[r].id][DL_F32];
+        dl_loop loop = DL_SIMD_PICK(dl_pointwise)[DL_F32]->run[rows[r].id];
         double worst = 0;
         float worst_x = 0, x[BATCH], y[BATCH];
         for (uint64_t u = 0; u < (1ull << 32);) {
@@ -55,7 +55,7 @@ static void check_level(int level) {
             for (; n < BATCH && u < (1ull << 32); n++, u += 1021) x[n] = from_bits((uint32_t)u);
             char *p[2] = {(char *)y, (char *)x};
             const long stride[2] = {4, 4};
-            double alpha = 1; /* of elu */
+            dl_pointwise_arg alpha = {.number = {{.f = 1}}}; /* of elu */
             loop(n, p, stride, &alpha);
             for (long i = 0; i < n; i++) {
                 double want = rows[r].exact(x[i]);
@@ -85,12 +85,12 @@ static void special_values(void **state) {
         int id;
         float want[8];
     } cases[] = {
-        {DL_U_exp, {1, 1, INFINITY, 0, NAN, INFINITY, 0, 1}},
-        {DL_U_log, {-INFINITY, -INFINITY, INFINITY, NAN, NAN, 4.4855981f, NAN, -103.27893f}},
-        {DL_U_tanh, {0, -0.0f, 1, -1, NAN, 1, -1, 1e-45f}},
-        {DL_U_sigmoid, {0.5f, 0.5f, 1, 0, NAN, 1, 0, 0.5f}},
-        {DL_U_erf, {0, -0.0f, 1, -1, NAN, 1, -1, 1e-45f}},
-        {DL_U_softplus, {0.69314718f, 0.69314718f, INFINITY, 0, NAN, 88.73f, 0, 0.69314718f}},
+        {DL_FORMULA_exp, {1, 1, INFINITY, 0, NAN, INFINITY, 0, 1}},
+        {DL_FORMULA_log, {-INFINITY, -INFINITY, INFINITY, NAN, NAN, 4.4855981f, NAN, -103.27893f}},
+        {DL_FORMULA_tanh, {0, -0.0f, 1, -1, NAN, 1, -1, 1e-45f}},
+        {DL_FORMULA_sigmoid, {0.5f, 0.5f, 1, 0, NAN, 1, 0, 0.5f}},
+        {DL_FORMULA_erf, {0, -0.0f, 1, -1, NAN, 1, -1, 1e-45f}},
+        {DL_FORMULA_softplus, {0.69314718f, 0.69314718f, INFINITY, 0, NAN, 88.73f, 0, 0.69314718f}},
     };
     for (int limit = 1; limit <= 4; limit++) {
         dl_simd_limit(limit);
@@ -98,7 +98,7 @@ static void special_values(void **state) {
             float y[8];
             char *p[2] = {(char *)y, (char *)x};
             const long stride[2] = {4, 4};
-            DL_SIMD_PICK(dl_unary_loop)[cases[r].id][DL_F32](8, p, stride, NULL);
+            DL_SIMD_PICK(dl_pointwise)[DL_F32]->run[cases[r].id](8, p, stride, NULL);
             for (int i = 0; i < 8; i++)
                 if (!(isnan(y[i]) ? isnan(cases[r].want[i]) : ulps(y[i], cases[r].want[i]) <= 2))
                     fail_msg("level %d, case %u: f(%a) = %a, want %a", limit, r, x[i], y[i], cases[r].want[i]);

@@ -1,0 +1,59 @@
+/* Makes the kernels of rows of ops/pointwise.def: DL_FUNCTIONS with one operand, DL_FUNCTIONS2 with two, DL_TESTS with
+ * one or two. No guard: a source defines what it makes, and includes this. */
+#ifdef DL_FUNCTIONS
+#define DL_FUNCTIONS_ONLY(...) __VA_ARGS__
+#else
+#define DL_FUNCTIONS_ONLY(...)
+#endif
+#ifdef DL_FUNCTIONS2
+#define DL_FUNCTIONS2_ONLY(...) __VA_ARGS__
+#else
+#define DL_FUNCTIONS2_ONLY(...)
+#endif
+#ifdef DL_TESTS
+#define DL_TESTS_ONLY(...) __VA_ARGS__
+#else
+#define DL_TESTS_ONLY(...)
+#endif
+
+/* What a row has, then its functions, then its kernel. */
+#define DL_HAS(name, ...) enum { has_##name = 0 __VA_ARGS__ };
+#define FUNCTION_OF(name, numbers, ...) DL_FUNCTIONS_ONLY(DL_HAS(name, __VA_ARGS__))
+#define FUNCTION2_OF(name, numbers, ...) DL_FUNCTIONS2_ONLY(DL_HAS(name, __VA_ARGS__))
+#define TEST(name, ...) DL_TESTS_ONLY(DL_HAS(name, __VA_ARGS__))
+#define TEST2(name, ...) DL_TESTS_ONLY(DL_HAS(name, __VA_ARGS__))
+#define FLOAT(...) | DL_FLOATS
+#define INT(...) | DL_INTS
+#define BOOL(...) | DL_BIT(DL_BOOL)
+#define HALF(...) | DL_HAS_HALF
+#define GRAD_X(...) | DL_HAS_GRAD_X
+#define GRAD_Y(...) | DL_HAS_GRAD_Y
+#define FAULTS | DL_HAS_FAULTS
+#include "ops/pointwise.def"
+
+#define FUNCTION_OF(name, numbers, ...) DL_FUNCTIONS_ONLY(DL_STRUCT(name, 1, 0, numbers, T, (T x), __VA_ARGS__))
+#define FUNCTION2_OF(name, numbers, ...) DL_FUNCTIONS2_ONLY(DL_STRUCT(name, 2, 0, numbers, T, (T a, T b), __VA_ARGS__))
+#define TEST(name, ...) DL_TESTS_ONLY(DL_STRUCT(name, 1, 1, (), bool, (T x), __VA_ARGS__))
+#define TEST2(name, ...) DL_TESTS_ONLY(DL_STRUCT(name, 2, 1, (), bool, (T a, T b), __VA_ARGS__))
+#define FLOAT(...)                                                                                                     \
+    if constexpr (dl_is_real<T> && !(H && (HAS & DL_HAS_HALF))) return dl_typed<T, TESTS != 0>(__VA_ARGS__);
+#define HALF(...)                                                                                                      \
+    if constexpr (H) return dl_typed<T, false>(__VA_ARGS__);
+#define INT(...)                                                                                                       \
+    if constexpr (dl_is_int<T>) return (std::conditional_t<TESTS, bool, T>)(__VA_ARGS__);
+#define BOOL(...)                                                                                                      \
+    if constexpr (std::is_same<T, bool>::value) return (bool)(__VA_ARGS__);
+#include "ops/pointwise.def"
+
+#define FUNCTION_OF(name, numbers, ...) DL_FUNCTIONS_ONLY(DL_GRAD_STRUCT(name, numbers, (T g, T x), __VA_ARGS__))
+#define GRAD_X(...) __VA_ARGS__
+#include "ops/pointwise.def"
+#define FUNCTION_OF(name, numbers, ...) DL_FUNCTIONS_ONLY(DL_GRAD_STRUCT(name, numbers, (T g, T y), __VA_ARGS__))
+#define GRAD_Y(...) __VA_ARGS__
+#include "ops/pointwise.def"
+
+#define FUNCTION_OF(name, numbers, ...) DL_FUNCTIONS_ONLY(DL_KERNEL(name, 0))
+#define FUNCTION2_OF(name, numbers, ...) DL_FUNCTIONS2_ONLY(DL_KERNEL(name, DL_K_NUMBERS))
+#define TEST(name, ...) DL_TESTS_ONLY(DL_KERNEL(name, 0))
+#define TEST2(name, ...) DL_TESTS_ONLY(DL_KERNEL(name, DL_K_NUMBERS))
+#include "ops/pointwise.def"

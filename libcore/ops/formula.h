@@ -1,0 +1,79 @@
+/* The functions of formulas (ops/pointwise.def, optim/optimizers.def), for C and for CUDA. T is the type a formula computes in:
+ * a macro in C, where a file is compiled once a type, and a template's parameter in CUDA. */
+#ifndef DL_OPS_FORMULA_H
+#define DL_OPS_FORMULA_H
+
+#include <math.h>
+
+/* FN(for f32 on the CPU, for f64 and, overloaded, on a GPU) */
+#ifdef __cplusplus
+#define DL_FN(f32_name, f64_name) f64_name
+#else
+#define DL_FN(f32_name, f64_name) _Generic((T)0, float: f32_name, default: f64_name)
+#endif
+
+/* ---- constants and types */
+#define NUM(c) ((T)(c))
+#define INF ((T)INFINITY)
+#define PI NUM(3.14159265358979323846)
+#define U(x) ((UNSIGNED_T)(x)) /* an integer, where arithmetic wraps around */
+#define NEG(x) ((T)(0 - U(x)))
+
+/* ---- functions of floats. The CPU's own for f32 (cpu/vmath.h) are vectorised; others are libm's. */
+#define ABS(x) DL_FN(fabsf, fabs)(x)
+#define EXP(x) DL_FN(dl_vexp, exp)(x)
+#define EXP2(x) DL_FN(exp2f, exp2)(x)
+#define EXPM1(x) DL_FN(expm1f, expm1)(x)
+#define EXPM1_BELOW(x) DL_FN(dl_vless1, expm1)(x) /* x <= 0 */
+#define LOG(x) DL_FN(dl_vlog, log)(x)
+#define LOG2(x) DL_FN(log2f, log2)(x)
+#define LOG10(x) DL_FN(log10f, log10)(x)
+#define LOG1P(x) DL_FN(log1pf, log1p)(x)
+#define LOG1P_UNIT(x) DL_FN(dl_vlog1p01, log1p)(x) /* 0 <= x <= 1 */
+#define SQRT(x) DL_FN(sqrtf, sqrt)(x)
+#define CBRT(x) DL_FN(cbrtf, cbrt)(x)
+#define SIN(x) DL_FN(sinf, sin)(x)
+#define COS(x) DL_FN(cosf, cos)(x)
+#define TAN(x) DL_FN(tanf, tan)(x)
+#define ASIN(x) DL_FN(asinf, asin)(x)
+#define ACOS(x) DL_FN(acosf, acos)(x)
+#define ATAN(x) DL_FN(atanf, atan)(x)
+#define ATAN2(y, x) DL_FN(atan2f, atan2)(y, x)
+#define SINH(x) DL_FN(sinhf, sinh)(x)
+#define COSH(x) DL_FN(coshf, cosh)(x)
+#define TANH(x) DL_FN(dl_vtanh, tanh)(x)
+#define ASINH(x) DL_FN(asinhf, asinh)(x)
+#define ACOSH(x) DL_FN(acoshf, acosh)(x)
+#define ATANH(x) DL_FN(atanhf, atanh)(x)
+#define ERF(x) DL_FN(dl_verf, erf)(x)
+#define ERFC(x) DL_FN(erfcf, erfc)(x)
+#define TGAMMA(x) DL_FN(tgammaf, tgamma)(x)
+#define FLOOR(x) DL_FN(floorf, floor)(x)
+#define CEIL(x) DL_FN(ceilf, ceil)(x)
+#define TRUNC(x) DL_FN(truncf, trunc)(x)
+#define FMOD(x, y) DL_FN(fmodf, fmod)(x, y)
+#define HYPOT(x, y) DL_FN(hypotf, hypot)(x, y)
+#define COPYSIGN(x, y) DL_FN(copysignf, copysign)(x, y)
+#define SIGMOID(x) (1 / (1 + EXP(-(x))))
+#ifdef __cplusplus
+#define POW(x, y) dl_pow(x, y)
+#define NORMAL_CDF(x) dl_normal_cdf(x)
+#define ROUND(x) rint(x) /* ties to even */
+#define QUICK_EXP(x) __expf(x)          /* relative error 1e-6, 0 below the normal numbers */
+#define QUICK_DIV(x, y) __fdividef(x, y) /* the same */
+#else
+#define POW(x, y) DL_FN(powf, pow)(x, y)
+#define ROUND(x) DL_FN(nearbyintf, nearbyint)(x)
+#define NORMAL_CDF(x) DL_FN(dl_vnormal_cdf, dl_normal_cdf)(x) /* the share of normal numbers below x */
+#endif
+
+/* ---- what needs more than an expression: ops/formula_math.h. Those of integers report operands that have no result. */
+#define FLOOR_QUOTIENT(a, b) DL_HELPER_OF(floor_quotient)(a, b)
+#define FLOOR_REST(a, b) DL_HELPER_OF(floor_rest)(a, b)
+#define INT_QUOTIENT(a, b) DL_HELPER_OF(int_quotient)(a, b, DL_AT)
+#define INT_REST(a, b) DL_HELPER_OF(int_rest)(a, b, DL_AT)
+#define INT_POWER(a, b) DL_HELPER_OF(int_power)(a, b, DL_AT)
+#define SHIFT_LEFT(a, b) DL_HELPER_OF(shift_left)(a, b, DL_AT)
+#define SHIFT_RIGHT(a, b) DL_HELPER_OF(shift_right)(a, b, DL_AT)
+
+#endif
