@@ -16,18 +16,20 @@ static dl_status refused(int faults) {
 }
 
 static dl_status run_pointwise(dl_call *c) {
-    int i = dl_formula_of(c->op), n = dl_formula_at(i)->operands;
-    dl_tensor *out = c->out[0], *op[3] = {out, c->in[0], n > 1 ? c->in[1] : NULL};
-    dl_pointwise_arg arg = {.faults = 0};
-    dl_dtype t = c->dtype;
-    dl_formula_numbers(i, c->op, c->attr, arg.number);
-    if (!dl_formula_at(i)->test && (dl_dtype)out->dtype != t) { /* integers with a limit that is none become f32 first */
+    int i = dl_formula_of(c->op);
+    const dl_formula *f = dl_formula_at(i);
+    dl_tensor *out = c->out[0], *op[3] = {out, c->in[0], f->operands > 1 ? c->in[1] : NULL};
+    dl_dtype t = c->dtype, result = (dl_dtype)out->dtype;
+    dl_pointwise_arg arg;
+    arg.faults = 0;
+    if (f->number[0]) dl_formula_numbers(i, c->op, c->attr, arg.number);
+    if (result != t && !f->test) { /* integers with a limit that is none become f32 first */
         dl_cpu_copy(out, op[1]);
         op[1] = out;
-        t = (dl_dtype)out->dtype;
+        t = result;
     }
     dl_iter it;
-    dl_iter_init(&it, 1 + n, op);
+    dl_iter_init(&it, 1 + f->operands, op);
     dl_iter_run_f32(&it, 1, DL_SIMD_PICK(dl_pointwise)[t]->run[i], &arg);
     return arg.faults ? refused(arg.faults) : DL_OK;
 }

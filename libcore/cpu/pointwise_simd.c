@@ -4,10 +4,12 @@
 #include "cpu/pointwise.h"
 #include "cpu/vmath.h"
 #include "ops/each.h"
+
+#define DL_FN(f32_name, f64_name) _Generic((T)0, float : f32_name, default : f64_name)
 #include "ops/formula.h"
 
-#pragma GCC diagnostic ignored "-Wtype-limits"     /* u8 is never negative */
-#pragma GCC diagnostic ignored "-Woverride-init"   /* powers have loops by exponent */
+#pragma GCC diagnostic ignored "-Wtype-limits"   /* u8 is never negative */
+#pragma GCC diagnostic ignored "-Woverride-init" /* powers have loops by exponent */
 
 /* The level's variants of a file are in one program; names of loops are static. */
 #define NAME(name) DL_JOIN(name##_, T)
@@ -22,12 +24,12 @@
         (void)arg_;                                                                                                    \
         DL_EACH(DECLARE, numbers)
 /* A floating formula that is computed in another type, say because of a constant without NUM, is an error. */
-#define FLOATING(e) _Generic((e), float: 4, double: 8, default: 0)
+#define FLOATING(e) _Generic((e), float : 4, double : 8, default : 0)
 #define CHECK_TYPE(R, ...)                                                                                             \
     _Static_assert(FLOATING((__VA_ARGS__)) == FLOATING((R)0), "a formula of another type: write NUM(0.5), not 0.5");
 #define PUT(R, out, ...) out = (R)(__VA_ARGS__);
 
-#define LOOP1(name, R, numbers, ...)                                                                                   \
+#define LOOP1(name, R, numbers, ...)                                                                                     \
     __VA_OPT__(BEGIN(name, numbers)                                                                                    \
         if (s_[0] == sizeof(R) && s_[1] == sizeof(T)) {                                                                \
             R *o_ = (R *)p_[0];                                                                                        \
@@ -45,11 +47,11 @@
                 (void)x;                                                                                               \
                 PUT(R, *(R *)o_, __VA_ARGS__)                                                                          \
             }                                                                                                          \
-        }                                                                                                              \
+        }                                                                                                                \
     })
 
 /* Of operands that the formula calls `a` and `b`. The runs that matter have loops of their own. */
-#define LOOP2(name, R, numbers, a, b, ...)                                                                             \
+#define LOOP2(name, R, numbers, a, b, ...)                                                                               \
     __VA_OPT__(BEGIN(name, numbers)                                                                                    \
         R *o_ = (R *)p_[0];                                                                                            \
         const T *u_ = (const T *)p_[1], *v_ = (const T *)p_[2];                                                        \
@@ -78,7 +80,7 @@
                 T a = *(const T *)l_, b = *(const T *)r_;                                                              \
                 PUT(R, *(R *)q_, __VA_ARGS__)                                                                          \
             }                                                                                                          \
-        }                                                                                                              \
+        }                                                                                                                \
     })
 
 /* ---- integers: operands without a result are flagged */
@@ -190,7 +192,7 @@ static void NAME(any_pow)(long n, char **p, const long *s, void *arg) {
 #endif
 
 #define ENTRY(name, function, ...) __VA_OPT__([DL_FORMULA_##name] = NAME(function), )
-static const struct dl_pointwise_loops NAME(loops) = {
+static const struct dl_pointwise_table NAME(loops) = {
     .run =
         {
 #define FUNCTION_OF(name, numbers, ...) ENTRY(name, name, __VA_ARGS__)

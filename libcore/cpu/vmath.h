@@ -124,8 +124,8 @@ static inline float dl_verf(float x) {
     return t < 1.0f ? near : far;
 }
 
-/* The share of normal numbers below x. */
-static inline float dl_vnormal_cdf(float x) { return 0.5f * (1.0f + dl_verf(x * 0.707106781f)); }
-static inline double dl_normal_cdf(double x) { return 0.5 * erfc(x * -0.70710678118654752440); }
+/* Twice the share of normal numbers below x. */
+static inline float dl_vtwice_cdf(float x) { return 1.0f + dl_verf(x * 0.707106781f); }
+static inline double dl_twice_cdf(double x) { return erfc(x * -0.70710678118654752440); }
 
 #endif

@@ -1,5 +1,5 @@
-/* Running the formulas of ops/pointwise.def over a call, for each dtype that they take. A source includes the table with
- * DL_ROWS(kinds of rows it makes), see unary.cu. */
+/* Running the formulas of ops/pointwise.def over a call, for each dtype that they take. A source includes the table
+ * with DL_ROWS(kinds of rows it makes), see unary.cu. */
 #ifndef DL_CUDA_POINTWISE_CUH
 #define DL_CUDA_POINTWISE_CUH
 
@@ -74,8 +74,7 @@ template <int N> struct dl_carried<N, false> { dl_number number[N]; };
 template <> struct dl_carried<0, true> { dl_fault_site at; };
 template <> struct dl_carried<0, false> {};
 
-template <int N, bool FAULTS>
-dl_carried<N, FAULTS> dl_carry(dl_gpu *g, const dl_op *op, const dl_aval *attr) {
+template <int N, bool FAULTS> dl_carried<N, FAULTS> dl_carry(dl_gpu *g, const dl_op *op, const dl_aval *attr) {
     dl_carried<N, FAULTS> c;
     if constexpr (N > 0) dl_formula_numbers(dl_formula_of(op), op, attr, c.number);
     if constexpr (FAULTS) c.at = dl_gpu_site(g, op);
@@ -157,19 +156,19 @@ template <class ROW, class GRAD> constexpr dl_grad_function *dl_grad_of_row() {
     struct name##_row {                                                                                                \
         enum { OPERANDS = operands, TESTS = tests, NUMBERS = DL_COUNT(numbers), HAS = has_##name };                    \
         template <class T, bool H> struct f : dl_carried<NUMBERS, (HAS & DL_HAS_FAULTS) != 0> {                        \
-            __device__ result operator() args const {                                                                  \
-                DL_EACH(DL_DECLARE, numbers) __VA_ARGS__                                                               \
-            }                                                                                                          \
+            __device__ result operator() args const { DL_EACH(DL_DECLARE, numbers) __VA_ARGS__ }                       \
         };                                                                                                             \
     };
 #define DL_GRAD_STRUCT(name, numbers, args, ...)                                                                       \
     __VA_OPT__(struct name##_grad {                                                                                    \
         template <class T> struct f : dl_carried<name##_row::NUMBERS, false> {                                         \
-            __device__ T operator() args const { DL_EACH(DL_DECLARE, numbers) return dl_typed<T, false>(__VA_ARGS__); }       \
+            __device__ T operator() args const {                                                                       \
+                DL_EACH(DL_DECLARE, numbers) return dl_typed<T, false>(__VA_ARGS__);                                   \
+            }                                                                                                          \
         };                                                                                                             \
     };)
 #define DL_KERNEL(name, flags)                                                                                         \
     const dl_kernel dl_cuda_##name = {dl_run_row<name##_row>, dl_grad_of_row<name##_row, name##_grad>(),               \
-                                      name##_row::HAS &DL_DTYPES, NULL, flags};
+                                      name##_row::HAS & DL_DTYPES, NULL, flags};
 
 #endif

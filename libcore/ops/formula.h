@@ -1,15 +1,13 @@
-/* The functions of formulas (ops/pointwise.def, optim/optimizers.def), for C and for CUDA. T is the type a formula computes in:
- * a macro in C, where a file is compiled once a type, and a template's parameter in CUDA. */
+/* The functions of formulas (ops/pointwise.def, optim/optimizers.def), for C and for CUDA. T is the type a formula
+ * computes in: a macro in C, where a file is compiled once a type, and a template's parameter in CUDA. */
 #ifndef DL_OPS_FORMULA_H
 #define DL_OPS_FORMULA_H
 
 #include <math.h>
 
-/* FN(for f32 on the CPU, for f64 and, overloaded, on a GPU) */
-#ifdef __cplusplus
+/* DL_FN(for f32 on the CPU, for f64 and, overloaded, on a GPU): a C file that computes in several types defines it. */
+#ifndef DL_FN
 #define DL_FN(f32_name, f64_name) f64_name
-#else
-#define DL_FN(f32_name, f64_name) _Generic((T)0, float: f32_name, default: f64_name)
 #endif
 
 /* ---- constants and types */
@@ -57,17 +55,20 @@
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
 #ifdef __cplusplus
 #define POW(x, y) dl_pow(x, y)
-#define NORMAL_CDF(x) dl_normal_cdf(x)
-#define ROUND(x) rint(x) /* ties to even */
-#define QUICK_EXP(x) __expf(x)          /* relative error 1e-6, 0 below the normal numbers */
+#define NORMAL_CDF(x) dl_normal_cdf(x) /* the share of normal numbers below x */
+#define TWICE_CDF(x) (2 * dl_normal_cdf(x))
+#define ROUND(x) rint(x)                 /* ties to even */
+#define QUICK_EXP(x) __expf(x)           /* relative error 1e-6, 0 below the normal numbers */
 #define QUICK_DIV(x, y) __fdividef(x, y) /* the same */
 #else
 #define POW(x, y) DL_FN(powf, pow)(x, y)
 #define ROUND(x) DL_FN(nearbyintf, nearbyint)(x)
-#define NORMAL_CDF(x) DL_FN(dl_vnormal_cdf, dl_normal_cdf)(x) /* the share of normal numbers below x */
+#define NORMAL_CDF(x) (NUM(0.5) * TWICE_CDF(x))
+#define TWICE_CDF(x) DL_FN(dl_vtwice_cdf, dl_twice_cdf)(x)
 #endif
 
-/* ---- what needs more than an expression: ops/formula_math.h. Those of integers report operands that have no result. */
+/* ---- what needs more than an expression: ops/formula_math.h. Those of integers report operands that have no result.
+ */
 #define FLOOR_QUOTIENT(a, b) DL_HELPER_OF(floor_quotient)(a, b)
 #define FLOOR_REST(a, b) DL_HELPER_OF(floor_rest)(a, b)
 #define INT_QUOTIENT(a, b) DL_HELPER_OF(int_quotient)(a, b, DL_AT)

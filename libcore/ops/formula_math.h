@@ -1,6 +1,6 @@
-/* Functions of formulas that are more than an expression, in the dialect of ops/formula.h. No guard: in C they are defined
- * once a type. Before it DL_HELPER(name) begins a definition, FAULT_AT is the type of `at`, and FAULT(kind, value) reports an
- * operand without a result; DL_REAL_HELPERS and DL_INT_HELPERS say which of them T can have. */
+/* Functions of formulas that are more than an expression, in the dialect of ops/formula.h. No guard: in C they are
+ * defined once a type. Before it DL_HELPER(name) begins a definition, FAULT_AT is the type of `at`, and FAULT(kind,
+ * value) reports an operand without a result; DL_REAL_HELPERS and DL_INT_HELPERS say which of them T can have. */
 #ifdef DL_REAL_HELPERS
 /* floor(a / b) */
 DL_HELPER(floor_quotient)(T a, T b) {

@@ -1,0 +1,120 @@
+/* The text of formulas at run time: every one belongs to a row and says what the row takes; compiled by itself, it
+ * computes what the library's loops compute, bit for bit. */
+#include "support/tensors.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cpu/pointwise.h"
+
+static void rows_and_formulas_agree(void **state) {
+    (void)state;
+    for (int i = 0; i < DL_NFORMULA; i++) {
+        const dl_formula *f = dl_formula_at(i);
+        const dl_op *op = dl_op_find(f->name);
+        if (!op || dl_formula_of(op) != i) fail_msg("%s is no row of the op table", f->name);
+        unsigned dtypes = (f->real ? DL_FLOATS : 0) | (f->whole ? DL_INTS : 0) | (f->truth ? DL_BIT(DL_BOOL) : 0);
+        if (op->kernel[DL_BACKEND_CPU]->dtypes != dtypes || !dtypes) fail_msg("%s takes other dtypes", f->name);
+        if (op->in_min != f->operands || op->in_max != f->operands) fail_msg("%s has other operands", f->name);
+        for (int k = 0; f->number[k]; k++)
+            if (dl_attr_index(op, f->number[k]) < 0) fail_msg("%s has no attribute %s", f->name, f->number[k]);
+        assert_true(!(f->grad_x && f->grad_y));
+        if (f->grad_x) assert_true(op->save_in & 1);
+        if (f->grad_y) assert_true(op->save_out & 1);
+    }
+    assert_null(dl_formula_at(DL_NFORMULA));
+    assert_int_equal(dl_formula_of(dl_op_find("matmul")), -1);
+}
+
+static void text_is_that_of_the_table(void **state) {
+    (void)state;
+    assert_string_equal(dl_formula_at(DL_FORMULA_silu)->real, "x / (1 + EXP(-x))");
+    assert_string_equal(dl_formula_at(DL_FORMULA_tanh)->grad_y, "g * (1 - y * y)");
+    assert_string_equal(dl_formula_at(DL_FORMULA_add)->whole, "U(a) + U(b)");
+    assert_string_equal(dl_formula_at(DL_FORMULA_clamp)->number[1], "max");
+    assert_null(dl_formula_at(DL_FORMULA_clamp)->number[2]);
+    assert_null(dl_formula_at(DL_FORMULA_exp)->whole);
+}
+
+/* f64 functions of all floating formulas, run_NAME(x, b, number) and grad_NAME(g, x or y, number). */
+static void write_source(const char *path) {
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("#include <stddef.h>\n#include \"cpu/vmath.h\"\n#include \"ops/formula.h\"\n#define T double\n#define LOW(n) "
+          "n\n"
+          "#define HIGH(n) n\n#define DL_HELPER(name) static inline T name\n#define DL_HELPER_OF(name) name\n"
+          "#define DL_REAL_HELPERS\n#include \"ops/formula_math.h\"\n",
+          f);
+    for (int i = 0; i < DL_NFORMULA; i++) {
+        const dl_formula *r = dl_formula_at(i);
+        if (!r->real) continue;
+        const char *grad = r->grad_x ? r->grad_x : r->grad_y, *first = r->operands > 1 ? "a" : "x";
+        fprintf(f, "double run_%s(double %s, double b, const double *n) { (void)b, (void)n;\n", r->name, first);
+        for (int k = 0; r->number[k]; k++) fprintf(f, "  const T %s = n[%d];\n", r->number[k], k);
+        fprintf(f, "  return %s; }\n", r->real);
+        if (!grad) continue;
+        fprintf(f, "double grad_%s(double g, double %s, const double *n) { (void)n;\n", r->name, r->grad_x ? "x" : "y");
+        for (int k = 0; r->number[k]; k++) fprintf(f, "  const T %s = n[%d];\n", r->number[k], k);
+        fprintf(f, "  return %s; }\n", grad);
+    }
+    fclose(f);
+}
+
+enum { VALUES = 13 };
+static const double x[VALUES] = {0, -0.0, 0.5, -0.5, 1.25, -3, 7, 1e-5, 40, -40, 0.9, INFINITY, NAN};
+typedef double function(double, double, const double *);
+
+static void compare(const char *name, const char *what, dl_loop loop, function *f, bool test) {
+    dl_pointwise_arg arg = {.number = {{.f = -0.25, .given = true}, {.f = 2, .given = true}}};
+    const double numbers[2] = {-0.25, 2};
+    for (int i = 0; i < VALUES; i++)
+        for (int k = 0; k < VALUES; k++) {
+            double got = 0, want = f(x[i], x[k], numbers);
+            unsigned char truth = 0;
+            const long stride[3] = {8, 8, 8};
+            loop(1, (char *[]){test ? (char *)&truth : (char *)&got, (char *)&x[i], (char *)&x[k]}, stride, &arg);
+            if (test) got = truth;
+            if (got != want && !(got != got && want != want))
+                fail_msg("%s of %s(%g, %g) is %.17g, by its text %.17g", what, name, x[i], x[k], got, want);
+        }
+}
+
+static void text_computes_the_same(void **state) {
+    (void)state;
+    char dir[] = "/tmp/dlcore_formula_XXXXXX", source[64], library[64], command[400], name[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(source, sizeof source, "%s/f.c", dir);
+    snprintf(library, sizeof library, "%s/f.so", dir);
+    write_source(source);
+    snprintf(command, sizeof command, "cc -O1 -shared -fPIC -ffp-contract=off -std=gnu17 -Ilibcore -o %s %s -lm",
+             library, source);
+    assert_int_equal(system(command), 0);
+    void *lib = dlopen(library, RTLD_NOW);
+    if (!lib) fail_msg("%s", dlerror());
+    int level = dl_simd_limit(1); /* without fused products */
+    for (int i = 0; i < DL_NFORMULA; i++) {
+        const dl_formula *r = dl_formula_at(i);
+        const struct dl_pointwise_table *loops = DL_SIMD_PICK(dl_pointwise)[DL_F64];
+        /* powers by 1, 2 and 3 are products */
+        if (!r->real || i == DL_FORMULA_pow) continue;
+        snprintf(name, sizeof name, "run_%s", r->name);
+        compare(r->name, "result", loops->run[i], (function *)dlsym(lib, name), r->test);
+        snprintf(name, sizeof name, "grad_%s", r->name);
+        if (r->grad_x || r->grad_y) compare(r->name, "gradient", loops->grad[i], (function *)dlsym(lib, name), false);
+    }
+    (void)level;
+    dl_simd_limit(4);
+    dlclose(lib);
+    unlink(source), unlink(library), rmdir(dir);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_and_formulas_agree),
+        cmocka_unit_test(text_is_that_of_the_table),
+        cmocka_unit_test(text_computes_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
