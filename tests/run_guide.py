@@ -65,8 +65,9 @@ def main():
         if not changed:
             sys.exit(f"{guide}: no block says into which file it goes")
         include = [f"-I{tree / 'libcore'}"]
-        run(cc, *include, "-o", tree / "gen_ops", source / "tools" / "gen_ops.c")
-        for mode, out in (("rules", "ops/rules_gen.h"), ("kernels", "ops/kernels_gen.h"), ("api", "ops/api_gen.c"), ("numbers", "include/dlcore_ops.h")):
+        run(cc, *include, "-o", tree / "gen_ops", *(source / "tools" / f"gen_{name}.c" for name in ("ops", "rows", "table")))
+        for mode, out in (("rules", "ops/rules_gen.h"), ("kernels", "ops/kernels_gen.h"), ("table", "ops/table_gen.h"),
+                          ("names", "ops/names_gen.h"), ("api", "ops/api_gen.c"), ("numbers", "include/dlcore_ops.h")):
             run(tree / "gen_ops", mode, tree / "gen" / out)
         for mode, out in (("header", "include/dlcore.h"), ("bare", "bare/dlcore.h")):
             run(tree / "gen_ops", mode, tree / "gen" / out, source / "libcore" / "include" / "dlcore.h.in")

@@ -59,8 +59,8 @@ static dl_status fused(dl_back *b, dl_tensor *saved) {
     return dl_give(b, 0, d);
 }
 
-static dl_status grad_of_x(dl_back *b) { return fused(b, dl_saved_in(b, 0)); }
-static dl_status grad_of_y(dl_back *b) { return fused(b, dl_saved_out(b, 0)); }
+static dl_status grad_of_x(dl_back *b) { return fused(b, IN_(UNARY_INPUT)); }
+static dl_status grad_of_y(dl_back *b) { return fused(b, OUT_(UNARY_OUT)); }
 
 /* ---- kernels: first the dtypes of each row, by the formulas it has */
 
