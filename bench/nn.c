@@ -95,7 +95,7 @@ static void update(job *j, dl_tensor *loss) {
     if (j->adam)
         done(dl_adam_step(j->lr, j->count, list, n, 0.9, 0.999, 1e-8, 0, 0, 0, 0));
     else
-        done(dl_sgd_step(j->lr, list, n, 0.9, 0, 0, 0, 0, 0));
+        done(dl_sgd_step(j->lr, j->count, list, n, 0.9, 0, 0, 0, 0, 0));
     for (int i = 0; i < j->np; i++) done(dl_set_grad(j->t[i], NULL));
     dl_unref(loss);
 }

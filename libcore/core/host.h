@@ -11,6 +11,7 @@
 #include "ops/infer.h"
 #include "ops/loss.h"
 #include "ops/rules.h"
+#include "optim/steps.h"
 
 typedef struct dl_host {
 #define HOST(name) __typeof__(name) *p_##name;

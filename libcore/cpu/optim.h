@@ -1,21 +1,26 @@
-/* Loops of the optimizers' steps: optim_simd.c defines them, optim.c runs them. */
+/* Loops of the optimizers' steps: optim_simd.c makes them from optim/optimizers.def, optim.c runs them. */
 #ifndef DL_CPU_OPTIM_H
 #define DL_CPU_OPTIM_H
 
-#include "core/op.h"
 #include "cpu/simd.h"
+#include "optim/steps.h"
 
-/* Constants of one step. sgd: momentum, dampening; adam: the rest, with step = lr / (1 - b1**t), root = sqrt(1 -
- * b2**t). */
+enum {
+#define OPTIMIZER(name, ...) DL_OPTIMIZER_##name,
+#include "optim/optimizers.def"
+    DL_NOPTIMIZER
+};
+
+/* One step: the rate and the scalars of the row, and which of the optional states there are. */
 typedef struct dl_optim {
-    double lr, decay, momentum, dampening, beta1, beta2, eps, step, root;
-    bool nesterov, first, decoupled, maximize;
+    double scalar[DL_OPTIM_SCALARS];
+    unsigned wants;
+    bool first;
 } dl_optim;
 
-/* n elements of parameter, gradient and up to three state tensors; absent states are NULL. */
-typedef void (*dl_optim_loop)(long n, const dl_optim *o, void *const t[5]);
+/* n elements of parameter, gradient and states, the row's own and then its optional ones; absent ones are NULL. */
+typedef void (*dl_optim_loop)(long n, const dl_optim *o, void *const *t);
 
-DL_SIMD_DECL(extern const dl_optim_loop, dl_sgd_loop, [2]); /* f32, f64 */
-DL_SIMD_DECL(extern const dl_optim_loop, dl_adam_loop, [2]);
+DL_SIMD_DECL(extern const dl_optim_loop, dl_optim_loops, [DL_NOPTIMIZER][2]); /* f32, f64 */
 
 #endif

@@ -1,68 +1,90 @@
-/* Loops of the optimizers' steps: the update formulas, as PyTorch 1.13 defines them. Includes itself once an element
- * type. */
-#ifndef REAL
+/* Loops of the optimizers' steps: the update formulas of optim/optimizers.def. Includes itself once an element type. */
+#ifndef T
 #include "cpu/optim.h"
+#include "ops/each.h"
 
-#include <math.h>
+#define DL_FN(f32_name, f64_name) _Generic((T)0, float : f32_name, default : f64_name)
+#include "cpu/vmath.h"
+#include "ops/formula.h"
 
-#define REAL float
-#define S(name) name##_f32
-#define SQRT sqrtf
+#define NAME(name) DL_JOIN(name##_, T)
+
+/* States: whether an optional one is there, where it lies, and its element. Names of the loop's own end in _. */
+#define HAS(i, n) const bool has_##n = wants_ >> i & 1;
+#define PLACE(i, n) T *const n##_ = t_[at_ + i];
+#define READ(i, n) T n = n##_[i_];
+#define READ_OPTIONAL(i, n) T n = has_##n ? n##_[i_] : 0;
+#define WRITE(i, n) n##_[i_] = n;
+#define WRITE_OPTIONAL(i, n)                                                                                           \
+    if (has_##n) n##_[i_] = n;
+
+/* A loop for each selection of the optional states. */
+#define SELECT_0(name) NAME(name##_loop)(n, o, t, 0);
+#define SELECT_1(name)                                                                                                 \
+    if (o->wants & 1)                                                                                                  \
+        NAME(name##_loop)(n, o, t, 1);                                                                                 \
+    else                                                                                                               \
+        SELECT_0(name)
+#define SELECT_2(name)                                                                                                 \
+    if (o->wants == 3)                                                                                                 \
+        NAME(name##_loop)(n, o, t, 3);                                                                                 \
+    else if (o->wants == 2)                                                                                            \
+        NAME(name##_loop)(n, o, t, 2);                                                                                 \
+    else                                                                                                               \
+        SELECT_1(name)
+#define SELECT_3(name) NAME(name##_loop)(n, o, t, o->wants);
+
+#define T float
 #include "optim_simd.c"
-#undef REAL
-#undef S
-#undef SQRT
-#define REAL double
-#define S(name) name##_f64
-#define SQRT sqrt
+#undef T
+#define T double
 #include "optim_simd.c"
 
-const dl_optim_loop DL_SIMD_NAME(dl_sgd_loop)[2] = {sgd_f32, sgd_f64};
-const dl_optim_loop DL_SIMD_NAME(dl_adam_loop)[2] = {adam_f32, adam_f64};
+const dl_optim_loop DL_SIMD_NAME(dl_optim_loops)[DL_NOPTIMIZER][2] = {
+#define OPTIMIZER(name, ...) {name##_float, name##_double},
+#include "optim/optimizers.def"
+};
 
 #else
 
-static void S(sgd)(long n, const dl_optim *o, void *const t[5]) {
-    REAL *p = t[0], *v = t[2];
-    const REAL *g = t[1];
-    REAL sign = o->maximize ? -1 : 1, wd = (REAL)o->decay, lr = (REAL)o->lr, mu = (REAL)o->momentum;
-    REAL keep = o->first ? 0 : mu, take = o->first ? 1 : (REAL)(1 - o->dampening);
-    if (!v) {
-        for (long i = 0; i < n; i++) p[i] -= lr * (sign * g[i] + wd * p[i]);
-        return;
-    }
-    if (o->first)
-        for (long i = 0; i < n; i++) v[i] = 0; /* whatever was there, NaN too, does not count */
-    REAL ahead = o->nesterov ? mu : 1, own = o->nesterov ? 1 : 0;
-    for (long i = 0; i < n; i++) {
-        REAL d = sign * g[i] + wd * p[i];
-        REAL b = keep * v[i] + take * d;
-        v[i] = b;
-        p[i] -= lr * (own * d + ahead * b);
-    }
-}
+#define STATES(...) (__VA_ARGS__)
+#define OPTIONAL(...) (__VA_ARGS__)
+#define SCALARS(...) __VA_ARGS__
+#define K(name, expr) const T name = (T)*k_++;
+#define UPDATE(...) __VA_ARGS__
+#define FIRST o_->first
+#define OPTIMIZER(name, other, text, how, options, ranges, states, optional, when, scalars, update, samples)           \
+    static inline __attribute__((always_inline)) void NAME(name##_loop)(long n_, const dl_optim *o_, void *const *t_,  \
+                                                                        const unsigned wants_) {                       \
+        const double *k_ = o_->scalar;                                                                                 \
+        const T lr = (T)*k_++;                                                                                         \
+        scalars T *const p_ = t_[0];                                                                                   \
+        const T *const g_ = t_[1];                                                                                     \
+        int at_ = 2;                                                                                                   \
+        (void)wants_;                                                                                                  \
+        (void)lr;                                                                                                      \
+        DL_EACH(PLACE, states)                                                                                         \
+        at_ += DL_COUNT(states);                                                                                       \
+        (void)at_;                                                                                                     \
+        DL_EACH(HAS, optional)                                                                                         \
+        DL_EACH(PLACE, optional)                                                                                       \
+        _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++) {                                                        \
+            T p = p_[i_];                                                                                              \
+            const T g = g_[i_];                                                                                        \
+            DL_EACH(READ, states)                                                                                      \
+            DL_EACH(READ_OPTIONAL, optional)                                                                           \
+            update p_[i_] = p;                                                                                         \
+            DL_EACH(WRITE, states)                                                                                     \
+            DL_EACH(WRITE_OPTIONAL, optional)                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void NAME(name)(long n, const dl_optim *o, void *const *t) { DL_JOIN(SELECT_, DL_COUNT(optional))(name) }
+#include "optim/optimizers.def"
+#undef STATES
+#undef OPTIONAL
+#undef SCALARS
+#undef K
+#undef UPDATE
+#undef FIRST
 
-static void S(adam)(long n, const dl_optim *o, void *const t[5]) {
-    REAL *p = t[0], *m = t[2], *v = t[3], *top = t[4];
-    const REAL *g = t[1];
-    REAL sign = o->maximize ? -1 : 1, wd = o->decoupled ? 0 : (REAL)o->decay;
-    REAL shrink = o->decoupled ? (REAL)(1 - o->lr * o->decay) : 1;
-    REAL b1 = (REAL)o->beta1, c1 = (REAL)(1 - o->beta1), b2 = (REAL)o->beta2, c2 = (REAL)(1 - o->beta2);
-    REAL eps = (REAL)o->eps, step = (REAL)o->step, root = (REAL)(1 / o->root);
-#define ADAM(LARGEST)                                                                                                  \
-    for (long i = 0; i < n; i++) {                                                                                     \
-        REAL d = sign * g[i] + wd * p[i];                                                                              \
-        REAL a = b1 * m[i] + c1 * d, b = b2 * v[i] + c2 * d * d;                                                       \
-        m[i] = a;                                                                                                      \
-        v[i] = b;                                                                                                      \
-        LARGEST;                                                                                                       \
-        p[i] = shrink * p[i] - step * a / (SQRT(b) * root + eps);                                                      \
-    }
-    if (top) {
-        ADAM(top[i] = b = b > top[i] || b != b ? b : top[i])
-    } else {
-        ADAM((void)0)
-    }
-#undef ADAM
-}
 #endif

@@ -10,74 +10,6 @@
 
 #include "nn/parse.h"
 
-/* ---------------------------------------------------------------- kinds */
-
-static dl_status check_range(const dl_kind_row *k, const dl_optval *val, const char *name, double low, double high) {
-    double v = dl_option_f(k, val, name);
-    if (v >= low && v <= high) return DL_OK;
-    if (isinf(high))
-        return dl_fail(DL_ERR_VALUE, "optimizer %s: %s must be at least %g, not %g", k->name, name, low, v);
-    return dl_fail(DL_ERR_VALUE, "optimizer %s: %s must be between %g and %g, not %g", k->name, name, low, high, v);
-}
-
-static dl_status sgd_check(const dl_kind_row *k, const dl_optval *val) {
-    DL_TRY(check_range(k, val, "lr", 0, INFINITY));
-    DL_TRY(check_range(k, val, "momentum", 0, INFINITY));
-    DL_TRY(check_range(k, val, "weight_decay", 0, INFINITY));
-    bool plain = dl_option_f(k, val, "momentum") <= 0 || dl_option_f(k, val, "dampening") != 0;
-    if (!dl_option_i(k, val, "nesterov") || !plain) return DL_OK;
-    return dl_fail_hint(DL_ERR_VALUE, "sgd(lr=0.1, momentum=0.9, nesterov=true)",
-                        "optimizer sgd: nesterov needs a momentum and no dampening");
-}
-
-static int sgd_states(const dl_kind_row *k, const dl_optval *val) { return dl_option_f(k, val, "momentum") != 0; }
-
-static dl_status sgd_step(const dl_kind_row *k, const dl_opt_run *r) {
-    const dl_optval *v = r->val;
-    return dl_sgd_step(r->lr, r->list, r->n * r->lists, dl_option_f(k, v, "momentum"), dl_option_f(k, v, "dampening"),
-                       dl_option_f(k, v, "weight_decay"), (int)dl_option_i(k, v, "nesterov"),
-                       (int)dl_option_i(k, v, "maximize"), r->first);
-}
-
-static dl_status adam_check(const dl_kind_row *k, const dl_optval *val) {
-    DL_TRY(check_range(k, val, "lr", 0, INFINITY));
-    DL_TRY(check_range(k, val, "eps", 0, INFINITY));
-    DL_TRY(check_range(k, val, "weight_decay", 0, INFINITY));
-    const dl_optval *b = dl_option(k, val, "betas");
-    if (b->n != 2) return dl_fail(DL_ERR_VALUE, "optimizer %s: betas are two numbers, [0.9, 0.999]", k->name);
-    for (int i = 0; i < 2; i++)
-        if (!(b->u.fv[i] >= 0 && b->u.fv[i] < 1))
-            return dl_fail(DL_ERR_VALUE, "optimizer %s: betas must be at least 0 and below 1, not %g", k->name,
-                           b->u.fv[i]);
-    return DL_OK;
-}
-
-static int adam_states(const dl_kind_row *k, const dl_optval *val) { return 2 + (int)dl_option_i(k, val, "amsgrad"); }
-
-static dl_status any_adam(const dl_kind_row *k, const dl_opt_run *r, int decoupled) {
-    const dl_optval *v = r->val, *betas = dl_option(k, v, "betas");
-    return dl_adam_step(r->lr, r->step, r->list, r->n * r->lists, betas->u.fv[0], betas->u.fv[1],
-                        dl_option_f(k, v, "eps"), dl_option_f(k, v, "weight_decay"), decoupled,
-                        (int)dl_option_i(k, v, "amsgrad"), (int)dl_option_i(k, v, "maximize"));
-}
-static dl_status adam_step(const dl_kind_row *k, const dl_opt_run *r) { return any_adam(k, r, 0); }
-static dl_status adamw_step(const dl_kind_row *k, const dl_opt_run *r) { return any_adam(k, r, 1); }
-#define adamw_check adam_check
-#define adamw_states adam_states
-
-#undef OPTIONS
-#define OPTIONS(npos, ...) .kind.options = (const dl_option_row[]){__VA_ARGS__{0}}, .kind.positional = npos,
-#define STATE(...) .state = {__VA_ARGS__},
-#define STEP(f) .check = f##_check, .states = f##_states, .step = f##_step,
-#define OPTIMIZER(id, other, text, how, ...)                                                                           \
-    {.kind.name = #id, .kind.alias = other, .kind.doc = text, .kind.example = how, __VA_ARGS__},
-static const dl_opt_row rows[] = {
-#include "optim/optimizers.def"
-};
-enum { NROWS = sizeof rows / sizeof *rows };
-
-const dl_kind_row *dl_optimizer_kind_at(int i) { return i >= 0 && i < NROWS ? &rows[i].kind : NULL; }
-
 /* ---------------------------------------------------------------- life */
 
 /* "adam(lr=0.001, weight_decay=0.01)": the rate, and what differs from the defaults. */
@@ -98,9 +30,10 @@ static char *make_text(const dl_optimizer *o) {
 dl_optimizer *dl_optimizer_new(const char *kind, const dl_arg *args, int nargs, int *bad) {
     if (!kind) return dl_fail_null("the kind of an optimizer"), NULL;
     if (bad) *bad = -1;
-    int i = dl_kind_find(&rows[0].kind, NROWS, sizeof *rows, kind);
+    const dl_opt_row *rows = dl_opt_rows;
+    int i = dl_kind_find(&rows->kind, dl_opt_nrows, sizeof *rows, kind);
     if (i < 0) {
-        dl_kind_unknown("optimizer", &rows[0].kind, NROWS, sizeof *rows, kind);
+        dl_kind_unknown("optimizer", &rows->kind, dl_opt_nrows, sizeof *rows, kind);
         return NULL;
     }
     dl_optimizer *o = calloc(1, sizeof *o);
@@ -111,7 +44,7 @@ dl_optimizer *dl_optimizer_new(const char *kind, const dl_arg *args, int nargs, 
     o->refs = 1;
     o->row = &rows[i];
     if (dl_options_read("optimizer", &o->row->kind, args, nargs, o->val, bad) == DL_OK &&
-        o->row->check(&o->row->kind, o->val) == DL_OK && (o->text = make_text(o)) &&
+        dl_opt_check(o->row, o->val) == DL_OK && (o->text = make_text(o)) &&
         (o->lr_tensor = dl_tensor_zeros(0, NULL, DL_F64, 0)) &&
         (o->step_tensor = dl_tensor_zeros(0, NULL, DL_F64, 0))) {
         o->base_lr = o->lr = dl_option_f(&o->row->kind, o->val, "lr");
@@ -165,7 +98,7 @@ dl_status dl_optimizer_group(dl_optimizer *o, const char *pattern, const dl_arg 
     g->pattern = copy;
     memcpy(g->val, o->val, sizeof g->val);
     dl_status st = dl_options_change("optimizer", &o->row->kind, args, nargs, g->val, bad);
-    if (st == DL_OK) st = o->row->check(&o->row->kind, g->val);
+    if (st == DL_OK) st = dl_opt_check(o->row, g->val);
     if (st == DL_OK)
         o->ngroup++;
     else
@@ -241,7 +174,7 @@ const char *dl_optimizer_text(const dl_optimizer *o) { return o->text; }
 
 /* ---------------------------------------------------------------- steps */
 
-enum { MAX_RUN = (DL_MAX_IN - 2) / (2 + DL_OPTIM_STATES) };
+enum { HEAD = 2, MAX_RUN = (DL_MAX_IN - HEAD) / (2 + DL_OPTIM_STATES) };
 
 /* Parameters collected for one run of the op. */
 typedef struct batch {
@@ -260,14 +193,21 @@ double dl_optimizer_rate(const dl_optimizer *o, int group, double lr) {
     return o->base_lr > 0 ? own / o->base_lr * lr : own;
 }
 
-static bool run_together(const dl_opt_param *a, const dl_opt_param *b) {
-    return a->group == b->group && a->steps == b->steps && a->p->dtype == b->p->dtype &&
-           a->p->st->device == b->p->st->device && !a->state[0] == !b->state[0];
+/* Bits: states that there are. */
+static unsigned made(const dl_opt_param *p) {
+    unsigned bits = 0;
+    for (int s = 0; s < DL_OPTIM_STATES; s++) bits |= (unsigned)(p->state[s] != NULL) << s;
+    return bits;
 }
 
-static dl_status make_states(dl_opt_param *p, int states) {
-    for (int s = 0; s < states; s++) {
-        if (p->state[s]) continue;
+static bool run_together(const dl_opt_param *a, const dl_opt_param *b) {
+    return a->group == b->group && a->steps == b->steps && a->p->dtype == b->p->dtype &&
+           a->p->st->device == b->p->st->device && made(a) == made(b);
+}
+
+static dl_status make_states(dl_opt_param *p, unsigned states) {
+    for (int s = 0; s < DL_OPTIM_STATES; s++) {
+        if (p->state[s] || !(states >> s & 1)) continue;
         p->state[s] = dl_tensor_zeros(p->p->ndim, p->p->shape, (dl_dtype)p->p->dtype, p->p->st->device);
         if (!p->state[s]) return dl_failed();
     }
@@ -285,32 +225,36 @@ static dl_status set_number(dl_tensor **t, double v, int device) {
 }
 
 /* Rate and step number of a run: the optimizer's own tensors, or those of a trainer's control block. */
-static dl_status set_numbers(dl_optimizer *o, const dl_opt_param *lead, dl_opt_run *run) {
+static dl_status set_numbers(dl_optimizer *o, const dl_opt_param *lead, dl_tensor **in) {
     const dl_group_rates *r = o->rates ? &o->rates[lead->group + 1] : NULL;
     int device = lead->p->st->device;
     bool counted = r && r->steps == lead->steps;
     if (!r) DL_TRY(set_number(&o->lr_tensor, dl_optimizer_rate(o, lead->group, o->lr), device));
     if (!counted) DL_TRY(set_number(&o->step_tensor, (double)lead->steps + 1, device));
-    run->lr = r ? r->rates : o->lr_tensor;
-    run->step = counted ? r->step : o->step_tensor;
+    in[0] = r ? r->rates : o->lr_tensor;
+    in[1] = counted ? r->step : o->step_tensor;
     return DL_OK;
 }
 
 static dl_status run_batch(dl_optimizer *o, const batch *b) {
     const dl_opt_param *lead = b->p[0];
-    const dl_optval *val = options_of(o, lead);
-    int states = o->row->states(&o->row->kind, val);
-    dl_tensor *list[DL_MAX_IN];
-    bool first = !lead->state[0];
+    const dl_opt_row *row = o->row;
+    dl_tensor *in[DL_MAX_IN], *out[DL_MAX_OUT] = {0};
+    dl_aval attr[DL_MAX_ATTR];
+    double v[DL_MAX_ATTR];
+    dl_opt_values(row, options_of(o, lead), v);
+    unsigned states = row->wants(v);
+    bool first = states && !(made(lead) & states);
+    int nin = HEAD + 2 * b->n;
     for (int i = 0; i < b->n; i++) {
-        dl_opt_param *p = b->p[i];
-        DL_TRY(make_states(p, states));
-        list[i] = p->p, list[b->n + i] = p->p->grad;
-        for (int s = 0; s < states; s++) list[(2 + s) * b->n + i] = p->state[s];
+        DL_TRY(make_states(b->p[i], states));
+        in[HEAD + i] = b->p[i]->p, in[HEAD + b->n + i] = b->p[i]->p->grad;
     }
-    dl_opt_run run = {.val = val, .list = list, .n = b->n, .lists = 2 + states, .first = first && states};
-    DL_TRY(set_numbers(o, lead, &run));
-    DL_TRY(o->row->step(&o->row->kind, &run));
+    for (int s = 0; s < DL_OPTIM_STATES; s++)
+        for (int i = 0; i < b->n && states >> s & 1; i++) in[nin++] = b->p[i]->state[s];
+    dl_opt_attrs(row, v, first, attr);
+    DL_TRY(set_numbers(o, lead, in));
+    DL_TRY(dl_invoke(dl_op_row(row->op), in, nin, attr, out));
     for (int i = 0; i < b->n; i++) b->p[i]->steps++;
     return DL_OK;
 }

@@ -2,10 +2,8 @@
 #ifndef DL_OPTIM_OPTIMIZER_H
 #define DL_OPTIM_OPTIMIZER_H
 
-#include "core/op.h"
 #include "nn/options.h"
-
-enum { DL_OPTIM_STATES = 3 };
+#include "optim/steps.h"
 
 /* One parameter and what is kept for it. */
 typedef struct dl_opt_param {
@@ -43,22 +41,29 @@ struct dl_optimizer {
     char *text;
 };
 
-/* One run of the op over parameters that share options, dtype and age. */
-typedef struct dl_opt_run {
-    const dl_optval *val;
-    dl_tensor **list; /* parameters, gradients, first states, second states, ... each n */
-    int n, lists;
-    bool first;
-    dl_tensor *lr, *step;
-} dl_opt_run;
+/* Limits of an option, or of each number of a list: at least low and, if that is finite, below another. */
+typedef struct dl_opt_range {
+    const char *name; /* NULL ends a list */
+    double low, below;
+} dl_opt_range;
 
+/* A row of optimizers.def. v: options as numbers, the rate aside, in the order of the row; of a list each number. */
 struct dl_opt_row {
     dl_kind_row kind;
-    const char *state[DL_OPTIM_STATES + 1];
-    dl_status (*check)(const dl_kind_row *kind, const dl_optval *val);
-    int (*states)(const dl_kind_row *kind, const dl_optval *val); /* how many of state[] the options need */
-    dl_status (*step)(const dl_kind_row *kind, const dl_opt_run *run);
+    int op;                                 /* DL_OP_name_step */
+    int own;                                /* states that are always kept; others depend on the options */
+    const char *state[DL_OPTIM_STATES + 1]; /* names, ending in NULL */
+    const dl_opt_range *limits;
+    unsigned (*wants)(const double *v);                     /* bits: those that the options ask for */
+    dl_status (*refuse)(const char *what, const double *v); /* options that do not go together */
 };
+extern const dl_opt_row dl_opt_rows[];
+extern const int dl_opt_nrows;
+
+dl_status dl_opt_check(const dl_opt_row *row, const dl_optval *val);
+void dl_opt_values(const dl_opt_row *row, const dl_optval *val, double v[DL_MAX_ATTR]);
+/* The attributes of a call of the row's op. */
+void dl_opt_attrs(const dl_opt_row *row, const double *v, bool first, dl_aval *attr);
 
 /* The rate of a group (-1: of the optimizer's own options) when the optimizer's is `lr`. */
 double dl_optimizer_rate(const dl_optimizer *o, int group, double lr);

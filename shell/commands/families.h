@@ -6,6 +6,7 @@
 #include "lang/value.h"
 
 #define FAMILY(name) extern const dlsh_command name##_commands[];
+#define FAMILY_MADE(name) extern dlsh_command name##_commands[];
 #include "commands/families.def"
 #undef FAMILY
 

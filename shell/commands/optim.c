@@ -1,4 +1,4 @@
-/* Optimizers and schedules: sgd, adam, adamw with the options of the library's tables, schedule(KIND, ...). */
+/* Optimizers and schedules: a function for each optimizer of the library's table, schedule(KIND, ...). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +134,7 @@ const dlsh_class dlsh_optimizer_class = {.name = "optimizer",
                                          .fields = fields,
                                          .methods = methods};
 
-/* ---------------------------------------------------------------- sgd(...), adam(...), adamw(...) */
+/* ---------------------------------------------------------------- sgd(...), adam(...), ... */
 
 enum { MAX_OPTIONS = 16 };
 static const dl_kind_row *kind_called(const char *name) {
@@ -295,51 +295,7 @@ static const dlsh_param clip_params[] = {
 
 /* ---------------------------------------------------------------- the rows */
 
-/* One table of options an optimizer; filled from the library's tables before main. */
-static dlsh_option sgd_options[MAX_OPTIONS + 1], adam_options[MAX_OPTIONS + 1], adamw_options[MAX_OPTIONS + 1];
-
-static void fill(const char *name, dlsh_option *options) {
-    static const dlsh_optkind kinds[] = {DLSH_OPT_INT,  DLSH_OPT_FLOAT, DLSH_OPT_BOOL,
-                                         DLSH_OPT_WORD, DLSH_OPT_VALUE, DLSH_OPT_VALUE};
-    const dl_kind_row *k = kind_called(name);
-    for (int i = 0; k->options[i].name && i < MAX_OPTIONS; i++) {
-        const dl_option_row *o = &k->options[i];
-        int list = o->kind == DL_ARG_INTS || o->kind == DL_ARG_FLOATS;
-        options[i] = (dlsh_option){o->name, kinds[o->kind], list ? NULL : o->dflt, o->doc, list ? "list" : NULL, NULL};
-    }
-}
-
-__attribute__((constructor)) static void fill_all(void) {
-    fill("sgd", sgd_options);
-    fill("adam", adam_options);
-    fill("adamw", adamw_options);
-}
-
-const dlsh_command optim_commands[] = {
-    {.name = "sgd",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "sgd(lr=0.001, momentum=0, ...)",
-     .doc = "Stochastic gradient descent, with momentum and Nesterov's look ahead.",
-     .params = optimizer_params,
-     .options = sgd_options,
-     .run = optimizer_run,
-     .examples = "opt = sgd(lr=0.1, momentum=0.9, nesterov=true)"},
-    {.name = "adam",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "adam(lr=0.001, betas=[0.9, 0.999], ...)",
-     .doc = "Adam: steps scaled by running moments of the gradient.",
-     .params = optimizer_params,
-     .options = adam_options,
-     .run = optimizer_run,
-     .examples = "opt = adam(lr=1e-3)"},
-    {.name = "adamw",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "adamw(lr=0.001, weight_decay=0.01, ...)",
-     .doc = "Adam with weight decay of its own.",
-     .params = optimizer_params,
-     .options = adamw_options,
-     .run = optimizer_run,
-     .examples = "opt = adamw(lr=1e-3, weight_decay=0.05)"},
+static const dlsh_command others[] = {
     {.name = "schedule",
      .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
      .usage = "schedule(KIND, VALUE..., OPTION=VALUE...)",
@@ -360,5 +316,41 @@ const dlsh_command optim_commands[] = {
      .usage = "clip_grad_value(PARAMETERS, MAX)",
      .doc = "Limits every element of the gradients to [-MAX, MAX]. A trainer has clip_value= for it.",
      .params = clip_params,
-     .run = clip_run},
-    {0}};
+     .run = clip_run}};
+
+/* The optimizers' rows come from the library's table, before main. */
+enum { MAX_OPTIMIZERS = 32, OTHERS = sizeof others / sizeof *others };
+static dlsh_option options[MAX_OPTIMIZERS][MAX_OPTIONS + 1];
+static char usages[MAX_OPTIMIZERS][160], examples[MAX_OPTIMIZERS][160];
+dlsh_command optim_commands[MAX_OPTIMIZERS + OTHERS + 1];
+
+static void fill_options(const dl_kind_row *k, dlsh_option *out) {
+    static const dlsh_optkind kinds[] = {DLSH_OPT_INT,  DLSH_OPT_FLOAT, DLSH_OPT_BOOL,
+                                         DLSH_OPT_WORD, DLSH_OPT_VALUE, DLSH_OPT_VALUE};
+    for (int i = 0; k->options[i].name && i < MAX_OPTIONS; i++) {
+        const dl_option_row *o = &k->options[i];
+        int list = o->kind == DL_ARG_INTS || o->kind == DL_ARG_FLOATS;
+        out[i] = (dlsh_option){o->name, kinds[o->kind], list ? NULL : o->dflt, o->doc, list ? "list" : NULL, NULL};
+    }
+}
+
+__attribute__((constructor)) static void fill_optimizers(void) {
+    const dl_kind_row *k;
+    int i = 0;
+    for (; (k = dl_optimizer_kind_at(i)) && i < MAX_OPTIMIZERS; i++) {
+        const dl_option_row *o = k->options;
+        snprintf(usages[i], sizeof usages[i], "%s(%s=%s, %s=%s, ...)", k->name, o[0].name, o[0].dflt, o[1].name,
+                 o[1].dflt);
+        snprintf(examples[i], sizeof examples[i], "opt = %s", k->example);
+        fill_options(k, options[i]);
+        optim_commands[i] = (dlsh_command){.name = k->name,
+                                           .flags = DLSH_ONLY_FUNCTION,
+                                           .usage = usages[i],
+                                           .doc = k->doc,
+                                           .params = optimizer_params,
+                                           .options = options[i],
+                                           .run = optimizer_run,
+                                           .examples = examples[i]};
+    }
+    memcpy(&optim_commands[i], others, sizeof others);
+}

@@ -60,6 +60,7 @@ static void changed_weights_are_seen(void **state) {
     (void)state;
     dl_tensor *x = drawn(1, 4, SHAPE(2, 32, 6, 6), DL_F32), *w = drawn(2, 4, SHAPE(32, 32, 3, 3), DL_F32);
     dl_tensor *lr = dl_scalar_f(0.5), *g = drawn(3, 4, dl_shape(w), DL_F32), *other = drawn(4, 4, dl_shape(w), DL_F32);
+    dl_tensor *count = dl_scalar_i(1);
     for (int step = 0; step < 3; step++) {
         dl_tensor *y = conv(x, w);
         dl_conv_dnnl_enable(false);
@@ -68,7 +69,7 @@ static void changed_weights_are_seen(void **state) {
         near(y, want, 2e-6, "after a change");
         dl_unref(y), dl_unref(want);
         if (step == 0) ok(dl_assign(w, other));
-        if (step == 1) ok(dl_sgd_step(lr, (dl_tensor *[]){w, g}, 2, 0, 0, 0, 0, 0, 0));
+        if (step == 1) ok(dl_sgd_step(lr, count, (dl_tensor *[]){w, g}, 2, 0, 0, 0, 0, 0, 0));
     }
     dl_unref(w);
     w = drawn(9, 4, SHAPE(32, 32, 3, 3), DL_F32); /* likely at the address of the former */
@@ -77,7 +78,7 @@ static void changed_weights_are_seen(void **state) {
     dl_tensor *want = conv(x, w);
     dl_conv_dnnl_enable(true);
     near(y, want, 2e-6, "another tensor");
-    dl_unref(x), dl_unref(w), dl_unref(lr), dl_unref(g), dl_unref(other), dl_unref(y), dl_unref(want);
+    dl_unref(x), dl_unref(w), dl_unref(lr), dl_unref(g), dl_unref(other), dl_unref(y), dl_unref(want), dl_unref(count);
 }
 
 static void same_bits_again(void **state) {

@@ -1,4 +1,4 @@
-/* sgd_step and adam_step against numbers made with PyTorch 1.13 (torch.optim.SGD, Adam, AdamW; lr 0.1, betas 0.8 and
+/* Steps of optimizers against numbers made with PyTorch 1.13 (torch.optim.SGD, Adam, AdamW; lr 0.1, betas 0.8 and
  * 0.95, eps 1e-6, three steps), and over tensors of any shape and memory order. */
 #include "support/tensors.h"
 
@@ -26,7 +26,7 @@ static const golden sgd[] = {
 static const golden adam[] = {
     {"", {0.42221018628555729, -1.2418617467299835, 1.8152411213480344, -0.1230971063034445}},
     {"weight_decay=0.1", {0.40212464017301403, -1.1717225146564718, 1.7383160152250225, -0.12184933853067305}},
-    {"weight_decay=0.1 decoupled=true",
+    {"decoupled weight_decay=0.1",
      {0.40874667868398373, -1.2065052436522175, 1.7584658675843898, -0.12101951197063519}},
     {"amsgrad=true maximize=true", {0.57778981371444271, -1.2581382532700165, 2.1831465918811648, 0.12282752713818784}},
 };
@@ -52,15 +52,16 @@ static void check(const golden *c, bool is_adam, dl_dtype t) {
     for (int i = 0; i < 3; i++) {
         char attrs[160];
         dl_tensor *g = vec(grads[i], t), *count = dl_scalar_i(i + 1);
+        bool decoupled = !strncmp(c->attrs, "decoupled ", 10);
         snprintf(attrs, sizeof attrs,
-                 is_adam ? "%s beta1=0.8 beta2=0.95 eps=1e-6"
+                 is_adam ? "%s betas1=0.8 betas2=0.95 eps=1e-6"
                  : i     ? "%s"
                          : "%s first=true",
-                 c->attrs);
+                 c->attrs + (decoupled ? 10 : 0));
         if (is_adam)
-            step("adam_step", (dl_tensor *[]){lr, count, p, g, m, v, w}, top ? 7 : 6, attrs);
+            step(decoupled ? "adamw_step" : "adam_step", (dl_tensor *[]){lr, count, p, g, m, v, w}, top ? 7 : 6, attrs);
         else
-            step("sgd_step", (dl_tensor *[]){lr, p, g, m}, states ? 4 : 3, attrs);
+            step("sgd_step", (dl_tensor *[]){lr, count, p, g, m}, states ? 5 : 4, attrs);
         dl_unref(g), dl_unref(count);
     }
     double *got = values(p);
@@ -87,24 +88,25 @@ static void any_memory_order(void **state) {
     dl_tensor *q = must(dl_contiguous(p)), *h = must(dl_contiguous(g));
     dl_tensor *m = drawn(3, 2, SHAPE(6, 3), DL_F32), *n = dl_clone(m);
     dl_tensor *none = drawn(4, 2, SHAPE(0, 3), DL_F32), *one = drawn(5, 0, NULL, DL_F32), *two = dl_clone(one);
-    dl_tensor *lr = dl_scalar_f(0.1), *before = dl_clone(big);
-    ok(dl_sgd_step(lr, (dl_tensor *[]){p, none, one, g, none, one, m, none, two}, 9, 0.9, 0, 0, 0, 0, 0));
-    ok(dl_sgd_step(lr, (dl_tensor *[]){q, h, n}, 3, 0.9, 0, 0, 0, 0, 0));
+    dl_tensor *lr = dl_scalar_f(0.1), *one_step = dl_scalar_i(1), *before = dl_clone(big);
+    ok(dl_sgd_step(lr, one_step, (dl_tensor *[]){p, none, one, g, none, one, m, none, two}, 9, 0.9, 0, 0, 0, 0, 0));
+    ok(dl_sgd_step(lr, one_step, (dl_tensor *[]){q, h, n}, 3, 0.9, 0, 0, 0, 0, 0));
     near(p, q, 0, "parameter");
     near(m, n, 0, "buffer");
     for (long i = 0; i < 48; i++) /* what lies between the columns is left alone */
         if (i % 8 % 2 == 0 || i % 8 == 7) assert_true(((float *)dl_data(big))[i] == ((float *)dl_data(before))[i]);
-    dl_tensor *all[] = {big, p, gt, g, q, h, m, n, none, one, two, lr, before};
+    dl_tensor *all[] = {big, p, gt, g, q, h, m, n, none, one, two, lr, one_step, before};
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++) dl_unref(all[i]);
 }
 
 static void versions_move(void **state) {
     (void)state;
     dl_tensor *p = drawn(1, 1, SHAPE(4), DL_F32), *g = drawn(2, 1, SHAPE(4), DL_F32), *lr = dl_scalar_f(0.1);
+    dl_tensor *one_step = dl_scalar_i(1);
     long before = dl_tensor_version(p);
-    ok(dl_sgd_step(lr, (dl_tensor *[]){p, g}, 2, 0, 0, 0, 0, 0, 0));
+    ok(dl_sgd_step(lr, one_step, (dl_tensor *[]){p, g}, 2, 0, 0, 0, 0, 0, 0));
     assert_true(dl_tensor_version(p) > before);
-    dl_unref(p), dl_unref(g), dl_unref(lr);
+    dl_unref(p), dl_unref(g), dl_unref(lr), dl_unref(one_step);
 }
 
 static void refused(dl_status s, dl_status code, const char *text) {
@@ -115,14 +117,16 @@ static void refused(dl_status s, dl_status code, const char *text) {
 static void wrong_lists(void **state) {
     (void)state;
     dl_tensor *p = drawn(1, 1, SHAPE(4), DL_F32), *g = drawn(2, 1, SHAPE(3), DL_F32), *lr = dl_scalar_f(0.1);
-    dl_tensor *zero = dl_scalar_f(0);
-    refused(dl_sgd_step(lr, (dl_tensor *[]){p, g}, 2, 0, 0, 0, 0, 0, 0), DL_ERR_SHAPE, "differs from parameter 0");
-    refused(dl_sgd_step(lr, (dl_tensor *[]){p, p, p}, 3, 0, 0, 0, 0, 0, 0), DL_ERR_VALUE, "3 tensors cannot be");
-    refused(dl_sgd_step(lr, (dl_tensor *[]){p, p}, 2, 0, 0, 0, 1, 0, 0), DL_ERR_VALUE, "nesterov");
-    refused(dl_sgd_step(p, (dl_tensor *[]){p, p}, 2, 0, 0, 0, 0, 0, 0), DL_ERR_SHAPE, "single number");
+    dl_tensor *zero = dl_scalar_f(0), *one_step = dl_scalar_i(1);
+    refused(dl_sgd_step(lr, one_step, (dl_tensor *[]){p, g}, 2, 0, 0, 0, 0, 0, 0), DL_ERR_SHAPE,
+            "differs from parameter 0");
+    refused(dl_sgd_step(lr, one_step, (dl_tensor *[]){p, p, p}, 3, 0, 0, 0, 0, 0, 0), DL_ERR_VALUE,
+            "3 tensors cannot be");
+    refused(dl_sgd_step(lr, one_step, (dl_tensor *[]){p, p}, 2, 0, 0, 0, 1, 0, 0), DL_ERR_VALUE, "nesterov");
+    refused(dl_sgd_step(p, one_step, (dl_tensor *[]){p, p}, 2, 0, 0, 0, 0, 0, 0), DL_ERR_SHAPE, "single number");
     refused(dl_adam_step(lr, zero, (dl_tensor *[]){p, p, p, p}, 4, 0.9, 0.999, 1e-8, 0, 0, 0, 0), DL_ERR_VALUE,
             "from 1");
-    dl_unref(p), dl_unref(g), dl_unref(lr), dl_unref(zero);
+    dl_unref(p), dl_unref(g), dl_unref(lr), dl_unref(zero), dl_unref(one_step);
 }
 
 int main(void) {

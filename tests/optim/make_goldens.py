@@ -4,22 +4,29 @@
 The gradient at p is p * scale + shift, so that it depends on the steps before. Run it where PyTorch is installed:
     python3 tests/optim/make_goldens.py > tests/optim/goldens.h
 """
+import ast
+import pathlib
+import re
+
 import torch
 
 START, SCALE, SHIFT, STEPS = [0.5, -1.25, 2.0, 0.125], [1.0, 0.5, -0.25, 3.0], [0.1, -0.2, 0.3, 0.0], 6
-OPTIMIZERS = [
-    ("sgd lr=0.1", torch.optim.SGD, dict(lr=0.1)),
-    ("sgd lr=0.1 momentum=0.9", torch.optim.SGD, dict(lr=0.1, momentum=0.9)),
-    ("sgd lr=0.1 momentum=0.9 dampening=0.5 weight_decay=0.01", torch.optim.SGD, dict(lr=0.1, momentum=0.9, dampening=0.5, weight_decay=0.01)),
-    ("sgd lr=0.1 momentum=0.8 nesterov=true weight_decay=0.1", torch.optim.SGD, dict(lr=0.1, momentum=0.8, nesterov=True, weight_decay=0.1)),
-    ("sgd lr=0.05 maximize=true", torch.optim.SGD, dict(lr=0.05, maximize=True)),
-    ("adam", torch.optim.Adam, dict()),
-    ("adam lr=0.01 betas=[0.8, 0.99] eps=1e-6 weight_decay=0.05", torch.optim.Adam, dict(lr=0.01, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.05)),
-    ("adam lr=0.1 amsgrad=true", torch.optim.Adam, dict(lr=0.1, amsgrad=True)),
-    ("adam lr=0.1 maximize=true", torch.optim.Adam, dict(lr=0.1, maximize=True)),
-    ("adamw lr=0.01", torch.optim.AdamW, dict(lr=0.01, weight_decay=0.01)),
-    ("adamw lr=0.1 weight_decay=0.3 amsgrad=true", torch.optim.AdamW, dict(lr=0.1, weight_decay=0.3, amsgrad=True)),
-]
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "libcore/optim/optimizers.def"
+
+
+def value(text):
+    return {"true": True, "false": False}.get(text) if text in ("true", "false") else tuple(ast.literal_eval(text)) if text[0] == "[" else float(text)
+
+
+def optimizers():
+    """Each row's samples: text, PyTorch's class, which has the row's name in some capitals, and its options."""
+    classes = {name.lower(): cls for name, cls in vars(torch.optim).items() if isinstance(cls, type)}
+    for name, samples in re.findall(r"^OPTIMIZER\((\w+),.*?^    SAMPLES\((.*?)\)\)$", TABLE.read_text(), re.M | re.S):
+        for sample in "".join(re.findall(r'"(.*?)"', samples)).split(";"):
+            options = re.findall(r"(\w+)=(\[.*?\]|\S+)", sample)
+            yield " ".join((name + " " + sample).split()), classes[name], {key: value(text) for key, text in options}
+
+
 S = torch.optim.lr_scheduler
 SCHEDULES = [
     ("step 3 gamma=0.5", lambda o: S.StepLR(o, 3, 0.5)),
@@ -76,7 +83,7 @@ def main():
         print("static const double %s[] = %s;" % (name, numbers(values)))
     print("enum { STEPS = %d };" % STEPS)
     print("static const struct { const char *text; double want[4]; } optimizers[] = {")
-    for text, make, options in OPTIMIZERS:
+    for text, make, options in optimizers():
         print('    {"%s", %s},' % (text, numbers(run_optimizer(make, options))))
     print("};")
     print("static const struct { const char *text; double want[10]; } schedules[] = {")

@@ -41,6 +41,19 @@ static void set_gradient(dl_tensor *p) {
     dl_unref(cast);
 }
 
+/* make_goldens.py takes them from the rows' samples. */
+static void every_optimizer_has_goldens(void **state) {
+    (void)state;
+    const dl_kind_row *k;
+    for (int i = 0; (k = dl_optimizer_kind_at(i)); i++) {
+        size_t n = strlen(k->name), found = 0;
+        for (size_t j = 0; j < sizeof optimizers / sizeof *optimizers; j++)
+            found +=
+                !strncmp(optimizers[j].text, k->name, n) && (optimizers[j].text[n] == ' ' || !optimizers[j].text[n]);
+        if (!found) fail_msg("%s has no goldens: run tests/optim/make_goldens.py", k->name);
+    }
+}
+
 static void steps_equal_pytorch(void **state) {
     (void)state;
     long four = 4;
@@ -249,10 +262,15 @@ static void errors_have_hints(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_equal_pytorch),     cmocka_unit_test(schedules_equal_pytorch),
-        cmocka_unit_test(plateau_equals_pytorch),  cmocka_unit_test(warmup_epochs_and_functions),
-        cmocka_unit_test(clipping_equals_pytorch), cmocka_unit_test(groups),
-        cmocka_unit_test(norms_at_the_ends),       cmocka_unit_test(many_and_late),
+        cmocka_unit_test(every_optimizer_has_goldens),
+        cmocka_unit_test(steps_equal_pytorch),
+        cmocka_unit_test(schedules_equal_pytorch),
+        cmocka_unit_test(plateau_equals_pytorch),
+        cmocka_unit_test(warmup_epochs_and_functions),
+        cmocka_unit_test(clipping_equals_pytorch),
+        cmocka_unit_test(groups),
+        cmocka_unit_test(norms_at_the_ends),
+        cmocka_unit_test(many_and_late),
         cmocka_unit_test(errors_have_hints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

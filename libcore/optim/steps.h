@@ -1,0 +1,20 @@
+/* A call of an optimizer's op, NAME_step, as its kernels see it: options as numbers, in the order of the row of
+ * optimizers.def. */
+#ifndef DL_OPTIM_STEPS_H
+#define DL_OPTIM_STEPS_H
+
+#include "core/op.h"
+
+enum { DL_OPTIM_STATES = 3, DL_OPTIM_SCALARS = 16 };
+
+/* The inputs are the rate, the number of the step and lists: parameters, gradients, and each state that there is. */
+typedef struct dl_optim_call {
+    double v[DL_MAX_ATTR];
+    unsigned states; /* bits: those that there are, the row's own first */
+    int own;         /* so many are the row's own; others are optional */
+    bool first;      /* of these parameters: the states are zero */
+} dl_optim_call;
+
+void dl_optim_read(const dl_call *c, dl_optim_call *out);
+
+#endif
