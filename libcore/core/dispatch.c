@@ -126,8 +126,8 @@ static dl_status mix(frame *f) {
     return DL_OK;
 }
 
-/* A list's head, such as the learning rate of an optimizer's step, takes no part in promotion: only rows with PROMOTE(NONE) have
- * one. */
+/* A list's head, such as the learning rate of an optimizer's step, takes no part in promotion: only rows with
+ * PROMOTE(NONE) have one. */
 static dl_status promote(frame *f) {
     dl_call *c = &f->call;
     const dl_op *op = c->op;

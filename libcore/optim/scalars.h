@@ -1,6 +1,11 @@
-/* Functions that compute the scalars of an optimizer's step, for the host and for devices: DL_OPTIM_SCALARS_OF(name)
- * after #include "optim/scalars.h", which defines scalars_NAME(v, lr, t, k): options v, rate and number of the step to
- * k[0], the rate, and the row's scalars. No guard: DL_SCALARS_FN says where they run. */
+/* Functions that compute the scalars of an optimizer's step: scalars_NAME(v, lr, t, k) puts the rate and the scalars of
+ * the row of optimizers.def into k, from the options v, the rate lr and the number t of the step. No guard: a source
+ * includes this once, and DL_SCALARS_FN says where they run. */
+#include <math.h>
+
+#ifndef DL_SCALARS_FN
+#define DL_SCALARS_FN static inline
+#endif
 #define LR(def)
 #define DL_TAKE_FLOAT(id)                                                                                              \
     const double id = *v++;                                                                                            \

@@ -165,6 +165,7 @@ const NAMES = {
         "sgd",
         "adam",
         "adamw",
+        "rmsprop",
         "schedule",
         "clip_grad_norm",
         "clip_grad_value",

@@ -161,6 +161,7 @@ FUNCTIONS = [
     "sgd",
     "adam",
     "adamw",
+    "rmsprop",
     "schedule",
     "clip_grad_norm",
     "clip_grad_value",
