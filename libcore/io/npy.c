@@ -1,13 +1,11 @@
 /* NumPy's .npy files: a magic word, a version, a dictionary written in Python's syntax, then the elements.
  * Format: numpy.lib.format, versions 1.0 to 3.0. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/tensor.h"
 #include "io/atomic.h"
-#include "io/format.h"
 #include "io/npy.h"
 #include "io/input.h"
 
@@ -20,101 +18,6 @@ static const struct {
     {"<f2", DL_F16},  {"<f4", DL_F32}, {"<f8", DL_F64},
 };
 enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
-
-/* Letters of NumPy's kinds of elements that are read. */
-static const char kinds[] = "buif";
-static const dl_element_kind kind_of[] = {DL_E_BOOL, DL_E_UINT, DL_E_INT, DL_E_FLOAT};
-
-typedef dl_npy_header header;
-
-/* What follows "'key':" in the dictionary, blanks skipped; NULL when the key is missing. `text` ends in NUL. */
-static const char *value_of(const char *text, const char *key) {
-    char quoted[32];
-    snprintf(quoted, sizeof quoted, "'%s'", key);
-    const char *p = strstr(text, quoted);
-    if (!p) return NULL;
-    p += strlen(quoted);
-    while (isspace((unsigned char)*p)) p++;
-    if (*p++ != ':') return NULL;
-    while (isspace((unsigned char)*p)) p++;
-    return p;
-}
-
-static dl_status read_descr(const char *name, const char *text, header *h) {
-    const char *p = value_of(text, "descr");
-    if (!p || *p != '\'') return dl_fail(DL_ERR_FORMAT, "%s: the header names no simple dtype", name);
-    int n = (int)strcspn(p + 1, "'");
-    const char *kind = n == 3 && strchr("<>=|", p[1]) ? strchr(kinds, p[2]) : NULL;
-    if (kind && isdigit((unsigned char)p[3])) {
-        h->element = (dl_element){kind_of[kind - kinds], p[3] - '0', p[1] == '>'};
-        if (dl_element_dtype(h->element) >= 0) return DL_OK;
-    }
-    return dl_fail_hint(DL_ERR_DTYPE, "in Python: numpy.save(file, a.astype('float32'))",
-                        "%s: dtype '%.*s' is not supported", name, n < 20 ? n : 20, p + 1);
-}
-
-static dl_status read_shape(const char *name, const char *text, header *h) {
-    const char *p = value_of(text, "shape");
-    if (!p || *p++ != '(') return dl_fail(DL_ERR_FORMAT, "%s: the header has no shape", name);
-    for (;;) {
-        while (isspace((unsigned char)*p) || *p == ',') p++;
-        if (*p == ')') return DL_OK;
-        char *end;
-        long v = strtol(p, &end, 10);
-        if (end == p || v < 0) return dl_fail(DL_ERR_FORMAT, "%s: the shape in the header is not one", name);
-        if (h->ndim == DL_MAX_DIM)
-            return dl_fail(DL_ERR_FORMAT, "%s: arrays of more than %d dimensions are not supported", name, DL_MAX_DIM);
-        h->shape[h->ndim++] = v;
-        p = end;
-    }
-}
-
-/* Bytes before the header's text, and of the text; from the first 12 bytes of a file. */
-static dl_status read_lengths(const char *name, const unsigned char *p, uint64_t size, size_t *head, size_t *len) {
-    if (size < 10 || memcmp(p, "\x93NUMPY", 6)) {
-        DL_TRY(dl_format_not_other(name, DL_FORMAT_NPY, p, size < 12 ? (size_t)size : 12));
-        return dl_fail(DL_ERR_FORMAT, "%s: not a .npy file", name);
-    }
-    *head = p[6] == 1 ? 10 : 12;
-    *len = p[8] | (size_t)p[9] << 8;
-    if (p[6] < 1 || p[6] > 3) return dl_fail(DL_ERR_FORMAT, "%s: version %d of .npy is not supported", name, p[6]);
-    if (size < *head) return dl_fail(DL_ERR_FORMAT, "%s: the file is cut off", name);
-    if (p[6] > 1) *len |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
-    if (*len > size - *head || *len > 1u << 20) return dl_fail(DL_ERR_FORMAT, "%s: the file is cut off", name);
-    return DL_OK;
-}
-
-static dl_status read_text(const char *name, const char *text, header *h) {
-    const char *order = value_of(text, "fortran_order");
-    h->fortran = order && *order == 'T';
-    DL_TRY(read_descr(name, text, h));
-    DL_TRY(read_shape(name, text, h));
-    int64_t numel = 0;
-    DL_TRY(dl_shape_check(h->ndim, h->shape, &numel));
-    if (__builtin_mul_overflow((size_t)numel, (size_t)h->element.size, &h->bytes))
-        return dl_fail(DL_ERR_FORMAT, "%s: the header claims more elements than a file can hold", name);
-    return DL_OK;
-}
-
-dl_status dl_npy_read_header(const char *name, uint64_t size, dl_npy_reader *read, void *ctx, dl_npy_header *h) {
-    unsigned char first[12] = {0};
-    size_t head = 0, len = 0;
-    *h = (header){0};
-    DL_TRY(read(ctx, 0, first, size < sizeof first ? (size_t)size : sizeof first));
-    DL_TRY(read_lengths(name, first, size, &head, &len));
-    char *text = malloc(len + 1);
-    if (!text) return dl_fail(DL_ERR_MEMORY, "no memory for the header of '%s'", name);
-    dl_status st = read(ctx, head, text, len);
-    text[len] = 0;
-    if (st == DL_OK) st = read_text(name, text, h);
-    free(text);
-    h->at = head + len;
-    if (st != DL_OK || size - h->at == h->bytes) return st;
-    char shape[160];
-    return dl_fail(DL_ERR_FORMAT, "%s: %s of elements of %d bytes takes %zu bytes, the file has %llu", name,
-                   dl_shape_text(h->ndim, h->shape, shape, sizeof shape), h->element.size, h->bytes,
-                   (unsigned long long)(size - h->at));
-}
 
 void dl_npy_stored_shape(const dl_npy_header *h, long *shape) {
     for (int i = 0; i < h->ndim; i++) shape[i] = h->shape[h->fortran ? h->ndim - 1 - i : i];
@@ -133,7 +36,7 @@ dl_tensor *dl_npy_turn(const dl_npy_header *h, dl_tensor *raw) {
 static dl_status read_source(void *ctx, uint64_t at, void *to, size_t n) { return dl_input_read(ctx, at, to, n); }
 
 static dl_tensor *from_source(dl_input *s, int device) {
-    header h;
+    dl_npy_header h;
     long shape[DL_MAX_DIM];
     if (dl_npy_read_header(s->name, s->size, read_source, s, &h) != DL_OK) return NULL;
     dl_npy_stored_shape(&h, shape);

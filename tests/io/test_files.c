@@ -257,8 +257,8 @@ static void npy_variants(void **state) {
                  {"{'descr': '<f3', 'fortran_order': False, 'shape': (8,), }", "dtype '<f3' is not supported"},
                  {"{'descr': [('a', '<f4')], 'shape': (6,)}", "names no simple dtype"},
                  {"{'descr': '<f4', 'fortran_order': False, 'shape': (7,), }", "takes 28 bytes, the file has 24"},
-                 {"{'descr': '<f4', 'fortran_order': False, 'shape': 6}", "has no shape"},
-                 {"{'descr': '<f4', 'shape': (-6,)}", "shape in the header is not one"},
+                 {"{'descr': '<f4', 'fortran_order': False, 'shape': 6}", "expected a shape in parentheses, found '6'"},
+                 {"{'descr': '<f4', 'shape': (-6,)}", "expected a size in decimal digits, found '-'"},
                  {"{'descr': '<f4', 'shape': (1,1,1,1,1,1,1,1,6)}", "more than 8 dimensions"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_bytes(path, cases[i].head, columns, sizeof columns);
