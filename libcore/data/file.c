@@ -1,23 +1,14 @@
 /* Files of data: found under one of their names, read whole, uncompressed when they are gzip. */
 #include "data/data.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 #include "core/interrupt.h"
+#include "data/gz.h"
 #include "io/near.h"
-
-static dl_status cannot_read(const char *path, gzFile f) {
-    int err = errno, code;
-    const char *text = gzerror(f, &code);
-    if (code == Z_ERRNO) return dl_fail(DL_ERR_IO, "cannot read '%s': %s", path, strerror(err));
-    return dl_fail_hint(DL_ERR_FORMAT, "the file is damaged or was not copied whole; fetch it again",
-                        "cannot uncompress '%s': %s", path, code == Z_BUF_ERROR ? "it ends too early" : text);
-}
 
 static dl_status no_memory(const char *path, size_t mib) {
     char what[256];
@@ -40,41 +31,20 @@ enum { BOMB_RATIO = 300, BOMB_BYTES = 1 << 26 };
 
 enum { PIECE = 1 << 22 }; /* bytes between two looks for a request to stop */
 
-static dl_status check_ratio(const char *path, gzFile f, size_t n) {
-    z_off_t packed = gzoffset(f);
-    if (n < BOMB_BYTES || packed <= 0 || n / BOMB_RATIO < (size_t)packed) return DL_OK;
+static dl_status check_ratio(const char *path, const dl_gz *f, size_t n) {
+    if (n < BOMB_BYTES || n / BOMB_RATIO < dl_gz_used(f)) return DL_OK;
     return dl_fail_hint(DL_ERR_FORMAT, "if it is meant so, uncompress it with gunzip first",
                         "'%s' uncompresses to more than %d times its size", path, BOMB_RATIO);
 }
 
-static dl_status open_gz(const char *path, gzFile *f) {
-    struct stat info;
-    if (stat(path, &info)) return dl_fail_file("open", path);
-    if (S_ISDIR(info.st_mode)) return errno = EISDIR, dl_fail_file("open", path);
-    /* opening a FIFO would wait for a writer; a device may have no end */
-    if (!S_ISREG(info.st_mode)) return dl_fail_hint(DL_ERR_IO, "copy it into a file first", "'%s' is not a file", path);
-    errno = ENOMEM; /* which zlib does not set */
-    if (!(*f = gzopen(path, "rb"))) return dl_fail_file("open", path);
-    return DL_OK;
-}
-
-/* Up to n bytes; fewer at the end of the file. */
-static dl_status read_some(const char *path, gzFile f, uint8_t *to, size_t n, size_t *got) {
-    int k = gzread(f, to, n > 1 << 30 ? 1u << 30 : (unsigned)n), code;
-    gzerror(f, &code);
-    if (k < 0 || (code != Z_OK && code != Z_STREAM_END)) return cannot_read(path, f);
-    *got = (size_t)k;
-    return DL_OK;
-}
-
-static dl_status read_all(const char *path, gzFile f, size_t expected, uint8_t **bytes, size_t *n) {
+static dl_status read_all(const char *path, dl_gz *f, size_t expected, uint8_t **bytes, size_t *n) {
     size_t cap = expected ? expected + 1 : 0, got = 1;
     if (cap && !(*bytes = dl_memory_alloc((long)cap, 1))) return no_memory(path, expected >> 20);
     while (got && !(expected && *n > expected)) {
         if (*n == cap) DL_TRY(grow(path, bytes, &cap));
         size_t room = cap - *n;
         DL_TRY(dl_interrupt_check());
-        DL_TRY(read_some(path, f, *bytes + *n, room < PIECE ? room : PIECE, &got));
+        DL_TRY(dl_gz_read(f, *bytes + *n, room < PIECE ? room : PIECE, &got));
         *n += got;
         if (!expected) DL_TRY(check_ratio(path, f, *n));
     }
@@ -82,12 +52,11 @@ static dl_status read_all(const char *path, gzFile f, size_t expected, uint8_t *
 }
 
 dl_status dl_file_read(const char *path, size_t expected, uint8_t **bytes, size_t *n) {
-    gzFile f;
     *bytes = NULL, *n = 0;
-    DL_TRY(open_gz(path, &f));
-    gzbuffer(f, 1 << 17);
+    dl_gz *f = dl_gz_open(path);
+    if (!f) return dl_failed();
     dl_status st = read_all(path, f, expected, bytes, n);
-    gzclose(f);
+    dl_gz_close(f);
     if (st == DL_OK) return st;
     free(*bytes);
     *bytes = NULL, *n = 0;
@@ -95,12 +64,12 @@ dl_status dl_file_read(const char *path, size_t expected, uint8_t **bytes, size_
 }
 
 dl_status dl_file_head(const char *path, uint8_t *bytes, size_t *n) {
-    gzFile f;
     size_t want = *n;
     *n = 0;
-    DL_TRY(open_gz(path, &f));
-    dl_status st = read_some(path, f, bytes, want, n);
-    gzclose(f);
+    dl_gz *f = dl_gz_open(path);
+    if (!f) return dl_failed();
+    dl_status st = dl_gz_read(f, bytes, want, n);
+    dl_gz_close(f);
     return st;
 }
 
