@@ -1,5 +1,6 @@
 /* Kernels of the rows that have a formula, and the fused gradients of activations. */
 #include "cpu/pointwise.h"
+#include "ops/each.h"
 #include "ops/rules.h"
 
 #include <string.h>
@@ -15,21 +16,20 @@ static dl_status refused(int faults) {
                         "an integer to a negative integer power is not an integer");
 }
 
-static dl_status run_pointwise(dl_call *c) {
-    int i = dl_formula_of(c->op);
-    const dl_formula *f = dl_formula_at(i);
-    dl_tensor *out = c->out[0], *op[3] = {out, c->in[0], f->operands > 1 ? c->in[1] : NULL};
+/* Formula i; what it is made of is known where a row's own function calls this. */
+static inline dl_status run_pointwise(dl_call *c, int i, int operands, bool test, int numbers) {
+    dl_tensor *out = c->out[0], *op[3] = {out, c->in[0], operands > 1 ? c->in[1] : NULL};
     dl_dtype t = c->dtype, result = (dl_dtype)out->dtype;
     dl_pointwise_arg arg;
     arg.faults = 0;
-    if (f->number[0]) dl_formula_numbers(i, c->op, c->attr, arg.number);
-    if (result != t && !f->test) { /* integers with a limit that is none become f32 first */
+    if (numbers) dl_formula_numbers(i, c->op, c->attr, arg.number);
+    if (result != t && !test) { /* integers with a limit that is none become f32 first */
         dl_cpu_copy(out, op[1]);
         op[1] = out;
         t = result;
     }
     dl_iter it;
-    dl_iter_init(&it, 1 + f->operands, op);
+    dl_iter_init(&it, 1 + operands, op);
     dl_iter_run_f32(&it, 1, DL_SIMD_PICK(dl_pointwise)[t]->run[i], &arg);
     return arg.faults ? refused(arg.faults) : DL_OK;
 }
@@ -73,11 +73,15 @@ static dl_status grad_of_y(dl_back *b) { return fused(b, OUT_(UNARY_OUT)); }
 #define BOOL(...) | DL_BIT(DL_BOOL)
 #include "ops/pointwise.def"
 
-#define FUNCTION_OF(name, numbers, ...)                                                                                \
-    const dl_kernel dl_cpu_##name = {.run = run_pointwise, __VA_ARGS__.dtypes = dtypes_of_##name};
-#define FUNCTION2_OF FUNCTION_OF
-#define TEST(name, ...) FUNCTION_OF(name, (), )
-#define TEST2 TEST
+#define ROW(name, operands, test, numbers, ...)                                                                        \
+    static dl_status run_##name(dl_call *c) {                                                                          \
+        return run_pointwise(c, DL_FORMULA_##name, operands, test, DL_COUNT(numbers));                                 \
+    }                                                                                                                  \
+    const dl_kernel dl_cpu_##name = {.run = run_##name, __VA_ARGS__.dtypes = dtypes_of_##name};
+#define FUNCTION_OF(name, numbers, ...) ROW(name, 1, false, numbers, __VA_ARGS__)
+#define FUNCTION2_OF(name, numbers, ...) ROW(name, 2, false, numbers, __VA_ARGS__)
+#define TEST(name, ...) ROW(name, 1, true, (), )
+#define TEST2(name, ...) ROW(name, 2, true, (), )
 #define GRAD_X(...) .fused_grad = grad_of_x,
 #define GRAD_Y(...) .fused_grad = grad_of_y,
 #include "ops/pointwise.def"
