@@ -1,6 +1,7 @@
 /* Reading ZIP archives. Format: PKWARE's APPNOTE.TXT, 6.3. */
 #include "io/zip.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -21,43 +22,53 @@ static dl_status bad(const dl_zip *z, const char *what) {
 
 /* ---------------------------------------------------------------- the directory */
 
+/* Of the directory, as an end record says it: n members in the bytes [at, at + size). The record begins at `end`. */
 typedef struct place {
-    uint64_t n, at, size;
+    uint64_t n, at, size, end;
+    int disks; /* the numbers of parts that it names, together */
 } place;
 
 /* The larger end record, where the smaller one has no room for its numbers. */
-static dl_status read_end64(const dl_zip *z, uint64_t end, place *p) {
+static dl_status read_end64(const dl_zip *z, place *p) {
     uint8_t b[END64];
-    if (end < LOCATOR) return DL_OK;
-    DL_TRY(dl_input_read(z->in, end - LOCATOR, b, LOCATOR));
+    if (p->end < LOCATOR + END64) return DL_OK;
+    DL_TRY(dl_input_read(z->in, p->end - LOCATOR, b, LOCATOR));
     if (memcmp(b, "PK\6\7", 4)) return DL_OK;
     uint64_t at = little(b + 8, 8);
-    if (at > z->in->size - END64) return bad(z, "the end of the archive is not where it says");
+    if (at > p->end - LOCATOR - END64) return bad(z, "the end of the archive is not where it says");
     DL_TRY(dl_input_read(z->in, at, b, END64));
     if (memcmp(b, "PK\6\6", 4)) return bad(z, "the end of the archive is not where it says");
-    *p = (place){little(b + 32, 8), little(b + 48, 8), little(b + 40, 8)};
+    *p = (place){little(b + 32, 8), little(b + 48, 8), little(b + 40, 8), at,
+                 (int)(little(b + 16, 4) | little(b + 20, 4))};
     return DL_OK;
 }
 
-/* The end record is searched from the end of the file: a comment may follow it. */
+/* Whether an end record stands at tail[i] of the file's last n bytes. A comment may follow it, in which the same bytes
+ * may stand: a record's comment ends with the file, and its directory ends where the record begins. */
+static dl_status try_end(const dl_zip *z, const uint8_t *tail, size_t n, size_t i, place *p, bool *found) {
+    const uint8_t *b = tail + i;
+    if (memcmp(b, "PK\5\6", 4) || little(b + 20, 2) != n - i - END) return DL_OK;
+    int disks = (int)(little(b + 4, 2) | little(b + 6, 2));
+    *p = (place){little(b + 10, 2), little(b + 16, 4), little(b + 12, 4), z->in->size - n + i,
+                 disks == 0xffff ? 0 : disks};
+    DL_TRY(read_end64(z, p));
+    *found = p->at <= p->end && p->size == p->end - p->at;
+    return DL_OK;
+}
+
 static dl_status find_directory(const dl_zip *z, place *p) {
     size_t tail = z->in->size < END + COMMENT ? (size_t)z->in->size : END + COMMENT;
     if (tail < END) return bad(z, "the file is too short for an archive");
     uint8_t *b = malloc(tail);
     if (!b) return dl_fail(DL_ERR_MEMORY, "no memory for the directory of '%s'", z->in->name);
     dl_status st = dl_input_read(z->in, z->in->size - tail, b, tail);
-    long i = (long)tail - END;
-    while (st == DL_OK && i >= 0 && memcmp(b + i, "PK\5\6", 4)) i--;
-    if (st == DL_OK && i < 0) st = bad(z, "the archive has no end: it is cut off");
-    if (st == DL_OK && (little(b + i + 4, 2) || little(b + i + 6, 2)) && little(b + i + 4, 2) != 0xffff)
-        st = dl_fail(DL_ERR_UNSUPPORTED, "%s: archives of several parts are not read", z->in->name);
-    if (st == DL_OK) {
-        *p = (place){little(b + i + 10, 2), little(b + i + 16, 4), little(b + i + 12, 4)};
-        st = read_end64(z, z->in->size - tail + (uint64_t)i, p);
-    }
+    bool found = false;
+    for (size_t i = tail - END + 1; st == DL_OK && !found && i-- > 0;) st = try_end(z, b, tail, i, p, &found);
     free(b);
     if (st != DL_OK) return st;
-    if (p->size > MAX_DIRECTORY || p->at > z->in->size || p->size > z->in->size - p->at || p->n > p->size / ENTRY)
+    if (!found) return bad(z, "the archive has no end that fits the file: it is cut off, or bytes were added");
+    if (p->disks) return dl_fail(DL_ERR_UNSUPPORTED, "%s: archives of several parts are not read", z->in->name);
+    if (p->size > MAX_DIRECTORY || p->n > p->size / ENTRY)
         return bad(z, "the directory of the archive does not lie within it");
     return DL_OK;
 }
@@ -119,7 +130,8 @@ dl_status dl_zip_open(dl_zip *z, const dl_input *in) {
     z->members = calloc((size_t)p.n + 1, sizeof *z->members);
     dl_status st = b && z->members ? dl_input_read(in, p.at, b, (size_t)p.size)
                                    : dl_fail(DL_ERR_MEMORY, "no memory for the directory of '%s'", in->name);
-    for (size_t i = 0; st == DL_OK && z->n < (long)p.n;) {
+    size_t i = 0;
+    while (st == DL_OK && z->n < (long)p.n) {
         size_t left = (size_t)p.size - i;
         size_t n = left < ENTRY ? 0
                                 : ENTRY + (size_t)little(b + i + 28, 2) + (size_t)little(b + i + 30, 2) +
@@ -131,6 +143,7 @@ dl_status dl_zip_open(dl_zip *z, const dl_input *in) {
         if (st == DL_OK) st = place_member(z, &z->members[z->n - 1]);
         i += n;
     }
+    if (st == DL_OK && i < p.size) st = bad(z, "the directory of the archive has more members than its end says");
     free(b);
     if (st != DL_OK) return st;
     qsort(z->members, (size_t)z->n, sizeof *z->members, by_place);
