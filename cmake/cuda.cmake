@@ -1,6 +1,6 @@
 # The CUDA plugin: a module of its own, which libdlcore loads on first use. The runtime is linked in; the driver, cuBLASLt
 # and cuDNN are loaded when they are needed. It is not linked against libdlcore, see core/host.h.
-file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS libcore/cuda/*.c libcore/cuda/*.cu)
+file(GLOB_RECURSE CUDA_SOURCES CONFIGURE_DEPENDS libcore/cuda/*.c libcore/cuda/*.cu)
 add_library(dlcore_cuda MODULE EXCLUDE_FROM_ALL ${CUDA_SOURCES}) # of `product`, not of `all`: it takes minutes
 add_dependencies(dlcore_cuda ops_gen)
 target_include_directories(dlcore_cuda PRIVATE libcore ${GEN} ${GEN}/bare ${GEN}/include)
@@ -11,7 +11,7 @@ set_target_properties(dlcore_cuda PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRA
 target_compile_options(dlcore_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror,-Wno-unused-parameter --diag-suppress=186>)
 # The bits of the CPU's transforms, which are computed without fused products.
-set_source_files_properties(${CMAKE_SOURCE_DIR}/libcore/cuda/batch.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
+set_source_files_properties(${CMAKE_SOURCE_DIR}/libcore/cuda/kernels/batch.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
 target_link_libraries(dlcore_cuda PRIVATE Threads::Threads dl)
 target_link_options(dlcore_cuda PRIVATE -Wl,-z,defs -static-libgcc -static-libstdc++ -Wl,--exclude-libs,ALL)
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS}) # headers only

@@ -15,12 +15,12 @@ C_FILES = (".c", ".h", ".cu", ".cuh")
 
 # Which parts may not be included from where: arrows point front -> commands, debug, ffi -> lang -> libcore.
 ARROWS = [
-    ("libcore/", r"shell/|lang/|commands/|front/|view/|debug/|ffi/"),
-    ("shell/lang/", r"front/|commands/|debug/|ffi/"),
-    ("shell/view/", r"front/|commands/|debug/"),
-    ("shell/commands/", r"front/"),
-    ("shell/debug/", r"front/"),
-    ("shell/ffi/", r"front/"),
+    ("libcore/", r"shell/|lang/|commands/|front/|jupyter/|view/|debug/|ffi/"),
+    ("shell/lang/", r"front/|jupyter/|commands/|debug/|ffi/"),
+    ("shell/view/", r"front/|jupyter/|commands/|debug/"),
+    ("shell/commands/", r"front/|jupyter/"),
+    ("shell/debug/", r"front/|jupyter/"),
+    ("shell/ffi/", r"front/|jupyter/"),
     ("shell/", r"core/|ops/|autograd/|nn/|optim/|data/|io/|track/|cpu/"),
 ]
 # What may not be written where.

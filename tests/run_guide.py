@@ -15,7 +15,7 @@ import tempfile
 LIB = ["ops", "core", "cpu", "optim", "nn", "autograd", "include"]
 # Formulas of the guides, in Python.
 EXACT = {"softsign": lambda a, b: a / (1 + abs(a)), "hypot": lambda a, b: (a * a + b * b) ** 0.5}
-POINTWISE = """#include "cpu/pointwise_simd.c"
+POINTWISE = """#include "cpu/kernels/pointwise_simd.c"
 #include <stdio.h>
 int main(void) {
     double a[3] = {0.75, -2.5, 1e3}, b[3] = {2, 0.5, -4}, y[3];
@@ -41,7 +41,7 @@ def adagrad(p, g):
 
 
 STEPS = {"adagrad": ("0.2, 1e-6, 0.05, 0", adagrad)}
-OPTIMIZER = """#include "cpu/optim_simd.c"
+OPTIMIZER = """#include "cpu/kernels/optim_simd.c"
 #include <stdio.h>
 #define DL_SCALARS_FN static __attribute__((unused))
 #include "optim/scalars.h"

@@ -10,7 +10,7 @@
 #include "commands/families.h"
 #include "commands/help.h"
 #include "dlcore.h"
-#include "lang/lexer.h"
+#include "lang/parse/lexer.h"
 #include "view/console.h"
 
 /* ---- docs/ops.md */

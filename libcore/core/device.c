@@ -1,6 +1,6 @@
 /* Devices by number and name, and the calls that go to a backend. */
 #include "core/device.h"
-#include "core/live.h"
+#include "core/memory/live.h"
 
 #include <stdio.h>
 #include <stdlib.h>

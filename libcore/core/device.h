@@ -57,7 +57,7 @@ typedef struct dl_backend {
     void (*graph_free)(int index, dl_graph *graph);
 } dl_backend;
 
-/* Device 0; its kernels are in the rows of the ops (cpu/backend.c). */
+/* Device 0; its kernels are in the rows of the ops (cpu/runtime/backend.c). */
 extern const dl_backend dl_cpu_backend;
 /* The backend of a device, which there is, and the device's number there. */
 const dl_backend *dl_backend_of(int device, int *index);

@@ -5,11 +5,11 @@
 
 #include "core/device.h"
 #include "core/mode.h"
-#include "ops/average.h"
+#include "ops/avg_pool.h"
 #include "ops/conv.h"
 #include "ops/formulas.h"
 #include "ops/infer.h"
-#include "ops/loss.h"
+#include "ops/compose/loss.h"
 #include "ops/rules.h"
 #include "optim/steps.h"
 

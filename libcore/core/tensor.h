@@ -29,7 +29,7 @@ typedef struct dl_storage {
     bool readonly;           /* memory that its owner lets nobody write to */
     void (*release)(void *); /* for wrapped memory: called with arg instead of freeing data */
     void *arg;
-    struct dl_storage *next_live, *prev_live; /* core/live.c, from DL_LIVE_BYTES on */
+    struct dl_storage *next_live, *prev_live; /* core/memory/live.c, from DL_LIVE_BYTES on */
 } dl_storage;
 
 struct dl_tensor {
@@ -57,9 +57,9 @@ struct dl_tensor {
 static inline size_t dl_esize(const dl_tensor *t) { return (size_t)dl_dtype_size((dl_dtype)t->dtype); }
 static inline void *dl_ptr(const dl_tensor *t) { return (char *)t->st->data + t->offset * (int64_t)dl_esize(t); }
 
-/* ---- storage (core/storage.c) */
+/* ---- storage (core/memory/storage.c) */
 
-/* Memory of `bytes` on `device`, uninitialised; 64-byte aligned, but for fenced blocks (core/fence.h). NULL with
+/* Memory of `bytes` on `device`, uninitialised; 64-byte aligned, but for fenced blocks (core/memory/fence.h). NULL with
  * DL_ERR_MEMORY. */
 dl_storage *dl_storage_new(size_t bytes, int device);
 void dl_storage_unref(dl_storage *s);

@@ -8,7 +8,7 @@
 
 #include "core/interrupt.h"
 #include "data/gz.h"
-#include "io/near.h"
+#include "io/nearest_file.h"
 
 static dl_status no_memory(const char *path, size_t mib) {
     char what[256];

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "io/near.h"
+#include "io/nearest_file.h"
 
 enum { CHUNK = 1 << 17 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/interrupt.h"
-#include "core/memory.h"
+#include "core/memory/memory.h"
 #include "core/tensor.h"
 #include "data/draw.h"
 

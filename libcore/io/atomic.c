@@ -3,7 +3,7 @@
 #define _GNU_SOURCE /* sync_file_range */
 #include "io/atomic.h"
 #include "core/interrupt.h"
-#include "io/near.h"
+#include "io/nearest_file.h"
 
 #include <dirent.h>
 #include <errno.h>

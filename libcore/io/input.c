@@ -1,6 +1,6 @@
 /* Reading at places of a file or of memory. */
 #include "io/input.h"
-#include "io/near.h"
+#include "io/nearest_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

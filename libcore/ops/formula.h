@@ -17,7 +17,7 @@
 #define U(x) ((UNSIGNED_T)(x)) /* an integer, where arithmetic wraps around */
 #define NEG(x) ((T)(0 - U(x)))
 
-/* ---- functions of floats. The CPU's own for f32 (cpu/vmath.h) are vectorised; others are libm's. */
+/* ---- functions of floats. The CPU's own for f32 (cpu/runtime/vmath.h) are vectorised; others are libm's. */
 #define ABS(x) DL_FN(fabsf, fabs)(x)
 #define EXP(x) DL_FN(dl_vexp, exp)(x)
 #define EXP2(x) DL_FN(exp2f, exp2)(x)

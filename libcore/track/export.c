@@ -7,7 +7,7 @@
 
 #include "io/atomic.h"
 #include "io/format.h"
-#include "io/near.h"
+#include "io/nearest_file.h"
 #include "track/query.h"
 
 typedef struct point {

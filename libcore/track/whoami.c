@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include "core/error.h"
-#include "cpu/blas.h"
+#include "cpu/runtime/blas.h"
 
 int64_t dl_now_us(void) {
     struct timespec t;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lang/collect.h"
+#include "lang/eval/collect.h"
 #include "view/table.h"
 
 /* ---------------------------------------------------------------- show devices, show memory */

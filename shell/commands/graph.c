@@ -5,7 +5,7 @@
 
 #include "commands/nets.h"
 #include "lang/session.h"
-#include "view/graph.h"
+#include "view/rich/graph.h"
 #include "view/text.h"
 
 enum { MOST = 5000 };

@@ -10,7 +10,7 @@
 #include "commands/nets.h"
 #include "commands/settings.h"
 #include "ffi/ffi.h"
-#include "lang/fn.h"
+#include "lang/parse/fn.h"
 #include "view/text.h"
 
 /* ---------------------------------------------------------------- the groups of topics */

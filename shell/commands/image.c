@@ -6,8 +6,8 @@
 
 #include "commands/data.h"
 #include "lang/session.h"
-#include "view/html.h"
-#include "view/png.h"
+#include "view/rich/html.h"
+#include "view/rich/png.h"
 #include "view/text.h"
 #include "view/sink.h"
 

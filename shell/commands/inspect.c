@@ -6,8 +6,8 @@
 
 #include "lang/session.h"
 #include "view/elements.h"
-#include "view/html.h"
-#include "view/plot.h"
+#include "view/rich/html.h"
+#include "view/rich/plot.h"
 #include "view/tensor.h"
 #include "view/text.h"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "commands/context.h"
-#include "ffi/userop.h"
+#include "ffi/call/userop.h"
 
 /* A name of an input or number: its own, and none that functions know otherwise. */
 static dl_status check_name(const dlsh_args *a, const dlsh_op_plan *p, const char *name) {

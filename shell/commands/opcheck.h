@@ -2,7 +2,7 @@
 #ifndef DLSH_COMMANDS_OPCHECK_H
 #define DLSH_COMMANDS_OPCHECK_H
 
-#include "ffi/userop.h"
+#include "ffi/call/userop.h"
 
 /* Inputs to check with, by the op's sample sizes: f64, or the dtype that an input is of. in[] has room for 8. */
 dl_status dlsh_opcheck_inputs(const dlsh_userop *u, dl_tensor **in);

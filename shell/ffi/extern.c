@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ffi/ask.h"
-#include "ffi/block.h"
-#include "lang/interp.h"
+#include "ffi/compiler/query.h"
+#include "ffi/compiler/block.h"
+#include "lang/eval/interp.h"
 
 /* ---------------------------------------------------------------- opening */
 

@@ -14,7 +14,7 @@
 #ifndef DLSH_FFI_FFI_H
 #define DLSH_FFI_FFI_H
 
-#include "ffi/proto.h"
+#include "ffi/cparse/proto.h"
 #include "lang/session.h"
 
 /* ---------------------------------------------------------------- the session's part */

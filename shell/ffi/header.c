@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ffi/ask.h"
+#include "ffi/compiler/query.h"
 
 /* "<a.h> \"b.h\"" as lines of includes. */
 static dl_status includes(const char *text, dlsh_buf *out) {

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ffi/block.h"
-#include "ffi/guard.h"
+#include "ffi/compiler/block.h"
+#include "ffi/call/guard.h"
 #include "ffi/inside.h"
-#include "ffi/shim.h"
-#include "ffi/userop.h"
+#include "ffi/compiler/shim.h"
+#include "ffi/call/userop.h"
 
 /* ---------------------------------------------------------------- libraries */
 

@@ -6,7 +6,7 @@
 
 #include "commands/context.h"
 #include "front/front.h"
-#include "lang/parse.h"
+#include "lang/parse/parse.h"
 #include "view/console.h"
 
 char *dlsh_slurp(const char *path, size_t *len) {

@@ -13,7 +13,7 @@
 #include "ffi/ffi.h"
 #include "front/front.h"
 #include "front/scan.h"
-#include "lang/fn.h"
+#include "lang/parse/fn.h"
 
 #define EXPRESSION_BREAKS " \t\n\"'@><=;|&{}()[],+-*/%!~^?:.#"
 #define WORD_BREAKS " \t\n\"';{}()[]="

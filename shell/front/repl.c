@@ -15,7 +15,7 @@
 #include "commands/context.h"
 #include "commands/nets.h"
 #include "commands/settings.h"
-#include "ffi/guard.h"
+#include "ffi/call/guard.h"
 #include "front/asked.h"
 #include "front/front.h"
 #include "view/console.h"

@@ -19,7 +19,7 @@
 #ifndef DLSH_LANG_COMMAND_H
 #define DLSH_LANG_COMMAND_H
 
-#include "lang/ast.h"
+#include "lang/parse/ast.h"
 #include "lang/value.h"
 
 typedef struct dlsh_session dlsh_session;

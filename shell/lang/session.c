@@ -4,9 +4,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "lang/collect.h"
-#include "lang/interp.h"
-#include "lang/parse.h"
+#include "lang/eval/collect.h"
+#include "lang/eval/interp.h"
+#include "lang/parse/parse.h"
 
 /* ---------------------------------------------------------------- life */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "lang/command.h"
-#include "lang/lexer.h"
+#include "lang/parse/lexer.h"
 #include "lang/session.h"
 #include "lang/tensor_text.h"
 

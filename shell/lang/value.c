@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lang/collect.h"
+#include "lang/eval/collect.h"
 #include "lang/command.h"
-#include "lang/fn.h"
+#include "lang/parse/fn.h"
 #include "lang/session.h"
 
 enum { COUNTED_BYTES = 4096 }; /* from this size on memory of strings and lists is told to the collector */

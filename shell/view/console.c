@@ -12,7 +12,7 @@
 
 #include "lang/session.h"
 #include "view/plain.h"
-#include "view/plot.h"
+#include "view/rich/plot.h"
 #include "view/progress.h"
 
 dlsh_view_options dlsh_view;

@@ -17,8 +17,8 @@
  * Each update is a message: ten a second are plenty. A terminal shows the text of the first and ignores updates, so for
  * progress call the sink's `progress`, which every door has its own way to draw.
  *
- * Values, tables, plots and progress of a notebook are made bundles by view/rich.h; that is the place for how they look
- * there. The kernel decides what is an execute_result (the last expression of a cell) and what is display_data. */
+ * Values, tables, plots and progress of a notebook are made bundles by view/rich/rich.h; that is the place for how they
+ * look there. The kernel decides what is an execute_result (the last expression of a cell) and what is display_data. */
 #ifndef DLSH_VIEW_SINK_H
 #define DLSH_VIEW_SINK_H
 

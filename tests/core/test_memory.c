@@ -4,7 +4,7 @@
 
 #include <sys/resource.h>
 
-#include "core/memory.h"
+#include "core/memory/memory.h"
 #include "data/data.h"
 
 #define MIB ((size_t)1 << 20)

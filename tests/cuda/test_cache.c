@@ -2,7 +2,7 @@
  * there is no room. Needs no GPU. */
 #include "support/tensors.h"
 
-#include "cuda/cache.c"
+#include "cuda/runtime/cache.c"
 
 typedef struct driver {
     size_t room, given, calls;

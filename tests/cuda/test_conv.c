@@ -421,7 +421,8 @@ static void odd_edges(void **state) {
     }
 }
 
-/* A line of the store is key, value and the check sum of both, see libcore/cuda/plans.c. Returns how many were told. */
+/* A line of the store is key, value and the check sum of both, see libcore/cuda/runtime/plans.c. Returns how many were
+ * told. */
 static int tell_sums(const char *cache, int which) {
     char name[400], fresh[420], line[1000];
     int n = 0;

@@ -13,8 +13,8 @@
 #include <dlfcn.h>
 #include <math.h>
 
-#include "ffi/compile.h"
-#include "ffi/spawn.h"
+#include "ffi/compiler/compile.h"
+#include "ffi/compiler/spawn.h"
 #include "support/folder.h"
 
 static int make_cache(void **state) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "ffi/cscan.h"
+#include "ffi/cparse/cscan.h"
 
 static const struct {
     const char *text, *want; /* "KIND names : head", one a line */

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "ffi/proto.h"
+#include "ffi/cparse/proto.h"
 #include "lang/session.h"
 
 static dl_status parse(const dlsh_buf *text, unsigned flags, dlsh_cerror *e) {

@@ -15,8 +15,8 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "ffi/compile.h"
-#include "ffi/guard.h"
+#include "ffi/compiler/compile.h"
+#include "ffi/call/guard.h"
 #include "lang/session.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

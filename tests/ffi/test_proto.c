@@ -8,7 +8,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "ffi/proto.h"
+#include "ffi/cparse/proto.h"
 
 typedef struct fixture {
     dlsh_cspace *c;

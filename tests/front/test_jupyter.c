@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "front/jupyter.h"
+#include "jupyter/kernel.h"
 
 static void any_bytes_are_text(void **state) {
     (void)state;

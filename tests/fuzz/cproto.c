@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "fuzz/fuzz.h"
-#include "ffi/proto.h"
+#include "ffi/cparse/proto.h"
 
 static void parse(const char *text, size_t size, unsigned flags) {
     dlsh_cspace *c = dlsh_cspace_new();

@@ -11,7 +11,7 @@
 
 #include "fuzz/fuzz.h"
 #include "front/front.h"
-#include "front/jupyter.h"
+#include "jupyter/kernel.h"
 #include "view/console.h"
 
 static jup_request *next_request;

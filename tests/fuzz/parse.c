@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "fuzz/fuzz.h"
-#include "lang/parse.h"
+#include "lang/parse/parse.h"
 #include "lang/rows.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -11,7 +11,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "lang/parse.h"
+#include "lang/parse/parse.h"
 #include "lang/rows.h"
 
 static const char *golden_path = "tests/lang/parse.golden";

@@ -1,7 +1,7 @@
 /* Convolution and pooling: the path by oneDNN against the generic one, weights that change, memory orders, errors. */
 #include "support/tensors.h"
 
-#include "cpu/conv.h"
+#include "cpu/conv/conv.h"
 
 typedef struct geometry {
     long N, C, H, W, O, kh, kw, stride[2], pad[2], dil[2], groups;

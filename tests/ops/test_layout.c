@@ -6,8 +6,8 @@
 
 #include "autograd/tape.h"
 #include "core/rng.h"
-#include "cpu/iter.h"
-#include "cpu/simd.h"
+#include "cpu/runtime/iter.h"
+#include "cpu/runtime/simd.h"
 
 /* A random view of a larger tensor: sliced, permuted and here and there expanded. */
 static dl_tensor *random_view(unsigned *state, long most) {

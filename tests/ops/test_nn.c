@@ -3,7 +3,7 @@
 #include "support/tensors.h"
 
 #include "core/rng.h"
-#include "cpu/iter.h"
+#include "cpu/runtime/iter.h"
 
 #include <omp.h>
 

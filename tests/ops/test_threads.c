@@ -2,8 +2,8 @@
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "support/tensors.h"
 
-#include "cpu/iter.h"
-#include "cpu/team.h"
+#include "cpu/runtime/iter.h"
+#include "cpu/runtime/team.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

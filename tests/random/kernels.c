@@ -5,7 +5,7 @@
  * crashes. Meant for DLCORE_GUARD=1. */
 #include "support/tensors.h"
 
-#include "cpu/iter.h"
+#include "cpu/runtime/iter.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "lang/session.h"
-#include "view/graph.h"
+#include "view/rich/graph.h"
 
 static void node(dlsh_graph *g, int kind, const char *label, const char *note, int nin, const int *in) {
     dlsh_graph_node *x = &g->nodes[g->n++];

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "lang/session.h"
-#include "view/html.h"
-#include "view/png.h"
-#include "view/rich.h"
+#include "view/rich/html.h"
+#include "view/rich/png.h"
+#include "view/rich/rich.h"
 
 static const dlsh_look look = {.width = 80, .unicode = 1, .rich = 1};
 static char folder[] = "build/tests/forms-XXXXXX";

@@ -1,0 +1,319 @@
+/* Kernels of conv2d, conv2d_dx and conv2d_dw, and their generic path: columns of image patches (im2col) and matrix
+ * products. Chellapilla, Puri, Simard: High performance convolutional neural networks for document processing (2006).
+ */
+#include "cpu/conv/conv.h"
+#include "cpu/runtime/gemm.h"
+#include "cpu/runtime/iter.h"
+#include "cpu/runtime/simd.h"
+#include "cpu/runtime/team.h"
+#include "ops/rules.h"
+
+#include <omp.h>
+#include <string.h>
+
+/* One group of one image, and what a product with its columns needs. */
+typedef struct patch {
+    const dl_conv *g;
+    long cg, og, k, pq; /* channels and outputs a group, rows and columns of the matrix of patches */
+    long sc, sh, sw;    /* strides of the image */
+    bool plain;         /* 1x1 windows over an image whose pixels lie evenly: it is its own matrix of patches */
+    dl_dtype t;
+    long esize;
+    dl_stop *stop; /* between rows of patches */
+} patch;
+
+/* Positions of a direction whose input index at tap k lies inside: [*lo, *hi). */
+static void valid_range(const dl_conv *g, int d, long k, long *lo, long *hi) {
+    long off = k * g->dil[d] - g->pad[d], s = g->stride[d];
+    *lo = off >= 0 ? 0 : (-off + s - 1) / s;
+    *hi = g->in[d] - off <= 0 ? 0 : (g->in[d] - off + s - 1) / s;
+    if (*hi > g->out[d]) *hi = g->out[d];
+    if (*lo > *hi) *lo = *hi;
+}
+
+#define PATCHES(T, S)                                                                                                  \
+    /* col[c,i,j][y,x] = image[c, y*s+i*d-p, x*s+j*d-p], 0 outside */                                                  \
+    static void im2col_##S(const patch *p, const T *image, T *col) {                                                   \
+        const dl_conv *g = p->g;                                                                                       \
+        for (long r = 0; r < p->k && !dl_stop_asked(p->stop); r++) {                                                   \
+            long j = r % g->k[1], i = r / g->k[1] % g->k[0], c = r / (g->k[0] * g->k[1]);                              \
+            long y0, y1, x0, x1, step = g->stride[1] * p->sw;                                                          \
+            valid_range(g, 0, i, &y0, &y1);                                                                            \
+            valid_range(g, 1, j, &x0, &x1);                                                                            \
+            T *row = col + r * p->pq;                                                                                  \
+            for (long y = 0; y < g->out[0]; y++, row += g->out[1]) {                                                   \
+                if (y < y0 || y >= y1) {                                                                               \
+                    memset(row, 0, (size_t)g->out[1] * sizeof *row);                                                   \
+                    continue;                                                                                          \
+                }                                                                                                      \
+                const T *src = image + c * p->sc + (y * g->stride[0] + i * g->dil[0] - g->pad[0]) * p->sh +            \
+                               (j * g->dil[1] - g->pad[1]) * p->sw;                                                    \
+                for (long x = 0; x < x0; x++) row[x] = 0;                                                              \
+                for (long x = x0; x < x1; x++) row[x] = src[x * step];                                                 \
+                for (long x = x1; x < g->out[1]; x++) row[x] = 0;                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    /* the transpose of im2col: adds columns to the image */                                                           \
+    static void col2im_##S(const patch *p, const T *col, T *image) {                                                   \
+        const dl_conv *g = p->g;                                                                                       \
+        for (long r = 0; r < p->k && !dl_stop_asked(p->stop); r++) {                                                   \
+            long j = r % g->k[1], i = r / g->k[1] % g->k[0], c = r / (g->k[0] * g->k[1]);                              \
+            long y0, y1, x0, x1, step = g->stride[1] * p->sw;                                                          \
+            valid_range(g, 0, i, &y0, &y1);                                                                            \
+            valid_range(g, 1, j, &x0, &x1);                                                                            \
+            for (long y = y0; y < y1; y++) {                                                                           \
+                const T *row = col + r * p->pq + y * g->out[1];                                                        \
+                T *dst = image + c * p->sc + (y * g->stride[0] + i * g->dil[0] - g->pad[0]) * p->sh +                  \
+                         (j * g->dil[1] - g->pad[1]) * p->sw;                                                          \
+                for (long x = x0; x < x1; x++) dst[x * step] += row[x];                                                \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+PATCHES(float, f32)
+PATCHES(double, f64)
+
+static void im2col(const patch *p, const void *image, void *col) {
+    if (p->t == DL_F32)
+        im2col_f32(p, image, col);
+    else
+        im2col_f64(p, image, col);
+}
+
+static void col2im(const patch *p, const void *col, void *image) {
+    if (p->t == DL_F32)
+        col2im_f32(p, col, image);
+    else
+        col2im_f64(p, col, image);
+}
+
+/* Rows of a result image as one dimension of pixels? */
+static bool even(const long shape[2], const dl_tensor *t) {
+    return shape[0] == 1 || shape[1] == 1 || t->stride[2] == shape[1] * t->stride[3];
+}
+
+static long pixel_stride(const dl_tensor *t) { return t->shape[3] > 1 ? t->stride[3] : t->stride[2]; }
+
+static patch patch_of(const dl_conv *g, const dl_tensor *image, dl_stop *stop) {
+    patch p = {.g = g,
+               .stop = stop,
+               .cg = g->C / g->groups,
+               .og = g->O / g->groups,
+               .pq = g->out[0] * g->out[1],
+               .sc = image->stride[1],
+               .sh = image->stride[2],
+               .sw = image->stride[3],
+               .t = (dl_dtype)image->dtype,
+               .esize = (long)dl_esize(image)};
+    p.k = p.cg * g->k[0] * g->k[1];
+    p.plain = even(g->in, image);
+    for (int d = 0; d < 2; d++) p.plain = p.plain && g->k[d] == 1 && g->stride[d] == 1 && !g->pad[d];
+    return p;
+}
+
+static char *at(const dl_tensor *t, long n, long channel) {
+    return (char *)dl_ptr(t) + (n * t->stride[0] + channel * t->stride[1]) * (long)dl_esize(t);
+}
+
+/* The matrix [outputs of the group, pixels] of image n of a result or its gradient, whose pixels lie evenly. */
+static dl_mat result_matrix(const dl_tensor *t, long n, long channel) {
+    return (dl_mat){at(t, n, channel), t->stride[1], pixel_stride(t)};
+}
+
+static dl_mat weight_matrix(const patch *p, const dl_tensor *w, long group) {
+    return (dl_mat){(char *)dl_ptr(w) + group * p->og * p->k * p->esize, p->k, 1};
+}
+
+static dl_mat flipped(dl_mat m) { return (dl_mat){m.p, m.cs, m.rs}; }
+
+/* The matrix of patches, through `col` unless the image is one itself. */
+static dl_mat columns(const patch *p, const dl_tensor *x, long n, long group, void *col) {
+    char *image = at(x, n, group * p->cg);
+    if (p->plain) return (dl_mat){image, p->sc, pixel_stride(x)};
+    im2col(p, image, col);
+    return (dl_mat){col, p->pq, 1};
+}
+
+static size_t column_bytes(const patch *p) { return p->plain ? 0 : (size_t)(p->k * p->pq * p->esize); }
+
+static dl_status forward_one(const patch *p, const dl_call *c, long n, long group, void *col) {
+    dl_mat y = result_matrix(c->out[0], n, group * p->og), w = weight_matrix(p, c->in[1], group);
+    return dl_cpu_gemm(p->t, p->og, p->pq, p->k, w, columns(p, c->in[0], n, group, col), y,
+                       INPUT(c, CONV2D_BIAS) != NULL);
+}
+
+static dl_status dx_one(const patch *p, const dl_call *c, long n, long group, void *col) {
+    dl_mat gr = result_matrix(c->in[0], n, group * p->og), w = weight_matrix(p, c->in[1], group);
+    char *image = at(c->out[0], n, group * p->cg);
+    if (p->plain)
+        return dl_cpu_gemm(p->t, p->k, p->pq, p->og, flipped(w), gr, (dl_mat){image, p->sc, pixel_stride(c->out[0])},
+                           false);
+    DL_TRY(dl_cpu_gemm(p->t, p->k, p->pq, p->og, flipped(w), gr, (dl_mat){col, p->pq, 1}, false));
+    col2im(p, col, image);
+    return DL_OK;
+}
+
+typedef dl_status (*one_fn)(const patch *, const dl_call *, long n, long group, void *col);
+
+typedef struct images {
+    const patch *p;
+    const dl_call *c;
+    one_fn one;
+    dl_first_error failed;
+} images;
+
+static void run_image(void *arg, long i) {
+    images *j = (images *)arg;
+    long groups = j->p->g->groups;
+    size_t bytes = column_bytes(j->p);
+    void *col = bytes ? dl_host_alloc(bytes) : NULL;
+    bool ready = col || !bytes;
+    if (!ready || j->one(j->p, j->c, i / groups, i % groups, col) != DL_OK) dl_first_error_note(&j->failed);
+    if (col) dl_host_free(col, bytes);
+}
+
+/* Every image and group on its own, shared among threads when there are enough of them. */
+static dl_status each_image(const patch *p, const dl_call *c, one_fn one) {
+    long count = p->g->N * p->g->groups;
+    double macs = (double)count * (double)p->og * (double)p->k * (double)p->pq;
+    images j = {p, c, one, {0}};
+    dl_cpu_for(count, dl_cpu_threads_product(macs), run_image, &j);
+    return dl_first_error_raise(&j.failed);
+}
+
+/* dw = sum over images, in order: gradient [O,PQ] @ patches.T [PQ,K]. Threads work inside the product. */
+static dl_status dw_all(const patch *p, const dl_call *c) {
+    const dl_conv *g = p->g;
+    size_t bytes = column_bytes(p);
+    void *col = bytes ? dl_host_alloc(bytes) : NULL;
+    if (bytes && !col) return dl_failed();
+    dl_status s = DL_OK;
+    for (long group = 0; group < g->groups && s == DL_OK; group++)
+        for (long n = 0; n < g->N && s == DL_OK; n++)
+            s = dl_cpu_gemm(p->t, p->og, p->k, p->pq, result_matrix(c->in[0], n, group * p->og),
+                            flipped(columns(p, c->in[1], n, group, col)), weight_matrix(p, c->out[0], group), n > 0);
+    if (col) dl_host_free(col, bytes);
+    return s;
+}
+
+/* in[i] itself, or a contiguous copy put in its place that the caller releases through *copy. */
+static dl_status make_contiguous(dl_call *c, int i, dl_tensor **copy) {
+    dl_tensor *t = c->in[i];
+    *copy = dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, 0);
+    if (!*copy) return dl_failed();
+    dl_cpu_copy(*copy, t);
+    c->in[i] = *copy;
+    return DL_OK;
+}
+
+static void clear(dl_tensor *t) { dl_cpu_clear(dl_ptr(t), (size_t)t->numel * dl_esize(t)); }
+
+static void fill_bias(dl_tensor *y, const dl_tensor *bias) {
+    dl_cpu_copy_strided(4, y->shape, dl_ptr(y), (dl_dtype)y->dtype, y->stride, dl_ptr(bias), (dl_dtype)bias->dtype,
+                        (long[]){0, bias->stride[0], 0, 0});
+}
+
+static dl_status run_generic(dl_call *c, const dl_conv *g, dl_stop *stop) {
+    if (c->op->id == DL_OP_conv2d) {
+        patch p = patch_of(g, c->in[0], stop);
+        if (INPUT(c, CONV2D_BIAS)) fill_bias(c->out[0], INPUT(c, CONV2D_BIAS));
+        return each_image(&p, c, forward_one);
+    }
+    if (c->op->id == DL_OP_conv2d_dx) {
+        patch p = patch_of(g, c->out[0], stop);
+        if (!p.plain) clear(c->out[0]);
+        return each_image(&p, c, dx_one);
+    }
+    patch p = patch_of(g, c->in[1], stop);
+    if (!g->N) clear(c->out[0]);
+    return dw_all(&p, c);
+}
+
+/* out, in[] and geometry as dl_call has them; every input of dtype f32 or f64. */
+static dl_status generic(const dl_call *call, const dl_conv *g) {
+    dl_call c = *call;
+    dl_tensor *in[3] = {call->in[0], call->in[1], INPUT(call, CONV2D_BIAS)}, *copy[2] = {NULL, NULL};
+    bool dw = c.op->id == DL_OP_conv2d_dw, forward = c.op->id == DL_OP_conv2d;
+    dl_status s = DL_OK;
+    c.in = in;
+    /* weights contiguous; pixels of a result's gradient evenly spaced */
+    if (!dw && !dl_is_contiguous(in[1])) s = make_contiguous(&c, 1, &copy[1]);
+    if (s == DL_OK && !forward && !even(g->out, in[0])) s = make_contiguous(&c, 0, &copy[0]);
+    dl_stop stop = dl_stop_begin();
+    if (s == DL_OK) s = run_generic(&c, g, &stop);
+    dl_stop_end(&stop);
+    dl_unref(copy[0]);
+    dl_unref(copy[1]);
+    return s;
+}
+
+/* ---- oneDNN, some images a call: a request to stop is seen between two of them */
+
+/* Images that take some 0.1 s. */
+static long images_of_call(const dl_conv *g) {
+    double most = (dl_simd_level() >= 3 ? 3e9 : 5e8) * dl_cpu_team();
+    double one = (double)g->O * (double)(g->out[0] * g->out[1]) * (double)(g->C / g->groups * g->k[0] * g->k[1]);
+    return one * (double)g->N <= most ? g->N : one >= most ? 1 : (long)(most / one);
+}
+
+static dl_tensor *some_images(dl_tensor *t, long first, long n) {
+    return dl_view_new(t->st, (dl_dtype)t->dtype, 4, (long[]){n, t->shape[1], t->shape[2], t->shape[3]}, t->stride,
+                       t->offset + first * t->stride[0]);
+}
+
+/* One call for images first .. first + g->N - 1. The gradient of weights, a sum over images, goes to `sum` and is added
+ * to the call's output, except for the first images. */
+static dl_status some_by_dnnl(const dl_call *call, const dl_conv *g, long first, dl_tensor *sum, bool *done) {
+    dl_call c = *call;
+    bool dw = c.op->id == DL_OP_conv2d_dw;
+    dl_tensor *in[3] = {call->in[0], call->in[1], INPUT(call, CONV2D_BIAS)}, *out = call->out[0];
+    dl_tensor *view[2] = {some_images(in[0], first, g->N), some_images(dw ? in[1] : out, first, g->N)};
+    in[0] = view[0];
+    *(dw ? &in[1] : &out) = view[1];
+    if (dw && first) out = sum;
+    c.in = in, c.out = &out;
+    dl_status s = view[0] && view[1] ? dl_conv_dnnl(&c, g, done) : dl_failed();
+    float *to = dl_ptr(call->out[0]), *from = sum ? dl_ptr(sum) : NULL;
+    for (long i = 0; *done && dw && first && i < sum->numel; i++) to[i] += from[i];
+    dl_unref(view[0]);
+    dl_unref(view[1]);
+    return s;
+}
+
+static dl_status by_dnnl(const dl_call *c, const dl_conv *g, bool *done) {
+    long each = images_of_call(g), N = g->N;
+    if (each == N || omp_in_parallel()) return dl_conv_dnnl(c, g, done);
+    bool dw = c->op->id == DL_OP_conv2d_dw;
+    const dl_tensor *o = c->out[0];
+    if (dw && !dl_is_contiguous(o)) return DL_OK;
+    dl_tensor *sum = dw ? dl_tensor_empty(4, o->shape, DL_F32, 0) : NULL;
+    if (dw && !sum) return dl_failed();
+    dl_status s = DL_OK;
+    dl_stop stop = dl_stop_begin();
+    *done = true;
+    for (long first = 0; s == DL_OK && *done && first < N && !dl_stop_asked(&stop); first += each) {
+        dl_conv part = *g;
+        part.N = N - first < each ? N - first : each;
+        s = some_by_dnnl(c, &part, first, sum, done);
+    }
+    dl_unref(sum);
+    if (dl_stop_end(&stop)) *done = true;
+    return s;
+}
+
+static dl_status conv_float(dl_call *c) {
+    dl_conv g;
+    DL_TRY(dl_conv_of(c, &g));
+    if (!c->out[0]->numel) return DL_OK;
+    bool done = false;
+    if (c->dtype == DL_F32) DL_TRY(by_dnnl(c, &g, &done));
+    return done ? DL_OK : generic(c, &g);
+}
+
+static dl_status conv_run(dl_call *c) {
+    return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, conv_float, false) : conv_float(c);
+}
+
+const dl_kernel dl_cpu_conv2d = {.run = conv_run, .dtypes = DL_FLOATS};
+const dl_kernel dl_cpu_conv2d_dx = {.run = conv_run, .dtypes = DL_FLOATS};
+const dl_kernel dl_cpu_conv2d_dw = {.run = conv_run, .dtypes = DL_FLOATS};

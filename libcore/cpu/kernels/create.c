@@ -1,0 +1,228 @@
+/* Kernels of rows that make tensors from attributes. Values are made in blocks of f64, i64 or f32 and stored in the
+ * dtype of the result. */
+#include "cpu/kernels/random.h"
+#include "cpu/runtime/iter.h"
+#include "ops/rules.h"
+
+enum { BLOCK = 1024 };
+
+typedef union block {
+    double f64[BLOCK];
+    long i64[BLOCK];
+    float f32[BLOCK];
+} block;
+
+/* Makes the values of elements lo .. lo + n - 1 (lo divisible by BLOCK). */
+typedef void (*maker)(const dl_call *c, long lo, long n, block *b);
+
+typedef struct job {
+    const dl_call *c;
+    dl_dtype made;
+    maker make;
+} job;
+
+static void fill_block(void *arg, long i) {
+    const job *j = arg;
+    dl_tensor *o = j->c->out[0];
+    block b;
+    long lo = i * BLOCK, n = o->numel - lo < BLOCK ? o->numel - lo : BLOCK, one = 1;
+    j->make(j->c, lo, n, &b);
+    dl_cpu_copy_strided(1, &n, (char *)dl_ptr(o) + lo * (long)dl_esize(o), (dl_dtype)o->dtype, &one, &b, j->made, &one);
+}
+
+static dl_status fill(dl_call *c, dl_dtype made, maker make) {
+    long n = c->out[0]->numel;
+    job j = {c, made, make};
+    dl_cpu_for((n + BLOCK - 1) / BLOCK, dl_cpu_threads(n), fill_block, &j);
+    return DL_OK;
+}
+
+static double number(const dl_aval *a) { return a->is_int ? (double)a->u.i : a->u.f; }
+
+static dl_status run_full(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    const dl_aval *v = ATTR(c, FULL_FILL_VALUE);
+    double value = 0;
+    long none[DL_MAX_DIM] = {0};
+    if (v->is_int)
+        dl_store_i64(&value, (dl_dtype)o->dtype, v->u.i);
+    else
+        dl_store_f64(&value, (dl_dtype)o->dtype, v->u.f);
+    dl_cpu_copy_strided(o->ndim, o->shape, dl_ptr(o), (dl_dtype)o->dtype, o->stride, &value, (dl_dtype)o->dtype, none);
+    return DL_OK;
+}
+const dl_kernel dl_cpu_full = {.run = run_full, .dtypes = DL_ANY};
+
+/* ---- sequences */
+
+static void make_steps(const dl_call *c, long lo, long n, block *b) {
+    bool alone = !ATTR(c, ARANGE_END)->given;
+    double start = alone ? 0 : number(ATTR(c, ARANGE_START)), step = number(ATTR(c, ARANGE_STEP));
+    for (long i = 0; i < n; i++) b->f64[i] = start + (double)(lo + i) * step;
+}
+static void make_whole_steps(const dl_call *c, long lo, long n, block *b) {
+    long start = ATTR(c, ARANGE_END)->given ? ATTR_I(c, ARANGE_START) : 0, step = ATTR_I(c, ARANGE_STEP);
+    for (long i = 0; i < n; i++) b->i64[i] = start + (lo + i) * step;
+}
+static dl_status run_arange(dl_call *c) {
+    bool whole = ATTR(c, ARANGE_START)->is_int && ATTR(c, ARANGE_STEP)->is_int;
+    return whole ? fill(c, DL_I64, make_whole_steps) : fill(c, DL_F64, make_steps);
+}
+const dl_kernel dl_cpu_arange = {.run = run_arange, .dtypes = DL_ANY};
+
+/* From both ends, so that both are met exactly. */
+static void make_between(const dl_call *c, long lo, long n, block *b) {
+    double start = ATTR_F(c, LINSPACE_START), end = ATTR_F(c, LINSPACE_END);
+    long steps = ATTR_I(c, LINSPACE_STEPS);
+    double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0;
+    for (long k = 0; k < n; k++) {
+        long i = lo + k;
+        b->f64[k] = steps == 1 || i < steps / 2 ? start + (double)i * step : end - (double)(steps - 1 - i) * step;
+    }
+}
+static dl_status run_linspace(dl_call *c) { return fill(c, DL_F64, make_between); }
+const dl_kernel dl_cpu_linspace = {.run = run_linspace, .dtypes = DL_NUMBERS};
+
+static void make_diagonal(const dl_call *c, long lo, long n, block *b) {
+    long cols = c->out[0]->shape[1];
+    for (long i = 0; i < n; i++) b->i64[i] = (lo + i) / cols == (lo + i) % cols;
+}
+static dl_status run_eye(dl_call *c) { return fill(c, DL_I64, make_diagonal); }
+const dl_kernel dl_cpu_eye = {.run = run_eye, .dtypes = DL_ANY};
+
+/* ---- random numbers */
+
+dl_rng_key dl_rng_key_of(const dl_call *c) {
+    dl_rng_key k = {dl_seed_get(), c->rng, (uint32_t)c->stream};
+    return k;
+}
+
+/* Significant bits of the result. */
+static int precision(const dl_call *c) {
+    return c->out[0]->dtype == DL_F16 ? 11 : c->out[0]->dtype == DL_BF16 ? 8 : 24;
+}
+
+static void make_uniform(const dl_call *c, long lo, long n, block *b) {
+    uint32_t w[BLOCK];
+    int bits = precision(c);
+    DL_SIMD_PICK(dl_random_words)(dl_rng_key_of(c), (uint64_t)lo, n, w);
+    for (long i = 0; i < n; i++) b->f32[i] = dl_rng_uniform(w[i], bits);
+}
+static void make_uniform53(const dl_call *c, long lo, long n, block *b) {
+    uint32_t w[2 * BLOCK];
+    DL_SIMD_PICK(dl_random_words)(dl_rng_key_of(c), 2 * (uint64_t)lo, 2 * n, w);
+    for (long i = 0; i < n; i++) b->f64[i] = dl_rng_uniform53(w[2 * i], w[2 * i + 1]);
+}
+static dl_status run_rand(dl_call *c) {
+    return c->out[0]->dtype == DL_F64 ? fill(c, DL_F64, make_uniform53) : fill(c, DL_F32, make_uniform);
+}
+const dl_kernel dl_cpu_rand = {.run = run_rand, .dtypes = DL_FLOATS};
+
+/* In every dtype the rounded numbers of f32. */
+static void make_normal(const dl_call *c, long lo, long n, block *b) {
+    uint32_t w[BLOCK];
+    DL_SIMD_PICK(dl_random_words)(dl_rng_key_of(c), (uint64_t)lo, n + n % 2, w);
+    DL_SIMD_PICK(dl_random_normals)(n + n % 2, w, b->f32);
+}
+static dl_status run_randn(dl_call *c) { return fill(c, DL_F32, make_normal); }
+const dl_kernel dl_cpu_randn = {.run = run_randn, .dtypes = DL_FLOATS};
+
+static void make_integers(const dl_call *c, long lo, long n, block *b) {
+    uint32_t w[2 * BLOCK];
+    dl_rng_key k = dl_rng_key_of(c);
+    uint64_t low = (uint64_t)ATTR_I(c, RANDINT_LOW), range = (uint64_t)ATTR_I(c, RANDINT_HIGH) - low;
+    DL_SIMD_PICK(dl_random_words)(k, 2 * (uint64_t)lo, 2 * n, w);
+    for (long i = 0; i < n; i++) {
+        uint64_t bits = (uint64_t)w[2 * i + 1] << 32 | w[2 * i];
+        b->i64[i] = (long)(low + dl_rng_below(k, (uint64_t)(lo + i), bits, range));
+    }
+}
+static dl_status run_randint(dl_call *c) { return fill(c, DL_I64, make_integers); }
+const dl_kernel dl_cpu_randint = {.run = run_randint, .dtypes = DL_ANY};
+
+/* ---- permutations: the order of random 64-bit keys, equal ones in the order of their numbers */
+
+typedef struct keyed {
+    uint64_t key;
+    long number;
+} keyed;
+
+enum { DIGIT = 11, BUCKETS = 1 << DIGIT };
+
+/* One pass of a stable radix sort. */
+static void sort_pass(const keyed *from, keyed *to, long n, int shift, dl_stop *stop) {
+    long at[BUCKETS] = {0}, sum = 0;
+    DL_CPU_EACH (i, n, stop) at[from[i].key >> shift & (BUCKETS - 1)]++;
+    for (int d = 0; d < BUCKETS; d++) {
+        long count = at[d];
+        at[d] = sum;
+        sum += count;
+    }
+    if (stop->left) return;
+    DL_CPU_EACH (i, n, stop) to[at[from[i].key >> shift & (BUCKETS - 1)]++] = from[i];
+}
+
+static void draw_keys(dl_rng_key k, keyed *a, long n, dl_stop *stop) {
+    uint32_t w[2 * BLOCK];
+    for (long lo = 0; lo < n && !dl_stop_asked(stop); lo += BLOCK) {
+        long m = n - lo < BLOCK ? n - lo : BLOCK;
+        DL_SIMD_PICK(dl_random_words)(k, 2 * (uint64_t)lo, 2 * m, w);
+        for (long i = 0; i < m; i++) a[lo + i] = (keyed){(uint64_t)w[2 * i + 1] << 32 | w[2 * i], lo + i};
+    }
+}
+
+/* Puts right what passes over the upper digits left: neighbours that differ below. */
+static void insert(keyed *a, long n, dl_stop *stop) {
+    DL_CPU_EACH (i, n, stop) {
+        keyed v = a[i];
+        long k = i;
+        for (; k > 0 && a[k - 1].key > v.key; k--) a[k] = a[k - 1];
+        a[k] = v;
+    }
+}
+
+static dl_status run_randperm(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    long n = o->numel, step = (long)(sizeof(keyed) / sizeof(long)), one = 1;
+    if (!n) return DL_OK;
+    size_t bytes = 2 * (size_t)n * sizeof(keyed);
+    keyed *a = dl_host_alloc(bytes);
+    if (!a) return dl_failed();
+    keyed *b = a + n;
+    dl_stop stop = dl_stop_begin();
+    draw_keys(dl_rng_key_of(c), a, n, &stop);
+    for (int top = n <= 1 << 24 ? 2 : 4; n > 32 && top > 0; top -= 2) {
+        sort_pass(a, b, n, 64 - top * DIGIT, &stop);
+        sort_pass(b, a, n, 64 - (top - 1) * DIGIT, &stop);
+    }
+    if (!stop.left) insert(a, n, &stop);
+    dl_stop_end(&stop);
+    dl_cpu_copy_strided(1, &n, dl_ptr(o), (dl_dtype)o->dtype, &one, &a->number, DL_I64, &step);
+    dl_host_free(a, bytes);
+    return DL_OK;
+}
+const dl_kernel dl_cpu_randperm = {.run = run_randperm, .dtypes = DL_ANY};
+
+/* ---- bernoulli */
+
+static dl_status plain_bernoulli(dl_call *c) {
+    const dl_tensor *x = c->in[0], *o = c->out[0];
+    dl_dtype t = (dl_dtype)x->dtype;
+    size_t size = dl_esize(x);
+    uint32_t w[BLOCK];
+    dl_stop stop = dl_stop_begin();
+    for (int64_t lo = 0; lo < x->numel && !dl_stop_asked(&stop); lo += BLOCK) {
+        long n = x->numel - lo < BLOCK ? x->numel - lo : BLOCK;
+        DL_SIMD_PICK(dl_random_words)(dl_rng_key_of(c), (uint64_t)lo, n, w);
+        for (long i = 0; i < n; i++) {
+            size_t at = (size_t)(lo + i) * size;
+            double p = dl_load_f64((char *)dl_ptr(x) + at, t);
+            if (!(p >= 0 && p <= 1)) return dl_fail(DL_ERR_VALUE, "a probability must be between 0 and 1, not %g", p);
+            dl_store_f64((char *)dl_ptr(o) + at, t, w[i] < dl_rng_threshold(p));
+        }
+    }
+    dl_stop_end(&stop);
+    return DL_OK;
+}
+static dl_status run_bernoulli(dl_call *c) { return dl_cpu_via_f32(c, plain_bernoulli, true); }
+const dl_kernel dl_cpu_bernoulli = {.run = run_bernoulli, .dtypes = DL_FLOATS};

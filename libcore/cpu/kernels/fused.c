@@ -1,0 +1,151 @@
+/* Kernels of rows that join others: batch_norm_relu, conv2d_norm, relu_max_pool2d, conv2d_relu_max_pool2d, norm_groups.
+ * They run the kernels of these one after another, in place. */
+#include "cpu/runtime/iter.h"
+#include "ops/conv.h"
+#include "ops/rules.h"
+
+static dl_status rectify(const dl_call *c) {
+    dl_call r = *c;
+    r.op = dl_op_row(DL_OP_relu);
+    r.in = r.out = (dl_tensor *[]){c->out[0]};
+    r.nin = r.nout = 1;
+    return dl_cpu_relu.run(&r);
+}
+
+static dl_status batch_norm_relu_run(dl_call *c) {
+    DL_TRY(dl_cpu_batch_norm.run(c));
+    return rectify(c);
+}
+
+/* The gradient where the result is positive, or NaN, through batch_norm's. */
+static dl_status batch_norm_relu_fused(dl_back *b) {
+    dl_tensor *given = G0, *zero = T(dl_scalar_f(0));
+    b->g[0] = T(dl_where(T(dl_le(OUT_(BATCH_NORM_RELU_OUT), zero)), zero, given));
+    dl_status s = b->g[0] ? dl_cpu_batch_norm.fused_grad(b) : dl_failed();
+    b->g[0] = given;
+    return s;
+}
+
+const dl_kernel dl_cpu_batch_norm_relu = {
+    .run = batch_norm_relu_run, .fused_grad = batch_norm_relu_fused, .dtypes = DL_FLOATS};
+
+/* batch_norm by running statistics, over the result of the convolution. */
+static dl_status normalise(const dl_call *c) {
+    dl_tensor *in[] = {[DL_IN_BATCH_NORM_INPUT] = c->out[0],
+                       [DL_IN_BATCH_NORM_RUNNING_MEAN] = INPUT(c, CONV2D_NORM_RUNNING_MEAN),
+                       [DL_IN_BATCH_NORM_RUNNING_VAR] = INPUT(c, CONV2D_NORM_RUNNING_VAR),
+                       [DL_IN_BATCH_NORM_WEIGHT] = INPUT(c, CONV2D_NORM_NORM_WEIGHT),
+                       [DL_IN_BATCH_NORM_BIAS] = INPUT(c, CONV2D_NORM_NORM_BIAS)};
+    dl_dtype t = DL_BIT(c->dtype) & DL_HALVES ? DL_F32 : c->dtype;
+    long channels = c->out[0]->shape[1];
+    dl_tensor *out[3] = {c->out[0], dl_tensor_empty(1, &channels, t, 0), dl_tensor_empty(1, &channels, t, 0)};
+    const dl_aval attr[] = {[DL_A_BATCH_NORM_TRAINING] = {.given = true},
+                            [DL_A_BATCH_NORM_MOMENTUM] = {.given = true},
+                            [DL_A_BATCH_NORM_EPS] = *ATTR(c, CONV2D_NORM_EPS)};
+    dl_call n = {.op = dl_op_row(DL_OP_batch_norm), .in = in, .out = out, .nin = 5, .nout = 3, .attr = attr};
+    n.dtype = c->dtype;
+    dl_status s = out[1] && out[2] ? dl_cpu_batch_norm.run(&n) : dl_failed();
+    dl_unref(out[1]);
+    dl_unref(out[2]);
+    return s;
+}
+
+static dl_status conv2d_norm_run(dl_call *c) {
+    dl_call inner;
+    if (!c->out[0]->numel) return DL_OK;
+    dl_conv_norm_inner(c, &inner);
+    dl_tensor *given = INPUT(c, CONV2D_NORM_BIAS), *bias = given ? dl_to_dtype(given, c->dtype) : NULL;
+    if (given && !bias) return dl_failed();
+    inner.in = (dl_tensor *[]){c->in[0], c->in[1], bias}, inner.nin = 3;
+    dl_status s = dl_cpu_conv2d.run(&inner);
+    dl_unref(bias);
+    if (s == DL_OK) s = normalise(c);
+    return s == DL_OK && ATTR_I(c, CONV2D_NORM_RELU) ? rectify(c) : s;
+}
+
+const dl_kernel dl_cpu_conv2d_norm = {.run = conv2d_norm_run, .dtypes = DL_FLOATS};
+
+/* x + bias by channel, of the dtype of x. */
+static dl_status add_bias(dl_tensor *x, const dl_tensor *bias, dl_tensor *out) {
+    long shape[4] = {1, bias->shape[0], 1, 1}, stride[4] = {0, bias->stride[0], 0, 0};
+    dl_tensor *b = dl_view_new(bias->st, (dl_dtype)bias->dtype, 4, shape, stride, bias->offset);
+    if (!b) return dl_failed();
+    dl_call add = {.op = dl_op_row(DL_OP_add), .nin = 2, .nout = 1, .dtype = (dl_dtype)x->dtype};
+    add.in = (dl_tensor *[]){x, b}, add.out = &out;
+    dl_status s = dl_cpu_add.run(&add);
+    dl_unref(b);
+    return s;
+}
+
+static dl_status relu_max_pool2d_run(dl_call *c) {
+    dl_tensor *x = c->in[0], *bias = INPUT(c, RELU_MAX_POOL2D_BIAS);
+    if (!x->numel || !c->out[0]->numel) return DL_OK;
+    dl_tensor *y = dl_tensor_empty(4, x->shape, (dl_dtype)x->dtype, 0);
+    dl_tensor *index = dl_tensor_empty(4, c->out[1]->shape, DL_I64, 0);
+    dl_status s = y && index ? DL_OK : dl_failed();
+    if (s == DL_OK && bias)
+        s = add_bias(x, bias, y);
+    else if (s == DL_OK)
+        dl_cpu_copy(y, x);
+    dl_call r = {.op = dl_op_row(DL_OP_relu), .in = &y, .out = &y, .nin = 1, .nout = 1, .dtype = c->dtype};
+    if (s == DL_OK) s = dl_cpu_relu.run(&r);
+    dl_call pool = *c;
+    pool.op = dl_op_row(DL_OP_max_pool2d), pool.in = &y, pool.nin = 1, pool.out = (dl_tensor *[]){c->out[0], index};
+    if (s == DL_OK) s = dl_cpu_max_pool2d.run(&pool);
+    if (s == DL_OK) dl_cpu_copy(c->out[1], index);
+    dl_unref(y);
+    dl_unref(index);
+    return s;
+}
+
+const dl_kernel dl_cpu_relu_max_pool2d = {.run = relu_max_pool2d_run, .dtypes = DL_FLOATS};
+
+static dl_status conv2d_relu_max_pool2d_run(dl_call *c) {
+    dl_conv_pool p;
+    dl_status s = dl_conv_pool_begin(c, &p);
+    if (s == DL_OK && p.y->numel) s = dl_cpu_conv2d.run(&p.conv);
+    if (s == DL_OK) s = relu_max_pool2d_run(&p.pool);
+    dl_conv_pool_end(&p);
+    return s;
+}
+
+const dl_kernel dl_cpu_conv2d_relu_max_pool2d = {.run = conv2d_relu_max_pool2d_run, .dtypes = DL_FLOATS};
+
+/* Each channel of y times weight plus bias: batch_norm with a mean of 0 and a variance of 1, in place. */
+static dl_status scale_channels(const dl_call *c) {
+    dl_tensor *y = c->out[0];
+    dl_dtype t = DL_BIT(c->dtype) & DL_HALVES ? DL_F32 : c->dtype;
+    const long n = y->shape[1];
+    dl_tensor *made[4] = {dl_full(&n, 1, 0, t, 0), dl_full(&n, 1, 1, t, 0), dl_tensor_empty(1, &n, t, 0),
+                          dl_tensor_empty(1, &n, t, 0)};
+    dl_tensor *in[] = {y, made[0], made[1], INPUT(c, NORM_GROUPS_WEIGHT), INPUT(c, NORM_GROUPS_BIAS)};
+    dl_tensor *out[3] = {y, made[2], made[3]};
+    const dl_aval attr[] = {[DL_A_BATCH_NORM_TRAINING] = {.given = true},
+                            [DL_A_BATCH_NORM_MOMENTUM] = {.given = true},
+                            [DL_A_BATCH_NORM_EPS] = {.given = true}};
+    dl_call scale = {.op = dl_op_row(DL_OP_batch_norm), .in = in, .out = out, .nin = 5, .nout = 3, .attr = attr};
+    scale.dtype = c->dtype;
+    bool all = made[0] && made[1] && made[2] && made[3];
+    dl_status s = all ? dl_cpu_batch_norm.run(&scale) : dl_failed();
+    for (int i = 0; i < 4; i++) dl_unref(made[i]);
+    return s;
+}
+
+static dl_status norm_groups_run(dl_call *c) {
+    dl_tensor *x = c->in[0], *y = c->out[0];
+    if (!x->numel) return DL_OK;
+    long groups = ATTR_I(c, NORM_GROUPS_NUM_GROUPS), row = x->numel / (x->shape[0] * groups);
+    long shape[3] = {x->shape[0], groups, row};
+    dl_cpu_copy(y, x);
+    dl_tensor *rows = dl_reshape(y, shape, 3), *out[3] = {rows, c->out[1], c->out[2]};
+    const dl_aval attr[] = {[DL_A_LAYER_NORM_NORMALIZED_SHAPE] = {.given = true, .n = 1, .u.v = {row}},
+                            [DL_A_LAYER_NORM_EPS] = *ATTR(c, NORM_GROUPS_EPS)};
+    dl_call norm = {.op = dl_op_row(DL_OP_layer_norm), .in = &rows, .out = out, .nin = 1, .nout = 3, .attr = attr};
+    norm.dtype = c->dtype;
+    dl_status s = rows ? dl_cpu_layer_norm.run(&norm) : dl_failed();
+    dl_unref(rows);
+    bool affine = INPUT(c, NORM_GROUPS_WEIGHT) || INPUT(c, NORM_GROUPS_BIAS);
+    return s == DL_OK && affine ? scale_channels(c) : s;
+}
+
+const dl_kernel dl_cpu_norm_groups = {.run = norm_groups_run, .dtypes = DL_FLOATS};

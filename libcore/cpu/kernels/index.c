@@ -1,0 +1,365 @@
+/* Kernels that join tensors, and pick or add by index. */
+#include "cpu/kernels/pointwise.h"
+#include "ops/infer.h"
+#include "ops/rules.h"
+
+#include <string.h>
+
+/* The indices as contiguous i64 numbers in 0 .. size - 1, negative ones counted from the end; a new reference. NULL
+ * with DL_ERR_INDEX naming the first that is out of range, and the dimension. */
+static dl_tensor *checked_indices(dl_tensor *index, int dim, long size) {
+    bool usable = index->dtype == DL_I64 && dl_is_contiguous(index);
+    const long *given = dl_ptr(index);
+    dl_stop stop = dl_stop_begin();
+    if (usable)
+        DL_CPU_EACH (i, index->numel, &stop) usable = usable && given[i] >= 0 && given[i] < size;
+    if (dl_stop_end(&stop)) return dl_interrupt_check(), NULL;
+    if (usable) return dl_ref(index);
+    dl_tensor *own = dl_tensor_empty(index->ndim, index->shape, DL_I64, 0);
+    if (!own) return NULL;
+    dl_cpu_copy(own, index);
+    long *p = dl_ptr(own);
+    for (int64_t i = 0; i < own->numel; i++) {
+        long at = p[i] < 0 ? p[i] + size : p[i];
+        if (at < 0 || at >= size) {
+            dl_fail_index(p[i], dim, size);
+            dl_unref(own);
+            return NULL;
+        }
+        p[i] = at;
+    }
+    return own;
+}
+
+/* The dimension of attribute 0 and the size of a tensor there; 0-d tensors have one of size 1. */
+static long along(const dl_call *c, const dl_tensor *t, int *dim) {
+    *dim =
+        (int)(ATTR_I(c, INDEXED_DIM) < 0 ? ATTR_I(c, INDEXED_DIM) + (t->ndim ? t->ndim : 1) : ATTR_I(c, INDEXED_DIM));
+    return t->ndim ? t->shape[*dim] : 1;
+}
+
+static long product(const dl_tensor *t, int from, int to) {
+    long n = 1;
+    for (int d = from; d < to && d < t->ndim; d++) n *= t->shape[d];
+    return n;
+}
+
+/* ---- joining and reversing */
+
+static dl_status run_cat(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    int dim;
+    along(c, o, &dim);
+    char *at = dl_ptr(o);
+    for (int i = 0; i < c->nin; i++) {
+        const dl_tensor *x = c->in[i];
+        dl_cpu_copy_strided(x->ndim, x->shape, at, (dl_dtype)o->dtype, o->stride, dl_ptr(x), (dl_dtype)x->dtype,
+                            x->stride);
+        at += x->shape[dim] * o->stride[dim] * (long)dl_esize(o);
+    }
+    return DL_OK;
+}
+const dl_kernel dl_cpu_cat = {.run = run_cat, .dtypes = DL_ANY};
+
+static dl_status run_flip(dl_call *c) {
+    const dl_tensor *x = c->in[0], *o = c->out[0];
+    const char *from;
+    long stride[DL_MAX_DIM];
+    DL_TRY(dl_flip_source(c, &from, stride));
+    dl_cpu_copy_strided(x->ndim, x->shape, dl_ptr(o), (dl_dtype)o->dtype, o->stride, from, (dl_dtype)x->dtype, stride);
+    return DL_OK;
+}
+const dl_kernel dl_cpu_flip = {.run = run_flip, .dtypes = DL_ANY};
+
+/* ---- rows by a list of indices */
+
+/* The source contiguous: [outer][size][inner] bytes. */
+typedef struct picks {
+    char *o;
+    const char *x;
+    const long *index;
+    long n, size, inner;
+} picks;
+
+static void pick_row(void *arg, long k) {
+    const picks *s = arg;
+    const char *from = s->x + (k / s->n * s->size + s->index[k % s->n]) * s->inner;
+    memcpy(s->o + k * s->inner, from, (size_t)s->inner);
+}
+
+static void pick_4(void *arg, long k) {
+    const picks *s = arg;
+    memcpy(s->o + k * 4, s->x + (k / s->n * s->size + s->index[k % s->n]) * 4, 4);
+}
+
+static void select_dense(picks s, long outer) {
+    dl_cpu_for(outer * s.n, dl_cpu_threads(outer * s.n * s.inner / 4), s.inner == 4 ? pick_4 : pick_row, &s);
+}
+
+/* Any strides: one copy an index. */
+static void select_strided(dl_tensor *o, const dl_tensor *x, const long *index, int dim, long n) {
+    long shape[DL_MAX_DIM], size = (long)dl_esize(x);
+    memcpy(shape, x->shape, sizeof shape);
+    shape[dim] = 1;
+    dl_stop stop = dl_stop_begin();
+    for (long i = 0; i < n && !dl_stop_asked(&stop); i++)
+        dl_cpu_copy_strided(x->ndim, shape, (char *)dl_ptr(o) + i * o->stride[dim] * size, (dl_dtype)o->dtype,
+                            o->stride, (char *)dl_ptr(x) + index[i] * x->stride[dim] * size, (dl_dtype)x->dtype,
+                            x->stride);
+    dl_stop_end(&stop);
+}
+
+static dl_status run_index_select(dl_call *c) {
+    dl_tensor *x = c->in[0], *o = c->out[0];
+    int dim;
+    long size = along(c, x, &dim);
+    dl_tensor *index = checked_indices(c->in[1], dim, size);
+    if (!index) return dl_failed();
+    if (dl_is_contiguous(x))
+        select_dense((picks){dl_ptr(o), dl_ptr(x), dl_ptr(index), index->numel, size,
+                             product(x, dim + 1, x->ndim) * (long)dl_esize(x)},
+                     product(x, 0, dim));
+    else
+        select_strided(o, x, dl_ptr(index), dim, index->numel);
+    dl_unref(index);
+    return DL_OK;
+}
+const dl_kernel dl_cpu_index_select = {.run = run_index_select, .dtypes = DL_ANY};
+
+/* out[outer][index[i]][inner] += source[outer][i][inner]; a task takes a band of columns, so that each element receives
+ * its parts in order. */
+typedef struct adds {
+    picks s;
+    dl_loop add;
+    long outer, esize, band;
+    dl_stop *stop;
+} adds;
+
+static void add_band(void *arg, long t) {
+    const adds *a = arg;
+    long lo = t * a->band, w = a->s.inner - lo < a->band ? a->s.inner - lo : a->band;
+    const long stride[3] = {a->esize, a->esize, a->esize};
+    if (w <= 0) return;
+    DL_CPU_EACH (k, a->outer * a->s.n, a->stop) {
+        char *at = a->s.o + ((k / a->s.n * a->s.size + a->s.index[k % a->s.n]) * a->s.inner + lo) * a->esize;
+        char *p[3] = {at, at, (char *)a->s.x + (k * a->s.inner + lo) * a->esize};
+        a->add(w, p, stride, NULL);
+    }
+}
+
+static dl_status plain_index_add(dl_call *c) {
+    dl_tensor *x = c->in[0], *v = INPUT(c, INDEX_ADD_SOURCE), *o = c->out[0];
+    int dim;
+    long size = along(c, x, &dim);
+    dl_tensor *index = checked_indices(c->in[1], dim, size);
+    if (!index) return dl_failed();
+    dl_cpu_copy(o, x);
+    dl_stop stop = dl_stop_begin();
+    adds a = {{dl_ptr(o), dl_ptr(v), dl_ptr(index), index->numel, size, product(x, dim + 1, x->ndim)},
+              DL_LOOP_OF(add, o->dtype),
+              product(x, 0, dim),
+              (long)dl_esize(o),
+              0,
+              &stop};
+    int threads = a.s.inner >= 256 ? dl_cpu_threads(v->numel) : 1;
+    a.band = ((a.s.inner + threads - 1) / threads + 15) / 16 * 16;
+    dl_cpu_for(threads, threads, add_band, &a);
+    dl_stop_end(&stop);
+    dl_unref(index);
+    return DL_OK;
+}
+static dl_status contiguous_source(dl_call *c, dl_status (*run)(dl_call *)) {
+    bool half = c->dtype == DL_F16 || c->dtype == DL_BF16;
+    return half || !dl_is_contiguous(INPUT(c, INDEX_ADD_SOURCE)) ? dl_cpu_via_f32(c, run, true) : run(c);
+}
+static dl_status run_index_add(dl_call *c) { return contiguous_source(c, plain_index_add); }
+const dl_kernel dl_cpu_index_add = {.run = run_index_add, .dtypes = DL_ANY};
+
+/* ---- elements by a tensor of indices */
+
+/* Operands: the tensor that is read or written at the indices, seen without `dim`; `arg` is its step there. */
+#define GATHER(name, T)                                                                                                \
+    static void name(long n, char **p, const long *s, void *arg) {                                                     \
+        long step = *(const long *)arg;                                                                                \
+        char *o = p[0], *x = p[1], *index = p[2];                                                                      \
+        for (long i = 0; i < n; i++, o += s[0], x += s[1], index += s[2])                                              \
+            *(T *)o = *(const T *)(x + *(const long *)index * step);                                                   \
+    }
+GATHER(gather1, unsigned char)
+GATHER(gather2, unsigned short)
+GATHER(gather4, unsigned)
+GATHER(gather8, unsigned long)
+
+#define SCATTER(name, T, OP)                                                                                           \
+    static void name(long n, char **p, const long *s, void *arg) {                                                     \
+        long step = *(const long *)arg;                                                                                \
+        char *x = p[0], *index = p[1], *v = p[2];                                                                      \
+        for (long i = 0; i < n; i++, x += s[0], index += s[1], v += s[2]) {                                            \
+            T *at = (T *)(x + *(const long *)index * step);                                                            \
+            *at = (T)(*at OP * (const T *)v);                                                                          \
+        }                                                                                                              \
+    }
+SCATTER(scatter_bool, unsigned char, |)
+SCATTER(scatter_u8, unsigned char, +)
+SCATTER(scatter_i32, unsigned, +)
+SCATTER(scatter_i64, unsigned long, +)
+SCATTER(scatter_f32, float, +)
+SCATTER(scatter_f64, double, +)
+
+static void without_dim(dl_iter *it, dl_tensor *t, int dim, const long *shape) {
+    long stride[DL_MAX_DIM];
+    memcpy(stride, t->stride, sizeof stride);
+    stride[dim] = 0;
+    dl_iter_operand(it, dl_ptr(t), (dl_dtype)t->dtype, t->ndim, shape, stride);
+}
+
+static dl_status run_gather(dl_call *c) {
+    static const dl_loop loop[9] = {[1] = gather1, [2] = gather2, [4] = gather4, [8] = gather8};
+    dl_tensor *x = c->in[0], *o = c->out[0];
+    int dim;
+    long size = along(c, x, &dim), step = (x->ndim ? x->stride[dim] : 0) * (long)dl_esize(x);
+    dl_tensor *index = checked_indices(c->in[1], dim, size);
+    if (!index) return dl_failed();
+    dl_iter it;
+    dl_iter_begin(&it, o->ndim, o->shape);
+    dl_iter_operand(&it, dl_ptr(o), (dl_dtype)o->dtype, o->ndim, o->shape, o->stride);
+    without_dim(&it, x, dim, o->shape);
+    dl_iter_operand(&it, dl_ptr(index), DL_I64, o->ndim, o->shape, index->stride);
+    dl_iter_end(&it);
+    dl_iter_run(&it, loop[dl_esize(x)], &step);
+    dl_unref(index);
+    return DL_OK;
+}
+const dl_kernel dl_cpu_gather = {.run = run_gather, .dtypes = DL_ANY};
+
+/* On one thread: two indices may name one element. Along `dim` the parts come in order, whatever the walk. */
+static dl_status plain_scatter_add(dl_call *c) {
+    static const dl_loop loop[DL_NDTYPE] = {[DL_BOOL] = scatter_bool, [DL_U8] = scatter_u8,   [DL_I32] = scatter_i32,
+                                            [DL_I64] = scatter_i64,   [DL_F32] = scatter_f32, [DL_F64] = scatter_f64};
+    dl_tensor *x = c->in[0], *v = INPUT(c, INDEX_ADD_SOURCE), *o = c->out[0];
+    int dim;
+    long size = along(c, x, &dim), step = (o->ndim ? o->stride[dim] : 0) * (long)dl_esize(o);
+    dl_tensor *index = checked_indices(c->in[1], dim, size);
+    if (!index) return dl_failed();
+    dl_cpu_copy(o, x);
+    dl_iter it;
+    dl_iter_begin(&it, v->ndim, v->shape);
+    without_dim(&it, o, dim, v->shape);
+    dl_iter_operand(&it, dl_ptr(index), DL_I64, v->ndim, v->shape, index->stride);
+    dl_iter_operand(&it, dl_ptr(v), (dl_dtype)v->dtype, v->ndim, v->shape, v->stride);
+    dl_iter_end(&it);
+    dl_iter_run_serial(&it, loop[o->dtype], &step);
+    dl_unref(index);
+    return DL_OK;
+}
+static dl_status run_scatter_add(dl_call *c) {
+    bool half = c->dtype == DL_F16 || c->dtype == DL_BF16;
+    return half ? dl_cpu_via_f32(c, plain_scatter_add, false) : plain_scatter_add(c);
+}
+const dl_kernel dl_cpu_scatter_add = {.run = run_scatter_add, .dtypes = DL_ANY};
+
+/* ---- indices of values, values of indices */
+
+static dl_status run_nonzero(dl_call *c) {
+    const dl_tensor *x = c->in[0];
+    long *o = dl_ptr(c->out[0]), at[DL_MAX_DIM] = {0}, left = c->out[0]->shape[0];
+    dl_tensor *is = dl_tensor_empty(x->ndim, x->shape, DL_BOOL, 0);
+    if (!is) return dl_failed();
+    dl_cpu_copy(is, x);
+    const unsigned char *p = dl_ptr(is);
+    dl_stop stop = dl_stop_begin();
+    DL_CPU_EACH (i, is->numel, &stop) {
+        if (p[i] && left) {
+            memcpy(o, at, (size_t)x->ndim * sizeof *o);
+            o += x->ndim;
+            left--;
+        }
+        for (int d = x->ndim - 1; d >= 0 && ++at[d] == x->shape[d]; d--) at[d] = 0;
+    }
+    dl_stop_end(&stop);
+    dl_unref(is);
+    return DL_OK;
+}
+const dl_kernel dl_cpu_nonzero = {.run = run_nonzero, .dtypes = DL_ANY};
+
+static dl_status run_one_hot(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    long width = o->shape[o->ndim - 1], n = c->in[0]->numel;
+    dl_tensor *label = dl_tensor_empty(c->in[0]->ndim, c->in[0]->shape, DL_I64, 0);
+    if (!label) return dl_failed();
+    dl_cpu_copy(label, c->in[0]);
+    const long *p = dl_ptr(label);
+    long *q = dl_ptr(o);
+    dl_status s = DL_OK;
+    dl_stop stop = dl_stop_begin();
+    dl_cpu_clear(q, (size_t)o->numel * sizeof *q);
+    DL_CPU_EACH (i, n, &stop) {
+        if (s != DL_OK) break;
+        if (p[i] < 0 || p[i] >= width)
+            s = dl_fail(DL_ERR_INDEX, "label %ld is outside 0 .. %ld", p[i], width - 1);
+        else
+            q[i * width + p[i]] = 1;
+    }
+    dl_stop_end(&stop);
+    dl_unref(label);
+    return s;
+}
+const dl_kernel dl_cpu_one_hot = {.run = run_one_hot, .dtypes = DL_ANY};
+
+/* ---- running sums, in place over a converted copy; f32 adds up in f64 */
+
+#define SCAN(name, T, A)                                                                                               \
+    static void name(T *p, long n, long inner, long width, dl_stop *stop) {                                            \
+        A acc[SCAN_BAND] = {0}, one = 0;                                                                               \
+        if (inner == 1) {                                                                                              \
+            DL_CPU_EACH (i, n, stop) p[i] = (T)(one += (A)p[i]);                                                       \
+            return;                                                                                                    \
+        }                                                                                                              \
+        DL_CPU_EACH (i, n, stop) {                                                                                     \
+            for (long j = 0; j < width; j++) {                                                                         \
+                acc[j] += (A)p[j];                                                                                     \
+                p[j] = (T)acc[j];                                                                                      \
+            }                                                                                                          \
+            p += inner;                                                                                                \
+        }                                                                                                              \
+    }
+enum { SCAN_BAND = 64 };
+SCAN(scan_i64, long, unsigned long)
+SCAN(scan_f32, float, double)
+SCAN(scan_f64, double, double)
+
+typedef struct scans {
+    dl_tensor *o;
+    long n, inner, bands;
+    dl_stop *stop;
+} scans;
+
+static void scan_band(void *arg, long k) {
+    const scans *s = arg;
+    long lo = k % s->bands * SCAN_BAND, width = s->inner - lo < SCAN_BAND ? s->inner - lo : SCAN_BAND;
+    long at = k / s->bands * s->n * s->inner + lo;
+    if (s->o->dtype == DL_F32)
+        scan_f32((float *)dl_ptr(s->o) + at, s->n, s->inner, width, s->stop);
+    else if (s->o->dtype == DL_F64)
+        scan_f64((double *)dl_ptr(s->o) + at, s->n, s->inner, width, s->stop);
+    else
+        scan_i64((long *)dl_ptr(s->o) + at, s->n, s->inner, width, s->stop);
+}
+
+static dl_status plain_cumsum(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    int dim;
+    dl_stop stop = dl_stop_begin();
+    scans s = {.o = o, .n = along(c, o, &dim), .stop = &stop};
+    s.inner = product(o, dim + 1, o->ndim);
+    s.bands = (s.inner + SCAN_BAND - 1) / SCAN_BAND;
+    dl_cpu_copy(o, c->in[0]);
+    if (o->numel) dl_cpu_for(product(o, 0, dim) * s.bands, dl_cpu_threads(o->numel), scan_band, &s);
+    dl_stop_end(&stop);
+    return DL_OK;
+}
+static dl_status run_cumsum(dl_call *c) {
+    bool half = c->dtype == DL_F16 || c->dtype == DL_BF16;
+    return half ? dl_cpu_via_f32(c, plain_cumsum, false) : plain_cumsum(c);
+}
+const dl_kernel dl_cpu_cumsum = {.run = run_cumsum, .dtypes = DL_ANY};

@@ -1,0 +1,26 @@
+/* Inner loops of pointwise rows, by formula and dtype: pointwise_simd.c makes them from ops/pointwise.def, pointwise.c
+ * runs them. 16-bit floats have no loops of their own, see dl_iter_run_f32. */
+#ifndef DL_CPU_POINTWISE_H
+#define DL_CPU_POINTWISE_H
+
+#include "cpu/runtime/iter.h"
+#include "cpu/runtime/simd.h"
+#include "ops/pointwise.h"
+
+/* NULL: not taken. The operands are result, x or a, b; of gradients result, g, x or y. */
+typedef struct dl_pointwise_table {
+    dl_loop run[DL_NFORMULA], grad[DL_NFORMULA];
+} const *dl_pointwise_loops;
+
+DL_SIMD_DECL(extern const dl_pointwise_loops, dl_pointwise, [DL_NDTYPE]);
+#define DL_LOOP_OF(name, dtype) (DL_SIMD_PICK(dl_pointwise)[dtype]->run[DL_FORMULA_##name])
+
+/* `arg` of the loops; they set bits of `faults` on operands without a result. Of rows without numbers and faults it may
+ * be NULL. */
+enum { DL_BAD_DIVISOR = 1, DL_BAD_SHIFT = 2, DL_BAD_EXPONENT = 4 };
+typedef struct dl_pointwise_arg {
+    dl_number number[DL_MAX_NUMBERS];
+    int faults;
+} dl_pointwise_arg;
+
+#endif

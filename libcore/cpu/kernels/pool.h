@@ -1,0 +1,23 @@
+/* Loops of max pooling: pool_simd.c defines them, pool.c runs them. */
+#ifndef DL_CPU_POOL_H
+#define DL_CPU_POOL_H
+
+#include "cpu/runtime/simd.h"
+#include "ops/conv.h"
+
+/* Strides of a 4-d tensor, in elements, and its first element. */
+typedef struct dl_image {
+    char *p;
+    long sn, sc, sh, sw;
+} dl_image;
+
+/* One image plane: output [out h, out w] and indices of channel c of image n. */
+typedef void (*dl_pool_loop)(const dl_conv *g, const dl_image *x, const dl_image *o, const dl_image *index, long n,
+                             long c);
+
+/* By dtype (f32, f64): for any strides, one channel; for channels-last images of at least one vector of channels, the
+ * vector that starts at c. */
+DL_SIMD_DECL(extern const dl_pool_loop, dl_pool_plane, [2]);
+DL_SIMD_DECL(extern const dl_pool_loop, dl_pool_channels, [2]);
+
+#endif

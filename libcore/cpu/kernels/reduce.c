@@ -1,0 +1,350 @@
+/* The driver of reductions, and their kernels. The kept dimensions make tiles: single results where the elements to be
+ * reduced are neighbours, else up to DL_REDUCE_TILE neighbouring results side by side. The reduced dimensions make
+ * pieces; the pieces of long reductions are grouped, so that threads can share them. */
+#include "cpu/kernels/reduce.h"
+#include "ops/infer.h"
+#include "ops/rules.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROW_PIECE = 32768, COLS_PIECE = 2048, GROUP = 65536, ENOUGH_TILES = 64, LEVELS = 20 };
+
+typedef struct dim {
+    long n, x, out; /* size, step in x in bytes, step in out in elements */
+} dim;
+
+typedef struct plan {
+    const dl_reducer *r;
+    const char *x, *m;
+    char *out;
+    dim kept[DL_MAX_DIM], red[DL_MAX_DIM];
+    int nkept, nred;
+    bool cols;
+    long width, tiles_in; /* of a tile; tiles along kept[0] */
+    long tiles, chunk, per_row, pieces, group, groups;
+    dl_stop *stop;
+} plan;
+
+/* ---- planning */
+
+static bool before(const dim *a, const dim *b) { return a->x && (!b->x || a->x < b->x); }
+
+/* Orders by step in memory, repeated dimensions last, and merges what lies one in the other. */
+static int tidy(dim *d, int n) {
+    for (int i = 1; i < n; i++)
+        for (int j = i; j > 0 && before(&d[j], &d[j - 1]); j--) {
+            dim t = d[j];
+            d[j] = d[j - 1], d[j - 1] = t;
+        }
+    int m = 0;
+    for (int i = 0; i < n; i++) {
+        dim *last = m ? &d[m - 1] : NULL;
+        if (last && d[i].x == last->x * last->n && d[i].out == last->out * last->n)
+            last->n *= d[i].n;
+        else
+            d[m++] = d[i];
+    }
+    if (!m) d[m++] = (dim){1, 0, 0};
+    return m;
+}
+
+static void split(plan *p, const dl_tensor *x, unsigned mask) {
+    long size = (long)dl_esize(x), step = 1;
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        dim v = {x->shape[d], x->stride[d] * size, 0};
+        if (mask >> d & 1) {
+            if (v.n != 1) p->red[p->nred++] = v;
+            continue;
+        }
+        v.out = step;
+        step *= v.n;
+        if (v.n != 1) p->kept[p->nkept++] = v;
+    }
+    p->nkept = tidy(p->kept, p->nkept);
+    p->nred = tidy(p->red, p->nred);
+    p->cols = p->red[0].x != size && p->kept[0].x == size;
+}
+
+/* Everything here follows from shape and strides, so that the order of additions does. */
+static void measure(plan *p) {
+    long n = p->kept[0].n;
+    p->width = !p->cols ? 1 : n < DL_REDUCE_TILE ? n : DL_REDUCE_TILE;
+    p->tiles_in = (n + p->width - 1) / p->width;
+    p->tiles = p->tiles_in;
+    for (int d = 1; d < p->nkept; d++) p->tiles *= p->kept[d].n;
+    p->chunk = p->cols ? COLS_PIECE : ROW_PIECE;
+    p->per_row = (p->red[0].n + p->chunk - 1) / p->chunk;
+    p->pieces = p->per_row;
+    for (int d = 1; d < p->nred; d++) p->pieces *= p->red[d].n;
+    long piece = (p->red[0].n < p->chunk ? p->red[0].n : p->chunk) * p->width;
+    p->group = p->tiles >= ENOUGH_TILES ? p->pieces : GROUP / piece > 1 ? GROUP / piece : 1;
+    p->groups = (p->pieces + p->group - 1) / p->group;
+}
+
+/* ---- running */
+
+/* Partial results of pieces, joined like the carries of a binary counter, so that each takes part in few additions. */
+typedef struct carry {
+    double level[LEVELS][DL_REDUCE_TILE];
+    unsigned used;
+} carry;
+
+static void push(const plan *p, carry *c, long width, void *acc) {
+    size_t bytes = (size_t)(width * p->r->size);
+    int k = 0;
+    for (; c->used >> k & 1 && k < LEVELS - 1; k++) {
+        p->r->join(width, c->level[k], acc);
+        memcpy(acc, c->level[k], bytes);
+        c->used &= ~(1u << k);
+    }
+    if (c->used >> k & 1)
+        p->r->join(width, c->level[k], acc);
+    else
+        memcpy(c->level[k], acc, bytes);
+    c->used |= 1u << k;
+}
+
+static void collect(const plan *p, carry *c, long width, void *acc) {
+    bool first = true;
+    for (int k = 0; k < LEVELS; k++) {
+        if (!(c->used >> k & 1)) continue;
+        if (!first) p->r->join(width, c->level[k], acc);
+        memcpy(acc, c->level[k], (size_t)(width * p->r->size));
+        first = false;
+    }
+}
+
+typedef struct tile {
+    const char *x;
+    long out, width;
+} tile;
+
+static tile tile_at(const plan *p, long t) {
+    long j = t % p->tiles_in * p->width, rest = t / p->tiles_in;
+    tile r = {p->x + j * p->kept[0].x, j * p->kept[0].out, p->kept[0].n - j};
+    if (r.width > p->width) r.width = p->width;
+    for (int d = 1; d < p->nkept; d++) {
+        long i = rest % p->kept[d].n;
+        rest /= p->kept[d].n;
+        r.x += i * p->kept[d].x;
+        r.out += i * p->kept[d].out;
+    }
+    return r;
+}
+
+static void run_piece(const plan *p, const tile *t, long piece, void *acc) {
+    long lo = piece % p->per_row * p->chunk, rest = piece / p->per_row, n = p->red[0].n - lo;
+    const char *x = t->x + lo * p->red[0].x, *m = p->m ? p->m + t->out * p->r->result : NULL;
+    for (int d = 1; d < p->nred; d++) {
+        x += rest % p->red[d].n * p->red[d].x;
+        rest /= p->red[d].n;
+    }
+    if (n > p->chunk) n = p->chunk;
+    if (p->cols)
+        p->r->cols(n, t->width, x, p->red[0].x, m, p->kept[0].out, acc);
+    else
+        p->r->row(n, x, p->red[0].x, m, acc);
+}
+
+static void run_group(const plan *p, const tile *t, long g, void *acc) {
+    long lo = g * p->group, hi = lo + p->group < p->pieces ? lo + p->group : p->pieces;
+    if (hi - lo == 1) {
+        run_piece(p, t, lo, acc);
+        return;
+    }
+    carry c;
+    c.used = 0;
+    for (long i = lo; i < hi && !dl_stop_asked(p->stop); i++) {
+        run_piece(p, t, i, acc);
+        push(p, &c, t->width, acc);
+    }
+    collect(p, &c, t->width, acc);
+}
+
+static void store(const plan *p, const tile *t, const void *acc) {
+    p->r->store(t->width, acc, p->out + t->out * p->r->result, p->kept[0].out * p->r->result);
+}
+
+typedef struct job {
+    const plan *p;
+    char *part;       /* results of groups; NULL when there is one group a tile */
+    long bands, band; /* rows: results along kept[0] shared by tasks */
+} job;
+
+/* Single results of one piece each, without the bookkeeping of tiles. */
+static void run_band(void *arg, long i) {
+    const job *j = arg;
+    const plan *p = j->p;
+    long n = p->kept[0].n, lo = i % j->bands * j->band, hi = lo + j->band < n ? lo + j->band : n;
+    long size = p->r->result, step = p->kept[0].out * size;
+    tile t = tile_at(p, i / j->bands * n);
+    const char *m = p->m ? p->m + t.out * size : NULL;
+    char *out = p->out + t.out * size;
+    bool direct = p->r->size == size;
+    double acc;
+    for (long k = lo; k < hi; k++) {
+        char *to = out + k * step;
+        p->r->row(p->red[0].n, t.x + k * p->kept[0].x, p->red[0].x, m ? m + k * step : m, direct ? (void *)to : &acc);
+        if (!direct) p->r->store(1, &acc, to, size);
+    }
+}
+
+static void run_rows(const plan *p, int threads) {
+    long n = p->kept[0].n, outer = p->tiles / n;
+    long least = outer > 1 ? 1 : threads, blocks = n * p->red[0].n / DL_ITER_BLOCK;
+    job j = {.p = p, .bands = blocks > least ? blocks : least};
+    j.band = (n + j.bands - 1) / j.bands;
+    j.bands = (n + j.band - 1) / j.band;
+    dl_cpu_for(outer * j.bands, threads, run_band, &j);
+}
+
+static void run_task(void *arg, long i) {
+    const job *j = arg;
+    const plan *p = j->p;
+    double acc[DL_REDUCE_TILE];
+    tile t = tile_at(p, i / p->groups);
+    run_group(p, &t, i % p->groups, j->part ? (void *)(j->part + i * p->width * (long)sizeof(double)) : acc);
+    if (!j->part) store(p, &t, acc);
+}
+
+static void run_tiles(const plan *p, char *part, int threads) {
+    long size = p->width * (long)sizeof(double);
+    job j = {.p = p, .part = part};
+    dl_cpu_for(p->tiles * p->groups, threads, run_task, &j);
+    for (long k = 0; part && k < p->tiles && !dl_stop_asked(p->stop); k++) {
+        tile t = tile_at(p, k);
+        char *a = part + k * p->groups * size;
+        for (long step = 1; step < p->groups; step *= 2)
+            for (long g = 0; g + step < p->groups; g += 2 * step)
+                p->r->join(t.width, a + g * size, a + (g + step) * size);
+        store(p, &t, a);
+    }
+}
+
+static void fill(void *out, long n, dl_dtype dtype, double value) {
+    for (long i = 0; i < n; i++) dl_store_f64((char *)out + i * dl_dtype_size(dtype), dtype, value);
+}
+
+/* Elements of one result. */
+static long terms(const dl_tensor *x, unsigned mask) {
+    long n = 1;
+    for (int d = 0; d < x->ndim; d++) n *= mask >> d & 1 ? x->shape[d] : 1;
+    return n;
+}
+
+dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, const void *m, void *out) {
+    plan p = {.x = dl_ptr(x), .m = m, .out = out};
+    if (id == DL_R_SUM && x->dtype == DL_F32 && terms(x, mask) <= DL_REDUCE_FEW) id = DL_R_SUM_FEW;
+    p.r = &DL_SIMD_PICK(dl_reducer_table)[id][x->dtype];
+    if (!x->numel) {
+        long n = 1;
+        for (int d = 0; d < x->ndim; d++) n *= mask >> d & 1 ? 1 : x->shape[d];
+        bool floating = dl_dtype_is_float((dl_dtype)x->dtype);
+        fill(out, n, p.r->result == 1 ? DL_BOOL : floating ? (dl_dtype)x->dtype : DL_I64, p.r->identity);
+        return DL_OK;
+    }
+    split(&p, x, mask);
+    measure(&p);
+    int threads = dl_cpu_threads(x->numel);
+    dl_stop stop = dl_stop_begin();
+    p.stop = &stop;
+    if (!p.cols && p.pieces == 1) return run_rows(&p, threads), DL_OK;
+    size_t bytes = p.groups > 1 ? (size_t)(p.tiles * p.groups * p.width) * sizeof(double) : 0;
+    char *part = bytes ? dl_host_alloc(bytes) : NULL;
+    if (bytes && !part) return dl_failed();
+    run_tiles(&p, part, threads);
+    dl_stop_end(&stop);
+    if (part) dl_host_free(part, bytes);
+    return DL_OK;
+}
+
+/* ---- kernels */
+
+static bool is_half(dl_dtype t) { return t == DL_F16 || t == DL_BF16; }
+
+static dl_status run(dl_call *c, dl_reduce_id id) {
+    unsigned mask;
+    DL_TRY(dl_reduced_dims(c->op, c->attr, c->in[0]->ndim, &mask));
+    return dl_cpu_reduce(id, c->in[0], mask, NULL, dl_ptr(c->out[0]));
+}
+
+#define KERNEL(name, set)                                                                                              \
+    static dl_status run_##name(dl_call *c) {                                                                          \
+        return is_half(c->dtype) ? dl_cpu_via_f32(c, plain_##name, false) : plain_##name(c);                           \
+    }                                                                                                                  \
+    const dl_kernel dl_cpu_##name = {.run = run_##name, .dtypes = set};
+#define SIMPLE(name, id, set)                                                                                          \
+    static dl_status plain_##name(dl_call *c) { return run(c, id); }                                                   \
+    KERNEL(name, set)
+
+SIMPLE(sum, DL_R_SUM, DL_ANY)
+SIMPLE(prod, DL_R_PROD, DL_ANY)
+SIMPLE(amax, DL_R_MAX, DL_ANY)
+SIMPLE(amin, DL_R_MIN, DL_ANY)
+SIMPLE(any, DL_R_ANY, DL_ANY)
+SIMPLE(all, DL_R_ALL, DL_ANY)
+
+/* Elements that become one result. */
+static double each(const dl_call *c) {
+    return c->out[0]->numel ? (double)c->in[0]->numel / (double)c->out[0]->numel : 1;
+}
+
+static void divide(dl_tensor *t, double n) {
+    for (int64_t i = 0; i < t->numel; i++) {
+        if (t->dtype == DL_F32)
+            ((float *)dl_ptr(t))[i] /= (float)n;
+        else
+            ((double *)dl_ptr(t))[i] /= n;
+    }
+}
+
+static dl_status plain_mean(dl_call *c) {
+    DL_TRY(run(c, DL_R_SUM));
+    divide(c->out[0], each(c));
+    return DL_OK;
+}
+KERNEL(mean, DL_FLOATS)
+
+/* What is not positive divides as 0. */
+static dl_status plain_var(dl_call *c) {
+    dl_tensor *x = c->in[0], *o = c->out[0], *m = dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, 0);
+    double n = each(c), free = n - (double)ATTR_I(c, VAR_CORRECTION);
+    unsigned mask;
+    if (!m) return dl_failed();
+    dl_status s = dl_reduced_dims(c->op, c->attr, x->ndim, &mask);
+    if (s == DL_OK) s = dl_cpu_reduce(DL_R_SUM, x, mask, NULL, dl_ptr(m));
+    if (s == DL_OK) divide(m, n);
+    if (s == DL_OK) s = dl_cpu_reduce(DL_R_SUMSQUARE, x, mask, dl_ptr(m), dl_ptr(o));
+    if (s == DL_OK) divide(o, free > 0 ? free : 0);
+    dl_unref(m);
+    return s;
+}
+KERNEL(var, DL_FLOATS)
+
+SIMPLE(square_sum, DL_R_SUMSQUARE, DL_FLOATS)
+
+/* ln(sum(e**(x - max))) + max; an infinite largest value is not subtracted. */
+static dl_status plain_logsumexp(dl_call *c) {
+    dl_tensor *x = c->in[0], *o = c->out[0];
+    unsigned mask;
+    DL_TRY(dl_reduced_dims(c->op, c->attr, x->ndim, &mask));
+    if (!x->numel) {
+        fill(dl_ptr(o), o->numel, (dl_dtype)o->dtype, -INFINITY);
+        return DL_OK;
+    }
+    dl_tensor *m = dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, 0);
+    if (!m) return dl_failed();
+    dl_status s = dl_cpu_reduce(DL_R_MAX, x, mask, NULL, dl_ptr(m));
+    char *p = dl_ptr(m), *q = dl_ptr(o);
+    dl_dtype t = (dl_dtype)o->dtype;
+    size_t size = dl_esize(o);
+    for (int64_t i = 0; i < o->numel && s == DL_OK; i++)
+        if (isinf(dl_load_f64(p + (size_t)i * size, t))) dl_store_f64(p + (size_t)i * size, t, 0);
+    if (s == DL_OK) s = dl_cpu_reduce(DL_R_SUMEXP, x, mask, p, q);
+    for (int64_t i = 0; i < o->numel && s == DL_OK; i++, p += size, q += size)
+        dl_store_f64(q, t, log(dl_load_f64(q, t)) + dl_load_f64(p, t));
+    dl_unref(m);
+    return s;
+}
+KERNEL(logsumexp, DL_FLOATS)

@@ -1,0 +1,275 @@
+/* Primitives of reductions. A row of contiguous elements is folded as 32 columns; columns are reduced 16 rows at a time
+ * in registers, 16 of these blocks in a first buffer, 16 of those in a second, and so on in a third. Rows of few
+ * columns that follow each other without gaps are taken several at a time, as one wide row, which is folded at the end.
+ */
+#include "cpu/runtime/loop_types.h"
+#include "cpu/kernels/reduce.h"
+#include "cpu/runtime/vmath.h"
+
+enum { LANES = 32, BLOCK = 16 };
+
+/* T elements, A accumulators. MAP(x, m) makes an accumulator of an element; OP(a, b) joins two. */
+#define REDUCER(name, T, A, MAP, OP)                                                                                   \
+    static void name##_block(long rows, const char *x, long stride, const T *m, long ms, A *acc, bool first) {         \
+        A a[LANES];                                                                                                    \
+        T par[LANES];                                                                                                  \
+        for (long j = 0; j < LANES; j++) par[j] = m ? m[j * ms] : 0;                                                   \
+        for (long j = 0; j < LANES; j++) a[j] = MAP(((const T *)x)[j], par[j]);                                        \
+        for (long r = 1; r < rows; r++) {                                                                              \
+            const T *row = (const T *)(x + r * stride);                                                                \
+            for (long j = 0; j < LANES; j++) a[j] = OP(a[j], MAP(row[j], par[j]));                                     \
+        }                                                                                                              \
+        if (first)                                                                                                     \
+            for (long j = 0; j < LANES; j++) acc[j] = a[j];                                                            \
+        else                                                                                                           \
+            for (long j = 0; j < LANES; j++) acc[j] = OP(acc[j], a[j]);                                                \
+    }                                                                                                                  \
+    static void name##_edge(long rows, long width, const char *x, long stride, const T *m, long ms, A *acc,            \
+                            bool first) {                                                                              \
+        A a[LANES];                                                                                                    \
+        for (long j = 0; j < width; j++) a[j] = MAP(((const T *)x)[j], (m ? m[j * ms] : 0));                           \
+        for (long r = 1; r < rows; r++) {                                                                              \
+            const T *row = (const T *)(x + r * stride);                                                                \
+            for (long j = 0; j < width; j++) a[j] = OP(a[j], MAP(row[j], (m ? m[j * ms] : 0)));                        \
+        }                                                                                                              \
+        for (long j = 0; j < width; j++) acc[j] = first ? a[j] : OP(acc[j], a[j]);                                     \
+    }                                                                                                                  \
+    DRIVER(name, T, A, A, MAP, OP)
+
+/* A sum of f32 in f64, where four elements at a time are added up before. */
+#define SUM_BY_FOURS(name, MAP)                                                                                        \
+    static inline __attribute__((always_inline)) void name##_some(long rows, long width, const char *x, long stride,   \
+                                                                  const f32 *m, long ms, f64 *acc, bool first) {       \
+        f64 a[LANES];                                                                                                  \
+        f32 par[LANES], b[LANES];                                                                                      \
+        long r = (rows - 1) % 4 + 1;                                                                                   \
+        for (long j = 0; j < width; j++) par[j] = m ? m[j * ms] : 0;                                                   \
+        for (long j = 0; j < width; j++) b[j] = MAP(((const f32 *)x)[j], par[j]);                                      \
+        for (long i = 1; i < r; i++) {                                                                                 \
+            const f32 *row = (const f32 *)(x + i * stride);                                                            \
+            for (long j = 0; j < width; j++) b[j] += MAP(row[j], par[j]);                                              \
+        }                                                                                                              \
+        for (long j = 0; j < width; j++) a[j] = b[j];                                                                  \
+        for (; r < rows; r += 4) {                                                                                     \
+            const f32 *t = (const f32 *)(x + r * stride), *u = (const f32 *)(x + (r + 1) * stride);                    \
+            const f32 *v = (const f32 *)(x + (r + 2) * stride), *w = (const f32 *)(x + (r + 3) * stride);              \
+            for (long j = 0; j < width; j++)                                                                           \
+                a[j] += (f64)((MAP(t[j], par[j]) + MAP(u[j], par[j])) + (MAP(v[j], par[j]) + MAP(w[j], par[j])));      \
+        }                                                                                                              \
+        if (first)                                                                                                     \
+            for (long j = 0; j < width; j++) acc[j] = a[j];                                                            \
+        else                                                                                                           \
+            for (long j = 0; j < width; j++) acc[j] += a[j];                                                           \
+    }                                                                                                                  \
+    static void name##_block(long rows, const char *x, long stride, const f32 *m, long ms, f64 *acc, bool first) {     \
+        name##_some(rows, LANES, x, stride, m, ms, acc, first);                                                        \
+    }                                                                                                                  \
+    static void name##_edge(long rows, long width, const char *x, long stride, const f32 *m, long ms, f64 *acc,        \
+                            bool first) {                                                                              \
+        name##_some(rows, width, x, stride, m, ms, acc, first);                                                        \
+    }                                                                                                                  \
+    DRIVER(name, f32, f64, f32, MAP, PLUS)
+
+/* The rest of either, over NAME_block and NAME_edge: they reduce at most BLOCK rows of LANES columns, and of fewer, and
+ * join them with acc unless these are the first. */
+#define DRIVER(name, T, A, R, MAP, OP)                                                                                 \
+    enum { name##_size = sizeof(A), name##_result = sizeof(R) };                                                       \
+    static void name##_join(long n, void *acc, const void *more) {                                                     \
+        A *a = (A *)acc;                                                                                               \
+        const A *b = (const A *)more;                                                                                  \
+        for (long j = 0; j < n; j++) a[j] = OP(a[j], b[j]);                                                            \
+    }                                                                                                                  \
+    static void name##_store(long n, const void *acc, char *out, long step) {                                          \
+        const A *a = (const A *)acc;                                                                                   \
+        if (n == 1)                                                                                                    \
+            *(R *)out = (R)*a;                                                                                         \
+        else if (step == sizeof(R))                                                                                    \
+            for (long j = 0; j < n; j++) ((R *)out)[j] = (R)a[j];                                                      \
+        else                                                                                                           \
+            for (long j = 0; j < n; j++) *(R *)(out + j * step) = (R)a[j];                                             \
+    }                                                                                                                  \
+    static void name##_wide(long rows, long width, const char *x, long stride, const void *m, long ms, void *acc);     \
+    static void name##_cols(long rows, long width, const char *x, long stride, const void *m, long ms, void *acc) {    \
+        long k = (2 * LANES + width - 1) / width, wide = k * width, full = rows / k;                                   \
+        if (m || width >= LANES || stride != width * (long)sizeof(T) || full < 4) {                                    \
+            name##_wide(rows, width, x, stride, m, ms, acc);                                                           \
+            return;                                                                                                    \
+        }                                                                                                              \
+        A buf[4 * LANES];                                                                                              \
+        name##_wide(full, wide, x, wide *(long)sizeof(T), NULL, 0, buf);                                               \
+        for (long h = k; h > 1; h -= h / 2)                                                                            \
+            for (long j = 0; j < h / 2 * width; j++) buf[j] = OP(buf[j], buf[j + (h - h / 2) * width]);                \
+        if (rows > full * k) name##_edge(rows - full * k, width, x + full * k * stride, stride, NULL, 0, buf, false);  \
+        memcpy(acc, buf, (size_t)width * sizeof(A));                                                                   \
+    }                                                                                                                  \
+    static void name##_rows(long rows, long width, const char *x, long stride, const T *m, long ms, A *acc,            \
+                            bool first) {                                                                              \
+        long j = 0;                                                                                                    \
+        for (; j + LANES <= width; j += LANES)                                                                         \
+            name##_block(rows, x + j * (long)sizeof(T), stride, m ? m + j * ms : m, ms, acc + j, first);               \
+        if (j < width)                                                                                                 \
+            name##_edge(rows, width - j, x + j * (long)sizeof(T), stride, m ? m + j * ms : m, ms, acc + j, first);     \
+    }                                                                                                                  \
+    static void name##_wide(long rows, long width, const char *x, long stride, const void *m, long ms, void *acc) {    \
+        if (rows <= BLOCK) {                                                                                           \
+            name##_rows(rows, width, x, stride, (const T *)m, ms, (A *)acc, true);                                     \
+            return;                                                                                                    \
+        }                                                                                                              \
+        A level[3][DL_REDUCE_TILE];                                                                                    \
+        long n[3] = {0};                                                                                               \
+        for (long i = 0; i < rows; i += BLOCK) {                                                                       \
+            long h = rows - i < BLOCK ? rows - i : BLOCK;                                                              \
+            name##_rows(h, width, x + i * stride, stride, (const T *)m, ms, level[0], n[0] == 0);                      \
+            n[0]++;                                                                                                    \
+            for (int k = 0; k < 2 && n[k] == BLOCK; k++) {                                                             \
+                if (n[k + 1]++)                                                                                        \
+                    name##_join(width, level[k + 1], level[k]);                                                        \
+                else                                                                                                   \
+                    memcpy(level[k + 1], level[k], (size_t)width * sizeof(A));                                         \
+                n[k] = 0;                                                                                              \
+            }                                                                                                          \
+        }                                                                                                              \
+        int last = -1; /* the three are joined from the smallest up */                                                 \
+        for (int k = 0; k < 3; k++) {                                                                                  \
+            if (!n[k]) continue;                                                                                       \
+            if (last >= 0) name##_join(width, level[k], level[last]);                                                  \
+            last = k;                                                                                                  \
+        }                                                                                                              \
+        memcpy(acc, level[last], (size_t)width * sizeof(A));                                                           \
+    }                                                                                                                  \
+    static void name##_dense(long n, const char *x, const void *m, A *acc) {                                           \
+        A lane[LANES];                                                                                                 \
+        long rows = n / LANES, i = rows * LANES;                                                                       \
+        T p = m ? *(const T *)m : 0;                                                                                   \
+        const T *t = (const T *)x;                                                                                     \
+        if (!rows) {                                                                                                   \
+            A a = (A)MAP(t[0], p);                                                                                     \
+            for (i = 1; i < n; i++) a = OP(a, (A)MAP(t[i], p));                                                        \
+            *acc = a;                                                                                                  \
+            return;                                                                                                    \
+        }                                                                                                              \
+        if (rows > 1)                                                                                                  \
+            name##_wide(rows, LANES, x, LANES * sizeof(T), m, 0, lane);                                                \
+        else                                                                                                           \
+            for (long j = 0; j < LANES; j++) lane[j] = (A)MAP(t[j], p);                                                \
+        for (long j = 0; j < n - i; j++) lane[j] = OP(lane[j], (A)MAP(t[i + j], p));                                   \
+        for (long j = 0; j < 16; j++) lane[j] = OP(lane[j], lane[j + 16]);                                             \
+        for (long j = 0; j < 8; j++) lane[j] = OP(lane[j], lane[j + 8]);                                               \
+        for (long j = 0; j < 4; j++) lane[j] = OP(lane[j], lane[j + 4]);                                               \
+        lane[0] = OP(lane[0], lane[2]), lane[1] = OP(lane[1], lane[3]), lane[0] = OP(lane[0], lane[1]);                \
+        *acc = lane[0];                                                                                                \
+    }                                                                                                                  \
+    static void name##_row(long n, const char *x, long stride, const void *m, void *acc) {                             \
+        if (stride == sizeof(T)) {                                                                                     \
+            name##_dense(n, x, m, (A *)acc);                                                                           \
+            return;                                                                                                    \
+        }                                                                                                              \
+        T buf[1024];                                                                                                   \
+        for (long i = 0; i < n; i += 1024) {                                                                           \
+            long w = n - i < 1024 ? n - i : 1024;                                                                      \
+            for (long k = 0; k < w; k++) buf[k] = *(const T *)(x + (i + k) * stride);                                  \
+            A part;                                                                                                    \
+            name##_dense(w, (const char *)buf, m, &part);                                                              \
+            *(A *)acc = i ? OP(*(A *)acc, part) : part;                                                                \
+        }                                                                                                              \
+    }
+
+#define ENTRY(name, ident)                                                                                             \
+    { name##_row, name##_cols, name##_join, name##_store, name##_size, name##_result, ident }
+
+#define SELF(x, m) ((void)(m), (x))
+#define TRUTH(x, m) ((void)(m), (unsigned char)((x) != 0))
+#define WIDE(x, m) ((void)(m), (unsigned long)(x)) /* wrapping sums of integers */
+#define PLUS(a, b) ((a) + (b))
+#define TIMES(a, b) ((a) * (b))
+#define LARGER(a, b) ((a) > (b) ? (a) : (b))
+#define SMALLER(a, b) ((a) < (b) ? (a) : (b))
+#define LARGER_NAN(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+#define SMALLER_NAN(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+#define OR(a, b) ((unsigned char)((a) | (b)))
+#define AND(a, b) ((unsigned char)((a) & (b)))
+
+#define INTS(T)                                                                                                        \
+    REDUCER(sum_##T, T, unsigned long, WIDE, PLUS)                                                                     \
+    REDUCER(prod_##T, T, unsigned long, WIDE, TIMES)                                                                   \
+    REDUCER(max_##T, T, T, SELF, LARGER)                                                                               \
+    REDUCER(min_##T, T, T, SELF, SMALLER)
+INTS(u8)
+INTS(i32)
+INTS(i64)
+
+#define FLOATS(T)                                                                                                      \
+    REDUCER(prod_##T, T, T, SELF, TIMES)                                                                               \
+    REDUCER(max_##T, T, T, SELF, LARGER_NAN)                                                                           \
+    REDUCER(min_##T, T, T, SELF, SMALLER_NAN)
+FLOATS(f32)
+FLOATS(f64)
+SUM_BY_FOURS(sum_f32, SELF)
+REDUCER(sum_few_f32, f32, f32, SELF, PLUS)
+REDUCER(sum_f64, f64, f64, SELF, PLUS)
+
+#define TRUTHS(T)                                                                                                      \
+    REDUCER(any_##T, T, u8, TRUTH, OR)                                                                                 \
+    REDUCER(all_##T, T, u8, TRUTH, AND)
+TRUTHS(u8)
+TRUTHS(i32)
+TRUTHS(i64)
+TRUTHS(f32)
+TRUTHS(f64)
+
+#define EXP32(x, m) dl_vexp((x) - (m))
+#define EXP64(x, m) exp((x) - (m))
+REDUCER(sumexp_f32, f32, f32, EXP32, PLUS)
+REDUCER(sumexp_f64, f64, f64, EXP64, PLUS)
+
+#define SQUARE(x, m) (((x) - (m)) * ((x) - (m)))
+SUM_BY_FOURS(sumsquare_f32, SQUARE)
+REDUCER(sumsquare_f64, f64, f64, SQUARE, PLUS)
+
+#define ROW(name, ident)                                                                                               \
+    {                                                                                                                  \
+        [DL_BOOL] = ENTRY(name##_u8, ident), [DL_U8] = ENTRY(name##_u8, ident), [DL_I32] = ENTRY(name##_i32, ident),   \
+        [DL_I64] = ENTRY(name##_i64, ident), [DL_F32] = ENTRY(name##_f32, ident), [DL_F64] = ENTRY(name##_f64, ident)  \
+    }
+
+const dl_reducer DL_SIMD_NAME(dl_reducer_table)[DL_NREDUCE][DL_NDTYPE] = {
+    [DL_R_SUM] = ROW(sum, 0),
+    [DL_R_SUM_FEW] = {[DL_F32] = ENTRY(sum_few_f32, 0)},
+    [DL_R_PROD] = ROW(prod, 1),
+    [DL_R_MAX] = ROW(max, 0),
+    [DL_R_MIN] = ROW(min, 0),
+    [DL_R_ANY] = ROW(any, 0),
+    [DL_R_ALL] = ROW(all, 1),
+    [DL_R_SUMEXP] = {[DL_F32] = ENTRY(sumexp_f32, 0), [DL_F64] = ENTRY(sumexp_f64, 0)},
+    [DL_R_SUMSQUARE] = {[DL_F32] = ENTRY(sumsquare_f32, 0), [DL_F64] = ENTRY(sumsquare_f64, 0)},
+};
+
+/* ---- finding a value */
+
+#define FINDER(T)                                                                                                      \
+    static long find_row_##T(long n, const char *x, long stride, const void *value) {                                  \
+        T v = *(const T *)value;                                                                                       \
+        for (long i = 0; i < n; i++) {                                                                                 \
+            T e = *(const T *)(x + i * stride);                                                                        \
+            if (e == v || (v != v && e != e)) return i;                                                                \
+        }                                                                                                              \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    static void find_cols_##T(long rows, long width, const char *x, long stride, const void *value, long *index) {     \
+        const T *v = (const T *)value;                                                                                 \
+        for (long i = rows - 1; i >= 0; i--) {                                                                         \
+            const T *row = (const T *)(x + i * stride);                                                                \
+            for (long j = 0; j < width; j++)                                                                           \
+                index[j] = row[j] == v[j] || (v[j] != v[j] && row[j] != row[j]) ? i : index[j];                        \
+        }                                                                                                              \
+    }
+FINDER(u8)
+FINDER(i32)
+FINDER(i64)
+FINDER(f32)
+FINDER(f64)
+
+const dl_finder DL_SIMD_NAME(dl_finder_table)[DL_NDTYPE] = {
+    [DL_BOOL] = {find_row_u8, find_cols_u8},  [DL_U8] = {find_row_u8, find_cols_u8},
+    [DL_I32] = {find_row_i32, find_cols_i32}, [DL_I64] = {find_row_i64, find_cols_i64},
+    [DL_F32] = {find_row_f32, find_cols_f32}, [DL_F64] = {find_row_f64, find_cols_f64}};

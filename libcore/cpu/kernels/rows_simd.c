@@ -1,0 +1,186 @@
+/* Loops along rows, see rows.h. Sums run over the lanes of a vector or over rows in order: the same at any number of
+ * threads. Includes itself once an element type. */
+#ifndef REAL
+#include "cpu/runtime/rows.h"
+#include "cpu/runtime/vec.h"
+#include "cpu/runtime/vmath.h"
+
+enum { STRETCH = 512, ROWS = 64 }; /* elements, and rows of columns, that are added up in the element type */
+
+#define REAL float
+#define VEC dl_vf
+#define S(name) name##_f32
+#define EXP dl_vexp
+#define LOG logf
+#include "rows_simd.c"
+#undef REAL
+#undef VEC
+#undef S
+#undef EXP
+#undef LOG
+#define REAL double
+#define VEC dl_vd
+#define S(name) name##_f64
+#define EXP exp
+#define LOG log
+#include "rows_simd.c"
+
+const dl_row_loops DL_SIMD_NAME(dl_rows)[2] = {
+    {softmax_f32, softmax_grad_f32, logsum_f32, exp_scaled_f32},
+    {softmax_f64, softmax_grad_f64, logsum_f64, exp_scaled_f64},
+};
+
+#else
+
+static REAL S(top)(const REAL *x, long d) {
+    enum { L = S(DL_LANES) };
+    long i = 0;
+    REAL m = (REAL)-INFINITY;
+    if (d >= L) {
+        VEC v = S(dl_vload)(x);
+        for (i = L; i + L <= d; i += L) v = S(dl_vmax)(S(dl_vload)(x + i), v);
+        m = S(dl_vtop)(v);
+    }
+    for (; i < d; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
+    return m;
+}
+
+/* Sums in stretches that are added up in f64. */
+static REAL S(sum)(const REAL *x, long d) {
+    enum { L = S(DL_LANES) };
+    double sum = 0;
+    for (long i = 0; i < d;) {
+        long end = d - i < STRETCH ? d : i + STRETCH;
+        VEC v = {0};
+        for (; i + L <= end; i += L) v += S(dl_vload)(x + i);
+        if (i < end) v += S(dl_vloadn)(x + i, end - i);
+        sum += S(dl_vsum)(v);
+        i = end;
+    }
+    return (REAL)sum;
+}
+
+static REAL S(dot)(const REAL *x, const REAL *y, long d) {
+    enum { L = S(DL_LANES) };
+    double sum = 0;
+    for (long i = 0; i < d;) {
+        long end = d - i < STRETCH ? d : i + STRETCH;
+        VEC v = {0};
+        for (; i + L <= end; i += L) v += S(dl_vload)(x + i) * S(dl_vload)(y + i);
+        if (i < end) v += S(dl_vloadn)(x + i, end - i) * S(dl_vloadn)(y + i, end - i);
+        sum += S(dl_vsum)(v);
+        i = end;
+    }
+    return (REAL)sum;
+}
+
+/* Sum of e ** (x - m) of one row, in blocks that stay in the cache. */
+static REAL S(exp_sum)(const REAL *x, long d, REAL m) {
+    REAL buf[STRETCH];
+    double sum = 0;
+    for (long i = 0; i < d; i += STRETCH) {
+        long n = d - i < STRETCH ? d - i : STRETCH;
+        for (long j = 0; j < n; j++) buf[j] = EXP(x[i + j] - m);
+        sum += S(sum)(buf, n);
+    }
+    return (REAL)sum;
+}
+
+/* Of columns: the largest of each, and the sum of exponentials less it. */
+static void S(columns)(const REAL *x, long d, long stride, long nc, REAL *m, REAL *sum) {
+    double total[DL_COLUMNS] = {0};
+    for (long c = 0; c < nc; c++) m[c] = (REAL)-INFINITY;
+    for (long i = 0; i < d; i++)
+        for (long c = 0; c < nc; c++) {
+            REAL v = x[i * stride + c];
+            m[c] = v <= m[c] || m[c] != m[c] ? m[c] : v;
+        }
+    for (long i0 = 0; i0 < d; i0 += ROWS) {
+        REAL part[DL_COLUMNS] = {0};
+        for (long i = i0; i < d && i < i0 + ROWS; i++)
+            for (long c = 0; c < nc; c++) part[c] += EXP(x[i * stride + c] - m[c]);
+        for (long c = 0; c < nc; c++) total[c] += part[c];
+    }
+    for (long c = 0; c < nc; c++) sum[c] = (REAL)total[c];
+}
+
+static void S(softmax)(const void *xv, void *yv, long d, long stride, long nc, bool logs) {
+    const REAL *x = xv;
+    REAL *y = yv, m[DL_COLUMNS], s[DL_COLUMNS];
+    if (nc == 1 && stride == 1) {
+        REAL top = S(top)(x, d);
+        if (logs) {
+            REAL shift = LOG(S(exp_sum)(x, d, top));
+            for (long i = 0; i < d; i++) y[i] = x[i] - top - shift;
+            return;
+        }
+        for (long i = 0; i < d; i++) y[i] = EXP(x[i] - top);
+        REAL scale = 1 / S(sum)(y, d);
+        for (long i = 0; i < d; i++) y[i] *= scale;
+        return;
+    }
+    S(columns)(x, d, stride, nc, m, s);
+    for (long c = 0; c < nc; c++) s[c] = logs ? LOG(s[c]) : 1 / s[c];
+    for (long i = 0; i < d; i++)
+        for (long c = 0; c < nc; c++) {
+            REAL v = x[i * stride + c] - m[c];
+            y[i * stride + c] = logs ? v - s[c] : EXP(v) * s[c];
+        }
+}
+
+static void S(softmax_grad)(const void *yv, const void *gv, void *dv, long d, long stride, long nc, bool logs) {
+    const REAL *y = yv, *g = gv;
+    REAL *dx = dv, s[DL_COLUMNS] = {0};
+    if (nc == 1 && stride == 1) {
+        s[0] = logs ? S(sum)(g, d) : S(dot)(g, y, d);
+        if (logs)
+            for (long i = 0; i < d; i++) dx[i] = g[i] - EXP(y[i]) * s[0];
+        else
+            for (long i = 0; i < d; i++) dx[i] = y[i] * (g[i] - s[0]);
+        return;
+    }
+    double total[DL_COLUMNS] = {0};
+    for (long i0 = 0; i0 < d; i0 += ROWS) {
+        REAL part[DL_COLUMNS] = {0};
+        for (long i = i0; i < d && i < i0 + ROWS; i++)
+            for (long c = 0; c < nc; c++) part[c] += logs ? g[i * stride + c] : g[i * stride + c] * y[i * stride + c];
+        for (long c = 0; c < nc; c++) total[c] += part[c];
+    }
+    for (long c = 0; c < nc; c++) s[c] = (REAL)total[c];
+    for (long i = 0; i < d; i++)
+        for (long c = 0; c < nc; c++) {
+            REAL gi = g[i * stride + c], yi = y[i * stride + c];
+            dx[i * stride + c] = logs ? gi - EXP(yi) * s[c] : yi * (gi - s[c]);
+        }
+}
+
+static void S(logsum)(const void *xv, long d, long stride, long nc, double *top, double *logsum) {
+    REAL m[DL_COLUMNS], s[DL_COLUMNS];
+    if (nc == 1 && stride == 1) {
+        m[0] = S(top)(xv, d);
+        s[0] = S(exp_sum)(xv, d, m[0]);
+    } else {
+        S(columns)(xv, d, stride, nc, m, s);
+    }
+    for (long c = 0; c < nc; c++) top[c] = m[c], logsum[c] = LOG(s[c]);
+}
+
+/* lse is taken off in two parts, so that large logits lose no digits. */
+static void S(exp_scaled)(const void *xv, void *dv, long d, long stride, long nc, const double *lse,
+                          const double *scale) {
+    const REAL *x = xv;
+    REAL *dx = dv, hi[DL_COLUMNS], lo[DL_COLUMNS], k[DL_COLUMNS];
+    for (long c = 0; c < nc; c++) {
+        hi[c] = (REAL)lse[c];
+        lo[c] = (REAL)(lse[c] - (double)hi[c]);
+        k[c] = (REAL)scale[c];
+    }
+    if (nc == 1 && stride == 1) {
+        REAL h = hi[0], l = lo[0], a = k[0];
+        for (long i = 0; i < d; i++) dx[i] = a * EXP(x[i] - h - l);
+        return;
+    }
+    for (long i = 0; i < d; i++)
+        for (long c = 0; c < nc; c++) dx[i * stride + c] = k[c] * EXP(x[i * stride + c] - hi[c] - lo[c]);
+}
+#endif

@@ -1,0 +1,101 @@
+/* The step of a trainer on the CPU: sums of loss and right answers, limits on gradients, averaged weights, and the
+ * report, on a control block in host memory. */
+#include "cpu/runtime/control.h"
+#include "core/control_step.h"
+#include "optim/clip.h"
+
+/* Rows of the dropout stream take their numbers from the host's, and no step is issued after one that has halted. */
+void dl_cpu_use_control(int index, const dl_control *c, uint64_t rng) { (void)index, (void)c, (void)rng; }
+
+/* ---------------------------------------------------------------- right answers */
+
+/* The largest of n scores, the first of equal ones, as in argmax; a single score answers by its sign. */
+#define ANSWER(name, T)                                                                                                \
+    static inline long name(const dl_tensor *t, long from, long n, long stride) {                                      \
+        const T *score = (const T *)dl_ptr(t) + from;                                                                  \
+        long best = n == 1 && *score > 0;                                                                              \
+        for (long c = 1; c < n; c++)                                                                                   \
+            if (score[c * stride] > score[best * stride]) best = c;                                                    \
+        return best;                                                                                                   \
+    }
+ANSWER(answer_f32, float)
+ANSWER(answer_f64, double)
+
+static double count_right(const dl_tensor *scores, const dl_tensor *target) {
+    long n = target->numel, classes = scores->ndim > 1 ? scores->shape[1] : 1, right = 0;
+    long inner = classes > 1 ? n / scores->shape[0] : 1;
+    const long *wide = dl_ptr(target);
+    const int *narrow = dl_ptr(target);
+    for (long i = 0; i < n; i++) {
+        long from = i / inner * classes * inner + i % inner;
+        long best = scores->dtype == DL_F64 ? answer_f64(scores, from, classes, inner)
+                    : inner == 1            ? answer_f32(scores, from, classes, 1)
+                                            : answer_f32(scores, from, classes, inner);
+        right += best == (target->dtype == DL_I64 ? wide[i] : narrow[i]);
+    }
+    return (double)right;
+}
+
+/* ---------------------------------------------------------------- a step */
+
+dl_status dl_cpu_accumulate(int index, dl_control *c, const dl_accumulate *a) {
+    double loss, right = 0;
+    (void)index;
+    DL_TRY(dl_item_f(a->loss, &loss));
+    if (a->output) {
+        dl_dtype wide = a->output->dtype == DL_F64 ? DL_F64 : DL_F32;
+        dl_tensor *scores = dl_to_dtype((dl_tensor *)a->output, wide);
+        if (!scores) return dl_failed();
+        right = count_right(scores, a->target);
+        dl_unref(scores);
+    }
+    dl_control_add(c, &a->rule, loss, right, a->output ? (double)a->target->numel : 0);
+    return DL_OK;
+}
+
+/* Divides the loss scale out of the gradients, and limits their elements. */
+static dl_status unscale(const dl_finish_step *f, double scale) {
+    if (f->rule.scaled) DL_TRY(dl_grads_scale(f->grad, f->n, 1 / scale));
+    return f->rule.clip_value > 0 ? dl_grads_clamp(f->grad, f->n, f->rule.clip_value) : DL_OK;
+}
+
+dl_status dl_cpu_finish_step(int index, dl_control *c, const dl_finish_step *f) {
+    double scale = c->scale, norm;
+    (void)index;
+    if (!f->rule.scaled) DL_TRY(unscale(f, 1));
+    DL_TRY(dl_grads_norm(f->grad, f->n, &norm));
+    norm /= scale;
+    int end = dl_control_end(c, &f->rule, norm);
+    if (end == DL_END_DONE && f->rule.scaled) {
+        DL_TRY(unscale(f, scale));
+        DL_TRY(dl_grads_norm(f->grad, f->n, &norm));
+    }
+    double factor = dl_clip_factor(f->rule.clip_norm, norm);
+    if (end == DL_END_DONE && factor < 1) DL_TRY(dl_grads_scale(f->grad, f->n, factor));
+    dl_report *r = &f->rule.report[c->index % DL_REPORTS];
+    dl_control_report(c, &f->rule, end, norm, scale, 0);
+    r->number = c->index;
+    return DL_OK;
+}
+
+/* Row by row, rounded as a sum of two products is. */
+dl_status dl_cpu_average_weights(int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
+                                 double keep) {
+    (void)index;
+    if (c->group[0].halt != 0) return DL_OK;
+    dl_tensor *k = dl_scalar_f(keep), *take = dl_scalar_f(1 - keep);
+    dl_status st = k && take ? DL_OK : dl_failed();
+    int mode = dl_grad_mode(0);
+    for (int i = 0; i < n && st == DL_OK; i++) {
+        dl_tensor *old = dl_mul(avg[i], k), *fresh = dl_mul(p[i], take);
+        dl_tensor *sum = old && fresh ? dl_add(old, fresh) : NULL;
+        st = sum ? dl_assign(avg[i], sum) : dl_failed();
+        dl_unref(old);
+        dl_unref(fresh);
+        dl_unref(sum);
+    }
+    dl_grad_mode(mode);
+    dl_unref(k);
+    dl_unref(take);
+    return st;
+}

@@ -1,0 +1,113 @@
+/* Copies: clone, restride, to, writing into a region, where. */
+#include "cpu/runtime/copy.h"
+#include "ops/rules.h"
+
+#include <string.h>
+
+static void move_loop(long n, char **p, const long *s, void *arg) {
+    (void)s;
+    memcpy(p[0], p[1], (size_t)n * *(const size_t *)arg);
+}
+
+/* A plane of the iteration space in which the target runs along dimension 0 and the source along dimension `d`. */
+static int transposed_dim(const dl_iter *it, long size) {
+    if (it->ndim < 2 || it->stride[0][0] != size || it->stride[0][1] == size || it->stride[0][1] == 0) return 0;
+    for (int d = 1; d < it->ndim; d++)
+        if (it->stride[d][1] == size && it->shape[d] >= 4 && it->shape[0] >= 4) return d;
+    return 0;
+}
+
+typedef struct transposition {
+    const dl_iter *it;
+    dl_transpose_fn fn;
+    int d;
+    long bands;
+} transposition;
+
+/* A band of rows of dimension 0 in the plane of dimensions 0 and d. */
+static void transpose_band(void *arg, long i) {
+    const transposition *t = arg;
+    const dl_iter *it = t->it;
+    long rest = i / t->bands, lo = i % t->bands * DL_TRANSPOSE_ROWS, rows = it->shape[0] - lo;
+    char *dst = it->ptr[0] + lo * it->stride[0][0], *src = it->ptr[1] + lo * it->stride[0][1];
+    for (int k = 1; k < it->ndim; k++) {
+        if (k == t->d) continue;
+        dst += rest % it->shape[k] * it->stride[k][0];
+        src += rest % it->shape[k] * it->stride[k][1];
+        rest /= it->shape[k];
+    }
+    t->fn(it->shape[t->d], rows < DL_TRANSPOSE_ROWS ? rows : DL_TRANSPOSE_ROWS, dst, it->stride[t->d][0], src,
+          it->stride[0][1]);
+}
+
+static void copy_transposed(const dl_iter *it, int d, long size) {
+    transposition t = {it, DL_SIMD_PICK(dl_transpose)[size], d,
+                       (it->shape[0] + DL_TRANSPOSE_ROWS - 1) / DL_TRANSPOSE_ROWS};
+    dl_cpu_for(it->numel / it->shape[0] / it->shape[d] * t.bands, dl_cpu_threads(it->numel), transpose_band, &t);
+}
+
+static void run_copy(dl_iter *it) {
+    dl_dtype dt = (dl_dtype)it->dtype[0], st = (dl_dtype)it->dtype[1];
+    size_t size = (size_t)dl_dtype_size(dt);
+    if (it->numel == 0) return;
+    if (dt != st) {
+        dl_iter_run_f32(it, 1, DL_SIMD_PICK(dl_cast_loop)[st][dt], NULL);
+        return;
+    }
+    int d = it->numel >= 256 ? transposed_dim(it, (long)size) : 0;
+    if (d)
+        copy_transposed(it, d, (long)size);
+    else if (it->stride[0][0] == (long)size && it->stride[0][1] == (long)size)
+        dl_iter_run(it, move_loop, &size);
+    else
+        dl_iter_run(it, DL_SIMD_PICK(dl_copy_loop)[size], NULL);
+}
+
+void dl_cpu_copy(dl_tensor *dst, const dl_tensor *src) {
+    dl_iter it;
+    dl_tensor *op[2] = {dst, (dl_tensor *)src};
+    dl_iter_init(&it, 2, op);
+    run_copy(&it);
+}
+
+void dl_cpu_copy_strided(int ndim, const long *shape, void *dst, dl_dtype dt, const long *ds, const void *src,
+                         dl_dtype st, const long *ss) {
+    dl_iter it;
+    dl_iter_begin(&it, ndim, shape);
+    dl_iter_operand(&it, dst, dt, ndim, shape, ds);
+    dl_iter_operand(&it, (void *)src, st, ndim, shape, ss);
+    dl_iter_end(&it);
+    run_copy(&it);
+}
+
+static dl_status run_clone(dl_call *c) {
+    dl_cpu_copy(c->out[0], c->in[0]);
+    return DL_OK;
+}
+const dl_kernel dl_cpu_clone = {.run = run_clone, .dtypes = DL_ANY};
+const dl_kernel dl_cpu_restride = {.run = run_clone, .dtypes = DL_ANY};
+const dl_kernel dl_cpu_to = {.run = run_clone, .dtypes = DL_ANY};
+
+/* The output shares the memory of the input; only the region is written. */
+static dl_status run_as_strided_set(dl_call *c) {
+    const dl_aval *size = ATTR(c, AS_STRIDED_SET_SIZE), *stride = ATTR(c, AS_STRIDED_SET_STRIDE);
+    dl_tensor *x = c->out[0], *v = c->in[1];
+    dl_iter it;
+    dl_iter_begin(&it, size->n, size->u.v);
+    dl_iter_operand(&it, (char *)x->st->data + ATTR_I(c, AS_STRIDED_SET_OFFSET) * (long)dl_esize(x), (dl_dtype)x->dtype,
+                    size->n, size->u.v, stride->u.v);
+    dl_iter_operand(&it, dl_ptr(v), (dl_dtype)v->dtype, v->ndim, v->shape, v->stride);
+    dl_iter_end(&it);
+    run_copy(&it);
+    return DL_OK;
+}
+const dl_kernel dl_cpu_as_strided_set = {.run = run_as_strided_set, .dtypes = DL_ANY};
+
+static dl_status run_where(dl_call *c) {
+    dl_tensor *op[4] = {c->out[0], c->in[0], c->in[1], c->in[2]};
+    dl_iter it;
+    dl_iter_init(&it, 4, op);
+    dl_iter_run(&it, DL_SIMD_PICK(dl_where_loop)[dl_esize(c->out[0])], NULL);
+    return DL_OK;
+}
+const dl_kernel dl_cpu_where = {.run = run_where, .dtypes = DL_ANY};

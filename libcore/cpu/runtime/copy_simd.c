@@ -1,0 +1,135 @@
+/* Inner loops that copy: elements of 1, 2, 4 or 8 bytes as they are, and casts between the dtypes with a native C type
+ * (16-bit floats go through f32). Out of range saturates to i64 and then wraps, and NaN becomes 0, as in
+ * dl_store_f64. */
+#include "cpu/runtime/copy.h"
+#include "cpu/runtime/simd.h"
+
+static inline long to_long(double v) {
+    return !(v == v) ? 0 : v >= 0x1p63 ? __LONG_MAX__ : v <= -0x1p63 ? -__LONG_MAX__ - 1 : (long)v;
+}
+
+/* The conversions themselves, by kind of target and source. */
+#define TO_BOOL(v) ((unsigned char)((v) != 0))
+#define TO_SELF(T, v) ((T)(v))
+#define TO_INT(T, v) ((T)to_long((double)(v)))
+
+#define LOOP(name, D, S, expr)                                                                                         \
+    static void name(long n, char **p, const long *s, void *arg) {                                                     \
+        (void)arg;                                                                                                     \
+        if (s[0] == sizeof(D) && s[1] == sizeof(S)) {                                                                  \
+            D *d = (D *)p[0];                                                                                          \
+            const S *x = (const S *)p[1];                                                                              \
+            _Pragma("GCC ivdep") for (long i = 0; i < n; i++) {                                                        \
+                S v = x[i];                                                                                            \
+                d[i] = expr;                                                                                           \
+            }                                                                                                          \
+        } else if (s[0] == sizeof(D) && s[1] == 0) {                                                                   \
+            D *d = (D *)p[0];                                                                                          \
+            S v = *(const S *)p[1];                                                                                    \
+            D w = expr;                                                                                                \
+            for (long i = 0; i < n; i++) d[i] = w;                                                                     \
+        } else {                                                                                                       \
+            char *d = p[0], *x = p[1];                                                                                 \
+            for (long i = 0; i < n; i++, d += s[0], x += s[1]) {                                                       \
+                S v = *(const S *)x;                                                                                   \
+                *(D *)d = expr;                                                                                        \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+LOOP(copy1, unsigned char, unsigned char, v)
+LOOP(copy2, unsigned short, unsigned short, v)
+LOOP(copy4, unsigned, unsigned, v)
+LOOP(copy8, unsigned long, unsigned long, v)
+
+const dl_loop DL_SIMD_NAME(dl_copy_loop)[9] = {[1] = copy1, [2] = copy2, [4] = copy4, [8] = copy8};
+
+/* Each source type to all targets; X is the expression macro of integer targets. */
+#define FROM(id, S, INT)                                                                                               \
+    LOOP(id##_bool, unsigned char, S, TO_BOOL(v))                                                                      \
+    LOOP(id##_u8, unsigned char, S, INT(unsigned char, v))                                                             \
+    LOOP(id##_i32, int, S, INT(int, v))                                                                                \
+    LOOP(id##_i64, long, S, INT(long, v))                                                                              \
+    LOOP(id##_f32, float, S, TO_SELF(float, v))                                                                        \
+    LOOP(id##_f64, double, S, TO_SELF(double, v))
+FROM(u8, unsigned char, TO_SELF)
+FROM(i32, int, TO_SELF)
+FROM(i64, long, TO_SELF)
+FROM(f32, float, TO_INT)
+FROM(f64, double, TO_INT)
+
+#define ROW(id)                                                                                                        \
+    {                                                                                                                  \
+        [DL_BOOL] = id##_bool, [DL_U8] = id##_u8, [DL_I32] = id##_i32, [DL_I64] = id##_i64, [DL_F16] = id##_f32,       \
+        [DL_BF16] = id##_f32, [DL_F32] = id##_f32, [DL_F64] = id##_f64                                                 \
+    }
+
+/* [source][target] */
+const dl_loop DL_SIMD_NAME(dl_cast_loop)[DL_NDTYPE][DL_NDTYPE] = {
+    [DL_BOOL] = ROW(u8), [DL_U8] = ROW(u8),    [DL_I32] = ROW(i32), [DL_I64] = ROW(i64),
+    [DL_F16] = ROW(f32), [DL_BF16] = ROW(f32), [DL_F32] = ROW(f32), [DL_F64] = ROW(f64)};
+
+/* ---- condition, two values */
+
+#define WHERE(name, T)                                                                                                 \
+    static void name(long n, char **p, const long *s, void *arg) {                                                     \
+        (void)arg;                                                                                                     \
+        char *o = p[0], *c = p[1], *a = p[2], *b = p[3];                                                               \
+        T *to = (T *)o, *x = (T *)a, *y = (T *)b;                                                                      \
+        const unsigned char *m = (const unsigned char *)c;                                                             \
+        bool dense = s[0] == sizeof(T) && s[1] == 1;                                                                   \
+        if (dense && s[2] == sizeof(T) && s[3] == sizeof(T)) {                                                         \
+            _Pragma("GCC ivdep") for (long i = 0; i < n; i++) {                                                        \
+                T u = x[i], v = y[i];                                                                                  \
+                to[i] = m[i] ? u : v;                                                                                  \
+            }                                                                                                          \
+        } else if (dense && s[2] == sizeof(T) && s[3] == 0) {                                                          \
+            T v = *y;                                                                                                  \
+            _Pragma("GCC ivdep") for (long i = 0; i < n; i++) {                                                        \
+                T u = x[i];                                                                                            \
+                to[i] = m[i] ? u : v;                                                                                  \
+            }                                                                                                          \
+        } else if (dense && s[2] == 0 && s[3] == sizeof(T)) {                                                          \
+            T u = *x;                                                                                                  \
+            _Pragma("GCC ivdep") for (long i = 0; i < n; i++) {                                                        \
+                T v = y[i];                                                                                            \
+                to[i] = m[i] ? u : v;                                                                                  \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            for (long i = 0; i < n; i++, o += s[0], c += s[1], a += s[2], b += s[3]) *(T *)o = *c ? *(T *)a : *(T *)b; \
+        }                                                                                                              \
+    }
+WHERE(where1, unsigned char)
+WHERE(where2, unsigned short)
+WHERE(where4, unsigned)
+WHERE(where8, unsigned long)
+
+const dl_loop DL_SIMD_NAME(dl_where_loop)[9] = {[1] = where1, [2] = where2, [4] = where4, [8] = where8};
+
+/* ---- transposition: `rows` runs of the source become columns of the target, in tiles that fit the first cache */
+
+enum { TILE = DL_TRANSPOSE_ROWS };
+
+#define TRANSPOSE(name, T)                                                                                             \
+    static void name(long n, long rows, char *d, long drow, const char *x, long xrow) {                                \
+        T buf[TILE][TILE];                                                                                             \
+        for (long i = 0; i < n; i += TILE) {                                                                           \
+            long w = n - i < TILE ? n - i : TILE;                                                                      \
+            for (long r = 0; r < rows; r++)                                                                            \
+                for (long k = 0; k < w; k++) buf[k][r] = ((const T *)(x + r * xrow))[i + k];                           \
+            for (long k = 0; k < w; k++) {                                                                             \
+                T *row = (T *)(d + (i + k) * drow);                                                                    \
+                if (rows == TILE)                                                                                      \
+                    for (long r = 0; r < TILE; r++) row[r] = buf[k][r];                                                \
+                else                                                                                                   \
+                    for (long r = 0; r < rows; r++) row[r] = buf[k][r];                                                \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+TRANSPOSE(transpose1, unsigned char)
+TRANSPOSE(transpose2, unsigned short)
+TRANSPOSE(transpose4, unsigned)
+TRANSPOSE(transpose8, unsigned long)
+
+const dl_transpose_fn DL_SIMD_NAME(dl_transpose)[9] = {
+    [1] = transpose1, [2] = transpose2, [4] = transpose4, [8] = transpose8};

@@ -1,0 +1,22 @@
+/* Matrix products over strided memory, for the kernels of matmul, linear and convolution. */
+#ifndef DL_CPU_GEMM_H
+#define DL_CPU_GEMM_H
+
+#include "core/op.h"
+#include "cpu/runtime/simd.h"
+
+/* A matrix in memory; strides in elements, of rows and of columns. */
+typedef struct dl_mat {
+    void *p;
+    long rs, cs;
+} dl_mat;
+
+/* c[m,n] = a[m,k] @ b[k,n], added to c when `add` is set; f32 or f64. One stride of c must be 1. An operand is copied
+ * only when neither of its strides is 1. Small products run in own loops, others in OpenBLAS. k = 0 gives zeros. */
+dl_status dl_cpu_gemm(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add);
+
+/* The own loops: true when the product was small enough for them, and is done. */
+DL_SIMD_DECL(bool, dl_tiny_gemm_f32, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
+DL_SIMD_DECL(bool, dl_tiny_gemm_f64, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
+
+#endif

@@ -1,0 +1,326 @@
+/* The iterator: ordering and merging of dimensions, walking, threads, 16-bit operands in blocks. */
+#include "cpu/runtime/iter.h"
+#include "cpu/runtime/team.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+static long grain = DL_ITER_GRAIN;
+
+long dl_cpu_grain(long elements) { return __atomic_exchange_n(&grain, elements, __ATOMIC_RELAXED); }
+
+/* Half of the work saved is worth the waking of one thread; each further one is woken in an eighth of that time. */
+int dl_cpu_threads(long n) {
+    long one = __atomic_load_n(&grain, __ATOMIC_RELAXED);
+    if (n < 2 * one || omp_in_parallel()) return 1;
+    int most = dl_cpu_team();
+    return n / most < one / 8 ? 1 : most;
+}
+
+int dl_cpu_threads_product(double macs) {
+    double n = macs / DL_ITER_MACS;
+    return dl_cpu_threads(n < 1e18 ? (long)n : (long)1e18);
+}
+
+void dl_iter_begin(dl_iter *it, int ndim, const long *shape) {
+    it->nop = 0;
+    it->ndim = ndim;
+    it->numel = 1;
+    for (int d = 0; d < ndim; d++) {
+        it->shape[ndim - 1 - d] = shape[d];
+        it->numel *= shape[d];
+    }
+}
+
+void dl_iter_operand(dl_iter *it, void *ptr, dl_dtype dtype, int ndim, const long *shape, const long *stride) {
+    int k = it->nop++;
+    long size = dl_dtype_size(dtype);
+    it->ptr[k] = (char *)ptr;
+    it->dtype[k] = (int8_t)dtype;
+    for (int d = 0; d < it->ndim; d++) {
+        int mine = ndim - 1 - d;
+        it->stride[d][k] = mine >= 0 && shape[mine] != 1 ? stride[mine] * size : 0;
+    }
+}
+
+/* True when dimension a belongs inside b: smaller steps in the first operand that tells them apart. */
+static bool inner_of(const dl_iter *it, int a, int b) {
+    for (int k = 0; k < it->nop; k++) {
+        long x = labs(it->stride[a][k]), y = labs(it->stride[b][k]);
+        if (x == 0 || y == 0 || x == y) continue;
+        return x < y;
+    }
+    return false;
+}
+
+static void swap_dims(dl_iter *it, int a, int b) {
+    long t[DL_ITER_MAX], n = it->shape[a];
+    size_t bytes = (size_t)it->nop * sizeof(long);
+    it->shape[a] = it->shape[b];
+    it->shape[b] = n;
+    memcpy(t, it->stride[a], bytes);
+    memcpy(it->stride[a], it->stride[b], bytes);
+    memcpy(it->stride[b], t, bytes);
+}
+
+static bool merges(const dl_iter *it, int in, int out) {
+    for (int k = 0; k < it->nop; k++)
+        if (it->stride[out][k] != it->stride[in][k] * it->shape[in]) return false;
+    return true;
+}
+
+void dl_iter_end(dl_iter *it) {
+    int n = 0;
+    size_t bytes = (size_t)it->nop * sizeof(long);
+    for (int d = 0; d < it->ndim; d++) { /* sizes of 1 go */
+        if (it->shape[d] == 1) continue;
+        it->shape[n] = it->shape[d];
+        if (n != d) memcpy(it->stride[n], it->stride[d], bytes);
+        n++;
+    }
+    for (int i = 1; i < n; i++)
+        for (int j = i; j > 0 && inner_of(it, j, j - 1); j--) swap_dims(it, j, j - 1);
+    int m = 0;
+    for (int d = 1; d < n; d++) {
+        if (merges(it, m, d)) {
+            it->shape[m] *= it->shape[d];
+            continue;
+        }
+        m++;
+        it->shape[m] = it->shape[d];
+        if (m != d) memcpy(it->stride[m], it->stride[d], bytes);
+    }
+    if (n == 0) {
+        it->shape[0] = 1;
+        memset(it->stride[0], 0, bytes);
+    }
+    it->ndim = m + 1;
+}
+
+/* All operands contiguous and of one shape: a single run. */
+static bool init_flat(dl_iter *it, int nop, dl_tensor *const *op) {
+    const dl_tensor *o = op[0];
+    for (int k = 0; k < nop; k++) {
+        if (op[k]->ndim != o->ndim || op[k]->numel != o->numel) return false;
+        if (k && memcmp(op[k]->shape, o->shape, (size_t)o->ndim * sizeof(long))) return false;
+        if (!dl_strides_are_contiguous(o->ndim, op[k]->shape, op[k]->stride)) return false;
+    }
+    it->nop = nop;
+    it->ndim = 1;
+    it->shape[0] = it->numel = o->numel;
+    for (int k = 0; k < nop; k++) {
+        it->ptr[k] = (char *)dl_ptr(op[k]);
+        it->dtype[k] = op[k]->dtype;
+        it->stride[0][k] = (long)dl_esize(op[k]);
+    }
+    return true;
+}
+
+void dl_iter_init(dl_iter *it, int nop, dl_tensor *const *op) {
+    if (init_flat(it, nop, op)) return;
+    dl_iter_begin(it, op[0]->ndim, op[0]->shape);
+    for (int k = 0; k < nop; k++)
+        dl_iter_operand(it, dl_ptr(op[k]), (dl_dtype)op[k]->dtype, op[k]->ndim, op[k]->shape, op[k]->stride);
+    dl_iter_end(it);
+}
+
+/* Elements lo..hi in iteration order. */
+static void walk(const dl_iter *it, long lo, long hi, dl_loop loop, void *arg) {
+    long idx[DL_MAX_DIM] = {0}, rest = lo;
+    char *ptr[DL_ITER_MAX], *run[DL_ITER_MAX];
+    int nop = it->nop, ndim = it->ndim;
+    memcpy(ptr, it->ptr, (size_t)nop * sizeof *ptr);
+    for (int d = 0; d < ndim && rest; d++) {
+        idx[d] = rest % it->shape[d];
+        rest /= it->shape[d];
+        for (int k = 0; k < nop; k++) ptr[k] += idx[d] * it->stride[d][k];
+    }
+    while (lo < hi) {
+        long n = it->shape[0] - idx[0];
+        if (n > hi - lo) n = hi - lo;
+        memcpy(run, ptr, (size_t)nop * sizeof *ptr);
+        loop(n, run, it->stride[0], arg);
+        lo += n;
+        if (lo >= hi) return;
+        for (int k = 0; k < nop; k++) ptr[k] -= idx[0] * it->stride[0][k];
+        idx[0] = 0;
+        for (int d = 1; d < ndim; d++) {
+            if (++idx[d] < it->shape[d]) {
+                for (int k = 0; k < nop; k++) ptr[k] += it->stride[d][k];
+                break;
+            }
+            idx[d] = 0;
+            for (int k = 0; k < nop; k++) ptr[k] -= it->stride[d][k] * (it->shape[d] - 1);
+        }
+    }
+}
+
+void dl_iter_run_serial(const dl_iter *it, dl_loop loop, void *arg) {
+    dl_stop stop = dl_stop_begin();
+    for (long lo = 0, hi; lo < it->numel && !dl_stop_asked(&stop); lo = hi) {
+        hi = lo + DL_ITER_BLOCK < it->numel ? lo + DL_ITER_BLOCK : it->numel;
+        walk(it, lo, hi, loop, arg);
+    }
+    dl_stop_end(&stop);
+}
+
+void dl_cpu_for(long n, int threads, void (*task)(void *arg, long i), void *arg) {
+    dl_stop stop = dl_stop_begin();
+    if (threads == 1 || n == 1) {
+        for (long i = 0; i < n && !dl_stop_asked(&stop); i++) task(arg, i);
+    } else {
+#pragma omp parallel for num_threads(threads) schedule(static)
+        for (long i = 0; i < n; i++)
+            if (!dl_stop_asked(&stop)) task(arg, i);
+    }
+    dl_stop_end(&stop);
+}
+
+void dl_cpu_clear(void *p, size_t bytes) {
+    dl_stop stop = dl_stop_begin();
+    for (size_t at = 0, n; at < bytes && !dl_stop_asked(&stop); at += n) {
+        n = bytes - at < 8 * DL_ITER_BLOCK ? bytes - at : 8 * DL_ITER_BLOCK;
+        memset((char *)p + at, 0, n);
+    }
+    dl_stop_end(&stop);
+}
+
+typedef struct job {
+    const dl_iter *it;
+    dl_loop loop;
+    void *arg;
+    long part;   /* elements of a task */
+    int d;       /* the second dimension of tiles */
+    long t0, t1; /* tiles along dimensions 0 and d */
+} job;
+
+static void run_part(void *arg, long i) {
+    const job *j = (const job *)arg;
+    long lo = i * j->part, hi = lo + j->part;
+    walk(j->it, lo, hi < j->it->numel ? hi : j->it->numel, j->loop, j->arg);
+}
+
+/* ---- tiles: for operands laid out crosswise, so that each line of memory is used while it is in the cache */
+
+enum { TILE_0 = 32, TILE_D = 16, TILED_FROM = 16384 };
+
+/* A dimension along which some operand runs that jumps along dimension 0; 0 when there is none. */
+static int crosswise(const dl_iter *it) {
+    if (it->numel < TILED_FROM || it->shape[0] < 8) return 0;
+    for (int k = 0; k < it->nop; k++) {
+        long size = dl_dtype_size((dl_dtype)it->dtype[k]);
+        if (labs(it->stride[0][k]) < 8 * size) continue;
+        for (int d = 1; d < it->ndim; d++)
+            if (labs(it->stride[d][k]) == size && it->shape[d] >= 8) return d;
+    }
+    return 0;
+}
+
+static void run_tile(void *arg, long i) {
+    const job *j = (const job *)arg;
+    const dl_iter *it = j->it;
+    long lo0 = i % j->t0 * TILE_0, lod = i / j->t0 % j->t1 * TILE_D, rest = i / j->t0 / j->t1;
+    long n = it->shape[0] - lo0 < TILE_0 ? it->shape[0] - lo0 : TILE_0;
+    long rows = it->shape[j->d] - lod < TILE_D ? it->shape[j->d] - lod : TILE_D;
+    char *ptr[DL_ITER_MAX], *run[DL_ITER_MAX];
+    for (int k = 0; k < it->nop; k++) ptr[k] = it->ptr[k] + lo0 * it->stride[0][k] + lod * it->stride[j->d][k];
+    for (int d = 1; d < it->ndim; d++) {
+        if (d == j->d) continue;
+        for (int k = 0; k < it->nop; k++) ptr[k] += rest % it->shape[d] * it->stride[d][k];
+        rest /= it->shape[d];
+    }
+    for (long r = 0; r < rows; r++) {
+        memcpy(run, ptr, sizeof run);
+        j->loop(n, run, it->stride[0], j->arg);
+        for (int k = 0; k < it->nop; k++) ptr[k] += it->stride[j->d][k];
+    }
+}
+
+void dl_iter_run(const dl_iter *it, dl_loop loop, void *arg) {
+    long n = it->numel;
+    if (n == 0) return;
+    int threads = dl_cpu_threads(n);
+    long part = n / threads < DL_ITER_BLOCK ? n / threads : DL_ITER_BLOCK;
+    job j = {.it = it, .loop = loop, .arg = arg, .part = (part + 64) / 64 * 64, .d = crosswise(it)};
+    if (!j.d) {
+        dl_cpu_for((n + j.part - 1) / j.part, threads, run_part, &j);
+        return;
+    }
+    j.t0 = (it->shape[0] + TILE_0 - 1) / TILE_0;
+    j.t1 = (it->shape[j.d] + TILE_D - 1) / TILE_D;
+    dl_cpu_for(n / it->shape[0] / it->shape[j.d] * j.t0 * j.t1, threads, run_tile, &j);
+}
+
+/* ---- 16-bit operands */
+
+enum { BLOCK = 256 };
+
+typedef struct half_run {
+    const dl_iter *it;
+    int nout;
+    dl_loop loop;
+    void *arg;
+} half_run;
+
+static bool is_half(int dtype) { return dtype == DL_F16 || dtype == DL_BF16; }
+
+/* Gathers a strided run of 16-bit elements, or spreads one. */
+static void half_pack(long n, const char *src, long stride, uint16_t *dst) {
+    for (long i = 0; i < n; i++) memcpy(&dst[i], src + i * stride, 2);
+}
+static void half_unpack(long n, const uint16_t *src, char *dst, long stride) {
+    for (long i = 0; i < n; i++) memcpy(dst + i * stride, &src[i], 2);
+}
+
+static void half_block(const half_run *h, long n, char **ptr, const long *stride) {
+    float buf[DL_ITER_MAX][BLOCK];
+    uint16_t pack[BLOCK];
+    char *p[DL_ITER_MAX];
+    long s[DL_ITER_MAX];
+    for (int k = 0; k < h->it->nop; k++) {
+        dl_dtype dt = (dl_dtype)h->it->dtype[k];
+        p[k] = ptr[k], s[k] = stride[k];
+        if (!is_half(dt)) continue;
+        p[k] = (char *)buf[k], s[k] = sizeof(float);
+        if (k < h->nout) continue;
+        if (stride[k] == 0) {
+            dl_cpu_half_to_f32(1, ptr[k], dt, buf[k]);
+            s[k] = 0;
+        } else if (stride[k] == 2) {
+            dl_cpu_half_to_f32(n, ptr[k], dt, buf[k]);
+        } else {
+            half_pack(n, ptr[k], stride[k], pack);
+            dl_cpu_half_to_f32(n, pack, dt, buf[k]);
+        }
+    }
+    h->loop(n, p, s, h->arg);
+    for (int k = 0; k < h->nout; k++) {
+        dl_dtype dt = (dl_dtype)h->it->dtype[k];
+        if (!is_half(dt)) continue;
+        if (stride[k] == 2) {
+            dl_cpu_f32_to_half(n, buf[k], ptr[k], dt);
+        } else {
+            dl_cpu_f32_to_half(n, buf[k], pack, dt);
+            half_unpack(n, pack, ptr[k], stride[k]);
+        }
+    }
+}
+
+static void half_loop(long n, char **ptr, const long *stride, void *arg) {
+    const half_run *h = (const half_run *)arg;
+    for (long i = 0; i < n; i += BLOCK) {
+        half_block(h, n - i < BLOCK ? n - i : BLOCK, ptr, stride);
+        for (int k = 0; k < h->it->nop; k++) ptr[k] += stride[k] * BLOCK;
+    }
+}
+
+void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg) {
+    bool half = false;
+    for (int k = 0; k < it->nop; k++) half = half || is_half(it->dtype[k]);
+    half_run h = {it, nout, loop, arg};
+    if (half)
+        dl_iter_run(it, half_loop, &h);
+    else
+        dl_iter_run(it, loop, arg);
+}

@@ -1,0 +1,148 @@
+/* Copies with conversion: clone, to, restride, transfer, writing into a region; and where, which moves bits too. */
+#include "cuda/kernels/transpose.h"
+
+struct same_f {
+    template <class T> __device__ T operator()(T x) const { return x; }
+};
+
+/* ---- the innermost dimension turned round, 16 bytes at a time */
+
+template <class T> __global__ void __launch_bounds__(DL_BLOCK) back_kernel(const __grid_constant__ dl_walk<2> w) {
+    enum { V = 16 / sizeof(T) };
+    uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
+    if (i >= w.n) return;
+    int32_t off[2];
+    w.at(i, off);
+    dl_pack<T, V> p = *(const dl_pack<T, V> *)(w.ptr[1] + off[1] - (V - 1) * (int)sizeof(T)), q;
+#pragma unroll
+    for (int e = 0; e < V; e++) q.v[e] = p.v[V - 1 - e];
+    *(dl_pack<T, V> *)(w.ptr[0] + off[0]) = q;
+}
+
+static bool backwards(const dl_it *it, size_t size) {
+    if (!it->ndim || it->numbers || it->stride[0][0] != (long)size || it->stride[0][1] != -(long)size) return false;
+    size_t all = (size_t)it->ptr[0] | ((size_t)it->ptr[1] + size) | (size_t)it->shape[0] * size;
+    for (int d = 1; d < it->ndim; d++) all |= (size_t)it->stride[d][0] | (size_t)it->stride[d][1];
+    return all % 16 == 0;
+}
+
+static dl_status run_copy(dl_gpu *g, const dl_it &it, int dt, int st);
+
+template <class T> static dl_status run_back(dl_gpu *g, dl_it it, int dtype) {
+    dl_it rest;
+    if (!dl_it_numel(&it)) return DL_OK;
+    if (dl_it_split(&it, &rest)) { /* halves need not be of whole vectors */
+        dl_status s = run_copy(g, rest, dtype, dtype);
+        return s == DL_OK ? run_copy(g, it, dtype, dtype) : s;
+    }
+    dl_walk<2> w = dl_walk_of<2>(&it, 16 / sizeof(T));
+    back_kernel<T><<<(w.n + DL_BLOCK - 1) / DL_BLOCK, DL_BLOCK, 0, g->stream>>>(w);
+    return dl_gpu_launched(g);
+}
+
+static dl_status run_copy(dl_gpu *g, const dl_it &it, int dt, int st) {
+    size_t size = (size_t)dl_dtype_size((dl_dtype)dt);
+    if (dt == st && backwards(&it, size))
+        return dl_dispatch_size(size, [&](auto tag) { return run_back<decltype(tag)>(g, it, dt); });
+    if (dt == st && dl_turn_fits(&it, size)) return dl_turn_run(g, &it, size);
+    if (dt == st)
+        return dl_dispatch_size(size, [&](auto tag) {
+            typedef decltype(tag) T;
+            return dl_each<same_f, T, T>(g, it, same_f());
+        });
+    return dl_dispatch<DL_ANY>(dt, [&](auto to) {
+        return dl_dispatch<DL_ANY>(
+            st, [&](auto from) { return dl_each<same_f, decltype(to), decltype(from)>(g, it, same_f()); });
+    });
+}
+
+dl_status dl_cuda_copy_strided(dl_gpu *g, int ndim, const long *shape, void *dst, dl_dtype dt, const long *ds,
+                               const void *src, dl_dtype st, const long *ss) {
+    dl_it it;
+    dl_it_begin(&it, ndim, shape);
+    dl_it_operand(&it, dst, (size_t)dl_dtype_size(dt), ndim, shape, ds);
+    dl_it_operand(&it, (void *)src, (size_t)dl_dtype_size(st), ndim, shape, ss);
+    dl_it_end(&it);
+    return run_copy(g, it, dt, st);
+}
+
+dl_status dl_cuda_copy(dl_gpu *g, dl_tensor *dst, const dl_tensor *src) {
+    dl_it it;
+    dl_tensor *op[2] = {dst, (dl_tensor *)src};
+    dl_it_of(&it, 2, op);
+    return run_copy(g, it, dst->dtype, src->dtype);
+}
+
+dl_tensor *dl_cuda_empty_like(const dl_tensor *t, dl_dtype dtype) {
+    dl_tensor *d = dl_tensor_empty(t->ndim, t->shape, dtype, t->st->device);
+    if (!d || dl_is_contiguous(t) || !t->numel) return d;
+    long span = 1;
+    for (int i = 0; i < t->ndim; i++) span += (t->shape[i] - 1) * t->stride[i];
+    if (span == t->numel && dl_strides_are_dense(t->ndim, t->shape, t->stride))
+        memcpy(d->stride, t->stride, sizeof d->stride);
+    return d;
+}
+
+static dl_tensor *copied(dl_gpu *g, dl_tensor *d, const dl_tensor *t) {
+    if (d && dl_cuda_copy(g, d, t) == DL_OK) return d;
+    dl_unref(d);
+    return NULL;
+}
+
+dl_tensor *dl_cuda_contiguous(dl_gpu *g, dl_tensor *t) {
+    if (dl_is_contiguous(t)) return dl_ref(t);
+    return copied(g, dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, t->st->device), t);
+}
+
+dl_tensor *dl_cuda_strided_like(dl_gpu *g, dl_tensor *t, const dl_tensor *like) {
+    bool same = t->dtype == like->dtype;
+    for (int i = 0; i < t->ndim; i++) same = same && (t->shape[i] < 2 || t->stride[i] == like->stride[i]);
+    if (same) return dl_ref(t);
+    dl_tensor *d = dl_tensor_empty(like->ndim, like->shape, (dl_dtype)like->dtype, like->st->device);
+    if (d) memcpy(d->stride, like->stride, sizeof d->stride);
+    return copied(g, d, t);
+}
+
+static dl_status run_clone(dl_call *c) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    return g ? dl_cuda_copy(g, c->out[0], c->in[0]) : dl_failed();
+}
+const dl_kernel dl_cuda_clone = {run_clone, NULL, DL_ANY, NULL, 0};
+const dl_kernel dl_cuda_restride = {run_clone, NULL, DL_ANY, NULL, 0};
+const dl_kernel dl_cuda_to = {run_clone, NULL, DL_ANY, NULL, 0};
+
+static dl_status run_transfer(dl_call *c) { return dl_run_transfer(c); }
+const dl_kernel dl_cuda_transfer = {run_transfer, NULL, DL_ANY, NULL, 0};
+
+/* The output shares the memory of the input; only the region is written. */
+static dl_status run_as_strided_set(dl_call *c) {
+    const dl_aval *size = ATTR(c, AS_STRIDED_SET_SIZE), *stride = ATTR(c, AS_STRIDED_SET_STRIDE);
+    dl_tensor *x = c->out[0], *v = c->in[1];
+    dl_gpu *g = dl_gpu_use(c->device);
+    if (!g) return dl_failed();
+    dl_it it;
+    dl_it_begin(&it, size->n, size->u.v);
+    dl_it_operand(&it, (char *)x->st->data + ATTR_I(c, AS_STRIDED_SET_OFFSET) * (long)dl_esize(x), dl_esize(x), size->n,
+                  size->u.v, stride->u.v);
+    dl_it_tensor(&it, v);
+    dl_it_end(&it);
+    return run_copy(g, it, x->dtype, v->dtype);
+}
+const dl_kernel dl_cuda_as_strided_set = {run_as_strided_set, NULL, DL_ANY, NULL, DL_K_NUMBERS};
+
+struct where_f {
+    template <class T> __device__ T operator()(bool c, T a, T b) const { return c ? a : b; }
+};
+
+static dl_status run_where(dl_call *c) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    if (!g) return dl_failed();
+    dl_tensor *op[4] = {c->out[0], c->in[0], c->in[1], c->in[2]};
+    dl_it it;
+    dl_it_of(&it, 4, op);
+    return dl_dispatch_size(dl_esize(c->out[0]), [&](auto tag) {
+        typedef decltype(tag) T;
+        return dl_each<where_f, T, bool, T, T>(g, it, where_f());
+    });
+}
+const dl_kernel dl_cuda_where = {run_where, NULL, DL_ANY, NULL, DL_K_NUMBERS};

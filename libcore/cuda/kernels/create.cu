@@ -1,0 +1,323 @@
+/* Kernels of rows that make tensors from attributes, and of random numbers: the same bits as on the CPU, since both use
+ * core/rng_math.h and number elements in logical order. */
+#include "cuda/runtime/iter.cuh"
+#include "cuda/kernels/scatter.h"
+#include "core/rng_math.h"
+
+enum { THREADS = 256 };
+
+/* Some packs of 16 bytes a thread; a fresh tensor is aligned. */
+enum { PACKS = 4 };
+template <class T, class F> __global__ void __launch_bounds__(THREADS) make_kernel(T *out, long n, F f) {
+    enum { V = 16 / sizeof(T) };
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+        long i = ((long)blockIdx.x * (THREADS * PACKS) + k * THREADS + threadIdx.x) * V;
+        dl_pack<T, V> p;
+#pragma unroll
+        for (int e = 0; e < V; e++) p.v[e] = dl_down<T>(f(i + e));
+        if (i + V <= n)
+            *(dl_pack<T, V> *)(out + i) = p;
+        else
+            for (int e = 0; e < V; e++)
+                if (i + e < n) out[i + e] = p.v[e];
+    }
+}
+
+static unsigned blocks_for(const dl_gpu *g, long threads) {
+    long blocks = (threads + THREADS - 1) / THREADS, most = 64L * g->sms;
+    return (unsigned)(blocks < most ? blocks : most);
+}
+
+/* out[i] = f(i), converted to the dtype of the result, which is contiguous. */
+template <unsigned SET, class F> static dl_status make(const dl_call *c, F f) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    dl_tensor *o = c->out[0];
+    if (!g) return dl_failed();
+    if (!o->numel) return DL_OK;
+    return dl_dispatch<SET>(o->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        long each = THREADS * PACKS * 16 / (long)sizeof(T);
+        make_kernel<<<(unsigned)((o->numel + each - 1) / each), THREADS, 0, g->stream>>>((T *)dl_ptr(o), (long)o->numel,
+                                                                                         f);
+        return dl_gpu_launched(g);
+    });
+}
+
+static double number(const dl_aval *a) { return a->is_int ? (double)a->u.i : a->u.f; }
+
+struct whole_f {
+    long start, step;
+    __device__ long operator()(long i) const { return start + i * step; }
+};
+struct steps_f {
+    double start, step;
+    __device__ double operator()(long i) const { return __dadd_rn(start, __dmul_rn((double)i, step)); }
+};
+
+static dl_status run_full(dl_call *c) {
+    const dl_aval *v = ATTR(c, FULL_FILL_VALUE);
+    return v->is_int ? make<DL_ANY>(c, whole_f{v->u.i, 0}) : make<DL_ANY>(c, steps_f{v->u.f, 0});
+}
+const dl_kernel dl_cuda_full = {run_full, NULL, DL_ANY, NULL, 0};
+
+static dl_status run_arange(dl_call *c) {
+    bool alone = !ATTR(c, ARANGE_END)->given;
+    if (ATTR(c, ARANGE_START)->is_int && ATTR(c, ARANGE_STEP)->is_int)
+        return make<DL_ANY>(c, whole_f{alone ? 0 : ATTR_I(c, ARANGE_START), ATTR_I(c, ARANGE_STEP)});
+    return make<DL_ANY>(c, steps_f{alone ? 0 : number(ATTR(c, ARANGE_START)), number(ATTR(c, ARANGE_STEP))});
+}
+const dl_kernel dl_cuda_arange = {run_arange, NULL, DL_ANY, NULL, 0};
+
+/* From both ends, so that both are met exactly. */
+struct between_f {
+    double start, end, step;
+    long steps;
+    __device__ double operator()(long i) const {
+        return steps == 1 || i < steps / 2 ? __dadd_rn(start, __dmul_rn((double)i, step))
+                                           : __dsub_rn(end, __dmul_rn((double)(steps - 1 - i), step));
+    }
+};
+static dl_status run_linspace(dl_call *c) {
+    double start = ATTR_F(c, LINSPACE_START), end = ATTR_F(c, LINSPACE_END);
+    long steps = ATTR_I(c, LINSPACE_STEPS);
+    return make<DL_NUMBERS>(c, between_f{start, end, steps > 1 ? (end - start) / (double)(steps - 1) : 0, steps});
+}
+const dl_kernel dl_cuda_linspace = {run_linspace, NULL, DL_NUMBERS, NULL, 0};
+
+template <class T> __global__ void diagonal_kernel(T *out, long n, long step) {
+    long i = (long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i * step] = dl_down<T>(1);
+}
+static dl_status run_eye(dl_call *c) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    dl_tensor *o = c->out[0];
+    if (!g) return dl_failed();
+    long rows = o->shape[0], cols = o->shape[1], n = rows < cols ? rows : cols;
+    if (!n) return DL_OK;
+    dl_status s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(o), 0, (size_t)o->numel * dl_esize(o), g->stream), "zeros");
+    if (s != DL_OK) return s;
+    return dl_dispatch<DL_ANY>(o->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        diagonal_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>((T *)dl_ptr(o), n,
+                                                                                            cols + 1);
+        return dl_gpu_launched(g);
+    });
+}
+const dl_kernel dl_cuda_eye = {run_eye, NULL, DL_ANY, NULL, 0};
+
+/* ---- random numbers */
+
+static dl_rng_key key_of(const dl_call *c) {
+    dl_rng_key k = {dl_seed_get(), c->rng, (uint32_t)c->stream};
+    return k;
+}
+__device__ static uint64_t bits_of(const dl_rng_key &k, long i) {
+    dl_philox b = dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i >> 1);
+    return i & 1 ? (uint64_t)b.v[3] << 32 | b.v[2] : (uint64_t)b.v[1] << 32 | b.v[0];
+}
+
+/* What is made of the four words of a block. */
+struct uniform_f {
+    int bits;
+    __device__ void operator()(const dl_philox &b, float v[4]) const {
+        for (int j = 0; j < 4; j++) v[j] = dl_rng_uniform(b.v[j], bits);
+    }
+};
+struct normal_f {
+    __device__ void operator()(const dl_philox &b, float v[4]) const {
+        dl_rng_normal(b.v[0], b.v[1], &v[0], &v[1]);
+        dl_rng_normal(b.v[2], b.v[3], &v[2], &v[3]);
+    }
+};
+
+template <class T, class F> __global__ void draw_kernel(T *out, long n, dl_rng_key k, F f) {
+    long blocks = (n + 3) / 4, step = (long)gridDim.x * blockDim.x;
+    for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; i < blocks; i += step) {
+        float v[4];
+        f(dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i), v);
+        dl_pack<T, 4> p;
+#pragma unroll
+        for (int j = 0; j < 4; j++) p.v[j] = dl_down<T>(v[j]);
+        if (4 * i + 4 <= n)
+            *(dl_pack<T, 4> *)(out + 4 * i) = p; /* a fresh tensor is aligned */
+        else
+            for (int j = 0; j < 4 && 4 * i + j < n; j++) out[4 * i + j] = dl_down<T>(v[j]);
+    }
+}
+
+template <class F> static dl_status draw(const dl_call *c, F f) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    dl_tensor *o = c->out[0];
+    if (!g) return dl_failed();
+    if (!o->numel) return DL_OK;
+    return dl_dispatch<DL_FLOATS>(o->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        draw_kernel<<<blocks_for(g, o->numel / 4 + 1), THREADS, 0, g->stream>>>((T *)dl_ptr(o), (long)o->numel,
+                                                                                key_of(c), f);
+        return dl_gpu_launched(g);
+    });
+}
+
+/* f(i, 64 bits) of each element; a pair of them shares a block of words. */
+template <class T, class F> __global__ void pairs_kernel(T *out, long n, dl_rng_key k, F f) {
+    long step = (long)gridDim.x * blockDim.x;
+    for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; 2 * i < n; i += step) {
+        dl_philox b = dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i);
+        dl_pack<T, 2> p;
+#pragma unroll
+        for (int j = 0; j < 2; j++) p.v[j] = dl_down<T>(f(k, 2 * i + j, (uint64_t)b.v[2 * j + 1] << 32 | b.v[2 * j]));
+        if (2 * i + 2 <= n)
+            *(dl_pack<T, 2> *)(out + 2 * i) = p;
+        else
+            out[2 * i] = p.v[0];
+    }
+}
+
+template <unsigned SET, class F> static dl_status draw_pairs(const dl_call *c, F f) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    dl_tensor *o = c->out[0];
+    if (!g) return dl_failed();
+    if (!o->numel) return DL_OK;
+    return dl_dispatch<SET>(o->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        pairs_kernel<<<blocks_for(g, o->numel / 2 + 1), THREADS, 0, g->stream>>>((T *)dl_ptr(o), (long)o->numel,
+                                                                                 key_of(c), f);
+        return dl_gpu_launched(g);
+    });
+}
+
+struct uniform53_f {
+    __device__ double operator()(const dl_rng_key &, long, uint64_t w) const {
+        return dl_rng_uniform53((uint32_t)w, (uint32_t)(w >> 32));
+    }
+};
+static dl_status run_rand(dl_call *c) {
+    int dtype = c->out[0]->dtype;
+    if (dtype == DL_F64) return draw_pairs<DL_BIT(DL_F64)>(c, uniform53_f());
+    return draw(c, uniform_f{dtype == DL_F16 ? 11 : dtype == DL_BF16 ? 8 : 24});
+}
+const dl_kernel dl_cuda_rand = {run_rand, NULL, DL_FLOATS, NULL, 0};
+
+static dl_status run_randn(dl_call *c) { return draw(c, normal_f()); }
+const dl_kernel dl_cuda_randn = {run_randn, NULL, DL_FLOATS, NULL, 0};
+
+/* Of a range below 2**32 the product has 96 bits, and only where its second word is 0 can a number have to be drawn
+ * again. */
+struct integer_f {
+    uint64_t low, range;
+    __device__ long operator()(const dl_rng_key &k, long i, uint64_t w) const {
+        if (range >> 32 == 0) {
+            uint64_t last = (uint64_t)(uint32_t)w * (uint32_t)range;
+            uint64_t first = (w >> 32) * (uint32_t)range + (last >> 32);
+            if ((uint32_t)first) return (long)(low + (first >> 32));
+        }
+        return (long)(low + dl_rng_below(k, (uint64_t)i, w, range));
+    }
+};
+static dl_status run_randint(dl_call *c) {
+    uint64_t low = (uint64_t)ATTR_I(c, RANDINT_LOW);
+    return draw_pairs<DL_ANY>(c, integer_f{low, (uint64_t)ATTR_I(c, RANDINT_HIGH) - low});
+}
+const dl_kernel dl_cuda_randint = {run_randint, NULL, DL_ANY, NULL, 0};
+
+/* Four elements share a block of words. */
+template <class T>
+__global__ void toss_kernel(const T *p, T *out, long n, bool aligned, dl_rng_key k, dl_fault_site site) {
+    long step = (long)gridDim.x * blockDim.x;
+    for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; 4 * i < n; i += step) {
+        dl_philox b = dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i);
+        dl_pack<T, 4> v;
+        if (aligned && 4 * i + 4 <= n) {
+            v = *(const dl_pack<T, 4> *)(p + 4 * i);
+        } else {
+#pragma unroll
+            for (int j = 0; j < 4; j++) v.v[j] = 4 * i + j < n ? p[4 * i + j] : dl_down<T>(0);
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            double at = (double)dl_up(v.v[j]);
+            bool good = at >= 0 && at <= 1;
+            if (!good) dl_fault_raise(site, DL_FAULT_PROBABILITY, 0, 0);
+            v.v[j] = dl_down<T>((int)(good && b.v[j] < dl_rng_threshold(at)));
+        }
+        if (4 * i + 4 <= n)
+            *(dl_pack<T, 4> *)(out + 4 * i) = v;
+        else
+            for (int j = 0; j < 4 && 4 * i + j < n; j++) out[4 * i + j] = v.v[j];
+    }
+}
+static dl_status run_bernoulli(dl_call *c) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    dl_tensor *x = g ? dl_cuda_contiguous(g, c->in[0]) : NULL, *o = c->out[0];
+    dl_tensor *flat = !x                    ? NULL
+                      : dl_is_contiguous(o) ? dl_ref(o)
+                                            : dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, c->device);
+    dl_status s = flat ? DL_OK : dl_failed();
+    if (s == DL_OK && o->numel)
+        s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
+            typedef decltype(tag) T;
+            toss_kernel<<<blocks_for(g, o->numel / 4 + 1), THREADS, 0, g->stream>>>(
+                (const T *)dl_ptr(x), (T *)dl_ptr(flat), (long)o->numel, (size_t)dl_ptr(x) % 16 == 0, key_of(c),
+                dl_gpu_site(g, c->op));
+            return dl_gpu_launched(g);
+        });
+    if (s == DL_OK && flat != o) s = dl_cuda_copy(g, o, flat);
+    dl_unref(x);
+    dl_unref(flat);
+    return s;
+}
+const dl_kernel dl_cuda_bernoulli = {run_bernoulli, NULL, DL_FLOATS, NULL, 0};
+
+/* ---- permutations: the order of random 64-bit keys, equal ones in the order of their numbers */
+
+__global__ static void keys_kernel(uint64_t *key, long *number, long n, dl_rng_key k) {
+    long i = (long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) key[i] = bits_of(k, i), number[i] = i;
+}
+
+/* Keys in the order of their bits from `low` on: runs of those that are alike get their whole order. */
+__global__ static void tidy_kernel(uint64_t *key, long *number, long n, int low) {
+    long i = (long)blockIdx.x * blockDim.x + threadIdx.x, end = i + 2;
+    if (i + 1 >= n) return;
+    uint64_t run = key[i] >> low;
+    if (key[i + 1] >> low != run || (i && key[i - 1] >> low == run)) return;
+    while (end < n && key[end] >> low == run) end++;
+    for (long k = i + 1; k < end; k++) {
+        uint64_t own = key[k];
+        long mine = number[k], to = k;
+        for (; to > i && key[to - 1] > own; to--) key[to] = key[to - 1], number[to] = number[to - 1];
+        key[to] = own, number[to] = mine;
+    }
+}
+
+/* The bits below which hardly any of n random keys are told apart. */
+static int lowest_bit(long n) {
+    int bits = 0;
+    while (bits < 62 && n >> bits) bits++;
+    int wanted = (2 * bits - 4 + 7) / 8 * 8;
+    return wanted < 64 ? 64 - (wanted > 16 ? wanted : 16) : 0;
+}
+
+static dl_status run_randperm(dl_call *c) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    dl_tensor *o = c->out[0];
+    long n = o->numel, one = 1;
+    if (!g) return dl_failed();
+    if (!n) return DL_OK;
+    uint64_t *key = (uint64_t *)dl_gpu_take(g, 4 * sizeof(long) * (size_t)n), *key2 = key + n;
+    long *number = (long *)(key2 + n), *sorted = number + n;
+    if (!key) return dl_failed();
+    keys_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>(key, number, n, key_of(c));
+    dl_status s = dl_gpu_launched(g);
+    int low = lowest_bit(n);
+    if (s == DL_OK) s = dl_cuda_sort_pairs(g, key, key2, number, sorted, n, low, 64);
+    if (s == DL_OK && low) {
+        tidy_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>(key2, sorted, n, low);
+        s = dl_gpu_launched(g);
+    }
+    if (s == DL_OK) s = dl_cuda_copy_strided(g, 1, &n, dl_ptr(o), (dl_dtype)o->dtype, &one, sorted, DL_I64, &one);
+    dl_gpu_drop(g, key);
+    return s;
+}
+const dl_kernel dl_cuda_randperm = {run_randperm, NULL, DL_ANY, NULL, 0};

@@ -1,0 +1,15 @@
+/* Indices on the device: i64 or i32, negative ones counting from the end, those out of range reported. */
+#ifndef DL_CUDA_INDEX_CUH
+#define DL_CUDA_INDEX_CUH
+
+#include "cuda/runtime/iter.cuh"
+
+/* The index at p in 0 .. size - 1; -1 for one out of range. */
+__device__ inline long dl_index_at(const char *p, int wide, long size, const dl_fault_site &site) {
+    long given = wide ? *(const long *)p : *(const int *)p, at = given < 0 ? given + size : given;
+    if (at >= 0 && at < size) return at;
+    dl_fault_raise(site, DL_FAULT_INDEX, given, size);
+    return -1;
+}
+
+#endif

@@ -1,0 +1,168 @@
+/* Kernels of the optimizers' ops, NAME_step, from optim/optimizers.def: one launch for all tensors of the lists. Rate
+ * and step are read on the device. */
+#include "cuda/kernels/rows.cuh"
+#include "cuda/runtime/tensor_lists.h"
+#include "ops/each.h"
+#include "ops/formula.h"
+
+enum { THREADS = 256, LISTS = 2 + DL_OPTIM_STATES, HEAD = 2 };
+static_assert((int)LISTS <= (int)DL_LISTS, "an item has a place for each list");
+
+typedef struct step_of {
+    dl_optim_call call;
+    const void *lr, *step;
+    bool halts; /* lr: rate, halt */
+    int lr_dtype, step_dtype;
+    dl_fault_site site;
+} step_of;
+
+#define DL_SCALARS_FN static __device__
+#include "optim/scalars.h"
+
+/* Whether an optional state is there, where it lies, its element. Names of the loop's own end in _. */
+#define HAS(i, n) const bool has_##n = wants_ >> i & 1;
+#define PLACE(i, n) T *__restrict__ n##_ = (T *)t_.p[at_ + i];
+#define READ(i, n) T n = n##_[i_];
+#define READ_OPTIONAL(i, n) T n = has_##n ? n##_[i_] : T(0);
+#define WRITE(i, n) n##_[i_] = n;
+#define WRITE_OPTIONAL(i, n)                                                                                           \
+    if (has_##n) n##_[i_] = n;
+#define STATES(...) (__VA_ARGS__)
+#define OPTIONAL(...) (__VA_ARGS__)
+#define SCALARS(...) __VA_ARGS__
+#define K(name, expr)                                                                                                  \
+    const T name = (T)*k_++;                                                                                           \
+    (void)name;
+#define UPDATE(...) __VA_ARGS__
+#define FIRST first_
+#define OPTIMIZER(name, other, text, how, options, ranges, states, optional, when, scalars, update, samples)           \
+    struct name##_row {                                                                                                \
+        static __device__ void prepare(const double *v, double lr, double t, double *k) {                              \
+            scalars_##name(v, lr, t, k);                                                                               \
+        }                                                                                                              \
+        template <class T>                                                                                             \
+        static __device__ void run(const double *k_, bool first_, unsigned wants_, const dl_item &t_, long from_,      \
+                                   long to_) {                                                                         \
+            const T lr = (T)*k_++;                                                                                     \
+            scalars T *__restrict__ p_ = (T *)t_.p[0];                                                                 \
+            const T *__restrict__ g_ = (const T *)t_.p[1];                                                             \
+            int at_ = 2;                                                                                               \
+            (void)lr;                                                                                                  \
+            DL_EACH(PLACE, states)                                                                                     \
+            at_ += DL_COUNT(states);                                                                                   \
+            DL_EACH(HAS, optional)                                                                                     \
+            DL_EACH(PLACE, optional)                                                                                   \
+            _Pragma("unroll 4") for (long i_ = from_ + threadIdx.x; i_ < to_; i_ += THREADS) {                         \
+                T p = p_[i_];                                                                                          \
+                const T g = g_[i_];                                                                                    \
+                DL_EACH(READ, states)                                                                                  \
+                DL_EACH(READ_OPTIONAL, optional)                                                                       \
+                update p_[i_] = p;                                                                                     \
+                DL_EACH(WRITE, states)                                                                                 \
+                DL_EACH(WRITE_OPTIONAL, optional)                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    };
+#include "optim/optimizers.def"
+
+template <class ROW> __global__ static void __launch_bounds__(THREADS) step_kernel(step_of o, dl_table all) {
+    __shared__ double k[DL_OPTIM_SCALARS];
+    if (o.halts && ((const double *)o.lr)[1] != 0) return;
+    if (!threadIdx.x) {
+        double t = dl_get(o.step, o.step_dtype, 0);
+        if (!(t >= 1)) dl_fault_raise(o.site, DL_FAULT_STEP, (long)t, 0);
+        ROW::prepare(o.call.v, dl_get(o.lr, o.lr_dtype, 0), t, k);
+    }
+    __syncthreads();
+    const dl_piece at = all.pieces[blockIdx.x];
+    const dl_item t = all.items[at.item];
+    long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
+    unsigned wants = o.call.states >> o.call.own;
+    if (t.dtype == DL_F64)
+        ROW::template run<double>(k, o.call.first, wants, t, from, to);
+    else
+        ROW::template run<float>(k, o.call.first, wants, t, from, to);
+}
+
+/* ---- lists */
+
+typedef struct lists {
+    int n, lists;
+    int place[LISTS]; /* of each list in an item */
+    dl_tensor **own;  /* [lists * n]: the tensors themselves, or copies laid out like the parameter */
+    dl_item *items;
+} lists;
+
+static bool gapless(const dl_tensor *t) {
+    long span = 1;
+    for (int i = 0; i < t->ndim; i++) span += (t->shape[i] - 1) * t->stride[i];
+    return span == t->numel && dl_strides_are_dense(t->ndim, t->shape, t->stride);
+}
+
+static dl_status lay_out(dl_gpu *g, dl_call *c, lists *l) {
+    for (int i = 0; i < l->n; i++) {
+        dl_tensor *p = c->in[HEAD + i], *like;
+        if (p->dtype != DL_F32 && p->dtype != DL_F64)
+            return dl_fail(DL_ERR_DTYPE, "parameters are f32 or f64, not %s", dl_dtype_name((dl_dtype)p->dtype));
+        like = gapless(p) ? dl_ref(p) : dl_tensor_empty(p->ndim, p->shape, (dl_dtype)p->dtype, p->st->device);
+        for (int k = 0; like && k < l->lists; k++) {
+            dl_tensor *t = dl_cuda_strided_like(g, c->in[HEAD + k * l->n + i], like);
+            if (!t) break;
+            l->own[k * l->n + i] = t;
+            l->items[i].p[l->place[k]] = dl_ptr(t);
+        }
+        bool good = like && l->own[(l->lists - 1) * l->n + i];
+        dl_unref(like);
+        if (!good) return dl_failed();
+        l->items[i].n = p->numel;
+        l->items[i].dtype = p->dtype;
+    }
+    return DL_OK;
+}
+
+template <class ROW> static dl_status launch(dl_gpu *g, const step_of *o, const lists *l) {
+    dl_table all;
+    dl_status s = dl_table_get(g, l->items, l->n, &all);
+    if (s != DL_OK || !all.count) return s;
+    step_kernel<ROW><<<(unsigned)all.count, THREADS, 0, g->stream>>>(*o, all);
+    return dl_gpu_launched(g);
+}
+
+/* What was copied is put back, but for gradients. */
+static dl_status put_back(dl_gpu *g, dl_call *c, const lists *l) {
+    for (int k = 0; k < l->lists; k++)
+        for (int i = 0; i < l->n; i++) {
+            dl_tensor *t = c->in[HEAD + k * l->n + i], *own = l->own[k * l->n + i];
+            dl_status s = k == 1 || own == t ? DL_OK : dl_cuda_copy(g, t, own);
+            if (s != DL_OK) return s;
+        }
+    return DL_OK;
+}
+
+template <class ROW> static dl_status run_step(dl_call *c) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    step_of o = {};
+    lists l = {};
+    if (!g) return dl_failed();
+    dl_optim_read(c, &o.call);
+    o.lr = dl_ptr(c->in[0]), o.lr_dtype = c->in[0]->dtype, o.halts = c->in[0]->numel == 2;
+    o.step = dl_ptr(c->in[1]), o.step_dtype = c->in[1]->dtype;
+    o.site = dl_gpu_site(g, c->op);
+    l.place[1] = 1, l.lists = 2;
+    for (int k = 0; k < DL_OPTIM_STATES; k++)
+        if (o.call.states >> k & 1) l.place[l.lists++] = 2 + k;
+    l.n = (c->nin - HEAD) / l.lists;
+    l.own = (dl_tensor **)calloc((size_t)(l.n * l.lists + 1), sizeof *l.own);
+    l.items = (dl_item *)calloc((size_t)(l.n + 1), sizeof *l.items);
+    dl_status s = l.own && l.items ? lay_out(g, c, &l) : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
+    if (s == DL_OK) s = launch<ROW>(g, &o, &l);
+    if (s == DL_OK) s = put_back(g, c, &l);
+    for (int i = 0; l.own && i < l.n * l.lists; i++) dl_unref(l.own[i]);
+    free(l.own);
+    free(l.items);
+    return s;
+}
+
+/* The learning rate, which is the first input, has any number dtype. */
+#define OPTIMIZER(name, ...) const dl_kernel dl_cuda_##name##_step = {run_step<name##_row>, NULL, DL_NUMBERS, NULL, 0};
+#include "optim/optimizers.def"

@@ -1,0 +1,231 @@
+/* How reductions are laid out, and the kernels of sums, products, truth and logsumexp of dimensions. Floating sums run
+ * in f64. */
+#include "cuda/kernels/reduce.cuh"
+#include "cuda/kernels/rows.cuh"
+
+enum { WANTED_BLOCKS = DL_GPU_DONE, WANTED_BY_COLUMN = 1024, LEAST_EACH = 8, FEW_BLOCKS = 132 };
+
+/* So many parts for each thread are joined at once, else by groups. */
+enum { AT_ONCE = 8 };
+
+/* The dimensions of x in `mask`, merged where they lie one in the other; sorted by step where order does not matter. */
+static void dims_of(dl_red_dims *d, const dl_tensor *x, unsigned mask, bool sorted) {
+    d->n = 0;
+    for (int i = x->ndim - 1; i >= 0; i--) {
+        if (!(mask >> i & 1) || x->shape[i] == 1) continue;
+        int at = d->n++;
+        for (; sorted && at > 0 && labs(d->step[at - 1]) > labs(x->stride[i]); at--)
+            d->count[at] = d->count[at - 1], d->step[at] = d->step[at - 1];
+        d->count[at] = x->shape[i], d->step[at] = x->stride[i];
+    }
+    int m = 0;
+    for (int i = 1; i < d->n; i++) {
+        if (d->step[i] == d->step[m] * d->count[m])
+            d->count[m] *= d->count[i];
+        else
+            m++, d->count[m] = d->count[i], d->step[m] = d->step[i];
+    }
+    if (!d->n) d->count[0] = 1, d->step[0] = 0;
+    d->n = d->n ? m + 1 : 1;
+}
+
+/* Can `by` numbers be read at once along the innermost dimension of `in`? */
+static bool in_vectors(const dl_red_dims *in, const dl_red_dims *other, long by) {
+    bool good = in->step[0] == 1 && in->count[0] % by == 0;
+    for (int i = 1; i < in->n; i++) good = good && in->step[i] % by == 0;
+    for (int i = 0; i < other->n; i++) good = good && other->step[i] % by == 0;
+    return good;
+}
+
+static void count_vectors(dl_red_dims *in, dl_red_dims *other, long by) {
+    in->count[0] /= by;
+    for (int i = 1; i < in->n; i++) in->step[i] /= by;
+    for (int i = 0; i < other->n; i++) other->step[i] /= by;
+}
+
+static void divisors(dl_red_dims *d) {
+    long total = 1;
+    for (int i = 0; i < d->n; i++) total *= d->count[i];
+    d->wide = total >= 0x7fffffff;
+    for (int i = 0; i < d->n && !d->wide; i++) d->size[i] = dl_divisor((uint32_t)(d->count[i] ? d->count[i] : 1));
+}
+
+static int power_of_two(long n, int most) {
+    int p = 1;
+    while (p < n && p < most) p *= 2;
+    return p;
+}
+
+/* The shape of a block. */
+static void block_of(dl_red_plan *p) {
+    if (p->cols) {
+        p->by = power_of_two((p->n + 1) / 2, 8);
+        p->bx = DL_RED_THREADS / p->by;
+        if (p->outs <= p->bx / 2) p->bx = power_of_two(p->outs, p->bx), p->by = DL_RED_THREADS / p->bx;
+        return;
+    }
+    p->by = power_of_two((p->n + LEAST_EACH - 1) / LEAST_EACH, DL_RED_THREADS);
+    while (p->by < DL_RED_THREADS && p->by < p->n && p->outs * p->by < (long)FEW_BLOCKS * DL_RED_THREADS) p->by *= 2;
+    p->bx = DL_RED_THREADS / p->by;
+}
+
+void dl_red_plan_of(dl_red_plan *p, const dl_tensor *x, unsigned mask, bool in_order, const void *also) {
+    p->outs = p->n = 1;
+    for (int i = 0; i < x->ndim; i++) *(mask >> i & 1 ? &p->n : &p->outs) *= x->shape[i];
+    dims_of(&p->kept, x, ~mask, false);
+    dims_of(&p->red, x, mask, !in_order);
+    p->cols = p->outs > 1 && p->n > 1 && labs(p->kept.step[0]) < labs(p->red.step[0]);
+    dl_red_dims *in = p->cols ? &p->kept : &p->red, *other = p->cols ? &p->red : &p->kept;
+    size_t size = dl_esize(x);
+    int by = p->cols ? dl_red_across(size) : dl_red_along(size);
+    p->vector = p->n && p->outs && ((size_t)dl_ptr(x) | (size_t)also) % (by * size) == 0 && in_vectors(in, other, by);
+    if (p->vector) {
+        count_vectors(in, other, by);
+        *(p->cols ? &p->outs : &p->n) /= by;
+    }
+    divisors(&p->kept);
+    divisors(&p->red);
+    block_of(p);
+    long blocks = (p->outs + p->bx - 1) / p->bx, most = p->n / ((long)p->by * LEAST_EACH);
+    long wanted = p->cols ? WANTED_BY_COLUMN : WANTED_BLOCKS;
+    long splits = blocks < wanted ? wanted / (blocks ? blocks : 1) : 1;
+    if (splits > most) splits = most > 1 ? most : 1;
+    long unit = 4L * p->by;
+    p->chunk = ((p->n + splits - 1) / splits + unit - 1) / unit * unit;
+    p->splits = p->n ? (int)((p->n + p->chunk - 1) / p->chunk) : 1;
+    if (!p->chunk) p->chunk = unit;
+    p->group = 0;
+    if (p->splits > AT_ONCE * p->by)
+        for (p->group = 1; p->group * p->group < p->splits;) p->group *= 2;
+}
+
+/* ---- the functions */
+
+template <class T> using sum_t = std::conditional_t<std::is_floating_point<calc_t<T>>::value, double, long>;
+template <class T> using total_t = std::conditional_t<std::is_floating_point<calc_t<T>>::value, T, long>;
+
+template <class T> struct sum_op : dl_red_op {
+    typedef sum_t<T> A;
+    total_t<T> *out;
+    double n; /* divides the sum: the mean */
+    __device__ A identity() const { return 0; }
+    __device__ A take(A a, calc_t<T> x, long, int) const { return a + (A)x; }
+    __device__ A join(A a, A b) const { return a + b; }
+    __device__ void finish(A a, long i, int) const {
+        if constexpr (std::is_same<A, double>::value)
+            out[i] = dl_down<T>(a / n);
+        else
+            out[i] = a;
+    }
+};
+
+template <class T> struct square_op : dl_red_op {
+    typedef double A;
+    T *out;
+    __device__ A identity() const { return 0; }
+    __device__ A take(A a, calc_t<T> x, long, int) const { return a + (A)x * (A)x; }
+    __device__ A join(A a, A b) const { return a + b; }
+    __device__ void finish(A a, long i, int) const { out[i] = dl_down<T>((calc_t<T>)a); }
+};
+
+/* Sums of x and of x**2, less the first element, which keeps the difference of the squares exact. */
+template <class T> struct var_op : dl_red_op {
+    struct A {
+        double a, b;
+    };
+    T *out;
+    double n, free; /* what the sum of squares is divided by */
+    __device__ double context(calc_t<T> x, long) const { return isfinite(x) ? (double)x : 0; }
+    __device__ A identity() const { return {0, 0}; }
+    __device__ A take(A s, calc_t<T> x, long, double first) const {
+        double d = (double)x - first;
+        return {s.a + d, s.b + d * d};
+    }
+    __device__ A join(A s, A t) const { return {s.a + t.a, s.b + t.b}; }
+    __device__ void finish(A s, long i, double) const {
+        double rest = s.b - s.a * s.a / n;
+        out[i] = dl_down<T>((calc_t<T>)((rest < 0 ? 0 : rest) / free));
+    }
+};
+
+template <class T> struct prod_op : dl_red_op {
+    typedef sum_t<T> A;
+    total_t<T> *out;
+    __device__ A identity() const { return 1; }
+    __device__ A take(A a, calc_t<T> x, long, int) const { return a * (A)x; }
+    __device__ A join(A a, A b) const { return a * b; }
+    __device__ void finish(A a, long i, int) const { out[i] = dl_down<total_t<T>>(a); }
+};
+
+template <class T> struct truth_op : dl_red_op {
+    typedef int A;
+    bool *out;
+    bool every;
+    __device__ A identity() const { return every; }
+    __device__ A take(A a, calc_t<T> x, long, int) const { return join(a, x != calc_t<T>(0)); }
+    __device__ A join(A a, A b) const { return every ? a & b : a | b; }
+    __device__ void finish(A a, long i, int) const { out[i] = a != 0; }
+};
+
+/* Sum of e ** (x - shift), where the shift is the largest x so far, or 0 while that is infinite. */
+template <class T> struct lse_op : dl_red_op {
+    enum { BULK = true };
+    typedef calc_t<T> C;
+    typedef dl_exponentials<C> A;
+    T *out;
+    __device__ A identity() const { return A::none(); }
+    template <int N> __device__ A bulk(A a, const C (&x)[N]) const { return a.with(x); }
+    __device__ A join(A a, A b) const { return a.with(b); }
+    __device__ void finish(A a, long i, int) const { out[i] = dl_down<T>((C)(log(a.sum) + (double)A::shift(a.top))); }
+};
+
+/* ---- kernels */
+
+DL_REDUCTION(sum, DL_ANY, sum_op<T>{{}, (total_t<T> *)out, 1})
+DL_REDUCTION(mean, DL_FLOATS, sum_op<T>{{}, (total_t<T> *)out, r.each})
+DL_REDUCTION(square_sum, DL_FLOATS, square_op<T>{{}, (T *)out})
+static double positive(double n) { return n > 0 ? n : 0; }
+DL_REDUCTION(var, DL_FLOATS, var_op<T>{{}, (T *)out, r.each, positive(r.each - (double)ATTR_I(c, VAR_CORRECTION))})
+DL_REDUCTION(prod, DL_ANY, prod_op<T>{{}, (total_t<T> *)out})
+DL_REDUCTION(any, DL_ANY, truth_op<T>{{}, (bool *)out, false})
+DL_REDUCTION(all, DL_ANY, truth_op<T>{{}, (bool *)out, true})
+DL_REDUCTION_RUN(logsumexp, DL_FLOATS, lse_op<T>{{}, (T *)out})
+
+struct lse_slope_f {
+    template <class C> __device__ C operator()(C x, C y, C g) const { return g * exp(x - y); }
+};
+
+/* t, a result of reducing x, over the shape of x. */
+static void repeated(dl_it *it, const dl_tensor *t, const dl_tensor *x, unsigned mask) {
+    long stride[DL_MAX_DIM];
+    for (int i = 0, k = 0; i < x->ndim; i++) {
+        bool gone = mask >> i & 1;
+        stride[i] = gone ? 0 : t->stride[k];
+        k += !gone || t->ndim == x->ndim;
+    }
+    dl_it_operand(it, dl_ptr(t), dl_esize(t), x->ndim, x->shape, stride);
+}
+
+static dl_status grad_logsumexp(dl_back *b) {
+    dl_tensor *x = IN_(LOGSUMEXP_INPUT), *y = OUT_(LOGSUMEXP_OUT);
+    dl_gpu *gpu = x && y ? dl_gpu_use(x->st->device) : NULL;
+    dl_tensor *g = gpu ? dl_tmp(b, dl_to_dtype(b->g[0], (dl_dtype)x->dtype)) : NULL;
+    dl_tensor *dx = g ? dl_tmp(b, dl_cuda_empty_like(x, (dl_dtype)x->dtype)) : NULL;
+    unsigned mask = 0;
+    if (!dx) return dl_fail_null("the gradient");
+    dl_status s = dl_reduced_dims(b->op, b->attr, x->ndim, &mask);
+    if (s != DL_OK) return s;
+    dl_it it;
+    dl_it_begin(&it, x->ndim, x->shape);
+    dl_it_tensor(&it, dx);
+    dl_it_tensor(&it, x);
+    repeated(&it, y, x, mask);
+    repeated(&it, g, x, mask);
+    dl_it_end(&it);
+    s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        return dl_each<lse_slope_f, T, T, T, T>(gpu, it, lse_slope_f());
+    });
+    return s == DL_OK ? dl_give(b, 0, dl_ref(dx)) : s;
+}
+const dl_kernel dl_cuda_logsumexp = {run_logsumexp, grad_logsumexp, DL_FLOATS, NULL, 0};

@@ -1,0 +1,56 @@
+/* Adding rows at listed places so that the same operands give the same bits. Sorted by place, and added up in the order
+ * in which they came, in runs of fixed lengths (scatter.cu); or where a line of the result fits into shared memory as
+ * integers (cuda/kernels/index_add_lines.cu). */
+#ifndef DL_CUDA_SCATTER_H
+#define DL_CUDA_SCATTER_H
+
+#include "cuda/runtime/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* o[a][key[i]][b] += v[a][i][b] for a < outer, i < n, b < inner, where o has `size` places; both contiguous. */
+typedef struct dl_adds {
+    void *o;
+    const void *v;
+    int dtype;
+    long outer, size, n, inner;
+} dl_adds;
+
+/* Are keys 32 bits wide, else 64? */
+static inline bool dl_adds_narrow(const dl_adds *a) { return a->size < 0xffffffff && a->n < 0xffffffff; }
+/* key: n numbers on the device below `size`, unsigned or uint64_t; those with `size` are left out. Floating sums run in
+ * f64. */
+dl_status dl_cuda_adds(dl_gpu *g, const dl_adds *a, const void *key);
+
+/* o[a][index][b] = start + the sum of v[a][i][b] over the i with that index, index[i] if `list` is set, else
+ * index[a][i][b], for a < outer, i < n, index < size, b < inner; all contiguous. start NULL: zeros; o: in place. */
+typedef struct dl_lines {
+    void *o;
+    const void *start, *v, *index;
+    int dtype;
+    bool list, wide, same; /* wide: indices are i64, else i32; same: all parts are the number at v */
+    long outer, size, n, inner;
+    dl_fault_site site;
+} dl_lines;
+
+/* Is this a case for dl_cuda_lines? Short lines of f32, f16 or bf16, and enough of them. */
+bool dl_lines_take(const dl_gpu *g, const dl_lines *l);
+dl_status dl_cuda_lines(dl_gpu *g, const dl_lines *l);
+
+/* Sorts n numbers and, beside them, others, by bits `from` to `to` - 1; equal ones keep their order. Results in the
+ * second array of each pair. */
+dl_status dl_cuda_sort_pairs(dl_gpu *g, const uint64_t *key, uint64_t *sorted_key, const long *v, long *sorted_v,
+                             long n, int from, int to);
+dl_status dl_cuda_sort_words(dl_gpu *g, const unsigned *key, unsigned *sorted_key, const unsigned *v,
+                             unsigned *sorted_v, long n, int from, int to);
+
+/* Gradients of index_select and gather (cuda/kernels/index_add.cu). */
+dl_status dl_cuda_grad_index_select(dl_back *b);
+dl_status dl_cuda_grad_gather(dl_back *b);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

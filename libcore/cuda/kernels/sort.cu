@@ -1,0 +1,281 @@
+/* Kernels of sort and topk. Elements become unsigned keys (core/sort_key.h) beside their places, which are sorted by
+ * both, so that equal elements keep their order. Rows lie in the last dimension, where others are brought first. Short
+ * rows are sorted in shared memory by a network, long ones by CUB's radix sort, all rows at once; the first few of a
+ * long row are selected by the digits of their keys and then sorted. */
+#include "cuda/kernels/rows.cuh"
+#include "cuda/kernels/scatter.h"
+
+#include "core/sort_key.h"
+
+enum {
+    THREADS = 256,
+    SHORT = 2048,
+    NETWORK = 512,
+    SELECT_THREADS = 512,
+    ALONE = 1 << 16,
+    DIGIT = 8,
+    VALUES = 1 << DIGIT
+};
+
+/* Keys of up to 32 bits, in 32; else in 64. */
+template <class U> using word_of = std::conditional_t<sizeof(U) <= 4, unsigned, uint64_t>;
+
+/* U: unsigned numbers of the size of an element. Of each row of n elements the first k are wanted. */
+template <class U> struct order_job {
+    const U *x;
+    U *values;
+    long *places;
+    long rows, n, k;
+    dl_order order;
+    __device__ word_of<U> key(long at) const { return (word_of<U>)dl_order_key(order, x[at]); }
+};
+
+/* ---- in shared memory */
+
+template <class K> struct entry {
+    K key;
+    unsigned at;
+    __device__ bool operator<(const entry &b) const { return key < b.key || (key == b.key && at < b.at); }
+};
+/* Both in one number. */
+template <> struct entry<unsigned> {
+    uint64_t both;
+    __device__ bool operator<(const entry &b) const { return both < b.both; }
+};
+__device__ inline void set(entry<unsigned> &e, unsigned key, unsigned at) { e.both = (uint64_t)key << 32 | at; }
+__device__ inline void set(entry<uint64_t> &e, uint64_t key, unsigned at) { e.key = key, e.at = at; }
+__device__ inline unsigned place(const entry<unsigned> &e) { return (unsigned)e.both; }
+__device__ inline unsigned place(const entry<uint64_t> &e) { return e.at; }
+/* Behind all others. */
+template <class K> __device__ inline void set_last(entry<K> &e) { set(e, ~K(0), ~0u); }
+
+/* Batcher's bitonic network over each `width`, a power of two, of `count` entries; all threads of the block take part.
+ */
+template <class E> __device__ void network(E *e, int width, int count) {
+    for (int size = 2; size <= width; size *= 2)
+        for (int step = size / 2; step; step /= 2) {
+            __syncthreads();
+            for (int t = threadIdx.x; t < count / 2; t += blockDim.x) {
+                int i = 2 * t - (t & (step - 1));
+                bool down = i & (width - 1) & size;
+                E a = e[i], b = e[i + step];
+                if ((b < a) != down) e[i] = b, e[i + step] = a;
+            }
+        }
+    __syncthreads();
+}
+
+template <class U> __global__ void short_kernel(const __grid_constant__ order_job<U> j, int width, int side) {
+    typedef entry<word_of<U>> E;
+    extern __shared__ uint64_t memory[];
+    E *e = (E *)memory;
+    long first = (long)blockIdx.x * side;
+    for (int i = threadIdx.x; i < width * side; i += blockDim.x) {
+        long row = first + i / width, at = i % width;
+        if (row < j.rows && at < j.n)
+            set(e[i], j.key(row * j.n + at), (unsigned)at);
+        else
+            set_last(e[i]);
+    }
+    network(e, width, width * side);
+    for (int i = threadIdx.x; i < width * side; i += blockDim.x) {
+        long row = first + i / width, at = i % width;
+        if (row >= j.rows || at >= j.k) continue;
+        unsigned from = place(e[i]);
+        j.places[row * j.k + at] = from;
+        j.values[row * j.k + at] = j.x[row * j.n + from];
+    }
+}
+
+static int power_of_two(long n) {
+    int p = 2;
+    while (p < n) p *= 2;
+    return p;
+}
+
+template <class U> static dl_status sort_short(dl_gpu *g, const order_job<U> &j) {
+    int width = power_of_two(j.n), side = width < NETWORK ? NETWORK / width : 1;
+    int threads = width * side / 2 < 1024 ? width * side / 2 : 1024;
+    size_t bytes = sizeof(entry<word_of<U>>) * (size_t)(width * side);
+    short_kernel<U><<<(unsigned)((j.rows + side - 1) / side), threads, bytes, g->stream>>>(j, width, side);
+    return dl_gpu_launched(g);
+}
+
+/* ---- by radix, all rows at once */
+
+static unsigned blocks_for(long n) { return (unsigned)((n + THREADS - 1) / THREADS); }
+static int bits_of(long n) {
+    int bits = 0;
+    while (bits < 62 && n >> bits) bits++;
+    return bits;
+}
+
+/* The row above the bits of the key where there is room, else the key alone; beside it the place in memory. */
+template <class U, class K>
+__global__ void __launch_bounds__(THREADS) keys_kernel(const __grid_constant__ order_job<U> j, K *key, K *at) {
+    long i = (long)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= j.rows * j.n) return;
+    K row = sizeof(U) < sizeof(K) ? (K)(i / j.n) << (8 * sizeof(U) % (8 * sizeof(K))) : 0;
+    key[i] = row | (K)j.key(i);
+    at[i] = (K)i;
+}
+__global__ static void __launch_bounds__(THREADS) row_kernel(const uint64_t *at, uint64_t *key, long n, long row) {
+    long i = (long)blockIdx.x * THREADS + threadIdx.x;
+    if (i < n) key[i] = at[i] / row;
+}
+template <class U, class K>
+__global__ void __launch_bounds__(THREADS) take_kernel(const __grid_constant__ order_job<U> j, const K *at) {
+    long i = (long)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= j.rows * j.k) return;
+    long row = i / j.k, from = (long)at[row * j.n + i % j.k];
+    j.places[i] = from - row * j.n;
+    j.values[i] = j.x[from];
+}
+
+/* The sorted places are in *at, or in *at2. */
+static dl_status sort_keys(dl_gpu *g, unsigned *key, unsigned *key2, unsigned **at, unsigned *at2, long n, int bits,
+                           long) {
+    dl_status s = dl_cuda_sort_words(g, key, key2, *at, at2, n, 0, bits);
+    *at = at2;
+    return s;
+}
+/* row: 0, or its length where it is not in the keys; then a second sort puts the rows in order again. */
+static dl_status sort_keys(dl_gpu *g, uint64_t *key, uint64_t *key2, uint64_t **at, uint64_t *at2, long n, int bits,
+                           long row) {
+    dl_status s = dl_cuda_sort_pairs(g, key, key2, (const long *)*at, (long *)at2, n, 0, bits);
+    if (s != DL_OK || !row) return *at = at2, s;
+    row_kernel<<<blocks_for(n), THREADS, 0, g->stream>>>(at2, key, n, row);
+    s = dl_gpu_launched(g);
+    return s == DL_OK ? dl_cuda_sort_pairs(g, key, key2, (const long *)at2, (long *)*at, n, 0, bits_of(n / row)) : s;
+}
+
+template <class K, class U> static dl_status sort_long(dl_gpu *g, const order_job<U> &j) {
+    long n = j.rows * j.n;
+    bool several = j.rows > 1, beside = sizeof(U) == sizeof(K);
+    K *work = (K *)dl_gpu_take(g, 4 * sizeof(K) * (size_t)n), *at = work + n;
+    if (!work) return dl_failed();
+    keys_kernel<U, K><<<blocks_for(n), THREADS, 0, g->stream>>>(j, work, at);
+    dl_status s = dl_gpu_launched(g);
+    int bits = 8 * (int)sizeof(U) + (several && !beside ? bits_of(j.rows) : 0);
+    if (s == DL_OK) s = sort_keys(g, work, work + 2 * n, &at, work + 3 * n, n, bits, several && beside ? j.n : 0);
+    if (s == DL_OK) {
+        take_kernel<U, K><<<blocks_for(j.rows * j.k), THREADS, 0, g->stream>>>(j, at);
+        s = dl_gpu_launched(g);
+    }
+    dl_gpu_drop(g, work);
+    return s;
+}
+
+/* ---- the first few of long rows, a block a row */
+
+/* The key of number k - 1 in order, and how many of those equal to it are among the first k. */
+template <class U> __device__ word_of<U> last_key(const order_job<U> &j, const long base, long *equal) {
+    typedef word_of<U> K;
+    __shared__ unsigned count[VALUES];
+    __shared__ int digit;
+    __shared__ long left;
+    K key = 0, known = 0; /* its digits so far, and where these are */
+    if (!threadIdx.x) left = j.k;
+    for (int shift = 8 * (int)sizeof(U) - DIGIT; shift >= 0; shift -= DIGIT) {
+        for (int v = threadIdx.x; v < VALUES; v += blockDim.x) count[v] = 0;
+        __syncthreads();
+        for (long i = threadIdx.x; i < j.n; i += blockDim.x) {
+            K own = j.key(base + i);
+            if ((own & known) == key) atomicAdd(&count[own >> shift & (VALUES - 1)], 1u);
+        }
+        __syncthreads();
+        if (!threadIdx.x)
+            for (digit = 0; left > count[digit]; digit++) left -= count[digit];
+        __syncthreads();
+        key |= (K)digit << shift, known |= (K)(VALUES - 1) << shift;
+    }
+    *equal = left;
+    return key;
+}
+
+template <class U>
+__global__ void __launch_bounds__(SELECT_THREADS) select_kernel(const __grid_constant__ order_job<U> j, int width) {
+    typedef entry<word_of<U>> E;
+    extern __shared__ uint64_t memory[];
+    __shared__ unsigned before[SELECT_THREADS / DL_WARP], taken;
+    E *e = (E *)memory;
+    long base = (long)blockIdx.x * j.n, equal;
+    int lane = threadIdx.x % DL_WARP, warp = threadIdx.x / DL_WARP;
+    word_of<U> last = last_key(j, base, &equal);
+    long smaller = j.k - equal, seen = 0;
+    for (int i = threadIdx.x; i < width; i += SELECT_THREADS) set_last(e[i]);
+    if (!threadIdx.x) taken = 0;
+    for (long from = 0; from < j.n; from += SELECT_THREADS) {
+        long i = from + threadIdx.x;
+        word_of<U> own = i < j.n ? j.key(base + i) : 0;
+        bool same = i < j.n && own == last;
+        unsigned all = __ballot_sync(0xffffffffu, same);
+        __syncthreads();
+        if (!lane) before[warp] = __popc(all);
+        __syncthreads();
+        if (i < j.n && own < last) set(e[atomicAdd(&taken, 1u)], own, (unsigned)i);
+        if (seen < equal) { /* in their order */
+            long rank = seen + __popc(all & ((1u << lane) - 1));
+            for (int w = 0; w < warp; w++) rank += before[w];
+            if (same && rank < equal) set(e[smaller + rank], own, (unsigned)i);
+            for (int w = 0; w < SELECT_THREADS / DL_WARP; w++) seen += before[w];
+        }
+    }
+    network(e, width, width);
+    for (int i = threadIdx.x; i < j.k; i += SELECT_THREADS) {
+        unsigned from = place(e[i]);
+        j.places[blockIdx.x * j.k + i] = from;
+        j.values[blockIdx.x * j.k + i] = j.x[base + from];
+    }
+}
+
+template <class U> static dl_status select_first(dl_gpu *g, const order_job<U> &j) {
+    int width = power_of_two(j.k);
+    size_t bytes = sizeof(entry<word_of<U>>) * (size_t)width;
+    select_kernel<U><<<(unsigned)j.rows, SELECT_THREADS, bytes, g->stream>>>(j, width);
+    return dl_gpu_launched(g);
+}
+
+/* ---- the choice */
+
+template <class U> static dl_status sort_rows(dl_gpu *g, const order_job<U> &j) {
+    if (j.n <= SHORT) return sort_short(g, j);
+    bool few_blocks = j.rows < g->sms && j.n > ALONE;
+    if (j.k <= SHORT / 2 && j.k < j.n / 4 && !few_blocks && j.n < 0xffffffff) return select_first(g, j);
+    if (sizeof(U) == 4 && j.rows == 1 && j.n < 0xffffffff) return sort_long<word_of<U>>(g, j);
+    return sort_long<uint64_t>(g, j);
+}
+
+/* x, values and places contiguous, the rows in their last dimension. */
+static dl_status sort_last(const dl_tensor *x, bool down, dl_tensor *values, dl_tensor *places) {
+    dl_gpu *g = dl_gpu_use(x->st->device);
+    if (!g) return dl_failed();
+    if (!values->numel) return DL_OK;
+    long n = x->ndim ? x->shape[x->ndim - 1] : 1, rows = (long)x->numel / n;
+    return dl_dispatch_size(dl_esize(x), [&](auto tag) {
+        typedef decltype(tag) U;
+        order_job<U> j = {(const U *)dl_ptr(x),
+                          (U *)dl_ptr(values),
+                          (long *)dl_ptr(places),
+                          rows,
+                          n,
+                          (long)values->numel / rows,
+                          dl_order_of((dl_dtype)x->dtype, down)};
+        return sort_rows(g, j);
+    });
+}
+
+static dl_status copy(dl_tensor *to, const dl_tensor *from) {
+    dl_gpu *g = dl_gpu_use(to->st->device);
+    return g ? dl_cuda_copy(g, to, from) : dl_failed();
+}
+
+static const dl_sorter sorter = {sort_last, copy};
+static dl_status run_sort(dl_call *c) {
+    return dl_sort_along(c, ATTR_I(c, SORT_DIM), ATTR_I(c, SORT_DESCENDING) != 0, &sorter);
+}
+static dl_status run_topk(dl_call *c) {
+    return dl_sort_along(c, ATTR_I(c, TOPK_DIM), ATTR_I(c, TOPK_LARGEST) != 0, &sorter);
+}
+const dl_kernel dl_cuda_sort = {run_sort, NULL, DL_ANY, NULL, 0};
+const dl_kernel dl_cuda_topk = {run_topk, NULL, DL_ANY, NULL, 0};

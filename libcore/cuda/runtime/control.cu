@@ -1,0 +1,246 @@
+/* The step of a trainer as its device sees it: sums of loss and correct answers, norm of the gradients, what the
+ * optimizers are told, averaged weights, and the report that the host reads later. Sums are made in fixed order. */
+#include "cuda/runtime/graph.h"
+#include "cuda/kernels/rows.cuh"
+#include "cuda/runtime/tensor_lists.h"
+#include "core/control_step.h"
+
+enum { THREADS = 256 };
+
+/* ---- small uploads */
+
+struct small_bytes {
+    unsigned char b[DL_GPU_WRITE];
+};
+
+__global__ static void write_kernel(unsigned char *dst, const __grid_constant__ small_bytes p, int n) {
+    for (int i = threadIdx.x; i < n; i += THREADS) dst[i] = p.b[i];
+}
+
+dl_status dl_gpu_write(dl_gpu *g, void *dst, const void *src, size_t bytes) {
+    small_bytes p;
+    memcpy(p.b, src, bytes);
+    write_kernel<<<1, THREADS, 0, g->stream>>>((unsigned char *)dst, p, (int)bytes);
+    return dl_gpu_launched(g);
+}
+
+/* ---- a batch */
+
+typedef struct scores {
+    const void *out, *label;
+    int dtype, wide; /* labels are i64 */
+    long outer, d, inner;
+} scores;
+
+/* Is the answer for a row right? All threads of a warp get the result. The first of equal largest scores answers, as in
+ * argmax; a single score answers by its sign. */
+__device__ static bool right(const scores &s, long row) {
+    long at = row / s.inner * s.d * s.inner + row % s.inner;
+    long label = s.wide ? ((const long *)s.label)[row] : ((const int *)s.label)[row];
+    if (s.d == 1) return (dl_get(s.out, s.dtype, at) > 0) == label;
+    double top = -INFINITY;
+    int best = 0x7fffffff;
+    for (int c = threadIdx.x % DL_WARP; c < s.d; c += DL_WARP) {
+        double v = dl_get(s.out, s.dtype, at + c * s.inner);
+        if (v > top || (v == top && c < best)) top = v, best = c;
+    }
+#pragma unroll
+    for (int k = DL_WARP / 2; k; k /= 2) {
+        double v = __shfl_xor_sync(0xffffffffu, top, k);
+        int c = __shfl_xor_sync(0xffffffffu, best, k);
+        if (v > top || (v == top && c < best)) top = v, best = c;
+    }
+    double first = dl_get(s.out, s.dtype, at);
+    if (first != first || best == 0x7fffffff) best = 0;
+    return best == label;
+}
+
+/* The last block of a launch to come here gets true; what the others wrote before is then there to be read. */
+__device__ static bool last_block(dl_control *c) {
+    __threadfence();
+    bool last = atomicInc(&c->ticket, gridDim.x - 1) == gridDim.x - 1;
+    __threadfence();
+    return last;
+}
+
+typedef struct batch_args {
+    scores s;
+    const void *loss;
+    int dtype;
+    bool count;
+    dl_batch_rule rule;
+} batch_args;
+
+__global__ static void __launch_bounds__(THREADS) accumulate_kernel(dl_control *c, batch_args t) {
+    __shared__ unsigned sum;
+    if (!threadIdx.x) sum = 0;
+    __syncthreads();
+    long rows = t.s.outer * t.s.inner, step = (long)gridDim.x * (THREADS / DL_WARP);
+    unsigned hits = 0;
+    for (long r = ((long)blockIdx.x * THREADS + threadIdx.x) / DL_WARP; t.count && r < rows; r += step)
+        hits += right(t.s, r);
+    if (threadIdx.x % DL_WARP == 0 && hits) atomicAdd(&sum, hits);
+    __syncthreads();
+    if (threadIdx.x) return;
+    if (sum) atomicAdd(&c->hits, sum); /* whole numbers: the order does not show */
+    if (!last_block(c)) return;
+    double correct = (double)atomicExch(&c->hits, 0u);
+    dl_control_add(c, &t.rule, dl_get(t.loss, t.dtype, 0), correct, t.count ? (double)rows : 0);
+}
+
+dl_status dl_cuda_accumulate(dl_gpu *g, dl_control *c, const dl_accumulate *t) {
+    batch_args a = {};
+    a.loss = dl_ptr(t->loss), a.dtype = t->loss->dtype, a.rule = t->rule;
+    if (t->output) {
+        const dl_tensor *o = t->output;
+        a.count = true;
+        a.s.out = dl_ptr(o), a.s.dtype = o->dtype;
+        a.s.label = dl_ptr(t->target), a.s.wide = t->target->dtype == DL_I64;
+        a.s.inner = 1, a.s.d = o->ndim > 1 ? o->shape[1] : 1;
+        a.s.outer = t->target->numel;
+        for (int i = 2; i < o->ndim; i++) a.s.inner *= o->shape[i];
+        if (a.s.d > 1) a.s.outer = o->shape[0];
+        if (a.s.d <= 1) a.s.inner = 1;
+    }
+    long warps = t->output ? a.s.outer * a.s.inner : 1, blocks = (warps * DL_WARP + THREADS - 1) / THREADS;
+    accumulate_kernel<<<(unsigned)(blocks < g->sms ? blocks : g->sms), THREADS, 0, g->stream>>>(c, a);
+    return dl_gpu_launched(g);
+}
+
+/* ---- the end of a step */
+
+typedef struct finish_args {
+    dl_step_rule rule;
+    double *partial; /* by block; then what gradients are multiplied by */
+} finish_args;
+
+template <class C> __device__ double squares(C *__restrict__ p, long from, long to, C limit) {
+    double sum = 0;
+#pragma unroll 4
+    for (long i = from + threadIdx.x; i < to; i += THREADS) {
+        C v = p[i];
+        if (limit > 0) {
+            C w = v > limit ? limit : v < -limit ? -limit : v; /* NaN stays */
+            if (w != v && v == v) p[i] = v = w;
+        }
+        sum += (double)v * (double)v;
+    }
+    return sum;
+}
+
+__device__ static void finish(dl_control *c, const finish_args &f, double squares_sum) {
+    dl_report *r = &f.rule.report[c->index % DL_REPORTS];
+    double scale = c->scale, norm = sqrt(squares_sum) / scale, factor = 1 / scale;
+    double limit = f.rule.clip_norm / (norm + 1e-6);
+    int end = dl_control_end(c, &f.rule, norm);
+    if (f.rule.clip_norm > 0 && limit < 1) factor *= limit;
+    f.partial[0] = end == DL_END_DONE ? factor : 1;
+    long now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    dl_control_report(c, &f.rule, end, norm, scale, now);
+    __threadfence_system();
+    *(volatile long *)&r->number = c->index;
+}
+
+__global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, finish_args f, dl_table all) {
+    __shared__ double shared[THREADS / DL_WARP];
+    __shared__ bool last;
+    double sum = 0, most = f.rule.clip_value * c->scale;
+    if (blockIdx.x < all.count) {
+        const dl_piece at = all.pieces[blockIdx.x];
+        const dl_item t = all.items[at.item];
+        long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
+        sum = t.dtype == DL_F64 ? squares((double *)t.p[0], from, to, most)
+                                : squares((float *)t.p[0], from, to, (float)most);
+    }
+    sum = dl_row_join(sum, dl_sum_f(), shared, THREADS);
+    if (!threadIdx.x) {
+        f.partial[blockIdx.x] = sum;
+        last = last_block(c);
+    }
+    __syncthreads();
+    if (!last) return;
+    sum = 0;
+    for (long i = threadIdx.x; i < gridDim.x; i += THREADS) sum += ((volatile double *)f.partial)[i];
+    sum = dl_row_join(sum, dl_sum_f(), shared, THREADS);
+    if (!threadIdx.x) finish(c, f, sum);
+}
+
+template <class C> __device__ void multiply(C *__restrict__ p, long from, long to, C by) {
+#pragma unroll 4
+    for (long i = from + threadIdx.x; i < to; i += THREADS) p[i] *= by;
+}
+
+/* The gradients as they are after limits and loss scaling. */
+__global__ static void __launch_bounds__(THREADS) limit_kernel(const double *factor, dl_table all) {
+    const dl_piece at = all.pieces[blockIdx.x];
+    const dl_item t = all.items[at.item];
+    long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
+    if (*factor == 1) return;
+    if (t.dtype == DL_F64)
+        multiply((double *)t.p[0], from, to, *factor);
+    else
+        multiply((float *)t.p[0], from, to, (float)*factor);
+}
+
+dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q) {
+    dl_item *items = (dl_item *)calloc((size_t)(q->n + 1), sizeof *items);
+    dl_table all;
+    dl_status s = items ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
+    for (int i = 0; i < q->n && s == DL_OK; i++) {
+        const dl_tensor *t = q->grad[i];
+        if (t->dtype != DL_F32 && t->dtype != DL_F64)
+            s = dl_fail(DL_ERR_DTYPE, "gradients are f32 or f64, not %s", dl_dtype_name((dl_dtype)t->dtype));
+        items[i].p[0] = dl_ptr(t), items[i].n = t->numel, items[i].dtype = t->dtype;
+    }
+    if (s == DL_OK) s = dl_table_get(g, items, q->n, &all);
+    free(items);
+    if (s != DL_OK) return s;
+    unsigned blocks = all.count ? (unsigned)all.count : 1;
+    finish_args f = {q->rule, NULL};
+    f.partial = (double *)dl_gpu_take(g, blocks * sizeof(double));
+    if (!f.partial) return dl_failed();
+    finish_kernel<<<blocks, THREADS, 0, g->stream>>>(c, f, all);
+    if (all.count && (f.rule.clip_norm > 0 || f.rule.scaled))
+        limit_kernel<<<blocks, THREADS, 0, g->stream>>>(f.partial, all);
+    s = dl_gpu_launched(g);
+    dl_gpu_drop(g, f.partial);
+    return s;
+}
+
+/* ---- averaged weights: rounded as a sum of two products is */
+
+template <class C>
+__device__ void average(C *__restrict__ a, const C *__restrict__ p, long from, long to, double keep) {
+    C k = (C)keep, take = (C)(1 - keep);
+    for (long i = from + threadIdx.x; i < to; i += THREADS) {
+        volatile C old = a[i] * k, fresh = p[i] * take;
+        a[i] = old + fresh;
+    }
+}
+
+__global__ static void __launch_bounds__(THREADS) average_kernel(const dl_control *c, dl_table all, double keep) {
+    const dl_piece at = all.pieces[blockIdx.x];
+    const dl_item t = all.items[at.item];
+    long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
+    if (c->group[0].halt != 0) return;
+    if (t.dtype == DL_F64)
+        average((double *)t.p[0], (const double *)t.p[1], from, to, keep);
+    else
+        average((float *)t.p[0], (const float *)t.p[1], from, to, keep);
+}
+
+dl_status dl_cuda_average(dl_gpu *g, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
+                          double keep) {
+    dl_item *items = (dl_item *)calloc((size_t)(n + 1), sizeof *items);
+    dl_table all;
+    dl_status s = items ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
+    for (int i = 0; i < n && s == DL_OK; i++)
+        items[i].p[0] = dl_ptr(avg[i]), items[i].p[1] = dl_ptr(p[i]), items[i].n = p[i]->numel,
+        items[i].dtype = p[i]->dtype;
+    if (s == DL_OK) s = dl_table_get(g, items, n, &all);
+    free(items);
+    if (s != DL_OK || !all.count) return s;
+    average_kernel<<<(unsigned)all.count, THREADS, 0, g->stream>>>(c, all, keep);
+    return dl_gpu_launched(g);
+}

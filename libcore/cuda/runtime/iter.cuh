@@ -1,0 +1,236 @@
+/* The iterator of pointwise kernels: the only place that knows strides. Operands are broadcast to the shape of the
+ * first; dimensions are ordered by its strides and merged where memory allows. Where the innermost dimension is dense,
+ * operands are read and written in vectors, elsewhere by element; 32-bit offsets are computed by multiplication, and
+ * what is too large for these is split. */
+#ifndef DL_CUDA_ITER_CUH
+#define DL_CUDA_ITER_CUH
+
+#include <stdint.h>
+
+#include <utility>
+
+#include "cuda/runtime/types.cuh"
+
+enum { DL_IT_MAX = 8 };
+
+/* On the host; strides in bytes, dimension 0 innermost. */
+typedef struct dl_it {
+    int nop, ndim;
+    long shape[DL_MAX_DIM], stride[DL_MAX_DIM][DL_IT_MAX];
+    char *ptr[DL_IT_MAX];
+    unsigned numbers; /* bits: operands that are a value of their own, in `number` */
+    uint64_t number[DL_IT_MAX];
+} dl_it;
+
+/* iter.cu */
+void dl_it_begin(dl_it *it, int ndim, const long *shape);
+void dl_it_operand(dl_it *it, void *ptr, size_t esize, int ndim, const long *shape, const long *stride);
+/* A tensor; one on the host, which is a number of the language, goes along by value. */
+void dl_it_tensor(dl_it *it, const dl_tensor *t);
+/* Orders and merges the dimensions. */
+void dl_it_end(dl_it *it);
+/* Halves an iteration whose offsets or elements do not fit 31 bits: *rest gets the second half. False: it fits. */
+bool dl_it_split(dl_it *it, dl_it *rest);
+long dl_it_numel(const dl_it *it);
+
+static inline void dl_it_of(dl_it *it, int nop, dl_tensor *const *op) {
+    dl_it_begin(it, op[0]->ndim, op[0]->shape);
+    for (int i = 0; i < nop; i++) dl_it_tensor(it, op[i]);
+    dl_it_end(it);
+}
+
+/* n / d for n below 2^31, by multiplication (Granlund, Montgomery 1994). */
+struct dl_divisor {
+    uint32_t d, magic, shift;
+    dl_divisor() : d(1), magic(1), shift(0) {}
+    explicit dl_divisor(uint32_t by) : d(by) {
+        for (shift = 0; shift < 32 && ((uint64_t)1 << shift) < by; shift++) {}
+        magic = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << shift) - by)) / by + 1);
+    }
+    __device__ uint32_t quotient(uint32_t n) const { return (__umulhi(n, magic) + n) >> shift; }
+};
+
+/* The same on the device, passed by value. */
+template <int N> struct dl_walk {
+    uint32_t n;
+    int ndim;
+    unsigned numbers;
+    dl_divisor size[DL_MAX_DIM];
+    int32_t stride[DL_MAX_DIM][N];
+    char *ptr[N];
+    uint64_t number[N];
+
+    __device__ void at(uint32_t i, int32_t (&off)[N]) const {
+        if (ndim == 1) {
+#pragma unroll
+            for (int k = 0; k < N; k++) off[k] = (int32_t)i * stride[0][k];
+            return;
+        }
+#pragma unroll
+        for (int k = 0; k < N; k++) off[k] = 0;
+#pragma unroll
+        for (int d = 0; d < DL_MAX_DIM; d++) {
+            if (d == ndim) break;
+            uint32_t q = size[d].quotient(i), x = i - q * size[d].d;
+            i = q;
+#pragma unroll
+            for (int k = 0; k < N; k++) off[k] += (int32_t)x * stride[d][k];
+        }
+    }
+    template <class T> __device__ T load(int k, int32_t off) const {
+        return numbers >> k & 1 ? *(const T *)&number[k] : *(const T *)(ptr[k] + off);
+    }
+};
+
+/* In steps of `each` elements along the innermost dimension. */
+template <int N> dl_walk<N> dl_walk_of(const dl_it *it, int each = 1) {
+    dl_walk<N> w;
+    w.n = (uint32_t)(dl_it_numel(it) / each);
+    w.ndim = it->ndim;
+    w.numbers = it->numbers;
+    for (int d = 0; d < it->ndim; d++) {
+        if (it->ndim > 1) w.size[d] = dl_divisor((uint32_t)(it->shape[d] / (d ? 1 : each)));
+        for (int k = 0; k < N; k++) w.stride[d][k] = (int32_t)it->stride[d][k] * (d ? 1 : each);
+    }
+    for (int k = 0; k < N; k++) w.ptr[k] = it->ptr[k], w.number[k] = it->number[k];
+    return w;
+}
+
+enum { DL_BLOCK = 256, DL_EACH = 8 }; /* threads of a block; the most elements of a thread */
+
+/* R = f(A...) element by element; f works on the types that A are computed in. */
+template <class F, class R, class... A> struct dl_pointwise {
+    enum { N = 1 + sizeof...(A), SINGLE = 4 };
+    static constexpr size_t largest() {
+        size_t most = sizeof(R);
+        for (size_t s : {sizeof(A)...}) most = s > most ? s : most;
+        return most;
+    }
+    enum { EACH = largest() > 2 ? 4 : DL_EACH }; /* elements of a vector */
+    typedef std::make_index_sequence<sizeof...(A)> seq;
+
+    template <size_t... K>
+    static __device__ void one(const dl_walk<N> &w, const F &f, const int32_t (&off)[N], std::index_sequence<K...>) {
+        *(R *)(w.ptr[0] + off[0]) = dl_down<R>(f(dl_up(w.template load<A>(K + 1, off[K + 1]))...));
+    }
+
+    /* Operands that do not advance are read once. */
+    template <class T> static __device__ void fetch(const dl_walk<N> &w, int k, int32_t off, dl_pack<T, EACH> &p) {
+        if (w.numbers >> k & 1 || !w.stride[0][k]) {
+            T x = w.template load<T>(k, off);
+#pragma unroll
+            for (int j = 0; j < EACH; j++) p.v[j] = x;
+        } else {
+            p = *(const dl_pack<T, EACH> *)(w.ptr[k] + off);
+        }
+    }
+    template <size_t... K>
+    static __device__ void many(const dl_walk<N> &w, const F &f, const int32_t (&off)[N], std::index_sequence<K...>,
+                                dl_pack<A, EACH>... in) {
+        (fetch<A>(w, K + 1, off[K + 1], in), ...);
+        dl_pack<R, EACH> out;
+#pragma unroll
+        for (int j = 0; j < EACH; j++) out.v[j] = dl_down<R>(f(dl_up(in.v[j])...));
+        *(dl_pack<R, EACH> *)(w.ptr[0] + off[0]) = out;
+    }
+
+    static bool vectors(const dl_it *it) {
+        static const size_t size[] = {sizeof(R), sizeof(A)...};
+        if (!it->ndim || (it->ndim > 1 && it->shape[0] % EACH)) return false;
+        for (int k = 0; k < N; k++) {
+            long step = it->stride[0][k];
+            if (it->numbers >> k & 1 || (k && !step)) continue;
+            size_t align = size[k] * EACH < 16 ? size[k] * EACH : 16, all = (size_t)it->ptr[k];
+            for (int d = 1; d < it->ndim; d++) all |= (size_t)it->stride[d][k];
+            if (step != (long)size[k] || all % align) return false;
+        }
+        return true;
+    }
+};
+
+/* w is in vectors; with one dimension up to EACH - 1 elements remain behind them, the last thread's. */
+template <class F, class R, class... A>
+__global__ void __launch_bounds__(DL_BLOCK)
+    dl_vector_kernel(const __grid_constant__ dl_walk<1 + sizeof...(A)> w, int rest, F f) {
+    typedef dl_pointwise<F, R, A...> P;
+    uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
+    int32_t off[P::N];
+    if (i < w.n) {
+        w.at(i, off);
+        P::many(w, f, off, typename P::seq(), dl_pack<A, P::EACH>()...);
+    } else if (i == w.n) {
+        for (int j = 0; j < rest; j++) {
+#pragma unroll
+            for (int k = 0; k < P::N; k++) off[k] = (int32_t)(i * P::EACH + j) * (w.stride[0][k] / P::EACH);
+            P::one(w, f, off, typename P::seq());
+        }
+    }
+}
+
+template <class F, class R, class... A>
+__global__ void __launch_bounds__(DL_BLOCK)
+    dl_strided_kernel(const __grid_constant__ dl_walk<1 + sizeof...(A)> w, F f) {
+    typedef dl_pointwise<F, R, A...> P;
+    uint32_t i = blockIdx.x * (DL_BLOCK * P::SINGLE) + threadIdx.x;
+#pragma unroll
+    for (int k = 0; k < P::SINGLE; k++, i += DL_BLOCK)
+        if (i < w.n) {
+            int32_t off[P::N];
+            w.at(i, off);
+            P::one(w, f, off, typename P::seq());
+        }
+}
+
+/* Runs f over an iteration whose operand 0 is the result. */
+template <class F, class R, class... A> dl_status dl_each(dl_gpu *g, dl_it it, F f) {
+    typedef dl_pointwise<F, R, A...> P;
+    if (!dl_it_numel(&it)) return DL_OK;
+    dl_it rest;
+    while (dl_it_split(&it, &rest)) {
+        dl_status s = dl_each<F, R, A...>(g, rest, f);
+        if (s != DL_OK) return s;
+    }
+    bool vectors = P::vectors(&it);
+    dl_walk<P::N> w = dl_walk_of<P::N>(&it, vectors ? P::EACH : 1);
+    if (vectors)
+        dl_vector_kernel<F, R, A...>
+            <<<w.n / DL_BLOCK + 1, DL_BLOCK, 0, g->stream>>>(w, (int)(dl_it_numel(&it) - (long)w.n * P::EACH), f);
+    else
+        dl_strided_kernel<F, R, A...>
+            <<<(w.n + DL_BLOCK * P::SINGLE - 1) / (DL_BLOCK * P::SINGLE), DL_BLOCK, 0, g->stream>>>(w, f);
+    return dl_gpu_launched(g);
+}
+
+/* f(char *const p[N]) at each place of an iteration, p being where its operands are there: for kernels that do more
+ * than read and write one element each. An operand at NULL with steps of a byte yields numbers that depend on the
+ * place. */
+template <int N, class F>
+__global__ void __launch_bounds__(DL_BLOCK) dl_place_kernel(const __grid_constant__ dl_walk<N> w, F f) {
+    uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
+    if (i >= w.n) return;
+    int32_t off[N];
+    char *p[N];
+    w.at(i, off);
+#pragma unroll
+    for (int k = 0; k < N; k++) p[k] = w.ptr[k] + off[k];
+    f(p);
+}
+
+template <int N, class F> dl_status dl_places(dl_gpu *g, dl_it it, F f) {
+    dl_it rest;
+    if (!dl_it_numel(&it)) return DL_OK;
+    while (dl_it_split(&it, &rest)) {
+        dl_status s = dl_places<N>(g, rest, f);
+        if (s != DL_OK) return s;
+    }
+    dl_walk<N> w = dl_walk_of<N>(&it);
+    dl_place_kernel<N><<<(w.n + DL_BLOCK - 1) / DL_BLOCK, DL_BLOCK, 0, g->stream>>>(w, f);
+    return dl_gpu_launched(g);
+}
+
+/* An operand that yields sum of index[d] * step[d]. */
+static inline void dl_it_count(dl_it *it, int ndim, const long *shape, const long *step) {
+    dl_it_operand(it, NULL, 1, ndim, shape, step);
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* Lists of tensors for kernels that go through all of them in one launch. Tables are kept on the device and found again
+ * by their contents, so that a training step uploads one only when an address has changed. */
+#ifndef DL_CUDA_TABLE_H
+#define DL_CUDA_TABLE_H
+
+#include "cuda/runtime/base.h"
+
+enum { DL_LISTS = 5, DL_PIECE = 2048 };
+
+typedef struct dl_item {
+    void *p[DL_LISTS];
+    long n; /* elements */
+    long dtype;
+} dl_item;
+
+/* Elements from part * DL_PIECE on of an item: one block of a launch. */
+typedef struct dl_piece {
+    int item, part;
+} dl_piece;
+
+typedef struct dl_table {
+    const dl_item *items;
+    const dl_piece *pieces;
+    long count; /* of pieces */
+} dl_table;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* The table of n items (zeroed before they were filled in, since bytes are compared), valid for launches until the next
+ * call; within a capture as long as the graph. */
+dl_status dl_table_get(dl_gpu *g, const dl_item *items, int n, dl_table *out);
+/* Forgets the tables of a graph. */
+void dl_table_forget(dl_gpu *g, const dl_graph *owner);
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,84 @@
+/* Element types on the device: the C++ type of each dtype, the type it is computed in, and a switch over dtypes. */
+#ifndef DL_CUDA_TYPES_CUH
+#define DL_CUDA_TYPES_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <type_traits>
+
+#include "cuda/runtime/base.h"
+
+typedef __half f16;
+typedef __nv_bfloat16 bf16;
+typedef unsigned char u8;
+
+/* 16-bit floats are computed in f32. */
+template <class T> struct dl_calc { typedef T type; };
+template <> struct dl_calc<f16> { typedef float type; };
+template <> struct dl_calc<bf16> { typedef float type; };
+template <class T> using calc_t = typename dl_calc<T>::type;
+
+/* Read and written at once, up to 16 bytes at a time. */
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) dl_pack { T v[N]; };
+
+template <class T> __host__ __device__ inline calc_t<T> dl_up(T x) { return x; }
+template <> __host__ __device__ inline float dl_up<f16>(f16 x) { return __half2float(x); }
+template <> __host__ __device__ inline float dl_up<bf16>(bf16 x) { return __bfloat162float(x); }
+
+/* Conversion as C does it; to the 16-bit floats through f32, to bool by comparison with 0. */
+template <class T, class C> struct dl_convert {
+    static __host__ __device__ T of(C x) { return (T)x; }
+};
+template <class C> struct dl_convert<f16, C> {
+    static __host__ __device__ f16 of(C x) { return __float2half_rn((float)x); }
+};
+template <class C> struct dl_convert<bf16, C> {
+    static __host__ __device__ bf16 of(C x) { return __float2bfloat16_rn((float)x); }
+};
+template <class C> struct dl_convert<bool, C> {
+    static __host__ __device__ bool of(C x) { return x != C(0); }
+};
+/* Floats beyond the range of u8 wrap, as on the CPU. */
+template <> struct dl_convert<u8, float> {
+    static __host__ __device__ u8 of(float x) { return (u8)(long)x; }
+};
+template <> struct dl_convert<u8, double> {
+    static __host__ __device__ u8 of(double x) { return (u8)(long)x; }
+};
+template <class T, class C> __host__ __device__ inline T dl_down(C x) { return dl_convert<T, C>::of(x); }
+
+/* g(T()) for the type of a dtype; only those in SET are instantiated. */
+template <unsigned SET, class G> dl_status dl_dispatch(int dtype, G g) {
+#define DL_CASE(name, T)                                                                                               \
+    case name:                                                                                                         \
+        if constexpr (SET & DL_BIT(name))                                                                              \
+            return g(T());                                                                                             \
+        else                                                                                                           \
+            break;
+    switch (dtype) {
+        DL_CASE(DL_BOOL, bool)
+        DL_CASE(DL_U8, u8)
+        DL_CASE(DL_I32, int)
+        DL_CASE(DL_I64, long)
+        DL_CASE(DL_F16, f16)
+        DL_CASE(DL_BF16, bf16)
+        DL_CASE(DL_F32, float)
+        DL_CASE(DL_F64, double)
+    default: break;
+    }
+#undef DL_CASE
+    return dl_fail(DL_ERR_DTYPE, "%s is not taken here on the GPU", dl_dtype_name((dl_dtype)dtype));
+}
+
+/* By size of an element, for what only moves bits: 1, 2, 4 or 8 bytes. */
+template <class G> dl_status dl_dispatch_size(size_t size, G g) {
+    switch (size) {
+    case 1: return g((unsigned char)0);
+    case 2: return g((unsigned short)0);
+    case 4: return g(0u);
+    default: return g(0ul);
+    }
+}
+
+#endif

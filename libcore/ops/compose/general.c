@@ -1,0 +1,228 @@
+/* Rows made of other rows. */
+#include "ops/compose/compose.h"
+
+#include <math.h>
+#include <string.h>
+
+static double number(const dl_aval *a) { return a->is_int ? (double)a->u.i : a->u.f; }
+
+/* ---- making */
+
+static dl_status filled(dl_call *c, double value) {
+    dl_pool p = {0};
+    return dl_finish(&p, c, dl_full(ATTR(c, FILL_SIZE)->u.v, ATTR(c, FILL_SIZE)->n, value, c->dtype, c->device));
+}
+COMPOSE_RULE(zeros) { return filled(c, 0); }
+COMPOSE_RULE(ones) { return filled(c, 1); }
+
+/* ---- joining */
+
+static dl_tensor *with_dim(dl_tensor *t, int d) {
+    long shape[DL_MAX_DIM + 1];
+    for (int i = 0; i <= t->ndim; i++) shape[i] = i < d ? t->shape[i] : i == d ? 1 : t->shape[i - 1];
+    return dl_reshape(t, shape, t->ndim + 1);
+}
+
+COMPOSE_RULE(stack) {
+    dl_tensor *part[DL_MAX_IN];
+    int d, n = 0;
+    DL_TRY(dl_dim_norm(ATTR_I(c, STACK_DIM), c->in[0]->ndim + 1, &d));
+    dl_status s = DL_OK;
+    for (; n < c->nin && s == DL_OK; n++) {
+        part[n] = NULL;
+        if (!dl_shape_eq(c->in[0], c->in[n])) {
+            char x[160], y[160];
+            s = dl_fail_hint(DL_ERR_SHAPE, "use cat() to join along a dimension that exists",
+                             "the tensors must have one shape, not %s and %s",
+                             dl_shape_text(c->in[0]->ndim, c->in[0]->shape, x, sizeof x),
+                             dl_shape_text(c->in[n]->ndim, c->in[n]->shape, y, sizeof y));
+        } else if (!(part[n] = with_dim(c->in[n], d)))
+            s = dl_failed();
+    }
+    if (s == DL_OK && !(c->out[0] = dl_cat(part, n, d))) s = dl_failed();
+    while (n) dl_unref(part[--n]);
+    return s;
+}
+
+/* What is left of t where dimension d becomes the indices from -before to size + after: those it has. Takes t over. */
+static dl_tensor *cut(dl_tensor *t, int d, long before, long after) {
+    long from = before < 0 ? -before : 0, to = t->shape[d] + (after < 0 ? after : 0);
+    if (from == 0 && to == t->shape[d]) return t;
+    if (t->shape[d] + before + after < 0) {
+        dl_fail(DL_ERR_SHAPE, "%ld cannot be cut off a dimension of size %ld", -(before < 0 ? before : 0) - after,
+                t->shape[d]);
+        dl_unref(t);
+        return NULL;
+    }
+    if (to < from) from = to = 0;
+    dl_tensor *left = dl_slice(t, d, &from, &to, 1);
+    dl_unref(t);
+    return left;
+}
+
+/* A tensor of the value, and in it what is left of the input. */
+COMPOSE_RULE(pad) {
+    const dl_aval *widths = ATTR(c, PAD_PAD), *value = ATTR(c, PAD_VALUE);
+    if (strcmp(ATTR_S(c, PAD_MODE), "constant"))
+        return dl_fail(DL_ERR_UNSUPPORTED, "mode is constant, the only one there is, not '%s'", ATTR_S(c, PAD_MODE));
+    dl_tensor *t = dl_ref(c->in[0]);
+    long shape[DL_MAX_DIM], stride[DL_MAX_DIM], offset = 0;
+    int n = t->ndim;
+    if (widths->n % 2 || widths->n > 2 * n) {
+        dl_unref(t);
+        return dl_fail(DL_ERR_VALUE, "pad takes two widths a dimension, for at most %d dimensions, not %d widths", n,
+                       widths->n);
+    }
+    memcpy(shape, t->shape, sizeof shape);
+    for (int i = 0; i < widths->n / 2 && t; i++) {
+        int d = n - 1 - i;
+        long before = widths->u.v[2 * i], after = widths->u.v[2 * i + 1];
+        shape[d] += before + after;
+        t = cut(t, d, before, after);
+    }
+    if (!t) return dl_failed();
+    int64_t numel;
+    if (dl_shape_check(n, shape, &numel) != DL_OK) {
+        dl_unref(t);
+        return DL_ERR_SHAPE;
+    }
+    dl_strides_contiguous(n, shape, stride);
+    for (int i = 0; i < widths->n / 2; i++)
+        if (widths->u.v[2 * i] > 0) offset += widths->u.v[2 * i] * stride[n - 1 - i];
+    dl_tensor *full = dl_full(shape, n, number(value), t->dtype, t->st->device);
+    c->out[0] = full ? dl_as_strided_set(full, t, t->shape, n, stride, n, offset) : NULL;
+    dl_unref(full);
+    dl_unref(t);
+    return c->out[0] ? DL_OK : dl_failed();
+}
+
+/* ---- picking */
+
+/* rows where the index is not `padding`; there the same values without history. */
+static dl_tensor *without_padding(dl_pool *pp, dl_tensor *rows, dl_tensor *index, long padding) {
+    dl_pool p = *pp;
+    dl_tensor *is = K(dl_eq(index, K(dl_scalar_i(padding))));
+    dl_tensor *column = is ? K(dl_reshape(is, (long[]){is->numel, 1}, 2)) : NULL;
+    dl_tensor *out = column ? dl_where(column, K(dl_detach(rows)), rows) : NULL;
+    *pp = p;
+    return out;
+}
+
+COMPOSE_RULE(embedding) {
+    dl_pool p = {0};
+    dl_tensor *index = c->in[0], *weight = c->in[1];
+    long shape[DL_MAX_DIM + 1], padding = ATTR_I(c, EMBEDDING_PADDING_IDX);
+    DL_TRY(dl_check_index(index));
+    if (weight->ndim != 2)
+        return dl_fail(DL_ERR_SHAPE, "the weight must be a table [rows, size], not of %d dimensions", weight->ndim);
+    if (ATTR(c, EMBEDDING_PADDING_IDX)->given && (padding < -weight->shape[0] || padding >= weight->shape[0]))
+        return dl_fail(DL_ERR_INDEX, "padding_idx %ld is out of range for a table of %ld rows", padding,
+                       weight->shape[0]);
+    if (padding < 0) padding += weight->shape[0];
+    for (int i = 0; i < index->ndim; i++) shape[i] = index->shape[i];
+    shape[index->ndim] = weight->shape[1];
+    dl_tensor *flat = K(dl_reshape(index, (long[]){index->numel}, 1));
+    dl_tensor *rows = flat ? K(dl_index_select(weight, flat, 0)) : NULL;
+    if (rows && ATTR(c, EMBEDDING_PADDING_IDX)->given) rows = K(without_padding(&p, rows, flat, padding));
+    return dl_finish(&p, c, rows ? dl_reshape(rows, shape, index->ndim + 1) : NULL);
+}
+
+/* ---- activations */
+
+COMPOSE_RULE(logsigmoid) {
+    dl_pool p = {0};
+    return dl_finish(&p, c, dl_neg(K(dl_softplus(K(dl_neg(c->in[0]))))));
+}
+
+COMPOSE_RULE(mish) {
+    dl_pool p = {0};
+    return dl_finish(&p, c, dl_mul(c->in[0], K(dl_tanh(K(dl_softplus(c->in[0]))))));
+}
+
+COMPOSE_RULE(relu6) {
+    dl_pool p = {0};
+    const double most = 6;
+    return dl_finish(&p, c, dl_clamp(K(dl_relu(c->in[0])), NULL, &most));
+}
+
+COMPOSE_RULE(hardtanh) {
+    const double low = number(ATTR(c, HARDTANH_MIN_VAL)), high = number(ATTR(c, HARDTANH_MAX_VAL));
+    if (!(low < high)) return dl_fail(DL_ERR_VALUE, "min_val must be below max_val, unlike %g and %g", low, high);
+    c->out[0] = dl_clamp(c->in[0], &low, &high);
+    return c->out[0] ? DL_OK : dl_failed();
+}
+
+/* ---- statistics */
+
+/* The root of s, with gradient 0 where s is 0. */
+static dl_tensor *safe_root(dl_tensor *s, dl_pool *pp) {
+    dl_pool p = *pp;
+    if (s && !dl_requires_grad(s)) return dl_sqrt(s);
+    dl_tensor *zero = K(dl_scalar_f(0)), *is = K(dl_eq(s, zero));
+    dl_tensor *root = K(dl_sqrt(K(dl_where(is, K(dl_scalar_f(1)), s))));
+    dl_tensor *out = dl_where(is, zero, root);
+    *pp = p;
+    return out;
+}
+
+COMPOSE_RULE(std) {
+    dl_pool p = {0};
+    const dl_aval *dim = ATTR(c, STD_DIM);
+    dl_tensor *v = K(
+        dl_var(c->in[0], dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, STD_CORRECTION), ATTR_I(c, STD_KEEPDIM) != 0));
+    return dl_finish(&p, c, safe_root(v, &p));
+}
+
+/* (sum |x|**p)**(1/p) over dims; the gradient at 0 is 0. */
+static dl_tensor *length(dl_pool *pp, dl_tensor *x, double power, const long *dims, int n, int keep) {
+    dl_pool p = *pp;
+    dl_tensor *out = NULL, *size;
+    if (power == 2) {
+        out = K(safe_root(K(dl_square_sum(x, dims, n, keep)), &p));
+    } else if (power == 0) {
+        out = K(dl_sum(K(dl_to(K(dl_ne(x, K(dl_scalar_f(0)))), x->dtype)), dims, n, keep));
+    } else if ((size = K(dl_abs(x))) && (power == 1 || isinf(power))) {
+        out = K(power == 1  ? dl_sum(size, dims, n, keep)
+                : power > 0 ? dl_amax(size, dims, n, keep)
+                            : dl_amin(size, dims, n, keep));
+    } else if (size && (out = K(dl_sum(K(dl_pow(size, K(dl_scalar_f(power)))), dims, n, keep)))) {
+        dl_tensor *zero = K(dl_scalar_f(0)), *is = K(dl_eq(out, zero));
+        dl_tensor *root = K(dl_pow(K(dl_where(is, K(dl_scalar_f(1)), out)), K(dl_scalar_f(1 / power))));
+        out = K(dl_where(is, zero, root));
+    }
+    *pp = p;
+    return out;
+}
+
+COMPOSE_RULE(norm) {
+    dl_pool p = {0};
+    const dl_aval *dim = ATTR(c, NORM_DIM);
+    const double power = ATTR_F(c, NORM_P);
+    if (isnan(power)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", power);
+    dl_tensor *out = length(&p, c->in[0], power, dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, NORM_KEEPDIM) != 0);
+    return dl_finish(&p, c, out ? dl_ref(out) : NULL);
+}
+
+COMPOSE_RULE(normalize) {
+    dl_pool p = {0};
+    const double n = ATTR_F(c, NORMALIZE_P), eps = ATTR_F(c, NORMALIZE_EPS);
+    if (n == 0 || isnan(n)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", n);
+    return dl_finish(
+        &p, c, dl_div(c->in[0], K(dl_clamp(length(&p, c->in[0], n, &ATTR_I(c, NORMALIZE_DIM), 1, 1), &eps, NULL))));
+}
+
+COMPOSE_RULE(cosine_similarity) {
+    dl_pool p = {0};
+    const double eps = ATTR_F(c, COSINE_SIMILARITY_EPS);
+    dl_tensor *a = c->in[0], *b = c->in[1];
+    long dim = ATTR_I(c, COSINE_SIMILARITY_DIM), shape[DL_MAX_DIM];
+    int nd, d;
+    DL_TRY(dl_broadcast(a->ndim, a->shape, b->ndim, b->shape, &nd, shape));
+    DL_TRY(dl_dim_norm(dim, nd, &d));
+    a = K(dl_expand(a, shape, nd)), b = K(dl_expand(b, shape, nd));
+    if (!a || !b) return dl_finish(&p, c, NULL);
+    dim = d;
+    dl_tensor *na = K(dl_clamp(K(dl_norm(a, &dim, 1, 0, 2)), &eps, NULL)),
+              *nb = K(dl_clamp(K(dl_norm(b, &dim, 1, 0, 2)), &eps, NULL));
+    return dl_finish(&p, c, dl_div(K(dl_sum(K(dl_mul(a, b)), &dim, 1, 0)), K(dl_mul(na, nb))));
+}

@@ -1,0 +1,122 @@
+/* `compare`: hyperparameters and metrics of several runs beside each other. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "commands/history/history.h"
+
+static dl_status head_columns(dlsh_wide_table *w, const dl_comparison *c, const char *const *first, int nfirst) {
+    DLSH_TRY(dlsh_wide_new(w, nfirst + (int)c->n));
+    w->t.keys = nfirst;
+    for (int i = 0; i < nfirst; i++) DLSH_TRY(dlsh_wide_column(w, i, first[i], 'l'));
+    for (int i = 0; i < c->n; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%ld %.100s", c->runs[i].id, c->runs[i].name);
+        DLSH_TRY(dlsh_wide_column(w, nfirst + i, name, 'r'));
+    }
+    return DL_OK;
+}
+
+static dl_status show_params(dlsh_sink *sink, const dl_comparison *c, int all) {
+    static const char *const first[] = {"param"};
+    dlsh_wide_table w;
+    dlsh_value *cells = calloc((size_t)c->n + 1, sizeof *cells);
+    if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a comparison");
+    dl_status status = head_columns(&w, c, first, 1);
+    for (long k = 0; !status && k < c->nparam; k++) {
+        const dl_compare_param *p = &c->params[k];
+        cells[0] = dlsh_string(p->key);
+        for (long i = 0; i < c->n; i++) cells[1 + i] = p->values[i] ? dlsh_string(p->values[i]) : dlsh_none();
+        status = dlsh_table_row(&w.t, cells);
+    }
+    if (!status)
+        status =
+            dlsh_show_table(sink, &w.t, all ? "no parameters\n" : "the parameters are the same; all=true shows them\n");
+    dlsh_wide_free(&w);
+    free(cells);
+    return status;
+}
+
+/* The four figures of a series that are compared. */
+static const struct {
+    const char *name;
+    size_t value, step;
+} figures[] = {{"first", offsetof(dl_series_info, first), offsetof(dl_series_info, first_step)},
+               {"last", offsetof(dl_series_info, last), offsetof(dl_series_info, last_step)},
+               {"min", offsetof(dl_series_info, min), offsetof(dl_series_info, min_step)},
+               {"max", offsetof(dl_series_info, max), offsetof(dl_series_info, max_step)}};
+
+static dlsh_value figure_cell(const dl_series_info *s, int f) {
+    if (!s) return dlsh_none();
+    return dlsh_stringf("%.5g @%ld", dlsh_plain_nan(*(const double *)((const char *)s + figures[f].value)),
+                        *(const long *)((const char *)s + figures[f].step));
+}
+
+/* For people: a line for each figure of a metric, runs beside each other. */
+static dl_status show_metrics(dlsh_sink *sink, const dl_comparison *c) {
+    static const char *const first[] = {"metric", ""};
+    dlsh_wide_table w;
+    dlsh_value *cells = calloc((size_t)c->n + 2, sizeof *cells);
+    if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a comparison");
+    dl_status status = head_columns(&w, c, first, 2);
+    for (long k = 0; !status && k < c->nseries; k++) {
+        for (int f = 0; !status && f < 4; f++) {
+            cells[0] = f ? dlsh_none() : dlsh_string(c->series[k].key);
+            cells[1] = dlsh_string(figures[f].name);
+            for (long i = 0; i < c->n; i++) cells[2 + i] = figure_cell(c->series[k].cells[i], f);
+            status = dlsh_table_row(&w.t, cells);
+        }
+    }
+    if (!status) status = dlsh_show_table(sink, &w.t, "no metrics\n");
+    dlsh_wide_free(&w);
+    free(cells);
+    return status;
+}
+
+/* For programs: a row for each metric and run. */
+static dl_status list_metrics(dlsh_sink *sink, const dl_comparison *c) {
+    static const dlsh_column cols[] = {{"metric", 'l', ""},    {"run", 'r', ""},        {"n", 'r', ""},
+                                       {"first", 'r', ""},     {"first_step", 'r', ""}, {"last", 'r', ""},
+                                       {"last_step", 'r', ""}, {"min", 'r', ""},        {"min_step", 'r', ""},
+                                       {"max", 'r', ""},       {"max_step", 'r', ""}};
+    dlsh_table t = {.ncols = 11, .cols = cols};
+    dl_status status = DL_OK;
+    for (long k = 0; !status && k < c->nseries; k++) {
+        for (long i = 0; !status && i < c->n; i++) {
+            const dl_series_info *s = c->series[k].cells[i];
+            if (!s) continue;
+            status =
+                dlsh_table_row(&t, (dlsh_value[]){dlsh_string(c->series[k].key), dlsh_int(c->runs[i].id),
+                                                  dlsh_int(s->n), dlsh_float(s->first), dlsh_int(s->first_step),
+                                                  dlsh_float(s->last), dlsh_int(s->last_step), dlsh_float(s->min),
+                                                  dlsh_int(s->min_step), dlsh_float(s->max), dlsh_int(s->max_step)});
+        }
+    }
+    if (!status) status = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    return status;
+}
+
+dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_store *store = dlsh_history(a);
+    if (!store) return dl_failed();
+    long *ids;
+    int n, all = dlsh_arg_bool(a, "all");
+    DLSH_TRY(dlsh_run_ids(a, "runs", store, &ids, &n));
+    if (n < 2) {
+        free(ids);
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "compare 3 5", "at least two runs are wanted, got %d", n);
+    }
+    dl_comparison *c = dl_run_compare(store, ids, n, all);
+    free(ids);
+    if (!c) return dl_failed();
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    dlsh_look look = dlsh_sink_look(sink);
+    int people = look.mode == DLSH_MODE_TABLE;
+    dl_status status = show_params(sink, c, all);
+    if (!status && people && !look.rich) dlsh_put(sink, "\n");
+    if (!status) status = people ? show_metrics(sink, c) : list_metrics(sink, c);
+    dl_comparison_free(c);
+    return status;
+}

@@ -1,0 +1,733 @@
+/* Commands on the experiment store: lists of runs, one run, the best ones, SQL, tags and notes. */
+#include "commands/history/history.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "view/text.h"
+
+/* ---------------------------------------------------------------- shared */
+
+dl_store *dlsh_history(const dlsh_args *a) {
+    dl_store *store = dlsh_store(dlsh_arg_session(a));
+    return store && !dl_store_flush(store) ? store : NULL;
+}
+
+/* The failure that the library recorded, at the i-th of a variadic parameter's arguments. */
+static dl_status place_at(const dlsh_args *a, const char *param, int i) {
+    dl_error e;
+    dl_error_take(&e);
+    return dlsh_arg_fail_at(a, param, i, e.code, *e.hint ? e.hint : NULL, "%s", e.message);
+}
+
+dl_status dlsh_place_failure(const dlsh_args *a, const char *param) {
+    dl_error e;
+    dl_error_take(&e);
+    return dlsh_arg_fail(a, param, e.code, *e.hint ? e.hint : NULL, "%s", e.message);
+}
+
+dl_status dlsh_place_in(const dlsh_args *a, const char *param) {
+    dl_error e;
+    dl_error_take(&e);
+    const char *hint = *e.hint ? e.hint : NULL;
+    if (!e.length) return dlsh_arg_fail(a, param, e.code, hint, "%s", e.message);
+    return dlsh_arg_fail_in(a, param, e.at, e.length, e.code, hint, "%s", e.message);
+}
+
+/* The id of the run a word parameter names; the failure is placed at it. */
+static dl_status run_id(const dlsh_args *a, const char *param, dl_store *store, long *id) {
+    return dl_run_find(store, dlsh_arg_str(a, param), id) ? dlsh_place_failure(a, param) : DL_OK;
+}
+
+typedef dl_status finder(dl_store *store, const char *ref, long *id);
+
+static dl_status find_ids(const dlsh_args *a, const char *param, dl_store *store, finder *find, long **ids, int *n) {
+    *n = dlsh_arg_count(a, param);
+    *ids = calloc((size_t)*n + 1, sizeof **ids);
+    if (!*ids) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %d runs", *n);
+    for (int i = 0; i < *n; i++) {
+        dlsh_buf ref = {0};
+        dl_status status = dlsh_text(&ref, *dlsh_arg_at(a, param, i));
+        if (!status && find(store, dlsh_buf_text(&ref), &(*ids)[i])) status = place_at(a, param, i);
+        dlsh_buf_free(&ref);
+        if (!status) continue;
+        free(*ids);
+        *ids = NULL;
+        return status;
+    }
+    return DL_OK;
+}
+
+dl_status dlsh_run_ids(const dlsh_args *a, const char *param, dl_store *store, long **ids, int *n) {
+    return find_ids(a, param, store, dl_run_find, ids, n);
+}
+
+const dl_series_info *dlsh_series_find(const dl_run_info *r, const char *key) {
+    for (long i = 0; i < r->nseries; i++)
+        if (!strcmp(r->series[i].key, key)) return &r->series[i];
+    return NULL;
+}
+
+dl_status dlsh_wide_new(dlsh_wide_table *w, int ncols) {
+    *w = (dlsh_wide_table){.t = {.ncols = ncols}};
+    w->cols = calloc((size_t)ncols + 1, sizeof *w->cols);
+    w->names = calloc((size_t)ncols + 1, sizeof *w->names);
+    w->t.cols = w->cols;
+    return w->cols && w->names ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a table of %d columns", ncols);
+}
+
+dl_status dlsh_wide_column(dlsh_wide_table *w, int i, const char *name, char align) {
+    w->names[i] = strdup(name);
+    if (!w->names[i]) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a table");
+    dlsh_one_line(w->names[i], strlen(w->names[i]));
+    w->cols[i] = (dlsh_column){.name = w->names[i], .align = align};
+    return DL_OK;
+}
+
+void dlsh_wide_free(dlsh_wide_table *w) {
+    dlsh_table_clear(&w->t);
+    for (int i = 0; w->names && i < w->t.ncols; i++) free(w->names[i]);
+    free(w->names);
+    free(w->cols);
+}
+
+dl_status dlsh_show_table(dlsh_sink *sink, const dlsh_table *t, const char *empty) {
+    if (t->nrows || dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return sink->ops->table(sink, t);
+    dlsh_put(sink, "%s", empty);
+    return DL_OK;
+}
+
+dlsh_value dlsh_cell_text(const char *s) { return s && *s ? dlsh_string(s) : dlsh_none(); }
+
+dlsh_value dlsh_cell_when(long us, dlsh_mode mode) {
+    dlsh_buf b = {0};
+    if (mode == DLSH_MODE_TABLE) {
+        dlsh_when(&b, us);
+    } else {
+        time_t t = us / 1000000;
+        struct tm tm;
+        char text[32];
+        gmtime_r(&t, &tm);
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+        dlsh_buf_printf(&b, "%s.%03ldZ", text, us / 1000 % 1000);
+    }
+    return dlsh_buf_string(&b);
+}
+
+dlsh_value dlsh_cell_seconds(double seconds, dlsh_mode mode) {
+    if (mode != DLSH_MODE_TABLE) return dlsh_float(seconds);
+    dlsh_buf b = {0};
+    dlsh_duration(&b, seconds);
+    return dlsh_buf_string(&b);
+}
+
+/* ---------------------------------------------------------------- run show */
+
+/* One line of text, whatever names in it have. */
+/* A line, broken at blanks where the terminal is narrower. */
+static void put_fitting(dlsh_sink *sink, const char *line) {
+    dlsh_buf b = {0};
+    dlsh_text_rewrap(&b, line, strlen(line), dlsh_sink_look(sink).width);
+    dlsh_put(sink, "%s\n", dlsh_buf_text(&b));
+    dlsh_buf_free(&b);
+}
+
+static void put_line(dlsh_sink *sink, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void put_line(dlsh_sink *sink, const char *fmt, ...) {
+    dlsh_buf b = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    dlsh_buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    if (b.n) dlsh_one_line(b.s, b.n);
+    put_fitting(sink, dlsh_buf_text(&b));
+    dlsh_buf_free(&b);
+}
+
+static void put_fact(dlsh_sink *sink, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void put_fact(dlsh_sink *sink, const char *name, const char *fmt, ...) {
+    dlsh_buf b = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    dlsh_buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    while (b.n && b.s[b.n - 1] == ' ') b.s[--b.n] = 0;
+    /* further lines of a note stand below its first */
+    for (char *line = b.n ? b.s : NULL, *end; line; line = end, name = "") {
+        if ((end = strchr(line, '\n'))) *end++ = 0;
+        dlsh_buf one = {0};
+        dlsh_buf_printf(&one, "  %-11s %s", name, line);
+        put_fitting(sink, dlsh_buf_text(&one));
+        dlsh_buf_free(&one);
+    }
+    dlsh_buf_free(&b);
+}
+
+static void put_facts(dlsh_sink *sink, const dl_run_info *r) {
+    dlsh_buf when = {0}, took = {0}, params = {0}, tags = {0};
+    dlsh_when(&when, r->started_us);
+    dlsh_duration(&took, r->seconds);
+    dlsh_grouped(&params, r->n_params);
+    for (long i = 0; i < r->ntag; i++) dlsh_buf_printf(&tags, "%s%s", i ? ", " : "", r->tags[i]);
+    put_line(sink, "run %ld  %s  %s%s", r->id, r->name, dl_run_status_name(r->status), r->deleted ? "  (deleted)" : "");
+    put_fact(sink, "started", "%s, took %s", dlsh_buf_text(&when), dlsh_buf_text(&took));
+    put_fact(sink, "error", "%s", r->error);
+    put_fact(sink, "tags", "%s", dlsh_buf_text(&tags));
+    put_fact(sink, "note", "%s", r->note);
+    if (*r->model_name || r->n_params)
+        put_fact(sink, "model", "%s%s%s parameters", r->model_name, *r->model_name ? ", " : "", dlsh_buf_text(&params));
+    put_fact(sink, "dataset", "%s %.12s", r->dataset, r->data_fingerprint);
+    put_fact(sink, "device", "%s on %s", r->device, r->host);
+    put_fact(sink, "seed", "%lu", r->seed);
+    put_fact(sink, "script", "%s%s%s", r->script_path, *r->script_args ? " " : "", r->script_args);
+    put_fact(sink, "command", "%s", r->cmdline);
+    put_fact(sink, "folder", "%s", r->cwd);
+    const char *changes = !*r->git_diff_sha                    ? ""
+                          : strcmp(r->git_diff_sha, "unknown") ? " with changes"
+                                                               : ", whether with changes is not known";
+    put_fact(sink, "git commit", "%s%s", r->git_commit, changes);
+    put_fact(sink, "uuid", "%s", r->uuid);
+    dlsh_buf_free(&when);
+    dlsh_buf_free(&took);
+    dlsh_buf_free(&params);
+    dlsh_buf_free(&tags);
+}
+
+static dl_status put_series(dlsh_sink *sink, const dl_run_info *r) {
+    static const dlsh_column cols[] = {{"metric", 'l', ""},   {"points", 'r', ""},  {"first", 'r', "%.5g"},
+                                       {"last", 'r', "%.5g"}, {"min", 'r', "%.5g"}, {"at step", 'r', ""},
+                                       {"max", 'r', "%.5g"},  {"at step", 'r', ""}, {"NaN", 'r', ""}};
+    dlsh_table t = {.ncols = 9, .cols = cols};
+    dl_status status = DL_OK;
+    for (long i = 0; !status && i < r->nseries; i++) {
+        const dl_series_info *s = &r->series[i];
+        status = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(s->key), dlsh_int(s->n), dlsh_float(s->first),
+                                                   dlsh_float(s->last), dlsh_float(s->min), dlsh_int(s->min_step),
+                                                   dlsh_float(s->max), dlsh_int(s->max_step), dlsh_int(s->n_nan)});
+    }
+    if (!status && t.nrows) {
+        if (!dlsh_sink_look(sink).rich) dlsh_put(sink, "\n");
+        status = sink->ops->table(sink, &t);
+    }
+    dlsh_table_clear(&t);
+    return status;
+}
+
+static void put_details(dlsh_sink *sink, const dl_run_info *r) {
+    if (r->nparam) dlsh_put(sink, "\nparameters\n");
+    for (long i = 0; i < r->nparam; i++) put_line(sink, "  %-18s %s", r->params[i].key, r->params[i].value);
+    if (r->nevent) dlsh_put(sink, "\nevents\n");
+    for (long i = 0; i < r->nevent; i++)
+        put_line(sink, "  step %-8ld %-12s %s", r->events[i].step, r->events[i].kind, r->events[i].text);
+    if (r->nartifact) dlsh_put(sink, "\nartifacts\n");
+    for (long i = 0; i < r->nartifact; i++)
+        put_line(sink, "  step %-8ld %-12s %s  %ld bytes%s%s", r->artifacts[i].step, r->artifacts[i].kind,
+                 r->artifacts[i].name, r->artifacts[i].bytes, *r->artifacts[i].path ? "  " : "", r->artifacts[i].path);
+}
+
+static dl_status set_text(dlsh_record *rec, const char *name, const char *text) {
+    return dlsh_record_set(rec, name, dlsh_cell_text(text));
+}
+
+static dl_status series_record(const dl_series_info *s, dlsh_value *out) {
+    dlsh_value r = dlsh_new_record();
+    if (dlsh_failed(r)) return DL_ERR_MEMORY;
+    const struct {
+        const char *name;
+        dlsh_value v;
+    } fields[] = {{"n", dlsh_int(s->n)},
+                  {"nan", dlsh_int(s->n_nan)},
+                  {"first", dlsh_float(s->first)},
+                  {"last", dlsh_float(s->last)},
+                  {"min", dlsh_float(s->min)},
+                  {"max", dlsh_float(s->max)},
+                  {"mean", dlsh_float(s->mean)},
+                  {"first_step", dlsh_int(s->first_step)},
+                  {"last_step", dlsh_int(s->last_step)},
+                  {"min_step", dlsh_int(s->min_step)},
+                  {"max_step", dlsh_int(s->max_step)}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        dl_status status = dlsh_record_set(r.as.record, fields[i].name, fields[i].v);
+        if (!status) continue;
+        dlsh_drop(r);
+        return status;
+    }
+    *out = r;
+    return DL_OK;
+}
+
+/* Fills the record of a run with its parameters, metrics and tags. */
+static dl_status set_collections(dlsh_record *rec, const dl_run_info *r) {
+    dlsh_value params = dlsh_new_record(), metrics = dlsh_new_record(), tags = dlsh_new_list(r->ntag);
+    dl_status status = dlsh_failed(params) || dlsh_failed(metrics) || dlsh_failed(tags) ? DL_ERR_MEMORY : DL_OK;
+    for (long i = 0; !status && i < r->nparam; i++)
+        status = dlsh_record_set(params.as.record, r->params[i].key, dlsh_string(r->params[i].value));
+    for (long i = 0; !status && i < r->nseries; i++) {
+        dlsh_value s = dlsh_void();
+        status = series_record(&r->series[i], &s);
+        if (!status) status = dlsh_record_set(metrics.as.record, r->series[i].key, s);
+    }
+    for (long i = 0; !status && i < r->ntag; i++) status = dlsh_list_push(tags.as.list, dlsh_string(r->tags[i]));
+    if (!status) status = dlsh_record_set(rec, "params", dlsh_ref(params));
+    if (!status) status = dlsh_record_set(rec, "metrics", dlsh_ref(metrics));
+    if (!status) status = dlsh_record_set(rec, "tags", dlsh_ref(tags));
+    dlsh_drop(params);
+    dlsh_drop(metrics);
+    dlsh_drop(tags);
+    return status;
+}
+
+dl_status dlsh_run_record(const dl_run_info *r, dlsh_value *out) {
+    dlsh_value v = dlsh_new_record();
+    if (dlsh_failed(v)) return DL_ERR_MEMORY;
+    dlsh_record *rec = v.as.record;
+    const struct {
+        const char *name, *text;
+    } texts[] = {{"uuid", r->uuid},
+                 {"name", r->name},
+                 {"status", dl_run_status_name(r->status)},
+                 {"error", r->error},
+                 {"experiment", r->experiment},
+                 {"model", r->model_name},
+                 {"dataset", r->dataset},
+                 {"device", r->device},
+                 {"host", r->host},
+                 {"script", r->script_path},
+                 {"args", r->script_args},
+                 {"command", r->cmdline},
+                 {"commit", r->git_commit},
+                 {"note", r->note}};
+    dl_status status = dlsh_record_set(rec, "id", dlsh_int(r->id));
+    for (size_t i = 0; !status && i < sizeof texts / sizeof *texts; i++)
+        status = set_text(rec, texts[i].name, texts[i].text);
+    if (!status) status = dlsh_record_set(rec, "started", dlsh_cell_when(r->started_us, DLSH_MODE_JSON));
+    if (!status) status = dlsh_record_set(rec, "seconds", dlsh_float(r->seconds));
+    if (!status) status = dlsh_record_set(rec, "seed", dlsh_int((long)r->seed));
+    if (!status) status = dlsh_record_set(rec, "n_params", dlsh_int(r->n_params));
+    if (!status) status = set_collections(rec, r);
+    if (status)
+        dlsh_drop(v);
+    else
+        *out = v;
+    return status;
+}
+
+static dl_status show_one(const dlsh_args *a, const dl_run_info *r) {
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    if (dlsh_arg_bool(a, "script") || dlsh_arg_bool(a, "text")) {
+        const char *text = dlsh_arg_bool(a, "script") ? r->script_text : r->model_text;
+        size_t n = strlen(text);
+        dlsh_put(sink, "%s%s", text, n && text[n - 1] != '\n' ? "\n" : "");
+        return DL_OK;
+    }
+    if (dlsh_sink_look(sink).mode == DLSH_MODE_TABLE) {
+        put_facts(sink, r);
+        put_details(sink, r);
+        return put_series(sink, r);
+    }
+    dlsh_value v = dlsh_void();
+    DLSH_TRY(dlsh_run_record(r, &v));
+    dl_status status = sink->ops->value(sink, v);
+    dlsh_drop(v);
+    return status;
+}
+
+static dl_status run_show(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_store *store = dlsh_history(a);
+    if (!store) return dl_failed();
+    long id;
+    DLSH_TRY(run_id(a, "run", store, &id));
+    dl_run_list *l = dl_run_show(store, id);
+    if (!l) return dlsh_place_failure(a, "run");
+    dl_status status = show_one(a, &l->runs[0]);
+    dl_run_list_free(l);
+    return status;
+}
+
+static dl_status run_delete(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_store *store = dlsh_history(a);
+    if (!store) return dl_failed();
+    int hide = *(const int *)dlsh_arg_data(a), n;
+    long *ids;
+    DLSH_TRY(find_ids(a, "runs", store, hide ? dl_run_find : dl_run_find_deleted, &ids, &n));
+    dl_status status = DL_OK;
+    for (int i = 0; !status && i < n; i++) status = dl_run_delete(store, ids[i], hide);
+    free(ids);
+    return status;
+}
+
+static dl_status run_rename(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_store *store = dlsh_history(a);
+    if (!store) return dl_failed();
+    long id;
+    DLSH_TRY(run_id(a, "run", store, &id));
+    return dl_run_rename(store, id, dlsh_arg_str(a, "name"));
+}
+
+/* ---------------------------------------------------------------- best */
+
+static int direction(const dlsh_args *a) {
+    const char *word = dlsh_arg_str(a, "which");
+    return !word ? 0 : !strcmp(word, "max") ? 1 : -1;
+}
+
+static dl_status best_table(dlsh_sink *sink, const dl_ranking *rank) {
+    const dlsh_column cols[] = {
+        {"id", 'r', ""}, {"name", 'l', ""}, {rank->metric, 'r', ""}, {"step", 'r', ""}, {"status", 'l', ""}};
+    dlsh_table t = {.ncols = 5, .cols = cols};
+    dl_status status = DL_OK;
+    for (long i = 0; !status && i < rank->n; i++) {
+        const dl_best_entry *e = &rank->entries[i];
+        status =
+            dlsh_table_row(&t, (dlsh_value[]){dlsh_int(e->run->id), dlsh_cell_text(e->run->name), dlsh_float(e->value),
+                                              dlsh_int(e->step), dlsh_string(dl_run_status_name(e->run->status))});
+    }
+    if (!status) status = sink->ops->table(sink, &t);
+    dlsh_table_clear(&t);
+    return status;
+}
+
+static dl_status best_record(const dl_ranking *rank, long i, dlsh_value *out) {
+    const dl_best_entry *e = &rank->entries[i];
+    dlsh_value v = dlsh_new_record();
+    if (dlsh_failed(v)) return DL_ERR_MEMORY;
+    dl_status status = dlsh_record_set(v.as.record, "run", dlsh_int(e->run->id));
+    if (!status) status = dlsh_record_set(v.as.record, "name", dlsh_string(e->run->name));
+    if (!status) status = dlsh_record_set(v.as.record, "metric", dlsh_string(rank->metric));
+    if (!status) status = dlsh_record_set(v.as.record, "value", dlsh_float(e->value));
+    if (!status) status = dlsh_record_set(v.as.record, "step", dlsh_int(e->step));
+    if (status)
+        dlsh_drop(v);
+    else
+        *out = v;
+    return status;
+}
+
+static dl_status best_list(const dl_ranking *rank, dlsh_value *out) {
+    dlsh_value list = dlsh_new_list((int)rank->n);
+    dl_status status = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
+    for (long i = 0; !status && i < rank->n; i++) {
+        dlsh_value one = dlsh_void();
+        status = best_record(rank, i, &one);
+        if (!status) status = dlsh_list_push(list.as.list, one);
+    }
+    if (status)
+        dlsh_drop(list);
+    else
+        *out = list;
+    return status;
+}
+
+static dl_status show_best(const dlsh_args *a, const dl_ranking *rank, dlsh_value *result) {
+    if (!rank->n)
+        return dlsh_arg_fail(a, "metric", DL_ERR_NAME, "runs lists them", "no run that fits has a value of %s",
+                             rank->metric);
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    if (dlsh_arg_called(a) && dlsh_given(a, "limit")) return best_list(rank, result);
+    DLSH_TRY(best_record(rank, 0, result));
+    if (dlsh_arg_called(a)) return DL_OK;
+    if (dlsh_arg_int(a, "limit") != 1) return best_table(sink, rank);
+    if (dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return sink->ops->value(sink, *result);
+    const dl_best_entry *e = &rank->entries[0];
+    put_line(sink, "run %ld %s: %s %.6g at step %ld (%s is better)", e->run->id, e->run->name, rank->metric,
+             dlsh_plain_nan(e->value), e->step, rank->direction > 0 ? "higher" : "lower");
+    return DL_OK;
+}
+
+/* Nothing to rank: a condition that no run meets is why; else what the library says. */
+static dl_status no_best(const dlsh_args *a) {
+    dl_error e;
+    if (dl_error_take(&e) == DL_ERR_NAME) DLSH_TRY(dlsh_run_filter_met(a, 0));
+    dl_error_put(&e);
+    return dlsh_place_failure(a, e.code == DL_ERR_NAME ? "metric" : NULL);
+}
+
+static dl_status best_run(const dlsh_args *a, dlsh_value *result) {
+    dl_store *store = dlsh_history(a);
+    if (!store) return dl_failed();
+    dlsh_buf where = {0};
+    dl_status status = dlsh_run_filter(a, &where);
+    dl_ranking *rank = NULL;
+    if (!status) {
+        rank = dl_run_best(store, dlsh_arg_str(a, "metric"), direction(a), where.n ? dlsh_buf_text(&where) : NULL,
+                           dlsh_arg_int(a, "limit"));
+        status = rank ? show_best(a, rank, result) : no_best(a);
+    }
+    dl_ranking_free(rank);
+    dlsh_buf_free(&where);
+    return status;
+}
+
+/* ---------------------------------------------------------------- sql */
+
+static dlsh_value sql_cell(const dl_rows *r, long col) {
+    switch (dl_rows_type(r, col)) {
+    case 'i': return dlsh_int(dl_rows_int(r, col));
+    case 'f': return dlsh_float(dl_rows_float(r, col));
+    case 't': return dlsh_string(dl_rows_text(r, col));
+    case 'b': {
+        long n;
+        dl_rows_blob(r, col, &n);
+        return dlsh_stringf("<%ld bytes>", n);
+    }
+    default: return dlsh_none();
+    }
+}
+
+static dl_status sql_fetch(dl_rows *rows, dlsh_wide_table *w) {
+    int n = (int)dl_rows_width(rows);
+    DLSH_TRY(dlsh_wide_new(w, n));
+    w->t.keys = n > 1;
+    for (int c = 0; c < n; c++) DLSH_TRY(dlsh_wide_column(w, c, dl_rows_name(rows, c), 'l'));
+    dlsh_value *cells = calloc((size_t)n + 1, sizeof *cells);
+    if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a row");
+    int more = 0;
+    dl_status status = DL_OK;
+    while (!status && (more = dl_rows_next(rows)) > 0) {
+        for (int c = 0; c < n; c++) {
+            cells[c] = sql_cell(rows, c);
+            if (w->t.nrows == 0 && dlsh_is_number(cells[c])) w->cols[c].align = 'r';
+        }
+        status = dlsh_table_row(&w->t, cells);
+        if (!status && dlsh_interrupted()) status = dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted");
+    }
+    free(cells);
+    if (!status && more < 0) status = dl_failed();
+    return status;
+}
+
+/* The rows as a list of records. */
+static dl_status sql_list(const dlsh_table *t, dlsh_value *out) {
+    dlsh_value list = dlsh_new_list(t->nrows);
+    if (dlsh_failed(list)) return DL_ERR_MEMORY;
+    dl_status status = DL_OK;
+    for (int r = 0; !status && r < t->nrows; r++) {
+        dlsh_value rec = dlsh_new_record();
+        status = dlsh_failed(rec) ? DL_ERR_MEMORY : DL_OK;
+        for (int c = 0; !status && c < t->ncols; c++)
+            status = dlsh_record_set(rec.as.record, t->cols[c].name, dlsh_ref(t->cells[(long)r * t->ncols + c]));
+        if (status)
+            dlsh_drop(rec);
+        else
+            status = dlsh_list_push(list.as.list, rec);
+    }
+    if (status)
+        dlsh_drop(list);
+    else
+        *out = list;
+    return status;
+}
+
+static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
+    dl_store *store = dlsh_history(a);
+    if (!store) return dl_failed();
+    dl_rows *rows = dl_store_sql(store, dlsh_arg_str(a, "query"));
+    if (!rows) return dlsh_place_in(a, "query");
+    dlsh_wide_table w = {0};
+    dl_status status = sql_fetch(rows, &w);
+    if (!status && !dlsh_arg_called(a)) status = dlsh_show_table(dlsh_arg_sink(a), &w.t, "no rows\n");
+    if (!status && dlsh_arg_called(a))
+        status = sql_list(&w.t, result);
+    else if (!status)
+        *result = dlsh_none();
+    dl_rows_free(rows);
+    dlsh_wide_free(&w);
+    return status;
+}
+
+/* ---------------------------------------------------------------- tag, note, export */
+
+static dl_status tag_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_store *store = dlsh_history(a);
+    if (!store) return dl_failed();
+    long id;
+    DLSH_TRY(run_id(a, "run", store, &id));
+    for (int i = 0; i < dlsh_arg_count(a, "tags"); i++) {
+        const dlsh_value *v = dlsh_arg_at(a, "tags", i);
+        dlsh_buf tag = {0};
+        dl_status status = dlsh_text(&tag, *v);
+        if (!status) status = dl_run_tag(store, id, dlsh_buf_text(&tag), !dlsh_arg_bool(a, "remove"));
+        dlsh_buf_free(&tag);
+        DLSH_TRY(status);
+    }
+    return DL_OK;
+}
+
+static dl_status note_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_store *store = dlsh_history(a);
+    if (!store) return dl_failed();
+    long id;
+    DLSH_TRY(run_id(a, "run", store, &id));
+    return dl_run_note(store, id, dlsh_arg_str(a, "text"));
+}
+
+static dl_status export_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_store *store = dlsh_history(a);
+    if (!store) return dl_failed();
+    long *ids;
+    int n;
+    DLSH_TRY(dlsh_run_ids(a, "runs", store, &ids, &n));
+    dl_status status = dl_store_export(store, n ? ids : NULL, n, dlsh_arg_str(a, "file"));
+    free(ids);
+    if (!status) dlsh_put(dlsh_arg_sink(a), "wrote %s\n", dlsh_arg_str(a, "file"));
+    return status;
+}
+
+/* ---------------------------------------------------------------- the table */
+
+#define FILTERS                                                                                                        \
+    {"where", DLSH_OPT_STRING,                                                                                         \
+     NULL,    "a condition on columns, parameters, metrics and tags: \"lr > 0.001 and acc > 0.9\"",                    \
+     NULL,    NULL},                                                                                                   \
+        {"status", DLSH_OPT_WORD,                                                                                      \
+         NULL,     "only runs of this status",                                                                         \
+         NULL,     "running|paused|finished|failed|killed|diverged"},                                                  \
+        {"tag", DLSH_OPT_WORD, NULL, "only runs with this tag", NULL, NULL},                                           \
+        {"name", DLSH_OPT_WORD, NULL, "only runs whose name has this in it", NULL, NULL},                              \
+        {"model", DLSH_OPT_WORD, NULL, "only runs of this model", NULL, NULL},                                         \
+        {"dataset", DLSH_OPT_WORD, NULL, "only runs on this dataset", NULL, NULL}, {                                   \
+        "experiment", DLSH_OPT_WORD, NULL, "only runs of this experiment", NULL, NULL                                  \
+    }
+
+static const dlsh_option runs_options[] = {
+    FILTERS,
+    {"sort", DLSH_OPT_WORD, NULL, "a column, parameter or metric; -NAME: the largest first. Newest first when left out",
+     NULL, "metric"},
+    {"limit", DLSH_OPT_INT, "20", "at most so many; 0: all", NULL, NULL},
+    {"deleted", DLSH_OPT_BOOL, "false", "list the deleted runs instead", NULL, NULL},
+    {0}};
+static const dlsh_option best_options[] = {
+    FILTERS, {"limit", DLSH_OPT_INT, "1", "so many of the best; 0: all", NULL, NULL}, {0}};
+static const dlsh_option compare_options[] = {
+    {"all", DLSH_OPT_BOOL, "false", "parameters that are the same, too", NULL, NULL}, {0}};
+static const dlsh_option tag_options[] = {{"remove", DLSH_OPT_BOOL, "false", "take the tags away", NULL, NULL}, {0}};
+static const dlsh_option show_options[] = {
+    {"script", DLSH_OPT_BOOL, "false", "print the text of the script instead", NULL, NULL},
+    {"text", DLSH_OPT_BOOL, "false", "print the text of the model instead", NULL, NULL},
+    {0}};
+
+static const dlsh_param one_run[] = {{"run", DLSH_ARG_WORD, NULL, 0, "a run: its id, name, or last", "run"}, {0}};
+static const dlsh_param some_runs[] = {{"runs", DLSH_ARG_WORD, NULL, DLSH_VARIADIC, "runs: ids, names, or last", "run"},
+                                       {0}};
+static const dlsh_param rename_params[] = {
+    {"run", DLSH_ARG_WORD, NULL, 0, "a run", "run"}, {"name", DLSH_ARG_WORD, NULL, 0, "its new name", NULL}, {0}};
+static const dlsh_param best_params[] = {
+    {"metric", DLSH_ARG_WORD, NULL, 0, "a metric: test/acc; bare loss is train/loss", "metric"},
+    {"which", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL, "min or max, where the metric's name does not tell", "min|max"},
+    {0}};
+static const dlsh_param sql_params[] = {{"query", DLSH_ARG_EXPR, "string", 0, "one statement that reads", NULL}, {0}};
+static const dlsh_param tag_params[] = {{"run", DLSH_ARG_WORD, NULL, 0, "a run", "run"},
+                                        {"tags", DLSH_ARG_WORD, NULL, DLSH_VARIADIC, "words to mark it with", NULL},
+                                        {0}};
+static const dlsh_param note_params[] = {{"run", DLSH_ARG_WORD, NULL, 0, "a run", "run"},
+                                         {"text", DLSH_ARG_WORD, NULL, 0, "what is to be remembered, in quotes", NULL},
+                                         {0}};
+static const dlsh_param export_params[] = {
+    {"file", DLSH_ARG_WORD, NULL, 0, "where to write: NAME.csv, or NAME.jsonl", "file"},
+    {"runs", DLSH_ARG_WORD, NULL, DLSH_VARIADIC, "runs; all when left out", "run"},
+    {0}};
+static const dlsh_param subcommand_params[] = {{"action", DLSH_ARG_SUBCOMMAND, NULL, 0, "what to do", NULL}, {0}};
+
+static const int hide = 1, unhide = 0;
+static const dlsh_command run_subs[] = {
+    {.name = "show",
+     .usage = "run show RUN [script] [text]",
+     .doc = "Everything recorded about a run.",
+     .params = one_run,
+     .options = show_options,
+     .run = run_show},
+    {.name = "delete",
+     .flags = DLSH_ACTION,
+     .usage = "run delete RUN ...",
+     .doc = "Hides runs from all lists. Nothing is erased: run restore brings them back.",
+     .params = some_runs,
+     .run = run_delete,
+     .data = &hide},
+    {.name = "restore",
+     .flags = DLSH_ACTION,
+     .usage = "run restore RUN ...",
+     .doc = "Shows deleted runs again, by their ids.",
+     .params = some_runs,
+     .run = run_delete,
+     .data = &unhide},
+    {.name = "rename",
+     .flags = DLSH_ACTION,
+     .usage = "run rename RUN NAME",
+     .doc = "Gives a run another name.",
+     .params = rename_params,
+     .run = run_rename},
+    {0}};
+
+const dlsh_command history_commands[] = {
+    {.name = "runs",
+     .flags = DLSH_REPORT | DLSH_FUNCTION,
+     .usage = "runs [status=S] [tag=T] [where=\"...\"] [sort=NAME] [limit=20]",
+     .doc = "Lists runs, the newest first. As a function, runs(tag=\"cnn\") gives a list of records.",
+     .options = runs_options,
+     .run = dlsh_runs_run,
+     .examples = "runs\nruns status=finished sort=-test/acc limit=5\nruns where=\"lr > 0.001 and test/acc > 0.9\""},
+    {.name = "run",
+     .usage = "run show|delete|restore|rename RUN",
+     .doc = "Shows, hides or renames one run.",
+     .params = subcommand_params,
+     .subs = run_subs,
+     .examples = "run show last\nrun delete 3"},
+    {.name = "compare",
+     .usage = "compare RUN RUN ... [all]",
+     .doc = "Puts runs beside each other: the parameters that differ, then first, last, smallest and largest value of "
+            "every metric.",
+     .params = some_runs,
+     .options = compare_options,
+     .run = dlsh_compare_run,
+     .examples = "compare 3 5\ncompare first second all"},
+    {.name = "best",
+     .flags = DLSH_REPORT | DLSH_FUNCTION,
+     .usage = "best METRIC [min|max] [limit=1]",
+     .doc =
+         "The run with the best value of a metric. Accuracies go up, losses down; min and max override. As a function, "
+         "best(\"test/acc\") gives a record, with limit= a list of them.",
+     .params = best_params,
+     .options = best_options,
+     .run = best_run,
+     .examples = "best test/acc\nbest loss limit=5"},
+    {.name = "sql",
+     .flags = DLSH_REPORT | DLSH_FUNCTION,
+     .usage = "sql \"select ...\"",
+     .doc = "Reads the experiment database by SQL: tables run, param, tag, series, event, artifact, sweep and the view "
+            "metrics(run, key, step, ts, value). As a function, sql(\"...\") gives a list of records.",
+     .params = sql_params,
+     .run = sql_run,
+     .examples = "sql \"select key, value from param where run_id = 3\""},
+    {.name = "tag",
+     .flags = DLSH_ACTION,
+     .usage = "tag RUN TAG ... [remove]",
+     .doc = "Marks a run with words.",
+     .params = tag_params,
+     .options = tag_options,
+     .run = tag_run,
+     .examples = "tag last good baseline"},
+    {.name = "note",
+     .flags = DLSH_ACTION,
+     .usage = "note RUN \"TEXT\"",
+     .doc = "Writes a note to a run.",
+     .params = note_params,
+     .run = note_run,
+     .examples = "note 3 \"learning rate too high\""},
+    {.name = "export",
+     .flags = DLSH_ACTION,
+     .usage = "export FILE [RUN ...]",
+     .doc = "Writes all points of all metrics: run, key, step, ts, value. NAME.csv is a table, NAME.jsonl one JSON "
+            "object a line.",
+     .params = export_params,
+     .run = export_run,
+     .examples = "export points.csv\nexport points.jsonl 3 5"},
+    {0}};

@@ -1,0 +1,196 @@
+/* `runs`: lists of runs, and the filters that it shares with `best`. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands/history/history.h"
+
+/* ---------------------------------------------------------------- filters */
+
+/* Adds a condition to a filter. */
+static void condition(dlsh_buf *where, const char *fmt, const char *text) {
+    dlsh_buf_puts(where, where->n ? " and " : "");
+    dlsh_buf_printf(where, fmt, text);
+}
+
+/* The options that narrow a list, as conditions. */
+static const struct {
+    const char *option, *condition;
+} narrowing[] = {{"status", "status = \"%s\""},
+                 {"tag", "tag = \"%s\""},
+                 {"name", "name ~ \"%s\""},
+                 {"model", "model = \"%s\""},
+                 {"dataset", "dataset = \"%s\""},
+                 {"experiment", "experiment = \"%s\""},
+                 {"where", "%s"}};
+enum { NNARROWING = sizeof narrowing / sizeof *narrowing };
+
+typedef dl_status judge(dl_store *s, const char *where, int deleted);
+
+static dl_status is_filter(dl_store *s, const char *where, int deleted) {
+    (void)deleted;
+    return dl_run_filter_check(s, where);
+}
+
+/* Asks about one option's condition; a failure is placed at the option, of where= in its text. */
+static dl_status judge_option(const dlsh_args *a, int i, judge *ask, int deleted) {
+    const char *option = narrowing[i].option, *text = dlsh_arg_str(a, option);
+    if (!text) return DL_OK;
+    dlsh_buf one = {0};
+    dlsh_buf_printf(&one, narrowing[i].condition, text);
+    dl_status st = ask(dlsh_store(dlsh_arg_session(a)), dlsh_buf_text(&one), deleted);
+    dlsh_buf_free(&one);
+    if (!st) return DL_OK;
+    return strcmp(option, "where") ? dlsh_place_failure(a, option) : dlsh_place_in(a, option);
+}
+
+dl_status dlsh_run_filter(const dlsh_args *a, dlsh_buf *where) {
+    for (int i = 0; i < NNARROWING; i++) {
+        const char *option = narrowing[i].option, *text = dlsh_arg_str(a, option);
+        int whole = !strcmp(option, "where");
+        if (!text) continue;
+        if (strchr(text, '"') && !whole)
+            return dlsh_arg_fail(a, option, DL_ERR_VALUE, "use where=", "%s= takes no quotes inside", option);
+        DLSH_TRY(judge_option(a, i, is_filter, 0));
+        if (strspn(text, " \t\n") < strlen(text)) condition(where, whole ? "(%s)" : narrowing[i].condition, text);
+    }
+    return DL_OK;
+}
+
+dl_status dlsh_run_filter_met(const dlsh_args *a, int deleted) {
+    for (int i = 0; i < NNARROWING; i++) DLSH_TRY(judge_option(a, i, dl_run_filter_met, deleted));
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- columns */
+
+static dlsh_value id_cell(const dl_run_info *r, dlsh_mode mode) {
+    (void)mode;
+    return dlsh_int(r->id);
+}
+static dlsh_value name_cell(const dl_run_info *r, dlsh_mode mode) {
+    (void)mode;
+    return dlsh_cell_text(r->name);
+}
+static dlsh_value status_cell(const dl_run_info *r, dlsh_mode mode) {
+    (void)mode;
+    return dlsh_string(dl_run_status_name(r->status));
+}
+static dlsh_value started_cell(const dl_run_info *r, dlsh_mode mode) { return dlsh_cell_when(r->started_us, mode); }
+static dlsh_value seconds_cell(const dl_run_info *r, dlsh_mode mode) { return dlsh_cell_seconds(r->seconds, mode); }
+static dlsh_value dataset_cell(const dl_run_info *r, dlsh_mode mode) {
+    (void)mode;
+    return dlsh_cell_text(r->dataset);
+}
+static dlsh_value model_cell(const dl_run_info *r, dlsh_mode mode) {
+    (void)mode;
+    return dlsh_cell_text(r->model_name);
+}
+static dlsh_value params_cell(const dl_run_info *r, dlsh_mode mode) {
+    (void)mode;
+    return dlsh_int(r->n_params);
+}
+
+typedef struct run_column {
+    const char *name, *shown; /* for programs, for people */
+    char align;
+    int rank; /* in a narrow terminal the lowest is left out first */
+    dlsh_value (*cell)(const dl_run_info *r, dlsh_mode mode);
+    const char *metric; /* instead of `cell`: the last value, or the best */
+    int best;
+} run_column;
+
+static const run_column run_columns[] = {
+    {"id", "id", 'r', 10, id_cell, NULL, 0},
+    {"name", "name", 'l', 9, name_cell, NULL, 0},
+    {"status", "status", 'l', 5, status_cell, NULL, 0},
+    {"started", "started", 'l', 2, started_cell, NULL, 0},
+    {"seconds", "time", 'r', 4, seconds_cell, NULL, 0},
+    {"dataset", "dataset", 'l', 1, dataset_cell, NULL, 0},
+    {"model", "model", 'l', 3, model_cell, NULL, 0},
+    {"params", "params", 'r', 0, params_cell, NULL, 0},
+    {"best test/acc", "best acc", 'r', 8, NULL, "test/acc", 1},
+    {"test/loss", "test loss", 'r', 6, NULL, "test/loss", 0},
+    {"train/loss", "loss", 'r', 7, NULL, "train/loss", 0},
+};
+enum { NRUN_COLUMNS = sizeof run_columns / sizeof *run_columns };
+
+static dlsh_value run_cell(const run_column *c, const dl_run_info *r, dlsh_mode mode) {
+    if (c->cell) return c->cell(r, mode);
+    const dl_series_info *s = dlsh_series_find(r, c->metric);
+    return s ? dlsh_float(c->best ? s->max : s->last) : dlsh_none();
+}
+
+/* Programs get the same columns always; people those that a run has. */
+static int wanted(const run_column *c, const dl_run_list *l, const dlsh_look *look) {
+    if (look->mode != DLSH_MODE_TABLE) return 1;
+    int any = c->cell != NULL;
+    for (long i = 0; i < l->n; i++) any |= c->metric && dlsh_series_find(&l->runs[i], c->metric);
+    return any;
+}
+
+static dl_status runs_table(dlsh_sink *sink, const dl_run_list *l, long limit) {
+    dlsh_look look = dlsh_sink_look(sink);
+    dlsh_column cols[NRUN_COLUMNS];
+    const run_column *chosen[NRUN_COLUMNS];
+    int n = 0, rank[NRUN_COLUMNS];
+    for (int c = 0; c < NRUN_COLUMNS; c++) {
+        if (!wanted(&run_columns[c], l, &look)) continue;
+        chosen[n] = &run_columns[c];
+        rank[n] = run_columns[c].rank;
+        const char *name = look.mode == DLSH_MODE_TABLE ? run_columns[c].shown : run_columns[c].name;
+        cols[n++] = (dlsh_column){name, run_columns[c].align, "%.4f"};
+    }
+    dlsh_table t = {.ncols = n, .cols = cols, .rank = rank};
+    dl_status status = DL_OK;
+    for (long i = 0; !status && i < l->n && (!limit || i < limit); i++) {
+        dlsh_value cells[NRUN_COLUMNS];
+        for (int c = 0; c < n; c++) cells[c] = run_cell(chosen[c], &l->runs[i], look.mode);
+        status = dlsh_table_row(&t, cells);
+    }
+    if (!status) status = dlsh_show_table(sink, &t, "no runs\n");
+    if (!status && limit && l->n > limit && look.mode == DLSH_MODE_TABLE)
+        dlsh_put(sink, "more than these: limit=0 shows all\n");
+    dlsh_table_clear(&t);
+    return status;
+}
+
+static dl_status runs_list(const dl_run_list *l, long limit, dlsh_value *out) {
+    dlsh_value list = dlsh_new_list((int)l->n);
+    dl_status status = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
+    for (long i = 0; !status && i < l->n && (!limit || i < limit); i++) {
+        dlsh_value one = dlsh_void();
+        status = dlsh_run_record(&l->runs[i], &one);
+        if (!status) status = dlsh_list_push(list.as.list, one);
+    }
+    if (status)
+        dlsh_drop(list);
+    else
+        *out = list;
+    return status;
+}
+
+dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
+    *result = dlsh_none();
+    dl_store *store = dlsh_history(a);
+    if (!store) return dl_failed();
+    long limit = dlsh_arg_int(a, "limit");
+    if (limit < 0) return dlsh_arg_fail(a, "limit", DL_ERR_VALUE, "limit=0 shows all", "limit must not be negative");
+    dlsh_buf where = {0};
+    dl_status status = dlsh_run_filter(a, &where);
+    /* one more than shown tells whether there are more */
+    dl_run_query q = {.where = where.n ? dlsh_buf_text(&where) : NULL,
+                      .sort = dlsh_arg_str(a, "sort"),
+                      .limit = limit ? limit + 1 : 0,
+                      .deleted = dlsh_arg_bool(a, "deleted")};
+    dl_run_list *l = status ? NULL : dl_run_query_list(store, &q);
+    if (!status && !l)
+        status = dlsh_place_failure(a, dlsh_given(a, "sort") ? "sort" : dlsh_given(a, "where") ? "where" : NULL);
+    else if (!status)
+        status = dlsh_arg_called(a) ? runs_list(l, limit, result) : runs_table(dlsh_arg_sink(a), l, limit);
+    /* a person is told why there are none; to a program the empty list is an answer */
+    if (!status && !l->n && !dlsh_arg_called(a) && dlsh_run_filter_met(a, q.deleted))
+        dlsh_warn_failure(dlsh_arg_session(a));
+    dl_run_list_free(l);
+    dlsh_buf_free(&where);
+    return status;
+}

@@ -1,0 +1,434 @@
+/* Signals in guarded calls. The handler runs on a stack of its own, notes what happened and jumps back; everything that
+ * is not safe in a handler is done afterwards. A thread of C's own cannot jump back: it is stopped for good, and the
+ * call that may be waiting for it is left. */
+#define _GNU_SOURCE
+#include "ffi/call/guard.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <link.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "lang/session.h"
+
+typedef struct frame {
+    sigjmp_buf env;
+    struct frame *outer;
+    int callbacks; /* that were running when the call began */
+} frame;
+
+/* The calls that callbacks running now have been called from. */
+enum { MAX_CALLBACKS = 256 };
+static _Thread_local frame *left[MAX_CALLBACKS];
+static _Thread_local int nleft;
+
+static _Thread_local frame *volatile current;
+static _Thread_local dlsh_crash crash;
+static _Thread_local volatile sig_atomic_t tracing; /* the handler is walking the stack, which may crash in turn */
+
+/* What handlers share with the thread that calls C; any thread may get a signal. */
+#define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define SET(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
+static pthread_t guarded_thread; /* the one that runs guarded C; meaningful while `guarding` */
+static int guarding;
+static const char *last_called = "";
+
+static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
+enum { NFAULT = sizeof faults / sizeof *faults };
+static struct sigaction former[NFAULT], former_interrupt;
+
+static int damages;
+static char last_damage[512];
+
+const char *dlsh_guard_running(void) { return GET(guarding) ? GET(last_called) : NULL; }
+
+int dlsh_damaged(const char **what) {
+    if (what) *what = last_damage;
+    return damages;
+}
+
+/* ---------------------------------------------------------------- where it is safe to jump from
+ * Ctrl-C must not tear the C library out of malloc: its lock would stay taken. So a call is left only while the
+ * processor is outside of everything that was loaded when the guard began: in the user's own code. When that never
+ * happens, a call that sleeps for example, it is left after a while nonetheless. */
+
+enum { MAX_RANGES = 512, PERIOD_MS = 20, PATIENCE = 40 };
+static struct { uintptr_t from, to; } ours[MAX_RANGES];
+static int nours;
+
+static int note_module(struct dl_phdr_info *info, size_t size, void *arg) {
+    (void)size;
+    (void)arg;
+    for (int i = 0; i < info->dlpi_phnum && nours < MAX_RANGES; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type != PT_LOAD || !(p->p_flags & PF_X)) continue;
+        ours[nours].from = info->dlpi_addr + p->p_vaddr;
+        ours[nours++].to = info->dlpi_addr + p->p_vaddr + p->p_memsz;
+    }
+    return 0;
+}
+
+static int is_ours(uintptr_t pc) {
+    for (int i = 0; i < nours; i++)
+        if (pc >= ours[i].from && pc < ours[i].to) return 1;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- handlers */
+
+static void *pc_of(const void *context) {
+    const ucontext_t *u = context;
+#if defined(__x86_64__)
+    return (void *)u->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    return (void *)u->uc_mcontext.pc;
+#else
+    (void)u;
+    return NULL;
+#endif
+}
+
+static void *sp_of(const void *context) {
+    const ucontext_t *u = context;
+#if defined(__x86_64__)
+    return (void *)u->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+    return (void *)u->uc_mcontext.sp;
+#else
+    (void)u;
+    return NULL;
+#endif
+}
+
+/* Notes the stack down to the fault: the frames of the handler itself come first and are left out. */
+static void trace(dlsh_crash *c, const void *context) {
+    void *all[DLSH_CRASH_FRAMES + 8];
+    c->pc = pc_of(context);
+    c->sp = sp_of(context);
+    c->frames[0] = c->pc;
+    c->n = 1;
+    if (tracing) return;
+    tracing = 1;
+    int n = backtrace(all, DLSH_CRASH_FRAMES + 8), at = 0;
+    while (at < n && all[at] != c->pc) at++;
+    for (at++; at < n && c->n < DLSH_CRASH_FRAMES; at++) c->frames[c->n++] = all[at];
+    tracing = 0;
+}
+
+#define TICK (SIGRTMIN + 4)
+
+/* The jump leaves the mask of signals alone, so that a call need not save it. The handler sets the one that C had,
+ * which sanitizers widen while a handler runs, less what the guard itself needs: C may have blocked that. */
+static void leave(int sig, const void *context) {
+    sigset_t mask = ((const ucontext_t *)context)->uc_sigmask;
+    for (int i = 0; i < NFAULT; i++) sigdelset(&mask, faults[i]);
+    sigdelset(&mask, SIGINT);
+    sigdelset(&mask, TICK);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    frame *f = current;
+    current = f->outer;
+    tracing = 0;
+    siglongjmp(f->env, sig);
+}
+
+static timer_t timer;
+static int has_timer;
+static int ticking, ticks;
+
+static void tick(int on) {
+    SET(ticking, on);
+    if (on) SET(ticks, 0);
+    struct itimerspec t = {.it_value = {0, on ? PERIOD_MS * 1000000L : 0},
+                           .it_interval = {0, on ? PERIOD_MS * 1000000L : 0}};
+    if (has_timer) timer_settime(timer, 0, &t, NULL);
+}
+
+static _Thread_local int ready;
+
+/* ---- a crash in a thread that is not the shell's own */
+
+enum { NO_STRAY, STRAY_NOTED, STRAY_WAITING }; /* WAITING: to be told */
+static int stray_state;                        /* atomic */
+static dlsh_crash stray;
+
+static int take_stray(dlsh_crash *out) {
+    int waiting = STRAY_WAITING;
+    if (__atomic_load_n(&stray_state, __ATOMIC_ACQUIRE) != waiting) return 0;
+    dlsh_crash copy = stray;
+    if (!__atomic_compare_exchange_n(&stray_state, &waiting, NO_STRAY, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return 0;
+    *out = copy;
+    return 1;
+}
+
+/* A call within a callback has told it: the calls around may still wait for that thread. */
+static int haunted;
+static dlsh_crash ghost;
+
+static int stray_waits(void) { return __atomic_load_n(&stray_state, __ATOMIC_RELAXED) == STRAY_WAITING; }
+
+/* Leaves the call when that is safe, or has to be. */
+static void try_to_leave(const void *context) {
+    uintptr_t pc = (uintptr_t)pc_of(context);
+    if (is_ours(pc) && has_timer && (!GET(ticking) || GET(ticks) < PATIENCE)) {
+        if (!GET(ticking)) tick(1);
+        return;
+    }
+    tick(0);
+    if (GET(haunted)) {
+        crash = ghost;
+    } else if (!take_stray(&crash)) {
+        crash = (dlsh_crash){.signal = SIGINT};
+        trace(&crash, context);
+    }
+    leave(SIGINT, context);
+}
+
+static void on_tick(int sig, siginfo_t *info, void *context) {
+    (void)sig;
+    (void)info;
+    __atomic_add_fetch(&ticks, 1, __ATOMIC_RELAXED);
+    if (current && (dl_interrupt_get() || stray_waits() || GET(haunted))) try_to_leave(context);
+}
+
+/* C started it when a call is under way, or when code is on its stack that was loaded for the shell's user. */
+static int is_stray(const dlsh_crash *c) {
+    if (ready || c->thread == (int)getpid()) return 0;
+    int foreign = GET(guarding);
+    for (int i = 0; i < c->n && !foreign; i++) foreign = !is_ours((uintptr_t)c->frames[i]);
+    return foreign;
+}
+
+/* The thread never runs again: it may hold locks, but what it would do next is not known. The first of several is
+ * kept. */
+static void park(const dlsh_crash *c) {
+    sigset_t all;
+    int none = NO_STRAY;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    if (__atomic_compare_exchange_n(&stray_state, &none, STRAY_NOTED, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        stray = *c;
+        SET(ticks, 0);
+        __atomic_store_n(&stray_state, STRAY_WAITING, __ATOMIC_RELEASE);
+        if (GET(guarding))
+            pthread_kill(GET(guarded_thread), TICK);
+        else
+            dl_interrupt_set(1);
+    }
+    for (;;) pause();
+}
+
+/* What ends the process says so, where no handler of another kind would. */
+static void last_words(const dlsh_crash *c) {
+    char text[900], where[40] = "";
+    Dl_info at = {0};
+    int known = c->signal != SIGABRT && dladdr(c->pc, &at) && at.dli_fname;
+    const char *file = known ? strrchr(at.dli_fname, '/') : NULL, *name = known && at.dli_sname ? at.dli_sname : "";
+    if (c->signal == SIGSEGV || c->signal == SIGBUS) snprintf(where, sizeof where, " at address %p", c->address);
+    int n = snprintf(text, sizeof text, "\ndlsh: %s%s, thread %d%s%s%.80s%s%.120s\n", strsignal(c->signal), where,
+                     c->thread, c->thread == (int)getpid() ? " (the main one)" : "", known ? ", in " : "", name,
+                     *name ? " of " : "",
+                     file    ? file + 1
+                     : known ? at.dli_fname
+                             : "");
+    if (*GET(last_called))
+        n += snprintf(text + n, sizeof text - (size_t)n,
+                      "dlsh: C may have damaged memory before; the function called last was %s\n", GET(last_called));
+    if (damages) n += snprintf(text + n, sizeof text - (size_t)n, "dlsh: C had crashed before: %.400s\n", last_damage);
+    n += snprintf(text + n, sizeof text - (size_t)n,
+                  "dlsh: this session cannot go on. What its runs have logged is kept: dlsh -c runs\n");
+    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0) return;
+}
+
+static void on_fault(int sig, siginfo_t *info, void *context) {
+    dlsh_crash c = {.signal = sig, .code = info->si_code, .address = info->si_addr};
+    if (current) {
+        if (!tracing) { /* a fault of the tracing itself must not replace the one it was to describe */
+            crash = c;
+            trace(&crash, context);
+        }
+        leave(sig, context);
+    }
+    c.thread = (int)gettid();
+    if (!tracing) trace(&c, context);
+    if (is_stray(&c)) park(&c);
+    for (int i = 0; i < NFAULT; i++) /* as if there were no guard */
+        if (faults[i] == sig) {
+            sigaction(sig, &former[i], NULL);
+            if (former[i].sa_handler == SIG_DFL && !(former[i].sa_flags & SA_SIGINFO)) last_words(&c);
+        }
+    if (info->si_code <= 0) raise(sig); /* sent by a program; a fault happens again by itself */
+}
+
+static void on_interrupt(int sig, siginfo_t *info, void *context) {
+    if (former_interrupt.sa_flags & SA_SIGINFO)
+        former_interrupt.sa_sigaction(sig, info, context);
+    else if (former_interrupt.sa_handler != SIG_IGN && former_interrupt.sa_handler != SIG_DFL)
+        former_interrupt.sa_handler(sig);
+    else
+        dlsh_interrupt();
+    if (current) {
+        if (!dl_interrupt_get()) return; /* the front did not take it for what runs now */
+        try_to_leave(context);
+    } else if (GET(guarding) && !pthread_equal(GET(guarded_thread), pthread_self()) && info->si_code != SI_TKILL) {
+        pthread_kill(GET(guarded_thread), sig);
+    }
+}
+
+/* ---------------------------------------------------------------- setting up */
+
+static void install(int sig, void (*handler)(int, siginfo_t *, void *), int flags, struct sigaction *old) {
+    struct sigaction a = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | flags};
+    sigemptyset(&a.sa_mask);
+    sigaction(sig, &a, old);
+}
+
+static void set_up(void) {
+    void *warm[2];
+    backtrace(warm, 2); /* loads what it needs, which no handler may do */
+    dl_iterate_phdr(note_module, NULL);
+    for (int i = 0; i < NFAULT; i++) install(faults[i], on_fault, SA_NODEFER, &former[i]);
+    install(TICK, on_tick, SA_NODEFER | SA_RESTART, NULL);
+    struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = TICK};
+    has_timer = !timer_create(CLOCK_MONOTONIC, &e, &timer);
+    /* a front that wants interrupted writes to go on gets that here, too */
+    sigaction(SIGINT, NULL, &former_interrupt);
+    install(SIGINT, on_interrupt, SA_NODEFER | (former_interrupt.sa_flags & SA_RESTART), &former_interrupt);
+}
+
+/* A stack for handlers, so that a stack that has overflowed can be left. Kept as long as the thread lives. */
+static pthread_key_t stack_key;
+static void drop_stack(void *p) {
+    stack_t off = {.ss_flags = SS_DISABLE};
+    sigaltstack(&off, NULL);
+    free(p);
+}
+static void make_key(void) {
+    pthread_key_create(&stack_key, drop_stack);
+    set_up();
+}
+
+static dl_status prepare(void) {
+    enum { STACK = 128 << 10 };
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_key);
+    stack_t now, s = {.ss_size = STACK};
+    if (!sigaltstack(NULL, &now) && now.ss_flags & SS_DISABLE) {
+        s.ss_sp = malloc(STACK);
+        if (!s.ss_sp) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a stack of signal handlers");
+        sigaltstack(&s, NULL);
+        pthread_setspecific(stack_key, s.ss_sp);
+    }
+    ready = 1;
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- calls */
+
+/* After a jump: nothing of the call is left but what the handler noted. */
+static dl_status lost(const char *name) {
+    damages++;
+    if (GET(ticking)) tick(0);
+    ghost = crash;
+    SET(haunted, crash.thread && nleft);
+    if (crash.thread) dl_interrupt_set(0); /* which was to stop what no call could be left for */
+    return dlsh_crash_tell(&crash, name, last_damage, sizeof last_damage);
+}
+
+dl_status dlsh_guard_check(void) {
+    if (__builtin_expect(!stray_waits(), 1)) return DL_OK;
+    return take_stray(&crash) ? lost("C") : DL_OK;
+}
+
+/* C that was left in the midst of printing keeps the lock of its stream, or has just taken or freed it, so that it is
+ * locked and belongs to nobody: who prints next would wait for ever. Another thread that prints has its own. */
+static void free_stream(FILE *f) {
+#ifdef __GLIBC__
+    struct {
+        int taken, depth;
+        void *owner;
+    } *lock = (void *)f->_lock;
+    const struct timespec moment = {0, 1000000};
+    for (int i = 0; i < 100; i++) {
+        if (!ftrylockfile(f)) {
+            if (lock->depth > 1)
+                memset(lock, 0, sizeof *lock);
+            else
+                funlockfile(f);
+            return;
+        }
+        if (__atomic_load_n(&lock->owner, __ATOMIC_RELAXED)) return;
+        nanosleep(&moment, NULL);
+    }
+    memset(lock, 0, sizeof *lock);
+#else
+    (void)f;
+#endif
+}
+
+static void free_streams(void) {
+    free_stream(stdout);
+    free_stream(stderr);
+}
+
+dl_status dlsh_guard_run(const char *name, void (*fn)(void *), void *arg) {
+    if (__builtin_expect(!ready, 0)) DLSH_TRY(prepare());
+    frame f = {.outer = current, .callbacks = nleft};
+    if (sigsetjmp(f.env, 0)) {
+        SET(guarding, current != NULL);
+        nleft = f.callbacks;
+        if (!current && !nleft) free_streams(); /* C around the call may own them */
+        return lost(name);
+    }
+    SET(guarded_thread, pthread_self());
+    SET(guarding, 1);
+    current = &f;
+    fn(arg);
+    current = f.outer;
+    SET(guarding, f.outer != NULL);
+    if (__builtin_expect(GET(ticking), 0)) tick(0);
+    if (!nleft) SET(haunted, 0);
+    if (__builtin_expect(stray_waits(), 0) && take_stray(&crash)) return lost(name);
+    return DL_OK;
+}
+
+void dlsh_guard_leave(void) {
+    if (nleft < MAX_CALLBACKS) left[nleft] = current;
+    nleft++;
+    current = NULL;
+    SET(guarding, 0);
+}
+
+void dlsh_guard_enter(void) {
+    nleft--;
+    current = nleft < MAX_CALLBACKS ? left[nleft] : NULL; /* beyond that depth C runs bare */
+    SET(guarded_thread, pthread_self());
+    SET(guarding, current != NULL);
+    /* stopped in the callback: C is not told and may call on for ever, and ticks may always come while it calls */
+    if (!GET(guarding) || !has_timer || !(dl_interrupt_get() || stray_waits() || GET(haunted))) return;
+    if (!GET(ticking))
+        tick(1);
+    else if (GET(ticks) >= PATIENCE)
+        raise(TICK);
+}
+
+/* Constructors are called code, too. */
+static dl_status load(void (*body)(void *), void *arg, const char *what) {
+    SET(last_called, "a constructor");
+    return dlsh_guard_run(what, body, arg);
+}
+
+static dl_status run(void (*body)(void *), void *arg, const dlsh_cfunc *f) {
+    SET(last_called, dlsh_cfunc_proto(f)->name); /* lives as long as the session */
+    return dlsh_guard_run(dlsh_cfunc_proto(f)->name, body, arg);
+}
+
+const dlsh_cguard dlsh_guard = {run, dlsh_guard_leave, dlsh_guard_enter, load};

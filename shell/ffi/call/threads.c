@@ -1,0 +1,51 @@
+/* Threads that a C block starts get a stack for signal handlers, so that one which overflows its own stack is stopped
+ * and told like any other crash. The kernel cannot run a handler on a stack that is full, and nobody but the thread can
+ * give itself another: so the block's pthread_create is one that does it first. */
+#define _GNU_SOURCE /* memmem */
+#include "ffi/compiler/compile.h"
+
+#include <string.h>
+
+int dlsh_cc_starts_threads(const dlsh_cc_job *job) {
+    return !job->cuda && memmem(job->text, job->len, "pthread_create", sizeof "pthread_create" - 1) != NULL;
+}
+
+/* Behind the block's text; the linker leads its calls here (--wrap). */
+const char dlsh_cc_threads[] =
+    "#include <pthread.h>\n"
+    "#include <signal.h>\n"
+    "#include <stdlib.h>\n"
+    "int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);\n"
+    "struct dlsh_thread_start { void *(*run)(void *); void *arg; };\n"
+    "#ifdef SA_ONSTACK\n"
+    "static void dlsh_thread_end(void *stack) {\n"
+    "    stack_t off = {.ss_flags = SS_DISABLE};\n"
+    "    sigaltstack(&off, 0);\n"
+    "    free(stack);\n"
+    "}\n"
+    "static void *dlsh_thread_run(void *p) {\n"
+    "    struct dlsh_thread_start start = *(struct dlsh_thread_start *)p;\n"
+    "    stack_t own = {.ss_size = 128 << 10};\n"
+    "    void *result;\n"
+    "    free(p);\n"
+    "    own.ss_sp = malloc(own.ss_size);\n"
+    "    if (own.ss_sp) sigaltstack(&own, 0);\n"
+    "    pthread_cleanup_push(dlsh_thread_end, own.ss_sp);\n"
+    "    result = start.run(start.arg);\n"
+    "    pthread_cleanup_pop(1);\n"
+    "    return result;\n"
+    "}\n"
+    "#endif\n"
+    "int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*run)(void *), void *arg) {\n"
+    "#ifdef SA_ONSTACK\n"
+    "    struct dlsh_thread_start *start = malloc(sizeof *start);\n"
+    "    int error;\n"
+    "    if (start) {\n"
+    "        *start = (struct dlsh_thread_start){run, arg};\n"
+    "        error = __real_pthread_create(id, attr, dlsh_thread_run, start);\n"
+    "        if (error) free(start);\n"
+    "        return error;\n"
+    "    }\n"
+    "#endif\n"
+    "    return __real_pthread_create(id, attr, run, arg);\n"
+    "}\n";

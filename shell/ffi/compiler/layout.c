@@ -1,0 +1,141 @@
+/* Layouts of structs, as the compiler says: sizes and offsets are compiled into a table whose assembly is read. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffi/compiler/query.h"
+
+enum { MAX_STRUCTS = 2000, MAX_DEPTH = 6 };
+
+typedef struct query {
+    dlsh_buf undefs;                /* fields may have names that are macros, too: si_pid is one of both */
+    dlsh_buf source;                /* the table */
+    dlsh_ctype *types[MAX_STRUCTS]; /* in the order asked */
+    int n;
+} query;
+
+static int asked(const query *q, const dlsh_ctype *t) {
+    for (int i = 0; i < q->n; i++)
+        if (q->types[i] == t) return 1;
+    return 0;
+}
+
+/* The first named field within an anonymous member: where it is, the member is. */
+static const char *first_name(const dlsh_ctype *t) {
+    for (long i = 0; dlsh_c_is_struct(t) && i < t->plain->n; i++) {
+        const dlsh_cfield *f = &t->plain->fields[i];
+        const char *name = f->name && !f->bits ? f->name : f->name ? NULL : first_name(f->type);
+        if (name) return name;
+    }
+    return NULL;
+}
+
+/* Asks about a type that C calls `text`; parts without a name of their own are reached through it. */
+static void ask_type(query *q, dlsh_ctype *t, const char *text, int depth) {
+    t = (dlsh_ctype *)t->plain;
+    if (!dlsh_c_is_struct(t) || dlsh_c_is_complex(t) || !t->complete || depth > MAX_DEPTH || q->n == MAX_STRUCTS ||
+        asked(q, t))
+        return;
+    q->types[q->n++] = t;
+    dlsh_buf_printf(&q->source, "sizeof(%s), _Alignof(%s),\n", text, text);
+    for (long i = 0; i < t->n; i++) {
+        const dlsh_cfield *f = &t->fields[i];
+        const char *name = f->name ? f->name : dlsh_c_is_struct(f->type) ? first_name(f->type) : NULL;
+        if (name) dlsh_buf_printf(&q->undefs, "#undef %s\n", name);
+        if (f->bits || !name)
+            dlsh_buf_puts(&q->source, "-1,\n");
+        else
+            dlsh_buf_printf(&q->source, "__builtin_offsetof(%s, %s),\n", text, name);
+    }
+    for (long i = 0; i < t->n; i++) {
+        const dlsh_ctype *part = t->fields[i].type;
+        dlsh_buf path = {0};
+        if (!t->fields[i].name) continue;
+        dlsh_buf_printf(&path, "__typeof__(((%s *)0)->%s", text, t->fields[i].name);
+        for (; part->kind == DLSH_C_ARRAY; part = part->base) dlsh_buf_puts(&path, "[0]");
+        dlsh_buf_puts(&path, ")");
+        if (dlsh_c_is_struct(part) && !part->plain->tag && !part->plain->alias)
+            ask_type(q, (dlsh_ctype *)part->plain, dlsh_buf_text(&path), depth + 1);
+        dlsh_buf_free(&path);
+    }
+}
+
+/* The next number of the table in assembly: .quad N, .xword N, .8byte N, .zero N. 0 at its end. */
+static int next_number(const char **s, long *zeros, long *v) {
+    if (*zeros > 0) {
+        --*zeros;
+        *v = 0;
+        return 1;
+    }
+    while (**s) {
+        const char *line = *s, *end = strchr(line, '\n');
+        *s = end ? end + 1 : line + strlen(line);
+        while (*line == ' ' || *line == '\t') line++;
+        if (*line != '.') return 0; /* the next label */
+        const char *value = line + strcspn(line, " \t\n");
+        if (!strncmp(line, ".quad", 5) || !strncmp(line, ".xword", 6) || !strncmp(line, ".8byte", 6)) {
+            *v = strtol(value, NULL, 0);
+            return 1;
+        }
+        if (!strncmp(line, ".zero", 5) && (*zeros = strtol(value, NULL, 0) / 8) > 0) return next_number(s, zeros, v);
+    }
+    return 0;
+}
+
+/* Takes over what the compiler said. With bit-fields only a size as computed confirms their places. */
+static int read_layout(dlsh_ctype *t, const char **s, long *zeros) {
+    long size, align, at;
+    int differs = 0, bits = 0;
+    if (!next_number(s, zeros, &size) || !next_number(s, zeros, &align)) return 0;
+    dlsh_cfield *f = (dlsh_cfield *)t->fields; /* of the space */
+    for (long i = 0; i < t->n; i++) {
+        if (!next_number(s, zeros, &at)) return 0;
+        bits |= f[i].bits != 0;
+        if (at < 0) continue;
+        differs |= f[i].offset != (size_t)at;
+        f[i].offset = (size_t)at;
+    }
+    differs |= t->size != (size_t)size || t->align != (size_t)align;
+    t->odd |= differs; /* a pragma: libffi would find the natural layout */
+    t->size = (size_t)size;
+    t->align = (size_t)align;
+    t->laid_out = !(bits && differs);
+    return 1;
+}
+
+static dl_status ask(query *q, const char *context, const char *flags) {
+    static const char *const args[] = {"-S", "-O0", "-g0", "-w", "-o", "-", NULL};
+    dlsh_buf said = {0};
+    int good;
+    long zeros = 0;
+    dlsh_buf text = {0};
+    dlsh_buf_printf(&text, "%s\n%s%s", context, dlsh_buf_text(&q->undefs), dlsh_buf_text(&q->source));
+    int failed = q->source.failed || q->undefs.failed || text.failed;
+    dl_status st = failed ? DL_ERR_MEMORY : dlsh_c_ask(dlsh_buf_text(&text), args, flags, 0, &said, &good);
+    dlsh_buf_free(&text);
+    const char *s = st || !good ? NULL : strstr(dlsh_buf_text(&said), "dlsh_query:");
+    if (s) {
+        s += strcspn(s, "\n");
+        s += *s == '\n';
+        for (int i = 0; i < q->n && read_layout(q->types[i], &s, &zeros); i++) {}
+    }
+    dlsh_buf_free(&said);
+    return st;
+}
+
+dl_status dlsh_c_ask_layouts(dlsh_cspace *c, int mark, const char *context, const char *flags) {
+    query *q = calloc(1, sizeof *q);
+    const dlsh_cname *n;
+    if (!q) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for layouts");
+    dlsh_buf_puts(&q->source, "long dlsh_query[] = {\n");
+    for (int next = mark; (n = dlsh_c_next(c, &next));)
+        if (n->kind == DLSH_C_TAG || (n->kind == DLSH_C_TYPEDEF && dlsh_c_is_struct(n->type) && !n->type->plain->tag))
+            ask_type(q, (dlsh_ctype *)n->type->plain, n->name, 0);
+    dlsh_buf_puts(&q->source, "0};\n");
+    dl_status st = q->n ? ask(q, context, flags) : DL_OK;
+    dlsh_buf_free(&q->source);
+    dlsh_buf_free(&q->undefs);
+    free(q);
+    return st;
+}

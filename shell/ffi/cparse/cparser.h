@@ -1,0 +1,85 @@
+/* Inside: the state of the parser of C declarations, shared by its files. */
+#ifndef DLSH_FFI_CPARSER_H
+#define DLSH_FFI_CPARSER_H
+
+#include "ffi/cparse/clex.h"
+#include "ffi/cparse/proto.h"
+
+typedef struct dlsh_cparser {
+    dlsh_cspace *c;
+    unsigned flags;
+    dlsh_clexer lx;
+    dlsh_ctok tok;
+    size_t last_end; /* offset behind the token before */
+    dlsh_cdecls *out;
+    dlsh_cerror *err;
+    dl_status failed;
+    int depth;                /* of nesting */
+    int format, format_scanf; /* of an attribute: which parameter is a format, from 1; whose kind */
+} dlsh_cparser;
+
+/* What attributes change: how fields lie, how small it is, which type it is at all. */
+enum dlsh_codd { DLSH_ODD_LAYOUT = 1, DLSH_ODD_PACKED = 2, DLSH_ODD_TYPE = 4 };
+
+/* What the specifiers of a declaration said. */
+typedef struct dlsh_cspecs {
+    const dlsh_ctype *type;
+    int is_typedef, is_static, is_extern;
+    unsigned words; /* dlsh_cflags: out, inout, owned, keep */
+    const char *release;
+    int odd; /* enum dlsh_codd, of attributes */
+} dlsh_cspecs;
+
+/* What a declarator made of them. */
+typedef struct dlsh_cdeclarator {
+    dlsh_ctok name; /* END when there is none */
+    const dlsh_ctype *type;
+    int is_function;     /* with its own parameter list beside the name */
+    int empty;           /* which is () */
+    dlsh_cparam *params; /* of that list; malloc'ed */
+    int nparams;
+    const dlsh_clen *len; /* PARAM: the product of its array lengths, when they are not constant or were given */
+    int is_array;
+} dlsh_cdeclarator;
+
+void dlsh_cp_advance(dlsh_cparser *p);
+dlsh_ctok dlsh_cp_peek(const dlsh_cparser *p);
+static inline int dlsh_cp_is(const dlsh_cparser *p, int op) { return p->tok.kind == DLSH_CT_PUNCT && p->tok.op == op; }
+int dlsh_cp_accept(dlsh_cparser *p, int op);
+int dlsh_cp_word(const dlsh_ctok *t, const char *word);
+/* Records the first failure; always NULL. */
+void *dlsh_cp_fail(dlsh_cparser *p, const dlsh_ctok *at, const char *hint, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* The same, "expected WHAT, found ...". */
+void *dlsh_cp_expected(dlsh_cparser *p, const char *what, const char *hint);
+/* A bracket and all it holds; 0 when it does not close. */
+int dlsh_cp_skip_group(dlsh_cparser *p);
+/* One level of nesting more; 0 after a failure, of which one is more than DLSH_C_MAX_DEPTH of them. Every way by which
+ * the parser comes to itself again enters; what fails need not leave. */
+int dlsh_cp_enter(dlsh_cparser *p);
+static inline void dlsh_cp_leave(dlsh_cparser *p) { p->depth--; }
+/* The type that was made at a token; NULL after what kept it from being made is the failure of the parser. */
+const dlsh_ctype *dlsh_cp_made(dlsh_cparser *p, const dlsh_ctok *at, const dlsh_ctype *t);
+/* Does a type begin here? */
+int dlsh_cp_at_type(const dlsh_cparser *p, const dlsh_ctok *t);
+/* The typedef or predeclared type of a name; NULL: none. */
+const dlsh_ctype *dlsh_cp_typedef(const dlsh_cparser *p, const dlsh_ctok *t);
+
+int dlsh_cp_specifiers(dlsh_cparser *p, dlsh_cspecs *out);
+/* Attributes and asm labels; adds to *odd (enum dlsh_codd) what they change. */
+void dlsh_cp_attributes(dlsh_cparser *p, int *odd);
+/* The type that an attribute made, known by its name (NULL: none) only; NULL without memory. */
+const dlsh_ctype *dlsh_cp_odd_type(dlsh_cparser *p, const dlsh_ctok *name);
+/* params: array lengths may name parameters and the outermost array stays apart in d->len. */
+int dlsh_cp_declarator(dlsh_cparser *p, const dlsh_ctype *base, int params, dlsh_cdeclarator *d);
+const dlsh_ctype *dlsh_cp_type_name(dlsh_cparser *p);
+/* struct, union or enum, the word being the current token (cstruct.c). */
+const dlsh_ctype *dlsh_cp_struct(dlsh_cparser *p, int *odd);
+const dlsh_ctype *dlsh_cp_enum(dlsh_cparser *p);
+
+/* Integer constant expression; 0 after a failure (cexpr.c). */
+int dlsh_cp_constant(dlsh_cparser *p, long *out);
+/* An expression of parameters; NULL after a failure. */
+dlsh_clen *dlsh_cp_length(dlsh_cparser *p);
+
+#endif

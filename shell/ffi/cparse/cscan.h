@@ -1,0 +1,44 @@
+/* The top level of C source, cut into what it declares: what a later piece of source must see to use it. */
+#ifndef DLSH_FFI_CSCAN_H
+#define DLSH_FFI_CSCAN_H
+
+#include "ffi/cparse/clex.h"
+#include "lang/value.h"
+
+#define DLSH_CI_MARK "\001"
+
+typedef enum dlsh_citem_kind {
+    DLSH_CI_DIRECTIVE, /* a preprocessor line; the name is that of a macro it defines */
+    DLSH_CI_TYPE,      /* typedef, struct, union, enum; names: typedef names, tags, enum constants */
+    DLSH_CI_PROTOTYPE, /* a function declared without a body, or an extern variable */
+    DLSH_CI_VARIABLE,
+    DLSH_CI_FUNCTION,
+    DLSH_CI_OTHER, /* of no use elsewhere: static things, device functions of CUDA */
+} dlsh_citem_kind;
+
+typedef struct dlsh_citem {
+    dlsh_citem_kind kind;
+    char *names[16]; /* what it declares; malloc'ed */
+    int nnames;
+    int begin, end; /* offsets in the source; a function's end is that of its head */
+    /* DIRECTIVE, TYPE, PROTOTYPE: the text itself. VARIABLE: its declaration with a mark after each name, FUNCTION: its
+     * prototype with one at the end: there a name for the linker goes. */
+    char *head;
+    int is_type;   /* declares a type, whatever else */
+    int old_style; /* OTHER: a function whose parameters are declared behind its head, so that it has no prototype */
+} dlsh_citem;
+
+typedef struct dlsh_citems {
+    dlsh_citem *items;
+    int n, cap;
+} dlsh_citems;
+
+/* DL_ERR_MEMORY. Source that is not C gives items without sense: the compiler will tell. */
+dl_status dlsh_c_scan(const char *text, size_t len, dlsh_citems *out);
+void dlsh_citems_free(dlsh_citems *c);
+/* Does the item declare this name? */
+int dlsh_citem_has(const dlsh_citem *it, const char *name, size_t len);
+/* Does C text mention a name, outside of comments and strings? */
+int dlsh_c_mentions(const char *text, size_t len, const char *name);
+
+#endif

@@ -1,0 +1,43 @@
+/* The thread that owns the kernel's sockets. Requests of the shell channel wait in a queue for the session's thread;
+ * control, heartbeat and subscriptions are answered here, also while a cell runs. What the session sends is posted to a
+ * second queue and leaves in that order, together with what the process prints. */
+#ifndef DLSH_FRONT_JUPYTER_IO_H
+#define DLSH_FRONT_JUPYTER_IO_H
+
+#include "jupyter/wire.h"
+
+/* Binds the sockets and starts the thread. Returns 0 after a message to standard error. */
+int jup_io_start(const jup_connection *c);
+/* Sends what is still there (a second at most) and ends the thread. */
+void jup_io_stop(void);
+
+/* The next request for the session's thread, owned; NULL: the kernel shall end. */
+jup_request *jup_next(void);
+/* Marks the execute requests that wait now: an earlier cell failed. */
+void jup_abort_waiting(void);
+/* Asks the kernel to end: for the session's thread and for signal handlers. */
+void jup_end(void);
+
+/* ---- to be called from the session's thread */
+
+/* Posts a message; takes content and metadata (NULL: {}). On JUP_SHELL and JUP_STDIN it goes to whom the request came
+ * from. */
+void jup_post(int channel, jup_request *parent, const char *type, json_t *content, json_t *metadata);
+/* The request to which what the process prints belongs from now on; silent: it is thrown away. */
+void jup_post_parent(jup_request *parent, int silent);
+/* Waits until everything printed so far has become messages: to be called before a message that must stand behind it.
+ */
+void jup_sync(void);
+/* The same for what has left the buffers of stdio; any thread. */
+void jup_drain(void);
+/* The answer to an input_request of this request; NULL when interrupted or ending. Owned. */
+jup_request *jup_input_reply(void);
+/* Forgets answers that came for earlier questions. */
+void jup_input_forget(void);
+
+/* The ports of the connection file, as connect_request has them. */
+json_t *jup_ports(void);
+/* The id of the kernel's session, for names of displays. */
+const char *jup_session_id(void);
+
+#endif

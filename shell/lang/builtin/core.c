@@ -1,0 +1,404 @@
+/* The language's own commands and general functions: print, no_grad, assert, exit, len, range, conversions, record,
+ * next. */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/eval/args.h"
+
+/* ---------------------------------------------------------------- commands */
+
+static const dlsh_param print_params[] = {{.name = "values",
+                                           .kind = DLSH_ARG_EXPR,
+                                           .flags = DLSH_VARIADIC,
+                                           .doc = "any values, written with a space between"},
+                                          {0}};
+static const dlsh_option print_options[] = {{"sep", DLSH_OPT_STRING, " ", "written between values", NULL, NULL},
+                                            {"end", DLSH_OPT_STRING, "\n", "written at the end", NULL, NULL},
+                                            {"err", DLSH_OPT_BOOL, NULL, "to standard error", NULL, NULL},
+                                            {0}};
+
+static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_buf b = {0};
+    dl_status st = DL_OK;
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    (void)result;
+    if (dlsh_sink_look(sink).mode == DLSH_MODE_JSON &&
+        !dlsh_arg_bool(a, "err")) { /* programs get every value as one line */
+        for (int i = 0; i < dlsh_arg_count(a, "values") && !st; i++)
+            st = sink->ops->value(sink, *dlsh_arg_at(a, "values", i));
+        return st;
+    }
+    for (int i = 0; i < dlsh_arg_count(a, "values") && !st; i++) {
+        if (i) dlsh_buf_puts(&b, dlsh_arg_str(a, "sep"));
+        st = dlsh_text(&b, *dlsh_arg_at(a, "values", i));
+    }
+    dlsh_buf_puts(&b, dlsh_arg_str(a, "end"));
+    if (!st && b.failed) st = dl_failed();
+    if (!st && dlsh_arg_bool(a, "err"))
+        dlsh_complain(sink, dlsh_buf_text(&b), b.n);
+    else if (!st)
+        sink->ops->text(sink, dlsh_buf_text(&b), b.n);
+    dlsh_buf_free(&b);
+    return st;
+}
+
+static const dlsh_param block_params[] = {{.name = "block", .kind = DLSH_ARG_BLOCK, .doc = "statements"}, {0}};
+
+static dl_status no_grad_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    int mode = dl_grad_mode(0);
+    dl_status st = dlsh_arg_exec(a, "block", NULL);
+    dl_grad_mode(mode);
+    return st;
+}
+
+static const dlsh_param assert_params[] = {{.name = "condition", .kind = DLSH_ARG_REST, .doc = "must be true"}, {0}};
+
+static dl_status assert_run(const dlsh_args *a, dlsh_value *result) {
+    int yes;
+    (void)result;
+    DLSH_TRY(dlsh_truth(*dlsh_arg(a, "condition"), &yes));
+    return yes ? DL_OK
+               : dlsh_arg_fail(a, "condition", DL_ERR_VALUE, NULL, "assertion failed: %.400s",
+                               dlsh_arg_text(a, "condition"));
+}
+
+static const dlsh_param exit_params[] = {
+    {.name = "status", .kind = DLSH_ARG_EXPR, .want = "int", .flags = DLSH_OPTIONAL, .doc = "exit status, 0 to 255"},
+    {0}};
+
+static dl_status exit_run(const dlsh_args *a, dlsh_value *result) {
+    long code = dlsh_given(a, "status") ? dlsh_arg_int(a, "status") : 0;
+    (void)result;
+    if (code < 0 || code > 255)
+        return dlsh_arg_fail(a, "status", DL_ERR_VALUE, NULL, "an exit status lies between 0 and 255, got %ld", code);
+    dlsh_exit(dlsh_arg_session(a), (int)code);
+    return DL_OK;
+}
+
+static dl_status quit_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dlsh_exit(dlsh_arg_session(a), 0);
+    return DL_OK;
+}
+
+static const dlsh_param unset_params[] = {
+    {.name = "names", .kind = DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .complete = "var", .doc = "variables"}, {0}};
+
+static dl_status unset_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    for (int i = 0; i < dlsh_arg_count(a, "names"); i++)
+        DLSH_TRY(dlsh_unset(dlsh_arg_session(a), dlsh_arg_at(a, "names", i)->as.str->s));
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- general functions */
+
+static const dlsh_param error_params[] = {{.name = "message", .want = "string", .doc = "what is wrong"}, {0}};
+static const dlsh_option error_options[] = {{"hint", DLSH_OPT_STRING, NULL, "how to mend it", NULL, NULL}, {0}};
+
+static dl_status error_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    return dlsh_fail(DL_ERR_VALUE, dlsh_arg_str(a, "hint"), "%s", dlsh_arg_str(a, "message"));
+}
+
+static const dlsh_param any_param[] = {{.name = "x", .doc = "any value"}, {0}};
+
+static dl_status type_run(const dlsh_args *a, dlsh_value *result) {
+    *result = dlsh_string(dlsh_type_name(*dlsh_arg(a, "x")));
+    return dlsh_failed(*result) ? DL_ERR_MEMORY : DL_OK;
+}
+
+static dl_status len_run(const dlsh_args *a, dlsh_value *result) {
+    long n;
+    DLSH_TRY(dlsh_length(*dlsh_arg(a, "x"), &n));
+    *result = dlsh_int(n);
+    return DL_OK;
+}
+
+static const dlsh_param range_params[] = {
+    {.name = "start", .want = "int", .doc = "first number; the end when it stands alone"},
+    {.name = "stop", .want = "int", .flags = DLSH_OPTIONAL, .doc = "end, not included"},
+    {.name = "step", .want = "int", .flags = DLSH_OPTIONAL, .doc = "distance (1)"},
+    {0}};
+
+static dl_status range_run(const dlsh_args *a, dlsh_value *result) {
+    long from = dlsh_arg_int(a, "start"), to = dlsh_arg_int(a, "stop"),
+         step = dlsh_given(a, "step") ? dlsh_arg_int(a, "step") : 1;
+    if (!dlsh_given(a, "stop")) {
+        to = from;
+        from = 0;
+    }
+    if (!step) return dlsh_arg_fail(a, "step", DL_ERR_VALUE, NULL, "the step of a range cannot be 0");
+    const long limit = 1L << 61; /* so that lengths and positions do not overflow */
+    if (labs(from) > limit || labs(to) > limit || labs(step) > limit)
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL,
+                             "a range goes from -2^61 to 2^61 at most, in steps of at most 2^61");
+    *result = dlsh_new_range(from, to, step);
+    return dlsh_failed(*result) ? DL_ERR_MEMORY : DL_OK;
+}
+
+static dl_status bool_run(const dlsh_args *a, dlsh_value *result) {
+    int yes;
+    DLSH_TRY(dlsh_truth(*dlsh_arg(a, "x"), &yes));
+    *result = dlsh_bool(yes);
+    return DL_OK;
+}
+
+/* The number a string spells; DL_ERR_VALUE when it spells none. */
+static dl_status parse_number(const dlsh_args *a, const char *s, int want_int, dlsh_value *out) {
+    char *end;
+    while (isspace((unsigned char)*s)) s++;
+    errno = 0;
+    if (want_int)
+        *out = dlsh_int(strtol(s, &end, 10));
+    else
+        *out = dlsh_float(strtod(s, &end));
+    int range = want_int && errno == ERANGE, empty = end == s;
+    while (isspace((unsigned char)*end)) end++;
+    if (range)
+        return dlsh_arg_fail(a, "x", DL_ERR_VALUE, "float(s) reads it", "the number '%.60s' does not fit in 64 bits",
+                             s);
+    if (empty || *end)
+        return dlsh_arg_fail(a, "x", DL_ERR_VALUE, NULL, "'%.60s' is not %s", s, want_int ? "an integer" : "a number");
+    return DL_OK;
+}
+
+static dl_status int_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_value v = *dlsh_arg(a, "x");
+    if (v.type == DLSH_TENSOR) DLSH_TRY(dlsh_tensor_item(v.as.tensor, &v));
+    if (v.type == DLSH_STR) return parse_number(a, v.as.str->s, 1, result);
+    if (v.type == DLSH_FLOAT && !(fabs(v.as.f) < 9.2233720368547758e18))
+        return dlsh_arg_fail(a, "x", DL_ERR_VALUE, NULL, "%g does not fit in a 64-bit integer", v.as.f);
+    *result = dlsh_int(v.type == DLSH_FLOAT ? (long)v.as.f : v.as.i);
+    return DL_OK;
+}
+
+static dl_status float_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_value v = *dlsh_arg(a, "x");
+    if (v.type == DLSH_TENSOR) DLSH_TRY(dlsh_tensor_item(v.as.tensor, &v));
+    if (v.type == DLSH_STR) return parse_number(a, v.as.str->s, 0, result);
+    *result = dlsh_float(v.type == DLSH_FLOAT ? v.as.f : (double)v.as.i);
+    return DL_OK;
+}
+
+static const dlsh_param number_param[] = {
+    {.name = "x", .want = "number|bool|string|tensor", .doc = "a number, its text, or a tensor of one element"}, {0}};
+
+static dl_status record_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *v;
+    const char *key;
+    dlsh_value r = dlsh_new_record();
+    if (dlsh_failed(r)) return DL_ERR_MEMORY;
+    dl_status st = DL_OK;
+    for (int i = 0; !st && (key = dlsh_arg_extra(a, i, &v)); i++) st = dlsh_record_set(r.as.record, key, dlsh_ref(*v));
+    if (st)
+        dlsh_drop(r);
+    else
+        *result = r;
+    return st;
+}
+
+static const dlsh_param record_param[] = {{.name = "r", .want = "record", .doc = "the record"}, {0}};
+
+static dl_status keys_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_record *r = dlsh_arg(a, "r")->as.record;
+    dlsh_value v = dlsh_new_list(r->n);
+    if (dlsh_failed(v)) return DL_ERR_MEMORY;
+    int values = dlsh_arg_data(a) != NULL;
+    for (int i = 0; i < r->n; i++) {
+        dlsh_value x = values ? dlsh_ref(r->values[i]) : dlsh_string(r->keys[i]);
+        dl_status st = dlsh_failed(x) ? DL_ERR_MEMORY : dlsh_list_push(v.as.list, x);
+        if (st) {
+            dlsh_drop(v);
+            return st;
+        }
+    }
+    *result = v;
+    return DL_OK;
+}
+
+static const dlsh_param get_params[] = {
+    {.name = "r", .want = "record", .doc = "the record"},
+    {.name = "key", .want = "string", .doc = "name of the field"},
+    {.name = "otherwise", .flags = DLSH_OPTIONAL, .doc = "result when there is no such field (none)"},
+    {0}};
+
+static dl_status get_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *v = dlsh_record_get(dlsh_arg(a, "r")->as.record, dlsh_arg_str(a, "key")),
+                     *other = dlsh_arg(a, "otherwise");
+    *result = v ? dlsh_ref(*v) : other ? dlsh_ref(*other) : dlsh_none();
+    return DL_OK;
+}
+
+static dl_status remove_field_run(const dlsh_args *a, dlsh_value *result) {
+    *result = dlsh_bool(dlsh_record_remove(dlsh_arg(a, "r")->as.record, dlsh_arg_str(a, "key")));
+    return DL_OK;
+}
+
+/* The next element of an iterator; lists and the like have none of their own. */
+static dl_status next_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *x = dlsh_arg(a, "x");
+    int done = 0;
+    if (x->type != DLSH_HANDLE || !x->as.handle->cls->next)
+        return dlsh_arg_fail(a, "x", DL_ERR_TYPE, "for goes over it", "%s is no iterator", dlsh_a(*x));
+    DLSH_TRY(x->as.handle->cls->next(dlsh_arg_session(a), x->as.handle->self, result, &done));
+    return done ? dlsh_arg_fail(a, "x", DL_ERR_STATE, NULL, "the %s has no more elements", dlsh_type_name(*x)) : DL_OK;
+}
+
+static const dlsh_param hasattr_params[] = {
+    {.name = "x", .doc = "any value"}, {.name = "name", .want = "string", .doc = "field"}, {0}};
+
+static dl_status has_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_value v = dlsh_void();
+    dl_status st = dlsh_get_field(dlsh_arg_session(a), *dlsh_arg(a, "x"), dlsh_arg_str(a, "name"), &v);
+    dlsh_drop(v);
+    if (st) dl_error_clear();
+    *result = dlsh_bool(!st);
+    return DL_OK;
+}
+
+static const dlsh_param call_params[] = {{.name = "f", .want = "function", .doc = "what to call"},
+                                         {.name = "args", .want = "list", .doc = "its arguments"},
+                                         {0}};
+
+static dl_status call_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_list *l = dlsh_arg(a, "args")->as.list;
+    dlsh_callargs args = {l->n, l->items, NULL};
+    return dlsh_call(dlsh_arg_session(a), *dlsh_arg(a, "f"), &args, result);
+}
+
+const dlsh_command dlsh_core_rows[] = {
+    {.name = "print",
+     .flags = DLSH_REPORT | DLSH_FUNCTION,
+     .usage = "print(VALUE...)",
+     .doc = "Writes values as text.",
+     .params = print_params,
+     .options = print_options,
+     .run = print_run,
+     .examples = "print(\"loss\", 0.5)\nprint(format(\"%.3f\", 0.5), end=\"\")"},
+    {.name = "no_grad",
+     .usage = "no_grad { STATEMENTS }",
+     .doc = "Runs statements without recording them for backward.",
+     .params = block_params,
+     .run = no_grad_run,
+     .examples = "no_grad { w[0] = 0 }"},
+    {.name = "assert",
+     .usage = "assert CONDITION",
+     .doc = "Fails unless the condition is true.",
+     .params = assert_params,
+     .run = assert_run,
+     .examples = "assert x.shape == [2, 3]"},
+    {.name = "quit", .flags = DLSH_FUNCTION, .usage = "quit", .doc = "Ends the session.", .run = quit_run},
+    {.name = "exit",
+     .flags = DLSH_FUNCTION,
+     .usage = "exit [STATUS]",
+     .doc = "Ends the session with an exit status (0).",
+     .params = exit_params,
+     .run = exit_run,
+     .examples = "exit 3"},
+    {.name = "unset",
+     .usage = "unset NAME...",
+     .doc = "Forgets variables.",
+     .params = unset_params,
+     .run = unset_run,
+     .examples = "unset x"},
+    {.name = "error",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "error(MESSAGE, hint=)",
+     .doc = "Raises an error that catch can handle.",
+     .params = error_params,
+     .options = error_options,
+     .run = error_run,
+     .examples = "error(\"no data\", hint=\"give data=DIR\")"},
+    {.name = "type",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "type(X)",
+     .doc = "The kind of a value as a string.",
+     .params = any_param,
+     .run = type_run},
+    {.name = "len",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "len(X)",
+     .doc = "Number of elements; bytes of a string; first size of a tensor.",
+     .params = any_param,
+     .run = len_run},
+    {.name = "range",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "range([START,] STOP [, STEP])",
+     .doc = "Whole numbers from START up to STOP.",
+     .params = range_params,
+     .run = range_run,
+     .examples = "for i in range(3) { print(i) }"},
+    {.name = "bool",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "bool(X)",
+     .doc = "The truth of a value.",
+     .params = any_param,
+     .run = bool_run},
+    {.name = "int",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "int(X)",
+     .doc = "A whole number; fractions are cut off.",
+     .params = number_param,
+     .run = int_run},
+    {.name = "float",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "float(X)",
+     .doc = "A floating-point number.",
+     .params = number_param,
+     .run = float_run},
+    {.name = "record",
+     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
+     .usage = "record(NAME=VALUE...)",
+     .doc = "Named values, in order.",
+     .run = record_run,
+     .examples = "r = record(lr=0.1, epochs=5); r.lr"},
+    {.name = "keys",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "r.keys()",
+     .doc = "The names of a record's fields.",
+     .params = record_param,
+     .run = keys_run},
+    {.name = "values",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "r.values()",
+     .doc = "The values of a record's fields.",
+     .params = record_param,
+     .run = keys_run,
+     .data = "values"},
+    {.name = "get",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "r.get(NAME [, OTHERWISE])",
+     .doc = "A field of a record, or something else when it is missing.",
+     .params = get_params,
+     .run = get_run},
+    {.name = "drop",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "r.drop(NAME)",
+     .doc = "Removes a field of a record; was it there?",
+     .params = get_params,
+     .run = remove_field_run},
+    {.name = "next",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "next(ITERATOR)",
+     .doc = "The next element, such as a batch.",
+     .params = any_param,
+     .run = next_run,
+     .examples = "x, y = next(t.batches)"},
+    {.name = "has",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "has(X, NAME)",
+     .doc = "Does a value have this field or method?",
+     .params = hasattr_params,
+     .run = has_run},
+    {.name = "call",
+     .flags = DLSH_ONLY_FUNCTION,
+     .usage = "call(F, LIST)",
+     .doc = "Calls a function with the arguments of a list.",
+     .params = call_params,
+     .run = call_run},
+    {0}};

@@ -1,0 +1,362 @@
+/* Functions on lists, which are their methods too. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/eval/interp.h"
+
+#define LIST_PARAM                                                                                                     \
+    { .name = "list", .want = "list", .doc = "the list" }
+
+static dlsh_list *self(const dlsh_args *a) { return dlsh_arg(a, "list")->as.list; }
+
+static const dlsh_param only_list[] = {LIST_PARAM, {0}};
+static const dlsh_param item_params[] = {LIST_PARAM, {.name = "item", .want = NULL, .doc = "any value"}, {0}};
+static const dlsh_param insert_params[] = {
+    LIST_PARAM, {.name = "at", .want = "int", .doc = "position"}, {.name = "item", .doc = "any value"}, {0}};
+static const dlsh_param at_params[] = {
+    LIST_PARAM, {.name = "at", .want = "int", .flags = DLSH_OPTIONAL, .doc = "position (-1: the last)"}, {0}};
+static const dlsh_param two_lists[] = {LIST_PARAM, {.name = "other", .want = "list|range", .doc = "more items"}, {0}};
+
+static dl_status append_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    return dlsh_list_push(self(a), dlsh_ref(*dlsh_arg(a, "item")));
+}
+
+static dl_status extend_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_iter it;
+    dlsh_value x;
+    dlsh_session *s = dlsh_arg_session(a);
+    int done = 0;
+    (void)result;
+    DLSH_TRY(dlsh_iter_begin(s, *dlsh_arg(a, "other"), &it));
+    long n = it.n; /* a list may extend itself */
+    dl_status st = DL_OK;
+    while (n-- > 0 && !st && !(st = dlsh_iter_next(s, &it, &x, &done)) && !done) st = dlsh_list_push(self(a), x);
+    dlsh_iter_end(&it);
+    return st;
+}
+
+static dl_status insert_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_list *l = self(a);
+    long at = dlsh_arg_int(a, "at");
+    (void)result;
+    if (at < 0) at += l->n;
+    if (at < 0 || at > l->n)
+        return dlsh_arg_fail(a, "at", DL_ERR_INDEX, NULL, "position %ld is outside a list of %d", dlsh_arg_int(a, "at"),
+                             l->n);
+    return dlsh_list_insert(l, (int)at, dlsh_ref(*dlsh_arg(a, "item")));
+}
+
+static dl_status pop_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_list *l = self(a);
+    long given = dlsh_given(a, "at") ? dlsh_arg_int(a, "at") : -1, at = given < 0 ? given + l->n : given;
+    if (at < 0 || at >= l->n)
+        return dlsh_arg_fail(a, NULL, DL_ERR_INDEX, NULL, "position %ld is outside a list of %d", given, l->n);
+    *result = dlsh_ref(l->items[at]);
+    dlsh_list_remove(l, (int)at, (int)at + 1);
+    return DL_OK;
+}
+
+/* The position of an item; -1 when there is none. */
+static dl_status find(const dlsh_list *l, dlsh_value item, int *at) {
+    int same = 0;
+    for (*at = 0; *at < l->n && !same && !dlsh_tired(*at + 1L); *at += !same)
+        DLSH_TRY(dlsh_equal(l->items[*at], item, &same));
+    if (!same) *at = -1;
+    return DL_OK;
+}
+
+static dl_status index_run(const dlsh_args *a, dlsh_value *result) {
+    int i;
+    DLSH_TRY(find(self(a), *dlsh_arg(a, "item"), &i));
+    *result = i < 0 ? dlsh_none() : dlsh_int(i);
+    return DL_OK;
+}
+
+static dl_status remove_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_list *l = self(a);
+    int i;
+    DLSH_TRY(find(l, *dlsh_arg(a, "item"), &i));
+    if (i >= 0) dlsh_list_remove(l, i, i + 1);
+    *result = dlsh_bool(i >= 0);
+    return DL_OK;
+}
+
+static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_list *l = self(a);
+    dlsh_value v = dlsh_new_list(l->n);
+    if (dlsh_failed(v)) return DL_ERR_MEMORY;
+    int reverse = dlsh_arg_data(a) != NULL;
+    for (int i = 0; i < l->n && !dlsh_tired(i); i++)
+        dlsh_list_push(v.as.list, dlsh_ref(l->items[reverse ? l->n - 1 - i : i])); /* within what was reserved */
+    *result = v;
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- any sequence */
+
+static const dlsh_param sequence_params[] = {{.name = "items", .doc = "anything that for goes over"}, {0}};
+static const dlsh_param map_params[] = {{.name = "f", .want = "function", .doc = "called with each item"},
+                                        {.name = "items", .doc = "anything that for goes over"},
+                                        {0}};
+
+/* Goes over `items`; take(item, ctx) owns each item. */
+static dl_status each(const dlsh_args *a, dl_status (*take)(const dlsh_args *, dlsh_value, dlsh_list *),
+                      dlsh_value *result) {
+    dlsh_iter it;
+    dlsh_value x, v = dlsh_new_list(0);
+    dlsh_session *s = dlsh_arg_session(a);
+    int done = 0;
+    if (dlsh_failed(v)) return DL_ERR_MEMORY;
+    dl_status st = dlsh_iter_begin(s, *dlsh_arg(a, "items"), &it);
+    if (!st) {
+        while (!st && !(st = dlsh_iter_next(s, &it, &x, &done)) && !done) { st = take(a, x, v.as.list); }
+        dlsh_iter_end(&it);
+    }
+    if (st)
+        dlsh_drop(v);
+    else
+        *result = v;
+    return st;
+}
+
+static dl_status keep(const dlsh_args *a, dlsh_value item, dlsh_list *to) { return (void)a, dlsh_list_push(to, item); }
+
+static dl_status list_run(const dlsh_args *a, dlsh_value *result) { return each(a, keep, result); }
+
+static dl_status apply(const dlsh_args *a, dlsh_value item, dlsh_value *out) {
+    dlsh_callargs args = {1, &item, NULL};
+    dl_status st = dlsh_call(dlsh_arg_session(a), *dlsh_arg(a, "f"), &args, out);
+    if (!st && out->type == DLSH_VOID) *out = dlsh_none();
+    return st;
+}
+
+static dl_status map_one(const dlsh_args *a, dlsh_value item, dlsh_list *to) {
+    dlsh_value y;
+    dl_status st = apply(a, item, &y);
+    dlsh_drop(item);
+    return st ? st : dlsh_list_push(to, y);
+}
+
+static dl_status filter_one(const dlsh_args *a, dlsh_value item, dlsh_list *to) {
+    dlsh_value y;
+    int yes = 0;
+    dl_status st = apply(a, item, &y);
+    if (!st) {
+        st = dlsh_truth(y, &yes);
+        dlsh_drop(y);
+    }
+    if (!st && yes) return dlsh_list_push(to, item);
+    dlsh_drop(item);
+    return st;
+}
+
+static dl_status map_run(const dlsh_args *a, dlsh_value *result) { return each(a, map_one, result); }
+static dl_status filter_run(const dlsh_args *a, dlsh_value *result) { return each(a, filter_one, result); }
+
+static dl_status pair(dlsh_value x, dlsh_value y, dlsh_list *to) {
+    dlsh_value p = dlsh_new_list(2);
+    if (dlsh_failed(p)) {
+        dlsh_drop(x);
+        dlsh_drop(y);
+        return DL_ERR_MEMORY;
+    }
+    dlsh_list_push(p.as.list, x); /* within what was reserved */
+    dlsh_list_push(p.as.list, y);
+    return dlsh_list_push(to, p);
+}
+
+static dl_status number_one(const dlsh_args *a, dlsh_value item, dlsh_list *to) {
+    return (void)a, pair(dlsh_int(to->n), item, to);
+}
+static dl_status enumerate_run(const dlsh_args *a, dlsh_value *result) { return each(a, number_one, result); }
+
+static const dlsh_param zip_params[] = {
+    {.name = "items", .doc = "a sequence"}, {.name = "other", .doc = "another"}, {0}};
+
+static dl_status zip_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_iter x, y;
+    dlsh_session *s = dlsh_arg_session(a);
+    dlsh_value v = dlsh_new_list(0), p, q;
+    int done = 0;
+    if (dlsh_failed(v)) return DL_ERR_MEMORY;
+    dl_status st = dlsh_iter_begin(s, *dlsh_arg(a, "items"), &x);
+    if (st) goto out;
+    st = dlsh_iter_begin(s, *dlsh_arg(a, "other"), &y);
+    while (!st && !(st = dlsh_iter_next(s, &x, &p, &done)) && !done) {
+        st = dlsh_iter_next(s, &y, &q, &done);
+        if (st || done) {
+            dlsh_drop(p);
+            break;
+        }
+        st = pair(p, q, v.as.list);
+    }
+    dlsh_iter_end(&x);
+    dlsh_iter_end(&y);
+out:
+    if (st)
+        dlsh_drop(v);
+    else
+        *result = v;
+    return st;
+}
+
+/* ---------------------------------------------------------------- sorting */
+
+static const dlsh_param sort_params[] = {{.name = "items", .doc = "anything that for goes over"}, {0}};
+static const dlsh_option sort_options[] = {
+    {"key", DLSH_OPT_VALUE, NULL, "function whose result is compared", "function", NULL},
+    {"reverse", DLSH_OPT_BOOL, "false", "largest first", NULL, NULL},
+    {0}};
+
+/* Stable merge of keys and items together; a failing comparison ends it. */
+static dl_status merge_sort(dlsh_value *keys, dlsh_value *items, dlsh_value *tmp, long n, int reverse) {
+    if (n < 2) return DL_OK;
+    long h = n / 2;
+    DLSH_TRY(merge_sort(keys, items, tmp, h, reverse));
+    DLSH_TRY(merge_sort(keys + h, items + h, tmp, n - h, reverse));
+    for (long i = 0, j = h, k = 0; k < n; k++) {
+        int c = 0, right;
+        if (dlsh_tired(k)) return dlsh_check_interrupt();
+        if (i < h && j < n) DLSH_TRY(dlsh_compare(keys[i], keys[j], &c));
+        right = i == h || (j < n && (reverse ? c < 0 : c > 0));
+        tmp[2 * k] = keys[right ? j : i];
+        tmp[2 * k + 1] = items[right ? j++ : i++];
+    }
+    for (long k = 0; k < n; k++) {
+        keys[k] = tmp[2 * k];
+        items[k] = tmp[2 * k + 1];
+    }
+    return DL_OK;
+}
+
+static dl_status make_keys(const dlsh_args *a, const dlsh_list *l, dlsh_value *keys) {
+    const dlsh_value *f = dlsh_arg(a, "key");
+    for (int i = 0; i < l->n && !dlsh_tired(i); i++) {
+        dlsh_callargs args = {1, &l->items[i], NULL};
+        if (f)
+            DLSH_TRY(dlsh_call(dlsh_arg_session(a), *f, &args, &keys[i]));
+        else
+            keys[i] = dlsh_ref(l->items[i]);
+        if (keys[i].type == DLSH_TENSOR) {
+            dlsh_value t = keys[i];
+            dl_status st = dlsh_tensor_item(t.as.tensor, &keys[i]);
+            dlsh_drop(t);
+            if (st) keys[i] = dlsh_void();
+            if (st) return st;
+        }
+    }
+    return DL_OK;
+}
+
+static dl_status sorted_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_value v;
+    DLSH_TRY(each(a, keep, &v));
+    dlsh_list *l = v.as.list;
+    dlsh_value *keys = dl_memory_alloc(l->n, sizeof *keys),
+               *tmp = keys ? dl_memory_alloc(2L * l->n, sizeof *tmp) : NULL;
+    for (int i = 0; keys && i < l->n; i++) keys[i] = dlsh_void();
+    dl_status st = keys && tmp ? make_keys(a, l, keys) : DL_ERR_MEMORY;
+    if (!st) st = merge_sort(keys, l->items, tmp, l->n, dlsh_arg_bool(a, "reverse"));
+    for (int i = 0; keys && i < l->n; i++) dlsh_drop(keys[i]);
+    free(keys);
+    free(tmp);
+    if (st)
+        dlsh_drop(v);
+    else
+        *result = v;
+    return st;
+}
+
+#define FN .flags = DLSH_ONLY_FUNCTION
+
+const dlsh_command dlsh_list_rows[] = {{.name = "append",
+                                        FN,
+                                        .usage = "xs.append(ITEM)",
+                                        .doc = "Puts an item at the end of a list.",
+                                        .params = item_params,
+                                        .run = append_run,
+                                        .examples = "xs = []; xs.append(1)"},
+                                       {.name = "extend",
+                                        FN,
+                                        .usage = "xs.extend(ITEMS)",
+                                        .doc = "Puts the items of another list at the end.",
+                                        .params = two_lists,
+                                        .run = extend_run},
+                                       {.name = "insert",
+                                        FN,
+                                        .usage = "xs.insert(AT, ITEM)",
+                                        .doc = "Puts an item before a position.",
+                                        .params = insert_params,
+                                        .run = insert_run},
+                                       {.name = "pop",
+                                        FN,
+                                        .usage = "xs.pop([AT])",
+                                        .doc = "Takes an item out of a list, the last one by default.",
+                                        .params = at_params,
+                                        .run = pop_run},
+                                       {.name = "remove",
+                                        FN,
+                                        .usage = "xs.remove(ITEM)",
+                                        .doc = "Removes the first equal item; was it there?",
+                                        .params = item_params,
+                                        .run = remove_run},
+                                       {.name = "index",
+                                        FN,
+                                        .usage = "xs.index(ITEM)",
+                                        .doc = "Position of the first equal item, or none.",
+                                        .params = item_params,
+                                        .run = index_run},
+                                       {.name = "copy",
+                                        FN,
+                                        .usage = "xs.copy()",
+                                        .doc = "A list of the same items.",
+                                        .params = only_list,
+                                        .run = copy_run},
+                                       {.name = "reversed",
+                                        FN,
+                                        .usage = "xs.reversed()",
+                                        .doc = "A list of the items in reverse.",
+                                        .params = only_list,
+                                        .run = copy_run,
+                                        .data = "reverse"},
+                                       {.name = "list",
+                                        FN,
+                                        .usage = "list(ITEMS)",
+                                        .doc = "A list of what for goes over.",
+                                        .params = sequence_params,
+                                        .run = list_run},
+                                       {.name = "map",
+                                        FN,
+                                        .usage = "map(F, ITEMS)",
+                                        .doc = "The results of a function on each item.",
+                                        .params = map_params,
+                                        .run = map_run,
+                                        .examples = "map(fn (x) { return x * x }, range(5))"},
+                                       {.name = "filter",
+                                        FN,
+                                        .usage = "filter(F, ITEMS)",
+                                        .doc = "The items for which a function is true.",
+                                        .params = map_params,
+                                        .run = filter_run},
+                                       {.name = "enumerate",
+                                        FN,
+                                        .usage = "enumerate(ITEMS)",
+                                        .doc = "Pairs of position and item.",
+                                        .params = sequence_params,
+                                        .run = enumerate_run,
+                                        .examples = "for i, x in enumerate([\"a\", \"b\"]) { print(i, x) }"},
+                                       {.name = "zip",
+                                        FN,
+                                        .usage = "zip(ITEMS, ITEMS)",
+                                        .doc = "Pairs of the items of two sequences.",
+                                        .params = zip_params,
+                                        .run = zip_run},
+                                       {.name = "sorted",
+                                        FN,
+                                        .usage = "sorted(ITEMS, key=, reverse=false)",
+                                        .doc = "A sorted list; equal items keep their order.",
+                                        .params = sort_params,
+                                        .options = sort_options,
+                                        .run = sorted_run},
+                                       {0}};

@@ -1,0 +1,329 @@
+/* Text: str, repr, format, and functions on strings, which are their methods too. */
+#define _GNU_SOURCE /* memmem */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/eval/interp.h"
+
+#define STR_PARAM                                                                                                      \
+    { .name = "s", .want = "string", .doc = "the string" }
+
+static dl_status give(dlsh_buf *b, dl_status st, dlsh_value *out) {
+    if (st) {
+        dlsh_buf_free(b);
+        return st;
+    }
+    *out = dlsh_buf_string(b);
+    return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+}
+
+static const dlsh_param any_param[] = {{.name = "x", .doc = "any value"}, {0}};
+
+static dl_status str_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_buf b = {0};
+    return give(&b, dlsh_text(&b, *dlsh_arg(a, "x")), result);
+}
+static dl_status repr_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_buf b = {0};
+    return give(&b, dlsh_repr(&b, *dlsh_arg(a, "x")), result);
+}
+static dl_status json_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_buf b = {0};
+    return give(&b, dlsh_json(&b, *dlsh_arg(a, "x")), result);
+}
+
+/* ---------------------------------------------------------------- format */
+
+static const dlsh_param format_params[] = {
+    {.name = "format", .want = "string", .doc = "text with C's conversions: %d %f %.3g %s %5d %%"},
+    {.name = "values", .flags = DLSH_VARIADIC, .doc = "one a conversion"},
+    {0}};
+
+enum { WIDEST = 1000000 };
+
+/* A conversion: %[flags][width][.precision]letter; length letters are skipped. Returns bytes used, 0 when malformed. */
+static size_t conversion(const char *p, char *spec, size_t room, char *letter) {
+    size_t n = 1, k = 1;
+    spec[0] = '%';
+    while (p[n] && strchr("-+ #0", p[n]) && k < room - 4) spec[k++] = p[n++];
+    while (isdigit((unsigned char)p[n]) && k < room - 4) spec[k++] = p[n++];
+    if (p[n] == '.') {
+        spec[k++] = p[n++];
+        while (isdigit((unsigned char)p[n]) && k < room - 4) spec[k++] = p[n++];
+    }
+    spec[k] = 0;
+    while (p[n] && strchr("hlLqjzt", p[n])) n++;
+    *letter = p[n];
+    return p[n] && strchr("diouxXcfFeEgGaAs", p[n]) ? n + 1 : 0;
+}
+
+/* Width or precision of a specification, whichever is larger. */
+static long widest(const char *spec) {
+    const char *dot = strchr(spec, '.');
+    long width = strtol(spec + strcspn(spec, "123456789"), NULL, 10), precision = dot ? strtol(dot + 1, NULL, 10) : 0;
+    return width > precision ? width : precision;
+}
+
+static dl_status format_value(dlsh_buf *b, const char *spec, char letter, dlsh_value v) {
+    char full[48];
+    dlsh_value x = v;
+    if (v.type == DLSH_TENSOR && letter != 's') DLSH_TRY(dlsh_tensor_item(v.as.tensor, &x));
+    if (x.type == DLSH_BOOL && letter != 's') x = dlsh_int(x.as.i);
+    if (letter == 's') {
+        dlsh_buf text = {0};
+        dl_status st = dlsh_text(&text, v);
+        snprintf(full, sizeof full, "%ss", spec);
+        if (!st) dlsh_buf_printf(b, full, dlsh_buf_text(&text));
+        dlsh_buf_free(&text);
+        return st;
+    }
+    if (!dlsh_is_number(x))
+        return dlsh_fail(DL_ERR_TYPE, "%s takes any value", "%%%c wants a number, got %s", letter, dlsh_a(x));
+    if (strchr("fFeEgGaA", letter)) {
+        snprintf(full, sizeof full, "%s%c", spec, letter);
+        dlsh_buf_printf(b, full, dlsh_plain_nan(dlsh_number(x)));
+        return DL_OK;
+    }
+    if (x.type == DLSH_FLOAT) {
+        if (x.as.f != (double)(long)x.as.f)
+            return dlsh_fail(DL_ERR_TYPE, "use %g or int(x)", "%%%c wants a whole number, got %g", letter, x.as.f);
+        x = dlsh_int((long)x.as.f);
+    }
+    snprintf(full, sizeof full, letter == 'c' ? "%sc" : "%sl%c", spec, letter);
+    if (letter == 'c')
+        dlsh_buf_printf(b, full, (int)x.as.i);
+    else
+        dlsh_buf_printf(b, full, x.as.i);
+    return DL_OK;
+}
+
+static dl_status format_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_buf b = {0};
+    const char *p = dlsh_arg_str(a, "format");
+    int used = 0, n = dlsh_arg_count(a, "values");
+    dl_status st = DL_OK;
+    while (*p && !st) {
+        char spec[32], letter;
+        const char *next = strchr(p, '%');
+        if (!next) next = p + strlen(p);
+        dlsh_buf_add(&b, p, (size_t)(next - p));
+        p = next;
+        if (!*p) break;
+        if (p[1] == '%') {
+            dlsh_buf_puts(&b, "%");
+            p += 2;
+            continue;
+        }
+        size_t len = conversion(p, spec, sizeof spec, &letter);
+        if (!len)
+            st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, "a percent sign itself is written %%",
+                               "'%.8s' is no conversion", p);
+        else if (widest(spec) > WIDEST)
+            st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, NULL, "'%.20s': widths and precisions end at %d", spec,
+                               WIDEST);
+        else if (used >= n)
+            st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, NULL, "the format wants more than the %d values given", n);
+        else
+            st = format_value(&b, spec, letter, *dlsh_arg_at(a, "values", used++));
+        p += len;
+    }
+    if (!st && used < n)
+        st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, NULL, "the format uses %d of the %d values given", used, n);
+    return give(&b, st, result);
+}
+
+/* ---------------------------------------------------------------- functions of strings */
+
+static const dlsh_param only_str[] = {STR_PARAM, {0}};
+static const dlsh_param with_part[] = {STR_PARAM, {.name = "part", .want = "string", .doc = "what to look for"}, {0}};
+static const dlsh_param split_params[] = {
+    STR_PARAM,
+    {.name = "by", .want = "string", .flags = DLSH_OPTIONAL, .doc = "what stands between (white space)"},
+    {0}};
+static const dlsh_param join_params[] = {{.name = "s", .want = "string", .doc = "written between"},
+                                         {.name = "items", .want = "list", .doc = "strings"},
+                                         {0}};
+static const dlsh_param replace_params[] = {STR_PARAM,
+                                            {.name = "from", .want = "string", .doc = "what to replace"},
+                                            {.name = "by", .want = "string", .doc = "what to put there"},
+                                            {0}};
+
+static dl_status case_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_str *s = dlsh_arg(a, "s")->as.str;
+    *result = dlsh_string_n(s->s, s->len);
+    if (dlsh_failed(*result)) return DL_ERR_MEMORY;
+    for (size_t i = 0; i < s->len && !dlsh_tired((long)i); i++) {
+        unsigned char c = (unsigned char)s->s[i];
+        result->as.str->s[i] = (char)(dlsh_arg_data(a) ? toupper(c) : tolower(c));
+    }
+    return DL_OK;
+}
+
+static dl_status strip_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_str *s = dlsh_arg(a, "s")->as.str;
+    size_t from = 0, to = s->len;
+    while (from < to && isspace((unsigned char)s->s[from])) from++;
+    while (to > from && isspace((unsigned char)s->s[to - 1])) to--;
+    *result = dlsh_string_n(s->s + from, to - from);
+    return dlsh_failed(*result) ? DL_ERR_MEMORY : DL_OK;
+}
+
+static dl_status starts_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_str *s = dlsh_arg(a, "s")->as.str, *p = dlsh_arg(a, "part")->as.str;
+    size_t at = dlsh_arg_data(a) ? s->len - p->len : 0;
+    *result = dlsh_bool(p->len <= s->len && !memcmp(s->s + at, p->s, p->len));
+    return DL_OK;
+}
+
+static dl_status find_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_str *s = dlsh_arg(a, "s")->as.str, *p = dlsh_arg(a, "part")->as.str;
+    const char *at = memmem(s->s, s->len, p->s, p->len);
+    *result = at ? dlsh_int(at - s->s) : dlsh_none();
+    return DL_OK;
+}
+
+static dl_status push(dlsh_value list, const char *s, size_t n) {
+    dlsh_value v = dlsh_string_n(s, n);
+    return dlsh_failed(v) ? DL_ERR_MEMORY : dlsh_list_push(list.as.list, v);
+}
+
+static dl_status split_words(const dlsh_str *s, dlsh_value list) {
+    for (size_t i = 0; i < s->len;) {
+        size_t from = i;
+        while (i < s->len && !isspace((unsigned char)s->s[i])) i++;
+        if (dlsh_tired(list.as.list->n)) return DL_OK;
+        if (i > from) DLSH_TRY(push(list, s->s + from, i - from));
+        while (i < s->len && isspace((unsigned char)s->s[i])) i++;
+    }
+    return DL_OK;
+}
+
+static dl_status split_by(const dlsh_str *s, const dlsh_str *by, dlsh_value list) {
+    const char *p = s->s, *end = s->s + s->len, *at;
+    while ((at = memmem(p, (size_t)(end - p), by->s, by->len))) {
+        if (dlsh_tired(list.as.list->n)) return DL_OK;
+        DLSH_TRY(push(list, p, (size_t)(at - p)));
+        p = at + by->len;
+    }
+    return push(list, p, (size_t)(end - p));
+}
+
+static dl_status words_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *by = dlsh_arg(a, "by");
+    if (by && !by->as.str->len)
+        return dlsh_arg_fail(a, "by", DL_ERR_VALUE, NULL, "a string cannot be cut at an empty string");
+    dlsh_value list = dlsh_new_list(8);
+    if (dlsh_failed(list)) return DL_ERR_MEMORY;
+    const dlsh_str *s = dlsh_arg(a, "s")->as.str;
+    dl_status st = by ? split_by(s, by->as.str, list) : split_words(s, list);
+    if (st)
+        dlsh_drop(list);
+    else
+        *result = list;
+    return st;
+}
+
+static dl_status join_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_buf b = {0};
+    dl_status st = DL_OK;
+    const dlsh_list *l = dlsh_arg(a, "items")->as.list;
+    for (int i = 0; i < l->n && !st && !dlsh_tired(i); i++) {
+        if (i) dlsh_buf_puts(&b, dlsh_arg_str(a, "s"));
+        st = dlsh_text(&b, l->items[i]);
+    }
+    return give(&b, st, result);
+}
+
+static dl_status replace_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_str *s = dlsh_arg(a, "s")->as.str, *from = dlsh_arg(a, "from")->as.str, *by = dlsh_arg(a, "by")->as.str;
+    if (!from->len) return dlsh_arg_fail(a, "from", DL_ERR_VALUE, NULL, "an empty string cannot be replaced");
+    dlsh_buf b = {0};
+    const char *p = s->s, *end = s->s + s->len, *at;
+    for (long i = 0; !dlsh_tired(i) && (at = memmem(p, (size_t)(end - p), from->s, from->len)); i++) {
+        dlsh_buf_add(&b, p, (size_t)(at - p));
+        dlsh_buf_add(&b, by->s, by->len);
+        p = at + from->len;
+    }
+    dlsh_buf_add(&b, p, (size_t)(end - p));
+    return give(&b, DL_OK, result);
+}
+
+#define FN .flags = DLSH_ONLY_FUNCTION
+
+const dlsh_command dlsh_string_rows[] = {
+    {.name = "str",
+     FN,
+     .usage = "str(X)",
+     .doc = "A value as text, as print writes it.",
+     .params = any_param,
+     .run = str_run},
+    {.name = "repr",
+     FN,
+     .usage = "repr(X)",
+     .doc = "A value as text, strings in quotes.",
+     .params = any_param,
+     .run = repr_run},
+    {.name = "json", FN, .usage = "json(X)", .doc = "A value as JSON text.", .params = any_param, .run = json_run},
+    {.name = "format",
+     FN,
+     .usage = "format(FORMAT, VALUE...)",
+     .doc = "Text with values put in, by C's conversions.",
+     .params = format_params,
+     .run = format_run,
+     .examples = "format(\"%.3f of %d\", 0.5, 10)"},
+    {.name = "upper",
+     FN,
+     .usage = "s.upper()",
+     .doc = "Capital letters.",
+     .params = only_str,
+     .run = case_run,
+     .data = "up"},
+    {.name = "lower", FN, .usage = "s.lower()", .doc = "Small letters.", .params = only_str, .run = case_run},
+    {.name = "strip",
+     FN,
+     .usage = "s.strip()",
+     .doc = "Without white space at both ends.",
+     .params = only_str,
+     .run = strip_run},
+    {.name = "startswith",
+     FN,
+     .usage = "s.startswith(PART)",
+     .doc = "Does it begin so?",
+     .params = with_part,
+     .run = starts_run},
+    {.name = "endswith",
+     FN,
+     .usage = "s.endswith(PART)",
+     .doc = "Does it end so?",
+     .params = with_part,
+     .run = starts_run,
+     .data = "end"},
+    {.name = "find",
+     FN,
+     .usage = "s.find(PART)",
+     .doc = "Position of the first occurrence, or none.",
+     .params = with_part,
+     .run = find_run},
+    {.name = "words",
+     FN,
+     .usage = "s.words([BY])",
+     .doc = "The pieces between white space, or between BY, as a list.",
+     .params = split_params,
+     .run = words_run,
+     .examples = "\"a,b\".words(\",\")"},
+    {.name = "join",
+     FN,
+     .usage = "s.join(ITEMS)",
+     .doc = "Items as text with the string between them.",
+     .params = join_params,
+     .run = join_run,
+     .examples = "\", \".join([1, 2])"},
+    {.name = "replace",
+     FN,
+     .usage = "s.replace(FROM, BY)",
+     .doc = "Every occurrence replaced.",
+     .params = replace_params,
+     .run = replace_run},
+    {0}};

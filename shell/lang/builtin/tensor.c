@@ -1,0 +1,468 @@
+/* Functions on tensors that are no ops: making them of lists, moving, shapes, and the parts of PyTorch's interface that
+ * are words for other ops. Each is also a method. */
+#include <string.h>
+
+#include "lang/eval/interp.h"
+
+#define TENSOR_PARAM                                                                                                   \
+    { .name = "input", .want = "tensor", .doc = "the tensor" }
+#define ROW(n, u, d, p) .name = n, .flags = DLSH_ONLY_FUNCTION, .usage = u, .doc = d, .params = p
+
+static dl_status give(dl_tensor *t, dlsh_value *out) {
+    *out = dlsh_tensor(t);
+    return t ? DL_OK : dl_failed();
+}
+
+static const dlsh_param only_tensor[] = {TENSOR_PARAM, {0}};
+
+/* ---------------------------------------------------------------- making */
+
+static const dlsh_param tensor_params[] = {
+    {.name = "data", .want = "number|bool|list|range|tensor", .doc = "a number, or nested lists of numbers"}, {0}};
+static const dlsh_option tensor_options[] = {
+    {"dtype", DLSH_OPT_WORD, NULL, "i64 for whole numbers, f32 when one has a point, bool for bools, unless given",
+     NULL, "dtype"},
+    {"device", DLSH_OPT_WORD, NULL, "where it lives", NULL, "device"},
+    {"grad", DLSH_OPT_BOOL, "false", "ask for a gradient; whole numbers become f32", NULL, NULL},
+    {"requires_grad", DLSH_OPT_BOOL, "false", "the same", NULL, NULL},
+    {0}};
+
+/* A fresh tensor of any value that can be one; dtype NULL: f32 for plain floats. */
+static dl_tensor *from_value(dlsh_value v, const char *dtype) {
+    dlsh_value made;
+    dl_dtype to;
+    if (dtype && dl_dtype_parse(dtype, &to)) return NULL;
+    if (v.type == DLSH_TENSOR) {
+        dl_tensor *plain = dl_detach(v.as.tensor), *copy = plain ? dl_clone(plain) : NULL;
+        dl_unref(plain);
+        return copy;
+    }
+    return dlsh_list_to_tensor(v, dtype ? (int)to : -1, &made) ? NULL : made.as.tensor;
+}
+
+static dl_tensor *convert(dl_tensor *t, const char *dtype, const char *device, int need_float) {
+    dl_dtype to;
+    int where;
+    if (t && (dtype ? dl_dtype_parse(dtype, &to) == DL_OK : need_float && !dl_dtype_is_float(dl_dtype_of(t)))) {
+        dl_tensor *cast = dl_to_dtype(t, dtype ? to : DL_F32);
+        dl_unref(t);
+        t = cast;
+    } else if (dtype) {
+        dl_unref(t);
+        return NULL;
+    }
+    if (t && device) {
+        dl_tensor *moved = dl_device_parse(device, &where) ? NULL : dl_to_device(t, where);
+        dl_unref(t);
+        t = moved;
+    }
+    return t;
+}
+
+/* The device asked for; for plain data the chosen one. NULL: where it is. */
+static const char *target_device(const dlsh_args *a, const char *asked) {
+    if (asked || dlsh_arg(a, "data")->type == DLSH_TENSOR || !dlsh_default_device()) return asked;
+    return dl_device_name(dlsh_default_device());
+}
+
+static dl_status tensor_run(const dlsh_args *a, dlsh_value *result) {
+    int grad = dlsh_arg_bool(a, "grad") || dlsh_arg_bool(a, "requires_grad");
+    const char *dtype = dlsh_arg_str(a, "dtype");
+    dl_tensor *t =
+        convert(from_value(*dlsh_arg(a, "data"), dtype), dtype, target_device(a, dlsh_arg_str(a, "device")), grad);
+    if (t && grad && dl_set_requires_grad(t, 1)) {
+        dl_unref(t);
+        t = NULL;
+    }
+    return give(t, result);
+}
+
+static dl_status param_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = convert(from_value(*dlsh_arg(a, "data"), NULL), NULL, target_device(a, NULL), 1);
+    if (t && dl_set_requires_grad(t, 1)) {
+        dl_unref(t);
+        t = NULL;
+    }
+    return give(t, result);
+}
+
+static const dlsh_option like_options[] = {
+    {"dtype", DLSH_OPT_WORD, NULL, "that of the input unless given", NULL, "dtype"}, {0}};
+
+/* data is the name of the creating op. */
+static dl_status like_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input"), *res[8] = {0};
+    const char *dtype = dlsh_arg_str(a, "dtype");
+    dlsh_buf attrs = {0};
+    int n = 0;
+    dlsh_buf_puts(&attrs, "size=[");
+    for (int i = 0; i < dl_ndim(t); i++) dlsh_buf_printf(&attrs, i ? ",%ld" : "%ld", dl_shape(t)[i]);
+    dlsh_buf_printf(&attrs, "] dtype=%s device=%s", dtype ? dtype : dl_dtype_name(dl_dtype_of(t)),
+                    dl_device_name(dl_device_of(t)));
+    dl_status st = dl_op_call(dlsh_arg_data(a), NULL, 0, dlsh_buf_text(&attrs), res, &n);
+    dlsh_buf_free(&attrs);
+    return st ? st : give(res[0], result);
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static dl_status item_run(const dlsh_args *a, dlsh_value *result) {
+    return dlsh_tensor_item(dlsh_arg_tensor(a, "input"), result);
+}
+
+static dl_status tolist(dl_tensor *t, dlsh_value *out) {
+    if (dl_ndim(t) == 0) return dlsh_tensor_item(t, out);
+    long n = dl_shape(t)[0];
+    dlsh_value v = dlsh_new_list(n);
+    if (dlsh_failed(v)) return DL_ERR_MEMORY;
+    for (long i = 0; i < n; i++) {
+        dl_tensor *row = dl_select(t, 0, i);
+        dlsh_value x;
+        dl_status st = row ? tolist(row, &x) : dl_failed();
+        dl_unref(row);
+        if (!st) st = dlsh_list_push(v.as.list, x);
+        if (st) {
+            dlsh_drop(v);
+            return st;
+        }
+    }
+    *out = v;
+    return DL_OK;
+}
+
+static dl_status tolist_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dl_detach(dlsh_arg_tensor(a, "input"));
+    dl_status st = t ? tolist(t, result) : dl_failed();
+    dl_unref(t);
+    return st;
+}
+
+static dl_status numel_run(const dlsh_args *a, dlsh_value *result) {
+    *result = dlsh_int(dl_numel(dlsh_arg_tensor(a, "input")));
+    return DL_OK;
+}
+
+static const dlsh_param dim_params[] = {
+    TENSOR_PARAM,
+    {.name = "dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension; negative counts from the end"},
+    {0}};
+
+static dl_status dim_of(const dlsh_args *a, const char *name, int ndim, long dflt, long *out) {
+    long d = dlsh_given(a, name) ? dlsh_arg_int(a, name) : dflt;
+    *out = d < 0 ? d + ndim : d;
+    if (*out >= 0 && *out < ndim) return DL_OK;
+    return dlsh_arg_fail(a, dlsh_given(a, name) ? name : NULL, DL_ERR_INDEX, NULL,
+                         "dimension %ld does not exist in a tensor of %d dimensions", d, ndim);
+}
+
+static dl_status size_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    long d;
+    if (!dlsh_given(a, "dim")) return dlsh_get_field(dlsh_arg_session(a), *dlsh_arg(a, "input"), "shape", result);
+    DLSH_TRY(dim_of(a, "dim", dl_ndim(t), 0, &d));
+    *result = dlsh_int(dl_shape(t)[d]);
+    return DL_OK;
+}
+
+static dl_status stride_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    dlsh_value v = dlsh_new_list(dl_ndim(t));
+    if (dlsh_failed(v)) return DL_ERR_MEMORY;
+    for (int i = 0; i < dl_ndim(t); i++) v.as.list->items[v.as.list->n++] = dlsh_int(dl_stride(t)[i]);
+    *result = v;
+    return DL_OK;
+}
+
+static dl_status is_contiguous_run(const dlsh_args *a, dlsh_value *result) {
+    *result = dlsh_bool(dl_is_contiguous(dlsh_arg_tensor(a, "input")));
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- moving and copying */
+
+static const dlsh_param to_params[] = {TENSOR_PARAM,
+                                       {.name = "target",
+                                        .want = "string|tensor",
+                                        .flags = DLSH_OPTIONAL,
+                                        .doc = "a dtype (f64), a device (\"cuda\"), or a tensor to be like",
+                                        .complete = "dtype"},
+                                       {0}};
+static const dlsh_option to_options[] = {{"dtype", DLSH_OPT_WORD, NULL, "element type", NULL, "dtype"},
+                                         {"device", DLSH_OPT_WORD, NULL, "where to", NULL, "device"},
+                                         {0}};
+
+static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *target = dlsh_arg(a, "target");
+    const char *dtype = dlsh_arg_str(a, "dtype"), *device = dlsh_arg_str(a, "device");
+    dl_tensor *t = dl_ref(dlsh_arg_tensor(a, "input"));
+    dl_dtype ignored;
+    if (target && target->type == DLSH_TENSOR) {
+        dtype = dl_dtype_name(dl_dtype_of(target->as.tensor));
+        device = dl_device_name(dl_device_of(target->as.tensor));
+    } else if (target && (!strncmp(target->as.str->s, "cuda", 4) || !strcmp(target->as.str->s, "cpu")))
+        device = target->as.str->s;
+    else if (target)
+        dtype = target->as.str->s;
+    if (dtype && dl_dtype_parse(dtype, &ignored)) {
+        dl_unref(t);
+        return dlsh_arg_fail(a, target ? "target" : "dtype", DL_ERR_DTYPE, target ? "a device is cpu or cuda:N" : NULL,
+                             "%s", dl_errmsg());
+    }
+    return give(convert(t, dtype, device, 0), result);
+}
+
+/* x.float(), x.long(), ...: casts under PyTorch's names, as methods only. */
+static dl_status cast_run(const dlsh_args *a, dlsh_value *result) {
+    return give(convert(dl_ref(dlsh_arg_tensor(a, "input")), dlsh_arg_command(a)->name, NULL, 0), result);
+}
+
+#define CAST(dtype)                                                                                                    \
+    {                                                                                                                  \
+        .name = #dtype, .flags = DLSH_ONLY_FUNCTION, .usage = "x." #dtype "()",                                        \
+        .doc = "The same values in another dtype; x.to(f32) does it by name.", .params = only_tensor, .run = cast_run  \
+    }
+const dlsh_command dlsh_tensor_casts[] = {CAST(float), CAST(double), CAST(half), CAST(bfloat16),
+                                          CAST(int),   CAST(long),   CAST(bool), {0}};
+
+static dl_status detach_run(const dlsh_args *a, dlsh_value *result) {
+    return give(dl_detach(dlsh_arg_tensor(a, "input")), result);
+}
+static dl_status contiguous_run(const dlsh_args *a, dlsh_value *result) {
+    return give(dl_contiguous(dlsh_arg_tensor(a, "input")), result);
+}
+static dl_status cpu_run(const dlsh_args *a, dlsh_value *result) {
+    return give(dl_to_device(dlsh_arg_tensor(a, "input"), 0), result);
+}
+static dl_status cuda_run(const dlsh_args *a, dlsh_value *result) {
+    return give(dl_to_device(dlsh_arg_tensor(a, "input"), 1), result);
+}
+
+static const dlsh_param flag_params[] = {
+    TENSOR_PARAM, {.name = "on", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "true unless given"}, {0}};
+
+static dl_status requires_grad_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    DLSH_TRY(dl_set_requires_grad(t, dlsh_given(a, "on") ? dlsh_arg_bool(a, "on") : 1));
+    *result = dlsh_ref(*dlsh_arg(a, "input"));
+    return DL_OK;
+}
+
+static const dlsh_param fill_params[] = {
+    TENSOR_PARAM, {.name = "value", .want = "number|bool|tensor|list", .doc = "what to write, broadcast"}, {0}};
+
+/* copy_, fill_ and zero_: data is "0" for the last. */
+static dl_status fill_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *given = dlsh_arg_data(a) ? NULL : dlsh_arg(a, "value");
+    dlsh_value made = dlsh_void();
+    if (given && given->type == DLSH_LIST) DLSH_TRY(dlsh_list_to_tensor(*given, -1, &made));
+    dl_tensor *v = given ? dlsh_operand(dlsh_failed(made) ? *given : made) : dl_scalar_i(0);
+    dl_status st = v ? dl_assign(dlsh_arg_tensor(a, "input"), v) : dl_failed();
+    dl_unref(v);
+    dlsh_drop(made);
+    if (!st) *result = dlsh_ref(*dlsh_arg(a, "input"));
+    return st;
+}
+
+/* ---------------------------------------------------------------- shapes */
+
+static const dlsh_param two_dims[] = {TENSOR_PARAM,
+                                      {.name = "dim0", .want = "int", .doc = "first dimension"},
+                                      {.name = "dim1", .want = "int", .doc = "second dimension"},
+                                      {0}};
+
+static dl_status transpose_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    long dims[8], x, y;
+    DLSH_TRY(dim_of(a, "dim0", dl_ndim(t), 0, &x));
+    DLSH_TRY(dim_of(a, "dim1", dl_ndim(t), 1, &y));
+    for (int i = 0; i < dl_ndim(t); i++) dims[i] = i == x ? y : i == y ? x : i;
+    return give(dl_permute(t, dims, dl_ndim(t)), result);
+}
+
+static dl_status t_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    if (dl_ndim(t) > 2)
+        return dlsh_arg_fail(a, "input", DL_ERR_SHAPE, "x.transpose(a, b) swaps two dimensions",
+                             "t is for up to 2 dimensions, got %d", dl_ndim(t));
+    return dlsh_get_field(dlsh_arg_session(a), *dlsh_arg(a, "input"), "T", result);
+}
+
+static dl_status squeeze_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    long shape[8], only = -1;
+    int n = 0;
+    if (dlsh_given(a, "dim")) DLSH_TRY(dim_of(a, "dim", dl_ndim(t), 0, &only));
+    for (int i = 0; i < dl_ndim(t); i++)
+        if (dl_shape(t)[i] != 1 || (only >= 0 && i != only)) shape[n++] = dl_shape(t)[i];
+    return give(dl_reshape(t, shape, n), result);
+}
+
+static const dlsh_param need_dim[] = {
+    TENSOR_PARAM, {.name = "dim", .want = "int", .doc = "place of the new dimension"}, {0}};
+
+static dl_status unsqueeze_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    long shape[9], d;
+    int n = dl_ndim(t);
+    DLSH_TRY(dim_of(a, "dim", n + 1, 0, &d));
+    if (n == 8) return dlsh_arg_fail(a, NULL, DL_ERR_SHAPE, NULL, "a tensor has at most 8 dimensions");
+    for (int i = 0; i <= n; i++) shape[i] = i < d ? dl_shape(t)[i] : i == d ? 1 : dl_shape(t)[i - 1];
+    return give(dl_reshape(t, shape, n + 1), result);
+}
+
+static const dlsh_param flatten_params[] = {
+    TENSOR_PARAM,
+    {.name = "start_dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "first dimension joined (0)"},
+    {.name = "end_dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "last dimension joined (-1)"},
+    {0}};
+
+static dl_status flatten_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    long shape[8], from, to, one = 1;
+    int n = 0;
+    if (dl_ndim(t) == 0) return give(dl_reshape(t, &one, 1), result);
+    DLSH_TRY(dim_of(a, "start_dim", dl_ndim(t), 0, &from));
+    DLSH_TRY(dim_of(a, "end_dim", dl_ndim(t), -1, &to));
+    if (to < from)
+        return dlsh_arg_fail(a, NULL, DL_ERR_INDEX, NULL,
+                             "flatten from dimension %ld to %ld: the end lies before the start", from, to);
+    for (int i = 0; i < dl_ndim(t); i++)
+        if (i > from && i <= to)
+            shape[n - 1] *= dl_shape(t)[i];
+        else
+            shape[n++] = dl_shape(t)[i];
+    return give(dl_reshape(t, shape, n), result);
+}
+
+static const dlsh_param view_params[] = {
+    TENSOR_PARAM, {.name = "shape", .want = "int|list", .flags = DLSH_VARIADIC, .doc = "sizes; one may be -1"}, {0}};
+
+static dl_status view_run(const dlsh_args *a, dlsh_value *result) {
+    long shape[8];
+    const dlsh_value *first = dlsh_arg_at(a, "shape", 0);
+    int list = first && first->type == DLSH_LIST, n = list ? first->as.list->n : dlsh_arg_count(a, "shape");
+    if (n > 8) return dlsh_arg_fail(a, NULL, DL_ERR_SHAPE, NULL, "a tensor has at most 8 dimensions, got %d", n);
+    for (int i = 0; i < n; i++) {
+        dlsh_value v = list ? first->as.list->items[i] : *dlsh_arg_at(a, "shape", i);
+        if (v.type != DLSH_INT)
+            return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "sizes must be ints, got %s", dlsh_a(v));
+        shape[i] = v.as.i;
+    }
+    return give(dl_reshape(dlsh_arg_tensor(a, "input"), shape, n), result);
+}
+
+static const dlsh_param split_params[] = {
+    TENSOR_PARAM,
+    {.name = "size", .want = "int", .doc = "rows a piece (split), or pieces (chunk)"},
+    {.name = "dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension (0)"},
+    {0}};
+
+/* split: pieces of `size`; chunk (data set): `size` pieces. */
+static dl_status split_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    long d, size = dlsh_arg_int(a, "size");
+    DLSH_TRY(dim_of(a, "dim", dl_ndim(t), 0, &d));
+    if (size < 1) return dlsh_arg_fail(a, "size", DL_ERR_VALUE, NULL, "size must be at least 1, got %ld", size);
+    long n = dl_shape(t)[d], step = dlsh_arg_data(a) ? n / size + (n % size != 0) : size;
+    dlsh_value v = dlsh_new_list(0);
+    if (dlsh_failed(v)) return DL_ERR_MEMORY;
+    for (long from = 0; from < n || from == 0; from += step > 0 ? step : 1) {
+        long to = from + step;
+        dl_tensor *piece = dl_slice(t, d, &from, &to, 1);
+        dl_status st = piece ? dlsh_list_push(v.as.list, dlsh_tensor(piece)) : dl_failed();
+        if (st) {
+            dlsh_drop(v);
+            return st;
+        }
+    }
+    *result = v;
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- comparing */
+
+static const dlsh_param pair_params[] = {
+    TENSOR_PARAM, {.name = "other", .want = "tensor", .doc = "compared with it"}, {0}};
+static const dlsh_param close_params[] = {
+    TENSOR_PARAM,
+    {.name = "other", .want = "tensor", .doc = "compared with it"},
+    {.name = "rtol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "relative tolerance (1e-5)"},
+    {.name = "atol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "absolute tolerance (1e-8)"},
+    {0}};
+
+static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *x = dlsh_arg_tensor(a, "input"), *y = dlsh_arg_tensor(a, "other");
+    const dlsh_value *r_given = dlsh_arg_data(a) ? NULL : dlsh_arg(a, "rtol"),
+                     *a_given = dlsh_arg_data(a) ? NULL : dlsh_arg(a, "atol");
+    double rtol = r_given ? dlsh_number(*r_given) : 1e-5, atol = a_given ? dlsh_number(*a_given) : 1e-8;
+    long yes = 0;
+    if (dlsh_arg_data(a)) { /* equal: also of the same shape */
+        int same = dl_ndim(x) == dl_ndim(y);
+        for (int i = 0; same && i < dl_ndim(x); i++) same = dl_shape(x)[i] == dl_shape(y)[i];
+        if (!same) {
+            *result = dlsh_bool(0);
+            return DL_OK;
+        }
+    }
+    int mode = dl_grad_mode(0);
+    dl_tensor *same = dl_eq(x, y), *d = dl_sub(x, y), *gap = dl_abs(d), *big = dl_abs(y);
+    dl_tensor *r = dl_scalar_f(rtol), *at = dl_scalar_f(atol), *rel = dl_mul(big, r), *lim = dl_add(rel, at),
+              *within = dl_le(gap, lim);
+    dl_tensor *either = dlsh_arg_data(a) ? dl_ref(same) : dl_logical_or(same, within),
+              *all = dl_all(either, NULL, 0, 0);
+    dl_grad_mode(mode);
+    dl_status st = all ? dl_item_i(all, &yes) : dl_failed();
+    dl_tensor *gone[] = {same, d, gap, big, r, at, rel, lim, within, either, all};
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) dl_unref(gone[i]);
+    if (!st) *result = dlsh_bool(yes != 0);
+    return st;
+}
+
+const dlsh_command dlsh_tensor_rows[] = {
+    {ROW("tensor", "tensor(DATA, dtype=, device=, grad=false)", "A tensor of a number or of nested lists.",
+         tensor_params),
+     .options = tensor_options, .run = tensor_run, .examples = "tensor([[1, 2], [3, 4]])\ntensor([1.5, 2], grad=true)"},
+    {ROW("param", "param(DATA)", "A copy that asks for a gradient: a parameter.", tensor_params), .run = param_run,
+     .examples = "w = param(randn(3, 2))"},
+    {ROW("zeros_like", "zeros_like(X, dtype=)", "Zeros in the shape of a tensor.", only_tensor),
+     .options = like_options, .run = like_run, .data = "zeros"},
+    {ROW("ones_like", "ones_like(X, dtype=)", "Ones in the shape of a tensor.", only_tensor), .options = like_options,
+     .run = like_run, .data = "ones"},
+    {ROW("rand_like", "rand_like(X, dtype=)", "Uniform numbers in the shape of a tensor.", only_tensor),
+     .options = like_options, .run = like_run, .data = "rand"},
+    {ROW("randn_like", "randn_like(X, dtype=)", "Normal numbers in the shape of a tensor.", only_tensor),
+     .options = like_options, .run = like_run, .data = "randn"},
+    {ROW("item", "x.item()", "The number in a tensor of one element.", only_tensor), .run = item_run},
+    {ROW("tolist", "x.tolist()", "The elements as nested lists.", only_tensor), .run = tolist_run},
+    {ROW("numel", "x.numel()", "Number of elements.", only_tensor), .run = numel_run},
+    {ROW("size", "x.size([DIM])", "The shape, or one size of it.", dim_params), .run = size_run},
+    {ROW("stride", "x.stride()", "Strides in elements.", only_tensor), .run = stride_run},
+    {ROW("is_contiguous", "x.is_contiguous()", "Do the elements lie row by row?", only_tensor),
+     .run = is_contiguous_run},
+    {ROW("to", "x.to(DTYPE or DEVICE)", "The same values in another dtype or on another device.", to_params),
+     .options = to_options, .run = to_run, .examples = "x.to(f64)\nx.to(\"cuda\")"},
+    {ROW("cpu", "x.cpu()", "The tensor on the CPU.", only_tensor), .run = cpu_run},
+    {ROW("cuda", "x.cuda()", "The tensor on the first GPU.", only_tensor), .run = cuda_run},
+    {ROW("detach", "x.detach()", "The same values without history.", only_tensor), .run = detach_run},
+    {ROW("contiguous", "x.contiguous()", "The tensor itself or a copy, row by row.", only_tensor),
+     .run = contiguous_run},
+    {ROW("requires_grad_", "x.requires_grad_([ON])", "Asks for a gradient from now on.", flag_params),
+     .run = requires_grad_run},
+    {ROW("copy_", "x.copy_(VALUE)", "Writes a value into the tensor, broadcast and cast.", fill_params),
+     .run = fill_run},
+    {ROW("fill_", "x.fill_(VALUE)", "Writes one number everywhere.", fill_params), .run = fill_run},
+    {ROW("zero_", "x.zero_()", "Writes zeros.", only_tensor), .run = fill_run, .data = "0"},
+    {ROW("transpose", "x.transpose(DIM, DIM)", "Two dimensions swapped, without copying.", two_dims),
+     .run = transpose_run},
+    {ROW("t", "x.t()", "A matrix transposed.", only_tensor), .run = t_run},
+    {ROW("squeeze", "x.squeeze([DIM])", "Dimensions of size 1 dropped.", dim_params), .run = squeeze_run},
+    {ROW("unsqueeze", "x.unsqueeze(DIM)", "A dimension of size 1 put in.", need_dim), .run = unsqueeze_run},
+    {ROW("flatten", "x.flatten([START [, END]])", "Dimensions joined into one.", flatten_params), .run = flatten_run},
+    {ROW("view", "x.view(SIZE...)", "The same elements in another shape.", view_params), .run = view_run},
+    {ROW("split", "x.split(SIZE [, DIM])", "A list of pieces of SIZE rows.", split_params), .run = split_run},
+    {ROW("chunk", "x.chunk(N [, DIM])", "A list of N pieces.", split_params), .run = split_run, .data = "n"},
+    {ROW("allclose", "allclose(A, B, rtol=1e-5, atol=1e-8)", "Do two tensors agree within tolerances?", close_params),
+     .run = allclose_run},
+    {ROW("equal", "equal(A, B)", "Have two tensors the same shape and elements?", pair_params), .run = allclose_run,
+     .data = "exact"},
+    {0}};

@@ -1,0 +1,51 @@
+/* Inside: the arguments of one row being run. */
+#ifndef DLSH_LANG_ARGS_H
+#define DLSH_LANG_ARGS_H
+
+#include "lang/eval/interp.h"
+
+enum { DLSH_FEW_ARGS = 8 };
+
+/* One argument: of a parameter, of an option, or neither (open options). */
+typedef struct dlsh_arg_item {
+    const dlsh_param *param;
+    const dlsh_option *option;
+    const char *name;
+    const dlsh_node *node; /* the value's; NULL when called without a tree */
+    dlsh_value value;      /* owned; VOID for statements and blocks */
+    int absent;            /* none was given where that means nothing */
+} dlsh_arg_item;
+
+/* Defaults of options, parsed when they are asked for. */
+typedef struct dlsh_parsed dlsh_parsed;
+struct dlsh_parsed {
+    dlsh_parsed *next;
+    const dlsh_option *option;
+    dlsh_value v;
+};
+
+struct dlsh_args {
+    dlsh_session *s;
+    const dlsh_command *cmd;
+    const dlsh_node *node; /* COMMAND or CALL; NULL when called from C */
+    dlsh_value self;       /* borrowed */
+    int as_function, silent, n;
+    dlsh_arg_item few[DLSH_FEW_ARGS], *items;
+    dlsh_parsed *parsed;
+    int failed; /* there was no memory for a default */
+    dlsh_buf text;
+    dlsh_flow flow; /* how a block or statement that ran inside ended */
+};
+
+/* Room for n items; DL_ERR_MEMORY. */
+dl_status dlsh_args_reserve(dlsh_args *a, int n);
+/* Checks the items against the row, runs it, releases the items. */
+dl_status dlsh_run_row(dlsh_args *a, int silenced, dlsh_value *out);
+/* Is v of one of the types named in want ("net|trainer")? */
+int dlsh_wants(const char *want, dlsh_value v);
+
+#define DLSH_DTYPE_HINT "dtypes are f32, f64, bf16, f16, i64, i32, u8 and bool"
+/* Is it the function `bool`, which stands for the dtype where one is asked for? */
+int dlsh_is_bool_type(dlsh_value v);
+
+#endif

@@ -1,0 +1,354 @@
+/* Calls: functions of the language, and the way from a CALL node to whatever is called. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/eval/collect.h"
+#include "lang/eval/interp.h"
+
+enum { INLINE_ARGS = 8, INLINE_SLOTS = 16 };
+
+/* ---------------------------------------------------------------- making functions */
+
+void dlsh_fn_free(dlsh_fn *f) {
+    for (int i = 0; f->defaults && i < f->info->nparams; i++) dlsh_drop(f->defaults[i]);
+    for (int i = 0; f->captured && i < f->info->ncaptures; i++)
+        if (f->captured[i]) dlsh_drop((dlsh_value){DLSH_CELL, {.cell = f->captured[i]}});
+    free(f->defaults);
+    free(f->captured);
+    dlsh_unit_drop(f->unit);
+    free(f);
+}
+
+const char *dlsh_fn_source(const dlsh_fn *f, size_t *n) {
+    const dlsh_span at = f->node->span;
+    *n = (size_t)(at.end - at.start);
+    return f->unit->text + at.start;
+}
+
+dl_status dlsh_make_fn(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    const dlsh_fninfo *info = n->info;
+    dlsh_fn *f = dl_memory_alloc(1, sizeof *f);
+    if (!f) return DL_ERR_MEMORY;
+    *f = (dlsh_fn){.refs = 1, .place = -1, .unit = dlsh_unit_ref(s->unit), .node = n, .info = info};
+    f->defaults = dl_memory_alloc(info->nparams, sizeof *f->defaults);
+    f->captured = f->defaults ? dl_memory_alloc(info->ncaptures, sizeof *f->captured) : NULL;
+    if (f->captured) memset(f->captured, 0, (size_t)info->ncaptures * sizeof *f->captured);
+    dl_status st = f->captured ? DL_OK : DL_ERR_MEMORY;
+    for (int i = 0; f->defaults && i < info->nparams; i++) f->defaults[i] = dlsh_void();
+    for (int i = 0; i < info->nparams && !st; i++)
+        if (n->kids[i]->nkids) {
+            st = dlsh_eval(s, n->kids[i]->kids[0], &f->defaults[i]);
+            if (!st && f->defaults[i].type == DLSH_VOID) f->defaults[i] = dlsh_none();
+        }
+    for (int i = 0; i < info->ncaptures && !st; i++) {
+        f->captured[i] = s->frame->slots[info->captures[i].outer].as.cell;
+        f->captured[i]->refs++;
+    }
+    if (st) {
+        dlsh_fn_free(f);
+        return st;
+    }
+    *out = (dlsh_value){DLSH_FN, {.fn = f}};
+    int holds = info->ncaptures;
+    for (int i = 0; i < info->nparams; i++) holds |= f->defaults[i].type >= DLSH_LIST;
+    if (holds) dlsh_track(*out);
+    return DL_OK;
+}
+
+const char *dlsh_function_name(dlsh_value f) {
+    switch (f.type) {
+    case DLSH_FN: return f.as.fn->node->text;
+    case DLSH_BUILTIN: return f.as.builtin->name;
+    case DLSH_OP: return dlsh_op_value_name(f);
+    case DLSH_METHOD: return dlsh_function_name(f.as.method->fn);
+    default: return NULL;
+    }
+}
+
+int dlsh_callable(dlsh_value f) {
+    return f.type == DLSH_FN || f.type == DLSH_BUILTIN || f.type == DLSH_OP || f.type == DLSH_METHOD ||
+           (f.type == DLSH_HANDLE && f.as.handle->cls->call);
+}
+
+/* ---------------------------------------------------------------- binding arguments to parameters */
+
+static const char *fn_name(const dlsh_fn *f) { return f->node->text ? f->node->text : "this function"; }
+
+static dl_status unknown_parameter(const dlsh_fn *f, const char *name) {
+    char hint[160];
+    const char *near = dlsh_nearest(name, f->info->names, f->info->nparams);
+    size_t used = (size_t)snprintf(hint, sizeof hint, near ? "did you mean %s=?" : "its parameters are:", near);
+    for (int i = 0; !near && i < f->info->nparams && used < sizeof hint; i++)
+        used += (size_t)snprintf(hint + used, sizeof hint - used, " %s", f->info->names[i]);
+    return dlsh_fail(DL_ERR_NAME, hint, "%s has no parameter '%s'", fn_name(f), name);
+}
+
+static dl_status wrong_count(const dlsh_fn *f, int given) {
+    int least = 0;
+    for (int i = 0; i < f->info->nparams; i++) least += f->defaults[i].type == DLSH_VOID;
+    if (least == f->info->nparams)
+        return dlsh_fail(DL_ERR_TYPE, NULL, "%s takes %d argument%s, got %d", fn_name(f), least, least == 1 ? "" : "s",
+                         given);
+    return dlsh_fail(DL_ERR_TYPE, NULL, "%s takes %d to %d arguments, got %d", fn_name(f), least, f->info->nparams,
+                     given);
+}
+
+static int param_of(const dlsh_fn *f, const char *name) {
+    for (int i = 0; i < f->info->nparams; i++)
+        if (!strcmp(f->info->names[i], name)) return i;
+    return -1;
+}
+
+static dl_status make_cells(const dlsh_fninfo *info, dlsh_value *slots) {
+    for (int i = 0; i < info->nslots; i++) {
+        if (!info->cells[i]) continue;
+        slots[i] = dlsh_new_cell(slots[i]);
+        if (dlsh_failed(slots[i])) return DL_ERR_MEMORY;
+    }
+    return DL_OK;
+}
+
+dl_status dlsh_bind(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *slots) {
+    const dlsh_fninfo *info = f->info;
+    (void)s;
+    for (int i = 0; i < args->n; i++) {
+        const char *name = args->names ? args->names[i] : NULL;
+        int at = name ? param_of(f, name) : i;
+        if (at < 0) return unknown_parameter(f, name);
+        if (at >= info->nparams) return wrong_count(f, args->n);
+        if (slots[at].type != DLSH_VOID)
+            return dlsh_fail(DL_ERR_TYPE, NULL, "%s got two values for '%s'", fn_name(f), info->names[at]);
+        slots[at] = args->values[i].type == DLSH_VOID ? dlsh_none() : dlsh_ref(args->values[i]);
+    }
+    for (int i = 0; i < info->nparams; i++)
+        if (slots[i].type == DLSH_VOID) {
+            if (f->defaults[i].type == DLSH_VOID) {
+                int positional = 0;
+                while (positional < args->n && !(args->names && args->names[positional])) positional++;
+                if (positional == args->n) return wrong_count(f, args->n);
+                return dlsh_fail(DL_ERR_TYPE, NULL, "%s needs a value for '%s'", fn_name(f), info->names[i]);
+            }
+            slots[i] = dlsh_ref(f->defaults[i]);
+        }
+    if (info->has_cells) DLSH_TRY(make_cells(info, slots));
+    for (int i = 0; i < info->ncaptures; i++) {
+        /* a captured name that is captured further still shares the same cell */
+        dlsh_drop(slots[info->captures[i].slot]);
+        f->captured[i]->refs++;
+        slots[info->captures[i].slot] = (dlsh_value){DLSH_CELL, {.cell = f->captured[i]}};
+    }
+    return DL_OK;
+}
+
+static dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_frame *frame, dlsh_value *out) {
+    DLSH_TRY(dlsh_check_interrupt()); /* recursion is a loop, too */
+    dlsh_collect_if_due();
+    dlsh_frame *outer = s->frame;
+    dlsh_unit *unit = s->unit;
+    const dlsh_node *statement = s->statement;
+    int line = statement ? statement->span.line : 0;
+    s->frame = frame;
+    s->unit = f->unit;
+    s->fn_depth++;
+    dlsh_flow flow = dlsh_exec_block(s, f->node->kids[f->node->nkids - 1]);
+    s->fn_depth--;
+    s->frame = outer;
+    s->unit = unit;
+    s->statement = statement;
+    if (unit) dl_source_set(unit->name, line);
+    if (flow == DLSH_FAILED) return dl_failed();
+    *out = dlsh_void();
+    if (flow == DLSH_FLOW_RETURN) {
+        *out = s->returned;
+        s->returned = dlsh_void();
+    }
+    return DL_OK;
+}
+
+/* An inner function that calls itself holds the cell that holds it. When nothing else does, the ring is cut. */
+static void cut_ring(dlsh_value slot) {
+    if (slot.type != DLSH_CELL || slot.as.cell->v.type != DLSH_FN) return;
+    dlsh_cell *c = slot.as.cell;
+    dlsh_value v = c->v;
+    int own = 0;
+    for (int i = 0; i < v.as.fn->info->ncaptures; i++) own += v.as.fn->captured[i] == c;
+    if (!own || v.as.fn->refs != 1 || c->refs != own + 1) return;
+    c->v = dlsh_void();
+    dlsh_drop(v);
+}
+
+static dl_status call_fn(dlsh_session *s, dlsh_fn *f, const dlsh_callargs *args, const dlsh_node *node,
+                         dlsh_value *out) {
+    dlsh_value inline_slots[INLINE_SLOTS], *slots = inline_slots;
+    int n = f->info->nslots;
+    DLSH_TRY(dlsh_check_stack(s));
+    if (n > INLINE_SLOTS && !(slots = malloc((size_t)n * sizeof *slots)))
+        return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a call");
+    for (int i = 0; i < n; i++) slots[i] = dlsh_void();
+    dlsh_frame frame = {slots, f};
+    f->refs++; /* it may be reassigned while it runs */
+    dl_status st = dlsh_bind(s, f, args, slots);
+    if (st)
+        dlsh_at(s, node, st);
+    else if ((st = run_body(s, f, &frame, out)))
+        dlsh_trace_call(s, f->node->text, node);
+    for (int i = 0; i < n; i++) {
+        cut_ring(slots[i]);
+        dlsh_drop(slots[i]);
+    }
+    if (slots != inline_slots) free(slots);
+    dlsh_drop((dlsh_value){DLSH_FN, {.fn = f}});
+    return st;
+}
+
+/* ---------------------------------------------------------------- calling any value */
+
+static dl_status call_at(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, const dlsh_node *node,
+                         dlsh_value *out);
+
+static dl_status not_callable(dlsh_value f) {
+    const char *hint = f.type == DLSH_LIST || f.type == DLSH_TENSOR || f.type == DLSH_RECORD
+                           ? "elements are taken with [ ]"
+                       : f.type == DLSH_STR ? "text is formatted with format(\"...\", x)"
+                                            : NULL;
+    return dlsh_fail(DL_ERR_TYPE, hint, "%s cannot be called", dlsh_a(f));
+}
+
+/* Methods of a class get self beside their arguments, others before them. */
+static int is_class_method(dlsh_value self, dlsh_value fn) {
+    if (self.type != DLSH_HANDLE || fn.type != DLSH_BUILTIN) return 0;
+    for (const dlsh_command *c = self.as.handle->cls->methods; c && c->name; c++)
+        if (c == fn.as.builtin) return 1;
+    return 0;
+}
+
+/* Calls fn with self before the arguments. */
+static dl_status call_with(dlsh_session *s, dlsh_value self, dlsh_value fn, const dlsh_callargs *args,
+                           const dlsh_node *node, dlsh_value *out) {
+    if (is_class_method(self, fn)) return dlsh_call_row_at(s, fn.as.builtin, self, args, node, out);
+    dlsh_value few[INLINE_ARGS + 1], *values = few;
+    const char *few_names[INLINE_ARGS + 1], **names = few_names;
+    int n = args->n + 1;
+    if (n > INLINE_ARGS + 1) {
+        values = malloc((size_t)n * sizeof *values);
+        names = malloc((size_t)n * sizeof *names);
+        if (!values || !names) {
+            free(values);
+            free(names);
+            return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a call");
+        }
+    }
+    values[0] = self;
+    names[0] = NULL;
+    if (args->n) memcpy(values + 1, args->values, (size_t)args->n * sizeof *values);
+    for (int i = 0; i < args->n; i++) names[i + 1] = args->names ? args->names[i] : NULL;
+    dlsh_callargs all = {n, values, names};
+    dl_status st = call_at(s, fn, &all, node, out);
+    if (values != few) {
+        free(values);
+        free(names);
+    }
+    return st;
+}
+
+/* Calls with the CALL node for the places of arguments (may be NULL). */
+static dl_status call_at(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, const dlsh_node *node,
+                         dlsh_value *out) {
+    *out = dlsh_void();
+    switch (f.type) {
+    case DLSH_FN:
+        if (f.as.fn->node->kind == DLSH_N_NET) return dlsh_call_net_template(s, f.as.fn, args, out);
+        return call_fn(s, f.as.fn, args, node, out);
+    case DLSH_BUILTIN: return dlsh_call_row_at(s, f.as.builtin, dlsh_void(), args, node, out);
+    case DLSH_OP: return dlsh_call_op(s, f, args, out);
+    case DLSH_METHOD: return call_with(s, f.as.method->self, f.as.method->fn, args, node, out);
+    case DLSH_HANDLE:
+        if (f.as.handle->cls->call) return f.as.handle->cls->call(s, f.as.handle->self, args, out);
+        return not_callable(f);
+    default: return not_callable(f);
+    }
+}
+
+dl_status dlsh_call(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, dlsh_value *out) {
+    return call_at(s, f, args, NULL, out);
+}
+
+dl_status dlsh_call_row(dlsh_session *s, const dlsh_command *row, const dlsh_callargs *args, dlsh_value *out) {
+    return dlsh_call_row_at(s, row, dlsh_void(), args, NULL, out);
+}
+
+/* ---------------------------------------------------------------- CALL nodes */
+
+typedef struct arguments {
+    dlsh_callargs args;
+    dlsh_value few[INLINE_ARGS], *values;
+    const char *few_names[INLINE_ARGS], **names;
+    int n;
+} arguments;
+
+static void release(arguments *a) {
+    for (int i = 0; i < a->n; i++) dlsh_drop(a->values[i]);
+    if (a->values != a->few) {
+        free(a->values);
+        free(a->names);
+    }
+}
+
+static dl_status evaluate(dlsh_session *s, const dlsh_node *n, arguments *a) {
+    int count = n->nkids - 1, named = 0;
+    a->values = a->few;
+    a->names = a->few_names;
+    a->n = 0;
+    if (count > DLSH_MAX_ARGS)
+        return dlsh_fail(DL_ERR_VALUE, "give a list instead", "a call with %d arguments; %d are allowed", count,
+                         DLSH_MAX_ARGS);
+    if (count > INLINE_ARGS) {
+        a->values = malloc((size_t)count * sizeof *a->values);
+        a->names = malloc((size_t)count * sizeof *a->names);
+        if (!a->values || !a->names) {
+            free(a->values);
+            free(a->names);
+            a->values = a->few;
+            return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a call");
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        const dlsh_node *k = n->kids[i + 1];
+        a->names[i] = k->kind == DLSH_N_KWARG ? k->text : NULL;
+        named |= k->kind == DLSH_N_KWARG;
+        DLSH_TRY(dlsh_eval_argument(s, k->kind == DLSH_N_KWARG ? k->kids[0] : k, &a->values[i]));
+        a->n++;
+    }
+    a->args = (dlsh_callargs){count, a->values, named ? a->names : NULL};
+    return DL_OK;
+}
+
+/* x.name(...): a field that can be called, or a method, without making a method value. */
+static dl_status find_callee(dlsh_session *s, const dlsh_node *n, dlsh_value *self, dlsh_value *f) {
+    *self = *f = dlsh_void();
+    if (n->kind != DLSH_N_FIELD) return dlsh_eval(s, n, f);
+    DLSH_TRY(dlsh_eval(s, n->kids[0], self));
+    if (dlsh_find_method(s, *self, n->text, f)) return DL_OK;
+    dl_status st = dlsh_at(s, n, dlsh_get_field(s, *self, n->text, f));
+    dlsh_drop(*self);
+    *self = dlsh_void();
+    return st;
+}
+
+dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    arguments a = {0};
+    dlsh_value self, f;
+    DLSH_TRY(find_callee(s, n->kids[0], &self, &f));
+    dl_status st = evaluate(s, n, &a);
+    s->failed_arg = 0;
+    s->result_silent = 0;
+    if (!st) st = self.type == DLSH_VOID ? call_at(s, f, &a.args, n, out) : call_with(s, self, f, &a.args, n, out);
+    if (st && s->failed_arg > 0 && s->failed_arg < n->nkids) dlsh_at(s, n->kids[s->failed_arg], st);
+    s->failed_arg = 0;
+    if (f.type != DLSH_HANDLE) s->result_silent = 0;
+    release(&a);
+    dlsh_drop(self);
+    dlsh_drop(f);
+    return st;
+}

@@ -1,0 +1,55 @@
+/* Command statements: from the tree to arguments of a row. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/eval/args.h"
+
+static dl_status gather(dlsh_args *a, const dlsh_node *k) {
+    dlsh_session *s = a->s;
+    dlsh_arg_item it = {.value = dlsh_void(), .node = k->nkids ? k->kids[0] : k};
+    if (k->kind == DLSH_N_OPTION) {
+        it.name = k->text;
+        it.option = dlsh_command_option(a->cmd, k->text, strlen(k->text));
+        for (int i = 0; i < a->n; i++)
+            if (a->items[i].name && !strcmp(a->items[i].name, k->text))
+                return dlsh_at(s, k, dlsh_fail(DL_ERR_VALUE, NULL, "option %s is given twice", k->text));
+        if (!k->nkids)
+            it.value = dlsh_bool(1);
+        else
+            DLSH_TRY(dlsh_eval_argument(s, k->kids[0], &it.value));
+    } else {
+        it.param = &a->cmd->params[k->num.i];
+        if (it.param->kind != DLSH_ARG_STATEMENT && it.param->kind != DLSH_ARG_BLOCK &&
+            it.param->kind != DLSH_ARG_SYNTAX)
+            DLSH_TRY(dlsh_eval_argument(s, k->kids[0], &it.value));
+    }
+    a->items[a->n++] = it;
+    return DL_OK;
+}
+
+static dlsh_flow run_command(dlsh_session *s, const dlsh_node *top, const dlsh_node *n, int silent) {
+    const dlsh_command *row = n->num.cmd;
+    const dlsh_node *tail = n->nkids ? n->kids[n->nkids - 1] : NULL;
+    if (tail && tail->kind == DLSH_N_COMMAND) return run_command(s, top, tail, silent);
+    dlsh_args a = {.s = s, .cmd = row, .node = n, .self = dlsh_void(), .flow = DLSH_GO};
+    dlsh_value result = dlsh_void();
+    dl_status st = dlsh_args_reserve(&a, n->nkids);
+    for (int i = 0; i < n->nkids && !st; i++) st = gather(&a, n->kids[i]);
+    if (st) {
+        for (int i = 0; i < a.n; i++) dlsh_drop(a.items[i].value);
+        if (a.items != a.few) free(a.items);
+        return dlsh_at(s, n, st), DLSH_FAILED;
+    }
+    if (!row->run)
+        return dlsh_at(s, n, dlsh_fail(DL_ERR_TYPE, row->usage, "%s needs a subcommand", row->name)), DLSH_FAILED;
+    if (dlsh_run_row(&a, silent, &result)) return DLSH_FAILED;
+    if (row->flags & DLSH_SHOW_RESULT) {
+        if (dlsh_at(s, n, dlsh_show_value(s, top, silent, result))) return DLSH_FAILED;
+    } else
+        dlsh_drop(result);
+    return s->exiting ? DLSH_FLOW_EXIT : a.flow;
+}
+
+dlsh_flow dlsh_exec_command(dlsh_session *s, const dlsh_node *n) {
+    return run_command(s, n, n, n->flags & DLSH_SILENT);
+}

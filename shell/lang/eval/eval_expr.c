@@ -1,0 +1,193 @@
+/* Expressions. */
+#include <stdio.h>
+#include <string.h>
+
+#include "lang/eval/interp.h"
+
+/* A name that nobody knows: what stands around it may tell what was meant. */
+static dl_status unknown_name(const dlsh_session *s, const dlsh_node *n) {
+    const char *arrow = s->unit ? dlsh_arrow_habit(s->unit->text, (size_t)n->span.end) : NULL;
+    const char *comment = s->unit ? dlsh_comment_habit(s->unit->text, (size_t)n->span.start) : NULL;
+    dl_error e;
+    if (arrow && dl_error_take(&e)) {
+        snprintf(e.hint, sizeof e.hint, "%s", arrow);
+        dl_error_put(&e);
+    } else if (comment)
+        dlsh_add_hint("%s", comment);
+    return DL_ERR_NAME;
+}
+
+static dl_status eval_name(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    if (n->flags & DLSH_LOCAL) {
+        const dlsh_value *slot = &s->frame->slots[n->slot];
+        if (slot->type == DLSH_CELL) slot = &slot->as.cell->v;
+        if (slot->type != DLSH_VOID) {
+            *out = dlsh_ref(*slot);
+            return DL_OK;
+        }
+        /* not assigned on this path: what is outside has another meaning, so say it */
+        return dlsh_fail(DL_ERR_NAME, "a name that is assigned anywhere in a function is local to it",
+                         "local variable '%s' has no value yet", n->text);
+    }
+    const dlsh_value *v = dlsh_global_value(s, n->slot);
+    if (!v) return unknown_name(s, n);
+    *out = dlsh_ref(*v);
+    return DL_OK;
+}
+
+dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    dlsh_value list = dlsh_new_list(n->nkids), item;
+    if (dlsh_failed(list)) return DL_ERR_MEMORY;
+    for (int i = 0; i < n->nkids; i++) {
+        dl_status st = dlsh_eval(s, n->kids[i], &item);
+        if (!st) st = dlsh_list_push(list.as.list, item.type == DLSH_VOID ? dlsh_none() : item);
+        if (st) {
+            dlsh_drop(list);
+            return st;
+        }
+    }
+    *out = list;
+    return DL_OK;
+}
+
+static dl_status eval_record(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    dlsh_value r = dlsh_new_record(), v;
+    if (dlsh_failed(r)) return DL_ERR_MEMORY;
+    for (int i = 0; i < n->nkids; i++) {
+        const dlsh_node *field = n->kids[i];
+        dl_status st = DL_OK;
+        if (dlsh_record_get(r.as.record, field->text))
+            st =
+                dlsh_at(s, field, dlsh_fail(DL_ERR_NAME, NULL, "key '%.80s' occurs twice in this record", field->text));
+        if (!st) st = dlsh_eval(s, field->kids[0], &v);
+        if (!st) st = dlsh_record_set(r.as.record, field->text, v.type == DLSH_VOID ? dlsh_none() : v);
+        if (st) {
+            dlsh_drop(r);
+            return st;
+        }
+    }
+    *out = r;
+    return DL_OK;
+}
+
+static dl_status eval_truth(dlsh_session *s, const dlsh_node *n, int *yes) {
+    dlsh_value v;
+    DLSH_TRY(dlsh_eval(s, n, &v));
+    dl_status st = dlsh_at(s, n, dlsh_truth(v, yes));
+    dlsh_drop(v);
+    return st;
+}
+
+/* && and || give a bool and leave the right side alone when the left decides. */
+static dl_status eval_logic(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    int yes;
+    DLSH_TRY(eval_truth(s, n->kids[0], &yes));
+    if (yes == (n->kind == DLSH_N_AND)) DLSH_TRY(eval_truth(s, n->kids[1], &yes));
+    *out = dlsh_bool(yes);
+    return DL_OK;
+}
+
+static dl_status eval_cond(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    int yes;
+    DLSH_TRY(eval_truth(s, n->kids[0], &yes));
+    return dlsh_eval(s, n->kids[yes ? 1 : 2], out);
+}
+
+static dl_status eval_unary(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    dlsh_value a;
+    DLSH_TRY(dlsh_eval(s, n->kids[0], &a));
+    dl_status st = dlsh_unary(s, (dlsh_op)n->op, a, out);
+    dlsh_drop(a);
+    return st;
+}
+
+/* The common cases of numbers without a call; 0 when the general way must be taken. */
+static inline int fast_binary(int op, dlsh_value a, dlsh_value b, dlsh_value *out) {
+    long i;
+    if (a.type == DLSH_INT && b.type == DLSH_INT) switch (op) {
+        case DLSH_OP_ADD:
+            if (__builtin_add_overflow(a.as.i, b.as.i, &i)) return 0;
+            *out = dlsh_int(i);
+            return 1;
+        case DLSH_OP_SUB:
+            if (__builtin_sub_overflow(a.as.i, b.as.i, &i)) return 0;
+            *out = dlsh_int(i);
+            return 1;
+        case DLSH_OP_MUL:
+            if (__builtin_mul_overflow(a.as.i, b.as.i, &i)) return 0;
+            *out = dlsh_int(i);
+            return 1;
+        case DLSH_OP_LT: *out = dlsh_bool(a.as.i < b.as.i); return 1;
+        case DLSH_OP_GT: *out = dlsh_bool(a.as.i > b.as.i); return 1;
+        case DLSH_OP_EQ: *out = dlsh_bool(a.as.i == b.as.i); return 1;
+        default: return 0;
+        }
+    if (!dlsh_is_number(a) || !dlsh_is_number(b)) return 0;
+    double x = dlsh_number(a), y = dlsh_number(b);
+    switch (op) {
+    case DLSH_OP_ADD: *out = dlsh_float(x + y); return a.type == DLSH_FLOAT || b.type == DLSH_FLOAT;
+    case DLSH_OP_SUB: *out = dlsh_float(x - y); return a.type == DLSH_FLOAT || b.type == DLSH_FLOAT;
+    case DLSH_OP_MUL: *out = dlsh_float(x * y); return a.type == DLSH_FLOAT || b.type == DLSH_FLOAT;
+    case DLSH_OP_DIV: *out = dlsh_float(x / y); return 1;
+    default: return 0;
+    }
+}
+
+static dl_status eval_binary(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    dlsh_value a, b;
+    DLSH_TRY(dlsh_eval(s, n->kids[0], &a));
+    dl_status st = dlsh_eval(s, n->kids[1], &b);
+    if (st) {
+        dlsh_drop(a);
+        return st;
+    }
+    if (fast_binary(n->op, a, b, out)) return DL_OK;
+    st = dlsh_binary(s, (dlsh_op)n->op, a, b, out);
+    dlsh_drop(a);
+    dlsh_drop(b);
+    return st;
+}
+
+static dl_status eval_field(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    dlsh_value object;
+    DLSH_TRY(dlsh_eval(s, n->kids[0], &object));
+    dl_status st = dlsh_get_field(s, object, n->text, out);
+    dlsh_drop(object);
+    return st;
+}
+
+static dl_status eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    switch (n->kind) {
+    case DLSH_N_NONE: *out = dlsh_none(); return DL_OK;
+    case DLSH_N_BOOL: *out = dlsh_bool((int)n->num.i); return DL_OK;
+    case DLSH_N_INT: *out = dlsh_int(n->num.i); return DL_OK;
+    case DLSH_N_FLOAT: *out = dlsh_float(n->num.f); return DL_OK;
+    case DLSH_N_STR: *out = dlsh_string_n(n->text, (size_t)n->num.i); return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+    case DLSH_N_NAME: return eval_name(s, n, out);
+    case DLSH_N_BINARY: return eval_binary(s, n, out);
+    case DLSH_N_UNARY: return eval_unary(s, n, out);
+    case DLSH_N_CALL: return dlsh_eval_call(s, n, out);
+    case DLSH_N_FIELD: return eval_field(s, n, out);
+    case DLSH_N_INDEX: return dlsh_eval_index(s, n, out);
+    case DLSH_N_LIST: return dlsh_eval_items(s, n, out);
+    case DLSH_N_RECORD: return eval_record(s, n, out);
+    case DLSH_N_AND:
+    case DLSH_N_OR: return eval_logic(s, n, out);
+    case DLSH_N_COND: return eval_cond(s, n, out);
+    case DLSH_N_FN: return dlsh_make_fn(s, n, out);
+    default: return dlsh_fail(DL_ERR_INTERNAL, NULL, "not an expression: %s", dlsh_kind_name(n->kind));
+    }
+}
+
+dl_status dlsh_eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    dl_status st = n->depth > 8 ? dlsh_check_stack(s) : DL_OK;
+    if (!st) st = eval(s, n, out);
+    return st && !s->place.set ? dlsh_at(s, n, st) : st;
+}
+
+dl_status dlsh_eval_argument(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    dl_status st = dlsh_eval(s, n, out);
+    if (st == DL_ERR_NAME && n->kind == DLSH_N_NAME)
+        dlsh_add_hint("assign it first, %.60s = ...; text stands in quotes, \"%.60s\"", n->text, n->text);
+    return st;
+}

@@ -1,0 +1,268 @@
+/* Statements. */
+#include <string.h>
+
+#include "lang/eval/collect.h"
+#include "lang/eval/interp.h"
+
+/* ---------------------------------------------------------------- variables */
+
+static dl_status assign_name(dlsh_session *s, const dlsh_node *n, dlsh_value v) {
+    if (v.type == DLSH_VOID) v = dlsh_none();
+    dlsh_value *slot = n->flags & DLSH_LOCAL ? &s->frame->slots[n->slot] : &s->globals[n->slot].value;
+    if (slot->type == DLSH_CELL) {
+        dlsh_hold(*slot, v);
+        slot = &slot->as.cell->v;
+    }
+    dlsh_value old = *slot;
+    *slot = v;
+    dlsh_drop(old);
+    return DL_OK;
+}
+
+dl_status dlsh_assign(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
+    if (target->kind == DLSH_N_NAME) return assign_name(s, target, v);
+    dl_status st;
+    if (target->kind == DLSH_N_FIELD) {
+        dlsh_value object;
+        st = dlsh_eval(s, target->kids[0], &object);
+        if (!st) {
+            st = dlsh_at(s, target, dlsh_set_field(s, object, target->text, v));
+            dlsh_drop(object);
+        }
+    } else
+        st = dlsh_assign_index(s, target, v);
+    dlsh_drop(v);
+    return st;
+}
+
+/* Gives the items of a sequence, or the values of a record, to n names. */
+static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_value v) {
+    dlsh_iter it;
+    dlsh_value item;
+    int done = 0;
+    if (dlsh_is_number(v) || v.type == DLSH_BOOL || v.type == DLSH_NONE)
+        return dlsh_fail(DL_ERR_TYPE, "give each its value: a, b = 1, 2; or unpack a list: a, b = xs",
+                         "%d names on the left, but %s on the right", n, dlsh_a(v));
+    DLSH_TRY(dlsh_iter_begin(s, v, &it));
+    it.part = DLSH_VALUES;
+    dl_status st = DL_OK;
+    for (int i = 0; i < n && !st; i++) {
+        st = dlsh_iter_next(s, &it, &item, &done);
+        if (!st && done)
+            st =
+                dlsh_fail(DL_ERR_VALUE, NULL, "%d names on the left, %d value%s on the right", n, i, i == 1 ? "" : "s");
+        else if (!st)
+            st = dlsh_assign(s, targets[i], item);
+    }
+    if (!st) {
+        st = dlsh_iter_next(s, &it, &item, &done);
+        if (!st && !done) {
+            dlsh_drop(item);
+            st = dlsh_fail(DL_ERR_VALUE, "catch the rest in a list: r = ...; then r[0]",
+                           "more values on the right than the %d names on the left", n);
+        }
+    }
+    dlsh_iter_end(&it);
+    return st;
+}
+
+/* TUPLE: all values before any assignment, so that a, b = b, a swaps. */
+static dl_status eval_list(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    return n->kind == DLSH_N_TUPLE ? dlsh_eval_items(s, n, out) : dlsh_eval(s, n, out);
+}
+
+static dl_status exec_assign(dlsh_session *s, const dlsh_node *n) {
+    dlsh_value v, old;
+    int targets = n->nkids - 1;
+    if (n->op) {
+        DLSH_TRY(dlsh_eval(s, n->kids[0], &old));
+        dl_status st = dlsh_eval(s, n->kids[1], &v);
+        if (!st) {
+            dlsh_value r = dlsh_void();
+            st = dlsh_at(s, n, dlsh_binary(s, (dlsh_op)n->op, old, v, &r));
+            dlsh_drop(v);
+            v = r;
+        }
+        dlsh_drop(old);
+        if (st) return st;
+    } else
+        DLSH_TRY(eval_list(s, n->kids[targets], &v));
+    if (targets == 1) return dlsh_assign(s, n->kids[0], v);
+    dl_status st = dlsh_at(s, n, unpack(s, n->kids, targets, v));
+    dlsh_drop(v);
+    return st;
+}
+
+/* ---------------------------------------------------------------- expression statements */
+
+dl_status dlsh_show_value(dlsh_session *s, const dlsh_node *n, int silent, dlsh_value v) {
+    if (s->fn_depth || v.type == DLSH_VOID) {
+        dlsh_drop(v);
+        return DL_OK;
+    }
+    dlsh_value *last = &s->globals[s->last_slot].value, old = *last;
+    *last = dlsh_ref(v);
+    dlsh_drop(old);
+    dl_status st = DL_OK;
+    if (silent || s->quiet)
+        ;
+    else if (s->last && n == s->last_node) {
+        *s->last = v;
+        return DL_OK;
+    } else if (v.type == DLSH_HANDLE && v.as.handle->cls->show)
+        st = v.as.handle->cls->show(s, v.as.handle->self, s->sink);
+    else
+        st = s->sink->ops->value(s->sink, v);
+    dlsh_drop(v);
+    return st;
+}
+
+/* ---------------------------------------------------------------- control flow */
+
+dlsh_flow dlsh_exec_block(dlsh_session *s, const dlsh_node *block) {
+    for (int i = 0; i < block->nkids; i++) {
+        dlsh_flow f = dlsh_exec(s, block->kids[i]);
+        if (f != DLSH_GO) return f;
+        if (s->exiting) return DLSH_FLOW_EXIT;
+    }
+    return s->exiting ? DLSH_FLOW_EXIT : DLSH_GO;
+}
+
+static dl_status test(dlsh_session *s, const dlsh_node *n, int *yes) {
+    dlsh_value v;
+    DLSH_TRY(dlsh_eval(s, n, &v));
+    if (v.type == DLSH_BOOL) {
+        *yes = v.as.i != 0;
+        return DL_OK;
+    }
+    dl_status st = dlsh_at(s, n, dlsh_truth(v, yes));
+    dlsh_drop(v);
+    return st;
+}
+
+static dlsh_flow exec_if(dlsh_session *s, const dlsh_node *n) {
+    int yes;
+    if (test(s, n->kids[0], &yes)) return DLSH_FAILED;
+    if (yes) return dlsh_exec_block(s, n->kids[1]);
+    if (!n->kids[2]) return DLSH_GO;
+    return n->kids[2]->kind == DLSH_N_IF ? exec_if(s, n->kids[2]) : dlsh_exec_block(s, n->kids[2]);
+}
+
+/* Between two rounds of a loop: collects when that is due, and looks for Ctrl-C. */
+static int interrupted(dlsh_session *s, const dlsh_node *n) {
+    dlsh_collect_if_due();
+    return dlsh_at(s, n, dlsh_check_interrupt()) != DL_OK;
+}
+
+static dlsh_flow exec_while(dlsh_session *s, const dlsh_node *n) {
+    for (;;) {
+        int yes;
+        if (interrupted(s, n) || test(s, n->kids[0], &yes)) return DLSH_FAILED;
+        if (!yes) return DLSH_GO;
+        dlsh_flow f = dlsh_exec_block(s, n->kids[1]);
+        if (f == DLSH_FLOW_BREAK) return DLSH_GO;
+        if (f != DLSH_GO && f != DLSH_FLOW_CONTINUE) return f;
+    }
+}
+
+static dlsh_flow exec_for(dlsh_session *s, const dlsh_node *n) {
+    int names = n->nkids - 2, done = 0;
+    const dlsh_node *over = n->kids[names], *body = n->kids[names + 1];
+    dlsh_value seq, item;
+    dlsh_iter it;
+    if (dlsh_eval(s, over, &seq)) return DLSH_FAILED;
+    dl_status st = dlsh_at(s, over, dlsh_iter_begin(s, seq, &it));
+    dlsh_drop(seq);
+    if (st) return DLSH_FAILED;
+    it.part = names == 1 ? DLSH_KEYS : DLSH_PAIRS;
+    dlsh_flow f = DLSH_GO;
+    while (f == DLSH_GO) {
+        if (interrupted(s, n) || dlsh_at(s, over, dlsh_iter_next(s, &it, &item, &done))) {
+            f = DLSH_FAILED;
+            break;
+        }
+        if (done) break;
+        if (names == 1)
+            st = dlsh_assign(s, n->kids[0], item);
+        else {
+            st = dlsh_at(s, n->kids[0], unpack(s, n->kids, names, item));
+            dlsh_drop(item);
+        }
+        f = st ? DLSH_FAILED : dlsh_exec_block(s, body);
+        if (f == DLSH_FLOW_CONTINUE) f = DLSH_GO;
+    }
+    dlsh_iter_end(&it);
+    return f == DLSH_FLOW_BREAK ? DLSH_GO : f;
+}
+
+static dlsh_flow exec_try(dlsh_session *s, const dlsh_node *n) {
+    dlsh_flow f = dlsh_exec_block(s, n->kids[0]);
+    const dl_error *e = f == DLSH_FAILED ? dl_error_last() : NULL;
+    if (f != DLSH_FAILED || (e && e->code == DL_ERR_INTERRUPT)) return f;
+    dlsh_value caught;
+    if (dlsh_caught(s, &caught)) return DLSH_FAILED;
+    if (n->kids[1])
+        dlsh_assign(s, n->kids[1], caught);
+    else
+        dlsh_drop(caught);
+    return dlsh_exec_block(s, n->kids[2]);
+}
+
+static dlsh_flow exec_return(dlsh_session *s, const dlsh_node *n) {
+    dlsh_value v = dlsh_void();
+    if (n->nkids && eval_list(s, n->kids[0], &v)) return DLSH_FAILED;
+    if (n->nkids && v.type == DLSH_VOID) v = dlsh_none();
+    dlsh_drop(s->returned);
+    s->returned = v;
+    return DLSH_FLOW_RETURN;
+}
+
+static dl_status exec_c(dlsh_session *s, const dlsh_node *n) {
+    dlsh_run_c *run = n->kind == DLSH_N_EXTERN ? s->run_extern : s->run_cblock;
+    if (run) return dlsh_at(s, n, run(s, s->unit, n));
+    return dlsh_at(s, n,
+                   dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "this build cannot call C: %s",
+                             n->kind == DLSH_N_EXTERN ? "extern" : "a C block"));
+}
+
+static dl_status exec_fn(dlsh_session *s, const dlsh_node *n) {
+    dlsh_value v;
+    DLSH_TRY(dlsh_make_fn(s, n, &v));
+    return assign_name(s, n, v);
+}
+
+static dlsh_flow checked(dl_status st) { return st ? DLSH_FAILED : DLSH_GO; }
+
+static dlsh_flow exec_expr(dlsh_session *s, const dlsh_node *n) {
+    dlsh_value v;
+    if (dlsh_eval(s, n->kids[0], &v)) return DLSH_FAILED;
+    if (n->kids[0]->kind == DLSH_N_CALL && s->result_silent) {
+        dlsh_drop(v);
+        return DLSH_GO;
+    }
+    return dlsh_at(s, n, dlsh_show_value(s, n, n->flags & DLSH_SILENT, v)) ? DLSH_FAILED : DLSH_GO;
+}
+
+dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n) {
+    dl_source_set(s->unit->name, n->span.line);
+    s->statement = n;
+    switch (n->kind) {
+    case DLSH_N_EXPR: return exec_expr(s, n);
+    case DLSH_N_ASSIGN: return checked(exec_assign(s, n));
+    case DLSH_N_COMMAND: return dlsh_exec_command(s, n);
+    case DLSH_N_IF: return exec_if(s, n);
+    case DLSH_N_WHILE: return exec_while(s, n);
+    case DLSH_N_FOR: return exec_for(s, n);
+    case DLSH_N_FN: return checked(exec_fn(s, n));
+    case DLSH_N_NET: return checked(dlsh_exec_net(s, n));
+    case DLSH_N_TRY: return exec_try(s, n);
+    case DLSH_N_RETURN: return exec_return(s, n);
+    case DLSH_N_BREAK: return DLSH_FLOW_BREAK;
+    case DLSH_N_CONTINUE: return DLSH_FLOW_CONTINUE;
+    case DLSH_N_BLOCK: return dlsh_exec_block(s, n);
+    case DLSH_N_EXTERN:
+    case DLSH_N_CBLOCK: return checked(exec_c(s, n));
+    default:
+        return checked(dlsh_at(s, n, dlsh_fail(DL_ERR_INTERNAL, NULL, "not a statement: %s", dlsh_kind_name(n->kind))));
+    }
+}

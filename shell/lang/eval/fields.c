@@ -1,0 +1,164 @@
+/* x.name: fields, and functions that take x first written as its methods. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/eval/args.h"
+
+/* ---------------------------------------------------------------- methods */
+
+/* A row of the tables is a method of x when its first parameter asks for x's type by name. */
+static const dlsh_command *row_method(const dlsh_session *s, dlsh_value x, const char *name) {
+    const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
+    if (!row || !(row->flags & DLSH_FUNCTION) || !row->params || !row->params[0].name) return NULL;
+    return row->params[0].want && dlsh_wants(row->params[0].want, x) && dlsh_counted(x) ? row : NULL;
+}
+
+static const dlsh_command *cast_method(const char *name) {
+    const dlsh_command *c = dlsh_tensor_casts;
+    while (c->name && strcmp(c->name, name)) c++;
+    return c->name ? c : NULL;
+}
+
+int dlsh_find_method(dlsh_session *s, dlsh_value x, const char *name, dlsh_value *f) {
+    if (x.type == DLSH_RECORD && dlsh_record_get(x.as.record, name)) return 0;
+    if (x.type == DLSH_HANDLE)
+        for (const dlsh_command *c = x.as.handle->cls->methods; c && c->name; c++)
+            if (!strcmp(c->name, name)) {
+                *f = (dlsh_value){DLSH_BUILTIN, {.builtin = c}};
+                return 1;
+            }
+    if (x.type == DLSH_HANDLE)
+        for (const dlsh_field *fd = x.as.handle->cls->fields; fd && fd->name; fd++)
+            if (!strcmp(fd->name, name)) return 0;
+    const dlsh_command *row = x.type == DLSH_TENSOR ? cast_method(name) : NULL;
+    if (row || (row = row_method(s, x, name))) {
+        *f = (dlsh_value){DLSH_BUILTIN, {.builtin = row}};
+        return 1;
+    }
+    if (x.type == DLSH_TENSOR) {
+        *f = dlsh_op_method(name);
+        return !dlsh_failed(*f);
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+/* "it has a, b and c", when these are few. */
+static void list_names(const char **words, int n, char *hint, size_t size) {
+    size_t len = 0;
+    for (int i = 0; i < n && len < size; i++)
+        len += (size_t)snprintf(hint + len, size - len, "%s%s", !i ? "it has " : i < n - 1 ? ", " : " and ", words[i]);
+    if (len >= size) *hint = 0;
+}
+
+static dl_status no_field(dlsh_session *s, dlsh_value x, const char *name) {
+    dlsh_value names;
+    char hint[240] = "";
+    if (dlsh_field_names(s, x, &names) == DL_OK) {
+        const char **words = malloc((size_t)(names.as.list->n + 1) * sizeof *words);
+        int n = 0;
+        for (int i = 0; words && i < names.as.list->n; i++)
+            if (names.as.list->items[i].type == DLSH_STR) words[n++] = names.as.list->items[i].as.str->s;
+        const char *near = words ? dlsh_nearest(name, words, n) : NULL;
+        if (near)
+            snprintf(hint, sizeof hint, "did you mean .%s?", near);
+        else if (words)
+            list_names(words, n, hint, sizeof hint);
+        free(words);
+        dlsh_drop(names);
+    }
+    return dlsh_fail(DL_ERR_NAME, hint, "%s has no field or method '%s'", dlsh_a(x), name);
+}
+
+/* DL_ERR_NAME, unrecorded, when there is none. */
+static dl_status handle_field(dlsh_value x, const char *name, dlsh_value *out) {
+    const dlsh_handle *h = x.as.handle;
+    for (const dlsh_field *f = h->cls->fields; f && f->name; f++)
+        if (!strcmp(f->name, name)) return f->get(h->self, out);
+    return h->cls->get ? h->cls->get(h->self, name, out) : DL_ERR_NAME;
+}
+
+dl_status dlsh_get_field(dlsh_session *s, dlsh_value x, const char *name, dlsh_value *out) {
+    dlsh_value f;
+    *out = dlsh_void();
+    if (x.type == DLSH_RECORD) {
+        const dlsh_value *v = dlsh_record_get(x.as.record, name);
+        if (v) {
+            *out = dlsh_ref(*v);
+            return DL_OK;
+        }
+    }
+    if (x.type == DLSH_TENSOR || x.type == DLSH_HANDLE) {
+        dl_error_clear();
+        dl_status st =
+            x.type == DLSH_TENSOR ? dlsh_tensor_field(s, x.as.tensor, name, out) : handle_field(x, name, out);
+        if (st != DL_ERR_NAME || dl_error_last()) return st;
+    }
+    if (dlsh_find_method(s, x, name, &f)) {
+        *out = dlsh_new_method(x, f);
+        dlsh_drop(f);
+        return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+    }
+    return no_field(s, x, name);
+}
+
+/* ---------------------------------------------------------------- writing */
+
+dl_status dlsh_set_field(dlsh_session *s, dlsh_value x, const char *name, dlsh_value v) {
+    if (v.type == DLSH_VOID) v = dlsh_none();
+    if (x.type == DLSH_RECORD) return dlsh_record_set(x.as.record, name, dlsh_ref(v));
+    if (x.type == DLSH_TENSOR) return dlsh_tensor_set_field(x.as.tensor, name, v);
+    if (x.type != DLSH_HANDLE) return dlsh_fail(DL_ERR_TYPE, NULL, "%s has no fields to set", dlsh_a(x));
+    const dlsh_handle *h = x.as.handle;
+    for (const dlsh_field *f = h->cls->fields; f && f->name; f++)
+        if (!strcmp(f->name, name)) {
+            if (f->set) return f->set(h->self, v);
+            return dlsh_fail(DL_ERR_TYPE, NULL, "field '%s' of a %s cannot be set", name, h->cls->name);
+        }
+    if (h->cls->set) {
+        dl_error_clear();
+        dl_status st = h->cls->set(h->self, name, v);
+        if (st != DL_ERR_NAME || dl_error_last()) return st;
+    }
+    return no_field(s, x, name);
+}
+
+/* ---------------------------------------------------------------- names for completion */
+
+static dl_status push(dlsh_list *l, const char *name) {
+    dlsh_value v = dlsh_string(name);
+    return dlsh_failed(v) ? DL_ERR_MEMORY : dlsh_list_push(l, v);
+}
+
+static dl_status push_handle(dlsh_list *l, const dlsh_handle *h) {
+    dlsh_value more;
+    for (const dlsh_field *f = h->cls->fields; f && f->name; f++) DLSH_TRY(push(l, f->name));
+    for (const dlsh_command *c = h->cls->methods; c && c->name; c++) DLSH_TRY(push(l, c->name));
+    if (!h->cls->names) return DL_OK;
+    DLSH_TRY(h->cls->names(h->self, &more));
+    dl_status st = DL_OK;
+    for (int i = 0; i < more.as.list->n && !st; i++) st = dlsh_list_push(l, dlsh_ref(more.as.list->items[i]));
+    dlsh_drop(more);
+    return st;
+}
+
+dl_status dlsh_field_names(dlsh_session *s, dlsh_value x, dlsh_value *out) {
+    dlsh_value v = dlsh_new_list(16);
+    if (dlsh_failed(v)) return DL_ERR_MEMORY;
+    dlsh_list *l = v.as.list;
+    dl_status st = DL_OK;
+    if (x.type == DLSH_RECORD)
+        for (int i = 0; i < x.as.record->n && !st; i++) st = push(l, x.as.record->keys[i]);
+    if (x.type == DLSH_HANDLE) st = push_handle(l, x.as.handle);
+    if (x.type == DLSH_TENSOR) st = dlsh_tensor_names(l);
+    for (const dlsh_command *c = dlsh_tensor_casts; x.type == DLSH_TENSOR && c->name && !st; c++) st = push(l, c->name);
+    for (int i = 0; i < s->nrows && !st; i++)
+        if (row_method(s, x, s->rows[i]->name)) st = push(l, s->rows[i]->name);
+    if (st)
+        dlsh_drop(v);
+    else
+        *out = v;
+    return st;
+}

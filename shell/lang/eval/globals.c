@@ -1,0 +1,194 @@
+/* The session's tables of names: commands and global variables. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/eval/interp.h"
+
+/* ---------------------------------------------------------------- rows */
+
+static const char *row_name(const void *s, int i) { return ((const dlsh_session *)s)->rows[i]->name; }
+
+dl_status dlsh_add_commands(dlsh_session *s, const dlsh_command *table) {
+    for (const dlsh_command *c = table; c->name; c++) {
+        if (dlsh_find_row(s, c->name, strlen(c->name)))
+            return dlsh_fail(DL_ERR_INTERNAL, NULL, "two rows of the command table are called '%s'", c->name);
+        if (s->nrows == s->caprows) {
+            int cap = s->caprows ? 2 * s->caprows : 128;
+            const dlsh_command **rows = realloc(s->rows, (size_t)cap * sizeof *rows);
+            if (!rows) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the command table");
+            s->rows = rows;
+            s->caprows = cap;
+        }
+        s->rows[s->nrows] = c;
+        DLSH_TRY(dl_names_add(&s->row_names, s->nrows, row_name, s));
+        s->nrows++;
+    }
+    return DL_OK;
+}
+
+int dlsh_command_count(const dlsh_session *s) { return s->nrows; }
+const dlsh_command *dlsh_command_at(const dlsh_session *s, int i) { return i >= 0 && i < s->nrows ? s->rows[i] : NULL; }
+
+const dlsh_command *dlsh_find_row(const dlsh_session *s, const char *name, size_t len) {
+    int i = dl_names_find(&s->row_names, name, len, row_name, s);
+    return i < 0 ? NULL : s->rows[i];
+}
+
+/* ---------------------------------------------------------------- globals */
+
+static const char *global_name(const void *s, int i) { return ((const dlsh_session *)s)->globals[i].name; }
+
+static int global_find(const dlsh_session *s, const char *name) {
+    return dl_names_find(&s->global_names, name, (long)strlen(name), global_name, s);
+}
+
+int dlsh_global_slot(dlsh_session *s, const char *name) {
+    int i = global_find(s, name);
+    if (i >= 0) return i;
+    if (s->nglobals == s->capglobals) {
+        int cap = s->capglobals ? 2 * s->capglobals : 64;
+        dlsh_global *g = realloc(s->globals, (size_t)cap * sizeof *g);
+        if (!g) goto memory;
+        s->globals = g;
+        s->capglobals = cap;
+    }
+    char *copy = strdup(name);
+    if (!copy) goto memory;
+    s->globals[s->nglobals] = (dlsh_global){.name = copy, .value = dlsh_void(), .builtin = dlsh_void()};
+    if (dl_names_add(&s->global_names, s->nglobals, global_name, s)) {
+        free(copy);
+        return -1;
+    }
+    return s->nglobals++;
+memory:
+    dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a variable");
+    return -1;
+}
+
+/* What a name means that is no variable: a constant, a function of the tables, an op, a dtype, a device. */
+dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name) {
+    static const struct {
+        const char *name;
+        double value;
+    } constants[] = {{"pi", 3.14159265358979323846}, {"inf", __builtin_inf()}, {"nan", __builtin_nan("")}};
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        if (!strcmp(constants[i].name, name)) return dlsh_float(constants[i].value);
+    if (!strcmp(name, "cpu") || !strcmp(name, "cuda")) return dlsh_string(name); /* x.cpu() stays a method */
+    const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
+    dl_dtype dtype;
+    if (row && row->flags & DLSH_FUNCTION) return (dlsh_value){DLSH_BUILTIN, {.builtin = row}};
+    dlsh_value op = dlsh_op_value(name);
+    if (!dlsh_failed(op)) return op;
+    if (dl_dtype_parse(name, &dtype) == DL_OK) return dlsh_string(dl_dtype_name(dtype));
+    dl_error_clear();
+    return dlsh_void();
+}
+
+const char *dlsh_nearest_command(const dlsh_session *s, const char *word) {
+    static const char *const statements[] = {"net", "extern", "if", "while", "for", "fn", "return", "try"};
+    const char **names = malloc(sizeof *names * ((size_t)s->nrows + 8));
+    int n = 0;
+    for (size_t i = 0; names && i < sizeof statements / sizeof *statements; i++) names[n++] = statements[i];
+    for (int i = 0; names && i < s->nrows; i++)
+        if ((s->rows[i]->flags & DLSH_ONLY_FUNCTION) != DLSH_ONLY_FUNCTION) names[n++] = s->rows[i]->name;
+    const char *near = names ? dlsh_nearest(word, names, n) : NULL;
+    free(names);
+    return near;
+}
+
+/* Error for a name nobody knows. */
+static dl_status unknown_name(dlsh_session *s, const char *name) {
+    char hint[160] = "";
+    const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
+    const char *known = dlsh_foreign_name(name), *near;
+    const char *hidden = row && s->c_hidden ? s->c_hidden(s->c_state, name) : NULL;
+    if (hidden) snprintf(hint, sizeof hint, "it hides C's function, which is C.%s: %.80s", name, hidden);
+    if (row) {
+        if (!hidden)
+            snprintf(hint, sizeof hint, "a command is written without parentheses: %s", row->usage ? row->usage : name);
+        return dlsh_fail(DL_ERR_NAME, hint, "'%s' is a command without a result, it cannot be used as a value", name);
+    }
+    if (known) return dlsh_fail(DL_ERR_NAME, known, "no variable or function is called '%s'", name);
+    int n = 0;
+    const char **names = malloc((size_t)(s->nglobals + s->nrows + DL_F64 + 2) * sizeof *names);
+    if (!names) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for names");
+    for (int i = 0; i < s->nglobals; i++)
+        if (s->globals[i].value.type != DLSH_VOID) names[n++] = s->globals[i].name;
+    for (int i = 0; i < s->nrows; i++) names[n++] = s->rows[i]->name;
+    for (int t = DL_BOOL; t <= DL_F64; t++) names[n++] = dl_dtype_name((dl_dtype)t);
+    near = dlsh_nearest(name, names, n);
+    free(names);
+    if (!near) near = dlsh_nearest_op(name);
+    if (near) snprintf(hint, sizeof hint, "did you mean %s?", near);
+    return dlsh_fail(DL_ERR_NAME, hint, "no variable or function is called '%s'", name);
+}
+
+const dlsh_value *dlsh_global_value(dlsh_session *s, int slot) {
+    dlsh_global *g = &s->globals[slot];
+    if (g->value.type != DLSH_VOID) return &g->value;
+    if (g->looked_up != 1 && g->looked_up != s->names_epoch) {
+        dlsh_value v = dlsh_builtin_value(s, g->name);
+        int lasting = 1, foreign = dlsh_failed(v) && s->c_find ? s->c_find(s->c_state, g->name, &v, &lasting) : 0;
+        if (foreign < 0) return NULL;
+        g = &s->globals[slot];
+        dlsh_drop(g->builtin);
+        g->builtin = v;
+        g->looked_up = dlsh_failed(v) || !lasting ? 0 : foreign ? s->names_epoch : 1; /* rows and ops may come later */
+    }
+    if (g->builtin.type != DLSH_VOID) return &g->builtin;
+    unknown_name(s, g->name);
+    return NULL;
+}
+
+const dlsh_value *dlsh_get(const dlsh_session *s, const char *name) {
+    int i = global_find(s, name);
+    return i < 0 || s->globals[i].value.type == DLSH_VOID ? NULL : &s->globals[i].value;
+}
+
+dl_status dlsh_set(dlsh_session *s, const char *name, dlsh_value v) {
+    int i = dlsh_global_slot(s, name);
+    if (i < 0) {
+        dlsh_drop(v);
+        return DL_ERR_MEMORY;
+    }
+    dlsh_value old = s->globals[i].value;
+    s->globals[i].value = v.type == DLSH_VOID ? dlsh_none() : v;
+    dlsh_drop(old);
+    return DL_OK;
+}
+
+dl_status dlsh_unset(dlsh_session *s, const char *name) {
+    int i = global_find(s, name);
+    if (i < 0 || s->globals[i].value.type == DLSH_VOID)
+        return dlsh_fail(DL_ERR_NAME, NULL, "no variable is called '%s'", name);
+    dlsh_value old = s->globals[i].value;
+    s->globals[i].value = dlsh_void();
+    dlsh_drop(old);
+    return DL_OK;
+}
+
+int dlsh_global_count(const dlsh_session *s) { return s->nglobals; }
+
+const char *dlsh_global_at(const dlsh_session *s, int i, const dlsh_value **value) {
+    if (i < 0 || i >= s->nglobals) return NULL;
+    if (value) *value = s->globals[i].value.type == DLSH_VOID ? NULL : &s->globals[i].value;
+    return s->globals[i].name;
+}
+
+void dlsh_globals_free(dlsh_session *s) {
+    /* newest first; what a destructor asks for finds the rest still there */
+    for (int i = s->nglobals - 1; i >= 0; i--) {
+        dlsh_value v = s->globals[i].value;
+        s->globals[i].value = dlsh_void();
+        dlsh_drop(v);
+    }
+    for (int i = 0; i < s->nglobals; i++) {
+        dlsh_drop(s->globals[i].builtin);
+        free(s->globals[i].name);
+    }
+    free(s->globals);
+    dl_names_free(&s->global_names);
+    free(s->rows);
+    dl_names_free(&s->row_names);
+}

@@ -1,0 +1,224 @@
+/* x[...] on lists, strings, records, ranges and handles; tensors have a file of their own. */
+#include <stdio.h>
+#include <string.h>
+
+#include "lang/eval/interp.h"
+
+/* ---------------------------------------------------------------- positions */
+
+/* i counted from the end when negative; DL_ERR_INDEX outside [0, n). */
+static dl_status position(dlsh_value key, long n, const char *what, long *out) {
+    if (key.type != DLSH_INT)
+        return dlsh_fail(DL_ERR_TYPE,
+                         key.type == DLSH_STR     ? "records have names for their values: {a: 1}[\"a\"]"
+                         : key.type == DLSH_FLOAT ? "int(x) drops the fraction; // divides to a whole number"
+                                                  : NULL,
+                         "the index of a %s must be an int or a slice, got %s", what, dlsh_a(key));
+    long i = key.as.i < 0 ? key.as.i + n : key.as.i;
+    if (i < 0 || i >= n)
+        return dlsh_fail(DL_ERR_INDEX, n ? NULL : "it is empty", "index %ld is outside a %s of %ld", key.as.i, what, n);
+    *out = i;
+    return DL_OK;
+}
+
+static dl_status bound(dlsh_session *s, const dlsh_node *n, long dflt, long *out) {
+    dlsh_value v;
+    *out = dflt;
+    if (!n) return DL_OK;
+    DLSH_TRY(dlsh_eval(s, n, &v));
+    if (v.type == DLSH_NONE) return DL_OK;
+    if (v.type != DLSH_INT) {
+        dl_status st = dlsh_fail(DL_ERR_TYPE, NULL, "a slice goes from int to int, got %s", dlsh_type_name(v));
+        dlsh_drop(v);
+        return dlsh_at(s, n, st);
+    }
+    *out = v.as.i;
+    return DL_OK;
+}
+
+static long clip(long i, long lo, long hi) { return i < lo ? lo : i > hi ? hi : i; }
+
+/* A slice of n elements as first index, count and step, clipped as Python clips. */
+static dl_status slice_of(dlsh_session *s, const dlsh_node *slice, long n, long *from, long *count, long *step) {
+    long a, b;
+    DLSH_TRY(bound(s, slice->kids[2], 1, step));
+    if (!*step) return dlsh_at(s, slice, dlsh_fail(DL_ERR_VALUE, NULL, "the step of a slice cannot be 0"));
+    const long lo = *step > 0 ? 0 : -1, hi = *step > 0 ? n : n - 1, absent = -(1L << 62);
+    DLSH_TRY(bound(s, slice->kids[0], absent, &a));
+    DLSH_TRY(bound(s, slice->kids[1], absent, &b));
+    a = a == absent ? (*step > 0 ? lo : hi) : clip(a < 0 ? a + n : a, lo, hi);
+    b = b == absent ? (*step > 0 ? hi : lo) : clip(b < 0 ? b + n : b, lo, hi);
+    *from = a;
+    *count = *step > 0 ? (b > a ? (b - a - 1) / *step + 1 : 0) : (a > b ? (a - b - 1) / -*step + 1 : 0);
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+/* A record is asked for something that is no name. */
+static dl_status no_key(const dlsh_record *r, dlsh_value key) {
+    return dlsh_fail(DL_ERR_TYPE,
+                     r->n ? "by name: r.name or r[\"name\"]; r.keys() lists the names, r.values() the values"
+                          : "it is empty",
+                     "a record is indexed by a string, got %s", dlsh_type_name(key));
+}
+
+static dl_status no_such_field(const dlsh_record *r, const char *name) {
+    const char *near = dlsh_nearest(name, (const char *const *)r->keys, r->n);
+    char hint[120];
+    snprintf(hint, sizeof hint, near ? "did you mean \"%.80s\"?" : r->n ? "r.keys() lists them" : "it is empty", near);
+    return dlsh_fail(DL_ERR_NAME, hint, "the record has no field '%.200s'", name);
+}
+
+/* x[i] for one evaluated key. */
+static dl_status index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value *out) {
+    long i = 0, n;
+    if (x.type == DLSH_HANDLE && x.as.handle->cls->index)
+        return x.as.handle->cls->index(s, x.as.handle->self, key, out);
+    if (x.type == DLSH_RECORD) {
+        const dlsh_value *v = key.type == DLSH_STR ? dlsh_record_get(x.as.record, key.as.str->s) : NULL;
+        if (key.type != DLSH_STR) return no_key(x.as.record, key);
+        if (!v) return no_such_field(x.as.record, key.as.str->s);
+        *out = dlsh_ref(*v);
+        return DL_OK;
+    }
+    if (x.type != DLSH_LIST && x.type != DLSH_STR && x.type != DLSH_RANGE)
+        return dlsh_fail(DL_ERR_TYPE,
+                         dlsh_callable(x)    ? "functions are called with ( )"
+                         : dlsh_is_number(x) ? "lists, strings, records and tensors have elements"
+                                             : NULL,
+                         "%s cannot be indexed", dlsh_a(x));
+    DLSH_TRY(dlsh_length(x, &n));
+    DLSH_TRY(position(key, n, dlsh_type_name(x), &i));
+    if (x.type == DLSH_LIST)
+        *out = dlsh_ref(x.as.list->items[i]);
+    else if (x.type == DLSH_RANGE)
+        *out = dlsh_int(x.as.range->from + i * x.as.range->step);
+    else
+        *out = dlsh_string_n(x.as.str->s + i, 1);
+    return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+}
+
+static dl_status slice_list(const dlsh_list *l, long from, long count, long step, dlsh_value *out) {
+    dlsh_value v = dlsh_new_list(count);
+    if (dlsh_failed(v)) return DL_ERR_MEMORY;
+    for (long k = 0; k < count; k++) {
+        dl_status st = dlsh_list_push(v.as.list, dlsh_ref(l->items[from + k * step]));
+        if (st) {
+            dlsh_drop(v);
+            return st;
+        }
+    }
+    *out = v;
+    return DL_OK;
+}
+
+static dl_status slice_value(dlsh_session *s, dlsh_value x, const dlsh_node *slice, dlsh_value *out) {
+    long n, from, count, step;
+    const dlsh_class *c = x.type == DLSH_HANDLE ? x.as.handle->cls : NULL;
+    if (x.type != DLSH_LIST && x.type != DLSH_STR && x.type != DLSH_RANGE && !(c && c->index && c->len))
+        return dlsh_fail(DL_ERR_TYPE, NULL, "%s cannot be sliced", dlsh_a(x));
+    DLSH_TRY(dlsh_length(x, &n));
+    DLSH_TRY(slice_of(s, slice, n, &from, &count, &step));
+    if (c) {
+        dlsh_value range = dlsh_new_range(from, from + count * step, step);
+        if (dlsh_failed(range)) return DL_ERR_MEMORY;
+        dl_status st = c->index(s, x.as.handle->self, range, out);
+        dlsh_drop(range);
+        return st;
+    }
+    if (x.type == DLSH_LIST) return slice_list(x.as.list, from, count, step, out);
+    if (x.type == DLSH_RANGE) {
+        const dlsh_range *r = x.as.range;
+        long first = r->from + from * r->step, d = step * r->step;
+        *out = dlsh_new_range(first, first + count * d, d);
+    } else {
+        dlsh_buf b = {0};
+        for (long k = 0; k < count; k++) dlsh_buf_add(&b, x.as.str->s + from + k * step, 1);
+        *out = dlsh_buf_string(&b);
+    }
+    return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+}
+
+static dl_status one_key(const dlsh_node *n, dlsh_value x) {
+    if (n->nkids == 2 && n->kids[1]->kind != DLSH_N_ELLIPSIS) return DL_OK;
+    return dlsh_fail(DL_ERR_TYPE, x.type == DLSH_LIST ? "lists of lists are indexed step by step: x[i][j]" : NULL,
+                     "%s takes one index", dlsh_a(x));
+}
+
+static dl_status index_plain(dlsh_session *s, dlsh_value x, const dlsh_node *n, dlsh_value *out) {
+    dlsh_value key;
+    DLSH_TRY(one_key(n, x));
+    if (n->kids[1]->kind == DLSH_N_SLICE) return slice_value(s, x, n->kids[1], out);
+    DLSH_TRY(dlsh_eval(s, n->kids[1], &key));
+    dl_status st = index_value(s, x, key, out);
+    dlsh_drop(key);
+    return st;
+}
+
+dl_status dlsh_eval_index(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    dlsh_value x;
+    *out = dlsh_void();
+    DLSH_TRY(dlsh_eval(s, n->kids[0], &x));
+    dl_status st = x.type == DLSH_TENSOR ? dlsh_tensor_index(s, x.as.tensor, n, out) : index_plain(s, x, n, out);
+    dlsh_drop(x);
+    return st;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static dl_status set_slice(dlsh_session *s, dlsh_list *l, const dlsh_node *slice, dlsh_value v) {
+    long from, count, step;
+    DLSH_TRY(slice_of(s, slice, l->n, &from, &count, &step));
+    if (v.type != DLSH_LIST || v.as.list->n != count)
+        return dlsh_fail(DL_ERR_VALUE, NULL, "the slice has %ld elements, the value on the right is %s of %d", count,
+                         v.type == DLSH_LIST ? "a list" : dlsh_type_name(v), v.type == DLSH_LIST ? v.as.list->n : 1);
+    for (long k = 0; k < count; k++) {
+        dlsh_value *at = &l->items[from + k * step], old = *at;
+        *at = dlsh_ref(v.as.list->items[k]);
+        dlsh_drop(old);
+    }
+    return DL_OK;
+}
+
+static dl_status set_key(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value v) {
+    long i = 0;
+    if (x.type == DLSH_HANDLE && x.as.handle->cls->set_index)
+        return x.as.handle->cls->set_index(s, x.as.handle->self, key, v);
+    if (x.type == DLSH_RECORD) {
+        if (key.type == DLSH_STR) return dlsh_record_set(x.as.record, key.as.str->s, dlsh_ref(v));
+        return no_key(x.as.record, key);
+    }
+    if (x.type != DLSH_LIST)
+        return dlsh_fail(DL_ERR_TYPE, x.type == DLSH_STR ? "strings cannot be changed: build a new one" : NULL,
+                         "elements of %s cannot be set", dlsh_a(x));
+    DLSH_TRY(position(key, x.as.list->n, "list", &i));
+    dlsh_value old = x.as.list->items[i];
+    x.as.list->items[i] = dlsh_ref(v);
+    dlsh_hold(x, v);
+    dlsh_drop(old);
+    return DL_OK;
+}
+
+static dl_status assign_plain(dlsh_session *s, dlsh_value x, const dlsh_node *n, dlsh_value v) {
+    dlsh_value key;
+    DLSH_TRY(one_key(n, x));
+    if (n->kids[1]->kind == DLSH_N_SLICE) {
+        if (x.type == DLSH_LIST) return set_slice(s, x.as.list, n->kids[1], v);
+        return dlsh_fail(DL_ERR_TYPE, NULL, "slices of %s cannot be set", dlsh_a(x));
+    }
+    DLSH_TRY(dlsh_eval(s, n->kids[1], &key));
+    dl_status st = set_key(s, x, key, v);
+    dlsh_drop(key);
+    return st;
+}
+
+dl_status dlsh_assign_index(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
+    dlsh_value x;
+    if (v.type == DLSH_VOID) v = dlsh_none();
+    DLSH_TRY(dlsh_eval(s, target->kids[0], &x));
+    dl_status st =
+        x.type == DLSH_TENSOR ? dlsh_tensor_assign(s, x.as.tensor, target, v) : assign_plain(s, x, target, v);
+    dlsh_drop(x);
+    return dlsh_at(s, target, st);
+}

@@ -1,0 +1,188 @@
+/* Inside the evaluator: the session's fields and the functions its files share. */
+#ifndef DLSH_LANG_INTERP_H
+#define DLSH_LANG_INTERP_H
+
+#include "lang/parse/fn.h"
+#include "lang/session.h"
+
+/* The local variables of one running function. */
+typedef struct dlsh_frame dlsh_frame;
+struct dlsh_frame {
+    dlsh_value *slots;
+    const dlsh_fn *fn;
+};
+
+typedef struct dlsh_global {
+    char *name;
+    dlsh_value value;   /* VOID: unset */
+    dlsh_value builtin; /* what the name means while unset: a command's function or an op; VOID: not looked up */
+    int looked_up;      /* 1: for good; beyond: while the session's epoch is this */
+} dlsh_global;
+
+/* Where the failure being handled happened; the first place recorded stays. */
+typedef struct dlsh_place {
+    int set;
+    dlsh_unit *unit; /* a reference */
+    dlsh_span span;
+    dlsh_buf trace;
+    int lines, times; /* of the trace; how often its last line occurred */
+    size_t last_line;
+} dlsh_place;
+
+struct dlsh_session {
+    dlsh_sink *sink;
+    const dlsh_command **rows;
+    int nrows, caprows;
+    dl_names row_names;
+    dlsh_global *globals;
+    int nglobals, capglobals;
+    dl_names global_names;
+    int last_slot; /* of `_` */
+
+    dlsh_unit *unit;            /* whose nodes run */
+    const dlsh_node *statement; /* that runs */
+    dlsh_frame *frame;          /* NULL at the top level */
+    int fn_depth;               /* >0 inside fn: nothing prints itself */
+    int quiet;                  /* actions do not tell */
+    const char *stack_base;
+    size_t stack_limit;
+    dlsh_value returned; /* by a return on its way to the call */
+
+    dlsh_place place;
+    dl_error error; /* of the last run */
+    dlsh_diag diag;
+    dlsh_buf diag_source, diag_trace;
+    int failed;   /* the last run */
+    int reported; /* its failure was shown */
+
+    int exiting, exit_code, keep_going, running;
+    void (*after)(void *);
+    void *after_arg;
+    void (*before)(void *, const char *, size_t);
+    void *before_arg;
+    dl_status (*check)(void);
+    dlsh_value *last;           /* of dlsh_run: receives the last expression's value */
+    const dlsh_node *last_node; /* that expression; what stands inside a loop or block is shown as it comes */
+    dlsh_build_net *build_net;
+    dlsh_known_layer *known_layer;
+    dlsh_run_c *run_extern, *run_cblock;
+    void *c_state;
+    void (*c_release)(void *);
+    dlsh_find_name *c_find;
+    const char *(*c_hidden)(void *state, const char *name);
+    int result_silent; /* the last call asked so */
+    int failed_arg;    /* 1 + the argument that a call of a handle failed for; 0 none */
+    int names_epoch;   /* of what globals keep from c_find */
+};
+
+/* How a statement ended. */
+typedef enum dlsh_flow {
+    DLSH_GO,
+    DLSH_FAILED,
+    DLSH_FLOW_BREAK,
+    DLSH_FLOW_CONTINUE,
+    DLSH_FLOW_RETURN,
+    DLSH_FLOW_EXIT
+} dlsh_flow;
+
+/* ---- globals (globals.c) */
+/* The number of a global, made when new; -1 without memory (recorded). */
+int dlsh_global_slot(dlsh_session *s, const char *name);
+/* The value of a NAME that is not local: a variable, else a function of the tables; borrowed. NULL: a recorded error.
+ */
+const dlsh_value *dlsh_global_value(dlsh_session *s, int slot);
+void dlsh_globals_free(dlsh_session *s);
+/* The nearest command, or word that begins a statement, to a wrong one; NULL. */
+const char *dlsh_nearest_command(const dlsh_session *s, const char *word);
+
+/* ---- places of failures (place.c) */
+/* Notes where a failure happened unless that is known; returns st. */
+dl_status dlsh_at(dlsh_session *s, const dlsh_node *n, dl_status st);
+dl_status dlsh_at_span(dlsh_session *s, dlsh_unit *unit, dlsh_span span, dl_status st);
+/* A failure that leaves a function: notes the call. */
+void dlsh_trace_call(dlsh_session *s, const char *name, const dlsh_node *call);
+void dlsh_place_clear(dlsh_session *s);
+/* Takes the pending failure over into session->error and its diag. */
+void dlsh_failure_keep(dlsh_session *s);
+/* The pending failure as a record for `catch`; forgets it. */
+dl_status dlsh_caught(dlsh_session *s, dlsh_value *out);
+
+/* ---- evaluation (eval_expr.c, eval_stmt.c) */
+dl_status dlsh_eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
+/* The value of an argument: a name that is unknown may be meant as text. */
+dl_status dlsh_eval_argument(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
+/* The values of n's kids as a list. */
+dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
+dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n);
+/* A whole block of a function or a loop. */
+dlsh_flow dlsh_exec_block(dlsh_session *s, const dlsh_node *block);
+/* Assigns to a NAME, FIELD or INDEX; takes v. */
+dl_status dlsh_assign(dlsh_session *s, const dlsh_node *target, dlsh_value v);
+/* Is there enough stack for one level more? DL_ERR_STATE when not. */
+dl_status dlsh_check_stack(dlsh_session *s);
+/* A command statement (command_eval.c). */
+dlsh_flow dlsh_exec_command(dlsh_session *s, const dlsh_node *n);
+/* Shows the value of statement n unless silent; keeps it in `_`. Takes v. */
+dl_status dlsh_show_value(dlsh_session *s, const dlsh_node *n, int silent, dlsh_value v);
+
+/* ---- operators (operators.c) */
+dl_status dlsh_binary(dlsh_session *s, dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out);
+dl_status dlsh_unary(dlsh_session *s, dlsh_op op, dlsh_value a, dlsh_value *out);
+/* -1, 0, 1 for numbers and strings; DL_ERR_TYPE for others. */
+dl_status dlsh_compare(dlsh_value a, dlsh_value b, int *out);
+
+/* ---- calls (call.c, args.c) */
+dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
+dl_status dlsh_make_fn(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
+/* Enters a function's frame with its arguments bound; slots must hold info->nslots values, all VOID. */
+dl_status dlsh_bind(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *slots);
+dl_status dlsh_call_row_at(dlsh_session *s, const dlsh_command *row, dlsh_value self, const dlsh_callargs *args,
+                           const dlsh_node *node, dlsh_value *out);
+
+/* ---- fields, indices, iteration */
+dl_status dlsh_length(dlsh_value v, long *out);
+dl_status dlsh_eval_index(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
+/* x[...] = v; takes nothing. */
+dl_status dlsh_assign_index(dlsh_session *s, const dlsh_node *target, dlsh_value v);
+
+/* ---- tensors (tensor_*.c) */
+/* The row of the op table under this name as a function value; VOID when there is none for the language. */
+dlsh_value dlsh_op_value(const char *name);
+/* A row was registered, perhaps in the place of another: values that name it follow. */
+void dlsh_op_renew(const char *name);
+const char *dlsh_op_value_name(dlsh_value f);
+/* The same when the row takes a tensor first, so that it is a method. */
+dlsh_value dlsh_op_method(const char *name);
+/* Appends the names that may follow a tensor's dot, apart from rows of command tables. */
+dl_status dlsh_tensor_names(dlsh_list *out);
+/* Methods of tensors that are no functions: float, long, ... (lang/builtin/tensor.c). */
+extern const dlsh_command dlsh_tensor_casts[];
+dl_status dlsh_call_op(dlsh_session *s, dlsh_value op, const dlsh_callargs *args, dlsh_value *out);
+/* The nearest op name to a wrong one, or NULL. */
+const char *dlsh_nearest_op(const char *name);
+/* Operator on operands of which at least one is a tensor. */
+dl_status dlsh_tensor_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out);
+dl_status dlsh_tensor_unary(dlsh_op op, dlsh_value a, dlsh_value *out);
+/* A tensor for an operand: a new reference; numbers and bools become scalars. NULL: not one (recorded). */
+dl_tensor *dlsh_operand(dlsh_value v);
+dl_status dlsh_tensor_field(dlsh_session *s, dl_tensor *t, const char *name, dlsh_value *out);
+dl_status dlsh_tensor_set_field(dl_tensor *t, const char *name, dlsh_value v);
+dl_status dlsh_tensor_index(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value *out);
+dl_status dlsh_tensor_assign(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value v);
+/* A tensor of a nested list of numbers, of a dtype or (-1) bool, i64, or f32 when one has a point. */
+dl_status dlsh_list_to_tensor(dlsh_value list, int dtype, dlsh_value *out);
+/* The number in a tensor of one element. */
+dl_status dlsh_tensor_item(dl_tensor *t, dlsh_value *out);
+dl_status dlsh_tensor_at(dl_tensor *t, long i, dlsh_value *out);
+/* The function behind x.name(...) when that is a method: *f is owned and called with x before the arguments, unless
+ * it is one of x's class. 0: a field, or nothing. */
+int dlsh_find_method(dlsh_session *s, dlsh_value x, const char *name, dlsh_value *f);
+
+/* ---- nets (net_eval.c) */
+dl_status dlsh_exec_net(dlsh_session *s, const dlsh_node *n);
+dl_status dlsh_call_net_template(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *out);
+
+/* ---- tables of the language's own functions */
+extern const dlsh_command dlsh_core_rows[], dlsh_list_rows[], dlsh_math_rows[], dlsh_tensor_rows[], dlsh_string_rows[];
+
+#endif

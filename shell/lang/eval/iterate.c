@@ -1,0 +1,88 @@
+/* Iteration over values, and how many there are. */
+#include <string.h>
+
+#include "lang/eval/interp.h"
+
+/* ---------------------------------------------------------------- iterating */
+
+static long range_length(const dlsh_range *r) {
+    if (r->step > 0) return r->to > r->from ? (r->to - r->from - 1) / r->step + 1 : 0;
+    return r->from > r->to ? (r->from - r->to - 1) / -r->step + 1 : 0;
+}
+
+dl_status dlsh_length(dlsh_value v, long *out) {
+    switch (v.type) {
+    case DLSH_STR: *out = (long)v.as.str->len; return DL_OK;
+    case DLSH_LIST: *out = v.as.list->n; return DL_OK;
+    case DLSH_RECORD: *out = v.as.record->n; return DL_OK;
+    case DLSH_RANGE: *out = range_length(v.as.range); return DL_OK;
+    case DLSH_TENSOR:
+        if (dl_ndim(v.as.tensor) == 0)
+            return dlsh_fail(DL_ERR_TYPE, "its value is x.item()", "a 0-d tensor has no length");
+        *out = dl_shape(v.as.tensor)[0];
+        return DL_OK;
+    case DLSH_HANDLE:
+        if (v.as.handle->cls->len) return v.as.handle->cls->len(v.as.handle->self, out);
+        break;
+    default: break;
+    }
+    return dlsh_fail(DL_ERR_TYPE, NULL, "%s has no length", dlsh_a(v));
+}
+
+dl_status dlsh_iter_begin(dlsh_session *s, dlsh_value over, dlsh_iter *it) {
+    *it = (dlsh_iter){.over = dlsh_void()};
+    if (over.type == DLSH_HANDLE) {
+        const dlsh_class *c = over.as.handle->cls;
+        if (c->iterate) return c->iterate(s, over.as.handle->self, &it->over);
+        if (!c->next) return dlsh_fail(DL_ERR_TYPE, NULL, "a %s has no elements to go over", c->name);
+    } else if (over.type == DLSH_INT)
+        return dlsh_fail(DL_ERR_TYPE, "write for i in range(n) { ... }", "an int has no elements to go over");
+    else if (over.type < DLSH_STR || over.type > DLSH_RANGE)
+        return dlsh_fail(DL_ERR_TYPE, NULL, "%s has no elements to go over", dlsh_a(over));
+    else
+        DLSH_TRY(dlsh_length(over, &it->n));
+    it->over = dlsh_ref(over);
+    return DL_OK;
+}
+
+static dlsh_value part_of(const dlsh_record *r, long i, dlsh_part part) {
+    if (part == DLSH_VALUES) return dlsh_ref(r->values[i]);
+    dlsh_value key = dlsh_string(r->keys[i]);
+    if (part == DLSH_KEYS || dlsh_failed(key)) return key;
+    dlsh_value pair = dlsh_new_list(2);
+    dl_status st = dlsh_failed(pair) ? DL_ERR_MEMORY : dlsh_list_push(pair.as.list, key);
+    if (st) dlsh_drop(key);
+    if (!st) st = dlsh_list_push(pair.as.list, dlsh_ref(r->values[i]));
+    if (!st) return pair;
+    dlsh_drop(pair);
+    return dlsh_void();
+}
+
+dl_status dlsh_iter_next(dlsh_session *s, dlsh_iter *it, dlsh_value *out, int *done) {
+    dlsh_value v = it->over;
+    DLSH_TRY(dlsh_check_interrupt());
+    if (v.type == DLSH_HANDLE) {
+        const dlsh_class *c = v.as.handle->cls;
+        *done = 0;
+        if (c->next) return c->next(s, v.as.handle->self, out, done);
+        return dlsh_fail(DL_ERR_INTERNAL, NULL, "the iterator of a %s gives nothing", c->name);
+    }
+    if (v.type == DLSH_LIST) it->n = v.as.list->n; /* it may grow or shrink meanwhile */
+    if (v.type == DLSH_RECORD) it->n = v.as.record->n;
+    *done = it->at >= it->n;
+    if (*done) return DL_OK;
+    long i = it->at++;
+    switch (v.type) {
+    case DLSH_RANGE: *out = dlsh_int(v.as.range->from + i * v.as.range->step); return DL_OK;
+    case DLSH_LIST: *out = dlsh_ref(v.as.list->items[i]); return DL_OK;
+    case DLSH_RECORD: *out = part_of(v.as.record, i, it->part); break;
+    case DLSH_STR: *out = dlsh_string_n(v.as.str->s + i, 1); break;
+    default: return dlsh_tensor_at(v.as.tensor, i, out);
+    }
+    return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+}
+
+void dlsh_iter_end(dlsh_iter *it) {
+    dlsh_drop(it->over);
+    it->over = dlsh_void();
+}

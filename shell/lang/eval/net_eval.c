@@ -1,0 +1,199 @@
+/* net statements: the tree of layers with its arguments evaluated, handed to the builder. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/eval/interp.h"
+
+enum { MAX_LAYER_DEPTH = 64 };
+
+static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer **out, int *count, int depth);
+
+static void free_layers(dlsh_layer *layers, int n) {
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < layers[i].nargs; k++) dlsh_drop(layers[i].args[k]);
+        dlsh_drop(layers[i].value);
+        free_layers(layers[i].body, layers[i].nbody);
+        free_layers(layers[i].shortcut, layers[i].nshortcut);
+        free(layers[i].args);
+        free((void *)layers[i].names);
+    }
+    free(layers);
+}
+
+/* ---------------------------------------------------------------- one layer */
+
+/* The value of init= is a bare word: the nearest of those there are. */
+static dl_status no_init(const dlsh_node *n, dl_status st) {
+    enum { MOST = 32 };
+    const char *names[MOST];
+    int k = 0;
+    dl_error e;
+    for (const dl_kind_row *row; k < MOST && (row = dl_init_kind_at(k)); k++) names[k] = row->name;
+    const char *near = st == DL_ERR_NAME && n->kind == DLSH_N_NAME ? dlsh_nearest(n->text, names, k) : NULL;
+    if (!near || !dl_error_take(&e)) return st;
+    snprintf(e.hint, sizeof e.hint,
+             strcmp(near, n->text) ? "did you mean init=\"%s\"?" : "text stands in quotes: init=\"%s\"", near);
+    return dl_error_put(&e);
+}
+
+static dl_status eval_args(dlsh_session *s, const dlsh_node *n, dlsh_layer *l) {
+    const char **names;
+    int count = 0;
+    while (count < n->nkids && n->kids[count]->kind != DLSH_N_LAYERS) count++;
+    l->args = calloc((size_t)count + 1, sizeof *l->args);
+    l->names = names = calloc((size_t)count + 1, sizeof *names);
+    if (!l->args || !names) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
+    for (int i = 0; i < count; i++) {
+        const dlsh_node *k = n->kids[i];
+        int option = k->kind == DLSH_N_OPTION;
+        names[i] = option ? k->text : NULL;
+        dl_status st = dlsh_eval_argument(s, option ? k->kids[0] : k, &l->args[i]);
+        if (st) return option && !strcmp(k->text, "init") ? no_init(k->kids[0], st) : st;
+        l->nargs++;
+    }
+    return DL_OK;
+}
+
+/* The variable a layer's word names, or the op, borrowed; NULL when it is none. */
+static const dlsh_value *variable(dlsh_session *s, const dlsh_node *n) {
+    if (!(n->flags & DLSH_LOCAL)) {
+        const dlsh_value *v = dlsh_global_value(s, n->slot);
+        return !v || v->type == DLSH_VOID || v->type == DLSH_BUILTIN ? NULL : v;
+    }
+    const dlsh_value *v = &s->frame->slots[n->slot];
+    if (v->type == DLSH_CELL) v = &v->as.cell->v;
+    return v->type == DLSH_VOID ? NULL : v;
+}
+
+/* A net with arguments used as a layer: its layers, evaluated with the arguments bound. */
+static dl_status expand(dlsh_session *s, dlsh_fn *f, dlsh_layer *l, int depth) {
+    dlsh_callargs args = {l->nargs, l->args, l->names};
+    int n = f->info->nslots;
+    dlsh_value *slots = malloc((size_t)(n + 1) * sizeof *slots);
+    if (!slots) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
+    for (int i = 0; i < n; i++) slots[i] = dlsh_void();
+    dl_status st = dlsh_bind(s, f, &args, slots);
+    if (!st) {
+        dlsh_frame frame = {slots, f}, *outer = s->frame;
+        dlsh_unit *unit = s->unit;
+        s->frame = &frame;
+        s->unit = f->unit;
+        st = eval_layers(s, f->node->kids[f->node->nkids - 1], &l->body, &l->nbody, depth + 1);
+        s->frame = outer;
+        s->unit = unit;
+    }
+    for (int i = 0; i < n; i++) dlsh_drop(slots[i]);
+    free(slots);
+    l->expanded = l->has_body = 1;
+    return st;
+}
+
+static dl_status use_variable(dlsh_session *s, const dlsh_value *v, dlsh_layer *l, int depth) {
+    if (v->type == DLSH_FN && v->as.fn->node->kind == DLSH_N_NET) {
+        dlsh_value keep = dlsh_ref(*v);
+        dl_status st = expand(s, v->as.fn, l, depth);
+        dlsh_drop(keep);
+        return st;
+    }
+    l->value = dlsh_ref(*v);
+    return DL_OK;
+}
+
+static dl_status eval_layer(dlsh_session *s, const dlsh_node *n, dlsh_layer *l, int depth) {
+    *l = (dlsh_layer){.kind = n->text, .label = n->label, .value = dlsh_void(), .node = n, .unit = s->unit};
+    DLSH_TRY(eval_args(s, n, l));
+    int blocks = 0;
+    for (int i = 0; i < n->nkids; i++) {
+        if (n->kids[i]->kind != DLSH_N_LAYERS) continue;
+        if (!blocks++) {
+            l->has_body = 1;
+            DLSH_TRY(eval_layers(s, n->kids[i], &l->body, &l->nbody, depth + 1));
+        } else {
+            l->has_shortcut = 1;
+            DLSH_TRY(eval_layers(s, n->kids[i], &l->shortcut, &l->nshortcut, depth + 1));
+        }
+    }
+    if (s->known_layer && s->known_layer(n->text)) return DL_OK;
+    const dlsh_value *v = variable(s, n);
+    return v && dlsh_callable(*v) ? use_variable(s, v, l, depth)
+                                  : DL_OK; /* the builder refuses what it does not know */
+}
+
+static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer **out, int *count, int depth) {
+    *count = 0;
+    if (depth > MAX_LAYER_DEPTH)
+        return dlsh_fail(DL_ERR_VALUE, "does the net contain itself?", "nets are nested more than %d deep",
+                         MAX_LAYER_DEPTH);
+    *out = calloc((size_t)n->nkids + 1, sizeof **out);
+    if (!*out) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
+    for (int i = 0; i < n->nkids; i++) {
+        dl_status st = eval_layer(s, n->kids[i], &(*out)[i], depth);
+        ++*count;
+        if (st) return dlsh_at(s, n->kids[i], st);
+    }
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- whole nets */
+
+static dl_status build(dlsh_session *s, const dlsh_unit *unit, const dlsh_node *n, dlsh_layer *layers, int count,
+                       dlsh_value *out) {
+    if (!s->build_net) return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "this session cannot build nets");
+    size_t len = (size_t)(n->span.end - n->span.start);
+    char *text = malloc(len + 1);
+    if (!text) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
+    memcpy(text, unit->text + n->span.start, len);
+    text[len] = 0;
+    *out = dlsh_void();
+    dl_status st = s->build_net(s, n->text, layers, count, text, out);
+    free(text);
+    return st;
+}
+
+dl_status dlsh_exec_net(dlsh_session *s, const dlsh_node *n) {
+    dlsh_value v = dlsh_void();
+    dl_status st;
+    if (n->nkids > 1)
+        st = dlsh_make_fn(s, n, &v);
+    else {
+        dlsh_layer *layers = NULL;
+        int count = 0;
+        st = eval_layers(s, n->kids[0], &layers, &count, 0);
+        if (!st) st = build(s, s->unit, n, layers, count, &v);
+        free_layers(layers, count);
+    }
+    if (st) return dlsh_at(s, n, st);
+    dlsh_node name = {.kind = DLSH_N_NAME, .flags = n->flags, .slot = n->slot, .text = n->text, .span = n->span};
+    return dlsh_assign(s, &name, v);
+}
+
+dl_status dlsh_call_net_template(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *out) {
+    const char **names = calloc((size_t)args->n + 1, sizeof *names);
+    if (!names) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
+    for (int i = 0; i < args->n; i++) names[i] = args->names ? args->names[i] : NULL;
+    dlsh_layer l = {.nargs = args->n,
+                    .args = (dlsh_value *)args->values,
+                    .names = names,
+                    .value = dlsh_void(),
+                    .node = f->node,
+                    .unit = f->unit};
+    dl_status st = expand(s, (dlsh_fn *)f, &l, 0);
+    if (!st) st = build(s, f->unit, f->node, l.body, l.nbody, out);
+    free_layers(l.body, l.nbody);
+    free(names);
+    return st;
+}
+
+dl_status dlsh_layer_fail(dlsh_session *s, const dlsh_layer *l, int arg, dl_status code, const char *hint,
+                          const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    dlsh_vfail(code, hint, fmt, ap);
+    va_end(ap);
+    const dlsh_node *n = l->node;
+    int given = arg >= 0 && arg < n->nkids, option = given && n->kids[arg]->kind == DLSH_N_OPTION;
+    /* an option that is unknown is wrong itself, else its value */
+    if (given) n = option && code != DL_ERR_NAME ? n->kids[arg]->kids[0] : n->kids[arg];
+    return dlsh_at_span(s, l->unit, n->span, code);
+}

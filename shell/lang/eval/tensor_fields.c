@@ -1,0 +1,214 @@
+/* Fields of tensors, and tensors made of lists. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/eval/interp.h"
+
+/* ---------------------------------------------------------------- fields */
+
+static dl_status done(dlsh_value v, dlsh_value *out) {
+    *out = v;
+    return dlsh_failed(v) ? dl_failed() : DL_OK;
+}
+
+static dl_status get_shape(dl_tensor *t, dlsh_value *out) {
+    dlsh_value v = dlsh_new_list(dl_ndim(t));
+    if (dlsh_failed(v)) return DL_ERR_MEMORY;
+    for (int i = 0; i < dl_ndim(t); i++) v.as.list->items[v.as.list->n++] = dlsh_int(dl_shape(t)[i]);
+    return done(v, out);
+}
+static dl_status get_ndim(dl_tensor *t, dlsh_value *out) { return done(dlsh_int(dl_ndim(t)), out); }
+static dl_status get_dtype(dl_tensor *t, dlsh_value *out) {
+    return done(dlsh_string(dl_dtype_name(dl_dtype_of(t))), out);
+}
+static dl_status get_device(dl_tensor *t, dlsh_value *out) {
+    return done(dlsh_string(dl_device_name(dl_device_of(t))), out);
+}
+static dl_status get_grad(dl_tensor *t, dlsh_value *out) {
+    dl_tensor *g = dl_grad(t);
+    return done(g ? dlsh_tensor(dl_ref(g)) : dlsh_none(), out);
+}
+static dl_status get_requires_grad(dl_tensor *t, dlsh_value *out) { return done(dlsh_bool(dl_requires_grad(t)), out); }
+static dl_status get_is_leaf(dl_tensor *t, dlsh_value *out) { return done(dlsh_bool(dl_is_leaf(t)), out); }
+static dl_status get_data(dl_tensor *t, dlsh_value *out) { return done(dlsh_tensor(dl_detach(t)), out); }
+static dl_status get_name(dl_tensor *t, dlsh_value *out) { return done(dlsh_string(dl_tensor_name(t)), out); }
+static dl_status get_transposed(dl_tensor *t, dlsh_value *out) {
+    long dims[8];
+    for (int i = 0; i < dl_ndim(t); i++) dims[i] = dl_ndim(t) - 1 - i;
+    return done(dlsh_tensor(dl_permute(t, dims, dl_ndim(t))), out);
+}
+
+/* Without history a gradient is kept as the values alone: tensors that were gradients of themselves or of each other
+ * would never be freed. */
+static dl_status set_grad(dl_tensor *t, dlsh_value v) {
+    if (v.type == DLSH_NONE) return dl_set_grad(t, NULL);
+    if (v.type != DLSH_TENSOR) return dlsh_fail(DL_ERR_TYPE, NULL, "grad must be a tensor or none, got %s", dlsh_a(v));
+    dl_tensor *g = dl_is_leaf(v.as.tensor) ? dl_detach(v.as.tensor) : dl_ref(v.as.tensor);
+    dl_status st = g ? dl_set_grad(t, g) : dl_failed();
+    dl_unref(g);
+    return st;
+}
+static dl_status set_requires_grad(dl_tensor *t, dlsh_value v) {
+    int on;
+    DLSH_TRY(dlsh_truth(v, &on));
+    return dl_set_requires_grad(t, on);
+}
+static dl_status set_data(dl_tensor *t, dlsh_value v) {
+    dl_tensor *value = dlsh_operand(v);
+    if (!value) return dl_failed();
+    int mode = dl_grad_mode(0);
+    dl_status st = dl_assign(t, value);
+    dl_grad_mode(mode);
+    dl_unref(value);
+    return st;
+}
+static dl_status set_name(dl_tensor *t, dlsh_value v) {
+    if (v.type != DLSH_STR) return dlsh_fail(DL_ERR_TYPE, NULL, "a name must be a string, got %s", dlsh_a(v));
+    return dl_tensor_set_name(t, v.as.str->s);
+}
+
+static const struct {
+    const char *name;
+    dl_status (*get)(dl_tensor *, dlsh_value *);
+    dl_status (*set)(dl_tensor *, dlsh_value);
+} fields[] = {
+    {"shape", get_shape, NULL},     {"ndim", get_ndim, NULL},
+    {"dtype", get_dtype, NULL},     {"device", get_device, NULL},
+    {"grad", get_grad, set_grad},   {"requires_grad", get_requires_grad, set_requires_grad},
+    {"is_leaf", get_is_leaf, NULL}, {"data", get_data, set_data},
+    {"name", get_name, set_name},   {"T", get_transposed, NULL},
+};
+enum { NFIELDS = sizeof fields / sizeof *fields };
+
+dl_status dlsh_tensor_field(dlsh_session *s, dl_tensor *t, const char *name, dlsh_value *out) {
+    (void)s;
+    for (int i = 0; i < NFIELDS; i++)
+        if (!strcmp(fields[i].name, name)) return fields[i].get(t, out);
+    return DL_ERR_NAME;
+}
+
+dl_status dlsh_tensor_set_field(dl_tensor *t, const char *name, dlsh_value v) {
+    const char *names[NFIELDS];
+    for (int i = 0; i < NFIELDS; i++) {
+        names[i] = fields[i].name;
+        if (strcmp(fields[i].name, name)) continue;
+        if (fields[i].set) return fields[i].set(t, v);
+        return dlsh_fail(DL_ERR_TYPE,
+                         !strcmp(name, "shape") ? "x.reshape(...) gives the same values in another shape" : NULL,
+                         "field '%s' of a tensor cannot be set", name);
+    }
+    const char *near = dlsh_nearest(name, names, NFIELDS);
+    return dlsh_fail(DL_ERR_NAME, near ? near : NULL, "a tensor has no field '%s' to set", name);
+}
+
+dl_status dlsh_tensor_names(dlsh_list *out) {
+    dl_op_info info;
+    for (int i = 0; i < NFIELDS; i++) {
+        dlsh_value v = dlsh_string(fields[i].name);
+        if (dlsh_failed(v)) return DL_ERR_MEMORY;
+        DLSH_TRY(dlsh_list_push(out, v));
+    }
+    for (int i = 0; dl_op_describe(i, &info); i++) {
+        if (info.internal || !info.nargs || strcmp(info.args[0].kind, "tensor")) continue;
+        dlsh_value v = dlsh_string(info.name);
+        if (dlsh_failed(v)) return DL_ERR_MEMORY;
+        DLSH_TRY(dlsh_list_push(out, v));
+    }
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- tensors of lists */
+
+typedef struct literal {
+    long shape[8];
+    int ndim, any_float, all_bool;
+    long n;
+    double *f;
+    long *i;
+} literal;
+
+static dl_status measure(literal *l, dlsh_value v, int depth) {
+    if (v.type != DLSH_LIST) return DL_OK;
+    if (depth >= 8) return dlsh_fail(DL_ERR_SHAPE, NULL, "a tensor has at most 8 dimensions");
+    l->shape[depth] = v.as.list->n;
+    l->ndim = depth + 1;
+    return v.as.list->n ? measure(l, v.as.list->items[0], depth + 1) : DL_OK;
+}
+
+static dl_status fill(literal *l, dlsh_value v, int depth) {
+    if (v.type == DLSH_LIST) {
+        if (depth == l->ndim || v.as.list->n != l->shape[depth])
+            return dlsh_fail(DL_ERR_SHAPE, "all rows must be equally long",
+                             "the list is ragged: %d elements where %ld are expected", v.as.list->n,
+                             depth == l->ndim ? 0 : l->shape[depth]);
+        for (int i = 0; i < v.as.list->n; i++) DLSH_TRY(fill(l, v.as.list->items[i], depth + 1));
+        return DL_OK;
+    }
+    if (depth != l->ndim)
+        return dlsh_fail(DL_ERR_SHAPE, "all rows must be equally long",
+                         "the list is ragged: a number where a list is expected");
+    dlsh_value number = v;
+    if (v.type == DLSH_TENSOR) {
+        if (dl_numel(v.as.tensor) != 1)
+            return dlsh_fail(DL_ERR_TYPE, "stack([a, b]) joins tensors",
+                             "a list for tensor() holds numbers, got a tensor of %ld elements", dl_numel(v.as.tensor));
+        DLSH_TRY(dlsh_tensor_item(v.as.tensor, &number));
+    } else if (!dlsh_is_number(v) && v.type != DLSH_BOOL)
+        return dlsh_fail(DL_ERR_TYPE, NULL, "a list for tensor() holds numbers, got %s", dlsh_a(v));
+    l->any_float |= number.type == DLSH_FLOAT;
+    l->all_bool &= number.type == DLSH_BOOL;
+    l->f[l->n] = number.type == DLSH_FLOAT ? number.as.f : (double)number.as.i;
+    l->i[l->n++] = number.type == DLSH_FLOAT ? 0 : number.as.i;
+    return DL_OK;
+}
+
+/* dtype -1: what the numbers suggest. Doubles are cast once, so that f64 keeps all digits. */
+static dl_tensor *typed(const literal *l, int dtype) {
+    dl_tensor *wide =
+        dl_tensor_from(l->ndim, l->shape, l->any_float ? DL_F64 : DL_I64, 0, l->any_float ? (void *)l->f : l->i);
+    int want = dtype >= 0 ? dtype : l->any_float ? DL_F32 : l->all_bool && l->n ? DL_BOOL : l->n ? DL_I64 : DL_F32;
+    dl_tensor *t = wide ? dl_to_dtype(wide, (dl_dtype)want) : NULL;
+    dl_unref(wide);
+    return t;
+}
+
+static dl_status list_of_range(dlsh_value v, dlsh_value *out) {
+    dlsh_iter it;
+    dlsh_value x;
+    int end = 0;
+    DLSH_TRY(dlsh_iter_begin(NULL, v, &it));
+    dlsh_value list = dlsh_new_list(it.n);
+    dl_status st = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
+    while (!st && !(st = dlsh_iter_next(NULL, &it, &x, &end)) && !end) st = dlsh_list_push(list.as.list, x);
+    dlsh_iter_end(&it);
+    if (st)
+        dlsh_drop(list);
+    else
+        *out = list;
+    return st;
+}
+
+dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, dlsh_value *out) {
+    literal l = {.all_bool = 1};
+    dlsh_value range = dlsh_void();
+    *out = dlsh_void();
+    if (v.type == DLSH_RANGE) {
+        DLSH_TRY(list_of_range(v, &range));
+        v = range;
+    }
+    dl_status st = measure(&l, v, 0);
+    long n = st ? 0 : dl_shape_count(l.ndim, l.shape); /* lists that share parts may be far larger than memory */
+    if (n < 0) st = dl_failed();
+    l.f = st ? NULL : dl_memory_alloc(n, sizeof *l.f);
+    l.i = l.f ? dl_memory_alloc(n, sizeof *l.i) : NULL;
+    if (!st && !l.i) st = dl_failed();
+    if (!st) st = fill(&l, v, 0);
+    if (!st) {
+        *out = dlsh_tensor(typed(&l, dtype));
+        if (dlsh_failed(*out)) st = dl_failed();
+    }
+    free(l.f);
+    free(l.i);
+    dlsh_drop(range);
+    return st;
+}

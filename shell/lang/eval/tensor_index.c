@@ -1,0 +1,438 @@
+/* x[...] on tensors: ints, slices, none, ..., masks and index tensors; reading and writing. */
+#include <string.h>
+
+#include "lang/eval/interp.h"
+
+/* An index tensor on `ndims` dimensions of the view from `dim` on, which hold `size` positions. */
+typedef struct part {
+    int dim, ndims;
+    long size;
+    dl_tensor *index; /* owned */
+} part;
+
+/* What the subscripts come to: a view by the basic ones, and a group of index tensors on some of its dimensions. The
+ * dimensions of a group that do not stand side by side are moved to the front of the view, as PyTorch does. */
+typedef struct plan {
+    part parts[8];
+    int nparts;
+    dl_tensor *view;  /* owned */
+    int ndim;         /* of the tensor that is indexed */
+    int dim;          /* first dimension the group indexes; -1: no group */
+    int ndims;        /* dimensions it takes together */
+    dl_tensor *index; /* owned: i64 positions in those dimensions laid out as one; any shape */
+    dl_tensor *mask;  /* owned: the bool tensor when the group is one mask */
+} plan;
+
+static void plan_free(plan *p) {
+    for (int i = 0; i < p->nparts; i++) dl_unref(p->parts[i].index);
+    dl_unref(p->view);
+    dl_unref(p->index);
+    dl_unref(p->mask);
+}
+
+/* Replaces *t by the result of an op on it. */
+static dl_status replace(dl_tensor **t, dl_tensor *by) {
+    if (!by) return dl_failed();
+    dl_unref(*t);
+    *t = by;
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- basic subscripts */
+
+static dl_status unsqueeze(dl_tensor **t, int dim) {
+    long shape[9];
+    int n = dl_ndim(*t);
+    if (n >= 8) return dlsh_fail(DL_ERR_SHAPE, NULL, "a tensor has at most 8 dimensions");
+    for (int i = 0; i <= n; i++) shape[i] = i < dim ? dl_shape(*t)[i] : i == dim ? 1 : dl_shape(*t)[i - 1];
+    return replace(t, dl_reshape(*t, shape, n + 1));
+}
+
+static dl_status bound(dlsh_session *s, const dlsh_node *n, long *out, int *given) {
+    dlsh_value v;
+    dl_status st = DL_OK;
+    *given = 0;
+    if (!n) return DL_OK;
+    DLSH_TRY(dlsh_eval(s, n, &v));
+    if (v.type == DLSH_INT)
+        *out = v.as.i, *given = 1;
+    else if (v.type == DLSH_TENSOR && !dl_dtype_is_float(dl_dtype_of(v.as.tensor)))
+        st = dl_item_i(v.as.tensor, out), *given = 1;
+    else if (v.type != DLSH_NONE)
+        st = dlsh_fail(DL_ERR_TYPE, NULL, "a slice goes from int to int, got %s", dlsh_type_name(v));
+    dlsh_drop(v);
+    return dlsh_at(s, n, st);
+}
+
+/* A negative step: the same elements forwards, then flipped. */
+static dl_status slice_backwards(dl_tensor **t, int dim, const long *start, const long *stop, long step) {
+    long n = dl_shape(*t)[dim], from = start ? *start : n - 1, to = stop ? *stop : -1, d = dim;
+    if (start && from < 0) from += n;
+    if (stop && to < 0) to = to + n < -1 ? -1 : to + n;
+    if (from > n - 1) from = n - 1;
+    if (to > n - 1) to = n - 1;
+    long count = from > to ? (from - to - 1) / -step + 1 : 0;
+    long first = count ? from + (count - 1) * step : 0, end = count ? from + 1 : 0;
+    DLSH_TRY(replace(t, dl_slice(*t, dim, &first, &end, -step)));
+    return replace(t, dl_flip(*t, &d, 1));
+}
+
+static dl_status slice(dlsh_session *s, dl_tensor **t, int dim, const dlsh_node *n) {
+    long start, stop, step = 1;
+    int has_start, has_stop, has_step;
+    DLSH_TRY(bound(s, n->kids[0], &start, &has_start));
+    DLSH_TRY(bound(s, n->kids[1], &stop, &has_stop));
+    DLSH_TRY(bound(s, n->kids[2], &step, &has_step));
+    if (has_step && step < 0) return slice_backwards(t, dim, has_start ? &start : NULL, has_stop ? &stop : NULL, step);
+    if (has_step && step == 0) return dlsh_fail(DL_ERR_VALUE, NULL, "the step of a slice cannot be 0");
+    if (!has_start && !has_stop && step == 1) return DL_OK;
+    return replace(t, dl_slice(*t, dim, has_start ? &start : NULL, has_stop ? &stop : NULL, step));
+}
+
+/* ---------------------------------------------------------------- index tensors */
+
+/* Negative positions count from the end. */
+static dl_tensor *wrap_negative(dl_tensor *index, long n) {
+    dl_tensor *zero = dl_scalar_i(0), *size = dl_scalar_i(n), *neg = dl_lt(index, zero), *up = dl_add(index, size);
+    dl_tensor *r = dl_where(neg, up, index);
+    dl_unref(zero);
+    dl_unref(size);
+    dl_unref(neg);
+    dl_unref(up);
+    return r;
+}
+
+/* The positions of a mask's true elements, its dimensions laid out as one. */
+static dl_tensor *mask_positions(dl_tensor *mask) {
+    long flat = -1;
+    dl_tensor *one = dl_reshape(mask, &flat, 1), *at = dl_nonzero(one), *r = dl_reshape(at, &flat, 1);
+    dl_unref(one);
+    dl_unref(at);
+    return r;
+}
+
+static dl_status check_mask(const dl_tensor *t, int dim, const dl_tensor *mask) {
+    for (int i = 0; i < dl_ndim(mask); i++)
+        if (dim + i >= dl_ndim(t) || dl_shape(t)[dim + i] != dl_shape(mask)[i]) {
+            dlsh_buf a = {0};
+            for (int k = 0; k < dl_ndim(mask); k++) dlsh_buf_printf(&a, k ? ", %ld" : "%ld", dl_shape(mask)[k]);
+            dlsh_fail(DL_ERR_SHAPE, "mask and tensor must agree in the dimensions they share",
+                      "a mask of shape [%s] does not fit dimension %d of the tensor", dlsh_buf_text(&a), dim);
+            dlsh_buf_free(&a);
+            return DL_ERR_SHAPE;
+        }
+    return DL_OK;
+}
+
+/* position = position * size + index, the shapes of both broadcast. */
+static dl_status join(plan *p, const part *x) {
+    if (!p->index) {
+        p->index = dl_ref(x->index);
+        return DL_OK;
+    }
+    dl_tensor *n = dl_scalar_i(x->size), *up = dl_mul(p->index, n), *sum = dl_add(up, x->index);
+    dl_unref(n);
+    dl_unref(up);
+    return replace(&p->index, sum);
+}
+
+/* One position out of range would be another element's once it is joined with others. */
+static dl_status check_range(const part *x) {
+    long ends[2] = {0, x->size - 1};
+    dl_tensor *(*const find[2])(dl_tensor *, const long *, int, int) = {dl_amin, dl_amax};
+    for (int i = 0; i < 2 && dl_numel(x->index); i++) {
+        dl_tensor *end = find[i](x->index, NULL, 0, 0);
+        dl_status st = end ? dl_item_i(end, &ends[i]) : dl_failed();
+        dl_unref(end);
+        DLSH_TRY(st);
+    }
+    if (ends[0] >= 0 && ends[1] < x->size) return DL_OK;
+    return dlsh_fail(DL_ERR_INDEX, NULL, "index %ld is out of range for dimension %d of size %ld",
+                     ends[0] < 0 ? ends[0] - x->size : ends[1], x->dim, x->size);
+}
+
+/* The view with the dimensions of all parts in front, in their order. */
+static dl_status to_front(plan *p) {
+    long order[8];
+    int n = 0, taken[8] = {0};
+    for (int i = 0; i < p->nparts; i++)
+        for (int k = 0; k < p->parts[i].ndims; k++) taken[order[n++] = p->parts[i].dim + k] = 1;
+    for (int d = 0; d < dl_ndim(p->view); d++)
+        if (!taken[d]) order[n++] = d;
+    p->dim = 0;
+    return replace(&p->view, dl_permute(p->view, order, n));
+}
+
+/* The parts as one index tensor on dimensions that stand side by side. */
+static dl_status group(plan *p) {
+    int apart = 0;
+    if (!p->nparts) return DL_OK;
+    p->dim = p->parts[0].dim;
+    for (int i = 0; i < p->nparts; i++) {
+        const part *x = &p->parts[i];
+        apart |= x->dim != p->dim + p->ndims;
+        p->ndims += x->ndims;
+        if (p->nparts > 1) DLSH_TRY(check_range(x));
+        DLSH_TRY(join(p, x));
+    }
+    return apart ? to_front(p) : DL_OK;
+}
+
+static dl_status add_index(plan *p, int dim, dl_tensor *t) {
+    part x = {.dim = dim, .ndims = 1};
+    if (p->nparts == 8) return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
+    if (dl_dtype_of(t) == DL_BOOL) {
+        DLSH_TRY(check_mask(p->view, dim, t));
+        x.index = mask_positions(t);
+        x.ndims = dl_ndim(t);
+        x.size = dl_numel(t);
+        if (x.index && !p->nparts) p->mask = dl_ref(t);
+    } else if (dl_dtype_is_float(dl_dtype_of(t)))
+        return dlsh_fail(DL_ERR_DTYPE, "x.to(i64) makes indices of it",
+                         "an index tensor holds integers or bools, got %s", dl_dtype_name(dl_dtype_of(t)));
+    else {
+        if (dim >= dl_ndim(p->view))
+            return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
+        dl_tensor *wide = dl_to_dtype(t, DL_I64);
+        x.size = dl_shape(p->view)[dim];
+        x.index = wide ? wrap_negative(wide, x.size) : NULL;
+        dl_unref(wide);
+    }
+    if (!x.index) return dl_failed();
+    if (p->nparts) { /* a mask beside other index tensors is one of them */
+        dl_unref(p->mask);
+        p->mask = NULL;
+    }
+    p->parts[p->nparts++] = x;
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- the plan */
+
+/* How many dimensions a subscript takes; bool masks are only known once evaluated. */
+static int takes(const dlsh_node *n, dlsh_value v) {
+    if (n->kind == DLSH_N_ELLIPSIS || v.type == DLSH_NONE) return n->kind == DLSH_N_SLICE;
+    if (v.type == DLSH_TENSOR && dl_dtype_of(v.as.tensor) == DL_BOOL) return dl_ndim(v.as.tensor);
+    return 1;
+}
+
+static dl_status list_index(plan *p, int dim, dlsh_value list) {
+    dlsh_value t;
+    DLSH_TRY(dlsh_list_to_tensor(list, -1, &t));
+    dl_status st = add_index(p, dim, t.as.tensor);
+    dlsh_drop(t);
+    return st;
+}
+
+static dl_status apply(dlsh_session *s, plan *p, int *dim, const dlsh_node *n, dlsh_value v) {
+    if (n->kind == DLSH_N_SLICE || v.type == DLSH_INT) {
+        if (*dim >= dl_ndim(p->view))
+            return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
+    }
+    if (n->kind == DLSH_N_SLICE) return slice(s, &p->view, (*dim)++, n);
+    switch (v.type) {
+    case DLSH_INT: return replace(&p->view, dl_select(p->view, *dim, v.as.i));
+    case DLSH_NONE: return unsqueeze(&p->view, (*dim)++);
+    case DLSH_LIST: return list_index(p, (*dim)++, v);
+    case DLSH_TENSOR: {
+        int d = *dim;
+        if (dl_ndim(v.as.tensor) == 0 && !dl_dtype_is_float(dl_dtype_of(v.as.tensor)) &&
+            dl_dtype_of(v.as.tensor) != DL_BOOL) {
+            long i;
+            DLSH_TRY(dl_item_i(v.as.tensor, &i));
+            if (d >= dl_ndim(p->view))
+                return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
+            return replace(&p->view, dl_select(p->view, d, i));
+        }
+        *dim += takes(n, v);
+        return add_index(p, d, v.as.tensor);
+    }
+    default:
+        return dlsh_fail(DL_ERR_TYPE, NULL,
+                         "a tensor is indexed by ints, slices, none, ..., masks and index tensors, got %s", dlsh_a(v));
+    }
+}
+
+enum { MAX_SUBS = 32 };
+
+static dl_status make_plan(dlsh_session *s, dl_tensor *t, const dlsh_node *n, plan *p) {
+    dlsh_value v[MAX_SUBS];
+    int subs = n->nkids - 1, evaluated = 0, after = 0, ellipsis = -1, dim = 0;
+    dl_status st = DL_OK;
+    *p = (plan){.view = dl_ref(t), .ndim = dl_ndim(t), .dim = -1};
+    if (subs > MAX_SUBS) return dlsh_fail(DL_ERR_INDEX, NULL, "%d subscripts; a tensor has at most 8 dimensions", subs);
+    for (; evaluated < subs && !st; evaluated++) {
+        const dlsh_node *k = n->kids[evaluated + 1];
+        v[evaluated] = dlsh_none();
+        if (k->kind == DLSH_N_ELLIPSIS) {
+            if (ellipsis >= 0) st = dlsh_at(s, k, dlsh_fail(DL_ERR_INDEX, NULL, "... may stand only once in an index"));
+            ellipsis = evaluated;
+            after = 0;
+        } else {
+            if (k->kind != DLSH_N_SLICE) st = dlsh_eval(s, k, &v[evaluated]);
+            if (st) break;
+            after += takes(k, v[evaluated]);
+        }
+    }
+    for (int i = 0; i < subs && !st; i++) {
+        const dlsh_node *k = n->kids[i + 1];
+        if (i == ellipsis) {
+            if (dl_ndim(p->view) - after > dim) dim = dl_ndim(p->view) - after;
+        } else
+            st = dlsh_at(s, k, apply(s, p, &dim, k, v[i]));
+    }
+    for (int i = 0; i < evaluated; i++) dlsh_drop(v[i]);
+    if (!st) st = group(p);
+    if (st) plan_free(p);
+    return st;
+}
+
+/* The view with the group's dimensions laid out as one. */
+static dl_tensor *merged(const plan *p) {
+    long shape[8];
+    int n = 0;
+    if (p->ndims == 1) return dl_ref(p->view);
+    for (int i = 0; i < dl_ndim(p->view); i++)
+        if (i > p->dim && i < p->dim + p->ndims)
+            shape[n - 1] *= dl_shape(p->view)[i];
+        else
+            shape[n++] = dl_shape(p->view)[i];
+    if (p->ndims == 0) { /* a 0-d mask */
+        for (int i = n; i > p->dim; i--) shape[i] = shape[i - 1];
+        shape[p->dim] = 1;
+        n++;
+    }
+    return dl_reshape(p->view, shape, n);
+}
+
+/* The shape of what the group picks. DL_ERR_SHAPE above 8 dimensions. */
+static dl_status picked_shape(const plan *p, long *shape, int *n) {
+    int ni = dl_ndim(p->index), rest = dl_ndim(p->view) - p->ndims, k = 0;
+    if (ni + rest > 8)
+        return dlsh_fail(DL_ERR_SHAPE, NULL, "the result would have %d dimensions; 8 are allowed", ni + rest);
+    for (int i = 0; i < p->dim; i++) shape[k++] = dl_shape(p->view)[i];
+    for (int i = 0; i < ni; i++) shape[k++] = dl_shape(p->index)[i];
+    for (int i = p->dim + p->ndims; i < dl_ndim(p->view); i++) shape[k++] = dl_shape(p->view)[i];
+    *n = k;
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static dl_tensor *pick(const plan *p) {
+    long shape[8], flat = -1;
+    int n;
+    if (picked_shape(p, shape, &n)) return NULL;
+    dl_tensor *from = merged(p), *at = dl_reshape(p->index, &flat, 1), *rows = dl_index_select(from, at, p->dim);
+    dl_tensor *r = dl_ndim(p->index) == 1 && rows ? dl_ref(rows) : dl_reshape(rows, shape, n);
+    dl_unref(from);
+    dl_unref(at);
+    dl_unref(rows);
+    return r;
+}
+
+dl_status dlsh_tensor_index(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value *out) {
+    plan p;
+    DLSH_TRY(make_plan(s, t, n, &p));
+    dl_tensor *r = p.dim < 0 ? dl_ref(p.view) : pick(&p);
+    *out = dlsh_tensor(r);
+    plan_free(&p);
+    return r ? DL_OK : dl_failed();
+}
+
+dl_status dlsh_tensor_at(dl_tensor *t, long i, dlsh_value *out) {
+    *out = dlsh_tensor(dl_select(t, 0, i));
+    return dlsh_failed(*out) ? dl_failed() : DL_OK;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+/* mask, stretched by dimensions of size 1 so that it broadcasts against the view. */
+static dl_tensor *aligned_mask(const plan *p) {
+    long shape[8];
+    int n = dl_ndim(p->view);
+    for (int i = 0; i < n; i++) shape[i] = i >= p->dim && i < p->dim + p->ndims ? dl_shape(p->view)[i] : 1;
+    return dl_reshape(p->mask, shape, n);
+}
+
+/* Which rows of the merged view are written, and with what: sums of the rows over zeros, and how many came to each. */
+static dl_status spread(const plan *p, dl_tensor *from, dl_tensor *value, dl_tensor **sums, dl_tensor **counts) {
+    long shape[8], flat = -1, n = dl_shape(from)[p->dim];
+    int k;
+    DLSH_TRY(picked_shape(p, shape, &k));
+    dl_dtype dtype = dl_dtype_of(from);
+    dl_tensor *cast = dl_to_dtype(value, dtype), *wide = cast ? dl_expand(cast, shape, k) : NULL, *rows = NULL;
+    dl_tensor *at = dl_reshape(p->index, &flat, 1);
+    if (wide) {
+        long lined[8];
+        memcpy(lined, dl_shape(from), (size_t)dl_ndim(from) * sizeof *lined);
+        lined[p->dim] = at ? dl_numel(at) : 0;
+        rows = dl_reshape(wide, lined, dl_ndim(from));
+    }
+    dl_tensor *zeros = dl_tensor_zeros(dl_ndim(from), dl_shape(from), dtype, dl_device_of(from));
+    long m = at ? dl_numel(at) : 0;
+    dl_tensor *none = dl_tensor_zeros(1, &n, DL_I64, dl_device_of(from));
+    dl_tensor *ones = dl_tensor_full(1, &m, DL_I64, dl_device_of(from), 1);
+    *sums = dl_index_add(zeros, at, rows, p->dim);
+    *counts = *sums ? dl_index_add(none, at, ones, 0) : NULL;
+    dl_tensor *gone[] = {cast, wide, rows, at, zeros, none, ones};
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) dl_unref(gone[i]);
+    return *counts ? DL_OK : dl_failed();
+}
+
+static dl_status refuse_duplicates(dl_tensor *counts) {
+    double most = 0;
+    dl_tensor *m = dl_numel(counts) ? dl_amax(counts, NULL, 0, 0) : NULL;
+    dl_status st = dl_numel(counts) ? (m ? dl_item_f(m, &most) : dl_failed()) : DL_OK;
+    dl_unref(m);
+    if (!st && most > 1)
+        st = dlsh_fail(DL_ERR_VALUE, "each place can be written once; index_add adds several up",
+                       "an index occurs %.0f times in an assignment", most);
+    return st;
+}
+
+/* The whole view with the picked places replaced. */
+static dl_tensor *replaced(const plan *p, dl_tensor *value) {
+    if (p->mask && dl_numel(value) == 1) {
+        dl_tensor *mask = aligned_mask(p), *r = dl_where(mask, value, p->view);
+        dl_unref(mask);
+        return r;
+    }
+    dl_tensor *from = merged(p), *sums = NULL, *counts = NULL, *r = NULL;
+    if (from && !spread(p, from, value, &sums, &counts) && !refuse_duplicates(counts)) {
+        long shape[8];
+        for (int i = 0; i < dl_ndim(from); i++) shape[i] = i == p->dim ? dl_shape(from)[i] : 1;
+        dl_tensor *zero = dl_scalar_i(0), *hit = dl_gt(counts, zero), *wide = dl_reshape(hit, shape, dl_ndim(from));
+        dl_tensor *joined = dl_where(wide, sums, from);
+        r = dl_reshape(joined, dl_shape(p->view), dl_ndim(p->view));
+        dl_unref(zero);
+        dl_unref(hit);
+        dl_unref(wide);
+        dl_unref(joined);
+    }
+    dl_unref(from);
+    dl_unref(sums);
+    dl_unref(counts);
+    return r;
+}
+
+dl_status dlsh_tensor_assign(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value v) {
+    plan p;
+    dlsh_value literal = dlsh_void();
+    if (v.type == DLSH_LIST) {
+        DLSH_TRY(dlsh_list_to_tensor(v, -1, &literal));
+        v = literal;
+    }
+    dl_tensor *value = dlsh_operand(v);
+    dlsh_drop(literal);
+    if (!value) return dl_failed();
+    dl_status st = make_plan(s, t, n, &p);
+    if (!st) {
+        dl_tensor *whole = p.dim < 0 ? dl_ref(value) : replaced(&p, value);
+        st = whole ? dl_assign(p.view, whole) : dl_failed();
+        dl_unref(whole);
+        plan_free(&p);
+    }
+    dl_unref(value);
+    return st;
+}

@@ -1,0 +1,29 @@
+/* Is a text complete? One answer for prompt, scripts and notebook: it is not exactly when its syntax error stands at
+ * its end. */
+#include "lang/parse/lexer.h"
+#include "lang/parse/parse.h"
+#include "lang/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const dlsh_command *find(void *s, const char *word, size_t len) {
+    const dlsh_command *row = dlsh_find_row(s, word, len);
+    return row && (row->flags & DLSH_ONLY_FUNCTION) != DLSH_ONLY_FUNCTION ? row : NULL;
+}
+
+dlsh_find_command *dlsh_command_finder(void) { return find; }
+
+dlsh_completeness dlsh_is_complete(const dlsh_session *s, const char *text, size_t len) {
+    /* the newline that will follow belongs to the text: `show` alone lacks its argument, `if x` its block */
+    char *line = malloc(len + 2);
+    if (!line) return DLSH_INVALID;
+    memcpy(line, text, len);
+    memcpy(line + len, "\n", 2);
+    dlsh_syntax_error err = {.code = DL_ERR_MEMORY};
+    dlsh_unit *u = dlsh_unit_new("", line, len + 1);
+    if (u) dlsh_parse(u, find, (void *)s, &err);
+    dlsh_unit_drop(u);
+    free(line);
+    return !err.code ? DLSH_COMPLETE : err.at_end ? DLSH_INCOMPLETE : DLSH_INVALID;
+}

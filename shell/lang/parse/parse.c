@@ -1,0 +1,188 @@
+/* The parser's ground: tokens, errors, nodes; dlsh_parse. */
+#include "lang/parse/parser.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/session.h"
+
+/* ---------------------------------------------------------------- tokens */
+
+static dlsh_token next(const dlsh_parser *p, dlsh_lexer *lx) {
+    dlsh_token t = dlsh_lex(lx);
+    int touch = t.touch;
+    while (t.kind == DLSH_T_NEWLINE && p->brackets) {
+        t = dlsh_lex(lx);
+        touch = 0;
+    }
+    t.touch = touch;
+    return t;
+}
+
+void dlsh_p_advance(dlsh_parser *p) {
+    p->last = p->tok.span;
+    p->tok = next(p, &p->lexer);
+}
+
+dlsh_token dlsh_p_peek(const dlsh_parser *p) {
+    dlsh_lexer ahead = p->lexer;
+    return next(p, &ahead);
+}
+
+int dlsh_p_accept(dlsh_parser *p, dlsh_tok kind) {
+    if (p->tok.kind != kind) return 0;
+    dlsh_p_advance(p);
+    return 1;
+}
+
+int dlsh_p_expect(dlsh_parser *p, dlsh_tok kind, const char *where) {
+    char wanted[96];
+    if (dlsh_p_accept(p, kind)) return 1;
+    snprintf(wanted, sizeof wanted, kind >= DLSH_T_NAME ? "%s %s" : "'%s' %s", dlsh_tok_text(kind), where);
+    dlsh_p_unexpected(p, wanted, NULL);
+    return 0;
+}
+
+void dlsh_p_skip_newlines(dlsh_parser *p) {
+    while (p->tok.kind == DLSH_T_NEWLINE) {
+        dlsh_span last = p->last;
+        dlsh_p_advance(p);
+        p->last = last;
+    }
+}
+
+void dlsh_p_open(dlsh_parser *p) {
+    p->brackets++;
+    dlsh_p_advance(p);
+}
+
+int dlsh_p_close(dlsh_parser *p, dlsh_tok kind, const char *where) {
+    p->brackets--;
+    return dlsh_p_expect(p, kind, where);
+}
+
+int dlsh_p_word(const dlsh_parser *p, const char *word) {
+    return p->tok.kind == DLSH_T_NAME && (int)strlen(word) == p->tok.len &&
+           !memcmp(p->tok.text, word, (size_t)p->tok.len);
+}
+
+/* ---------------------------------------------------------------- errors */
+
+void *dlsh_p_fail(dlsh_parser *p, dlsh_span at, const char *hint, const char *fmt, ...) {
+    if (p->err->code) return NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(p->err->message, sizeof p->err->message, fmt, ap);
+    va_end(ap);
+    snprintf(p->err->hint, sizeof p->err->hint, "%s", hint ? hint : "");
+    p->err->code = DL_ERR_SYNTAX;
+    p->err->span = at;
+    return NULL;
+}
+
+/* What the next token is called in messages: `'x'`, `the end of the line`. */
+static const char *describe(const dlsh_parser *p, char *buf, size_t n) {
+    const dlsh_token *t = &p->tok;
+    int len = t->span.end - t->span.start;
+    if (t->kind == DLSH_T_NEWLINE || t->kind == DLSH_T_END) return dlsh_tok_text(t->kind);
+    if (t->kind == DLSH_T_STR && !t->quoted && len > 24) return "a string";
+    snprintf(buf, n, "'%.*s%s'", len > 40 ? 40 : len, p->unit->text + t->span.start, len > 40 ? "..." : "");
+    return buf;
+}
+
+void *dlsh_p_unexpected(dlsh_parser *p, const char *wanted, const char *hint) {
+    char got[64];
+    if (p->err->code) return NULL;
+    if (p->tok.kind == DLSH_T_BAD) return dlsh_p_fail(p, p->tok.span, p->tok.hint, "%s", p->tok.message);
+    p->err->at_end = p->tok.kind == DLSH_T_END;
+    const char *sign = dlsh_p_sign_hint(p->unit->text, p->unit->len, (size_t)p->tok.span.start);
+    if (sign) hint = sign;
+    if (!hint) hint = dlsh_p_operator_hint(&p->tok);
+    if (!hint) hint = dlsh_comment_habit(p->unit->text, (size_t)p->tok.span.start);
+    if (!hint && p->tok.kind == DLSH_T_SET) hint = "= assigns, == compares";
+    if (!hint && p->tok.kind == DLSH_T_ARROW && p->tok.touch) hint = "a field is written p.x";
+    if (!hint && p->tok.kind == DLSH_T_ARROW) hint = "-> goes between layers, inside net NAME { }";
+    return dlsh_p_fail(p, p->tok.span, hint, "expected %s, got %s", wanted, describe(p, got, sizeof got));
+}
+
+int dlsh_p_enter(dlsh_parser *p) {
+    if (++p->depth <= DLSH_MAX_NESTING) return 1;
+    dlsh_p_fail(p, p->tok.span, "give the inner parts names", "this is nested too deeply (more than %d levels)",
+                DLSH_MAX_NESTING);
+    return 0;
+}
+
+void dlsh_p_leave(dlsh_parser *p) { p->depth--; }
+
+/* ---------------------------------------------------------------- nodes */
+
+/* Takes over a failure that the record holds: memory, or a tree too deep. */
+static void *recorded(dlsh_parser *p) {
+    dl_error e;
+    dlsh_span at = p->tok.span;
+    if (p->err->code || !dl_error_take(&e)) return NULL;
+    dlsh_p_fail(p, at, e.hint, "%s", e.message);
+    p->err->code = e.code;
+    return NULL;
+}
+
+dlsh_node *dlsh_p_node(dlsh_parser *p, dlsh_kind kind, dlsh_span start) {
+    dlsh_node *n = dlsh_node_new(p->unit, kind, start);
+    return n ? n : recorded(p);
+}
+
+dlsh_node *dlsh_p_name(dlsh_parser *p, dlsh_kind kind) {
+    dlsh_node *n = dlsh_p_node(p, kind, p->tok.span);
+    if (!n) return NULL;
+    n->text = dlsh_unit_text(p->unit, p->tok.text, (size_t)p->tok.len);
+    if (!n->text) return recorded(p);
+    dlsh_p_advance(p);
+    return n;
+}
+
+int dlsh_p_push(dlsh_parser *p, dlsh_node *kid) {
+    if (p->nstack == p->capstack) {
+        int cap = p->capstack ? 2 * p->capstack : 64;
+        dlsh_node **more = realloc(p->stack, (size_t)cap * sizeof *more);
+        if (!more) {
+            dlsh_p_fail(p, p->tok.span, NULL, "no memory for the syntax tree");
+            p->err->code = DL_ERR_MEMORY;
+            return 0;
+        }
+        p->stack = more;
+        p->capstack = cap;
+    }
+    p->stack[p->nstack++] = kid;
+    return 1;
+}
+
+dlsh_node *dlsh_p_finish(dlsh_parser *p, dlsh_node *node, int mark) {
+    int n = p->nstack - mark;
+    p->nstack = mark;
+    if (p->err->code) return NULL;
+    if (n && dlsh_node_kids(p->unit, node, p->stack + mark, n) != DL_OK) return recorded(p);
+    node->span.end = p->last.end > node->span.end ? p->last.end : node->span.end;
+    return node;
+}
+
+/* ---------------------------------------------------------------- the whole text */
+
+dl_status dlsh_parse(dlsh_unit *unit, dlsh_find_command *find, void *ctx, dlsh_syntax_error *err) {
+    *err = (dlsh_syntax_error){.code = DL_OK};
+    dlsh_parser p = {.unit = unit, .find = find, .ctx = ctx, .err = err};
+    dlsh_lexer_init(&p.lexer, unit);
+    p.tok = dlsh_lex(&p.lexer);
+    p.last = (dlsh_span){1, 1, 0, 0};
+    dlsh_node *root = dlsh_p_node(&p, DLSH_N_BLOCK, p.tok.span);
+    while (root && !err->code) {
+        while (dlsh_p_is(&p, DLSH_T_NEWLINE) || dlsh_p_is(&p, DLSH_T_SEMI)) dlsh_p_advance(&p);
+        if (dlsh_p_is(&p, DLSH_T_END)) break;
+        dlsh_node *s = dlsh_p_statement(&p);
+        if (s) dlsh_p_push(&p, s);
+    }
+    if (root) unit->root = dlsh_p_finish(&p, root, 0);
+    free(p.stack);
+    return err->code;
+}

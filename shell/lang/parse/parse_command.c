@@ -1,0 +1,208 @@
+/* Command statements, read as the row of the table says; rows are looked up, never named here. */
+#include <stdio.h>
+#include <string.h>
+
+#include "lang/parse/parser.h"
+#include "lang/session.h"
+
+/* ---------------------------------------------------------------- the row */
+
+const dlsh_param *dlsh_command_param(const dlsh_command *c, int n) {
+    if (!c->params) return NULL;
+    for (int i = 0; c->params[i].name; i++)
+        if (i == n || c->params[i].flags & DLSH_VARIADIC) return &c->params[i];
+    return NULL;
+}
+
+const dlsh_option *dlsh_command_option(const dlsh_command *c, const char *name, size_t len) {
+    for (const dlsh_option *o = c->options; o && o->name; o++)
+        if (strlen(o->name) == len && !memcmp(o->name, name, len)) return o;
+    return NULL;
+}
+
+const char *dlsh_command_nearest(const dlsh_command *c, const char *name) {
+    const char *names[64];
+    int n = 0;
+    for (const dlsh_option *o = c->options; o && o->name && n < 64; o++) names[n++] = o->name;
+    for (const dlsh_param *q = c->params; q && q->name && n < 64; q++) names[n++] = q->name;
+    return dlsh_nearest(name, names, n);
+}
+
+/* ---------------------------------------------------------------- options and words */
+
+int dlsh_p_at_option(const dlsh_parser *p) {
+    if (!dlsh_p_is(p, DLSH_T_NAME)) return 0;
+    dlsh_token eq = dlsh_p_peek(p);
+    return eq.kind == DLSH_T_SET && eq.touch;
+}
+
+static dlsh_node *word_value(dlsh_parser *p, const char *what) {
+    dlsh_lex_back(&p->lexer, &p->tok);
+    dlsh_token t = dlsh_lex_word(&p->lexer);
+    p->tok = t;
+    if (t.kind == DLSH_T_LPAREN) return dlsh_p_argument(p);
+    if (t.kind != DLSH_T_STR) return dlsh_p_unexpected(p, what, NULL);
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_STR, t.span);
+    if (!n) return NULL;
+    n->text = t.text;
+    n->num.i = t.len;
+    if (!t.quoted) n->flags |= DLSH_WORD;
+    dlsh_p_advance(p);
+    return n;
+}
+
+dlsh_node *dlsh_p_option(dlsh_parser *p, dlsh_optkind kind) {
+    int mark = p->nstack;
+    dlsh_node *o = dlsh_p_name(p, DLSH_N_OPTION), *v;
+    if (!o) return NULL;
+    dlsh_p_advance(p); /* = */
+    if (!p->tok.touch || dlsh_p_at_statement_end(p))
+        return dlsh_p_unexpected(p, "a value right after '='", "options are written name=value, without spaces");
+    v = dlsh_p_is(p, DLSH_T_LBRACE) ? dlsh_p_record(p)
+        : kind == DLSH_OPT_WORD     ? word_value(p, "a word")
+                                    : dlsh_p_argument(p);
+    if (!v || !dlsh_p_push(p, v)) return NULL;
+    return dlsh_p_finish(p, o, mark);
+}
+
+static dlsh_node *unknown_option(dlsh_parser *p, const dlsh_command *cmd) {
+    char name[64], hint[160] = "";
+    snprintf(name, sizeof name, "%.*s", p->tok.len, p->tok.text);
+    const char *near = dlsh_command_nearest(cmd, name);
+    if (near)
+        snprintf(hint, sizeof hint, "did you mean %s=?", near);
+    else if (!cmd->options || !cmd->options->name)
+        snprintf(hint, sizeof hint, "%s takes no options: %s", cmd->name, cmd->usage ? cmd->usage : cmd->name);
+    else
+        snprintf(hint, sizeof hint, "help %s lists the options", cmd->name);
+    return dlsh_p_fail(p, p->tok.span, hint, "%s has no option '%s'", cmd->name, name);
+}
+
+/* name=value, or the bare name of a boolean option; NULL without an error when neither stands here. */
+static dlsh_node *option_here(dlsh_parser *p, const dlsh_command *cmd) {
+    if (!dlsh_p_is(p, DLSH_T_NAME)) return NULL;
+    const dlsh_option *o = dlsh_command_option(cmd, p->tok.text, (size_t)p->tok.len);
+    if (dlsh_p_at_option(p)) {
+        if (!o && !(cmd->flags & DLSH_OPEN_OPTIONS)) return unknown_option(p, cmd);
+        return dlsh_p_option(p, o ? o->kind : DLSH_OPT_VALUE);
+    }
+    dlsh_token after = dlsh_p_peek(p);
+    int alone = !after.touch || after.kind == DLSH_T_NEWLINE || after.kind == DLSH_T_SEMI || after.kind == DLSH_T_END ||
+                after.kind == DLSH_T_RBRACE;
+    if (o && alone && after.kind == DLSH_T_SET)
+        return dlsh_p_fail(p, after.span, "options are written name=value, without spaces",
+                           "a space before '=' in an option");
+    return o && o->kind == DLSH_OPT_BOOL && alone ? dlsh_p_name(p, DLSH_N_OPTION) : NULL;
+}
+
+/* ---------------------------------------------------------------- arguments */
+
+static dlsh_node *subcommand(dlsh_parser *p, const dlsh_command *cmd) {
+    const char *names[64];
+    int n = 0;
+    char word[64], hint[200] = "";
+    dlsh_lex_back(&p->lexer, &p->tok);
+    dlsh_token t = dlsh_lex_word(&p->lexer);
+    p->tok = t;
+    if (t.kind == DLSH_T_STR) {
+        for (const dlsh_command *s = cmd->subs; s && s->name && n < 64; s++) {
+            if ((int)strlen(s->name) == t.len && !memcmp(s->name, t.text, (size_t)t.len)) return dlsh_p_command(p, s);
+            names[n++] = s->name;
+        }
+        snprintf(word, sizeof word, "%.*s", t.len, t.text);
+        const char *near = dlsh_nearest(word, names, n);
+        if (near) snprintf(hint, sizeof hint, "did you mean %s %s?", cmd->name, near);
+        for (int i = 0; !near && i < n; i++) {
+            size_t used = strlen(hint);
+            snprintf(hint + used, sizeof hint - used, "%s%s", i ? ", " : "one of: ", names[i]);
+        }
+        return dlsh_p_fail(p, t.span, hint, "%s has no subcommand '%s'", cmd->name, word);
+    }
+    return dlsh_p_unexpected(p, "a subcommand", cmd->usage);
+}
+
+static dlsh_node *read_argument(dlsh_parser *p, const dlsh_command *cmd, const dlsh_param *param) {
+    char wanted[96], after[80];
+    snprintf(wanted, sizeof wanted, "%s of %s", param->name, cmd->name);
+    snprintf(after, sizeof after, "%s", cmd->name);
+    switch (param->kind) {
+    case DLSH_ARG_SYNTAX:
+    case DLSH_ARG_EXPR: return dlsh_p_argument(p);
+    case DLSH_ARG_REST: {
+        int mode = p->arg_mode;
+        p->arg_mode = 0;
+        dlsh_node *n = dlsh_p_expr(p);
+        p->arg_mode = mode;
+        return n;
+    }
+    case DLSH_ARG_WORD: return word_value(p, wanted);
+    case DLSH_ARG_STATEMENT: return dlsh_p_statement(p);
+    case DLSH_ARG_BLOCK: return dlsh_p_block(p, after);
+    case DLSH_ARG_SUBCOMMAND: break;
+    }
+    return subcommand(p, cmd);
+}
+
+static dlsh_node *missing(dlsh_parser *p, const dlsh_command *cmd, const dlsh_param *param) {
+    char wanted[128], hint[160];
+    snprintf(wanted, sizeof wanted, "%s after %s", param->name, cmd->name);
+    snprintf(hint, sizeof hint, "usage: %s", cmd->usage ? cmd->usage : cmd->name);
+    return dlsh_p_unexpected(p, wanted, hint);
+}
+
+static int is_operator(dlsh_tok k) {
+    return k == DLSH_T_POW || k == DLSH_T_FLOORDIV || (k >= DLSH_T_EQ && k <= DLSH_T_OR) ||
+           (k >= DLSH_T_LT && k <= DLSH_T_MATMUL) || (k >= DLSH_T_BITAND && k <= DLSH_T_QUESTION);
+}
+
+static dlsh_node *too_many(dlsh_parser *p, const dlsh_command *cmd) {
+    char wanted[96], hint[200];
+    snprintf(wanted, sizeof wanted, "the end of the %s statement", cmd->name);
+    if (is_operator(p->tok.kind) && cmd->params && cmd->params->kind == DLSH_ARG_EXPR)
+        snprintf(hint, sizeof hint, "an argument with operators stands in parentheses: %s (x * 2)", cmd->name);
+    else
+        snprintf(hint, sizeof hint, "usage: %s", cmd->usage ? cmd->usage : cmd->name);
+    return dlsh_p_unexpected(p, wanted, hint);
+}
+
+/* The word that names the command is the next token. */
+dlsh_node *dlsh_p_command(dlsh_parser *p, const dlsh_command *cmd) {
+    int mark = p->nstack, nargs = 0;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_COMMAND, p->tok.span);
+    if (!n) return NULL;
+    n->num.cmd = cmd;
+    dlsh_p_advance(p);
+    for (;;) {
+        const dlsh_param *param = dlsh_command_param(cmd, nargs);
+        int unread = param && (param->kind == DLSH_ARG_STATEMENT || param->kind == DLSH_ARG_REST);
+        dlsh_node *o = unread && !dlsh_p_at_option(p) ? NULL : option_here(p, cmd);
+        if (p->err->code) return NULL;
+        if (o) {
+            if (!dlsh_p_push(p, o)) return NULL;
+            continue;
+        }
+        if (dlsh_p_at_statement_end(p)) {
+            if (param && !(param->flags & (DLSH_OPTIONAL | DLSH_VARIADIC))) return missing(p, cmd, param);
+            break;
+        }
+        dlsh_tok k = p->tok.kind;
+        int begins = k == DLSH_T_SUB || k == DLSH_T_NOT || !is_operator(k); /* what an argument may begin with */
+        if (!param || (nargs && param->kind == DLSH_ARG_EXPR && !begins)) return too_many(p, cmd);
+        if (nargs == DLSH_MAX_ARGS)
+            return dlsh_p_fail(p, p->tok.span, "give it a list", "%s with more than %d arguments", cmd->name,
+                               DLSH_MAX_ARGS);
+        if (param->kind == DLSH_ARG_SUBCOMMAND) {
+            dlsh_node *sub = subcommand(p, cmd);
+            if (!sub || !dlsh_p_push(p, sub)) return NULL;
+            break;
+        }
+        dlsh_node *arg = dlsh_p_node(p, DLSH_N_ARG, p->tok.span), *value;
+        int at = p->nstack;
+        if (!arg || !(value = read_argument(p, cmd, param)) || !dlsh_p_push(p, value)) return NULL;
+        arg->num.i = param - cmd->params;
+        if (!dlsh_p_finish(p, arg, at) || !dlsh_p_push(p, arg)) return NULL;
+        nargs++;
+        if (param->kind == DLSH_ARG_REST || param->kind == DLSH_ARG_STATEMENT || param->kind == DLSH_ARG_BLOCK) break;
+    }
+    return dlsh_p_finish(p, n, mark);
+}

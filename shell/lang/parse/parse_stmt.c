@@ -1,0 +1,322 @@
+/* Statements. */
+#include <stdio.h>
+#include <string.h>
+
+#include "lang/parse/parser.h"
+#include "lang/session.h"
+
+int dlsh_p_at_statement_end(const dlsh_parser *p) {
+    dlsh_tok k = p->tok.kind;
+    return k == DLSH_T_NEWLINE || k == DLSH_T_SEMI || k == DLSH_T_RBRACE || k == DLSH_T_END;
+}
+
+/* ---------------------------------------------------------------- ends */
+
+static const char *first_word(const dlsh_node *n) {
+    while (n && n->kind != DLSH_N_NAME && n->nkids && n->kids[0] && !(n->flags & DLSH_PAREN)) n = n->kids[0];
+    return n && n->kind == DLSH_N_NAME ? n->text : NULL;
+}
+
+static int is_literal(dlsh_tok k) {
+    return k == DLSH_T_NAME || k == DLSH_T_INT || k == DLSH_T_FLOAT || k == DLSH_T_STR;
+}
+
+/* `foo bar`, or `r = step t`: a command's form where a function's is meant, or no command at all. */
+static const char *bare_call(dlsh_parser *p, const dlsh_node *stmt, char *hint, size_t room) {
+    const dlsh_node *last = stmt->kids[stmt->nkids - 1];
+    if (last->kind != DLSH_N_NAME || !is_literal(p->tok.kind)) return NULL;
+    const dlsh_command *cmd = p->find ? p->find(p->ctx, last->text, strlen(last->text)) : NULL;
+    if (!cmd) p->err->command = last->text;
+    if (!cmd)
+        snprintf(hint, room, "'%.60s' is no command: help lists those there are", last->text);
+    else if (cmd->flags & DLSH_FUNCTION)
+        snprintf(hint, room, "as a value it is called with parentheses: %.60s(...)", cmd->name);
+    else
+        snprintf(hint, room, "the command %.60s has no result", cmd->name);
+    return hint;
+}
+
+/* `a = b = 3`: one assignment after the other. */
+static const char *chained(const dlsh_parser *p, const dlsh_node *stmt, char *hint, size_t room) {
+    const dlsh_node *to = stmt->kids[0], *from = stmt->kids[stmt->nkids - 1];
+    int n = to->span.end - to->span.start, m = from->span.end - from->span.start;
+    const char *text = p->unit->text;
+    if (n > 40 || m > 40) return "one assignment a statement";
+    snprintf(hint, room, "one assignment a statement: %.*s = ...; %.*s = %.*s", m, text + from->span.start, n,
+             text + to->span.start, m, text + from->span.start);
+    return hint;
+}
+
+/* Something stands behind a whole statement. */
+static dlsh_node *trailing(dlsh_parser *p, const dlsh_node *stmt) {
+    char text[200];
+    int plain = stmt->kind == DLSH_N_EXPR || stmt->kind == DLSH_N_ASSIGN;
+    const char *hint = dlsh_p_operator_hint(&p->tok);
+    dlsh_tok k = p->tok.kind;
+    if (!hint && plain && k != DLSH_T_ARROW) hint = dlsh_p_word_hint(first_word(stmt->kids[stmt->nkids - 1]));
+    const dlsh_node *tail = stmt->nkids ? stmt->kids[stmt->nkids - 1] : NULL;
+    if (!hint && k == DLSH_T_COLON && plain && tail->kind == DLSH_N_INT) hint = "a range is written range(1, 10)";
+    if (!hint && k == DLSH_T_COLON && plain && tail->kind == DLSH_N_NAME)
+        hint = "variables have no declared types: x = 3; a record is written {x: 3}";
+    if (!hint && k == DLSH_T_COLON) hint = "blocks stand in braces: if x > 0 { ... }";
+    if (!hint && k == DLSH_T_LBRACE && first_word(stmt) && !strcmp(first_word(tail), "net"))
+        hint = "a net is a statement: net m { linear 10 }";
+    if (!hint && k == DLSH_T_STR && tail && tail->kind == DLSH_N_STR) hint = "strings are joined by +";
+    if (!hint && k == DLSH_T_IF) hint = "a choice inside an expression is written: test ? yes : no";
+    if (!hint && k == DLSH_T_SET && stmt->kind == DLSH_N_ASSIGN) hint = chained(p, stmt, text, sizeof text);
+    if (!hint) hint = dlsh_comment_habit(p->unit->text, (size_t)p->tok.span.start);
+    if (!hint && plain) hint = bare_call(p, stmt, text, sizeof text);
+    if (!hint && is_literal(k)) hint = "statements on one line are separated by ;";
+    return dlsh_p_unexpected(p, "the end of the statement", hint);
+}
+
+static dlsh_node *end_statement(dlsh_parser *p, dlsh_node *s) {
+    if (!s) return NULL;
+    if (!dlsh_p_at_statement_end(p)) return trailing(p, s);
+    if (dlsh_p_is(p, DLSH_T_SEMI)) {
+        s->flags |= DLSH_SILENT;
+        dlsh_p_advance(p);
+    } else if (dlsh_p_is(p, DLSH_T_NEWLINE))
+        dlsh_p_advance(p);
+    return s;
+}
+
+/* ---------------------------------------------------------------- blocks and control flow */
+
+dlsh_node *dlsh_p_block(dlsh_parser *p, const char *after) {
+    int mark = p->nstack, brackets = p->brackets, mode = p->arg_mode;
+    char wanted[96];
+    if (!dlsh_p_is(p, DLSH_T_LBRACE)) {
+        snprintf(wanted, sizeof wanted, "'{' after %s", after);
+        const char *hint = dlsh_p_operator_hint(&p->tok);
+        if (!hint && !strcmp(after, "the parameters"))
+            hint = "functions are written: fn name(a, b=1) { return a * b }";
+        else if (!hint && !dlsh_p_is(p, DLSH_T_SET))
+            hint = "blocks stand in braces: if x > 0 { ... }";
+        return dlsh_p_unexpected(p, wanted, hint);
+    }
+    dlsh_node *b = dlsh_p_node(p, DLSH_N_BLOCK, p->tok.span);
+    if (!b || !dlsh_p_enter(p)) return NULL;
+    p->brackets = p->arg_mode = 0;
+    dlsh_p_advance(p);
+    for (;;) {
+        while (dlsh_p_is(p, DLSH_T_NEWLINE) || dlsh_p_is(p, DLSH_T_SEMI)) dlsh_p_advance(p);
+        if (dlsh_p_is(p, DLSH_T_RBRACE)) break;
+        if (dlsh_p_is(p, DLSH_T_END)) return dlsh_p_unexpected(p, "'}' to close the block", NULL);
+        dlsh_node *s = dlsh_p_statement(p);
+        if (!s || !dlsh_p_push(p, s)) return NULL;
+    }
+    p->brackets = brackets;
+    p->arg_mode = mode;
+    dlsh_p_advance(p);
+    dlsh_p_leave(p);
+    return dlsh_p_finish(p, b, mark);
+}
+
+static dlsh_node *if_statement(dlsh_parser *p) {
+    int mark = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_IF, p->tok.span), *test, *yes, *no = NULL;
+    if (!n || !dlsh_p_enter(p)) return NULL;
+    dlsh_p_advance(p);
+    if (!(test = dlsh_p_expr(p)) || !(yes = dlsh_p_block(p, "the condition"))) return NULL;
+    if (dlsh_p_is(p, DLSH_T_NAME) && dlsh_p_word(p, "elif")) return dlsh_p_unexpected(p, "else", "write else if");
+    if (dlsh_p_accept(p, DLSH_T_ELSE)) {
+        no = dlsh_p_is(p, DLSH_T_IF) ? if_statement(p) : dlsh_p_block(p, "else");
+        if (!no) return NULL;
+    }
+    dlsh_p_leave(p);
+    if (!dlsh_p_push(p, test) || !dlsh_p_push(p, yes) || !dlsh_p_push(p, no)) return NULL;
+    return dlsh_p_finish(p, n, mark);
+}
+
+static dlsh_node *loop_body(dlsh_parser *p, const char *after) {
+    p->loops++;
+    dlsh_node *b = dlsh_p_block(p, after);
+    p->loops--;
+    return b;
+}
+
+static dlsh_node *while_statement(dlsh_parser *p) {
+    int mark = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_WHILE, p->tok.span), *test, *body;
+    if (!n) return NULL;
+    dlsh_p_advance(p);
+    if (!(test = dlsh_p_expr(p)) || !(body = loop_body(p, "the condition"))) return NULL;
+    if (!dlsh_p_push(p, test) || !dlsh_p_push(p, body)) return NULL;
+    return dlsh_p_finish(p, n, mark);
+}
+
+static dlsh_node *for_statement(dlsh_parser *p) {
+    int mark = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_FOR, p->tok.span), *x;
+    if (!n) return NULL;
+    dlsh_p_advance(p);
+    if (dlsh_p_is(p, DLSH_T_LPAREN))
+        return dlsh_p_unexpected(p, "a name after for", "loops are written: for i in range(10) { ... }");
+    do {
+        if (!dlsh_p_is(p, DLSH_T_NAME)) return dlsh_p_unexpected(p, "a name after for", NULL);
+        if (!(x = dlsh_p_name(p, DLSH_N_NAME)) || !dlsh_p_push(p, x)) return NULL;
+    } while (dlsh_p_accept(p, DLSH_T_COMMA));
+    if (!dlsh_p_is(p, DLSH_T_IN))
+        return dlsh_p_unexpected(p, "'in' after the names of for", "loops are written: for i in range(10) { ... }");
+    dlsh_p_advance(p);
+    if (!(x = dlsh_p_expr(p)) || !dlsh_p_push(p, x)) return NULL;
+    if (!(x = loop_body(p, "the sequence")) || !dlsh_p_push(p, x)) return NULL;
+    return dlsh_p_finish(p, n, mark);
+}
+
+static dlsh_node *try_statement(dlsh_parser *p) {
+    int mark = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_TRY, p->tok.span), *body, *name = NULL, *handler;
+    if (!n) return NULL;
+    dlsh_p_advance(p);
+    if (!(body = dlsh_p_block(p, "try"))) return NULL;
+    if (!dlsh_p_is(p, DLSH_T_CATCH))
+        return dlsh_p_unexpected(p, "'catch' on the line of the closing '}'",
+                                 "try { ... } catch e { print(e.message) }");
+    dlsh_p_advance(p);
+    if (dlsh_p_is(p, DLSH_T_LPAREN)) return dlsh_p_unexpected(p, "a name or '{' after catch", "write catch e { ... }");
+    if (dlsh_p_is(p, DLSH_T_NAME) && !(name = dlsh_p_name(p, DLSH_N_NAME))) return NULL;
+    if (!(handler = dlsh_p_block(p, "catch"))) return NULL;
+    if (!dlsh_p_push(p, body) || !dlsh_p_push(p, name) || !dlsh_p_push(p, handler)) return NULL;
+    return dlsh_p_finish(p, n, mark);
+}
+
+/* ---------------------------------------------------------------- simple statements */
+
+static dlsh_node *return_statement(dlsh_parser *p) {
+    int mark = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_RETURN, p->tok.span), *value;
+    if (!n) return NULL;
+    if (!p->fns) return dlsh_p_fail(p, p->tok.span, "exit N ends a script", "return outside a function");
+    dlsh_p_advance(p);
+    if (!dlsh_p_at_statement_end(p)) {
+        if (!(value = dlsh_p_expr_list(p)) || !dlsh_p_push(p, value)) return NULL;
+    }
+    return end_statement(p, dlsh_p_finish(p, n, mark));
+}
+
+static dlsh_node *jump(dlsh_parser *p, dlsh_kind kind) {
+    if (!p->loops) return dlsh_p_fail(p, p->tok.span, NULL, "%s outside a loop", dlsh_kind_name(kind));
+    dlsh_node *n = dlsh_p_node(p, kind, p->tok.span);
+    dlsh_p_advance(p);
+    return end_statement(p, n);
+}
+
+static int is_assignment(dlsh_tok k) { return k == DLSH_T_SET || (k >= DLSH_T_ADDSET && k <= DLSH_T_DIVSET); }
+
+static dlsh_op assignment_op(dlsh_tok k) {
+    return k == DLSH_T_ADDSET   ? DLSH_OP_ADD
+           : k == DLSH_T_SUBSET ? DLSH_OP_SUB
+           : k == DLSH_T_MULSET ? DLSH_OP_MUL
+           : k == DLSH_T_DIVSET ? DLSH_OP_DIV
+                                : DLSH_OP_NONE;
+}
+
+static int check_target(dlsh_parser *p, const dlsh_node *t) {
+    if ((t->kind == DLSH_N_NAME || t->kind == DLSH_N_FIELD || t->kind == DLSH_N_INDEX) && !(t->flags & DLSH_PAREN))
+        return 1;
+    dlsh_p_fail(
+        p, t->span,
+        t->kind == DLSH_N_LIST                                       ? "names on the left stand bare: a, b = 1, 2"
+        : t->kind == DLSH_N_INT && p->unit->text[t->span.end] == ',' ? "numbers are written without separators: 1000"
+        : t->kind == DLSH_N_CALL ? "an element is set by x[index] = value; a function is written fn f(x) { ... }"
+                                 : "a name, x.field or x[index] stands left of =; == compares",
+        "this cannot be assigned to");
+    return 0;
+}
+
+/* targets assign expr, or an expression. */
+static dlsh_node *assignment_or_expr(dlsh_parser *p) {
+    int mark = p->nstack;
+    dlsh_node *target = dlsh_p_expr(p), *value;
+    if (!target) return NULL;
+    if (!dlsh_p_is(p, DLSH_T_COMMA) && !is_assignment(p->tok.kind)) {
+        dlsh_node *e = dlsh_p_node(p, DLSH_N_EXPR, target->span);
+        if (!e || !dlsh_p_push(p, target)) return NULL;
+        return end_statement(p, dlsh_p_finish(p, e, mark));
+    }
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_ASSIGN, target->span);
+    if (!n || !check_target(p, target) || !dlsh_p_push(p, target)) return NULL;
+    while (dlsh_p_accept(p, DLSH_T_COMMA)) {
+        dlsh_p_skip_newlines(p);
+        if (!(target = dlsh_p_expr(p)) || !check_target(p, target) || !dlsh_p_push(p, target)) return NULL;
+    }
+    if (!is_assignment(p->tok.kind))
+        return dlsh_p_unexpected(p, "'=' after the names", "several values print as a list: [a, b]");
+    n->op = (unsigned char)assignment_op(p->tok.kind);
+    if (n->op && p->nstack - mark > 1)
+        return dlsh_p_fail(p, p->tok.span, NULL, "%s= takes one name on its left", dlsh_op_text(n->op));
+    dlsh_p_advance(p);
+    dlsh_p_skip_newlines(p);
+    value = n->op ? dlsh_p_expr(p) : dlsh_p_expr_list(p);
+    if (!value || !dlsh_p_push(p, value)) return NULL;
+    return end_statement(p, dlsh_p_finish(p, n, mark));
+}
+
+/* ---------------------------------------------------------------- which statement */
+
+/* Does the word, standing first, start a command? Not when it is assigned, called, or indexed. */
+static const dlsh_command *command_here(const dlsh_parser *p, const dlsh_token *after) {
+    if (is_assignment(after->kind) || after->kind == DLSH_T_COMMA) return NULL;
+    if (after->touch && (after->kind == DLSH_T_LPAREN || after->kind == DLSH_T_LBRACKET || after->kind == DLSH_T_DOT))
+        return NULL;
+    return p->find ? p->find(p->ctx, p->tok.text, (size_t)p->tok.len) : NULL;
+}
+
+static dlsh_node *word_statement(dlsh_parser *p) {
+    dlsh_token after = dlsh_p_peek(p);
+    const dlsh_command *cmd;
+    if (dlsh_p_word(p, "net") && after.kind == DLSH_T_NAME) return dlsh_p_net(p);
+    if (dlsh_p_word(p, "extern") && after.kind == DLSH_T_STR) return dlsh_p_extern(p);
+    if ((dlsh_p_word(p, "C") || dlsh_p_word(p, "CUDA")) && (after.kind == DLSH_T_LBRACE || after.kind == DLSH_T_NAME))
+        return dlsh_p_cblock(p);
+    if ((cmd = command_here(p, &after))) {
+        dlsh_node *n = dlsh_p_command(p, cmd);
+        if (!n) return NULL;
+        const dlsh_node *tail = n->nkids ? n->kids[n->nkids - 1] : NULL;
+        if (tail && tail->kind == DLSH_N_ARG && tail->kids[0]->kind != DLSH_N_STR &&
+            dlsh_command_param(n->num.cmd, (int)tail->num.i)) {
+            dlsh_argkind kind = dlsh_command_param(n->num.cmd, (int)tail->num.i)->kind;
+            if (kind == DLSH_ARG_STATEMENT || kind == DLSH_ARG_BLOCK) return n; /* it has ended itself */
+        }
+        return end_statement(p, n);
+    }
+    return assignment_or_expr(p);
+}
+
+static dlsh_node *statement(dlsh_parser *p) {
+    switch (p->tok.kind) {
+    case DLSH_T_IF: return if_statement(p);
+    case DLSH_T_WHILE: return while_statement(p);
+    case DLSH_T_FOR: return for_statement(p);
+    case DLSH_T_TRY: return try_statement(p);
+    case DLSH_T_RETURN: return return_statement(p);
+    case DLSH_T_BREAK: return jump(p, DLSH_N_BREAK);
+    case DLSH_T_CONTINUE: return jump(p, DLSH_N_CONTINUE);
+    case DLSH_T_FN: return dlsh_p_peek(p).kind == DLSH_T_NAME ? dlsh_p_fn(p, 1) : assignment_or_expr(p);
+    case DLSH_T_NAME: return word_statement(p);
+    case DLSH_T_ELSE:
+        return dlsh_p_unexpected(p, "a statement", "else stands on the line of the closing '}': } else {");
+    case DLSH_T_CATCH:
+        return dlsh_p_unexpected(p, "a statement", "catch stands on the line of the closing '}': } catch e {");
+    case DLSH_T_RBRACE: return dlsh_p_unexpected(p, "a statement", "this brace closes nothing");
+    case DLSH_T_LBRACE:
+        if (dlsh_p_at_record(p)) return assignment_or_expr(p);
+        return dlsh_p_unexpected(p, "a statement",
+                                 "a block belongs to if, while, for, fn or a command such as no_grad; a record is "
+                                 "written {a: 1}, a list [1, 2]");
+    case DLSH_T_ARROW: return dlsh_p_unexpected(p, "a statement", "end the line before with ->");
+    case DLSH_T_MOD:
+        return dlsh_p_unexpected(p, "a statement",
+                                 "in notebooks there are %time, %%time and %%c; help lists the commands");
+    default: return assignment_or_expr(p);
+    }
+}
+
+dlsh_node *dlsh_p_statement(dlsh_parser *p) {
+    if (!dlsh_p_enter(p)) return NULL;
+    dlsh_node *n = statement(p);
+    dlsh_p_leave(p);
+    return n;
+}

@@ -1,0 +1,83 @@
+/* What programs that read a notebook find beside its pictures: values, tensors and tables as JSON. */
+#include "lang/session.h"
+#include "view/elements.h"
+#include "view/rich/rich.h"
+#include "view/table.h"
+
+/* SMALL: elements of a tensor that come all; notebook files have a line for each. */
+enum { MOST = 100000, SMALL = 256, ROWS = 1000, STRING = 1 << 16 };
+
+/* Roughly how many numbers and strings of STRING bytes v holds; counting ends above MOST. */
+static long weight(dlsh_value v, int depth) {
+    long n = 1;
+    if (v.type == DLSH_TENSOR) return dl_numel(v.as.tensor) + 1;
+    if (v.type == DLSH_STR) return v.as.str->len > STRING ? MOST + 1 : 1;
+    if (v.type != DLSH_LIST && v.type != DLSH_RECORD) return 1;
+    if (depth > 20) return MOST + 1; /* what holds itself, too */
+    int kids = v.type == DLSH_LIST ? v.as.list->n : v.as.record->n;
+    const dlsh_value *at = v.type == DLSH_LIST ? v.as.list->items : v.as.record->values;
+    for (int i = 0; i < kids && n <= MOST; i++) n += weight(at[i], depth + 1);
+    return n;
+}
+
+static int is_data(dlsh_value v) {
+    switch (v.type) {
+    case DLSH_NONE:
+    case DLSH_BOOL:
+    case DLSH_INT:
+    case DLSH_FLOAT:
+    case DLSH_STR:
+    case DLSH_LIST:
+    case DLSH_RECORD:
+    case DLSH_TENSOR: return 1;
+    default: return 0;
+    }
+}
+
+/* {"shape": [...], "dtype": ..., "device": ..., "numel": ..., "figures": {...}} */
+static dl_status large_tensor(dlsh_buf *b, const dl_tensor *t, const dlsh_stats *s) {
+    dlsh_buf_puts(b, "{\"shape\":[");
+    for (int d = 0; d < dl_ndim(t); d++) dlsh_buf_printf(b, d ? ",%ld" : "%ld", dl_shape(t)[d]);
+    dlsh_buf_printf(b, "],\"dtype\":\"%s\",\"device\":\"%s\",\"numel\":%ld", dl_dtype_name(dl_dtype_of(t)),
+                    dl_device_name(dl_device_of(t)), dl_numel(t));
+    if (s) {
+        const struct {
+            const char *name;
+            double value;
+        } figures[] = {{"mean", s->mean}, {"std", s->std}, {"min", s->min}, {"max", s->max}, {"norm", s->norm}};
+        dlsh_buf_puts(b, ",\"figures\":{");
+        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+            dlsh_value f = dlsh_float(figures[i].value);
+            dlsh_buf_printf(b, "\"%s\":", figures[i].name);
+            DLSH_TRY(dlsh_json(b, f));
+            dlsh_buf_puts(b, ",");
+        }
+        dlsh_buf_printf(b, "\"zeros\":%ld,\"nan\":%ld,\"inf\":%ld}", s->zeros, s->nans, s->infs);
+    }
+    dlsh_buf_puts(b, "}");
+    return b->failed ? DL_ERR_MEMORY : DL_OK;
+}
+
+dl_status dlsh_rich_json(dlsh_buf *b, dlsh_value v, const dlsh_stats *s) {
+    if (v.type == DLSH_TENSOR && dl_numel(v.as.tensor) > SMALL) return large_tensor(b, v.as.tensor, s);
+    return is_data(v) && weight(v, 0) <= MOST ? dlsh_json(b, v) : DL_OK;
+}
+
+dl_status dlsh_rich_json_table(dlsh_buf *b, const dlsh_table *t) {
+    dlsh_buf_puts(b, "{");
+    if (t->title) {
+        dlsh_value title = dlsh_string(t->title);
+        dlsh_buf_puts(b, "\"title\":");
+        dl_status status = dlsh_json(b, title);
+        dlsh_drop(title);
+        DLSH_TRY(status);
+        dlsh_buf_puts(b, ",");
+    }
+    dlsh_buf_printf(b, "\"total\":%d,\"rows\":[", t->nrows);
+    for (int i = 0; i < t->nrows && i < ROWS; i++) {
+        if (i) dlsh_buf_puts(b, ",");
+        DLSH_TRY(dlsh_table_object(b, t, i));
+    }
+    dlsh_buf_puts(b, "]}");
+    return b->failed ? DL_ERR_MEMORY : DL_OK;
+}
