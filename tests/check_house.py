@@ -21,8 +21,20 @@ ARROWS = [
     ("shell/commands/", r"front/|jupyter/"),
     ("shell/debug/", r"front/|jupyter/"),
     ("shell/ffi/", r"front/|jupyter/"),
-    ("shell/", r"core/|ops/|autograd/|nn/|optim/|data/|io/|track/|cpu/"),
+    ("shell/", r"core/|ops/|autograd/|nn/|optim/|data/|io/|track/|train/|cpu/|cuda/"),
+    # between the rooms of the library; core/dispatch.c records on the tape what it has run, and
+    # core/host.h lists what a plugin may call, of all rooms
+    ("libcore/core/(?!host\\.h)", r"nn/|optim/|data/|io/|track/|train/|cpu/|cuda/"),
+    ("libcore/(?:ops|autograd)/", r"nn/|optim/|data/|io/|track/|train/|cpu/|cuda/"),
+    ("libcore/cpu/", r"nn/|io/|track/|train/|cuda/"),
+    ("libcore/cuda/", r"nn/|io/|track/|train/|cpu/"),
+    ("libcore/(?:data|io)/", r"nn/|optim/|track/|train/|cpu/|cuda/"),
+    ("libcore/(?:nn|optim)/", r"data/|track/|train/|cpu/|cuda/"),
+    ("libcore/track/", r"nn/|optim/|data/|train/|cuda/"),
+    ("libcore/train/", r"cpu/|cuda/"),
 ]
+# Files that a build makes, by the names that comments and the manual use; and those of the system.
+MADE = ("dlcore.h", "dlcore_ops.h", "rules_gen.h", "kernels_gen.h", "names_gen.h", "table_gen.h", "api_gen.c", "host_gen.h", "abi.h")
 # What may not be written where.
 FORBIDDEN = [
     ("libcore/", r"\b(?:printf|puts|putchar|abort|exit|_exit|longjmp|getopt|getopt_long)\s*\(", "the library never prints, ends the process or jumps"),
@@ -76,6 +88,29 @@ def check_file(name, say):
             if i - start > MAX_FUNCTION:
                 say(name, start, f"a function of {i - start + 1} lines; at most {MAX_FUNCTION}")
             start = 0
+
+
+def check_names(say):
+    """Files that comments and the manual name exist."""
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+    known = {"/".join(f.split("/")[i:]) for f in tracked for i in range(f.count("/") + 1)}
+    known |= {f[:-3] for f in known if f.endswith(".in")}
+    a_file = re.compile(r"(?<![\w.*/<-])((?:[\w-]+/)*[\w-]+\.(?:c|h|cu|cuh|def))\b")
+
+    def look(name, i, text):
+        for path in a_file.findall(text):
+            if path not in known and path.split("/")[-1] not in MADE and not re.search(r"(?:^|/)(?:[a-z]|[A-Z]+)\.", path) and not (pathlib.Path("/usr/include") / path).exists():
+                say(name, i, f"there is no file {path}")
+
+    for name in sources(C_FILES + (".def",), ("libcore", "shell", "tools")):
+        text = (ROOT / name).read_text()
+        for m in re.finditer(r"/\*.*?\*/|//[^\n]*", text, re.S):
+            look(name, text[:m.start()].count("\n") + 1, m.group(0))
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for i, line in enumerate(page.read_text().splitlines(), 1):
+            for path in re.findall(r"(?<![\w/])((?:libcore|shell|tests|tools|bench|examples|cmake|notebooks)/[\w./-]*\w)", line):
+                if not (ROOT / path).exists() and path.split("/")[-1] not in MADE and not re.search("NAME|PART|_$", path):
+                    say(str(page.relative_to(ROOT)), i, f"there is no file {path}")
 
 
 def check_headers(cxx, say):
@@ -136,6 +171,7 @@ def main():
     check_op_table(say)
     check_kernel_types(say)
     check_links(say)
+    check_names(say)
     if a.cxx:
         check_headers(a.cxx, say)
     print("\n".join(findings) or "the house is in order")

@@ -106,7 +106,7 @@ def main():
             run(tree / "gen_ops", mode, tree / "gen" / out, source / "libcore" / "include" / "dlcore.h.in")
         flags = ["-std=gnu17", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-ffp-contract=off", "-D_GNU_SOURCE", *include] + [
             f"-I{tree / 'gen' / sub}" for sub in ("", "bare", "include")] + ["-DDL_SIMD_LEVEL=1", "-DDL_SIMD_SUFFIX=_v1", "-fopenmp"]
-        checked = {f"libcore/{c}.c" for c in ("ops/table", "ops/pointwise", "cpu/pointwise", "optim/rows", "cpu/optim")} | {c for c in changed if c.endswith(".c")}
+        checked = {f"libcore/{c}.c" for c in ("ops/table", "ops/pointwise", "cpu/kernels/pointwise", "optim/rows", "cpu/kernels/optim")} | {c for c in changed if c.endswith(".c")}
         for file in sorted(checked):
             run(cc, *flags, "-fsyntax-only", tree / file)
         run(cc, *flags, "-fsyntax-only", tree / "gen" / "ops" / "api_gen.c")

@@ -42,7 +42,8 @@ static void text_is_that_of_the_table(void **state) {
 static void write_source(const char *path) {
     FILE *f = fopen(path, "w");
     assert_non_null(f);
-    fputs("#include <stddef.h>\n#include \"cpu/vmath.h\"\n#include \"ops/formula.h\"\n#define T double\n#define LOW(n) "
+    fputs("#include <stddef.h>\n#include \"cpu/runtime/vmath.h\"\n#include \"ops/formula.h\"\n#define T "
+          "double\n#define LOW(n) "
           "n\n"
           "#define HIGH(n) n\n#define DL_HELPER(name) static inline T name\n#define DL_HELPER_OF(name) name\n"
           "#define DL_REAL_HELPERS\n#include \"ops/formula_math.h\"\n",
