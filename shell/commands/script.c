@@ -41,14 +41,6 @@ static dl_status convert(const dlsh_args *a, const char *name, dlsh_value dflt, 
                          name, dlsh_type_name(dflt), text);
 }
 
-static const char *given_word(const dlsh_script_args *given, const char *name) {
-    size_t n = strlen(name);
-    const char *found = NULL;
-    for (int i = 0; i < given->n; i++)
-        if (!strncmp(given->words[i], name, n) && given->words[i][n] == '=') found = given->words[i] + n + 1;
-    return found;
-}
-
 static dl_status list_args(const dlsh_args *a) {
     static const dlsh_column cols[] = {{"argument", 'l', ""}, {"type", 'l', ""}, {"default", 'l', ""}};
     dlsh_table t = {.ncols = 3, .cols = cols};
@@ -71,27 +63,80 @@ static dl_status list_args(const dlsh_args *a) {
     return status;
 }
 
-/* Every word given must be declared. */
-static dl_status check_names(const dlsh_args *a, const dlsh_script_args *given) {
-    const char *names[64];
-    int n = 0;
-    const dlsh_value *v;
-    for (const char *name; n < 64 && (name = dlsh_arg_extra(a, n, &v)); n++) names[n] = name;
-    for (int i = 0; i < given->n; i++) {
-        char word[64], hint[512] = "the script declares: ";
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(given->words[i], "="), given->words[i]);
-        int known = 0;
-        for (int k = 0; k < n; k++) known |= !strcmp(names[k], word);
-        if (known) continue;
-        const char *near = dlsh_nearest(word, names, n);
-        if (near) snprintf(hint, sizeof hint, "did you mean %s=?", near);
-        for (int k = 0; !near && k < n; k++) {
-            size_t used = strlen(hint);
-            snprintf(hint + used, sizeof hint - used, "%s%s", k ? ", " : "", names[k]);
-        }
-        return dlsh_arg_fail(a, NULL, DL_ERR_NAME, hint, "the script has no argument '%s'", word);
+/* What the script declares, by name. */
+typedef struct declared {
+    const char *name, *text; /* the value given on the command line; NULL: none */
+    const dlsh_value *dflt;
+} declared;
+
+typedef struct declarations {
+    declared *all;
+    int n;
+    dl_names names;
+} declarations;
+
+static const char *name_at(const void *d, int i) { return ((const declarations *)d)->all[i].name; }
+
+static dl_status collect(const dlsh_args *a, declarations *d) {
+    while (dlsh_arg_extra(a, d->n, NULL)) d->n++;
+    d->all = calloc((size_t)d->n + 1, sizeof *d->all);
+    if (!d->all) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the script's arguments");
+    for (int i = 0; i < d->n; i++) {
+        d->all[i].name = dlsh_arg_extra(a, i, &d->all[i].dflt);
+        DLSH_TRY(dl_names_add(&d->names, i, name_at, d));
     }
     return DL_OK;
+}
+
+static dl_status unknown_word(const dlsh_args *a, const declarations *d, const char *given, size_t len) {
+    char hint[240];
+    char *word = strndup(given, len);
+    const char **names = malloc((size_t)(d->n + 1) * sizeof *names);
+    if (!word || !names) {
+        free(word);
+        free(names);
+        return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the script's arguments");
+    }
+    for (int i = 0; i < d->n; i++) names[i] = d->all[i].name;
+    const char *near = dlsh_nearest(word, names, d->n);
+    if (near) {
+        snprintf(hint, sizeof hint, "did you mean %s=?", near);
+    } else {
+        size_t used = (size_t)snprintf(hint, sizeof hint, "the script declares: ");
+        for (int k = 0; k < d->n && used < sizeof hint; k++) {
+            int fits = used + strlen(names[k]) + sizeof ", , ..." < sizeof hint;
+            used += (size_t)snprintf(hint + used, sizeof hint - used, "%s%s", k ? ", " : "", fits ? names[k] : "...");
+            if (!fits) break;
+        }
+    }
+    dl_status st = dlsh_arg_fail(a, NULL, DL_ERR_NAME, hint, "the script has no argument '%.200s'", word);
+    free(names);
+    free(word);
+    return st;
+}
+
+/* Every word given must be declared; of two for one name the last counts. */
+static dl_status match(const dlsh_args *a, declarations *d, const dlsh_script_args *given) {
+    for (int i = 0; i < given->n; i++) {
+        const char *word = given->words[i];
+        size_t len = strcspn(word, "=");
+        int k = dl_names_find(&d->names, word, (long)len, name_at, d);
+        if (k < 0) return unknown_word(a, d, word, len);
+        if (word[len]) d->all[k].text = word + len + 1;
+    }
+    return DL_OK;
+}
+
+static dl_status assign(const dlsh_args *a, const declared *d) {
+    dlsh_value v = as_default(*d->dflt);
+    if (d->text) {
+        dlsh_value word = dlsh_void();
+        dl_status status = convert(a, d->name, v, d->text, &word);
+        dlsh_drop(v);
+        DLSH_TRY(status);
+        v = word;
+    }
+    return dlsh_set(dlsh_arg_session(a), d->name, v);
 }
 
 static dl_status args_run(const dlsh_args *a, dlsh_value *result) {
@@ -100,21 +145,13 @@ static dl_status args_run(const dlsh_args *a, dlsh_value *result) {
     given->seen = 1;
     if (given->list) return list_args(a);
     given->wrong = 1;
-    DLSH_TRY(check_names(a, given));
-    const dlsh_value *dflt;
-    const char *name;
-    for (int i = 0; (name = dlsh_arg_extra(a, i, &dflt)); i++) {
-        dlsh_value v = as_default(*dflt);
-        const char *text = given_word(given, name);
-        if (text) {
-            dlsh_value word = dlsh_void();
-            dl_status status = convert(a, name, v, text, &word);
-            dlsh_drop(v);
-            DLSH_TRY(status);
-            v = word;
-        }
-        DLSH_TRY(dlsh_set(dlsh_arg_session(a), name, v));
-    }
+    declarations d = {0};
+    dl_status st = collect(a, &d);
+    if (!st) st = match(a, &d, given);
+    for (int i = 0; i < d.n && !st; i++) st = assign(a, &d.all[i]);
+    free(d.all);
+    dl_names_free(&d.names);
+    DLSH_TRY(st);
     given->wrong = 0;
     given->n = 0; /* a script that this one reads has its own defaults */
     return DL_OK;

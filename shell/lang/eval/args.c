@@ -398,9 +398,11 @@ const dlsh_value *dlsh_arg_at(const dlsh_args *a, const char *name, int i) {
 }
 
 const char *dlsh_arg_extra(const dlsh_args *a, int i, const dlsh_value **value) {
-    for (int k = 0; k < a->n; k++)
-        if (!a->items[k].param && !a->items[k].option && !i--) {
+    int known = i >= a->extra, seen = known ? a->extra : 0;
+    for (int k = known ? a->extra_at : 0; k < a->n; k++)
+        if (!a->items[k].param && !a->items[k].option && seen++ == i) {
             if (value) *value = &a->items[k].value;
+            ((dlsh_args *)a)->extra = i, ((dlsh_args *)a)->extra_at = k;
             return a->items[k].name;
         }
     return NULL;

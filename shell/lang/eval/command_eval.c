@@ -4,15 +4,27 @@
 
 #include "lang/eval/args.h"
 
-static dl_status gather(dlsh_args *a, const dlsh_node *k) {
+static const char *item_name(const void *a, int i) {
+    const char *name = ((const dlsh_args *)a)->items[i].name;
+    return name ? name : "";
+}
+
+/* Of few items the names are compared, of more they are looked up. */
+static int is_given(const dlsh_args *a, const dl_names *given, const char *name) {
+    if (a->items != a->few) return dl_names_find(given, name, (long)strlen(name), item_name, a) >= 0;
+    int i = 0;
+    while (i < a->n && strcmp(item_name(a, i), name) != 0) i++;
+    return i < a->n;
+}
+
+static dl_status gather(dlsh_args *a, dl_names *given, const dlsh_node *k) {
     dlsh_session *s = a->s;
     dlsh_arg_item it = {.value = dlsh_void(), .node = k->nkids ? k->kids[0] : k};
     if (k->kind == DLSH_N_OPTION) {
         it.name = k->text;
         it.option = dlsh_command_option(a->cmd, k->text, strlen(k->text));
-        for (int i = 0; i < a->n; i++)
-            if (a->items[i].name && !strcmp(a->items[i].name, k->text))
-                return dlsh_at(s, k, dlsh_fail(DL_ERR_VALUE, NULL, "option %s is given twice", k->text));
+        if (is_given(a, given, k->text))
+            return dlsh_at(s, k, dlsh_fail(DL_ERR_VALUE, NULL, "option %s is given twice", k->text));
         if (!k->nkids)
             it.value = dlsh_bool(1);
         else
@@ -24,7 +36,7 @@ static dl_status gather(dlsh_args *a, const dlsh_node *k) {
             DLSH_TRY(dlsh_eval_argument(s, k->kids[0], &it.value));
     }
     a->items[a->n++] = it;
-    return DL_OK;
+    return a->items == a->few ? DL_OK : dl_names_add(given, a->n - 1, item_name, a);
 }
 
 static dlsh_flow run_command(dlsh_session *s, const dlsh_node *top, const dlsh_node *n, int silent) {
@@ -33,8 +45,10 @@ static dlsh_flow run_command(dlsh_session *s, const dlsh_node *top, const dlsh_n
     if (tail && tail->kind == DLSH_N_COMMAND) return run_command(s, top, tail, silent);
     dlsh_args a = {.s = s, .cmd = row, .node = n, .self = dlsh_void(), .flow = DLSH_GO};
     dlsh_value result = dlsh_void();
+    dl_names given = {0};
     dl_status st = dlsh_args_reserve(&a, n->nkids);
-    for (int i = 0; i < n->nkids && !st; i++) st = gather(&a, n->kids[i]);
+    for (int i = 0; i < n->nkids && !st; i++) st = gather(&a, &given, n->kids[i]);
+    dl_names_free(&given);
     if (st) {
         for (int i = 0; i < a.n; i++) dlsh_drop(a.items[i].value);
         if (a.items != a.few) free(a.items);
