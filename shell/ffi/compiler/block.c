@@ -176,7 +176,11 @@ static void tell_warnings(dlsh_session *s, const dlsh_unit *u, const dlsh_cc_res
         dlsh_warn_at(s, last, m->hint, "C: %s", m->text);
     }
     int more = r->left_out[0];
-    if (more && last.line) dlsh_warn_at(s, last, NULL, "C: %d more warning%s", more, more == 1 ? "" : "s");
+    if (r->unread && last.line)
+        dlsh_warn_at(s, last, NULL, "C: %d more warning%s, and %zu KiB of messages that are not read", more,
+                     more == 1 ? "" : "s", (r->unread + 1023) >> 10);
+    else if (more && last.line)
+        dlsh_warn_at(s, last, NULL, "C: %d more warning%s", more, more == 1 ? "" : "s");
 }
 
 /* ---------------------------------------------------------------- compiling and loading */

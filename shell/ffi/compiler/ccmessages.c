@@ -14,6 +14,7 @@ void dlsh_cc_result_free(dlsh_cc_result *r) {
     free(r->messages);
     r->messages = NULL;
     r->nmessages = 0;
+    r->unread = 0;
     memset(r->kept, 0, sizeof r->kept);
     memset(r->left_out, 0, sizeof r->left_out);
 }

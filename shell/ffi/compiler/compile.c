@@ -280,10 +280,14 @@ static dl_status judge(build *b, int status, const dlsh_buf *said, dlsh_cc_resul
     for (int i = 0; i < r->nmessages; i++)
         if (r->messages[i].error && (!errors || !follows(&r->messages[i])) && !errors++) first = &r->messages[i];
     errors += r->left_out[1];
-    if (first && errors > 1)
-        return dlsh_fail(DL_ERR_SYNTAX, first->hint, "C: %s (and %d more error%s)", first->text, errors - 1,
-                         errors > 2 ? "s" : "");
+    if (first && (errors > 1 || r->unread))
+        return dlsh_fail(DL_ERR_SYNTAX, first->hint, "C: %s (and %d more error%s%s)", first->text, errors - 1,
+                         errors == 2 ? "" : "s", r->unread ? " in the part of the messages that is read" : "");
     if (first) return dlsh_fail(DL_ERR_SYNTAX, first->hint, "C: %s", first->text);
+    if (r->unread)
+        return dlsh_fail(DL_ERR_SYNTAX, "C flags=\"-w\" { ... } leaves the warnings out",
+                         "%s failed; its messages begin with %d KiB without an error, and %zu KiB more are not read",
+                         b->argv[0], DLSH_CC_READ >> 10, (r->unread + 1023) >> 10);
     const char *s = said->s ? said->s : "";
     if (!strncmp(s, "[]", 2)) s += 2; /* gcc had nothing to say, its assembler or linker had */
     s += strspn(s, " \n");
@@ -294,14 +298,15 @@ static dl_status judge(build *b, int status, const dlsh_buf *said, dlsh_cc_resul
 }
 
 static dl_status run_build(build *b, dlsh_cc_result *r) {
-    dlsh_buf said = {0};
+    dlsh_said said = {.most = DLSH_CC_READ};
     int status = 0;
     dl_status st = write_header(b->folder);
     if (!st) st = command_line(b);
     if (!st) st = write_source(b->job, wraps_threads(b), b->source);
     if (!st) st = dlsh_spawn_read(b->program, b->argv, 1, &said, &status);
-    if (!st) st = judge(b, status, &said, r);
-    dlsh_buf_free(&said);
+    r->unread = said.left_out;
+    if (!st) st = judge(b, status, &said.text, r);
+    dlsh_buf_free(&said.text);
     dlsh_cc_words_free(b->argv);
     return st;
 }

@@ -42,8 +42,9 @@ typedef struct dlsh_cc_result {
     dlsh_cc_message *messages; /* at most DLSH_CC_KEPT warnings and as many errors */
     int nmessages;
     int kept[2], left_out[2]; /* of warnings and of errors */
+    size_t unread;            /* bytes that the compiler said behind the first DLSH_CC_READ */
 } dlsh_cc_result;
-enum { DLSH_CC_KEPT = 20 };
+enum { DLSH_CC_KEPT = 20, DLSH_CC_READ = 256 << 10 };
 void dlsh_cc_result_free(dlsh_cc_result *r);
 
 /* The number of the text's first line as the compiler counts: 1, so that equal texts at other places need compiling

@@ -79,12 +79,12 @@ static void key_of(const char *program, char *const *argv, const char *source, i
 static void list_headers(const char *program, const char *flags, const char *path, const char *depends) {
     static const char *const only[] = {"-M", "-w", NULL};
     const char *const more[] = {"-MF", depends, path, NULL};
-    dlsh_buf said = {0};
+    dlsh_said said = {.most = 1}; /* nothing of it is used */
     int status;
     char **argv = command(only, flags);
     if (!argv || add_words(argv, more) || dlsh_spawn_read(program, argv, 0, &said, &status)) dl_error_clear();
     dlsh_cc_words_free(argv);
-    dlsh_buf_free(&said);
+    dlsh_buf_free(&said.text);
 }
 
 /* The compiler at work. What it says is kept, with the headers it read; a header that is missing may be there
@@ -95,6 +95,7 @@ static dl_status ask(const char *program, char **argv, const char *flags, const 
     char path[400], depends[400];
     int status = 0;
     size_t before = said->n;
+    dlsh_said all = {.text = *said}; /* what is asked for, of any length */
     const char *folder = dlsh_cc_folder();
     if (!folder) return dl_failed();
     snprintf(path, sizeof path, "%s/ask%d.c", folder, number);
@@ -102,7 +103,8 @@ static dl_status ask(const char *program, char **argv, const char *flags, const 
     DLSH_TRY(write_source(path, source));
     const char *const more[] = {"-MD", "-MF", depends, path, NULL};
     dl_status st = add_words(argv, more);
-    if (!st) st = dlsh_spawn_read(program, argv, errors, said, &status);
+    if (!st) st = dlsh_spawn_read(program, argv, errors, &all, &status);
+    *said = all.text;
     if (!st && said->failed) st = DL_ERR_MEMORY;
     *good = !st && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!st && *key && WIFEXITED(status)) {

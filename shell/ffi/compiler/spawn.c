@@ -41,7 +41,13 @@ static char **english(void) {
     return env;
 }
 
-dl_status dlsh_spawn_read(const char *path, char *const *argv, int errors, dlsh_buf *said, int *status) {
+static void keep(dlsh_said *said, const char *s, size_t n) {
+    size_t had = said->text.n, room = !said->most ? n : said->most > had ? said->most - had : 0;
+    dlsh_buf_add(&said->text, s, n < room ? n : room);
+    if (n > room) said->left_out += n - room;
+}
+
+dl_status dlsh_spawn_read(const char *path, char *const *argv, int errors, dlsh_said *said, int *status) {
     int out[2];
     pid_t pid;
     posix_spawn_file_actions_t files;
@@ -63,7 +69,7 @@ dl_status dlsh_spawn_read(const char *path, char *const *argv, int errors, dlsh_
     close(out[1]);
     free(env);
     for (ssize_t n; !failed && ((n = read(out[0], buf, sizeof buf)) > 0 || (n < 0 && errno == EINTR));)
-        if (n > 0) dlsh_buf_add(said, buf, (size_t)n);
+        if (n > 0) keep(said, buf, (size_t)n);
     close(out[0]);
     if (failed) return dlsh_fail(DL_ERR_IO, NULL, "%s cannot be started: %s", path, strerror(failed));
     while (waitpid(pid, status, 0) < 0 && errno == EINTR) {}
