@@ -21,7 +21,7 @@ static void add(const void *bytes, size_t n) {
 }
 
 static void add_number(uint64_t v, int bytes) {
-    for (int i = 0; i < bytes; i++) file[nfile++] = (uint8_t)(v >> 8 * i);
+    for (int i = 0; i < bytes; i++, v >>= 8) file[nfile++] = (uint8_t)v;
 }
 
 static void add_end(int n, size_t size, size_t at, size_t comment) {
