@@ -439,9 +439,7 @@ static int tell_sums(const char *cache, int which) {
         char *value = strchr(line, '\t');
         if (strncmp(line, "conv ", 5) || !value) continue;
         snprintf(value, sizeof line - (size_t)(value - line), "\tsums %d", which);
-        unsigned h = 2166136261u;
-        for (const char *p = line; *p; p++) h = (h ^ (unsigned char)*p) * 16777619u;
-        n += fprintf(to, "%s\t%08x\n", line, h) > 0;
+        n += fprintf(to, "%s\t%08x\n", line, (unsigned)dl_hash(line, (long)strlen(line))) > 0;
     }
     fclose(from), fclose(to);
     assert_int_equal(rename(fresh, name), 0);
