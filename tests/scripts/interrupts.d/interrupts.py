@@ -165,7 +165,7 @@ def presses(folder):
     told = ok = False
     for _ in range(10):
         os.write(s.fd, b"while true { x[1:] = v }\r")  # what is written in place is written wholly
-        time.sleep(0.6)
+        time.sleep(0.5 + random.random() * 0.4)  # at any moment of a write
         for _ in range(4):
             os.write(s.fd, b"\x03")
             time.sleep(0.06)  # closer ones count as one press
