@@ -227,26 +227,10 @@ static void batches_are_the_loaders(void **state) {
     dl_dataset_unref(d);
 }
 
-/* Tokens and integer targets arrive as they are, from a resident split and from the host, and train an embedding. */
 static void integers_arrive(void **state) {
     (void)state;
     NEEDS_GPU();
-    static const char token_net[] = "embedding 10 8 -> flatten -> linear %d";
-    for (int host = 0; host < 2; host++)
-        for (int classes = 0; classes < 2; classes++) {
-            char net[64];
-            snprintf(net, sizeof net, token_net, classes ? 10 : 2);
-            dl_dataset *d = tokens(150, classes);
-            dl_trainer_spec s = {.device = GPU, .loader.batch = 64, .allow_nan = 1};
-            dl_seed(7);
-            dl_trainer *t = trainer(s, net, "sgd lr=0.01", d);
-            t->resident_asked[DL_TRAIN] = host;
-            dl_seed(7);
-            assert_batches(t, d, 64, 14);
-            if (classes) assert_true(isfinite(get(t).loss));
-            dl_trainer_free(t);
-            dl_dataset_unref(d);
-        }
+    assert_integers_arrive(GPU);
 }
 
 /* ---- the same bits */

@@ -3,6 +3,7 @@
 #define TESTS_SUPPORT_TRAINING_H
 
 #include "support/tensors.h"
+#include "train/trainer.h"
 
 static inline dl_dataset *digits(const char *n) {
     const char *options[] = {"n", n, "test", "64", "seed", "5", NULL};
@@ -85,6 +86,26 @@ static inline dl_trainer_state get(dl_trainer *t) {
     dl_trainer_state s;
     dl_trainer_get(t, &s);
     return s;
+}
+
+/* Tokens and integer targets arrive as they are, from a resident split and from the host, and train an embedding. */
+static inline void assert_integers_arrive(int device) {
+    static const char token_net[] = "embedding 10 8 -> flatten -> linear %d";
+    for (int host = 0; host < 2; host++)
+        for (int classes = 0; classes < 2; classes++) {
+            char net[64];
+            snprintf(net, sizeof net, token_net, classes ? 10 : 2);
+            dl_dataset *d = tokens(150, classes);
+            dl_trainer_spec s = {.device = device, .loader.batch = 64, .allow_nan = 1};
+            dl_seed(7);
+            dl_trainer *t = trainer(s, net, "sgd lr=0.01", d);
+            t->resident_asked[DL_TRAIN] = host;
+            dl_seed(7);
+            assert_batches(t, d, 64, 14);
+            if (classes) assert_true(isfinite(get(t).loss));
+            dl_trainer_free(t);
+            dl_dataset_unref(d);
+        }
 }
 
 #endif
