@@ -227,4 +227,7 @@ static dl_status build(dlsh_session *s, const char *name, const dlsh_layer *laye
 
 static int known(const char *kind) { return dl_layer_kind(kind) != NULL; }
 
-void dlsh_nets_install(dlsh_session *s) { dlsh_set_net_builder(s, build, known); }
+void dlsh_nets_serve(dlsh_services *to) {
+    to->build_net = build;
+    to->known_layer = known;
+}

@@ -21,7 +21,7 @@ dlsh_value dlsh_net_value(dl_module *m);
 dlsh_value dlsh_optimizer_value(dl_optimizer *o);
 
 /* Lets `net` statements build nets. */
-void dlsh_nets_install(dlsh_session *s);
+void dlsh_nets_serve(dlsh_services *to);
 
 /* Hands v over: DL_OK, or the failure that a VOID stands for. */
 dl_status dlsh_give(dlsh_value v, dlsh_value *out);

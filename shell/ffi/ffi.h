@@ -19,9 +19,9 @@
 
 /* ---------------------------------------------------------------- the session's part */
 
-/* Makes `extern`, C's names and values known to a session. Once, after dlsh_session_new. */
-dl_status dlsh_ffi_install(dlsh_session *s);
-/* The names and types that were declared; NULL without dlsh_ffi_install. */
+/* Offers `extern`, C blocks, C's names and values. */
+void dlsh_ffi_serve(dlsh_services *to);
+/* The names and types that were declared; NULL in a session without these services. */
 dlsh_cspace *dlsh_c_space(dlsh_session *s);
 
 /* ---------------------------------------------------------------- libraries */
@@ -73,19 +73,6 @@ int dlsh_c_help(dlsh_session *s, const char *name, dlsh_buf *to);
  * DL_ERR_TYPE, DL_ERR_VALUE, DL_ERR_SHAPE, DL_ERR_DEVICE, DL_ERR_AUTOGRAD, what a callback failed with, what the guard
  * recorded. */
 dl_status dlsh_c_call(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args, dlsh_value *out);
-
-/* What stands around every call into C. Without one, C is called bare. */
-typedef struct dlsh_cguard {
-    /* Runs body(arg), which calls f; DL_OK, or a recorded failure when C did not come back the normal way. */
-    dl_status (*run)(void (*body)(void *), void *arg, const dlsh_cfunc *f);
-    /* C has called back into the language, and goes on in C. May be NULL. */
-    void (*callback_begin)(void);
-    void (*callback_end)(void);
-    /* body(arg) loads code of the user's, which may run some of it. DL_OK, or a recorded failure. May be NULL. */
-    dl_status (*load)(void (*body)(void *), void *arg, const char *what);
-} dlsh_cguard;
-void dlsh_c_set_guard(const dlsh_cguard *guard);
-const dlsh_cguard *dlsh_c_guard(void);
 
 /* ---------------------------------------------------------------- values in C's memory */
 

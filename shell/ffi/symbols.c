@@ -380,17 +380,12 @@ static void open_it(void *arg) {
 
 dl_status dlsh_c_open(const char *path, int flags, void **handle) {
     opening o = {path, flags, NULL};
-    const dlsh_cguard *g = dlsh_c_guard();
     const char *file = path ? strrchr(path, '/') : NULL;
     char what[160];
     int own =
         path && dlsh_cc_origin(path, &(int){0}) != NULL; /* a block's file has a name that tells nobody anything */
     snprintf(what, sizeof what, "loading %.120s", own ? "the block" : file ? file + 1 : path ? path : "the program");
-    dl_status st = DL_OK;
-    if (g && g->load)
-        st = g->load(open_it, &o, what);
-    else
-        open_it(&o);
+    dl_status st = dlsh_guard_load(open_it, &o, what);
     *handle = o.handle;
     return st;
 }
@@ -418,19 +413,26 @@ static void state_free(void *state) {
     free(st);
 }
 
-dl_status dlsh_ffi_install(dlsh_session *s) {
+static void *state_new(dlsh_session *s) {
     dlsh_cstate *st = calloc(1, sizeof *st);
-    if (!st) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a session");
-    st->s = s;
-    if (!(st->space = dlsh_cspace_new())) {
-        free(st);
-        return DL_ERR_MEMORY;
+    if (st && (st->space = dlsh_cspace_new())) {
+        st->s = s;
+        return st;
     }
-    dlsh_set_c_state(s, st, state_free, find_name);
-    dlsh_set_c_runner(s, DLSH_N_EXTERN, dlsh_c_run_extern);
-    dlsh_set_c_runner(s, DLSH_N_CBLOCK, dlsh_c_run_block);
-    dlsh_c_set_guard(&dlsh_guard);
-    dlsh_set_check(s, dlsh_guard_check);
-    dlsh_set_c_hidden(s, hidden_name);
-    return DL_OK;
+    free(st);
+    dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a session");
+    return NULL;
+}
+
+static dl_status run(dlsh_session *s, const dlsh_unit *unit, const dlsh_node *node) {
+    return (node->kind == DLSH_N_EXTERN ? dlsh_c_run_extern : dlsh_c_run_block)(s, unit, node);
+}
+
+void dlsh_ffi_serve(dlsh_services *to) {
+    to->c_open = state_new;
+    to->c_close = state_free;
+    to->c_run = run;
+    to->c_find = find_name;
+    to->c_hidden = hidden_name;
+    to->c_check = dlsh_guard_check;
 }

@@ -37,6 +37,8 @@ int dlsh_chain_value(dlsh_session *s, const char *text, size_t len, dlsh_value *
 int dlsh_kernel_command(const dlsh_options *o, const char **connection_file);
 /* The kernel's handlers of signals, instead of dlsh_signals_setup; before anything runs. */
 void dlsh_kernel_signals(void);
+/* Lets interrupts reach the statements of a session that is to serve notebooks. */
+void dlsh_kernel_serve(dlsh_services *to);
 /* Serves notebooks until they ask for the end or the launcher is gone; returns the exit status. */
 int dlsh_kernel_run(dlsh_session *s, const char *connection_file);
 

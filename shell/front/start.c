@@ -63,16 +63,15 @@ int dlsh_signals_pressed(void) { return pressed; }
 
 /* ---------------------------------------------------------------- a session */
 
-static void after_statement(void *arg) {
-    dlsh_session *s = arg;
+static void after_statement(dlsh_session *s) {
     dlsh_sink *sink = dlsh_session_sink(s);
     sink->ops->flush(sink);
     dlsh_store_warnings(s);
 }
 
 /* --echo: the statement, each of its lines marked. */
-static void echo(void *arg, const char *text, size_t n) {
-    dlsh_sink *sink = dlsh_session_sink(arg);
+static void echo(dlsh_session *s, const char *text, size_t n) {
+    dlsh_sink *sink = dlsh_session_sink(s);
     while (n) {
         const char *end = memchr(text, '\n', n);
         size_t len = end ? (size_t)(end - text) : n;
@@ -111,6 +110,18 @@ static dl_status add_families(dlsh_session *s) {
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) DLSH_TRY(dlsh_add_commands(s, families[i]));
     return DL_OK;
+}
+
+static dlsh_session *session_new(const dlsh_options *o, int notebooks) {
+    dlsh_services services = {
+        .before_statement = o->echo ? echo : NULL, .after_statement = after_statement, .keep_going = o->keep_going};
+    dlsh_nets_serve(&services);
+    dlsh_ffi_serve(&services);
+    if (notebooks) dlsh_kernel_serve(&services);
+    dlsh_session *s = dlsh_session_new(dlsh_console(), &services);
+    if (!s || !add_families(s)) return s;
+    dlsh_session_free(s);
+    return NULL;
 }
 
 /* $XDG_CONFIG_HOME/dlsh/rc.dlsh or ~/.config/dlsh/rc.dlsh; a missing one is no mistake. */
@@ -175,14 +186,8 @@ int dlsh_main(int argc, char **argv) {
         signals_setup();
     code = apply(&o);
     if (code) return code;
-    dlsh_sink *sink = dlsh_console();
-    dlsh_session *s = dlsh_session_new(sink);
-    if (!s || add_families(s)) {
-        dlsh_console_say("%s", dl_errmsg());
-        return DLSH_EXIT_ERROR;
-    }
-    dlsh_nets_install(s);
-    if (dlsh_ffi_install(s)) {
+    dlsh_session *s = session_new(&o, connection_file != NULL);
+    if (!s) {
         dlsh_console_say("%s", dl_errmsg());
         return DLSH_EXIT_ERROR;
     }
@@ -191,9 +196,6 @@ int dlsh_main(int argc, char **argv) {
         dlsh_session_free(s);
         return code;
     }
-    dlsh_set_keep_going(s, o.keep_going);
-    dlsh_set_after_statement(s, after_statement, s);
-    if (o.echo) dlsh_set_before_statement(s, echo, s);
     code = run_doors(s, &o, connection_file);
     dlsh_session_free(s);
     if (dlsh_store_close()) {

@@ -65,8 +65,8 @@ void jup_running(int on) {
 }
 
 /* The run forgets interrupts when it begins; one that came between the request and the first statement counts. */
-static void before_statement(void *arg, const char *text, size_t n) {
-    (void)arg, (void)text, (void)n;
+static void before_statement(dlsh_session *s, const char *text, size_t n) {
+    (void)s, (void)text, (void)n;
     if (GET(cell.pressed)) dlsh_interrupt();
 }
 
@@ -175,6 +175,8 @@ static void use_utf8(void) {
     if (strcmp(nl_langinfo(CODESET), "UTF-8")) setlocale(LC_CTYPE, "C.UTF-8");
 }
 
+void dlsh_kernel_serve(dlsh_services *to) { to->before_statement = before_statement; }
+
 int dlsh_kernel_run(dlsh_session *s, const char *connection_file) {
     jup_connection connection;
     if (!jup_connection_read(connection_file, &connection)) return DLSH_EXIT_USAGE;
@@ -187,7 +189,6 @@ int dlsh_kernel_run(dlsh_session *s, const char *connection_file) {
     on_exit(left, &process);
     jup.s = s;
     dlsh_session_set_sink(s, jup_sink());
-    dlsh_set_before_statement(s, before_statement, NULL);
     int code = DLSH_EXIT_OK;
     jup_request *r;
     while (!dlsh_exiting(s, &code) && (r = jup_next())) {

@@ -13,7 +13,7 @@
 static const dlsh_command *const own_tables[] = {dlsh_core_rows, dlsh_string_rows, dlsh_list_rows, dlsh_math_rows,
                                                  dlsh_tensor_rows};
 
-dlsh_session *dlsh_session_new(dlsh_sink *sink) {
+dlsh_session *dlsh_session_new(dlsh_sink *sink, const dlsh_services *services) {
     dlsh_session *s = calloc(1, sizeof *s);
     if (!s) {
         dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a session");
@@ -21,10 +21,11 @@ dlsh_session *dlsh_session_new(dlsh_sink *sink) {
     }
     s->sink = sink;
     s->names_epoch = 2;
+    if (services) s->services = *services;
     dl_status st = DL_OK;
     for (size_t i = 0; i < sizeof own_tables / sizeof *own_tables && !st; i++) st = dlsh_add_commands(s, own_tables[i]);
     s->last_slot = st ? -1 : dlsh_global_slot(s, "_");
-    if (s->last_slot < 0) {
+    if (s->last_slot < 0 || (s->services.c_open && !(s->c_state = s->services.c_open(s)))) {
         dlsh_session_free(s);
         return NULL;
     }
@@ -35,7 +36,7 @@ void dlsh_session_free(dlsh_session *s) {
     if (!s) return;
     dlsh_globals_free(s);
     dlsh_collect_all();
-    if (s->c_release) s->c_release(s->c_state);
+    if (s->c_state && s->services.c_close) s->services.c_close(s->c_state);
     dlsh_place_clear(s);
     dlsh_buf_free(&s->diag_source);
     dlsh_buf_free(&s->diag_trace);
@@ -44,27 +45,6 @@ void dlsh_session_free(dlsh_session *s) {
 
 dlsh_sink *dlsh_session_sink(const dlsh_session *s) { return s->sink; }
 void dlsh_session_set_sink(dlsh_session *s, dlsh_sink *sink) { s->sink = sink; }
-void dlsh_set_keep_going(dlsh_session *s, int on) { s->keep_going = on; }
-void dlsh_set_after_statement(dlsh_session *s, void (*fn)(void *), void *arg) {
-    s->after = fn;
-    s->after_arg = arg;
-}
-void dlsh_set_before_statement(dlsh_session *s, void (*fn)(void *, const char *, size_t), void *arg) {
-    s->before = fn;
-    s->before_arg = arg;
-}
-void dlsh_set_net_builder(dlsh_session *s, dlsh_build_net *build, dlsh_known_layer *known) {
-    s->build_net = build;
-    s->known_layer = known;
-}
-void dlsh_set_c_runner(dlsh_session *s, dlsh_kind kind, dlsh_run_c *run) {
-    *(kind == DLSH_N_EXTERN ? &s->run_extern : &s->run_cblock) = run;
-}
-void dlsh_set_c_state(dlsh_session *s, void *state, void (*release)(void *), dlsh_find_name *find) {
-    s->c_state = state;
-    s->c_release = release;
-    s->c_find = find;
-}
 void *dlsh_get_c_state(const dlsh_session *s) { return s->c_state; }
 void dlsh_set_result_silent(dlsh_session *s) { s->result_silent = 1; }
 void dlsh_set_failed_arg(dlsh_session *s, int i) { s->failed_arg = i + 1; }
@@ -79,10 +59,6 @@ int dlsh_exiting(const dlsh_session *s, int *code) {
     if (code) *code = s->exit_code;
     return s->exiting;
 }
-
-void dlsh_set_c_hidden(dlsh_session *s, const char *(*hidden)(void *state, const char *name)) { s->c_hidden = hidden; }
-
-void dlsh_set_check(dlsh_session *s, dl_status (*check)(void)) { s->check = check; }
 
 void dlsh_interrupt(void) { dl_interrupt_set(1); }
 int dlsh_interrupted(void) { return dl_interrupt_get(); }
@@ -144,19 +120,21 @@ static dl_status settle_failure(dlsh_session *s, dl_status st) {
 
 /* One top-level statement; its failure is kept and placed. */
 static dl_status run_statement(dlsh_session *s, const dlsh_node *n) {
-    if (s->before) s->before(s->before_arg, s->unit->text + n->span.start, (size_t)(n->span.end - n->span.start));
+    const dlsh_services *on = &s->services;
+    if (on->before_statement)
+        on->before_statement(s, s->unit->text + n->span.start, (size_t)(n->span.end - n->span.start));
     dlsh_flow flow = DLSH_FAILED;
-    if (s->check && s->check()) {
+    if (on->c_check && on->c_check()) {
     } else if (!dlsh_check_interrupt()) {
         flow = dlsh_exec(s, n);
-        if (s->check && s->check()) {
+        if (on->c_check && on->c_check()) {
             dlsh_place_clear(s); /* of the interruption by which it stopped the statement */
             flow = DLSH_FAILED;
         }
         if (flow != DLSH_FAILED && dlsh_check_interrupt()) flow = DLSH_FAILED; /* it came too late for the statement */
     }
     if (flow != DLSH_FAILED) {
-        if (s->after) s->after(s->after_arg);
+        if (on->after_statement) on->after_statement(s);
         return DL_OK;
     }
     dlsh_at(s, n, DL_ERR_INTERNAL);
@@ -172,9 +150,9 @@ static dl_status run_unit(dlsh_session *s, dlsh_unit *u, dlsh_value *last) {
         s->last = NULL;
         if (!st) continue;
         if (!first) first = st;
-        if (!s->keep_going || s->running > 1 || st == DL_ERR_INTERRUPT) break;
+        if (!s->services.keep_going || s->running > 1 || st == DL_ERR_INTERRUPT) break;
         dlsh_report_error(s);
-        if (s->after) s->after(s->after_arg);
+        if (s->services.after_statement) s->services.after_statement(s);
     }
     return first;
 }

@@ -9,11 +9,45 @@
 /* Bytes of a script: what has more is no text, or a device that has no end. */
 enum { DLSH_LONGEST_SCRIPT = 1 << 28 };
 
+/* ---------------------------------------------------------------- services */
+
+typedef struct dlsh_layer dlsh_layer;
+
+/* What the rooms above do for the language; each fills in its part, and the front hands all over once, when it makes
+ * the session. What is NULL is not offered. */
+typedef struct dlsh_services {
+    /* Builds a net from layers (borrowed). `text` is the source of the statement. */
+    dl_status (*build_net)(dlsh_session *s, const char *name, const dlsh_layer *layers, int n, const char *text,
+                           dlsh_value *out);
+    /* Does the builder know this kind of layer? A variable of the same name is then not looked at. */
+    int (*known_layer)(const char *kind);
+
+    /* The state of C in a new session; NULL: a recorded failure. It is closed after the variables. */
+    void *(*c_open)(dlsh_session *s);
+    void (*c_close)(void *state);
+    /* Runs an `extern` (kind EXTERN) or a C block (kind CBLOCK). */
+    dl_status (*c_run)(dlsh_session *s, const dlsh_unit *unit, const dlsh_node *node);
+    /* What a name means that is neither a variable nor built in (C's names from headers, NULL): an owned value in *out
+     * and 1, else 0; -1 when it is known but has no value, which is recorded. With *lasting = 0 it is asked for again
+     * at each use. */
+    int (*c_find)(void *state, const char *name, dlsh_value *out, int *lasting);
+    /* The prototype of a function of C whose name is a built-in's, for hints; NULL: there is none. */
+    const char *(*c_hidden)(void *state, const char *name);
+    /* Did something go wrong that no call could report? Then it is recorded, and the statement before or after which
+     * this is asked has failed. */
+    dl_status (*c_check)(void);
+
+    /* Around each top-level statement: its text before it runs; flushing after it. */
+    void (*before_statement)(dlsh_session *s, const char *text, size_t len);
+    void (*after_statement)(dlsh_session *s);
+    int keep_going; /* after a statement that failed */
+} dlsh_services;
+
 /* ---------------------------------------------------------------- life */
 
-/* The sink is borrowed. The session knows the language's own functions; the front adds the commands. NULL without
- * memory. */
-dlsh_session *dlsh_session_new(dlsh_sink *sink);
+/* The sink is borrowed, the services (NULL: none) are copied. The session knows the language's own functions; the front
+ * adds the commands. NULL: a recorded failure. */
+dlsh_session *dlsh_session_new(dlsh_sink *sink, const dlsh_services *services);
 /* Drops all variables (destroying trainers, runs, ...) and the session. */
 void dlsh_session_free(dlsh_session *s);
 /* Adds a table of rows (borrowed, must outlive the session). A second row of the same name is DL_ERR_INTERNAL. */
@@ -31,16 +65,11 @@ void dlsh_session_set_sink(dlsh_session *s, dlsh_sink *sink);
 /* ---------------------------------------------------------------- running text */
 
 /* Parses the whole text, then runs it statement by statement. `name` stands in messages: "train.dlsh", "<c>", "<3>".
- * After a failure the record is placed: dlsh_error_diag tells where. With keep_going each failing statement is reported
- * through the sink and the next one runs; the first failure's code is returned. *last, when not NULL, receives the
- * value of the last statement if it was an expression and not silenced, else VOID; the value is then not shown. */
+ * After a failure the record is placed: dlsh_error_diag tells where. With keep_going (of the services) each failing
+ * statement is reported through the sink and the next one runs; the first failure's code is returned. *last, when not
+ * NULL, receives the value of the last statement if it was an expression and not silenced, else VOID; the value is then
+ * not shown. */
 dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t len, dlsh_value *last);
-void dlsh_set_keep_going(dlsh_session *s, int on);
-/* Called after each top-level statement, for flushing; may be NULL. */
-void dlsh_set_after_statement(dlsh_session *s, void (*fn)(void *), void *arg);
-
-/* Called with the text of each top-level statement before it runs; may be NULL. */
-void dlsh_set_before_statement(dlsh_session *s, void (*fn)(void *, const char *, size_t), void *arg);
 
 /* The failure of the last dlsh_run, placed. Valid until the next run; NULL when it succeeded. */
 const dlsh_diag *dlsh_error_diag(dlsh_session *s);
@@ -136,7 +165,6 @@ const char *dlsh_nearest(const char *word, const char *const *names, int n);
  * The language evaluates a `net` statement to a tree of layers; the commands turn it into an object. Arguments of nets,
  * `repeat` counts and names of nets used as layers are already resolved where this says so. */
 
-typedef struct dlsh_layer dlsh_layer;
 struct dlsh_layer {
     const char *kind;  /* "conv", "repeat", "residual", ...; the name of the variable when `value` is set */
     const char *label; /* NULL: unnamed */
@@ -154,19 +182,10 @@ struct dlsh_layer {
     dlsh_unit *unit;       /* it stands in */
 };
 
-/* Builds a net from layers (borrowed). `text` is the source of the statement. */
-typedef dl_status dlsh_build_net(dlsh_session *s, const char *name, const dlsh_layer *layers, int n, const char *text,
-                                 dlsh_value *out);
-/* Does the builder know this kind of layer? A variable of the same name is then not looked at. */
-typedef int dlsh_known_layer(const char *kind);
-void dlsh_set_net_builder(dlsh_session *s, dlsh_build_net *build, dlsh_known_layer *known);
 /* Records a failure at a layer (arg < 0) or at one of its arguments. Returns the code. */
 dl_status dlsh_layer_fail(dlsh_session *s, const dlsh_layer *l, int arg, dl_status code, const char *hint,
                           const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
-/* Runs an `extern` (kind EXTERN) or a C block (kind CBLOCK); without a runner of its kind it is DL_ERR_UNSUPPORTED. */
-typedef dl_status dlsh_run_c(dlsh_session *s, const dlsh_unit *unit, const dlsh_node *node);
-void dlsh_set_c_runner(dlsh_session *s, dlsh_kind kind, dlsh_run_c *run);
 /* Records a failure at width bytes from byte `offset` of a unit's text (C text within it). Returns the code. */
 dl_status dlsh_fail_in_text(dlsh_session *s, const dlsh_unit *unit, int offset, int width, dl_status code,
                             const char *hint, const char *fmt, ...) __attribute__((format(printf, 7, 8)));
@@ -174,23 +193,13 @@ dl_status dlsh_fail_in_text(dlsh_session *s, const dlsh_unit *unit, int offset, 
 /* Notes where a recorded failure stands, unless that is known; returns st. */
 dl_status dlsh_place_at(dlsh_session *s, const dlsh_unit *unit, dlsh_span span, dl_status st);
 
-/* What a name means that is neither a variable nor built in (C's names from headers, NULL): an owned value in *out and
- * 1, else 0; -1 when it is known but has no value, which is recorded. With *lasting = 0 it is asked for again at each
- * use. */
-typedef int dlsh_find_name(void *state, const char *name, dlsh_value *out, int *lasting);
-/* One state, freed after the variables when the session ends. */
-void dlsh_set_c_state(dlsh_session *s, void *state, void (*release)(void *), dlsh_find_name *find);
+/* What the service c_open made; NULL without. */
 void *dlsh_get_c_state(const dlsh_session *s);
 /* The result of the call under way is not shown when it is the value of a statement: printf's count of characters. */
 void dlsh_set_result_silent(dlsh_session *s);
 /* The call that just failed did so because of its i-th argument: the message points there. */
 void dlsh_set_failed_arg(dlsh_session *s, int i);
-/* hidden(state, name): the prototype of a function of C whose name is a built-in's, for hints; NULL: there is none. */
-void dlsh_set_c_hidden(dlsh_session *s, const char *(*hidden)(void *state, const char *name));
-/* check() is asked before and after each statement whether something went wrong that no call could report; then it
- * records that, and the statement has failed. */
-void dlsh_set_check(dlsh_session *s, dl_status (*check)(void));
-/* Meanings kept from dlsh_find_name are forgotten. */
+/* Meanings kept from the service c_find are forgotten. */
 void dlsh_forget_names(dlsh_session *s);
 /* What a name means when no variable has it; VOID: nothing. Owned. */
 dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name);

@@ -72,7 +72,7 @@ static uint8_t *decode(uint32_t *w, uint32_t *h, int *channels) {
 }
 
 static void run(const char *code) {
-    dlsh_session *s = dlsh_session_new(&sink);
+    dlsh_session *s = dlsh_session_new(&sink, NULL);
     assert_int_equal(dlsh_add_commands(s, data_commands), DL_OK);
     assert_int_equal(dlsh_add_commands(s, image_commands), DL_OK);
     dl_status st = dlsh_run(s, "<c>", code, strlen(code), NULL);

@@ -15,7 +15,7 @@ static dlsh_session *s;
 
 static int open_session(void **state) {
     (void)state;
-    s = dlsh_session_new(dlsh_console());
+    s = dlsh_session_new(dlsh_console(), NULL);
     return !s || dlsh_add_commands(s, general_commands) || dlsh_add_commands(s, settings_commands);
 }
 

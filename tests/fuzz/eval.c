@@ -33,11 +33,10 @@ static void on_alarm(int sig) { (void)sig, dlsh_interrupt(); }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const struct itimerval soon = {{0, 100000}, {0, 100000}}, off = {{0, 0}, {0, 0}};
-    dlsh_session *s = dlsh_session_new(&sink);
+    dlsh_session *s = dlsh_session_new(&sink, &(dlsh_services){.keep_going = 1});
     assert(s);
     signal(SIGALRM, on_alarm);
     setitimer(ITIMER_REAL, &soon, NULL);
-    dlsh_set_keep_going(s, 1);
     dlsh_run(s, "fuzz", (const char *)data, size, NULL);
     dlsh_report_error(s);
     setitimer(ITIMER_REAL, &off, NULL);

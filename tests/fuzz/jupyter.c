@@ -128,7 +128,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     next_request = jup_request_read(signer, JUP_SHELL, frames, n, &why);
     jup_signer_free(signer);
     if (!next_request) return 0;
-    dlsh_session *session = dlsh_session_new(dlsh_console());
+    dlsh_services services = {0};
+    dlsh_kernel_serve(&services);
+    dlsh_session *session = dlsh_session_new(dlsh_console(), &services);
     assert(session);
     setitimer(ITIMER_REAL, &soon, NULL);
     dlsh_kernel_run(session, file);

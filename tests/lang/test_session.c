@@ -36,8 +36,15 @@ static dlsh_session *s;
 
 static int setup(void **state) {
     (void)state;
-    s = dlsh_session_new(&sink);
+    s = dlsh_session_new(&sink, NULL);
     return !s;
+}
+
+/* The test's session, with services. */
+static void serve(const dlsh_services *services) {
+    dlsh_session_free(s);
+    s = dlsh_session_new(&sink, services);
+    assert_non_null(s);
 }
 
 static int teardown(void **state) {
@@ -93,7 +100,7 @@ static void test_nothing_runs_after_a_syntax_error(void **state) {
 
 static void test_keep_going(void **state) {
     (void)state;
-    dlsh_set_keep_going(s, 1);
+    serve(&(dlsh_services){.keep_going = 1});
     assert_int_equal(run("1\nnothing\n2\n[][0]\n3"), DL_ERR_NAME);
     assert_string_equal(dlsh_buf_text(&told), "1\n<t>:2:1: error: no variable or function is called 'nothing'\n2\n"
                                               "<t>:4:1: error: index 0 is outside a list of 0\n3\n");
@@ -330,7 +337,8 @@ static int known(const char *kind) { return !strcmp(kind, "conv") || !strcmp(kin
 
 static void test_nets(void **state) {
     (void)state;
-    dlsh_set_net_builder(s, build, known);
+    assert_int_equal(run("net m { conv 8 }"), DL_ERR_UNSUPPORTED);
+    serve(&(dlsh_services){.build_net = build, .known_layer = known});
     assert_int_equal(run("k = 3\nfn half(x) { return x / 2 }\nrelu = 5\n"
                          "net block(c, s=1) { residual { conv c k=k } shortcut { conv c stride=s } -> relu }\n"
                          "net m { a: conv 8 k=k+0 }"),
@@ -347,6 +355,53 @@ static void test_nets(void **state) {
     assert_int_equal(run("net rec(c) { rec c }\nrec(1)"), DL_ERR_VALUE);
 }
 
+/* ---------------------------------------------------------------- services */
+
+static int c_names;
+static void *open_c(dlsh_session *ss) { return (void)ss, &c_names; }
+static void *open_nothing(dlsh_session *ss) { return (void)ss, NULL; }
+static void close_c(void *state) { dlsh_buf_printf(&told, "closed after %d\n", *(int *)state); }
+static int find_c(void *state, const char *name, dlsh_value *out, int *lasting) {
+    if (strcmp(name, "EOF")) return 0;
+    *out = dlsh_int(-++*(int *)state);
+    return !(*lasting = 0);
+}
+static dl_status run_c(dlsh_session *ss, const dlsh_unit *unit, const dlsh_node *node) {
+    (void)ss, (void)unit;
+    dlsh_buf_puts(&told, node->kind == DLSH_N_EXTERN ? "extern\n" : "block\n");
+    return DL_OK;
+}
+static dl_status check_c(void) { return c_names == 3 ? dlsh_fail(DL_ERR_CRASH, NULL, "a thread crashed") : DL_OK; }
+static void before(dlsh_session *ss, const char *text, size_t len) {
+    assert_ptr_equal(ss, s);
+    dlsh_buf_printf(&told, "<%.*s\n", (int)len, text);
+}
+static void after(dlsh_session *ss) {
+    assert_ptr_equal(ss, s);
+    dlsh_buf_puts(&told, ">\n");
+}
+
+static void test_services(void **state) {
+    (void)state;
+    assert_int_equal(run("extern \"libm.so.6\" double hypot(double x, double y)"), DL_ERR_UNSUPPORTED);
+    assert_int_equal(run("C { int x; }"), DL_ERR_UNSUPPORTED);
+    assert_int_equal(run("EOF"), DL_ERR_NAME);
+    assert_null(dlsh_session_new(&sink, &(dlsh_services){.c_open = open_nothing, .c_close = close_c}));
+    serve(&(dlsh_services){.c_open = open_c,
+                           .c_close = close_c,
+                           .c_run = run_c,
+                           .c_find = find_c,
+                           .c_check = check_c,
+                           .before_statement = before,
+                           .after_statement = after});
+    assert_ptr_equal(dlsh_get_c_state(s), &c_names);
+    assert_int_equal(run("EOF\nEOF; C { int x; }"), DL_OK);
+    assert_string_equal(dlsh_buf_text(&told), "<EOF\n-1\n>\n<EOF\n>\n<C { int x; }\nblock\n>\n");
+    assert_int_equal(run("EOF\n1"), DL_ERR_CRASH);
+    serve(NULL);
+    assert_string_equal(dlsh_buf_text(&told), "<EOF\n-3\nclosed after 3\n");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void) {
@@ -361,6 +416,7 @@ int main(void) {
                                        TEST(test_calls),
                                        TEST(test_handles),
                                        TEST(test_arguments),
-                                       TEST(test_nets)};
+                                       TEST(test_nets),
+                                       TEST(test_services)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,13 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ffi/call/guard.h"
 #include "ffi/compiler/block.h"
 #include "ffi/inside.h"
-
-static const dlsh_cguard *guard;
-
-void dlsh_c_set_guard(const dlsh_cguard *g) { guard = g; }
-const dlsh_cguard *dlsh_c_guard(void) { return guard; }
 
 /* ---------------------------------------------------------------- descriptions for libffi */
 
@@ -49,12 +45,6 @@ static dl_status prepare_varargs(const dlsh_ccall *k, ffi_cif *cif, ffi_type **t
 /* What the shell has printed comes before what C prints, also when C writes past stdio. */
 static inline void flush_before(void) {
     if (__fpending(stdout)) fflush(stdout);
-}
-
-static inline dl_status enter(void (*body)(void *), void *arg, const dlsh_cfunc *f) {
-    if (guard) return guard->run(body, arg, f);
-    body(arg);
-    return DL_OK;
 }
 
 /* ---------------------------------------------------------------- the quick ways
@@ -118,7 +108,7 @@ static int fast(dlsh_cfunc *f, const dlsh_callargs *args, dlsh_value *out, dl_st
         }
     }
     flush_before();
-    *st = enter(bodies[f->fast], &c, f);
+    *st = dlsh_guard_call(bodies[f->fast], &c, f);
     dlsh_cstate *state = dlsh_c_state(f->s);
     state->last_errno = c.err;
     if (state->callback_failed || state->foreign_thread) { /* of a kept one */
@@ -558,7 +548,7 @@ static dl_status call_out(dlsh_ccall *k, dlsh_value *out) {
     if (!st) {
         dl_error_clear();
         flush_before();
-        st = enter(go, &g, f);
+        st = dlsh_guard_call(go, &g, f);
         state->last_errno = g.err;
         touch(k);
         st = dlsh_c_callback_failure(state, st);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ffi/call/guard.h"
 #include "ffi/inside.h"
 #include "lang/parse/fn.h"
 #include "lang/eval/interp.h"
@@ -85,7 +86,6 @@ static dl_status run(closure *c, void *result, void **args) {
 static void called(ffi_cif *cif, void *result, void **args, void *user) {
     closure *c = user;
     size_t size = c->result_size;
-    const dlsh_cguard *g = dlsh_c_guard();
     (void)cif;
     if (size) memset(result, 0, size < sizeof(ffi_arg) ? sizeof(ffi_arg) : size);
     if (!c->state) return;
@@ -94,7 +94,7 @@ static void called(ffi_cif *cif, void *result, void **args, void *user) {
         return;
     }
     if (c->state->callback_failed) return;
-    if (g && g->callback_begin) g->callback_begin();
+    dlsh_guard_leave();
     if (!c->owner) {
         dlsh_fail(DL_ERR_STATE, "declare the parameter with `keep` if C calls it later",
                   "C called a callback whose call had returned");
@@ -103,7 +103,7 @@ static void called(ffi_cif *cif, void *result, void **args, void *user) {
         set_failure(c);
     }
     if (__fpending(stdout)) fflush(stdout); /* C may go on printing past stdio */
-    if (g && g->callback_end) g->callback_end();
+    dlsh_guard_enter();
 }
 
 dl_status dlsh_c_callback_failure(dlsh_cstate *st, dl_status status) {

@@ -421,14 +421,12 @@ void dlsh_guard_enter(void) {
 }
 
 /* Constructors are called code, too. */
-static dl_status load(void (*body)(void *), void *arg, const char *what) {
+dl_status dlsh_guard_load(void (*body)(void *), void *arg, const char *what) {
     SET(last_called, "a constructor");
     return dlsh_guard_run(what, body, arg);
 }
 
-static dl_status run(void (*body)(void *), void *arg, const dlsh_cfunc *f) {
+dl_status dlsh_guard_call(void (*body)(void *), void *arg, const dlsh_cfunc *f) {
     SET(last_called, dlsh_cfunc_proto(f)->name); /* lives as long as the session */
     return dlsh_guard_run(dlsh_cfunc_proto(f)->name, body, arg);
 }
-
-const dlsh_cguard dlsh_guard = {run, dlsh_guard_leave, dlsh_guard_enter, load};

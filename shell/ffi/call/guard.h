@@ -15,8 +15,9 @@ dl_status dlsh_guard_run(const char *name, void (*fn)(void *), void *arg);
 void dlsh_guard_leave(void);
 void dlsh_guard_enter(void);
 
-/* These three for calls of C in general. */
-extern const dlsh_cguard dlsh_guard;
+/* The same for body(arg), which calls f, and for one that loads code of the user's, which may run some of it. */
+dl_status dlsh_guard_call(void (*body)(void *), void *arg, const dlsh_cfunc *f);
+dl_status dlsh_guard_load(void (*body)(void *), void *arg, const char *what);
 
 /* Has a thread that C once started crashed since, while no call was under way? DL_ERR_CRASH recorded, once. */
 dl_status dlsh_guard_check(void);

@@ -218,8 +218,7 @@ static dlsh_flow exec_return(dlsh_session *s, const dlsh_node *n) {
 }
 
 static dl_status exec_c(dlsh_session *s, const dlsh_node *n) {
-    dlsh_run_c *run = n->kind == DLSH_N_EXTERN ? s->run_extern : s->run_cblock;
-    if (run) return dlsh_at(s, n, run(s, s->unit, n));
+    if (s->services.c_run) return dlsh_at(s, n, s->services.c_run(s, s->unit, n));
     return dlsh_at(s, n,
                    dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "this build cannot call C: %s",
                              n->kind == DLSH_N_EXTERN ? "extern" : "a C block"));

@@ -102,7 +102,7 @@ static dl_status unknown_name(dlsh_session *s, const char *name) {
     char hint[160] = "";
     const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
     const char *known = dlsh_foreign_name(name), *near;
-    const char *hidden = row && s->c_hidden ? s->c_hidden(s->c_state, name) : NULL;
+    const char *hidden = row && s->services.c_hidden ? s->services.c_hidden(s->c_state, name) : NULL;
     if (hidden) snprintf(hint, sizeof hint, "it hides C's function, which is C.%s: %.80s", name, hidden);
     if (row) {
         if (!hidden)
@@ -129,7 +129,8 @@ const dlsh_value *dlsh_global_value(dlsh_session *s, int slot) {
     if (g->value.type != DLSH_VOID) return &g->value;
     if (g->looked_up != 1 && g->looked_up != s->names_epoch) {
         dlsh_value v = dlsh_builtin_value(s, g->name);
-        int lasting = 1, foreign = dlsh_failed(v) && s->c_find ? s->c_find(s->c_state, g->name, &v, &lasting) : 0;
+        int lasting = 1, foreign = 0;
+        if (dlsh_failed(v) && s->services.c_find) foreign = s->services.c_find(s->c_state, g->name, &v, &lasting);
         if (foreign < 0) return NULL;
         g = &s->globals[slot];
         dlsh_drop(g->builtin);

@@ -55,24 +55,14 @@ struct dlsh_session {
     int failed;   /* the last run */
     int reported; /* its failure was shown */
 
-    int exiting, exit_code, keep_going, running;
-    void (*after)(void *);
-    void *after_arg;
-    void (*before)(void *, const char *, size_t);
-    void *before_arg;
-    dl_status (*check)(void);
+    int exiting, exit_code, running;
     dlsh_value *last;           /* of dlsh_run: receives the last expression's value */
     const dlsh_node *last_node; /* that expression; what stands inside a loop or block is shown as it comes */
-    dlsh_build_net *build_net;
-    dlsh_known_layer *known_layer;
-    dlsh_run_c *run_extern, *run_cblock;
+    dlsh_services services;
     void *c_state;
-    void (*c_release)(void *);
-    dlsh_find_name *c_find;
-    const char *(*c_hidden)(void *state, const char *name);
     int result_silent; /* the last call asked so */
     int failed_arg;    /* 1 + the argument that a call of a handle failed for; 0 none */
-    int names_epoch;   /* of what globals keep from c_find */
+    int names_epoch;   /* of what globals keep from the service c_find */
 };
 
 /* How a statement ended. */

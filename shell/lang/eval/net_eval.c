@@ -114,7 +114,7 @@ static dl_status eval_layer(dlsh_session *s, const dlsh_node *n, dlsh_layer *l, 
             DLSH_TRY(eval_layers(s, n->kids[i], &l->shortcut, &l->nshortcut, depth + 1));
         }
     }
-    if (s->known_layer && s->known_layer(n->text)) return DL_OK;
+    if (s->services.known_layer && s->services.known_layer(n->text)) return DL_OK;
     const dlsh_value *v = variable(s, n);
     return v && dlsh_callable(*v) ? use_variable(s, v, l, depth)
                                   : DL_OK; /* the builder refuses what it does not know */
@@ -139,14 +139,14 @@ static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer **o
 
 static dl_status build(dlsh_session *s, const dlsh_unit *unit, const dlsh_node *n, dlsh_layer *layers, int count,
                        dlsh_value *out) {
-    if (!s->build_net) return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "this session cannot build nets");
+    if (!s->services.build_net) return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "this session cannot build nets");
     size_t len = (size_t)(n->span.end - n->span.start);
     char *text = malloc(len + 1);
     if (!text) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
     memcpy(text, unit->text + n->span.start, len);
     text[len] = 0;
     *out = dlsh_void();
-    dl_status st = s->build_net(s, n->text, layers, count, text, out);
+    dl_status st = s->services.build_net(s, n->text, layers, count, text, out);
     free(text);
     return st;
 }
