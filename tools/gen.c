@@ -60,7 +60,7 @@ static dl_status add_families(dlsh_session *s) {
 
 static void commands_page(FILE *f) {
     dlsh_buf b = {0};
-    dlsh_session *s = dlsh_session_new(dlsh_console());
+    dlsh_session *s = dlsh_session_new(dlsh_console(), NULL);
     dl_status status = s ? add_families(s) : DL_ERR_MEMORY;
     if (!status) status = dlsh_docs_commands(s, &b);
     if (status) fprintf(stderr, "docs/commands.md: %s\n", dl_errmsg());
@@ -151,7 +151,7 @@ static void put_rows(const namelist *l, const dlsh_session *s, int functions) {
 }
 
 static void put_session(const namelist *l) {
-    dlsh_session *s = dlsh_session_new(dlsh_console());
+    dlsh_session *s = dlsh_session_new(dlsh_console(), NULL);
     if (!s || add_families(s)) fprintf(stderr, "names for highlighting: %s\n", dl_errmsg());
     begin(l, "commands");
     put_rows(l, s, 0);
