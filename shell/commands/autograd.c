@@ -44,16 +44,6 @@ static dl_status grad_run(const dlsh_args *a, dlsh_value *result) {
     return s;
 }
 
-static const dlsh_param grad_params[] = {
-    {.name = "output", .want = "tensor", .doc = "what to differentiate: one number, unless seed is given"},
-    {.name = "inputs", .want = "tensor", .flags = DLSH_VARIADIC, .doc = "tensors to differentiate by"},
-    {0}};
-static const dlsh_option grad_options[] = {
-    {"seed", DLSH_OPT_VALUE, NULL, "gradient to start from, in the shape of the output", "tensor", NULL},
-    {"retain", DLSH_OPT_BOOL, "false", "keep the history for another pass", NULL, NULL},
-    {"create_graph", DLSH_OPT_BOOL, "false", "record the pass, so that its results can be differentiated", NULL, NULL},
-    {0}};
-
 /* ---- gradcheck FN INPUT... */
 
 typedef struct subject {
@@ -206,38 +196,30 @@ static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
     return s;
 }
 
-static const dlsh_param gradcheck_params[] = {
-    {.name = "function", .kind = DLSH_ARG_EXPR, .doc = "a function, op or net from tensors to tensors"},
-    {.name = "inputs",
-     .kind = DLSH_ARG_EXPR,
-     .want = "tensor",
-     .flags = DLSH_VARIADIC,
-     .doc = "tensors to call it with; floating ones are checked, in f64; may be left out for an op made in C"},
-    {0}};
-static const dlsh_option gradcheck_options[] = {
-    {"second", DLSH_OPT_BOOL, "false", "check the gradients of the gradients too", NULL, NULL},
-    {"tol", DLSH_OPT_FLOAT, "0.0", "largest error allowed; 0: 1e-6, and 1e-5 for second derivatives", NULL, NULL},
-    {0}};
-
 const dlsh_command autograd_commands[] = {
-    {.name = "grad",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "grad(OUTPUT, INPUT, ...)",
-     .doc = "Gradients of one tensor by others, as values; no .grad is touched. With one input a tensor, else a list; "
-            "none where there is no dependence.",
-     .params = grad_params,
-     .options = grad_options,
-     .run = grad_run,
-     .examples = "x = param(2.0); y = x ** 3\ng = grad(y, x, create_graph=true); grad(g, x)"},
-    {.name = "gradcheck",
-     .flags = DLSH_ACTION | DLSH_FUNCTION,
-     .usage = "gradcheck FUNCTION INPUT ... [second] [tol=T]",
-     .doc =
-         "Compares the gradients of a function with central differences, element by element, and reports the worst. "
-         "As a function its result is a record with ok, checked, worst, tolerance, input, element, analytic, numeric.",
-     .params = gradcheck_params,
-     .options = gradcheck_options,
-     .run = gradcheck_run,
-     .examples =
-         "gradcheck tanh (randn(3, 2))\ngradcheck (fn (a, b) { return a @ b }) (randn(2, 3)) (randn(3, 2)) second"},
+    DLSH_FN_ROW(
+        "grad", grad_run, "grad(OUTPUT, INPUT, ...)",
+        "Gradients of one tensor by others, as values; no .grad is touched. With one input a tensor, else a list; "
+        "none where there is no dependence.",
+        DLSH_PARAMS({"output", .want = "tensor", .doc = "what to differentiate: one number, unless seed is given"},
+                    {"inputs", .want = "tensor", .flags = DLSH_VARIADIC, .doc = "tensors to differentiate by"}),
+        DLSH_OPTIONS({"seed", DLSH_OPT_VALUE, NULL, .doc = "gradient to start from, in the shape of the output",
+                      .want = "tensor"},
+                     {"retain", DLSH_OPT_BOOL, "false", .doc = "keep the history for another pass"},
+                     {"create_graph", DLSH_OPT_BOOL, "false",
+                      .doc = "record the pass, so that its results can be differentiated"}),
+        .examples = "x = param(2.0); y = x ** 3\ng = grad(y, x, create_graph=true); grad(g, x)"),
+    DLSH_ROW(
+        "gradcheck", DLSH_ACTION | DLSH_FUNCTION, gradcheck_run, "gradcheck FUNCTION INPUT ... [second] [tol=T]",
+        "Compares the gradients of a function with central differences, element by element, and reports the worst. "
+        "As a function its result is a record with ok, checked, worst, tolerance, input, element, analytic, numeric.",
+        DLSH_PARAMS(
+            {"function", .doc = "a function, op or net from tensors to tensors"},
+            {"inputs", .want = "tensor", .flags = DLSH_VARIADIC,
+             .doc = "tensors to call it with; floating ones are checked, in f64; may be left out for an op made in C"}),
+        DLSH_OPTIONS(
+            {"second", DLSH_OPT_BOOL, "false", .doc = "check the gradients of the gradients too"},
+            {"tol", DLSH_OPT_FLOAT, "0.0", .doc = "largest error allowed; 0: 1e-6, and 1e-5 for second derivatives"}),
+        .examples =
+            "gradcheck tanh (randn(3, 2))\ngradcheck (fn (a, b) { return a @ b }) (randn(2, 3)) (randn(3, 2)) second"),
     {0}};

@@ -109,61 +109,38 @@ static dl_status checkpoint_resume(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static const dlsh_param save_params[] = {
-    {.name = "what", .want = "net|trainer|tensor|record", .doc = "a net, a trainer, a tensor or a record of tensors"},
-    {.name = "file",
-     .kind = DLSH_ARG_WORD,
-     .doc = "its place; the ending chooses .safetensors, .npz (tensors) or .npy (one tensor)",
-     .complete = "file"},
-    {0}};
-static const dlsh_param load_params[] = {
-    {.name = "what", .want = "net|trainer|string", .doc = "what to load into; or the file alone, in quotes"},
-    {.name = "file", .kind = DLSH_ARG_WORD, .flags = DLSH_OPTIONAL, .doc = "the file", .complete = "file"},
-    {0}};
-static const dlsh_param checkpoint_params[] = {
-    {.name = "trainer", .want = "trainer", .doc = "what trains"},
-    {.name = "file", .kind = DLSH_ARG_WORD, .doc = "the checkpoint", .complete = "file"},
-    {0}};
+static const dlsh_param checkpoint_params[] = {{"trainer", .want = "trainer", .doc = "what trains"},
+                                               {"file", DLSH_ARG_WORD, .doc = "the checkpoint", .complete = "file"},
+                                               {0}};
 static const dlsh_command checkpoint_subs[] = {
-    {.name = "save",
-     .flags = DLSH_ACTION,
-     .usage = "checkpoint save TRAINER FILE",
-     .doc = "Writes all that is needed to go on exactly: weights, optimizer, random streams, place in the data.",
-     .params = checkpoint_params,
-     .run = checkpoint_save,
-     .examples = "checkpoint save t t.safetensors"},
-    {.name = "resume",
-     .flags = DLSH_ACTION,
-     .usage = "checkpoint resume TRAINER FILE",
-     .doc = "Goes on from a checkpoint with a trainer made like the one that saved it; its run is taken up again.",
-     .params = checkpoint_params,
-     .run = checkpoint_resume,
-     .examples = "checkpoint resume t t.safetensors"},
+    DLSH_ROW("save", DLSH_ACTION, checkpoint_save, "checkpoint save TRAINER FILE",
+             "Writes all that is needed to go on exactly: weights, optimizer, random streams, place in the data.",
+             .params = checkpoint_params, .examples = "checkpoint save t t.safetensors"),
+    DLSH_ROW("resume", DLSH_ACTION, checkpoint_resume, "checkpoint resume TRAINER FILE",
+             "Goes on from a checkpoint with a trainer made like the one that saved it; its run is taken up again.",
+             .params = checkpoint_params, .examples = "checkpoint resume t t.safetensors"),
     {0}};
-static const dlsh_param sub_params[] = {{.name = "what", .kind = DLSH_ARG_SUBCOMMAND, .doc = "save or resume"}, {0}};
 
 const dlsh_command checkpoint_commands[] = {
-    {.name = "save",
-     .flags = DLSH_ACTION,
-     .usage = "save VALUE FILE",
-     .doc = "Writes a net, a trainer, a tensor or a record of tensors in the format of the name: .safetensors, which a "
-            "name without an ending means, too; .npz for tensors; .npy for one. The file appears whole or not at all.",
-     .params = save_params,
-     .run = save_run,
-     .examples = "save m \"m.safetensors\""},
-    {.name = "load",
-     .flags = DLSH_ACTION | DLSH_FUNCTION,
-     .usage = "load NET|TRAINER FILE, or load(FILE)",
-     .doc = "Reads weights into a net; or gives what a file holds: a net, a record of tensors (.safetensors, .npz), an "
-            "array (.npy). The file is known by its content; a name that says otherwise is an error.",
-     .params = load_params,
-     .run = load_run,
-     .examples = "load m \"m.safetensors\"\nm = load(\"m.safetensors\")"},
-    {.name = "checkpoint",
-     .flags = DLSH_ACTION,
-     .usage = "checkpoint save|resume TRAINER FILE",
-     .doc = "Keeps the whole state of a training, and goes on from it exactly.",
-     .params = sub_params,
-     .subs = checkpoint_subs,
-     .examples = "checkpoint save t t.safetensors"},
+    DLSH_ROW(
+        "save", DLSH_ACTION, save_run, "save VALUE FILE",
+        "Writes a net, a trainer, a tensor or a record of tensors in the format of the name: .safetensors, which a "
+        "name without an ending means, too; .npz for tensors; .npy for one. The file appears whole or not at all.",
+        DLSH_PARAMS(
+            {"what", .want = "net|trainer|tensor|record", .doc = "a net, a trainer, a tensor or a record of tensors"},
+            {"file", DLSH_ARG_WORD,
+             .doc = "its place; the ending chooses .safetensors, .npz (tensors) or .npy (one tensor)",
+             .complete = "file"}),
+        .examples = "save m \"m.safetensors\""),
+    DLSH_ROW(
+        "load", DLSH_ACTION | DLSH_FUNCTION, load_run, "load NET|TRAINER FILE, or load(FILE)",
+        "Reads weights into a net; or gives what a file holds: a net, a record of tensors (.safetensors, .npz), an "
+        "array (.npy). The file is known by its content; a name that says otherwise is an error.",
+        DLSH_PARAMS({"what", .want = "net|trainer|string", .doc = "what to load into; or the file alone, in quotes"},
+                    {"file", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL, .doc = "the file", .complete = "file"}),
+        .examples = "load m \"m.safetensors\"\nm = load(\"m.safetensors\")"),
+    DLSH_ROW("checkpoint", DLSH_ACTION, NULL, "checkpoint save|resume TRAINER FILE",
+             "Keeps the whole state of a training, and goes on from it exactly.",
+             DLSH_PARAMS({"what", DLSH_ARG_SUBCOMMAND, .doc = "save or resume"}), .subs = checkpoint_subs,
+             .examples = "checkpoint save t t.safetensors"),
     {0}};

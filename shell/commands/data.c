@@ -437,18 +437,12 @@ static const dlsh_field loader_fields[] = {{"epoch", "of the next batch, from 0"
                                            {"seed", "of the order and the transforms", loader_seed, NULL},
                                            {"split", "what it deals out", loader_data, NULL},
                                            {0}};
-static const dlsh_param seek_params[] = {
-    {.name = "epoch", .want = "int", .doc = "from 0"},
-    {.name = "batch", .want = "int", .flags = DLSH_OPTIONAL, .doc = "number of the batch in the epoch"},
-    {0}};
 static const dlsh_command loader_methods[] = {
-    {.name = "seek",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "l.seek(EPOCH, BATCH)",
-     .doc = "Goes on from a batch of an epoch, exactly as if it had been reached.",
-     .params = seek_params,
-     .run = seek_run,
-     .examples = "l.seek(3)\nl.seek(3, 10)"},
+    DLSH_FN_ROW("seek", seek_run, "l.seek(EPOCH, BATCH)",
+                "Goes on from a batch of an epoch, exactly as if it had been reached.",
+                DLSH_PARAMS({"epoch", .want = "int", .doc = "from 0"}, {"batch", .want = "int", .flags = DLSH_OPTIONAL,
+                                                                        .doc = "number of the batch in the epoch"}),
+                .examples = "l.seek(3)\nl.seek(3, 10)"),
     {0}};
 
 const dlsh_class dlsh_loader_class = {.name = "loader",
@@ -588,41 +582,31 @@ static dl_status loader_run(const dlsh_args *a, dlsh_value *result) {
     return give(dlsh_new_handle(&dlsh_loader_class, l), result);
 }
 
-static const dlsh_param dataset_params[] = {
-    {.name = "kind",
-     .want = "string",
-     .complete = "dataset",
-     .doc = "mnist, fashion, idx, cifar10, csv, npy, digits, moons, spirals, blobs, xor, regression, tensor"},
-    {.name = "arguments", .flags = DLSH_VARIADIC, .doc = "what the kind needs: a path, tensors"},
-    {0}};
-static const dlsh_param loader_params[] = {
-    {.name = "data", .want = "dataset|split", .doc = "a split, d.train; of a dataset the training split"}, {0}};
-static const dlsh_option loader_options[] = {
-    {"batch", DLSH_OPT_INT, "64", "samples in a batch", NULL, NULL},
-    {"shuffle", DLSH_OPT_BOOL, "false", "a new order every epoch", NULL, NULL},
-    {"drop_last", DLSH_OPT_BOOL, "false", "leave out a last batch that is not full", NULL, NULL},
-    {"seed", DLSH_OPT_INT, NULL, "of the order and the transforms; default: the seed of the session", NULL, NULL},
-    {"transforms", DLSH_OPT_VALUE, NULL, "\"crop 4, flip\": normalize, flip, vflip, crop, shift, rotate, cutout, noise",
-     "string|list", NULL},
-    {"workers", DLSH_OPT_INT, "1", "threads; 0: batches are made when asked for", NULL, NULL},
-    {"prefetch", DLSH_OPT_INT, "4", "batches kept ready", NULL, NULL},
-    {0}};
 const dlsh_command data_commands[] = {
-    {.name = "dataset",
-     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
-     .usage = "dataset(KIND, ARGUMENTS, OPTION=VALUE, ...)",
-     .doc = "Opens or generates a dataset. It has the fields train, test, classes, names, shape, name, options and "
-            "fingerprint; `show` describes it.",
-     .params = dataset_params,
-     .run = dataset_run,
-     .examples = "d = dataset(\"mnist\", \"data/mnist\")\nd = dataset(\"digits\", n=10000, seed=1)\n"
-                 "d = dataset(\"csv\", \"iris.csv\", label=\"species\")\nd = dataset(\"tensor\", x, y)"},
-    {.name = "loader",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "loader(DATA, batch=64, shuffle=false, ...)",
-     .doc = "Deals a split out in batches x, y. The order depends on seed and epoch alone.",
-     .params = loader_params,
-     .options = loader_options,
-     .run = loader_run,
-     .examples = "for x, y in loader(d.train, batch=64, shuffle=true) { }\nl = loader(d.test, batch=100)"},
+    DLSH_ROW(
+        "dataset", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, dataset_run, "dataset(KIND, ARGUMENTS, OPTION=VALUE, ...)",
+        "Opens or generates a dataset. It has the fields train, test, classes, names, shape, name, options and "
+        "fingerprint; `show` describes it.",
+        DLSH_PARAMS(
+            {"kind", .want = "string",
+             .doc = "mnist, fashion, idx, cifar10, csv, npy, digits, moons, spirals, blobs, xor, regression, tensor",
+             .complete = "dataset"},
+            {"arguments", .flags = DLSH_VARIADIC, .doc = "what the kind needs: a path, tensors"}),
+        .examples = "d = dataset(\"mnist\", \"data/mnist\")\nd = dataset(\"digits\", n=10000, seed=1)\n"
+                    "d = dataset(\"csv\", \"iris.csv\", label=\"species\")\nd = dataset(\"tensor\", x, y)"),
+    DLSH_FN_ROW(
+        "loader", loader_run, "loader(DATA, batch=64, shuffle=false, ...)",
+        "Deals a split out in batches x, y. The order depends on seed and epoch alone.",
+        DLSH_PARAMS({"data", .want = "dataset|split", .doc = "a split, d.train; of a dataset the training split"}),
+        DLSH_OPTIONS(
+            {"batch", DLSH_OPT_INT, "64", .doc = "samples in a batch"},
+            {"shuffle", DLSH_OPT_BOOL, "false", .doc = "a new order every epoch"},
+            {"drop_last", DLSH_OPT_BOOL, "false", .doc = "leave out a last batch that is not full"},
+            {"seed", DLSH_OPT_INT, NULL, .doc = "of the order and the transforms; default: the seed of the session"},
+            {"transforms", DLSH_OPT_VALUE, NULL,
+             .doc = "\"crop 4, flip\": normalize, flip, vflip, crop, shift, rotate, cutout, noise",
+             .want = "string|list"},
+            {"workers", DLSH_OPT_INT, "1", .doc = "threads; 0: batches are made when asked for"},
+            {"prefetch", DLSH_OPT_INT, "4", .doc = "batches kept ready"}),
+        .examples = "for x, y in loader(d.train, batch=64, shuffle=true) { }\nl = loader(d.test, batch=100)"),
     {0}};

@@ -131,38 +131,22 @@ static dl_status empty_cache_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static const dlsh_param device_params[] = {{"name", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL,
-                                            "cpu, cuda or cuda:N; without it the present one is printed", "device"},
-                                           {0}};
-static const dlsh_param precision_params[] = {{"name", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL,
-                                               "f32, tf32, bf16 or f16; without it the present one is printed",
-                                               "precision"},
-                                              {0}};
-static const dlsh_param no_params[] = {{0}};
 const dlsh_command device_commands[] = {
-    {.name = "device",
-     .flags = DLSH_ACTION,
-     .usage = "device [NAME]",
-     .doc = "Chooses the device on which nets, data and new tensors live: until then a GPU if there is one.",
-     .params = device_params,
-     .run = device_run,
-     .examples = "device cpu"},
-    {.name = "precision",
-     .flags = DLSH_ACTION,
-     .usage = "precision [NAME]",
-     .doc =
-         "Chooses how f32 nets compute. f32: everything in f32. tf32: products and convolutions on a GPU round their "
-         "operands to tf32; the CPU computes as with f32. bf16, f16: products and convolutions in 16 bits, losses "
-         "and softmax in f32; weights and their gradients stay f32.",
-     .params = precision_params,
-     .run = precision_run,
-     .examples = "precision tf32\nprecision f32"},
-    {.name = "empty_cache",
-     .flags = DLSH_ACTION,
-     .usage = "empty_cache",
-     .doc = "Frees values that only hold each other, and gives memory that is kept for reuse back to the GPU's driver "
-            "and to the system.",
-     .params = no_params,
-     .run = empty_cache_run,
-     .examples = "empty_cache"},
+    DLSH_ROW("device", DLSH_ACTION, device_run, "device [NAME]",
+             "Chooses the device on which nets, data and new tensors live: until then a GPU if there is one.",
+             DLSH_PARAMS({"name", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
+                          .doc = "cpu, cuda or cuda:N; without it the present one is printed", .complete = "device"}),
+             .examples = "device cpu"),
+    DLSH_ROW(
+        "precision", DLSH_ACTION, precision_run, "precision [NAME]",
+        "Chooses how f32 nets compute. f32: everything in f32. tf32: products and convolutions on a GPU round their "
+        "operands to tf32; the CPU computes as with f32. bf16, f16: products and convolutions in 16 bits, losses "
+        "and softmax in f32; weights and their gradients stay f32.",
+        DLSH_PARAMS({"name", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
+                     .doc = "f32, tf32, bf16 or f16; without it the present one is printed", .complete = "precision"}),
+        .examples = "precision tf32\nprecision f32"),
+    DLSH_ROW("empty_cache", DLSH_ACTION, empty_cache_run, "empty_cache",
+             "Frees values that only hold each other, and gives memory that is kept for reuse back to the GPU's driver "
+             "and to the system.",
+             .examples = "empty_cache"),
     {0}};

@@ -173,60 +173,33 @@ static dl_status input_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- the table */
 
-static const dlsh_option clear_options[] = {
-    {"wait", DLSH_OPT_BOOL, NULL, "in a notebook: clear when the next thing is shown", NULL, NULL}, {0}};
-static const dlsh_param input_params[] = {{"prompt", DLSH_ARG_EXPR, "string", DLSH_OPTIONAL, "the question", NULL},
-                                          {0}};
-static const dlsh_option input_options[] = {{"secret", DLSH_OPT_BOOL, NULL, "what is typed is not shown", NULL, NULL},
-                                            {0}};
-static const dlsh_param vars_params[] = {
-    {"pattern", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL, "only names that match, as file names do: loss*", "var"}, {0}};
-static const dlsh_param show_params[] = {
-    {"thing", DLSH_ARG_STATEMENT, NULL, 0, "a value; or one of the words devices, memory, settings", "show"}, {0}};
-static const dlsh_param seed_params[] = {
-    {"n", DLSH_ARG_EXPR, "int", DLSH_OPTIONAL, "the seed; without it the present one is printed", NULL}, {0}};
-static const dlsh_param time_params[] = {{"statement", DLSH_ARG_STATEMENT, NULL, 0, "what to run", "statement"}, {0}};
 const dlsh_command general_commands[] = {
-    {.name = "vars",
-     .usage = "vars [PATTERN]",
-     .doc = "Lists the variables: type and one line about the value; of a tensor its shape, range, mean and spread.",
-     .params = vars_params,
-     .run = vars_run,
-     .examples = "vars\nvars loss*"},
-    {.name = "show",
-     .usage = "show THING",
-     .doc = "Shows a value in full: a net layer by layer, a dataset, a trainer. `show devices`, `show memory` and "
-            "`show settings` tell about those.",
-     .params = show_params,
-     .run = show_run,
-     .examples = "show m\nshow devices\nshow memory"},
-    {.name = "seed",
-     .flags = DLSH_ACTION | DLSH_FUNCTION,
-     .usage = "seed [N]",
-     .doc =
-         "Seeds the random numbers of tensors, initialisation, data and dropout. The same seed gives the same numbers.",
-     .params = seed_params,
-     .run = seed_run,
-     .examples = "seed 42"},
-    {.name = "time",
-     .usage = "time STATEMENT",
-     .doc = "Runs a statement and tells how long it took.",
-     .params = time_params,
-     .run = time_run,
-     .examples = "time x = randn(1000, 1000) @ randn(1000, 1000)"},
-    {.name = "clear",
-     .flags = DLSH_ACTION,
-     .usage = "clear [wait]",
-     .doc = "Clears the screen; in a notebook, what the cell has shown so far.",
-     .options = clear_options,
-     .run = clear_run,
-     .examples = "clear"},
-    {.name = "input",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "input([PROMPT], secret=false)",
-     .doc = "Asks the user for a line of text and returns it.",
-     .params = input_params,
-     .options = input_options,
-     .run = input_run,
-     .examples = "name = input(\"Whose run? \")"},
+    DLSH_ROW("vars", DLSH_REPORT, vars_run, "vars [PATTERN]",
+             "Lists the variables: type and one line about the value; of a tensor its shape, range, mean and spread.",
+             DLSH_PARAMS({"pattern", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
+                          .doc = "only names that match, as file names do: loss*", .complete = "var"}),
+             .examples = "vars\nvars loss*"),
+    DLSH_ROW("show", DLSH_REPORT, show_run, "show THING",
+             "Shows a value in full: a net layer by layer, a dataset, a trainer. `show devices`, `show memory` and "
+             "`show settings` tell about those.",
+             DLSH_PARAMS({"thing", DLSH_ARG_STATEMENT, .doc = "a value; or one of the words devices, memory, settings",
+                          .complete = "show"}),
+             .examples = "show m\nshow devices\nshow memory"),
+    DLSH_ROW(
+        "seed", DLSH_ACTION | DLSH_FUNCTION, seed_run, "seed [N]",
+        "Seeds the random numbers of tensors, initialisation, data and dropout. The same seed gives the same numbers.",
+        DLSH_PARAMS(
+            {"n", .want = "int", .flags = DLSH_OPTIONAL, .doc = "the seed; without it the present one is printed"}),
+        .examples = "seed 42"),
+    DLSH_ROW("time", DLSH_REPORT, time_run, "time STATEMENT", "Runs a statement and tells how long it took.",
+             DLSH_PARAMS({"statement", DLSH_ARG_STATEMENT, .doc = "what to run", .complete = "statement"}),
+             .examples = "time x = randn(1000, 1000) @ randn(1000, 1000)"),
+    DLSH_ROW("clear", DLSH_ACTION, clear_run, "clear [wait]",
+             "Clears the screen; in a notebook, what the cell has shown so far.",
+             DLSH_OPTIONS({"wait", DLSH_OPT_BOOL, NULL, .doc = "in a notebook: clear when the next thing is shown"}),
+             .examples = "clear"),
+    DLSH_FN_ROW("input", input_run, "input([PROMPT], secret=false)", "Asks the user for a line of text and returns it.",
+                DLSH_PARAMS({"prompt", .want = "string", .flags = DLSH_OPTIONAL, .doc = "the question"}),
+                DLSH_OPTIONS({"secret", DLSH_OPT_BOOL, NULL, .doc = "what is typed is not shown"}),
+                .examples = "name = input(\"Whose run? \")"),
     {0}};

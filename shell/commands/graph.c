@@ -218,19 +218,13 @@ static dl_status graph_run(const dlsh_args *a, dlsh_value *result) {
     return status;
 }
 
-static const dlsh_param graph_params[] = {
-    {.name = "what", .want = "tensor|trainer", .doc = "a tensor with a history, or a trainer: its last loss"}, {0}};
-static const dlsh_option graph_options[] = {{"max", DLSH_OPT_INT, "100", "ops shown, the newest", NULL, NULL},
-                                            {"out", DLSH_OPT_WORD, NULL, "draw into a file, NAME.svg", NULL, "file"},
-                                            {0}};
-
 const dlsh_command graph_commands[] = {
-    {.name = "graph",
-     .usage = "graph TENSOR [max=100] [out=FILE]",
-     .doc = "Draws the tape: the ops a tensor was computed by, from the result down to the leaves that need gradients, "
-            "with shapes, values of scalars and the lines that ran them. In a notebook, and with out=, a picture.",
-     .params = graph_params,
-     .options = graph_options,
-     .run = graph_run,
-     .examples = "graph loss\ngraph t\ngraph loss out=tape.svg"},
+    DLSH_ROW(
+        "graph", DLSH_REPORT, graph_run, "graph TENSOR [max=100] [out=FILE]",
+        "Draws the tape: the ops a tensor was computed by, from the result down to the leaves that need gradients, "
+        "with shapes, values of scalars and the lines that ran them. In a notebook, and with out=, a picture.",
+        DLSH_PARAMS({"what", .want = "tensor|trainer", .doc = "a tensor with a history, or a trainer: its last loss"}),
+        DLSH_OPTIONS({"max", DLSH_OPT_INT, "100", .doc = "ops shown, the newest"},
+                     {"out", DLSH_OPT_WORD, NULL, .doc = "draw into a file, NAME.svg", .complete = "file"}),
+        .examples = "graph loss\ngraph t\ngraph loss out=tape.svg"),
     {0}};

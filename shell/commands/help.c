@@ -554,15 +554,10 @@ static dl_status help_run(const dlsh_args *a, dlsh_value *result) {
     return found ? DL_OK : unknown_topic(a, topic);
 }
 
-static const dlsh_param help_params[] = {
-    {"topic", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL,
-     "a command, function, op, layer, setting, group, variable or page of the language", "topic"},
+const dlsh_command help_commands[] = {
+    DLSH_ROW("help", DLSH_REPORT, help_run, "help [TOPIC]", "Tells about a topic, or lists all of them.",
+             DLSH_PARAMS({"topic", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
+                          .doc = "a command, function, op, layer, setting, group, variable or page of the language",
+                          .complete = "topic"}),
+             .examples = "help\nhelp matmul\nhelp settings"),
     {0}};
-
-const dlsh_command help_commands[] = {{.name = "help",
-                                       .usage = "help [TOPIC]",
-                                       .doc = "Tells about a topic, or lists all of them.",
-                                       .params = help_params,
-                                       .run = help_run,
-                                       .examples = "help\nhelp matmul\nhelp settings"},
-                                      {0}};

@@ -364,26 +364,18 @@ static dl_status img_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-static const dlsh_param img_params[] = {
-    {.name = "what",
-     .want = "dataset|split|tensor",
-     .doc = "samples of a dataset, or a tensor [h, w], [c, h, w], [n, c, h, w]"},
-    {.name = "first", .want = "int", .flags = DLSH_OPTIONAL, .doc = "number of the first sample (0)"},
+const dlsh_command image_commands[] = {
+    DLSH_ROW("img", DLSH_REPORT, img_run, "img WHAT [FIRST] [n=1] [captions=LIST]",
+             "Shows pictures: samples of a dataset with their classes, or a tensor; "
+             "filters and activations with many channels as a grid. "
+             "Grey values are spread over the range they "
+             "have, NaN and Inf are red; two pixels take one character. "
+             "In a terminal, pictures wider than the window are made smaller.",
+             DLSH_PARAMS({"what", .want = "dataset|split|tensor",
+                          .doc = "samples of a dataset, or a tensor [h, w], [c, h, w], [n, c, h, w]"},
+                         {"first", .want = "int", .flags = DLSH_OPTIONAL, .doc = "number of the first sample (0)"}),
+             DLSH_OPTIONS({"n", DLSH_OPT_INT, "1", .doc = "samples shown"},
+                          {"captions", DLSH_OPT_VALUE, NULL, .doc = "texts or numbers below the pictures",
+                           .want = "list|tensor", .complete = "var"}),
+             .examples = "img d\nimg d.test 12 n=4\nimg x[0]\nimg m.conv0.weight"),
     {0}};
-static const dlsh_option img_options[] = {
-    {"n", DLSH_OPT_INT, "1", "samples shown", NULL, NULL},
-    {"captions", DLSH_OPT_VALUE, NULL, "texts or numbers below the pictures", "list|tensor", "var"},
-    {0}};
-
-const dlsh_command image_commands[] = {{.name = "img",
-                                        .usage = "img WHAT [FIRST] [n=1] [captions=LIST]",
-                                        .doc = "Shows pictures: samples of a dataset with their classes, or a tensor; "
-                                               "filters and activations with many channels as a grid. "
-                                               "Grey values are spread over the range they "
-                                               "have, NaN and Inf are red; two pixels take one character. "
-                                               "In a terminal, pictures wider than the window are made smaller.",
-                                        .params = img_params,
-                                        .options = img_options,
-                                        .run = img_run,
-                                        .examples = "img d\nimg d.test 12 n=4\nimg x[0]\nimg m.conv0.weight"},
-                                       {0}};

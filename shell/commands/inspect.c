@@ -210,29 +210,22 @@ static dl_status hist_run(const dlsh_args *a, dlsh_value *result) {
     return hist_show(a, lo, width, (int)bins, counts, &s);
 }
 
-static const dlsh_param tensor_params[] = {{"tensor", DLSH_ARG_EXPR, "tensor", 0, "what to look at", "var"}, {0}};
-static const dlsh_option hist_options[] = {
-    {"bins", DLSH_OPT_INT, "20", "number of bins", NULL, NULL},
-    {"min", DLSH_OPT_FLOAT, NULL, "start of the first bin; the smallest element when left out", NULL, NULL},
-    {"max", DLSH_OPT_FLOAT, NULL, "end of the last bin; the largest element when left out", NULL, NULL},
-    {"out", DLSH_OPT_WORD, NULL, "draw into a file: NAME.png, NAME.svg or NAME.txt", NULL, "file"},
-    {0}};
+static const dlsh_param tensor_params[] = {{"tensor", .want = "tensor", .doc = "what to look at", .complete = "var"},
+                                           {0}};
 
 const dlsh_command inspect_commands[] = {
-    {.name = "stat",
-     .flags = DLSH_REPORT | DLSH_FUNCTION,
-     .usage = "stat TENSOR",
-     .doc =
-         "Figures of a tensor: shape, mean, standard deviation, extremes, norm, zeros, NaN, Inf, and its distribution. "
-         "As a function, stat(x) gives them as a record.",
-     .params = tensor_params,
-     .run = stat_run,
-     .examples = "stat m.conv0.weight.grad\nstat(x).std"},
-    {.name = "hist",
-     .usage = "hist TENSOR [bins=20] [min=A] [max=B] [out=FILE]",
-     .doc = "Draws a histogram of the elements.",
-     .params = tensor_params,
-     .options = hist_options,
-     .run = hist_run,
-     .examples = "hist m.fc.weight bins=40\nhist x out=weights.png"},
+    DLSH_ROW(
+        "stat", DLSH_REPORT | DLSH_FUNCTION, stat_run, "stat TENSOR",
+        "Figures of a tensor: shape, mean, standard deviation, extremes, norm, zeros, NaN, Inf, and its distribution. "
+        "As a function, stat(x) gives them as a record.",
+        .params = tensor_params, .examples = "stat m.conv0.weight.grad\nstat(x).std"),
+    DLSH_ROW(
+        "hist", DLSH_REPORT, hist_run, "hist TENSOR [bins=20] [min=A] [max=B] [out=FILE]",
+        "Draws a histogram of the elements.", .params = tensor_params,
+        DLSH_OPTIONS({"bins", DLSH_OPT_INT, "20", .doc = "number of bins"},
+                     {"min", DLSH_OPT_FLOAT, NULL, .doc = "start of the first bin; the smallest element when left out"},
+                     {"max", DLSH_OPT_FLOAT, NULL, .doc = "end of the last bin; the largest element when left out"},
+                     {"out", DLSH_OPT_WORD, NULL, .doc = "draw into a file: NAME.png, NAME.svg or NAME.txt",
+                      .complete = "file"}),
+        .examples = "hist m.fc.weight bins=40\nhist x out=weights.png"),
     {0}};

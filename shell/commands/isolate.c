@@ -46,23 +46,14 @@ static dl_status isolate_run(const dlsh_args *a, dlsh_value *result) {
     return call_of(a, *dlsh_arg(a, "call"), values, count, result);
 }
 
-static const dlsh_param isolate_params[] = {
-    {.name = "call",
-     .kind = DLSH_ARG_SYNTAX,
-     .doc = "a call f(x, ...) of a C function; as isolate(f, x, ...) the function"},
-    {.name = "arguments",
-     .kind = DLSH_ARG_EXPR,
-     .flags = DLSH_VARIADIC,
-     .doc = "of the function, in isolate(f, x, ...)"},
+const dlsh_command isolate_commands[] = {
+    DLSH_ROW("isolate", DLSH_FUNCTION | DLSH_SHOW_RESULT, isolate_run,
+             "isolate F(ARGUMENT, ...), or isolate(F, ARGUMENT, ...)",
+             "Calls a C function in a helper process, so that a crash damages "
+             "nothing here. Numbers, strings and contiguous "
+             "tensors on the CPU go there; what C writes to tensors comes back.",
+             DLSH_PARAMS({"call", DLSH_ARG_SYNTAX,
+                          .doc = "a call f(x, ...) of a C function; as isolate(f, x, ...) the function"},
+                         {"arguments", .flags = DLSH_VARIADIC, .doc = "of the function, in isolate(f, x, ...)"}),
+             .examples = "isolate f(3)"),
     {0}};
-
-const dlsh_command isolate_commands[] = {{.name = "isolate",
-                                          .flags = DLSH_FUNCTION | DLSH_SHOW_RESULT,
-                                          .usage = "isolate F(ARGUMENT, ...), or isolate(F, ARGUMENT, ...)",
-                                          .doc = "Calls a C function in a helper process, so that a crash damages "
-                                                 "nothing here. Numbers, strings and contiguous "
-                                                 "tensors on the CPU go there; what C writes to tensors comes back.",
-                                          .params = isolate_params,
-                                          .run = isolate_run,
-                                          .examples = "isolate f(3)"},
-                                         {0}};

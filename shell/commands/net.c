@@ -325,62 +325,27 @@ static dl_status summary_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-static const dlsh_param to_params[] = {
-    {.name = "target", .kind = DLSH_ARG_WORD, .doc = "a dtype (f64) or a device (\"cuda\")"}, {0}};
-static const dlsh_param summary_params[] = {
-    {.name = "shape", .want = "list", .doc = "shape of one sample, [1, 28, 28]"}, {0}};
+static const dlsh_param summary_params[] = {{"shape", .want = "list", .doc = "shape of one sample, [1, 28, 28]"}, {0}};
 
 static const dlsh_command methods[] = {
-    {.name = "train",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "m.train()",
-     .doc = "Training mode: dropout and batchnorm act.",
-     .run = set_mode,
-     .data = "on"},
-    {.name = "eval", .flags = DLSH_ONLY_FUNCTION, .usage = "m.eval()", .doc = "Evaluation mode.", .run = set_mode},
-    {.name = "copy",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "m.copy()",
-     .doc = "A net of its own with the same weights.",
-     .run = copy_run},
-    {.name = "to",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "m.to(TARGET)",
-     .params = to_params,
-     .doc = "Moves the weights to a dtype or device, in place.",
-     .run = to_run,
-     .examples = "m.to(f64)"},
-    {.name = "zero_grad",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "m.zero_grad()",
-     .doc = "Forgets all gradients.",
-     .run = zero_run},
-    {.name = "parameters",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "m.parameters()",
-     .doc = "A list of the parameters; an error before they are made.",
-     .run = tensors_run},
-    {.name = "state",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "m.state()",
-     .doc = "A record of all parameters and buffers by path.",
-     .run = tensors_run,
-     .data = "record"},
-    {.name = "build",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "m.build(SHAPE)",
-     .params = summary_params,
-     .doc = "Makes the weights, unless they are there, for samples of a shape; otherwise the first input or a trainer "
-            "does.",
-     .run = build_run,
-     .examples = "m.build([1, 28, 28])"},
-    {.name = "summary",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "m.summary(SHAPE)",
-     .params = summary_params,
-     .doc = "The table of layers for samples of a shape: outputs, parameters, operations, memory.",
-     .run = summary_run,
-     .examples = "m.summary([1, 28, 28])"},
+    DLSH_FN_ROW("train", set_mode, "m.train()", "Training mode: dropout and batchnorm act.", .data = "on"),
+    DLSH_FN_ROW("eval", set_mode, "m.eval()", "Evaluation mode."),
+    DLSH_FN_ROW("copy", copy_run, "m.copy()", "A net of its own with the same weights."),
+    DLSH_FN_ROW("to", to_run, "m.to(TARGET)", "Moves the weights to a dtype or device, in place.",
+                DLSH_PARAMS({"target", DLSH_ARG_WORD, .doc = "a dtype (f64) or a device (\"cuda\")"}),
+                .examples = "m.to(f64)"),
+    DLSH_FN_ROW("zero_grad", zero_run, "m.zero_grad()", "Forgets all gradients."),
+    DLSH_FN_ROW("parameters", tensors_run, "m.parameters()",
+                "A list of the parameters; an error before they are made."),
+    DLSH_FN_ROW("state", tensors_run, "m.state()", "A record of all parameters and buffers by path.", .data = "record"),
+    DLSH_FN_ROW(
+        "build", build_run, "m.build(SHAPE)",
+        "Makes the weights, unless they are there, for samples of a shape; otherwise the first input or a trainer "
+        "does.",
+        .params = summary_params, .examples = "m.build([1, 28, 28])"),
+    DLSH_FN_ROW("summary", summary_run, "m.summary(SHAPE)",
+                "The table of layers for samples of a shape: outputs, parameters, operations, memory.",
+                .params = summary_params, .examples = "m.summary([1, 28, 28])"),
     {0}};
 
 const dlsh_class dlsh_net_class = {.name = "net",

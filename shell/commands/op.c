@@ -92,33 +92,28 @@ static dl_status op_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-static const dlsh_param op_params[] = {
-    {.name = "signature", .kind = DLSH_ARG_SYNTAX, .doc = "the op's name, its inputs, and numbers with their defaults"},
-    {0}};
-
-static const dlsh_option op_options[] = {
-    {"forward", DLSH_OPT_VALUE, NULL, "the C function that computes the results", NULL, "var"},
-    {"backward", DLSH_OPT_VALUE, NULL, "the C function that computes the gradients; without it the op has none", NULL,
-     "var"},
-    {"cuda", DLSH_OPT_VALUE, NULL, "the function of a CUDA block that computes the results on a GPU", NULL, "var"},
-    {"cuda_backward", DLSH_OPT_VALUE, NULL, "its gradients there", NULL, "var"},
-    {"shape", DLSH_OPT_VALUE, NULL,
-     "a function of the inputs and numbers that gives the sizes of the results; else the first input's", NULL, "var"},
-    {"visible", DLSH_OPT_INT, NULL, "how many results callers see; the rest serve the backward function (all)", NULL,
-     NULL},
-    {"sample", DLSH_OPT_VALUE, NULL, "sizes of inputs to check gradients with, [[5, 4], [4]]", "list", NULL},
-    {"doc", DLSH_OPT_STRING, NULL, "what it computes, for help", NULL, NULL},
-    {0}};
-
 const dlsh_command op_commands[] = {
-    {.name = "op",
-     .flags = DLSH_ACTION,
-     .usage = "op NAME(INPUT, ...[, NUMBER=DEFAULT ...]) forward=F [backward=B] ...",
-     .doc = "Makes an op from C functions: it can be called, recorded by autograd, used as a layer and checked by "
-            "gradcheck. Parameters of the functions are known by name: an input, a result, gNAME for the gradient of "
-            "either, a number, n for the number of elements, NAME_n and NAME_shape for those of a tensor.",
-     .params = op_params,
-     .options = op_options,
-     .run = op_run,
-     .examples = "op sq(x) forward=sq_f backward=sq_b"},
+    DLSH_ROW(
+        "op", DLSH_ACTION, op_run, "op NAME(INPUT, ...[, NUMBER=DEFAULT ...]) forward=F [backward=B] ...",
+        "Makes an op from C functions: it can be called, recorded by autograd, used as a layer and checked by "
+        "gradcheck. Parameters of the functions are known by name: an input, a result, gNAME for the gradient of "
+        "either, a number, n for the number of elements, NAME_n and NAME_shape for those of a tensor.",
+        DLSH_PARAMS(
+            {"signature", DLSH_ARG_SYNTAX, .doc = "the op's name, its inputs, and numbers with their defaults"}),
+        DLSH_OPTIONS(
+            {"forward", DLSH_OPT_VALUE, NULL, .doc = "the C function that computes the results", .complete = "var"},
+            {"backward", DLSH_OPT_VALUE, NULL,
+             .doc = "the C function that computes the gradients; without it the op has none", .complete = "var"},
+            {"cuda", DLSH_OPT_VALUE, NULL, .doc = "the function of a CUDA block that computes the results on a GPU",
+             .complete = "var"},
+            {"cuda_backward", DLSH_OPT_VALUE, NULL, .doc = "its gradients there", .complete = "var"},
+            {"shape", DLSH_OPT_VALUE, NULL,
+             .doc = "a function of the inputs and numbers that gives the sizes of the results; else the first input's",
+             .complete = "var"},
+            {"visible", DLSH_OPT_INT, NULL,
+             .doc = "how many results callers see; the rest serve the backward function (all)"},
+            {"sample", DLSH_OPT_VALUE, NULL, .doc = "sizes of inputs to check gradients with, [[5, 4], [4]]",
+             .want = "list"},
+            {"doc", DLSH_OPT_STRING, NULL, .doc = "what it computes, for help"}),
+        .examples = "op sq(x) forward=sq_f backward=sq_b"),
     {0}};

@@ -95,36 +95,16 @@ static dl_status group_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static const dlsh_param add_params[] = {
-    {.name = "what", .want = "net|tensor|list", .doc = "a net, a parameter or a list of parameters"}, {0}};
-static const dlsh_param group_params[] = {
-    {.name = "pattern", .kind = DLSH_ARG_WORD, .doc = "paths of parameters, \"*.bias\""}, {0}};
-
 static const dlsh_command methods[] = {
-    {.name = "step",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "o.step()",
-     .doc = "One update of all parameters that have a gradient.",
-     .run = step_run},
-    {.name = "zero_grad",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "o.zero_grad()",
-     .doc = "Forgets all gradients.",
-     .run = zero_run},
-    {.name = "add",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "o.add(WHAT)",
-     .params = add_params,
-     .doc = "Takes on parameters.",
-     .run = add_run,
-     .examples = "o.add(m)"},
-    {.name = "group",
-     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
-     .usage = "o.group(PATTERN, OPTION=VALUE...)",
-     .params = group_params,
-     .doc = "Other options for parameters whose path matches; before parameters are taken on.",
-     .run = group_run,
-     .examples = "o = adamw(lr=1e-3).group(\"*.bias\", weight_decay=0)"},
+    DLSH_FN_ROW("step", step_run, "o.step()", "One update of all parameters that have a gradient."),
+    DLSH_FN_ROW("zero_grad", zero_run, "o.zero_grad()", "Forgets all gradients."),
+    DLSH_FN_ROW("add", add_run, "o.add(WHAT)", "Takes on parameters.",
+                DLSH_PARAMS({"what", .want = "net|tensor|list", .doc = "a net, a parameter or a list of parameters"}),
+                .examples = "o.add(m)"),
+    DLSH_ROW("group", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, group_run, "o.group(PATTERN, OPTION=VALUE...)",
+             "Other options for parameters whose path matches; before parameters are taken on.",
+             DLSH_PARAMS({"pattern", DLSH_ARG_WORD, .doc = "paths of parameters, \"*.bias\""}),
+             .examples = "o = adamw(lr=1e-3).group(\"*.bias\", weight_decay=0)"),
     {0}};
 
 const dlsh_class dlsh_optimizer_class = {.name = "optimizer",
@@ -177,9 +157,7 @@ static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static const dlsh_param optimizer_params[] = {
-    {.name = "parameters",
-     .want = "net|tensor|list|float",
-     .flags = DLSH_OPTIONAL,
+    {"parameters", .want = "net|tensor|list|float", .flags = DLSH_OPTIONAL,
      .doc = "what to take on at once: a net, a parameter, a list; a trainer does it by itself. Or the rate"},
     {0}};
 
@@ -228,14 +206,6 @@ static dl_status schedule_run(const dlsh_args *a, dlsh_value *result) {
     dl_schedule_unref(s);
     return st;
 }
-
-static const dlsh_param schedule_params[] = {
-    {.name = "kind",
-     .kind = DLSH_ARG_WORD,
-     .doc = "constant, step, multistep, exponential, cosine, linear, warmup, polynomial, onecycle or plateau",
-     .complete = "constant|step|multistep|exponential|cosine|linear|warmup|polynomial|onecycle|plateau"},
-    {.name = "values", .flags = DLSH_VARIADIC, .doc = "its main arguments"},
-    {0}};
 
 /* ---------------------------------------------------------------- clip_grad_norm(...), clip_grad_value(...) */
 
@@ -289,34 +259,29 @@ static dl_status clip_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static const dlsh_param clip_params[] = {
-    {.name = "parameters", .want = "net|tensor|list", .doc = "whose gradients: a net, a parameter, a list of them"},
-    {.name = "max", .want = "float", .doc = "the limit"},
+    {"parameters", .want = "net|tensor|list", .doc = "whose gradients: a net, a parameter, a list of them"},
+    {"max", .want = "float", .doc = "the limit"},
     {0}};
 
 /* ---------------------------------------------------------------- the rows */
 
 static const dlsh_command others[] = {
-    {.name = "schedule",
-     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
-     .usage = "schedule(KIND, VALUE..., OPTION=VALUE...)",
-     .doc = "The learning rate as a function of the step, for trainer(..., schedule=...).",
-     .params = schedule_params,
-     .run = schedule_run,
-     .examples = "s = schedule(\"cosine\", 1000, warmup=50)\ns(500)"},
-    {.name = "clip_grad_norm",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "clip_grad_norm(PARAMETERS, MAX)",
-     .doc = "Scales all gradients so that their common norm is at most MAX; gives the norm they had. A trainer has "
-            "clip_norm= for it.",
-     .params = clip_params,
-     .run = clip_run,
-     .examples = "backward l\nclip_grad_norm(m, 1.0);\no.step()"},
-    {.name = "clip_grad_value",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "clip_grad_value(PARAMETERS, MAX)",
-     .doc = "Limits every element of the gradients to [-MAX, MAX]. A trainer has clip_value= for it.",
-     .params = clip_params,
-     .run = clip_run}};
+    DLSH_ROW(
+        "schedule", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, schedule_run, "schedule(KIND, VALUE..., OPTION=VALUE...)",
+        "The learning rate as a function of the step, for trainer(..., schedule=...).",
+        DLSH_PARAMS(
+            {"kind", DLSH_ARG_WORD,
+             .doc = "constant, step, multistep, exponential, cosine, linear, warmup, polynomial, onecycle or plateau",
+             .complete = "constant|step|multistep|exponential|cosine|linear|warmup|polynomial|onecycle|plateau"},
+            {"values", .flags = DLSH_VARIADIC, .doc = "its main arguments"}),
+        .examples = "s = schedule(\"cosine\", 1000, warmup=50)\ns(500)"),
+    DLSH_FN_ROW("clip_grad_norm", clip_run, "clip_grad_norm(PARAMETERS, MAX)",
+                "Scales all gradients so that their common norm is at most MAX; gives the norm they had. A trainer has "
+                "clip_norm= for it.",
+                .params = clip_params, .examples = "backward l\nclip_grad_norm(m, 1.0);\no.step()"),
+    DLSH_FN_ROW("clip_grad_value", clip_run, "clip_grad_value(PARAMETERS, MAX)",
+                "Limits every element of the gradients to [-MAX, MAX]. A trainer has clip_value= for it.",
+                .params = clip_params)};
 
 /* The optimizers' rows come from the library's table, before main. */
 enum { MAX_OPTIMIZERS = 32, OTHERS = sizeof others / sizeof *others };

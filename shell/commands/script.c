@@ -184,21 +184,12 @@ static dl_status read_run(const dlsh_args *a, dlsh_value *result) {
     return status;
 }
 
-static const dlsh_param read_params[] = {{"file", DLSH_ARG_WORD, NULL, 0, "a script", "file"}, {0}};
-
 const dlsh_command script_commands[] = {
-    {.name = "args",
-     .flags = DLSH_ACTION | DLSH_OPEN_OPTIONS,
-     .usage = "args NAME=DEFAULT ...",
-     .doc = "Declares the arguments of a script, at its top: names, defaults and, through these, types. "
-            "`dlsh FILE.dlsh NAME=VALUE` sets them, `dlsh FILE.dlsh --help` lists them.",
-     .run = args_run,
-     .examples = "args epochs=5 data=\"\" device=cpu"},
-    {.name = "read",
-     .flags = DLSH_ACTION,
-     .usage = "read FILE",
-     .doc = "Runs a script in this session.",
-     .params = read_params,
-     .run = read_run,
-     .examples = "read \"model.dlsh\""},
+    DLSH_ROW("args", DLSH_ACTION | DLSH_OPEN_OPTIONS, args_run, "args NAME=DEFAULT ...",
+             "Declares the arguments of a script, at its top: names, defaults and, through these, types. "
+             "`dlsh FILE.dlsh NAME=VALUE` sets them, `dlsh FILE.dlsh --help` lists them.",
+             .examples = "args epochs=5 data=\"\" device=cpu"),
+    DLSH_ROW("read", DLSH_ACTION, read_run, "read FILE", "Runs a script in this session.",
+             DLSH_PARAMS({"file", DLSH_ARG_WORD, .doc = "a script", .complete = "file"}),
+             .examples = "read \"model.dlsh\""),
     {0}};

@@ -179,16 +179,11 @@ static dl_status set_run(const dlsh_args *a, dlsh_value *result) {
     return status;
 }
 
-static const dlsh_param set_params[] = {
-    {"name", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL, "the setting; without it all are listed", "setting"},
-    {"value", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL, "its new value; without it the value is printed", "value"},
+const dlsh_command settings_commands[] = {
+    DLSH_ROW("set", DLSH_REPORT, set_run, "set [NAME [VALUE]]", "Changes a setting, prints one, or lists all.",
+             DLSH_PARAMS({"name", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
+                          .doc = "the setting; without it all are listed", .complete = "setting"},
+                         {"value", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
+                          .doc = "its new value; without it the value is printed", .complete = "value"}),
+             .examples = "set digits 8\nset mode json\nset"),
     {0}};
-
-const dlsh_command settings_commands[] = {{.name = "set",
-                                           .flags = DLSH_REPORT,
-                                           .usage = "set [NAME [VALUE]]",
-                                           .doc = "Changes a setting, prints one, or lists all.",
-                                           .params = set_params,
-                                           .run = set_run,
-                                           .examples = "set digits 8\nset mode json\nset"},
-                                          {0}};

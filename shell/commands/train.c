@@ -457,101 +457,62 @@ static dl_status eval_run(const dlsh_args *a, dlsh_value *result) {
 #define TRAINER                                                                                                        \
     { .name = "trainer", .want = "trainer", .doc = "what trains: trainer(net, data, ...)" }
 static const dlsh_param one_trainer[] = {TRAINER, {0}};
-static const dlsh_param step_params[] = {
-    TRAINER, {.name = "n", .want = "int", .flags = DLSH_OPTIONAL, .doc = "how many steps (1)"}, {0}};
-static const dlsh_param backward_params[] = {
-    {.name = "what", .want = "tensor|trainer", .doc = "a loss, or a trainer after forward"}, {0}};
-static const dlsh_param trainer_params[] = {{.name = "net", .want = "net", .doc = "the net to train"},
-                                            {.name = "data", .want = "dataset", .doc = "what to train it on"},
-                                            {0}};
-
-static const dlsh_option trainer_options[] = {
-    {"opt", DLSH_OPT_VALUE, NULL, "optimizer (adam(lr=1e-3))", NULL, NULL},
-    {"batch", DLSH_OPT_INT, "64", "samples in a batch", NULL, NULL},
-    {"loss", DLSH_OPT_VALUE, NULL,
-     "loss of output and target: an op or a function (cross_entropy for classes, else mse_loss)", NULL, NULL},
-    {"name", DLSH_OPT_STRING, NULL, "name of the run", NULL, NULL},
-    {"schedule", DLSH_OPT_VALUE, NULL, "learning rate over time: schedule(...), or a function of the step", NULL, NULL},
-    {"accumulate", DLSH_OPT_INT, "1", "batches to a step", NULL, NULL},
-    {"clip_norm", DLSH_OPT_FLOAT, "0", "limit of the gradient's norm (0: none)", NULL, NULL},
-    {"clip_value", DLSH_OPT_FLOAT, "0", "limit of each element of the gradient (0: none)", NULL, NULL},
-    {"ema", DLSH_OPT_FLOAT, "0", "decay of averaged weights, which eval uses (0: none)", NULL, NULL},
-    {"shuffle", DLSH_OPT_BOOL, "true", "a new order every epoch", NULL, NULL},
-    {"drop_last", DLSH_OPT_BOOL, "false", "leave out a last batch that is not full", NULL, NULL},
-    {"transforms", DLSH_OPT_STRING, NULL, "changes to samples as they are loaded, \"crop 4, flip\"", NULL, NULL},
-    {"workers", DLSH_OPT_INT, "0", "threads that make batches (0: one; -1: none)", NULL, NULL},
-    {"eval_every", DLSH_OPT_INT, "1", "epochs of train between evaluations (0: none)", NULL, NULL},
-    {"allow_nan", DLSH_OPT_BOOL, "false", "go on when the loss is not finite", NULL, NULL},
-    DLSH_RUN_OPTIONS,
-    {0}};
-static const dlsh_option backward_options[] = {
-    {"seed", DLSH_OPT_VALUE, NULL, "gradient to start from, in the shape of the tensor", "tensor", NULL},
-    {"retain", DLSH_OPT_BOOL, "false", "keep the history for another pass", NULL, NULL},
-    {"create_graph", DLSH_OPT_BOOL, "false", "record the pass itself", NULL, NULL},
-    {0}};
-static const dlsh_option train_options[] = {
-    {"epochs", DLSH_OPT_INT, NULL, "passes through the training split", NULL, NULL},
-    {"steps", DLSH_OPT_INT, NULL, "or a number of steps", NULL, NULL},
-    {0}};
-static const dlsh_option eval_options[] = {{"split", DLSH_OPT_WORD, "test", "which samples", NULL, "test|train"}, {0}};
 
 const dlsh_command train_commands[] = {
-    {.name = "trainer",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "trainer(NET, DATA, opt=adam(), batch=64, ...)",
-     .doc =
-         "Joins a net, a dataset, an optimizer and a loss. Its first step opens a run, which ends when the trainer is "
-         "replaced or the session ends.",
-     .params = trainer_params,
-     .options = trainer_options,
-     .run = trainer_run,
-     .examples = "t = trainer(m, d, opt=sgd(lr=0.1), batch=64, name=\"first\")"},
-    {.name = "step",
-     .flags = DLSH_ACTION | DLSH_FUNCTION,
-     .usage = "step TRAINER [N]",
-     .doc = "Runs N training steps (1) and prints loss, accuracy, rate and gradient norm of the last.",
-     .params = step_params,
-     .run = step_run,
-     .examples = "step t\nstep t 100"},
-    {.name = "forward",
-     .flags = DLSH_ACTION | DLSH_FUNCTION,
-     .usage = "forward TRAINER",
-     .doc = "First part of a step: takes the next batch, zeroes the gradients, computes output and loss.",
-     .params = one_trainer,
-     .run = forward_run,
-     .examples = "forward t"},
-    {.name = "backward",
-     .flags = DLSH_ACTION | DLSH_FUNCTION,
-     .usage = "backward TENSOR|TRAINER",
-     .doc =
-         "Adds the gradients of a loss to the .grad of every parameter it depends on; of a trainer, its second part of "
-         "a step.",
-     .params = backward_params,
-     .options = backward_options,
-     .run = backward_run,
-     .examples = "backward l\nbackward t"},
-    {.name = "update",
-     .flags = DLSH_ACTION | DLSH_FUNCTION,
-     .usage = "update TRAINER",
-     .doc = "Third part of a step: limits the gradients, sets the rate, changes the weights, records the metrics.",
-     .params = one_trainer,
-     .run = update_run,
-     .examples = "update t"},
-    {.name = "train",
-     .flags = DLSH_ACTION | DLSH_FUNCTION,
-     .usage = "train TRAINER epochs=N | steps=N",
-     .doc =
-         "Trains, with a line of progress an epoch, and evaluates the test split after each. Ctrl-C finishes the step.",
-     .params = one_trainer,
-     .options = train_options,
-     .run = train_run,
-     .examples = "train t epochs=2\ntrain t steps=100"},
-    {.name = "eval",
-     .flags = DLSH_ACTION | DLSH_FUNCTION | DLSH_SHOW_RESULT,
-     .usage = "eval TRAINER [split=test]",
-     .doc = "Loss and accuracy over a split, in evaluation mode, as a record.",
-     .params = one_trainer,
-     .options = eval_options,
-     .run = eval_run,
-     .examples = "eval t\nr = eval(t)"},
+    DLSH_FN_ROW(
+        "trainer", trainer_run, "trainer(NET, DATA, opt=adam(), batch=64, ...)",
+        "Joins a net, a dataset, an optimizer and a loss. Its first step opens a run, which ends when the trainer is "
+        "replaced or the session ends.",
+        DLSH_PARAMS({"net", .want = "net", .doc = "the net to train"},
+                    {"data", .want = "dataset", .doc = "what to train it on"}),
+        DLSH_OPTIONS(
+            {"opt", DLSH_OPT_VALUE, NULL, .doc = "optimizer (adam(lr=1e-3))"},
+            {"batch", DLSH_OPT_INT, "64", .doc = "samples in a batch"},
+            {"loss", DLSH_OPT_VALUE, NULL,
+             .doc = "loss of output and target: an op or a function (cross_entropy for classes, else mse_loss)"},
+            {"name", DLSH_OPT_STRING, NULL, .doc = "name of the run"},
+            {"schedule", DLSH_OPT_VALUE, NULL,
+             .doc = "learning rate over time: schedule(...), or a function of the step"},
+            {"accumulate", DLSH_OPT_INT, "1", .doc = "batches to a step"},
+            {"clip_norm", DLSH_OPT_FLOAT, "0", .doc = "limit of the gradient's norm (0: none)"},
+            {"clip_value", DLSH_OPT_FLOAT, "0", .doc = "limit of each element of the gradient (0: none)"},
+            {"ema", DLSH_OPT_FLOAT, "0", .doc = "decay of averaged weights, which eval uses (0: none)"},
+            {"shuffle", DLSH_OPT_BOOL, "true", .doc = "a new order every epoch"},
+            {"drop_last", DLSH_OPT_BOOL, "false", .doc = "leave out a last batch that is not full"},
+            {"transforms", DLSH_OPT_STRING, NULL, .doc = "changes to samples as they are loaded, \"crop 4, flip\""},
+            {"workers", DLSH_OPT_INT, "0", .doc = "threads that make batches (0: one; -1: none)"},
+            {"eval_every", DLSH_OPT_INT, "1", .doc = "epochs of train between evaluations (0: none)"},
+            {"allow_nan", DLSH_OPT_BOOL, "false", .doc = "go on when the loss is not finite"}, DLSH_RUN_OPTIONS),
+        .examples = "t = trainer(m, d, opt=sgd(lr=0.1), batch=64, name=\"first\")"),
+    DLSH_ROW("step", DLSH_ACTION | DLSH_FUNCTION, step_run, "step TRAINER [N]",
+             "Runs N training steps (1) and prints loss, accuracy, rate and gradient norm of the last.",
+             DLSH_PARAMS(TRAINER, {"n", .want = "int", .flags = DLSH_OPTIONAL, .doc = "how many steps (1)"}),
+             .examples = "step t\nstep t 100"),
+    DLSH_ROW("forward", DLSH_ACTION | DLSH_FUNCTION, forward_run, "forward TRAINER",
+             "First part of a step: takes the next batch, zeroes the gradients, computes output and loss.",
+             .params = one_trainer, .examples = "forward t"),
+    DLSH_ROW(
+        "backward", DLSH_ACTION | DLSH_FUNCTION, backward_run, "backward TENSOR|TRAINER",
+        "Adds the gradients of a loss to the .grad of every parameter it depends on; of a trainer, its second part of "
+        "a step.",
+        DLSH_PARAMS({"what", .want = "tensor|trainer", .doc = "a loss, or a trainer after forward"}),
+        DLSH_OPTIONS({"seed", DLSH_OPT_VALUE, NULL, .doc = "gradient to start from, in the shape of the tensor",
+                      .want = "tensor"},
+                     {"retain", DLSH_OPT_BOOL, "false", .doc = "keep the history for another pass"},
+                     {"create_graph", DLSH_OPT_BOOL, "false", .doc = "record the pass itself"}),
+        .examples = "backward l\nbackward t"),
+    DLSH_ROW("update", DLSH_ACTION | DLSH_FUNCTION, update_run, "update TRAINER",
+             "Third part of a step: limits the gradients, sets the rate, changes the weights, records the metrics.",
+             .params = one_trainer, .examples = "update t"),
+    DLSH_ROW(
+        "train", DLSH_ACTION | DLSH_FUNCTION, train_run, "train TRAINER epochs=N | steps=N",
+        "Trains, with a line of progress an epoch, and evaluates the test split after each. Ctrl-C finishes the step.",
+        .params = one_trainer,
+        DLSH_OPTIONS({"epochs", DLSH_OPT_INT, NULL, .doc = "passes through the training split"},
+                     {"steps", DLSH_OPT_INT, NULL, .doc = "or a number of steps"}),
+        .examples = "train t epochs=2\ntrain t steps=100"),
+    DLSH_ROW("eval", DLSH_ACTION | DLSH_FUNCTION | DLSH_SHOW_RESULT, eval_run, "eval TRAINER [split=test]",
+             "Loss and accuracy over a split, in evaluation mode, as a record.", .params = one_trainer,
+             DLSH_OPTIONS({"split", DLSH_OPT_WORD, "test", .doc = "which samples", .complete = "test|train"}),
+             .examples = "eval t\nr = eval(t)"),
     {0}};

@@ -4,9 +4,11 @@
  * A family of commands is one file, shell/commands/FAMILY.c, ending in
  *
  *     const dlsh_command FAMILY_commands[] = {
- *         {.name = "step", .flags = DLSH_ACTION | DLSH_FUNCTION,
- *          .usage = "step TRAINER [N]", .doc = "Runs N training steps (1) and prints loss, rate and gradient norm.",
- *          .params = step_params, .run = step_run, .examples = "step t\nstep t 100"},
+ *         DLSH_ROW("step", DLSH_ACTION | DLSH_FUNCTION, step_run, "step TRAINER [N]",
+ *                  "Runs N training steps (1) and prints loss, rate and gradient norm.",
+ *                  DLSH_PARAMS({"trainer", .want = "trainer", .doc = "what trains"},
+ *                              {"n", .want = "int", .flags = DLSH_OPTIONAL, .doc = "how many steps (1)"}),
+ *                  .examples = "step t\nstep t 100"),
  *         {0}};
  *
  * and one line in shell/commands/families.def. The row alone makes it known to parser, help and completion. A row with
@@ -102,6 +104,20 @@ struct dlsh_command {
     const char *examples;       /* one a line */
     const void *data;           /* for families that serve several rows with one function: dlsh_arg_data(args) */
 };
+
+/* A row of the table, and one that is a function only; fields behind `doc` are given by name. Parameters and options
+ * that belong to one row alone are written in it. */
+#define DLSH_ROW(name_, flags_, run_, usage_, doc_, ...)                                                               \
+    { .name = name_, .flags = flags_, .run = run_, .usage = usage_, .doc = doc_, __VA_ARGS__ }
+#define DLSH_FN_ROW(name_, run_, usage_, doc_, ...) DLSH_ROW(name_, DLSH_ONLY_FUNCTION, run_, usage_, doc_, __VA_ARGS__)
+#define DLSH_PARAMS(...)                                                                                               \
+    .params = (const dlsh_param[]) {                                                                                   \
+        __VA_ARGS__, { 0 }                                                                                             \
+    }
+#define DLSH_OPTIONS(...)                                                                                              \
+    .options = (const dlsh_option[]) {                                                                                 \
+        __VA_ARGS__, { 0 }                                                                                             \
+    }
 
 /* ---------------------------------------------------------------- reading arguments
  * `name` is a parameter or option of the row. A name that is in neither is a defect and fails an assertion. Results are

@@ -598,136 +598,76 @@ static dl_status export_run(const dlsh_args *a, dlsh_value *result) {
         "experiment", DLSH_OPT_WORD, NULL, "only runs of this experiment", NULL, NULL                                  \
     }
 
-static const dlsh_option runs_options[] = {
-    FILTERS,
-    {"sort", DLSH_OPT_WORD, NULL, "a column, parameter or metric; -NAME: the largest first. Newest first when left out",
-     NULL, "metric"},
-    {"limit", DLSH_OPT_INT, "20", "at most so many; 0: all", NULL, NULL},
-    {"deleted", DLSH_OPT_BOOL, "false", "list the deleted runs instead", NULL, NULL},
-    {0}};
-static const dlsh_option best_options[] = {
-    FILTERS, {"limit", DLSH_OPT_INT, "1", "so many of the best; 0: all", NULL, NULL}, {0}};
-static const dlsh_option compare_options[] = {
-    {"all", DLSH_OPT_BOOL, "false", "parameters that are the same, too", NULL, NULL}, {0}};
-static const dlsh_option tag_options[] = {{"remove", DLSH_OPT_BOOL, "false", "take the tags away", NULL, NULL}, {0}};
-static const dlsh_option show_options[] = {
-    {"script", DLSH_OPT_BOOL, "false", "print the text of the script instead", NULL, NULL},
-    {"text", DLSH_OPT_BOOL, "false", "print the text of the model instead", NULL, NULL},
-    {0}};
-
-static const dlsh_param one_run[] = {{"run", DLSH_ARG_WORD, NULL, 0, "a run: its id, name, or last", "run"}, {0}};
-static const dlsh_param some_runs[] = {{"runs", DLSH_ARG_WORD, NULL, DLSH_VARIADIC, "runs: ids, names, or last", "run"},
-                                       {0}};
-static const dlsh_param rename_params[] = {
-    {"run", DLSH_ARG_WORD, NULL, 0, "a run", "run"}, {"name", DLSH_ARG_WORD, NULL, 0, "its new name", NULL}, {0}};
-static const dlsh_param best_params[] = {
-    {"metric", DLSH_ARG_WORD, NULL, 0, "a metric: test/acc; bare loss is train/loss", "metric"},
-    {"which", DLSH_ARG_WORD, NULL, DLSH_OPTIONAL, "min or max, where the metric's name does not tell", "min|max"},
-    {0}};
-static const dlsh_param sql_params[] = {{"query", DLSH_ARG_EXPR, "string", 0, "one statement that reads", NULL}, {0}};
-static const dlsh_param tag_params[] = {{"run", DLSH_ARG_WORD, NULL, 0, "a run", "run"},
-                                        {"tags", DLSH_ARG_WORD, NULL, DLSH_VARIADIC, "words to mark it with", NULL},
-                                        {0}};
-static const dlsh_param note_params[] = {{"run", DLSH_ARG_WORD, NULL, 0, "a run", "run"},
-                                         {"text", DLSH_ARG_WORD, NULL, 0, "what is to be remembered, in quotes", NULL},
-                                         {0}};
-static const dlsh_param export_params[] = {
-    {"file", DLSH_ARG_WORD, NULL, 0, "where to write: NAME.csv, or NAME.jsonl", "file"},
-    {"runs", DLSH_ARG_WORD, NULL, DLSH_VARIADIC, "runs; all when left out", "run"},
-    {0}};
-static const dlsh_param subcommand_params[] = {{"action", DLSH_ARG_SUBCOMMAND, NULL, 0, "what to do", NULL}, {0}};
+static const dlsh_param some_runs[] = {
+    {"runs", DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .doc = "runs: ids, names, or last", .complete = "run"}, {0}};
 
 static const int hide = 1, unhide = 0;
 static const dlsh_command run_subs[] = {
-    {.name = "show",
-     .usage = "run show RUN [script] [text]",
-     .doc = "Everything recorded about a run.",
-     .params = one_run,
-     .options = show_options,
-     .run = run_show},
-    {.name = "delete",
-     .flags = DLSH_ACTION,
-     .usage = "run delete RUN ...",
-     .doc = "Hides runs from all lists. Nothing is erased: run restore brings them back.",
-     .params = some_runs,
-     .run = run_delete,
-     .data = &hide},
-    {.name = "restore",
-     .flags = DLSH_ACTION,
-     .usage = "run restore RUN ...",
-     .doc = "Shows deleted runs again, by their ids.",
-     .params = some_runs,
-     .run = run_delete,
-     .data = &unhide},
-    {.name = "rename",
-     .flags = DLSH_ACTION,
-     .usage = "run rename RUN NAME",
-     .doc = "Gives a run another name.",
-     .params = rename_params,
-     .run = run_rename},
+    DLSH_ROW("show", DLSH_REPORT, run_show, "run show RUN [script] [text]", "Everything recorded about a run.",
+             DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run: its id, name, or last", .complete = "run"}),
+             DLSH_OPTIONS({"script", DLSH_OPT_BOOL, "false", .doc = "print the text of the script instead"},
+                          {"text", DLSH_OPT_BOOL, "false", .doc = "print the text of the model instead"})),
+    DLSH_ROW("delete", DLSH_ACTION, run_delete, "run delete RUN ...",
+             "Hides runs from all lists. Nothing is erased: run restore brings them back.", .params = some_runs,
+             .data = &hide),
+    DLSH_ROW("restore", DLSH_ACTION, run_delete, "run restore RUN ...", "Shows deleted runs again, by their ids.",
+             .params = some_runs, .data = &unhide),
+    DLSH_ROW("rename", DLSH_ACTION, run_rename, "run rename RUN NAME", "Gives a run another name.",
+             DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run", .complete = "run"},
+                         {"name", DLSH_ARG_WORD, .doc = "its new name"})),
     {0}};
 
 const dlsh_command history_commands[] = {
-    {.name = "runs",
-     .flags = DLSH_REPORT | DLSH_FUNCTION,
-     .usage = "runs [status=S] [tag=T] [where=\"...\"] [sort=NAME] [limit=20]",
-     .doc = "Lists runs, the newest first. As a function, runs(tag=\"cnn\") gives a list of records.",
-     .options = runs_options,
-     .run = dlsh_runs_run,
-     .examples = "runs\nruns status=finished sort=-test/acc limit=5\nruns where=\"lr > 0.001 and test/acc > 0.9\""},
-    {.name = "run",
-     .usage = "run show|delete|restore|rename RUN",
-     .doc = "Shows, hides or renames one run.",
-     .params = subcommand_params,
-     .subs = run_subs,
-     .examples = "run show last\nrun delete 3"},
-    {.name = "compare",
-     .usage = "compare RUN RUN ... [all]",
-     .doc = "Puts runs beside each other: the parameters that differ, then first, last, smallest and largest value of "
-            "every metric.",
-     .params = some_runs,
-     .options = compare_options,
-     .run = dlsh_compare_run,
-     .examples = "compare 3 5\ncompare first second all"},
-    {.name = "best",
-     .flags = DLSH_REPORT | DLSH_FUNCTION,
-     .usage = "best METRIC [min|max] [limit=1]",
-     .doc =
-         "The run with the best value of a metric. Accuracies go up, losses down; min and max override. As a function, "
-         "best(\"test/acc\") gives a record, with limit= a list of them.",
-     .params = best_params,
-     .options = best_options,
-     .run = best_run,
-     .examples = "best test/acc\nbest loss limit=5"},
-    {.name = "sql",
-     .flags = DLSH_REPORT | DLSH_FUNCTION,
-     .usage = "sql \"select ...\"",
-     .doc = "Reads the experiment database by SQL: tables run, param, tag, series, event, artifact, sweep and the view "
-            "metrics(run, key, step, ts, value). As a function, sql(\"...\") gives a list of records.",
-     .params = sql_params,
-     .run = sql_run,
-     .examples = "sql \"select key, value from param where run_id = 3\""},
-    {.name = "tag",
-     .flags = DLSH_ACTION,
-     .usage = "tag RUN TAG ... [remove]",
-     .doc = "Marks a run with words.",
-     .params = tag_params,
-     .options = tag_options,
-     .run = tag_run,
-     .examples = "tag last good baseline"},
-    {.name = "note",
-     .flags = DLSH_ACTION,
-     .usage = "note RUN \"TEXT\"",
-     .doc = "Writes a note to a run.",
-     .params = note_params,
-     .run = note_run,
-     .examples = "note 3 \"learning rate too high\""},
-    {.name = "export",
-     .flags = DLSH_ACTION,
-     .usage = "export FILE [RUN ...]",
-     .doc = "Writes all points of all metrics: run, key, step, ts, value. NAME.csv is a table, NAME.jsonl one JSON "
-            "object a line.",
-     .params = export_params,
-     .run = export_run,
-     .examples = "export points.csv\nexport points.jsonl 3 5"},
+    DLSH_ROW("runs", DLSH_REPORT | DLSH_FUNCTION, dlsh_runs_run,
+             "runs [status=S] [tag=T] [where=\"...\"] [sort=NAME] [limit=20]",
+             "Lists runs, the newest first. As a function, runs(tag=\"cnn\") gives a list of records.",
+             DLSH_OPTIONS(FILTERS,
+                          {"sort", DLSH_OPT_WORD, NULL,
+                           .doc = "a column, parameter or metric; -NAME: the largest first. Newest first when left out",
+                           .complete = "metric"},
+                          {"limit", DLSH_OPT_INT, "20", .doc = "at most so many; 0: all"},
+                          {"deleted", DLSH_OPT_BOOL, "false", .doc = "list the deleted runs instead"}),
+             .examples =
+                 "runs\nruns status=finished sort=-test/acc limit=5\nruns where=\"lr > 0.001 and test/acc > 0.9\""),
+    DLSH_ROW("run", DLSH_REPORT, NULL, "run show|delete|restore|rename RUN", "Shows, hides or renames one run.",
+             DLSH_PARAMS({"action", DLSH_ARG_SUBCOMMAND, .doc = "what to do"}), .subs = run_subs,
+             .examples = "run show last\nrun delete 3"),
+    DLSH_ROW("compare", DLSH_REPORT, dlsh_compare_run, "compare RUN RUN ... [all]",
+             "Puts runs beside each other: the parameters that differ, then first, last, smallest and largest value of "
+             "every metric.",
+             .params = some_runs,
+             DLSH_OPTIONS({"all", DLSH_OPT_BOOL, "false", .doc = "parameters that are the same, too"}),
+             .examples = "compare 3 5\ncompare first second all"),
+    DLSH_ROW(
+        "best", DLSH_REPORT | DLSH_FUNCTION, best_run, "best METRIC [min|max] [limit=1]",
+        "The run with the best value of a metric. Accuracies go up, losses down; min and max override. As a function, "
+        "best(\"test/acc\") gives a record, with limit= a list of them.",
+        DLSH_PARAMS(
+            {"metric", DLSH_ARG_WORD, .doc = "a metric: test/acc; bare loss is train/loss", .complete = "metric"},
+            {"which", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL, .doc = "min or max, where the metric's name does not tell",
+             .complete = "min|max"}),
+        DLSH_OPTIONS(FILTERS, {"limit", DLSH_OPT_INT, "1", .doc = "so many of the best; 0: all"}),
+        .examples = "best test/acc\nbest loss limit=5"),
+    DLSH_ROW(
+        "sql", DLSH_REPORT | DLSH_FUNCTION, sql_run, "sql \"select ...\"",
+        "Reads the experiment database by SQL: tables run, param, tag, series, event, artifact, sweep and the view "
+        "metrics(run, key, step, ts, value). As a function, sql(\"...\") gives a list of records.",
+        DLSH_PARAMS({"query", .want = "string", .doc = "one statement that reads"}),
+        .examples = "sql \"select key, value from param where run_id = 3\""),
+    DLSH_ROW("tag", DLSH_ACTION, tag_run, "tag RUN TAG ... [remove]", "Marks a run with words.",
+             DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run", .complete = "run"},
+                         {"tags", DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .doc = "words to mark it with"}),
+             DLSH_OPTIONS({"remove", DLSH_OPT_BOOL, "false", .doc = "take the tags away"}),
+             .examples = "tag last good baseline"),
+    DLSH_ROW("note", DLSH_ACTION, note_run, "note RUN \"TEXT\"", "Writes a note to a run.",
+             DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run", .complete = "run"},
+                         {"text", DLSH_ARG_WORD, .doc = "what is to be remembered, in quotes"}),
+             .examples = "note 3 \"learning rate too high\""),
+    DLSH_ROW("export", DLSH_ACTION, export_run, "export FILE [RUN ...]",
+             "Writes all points of all metrics: run, key, step, ts, value. NAME.csv is a table, NAME.jsonl one JSON "
+             "object a line.",
+             DLSH_PARAMS(
+                 {"file", DLSH_ARG_WORD, .doc = "where to write: NAME.csv, or NAME.jsonl", .complete = "file"},
+                 {"runs", DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .doc = "runs; all when left out", .complete = "run"}),
+             .examples = "export points.csv\nexport points.jsonl 3 5"),
     {0}};

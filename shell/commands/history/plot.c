@@ -219,27 +219,21 @@ static dl_status plot_run(const dlsh_args *a, dlsh_value *result) {
     return status;
 }
 
-static const dlsh_param plot_params[] = {
-    {"metric", DLSH_ARG_WORD, NULL, DLSH_NUMBERS,
-     "a metric (bare loss is train/loss), or a variable with numbers; (x) where x is the name of a metric, too",
-     "metric"},
-    {"runs", DLSH_ARG_WORD, NULL, DLSH_VARIADIC | DLSH_NUMBERS, "runs; the last one when left out; or more variables",
-     "run"},
-    {0}};
-static const dlsh_option plot_options[] = {
-    {"out", DLSH_OPT_WORD, NULL, "draw into a file: NAME.png, NAME.svg or NAME.txt", NULL, "file"},
-    {"x", DLSH_OPT_VALUE, NULL, "of variables: where their points lie; without it 0, 1, 2, ...", "tensor|list", "var"},
-    {"logy", DLSH_OPT_BOOL, "false", "a logarithmic vertical axis", NULL, NULL},
-    {0}};
-
 const dlsh_command plot_commands[] = {
-    {.name = "plot",
-     .usage = "plot METRIC [RUN ...] or VARIABLE... [x=NUMBERS] [out=FILE] [logy]",
-     .doc =
-         "Draws a metric of runs over their steps, or numbers of variables, in the terminal or into a file. A name of "
-         "both is the metric; in parentheses it is the variable. Needs gnuplot.",
-     .params = plot_params,
-     .options = plot_options,
-     .run = plot_run,
-     .examples = "plot loss 3 5\nplot test/acc last out=acc.png\nplot losses logy\nplot y slope x=t"},
+    DLSH_ROW(
+        "plot", DLSH_REPORT, plot_run, "plot METRIC [RUN ...] or VARIABLE... [x=NUMBERS] [out=FILE] [logy]",
+        "Draws a metric of runs over their steps, or numbers of variables, in the terminal or into a file. A name of "
+        "both is the metric; in parentheses it is the variable. Needs gnuplot.",
+        DLSH_PARAMS({"metric", DLSH_ARG_WORD, .flags = DLSH_NUMBERS,
+                     .doc = "a metric (bare loss is train/loss), or a variable with numbers; (x) where x is the name "
+                            "of a metric, too",
+                     .complete = "metric"},
+                    {"runs", DLSH_ARG_WORD, .flags = DLSH_VARIADIC | DLSH_NUMBERS,
+                     .doc = "runs; the last one when left out; or more variables", .complete = "run"}),
+        DLSH_OPTIONS(
+            {"out", DLSH_OPT_WORD, NULL, .doc = "draw into a file: NAME.png, NAME.svg or NAME.txt", .complete = "file"},
+            {"x", DLSH_OPT_VALUE, NULL, .doc = "of variables: where their points lie; without it 0, 1, 2, ...",
+             .want = "tensor|list", .complete = "var"},
+            {"logy", DLSH_OPT_BOOL, "false", .doc = "a logarithmic vertical axis"}),
+        .examples = "plot loss 3 5\nplot test/acc last out=acc.png\nplot losses logy\nplot y slope x=t"),
     {0}};

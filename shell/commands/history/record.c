@@ -116,46 +116,30 @@ static dl_status end_run(const dlsh_args *a, dlsh_value *result) {
     return end(dlsh_arg_self(a), dlsh_arg_str(a, "error"));
 }
 
-static const dlsh_param log_params[] = {{.name = "metric",
-                                         .kind = DLSH_ARG_WORD,
-                                         .flags = DLSH_OPTIONAL,
+static const dlsh_param log_params[] = {{"metric", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
                                          .doc = "a name, as \"test/acc\"; names without a slash can be options"},
-                                        {.name = "value", .flags = DLSH_OPTIONAL, .doc = "its value"},
+                                        {"value", .flags = DLSH_OPTIONAL, .doc = "its value"},
                                         {0}};
-static const dlsh_option log_options[] = {
-    {"step", DLSH_OPT_INT, NULL, "the step; else the one after the last", NULL, NULL}, {0}};
-static const dlsh_option end_options[] = {
-    {"error", DLSH_OPT_STRING, NULL, "why it failed; else it is finished", NULL, NULL}, {0}};
 
 static const dlsh_command methods[] = {
-    {.name = "log",
-     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
-     .usage = "r.log(METRIC=VALUE..., step=N), or r.log(METRIC, VALUE)",
-     .doc = "Records values of a step: numbers, or tensors of one element. The latest value of a step counts.",
-     .params = log_params,
-     .options = log_options,
-     .run = log_run,
-     .examples = "r.log(loss=l, lr=o.lr)\nr.log(\"test/acc\", 0.93, step=100)"},
-    {.name = "end",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "r.end(error=)",
-     .doc = "Ends the run. Otherwise it ends when nothing holds it any more, at the latest with the session.",
-     .options = end_options,
-     .run = end_run},
+    DLSH_ROW("log", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, log_run,
+             "r.log(METRIC=VALUE..., step=N), or r.log(METRIC, VALUE)",
+             "Records values of a step: numbers, or tensors of one element. The latest value of a step counts.",
+             .params = log_params,
+             DLSH_OPTIONS({"step", DLSH_OPT_INT, NULL, .doc = "the step; else the one after the last"}),
+             .examples = "r.log(loss=l, lr=o.lr)\nr.log(\"test/acc\", 0.93, step=100)"),
+    DLSH_FN_ROW("end", end_run, "r.end(error=)",
+                "Ends the run. Otherwise it ends when nothing holds it any more, at the latest with the session.",
+                DLSH_OPTIONS({"error", DLSH_OPT_STRING, NULL, .doc = "why it failed; else it is finished"})),
     {0}};
 
-static const dlsh_option trainer_log_options[] = {
-    {"step", DLSH_OPT_INT, NULL, "the step; else that of the trainer", NULL, NULL}, {0}};
-
 const dlsh_command dlsh_trainer_methods[] = {
-    {.name = "log",
-     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
-     .usage = "t.log(METRIC=VALUE..., step=N), or t.log(METRIC, VALUE)",
-     .doc = "Records further values in the run of a trainer: numbers, or tensors of one element.",
-     .params = log_params,
-     .options = trainer_log_options,
-     .run = trainer_log,
-     .examples = "t.log(sparsity=mean((m.conv0.weight == 0).float()))\nt.log(\"test/f1\", 0.8)"},
+    DLSH_ROW("log", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, trainer_log,
+             "t.log(METRIC=VALUE..., step=N), or t.log(METRIC, VALUE)",
+             "Records further values in the run of a trainer: numbers, or tensors of one element.",
+             .params = log_params,
+             DLSH_OPTIONS({"step", DLSH_OPT_INT, NULL, .doc = "the step; else that of the trainer"}),
+             .examples = "t.log(sparsity=mean((m.conv0.weight == 0).float()))\nt.log(\"test/f1\", 0.8)"),
     {0}};
 
 const dlsh_class dlsh_run_class = {.name = "run",
@@ -236,22 +220,15 @@ static dl_status start_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-static const dlsh_param start_params[] = {
-    {.name = "name", .want = "string", .flags = DLSH_OPTIONAL, .doc = "name of the run"}, {0}};
-static const dlsh_option start_options[] = {
-    {"net", DLSH_OPT_VALUE, NULL, "the net that is trained: its text and size are recorded", "net", NULL},
-    {"data", DLSH_OPT_VALUE, NULL, "the dataset: its name and fingerprint are recorded", "dataset", NULL},
-    DLSH_RUN_OPTIONS,
-    {0}};
-
 const dlsh_command record_commands[] = {
-    {.name = "start_run",
-     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
-     .usage = "start_run(NAME, KEY=VALUE...)",
-     .doc = "Opens a run in the experiment store, for a loop of one's own; other options are recorded as its "
-            "parameters. A trainer opens its run by itself.",
-     .params = start_params,
-     .options = start_options,
-     .run = start_run,
-     .examples = "r = start_run(\"by hand\", lr=0.1, layers=[32, 10])\nr.log(loss=2.31)\nr.end()"},
+    DLSH_ROW("start_run", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, start_run, "start_run(NAME, KEY=VALUE...)",
+             "Opens a run in the experiment store, for a loop of one's own; other options are recorded as its "
+             "parameters. A trainer opens its run by itself.",
+             DLSH_PARAMS({"name", .want = "string", .flags = DLSH_OPTIONAL, .doc = "name of the run"}),
+             DLSH_OPTIONS({"net", DLSH_OPT_VALUE, NULL,
+                           .doc = "the net that is trained: its text and size are recorded", .want = "net"},
+                          {"data", DLSH_OPT_VALUE, NULL, .doc = "the dataset: its name and fingerprint are recorded",
+                           .want = "dataset"},
+                          DLSH_RUN_OPTIONS),
+             .examples = "r = start_run(\"by hand\", lr=0.1, layers=[32, 10])\nr.log(loss=2.31)\nr.end()"),
     {0}};

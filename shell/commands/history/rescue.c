@@ -126,17 +126,11 @@ int dlsh_rescue_count(dlsh_session *s) {
     return n;
 }
 
-static const dlsh_param rescue_params[] = {
-    {.name = "folder", .kind = DLSH_ARG_WORD, .doc = "where to; made when missing", .complete = "file"}, {0}};
-
 const dlsh_command rescue_commands[] = {
-    {.name = "rescue",
-     .flags = DLSH_ACTION,
-     .usage = "rescue FOLDER",
-     .doc =
-         "Saves all tensors, records of tensors, nets and trainers of the session, each in a file of its own, and "
-         "plain values in values.json. Meant for a session in which C has crashed: what cannot be saved is left out.",
-     .params = rescue_params,
-     .run = rescue_run,
-     .examples = "rescue \"after_crash\""},
+    DLSH_ROW(
+        "rescue", DLSH_ACTION, rescue_run, "rescue FOLDER",
+        "Saves all tensors, records of tensors, nets and trainers of the session, each in a file of its own, and "
+        "plain values in values.json. Meant for a session in which C has crashed: what cannot be saved is left out.",
+        DLSH_PARAMS({"folder", DLSH_ARG_WORD, .doc = "where to; made when missing", .complete = "file"}),
+        .examples = "rescue \"after_crash\""),
     {0}};

@@ -282,76 +282,36 @@ static dl_status offset_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static const dlsh_param maybe_count[] = {
-    {"n", DLSH_ARG_EXPR, "int", DLSH_OPTIONAL, "How many; needed where the pointer does not know.", NULL}, {0}};
-static const dlsh_param one_count[] = {{"n", DLSH_ARG_EXPR, "int", 0, "How many elements further.", NULL}, {0}};
+    {"n", .want = "int", .flags = DLSH_OPTIONAL, .doc = "How many; needed where the pointer does not know."}, {0}};
 
 const dlsh_command dlsh_cpointer_methods[] = {
-    {.name = "string",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "p.string([n])",
-     .doc = "The characters up to a NUL, or n of them, copied.",
-     .params = maybe_count,
-     .run = string_run,
-     .examples = "new(\"char[]\", \"abc\").string()"},
-    {.name = "list",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "p.list([n])",
-     .doc = "The elements as a list.",
-     .params = maybe_count,
-     .run = list_run,
-     .examples = "new(\"int[]\", [1, 2]).list()"},
-    {.name = "tensor",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "p.tensor([n])",
-     .doc = "The elements copied into a tensor.",
-     .params = maybe_count,
-     .run = tensor_run,
-     .examples = "new(\"float[]\", [1, 2]).tensor()"},
-    {.name = "offset",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "p.offset(n)",
-     .doc = "The pointer n elements further, as p + n in C.",
-     .params = one_count,
-     .run = offset_run,
-     .examples = "new(\"int[]\", [1, 2]).offset(1)[0]"},
-    {0},
-};
+    DLSH_FN_ROW("string", string_run, "p.string([n])", "The characters up to a NUL, or n of them, copied.",
+                .params = maybe_count, .examples = "new(\"char[]\", \"abc\").string()"),
+    DLSH_FN_ROW("list", list_run, "p.list([n])", "The elements as a list.", .params = maybe_count,
+                .examples = "new(\"int[]\", [1, 2]).list()"),
+    DLSH_FN_ROW("tensor", tensor_run, "p.tensor([n])", "The elements copied into a tensor.", .params = maybe_count,
+                .examples = "new(\"float[]\", [1, 2]).tensor()"),
+    DLSH_FN_ROW("offset", offset_run, "p.offset(n)", "The pointer n elements further, as p + n in C.",
+                DLSH_PARAMS({"n", .want = "int", .doc = "How many elements further."}),
+                .examples = "new(\"int[]\", [1, 2]).offset(1)[0]"),
+    {0}};
 
 /* ---------------------------------------------------------------- rows */
 
-static const dlsh_param new_params[] = {
-    {"type", DLSH_ARG_EXPR, "string", 0, "A C type: \"int[10]\", \"struct tm\".", NULL},
-    {"value", DLSH_ARG_EXPR, NULL, DLSH_OPTIONAL, "What it holds at first; zeros.", NULL},
-    {0}};
-static const dlsh_param cast_params[] = {
-    {"type", DLSH_ARG_EXPR, "string", 0, "A C type: \"double *\".", NULL},
-    {"value", DLSH_ARG_EXPR, NULL, 0, "A pointer, number, tensor or C function.", NULL},
-    {0}};
-static const dlsh_param sizeof_params[] = {{"type", DLSH_ARG_EXPR, "string", 0, "A C type.", NULL}, {0}};
-
 const dlsh_command c_commands[] = {
-    {.name = "new",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "new(TYPE [, VALUE])",
-     .doc = "Memory for a C object or array, as a pointer; it lives as long as pointers to it do. T[] takes its length "
-            "from the value.",
-     .params = new_params,
-     .run = new_run,
-     .examples = "p = new(\"int[3]\", [1, 2, 3])\nnew(\"char[]\", \"text\")"},
-    {.name = "cast",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "cast(TYPE, VALUE)",
-     .doc = "A value as another C type: a pointer, an address as an int, a number cut off as C cuts, a tensor's "
-            "elements as a pointer.",
-     .params = cast_params,
-     .run = cast_run,
-     .examples = "cast(\"unsigned char *\", new(\"int\", 1))[0]\ncast(\"unsigned char\", 300)"},
-    {.name = "sizeof",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "sizeof(TYPE)",
-     .doc = "Bytes of a C type.",
-     .params = sizeof_params,
-     .run = sizeof_run,
-     .examples = "sizeof(\"long\")"},
-    {0},
-};
+    DLSH_FN_ROW(
+        "new", new_run, "new(TYPE [, VALUE])",
+        "Memory for a C object or array, as a pointer; it lives as long as pointers to it do. T[] takes its length "
+        "from the value.",
+        DLSH_PARAMS({"type", .want = "string", .doc = "A C type: \"int[10]\", \"struct tm\"."},
+                    {"value", .flags = DLSH_OPTIONAL, .doc = "What it holds at first; zeros."}),
+        .examples = "p = new(\"int[3]\", [1, 2, 3])\nnew(\"char[]\", \"text\")"),
+    DLSH_FN_ROW("cast", cast_run, "cast(TYPE, VALUE)",
+                "A value as another C type: a pointer, an address as an int, a number cut off as C cuts, a tensor's "
+                "elements as a pointer.",
+                DLSH_PARAMS({"type", .want = "string", .doc = "A C type: \"double *\"."},
+                            {"value", .doc = "A pointer, number, tensor or C function."}),
+                .examples = "cast(\"unsigned char *\", new(\"int\", 1))[0]\ncast(\"unsigned char\", 300)"),
+    DLSH_FN_ROW("sizeof", sizeof_run, "sizeof(TYPE)", "Bytes of a C type.",
+                DLSH_PARAMS({"type", .want = "string", .doc = "A C type."}), .examples = "sizeof(\"long\")"),
+    {0}};

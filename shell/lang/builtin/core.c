@@ -10,16 +10,6 @@
 
 /* ---------------------------------------------------------------- commands */
 
-static const dlsh_param print_params[] = {{.name = "values",
-                                           .kind = DLSH_ARG_EXPR,
-                                           .flags = DLSH_VARIADIC,
-                                           .doc = "any values, written with a space between"},
-                                          {0}};
-static const dlsh_option print_options[] = {{"sep", DLSH_OPT_STRING, " ", "written between values", NULL, NULL},
-                                            {"end", DLSH_OPT_STRING, "\n", "written at the end", NULL, NULL},
-                                            {"err", DLSH_OPT_BOOL, NULL, "to standard error", NULL, NULL},
-                                            {0}};
-
 static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_buf b = {0};
     dl_status st = DL_OK;
@@ -45,8 +35,6 @@ static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-static const dlsh_param block_params[] = {{.name = "block", .kind = DLSH_ARG_BLOCK, .doc = "statements"}, {0}};
-
 static dl_status no_grad_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     int mode = dl_grad_mode(0);
@@ -54,8 +42,6 @@ static dl_status no_grad_run(const dlsh_args *a, dlsh_value *result) {
     dl_grad_mode(mode);
     return st;
 }
-
-static const dlsh_param assert_params[] = {{.name = "condition", .kind = DLSH_ARG_REST, .doc = "must be true"}, {0}};
 
 static dl_status assert_run(const dlsh_args *a, dlsh_value *result) {
     int yes;
@@ -65,10 +51,6 @@ static dl_status assert_run(const dlsh_args *a, dlsh_value *result) {
                : dlsh_arg_fail(a, "condition", DL_ERR_VALUE, NULL, "assertion failed: %.400s",
                                dlsh_arg_text(a, "condition"));
 }
-
-static const dlsh_param exit_params[] = {
-    {.name = "status", .kind = DLSH_ARG_EXPR, .want = "int", .flags = DLSH_OPTIONAL, .doc = "exit status, 0 to 255"},
-    {0}};
 
 static dl_status exit_run(const dlsh_args *a, dlsh_value *result) {
     long code = dlsh_given(a, "status") ? dlsh_arg_int(a, "status") : 0;
@@ -85,9 +67,6 @@ static dl_status quit_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static const dlsh_param unset_params[] = {
-    {.name = "names", .kind = DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .complete = "var", .doc = "variables"}, {0}};
-
 static dl_status unset_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     for (int i = 0; i < dlsh_arg_count(a, "names"); i++)
@@ -97,15 +76,12 @@ static dl_status unset_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- general functions */
 
-static const dlsh_param error_params[] = {{.name = "message", .want = "string", .doc = "what is wrong"}, {0}};
-static const dlsh_option error_options[] = {{"hint", DLSH_OPT_STRING, NULL, "how to mend it", NULL, NULL}, {0}};
-
 static dl_status error_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     return dlsh_fail(DL_ERR_VALUE, dlsh_arg_str(a, "hint"), "%s", dlsh_arg_str(a, "message"));
 }
 
-static const dlsh_param any_param[] = {{.name = "x", .doc = "any value"}, {0}};
+static const dlsh_param any_param[] = {{"x", .doc = "any value"}, {0}};
 
 static dl_status type_run(const dlsh_args *a, dlsh_value *result) {
     *result = dlsh_string(dlsh_type_name(*dlsh_arg(a, "x")));
@@ -118,12 +94,6 @@ static dl_status len_run(const dlsh_args *a, dlsh_value *result) {
     *result = dlsh_int(n);
     return DL_OK;
 }
-
-static const dlsh_param range_params[] = {
-    {.name = "start", .want = "int", .doc = "first number; the end when it stands alone"},
-    {.name = "stop", .want = "int", .flags = DLSH_OPTIONAL, .doc = "end, not included"},
-    {.name = "step", .want = "int", .flags = DLSH_OPTIONAL, .doc = "distance (1)"},
-    {0}};
 
 static dl_status range_run(const dlsh_args *a, dlsh_value *result) {
     long from = dlsh_arg_int(a, "start"), to = dlsh_arg_int(a, "stop"),
@@ -186,7 +156,7 @@ static dl_status float_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static const dlsh_param number_param[] = {
-    {.name = "x", .want = "number|bool|string|tensor", .doc = "a number, its text, or a tensor of one element"}, {0}};
+    {"x", .want = "number|bool|string|tensor", .doc = "a number, its text, or a tensor of one element"}, {0}};
 
 static dl_status record_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value *v;
@@ -202,7 +172,7 @@ static dl_status record_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-static const dlsh_param record_param[] = {{.name = "r", .want = "record", .doc = "the record"}, {0}};
+static const dlsh_param record_param[] = {{"r", .want = "record", .doc = "the record"}, {0}};
 
 static dl_status keys_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_record *r = dlsh_arg(a, "r")->as.record;
@@ -222,9 +192,9 @@ static dl_status keys_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static const dlsh_param get_params[] = {
-    {.name = "r", .want = "record", .doc = "the record"},
-    {.name = "key", .want = "string", .doc = "name of the field"},
-    {.name = "otherwise", .flags = DLSH_OPTIONAL, .doc = "result when there is no such field (none)"},
+    {"r", .want = "record", .doc = "the record"},
+    {"key", .want = "string", .doc = "name of the field"},
+    {"otherwise", .flags = DLSH_OPTIONAL, .doc = "result when there is no such field (none)"},
     {0}};
 
 static dl_status get_run(const dlsh_args *a, dlsh_value *result) {
@@ -249,9 +219,6 @@ static dl_status next_run(const dlsh_args *a, dlsh_value *result) {
     return done ? dlsh_arg_fail(a, "x", DL_ERR_STATE, NULL, "the %s has no more elements", dlsh_type_name(*x)) : DL_OK;
 }
 
-static const dlsh_param hasattr_params[] = {
-    {.name = "x", .doc = "any value"}, {.name = "name", .want = "string", .doc = "field"}, {0}};
-
 static dl_status has_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value v = dlsh_void();
     dl_status st = dlsh_get_field(dlsh_arg_session(a), *dlsh_arg(a, "x"), dlsh_arg_str(a, "name"), &v);
@@ -261,10 +228,6 @@ static dl_status has_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static const dlsh_param call_params[] = {{.name = "f", .want = "function", .doc = "what to call"},
-                                         {.name = "args", .want = "list", .doc = "its arguments"},
-                                         {0}};
-
 static dl_status call_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_list *l = dlsh_arg(a, "args")->as.list;
     dlsh_callargs args = {l->n, l->items, NULL};
@@ -272,133 +235,53 @@ static dl_status call_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 const dlsh_command dlsh_core_rows[] = {
-    {.name = "print",
-     .flags = DLSH_REPORT | DLSH_FUNCTION,
-     .usage = "print(VALUE...)",
-     .doc = "Writes values as text.",
-     .params = print_params,
-     .options = print_options,
-     .run = print_run,
-     .examples = "print(\"loss\", 0.5)\nprint(format(\"%.3f\", 0.5), end=\"\")"},
-    {.name = "no_grad",
-     .usage = "no_grad { STATEMENTS }",
-     .doc = "Runs statements without recording them for backward.",
-     .params = block_params,
-     .run = no_grad_run,
-     .examples = "no_grad { w[0] = 0 }"},
-    {.name = "assert",
-     .usage = "assert CONDITION",
-     .doc = "Fails unless the condition is true.",
-     .params = assert_params,
-     .run = assert_run,
-     .examples = "assert x.shape == [2, 3]"},
-    {.name = "quit", .flags = DLSH_FUNCTION, .usage = "quit", .doc = "Ends the session.", .run = quit_run},
-    {.name = "exit",
-     .flags = DLSH_FUNCTION,
-     .usage = "exit [STATUS]",
-     .doc = "Ends the session with an exit status (0).",
-     .params = exit_params,
-     .run = exit_run,
-     .examples = "exit 3"},
-    {.name = "unset",
-     .usage = "unset NAME...",
-     .doc = "Forgets variables.",
-     .params = unset_params,
-     .run = unset_run,
-     .examples = "unset x"},
-    {.name = "error",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "error(MESSAGE, hint=)",
-     .doc = "Raises an error that catch can handle.",
-     .params = error_params,
-     .options = error_options,
-     .run = error_run,
-     .examples = "error(\"no data\", hint=\"give data=DIR\")"},
-    {.name = "type",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "type(X)",
-     .doc = "The kind of a value as a string.",
-     .params = any_param,
-     .run = type_run},
-    {.name = "len",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "len(X)",
-     .doc = "Number of elements; bytes of a string; first size of a tensor.",
-     .params = any_param,
-     .run = len_run},
-    {.name = "range",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "range([START,] STOP [, STEP])",
-     .doc = "Whole numbers from START up to STOP.",
-     .params = range_params,
-     .run = range_run,
-     .examples = "for i in range(3) { print(i) }"},
-    {.name = "bool",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "bool(X)",
-     .doc = "The truth of a value.",
-     .params = any_param,
-     .run = bool_run},
-    {.name = "int",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "int(X)",
-     .doc = "A whole number; fractions are cut off.",
-     .params = number_param,
-     .run = int_run},
-    {.name = "float",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "float(X)",
-     .doc = "A floating-point number.",
-     .params = number_param,
-     .run = float_run},
-    {.name = "record",
-     .flags = DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS,
-     .usage = "record(NAME=VALUE...)",
-     .doc = "Named values, in order.",
-     .run = record_run,
-     .examples = "r = record(lr=0.1, epochs=5); r.lr"},
-    {.name = "keys",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "r.keys()",
-     .doc = "The names of a record's fields.",
-     .params = record_param,
-     .run = keys_run},
-    {.name = "values",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "r.values()",
-     .doc = "The values of a record's fields.",
-     .params = record_param,
-     .run = keys_run,
-     .data = "values"},
-    {.name = "get",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "r.get(NAME [, OTHERWISE])",
-     .doc = "A field of a record, or something else when it is missing.",
-     .params = get_params,
-     .run = get_run},
-    {.name = "drop",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "r.drop(NAME)",
-     .doc = "Removes a field of a record; was it there?",
-     .params = get_params,
-     .run = remove_field_run},
-    {.name = "next",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "next(ITERATOR)",
-     .doc = "The next element, such as a batch.",
-     .params = any_param,
-     .run = next_run,
-     .examples = "x, y = next(t.batches)"},
-    {.name = "has",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "has(X, NAME)",
-     .doc = "Does a value have this field or method?",
-     .params = hasattr_params,
-     .run = has_run},
-    {.name = "call",
-     .flags = DLSH_ONLY_FUNCTION,
-     .usage = "call(F, LIST)",
-     .doc = "Calls a function with the arguments of a list.",
-     .params = call_params,
-     .run = call_run},
+    DLSH_ROW("print", DLSH_REPORT | DLSH_FUNCTION, print_run, "print(VALUE...)", "Writes values as text.",
+             DLSH_PARAMS({"values", .flags = DLSH_VARIADIC, .doc = "any values, written with a space between"}),
+             DLSH_OPTIONS({"sep", DLSH_OPT_STRING, " ", .doc = "written between values"},
+                          {"end", DLSH_OPT_STRING, "\n", .doc = "written at the end"},
+                          {"err", DLSH_OPT_BOOL, NULL, .doc = "to standard error"}),
+             .examples = "print(\"loss\", 0.5)\nprint(format(\"%.3f\", 0.5), end=\"\")"),
+    DLSH_ROW("no_grad", DLSH_REPORT, no_grad_run, "no_grad { STATEMENTS }",
+             "Runs statements without recording them for backward.",
+             DLSH_PARAMS({"block", DLSH_ARG_BLOCK, .doc = "statements"}), .examples = "no_grad { w[0] = 0 }"),
+    DLSH_ROW("assert", DLSH_REPORT, assert_run, "assert CONDITION", "Fails unless the condition is true.",
+             DLSH_PARAMS({"condition", DLSH_ARG_REST, .doc = "must be true"}), .examples = "assert x.shape == [2, 3]"),
+    DLSH_ROW("quit", DLSH_FUNCTION, quit_run, "quit", "Ends the session."),
+    DLSH_ROW("exit", DLSH_FUNCTION, exit_run, "exit [STATUS]", "Ends the session with an exit status (0).",
+             DLSH_PARAMS({"status", .want = "int", .flags = DLSH_OPTIONAL, .doc = "exit status, 0 to 255"}),
+             .examples = "exit 3"),
+    DLSH_ROW("unset", DLSH_REPORT, unset_run, "unset NAME...", "Forgets variables.",
+             DLSH_PARAMS({"names", DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .doc = "variables", .complete = "var"}),
+             .examples = "unset x"),
+    DLSH_FN_ROW("error", error_run, "error(MESSAGE, hint=)", "Raises an error that catch can handle.",
+                DLSH_PARAMS({"message", .want = "string", .doc = "what is wrong"}),
+                DLSH_OPTIONS({"hint", DLSH_OPT_STRING, NULL, .doc = "how to mend it"}),
+                .examples = "error(\"no data\", hint=\"give data=DIR\")"),
+    DLSH_FN_ROW("type", type_run, "type(X)", "The kind of a value as a string.", .params = any_param),
+    DLSH_FN_ROW("len", len_run, "len(X)", "Number of elements; bytes of a string; first size of a tensor.",
+                .params = any_param),
+    DLSH_FN_ROW("range", range_run, "range([START,] STOP [, STEP])", "Whole numbers from START up to STOP.",
+                DLSH_PARAMS({"start", .want = "int", .doc = "first number; the end when it stands alone"},
+                            {"stop", .want = "int", .flags = DLSH_OPTIONAL, .doc = "end, not included"},
+                            {"step", .want = "int", .flags = DLSH_OPTIONAL, .doc = "distance (1)"}),
+                .examples = "for i in range(3) { print(i) }"),
+    DLSH_FN_ROW("bool", bool_run, "bool(X)", "The truth of a value.", .params = any_param),
+    DLSH_FN_ROW("int", int_run, "int(X)", "A whole number; fractions are cut off.", .params = number_param),
+    DLSH_FN_ROW("float", float_run, "float(X)", "A floating-point number.", .params = number_param),
+    DLSH_ROW("record", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, record_run, "record(NAME=VALUE...)",
+             "Named values, in order.", .examples = "r = record(lr=0.1, epochs=5); r.lr"),
+    DLSH_FN_ROW("keys", keys_run, "r.keys()", "The names of a record's fields.", .params = record_param),
+    DLSH_FN_ROW("values", keys_run, "r.values()", "The values of a record's fields.", .params = record_param,
+                .data = "values"),
+    DLSH_FN_ROW("get", get_run, "r.get(NAME [, OTHERWISE])",
+                "A field of a record, or something else when it is missing.", .params = get_params),
+    DLSH_FN_ROW("drop", remove_field_run, "r.drop(NAME)", "Removes a field of a record; was it there?",
+                .params = get_params),
+    DLSH_FN_ROW("next", next_run, "next(ITERATOR)", "The next element, such as a batch.", .params = any_param,
+                .examples = "x, y = next(t.batches)"),
+    DLSH_FN_ROW("has", has_run, "has(X, NAME)", "Does a value have this field or method?",
+                DLSH_PARAMS({"x", .doc = "any value"}, {"name", .want = "string", .doc = "field"})),
+    DLSH_FN_ROW("call", call_run, "call(F, LIST)", "Calls a function with the arguments of a list.",
+                DLSH_PARAMS({"f", .want = "function", .doc = "what to call"},
+                            {"args", .want = "list", .doc = "its arguments"})),
     {0}};

@@ -10,12 +10,7 @@
 static dlsh_list *self(const dlsh_args *a) { return dlsh_arg(a, "list")->as.list; }
 
 static const dlsh_param only_list[] = {LIST_PARAM, {0}};
-static const dlsh_param item_params[] = {LIST_PARAM, {.name = "item", .want = NULL, .doc = "any value"}, {0}};
-static const dlsh_param insert_params[] = {
-    LIST_PARAM, {.name = "at", .want = "int", .doc = "position"}, {.name = "item", .doc = "any value"}, {0}};
-static const dlsh_param at_params[] = {
-    LIST_PARAM, {.name = "at", .want = "int", .flags = DLSH_OPTIONAL, .doc = "position (-1: the last)"}, {0}};
-static const dlsh_param two_lists[] = {LIST_PARAM, {.name = "other", .want = "list|range", .doc = "more items"}, {0}};
+static const dlsh_param item_params[] = {LIST_PARAM, {"item", .doc = "any value"}, {0}};
 
 static dl_status append_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
@@ -95,10 +90,9 @@ static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- any sequence */
 
-static const dlsh_param sequence_params[] = {{.name = "items", .doc = "anything that for goes over"}, {0}};
-static const dlsh_param map_params[] = {{.name = "f", .want = "function", .doc = "called with each item"},
-                                        {.name = "items", .doc = "anything that for goes over"},
-                                        {0}};
+static const dlsh_param sequence_params[] = {{"items", .doc = "anything that for goes over"}, {0}};
+static const dlsh_param map_params[] = {
+    {"f", .want = "function", .doc = "called with each item"}, {"items", .doc = "anything that for goes over"}, {0}};
 
 /* Goes over `items`; take(item, ctx) owns each item. */
 static dl_status each(const dlsh_args *a, dl_status (*take)(const dlsh_args *, dlsh_value, dlsh_list *),
@@ -171,9 +165,6 @@ static dl_status number_one(const dlsh_args *a, dlsh_value item, dlsh_list *to) 
 }
 static dl_status enumerate_run(const dlsh_args *a, dlsh_value *result) { return each(a, number_one, result); }
 
-static const dlsh_param zip_params[] = {
-    {.name = "items", .doc = "a sequence"}, {.name = "other", .doc = "another"}, {0}};
-
 static dl_status zip_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_iter x, y;
     dlsh_session *s = dlsh_arg_session(a);
@@ -202,12 +193,6 @@ out:
 }
 
 /* ---------------------------------------------------------------- sorting */
-
-static const dlsh_param sort_params[] = {{.name = "items", .doc = "anything that for goes over"}, {0}};
-static const dlsh_option sort_options[] = {
-    {"key", DLSH_OPT_VALUE, NULL, "function whose result is compared", "function", NULL},
-    {"reverse", DLSH_OPT_BOOL, "false", "largest first", NULL, NULL},
-    {0}};
 
 /* Stable merge of keys and items together; a failing comparison ends it. */
 static dl_status merge_sort(dlsh_value *keys, dlsh_value *items, dlsh_value *tmp, long n, int reverse) {
@@ -268,95 +253,35 @@ static dl_status sorted_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-#define FN .flags = DLSH_ONLY_FUNCTION
-
-const dlsh_command dlsh_list_rows[] = {{.name = "append",
-                                        FN,
-                                        .usage = "xs.append(ITEM)",
-                                        .doc = "Puts an item at the end of a list.",
-                                        .params = item_params,
-                                        .run = append_run,
-                                        .examples = "xs = []; xs.append(1)"},
-                                       {.name = "extend",
-                                        FN,
-                                        .usage = "xs.extend(ITEMS)",
-                                        .doc = "Puts the items of another list at the end.",
-                                        .params = two_lists,
-                                        .run = extend_run},
-                                       {.name = "insert",
-                                        FN,
-                                        .usage = "xs.insert(AT, ITEM)",
-                                        .doc = "Puts an item before a position.",
-                                        .params = insert_params,
-                                        .run = insert_run},
-                                       {.name = "pop",
-                                        FN,
-                                        .usage = "xs.pop([AT])",
-                                        .doc = "Takes an item out of a list, the last one by default.",
-                                        .params = at_params,
-                                        .run = pop_run},
-                                       {.name = "remove",
-                                        FN,
-                                        .usage = "xs.remove(ITEM)",
-                                        .doc = "Removes the first equal item; was it there?",
-                                        .params = item_params,
-                                        .run = remove_run},
-                                       {.name = "index",
-                                        FN,
-                                        .usage = "xs.index(ITEM)",
-                                        .doc = "Position of the first equal item, or none.",
-                                        .params = item_params,
-                                        .run = index_run},
-                                       {.name = "copy",
-                                        FN,
-                                        .usage = "xs.copy()",
-                                        .doc = "A list of the same items.",
-                                        .params = only_list,
-                                        .run = copy_run},
-                                       {.name = "reversed",
-                                        FN,
-                                        .usage = "xs.reversed()",
-                                        .doc = "A list of the items in reverse.",
-                                        .params = only_list,
-                                        .run = copy_run,
-                                        .data = "reverse"},
-                                       {.name = "list",
-                                        FN,
-                                        .usage = "list(ITEMS)",
-                                        .doc = "A list of what for goes over.",
-                                        .params = sequence_params,
-                                        .run = list_run},
-                                       {.name = "map",
-                                        FN,
-                                        .usage = "map(F, ITEMS)",
-                                        .doc = "The results of a function on each item.",
-                                        .params = map_params,
-                                        .run = map_run,
-                                        .examples = "map(fn (x) { return x * x }, range(5))"},
-                                       {.name = "filter",
-                                        FN,
-                                        .usage = "filter(F, ITEMS)",
-                                        .doc = "The items for which a function is true.",
-                                        .params = map_params,
-                                        .run = filter_run},
-                                       {.name = "enumerate",
-                                        FN,
-                                        .usage = "enumerate(ITEMS)",
-                                        .doc = "Pairs of position and item.",
-                                        .params = sequence_params,
-                                        .run = enumerate_run,
-                                        .examples = "for i, x in enumerate([\"a\", \"b\"]) { print(i, x) }"},
-                                       {.name = "zip",
-                                        FN,
-                                        .usage = "zip(ITEMS, ITEMS)",
-                                        .doc = "Pairs of the items of two sequences.",
-                                        .params = zip_params,
-                                        .run = zip_run},
-                                       {.name = "sorted",
-                                        FN,
-                                        .usage = "sorted(ITEMS, key=, reverse=false)",
-                                        .doc = "A sorted list; equal items keep their order.",
-                                        .params = sort_params,
-                                        .options = sort_options,
-                                        .run = sorted_run},
-                                       {0}};
+const dlsh_command dlsh_list_rows[] = {
+    DLSH_FN_ROW("append", append_run, "xs.append(ITEM)", "Puts an item at the end of a list.", .params = item_params,
+                .examples = "xs = []; xs.append(1)"),
+    DLSH_FN_ROW("extend", extend_run, "xs.extend(ITEMS)", "Puts the items of another list at the end.",
+                DLSH_PARAMS(LIST_PARAM, {"other", .want = "list|range", .doc = "more items"})),
+    DLSH_FN_ROW("insert", insert_run, "xs.insert(AT, ITEM)", "Puts an item before a position.",
+                DLSH_PARAMS(LIST_PARAM, {"at", .want = "int", .doc = "position"}, {"item", .doc = "any value"})),
+    DLSH_FN_ROW(
+        "pop", pop_run, "xs.pop([AT])", "Takes an item out of a list, the last one by default.",
+        DLSH_PARAMS(LIST_PARAM, {"at", .want = "int", .flags = DLSH_OPTIONAL, .doc = "position (-1: the last)"})),
+    DLSH_FN_ROW("remove", remove_run, "xs.remove(ITEM)", "Removes the first equal item; was it there?",
+                .params = item_params),
+    DLSH_FN_ROW("index", index_run, "xs.index(ITEM)", "Position of the first equal item, or none.",
+                .params = item_params),
+    DLSH_FN_ROW("copy", copy_run, "xs.copy()", "A list of the same items.", .params = only_list),
+    DLSH_FN_ROW("reversed", copy_run, "xs.reversed()", "A list of the items in reverse.", .params = only_list,
+                .data = "reverse"),
+    DLSH_FN_ROW("list", list_run, "list(ITEMS)", "A list of what for goes over.", .params = sequence_params),
+    DLSH_FN_ROW("map", map_run, "map(F, ITEMS)", "The results of a function on each item.", .params = map_params,
+                .examples = "map(fn (x) { return x * x }, range(5))"),
+    DLSH_FN_ROW("filter", filter_run, "filter(F, ITEMS)", "The items for which a function is true.",
+                .params = map_params),
+    DLSH_FN_ROW("enumerate", enumerate_run, "enumerate(ITEMS)", "Pairs of position and item.",
+                .params = sequence_params, .examples = "for i, x in enumerate([\"a\", \"b\"]) { print(i, x) }"),
+    DLSH_FN_ROW("zip", zip_run, "zip(ITEMS, ITEMS)", "Pairs of the items of two sequences.",
+                DLSH_PARAMS({"items", .doc = "a sequence"}, {"other", .doc = "another"})),
+    DLSH_FN_ROW(
+        "sorted", sorted_run, "sorted(ITEMS, key=, reverse=false)", "A sorted list; equal items keep their order.",
+        DLSH_PARAMS({"items", .doc = "anything that for goes over"}),
+        DLSH_OPTIONS({"key", DLSH_OPT_VALUE, NULL, .doc = "function whose result is compared", .want = "function"},
+                     {"reverse", DLSH_OPT_BOOL, "false", .doc = "largest first"})),
+    {0}};

@@ -9,15 +9,13 @@
 /* ---------------------------------------------------------------- max and min: data is the name */
 
 static const dlsh_param extreme_params[] = {
-    {.name = "input", .want = "number|list|range|tensor", .doc = "numbers, a list of them, or a tensor"},
-    {.name = "others",
-     .want = "number|tensor|bool",
-     .flags = DLSH_VARIADIC,
+    {"input", .want = "number|list|range|tensor", .doc = "numbers, a list of them, or a tensor"},
+    {"others", .want = "number|tensor|bool", .flags = DLSH_VARIADIC,
      .doc = "more numbers, another tensor, or the dimension"},
     {0}};
 static const dlsh_option extreme_options[] = {
-    {"dim", DLSH_OPT_VALUE, NULL, "tensors: dimension; the result is then values and indices", "int", NULL},
-    {"keepdim", DLSH_OPT_BOOL, "false", "tensors: keep the dimension with size 1", NULL, NULL},
+    {"dim", DLSH_OPT_VALUE, NULL, .doc = "tensors: dimension; the result is then values and indices", .want = "int"},
+    {"keepdim", DLSH_OPT_BOOL, "false", .doc = "tensors: keep the dimension with size 1"},
     {0}};
 
 static int is_max(const dlsh_args *a) { return !strcmp(dlsh_arg_data(a), "max"); }
@@ -108,12 +106,6 @@ static dl_status extreme_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- sum of a list, rounding of a number */
 
-static const dlsh_param sum_params[] = {
-    {.name = "input", .want = "list|range|tensor", .doc = "numbers, or a tensor"},
-    {.name = "dim", .want = "int|list", .flags = DLSH_OPTIONAL, .doc = "tensors: dimensions"},
-    {.name = "keepdim", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "tensors: keep them with size 1"},
-    {0}};
-
 /* Calls the op of this name with the arguments as they were given. */
 static dl_status to_op(const dlsh_args *a, const char *const *names, int n, dlsh_value *result) {
     dlsh_value values[8];
@@ -152,8 +144,7 @@ static dl_status sum_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-static const dlsh_param rounding_params[] = {{.name = "input", .want = "number|tensor", .doc = "a number or a tensor"},
-                                             {0}};
+static const dlsh_param rounding_params[] = {{"input", .want = "number|tensor", .doc = "a number or a tensor"}, {0}};
 
 /* floor, ceil, round of a number are whole numbers; of a tensor the op. */
 static dl_status rounding_run(const dlsh_args *a, dlsh_value *result) {
@@ -181,53 +172,29 @@ static dl_status abs_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static const dlsh_param two_numbers[] = {
-    {.name = "y", .want = "number", .doc = "a number"}, {.name = "x", .want = "number", .doc = "a number"}, {0}};
-
 static dl_status atan2_run(const dlsh_args *a, dlsh_value *result) {
     *result = dlsh_float(atan2(dlsh_arg_float(a, "y"), dlsh_arg_float(a, "x")));
     return DL_OK;
 }
 
-#define FN .flags = DLSH_ONLY_FUNCTION
-
 const dlsh_command dlsh_math_rows[] = {
-    {.name = "max",
-     FN,
-     .usage = "max(X, ...), max(TENSOR [, dim=])",
-     .doc = "The largest of numbers, of a list, or of a tensor; with dim values and indices.",
-     .params = extreme_params,
-     .options = extreme_options,
-     .run = extreme_run,
-     .data = "max",
-     .examples = "max(1, 2.5)\nvalues, indices = max(x, dim=1)"},
-    {.name = "min",
-     FN,
-     .usage = "min(X, ...), min(TENSOR [, dim=])",
-     .doc = "The smallest of numbers, of a list, or of a tensor; with dim values and indices.",
-     .params = extreme_params,
-     .options = extreme_options,
-     .run = extreme_run,
-     .data = "min"},
-    {.name = "sum",
-     FN,
-     .usage = "sum(ITEMS), sum(TENSOR [, dim=, keepdim=])",
-     .doc = "The sum of a list or of a tensor's elements.",
-     .params = sum_params,
-     .run = sum_run},
-    {.name = "floor", FN, .usage = "floor(X)", .doc = "Rounded down.", .params = rounding_params, .run = rounding_run},
-    {.name = "ceil", FN, .usage = "ceil(X)", .doc = "Rounded up.", .params = rounding_params, .run = rounding_run},
-    {.name = "round",
-     FN,
-     .usage = "round(X)",
-     .doc = "Rounded to the nearest whole number, ties to even.",
-     .params = rounding_params,
-     .run = rounding_run},
-    {.name = "abs", FN, .usage = "abs(X)", .doc = "Magnitude.", .params = rounding_params, .run = abs_run},
-    {.name = "atan2",
-     FN,
-     .usage = "atan2(Y, X)",
-     .doc = "The angle of a point.",
-     .params = two_numbers,
-     .run = atan2_run},
+    DLSH_FN_ROW("max", extreme_run, "max(X, ...), max(TENSOR [, dim=])",
+                "The largest of numbers, of a list, or of a tensor; with dim values and indices.",
+                .params = extreme_params, .options = extreme_options, .data = "max",
+                .examples = "max(1, 2.5)\nvalues, indices = max(x, dim=1)"),
+    DLSH_FN_ROW("min", extreme_run, "min(X, ...), min(TENSOR [, dim=])",
+                "The smallest of numbers, of a list, or of a tensor; with dim values and indices.",
+                .params = extreme_params, .options = extreme_options, .data = "min"),
+    DLSH_FN_ROW(
+        "sum", sum_run, "sum(ITEMS), sum(TENSOR [, dim=, keepdim=])", "The sum of a list or of a tensor's elements.",
+        DLSH_PARAMS({"input", .want = "list|range|tensor", .doc = "numbers, or a tensor"},
+                    {"dim", .want = "int|list", .flags = DLSH_OPTIONAL, .doc = "tensors: dimensions"},
+                    {"keepdim", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "tensors: keep them with size 1"})),
+    DLSH_FN_ROW("floor", rounding_run, "floor(X)", "Rounded down.", .params = rounding_params),
+    DLSH_FN_ROW("ceil", rounding_run, "ceil(X)", "Rounded up.", .params = rounding_params),
+    DLSH_FN_ROW("round", rounding_run, "round(X)", "Rounded to the nearest whole number, ties to even.",
+                .params = rounding_params),
+    DLSH_FN_ROW("abs", abs_run, "abs(X)", "Magnitude.", .params = rounding_params),
+    DLSH_FN_ROW("atan2", atan2_run, "atan2(Y, X)", "The angle of a point.",
+                DLSH_PARAMS({"y", .want = "number", .doc = "a number"}, {"x", .want = "number", .doc = "a number"})),
     {0}};

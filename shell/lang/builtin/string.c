@@ -19,7 +19,7 @@ static dl_status give(dlsh_buf *b, dl_status st, dlsh_value *out) {
     return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
 }
 
-static const dlsh_param any_param[] = {{.name = "x", .doc = "any value"}, {0}};
+static const dlsh_param any_param[] = {{"x", .doc = "any value"}, {0}};
 
 static dl_status str_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_buf b = {0};
@@ -35,11 +35,6 @@ static dl_status json_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 /* ---------------------------------------------------------------- format */
-
-static const dlsh_param format_params[] = {
-    {.name = "format", .want = "string", .doc = "text with C's conversions: %d %f %.3g %s %5d %%"},
-    {.name = "values", .flags = DLSH_VARIADIC, .doc = "one a conversion"},
-    {0}};
 
 enum { WIDEST = 1000000 };
 
@@ -137,18 +132,7 @@ static dl_status format_run(const dlsh_args *a, dlsh_value *result) {
 /* ---------------------------------------------------------------- functions of strings */
 
 static const dlsh_param only_str[] = {STR_PARAM, {0}};
-static const dlsh_param with_part[] = {STR_PARAM, {.name = "part", .want = "string", .doc = "what to look for"}, {0}};
-static const dlsh_param split_params[] = {
-    STR_PARAM,
-    {.name = "by", .want = "string", .flags = DLSH_OPTIONAL, .doc = "what stands between (white space)"},
-    {0}};
-static const dlsh_param join_params[] = {{.name = "s", .want = "string", .doc = "written between"},
-                                         {.name = "items", .want = "list", .doc = "strings"},
-                                         {0}};
-static const dlsh_param replace_params[] = {STR_PARAM,
-                                            {.name = "from", .want = "string", .doc = "what to replace"},
-                                            {.name = "by", .want = "string", .doc = "what to put there"},
-                                            {0}};
+static const dlsh_param with_part[] = {STR_PARAM, {"part", .want = "string", .doc = "what to look for"}, {0}};
 
 static dl_status case_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_str *s = dlsh_arg(a, "s")->as.str;
@@ -250,80 +234,29 @@ static dl_status replace_run(const dlsh_args *a, dlsh_value *result) {
     return give(&b, DL_OK, result);
 }
 
-#define FN .flags = DLSH_ONLY_FUNCTION
-
 const dlsh_command dlsh_string_rows[] = {
-    {.name = "str",
-     FN,
-     .usage = "str(X)",
-     .doc = "A value as text, as print writes it.",
-     .params = any_param,
-     .run = str_run},
-    {.name = "repr",
-     FN,
-     .usage = "repr(X)",
-     .doc = "A value as text, strings in quotes.",
-     .params = any_param,
-     .run = repr_run},
-    {.name = "json", FN, .usage = "json(X)", .doc = "A value as JSON text.", .params = any_param, .run = json_run},
-    {.name = "format",
-     FN,
-     .usage = "format(FORMAT, VALUE...)",
-     .doc = "Text with values put in, by C's conversions.",
-     .params = format_params,
-     .run = format_run,
-     .examples = "format(\"%.3f of %d\", 0.5, 10)"},
-    {.name = "upper",
-     FN,
-     .usage = "s.upper()",
-     .doc = "Capital letters.",
-     .params = only_str,
-     .run = case_run,
-     .data = "up"},
-    {.name = "lower", FN, .usage = "s.lower()", .doc = "Small letters.", .params = only_str, .run = case_run},
-    {.name = "strip",
-     FN,
-     .usage = "s.strip()",
-     .doc = "Without white space at both ends.",
-     .params = only_str,
-     .run = strip_run},
-    {.name = "startswith",
-     FN,
-     .usage = "s.startswith(PART)",
-     .doc = "Does it begin so?",
-     .params = with_part,
-     .run = starts_run},
-    {.name = "endswith",
-     FN,
-     .usage = "s.endswith(PART)",
-     .doc = "Does it end so?",
-     .params = with_part,
-     .run = starts_run,
-     .data = "end"},
-    {.name = "find",
-     FN,
-     .usage = "s.find(PART)",
-     .doc = "Position of the first occurrence, or none.",
-     .params = with_part,
-     .run = find_run},
-    {.name = "words",
-     FN,
-     .usage = "s.words([BY])",
-     .doc = "The pieces between white space, or between BY, as a list.",
-     .params = split_params,
-     .run = words_run,
-     .examples = "\"a,b\".words(\",\")"},
-    {.name = "join",
-     FN,
-     .usage = "s.join(ITEMS)",
-     .doc = "Items as text with the string between them.",
-     .params = join_params,
-     .run = join_run,
-     .examples = "\", \".join([1, 2])"},
-    {.name = "replace",
-     FN,
-     .usage = "s.replace(FROM, BY)",
-     .doc = "Every occurrence replaced.",
-     .params = replace_params,
-     .run = replace_run},
+    DLSH_FN_ROW("str", str_run, "str(X)", "A value as text, as print writes it.", .params = any_param),
+    DLSH_FN_ROW("repr", repr_run, "repr(X)", "A value as text, strings in quotes.", .params = any_param),
+    DLSH_FN_ROW("json", json_run, "json(X)", "A value as JSON text.", .params = any_param),
+    DLSH_FN_ROW("format", format_run, "format(FORMAT, VALUE...)", "Text with values put in, by C's conversions.",
+                DLSH_PARAMS({"format", .want = "string", .doc = "text with C's conversions: %d %f %.3g %s %5d %%"},
+                            {"values", .flags = DLSH_VARIADIC, .doc = "one a conversion"}),
+                .examples = "format(\"%.3f of %d\", 0.5, 10)"),
+    DLSH_FN_ROW("upper", case_run, "s.upper()", "Capital letters.", .params = only_str, .data = "up"),
+    DLSH_FN_ROW("lower", case_run, "s.lower()", "Small letters.", .params = only_str),
+    DLSH_FN_ROW("strip", strip_run, "s.strip()", "Without white space at both ends.", .params = only_str),
+    DLSH_FN_ROW("startswith", starts_run, "s.startswith(PART)", "Does it begin so?", .params = with_part),
+    DLSH_FN_ROW("endswith", starts_run, "s.endswith(PART)", "Does it end so?", .params = with_part, .data = "end"),
+    DLSH_FN_ROW("find", find_run, "s.find(PART)", "Position of the first occurrence, or none.", .params = with_part),
+    DLSH_FN_ROW("words", words_run, "s.words([BY])", "The pieces between white space, or between BY, as a list.",
+                DLSH_PARAMS(STR_PARAM, {"by", .want = "string", .flags = DLSH_OPTIONAL,
+                                        .doc = "what stands between (white space)"}),
+                .examples = "\"a,b\".words(\",\")"),
+    DLSH_FN_ROW(
+        "join", join_run, "s.join(ITEMS)", "Items as text with the string between them.",
+        DLSH_PARAMS({"s", .want = "string", .doc = "written between"}, {"items", .want = "list", .doc = "strings"}),
+        .examples = "\", \".join([1, 2])"),
+    DLSH_FN_ROW("replace", replace_run, "s.replace(FROM, BY)", "Every occurrence replaced.",
+                DLSH_PARAMS(STR_PARAM, {"from", .want = "string", .doc = "what to replace"},
+                            {"by", .want = "string", .doc = "what to put there"})),
     {0}};

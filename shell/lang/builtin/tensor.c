@@ -6,8 +6,6 @@
 
 #define TENSOR_PARAM                                                                                                   \
     { .name = "input", .want = "tensor", .doc = "the tensor" }
-#define ROW(n, u, d, p) .name = n, .flags = DLSH_ONLY_FUNCTION, .usage = u, .doc = d, .params = p
-
 static dl_status give(dl_tensor *t, dlsh_value *out) {
     *out = dlsh_tensor(t);
     return t ? DL_OK : dl_failed();
@@ -18,14 +16,7 @@ static const dlsh_param only_tensor[] = {TENSOR_PARAM, {0}};
 /* ---------------------------------------------------------------- making */
 
 static const dlsh_param tensor_params[] = {
-    {.name = "data", .want = "number|bool|list|range|tensor", .doc = "a number, or nested lists of numbers"}, {0}};
-static const dlsh_option tensor_options[] = {
-    {"dtype", DLSH_OPT_WORD, NULL, "i64 for whole numbers, f32 when one has a point, bool for bools, unless given",
-     NULL, "dtype"},
-    {"device", DLSH_OPT_WORD, NULL, "where it lives", NULL, "device"},
-    {"grad", DLSH_OPT_BOOL, "false", "ask for a gradient; whole numbers become f32", NULL, NULL},
-    {"requires_grad", DLSH_OPT_BOOL, "false", "the same", NULL, NULL},
-    {0}};
+    {"data", .want = "number|bool|list|range|tensor", .doc = "a number, or nested lists of numbers"}, {0}};
 
 /* A fresh tensor of any value that can be one; dtype NULL: f32 for plain floats. */
 static dl_tensor *from_value(dlsh_value v, const char *dtype) {
@@ -87,7 +78,7 @@ static dl_status param_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static const dlsh_option like_options[] = {
-    {"dtype", DLSH_OPT_WORD, NULL, "that of the input unless given", NULL, "dtype"}, {0}};
+    {"dtype", DLSH_OPT_WORD, NULL, .doc = "that of the input unless given", .complete = "dtype"}, {0}};
 
 /* data is the name of the creating op. */
 static dl_status like_run(const dlsh_args *a, dlsh_value *result) {
@@ -144,7 +135,7 @@ static dl_status numel_run(const dlsh_args *a, dlsh_value *result) {
 
 static const dlsh_param dim_params[] = {
     TENSOR_PARAM,
-    {.name = "dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension; negative counts from the end"},
+    {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension; negative counts from the end"},
     {0}};
 
 static dl_status dim_of(const dlsh_args *a, const char *name, int ndim, long dflt, long *out) {
@@ -179,17 +170,6 @@ static dl_status is_contiguous_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 /* ---------------------------------------------------------------- moving and copying */
-
-static const dlsh_param to_params[] = {TENSOR_PARAM,
-                                       {.name = "target",
-                                        .want = "string|tensor",
-                                        .flags = DLSH_OPTIONAL,
-                                        .doc = "a dtype (f64), a device (\"cuda\"), or a tensor to be like",
-                                        .complete = "dtype"},
-                                       {0}};
-static const dlsh_option to_options[] = {{"dtype", DLSH_OPT_WORD, NULL, "element type", NULL, "dtype"},
-                                         {"device", DLSH_OPT_WORD, NULL, "where to", NULL, "device"},
-                                         {0}};
 
 static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value *target = dlsh_arg(a, "target");
@@ -237,9 +217,6 @@ static dl_status cuda_run(const dlsh_args *a, dlsh_value *result) {
     return give(dl_to_device(dlsh_arg_tensor(a, "input"), 1), result);
 }
 
-static const dlsh_param flag_params[] = {
-    TENSOR_PARAM, {.name = "on", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "true unless given"}, {0}};
-
 static dl_status requires_grad_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input");
     DLSH_TRY(dl_set_requires_grad(t, dlsh_given(a, "on") ? dlsh_arg_bool(a, "on") : 1));
@@ -248,7 +225,7 @@ static dl_status requires_grad_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static const dlsh_param fill_params[] = {
-    TENSOR_PARAM, {.name = "value", .want = "number|bool|tensor|list", .doc = "what to write, broadcast"}, {0}};
+    TENSOR_PARAM, {"value", .want = "number|bool|tensor|list", .doc = "what to write, broadcast"}, {0}};
 
 /* copy_, fill_ and zero_: data is "0" for the last. */
 static dl_status fill_run(const dlsh_args *a, dlsh_value *result) {
@@ -264,11 +241,6 @@ static dl_status fill_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 /* ---------------------------------------------------------------- shapes */
-
-static const dlsh_param two_dims[] = {TENSOR_PARAM,
-                                      {.name = "dim0", .want = "int", .doc = "first dimension"},
-                                      {.name = "dim1", .want = "int", .doc = "second dimension"},
-                                      {0}};
 
 static dl_status transpose_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input");
@@ -297,9 +269,6 @@ static dl_status squeeze_run(const dlsh_args *a, dlsh_value *result) {
     return give(dl_reshape(t, shape, n), result);
 }
 
-static const dlsh_param need_dim[] = {
-    TENSOR_PARAM, {.name = "dim", .want = "int", .doc = "place of the new dimension"}, {0}};
-
 static dl_status unsqueeze_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input");
     long shape[9], d;
@@ -309,12 +278,6 @@ static dl_status unsqueeze_run(const dlsh_args *a, dlsh_value *result) {
     for (int i = 0; i <= n; i++) shape[i] = i < d ? dl_shape(t)[i] : i == d ? 1 : dl_shape(t)[i - 1];
     return give(dl_reshape(t, shape, n + 1), result);
 }
-
-static const dlsh_param flatten_params[] = {
-    TENSOR_PARAM,
-    {.name = "start_dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "first dimension joined (0)"},
-    {.name = "end_dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "last dimension joined (-1)"},
-    {0}};
 
 static dl_status flatten_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input");
@@ -334,9 +297,6 @@ static dl_status flatten_run(const dlsh_args *a, dlsh_value *result) {
     return give(dl_reshape(t, shape, n), result);
 }
 
-static const dlsh_param view_params[] = {
-    TENSOR_PARAM, {.name = "shape", .want = "int|list", .flags = DLSH_VARIADIC, .doc = "sizes; one may be -1"}, {0}};
-
 static dl_status view_run(const dlsh_args *a, dlsh_value *result) {
     long shape[8];
     const dlsh_value *first = dlsh_arg_at(a, "shape", 0);
@@ -351,11 +311,10 @@ static dl_status view_run(const dlsh_args *a, dlsh_value *result) {
     return give(dl_reshape(dlsh_arg_tensor(a, "input"), shape, n), result);
 }
 
-static const dlsh_param split_params[] = {
-    TENSOR_PARAM,
-    {.name = "size", .want = "int", .doc = "rows a piece (split), or pieces (chunk)"},
-    {.name = "dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension (0)"},
-    {0}};
+static const dlsh_param split_params[] = {TENSOR_PARAM,
+                                          {"size", .want = "int", .doc = "rows a piece (split), or pieces (chunk)"},
+                                          {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension (0)"},
+                                          {0}};
 
 /* split: pieces of `size`; chunk (data set): `size` pieces. */
 static dl_status split_run(const dlsh_args *a, dlsh_value *result) {
@@ -380,15 +339,6 @@ static dl_status split_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 /* ---------------------------------------------------------------- comparing */
-
-static const dlsh_param pair_params[] = {
-    TENSOR_PARAM, {.name = "other", .want = "tensor", .doc = "compared with it"}, {0}};
-static const dlsh_param close_params[] = {
-    TENSOR_PARAM,
-    {.name = "other", .want = "tensor", .doc = "compared with it"},
-    {.name = "rtol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "relative tolerance (1e-5)"},
-    {.name = "atol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "absolute tolerance (1e-8)"},
-    {0}};
 
 static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *x = dlsh_arg_tensor(a, "input"), *y = dlsh_arg_tensor(a, "other");
@@ -419,50 +369,71 @@ static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 const dlsh_command dlsh_tensor_rows[] = {
-    {ROW("tensor", "tensor(DATA, dtype=, device=, grad=false)", "A tensor of a number or of nested lists.",
-         tensor_params),
-     .options = tensor_options, .run = tensor_run, .examples = "tensor([[1, 2], [3, 4]])\ntensor([1.5, 2], grad=true)"},
-    {ROW("param", "param(DATA)", "A copy that asks for a gradient: a parameter.", tensor_params), .run = param_run,
-     .examples = "w = param(randn(3, 2))"},
-    {ROW("zeros_like", "zeros_like(X, dtype=)", "Zeros in the shape of a tensor.", only_tensor),
-     .options = like_options, .run = like_run, .data = "zeros"},
-    {ROW("ones_like", "ones_like(X, dtype=)", "Ones in the shape of a tensor.", only_tensor), .options = like_options,
-     .run = like_run, .data = "ones"},
-    {ROW("rand_like", "rand_like(X, dtype=)", "Uniform numbers in the shape of a tensor.", only_tensor),
-     .options = like_options, .run = like_run, .data = "rand"},
-    {ROW("randn_like", "randn_like(X, dtype=)", "Normal numbers in the shape of a tensor.", only_tensor),
-     .options = like_options, .run = like_run, .data = "randn"},
-    {ROW("item", "x.item()", "The number in a tensor of one element.", only_tensor), .run = item_run},
-    {ROW("tolist", "x.tolist()", "The elements as nested lists.", only_tensor), .run = tolist_run},
-    {ROW("numel", "x.numel()", "Number of elements.", only_tensor), .run = numel_run},
-    {ROW("size", "x.size([DIM])", "The shape, or one size of it.", dim_params), .run = size_run},
-    {ROW("stride", "x.stride()", "Strides in elements.", only_tensor), .run = stride_run},
-    {ROW("is_contiguous", "x.is_contiguous()", "Do the elements lie row by row?", only_tensor),
-     .run = is_contiguous_run},
-    {ROW("to", "x.to(DTYPE or DEVICE)", "The same values in another dtype or on another device.", to_params),
-     .options = to_options, .run = to_run, .examples = "x.to(f64)\nx.to(\"cuda\")"},
-    {ROW("cpu", "x.cpu()", "The tensor on the CPU.", only_tensor), .run = cpu_run},
-    {ROW("cuda", "x.cuda()", "The tensor on the first GPU.", only_tensor), .run = cuda_run},
-    {ROW("detach", "x.detach()", "The same values without history.", only_tensor), .run = detach_run},
-    {ROW("contiguous", "x.contiguous()", "The tensor itself or a copy, row by row.", only_tensor),
-     .run = contiguous_run},
-    {ROW("requires_grad_", "x.requires_grad_([ON])", "Asks for a gradient from now on.", flag_params),
-     .run = requires_grad_run},
-    {ROW("copy_", "x.copy_(VALUE)", "Writes a value into the tensor, broadcast and cast.", fill_params),
-     .run = fill_run},
-    {ROW("fill_", "x.fill_(VALUE)", "Writes one number everywhere.", fill_params), .run = fill_run},
-    {ROW("zero_", "x.zero_()", "Writes zeros.", only_tensor), .run = fill_run, .data = "0"},
-    {ROW("transpose", "x.transpose(DIM, DIM)", "Two dimensions swapped, without copying.", two_dims),
-     .run = transpose_run},
-    {ROW("t", "x.t()", "A matrix transposed.", only_tensor), .run = t_run},
-    {ROW("squeeze", "x.squeeze([DIM])", "Dimensions of size 1 dropped.", dim_params), .run = squeeze_run},
-    {ROW("unsqueeze", "x.unsqueeze(DIM)", "A dimension of size 1 put in.", need_dim), .run = unsqueeze_run},
-    {ROW("flatten", "x.flatten([START [, END]])", "Dimensions joined into one.", flatten_params), .run = flatten_run},
-    {ROW("view", "x.view(SIZE...)", "The same elements in another shape.", view_params), .run = view_run},
-    {ROW("split", "x.split(SIZE [, DIM])", "A list of pieces of SIZE rows.", split_params), .run = split_run},
-    {ROW("chunk", "x.chunk(N [, DIM])", "A list of N pieces.", split_params), .run = split_run, .data = "n"},
-    {ROW("allclose", "allclose(A, B, rtol=1e-5, atol=1e-8)", "Do two tensors agree within tolerances?", close_params),
-     .run = allclose_run},
-    {ROW("equal", "equal(A, B)", "Have two tensors the same shape and elements?", pair_params), .run = allclose_run,
-     .data = "exact"},
+    DLSH_FN_ROW("tensor", tensor_run, "tensor(DATA, dtype=, device=, grad=false)",
+                "A tensor of a number or of nested lists.", .params = tensor_params,
+                DLSH_OPTIONS({"dtype", DLSH_OPT_WORD, NULL,
+                              .doc = "i64 for whole numbers, f32 when one has a point, bool for bools, unless given",
+                              .complete = "dtype"},
+                             {"device", DLSH_OPT_WORD, NULL, .doc = "where it lives", .complete = "device"},
+                             {"grad", DLSH_OPT_BOOL, "false", .doc = "ask for a gradient; whole numbers become f32"},
+                             {"requires_grad", DLSH_OPT_BOOL, "false", .doc = "the same"}),
+                .examples = "tensor([[1, 2], [3, 4]])\ntensor([1.5, 2], grad=true)"),
+    DLSH_FN_ROW("param", param_run, "param(DATA)", "A copy that asks for a gradient: a parameter.",
+                .params = tensor_params, .examples = "w = param(randn(3, 2))"),
+    DLSH_FN_ROW("zeros_like", like_run, "zeros_like(X, dtype=)", "Zeros in the shape of a tensor.",
+                .params = only_tensor, .options = like_options, .data = "zeros"),
+    DLSH_FN_ROW("ones_like", like_run, "ones_like(X, dtype=)", "Ones in the shape of a tensor.", .params = only_tensor,
+                .options = like_options, .data = "ones"),
+    DLSH_FN_ROW("rand_like", like_run, "rand_like(X, dtype=)", "Uniform numbers in the shape of a tensor.",
+                .params = only_tensor, .options = like_options, .data = "rand"),
+    DLSH_FN_ROW("randn_like", like_run, "randn_like(X, dtype=)", "Normal numbers in the shape of a tensor.",
+                .params = only_tensor, .options = like_options, .data = "randn"),
+    DLSH_FN_ROW("item", item_run, "x.item()", "The number in a tensor of one element.", .params = only_tensor),
+    DLSH_FN_ROW("tolist", tolist_run, "x.tolist()", "The elements as nested lists.", .params = only_tensor),
+    DLSH_FN_ROW("numel", numel_run, "x.numel()", "Number of elements.", .params = only_tensor),
+    DLSH_FN_ROW("size", size_run, "x.size([DIM])", "The shape, or one size of it.", .params = dim_params),
+    DLSH_FN_ROW("stride", stride_run, "x.stride()", "Strides in elements.", .params = only_tensor),
+    DLSH_FN_ROW("is_contiguous", is_contiguous_run, "x.is_contiguous()", "Do the elements lie row by row?",
+                .params = only_tensor),
+    DLSH_FN_ROW("to", to_run, "x.to(DTYPE or DEVICE)", "The same values in another dtype or on another device.",
+                DLSH_PARAMS(TENSOR_PARAM,
+                            {"target", .want = "string|tensor", .flags = DLSH_OPTIONAL,
+                             .doc = "a dtype (f64), a device (\"cuda\"), or a tensor to be like", .complete = "dtype"}),
+                DLSH_OPTIONS({"dtype", DLSH_OPT_WORD, NULL, .doc = "element type", .complete = "dtype"},
+                             {"device", DLSH_OPT_WORD, NULL, .doc = "where to", .complete = "device"}),
+                .examples = "x.to(f64)\nx.to(\"cuda\")"),
+    DLSH_FN_ROW("cpu", cpu_run, "x.cpu()", "The tensor on the CPU.", .params = only_tensor),
+    DLSH_FN_ROW("cuda", cuda_run, "x.cuda()", "The tensor on the first GPU.", .params = only_tensor),
+    DLSH_FN_ROW("detach", detach_run, "x.detach()", "The same values without history.", .params = only_tensor),
+    DLSH_FN_ROW("contiguous", contiguous_run, "x.contiguous()", "The tensor itself or a copy, row by row.",
+                .params = only_tensor),
+    DLSH_FN_ROW("requires_grad_", requires_grad_run, "x.requires_grad_([ON])", "Asks for a gradient from now on.",
+                DLSH_PARAMS(TENSOR_PARAM, {"on", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "true unless given"})),
+    DLSH_FN_ROW("copy_", fill_run, "x.copy_(VALUE)", "Writes a value into the tensor, broadcast and cast.",
+                .params = fill_params),
+    DLSH_FN_ROW("fill_", fill_run, "x.fill_(VALUE)", "Writes one number everywhere.", .params = fill_params),
+    DLSH_FN_ROW("zero_", fill_run, "x.zero_()", "Writes zeros.", .params = only_tensor, .data = "0"),
+    DLSH_FN_ROW("transpose", transpose_run, "x.transpose(DIM, DIM)", "Two dimensions swapped, without copying.",
+                DLSH_PARAMS(TENSOR_PARAM, {"dim0", .want = "int", .doc = "first dimension"},
+                            {"dim1", .want = "int", .doc = "second dimension"})),
+    DLSH_FN_ROW("t", t_run, "x.t()", "A matrix transposed.", .params = only_tensor),
+    DLSH_FN_ROW("squeeze", squeeze_run, "x.squeeze([DIM])", "Dimensions of size 1 dropped.", .params = dim_params),
+    DLSH_FN_ROW("unsqueeze", unsqueeze_run, "x.unsqueeze(DIM)", "A dimension of size 1 put in.",
+                DLSH_PARAMS(TENSOR_PARAM, {"dim", .want = "int", .doc = "place of the new dimension"})),
+    DLSH_FN_ROW("flatten", flatten_run, "x.flatten([START [, END]])", "Dimensions joined into one.",
+                DLSH_PARAMS(TENSOR_PARAM,
+                            {"start_dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "first dimension joined (0)"},
+                            {"end_dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "last dimension joined (-1)"})),
+    DLSH_FN_ROW("view", view_run, "x.view(SIZE...)", "The same elements in another shape.",
+                DLSH_PARAMS(TENSOR_PARAM,
+                            {"shape", .want = "int|list", .flags = DLSH_VARIADIC, .doc = "sizes; one may be -1"})),
+    DLSH_FN_ROW("split", split_run, "x.split(SIZE [, DIM])", "A list of pieces of SIZE rows.", .params = split_params),
+    DLSH_FN_ROW("chunk", split_run, "x.chunk(N [, DIM])", "A list of N pieces.", .params = split_params, .data = "n"),
+    DLSH_FN_ROW("allclose", allclose_run, "allclose(A, B, rtol=1e-5, atol=1e-8)",
+                "Do two tensors agree within tolerances?",
+                DLSH_PARAMS(TENSOR_PARAM, {"other", .want = "tensor", .doc = "compared with it"},
+                            {"rtol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "relative tolerance (1e-5)"},
+                            {"atol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "absolute tolerance (1e-8)"})),
+    DLSH_FN_ROW("equal", allclose_run, "equal(A, B)", "Have two tensors the same shape and elements?",
+                DLSH_PARAMS(TENSOR_PARAM, {"other", .want = "tensor", .doc = "compared with it"}), .data = "exact"),
     {0}};
