@@ -199,7 +199,7 @@ static int unwritten(const dl_tensor *t) {
     const unsigned char *at = t && dl_is_contiguous(t) ? dl_data(t) : NULL;
     for (long i = 0; at && i < n; i++, at += size) {
         long k = 0;
-        while (k < size && at[k] == DLSH_OP_MARK) k++;
+        while (k < size && at[k] == DLSH_OP_POISON) k++;
         if (k == size && size > 1) return 1;
     }
     return 0;
@@ -209,9 +209,9 @@ static dl_status check_written(const subject *s, char *why, size_t size) {
     dl_tensor *in[MAX];
     run r = {0};
     DLSH_TRY(copies(s->u, s->in, s->n, s->real, s->device, in));
-    dlsh_userop_mark(1);
+    dlsh_userop_poison(1);
     dl_status st = run_op(s->u, s->name, in, s->n, &r);
-    dlsh_userop_mark(0);
+    dlsh_userop_poison(0);
     for (int i = 0; i < s->n && !st; i++)
         if (unwritten(r.grad[i])) snprintf(why, size, "the gradient of input %d is not written everywhere", i);
     for (int k = 0; k < r.nout && !st; k++)

@@ -72,12 +72,7 @@ static dlsh_clib *open_lib(dlsh_session *s, const char *name) {
 /* ---------------------------------------------------------------- binding */
 
 static dl_status fail_at_decl(dlsh_session *s, const dlsh_unit *u, int base, const dlsh_cdecl *d, dl_status st) {
-    dlsh_span span = {.start = base + d->offset, .end = base + d->offset + (int)strlen(d->name), .line = 1, .col = 1};
-    for (int i = 0; i < span.start && i < (int)u->len; i++) {
-        span.col = u->text[i] == '\n' ? 1 : span.col + 1;
-        span.line += u->text[i] == '\n';
-    }
-    return dlsh_place_at(s, u, span, st);
+    return dlsh_place_at(s, u, dlsh_span_in_text(u, base + d->offset, (int)strlen(d->name)), st);
 }
 
 static dl_status check_decl(const dlsh_cdecl *d) {
@@ -140,17 +135,17 @@ static dl_status bind_all(dlsh_session *s, const dlsh_unit *u, int base, const d
     return DL_OK;
 }
 
-/* Structs with attributes lie as the compiler says, which reads the declarations without the words that C has not. */
-static dl_status lay_out(dlsh_session *s, const char *text, int mark) {
-    static const char words[] = "#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n"
-                                "#include <sys/types.h>\ntypedef struct dl_tensor dl_tensor;\n"
-                                "#define out\n#define inout\n#define keep\n#define owned\n";
+/* Structs with attributes: the compiler gives the layout. It reads the declarations without the words that C lacks. */
+static dl_status lay_out(dlsh_session *s, const char *text, int savepoint) {
     dlsh_buf context = {0};
-    if (!(strstr(text, "__attribute") || strstr(text, "_Alignas") || strstr(text, "ragma")) || !dlsh_c_can_ask())
-        return DL_OK;
-    dlsh_buf_printf(&context, "%s%s;\n", words, text);
-    dl_status st = context.failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for layouts")
-                                  : dlsh_c_ask_layouts(dlsh_c_space(s), mark, dlsh_buf_text(&context), NULL);
+    if (!dlsh_c_has_layout_words(text) || !dlsh_c_can_query()) return DL_OK;
+    dlsh_buf_printf(&context,
+                    "#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n"
+                    "#include <sys/types.h>\ntypedef struct dl_tensor dl_tensor;\n"
+                    "#define out\n#define inout\n#define keep\n#define owned\n%s;\n",
+                    text);
+    dl_status st = context.failed ? dlsh_no_memory("layouts")
+                                  : dlsh_c_query_layouts(dlsh_c_space(s), savepoint, dlsh_buf_text(&context), NULL);
     dlsh_buf_free(&context);
     return st;
 }
@@ -158,14 +153,14 @@ static dl_status lay_out(dlsh_session *s, const char *text, int mark) {
 static dl_status run_prototypes(dlsh_session *s, const dlsh_unit *u, const dlsh_node *n, dlsh_clib *lib) {
     dlsh_cdecls d = {0};
     dlsh_cerror e;
-    int base = (int)n->num.i, mark = dlsh_c_mark(dlsh_c_space(s)), wrong;
+    int base = (int)n->num.i, savepoint = dlsh_c_savepoint(dlsh_c_space(s)), wrong;
     dl_status st = dlsh_c_parse(dlsh_c_space(s), n->label, strlen(n->label), 0, &d, &e);
     if (st == DL_ERR_SYNTAX) st = dlsh_fail_in_text(s, u, base + e.offset, e.width, st, e.hint, "%s", e.message);
-    if (!st && (st = dlsh_c_verify(dlsh_c_space(s), lib->name, &d, mark, &wrong)) && wrong >= 0)
+    if (!st && (st = dlsh_c_verify(dlsh_c_space(s), lib->name, &d, savepoint, &wrong)) && wrong >= 0)
         fail_at_decl(s, u, base, &d.items[wrong], st);
-    if (!st) st = lay_out(s, n->label, mark);
+    if (!st) st = lay_out(s, n->label, savepoint);
     if (!st) st = bind_all(s, u, base, &d, lib);
-    if (st && d.n) dlsh_c_undo(dlsh_c_space(s), mark);
+    if (st && d.n) dlsh_c_rollback(dlsh_c_space(s), savepoint);
     dlsh_cdecls_free(&d);
     return st;
 }

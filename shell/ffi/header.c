@@ -115,8 +115,8 @@ static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const dlsh_cheader
     dlsh_cdecls d = {0};
     dlsh_cerror e;
     char why[200];
-    int good, count = 0, nhidden = 0, mark = dlsh_c_mark(c);
-    dl_status st = dlsh_c_ask(from->source, preprocess, from->flags, 1, &text, &good);
+    int good, count = 0, nhidden = 0, savepoint = dlsh_c_savepoint(c);
+    dl_status st = dlsh_c_query(from->source, preprocess, from->flags, 1, &text, &good);
     if (!st && !good) {
         first_error(dlsh_buf_text(&text), why, sizeof why);
         st = dlsh_fail(DL_ERR_IO,
@@ -125,10 +125,10 @@ static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const dlsh_cheader
     }
     if (!st) st = dlsh_c_parse(c, dlsh_buf_text(&text), text.n, DLSH_C_LENIENT | DLSH_C_MACROS, &d, &e);
     if (st == DL_ERR_SYNTAX) st = dlsh_fail(st, e.hint, "line %d of the header: %s", e.line, e.message);
-    if (!st) st = dlsh_c_ask_macros(c, &d, from);
-    if (!st) st = dlsh_c_ask_layouts(c, mark, from->source, from->flags);
+    if (!st) st = dlsh_c_query_macros(c, &d, from);
+    if (!st) st = dlsh_c_query_layouts(c, savepoint, from->source, from->flags);
     const char **hidden = st ? NULL : malloc(((size_t)d.n + 1) * sizeof *hidden);
-    if (!st && !hidden) st = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the names of a header");
+    if (!st && !hidden) st = dlsh_no_memory("the names of a header");
     if (!st) st = bind_found(s, lib, &d, from, &count, hidden, &nhidden);
     int declared = 0; /* what a library is to bring */
     for (int i = 0; i < d.n; i++) declared += d.items[i].proto && !d.items[i].is_static && !d.items[i].has_body;
@@ -136,9 +136,9 @@ static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const dlsh_cheader
         dlsh_warn(s, "is it the header of this library?", "none of the header's %d functions is in \"%s\"", declared,
                   lib->name);
     if (st)
-        dlsh_c_undo(c, mark);
+        dlsh_c_rollback(c, savepoint);
     else
-        dlsh_c_tell_hidden(s, hidden, nhidden);
+        dlsh_c_warn_hidden(s, hidden, nhidden);
     free(hidden);
     dlsh_cdecls_free(&d);
     dlsh_buf_free(&text);

@@ -37,7 +37,7 @@ int dlsh_c_name_value(dlsh_cstate *st, const char *name, dlsh_value *out, int *l
 dlsh_value dlsh_c_spaces_value(dlsh_cstate *st, const char *name);
 /* Is this name built in, so that a header's function is hidden by it? And a warning that n of them are. */
 int dlsh_c_is_hidden(dlsh_session *s, const char *name);
-void dlsh_c_tell_hidden(dlsh_session *s, const char *const *names, int n);
+void dlsh_c_warn_hidden(dlsh_session *s, const char *const *names, int n);
 
 /* ---------------------------------------------------------------- pointers and structs (pointer.c, struct.c) */
 
@@ -49,6 +49,8 @@ typedef struct dlsh_cpointer {
     dlsh_value owner; /* keeps the memory; VOID: C's */
     int freed;        /* C's free had it; addr is NULL */
 } dlsh_cpointer;
+/* The first n elements. */
+dl_status dlsh_c_pointer_list(dlsh_cpointer *p, long n, dlsh_value *out);
 extern const dlsh_class dlsh_cpointer_class, dlsh_cstruct_class, dlsh_cfunc_class;
 
 typedef struct dlsh_cstruct {
@@ -92,11 +94,13 @@ dl_status dlsh_c_may_write(dlsh_value owner);
 /* Fresh zeroed memory as a pointer value to n elements of t that frees itself, with some bytes more behind them; VOID
  * on failure. */
 dlsh_value dlsh_c_new_memory(dlsh_session *s, const dlsh_ctype *of, long n, long more, char **addr);
-/* Is memory readable / writable? Copies; 0 when not. Without the system call everything counts as readable. */
-int dlsh_c_peek(const void *from, void *to, size_t n);
+/* Copies n bytes from or to memory that may not be there; 0: it is not. */
+int dlsh_c_read_memory(const void *from, void *to, size_t n);
+int dlsh_c_write_memory(void *to, const void *from, size_t n);
+/* Records that there is no memory at an address; DL_ERR_VALUE. */
+dl_status dlsh_c_unreadable(const void *at);
 /* Characters up to a NUL, the end of readable memory, or `most`. */
 size_t dlsh_c_strlen(const char *s, size_t most);
-int dlsh_c_poke(void *to, const void *from, size_t n);
 
 /* A number of C beyond the ints of the language (unsigned.c): u > LONG_MAX. VOID without memory. */
 dlsh_value dlsh_c_unsigned_value(unsigned long u);
@@ -150,8 +154,16 @@ const char *dlsh_c_dtype_of(const dlsh_ctype *t);
 dl_status dlsh_c_check_conflict(dlsh_session *s, const dlsh_cdecl *d);
 /* A symbol of a library, of all that is loaded when lib is NULL; NULL: there is none. */
 void *dlsh_c_symbol(const dlsh_clib *lib, const char *name);
+/* A prototype of a function type, in the space; `declarator` takes the place of the name in its text. NULL without
+ * memory (recorded). */
+dlsh_cproto *dlsh_c_proto_of(dlsh_cspace *c, const dlsh_ctype *t, const char *name, const char *declarator);
 /* A function that C gave the address of. */
 dlsh_value dlsh_c_unnamed_function(dlsh_session *s, const dlsh_ctype *t, void *addr);
+/* The number of an integer or floating type (at most 8 or 16 bytes) at an address. */
+long dlsh_c_integer_at(const dlsh_ctype *t, const void *from);
+double dlsh_c_floating_at(const dlsh_ctype *t, const void *from);
+/* Records that the fields of a struct have no known layout; DL_ERR_UNSUPPORTED. */
+dl_status dlsh_c_no_layout(const dlsh_ctype *t);
 /* Numbers: v as scalar t into *to. what: "argument x of f" for messages. */
 dl_status dlsh_c_scalar(const dlsh_ctype *t, dlsh_value v, const char *what, dlsh_cslot *to);
 /* Functions of the C library on so many bytes of memory, such as memcpy: is this one, and has the memory that many? */

@@ -73,7 +73,7 @@ static dl_status c_set(void *self, const char *name, dlsh_value v) {
 static dl_status c_names(void *self, dlsh_value *out) {
     int n;
     const char **names = all_names(self, &n);
-    dl_status st = names ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for names");
+    dl_status st = names ? DL_OK : dlsh_no_memory("names");
     *out = dlsh_new_list(n);
     if (!st && dlsh_failed(*out)) st = DL_ERR_MEMORY;
     for (int i = 0; i < n && !st; i++) {
@@ -119,7 +119,7 @@ int dlsh_c_is_hidden(dlsh_session *s, const char *name) {
     return found;
 }
 
-void dlsh_c_tell_hidden(dlsh_session *s, const char *const *names, int n) {
+void dlsh_c_warn_hidden(dlsh_session *s, const char *const *names, int n) {
     enum { SHOWN = 3 };
     char built_in[200] = "", ours[200] = "", hint[240];
     size_t a = 0, b = 0;

@@ -16,12 +16,7 @@
 dlsh_clib *dlsh_clib_new(const char *name, void *handle, void (*release)(void *), void *data) {
     dlsh_clib *l = calloc(1, sizeof *l);
     char *copy = strdup(name);
-    if (!l || !copy) {
-        free(l);
-        free(copy);
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a library");
-        return NULL;
-    }
+    if (!l || !copy) return free(l), free(copy), dlsh_no_memory("a library"), NULL;
     *l = (dlsh_clib){.refs = 1, .name = copy, .handle = handle, .release = release, .data = data};
     return l;
 }
@@ -41,14 +36,10 @@ void dlsh_clib_drop(dlsh_clib *l) {
 dl_status dlsh_c_hold_lib(dlsh_cstate *st, dlsh_clib *lib) {
     for (int i = 0; i < st->nlibs; i++)
         if (st->libs[i] == lib) return DL_OK;
-    if (st->nlibs == st->caplibs) {
-        int cap = st->caplibs ? 2 * st->caplibs : 16;
-        dlsh_clib **libs = realloc(st->libs, (size_t)cap * sizeof *libs);
-        if (!libs) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a library");
-        st->libs = libs;
-        st->caplibs = cap;
-    }
-    st->libs[st->nlibs++] = dlsh_clib_ref(lib);
+    dlsh_clib **libs = dlsh_grow(st->libs, st->nlibs, &st->caplibs, sizeof *libs);
+    if (!libs) return DL_ERR_MEMORY;
+    st->libs = libs;
+    libs[st->nlibs++] = dlsh_clib_ref(lib);
     return DL_OK;
 }
 
@@ -108,36 +99,31 @@ const dlsh_class dlsh_cfunc_class = {.name = "C function",
 
 dlsh_value dlsh_cfunc_value(dlsh_session *s, const dlsh_cproto *proto, void *addr, dlsh_clib *lib) {
     dlsh_cfunc *f = calloc(1, sizeof *f);
-    if (!f) {
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a C function");
-        return dlsh_void();
-    }
-    f->s = s;
-    f->proto = proto;
-    f->addr = addr;
-    f->lib = dlsh_clib_ref(lib);
+    if (!f) return dlsh_no_memory("a C function"), dlsh_void();
+    *f = (dlsh_cfunc){.s = s, .proto = proto, .addr = addr, .lib = dlsh_clib_ref(lib)};
     return dlsh_new_handle(&dlsh_cfunc_class, f);
 }
 
-dlsh_value dlsh_c_unnamed_function(dlsh_session *s, const dlsh_ctype *t, void *addr) {
-    dlsh_cspace *c = dlsh_c_space(s);
-    if (t->ffi) return dlsh_cfunc_value(s, t->ffi, addr, NULL); /* a prototype a type */
+dlsh_cproto *dlsh_c_proto_of(dlsh_cspace *c, const dlsh_ctype *t, const char *name, const char *declarator) {
     dlsh_cproto *p = dlsh_c_alloc(c, sizeof *p);
     dlsh_cparam *params = dlsh_c_alloc(c, ((size_t)t->n + 1) * sizeof *params);
     dlsh_buf b = {0};
-    if (!p || !params) return dlsh_void();
+    if (!p || !params) return NULL;
     for (long i = 0; i < t->n; i++) params[i].type = t->params[i];
-    dlsh_c_print(&b, t, "(*)");
-    *p = (dlsh_cproto){.name = "a C function",
+    dlsh_c_print(&b, t, declarator);
+    *p = (dlsh_cproto){.name = name,
                        .text = dlsh_c_copy(c, dlsh_buf_text(&b), b.n),
                        .type = t,
                        .nparams = (int)t->n,
                        .params = params,
                        .format = -1};
     dlsh_buf_free(&b);
-    if (!p->text) return dlsh_void();
-    ((dlsh_ctype *)t)->ffi = p;
-    return dlsh_cfunc_value(s, p, addr, NULL);
+    return p->text ? p : NULL;
+}
+
+dlsh_value dlsh_c_unnamed_function(dlsh_session *s, const dlsh_ctype *t, void *addr) {
+    if (!t->ffi) ((dlsh_ctype *)t)->ffi = dlsh_c_proto_of(dlsh_c_space(s), t, "a C function", "(*)"); /* one a type */
+    return t->ffi ? dlsh_cfunc_value(s, t->ffi, addr, NULL) : dlsh_void();
 }
 
 void *dlsh_c_symbol(const dlsh_clib *lib, const char *name) {
@@ -300,7 +286,7 @@ int dlsh_c_is_seen(const dlsh_cname *n) {
             (n->how == DLSH_C_IMPORTED || is_read(n)));
 }
 
-static void tell_struct(dlsh_buf *to, const dlsh_ctype *t) {
+static void describe_struct(dlsh_buf *to, const dlsh_ctype *t) {
     dlsh_buf_printf(to, "%s, %zu bytes\n", dlsh_c_name(t), t->size);
     for (long i = 0; i < t->n; i++) {
         dlsh_buf b = {0};
@@ -310,7 +296,7 @@ static void tell_struct(dlsh_buf *to, const dlsh_ctype *t) {
     }
 }
 
-static int tell_function(dlsh_buf *to, const dlsh_cproto *p, const dlsh_clib *lib) {
+static int describe_function(dlsh_buf *to, const dlsh_cproto *p, const dlsh_clib *lib) {
     dlsh_buf_printf(to, "%s\n    C function%s%s\n", p->text, lib ? " of " : "", lib ? lib->name : "");
     return 1;
 }
@@ -327,23 +313,23 @@ int dlsh_c_help(dlsh_session *s, const char *name, dlsh_buf *to) {
     if (!strncmp(name, "C.", 2)) name += 2;
     const dlsh_value *v = dlsh_get(s, name);
     const dlsh_cfunc *f = v ? dlsh_cfunc_of(*v) : NULL;
-    if (f) return tell_function(to, f->proto, f->lib);
+    if (f) return describe_function(to, f->proto, f->lib);
     const dlsh_cname *n = c ? dlsh_c_find(c, name, strlen(name)) : NULL;
     if (!n && c) {
         const dlsh_ctype *t = dlsh_c_find_tag(c, DLSH_C_STRUCT, name, strlen(name));
-        if (t && t->complete) tell_struct(to, t);
+        if (t && t->complete) describe_struct(to, t);
         return t && t->complete;
     }
     if (!n) return 0;
     if (n->kind == DLSH_C_TYPEDEF) {
         const dlsh_ctype *t = n->type->plain;
         if (dlsh_c_is_struct(t) && t->complete)
-            tell_struct(to, t);
+            describe_struct(to, t);
         else
             dlsh_buf_printf(to, "%s is the C type %s\n", name, dlsh_c_name(n->type));
         return 1;
     }
-    if (n->kind == DLSH_C_SYMBOL && n->proto && n->addr) return tell_function(to, n->proto, n->lib);
+    if (n->kind == DLSH_C_SYMBOL && n->proto && n->addr) return describe_function(to, n->proto, n->lib);
     if (n->kind == DLSH_C_SYMBOL && n->proto && n->header && n->body) {
         dlsh_buf_printf(to, "%s\n    inline function of a header\n", n->proto->text);
         return 1;
@@ -385,7 +371,7 @@ dl_status dlsh_c_open(const char *path, int flags, void **handle) {
     int own =
         path && dlsh_cc_origin(path, &(int){0}) != NULL; /* a block's file has a name that tells nobody anything */
     snprintf(what, sizeof what, "loading %.120s", own ? "the block" : file ? file + 1 : path ? path : "the program");
-    dl_status st = dlsh_guard_load(open_it, &o, what);
+    dl_status st = dlsh_guard_load(what, open_it, &o);
     *handle = o.handle;
     return st;
 }
@@ -420,8 +406,7 @@ static void *state_new(dlsh_session *s) {
         return st;
     }
     free(st);
-    dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a session");
-    return NULL;
+    return dlsh_no_memory("a session"), NULL;
 }
 
 static dl_status run(dlsh_session *s, const dlsh_unit *unit, const dlsh_node *node) {

@@ -2,6 +2,7 @@
 #include "lang/session.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 dl_status dlsh_vfail(dl_status code, const char *hint, const char *fmt, va_list ap) {
@@ -17,6 +18,17 @@ dl_status dlsh_fail(dl_status code, const char *hint, const char *fmt, ...) {
     dlsh_vfail(code, hint, fmt, ap);
     va_end(ap);
     return code;
+}
+
+dl_status dlsh_no_memory(const char *what) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %s", what); }
+
+void *dlsh_grow(void *items, int n, int *cap, size_t size) {
+    if (n < *cap) return items;
+    int more = *cap ? 2 * *cap : 16;
+    void *grown = realloc(items, (size_t)more * size);
+    if (!grown) return dlsh_no_memory("a longer list"), NULL;
+    *cap = more;
+    return grown;
 }
 
 void dlsh_add_hint(const char *fmt, ...) {

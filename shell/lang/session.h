@@ -143,6 +143,11 @@ void dlsh_iter_end(dlsh_iter *it);
 /* Records a failure; the place is that of the expression being evaluated. hint may be NULL. Returns the code. */
 dl_status dlsh_fail(dl_status code, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 dl_status dlsh_vfail(dl_status code, const char *hint, const char *fmt, va_list ap);
+/* Records "no memory for WHAT"; DL_ERR_MEMORY. */
+dl_status dlsh_no_memory(const char *what);
+/* An array with room for one item of `size` bytes behind its n items: `items`, or a larger block, *cap being updated.
+ * NULL without memory (recorded); the array stays as it is. */
+void *dlsh_grow(void *items, int n, int *cap, size_t size);
 /* Gives the recorded failure a remedy when it has none. */
 void dlsh_add_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 const char *dlsh_foreign_name(const char *name); /* what to write instead of a name of another language; NULL */
@@ -186,6 +191,8 @@ struct dlsh_layer {
 dl_status dlsh_layer_fail(dlsh_session *s, const dlsh_layer *l, int arg, dl_status code, const char *hint,
                           const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
+/* The place of `width` bytes at an offset of a unit's text. */
+dlsh_span dlsh_span_in_text(const dlsh_unit *unit, int offset, int width);
 /* Records a failure at width bytes from byte `offset` of a unit's text (C text within it). Returns the code. */
 dl_status dlsh_fail_in_text(dlsh_session *s, const dlsh_unit *unit, int offset, int width, dl_status code,
                             const char *hint, const char *fmt, ...) __attribute__((format(printf, 7, 8)));

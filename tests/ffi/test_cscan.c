@@ -46,7 +46,7 @@ static void items(void **state) {
             dlsh_citem *it = &c.items[k];
             dlsh_buf_printf(&b, "%c ", "DTPVFO"[it->kind]);
             for (int j = 0; j < it->nnames; j++) dlsh_buf_printf(&b, "%s ", it->names[j]);
-            for (char *m = it->head; (m = strchr(m, DLSH_CI_MARK[0]));) *m = '@';
+            for (char *m = it->head; (m = strchr(m, DLSH_CI_PLACEHOLDER[0]));) *m = '@';
             dlsh_buf_printf(&b, ": %s\n", it->kind == DLSH_CI_OTHER ? "" : it->head);
         }
         if (*cases[i].want) assert_string_equal(dlsh_buf_text(&b), cases[i].want);

@@ -223,7 +223,7 @@ static void test_errors(void **state) {
         assert_int_equal(f.e.line, cases[i].line);
         assert_int_equal(f.e.col, cases[i].col);
         assert_int_equal(f.d.n, 0);
-        assert_int_equal(dlsh_c_mark(f.c), 0);
+        assert_int_equal(dlsh_c_savepoint(f.c), 0);
         done(&f);
     }
 }

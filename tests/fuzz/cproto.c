@@ -13,7 +13,7 @@ static void parse(const char *text, size_t size, unsigned flags) {
     assert(c);
     if (dlsh_c_parse(c, text, size, flags, &d, &e)) {
         assert(e.message[0] && e.line >= 1 && e.col >= 1 && e.offset >= 0 && e.offset <= (int)size);
-        assert(d.n == 0 && dlsh_c_mark(c) == 0);
+        assert(d.n == 0 && dlsh_c_savepoint(c) == 0);
     } else {
         dlsh_c_enter_macros(c, &d);
     }

@@ -67,11 +67,10 @@ static ffi_type *struct_type(dlsh_cspace *c, dlsh_ctype *t) {
     ffi_type *parts[MAX_PARTS], *made;
     int n = 0;
     if (!t->laid_out || !t->size) {
-        dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it", "the layout of %s is not known",
-                  dlsh_c_name(t));
+        dlsh_c_no_layout(t);
         return NULL;
     }
-    if (t->kind == DLSH_C_UNION || t->odd || has_bits(t)) {
+    if (t->kind == DLSH_C_UNION || t->custom_layout || has_bits(t)) {
         if (!(n = parts_by_class(t, parts, MAX_PARTS))) {
             dlsh_fail(DL_ERR_UNSUPPORTED, "pass a pointer to it", "the packed %s cannot be passed by value",
                       dlsh_c_name(t));

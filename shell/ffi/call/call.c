@@ -108,7 +108,7 @@ static int fast(dlsh_cfunc *f, const dlsh_callargs *args, dlsh_value *out, dl_st
         }
     }
     flush_before();
-    *st = dlsh_guard_call(bodies[f->fast], &c, f);
+    *st = dlsh_guard_call(f, bodies[f->fast], &c);
     dlsh_cstate *state = dlsh_c_state(f->s);
     state->last_errno = c.err;
     if (state->callback_failed || state->foreign_thread) { /* of a kept one */
@@ -190,7 +190,7 @@ static long length_of(const dlsh_ccall *k, const dlsh_clen *e) {
         if (t->kind != DLSH_C_POINTER) return k->slots[e->param].i;
         long v = 0;
         size_t n = dlsh_c_size(t->base);
-        if (n <= sizeof v) dlsh_c_peek(k->slots[e->param].p, &v, n);
+        if (n <= sizeof v) dlsh_c_read_memory(k->slots[e->param].p, &v, n);
         return v;
     }
     long a = length_of(k, e->left), b = length_of(k, e->right), r = -1;
@@ -377,14 +377,14 @@ static dl_status results(dlsh_ccall *k, char *raw, dlsh_value *out) {
 
 /* ---------------------------------------------------------------- the long way */
 
-typedef struct ffi_going {
+typedef struct invocation {
     ffi_cif *cif;
     void *addr, *result, **args;
     int err;
-} ffi_going;
+} invocation;
 
-static void go(void *arg) {
-    ffi_going *g = arg;
+static void invoke(void *arg) {
+    invocation *g = arg;
     void (*fn)(void);
     memcpy(&fn, &g->addr, sizeof fn);
     errno = 0;
@@ -439,11 +439,11 @@ static dl_status format_text(const dlsh_ccall *k, char **text) {
     int at = k->f->proto->format;
     const char *s = k->slots[at].p;
     char c;
-    if (!s || !dlsh_c_peek(s, &c, 1))
+    if (!s || !dlsh_c_read_memory(s, &c, 1))
         return dlsh_fail(DL_ERR_VALUE, "%s prints a string",
                          s ? "%s points to no memory" : "%s is NULL: it must be a format", dlsh_c_what(k, at));
     size_t n = dlsh_c_strlen(s, (size_t)-1);
-    if (!(*text = malloc(n + 1))) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a format");
+    if (!(*text = malloc(n + 1))) return dlsh_no_memory("a format");
     memcpy(*text, s, n);
     (*text)[n] = 0;
     return DL_OK;
@@ -537,7 +537,7 @@ static dl_status call_out(dlsh_ccall *k, dlsh_value *out) {
     size_t size = dlsh_c_size(f->proto->type->base);
     char *result = size > sizeof small ? calloc(1, size) : (char *)small;
     if (!result) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a result of %zu bytes", size);
-    ffi_going g = {.cif = &f->cif, .addr = f->addr, .result = result, .args = k->ptrs};
+    invocation g = {.cif = &f->cif, .addr = f->addr, .result = result, .args = k->ptrs};
     dl_status st = DL_OK;
     if (f->proto->type->varargs) {
         st = prepare_varargs(k, &variable, types);
@@ -548,7 +548,7 @@ static dl_status call_out(dlsh_ccall *k, dlsh_value *out) {
     if (!st) {
         dl_error_clear();
         flush_before();
-        st = dlsh_guard_call(go, &g, f);
+        st = dlsh_guard_call(f, invoke, &g);
         state->last_errno = g.err;
         touch(k);
         st = dlsh_c_callback_failure(state, st);
@@ -579,7 +579,7 @@ static dl_status may_free(const dlsh_ccall *k) {
 }
 
 /* After free, or a realloc that gave memory. */
-static void note_freed(const dlsh_ccall *k, dlsh_value result) {
+static void set_freed(const dlsh_ccall *k, dlsh_value result) {
     dlsh_cpointer *p = k->given[0] ? dlsh_unwrap(*k->given[0], &dlsh_cpointer_class) : NULL;
     const dlsh_cpointer *now = dlsh_unwrap(result, &dlsh_cpointer_class);
     if (!p || !p->addr || (now && !now->addr)) return;
@@ -635,7 +635,7 @@ dl_status dlsh_c_call(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args,
     if (!st && f->frees && (st = may_free(&k))) k.failed_at = 0;
     if (st && k.failed_at >= 0 && given[k.failed_at]) dlsh_set_failed_arg(s, source[k.failed_at]);
     if (!st) st = call_out(&k, out);
-    if (!st && f->frees) note_freed(&k, *out);
+    if (!st && f->frees) set_freed(&k, *out);
     if (!begun) return st;
     for (int i = 0; i < k.n; i++) dlsh_drop(owners[i]);
     dlsh_c_closures_end(dlsh_c_state(s), &k);

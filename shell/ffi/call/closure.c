@@ -149,7 +149,7 @@ static closure *make(dlsh_cstate *st, const dlsh_ctype *t) {
     st->closures = c;
     return c;
 fail:
-    if (!dl_error_last()) dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a callback");
+    if (!dl_error_last()) dlsh_no_memory("a callback");
     if (c) destroy(c);
     return NULL;
 }

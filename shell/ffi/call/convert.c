@@ -276,9 +276,7 @@ static dl_status by_value(dlsh_ccall *k, int at, const dlsh_ctype *t, dlsh_value
     const dlsh_cstruct *copy = dlsh_unwrap(k->owners[at], &dlsh_cstruct_class);
     if (!copy) return DL_ERR_MEMORY;
     k->ptrs[at] = copy->data;
-    if (!t->plain->laid_out)
-        return dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it", "%s: the layout of %s is not known",
-                         what, dlsh_c_name(t));
+    if (!t->plain->laid_out) return dlsh_c_no_layout(t);
     if (!(dlsh_c_is_complex(t) && dlsh_is_number(v)) && !dlsh_unwrap(v, &dlsh_cstruct_class) && v.type != DLSH_RECORD &&
         v.type != DLSH_LIST)
         return wrong_type(t, v, what,
@@ -316,7 +314,8 @@ static dl_status store_array(dlsh_session *s, const dlsh_ctype *t, dlsh_value v,
         return DL_OK;
     }
     const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
-    if (p && p->n == t->n && dlsh_c_same(p->type->base, t->base, 0) && dlsh_c_peek(p->addr, to, (size_t)t->n * size))
+    if (p && p->n == t->n && dlsh_c_same(p->type->base, t->base, 0) &&
+        dlsh_c_read_memory(p->addr, to, (size_t)t->n * size))
         return DL_OK;
     if (v.type != DLSH_LIST || v.as.list->n > t->n)
         return dlsh_fail(DL_ERR_TYPE, NULL, "%s takes a list of at most %ld elements, got %s%s", dlsh_c_name(t), t->n,
@@ -385,21 +384,25 @@ dl_status dlsh_c_store(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, void 
     return DL_OK;
 }
 
-static dl_status load_integer(const dlsh_ctype *t, const void *from, dlsh_value *out) {
+long dlsh_c_integer_at(const dlsh_ctype *t, const void *from) {
     unsigned long u = 0;
-    size_t n = dlsh_c_size(t);
-    memcpy(&u, from, n);
-    int shift = (int)(64 - 8 * n);
-    if (t->kind == DLSH_C_BOOL) {
-        *out = dlsh_bool(u != 0);
-        return DL_OK;
-    }
-    if (dlsh_c_is_unsigned(t) && n == 8 && u > (unsigned long)LONG_MAX) {
-        *out = dlsh_c_unsigned_value(u);
-        return dlsh_failed(*out) ? dl_failed() : DL_OK;
-    }
-    *out = dlsh_int(dlsh_c_is_unsigned(t) ? (long)u : (long)(u << shift) >> shift);
-    return DL_OK;
+    memcpy(&u, from, dlsh_c_size(t));
+    int shift = (int)(64 - 8 * dlsh_c_size(t));
+    return dlsh_c_is_unsigned(t) ? (long)u : (long)(u << shift) >> shift;
+}
+
+double dlsh_c_floating_at(const dlsh_ctype *t, const void *from) {
+    dlsh_cslot v;
+    memcpy(&v, from, dlsh_c_size(t));
+    return t->kind == DLSH_C_FLOAT ? (double)v.f : t->kind == DLSH_C_DOUBLE ? v.d : (double)v.ld;
+}
+
+static dl_status load_integer(const dlsh_ctype *t, const void *from, dlsh_value *out) {
+    long i = dlsh_c_integer_at(t, from);
+    *out = t->kind == DLSH_C_BOOL           ? dlsh_bool(i != 0)
+           : dlsh_c_is_unsigned(t) && i < 0 ? dlsh_c_unsigned_value((unsigned long)i)
+                                            : dlsh_int(i);
+    return dlsh_failed(*out) ? dl_failed() : DL_OK;
 }
 
 /* A char * to the const kind is text; the rest stays a pointer. */
@@ -417,33 +420,17 @@ static dl_status load_pointer(dlsh_session *s, const dlsh_ctype *t, const void *
 }
 
 dl_status dlsh_c_load(dlsh_session *s, const dlsh_ctype *t, const void *from, dlsh_value *out) {
-    float f;
-    double d;
-    long double ld;
-    switch (t->kind) {
-    case DLSH_C_VOID: *out = dlsh_void(); return DL_OK;
-    case DLSH_C_FLOAT:
-        memcpy(&f, from, sizeof f);
-        *out = dlsh_float((double)f);
-        return DL_OK;
-    case DLSH_C_DOUBLE:
-        memcpy(&d, from, sizeof d);
-        *out = dlsh_float(d);
-        return DL_OK;
-    case DLSH_C_LDOUBLE:
-        memcpy(&ld, from, sizeof ld);
-        *out = dlsh_float((double)ld);
-        return DL_OK;
-    case DLSH_C_POINTER: return load_pointer(s, t, from, out);
-    case DLSH_C_STRUCT:
-    case DLSH_C_UNION:
-        if (!t->plain->laid_out)
-            return dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it", "the layout of %s is not known",
-                             dlsh_c_name(t));
-        *out = dlsh_c_struct_value(s, t, from);
-        return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
-    default: break;
-    }
+    *out = dlsh_void();
+    if (t->kind == DLSH_C_VOID) return DL_OK;
+    if (t->kind == DLSH_C_POINTER) return load_pointer(s, t, from, out);
     if (dlsh_c_is_integer(t)) return load_integer(t->plain, from, out);
-    return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "%s is no value of the language", dlsh_c_name(t));
+    if (dlsh_c_is_float(t)) {
+        *out = dlsh_float(dlsh_c_floating_at(t, from));
+        return DL_OK;
+    }
+    if (!dlsh_c_is_struct(t))
+        return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "%s is no value of the language", dlsh_c_name(t));
+    if (!t->plain->laid_out) return dlsh_c_no_layout(t);
+    *out = dlsh_c_struct_value(s, t, from);
+    return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
 }

@@ -60,7 +60,7 @@ static int locate(const char *path, uintptr_t offset, char *out, size_t size) {
     if (!dlsh_spawn_find("addr2line", program, sizeof program)) return 0;
     snprintf(at, sizeof at, "0x%lx", (unsigned long)offset);
     char *argv[] = {"addr2line", "-f", "-s", "-e", (char *)path, at, NULL};
-    dlsh_said said = {.most = 4096};
+    dlsh_output said = {.limit = 4096};
     int status = 0, ok = 0;
     if (!dlsh_spawn_read(program, argv, 0, &said, &status) && WIFEXITED(status) && !WEXITSTATUS(status))
         ok = sscanf(dlsh_buf_text(&said.text), "%127[^\n]\n%255[^\n]", function, place) == 2 && place[0] != '?' &&

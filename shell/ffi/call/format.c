@@ -99,59 +99,24 @@ static const dlsh_ctype *integer_of(int size, int is_unsigned) {
     return dlsh_c_basic(kinds[i] + (is_unsigned ? 1 : 0));
 }
 
-/* char, or wchar_t of %ls and %lc. */
-static const dlsh_ctype *character_of(int size) { return dlsh_c_basic(size > 0 ? DLSH_C_INT : DLSH_C_CHAR); }
-
-/* What printf reads for it; NULL: no such conversion. */
-static const dlsh_ctype *printf_type(dlsh_cspace *c, const conversion *v) {
-    switch (v->letter) {
-    case 'd':
-    case 'i': return integer_of(v->size, 0);
-    case 'u':
-    case 'o':
-    case 'x':
-    case 'X': return integer_of(v->size, 1);
-    case 'n': return dlsh_c_pointer(c, integer_of(v->size, 0));
-    case 'c': return character_of(v->size);
-    case 's': return v->size < 0 ? NULL : dlsh_c_pointer(c, dlsh_c_const(c, character_of(v->size)));
-    case 'p': return dlsh_c_pointer(c, dlsh_c_const(c, dlsh_c_basic(DLSH_C_VOID)));
-    case 'e':
-    case 'E':
-    case 'f':
-    case 'F':
-    case 'g':
-    case 'G':
-    case 'a':
-    case 'A': return dlsh_c_basic(v->size == 3 ? DLSH_C_LDOUBLE : DLSH_C_DOUBLE);
-    default: return NULL;
-    }
-}
-
-static const dlsh_ctype *scanf_type(dlsh_cspace *c, const conversion *v) {
-    switch (v->letter) {
-    case 'd':
-    case 'i':
-    case 'n': return dlsh_c_pointer(c, integer_of(v->size, 0));
-    case 'u':
-    case 'o':
-    case 'x':
-    case 'X': return dlsh_c_pointer(c, integer_of(v->size, 1));
-    case 'c':
-    case 's':
-    case '[': {
-        const dlsh_ctype *text = v->size < 0 ? NULL : dlsh_c_pointer(c, character_of(v->size));
-        return v->allocates ? dlsh_c_pointer(c, text) : text;
-    }
-    case 'p': return dlsh_c_pointer(c, dlsh_c_pointer(c, dlsh_c_basic(DLSH_C_VOID)));
-    case 'e':
-    case 'E':
-    case 'f':
-    case 'g':
-    case 'G':
-    case 'a':
-        return dlsh_c_pointer(c, dlsh_c_basic(v->size == 3 ? DLSH_C_LDOUBLE : v->size ? DLSH_C_DOUBLE : DLSH_C_FLOAT));
-    default: return NULL;
-    }
+/* The type that a conversion reads, in scanf a pointer to it; NULL: there is no such conversion. A conversion of
+ * characters with `l` reads wchar_t. */
+static const dlsh_ctype *type_of(dlsh_cspace *c, const conversion *v, int scanf) {
+    const dlsh_ctype *t = NULL;
+    if (!v->letter) return NULL;
+    if (strchr("din", v->letter))
+        t = integer_of(v->size, 0);
+    else if (strchr("uoxX", v->letter))
+        t = integer_of(v->size, 1);
+    else if (strchr("eEfFgGaA", v->letter))
+        t = dlsh_c_basic(v->size == 3 ? DLSH_C_LDOUBLE : v->size || !scanf ? DLSH_C_DOUBLE : DLSH_C_FLOAT);
+    else if (v->letter == 'p')
+        t = dlsh_c_pointer(c, scanf ? dlsh_c_basic(DLSH_C_VOID) : dlsh_c_const(c, dlsh_c_basic(DLSH_C_VOID)));
+    else if (strchr(scanf ? "cs[" : "cs", v->letter) && (v->size >= 0 || (v->letter == 'c' && !scanf)))
+        t = dlsh_c_basic(v->size > 0 ? DLSH_C_INT : DLSH_C_CHAR);
+    if (v->letter == 's' && !scanf) t = dlsh_c_const(c, t);
+    if (v->allocates && t && strchr("cs[", v->letter)) t = dlsh_c_pointer(c, t);
+    return scanf || v->letter == 'n' || v->letter == 's' ? dlsh_c_pointer(c, t) : t;
 }
 
 /* Characters that scanf may store there: -1 for any number of them, 0 when it is no text. */
@@ -168,7 +133,7 @@ typedef struct wanted {
     int numbered; /* 1 all by position, 0 none, -1 as yet unknown */
 } wanted;
 
-/* Notes an argument at a position, or the next one. 0: the format contradicts itself. */
+/* Adds an argument at a position, or as the next one (0). 0: the format contradicts itself. */
 static int want(wanted *w, int position, const dlsh_ctype *t, long chars) {
     if (w->numbered < 0) w->numbered = position > 0;
     if (w->numbered != (position > 0)) return 0;
@@ -198,7 +163,7 @@ int dlsh_c_format_types(dlsh_cspace *c, const char *format, int scanf, dlsh_cfor
         const char *from = s - 1;
         s = read_conversion(s, scanf, &v);
         if (v.letter == 'm' && !scanf) continue; /* strerror(errno): no argument */
-        const dlsh_ctype *t = v.letter ? (scanf ? scanf_type : printf_type)(c, &v) : NULL;
+        const dlsh_ctype *t = type_of(c, &v, scanf);
         if (!t) {
             dlsh_fail(DL_ERR_VALUE, NULL, "the format has no valid conversion in '%.*s'", (int)(s - from), from);
             return -1;

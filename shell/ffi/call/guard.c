@@ -28,8 +28,8 @@ typedef struct frame {
 
 /* The calls that callbacks running now have been called from. */
 enum { MAX_CALLBACKS = 256 };
-static _Thread_local frame *left[MAX_CALLBACKS];
-static _Thread_local int nleft;
+static _Thread_local frame *callback_frames[MAX_CALLBACKS];
+static _Thread_local int ncallbacks;
 
 static _Thread_local frame *volatile current;
 static _Thread_local dlsh_crash crash;
@@ -62,58 +62,48 @@ int dlsh_damaged(const char **what) {
  * happens, a call that sleeps for example, it is left after a while nonetheless. */
 
 enum { MAX_RANGES = 512, PERIOD_MS = 20, PATIENCE = 40 };
-static struct { uintptr_t from, to; } ours[MAX_RANGES];
-static int nours;
+static struct { uintptr_t from, to; } initial_code[MAX_RANGES];
+static int ninitial_code;
 
-static int note_module(struct dl_phdr_info *info, size_t size, void *arg) {
+static int add_module(struct dl_phdr_info *info, size_t size, void *arg) {
     (void)size;
     (void)arg;
-    for (int i = 0; i < info->dlpi_phnum && nours < MAX_RANGES; i++) {
+    for (int i = 0; i < info->dlpi_phnum && ninitial_code < MAX_RANGES; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         if (p->p_type != PT_LOAD || !(p->p_flags & PF_X)) continue;
-        ours[nours].from = info->dlpi_addr + p->p_vaddr;
-        ours[nours++].to = info->dlpi_addr + p->p_vaddr + p->p_memsz;
+        initial_code[ninitial_code].from = info->dlpi_addr + p->p_vaddr;
+        initial_code[ninitial_code++].to = info->dlpi_addr + p->p_vaddr + p->p_memsz;
     }
     return 0;
 }
 
-static int is_ours(uintptr_t pc) {
-    for (int i = 0; i < nours; i++)
-        if (pc >= ours[i].from && pc < ours[i].to) return 1;
+static int is_initial_code(uintptr_t pc) {
+    for (int i = 0; i < ninitial_code; i++)
+        if (pc >= initial_code[i].from && pc < initial_code[i].to) return 1;
     return 0;
 }
 
 /* ---------------------------------------------------------------- handlers */
 
-static void *pc_of(const void *context) {
+/* The program counter and stack pointer where a signal struck; NULL on other processors. */
+static void read_registers(const void *context, void **pc, void **sp) {
     const ucontext_t *u = context;
 #if defined(__x86_64__)
-    return (void *)u->uc_mcontext.gregs[REG_RIP];
+    *pc = (void *)u->uc_mcontext.gregs[REG_RIP];
+    *sp = (void *)u->uc_mcontext.gregs[REG_RSP];
 #elif defined(__aarch64__)
-    return (void *)u->uc_mcontext.pc;
+    *pc = (void *)u->uc_mcontext.pc;
+    *sp = (void *)u->uc_mcontext.sp;
 #else
     (void)u;
-    return NULL;
-#endif
-}
-
-static void *sp_of(const void *context) {
-    const ucontext_t *u = context;
-#if defined(__x86_64__)
-    return (void *)u->uc_mcontext.gregs[REG_RSP];
-#elif defined(__aarch64__)
-    return (void *)u->uc_mcontext.sp;
-#else
-    (void)u;
-    return NULL;
+    *pc = *sp = NULL;
 #endif
 }
 
 /* Notes the stack down to the fault: the frames of the handler itself come first and are left out. */
 static void trace(dlsh_crash *c, const void *context) {
     void *all[DLSH_CRASH_FRAMES + 8];
-    c->pc = pc_of(context);
-    c->sp = sp_of(context);
+    read_registers(context, &c->pc, &c->sp);
     c->frames[0] = c->pc;
     c->n = 1;
     if (tracing) return;
@@ -128,7 +118,7 @@ static void trace(dlsh_crash *c, const void *context) {
 
 /* The jump leaves the mask of signals alone, so that a call need not save it. The handler sets the one that C had,
  * which sanitizers widen while a handler runs, less what the guard itself needs: C may have blocked that. */
-static void leave(int sig, const void *context) {
+static void jump_out(int sig, const void *context) {
     sigset_t mask = ((const ucontext_t *)context)->uc_sigmask;
     for (int i = 0; i < NFAULT; i++) sigdelset(&mask, faults[i]);
     sigdelset(&mask, SIGINT);
@@ -156,68 +146,73 @@ static _Thread_local int ready;
 
 /* ---- a crash in a thread that is not the shell's own */
 
-enum { NO_STRAY, STRAY_NOTED, STRAY_WAITING }; /* WAITING: to be told */
-static int stray_state;                        /* atomic */
-static dlsh_crash stray;
+enum { NO_CRASH, CRASH_BEING_WRITTEN, CRASH_PENDING }; /* WAITING: to be told */
+static int thread_crash_state;                         /* atomic */
+static dlsh_crash thread_crash;
 
-static int take_stray(dlsh_crash *out) {
-    int waiting = STRAY_WAITING;
-    if (__atomic_load_n(&stray_state, __ATOMIC_ACQUIRE) != waiting) return 0;
-    dlsh_crash copy = stray;
-    if (!__atomic_compare_exchange_n(&stray_state, &waiting, NO_STRAY, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return 0;
+static int take_thread_crash(dlsh_crash *out) {
+    int waiting = CRASH_PENDING;
+    if (__atomic_load_n(&thread_crash_state, __ATOMIC_ACQUIRE) != waiting) return 0;
+    dlsh_crash copy = thread_crash;
+    if (!__atomic_compare_exchange_n(&thread_crash_state, &waiting, NO_CRASH, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return 0;
     *out = copy;
     return 1;
 }
 
 /* A call within a callback has told it: the calls around may still wait for that thread. */
-static int haunted;
-static dlsh_crash ghost;
+static int reported_inside;
+static dlsh_crash reported_crash;
 
-static int stray_waits(void) { return __atomic_load_n(&stray_state, __ATOMIC_RELAXED) == STRAY_WAITING; }
+static int thread_crash_pending(void) {
+    return __atomic_load_n(&thread_crash_state, __ATOMIC_RELAXED) == CRASH_PENDING;
+}
 
 /* Leaves the call when that is safe, or has to be. */
-static void try_to_leave(const void *context) {
-    uintptr_t pc = (uintptr_t)pc_of(context);
-    if (is_ours(pc) && has_timer && (!GET(ticking) || GET(ticks) < PATIENCE)) {
+static void try_jump_out(const void *context) {
+    void *pc, *sp;
+    read_registers(context, &pc, &sp);
+    if (is_initial_code((uintptr_t)pc) && has_timer && (!GET(ticking) || GET(ticks) < PATIENCE)) {
         if (!GET(ticking)) tick(1);
         return;
     }
     tick(0);
-    if (GET(haunted)) {
-        crash = ghost;
-    } else if (!take_stray(&crash)) {
+    if (GET(reported_inside)) {
+        crash = reported_crash;
+    } else if (!take_thread_crash(&crash)) {
         crash = (dlsh_crash){.signal = SIGINT};
         trace(&crash, context);
     }
-    leave(SIGINT, context);
+    jump_out(SIGINT, context);
 }
 
 static void on_tick(int sig, siginfo_t *info, void *context) {
     (void)sig;
     (void)info;
     __atomic_add_fetch(&ticks, 1, __ATOMIC_RELAXED);
-    if (current && (dl_interrupt_get() || stray_waits() || GET(haunted))) try_to_leave(context);
+    if (current && (dl_interrupt_get() || thread_crash_pending() || GET(reported_inside))) try_jump_out(context);
 }
 
 /* C started it when a call is under way, or when code is on its stack that was loaded for the shell's user. */
-static int is_stray(const dlsh_crash *c) {
+static int is_foreign_thread(const dlsh_crash *c) {
     if (ready || c->thread == (int)getpid()) return 0;
     int foreign = GET(guarding);
-    for (int i = 0; i < c->n && !foreign; i++) foreign = !is_ours((uintptr_t)c->frames[i]);
+    for (int i = 0; i < c->n && !foreign; i++) foreign = !is_initial_code((uintptr_t)c->frames[i]);
     return foreign;
 }
 
 /* The thread never runs again: it may hold locks, but what it would do next is not known. The first of several is
  * kept. */
-static void park(const dlsh_crash *c) {
+static void stop_thread(const dlsh_crash *c) {
     sigset_t all;
-    int none = NO_STRAY;
+    int none = NO_CRASH;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    if (__atomic_compare_exchange_n(&stray_state, &none, STRAY_NOTED, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        stray = *c;
+    if (__atomic_compare_exchange_n(&thread_crash_state, &none, CRASH_BEING_WRITTEN, 0, __ATOMIC_ACQUIRE,
+                                    __ATOMIC_RELAXED)) {
+        thread_crash = *c;
         SET(ticks, 0);
-        __atomic_store_n(&stray_state, STRAY_WAITING, __ATOMIC_RELEASE);
+        __atomic_store_n(&thread_crash_state, CRASH_PENDING, __ATOMIC_RELEASE);
         if (GET(guarding))
             pthread_kill(GET(guarded_thread), TICK);
         else
@@ -227,7 +222,7 @@ static void park(const dlsh_crash *c) {
 }
 
 /* What ends the process says so, where no handler of another kind would. */
-static void last_words(const dlsh_crash *c) {
+static void report_fatal(const dlsh_crash *c) {
     char text[900], where[40] = "";
     Dl_info at = {0};
     int known = c->signal != SIGABRT && dladdr(c->pc, &at) && at.dli_fname;
@@ -255,15 +250,15 @@ static void on_fault(int sig, siginfo_t *info, void *context) {
             crash = c;
             trace(&crash, context);
         }
-        leave(sig, context);
+        jump_out(sig, context);
     }
     c.thread = (int)gettid();
     if (!tracing) trace(&c, context);
-    if (is_stray(&c)) park(&c);
+    if (is_foreign_thread(&c)) stop_thread(&c);
     for (int i = 0; i < NFAULT; i++) /* as if there were no guard */
         if (faults[i] == sig) {
             sigaction(sig, &former[i], NULL);
-            if (former[i].sa_handler == SIG_DFL && !(former[i].sa_flags & SA_SIGINFO)) last_words(&c);
+            if (former[i].sa_handler == SIG_DFL && !(former[i].sa_flags & SA_SIGINFO)) report_fatal(&c);
         }
     if (info->si_code <= 0) raise(sig); /* sent by a program; a fault happens again by itself */
 }
@@ -277,7 +272,7 @@ static void on_interrupt(int sig, siginfo_t *info, void *context) {
         dlsh_interrupt();
     if (current) {
         if (!dl_interrupt_get()) return; /* the front did not take it for what runs now */
-        try_to_leave(context);
+        try_jump_out(context);
     } else if (GET(guarding) && !pthread_equal(GET(guarded_thread), pthread_self()) && info->si_code != SI_TKILL) {
         pthread_kill(GET(guarded_thread), sig);
     }
@@ -294,7 +289,7 @@ static void install(int sig, void (*handler)(int, siginfo_t *, void *), int flag
 static void set_up(void) {
     void *warm[2];
     backtrace(warm, 2); /* loads what it needs, which no handler may do */
-    dl_iterate_phdr(note_module, NULL);
+    dl_iterate_phdr(add_module, NULL);
     for (int i = 0; i < NFAULT; i++) install(faults[i], on_fault, SA_NODEFER, &former[i]);
     install(TICK, on_tick, SA_NODEFER | SA_RESTART, NULL);
     struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = TICK};
@@ -323,7 +318,7 @@ static dl_status prepare(void) {
     stack_t now, s = {.ss_size = STACK};
     if (!sigaltstack(NULL, &now) && now.ss_flags & SS_DISABLE) {
         s.ss_sp = malloc(STACK);
-        if (!s.ss_sp) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a stack of signal handlers");
+        if (!s.ss_sp) return dlsh_no_memory("a stack of signal handlers");
         sigaltstack(&s, NULL);
         pthread_setspecific(stack_key, s.ss_sp);
     }
@@ -334,18 +329,18 @@ static dl_status prepare(void) {
 /* ---------------------------------------------------------------- calls */
 
 /* After a jump: nothing of the call is left but what the handler noted. */
-static dl_status lost(const char *name) {
+static dl_status call_failed(const char *name) {
     damages++;
     if (GET(ticking)) tick(0);
-    ghost = crash;
-    SET(haunted, crash.thread && nleft);
+    reported_crash = crash;
+    SET(reported_inside, crash.thread && ncallbacks);
     if (crash.thread) dl_interrupt_set(0); /* which was to stop what no call could be left for */
     return dlsh_crash_tell(&crash, name, last_damage, sizeof last_damage);
 }
 
 dl_status dlsh_guard_check(void) {
-    if (__builtin_expect(!stray_waits(), 1)) return DL_OK;
-    return take_stray(&crash) ? lost("C") : DL_OK;
+    if (__builtin_expect(!thread_crash_pending(), 1)) return DL_OK;
+    return take_thread_crash(&crash) ? call_failed("C") : DL_OK;
 }
 
 /* C that was left in the midst of printing keeps the lock of its stream, or has just taken or freed it, so that it is
@@ -381,12 +376,12 @@ static void free_streams(void) {
 
 dl_status dlsh_guard_run(const char *name, void (*fn)(void *), void *arg) {
     if (__builtin_expect(!ready, 0)) DLSH_TRY(prepare());
-    frame f = {.outer = current, .callbacks = nleft};
+    frame f = {.outer = current, .callbacks = ncallbacks};
     if (sigsetjmp(f.env, 0)) {
         SET(guarding, current != NULL);
-        nleft = f.callbacks;
-        if (!current && !nleft) free_streams(); /* C around the call may own them */
-        return lost(name);
+        ncallbacks = f.callbacks;
+        if (!current && !ncallbacks) free_streams(); /* C around the call may own them */
+        return call_failed(name);
     }
     SET(guarded_thread, pthread_self());
     SET(guarding, 1);
@@ -395,38 +390,38 @@ dl_status dlsh_guard_run(const char *name, void (*fn)(void *), void *arg) {
     current = f.outer;
     SET(guarding, f.outer != NULL);
     if (__builtin_expect(GET(ticking), 0)) tick(0);
-    if (!nleft) SET(haunted, 0);
-    if (__builtin_expect(stray_waits(), 0) && take_stray(&crash)) return lost(name);
+    if (!ncallbacks) SET(reported_inside, 0);
+    if (__builtin_expect(thread_crash_pending(), 0) && take_thread_crash(&crash)) return call_failed(name);
     return DL_OK;
 }
 
 void dlsh_guard_leave(void) {
-    if (nleft < MAX_CALLBACKS) left[nleft] = current;
-    nleft++;
+    if (ncallbacks < MAX_CALLBACKS) callback_frames[ncallbacks] = current;
+    ncallbacks++;
     current = NULL;
     SET(guarding, 0);
 }
 
 void dlsh_guard_enter(void) {
-    nleft--;
-    current = nleft < MAX_CALLBACKS ? left[nleft] : NULL; /* beyond that depth C runs bare */
+    ncallbacks--;
+    current = ncallbacks < MAX_CALLBACKS ? callback_frames[ncallbacks] : NULL; /* beyond that depth C runs bare */
     SET(guarded_thread, pthread_self());
     SET(guarding, current != NULL);
     /* stopped in the callback: C is not told and may call on for ever, and ticks may always come while it calls */
-    if (!GET(guarding) || !has_timer || !(dl_interrupt_get() || stray_waits() || GET(haunted))) return;
+    if (!GET(guarding) || !has_timer || !(dl_interrupt_get() || thread_crash_pending() || GET(reported_inside))) return;
     if (!GET(ticking))
         tick(1);
     else if (GET(ticks) >= PATIENCE)
         raise(TICK);
 }
 
-/* Constructors are called code, too. */
-dl_status dlsh_guard_load(void (*body)(void *), void *arg, const char *what) {
+dl_status dlsh_guard_load(const char *what, void (*fn)(void *), void *arg) {
     SET(last_called, "a constructor");
-    return dlsh_guard_run(what, body, arg);
+    return dlsh_guard_run(what, fn, arg);
 }
 
-dl_status dlsh_guard_call(void (*body)(void *), void *arg, const dlsh_cfunc *f) {
-    SET(last_called, dlsh_cfunc_proto(f)->name); /* lives as long as the session */
-    return dlsh_guard_run(dlsh_cfunc_proto(f)->name, body, arg);
+dl_status dlsh_guard_call(const dlsh_cfunc *f, void (*fn)(void *), void *arg) {
+    const char *name = dlsh_cfunc_proto(f)->name; /* lives as long as the session */
+    SET(last_called, name);
+    return dlsh_guard_run(name, fn, arg);
 }

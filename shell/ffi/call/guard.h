@@ -11,13 +11,13 @@
  * that the call allocated is released then. Any thread. */
 dl_status dlsh_guard_run(const char *name, void (*fn)(void *), void *arg);
 
-/* Around the language's part of a callback: signals in it are not C's. They nest. */
+/* The same for a call of f, and for loading a library, whose constructors run then. */
+dl_status dlsh_guard_call(const dlsh_cfunc *f, void (*fn)(void *), void *arg);
+dl_status dlsh_guard_load(const char *what, void (*fn)(void *), void *arg);
+
+/* Around the language's part of a callback, where signals are not C's. Calls nest. */
 void dlsh_guard_leave(void);
 void dlsh_guard_enter(void);
-
-/* The same for body(arg), which calls f, and for one that loads code of the user's, which may run some of it. */
-dl_status dlsh_guard_call(void (*body)(void *), void *arg, const dlsh_cfunc *f);
-dl_status dlsh_guard_load(void (*body)(void *), void *arg, const char *what);
 
 /* Has a thread that C once started crashed since, while no call was under way? DL_ERR_CRASH recorded, once. */
 dl_status dlsh_guard_check(void);

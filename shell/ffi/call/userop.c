@@ -28,7 +28,7 @@ typedef struct role {
     int index; /* of a tensor, or of a number */
 } role;
 
-typedef struct cfn {
+typedef struct op_function {
     dlsh_value value; /* VOID: there is none */
     dlsh_cfunc *f;
     int n;
@@ -38,7 +38,7 @@ typedef struct cfn {
     int real;        /* its block says `real`, so that it can be compiled in double */
     void *in_double; /* compiled so; NULL: not yet */
     dlsh_clib *double_lib;
-} cfn;
+} op_function;
 
 struct dlsh_userop {
     dlsh_userop *next;
@@ -48,7 +48,7 @@ struct dlsh_userop {
     char *in[DLSH_OP_MAX_IN], *out[DLSH_OP_MAX_OUT], *attr[DLSH_OP_MAX_ATTR];
     int in_dtype[DLSH_OP_MAX_IN], out_dtype[DLSH_OP_MAX_OUT]; /* -1: real */
     unsigned save_out;
-    cfn forward[2], backward[2]; /* on the CPU, on CUDA */
+    op_function forward[2], backward[2]; /* on the CPU, on CUDA */
     dlsh_value shape, sample;
 };
 
@@ -60,7 +60,7 @@ dlsh_userop *dlsh_userop_find(const char *name) {
     return u;
 }
 
-static void cfn_free(cfn *c) {
+static void op_function_free(op_function *c) {
     dlsh_drop(c->value);
     dlsh_clib_drop(c->double_lib);
     c->value = dlsh_void();
@@ -69,8 +69,8 @@ static void cfn_free(cfn *c) {
 
 static void drop_values(dlsh_userop *u) {
     for (int i = 0; i < 2; i++) {
-        cfn_free(&u->forward[i]);
-        cfn_free(&u->backward[i]);
+        op_function_free(&u->forward[i]);
+        op_function_free(&u->backward[i]);
     }
     dlsh_drop(u->shape);
     dlsh_drop(u->sample);
@@ -140,7 +140,7 @@ static int dtype_behind(const dlsh_ctype *t) {
 }
 
 /* The names that a parameter which is a tensor may have. */
-static dl_status nameless(const dlsh_userop *u, const cfn *c, const dlsh_cparam *p, int backward) {
+static dl_status unknown_name(const dlsh_userop *u, const op_function *c, const dlsh_cparam *p, int backward) {
     dlsh_buf names = {0};
     for (int k = 0; k < u->nin + u->nout; k++) {
         const char *tensor = k < u->nin ? u->in[k] : u->out[k - u->nin];
@@ -154,19 +154,19 @@ static dl_status nameless(const dlsh_userop *u, const cfn *c, const dlsh_cparam 
     return st;
 }
 
-static dl_status misfit(const dlsh_userop *u, const cfn *c, const dlsh_cparam *p, const char *why) {
+static dl_status bad_parameter(const dlsh_userop *u, const op_function *c, const dlsh_cparam *p, const char *why) {
     return dlsh_fail(DL_ERR_TYPE, c->f->proto->text, "op %s: parameter '%s' of %s %s", u->name, p->name ? p->name : "?",
                      c->f->proto->name, why);
 }
 
 /* Is the parameter of the type its role needs? Sizes are read as `long`, numbers convert. */
-static dl_status check_small(const dlsh_userop *u, const cfn *c, const dlsh_cparam *p, const role *r) {
+static dl_status check_small(const dlsh_userop *u, const op_function *c, const dlsh_cparam *p, const role *r) {
     const dlsh_ctype *t = p->type, *to = t->kind == DLSH_C_POINTER ? t->base->plain : NULL;
     if (r->kind == SHAPE && !(to && (to->kind == DLSH_C_LONG || to->kind == DLSH_C_LLONG)))
-        return misfit(u, c, p, "holds sizes: const long *");
-    if (r->kind == STREAM && !to) return misfit(u, c, p, "is the stream: void *");
+        return bad_parameter(u, c, p, "holds sizes: const long *");
+    if (r->kind == STREAM && !to) return bad_parameter(u, c, p, "is the stream: void *");
     if (r->kind != SHAPE && r->kind != STREAM && !dlsh_c_is_integer(t->plain) && !dlsh_c_is_float(t->plain))
-        return misfit(u, c, p, "is a number");
+        return bad_parameter(u, c, p, "is a number");
     return DL_OK;
 }
 
@@ -192,14 +192,14 @@ static int small_role(const dlsh_userop *u, const dlsh_cparam *p, role *r) {
 
 static char *copy_name(const char *s) {
     char *c = strdup(s);
-    if (!c) dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for an op");
+    if (!c) dlsh_no_memory("an op");
     return c;
 }
 
 /* A pointer of the forward function that is no input is a result. */
-static dl_status add_result(dlsh_userop *u, const cfn *c, const dlsh_cparam *p) {
-    if (p->type->base->is_const) return misfit(u, c, p, "is no input of the op, and as const no result either");
-    if (u->nout == DLSH_OP_MAX_OUT) return misfit(u, c, p, "is a ninth result; an op has at most 8");
+static dl_status add_result(dlsh_userop *u, const op_function *c, const dlsh_cparam *p) {
+    if (p->type->base->is_const) return bad_parameter(u, c, p, "is no input of the op, and as const no result either");
+    if (u->nout == DLSH_OP_MAX_OUT) return bad_parameter(u, c, p, "is a ninth result; an op has at most 8");
     u->out_dtype[u->nout] = dtype_behind(p->type);
     u->out[u->nout] = copy_name(p->name);
     return u->out[u->nout] ? (u->nout++, DL_OK) : DL_ERR_MEMORY;
@@ -208,20 +208,20 @@ static dl_status add_result(dlsh_userop *u, const cfn *c, const dlsh_cparam *p) 
 /* FORWARD finds the results; ALIKE is another device's forward function, with the same ones. */
 enum { BACKWARD, FORWARD, ALIKE };
 
-static dl_status tensor_role(dlsh_userop *u, cfn *c, const dlsh_cparam *p, int kind, role *r) {
+static dl_status tensor_role(dlsh_userop *u, op_function *c, const dlsh_cparam *p, int kind, role *r) {
     int t = tensor_of(u, p->name, strlen(p->name)), forward = kind != BACKWARD;
     if (kind == FORWARD && (t < 0 || t >= OUT)) {
         DLSH_TRY(add_result(u, c, p));
         t = OUT + u->nout - 1;
     }
-    if (t < 0 || (forward && t >= GOUT)) return nameless(u, c, p, !forward);
+    if (t < 0 || (forward && t >= GOUT)) return unknown_name(u, c, p, !forward);
     int written = forward ? t >= OUT : t >= GIN, dtype = dtype_behind(p->type);
-    if (dtype == -2) return misfit(u, c, p, "points to what no tensor holds");
-    if (!written && !p->type->base->is_const) return misfit(u, c, p, "is only read: declare it const");
-    if (written && p->type->base->is_const) return misfit(u, c, p, "is to be written, and so cannot be const");
+    if (dtype == -2) return bad_parameter(u, c, p, "points to what no tensor holds");
+    if (!written && !p->type->base->is_const) return bad_parameter(u, c, p, "is only read: declare it const");
+    if (written && p->type->base->is_const) return bad_parameter(u, c, p, "is to be written, and so cannot be const");
     int known = t < OUT ? u->in_dtype[t] : t < GOUT ? u->out_dtype[t - OUT] : dtype;
     if (kind != FORWARD && dtype != known && p->type->base->kind != DLSH_C_VOID && !is_tensor_type(p->type))
-        return misfit(u, c, p, "has another type in the forward function");
+        return bad_parameter(u, c, p, "has another type in the forward function");
     if (t < OUT && kind == FORWARD) u->in_dtype[t] = dtype;
     if (!forward && t >= OUT && t < GOUT) u->save_out |= 1u << (t - OUT);
     *r = (role){is_tensor_type(p->type) ? TENSOR : MEMORY, t};
@@ -229,7 +229,7 @@ static dl_status tensor_role(dlsh_userop *u, cfn *c, const dlsh_cparam *p, int k
 }
 
 /* Reads a function's parameters. */
-static dl_status read_function(dlsh_userop *u, cfn *c, dlsh_value v, int kind, const char *what) {
+static dl_status read_function(dlsh_userop *u, op_function *c, dlsh_value v, int kind, const char *what) {
     c->value = dlsh_void();
     if (v.type == DLSH_VOID) return DL_OK;
     c->f = dlsh_cfunc_of(v);
@@ -253,13 +253,14 @@ static dl_status read_function(dlsh_userop *u, cfn *c, dlsh_value v, int kind, c
         return dlsh_fail(DL_ERR_TYPE, p->text, "op %s: %s has too many parameters", u->name, p->name);
     for (int i = 0; i < c->n; i++) {
         const dlsh_cparam *q = &p->params[i];
-        if (!q->name) return misfit(u, c, q, "has no name, by which it would be known");
+        if (!q->name) return bad_parameter(u, c, q, "has no name, by which it would be known");
         if (!(c->types[i] = dlsh_c_ffi_type(space, q->type))) return dl_failed();
         if (small_role(u, q, &c->roles[i])) {
             DLSH_TRY(check_small(u, c, q, &c->roles[i]));
             continue;
         }
-        if (q->type->kind != DLSH_C_POINTER) return misfit(u, c, q, "is neither a tensor nor a number of the op");
+        if (q->type->kind != DLSH_C_POINTER)
+            return bad_parameter(u, c, q, "is neither a tensor nor a number of the op");
         DLSH_TRY(tensor_role(u, c, q, kind, &c->roles[i]));
     }
     ffi_type *result = dlsh_c_ffi_type(space, p->type->base);
@@ -272,7 +273,7 @@ static dl_status read_function(dlsh_userop *u, cfn *c, dlsh_value v, int kind, c
 /* ---------------------------------------------------------------- calls */
 
 typedef struct job {
-    cfn *c;
+    op_function *c;
     void *addr;
     void **ptrs;
     dlsh_cslot result;
@@ -284,7 +285,7 @@ static void body(void *arg) {
 }
 
 /* The function's code for a dtype: for f64 what says `real` is compiled again, once. */
-static dl_status address_of(cfn *c, dl_dtype dtype, void **addr) {
+static dl_status address_of(op_function *c, dl_dtype dtype, void **addr) {
     *addr = c->f->addr;
     if (dtype != DL_F64 || !c->real) return DL_OK;
     if (!c->in_double)
@@ -306,7 +307,7 @@ static void put_number(const dlsh_ctype *t, double v, dlsh_cslot *to) {
 }
 
 /* A number of the op: nothing is cut off. */
-static dl_status put_attribute(const cfn *c, const dlsh_cparam *p, double v, dlsh_cslot *to) {
+static dl_status put_attribute(const op_function *c, const dlsh_cparam *p, double v, dlsh_cslot *to) {
     char what[120];
     if (dlsh_c_is_float(p->type->plain)) {
         put_number(p->type, v, to);
@@ -316,7 +317,8 @@ static dl_status put_attribute(const cfn *c, const dlsh_cparam *p, double v, dls
     return dlsh_c_scalar(p->type->plain, v == (double)(long)v ? dlsh_int((long)v) : dlsh_float(v), what, to);
 }
 
-static dl_status put_argument(cfn *c, int i, dl_tensor *const *t, const double *attr, int device, dlsh_cslot *to) {
+static dl_status put_argument(op_function *c, int i, dl_tensor *const *t, const double *attr, int device,
+                              dlsh_cslot *to) {
     const role *r = &c->roles[i];
     const dlsh_ctype *type = c->f->proto->params[i].type;
     dl_tensor *x = r->kind <= SHAPE ? t[r->index] : NULL;
@@ -334,7 +336,7 @@ static dl_status put_argument(cfn *c, int i, dl_tensor *const *t, const double *
     return DL_OK;
 }
 
-static dl_status call(cfn *c, dl_tensor *const *t, const double *attr) {
+static dl_status call(op_function *c, dl_tensor *const *t, const double *attr) {
     dlsh_cslot slots[MAX_PARAMS];
     void *ptrs[MAX_PARAMS];
     job j = {.c = c, .ptrs = ptrs};
@@ -359,7 +361,7 @@ static dl_status check_dtypes(const dlsh_userop *u, dl_tensor *const *in) {
 }
 
 /* A function that is told nothing but n takes inputs of one size. */
-static int knows_n_alone(const dlsh_userop *u, const cfn *c) {
+static int knows_n_alone(const dlsh_userop *u, const op_function *c) {
     if (u->shape.type != DLSH_VOID || u->sample.type != DLSH_VOID) return 0;
     for (int i = 0; i < c->n; i++) {
         const role *r = &c->roles[i];
@@ -368,7 +370,7 @@ static int knows_n_alone(const dlsh_userop *u, const cfn *c) {
     return 1;
 }
 
-static dl_status check_sizes(const dlsh_userop *u, const cfn *c, dl_tensor *const *in) {
+static dl_status check_sizes(const dlsh_userop *u, const op_function *c, dl_tensor *const *in) {
     for (int i = 1; i < u->nin; i++)
         if (dl_numel(in[i]) != dl_numel(in[0]) && knows_n_alone(u, c))
             return dlsh_fail(DL_ERR_SHAPE, "let it take NAME_n or NAME_shape, or give sizes that fit with sample=",
@@ -378,13 +380,13 @@ static dl_status check_sizes(const dlsh_userop *u, const cfn *c, dl_tensor *cons
 }
 
 /* What no function writes shows itself: bytes that no result of arithmetic has by chance. */
-static int marking;
-void dlsh_userop_mark(int on) { marking = on; }
+static int poisoning;
+void dlsh_userop_poison(int on) { poisoning = on; }
 
-static void mark(dl_tensor *const *t, int n) {
-    for (int i = 0; marking && i < n; i++)
+static void poison(dl_tensor *const *t, int n) {
+    for (int i = 0; poisoning && i < n; i++)
         if (t[i] && !dl_device_of(t[i]))
-            memset(dl_data(t[i]), DLSH_OP_MARK, (size_t)(dl_numel(t[i]) * dl_dtype_size(dl_dtype_of(t[i]))));
+            memset(dl_data(t[i]), DLSH_OP_POISON, (size_t)(dl_numel(t[i]) * dl_dtype_size(dl_dtype_of(t[i]))));
 }
 
 static dl_status ended(const dlsh_userop *u) {
@@ -397,7 +399,7 @@ static dl_status forward(void *ctx, dl_tensor *const *in, dl_tensor **out, const
     DLSH_TRY(ended(u));
     DLSH_TRY(check_dtypes(u, in));
     DLSH_TRY(check_sizes(u, &u->forward[dl_device_of(in[0]) > 0], in));
-    mark(out, u->nout);
+    poison(out, u->nout);
     memcpy(t + IN, in, (size_t)u->nin * sizeof *t);
     memcpy(t + OUT, out, (size_t)u->nout * sizeof *t);
     return call(&u->forward[dl_device_of(in[0]) > 0], t, attr);
@@ -413,7 +415,7 @@ static dl_status backward(void *ctx, dl_tensor *const *in, dl_tensor *const *out
         return dlsh_fail(DL_ERR_AUTOGRAD, "x.detach() keeps gradients out of what is not to be learnt through",
                          "op %s was made without %s=, so it has no gradient%s", u->name,
                          gpu ? "cuda_backward" : "backward", gpu ? " on the GPU" : "");
-    mark(gin, u->nin);
+    poison(gin, u->nin);
     memcpy(t + IN, in, (size_t)u->nin * sizeof *t);
     memcpy(t + OUT, out, (size_t)u->nout * sizeof *t);
     memcpy(t + GOUT, gout, (size_t)u->nout * sizeof *t);
@@ -477,7 +479,7 @@ dl_status dlsh_userop_sample(const dlsh_userop *u, int i, int *ndim, long *shape
 
 /* bits of the dtypes that a function takes: f32 as it stands, f64 when it can be compiled so; a function on dl_tensor
  * alone decides for itself. */
-static unsigned dtypes_of(const cfn *c) {
+static unsigned dtypes_of(const op_function *c) {
     int in_float = 0, in_double = 0;
     if (c->value.type == DLSH_VOID) return 0;
     for (int i = 0; i < c->n; i++) {
@@ -519,8 +521,8 @@ static dl_status copy_names(dlsh_userop *u, const dlsh_op_plan *p) {
 
 /* All that a function reads and writes is float, or all is double; and the gradient is computed in the dtypes that the
  * op is. */
-static dl_status check_precision(const dlsh_userop *u, const cfn *f, const cfn *b) {
-    const cfn *both[] = {f, b};
+static dl_status check_precision(const dlsh_userop *u, const op_function *f, const op_function *b) {
+    const op_function *both[] = {f, b};
     for (int k = 0; k < 2; k++) {
         int floats = 0, doubles = 0;
         for (int i = 0; both[k]->value.type != DLSH_VOID && i < both[k]->n; i++) {
@@ -577,7 +579,7 @@ static dl_status define(dlsh_userop *u, const dlsh_op_plan *p) {
 
 dl_status dlsh_userop_define(dlsh_session *s, const dlsh_op_plan *p) {
     dlsh_userop *u = calloc(1, sizeof *u);
-    if (!u) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for an op");
+    if (!u) return dlsh_no_memory("an op");
     u->s = s;
     u->shape = dlsh_ref(p->shape);
     u->sample = dlsh_ref(p->sample);

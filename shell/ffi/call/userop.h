@@ -42,7 +42,7 @@ dl_status dlsh_userop_double(const dlsh_userop *u);
 int dlsh_userop_cuda_real(const dlsh_userop *u, dl_dtype *real);
 int dlsh_userop_has_backward(const dlsh_userop *u);
 /* While it is on, results and gradients are filled with this byte before functions compute them. */
-enum { DLSH_OP_MARK = 0xEB };
-void dlsh_userop_mark(int on);
+enum { DLSH_OP_POISON = 0xEB };
+void dlsh_userop_poison(int on);
 
 #endif

@@ -15,8 +15,6 @@
 #include "ffi/compiler/prelude.h"
 #include "lang/eval/interp.h"
 
-static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a C block"); }
-
 /* ---------------------------------------------------------------- life */
 
 /* With the last reference to its library: the code goes. */
@@ -49,7 +47,7 @@ static void block_free(void *data) {
 /* A block with a library that as yet has nothing loaded; the one reference is the caller's. */
 static dlsh_clib *block_new(dlsh_session *s, const char *name) {
     dlsh_cblock *b = calloc(1, sizeof *b);
-    if (!b) return no_memory(), NULL;
+    if (!b) return dlsh_no_memory("a C block"), NULL;
     b->s = s;
     dlsh_clib *lib = b->lib = dlsh_clib_new(name, NULL, block_free, b);
     if (!lib) free(b);
@@ -101,7 +99,7 @@ static dl_status put_option(dlsh_session *s, const dlsh_node *k, int which, dlsh
         if (which == OPT_CC) {
             free(*compiler);
             *compiler = strdup(text);
-            if (!*compiler) return no_memory();
+            if (!*compiler) return dlsh_no_memory("a C block");
         }
     }
     return DL_OK;
@@ -129,20 +127,13 @@ static dl_status read_options(dlsh_session *s, const dlsh_node *n, dlsh_cblock *
             st = put_option(s, k, which, v, &flags, &b->compiler);
         dlsh_drop(v);
     }
-    if (!st && flags.n && (flags.failed || !(b->flags = strdup(dlsh_buf_text(&flags))))) st = no_memory();
+    if (!st && flags.n && (flags.failed || !(b->flags = strdup(dlsh_buf_text(&flags)))))
+        st = dlsh_no_memory("a C block");
     dlsh_buf_free(&flags);
     return st;
 }
 
 /* ---------------------------------------------------------------- places */
-
-static void place_of(const dlsh_unit *u, int offset, int *line, int *col) {
-    *line = 1, *col = 1;
-    for (int i = 0; i < offset && i < (int)u->len; i++) {
-        *col = u->text[i] == '\n' ? 1 : *col + 1;
-        *line += u->text[i] == '\n';
-    }
-}
 
 static int offset_of(const dlsh_unit *u, int line, int col) {
     int i = 0;
@@ -156,18 +147,15 @@ static dlsh_span span_of(const dlsh_unit *u, const dlsh_cc_message *m) {
     return (dlsh_span){.line = m->line, .col = m->col ? m->col : 1, .start = from, .end = from + m->width};
 }
 
-/* Where the compiler found its first error; later ones are warnings' like. */
+/* Gives the failure the place of the compiler's first error. */
 static dl_status place_error(dlsh_session *s, const dlsh_unit *u, const dlsh_cc_result *r, dl_status st) {
-    for (int i = 0; i < r->nmessages; i++) {
-        const dlsh_cc_message *m = &r->messages[i];
-        if (!m->error) continue;
-        if (!m->line) return st;
-        return dlsh_place_at(s, u, span_of(u, m), st);
-    }
+    for (int i = 0; i < r->nmessages; i++)
+        if (r->messages[i].error)
+            return r->messages[i].line ? dlsh_place_at(s, u, span_of(u, &r->messages[i]), st) : st;
     return st;
 }
 
-static void tell_warnings(dlsh_session *s, const dlsh_unit *u, const dlsh_cc_result *r) {
+static void show_warnings(dlsh_session *s, const dlsh_unit *u, const dlsh_cc_result *r) {
     dlsh_span last = {0};
     for (int i = 0; i < r->nmessages; i++) {
         const dlsh_cc_message *m = &r->messages[i];
@@ -185,10 +173,16 @@ static void tell_warnings(dlsh_session *s, const dlsh_unit *u, const dlsh_cc_res
 
 /* ---------------------------------------------------------------- compiling and loading */
 
-/* Words that C text, with the declarations before it, may use without saying where they come from. */
+/* Does the text use `real` without defining it? */
+static int uses_real(const dlsh_cblock *b, const char *before) {
+    for (int i = 0; i < b->items.n; i++)
+        if (dlsh_citem_has(&b->items.items[i], "real", 4)) return 0;
+    return dlsh_c_mentions(b->text, strlen(b->text), "real") || dlsh_c_mentions(before, strlen(before), "real");
+}
+
+/* Defines the names that a block may use without an include: `real`, dlcore.h, and current_stream() in CUDA. `before`:
+ * the declarations of older blocks. */
 static void put_builtin_names(const dlsh_cblock *b, const char *before, dlsh_buf *out) {
-    int own = 0;
-    for (int i = 0; i < b->items.n; i++) own |= dlsh_citem_has(&b->items.items[i], "real", 4);
     if (b->cuda)
         dlsh_buf_puts(out, "#define restrict __restrict__\nextern \"C\" {\n#include \"dlcore.h\"\n}\n"
                            "static inline cudaStream_t current_stream(void) {\n"
@@ -196,8 +190,7 @@ static void put_builtin_names(const dlsh_cblock *b, const char *before, dlsh_buf
                            "    dl_device_stream(dl_device_default_get() > 0 ? dl_device_default_get() : 1, &s);\n"
                            "    return (cudaStream_t)s;\n"
                            "}\n");
-    if (!own && (dlsh_c_mentions(b->text, strlen(b->text), "real") || dlsh_c_mentions(before, strlen(before), "real")))
-        dlsh_buf_puts(out, "#ifndef real\n#define real float\n#endif\n");
+    if (uses_real(b, before)) dlsh_buf_puts(out, "#ifndef real\n#define real float\n#endif\n");
     if (!b->cuda &&
         (strstr(b->text, "dl_") || strstr(b->text, "DL_") || strstr(before, "dl_") || strstr(before, "DL_")))
         dlsh_buf_puts(out, "#include \"dlcore.h\"\n");
@@ -219,7 +212,7 @@ static dl_status cuda_text(const dlsh_cblock *b, dlsh_buf *out) {
         dlsh_buf_printf(out, "\nextern \"C\"\n#line %d \"" DLSH_CC_FILE "\"\n%*s", line, col - 1, "");
     }
     dlsh_buf_puts(out, b->text + at);
-    return out->failed ? no_memory() : DL_OK;
+    return out->failed ? dlsh_no_memory("a C block") : DL_OK;
 }
 
 static dlsh_cc_job job_of(const dlsh_cblock *b, const char *text, const char *flags) {
@@ -257,7 +250,7 @@ static dl_status compile(dlsh_cblock *b, const char *flags, dlsh_cc_result *r) {
         snprintf(exports, sizeof exports, "*%s*", tag);
         job.suffix = dlsh_buf_text(&suffix);
         job.exports = exports;
-        if (suffix.failed) st = no_memory();
+        if (suffix.failed) st = dlsh_no_memory("a C block");
     }
     if (!st) st = dlsh_cc_compile(&job, b->key, r);
     if (!st) snprintf(b->path, sizeof b->path, "%s", r->path);
@@ -291,7 +284,7 @@ static dl_status make(dlsh_cblock *b, const char *flags, int apart, dlsh_cc_resu
     dl_status st = compile(b, flags, r);
     if (!st) st = load(b, apart);
     if (!st || !r->cached) return st;
-    dlsh_cc_forget(b->key);
+    dlsh_cc_cache_remove(b->key);
     unlink(b->path);
     dlsh_cc_result_free(r);
     dl_error_clear();
@@ -309,14 +302,12 @@ static void *symbol(const dlsh_cblock *b, const char *name, const char *ending) 
 /* ---------------------------------------------------------------- names */
 
 void dlsh_cblock_declarations(const dlsh_cblock *b, dlsh_buf *out) {
-    int own = 0;
-    for (int i = 0; i < b->items.n; i++) own |= dlsh_citem_has(&b->items.items[i], "real", 4);
-    if (!own && dlsh_c_mentions(b->text, strlen(b->text), "real")) dlsh_buf_puts(out, "typedef float real;\n");
+    if (uses_real(b, "")) dlsh_buf_puts(out, "typedef float real;\n");
     for (int i = 0; i < b->items.n; i++) {
         const dlsh_citem *it = &b->items.items[i];
         if (it->kind == DLSH_CI_OTHER || it->kind == DLSH_CI_PROTOTYPE) continue;
         for (const char *p = it->head; *p; p++)
-            if (*p != DLSH_CI_MARK[0]) dlsh_buf_add(out, p, 1);
+            if (*p != DLSH_CI_PLACEHOLDER[0]) dlsh_buf_add(out, p, 1);
         dlsh_buf_puts(out, "\n");
     }
 }
@@ -345,7 +336,7 @@ static dl_status write_length(dlsh_cblock *b, const char *name, long n) {
                 continue;
             dlsh_buf head = {0};
             dlsh_buf_printf(&head, "%.*s[%ld]%s", (int)(open - it->head), it->head, n, open + 2);
-            if (head.failed) return no_memory();
+            if (head.failed) return dlsh_no_memory("a C block");
             free(it->head);
             it->head = head.s;
             return DL_OK;
@@ -362,15 +353,15 @@ static dl_status bind(dlsh_cblock *b, dlsh_cdecl *d) {
     if (!(d->type = whole_type(b, d))) return dl_failed();
     if (d->type != declared) DLSH_TRY(write_length(b, d->name, d->type->n));
     dlsh_cexport *grown = realloc(b->exports, (size_t)(b->nexports + 1) * sizeof *grown);
-    if (!grown) return no_memory();
+    if (!grown) return dlsh_no_memory("a C block");
     b->exports = grown;
     grown[b->nexports] = (dlsh_cexport){
         .name = strdup(d->name), .type = d->type, .slot = d->proto && !b->cuda ? symbol(b, d->name, "p") : NULL};
-    if (!grown[b->nexports++].name) return no_memory();
+    if (!grown[b->nexports++].name) return dlsh_no_memory("a C block");
     return dlsh_c_bind(b->s, d, addr, b->lib, DLSH_C_OWN);
 }
 
-static void tell_unreadable(dlsh_cblock *b, const dlsh_cdecls *d) {
+static void warn_unreadable(dlsh_cblock *b, const dlsh_cdecls *d) {
     for (int i = 0; i < b->items.n; i++) {
         const dlsh_citem *it = &b->items.items[i];
         if (it->old_style && it->nnames)
@@ -383,7 +374,7 @@ static void tell_unreadable(dlsh_cblock *b, const dlsh_cdecls *d) {
 }
 
 /* A block of static functions alone can be of no use. */
-static void tell_hidden(dlsh_cblock *b) {
+static void warn_hidden(dlsh_cblock *b) {
     const char *name = NULL;
     for (int i = 0; i < b->items.n; i++) {
         const dlsh_citem *it = &b->items.items[i];
@@ -396,17 +387,15 @@ static void tell_hidden(dlsh_cblock *b) {
 }
 
 /* Attributes and pragmas lay structs out otherwise: then the compiler says how. */
-static dl_status ask_layouts(const dlsh_cblock *b, int mark) {
-    static const char *const words[] = {"__attribute", "_Alignas", "alignas", "ragma"};
+static dl_status ask_layouts(const dlsh_cblock *b, int savepoint) {
     dlsh_buf context = {0}, flags = {0};
-    int odd = 0;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) odd |= strstr(b->text, words[i]) != NULL;
-    if (!odd || b->cuda || !dlsh_c_can_ask()) return DL_OK;
+    if (!dlsh_c_has_layout_words(b->text) || b->cuda || !dlsh_c_can_query()) return DL_OK;
     dlsh_buf_printf(&context, "%s\n%s\n", b->prelude ? b->prelude : "", b->text);
     dlsh_buf_printf(&flags, "%s -I'%s'", b->flags ? b->flags : "", dlsh_cc_folder());
-    dl_status st = context.failed || flags.failed
-                       ? no_memory()
-                       : dlsh_c_ask_layouts(dlsh_c_space(b->s), mark, dlsh_buf_text(&context), dlsh_buf_text(&flags));
+    dl_status st =
+        context.failed || flags.failed
+            ? dlsh_no_memory("a C block")
+            : dlsh_c_query_layouts(dlsh_c_space(b->s), savepoint, dlsh_buf_text(&context), dlsh_buf_text(&flags));
     dlsh_buf_free(&context);
     dlsh_buf_free(&flags);
     return st;
@@ -414,7 +403,7 @@ static dl_status ask_layouts(const dlsh_cblock *b, int mark) {
 
 static dl_status declare(dlsh_cblock *b) {
     dlsh_cspace *space = dlsh_c_space(b->s);
-    int mark = dlsh_c_mark(space);
+    int savepoint = dlsh_c_savepoint(space);
     dlsh_buf text = {0};
     dlsh_cdecls d = {0};
     dlsh_cerror e;
@@ -423,10 +412,10 @@ static dl_status declare(dlsh_cblock *b) {
         dlsh_c_parse(space, dlsh_buf_text(&text), text.n, DLSH_C_LENIENT | DLSH_C_REPLACE | DLSH_C_MACROS, &d, &e);
     if (st == DL_ERR_SYNTAX) st = dlsh_fail(st, e.hint, "%s", e.message);
     if (!st) st = dlsh_c_enter_macros(space, &d);
-    if (!st) st = ask_layouts(b, mark);
+    if (!st) st = ask_layouts(b, savepoint);
     for (int i = 0; i < d.n && !st; i++) st = bind(b, &d.items[i]);
-    if (!st) tell_unreadable(b, &d);
-    if (!st) tell_hidden(b);
+    if (!st) warn_unreadable(b, &d);
+    if (!st) warn_hidden(b);
     dlsh_cdecls_free(&d);
     dlsh_buf_free(&text);
     return st;
@@ -439,15 +428,16 @@ static dl_status fill(dlsh_cblock *b, const dlsh_unit *u, const dlsh_node *n) {
     b->cuda = !strcmp(n->text, "CUDA");
     b->text = strdup(n->label);
     b->file = strdup(u->name);
-    place_of(u, (int)n->num.i, &b->line, &b->col);
-    if (!b->text || !b->file) return no_memory();
+    dlsh_span begin = dlsh_span_in_text(u, (int)n->num.i, 0);
+    b->line = begin.line, b->col = begin.col;
+    if (!b->text || !b->file) return dlsh_no_memory("a C block");
     DLSH_TRY(read_options(b->s, n, b));
     DLSH_TRY(dlsh_c_scan(b->text, strlen(b->text), &b->items));
     dl_status st = dlsh_prelude(dlsh_c_state(b->s)->blocks, b, &before);
     put_builtin_names(b, dlsh_buf_text(&before), &prelude);
     dlsh_buf_add(&prelude, before.s ? before.s : "", before.n);
     dlsh_buf_free(&before);
-    if (!st && (prelude.failed || !(b->prelude = strdup(dlsh_buf_text(&prelude))))) st = no_memory();
+    if (!st && (prelude.failed || !(b->prelude = strdup(dlsh_buf_text(&prelude))))) st = dlsh_no_memory("a C block");
     dlsh_buf_free(&prelude);
     return st;
 }
@@ -477,7 +467,7 @@ static void let_go(dlsh_cblock *b) {
 static dl_status enter(dlsh_cstate *st, dlsh_cblock *b) {
     int n;
     dlsh_clib **libs = hold_all(st, &n);
-    if (!libs) return no_memory();
+    if (!libs) return dlsh_no_memory("a C block");
     dl_status status = dlsh_prelude_supersede(st->blocks, b);
     if (status) {
         drop_all(libs, n);
@@ -539,7 +529,7 @@ dl_status dlsh_c_run_block(dlsh_session *s, const dlsh_unit *u, const dlsh_node 
     if (!st) {
         st = make(b, b->flags, 0, &r);
         if (st) st = place_error(s, u, &r, hint_extern(b, st));
-        if (!st) tell_warnings(s, u, &r);
+        if (!st) show_warnings(s, u, &r);
         dlsh_cc_result_free(&r);
     }
     if (!st) st = declare(b);
@@ -560,7 +550,7 @@ dl_status dlsh_cblock_variant(dlsh_cblock *of, const char *more, const char *nam
     b->text = strdup(of->text), b->file = strdup(of->file), b->prelude = strdup(of->prelude);
     b->compiler = of->compiler ? strdup(of->compiler) : NULL;
     dlsh_buf_printf(&flags, "%s %s", of->flags ? of->flags : "", more);
-    dl_status st = b->text && b->file && b->prelude ? DL_OK : no_memory();
+    dl_status st = b->text && b->file && b->prelude ? DL_OK : dlsh_no_memory("a C block");
     if (!st) st = dlsh_c_scan(b->text, strlen(b->text), &b->items);
     if (!st) st = make(b, dlsh_buf_text(&flags), 1, &r);
     if (!st && !(*addr = symbol(b, name, "")))

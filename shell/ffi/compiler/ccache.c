@@ -130,7 +130,7 @@ static int read_entry(const char *key, const char *ending, dlsh_sealed *entry) {
     return ok;
 }
 
-int dlsh_cc_take(const char *key, const char *to) {
+int dlsh_cc_cache_get(const char *key, const char *to) {
     dlsh_sealed entry;
     FILE *f = read_entry(key, LIBRARY, &entry) ? fopen(to, "wxe") : NULL;
     int ok = f && fwrite(entry.bytes, 1, entry.n, f) == entry.n;
@@ -140,12 +140,12 @@ int dlsh_cc_take(const char *key, const char *to) {
     return ok;
 }
 
-void dlsh_cc_forget(const char *key) {
+void dlsh_cc_cache_remove(const char *key) {
     char path[PATH_SIZE];
     if (entry_path(key, LIBRARY, path)) unlink(path);
 }
 
-int dlsh_cc_answer(const char *key, dlsh_buf *said, int *good) {
+int dlsh_cc_cache_get_answer(const char *key, dlsh_buf *said, int *good) {
     dlsh_sealed entry;
     int ok = read_entry(key, ANSWER, &entry) && entry.n && (*entry.bytes == '0' || *entry.bytes == '1');
     if (ok) {
@@ -238,7 +238,7 @@ static void keep(const char *key, const char *ending, const void *data, size_t n
     prune(cache_folder());
 }
 
-void dlsh_cc_keep(const char *key, const char *so, const char *depends) {
+void dlsh_cc_cache_put(const char *key, const char *so, const char *depends) {
     char part[16384];
     dlsh_buf code = {0};
     FILE *f = fopen(so, "re");
@@ -248,7 +248,7 @@ void dlsh_cc_keep(const char *key, const char *so, const char *depends) {
     dlsh_buf_free(&code);
 }
 
-void dlsh_cc_keep_answer(const char *key, const char *said, size_t n, int good, const char *depends) {
+void dlsh_cc_cache_put_answer(const char *key, const char *said, size_t n, int good, const char *depends) {
     dlsh_buf content = {0};
     dlsh_buf_puts(&content, good ? "1" : "0");
     dlsh_buf_add(&content, said, n);

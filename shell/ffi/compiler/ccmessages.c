@@ -28,10 +28,7 @@ static int is_enough(dlsh_cc_result *r, int error) {
 
 static dlsh_cc_message *add(dlsh_cc_result *r, int error) {
     dlsh_cc_message *m = realloc(r->messages, (size_t)(r->nmessages + 1) * sizeof *m);
-    if (!m) {
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the compiler's messages");
-        return NULL;
-    }
+    if (!m) return dlsh_no_memory("the compiler's messages"), NULL;
     r->messages = m;
     m += r->nmessages++;
     r->kept[error]++;
@@ -214,7 +211,7 @@ dl_status dlsh_cc_read_messages(const dlsh_cc_job *job, const char *output, size
         } else {
             char *line = strndup(p, len);
             int had = r->nmessages;
-            st = line ? read_line(job, line, r) : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a message");
+            st = line ? read_line(job, line, r) : dlsh_no_memory("a message");
             if (r->nmessages > had &&
                 (!after(line, DLSH_CC_FILE) || sscanf(after(line, DLSH_CC_FILE), "(%d)", &at) < 1))
                 at = 0;

@@ -28,14 +28,17 @@ void dlsh_cc_words_free(char **argv) {
     free(argv);
 }
 
-static dl_status push(char ***argv, int *argc, const char *s, size_t n) {
+static dl_status push(char ***argv, int *argc, const char *s) {
     char **grown = realloc(*argv, (size_t)(*argc + 2) * sizeof *grown);
-    if (!grown) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a command line");
+    if (!grown) return dlsh_no_memory("a command line");
     *argv = grown;
-    grown[*argc] = strndup(s, n);
+    grown[*argc] = strdup(s);
     grown[*argc + 1] = NULL;
-    if (!grown[*argc]) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a command line");
-    ++*argc;
+    return grown[*argc] ? (++*argc, DL_OK) : dlsh_no_memory("a command line");
+}
+
+dl_status dlsh_cc_add_words(char ***argv, int *argc, const char *const *words) {
+    for (; *words; words++) DLSH_TRY(push(argv, argc, *words));
     return DL_OK;
 }
 
@@ -47,7 +50,7 @@ dl_status dlsh_cc_words(const char *text, char ***argv, int *argc) {
     for (const char *p = text; !st; p++) {
         if (!*p || (!quote && isspace((unsigned char)*p))) {
             if (quote) st = dlsh_fail(DL_ERR_VALUE, NULL, "the quote %c in '%s' is not closed", quote, text);
-            if (inside && !st) st = push(argv, argc, dlsh_buf_text(&word), word.n);
+            if (inside && !st) st = push(argv, argc, dlsh_buf_text(&word));
             word.n = 0;
             inside = 0;
             if (!*p) break;
@@ -92,15 +95,11 @@ dlsh_cc_family dlsh_cc_family_of(const char *program) {
 
 /* ---------------------------------------------------------------- files */
 
-static dl_status cannot_write(const char *path) {
-    return dlsh_fail(DL_ERR_IO, NULL, "%s cannot be written: %s", path, strerror(errno));
-}
-
-static dl_status write_file(const char *path, const char *s, size_t n) {
+dl_status dlsh_cc_write_file(const char *path, const char *s, size_t n) {
     FILE *f = fopen(path, "we");
     int ok = f && fwrite(s, 1, n, f) == n;
     if (f && fclose(f)) ok = 0;
-    return ok ? DL_OK : cannot_write(path);
+    return ok ? DL_OK : dlsh_fail(DL_ERR_IO, NULL, "%s cannot be written: %s", path, strerror(errno));
 }
 
 static int asks_where(const char *text, size_t n) {
@@ -123,7 +122,7 @@ static dl_status write_source(const dlsh_cc_job *job, int wraps_threads, const c
     dlsh_buf_add(&b, job->text, job->len);
     if (job->suffix) dlsh_buf_printf(&b, "\n#line 1 \"<exported>\"\n;\n%s\n", job->suffix);
     if (wraps_threads) dlsh_buf_printf(&b, "\n#line 1 \"<threads>\"\n%s", dlsh_cc_threads);
-    dl_status st = b.failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C text") : write_file(path, b.s, b.n);
+    dl_status st = b.failed ? dlsh_no_memory("C text") : dlsh_cc_write_file(path, b.s, b.n);
     dlsh_buf_free(&b);
     return st;
 }
@@ -132,7 +131,7 @@ static dl_status write_source(const dlsh_cc_job *job, int wraps_threads, const c
 static dl_status write_header(const char *folder) {
     char path[300];
     snprintf(path, sizeof path, "%s/dlcore.h", folder);
-    return access(path, R_OK) ? write_file(path, header, sizeof header - 1) : DL_OK;
+    return access(path, R_OK) ? dlsh_cc_write_file(path, header, sizeof header - 1) : DL_OK;
 }
 
 /* ---------------------------------------------------------------- running */
@@ -153,7 +152,7 @@ static dl_status add_printf(build *b, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(word, sizeof word, fmt, ap);
     va_end(ap);
-    return push(&b->argv, &b->argc, word, strlen(word));
+    return push(&b->argv, &b->argc, word);
 }
 
 /* Compute capability of the first GPU, as nvcc names it; what the build is for when there is none. */
@@ -166,21 +165,18 @@ static void cuda_arch(char *arch, size_t size) {
     snprintf(arch, size, "-arch=sm_%d%d", major, minor);
 }
 
-static dl_status push_all(build *b, const char *const *words) {
-    for (; *words; words++) DLSH_TRY(push(&b->argv, &b->argc, *words, strlen(*words)));
-    return DL_OK;
-}
+static dl_status push_all(build *b, const char *const *words) { return dlsh_cc_add_words(&b->argv, &b->argc, words); }
 
 /* Symbols: only the exported ones leave the library, so that a user's `index` or `error` is nobody else's. */
 static dl_status add_exports(build *b) {
     if (!b->job->exports) return DL_OK;
     char text[256];
     int n = snprintf(text, sizeof text, "{ global: %s; local: *; };\n", b->job->exports);
-    DLSH_TRY(write_file(b->map, text, (size_t)n));
+    DLSH_TRY(dlsh_cc_write_file(b->map, text, (size_t)n));
     return add_printf(b, "%s-Wl,--version-script=%s", b->family == DLSH_CC_NVCC ? "-Xcompiler=" : "", b->map);
 }
 
-/* What is nearly always a mistake is an error: a function called without a declaration, a pointer made of a number. */
+/* Warnings that nearly always mean a mistake are errors. */
 static const char *const strict[] = {
     "-Werror=implicit-function-declaration", "-Werror=implicit-int", "-Werror=int-conversion",
     "-Werror=incompatible-pointer-types",    "-Werror=return-type",  NULL};
@@ -208,8 +204,7 @@ static dl_status options(build *b) {
     case DLSH_CC_NVCC:
         cuda_arch(arch, sizeof arch);
         DLSH_TRY(push_all(b, nvcc));
-        DLSH_TRY(add_printf(b, "%s", arch));
-        break;
+        return push(&b->argv, &b->argc, arch);
     }
     return DL_OK;
 }
@@ -222,13 +217,9 @@ static dl_status command_line(build *b) {
     DLSH_TRY(options(b));
     if (wraps_threads(b)) DLSH_TRY(add_printf(b, "-Wl,--wrap=pthread_create"));
     if (b->family != DLSH_CC_TCC) DLSH_TRY(add_exports(b));
+    const char *const files[] = {"-MD", "-MF", b->depends, "-o", b->so, b->source, NULL};
     DLSH_TRY(add_printf(b, "-I%s", b->folder));
-    DLSH_TRY(add_printf(b, "-MD"));
-    DLSH_TRY(add_printf(b, "-MF"));
-    DLSH_TRY(add_printf(b, "%s", b->depends));
-    DLSH_TRY(add_printf(b, "-o"));
-    DLSH_TRY(add_printf(b, "%s", b->so));
-    DLSH_TRY(add_printf(b, "%s", b->source));
+    DLSH_TRY(push_all(b, files));
     return b->job->flags ? dlsh_cc_words(b->job->flags, &b->argv, &b->argc) : DL_OK;
 }
 
@@ -260,7 +251,7 @@ dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]) {
     dlsh_buf_printf(&t, "%s\n%s\n", job->flags ? job->flags : "", job->prelude ? job->prelude : "");
     dlsh_buf_add(&t, job->text, job->len);
     if (strstr(dlsh_buf_text(&t), "dlcore.h")) dlsh_buf_puts(&t, header);
-    if (!status && t.failed) status = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C text");
+    if (!status && t.failed) status = dlsh_no_memory("C text");
     if (!status) dlsh_cc_hash(t.s, t.n, key);
     dlsh_buf_free(&t);
     return status;
@@ -270,7 +261,7 @@ dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]) {
 static int follows(const dlsh_cc_message *m) { return strstr(m->text, "control reaches end of non-void") != NULL; }
 
 /* The failure of a compilation that ended so. */
-static dl_status judge(build *b, int status, const dlsh_buf *said, dlsh_cc_result *r) {
+static dl_status compiler_failure(build *b, int status, const dlsh_buf *said, dlsh_cc_result *r) {
     if (dlsh_interrupted() || (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT))
         return dlsh_fail(DL_ERR_INTERRUPT, NULL, "compiling was interrupted");
     DLSH_TRY(dlsh_cc_read_messages(b->job, said->s ? said->s : "", said->n, r));
@@ -298,44 +289,44 @@ static dl_status judge(build *b, int status, const dlsh_buf *said, dlsh_cc_resul
 }
 
 static dl_status run_build(build *b, dlsh_cc_result *r) {
-    dlsh_said said = {.most = DLSH_CC_READ};
+    dlsh_output said = {.limit = DLSH_CC_READ};
     int status = 0;
     dl_status st = write_header(b->folder);
     if (!st) st = command_line(b);
     if (!st) st = write_source(b->job, wraps_threads(b), b->source);
     if (!st) st = dlsh_spawn_read(b->program, b->argv, 1, &said, &status);
     r->unread = said.left_out;
-    if (!st) st = judge(b, status, &said.text, r);
+    if (!st) st = compiler_failure(b, status, &said.text, r);
     dlsh_buf_free(&said.text);
     dlsh_cc_words_free(b->argv);
     return st;
 }
 
-/* The names of files that texts stood in, once each. */
+/* The files that compiled texts came from, each once. The path of a library holds the index of its file. */
 static char **origins;
-static int norigins;
+static int norigins, caporigins;
 
-static int origin_number(const char *file) {
-    int i = 0;
-    while (i < norigins && strcmp(origins[i], file)) i++;
-    if (i < norigins) return i;
-    char **grown = realloc(origins, (size_t)(norigins + 1) * sizeof *grown), *copy = grown ? strdup(file) : NULL;
+/* -1 without memory. */
+static int add_origin(const char *file) {
+    char **grown = dlsh_grow(origins, norigins, &caporigins, sizeof *grown), *copy = grown ? strdup(file) : NULL;
     if (grown) origins = grown;
     if (!copy) return -1;
     origins[norigins] = copy;
     return norigins++;
 }
 
+static int origin_number(const char *file) {
+    for (int i = 0; i < norigins; i++)
+        if (!strcmp(origins[i], file)) return i;
+    return add_origin(file);
+}
+
 void dlsh_cc_set_origin(const char *path, const char *file) {
     const char *base = strrchr(path, '/');
     int serial, number, line;
     if (!base || sscanf(base, "/%d.%d.%d.so", &serial, &number, &line) != 3 || number > 9999) return;
-    while (norigins <= number) {
-        char **grown = realloc(origins, (size_t)(norigins + 1) * sizeof *grown), *copy = grown ? strdup("?") : NULL;
-        if (grown) origins = grown;
-        if (!copy) return;
-        origins[norigins++] = copy;
-    }
+    while (norigins <= number)
+        if (add_origin("?") < 0) return;
     char *copy = strdup(file);
     if (!copy) return;
     free(origins[number]);
@@ -356,14 +347,14 @@ dl_status dlsh_cc_compile(const dlsh_cc_job *job, const char *key, dlsh_cc_resul
     if (!b.folder) return dl_failed();
     snprintf(r->path, sizeof r->path, "%.200s/%d.%d.%d.so", b.folder, ++serial, origin_number(job->file),
              job->line - dlsh_cc_first_line(job) + 1);
-    r->cached = dlsh_cc_take(key, r->path);
+    r->cached = dlsh_cc_cache_get(key, r->path);
     if (r->cached) return DL_OK;
     snprintf(b.source, sizeof b.source, "%s/%d.%s", b.folder, serial, job->cuda ? "cu" : "c");
     snprintf(b.depends, sizeof b.depends, "%s/%d.d", b.folder, serial);
     snprintf(b.map, sizeof b.map, "%s/%d.map", b.folder, serial);
     snprintf(b.so, sizeof b.so, "%s", r->path);
     dl_status st = run_build(&b, r);
-    if (!st) dlsh_cc_keep(key, b.so, b.depends);
+    if (!st) dlsh_cc_cache_put(key, b.so, b.depends);
     if (st) unlink(b.so);
     unlink(b.source);
     unlink(b.depends);

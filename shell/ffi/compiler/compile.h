@@ -58,7 +58,7 @@ dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]);
  * of kind error is that), DL_ERR_IO, DL_ERR_MEMORY, DL_ERR_INTERRUPT. */
 dl_status dlsh_cc_compile(const dlsh_cc_job *job, const char *key, dlsh_cc_result *r);
 /* Lets the kept code go: it could not be loaded. */
-void dlsh_cc_forget(const char *key);
+void dlsh_cc_cache_remove(const char *key);
 /* The file and the line where the text of a compiled library at `path` begins; NULL: it is none. */
 const char *dlsh_cc_origin(const char *path, int *line);
 /* Notes that file for the library of another process. */
@@ -66,6 +66,8 @@ void dlsh_cc_set_origin(const char *path, const char *file);
 /* The words of a text, quotes and backslashes read as a shell reads them, after *argv (malloc'ed, NULL at its end).
  * DL_ERR_VALUE: an open quote. */
 dl_status dlsh_cc_words(const char *text, char ***argv, int *argc);
+/* Appends words as they are, up to a NULL. */
+dl_status dlsh_cc_add_words(char ***argv, int *argc, const char *const *words);
 void dlsh_cc_words_free(char **argv);
 
 /* ---- within (ccache.c, ccmessages.c, threads.c) */
@@ -78,12 +80,13 @@ extern const char dlsh_cc_threads[];
 const char *dlsh_cc_folder(void);
 /* Writes the library that is in the user's cache to a new file: 1 when a whole one of the user's own is there, made
  * from headers that are as they were. */
-int dlsh_cc_take(const char *key, const char *to);
+int dlsh_cc_cache_get(const char *key, const char *to);
 /* Enters a library and the list of its headers (a makefile of gcc's -MD); failures only lose the entry. */
-void dlsh_cc_keep(const char *key, const char *so, const char *depends);
+void dlsh_cc_cache_put(const char *key, const char *so, const char *depends);
 /* The same for what a compiler said: 1 and its words added to *said, when it is known. */
-int dlsh_cc_answer(const char *key, dlsh_buf *said, int *good);
-void dlsh_cc_keep_answer(const char *key, const char *said, size_t n, int good, const char *depends);
+int dlsh_cc_cache_get_answer(const char *key, dlsh_buf *said, int *good);
+void dlsh_cc_cache_put_answer(const char *key, const char *said, size_t n, int good, const char *depends);
+dl_status dlsh_cc_write_file(const char *path, const char *s, size_t n);
 /* A name for content. */
 void dlsh_cc_hash(const char *text, size_t n, char key[DLSH_CC_KEY]);
 /* Path, size and time of change of a program, for such content. */

@@ -97,7 +97,7 @@ static int read_layout(dlsh_ctype *t, const char **s, long *zeros) {
         f[i].offset = (size_t)at;
     }
     differs |= t->size != (size_t)size || t->align != (size_t)align;
-    t->odd |= differs; /* a pragma: libffi would find the natural layout */
+    t->custom_layout |= differs; /* a pragma: libffi would find the natural layout */
     t->size = (size_t)size;
     t->align = (size_t)align;
     t->laid_out = !(bits && differs);
@@ -112,7 +112,7 @@ static dl_status ask(query *q, const char *context, const char *flags) {
     dlsh_buf text = {0};
     dlsh_buf_printf(&text, "%s\n%s%s", context, dlsh_buf_text(&q->undefs), dlsh_buf_text(&q->source));
     int failed = q->source.failed || q->undefs.failed || text.failed;
-    dl_status st = failed ? DL_ERR_MEMORY : dlsh_c_ask(dlsh_buf_text(&text), args, flags, 0, &said, &good);
+    dl_status st = failed ? DL_ERR_MEMORY : dlsh_c_query(dlsh_buf_text(&text), args, flags, 0, &said, &good);
     dlsh_buf_free(&text);
     const char *s = st || !good ? NULL : strstr(dlsh_buf_text(&said), "dlsh_query:");
     if (s) {
@@ -124,12 +124,16 @@ static dl_status ask(query *q, const char *context, const char *flags) {
     return st;
 }
 
-dl_status dlsh_c_ask_layouts(dlsh_cspace *c, int mark, const char *context, const char *flags) {
+int dlsh_c_has_layout_words(const char *text) {
+    return strstr(text, "__attribute") || strstr(text, "_Alignas") || strstr(text, "alignas") || strstr(text, "ragma");
+}
+
+dl_status dlsh_c_query_layouts(dlsh_cspace *c, int savepoint, const char *context, const char *flags) {
     query *q = calloc(1, sizeof *q);
     const dlsh_cname *n;
-    if (!q) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for layouts");
+    if (!q) return dlsh_no_memory("layouts");
     dlsh_buf_puts(&q->source, "long dlsh_query[] = {\n");
-    for (int next = mark; (n = dlsh_c_next(c, &next));)
+    for (int next = savepoint; (n = dlsh_c_next(c, &next));)
         if (n->kind == DLSH_C_TAG || (n->kind == DLSH_C_TYPEDEF && dlsh_c_is_struct(n->type) && !n->type->plain->tag))
             ask_type(q, (dlsh_ctype *)n->type->plain, n->name, 0);
     dlsh_buf_puts(&q->source, "0};\n");

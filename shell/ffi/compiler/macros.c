@@ -11,26 +11,26 @@
 
 /* ---------------------------------------------------------------- which may be expressions at all */
 
-typedef struct fact {
+typedef struct macro_info {
     const dlsh_cmacro *macro;
     int unfit; /* it, or a macro it mentions, cannot stand in a question */
     int asked, is_constant;
     const dlsh_ctype *type;
-} fact;
+} macro_info;
 
-typedef struct facts {
+typedef struct macro_set {
     dlsh_cspace *c;
     const dlsh_cheader *from;
     const dlsh_cdecls *from_text;
-    fact *items; /* sorted by name */
+    macro_info *items; /* sorted by name */
     int n;
-} facts;
+} macro_set;
 
 static int by_name(const void *a, const void *b) {
-    return strcmp(((const fact *)a)->macro->name, ((const fact *)b)->macro->name);
+    return strcmp(((const macro_info *)a)->macro->name, ((const macro_info *)b)->macro->name);
 }
 
-static fact *find_fact(const facts *f, const char *name, size_t len) {
+static macro_info *find_macro(const macro_set *f, const char *name, size_t len) {
     for (int low = 0, high = f->n; low < high;) {
         int mid = (low + high) / 2, order = strncmp(f->items[mid].macro->name, name, len);
         if (!order) order = f->items[mid].macro->name[len] != 0;
@@ -53,7 +53,7 @@ static int is_statement_word(const dlsh_ctok *t) {
 }
 
 /* Brackets that do not match, or statements, would spoil the questions that follow. */
-static int unfit(const facts *f, const char *body) {
+static int unfit(const macro_set *f, const char *body) {
     dlsh_clexer lx;
     int depth = 0, n = 0;
     dlsh_clex_begin(&lx, body, strlen(body));
@@ -65,13 +65,13 @@ static int unfit(const facts *f, const char *body) {
             if (depth < 0) return 1;
         }
         if (t.kind != DLSH_CT_IDENT) continue;
-        const fact *other = find_fact(f, t.text, t.len);
+        const macro_info *other = find_macro(f, t.text, t.len);
         if (is_statement_word(&t) || (other && other->unfit)) return 1;
     }
     return depth || !n;
 }
 
-static void sort_out(facts *f) {
+static void sort_out(macro_set *f) {
     for (int more = 1, round = 0; more && round < 8; round++) {
         more = 0;
         for (int i = 0; i < f->n; i++)
@@ -97,11 +97,11 @@ static dl_status ask(const dlsh_cheader *h, const char *source, int errors, dlsh
         "-fsyntax-only", "-w", "-fno-diagnostics-show-caret", "-ftrack-macro-expansion=0", "-fmax-errors=0", NULL};
     static const char *const clang[] = {"-fsyntax-only", "-w", "-fno-caret-diagnostics", "-ferror-limit=0", NULL};
     static const char *const assembly[] = {"-S", "-O0", "-g0", "-w", "-o", "-", NULL};
-    return dlsh_c_ask(source,
-                      !errors                                ? assembly
-                      : dlsh_c_ask_family() == DLSH_CC_CLANG ? clang
-                                                             : gcc,
-                      h->flags, errors, said, good);
+    return dlsh_c_query(source,
+                        !errors                                  ? assembly
+                        : dlsh_c_query_family() == DLSH_CC_CLANG ? clang
+                                                                 : gcc,
+                        h->flags, errors, said, good);
 }
 
 /* Behind `what` within a line; NULL: the line does not have it. */
@@ -132,7 +132,7 @@ static const dlsh_ctype *type_of(dlsh_cspace *c, const char *text) {
 }
 
 /* A mistake in line `line`: no expression, or not constant. */
-static void note_mistake(facts *f, int line) {
+static void record_mistake(macro_set *f, int line) {
     int i = line / 10 - 1;
     if (i < 0 || i >= f->n) return;
     f->items[i].is_constant = 0;
@@ -140,7 +140,7 @@ static void note_mistake(facts *f, int line) {
 }
 
 /* Mistakes of no line here are those of the function told before: a macro's own place in its header. */
-static void read_types(facts *f, const char *said) {
+static void read_types(macro_set *f, const char *said) {
     char text[400];
     int i, within = -1;
     for (const char *s = said, *end; *s; s = end + (*end == '\n')) {
@@ -151,19 +151,19 @@ static void read_types(facts *f, const char *said) {
         } else if (read_type(s, end, &i, text, sizeof text)) {
             if (i >= 0 && i < f->n) f->items[i].type = type_of(f->c, text);
         } else if ((at = behind(s, end, ": error: ")) && strncmp(at, "conflicting types for 'dlsh_t_", 30)) {
-            note_mistake(f, !strncmp(s, "dlsh:", 5) ? atoi(s + 5) : 10 * within + 11);
+            record_mistake(f, !strncmp(s, "dlsh:", 5) ? atoi(s + 5) : 10 * within + 11);
         }
     }
     for (i = 0; i < f->n; i++)
         if (!f->items[i].asked) f->items[i].type = NULL;
 }
 
-static dl_status ask_types(facts *f) {
+static dl_status ask_types(macro_set *f) {
     dlsh_buf source = {0}, said = {0};
     int good, n = 0;
     dlsh_buf_puts(&source, f->from->source);
     for (int i = 0; i < f->n; i++) {
-        fact *x = &f->items[i];
+        macro_info *x = &f->items[i];
         if (x->unfit || x->macro->params) continue;
         x->asked = x->is_constant = 1;
         n++;
@@ -176,10 +176,10 @@ static dl_status ask_types(facts *f) {
     return st;
 }
 
-dl_status dlsh_c_ask_type(dlsh_cspace *c, const dlsh_cheader *h, const char *expression, const dlsh_ctype **type) {
+dl_status dlsh_c_query_type(dlsh_cspace *c, const dlsh_cheader *h, const char *expression, const dlsh_ctype **type) {
     dlsh_cmacro m = {.name = expression};
-    fact one = {.macro = &m, .asked = 1};
-    facts f = {.c = c, .from = h, .items = &one, .n = 1};
+    macro_info one = {.macro = &m, .asked = 1};
+    macro_set f = {.c = c, .from = h, .items = &one, .n = 1};
     dlsh_buf source = {0}, said = {0};
     int good;
     dlsh_buf_puts(&source, h->source);
@@ -197,7 +197,7 @@ dl_status dlsh_c_ask_type(dlsh_cspace *c, const dlsh_cheader *h, const char *exp
 
 /* ---------------------------------------------------------------- values */
 
-static int has_value(const fact *x) {
+static int has_value(const macro_info *x) {
     const dlsh_ctype *t = x->type;
     if (!t || !x->is_constant) return 0;
     if (t->kind == DLSH_C_ARRAY) return t->base->plain->kind == DLSH_C_CHAR;
@@ -245,20 +245,14 @@ static int read_bytes(const char *s, dlsh_buf *b) {
     return b->n > 0 && !b->failed;
 }
 
-static dlsh_cname *enter(facts *f, const fact *x, dlsh_cname_kind kind, const dlsh_ctype *type) {
+static dlsh_cname *enter(macro_set *f, const macro_info *x, dlsh_cname_kind kind, const dlsh_ctype *type) {
     return dlsh_c_enter(f->c, kind, x->macro->name, strlen(x->macro->name), type);
 }
 
 /* 1: entered, 0: the bytes are not those of its type, -1: no memory. */
-static int enter_value(facts *f, const fact *x, const dlsh_buf *b) {
+static int enter_value(macro_set *f, const macro_info *x, const dlsh_buf *b) {
     const dlsh_ctype *t = x->type->plain;
-    union {
-        float f;
-        double d;
-        long double ld;
-        long i;
-        char bytes[16];
-    } v = {.bytes = {0}};
+    char bytes[16] = {0};
     size_t size = dlsh_c_size(t);
     if (t->kind == DLSH_C_ARRAY) {
         dlsh_cname *n = memchr(b->s, 0, b->n) ? enter(f, x, DLSH_C_CONSTANT, x->type) : NULL;
@@ -267,21 +261,20 @@ static int enter_value(facts *f, const fact *x, const dlsh_buf *b) {
         n->s = dlsh_c_copy(f->c, b->s, strlen(b->s));
         return n->type && n->s ? 1 : -1;
     }
-    if (b->n < (size > 10 ? 10 : size) || size > sizeof v) return 0;
-    memcpy(v.bytes, b->s, b->n < sizeof v ? b->n : sizeof v);
+    if (b->n < (size > 10 ? 10 : size) || size > sizeof bytes) return 0;
+    memcpy(bytes, b->s, b->n < sizeof bytes ? b->n : sizeof bytes);
     dlsh_cname *n = enter(f, x, DLSH_C_CONSTANT, t);
     if (!n) return -1;
-    int shift = (int)(64 - 8 * size);
     if (dlsh_c_is_float(t))
-        n->f = t->kind == DLSH_C_FLOAT ? (double)v.f : t->kind == DLSH_C_DOUBLE ? v.d : (double)v.ld;
+        n->f = dlsh_c_floating_at(t, bytes);
     else
-        n->i = dlsh_c_is_unsigned(t) || shift <= 0 ? v.i : (long)((unsigned long)v.i << shift) >> shift;
+        n->i = dlsh_c_integer_at(t, bytes);
     return 1;
 }
 
-static dl_status read_values(facts *f, const char *said) {
+static dl_status read_values(macro_set *f, const char *said) {
     for (int i = 0; i < f->n; i++) {
-        fact *x = &f->items[i];
+        macro_info *x = &f->items[i];
         char label[40];
         dlsh_buf b = {0};
         if (!has_value(x)) continue;
@@ -289,14 +282,14 @@ static dl_status read_values(facts *f, const char *said) {
         const char *s = strstr(said, label);
         int r = s && read_bytes(s + strlen(label), &b) ? enter_value(f, x, &b) : 0;
         dlsh_buf_free(&b);
-        if (r < 0) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for constants");
+        if (r < 0) return dlsh_no_memory("constants");
         if (s) said = s + 1; /* they come in order */
         x->is_constant = r;
     }
     return DL_OK;
 }
 
-static dl_status ask_values(facts *f) {
+static dl_status ask_values(macro_set *f) {
     dlsh_buf source = {0}, said = {0};
     int good = 0, n = 0;
     dlsh_buf_puts(&source, f->from->source);
@@ -317,9 +310,9 @@ static dl_status ask_values(facts *f) {
 /* ---------------------------------------------------------------- all */
 
 /* What is no constant is left to the compiler, when it is used. */
-static dl_status enter_others(facts *f) {
+static dl_status enter_others(macro_set *f) {
     for (int i = 0; i < f->n; i++) {
-        const fact *x = &f->items[i];
+        const macro_info *x = &f->items[i];
         const dlsh_cname *old = dlsh_c_find(f->c, x->macro->name, strlen(x->macro->name));
         if ((old && old->kind == DLSH_C_CONSTANT) || (x->is_constant && has_value(x))) continue;
         dlsh_cname *n = enter(f, x, DLSH_C_MACRO, x->type);
@@ -337,10 +330,10 @@ static int is_taken(const dlsh_cspace *c, const char *name) {
     return old && old->kind != DLSH_C_CONSTANT && old->kind != DLSH_C_MACRO;
 }
 
-dl_status dlsh_c_ask_macros(dlsh_cspace *c, const dlsh_cdecls *d, const dlsh_cheader *from) {
-    if (dlsh_c_ask_family() == DLSH_CC_TCC) return dlsh_c_enter_macros(c, d);
-    facts f = {.c = c, .from = from, .from_text = d, .items = calloc((size_t)d->nmacros + 1, sizeof(fact))};
-    if (!f.items) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for constants");
+dl_status dlsh_c_query_macros(dlsh_cspace *c, const dlsh_cdecls *d, const dlsh_cheader *from) {
+    if (dlsh_c_query_family() == DLSH_CC_TCC) return dlsh_c_enter_macros(c, d);
+    macro_set f = {.c = c, .from = from, .from_text = d, .items = calloc((size_t)d->nmacros + 1, sizeof(macro_info))};
+    if (!f.items) return dlsh_no_memory("constants");
     for (int i = 0; i < d->nmacros; i++)
         if (!is_taken(c, d->macros[i].name)) f.items[f.n++].macro = &d->macros[i];
     qsort(f.items, (size_t)f.n, sizeof *f.items, by_name);

@@ -55,7 +55,7 @@ static int replaces(const dlsh_cwords *new, const dlsh_citem *old, int hide) {
 /* The first of the names that is no type's: struct s { int x; } a, b; */
 static int first_variable(const dlsh_citem *it) {
     int variables = 0;
-    for (const char *p = it->head; *p; p++) variables += *p == DLSH_CI_MARK[0];
+    for (const char *p = it->head; *p; p++) variables += *p == DLSH_CI_PLACEHOLDER[0];
     return it->nnames - variables;
 }
 
@@ -68,7 +68,7 @@ static void put_declaration(const dlsh_cblock *b, const dlsh_citem *it, int cuda
         dlsh_buf_puts(out, "extern ");
     int name = it->kind == DLSH_CI_VARIABLE ? first_variable(it) : 0;
     for (const char *p = it->head; *p; p++) {
-        if (*p == DLSH_CI_MARK[0])
+        if (*p == DLSH_CI_PLACEHOLDER[0])
             dlsh_buf_printf(out, " __asm__(\"%s%s%s\")", it->names[name++], tag,
                             it->kind == DLSH_CI_FUNCTION ? "s" : "");
         else
@@ -90,7 +90,7 @@ static void put_item(const dlsh_cblock *b, const dlsh_citem *it, int cuda, dlsh_
 
 static dl_status need(dlsh_cblock *new, dlsh_cblock *b) {
     dlsh_clib **grown = realloc(new->needs, (size_t)(new->nneeds + 1) * sizeof *grown);
-    if (!grown) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a C block");
+    if (!grown) return dlsh_no_memory("a C block");
     new->needs = grown;
     new->needs[new->nneeds++] = dlsh_clib_ref(b->lib);
     return DL_OK;

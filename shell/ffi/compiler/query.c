@@ -16,9 +16,9 @@ static int find_program(const char *words, char *program, size_t size) {
     return dlsh_spawn_find(word, program, size);
 }
 
-/* tcc has no words for types and values, and does not know all that headers hold; where there is another compiler, that
- * is asked. */
-const char *dlsh_c_who(void) {
+/* tcc cannot answer questions about types and values, and does not understand every header: another compiler is taken
+ * where there is one. */
+const char *dlsh_c_query_compiler(void) {
     const char *named = getenv("DLSH_CC");
     char program[400];
     if (!named || !*named) return "cc";
@@ -26,42 +26,19 @@ const char *dlsh_c_who(void) {
     return find_program("cc", program, sizeof program) && dlsh_cc_family_of(program) != DLSH_CC_TCC ? "cc" : named;
 }
 
-static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to call the compiler"); }
-
-static dl_status add_words(char **argv, const char *const *more) {
-    int n = 0;
-    while (argv[n]) n++;
-    for (; more && *more; more++)
-        if (!(argv[n++] = strdup(*more))) return no_memory();
-    return DL_OK;
-}
-
-/* The compiler's words, then the options; NULL: recorded. */
-static char **command(const char *const *args, const char *flags) {
-    char **cc = NULL, **more = NULL, **argv = NULL;
-    int ncc = 0, nmore = 0, nargs = 0;
-    while (args[nargs]) nargs++;
-    dl_status st = dlsh_cc_words(dlsh_c_who(), &cc, &ncc);
-    if (!st && flags) st = dlsh_cc_words(flags, &more, &nmore);
-    if (!st && !(argv = calloc((size_t)(ncc + nmore + nargs + 5), sizeof *argv))) st = no_memory();
-    if (!st) st = add_words(argv, (const char *const *)cc);
-    if (!st) st = add_words(argv, args);
-    if (!st && more) st = add_words(argv, (const char *const *)more);
-    if (cc) dlsh_cc_words_free(cc);
-    if (more) dlsh_cc_words_free(more);
+/* The compiler's words, then the arguments and the flags; NULL: recorded. */
+static char **command(const char *const *args, const char *flags, int *argc) {
+    char **argv = NULL;
+    *argc = 0;
+    dl_status st = dlsh_cc_words(dlsh_c_query_compiler(), &argv, argc);
+    if (!st) st = dlsh_cc_add_words(&argv, argc, args);
+    if (!st && flags) st = dlsh_cc_words(flags, &argv, argc);
     if (!st) return argv;
     dlsh_cc_words_free(argv);
     return NULL;
 }
 
-static dl_status write_source(const char *path, const char *source) {
-    FILE *f = fopen(path, "w");
-    int good = f && fputs(source, f) >= 0;
-    if (f && fclose(f)) good = 0;
-    return good ? DL_OK : dlsh_fail(DL_ERR_IO, NULL, "%s cannot be written", path);
-}
-
-/* What the answer depends on, headers apart, as a name. */
+/* The name of the answer in the cache: a hash of all it depends on but the headers. */
 static void key_of(const char *program, char *const *argv, const char *source, int errors, char key[DLSH_CC_KEY]) {
     dlsh_buf t = {0};
     dlsh_buf_printf(&t, "ask %d ", errors);
@@ -75,68 +52,70 @@ static void key_of(const char *program, char *const *argv, const char *source, i
     dlsh_buf_free(&t);
 }
 
-/* After errors compilers do not list the headers: asks once more, for nothing else. */
+/* After errors compilers write no list of headers: runs the compiler again for the list alone. */
 static void list_headers(const char *program, const char *flags, const char *path, const char *depends) {
     static const char *const only[] = {"-M", "-w", NULL};
     const char *const more[] = {"-MF", depends, path, NULL};
-    dlsh_said said = {.most = 1}; /* nothing of it is used */
-    int status;
-    char **argv = command(only, flags);
-    if (!argv || add_words(argv, more) || dlsh_spawn_read(program, argv, 0, &said, &status)) dl_error_clear();
+    dlsh_output said = {.limit = 1}; /* nothing of it is used */
+    int status, argc;
+    char **argv = command(only, flags, &argc);
+    if (!argv || dlsh_cc_add_words(&argv, &argc, more) || dlsh_spawn_read(program, argv, 0, &said, &status))
+        dl_error_clear();
     dlsh_cc_words_free(argv);
     dlsh_buf_free(&said.text);
 }
 
-/* The compiler at work. What it says is kept, with the headers it read; a header that is missing may be there
- * tomorrow: then there is no list of headers, and nothing is kept. */
-static dl_status ask(const char *program, char **argv, const char *flags, const char *source, int errors,
+/* Runs the compiler and caches its output with the headers that it read. Without a list of headers, as when one is
+ * missing, nothing is cached: the header may be there next time. */
+static dl_status run(const char *program, char ***argv, int argc, const char *flags, const char *source, int errors,
                      const char *key, dlsh_buf *said, int *good) {
     static int number;
     char path[400], depends[400];
     int status = 0;
     size_t before = said->n;
-    dlsh_said all = {.text = *said}; /* what is asked for, of any length */
+    dlsh_output all = {.text = *said};
     const char *folder = dlsh_cc_folder();
     if (!folder) return dl_failed();
     snprintf(path, sizeof path, "%s/ask%d.c", folder, number);
     snprintf(depends, sizeof depends, "%s/ask%d.d", folder, number++);
-    DLSH_TRY(write_source(path, source));
+    DLSH_TRY(dlsh_cc_write_file(path, source, strlen(source)));
     const char *const more[] = {"-MD", "-MF", depends, path, NULL};
-    dl_status st = add_words(argv, more);
-    if (!st) st = dlsh_spawn_read(program, argv, errors, &all, &status);
+    dl_status st = dlsh_cc_add_words(argv, &argc, more);
+    if (!st) st = dlsh_spawn_read(program, *argv, errors, &all, &status);
     *said = all.text;
-    if (!st && said->failed) st = DL_ERR_MEMORY;
+    if (!st && said->failed) st = dlsh_no_memory("the compiler's output");
     *good = !st && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!st && *key && WIFEXITED(status)) {
         if (!*good) list_headers(program, flags, path, depends);
-        dlsh_cc_keep_answer(key, said->s ? said->s + before : "", said->n - before, *good, depends);
+        dlsh_cc_cache_put_answer(key, said->s ? said->s + before : "", said->n - before, *good, depends);
     }
     unlink(path);
     unlink(depends);
     return st;
 }
 
-dl_status dlsh_c_ask(const char *source, const char *const *args, const char *flags, int errors, dlsh_buf *said,
-                     int *good) {
+dl_status dlsh_c_query(const char *source, const char *const *args, const char *flags, int errors, dlsh_buf *said,
+                       int *good) {
     char program[400], key[DLSH_CC_KEY];
-    char **argv = command(args, flags);
+    int argc;
+    char **argv = command(args, flags, &argc);
     dl_status st = argv ? DL_OK : dl_failed();
     if (!st && !dlsh_spawn_find(argv[0], program, sizeof program))
         st = dlsh_fail(DL_ERR_IO, "install gcc, or name a C compiler in DLSH_CC",
                        "there is no program '%s' to read C with", argv[0]);
     if (!st) key_of(program, argv, source, errors, key);
-    if (!st && !(*key && dlsh_cc_answer(key, said, good)))
-        st = ask(program, argv, flags, source, errors, key, said, good);
+    if (!st && !(*key && dlsh_cc_cache_get_answer(key, said, good)))
+        st = run(program, &argv, argc, flags, source, errors, key, said, good);
     dlsh_cc_words_free(argv);
     return st;
 }
 
-int dlsh_c_can_ask(void) {
+int dlsh_c_can_query(void) {
     char program[400];
-    return find_program(dlsh_c_who(), program, sizeof program);
+    return find_program(dlsh_c_query_compiler(), program, sizeof program);
 }
 
-dlsh_cc_family dlsh_c_ask_family(void) {
+dlsh_cc_family dlsh_c_query_family(void) {
     char program[400];
-    return find_program(dlsh_c_who(), program, sizeof program) ? dlsh_cc_family_of(program) : DLSH_CC_GCC;
+    return find_program(dlsh_c_query_compiler(), program, sizeof program) ? dlsh_cc_family_of(program) : DLSH_CC_GCC;
 }

@@ -21,8 +21,6 @@ struct dlsh_cshim {
     dlsh_value function;
 };
 
-static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a function of a header"); }
-
 /* ---------------------------------------------------------------- compiling */
 
 /* "zlib.h" of the includes that names come from. */
@@ -54,7 +52,7 @@ static dlsh_clib *build(const dlsh_cheader *h, const char *text, const char *nam
     char key[DLSH_CC_KEY];
     dlsh_buf_printf(&flags, "%s", h->flags);
     if (*h->library) dlsh_buf_printf(&flags, " '%s'", h->library);
-    dlsh_cc_job job = {.compiler = dlsh_c_who(),
+    dlsh_cc_job job = {.compiler = dlsh_c_query_compiler(),
                        .flags = dlsh_buf_text(&flags),
                        .prelude = h->source,
                        .text = text,
@@ -62,9 +60,9 @@ static dlsh_clib *build(const dlsh_cheader *h, const char *text, const char *nam
                        .file = "header",
                        .line = 1,
                        .col = 1};
-    dl_status st = flags.failed ? no_memory() : dlsh_cc_key(&job, 0, key);
+    dl_status st = flags.failed ? dlsh_no_memory("a function of a header") : dlsh_cc_key(&job, 0, key);
     if (!st && !(st = dlsh_cc_compile(&job, key, &r)) && !(lib = load(h, r.path, name)) && r.cached) {
-        dlsh_cc_forget(key); /* compiled once more, as a block is */
+        dlsh_cc_cache_remove(key); /* compiled once more, as a block is */
         dl_error_clear();
         dlsh_cc_result_free(&r);
         if (!(st = dlsh_cc_compile(&job, key, &r))) lib = load(h, r.path, name);
@@ -77,31 +75,6 @@ static dlsh_clib *build(const dlsh_cheader *h, const char *text, const char *nam
 static void *shim_of(dlsh_clib *lib) { return dlsym(lib->handle, "dlsh_shim"); }
 
 /* ---------------------------------------------------------------- functions without an address */
-
-static const dlsh_cproto *proto_for(dlsh_cspace *c, const dlsh_cname *n, const dlsh_ctype *type,
-                                    const char *const *params) {
-    dlsh_cproto *p = dlsh_c_alloc(c, sizeof *p);
-    dlsh_cparam *items = dlsh_c_alloc(c, ((size_t)type->n + 1) * sizeof *items);
-    dlsh_buf b = {0}, inner = {0};
-    if (!p || !items) return NULL;
-    dlsh_buf_printf(&inner, "%s(", n->name);
-    for (long i = 0; i < type->n; i++) {
-        items[i] = (dlsh_cparam){.type = type->params[i], .name = params ? params[i] : NULL};
-        if (i) dlsh_buf_puts(&inner, ", ");
-        dlsh_c_print(&inner, type->params[i], items[i].name);
-    }
-    dlsh_buf_puts(&inner, type->varargs ? ", ...)" : type->n ? ")" : "void)");
-    dlsh_c_print(&b, type->base, dlsh_buf_text(&inner));
-    *p = (dlsh_cproto){.name = n->name,
-                       .text = dlsh_c_copy(c, dlsh_buf_text(&b), b.n),
-                       .type = type,
-                       .nparams = (int)type->n,
-                       .params = items,
-                       .format = -1};
-    dlsh_buf_free(&b);
-    dlsh_buf_free(&inner);
-    return p->text ? p : NULL;
-}
 
 /* "what: the compiler's words", with the compiler's own place and prefix gone. */
 static dlsh_value say(const char *hint, const char *what, const char *name, int types_matter) {
@@ -120,7 +93,7 @@ static dlsh_value say(const char *hint, const char *what, const char *name, int 
 static dlsh_value function_value(dlsh_cstate *st, dlsh_cname *n) {
     if (!n->addr) {
         dlsh_buf text = {0};
-        const dlsh_cproto *proto = n->proto ? n->proto : proto_for(st->space, n, n->type, NULL);
+        const dlsh_cproto *proto = n->proto ? n->proto : dlsh_c_proto_of(st->space, n->type, n->name, n->name);
         dlsh_buf_printf(&text, "__typeof__(%s) *const dlsh_shim = %s;\n", n->name, n->name);
         dlsh_clib *lib = proto ? build(n->header, dlsh_buf_text(&text), n->name) : NULL;
         dlsh_buf_free(&text);
@@ -137,10 +110,12 @@ static dlsh_value function_value(dlsh_cstate *st, dlsh_cname *n) {
 
 /* ---------------------------------------------------------------- macros as functions */
 
-static struct dlsh_cshim *find_shim(const dlsh_cstate *st, const dlsh_cname *of, const dlsh_ctype *const *types,
-                                    int n) {
+/* By the types of its arguments, or by the text of its use. */
+static struct dlsh_cshim *find_shim(const dlsh_cstate *st, const dlsh_cname *of, const dlsh_ctype *const *types, int n,
+                                    const char *use) {
     for (struct dlsh_cshim *k = st->shims; k; k = k->next)
-        if (k->of == of && !k->use && k->n == n && (!n || !memcmp(k->types, types, (size_t)n * sizeof *types)))
+        if (k->of == of && k->n == n && !k->use == !use &&
+            (use ? !strcmp(k->use, use) : !n || !memcmp(k->types, types, (size_t)n * sizeof *types)))
             return k;
     return NULL;
 }
@@ -165,28 +140,6 @@ static const char *as_written(const dlsh_cname *n, char *text, size_t size) {
     return text;
 }
 
-/* A line to paste: a block with a function that uses the macro. */
-static void block_line(const dlsh_cname *n, const dlsh_ctype *const *types, int count, char *line, size_t size) {
-    char header[100];
-    dlsh_buf b = {0}, use = {0};
-    dlsh_buf_printf(&b, "an int counts as int, a float as double; or C flags=\"-include %s\" { double my_%s(",
-                    header_name(n->header, header, sizeof header), n->name);
-    for (int i = 0; i < count; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "x%d", i + 1);
-        if (i) dlsh_buf_puts(&b, ", ");
-        dlsh_c_print(&b, types[i], name);
-        dlsh_buf_printf(&use, i ? ", %s" : "%s", name);
-    }
-    dlsh_buf_printf(&b, count ? ") { return %s(%s); } }" : "void) { return %s%s; } }", n->name,
-                    count       ? dlsh_buf_text(&use)
-                    : n->params ? "()"
-                                : "");
-    snprintf(line, size, "%s", dlsh_buf_text(&b));
-    dlsh_buf_free(&b);
-    dlsh_buf_free(&use);
-}
-
 /* The macro applied: NAME(F0, F1), where F is "*(T *)0" for a question, or a parameter. */
 static void put_use(dlsh_buf *b, const dlsh_cname *n, const dlsh_ctype *const *types, int count, int question) {
     dlsh_buf_puts(b, n->name);
@@ -205,11 +158,37 @@ static void put_use(dlsh_buf *b, const dlsh_cname *n, const dlsh_ctype *const *t
     dlsh_buf_puts(b, ")");
 }
 
+/* Parameters of these types, called x1, x2, ...: "int x1, double x2)". */
+static void put_params(dlsh_buf *b, const dlsh_ctype *const *types, int count) {
+    for (int i = 0; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "x%d", i + 1);
+        if (i) dlsh_buf_puts(b, ", ");
+        dlsh_c_print(b, types[i], name);
+    }
+    dlsh_buf_puts(b, count ? ")" : "void)");
+}
+
+/* A line to paste: a block with a function that uses the macro. */
+static void block_line(const dlsh_cname *n, const dlsh_ctype *const *types, int count, char *line, size_t size) {
+    char header[100];
+    dlsh_buf b = {0};
+    dlsh_buf_printf(&b, "an int counts as int, a float as double; or C flags=\"-include %s\" { double my_%s(",
+                    header_name(n->header, header, sizeof header), n->name);
+    put_params(&b, types, count);
+    dlsh_buf_puts(&b, " { return ");
+    put_use(&b, n, types, count, 0);
+    dlsh_buf_puts(&b, "; } }");
+    snprintf(line, size, "%s", dlsh_buf_text(&b));
+    dlsh_buf_free(&b);
+}
+
 /* The type of the macro used so; NULL in *type: it is no expression. An array is a pointer. */
 static dl_status type_of_use(dlsh_cstate *st, const dlsh_cname *n, const char *use, const dlsh_ctype **type) {
     dlsh_buf both = {0};
     dlsh_buf_printf(&both, "1 ? %s : %s", use, use);
-    dl_status failed = both.failed ? no_memory() : dlsh_c_ask_type(st->space, n->header, dlsh_buf_text(&both), type);
+    dl_status failed = both.failed ? dlsh_no_memory("a function of a header")
+                                   : dlsh_c_query_type(st->space, n->header, dlsh_buf_text(&both), type);
     if (!failed && *type) *type = (*type)->plain;
     dlsh_buf_free(&both);
     return failed;
@@ -220,7 +199,8 @@ static dl_status result_type(dlsh_cstate *st, const dlsh_cname *n, const dlsh_ct
                              const dlsh_ctype **type) {
     dlsh_buf use = {0};
     put_use(&use, n, types, count, 1);
-    dl_status failed = use.failed ? no_memory() : type_of_use(st, n, dlsh_buf_text(&use), type);
+    dl_status failed =
+        use.failed ? dlsh_no_memory("a function of a header") : type_of_use(st, n, dlsh_buf_text(&use), type);
     dlsh_buf_free(&use);
     return failed;
 }
@@ -229,18 +209,13 @@ static dl_status result_type(dlsh_cstate *st, const dlsh_cname *n, const dlsh_ct
 static dlsh_clib *build_call(const dlsh_cname *n, const dlsh_ctype *type, const dlsh_ctype *const *types, int count) {
     dlsh_buf text = {0}, head = {0};
     dlsh_buf_puts(&head, "dlsh_shim(");
-    for (int i = 0; i < count; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "x%d", i + 1);
-        if (i) dlsh_buf_puts(&head, ", ");
-        dlsh_c_print(&head, types[i], name);
-    }
-    dlsh_buf_puts(&head, count ? ")" : "void)");
+    put_params(&head, types, count);
     dlsh_c_print(&text, type ? type : dlsh_c_basic(DLSH_C_VOID), dlsh_buf_text(&head));
     dlsh_buf_puts(&text, type && type->kind != DLSH_C_VOID ? " { return " : " { ");
     put_use(&text, n, types, count, 0);
     dlsh_buf_puts(&text, "; }\n");
-    dlsh_clib *lib = text.failed ? (no_memory(), NULL) : build(n->header, dlsh_buf_text(&text), n->name);
+    dlsh_clib *lib = text.failed ? (dlsh_no_memory("a function of a header"), NULL)
+                                 : build(n->header, dlsh_buf_text(&text), n->name);
     dlsh_buf_free(&text);
     dlsh_buf_free(&head);
     return lib;
@@ -251,12 +226,12 @@ static struct dlsh_cshim *keep_shim(dlsh_cstate *st, const dlsh_cname *n, const 
     struct dlsh_cshim *k = calloc(1, sizeof *k);
     const dlsh_ctype **copy = calloc((size_t)count + 1, sizeof *copy),
                      *type = dlsh_c_function(st->space, result, types, count, 0);
-    const dlsh_cproto *proto = type && k && copy ? proto_for(st->space, n, type, NULL) : NULL;
+    const dlsh_cproto *proto = type && k && copy ? dlsh_c_proto_of(st->space, type, n->name, n->name) : NULL;
     dlsh_value f = proto ? dlsh_cfunc_value(st->s, proto, shim_of(lib), lib) : dlsh_void();
     if (dlsh_failed(f)) {
         free(k);
         free(copy);
-        no_memory();
+        dlsh_no_memory("a function of a header");
         return NULL;
     }
     if (count) memcpy(copy, types, (size_t)count * sizeof *copy);
@@ -266,7 +241,7 @@ static struct dlsh_cshim *keep_shim(dlsh_cstate *st, const dlsh_cname *n, const 
 
 /* The macro as a function of these types; NULL: recorded. */
 static struct dlsh_cshim *shim_for(dlsh_cstate *st, const dlsh_cname *n, const dlsh_ctype *const *types, int count) {
-    struct dlsh_cshim *k = find_shim(st, n, types, count);
+    struct dlsh_cshim *k = find_shim(st, n, types, count, NULL);
     const dlsh_ctype *type = NULL;
     char text[160], line[256];
     if (k || result_type(st, n, types, count, &type)) return k;
@@ -304,8 +279,8 @@ static dl_status find_uses(dlsh_cname *n, int count) {
     dlsh_buf_printf(&source, "%s\ndlsh_expansion %s(", n->header->source, n->name);
     for (int i = 0; i < count; i++) dlsh_buf_printf(&source, i ? ", " PROBE "%d" : PROBE "%d", i);
     dlsh_buf_puts(&source, ")\n");
-    dl_status st =
-        source.failed ? no_memory() : dlsh_c_ask(dlsh_buf_text(&source), expand, n->header->flags, 0, &said, &good);
+    dl_status st = source.failed ? dlsh_no_memory("a function of a header")
+                                 : dlsh_c_query(dlsh_buf_text(&source), expand, n->header->flags, 0, &said, &good);
     const char *s = st || !good ? NULL : strstr(dlsh_buf_text(&said), "dlsh_expansion");
     dlsh_clexer lx;
     if (s) {
@@ -334,12 +309,6 @@ static int put_literal(dlsh_buf *b, dlsh_value v, int raw) {
     return 1;
 }
 
-static struct dlsh_cshim *find_use(const dlsh_cstate *st, const dlsh_cname *of, const char *use) {
-    for (struct dlsh_cshim *k = st->shims; k; k = k->next)
-        if (k->of == of && k->use && !strcmp(k->use, use)) return k;
-    return NULL;
-}
-
 /* What the macro gives for arguments written into its use; NULL: recorded why that is nothing. */
 static struct dlsh_cshim *written_shim(dlsh_cstate *st, const dlsh_cname *n, const dlsh_callargs *args, int raw) {
     dlsh_buf use = {0}, head = {0}, text = {0};
@@ -353,16 +322,18 @@ static struct dlsh_cshim *written_shim(dlsh_cstate *st, const dlsh_cname *n, con
                       dlsh_a(args->values[i]));
     }
     dlsh_buf_puts(&use, ")");
-    struct dlsh_cshim *k = good && !use.failed ? find_use(st, n, dlsh_buf_text(&use)) : NULL;
+    struct dlsh_cshim *k = good && !use.failed ? find_shim(st, n, NULL, 0, dlsh_buf_text(&use)) : NULL;
     if (good && !k && !type_of_use(st, n, dlsh_buf_text(&use), &type)) {
         if (type && type->kind == DLSH_C_POINTER && type->base->kind == DLSH_C_CHAR) /* text, as other constants are */
             type = dlsh_c_pointer(st->space, dlsh_c_const(st->space, type->base));
         dlsh_c_print(&head, type ? type : dlsh_c_basic(DLSH_C_VOID), "dlsh_shim(void)");
         dlsh_buf_printf(&text, "%s { %s%s; }\n", dlsh_buf_text(&head),
                         type && type->kind != DLSH_C_VOID ? "return " : "", dlsh_buf_text(&use));
-        dlsh_clib *lib = text.failed ? (no_memory(), NULL) : build(n->header, dlsh_buf_text(&text), n->name);
+        dlsh_clib *lib = text.failed ? (dlsh_no_memory("a function of a header"), NULL)
+                                     : build(n->header, dlsh_buf_text(&text), n->name);
         if (lib) k = keep_shim(st, n, type ? type : dlsh_c_basic(DLSH_C_VOID), NULL, 0, lib);
-        if (k && !(k->use = strdup(dlsh_buf_text(&use)))) k->of = NULL, k = NULL, no_memory();
+        if (k && !(k->use = strdup(dlsh_buf_text(&use))))
+            k->of = NULL, k = NULL, dlsh_no_memory("a function of a header");
         if (lib) dlsh_clib_drop(lib);
     }
     dlsh_buf_free(&use);
@@ -478,7 +449,7 @@ static const dlsh_class macro_class = {.name = "C macro",
 
 static dlsh_value callable_macro(dlsh_cstate *st, const dlsh_cname *n) {
     macro_value *m = malloc(sizeof *m);
-    if (!m) return no_memory(), dlsh_void();
+    if (!m) return dlsh_no_memory("a function of a header"), dlsh_void();
     *m = (macro_value){st->s, n};
     return dlsh_new_handle(&macro_class, m);
 }

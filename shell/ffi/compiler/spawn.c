@@ -28,31 +28,30 @@ int dlsh_spawn_find(const char *name, char *path, size_t size) {
     }
 }
 
-/* The environment with messages in English: they are read by a program. */
-static char **english(void) {
-    int n = 0, k = 0;
+char **dlsh_spawn_environment(const char *setting) {
+    size_t n = 0, k = 0, name = strcspn(setting, "=") + 1;
     while (environ[n]) n++;
-    char **env = malloc((size_t)(n + 2) * sizeof *env);
-    if (!env) return NULL;
-    for (int i = 0; i < n; i++)
-        if (strncmp(environ[i], "LC_", 3) && strncmp(environ[i], "LANG", 4)) env[k++] = environ[i];
-    env[k++] = "LC_ALL=C";
+    char **env = malloc((n + 2) * sizeof *env);
+    if (!env) return dlsh_no_memory("the environment of a process"), NULL;
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(environ[i], setting, name)) env[k++] = environ[i];
+    env[k++] = (char *)setting;
     env[k] = NULL;
     return env;
 }
 
-static void keep(dlsh_said *said, const char *s, size_t n) {
-    size_t had = said->text.n, room = !said->most ? n : said->most > had ? said->most - had : 0;
+static void append(dlsh_output *said, const char *s, size_t n) {
+    size_t had = said->text.n, room = !said->limit ? n : said->limit > had ? said->limit - had : 0;
     dlsh_buf_add(&said->text, s, n < room ? n : room);
     if (n > room) said->left_out += n - room;
 }
 
-dl_status dlsh_spawn_read(const char *path, char *const *argv, int errors, dlsh_said *said, int *status) {
+dl_status dlsh_spawn_read(const char *path, char *const *argv, int errors, dlsh_output *said, int *status) {
     int out[2];
     pid_t pid;
     posix_spawn_file_actions_t files;
-    char **env = english(), buf[8192];
-    if (!env) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to start %s", path);
+    char **env = dlsh_spawn_environment("LC_ALL=C"), buf[8192]; /* a program reads the messages: in English */
+    if (!env) return DL_ERR_MEMORY;
     if (pipe2(out, O_CLOEXEC)) {
         free(env);
         return dlsh_fail(DL_ERR_IO, NULL, "no pipe for %s: %s", path, strerror(errno));
@@ -69,7 +68,7 @@ dl_status dlsh_spawn_read(const char *path, char *const *argv, int errors, dlsh_
     close(out[1]);
     free(env);
     for (ssize_t n; !failed && ((n = read(out[0], buf, sizeof buf)) > 0 || (n < 0 && errno == EINTR));)
-        if (n > 0) keep(said, buf, (size_t)n);
+        if (n > 0) append(said, buf, (size_t)n);
     close(out[0]);
     if (failed) return dlsh_fail(DL_ERR_IO, NULL, "%s cannot be started: %s", path, strerror(failed));
     while (waitpid(pid, status, 0) < 0 && errno == EINTR) {}

@@ -4,16 +4,19 @@
 
 #include "lang/value.h"
 
-/* What a program printed: of many bytes the first ones. */
-typedef struct dlsh_said {
+/* What a program printed, up to a limit. */
+typedef struct dlsh_output {
     dlsh_buf text;
-    size_t most;     /* bytes that are kept; 0: all */
-    size_t left_out; /* bytes that were printed behind them */
-} dlsh_said;
+    size_t limit;    /* bytes to keep; 0: all */
+    size_t left_out; /* bytes printed beyond the limit */
+} dlsh_output;
 /* Runs the program at `path` without input and with messages in English; what it prints on stdout and, with `errors`,
  * on stderr is added to *said. *status as of waitpid. DL_ERR_IO: it cannot be started. */
-dl_status dlsh_spawn_read(const char *path, char *const *argv, int errors, dlsh_said *said, int *status);
-/* Where a program lies on the PATH. 0: nowhere. */
+dl_status dlsh_spawn_read(const char *path, char *const *argv, int errors, dlsh_output *said, int *status);
+/* The environment with one more setting, "NAME=value", which replaces that of the name; the caller frees the array
+ * alone. NULL without memory (recorded). */
+char **dlsh_spawn_environment(const char *setting);
+/* The path of a program that is found on PATH; 0: there is none. */
 int dlsh_spawn_find(const char *name, char *path, size_t size);
 
 #endif

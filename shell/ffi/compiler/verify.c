@@ -53,10 +53,10 @@ static void add_includes(dlsh_buf *b, const char *headers) {
 }
 
 /* Structs written by hand must lie as in the header: an assertion each, on line 100000 and following. */
-static void add_structs(dlsh_buf *b, const dlsh_cspace *c, int mark) {
+static void add_structs(dlsh_buf *b, const dlsh_cspace *c, int savepoint) {
     const dlsh_cname *n;
     dlsh_buf_puts(b, "#line 100000\n");
-    for (int next = mark; (n = dlsh_c_next(c, &next));) {
+    for (int next = savepoint; (n = dlsh_c_next(c, &next));) {
         const dlsh_ctype *t = n->type ? n->type->plain : NULL;
         if ((n->kind != DLSH_C_TAG && n->kind != DLSH_C_TYPEDEF) || !dlsh_c_is_struct(t) || !t->complete ||
             !t->laid_out)
@@ -90,8 +90,7 @@ static const dlsh_ctype *header_type(dlsh_cspace *c, const char *said, const cha
     if (!s) return NULL;
     s += strlen(want);
     snprintf(text, size, "%.*s", (int)strcspn(s, "'\n"), s);
-    const dlsh_ctype *t = dlsh_c_parse_type(c, text, strlen(text), &e);
-    return t;
+    return dlsh_c_parse_type(c, text, strlen(text), &e);
 }
 
 static int find_decl(const dlsh_cdecls *d, const char *name, size_t len) {
@@ -113,20 +112,15 @@ static dl_status read_headers(const char *headers, reading *r) {
     int good;
     if (!(r->c = dlsh_cspace_new())) return DL_ERR_MEMORY;
     add_includes(&source, headers);
-    dl_status st = dlsh_c_ask(dlsh_buf_text(&source), args, NULL, 0, &text, &good);
+    dl_status st = dlsh_c_query(dlsh_buf_text(&source), args, NULL, 0, &text, &good);
     if (!st && good) st = dlsh_c_parse(r->c, dlsh_buf_text(&text), text.n, DLSH_C_LENIENT, &r->d, &e);
     dlsh_buf_free(&source);
     dlsh_buf_free(&text);
     return st == DL_ERR_SYNTAX ? DL_OK : st;
 }
 
-static void reading_free(reading *r) {
-    dlsh_cdecls_free(&r->d);
-    dlsh_cspace_free(r->c);
-}
-
 /* A conflict that the compiler saw: does it matter? */
-static dl_status judge_one(const dlsh_ctype *t, const dlsh_cdecl *d) {
+static dl_status check_conflict(const dlsh_ctype *t, const dlsh_cdecl *d) {
     if (!t || dlsh_c_same(t, d->type, 1)) return DL_OK;
     dlsh_buf b = {0};
     dlsh_buf_puts(&b, "the header says: ");
@@ -137,7 +131,7 @@ static dl_status judge_one(const dlsh_ctype *t, const dlsh_cdecl *d) {
     return st;
 }
 
-static dl_status judge_structs(const char *said) {
+static dl_status check_structs(const char *said) {
     for (const char *s = said; (s = strstr(s, "error: static"));) {
         size_t line = strcspn(s, "\n");
         const char *name = strstr(s, "dlsh:");
@@ -152,7 +146,7 @@ static dl_status judge_structs(const char *said) {
 }
 
 /* Goes through the messages; a conflict that matters fails. */
-static dl_status judge(dlsh_cspace *c, const char *said, const dlsh_cdecls *d, const char *headers, int *at) {
+static dl_status check_messages(dlsh_cspace *c, const char *said, const dlsh_cdecls *d, const char *headers, int *at) {
     static const char conflict[] = "error: conflicting types for '";
     char text[300];
     reading r = {0};
@@ -166,26 +160,27 @@ static dl_status judge(dlsh_cspace *c, const char *said, const dlsh_cdecls *d, c
         if (!t && !r.c) st = read_headers(headers, &r);
         if (!t && !st && (other = find_decl(&r.d, d->items[i].name, strlen(d->items[i].name))) >= 0)
             t = r.d.items[other].type;
-        if (!st) st = judge_one(t, &d->items[i]);
+        if (!st) st = check_conflict(t, &d->items[i]);
     }
-    reading_free(&r);
+    dlsh_cdecls_free(&r.d);
+    dlsh_cspace_free(r.c);
     if (st) return st;
     *at = -1;
-    return judge_structs(said);
+    return check_structs(said);
 }
 
-dl_status dlsh_c_verify(dlsh_cspace *c, const char *lib, const dlsh_cdecls *d, int mark, int *at) {
+dl_status dlsh_c_verify(dlsh_cspace *c, const char *lib, const dlsh_cdecls *d, int savepoint, int *at) {
     static const char *const args[] = {"-fsyntax-only", "-w", NULL};
     const char *headers = headers_of(lib);
     dlsh_buf source = {0}, said = {0};
     int good;
     *at = -1;
-    if (!headers || !d->n || !dlsh_c_can_ask()) return DL_OK;
+    if (!headers || !d->n || !dlsh_c_can_query()) return DL_OK;
     add_includes(&source, headers);
-    add_structs(&source, c, mark);
+    add_structs(&source, c, savepoint);
     add_functions(&source, d);
-    dl_status st = source.failed ? DL_ERR_MEMORY : dlsh_c_ask(dlsh_buf_text(&source), args, NULL, 1, &said, &good);
-    if (!st && !good) st = judge(c, dlsh_buf_text(&said), d, headers, at);
+    dl_status st = source.failed ? DL_ERR_MEMORY : dlsh_c_query(dlsh_buf_text(&source), args, NULL, 1, &said, &good);
+    if (!st && !good) st = check_messages(c, dlsh_buf_text(&said), d, headers, at);
     dlsh_buf_free(&source);
     dlsh_buf_free(&said);
     return st;

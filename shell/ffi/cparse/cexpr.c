@@ -131,29 +131,16 @@ static value primary(dlsh_cparser *p) {
     return v;
 }
 
+/* Of a binary operator, from 1; 0: the token is none. */
 static int precedence(const dlsh_cparser *p) {
-    if (p->tok.kind != DLSH_CT_PUNCT) return 0;
-    switch (p->tok.op) {
-    case DLSH_CP_OR: return 1;
-    case DLSH_CP_AND: return 2;
-    case '|': return 3;
-    case '^': return 4;
-    case '&': return 5;
-    case DLSH_CP_EQ:
-    case DLSH_CP_NE: return 6;
-    case '<':
-    case '>':
-    case DLSH_CP_LE:
-    case DLSH_CP_GE: return 7;
-    case DLSH_CP_SHL:
-    case DLSH_CP_SHR: return 8;
-    case '+':
-    case '-': return 9;
-    case '*':
-    case '/':
-    case '%': return 10;
-    default: return 0;
-    }
+    static const struct {
+        int op, precedence;
+    } operators[] = {{DLSH_CP_OR, 1},  {DLSH_CP_AND, 2}, {'|', 3}, {'^', 4},        {'&', 5},        {DLSH_CP_EQ, 6},
+                     {DLSH_CP_NE, 6},  {'<', 7},         {'>', 7}, {DLSH_CP_LE, 7}, {DLSH_CP_GE, 7}, {DLSH_CP_SHL, 8},
+                     {DLSH_CP_SHR, 8}, {'+', 9},         {'-', 9}, {'*', 10},       {'/', 10},       {'%', 10}};
+    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
+        if (dlsh_cp_is(p, operators[i].op)) return operators[i].precedence;
+    return 0;
 }
 
 static value float_binary(int op, double a, double b) {
@@ -251,10 +238,7 @@ int dlsh_cp_constant(dlsh_cparser *p, long *out) {
 
 static dlsh_clen *length_new(dlsh_cparser *p, int op, long v) {
     dlsh_clen *l = dlsh_c_alloc(p->c, sizeof *l);
-    if (!l) {
-        p->failed = DL_ERR_MEMORY;
-        return NULL;
-    }
+    if (!l) return p->failed = DL_ERR_MEMORY, NULL;
     *l =
         (dlsh_clen){.op = op, .value = v, .param = -1, .line = p->tok.line, .col = p->tok.col, .offset = p->tok.offset};
     return l;
@@ -333,7 +317,7 @@ static int enter_macro(dlsh_cspace *c, const dlsh_cmacro *m) {
 dl_status dlsh_c_enter_macros(dlsh_cspace *c, const dlsh_cdecls *d) {
     /* a macro may use one defined later: as often as something new is found */
     char *done = calloc((size_t)d->nmacros + 1, 1);
-    dl_status st = done ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for constants");
+    dl_status st = done ? DL_OK : dlsh_no_memory("constants");
     for (int more = 1, round = 0; more && !st && round < 6; round++) {
         more = 0;
         for (int i = 0; i < d->nmacros && !st; i++) {

@@ -19,7 +19,7 @@ typedef struct dlsh_cparser {
 } dlsh_cparser;
 
 /* What attributes change: how fields lie, how small it is, which type it is at all. */
-enum dlsh_codd { DLSH_ODD_LAYOUT = 1, DLSH_ODD_PACKED = 2, DLSH_ODD_TYPE = 4 };
+enum dlsh_cattributes { DLSH_ATTR_LAYOUT = 1, DLSH_ATTR_PACKED = 2, DLSH_ATTR_TYPE = 4 };
 
 /* What the specifiers of a declaration said. */
 typedef struct dlsh_cspecs {
@@ -27,7 +27,7 @@ typedef struct dlsh_cspecs {
     int is_typedef, is_static, is_extern;
     unsigned words; /* dlsh_cflags: out, inout, owned, keep */
     const char *release;
-    int odd; /* enum dlsh_codd, of attributes */
+    int attributes; /* enum dlsh_cattributes, of attributes */
 } dlsh_cspecs;
 
 /* What a declarator made of them. */
@@ -66,15 +66,15 @@ int dlsh_cp_at_type(const dlsh_cparser *p, const dlsh_ctok *t);
 const dlsh_ctype *dlsh_cp_typedef(const dlsh_cparser *p, const dlsh_ctok *t);
 
 int dlsh_cp_specifiers(dlsh_cparser *p, dlsh_cspecs *out);
-/* Attributes and asm labels; adds to *odd (enum dlsh_codd) what they change. */
-void dlsh_cp_attributes(dlsh_cparser *p, int *odd);
+/* Attributes and asm labels; adds to *attributes (enum dlsh_cattributes) what they change. */
+void dlsh_cp_attributes(dlsh_cparser *p, int *attributes);
 /* The type that an attribute made, known by its name (NULL: none) only; NULL without memory. */
-const dlsh_ctype *dlsh_cp_odd_type(dlsh_cparser *p, const dlsh_ctok *name);
+const dlsh_ctype *dlsh_cp_attribute_type(dlsh_cparser *p, const dlsh_ctok *name);
 /* params: array lengths may name parameters and the outermost array stays apart in d->len. */
 int dlsh_cp_declarator(dlsh_cparser *p, const dlsh_ctype *base, int params, dlsh_cdeclarator *d);
 const dlsh_ctype *dlsh_cp_type_name(dlsh_cparser *p);
 /* struct, union or enum, the word being the current token (cstruct.c). */
-const dlsh_ctype *dlsh_cp_struct(dlsh_cparser *p, int *odd);
+const dlsh_ctype *dlsh_cp_struct(dlsh_cparser *p, int *attributes);
 const dlsh_ctype *dlsh_cp_enum(dlsh_cparser *p);
 
 /* Integer constant expression; 0 after a failure (cexpr.c). */

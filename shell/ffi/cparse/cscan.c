@@ -77,7 +77,7 @@ static const char *const calls[] = {"__attribute__", "__attribute", "__declspec"
                                     "_Alignas",      "alignas",     "typeof",     "__typeof__",        "_Atomic", NULL};
 static const char *const records[] = {"struct", "union", "enum", NULL};
 
-static void note_word(scan *s, reading *r) {
+static void read_storage_word(scan *s, reading *r) {
     static const struct {
         const char *word;
         size_t at;
@@ -140,7 +140,7 @@ static void end_declarator(scan *s, reading *r) {
     add_name(s, &r->name);
     add_head(s, r->copied, s->tok.offset);
     r->copied = s->tok.offset;
-    if (!r->is_typedef && !r->is_function && !r->is_extern) dlsh_buf_puts(&s->head, DLSH_CI_MARK);
+    if (!r->is_typedef && !r->is_function && !r->is_extern) dlsh_buf_puts(&s->head, DLSH_CI_PLACEHOLDER);
     r->name = (dlsh_ctok){0};
 }
 
@@ -160,13 +160,13 @@ static void finish_item(scan *s, const reading *r, int body) {
     it->end = s->tok.offset;
     if (body)
         it->kind = hidden || r->is_inline || r->pointer_name ? DLSH_CI_OTHER : DLSH_CI_FUNCTION;
-    else if (r->is_typedef || (it->is_type && !strstr(dlsh_buf_text(&s->head), DLSH_CI_MARK)))
+    else if (r->is_typedef || (it->is_type && !strstr(dlsh_buf_text(&s->head), DLSH_CI_PLACEHOLDER)))
         it->kind = DLSH_CI_TYPE;
     else if (r->is_extern || r->is_function)
         it->kind = hidden ? DLSH_CI_OTHER : DLSH_CI_PROTOTYPE;
     else
         it->kind = hidden || !it->nnames ? DLSH_CI_OTHER : DLSH_CI_VARIABLE;
-    if (body) dlsh_buf_puts(&s->head, DLSH_CI_MARK);
+    if (body) dlsh_buf_puts(&s->head, DLSH_CI_PLACEHOLDER);
     dlsh_buf_puts(&s->head, ";");
 }
 
@@ -209,7 +209,7 @@ static void read_declaration(scan *s) {
             read_old_style(s, &r);
             return;
         }
-        note_word(s, &r);
+        read_storage_word(s, &r);
         if (is_among(t, calls)) {
             advance(s);
             skip_group(s);
@@ -269,15 +269,11 @@ void dlsh_citems_free(dlsh_citems *c) {
 }
 
 static int keep(scan *s, dlsh_citems *out) {
-    if (out->n == out->cap) {
-        int cap = out->cap ? 2 * out->cap : 16;
-        dlsh_citem *items = realloc(out->items, (size_t)cap * sizeof *items);
-        if (!items) return 0;
-        out->items = items;
-        out->cap = cap;
-    }
+    dlsh_citem *items = dlsh_grow(out->items, out->n, &out->cap, sizeof *items);
+    if (!items) return 0;
+    out->items = items;
     s->it.head = strdup(dlsh_buf_text(&s->head));
-    out->items[out->n++] = s->it;
+    items[out->n++] = s->it;
     return s->it.head && !s->head.failed && !s->failed;
 }
 
@@ -301,7 +297,7 @@ dl_status dlsh_c_scan(const char *text, size_t len, dlsh_citems *out) {
     dlsh_buf_free(&s.head);
     if (ok) return DL_OK;
     dlsh_citems_free(out);
-    return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C text");
+    return dlsh_no_memory("C text");
 }
 
 int dlsh_citem_has(const dlsh_citem *it, const char *name, size_t len) {

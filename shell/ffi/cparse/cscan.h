@@ -5,7 +5,7 @@
 #include "ffi/cparse/clex.h"
 #include "lang/value.h"
 
-#define DLSH_CI_MARK "\001"
+#define DLSH_CI_PLACEHOLDER "\001"
 
 typedef enum dlsh_citem_kind {
     DLSH_CI_DIRECTIVE, /* a preprocessor line; the name is that of a macro it defines */

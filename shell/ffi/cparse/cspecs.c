@@ -87,16 +87,16 @@ int dlsh_cp_skip_group(dlsh_cparser *p) {
     return 1;
 }
 
-/* What the attributes in a stretch of text change: enum dlsh_codd. */
+/* What the attributes in a stretch of text change: enum dlsh_cattributes. */
 static int changes(const char *s, size_t n) {
     static const struct {
         const char *word;
         int what;
-    } words[] = {{"packed", DLSH_ODD_PACKED},
-                 {"aligned", DLSH_ODD_LAYOUT},
-                 {"mode", DLSH_ODD_TYPE},
-                 {"vector_size", DLSH_ODD_TYPE},
-                 {"ext_vector_type", DLSH_ODD_TYPE}};
+    } words[] = {{"packed", DLSH_ATTR_PACKED},
+                 {"aligned", DLSH_ATTR_LAYOUT},
+                 {"mode", DLSH_ATTR_TYPE},
+                 {"vector_size", DLSH_ATTR_TYPE},
+                 {"ext_vector_type", DLSH_ATTR_TYPE}};
     int what = 0;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         for (size_t k = 0, len = strlen(words[i].word); k + len <= n; k++)
@@ -105,7 +105,7 @@ static int changes(const char *s, size_t n) {
 }
 
 /* format(printf, 2, 3): the second parameter is the format of what follows the others. */
-static void note_format(dlsh_cparser *p, const char *text, size_t n) {
+static void read_format_attribute(dlsh_cparser *p, const char *text, size_t n) {
     char copy[200];
     int at, first;
     snprintf(copy, sizeof copy, "%.*s", n < sizeof copy ? (int)n : (int)sizeof copy - 1, text);
@@ -117,7 +117,7 @@ static void note_format(dlsh_cparser *p, const char *text, size_t n) {
     if (!p->format_scanf && !strstr(kind, "printf")) p->format = 0; /* strftime and others */
 }
 
-void dlsh_cp_attributes(dlsh_cparser *p, int *odd) {
+void dlsh_cp_attributes(dlsh_cparser *p, int *attributes) {
     static const char *const words[] = {"__attribute__", "__attribute", "__asm__",      "__asm",  "asm",
                                         "__declspec",    "_Alignas",    "__volatile__", "_Pragma"};
     for (int more = 1; more && !p->failed;) {
@@ -130,8 +130,8 @@ void dlsh_cp_attributes(dlsh_cparser *p, int *odd) {
                 const char *text = p->tok.text;
                 if (dlsh_cp_is(p, '(') && !dlsh_cp_skip_group(p)) return;
                 size_t n = p->last_end > from ? p->last_end - from : 0;
-                note_format(p, text, n);
-                if (odd) *odd |= i == 6 ? DLSH_ODD_LAYOUT : changes(text, n);
+                read_format_attribute(p, text, n);
+                if (attributes) *attributes |= i == 6 ? DLSH_ATTR_LAYOUT : changes(text, n);
             }
     }
 }
@@ -195,26 +195,24 @@ static int type_word(const dlsh_ctok *t) {
 static int kind_of(int words) {
     static const struct {
         int words, kind;
-    } kinds[] = {
-        {N_VOID, DLSH_C_VOID},
-        {N_BOOL, DLSH_C_BOOL},
-        {N_CHAR, DLSH_C_CHAR},
-        {N_SIGNED + N_CHAR, DLSH_C_SCHAR},
-        {N_UNSIGNED + N_CHAR, DLSH_C_UCHAR},
-        {N_SHORT, DLSH_C_SHORT},
-        {N_UNSIGNED + N_SHORT, DLSH_C_USHORT},
-        {N_INT, DLSH_C_INT},
-        {N_UNSIGNED, DLSH_C_UINT},
-        {N_UNSIGNED + N_INT, DLSH_C_UINT},
-        {N_LONG, DLSH_C_LONG},
-        {N_UNSIGNED + N_LONG, DLSH_C_ULONG},
-        {N_LONG + N_LONG, DLSH_C_LLONG},
-        {N_UNSIGNED + N_LONG + N_LONG, DLSH_C_ULLONG},
-        {N_FLOAT, DLSH_C_FLOAT},
-        {N_DOUBLE, DLSH_C_DOUBLE},
-        {N_LONG + N_DOUBLE, DLSH_C_LDOUBLE},
-        {N_SIGNED, DLSH_C_INT},
-    };
+    } kinds[] = {{N_VOID, DLSH_C_VOID},
+                 {N_BOOL, DLSH_C_BOOL},
+                 {N_CHAR, DLSH_C_CHAR},
+                 {N_SIGNED + N_CHAR, DLSH_C_SCHAR},
+                 {N_UNSIGNED + N_CHAR, DLSH_C_UCHAR},
+                 {N_SHORT, DLSH_C_SHORT},
+                 {N_UNSIGNED + N_SHORT, DLSH_C_USHORT},
+                 {N_INT, DLSH_C_INT},
+                 {N_UNSIGNED, DLSH_C_UINT},
+                 {N_UNSIGNED + N_INT, DLSH_C_UINT},
+                 {N_LONG, DLSH_C_LONG},
+                 {N_UNSIGNED + N_LONG, DLSH_C_ULONG},
+                 {N_LONG + N_LONG, DLSH_C_LLONG},
+                 {N_UNSIGNED + N_LONG + N_LONG, DLSH_C_ULLONG},
+                 {N_FLOAT, DLSH_C_FLOAT},
+                 {N_DOUBLE, DLSH_C_DOUBLE},
+                 {N_LONG + N_DOUBLE, DLSH_C_LDOUBLE},
+                 {N_SIGNED, DLSH_C_INT}};
     int plain = words;
     if (plain & (7 * N_SIGNED) && plain != N_SIGNED && !(plain & (7 * N_CHAR))) plain &= ~(7 * N_SIGNED);
     if (plain & (7 * N_INT) && plain & (7 * (N_SHORT | N_LONG))) plain &= ~(7 * N_INT);
@@ -229,32 +227,30 @@ static int kind_of(int words) {
 static const struct {
     const char *name;
     dlsh_ckind kind;
-} predeclared[] = {
-    {"size_t", DLSH_C_ULONG},
-    {"ssize_t", DLSH_C_LONG},
-    {"ptrdiff_t", DLSH_C_LONG},
-    {"intptr_t", DLSH_C_LONG},
-    {"uintptr_t", DLSH_C_ULONG},
-    {"int8_t", DLSH_C_SCHAR},
-    {"uint8_t", DLSH_C_UCHAR},
-    {"int16_t", DLSH_C_SHORT},
-    {"uint16_t", DLSH_C_USHORT},
-    {"int32_t", DLSH_C_INT},
-    {"uint32_t", DLSH_C_UINT},
-    {"int64_t", DLSH_C_LONG},
-    {"uint64_t", DLSH_C_ULONG},
-    {"wchar_t", DLSH_C_INT},
-    {"time_t", DLSH_C_LONG},
-    {"off_t", DLSH_C_LONG},
-    {"bool", DLSH_C_BOOL},
-    {"va_list", DLSH_C_OPAQUE},
-    {"__builtin_va_list", DLSH_C_OPAQUE},
-    {"__int128", DLSH_C_OPAQUE},
-    {"_Float128", DLSH_C_OPAQUE},
-    {"__float128", DLSH_C_OPAQUE},
-    {"FILE", DLSH_C_STRUCT},
-    {"dl_tensor", DLSH_C_STRUCT},
-};
+} predeclared[] = {{"size_t", DLSH_C_ULONG},
+                   {"ssize_t", DLSH_C_LONG},
+                   {"ptrdiff_t", DLSH_C_LONG},
+                   {"intptr_t", DLSH_C_LONG},
+                   {"uintptr_t", DLSH_C_ULONG},
+                   {"int8_t", DLSH_C_SCHAR},
+                   {"uint8_t", DLSH_C_UCHAR},
+                   {"int16_t", DLSH_C_SHORT},
+                   {"uint16_t", DLSH_C_USHORT},
+                   {"int32_t", DLSH_C_INT},
+                   {"uint32_t", DLSH_C_UINT},
+                   {"int64_t", DLSH_C_LONG},
+                   {"uint64_t", DLSH_C_ULONG},
+                   {"wchar_t", DLSH_C_INT},
+                   {"time_t", DLSH_C_LONG},
+                   {"off_t", DLSH_C_LONG},
+                   {"bool", DLSH_C_BOOL},
+                   {"va_list", DLSH_C_OPAQUE},
+                   {"__builtin_va_list", DLSH_C_OPAQUE},
+                   {"__int128", DLSH_C_OPAQUE},
+                   {"_Float128", DLSH_C_OPAQUE},
+                   {"__float128", DLSH_C_OPAQUE},
+                   {"FILE", DLSH_C_STRUCT},
+                   {"dl_tensor", DLSH_C_STRUCT}};
 
 const dlsh_ctype *dlsh_cp_typedef(const dlsh_cparser *p, const dlsh_ctok *t) {
     if (t->kind != DLSH_CT_IDENT) return NULL;
@@ -301,7 +297,7 @@ static const dlsh_ctype *complex_type(dlsh_cparser *p, int kind) {
 }
 
 /* vector_size and mode make another type of the one they stand beside. */
-const dlsh_ctype *dlsh_cp_odd_type(dlsh_cparser *p, const dlsh_ctok *name) {
+const dlsh_ctype *dlsh_cp_attribute_type(dlsh_cparser *p, const dlsh_ctok *name) {
     dlsh_ctype *t = name ? dlsh_c_tagged(p->c, DLSH_C_OPAQUE, name->text, name->len)
                          : dlsh_c_tagged(p->c, DLSH_C_OPAQUE, "attribute type", 14);
     if (!t) p->failed = DL_ERR_MEMORY;
@@ -336,7 +332,7 @@ static int take_contract(dlsh_cparser *p, dlsh_cspecs *out) {
 
 static void take_word(dlsh_cparser *p, int what, dlsh_cspecs *out, int *is_const) {
     if (what == ATTRIBUTE) {
-        dlsh_cp_attributes(p, &out->odd);
+        dlsh_cp_attributes(p, &out->attributes);
         return;
     }
     *is_const |= what == CONST;
@@ -368,7 +364,7 @@ int dlsh_cp_specifiers(dlsh_cparser *p, dlsh_cspecs *out) {
             complex = 1;
             dlsh_cp_advance(p);
         } else if (!type && !words && tag_word(&p->tok))
-            type = dlsh_cp_word(&p->tok, "enum") ? dlsh_cp_enum(p) : dlsh_cp_struct(p, &out->odd);
+            type = dlsh_cp_word(&p->tok, "enum") ? dlsh_cp_enum(p) : dlsh_cp_struct(p, &out->attributes);
         else if (!type && !words && (named = dlsh_cp_typedef(p, &p->tok))) {
             type = named;
             dlsh_cp_advance(p);
@@ -385,7 +381,7 @@ int dlsh_cp_specifiers(dlsh_cparser *p, dlsh_cspecs *out) {
         type = dlsh_c_basic((dlsh_ckind)kind);
         if (complex) type = complex_type(p, kind);
     }
-    if (out->odd & DLSH_ODD_TYPE) type = dlsh_cp_odd_type(p, NULL);
+    if (out->attributes & DLSH_ATTR_TYPE) type = dlsh_cp_attribute_type(p, NULL);
     out->type = dlsh_cp_made(p, &first, is_const ? dlsh_c_const(p->c, type) : type);
     return !p->failed;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ffi/cparse/cparser.h"
+#include "lang/session.h"
 
 /* ---------------------------------------------------------------- tags */
 
@@ -41,17 +42,10 @@ static const char *field_name(const void *fs, int i) {
 static int add_field(dlsh_cparser *p, fields *fs, dlsh_cfield f, const dlsh_ctok *at) {
     if (f.name && dl_names_find(&fs->index, f.name, (long)strlen(f.name), field_name, fs) >= 0)
         return dlsh_cp_fail(p, at, NULL, "two fields are called '%s'", f.name) != NULL;
-    if (fs->n == fs->cap) {
-        int cap = fs->cap ? 2 * fs->cap : 16;
-        dlsh_cfield *items = realloc(fs->items, (size_t)cap * sizeof *items);
-        if (!items) {
-            p->failed = DL_ERR_MEMORY;
-            return 0;
-        }
-        fs->items = items;
-        fs->cap = cap;
-    }
-    fs->items[fs->n] = f;
+    dlsh_cfield *items = dlsh_grow(fs->items, fs->n, &fs->cap, sizeof *items);
+    if (!items) return p->failed = DL_ERR_MEMORY, 0;
+    fs->items = items;
+    items[fs->n] = f;
     if (f.name && dl_names_add(&fs->index, fs->n, field_name, fs)) p->failed = DL_ERR_MEMORY;
     fs->n++;
     return !p->failed;
@@ -63,7 +57,7 @@ static int is_sized(const dlsh_ctype *t) {
 }
 
 /* One declarator of a field; the text after it is `,` or `;`. */
-static int one_field(dlsh_cparser *p, const dlsh_cspecs *specs, fields *fs, int *odd) {
+static int one_field(dlsh_cparser *p, const dlsh_cspecs *specs, fields *fs, int *attributes) {
     dlsh_cdeclarator d = {.name = p->tok, .type = specs->type};
     dlsh_cfield f = {.type = specs->type};
     long bits;
@@ -85,7 +79,7 @@ static int one_field(dlsh_cparser *p, const dlsh_cspecs *specs, fields *fs, int 
             return dlsh_cp_fail(p, &d.name, NULL, "%ld bits are more than %s has", bits, dlsh_c_name(f.type)) != NULL;
         if (!f.name) return add_field(p, fs, f, &d.name); /* padding */
     }
-    dlsh_cp_attributes(p, odd);
+    dlsh_cp_attributes(p, attributes);
     if (p->failed) return 0;
     if (!f.name) return dlsh_cp_expected(p, "the name of a field", NULL) != NULL;
     if (f.type->kind == DLSH_C_FUNCTION && !(p->flags & DLSH_C_LENIENT))
@@ -97,17 +91,17 @@ static int one_field(dlsh_cparser *p, const dlsh_cspecs *specs, fields *fs, int 
     return add_field(p, fs, f, &d.name);
 }
 
-static int field_declaration(dlsh_cparser *p, fields *fs, int *odd) {
+static int field_declaration(dlsh_cparser *p, fields *fs, int *attributes) {
     dlsh_cspecs specs = {0};
     dlsh_ctok at = p->tok;
     if (!dlsh_cp_specifiers(p, &specs)) return 0;
-    *odd |= specs.odd;
+    *attributes |= specs.attributes;
     if (dlsh_cp_accept(p, ';')) {
         if (!dlsh_c_is_struct(specs.type)) return 1; /* declares nothing */
         return specs.type->plain->tag ? 1 : add_field(p, fs, (dlsh_cfield){.type = specs.type}, &at);
     }
     do {
-        if (!one_field(p, &specs, fs, odd)) return 0;
+        if (!one_field(p, &specs, fs, attributes)) return 0;
     } while (dlsh_cp_accept(p, ','));
     return dlsh_cp_accept(p, ';') || dlsh_cp_expected(p, "';' after a field", NULL);
 }
@@ -122,10 +116,11 @@ static int same_fields(const dlsh_ctype *t, const fields *fs) {
     return 1;
 }
 
-static const dlsh_ctype *define(dlsh_cparser *p, dlsh_ckind kind, dlsh_ctype *t, const dlsh_ctok *tag, int *odd) {
+static const dlsh_ctype *define(dlsh_cparser *p, dlsh_ckind kind, dlsh_ctype *t, const dlsh_ctok *tag,
+                                int *attributes) {
     fields fs = {0};
     const dlsh_ctype *result = NULL;
-    int own_odd = *odd;
+    int own_attributes = *attributes;
     dlsh_ctok at = p->tok;
     if (!dlsh_cp_enter(p)) return NULL;
     dlsh_cp_advance(p); /* { */
@@ -133,10 +128,10 @@ static const dlsh_ctype *define(dlsh_cparser *p, dlsh_ckind kind, dlsh_ctype *t,
     if (!t) t = tag->kind == DLSH_CT_IDENT ? enter_tag(p, kind, tag) : dlsh_c_tagged(p->c, kind, NULL, 0);
     remember(p, t);
     while (!p->failed && !dlsh_cp_is(p, '}'))
-        if (!field_declaration(p, &fs, &own_odd)) goto out;
+        if (!field_declaration(p, &fs, &own_attributes)) goto out;
     if (p->failed) goto out;
     dlsh_cp_advance(p);
-    dlsh_cp_attributes(p, &own_odd);
+    dlsh_cp_attributes(p, &own_attributes);
     if (p->failed) goto out;
     if (t->complete) {
         if (!same_fields(t, &fs) && !(p->flags & DLSH_C_LENIENT)) {
@@ -144,7 +139,7 @@ static const dlsh_ctype *define(dlsh_cparser *p, dlsh_ckind kind, dlsh_ctype *t,
                          "%s was defined with other fields", dlsh_c_name(t));
             goto out;
         }
-    } else if (dlsh_c_complete(p->c, t, fs.items, fs.n, own_odd)) {
+    } else if (dlsh_c_complete(p->c, t, fs.items, fs.n, own_attributes)) {
         dlsh_cp_made(p, &at, NULL);
         goto out;
     }
@@ -156,20 +151,20 @@ out:
     return result;
 }
 
-const dlsh_ctype *dlsh_cp_struct(dlsh_cparser *p, int *odd) {
+const dlsh_ctype *dlsh_cp_struct(dlsh_cparser *p, int *attributes) {
     dlsh_ckind kind = dlsh_cp_word(&p->tok, "union") ? DLSH_C_UNION : DLSH_C_STRUCT;
     dlsh_ctok tag = {.kind = DLSH_CT_END};
-    int own_odd = 0;
+    int own_attributes = 0;
     dlsh_ctype *t = NULL;
-    (void)odd;
+    (void)attributes;
     dlsh_cp_advance(p);
-    dlsh_cp_attributes(p, &own_odd);
+    dlsh_cp_attributes(p, &own_attributes);
     if (p->tok.kind == DLSH_CT_IDENT) {
         tag = p->tok;
         dlsh_cp_advance(p);
         t = (dlsh_ctype *)dlsh_c_find_tag(p->c, kind, tag.text, tag.len); /* made by this parser */
     }
-    if (dlsh_cp_is(p, '{')) return define(p, kind, t, &tag, &own_odd);
+    if (dlsh_cp_is(p, '{')) return define(p, kind, t, &tag, &own_attributes);
     if (tag.kind == DLSH_CT_END) return dlsh_cp_expected(p, "the name of a struct or its fields in { }", NULL);
     return t ? t : enter_tag(p, kind, &tag);
 }
@@ -183,19 +178,16 @@ typedef struct range {
 static int enumerator(dlsh_cparser *p, long *next, const dlsh_ctype *type, range *r) {
     if (p->tok.kind != DLSH_CT_IDENT) return dlsh_cp_expected(p, "the name of a constant", NULL) != NULL;
     dlsh_ctok name = p->tok;
-    int odd = 0;
+    int attributes = 0;
     dlsh_cp_advance(p);
-    dlsh_cp_attributes(p, &odd);
+    dlsh_cp_attributes(p, &attributes);
     if (dlsh_cp_accept(p, '=') && !dlsh_cp_constant(p, next)) return 0;
     const dlsh_cname *old = dlsh_c_find(p->c, name.text, name.len);
     if (old && old->kind != DLSH_C_MACRO && !(p->flags & (DLSH_C_LENIENT | DLSH_C_REPLACE)) &&
         (old->kind != DLSH_C_CONSTANT || old->i != *next || old->s))
         return dlsh_cp_fail(p, &name, NULL, "'%.*s' was declared otherwise before", (int)name.len, name.text) != NULL;
     dlsh_cname *n = dlsh_c_enter(p->c, DLSH_C_CONSTANT, name.text, name.len, type);
-    if (!n) {
-        p->failed = DL_ERR_MEMORY;
-        return 0;
-    }
+    if (!n) return p->failed = DL_ERR_MEMORY, 0;
     n->i = *next;
     *next = (long)((unsigned long)*next + 1);
     if (n->i < r->low) r->low = n->i;
@@ -223,10 +215,10 @@ const dlsh_ctype *dlsh_cp_enum(dlsh_cparser *p) {
     dlsh_ctok tag = {.kind = DLSH_CT_END};
     dlsh_ctype *t = NULL;
     long next = 0;
-    int odd = 0;
+    int attributes = 0;
     range r = {0, 0};
     dlsh_cp_advance(p);
-    dlsh_cp_attributes(p, &odd);
+    dlsh_cp_attributes(p, &attributes);
     if (p->tok.kind == DLSH_CT_IDENT) {
         tag = p->tok;
         dlsh_cp_advance(p);
@@ -242,7 +234,7 @@ const dlsh_ctype *dlsh_cp_enum(dlsh_cparser *p) {
         if (!dlsh_cp_accept(p, ',') && !dlsh_cp_is(p, '}')) return dlsh_cp_expected(p, "',' or '}'", NULL);
     }
     dlsh_cp_advance(p);
-    dlsh_cp_attributes(p, &odd);
-    choose_base(t, &r, odd & DLSH_ODD_PACKED);
+    dlsh_cp_attributes(p, &attributes);
+    choose_base(t, &r, attributes & DLSH_ATTR_PACKED);
     return t;
 }

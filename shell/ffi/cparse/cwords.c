@@ -14,23 +14,17 @@ int dlsh_cwords_flags(const dlsh_cwords *w, const char *word, size_t len) {
     return i < 0 ? 0 : w->words[i].flags;
 }
 
-static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the names of a C block"); }
-
 dl_status dlsh_cwords_add(dlsh_cwords *w, const char *word, size_t len, int flags) {
     int i = dl_names_find(&w->table, word, len, word_at, w);
     if (i >= 0) {
         w->words[i].flags |= flags;
         return DL_OK;
     }
-    if (w->n == w->cap) {
-        int cap = w->cap ? 2 * w->cap : 64;
-        dlsh_cword *grown = realloc(w->words, (size_t)cap * sizeof *grown);
-        if (!grown) return no_memory();
-        w->words = grown;
-        w->cap = cap;
-    }
+    dlsh_cword *grown = dlsh_grow(w->words, w->n, &w->cap, sizeof *grown);
+    if (!grown) return DL_ERR_MEMORY;
+    w->words = grown;
     char *copy = strndup(word, len);
-    if (!copy) return no_memory();
+    if (!copy) return dlsh_no_memory("the names of a C block");
     w->words[w->n] = (dlsh_cword){copy, flags};
     dl_status st = dl_names_add(&w->table, w->n, word_at, w);
     if (st)

@@ -16,7 +16,7 @@ void dlsh_cdecls_free(dlsh_cdecls *d) {
 }
 
 static void *no_memory(dlsh_cparser *p) {
-    if (!p->failed) p->failed = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C declarations");
+    if (!p->failed) p->failed = dlsh_no_memory("C declarations");
     return NULL;
 }
 
@@ -394,14 +394,10 @@ static dlsh_cproto *make_proto(dlsh_cparser *p, const char *name, const dlsh_cde
 
 static dlsh_cdecl *add_decl(dlsh_cparser *p) {
     dlsh_cdecls *o = p->out;
-    if (o->n == o->cap) {
-        int cap = o->cap ? 2 * o->cap : 16;
-        dlsh_cdecl *items = realloc(o->items, (size_t)cap * sizeof *items);
-        if (!items) return no_memory(p);
-        o->items = items;
-        o->cap = cap;
-    }
-    o->items[o->n] = (dlsh_cdecl){0};
+    dlsh_cdecl *items = dlsh_grow(o->items, o->n, &o->cap, sizeof *items);
+    if (!items) return no_memory(p);
+    o->items = items;
+    items[o->n] = (dlsh_cdecl){0};
     return &o->items[o->n++];
 }
 
@@ -484,9 +480,9 @@ static int init_declarator(dlsh_cparser *p, const dlsh_cspecs *specs, size_t fro
         good = 0;
     }
     size_t end = p->last_end;
-    int odd = 0;
-    if (good) dlsh_cp_attributes(p, &odd);
-    if (odd & DLSH_ODD_TYPE) good = (d.type = dlsh_cp_odd_type(p, &d.name)) != NULL;
+    int attributes = 0;
+    if (good) dlsh_cp_attributes(p, &attributes);
+    if (attributes & DLSH_ATTR_TYPE) good = (d.type = dlsh_cp_attribute_type(p, &d.name)) != NULL;
     if (good && specs->is_typedef)
         good = enter_typedef(p, &d);
     else if (good)
@@ -571,15 +567,10 @@ static void drop_macro(dlsh_cdecls *o, const char *name, size_t n) {
 
 static int add_macro(dlsh_cparser *p, dlsh_cmacro m) {
     dlsh_cdecls *o = p->out;
-    if (o->nmacros == o->capmacros) {
-        int cap = o->capmacros ? 2 * o->capmacros : 64;
-        dlsh_cmacro *grown = realloc(o->macros, (size_t)cap * sizeof *grown);
-        if (!grown) return no_memory(p) != NULL;
-        o->macros = grown;
-        o->capmacros = cap;
-    }
-    if (!m.name || !m.body) return no_memory(p) != NULL;
-    o->macros[o->nmacros++] = m;
+    dlsh_cmacro *grown = dlsh_grow(o->macros, o->nmacros, &o->capmacros, sizeof *grown);
+    if (grown) o->macros = grown;
+    if (!grown || !m.name || !m.body) return no_memory(p) != NULL;
+    grown[o->nmacros++] = m;
     return 1;
 }
 
@@ -633,7 +624,7 @@ dl_status dlsh_c_parse(dlsh_cspace *c, const char *text, size_t len, unsigned fl
                        dlsh_cerror *err) {
     *err = (dlsh_cerror){.line = 1, .col = 1, .width = 1};
     dlsh_cparser p = {.c = c, .flags = flags, .out = out, .err = err};
-    int mark = dlsh_c_mark(c), n = out->n;
+    int savepoint = dlsh_c_savepoint(c), n = out->n;
     dlsh_clex_begin(&p.lx, text, len);
     dlsh_cp_advance(&p);
     while (p.tok.kind != DLSH_CT_END && !p.failed) {
@@ -646,7 +637,7 @@ dl_status dlsh_c_parse(dlsh_cspace *c, const char *text, size_t len, unsigned fl
     }
     if (flags & DLSH_C_MACROS && !p.failed) collect_macros(&p, text, len);
     if (p.failed) {
-        dlsh_c_undo(c, mark);
+        dlsh_c_rollback(c, savepoint);
         out->n = n;
     }
     return p.failed;

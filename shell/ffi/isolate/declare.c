@@ -72,7 +72,7 @@ static void put_struct(emit *e, const dlsh_ctype *t) {
     if (t->tag && t->alias && !t->complete && !strcmp(t->tag, t->alias)) return; /* known everywhere: FILE */
     number = e->n;
     e->done[e->n++] = t;
-    int bulk = t->odd || has_bits(t);
+    int bulk = t->custom_layout || has_bits(t);
     for (long i = 0; t->complete && !bulk && i < t->n; i++) {
         const dlsh_ctype *f = t->fields[i].type->plain;
         while (f->kind == DLSH_C_ARRAY) f = f->base->plain;

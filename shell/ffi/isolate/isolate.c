@@ -20,13 +20,10 @@
 #include "ffi/compiler/block.h"
 #include "ffi/isolate/transfer.h"
 #include "ffi/compiler/prelude.h"
+#include "ffi/compiler/spawn.h"
 
 #define VARIABLE "DLSH_HELPER"
 enum { SOCKET = 3, MEMORY = 4 }; /* descriptors of the helper */
-
-extern char **environ;
-
-static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a call in a helper"); }
 
 /* ---------------------------------------------------------------- messages */
 
@@ -165,10 +162,10 @@ static json_t *failure(int device) {
 
 /* A result, or the list of several, whose types are known one by one. */
 static json_t *pack_results(const dlsh_cproto *p, dlsh_value out) {
-    if (dlsh_parcel_result(p, 1) == NULL || out.type != DLSH_LIST) return dlsh_parcel_pack(out, NULL);
+    if (dlsh_transfer_result(p, 1) == NULL || out.type != DLSH_LIST) return dlsh_transfer_to_json(out, NULL);
     json_t *l = json_array();
     for (int i = 0; i < out.as.list->n; i++) {
-        json_t *item = dlsh_parcel_pack(out.as.list->items[i], NULL);
+        json_t *item = dlsh_transfer_to_json(out.as.list->items[i], NULL);
         if (!item || json_array_append_new(l, item)) return json_decref(l), NULL;
     }
     return l;
@@ -189,8 +186,9 @@ static json_t *serve(dlsh_session *s, const json_t *asked, char *memory) {
     int device = dlsh_cfunc_lib(dlsh_cfunc_of(f))->device = json_is_true(json_object_get(asked, "device"));
     dl_status st = device ? dl_device_sync_every(1) : DL_OK; /* the faults of its kernels are its own */
     for (; opened < n && !st; opened++) {
-        const dlsh_cparam *param = dlsh_parcel_param(p, opened);
-        args[opened] = dlsh_parcel_open(s, json_array_get(list, (size_t)opened), memory, param ? param->type : NULL);
+        const dlsh_cparam *param = dlsh_transfer_param(p, opened);
+        args[opened] =
+            dlsh_transfer_from_json(s, json_array_get(list, (size_t)opened), memory, param ? param->type : NULL);
         if (dlsh_failed(args[opened]))
             st = dl_failed();
         else if (args[opened].type == DLSH_TENSOR && dl_device_of(args[opened].as.tensor))
@@ -244,23 +242,15 @@ static dl_status start(helper *h) {
     if (n < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
         return dlsh_fail(DL_ERR_IO, NULL, "no helper can be started: %s", strerror(errno));
     path[n] = 0;
-    int count = 0;
-    while (environ[count]) count++;
-    char **env = malloc((size_t)(count + 2) * sizeof *env);
-    if (env) memcpy(env, environ, (size_t)count * sizeof *env);
+    char **env = dlsh_spawn_environment(VARIABLE "=1");
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, pair[1], SOCKET + 20); /* out of the way of the other */
     posix_spawn_file_actions_adddup2(&files, h->memory_fd, MEMORY);
     posix_spawn_file_actions_adddup2(&files, SOCKET + 20, SOCKET);
     posix_spawn_file_actions_addclose(&files, SOCKET + 20);
-    int failed = ENOMEM;
-    if (env) {
-        env[count] = (char *)VARIABLE "=1";
-        env[count + 1] = NULL;
-        fflush(stdout);
-        failed = posix_spawn(&h->pid, path, &files, NULL, argv, env);
-    }
+    fflush(stdout);
+    int failed = env ? posix_spawn(&h->pid, path, &files, NULL, argv, env) : ENOMEM;
     posix_spawn_file_actions_destroy(&files);
     free(env);
     close(pair[1]);
@@ -269,16 +259,16 @@ static dl_status start(helper *h) {
 }
 
 static dl_status share(helper *h, const dlsh_cfunc *f, const dlsh_callargs *args) {
-    DLSH_TRY(dlsh_parcel_measure(dlsh_cfunc_proto(f), args, h->parts, &h->size));
+    DLSH_TRY(dlsh_transfer_measure(dlsh_cfunc_proto(f), args, h->parts, &h->size));
     h->memory_fd = memfd_create("dlsh", MFD_CLOEXEC);
     if (h->memory_fd < 0 || (h->size && ftruncate(h->memory_fd, (off_t)h->size)))
         return dlsh_fail(DL_ERR_MEMORY, NULL, "no shared memory: %s", strerror(errno));
     if (!h->size) return DL_OK;
     h->memory = mmap(NULL, h->size, PROT_READ | PROT_WRITE, MAP_SHARED, h->memory_fd, 0);
-    if (h->memory == MAP_FAILED) return h->memory = NULL, no_memory();
-    for (int i = 0; i < args->n; i++) DLSH_TRY(dlsh_parcel_put(args->values[i], &h->parts[i], h->memory));
+    if (h->memory == MAP_FAILED) return h->memory = NULL, dlsh_no_memory("a call in a helper");
+    for (int i = 0; i < args->n; i++) DLSH_TRY(dlsh_transfer_share(args->values[i], &h->parts[i], h->memory));
     h->before = malloc(h->size);
-    if (!h->before) return no_memory();
+    if (!h->before) return dlsh_no_memory("a call in a helper");
     memcpy(h->before, h->memory, h->size);
     return DL_OK;
 }
@@ -288,7 +278,7 @@ static dl_status take_back(const helper *h, const dlsh_callargs *args) {
     for (int i = 0; i < args->n; i++) {
         const dlsh_cpart *k = &h->parts[i];
         if (k->bytes && memcmp(h->memory + k->at, h->before + k->at, k->bytes))
-            DLSH_TRY(dlsh_parcel_take(args->values[i], k, h->memory));
+            DLSH_TRY(dlsh_transfer_copy_back(args->values[i], k, h->memory));
     }
     return DL_OK;
 }
@@ -304,13 +294,13 @@ static dl_status died(const dlsh_cfunc *f, int status) {
 }
 
 static dl_status open_results(dlsh_session *s, const dlsh_cproto *p, const json_t *result, dlsh_value *out) {
-    if (dlsh_parcel_result(p, 1) == NULL || !json_is_array(result)) {
-        *out = dlsh_parcel_open(s, result, NULL, dlsh_parcel_result(p, 0));
+    if (dlsh_transfer_result(p, 1) == NULL || !json_is_array(result)) {
+        *out = dlsh_transfer_from_json(s, result, NULL, dlsh_transfer_result(p, 0));
         return dlsh_failed(*out) ? dl_failed() : DL_OK;
     }
     *out = dlsh_new_list(json_array_size(result));
     for (size_t i = 0; i < json_array_size(result) && !dlsh_failed(*out); i++) {
-        dlsh_value v = dlsh_parcel_open(s, json_array_get(result, i), NULL, dlsh_parcel_result(p, (int)i));
+        dlsh_value v = dlsh_transfer_from_json(s, json_array_get(result, i), NULL, dlsh_transfer_result(p, (int)i));
         if (dlsh_failed(v) || dlsh_list_push(out->as.list, v)) {
             dlsh_drop(*out);
             *out = dlsh_void();
@@ -337,11 +327,11 @@ static dl_status answer_of(dlsh_session *s, const helper *h, const dlsh_cfunc *f
 static json_t *question(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args, const helper *h) {
     json_t *list = json_array();
     for (int i = 0; i < args->n; i++) {
-        json_t *v = dlsh_parcel_pack(args->values[i], &h->parts[i]);
+        json_t *v = dlsh_transfer_to_json(args->values[i], &h->parts[i]);
         if (!v || json_array_append_new(list, v)) return json_decref(list), NULL;
     }
     json_t *j = describe(s, f);
-    if (!j) return json_decref(list), no_memory(), NULL;
+    if (!j) return json_decref(list), dlsh_no_memory("a call in a helper"), NULL;
     json_object_set_new(j, "args", list);
     json_object_set_new(j, "memory", json_integer((json_int_t)h->size));
     json_object_set_new(j, "device", json_boolean(dlsh_cfunc_lib(f) && dlsh_cfunc_lib(f)->device));

@@ -5,15 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a call in a helper"); }
-
-const dlsh_cparam *dlsh_parcel_param(const dlsh_cproto *p, int i) {
+const dlsh_cparam *dlsh_transfer_param(const dlsh_cproto *p, int i) {
     for (int k = 0; k < p->nparams; k++)
         if (!(p->params[k].flags & DLSH_C_OUT) && !i--) return &p->params[k];
     return NULL;
 }
 
-const dlsh_ctype *dlsh_parcel_result(const dlsh_cproto *p, int i) {
+const dlsh_ctype *dlsh_transfer_result(const dlsh_cproto *p, int i) {
     if (p->type->base->kind != DLSH_C_VOID && !i--) return p->type->base;
     for (int k = 0; k < p->nparams; k++)
         if (p->params[k].flags & (DLSH_C_OUT | DLSH_C_INOUT) && !i--) return p->params[k].type->base;
@@ -51,12 +49,11 @@ static dl_status has_address(const dlsh_ctype *t, const char *field) {
 static dl_status check_memory(const dlsh_ctype *t, const char *at, long n) {
     size_t size = dlsh_c_size(t);
     char *copy = malloc(size + 1);
-    dl_status st = copy ? DL_OK : no_memory();
+    dl_status st = copy ? DL_OK : dlsh_no_memory("a call in a helper");
     for (long i = 0; i < n && !st && size; i++) {
         const char *field = NULL;
-        if (!dlsh_c_peek(at + i * (long)size, copy, size))
-            st = dlsh_fail(DL_ERR_VALUE, "the pointer is wild, or what it pointed to is gone",
-                           "there is no memory at address %p", (void *)(at + i * (long)size));
+        if (!dlsh_c_read_memory(at + i * (long)size, copy, size))
+            st = dlsh_c_unreadable(at + i * (long)size);
         else if ((field = address_in(t, copy)))
             st = has_address(t, field);
         if (dlsh_c_is_integer(t) || dlsh_c_is_float(t)) break; /* none of the others has one either */
@@ -80,7 +77,7 @@ static dl_status measure_flexible(const dlsh_cpointer *p, const dlsh_ctype *t, d
 
 /* Only fields that libffi knows travel by value. */
 static dl_status check_by_value(const dlsh_ctype *t) {
-    int bits = t->odd;
+    int bits = t->custom_layout;
     for (long i = 0; i < t->n; i++) bits |= t->fields[i].bits != 0;
     return bits ? dlsh_fail(DL_ERR_UNSUPPORTED, "pass a pointer to it",
                             "%s has a layout of its own: it does not go to a helper by value", dlsh_c_name(t))
@@ -124,11 +121,11 @@ static dl_status measure_tensor(const dlsh_cparam *param, dlsh_value v, dlsh_cpa
     return DL_OK;
 }
 
-dl_status dlsh_parcel_measure(const dlsh_cproto *p, const dlsh_callargs *args, dlsh_cpart *parts, size_t *size) {
+dl_status dlsh_transfer_measure(const dlsh_cproto *p, const dlsh_callargs *args, dlsh_cpart *parts, size_t *size) {
     *size = 0;
     for (int i = 0; i < args->n; i++) {
         dlsh_value v = args->values[i];
-        const dlsh_cparam *param = dlsh_parcel_param(p, i);
+        const dlsh_cparam *param = dlsh_transfer_param(p, i);
         const dlsh_cpointer *pointer = dlsh_unwrap(v, &dlsh_cpointer_class);
         const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
         dl_status st = DL_OK;
@@ -148,12 +145,10 @@ dl_status dlsh_parcel_measure(const dlsh_cproto *p, const dlsh_callargs *args, d
     return DL_OK;
 }
 
-dl_status dlsh_parcel_put(dlsh_value v, const dlsh_cpart *part, char *memory) {
+dl_status dlsh_transfer_share(dlsh_value v, const dlsh_cpart *part, char *memory) {
     if (!part->bytes) return DL_OK;
     if (!part->data) return dl_read(v.as.tensor, memory + part->at);
-    if (dlsh_c_peek(part->data, memory + part->at, part->bytes)) return DL_OK;
-    return dlsh_fail(DL_ERR_VALUE, "the pointer is wild, or what it pointed to is gone",
-                     "there is no memory at address %p", part->data);
+    return dlsh_c_read_memory(part->data, memory + part->at, part->bytes) ? DL_OK : dlsh_c_unreadable(part->data);
 }
 
 /* A tensor on an accelerator gets what its copy has become. */
@@ -166,10 +161,10 @@ static dl_status assign(dl_tensor *t, const char *bytes) {
     return st;
 }
 
-dl_status dlsh_parcel_take(dlsh_value v, const dlsh_cpart *part, const char *memory) {
+dl_status dlsh_transfer_copy_back(dlsh_value v, const dlsh_cpart *part, const char *memory) {
     if (!part->bytes || !part->written) return DL_OK;
     if (!part->data) return assign(v.as.tensor, memory + part->at);
-    if (!dlsh_c_poke(part->data, memory + part->at, part->bytes))
+    if (!dlsh_c_write_memory(part->data, memory + part->at, part->bytes))
         return dlsh_fail(DL_ERR_VALUE, NULL, "there is no memory at address %p any more", part->data);
     const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
     if (v.type == DLSH_TENSOR) dl_touch(v.as.tensor);
@@ -183,7 +178,7 @@ static json_t *hex(const void *data, size_t n) {
     static const char digits[] = "0123456789abcdef";
     const unsigned char *bytes = data;
     char *text = malloc(2 * n + 1);
-    if (!text) return no_memory(), NULL;
+    if (!text) return dlsh_no_memory("a call in a helper"), NULL;
     for (size_t i = 0; i < n; i++) {
         text[2 * i] = digits[bytes[i] >> 4];
         text[2 * i + 1] = digits[bytes[i] & 15];
@@ -241,37 +236,36 @@ static json_t *pack_pointer(const dlsh_cpointer *p, const dlsh_cpart *part) {
     return NULL;
 }
 
-static json_t *pack_list(const dlsh_list *list, const dlsh_cpart *part) {
+/* An item of a list or record. `part` as of the whole: arguments hold no memory in their items. */
+static json_t *pack_item(dlsh_value v, const dlsh_cpart *part, const char *whole) {
     static const dlsh_cpart nowhere;
+    char hint[60];
+    if (!part || (v.type != DLSH_TENSOR && v.type != DLSH_HANDLE))
+        return dlsh_transfer_to_json(v, part ? &nowhere : NULL);
+    snprintf(hint, sizeof hint, "numbers and strings in %ss can", whole);
+    dlsh_fail(DL_ERR_TYPE, hint, "%s in a %s cannot go to another process", dlsh_a(v), whole);
+    return NULL;
+}
+
+static json_t *pack_list(const dlsh_list *list, const dlsh_cpart *part) {
     json_t *l = json_array();
     for (int i = 0; i < list->n; i++) {
-        json_t *item = NULL;
-        if (part && (list->items[i].type == DLSH_TENSOR || list->items[i].type == DLSH_HANDLE))
-            dlsh_fail(DL_ERR_TYPE, "numbers and strings in lists can", "%s in a list cannot go to another process",
-                      dlsh_a(list->items[i]));
-        else
-            item = dlsh_parcel_pack(list->items[i], part ? &nowhere : NULL);
+        json_t *item = pack_item(list->items[i], part, "list");
         if (!item || json_array_append_new(l, item)) return json_decref(l), NULL;
     }
     return l;
 }
 
-static json_t *pack_record(const dlsh_record *r) {
-    static const dlsh_cpart nowhere;
+static json_t *pack_record(const dlsh_record *r, const dlsh_cpart *part) {
     json_t *fields = json_object();
     for (int i = 0; i < r->n; i++) {
-        json_t *item = NULL;
-        if (r->values[i].type == DLSH_TENSOR || r->values[i].type == DLSH_HANDLE)
-            dlsh_fail(DL_ERR_TYPE, "numbers and strings in records can", "%s in a record cannot go to another process",
-                      dlsh_a(r->values[i]));
-        else
-            item = dlsh_parcel_pack(r->values[i], &nowhere);
+        json_t *item = pack_item(r->values[i], part, "record");
         if (!item || json_object_set_new(fields, r->keys[i], item)) return json_decref(fields), NULL;
     }
     return json_pack("{s:o}", "record", fields);
 }
 
-json_t *dlsh_parcel_pack(dlsh_value v, const dlsh_cpart *part) {
+json_t *dlsh_transfer_to_json(dlsh_value v, const dlsh_cpart *part) {
     const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
     const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
     char text[32];
@@ -293,7 +287,7 @@ json_t *dlsh_parcel_pack(dlsh_value v, const dlsh_cpart *part) {
     case DLSH_STR: return json_stringn_nocheck(v.as.str->s, (size_t)v.as.str->len);
     case DLSH_TENSOR: return pack_tensor(v.as.tensor, part);
     case DLSH_LIST: return pack_list(v.as.list, part);
-    case DLSH_RECORD: return pack_record(v.as.record);
+    case DLSH_RECORD: return pack_record(v.as.record, part);
     default:
         dlsh_fail(DL_ERR_TYPE, "numbers, strings, tensors, structs and memory of new(...) can",
                   "%s cannot go to another process, or come from one", dlsh_a(v));
@@ -312,7 +306,7 @@ static dlsh_value open_tensor(const json_t *j, char *memory) {
     if (bytes) {
         size_t n = json_string_length(bytes) / 2;
         char *data = malloc(n + 1);
-        if (!data) return no_memory(), dlsh_void();
+        if (!data) return dlsh_no_memory("a call in a helper"), dlsh_void();
         dlsh_value v = unhex(bytes, data, n) ? dlsh_tensor(dl_tensor_from(ndim, shape, dtype, 0, data)) : dlsh_void();
         free(data);
         return v;
@@ -347,7 +341,7 @@ static dlsh_value open_record(dlsh_session *s, const json_t *fields) {
     json_t *item;
     json_object_foreach((json_t *)fields, key, item) {
         if (dlsh_failed(r)) break;
-        dlsh_value v = dlsh_parcel_open(s, item, NULL, NULL);
+        dlsh_value v = dlsh_transfer_from_json(s, item, NULL, NULL);
         if (dlsh_failed(v) || dlsh_record_set(r.as.record, key, v)) {
             dlsh_drop(r);
             return dlsh_void();
@@ -369,7 +363,7 @@ static dlsh_value open_object(dlsh_session *s, const json_t *j, char *memory, co
     return open_struct(s, json_object_get(j, "bytes"), t);
 }
 
-dlsh_value dlsh_parcel_open(dlsh_session *s, const json_t *j, char *memory, const dlsh_ctype *t) {
+dlsh_value dlsh_transfer_from_json(dlsh_session *s, const json_t *j, char *memory, const dlsh_ctype *t) {
     switch (json_typeof(j)) {
     case JSON_TRUE: return dlsh_bool(1);
     case JSON_FALSE: return dlsh_bool(0);
@@ -379,7 +373,7 @@ dlsh_value dlsh_parcel_open(dlsh_session *s, const json_t *j, char *memory, cons
     case JSON_ARRAY: {
         dlsh_value l = dlsh_new_list(json_array_size(j));
         for (size_t i = 0; i < json_array_size(j) && !dlsh_failed(l); i++)
-            if (dlsh_list_push(l.as.list, dlsh_parcel_open(s, json_array_get(j, i), memory, NULL))) break;
+            if (dlsh_list_push(l.as.list, dlsh_transfer_from_json(s, json_array_get(j, i), memory, NULL))) break;
         return l;
     }
     default: return dlsh_none();

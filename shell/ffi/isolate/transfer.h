@@ -1,6 +1,6 @@
 /* What a call in a helper process takes along, and what comes back: values as JSON, memory as bytes that both share. */
-#ifndef DLSH_FFI_PARCEL_H
-#define DLSH_FFI_PARCEL_H
+#ifndef DLSH_FFI_TRANSFER_H
+#define DLSH_FFI_TRANSFER_H
 
 #include <jansson.h>
 
@@ -14,21 +14,21 @@ typedef struct dlsh_cpart {
 } dlsh_cpart;
 
 /* The parameter that the i-th argument is for; NULL: it is one of the variable ones. */
-const dlsh_cparam *dlsh_parcel_param(const dlsh_cproto *p, int i);
+const dlsh_cparam *dlsh_transfer_param(const dlsh_cproto *p, int i);
 /* The type of the i-th result: that of the function, when it has one, then of out and inout parameters. NULL: none. */
-const dlsh_ctype *dlsh_parcel_result(const dlsh_cproto *p, int i);
+const dlsh_ctype *dlsh_transfer_result(const dlsh_cproto *p, int i);
 
 /* Finds what memory goes along, and refuses what means nothing elsewhere. *size: of all. */
-dl_status dlsh_parcel_measure(const dlsh_cproto *p, const dlsh_callargs *args, dlsh_cpart *parts, size_t *size);
+dl_status dlsh_transfer_measure(const dlsh_cproto *p, const dlsh_callargs *args, dlsh_cpart *parts, size_t *size);
 /* Copies an argument's memory there. */
-dl_status dlsh_parcel_put(dlsh_value v, const dlsh_cpart *part, char *memory);
+dl_status dlsh_transfer_share(dlsh_value v, const dlsh_cpart *part, char *memory);
 /* Copies what C has written there back. */
-dl_status dlsh_parcel_take(dlsh_value v, const dlsh_cpart *part, const char *memory);
+dl_status dlsh_transfer_copy_back(dlsh_value v, const dlsh_cpart *part, const char *memory);
 
 /* An argument as JSON; part NULL: a result, whose memory goes within. NULL: recorded. */
-json_t *dlsh_parcel_pack(dlsh_value v, const dlsh_cpart *part);
+json_t *dlsh_transfer_to_json(dlsh_value v, const dlsh_cpart *part);
 /* The value again, for a parameter or result of type t (NULL: not known). VOID: recorded. */
-dlsh_value dlsh_parcel_open(dlsh_session *s, const json_t *j, char *memory, const dlsh_ctype *t);
+dlsh_value dlsh_transfer_from_json(dlsh_session *s, const json_t *j, char *memory, const dlsh_ctype *t);
 
 /* Declarations of all types that a prototype needs, and of itself, for a session that knows none of them (declare.c).
  */

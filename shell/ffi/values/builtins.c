@@ -221,31 +221,19 @@ static dl_status string_run(const dlsh_args *a, dlsh_value *result) {
     if (p->freed) return released(a, p);
     long limit = n ? count_arg(a, p) : p->n;
     if (n && limit < 0) return dl_failed();
-    if (!p->addr || !dlsh_c_peek(p->addr, &c, limit != 0)) return no_memory_there(a, p->addr);
+    if (!p->addr || !dlsh_c_read_memory(p->addr, &c, limit != 0)) return no_memory_there(a, p->addr);
     size_t len = n ? (size_t)limit : dlsh_c_strlen(p->addr, limit < 0 ? (size_t)-1 : (size_t)limit);
     char *copy = malloc(len + 1);
     if (!copy) return dlsh_arg_fail(a, NULL, DL_ERR_MEMORY, NULL, "no memory for %zu characters", len);
-    if (dlsh_c_peek(p->addr, copy, len)) *result = dlsh_string_n(copy, len);
+    if (dlsh_c_read_memory(p->addr, copy, len)) *result = dlsh_string_n(copy, len);
     free(copy);
     return dlsh_failed(*result) ? no_memory_there(a, p->addr) : DL_OK;
 }
 
 static dl_status list_run(const dlsh_args *a, dlsh_value *result) {
-    const dlsh_cpointer *p = dlsh_arg_self(a);
+    dlsh_cpointer *p = dlsh_arg_self(a);
     long n = count_arg(a, p);
-    if (n < 0) return dl_failed();
-    dlsh_value list = dlsh_new_list(n), self = dlsh_arg_self_value(a);
-    dl_status st = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
-    for (long i = 0; i < n && !st; i++) {
-        dlsh_value v;
-        if (!(st = dlsh_cpointer_class.index(dlsh_arg_session(a), self.as.handle->self, dlsh_int(i), &v)))
-            st = dlsh_list_push(list.as.list, v);
-    }
-    if (st)
-        dlsh_drop(list);
-    else
-        *result = list;
-    return st;
+    return n < 0 ? dl_failed() : dlsh_c_pointer_list(p, n, result);
 }
 
 static dl_status tensor_run(const dlsh_args *a, dlsh_value *result) {
@@ -260,7 +248,7 @@ static dl_status tensor_run(const dlsh_args *a, dlsh_value *result) {
     n = n * (long)dlsh_c_size(p->type->base) / dl_dtype_size(d);
     dl_tensor *t = dl_tensor_empty(1, &n, d, 0);
     if (!t) return dl_failed();
-    if (!dlsh_c_peek(p->addr, dl_data(t), (size_t)(n * dl_dtype_size(d)))) {
+    if (!dlsh_c_read_memory(p->addr, dl_data(t), (size_t)(n * dl_dtype_size(d)))) {
         dl_unref(t);
         return no_memory_there(a, p->addr);
     }

@@ -60,7 +60,7 @@ static int equal_types(const dlsh_ctype *a, const dlsh_ctype *b) {
 static int grow_types(dlsh_cspace *c) {
     int size = c->ntypeslots ? 2 * c->ntypeslots : 128;
     dlsh_ctype **slots = calloc((size_t)size, sizeof *slots);
-    if (!slots) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C types") == DL_OK;
+    if (!slots) return dlsh_no_memory("C types") == DL_OK;
     for (int i = 0; i < c->ntypeslots; i++)
         if (c->types[i]) {
             unsigned long h = hash_type(c->types[i]);
@@ -209,14 +209,14 @@ static dl_status lay_out(dlsh_ctype *t, dlsh_cfield *f) {
     return DL_OK;
 }
 
-dl_status dlsh_c_complete(dlsh_cspace *c, dlsh_ctype *t, const dlsh_cfield *fields, int n, int odd) {
+dl_status dlsh_c_complete(dlsh_cspace *c, dlsh_ctype *t, const dlsh_cfield *fields, int n, int custom_layout) {
     dlsh_cfield *f = dlsh_c_alloc(c, ((size_t)n + 1) * sizeof *f);
     if (!f) return DL_ERR_MEMORY;
     if (n) memcpy(f, fields, (size_t)n * sizeof *f);
     t->fields = f;
     t->n = n;
-    t->odd = odd;
-    t->laid_out = !odd;
+    t->custom_layout = custom_layout;
+    t->laid_out = !custom_layout;
     for (int i = 0; i < n; i++) {
         if (dlsh_c_is_struct(f[i].type) && !f[i].type->plain->laid_out) t->laid_out = 0;
         if (f[i].type->plain->depth >= t->depth) t->depth = f[i].type->plain->depth + 1;

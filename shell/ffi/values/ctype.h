@@ -66,7 +66,7 @@ struct dlsh_ctype {
     int varargs;
     int depth;            /* of the types it is made of, pointers to structs left out; at most DLSH_C_MAX_DEPTH */
     int complete;         /* STRUCT, UNION: its fields are known */
-    int odd;              /* STRUCT, UNION: attributes, so only the compiler knows the layout */
+    int custom_layout;    /* STRUCT, UNION: attributes, so only the compiler knows the layout */
     int laid_out;         /* STRUCT, UNION: offsets are right */
     const char *tag;      /* STRUCT, UNION, ENUM, OPAQUE; NULL: anonymous */
     const char *alias;    /* the typedef it is known by, NULL: none */
@@ -98,7 +98,7 @@ const dlsh_ctype *dlsh_c_function(dlsh_cspace *c, const dlsh_ctype *result, cons
 /* A new incomplete STRUCT, UNION, ENUM (of int) or OPAQUE; enters no name. */
 dlsh_ctype *dlsh_c_tagged(dlsh_cspace *c, dlsh_ckind kind, const char *tag, size_t len);
 /* Gives a struct or union its fields (copied) and the natural layout. DL_ERR_MEMORY, DL_ERR_VALUE. */
-dl_status dlsh_c_complete(dlsh_cspace *c, dlsh_ctype *t, const dlsh_cfield *fields, int n, int odd);
+dl_status dlsh_c_complete(dlsh_cspace *c, dlsh_ctype *t, const dlsh_cfield *fields, int n, int custom_layout);
 /* The complex numbers of FLOAT or DOUBLE: a struct with the fields re and im. */
 const dlsh_ctype *dlsh_c_complex(dlsh_cspace *c, dlsh_ckind part);
 
@@ -170,7 +170,7 @@ dlsh_cname *dlsh_c_enter(dlsh_cspace *c, dlsh_cname_kind kind, const char *name,
  */
 const dlsh_cname *dlsh_c_next(const dlsh_cspace *c, int *next);
 /* Names entered since a mark vanish again and those they replaced stand again. */
-int dlsh_c_mark(const dlsh_cspace *c);
-void dlsh_c_undo(dlsh_cspace *c, int mark);
+int dlsh_c_savepoint(const dlsh_cspace *c);
+void dlsh_c_rollback(dlsh_cspace *c, int savepoint);
 
 #endif

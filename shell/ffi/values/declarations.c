@@ -15,10 +15,7 @@ void *dlsh_c_alloc(dlsh_cspace *c, size_t bytes) {
     if (!c->chunks || c->chunks->size - c->chunks->used < bytes) {
         size_t size = bytes > CHUNK ? bytes : CHUNK;
         dlsh_cchunk *k = calloc(1, sizeof *k + size);
-        if (!k) {
-            dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C declarations");
-            return NULL;
-        }
+        if (!k) return dlsh_no_memory("C declarations"), NULL;
         k->size = size;
         k->next = c->chunks;
         c->chunks = k;
@@ -36,7 +33,7 @@ const char *dlsh_c_copy(dlsh_cspace *c, const char *s, size_t n) {
 
 dlsh_cspace *dlsh_cspace_new(void) {
     dlsh_cspace *c = calloc(1, sizeof *c);
-    if (!c) dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C declarations");
+    if (!c) dlsh_no_memory("C declarations");
     return c;
 }
 
@@ -69,27 +66,15 @@ const dlsh_ctype *dlsh_c_find_tag(const dlsh_cspace *c, dlsh_ckind kind, const c
     return found ? found->type : NULL;
 }
 
-static int grow(dlsh_cspace *c) {
-    if (c->nnames == c->capnames) {
-        int cap = c->capnames ? 2 * c->capnames : 64;
-        dlsh_cname **names = realloc(c->names, (size_t)cap * sizeof *names);
-        if (!names) return 0;
-        c->names = names;
-        c->capnames = cap;
-    }
-    return 1;
-}
-
 dlsh_cname *dlsh_c_enter(dlsh_cspace *c, dlsh_cname_kind kind, const char *name, size_t len, const dlsh_ctype *type) {
-    if (!grow(c)) {
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for C declarations");
-        return NULL;
-    }
+    dlsh_cname **names = dlsh_grow(c->names, c->nnames, &c->capnames, sizeof *names);
+    if (!names) return NULL;
+    c->names = names;
     dlsh_cname *n = dlsh_c_alloc(c, sizeof *n);
     if (!n || !(n->name = dlsh_c_copy(c, name, len))) return NULL;
     n->kind = kind;
     n->type = type;
-    c->names[c->nnames] = n;
+    names[c->nnames] = n;
     if (dl_names_add(&c->by_name, c->nnames, name_at, c) != DL_OK) return NULL;
     c->nnames++;
     return n;
@@ -103,11 +88,11 @@ const dlsh_cname *dlsh_c_next(const dlsh_cspace *c, int *next) {
     return NULL;
 }
 
-int dlsh_c_mark(const dlsh_cspace *c) { return c->nnames; }
+int dlsh_c_savepoint(const dlsh_cspace *c) { return c->nnames; }
 
-void dlsh_c_undo(dlsh_cspace *c, int mark) {
-    if (mark == c->nnames) return;
-    c->nnames = mark;
+void dlsh_c_rollback(dlsh_cspace *c, int savepoint) {
+    if (savepoint == c->nnames) return;
+    c->nnames = savepoint;
     dl_names_free(&c->by_name);
-    if (mark) dl_names_add(&c->by_name, mark - 1, name_at, c);
+    if (savepoint) dl_names_add(&c->by_name, savepoint - 1, name_at, c);
 }

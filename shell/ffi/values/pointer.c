@@ -22,15 +22,15 @@ static int through_kernel(void *local, void *remote, size_t n, int write) {
     return 1;
 }
 
-int dlsh_c_peek(const void *from, void *to, size_t n) { return !n || through_kernel(to, (void *)from, n, 0); }
-int dlsh_c_poke(void *to, const void *from, size_t n) { return !n || through_kernel((void *)from, to, n, 1); }
+int dlsh_c_read_memory(const void *from, void *to, size_t n) { return !n || through_kernel(to, (void *)from, n, 0); }
+int dlsh_c_write_memory(void *to, const void *from, size_t n) { return !n || through_kernel((void *)from, to, n, 1); }
 
 size_t dlsh_c_strlen(const char *s, size_t most) {
     char piece[256];
     for (size_t n = 0; n < most;) {
         size_t page = 4096 - (size_t)(s + n) % 4096, take = page < sizeof piece ? page : sizeof piece;
         if (take > most - n) take = most - n;
-        if (!dlsh_c_peek(s + n, piece, take)) return n;
+        if (!dlsh_c_read_memory(s + n, piece, take)) return n;
         size_t here = strnlen(piece, take);
         n += here;
         if (here < take) return n;
@@ -114,14 +114,10 @@ int dlsh_c_keep(dlsh_value v) {
     dlsh_value owner = p ? p->owner : x ? x->owner : v;
     if (!m) return 0;
     if (!dlsh_counted(owner) || dlsh_unwrap(owner, &memory_class) == m) return 1; /* C's, or its own */
-    if (m->nkeeps == m->capkeeps) {
-        int cap = m->capkeeps ? 2 * m->capkeeps : 4;
-        kept *keeps = realloc(m->keeps, (size_t)cap * sizeof *keeps);
-        if (!keeps) return 0;
-        m->keeps = keeps;
-        m->capkeeps = cap;
-    }
-    m->keeps[m->nkeeps++] = (kept){keeper.at, dlsh_ref(v)};
+    kept *keeps = dlsh_grow(m->keeps, m->nkeeps, &m->capkeeps, sizeof *keeps);
+    if (!keeps) return 0;
+    m->keeps = keeps;
+    keeps[m->nkeeps++] = (kept){keeper.at, dlsh_ref(v)};
     return 1;
 }
 
@@ -233,7 +229,7 @@ static dl_status element(const dlsh_cpointer *p, dlsh_value key, char **at, size
     return DL_OK;
 }
 
-static dl_status unreadable(const void *at) {
+dl_status dlsh_c_unreadable(const void *at) {
     return dlsh_fail(DL_ERR_VALUE, "the pointer is wild, or what it pointed to is gone",
                      "there is no memory at address %p", at);
 }
@@ -259,7 +255,7 @@ static dl_status read_place(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh
     size_t n = dlsh_c_size(t);
     if (n > sizeof copy) return dlsh_fail(DL_ERR_TYPE, NULL, "%s is no value of the language", dlsh_c_name(t));
     if (!dlsh_failed(owner)) return dlsh_c_load(s, t, at, out);
-    if (!dlsh_c_peek(at, copy, n)) return unreadable(at);
+    if (!dlsh_c_read_memory(at, copy, n)) return dlsh_c_unreadable(at);
     return dlsh_c_load(s, t, copy, out);
 }
 
@@ -282,8 +278,8 @@ static dl_status write_place(dlsh_session *s, const dlsh_ctype *t, char *at, dls
     if (!st && owner.type == DLSH_TENSOR) dl_touch(owner.as.tensor);
     if (!st && !dlsh_failed(owner))
         memcpy(at, copy, n);
-    else if (!st && !dlsh_c_poke(at, copy, n))
-        st = unreadable(at);
+    else if (!st && !dlsh_c_write_memory(at, copy, n))
+        st = dlsh_c_unreadable(at);
     if (copy != small) free(copy);
     return st;
 }
@@ -313,15 +309,11 @@ static dl_status pointer_len(void *self, long *out) {
     return DL_OK;
 }
 
-static dl_status pointer_iterate(dlsh_session *s, void *self, dlsh_value *out) {
-    dlsh_cpointer *p = self;
-    long n = 0;
-    dl_status st = pointer_len(p, &n);
-    if (st) return st;
+dl_status dlsh_c_pointer_list(dlsh_cpointer *p, long n, dlsh_value *out) {
     dlsh_value list = dlsh_new_list(n), v;
-    if (dlsh_failed(list)) return DL_ERR_MEMORY;
+    dl_status st = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
     for (long i = 0; i < n && !st; i++)
-        if (!(st = pointer_index(s, p, dlsh_int(i), &v))) st = dlsh_list_push(list.as.list, v);
+        if (!(st = pointer_index(p->s, p, dlsh_int(i), &v))) st = dlsh_list_push(list.as.list, v);
     if (st)
         dlsh_drop(list);
     else
@@ -329,20 +321,38 @@ static dl_status pointer_iterate(dlsh_session *s, void *self, dlsh_value *out) {
     return st;
 }
 
+static dl_status pointer_iterate(dlsh_session *s, void *self, dlsh_value *out) {
+    long n = 0;
+    (void)s;
+    DLSH_TRY(pointer_len(self, &n));
+    return dlsh_c_pointer_list(self, n, out);
+}
+
 /* ---------------------------------------------------------------- fields of what it points to */
+
+dl_status dlsh_c_no_layout(const dlsh_ctype *t) {
+    return dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it", "the layout of %s is not known",
+                     dlsh_c_name(t));
+}
+
+/* The field and its address in a struct at *at. DL_ERR_NAME, unrecorded, when there is none. */
+static dl_status find_field(const dlsh_ctype *t, const char *name, const dlsh_cfield **f, char **at) {
+    size_t offset;
+    if (!(*f = dlsh_c_field(t, name, &offset))) return DL_ERR_NAME;
+    if (!t->plain->laid_out) return dlsh_c_no_layout(t);
+    *at += offset;
+    return DL_OK;
+}
+
+static size_t bit_field_bytes(const dlsh_cfield *f) { return (size_t)(f->bit_at + f->bits + 7) / 8; }
 
 dl_status dlsh_c_get_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_value owner, const char *name,
                            dlsh_value *out) {
-    size_t offset;
-    const dlsh_cfield *f = dlsh_c_field(t, name, &offset);
+    const dlsh_cfield *f;
     unsigned long unit = 0;
-    if (!f) return DL_ERR_NAME;
-    if (!t->plain->laid_out)
-        return dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it",
-                         "only a compiler knows the layout of %s", dlsh_c_name(t));
-    if (!f->bits) return read_place(s, f->type, at + offset, owner, out);
-    size_t bytes = (size_t)(f->bit_at + f->bits + 7) / 8;
-    if (!dlsh_c_peek(at + offset, &unit, bytes)) return unreadable(at + offset);
+    DLSH_TRY(find_field(t, name, &f, &at));
+    if (!f->bits) return read_place(s, f->type, at, owner, out);
+    if (!dlsh_c_read_memory(at, &unit, bit_field_bytes(f))) return dlsh_c_unreadable(at);
     long v = (long)(unit << (64 - f->bit_at - f->bits));
     v = dlsh_c_is_unsigned(f->type) ? (long)((unsigned long)v >> (64 - f->bits)) : v >> (64 - f->bits);
     *out = f->type->plain->kind == DLSH_C_BOOL ? dlsh_bool(v != 0) : dlsh_int(v);
@@ -351,25 +361,20 @@ dl_status dlsh_c_get_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_
 
 dl_status dlsh_c_set_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_value owner, const char *name,
                            dlsh_value v) {
-    size_t offset;
-    const dlsh_cfield *f = dlsh_c_field(t, name, &offset);
+    const dlsh_cfield *f;
     unsigned long unit = 0;
-    if (!f) return DL_ERR_NAME;
+    DLSH_TRY(find_field(t, name, &f, &at));
     if (t->is_const) return dlsh_fail(DL_ERR_TYPE, NULL, "a %s cannot be changed", dlsh_c_name(t));
-    if (!t->plain->laid_out)
-        return dlsh_fail(DL_ERR_UNSUPPORTED, "import the header that defines it",
-                         "only a compiler knows the layout of %s", dlsh_c_name(t));
-    if (!f->bits) return write_place(s, f->type, at + offset, owner, v);
+    if (!f->bits) return write_place(s, f->type, at, owner, v);
     if (v.type == DLSH_BOOL) v.type = DLSH_INT;
     long low = dlsh_c_is_unsigned(f->type) ? 0 : -(1L << (f->bits - 1));
     long high = low ? -low - 1 : f->bits > 62 ? __LONG_MAX__ : (1L << f->bits) - 1;
     if (v.type != DLSH_INT || v.as.i < low || v.as.i > high)
         return dlsh_fail(DL_ERR_VALUE, NULL, "field '%s' takes ints from %ld to %ld", name, low, high);
-    size_t bytes = (size_t)(f->bit_at + f->bits + 7) / 8;
-    if (!dlsh_c_peek(at + offset, &unit, bytes)) return unreadable(at + offset);
+    if (!dlsh_c_read_memory(at, &unit, bit_field_bytes(f))) return dlsh_c_unreadable(at);
     unsigned long mask = (f->bits == 64 ? ~0ul : (1ul << f->bits) - 1) << f->bit_at;
     unit = (unit & ~mask) | ((unsigned long)v.as.i << f->bit_at & mask);
-    return dlsh_c_poke(at + offset, &unit, bytes) ? DL_OK : unreadable(at + offset);
+    return dlsh_c_write_memory(at, &unit, bit_field_bytes(f)) ? DL_OK : dlsh_c_unreadable(at);
 }
 
 /* A field that a struct has not, or one of which nothing but the name is known; methods are none. */
@@ -393,21 +398,24 @@ static dl_status pointer_call(dlsh_session *s, void *self, const dlsh_callargs *
                      dlsh_c_name(p->type));
 }
 
+/* The struct that the pointer points to, when it has this field. */
+static dl_status struct_with_field(const dlsh_cpointer *p, const char *name, char **at) {
+    size_t size, offset;
+    if (!dlsh_c_field(p->type->base, name, &offset)) return no_field(p->type->base, name);
+    return element(p, dlsh_int(0), at, &size);
+}
+
 static dl_status pointer_get(void *self, const char *name, dlsh_value *out) {
     dlsh_cpointer *p = self;
     char *at = NULL;
-    size_t size, offset;
-    if (!dlsh_c_field(p->type->base, name, &offset)) return no_field(p->type->base, name);
-    DLSH_TRY(element(p, dlsh_int(0), &at, &size));
+    DLSH_TRY(struct_with_field(p, name, &at));
     return dlsh_c_get_field(p->s, p->type->base, at, p->owner, name, out);
 }
 
 static dl_status pointer_set(void *self, const char *name, dlsh_value v) {
     dlsh_cpointer *p = self;
     char *at = NULL;
-    size_t size, offset;
-    if (!dlsh_c_field(p->type->base, name, &offset)) return no_field(p->type->base, name);
-    DLSH_TRY(element(p, dlsh_int(0), &at, &size));
+    DLSH_TRY(struct_with_field(p, name, &at));
     return dlsh_c_set_field(p->s, p->type->base, at, p->owner, name, v);
 }
 
@@ -422,7 +430,7 @@ static void string_preview(dlsh_buf *b, const dlsh_cpointer *p) {
     enum { MOST = 60 };
     char s[MOST + 1];
     size_t n = dlsh_c_strlen(p->addr, p->n >= 0 && p->n < MOST ? (size_t)p->n : MOST);
-    if (!dlsh_c_peek(p->addr, s, n ? n : p->n != 0)) {
+    if (!dlsh_c_read_memory(p->addr, s, n ? n : p->n != 0)) {
         dlsh_buf_puts(b, ", not readable");
         return;
     }
@@ -440,7 +448,7 @@ static void element_preview(dlsh_buf *b, const dlsh_cpointer *p) {
     if (!size || t->kind == DLSH_C_OPAQUE || size > sizeof copy) return;
     if (dlsh_c_is_struct(t) && !t->plain->laid_out) return;
     for (long i = 0; i < n && i < MOST; i++) {
-        if (!dlsh_c_peek(p->addr + i * (long)size, copy, size)) {
+        if (!dlsh_c_read_memory(p->addr + i * (long)size, copy, size)) {
             dlsh_buf_puts(b, ", not readable");
             return;
         }

@@ -37,7 +37,7 @@ static void struct_free(void *self) {
 
 int dlsh_c_struct_bytes(const dlsh_cstruct *v, void *to) {
     size_t n = dlsh_c_size(v->type);
-    if (dlsh_failed(v->owner)) return dlsh_c_peek(v->data, to, n);
+    if (dlsh_failed(v->owner)) return dlsh_c_read_memory(v->data, to, n);
     memcpy(to, v->data, n);
     return 1;
 }
@@ -120,7 +120,7 @@ void dlsh_c_address_text(dlsh_buf *b, const dlsh_ctype *t, const char *p) {
     enum { MOST = 40 };
     char s[MOST];
     size_t n = p && t->base->kind == DLSH_C_CHAR && t->base->is_const ? dlsh_c_strlen(p, MOST) : MOST;
-    if (n < MOST && dlsh_c_peek(p, s, n + 1))
+    if (n < MOST && dlsh_c_read_memory(p, s, n + 1))
         dlsh_buf_quote(b, s, n);
     else
         dlsh_buf_printf(b, p ? "%p" : "NULL", (const void *)p);

@@ -37,10 +37,7 @@ static const dlsh_class unsigned_class = {.name = "C unsigned long",
 
 dlsh_value dlsh_c_unsigned_value(unsigned long u) {
     unsigned long *p = malloc(sizeof *p);
-    if (!p) {
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a number of C");
-        return dlsh_void();
-    }
+    if (!p) return dlsh_no_memory("a number of C"), dlsh_void();
     *p = u;
     return dlsh_new_handle(&unsigned_class, p);
 }

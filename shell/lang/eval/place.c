@@ -15,18 +15,22 @@ dl_status dlsh_at_span(dlsh_session *s, dlsh_unit *unit, dlsh_span span, dl_stat
     return st;
 }
 
-dl_status dlsh_fail_in_text(dlsh_session *s, const dlsh_unit *unit, int offset, int width, dl_status code,
-                            const char *hint, const char *fmt, ...) {
+dlsh_span dlsh_span_in_text(const dlsh_unit *unit, int offset, int width) {
     dlsh_span span = {.line = 1, .col = 1, .start = offset, .end = offset + width};
-    va_list ap;
-    va_start(ap, fmt);
-    dlsh_vfail(code, hint, fmt, ap);
-    va_end(ap);
     for (int i = 0; i < offset && i < (int)unit->len; i++) {
         span.col = unit->text[i] == '\n' ? 1 : span.col + 1;
         span.line += unit->text[i] == '\n';
     }
-    return dlsh_place_at(s, unit, span, code);
+    return span;
+}
+
+dl_status dlsh_fail_in_text(dlsh_session *s, const dlsh_unit *unit, int offset, int width, dl_status code,
+                            const char *hint, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    dlsh_vfail(code, hint, fmt, ap);
+    va_end(ap);
+    return dlsh_place_at(s, unit, dlsh_span_in_text(unit, offset, width), code);
 }
 
 dl_status dlsh_place_at(dlsh_session *s, const dlsh_unit *unit, dlsh_span span, dl_status st) {
