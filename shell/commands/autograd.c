@@ -25,23 +25,9 @@ static dl_status grad_run(const dlsh_args *a, dlsh_value *result) {
     if (!n) return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "write grad(y, x)", "grad needs a tensor to differentiate by");
     DLSH_TRY(dl_gradients(dlsh_arg_tensor(a, "output"), dlsh_arg_tensor(a, "seed"), in, n, dlsh_arg_bool(a, "retain"),
                           create, out));
-    if (n == 1) {
-        *result = out[0] ? dlsh_tensor(out[0]) : dlsh_none();
-        return DL_OK;
-    }
-    dlsh_value list = dlsh_new_list(n);
-    dl_status s = dlsh_failed(list) ? dl_failed() : DL_OK;
-    for (int i = 0; i < n; i++) {
-        if (s == DL_OK)
-            s = dlsh_list_push(list.as.list, out[i] ? dlsh_tensor(out[i]) : dlsh_none());
-        else
-            dl_unref(out[i]);
-    }
-    if (s == DL_OK)
-        *result = list;
-    else
-        dlsh_drop(list);
-    return s;
+    dlsh_value values[MAX_INPUTS];
+    for (int i = 0; i < n; i++) values[i] = out[i] ? dlsh_tensor(out[i]) : dlsh_none();
+    return dlsh_give(n == 1 ? values[0] : dlsh_list_of(values, n), result);
 }
 
 /* ---- gradcheck FN INPUT... */
@@ -84,37 +70,16 @@ static dl_tensor *as_leaf(dl_tensor *t) {
     dl_tensor *f = dl_to_dtype(t, DL_F64), *x = f ? dl_clone(f) : NULL;
     dl_unref(f);
     dl_grad_mode(mode);
-    if (x && dl_set_requires_grad(x, 1) != DL_OK) {
-        dl_unref(x);
-        return NULL;
-    }
-    return x;
+    if (x && dl_set_requires_grad(x, 1) == DL_OK) return x;
+    dl_unref(x);
+    return NULL;
 }
 
-static dl_status report_record(const dl_gradcheck_report *r, dlsh_value *result) {
-    dlsh_value rec = dlsh_new_record();
-    if (dlsh_failed(rec)) return dl_failed();
-    struct {
-        const char *key;
-        dlsh_value v;
-    } fields[] = {
-        {"ok", dlsh_bool(r->ok)},
-        {"checked", dlsh_int(r->checked)},
-        {"worst", dlsh_float(r->worst)},
-        {"tolerance", dlsh_float(r->tolerance)},
-        {"input", dlsh_int(r->input)},
-        {"element", dlsh_int(r->element)},
-        {"analytic", dlsh_float(r->analytic)},
-        {"numeric", dlsh_float(r->numeric)},
-    };
-    dl_status s = DL_OK;
-    for (unsigned i = 0; i < sizeof fields / sizeof *fields && s == DL_OK; i++)
-        s = dlsh_record_set(rec.as.record, fields[i].key, fields[i].v);
-    if (s == DL_OK)
-        *result = rec;
-    else
-        dlsh_drop(rec);
-    return s;
+static dlsh_value report_record(const dl_gradcheck_report *r) {
+    return DLSH_RECORD_OF({"ok", dlsh_bool(r->ok)}, {"checked", dlsh_int(r->checked)}, {"worst", dlsh_float(r->worst)},
+                          {"tolerance", dlsh_float(r->tolerance)}, {"input", dlsh_int(r->input)},
+                          {"element", dlsh_int(r->element)}, {"analytic", dlsh_float(r->analytic)},
+                          {"numeric", dlsh_float(r->numeric)});
 }
 
 /* The index of an element in logical order, as "[1, 2]". */
@@ -186,7 +151,7 @@ static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
                  dlsh_function_name(subj.fn));
     else if (s == DL_OK)
         print_report(dlsh_arg_sink(a), &r, in);
-    if (s == DL_OK) s = report_record(&r, result);
+    if (s == DL_OK) s = dlsh_give(report_record(&r), result);
     if (s == DL_OK && u) {
         s = dlsh_opcheck(u, dlsh_function_name(subj.fn), in, n, dlsh_arg_sink(a), result->as.record, &ok);
         if (s == DL_OK && !ok) s = dlsh_record_set(result->as.record, "ok", dlsh_bool(0));

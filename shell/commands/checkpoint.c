@@ -49,11 +49,7 @@ static dl_status record_of(const dl_tensor_file *f, dlsh_value *out) {
     dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
     for (long i = 0; i < dl_tensor_file_count(f) && st == DL_OK; i++)
         st = dlsh_record_set(r.as.record, dl_tensor_file_name(f, i), dlsh_tensor(dl_ref(dl_tensor_file_at(f, i))));
-    if (st == DL_OK)
-        *out = r;
-    else
-        dlsh_drop(r);
-    return st;
+    return dlsh_give_filled(st, r, out);
 }
 
 /* What the file holds: an array, a net with its weights, or a record of tensors. */
@@ -72,10 +68,7 @@ static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out
         dlsh_warn(dlsh_arg_session(a), NULL, "tensor '%s' is left out: %s", name, why);
     dl_tensor_file_free(f);
     if (!net) return st;
-    dl_module *m = dl_module_open(path, dlsh_device());
-    *out = dlsh_net_value(m);
-    dl_module_unref(m);
-    return dlsh_failed(*out) ? dl_failed() : DL_OK;
+    return dlsh_give(dlsh_new_handle(&dlsh_net_class, dl_module_open(path, dlsh_device())), out);
 }
 
 static dl_status load_run(const dlsh_args *a, dlsh_value *result) {

@@ -10,29 +10,12 @@
 #include "lang/session.h"
 #include "view/sink.h"
 
-static dl_status give(dlsh_value v, dlsh_value *out) {
-    *out = v;
-    return dlsh_failed(v) ? dl_failed() : DL_OK;
-}
-
 /* ---------------------------------------------------------------- making handles */
 
-dlsh_value dlsh_dataset_value(dl_dataset *d) {
-    return d ? dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(d)) : dlsh_void();
-}
-
 static dlsh_value split_value(dl_dataset *d, dl_split which) {
-    dlsh_split *s = malloc(sizeof *s);
-    if (!s) {
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a split");
-        return dlsh_void();
-    }
-    *s = (dlsh_split){dl_dataset_ref(d), which};
+    dlsh_split *s = dl_memory_alloc(1, sizeof *s);
+    if (s) *s = (dlsh_split){dl_dataset_ref(d), which};
     return dlsh_new_handle(&dlsh_split_class, s);
-}
-
-dlsh_value dlsh_loader_value(dl_loader *l) {
-    return l ? dlsh_new_handle(&dlsh_loader_class, dl_loader_ref(l)) : dlsh_void();
 }
 
 static void destroy_dataset(void *self) { dl_dataset_unref(self); }
@@ -48,16 +31,11 @@ static const char *split_name(dl_split which) { return which == DL_TEST ? "test"
 
 static dlsh_value list_of(const long *shape, int n) {
     dlsh_value v = dlsh_new_list(n);
-    for (int i = 0; !dlsh_failed(v) && i < n; i++)
-        if (dlsh_list_push(v.as.list, dlsh_int(shape[i])) != DL_OK) {
-            dlsh_drop(v);
-            return dlsh_void();
-        }
+    for (int i = 0; !dlsh_failed(v) && i < n; i++) v.as.list->items[v.as.list->n++] = dlsh_int(shape[i]);
     return v;
 }
 
-/* {x, y} or [x, y]; takes both tensors. */
-/* Samples come to the chosen device, as new tensors do. Releases both when that fails. */
+/* Moves samples to the default device. Releases both when that fails. */
 static dl_status place(dl_tensor **x, dl_tensor **y) {
     int device = dlsh_device();
     if (!device) return DL_OK;
@@ -70,43 +48,14 @@ static dl_status place(dl_tensor **x, dl_tensor **y) {
     return dl_failed();
 }
 
+/* {x, y} and [x, y]; both take the tensors. */
 static dl_status pair_record(dl_tensor *x, dl_tensor *y, dlsh_value *out) {
-    dlsh_value r = dlsh_new_record();
-    if (dlsh_failed(r)) {
-        dl_unref(x);
-        dl_unref(y);
-        return dl_failed();
-    }
-    dl_status st = dlsh_record_set(r.as.record, "x", dlsh_tensor(x));
-    if (st == DL_OK)
-        st = dlsh_record_set(r.as.record, "y", dlsh_tensor(y));
-    else
-        dl_unref(y);
-    if (st == DL_OK)
-        *out = r;
-    else
-        dlsh_drop(r);
-    return st;
+    return dlsh_give(DLSH_RECORD_OF({"x", dlsh_tensor(x)}, {"y", dlsh_tensor(y)}), out);
 }
 
 static dl_status pair_list(dl_tensor *x, dl_tensor *y, dlsh_value *out) {
     DLSH_TRY(place(&x, &y));
-    dlsh_value l = dlsh_new_list(2);
-    if (dlsh_failed(l)) {
-        dl_unref(x);
-        dl_unref(y);
-        return dl_failed();
-    }
-    dl_status st = dlsh_list_push(l.as.list, dlsh_tensor(x));
-    if (st == DL_OK)
-        st = dlsh_list_push(l.as.list, dlsh_tensor(y));
-    else
-        dl_unref(y);
-    if (st == DL_OK)
-        *out = l;
-    else
-        dlsh_drop(l);
-    return st;
+    return dlsh_give(dlsh_list_of((dlsh_value[]){dlsh_tensor(x), dlsh_tensor(y)}, 2), out);
 }
 
 /* "f32[1,28,28]" */
@@ -143,14 +92,7 @@ static dl_status text_loader(void *self, struct dlsh_buf *out) {
     return DL_OK;
 }
 
-static dl_status put_table(dlsh_sink *sink, dlsh_table *t, dl_status st) {
-    if (st == DL_OK) st = sink->ops->table(sink, t);
-    dlsh_table_clear(t);
-    return st;
-}
-
 static dl_status show_facts(dlsh_sink *sink, dl_dataset *d) {
-    static const dlsh_column cols[] = {{"dataset", 'l', ""}, {"value", 'l', ""}};
     char sample[160], target[200];
     kind_of(dl_dataset_dtype(d), dl_dataset_ndim(d), dl_dataset_shape(d), sample, sizeof sample);
     if (dl_dataset_classes(d))
@@ -158,16 +100,13 @@ static dl_status show_facts(dlsh_sink *sink, dl_dataset *d) {
     else
         kind_of(dl_dataset_target_dtype(d), dl_dataset_target_ndim(d), dl_dataset_target_shape(d), target,
                 sizeof target);
-    const char *facts[][2] = {{"name", dl_dataset_name(d)},
-                              {"options", dl_dataset_options(d)},
-                              {"sample", sample},
-                              {"target", target},
-                              {"fingerprint", dl_dataset_fingerprint(d)}};
-    dlsh_table t = {.ncols = 2, .cols = cols};
-    dl_status st = DL_OK;
-    for (size_t i = 0; st == DL_OK && i < sizeof facts / sizeof *facts; i++)
-        if (*facts[i][1]) st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(facts[i][0]), dlsh_string(facts[i][1])});
-    return put_table(sink, &t, st);
+    const dlsh_entry facts[] = {{"name", dlsh_string(dl_dataset_name(d))},
+                                {*dl_dataset_options(d) ? "options" : NULL, dlsh_string(dl_dataset_options(d))},
+                                {"sample", dlsh_string(sample)},
+                                {"target", dlsh_string(target)},
+                                {"fingerprint", dlsh_string(dl_dataset_fingerprint(d))}};
+    dlsh_table t = DLSH_TABLE({"dataset", 'l', ""}, {"value", 'l', ""});
+    return dlsh_table_show(sink, &t, dlsh_table_entries(&t, facts, sizeof facts / sizeof *facts), NULL);
 }
 
 /* An end of a range: integers in full where a float holds them exactly. */
@@ -177,9 +116,8 @@ static dlsh_value range_end(const dl_dataset *d, double v) {
 }
 
 static dl_status show_splits(dlsh_sink *sink, dl_dataset *d, int from, int to) {
-    static const dlsh_column cols[] = {{"split", 'l', ""}, {"samples", 'r', ""}, {"x", 'l', ""},
-                                       {"y", 'l', ""},     {"min", 'r', "%.4g"}, {"max", 'r', "%.4g"}};
-    dlsh_table t = {.ncols = 6, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"split", 'l', ""}, {"samples", 'r', ""}, {"x", 'l', ""}, {"y", 'l', ""},
+                              {"min", 'r', "%.4g"}, {"max", 'r', "%.4g"});
     dl_status st = DL_OK;
     for (int s = from; st == DL_OK && s < to; s++) {
         double lo, hi;
@@ -191,17 +129,16 @@ static dl_status show_splits(dlsh_sink *sink, dl_dataset *d, int from, int to) {
                                                dlsh_int(dl_dataset_len(d, (dl_split)s)), dlsh_string(x), dlsh_string(y),
                                                range_end(d, lo), range_end(d, hi)});
     }
-    return put_table(sink, &t, st);
+    return dlsh_table_show(sink, &t, st, NULL);
 }
 
 enum { MANY_CLASSES = 40 };
 
 /* How many samples each class has; of very many classes only the first ones. */
 static dl_status show_classes(dlsh_sink *sink, dl_dataset *d) {
-    static const dlsh_column cols[] = {{"class", 'l', ""}, {"train", 'r', ""}, {"test", 'r', ""}};
     long n = dl_dataset_classes(d), shown = n > MANY_CLASSES ? MANY_CLASSES : n;
     long *counts = calloc((size_t)n * 2, sizeof *counts);
-    dlsh_table t = {.ncols = 3, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"class", 'l', ""}, {"train", 'r', ""}, {"test", 'r', ""});
     if (!counts) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to count %ld classes", n);
     dl_status st = dl_dataset_counts(d, DL_TRAIN, counts);
     if (st == DL_OK) st = dl_dataset_counts(d, DL_TEST, counts + n);
@@ -209,7 +146,7 @@ static dl_status show_classes(dlsh_sink *sink, dl_dataset *d) {
         st = dlsh_table_row(
             &t, (dlsh_value[]){dlsh_string(dl_dataset_class_name(d, i)), dlsh_int(counts[i]), dlsh_int(counts[n + i])});
     free(counts);
-    st = put_table(sink, &t, st);
+    st = dlsh_table_show(sink, &t, st, NULL);
     if (st == DL_OK && shown < n) dlsh_put(sink, "... and %ld more classes\n", n - shown);
     return st;
 }
@@ -229,23 +166,25 @@ static dl_status show_split(struct dlsh_session *s, void *self, struct dlsh_sink
 
 /* ---------------------------------------------------------------- fields */
 
-static dl_status get_train(void *self, dlsh_value *out) { return give(split_value(self, DL_TRAIN), out); }
-static dl_status get_test(void *self, dlsh_value *out) { return give(split_value(self, DL_TEST), out); }
-static dl_status get_name(void *self, dlsh_value *out) { return give(dlsh_string(dl_dataset_name(self)), out); }
-static dl_status get_options(void *self, dlsh_value *out) { return give(dlsh_string(dl_dataset_options(self)), out); }
-static dl_status get_print(void *self, dlsh_value *out) { return give(dlsh_string(dl_dataset_fingerprint(self)), out); }
-static dl_status get_classes(void *self, dlsh_value *out) { return give(dlsh_int(dl_dataset_classes(self)), out); }
+static dl_status get_train(void *self, dlsh_value *out) { return dlsh_give(split_value(self, DL_TRAIN), out); }
+static dl_status get_test(void *self, dlsh_value *out) { return dlsh_give(split_value(self, DL_TEST), out); }
+static dl_status get_name(void *self, dlsh_value *out) { return dlsh_give(dlsh_string(dl_dataset_name(self)), out); }
+static dl_status get_options(void *self, dlsh_value *out) {
+    return dlsh_give(dlsh_string(dl_dataset_options(self)), out);
+}
+static dl_status get_print(void *self, dlsh_value *out) {
+    return dlsh_give(dlsh_string(dl_dataset_fingerprint(self)), out);
+}
+static dl_status get_classes(void *self, dlsh_value *out) { return dlsh_give(dlsh_int(dl_dataset_classes(self)), out); }
 static dl_status get_shape(void *self, dlsh_value *out) {
-    return give(list_of(dl_dataset_shape(self), dl_dataset_ndim(self)), out);
+    return dlsh_give(list_of(dl_dataset_shape(self), dl_dataset_ndim(self)), out);
 }
 static dl_status get_names(void *self, dlsh_value *out) {
     dlsh_value v = dlsh_new_list(0);
-    for (long i = 0; !dlsh_failed(v) && i < dl_dataset_classes(self); i++)
-        if (dlsh_list_push(v.as.list, dlsh_string(dl_dataset_class_name(self, i))) != DL_OK) {
-            dlsh_drop(v);
-            return dl_failed();
-        }
-    return give(v, out);
+    dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
+    for (long i = 0; st == DL_OK && i < dl_dataset_classes(self); i++)
+        st = dlsh_list_push(v.as.list, dlsh_string(dl_dataset_class_name(self, i)));
+    return dlsh_give_filled(st, v, out);
 }
 static dl_status len_dataset(void *self, long *out) {
     *out = dl_dataset_len(self, DL_TRAIN) + dl_dataset_len(self, DL_TEST);
@@ -277,27 +216,23 @@ static dl_status whole_split(const dlsh_split *s, dl_tensor **x, dl_tensor **y) 
     return st;
 }
 
-static dl_status split_x(void *self, dlsh_value *out) {
-    dl_tensor *x, *y;
-    DLSH_TRY(whole_split(self, &x, &y));
-    dl_unref(y);
-    return give(dlsh_tensor(x), out);
+static dl_status split_tensor(void *self, int targets, dlsh_value *out) {
+    dl_tensor *xy[2];
+    DLSH_TRY(whole_split(self, &xy[0], &xy[1]));
+    dl_unref(xy[!targets]);
+    return dlsh_give(dlsh_tensor(xy[targets]), out);
 }
-static dl_status split_y(void *self, dlsh_value *out) {
-    dl_tensor *x, *y;
-    DLSH_TRY(whole_split(self, &x, &y));
-    dl_unref(x);
-    return give(dlsh_tensor(y), out);
-}
+static dl_status split_x(void *self, dlsh_value *out) { return split_tensor(self, 0, out); }
+static dl_status split_y(void *self, dlsh_value *out) { return split_tensor(self, 1, out); }
 static dl_status split_data(void *self, dlsh_value *out) {
-    return give(dlsh_dataset_value(((dlsh_split *)self)->data), out);
+    return dlsh_give(dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(((dlsh_split *)self)->data)), out);
 }
 static dl_status split_counts(void *self, dlsh_value *out) {
     dlsh_split *s = self;
     long n = dl_dataset_classes(s->data), *counts = malloc(sizeof *counts * (size_t)(n ? n : 1));
     if (!counts) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to count %ld classes", n);
     dl_status st = dl_dataset_counts(s->data, s->which, counts);
-    if (st == DL_OK) st = give(list_of(counts, (int)n), out);
+    if (st == DL_OK) st = dlsh_give(list_of(counts, (int)n), out);
     free(counts);
     return st;
 }
@@ -315,15 +250,12 @@ static const dlsh_field split_fields[] = {{"x", "all samples as one tensor", spl
 
 /* d.train[5]: a record of one sample. */
 static dl_status one_sample(const dlsh_split *s, long i, dlsh_value *out) {
-    dl_tensor *x, *y, *x0 = NULL, *y0 = NULL;
+    dl_tensor *x, *y;
     DLSH_TRY(gather(s, &i, 1, &x, &y));
-    x0 = dl_select(x, 0, 0);
-    y0 = x0 ? dl_select(y, 0, 0) : NULL;
+    dl_status st = pair_record(dl_select(x, 0, 0), dl_select(y, 0, 0), out);
     dl_unref(x);
     dl_unref(y);
-    if (y0) return pair_record(x0, y0, out);
-    dl_unref(x0);
-    return dl_failed();
+    return st;
 }
 
 /* d.train[5], and d.train[[3, 1, 4]], d.train[range(8)] or d.train[:8] for a batch. */
@@ -374,17 +306,19 @@ const dlsh_class dlsh_split_class = {.name = "split",
 static dl_status loader_epoch(void *self, dlsh_value *out) {
     long epoch, batch;
     dl_loader_position(self, &epoch, &batch);
-    return give(dlsh_int(epoch), out);
+    return dlsh_give(dlsh_int(epoch), out);
 }
 static dl_status loader_batch(void *self, dlsh_value *out) {
     long epoch, batch;
     dl_loader_position(self, &epoch, &batch);
-    return give(dlsh_int(batch), out);
+    return dlsh_give(dlsh_int(batch), out);
 }
-static dl_status loader_size(void *self, dlsh_value *out) { return give(dlsh_int(dl_loader_batch(self)), out); }
-static dl_status loader_seed(void *self, dlsh_value *out) { return give(dlsh_int((long)dl_loader_seed(self)), out); }
+static dl_status loader_size(void *self, dlsh_value *out) { return dlsh_give(dlsh_int(dl_loader_batch(self)), out); }
+static dl_status loader_seed(void *self, dlsh_value *out) {
+    return dlsh_give(dlsh_int((long)dl_loader_seed(self)), out);
+}
 static dl_status loader_data(void *self, dlsh_value *out) {
-    return give(split_value(dl_loader_dataset(self), dl_loader_split(self)), out);
+    return dlsh_give(split_value(dl_loader_dataset(self), dl_loader_split(self)), out);
 }
 static dl_status len_loader(void *self, long *out) {
     *out = dl_loader_len(self);
@@ -409,7 +343,7 @@ static dl_status iterate_loader(struct dlsh_session *s, void *self, dlsh_value *
     (void)s;
     dl_loader_position(self, &epoch, &batch);
     if (batch) DLSH_TRY(dl_loader_seek(self, epoch + 1, 0));
-    return give(dlsh_new_handle(&epoch_class, dl_loader_ref(self)), out);
+    return dlsh_give(dlsh_new_handle(&epoch_class, dl_loader_ref(self)), out);
 }
 
 /* The next batch of a loader as the list [x, y]; after an epoch's last batch the first one of the next epoch. */
@@ -543,8 +477,7 @@ static dl_status dataset_run(const dlsh_args *a, dlsh_value *result) {
     }
     dl_status st = !strcmp(name, "tensor") ? from_tensors(a, k, &d) : from_options(a, k, &o, &d);
     for (int i = 0; i < MAX_OPTIONS; i++) dlsh_buf_free(&o.texts[i]);
-    if (st != DL_OK) return st;
-    return give(dlsh_new_handle(&dlsh_dataset_class, d), result);
+    return st ? st : dlsh_give(dlsh_new_handle(&dlsh_dataset_class, d), result);
 }
 
 /* ---------------------------------------------------------------- loader(...) */
@@ -578,8 +511,7 @@ static dl_status loader_run(const dlsh_args *a, dlsh_value *result) {
     if (transforms.n) spec.transforms = dlsh_buf_text(&transforms);
     dl_loader *l = st == DL_OK ? dl_loader_new(split ? split->data : d, split ? split->which : DL_TRAIN, &spec) : NULL;
     dlsh_buf_free(&transforms);
-    if (!l) return st != DL_OK ? st : dl_failed();
-    return give(dlsh_new_handle(&dlsh_loader_class, l), result);
+    return st ? st : dlsh_give(dlsh_new_handle(&dlsh_loader_class, l), result);
 }
 
 const dlsh_command data_commands[] = {

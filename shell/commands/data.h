@@ -16,8 +16,4 @@ typedef struct dlsh_split {
     dl_split which;
 } dlsh_split;
 
-/* Handles over new references; NULL, from a failed call of the library, gives VOID. */
-dlsh_value dlsh_dataset_value(dl_dataset *d);
-dlsh_value dlsh_loader_value(dl_loader *l);
-
 #endif

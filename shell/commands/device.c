@@ -11,8 +11,7 @@
 
 dl_status dlsh_show_devices(dlsh_session *s, dlsh_sink *sink) {
     (void)s;
-    static const dlsh_column cols[] = {{"device", 'l', ""}, {"in use", 'l', ""}, {"what", 'l', ""}};
-    dlsh_table t = {.ncols = 3, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"device", 'l', ""}, {"in use", 'l', ""}, {"what", 'l', ""});
     dl_status status = DL_OK;
     int n = dl_device_count();
     for (int i = 0; !status && i < n; i++) {
@@ -21,17 +20,15 @@ dl_status dlsh_show_devices(dlsh_session *s, dlsh_sink *sink) {
         status = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(dl_device_name(i)),
                                                    dlsh_string(dlsh_device() == i ? "yes" : "no"), dlsh_string(what)});
     }
-    if (!status) status = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
+    status = dlsh_table_show(sink, &t, status, NULL);
     if (!status && n == 1 && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE)
         dlsh_put(sink, "no GPU: %s\n", dl_device_missing());
     return status;
 }
 
 static dl_status memory_table(dlsh_sink *sink, dlsh_mode mode) {
-    static const dlsh_column cols[] = {
-        {"device", 'l', ""}, {"used", 'r', ""}, {"cached", 'r', ""}, {"peak", 'r', ""}, {"free", 'r', ""}};
-    dlsh_table t = {.ncols = 5, .cols = cols};
+    dlsh_table t =
+        DLSH_TABLE({"device", 'l', ""}, {"used", 'r', ""}, {"cached", 'r', ""}, {"peak", 'r', ""}, {"free", 'r', ""});
     dl_status status = DL_OK;
     for (int i = 0; !status && i < dl_device_count(); i++) {
         dl_device_memory m;
@@ -41,17 +38,14 @@ static dl_status memory_table(dlsh_sink *sink, dlsh_mode mode) {
                                                    dlsh_amount((double)m.peak, 1, mode),
                                                    dlsh_amount((double)m.available, 1, mode)});
     }
-    if (!status) status = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
-    return status;
+    return dlsh_table_show(sink, &t, status, NULL);
 }
 
 enum { LARGEST = 10 };
 
 /* The largest blocks of all devices. */
 static dl_status largest_table(dlsh_sink *sink, dlsh_mode mode) {
-    static const dlsh_column cols[] = {{"largest", 'r', ""}, {"device", 'l', ""}, {"made at", 'l', ""}};
-    dlsh_table t = {.ncols = 3, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"largest", 'r', ""}, {"device", 'l', ""}, {"made at", 'l', ""});
     dl_status status = DL_OK;
     for (int d = 0; !status && d < dl_device_count(); d++) {
         dl_memory_block b[LARGEST];
@@ -61,25 +55,18 @@ static dl_status largest_table(dlsh_sink *sink, dlsh_mode mode) {
                 &t, (dlsh_value[]){dlsh_amount((double)b[i].bytes, 1, mode), dlsh_string(dl_device_name(d)),
                                    b[i].file ? dlsh_stringf("%s:%d", b[i].file, b[i].line) : dlsh_string("")});
     }
-    if (!status && t.nrows) status = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
-    return status;
+    return status || t.nrows ? dlsh_table_show(sink, &t, status, NULL) : DL_OK;
 }
 
 /* Values of the language, and what the collector of rings has done. */
 static dl_status values_table(dlsh_sink *sink) {
-    static const dlsh_column cols[] = {{"lists, records, functions", 'r', ""},
-                                       {"rings freed", 'r', ""},
-                                       {"collections", 'r', ""},
-                                       {"longest", 'r', ""}};
-    dlsh_table t = {.ncols = 4, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"lists, records, functions", 'r', ""}, {"rings freed", 'r', ""},
+                              {"collections", 'r', ""}, {"longest", 'r', ""});
     dlsh_collect_stats c = dlsh_collect_statistics();
     dl_status status =
         dlsh_table_row(&t, (dlsh_value[]){dlsh_int(c.tracked), dlsh_int(c.freed), dlsh_int(c.collections),
                                           dlsh_stringf("%.1f ms", 1e3 * c.longest)});
-    if (!status) status = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
-    return status;
+    return dlsh_table_show(sink, &t, status, NULL);
 }
 
 dl_status dlsh_show_memory(dlsh_session *s, dlsh_sink *sink) {

@@ -38,10 +38,8 @@ static dl_status summary(dlsh_buf *b, dlsh_value v) {
 
 static dl_status vars_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    static const dlsh_column cols[] = {{"name", 'l', ""}, {"type", 'l', ""}, {"value", 'l', ""}};
     dlsh_session *s = dlsh_arg_session(a);
-    dlsh_sink *sink = dlsh_arg_sink(a);
-    dlsh_table t = {.ncols = 3, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"name", 'l', ""}, {"type", 'l', ""}, {"value", 'l', ""});
     dl_status status = DL_OK;
     for (int i = 0; !status && i < dlsh_global_count(s); i++) {
         const dlsh_value *v;
@@ -56,12 +54,7 @@ static dl_status vars_run(const dlsh_args *a, dlsh_value *result) {
             status = dlsh_table_row(
                 &t, (dlsh_value[]){dlsh_string(name), dlsh_string(dlsh_type_name(*v)), dlsh_buf_string(&line)});
     }
-    if (!status && (t.nrows || dlsh_sink_look(sink).mode != DLSH_MODE_TABLE))
-        status = sink->ops->table(sink, &t);
-    else if (!status)
-        dlsh_put(sink, "no variables yet\n");
-    dlsh_table_clear(&t);
-    return status;
+    return dlsh_table_show(dlsh_arg_sink(a), &t, status, "no variables yet\n");
 }
 
 /* ---------------------------------------------------------------- show */
@@ -135,12 +128,9 @@ static dl_status time_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_drop(v);
     DLSH_TRY(status);
     if (dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) {
-        dlsh_value r = dlsh_new_record();
-        if (dlsh_failed(r)) return DL_ERR_MEMORY;
-        status = dlsh_record_set(r.as.record, "seconds", dlsh_float(wall));
-        if (!status) status = dlsh_record_set(r.as.record, "cpu_seconds", dlsh_float(cpu));
-        if (!status) status = sink->ops->value(sink, r);
-        dlsh_drop(r);
+        DLSH_TRY(dlsh_give(DLSH_RECORD_OF({"seconds", dlsh_float(wall)}, {"cpu_seconds", dlsh_float(cpu)}), &v));
+        status = sink->ops->value(sink, v);
+        dlsh_drop(v);
         return status;
     }
     const char *unit = wall < 1e-3 ? "us" : wall < 1 ? "ms" : "s";

@@ -148,10 +148,8 @@ static dlsh_value inputs_cell(const dl_tape_node *x) {
 
 /* For programs: the tape as it is. */
 static dl_status list_rows(dlsh_sink *sink, const dl_tape *tape) {
-    static const dlsh_column cols[] = {{"id", 'r', ""},   {"op", 'l', ""},   {"seq", 'r', ""},
-                                       {"type", 'l', ""}, {"name", 'l', ""}, {"attrs", 'l', ""},
-                                       {"file", 'l', ""}, {"line", 'r', ""}, {"inputs", 'l', ""}};
-    dlsh_table t = {.ncols = 9, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"id", 'r', ""}, {"op", 'l', ""}, {"seq", 'r', ""}, {"type", 'l', ""}, {"name", 'l', ""},
+                              {"attrs", 'l', ""}, {"file", 'l', ""}, {"line", 'r', ""}, {"inputs", 'l', ""});
     dl_status status = DL_OK;
     for (long i = 0; !status && i < tape->n; i++) {
         const dl_tape_node *x = &tape->nodes[i];
@@ -163,9 +161,7 @@ static dl_status list_rows(dlsh_sink *sink, const dl_tape *tape) {
                                                    dlsh_string(x->attrs), dlsh_string(x->file ? x->file : ""),
                                                    dlsh_int(x->line), inputs_cell(x)});
     }
-    if (!status) status = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
-    return status;
+    return dlsh_table_show(sink, &t, status, NULL);
 }
 
 static dl_status write_file(const char *path, const dlsh_graph *g) {

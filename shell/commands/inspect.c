@@ -15,27 +15,15 @@ enum { SPARK = 32, MAX_BINS = 1000 };
 
 /* ---------------------------------------------------------------- stat */
 
-/* Fields in the order set; stops at the first failure. */
-static dl_status set_fields(dlsh_record *r, const dl_tensor *t, const dlsh_stats *s) {
-    dlsh_value shape = dlsh_new_list(dl_ndim(t));
-    if (dlsh_failed(shape)) return DL_ERR_MEMORY;
-    for (int d = 0; d < dl_ndim(t); d++) dlsh_list_push(shape.as.list, dlsh_int(dl_shape(t)[d]));
-    DLSH_TRY(dlsh_record_set(r, "shape", shape));
-    DLSH_TRY(dlsh_record_set(r, "dtype", dlsh_string(dl_dtype_name(dl_dtype_of(t)))));
-    DLSH_TRY(dlsh_record_set(r, "device", dlsh_string(dl_device_name(dl_device_of(t)))));
-    const struct {
-        const char *name;
-        double value;
-    } figures[] = {{"mean", s->mean}, {"std", s->std}, {"min", s->min}, {"max", s->max}, {"norm", s->norm}};
-    const struct {
-        const char *name;
-        long value;
-    } counts[] = {{"n", s->n}, {"zeros", s->zeros}, {"nan", s->nans}, {"inf", s->infs}};
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        DLSH_TRY(dlsh_record_set(r, figures[i].name, dlsh_float(figures[i].value)));
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        DLSH_TRY(dlsh_record_set(r, counts[i].name, dlsh_int(counts[i].value)));
-    return DL_OK;
+static dlsh_value stats_record(const dl_tensor *t, const dlsh_stats *s) {
+    dlsh_value shape[8];
+    for (int d = 0; d < dl_ndim(t); d++) shape[d] = dlsh_int(dl_shape(t)[d]);
+    return DLSH_RECORD_OF({"shape", dlsh_list_of(shape, dl_ndim(t))},
+                          {"dtype", dlsh_string(dl_dtype_name(dl_dtype_of(t)))},
+                          {"device", dlsh_string(dl_device_name(dl_device_of(t)))}, {"mean", dlsh_float(s->mean)},
+                          {"std", dlsh_float(s->std)}, {"min", dlsh_float(s->min)}, {"max", dlsh_float(s->max)},
+                          {"norm", dlsh_float(s->norm)}, {"n", dlsh_int(s->n)}, {"zeros", dlsh_int(s->zeros)},
+                          {"nan", dlsh_int(s->nans)}, {"inf", dlsh_int(s->infs)});
 }
 
 static dl_status put_spark(dlsh_buf *b, const dl_tensor *t, const dlsh_stats *s, const dlsh_look *look) {
@@ -98,31 +86,24 @@ static dl_status stat_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "tensor");
     dlsh_stats s;
     DLSH_TRY(dlsh_stats_of(t, &s));
-    dlsh_value r = dlsh_new_record();
-    if (dlsh_failed(r)) return DL_ERR_MEMORY;
-    dl_status status = set_fields(r.as.record, t, &s);
+    dlsh_value r;
+    DLSH_TRY(dlsh_give(stats_record(t, &s), &r));
     dlsh_sink *sink = dlsh_arg_sink(a);
-    if (!status && !dlsh_arg_called(a))
+    dl_status status = DL_OK;
+    if (!dlsh_arg_called(a))
         status = dlsh_sink_look(sink).mode == DLSH_MODE_TABLE ? show_stats(a, t, &s) : sink->ops->value(sink, r);
-    if (status)
-        dlsh_drop(r);
-    else
-        *result = r;
-    return status;
+    return dlsh_give_filled(status, r, result);
 }
 
 /* ---------------------------------------------------------------- hist */
 
 static dl_status hist_table(dlsh_sink *sink, double lo, double width, int bins, const long *counts) {
-    static const dlsh_column cols[] = {{"from", 'r', ""}, {"to", 'r', ""}, {"count", 'r', ""}};
-    dlsh_table t = {.ncols = 3, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"from", 'r', ""}, {"to", 'r', ""}, {"count", 'r', ""});
     dl_status status = DL_OK;
     for (int i = 0; !status && i < bins; i++)
         status = dlsh_table_row(
             &t, (dlsh_value[]){dlsh_float(lo + i * width), dlsh_float(lo + (i + 1) * width), dlsh_int(counts[i])});
-    if (!status) status = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
-    return status;
+    return dlsh_table_show(sink, &t, status, NULL);
 }
 
 static void hist_bars(dlsh_buf *b, const dlsh_look *look, double lo, double width, int bins, const long *counts) {

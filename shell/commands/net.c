@@ -7,14 +7,9 @@
 #include "commands/nets.h"
 #include "view/table.h"
 
-dl_status dlsh_give(dlsh_value v, dlsh_value *out) {
-    *out = v;
-    return dlsh_failed(v) ? dl_failed() : DL_OK;
-}
-
 dlsh_value dlsh_known(double v) { return v == v ? dlsh_float(v) : dlsh_none(); }
 
-dlsh_value dlsh_net_value(dl_module *m) { return m ? dlsh_new_handle(&dlsh_net_class, dl_module_ref(m)) : dlsh_void(); }
+dlsh_value dlsh_net_value(dl_module *m) { return dlsh_new_handle(&dlsh_net_class, dl_module_ref(m)); }
 
 static void destroy(void *self) { dl_module_unref(self); }
 
@@ -70,9 +65,8 @@ static dl_status add_stat(dlsh_table *t, const dl_layer_stat *l, const char *tot
 }
 
 static dl_status show_summary(dlsh_sink *sink, dl_module *m, const dl_summary *s) {
-    static const dlsh_column cols[] = {{"layer", 'l', ""},      {"what", 'l', ""},  {"output", 'l', ""},
-                                       {"parameters", 'r', ""}, {"flops", 'r', ""}, {"memory", 'r', ""}};
-    dlsh_table t = {.ncols = 6, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"layer", 'l', ""}, {"what", 'l', ""}, {"output", 'l', ""}, {"parameters", 'r', ""},
+                              {"flops", 'r', ""}, {"memory", 'r', ""});
     dlsh_mode mode = dlsh_sink_look(sink).mode;
     dl_status st = DL_OK;
     char title[160];
@@ -80,9 +74,7 @@ static dl_status show_summary(dlsh_sink *sink, dl_module *m, const dl_summary *s
     if (mode == DLSH_MODE_TABLE) t.title = title;
     for (long i = 1; i < s->n && st == DL_OK; i++) st = add_stat(&t, &s->layers[i], NULL, mode);
     if (st == DL_OK && s->n) st = add_stat(&t, &s->layers[0], is_group(m) ? "total" : dl_module_name(m), mode);
-    if (st == DL_OK) st = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
-    return st;
+    return dlsh_table_show(sink, &t, st, NULL);
 }
 
 /* Before the input's size is known there are only names. */
@@ -101,11 +93,9 @@ static dl_status add_names(dlsh_table *t, dl_module *m, int depth) {
 }
 
 static dl_status show_names(dlsh_sink *sink, dl_module *m) {
-    static const dlsh_column cols[] = {{"layer", 'l', ""}, {"what", 'l', ""}, {"parameters", 'r', ""}};
-    dlsh_table t = {.ncols = 3, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"layer", 'l', ""}, {"what", 'l', ""}, {"parameters", 'r', ""});
     dl_status st = add_names(&t, m, 0);
-    if (st == DL_OK) st = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
+    st = dlsh_table_show(sink, &t, st, NULL);
     if (st == DL_OK && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE)
         dlsh_put(sink,
                  "The size of the input is not known yet: make a trainer, run a batch through, or m.summary([1, 28, "
@@ -145,8 +135,7 @@ static dl_status get_size(void *self, dlsh_value *out) {
     return DL_OK;
 }
 static dl_status get_training(void *self, dlsh_value *out) {
-    *out = dlsh_bool(dl_module_training(self));
-    return DL_OK;
+    return dlsh_give(dlsh_bool(dl_module_training(self)), out);
 }
 static dl_status get_text(void *self, dlsh_value *out) {
     char *words = dl_module_text(self);
@@ -204,11 +193,7 @@ static dl_status names(void *self, dlsh_value *out) {
     static const char *const tensors[] = {"weight", "bias", "running_mean", "running_var"};
     for (int i = 0; i < 4 && st == DL_OK; i++)
         if (dl_module_tensor(m, tensors[i])) st = dlsh_list_push(l.as.list, dlsh_string(tensors[i]));
-    if (st == DL_OK)
-        *out = l;
-    else
-        dlsh_drop(l);
-    return st;
+    return dlsh_give_filled(st, l, out);
 }
 
 static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
@@ -244,10 +229,7 @@ static dl_status set_mode(const dlsh_args *a, dlsh_value *result) {
 }
 
 static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
-    dl_module *m = dl_module_copy(dlsh_arg_self(a));
-    *result = dlsh_net_value(m);
-    dl_module_unref(m);
-    return dlsh_failed(*result) ? dl_failed() : DL_OK;
+    return dlsh_give(dlsh_new_handle(&dlsh_net_class, dl_module_copy(dlsh_arg_self(a))), result);
 }
 
 static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
@@ -285,11 +267,7 @@ static dl_status tensors_run(const dlsh_args *a, dlsh_value *result) {
         st = record ? dlsh_record_set(v.as.record, l->entries[i].path, t) : dlsh_list_push(v.as.list, t);
     }
     dl_module_list_free(l);
-    if (st == DL_OK)
-        *result = v;
-    else
-        dlsh_drop(v);
-    return st;
+    return dlsh_give_filled(st, v, result);
 }
 
 /* The shape of a batch of one sample, from the shape of the sample. */

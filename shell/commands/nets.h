@@ -16,15 +16,12 @@ extern const dlsh_class dlsh_trainer_class;
 extern const dlsh_class dlsh_run_class;
 extern const dlsh_command dlsh_trainer_methods[]; /* record.c */
 
-/* Handles over a new reference; NULL, from a failed call of the library, gives VOID. */
+/* A handle over a new reference; NULL, from a failed call of the library, gives VOID. */
 dlsh_value dlsh_net_value(dl_module *m);
-dlsh_value dlsh_optimizer_value(dl_optimizer *o);
 
 /* Lets `net` statements build nets. */
 void dlsh_nets_serve(dlsh_services *to);
 
-/* Hands v over: DL_OK, or the failure that a VOID stands for. */
-dl_status dlsh_give(dlsh_value v, dlsh_value *out);
 /* A number as a value; NaN becomes none. */
 dlsh_value dlsh_known(double v);
 

@@ -7,10 +7,6 @@
 
 /* ---------------------------------------------------------------- optimizers as values */
 
-dlsh_value dlsh_optimizer_value(dl_optimizer *o) {
-    return o ? dlsh_new_handle(&dlsh_optimizer_class, dl_optimizer_ref(o)) : dlsh_void();
-}
-
 static void destroy(void *self) { dl_optimizer_unref(self); }
 
 static dl_status text(void *self, dlsh_buf *out) {
@@ -18,18 +14,12 @@ static dl_status text(void *self, dlsh_buf *out) {
     return DL_OK;
 }
 
-static dl_status get_lr(void *self, dlsh_value *out) {
-    *out = dlsh_float(dl_optimizer_lr(self));
-    return DL_OK;
-}
+static dl_status get_lr(void *self, dlsh_value *out) { return dlsh_give(dlsh_float(dl_optimizer_lr(self)), out); }
 static dl_status set_lr(void *self, dlsh_value v) {
     if (!dlsh_is_number(v)) return dlsh_fail(DL_ERR_TYPE, NULL, "lr must be a number, got %s", dlsh_type_name(v));
     return dl_optimizer_set_lr(self, dlsh_number(v));
 }
-static dl_status get_steps(void *self, dlsh_value *out) {
-    *out = dlsh_int(dl_optimizer_steps(self));
-    return DL_OK;
-}
+static dl_status get_steps(void *self, dlsh_value *out) { return dlsh_give(dlsh_int(dl_optimizer_steps(self)), out); }
 static dl_status get_kind(void *self, dlsh_value *out) { return dlsh_give(dlsh_string(dl_optimizer_kind(self)), out); }
 static dl_status get_text(void *self, dlsh_value *out) { return dlsh_give(dlsh_string(dl_optimizer_text(self)), out); }
 
@@ -80,7 +70,7 @@ static dl_status collect_extra(const dlsh_args *a, dl_arg *args, dlsh_arg_room *
     for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) {
         if (*n == DLSH_ARG_ROOM) return dlsh_fail(DL_ERR_VALUE, NULL, "too many options");
         DLSH_TRY(dlsh_to_arg(name, *v, &room[*n], &args[*n]));
-        ++*n;
+        (*n)++;
     }
     return DL_OK;
 }
@@ -117,15 +107,9 @@ const dlsh_class dlsh_optimizer_class = {.name = "optimizer",
 /* ---------------------------------------------------------------- sgd(...), adam(...), ... */
 
 enum { MAX_OPTIONS = 16 };
-static const dl_kind_row *kind_called(const char *name) {
-    const dl_kind_row *k = NULL;
-    for (int i = 0; (k = dl_optimizer_kind_at(i)) && strcmp(k->name, name);) i++;
-    return k;
-}
-
 /* The options are those of the library's row; a first argument may be the rate, or what to take on. */
 static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
-    const dl_kind_row *k = kind_called(dlsh_arg_command(a)->name);
+    const dl_kind_row *k = dlsh_arg_data(a);
     dl_arg args[DLSH_ARG_ROOM];
     dlsh_arg_room room[DLSH_ARG_ROOM];
     int n = 0, bad = -1;
@@ -138,8 +122,7 @@ static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
     for (int i = 0; k->options[i].name; i++) {
         const char *name = k->options[i].name;
         if (!dlsh_given(a, name)) continue;
-        dl_status st = dlsh_to_arg(name, *dlsh_arg(a, name), &room[n], &args[n]);
-        if (st != DL_OK) return st;
+        DLSH_TRY(dlsh_to_arg(name, *dlsh_arg(a, name), &room[n], &args[n]));
         n++;
     }
     dl_optimizer *o = dl_optimizer_new(k->name, args, n, &bad);
@@ -151,7 +134,7 @@ static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
     }
     int number = 0;
     dl_status st = what ? take_on(o, *what, &number) : DL_OK;
-    if (st == DL_OK) st = dlsh_give(dlsh_optimizer_value(o), result);
+    if (st == DL_OK) return dlsh_give(dlsh_new_handle(&dlsh_optimizer_class, o), result);
     dl_optimizer_unref(o);
     return st;
 }
@@ -162,10 +145,6 @@ static const dlsh_param optimizer_params[] = {
     {0}};
 
 /* ---------------------------------------------------------------- schedule(KIND, ...) */
-
-static dlsh_value schedule_value(dl_schedule *s) {
-    return s ? dlsh_new_handle(&dlsh_schedule_class, dl_schedule_ref(s)) : dlsh_void();
-}
 
 static void destroy_schedule(void *self) { dl_schedule_unref(self); }
 
@@ -201,10 +180,7 @@ static dl_status schedule_run(const dlsh_args *a, dlsh_value *result) {
         DLSH_TRY(dlsh_to_arg(NULL, *dlsh_arg_at(a, "values", i), &room[n], &args[n]));
     DLSH_TRY(collect_extra(a, args, room, &n));
     dl_schedule *s = dl_schedule_new(dlsh_arg_str(a, "kind"), args, n, NULL);
-    if (!s) return dl_failed();
-    dl_status st = dlsh_give(schedule_value(s), result);
-    dl_schedule_unref(s);
-    return st;
+    return dlsh_give(dlsh_new_handle(&dlsh_schedule_class, s), result);
 }
 
 /* ---------------------------------------------------------------- clip_grad_norm(...), clip_grad_value(...) */
@@ -315,6 +291,7 @@ __attribute__((constructor)) static void fill_optimizers(void) {
                                            .params = optimizer_params,
                                            .options = options[i],
                                            .run = optimizer_run,
+                                           .data = k,
                                            .examples = examples[i]};
     }
     memcpy(&optim_commands[i], others, sizeof others);

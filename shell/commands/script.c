@@ -42,8 +42,7 @@ static dl_status convert(const dlsh_args *a, const char *name, dlsh_value dflt, 
 }
 
 static dl_status list_args(const dlsh_args *a) {
-    static const dlsh_column cols[] = {{"argument", 'l', ""}, {"type", 'l', ""}, {"default", 'l', ""}};
-    dlsh_table t = {.ncols = 3, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"argument", 'l', ""}, {"type", 'l', ""}, {"default", 'l', ""});
     dl_status status = DL_OK;
     const dlsh_value *v;
     const char *name;
@@ -56,9 +55,7 @@ static dl_status list_args(const dlsh_args *a) {
                 &t, (dlsh_value[]){dlsh_string(name), dlsh_string(dlsh_type_name(dflt)), dlsh_buf_string(&text)});
         dlsh_drop(dflt);
     }
-    dlsh_sink *sink = dlsh_arg_sink(a);
-    if (!status && sink->ops->table) status = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
+    status = dlsh_table_show(dlsh_arg_sink(a), &t, status, NULL);
     if (!status) dlsh_exit(dlsh_arg_session(a), 0);
     return status;
 }

@@ -150,9 +150,7 @@ static dl_status setting_set(const dlsh_setting *row, const char *value) {
 /* ---------------------------------------------------------------- set */
 
 dl_status dlsh_settings_list(dlsh_sink *sink) {
-    static const dlsh_column cols[] = {
-        {"setting", 'l', ""}, {"value", 'l', ""}, {"values", 'l', ""}, {"meaning", 'l', ""}};
-    dlsh_table t = {.ncols = 4, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"setting", 'l', ""}, {"value", 'l', ""}, {"values", 'l', ""}, {"meaning", 'l', ""});
     dl_status status = DL_OK;
     for (const dlsh_setting *row = settings; !status && row->name; row++) {
         dlsh_buf value = {0};
@@ -161,9 +159,7 @@ dl_status dlsh_settings_list(dlsh_sink *sink) {
         status = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(row->name), dlsh_buf_string(&value),
                                                    dlsh_string(row->values), dlsh_string(row->doc)});
     }
-    if (!status) status = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
-    return status;
+    return dlsh_table_show(sink, &t, status, NULL);
 }
 
 static dl_status set_run(const dlsh_args *a, dlsh_value *result) {

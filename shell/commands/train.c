@@ -25,36 +25,23 @@ static dl_status text(void *self, dlsh_buf *out) {
 
 static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
     (void)s;
-    static const dlsh_column cols[] = {{"trainer", 'l', ""}, {"value", 'l', ""}};
     dl_trainer_state st;
     dl_trainer_get(self, &st);
     dl_schedule *schedule = dl_trainer_schedule(self);
-    dlsh_table t = {.ncols = 2, .cols = cols};
-    const struct {
-        const char *name;
-        dlsh_value value;
-    } rows[] = {{"net", dlsh_string(dl_module_name(dl_trainer_model(self)))},
-                {"dataset", dlsh_string(dl_dataset_name(dl_trainer_dataset(self)))},
-                {"optimizer", dlsh_string(dl_optimizer_text(dl_trainer_optimizer(self)))},
-                {"schedule", dlsh_string(schedule ? dl_schedule_text(schedule) : "none")},
-                {"loss function", dlsh_string(dl_trainer_loss_name(self))},
-                {"batch", dlsh_int(dl_loader_batch(dl_trainer_loader(self)))},
-                {"step", dlsh_int(st.step)},
-                {"epoch", dlsh_stringf("%ld, batch %ld of %ld", st.epoch, st.batch, st.batches)},
-                {"loss", dlsh_known(st.loss)},
-                {"lr", dlsh_known(st.lr)},
-                {"grad_norm", dlsh_known(st.grad_norm)},
-                {"run", st.run ? dlsh_int(st.run) : dlsh_none()}};
-    dl_status status = DL_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (status == DL_OK)
-            status = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(rows[i].name), rows[i].value});
-        else
-            dlsh_drop(rows[i].value);
-    }
-    if (status == DL_OK) status = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
-    return status;
+    dlsh_table t = DLSH_TABLE({"trainer", 'l', ""}, {"value", 'l', ""});
+    const dlsh_entry rows[] = {{"net", dlsh_string(dl_module_name(dl_trainer_model(self)))},
+                               {"dataset", dlsh_string(dl_dataset_name(dl_trainer_dataset(self)))},
+                               {"optimizer", dlsh_string(dl_optimizer_text(dl_trainer_optimizer(self)))},
+                               {"schedule", dlsh_string(schedule ? dl_schedule_text(schedule) : "none")},
+                               {"loss function", dlsh_string(dl_trainer_loss_name(self))},
+                               {"batch", dlsh_int(dl_loader_batch(dl_trainer_loader(self)))},
+                               {"step", dlsh_int(st.step)},
+                               {"epoch", dlsh_stringf("%ld, batch %ld of %ld", st.epoch, st.batch, st.batches)},
+                               {"loss", dlsh_known(st.loss)},
+                               {"lr", dlsh_known(st.lr)},
+                               {"grad_norm", dlsh_known(st.grad_norm)},
+                               {"run", st.run ? dlsh_int(st.run) : dlsh_none()}};
+    return dlsh_table_show(sink, &t, dlsh_table_entries(&t, rows, sizeof rows / sizeof *rows), NULL);
 }
 
 /* Fields that are numbers of the state. */
@@ -78,9 +65,9 @@ NUMBER(diverged, dlsh_bool(s.diverged))
 #define OBJECT(name, make)                                                                                             \
     static dl_status get_##name(void *self, dlsh_value *out) { return dlsh_give(make, out); }
 OBJECT(model, dlsh_net_value(dl_trainer_model(self)))
-OBJECT(data, dlsh_dataset_value(dl_trainer_dataset(self)))
-OBJECT(opt, dlsh_optimizer_value(dl_trainer_optimizer(self)))
-OBJECT(batches, dlsh_loader_value(dl_trainer_loader(self)))
+OBJECT(data, dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(dl_trainer_dataset(self))))
+OBJECT(opt, dlsh_new_handle(&dlsh_optimizer_class, dl_optimizer_ref(dl_trainer_optimizer(self))))
+OBJECT(batches, dlsh_new_handle(&dlsh_loader_class, dl_loader_ref(dl_trainer_loader(self))))
 
 #define TENSOR(name, get)                                                                                              \
     static dl_status get_##name(void *self, dlsh_value *out) {                                                         \
@@ -112,14 +99,7 @@ static dl_status get_run(void *self, dlsh_value *out) {
     dl_trainer_get(self, &s);
     *out = dlsh_none();
     if (!s.run) return DL_OK;
-    dlsh_value r = dlsh_new_record();
-    if (dlsh_failed(r)) return dl_failed();
-    dl_status st = dlsh_record_set(r.as.record, "id", dlsh_int(s.run));
-    if (st == DL_OK)
-        *out = r;
-    else
-        dlsh_drop(r);
-    return st;
+    return dlsh_give(DLSH_RECORD_OF({"id", dlsh_int(s.run)}), out);
 }
 
 static const dlsh_field fields[] = {
@@ -294,11 +274,7 @@ static dl_status tell(const dlsh_args *a, long step, const figure *f, int n, dls
         }
         dlsh_put(sink, "\n");
     }
-    if (st == DL_OK)
-        *result = r;
-    else
-        dlsh_drop(r);
-    return st;
+    return dlsh_give_filled(st, r, result);
 }
 
 /* Says, once for a trainer, why its steps do not run from a graph. */
@@ -426,30 +402,15 @@ static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
     tell_notice(a, t);
     dl_trainer_state s;
     dl_trainer_get(t, &s);
-    dlsh_value r = dlsh_new_record();
-    if (dlsh_failed(r)) return dl_failed();
-    dl_status st = dlsh_record_set(r.as.record, "step", dlsh_int(s.step));
-    if (st == DL_OK) st = dlsh_record_set(r.as.record, "loss", dlsh_float(s.loss));
-    if (st == DL_OK)
-        *result = r;
-    else
-        dlsh_drop(r);
-    return st;
+    return dlsh_give(DLSH_RECORD_OF({"step", dlsh_int(s.step)}, {"loss", dlsh_float(s.loss)}), result);
 }
 
 static dl_status eval_run(const dlsh_args *a, dlsh_value *result) {
     dl_eval_result e;
     dl_split split = !strcmp(dlsh_arg_str(a, "split"), "train") ? DL_TRAIN : DL_TEST;
     DLSH_TRY(dl_trainer_eval(trainer_of(a), split, &e));
-    dlsh_value r = dlsh_new_record();
-    if (dlsh_failed(r)) return dl_failed();
-    dl_status st = dlsh_record_set(r.as.record, "loss", dlsh_float(e.loss));
-    if (st == DL_OK && !isnan(e.acc)) st = dlsh_record_set(r.as.record, "acc", dlsh_float(e.acc));
-    if (st == DL_OK)
-        *result = r;
-    else
-        dlsh_drop(r);
-    return st;
+    const char *acc = isnan(e.acc) ? NULL : "acc";
+    return dlsh_give(DLSH_RECORD_OF({"loss", dlsh_float(e.loss)}, {acc, dlsh_float(e.acc)}), result);
 }
 
 /* ---------------------------------------------------------------- the rows */

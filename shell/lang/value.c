@@ -57,9 +57,9 @@ dlsh_value dlsh_new_method(dlsh_value self, dlsh_value fn) {
 }
 
 dlsh_value dlsh_new_handle(const dlsh_class *cls, void *self) {
-    dlsh_handle *h = dl_memory_alloc(1, sizeof *h);
+    dlsh_handle *h = self ? dl_memory_alloc(1, sizeof *h) : NULL;
     if (!h) {
-        if (cls->destroy) cls->destroy(self);
+        if (self && cls->destroy) cls->destroy(self);
         return dlsh_void();
     }
     *h = (dlsh_handle){.refs = 1, .cls = cls, .self = self};
@@ -286,6 +286,49 @@ void dlsh_record_clear(dlsh_record *r) {
     free(was.keys);
     free(was.values);
     dl_names_free(&was.index);
+}
+
+dl_status dlsh_record_fill(dlsh_value record, const dlsh_entry *fields, int n) {
+    dl_status st = dlsh_failed(record) ? dl_failed() : DL_OK;
+    for (int i = 0; i < n; i++) {
+        if (!st && dlsh_failed(fields[i].value)) st = dl_failed();
+        if (!st && fields[i].key)
+            st = dlsh_record_set(record.as.record, fields[i].key, fields[i].value);
+        else
+            dlsh_drop(fields[i].value);
+    }
+    return st;
+}
+
+dlsh_value dlsh_record_of(const dlsh_entry *fields, int n) {
+    dlsh_value out, r = dlsh_new_record();
+    return dlsh_give_filled(dlsh_record_fill(r, fields, n), r, &out) ? dlsh_void() : out;
+}
+
+dlsh_value dlsh_list_of(const dlsh_value *items, int n) {
+    dlsh_value out, l = dlsh_new_list(n);
+    dl_status st = dlsh_failed(l) ? dl_failed() : DL_OK;
+    for (int i = 0; i < n; i++) {
+        if (!st && dlsh_failed(items[i])) st = dl_failed();
+        if (!st)
+            st = dlsh_list_push(l.as.list, items[i]);
+        else
+            dlsh_drop(items[i]);
+    }
+    return dlsh_give_filled(st, l, &out) ? dlsh_void() : out;
+}
+
+dl_status dlsh_give(dlsh_value v, dlsh_value *out) {
+    *out = v;
+    return dlsh_failed(v) ? dl_failed() : DL_OK;
+}
+
+dl_status dlsh_give_filled(dl_status st, dlsh_value v, dlsh_value *out) {
+    if (st)
+        dlsh_drop(v);
+    else
+        *out = v;
+    return st;
 }
 
 int dlsh_record_remove(dlsh_record *r, const char *key) {

@@ -178,7 +178,7 @@ dlsh_value dlsh_stringf(const char *fmt, ...) __attribute__((format(printf, 1, 2
 dlsh_value dlsh_tensor(dl_tensor *t);
 dlsh_value dlsh_new_range(long from, long to, long step);
 dlsh_value dlsh_new_method(dlsh_value self, dlsh_value fn);
-/* Takes `self`: destroyed with the last reference, and at once when the handle cannot be made. */
+/* Takes `self`: destroyed with the last reference, and at once when the handle cannot be made. NULL gives VOID. */
 dlsh_value dlsh_new_handle(const dlsh_class *cls, void *self);
 
 void dlsh_free_object(dlsh_value v); /* the slow half of dlsh_drop */
@@ -235,6 +235,25 @@ dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v);
 dlsh_value *dlsh_record_get(const dlsh_record *r, const char *key);
 int dlsh_record_remove(dlsh_record *r, const char *key);
 void dlsh_record_clear(dlsh_record *r);
+
+/* A field to be set; key NULL: it is left out. */
+typedef struct dlsh_entry {
+    const char *key;
+    dlsh_value value;
+} dlsh_entry;
+/* Sets n fields of a record. Takes all values, also on failure; a VOID, also for the record, is the failure that it
+ * stands for. */
+dl_status dlsh_record_fill(dlsh_value record, const dlsh_entry *fields, int n);
+/* A new record of such fields, and a list of n items, with the same rules; VOID on failure. */
+dlsh_value dlsh_record_of(const dlsh_entry *fields, int n);
+dlsh_value dlsh_list_of(const dlsh_value *items, int n);
+#define DLSH_RECORD_OF(...)                                                                                            \
+    dlsh_record_of((dlsh_entry[]){__VA_ARGS__}, (int)(sizeof((dlsh_entry[]){__VA_ARGS__}) / sizeof(dlsh_entry)))
+
+/* Hands v over through out: DL_OK, or the failure that a VOID stands for. */
+dl_status dlsh_give(dlsh_value v, dlsh_value *out);
+/* The same after v was filled in: with a failure st v is dropped, and st returned. */
+dl_status dlsh_give_filled(dl_status st, dlsh_value v, dlsh_value *out);
 
 /* ---------------------------------------------------------------- reading */
 

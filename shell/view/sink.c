@@ -22,6 +22,17 @@ dl_status dlsh_table_row(dlsh_table *t, const dlsh_value *cells) {
     return DL_OK;
 }
 
+dl_status dlsh_table_entries(dlsh_table *t, const dlsh_entry *rows, int n) {
+    dl_status st = DL_OK;
+    for (int i = 0; i < n; i++) {
+        if (!st && rows[i].key)
+            st = dlsh_table_row(t, (dlsh_value[]){dlsh_string(rows[i].key), rows[i].value});
+        else
+            dlsh_drop(rows[i].value);
+    }
+    return st;
+}
+
 void dlsh_table_clear(dlsh_table *t) {
     for (long i = 0; i < (long)t->nrows * t->ncols; i++) dlsh_drop(t->cells[i]);
     free(t->cells);
@@ -39,6 +50,15 @@ void dlsh_put(dlsh_sink *s, const char *fmt, ...) {
     s->ops->text(s, dlsh_buf_text(&seen), seen.n);
     dlsh_buf_free(&seen);
     dlsh_buf_free(&b);
+}
+
+dl_status dlsh_table_show(dlsh_sink *s, dlsh_table *t, dl_status st, const char *empty) {
+    if (!st && empty && !t->nrows && dlsh_sink_look(s).mode == DLSH_MODE_TABLE)
+        dlsh_put(s, "%s", empty);
+    else if (!st)
+        st = s->ops->table(s, t);
+    dlsh_table_clear(t);
+    return st;
 }
 
 /* ---------------------------------------------------------------- operations a sink may lack */

@@ -45,7 +45,17 @@ typedef struct dlsh_table {
 
 /* Appends a row of ncols values, taking them all, also on failure. */
 dl_status dlsh_table_row(dlsh_table *t, const dlsh_value *cells);
+/* Appends rows of two cells, a key and a value, leaving out those with key NULL. Takes the values, also on failure. */
+dl_status dlsh_table_entries(dlsh_table *t, const dlsh_entry *rows, int n);
 void dlsh_table_clear(dlsh_table *t);
+/* A table of these columns: dlsh_table t = DLSH_TABLE({"run", 'r', ""}, ...). */
+#define DLSH_TABLE(...)                                                                                                \
+    {                                                                                                                  \
+        .ncols = (int)(sizeof((const dlsh_column[]){__VA_ARGS__}) / sizeof(dlsh_column)),                              \
+        .cols = (const dlsh_column[]) {                                                                                \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
 
 /* A long action under way. The sink decides how often to draw: at a terminal a line redrawn in place, else nothing
  * until `done`. Call it as often as you like. */
@@ -153,6 +163,9 @@ struct dlsh_sink {
 /* printf into the text of a sink. What would steer a terminal is written out (dlsh_buf_visible); colours go by values,
  * tables and bundles. */
 void dlsh_put(dlsh_sink *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Shows and clears a table, unless building it failed with `st`, and returns the first failure. Where there are no rows
+ * and people read, `empty` stands for it, if that is not NULL. */
+dl_status dlsh_table_show(dlsh_sink *s, dlsh_table *t, dl_status st, const char *empty);
 /* Shows a bundle (borrowed); its text where the sink shows no others. */
 dl_status dlsh_display(dlsh_sink *s, const dlsh_bundle *b);
 /* A number for a display that is to be updated; never the same twice in a process. */

@@ -29,9 +29,8 @@ static dl_status show_params(dlsh_sink *sink, const dl_comparison *c, int all) {
         for (long i = 0; i < c->n; i++) cells[1 + i] = p->values[i] ? dlsh_string(p->values[i]) : dlsh_none();
         status = dlsh_table_row(&w.t, cells);
     }
-    if (!status)
-        status =
-            dlsh_show_table(sink, &w.t, all ? "no parameters\n" : "the parameters are the same; all=true shows them\n");
+    status = dlsh_table_show(sink, &w.t, status,
+                             all ? "no parameters\n" : "the parameters are the same; all=true shows them\n");
     dlsh_wide_free(&w);
     free(cells);
     return status;
@@ -67,7 +66,7 @@ static dl_status show_metrics(dlsh_sink *sink, const dl_comparison *c) {
             status = dlsh_table_row(&w.t, cells);
         }
     }
-    if (!status) status = dlsh_show_table(sink, &w.t, "no metrics\n");
+    status = dlsh_table_show(sink, &w.t, status, "no metrics\n");
     dlsh_wide_free(&w);
     free(cells);
     return status;
@@ -75,11 +74,9 @@ static dl_status show_metrics(dlsh_sink *sink, const dl_comparison *c) {
 
 /* For programs: a row for each metric and run. */
 static dl_status list_metrics(dlsh_sink *sink, const dl_comparison *c) {
-    static const dlsh_column cols[] = {{"metric", 'l', ""},    {"run", 'r', ""},        {"n", 'r', ""},
-                                       {"first", 'r', ""},     {"first_step", 'r', ""}, {"last", 'r', ""},
-                                       {"last_step", 'r', ""}, {"min", 'r', ""},        {"min_step", 'r', ""},
-                                       {"max", 'r', ""},       {"max_step", 'r', ""}};
-    dlsh_table t = {.ncols = 11, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"metric", 'l', ""}, {"run", 'r', ""}, {"n", 'r', ""}, {"first", 'r', ""},
+                              {"first_step", 'r', ""}, {"last", 'r', ""}, {"last_step", 'r', ""}, {"min", 'r', ""},
+                              {"min_step", 'r', ""}, {"max", 'r', ""}, {"max_step", 'r', ""});
     dl_status status = DL_OK;
     for (long k = 0; !status && k < c->nseries; k++) {
         for (long i = 0; !status && i < c->n; i++) {
@@ -92,9 +89,7 @@ static dl_status list_metrics(dlsh_sink *sink, const dl_comparison *c) {
                                                   dlsh_int(s->min_step), dlsh_float(s->max), dlsh_int(s->max_step)});
         }
     }
-    if (!status) status = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
-    return status;
+    return dlsh_table_show(sink, &t, status, NULL);
 }
 
 dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result) {

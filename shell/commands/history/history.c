@@ -94,12 +94,6 @@ void dlsh_wide_free(dlsh_wide_table *w) {
     free(w->cols);
 }
 
-dl_status dlsh_show_table(dlsh_sink *sink, const dlsh_table *t, const char *empty) {
-    if (t->nrows || dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return sink->ops->table(sink, t);
-    dlsh_put(sink, "%s", empty);
-    return DL_OK;
-}
-
 dlsh_value dlsh_cell_text(const char *s) { return s && *s ? dlsh_string(s) : dlsh_none(); }
 
 dlsh_value dlsh_cell_when(long us, dlsh_mode mode) {
@@ -126,7 +120,6 @@ dlsh_value dlsh_cell_seconds(double seconds, dlsh_mode mode) {
 
 /* ---------------------------------------------------------------- run show */
 
-/* One line of text, whatever names in it have. */
 /* A line, broken at blanks where the terminal is narrower. */
 static void put_fitting(dlsh_sink *sink, const char *line) {
     dlsh_buf b = {0};
@@ -197,10 +190,9 @@ static void put_facts(dlsh_sink *sink, const dl_run_info *r) {
 }
 
 static dl_status put_series(dlsh_sink *sink, const dl_run_info *r) {
-    static const dlsh_column cols[] = {{"metric", 'l', ""},   {"points", 'r', ""},  {"first", 'r', "%.5g"},
-                                       {"last", 'r', "%.5g"}, {"min", 'r', "%.5g"}, {"at step", 'r', ""},
-                                       {"max", 'r', "%.5g"},  {"at step", 'r', ""}, {"NaN", 'r', ""}};
-    dlsh_table t = {.ncols = 9, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"metric", 'l', ""}, {"points", 'r', ""}, {"first", 'r', "%.5g"}, {"last", 'r', "%.5g"},
+                              {"min", 'r', "%.5g"}, {"at step", 'r', ""}, {"max", 'r', "%.5g"}, {"at step", 'r', ""},
+                              {"NaN", 'r', ""});
     dl_status status = DL_OK;
     for (long i = 0; !status && i < r->nseries; i++) {
         const dl_series_info *s = &r->series[i];
@@ -208,12 +200,8 @@ static dl_status put_series(dlsh_sink *sink, const dl_run_info *r) {
                                                    dlsh_float(s->last), dlsh_float(s->min), dlsh_int(s->min_step),
                                                    dlsh_float(s->max), dlsh_int(s->max_step), dlsh_int(s->n_nan)});
     }
-    if (!status && t.nrows) {
-        if (!dlsh_sink_look(sink).rich) dlsh_put(sink, "\n");
-        status = sink->ops->table(sink, &t);
-    }
-    dlsh_table_clear(&t);
-    return status;
+    if (!status && t.nrows && !dlsh_sink_look(sink).rich) dlsh_put(sink, "\n");
+    return dlsh_table_show(sink, &t, status, "");
 }
 
 static void put_details(dlsh_sink *sink, const dl_run_info *r) {
@@ -228,91 +216,39 @@ static void put_details(dlsh_sink *sink, const dl_run_info *r) {
                  r->artifacts[i].name, r->artifacts[i].bytes, *r->artifacts[i].path ? "  " : "", r->artifacts[i].path);
 }
 
-static dl_status set_text(dlsh_record *rec, const char *name, const char *text) {
-    return dlsh_record_set(rec, name, dlsh_cell_text(text));
-}
-
-static dl_status series_record(const dl_series_info *s, dlsh_value *out) {
-    dlsh_value r = dlsh_new_record();
-    if (dlsh_failed(r)) return DL_ERR_MEMORY;
-    const struct {
-        const char *name;
-        dlsh_value v;
-    } fields[] = {{"n", dlsh_int(s->n)},
-                  {"nan", dlsh_int(s->n_nan)},
-                  {"first", dlsh_float(s->first)},
-                  {"last", dlsh_float(s->last)},
-                  {"min", dlsh_float(s->min)},
-                  {"max", dlsh_float(s->max)},
-                  {"mean", dlsh_float(s->mean)},
-                  {"first_step", dlsh_int(s->first_step)},
-                  {"last_step", dlsh_int(s->last_step)},
-                  {"min_step", dlsh_int(s->min_step)},
-                  {"max_step", dlsh_int(s->max_step)}};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        dl_status status = dlsh_record_set(r.as.record, fields[i].name, fields[i].v);
-        if (!status) continue;
-        dlsh_drop(r);
-        return status;
-    }
-    *out = r;
-    return DL_OK;
+static dlsh_value series_record(const dl_series_info *s) {
+    return DLSH_RECORD_OF({"n", dlsh_int(s->n)}, {"nan", dlsh_int(s->n_nan)}, {"first", dlsh_float(s->first)},
+                          {"last", dlsh_float(s->last)}, {"min", dlsh_float(s->min)}, {"max", dlsh_float(s->max)},
+                          {"mean", dlsh_float(s->mean)}, {"first_step", dlsh_int(s->first_step)},
+                          {"last_step", dlsh_int(s->last_step)}, {"min_step", dlsh_int(s->min_step)},
+                          {"max_step", dlsh_int(s->max_step)});
 }
 
 /* Fills the record of a run with its parameters, metrics and tags. */
-static dl_status set_collections(dlsh_record *rec, const dl_run_info *r) {
+static dl_status set_collections(dlsh_value run, const dl_run_info *r) {
     dlsh_value params = dlsh_new_record(), metrics = dlsh_new_record(), tags = dlsh_new_list(r->ntag);
-    dl_status status = dlsh_failed(params) || dlsh_failed(metrics) || dlsh_failed(tags) ? DL_ERR_MEMORY : DL_OK;
+    dl_status status =
+        dlsh_record_fill(run, (dlsh_entry[]){{"params", params}, {"metrics", metrics}, {"tags", tags}}, 3);
     for (long i = 0; !status && i < r->nparam; i++)
-        status = dlsh_record_set(params.as.record, r->params[i].key, dlsh_string(r->params[i].value));
-    for (long i = 0; !status && i < r->nseries; i++) {
-        dlsh_value s = dlsh_void();
-        status = series_record(&r->series[i], &s);
-        if (!status) status = dlsh_record_set(metrics.as.record, r->series[i].key, s);
-    }
+        status = dlsh_record_fill(params, &(dlsh_entry){r->params[i].key, dlsh_string(r->params[i].value)}, 1);
+    for (long i = 0; !status && i < r->nseries; i++)
+        status = dlsh_record_fill(metrics, &(dlsh_entry){r->series[i].key, series_record(&r->series[i])}, 1);
     for (long i = 0; !status && i < r->ntag; i++) status = dlsh_list_push(tags.as.list, dlsh_string(r->tags[i]));
-    if (!status) status = dlsh_record_set(rec, "params", dlsh_ref(params));
-    if (!status) status = dlsh_record_set(rec, "metrics", dlsh_ref(metrics));
-    if (!status) status = dlsh_record_set(rec, "tags", dlsh_ref(tags));
-    dlsh_drop(params);
-    dlsh_drop(metrics);
-    dlsh_drop(tags);
     return status;
 }
 
 dl_status dlsh_run_record(const dl_run_info *r, dlsh_value *out) {
-    dlsh_value v = dlsh_new_record();
-    if (dlsh_failed(v)) return DL_ERR_MEMORY;
-    dlsh_record *rec = v.as.record;
-    const struct {
-        const char *name, *text;
-    } texts[] = {{"uuid", r->uuid},
-                 {"name", r->name},
-                 {"status", dl_run_status_name(r->status)},
-                 {"error", r->error},
-                 {"experiment", r->experiment},
-                 {"model", r->model_name},
-                 {"dataset", r->dataset},
-                 {"device", r->device},
-                 {"host", r->host},
-                 {"script", r->script_path},
-                 {"args", r->script_args},
-                 {"command", r->cmdline},
-                 {"commit", r->git_commit},
-                 {"note", r->note}};
-    dl_status status = dlsh_record_set(rec, "id", dlsh_int(r->id));
-    for (size_t i = 0; !status && i < sizeof texts / sizeof *texts; i++)
-        status = set_text(rec, texts[i].name, texts[i].text);
-    if (!status) status = dlsh_record_set(rec, "started", dlsh_cell_when(r->started_us, DLSH_MODE_JSON));
-    if (!status) status = dlsh_record_set(rec, "seconds", dlsh_float(r->seconds));
-    if (!status) status = dlsh_record_set(rec, "seed", dlsh_int((long)r->seed));
-    if (!status) status = dlsh_record_set(rec, "n_params", dlsh_int(r->n_params));
-    if (!status) status = set_collections(rec, r);
-    if (status)
-        dlsh_drop(v);
-    else
-        *out = v;
-    return status;
+    dlsh_value v =
+        DLSH_RECORD_OF({"id", dlsh_int(r->id)}, {"uuid", dlsh_cell_text(r->uuid)}, {"name", dlsh_cell_text(r->name)},
+                       {"status", dlsh_cell_text(dl_run_status_name(r->status))}, {"error", dlsh_cell_text(r->error)},
+                       {"experiment", dlsh_cell_text(r->experiment)}, {"model", dlsh_cell_text(r->model_name)},
+                       {"dataset", dlsh_cell_text(r->dataset)}, {"device", dlsh_cell_text(r->device)},
+                       {"host", dlsh_cell_text(r->host)}, {"script", dlsh_cell_text(r->script_path)},
+                       {"args", dlsh_cell_text(r->script_args)}, {"command", dlsh_cell_text(r->cmdline)},
+                       {"commit", dlsh_cell_text(r->git_commit)}, {"note", dlsh_cell_text(r->note)},
+                       {"started", dlsh_cell_when(r->started_us, DLSH_MODE_JSON)}, {"seconds", dlsh_float(r->seconds)},
+                       {"seed", dlsh_int((long)r->seed)}, {"n_params", dlsh_int(r->n_params)});
+    return dlsh_give_filled(dlsh_failed(v) ? dl_failed() : set_collections(v, r), v, out);
 }
 
 static dl_status show_one(const dlsh_args *a, const dl_run_info *r) {
@@ -378,9 +314,8 @@ static int direction(const dlsh_args *a) {
 }
 
 static dl_status best_table(dlsh_sink *sink, const dl_ranking *rank) {
-    const dlsh_column cols[] = {
-        {"id", 'r', ""}, {"name", 'l', ""}, {rank->metric, 'r', ""}, {"step", 'r', ""}, {"status", 'l', ""}};
-    dlsh_table t = {.ncols = 5, .cols = cols};
+    dlsh_table t =
+        DLSH_TABLE({"id", 'r', ""}, {"name", 'l', ""}, {rank->metric, 'r', ""}, {"step", 'r', ""}, {"status", 'l', ""});
     dl_status status = DL_OK;
     for (long i = 0; !status && i < rank->n; i++) {
         const dl_best_entry *e = &rank->entries[i];
@@ -388,40 +323,25 @@ static dl_status best_table(dlsh_sink *sink, const dl_ranking *rank) {
             dlsh_table_row(&t, (dlsh_value[]){dlsh_int(e->run->id), dlsh_cell_text(e->run->name), dlsh_float(e->value),
                                               dlsh_int(e->step), dlsh_string(dl_run_status_name(e->run->status))});
     }
-    if (!status) status = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
-    return status;
+    return dlsh_table_show(sink, &t, status, NULL);
 }
 
-static dl_status best_record(const dl_ranking *rank, long i, dlsh_value *out) {
+static dlsh_value best_record(const dl_ranking *rank, long i) {
     const dl_best_entry *e = &rank->entries[i];
-    dlsh_value v = dlsh_new_record();
-    if (dlsh_failed(v)) return DL_ERR_MEMORY;
-    dl_status status = dlsh_record_set(v.as.record, "run", dlsh_int(e->run->id));
-    if (!status) status = dlsh_record_set(v.as.record, "name", dlsh_string(e->run->name));
-    if (!status) status = dlsh_record_set(v.as.record, "metric", dlsh_string(rank->metric));
-    if (!status) status = dlsh_record_set(v.as.record, "value", dlsh_float(e->value));
-    if (!status) status = dlsh_record_set(v.as.record, "step", dlsh_int(e->step));
-    if (status)
-        dlsh_drop(v);
-    else
-        *out = v;
-    return status;
+    return DLSH_RECORD_OF({"run", dlsh_int(e->run->id)}, {"name", dlsh_string(e->run->name)},
+                          {"metric", dlsh_string(rank->metric)}, {"value", dlsh_float(e->value)},
+                          {"step", dlsh_int(e->step)});
 }
 
 static dl_status best_list(const dl_ranking *rank, dlsh_value *out) {
-    dlsh_value list = dlsh_new_list((int)rank->n);
-    dl_status status = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
+    dlsh_value list = dlsh_new_list(rank->n);
+    dl_status status = dlsh_failed(list) ? dl_failed() : DL_OK;
     for (long i = 0; !status && i < rank->n; i++) {
-        dlsh_value one = dlsh_void();
-        status = best_record(rank, i, &one);
+        dlsh_value one;
+        status = dlsh_give(best_record(rank, i), &one);
         if (!status) status = dlsh_list_push(list.as.list, one);
     }
-    if (status)
-        dlsh_drop(list);
-    else
-        *out = list;
-    return status;
+    return dlsh_give_filled(status, list, out);
 }
 
 static dl_status show_best(const dlsh_args *a, const dl_ranking *rank, dlsh_value *result) {
@@ -430,7 +350,7 @@ static dl_status show_best(const dlsh_args *a, const dl_ranking *rank, dlsh_valu
                              rank->metric);
     dlsh_sink *sink = dlsh_arg_sink(a);
     if (dlsh_arg_called(a) && dlsh_given(a, "limit")) return best_list(rank, result);
-    DLSH_TRY(best_record(rank, 0, result));
+    DLSH_TRY(dlsh_give(best_record(rank, 0), result));
     if (dlsh_arg_called(a)) return DL_OK;
     if (dlsh_arg_int(a, "limit") != 1) return best_table(sink, rank);
     if (dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return sink->ops->value(sink, *result);
@@ -509,19 +429,11 @@ static dl_status sql_list(const dlsh_table *t, dlsh_value *out) {
     dl_status status = DL_OK;
     for (int r = 0; !status && r < t->nrows; r++) {
         dlsh_value rec = dlsh_new_record();
-        status = dlsh_failed(rec) ? DL_ERR_MEMORY : DL_OK;
+        status = dlsh_failed(rec) ? dl_failed() : dlsh_list_push(list.as.list, rec);
         for (int c = 0; !status && c < t->ncols; c++)
             status = dlsh_record_set(rec.as.record, t->cols[c].name, dlsh_ref(t->cells[(long)r * t->ncols + c]));
-        if (status)
-            dlsh_drop(rec);
-        else
-            status = dlsh_list_push(list.as.list, rec);
     }
-    if (status)
-        dlsh_drop(list);
-    else
-        *out = list;
-    return status;
+    return dlsh_give_filled(status, list, out);
 }
 
 static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
@@ -531,11 +443,11 @@ static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
     if (!rows) return dlsh_place_in(a, "query");
     dlsh_wide_table w = {0};
     dl_status status = sql_fetch(rows, &w);
-    if (!status && !dlsh_arg_called(a)) status = dlsh_show_table(dlsh_arg_sink(a), &w.t, "no rows\n");
-    if (!status && dlsh_arg_called(a))
-        status = sql_list(&w.t, result);
+    *result = dlsh_none();
+    if (!dlsh_arg_called(a))
+        status = dlsh_table_show(dlsh_arg_sink(a), &w.t, status, "no rows\n");
     else if (!status)
-        *result = dlsh_none();
+        status = sql_list(&w.t, result);
     dl_rows_free(rows);
     dlsh_wide_free(&w);
     return status;

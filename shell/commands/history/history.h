@@ -21,8 +21,6 @@ dl_status dlsh_wide_new(dlsh_wide_table *w, int ncols);
 /* Names a column; copies. */
 dl_status dlsh_wide_column(dlsh_wide_table *w, int i, const char *name, char align);
 void dlsh_wide_free(dlsh_wide_table *w);
-/* Shows a table, or says `empty` where there are no rows and people read. */
-dl_status dlsh_show_table(dlsh_sink *sink, const dlsh_table *t, const char *empty);
 
 /* Cells; text that is "" becomes none. */
 dlsh_value dlsh_cell_text(const char *s);

@@ -159,8 +159,7 @@ static dlsh_value place(const chart *c, int curve, long k) {
 
 /* For programs: the points as rows. */
 static dl_status list_points(dlsh_sink *sink, const chart *c) {
-    static const dlsh_column cols[] = {{"run", 'r', ""}, {"metric", 'l', ""}, {"step", 'r', ""}, {"value", 'r', ""}};
-    dlsh_table t = {.ncols = 4, .cols = cols};
+    dlsh_table t = DLSH_TABLE({"run", 'r', ""}, {"metric", 'l', ""}, {"step", 'r', ""}, {"value", 'r', ""});
     dl_status status = DL_OK;
     for (int i = 0; i < c->n; i++) {
         const dlsh_curve *curve = &c->curves[i];
@@ -169,9 +168,7 @@ static dl_status list_points(dlsh_sink *sink, const chart *c) {
                                                        dlsh_string(c->points[i] ? c->metric : c->labels[i]),
                                                        place(c, i, k), dlsh_float(curve->y[k])});
     }
-    if (!status) status = sink->ops->table(sink, &t);
-    dlsh_table_clear(&t);
-    return status;
+    return dlsh_table_show(sink, &t, status, NULL);
 }
 
 static dl_status draw(const dlsh_args *a, const chart *c) {

@@ -39,17 +39,11 @@ static dl_status text(void *self, dlsh_buf *out) {
     return DL_OK;
 }
 
-static dl_status get_id(void *self, dlsh_value *out) {
-    *out = dlsh_int(((recording *)self)->id);
-    return DL_OK;
-}
+static dl_status get_id(void *self, dlsh_value *out) { return dlsh_give(dlsh_int(((recording *)self)->id), out); }
 static dl_status get_name(void *self, dlsh_value *out) {
     return dlsh_give(dlsh_string(((recording *)self)->name), out);
 }
-static dl_status get_step(void *self, dlsh_value *out) {
-    *out = dlsh_int(((recording *)self)->step);
-    return DL_OK;
-}
+static dl_status get_step(void *self, dlsh_value *out) { return dlsh_give(dlsh_int(((recording *)self)->step), out); }
 
 static const dlsh_field fields[] = {{"id", "its number in the store; 0 in a store that keeps nothing", get_id, NULL},
                                     {"name", "the name given to it", get_name, NULL},

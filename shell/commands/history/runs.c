@@ -147,10 +147,9 @@ static dl_status runs_table(dlsh_sink *sink, const dl_run_list *l, long limit) {
         for (int c = 0; c < n; c++) cells[c] = run_cell(chosen[c], &l->runs[i], look.mode);
         status = dlsh_table_row(&t, cells);
     }
-    if (!status) status = dlsh_show_table(sink, &t, "no runs\n");
+    status = dlsh_table_show(sink, &t, status, "no runs\n");
     if (!status && limit && l->n > limit && look.mode == DLSH_MODE_TABLE)
         dlsh_put(sink, "more than these: limit=0 shows all\n");
-    dlsh_table_clear(&t);
     return status;
 }
 
@@ -162,11 +161,7 @@ static dl_status runs_list(const dl_run_list *l, long limit, dlsh_value *out) {
         status = dlsh_run_record(&l->runs[i], &one);
         if (!status) status = dlsh_list_push(list.as.list, one);
     }
-    if (status)
-        dlsh_drop(list);
-    else
-        *out = list;
-    return status;
+    return dlsh_give_filled(status, list, out);
 }
 
 dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
