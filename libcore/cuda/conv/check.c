@@ -1,14 +1,15 @@
-/* The check of candidates for a convolution in f32, see cuda/conv/check.h. */
+/* Checks the accuracy of candidate algorithms for a convolution in f32, see cuda/conv/check.h. */
 #include "cuda/conv/check.h"
 
 #include <math.h>
 #include <string.h>
 
-static const long LARGEST = 1L << 27; /* elements of an operand */
-/* Of a sum of n numbers: below what adding them one after another costs in the mean. */
+static const long LARGEST = 1L << 27; /* elements of an operand that is still checked */
+/* The relative error allowed to a sum of n numbers is max(FLOOR, EACH * sqrt(n)), less than the mean error of adding them
+ * in order. */
 static const double FLOOR = 2.7e-7, EACH = 2.7e-8;
 
-/* A tensor like t in size and order, of its own memory; drawn at random unless it is the output. */
+/* A new tensor with the shape and strides of t; random numbers if `drawn`. */
 static dl_tensor *like(dl_gpu *g, const dl_tensor *t, bool drawn, unsigned seed) {
     dl_tensor *d = dl_cuda_empty_like(t, DL_F32);
     if (!d || !drawn || dl_conv_draw(g, dl_ptr(d), d->numel, seed) == DL_OK) return d;

@@ -19,7 +19,7 @@ dl_status dl_conv_draw(dl_gpu *g, float *p, long n, unsigned seed) {
     return dl_gpu_launched(g);
 }
 
-/* Squares of differences and of b, summed up by each block. */
+/* Each block sums (a - b)^2 and b^2 over its elements. */
 __global__ void distance_kernel(const double *a, const double *b, long n, double *out) {
     __shared__ double sum[2][THREADS];
     double d = 0, m = 0;

@@ -1,8 +1,8 @@
-/* Matrices of image patches (im2col) and their transpose, in two layouts; sums of results. */
+/* The matrix of image patches (im2col) in two layouts, its transpose (col2im), flipped weights, and y += x. */
 #include "cuda/conv/conv.h"
 #include "cuda/runtime/iter.cuh"
 
-/* The geometry with divisors; on the device by value. */
+/* The geometry with its divisors, passed to kernels by value. */
 struct patch_walk {
     dl_divisor pixels, height, width;         /* m = (n, y, x) of the result */
     dl_divisor kh, kw, cg;                    /* taps and channels of a group */
@@ -33,7 +33,7 @@ __device__ inline uint32_t split(uint32_t &i, const dl_divisor &d) {
     return r;
 }
 
-/* Where a patch element comes from, -1 for the padding. */
+/* Index of the pixel that a patch element copies; -1: padding. */
 template <bool LAST> __device__ inline long source(const patch_walk &w, int n, int c, int h, int x) {
     if ((unsigned)h >= (unsigned)w.in[0] || (unsigned)x >= (unsigned)w.in[1]) return -1;
     return LAST ? (((long)n * w.in[0] + h) * w.in[1] + x) * w.C + c : (((long)n * w.C + c) * w.in[0] + h) * w.in[1] + x;
@@ -58,7 +58,7 @@ template <class T, bool LAST> __global__ void make_kernel(patch_walk w, const T 
     cols[at] = from < 0 ? T(0) : image[from];
 }
 
-/* The position of a window whose tap k lies on pixel h, or -1. */
+/* The position of the window whose tap k covers pixel h; -1: there is none. */
 __device__ inline int window(const patch_walk &w, int d, int h, int k) {
     int off = h + w.pad[d] - k * w.dil[d];
     if (off < 0) return -1;
@@ -120,7 +120,7 @@ dl_status dl_cols_sum(dl_gpu *gpu, const dl_conv *g, dl_dtype t, const void *col
 }
 
 struct flip_walk {
-    dl_divisor size[3]; /* from the innermost dimension on */
+    dl_divisor size[3]; /* innermost dimension first */
     long stride[4];     /* of w: o, c, i, j */
     uint32_t n;
     int kh, kw;

@@ -1,22 +1,22 @@
-/* Kernels of conv2d, conv2d_dx, conv2d_dw and conv2d_norm: operands by role, empty ones, and batches and images of more
- * than 2^31 elements, which run in parts: some images at a time, or of a single one some channels. */
+/* Kernels of conv2d, conv2d_dx, conv2d_dw and conv2d_norm. They sort operands by role, handle empty ones, and divide
+ * operands of 2^31 elements or more into parts: some images at a time, or some channels of one image. */
 #include "cuda/conv/conv.h"
 
-static const long MOST = (1L << 31) - 1; /* elements of an operand that libraries take */
+static const long MOST = (1L << 31) - 1; /* most elements of an operand that cuDNN and cuBLASLt take */
 
-/* Of a fresh tensor. */
+/* Fills a contiguous tensor with zeros. */
 static dl_status clear(dl_gpu *g, dl_tensor *t) {
     return dl_gpu_check(g, cudaMemsetAsync(dl_ptr(t), 0, (size_t)t->numel * dl_esize(t), g->stream), "clearing memory");
 }
 
-/* So many of the first two dimensions, from n and c on. */
+/* A view of t[n : n + count, c : c + channels]. */
 static dl_tensor *block(const dl_tensor *t, long n, long count, long c, long channels) {
     long shape[4] = {count, channels, t->shape[2], t->shape[3]};
     long offset = t->offset + n * t->stride[0] + c * t->stride[1];
     return dl_view_new(t->st, (dl_dtype)t->dtype, 4, shape, t->stride, offset);
 }
 
-/* Images n to n + count of a batch. */
+/* A view of t[n : n + count]. */
 static dl_tensor *images(const dl_tensor *t, long n, long count) { return block(t, n, count, 0, t->shape[1]); }
 
 static dl_status run_part(const dl_conv_job *whole, long n, long count, dl_tensor *weight) {
@@ -30,7 +30,7 @@ static dl_status run_part(const dl_conv_job *whole, long n, long count, dl_tenso
     return s;
 }
 
-/* A gradient of weights is the sum over the parts. */
+/* Runs `most` images at a time; the gradient of the weights is summed over the parts. */
 static dl_status run_parts(const dl_conv_job *job, long most) {
     dl_tensor *w = job->weight, *one = NULL;
     dl_status s = DL_OK;
@@ -45,12 +45,13 @@ static dl_status run_parts(const dl_conv_job *job, long most) {
     return s;
 }
 
-/* Of image n the channels from c on, of its result those from o on; which are w and following to the weights. */
+/* Part of image n: `channels` of its channels from c on and `results` result channels from o on, in `groups` groups; w
+ * is the first of these image channels in the weight. */
 typedef struct piece {
     long n, c, channels, o, results, groups, w;
 } piece;
 
-/* With `add` to what is there already. */
+/* `add`: adds to the output instead of replacing it. */
 static dl_status run_piece(const dl_conv_job *whole, const piece *p, bool add) {
     dl_conv_job job = *whole;
     job.g.N = 1, job.g.C = p->channels, job.g.O = p->results, job.g.groups = p->groups;
@@ -73,8 +74,8 @@ static dl_status run_piece(const dl_conv_job *whole, const piece *p, bool add) {
 
 static long least(long a, long b) { return a < b ? a : b; }
 
-/* Image by image: several groups of channels at a time, or if even one of them is too large parts of it, over which
- * results add up the channels of the image, and its gradients those of the results. */
+/* Image by image, several groups at a time. A group that is too large is divided further: results are then summed over
+ * the parts of the image channels, image gradients over the parts of the result channels. */
 static dl_status run_pieces(const dl_conv_job *job) {
     const dl_conv *g = &job->g;
     long cg = g->C / g->groups, og = g->O / g->groups;
@@ -110,7 +111,7 @@ static dl_status run(const dl_conv_job *job) {
     return larger * g->N <= MOST ? dl_conv_run(job) : run_parts(job, MOST / larger);
 }
 
-/* One of the three, without a bias. */
+/* conv2d, conv2d_dx or conv2d_dw, without the bias. */
 static dl_status convolve(const dl_call *c, dl_gpu **gpu) {
     dl_tensor *out = c->out[0];
     dl_conv_job job = {.t = c->dtype};

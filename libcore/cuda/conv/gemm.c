@@ -3,20 +3,20 @@
 #include "cuda/conv/conv.h"
 #include "cuda/runtime/cublaslt.h"
 
-/* Bytes of the matrix of patches that is made at once. */
+/* Most bytes of the matrix of patches that is built at a time. */
 static const long AT_ONCE = 1L << 29;
 
-/* Some images of the call, and what products with their patches need. */
+/* Some images of the call, and the sizes of the products with their patches. */
 typedef struct part {
     const dl_conv_job *job;
-    dl_conv g; /* N: images of this part */
+    dl_conv g; /* N: number of images in this part */
     bool last, plain;
-    long og, k, p, m; /* outputs a group; columns a group; pixels a result, and in all */
+    long og, k, p, m; /* result channels a group; columns a group; pixels of one result; pixels of all */
     char *image, *weight, *result;
-    bool first; /* of the parts */
+    bool first; /* this is the first part */
 } part;
 
-/* 1x1 windows, one at each pixel: the images are the matrix of patches. */
+/* 1x1 kernels with stride 1 and no padding: the images themselves are the matrix of patches. */
 static bool plain(const dl_conv *g) {
     bool yes = g->groups == 1;
     for (int d = 0; d < 2; d++) yes = yes && g->k[d] == 1 && g->stride[d] == 1 && !g->pad[d];
@@ -31,9 +31,9 @@ long dl_conv_gemm_size(const dl_conv *g, dl_conv_kind kind, bool last) {
 
 static size_t bytes(const part *p, long n) { return (size_t)n * (size_t)dl_dtype_size(p->job->t); }
 
-/* Copies results between their place, channels first or last, and the matrices [groups][pixels][outputs a group] or,
- * with `whole`, [pixels][outputs]. */
-static dl_status carry(const part *p, void *matrix, bool whole, bool out) {
+/* Copies results from (`out`: to) the tensor, channels first or last, to (from) the matrices [groups][pixels][result
+ * channels a group], or [pixels][result channels] if `whole`. */
+static dl_status copy_results(const part *p, void *matrix, bool whole, bool out) {
     long O = p->g.O, P = p->p, shape[4] = {p->g.N, p->g.groups, p->og, P};
     long mine[4] = {P * O, p->og, 1, O}, apart[4] = {P * p->og, p->m * p->og, 1, p->og};
     long first[4] = {O * P, p->og * P, P, 1};
@@ -56,12 +56,12 @@ static dl_status forward(const part *p, void *cols) {
     q.out = y;
     dl_status s = dl_gemm_run(g, &q);
     if (direct) return s;
-    if (s == DL_OK) s = carry(p, y, false, true);
+    if (s == DL_OK) s = copy_results(p, y, false, true);
     dl_gpu_drop(g, y);
     return s;
 }
 
-/* The patches' gradient, grad w, into cols. */
+/* cols = gradient of the patches = grad w */
 static dl_status back_to_cols(const part *p, void *grad, void *cols) {
     dl_gemm q = {.t = p->job->t, .k = p->og, .out = cols, .count = p->g.groups};
     dl_gmat w = {p->weight, p->k, 1}, gr = {grad, p->g.O, 1};
@@ -83,7 +83,7 @@ static dl_status weights(const part *p, void *grad, void *cols) {
     return dl_gemm_run(p->job->gpu, &q);
 }
 
-/* Pixels of one channel side by side and 1x1 windows: one product for each image. */
+/* 1x1 kernels with channels first: one product for each image. */
 static dl_status plain_first(const part *p) {
     bool dx = p->job->kind == DL_CONV_DX;
     long C = p->g.C, O = p->g.O, P = p->p;
@@ -100,7 +100,7 @@ static dl_status gradient(const part *p, void *cols) {
     bool dx = p->job->kind == DL_CONV_DX;
     void *grad = p->last ? p->result : dl_gpu_take(g, bytes(p, p->m * p->g.O));
     if (!grad) return dl_failed();
-    dl_status s = p->last ? DL_OK : carry(p, grad, true, false);
+    dl_status s = p->last ? DL_OK : copy_results(p, grad, true, false);
     if (s == DL_OK) s = dx ? back_to_cols(p, grad, cols) : weights(p, grad, cols);
     if (!p->last) dl_gpu_drop(g, grad);
     return s;

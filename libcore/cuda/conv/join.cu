@@ -1,4 +1,4 @@
-/* Sums of convolutions that blocks share: how many shares there are, and how they are joined. */
+/* Weight gradients that several blocks sum in shares: the number of shares, and the sum over them. */
 #include "cuda/conv/sums.h"
 #include "cuda/kernels/rows.cuh"
 
@@ -15,8 +15,8 @@ dl_status dl_conv_shares(dl_gpu *gpu, const void *kernel, int threads, long byte
     return dl_gpu_check(gpu, e, "asking how many blocks fit");
 }
 
-/* A gradient from what lies inside the image alone, by a block; thread 0 gets it. The padding and rows that blocks fill
- * up count as zeros elsewhere, and zero times an infinity is no number. */
+/* One weight's gradient, summed by a block over pixels inside the image alone; thread 0 gets it. The kernels read
+ * padding and missing rows as zeros, and zero times infinity is NaN. */
 __device__ static double inside(const dl_conv &g, const float *x, const float *grad, long at, double *shared) {
     long taps = g.k[0] * g.k[1], tap = at % taps, c = at / taps % g.C, o = at / taps / g.C, plane = g.out[0] * g.out[1];
     double sum = 0;
@@ -30,8 +30,8 @@ __device__ static double inside(const dl_conv &g, const float *x, const float *g
     return dl_row_join(sum, dl_sum_f(), shared, THREADS);
 }
 
-/* A warp has neighbours of the weights, and some shares of them. Those from `own` on go to `second`. x NULL: what is
- * not finite stays. */
+/* A lane has one weight, a warp some of the shares. Sums from index `own` on go to `second`. x NULL: sums that are not
+ * finite are not computed again. */
 __global__ static void __launch_bounds__(THREADS)
     join_kernel(const __grid_constant__ dl_conv g, const float *x, const float *grad, const float *part, int shares,
                 long n, float *first, long own, float *second) {

@@ -1,17 +1,18 @@
-/* Which way is fastest for a convolution: cuDNN's engines, products of matrices and plain sums, channels first or last,
- * each measured when a shape is met first, and in f32 checked for exactness. The choice is stored, see plans.h. */
+/* Chooses the algorithm of a convolution: cuDNN's engines, products of matrices and the project's own kernels, with
+ * channels first or last, are timed when a shape is first used; in f32 their accuracy is checked too. The choice is
+ * stored, see plans.h. */
 #include "cuda/conv/check.h"
 #include "cuda/runtime/plans.h"
 
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { SLOTS = 2048, NEIGHBOURS = 8, NATURAL = 12, OTHER = 8 };
-static const size_t WORKSPACE = (size_t)2 << 30;   /* of an engine */
-static const long PATCHES = 1L << 28;              /* elements of a matrix of patches that may be worth making */
-static const double SMALL = 1 << 23, BUDGET = 0.4; /* operations; seconds of measuring in one layout */
+static const size_t WORKSPACE = (size_t)2 << 30;   /* most bytes of workspace of an engine */
+static const long PATCHES = 1L << 28;              /* most elements of a matrix of patches that is tried */
+static const double SMALL = 1 << 23, BUDGET = 0.4; /* floating-point operations; seconds of measuring in one layout */
 
-/* All that matters to the choice; without padding. */
+/* All that the choice depends on; without padding bytes, since it is hashed. */
 typedef struct key {
     dl_conv g;
     int kind, t, gpu, tf32, deterministic, fits; /* fits: two bits an operand, see fit() */
@@ -23,7 +24,7 @@ typedef struct way {
     means by;
     bool last;
     int which;            /* BY_SUMS */
-    bool opposite;        /* as the other one of result and gradient of the image, see dl_conv_opposite */
+    bool opposite;        /* as the opposite problem, see dl_conv_opposite */
     dl_dnn_choice choice; /* BY_DNN */
     dl_dnn_plan *plan;
 } way;
@@ -52,7 +53,7 @@ static bool dense(const dl_tensor *t, bool last) {
 /* Bit 0: channels first, bit 1: channels last; an operand with neither is copied. */
 static int fit(const dl_tensor *t) { return dense(t, false) | dense(t, true) << 1; }
 
-/* t itself, or a dense tensor like it, with its values if `filled`. */
+/* t itself if it is dense in this layout, else a dense tensor of its shape, with its values if `filled`. */
 static dl_tensor *laid_out(dl_gpu *g, dl_tensor *t, bool last, bool filled) {
     if (dense(t, last)) return dl_ref(t);
     dl_tensor *d = dl_tensor_empty(4, t->shape, (dl_dtype)t->dtype, t->st->device);
@@ -64,7 +65,7 @@ static dl_tensor *laid_out(dl_gpu *g, dl_tensor *t, bool last, bool filled) {
     return NULL;
 }
 
-/* ---- one way */
+/* ---- running one algorithm */
 
 bool dl_conv_opposite(const dl_conv *g, dl_conv *o) {
     *o = *g;
@@ -109,22 +110,24 @@ static dl_status run_way(const dl_conv_job *job, const way *w) {
     return s == DL_OK ? dl_gpu_launched(job->gpu) : s;
 }
 
-/* ---- choices as text: "sums WHICH", "cols LAST", or "dnn LAST OPPOSITE ENGINE TYPE=VALUE ..." */
+/* ---- choices as text: "sums NAME", "cols LAST", or "dnn LAST OPPOSITE ENGINE TYPE=VALUE ..." */
 
-/* False: it does not fit. */
-static bool write_way(const way *w, char *text) {
-    static const char *const form[] = {[BY_DNN] = "dnn %d %d %ld", [BY_GEMM] = "cols %d", [BY_SUMS] = "sums %d"};
-    int n =
-        snprintf(text, DL_PLAN_TEXT, form[w->by], w->by == BY_SUMS ? w->which : w->last, w->opposite, w->choice.engine);
-    for (int i = 0; w->by == BY_DNN && i < w->choice.nknobs && n < DL_PLAN_TEXT; i++)
+/* False: the text does not fit. */
+static bool write_way(const way *w, const key *k, char *text) {
+    if (w->by == BY_SUMS)
+        return snprintf(text, DL_PLAN_TEXT, "sums %s", dl_conv_sums_name((dl_conv_kind)k->kind, w->which)) > 0;
+    if (w->by == BY_GEMM) return snprintf(text, DL_PLAN_TEXT, "cols %d", w->last) > 0;
+    int n = snprintf(text, DL_PLAN_TEXT, "dnn %d %d %ld", w->last, w->opposite, w->choice.engine);
+    for (int i = 0; i < w->choice.nknobs && n < DL_PLAN_TEXT; i++)
         n += snprintf(text + n, DL_PLAN_TEXT - (size_t)n, " %d=%ld", w->choice.knob[i].type, w->choice.knob[i].value);
     return n < DL_PLAN_TEXT;
 }
 
-static bool read_way(const char *text, way *w) {
+static bool read_way(const char *text, const key *k, way *w) {
     int last = 0, opposite = 0, used = 0;
     memset(w, 0, sizeof *w);
-    if (sscanf(text, "sums %d%n", &w->which, &used) == 1) return w->by = BY_SUMS, !text[used];
+    if (!strncmp(text, "sums ", 5))
+        return w->by = BY_SUMS, (w->which = dl_conv_sums_find((dl_conv_kind)k->kind, text + 5)) >= 0;
     if (sscanf(text, "cols %d%n", &last, &used) == 1) return w->by = BY_GEMM, w->last = last, !text[used];
     if (sscanf(text, "dnn %d %d %ld%n", &last, &opposite, &w->choice.engine, &used) != 3) return false;
     w->last = last, w->opposite = opposite;
@@ -150,6 +153,18 @@ static void key_text(const key *k, char *text) {
 
 /* ---- choosing */
 
+/* The ways that may be chosen, by the environment variable DLCORE_CONV_WAYS, for benchmarks: names separated by commas
+ * out of "cudnn", "patches" and those of dl_conv_sums_name. Unset: all. Choices under it are not stored. */
+static const char *limited(void) { return getenv("DLCORE_CONV_WAYS"); }
+
+static bool allowed(const char *name) {
+    const char *list = limited();
+    size_t n = name ? strlen(name) : 0;
+    for (; n && list; list = strchr(list, ','), list += list != NULL)
+        if (!strncmp(list, name, n) && (!list[n] || list[n] == ',')) return true;
+    return n && !limited();
+}
+
 typedef struct trial {
     const dl_conv_job *job;
     const way *w;
@@ -163,21 +178,21 @@ static dl_status run_trial(void *arg) {
 typedef struct search {
     const dl_conv_job *job;
     const key *k;
-    dl_conv_check *check; /* NULL: everything is exact enough */
-    way best, closest;    /* the fastest that is exact enough; the most exact of the others */
+    dl_conv_check *check; /* NULL: accuracy is not checked */
+    way best, closest;    /* the fastest accurate one; the most accurate of the others */
     float ms;             /* of the best; negative: none yet */
-    double off;           /* of the closest, in what is allowed; 0: none */
+    double off;           /* error of the closest divided by the allowed error; 0: none yet */
     bool small;
-    bool pinched; /* something found no memory: another time the choice may be another */
+    bool out_of_memory; /* an algorithm found no memory, so the choice is not stored */
 } search;
 
 static void note_memory(search *s) {
     const dl_error *e = dl_error_last();
-    if (e && e->code == DL_ERR_MEMORY) s->pinched = true;
+    if (e && e->code == DL_ERR_MEMORY) s->out_of_memory = true;
     dl_error_clear();
 }
 
-/* Measures a way, and keeps it if it is the best so far. Takes over its plan. */
+/* Measures w, and keeps it if it is the best so far. Takes ownership of its plan. */
 static void try_way(search *s, way w) {
     trial t = {s->check ? &s->check->job : s->job, &w};
     dl_error_clear();
@@ -195,7 +210,7 @@ static void try_way(search *s, way w) {
         dl_dnn_plan_free(w.plan);
 }
 
-/* False: the call has no opposite. */
+/* False: there is no opposite problem. */
 static bool problem_of(const key *k, bool last, bool opposite, dl_dnn_problem *p) {
     *p = (dl_dnn_problem){(dl_conv_kind)k->kind, (dl_dtype)k->t, k->g, last, k->tf32, k->deterministic};
     if (!opposite) return true;
@@ -208,7 +223,7 @@ static void try_engines(search *s, bool last, bool opposite, int most) {
     dl_dnn_choice c[NATURAL];
     dl_dnn_problem p;
     double from = dl_seconds();
-    bool some = problem_of(s->k, last, opposite, &p) && dl_dnn_ready(g) == DL_OK;
+    bool some = allowed("cudnn") && problem_of(s->k, last, opposite, &p) && dl_dnn_ready(g) == DL_OK;
     int n = some ? dl_dnn_choices(g, &p, c, most) : 0, good = 0;
     for (int i = 0; i < n && !(good && (s->small || dl_seconds() - from > BUDGET)); i++) {
         way w = {.last = last, .opposite = opposite, .choice = c[i], .plan = dl_dnn_plan_new(g, &p, &c[i])};
@@ -224,14 +239,15 @@ static void try_engines(search *s, bool last, bool opposite, int most) {
 
 static void try_gemm(search *s, bool last) {
     const key *k = s->k;
-    if (dl_conv_gemm_size(&k->g, s->job->kind, last) <= PATCHES && k->g.groups <= 4)
+    if (allowed("patches") && dl_conv_gemm_size(&k->g, s->job->kind, last) <= PATCHES && k->g.groups <= 4)
         try_way(s, (way){.last = last, .by = BY_GEMM});
 }
 
 static void try_sums(search *s) {
     const key *k = s->k;
     for (int i = 0; i < DL_CONV_SUMS; i++)
-        if (dl_conv_sums_take(&k->g, (dl_conv_kind)k->kind, (dl_dtype)k->t, i))
+        if (allowed(dl_conv_sums_name(s->job->kind, i)) &&
+            dl_conv_sums_take(&k->g, (dl_conv_kind)k->kind, (dl_dtype)k->t, i))
             try_way(s, (way){.by = BY_SUMS, .which = i});
 }
 
@@ -243,13 +259,13 @@ static void try_all(search *s, bool natural) {
     try_engines(s, natural, false, NATURAL);
     if (!natural) try_sums(s);
     if (s->small) return;
-    if (s->check) try_engines(s, natural, true, OTHER); /* f32: on tensor cores both are alike */
+    if (s->check) try_engines(s, natural, true, OTHER); /* in f32 only: on tensor cores both are equally fast */
     try_engines(s, !natural, false, OTHER);
     try_gemm(s, natural);
     try_gemm(s, !natural);
 }
 
-/* Tries all ways, with a check of their exactness where that matters. */
+/* Tries all algorithms, with the accuracy check in f32. */
 static void look(search *s, bool natural) {
     const key *k = s->k;
     dl_conv_check check;
@@ -262,28 +278,30 @@ static void look(search *s, bool natural) {
     }
     note_memory(s);
     if (s->ms < 0 && s->off == 0) try_all(s, natural);
-    dl_error_clear(); /* of ways that do not run */
+    dl_error_clear(); /* errors of algorithms that do not run */
 }
 
-/* *keep: the choice is one for later processes, too. */
+/* *keep: the choice may be stored for later processes. */
 static dl_status choose(const dl_conv_job *job, const key *k, way *out, bool *keep) {
     bool natural = (k->fits & 3) == 2;
     search s = {.job = job, .k = k, .ms = -1, .small = operations(&k->g) < SMALL};
     look(&s, natural);
-    way w = s.ms >= 0 ? s.best : s.off > 0 ? s.closest : (way){.by = BY_GEMM, .last = natural}; /* takes everything */
+    if (s.ms < 0 && s.off == 0 && limited())
+        return dl_fail_hint(DL_ERR_UNSUPPORTED, "unset it", "DLCORE_CONV_WAYS allows no way for this convolution");
+    way w = s.ms >= 0 ? s.best : s.off > 0 ? s.closest : (way){.by = BY_GEMM, .last = natural}; /* takes every shape */
     if (s.ms >= 0) dl_dnn_plan_free(s.closest.plan);
     if (job->gpu->lost) {
         dl_dnn_plan_free(w.plan);
         return dl_gpu_check(job->gpu, job->gpu->lost, "choosing an algorithm");
     }
-    *out = w, *keep = !s.pinched;
+    *out = w, *keep = !s.out_of_memory && !limited();
     return DL_OK;
 }
 
-/* The choice of an earlier process, if it runs. */
+/* The stored choice of an earlier process, if it still runs. */
 static bool restore(const dl_conv_job *job, const key *k, const char *text, way *w) {
     char value[DL_PLAN_TEXT];
-    if (!dl_plan_find(job->gpu, text, value) || !read_way(value, w)) return false;
+    if (limited() || !dl_plan_find(job->gpu, text, value) || !read_way(value, k, w)) return false;
     dl_dnn_problem p;
     if (w->by == BY_SUMS) return dl_conv_sums_take(&k->g, (dl_conv_kind)k->kind, (dl_dtype)k->t, w->which);
     return w->by == BY_GEMM ||
@@ -307,7 +325,7 @@ static dl_status find(const dl_conv_job *job, const key *k, plan **out) {
         dl_status s = dl_plan_may_measure(job->gpu, "a convolution");
         if (s == DL_OK) s = choose(job, k, &p->w, &keep);
         if (s != DL_OK) return free(p), s;
-        if (keep && write_way(&p->w, value)) dl_plan_keep(job->gpu, text, value);
+        if (keep && write_way(&p->w, k, value)) dl_plan_keep(job->gpu, text, value);
     }
     if (plans[at]) dl_dnn_plan_free(plans[at]->w.plan), free(plans[at]);
     plans[at] = p;

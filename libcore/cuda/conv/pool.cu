@@ -1,6 +1,7 @@
-/* Kernels of conv2d_relu_max_pool2d. 3x3 kernels over images of at most four channels in f32, with stride 1 and windows
- * of 2x2, are convolved and pooled by one kernel; their gradient, without that of the images, looks only at the largest
- * results. Everything lies densely with channels first. Other calls run as conv2d and relu_max_pool2d. */
+/* Kernels of conv2d_relu_max_pool2d. One kernel convolves and pools images of at most four channels in f32, with 3x3
+ * kernels, stride 1 and pooling windows of 2x2; the gradient of weight and bias reads only the maxima. Operands are
+ * dense with channels first. Other calls run conv2d, then relu_max_pool2d. Kept for its speed: a step takes 0.38 to
+ * 0.70 of the time of the two ops (`run bench conv_ways` of tools/bundle, H200, 7 of 7 shapes). */
 #include "cuda/conv/sums.h"
 #include "ops/conv.h"
 #include "cuda/runtime/iter.cuh"
@@ -12,22 +13,22 @@
 enum { K = 3, MOST_CHANNELS = 4, TWO = 2, FOUR = 4, SIX = 6, MOST_WIDE = 128 };
 enum { THREADS = 128, GRAD_THREADS = 512, GRAD_WARPS = GRAD_THREADS / DL_WARP, WINDOWS = 2048 };
 
-/* What both kernels know: of the images, of what is convolved, of what is pooled. */
+/* Sizes of the images, of the convolution's result and of the pooled result. */
 struct pooled {
     int O, in[2], pad[2], wide, out[2];
 };
 
-/* ---- forward: a thread has two windows of an image side by side, in some channels of the results */
+/* ---- forward: a thread computes two adjacent pooling windows, in some of the result channels */
 
 struct pair_walk {
     pooled p;
-    dl_divisor pairs, high; /* of a row of windows; rows */
+    dl_divisor pairs, high; /* pairs of windows in a row; rows of windows */
     uint32_t n;
-    int each; /* channels of a block */
+    int each; /* result channels of a block */
     bool even;
 };
 
-/* Pixels under two windows, those outside the image 0. NEAT: the middle four are a vector. */
+/* Reads the pixels under two windows, 0 outside the image. NEAT: the middle four are an aligned vector. */
 template <int C, bool NEAT>
 __device__ inline void pixels_under(const pooled &p, const float *x, int top, int left, float (&v)[C][FOUR][SIX]) {
 #pragma unroll
@@ -46,7 +47,7 @@ __device__ inline void pixels_under(const pooled &p, const float *x, int top, in
         }
 }
 
-/* The largest of each window and its place, as relu_max_pool2d finds them. */
+/* The maximum of each window and its index, with the ties and NaN of relu_max_pool2d. */
 __device__ inline void largest(const pooled &p, const float (&a)[TWO][FOUR], float bias, int place, float (&best)[TWO],
                                int (&at)[TWO]) {
 #pragma unroll
@@ -103,27 +104,28 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
 }
 
-/* ---- gradients of weights and bias: a lane has a channel of the results, a warp some windows of a band of them, while
- * those of the next band are on their way to shared memory. Of the four by four pixels under a window those around its
- * largest result count. */
+/* ---- gradients of weight and bias. A lane has one result channel, a warp some windows of a band; asynchronous copies
+ * fetch the next band to shared memory meanwhile. Of the 4x4 pixels under a window, the 3x3 around its maximum count.
+ */
 
 struct pool_bands {
     pooled p;
-    dl_divisor each, windows, row; /* bands of an image; windows of a band, in whole fours, and of a row */
-    int rows, high, pitch, step;   /* of windows, of pixels; numbers of a row of pixels, and of a channel's windows */
-    int pixels, size;              /* numbers of a band's pixels, and of all */
-    uint32_t n;                    /* bands of the batch */
-    bool fours;                    /* windows of a channel are whole vectors */
+    dl_divisor each, windows, row; /* bands in an image; windows in a band, a multiple of four; windows in a row */
+    int rows, high, pitch,
+        step; /* rows of windows, rows of pixels; elements between rows of pixels, and between channels of windows */
+    int pixels, size; /* elements of a band's pixels; of all its data */
+    uint32_t n;       /* bands in the batch */
+    bool fours;       /* the windows of a channel are whole aligned vectors */
 };
 
 typedef struct gradient {
     const float *x, *g, *y;
     const int *index;
-    float *dw, *db; /* db NULL: not asked for */
+    float *dw, *db; /* db NULL: not wanted */
 } gradient;
 
-/* Starts to fetch a band: pixels as [channel][row][column] with their padding; behind them results, gradients and
- * places as [channel of the results][window]. Results that are not there are 0. */
+/* Starts the copies of a band: padded pixels as [channel][row][column], then results, gradients and indices, each as
+ * [result channel][window]. Missing windows are filled with 0. */
 template <int C, int LANES>
 __device__ void fetch_band(const pool_bands &b, uint32_t band, int o0, const gradient &q, float *to) {
     const pooled &p = b.p;
@@ -157,7 +159,7 @@ __device__ void fetch_band(const pool_bands &b, uint32_t band, int o0, const gra
     dl_copies_end();
 }
 
-/* A window's share of the sums; place: of the largest result among those under it. */
+/* Adds one window's products to the sums; place: index of its maximum. */
 template <int C>
 __device__ inline void add_window(const pool_bands &b, const float *from, float grad, int place,
                                   float (&sum)[C * K * K + 1]) {
@@ -179,7 +181,7 @@ __device__ inline void add_window(const pool_bands &b, const float *from, float 
     sum[C * K * K] += grad;
 }
 
-/* The four windows of a channel from `at` on. */
+/* Adds the products of four windows of a channel, from `at` on. */
 template <int C, int LANES>
 __device__ inline void add_four(const pool_bands &b, uint32_t band, const float *data, uint32_t at, int o,
                                 float (&sum)[C * K * K + 1]) {
@@ -197,8 +199,8 @@ __device__ inline void add_four(const pool_bands &b, uint32_t band, const float 
     }
 }
 
-/* LANES channels of the results, of a block; with fewer than a warp has lanes, these take turns at windows. Leaves the
- * sums in part[share][weights, then biases]. */
+/* A block handles LANES result channels; with 16, the two halves of a warp take different windows. Writes its sums to
+ * part[share][weights, then biases]. */
 template <int C, int LANES>
 __global__ void __launch_bounds__(GRAD_THREADS, 2)
     gradient_kernel(const __grid_constant__ pool_bands b, const __grid_constant__ gradient q, float *part) {
@@ -210,7 +212,7 @@ __global__ void __launch_bounds__(GRAD_THREADS, 2)
     for (uint32_t band = blockIdx.y, next; band < b.n; band = next, side ^= 1) {
         next = band + gridDim.y;
         dl_copies_wait();
-        __syncthreads(); /* the band is there, and all are done with the other side */
+        __syncthreads(); /* the band has arrived, and no thread reads the other buffer any more */
         if (next < b.n) fetch_band<C, LANES>(b, next, o0, q, data + (side ^ 1) * b.size);
         for (uint32_t at = (warp * TURNS + lane / LANES) * FOUR; at < b.windows.d; at += GRAD_WARPS * TURNS * FOUR)
             add_four<C, LANES>(b, band, data + side * b.size, at, lane % LANES, sum);
@@ -232,7 +234,7 @@ __global__ void __launch_bounds__(GRAD_THREADS, 2)
 
 static bool plain(const dl_tensor *t) { return !t || (t->dtype == DL_F32 && dl_is_contiguous(t)); }
 
-/* Is the call one for the kernels above? The geometry of its convolution goes to *g. */
+/* True if the kernels above take this call; *g is then the geometry of its convolution. */
 static bool takes(const dl_op *op, const dl_aval *attr, dl_tensor *x, dl_tensor *w, const dl_tensor *out,
                   const dl_tensor *index, dl_conv *g) {
     dl_tensor *in[2] = {x, w};
@@ -254,7 +256,7 @@ static pooled pooled_of(const dl_conv *g, const dl_tensor *out) {
     return p;
 }
 
-/* f(channels), as a constant. */
+/* Calls f(channels) with a compile-time constant. */
 template <class F> static dl_status by_channels(long C, F f) {
     switch (C) {
     case 1: return f(std::integral_constant<int, 1>());
@@ -265,7 +267,7 @@ template <class F> static dl_status by_channels(long C, F f) {
 }
 
 static dl_status forward(dl_gpu *gpu, const dl_conv *g, dl_call *c) {
-    enum { BLOCKS = 8 }; /* for each multiprocessor, that none waits long for the last */
+    enum { BLOCKS = 8 }; /* wanted per multiprocessor, so that few idle at the end */
     dl_tensor *out = c->out[0], *bias = INPUT(c, CONV2D_RELU_MAX_POOL2D_BIAS);
     const float *x = (const float *)dl_ptr(c->in[0]), *b = bias ? (const float *)dl_ptr(bias) : NULL;
     pair_walk w;
@@ -301,7 +303,7 @@ static dl_status run_conv2d_relu_max_pool2d(dl_call *c) {
     return s;
 }
 
-/* Bands of at most so many windows, or of a row, all alike; of whole fours where that can be. */
+/* Bands of equal height with at most `most` windows, or of one row; a multiple of four windows where possible. */
 static pool_bands bands_of(const dl_conv *g, const dl_tensor *out, const gradient &q, long most, long lanes) {
     pool_bands b;
     long high = out->shape[2], wide = out->shape[3], unit = wide % FOUR == 0 ? 1 : wide % TWO == 0 ? TWO : FOUR;
@@ -313,7 +315,7 @@ static pool_bands bands_of(const dl_conv *g, const dl_tensor *out, const gradien
     b.each = dl_divisor((uint32_t)each), b.windows = dl_divisor((uint32_t)windows);
     b.row = dl_divisor((uint32_t)wide), b.n = (uint32_t)(g->N * each);
     b.rows = (int)rows, b.high = (int)(rows + 1) * TWO, b.pitch = (int)(wide + 1) * TWO;
-    b.step = ((int)windows / FOUR | 1) * FOUR; /* banks of their own */
+    b.step = ((int)windows / FOUR | 1) * FOUR; /* an odd number of fours, so that channels lie in different banks */
     b.pixels = ((int)g->C * b.high * b.pitch + 3) / FOUR * FOUR, b.size = b.pixels + 3 * (int)lanes * b.step;
     b.fours = high * wide % FOUR == 0 && (each == 1 || windows == rows * wide) &&
               ((size_t)q.g | (size_t)q.y | (size_t)q.index) % 16 == 0;
@@ -338,7 +340,7 @@ static dl_status backward(dl_gpu *gpu, const dl_conv *g, const dl_tensor *out, c
     return s;
 }
 
-/* Gradients of weight and bias. */
+/* Computes the gradients of weight and bias and hands them to autograd. */
 static dl_status give_gradients(dl_back *b, dl_gpu *gpu, const dl_conv *g, gradient q, const dl_tensor *out) {
     dl_tensor *w = IN_(CONV2D_RELU_MAX_POOL2D_WEIGHT),
               *dw = dl_tmp(b, dl_tensor_empty(4, w->shape, DL_F32, w->st->device)), *db = NULL;

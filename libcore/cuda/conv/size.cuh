@@ -1,4 +1,4 @@
-/* Kernels that are made for each kernel size and stride of a convolution. */
+/* Kernels that are instantiated for each kernel size and stride of a convolution. */
 #ifndef DL_CUDA_CONV_SIZE_CUH
 #define DL_CUDA_CONV_SIZE_CUH
 
@@ -6,8 +6,8 @@
 
 #include "cuda/conv/sums.h"
 
-/* The padding counts as zeros, and zero times an infinite weight is no number: a result that is not finite is made
- * again from what lies inside the image. x: that of the result, whose window begins at top and left. */
+/* Kernels read padding as zeros, and zero times an infinite weight is NaN: a result that is not finite is computed
+ * again by this function, from pixels inside the image alone. x: the image; the window begins at (top, left). */
 static __device__ __noinline__ float dl_conv_inside(const float *x, int rows, int cols, int channels, int k, int top,
                                                     int left, const dl_conv_weight &w, int o) {
     float sum = 0;
@@ -22,15 +22,15 @@ static __device__ __noinline__ float dl_conv_inside(const float *x, int rows, in
     return sum;
 }
 
-/* 0 if all of v is finite, else no number. */
-template <int N> __device__ inline float dl_conv_odd(const float (&v)[N]) {
+/* 0 if all of v is finite, else NaN. */
+template <int N> __device__ inline float dl_conv_nan_unless_finite(const float (&v)[N]) {
     float odd = 0;
 #pragma unroll
     for (int i = 0; i < N; i++) odd = fmaf(v[i], 0.0f, odd);
     return odd;
 }
 
-/* f(kernel size, stride) for those there are code for. */
+/* Calls f(kernel size, stride) with compile-time constants; sizes 3, 5 and 7, strides 1 and 2. */
 template <class F> dl_status dl_by_size(const dl_conv *g, F f) {
     typedef std::integral_constant<int, 1> one;
     typedef std::integral_constant<int, 2> two;

@@ -1,20 +1,34 @@
-/* The ways to sum up a convolution, by number: the plan of a shape names one of them, so numbers stay what they are. */
+/* The table of the project's own convolution kernels. Their names appear in stored plans and in DLCORE_CONV_WAYS. */
 #include "cuda/conv/sums.h"
 
-static const struct {
-    bool (*takes)(const dl_conv *g);
-    dl_status (*run)(dl_gpu *gpu, const dl_conv *g, const dl_conv_weight *weight, const float *x, float *y);
-} results[DL_CONV_SUMS] = {{dl_conv_strips_take, dl_conv_strips},
-                           {dl_conv_windows_take, dl_conv_windows},
-                           {dl_conv_winograd_take, dl_conv_winograd}};
+#include <string.h>
 
 static const struct {
+    const char *name;
+    bool (*takes)(const dl_conv *g);
+    dl_status (*run)(dl_gpu *gpu, const dl_conv *g, const dl_conv_weight *weight, const float *x, float *y);
+} results[DL_CONV_SUMS] = {{"strips", dl_conv_strips_take, dl_conv_strips},
+                           {"winograd", dl_conv_winograd_take, dl_conv_winograd}};
+
+static const struct {
+    const char *name;
     bool (*takes)(const dl_conv *g);
     dl_status (*run)(dl_gpu *gpu, const dl_conv *g, const float *x, const float *grad, float *dw);
-} weights[DL_CONV_SUMS] = {{dl_conv_strip_weights_take, dl_conv_strip_weights},
-                           {dl_conv_bands_take, dl_conv_bands},
-                           {dl_conv_tiles_take, dl_conv_tiles},
-                           {dl_conv_winograd_weights_take, dl_conv_winograd_weights}};
+} weights[DL_CONV_SUMS] = {{"strips", dl_conv_strip_weights_take, dl_conv_strip_weights},
+                           {"bands", dl_conv_bands_take, dl_conv_bands},
+                           {"winograd", dl_conv_winograd_weights_take, dl_conv_winograd_weights}};
+
+const char *dl_conv_sums_name(dl_conv_kind kind, int which) {
+    return kind == DL_CONV_DW ? weights[which].name : results[which].name;
+}
+
+int dl_conv_sums_find(dl_conv_kind kind, const char *name) {
+    for (int i = 0; i < DL_CONV_SUMS; i++) {
+        const char *known = dl_conv_sums_name(kind, i);
+        if (known && !strcmp(known, name)) return i;
+    }
+    return -1;
+}
 
 bool dl_conv_sums_take(const dl_conv *g, dl_conv_kind kind, dl_dtype t, int which) {
     dl_conv o = *g;

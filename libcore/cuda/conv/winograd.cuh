@@ -1,7 +1,7 @@
-/* Winograd's F(2x2, 3x3) in f32, what convolution and gradient of the weights share. A tile is two by two results and
- * the four by four pixels under them. Pixels, weights and results are changed into 16 planes each, where convolving is
- * multiplying: 16 products for a tile and pair of channels in place of 36, in sums of fewer terms, which are as exact.
- */
+/* Winograd's F(2x2, 3x3) in f32: shared by forward and the gradient of the weights. A tile is 2x2 results with the 4x4
+ * pixels they read. Pixels, weights and results are transformed to 16 planes each, where the convolution is an
+ * elementwise product: 16 products for a tile and a pair of channels instead of 36. Lavin, Gray: Fast algorithms for
+ * convolutional neural networks (2016). */
 #ifndef DL_CUDA_CONV_WINOGRAD_CUH
 #define DL_CUDA_CONV_WINOGRAD_CUH
 
@@ -13,14 +13,14 @@
 enum { TWO = 2, K = 3, FOUR = 4, EIGHT = 8, PLANES = 16, THREADS = 256 };
 
 struct tile_plan {
-    dl_divisor wide, each; /* tiles of a row, of an image */
-    uint32_t n;            /* of the batch */
+    dl_divisor wide, each; /* tiles in a row; in an image */
+    uint32_t n;            /* tiles in the batch */
     int C, O, in[2], out[2], pad[2];
-    bool fours, even; /* rows of results lie so that those of four tiles, or of one, are whole vectors */
-    bool neat;        /* and so are the middle pixels of a row of a tile */
+    bool fours, even; /* the results of four tiles in a row, or of one, are aligned vectors */
+    bool neat;        /* the two middle pixels in a row of a tile are an aligned vector */
 };
 
-/* Where a tile stands; its first pixel may lie in the padding. */
+/* The position of a tile; its first pixel may lie in the padding. */
 struct tile_spot {
     uint32_t image;
     int row, col; /* of the first result */
@@ -43,10 +43,10 @@ static inline tile_plan dl_tile_plan(const dl_conv *g, const void *image, const 
     return w;
 }
 
-/* The pixels under a tile, those outside the image 0. */
+/* The pixels of a tile, 0 outside the image. */
 struct tile_pixels {
-    int offset;    /* of the first one in its plane */
-    unsigned mask; /* of those inside */
+    int offset;    /* of the first pixel in its plane */
+    unsigned mask; /* bits of the pixels inside the image */
     tile_pixels() = default;
     __device__ tile_pixels(const tile_plan &w, const tile_spot &s, bool real) {
         int top = s.row - w.pad[0], left = s.col - w.pad[1];
@@ -58,7 +58,7 @@ struct tile_pixels {
         for (int k = 0; k < FOUR; k++) mask |= (unsigned)(top + k) < (unsigned)w.in[0] ? cols << FOUR * k : 0;
         if (!real) mask = 0;
     }
-    /* Row r of them. */
+    /* Reads row r. */
     template <bool NEAT> __device__ void read(const float *plane, int width, int r, bool real, float (&d)[FOUR]) const {
         unsigned in = real ? mask >> FOUR * r : 0;
         const float *p = plane + offset + r * width;
@@ -71,7 +71,7 @@ struct tile_pixels {
     }
 };
 
-/* ---- the three changes and their opposites, one dimension at a time */
+/* ---- the transforms, one dimension at a time */
 
 __device__ inline void dl_tile_pixel(float (&d)[FOUR][FOUR]) {
 #pragma unroll
@@ -86,7 +86,7 @@ __device__ inline void dl_tile_pixel(float (&d)[FOUR][FOUR]) {
     }
 }
 
-/* Planes of tiles into their results. */
+/* From planes to results. */
 template <class V> __device__ inline void dl_tile_result(const V (&m)[FOUR][FOUR], V (&y)[TWO][TWO]) {
     V s[TWO][FOUR];
 #pragma unroll
@@ -103,8 +103,8 @@ template <class V> __device__ inline void dl_tile_result(const V (&m)[FOUR][FOUR
 
 /* ---- products */
 
-/* A warp multiplies in two planes. Which EIGHT rows and columns of a product of R by S numbers are a thread's: four
- * from 4 row on, four from R / 2 later. Neighbours share rows or columns, so that reads of shared memory are few. */
+/* A warp computes the R by S products of two planes. A thread has EIGHT rows and columns of one: four from 4 row on,
+ * and four R / 2 later. Adjacent threads share rows or columns, which saves reads of shared memory. */
 template <int R, int S> struct tile_share {
     int row, col;
     __device__ tile_share() {
@@ -113,7 +113,7 @@ template <int R, int S> struct tile_share {
     }
 };
 
-/* sum += a' b in a warp's planes of EIGHT rows each, a of A numbers a row and b of B. */
+/* sum += a' b in a warp's planes of EIGHT rows each; a row of a has A numbers, one of b has B. */
 template <int A, int B, int R, int S>
 __device__ inline void dl_tile_multiply(const float *a, const float *b, float (&sum)[TWO][EIGHT][EIGHT]) {
 #pragma unroll
@@ -134,7 +134,7 @@ __device__ inline void dl_tile_multiply(const float *a, const float *b, float (&
         }
 }
 
-/* Half of the rows of all planes into shared memory, as [plane][R / 2 rows][S + 4]. */
+/* Writes half of the rows of all planes to shared memory, as [plane][R / 2 rows][S + 4]. */
 template <int R, int S>
 __device__ inline void dl_tile_lay(const float (&sum)[TWO][EIGHT][EIGHT], int half, const tile_share<R, S> &at,
                                    float *to) {

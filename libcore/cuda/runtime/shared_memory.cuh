@@ -1,6 +1,6 @@
 /* Shared memory: copies into it that run beside the arithmetic, and reading it in vectors. */
-#ifndef DL_CUDA_NEAR_CUH
-#define DL_CUDA_NEAR_CUH
+#ifndef DL_CUDA_SHARED_MEMORY_CUH
+#define DL_CUDA_SHARED_MEMORY_CUH
 
 #include "cuda/runtime/types.cuh"
 
