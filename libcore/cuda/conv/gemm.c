@@ -31,8 +31,8 @@ long dl_conv_gemm_size(const dl_conv *g, dl_conv_kind kind, bool last) {
 
 static size_t bytes(const part *p, long n) { return (size_t)n * (size_t)dl_dtype_size(p->job->t); }
 
-/* Copies results from (`out`: to) the tensor, channels first or last, to (from) the matrices [groups][pixels][result
- * channels a group], or [pixels][result channels] if `whole`. */
+/* Copies the tensor of results, channels first or last, to a matrix: [groups][pixels][result channels a group], or
+ * [pixels][result channels] if `whole`. `out`: copies the matrix to the tensor instead. */
 static dl_status copy_results(const part *p, void *matrix, bool whole, bool out) {
     long O = p->g.O, P = p->p, shape[4] = {p->g.N, p->g.groups, p->og, P};
     long mine[4] = {P * O, p->og, 1, O}, apart[4] = {P * p->og, p->m * p->og, 1, p->og};
