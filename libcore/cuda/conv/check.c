@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const long LARGEST = 1L << 27; /* elements of an operand that is still checked */
-/* The relative error allowed to a sum of n numbers is max(FLOOR, EACH * sqrt(n)), less than the mean error of adding them
- * in order. */
+/* The relative error allowed to a sum of n numbers is max(FLOOR, EACH * sqrt(n)), less than the mean error of adding
+ * them in order. */
 static const double FLOOR = 2.7e-7, EACH = 2.7e-8;
 
 /* A new tensor with the shape and strides of t; random numbers if `drawn`. */
