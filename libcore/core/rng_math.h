@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/horner.h"
 #include "core/rng.h"
 
 #ifdef __CUDA_ARCH__
@@ -47,15 +48,9 @@ DL_HD float dl_rng_log(float u) {
     float e = (float)(i >> 23), m;
     i = (i & 0x7fffff) + 0x3f3504f3;
     memcpy(&m, &i, 4);
-    float f = m - 1.0f, z = f * f, p = 0.0674660131f;
-    p = DL_RNG_FMA(p, f, -0.116756409f);
-    p = DL_RNG_FMA(p, f, 0.118881747f);
-    p = DL_RNG_FMA(p, f, -0.124055915f);
-    p = DL_RNG_FMA(p, f, 0.142195508f);
-    p = DL_RNG_FMA(p, f, -0.166679963f);
-    p = DL_RNG_FMA(p, f, 0.200021192f);
-    p = DL_RNG_FMA(p, f, -0.250000089f);
-    p = DL_RNG_FMA(p, f, 0.333333135f);
+    float f = m - 1.0f, z = f * f;
+    float p = DL_HORNER(DL_RNG_FMA, f, 0.0674660131f, -0.116756409f, 0.118881747f, -0.124055915f, 0.142195508f,
+                        -0.166679963f, 0.200021192f, -0.250000089f, 0.333333135f);
     float r = DL_RNG_FMA(p, f * z, DL_RNG_FMA(-0.5f, z, f));
     return DL_RNG_FMA(e, 0.693147182f, DL_RNG_FMA(e, -1.90465421e-9f, r));
 }
@@ -66,17 +61,9 @@ DL_HD void dl_rng_normal(uint32_t w0, uint32_t w1, float *z0, float *z1) {
     float r = DL_RNG_SQRT(-2.0f * dl_rng_log(u));
     uint32_t q = (w1 + 0x20000000u) >> 30; /* the nearest quarter turn; t turns are left, |t| <= 1/8 */
     float t = (float)(int32_t)(w1 - (q << 30)) * (1.0f / 4294967296.0f), z = t * t;
-    float s = 41.47295f, c = -26.0581322f;
-    s = DL_RNG_FMA(s, z, -76.6978683f);
-    s = DL_RNG_FMA(s, z, 81.6052017f);
-    s = DL_RNG_FMA(s, z, -41.3417015f);
-    s = DL_RNG_FMA(s, z, 6.28318548f);
+    float s = DL_HORNER(DL_RNG_FMA, z, 41.47295f, -76.6978683f, 81.6052017f, -41.3417015f, 6.28318548f);
+    float c = DL_HORNER(DL_RNG_FMA, z, -26.0581322f, 60.2381859f, -85.4567642f, 64.9393921f, -19.7392082f, 1.0f);
     s = s * t;
-    c = DL_RNG_FMA(c, z, 60.2381859f);
-    c = DL_RNG_FMA(c, z, -85.4567642f);
-    c = DL_RNG_FMA(c, z, 64.9393921f);
-    c = DL_RNG_FMA(c, z, -19.7392082f);
-    c = DL_RNG_FMA(c, z, 1.0f);
     float a = q & 1 ? s : c, b = q & 1 ? c : s;
     *z0 = r * ((q + 1) & 2 ? -a : a);
     *z1 = r * (q & 2 ? -b : b);

@@ -71,6 +71,12 @@ bool dl_strides_are_dense(int ndim, const long *shape, const long *stride) {
     return true;
 }
 
+bool dl_is_dense(const dl_tensor *t) {
+    long span = 1;
+    for (int i = 0; i < t->ndim; i++) span += (t->shape[i] - 1) * t->stride[i];
+    return !t->numel || (span == t->numel && dl_strides_are_dense(t->ndim, t->shape, t->stride));
+}
+
 bool dl_shape_eq(const dl_tensor *a, const dl_tensor *b) {
     if (a->ndim != b->ndim) return false;
     for (int i = 0; i < a->ndim; i++)

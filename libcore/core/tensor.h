@@ -103,6 +103,8 @@ void dl_strides_contiguous(int ndim, const long *shape, long *stride);
 bool dl_strides_are_contiguous(int ndim, const long *shape, const long *stride);
 /* No two indices share an element (sufficient test: strides sorted, each beyond the span of the smaller ones). */
 bool dl_strides_are_dense(int ndim, const long *shape, const long *stride);
+/* Do the elements of t fill a stretch of memory, without gaps or overlaps, in some order of its dimensions? */
+bool dl_is_dense(const dl_tensor *t);
 bool dl_shape_eq(const dl_tensor *a, const dl_tensor *b);
 /* out = the shape both broadcast to. DL_ERR_SHAPE names both shapes. */
 dl_status dl_broadcast(int na, const long *a, int nb, const long *b, int *nout, long *out);

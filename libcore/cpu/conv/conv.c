@@ -11,18 +11,18 @@
 #include <omp.h>
 #include <string.h>
 
-/* One group of one image, and what a product with its columns needs. */
+/* One group of one image, and what a product with its matrix of patches needs. */
 typedef struct patch {
     const dl_conv *g;
     long cg, og, k, pq; /* channels and outputs a group, rows and columns of the matrix of patches */
     long sc, sh, sw;    /* strides of the image */
-    bool plain;         /* 1x1 windows over an image whose pixels lie evenly: it is its own matrix of patches */
+    bool plain;         /* 1x1 windows over evenly spaced pixels: the image is its own matrix of patches */
     dl_dtype t;
     long esize;
     dl_stop *stop; /* between rows of patches */
 } patch;
 
-/* Positions of a direction whose input index at tap k lies inside: [*lo, *hi). */
+/* Outputs along direction d whose input at tap k lies inside the image: [*lo, *hi). */
 static void valid_range(const dl_conv *g, int d, long k, long *lo, long *hi) {
     long off = k * g->dil[d] - g->pad[d], s = g->stride[d];
     *lo = off >= 0 ? 0 : (-off + s - 1) / s;
@@ -33,20 +33,20 @@ static void valid_range(const dl_conv *g, int d, long k, long *lo, long *hi) {
 
 #define PATCHES(T, S)                                                                                                  \
     /* col[c,i,j][y,x] = image[c, y*s+i*d-p, x*s+j*d-p], 0 outside */                                                  \
-    static void im2col_##S(const patch *p, const T *image, T *col) {                                                   \
+    static void im2col_##S(const patch *p, const void *image, void *col) {                                             \
         const dl_conv *g = p->g;                                                                                       \
         for (long r = 0; r < p->k && !dl_stop_asked(p->stop); r++) {                                                   \
             long j = r % g->k[1], i = r / g->k[1] % g->k[0], c = r / (g->k[0] * g->k[1]);                              \
             long y0, y1, x0, x1, step = g->stride[1] * p->sw;                                                          \
             valid_range(g, 0, i, &y0, &y1);                                                                            \
             valid_range(g, 1, j, &x0, &x1);                                                                            \
-            T *row = col + r * p->pq;                                                                                  \
+            T *row = (T *)col + r * p->pq;                                                                             \
             for (long y = 0; y < g->out[0]; y++, row += g->out[1]) {                                                   \
                 if (y < y0 || y >= y1) {                                                                               \
                     memset(row, 0, (size_t)g->out[1] * sizeof *row);                                                   \
                     continue;                                                                                          \
                 }                                                                                                      \
-                const T *src = image + c * p->sc + (y * g->stride[0] + i * g->dil[0] - g->pad[0]) * p->sh +            \
+                const T *src = (const T *)image + c * p->sc + (y * g->stride[0] + i * g->dil[0] - g->pad[0]) * p->sh + \
                                (j * g->dil[1] - g->pad[1]) * p->sw;                                                    \
                 for (long x = 0; x < x0; x++) row[x] = 0;                                                              \
                 for (long x = x0; x < x1; x++) row[x] = src[x * step];                                                 \
@@ -55,7 +55,7 @@ static void valid_range(const dl_conv *g, int d, long k, long *lo, long *hi) {
         }                                                                                                              \
     }                                                                                                                  \
     /* the transpose of im2col: adds columns to the image */                                                           \
-    static void col2im_##S(const patch *p, const T *col, T *image) {                                                   \
+    static void col2im_##S(const patch *p, const void *col, void *image) {                                             \
         const dl_conv *g = p->g;                                                                                       \
         for (long r = 0; r < p->k && !dl_stop_asked(p->stop); r++) {                                                   \
             long j = r % g->k[1], i = r / g->k[1] % g->k[0], c = r / (g->k[0] * g->k[1]);                              \
@@ -63,8 +63,8 @@ static void valid_range(const dl_conv *g, int d, long k, long *lo, long *hi) {
             valid_range(g, 0, i, &y0, &y1);                                                                            \
             valid_range(g, 1, j, &x0, &x1);                                                                            \
             for (long y = y0; y < y1; y++) {                                                                           \
-                const T *row = col + r * p->pq + y * g->out[1];                                                        \
-                T *dst = image + c * p->sc + (y * g->stride[0] + i * g->dil[0] - g->pad[0]) * p->sh +                  \
+                const T *row = (const T *)col + r * p->pq + y * g->out[1];                                             \
+                T *dst = (T *)image + c * p->sc + (y * g->stride[0] + i * g->dil[0] - g->pad[0]) * p->sh +             \
                          (j * g->dil[1] - g->pad[1]) * p->sw;                                                          \
                 for (long x = x0; x < x1; x++) dst[x * step] += row[x];                                                \
             }                                                                                                          \
@@ -73,21 +73,7 @@ static void valid_range(const dl_conv *g, int d, long k, long *lo, long *hi) {
 PATCHES(float, f32)
 PATCHES(double, f64)
 
-static void im2col(const patch *p, const void *image, void *col) {
-    if (p->t == DL_F32)
-        im2col_f32(p, image, col);
-    else
-        im2col_f64(p, image, col);
-}
-
-static void col2im(const patch *p, const void *col, void *image) {
-    if (p->t == DL_F32)
-        col2im_f32(p, col, image);
-    else
-        col2im_f64(p, col, image);
-}
-
-/* Rows of a result image as one dimension of pixels? */
+/* Are the pixels evenly spaced, so that rows and columns are one dimension? */
 static bool even(const long shape[2], const dl_tensor *t) {
     return shape[0] == 1 || shape[1] == 1 || t->stride[2] == shape[1] * t->stride[3];
 }
@@ -115,7 +101,7 @@ static char *at(const dl_tensor *t, long n, long channel) {
     return (char *)dl_ptr(t) + (n * t->stride[0] + channel * t->stride[1]) * (long)dl_esize(t);
 }
 
-/* The matrix [outputs of the group, pixels] of image n of a result or its gradient, whose pixels lie evenly. */
+/* The matrix [outputs of the group, pixels] of image n of a result or its gradient; pixels evenly spaced. */
 static dl_mat result_matrix(const dl_tensor *t, long n, long channel) {
     return (dl_mat){at(t, n, channel), t->stride[1], pixel_stride(t)};
 }
@@ -124,13 +110,11 @@ static dl_mat weight_matrix(const patch *p, const dl_tensor *w, long group) {
     return (dl_mat){(char *)dl_ptr(w) + group * p->og * p->k * p->esize, p->k, 1};
 }
 
-static dl_mat flipped(dl_mat m) { return (dl_mat){m.p, m.cs, m.rs}; }
-
-/* The matrix of patches, through `col` unless the image is one itself. */
+/* The matrix of patches, made in `col` unless the image is one itself. */
 static dl_mat columns(const patch *p, const dl_tensor *x, long n, long group, void *col) {
     char *image = at(x, n, group * p->cg);
     if (p->plain) return (dl_mat){image, p->sc, pixel_stride(x)};
-    im2col(p, image, col);
+    (p->t == DL_F32 ? im2col_f32 : im2col_f64)(p, image, col);
     return (dl_mat){col, p->pq, 1};
 }
 
@@ -146,10 +130,10 @@ static dl_status dx_one(const patch *p, const dl_call *c, long n, long group, vo
     dl_mat gr = result_matrix(c->in[0], n, group * p->og), w = weight_matrix(p, c->in[1], group);
     char *image = at(c->out[0], n, group * p->cg);
     if (p->plain)
-        return dl_cpu_gemm(p->t, p->k, p->pq, p->og, flipped(w), gr, (dl_mat){image, p->sc, pixel_stride(c->out[0])},
-                           false);
-    DL_TRY(dl_cpu_gemm(p->t, p->k, p->pq, p->og, flipped(w), gr, (dl_mat){col, p->pq, 1}, false));
-    col2im(p, col, image);
+        return dl_cpu_gemm(p->t, p->k, p->pq, p->og, dl_mat_transposed(w), gr,
+                           (dl_mat){image, p->sc, pixel_stride(c->out[0])}, false);
+    DL_TRY(dl_cpu_gemm(p->t, p->k, p->pq, p->og, dl_mat_transposed(w), gr, (dl_mat){col, p->pq, 1}, false));
+    (p->t == DL_F32 ? col2im_f32 : col2im_f64)(p, col, image);
     return DL_OK;
 }
 
@@ -172,7 +156,7 @@ static void run_image(void *arg, long i) {
     if (col) dl_host_free(col, bytes);
 }
 
-/* Every image and group on its own, shared among threads when there are enough of them. */
+/* A task is one group of one image. */
 static dl_status each_image(const patch *p, const dl_call *c, one_fn one) {
     long count = p->g->N * p->g->groups;
     double macs = (double)count * (double)p->og * (double)p->k * (double)p->pq;
@@ -191,19 +175,10 @@ static dl_status dw_all(const patch *p, const dl_call *c) {
     for (long group = 0; group < g->groups && s == DL_OK; group++)
         for (long n = 0; n < g->N && s == DL_OK; n++)
             s = dl_cpu_gemm(p->t, p->og, p->k, p->pq, result_matrix(c->in[0], n, group * p->og),
-                            flipped(columns(p, c->in[1], n, group, col)), weight_matrix(p, c->out[0], group), n > 0);
+                            dl_mat_transposed(columns(p, c->in[1], n, group, col)), weight_matrix(p, c->out[0], group),
+                            n > 0);
     if (col) dl_host_free(col, bytes);
     return s;
-}
-
-/* in[i] itself, or a contiguous copy put in its place that the caller releases through *copy. */
-static dl_status make_contiguous(dl_call *c, int i, dl_tensor **copy) {
-    dl_tensor *t = c->in[i];
-    *copy = dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, 0);
-    if (!*copy) return dl_failed();
-    dl_cpu_copy(*copy, t);
-    c->in[i] = *copy;
-    return DL_OK;
 }
 
 static void clear(dl_tensor *t) { dl_cpu_clear(dl_ptr(t), (size_t)t->numel * dl_esize(t)); }
@@ -229,27 +204,25 @@ static dl_status run_generic(dl_call *c, const dl_conv *g, dl_stop *stop) {
     return dw_all(&p, c);
 }
 
-/* out, in[] and geometry as dl_call has them; every input of dtype f32 or f64. */
+/* Any call of f32 or f64. The weights must be contiguous, the pixels of a result's gradient evenly spaced. */
 static dl_status generic(const dl_call *call, const dl_conv *g) {
     dl_call c = *call;
-    dl_tensor *in[3] = {call->in[0], call->in[1], INPUT(call, CONV2D_BIAS)}, *copy[2] = {NULL, NULL};
+    dl_tensor *in[3] = {call->in[0], call->in[1], INPUT(call, CONV2D_BIAS)}, *own[2];
     bool dw = c.op->id == DL_OP_conv2d_dw, forward = c.op->id == DL_OP_conv2d;
-    dl_status s = DL_OK;
-    c.in = in;
-    /* weights contiguous; pixels of a result's gradient evenly spaced */
-    if (!dw && !dl_is_contiguous(in[1])) s = make_contiguous(&c, 1, &copy[1]);
-    if (s == DL_OK && !forward && !even(g->out, in[0])) s = make_contiguous(&c, 0, &copy[0]);
+    bool as_it_is[2] = {forward || even(g->out, in[0]), dw}; /* else contiguous */
+    for (int i = 0; i < 2; i++) own[i] = as_it_is[i] ? dl_ref(in[i]) : dl_cpu_contiguous(in[i]);
+    in[0] = own[0], in[1] = own[1], c.in = in;
     dl_stop stop = dl_stop_begin();
-    if (s == DL_OK) s = run_generic(&c, g, &stop);
+    dl_status s = own[0] && own[1] ? run_generic(&c, g, &stop) : dl_failed();
     dl_stop_end(&stop);
-    dl_unref(copy[0]);
-    dl_unref(copy[1]);
+    dl_unref(own[0]);
+    dl_unref(own[1]);
     return s;
 }
 
 /* ---- oneDNN, some images a call: a request to stop is seen between two of them */
 
-/* Images that take some 0.1 s. */
+/* Images of a call that takes some 0.1 s. */
 static long images_of_call(const dl_conv *g) {
     double most = (dl_simd_level() >= 3 ? 3e9 : 5e8) * dl_cpu_team();
     double one = (double)g->O * (double)(g->out[0] * g->out[1]) * (double)(g->C / g->groups * g->k[0] * g->k[1]);
@@ -310,10 +283,6 @@ static dl_status conv_float(dl_call *c) {
     return done ? DL_OK : generic(c, &g);
 }
 
-static dl_status conv_run(dl_call *c) {
-    return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, conv_float, false) : conv_float(c);
-}
-
-const dl_kernel dl_cpu_conv2d = {.run = conv_run, .dtypes = DL_FLOATS};
-const dl_kernel dl_cpu_conv2d_dx = {.run = conv_run, .dtypes = DL_FLOATS};
-const dl_kernel dl_cpu_conv2d_dw = {.run = conv_run, .dtypes = DL_FLOATS};
+DL_CPU_KERNEL(conv2d, conv_float, false, DL_FLOATS)
+DL_CPU_KERNEL(conv2d_dx, conv_float, false, DL_FLOATS)
+DL_CPU_KERNEL(conv2d_dw, conv_float, false, DL_FLOATS)

@@ -79,13 +79,6 @@ static dl_tensor *as_channels_last(dl_tensor *t, bool copy) {
     return c;
 }
 
-static dl_tensor *as_contiguous(dl_tensor *t) {
-    if (dl_is_contiguous(t)) return dl_ref(t);
-    dl_tensor *c = dl_tensor_empty(t->ndim, t->shape, DL_F32, 0);
-    if (c) dl_cpu_copy(c, t);
-    return c;
-}
-
 /* Are the weights other ones than the entry's reordered copy was made of? Notes these as the new ones. */
 static bool changed(entry *e, const dl_tensor *w) {
     if (e->weight == w->st->serial && e->version == w->st->version && e->offset == w->offset) return false;
@@ -111,8 +104,8 @@ enum { IMAGE, WEIGHT, RESULT, BIAS, NROLE };
 static dl_status lay_out(dl_dnnl_kind kind, dl_tensor *const given[NROLE], dl_tensor *own[NROLE]) {
     own[IMAGE] = as_channels_last(given[IMAGE], kind != DL_DNNL_DX);
     own[RESULT] = own[IMAGE] ? as_channels_last(given[RESULT], kind != DL_DNNL_FORWARD) : NULL;
-    own[WEIGHT] = own[RESULT] ? as_contiguous(given[WEIGHT]) : NULL;
-    own[BIAS] = own[WEIGHT] && given[BIAS] ? as_contiguous(given[BIAS]) : NULL;
+    own[WEIGHT] = own[RESULT] ? dl_cpu_contiguous(given[WEIGHT]) : NULL;
+    own[BIAS] = own[WEIGHT] && given[BIAS] ? dl_cpu_contiguous(given[BIAS]) : NULL;
     return own[WEIGHT] && (own[BIAS] || !given[BIAS]) ? DL_OK : dl_failed();
 }
 

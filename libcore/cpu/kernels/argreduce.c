@@ -1,9 +1,9 @@
-/* Largest and smallest values with their places: the value is reduced first, then looked for. */
+/* Kernels of argmax, argmin, max_dim and min_dim: the value is reduced first, then its first index is searched. */
 #include "cpu/kernels/reduce.h"
 #include "ops/infer.h"
 #include "ops/rules.h"
 
-/* x as [outer][n][inner] in logical order, x contiguous: n is the dimension looked along. */
+/* x, which is contiguous, as [outer][n][inner], n being the dimensions that are reduced. */
 typedef struct view3 {
     long outer, n, inner;
 } view3;
@@ -52,7 +52,7 @@ static void find_all(const dl_tensor *x, view3 v, const char *value, long *index
     dl_cpu_for(v.outer * s.tiles, dl_cpu_threads(x->numel), find_tile, &s);
 }
 
-/* value may be NULL, when only the place is asked for. */
+/* value may be NULL, when only the index is wanted. */
 static dl_status run(dl_call *c, dl_reduce_id id, dl_tensor *value, dl_tensor *index) {
     dl_tensor *x = c->in[0], *v = value ? dl_ref(value) : NULL;
     unsigned mask;
@@ -65,16 +65,11 @@ static dl_status run(dl_call *c, dl_reduce_id id, dl_tensor *value, dl_tensor *i
     return s;
 }
 
-#define PLACE(name, id)                                                                                                \
-    static dl_status plain_##name(dl_call *c) { return run(c, id, NULL, c->out[0]); }                                  \
-    static dl_status run_##name(dl_call *c) { return dl_cpu_via_f32(c, plain_##name, true); }                          \
-    const dl_kernel dl_cpu_##name = {.run = run_##name, .dtypes = DL_ANY};
-#define VALUE_AND_PLACE(name, id)                                                                                      \
-    static dl_status plain_##name(dl_call *c) { return run(c, id, c->out[0], c->out[1]); }                             \
-    static dl_status run_##name(dl_call *c) { return dl_cpu_via_f32(c, plain_##name, true); }                          \
-    const dl_kernel dl_cpu_##name = {.run = run_##name, .dtypes = DL_ANY};
+#define INDEX(name, id, value, index)                                                                                  \
+    static dl_status plain_##name(dl_call *c) { return run(c, id, value, index); }                                     \
+    DL_CPU_KERNEL(name, plain_##name, true, DL_ANY)
 
-PLACE(argmax, DL_R_MAX)
-PLACE(argmin, DL_R_MIN)
-VALUE_AND_PLACE(max_dim, DL_R_MAX)
-VALUE_AND_PLACE(min_dim, DL_R_MIN)
+INDEX(argmax, DL_R_MAX, NULL, c->out[0])
+INDEX(argmin, DL_R_MIN, NULL, c->out[0])
+INDEX(max_dim, DL_R_MAX, c->out[0], c->out[1])
+INDEX(min_dim, DL_R_MIN, c->out[0], c->out[1])

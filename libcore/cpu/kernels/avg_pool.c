@@ -1,6 +1,6 @@
 /* Kernels of average pooling and of its gradient. Either way a pixel of the result is a weighted sum over a rectangle
- * of the other image: its window's pixels, or the windows that hold it. Any strides; a unit of work is an image plane,
- * or some channels that lie side by side. */
+ * of the other image: its window's pixels, or the windows that hold it. Any strides; a task is an image plane, or some
+ * channels that lie side by side. */
 #include "cpu/runtime/iter.h"
 #include "cpu/kernels/pool.h"
 #include "ops/avg_pool.h"
@@ -10,10 +10,11 @@ enum { CHANNELS = 64 };
 
 typedef struct job {
     dl_average g;
-    bool back;
+    bool back, f64;
     dl_image x, o;
-    long rows, cols;   /* of the result */
-    double *weight[2]; /* 1 / pixels of each window, in both directions */
+    long rows, cols;    /* of the result */
+    long block, blocks; /* channels of a task; tasks of an image */
+    double *weight[2];  /* 1 / pixels of each window, in both directions */
 } job;
 
 static void rectangle(const job *j, int d, long i, long *lo, long *hi) {
@@ -51,25 +52,14 @@ static void rectangle(const job *j, int d, long i, long *lo, long *hi) {
 AVERAGES(float, f32)
 AVERAGES(double, f64)
 
-static void all(const job *j, bool f64) {
-    long block = j->x.sc == 1 && j->g.C > 1 ? CHANNELS : 1, blocks = (j->g.C + block - 1) / block;
-    long work = j->g.N * j->g.C * (j->back ? j->rows * j->cols : j->g.in[0] * j->g.in[1]);
-    dl_stop stop = dl_stop_begin();
-#pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(work))
-    for (long i = 0; i < j->g.N * blocks; i++) {
-        if (dl_stop_asked(&stop)) continue;
-        long c0 = i % blocks * block, nc = j->g.C - c0 < block ? j->g.C - c0 : block;
-        (f64 ? averages_f64 : averages_f32)(j, i / blocks, c0, nc);
-    }
-    dl_stop_end(&stop);
-}
-
-static dl_image image_of(const dl_tensor *t) {
-    return (dl_image){dl_ptr(t), t->stride[0], t->stride[1], t->stride[2], t->stride[3]};
+static void run_task(void *arg, long i) {
+    const job *j = arg;
+    long c0 = i % j->blocks * j->block, nc = j->g.C - c0 < j->block ? j->g.C - c0 : j->block;
+    (j->f64 ? averages_f64 : averages_f32)(j, i / j->blocks, c0, nc);
 }
 
 static dl_status average_float(dl_call *c) {
-    job j = {.x = image_of(c->in[0]), .o = image_of(c->out[0])};
+    job j = {.x = dl_image_of(c->in[0]), .o = dl_image_of(c->out[0])};
     DL_TRY(dl_average_of(c, &j.g));
     j.rows = c->out[0]->shape[2], j.cols = c->out[0]->shape[3];
     j.back = c->op->id == DL_OP_avg_pool2d_dx || c->op->id == DL_OP_adaptive_pool2d_dx;
@@ -83,16 +73,15 @@ static dl_status average_float(dl_call *c) {
             dl_average_window(&j.g, d, i, &lo, &hi, &count);
             j.weight[d][i] = 1.0 / (double)count;
         }
-    all(&j, c->dtype == DL_F64);
+    j.f64 = c->dtype == DL_F64;
+    j.block = j.x.sc == 1 && j.g.C > 1 ? CHANNELS : 1, j.blocks = (j.g.C + j.block - 1) / j.block;
+    long work = j.g.N * j.g.C * (j.back ? j.rows * j.cols : j.g.in[0] * j.g.in[1]);
+    dl_cpu_for(j.g.N * j.blocks, dl_cpu_threads(work), run_task, &j);
     dl_host_free(weights, bytes);
     return DL_OK;
 }
 
-static dl_status average_run(dl_call *c) {
-    return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, average_float, false) : average_float(c);
-}
-
-const dl_kernel dl_cpu_avg_pool2d = {.run = average_run, .dtypes = DL_FLOATS};
-const dl_kernel dl_cpu_avg_pool2d_dx = {.run = average_run, .dtypes = DL_FLOATS};
-const dl_kernel dl_cpu_adaptive_pool2d = {.run = average_run, .dtypes = DL_FLOATS};
-const dl_kernel dl_cpu_adaptive_pool2d_dx = {.run = average_run, .dtypes = DL_FLOATS};
+DL_CPU_KERNEL(avg_pool2d, average_float, false, DL_FLOATS)
+DL_CPU_KERNEL(avg_pool2d_dx, average_float, false, DL_FLOATS)
+DL_CPU_KERNEL(adaptive_pool2d, average_float, false, DL_FLOATS)
+DL_CPU_KERNEL(adaptive_pool2d_dx, average_float, false, DL_FLOATS)

@@ -1,4 +1,4 @@
-/* Kernels of rows that make tensors from attributes. Values are made in blocks of f64, i64 or f32 and stored in the
+/* Kernels of ops that make tensors from attributes. Values are made in blocks of f64, i64 or f32 and stored in the
  * dtype of the result. */
 #include "cpu/kernels/random.h"
 #include "cpu/runtime/iter.h"
@@ -70,7 +70,7 @@ static dl_status run_arange(dl_call *c) {
 }
 const dl_kernel dl_cpu_arange = {.run = run_arange, .dtypes = DL_ANY};
 
-/* From both ends, so that both are met exactly. */
+/* Counted from the nearer end, so that both ends are exact. */
 static void make_between(const dl_call *c, long lo, long n, block *b) {
     double start = ATTR_F(c, LINSPACE_START), end = ATTR_F(c, LINSPACE_END);
     long steps = ATTR_I(c, LINSPACE_STEPS);
@@ -118,7 +118,7 @@ static dl_status run_rand(dl_call *c) {
 }
 const dl_kernel dl_cpu_rand = {.run = run_rand, .dtypes = DL_FLOATS};
 
-/* In every dtype the rounded numbers of f32. */
+/* Every dtype gets the numbers of f32, rounded. */
 static void make_normal(const dl_call *c, long lo, long n, block *b) {
     uint32_t w[BLOCK];
     DL_SIMD_PICK(dl_random_words)(dl_rng_key_of(c), (uint64_t)lo, n + n % 2, w);
@@ -171,7 +171,7 @@ static void draw_keys(dl_rng_key k, keyed *a, long n, dl_stop *stop) {
     }
 }
 
-/* Puts right what passes over the upper digits left: neighbours that differ below. */
+/* Sorts by the lower digits what the passes over the upper ones left as equal: an insertion sort of near neighbours. */
 static void insert(keyed *a, long n, dl_stop *stop) {
     DL_CPU_EACH (i, n, stop) {
         keyed v = a[i];
@@ -224,5 +224,4 @@ static dl_status plain_bernoulli(dl_call *c) {
     dl_stop_end(&stop);
     return DL_OK;
 }
-static dl_status run_bernoulli(dl_call *c) { return dl_cpu_via_f32(c, plain_bernoulli, true); }
-const dl_kernel dl_cpu_bernoulli = {.run = run_bernoulli, .dtypes = DL_FLOATS};
+DL_CPU_KERNEL(bernoulli, plain_bernoulli, true, DL_FLOATS)

@@ -3,7 +3,6 @@
 #include "cpu/kernels/dropout.h"
 #include "cpu/runtime/iter.h"
 #include "cpu/kernels/random.h"
-#include "cpu/runtime/rows.h"
 #include "ops/rules.h"
 
 #include <string.h>
@@ -78,8 +77,7 @@ static dl_status dropout_float(dl_call *c) {
 
 /* Not training: the output is the input itself. */
 static dl_status dropout_run(dl_call *c) {
-    if (!ATTR_I(c, DROPOUT_TRAINING)) return DL_OK;
-    return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, dropout_float, false) : dropout_float(c);
+    return ATTR_I(c, DROPOUT_TRAINING) ? dl_cpu_via_f32(c, dropout_float, false) : DL_OK;
 }
 
 const dl_kernel dl_cpu_dropout = {.run = dropout_run, .dtypes = DL_FLOATS};

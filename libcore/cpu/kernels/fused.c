@@ -1,5 +1,6 @@
-/* Kernels of rows that join others: batch_norm_relu, conv2d_norm, relu_max_pool2d, conv2d_relu_max_pool2d, norm_groups.
- * They run the kernels of these one after another, in place. */
+/* Kernels of fused ops: batch_norm_relu, conv2d_norm, relu_max_pool2d, conv2d_relu_max_pool2d, norm_groups.
+ * They run the kernels
+ * of the ops that they are made of one after another, in place. */
 #include "cpu/runtime/iter.h"
 #include "ops/conv.h"
 #include "ops/rules.h"
@@ -29,19 +30,20 @@ static dl_status batch_norm_relu_fused(dl_back *b) {
 const dl_kernel dl_cpu_batch_norm_relu = {
     .run = batch_norm_relu_run, .fused_grad = batch_norm_relu_fused, .dtypes = DL_FLOATS};
 
-/* batch_norm by running statistics, over the result of the convolution. */
-static dl_status normalise(const dl_call *c) {
+/* batch_norm of the result by the given statistics, in place; weight and bias may be NULL. */
+static dl_status normalise(const dl_call *c, dl_tensor *mean, dl_tensor *var, dl_tensor *weight, dl_tensor *bias,
+                           dl_aval eps) {
     dl_tensor *in[] = {[DL_IN_BATCH_NORM_INPUT] = c->out[0],
-                       [DL_IN_BATCH_NORM_RUNNING_MEAN] = INPUT(c, CONV2D_NORM_RUNNING_MEAN),
-                       [DL_IN_BATCH_NORM_RUNNING_VAR] = INPUT(c, CONV2D_NORM_RUNNING_VAR),
-                       [DL_IN_BATCH_NORM_WEIGHT] = INPUT(c, CONV2D_NORM_NORM_WEIGHT),
-                       [DL_IN_BATCH_NORM_BIAS] = INPUT(c, CONV2D_NORM_NORM_BIAS)};
+                       [DL_IN_BATCH_NORM_RUNNING_MEAN] = mean,
+                       [DL_IN_BATCH_NORM_RUNNING_VAR] = var,
+                       [DL_IN_BATCH_NORM_WEIGHT] = weight,
+                       [DL_IN_BATCH_NORM_BIAS] = bias};
     dl_dtype t = DL_BIT(c->dtype) & DL_HALVES ? DL_F32 : c->dtype;
     long channels = c->out[0]->shape[1];
     dl_tensor *out[3] = {c->out[0], dl_tensor_empty(1, &channels, t, 0), dl_tensor_empty(1, &channels, t, 0)};
     const dl_aval attr[] = {[DL_A_BATCH_NORM_TRAINING] = {.given = true},
                             [DL_A_BATCH_NORM_MOMENTUM] = {.given = true},
-                            [DL_A_BATCH_NORM_EPS] = *ATTR(c, CONV2D_NORM_EPS)};
+                            [DL_A_BATCH_NORM_EPS] = eps};
     dl_call n = {.op = dl_op_row(DL_OP_batch_norm), .in = in, .out = out, .nin = 5, .nout = 3, .attr = attr};
     n.dtype = c->dtype;
     dl_status s = out[1] && out[2] ? dl_cpu_batch_norm.run(&n) : dl_failed();
@@ -59,7 +61,9 @@ static dl_status conv2d_norm_run(dl_call *c) {
     inner.in = (dl_tensor *[]){c->in[0], c->in[1], bias}, inner.nin = 3;
     dl_status s = dl_cpu_conv2d.run(&inner);
     dl_unref(bias);
-    if (s == DL_OK) s = normalise(c);
+    if (s == DL_OK)
+        s = normalise(c, INPUT(c, CONV2D_NORM_RUNNING_MEAN), INPUT(c, CONV2D_NORM_RUNNING_VAR),
+                      INPUT(c, CONV2D_NORM_NORM_WEIGHT), INPUT(c, CONV2D_NORM_NORM_BIAS), *ATTR(c, CONV2D_NORM_EPS));
     return s == DL_OK && ATTR_I(c, CONV2D_NORM_RELU) ? rectify(c) : s;
 }
 
@@ -111,23 +115,16 @@ static dl_status conv2d_relu_max_pool2d_run(dl_call *c) {
 
 const dl_kernel dl_cpu_conv2d_relu_max_pool2d = {.run = conv2d_relu_max_pool2d_run, .dtypes = DL_FLOATS};
 
-/* Each channel of y times weight plus bias: batch_norm with a mean of 0 and a variance of 1, in place. */
+/* Each channel of the result times weight plus bias: batch_norm with a mean of 0 and a variance of 1. */
 static dl_status scale_channels(const dl_call *c) {
-    dl_tensor *y = c->out[0];
     dl_dtype t = DL_BIT(c->dtype) & DL_HALVES ? DL_F32 : c->dtype;
-    const long n = y->shape[1];
-    dl_tensor *made[4] = {dl_full(&n, 1, 0, t, 0), dl_full(&n, 1, 1, t, 0), dl_tensor_empty(1, &n, t, 0),
-                          dl_tensor_empty(1, &n, t, 0)};
-    dl_tensor *in[] = {y, made[0], made[1], INPUT(c, NORM_GROUPS_WEIGHT), INPUT(c, NORM_GROUPS_BIAS)};
-    dl_tensor *out[3] = {y, made[2], made[3]};
-    const dl_aval attr[] = {[DL_A_BATCH_NORM_TRAINING] = {.given = true},
-                            [DL_A_BATCH_NORM_MOMENTUM] = {.given = true},
-                            [DL_A_BATCH_NORM_EPS] = {.given = true}};
-    dl_call scale = {.op = dl_op_row(DL_OP_batch_norm), .in = in, .out = out, .nin = 5, .nout = 3, .attr = attr};
-    scale.dtype = c->dtype;
-    bool all = made[0] && made[1] && made[2] && made[3];
-    dl_status s = all ? dl_cpu_batch_norm.run(&scale) : dl_failed();
-    for (int i = 0; i < 4; i++) dl_unref(made[i]);
+    const long n = c->out[0]->shape[1];
+    dl_tensor *mean = dl_full(&n, 1, 0, t, 0), *var = dl_full(&n, 1, 1, t, 0);
+    dl_status s = mean && var ? normalise(c, mean, var, INPUT(c, NORM_GROUPS_WEIGHT), INPUT(c, NORM_GROUPS_BIAS),
+                                          (dl_aval){.given = true})
+                              : dl_failed();
+    dl_unref(mean);
+    dl_unref(var);
     return s;
 }
 

@@ -168,11 +168,9 @@ static dl_status plain_index_add(dl_call *c) {
     dl_unref(index);
     return DL_OK;
 }
-static dl_status contiguous_source(dl_call *c, dl_status (*run)(dl_call *)) {
-    bool half = c->dtype == DL_F16 || c->dtype == DL_BF16;
-    return half || !dl_is_contiguous(INPUT(c, INDEX_ADD_SOURCE)) ? dl_cpu_via_f32(c, run, true) : run(c);
+static dl_status run_index_add(dl_call *c) {
+    return dl_cpu_via_f32(c, plain_index_add, !dl_is_contiguous(INPUT(c, INDEX_ADD_SOURCE)));
 }
-static dl_status run_index_add(dl_call *c) { return contiguous_source(c, plain_index_add); }
 const dl_kernel dl_cpu_index_add = {.run = run_index_add, .dtypes = DL_ANY};
 
 /* ---- elements by a tensor of indices */
@@ -252,11 +250,7 @@ static dl_status plain_scatter_add(dl_call *c) {
     dl_unref(index);
     return DL_OK;
 }
-static dl_status run_scatter_add(dl_call *c) {
-    bool half = c->dtype == DL_F16 || c->dtype == DL_BF16;
-    return half ? dl_cpu_via_f32(c, plain_scatter_add, false) : plain_scatter_add(c);
-}
-const dl_kernel dl_cpu_scatter_add = {.run = run_scatter_add, .dtypes = DL_ANY};
+DL_CPU_KERNEL(scatter_add, plain_scatter_add, false, DL_ANY)
 
 /* ---- indices of values, values of indices */
 
@@ -358,8 +352,4 @@ static dl_status plain_cumsum(dl_call *c) {
     dl_stop_end(&stop);
     return DL_OK;
 }
-static dl_status run_cumsum(dl_call *c) {
-    bool half = c->dtype == DL_F16 || c->dtype == DL_BF16;
-    return half ? dl_cpu_via_f32(c, plain_cumsum, false) : plain_cumsum(c);
-}
-const dl_kernel dl_cpu_cumsum = {.run = run_cumsum, .dtypes = DL_ANY};
+DL_CPU_KERNEL(cumsum, plain_cumsum, false, DL_ANY)

@@ -25,14 +25,6 @@ static double number(const char *p, dl_dtype t, long i) { return t == DL_F64 ? (
 static double weight_of(const entropy *e, long c) { return e->w ? number(e->w, e->t, c) : 1; }
 static long label_at(const entropy *e, long i) { return e->wide ? ((long *)e->y)[i] : ((int *)e->y)[i]; }
 
-/* The same tensor or a contiguous copy; without history. */
-static dl_tensor *dense(dl_tensor *t) {
-    if (dl_is_contiguous(t)) return dl_ref(t);
-    dl_tensor *c = dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, 0);
-    if (c) dl_cpu_copy(c, t);
-    return c;
-}
-
 static void entropy_free(entropy *e) {
     for (int i = 0; i < 3; i++) dl_unref(e->keep[i]);
 }
@@ -43,7 +35,7 @@ static dl_status entropy_of(entropy *e, dl_tensor *const *in, const dl_aval *att
                    .smooth = attr[DL_A_CROSS_ENTROPY_LABEL_SMOOTHING].u.f};
     DL_TRY(dl_reduction_of(&attr[DL_A_CROSS_ENTROPY_REDUCTION], &e->how));
     for (int i = 0; i < 3; i++) {
-        if (in[i] && !(e->keep[i] = dense(in[i]))) {
+        if (in[i] && !(e->keep[i] = dl_cpu_contiguous(in[i]))) {
             entropy_free(e);
             return dl_failed();
         }
@@ -142,10 +134,6 @@ static dl_status cross_entropy_float(dl_call *c) {
     return s;
 }
 
-static dl_status cross_entropy_run(dl_call *c) {
-    return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, cross_entropy_float, false) : cross_entropy_float(c);
-}
-
 /* One block of columns: dx = scale * (sum(t) * softmax(x) - t) with t as in ops/compose/loss.c. */
 static void backward_block(const entropy *e, const double *scale, const double *lse, dl_tensor *dx, long first, long at,
                            long nc) {
@@ -192,7 +180,8 @@ static dl_status cross_entropy_grad(dl_back *b) {
                         weighted ? IN_(CROSS_ENTROPY_WEIGHT) : NULL};
     dl_tensor *lse = OUT_(CROSS_ENTROPY_LSE);
     if (!in[0] || !in[1] || !lse) return dl_fail_null("the logits");
-    dl_tensor *g = T(dense(G0)), *dx = dl_tensor_empty(in[0]->ndim, in[0]->shape, (dl_dtype)in[0]->dtype, 0);
+    dl_tensor *g = T(dl_cpu_contiguous(G0)),
+              *dx = dl_tensor_empty(in[0]->ndim, in[0]->shape, (dl_dtype)in[0]->dtype, 0);
     if (!g || !dx) return dl_unref(dx), dl_failed();
     entropy e;
     dl_status s = entropy_of(&e, in, b->attr);
@@ -206,5 +195,4 @@ static dl_status cross_entropy_fused(dl_back *b) {
     return b->need == 1 ? dl_cpu_grad_via_f32(b, cross_entropy_grad) : dl_grad_cross_entropy(b);
 }
 
-const dl_kernel dl_cpu_cross_entropy = {
-    .run = cross_entropy_run, .fused_grad = cross_entropy_fused, .dtypes = DL_FLOATS};
+DL_CPU_KERNEL(cross_entropy, cross_entropy_float, false, DL_FLOATS, .fused_grad = cross_entropy_fused)

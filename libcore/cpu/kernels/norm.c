@@ -2,7 +2,6 @@
  * innermost) whose results are added in order, so that threads do not change them. */
 #include "cpu/kernels/norm.h"
 #include "cpu/runtime/iter.h"
-#include "cpu/runtime/rows.h"
 #include "ops/rules.h"
 
 #include <math.h>
@@ -17,13 +16,6 @@ typedef struct parts {
     long chunk, chunks;
 } parts;
 
-/* Elements fill their memory, in some order of dimensions. */
-static bool gapless(const dl_tensor *x) {
-    long span = 1;
-    for (int i = 0; i < x->ndim; i++) span += (x->shape[i] - 1) * x->stride[i];
-    return !x->numel || (span == x->numel && dl_strides_are_dense(x->ndim, x->shape, x->stride));
-}
-
 /* False when the memory order is neither of the two. */
 static bool parts_of(const dl_tensor *x, parts *p) {
     long C = x->shape[1];
@@ -33,7 +25,7 @@ static bool parts_of(const dl_tensor *x, parts *p) {
         p->n = x->shape[0];
         p->rows = p->n ? p->total / p->n : 0;
         p->chunk = 1;
-    } else if (dl_is_contiguous(x) || (x->stride[1] == 1 && gapless(x))) {
+    } else if (dl_is_contiguous(x) || (x->stride[1] == 1 && dl_is_dense(x))) {
         p->rows = (p->total + 63) / 64 < 64 ? 64 : (p->total + 63) / 64;
         p->n = (p->total + p->rows - 1) / p->rows;
         p->chunk = DL_NORM_CHANNELS;
@@ -224,11 +216,7 @@ static dl_status batch_norm_grad(dl_back *b) {
     dl_tensor *mean = OUT_(BATCHNORM_MEAN), *rstd = OUT_(BATCHNORM_RSTD);
     if (!x || !mean || !rstd) return dl_fail_null("the input");
     norm_grad n = {.dx = T(workable(x, (dl_dtype)x->dtype))};
-    if (n.dx == x) { /* x is fine as it is; the result needs memory of its own in that order */
-        dl_tensor *d = T(dl_tensor_empty(x->ndim, x->shape, (dl_dtype)x->dtype, 0));
-        if (d) memcpy(d->stride, x->stride, sizeof d->stride);
-        n.dx = d;
-    }
+    if (n.dx == x) n.dx = T(dl_cpu_empty_like(x)); /* x is fine as it is; dx needs memory of its own */
     n.x = n.dx ? T(dl_cpu_strided_like(x, n.dx)) : NULL;
     n.g = n.x ? T(dl_cpu_strided_like(G0, n.dx)) : NULL;
     long C = x->shape[1];

@@ -1,20 +1,12 @@
 /* Kernels of the optimizers' ops, NAME_step: every tensor of the lists in one call. */
 #include "cpu/kernels/optim.h"
 #include "cpu/runtime/iter.h"
-#include "cpu/runtime/rows.h"
 #include "ops/rules.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { PIECE = 1 << 14, LISTS = 2 + DL_OPTIM_STATES };
-
-/* Do the elements fill a stretch of memory without gaps or overlaps? */
-static bool gapless(const dl_tensor *t) {
-    long span = 1;
-    for (int i = 0; i < t->ndim; i++) span += (t->shape[i] - 1) * t->stride[i];
-    return span == t->numel && dl_strides_are_dense(t->ndim, t->shape, t->stride);
-}
 
 /* t: parameter, gradient and states; those that are not there are NULL. */
 static void run_pieces(dl_optim_loop loop, const dl_optim *o, dl_tensor *const *t) {
@@ -33,7 +25,7 @@ static dl_status update(dl_optim_loop loop, const dl_optim *o, dl_tensor *const 
     dl_tensor *own[LISTS] = {0}, *like = NULL;
     dl_status s = DL_OK;
     if (!t[0]->numel) return DL_OK;
-    like = gapless(t[0]) ? dl_ref(t[0]) : dl_tensor_empty(t[0]->ndim, t[0]->shape, (dl_dtype)t[0]->dtype, 0);
+    like = dl_is_dense(t[0]) ? dl_ref(t[0]) : dl_tensor_empty(t[0]->ndim, t[0]->shape, (dl_dtype)t[0]->dtype, 0);
     for (int k = 0; like && k < LISTS; k++)
         if (t[k] && !(own[k] = dl_cpu_strided_like(t[k], like))) s = dl_failed();
     if (!like) s = dl_failed();

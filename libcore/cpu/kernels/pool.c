@@ -1,20 +1,16 @@
-/* Kernels of max_pool2d and of the two rows that carry its gradients. Any strides; one image plane is a unit of work,
- * or with channels innermost one image, channel by channel. */
+/* Kernels of max_pool2d and of the two ops that its gradients are made of. Any strides; a task is one image plane, or
+ * with channels innermost a vector of channels of one image. */
 #include "cpu/runtime/iter.h"
 #include "cpu/kernels/pool.h"
 #include "ops/rules.h"
 
 #include <string.h>
 
-static dl_image image_of(const dl_tensor *t) {
-    return (dl_image){dl_ptr(t), t->stride[0], t->stride[1], t->stride[2], t->stride[3]};
-}
-
 static dl_status max_pool_float(dl_call *c) {
     dl_conv g;
     DL_TRY(dl_pool_of(c, &g));
     if (g.in[0] * g.in[1] > 0x7fffffff) return dl_fail(DL_ERR_SHAPE, "image planes must have fewer than 2^31 pixels");
-    dl_image x = image_of(c->in[0]), o = image_of(c->out[0]), index = image_of(c->out[1]);
+    dl_image x = dl_image_of(c->in[0]), o = dl_image_of(c->out[0]), index = dl_image_of(c->out[1]);
     bool f64 = c->in[0]->dtype == DL_F64;
     long lanes = f64 ? 8 : 16;
     /* whole vectors of channels where these lie side by side, then single channels */
@@ -34,17 +30,13 @@ static dl_status max_pool_float(dl_call *c) {
     return DL_OK;
 }
 
-static dl_status max_pool_run(dl_call *c) {
-    return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, max_pool_float, false) : max_pool_float(c);
-}
+DL_CPU_KERNEL(max_pool2d, max_pool_float, false, DL_FLOATS)
 
-const dl_kernel dl_cpu_max_pool2d = {.run = max_pool_run, .dtypes = DL_FLOATS};
-
-/* ---- scatter and gather through the indices: a unit of work is a plane, or some channels that lie side by side */
+/* ---- scatter and gather by the indices: a task is a plane, or some channels that lie side by side */
 
 enum { CHANNELS = 64 };
 
-/* Offset of a pixel from its index in the plane; without the divisions where rows follow each other. */
+/* Offset of a pixel from its index in the plane; without divisions where the rows of the plane follow each other. */
 static inline long pixel(long at, long width, const dl_image *m) {
     return m->sh == width * m->sw ? at * m->sw : at / width * m->sh + at % width * m->sw;
 }
@@ -85,7 +77,7 @@ typedef bool (*walk)(const dl_tensor *shape, dl_image x, dl_image index, dl_imag
 /* `full` is the tensor of whole images, which the indices point into. */
 static dl_status through_indices(dl_call *c, const dl_tensor *full, walk f) {
     const dl_tensor *at = c->in[1];
-    dl_image x = image_of(c->in[0]), index = image_of(at), o = image_of(c->out[0]);
+    dl_image x = dl_image_of(c->in[0]), index = dl_image_of(at), o = dl_image_of(c->out[0]);
     long plane = full->shape[2] * full->shape[3], width = full->shape[3];
     long block = index.sc == 1 ? CHANNELS : 1, blocks = (at->shape[1] + block - 1) / block;
     bool good = true;
@@ -113,13 +105,5 @@ static dl_status gather_float(dl_call *c) {
     return through_indices(c, c->in[0], c->in[0]->dtype == DL_F32 ? gather_f32 : gather_f64);
 }
 
-static dl_status scatter_run(dl_call *c) {
-    return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, scatter_float, false) : scatter_float(c);
-}
-
-static dl_status gather_run(dl_call *c) {
-    return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, gather_float, false) : gather_float(c);
-}
-
-const dl_kernel dl_cpu_pool_scatter = {.run = scatter_run, .dtypes = DL_FLOATS};
-const dl_kernel dl_cpu_pool_gather = {.run = gather_run, .dtypes = DL_FLOATS};
+DL_CPU_KERNEL(pool_scatter, scatter_float, false, DL_FLOATS)
+DL_CPU_KERNEL(pool_gather, gather_float, false, DL_FLOATS)

@@ -10,6 +10,9 @@ typedef struct dl_image {
     char *p;
     long sn, sc, sh, sw;
 } dl_image;
+static inline dl_image dl_image_of(const dl_tensor *t) {
+    return (dl_image){(char *)dl_ptr(t), t->stride[0], t->stride[1], t->stride[2], t->stride[3]};
+}
 
 /* One image plane: output [out h, out w] and indices of channel c of image n. */
 typedef void (*dl_pool_loop)(const dl_conv *g, const dl_image *x, const dl_image *o, const dl_image *index, long n,

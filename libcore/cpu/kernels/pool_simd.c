@@ -26,23 +26,8 @@ static long first_place(const dl_conv *g, long ky, long row, long kx, long col) 
     return ky < g->k[0] && kx < g->k[1] ? row * g->in[1] + col : DL_NO_PIXEL;
 }
 
-#define REAL float
-#define INT int32_t
-#define VEC dl_vf
-#define VINT dl_vi32
-#define S(name) name##_f32
-#include "pool_simd.c"
-#undef REAL
-#undef INT
-#undef VEC
-#undef VINT
-#undef S
-#define REAL double
-#define INT int64_t
-#define VEC dl_vd
-#define VINT dl_vi64
-#define S(name) name##_f64
-#include "pool_simd.c"
+#define BOTH_REALS "cpu/kernels/pool_simd.c"
+#include "cpu/runtime/both_reals.def"
 
 const dl_pool_loop DL_SIMD_NAME(dl_pool_plane)[2] = {plane_f32, plane_f64};
 const dl_pool_loop DL_SIMD_NAME(dl_pool_channels)[2] = {channels_f32, channels_f64};

@@ -261,22 +261,15 @@ dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, cons
 
 /* ---- kernels */
 
-static bool is_half(dl_dtype t) { return t == DL_F16 || t == DL_BF16; }
-
 static dl_status run(dl_call *c, dl_reduce_id id) {
     unsigned mask;
     DL_TRY(dl_reduced_dims(c->op, c->attr, c->in[0]->ndim, &mask));
     return dl_cpu_reduce(id, c->in[0], mask, NULL, dl_ptr(c->out[0]));
 }
 
-#define KERNEL(name, set)                                                                                              \
-    static dl_status run_##name(dl_call *c) {                                                                          \
-        return is_half(c->dtype) ? dl_cpu_via_f32(c, plain_##name, false) : plain_##name(c);                           \
-    }                                                                                                                  \
-    const dl_kernel dl_cpu_##name = {.run = run_##name, .dtypes = set};
 #define SIMPLE(name, id, set)                                                                                          \
     static dl_status plain_##name(dl_call *c) { return run(c, id); }                                                   \
-    KERNEL(name, set)
+    DL_CPU_KERNEL(name, plain_##name, false, set)
 
 SIMPLE(sum, DL_R_SUM, DL_ANY)
 SIMPLE(prod, DL_R_PROD, DL_ANY)
@@ -304,7 +297,7 @@ static dl_status plain_mean(dl_call *c) {
     divide(c->out[0], each(c));
     return DL_OK;
 }
-KERNEL(mean, DL_FLOATS)
+DL_CPU_KERNEL(mean, plain_mean, false, DL_FLOATS)
 
 /* What is not positive divides as 0. */
 static dl_status plain_var(dl_call *c) {
@@ -320,7 +313,7 @@ static dl_status plain_var(dl_call *c) {
     dl_unref(m);
     return s;
 }
-KERNEL(var, DL_FLOATS)
+DL_CPU_KERNEL(var, plain_var, false, DL_FLOATS)
 
 SIMPLE(square_sum, DL_R_SUMSQUARE, DL_FLOATS)
 
@@ -347,4 +340,4 @@ static dl_status plain_logsumexp(dl_call *c) {
     dl_unref(m);
     return s;
 }
-KERNEL(logsumexp, DL_FLOATS)
+DL_CPU_KERNEL(logsumexp, plain_logsumexp, false, DL_FLOATS)

@@ -7,23 +7,10 @@
 
 enum { STRETCH = 512, ROWS = 64 }; /* elements, and rows of columns, that are added up in the element type */
 
-#define REAL float
-#define VEC dl_vf
-#define S(name) name##_f32
-#define EXP dl_vexp
-#define LOG logf
-#include "rows_simd.c"
-#undef REAL
-#undef VEC
-#undef S
-#undef EXP
-#undef LOG
-#define REAL double
-#define VEC dl_vd
-#define S(name) name##_f64
-#define EXP exp
-#define LOG log
-#include "rows_simd.c"
+#define EXP(x) _Generic((x), float : dl_vexp, default : exp)(x)
+#define LOG(x) _Generic((x), float : logf, default : log)(x)
+#define BOTH_REALS "cpu/kernels/rows_simd.c"
+#include "cpu/runtime/both_reals.def"
 
 const dl_row_loops DL_SIMD_NAME(dl_rows)[2] = {
     {softmax_f32, softmax_grad_f32, logsum_f32, exp_scaled_f32},
@@ -45,34 +32,27 @@ static REAL S(top)(const REAL *x, long d) {
     return m;
 }
 
-/* Sums in stretches that are added up in f64. */
-static REAL S(sum)(const REAL *x, long d) {
+/* The sum of x or, unless y is NULL, of x * y, in stretches that are added up in f64. */
+static inline __attribute__((always_inline)) REAL S(sum_of)(const REAL *x, const REAL *y, long d) {
     enum { L = S(DL_LANES) };
     double sum = 0;
     for (long i = 0; i < d;) {
         long end = d - i < STRETCH ? d : i + STRETCH;
         VEC v = {0};
-        for (; i + L <= end; i += L) v += S(dl_vload)(x + i);
-        if (i < end) v += S(dl_vloadn)(x + i, end - i);
+        for (; i + L <= end; i += L)
+            if (y)
+                v += S(dl_vload)(x + i) * S(dl_vload)(y + i);
+            else
+                v += S(dl_vload)(x + i);
+        if (i < end && y) v += S(dl_vloadn)(x + i, end - i) * S(dl_vloadn)(y + i, end - i);
+        if (i < end && !y) v += S(dl_vloadn)(x + i, end - i);
         sum += S(dl_vsum)(v);
         i = end;
     }
     return (REAL)sum;
 }
-
-static REAL S(dot)(const REAL *x, const REAL *y, long d) {
-    enum { L = S(DL_LANES) };
-    double sum = 0;
-    for (long i = 0; i < d;) {
-        long end = d - i < STRETCH ? d : i + STRETCH;
-        VEC v = {0};
-        for (; i + L <= end; i += L) v += S(dl_vload)(x + i) * S(dl_vload)(y + i);
-        if (i < end) v += S(dl_vloadn)(x + i, end - i) * S(dl_vloadn)(y + i, end - i);
-        sum += S(dl_vsum)(v);
-        i = end;
-    }
-    return (REAL)sum;
-}
+static REAL S(sum)(const REAL *x, long d) { return S(sum_of)(x, NULL, d); }
+static REAL S(dot)(const REAL *x, const REAL *y, long d) { return S(sum_of)(x, y, d); }
 
 /* Sum of e ** (x - m) of one row, in blocks that stay in the cache. */
 static REAL S(exp_sum)(const REAL *x, long d, REAL m) {

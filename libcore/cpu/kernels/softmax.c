@@ -3,8 +3,6 @@
 #include "cpu/runtime/rows.h"
 #include "ops/rules.h"
 
-#include <string.h>
-
 static dl_rows_shape rows_shape_of(const dl_tensor *t, int dim) {
     dl_rows_shape r = {.d = t->ndim ? t->shape[dim] : 1, .inner = 1};
     if (r.d > 1) {
@@ -18,34 +16,41 @@ static dl_rows_shape rows_shape_of(const dl_tensor *t, int dim) {
     return r;
 }
 
-dl_tensor *dl_cpu_strided_like(dl_tensor *t, const dl_tensor *like) {
-    bool same = t->dtype == like->dtype;
-    for (int i = 0; i < t->ndim; i++) same = same && (t->shape[i] < 2 || t->stride[i] == like->stride[i]);
-    if (same) return dl_ref(t);
-    dl_tensor *c = dl_tensor_empty(like->ndim, like->shape, (dl_dtype)like->dtype, 0);
-    if (!c) return NULL;
-    memcpy(c->stride, like->stride, sizeof c->stride);
-    dl_cpu_copy(c, t);
-    return c;
+typedef struct job {
+    dl_rows_shape r;
+    const dl_row_loops *f;
+    char *x, *g, *y; /* input, NULL, result; or result, incoming gradient, gradient */
+    long esize;
+    bool log;
+} job;
+
+static void run_block(void *arg, long i) {
+    const job *j = arg;
+    long nc, at = dl_rows_at(&j->r, i, &nc) * j->esize;
+    if (j->g)
+        j->f->softmax_grad(j->x + at, j->g + at, j->y + at, j->r.d, j->r.inner, nc, j->log);
+    else
+        j->f->softmax(j->x + at, j->y + at, j->r.d, j->r.inner, nc, j->log);
+}
+
+/* x, g (NULL: forward) and y have one dense memory order. */
+static void run_blocks(const dl_tensor *x, const dl_tensor *g, dl_tensor *y, long along, bool log) {
+    int dim;
+    dl_dim_norm(along, y->ndim, &dim); /* checked by infer */
+    job j = {rows_shape_of(y, dim),
+             dl_rows_of((dl_dtype)y->dtype),
+             dl_ptr(x),
+             g ? dl_ptr(g) : NULL,
+             dl_ptr(y),
+             (long)dl_esize(y),
+             log};
+    dl_cpu_for(j.r.outer * j.r.blocks, dl_cpu_threads(g ? y->numel : 4 * y->numel), run_block, &j);
 }
 
 static dl_status run(dl_call *c, bool log) {
-    dl_tensor *y = c->out[0], *x = dl_cpu_strided_like(c->in[0], y);
-    int dim;
+    dl_tensor *x = dl_cpu_strided_like(c->in[0], c->out[0]);
     if (!x) return dl_failed();
-    dl_dim_norm(ATTR_I(c, ALONG_DIM), y->ndim, &dim); /* checked by infer */
-    dl_rows_shape r = rows_shape_of(y, dim);
-    const dl_row_loops *f = dl_rows_of((dl_dtype)y->dtype);
-    long es = (long)dl_esize(y);
-    char *xp = dl_ptr(x), *yp = dl_ptr(y);
-    dl_stop stop = dl_stop_begin();
-#pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(4 * y->numel))
-    for (long i = 0; i < r.outer * r.blocks; i++) {
-        if (dl_stop_asked(&stop)) continue;
-        long nc, at = dl_rows_at(&r, i, &nc) * es;
-        f->softmax(xp + at, yp + at, r.d, r.inner, nc, log);
-    }
-    dl_stop_end(&stop);
+    run_blocks(x, NULL, c->out[0], ATTR_I(c, ALONG_DIM), log);
     dl_unref(x);
     return DL_OK;
 }
@@ -53,38 +58,18 @@ static dl_status run(dl_call *c, bool log) {
 static dl_status fused(dl_back *b, bool log) {
     dl_tensor *y = OUT_(ALONG_OUT), *g = y ? T(dl_cpu_strided_like(G0, y)) : NULL;
     if (!g) return dl_fail_null("the gradient");
-    dl_tensor *dx = dl_tensor_empty(y->ndim, y->shape, (dl_dtype)y->dtype, 0);
+    dl_tensor *dx = dl_cpu_empty_like(y);
     if (!dx) return dl_failed();
-    memcpy(dx->stride, y->stride, sizeof dx->stride);
-    int dim;
-    dl_dim_norm(ATTR_I(b, ALONG_DIM), y->ndim, &dim);
-    dl_rows_shape r = rows_shape_of(y, dim);
-    const dl_row_loops *f = dl_rows_of((dl_dtype)y->dtype);
-    long es = (long)dl_esize(y);
-    char *yp = dl_ptr(y), *gp = dl_ptr(g), *dp = dl_ptr(dx);
-    dl_stop stop = dl_stop_begin();
-#pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(y->numel))
-    for (long i = 0; i < r.outer * r.blocks; i++) {
-        if (dl_stop_asked(&stop)) continue;
-        long nc, at = dl_rows_at(&r, i, &nc) * es;
-        f->softmax_grad(yp + at, gp + at, dp + at, r.d, r.inner, nc, log);
-    }
-    dl_stop_end(&stop);
+    run_blocks(y, g, dx, ATTR_I(b, ALONG_DIM), log);
     return dl_give(b, 0, dx);
 }
 
 static dl_status softmax_float(dl_call *c) { return run(c, false); }
 static dl_status log_softmax_float(dl_call *c) { return run(c, true); }
-static dl_status softmax_run(dl_call *c) {
-    return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, softmax_float, false) : run(c, false);
-}
-static dl_status log_softmax_run(dl_call *c) {
-    return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, log_softmax_float, false) : run(c, true);
-}
 static dl_status softmax_grad(dl_back *b) { return fused(b, false); }
 static dl_status log_softmax_grad(dl_back *b) { return fused(b, true); }
 static dl_status softmax_fused(dl_back *b) { return dl_cpu_grad_via_f32(b, softmax_grad); }
 static dl_status log_softmax_fused(dl_back *b) { return dl_cpu_grad_via_f32(b, log_softmax_grad); }
 
-const dl_kernel dl_cpu_softmax = {.run = softmax_run, .fused_grad = softmax_fused, .dtypes = DL_FLOATS};
-const dl_kernel dl_cpu_log_softmax = {.run = log_softmax_run, .fused_grad = log_softmax_fused, .dtypes = DL_FLOATS};
+DL_CPU_KERNEL(softmax, softmax_float, false, DL_FLOATS, .fused_grad = softmax_fused)
+DL_CPU_KERNEL(log_softmax, log_softmax_float, false, DL_FLOATS, .fused_grad = log_softmax_fused)

@@ -9,7 +9,7 @@ static void move_loop(long n, char **p, const long *s, void *arg) {
     memcpy(p[0], p[1], (size_t)n * *(const size_t *)arg);
 }
 
-/* A plane of the iteration space in which the target runs along dimension 0 and the source along dimension `d`. */
+/* The dimension along which the source is dense while the target is dense along dimension 0; 0: a plain copy. */
 static int transposed_dim(const dl_iter *it, long size) {
     if (it->ndim < 2 || it->stride[0][0] != size || it->stride[0][1] == size || it->stride[0][1] == 0) return 0;
     for (int d = 1; d < it->ndim; d++)
@@ -78,6 +78,28 @@ void dl_cpu_copy_strided(int ndim, const long *shape, void *dst, dl_dtype dt, co
     dl_iter_operand(&it, (void *)src, st, ndim, shape, ss);
     dl_iter_end(&it);
     run_copy(&it);
+}
+
+dl_tensor *dl_cpu_contiguous(dl_tensor *t) {
+    if (dl_is_contiguous(t)) return dl_ref(t);
+    dl_tensor *c = dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, 0);
+    if (c) dl_cpu_copy(c, t);
+    return c;
+}
+
+dl_tensor *dl_cpu_empty_like(const dl_tensor *like) {
+    dl_tensor *c = dl_tensor_empty(like->ndim, like->shape, (dl_dtype)like->dtype, 0);
+    if (c) memcpy(c->stride, like->stride, sizeof c->stride);
+    return c;
+}
+
+dl_tensor *dl_cpu_strided_like(dl_tensor *t, const dl_tensor *like) {
+    bool same = t->dtype == like->dtype;
+    for (int i = 0; i < t->ndim; i++) same = same && (t->shape[i] < 2 || t->stride[i] == like->stride[i]);
+    if (same) return dl_ref(t);
+    dl_tensor *c = dl_cpu_empty_like(like);
+    if (c) dl_cpu_copy(c, t);
+    return c;
 }
 
 static dl_status run_clone(dl_call *c) {

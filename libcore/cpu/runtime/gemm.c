@@ -18,8 +18,6 @@ enum {
 
 static char *at(dl_dtype t, dl_mat m, long i, long j) { return (char *)m.p + (i * m.rs + j * m.cs) * dl_dtype_size(t); }
 
-static dl_mat transposed(dl_mat m) { return (dl_mat){m.p, m.cs, m.rs}; }
-
 /* How BLAS reads a matrix of rows x cols: CblasNoTrans, CblasTrans, or -1 when it cannot. A stride along a single row
  * or column does not matter. */
 static int layout(dl_mat a, long rows, long cols, int *ld) {
@@ -183,7 +181,7 @@ dl_status dl_cpu_gemm(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl
     if (c.cs != 1 && n != 1) { /* c.T = b.T @ a.T */
         dl_mat old = a;
         long rows = m;
-        a = transposed(b), b = transposed(old), c = transposed(c);
+        a = dl_mat_transposed(b), b = dl_mat_transposed(old), c = dl_mat_transposed(c);
         m = n, n = rows;
     }
     if (!k) {

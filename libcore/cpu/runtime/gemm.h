@@ -2,14 +2,8 @@
 #ifndef DL_CPU_GEMM_H
 #define DL_CPU_GEMM_H
 
-#include "core/op.h"
 #include "cpu/runtime/simd.h"
-
-/* A matrix in memory; strides in elements, of rows and of columns. */
-typedef struct dl_mat {
-    void *p;
-    long rs, cs;
-} dl_mat;
+#include "ops/matmul.h"
 
 /* c[m,n] = a[m,k] @ b[k,n], added to c when `add` is set; f32 or f64. One stride of c must be 1. An operand is copied
  * only when neither of its strides is 1. Small products run in own loops, others in OpenBLAS. k = 0 gives zeros. */

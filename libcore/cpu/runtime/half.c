@@ -1,4 +1,4 @@
-/* 16-bit floats on the CPU: conversion of runs, and running a kernel that only knows f32. */
+/* 16-bit floats on the CPU: conversion of contiguous elements, and running a kernel that only knows f32. */
 #include "cpu/runtime/half.h"
 #include "cpu/runtime/iter.h"
 
@@ -16,7 +16,7 @@ void dl_cpu_f32_to_half(long n, const float *src, void *dst, dl_dtype dtype) {
         DL_SIMD_PICK(dl_bf16_down)(n, src, (unsigned short *)dst);
 }
 
-static bool is_half(const dl_tensor *t) { return t->dtype == DL_F16 || t->dtype == DL_BF16; }
+static bool is_half(const dl_tensor *t) { return DL_BIT(t->dtype) & DL_HALVES; }
 
 /* A new reference to t itself, or a contiguous copy in f32 (or, for other dtypes, in its own). */
 static dl_tensor *prepared(dl_tensor *t, bool contiguous) {
@@ -33,10 +33,12 @@ static void release(dl_tensor **t, int n) {
 dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguous) {
     dl_tensor *in[DL_MAX_NAMED_IN] = {0}, *out[DL_MAX_OUT] = {0};
     dl_call f = *c;
+    bool half = DL_BIT(c->dtype) & DL_HALVES;
     dl_status s = DL_OK;
+    if (!half && !contiguous) return run(c);
     f.in = in;
     f.out = out;
-    if (c->dtype == DL_F16 || c->dtype == DL_BF16) f.dtype = DL_F32;
+    if (half) f.dtype = DL_F32;
     for (int i = 0; i < c->nin && s == DL_OK; i++)
         if (c->in[i] && !(in[i] = prepared(c->in[i], contiguous))) s = dl_failed();
     for (int i = 0; i < c->nout && s == DL_OK; i++) {

@@ -263,7 +263,7 @@ typedef struct half_run {
     void *arg;
 } half_run;
 
-static bool is_half(int dtype) { return dtype == DL_F16 || dtype == DL_BF16; }
+static bool is_half(int dtype) { return DL_BIT(dtype) & DL_HALVES; }
 
 /* Gathers a strided run of 16-bit elements, or spreads one. */
 static void half_pack(long n, const char *src, long stride, uint16_t *dst) {

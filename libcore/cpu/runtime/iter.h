@@ -75,10 +75,21 @@ void dl_cpu_copy(dl_tensor *dst, const dl_tensor *src);
 void dl_cpu_copy_strided(int ndim, const long *shape, void *dst, dl_dtype dt, const long *ds, const void *src,
                          dl_dtype st, const long *ss);
 
-/* Runs `run`, which has no 16-bit form, in f32: copies inputs of f16 and bf16, and puts the outputs back. Also makes
- * the inputs contiguous when `contiguous` is set. */
+/* t itself (a new reference) when it is contiguous, else a contiguous copy. */
+dl_tensor *dl_cpu_contiguous(dl_tensor *t);
+/* A fresh tensor with the dtype, shape and strides of `like`, which is dense. */
+dl_tensor *dl_cpu_empty_like(const dl_tensor *like);
+/* t itself (a new reference) when it has the dtype and strides of `like`, which is dense, else a copy that has. */
+dl_tensor *dl_cpu_strided_like(dl_tensor *t, const dl_tensor *like);
+
+/* Runs `run`, which has no 16-bit form: calls of f16 and bf16 in f32, with copies of the inputs, the outputs rounded
+ * at the end. Also makes the inputs contiguous when `contiguous` is set. */
 dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguous);
-/* The same for a fused gradient: in f32 all through, rounded to 16 bits when it is given. */
+/* The kernel of an op by such a function; more fields of dl_kernel may follow. */
+#define DL_CPU_KERNEL(name, function, contiguous, set, ...)                                                            \
+    static dl_status run_##name(dl_call *c) { return dl_cpu_via_f32(c, function, contiguous); }                        \
+    const dl_kernel dl_cpu_##name = {.run = run_##name, .dtypes = set, __VA_ARGS__};
+/* A fused gradient in f32, of which only the results are rounded to 16 bits. */
 dl_status dl_cpu_grad_via_f32(dl_back *b, dl_status (*fused)(dl_back *));
 
 /* Contiguous conversion between the 16-bit floats and f32. */

@@ -1,4 +1,4 @@
-/* Loops along rows, for softmax and classification losses: rows_simd.c defines them, softmax.c and loss.c run them. */
+/* Loops along rows, for softmax and cross_entropy: rows_simd.c defines them, softmax.c and loss.c run them. */
 #ifndef DL_CPU_ROWS_H
 #define DL_CPU_ROWS_H
 
@@ -32,8 +32,5 @@ static inline long dl_rows_at(const dl_rows_shape *r, long i, long *nc) {
     *nc = r->inner - col < DL_COLUMNS ? r->inner - col : DL_COLUMNS;
     return i / r->blocks * r->d * r->inner + col;
 }
-
-/* t itself (a new reference) when it has the strides of `like`, else a copy that has. */
-dl_tensor *dl_cpu_strided_like(dl_tensor *t, const dl_tensor *like);
 
 #endif

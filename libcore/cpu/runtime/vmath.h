@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/horner.h"
+
 static inline int dl_vbits(float x) {
     int i;
     memcpy(&i, &x, 4);
@@ -29,12 +31,8 @@ static inline float dl_vexp(float x) {
     int k = dl_vbits(t) - dl_vbits(12582912.0f);
     float r = x - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
-    float p = 0.000197892659f;
-    p = p * r + 0.00139457523f;
-    p = p * r + 0.0083335042f;
-    p = p * r + 0.0416662805f;
-    p = p * r + 0.166666657f;
-    p = p * r + 0.5f;
+    float p =
+        DL_HORNER(DL_MUL_ADD, r, 0.000197892659f, 0.00139457523f, 0.0083335042f, 0.0416662805f, 0.166666657f, 0.5f);
     p = r * r * p + r + 1.0f;
     int h = k >> 1;
     return p * dl_vfloat((int)((unsigned)(h + 127) << 23)) * dl_vfloat((int)((unsigned)(k - h + 127) << 23));
@@ -47,15 +45,8 @@ static inline float dl_vlog(float x) {
     int i = (int)((unsigned)dl_vbits(y) - 0x3f3504f3u); /* wraps for what is no positive number */
     float e = (float)((i >> 23) - (tiny ? 23 : 0));
     float f = dl_vfloat((i & 0x7fffff) + 0x3f3504f3) - 1.0f;
-    float p = 0.0674660131f;
-    p = p * f + -0.116756409f;
-    p = p * f + 0.118881747f;
-    p = p * f + -0.124055915f;
-    p = p * f + 0.142195508f;
-    p = p * f + -0.166679963f;
-    p = p * f + 0.200021192f;
-    p = p * f + -0.250000089f;
-    p = p * f + 0.333333135f;
+    float p = DL_HORNER(DL_MUL_ADD, f, 0.0674660131f, -0.116756409f, 0.118881747f, -0.124055915f, 0.142195508f,
+                        -0.166679963f, 0.200021192f, -0.250000089f, 0.333333135f);
     float z = f * f, r = p * f * z;
     r = e * -2.12194440e-4f + r;
     r = r - 0.5f * z;
@@ -74,57 +65,34 @@ static inline float dl_vlog1p01(float u) {
 
 /* e**x - 1 for x <= 0: Taylor's series near 0. */
 static inline float dl_vless1(float x) {
-    float p = 2.75573192e-07f;
-    p = p * x + 2.75573192e-06f;
-    p = p * x + 2.48015873e-05f;
-    p = p * x + 0.000198412698f;
-    p = p * x + 0.00138888889f;
-    p = p * x + 0.00833333333f;
-    p = p * x + 0.0416666667f;
-    p = p * x + 0.166666667f;
-    p = p * x + 0.5f;
-    float near = p * x * x + x;
-    return x > -1.0f ? near : dl_vexp(x) - 1.0f;
+    float p = DL_HORNER(DL_MUL_ADD, x, 2.75573192e-07f, 2.75573192e-06f, 2.48015873e-05f, 0.000198412698f,
+                        0.00138888889f, 0.00833333333f, 0.0416666667f, 0.166666667f, 0.5f);
+    float series = p * x * x + x;
+    return x > -1.0f ? series : dl_vexp(x) - 1.0f;
 }
 
 static inline float dl_vtanh(float x) {
     float t = fabsf(x), z = x * x;
-    float p = 0.00214753696f;
-    p = p * z + -0.00818267372f;
-    p = p * z + 0.0217029676f;
-    p = p * z + -0.0539472029f;
-    p = p * z + 0.133332103f;
-    p = p * z + -0.333333313f;
-    float near = p * z * x + x, far = 1.0f - 2.0f / (dl_vexp(2.0f * t) + 1.0f);
-    return t < 0.625f ? near : copysignf(far, x);
+    float p = DL_HORNER(DL_MUL_ADD, z, 0.00214753696f, -0.00818267372f, 0.0217029676f, -0.0539472029f, 0.133332103f,
+                        -0.333333313f);
+    float small = p * z * x + x, large = 1.0f - 2.0f / (dl_vexp(2.0f * t) + 1.0f);
+    return t < 0.625f ? small : copysignf(large, x);
 }
 
 /* x P(x**2) below 1, 1 - e**-Q(|x|) above. */
 static inline float dl_verf(float x) {
     float t = fabsf(x), z = x * x;
-    float p = -9.68013683e-06f;
-    p = p * z + 0.000112705449f;
-    p = p * z + -0.000848471129f;
-    p = p * z + 0.00522107491f;
-    p = p * z + -0.0268654451f;
-    p = p * z + 0.112837829f;
-    p = p * z + -0.376126379f;
-    p = p * z + 0.128379166f;
-    float near = p * x + x;
+    float p = DL_HORNER(DL_MUL_ADD, z, -9.68013683e-06f, 0.000112705449f, -0.000848471129f, 0.00522107491f,
+                        -0.0268654451f, 0.112837829f, -0.376126379f, 0.128379166f);
+    float small = p * x + x;
     t = t > 4.0f ? 4.0f : t;
-    float q = 2.16976387e-05f;
-    q = q * t + -0.000441472919f;
-    q = q * t + 0.00420528604f;
-    q = q * t + -0.0252103414f;
-    q = q * t + 0.108422101f;
-    q = q * t + 0.633216381f;
-    q = q * t + 1.12958026f;
-    q = q * t + -0.000188467777f;
-    float far = copysignf(1.0f - dl_vexp(-q), x);
-    return t < 1.0f ? near : far;
+    float q = DL_HORNER(DL_MUL_ADD, t, 2.16976387e-05f, -0.000441472919f, 0.00420528604f, -0.0252103414f, 0.108422101f,
+                        0.633216381f, 1.12958026f, -0.000188467777f);
+    float large = copysignf(1.0f - dl_vexp(-q), x);
+    return t < 1.0f ? small : large;
 }
 
-/* Twice the share of normal numbers below x. */
+/* Twice the standard normal distribution function. */
 static inline float dl_vtwice_cdf(float x) { return 1.0f + dl_verf(x * 0.707106781f); }
 static inline double dl_twice_cdf(double x) { return erfc(x * -0.70710678118654752440); }
 

@@ -1,0 +1,48 @@
+/* The update of a row of optimizers.def as a loop over elements, for the kernels of every backend. The source defines
+ * LIST(i), where list i lies (parameter, gradient, states), POINTER, the declarator of a pointer to it, and ELEMENTS,
+ * the head of the loop, which counts in i_. Around it are T, the element type; k_, the scalars; first_; and wants_,
+ * bits of the optional states that there are. Names of the loop's own end in _: others are the formula's. */
+#ifndef DL_OPTIM_UPDATE_LOOP_H
+#define DL_OPTIM_UPDATE_LOOP_H
+
+#include "ops/each.h"
+#include "ops/formula.h"
+
+#define STATES(...) (__VA_ARGS__)
+#define OPTIONAL(...) (__VA_ARGS__)
+#define SCALARS(...) __VA_ARGS__
+#define UPDATE(...) __VA_ARGS__
+#define FIRST first_
+#define K(name, expr)                                                                                                  \
+    const T name = (T)*k_++;                                                                                           \
+    (void)name;
+
+#define DL_HAS_STATE(i, n) const bool has_##n = wants_ >> i & 1;
+#define DL_STATE_AT(i, n) T POINTER n##_ = (T *)LIST(at_ + i);
+#define DL_STATE_READ(i, n) T n = n##_[i_];
+#define DL_STATE_READ_OPTIONAL(i, n) T n = has_##n ? n##_[i_] : (T)0;
+#define DL_STATE_WRITE(i, n) n##_[i_] = n;
+#define DL_STATE_WRITE_OPTIONAL(i, n)                                                                                  \
+    if (has_##n) n##_[i_] = n;
+#define DL_UPDATE_LOOP(states, optional, scalars, update)                                                              \
+    const T lr = (T)*k_++;                                                                                             \
+    scalars T POINTER p_ = (T *)LIST(0);                                                                               \
+    const T POINTER g_ = (const T *)LIST(1);                                                                           \
+    int at_ = 2;                                                                                                       \
+    (void)lr;                                                                                                          \
+    DL_EACH(DL_STATE_AT, states)                                                                                       \
+    at_ += DL_COUNT(states);                                                                                           \
+    (void)at_;                                                                                                         \
+    DL_EACH(DL_HAS_STATE, optional)                                                                                    \
+    DL_EACH(DL_STATE_AT, optional)                                                                                     \
+    ELEMENTS {                                                                                                         \
+        T p = p_[i_];                                                                                                  \
+        const T g = g_[i_];                                                                                            \
+        DL_EACH(DL_STATE_READ, states)                                                                                 \
+        DL_EACH(DL_STATE_READ_OPTIONAL, optional)                                                                      \
+        update p_[i_] = p;                                                                                             \
+        DL_EACH(DL_STATE_WRITE, states)                                                                                \
+        DL_EACH(DL_STATE_WRITE_OPTIONAL, optional)                                                                     \
+    }
+
+#endif
