@@ -13,6 +13,17 @@
 
 enum { COUNTED_BYTES = 4096 }; /* from this size on memory of strings and lists is told to the collector */
 
+dl_status dlsh_give(dlsh_value v, dlsh_value *out) {
+    *out = v;
+    return dlsh_failed(v) ? dl_failed() : DL_OK;
+}
+
+dl_status dlsh_finish(dlsh_value v, dl_status st, dlsh_value *out) {
+    if (!st) return dlsh_give(v, out);
+    dlsh_drop(v);
+    return st;
+}
+
 static dlsh_value tracked(dlsh_value v) {
     if (dlsh_tracked(v)) dlsh_track(v);
     return v;
@@ -192,6 +203,26 @@ dl_status dlsh_list_push(dlsh_list *list, dlsh_value v) {
     return DL_OK;
 }
 
+dl_status dlsh_append(dlsh_value list, dlsh_value v) {
+    if (!dlsh_failed(list) && !dlsh_failed(v)) return dlsh_list_push(list.as.list, v);
+    dlsh_drop(v);
+    return dl_failed();
+}
+
+dlsh_value dlsh_new_ints(const long *v, int n) {
+    dlsh_value list = dlsh_new_list(n);
+    for (int i = 0; !dlsh_failed(list) && i < n; i++) list.as.list->items[list.as.list->n++] = dlsh_int(v[i]);
+    return list;
+}
+
+dlsh_value dlsh_new_pair(dlsh_value a, dlsh_value b) {
+    dlsh_value pair = dlsh_new_list(2);
+    dl_status first = dlsh_append(pair, a), second = dlsh_append(pair, b);
+    if (!first && !second) return pair;
+    dlsh_drop(pair);
+    return dlsh_void();
+}
+
 dl_status dlsh_list_insert(dlsh_list *list, int at, dlsh_value v) {
     DLSH_TRY(dlsh_list_push(list, v));
     memmove(list->items + at + 1, list->items + at, (size_t)(list->n - 1 - at) * sizeof v);
@@ -274,6 +305,12 @@ dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v) {
 fail:
     dlsh_drop(v);
     return DL_ERR_MEMORY;
+}
+
+dl_status dlsh_set_key(dlsh_value record, const char *key, dlsh_value v) {
+    if (!dlsh_failed(record) && !dlsh_failed(v)) return dlsh_record_set(record.as.record, key, v);
+    dlsh_drop(v);
+    return dl_failed();
 }
 
 void dlsh_record_clear(dlsh_record *r) {

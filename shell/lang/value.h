@@ -171,9 +171,21 @@ static inline dlsh_value dlsh_bool(int b) { return (dlsh_value){DLSH_BOOL, {.i =
 static inline dlsh_value dlsh_int(long i) { return (dlsh_value){DLSH_INT, {.i = i}}; }
 static inline dlsh_value dlsh_float(double f) { return (dlsh_value){DLSH_FLOAT, {.f = f}}; }
 static inline int dlsh_failed(dlsh_value v) { return v.type == DLSH_VOID; }
+/* What a function returns: *out = v. DL_OK, or the recorded failure that made v VOID. */
+dl_status dlsh_give(dlsh_value v, dlsh_value *out);
+/* The same for a value that was built step by step: after a failure st it is dropped, and *out stays. */
+dl_status dlsh_finish(dlsh_value v, dl_status st, dlsh_value *out);
 dlsh_value dlsh_string(const char *s);
 dlsh_value dlsh_string_n(const char *s, size_t n);
 dlsh_value dlsh_stringf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Gives up the references to several tensors; NULL is allowed. */
+#define DLSH_UNREF(...)                                                                                                \
+    do {                                                                                                               \
+        dl_tensor *dlsh_unref_[] = {__VA_ARGS__};                                                                      \
+        for (size_t dlsh_i_ = 0; dlsh_i_ < sizeof dlsh_unref_ / sizeof *dlsh_unref_; dlsh_i_++)                        \
+            dl_unref(dlsh_unref_[dlsh_i_]);                                                                            \
+    } while (0)
+
 /* Takes the reference; NULL gives DLSH_VOID, so that a failed call of the library passes through. */
 dlsh_value dlsh_tensor(dl_tensor *t);
 dlsh_value dlsh_new_range(long from, long to, long step);
@@ -222,13 +234,23 @@ static inline void dlsh_drop(dlsh_value v) {
 
 /* ---------------------------------------------------------------- lists and records (mutable, shared by reference) */
 
+/* A list without items; `reserve` is how many memory is allocated for. */
 dlsh_value dlsh_new_list(long reserve);
+/* A list of n ints: shapes, strides. */
+dlsh_value dlsh_new_ints(const long *v, int n);
+/* A list of two items; takes both, also on failure; VOID when one of them is. */
+dlsh_value dlsh_new_pair(dlsh_value a, dlsh_value b);
+/* Appends v, which it takes, also on failure. Either may be VOID, that is, a constructor has failed: the recorded
+ * failure is returned. */
+dl_status dlsh_append(dlsh_value list, dlsh_value v);
 /* Takes v, also on failure. */
 dl_status dlsh_list_push(dlsh_list *list, dlsh_value v);
 dl_status dlsh_list_insert(dlsh_list *list, int at, dlsh_value v);
 void dlsh_list_remove(dlsh_list *list, int from, int to);
 
 dlsh_value dlsh_new_record(void);
+/* The same for a field of a record. */
+dl_status dlsh_set_key(dlsh_value record, const char *key, dlsh_value v);
 /* Sets or replaces; takes v, also on failure; copies the key. */
 dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v);
 /* The value in place, or NULL. */

@@ -14,22 +14,19 @@ static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_buf b = {0};
     dl_status st = DL_OK;
     dlsh_sink *sink = dlsh_arg_sink(a);
+    int err = dlsh_arg_bool(a, "err");
+    int json = dlsh_sink_look(sink).mode == DLSH_MODE_JSON && !err; /* then each value is a line of its own */
     (void)result;
-    if (dlsh_sink_look(sink).mode == DLSH_MODE_JSON &&
-        !dlsh_arg_bool(a, "err")) { /* programs get every value as one line */
-        for (int i = 0; i < dlsh_arg_count(a, "values") && !st; i++)
-            st = sink->ops->value(sink, *dlsh_arg_at(a, "values", i));
-        return st;
-    }
     for (int i = 0; i < dlsh_arg_count(a, "values") && !st; i++) {
+        const dlsh_value v = *dlsh_arg_at(a, "values", i);
         if (i) dlsh_buf_puts(&b, dlsh_arg_str(a, "sep"));
-        st = dlsh_text(&b, *dlsh_arg_at(a, "values", i));
+        st = json ? sink->ops->value(sink, v) : dlsh_text(&b, v);
     }
     dlsh_buf_puts(&b, dlsh_arg_str(a, "end"));
     if (!st && b.failed) st = dl_failed();
-    if (!st && dlsh_arg_bool(a, "err"))
+    if (!st && err)
         dlsh_complain(sink, dlsh_buf_text(&b), b.n);
-    else if (!st)
+    else if (!st && !json)
         sink->ops->text(sink, dlsh_buf_text(&b), b.n);
     dlsh_buf_free(&b);
     return st;
@@ -52,18 +49,13 @@ static dl_status assert_run(const dlsh_args *a, dlsh_value *result) {
                                dlsh_arg_text(a, "condition"));
 }
 
+/* exit and quit, which takes no status. */
 static dl_status exit_run(const dlsh_args *a, dlsh_value *result) {
-    long code = dlsh_given(a, "status") ? dlsh_arg_int(a, "status") : 0;
+    long code = dlsh_arg_command(a)->params ? dlsh_arg_int(a, "status") : 0;
     (void)result;
     if (code < 0 || code > 255)
         return dlsh_arg_fail(a, "status", DL_ERR_VALUE, NULL, "an exit status lies between 0 and 255, got %ld", code);
     dlsh_exit(dlsh_arg_session(a), (int)code);
-    return DL_OK;
-}
-
-static dl_status quit_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    dlsh_exit(dlsh_arg_session(a), 0);
     return DL_OK;
 }
 
@@ -84,8 +76,7 @@ static dl_status error_run(const dlsh_args *a, dlsh_value *result) {
 static const dlsh_param any_param[] = {{"x", .doc = "any value"}, {0}};
 
 static dl_status type_run(const dlsh_args *a, dlsh_value *result) {
-    *result = dlsh_string(dlsh_type_name(*dlsh_arg(a, "x")));
-    return dlsh_failed(*result) ? DL_ERR_MEMORY : DL_OK;
+    return dlsh_give(dlsh_string(dlsh_type_name(*dlsh_arg(a, "x"))), result);
 }
 
 static dl_status len_run(const dlsh_args *a, dlsh_value *result) {
@@ -107,8 +98,7 @@ static dl_status range_run(const dlsh_args *a, dlsh_value *result) {
     if (labs(from) > limit || labs(to) > limit || labs(step) > limit)
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL,
                              "a range goes from -2^61 to 2^61 at most, in steps of at most 2^61");
-    *result = dlsh_new_range(from, to, step);
-    return dlsh_failed(*result) ? DL_ERR_MEMORY : DL_OK;
+    return dlsh_give(dlsh_new_range(from, to, step), result);
 }
 
 static dl_status bool_run(const dlsh_args *a, dlsh_value *result) {
@@ -162,33 +152,21 @@ static dl_status record_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value *v;
     const char *key;
     dlsh_value r = dlsh_new_record();
-    if (dlsh_failed(r)) return DL_ERR_MEMORY;
     dl_status st = DL_OK;
-    for (int i = 0; !st && (key = dlsh_arg_extra(a, i, &v)); i++) st = dlsh_record_set(r.as.record, key, dlsh_ref(*v));
-    if (st)
-        dlsh_drop(r);
-    else
-        *result = r;
-    return st;
+    for (int i = 0; !st && (key = dlsh_arg_extra(a, i, &v)); i++) st = dlsh_set_key(r, key, dlsh_ref(*v));
+    return dlsh_finish(r, st, result);
 }
 
 static const dlsh_param record_param[] = {{"r", .want = "record", .doc = "the record"}, {0}};
 
+/* keys; values where data is set. */
 static dl_status keys_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_record *r = dlsh_arg(a, "r")->as.record;
     dlsh_value v = dlsh_new_list(r->n);
-    if (dlsh_failed(v)) return DL_ERR_MEMORY;
-    int values = dlsh_arg_data(a) != NULL;
-    for (int i = 0; i < r->n; i++) {
-        dlsh_value x = values ? dlsh_ref(r->values[i]) : dlsh_string(r->keys[i]);
-        dl_status st = dlsh_failed(x) ? DL_ERR_MEMORY : dlsh_list_push(v.as.list, x);
-        if (st) {
-            dlsh_drop(v);
-            return st;
-        }
-    }
-    *result = v;
-    return DL_OK;
+    dl_status st = DL_OK;
+    for (int i = 0; i < r->n && !st; i++)
+        st = dlsh_append(v, dlsh_arg_data(a) ? dlsh_ref(r->values[i]) : dlsh_string(r->keys[i]));
+    return dlsh_finish(v, st, result);
 }
 
 static const dlsh_param get_params[] = {
@@ -209,7 +187,7 @@ static dl_status remove_field_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-/* The next element of an iterator; lists and the like have none of their own. */
+/* The next element of an iterator, which only some handles are. */
 static dl_status next_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value *x = dlsh_arg(a, "x");
     int done = 0;
@@ -246,7 +224,7 @@ const dlsh_command dlsh_core_rows[] = {
              DLSH_PARAMS({"block", DLSH_ARG_BLOCK, .doc = "statements"}), .examples = "no_grad { w[0] = 0 }"),
     DLSH_ROW("assert", DLSH_REPORT, assert_run, "assert CONDITION", "Fails unless the condition is true.",
              DLSH_PARAMS({"condition", DLSH_ARG_REST, .doc = "must be true"}), .examples = "assert x.shape == [2, 3]"),
-    DLSH_ROW("quit", DLSH_FUNCTION, quit_run, "quit", "Ends the session."),
+    DLSH_ROW("quit", DLSH_FUNCTION, exit_run, "quit", "Ends the session."),
     DLSH_ROW("exit", DLSH_FUNCTION, exit_run, "exit [STATUS]", "Ends the session with an exit status (0).",
              DLSH_PARAMS({"status", .want = "int", .flags = DLSH_OPTIONAL, .doc = "exit status, 0 to 255"}),
              .examples = "exit 3"),

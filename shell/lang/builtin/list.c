@@ -77,15 +77,14 @@ static dl_status remove_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+/* copy; reversed where data is set. */
 static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_list *l = self(a);
     dlsh_value v = dlsh_new_list(l->n);
-    if (dlsh_failed(v)) return DL_ERR_MEMORY;
-    int reverse = dlsh_arg_data(a) != NULL;
-    for (int i = 0; i < l->n && !dlsh_tired(i); i++)
-        dlsh_list_push(v.as.list, dlsh_ref(l->items[reverse ? l->n - 1 - i : i])); /* within what was reserved */
-    *result = v;
-    return DL_OK;
+    dl_status st = DL_OK;
+    for (int i = 0; i < l->n && !st && !dlsh_tired(i); i++)
+        st = dlsh_append(v, dlsh_ref(l->items[dlsh_arg_data(a) ? l->n - 1 - i : i]));
+    return dlsh_finish(v, st, result);
 }
 
 /* ---------------------------------------------------------------- any sequence */
@@ -94,29 +93,22 @@ static const dlsh_param sequence_params[] = {{"items", .doc = "anything that for
 static const dlsh_param map_params[] = {
     {"f", .want = "function", .doc = "called with each item"}, {"items", .doc = "anything that for goes over"}, {0}};
 
-/* Goes over `items`; take(item, ctx) owns each item. */
-static dl_status each(const dlsh_args *a, dl_status (*take)(const dlsh_args *, dlsh_value, dlsh_list *),
+/* A list of what `add` appends for each of `items`; it takes the item. */
+static dl_status each(const dlsh_args *a, dl_status (*add)(const dlsh_args *, dlsh_value item, dlsh_value list),
                       dlsh_value *result) {
     dlsh_iter it;
     dlsh_value x, v = dlsh_new_list(0);
     dlsh_session *s = dlsh_arg_session(a);
     int done = 0;
-    if (dlsh_failed(v)) return DL_ERR_MEMORY;
     dl_status st = dlsh_iter_begin(s, *dlsh_arg(a, "items"), &it);
-    if (!st) {
-        while (!st && !(st = dlsh_iter_next(s, &it, &x, &done)) && !done) { st = take(a, x, v.as.list); }
-        dlsh_iter_end(&it);
-    }
-    if (st)
-        dlsh_drop(v);
-    else
-        *result = v;
-    return st;
+    while (!st && !(st = dlsh_iter_next(s, &it, &x, &done)) && !done) st = add(a, x, v);
+    dlsh_iter_end(&it);
+    return dlsh_finish(v, st, result);
 }
 
-static dl_status keep(const dlsh_args *a, dlsh_value item, dlsh_list *to) { return (void)a, dlsh_list_push(to, item); }
+static dl_status add_item(const dlsh_args *a, dlsh_value item, dlsh_value to) { return (void)a, dlsh_append(to, item); }
 
-static dl_status list_run(const dlsh_args *a, dlsh_value *result) { return each(a, keep, result); }
+static dl_status list_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_item, result); }
 
 static dl_status apply(const dlsh_args *a, dlsh_value item, dlsh_value *out) {
     dlsh_callargs args = {1, &item, NULL};
@@ -125,14 +117,14 @@ static dl_status apply(const dlsh_args *a, dlsh_value item, dlsh_value *out) {
     return st;
 }
 
-static dl_status map_one(const dlsh_args *a, dlsh_value item, dlsh_list *to) {
+static dl_status add_mapped(const dlsh_args *a, dlsh_value item, dlsh_value to) {
     dlsh_value y;
     dl_status st = apply(a, item, &y);
     dlsh_drop(item);
-    return st ? st : dlsh_list_push(to, y);
+    return st ? st : dlsh_append(to, y);
 }
 
-static dl_status filter_one(const dlsh_args *a, dlsh_value item, dlsh_list *to) {
+static dl_status add_filtered(const dlsh_args *a, dlsh_value item, dlsh_value to) {
     dlsh_value y;
     int yes = 0;
     dl_status st = apply(a, item, &y);
@@ -140,56 +132,37 @@ static dl_status filter_one(const dlsh_args *a, dlsh_value item, dlsh_list *to) 
         st = dlsh_truth(y, &yes);
         dlsh_drop(y);
     }
-    if (!st && yes) return dlsh_list_push(to, item);
+    if (!st && yes) return dlsh_append(to, item);
     dlsh_drop(item);
     return st;
 }
 
-static dl_status map_run(const dlsh_args *a, dlsh_value *result) { return each(a, map_one, result); }
-static dl_status filter_run(const dlsh_args *a, dlsh_value *result) { return each(a, filter_one, result); }
+static dl_status map_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_mapped, result); }
+static dl_status filter_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_filtered, result); }
 
-static dl_status pair(dlsh_value x, dlsh_value y, dlsh_list *to) {
-    dlsh_value p = dlsh_new_list(2);
-    if (dlsh_failed(p)) {
-        dlsh_drop(x);
-        dlsh_drop(y);
-        return DL_ERR_MEMORY;
-    }
-    dlsh_list_push(p.as.list, x); /* within what was reserved */
-    dlsh_list_push(p.as.list, y);
-    return dlsh_list_push(to, p);
+static dl_status add_numbered(const dlsh_args *a, dlsh_value item, dlsh_value to) {
+    return (void)a, dlsh_append(to, dlsh_new_pair(dlsh_int(dlsh_failed(to) ? 0 : to.as.list->n), item));
 }
-
-static dl_status number_one(const dlsh_args *a, dlsh_value item, dlsh_list *to) {
-    return (void)a, pair(dlsh_int(to->n), item, to);
-}
-static dl_status enumerate_run(const dlsh_args *a, dlsh_value *result) { return each(a, number_one, result); }
+static dl_status enumerate_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_numbered, result); }
 
 static dl_status zip_run(const dlsh_args *a, dlsh_value *result) {
-    dlsh_iter x, y;
+    dlsh_iter x, y = {.over = dlsh_void()};
     dlsh_session *s = dlsh_arg_session(a);
     dlsh_value v = dlsh_new_list(0), p, q;
     int done = 0;
-    if (dlsh_failed(v)) return DL_ERR_MEMORY;
     dl_status st = dlsh_iter_begin(s, *dlsh_arg(a, "items"), &x);
-    if (st) goto out;
-    st = dlsh_iter_begin(s, *dlsh_arg(a, "other"), &y);
+    if (!st) st = dlsh_iter_begin(s, *dlsh_arg(a, "other"), &y);
     while (!st && !(st = dlsh_iter_next(s, &x, &p, &done)) && !done) {
         st = dlsh_iter_next(s, &y, &q, &done);
         if (st || done) {
             dlsh_drop(p);
             break;
         }
-        st = pair(p, q, v.as.list);
+        st = dlsh_append(v, dlsh_new_pair(p, q));
     }
     dlsh_iter_end(&x);
     dlsh_iter_end(&y);
-out:
-    if (st)
-        dlsh_drop(v);
-    else
-        *result = v;
-    return st;
+    return dlsh_finish(v, st, result);
 }
 
 /* ---------------------------------------------------------------- sorting */
@@ -236,7 +209,7 @@ static dl_status make_keys(const dlsh_args *a, const dlsh_list *l, dlsh_value *k
 
 static dl_status sorted_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value v;
-    DLSH_TRY(each(a, keep, &v));
+    DLSH_TRY(each(a, add_item, &v));
     dlsh_list *l = v.as.list;
     dlsh_value *keys = dl_memory_alloc(l->n, sizeof *keys),
                *tmp = keys ? dl_memory_alloc(2L * l->n, sizeof *tmp) : NULL;
@@ -246,11 +219,7 @@ static dl_status sorted_run(const dlsh_args *a, dlsh_value *result) {
     for (int i = 0; keys && i < l->n; i++) dlsh_drop(keys[i]);
     free(keys);
     free(tmp);
-    if (st)
-        dlsh_drop(v);
-    else
-        *result = v;
-    return st;
+    return dlsh_finish(v, st, result);
 }
 
 const dlsh_command dlsh_list_rows[] = {

@@ -8,65 +8,47 @@
 
 /* ---------------------------------------------------------------- max and min: data is the name */
 
-static const dlsh_param extreme_params[] = {
+static const dlsh_param minmax_params[] = {
     {"input", .want = "number|list|range|tensor", .doc = "numbers, a list of them, or a tensor"},
     {"others", .want = "number|tensor|bool", .flags = DLSH_VARIADIC,
      .doc = "more numbers, another tensor, or the dimension"},
     {0}};
-static const dlsh_option extreme_options[] = {
+static const dlsh_option minmax_options[] = {
     {"dim", DLSH_OPT_VALUE, NULL, .doc = "tensors: dimension; the result is then values and indices", .want = "int"},
     {"keepdim", DLSH_OPT_BOOL, "false", .doc = "tensors: keep the dimension with size 1"},
     {0}};
 
 static int is_max(const dlsh_args *a) { return !strcmp(dlsh_arg_data(a), "max"); }
 
-static dl_status of_tensor(const dlsh_args *a, dlsh_value *result) {
+static dl_status minmax_of_tensor(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *x = dlsh_arg_tensor(a, "input"), *indices = NULL, *values;
     const dlsh_value *other = dlsh_arg_at(a, "others", 0), *dim = dlsh_arg(a, "dim");
     if (other && other->type == DLSH_INT) dim = other;
     if (other && other->type == DLSH_TENSOR) {
-        *result = dlsh_tensor(is_max(a) ? dl_maximum(x, other->as.tensor) : dl_minimum(x, other->as.tensor));
-        return dlsh_failed(*result) ? dl_failed() : DL_OK;
+        dl_tensor *y = other->as.tensor;
+        return dlsh_give(dlsh_tensor(is_max(a) ? dl_maximum(x, y) : dl_minimum(x, y)), result);
     }
     if (other && other->type == DLSH_FLOAT)
         return dlsh_arg_fail(a, "others", DL_ERR_TYPE, "clamp(x, min=0.5) limits a tensor by a number",
                              "the second argument must be a tensor or a dimension");
-    if (!dim) {
-        *result = dlsh_tensor(is_max(a) ? dl_amax(x, NULL, 0, 0) : dl_amin(x, NULL, 0, 0));
-        return dlsh_failed(*result) ? dl_failed() : DL_OK;
-    }
+    if (!dim) return dlsh_give(dlsh_tensor(is_max(a) ? dl_amax(x, NULL, 0, 0) : dl_amin(x, NULL, 0, 0)), result);
     int keep = dlsh_arg_bool(a, "keepdim");
     values = is_max(a) ? dl_max_dim(x, dim->as.i, keep, &indices) : dl_min_dim(x, dim->as.i, keep, &indices);
-    if (!values) return dl_failed();
-    dlsh_value pair = dlsh_new_list(2);
-    if (dlsh_failed(pair)) {
-        dl_unref(values);
-        dl_unref(indices);
-        return DL_ERR_MEMORY;
-    }
-    pair.as.list->items[0] = dlsh_tensor(values);
-    pair.as.list->items[1] = dlsh_tensor(indices);
-    pair.as.list->n = 2;
-    *result = pair;
-    return DL_OK;
+    return values ? dlsh_give(dlsh_new_pair(dlsh_tensor(values), dlsh_tensor(indices)), result) : dl_failed();
 }
 
-static dl_status better(const dlsh_args *a, dlsh_value x, dlsh_value *best) {
+static dl_status keep_better(const dlsh_args *a, dlsh_value x, dlsh_value *best) {
     int c;
-    if (best->type == DLSH_VOID || (x.type == DLSH_FLOAT && isnan(x.as.f))) {
-        dlsh_drop(*best);
-        *best = dlsh_ref(x);
-        return DL_OK;
+    if (best->type != DLSH_VOID && !(x.type == DLSH_FLOAT && isnan(x.as.f))) {
+        DLSH_TRY(dlsh_compare(x, *best, &c));
+        if (is_max(a) ? c <= 0 : c >= 0) return DL_OK;
     }
-    DLSH_TRY(dlsh_compare(x, *best, &c));
-    if (is_max(a) ? c > 0 : c < 0) {
-        dlsh_drop(*best);
-        *best = dlsh_ref(x);
-    }
+    dlsh_drop(*best);
+    *best = dlsh_ref(x);
     return DL_OK;
 }
 
-static dl_status of_sequence(const dlsh_args *a, dlsh_value seq, dlsh_value *best) {
+static dl_status minmax_of_sequence(const dlsh_args *a, dlsh_value seq, dlsh_value *best) {
     dlsh_iter it;
     dlsh_value x;
     dlsh_session *s = dlsh_arg_session(a);
@@ -74,7 +56,7 @@ static dl_status of_sequence(const dlsh_args *a, dlsh_value seq, dlsh_value *bes
     DLSH_TRY(dlsh_iter_begin(s, seq, &it));
     dl_status st = DL_OK;
     while (!st && !(st = dlsh_iter_next(s, &it, &x, &done)) && !done) {
-        st = better(a, x, best);
+        st = keep_better(a, x, best);
         dlsh_drop(x);
     }
     dlsh_iter_end(&it);
@@ -83,79 +65,66 @@ static dl_status of_sequence(const dlsh_args *a, dlsh_value seq, dlsh_value *bes
     return st;
 }
 
-static dl_status extreme_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status minmax_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value x = *dlsh_arg(a, "input"), best = dlsh_void();
-    if (x.type == DLSH_TENSOR) return of_tensor(a, result);
+    if (x.type == DLSH_TENSOR) return minmax_of_tensor(a, result);
     dl_status st;
     int n = dlsh_arg_count(a, "others");
     if (!dlsh_is_number(x))
-        st = of_sequence(a, x, &best);
+        st = minmax_of_sequence(a, x, &best);
     else if (n == 1 && dlsh_arg_at(a, "others", 0)->type == DLSH_TENSOR)
         st = dlsh_arg_fail(a, "input", DL_ERR_TYPE, "clamp(x, min=0.5) limits a tensor by a number",
                            "%s of a number and a tensor", (const char *)dlsh_arg_data(a));
     else {
-        st = better(a, x, &best);
-        for (int i = 0; i < n && !st; i++) st = better(a, *dlsh_arg_at(a, "others", i), &best);
+        st = keep_better(a, x, &best);
+        for (int i = 0; i < n && !st; i++) st = keep_better(a, *dlsh_arg_at(a, "others", i), &best);
     }
-    if (st)
-        dlsh_drop(best);
-    else
-        *result = best;
-    return st;
+    return dlsh_finish(best, st, result);
 }
 
 /* ---------------------------------------------------------------- sum of a list, rounding of a number */
 
-/* Calls the op of this name with the arguments as they were given. */
-static dl_status to_op(const dlsh_args *a, const char *const *names, int n, dlsh_value *result) {
+/* Calls the op of the same name with the arguments as they were given. */
+static dl_status call_op(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_command *row = dlsh_arg_command(a);
     dlsh_value values[8];
     const char *given[8];
     dlsh_callargs args = {0, values, given};
-    for (int i = 0; i < n; i++) {
-        const dlsh_value *v = dlsh_arg(a, names[i]);
-        if (!v || !dlsh_given(a, names[i])) continue;
-        given[args.n] = i ? names[i] : NULL;
-        values[args.n++] = *v;
+    for (const dlsh_param *p = row->params; p->name; p++) {
+        if (!dlsh_given(a, p->name)) continue;
+        given[args.n] = p > row->params ? p->name : NULL;
+        values[args.n++] = *dlsh_arg(a, p->name);
     }
-    return dlsh_call_op(dlsh_arg_session(a), dlsh_op_value(dlsh_arg_command(a)->name), &args, result);
+    return dlsh_call_op(dlsh_op_value(row->name), &args, result);
 }
 
 static dl_status sum_run(const dlsh_args *a, dlsh_value *result) {
-    static const char *const names[] = {"input", "dim", "keepdim"};
     dlsh_value seq = *dlsh_arg(a, "input"), total = dlsh_int(0), x, next;
-    if (seq.type == DLSH_TENSOR) return to_op(a, names, 3, result);
+    if (seq.type == DLSH_TENSOR) return call_op(a, result);
     dlsh_session *s = dlsh_arg_session(a);
     dlsh_iter it;
     int done = 0;
     DLSH_TRY(dlsh_iter_begin(s, seq, &it));
     dl_status st = DL_OK;
     while (!st && !(st = dlsh_iter_next(s, &it, &x, &done)) && !done) {
-        st = dlsh_binary(s, DLSH_OP_ADD, total, x.type == DLSH_BOOL ? dlsh_int(x.as.i) : x, &next);
+        st = dlsh_binary(DLSH_OP_ADD, total, x.type == DLSH_BOOL ? dlsh_int(x.as.i) : x, &next);
         dlsh_drop(x);
         if (st) break;
         dlsh_drop(total);
         total = next;
     }
     dlsh_iter_end(&it);
-    if (st)
-        dlsh_drop(total);
-    else
-        *result = total;
-    return st;
+    return dlsh_finish(total, st, result);
 }
 
 static const dlsh_param rounding_params[] = {{"input", .want = "number|tensor", .doc = "a number or a tensor"}, {0}};
 
 /* floor, ceil, round of a number are whole numbers; of a tensor the op. */
 static dl_status rounding_run(const dlsh_args *a, dlsh_value *result) {
-    static const char *const names[] = {"input"};
     dlsh_value x = *dlsh_arg(a, "input");
     const char *name = dlsh_arg_command(a)->name;
-    if (x.type == DLSH_TENSOR) return to_op(a, names, 1, result);
-    if (x.type == DLSH_INT) {
-        *result = x;
-        return DL_OK;
-    }
+    if (x.type == DLSH_TENSOR) return call_op(a, result);
+    if (x.type == DLSH_INT) return dlsh_give(x, result);
     double f = *name == 'f' ? floor(x.as.f) : *name == 'c' ? ceil(x.as.f) : rint(x.as.f);
     if (!(fabs(f) < 9.2233720368547758e18))
         return dlsh_arg_fail(a, "input", DL_ERR_VALUE, NULL, "%s of %g does not fit in a 64-bit integer", name, x.as.f);
@@ -164,10 +133,9 @@ static dl_status rounding_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static dl_status abs_run(const dlsh_args *a, dlsh_value *result) {
-    static const char *const names[] = {"input"};
     dlsh_value x = *dlsh_arg(a, "input");
-    if (x.type == DLSH_TENSOR) return to_op(a, names, 1, result);
-    if (x.type == DLSH_INT && x.as.i < 0) return dlsh_unary(dlsh_arg_session(a), DLSH_OP_NEG, x, result);
+    if (x.type == DLSH_TENSOR) return call_op(a, result);
+    if (x.type == DLSH_INT && x.as.i < 0) return dlsh_unary(DLSH_OP_NEG, x, result);
     *result = x.type == DLSH_INT ? x : dlsh_float(fabs(x.as.f));
     return DL_OK;
 }
@@ -178,13 +146,13 @@ static dl_status atan2_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 const dlsh_command dlsh_math_rows[] = {
-    DLSH_FN_ROW("max", extreme_run, "max(X, ...), max(TENSOR [, dim=])",
+    DLSH_FN_ROW("max", minmax_run, "max(X, ...), max(TENSOR [, dim=])",
                 "The largest of numbers, of a list, or of a tensor; with dim values and indices.",
-                .params = extreme_params, .options = extreme_options, .data = "max",
+                .params = minmax_params, .options = minmax_options, .data = "max",
                 .examples = "max(1, 2.5)\nvalues, indices = max(x, dim=1)"),
-    DLSH_FN_ROW("min", extreme_run, "min(X, ...), min(TENSOR [, dim=])",
+    DLSH_FN_ROW("min", minmax_run, "min(X, ...), min(TENSOR [, dim=])",
                 "The smallest of numbers, of a list, or of a tensor; with dim values and indices.",
-                .params = extreme_params, .options = extreme_options, .data = "min"),
+                .params = minmax_params, .options = minmax_options, .data = "min"),
     DLSH_FN_ROW(
         "sum", sum_run, "sum(ITEMS), sum(TENSOR [, dim=, keepdim=])", "The sum of a list or of a tensor's elements.",
         DLSH_PARAMS({"input", .want = "list|range|tensor", .doc = "numbers, or a tensor"},

@@ -11,12 +11,9 @@
     { .name = "s", .want = "string", .doc = "the string" }
 
 static dl_status give(dlsh_buf *b, dl_status st, dlsh_value *out) {
-    if (st) {
-        dlsh_buf_free(b);
-        return st;
-    }
-    *out = dlsh_buf_string(b);
-    return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+    if (!st) return dlsh_give(dlsh_buf_string(b), out);
+    dlsh_buf_free(b);
+    return st;
 }
 
 static const dlsh_param any_param[] = {{"x", .doc = "any value"}, {0}};
@@ -150,8 +147,7 @@ static dl_status strip_run(const dlsh_args *a, dlsh_value *result) {
     size_t from = 0, to = s->len;
     while (from < to && isspace((unsigned char)s->s[from])) from++;
     while (to > from && isspace((unsigned char)s->s[to - 1])) to--;
-    *result = dlsh_string_n(s->s + from, to - from);
-    return dlsh_failed(*result) ? DL_ERR_MEMORY : DL_OK;
+    return dlsh_give(dlsh_string_n(s->s + from, to - from), result);
 }
 
 static dl_status starts_run(const dlsh_args *a, dlsh_value *result) {
@@ -168,17 +164,12 @@ static dl_status find_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static dl_status push(dlsh_value list, const char *s, size_t n) {
-    dlsh_value v = dlsh_string_n(s, n);
-    return dlsh_failed(v) ? DL_ERR_MEMORY : dlsh_list_push(list.as.list, v);
-}
-
 static dl_status split_words(const dlsh_str *s, dlsh_value list) {
     for (size_t i = 0; i < s->len;) {
         size_t from = i;
         while (i < s->len && !isspace((unsigned char)s->s[i])) i++;
         if (dlsh_tired(list.as.list->n)) return DL_OK;
-        if (i > from) DLSH_TRY(push(list, s->s + from, i - from));
+        if (i > from) DLSH_TRY(dlsh_append(list, dlsh_string_n(s->s + from, i - from)));
         while (i < s->len && isspace((unsigned char)s->s[i])) i++;
     }
     return DL_OK;
@@ -188,10 +179,10 @@ static dl_status split_by(const dlsh_str *s, const dlsh_str *by, dlsh_value list
     const char *p = s->s, *end = s->s + s->len, *at;
     while ((at = memmem(p, (size_t)(end - p), by->s, by->len))) {
         if (dlsh_tired(list.as.list->n)) return DL_OK;
-        DLSH_TRY(push(list, p, (size_t)(at - p)));
+        DLSH_TRY(dlsh_append(list, dlsh_string_n(p, (size_t)(at - p))));
         p = at + by->len;
     }
-    return push(list, p, (size_t)(end - p));
+    return dlsh_append(list, dlsh_string_n(p, (size_t)(end - p)));
 }
 
 static dl_status words_run(const dlsh_args *a, dlsh_value *result) {
@@ -202,11 +193,7 @@ static dl_status words_run(const dlsh_args *a, dlsh_value *result) {
     if (dlsh_failed(list)) return DL_ERR_MEMORY;
     const dlsh_str *s = dlsh_arg(a, "s")->as.str;
     dl_status st = by ? split_by(s, by->as.str, list) : split_words(s, list);
-    if (st)
-        dlsh_drop(list);
-    else
-        *result = list;
-    return st;
+    return dlsh_finish(list, st, result);
 }
 
 static dl_status join_run(const dlsh_args *a, dlsh_value *result) {

@@ -18,7 +18,7 @@ static const dlsh_param only_tensor[] = {TENSOR_PARAM, {0}};
 static const dlsh_param tensor_params[] = {
     {"data", .want = "number|bool|list|range|tensor", .doc = "a number, or nested lists of numbers"}, {0}};
 
-/* A fresh tensor of any value that can be one; dtype NULL: f32 for plain floats. */
+/* A new tensor of any value that can be one; dtype NULL: f32 for numbers of the language with a point. */
 static dl_tensor *from_value(dlsh_value v, const char *dtype) {
     dlsh_value made;
     dl_dtype to;
@@ -31,16 +31,14 @@ static dl_tensor *from_value(dlsh_value v, const char *dtype) {
     return dlsh_list_to_tensor(v, dtype ? (int)to : -1, &made) ? NULL : made.as.tensor;
 }
 
+/* Casts and moves t, which it takes; NULL for dtype and device: as it is. need_float: integers become f32. */
 static dl_tensor *convert(dl_tensor *t, const char *dtype, const char *device, int need_float) {
-    dl_dtype to;
+    dl_dtype to = DL_F32;
     int where;
-    if (t && (dtype ? dl_dtype_parse(dtype, &to) == DL_OK : need_float && !dl_dtype_is_float(dl_dtype_of(t)))) {
-        dl_tensor *cast = dl_to_dtype(t, dtype ? to : DL_F32);
+    if (t && (dtype || (need_float && !dl_dtype_is_float(dl_dtype_of(t))))) {
+        dl_tensor *cast = dtype && dl_dtype_parse(dtype, &to) ? NULL : dl_to_dtype(t, to);
         dl_unref(t);
         t = cast;
-    } else if (dtype) {
-        dl_unref(t);
-        return NULL;
     }
     if (t && device) {
         dl_tensor *moved = dl_device_parse(device, &where) ? NULL : dl_to_device(t, where);
@@ -50,7 +48,14 @@ static dl_tensor *convert(dl_tensor *t, const char *dtype, const char *device, i
     return t;
 }
 
-/* The device asked for; for plain data the chosen one. NULL: where it is. */
+/* t, which it takes, as a tensor that asks for a gradient. */
+static dl_tensor *with_grad(dl_tensor *t) {
+    if (!t || !dl_set_requires_grad(t, 1)) return t;
+    dl_unref(t);
+    return NULL;
+}
+
+/* The device asked for; for numbers and lists the default device. NULL: the tensor stays where it is. */
 static const char *target_device(const dlsh_args *a, const char *asked) {
     if (asked || dlsh_arg(a, "data")->type == DLSH_TENSOR || !dlsh_default_device()) return asked;
     return dl_device_name(dlsh_default_device());
@@ -61,26 +66,18 @@ static dl_status tensor_run(const dlsh_args *a, dlsh_value *result) {
     const char *dtype = dlsh_arg_str(a, "dtype");
     dl_tensor *t =
         convert(from_value(*dlsh_arg(a, "data"), dtype), dtype, target_device(a, dlsh_arg_str(a, "device")), grad);
-    if (t && grad && dl_set_requires_grad(t, 1)) {
-        dl_unref(t);
-        t = NULL;
-    }
-    return give(t, result);
+    return give(grad ? with_grad(t) : t, result);
 }
 
 static dl_status param_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = convert(from_value(*dlsh_arg(a, "data"), NULL), NULL, target_device(a, NULL), 1);
-    if (t && dl_set_requires_grad(t, 1)) {
-        dl_unref(t);
-        t = NULL;
-    }
-    return give(t, result);
+    return give(with_grad(t), result);
 }
 
 static const dlsh_option like_options[] = {
     {"dtype", DLSH_OPT_WORD, NULL, .doc = "that of the input unless given", .complete = "dtype"}, {0}};
 
-/* data is the name of the creating op. */
+/* data is the name of the op that makes the tensor. */
 static dl_status like_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input"), *res[8] = {0};
     const char *dtype = dlsh_arg_str(a, "dtype");
@@ -104,21 +101,15 @@ static dl_status item_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status tolist(dl_tensor *t, dlsh_value *out) {
     if (dl_ndim(t) == 0) return dlsh_tensor_item(t, out);
     long n = dl_shape(t)[0];
-    dlsh_value v = dlsh_new_list(n);
-    if (dlsh_failed(v)) return DL_ERR_MEMORY;
-    for (long i = 0; i < n; i++) {
+    dlsh_value v = dlsh_new_list(n), x;
+    dl_status st = DL_OK;
+    for (long i = 0; i < n && !st; i++) {
         dl_tensor *row = dl_select(t, 0, i);
-        dlsh_value x;
-        dl_status st = row ? tolist(row, &x) : dl_failed();
+        st = row ? tolist(row, &x) : dl_failed();
         dl_unref(row);
-        if (!st) st = dlsh_list_push(v.as.list, x);
-        if (st) {
-            dlsh_drop(v);
-            return st;
-        }
+        if (!st) st = dlsh_append(v, x);
     }
-    *out = v;
-    return DL_OK;
+    return dlsh_finish(v, st, out);
 }
 
 static dl_status tolist_run(const dlsh_args *a, dlsh_value *result) {
@@ -157,11 +148,7 @@ static dl_status size_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status stride_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input");
-    dlsh_value v = dlsh_new_list(dl_ndim(t));
-    if (dlsh_failed(v)) return DL_ERR_MEMORY;
-    for (int i = 0; i < dl_ndim(t); i++) v.as.list->items[v.as.list->n++] = dlsh_int(dl_stride(t)[i]);
-    *result = v;
-    return DL_OK;
+    return dlsh_give(dlsh_new_ints(dl_stride(t), dl_ndim(t)), result);
 }
 
 static dl_status is_contiguous_run(const dlsh_args *a, dlsh_value *result) {
@@ -210,11 +197,9 @@ static dl_status detach_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status contiguous_run(const dlsh_args *a, dlsh_value *result) {
     return give(dl_contiguous(dlsh_arg_tensor(a, "input")), result);
 }
-static dl_status cpu_run(const dlsh_args *a, dlsh_value *result) {
-    return give(dl_to_device(dlsh_arg_tensor(a, "input"), 0), result);
-}
-static dl_status cuda_run(const dlsh_args *a, dlsh_value *result) {
-    return give(dl_to_device(dlsh_arg_tensor(a, "input"), 1), result);
+/* cpu; cuda where data is set. */
+static dl_status to_device_run(const dlsh_args *a, dlsh_value *result) {
+    return give(dl_to_device(dlsh_arg_tensor(a, "input"), dlsh_arg_data(a) != NULL), result);
 }
 
 static dl_status requires_grad_run(const dlsh_args *a, dlsh_value *result) {
@@ -271,12 +256,9 @@ static dl_status squeeze_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status unsqueeze_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input");
-    long shape[9], d;
-    int n = dl_ndim(t);
-    DLSH_TRY(dim_of(a, "dim", n + 1, 0, &d));
-    if (n == 8) return dlsh_arg_fail(a, NULL, DL_ERR_SHAPE, NULL, "a tensor has at most 8 dimensions");
-    for (int i = 0; i <= n; i++) shape[i] = i < d ? dl_shape(t)[i] : i == d ? 1 : dl_shape(t)[i - 1];
-    return give(dl_reshape(t, shape, n + 1), result);
+    long d;
+    DLSH_TRY(dim_of(a, "dim", dl_ndim(t) + 1, 0, &d));
+    return give(dlsh_unsqueeze(t, (int)d), result);
 }
 
 static dl_status flatten_run(const dlsh_args *a, dlsh_value *result) {
@@ -324,18 +306,12 @@ static dl_status split_run(const dlsh_args *a, dlsh_value *result) {
     if (size < 1) return dlsh_arg_fail(a, "size", DL_ERR_VALUE, NULL, "size must be at least 1, got %ld", size);
     long n = dl_shape(t)[d], step = dlsh_arg_data(a) ? n / size + (n % size != 0) : size;
     dlsh_value v = dlsh_new_list(0);
-    if (dlsh_failed(v)) return DL_ERR_MEMORY;
-    for (long from = 0; from < n || from == 0; from += step > 0 ? step : 1) {
+    dl_status st = DL_OK;
+    for (long from = 0; !st && (from < n || from == 0); from += step > 0 ? step : 1) {
         long to = from + step;
-        dl_tensor *piece = dl_slice(t, d, &from, &to, 1);
-        dl_status st = piece ? dlsh_list_push(v.as.list, dlsh_tensor(piece)) : dl_failed();
-        if (st) {
-            dlsh_drop(v);
-            return st;
-        }
+        st = dlsh_append(v, dlsh_tensor(dl_slice(t, d, &from, &to, 1)));
     }
-    *result = v;
-    return DL_OK;
+    return dlsh_finish(v, st, result);
 }
 
 /* ---------------------------------------------------------------- comparing */
@@ -346,14 +322,9 @@ static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
                      *a_given = dlsh_arg_data(a) ? NULL : dlsh_arg(a, "atol");
     double rtol = r_given ? dlsh_number(*r_given) : 1e-5, atol = a_given ? dlsh_number(*a_given) : 1e-8;
     long yes = 0;
-    if (dlsh_arg_data(a)) { /* equal: also of the same shape */
-        int same = dl_ndim(x) == dl_ndim(y);
-        for (int i = 0; same && i < dl_ndim(x); i++) same = dl_shape(x)[i] == dl_shape(y)[i];
-        if (!same) {
-            *result = dlsh_bool(0);
-            return DL_OK;
-        }
-    }
+    int same_shape = dl_ndim(x) == dl_ndim(y);
+    for (int i = 0; same_shape && i < dl_ndim(x); i++) same_shape = dl_shape(x)[i] == dl_shape(y)[i];
+    if (dlsh_arg_data(a) && !same_shape) return dlsh_give(dlsh_bool(0), result); /* equal; allclose broadcasts */
     int mode = dl_grad_mode(0);
     dl_tensor *same = dl_eq(x, y), *d = dl_sub(x, y), *gap = dl_abs(d), *big = dl_abs(y);
     dl_tensor *r = dl_scalar_f(rtol), *at = dl_scalar_f(atol), *rel = dl_mul(big, r), *lim = dl_add(rel, at),
@@ -362,10 +333,8 @@ static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
               *all = dl_all(either, NULL, 0, 0);
     dl_grad_mode(mode);
     dl_status st = all ? dl_item_i(all, &yes) : dl_failed();
-    dl_tensor *gone[] = {same, d, gap, big, r, at, rel, lim, within, either, all};
-    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) dl_unref(gone[i]);
-    if (!st) *result = dlsh_bool(yes != 0);
-    return st;
+    DLSH_UNREF(same, d, gap, big, r, at, rel, lim, within, either, all);
+    return dlsh_finish(dlsh_bool(yes != 0), st, result);
 }
 
 const dlsh_command dlsh_tensor_rows[] = {
@@ -402,8 +371,9 @@ const dlsh_command dlsh_tensor_rows[] = {
                 DLSH_OPTIONS({"dtype", DLSH_OPT_WORD, NULL, .doc = "element type", .complete = "dtype"},
                              {"device", DLSH_OPT_WORD, NULL, .doc = "where to", .complete = "device"}),
                 .examples = "x.to(f64)\nx.to(\"cuda\")"),
-    DLSH_FN_ROW("cpu", cpu_run, "x.cpu()", "The tensor on the CPU.", .params = only_tensor),
-    DLSH_FN_ROW("cuda", cuda_run, "x.cuda()", "The tensor on the first GPU.", .params = only_tensor),
+    DLSH_FN_ROW("cpu", to_device_run, "x.cpu()", "The tensor on the CPU.", .params = only_tensor),
+    DLSH_FN_ROW("cuda", to_device_run, "x.cuda()", "The tensor on the first GPU.", .params = only_tensor,
+                .data = "cuda"),
     DLSH_FN_ROW("detach", detach_run, "x.detach()", "The same values without history.", .params = only_tensor),
     DLSH_FN_ROW("contiguous", contiguous_run, "x.contiguous()", "The tensor itself or a copy, row by row.",
                 .params = only_tensor),

@@ -109,9 +109,8 @@ static dl_status make_cells(const dlsh_fninfo *info, dlsh_value *slots) {
     return DL_OK;
 }
 
-dl_status dlsh_bind(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *slots) {
+dl_status dlsh_bind(const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *slots) {
     const dlsh_fninfo *info = f->info;
-    (void)s;
     for (int i = 0; i < args->n; i++) {
         const char *name = args->names ? args->names[i] : NULL;
         int at = name ? param_of(f, name) : i;
@@ -188,7 +187,7 @@ static dl_status call_fn(dlsh_session *s, dlsh_fn *f, const dlsh_callargs *args,
     for (int i = 0; i < n; i++) slots[i] = dlsh_void();
     dlsh_frame frame = {slots, f};
     f->refs++; /* it may be reassigned while it runs */
-    dl_status st = dlsh_bind(s, f, args, slots);
+    dl_status st = dlsh_bind(f, args, slots);
     if (st)
         dlsh_at(s, node, st);
     else if ((st = run_body(s, f, &frame, out)))
@@ -261,7 +260,7 @@ static dl_status call_at(dlsh_session *s, dlsh_value f, const dlsh_callargs *arg
         if (f.as.fn->node->kind == DLSH_N_NET) return dlsh_call_net_template(s, f.as.fn, args, out);
         return call_fn(s, f.as.fn, args, node, out);
     case DLSH_BUILTIN: return dlsh_call_row_at(s, f.as.builtin, dlsh_void(), args, node, out);
-    case DLSH_OP: return dlsh_call_op(s, f, args, out);
+    case DLSH_OP: return dlsh_call_op(f, args, out);
     case DLSH_METHOD: return call_with(s, f.as.method->self, f.as.method->fn, args, node, out);
     case DLSH_HANDLE:
         if (f.as.handle->cls->call) return f.as.handle->cls->call(s, f.as.handle->self, args, out);

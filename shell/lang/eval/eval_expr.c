@@ -4,7 +4,7 @@
 
 #include "lang/eval/interp.h"
 
-/* A name that nobody knows: what stands around it may tell what was meant. */
+/* Adds a hint to the error of an unknown name, from the text around it. */
 static dl_status unknown_name(const dlsh_session *s, const dlsh_node *n) {
     const char *arrow = s->unit ? dlsh_arrow_habit(s->unit->text, (size_t)n->span.end) : NULL;
     const char *comment = s->unit ? dlsh_comment_habit(s->unit->text, (size_t)n->span.start) : NULL;
@@ -25,7 +25,7 @@ static dl_status eval_name(dlsh_session *s, const dlsh_node *n, dlsh_value *out)
             *out = dlsh_ref(*slot);
             return DL_OK;
         }
-        /* not assigned on this path: what is outside has another meaning, so say it */
+        /* a global of the same name would be another variable */
         return dlsh_fail(DL_ERR_NAME, "a name that is assigned anywhere in a function is local to it",
                          "local variable '%s' has no value yet", n->text);
     }
@@ -37,71 +37,61 @@ static dl_status eval_name(dlsh_session *s, const dlsh_node *n, dlsh_value *out)
 
 dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dlsh_value list = dlsh_new_list(n->nkids), item;
-    if (dlsh_failed(list)) return DL_ERR_MEMORY;
-    for (int i = 0; i < n->nkids; i++) {
-        dl_status st = dlsh_eval(s, n->kids[i], &item);
+    dl_status st = dlsh_failed(list) ? dl_failed() : DL_OK;
+    for (int i = 0; i < n->nkids && !st; i++) {
+        st = dlsh_eval(s, n->kids[i], &item);
         if (!st) st = dlsh_list_push(list.as.list, item.type == DLSH_VOID ? dlsh_none() : item);
-        if (st) {
-            dlsh_drop(list);
-            return st;
-        }
     }
-    *out = list;
-    return DL_OK;
+    return dlsh_finish(list, st, out);
 }
 
 static dl_status eval_record(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dlsh_value r = dlsh_new_record(), v;
-    if (dlsh_failed(r)) return DL_ERR_MEMORY;
-    for (int i = 0; i < n->nkids; i++) {
+    dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
+    for (int i = 0; i < n->nkids && !st; i++) {
         const dlsh_node *field = n->kids[i];
-        dl_status st = DL_OK;
         if (dlsh_record_get(r.as.record, field->text))
             st =
                 dlsh_at(s, field, dlsh_fail(DL_ERR_NAME, NULL, "key '%.80s' occurs twice in this record", field->text));
         if (!st) st = dlsh_eval(s, field->kids[0], &v);
         if (!st) st = dlsh_record_set(r.as.record, field->text, v.type == DLSH_VOID ? dlsh_none() : v);
-        if (st) {
-            dlsh_drop(r);
-            return st;
-        }
     }
-    *out = r;
-    return DL_OK;
+    return dlsh_finish(r, st, out);
 }
 
-static dl_status eval_truth(dlsh_session *s, const dlsh_node *n, int *yes) {
+dl_status dlsh_eval_truth(dlsh_session *s, const dlsh_node *n, int *yes) {
     dlsh_value v;
     DLSH_TRY(dlsh_eval(s, n, &v));
+    if (v.type == DLSH_BOOL) return *yes = v.as.i != 0, DL_OK;
     dl_status st = dlsh_at(s, n, dlsh_truth(v, yes));
     dlsh_drop(v);
     return st;
 }
 
-/* && and || give a bool and leave the right side alone when the left decides. */
+/* && and || give a bool; the right side is evaluated only when the left one does not decide. */
 static dl_status eval_logic(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     int yes;
-    DLSH_TRY(eval_truth(s, n->kids[0], &yes));
-    if (yes == (n->kind == DLSH_N_AND)) DLSH_TRY(eval_truth(s, n->kids[1], &yes));
+    DLSH_TRY(dlsh_eval_truth(s, n->kids[0], &yes));
+    if (yes == (n->kind == DLSH_N_AND)) DLSH_TRY(dlsh_eval_truth(s, n->kids[1], &yes));
     *out = dlsh_bool(yes);
     return DL_OK;
 }
 
 static dl_status eval_cond(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     int yes;
-    DLSH_TRY(eval_truth(s, n->kids[0], &yes));
+    DLSH_TRY(dlsh_eval_truth(s, n->kids[0], &yes));
     return dlsh_eval(s, n->kids[yes ? 1 : 2], out);
 }
 
 static dl_status eval_unary(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dlsh_value a;
     DLSH_TRY(dlsh_eval(s, n->kids[0], &a));
-    dl_status st = dlsh_unary(s, (dlsh_op)n->op, a, out);
+    dl_status st = dlsh_unary((dlsh_op)n->op, a, out);
     dlsh_drop(a);
     return st;
 }
 
-/* The common cases of numbers without a call; 0 when the general way must be taken. */
+/* The common operations on numbers without a call; 0: dlsh_binary must do it. */
 static inline int fast_binary(int op, dlsh_value a, dlsh_value b, dlsh_value *out) {
     long i;
     if (a.type == DLSH_INT && b.type == DLSH_INT) switch (op) {
@@ -142,7 +132,7 @@ static dl_status eval_binary(dlsh_session *s, const dlsh_node *n, dlsh_value *ou
         return st;
     }
     if (fast_binary(n->op, a, b, out)) return DL_OK;
-    st = dlsh_binary(s, (dlsh_op)n->op, a, b, out);
+    st = dlsh_binary((dlsh_op)n->op, a, b, out);
     dlsh_drop(a);
     dlsh_drop(b);
     return st;
@@ -162,7 +152,7 @@ static dl_status eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     case DLSH_N_BOOL: *out = dlsh_bool((int)n->num.i); return DL_OK;
     case DLSH_N_INT: *out = dlsh_int(n->num.i); return DL_OK;
     case DLSH_N_FLOAT: *out = dlsh_float(n->num.f); return DL_OK;
-    case DLSH_N_STR: *out = dlsh_string_n(n->text, (size_t)n->num.i); return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+    case DLSH_N_STR: return dlsh_give(dlsh_string_n(n->text, (size_t)n->num.i), out);
     case DLSH_N_NAME: return eval_name(s, n, out);
     case DLSH_N_BINARY: return eval_binary(s, n, out);
     case DLSH_N_UNARY: return eval_unary(s, n, out);

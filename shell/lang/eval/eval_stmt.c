@@ -49,8 +49,7 @@ static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_
     for (int i = 0; i < n && !st; i++) {
         st = dlsh_iter_next(s, &it, &item, &done);
         if (!st && done)
-            st =
-                dlsh_fail(DL_ERR_VALUE, NULL, "%d names on the left, %d value%s on the right", n, i, i == 1 ? "" : "s");
+            st = dlsh_fail(DL_ERR_VALUE, NULL, "%d names on the left, %d value%s on the right", n, i, &"s"[i == 1]);
         else if (!st)
             st = dlsh_assign(s, targets[i], item);
     }
@@ -79,7 +78,7 @@ static dl_status exec_assign(dlsh_session *s, const dlsh_node *n) {
         dl_status st = dlsh_eval(s, n->kids[1], &v);
         if (!st) {
             dlsh_value r = dlsh_void();
-            st = dlsh_at(s, n, dlsh_binary(s, (dlsh_op)n->op, old, v, &r));
+            st = dlsh_at(s, n, dlsh_binary((dlsh_op)n->op, old, v, &r));
             dlsh_drop(v);
             v = r;
         }
@@ -103,16 +102,15 @@ dl_status dlsh_show_value(dlsh_session *s, const dlsh_node *n, int silent, dlsh_
     dlsh_value *last = &s->globals[s->last_slot].value, old = *last;
     *last = dlsh_ref(v);
     dlsh_drop(old);
-    dl_status st = DL_OK;
-    if (silent || s->quiet)
-        ;
-    else if (s->last && n == s->last_node) {
+    int hidden = silent || s->quiet;
+    if (!hidden && s->last && n == s->last_node) {
         *s->last = v;
         return DL_OK;
-    } else if (v.type == DLSH_HANDLE && v.as.handle->cls->show)
-        st = v.as.handle->cls->show(s, v.as.handle->self, s->sink);
-    else
-        st = s->sink->ops->value(s->sink, v);
+    }
+    const dlsh_class *c = v.type == DLSH_HANDLE ? v.as.handle->cls : NULL;
+    dl_status st = hidden         ? DL_OK
+                   : c && c->show ? c->show(s, v.as.handle->self, s->sink)
+                                  : s->sink->ops->value(s->sink, v);
     dlsh_drop(v);
     return st;
 }
@@ -128,21 +126,9 @@ dlsh_flow dlsh_exec_block(dlsh_session *s, const dlsh_node *block) {
     return s->exiting ? DLSH_FLOW_EXIT : DLSH_GO;
 }
 
-static dl_status test(dlsh_session *s, const dlsh_node *n, int *yes) {
-    dlsh_value v;
-    DLSH_TRY(dlsh_eval(s, n, &v));
-    if (v.type == DLSH_BOOL) {
-        *yes = v.as.i != 0;
-        return DL_OK;
-    }
-    dl_status st = dlsh_at(s, n, dlsh_truth(v, yes));
-    dlsh_drop(v);
-    return st;
-}
-
 static dlsh_flow exec_if(dlsh_session *s, const dlsh_node *n) {
     int yes;
-    if (test(s, n->kids[0], &yes)) return DLSH_FAILED;
+    if (dlsh_eval_truth(s, n->kids[0], &yes)) return DLSH_FAILED;
     if (yes) return dlsh_exec_block(s, n->kids[1]);
     if (!n->kids[2]) return DLSH_GO;
     return n->kids[2]->kind == DLSH_N_IF ? exec_if(s, n->kids[2]) : dlsh_exec_block(s, n->kids[2]);
@@ -157,7 +143,7 @@ static int interrupted(dlsh_session *s, const dlsh_node *n) {
 static dlsh_flow exec_while(dlsh_session *s, const dlsh_node *n) {
     for (;;) {
         int yes;
-        if (interrupted(s, n) || test(s, n->kids[0], &yes)) return DLSH_FAILED;
+        if (interrupted(s, n) || dlsh_eval_truth(s, n->kids[0], &yes)) return DLSH_FAILED;
         if (!yes) return DLSH_GO;
         dlsh_flow f = dlsh_exec_block(s, n->kids[1]);
         if (f == DLSH_FLOW_BREAK) return DLSH_GO;

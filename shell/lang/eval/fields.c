@@ -14,33 +14,29 @@ static const dlsh_command *row_method(const dlsh_session *s, dlsh_value x, const
     return row->params[0].want && dlsh_wants(row->params[0].want, x) && dlsh_counted(x) ? row : NULL;
 }
 
-static const dlsh_command *cast_method(const char *name) {
-    const dlsh_command *c = dlsh_tensor_casts;
-    while (c->name && strcmp(c->name, name)) c++;
-    return c->name ? c : NULL;
+static const dlsh_command *find_in(const dlsh_command *table, const char *name) {
+    for (const dlsh_command *c = table; c && c->name; c++)
+        if (!strcmp(c->name, name)) return c;
+    return NULL;
+}
+
+static const dlsh_field *field_named(const dlsh_handle *h, const char *name) {
+    for (const dlsh_field *f = h->cls->fields; f && f->name; f++)
+        if (!strcmp(f->name, name)) return f;
+    return NULL;
 }
 
 int dlsh_find_method(dlsh_session *s, dlsh_value x, const char *name, dlsh_value *f) {
+    const dlsh_command *row = NULL;
     if (x.type == DLSH_RECORD && dlsh_record_get(x.as.record, name)) return 0;
-    if (x.type == DLSH_HANDLE)
-        for (const dlsh_command *c = x.as.handle->cls->methods; c && c->name; c++)
-            if (!strcmp(c->name, name)) {
-                *f = (dlsh_value){DLSH_BUILTIN, {.builtin = c}};
-                return 1;
-            }
-    if (x.type == DLSH_HANDLE)
-        for (const dlsh_field *fd = x.as.handle->cls->fields; fd && fd->name; fd++)
-            if (!strcmp(fd->name, name)) return 0;
-    const dlsh_command *row = x.type == DLSH_TENSOR ? cast_method(name) : NULL;
-    if (row || (row = row_method(s, x, name))) {
-        *f = (dlsh_value){DLSH_BUILTIN, {.builtin = row}};
-        return 1;
-    }
-    if (x.type == DLSH_TENSOR) {
-        *f = dlsh_op_method(name);
-        return !dlsh_failed(*f);
-    }
-    return 0;
+    if (x.type == DLSH_HANDLE) row = find_in(x.as.handle->cls->methods, name);
+    if (x.type == DLSH_HANDLE && !row && field_named(x.as.handle, name)) return 0;
+    if (x.type == DLSH_TENSOR) row = find_in(dlsh_tensor_casts, name);
+    if (!row) row = row_method(s, x, name);
+    *f = row                     ? (dlsh_value){DLSH_BUILTIN, {.builtin = row}}
+         : x.type == DLSH_TENSOR ? dlsh_op_method(name)
+                                 : dlsh_void();
+    return !dlsh_failed(*f);
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -75,8 +71,8 @@ static dl_status no_field(dlsh_session *s, dlsh_value x, const char *name) {
 /* DL_ERR_NAME, unrecorded, when there is none. */
 static dl_status handle_field(dlsh_value x, const char *name, dlsh_value *out) {
     const dlsh_handle *h = x.as.handle;
-    for (const dlsh_field *f = h->cls->fields; f && f->name; f++)
-        if (!strcmp(f->name, name)) return f->get(h->self, out);
+    const dlsh_field *f = field_named(h, name);
+    if (f) return f->get(h->self, out);
     return h->cls->get ? h->cls->get(h->self, name, out) : DL_ERR_NAME;
 }
 
@@ -92,8 +88,7 @@ dl_status dlsh_get_field(dlsh_session *s, dlsh_value x, const char *name, dlsh_v
     }
     if (x.type == DLSH_TENSOR || x.type == DLSH_HANDLE) {
         dl_error_clear();
-        dl_status st =
-            x.type == DLSH_TENSOR ? dlsh_tensor_field(s, x.as.tensor, name, out) : handle_field(x, name, out);
+        dl_status st = x.type == DLSH_TENSOR ? dlsh_tensor_field(x.as.tensor, name, out) : handle_field(x, name, out);
         if (st != DL_ERR_NAME || dl_error_last()) return st;
     }
     if (dlsh_find_method(s, x, name, &f)) {
@@ -112,11 +107,9 @@ dl_status dlsh_set_field(dlsh_session *s, dlsh_value x, const char *name, dlsh_v
     if (x.type == DLSH_TENSOR) return dlsh_tensor_set_field(x.as.tensor, name, v);
     if (x.type != DLSH_HANDLE) return dlsh_fail(DL_ERR_TYPE, NULL, "%s has no fields to set", dlsh_a(x));
     const dlsh_handle *h = x.as.handle;
-    for (const dlsh_field *f = h->cls->fields; f && f->name; f++)
-        if (!strcmp(f->name, name)) {
-            if (f->set) return f->set(h->self, v);
-            return dlsh_fail(DL_ERR_TYPE, NULL, "field '%s' of a %s cannot be set", name, h->cls->name);
-        }
+    const dlsh_field *f = field_named(h, name);
+    if (f && f->set) return f->set(h->self, v);
+    if (f) return dlsh_fail(DL_ERR_TYPE, NULL, "field '%s' of a %s cannot be set", name, h->cls->name);
     if (h->cls->set) {
         dl_error_clear();
         dl_status st = h->cls->set(h->self, name, v);
@@ -127,38 +120,29 @@ dl_status dlsh_set_field(dlsh_session *s, dlsh_value x, const char *name, dlsh_v
 
 /* ---------------------------------------------------------------- names for completion */
 
-static dl_status push(dlsh_list *l, const char *name) {
-    dlsh_value v = dlsh_string(name);
-    return dlsh_failed(v) ? DL_ERR_MEMORY : dlsh_list_push(l, v);
-}
+static dl_status push(dlsh_value list, const char *name) { return dlsh_append(list, dlsh_string(name)); }
 
-static dl_status push_handle(dlsh_list *l, const dlsh_handle *h) {
+static dl_status push_handle(dlsh_value list, const dlsh_handle *h) {
     dlsh_value more;
-    for (const dlsh_field *f = h->cls->fields; f && f->name; f++) DLSH_TRY(push(l, f->name));
-    for (const dlsh_command *c = h->cls->methods; c && c->name; c++) DLSH_TRY(push(l, c->name));
+    for (const dlsh_field *f = h->cls->fields; f && f->name; f++) DLSH_TRY(push(list, f->name));
+    for (const dlsh_command *c = h->cls->methods; c && c->name; c++) DLSH_TRY(push(list, c->name));
     if (!h->cls->names) return DL_OK;
     DLSH_TRY(h->cls->names(h->self, &more));
     dl_status st = DL_OK;
-    for (int i = 0; i < more.as.list->n && !st; i++) st = dlsh_list_push(l, dlsh_ref(more.as.list->items[i]));
+    for (int i = 0; i < more.as.list->n && !st; i++) st = dlsh_append(list, dlsh_ref(more.as.list->items[i]));
     dlsh_drop(more);
     return st;
 }
 
 dl_status dlsh_field_names(dlsh_session *s, dlsh_value x, dlsh_value *out) {
     dlsh_value v = dlsh_new_list(16);
-    if (dlsh_failed(v)) return DL_ERR_MEMORY;
-    dlsh_list *l = v.as.list;
     dl_status st = DL_OK;
     if (x.type == DLSH_RECORD)
-        for (int i = 0; i < x.as.record->n && !st; i++) st = push(l, x.as.record->keys[i]);
-    if (x.type == DLSH_HANDLE) st = push_handle(l, x.as.handle);
-    if (x.type == DLSH_TENSOR) st = dlsh_tensor_names(l);
-    for (const dlsh_command *c = dlsh_tensor_casts; x.type == DLSH_TENSOR && c->name && !st; c++) st = push(l, c->name);
+        for (int i = 0; i < x.as.record->n && !st; i++) st = push(v, x.as.record->keys[i]);
+    if (x.type == DLSH_HANDLE) st = push_handle(v, x.as.handle);
+    if (x.type == DLSH_TENSOR) st = dlsh_tensor_names(v);
+    for (const dlsh_command *c = dlsh_tensor_casts; x.type == DLSH_TENSOR && c->name && !st; c++) st = push(v, c->name);
     for (int i = 0; i < s->nrows && !st; i++)
-        if (row_method(s, x, s->rows[i]->name)) st = push(l, s->rows[i]->name);
-    if (st)
-        dlsh_drop(v);
-    else
-        *out = v;
-    return st;
+        if (row_method(s, x, s->rows[i]->name)) st = push(v, s->rows[i]->name);
+    return dlsh_finish(v, st, out);
 }

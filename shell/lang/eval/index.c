@@ -101,16 +101,9 @@ static dl_status index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh
 
 static dl_status slice_list(const dlsh_list *l, long from, long count, long step, dlsh_value *out) {
     dlsh_value v = dlsh_new_list(count);
-    if (dlsh_failed(v)) return DL_ERR_MEMORY;
-    for (long k = 0; k < count; k++) {
-        dl_status st = dlsh_list_push(v.as.list, dlsh_ref(l->items[from + k * step]));
-        if (st) {
-            dlsh_drop(v);
-            return st;
-        }
-    }
-    *out = v;
-    return DL_OK;
+    dl_status st = DL_OK;
+    for (long k = 0; k < count && !st; k++) st = dlsh_append(v, dlsh_ref(l->items[from + k * step]));
+    return dlsh_finish(v, st, out);
 }
 
 static dl_status slice_value(dlsh_session *s, dlsh_value x, const dlsh_node *slice, dlsh_value *out) {
@@ -131,13 +124,11 @@ static dl_status slice_value(dlsh_session *s, dlsh_value x, const dlsh_node *sli
     if (x.type == DLSH_RANGE) {
         const dlsh_range *r = x.as.range;
         long first = r->from + from * r->step, d = step * r->step;
-        *out = dlsh_new_range(first, first + count * d, d);
-    } else {
-        dlsh_buf b = {0};
-        for (long k = 0; k < count; k++) dlsh_buf_add(&b, x.as.str->s + from + k * step, 1);
-        *out = dlsh_buf_string(&b);
+        return dlsh_give(dlsh_new_range(first, first + count * d, d), out);
     }
-    return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+    dlsh_buf b = {0};
+    for (long k = 0; k < count; k++) dlsh_buf_add(&b, x.as.str->s + from + k * step, 1);
+    return dlsh_give(dlsh_buf_string(&b), out);
 }
 
 static dl_status one_key(const dlsh_node *n, dlsh_value x) {

@@ -103,6 +103,8 @@ dl_status dlsh_eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 dl_status dlsh_eval_argument(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 /* The values of n's kids as a list. */
 dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
+/* The truth of an expression's value, as dlsh_truth has it. */
+dl_status dlsh_eval_truth(dlsh_session *s, const dlsh_node *n, int *yes);
 dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n);
 /* A whole block of a function or a loop. */
 dlsh_flow dlsh_exec_block(dlsh_session *s, const dlsh_node *block);
@@ -116,8 +118,8 @@ dlsh_flow dlsh_exec_command(dlsh_session *s, const dlsh_node *n);
 dl_status dlsh_show_value(dlsh_session *s, const dlsh_node *n, int silent, dlsh_value v);
 
 /* ---- operators (operators.c) */
-dl_status dlsh_binary(dlsh_session *s, dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out);
-dl_status dlsh_unary(dlsh_session *s, dlsh_op op, dlsh_value a, dlsh_value *out);
+dl_status dlsh_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out);
+dl_status dlsh_unary(dlsh_op op, dlsh_value a, dlsh_value *out);
 /* -1, 0, 1 for numbers and strings; DL_ERR_TYPE for others. */
 dl_status dlsh_compare(dlsh_value a, dlsh_value b, int *out);
 
@@ -125,7 +127,7 @@ dl_status dlsh_compare(dlsh_value a, dlsh_value b, int *out);
 dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 dl_status dlsh_make_fn(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 /* Enters a function's frame with its arguments bound; slots must hold info->nslots values, all VOID. */
-dl_status dlsh_bind(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *slots);
+dl_status dlsh_bind(const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *slots);
 dl_status dlsh_call_row_at(dlsh_session *s, const dlsh_command *row, dlsh_value self, const dlsh_callargs *args,
                            const dlsh_node *node, dlsh_value *out);
 
@@ -144,10 +146,10 @@ const char *dlsh_op_value_name(dlsh_value f);
 /* The same when the row takes a tensor first, so that it is a method. */
 dlsh_value dlsh_op_method(const char *name);
 /* Appends the names that may follow a tensor's dot, apart from rows of command tables. */
-dl_status dlsh_tensor_names(dlsh_list *out);
+dl_status dlsh_tensor_names(dlsh_value list);
 /* Methods of tensors that are no functions: float, long, ... (lang/builtin/tensor.c). */
 extern const dlsh_command dlsh_tensor_casts[];
-dl_status dlsh_call_op(dlsh_session *s, dlsh_value op, const dlsh_callargs *args, dlsh_value *out);
+dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out);
 /* The nearest op name to a wrong one, or NULL. */
 const char *dlsh_nearest_op(const char *name);
 /* Operator on operands of which at least one is a tensor. */
@@ -155,12 +157,14 @@ dl_status dlsh_tensor_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value 
 dl_status dlsh_tensor_unary(dlsh_op op, dlsh_value a, dlsh_value *out);
 /* A tensor for an operand: a new reference; numbers and bools become scalars. NULL: not one (recorded). */
 dl_tensor *dlsh_operand(dlsh_value v);
-dl_status dlsh_tensor_field(dlsh_session *s, dl_tensor *t, const char *name, dlsh_value *out);
+dl_status dlsh_tensor_field(dl_tensor *t, const char *name, dlsh_value *out);
 dl_status dlsh_tensor_set_field(dl_tensor *t, const char *name, dlsh_value v);
 dl_status dlsh_tensor_index(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value *out);
 dl_status dlsh_tensor_assign(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value v);
 /* A tensor of a nested list of numbers, of a dtype or (-1) bool, i64, or f32 when one has a point. */
 dl_status dlsh_list_to_tensor(dlsh_value list, int dtype, dlsh_value *out);
+/* t with a new dimension of size 1 before dimension `dim`; NULL: a recorded error. */
+dl_tensor *dlsh_unsqueeze(dl_tensor *t, int dim);
 /* The number in a tensor of one element. */
 dl_status dlsh_tensor_item(dl_tensor *t, dlsh_value *out);
 dl_status dlsh_tensor_at(dl_tensor *t, long i, dlsh_value *out);

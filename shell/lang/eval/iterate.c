@@ -48,14 +48,7 @@ dl_status dlsh_iter_begin(dlsh_session *s, dlsh_value over, dlsh_iter *it) {
 static dlsh_value part_of(const dlsh_record *r, long i, dlsh_part part) {
     if (part == DLSH_VALUES) return dlsh_ref(r->values[i]);
     dlsh_value key = dlsh_string(r->keys[i]);
-    if (part == DLSH_KEYS || dlsh_failed(key)) return key;
-    dlsh_value pair = dlsh_new_list(2);
-    dl_status st = dlsh_failed(pair) ? DL_ERR_MEMORY : dlsh_list_push(pair.as.list, key);
-    if (st) dlsh_drop(key);
-    if (!st) st = dlsh_list_push(pair.as.list, dlsh_ref(r->values[i]));
-    if (!st) return pair;
-    dlsh_drop(pair);
-    return dlsh_void();
+    return part == DLSH_KEYS ? key : dlsh_new_pair(key, dlsh_ref(r->values[i]));
 }
 
 dl_status dlsh_iter_next(dlsh_session *s, dlsh_iter *it, dlsh_value *out, int *done) {

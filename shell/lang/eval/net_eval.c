@@ -73,7 +73,7 @@ static dl_status expand(dlsh_session *s, dlsh_fn *f, dlsh_layer *l, int depth) {
     dlsh_value *slots = malloc((size_t)(n + 1) * sizeof *slots);
     if (!slots) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
     for (int i = 0; i < n; i++) slots[i] = dlsh_void();
-    dl_status st = dlsh_bind(s, f, &args, slots);
+    dl_status st = dlsh_bind(f, &args, slots);
     if (!st) {
         dlsh_frame frame = {slots, f}, *outer = s->frame;
         dlsh_unit *unit = s->unit;

@@ -104,8 +104,7 @@ static dl_status join_strings(const dlsh_str *a, const dlsh_str *b, dlsh_value *
     dlsh_buf buf = {0};
     dlsh_buf_add(&buf, a->s, a->len);
     dlsh_buf_add(&buf, b->s, b->len);
-    *out = dlsh_buf_string(&buf);
-    return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+    return dlsh_give(dlsh_buf_string(&buf), out);
 }
 
 static dl_status repeat_string(const dlsh_str *a, long n, dlsh_value *out) {
@@ -113,8 +112,7 @@ static dl_status repeat_string(const dlsh_str *a, long n, dlsh_value *out) {
     if (!a->len) n = 0;
     if (n > 0 && (size_t)n > ((size_t)1 << 28) / a->len) return too_long("2^28 bytes");
     for (long i = 0; i < n && !dlsh_tired(i); i++) dlsh_buf_add(&buf, a->s, a->len);
-    *out = dlsh_buf_string(&buf);
-    return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+    return dlsh_give(dlsh_buf_string(&buf), out);
 }
 
 static dl_status append_all(dlsh_list *to, const dlsh_list *from) {
@@ -132,11 +130,7 @@ static dl_status join_lists(const dlsh_list *a, const dlsh_list *b, long times, 
     dl_status st = DL_OK;
     for (long i = 0; i < times && !st && !dlsh_tired(i); i++) st = append_all(v.as.list, a);
     if (!st && b) st = append_all(v.as.list, b);
-    if (st)
-        dlsh_drop(v);
-    else
-        *out = v;
-    return st;
+    return dlsh_finish(v, st, out);
 }
 
 /* + and * of strings and lists; DL_ERR_TYPE, unrecorded, when it is neither. */
@@ -233,8 +227,7 @@ static dl_status no_operator(dlsh_op op, dlsh_value a, dlsh_value b) {
 
 static int is_order(dlsh_op op) { return op == DLSH_OP_LT || op == DLSH_OP_LE || op == DLSH_OP_GT || op == DLSH_OP_GE; }
 
-dl_status dlsh_binary(dlsh_session *s, dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out) {
-    (void)s;
+dl_status dlsh_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out) {
     if (op == DLSH_OP_IN) return membership(a, b, out);
     if (a.type == DLSH_TENSOR || b.type == DLSH_TENSOR) {
         dlsh_value other = a.type == DLSH_TENSOR ? b : a;
@@ -266,10 +259,9 @@ dl_status dlsh_binary(dlsh_session *s, dlsh_op op, dlsh_value a, dlsh_value b, d
     return st && !dl_error_last() ? no_operator(op, a, b) : st;
 }
 
-dl_status dlsh_unary(dlsh_session *s, dlsh_op op, dlsh_value a, dlsh_value *out) {
+dl_status dlsh_unary(dlsh_op op, dlsh_value a, dlsh_value *out) {
     int yes;
     long r;
-    (void)s;
     if (a.type == DLSH_TENSOR) return dlsh_tensor_unary(op, a, out);
     if (op == DLSH_OP_NOT) {
         DLSH_TRY(dlsh_truth(a, &yes));

@@ -41,7 +41,7 @@ dl_status dlsh_at(dlsh_session *s, const dlsh_node *n, dl_status st) {
     return st && n ? dlsh_at_span(s, s->unit, n->span, st) : st;
 }
 
-/* Recursion repeats one line: how often is said once. */
+/* Recursion repeats one line: its count is appended once. */
 static void end_trace_line(dlsh_place *p) {
     if (p->times > 1) dlsh_buf_printf(&p->trace, " (%d times)", p->times);
     p->times = 0;
@@ -71,33 +71,23 @@ void dlsh_place_clear(dlsh_session *s) {
     s->place = (dlsh_place){0};
 }
 
-static dl_status set_text(dlsh_record *r, const char *key, const char *text) {
-    dlsh_value v = dlsh_string(text);
-    return dlsh_failed(v) ? DL_ERR_MEMORY : dlsh_record_set(r, key, v);
-}
-
 dl_status dlsh_caught(dlsh_session *s, dlsh_value *out) {
     dl_error e;
     if (!dl_error_take(&e)) snprintf(e.message, sizeof e.message, "unknown error");
     int line = s->place.set ? s->place.span.line : e.line, col = s->place.set ? s->place.span.col : 0;
+    const struct {
+        const char *key, *text;
+    } texts[] = {{"message", e.message}, {"kind", dl_status_name(e.code)},
+                 {"op", e.op},           {"operands", e.operands},
+                 {"hint", e.hint},       {"file", s->place.set && s->place.unit ? s->place.unit->name : e.file}};
     dlsh_value v = dlsh_new_record();
-    if (dlsh_failed(v)) return DL_ERR_MEMORY;
-    dlsh_record *r = v.as.record;
-    dl_status st = set_text(r, "message", e.message);
-    if (!st) st = set_text(r, "kind", dl_status_name(e.code));
-    if (!st) st = set_text(r, "op", e.op);
-    if (!st) st = set_text(r, "operands", e.operands);
-    if (!st) st = set_text(r, "hint", e.hint);
-    if (!st) st = set_text(r, "file", s->place.set && s->place.unit ? s->place.unit->name : e.file);
-    if (!st) st = dlsh_record_set(r, "line", dlsh_int(line));
-    if (!st) st = dlsh_record_set(r, "col", dlsh_int(col));
+    dl_status st = DL_OK;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && !st; i++)
+        st = dlsh_set_key(v, texts[i].key, dlsh_string(texts[i].text));
+    if (!st) st = dlsh_set_key(v, "line", dlsh_int(line));
+    if (!st) st = dlsh_set_key(v, "col", dlsh_int(col));
     dlsh_place_clear(s);
-    if (st) {
-        dlsh_drop(v);
-        return st;
-    }
-    *out = v;
-    return DL_OK;
+    return dlsh_finish(v, st, out);
 }
 
 /* ---------------------------------------------------------------- showing */
@@ -139,8 +129,7 @@ const dlsh_diag *dlsh_error_diag(dlsh_session *s) { return s->failed ? &s->diag 
 void dlsh_failure_keep(dlsh_session *s) {
     if (!dl_error_take(&s->error))
         s->error = (dl_error){.code = DL_ERR_INTERNAL, .message = "a statement failed without saying why"};
-    /* the op and its operands belong to the sentence */
-    if (s->error.op[0] || s->error.operands[0]) {
+    if (s->error.op[0] || s->error.operands[0]) { /* they become part of the message */
         dlsh_buf b = {0};
         const dl_error *e = &s->error;
         dlsh_buf_printf(&b, "%s%s%s%s%s%s", e->op, e->op[0] ? ": " : "", e->message, e->operands[0] ? " (" : "",

@@ -6,40 +6,22 @@
 
 /* ---------------------------------------------------------------- fields */
 
-static dl_status done(dlsh_value v, dlsh_value *out) {
-    *out = v;
-    return dlsh_failed(v) ? dl_failed() : DL_OK;
-}
-
-static dl_status get_shape(dl_tensor *t, dlsh_value *out) {
-    dlsh_value v = dlsh_new_list(dl_ndim(t));
-    if (dlsh_failed(v)) return DL_ERR_MEMORY;
-    for (int i = 0; i < dl_ndim(t); i++) v.as.list->items[v.as.list->n++] = dlsh_int(dl_shape(t)[i]);
-    return done(v, out);
-}
-static dl_status get_ndim(dl_tensor *t, dlsh_value *out) { return done(dlsh_int(dl_ndim(t)), out); }
-static dl_status get_dtype(dl_tensor *t, dlsh_value *out) {
-    return done(dlsh_string(dl_dtype_name(dl_dtype_of(t))), out);
-}
-static dl_status get_device(dl_tensor *t, dlsh_value *out) {
-    return done(dlsh_string(dl_device_name(dl_device_of(t))), out);
-}
-static dl_status get_grad(dl_tensor *t, dlsh_value *out) {
-    dl_tensor *g = dl_grad(t);
-    return done(g ? dlsh_tensor(dl_ref(g)) : dlsh_none(), out);
-}
-static dl_status get_requires_grad(dl_tensor *t, dlsh_value *out) { return done(dlsh_bool(dl_requires_grad(t)), out); }
-static dl_status get_is_leaf(dl_tensor *t, dlsh_value *out) { return done(dlsh_bool(dl_is_leaf(t)), out); }
-static dl_status get_data(dl_tensor *t, dlsh_value *out) { return done(dlsh_tensor(dl_detach(t)), out); }
-static dl_status get_name(dl_tensor *t, dlsh_value *out) { return done(dlsh_string(dl_tensor_name(t)), out); }
-static dl_status get_transposed(dl_tensor *t, dlsh_value *out) {
+static dlsh_value get_shape(dl_tensor *t) { return dlsh_new_ints(dl_shape(t), dl_ndim(t)); }
+static dlsh_value get_ndim(dl_tensor *t) { return dlsh_int(dl_ndim(t)); }
+static dlsh_value get_dtype(dl_tensor *t) { return dlsh_string(dl_dtype_name(dl_dtype_of(t))); }
+static dlsh_value get_device(dl_tensor *t) { return dlsh_string(dl_device_name(dl_device_of(t))); }
+static dlsh_value get_grad(dl_tensor *t) { return dl_grad(t) ? dlsh_tensor(dl_ref(dl_grad(t))) : dlsh_none(); }
+static dlsh_value get_requires_grad(dl_tensor *t) { return dlsh_bool(dl_requires_grad(t)); }
+static dlsh_value get_is_leaf(dl_tensor *t) { return dlsh_bool(dl_is_leaf(t)); }
+static dlsh_value get_data(dl_tensor *t) { return dlsh_tensor(dl_detach(t)); }
+static dlsh_value get_name(dl_tensor *t) { return dlsh_string(dl_tensor_name(t)); }
+static dlsh_value get_transposed(dl_tensor *t) {
     long dims[8];
     for (int i = 0; i < dl_ndim(t); i++) dims[i] = dl_ndim(t) - 1 - i;
-    return done(dlsh_tensor(dl_permute(t, dims, dl_ndim(t))), out);
+    return dlsh_tensor(dl_permute(t, dims, dl_ndim(t)));
 }
 
-/* Without history a gradient is kept as the values alone: tensors that were gradients of themselves or of each other
- * would never be freed. */
+/* A gradient without history is stored detached: tensors that are each other's gradient would never be freed. */
 static dl_status set_grad(dl_tensor *t, dlsh_value v) {
     if (v.type == DLSH_NONE) return dl_set_grad(t, NULL);
     if (v.type != DLSH_TENSOR) return dlsh_fail(DL_ERR_TYPE, NULL, "grad must be a tensor or none, got %s", dlsh_a(v));
@@ -69,7 +51,7 @@ static dl_status set_name(dl_tensor *t, dlsh_value v) {
 
 static const struct {
     const char *name;
-    dl_status (*get)(dl_tensor *, dlsh_value *);
+    dlsh_value (*get)(dl_tensor *);
     dl_status (*set)(dl_tensor *, dlsh_value);
 } fields[] = {
     {"shape", get_shape, NULL},     {"ndim", get_ndim, NULL},
@@ -80,10 +62,9 @@ static const struct {
 };
 enum { NFIELDS = sizeof fields / sizeof *fields };
 
-dl_status dlsh_tensor_field(dlsh_session *s, dl_tensor *t, const char *name, dlsh_value *out) {
-    (void)s;
+dl_status dlsh_tensor_field(dl_tensor *t, const char *name, dlsh_value *out) {
     for (int i = 0; i < NFIELDS; i++)
-        if (!strcmp(fields[i].name, name)) return fields[i].get(t, out);
+        if (!strcmp(fields[i].name, name)) return dlsh_give(fields[i].get(t), out);
     return DL_ERR_NAME;
 }
 
@@ -98,22 +79,15 @@ dl_status dlsh_tensor_set_field(dl_tensor *t, const char *name, dlsh_value v) {
                          "field '%s' of a tensor cannot be set", name);
     }
     const char *near = dlsh_nearest(name, names, NFIELDS);
-    return dlsh_fail(DL_ERR_NAME, near ? near : NULL, "a tensor has no field '%s' to set", name);
+    return dlsh_fail(DL_ERR_NAME, near, "a tensor has no field '%s' to set", name);
 }
 
-dl_status dlsh_tensor_names(dlsh_list *out) {
+dl_status dlsh_tensor_names(dlsh_value list) {
     dl_op_info info;
-    for (int i = 0; i < NFIELDS; i++) {
-        dlsh_value v = dlsh_string(fields[i].name);
-        if (dlsh_failed(v)) return DL_ERR_MEMORY;
-        DLSH_TRY(dlsh_list_push(out, v));
-    }
-    for (int i = 0; dl_op_describe(i, &info); i++) {
-        if (info.internal || !info.nargs || strcmp(info.args[0].kind, "tensor")) continue;
-        dlsh_value v = dlsh_string(info.name);
-        if (dlsh_failed(v)) return DL_ERR_MEMORY;
-        DLSH_TRY(dlsh_list_push(out, v));
-    }
+    for (int i = 0; i < NFIELDS; i++) DLSH_TRY(dlsh_append(list, dlsh_string(fields[i].name)));
+    for (int i = 0; dl_op_describe(i, &info); i++)
+        if (!info.internal && info.nargs && !strcmp(info.args[0].kind, "tensor"))
+            DLSH_TRY(dlsh_append(list, dlsh_string(info.name)));
     return DL_OK;
 }
 
@@ -162,7 +136,7 @@ static dl_status fill(literal *l, dlsh_value v, int depth) {
     return DL_OK;
 }
 
-/* dtype -1: what the numbers suggest. Doubles are cast once, so that f64 keeps all digits. */
+/* The tensor of a dtype; -1: f32 when a number has a point, else bool or i64. Numbers are rounded once, from f64. */
 static dl_tensor *typed(const literal *l, int dtype) {
     dl_tensor *wide =
         dl_tensor_from(l->ndim, l->shape, l->any_float ? DL_F64 : DL_I64, 0, l->any_float ? (void *)l->f : l->i);
@@ -178,14 +152,10 @@ static dl_status list_of_range(dlsh_value v, dlsh_value *out) {
     int end = 0;
     DLSH_TRY(dlsh_iter_begin(NULL, v, &it));
     dlsh_value list = dlsh_new_list(it.n);
-    dl_status st = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
-    while (!st && !(st = dlsh_iter_next(NULL, &it, &x, &end)) && !end) st = dlsh_list_push(list.as.list, x);
+    dl_status st = DL_OK;
+    while (!st && !(st = dlsh_iter_next(NULL, &it, &x, &end)) && !end) st = dlsh_append(list, x);
     dlsh_iter_end(&it);
-    if (st)
-        dlsh_drop(list);
-    else
-        *out = list;
-    return st;
+    return dlsh_finish(list, st, out);
 }
 
 dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, dlsh_value *out) {

@@ -10,15 +10,15 @@ typedef struct part {
     dl_tensor *index; /* owned */
 } part;
 
-/* What the subscripts come to: a view by the basic ones, and a group of index tensors on some of its dimensions. The
- * dimensions of a group that do not stand side by side are moved to the front of the view, as PyTorch does. */
+/* What the subscripts amount to: a view by ints, slices and none, and a group of index tensors on some of its
+ * dimensions. When these are not adjacent they are moved to the front of the view, as PyTorch does. */
 typedef struct plan {
     part parts[8];
     int nparts;
     dl_tensor *view;  /* owned */
     int ndim;         /* of the tensor that is indexed */
     int dim;          /* first dimension the group indexes; -1: no group */
-    int ndims;        /* dimensions it takes together */
+    int ndims;        /* adjacent dimensions that it indexes */
     dl_tensor *index; /* owned: i64 positions in those dimensions laid out as one; any shape */
     dl_tensor *mask;  /* owned: the bool tensor when the group is one mask */
 } plan;
@@ -40,12 +40,12 @@ static dl_status replace(dl_tensor **t, dl_tensor *by) {
 
 /* ---------------------------------------------------------------- basic subscripts */
 
-static dl_status unsqueeze(dl_tensor **t, int dim) {
+dl_tensor *dlsh_unsqueeze(dl_tensor *t, int dim) {
     long shape[9];
-    int n = dl_ndim(*t);
-    if (n >= 8) return dlsh_fail(DL_ERR_SHAPE, NULL, "a tensor has at most 8 dimensions");
-    for (int i = 0; i <= n; i++) shape[i] = i < dim ? dl_shape(*t)[i] : i == dim ? 1 : dl_shape(*t)[i - 1];
-    return replace(t, dl_reshape(*t, shape, n + 1));
+    int n = dl_ndim(t);
+    if (n >= 8) return dlsh_fail(DL_ERR_SHAPE, NULL, "a tensor has at most 8 dimensions"), NULL;
+    for (int i = 0; i <= n; i++) shape[i] = i < dim ? dl_shape(t)[i] : i == dim ? 1 : dl_shape(t)[i - 1];
+    return dl_reshape(t, shape, n + 1);
 }
 
 static dl_status bound(dlsh_session *s, const dlsh_node *n, long *out, int *given) {
@@ -95,10 +95,7 @@ static dl_status slice(dlsh_session *s, dl_tensor **t, int dim, const dlsh_node 
 static dl_tensor *wrap_negative(dl_tensor *index, long n) {
     dl_tensor *zero = dl_scalar_i(0), *size = dl_scalar_i(n), *neg = dl_lt(index, zero), *up = dl_add(index, size);
     dl_tensor *r = dl_where(neg, up, index);
-    dl_unref(zero);
-    dl_unref(size);
-    dl_unref(neg);
-    dl_unref(up);
+    DLSH_UNREF(zero, size, neg, up);
     return r;
 }
 
@@ -106,8 +103,7 @@ static dl_tensor *wrap_negative(dl_tensor *index, long n) {
 static dl_tensor *mask_positions(dl_tensor *mask) {
     long flat = -1;
     dl_tensor *one = dl_reshape(mask, &flat, 1), *at = dl_nonzero(one), *r = dl_reshape(at, &flat, 1);
-    dl_unref(one);
-    dl_unref(at);
+    DLSH_UNREF(one, at);
     return r;
 }
 
@@ -124,19 +120,18 @@ static dl_status check_mask(const dl_tensor *t, int dim, const dl_tensor *mask) 
     return DL_OK;
 }
 
-/* position = position * size + index, the shapes of both broadcast. */
-static dl_status join(plan *p, const part *x) {
+/* Makes one index of several: position = position * size + index, with broadcasting. */
+static dl_status combine(plan *p, const part *x) {
     if (!p->index) {
         p->index = dl_ref(x->index);
         return DL_OK;
     }
     dl_tensor *n = dl_scalar_i(x->size), *up = dl_mul(p->index, n), *sum = dl_add(up, x->index);
-    dl_unref(n);
-    dl_unref(up);
+    DLSH_UNREF(n, up);
     return replace(&p->index, sum);
 }
 
-/* One position out of range would be another element's once it is joined with others. */
+/* A position out of range would address another element after combine(). */
 static dl_status check_range(const part *x) {
     long ends[2] = {0, x->size - 1};
     dl_tensor *(*const find[2])(dl_tensor *, const long *, int, int) = {dl_amin, dl_amax};
@@ -163,7 +158,7 @@ static dl_status to_front(plan *p) {
     return replace(&p->view, dl_permute(p->view, order, n));
 }
 
-/* The parts as one index tensor on dimensions that stand side by side. */
+/* Makes one index tensor on adjacent dimensions of all parts. */
 static dl_status group(plan *p) {
     int apart = 0;
     if (!p->nparts) return DL_OK;
@@ -173,14 +168,18 @@ static dl_status group(plan *p) {
         apart |= x->dim != p->dim + p->ndims;
         p->ndims += x->ndims;
         if (p->nparts > 1) DLSH_TRY(check_range(x));
-        DLSH_TRY(join(p, x));
+        DLSH_TRY(combine(p, x));
     }
     return apart ? to_front(p) : DL_OK;
 }
 
+static dl_status too_many_indices(const plan *p) {
+    return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
+}
+
 static dl_status add_index(plan *p, int dim, dl_tensor *t) {
     part x = {.dim = dim, .ndims = 1};
-    if (p->nparts == 8) return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
+    if (p->nparts == 8) return too_many_indices(p);
     if (dl_dtype_of(t) == DL_BOOL) {
         DLSH_TRY(check_mask(p->view, dim, t));
         x.index = mask_positions(t);
@@ -191,15 +190,14 @@ static dl_status add_index(plan *p, int dim, dl_tensor *t) {
         return dlsh_fail(DL_ERR_DTYPE, "x.to(i64) makes indices of it",
                          "an index tensor holds integers or bools, got %s", dl_dtype_name(dl_dtype_of(t)));
     else {
-        if (dim >= dl_ndim(p->view))
-            return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
+        if (dim >= dl_ndim(p->view)) return too_many_indices(p);
         dl_tensor *wide = dl_to_dtype(t, DL_I64);
         x.size = dl_shape(p->view)[dim];
         x.index = wide ? wrap_negative(wide, x.size) : NULL;
         dl_unref(wide);
     }
     if (!x.index) return dl_failed();
-    if (p->nparts) { /* a mask beside other index tensors is one of them */
+    if (p->nparts) { /* beside other index tensors the mask is used by its positions only */
         dl_unref(p->mask);
         p->mask = NULL;
     }
@@ -209,8 +207,8 @@ static dl_status add_index(plan *p, int dim, dl_tensor *t) {
 
 /* ---------------------------------------------------------------- the plan */
 
-/* How many dimensions a subscript takes; bool masks are only known once evaluated. */
-static int takes(const dlsh_node *n, dlsh_value v) {
+/* How many dimensions a subscript indexes: a bool mask as many as it has. */
+static int dims_of(const dlsh_node *n, dlsh_value v) {
     if (n->kind == DLSH_N_ELLIPSIS || v.type == DLSH_NONE) return n->kind == DLSH_N_SLICE;
     if (v.type == DLSH_TENSOR && dl_dtype_of(v.as.tensor) == DL_BOOL) return dl_ndim(v.as.tensor);
     return 1;
@@ -225,28 +223,20 @@ static dl_status list_index(plan *p, int dim, dlsh_value list) {
 }
 
 static dl_status apply(dlsh_session *s, plan *p, int *dim, const dlsh_node *n, dlsh_value v) {
-    if (n->kind == DLSH_N_SLICE || v.type == DLSH_INT) {
-        if (*dim >= dl_ndim(p->view))
-            return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
+    if (v.type == DLSH_TENSOR && dl_ndim(v.as.tensor) == 0 && !dl_dtype_is_float(dl_dtype_of(v.as.tensor)) &&
+        dl_dtype_of(v.as.tensor) != DL_BOOL) {
+        long i;
+        DLSH_TRY(dl_item_i(v.as.tensor, &i));
+        v = dlsh_int(i);
     }
+    if ((n->kind == DLSH_N_SLICE || v.type == DLSH_INT) && *dim >= dl_ndim(p->view)) return too_many_indices(p);
     if (n->kind == DLSH_N_SLICE) return slice(s, &p->view, (*dim)++, n);
+    int d = *dim;
     switch (v.type) {
-    case DLSH_INT: return replace(&p->view, dl_select(p->view, *dim, v.as.i));
-    case DLSH_NONE: return unsqueeze(&p->view, (*dim)++);
+    case DLSH_INT: return replace(&p->view, dl_select(p->view, d, v.as.i));
+    case DLSH_NONE: return replace(&p->view, dlsh_unsqueeze(p->view, (*dim)++));
     case DLSH_LIST: return list_index(p, (*dim)++, v);
-    case DLSH_TENSOR: {
-        int d = *dim;
-        if (dl_ndim(v.as.tensor) == 0 && !dl_dtype_is_float(dl_dtype_of(v.as.tensor)) &&
-            dl_dtype_of(v.as.tensor) != DL_BOOL) {
-            long i;
-            DLSH_TRY(dl_item_i(v.as.tensor, &i));
-            if (d >= dl_ndim(p->view))
-                return dlsh_fail(DL_ERR_INDEX, NULL, "too many indices for a tensor of %d dimensions", p->ndim);
-            return replace(&p->view, dl_select(p->view, d, i));
-        }
-        *dim += takes(n, v);
-        return add_index(p, d, v.as.tensor);
-    }
+    case DLSH_TENSOR: *dim += dims_of(n, v); return add_index(p, d, v.as.tensor);
     default:
         return dlsh_fail(DL_ERR_TYPE, NULL,
                          "a tensor is indexed by ints, slices, none, ..., masks and index tensors, got %s", dlsh_a(v));
@@ -271,7 +261,7 @@ static dl_status make_plan(dlsh_session *s, dl_tensor *t, const dlsh_node *n, pl
         } else {
             if (k->kind != DLSH_N_SLICE) st = dlsh_eval(s, k, &v[evaluated]);
             if (st) break;
-            after += takes(k, v[evaluated]);
+            after += dims_of(k, v[evaluated]);
         }
     }
     for (int i = 0; i < subs && !st; i++) {
@@ -305,8 +295,8 @@ static dl_tensor *merged(const plan *p) {
     return dl_reshape(p->view, shape, n);
 }
 
-/* The shape of what the group picks. DL_ERR_SHAPE above 8 dimensions. */
-static dl_status picked_shape(const plan *p, long *shape, int *n) {
+/* The shape of the elements that the group addresses. DL_ERR_SHAPE above 8 dimensions. */
+static dl_status gathered_shape(const plan *p, long *shape, int *n) {
     int ni = dl_ndim(p->index), rest = dl_ndim(p->view) - p->ndims, k = 0;
     if (ni + rest > 8)
         return dlsh_fail(DL_ERR_SHAPE, NULL, "the result would have %d dimensions; 8 are allowed", ni + rest);
@@ -319,35 +309,31 @@ static dl_status picked_shape(const plan *p, long *shape, int *n) {
 
 /* ---------------------------------------------------------------- reading */
 
-static dl_tensor *pick(const plan *p) {
+static dl_tensor *gather(const plan *p) {
     long shape[8], flat = -1;
     int n;
-    if (picked_shape(p, shape, &n)) return NULL;
+    if (gathered_shape(p, shape, &n)) return NULL;
     dl_tensor *from = merged(p), *at = dl_reshape(p->index, &flat, 1), *rows = dl_index_select(from, at, p->dim);
     dl_tensor *r = dl_ndim(p->index) == 1 && rows ? dl_ref(rows) : dl_reshape(rows, shape, n);
-    dl_unref(from);
-    dl_unref(at);
-    dl_unref(rows);
+    DLSH_UNREF(from, at, rows);
     return r;
 }
 
 dl_status dlsh_tensor_index(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value *out) {
     plan p;
     DLSH_TRY(make_plan(s, t, n, &p));
-    dl_tensor *r = p.dim < 0 ? dl_ref(p.view) : pick(&p);
-    *out = dlsh_tensor(r);
+    dl_status st = dlsh_give(dlsh_tensor(p.dim < 0 ? dl_ref(p.view) : gather(&p)), out);
     plan_free(&p);
-    return r ? DL_OK : dl_failed();
+    return st;
 }
 
 dl_status dlsh_tensor_at(dl_tensor *t, long i, dlsh_value *out) {
-    *out = dlsh_tensor(dl_select(t, 0, i));
-    return dlsh_failed(*out) ? dl_failed() : DL_OK;
+    return dlsh_give(dlsh_tensor(dl_select(t, 0, i)), out);
 }
 
 /* ---------------------------------------------------------------- writing */
 
-/* mask, stretched by dimensions of size 1 so that it broadcasts against the view. */
+/* The mask with dimensions of size 1 added, so that it broadcasts against the view. */
 static dl_tensor *aligned_mask(const plan *p) {
     long shape[8];
     int n = dl_ndim(p->view);
@@ -355,11 +341,11 @@ static dl_tensor *aligned_mask(const plan *p) {
     return dl_reshape(p->mask, shape, n);
 }
 
-/* Which rows of the merged view are written, and with what: sums of the rows over zeros, and how many came to each. */
-static dl_status spread(const plan *p, dl_tensor *from, dl_tensor *value, dl_tensor **sums, dl_tensor **counts) {
+/* The value scattered into zeros of the shape of `from`, the merged view; and how often each position is written. */
+static dl_status scatter(const plan *p, dl_tensor *from, dl_tensor *value, dl_tensor **sums, dl_tensor **counts) {
     long shape[8], flat = -1, n = dl_shape(from)[p->dim];
     int k;
-    DLSH_TRY(picked_shape(p, shape, &k));
+    DLSH_TRY(gathered_shape(p, shape, &k));
     dl_dtype dtype = dl_dtype_of(from);
     dl_tensor *cast = dl_to_dtype(value, dtype), *wide = cast ? dl_expand(cast, shape, k) : NULL, *rows = NULL;
     dl_tensor *at = dl_reshape(p->index, &flat, 1);
@@ -375,8 +361,7 @@ static dl_status spread(const plan *p, dl_tensor *from, dl_tensor *value, dl_ten
     dl_tensor *ones = dl_tensor_full(1, &m, DL_I64, dl_device_of(from), 1);
     *sums = dl_index_add(zeros, at, rows, p->dim);
     *counts = *sums ? dl_index_add(none, at, ones, 0) : NULL;
-    dl_tensor *gone[] = {cast, wide, rows, at, zeros, none, ones};
-    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) dl_unref(gone[i]);
+    DLSH_UNREF(cast, wide, rows, at, zeros, none, ones);
     return *counts ? DL_OK : dl_failed();
 }
 
@@ -391,7 +376,7 @@ static dl_status refuse_duplicates(dl_tensor *counts) {
     return st;
 }
 
-/* The whole view with the picked places replaced. */
+/* The whole view with the addressed elements replaced. */
 static dl_tensor *replaced(const plan *p, dl_tensor *value) {
     if (p->mask && dl_numel(value) == 1) {
         dl_tensor *mask = aligned_mask(p), *r = dl_where(mask, value, p->view);
@@ -399,20 +384,15 @@ static dl_tensor *replaced(const plan *p, dl_tensor *value) {
         return r;
     }
     dl_tensor *from = merged(p), *sums = NULL, *counts = NULL, *r = NULL;
-    if (from && !spread(p, from, value, &sums, &counts) && !refuse_duplicates(counts)) {
+    if (from && !scatter(p, from, value, &sums, &counts) && !refuse_duplicates(counts)) {
         long shape[8];
         for (int i = 0; i < dl_ndim(from); i++) shape[i] = i == p->dim ? dl_shape(from)[i] : 1;
         dl_tensor *zero = dl_scalar_i(0), *hit = dl_gt(counts, zero), *wide = dl_reshape(hit, shape, dl_ndim(from));
         dl_tensor *joined = dl_where(wide, sums, from);
         r = dl_reshape(joined, dl_shape(p->view), dl_ndim(p->view));
-        dl_unref(zero);
-        dl_unref(hit);
-        dl_unref(wide);
-        dl_unref(joined);
+        DLSH_UNREF(zero, hit, wide, joined);
     }
-    dl_unref(from);
-    dl_unref(sums);
-    dl_unref(counts);
+    DLSH_UNREF(from, sums, counts);
     return r;
 }
 

@@ -467,19 +467,14 @@ static dl_status give(const op_call *c, dl_tensor **res, int n, int plain, dlsh_
             dl_unref(res[i]);
         else
             st = dlsh_list_push(list.as.list, dlsh_tensor(res[i]));
-    if (st)
-        dlsh_drop(list);
-    else
-        *out = list;
-    return st;
+    return dlsh_finish(list, st, out);
 }
 
-dl_status dlsh_call_op(dlsh_session *s, dlsh_value op, const dlsh_callargs *args, dlsh_value *out) {
+dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out) {
     if (dlsh_failed(op)) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to call an op");
     op_call c = {.e = op.as.op};
     dl_tensor *few[16] = {0}, *res[8] = {0};
     int n = 0, plain = all_plain(args, c.e);
-    (void)s;
     *out = dlsh_void();
     if (scalar_call(c.e, args, out)) return DL_OK;
     c.in = c.e->list ? calloc(MAX_IN, sizeof *c.in) : few;
