@@ -32,13 +32,9 @@ static struct {
 
 static void offer(const char *name, const char *suffix) {
     if (strncmp(name, found.prefix, strlen(found.prefix))) return;
-    if (found.n == found.cap) {
-        int cap = found.cap ? 2 * found.cap : 128;
-        char **grown = realloc(found.at, sizeof *grown * (size_t)cap);
-        if (!grown) return;
-        found.at = grown;
-        found.cap = cap;
-    }
+    char **grown = dlsh_grow(found.at, found.n, &found.cap, sizeof *grown);
+    if (!grown) return dl_error_clear();
+    found.at = grown;
     size_t n = strlen(name) + strlen(suffix) + 1;
     char *copy = malloc(n);
     if (!copy) return;

@@ -18,7 +18,7 @@ dl_status dlsh_give(dlsh_value v, dlsh_value *out) {
     return dlsh_failed(v) ? dl_failed() : DL_OK;
 }
 
-dl_status dlsh_finish(dlsh_value v, dl_status st, dlsh_value *out) {
+dl_status dlsh_give_filled(dl_status st, dlsh_value v, dlsh_value *out) {
     if (!st) return dlsh_give(v, out);
     dlsh_drop(v);
     return st;
@@ -215,11 +215,17 @@ dlsh_value dlsh_new_ints(const long *v, int n) {
     return list;
 }
 
-dlsh_value dlsh_new_pair(dlsh_value a, dlsh_value b) {
-    dlsh_value pair = dlsh_new_list(2);
-    dl_status first = dlsh_append(pair, a), second = dlsh_append(pair, b);
-    if (!first && !second) return pair;
-    dlsh_drop(pair);
+dlsh_value dlsh_list_of(const dlsh_value *items, int n) {
+    dlsh_value list = dlsh_new_list(n);
+    dl_status st = DL_OK;
+    for (int i = 0; i < n; i++) {
+        if (!st)
+            st = dlsh_append(list, items[i]);
+        else
+            dlsh_drop(items[i]);
+    }
+    if (!st) return list;
+    dlsh_drop(list);
     return dlsh_void();
 }
 
@@ -307,12 +313,6 @@ fail:
     return DL_ERR_MEMORY;
 }
 
-dl_status dlsh_set_key(dlsh_value record, const char *key, dlsh_value v) {
-    if (!dlsh_failed(record) && !dlsh_failed(v)) return dlsh_record_set(record.as.record, key, v);
-    dlsh_drop(v);
-    return dl_failed();
-}
-
 void dlsh_record_clear(dlsh_record *r) {
     dlsh_record was = *r;
     *r = (dlsh_record){.refs = was.refs, .place = was.place};
@@ -340,32 +340,6 @@ dl_status dlsh_record_fill(dlsh_value record, const dlsh_entry *fields, int n) {
 dlsh_value dlsh_record_of(const dlsh_entry *fields, int n) {
     dlsh_value out, r = dlsh_new_record();
     return dlsh_give_filled(dlsh_record_fill(r, fields, n), r, &out) ? dlsh_void() : out;
-}
-
-dlsh_value dlsh_list_of(const dlsh_value *items, int n) {
-    dlsh_value out, l = dlsh_new_list(n);
-    dl_status st = dlsh_failed(l) ? dl_failed() : DL_OK;
-    for (int i = 0; i < n; i++) {
-        if (!st && dlsh_failed(items[i])) st = dl_failed();
-        if (!st)
-            st = dlsh_list_push(l.as.list, items[i]);
-        else
-            dlsh_drop(items[i]);
-    }
-    return dlsh_give_filled(st, l, &out) ? dlsh_void() : out;
-}
-
-dl_status dlsh_give(dlsh_value v, dlsh_value *out) {
-    *out = v;
-    return dlsh_failed(v) ? dl_failed() : DL_OK;
-}
-
-dl_status dlsh_give_filled(dl_status st, dlsh_value v, dlsh_value *out) {
-    if (st)
-        dlsh_drop(v);
-    else
-        *out = v;
-    return st;
 }
 
 int dlsh_record_remove(dlsh_record *r, const char *key) {

@@ -173,8 +173,8 @@ static inline dlsh_value dlsh_float(double f) { return (dlsh_value){DLSH_FLOAT, 
 static inline int dlsh_failed(dlsh_value v) { return v.type == DLSH_VOID; }
 /* What a function returns: *out = v. DL_OK, or the recorded failure that made v VOID. */
 dl_status dlsh_give(dlsh_value v, dlsh_value *out);
-/* The same for a value that was built step by step: after a failure st it is dropped, and *out stays. */
-dl_status dlsh_finish(dlsh_value v, dl_status st, dlsh_value *out);
+/* The same for a value that was filled in: after a failure st it is dropped, *out stays, and st is returned. */
+dl_status dlsh_give_filled(dl_status st, dlsh_value v, dlsh_value *out);
 dlsh_value dlsh_string(const char *s);
 dlsh_value dlsh_string_n(const char *s, size_t n);
 dlsh_value dlsh_stringf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -238,8 +238,10 @@ static inline void dlsh_drop(dlsh_value v) {
 dlsh_value dlsh_new_list(long reserve);
 /* A list of n ints: shapes, strides. */
 dlsh_value dlsh_new_ints(const long *v, int n);
-/* A list of two items; takes both, also on failure; VOID when one of them is. */
-dlsh_value dlsh_new_pair(dlsh_value a, dlsh_value b);
+/* A list of n items, which it takes, also on failure; VOID when one of them is. */
+dlsh_value dlsh_list_of(const dlsh_value *items, int n);
+#define DLSH_LIST_OF(...)                                                                                              \
+    dlsh_list_of((dlsh_value[]){__VA_ARGS__}, (int)(sizeof((dlsh_value[]){__VA_ARGS__}) / sizeof(dlsh_value)))
 /* Appends v, which it takes, also on failure. Either may be VOID, that is, a constructor has failed: the recorded
  * failure is returned. */
 dl_status dlsh_append(dlsh_value list, dlsh_value v);
@@ -249,8 +251,6 @@ dl_status dlsh_list_insert(dlsh_list *list, int at, dlsh_value v);
 void dlsh_list_remove(dlsh_list *list, int from, int to);
 
 dlsh_value dlsh_new_record(void);
-/* The same for a field of a record. */
-dl_status dlsh_set_key(dlsh_value record, const char *key, dlsh_value v);
 /* Sets or replaces; takes v, also on failure; copies the key. */
 dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v);
 /* The value in place, or NULL. */
@@ -266,16 +266,10 @@ typedef struct dlsh_entry {
 /* Sets n fields of a record. Takes all values, also on failure; a VOID, also for the record, is the failure that it
  * stands for. */
 dl_status dlsh_record_fill(dlsh_value record, const dlsh_entry *fields, int n);
-/* A new record of such fields, and a list of n items, with the same rules; VOID on failure. */
+/* A new record of such fields, with the same rules; VOID on failure. */
 dlsh_value dlsh_record_of(const dlsh_entry *fields, int n);
-dlsh_value dlsh_list_of(const dlsh_value *items, int n);
 #define DLSH_RECORD_OF(...)                                                                                            \
     dlsh_record_of((dlsh_entry[]){__VA_ARGS__}, (int)(sizeof((dlsh_entry[]){__VA_ARGS__}) / sizeof(dlsh_entry)))
-
-/* Hands v over through out: DL_OK, or the failure that a VOID stands for. */
-dl_status dlsh_give(dlsh_value v, dlsh_value *out);
-/* The same after v was filled in: with a failure st v is dropped, and st returned. */
-dl_status dlsh_give_filled(dl_status st, dlsh_value v, dlsh_value *out);
 
 /* ---------------------------------------------------------------- reading */
 

@@ -153,8 +153,9 @@ static dl_status record_run(const dlsh_args *a, dlsh_value *result) {
     const char *key;
     dlsh_value r = dlsh_new_record();
     dl_status st = DL_OK;
-    for (int i = 0; !st && (key = dlsh_arg_extra(a, i, &v)); i++) st = dlsh_set_key(r, key, dlsh_ref(*v));
-    return dlsh_finish(r, st, result);
+    for (int i = 0; !st && (key = dlsh_arg_extra(a, i, &v)); i++)
+        st = dlsh_record_fill(r, &(dlsh_entry){key, dlsh_ref(*v)}, 1);
+    return dlsh_give_filled(st, r, result);
 }
 
 static const dlsh_param record_param[] = {{"r", .want = "record", .doc = "the record"}, {0}};
@@ -166,7 +167,7 @@ static dl_status keys_run(const dlsh_args *a, dlsh_value *result) {
     dl_status st = DL_OK;
     for (int i = 0; i < r->n && !st; i++)
         st = dlsh_append(v, dlsh_arg_data(a) ? dlsh_ref(r->values[i]) : dlsh_string(r->keys[i]));
-    return dlsh_finish(v, st, result);
+    return dlsh_give_filled(st, v, result);
 }
 
 static const dlsh_param get_params[] = {

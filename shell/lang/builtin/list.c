@@ -84,7 +84,7 @@ static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
     dl_status st = DL_OK;
     for (int i = 0; i < l->n && !st && !dlsh_tired(i); i++)
         st = dlsh_append(v, dlsh_ref(l->items[dlsh_arg_data(a) ? l->n - 1 - i : i]));
-    return dlsh_finish(v, st, result);
+    return dlsh_give_filled(st, v, result);
 }
 
 /* ---------------------------------------------------------------- any sequence */
@@ -103,7 +103,7 @@ static dl_status each(const dlsh_args *a, dl_status (*add)(const dlsh_args *, dl
     dl_status st = dlsh_iter_begin(s, *dlsh_arg(a, "items"), &it);
     while (!st && !(st = dlsh_iter_next(s, &it, &x, &done)) && !done) st = add(a, x, v);
     dlsh_iter_end(&it);
-    return dlsh_finish(v, st, result);
+    return dlsh_give_filled(st, v, result);
 }
 
 static dl_status add_item(const dlsh_args *a, dlsh_value item, dlsh_value to) { return (void)a, dlsh_append(to, item); }
@@ -141,7 +141,7 @@ static dl_status map_run(const dlsh_args *a, dlsh_value *result) { return each(a
 static dl_status filter_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_filtered, result); }
 
 static dl_status add_numbered(const dlsh_args *a, dlsh_value item, dlsh_value to) {
-    return (void)a, dlsh_append(to, dlsh_new_pair(dlsh_int(dlsh_failed(to) ? 0 : to.as.list->n), item));
+    return (void)a, dlsh_append(to, DLSH_LIST_OF(dlsh_int(dlsh_failed(to) ? 0 : to.as.list->n), item));
 }
 static dl_status enumerate_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_numbered, result); }
 
@@ -158,11 +158,11 @@ static dl_status zip_run(const dlsh_args *a, dlsh_value *result) {
             dlsh_drop(p);
             break;
         }
-        st = dlsh_append(v, dlsh_new_pair(p, q));
+        st = dlsh_append(v, DLSH_LIST_OF(p, q));
     }
     dlsh_iter_end(&x);
     dlsh_iter_end(&y);
-    return dlsh_finish(v, st, result);
+    return dlsh_give_filled(st, v, result);
 }
 
 /* ---------------------------------------------------------------- sorting */
@@ -219,7 +219,7 @@ static dl_status sorted_run(const dlsh_args *a, dlsh_value *result) {
     for (int i = 0; keys && i < l->n; i++) dlsh_drop(keys[i]);
     free(keys);
     free(tmp);
-    return dlsh_finish(v, st, result);
+    return dlsh_give_filled(st, v, result);
 }
 
 const dlsh_command dlsh_list_rows[] = {

@@ -34,7 +34,7 @@ static dl_status minmax_of_tensor(const dlsh_args *a, dlsh_value *result) {
     if (!dim) return dlsh_give(dlsh_tensor(is_max(a) ? dl_amax(x, NULL, 0, 0) : dl_amin(x, NULL, 0, 0)), result);
     int keep = dlsh_arg_bool(a, "keepdim");
     values = is_max(a) ? dl_max_dim(x, dim->as.i, keep, &indices) : dl_min_dim(x, dim->as.i, keep, &indices);
-    return values ? dlsh_give(dlsh_new_pair(dlsh_tensor(values), dlsh_tensor(indices)), result) : dl_failed();
+    return values ? dlsh_give(DLSH_LIST_OF(dlsh_tensor(values), dlsh_tensor(indices)), result) : dl_failed();
 }
 
 static dl_status keep_better(const dlsh_args *a, dlsh_value x, dlsh_value *best) {
@@ -79,7 +79,7 @@ static dl_status minmax_run(const dlsh_args *a, dlsh_value *result) {
         st = keep_better(a, x, &best);
         for (int i = 0; i < n && !st; i++) st = keep_better(a, *dlsh_arg_at(a, "others", i), &best);
     }
-    return dlsh_finish(best, st, result);
+    return dlsh_give_filled(st, best, result);
 }
 
 /* ---------------------------------------------------------------- sum of a list, rounding of a number */
@@ -114,7 +114,7 @@ static dl_status sum_run(const dlsh_args *a, dlsh_value *result) {
         total = next;
     }
     dlsh_iter_end(&it);
-    return dlsh_finish(total, st, result);
+    return dlsh_give_filled(st, total, result);
 }
 
 static const dlsh_param rounding_params[] = {{"input", .want = "number|tensor", .doc = "a number or a tensor"}, {0}};

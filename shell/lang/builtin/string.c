@@ -193,7 +193,7 @@ static dl_status words_run(const dlsh_args *a, dlsh_value *result) {
     if (dlsh_failed(list)) return DL_ERR_MEMORY;
     const dlsh_str *s = dlsh_arg(a, "s")->as.str;
     dl_status st = by ? split_by(s, by->as.str, list) : split_words(s, list);
-    return dlsh_finish(list, st, result);
+    return dlsh_give_filled(st, list, result);
 }
 
 static dl_status join_run(const dlsh_args *a, dlsh_value *result) {

@@ -109,7 +109,7 @@ static dl_status tolist(dl_tensor *t, dlsh_value *out) {
         dl_unref(row);
         if (!st) st = dlsh_append(v, x);
     }
-    return dlsh_finish(v, st, out);
+    return dlsh_give_filled(st, v, out);
 }
 
 static dl_status tolist_run(const dlsh_args *a, dlsh_value *result) {
@@ -311,7 +311,7 @@ static dl_status split_run(const dlsh_args *a, dlsh_value *result) {
         long to = from + step;
         st = dlsh_append(v, dlsh_tensor(dl_slice(t, d, &from, &to, 1)));
     }
-    return dlsh_finish(v, st, result);
+    return dlsh_give_filled(st, v, result);
 }
 
 /* ---------------------------------------------------------------- comparing */
@@ -334,7 +334,7 @@ static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
     dl_grad_mode(mode);
     dl_status st = all ? dl_item_i(all, &yes) : dl_failed();
     DLSH_UNREF(same, d, gap, big, r, at, rel, lim, within, either, all);
-    return dlsh_finish(dlsh_bool(yes != 0), st, result);
+    return dlsh_give_filled(st, dlsh_bool(yes != 0), result);
 }
 
 const dlsh_command dlsh_tensor_rows[] = {

@@ -82,13 +82,9 @@ static int enter(walk *w, dlsh_value a, dlsh_value b) {
         *p = (pair){a.as.refs, b.as.refs};
         w->nknown++;
     }
-    if (w->n == w->cap) {
-        int cap = w->cap ? 2 * w->cap : 16;
-        frame *frames = realloc(w->frames, sizeof *frames * (size_t)cap);
-        if (!frames) return 0;
-        w->frames = frames;
-        w->cap = cap;
-    }
+    frame *frames = dlsh_grow(w->frames, w->n, &w->cap, sizeof *frames);
+    if (!frames) return 0;
+    w->frames = frames;
     w->frames[w->n++] = (frame){a, b, 0};
     return 1;
 }

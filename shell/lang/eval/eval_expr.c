@@ -42,7 +42,7 @@ dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out) 
         st = dlsh_eval(s, n->kids[i], &item);
         if (!st) st = dlsh_list_push(list.as.list, item.type == DLSH_VOID ? dlsh_none() : item);
     }
-    return dlsh_finish(list, st, out);
+    return dlsh_give_filled(st, list, out);
 }
 
 static dl_status eval_record(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
@@ -56,7 +56,7 @@ static dl_status eval_record(dlsh_session *s, const dlsh_node *n, dlsh_value *ou
         if (!st) st = dlsh_eval(s, field->kids[0], &v);
         if (!st) st = dlsh_record_set(r.as.record, field->text, v.type == DLSH_VOID ? dlsh_none() : v);
     }
-    return dlsh_finish(r, st, out);
+    return dlsh_give_filled(st, r, out);
 }
 
 dl_status dlsh_eval_truth(dlsh_session *s, const dlsh_node *n, int *yes) {

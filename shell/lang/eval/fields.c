@@ -144,5 +144,5 @@ dl_status dlsh_field_names(dlsh_session *s, dlsh_value x, dlsh_value *out) {
     for (const dlsh_command *c = dlsh_tensor_casts; x.type == DLSH_TENSOR && c->name && !st; c++) st = push(v, c->name);
     for (int i = 0; i < s->nrows && !st; i++)
         if (row_method(s, x, s->rows[i]->name)) st = push(v, s->rows[i]->name);
-    return dlsh_finish(v, st, out);
+    return dlsh_give_filled(st, v, out);
 }

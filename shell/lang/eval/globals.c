@@ -13,13 +13,9 @@ dl_status dlsh_add_commands(dlsh_session *s, const dlsh_command *table) {
     for (const dlsh_command *c = table; c->name; c++) {
         if (dlsh_find_row(s, c->name, strlen(c->name)))
             return dlsh_fail(DL_ERR_INTERNAL, NULL, "two rows of the command table are called '%s'", c->name);
-        if (s->nrows == s->caprows) {
-            int cap = s->caprows ? 2 * s->caprows : 128;
-            const dlsh_command **rows = realloc(s->rows, (size_t)cap * sizeof *rows);
-            if (!rows) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the command table");
-            s->rows = rows;
-            s->caprows = cap;
-        }
+        const dlsh_command **rows = dlsh_grow(s->rows, s->nrows, &s->caprows, sizeof *rows);
+        if (!rows) return DL_ERR_MEMORY;
+        s->rows = rows;
         s->rows[s->nrows] = c;
         DLSH_TRY(dl_names_add(&s->row_names, s->nrows, row_name, s));
         s->nrows++;
@@ -46,23 +42,14 @@ static int global_find(const dlsh_session *s, const char *name) {
 int dlsh_global_slot(dlsh_session *s, const char *name) {
     int i = global_find(s, name);
     if (i >= 0) return i;
-    if (s->nglobals == s->capglobals) {
-        int cap = s->capglobals ? 2 * s->capglobals : 64;
-        dlsh_global *g = realloc(s->globals, (size_t)cap * sizeof *g);
-        if (!g) goto memory;
-        s->globals = g;
-        s->capglobals = cap;
-    }
+    dlsh_global *grown = dlsh_grow(s->globals, s->nglobals, &s->capglobals, sizeof *grown);
+    if (!grown) return -1;
+    s->globals = grown;
     char *copy = strdup(name);
-    if (!copy) goto memory;
+    if (!copy) return dlsh_no_memory("a variable"), -1;
     s->globals[s->nglobals] = (dlsh_global){.name = copy, .value = dlsh_void(), .builtin = dlsh_void()};
-    if (dl_names_add(&s->global_names, s->nglobals, global_name, s)) {
-        free(copy);
-        return -1;
-    }
-    return s->nglobals++;
-memory:
-    dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a variable");
+    if (!dl_names_add(&s->global_names, s->nglobals, global_name, s)) return s->nglobals++;
+    free(copy);
     return -1;
 }
 

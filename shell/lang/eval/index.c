@@ -103,7 +103,7 @@ static dl_status slice_list(const dlsh_list *l, long from, long count, long step
     dlsh_value v = dlsh_new_list(count);
     dl_status st = DL_OK;
     for (long k = 0; k < count && !st; k++) st = dlsh_append(v, dlsh_ref(l->items[from + k * step]));
-    return dlsh_finish(v, st, out);
+    return dlsh_give_filled(st, v, out);
 }
 
 static dl_status slice_value(dlsh_session *s, dlsh_value x, const dlsh_node *slice, dlsh_value *out) {

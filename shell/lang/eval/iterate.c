@@ -48,7 +48,7 @@ dl_status dlsh_iter_begin(dlsh_session *s, dlsh_value over, dlsh_iter *it) {
 static dlsh_value part_of(const dlsh_record *r, long i, dlsh_part part) {
     if (part == DLSH_VALUES) return dlsh_ref(r->values[i]);
     dlsh_value key = dlsh_string(r->keys[i]);
-    return part == DLSH_KEYS ? key : dlsh_new_pair(key, dlsh_ref(r->values[i]));
+    return part == DLSH_KEYS ? key : DLSH_LIST_OF(key, dlsh_ref(r->values[i]));
 }
 
 dl_status dlsh_iter_next(dlsh_session *s, dlsh_iter *it, dlsh_value *out, int *done) {

@@ -130,7 +130,7 @@ static dl_status join_lists(const dlsh_list *a, const dlsh_list *b, long times, 
     dl_status st = DL_OK;
     for (long i = 0; i < times && !st && !dlsh_tired(i); i++) st = append_all(v.as.list, a);
     if (!st && b) st = append_all(v.as.list, b);
-    return dlsh_finish(v, st, out);
+    return dlsh_give_filled(st, v, out);
 }
 
 /* + and * of strings and lists; DL_ERR_TYPE, unrecorded, when it is neither. */

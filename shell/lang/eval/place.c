@@ -72,22 +72,17 @@ void dlsh_place_clear(dlsh_session *s) {
 }
 
 dl_status dlsh_caught(dlsh_session *s, dlsh_value *out) {
-    dl_error e;
+    dl_error e = {0};
     if (!dl_error_take(&e)) snprintf(e.message, sizeof e.message, "unknown error");
     int line = s->place.set ? s->place.span.line : e.line, col = s->place.set ? s->place.span.col : 0;
-    const struct {
-        const char *key, *text;
-    } texts[] = {{"message", e.message}, {"kind", dl_status_name(e.code)},
-                 {"op", e.op},           {"operands", e.operands},
-                 {"hint", e.hint},       {"file", s->place.set && s->place.unit ? s->place.unit->name : e.file}};
-    dlsh_value v = dlsh_new_record();
-    dl_status st = DL_OK;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts && !st; i++)
-        st = dlsh_set_key(v, texts[i].key, dlsh_string(texts[i].text));
-    if (!st) st = dlsh_set_key(v, "line", dlsh_int(line));
-    if (!st) st = dlsh_set_key(v, "col", dlsh_int(col));
+    const char *file = s->place.set && s->place.unit ? s->place.unit->name : e.file;
+    dl_status st = dlsh_give(
+        DLSH_RECORD_OF({"message", dlsh_string(e.message)}, {"kind", dlsh_string(dl_status_name(e.code))},
+                       {"op", dlsh_string(e.op)}, {"operands", dlsh_string(e.operands)}, {"hint", dlsh_string(e.hint)},
+                       {"file", dlsh_string(file)}, {"line", dlsh_int(line)}, {"col", dlsh_int(col)}),
+        out);
     dlsh_place_clear(s);
-    return dlsh_finish(v, st, out);
+    return st;
 }
 
 /* ---------------------------------------------------------------- showing */

@@ -155,7 +155,7 @@ static dl_status list_of_range(dlsh_value v, dlsh_value *out) {
     dl_status st = DL_OK;
     while (!st && !(st = dlsh_iter_next(NULL, &it, &x, &end)) && !end) st = dlsh_append(list, x);
     dlsh_iter_end(&it);
-    return dlsh_finish(list, st, out);
+    return dlsh_give_filled(st, list, out);
 }
 
 dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, dlsh_value *out) {

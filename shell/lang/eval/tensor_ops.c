@@ -467,7 +467,7 @@ static dl_status give(const op_call *c, dl_tensor **res, int n, int plain, dlsh_
             dl_unref(res[i]);
         else
             st = dlsh_list_push(list.as.list, dlsh_tensor(res[i]));
-    return dlsh_finish(list, st, out);
+    return dlsh_give_filled(st, list, out);
 }
 
 dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out) {

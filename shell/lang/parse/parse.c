@@ -143,17 +143,9 @@ dlsh_node *dlsh_p_name(dlsh_parser *p, dlsh_kind kind) {
 }
 
 int dlsh_p_push(dlsh_parser *p, dlsh_node *kid) {
-    if (p->nstack == p->capstack) {
-        int cap = p->capstack ? 2 * p->capstack : 64;
-        dlsh_node **more = realloc(p->stack, (size_t)cap * sizeof *more);
-        if (!more) {
-            dlsh_p_fail(p, p->tok.span, NULL, "no memory for the syntax tree");
-            p->err->code = DL_ERR_MEMORY;
-            return 0;
-        }
-        p->stack = more;
-        p->capstack = cap;
-    }
+    dlsh_node **more = dlsh_grow(p->stack, p->nstack, &p->capstack, sizeof *more);
+    if (!more) return recorded(p), 0;
+    p->stack = more;
     p->stack[p->nstack++] = kid;
     return 1;
 }
