@@ -42,6 +42,7 @@ FORBIDDEN = [
     ("libcore/include/", r"^\s*#\s*(?!pragma once)", "the public header has no preprocessor lines"),
     ("libcore/.*\\.h$", r"\b(?:_Atomic|restrict|_Generic)\b", "internal headers also compile as C++17"),
     ("libcore/(?:ops|cpu)/", r"\battr\[\d", "attributes are read by name: ops/names.h"),
+    ("libcore/(?:ops|nn|autograd)/", r"!\s*(?:\w+->)*(?:st->)?device\b|device_of\([^()]*\)\s*[<>=!]=?\s*\d|(?:if|while) \([^()]*->device\)", "what a device can do, its backend says: prefers_layout, supports"),
     ("(?:libcore|shell)/", r"dl_error_last\(\)->code", "the code of the last failure is dl_failed()"),
     ("", r"\b(?:TODO|FIXME|XXX|HACK)\b", "unfinished work"),
 ]

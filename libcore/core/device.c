@@ -32,6 +32,13 @@ const dl_kernel *dl_kernel_of(const dl_op *op, int device) {
     return op->id < 0 ? op->kernel[DL_BACKEND_CUDA] : b ? b->kernel[op->id] : NULL;
 }
 
+bool dl_device_supports(const dl_op *op, dl_tensor **in, int nin, const dl_aval *attr) {
+    dl_call c = {.op = op, .in = in, .nin = nin, .attr = attr, .device = in[0]->st->device};
+    int index;
+    c.dtype = (dl_dtype)in[0]->dtype;
+    return dl_backend_of(c.device, &index)->supports(index, &c);
+}
+
 dl_status dl_device_check(int device) {
     if (device == 0) return DL_OK;
     const dl_backend *b = dl_backend_get();

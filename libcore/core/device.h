@@ -7,6 +7,9 @@
 
 typedef struct dl_graph dl_graph;
 
+/* In what order of memory an op leaves images. */
+typedef enum dl_layout { DL_LAYOUT_OF_INPUT, DL_LAYOUT_CHANNELS_LAST } dl_layout;
+
 /* What a backend offers. Every entry is required where nothing else is said; `index` counts its devices from 0. */
 typedef struct dl_backend {
     const char *name; /* "cuda" */
@@ -32,6 +35,11 @@ typedef struct dl_backend {
     void (*unpin)(int index, void *p);
     /* Has all work issued ended? Reports its faults. */
     dl_status (*idle)(int index, bool *yes);
+    /* The order of the result in which this call of conv2d or conv2d_dx, and what follows it, are fastest. */
+    dl_layout (*prefers_layout)(int index, const dl_call *c);
+    /* Is this call of a row that joins others (norm_groups, relu_max_pool2d, conv2d_relu_max_pool2d) faster than they
+     * are? Attributes may be missing where the answer is the same for all. */
+    bool (*supports)(int index, const dl_call *c);
 
     /* ---- training without waits: core/control.h says what these do */
     /* What is issued from now on belongs to this trainer: its halt holds for running statistics, and calls of the
@@ -70,6 +78,9 @@ dl_status dl_backend_register(const dl_backend *b);
 const dl_backend *dl_plugin_load(const char **why);
 
 const dl_kernel *dl_kernel_of(const dl_op *op, int device);
+
+/* dl_backend.supports, of the device that the first operand lives on. */
+bool dl_device_supports(const dl_op *op, dl_tensor **in, int nin, const dl_aval *attr);
 
 void *dl_device_alloc(int device, size_t bytes);
 void dl_device_free(int device, void *p, size_t bytes);

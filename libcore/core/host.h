@@ -3,6 +3,7 @@
 #ifndef DL_CORE_HOST_H
 #define DL_CORE_HOST_H
 
+#include "autograd/tape.h"
 #include "core/device.h"
 #include "core/mode.h"
 #include "ops/avg_pool.h"

@@ -1,11 +1,14 @@
 /* Neighbours in a chain of layers that run as one: batch norm and relu; in evaluation without gradients a convolution
- * with what follows it; on accelerators relu and max pooling, with the bias of a convolution before them. Results are
- * the same, memory is passed over less often. */
+ * with what follows it; where the device says so, relu and max pooling, with a convolution before them or its bias.
+ * Results are the same, memory is passed over less often. */
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "core/device.h"
 #include "core/mode.h"
 #include "nn/module.h"
+#include "ops/api.h"
+#include "ops/names.h"
 
 static bool is(const dl_child *c, const char *kind) { return c && !strcmp(c->m->row->kind.name, kind); }
 
@@ -58,23 +61,27 @@ static bool all(const dl_module *m, const char *option, long n) {
     return true;
 }
 
-/* A 3x3 convolution of images of few channels that ask for no gradient, pooled by tiles of 2x2: accelerators have
- * kernels that do all at once, in f32. */
-static bool at_once(const dl_module *m, const dl_module *pool, dl_tensor *x) {
-    bool plain = x->dtype == DL_F32 && dl_precision_get() == DL_PRECISION_F32 && dl_is_contiguous(x);
-    bool tiles = all(pool, "kernel_size", 2) && all(pool, "stride", 2) && all(pool, "padding", 0) &&
-                 all(pool, "dilation", 1) && !dl_m_int(pool, "ceil_mode");
-    const dl_tensor *w = m->tensor[0];
-    return plain && tiles && w->dtype == DL_F32 && w->shape[2] == 3 && w->shape[3] == 3 && x->shape[1] <= 4 &&
-           all(m, "stride", 1) && all(m, "dilation", 1) && dl_m_int(m, "groups") == 1 &&
-           !(dl_recording() && dl_requires_grad(x));
+/* Do the windows tile the images? */
+static bool tiles(const dl_module *pool) {
+    const dl_optval *k = dl_m_opt(pool, "kernel_size"), *s = dl_m_opt(pool, "stride");
+    bool whole = all(pool, "padding", 0) && all(pool, "dilation", 1) && !dl_m_int(pool, "ceil_mode");
+    for (int i = 0; i < 2 && s->given; i++) whole = whole && s->u.v[i % s->n] == k->u.v[i % k->n];
+    return whole;
 }
 
 static dl_tensor *conv_relu_pool(dl_module *m, dl_module *pool, dl_tensor *x) {
-    const dl_optval *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"), *d = dl_m_opt(m, "dilation");
-    if (at_once(m, pool, x))
-        return dl_conv2d_relu_max_pool2d(x, m->tensor[0], m->tensor[1], s->u.v, s->n, p->u.v, p->n, d->u.v, d->n, 1,
-                                         (long[]){2, 2}, 2);
+    const dl_op *op = dl_op_row(DL_OP_conv2d_relu_max_pool2d);
+    const dl_optval *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"), *d = dl_m_opt(m, "dilation"),
+                    *k = dl_m_opt(pool, "kernel_size");
+    dl_tensor *in[] = {x, m->tensor[0], m->tensor[1]}, **more[] = {NULL};
+    dl_aval attr[DL_MAX_ATTR];
+    dl_attr_defaults(op, attr);
+    dl_api_ints(&attr[DL_A_CONV2D_RELU_MAX_POOL2D_STRIDE], s->u.v, s->n);
+    dl_api_ints(&attr[DL_A_CONV2D_RELU_MAX_POOL2D_PADDING], p->u.v, p->n);
+    dl_api_ints(&attr[DL_A_CONV2D_RELU_MAX_POOL2D_DILATION], d->u.v, d->n);
+    dl_api_int(&attr[DL_A_CONV2D_RELU_MAX_POOL2D_GROUPS], dl_m_int(m, "groups"));
+    dl_api_ints(&attr[DL_A_CONV2D_RELU_MAX_POOL2D_POOL_SIZE], k->u.v, k->n);
+    if (tiles(pool) && dl_device_supports(op, in, 3, attr)) return dl_api_run(op, in, 3, attr, more);
     dl_tensor *y = dl_conv2d(x, m->tensor[0], NULL, s->u.v, s->n, p->u.v, p->n, d->u.v, d->n, dl_m_int(m, "groups")),
               *out = NULL;
     if (y) out = relu_pool(pool, y, m->tensor[1]);
@@ -93,14 +100,10 @@ int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
         *y = norm_relu(c->m, x);
         return 2;
     }
-    bool there = dl_device_of(x) > 0 && x->ndim == 4;
-    if (there && is(c, "conv") && is(second, "relu") && is(third, "maxpool") && c->m->built) {
-        *y = conv_relu_pool(c->m, third->m, x);
-        return 3;
-    }
-    if (there && is(c, "relu") && is(second, "maxpool") && dl_dtype_is_float((dl_dtype)x->dtype)) {
-        *y = relu_pool(second->m, x, NULL);
-        return 2;
-    }
-    return 0;
+    bool pooled = is(c, "conv") ? is(second, "relu") && is(third, "maxpool") && c->m->built
+                                : is(c, "relu") && is(second, "maxpool") && dl_dtype_is_float((dl_dtype)x->dtype);
+    if (!pooled || x->ndim != 4 || !dl_device_supports(dl_op_row(DL_OP_relu_max_pool2d), &x, 1, NULL)) return 0;
+    bool conv = is(c, "conv");
+    *y = conv ? conv_relu_pool(c->m, third->m, x) : relu_pool(second->m, x, NULL);
+    return conv ? 3 : 2;
 }

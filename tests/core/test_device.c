@@ -2,6 +2,8 @@
  * not there, a device that is lost. */
 #include "support/fake_device.h"
 
+#include "autograd/tape.h"
+
 static void expect(dl_status got, dl_status want, const char *part) {
     if (got != want) fail_msg("status %d, not %d: %s", (int)got, (int)want, dl_errmsg());
     if (!strstr(dl_errmsg(), part)) fail_msg("'%s' is not in: %s", part, dl_errmsg());
@@ -90,6 +92,27 @@ static void default_device(void **state) {
     ok(dl_device_default_set(0));
 }
 
+/* What the device prefers and supports decides for layouts and joined rows. */
+static void answers(void **state) {
+    (void)state;
+    dl_tensor *x = leaf(must(dl_tensor_full(4, SHAPE(2, 4, 6, 6), DL_F64, FAKE, 1))),
+              *w = must(dl_tensor_full(4, SHAPE(3, 4, 3, 3), DL_F64, FAKE, 1));
+    dl_module *m = dl_net_parse("conv 3 k=3 -> relu -> maxpool 2 -> relu -> maxpool 2");
+    ok(dl_module_build(m, 4, dl_shape(x), DL_F32, FAKE));
+    ok(dl_module_to(m, DL_F64, -1));
+    for (int i = 0; i < 2; i++) {
+        fake.joins_nothing = i, fake.layout = i ? DL_LAYOUT_CHANNELS_LAST : DL_LAYOUT_OF_INPUT;
+        dl_tensor *y = must(dl_conv2d(x, w, NULL, NULL, 0, NULL, 0, NULL, 0, 1)),
+                  *g = must(dl_group_norm(x, NULL, NULL, 2, 1e-5)), *p = must(dl_module_forward(m, x));
+        assert_int_equal(dl_stride(y)[1], i ? 1 : 16);
+        assert_int_equal(strcmp(g->node->op->name, "norm_groups") == 0, !i);
+        assert_string_equal(p->node->op->name, i ? "max_pool2d" : "relu_max_pool2d");
+        dl_unref(y), dl_unref(g), dl_unref(p);
+    }
+    fake.joins_nothing = false, fake.layout = DL_LAYOUT_OF_INPUT;
+    dl_unref(x), dl_unref(w), dl_module_unref(m);
+}
+
 static int begin(void **state) {
     (void)state;
     fake_register();
@@ -99,7 +122,7 @@ static int begin(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names), cmocka_unit_test(operands_apart), cmocka_unit_test(no_room),
-        cmocka_unit_test(lost),  cmocka_unit_test(default_device),
+        cmocka_unit_test(lost),  cmocka_unit_test(default_device), cmocka_unit_test(answers),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

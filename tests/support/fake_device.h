@@ -55,7 +55,9 @@ static struct {
     long captures, replays, allocs;
     bool lost;       /* nothing works any more */
     bool no_capture; /* captures are refused at their beginning */
-    bool wrong;      /* a replay adds 1 to the first byte that it wrote last */
+    dl_layout layout;
+    bool joins_nothing; /* rows that join others are slower than these */
+    bool wrong;         /* a replay adds 1 to the first byte that it wrote last */
     dl_graph *capturing;
     const dl_control *control;
     uint64_t rng;
@@ -357,6 +359,8 @@ static dl_status fake_describe(int index, char *text, int size) {
 }
 static dl_status fake_stream(int index, void **out) { return (void)index, *out = NULL, DL_OK; }
 static dl_status fake_empty_cache(int index) { return (void)index, DL_OK; }
+static dl_layout fake_prefers_layout(int index, const dl_call *c) { return (void)index, (void)c, fake.layout; }
+static bool fake_supports(int index, const dl_call *c) { return (void)index, (void)c, !fake.joins_nothing; }
 static void fake_sync_every(bool on) { (void)on; }
 static void fake_use_control(int index, const dl_control *c, uint64_t rng) {
     (void)index, fake.control = c, fake.rng = rng;
@@ -381,6 +385,8 @@ static void fake_register(void) {
                                        .pinned = fake_pinned,
                                        .unpin = fake_unpin,
                                        .idle = fake_idle,
+                                       .prefers_layout = fake_prefers_layout,
+                                       .supports = fake_supports,
                                        .use_control = fake_use_control,
                                        .accumulate = fake_accumulate,
                                        .finish_step = fake_finish_step,

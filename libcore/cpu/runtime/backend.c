@@ -56,6 +56,13 @@ static dl_status idle(int index, bool *yes) { return (void)index, *yes = true, D
 static dl_status no_stream(int index, void **out) { return (void)index, *out = NULL, DL_OK; }
 static void sync_every(bool on) { (void)on; }
 
+static dl_layout prefers_layout(int index, const dl_call *c) {
+    return (void)index, c->dtype == DL_F32 ? DL_LAYOUT_CHANNELS_LAST : DL_LAYOUT_OF_INPUT;
+}
+
+/* These rows run as the calls that they join. */
+static bool supports(int index, const dl_call *c) { return (void)index, (void)c, false; }
+
 const dl_backend dl_cpu_backend = {.name = "cpu",
                                    .count = 1,
                                    .alloc = host_alloc,
@@ -70,6 +77,8 @@ const dl_backend dl_cpu_backend = {.name = "cpu",
                                    .pinned = pinned,
                                    .unpin = unpin,
                                    .idle = idle,
+                                   .prefers_layout = prefers_layout,
+                                   .supports = supports,
                                    .use_control = dl_cpu_use_control,
                                    .accumulate = dl_cpu_accumulate,
                                    .finish_step = dl_cpu_finish_step,

@@ -40,6 +40,9 @@ dl_status dl_conv_sums(const dl_conv_job *job, int which);
 const char *dl_conv_sums_name(dl_conv_kind kind, int which);
 int dl_conv_sums_find(dl_conv_kind kind, const char *name);
 
+/* cuda/conv/pool.cu. Do the kernels there take this call of conv2d_relu_max_pool2d and its gradient? */
+bool dl_cuda_pools_at_once(const dl_call *c);
+
 /* cuda/conv/cols.cu. The matrix of patches of dense images: [groups][pixels][taps, channels of a group] if `last`, for
  * channels last, else [channels, taps][pixels]. */
 dl_status dl_cols_make(dl_gpu *gpu, const dl_conv *g, dl_dtype t, const void *image, void *cols, bool last);

@@ -234,19 +234,30 @@ __global__ void __launch_bounds__(GRAD_THREADS, 2)
 
 static bool plain(const dl_tensor *t) { return !t || (t->dtype == DL_F32 && dl_is_contiguous(t)); }
 
-/* True if the kernels above take this call; *g is then the geometry of its convolution. */
-static bool takes(const dl_op *op, const dl_aval *attr, dl_tensor *x, dl_tensor *w, const dl_tensor *out,
-                  const dl_tensor *index, dl_conv *g) {
+/* True if the kernels above take this convolution and these windows; *g is then the geometry of the convolution. */
+static bool fits(const dl_aval *attr, dl_tensor *x, dl_tensor *w, dl_conv *g) {
     dl_tensor *in[2] = {x, w};
     dl_call conv = {};
     conv.op = dl_op_row(DL_OP_conv2d), conv.in = in, conv.nin = 2, conv.attr = attr;
     const dl_aval *size = &attr[DL_A_CONV2D_RELU_MAX_POOL2D_POOL_SIZE];
-    bool dense = plain(x) && plain(w) && plain(out) && dl_is_contiguous(index), tiles = true;
-    if (!dense || x->shape[1] > MOST_CHANNELS || dl_conv_of(&conv, g) != DL_OK) return false;
+    bool tiles = true;
+    if (!plain(x) || !plain(w) || x->shape[1] > MOST_CHANNELS || dl_conv_of(&conv, g) != DL_OK) return false;
     for (int d = 0; d < 2; d++)
         tiles = tiles && size->u.v[size->n == 2 ? d : 0] == TWO && g->k[d] == K && g->stride[d] == 1 && g->dil[d] == 1;
-    return tiles && g->groups == 1 && out->shape[3] <= MOST_WIDE && x->numel >> 31 == 0 && out->numel >> 31 == 0 &&
-           out->numel;
+    return tiles && g->groups == 1;
+}
+
+/* Is the call one for them? */
+static bool takes(const dl_aval *attr, dl_tensor *x, dl_tensor *w, const dl_tensor *out, const dl_tensor *index,
+                  dl_conv *g) {
+    return plain(out) && dl_is_contiguous(index) && out->shape[3] <= MOST_WIDE && x->numel >> 31 == 0 &&
+           out->numel >> 31 == 0 && out->numel && fits(attr, x, w, g);
+}
+
+bool dl_cuda_pools_at_once(const dl_call *c) {
+    dl_conv g;
+    bool images = dl_recording() && dl_requires_grad(c->in[0]); /* whose gradient the kernels do not make */
+    return dl_precision_get() == DL_PRECISION_F32 && !images && fits(c->attr, c->in[0], c->in[1], &g);
 }
 
 static pooled pooled_of(const dl_conv *g, const dl_tensor *out) {
@@ -294,7 +305,7 @@ static dl_status run_conv2d_relu_max_pool2d(dl_call *c) {
     dl_gpu *gpu = dl_gpu_use(c->device);
     dl_conv g;
     if (!gpu) return dl_failed();
-    if (takes(c->op, c->attr, c->in[0], c->in[1], c->out[0], c->out[1], &g)) return forward(gpu, &g, c);
+    if (takes(c->attr, c->in[0], c->in[1], c->out[0], c->out[1], &g)) return forward(gpu, &g, c);
     dl_conv_pool p;
     dl_status s = dl_conv_pool_begin(c, &p);
     if (s == DL_OK) s = dl_cuda_conv2d.run(&p.conv);
@@ -362,7 +373,7 @@ static dl_status grad_conv2d_relu_max_pool2d(dl_back *b) {
     dl_conv g;
     if (!x || !w || !y || !index) return dl_fail_null("an operand");
     bool others = NEED(CONV2D_RELU_MAX_POOL2D_INPUT) || b->g[0]->dtype != DL_F32;
-    if (others || !takes(b->op, b->attr, x, w, y, index, &g)) return b->op->grad(b);
+    if (others || !takes(b->attr, x, w, y, index, &g)) return b->op->grad(b);
     dl_gpu *gpu = dl_gpu_use(x->st->device);
     dl_tensor *grad = gpu ? dl_tmp(b, dl_cuda_contiguous(gpu, b->g[0])) : NULL;
     if (!grad) return dl_failed();

@@ -1,5 +1,6 @@
 /* The plugin's only symbol, its table of kernels, and its devices: setting up, copies, faults. */
 #include "cuda/runtime/base.h"
+#include "cuda/conv/conv.h"
 #include "cuda/runtime/graph.h"
 #include "abi.h"
 
@@ -419,6 +420,20 @@ static dl_status backend_capture_end(int index, dl_graph *graph, bool keep) {
 }
 static void backend_graph_free(int index, dl_graph *graph) { dl_cuda_graph_free(&gpus[index], graph); }
 
+/* Tensor cores (16-bit floats, tf32) want channels last. With so few channels changing the order of the images costs
+ * little, and the first layer of a net decides for all that follow. */
+static dl_layout backend_prefers_layout(int index, const dl_call *c) {
+    enum { FEW_CHANNELS = 4 };
+    bool cores = c->dtype == DL_F16 || c->dtype == DL_BF16 || (c->dtype == DL_F32 && dl_tf32_allowed());
+    (void)index;
+    return cores && c->in[0]->shape[1] <= FEW_CHANNELS ? DL_LAYOUT_CHANNELS_LAST : DL_LAYOUT_OF_INPUT;
+}
+
+static bool backend_supports(int index, const dl_call *c) {
+    (void)index;
+    return c->op->id != DL_OP_conv2d_relu_max_pool2d || dl_cuda_pools_at_once(c);
+}
+
 static const dl_kernel *const kernels[DL_NOP] = {
 #define KERNEL(name) [DL_OP_##name] = &dl_cuda_##name,
 #include "ops/kernels_gen.h"
@@ -440,6 +455,8 @@ static dl_backend backend = {.name = "cuda",
                              .pinned = backend_pinned,
                              .unpin = backend_unpin,
                              .idle = backend_idle,
+                             .prefers_layout = backend_prefers_layout,
+                             .supports = backend_supports,
                              .use_control = backend_use_control,
                              .accumulate = backend_accumulate,
                              .finish_step = backend_finish_step,

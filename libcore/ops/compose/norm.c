@@ -1,6 +1,7 @@
 /* Normalisation of rows: shape and gradients of layer_norm and rms_norm, and group_norm, which is made of layer_norm.
  */
 #include "ops/compose/norm.h"
+#include "core/device.h"
 #include "ops/rules.h"
 
 /* The dimensions normalised are the last ones, with the sizes of normalized_shape. */
@@ -158,12 +159,12 @@ GRAD_RULE(norm_groups) {
     return DL_OK;
 }
 
-/* The channels of a group are a row. On a GPU that is one pass. */
+/* The channels of a group are a row; where the device has a kernel for that, it is one pass. */
 COMPOSE_RULE(group_norm) {
     dl_tensor *x = c->in[0], *weight = INPUT(c, GROUP_NORM_WEIGHT), *bias = INPUT(c, GROUP_NORM_BIAS);
     long groups = ATTR_I(c, GROUP_NORM_NUM_GROUPS);
     DL_TRY(check_groups(c, groups));
-    if (x->st->device) {
+    if (dl_device_supports(dl_op_row(DL_OP_norm_groups), &x, 1, NULL)) {
         c->out[0] = dl_norm_groups(x, weight, bias, groups, ATTR_F(c, GROUP_NORM_EPS));
         return c->out[0] ? DL_OK : dl_failed();
     }

@@ -4,10 +4,8 @@
 
 #include <string.h>
 
-#include "core/mode.h"
+#include "core/device.h"
 #include "ops/rules.h"
-
-enum { FEW_CHANNELS = 4 };
 
 dl_status dl_pair(const dl_aval *a, const char *what, long min, long out[2]) {
     if (a->n != 1 && a->n != 2)
@@ -46,17 +44,13 @@ void dl_meta_channels_last(dl_meta *m) {
     m->stride[0] = image;
 }
 
-/* In f32 on the CPU, and on the tensor cores of a GPU (16-bit floats, tf32) when the images have so few channels that
- * changing their order costs little: the first layer of a net decides for all that follow. */
-static bool fastest_last(const dl_meta *m, const dl_tensor *like) {
-    if (!m->device) return m->dtype == DL_F32;
-    bool cores = m->dtype == DL_F16 || m->dtype == DL_BF16 || (m->dtype == DL_F32 && dl_tf32_allowed());
-    return cores && like->shape[1] <= FEW_CHANNELS;
-}
-
-static void choose_layout(const dl_call *c, dl_meta *m, const dl_tensor *like) {
+static void choose_layout(const dl_call *c, dl_meta *m) {
+    const dl_tensor *x = c->in[0];
+    int index;
     m->dtype = (int8_t)c->dtype;
-    if (fastest_last(m, like) || dl_channels_last(like->ndim, like->shape, like->stride)) dl_meta_channels_last(m);
+    if (dl_channels_last(x->ndim, x->shape, x->stride) ||
+        dl_backend_of(m->device, &index)->prefers_layout(index, c) == DL_LAYOUT_CHANNELS_LAST)
+        dl_meta_channels_last(m);
 }
 
 dl_status dl_four_dims(const dl_tensor *t, const char *what, const char *dims) {
@@ -159,7 +153,7 @@ INFER_RULE(conv2d) {
     dl_conv g;
     DL_TRY(dl_conv_of(c, &g));
     *out = dl_meta_like(c->in[0], 4, (long[]){g.N, g.O, g.out[0], g.out[1]});
-    choose_layout(c, out, c->in[0]);
+    choose_layout(c, out);
     return DL_OK;
 }
 
@@ -167,7 +161,7 @@ INFER_RULE(conv2d_dx) {
     dl_conv g;
     DL_TRY(dl_conv_of(c, &g));
     *out = dl_meta_like(c->in[0], 4, (long[]){g.N, g.C, g.in[0], g.in[1]});
-    choose_layout(c, out, c->in[0]);
+    choose_layout(c, out);
     return DL_OK;
 }
 
