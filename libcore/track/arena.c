@@ -1,6 +1,8 @@
 /* Memory of one query result. */
 #include "track/arena.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +39,15 @@ const char *dl_arena_text(dl_arena *a, const char *text) {
     size_t n = strlen(text) + 1;
     char *copy = dl_arena_get(a, n);
     return copy ? memcpy(copy, text, n) : "";
+}
+
+const char *dl_arena_printf(dl_arena *a, const char *fmt, ...) {
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return dl_arena_text(a, text);
 }
 
 void *dl_arena_more(dl_arena *a, void *array, long n, size_t size) {

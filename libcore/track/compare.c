@@ -37,14 +37,10 @@ int dl_metric_direction(const char *name) {
 static dl_status no_metric(sqlite3 *db, const char *name) {
     enum { MOST = 512 };
     char *names[MOST];
-    int n = 0, bare = !strchr(name, '/');
-    sqlite3_stmt *q = NULL;
-    if (dl_db_prepare(db, &q, "select distinct key from series where n > 0") == DL_OK)
-        while (n < MOST && sqlite3_step(q) == SQLITE_ROW) {
-            const char *key = (const char *)sqlite3_column_text(q, 0), *slash = bare ? strchr(key, '/') : NULL;
-            if ((names[n] = strdup(slash ? slash + 1 : key))) n++;
-        }
-    sqlite3_finalize(q);
+    int n = dl_db_texts(db,
+                        strchr(name, '/') ? "select distinct key from series where n > 0"
+                                          : "select distinct substr(key, instr(key, '/') + 1) from series where n > 0",
+                        names, MOST);
     dl_fail_unknown(name, (const char *const *)names, n, n ? "see run show" : "nothing has been recorded yet",
                     "no run has a metric '%.200s'", name);
     while (n) free(names[--n]);
@@ -72,9 +68,7 @@ dl_status dl_metric_key(sqlite3 *db, const char *name, char *out, long size) {
 dl_status dl_metric_resolve(dl_store *s, const char *name, char *out, long size) {
     if (!name) return dl_fail_null("name of the metric");
     DL_TRY(dl_store_read_lock(s));
-    dl_status st = dl_metric_key(s->r, name, out, size);
-    dl_store_read_unlock(s);
-    return st;
+    return dl_store_read_unlock(s, dl_metric_key(s->r, name, out, size));
 }
 
 /* ---------------------------------------------------------------- comparison */
@@ -113,49 +107,26 @@ static const dl_series_info *series_of(const dl_run_info *r, const char *key) {
     return NULL;
 }
 
-/* Facts of a run that stand beside its parameters. */
-static const char *fact_seed(dl_arena *a, const dl_run_info *r) {
-    char text[32];
-    snprintf(text, sizeof text, "%lu", r->seed);
-    return dl_arena_text(a, text);
-}
-static const char *fact_model(dl_arena *a, const dl_run_info *r) {
-    char text[256];
-    snprintf(text, sizeof text, "%.200s%s%.12s", r->model_name, *r->model_sha ? " " : "", r->model_sha);
-    return dl_arena_text(a, text);
-}
-static const char *fact_n_params(dl_arena *a, const dl_run_info *r) {
-    char text[32];
-    snprintf(text, sizeof text, "%ld", r->n_params);
-    return dl_arena_text(a, text);
-}
-static const char *fact_dataset(dl_arena *a, const dl_run_info *r) {
-    char text[256];
-    snprintf(text, sizeof text, "%.200s%s%.12s", r->dataset, *r->data_fingerprint ? " " : "", r->data_fingerprint);
-    return dl_arena_text(a, text);
-}
-static const char *fact_device(dl_arena *a, const dl_run_info *r) { return (void)a, r->device; }
-static const char *fact_host(dl_arena *a, const dl_run_info *r) { return (void)a, r->host; }
-static const char *fact_commit(dl_arena *a, const dl_run_info *r) {
-    char text[64];
-    snprintf(text, sizeof text, "%.12s%s%.8s", r->git_commit, *r->git_diff_sha ? " + " : "", r->git_diff_sha);
-    return dl_arena_text(a, text);
-}
-static const char *fact_script(dl_arena *a, const dl_run_info *r) {
-    char sha[65] = "";
-    if (*r->script_text) dl_sha256_hex(r->script_text, strlen(r->script_text), sha);
-    char text[300];
-    snprintf(text, sizeof text, "%.200s%s%.12s", r->script_path, *sha ? " " : "", sha);
-    return dl_arena_text(a, text);
-}
-static const struct {
-    const char *key;
-    const char *(*get)(dl_arena *a, const dl_run_info *r);
-} facts[] = {{"seed", fact_seed},     {"model", fact_model}, {"n_params", fact_n_params}, {"dataset", fact_dataset},
-             {"device", fact_device}, {"host", fact_host},   {"commit", fact_commit},     {"script", fact_script}};
+/* What is compared beside the parameters. */
+static const char *const facts[] = {"seed", "model", "n_params", "dataset", "device", "host", "commit", "script"};
 enum { NFACT = sizeof facts / sizeof *facts };
 
-/* A fact nobody has says nothing. */
+static void read_facts(dl_arena *a, const dl_run_info *r, const char *out[NFACT]) {
+    char sha[65] = "";
+    if (*r->script_text) dl_sha256_hex(r->script_text, strlen(r->script_text), sha);
+    const char *const values[NFACT] = {
+        dl_arena_printf(a, "%lu", r->seed),
+        dl_arena_printf(a, "%.200s%s%.12s", r->model_name, *r->model_sha ? " " : "", r->model_sha),
+        dl_arena_printf(a, "%ld", r->n_params),
+        dl_arena_printf(a, "%.200s%s%.12s", r->dataset, *r->data_fingerprint ? " " : "", r->data_fingerprint),
+        r->device,
+        r->host,
+        dl_arena_printf(a, "%.12s%s%.8s", r->git_commit, *r->git_diff_sha ? " + " : "", r->git_diff_sha),
+        dl_arena_printf(a, "%.200s%s%.12s", r->script_path, *sha ? " " : "", sha)};
+    memcpy(out, values, sizeof values);
+}
+
+/* Leaves out what no run has, and what is the same in all unless `all` is wanted. */
 static int add_param(dl_arena *a, dl_comparison *c, dl_compare_param *list, const char *key, const char **values,
                      int all) {
     int differs = 0, any = 0;
@@ -167,38 +138,41 @@ static int add_param(dl_arena *a, dl_comparison *c, dl_compare_param *list, cons
     return !a->failed;
 }
 
-static int compare_params(dl_arena *a, dl_comparison *c, int all) {
-    const char **keys = NULL;
-    long n = 0;
+static const char *param_key(const dl_run_info *r, long i) { return i < r->nparam ? r->params[i].key : NULL; }
+static const char *series_key(const dl_run_info *r, long i) { return i < r->nseries ? r->series[i].key : NULL; }
+
+/* The keys of all runs, sorted, each once; *n of them. NULL without memory. */
+static const char **all_keys(dl_arena *a, const dl_comparison *c, const char *(*key_at)(const dl_run_info *r, long i),
+                             long *n) {
+    const char *key, **keys = dl_arena_get(a, sizeof *keys);
+    *n = 0;
     for (long r = 0; r < c->n; r++)
-        for (long i = 0; i < c->runs[r].nparam; i++) {
-            if (!(keys = dl_arena_more(a, keys, n, sizeof *keys))) return 0;
-            keys[n++] = c->runs[r].params[i].key;
-        }
-    n = unique(keys, n);
-    dl_compare_param *list = dl_arena_get(a, (size_t)(n + NFACT) * sizeof *list);
-    if (!list) return 0;
+        for (long i = 0; keys && (key = key_at(&c->runs[r], i)); i++)
+            if ((keys = dl_arena_more(a, keys, *n, sizeof *keys))) keys[(*n)++] = key;
+    if (keys) *n = unique(keys, *n);
+    return keys;
+}
+
+static int compare_params(dl_arena *a, dl_comparison *c, int all) {
+    long n;
+    const char **keys = all_keys(a, c, param_key, &n);
+    dl_compare_param *list = keys ? dl_arena_get(a, (size_t)(n + NFACT) * sizeof *list) : NULL;
+    const char *(*own)[NFACT] = list ? dl_arena_get(a, (size_t)c->n * sizeof *own) : NULL;
+    if (!own) return 0;
     c->params = list;
+    for (long r = 0; r < c->n; r++) read_facts(a, &c->runs[r], own[r]);
     for (long i = 0; i < n + NFACT; i++) {
         const char **values = dl_arena_get(a, (size_t)c->n * sizeof *values);
         if (!values) return 0;
-        for (long r = 0; r < c->n; r++)
-            values[r] = i < n ? param_of(&c->runs[r], keys[i]) : facts[i - n].get(a, &c->runs[r]);
-        if (!add_param(a, c, list, i < n ? keys[i] : facts[i - n].key, values, all)) return 0;
+        for (long r = 0; r < c->n; r++) values[r] = i < n ? param_of(&c->runs[r], keys[i]) : own[r][i - n];
+        if (!add_param(a, c, list, i < n ? keys[i] : facts[i - n], values, all)) return 0;
     }
     return 1;
 }
 
 static int compare_series(dl_arena *a, dl_comparison *c) {
-    const char **keys = NULL;
-    long n = 0;
-    for (long r = 0; r < c->n; r++)
-        for (long i = 0; i < c->runs[r].nseries; i++) {
-            if (!(keys = dl_arena_more(a, keys, n, sizeof *keys))) return 0;
-            keys[n++] = c->runs[r].series[i].key;
-        }
-    c->nseries = unique(keys, n);
-    dl_compare_series *list = dl_arena_get(a, (size_t)(c->nseries + 1) * sizeof *list);
+    const char **keys = all_keys(a, c, series_key, &c->nseries);
+    dl_compare_series *list = keys ? dl_arena_get(a, (size_t)(c->nseries + 1) * sizeof *list) : NULL;
     if (!list) return 0;
     c->series = list;
     for (long i = 0; i < c->nseries; i++) {
@@ -244,7 +218,7 @@ dl_comparison *dl_run_compare(dl_store *s, const long *ids, long n, int all) {
         c->public.n = n;
         c->public.runs = runs;
         if (runs) st = load_compared(s, ids, n, &c->arena, runs);
-        dl_store_read_unlock(s);
+        dl_store_read_unlock(s, DL_OK);
         if (st == DL_OK &&
             (!runs || !compare_params(&c->arena, &c->public, all) || !compare_series(&c->arena, &c->public)))
             st = dl_failed();
@@ -315,10 +289,7 @@ dl_ranking *dl_run_best(dl_store *s, const char *metric, int direction, const ch
         return NULL;
     }
     dl_status st = dl_store_read_lock(s);
-    if (st == DL_OK) {
-        st = rank(s, metric, direction, where, limit, r);
-        dl_store_read_unlock(s);
-    }
+    if (st == DL_OK) st = dl_store_read_unlock(s, rank(s, metric, direction, where, limit, r));
     if (st == DL_OK && !r->public.n)
         st = dl_fail_hint(DL_ERR_NAME,
                           where ? "see runs with the same where=" : "its values may all be NaN: see run show",

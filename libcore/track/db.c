@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 #include "core/error.h"
 
 /* ---------------------------------------------------------------- errors */
@@ -107,6 +108,35 @@ dl_status dl_db_int(sqlite3 *db, int64_t *out, const char *sql, const char *kind
     dl_status status = run(db, out, "read the store", sql, kinds, ap);
     va_end(ap);
     return status;
+}
+
+int dl_db_texts(sqlite3 *db, const char *sql, char **texts, int most) {
+    sqlite3_stmt *q = NULL;
+    int n = 0;
+    if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK)
+        while (n < most && sqlite3_step(q) == SQLITE_ROW)
+            if ((texts[n] = strdup((const char *)sqlite3_column_text(q, 0)))) n++;
+    sqlite3_finalize(q);
+    return n;
+}
+
+dl_status dl_db_copy(sqlite3 *from, const char *to, const char *doing) {
+    static const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    sqlite3 *copy = NULL;
+    sqlite3_backup *b = NULL;
+    int rc = SQLITE_CANTOPEN;
+    if (sqlite3_open_v2(to, &copy, flags, NULL) == SQLITE_OK && (b = sqlite3_backup_init(copy, "main", from, "main"))) {
+        rc = sqlite3_backup_step(b, -1);
+        for (int ms = 0; (rc == SQLITE_BUSY || rc == SQLITE_LOCKED) && ms < DL_DB_BUSY_MS; ms += 20) {
+            sqlite3_sleep(20);
+            rc = sqlite3_backup_step(b, -1);
+        }
+        sqlite3_backup_finish(b);
+    }
+    dl_status st = rc == SQLITE_DONE ? DL_OK : dl_db_fail(copy, doing);
+    sqlite3_close(copy);
+    if (st != DL_OK) unlink(to);
+    return st;
 }
 
 dl_status dl_db_begin(sqlite3 *db) { return dl_db_run(db, "begin immediate", ""); }

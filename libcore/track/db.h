@@ -31,6 +31,12 @@ dl_status dl_db_run(sqlite3 *db, const char *sql, const char *kinds, ...);
 /* The first column of the first row as an integer; *out is left alone when there is none. */
 dl_status dl_db_int(sqlite3 *db, int64_t *out, const char *sql, const char *kinds, ...);
 dl_status dl_db_prepare(sqlite3 *db, sqlite3_stmt **st, const char *sql);
+/* The texts in the first column of a query without parameters, at most `most` of them, for messages: the caller frees
+ * each. Returns their number; 0 where the query fails. */
+int dl_db_texts(sqlite3 *db, const char *sql, char **texts, int most);
+/* Copies a database into the file `to`, waiting for locks as long as others do; removes the file on failure. `doing` as
+ * in dl_db_fail. */
+dl_status dl_db_copy(sqlite3 *from, const char *to, const char *doing);
 
 dl_status dl_db_begin(sqlite3 *db);
 /* Commits when st is DL_OK, else, or when that fails, rolls back; returns what went wrong first. */

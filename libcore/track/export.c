@@ -115,10 +115,7 @@ static dl_status put_file(dl_store *s, const long *ids, long n, const layout *l,
         return dl_fail_file("write", path);
     }
     dl_status st = dl_store_read_lock(s);
-    if (st == DL_OK) {
-        st = put_runs(s->r, ids, n, l, f);
-        dl_store_read_unlock(s);
-    }
+    if (st == DL_OK) st = dl_store_read_unlock(s, put_runs(s->r, ids, n, l, f));
     errno = 0;
     int bad = ferror(f) | (fflush(f) != 0), err = errno;
     bad |= fclose(f) != 0;

@@ -24,37 +24,34 @@ typedef struct parser {
     sqlite3 *db;
     dl_clause *out;
     int depth;
-    int inverted;     /* behind an odd number of "not" */
-    const char *live; /* which runs count, as SQL; with `unmet` a condition that none of them meets is a failure */
-    int unmet;
+    int inverted; /* behind an odd number of "not" */
+    const char
+        *live; /* condition on the runs that count, as SQL; with `must_match` a condition that none meets fails */
+    int must_match;
 } parser;
 
 static void advance(parser *p) { dl_filter_next(p->text, &p->at, &p->token); }
 
-/* A failure about bytes of the text. */
-static dl_status fail_at(int at, int n, dl_status code, const char *hint, const char *fmt, ...)
-    __attribute__((format(printf, 5, 6)));
-static dl_status fail_at(int at, int n, dl_status code, const char *hint, const char *fmt, ...) {
-    dl_error e;
-    char said[400];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(said, sizeof said, fmt, ap);
-    va_end(ap);
-    dl_fail_hint(code, hint, "filter: %s", said);
-    dl_error_take(&e);
-    e.at = at;
-    e.length = n > 0 ? n : 1;
-    return dl_error_put(&e);
-}
-
-/* The failure that was recorded, about bytes of the text. */
+/* Puts the recorded failure at bytes of the text. */
 static dl_status place(int at, int n) {
     dl_error e;
     dl_error_take(&e);
     e.at = at;
     e.length = n > 0 ? n : 1;
     return dl_error_put(&e);
+}
+
+/* A failure at bytes of the text. */
+static dl_status fail_at(int at, int n, dl_status code, const char *hint, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+static dl_status fail_at(int at, int n, dl_status code, const char *hint, const char *fmt, ...) {
+    char said[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(said, sizeof said, fmt, ap);
+    va_end(ap);
+    dl_fail_hint(code, hint, "filter: %s", said);
+    return place(at, n);
 }
 
 static dl_status expected(parser *p, const char *what) {
@@ -92,38 +89,31 @@ static void free_pattern(void *re) {
 /* dl_matches(pattern, text); the compiled pattern stays with the statement. */
 static void matches(sqlite3_context *cx, int n, sqlite3_value **arg) {
     (void)n;
-    regex_t *re = sqlite3_get_auxdata(cx, 0);
-    const char *text = (const char *)sqlite3_value_text(arg[1]);
-    if (!re) {
-        re = malloc(sizeof *re);
-        const char *pattern = (const char *)sqlite3_value_text(arg[0]);
-        if (!re || !pattern || regcomp(re, pattern, REG_EXTENDED | REG_NOSUB)) {
-            free(re);
-            return sqlite3_result_error(cx, "the regular expression cannot be used", -1);
-        }
-        int yes = text && !regexec(re, text, 0, NULL, 0);
-        sqlite3_set_auxdata(cx, 0, re, free_pattern); /* may free it at once */
-        return sqlite3_result_int(cx, yes);
+    regex_t *known = sqlite3_get_auxdata(cx, 0), *re = known ? known : malloc(sizeof *re);
+    const char *pattern = (const char *)sqlite3_value_text(arg[0]), *text = (const char *)sqlite3_value_text(arg[1]);
+    if (!known && (!re || !pattern || regcomp(re, pattern, REG_EXTENDED | REG_NOSUB))) {
+        free(re);
+        return sqlite3_result_error(cx, "the regular expression cannot be used", -1);
     }
     sqlite3_result_int(cx, text && !regexec(re, text, 0, NULL, 0));
+    if (!known) sqlite3_set_auxdata(cx, 0, re, free_pattern); /* last: it may free the pattern at once */
 }
 
-/* Judges a pattern now, so that the message can point at it. */
+/* Compiles a pattern before the query runs, so that the message can point at it. */
 static dl_status check_pattern(parser *p, const dl_filter_token *t) {
     regex_t re;
     char why[100] = "";
     const char *trouble = pattern_trouble(t->text);
-    int code = trouble ? 0 : regcomp(&re, t->text, REG_EXTENDED | REG_NOSUB);
-    if (code)
-        regerror(code, &re, why, sizeof why);
-    else if (!trouble)
-        regfree(&re);
     if (trouble)
         return fail_at(t->at, t->n, DL_ERR_VALUE, "~ looks for a part, literally", "the regular expression %s",
                        trouble);
-    if (code)
+    int code = regcomp(&re, t->text, REG_EXTENDED | REG_NOSUB);
+    if (code) {
+        regerror(code, &re, why, sizeof why);
         return fail_at(t->at, t->n, DL_ERR_VALUE, "~ looks for a part, literally",
                        "'%.100s' is no regular expression: %s", t->text, why);
+    }
+    regfree(&re);
     int rc =
         sqlite3_create_function(p->db, "dl_matches", 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, matches, NULL, NULL);
     return rc == SQLITE_OK ? DL_OK : dl_db_fail(p->db, "prepare a filter");
@@ -193,9 +183,9 @@ static int metric_is_param(parser *p, dl_filter_name *o) {
     return 1;
 }
 
-/* What is compared with a parameter of both kinds, or of one: a number where there are any, text where it is in quotes
- * or no number. */
-static dl_status judge_param(parser *p, const dl_filter_name *o, const dl_filter_token *op, value *v) {
+/* How a value is compared with a parameter, which may have numbers in some runs and text in others: as a number unless
+ * it is none, is in quotes, or the parameter has only text. */
+static dl_status check_param_value(parser *p, const dl_filter_name *o, const dl_filter_token *op, value *v) {
     int number = read_number(v->token.text, &v->from);
     v->text = !number || (v->token.kind == DL_FT_STRING && op->how != DL_FH_ORDER) || o->type == DL_FY_TEXT;
     if (o->type == DL_FY_TEXT && number && v->token.kind == DL_FT_WORD) {
@@ -208,12 +198,12 @@ static dl_status judge_param(parser *p, const dl_filter_name *o, const dl_filter
     return DL_OK;
 }
 
-/* Reads the value as what the name is. */
-static dl_status judge(parser *p, dl_filter_name *o, const dl_filter_token *op, value *v) {
+/* Reads the value as the type of the name. */
+static dl_status check_value(parser *p, dl_filter_name *o, const dl_filter_token *op, value *v) {
     const dl_filter_token *t = &v->token;
     if (o->kind == DL_FK_METRIC && !read_number(t->text, &v->from) && !metric_is_param(p, o))
         return wrong_value(p, o, v, "a metric");
-    if (o->kind == DL_FK_PARAM) return judge_param(p, o, op, v);
+    if (o->kind == DL_FK_PARAM) return check_param_value(p, o, op, v);
     switch (o->type) {
     case DL_FY_STATUS:
         v->text = 1;
@@ -369,12 +359,13 @@ static dl_status read_operator(parser *p, dl_filter_token *op) {
     return DL_OK;
 }
 
-/* Part, pattern and like look at text, whatever the type; dates and durations may be several words. */
-static dl_status read_and_judge(parser *p, dl_filter_name *o, const dl_filter_token *op, value *v) {
+/* Reads a value and checks it against the name. Part, pattern and like compare text, whatever the type; dates and
+ * durations may have several words. */
+static dl_status read_checked(parser *p, dl_filter_name *o, const dl_filter_token *op, value *v) {
     int words = op->how == DL_FH_PART || op->how == DL_FH_LIKE || op->how == DL_FH_PATTERN;
     DL_TRY(read_value(p, v, !words && (o->type == DL_FY_DATE || o->type == DL_FY_DURATION)));
     if (is_none(v, op)) return DL_OK;
-    if (!words) return judge(p, o, op, v);
+    if (!words) return check_value(p, o, op, v);
     if (o->kind == DL_FK_METRIC && !metric_is_param(p, o))
         return fail_at(op->at, op->n, DL_ERR_TYPE,
                        "compare its numbers: = != < <= > >=", "%.200s is a metric, not text", o->key);
@@ -387,7 +378,7 @@ static dl_status check_met(parser *p, const dl_filter_name *o, const dl_filter_t
                            int at) {
     char hint[240];
     sqlite3_stmt *q = NULL;
-    if (!p->unmet || p->inverted || op->negated) return DL_OK;
+    if (!p->must_match || p->inverted || op->negated) return DL_OK;
     if (sqlite3_str_errcode(p->out->sql)) return dl_fail(DL_ERR_MEMORY, "no memory for a query");
     char *text = sqlite3_mprintf("select 1 from run as r where %s and (%s) limit 1", p->live,
                                  sqlite3_str_value(p->out->sql) + sql);
@@ -412,27 +403,21 @@ static dl_status check_met(parser *p, const dl_filter_name *o, const dl_filter_t
 static dl_status condition(parser *p) {
     dl_filter_name o;
     dl_filter_token op = {.kind = DL_FT_END};
-    value *v = malloc(sizeof *v);
-    int n = 1, at = p->token.at, sql = sqlite3_str_length(p->out->sql);
-    dl_status st = v ? read_name(p, &o) : dl_fail(DL_ERR_MEMORY, "no memory for a filter");
+    value *v = NULL;
+    int n = 0, list = 0, at = p->token.at, sql = sqlite3_str_length(p->out->sql);
+    dl_status st = read_name(p, &o);
     if (st == DL_OK) st = read_operator(p, &op);
-    if (st != DL_OK || op.how != DL_FH_IN) {
-        if (st == DL_OK) st = read_and_judge(p, &o, &op, v);
-        if (st == DL_OK) st = is_none(v, &op) ? emit_none(p, &o, op.negated) : emit(p, &o, &op, v, 1);
-        if (st == DL_OK) st = check_met(p, &o, &op, v, sql, at);
-        free(v);
-        return st;
-    }
-    if (p->token.kind != DL_FT_OPEN) st = expected(p, "'(' and values");
-    for (n = 0; st == DL_OK && (!n || p->token.kind == DL_FT_COMMA); n++) {
+    if (st == DL_OK) list = op.how == DL_FH_IN;
+    if (list && p->token.kind != DL_FT_OPEN) st = expected(p, "'(' and values");
+    for (; st == DL_OK && (!n || (list && p->token.kind == DL_FT_COMMA)); n++) {
         value *more = realloc(v, (size_t)(n + 1) * sizeof *v);
-        advance(p);
+        if (list) advance(p);
         if (more) v = more;
-        st = more ? read_and_judge(p, &o, &op, &v[n]) : dl_fail(DL_ERR_MEMORY, "no memory for a filter");
+        st = more ? read_checked(p, &o, &op, &v[n]) : dl_fail(DL_ERR_MEMORY, "no memory for a filter");
     }
-    if (st == DL_OK && p->token.kind != DL_FT_CLOSE) st = expected(p, "',' or ')'");
-    if (st == DL_OK) advance(p);
-    if (st == DL_OK) st = emit(p, &o, &op, v, n);
+    if (st == DL_OK && list && p->token.kind != DL_FT_CLOSE) st = expected(p, "',' or ')'");
+    if (st == DL_OK && list) advance(p);
+    if (st == DL_OK) st = is_none(v, &op) ? emit_none(p, &o, op.negated) : emit(p, &o, &op, v, n);
     if (st == DL_OK) st = check_met(p, &o, &op, v, sql, at);
     free(v);
     return st;
@@ -453,41 +438,30 @@ static dl_status term(parser *p) {
         p->inverted ^= 1;
         st = term(p);
         p->inverted ^= 1;
-    } else if (p->token.kind == DL_FT_OPEN) {
-        advance(p);
-        sqlite3_str_appendall(p->out->sql, "(");
-        st = either(p);
-        if (st == DL_OK && p->token.kind != DL_FT_CLOSE) st = expected(p, "')'");
-        if (st == DL_OK) advance(p);
-        sqlite3_str_appendall(p->out->sql, ")");
     } else {
+        int group = p->token.kind == DL_FT_OPEN;
+        if (group) advance(p);
         sqlite3_str_appendall(p->out->sql, "(");
-        st = condition(p);
+        st = group ? either(p) : condition(p);
+        if (st == DL_OK && group && p->token.kind != DL_FT_CLOSE) st = expected(p, "')'");
+        if (st == DL_OK && group) advance(p);
         sqlite3_str_appendall(p->out->sql, ")");
     }
     p->depth--;
     return st;
 }
 
-static dl_status both(parser *p) {
-    DL_TRY(term(p));
-    while (p->token.kind == DL_FT_AND) {
-        advance(p);
-        sqlite3_str_appendall(p->out->sql, " and ");
-        DL_TRY(term(p));
+/* Parts with the same word between them. */
+static dl_status chain(parser *p, dl_status (*part)(parser *p), dl_filter_token_kind between, const char *sql) {
+    for (;; advance(p)) {
+        DL_TRY(part(p));
+        if (p->token.kind != between) return DL_OK;
+        sqlite3_str_appendall(p->out->sql, sql);
     }
-    return DL_OK;
 }
 
-static dl_status either(parser *p) {
-    DL_TRY(both(p));
-    while (p->token.kind == DL_FT_OR) {
-        advance(p);
-        sqlite3_str_appendall(p->out->sql, " or ");
-        DL_TRY(both(p));
-    }
-    return DL_OK;
-}
+static dl_status both(parser *p) { return chain(p, term, DL_FT_AND, " and "); }
+static dl_status either(parser *p) { return chain(p, both, DL_FT_OR, " or "); }
 
 static dl_status start(parser *p, dl_clause *c, sqlite3 *db, const char *text) {
     *p = (parser){.text = text, .db = db, .out = c, .live = "r.deleted_us is null"};
@@ -518,8 +492,8 @@ dl_status dl_filter_where(dl_clause *c, sqlite3 *db, const char *text) {
     return whole(&p);
 }
 
-/* Reads a filter for its failures alone. live: see `unmet`; NULL where only the text is judged. */
-static dl_status judge_filter(dl_store *s, const char *where, const char *live) {
+/* Reads a filter for its failures alone. live: see `must_match`; NULL where only the text is checked. */
+static dl_status check_filter(dl_store *s, const char *where, const char *live) {
     dl_clause c;
     parser p;
     if (!where) return dl_fail_null("the filter");
@@ -527,18 +501,17 @@ static dl_status judge_filter(dl_store *s, const char *where, const char *live) 
     dl_status st = dl_clause_init(&c);
     if (st == DL_OK) {
         st = start(&p, &c, s->r, where);
-        if (live) p.live = live, p.unmet = 1;
+        if (live) p.live = live, p.must_match = 1;
         if (st == DL_OK) st = whole(&p);
         dl_clause_free(&c);
     }
-    dl_store_read_unlock(s);
-    return st;
+    return dl_store_read_unlock(s, st);
 }
 
-dl_status dl_run_filter_check(dl_store *s, const char *where) { return judge_filter(s, where, NULL); }
+dl_status dl_run_filter_check(dl_store *s, const char *where) { return check_filter(s, where, NULL); }
 
 dl_status dl_run_filter_met(dl_store *s, const char *where, int deleted) {
-    return judge_filter(s, where, deleted ? "r.deleted_us is not null" : "r.deleted_us is null");
+    return check_filter(s, where, deleted ? "r.deleted_us is not null" : "r.deleted_us is null");
 }
 
 /* ---------------------------------------------------------------- order */

@@ -61,14 +61,11 @@ int dl_filter_param(sqlite3 *db, const char *name, dl_filter_type *type) {
 static dl_status unknown(sqlite3 *db, const char *name) {
     char *found[NAMES_KEPT];
     const char *names[NAMES_KEPT + NCOLUMN + 1] = {"tag"};
-    int n = 1, nfound = 0;
-    sqlite3_stmt *q = NULL;
+    int n = 1,
+        nfound = dl_db_texts(db, "select distinct key from param union select distinct key from series where n > 0",
+                             found, NAMES_KEPT);
     for (int i = 0; i < NCOLUMN; i++) names[n++] = columns[i].name;
-    if (dl_db_prepare(db, &q, "select distinct key from param union select distinct key from series where n > 0") ==
-        DL_OK)
-        while (nfound < NAMES_KEPT && sqlite3_step(q) == SQLITE_ROW)
-            if ((found[nfound] = strdup((const char *)sqlite3_column_text(q, 0)))) names[n++] = found[nfound++];
-    sqlite3_finalize(q);
+    for (int i = 0; i < nfound; i++) names[n++] = found[i];
     dl_fail_unknown(name, names, n, "columns of a run are name, status, seed, ...; metrics are written train/loss",
                     "no run has a parameter or metric '%.200s'", name);
     while (nfound) free(found[--nfound]);

@@ -21,23 +21,6 @@ int dl_store_moved(const dl_store *s) {
     return (uint64_t)st.st_dev != s->dev || (uint64_t)st.st_ino != s->ino;
 }
 
-/* All that the connection sees, in a new file. */
-static dl_status copy_to(sqlite3 *from, const char *path) {
-    sqlite3 *to = NULL;
-    sqlite3_backup *b = NULL;
-    int rc = SQLITE_CANTOPEN;
-    if (sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) ==
-            SQLITE_OK &&
-        (b = sqlite3_backup_init(to, "main", from, "main"))) {
-        rc = sqlite3_backup_step(b, -1);
-        sqlite3_backup_finish(b);
-    }
-    dl_status st = rc == SQLITE_DONE ? DL_OK : dl_db_fail(to, "write the store again");
-    sqlite3_close(to);
-    if (st != DL_OK) unlink(path);
-    return st;
-}
-
 /* In place of the lost name, or beside whatever has it now; in the folder for temporary files where that folder is
  * gone. */
 static dl_status save_again(dl_store *s, char out[4096]) {
@@ -55,7 +38,7 @@ static dl_status save_again(dl_store *s, char out[4096]) {
     else
         snprintf(out, 4096, "%.4000s", s->path);
     snprintf(part, sizeof part, "%s.rescue-%ld", out, (long)getpid());
-    DL_TRY(copy_to(s->w, part));
+    DL_TRY(dl_db_copy(s->w, part, "write the store again"));
     if (link(part, out)) { /* the name is taken: never write over another's file */
         size_t n = strlen(out);
         snprintf(out + n, 4096 - n, ".rescued-%s-%ld", stamp, (long)getpid());

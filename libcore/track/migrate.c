@@ -85,24 +85,6 @@ dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration 
     return st;
 }
 
-/* To a name of this process's own, since others may be doing the same. */
-static dl_status back_up(sqlite3 *db, const char *to) {
-    sqlite3 *copy = NULL;
-    dl_status st = DL_OK;
-    sqlite3_backup *b = NULL;
-    if (sqlite3_open(to, &copy) != SQLITE_OK || !(b = sqlite3_backup_init(copy, "main", db, "main")))
-        st = dl_db_fail(copy, "make a backup of the store");
-    if (b) {
-        int rc;
-        while ((rc = sqlite3_backup_step(b, -1)) == SQLITE_BUSY || rc == SQLITE_LOCKED) sqlite3_sleep(20);
-        sqlite3_backup_finish(b);
-        if (rc != SQLITE_DONE) st = dl_db_fail(copy, "make a backup of the store");
-    }
-    sqlite3_close(copy);
-    if (st != DL_OK) unlink(to);
-    return st;
-}
-
 static dl_status apply(sqlite3 *db, int64_t from, const dl_migration *table, int n) {
     char pragma[64];
     for (int i = 0; i < n; i++)
@@ -122,10 +104,11 @@ static dl_status attempt(sqlite3 *db, const char *path, const version *v, const 
     int64_t before = 0, after = 0;
     snprintf(bak, sizeof bak, "%s.v%ld.bak", path, (long)v->version);
     snprintf(own, sizeof own, "%.4096s.%ld", bak, (long)getpid());
-    /* A transaction cannot be backed up from within, so the copy is made first; data_version tells whether another
-     * process has committed since, and then both are done again. */
+    /* A transaction cannot be backed up from within, so the copy is made first, under a name of this process's own,
+     * since others may be doing the same. data_version tells whether another process has committed since: then all is
+     * done again. */
     DL_TRY(dl_db_int(db, &before, "pragma data_version", ""));
-    if (v->tables) DL_TRY(back_up(db, own));
+    if (v->tables) DL_TRY(dl_db_copy(db, own, "make a backup of the store"));
     dl_status st = dl_db_run(db, "begin exclusive", "");
     if (st == DL_OK) {
         st = dl_db_int(db, &after, "pragma data_version", "");

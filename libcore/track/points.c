@@ -132,7 +132,7 @@ dl_points *dl_series_points(dl_store *s, long id, const char *key, long max_poin
     if (st == DL_OK) {
         st = dl_db_run(s->r, "begin", "");
         if (st == DL_OK) st = dl_db_end(s->r, load(s->r, id, key, max_points, p));
-        dl_store_read_unlock(s);
+        dl_store_read_unlock(s, st);
     }
     if (st == DL_OK) return &p->public;
     dl_points_free(&p->public);

@@ -247,7 +247,7 @@ dl_run_list *dl_run_query_list(dl_store *s, const dl_run_query *q) {
         if (st == DL_OK) out = make_list(s, &c, 0);
         dl_clause_free(&c);
     }
-    dl_store_read_unlock(s);
+    dl_store_read_unlock(s, DL_OK);
     return out;
 }
 
@@ -262,7 +262,7 @@ dl_run_list *dl_run_show(dl_store *s, long id) {
         out = make_list(s, &c, 1);
         dl_clause_free(&c);
     }
-    dl_store_read_unlock(s);
+    dl_store_read_unlock(s, DL_OK);
     if (out && !out->n) {
         dl_run_list_free(out);
         dl_run_missing(id);
@@ -279,15 +279,10 @@ static int all_digits(const char *s) { return *s && !s[strspn(s, "0123456789")];
 static dl_status no_run(sqlite3 *db, const char *ref, int deleted) {
     enum { MOST = 256 };
     char *names[MOST];
-    int n = 0;
-    sqlite3_stmt *q = NULL;
-    if (dl_db_prepare(db, &q,
-                      "select name from run where (deleted_us is not null) = ?1 and name <> '' order by id desc") ==
-            DL_OK &&
-        sqlite3_bind_int(q, 1, deleted) == SQLITE_OK)
-        while (n < MOST && sqlite3_step(q) == SQLITE_ROW)
-            if ((names[n] = strdup((const char *)sqlite3_column_text(q, 0)))) n++;
-    sqlite3_finalize(q);
+    int n = dl_db_texts(db,
+                        deleted ? "select name from run where deleted_us is not null and name <> '' order by id desc"
+                                : "select name from run where deleted_us is null and name <> '' order by id desc",
+                        names, MOST);
     const char *near = strlen(ref) > 2 ? dl_nearest(ref, (const char *const *)names, n) : NULL;
     char hint[160];
     snprintf(hint, sizeof hint, near ? "did you mean '%.120s'?" : deleted ? "see runs deleted" : "see runs", near);
@@ -296,25 +291,23 @@ static dl_status no_run(sqlite3 *db, const char *ref, int deleted) {
 }
 
 static dl_status find(dl_store *s, const char *ref, int deleted, long *id) {
-    static const char *const live[] = {
-        "select id from run where ?1 = 'last' and deleted_us is null order by started_us desc, id desc limit 1",
-        "select id from run where name = ?1 and deleted_us is null order by started_us desc, id desc limit 1",
-        "select id from run where length(?1) >= 8 and substr(uuid, 1, length(?1)) = lower(?1)",
-    };
-    static const char *const hidden[] = {
-        "select id from run where ?1 = 'last' and deleted_us is not null order by deleted_us desc, id desc limit 1",
-        "select id from run where name = ?1 and deleted_us is not null order by deleted_us desc, id desc limit 1",
-        "select id from run where length(?1) >= 8 and substr(uuid, 1, length(?1)) = lower(?1)",
+#define BY_UUID "select id from run where length(?1) >= 8 and substr(uuid, 1, length(?1)) = lower(?1)"
+    static const char *const queries[2][3] = {
+        {"select id from run where ?1 = 'last' and deleted_us is null order by started_us desc, id desc limit 1",
+         "select id from run where name = ?1 and deleted_us is null order by started_us desc, id desc limit 1",
+         BY_UUID},
+        {"select id from run where ?1 = 'last' and deleted_us is not null order by deleted_us desc, id desc limit 1",
+         "select id from run where name = ?1 and deleted_us is not null order by deleted_us desc, id desc limit 1",
+         BY_UUID},
     };
     int64_t found = 0;
     if (!ref) return dl_fail_null("name of the run");
     DL_TRY(dl_store_read_lock(s));
     dl_status st = DL_OK;
     if (all_digits(ref)) st = dl_db_int(s->r, &found, "select id from run where id = cast(?1 as integer)", "t", ref);
-    for (size_t i = 0; i < sizeof live / sizeof *live && st == DL_OK && !found; i++)
-        st = dl_db_int(s->r, &found, deleted ? hidden[i] : live[i], "t", ref);
+    for (int i = 0; i < 3 && st == DL_OK && !found; i++) st = dl_db_int(s->r, &found, queries[deleted][i], "t", ref);
     if (st == DL_OK && !found) st = no_run(s->r, ref, deleted);
-    dl_store_read_unlock(s);
+    dl_store_read_unlock(s, DL_OK);
     *id = (long)found;
     return st;
 }

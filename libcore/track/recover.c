@@ -67,7 +67,7 @@ static dl_status replay_into(dl_store *s, const unsigned char *data, uint64_t si
         if (st == DL_OK) st = replay_batch(r);
         st = dl_db_end(s->w, st);
         dl_sink_free(&r->sink);
-        dl_store_write_unlock(s);
+        dl_store_write_unlock(s, DL_OK);
     }
     free(r->batch);
     return st;
@@ -242,7 +242,7 @@ static dl_status mark(dl_store *s, suspect *x, int n) {
         killed++;
     }
     st = dl_db_end(s->w, st);
-    dl_store_write_unlock(s);
+    dl_store_write_unlock(s, DL_OK);
     if (st == DL_OK) __atomic_fetch_add(&s->killed, killed, __ATOMIC_RELAXED);
     return st;
 }
@@ -252,7 +252,7 @@ dl_status dl_store_recover(dl_store *s, int all) {
     int n = 0;
     DL_TRY(dl_store_read_lock(s));
     dl_status st = find_dead(s->r, &dead, &n);
-    dl_store_read_unlock(s);
+    dl_store_read_unlock(s, DL_OK);
     /* points first, then statuses: a run that reads killed is complete */
     if (st == DL_OK && (n || all)) st = each_ring(s, recover_action, NULL);
     for (int i = 0; i < n && st == DL_OK; i++) st = each_ring(s, alive_action, &dead[i].who);

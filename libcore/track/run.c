@@ -19,37 +19,33 @@ long dl_run_id(const dl_run *r) { return r ? (long)r->id : 0; }
 
 static dl_run *new_handle(dl_store *s) {
     dl_run *r = calloc(1, sizeof *r);
-    if (!r) {
-        dl_fail(DL_ERR_MEMORY, "no memory for a run");
-        return NULL;
-    }
+    if (!r) return dl_fail(DL_ERR_MEMORY, "no memory for a run"), NULL;
     r->store = s;
     pthread_mutex_init(&r->lock, NULL);
     return r;
 }
 
-static void enlist(dl_run *r) {
+static dl_run *enlist(dl_run *r) {
     dl_store *s = r->store;
     pthread_mutex_lock(&s->runs_lock);
     r->next = s->runs;
     s->runs = r;
     pthread_mutex_unlock(&s->runs_lock);
     if (!s->none) dl_writer_wake(s); /* it may sleep without a time limit while there is no run */
+    return r;
 }
 
 static void delist(dl_run *r) {
     dl_store *s = r->store;
     pthread_mutex_lock(&s->runs_lock);
-    for (dl_run **p = &s->runs; *p; p = &(*p)->next)
-        if (*p == r) {
-            *p = r->next;
-            break;
-        }
+    dl_run **p = &s->runs;
+    while (*p && *p != r) p = &(*p)->next;
+    if (*p) *p = r->next;
     pthread_mutex_unlock(&s->runs_lock);
 }
 
-/* Frees the handle without touching the database. */
-static void drop(dl_run *r) {
+/* Frees the handle without touching the database; returns NULL. */
+static dl_run *drop(dl_run *r) {
     for (int i = 0; i < DL_SERIES_BUCKETS; i++)
         while (r->buckets[i]) {
             dl_series *x = r->buckets[i];
@@ -58,11 +54,18 @@ static void drop(dl_run *r) {
         }
     pthread_mutex_destroy(&r->lock);
     free(r);
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- one change, one transaction */
 
 dl_status dl_run_missing(long id) { return dl_fail_hint(DL_ERR_NAME, "see runs", "there is no run %ld", id); }
+
+static dl_status check_exists(sqlite3 *db, int64_t id) {
+    int64_t found = 0;
+    DL_TRY(dl_db_int(db, &found, "select id from run where id = ?1", "i", id));
+    return found ? DL_OK : dl_run_missing((long)id);
+}
 
 /* For changes of a run by id: does not make a file only to find it empty. */
 static dl_status begin_change(dl_store *s, long id) {
@@ -73,8 +76,7 @@ static dl_status begin_change(dl_store *s, long id) {
 /* The statement must have touched a row. */
 static dl_status finish_change(dl_store *s, dl_status st, long id) {
     if (st == DL_OK && !sqlite3_changes(s->w)) st = dl_run_missing(id);
-    dl_store_write_unlock(s);
-    return st;
+    return dl_store_write_unlock(s, st);
 }
 
 static dl_status put_blob(sqlite3 *db, const char *sha, const void *data, int64_t n) {
@@ -167,13 +169,10 @@ static dl_status insert_parts(sqlite3 *db, const dl_run_spec *p, const surroundi
 
 dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
     static const dl_run_spec nothing;
-    if (!s) {
-        dl_fail_null("store");
-        return NULL;
-    }
+    if (!s) return dl_fail_null("store"), NULL;
     if (!spec) spec = &nothing;
     dl_run *r = new_handle(s);
-    if (!r || s->none) goto listed;
+    if (!r || s->none) return r ? enlist(r) : NULL;
     surroundings x = {0};
     dl_status st = look_around(spec, &x);
     if (st == DL_OK && (st = dl_store_write_lock(s)) == DL_OK) {
@@ -184,17 +183,11 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
             if (st == DL_OK) st = insert_parts(s->w, spec, &x, r->id);
             st = dl_db_end(s->w, st);
         }
-        dl_store_write_unlock(s);
+        dl_store_write_unlock(s, DL_OK);
     }
     free(x.cmdline);
     free(x.env);
-    if (st != DL_OK) {
-        drop(r);
-        return NULL;
-    }
-listed:
-    if (r) enlist(r);
-    return r;
+    return st == DL_OK ? enlist(r) : drop(r);
 }
 
 /* ---------------------------------------------------------------- resume */
@@ -225,9 +218,8 @@ static dl_status cut(sqlite3 *db, int64_t id, long step) {
 
 static dl_status take_over(dl_store *s, dl_run *r, long step) {
     const dl_whoami *me = dl_whoami_self();
-    int64_t found = 0, active = 0, id = r->id;
-    DL_TRY(dl_db_int(s->w, &found, "select id from run where id = ?1", "i", id));
-    if (!found) return dl_run_missing((long)id);
+    int64_t active = 0, id = r->id;
+    DL_TRY(check_exists(s->w, id));
     DL_TRY(dl_db_int(s->w, &active, "select active_us from run where id = ?1", "i", id));
     dl_activity_begin(r, active);
     DL_TRY(dl_db_run(s->w,
@@ -241,33 +233,22 @@ static dl_status take_over(dl_store *s, dl_run *r, long step) {
 }
 
 dl_run *dl_run_resume(dl_store *s, long id, long step) {
-    dl_status st = DL_OK;
-    if (!s || s->none) {
-        if (!s)
-            dl_fail_null("store");
-        else
-            dl_fail_hint(DL_ERR_STATE, "start with --db FILE",
-                         "nothing is being recorded, so there is no run to resume");
-        return NULL;
-    }
+    if (!s) return dl_fail_null("store"), NULL;
+    if (s->none)
+        return dl_fail_hint(DL_ERR_STATE, "start with --db FILE",
+                            "nothing is being recorded, so there is no run to resume"),
+               NULL;
     dl_run *r = new_handle(s);
     if (!r) return NULL;
     r->id = id;
-    /* the points of a killed process must be there before they are cut */
-    if (access(s->path, F_OK) || (st = dl_store_recover(s, 1)) != DL_OK || (st = dl_store_write_lock(s)) != DL_OK) {
-        if (st == DL_OK) dl_run_missing(id);
-        drop(r);
-        return NULL;
+    /* the points of a killed process must be there before those from `step` on are deleted */
+    dl_status st = access(s->path, F_OK) ? dl_run_missing(id) : dl_store_recover(s, 1);
+    if (st == DL_OK && (st = dl_store_write_lock(s)) == DL_OK) {
+        st = dl_writer_start(s);
+        if (st == DL_OK && (st = dl_db_begin(s->w)) == DL_OK) st = dl_db_end(s->w, take_over(s, r, step));
+        dl_store_write_unlock(s, st);
     }
-    st = dl_writer_start(s);
-    if (st == DL_OK && (st = dl_db_begin(s->w)) == DL_OK) st = dl_db_end(s->w, take_over(s, r, step));
-    dl_store_write_unlock(s);
-    if (st != DL_OK) {
-        drop(r);
-        return NULL;
-    }
-    enlist(r);
-    return r;
+    return st == DL_OK ? enlist(r) : drop(r);
 }
 
 dl_status dl_run_rewind(dl_run *r, long step) {
@@ -277,8 +258,7 @@ dl_status dl_run_rewind(dl_run *r, long step) {
     DL_TRY(dl_store_write_lock(r->store));
     dl_status st = dl_db_begin(r->store->w);
     if (st == DL_OK) st = dl_db_end(r->store->w, cut(r->store->w, r->id, step));
-    dl_store_write_unlock(r->store);
-    return st;
+    return dl_store_write_unlock(r->store, st);
 }
 
 /* ---------------------------------------------------------------- end */
@@ -291,13 +271,12 @@ dl_status dl_run_end(dl_run *r, dl_run_status status, const char *error) {
     if (!s->none) {
         flushed = dl_store_flush(s);
         st = dl_store_write_lock(s);
-        if (st == DL_OK) {
-            st = dl_db_run(s->w,
-                           "update run set status = ?2, ended_us = ?3, heartbeat_us = ?3, error = ?4, active_us = ?5,"
-                           " active_since_us = null where id = ?1",
-                           "ititi", r->id, dl_run_status_name(status), dl_now_us(), error, dl_activity_end(r));
-            dl_store_write_unlock(s);
-        }
+        if (st == DL_OK)
+            st = dl_store_write_unlock(
+                s, dl_db_run(s->w,
+                             "update run set status = ?2, ended_us = ?3, heartbeat_us = ?3, error = ?4, active_us = ?5,"
+                             " active_since_us = null where id = ?1",
+                             "ititi", r->id, dl_run_status_name(status), dl_now_us(), error, dl_activity_end(r)));
     }
     drop(r);
     return st != DL_OK ? st : flushed;
@@ -319,18 +298,14 @@ dl_status dl_run_param(dl_run *r, const char *key, const char *value) {
         return dl_fail_null(!r ? "run" : !key ? "name of the parameter" : "value of the parameter");
     if (r->store->none) return DL_OK;
     DL_TRY(dl_store_write_lock(r->store));
-    dl_status st = put_param(r->store->w, r->id, key, value);
-    dl_store_write_unlock(r->store);
-    return st;
+    return dl_store_write_unlock(r->store, put_param(r->store->w, r->id, key, value));
 }
 
 dl_status dl_run_event(dl_run *r, long step, const char *kind, const char *text, const char *json) {
     if (!r || !kind) return dl_fail_null(!r ? "run" : "kind of the event");
     if (r->store->none) return DL_OK;
     DL_TRY(dl_store_write_lock(r->store));
-    dl_status st = put_event(r->store->w, r->id, step, kind, text, json);
-    dl_store_write_unlock(r->store);
-    return st;
+    return dl_store_write_unlock(r->store, put_event(r->store->w, r->id, step, kind, text, json));
 }
 
 dl_status dl_run_artifact(dl_run *r, const char *name, long step, const char *kind, const void *data, long n) {
@@ -346,8 +321,7 @@ dl_status dl_run_artifact(dl_run *r, const char *name, long step, const char *ki
         if (st == DL_OK) st = put_artifact(r->store->w, r->id, name, step, kind, sha, n, NULL);
         st = dl_db_end(r->store->w, st);
     }
-    dl_store_write_unlock(r->store);
-    return st;
+    return dl_store_write_unlock(r->store, st);
 }
 
 dl_status dl_run_artifact_file(dl_run *r, const char *name, long step, const char *kind, const char *path) {
@@ -358,9 +332,7 @@ dl_status dl_run_artifact_file(dl_run *r, const char *name, long step, const cha
     DL_TRY(dl_sha256_file(path, sha, &bytes));
     if (!realpath(path, full)) snprintf(full, sizeof full, "%s", path);
     DL_TRY(dl_store_write_lock(r->store));
-    dl_status st = put_artifact(r->store->w, r->id, name, step, kind, sha, bytes, full);
-    dl_store_write_unlock(r->store);
-    return st;
+    return dl_store_write_unlock(r->store, put_artifact(r->store->w, r->id, name, step, kind, sha, bytes, full));
 }
 
 /* ---------------------------------------------------------------- notes on any run */
@@ -368,16 +340,13 @@ dl_status dl_run_artifact_file(dl_run *r, const char *name, long step, const cha
 dl_status dl_run_tag(dl_store *s, long id, const char *tag, int on) {
     if (!tag || !*tag) return dl_fail(DL_ERR_VALUE, "a tag needs a name");
     DL_TRY(begin_change(s, id));
-    int64_t found = 0;
-    dl_status st = dl_db_int(s->w, &found, "select id from run where id = ?1", "i", (int64_t)id);
-    if (st == DL_OK && !found) st = dl_run_missing(id);
+    dl_status st = check_exists(s->w, id);
     if (st == DL_OK)
         st = dl_db_run(s->w,
                        on ? "insert or ignore into tag(run_id, tag) values(?1, ?2)"
                           : "delete from tag where run_id = ?1 and tag = ?2",
                        "it", (int64_t)id, tag);
-    dl_store_write_unlock(s);
-    return st;
+    return dl_store_write_unlock(s, st);
 }
 
 dl_status dl_run_note(dl_store *s, long id, const char *text) {
@@ -407,6 +376,6 @@ long dl_sweep_begin(dl_store *s, const char *spec_json, const char *method, cons
     if (dl_db_run(s->w, "insert into sweep(spec, method, goal) values(?1, ?2, ?3)", "ttt", spec_json, method, goal) ==
         DL_OK)
         id = (long)sqlite3_last_insert_rowid(s->w);
-    dl_store_write_unlock(s);
+    dl_store_write_unlock(s, DL_OK);
     return id;
 }

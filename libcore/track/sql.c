@@ -38,7 +38,7 @@ static dl_status open_own(dl_store *s, sqlite3 **db) {
     /* the lock commits what was pushed, and says whether there is a file */
     DL_TRY(dl_store_read_lock(s));
     int memory = s->r_memory;
-    dl_store_read_unlock(s);
+    dl_store_read_unlock(s, DL_OK);
     DL_TRY(dl_db_open(db, s->path, memory ? DL_DB_MEMORY : DL_DB_READ));
     dl_status st = memory ? dl_db_migrate(*db, "", dl_migrations, dl_migration_count) : DL_OK;
     if (st == DL_OK && memory) st = dl_db_run(*db, "pragma query_only = 1", "");
@@ -51,13 +51,8 @@ static dl_status open_own(dl_store *s, sqlite3 **db) {
 static dl_status unknown(sqlite3 *db, const char *word, const char *query, const char *otherwise, const char *says) {
     enum { MOST = 256 };
     char *names[MOST];
-    int n = 0;
-    sqlite3_stmt *q = NULL;
-    sqlite3_set_authorizer(db, NULL, NULL); /* the question is ours */
-    if (sqlite3_prepare_v2(db, query, -1, &q, NULL) == SQLITE_OK)
-        while (n < MOST && sqlite3_step(q) == SQLITE_ROW)
-            if ((names[n] = strdup((const char *)sqlite3_column_text(q, 0)))) n++;
-    sqlite3_finalize(q);
+    sqlite3_set_authorizer(db, NULL, NULL); /* this query is not the user's */
+    int n = dl_db_texts(db, query, names, MOST);
     sqlite3_set_authorizer(db, allow, NULL);
     const char *dot = strrchr(word, '.');
     dl_status st = dl_fail_unknown(dot ? dot + 1 : word, (const char *const *)names, n, otherwise, "sql: %s", says);

@@ -117,7 +117,7 @@ dl_status dl_store_write_lock(dl_store *s) {
     return st;
 }
 
-void dl_store_write_unlock(dl_store *s) {
+dl_status dl_store_write_unlock(dl_store *s, dl_status st) {
     if (s->wal_pages >= s->checkpoint_at) {
         int before = s->wal_pages;
         dl_db_checkpoint(s->w);
@@ -127,6 +127,7 @@ void dl_store_write_unlock(dl_store *s) {
         s->checkpoint_at = DL_DB_CHECKPOINT_PAGES;
     }
     pthread_mutex_unlock(&s->wlock);
+    return st;
 }
 
 static dl_status open_reader(dl_store *s, int exists) {
@@ -150,13 +151,13 @@ dl_status dl_store_read_lock(dl_store *s) {
     if (!s) return dl_fail_null("store");
     if (!s->none && dl_store_moved(s)) {
         DL_TRY(dl_store_write_lock(s));
-        dl_store_write_unlock(s);
+        dl_store_write_unlock(s, DL_OK);
     }
     int exists = !s->none && !access(s->path, F_OK);
     if (exists && !s->readonly) {
         if (!__atomic_load_n(&s->w, __ATOMIC_ACQUIRE)) { /* another process may have made the file just now */
             DL_TRY(dl_store_write_lock(s));
-            dl_store_write_unlock(s);
+            dl_store_write_unlock(s, DL_OK);
         }
         dl_error old;
         dl_status had = dl_error_take(&old);
@@ -169,7 +170,10 @@ dl_status dl_store_read_lock(dl_store *s) {
     return st;
 }
 
-void dl_store_read_unlock(dl_store *s) { pthread_mutex_unlock(&s->rlock); }
+dl_status dl_store_read_unlock(dl_store *s, dl_status st) {
+    pthread_mutex_unlock(&s->rlock);
+    return st;
+}
 
 /* ---------------------------------------------------------------- open and close */
 
@@ -241,11 +245,10 @@ static dl_status open_existing(dl_store *s) {
     s->readonly = access(s->path, W_OK) || access(dir, W_OK);
     if (s->readonly) {
         DL_TRY(dl_store_read_lock(s));
-        dl_store_read_unlock(s);
-        return DL_OK;
+        return dl_store_read_unlock(s, DL_OK);
     }
     DL_TRY(dl_store_write_lock(s));
-    dl_store_write_unlock(s);
+    dl_store_write_unlock(s, DL_OK);
     if (dl_store_recover(s, 1) != DL_OK) {
         dl_error err;
         dl_error_take(&err);
@@ -298,11 +301,9 @@ dl_status dl_store_close(dl_store *s) {
     dl_status st = DL_OK, one;
     pthread_mutex_lock(&open_lock);
     int left = --s->refs;
-    for (dl_store **p = &open_stores; !left && *p; p = &(*p)->next)
-        if (*p == s) {
-            *p = s->next;
-            break;
-        }
+    dl_store **p = &open_stores;
+    while (*p && *p != s) p = &(*p)->next;
+    if (!left && *p) *p = s->next;
     pthread_mutex_unlock(&open_lock);
     if (left) return DL_OK;
     while (s->runs)

@@ -115,10 +115,11 @@ struct dl_store {
 void dl_store_warn(dl_store *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Locks the writing connection, opening it first if need be (and the file made). Fails without the lock. */
 dl_status dl_store_write_lock(dl_store *s);
-void dl_store_write_unlock(dl_store *s);
+/* Unlocks and returns st. */
+dl_status dl_store_write_unlock(dl_store *s, dl_status st);
 /* Locks the reading connection after committing what was pushed; a store without a file reads as an empty one. */
 dl_status dl_store_read_lock(dl_store *s);
-void dl_store_read_unlock(dl_store *s);
+dl_status dl_store_read_unlock(dl_store *s, dl_status st);
 
 /* lost.c: notes which file is open; tells whether the path leads elsewhere by now; and then writes all that the open
  * file holds under a name again, from where the next lock of the writing connection goes on. Called under wlock. */

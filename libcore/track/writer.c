@@ -152,8 +152,7 @@ static dl_status commit_batch(dl_store *s, dl_ring_record *batch, uint64_t *n) {
         dl_sink_forget(&s->sink);
         pthread_mutex_unlock(&s->nlock);
     }
-    dl_store_write_unlock(s);
-    return st;
+    return dl_store_write_unlock(s, st);
 }
 
 /* Tells that these runs live, and their active time. A host that took us for dead while we slept is put right. */
@@ -173,8 +172,7 @@ static dl_status beat(dl_store *s) {
     }
     pthread_mutex_unlock(&s->runs_lock);
     st = dl_db_end(s->w, st);
-    dl_store_write_unlock(s);
-    return st;
+    return dl_store_write_unlock(s, st);
 }
 
 static void report(dl_store *s, dl_status st) {
@@ -195,8 +193,7 @@ static void report(dl_store *s, dl_status st) {
 static dl_status watch(dl_store *s) {
     if (!dl_store_moved(s)) return DL_OK;
     DL_TRY(dl_store_write_lock(s));
-    dl_store_write_unlock(s);
-    return DL_OK;
+    return dl_store_write_unlock(s, DL_OK);
 }
 
 /* Sleeps until woken or until it is time to look again. Returns 0 when asked to stop. */

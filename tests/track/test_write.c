@@ -144,7 +144,7 @@ static void merges_like_rebuild(void **state) {
     ok(dl_store_write_lock(s));
     ok(dl_series_rebuild(s->w, 1));
     ok(dl_series_rebuild(s->w, 2));
-    dl_store_write_unlock(s);
+    dl_store_write_unlock(s, DL_OK);
     assert_string_equal(ask_text(all), before);
     assert_int_equal(
         ask("select count(*) from series s where min != (select value from metric where series_id = s.id and"
