@@ -50,7 +50,7 @@ static dl_status put(scanner *c, char ch) {
     return DL_OK;
 }
 
-/* Past "\n" or "\r\n"; counts the line. */
+/* At "\n" or "\r\n". */
 static bool at_newline(const scanner *c) {
     return c->at < c->n &&
            (c->text[c->at] == '\n' || (c->text[c->at] == '\r' && c->at + 1 < c->n && c->text[c->at + 1] == '\n'));
@@ -89,12 +89,9 @@ static dl_status next_field(scanner *c, bool *more) {
     while (!inside && at_newline(c)) skip_newline(c);
     *more = inside || c->at < c->n;
     if (!*more) return DL_OK;
-    c->field_line = c->line, c->field_col = (long)(c->at - c->line_at + 1), c->len = 0;
-    if (!c->field) {
-        DL_TRY(put(c, ' '));
-        c->len = 0;
-    }
-    c->field[0] = 0;
+    c->field_line = c->line, c->field_col = (long)(c->at - c->line_at + 1);
+    if (!c->field) DL_TRY(put(c, ' ')); /* allocates it */
+    c->field[c->len = 0] = 0;
     if (c->at < c->n && c->text[c->at] == '"')
         DL_TRY(quoted(c));
     else
@@ -109,22 +106,20 @@ static dl_status next_field(scanner *c, bool *more) {
 
 /* ---------------------------------------------------------------- tables */
 
-/* The number a field is, blanks around it allowed. NaN marks a missing value: it is none. */
+static bool is_blank(const char *s) { return !s[strspn(s, " \t\r")]; }
+
+/* Reads a field that is a finite number, blanks around it allowed; NaN marks a missing value. */
 static bool number(const char *s, double *v) {
     char *end;
     *v = strtod(s, &end);
-    if (end == s) return false;
-    while (*end == ' ' || *end == '\t' || *end == '\r') end++;
-    return !*end && isfinite(*v);
+    return end != s && is_blank(end) && isfinite(*v);
 }
 
 bool dl_csv_whole(const char *s, int64_t *v) {
     char *end;
     errno = 0;
     *v = strtoll(s, &end, 10);
-    if (end == s || errno) return false;
-    while (*end == ' ' || *end == '\t' || *end == '\r') end++;
-    return !*end;
+    return end != s && !errno && is_blank(end);
 }
 
 /* What is known of the table while it is read. */
@@ -216,10 +211,10 @@ static dl_status not_a_number(const reader *r, long column) {
                         c->field_col, c->field, column);
 }
 
-/* Takes the field as one of the record being read. */
-static dl_status take_field(reader *r, long column) {
+/* Stores the field as a column of record `n`. */
+static dl_status take_field(reader *r, long n, long column) {
     dl_csv_table *t = r->t;
-    long at = t->n * t->features + column - (column > r->label);
+    long at = n * t->features + column - (column > r->label);
     double v;
     if (column != r->label && r->spec->whole)
         return dl_csv_whole(r->csv.field, &t->whole[at]) ? DL_OK : not_a_number(r, column);
@@ -232,8 +227,8 @@ static dl_status take_field(reader *r, long column) {
     if (!*r->csv.field) return not_a_number(r, column);
     if (!is_number) t->words = true;
     if (!is_number || v != floor(v) || fabs(v) > 9007199254740992.0) t->integers = false;
-    t->y[t->n] = is_number ? v : NAN;
-    return (t->label[t->n] = strdup(r->csv.field)) ? DL_OK : no_memory(r);
+    t->y[n] = is_number ? v : NAN;
+    return (t->label[n] = strdup(r->csv.field)) ? DL_OK : no_memory(r);
 }
 
 static dl_status read_records(reader *r) {
@@ -243,16 +238,10 @@ static dl_status read_records(reader *r) {
         if (!more) return DL_OK;
         DL_TRY(dl_interrupt_check_at(r->t->n));
         DL_TRY(room(r));
-        r->t->label[r->t->n] = NULL;
-        r->t->n++; /* so that a label taken is released after a failure */
+        r->t->label[r->t->n++] = NULL; /* counted at once, so that a failure releases its label */
         long line = r->csv.field_line, column = 0;
         for (;; column++) {
-            if (column < r->columns) {
-                r->t->n--;
-                dl_status st = take_field(r, column);
-                r->t->n++;
-                DL_TRY(st);
-            }
+            if (column < r->columns) DL_TRY(take_field(r, r->t->n - 1, column));
             if (r->csv.last) break;
             DL_TRY(next_field(&r->csv, &more));
         }

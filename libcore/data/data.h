@@ -82,12 +82,14 @@ void dl_data_set_target(dl_dataset *d, int ndim, const long *shape);
 dl_status dl_data_set_classes(dl_dataset *d, long n, const char *const *names);
 /* Moves the fraction "holdout" of the training samples, chosen by "seed", to an empty test split; order is kept. */
 dl_status dl_data_hold_out(dl_dataset *d, double fraction, uint64_t seed);
-/* The last step: "unit", "standard" or "none". */
+/* "unit", "standard" or "none". */
 dl_status dl_data_normalize(dl_dataset *d, const char *how);
+/* The last step of what reads files: the fingerprint, and the normalisation of the option. */
+dl_status dl_data_finish(const dl_data_args *a, dl_dataset *d);
 /* The same as "standard", for bytes of one channel whose mean and deviation, in units of 255, are known beforehand. */
 dl_status dl_data_standardize_bytes(dl_dataset *d, double mean, double deviation);
 /* SHA-256 of shape, dtype and contents of both splits; of `text` alone when it is not NULL. */
-dl_status dl_data_set_fingerprint(dl_dataset *d, const char *text);
+void dl_data_set_fingerprint(dl_dataset *d, const char *text);
 
 /* ---- files (data/file.c) */
 

@@ -202,33 +202,25 @@ dl_status dl_dataset_counts(dl_dataset *d, dl_split split, long *counts) {
     return DL_OK;
 }
 
-static void float_range(const float *x, long n, double *lo, double *hi) {
-    float a = INFINITY, b = -INFINITY;
-    for (long j = 0; j < n; j++) a = x[j] < a ? x[j] : a, b = x[j] > b ? x[j] : b;
-    *lo = a, *hi = b;
-}
-
-static void whole_range(const int64_t *x, long n, double *lo, double *hi) {
-    int64_t a = INT64_MAX, b = INT64_MIN;
-    for (long j = 0; j < n; j++) a = x[j] < a ? x[j] : a, b = x[j] > b ? x[j] : b;
-    *lo = (double)a, *hi = (double)b;
+/* Widens lo..hi by the elements of one sample; NaN does not count. */
+static void widen(const dl_dataset *d, const void *x, double *lo, double *hi) {
+    const int64_t *whole = x;
+    const float *real = x;
+    for (long j = 0; j < d->numel; j++) {
+        double v = d->dtype == DL_I64 ? (double)whole[j] : (double)real[j];
+        *lo = v < *lo ? v : *lo, *hi = v > *hi ? v : *hi;
+    }
 }
 
 dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi) {
     if (!d) return dl_fail_null("the data set");
     void *x = dl_data_alloc(1, dl_data_sample_size(d)), *y = dl_data_alloc(1, dl_data_target_size(d));
-    bool whole = d->dtype == DL_I64;
     dl_status st = x && y ? DL_OK : dl_failed();
     double least = INFINITY, most = -INFINITY;
     for (long i = 0; st == DL_OK && i < dl_dataset_len(d, split); i++) {
         if ((st = dl_interrupt_check_at(16 * i)) != DL_OK) break;
         dl_data_fetch(d, split == DL_TEST, i, x, y);
-        double a = INFINITY, b = -INFINITY;
-        if (whole)
-            whole_range(x, d->numel, &a, &b);
-        else
-            float_range(x, d->numel, &a, &b);
-        least = a < least ? a : least, most = b > most ? b : most;
+        widen(d, x, &least, &most);
     }
     *lo = least <= most ? least : 0, *hi = least <= most ? most : 0;
     free(x);

@@ -28,7 +28,7 @@ static dl_status sign(const dl_data_args *a, dl_dataset *d, int version) {
     dl_status st = full ? DL_OK : dl_failed();
     if (full) {
         snprintf(full, n, "%s version %d: %s", d->name, version, text);
-        st = dl_data_set_fingerprint(d, full);
+        dl_data_set_fingerprint(d, full);
     }
     free(text);
     free(full);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
+#include "io/input.h"
 
 static const struct {
     uint8_t type, size;
@@ -13,12 +14,6 @@ static int type_size(uint8_t type) {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].type == type) return types[i].size;
     return 0;
-}
-
-static uint64_t big_endian(const uint8_t *p, int n) {
-    uint64_t v = 0;
-    for (int i = 0; i < n; i++) v = v << 8 | p[i];
-    return v;
 }
 
 static dl_status bad_magic(const char *name, const uint8_t *p, size_t n) {
@@ -40,7 +35,7 @@ dl_status dl_idx_header(const char *name, const uint8_t *p, size_t n, dl_idx *ou
     if (n < head) return dl_fail(DL_ERR_FORMAT, "'%s' ends inside its header: %zu bytes of %zu", name, n, head);
     int64_t numel = 1;
     for (int i = 0; i < out->ndim; i++) {
-        out->shape[i] = (long)big_endian(p + 4 + 4 * i, 4);
+        out->shape[i] = (long)dl_big_endian(p + 4 + 4 * i, 4);
         if (!dl_count_mul(&numel, out->shape[i]))
             return dl_fail(DL_ERR_FORMAT, "'%s' claims more elements than a file can hold", name);
     }
@@ -67,7 +62,7 @@ dl_status dl_idx_parse(const char *name, const uint8_t *p, size_t n, dl_idx *out
 
 double dl_idx_get(const dl_idx *x, long i) {
     int size = type_size(x->type);
-    uint64_t v = big_endian(x->data + i * size, size);
+    uint64_t v = dl_big_endian(x->data + i * size, size);
     uint32_t v32 = (uint32_t)v;
     float f;
     double d;

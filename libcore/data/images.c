@@ -125,8 +125,7 @@ static dl_status load_mnist(const dl_data_args *a, dl_dataset *d, const char *co
         DL_TRY(dl_file_find(dir, files[split][1], y, sizeof y));
         DL_TRY(load_pair(d, split, x, y, 10, classes));
     }
-    DL_TRY(dl_data_set_fingerprint(d, NULL));
-    return dl_data_normalize(d, dl_data_str(a, "normalize"));
+    return dl_data_finish(a, d);
 }
 
 dl_status dl_open_mnist(const dl_data_args *a, dl_dataset *d) {
@@ -150,8 +149,7 @@ dl_status dl_open_idx(const dl_data_args *a, dl_dataset *d) {
         DL_TRY(load_pair(d, 1, x, y, 0, NULL));
     else
         DL_TRY(dl_data_hold_out(d, dl_data_float(a, "holdout"), (uint64_t)dl_data_int(a, "seed")));
-    DL_TRY(dl_data_set_fingerprint(d, NULL));
-    return dl_data_normalize(d, dl_data_str(a, "normalize"));
+    return dl_data_finish(a, d);
 }
 
 /* ---------------------------------------------------------------- CIFAR-10 */
@@ -209,6 +207,5 @@ dl_status dl_open_cifar10(const dl_data_args *a, dl_dataset *d) {
     DL_TRY(dl_data_set_classes(d, 10, names));
     DL_TRY(load_cifar(d, 0, dir, train, 5));
     DL_TRY(load_cifar(d, 1, dir, test, 1));
-    DL_TRY(dl_data_set_fingerprint(d, NULL));
-    return dl_data_normalize(d, dl_data_str(a, "normalize"));
+    return dl_data_finish(a, d);
 }

@@ -118,20 +118,17 @@ void dl_data_fetch(dl_dataset *d, int split, long i, void *to, void *y) {
 
 /* ---------------------------------------------------------------- splits */
 
-static dl_status deal(const dl_dataset *d, const dl_samples *from, const bool *out, dl_samples *train,
-                      dl_samples *test) {
+/* Copies samples to part[out[i]], ntest of them to the second part. */
+static dl_status partition(const dl_dataset *d, const dl_samples *from, const bool *out, long ntest,
+                           dl_samples part[2]) {
     size_t sx = dl_data_kept_size(d), sy = dl_data_target_size(d);
-    long nt = 0;
-    for (long i = 0; i < from->n; i++) nt += out[i];
-    dl_samples *to[2] = {train, test};
-    train->n = from->n - nt, test->n = nt;
     for (int s = 0; s < 2; s++) {
-        if (!(to[s]->x = dl_data_alloc(to[s]->n, sx)) || !(to[s]->y = dl_data_alloc(to[s]->n, sy))) return dl_failed();
-        to[s]->n = 0;
+        long n = s ? ntest : from->n - ntest;
+        if (!(part[s].x = dl_data_alloc(n, sx)) || !(part[s].y = dl_data_alloc(n, sy))) return dl_failed();
     }
     for (long i = 0; i < from->n; i++) {
         DL_TRY(dl_interrupt_check_at(i));
-        dl_samples *t = to[out[i]];
+        dl_samples *t = &part[out[i]];
         memcpy((char *)t->x + (size_t)t->n * sx, (const char *)from->x + (size_t)i * sx, sx);
         memcpy((char *)t->y + (size_t)t->n * sy, (const char *)from->y + (size_t)i * sy, sy);
         t->n++;
@@ -153,7 +150,7 @@ dl_status dl_data_hold_out(dl_dataset *d, double fraction, uint64_t seed) {
         dl_draw r = dl_draw_begin(seed, DL_FOR_HOLDOUT, 0, 0);
         dl_draw_permutation(&r, from.n, order);
         for (long i = 0; i < out; i++) is_out[order[i]] = true;
-        st = deal(d, &from, is_out, &part[0], &part[1]);
+        st = partition(d, &from, is_out, out, part);
     }
     for (int s = 0; s < 2; s++) {
         dl_samples *gone = st == DL_OK ? &d->split[s] : &part[s];
@@ -285,7 +282,7 @@ static void hash_contents(SHA256_CTX *c, const dl_dataset *d) {
     }
 }
 
-dl_status dl_data_set_fingerprint(dl_dataset *d, const char *text) {
+void dl_data_set_fingerprint(dl_dataset *d, const char *text) {
     unsigned char digest[SHA256_DIGEST_LENGTH];
     SHA256_CTX c;
     SHA256_Init(&c);
@@ -295,5 +292,9 @@ dl_status dl_data_set_fingerprint(dl_dataset *d, const char *text) {
         hash_contents(&c, d);
     SHA256_Final(digest, &c);
     for (unsigned i = 0; i < sizeof digest; i++) sprintf(d->fingerprint + 2 * i, "%02x", digest[i]);
-    return DL_OK;
+}
+
+dl_status dl_data_finish(const dl_data_args *a, dl_dataset *d) {
+    dl_data_set_fingerprint(d, NULL);
+    return dl_data_normalize(d, dl_data_str(a, "normalize"));
 }

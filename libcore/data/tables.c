@@ -153,6 +153,5 @@ dl_status dl_open_csv(const dl_data_args *a, dl_dataset *d) {
     free(c.name);
     free(c.value);
     DL_TRY(st);
-    DL_TRY(dl_data_set_fingerprint(d, NULL));
-    return dl_data_normalize(d, dl_data_str(a, "normalize"));
+    return dl_data_finish(a, d);
 }

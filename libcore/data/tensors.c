@@ -119,9 +119,10 @@ dl_dataset *dl_dataset_from(dl_tensor *x, dl_tensor *y, dl_tensor *test_x, dl_te
     }
     dl_dataset *d = dl_data_new(name ? name : "tensor");
     dl_tensor *const xs[2] = {x, test_x}, *const ys[2] = {y, test_y};
-    if (d && fill(d, xs, ys, "none") == DL_OK && dl_data_set_fingerprint(d, NULL) == DL_OK &&
-        dl_data_normalize(d, d->dtype == DL_U8 ? "unit" : "none") == DL_OK)
-        return d;
+    if (d && fill(d, xs, ys, "none") == DL_OK) {
+        dl_data_set_fingerprint(d, NULL);
+        if (dl_data_normalize(d, d->dtype == DL_U8 ? "unit" : "none") == DL_OK) return d;
+    }
     dl_dataset_unref(d);
     return NULL;
 }
@@ -146,8 +147,7 @@ dl_status dl_open_npy(const dl_data_args *a, dl_dataset *d) {
     dl_tensor *const x[2] = {t[0][0], t[1][0]}, *const y[2] = {t[0][1], t[1][1]};
     if (st == DL_OK) st = fill(d, x, y, dl_data_str(a, "normalize"));
     if (st == DL_OK && !x[1]) st = dl_data_hold_out(d, dl_data_float(a, "holdout"), (uint64_t)dl_data_int(a, "seed"));
-    if (st == DL_OK) st = dl_data_set_fingerprint(d, NULL);
-    if (st == DL_OK) st = dl_data_normalize(d, dl_data_str(a, "normalize"));
+    if (st == DL_OK) st = dl_data_finish(a, d);
     for (int s = 0; s < 2; s++)
         for (int k = 0; k < 2; k++) dl_unref(t[s][k]);
     return st;

@@ -16,6 +16,13 @@ typedef struct dl_input {
     uint64_t size;
 } dl_input;
 
+/* The number of n bytes, the highest first. */
+static inline uint64_t dl_big_endian(const uint8_t *p, int n) {
+    uint64_t v = 0;
+    for (int i = 0; i < n; i++) v = v << 8 | p[i];
+    return v;
+}
+
 /* Opens a file; devices, FIFOs and folders are refused, and none of them is waited for. Errors: DL_ERR_IO. */
 dl_status dl_input_open(dl_input *s, const char *path);
 dl_input dl_input_memory(const char *name, const void *data, size_t n);

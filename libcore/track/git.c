@@ -64,31 +64,36 @@ bool dl_git_from_hex(const char *hex, int bytes, uint8_t *out) {
 
 /* ---------------------------------------------------------------- hashes */
 
-bool dl_git_hash_begin(dl_git_hash *h, int id_bytes, const char *kind, uint64_t size) {
+void dl_git_hash_begin(dl_git_hash *h, int id_bytes, const char *kind, uint64_t size) {
     char head[64];
     int n = snprintf(head, sizeof head, "%s %llu", kind, (unsigned long long)size) + 1;
-    *h = (dl_git_hash){.id_bytes = id_bytes};
+    h->id_bytes = id_bytes;
     if (id_bytes == SHA_DIGEST_LENGTH)
         SHA1_Init(&h->c.sha1);
     else
         SHA256_Init(&h->c.sha256);
     dl_git_hash_add(h, head, (size_t)n);
-    return true;
 }
 
 void dl_git_hash_add(dl_git_hash *h, const void *data, size_t n) {
     if (h->id_bytes == SHA_DIGEST_LENGTH)
         SHA1_Update(&h->c.sha1, data, n);
-    else if (h->id_bytes)
+    else
         SHA256_Update(&h->c.sha256, data, n);
 }
 
-bool dl_git_hash_end(dl_git_hash *h, uint8_t *id) {
+void dl_git_hash_end(dl_git_hash *h, uint8_t *id) {
     if (h->id_bytes == SHA_DIGEST_LENGTH)
         SHA1_Final(id, &h->c.sha1);
-    else if (h->id_bytes)
+    else
         SHA256_Final(id, &h->c.sha256);
-    return h->id_bytes;
+}
+
+void dl_git_hash_of(int id_bytes, const char *kind, const void *data, size_t n, uint8_t *id) {
+    dl_git_hash h;
+    dl_git_hash_begin(&h, id_bytes, kind, n);
+    dl_git_hash_add(&h, data, n);
+    dl_git_hash_end(&h, id);
 }
 
 /* ---------------------------------------------------------------- the repository */

@@ -1,4 +1,4 @@
-/* Reading a git repository: its references, its objects and its index. Nothing of it is run, git neither. */
+/* Reading a git repository: its references, objects and index. No program is run. */
 #ifndef DL_TRACK_GIT_H
 #define DL_TRACK_GIT_H
 
@@ -38,16 +38,18 @@ bool dl_git_work_tree(dl_git_repo *r, uint8_t *tree);
 /* The commit that is checked out in the work tree at a path, `bytes` of it. False: there is none. */
 bool dl_git_head_of(const char *tree, int bytes, uint8_t *commit);
 
-/* Hash of an object: `kind`, its size and what `add` is given until dl_git_hash_end. */
+/* Hash of an object: its kind, its size, and the bytes given to dl_git_hash_add. */
 typedef struct dl_git_hash {
-    int id_bytes; /* 20: SHA-1, 32: SHA-256, 0: not begun */
+    int id_bytes; /* 20: SHA-1, 32: SHA-256 */
     union {
         SHA_CTX sha1;
         SHA256_CTX sha256;
     } c;
 } dl_git_hash;
-bool dl_git_hash_begin(dl_git_hash *h, int id_bytes, const char *kind, uint64_t size);
+void dl_git_hash_begin(dl_git_hash *h, int id_bytes, const char *kind, uint64_t size);
 void dl_git_hash_add(dl_git_hash *h, const void *data, size_t n);
-bool dl_git_hash_end(dl_git_hash *h, uint8_t *id);
+void dl_git_hash_end(dl_git_hash *h, uint8_t *id);
+/* The same of n bytes at once. */
+void dl_git_hash_of(int id_bytes, const char *kind, const void *data, size_t n, uint8_t *id);
 
 #endif

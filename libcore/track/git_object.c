@@ -24,12 +24,6 @@ typedef struct folders { /* of objects: the repository's, and those it borrows f
     int n;
 } folders;
 
-static uint64_t big(const uint8_t *p, int n) {
-    uint64_t v = 0;
-    for (int i = 0; i < n; i++) v = v << 8 | p[i];
-    return v;
-}
-
 /* Unpacks n bytes at most from a stream in memory; the bytes there are, 0 on damage. */
 static size_t unpack(const uint8_t *in, size_t nin, uint8_t *out, size_t n) {
     z_stream z = {.next_in = (uint8_t *)in, .avail_in = (unsigned)nin, .next_out = out, .avail_out = (unsigned)n};
@@ -186,10 +180,10 @@ static bool find_place(const dl_input *idx, const uint8_t *id, int bytes, uint64
         counts[i] = 0;
         if (!i && !*id) continue;
         if (dl_input_read(idx, 8 + 4 * ((uint64_t)*id - !i), b, 4) != DL_OK) return false;
-        counts[i] = (uint32_t)big(b, 4);
+        counts[i] = (uint32_t)dl_big_endian(b, 4);
     }
     if (dl_input_read(idx, 8 + 4 * 255, b, 4) != DL_OK) return false;
-    uint64_t n = big(b, 4), names = 8 + 4 * 256, low = counts[0], high = counts[1];
+    uint64_t n = dl_big_endian(b, 4), names = 8 + 4 * 256, low = counts[0], high = counts[1];
     if (high > n) return false;
     while (low < high) {
         uint64_t mid = (low + high) / 2;
@@ -198,10 +192,10 @@ static bool find_place(const dl_input *idx, const uint8_t *id, int bytes, uint64
         if (!order) {
             uint64_t places = names + n * (uint64_t)(bytes + 4);
             if (dl_input_read(idx, places + 4 * mid, b, 4) != DL_OK) return false;
-            *at = big(b, 4);
+            *at = dl_big_endian(b, 4);
             if (!(*at >> 31)) return true;
             bool good = dl_input_read(idx, places + 4 * n + 8 * (*at & 0x7fffffff), b, 8) == DL_OK;
-            *at = big(b, 8);
+            *at = dl_big_endian(b, 8);
             return good;
         }
         if (order < 0)

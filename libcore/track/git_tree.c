@@ -7,14 +7,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/input.h"
 #include "track/git.h"
 #include "track/whoami.h"
 
 /* MAX_PATHS: bytes of all paths, which version 4 shortens. LATE_US: after the deadline, when all is given up. */
 enum { MAX_INDEX = 1 << 27, MAX_PATHS = 1 << 29, STAT_BYTES = 40, CHUNK = 1 << 16, LATE_US = 3000000 };
 enum { FOLDER = 040000, PLAIN = 0100644, PROGRAM = 0100755, LINK = 0120000, COMMIT = 0160000 };
-/* Flags of an entry: the file is taken as unchanged; there are more flags; one of a conflict; then of the second word.
- */
+/* Flags of an entry: taken as unchanged; a second word of flags follows; stage of a merge conflict; in that word. */
 enum { VALID = 0x8000, EXTENDED = 0x4000, STAGE = 0x3000, SKIP_WORKTREE = 0x4000 };
 
 typedef struct entry {
@@ -33,14 +33,12 @@ typedef struct index_file {
     size_t paths; /* bytes of them */
 } index_file;
 
-static uint32_t big(const uint8_t *p) {
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
+static uint32_t big(const uint8_t *p) { return (uint32_t)dl_big_endian(p, 4); }
 
 /* ---------------------------------------------------------------- the index */
 
-/* Version 4 gives each path as what it keeps of the one before and what follows. Returns the bytes read, 0 on damage.
- */
+/* Version 4 writes each path as a number of bytes cut from the path before, and the rest. Returns the bytes read, 0 on
+ * damage. */
 static size_t read_path4(const uint8_t *p, size_t n, const char *before, char **path) {
     size_t cut = p[0] & 127, i = 1, had = strlen(before);
     while (p[i - 1] & 128) {
@@ -66,10 +64,10 @@ static size_t read_entry(const index_file *x, int version, const uint8_t *p, siz
                  .inode = big(p + 20),
                  .mode = big(p + 24),
                  .size = big(p + 36),
-                 .flags = (unsigned)p[at - 2] << 8 | p[at - 1]};
+                 .flags = (unsigned)dl_big_endian(p + at - 2, 2)};
     memcpy(e->id, p + STAT_BYTES, (size_t)x->r->id_bytes);
     if (e->flags & EXTENDED && version > 2) {
-        e->more = (unsigned)p[at] << 8 | p[at + 1];
+        e->more = (unsigned)dl_big_endian(p + at, 2);
         at += 2;
     }
     if (version == 4) {
@@ -139,25 +137,25 @@ static bool is_unchanged(const index_file *x, const entry *e, const struct stat 
            (s->st_mtim.tv_sec == x->written.tv_sec && s->st_mtim.tv_nsec < x->written.tv_nsec);
 }
 
-/* For what is not read: a name made of size and time. */
-static bool hash_stat(const index_file *x, const struct stat *s, uint8_t *id) {
-    dl_git_hash h;
+/* The id of a file that is not read, made of its size and time. */
+static void hash_stat(const index_file *x, const struct stat *s, uint8_t *id) {
     int64_t facts[4] = {s->st_size, s->st_mtim.tv_sec, s->st_mtim.tv_nsec, s->st_mode};
-    if (!dl_git_hash_begin(&h, x->r->id_bytes, "stat", sizeof facts)) return false;
-    dl_git_hash_add(&h, facts, sizeof facts);
-    return dl_git_hash_end(&h, id);
+    dl_git_hash_of(x->r->id_bytes, "stat", facts, sizeof facts, id);
 }
 
+/* False where the file cannot be read, has changed, or is too large; or after the deadline. */
 static bool hash_file(const index_file *x, const char *path, const struct stat *s, uint8_t *id) {
     static const int HOW = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     struct stat now;
-    dl_git_hash h = {0};
+    dl_git_hash h;
     uint64_t left = (uint64_t)s->st_size;
     uint8_t *chunk = left <= x->r->unread ? malloc(CHUNK) : NULL;
     int fd = chunk ? open(path, HOW) : -1;
-    bool good = fd >= 0 && !fstat(fd, &now) && S_ISREG(now.st_mode) && now.st_size == s->st_size &&
-                dl_git_hash_begin(&h, x->r->id_bytes, "blob", left);
-    if (good) x->r->unread -= left;
+    bool good = fd >= 0 && !fstat(fd, &now) && S_ISREG(now.st_mode) && now.st_size == s->st_size;
+    if (good) {
+        dl_git_hash_begin(&h, x->r->id_bytes, "blob", left);
+        x->r->unread -= left;
+    }
     while (good && left) {
         ssize_t k = read(fd, chunk, left < CHUNK ? (size_t)left : CHUNK);
         if (k < 0 && errno == EINTR) continue;
@@ -166,17 +164,15 @@ static bool hash_file(const index_file *x, const char *path, const struct stat *
     }
     if (fd >= 0) close(fd);
     free(chunk);
-    uint8_t scratch[DL_GIT_ID];
-    return (dl_git_hash_end(&h, good ? id : scratch) && good) || hash_stat(x, s, id);
+    if (good) dl_git_hash_end(&h, id);
+    return good;
 }
 
 static bool hash_link(const index_file *x, const char *path, uint8_t *id) {
     char to[DL_GIT_PATH];
-    dl_git_hash h;
     ssize_t n = readlink(path, to, sizeof to);
-    if (n < 0 || !dl_git_hash_begin(&h, x->r->id_bytes, "blob", (uint64_t)n)) return false;
-    dl_git_hash_add(&h, to, (size_t)n);
-    return dl_git_hash_end(&h, id);
+    if (n >= 0) dl_git_hash_of(x->r->id_bytes, "blob", to, (size_t)n, id);
+    return n >= 0;
 }
 
 /* Brings one entry up to date. Sockets, FIFOs and devices are never opened. */
@@ -201,8 +197,11 @@ static bool refresh(const index_file *x, entry *e) {
     if (is_unchanged(x, e, &s, mode)) return true;
     e->mode = mode;
     if (mode == LINK) return hash_link(x, path, e->id);
-    if (S_ISDIR(s.st_mode)) return e->gone = true;
-    return mode ? hash_file(x, path, &s, e->id) : hash_stat(x, &s, e->id);
+    if (S_ISDIR(s.st_mode))
+        e->gone = true;
+    else if (!mode || !hash_file(x, path, &s, e->id))
+        hash_stat(x, &s, e->id);
+    return true;
 }
 
 /* ---------------------------------------------------------------- trees */
@@ -257,10 +256,8 @@ static bool make_tree(const index_file *x, long *at, size_t prefix, int depth, u
         ++*at;
     }
     *empty = !b.n;
-    dl_git_hash h = {0};
-    good = good && !b.failed && dl_git_hash_begin(&h, x->r->id_bytes, "tree", b.n);
-    if (good && b.n) dl_git_hash_add(&h, b.p, b.n);
-    good = dl_git_hash_end(&h, id) && good;
+    good = good && !b.failed;
+    if (good) dl_git_hash_of(x->r->id_bytes, "tree", b.n ? (const void *)b.p : "", b.n, id);
     free(b.p);
     return good;
 }

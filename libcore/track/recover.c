@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "io/input.h"
 #include "track/store.h"
 
 /* ---------------------------------------------------------------- rings */
@@ -42,16 +43,10 @@ static dl_status replay_record(void *ctx, const dl_ring_record *rec) {
 static dl_status read_all(int fd, const char *path, unsigned char **data, uint64_t *size) {
     struct stat st;
     if (fstat(fd, &st)) return dl_fail(DL_ERR_IO, "cannot read %s: %s", path, strerror(errno));
-    if (!(*data = malloc((size_t)st.st_size + 1)))
-        return dl_fail(DL_ERR_MEMORY, "no memory for %ld bytes of %s", (long)st.st_size, path);
-    for (*size = 0; *size < (uint64_t)st.st_size;) {
-        ssize_t n = pread(fd, *data + *size, (size_t)st.st_size - *size, (off_t)*size);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return dl_fail(DL_ERR_IO, "cannot read %s: %s", path, strerror(errno));
-        if (!n) break;
-        *size += (uint64_t)n;
-    }
-    return DL_OK;
+    *size = (uint64_t)st.st_size;
+    if (!(*data = malloc(*size + 1))) return dl_fail(DL_ERR_MEMORY, "no memory for %ld bytes of %s", (long)*size, path);
+    const dl_input in = {.name = path, .fd = fd, .size = *size};
+    return dl_input_read(&in, 0, *data, *size);
 }
 
 /* All of a ring in one transaction, so that a crash in here repeats it as a whole. */
