@@ -107,33 +107,33 @@ static const dlsh_param checkpoint_params[] = {{"trainer", .want = "trainer", .d
                                                {0}};
 static const dlsh_command checkpoint_subs[] = {
     DLSH_ROW("save", DLSH_ACTION, checkpoint_save, "checkpoint save TRAINER FILE",
-             "Writes all that is needed to go on exactly: weights, optimizer, random streams, place in the data.",
+             "Writes what an exact resumption needs: weights, optimizer, random streams, position in the data.",
              .params = checkpoint_params, .examples = "checkpoint save t t.safetensors"),
     DLSH_ROW("resume", DLSH_ACTION, checkpoint_resume, "checkpoint resume TRAINER FILE",
-             "Goes on from a checkpoint with a trainer made like the one that saved it; its run is taken up again.",
+             "Resumes from a checkpoint, with a trainer made like the one that saved it; the run is continued.",
              .params = checkpoint_params, .examples = "checkpoint resume t t.safetensors"),
     {0}};
 
 const dlsh_command checkpoint_commands[] = {
-    DLSH_ROW(
-        "save", DLSH_ACTION, save_run, "save VALUE FILE",
-        "Writes a net, a trainer, a tensor or a record of tensors in the format of the name: .safetensors, which a "
-        "name without an ending means, too; .npz for tensors; .npy for one. The file appears whole or not at all.",
-        DLSH_PARAMS(
-            {"what", .want = "net|trainer|tensor|record", .doc = "a net, a trainer, a tensor or a record of tensors"},
-            {"file", DLSH_ARG_WORD,
-             .doc = "its place; the ending chooses .safetensors, .npz (tensors) or .npy (one tensor)",
-             .complete = "file"}),
-        .examples = "save m \"m.safetensors\""),
+    DLSH_ROW("save", DLSH_ACTION, save_run, "save VALUE FILE",
+             "Writes a net, a trainer, a tensor or a record of tensors in the format that the ending of the name "
+             "chooses: .safetensors (also without an ending), .npz for tensors, .npy for one tensor. The file is "
+             "written whole or not at all.",
+             DLSH_PARAMS({"what", .want = "net|trainer|tensor|record",
+                          .doc = "a net, a trainer, a tensor or a record of tensors"},
+                         {"file", DLSH_ARG_WORD,
+                          .doc = "its place; the ending chooses .safetensors, .npz (tensors) or .npy (one tensor)",
+                          .complete = "file"}),
+             .examples = "save m \"m.safetensors\""),
     DLSH_ROW(
         "load", DLSH_ACTION | DLSH_FUNCTION, load_run, "load NET|TRAINER FILE, or load(FILE)",
         "Reads weights into a net; or gives what a file holds: a net, a record of tensors (.safetensors, .npz), an "
-        "array (.npy). The file is known by its content; a name that says otherwise is an error.",
+        "array (.npy). The content decides the format; a name that says otherwise is an error.",
         DLSH_PARAMS({"what", .want = "net|trainer|string", .doc = "what to load into; or the file alone, in quotes"},
                     {"file", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL, .doc = "the file", .complete = "file"}),
         .examples = "load m \"m.safetensors\"\nm = load(\"m.safetensors\")"),
     DLSH_ROW("checkpoint", DLSH_ACTION, NULL, "checkpoint save|resume TRAINER FILE",
-             "Keeps the whole state of a training, and goes on from it exactly.",
+             "Saves the whole state of a training, or resumes a training exactly from it.",
              DLSH_PARAMS({"what", DLSH_ARG_SUBCOMMAND, .doc = "save or resume"}), .subs = checkpoint_subs,
              .examples = "checkpoint save t t.safetensors"),
     {0}};

@@ -369,7 +369,7 @@ static const dlsh_field loader_fields[] = {{"epoch", "of the next batch, from 0"
                                            {"at", "number of the next batch in its epoch", loader_batch, NULL},
                                            {"batch", "samples in a batch", loader_size, NULL},
                                            {"seed", "of the order and the transforms", loader_seed, NULL},
-                                           {"split", "what it deals out", loader_data, NULL},
+                                           {"split", "the split that it reads", loader_data, NULL},
                                            {0}};
 static const dlsh_command loader_methods[] = {
     DLSH_FN_ROW("seek", seek_run, "l.seek(EPOCH, BATCH)",
@@ -380,7 +380,7 @@ static const dlsh_command loader_methods[] = {
     {0}};
 
 const dlsh_class dlsh_loader_class = {.name = "loader",
-                                      .doc = "Deals a split out in batches that threads make ahead.",
+                                      .doc = "Iterates over a split in batches, which threads make in advance.",
                                       .destroy = destroy_loader,
                                       .text = text_loader,
                                       .fields = loader_fields,
@@ -528,7 +528,7 @@ const dlsh_command data_commands[] = {
                     "d = dataset(\"csv\", \"iris.csv\", label=\"species\")\nd = dataset(\"tensor\", x, y)"),
     DLSH_FN_ROW(
         "loader", loader_run, "loader(DATA, batch=64, shuffle=false, ...)",
-        "Deals a split out in batches x, y. The order depends on seed and epoch alone.",
+        "Iterates over a split in batches x, y. The order depends only on seed and epoch.",
         DLSH_PARAMS({"data", .want = "dataset|split", .doc = "a split, d.train; of a dataset the training split"}),
         DLSH_OPTIONS(
             {"batch", DLSH_OPT_INT, "64", .doc = "samples in a batch"},

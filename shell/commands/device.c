@@ -119,11 +119,12 @@ static dl_status empty_cache_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 const dlsh_command device_commands[] = {
-    DLSH_ROW("device", DLSH_ACTION, device_run, "device [NAME]",
-             "Chooses the device on which nets, data and new tensors live: until then a GPU if there is one.",
-             DLSH_PARAMS({"name", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
-                          .doc = "cpu, cuda or cuda:N; without it the present one is printed", .complete = "device"}),
-             .examples = "device cpu"),
+    DLSH_ROW(
+        "device", DLSH_ACTION, device_run, "device [NAME]",
+        "Chooses the device of nets, data and new tensors. The default is the first GPU, or the CPU if there is none.",
+        DLSH_PARAMS({"name", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
+                     .doc = "cpu, cuda or cuda:N; without it the present one is printed", .complete = "device"}),
+        .examples = "device cpu"),
     DLSH_ROW(
         "precision", DLSH_ACTION, precision_run, "precision [NAME]",
         "Chooses how f32 nets compute. f32: everything in f32. tf32: products and convolutions on a GPU round their "
@@ -133,7 +134,6 @@ const dlsh_command device_commands[] = {
                      .doc = "f32, tf32, bf16 or f16; without it the present one is printed", .complete = "precision"}),
         .examples = "precision tf32\nprecision f32"),
     DLSH_ROW("empty_cache", DLSH_ACTION, empty_cache_run, "empty_cache",
-             "Frees values that only hold each other, and gives memory that is kept for reuse back to the GPU's driver "
-             "and to the system.",
+             "Collects reference cycles, and returns cached memory to the GPU's driver and to the system.",
              .examples = "empty_cache"),
     {0}};

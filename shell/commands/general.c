@@ -171,7 +171,7 @@ const dlsh_command general_commands[] = {
              .examples = "vars\nvars loss*"),
     DLSH_ROW("show", DLSH_REPORT, show_run, "show THING",
              "Shows a value in full: a net layer by layer, a dataset, a trainer. `show devices`, `show memory` and "
-             "`show settings` tell about those.",
+             "`show settings` describe those.",
              DLSH_PARAMS({"thing", DLSH_ARG_STATEMENT, .doc = "a value; or one of the words devices, memory, settings",
                           .complete = "show"}),
              .examples = "show m\nshow devices\nshow memory"),
@@ -181,7 +181,7 @@ const dlsh_command general_commands[] = {
         DLSH_PARAMS(
             {"n", .want = "int", .flags = DLSH_OPTIONAL, .doc = "the seed; without it the present one is printed"}),
         .examples = "seed 42"),
-    DLSH_ROW("time", DLSH_REPORT, time_run, "time STATEMENT", "Runs a statement and tells how long it took.",
+    DLSH_ROW("time", DLSH_REPORT, time_run, "time STATEMENT", "Runs a statement and shows how long it took.",
              DLSH_PARAMS({"statement", DLSH_ARG_STATEMENT, .doc = "what to run", .complete = "statement"}),
              .examples = "time x = randn(1000, 1000) @ randn(1000, 1000)"),
     DLSH_ROW("clear", DLSH_ACTION, clear_run, "clear [wait]",

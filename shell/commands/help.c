@@ -555,7 +555,7 @@ static dl_status help_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 const dlsh_command help_commands[] = {
-    DLSH_ROW("help", DLSH_REPORT, help_run, "help [TOPIC]", "Tells about a topic, or lists all of them.",
+    DLSH_ROW("help", DLSH_REPORT, help_run, "help [TOPIC]", "Describes a topic, or lists all topics.",
              DLSH_PARAMS({"topic", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
                           .doc = "a command, function, op, layer, setting, group, variable or page of the language",
                           .complete = "topic"}),

@@ -195,11 +195,11 @@ static const dlsh_param tensor_params[] = {{"tensor", .want = "tensor", .doc = "
                                            {0}};
 
 const dlsh_command inspect_commands[] = {
-    DLSH_ROW(
-        "stat", DLSH_REPORT | DLSH_FUNCTION, stat_run, "stat TENSOR",
-        "Figures of a tensor: shape, mean, standard deviation, extremes, norm, zeros, NaN, Inf, and its distribution. "
-        "As a function, stat(x) gives them as a record.",
-        .params = tensor_params, .examples = "stat m.conv0.weight.grad\nstat(x).std"),
+    DLSH_ROW("stat", DLSH_REPORT | DLSH_FUNCTION, stat_run, "stat TENSOR",
+             "Statistics of a tensor: shape, mean, standard deviation, extremes, norm, zeros, NaN, Inf, and its "
+             "distribution. "
+             "As a function, stat(x) gives them as a record.",
+             .params = tensor_params, .examples = "stat m.conv0.weight.grad\nstat(x).std"),
     DLSH_ROW(
         "hist", DLSH_REPORT, hist_run, "hist TENSOR [bins=20] [min=A] [max=B] [out=FILE]",
         "Draws a histogram of the elements.", .params = tensor_params,

@@ -49,9 +49,8 @@ static dl_status isolate_run(const dlsh_args *a, dlsh_value *result) {
 const dlsh_command isolate_commands[] = {
     DLSH_ROW("isolate", DLSH_FUNCTION | DLSH_SHOW_RESULT, isolate_run,
              "isolate F(ARGUMENT, ...), or isolate(F, ARGUMENT, ...)",
-             "Calls a C function in a helper process, so that a crash damages "
-             "nothing here. Numbers, strings and contiguous "
-             "tensors on the CPU go there; what C writes to tensors comes back.",
+             "Calls a C function in a helper process, so that a crash cannot damage the session. Numbers, strings and "
+             "contiguous tensors are passed to it; what C writes to tensors is copied back.",
              DLSH_PARAMS({"call", DLSH_ARG_SYNTAX,
                           .doc = "a call f(x, ...) of a C function; as isolate(f, x, ...) the function"},
                          {"arguments", .flags = DLSH_VARIADIC, .doc = "of the function, in isolate(f, x, ...)"}),

@@ -150,7 +150,7 @@ static const dlsh_field fields[] = {
     {"kind", "kind of the layer: conv, sequential, ...", get_kind, NULL},
     {"size", "number of parameters; none before the input's size is known", get_size, NULL},
     {"training", "training mode, as opposed to evaluation", get_training, NULL},
-    {"text", "the layers in words", get_text, NULL},
+    {"text", "the text of the layers", get_text, NULL},
     {NULL, NULL, NULL, NULL}};
 
 dl_status dlsh_no_weights(void) {

@@ -26,7 +26,7 @@ static dl_status get_text(void *self, dlsh_value *out) { return dlsh_give(dlsh_s
 static const dlsh_field fields[] = {{"lr", "learning rate; can be set", get_lr, set_lr},
                                     {"steps", "steps done", get_steps, NULL},
                                     {"kind", "sgd, adam, ...", get_kind, NULL},
-                                    {"text", "kind and options in words", get_text, NULL},
+                                    {"text", "kind and options as text", get_text, NULL},
                                     {NULL, NULL, NULL, NULL}};
 
 /* Takes on a net, a tensor or a list of them; `n` numbers tensors, which have no path. */
@@ -88,11 +88,11 @@ static dl_status group_run(const dlsh_args *a, dlsh_value *result) {
 static const dlsh_command methods[] = {
     DLSH_FN_ROW("step", step_run, "o.step()", "One update of all parameters that have a gradient."),
     DLSH_FN_ROW("zero_grad", zero_run, "o.zero_grad()", "Forgets all gradients."),
-    DLSH_FN_ROW("add", add_run, "o.add(WHAT)", "Takes on parameters.",
+    DLSH_FN_ROW("add", add_run, "o.add(WHAT)", "Adds parameters to be updated.",
                 DLSH_PARAMS({"what", .want = "net|tensor|list", .doc = "a net, a parameter or a list of parameters"}),
                 .examples = "o.add(m)"),
     DLSH_ROW("group", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, group_run, "o.group(PATTERN, OPTION=VALUE...)",
-             "Other options for parameters whose path matches; before parameters are taken on.",
+             "Sets other options for parameters whose path matches; to be called before parameters are added.",
              DLSH_PARAMS({"pattern", DLSH_ARG_WORD, .doc = "paths of parameters, \"*.bias\""}),
              .examples = "o = adamw(lr=1e-3).group(\"*.bias\", weight_decay=0)"),
     {0}};
@@ -141,7 +141,7 @@ static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
 
 static const dlsh_param optimizer_params[] = {
     {"parameters", .want = "net|tensor|list|float", .flags = DLSH_OPTIONAL,
-     .doc = "what to take on at once: a net, a parameter, a list; a trainer does it by itself. Or the rate"},
+     .doc = "what to update: a net, a parameter, a list; a trainer adds its net's parameters itself. Or the rate"},
     {0}};
 
 /* ---------------------------------------------------------------- schedule(KIND, ...) */

@@ -105,7 +105,7 @@ static dl_status get_run(void *self, dlsh_value *out) {
 static const dlsh_field fields[] = {
     {"step", "steps done", get_step, NULL},
     {"epoch", "epoch, from 0", get_epoch, NULL},
-    {"batch", "batches dealt out in the epoch", get_batch, NULL},
+    {"batch", "batches taken in the epoch", get_batch, NULL},
     {"loss", "loss of the last step; after forward a tensor with its history", get_loss, NULL},
     {"acc", "share of right answers in the last step", get_acc, NULL},
     {"lr", "learning rate; can be set", get_lr, set_lr},
@@ -123,7 +123,7 @@ static const dlsh_field fields[] = {
 
 const dlsh_class dlsh_trainer_class = {
     .name = "trainer",
-    .doc = "A net, a dataset, an optimizer and a loss, and how far training has come. Its run ends with it.",
+    .doc = "A net, a dataset, an optimizer and a loss, and the progress of the training. Its run ends with it.",
     .destroy = destroy,
     .text = text,
     .show = show,

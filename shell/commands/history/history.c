@@ -550,16 +550,16 @@ const dlsh_command history_commands[] = {
              .params = some_runs,
              DLSH_OPTIONS({"all", DLSH_OPT_BOOL, "false", .doc = "parameters that are the same, too"}),
              .examples = "compare 3 5\ncompare first second all"),
-    DLSH_ROW(
-        "best", DLSH_REPORT | DLSH_FUNCTION, best_run, "best METRIC [min|max] [limit=1]",
-        "The run with the best value of a metric. Accuracies go up, losses down; min and max override. As a function, "
-        "best(\"test/acc\") gives a record, with limit= a list of them.",
-        DLSH_PARAMS(
-            {"metric", DLSH_ARG_WORD, .doc = "a metric: test/acc; bare loss is train/loss", .complete = "metric"},
-            {"which", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL, .doc = "min or max, where the metric's name does not tell",
-             .complete = "min|max"}),
-        DLSH_OPTIONS(FILTERS, {"limit", DLSH_OPT_INT, "1", .doc = "so many of the best; 0: all"}),
-        .examples = "best test/acc\nbest loss limit=5"),
+    DLSH_ROW("best", DLSH_REPORT | DLSH_FUNCTION, best_run, "best METRIC [min|max] [limit=1]",
+             "The run with the best value of a metric: the highest of an accuracy, the lowest of a loss; min and max "
+             "override. As a function, "
+             "best(\"test/acc\") gives a record, with limit= a list of them.",
+             DLSH_PARAMS(
+                 {"metric", DLSH_ARG_WORD, .doc = "a metric: test/acc; bare loss is train/loss", .complete = "metric"},
+                 {"which", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
+                  .doc = "min or max, where the metric's name does not tell", .complete = "min|max"}),
+             DLSH_OPTIONS(FILTERS, {"limit", DLSH_OPT_INT, "1", .doc = "so many of the best; 0: all"}),
+             .examples = "best test/acc\nbest loss limit=5"),
     DLSH_ROW(
         "sql", DLSH_REPORT | DLSH_FUNCTION, sql_run, "sql \"select ...\"",
         "Reads the experiment database by SQL: tables run, param, tag, series, event, artifact, sweep and the view "

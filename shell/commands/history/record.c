@@ -123,7 +123,7 @@ static const dlsh_command methods[] = {
              DLSH_OPTIONS({"step", DLSH_OPT_INT, NULL, .doc = "the step; else the one after the last"}),
              .examples = "r.log(loss=l, lr=o.lr)\nr.log(\"test/acc\", 0.93, step=100)"),
     DLSH_FN_ROW("end", end_run, "r.end(error=)",
-                "Ends the run. Otherwise it ends when nothing holds it any more, at the latest with the session.",
+                "Ends the run. Otherwise it ends with the last reference to it, at the latest with the session.",
                 DLSH_OPTIONS({"error", DLSH_OPT_STRING, NULL, .doc = "why it failed; else it is finished"})),
     {0}};
 

@@ -295,7 +295,7 @@ const dlsh_command c_commands[] = {
                     {"value", .flags = DLSH_OPTIONAL, .doc = "What it holds at first; zeros."}),
         .examples = "p = new(\"int[3]\", [1, 2, 3])\nnew(\"char[]\", \"text\")"),
     DLSH_FN_ROW("cast", cast_run, "cast(TYPE, VALUE)",
-                "A value as another C type: a pointer, an address as an int, a number cut off as C cuts, a tensor's "
+                "A value as another C type: a pointer, an address as an int, a number truncated as C does, a tensor's "
                 "elements as a pointer.",
                 DLSH_PARAMS({"type", .want = "string", .doc = "A C type: \"double *\"."},
                             {"value", .doc = "A pointer, number, tensor or C function."}),
