@@ -16,14 +16,12 @@ static dl_status check_leaf(dl_tensor *base, bool view) {
 static dl_tensor *prepare(dl_tensor *dst, dl_tensor *value) {
     long shape[DL_MAX_DIM];
     int ndim;
-    char a[160], b[160];
     bool fits = dl_broadcast(dst->ndim, dst->shape, value->ndim, value->shape, &ndim, shape) == DL_OK &&
                 ndim == dst->ndim && !memcmp(shape, dst->shape, (size_t)ndim * sizeof *shape);
     if (!fits) {
         dl_fail_hint(DL_ERR_SHAPE, "the value must have the same shape, or sizes of 1 where it is to be repeated",
-                     "a value of shape %s cannot be written into shape %s",
-                     dl_shape_text(value->ndim, value->shape, a, sizeof a),
-                     dl_shape_text(dst->ndim, dst->shape, b, sizeof b));
+                     "a value of shape %s cannot be written into shape %s", dl_shape_text(value->ndim, value->shape),
+                     dl_shape_text(dst->ndim, dst->shape));
         return NULL;
     }
     dl_tensor *cast = dl_to_dtype(value, (dl_dtype)dst->dtype);

@@ -227,18 +227,17 @@ static void pass_free(pass *p) {
 }
 
 static dl_status check_root(dl_tensor *t, dl_tensor *seed) {
-    char text[160], seed_text[160];
     if (!t) return dl_fail_null("the tensor");
-    dl_shape_text(t->ndim, t->shape, text, sizeof text);
     if (!dl_requires_grad(t))
         return dl_fail_hint(DL_ERR_AUTOGRAD, "make a leaf with param(x) or tensor(..., grad=true) and compute from it",
-                            "this tensor of shape %s depends on nothing that needs a gradient", text);
+                            "this tensor of shape %s depends on nothing that needs a gradient",
+                            dl_shape_text(t->ndim, t->shape));
     if (!seed && t->numel != 1)
         return dl_fail_hint(DL_ERR_SHAPE, "reduce it with sum() or mean(), or give a gradient to start from",
-                            "backward starts from one number, not from shape %s", text);
+                            "backward starts from one number, not from shape %s", dl_shape_text(t->ndim, t->shape));
     if (seed && !dl_shape_eq(t, seed))
         return dl_fail(DL_ERR_SHAPE, "the gradient to start from has shape %s, the tensor %s",
-                       dl_shape_text(seed->ndim, seed->shape, seed_text, sizeof seed_text), text);
+                       dl_shape_text(seed->ndim, seed->shape), dl_shape_text(t->ndim, t->shape));
     return DL_OK;
 }
 

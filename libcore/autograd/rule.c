@@ -113,10 +113,8 @@ dl_status dl_give(dl_back *b, int i, dl_tensor *t) {
     }
     if (!t) return dl_failed();
     if (!same_shape(t, m)) {
-        char got[160], want[160];
         dl_status s = dl_fail(DL_ERR_INTERNAL, "the gradient rule of %s made %s for input %d of shape %s", b->op->name,
-                              dl_shape_text(t->ndim, t->shape, got, sizeof got), i,
-                              dl_shape_text(m->ndim, m->shape, want, sizeof want));
+                              dl_shape_text(t->ndim, t->shape), i, dl_shape_text(m->ndim, m->shape));
         dl_unref(t);
         return s;
     }

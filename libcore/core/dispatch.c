@@ -21,11 +21,10 @@ static void describe(dl_tensor *const *in, int nin, char *buf, size_t size) {
     size_t n = 0;
     buf[0] = 0;
     for (int i = 0; i < nin && n + 1 < size; i++) {
-        char shape[160];
         const dl_tensor *t = in[i];
         n +=
             (size_t)snprintf(buf + n, size - n, "%s%s%s", i ? ", " : "", t ? dl_dtype_name((dl_dtype)t->dtype) : "none",
-                             t ? dl_shape_text(t->ndim, t->shape, shape, sizeof shape) : "");
+                             t ? dl_shape_text(t->ndim, t->shape) : "");
     }
 }
 

@@ -4,26 +4,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *dl_shape_text(int ndim, const long *shape, char *buf, int size) {
-    int n = snprintf(buf, (size_t)size, "[");
-    for (int i = 0; i < ndim && n < size; i++)
-        n += snprintf(buf + n, (size_t)(size - n), "%s%ld", i ? "," : "", shape[i]);
-    if (n < size) snprintf(buf + n, (size_t)(size - n), "]");
-    return buf;
+const char *dl_shape_text(int ndim, const long *shape) {
+    enum { TEXTS = 4, SIZE = 192 };
+    static _Thread_local char texts[TEXTS][SIZE];
+    static _Thread_local unsigned calls;
+    char *text = texts[calls++ % TEXTS];
+    int n = snprintf(text, SIZE, "[");
+    for (int i = 0; i < ndim && n < SIZE; i++)
+        n += snprintf(text + n, (size_t)(SIZE - n), "%s%ld", i ? "," : "", shape[i]);
+    if (n < SIZE) snprintf(text + n, (size_t)(SIZE - n), "]");
+    return text;
 }
 
 dl_status dl_shape_check(int ndim, const long *shape, int64_t *numel) {
     if (ndim < 0 || ndim > DL_MAX_DIM)
         return dl_fail(DL_ERR_SHAPE, "a tensor has at most %d dimensions, not %d", DL_MAX_DIM, ndim);
-    char text[160];
     int64_t span = 1, n = 1; /* span ignores zeros, so that a huge shape with a 0 in it is still refused */
     for (int i = 0; i < ndim; i++) {
         if (shape[i] < 0)
-            return dl_fail(DL_ERR_SHAPE, "size %ld in shape %s is negative", shape[i],
-                           dl_shape_text(ndim, shape, text, sizeof text));
+            return dl_fail(DL_ERR_SHAPE, "size %ld in shape %s is negative", shape[i], dl_shape_text(ndim, shape));
         if (!dl_count_mul(&span, shape[i] ? shape[i] : 1))
-            return dl_fail(DL_ERR_SHAPE, "shape %s is too large to address",
-                           dl_shape_text(ndim, shape, text, sizeof text));
+            return dl_fail(DL_ERR_SHAPE, "shape %s is too large to address", dl_shape_text(ndim, shape));
         n *= shape[i];
     }
     *numel = n;
@@ -89,12 +90,10 @@ dl_status dl_broadcast(int na, const long *a, int nb, const long *b, int *nout, 
     long res[DL_MAX_DIM];
     for (int i = 1; i <= n; i++) {
         long x = i <= na ? a[na - i] : 1, y = i <= nb ? b[nb - i] : 1;
-        if (x != y && x != 1 && y != 1) {
-            char ta[160], tb[160];
+        if (x != y && x != 1 && y != 1)
             return dl_fail_hint(DL_ERR_SHAPE, "sizes must be equal or 1, counted from the last dimension",
                                 "shapes %s and %s do not broadcast: %ld against %ld in dimension %d",
-                                dl_shape_text(na, a, ta, sizeof ta), dl_shape_text(nb, b, tb, sizeof tb), x, y, n - i);
-        }
+                                dl_shape_text(na, a), dl_shape_text(nb, b), x, y, n - i);
         res[n - i] = x == 1 ? y : x;
     }
     for (int i = 0; i < n; i++) out[i] = res[i];

@@ -147,12 +147,9 @@ dl_status dl_tensor_set_name(dl_tensor *t, const char *name) {
 /* The first element in host memory: `buf` holds it when it had to be fetched. */
 static dl_status first_element(const dl_tensor *t, char *buf, const void **p) {
     if (!t) return dl_fail_null("the tensor");
-    if (t->numel != 1) {
-        char text[160];
+    if (t->numel != 1)
         return dl_fail_hint(DL_ERR_SHAPE, "index it, or reduce it with sum() or mean()",
-                            "a tensor of shape %s is not a single number",
-                            dl_shape_text(t->ndim, t->shape, text, sizeof text));
-    }
+                            "a tensor of shape %s is not a single number", dl_shape_text(t->ndim, t->shape));
     *p = dl_ptr(t);
     if (!t->st->device) return DL_OK;
     *p = buf;
@@ -250,11 +247,9 @@ dl_tensor *dl_grad(const dl_tensor *t) { return t->grad; }
 
 dl_status dl_set_grad(dl_tensor *t, dl_tensor *g) {
     if (!t) return dl_fail_null("the tensor");
-    if (g && !dl_shape_eq(t, g)) {
-        char a[160], b[160];
+    if (g && !dl_shape_eq(t, g))
         return dl_fail(DL_ERR_SHAPE, "a gradient of shape %s does not fit a tensor of shape %s",
-                       dl_shape_text(g->ndim, g->shape, a, sizeof a), dl_shape_text(t->ndim, t->shape, b, sizeof b));
-    }
+                       dl_shape_text(g->ndim, g->shape), dl_shape_text(t->ndim, t->shape));
     if (g && g->dtype != t->dtype)
         return dl_fail_hint(DL_ERR_DTYPE, "convert it: .to(DTYPE)", "a gradient of %s does not fit a tensor of %s",
                             dl_dtype_name((dl_dtype)g->dtype), dl_dtype_name((dl_dtype)t->dtype));

@@ -108,8 +108,8 @@ bool dl_is_dense(const dl_tensor *t);
 bool dl_shape_eq(const dl_tensor *a, const dl_tensor *b);
 /* out = the shape both broadcast to. DL_ERR_SHAPE names both shapes. */
 dl_status dl_broadcast(int na, const long *a, int nb, const long *b, int *nout, long *out);
-/* "[2,3]" into buf. */
-const char *dl_shape_text(int ndim, const long *shape, char *buf, int size);
+/* "[2,3]", for messages: valid in this thread until the fourth call after this one. */
+const char *dl_shape_text(int ndim, const long *shape);
 /* Normalises a dim in -ndim..ndim-1. DL_ERR_INDEX. A 0-d tensor accepts 0 and -1. */
 dl_status dl_dim_norm(long dim, int ndim, int *out);
 

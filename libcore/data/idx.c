@@ -50,12 +50,10 @@ dl_status dl_idx_parse(const char *name, const uint8_t *p, size_t n, dl_idx *out
     size_t size, head;
     DL_TRY(dl_idx_header(name, p, n, out, &size));
     head = 4 + 4 * (size_t)out->ndim;
-    char shape[128];
-    dl_shape_text(out->ndim, out->shape, shape, sizeof shape);
     if (n != size)
         return dl_fail_hint(DL_ERR_FORMAT, "the file is damaged or was not copied whole; fetch it again",
                             "'%s' claims the shape %s, which takes %zu bytes after the header, and has %zu", name,
-                            shape, size - head, n - head);
+                            dl_shape_text(out->ndim, out->shape), size - head, n - head);
     out->data = p + head;
     return DL_OK;
 }

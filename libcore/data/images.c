@@ -46,7 +46,6 @@ static dl_dtype kept_dtype(const dl_idx *x) { return x->type == 0x08 ? DL_U8 : x
 
 static dl_status check_pair(const dl_dataset *d, int split, const char *xpath, const dl_idx *x, const char *ypath,
                             const dl_idx *y) {
-    char got[128], want[128];
     long shape[8];
     int ndim;
     if (y->ndim != 1)
@@ -54,7 +53,7 @@ static dl_status check_pair(const dl_dataset *d, int split, const char *xpath, c
                        y->ndim);
     if (x->ndim < 2 || !x->shape[0])
         return dl_fail(DL_ERR_FORMAT, "'%s' holds no samples: its shape is %s", xpath,
-                       dl_shape_text(x->ndim, x->shape, got, sizeof got));
+                       dl_shape_text(x->ndim, x->shape));
     if (x->shape[0] != y->shape[0])
         return dl_fail_hint(DL_ERR_FORMAT, "they do not belong together", "'%s' has %ld samples and '%s' %ld labels",
                             xpath, x->shape[0], ypath, y->shape[0]);
@@ -62,8 +61,7 @@ static dl_status check_pair(const dl_dataset *d, int split, const char *xpath, c
     if (split &&
         (ndim != d->ndim || memcmp(shape, d->shape, (size_t)ndim * sizeof *shape) || kept_dtype(x) != d->dtype))
         return dl_fail(DL_ERR_FORMAT, "'%s' has samples of another kind, %s, than the training split, %s", xpath,
-                       dl_shape_text(ndim, shape, got, sizeof got),
-                       dl_shape_text(d->ndim, d->shape, want, sizeof want));
+                       dl_shape_text(ndim, shape), dl_shape_text(d->ndim, d->shape));
     return DL_OK;
 }
 

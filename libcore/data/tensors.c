@@ -25,11 +25,9 @@ static dl_status check_pair(const dl_tensor *x, const dl_tensor *y, const char *
     if (!x || !y) return dl_fail_null("a tensor of the data set");
     if (dl_ndim(x) < 1 || dl_ndim(y) < 1 || dl_shape(x)[0] != dl_shape(y)[0] || dl_ndim(x) > DL_MAX_SAMPLE_DIM ||
         dl_ndim(y) > DL_MAX_SAMPLE_DIM) {
-        char a[128], b[128];
         return dl_fail_hint(DL_ERR_SHAPE, "the first dimension counts the samples",
                             "the %s split has x %s and y %s; x [n, ...] and y [n, ...] are wanted", what,
-                            dl_shape_text(dl_ndim(x), dl_shape(x), a, sizeof a),
-                            dl_shape_text(dl_ndim(y), dl_shape(y), b, sizeof b));
+                            dl_shape_text(dl_ndim(x), dl_shape(x)), dl_shape_text(dl_ndim(y), dl_shape(y)));
     }
     return DL_OK;
 }
@@ -49,11 +47,10 @@ static dl_status check_alike(const dl_dataset *d, const dl_tensor *x, const dl_t
     bool same = dl_ndim(x) == d->ndim + 1 && !memcmp(dl_shape(x) + 1, d->shape, (size_t)d->ndim * sizeof(long)) &&
                 dl_ndim(y) == d->target_ndim + 1 &&
                 !memcmp(dl_shape(y) + 1, d->target_shape, (size_t)d->target_ndim * sizeof(long));
-    char a[128], b[128];
     if (!same)
-        return dl_fail(
-            DL_ERR_SHAPE, "the test split's samples are %s, the training split's %s; or their targets differ",
-            dl_shape_text(dl_ndim(x) - 1, dl_shape(x) + 1, a, sizeof a), dl_shape_text(d->ndim, d->shape, b, sizeof b));
+        return dl_fail(DL_ERR_SHAPE,
+                       "the test split's samples are %s, the training split's %s; or their targets differ",
+                       dl_shape_text(dl_ndim(x) - 1, dl_shape(x) + 1), dl_shape_text(d->ndim, d->shape));
     if (kept_dtype(x, normalize) != d->dtype)
         return dl_fail_hint(DL_ERR_DTYPE, "convert one of them with .to(DTYPE)",
                             "the test split's x is %s, the training split's %s", dl_dtype_name(dl_dtype_of(x)),

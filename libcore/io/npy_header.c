@@ -195,8 +195,6 @@ dl_status dl_npy_read_header(const char *name, uint64_t size, dl_npy_reader *rea
     free(text);
     h->at = head + len;
     if (st != DL_OK || size - h->at == h->bytes) return st;
-    char shape[160];
     return dl_fail(DL_ERR_FORMAT, "%s: %s of elements of %d bytes takes %zu bytes, the file has %llu", name,
-                   dl_shape_text(h->ndim, h->shape, shape, sizeof shape), h->element.size, h->bytes,
-                   (unsigned long long)(size - h->at));
+                   dl_shape_text(h->ndim, h->shape), h->element.size, h->bytes, (unsigned long long)(size - h->at));
 }

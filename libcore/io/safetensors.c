@@ -148,12 +148,10 @@ static dl_status read_entry(const char *file, entry *e, const char *name, const 
                        file, from, to, name, room);
     e->begin = (size_t)from, e->end = (size_t)to;
     size_t want = e->element ? (size_t)numel * (size_t)e->element->size : e->end - e->begin;
-    if (e->end - e->begin != want) {
-        char shape[160];
+    if (e->end - e->begin != want)
         return dl_fail(DL_ERR_FORMAT, "%s: tensor '%s', %s%s, takes %zu bytes, but %zu are set aside for it", file,
-                       name, json_string_value(json_object_get(v, "dtype")),
-                       dl_shape_text(e->ndim, e->shape, shape, sizeof shape), want, e->end - e->begin);
-    }
+                       name, json_string_value(json_object_get(v, "dtype")), dl_shape_text(e->ndim, e->shape), want,
+                       e->end - e->begin);
     return DL_OK;
 }
 

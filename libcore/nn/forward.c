@@ -144,10 +144,9 @@ dl_tensor *dl_layer_residual(dl_module *m, dl_tensor *x) {
     dl_tensor *y = run_chain(m, 0, body, x), *z = NULL, *sum = NULL;
     if (y) z = m->has_shortcut ? run_child(&m->child[body], x) : dl_ref(x);
     if (y && z && !dl_shape_eq(y, z)) {
-        char a[160], b[160];
         dl_fail_hint(DL_ERR_SHAPE, "give it a shortcut of the right size: residual { ... } shortcut { linear 64 }",
-                     "layer residual: its body gives shape %s, its shortcut %s",
-                     dl_shape_text(y->ndim, y->shape, a, sizeof a), dl_shape_text(z->ndim, z->shape, b, sizeof b));
+                     "layer residual: its body gives shape %s, its shortcut %s", dl_shape_text(y->ndim, y->shape),
+                     dl_shape_text(z->ndim, z->shape));
     } else if (y && z)
         sum = dl_add(y, z);
     dl_unref(y);

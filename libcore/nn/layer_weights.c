@@ -29,18 +29,15 @@ static dl_status check_positive(const dl_module *m, const char *name) {
 /* The size of dimension `dim` of an input that should have at least `ndim` dimensions; -1 when it has fewer. */
 static long input_size(const dl_module *m, const dl_tensor *x, int ndim, int dim, const char *wants) {
     if (x->ndim >= ndim) return x->shape[dim < 0 ? x->ndim + dim : dim];
-    char shape[160];
-    dl_fail(DL_ERR_SHAPE, "layer %s takes %s, not %s", m->row->kind.name, wants,
-            dl_shape_text(x->ndim, x->shape, shape, sizeof shape));
+    dl_fail(DL_ERR_SHAPE, "layer %s takes %s, not %s", m->row->kind.name, wants, dl_shape_text(x->ndim, x->shape));
     return -1;
 }
 
 /* Size `dim` of a stored tensor that should have `ndim` dimensions; -1 when it has not. */
 static long stored_size(const dl_module *m, int slot, const dl_tensor *t, int ndim, int dim) {
     if (t->ndim == ndim) return t->shape[dim];
-    char shape[160];
     dl_fail(DL_ERR_SHAPE, "layer %s: its %s has %d dimensions, not the shape %s", m->row->kind.name,
-            m->row->tensors[slot], ndim, dl_shape_text(t->ndim, t->shape, shape, sizeof shape));
+            m->row->tensors[slot], ndim, dl_shape_text(t->ndim, t->shape));
     return -1;
 }
 

@@ -210,10 +210,8 @@ dl_status dl_module_set_tensor(dl_module *m, const char *path, dl_tensor *value)
         return dl_fail_hint(DL_ERR_NAME, dl_module_is_built(m) ? "" : "weights come into being with the first input",
                             "the net has no tensor '%s'", path);
     if (!dl_shape_eq(t, value)) {
-        char a[160], b[160];
         return dl_fail(DL_ERR_SHAPE, "%s has shape %s; a value of shape %s does not fit", path,
-                       dl_shape_text(t->ndim, t->shape, a, sizeof a),
-                       dl_shape_text(value->ndim, value->shape, b, sizeof b));
+                       dl_shape_text(t->ndim, t->shape), dl_shape_text(value->ndim, value->shape));
     }
     int mode = dl_grad_mode(0);
     dl_tensor *here = dl_to_device(value, dl_device_of(t));

@@ -260,10 +260,8 @@ static dl_status check_agreement(const loading *l, const dl_module_list *want) {
         dl_tensor *t = find_stored(l, path), *mine = want->entries[i].tensor;
         if (!t) return missing_tensor(l, path);
         if (dl_shape_eq(t, mine)) continue;
-        char a[160], b[160];
         return dl_fail(DL_ERR_SHAPE, "%s: tensor '%s' has shape %s, the net's has %s", l->path, path,
-                       dl_shape_text(t->ndim, t->shape, a, sizeof a),
-                       dl_shape_text(mine->ndim, mine->shape, b, sizeof b));
+                       dl_shape_text(t->ndim, t->shape), dl_shape_text(mine->ndim, mine->shape));
     }
     for (long i = 0; i < known; i++) {
         const char *name = dl_tensor_file_name(l->f, i);

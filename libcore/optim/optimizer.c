@@ -297,12 +297,9 @@ void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char 
 
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t) {
     dl_opt_param *p = &o->param[param];
-    if (!dl_shape_eq(t, p->p)) {
-        char a[128], b[128];
+    if (!dl_shape_eq(t, p->p))
         return dl_fail(DL_ERR_SHAPE, "%s of '%s' has shape %s, the parameter %s", o->row->state[state], p->name,
-                       dl_shape_text(t->ndim, t->shape, a, sizeof a),
-                       dl_shape_text(p->p->ndim, p->p->shape, b, sizeof b));
-    }
+                       dl_shape_text(t->ndim, t->shape), dl_shape_text(p->p->ndim, p->p->shape));
     dl_tensor *cast = dl_to_dtype(t, (dl_dtype)p->p->dtype),
               *moved = cast ? dl_to_device(cast, p->p->st->device) : NULL;
     dl_unref(cast);

@@ -37,9 +37,8 @@ dl_status dl_trainer_loss_of(dl_trainer *t, dl_tensor *output, dl_tensor *target
         if (!*loss) return dl_failed();
     }
     if (dl_numel(*loss) == 1) return DL_OK;
-    char shape[160];
     dl_status st = dl_fail_hint(DL_ERR_SHAPE, "take its mean()", "the loss must be one number, not of shape %s",
-                                dl_shape_text(dl_ndim(*loss), dl_shape(*loss), shape, sizeof shape));
+                                dl_shape_text(dl_ndim(*loss), dl_shape(*loss)));
     dl_unref(*loss);
     *loss = NULL;
     return st;
@@ -98,14 +97,13 @@ static dl_status check_leaves(dl_trainer *t) {
     for (long i = 0; st == DL_OK && i < tape->n; i++) {
         const dl_tensor *leaf = tape->nodes[i].leaf;
         if (!leaf || dl_optimizer_has(t->opt, leaf)) continue;
-        char shape[160];
         st = dl_fail_hint(
             DL_ERR_STATE,
             "detach() what is not to be trained, or set its requires_grad to false; an optimizer that is "
             "given it trains it, too",
             "the loss depends on %s%s of shape %s, which the optimizer does not train: it is no part of %s",
             leaf->weight ? "the weight " : "a parameter", leaf->weight ? dl_tensor_name(leaf) : "",
-            dl_shape_text(leaf->ndim, leaf->shape, shape, sizeof shape), dl_module_name(t->model));
+            dl_shape_text(leaf->ndim, leaf->shape), dl_module_name(t->model));
     }
     dl_tape_free(tape);
     t->traced = st == DL_OK;

@@ -52,9 +52,8 @@ static dl_status prepare_model(dl_trainer *t) {
     memcpy(shape + 1, dl_dataset_shape(t->data), (size_t)ndim * sizeof *shape);
     dl_status st = dl_module_build(t->model, ndim + 1, shape, dl_dataset_batch_dtype(t->data), t->device);
     if (st != DL_OK) {
-        char text[160];
         dl_error_hint("the samples of %s have shape %s", dl_dataset_name(t->data),
-                      dl_shape_text(ndim, dl_dataset_shape(t->data), text, sizeof text));
+                      dl_shape_text(ndim, dl_dataset_shape(t->data)));
         return st;
     }
     DL_TRY(dl_module_to(t->model, -1, t->device));

@@ -514,10 +514,7 @@ static void describe(trial *t, const char *kind, long number) {
     static const dl_dtype types[] = {DL_F32, DL_F32, DL_F32, DL_F32, DL_F64, DL_BF16, DL_F16};
     t->dtype = types[pick(t, 0, t->no_halves ? 4 : 6)];
     say(t, " %s", dl_dtype_name(t->dtype));
-    for (int i = 0; i < t->n; i++) {
-        char shape[160];
-        say(t, " %s", t->absent[i] ? "none" : dl_shape_text(t->ndim[i], t->shape[i], shape, sizeof shape));
-    }
+    for (int i = 0; i < t->n; i++) say(t, " %s", t->absent[i] ? "none" : dl_shape_text(t->ndim[i], t->shape[i]));
     snprintf(now, sizeof now, "%s\nalone: DLCORE_GUARD=1 random_kernels %d %s %ld 1", t->text, threads, kind, number);
 }
 

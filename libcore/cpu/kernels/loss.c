@@ -58,11 +58,10 @@ static dl_status check_labels(const entropy *e, const dl_tensor *y) {
         long label = label_at(e, i);
         if (label == e->ignore || (label >= 0 && label < e->r.d)) continue;
         long at[DL_MAX_DIM];
-        char text[160];
         for (int d = y->ndim - 1; d >= 0; i /= y->shape[d--]) at[d] = i % y->shape[d];
         return dl_fail_hint(DL_ERR_INDEX, "labels count from 0; the logits need one column for each class",
                             "label %ld at position %s is not one of the %ld classes 0 to %ld", label,
-                            dl_shape_text(y->ndim, at, text, sizeof text), e->r.d, e->r.d - 1);
+                            dl_shape_text(y->ndim, at), e->r.d, e->r.d - 1);
     }
     return DL_OK;
 }

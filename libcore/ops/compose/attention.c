@@ -12,7 +12,6 @@ static dl_tensor *transposed(dl_tensor *t) {
 
 static dl_status check(const dl_call *c, bool causal) {
     const dl_tensor *q = c->in[0], *k = c->in[1], *v = c->in[2], *mask = INPUT(c, ATTENTION_ATTN_MASK);
-    char a[160], b[160];
     for (int i = 0; i < 3; i++) {
         if (c->in[i]->ndim < 2)
             return dl_fail(DL_ERR_SHAPE, "%s must be [..., length, size], not of %d dimension%s", c->op->in_name[i],
@@ -24,10 +23,10 @@ static dl_status check(const dl_call *c, bool causal) {
     }
     if (q->shape[q->ndim - 1] != k->shape[k->ndim - 1])
         return dl_fail(DL_ERR_SHAPE, "the last sizes of query and key differ: %s and %s",
-                       dl_shape_text(q->ndim, q->shape, a, sizeof a), dl_shape_text(k->ndim, k->shape, b, sizeof b));
+                       dl_shape_text(q->ndim, q->shape), dl_shape_text(k->ndim, k->shape));
     if (k->shape[k->ndim - 2] != v->shape[v->ndim - 2])
         return dl_fail(DL_ERR_SHAPE, "key and value have different lengths: %s and %s",
-                       dl_shape_text(k->ndim, k->shape, a, sizeof a), dl_shape_text(v->ndim, v->shape, b, sizeof b));
+                       dl_shape_text(k->ndim, k->shape), dl_shape_text(v->ndim, v->shape));
     if (mask && causal)
         return dl_fail_hint(DL_ERR_VALUE, "join them: attn_mask=mask & tril(ones(L, S, dtype=bool))",
                             "attn_mask and is_causal cannot both be given");

@@ -31,11 +31,10 @@ COMPOSE_RULE(stack) {
     for (; n < c->nin && s == DL_OK; n++) {
         part[n] = NULL;
         if (!dl_shape_eq(c->in[0], c->in[n])) {
-            char x[160], y[160];
             s = dl_fail_hint(DL_ERR_SHAPE, "use cat() to join along a dimension that exists",
                              "the tensors must have one shape, not %s and %s",
-                             dl_shape_text(c->in[0]->ndim, c->in[0]->shape, x, sizeof x),
-                             dl_shape_text(c->in[n]->ndim, c->in[n]->shape, y, sizeof y));
+                             dl_shape_text(c->in[0]->ndim, c->in[0]->shape),
+                             dl_shape_text(c->in[n]->ndim, c->in[n]->shape));
         } else if (!(part[n] = with_dim(c->in[n], d)))
             s = dl_failed();
     }

@@ -6,11 +6,10 @@ static dl_status check_dims(const dl_call *c, int first, int a, int b) {
     const int want[2] = {a, b};
     for (int i = 0; i < 2; i++) {
         const dl_tensor *t = c->in[first + i];
-        char text[160];
         if (t->ndim != want[i])
             return dl_fail_hint(DL_ERR_SHAPE, "matmul(a, b) takes vectors, matrices and batches of them",
                                 "%s must be %d-d, not of shape %s", c->op->in_name[first + i], want[i],
-                                dl_shape_text(t->ndim, t->shape, text, sizeof text));
+                                dl_shape_text(t->ndim, t->shape));
     }
     return DL_OK;
 }

@@ -9,10 +9,9 @@ static dl_status check_sizes(const dl_tensor *x, const dl_aval *sizes) {
     bool ok = sizes->n >= 1 && sizes->n <= x->ndim;
     for (int i = 0; ok && i < sizes->n; i++) ok = x->shape[x->ndim - sizes->n + i] == sizes->u.v[i];
     if (ok) return DL_OK;
-    char want[160], got[160];
     return dl_fail_hint(DL_ERR_SHAPE, "normalized_shape names the last sizes of the input",
-                        "an input of shape %s does not end in %s", dl_shape_text(x->ndim, x->shape, got, sizeof got),
-                        dl_shape_text(sizes->n, sizes->u.v, want, sizeof want));
+                        "an input of shape %s does not end in %s", dl_shape_text(x->ndim, x->shape),
+                        dl_shape_text(sizes->n, sizes->u.v));
 }
 
 static dl_status check_parameter(const dl_call *c, int i) {
@@ -21,9 +20,8 @@ static dl_status check_parameter(const dl_call *c, int i) {
     bool ok = !t || t->ndim == sizes->n;
     for (int d = 0; t && ok && d < t->ndim; d++) ok = t->shape[d] == sizes->u.v[d];
     if (ok) return DL_OK;
-    char want[160];
     return dl_fail(DL_ERR_SHAPE, "%s must have the shape %s that is normalised", c->op->in_name[i],
-                   dl_shape_text(sizes->n, sizes->u.v, want, sizeof want));
+                   dl_shape_text(sizes->n, sizes->u.v));
 }
 
 /* mean and rstd, of rms_norm rstd alone, have a number a row; in f32 for 16-bit inputs. */

@@ -37,9 +37,7 @@ static dl_status check_others(const dl_tensor *a, const dl_tensor *b, int dim, c
     bool ok = a->ndim == b->ndim;
     for (int i = 0; i < a->ndim && ok; i++) ok = i == dim || a->shape[i] == b->shape[i];
     if (ok) return DL_OK;
-    char x[160], y[160];
-    dl_shape_text(a->ndim, a->shape, x, sizeof x);
-    dl_shape_text(b->ndim, b->shape, y, sizeof y);
+    const char *x = dl_shape_text(a->ndim, a->shape), *y = dl_shape_text(b->ndim, b->shape);
     if (dim < 0) return dl_fail(DL_ERR_SHAPE, "%s must have one shape, not %s and %s", what, x, y);
     return dl_fail(DL_ERR_SHAPE, "%s must have equal sizes but for dimension %d, not %s and %s", what, dim, x, y);
 }
@@ -108,12 +106,10 @@ static dl_status check_pick(const dl_call *c) {
     bool ok = x->ndim == index->ndim;
     for (int i = 0; i < x->ndim && ok; i++) ok = i == d || index->shape[i] <= x->shape[i];
     if (ok) return DL_OK;
-    char a[160], b[160];
     return dl_fail(DL_ERR_SHAPE,
                    "an index of shape %s does not fit an input of shape %s: it needs as many dimensions, "
                    "and sizes no larger, but for dimension %d",
-                   dl_shape_text(index->ndim, index->shape, a, sizeof a), dl_shape_text(x->ndim, x->shape, b, sizeof b),
-                   d);
+                   dl_shape_text(index->ndim, index->shape), dl_shape_text(x->ndim, x->shape), d);
 }
 
 INFER_RULE(gather) {

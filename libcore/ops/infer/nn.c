@@ -82,11 +82,9 @@ INFER_RULE(cross_entropy) {
     for (int i = 0; i < x->ndim; i++)
         if (i != cls) shape[nd++] = x->shape[i];
     if (y->ndim != nd || memcmp(shape, y->shape, (size_t)nd * sizeof *shape)) {
-        char want[160], got[160];
         return dl_fail_hint(DL_ERR_SHAPE, "logits are [N,C,...] and labels [N,...]",
                             "the labels have shape %s; logits with %ld classes want %s",
-                            dl_shape_text(y->ndim, y->shape, got, sizeof got), x->shape[cls],
-                            dl_shape_text(nd, shape, want, sizeof want));
+                            dl_shape_text(y->ndim, y->shape), x->shape[cls], dl_shape_text(nd, shape));
     }
     if (w && (w->ndim != 1 || w->shape[0] != x->shape[cls]))
         return dl_fail(DL_ERR_SHAPE, "the class weights must have shape [%ld]", x->shape[cls]);

@@ -42,9 +42,8 @@ static dl_status check_some(const dl_call *c, const dl_meta *out) {
     int64_t n = 1;
     for (int i = 0; i < out->ndim; i++) n *= out->shape[i];
     if (c->in[0]->numel || !n) return DL_OK;
-    char text[160];
     return dl_fail(DL_ERR_SHAPE, "no element to choose among in shape %s",
-                   dl_shape_text(c->in[0]->ndim, c->in[0]->shape, text, sizeof text));
+                   dl_shape_text(c->in[0]->ndim, c->in[0]->shape));
 }
 
 INFER_RULE(reduce) {

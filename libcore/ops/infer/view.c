@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define TEXT(list) dl_shape_text((list)->n, (list)->u.v)
+
 /* The input itself, to be changed into the view. */
 static void start(const dl_call *c, dl_meta *out) {
     *out = dl_meta_of(c->in[0]);
@@ -20,31 +22,27 @@ static dl_status check_count(const dl_aval *list, const char *what) {
 
 /* Fills in a size of -1 and checks the number of elements. */
 static dl_status resolve(const dl_tensor *x, const dl_aval *want, long *shape) {
-    char from[160], to[160];
     long known = 1, at = -1;
     DL_TRY(check_count(want, "the shape"));
-    dl_shape_text(x->ndim, x->shape, from, sizeof from);
-    dl_shape_text(want->n, want->u.v, to, sizeof to);
     for (int i = 0; i < want->n; i++) {
         shape[i] = want->u.v[i];
-        if (shape[i] == -1 && at >= 0) return dl_fail(DL_ERR_SHAPE, "only one size of %s can be -1", to);
-        if (shape[i] < -1) return dl_fail(DL_ERR_SHAPE, "size %ld in shape %s is negative", shape[i], to);
+        if (shape[i] == -1 && at >= 0) return dl_fail(DL_ERR_SHAPE, "only one size of %s can be -1", TEXT(want));
+        if (shape[i] < -1) return dl_fail(DL_ERR_SHAPE, "size %ld in shape %s is negative", shape[i], TEXT(want));
         if (shape[i] == -1)
             at = i;
         else if (__builtin_mul_overflow(known, shape[i], &known))
-            return dl_fail(DL_ERR_SHAPE, "shape %s is too large to address", to);
+            return dl_fail(DL_ERR_SHAPE, "shape %s is too large to address", TEXT(want));
     }
     if (at >= 0 && known == 0)
-        return dl_fail(DL_ERR_SHAPE, "the size -1 in %s could be anything, because another one is 0", to);
+        return dl_fail(DL_ERR_SHAPE, "the size -1 in %s could be anything, because another one is 0", TEXT(want));
     if (at >= 0 && x->numel % known == 0) {
         shape[at] = x->numel / known;
         known = x->numel;
     }
     if (known == x->numel) return DL_OK;
     return dl_fail_hint(DL_ERR_SHAPE, "the sizes must multiply to the same number",
-                        "%ld elements of shape %s do not "
-                        "fit shape %s",
-                        (long)x->numel, from, to);
+                        "%ld elements of shape %s do not fit shape %s", (long)x->numel,
+                        dl_shape_text(x->ndim, x->shape), TEXT(want));
 }
 
 /* Strides of a view of x with another shape; false where there is none. Runs of dimensions that lie one in the other
@@ -103,21 +101,20 @@ INFER_RULE(permute) {
 INFER_RULE(expand) {
     const dl_tensor *x = c->in[0];
     const dl_aval *size = ATTR(c, EXPAND_SIZE);
-    char from[160], to[160];
     DL_TRY(check_count(size, "the size"));
     start(c, out);
-    dl_shape_text(x->ndim, x->shape, from, sizeof from);
-    dl_shape_text(size->n, size->u.v, to, sizeof to);
     int lead = size->n - x->ndim;
-    if (lead < 0) return dl_fail(DL_ERR_SHAPE, "shape %s cannot be expanded to the fewer dimensions of %s", from, to);
+    if (lead < 0)
+        return dl_fail(DL_ERR_SHAPE, "shape %s cannot be expanded to the fewer dimensions of %s",
+                       dl_shape_text(x->ndim, x->shape), TEXT(size));
     out->ndim = size->n;
     for (int i = 0; i < size->n; i++) {
         long want = size->u.v[i], have = i < lead ? 1 : x->shape[i - lead];
         if (want == -1 && i >= lead) want = have;
-        if (want < 0) return dl_fail(DL_ERR_SHAPE, "size %ld in %s is negative", want, to);
+        if (want < 0) return dl_fail(DL_ERR_SHAPE, "size %ld in %s is negative", want, TEXT(size));
         if (want != have && have != 1)
             return dl_fail_hint(DL_ERR_SHAPE, "only sizes of 1 can be repeated", "shape %s cannot be expanded to %s",
-                                from, to);
+                                dl_shape_text(x->ndim, x->shape), TEXT(size));
         out->shape[i] = want;
         out->stride[i] = i < lead || want != have ? 0 : x->stride[i - lead];
     }
@@ -226,15 +223,14 @@ INFER_RULE(as_strided_set) {
     const dl_aval *size = ATTR(c, STRIDED_SIZE);
     const dl_tensor *v = c->in[1];
     DL_TRY(check_region(c, size, ATTR(c, STRIDED_STRIDE), ATTR_I(c, STRIDED_OFFSET)));
-    char got[128], want[128];
     long shape[DL_MAX_DIM];
     int ndim;
     DL_TRY(dl_broadcast(size->n, size->u.v, v->ndim, v->shape, &ndim, shape));
     if (ndim != size->n || memcmp(shape, size->u.v, (size_t)ndim * sizeof *shape))
-        return dl_fail_hint(
-            DL_ERR_SHAPE, "the value must have the region's shape, or sizes of 1 where it is to be repeated",
-            "a value of shape %s cannot be written into a region of shape %s",
-            dl_shape_text(v->ndim, v->shape, got, sizeof got), dl_shape_text(size->n, size->u.v, want, sizeof want));
+        return dl_fail_hint(DL_ERR_SHAPE,
+                            "the value must have the region's shape, or sizes of 1 where it is to be repeated",
+                            "a value of shape %s cannot be written into a region of shape %s",
+                            dl_shape_text(v->ndim, v->shape), TEXT(size));
     start(c, out);
     return DL_OK;
 }
