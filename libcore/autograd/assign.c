@@ -1,7 +1,7 @@
-/* Writing in place. There is one way, dl_assign: the row as_strided_set writes a region of a storage, and its output
- * takes the place of the tensor, or of the view's base, in the history. Views renew their history when they are next
- * used. */
+/* Writing in place, always by dl_assign: the op as_strided_set writes a region of a storage, and its output replaces
+ * the tensor, or the view's base, in the history. Views renew their history when they are next used. */
 #include "autograd/tape.h"
+#include "core/scope.h"
 
 #include <string.h>
 
@@ -12,7 +12,7 @@ static dl_status check_leaf(dl_tensor *base, bool view) {
                         view ? "a view of " : "");
 }
 
-/* The value in dst's dtype, expanded to its shape, and safe from being overwritten while it is read. */
+/* The value in dst's dtype, expanded to its shape; a copy where it shares memory with dst. */
 static dl_tensor *prepare(dl_tensor *dst, dl_tensor *value) {
     long shape[DL_MAX_DIM];
     int ndim;
@@ -24,12 +24,9 @@ static dl_tensor *prepare(dl_tensor *dst, dl_tensor *value) {
                      dl_shape_text(dst->ndim, dst->shape));
         return NULL;
     }
-    dl_tensor *cast = dl_to_dtype(value, (dl_dtype)dst->dtype);
-    dl_tensor *own = cast && cast->st == dst->st ? dl_clone(cast) : dl_ref(cast);
-    dl_tensor *full = own ? dl_expand(own, dst->shape, dst->ndim) : NULL;
-    dl_unref(cast);
-    dl_unref(own);
-    return full;
+    DL_OWNED dl_tensor *cast = dl_to_dtype(value, (dl_dtype)dst->dtype);
+    DL_OWNED dl_tensor *own = cast && cast->st == dst->st ? dl_clone(cast) : dl_ref(cast);
+    return own ? dl_expand(own, dst->shape, dst->ndim) : NULL;
 }
 
 /* Gives `base` the history of the write and makes its views stale. */
@@ -50,12 +47,11 @@ dl_status dl_assign(dl_tensor *dst, dl_tensor *value) {
         return dl_fail_hint(DL_ERR_AUTOGRAD, "clone() it first",
                             "an expanded tensor cannot be changed in place: several of its elements share memory");
     DL_TRY(dl_history_renew(dst));
-    dl_tensor *full = prepare(dst, value);
+    DL_OWNED dl_tensor *full = prepare(dst, value);
     if (!full) return dl_failed();
-    dl_tensor *written = dl_as_strided_set(base, full, dst->shape, dst->ndim, dst->stride, dst->ndim, dst->offset);
-    dl_unref(full);
+    DL_OWNED dl_tensor *written =
+        dl_as_strided_set(base, full, dst->shape, dst->ndim, dst->stride, dst->ndim, dst->offset);
     if (!written) return dl_failed();
     if (dl_recording() && (written->node || base->node)) rebase(base, written);
-    dl_unref(written);
     return dl_history_renew(dst);
 }

@@ -1,10 +1,11 @@
-/* Backward: walks nodes newest first. A node's creation number is higher than those of all nodes it depends on, so the
- * highest one waiting has received every contribution. Leaves come last, all at once: a pass that fails or is
- * interrupted leaves no gradient half written. */
-#include "autograd/rings.h"
+/* Backward: runs gradient rules from the newest node to the oldest. A node's sequence number is higher than those of
+ * all nodes it depends on, so the highest one in the heap has received every contribution. Leaves get their gradients
+ * last, all at once: a pass that fails or is interrupted changes none. */
+#include "autograd/cycles.h"
 #include "autograd/tape.h"
 #include "core/device.h"
-#include "core/interrupt.h"
+#include "core/list.h"
+#include "core/scope.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,60 +17,31 @@ typedef struct slot {
     dl_tensor *g[DL_MAX_OUT]; /* owned */
 } slot;
 
-/* Slots live in `slots` and never move by index; `map` finds them by address, `heap` orders waiting nodes by seq. */
+/* Slot i is that of the node or leaf with number i in `known`; the heap holds slots of nodes to be run, by seq. */
 typedef struct pass {
+    dl_addresses known;
     slot *slots;
-    int n, cap;
-    int *map; /* open addressing, index + 1 */
-    int map_size;
-    int *heap, nheap;
+    long *heap, nheap, cap, heap_cap;
     bool retain, create;
-    dl_tensor **inputs; /* dl_gradients: where gradients are asked for, and the answers */
+    dl_tensor **inputs; /* of dl_gradients: tensors whose gradients are wanted, and the gradients */
     int ninputs;
     dl_tensor **out;
 } pass;
 
-static unsigned hash(const void *p) { return (unsigned)((uintptr_t)p >> 6) * 2654435761u; }
-
-static const void *key(const slot *s) { return s->node ? (const void *)s->node : (const void *)s->leaf; }
-
-static dl_status grow(pass *p) {
-    int cap = p->cap ? 2 * p->cap : 64, size = 4 * cap;
-    slot *slots = realloc(p->slots, (size_t)cap * sizeof *slots);
-    if (slots) p->slots = slots;
-    int *heap = realloc(p->heap, (size_t)cap * sizeof *heap);
-    if (heap) p->heap = heap;
-    int *map = calloc((size_t)size, sizeof *map);
-    if (!slots || !heap || !map) {
-        free(map);
-        return dl_fail(DL_ERR_MEMORY, "no memory to walk a history of %d ops", p->n);
-    }
-    free(p->map);
-    p->map = map;
-    p->map_size = size;
-    p->cap = cap;
-    for (int i = 0; i < p->n; i++) {
-        unsigned h = hash(key(&p->slots[i])) % (unsigned)size;
-        while (map[h]) h = (h + 1) % (unsigned)size;
-        map[h] = i + 1;
-    }
-    return DL_OK;
-}
-
-static void heap_push(pass *p, int s) {
-    int i = p->nheap++;
+static void heap_push(pass *p, long s) {
+    long i = p->nheap++;
     for (; i > 0; i = (i - 1) / 2) {
-        int up = p->heap[(i - 1) / 2];
+        long up = p->heap[(i - 1) / 2];
         if (p->slots[up].node->seq >= p->slots[s].node->seq) break;
         p->heap[i] = up;
     }
     p->heap[i] = s;
 }
 
-static int heap_pop(pass *p) {
-    int top = p->heap[0], last = p->heap[--p->nheap], i = 0;
+static long heap_pop(pass *p) {
+    long top = p->heap[0], last = p->heap[--p->nheap], i = 0;
     for (;;) {
-        int k = 2 * i + 1;
+        long k = 2 * i + 1;
         if (k >= p->nheap) break;
         if (k + 1 < p->nheap && p->slots[p->heap[k + 1]].node->seq > p->slots[p->heap[k]].node->seq) k++;
         if (p->slots[p->heap[k]].node->seq <= p->slots[last].node->seq) break;
@@ -80,22 +52,21 @@ static int heap_pop(pass *p) {
     return top;
 }
 
-static dl_status slot_of(pass *p, const dl_edge *e, int *out) {
-    if (p->n == p->cap) DL_TRY(grow(p));
-    const void *want = e->node ? (const void *)e->node : (const void *)e->leaf;
-    unsigned h = hash(want) % (unsigned)p->map_size;
-    for (; p->map[h]; h = (h + 1) % (unsigned)p->map_size)
-        if (key(&p->slots[p->map[h] - 1]) == want) return *out = p->map[h] - 1, DL_OK;
-    p->slots[p->n] = (slot){.node = dl_node_ref(e->node), .leaf = dl_ref(e->leaf)};
-    *out = p->n;
-    p->map[h] = ++p->n;
-    if (e->node) heap_push(p, *out);
+static dl_status slot_of(pass *p, const dl_edge *e, long *out) {
+    long n = p->known.n;
+    DL_TRY(DL_LIST_ROOM(p->slots, n, p->cap));
+    DL_TRY(DL_LIST_ROOM(p->heap, n, p->heap_cap));
+    *out = dl_addresses_add(&p->known, e->node ? (const void *)e->node : (const void *)e->leaf);
+    if (*out < 0) return dl_failed();
+    if (*out < n) return DL_OK;
+    p->slots[n] = (slot){.node = dl_node_ref(e->node), .leaf = dl_ref(e->leaf)};
+    if (e->node) heap_push(p, n);
     return DL_OK;
 }
 
-/* Adds g, of which ownership is taken, to what an edge's target has received. */
+/* Adds g, whose reference it takes, to the gradient of an edge's target. */
 static dl_status contribute(pass *p, const dl_edge *e, dl_tensor *g) {
-    int s;
+    long s;
     dl_status st = slot_of(p, e, &s);
     if (st != DL_OK) {
         dl_unref(g);
@@ -119,7 +90,7 @@ static dl_status run_rule(pass *p, dl_back *b) {
     return b->op->grad(b);
 }
 
-static dl_status run_node(pass *p, int index) {
+static dl_status run_node(pass *p, long index) {
     dl_node *n = p->slots[index].node;
     dl_tensor *small[16] = {0}, **gin = n->nin <= 16 ? small : calloc((size_t)n->nin, sizeof *gin);
     if (!gin) return dl_fail(DL_ERR_MEMORY, "no memory for %d gradients", n->nin);
@@ -148,8 +119,8 @@ static dl_status run_node(pass *p, int index) {
     return s;
 }
 
-/* dl_gradients: takes the finished gradient of a slot as answer, where it was asked for. */
-static void answer(pass *p, const slot *s) {
+/* Of dl_gradients: the complete gradient of a slot, where it is wanted. */
+static void give_result(pass *p, const slot *s) {
     for (int i = 0; i < p->ninputs; i++) {
         const dl_tensor *t = p->inputs[i];
         bool hit = s->node ? t->node == s->node : t == s->leaf;
@@ -161,34 +132,30 @@ static bool sole_owner(const dl_tensor *t) {
     return t->refs == 1 && t->st->refs == 1 && !t->st->wrapped && !t->node && dl_is_contiguous(t);
 }
 
-/* Into a leaf's .grad: steals the gradient when nobody else can see it, else copies; adds in place when there is one,
- * so that its memory stays where it is. */
+/* Into a leaf's .grad: the gradient itself when nobody else holds it, else a copy; one that is there is added to in
+ * place, so that its memory stays where it is. */
 static dl_status accumulate(dl_tensor *leaf, dl_tensor **g, bool create) {
     dl_tensor *old = leaf->grad;
     if (!old) {
         leaf->grad = create || sole_owner(*g) ? dl_ref(*g) : dl_clone(*g);
         if (!leaf->grad) return dl_failed();
-        if (create) dl_knot_note(leaf);
+        if (create) dl_cycle_check(leaf);
         return DL_OK;
     }
-    dl_tensor *sum = dl_add(old, *g);
+    DL_OWNED dl_tensor *sum = dl_add(old, *g);
     if (!sum) return dl_failed();
-    dl_status s = DL_OK;
-    if (create) {
-        leaf->grad = dl_ref(sum);
-        dl_unref(old);
-        dl_knot_note(leaf);
-    } else
-        s = dl_assign(old, sum);
-    dl_unref(sum);
-    return s;
+    if (!create) return dl_assign(old, sum);
+    leaf->grad = dl_ref(sum);
+    dl_unref(old);
+    dl_cycle_check(leaf);
+    return DL_OK;
 }
 
 static dl_status give_leaves(pass *p) {
-    for (int i = 0; i < p->n; i++) {
+    for (long i = 0; i < p->known.n; i++) {
         if (!p->slots[i].leaf) continue;
         if (p->inputs)
-            answer(p, &p->slots[i]);
+            give_result(p, &p->slots[i]);
         else
             DL_TRY(accumulate(p->slots[i].leaf, &p->slots[i].g[0], p->create));
     }
@@ -197,33 +164,31 @@ static dl_status give_leaves(pass *p) {
 
 static dl_status walk(pass *p) {
     while (p->nheap) {
-        int s = heap_pop(p);
+        long s = heap_pop(p);
         dl_status st = dl_interrupt_check();
         if (st == DL_OK) st = run_node(p, s);
         if (st == DL_ERR_INTERRUPT)
             return dl_fail(DL_ERR_INTERRUPT, "backward was interrupted; no gradient was changed");
         DL_TRY(st);
-        if (p->inputs) answer(p, &p->slots[s]);
+        if (p->inputs) give_result(p, &p->slots[s]);
         for (int i = 0; i < DL_MAX_OUT; i++) {
             dl_unref(p->slots[s].g[i]);
             p->slots[s].g[i] = NULL;
         }
     }
-    int held = dl_interrupt_hold(1);
-    dl_status st = give_leaves(p);
-    dl_interrupt_hold(held);
-    return st;
+    DL_SCOPED_INTERRUPT_HOLD(1);
+    return give_leaves(p);
 }
 
 static void pass_free(pass *p) {
-    for (int i = 0; i < p->n; i++) {
+    for (long i = 0; i < p->known.n; i++) {
         for (int k = 0; k < DL_MAX_OUT; k++) dl_unref(p->slots[i].g[k]);
         dl_unref(p->slots[i].leaf);
         dl_node_unref(p->slots[i].node);
     }
     free(p->slots);
-    free(p->map);
     free(p->heap);
+    dl_addresses_free(&p->known);
 }
 
 static dl_status check_root(dl_tensor *t, dl_tensor *seed) {
@@ -242,7 +207,6 @@ static dl_status check_root(dl_tensor *t, dl_tensor *seed) {
 }
 
 static dl_status start(pass *p, dl_tensor *t, dl_tensor *seed) {
-    DL_TRY(grow(p));
     dl_tensor *g =
         seed ? dl_to_dtype(seed, (dl_dtype)t->dtype) : dl_full(t->shape, t->ndim, 1, t->dtype, t->st->device);
     if (!g) return dl_failed();
@@ -253,9 +217,8 @@ static dl_status start(pass *p, dl_tensor *t, dl_tensor *seed) {
 
 static dl_status run_pass(pass *p, dl_tensor *t, dl_tensor *seed) {
     DL_TRY(check_root(t, seed));
-    int mode = dl_grad_mode(p->create);
+    DL_SCOPED_GRAD_MODE(p->create);
     dl_status s = start(p, t, seed);
-    dl_grad_mode(mode);
     pass_free(p);
     return s;
 }

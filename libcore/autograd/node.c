@@ -1,5 +1,6 @@
-/* Nodes: recording a finished call, keeping tensors for the gradient rule, and destroying graphs of any depth. */
+/* Nodes: recording a finished call, saving tensors for the gradient rule, and destroying graphs of any depth. */
 #include "autograd/tape.h"
+#include "core/scope.h"
 
 #include <string.h>
 
@@ -81,8 +82,8 @@ static int count_saved(const dl_call *c) {
     return n;
 }
 
-/* What is kept is a header of its own, without node and base. The tensor itself may be given a later history in place,
- * one that leads back to this node. */
+/* Saves a header of its own, without node and base: the tensor itself may get a later history by a write in place,
+ * which would lead back to this node. */
 static dl_status keep(dl_saved *s, dl_tensor *t, int key) {
     dl_tensor *header = dl_detach(t);
     if (!header) return dl_failed();
@@ -143,7 +144,7 @@ static void destroy(dl_node *n) {
     dl_op_unref(op);
 }
 
-/* Destroying a node releases those before it; they queue up here instead of recursing, however long the chain. */
+/* Destroying a node releases those it depends on: they wait in a queue, since a chain may be too long to recurse. */
 void dl_node_unref(dl_node *n) {
     static _Thread_local dl_node *queue;
     static _Thread_local bool running;
@@ -167,12 +168,10 @@ dl_status dl_history_renew(dl_tensor *t) {
     t->node = NULL;
     t->rebased = t->st->rebased;
     if (!dl_requires_grad(base)) return DL_OK;
-    int mode = dl_grad_mode(1);
-    dl_tensor *v = dl_as_strided(base, t->shape, t->ndim, t->stride, t->ndim, t->offset);
-    dl_grad_mode(mode);
+    DL_SCOPED_GRAD_MODE(1);
+    DL_OWNED dl_tensor *v = dl_as_strided(base, t->shape, t->ndim, t->stride, t->ndim, t->offset);
     if (!v) return dl_failed();
     t->node = dl_node_ref(v->node);
     t->out = v->out;
-    dl_unref(v);
     return DL_OK;
 }

@@ -1,5 +1,7 @@
-/* What gradient rules are written with: saved tensors, temporaries, and handing over a gradient. */
+/* For gradient rules: saved tensors, temporaries, and returning a gradient. */
 #include "autograd/tape.h"
+#include "core/list.h"
+#include "core/scope.h"
 
 #include <stdlib.h>
 
@@ -35,7 +37,7 @@ static dl_tensor *attached(dl_back *b, const dl_saved *s, dl_node *node, int idx
     return t;
 }
 
-/* As a rule that makes no graph reads it. */
+/* For a rule whose own work is not recorded. */
 static dl_tensor *plain(dl_back *b, const dl_saved *s) {
     bool half = s && DL_BIT(s->t->dtype) & DL_HALVES;
     return !s ? NULL : b->wide && half ? dl_tmp(b, dl_to(s->t, DL_F32)) : s->t;
@@ -57,17 +59,7 @@ dl_tensor *dl_saved_out(dl_back *b, int i) {
 
 dl_tensor *dl_tmp(dl_back *b, dl_tensor *t) {
     if (!t) return NULL;
-    if (b->ntmp == b->cap) {
-        int cap = b->cap ? 2 * b->cap : 16;
-        dl_tensor **tmp = realloc(b->tmp, (size_t)cap * sizeof(dl_tensor *));
-        if (!tmp) {
-            dl_unref(t);
-            dl_fail(DL_ERR_MEMORY, "no memory for the temporaries of a gradient rule");
-            return NULL;
-        }
-        b->tmp = tmp;
-        b->cap = cap;
-    }
+    if (DL_LIST_ROOM(b->tmp, b->ntmp, b->cap) != DL_OK) return dl_unref(t), NULL;
     return b->tmp[b->ntmp++] = t;
 }
 
@@ -82,17 +74,10 @@ static dl_tensor *sum_to(dl_tensor *g, const dl_meta *m) {
         equal = equal && !gone;
     }
     if (equal) return g;
-    if (n == lead) { /* the leading ones alone: the sum has the shape, and its memory is its own */
-        dl_tensor *s = dl_sum(g, dims, n, 0);
-        dl_unref(g);
-        return s;
-    }
-    dl_tensor *s = n ? dl_sum(g, dims, n, 1) : dl_ref(g);
-    dl_unref(g);
-    if (!s || !lead) return s;
-    dl_tensor *r = dl_reshape(s, m->shape, m->ndim);
-    dl_unref(s);
-    return r;
+    DL_OWNED dl_tensor *whole = g;
+    if (n == lead) return dl_sum(g, dims, n, 0);
+    DL_OWNED dl_tensor *s = n ? dl_sum(g, dims, n, 1) : dl_ref(g);
+    return s && lead ? dl_reshape(s, m->shape, m->ndim) : dl_ref(s);
 }
 
 static bool same_shape(const dl_tensor *t, const dl_meta *m) {

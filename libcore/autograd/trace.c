@@ -1,84 +1,56 @@
-/* The tape laid open: what a tensor was computed from, as a list that can be drawn or printed. */
+/* What a tensor was computed from, as a list that can be drawn or printed. */
 #include "autograd/tape.h"
+#include "core/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A node or a leaf, found through `map` by its address. */
+/* A node or a leaf. */
 typedef struct item {
     dl_node *node;
     dl_tensor *leaf;
 } item;
 
+/* Item i has number i in `known`. */
 typedef struct trace {
     dl_tape tape; /* first: what the caller holds */
     dl_tape_node *nodes;
     long *edges;
+    dl_addresses known;
     item *items; /* referenced */
-    long n, cap;
-    long *map; /* open addressing, index + 1 */
-    long size;
+    long cap;
 } trace;
 
-static const void *key(const item *x) { return x->node ? (const void *)x->node : (const void *)x->leaf; }
-
-static long place(const trace *t, const void *what) {
-    unsigned long h = ((unsigned long)(uintptr_t)what >> 4) * 0x9e3779b97f4a7c15ul;
-    for (h %= (unsigned long)t->size; t->map[h]; h = (h + 1) % (unsigned long)t->size)
-        if (key(&t->items[t->map[h] - 1]) == what) break;
-    return (long)h;
-}
-
-static void fill_map(trace *t) {
-    memset(t->map, 0, (size_t)t->size * sizeof *t->map);
-    for (long i = 0; i < t->n; i++) t->map[place(t, key(&t->items[i]))] = i + 1;
-}
-
-static dl_status grow(trace *t) {
-    long cap = t->cap ? 2 * t->cap : 64;
-    item *items = dl_memory_resize(t->items, t->cap, cap, sizeof *items);
-    if (items) t->items = items;
-    long *map = items ? dl_memory_resize(t->map, t->size, 3 * cap, sizeof *map) : NULL;
-    if (!map) return dl_failed();
-    t->map = map;
-    t->cap = cap;
-    t->size = 3 * cap;
-    fill_map(t);
-    return DL_OK;
+static const void *key(const dl_node *node, const dl_tensor *leaf) {
+    return node ? (const void *)node : (const void *)leaf;
 }
 
 static dl_status add(trace *t, dl_node *node, dl_tensor *leaf) {
-    if (t->n == t->cap) DL_TRY(grow(t));
-    long at = place(t, node ? (const void *)node : (const void *)leaf);
-    if (t->map[at]) return DL_OK;
-    t->items[t->n] = (item){dl_node_ref(node), leaf ? dl_ref(leaf) : NULL};
-    t->map[at] = ++t->n;
-    return DL_OK;
+    long n = t->known.n;
+    DL_TRY(DL_LIST_ROOM(t->items, n, t->cap));
+    long i = dl_addresses_add(&t->known, key(node, leaf));
+    if (i == n) t->items[n] = (item){dl_node_ref(node), dl_ref(leaf)};
+    return i < 0 ? dl_failed() : DL_OK;
 }
 
-/* Ops from the newest on, then leaves in the order in which they were found. */
+/* Ops from the newest on. */
 static int by_age(const void *a, const void *b) {
     const item *x = a, *y = b;
-    if (!x->node || !y->node) return (x->node == NULL) - (y->node == NULL);
     return (x->node->seq < y->node->seq) - (x->node->seq > y->node->seq);
 }
 
-/* qsort need not be stable, and leaves have no number to go by. */
+/* Ops by age, then leaves in the order in which they were found. */
 static dl_status sort(trace *t) {
-    item *leaves = malloc((size_t)(t->n + 1) * sizeof *leaves);
-    if (!leaves) return dl_fail(DL_ERR_MEMORY, "no memory to list a history of %ld ops", t->n);
-    long ops = 0, nleaves = 0;
-    for (long i = 0; i < t->n; i++) {
-        if (t->items[i].node)
-            t->items[ops++] = t->items[i];
-        else
-            leaves[nleaves++] = t->items[i];
-    }
+    long n = t->known.n, ops = 0, nleaves = 0;
+    item *leaves = malloc((size_t)(n + 1) * sizeof *leaves);
+    if (!leaves) return dl_fail(DL_ERR_MEMORY, "no memory to list a history of %ld ops", n);
+    for (long i = 0; i < n; i++) *(t->items[i].node ? &t->items[ops++] : &leaves[nleaves++]) = t->items[i];
     qsort(t->items, (size_t)ops, sizeof *t->items, by_age);
-    if (nleaves) memcpy(t->items + ops, leaves, (size_t)nleaves * sizeof *leaves);
+    memcpy(t->items + ops, leaves, (size_t)nleaves * sizeof *leaves);
     free(leaves);
-    fill_map(t);
+    dl_addresses_clear(&t->known);
+    for (long i = 0; i < n; i++) dl_addresses_add(&t->known, key(t->items[i].node, t->items[i].leaf));
     return DL_OK;
 }
 
@@ -124,8 +96,8 @@ static void describe(trace *t, long i, long *used) {
     x->nin = n->nin;
     x->in = t->edges + *used;
     for (int k = 0; k < n->nin; k++) {
-        const void *what = n->edge[k].node ? (const void *)n->edge[k].node : (const void *)n->edge[k].leaf;
-        t->edges[(*used)++] = what ? t->map[place(t, what)] - 1 : -1;
+        const void *what = key(n->edge[k].node, n->edge[k].leaf);
+        t->edges[(*used)++] = what ? dl_addresses_find(&t->known, what) : -1;
     }
 }
 
@@ -135,7 +107,7 @@ static dl_status collect(trace *t, dl_tensor *y) {
         return dl_fail_hint(DL_ERR_AUTOGRAD, "compute it from a tensor made with grad=true, outside no_grad",
                             "the tensor has no history");
     DL_TRY(add(t, y->node, y->node ? NULL : y));
-    for (long i = 0; i < t->n; i++) {
+    for (long i = 0; i < t->known.n; i++) {
         dl_node *n = t->items[i].node;
         for (int k = 0; n && k < n->nin; k++)
             if (n->edge[k].node || n->edge[k].leaf) DL_TRY(add(t, n->edge[k].node, n->edge[k].leaf));
@@ -143,26 +115,22 @@ static dl_status collect(trace *t, dl_tensor *y) {
     return sort(t);
 }
 
+static dl_status fill(trace *t) {
+    long n = t->known.n, nedges = 0, used = 0;
+    for (long i = 0; i < n; i++) nedges += t->items[i].node ? t->items[i].node->nin : 0;
+    t->nodes = malloc((size_t)n * sizeof *t->nodes);
+    t->edges = malloc((size_t)(nedges + 1) * sizeof *t->edges);
+    if (!t->nodes || !t->edges) return dl_fail(DL_ERR_MEMORY, "no memory to list a history of %ld ops", n);
+    for (long i = 0; i < n; i++) describe(t, i, &used);
+    t->tape = (dl_tape){n, t->nodes};
+    return DL_OK;
+}
+
 dl_tape *dl_tape_of(dl_tensor *y) {
     if (!y) return dl_fail_null("the tensor"), NULL;
     trace *t = calloc(1, sizeof *t);
-    if (!t) {
-        dl_fail(DL_ERR_MEMORY, "no memory to list a history");
-        return NULL;
-    }
-    long nedges = 0, used = 0;
-    if (collect(t, y) != DL_OK) goto fail;
-    for (long i = 0; i < t->n; i++) nedges += t->items[i].node ? t->items[i].node->nin : 0;
-    t->nodes = malloc((size_t)t->n * sizeof *t->nodes);
-    t->edges = malloc((size_t)(nedges + 1) * sizeof *t->edges);
-    if (!t->nodes || !t->edges) {
-        dl_fail(DL_ERR_MEMORY, "no memory to list a history of %ld ops", t->n);
-        goto fail;
-    }
-    for (long i = 0; i < t->n; i++) describe(t, i, &used);
-    t->tape = (dl_tape){t->n, t->nodes};
-    return &t->tape;
-fail:
+    if (!t) return dl_fail(DL_ERR_MEMORY, "no memory to list a history"), NULL;
+    if (collect(t, y) == DL_OK && fill(t) == DL_OK) return &t->tape;
     dl_tape_free(&t->tape);
     return NULL;
 }
@@ -172,12 +140,12 @@ unsigned long dl_tape_number(const dl_tensor *t) { return t && t->node && !t->ou
 void dl_tape_free(dl_tape *tape) {
     if (!tape) return;
     trace *t = (trace *)tape;
-    for (long i = 0; i < t->n; i++) {
+    for (long i = 0; i < t->known.n; i++) {
         dl_node_unref(t->items[i].node);
         dl_unref(t->items[i].leaf);
     }
     free(t->items);
-    free(t->map);
+    dl_addresses_free(&t->known);
     free(t->nodes);
     free(t->edges);
     free(t);

@@ -1,12 +1,12 @@
-/* The clock of activity: it stands still while the program waits for its user. */
+/* The clock of activity, which stands still while the program waits for its user. */
 #include "core/active.h"
 
 #include <time.h>
 
 #include "dlcore.h"
 
-/* Twice what the clock lags behind the monotonic one; or, while idle, twice what it shows, and 1. One word, so that
- * any thread reads it whole. */
+/* Twice the lag behind the monotonic clock; while idle, twice the time shown, plus 1. One word, so that threads read it
+ * in one piece. */
 static int64_t state;
 
 static int64_t monotonic_us(void) {

@@ -53,7 +53,7 @@ dl_status dl_device_check(int device) {
                         dl_device_name(device), b->name, most);
 }
 
-/* The device that a wrong name stands for: "gpu" is nearer to "cpu" by its letters alone. */
+/* The device meant by a wrong name; by its letters alone "gpu" would be "cpu". */
 static const char *meant(const char *name) {
     static const char *const names[] = {"cpu", "cuda", "cuda:0"};
     return !strncasecmp(name, "gpu", 3) || !strncasecmp(name, "nvidia", 6) || !strncasecmp(name, "cuda", 4) ? "cuda"
@@ -105,7 +105,7 @@ const char *dl_device_missing(void) {
     return "";
 }
 
-/* Where a device is: B, and its INDEX there; DL_ERR_DEVICE when there is none. */
+/* The backend B of a device, and its INDEX there; DL_ERR_DEVICE when there is no such device. */
 #define FIND(device, b, index)                                                                                         \
     int index;                                                                                                         \
     DL_TRY(dl_device_check(device));                                                                                   \

@@ -10,7 +10,7 @@ typedef struct dl_graph dl_graph;
 /* In what order of memory an op leaves images. */
 typedef enum dl_layout { DL_LAYOUT_OF_INPUT, DL_LAYOUT_CHANNELS_LAST } dl_layout;
 
-/* What a backend offers. Every entry is required where nothing else is said; `index` counts its devices from 0. */
+/* The services of a backend. Entries are required unless said otherwise; `index` counts its devices from 0. */
 typedef struct dl_backend {
     const char *name; /* "cuda" */
     int count;
@@ -20,7 +20,7 @@ typedef struct dl_backend {
     void (*release)(int index, void *p, size_t bytes);
     /* Copies between devices; device numbers as in dl_tensor (0: host). Ordered after work already issued. */
     dl_status (*copy)(void *dst, int dst_device, const void *src, int src_device, size_t bytes);
-    /* Waits for all work issued, and reports the faults that it had. */
+    /* Waits for all work issued, and reports its faults. */
     dl_status (*synchronize)(int index);
     dl_status (*describe)(int index, char *text, int size);
     dl_status (*memory)(int index, dl_device_memory *out);
@@ -28,9 +28,9 @@ typedef struct dl_backend {
     dl_status (*stream)(int index, void **out);
     /* Gives unused memory back to the driver. */
     dl_status (*empty_cache)(int index);
-    /* With `on`, every launch waits for its end, so that faults are found at the statement that made them. */
+    /* With `on`, every launch is waited for, so that a fault is reported at the statement that caused it. */
     void (*sync_every)(bool on);
-    /* Host memory, zeroed, that the device reads and writes in place. NULL: recorded. */
+    /* Zeroed host memory that the device reads and writes in place. NULL: the failure is recorded. */
     void *(*pinned)(int index, size_t bytes);
     void (*unpin)(int index, void *p);
     /* Has all work issued ended? Reports its faults. */
@@ -42,8 +42,8 @@ typedef struct dl_backend {
     bool (*supports)(int index, const dl_call *c);
 
     /* ---- training without waits: core/control.h says what these do */
-    /* What is issued from now on belongs to this trainer: its halt holds for running statistics, and calls of the
-     * dropout stream count from `rng` on. NULL: to none. */
+    /* Work issued from now on belongs to the trainer with this control block: its halt holds for running statistics,
+     * and calls of the dropout stream count from `rng`. NULL: to no trainer. */
     void (*use_control)(int index, const dl_control *c, uint64_t rng);
     dl_status (*accumulate)(int index, dl_control *c, const dl_accumulate *a);
     dl_status (*finish_step)(int index, dl_control *c, const dl_finish_step *f);
@@ -52,12 +52,12 @@ typedef struct dl_backend {
                          double keep);
     /* The n samples at the control's position: x f32, y as stored. NULL: batches come from a loader. */
     dl_status (*make_batch)(int index, const dl_control *c, const dl_batch_source *s, void *x, void *y, long n);
-    /* Host memory to the device beside the work under way, before the work still to come. The source has been read.
-     * NULL: the device works in the host's memory. */
+    /* Copies host memory to the device beside the work under way, and before later work. The source has been read when
+     * it returns. NULL: the device works in host memory. */
     dl_status (*async_copy)(int index, void *dst, const void *src, size_t bytes);
 
-    /* ---- capture: between begin and end, work is recorded and not done. Memory it takes stays the graph's. NULL: the
-     * device has no graphs. */
+    /* ---- capture: between begin and end, work is recorded and not run. Memory that it allocates belongs to the graph.
+     * NULL: the device has no graphs. */
     dl_status (*capture_begin)(int index, dl_graph **out);
     /* keep: makes the graph ready to run; else, and on failure, it is freed. */
     dl_status (*capture_end)(int index, dl_graph *graph, bool keep);
@@ -67,14 +67,14 @@ typedef struct dl_backend {
 
 /* Device 0; its kernels are in the rows of the ops (cpu/runtime/backend.c). */
 extern const dl_backend dl_cpu_backend;
-/* The backend of a device, which there is, and the device's number there. */
+/* The backend of a device that exists, and the device's number there. */
 const dl_backend *dl_backend_of(int device, int *index);
 /* The backend in use for devices above 0, loaded by the first call; NULL when there is none. */
 const dl_backend *dl_backend_get(void);
-/* Makes b, which must stay valid to the end, the backend of devices above 0 instead of the plugin, before that was
- * asked for. DL_ERR_STATE when there is one already. */
+/* Makes b, which must stay valid for the life of the process, the backend of devices above 0 in place of the plugin, if
+ * that has not been loaded. DL_ERR_STATE: there is one already. */
 dl_status dl_backend_register(const dl_backend *b);
-/* Loads the CUDA plugin, once in the process (core/plugin.c). NULL: *why is the reason. */
+/* The CUDA plugin, loaded by the first call (core/plugin.c). NULL: *why is the reason. */
 const dl_backend *dl_plugin_load(const char **why);
 
 const dl_kernel *dl_kernel_of(const dl_op *op, int device);

@@ -1,15 +1,15 @@
-/* Running a row: promote, infer, allocate, run, record. Recording comes last, so that a failure leaves no trace. */
+/* Running an op: promote, infer, allocate, run, record. Recording comes last, so that a failed call is on no tape. */
 #include "autograd/tape.h"
 #include "core/device.h"
-#include "core/interrupt.h"
 #include "core/mode.h"
 #include "core/op.h"
 #include "core/rng.h"
+#include "core/scope.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Everything of one call that must be released again. */
+/* One call, with what it must release. */
 typedef struct frame {
     dl_call call;
     dl_tensor *in_buf[DL_MAX_NAMED_IN], **in;
@@ -45,7 +45,7 @@ static dl_status check_inputs(const dl_op *op, dl_tensor *const *in, int nin) {
     return DL_OK;
 }
 
-/* Attribute called `name`, or NULL. */
+/* The attribute of this name; NULL: there is none, or it is absent. */
 static const dl_aval *named(const dl_op *op, const dl_aval *attr, const char *name) {
     int i = dl_attr_index(op, name);
     return i >= 0 && attr[i].given ? &attr[i] : NULL;
@@ -100,33 +100,35 @@ static dl_dtype common_dtype(const dl_call *c) {
     return best < 0 ? DL_F32 : (dl_dtype)best;
 }
 
-/* Replaces an input of the frame by itself in another dtype. */
-static dl_status cast_input(frame *f, int i, dl_dtype to) {
-    dl_tensor *t = f->in[i];
-    if (!t || t->dtype == (int8_t)to) return DL_OK;
-    bool weak = t->weak;
-    f->in[i] = dl_to(t, to);
-    dl_unref(t);
-    if (!f->in[i]) return dl_failed();
-    f->in[i]->weak = weak;
+/* Replaces *t by `by`, whose reference it takes; a number of the language stays one. */
+static dl_status replace(dl_tensor **t, dl_tensor *by) {
+    if (!by) return dl_failed();
+    by->weak = (*t)->weak;
+    dl_unref(*t);
+    *t = by;
     return DL_OK;
 }
 
-/* Mixed precision: floating operands to the dtype that the row wants; autograd sees the cast, so that gradients come
- * back in the dtype of the parameters. */
+static dl_status cast_input(frame *f, int i, dl_dtype to) {
+    dl_tensor *t = f->in[i];
+    return !t || t->dtype == (int8_t)to ? DL_OK : replace(&f->in[i], dl_to(t, to));
+}
+
+/* Does the op write to this input? Inputs past 31 follow bit 31. */
+static bool is_mutated(const dl_op *op, int i) { return op->mutates >> (i < 31 ? i : 31) & 1; }
+
+/* Mixed precision: floating operands to the dtype that the op computes in; the cast is recorded, so that gradients have
+ * the dtype of the parameters. */
 static dl_status mix(frame *f) {
     const dl_op *op = f->call.op;
     if (op->amp == DL_AMP_KEEP || dl_precision_get() <= DL_PRECISION_TF32) return DL_OK;
     for (int i = 0; i < f->call.nin; i++) {
         const dl_tensor *t = f->in[i];
-        if (t && !t->weak && !(op->mutates >> (i < 31 ? i : 31) & 1))
-            DL_TRY(cast_input(f, i, dl_mixed_dtype(op, (dl_dtype)t->dtype)));
+        if (t && !t->weak && !is_mutated(op, i)) DL_TRY(cast_input(f, i, dl_mixed_dtype(op, (dl_dtype)t->dtype)));
     }
     return DL_OK;
 }
 
-/* A list's head, such as the learning rate of an optimizer's step, takes no part in promotion: only rows with
- * PROMOTE(NONE) have one. */
 static dl_status promote(frame *f) {
     dl_call *c = &f->call;
     const dl_op *op = c->op;
@@ -139,8 +141,8 @@ static dl_status promote(frame *f) {
         c->dtype = c->nin && c->in[0] ? (dl_dtype)c->in[0]->dtype : DL_F32;
         bool keep = op->promote == DL_P_PARAMS && (DL_BIT(c->dtype) & DL_HALVES);
         for (int i = 1; op->promote != DL_P_NONE && i < c->nin; i++)
-            if (c->in[i] && (dl_dtype_is_float((dl_dtype)c->in[i]->dtype) || c->in[i]->weak) &&
-                !(op->mutates >> (i < 31 ? i : 31) & 1) && !(keep && c->in[i]->dtype == DL_F32))
+            if (c->in[i] && (dl_dtype_is_float((dl_dtype)c->in[i]->dtype) || c->in[i]->weak) && !is_mutated(op, i) &&
+                !(keep && c->in[i]->dtype == DL_F32))
                 DL_TRY(cast_input(f, i, c->dtype));
         return DL_OK;
     }
@@ -175,16 +177,10 @@ static dl_status allocate(frame *f, const dl_meta *meta) {
 
 /* Numbers of the language follow the other operands to their device. */
 static dl_status move_numbers(dl_call *c) {
-    for (int i = 0; i < c->nin; i++) {
-        dl_tensor *t = c->in[i];
-        if (!t || t->st->device == c->device) continue;
-        int mode = dl_grad_mode(0);
-        c->in[i] = dl_to_device(t, c->device);
-        dl_grad_mode(mode);
-        dl_unref(t);
-        if (!c->in[i]) return dl_failed();
-        c->in[i]->weak = true;
-    }
+    DL_SCOPED_GRAD_MODE(0);
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i] && c->in[i]->st->device != c->device)
+            DL_TRY(replace(&c->in[i], dl_to_device(c->in[i], c->device)));
     return DL_OK;
 }
 
@@ -211,32 +207,28 @@ static dl_status run_kernel(dl_call *c) {
     return s == DL_OK ? dl_interrupt_check() : s;
 }
 
-/* What changes its operands ends, since nobody could tell a half changed one. */
+/* An op that writes to its operands is not interrupted: half of the elements would be changed. */
 static dl_status run_wholly(dl_call *c) {
-    int held = c->op->mutates ? dl_interrupt_hold(1) : 0;
-    dl_status s = run_kernel(c);
-    if (c->op->mutates) dl_interrupt_hold(held);
-    return s;
+    if (!c->op->mutates) return run_kernel(c);
+    DL_SCOPED_INTERRUPT_HOLD(1);
+    return run_kernel(c);
 }
 
-/* A view row whose infer found no view: a contiguous copy laid into the fresh output. */
+/* A view op whose rule found no view: the fresh output gets the memory of a contiguous copy. */
 static dl_status copy_instead(frame *f) {
     dl_tensor *x = f->in[0];
     long stride[DL_MAX_DIM];
     dl_strides_contiguous(x->ndim, x->shape, stride);
-    int mode = dl_grad_mode(0);
-    dl_tensor *flat = dl_restride(x, stride, x->ndim);
-    dl_grad_mode(mode);
+    DL_SCOPED_GRAD_MODE(0);
+    DL_OWNED dl_tensor *flat = dl_restride(x, stride, x->ndim);
     if (!flat) return dl_failed();
-    dl_storage *mine = f->out[0]->st; /* take over the copy's memory */
+    dl_storage_unref(f->out[0]->st);
     f->out[0]->st = dl_storage_ref(flat->st);
     f->out[0]->offset = flat->offset;
-    dl_storage_unref(mine);
-    dl_unref(flat);
     return DL_OK;
 }
 
-/* What is computed from numbers alone is a number. */
+/* The result of numbers of the language alone is such a number. */
 static void mark_numbers(const frame *f) {
     const dl_call *c = &f->call;
     for (int i = 0; i < c->nin; i++)
@@ -247,13 +239,12 @@ static void mark_numbers(const frame *f) {
 
 static void mark_mutated(const dl_call *c) {
     for (int i = 0; i < c->nin; i++)
-        if (c->in[i] && c->op->mutates >> (i < 31 ? i : 31) & 1) dl_touch(c->in[i]);
+        if (c->in[i] && is_mutated(c->op, i)) dl_touch(c->in[i]);
 }
 
-/* What others lent for reading is not written to. */
 static dl_status check_writable(const dl_call *c) {
     for (int i = 0; i < c->nin; i++)
-        if (c->in[i] && c->in[i]->st->readonly && c->op->mutates >> (i < 31 ? i : 31) & 1)
+        if (c->in[i] && c->in[i]->st->readonly && is_mutated(c->op, i))
             return dl_fail_hint(DL_ERR_STATE, "change a clone() of it",
                                 "the memory of this tensor belongs to another library, which lets it be read only");
     return DL_OK;
@@ -261,23 +252,15 @@ static dl_status check_writable(const dl_call *c) {
 
 static bool is_half(const dl_tensor *t) { return t && DL_BIT(t->dtype) & DL_HALVES; }
 
-static dl_status replace(dl_tensor **t, dl_dtype dtype) {
-    dl_tensor *to = dl_to(*t, (int)dtype);
-    if (!to) return dl_failed();
-    dl_unref(*t);
-    *t = to;
-    return DL_OK;
-}
-
 static dl_status compose(frame *f) {
     dl_call *c = &f->call;
     dl_dtype given = c->nin && is_half(f->in[0]) ? (dl_dtype)f->in[0]->dtype : DL_F32;
     if (!(c->op->flags & DL_F_WIDE) || given == DL_F32) return c->op->compose(c);
     for (int i = 0; i < c->nin; i++)
-        if (is_half(f->in[i])) DL_TRY(replace(&f->in[i], DL_F32));
+        if (is_half(f->in[i])) DL_TRY(cast_input(f, i, DL_F32));
     c->dtype = DL_F32;
     DL_TRY(c->op->compose(c));
-    return replace(&c->out[0], given);
+    return replace(&c->out[0], dl_to(c->out[0], (int)given));
 }
 
 static dl_status run_frame(frame *f) {

@@ -25,7 +25,7 @@ void dl_source_set(const char *file, int line) { source = (dl_source){file ? fil
 dl_source dl_source_get(void) { return source; }
 
 static dl_status record(dl_status code, const char *hint, const char *fmt, va_list ap) {
-    /* formatted aside, because an argument may point into the record */
+    /* in a record of its own, since an argument may point into `last` */
     dl_error e = {.code = code, .line = source.line};
     vsnprintf(e.message, sizeof e.message, fmt, ap);
     snprintf(e.hint, sizeof e.hint, "%s", hint ? hint : "");
@@ -86,16 +86,15 @@ dl_status dl_failed(void) {
     return last.code ? last.code : dl_fail(DL_ERR_INTERNAL, "a call failed without saying why");
 }
 
-void dl_first_error_note(dl_first_error *f) {
+void dl_first_error_keep(dl_first_error *f) {
     dl_failed();
     if (!__atomic_exchange_n(&f->taken, 1, __ATOMIC_RELAXED)) dl_error_take(&f->err);
 }
 
-/* After the loop's end, which all threads have reached. */
 dl_status dl_first_error_raise(const dl_first_error *f) {
     if (!f->taken) return DL_OK;
     last = f->err;
-    if (!last.file[0]) { /* a thread of its own knows no statement */
+    if (!last.file[0]) { /* a worker thread knows no statement */
         snprintf(last.file, sizeof last.file, "%s", source.file);
         last.line = source.line;
     }
@@ -131,7 +130,7 @@ dl_status dl_error_put(const dl_error *err) {
 
 void dl_error_clear(void) { last = (dl_error){0}; }
 
-/* Edit distance with adjacent transpositions (optimal string alignment), rows kept on the stack. */
+/* Edit distance with adjacent transpositions (optimal string alignment). */
 int dl_word_distance(const char *a, const char *b) {
     enum { MAX = 63 };
     int n = (int)strlen(a), m = (int)strlen(b), row[3][MAX + 1];

@@ -1,4 +1,4 @@
-/* The request to stop. */
+/* The pending interrupt, and the name of the work that runs. */
 #include "core/interrupt.h"
 
 #include "core/error.h"
@@ -6,11 +6,11 @@
 int dl_interrupt_flag;
 static const char *doing; /* atomic */
 static _Thread_local int held;
-static _Thread_local bool left;
+static _Thread_local bool incomplete;
 
 void dl_interrupt_set(int on) { __atomic_store_n(&dl_interrupt_flag, on, __ATOMIC_RELAXED); }
 int dl_interrupt_get(void) {
-    int on = __atomic_load_n(&dl_interrupt_flag, __ATOMIC_RELAXED); /* first: it is cheaper to ask for than `held` */
+    int on = __atomic_load_n(&dl_interrupt_flag, __ATOMIC_RELAXED); /* first: it is cheaper to read than `held` */
     return on && !held ? on : 0;
 }
 
@@ -25,17 +25,17 @@ dl_status dl_interrupt_check(void) {
     return dl_fail(DL_ERR_INTERRUPT, "interrupted");
 }
 
-dl_stop dl_stop_begin(void) { return (dl_stop){.heeds = !held}; }
+dl_stop dl_stop_begin(void) { return (dl_stop){.enabled = !held}; }
 
 bool dl_stop_end(const dl_stop *s) {
-    bool mine = __atomic_load_n(&s->left, __ATOMIC_RELAXED);
-    left |= mine;
+    bool mine = __atomic_load_n(&s->incomplete, __ATOMIC_RELAXED);
+    incomplete |= mine;
     return mine;
 }
 
 bool dl_stop_swap(bool now) {
-    bool was = left;
-    left = now;
+    bool was = incomplete;
+    incomplete = now;
     return was;
 }
 

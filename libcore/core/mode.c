@@ -1,4 +1,4 @@
-/* Precision and determinism: process-wide switches that rows and kernels ask for. */
+/* Precision, determinism and capture: switches of the process. */
 #include "core/mode.h"
 #include "core/error.h"
 
@@ -8,7 +8,7 @@ static int precision = DL_PRECISION_F32, deterministic = 1, capture = 1;
 
 static const struct {
     const char *name;
-    dl_dtype low; /* of rows with AMP(LOW) */
+    dl_dtype low; /* of ops with AMP(LOW) */
 } precisions[] = {{"f32", DL_F32}, {"tf32", DL_F32}, {"bf16", DL_BF16}, {"f16", DL_F16}};
 
 dl_precision dl_precision_get(void) { return (dl_precision)__atomic_load_n(&precision, __ATOMIC_RELAXED); }

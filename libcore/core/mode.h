@@ -6,11 +6,11 @@
 
 #include <stdbool.h>
 
-/* f32 products and convolutions may round their operands to tf32. */
+/* May f32 products and convolutions round their operands to tf32? */
 bool dl_tf32_allowed(void);
-/* Library algorithms must be among those that repeat bit for bit. */
+/* Must results repeat bit for bit? */
 bool dl_deterministic(void);
-/* The dtype in which a row takes an operand of dtype t under the present precision; t itself mostly. */
+/* The dtype that an op takes an operand of dtype t in under the precision in force; without mixed precision t. */
 dl_dtype dl_mixed_dtype(const dl_op *op, dl_dtype t);
 
 #endif

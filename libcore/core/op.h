@@ -80,7 +80,7 @@ typedef struct dl_back {
     bool create_graph;
     bool wide;       /* saved tensors of 16 bits are read as f32 */
     dl_tensor **tmp; /* temporaries released after the rule */
-    int ntmp, cap;
+    long ntmp, cap;
 } dl_back;
 
 typedef struct dl_kernel {

@@ -1,8 +1,9 @@
-/* Tensors as objects: making, counting references, looking at elements. Arithmetic is in the op table. */
+/* Tensors as objects: making, counting references, reading elements. Arithmetic is in the op table. */
 #include "core/tensor.h"
-#include "autograd/rings.h"
+#include "autograd/cycles.h"
 #include "autograd/tape.h"
 #include "core/device.h"
+#include "core/scope.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,17 +52,10 @@ dl_tensor *dl_tensor_zeros(int ndim, const long *shape, dl_dtype dtype, int devi
 }
 
 dl_tensor *dl_tensor_from(int ndim, const long *shape, dl_dtype dtype, int device, const void *data) {
-    dl_tensor *t = dl_tensor_empty(ndim, shape, dtype, device);
-    if (t && t->numel && !data) {
-        dl_fail_null("the data of a tensor");
-        dl_unref(t);
-        return NULL;
-    }
-    if (t && dl_device_copy(dl_ptr(t), device, data, 0, t->st->bytes) != DL_OK) {
-        dl_unref(t);
-        return NULL;
-    }
-    return t;
+    DL_OWNED dl_tensor *t = dl_tensor_empty(ndim, shape, dtype, device);
+    if (!t) return NULL;
+    if (t->numel && !data) return dl_fail_null("the data of a tensor"), NULL;
+    return dl_device_copy(dl_ptr(t), device, data, 0, t->st->bytes) == DL_OK ? dl_ref(t) : NULL;
 }
 
 static dl_tensor *scalar(dl_dtype dtype, double f, long i) {
@@ -106,7 +100,7 @@ dl_tensor *dl_ref(dl_tensor *t) {
 
 void dl_unref(dl_tensor *t) {
     if (!t || __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL)) return;
-    if (t->knot) dl_knot_forget(t);
+    if (t->candidate) dl_cycle_remove(t);
     dl_node_unref(t->node);
     dl_unref(t->base);
     dl_unref(t->grad);
@@ -172,31 +166,25 @@ dl_status dl_item_i(const dl_tensor *t, long *out) {
     return DL_OK;
 }
 
-/* A contiguous host copy or the tensor itself; without a trace on the tape. */
+/* The tensor, or a contiguous copy of it in host memory; not recorded. */
 static dl_tensor *host_contiguous(const dl_tensor *t) {
-    int mode = dl_grad_mode(0);
-    dl_tensor *c = dl_contiguous((dl_tensor *)t), *h = c ? dl_to_device(c, 0) : NULL;
-    dl_unref(c);
-    dl_grad_mode(mode);
-    return h;
+    DL_SCOPED_GRAD_MODE(0);
+    DL_OWNED dl_tensor *c = dl_contiguous((dl_tensor *)t);
+    return c ? dl_to_device(c, 0) : NULL;
 }
 
 dl_status dl_read(const dl_tensor *t, void *out) {
-    if (!t) return dl_fail_null("the tensor");
-    dl_tensor *h = host_contiguous(t);
+    DL_OWNED dl_tensor *h = host_contiguous(t);
     if (!h) return dl_failed();
     memcpy(out, dl_ptr(h), (size_t)h->numel * dl_esize(h));
-    dl_unref(h);
     return DL_OK;
 }
 
 dl_status dl_read_f64(const dl_tensor *t, double *out) {
-    if (!t) return dl_fail_null("the tensor");
-    dl_tensor *h = host_contiguous(t);
+    DL_OWNED dl_tensor *h = host_contiguous(t);
     if (!h) return dl_failed();
     const char *p = dl_ptr(h);
     for (int64_t i = 0; i < h->numel; i++) out[i] = dl_load_f64(p + i * (int64_t)dl_esize(h), (dl_dtype)h->dtype);
-    dl_unref(h);
     return DL_OK;
 }
 
@@ -221,7 +209,7 @@ dl_tensor *dl_to_device(dl_tensor *t, int device) {
     return dl_transfer(t, device);
 }
 
-/* ---- what an owner may set */
+/* ---- gradients */
 
 int dl_requires_grad(const dl_tensor *t) {
     if (t->base && t->rebased != t->st->rebased) dl_history_renew((dl_tensor *)t);
@@ -259,7 +247,7 @@ dl_status dl_set_grad(dl_tensor *t, dl_tensor *g) {
     dl_tensor *former = t->grad;
     t->grad = dl_ref(g);
     dl_unref(former);
-    dl_knot_note(t);
+    dl_cycle_check(t);
     return DL_OK;
 }
 

@@ -20,13 +20,13 @@ typedef struct dl_storage {
     int device;
     size_t bytes;
     void *data;
-    uint64_t serial;         /* of this storage alone in the process: caches know it by this and the version */
-    uint32_t version;        /* bumped by every write after creation; shared by views and detached tensors */
+    uint64_t serial;         /* unique in the process: serial and version tell caches that the contents are the same */
+    uint32_t version;        /* counts writes after creation; shared by views and detached tensors */
     int saved;               /* how often the tape holds it for a gradient rule; atomic */
-    uint32_t rebased;        /* bumped when an in-place write gave the base a new history; views then renew theirs */
+    uint32_t rebased;        /* counts in-place writes that gave the base a new history; views then renew theirs */
     dl_source maker, writer; /* the statements that made it and that wrote last */
-    bool wrapped;            /* memory of someone else: not ours to free */
-    bool readonly;           /* memory that its owner lets nobody write to */
+    bool wrapped;            /* the caller's memory, which is not freed here */
+    bool readonly;           /* its owner lets nobody write */
     void (*release)(void *); /* for wrapped memory: called with arg instead of freeing data */
     void *arg;
     struct dl_storage *next_live, *prev_live; /* core/memory/live.c, from DL_LIVE_BYTES on */
@@ -37,7 +37,7 @@ struct dl_tensor {
     int8_t ndim;
     int8_t dtype;
     bool requires_grad; /* leaf only: results depend on `node` */
-    bool weak;          /* a number of the language: gives way in promotion */
+    bool weak;          /* a number of the language: does not decide the dtype of a result */
     int64_t offset;     /* in elements */
     int64_t numel;
     long shape[DL_MAX_DIM];
@@ -45,7 +45,7 @@ struct dl_tensor {
     dl_storage *st;
     dl_node *node;    /* the op that made it, NULL for a leaf; owned */
     int out;          /* which output of node */
-    int knot;         /* place among the leaves whose gradients have a history (autograd/rings.c), from 1; 0: none */
+    int candidate;    /* place in the list of autograd/cycles.c, from 1; 0: none */
     bool weight;      /* a parameter of a net */
     dl_tensor *base;  /* differentiable view of this tensor; owned; never itself a view */
     int saved;        /* how often the tape holds it for a gradient rule; atomic */
@@ -59,23 +59,22 @@ static inline void *dl_ptr(const dl_tensor *t) { return (char *)t->st->data + t-
 
 /* ---- storage (core/memory/storage.c) */
 
-/* Memory of `bytes` on `device`, uninitialised; 64-byte aligned, but for fenced blocks (core/memory/fence.h). NULL with
- * DL_ERR_MEMORY. */
+/* Uninitialised memory, aligned to 64 bytes except in fenced blocks (core/memory/fence.h). NULL with DL_ERR_MEMORY. */
 dl_storage *dl_storage_new(size_t bytes, int device);
 void dl_storage_unref(dl_storage *s);
-/* The next serial, for those who make a storage themselves. */
+/* The next serial, for a storage that is made elsewhere. */
 uint64_t dl_storage_serial(void);
 static inline dl_storage *dl_storage_ref(dl_storage *s) {
     __atomic_add_fetch(&s->refs, 1, __ATOMIC_RELAXED);
     return s;
 }
-/* Raw host memory from the free lists; for kernels' workspaces too. NULL with DL_ERR_MEMORY. */
+/* Host memory from the free lists. NULL with DL_ERR_MEMORY. */
 void *dl_host_alloc(size_t bytes);
 void dl_host_free(void *p, size_t bytes);
 /* Host bytes in use by tensors, and the highest value so far. */
 size_t dl_host_bytes(void);
 size_t dl_host_peak(void);
-/* Host bytes kept for reuse; giving them back to the system. */
+/* Host bytes kept for reuse, and returning them to the system. */
 size_t dl_host_cached(void);
 void dl_host_empty_cache(void);
 
@@ -88,8 +87,8 @@ dl_tensor *dl_view_new(dl_storage *st, dl_dtype dtype, int ndim, const long *sha
 
 /* Counts of elements end at 2^53: doubles hold them exactly, and 512 bytes for each are still addressed by 64 bits. */
 #define DL_MAX_COUNT ((int64_t)1 << 53)
-/* *n *= by. False, with *n left as it is, for negative factors and beyond DL_MAX_COUNT: every product of sizes that
- * files or users name is made here. */
+/* *n *= by. False, *n unchanged, for negative factors and beyond DL_MAX_COUNT: for all products of sizes that come from
+ * files and users. */
 static inline bool dl_count_mul(int64_t *n, int64_t by) {
     uint64_t product;
     if (*n < 0 || by < 0 || __builtin_mul_overflow((uint64_t)*n, (uint64_t)by, &product) || product > DL_MAX_COUNT)

@@ -26,7 +26,7 @@ static dl_status complete(dl_dataset *d, int split) {
         }
         while (__atomic_load_n(&s->drawn[i], __ATOMIC_ACQUIRE) != 2) sched_yield();
     }
-    return stop.left ? dl_fail(DL_ERR_INTERRUPT, "interrupted") : DL_OK;
+    return stop.incomplete ? dl_fail(DL_ERR_INTERRUPT, "interrupted") : DL_OK;
 }
 
 void dl_resident_drop(dl_resident *r) {

@@ -46,7 +46,7 @@ static void null_keeps_first_failure(void **state) {
 
 static void *fail_elsewhere(void *first) {
     dl_fail_hint(DL_ERR_UNSUPPORTED, "a remedy", "a worker's cause");
-    dl_first_error_note(first);
+    dl_first_error_keep(first);
     return NULL;
 }
 

@@ -1,6 +1,6 @@
 /* The list of live storages of some size, with the statements that made them. */
 #include "core/memory/live.h"
-#include "autograd/rings.h"
+#include "autograd/cycles.h"
 #include "core/device.h"
 
 #include <pthread.h>
@@ -48,7 +48,7 @@ void dl_set_reclaim(int (*fn)(void)) { reclaim = fn; }
 bool dl_reclaim_memory(void) {
     const dl_error *e = dl_error_last();
     if (!e || e->code != DL_ERR_MEMORY) return false;
-    bool freed = dl_rings_collect() > 0;
+    bool freed = dl_cycles_collect() > 0;
     if (!(reclaim && reclaim()) && !freed) return false;
     dl_error_clear();
     return true;

@@ -152,7 +152,7 @@ static void run_image(void *arg, long i) {
     size_t bytes = column_bytes(j->p);
     void *col = bytes ? dl_host_alloc(bytes) : NULL;
     bool ready = col || !bytes;
-    if (!ready || j->one(j->p, j->c, i / groups, i % groups, col) != DL_OK) dl_first_error_note(&j->failed);
+    if (!ready || j->one(j->p, j->c, i / groups, i % groups, col) != DL_OK) dl_first_error_keep(&j->failed);
     if (col) dl_host_free(col, bytes);
 }
 

@@ -158,7 +158,7 @@ static void sort_pass(const keyed *from, keyed *to, long n, int shift, dl_stop *
         at[d] = sum;
         sum += count;
     }
-    if (stop->left) return;
+    if (stop->incomplete) return;
     DL_CPU_EACH (i, n, stop) to[at[from[i].key >> shift & (BUCKETS - 1)]++] = from[i];
 }
 
@@ -195,7 +195,7 @@ static dl_status run_randperm(dl_call *c) {
         sort_pass(a, b, n, 64 - top * DIGIT, &stop);
         sort_pass(b, a, n, 64 - (top - 1) * DIGIT, &stop);
     }
-    if (!stop.left) insert(a, n, &stop);
+    if (!stop.incomplete) insert(a, n, &stop);
     dl_stop_end(&stop);
     dl_cpu_copy_strided(1, &n, dl_ptr(o), (dl_dtype)o->dtype, &one, &a->number, DL_I64, &step);
     dl_host_free(a, bytes);

@@ -29,7 +29,7 @@ static void run_product(void *arg, long i) {
     job *j = arg;
     dl_mat m[3];
     matrices_at(j, i, m);
-    if (dl_cpu_gemm(j->t, j->p.m, j->p.n, j->p.k, m[0], m[1], m[2], false) != DL_OK) dl_first_error_note(&j->failed);
+    if (dl_cpu_gemm(j->t, j->p.m, j->p.n, j->p.k, m[0], m[1], m[2], false) != DL_OK) dl_first_error_keep(&j->failed);
 }
 
 static dl_status matmul_float(dl_call *c) {

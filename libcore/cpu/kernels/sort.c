@@ -21,7 +21,7 @@ typedef struct wide {
 #define WIDE_DIGIT(a, shift) ((a).key >> (shift))
 
 /* NAME_merge, NAME_digits, NAME_sort(a, work, n, bits of a key): the result is in a. NAME_first(a, n, k): the first k
- * of them in order, in a heap whose top is the last. Once stop->left is set, the result is worth nothing. */
+ * of them in order, in a heap whose top is the last. Once stop->incomplete is set, the result is worth nothing. */
 #define SORTER(T, BEFORE, DIGIT_OF)                                                                                    \
     static void T##_insert(T *a, long n) {                                                                             \
         for (long i = 1; i < n; i++) {                                                                                 \
@@ -60,7 +60,7 @@ typedef struct wide {
         for (int shift = 0; shift < bits; shift += DIGIT) {                                                            \
             long count[VALUES] = {0}, at = 0;                                                                          \
             DL_CPU_EACH (i, n, stop) count[DIGIT_OF(from[i], shift) & (VALUES - 1)]++;                                 \
-            if (stop->left) return;                                                                                    \
+            if (stop->incomplete) return;                                                                                    \
             if (count[DIGIT_OF(from[0], shift) & (VALUES - 1)] == n) continue;                                         \
             for (int v = 0; v < VALUES; v++) {                                                                         \
                 long own = count[v];                                                                                   \
@@ -68,7 +68,7 @@ typedef struct wide {
                 at += own;                                                                                             \
             }                                                                                                          \
             DL_CPU_EACH (i, n, stop) to[count[DIGIT_OF(from[i], shift) & (VALUES - 1)]++] = from[i];                   \
-            if (stop->left) return;                                                                                    \
+            if (stop->incomplete) return;                                                                                    \
             T *last = from;                                                                                            \
             from = to, to = last;                                                                                      \
         }                                                                                                              \

@@ -1,0 +1,26 @@
+/* What ends with the block it stands in, on every path out of it: modes are restored, references released. */
+#ifndef DL_CORE_SCOPE_H
+#define DL_CORE_SCOPE_H
+
+#include "core/interrupt.h"
+
+static inline void dl_scope_grad_mode(const int *former) { dl_grad_mode(*former); }
+static inline void dl_scope_interrupt(const int *former) { dl_interrupt_hold(*former); }
+static inline void dl_scope_error(const dl_error *former) { dl_error_put(former); }
+static inline void dl_scope_tensor(dl_tensor *const *t) {
+    if (*t) dl_unref(*t);
+}
+
+#define DL_SCOPE(end) __attribute__((cleanup(end)))
+/* In the rest of the block gradients are recorded (1) or not (0). */
+#define DL_SCOPED_GRAD_MODE(on) int dl_former_mode DL_SCOPE(dl_scope_grad_mode) = dl_grad_mode(on)
+/* In the rest of the block interrupts are held back (1) or seen (0). */
+#define DL_SCOPED_INTERRUPT_HOLD(on) int dl_former_hold DL_SCOPE(dl_scope_interrupt) = dl_interrupt_hold(on)
+/* What fails in the rest of the block is forgotten; the error recorded before it stays. */
+#define DL_SCOPED_ERROR                                                                                                \
+    dl_error dl_former_error DL_SCOPE(dl_scope_error);                                                                 \
+    dl_error_take(&dl_former_error)
+/* DL_OWNED dl_tensor *t = ...: the block owns the reference. */
+#define DL_OWNED DL_SCOPE(dl_scope_tensor)
+
+#endif
