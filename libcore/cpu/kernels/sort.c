@@ -60,7 +60,7 @@ typedef struct wide {
         for (int shift = 0; shift < bits; shift += DIGIT) {                                                            \
             long count[VALUES] = {0}, at = 0;                                                                          \
             DL_CPU_EACH (i, n, stop) count[DIGIT_OF(from[i], shift) & (VALUES - 1)]++;                                 \
-            if (stop->incomplete) return;                                                                                    \
+            if (stop->incomplete) return;                                                                              \
             if (count[DIGIT_OF(from[0], shift) & (VALUES - 1)] == n) continue;                                         \
             for (int v = 0; v < VALUES; v++) {                                                                         \
                 long own = count[v];                                                                                   \
@@ -68,7 +68,7 @@ typedef struct wide {
                 at += own;                                                                                             \
             }                                                                                                          \
             DL_CPU_EACH (i, n, stop) to[count[DIGIT_OF(from[i], shift) & (VALUES - 1)]++] = from[i];                   \
-            if (stop->incomplete) return;                                                                                    \
+            if (stop->incomplete) return;                                                                              \
             T *last = from;                                                                                            \
             from = to, to = last;                                                                                      \
         }                                                                                                              \
