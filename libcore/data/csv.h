@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 
-/* What becomes of a table. Owned; released by dl_csv_table_free. */
+/* A table as read. Owned; released by dl_csv_table_free. */
 typedef struct dl_csv_table {
     long n, features;
     float *x;       /* [n, features]; NULL with dl_csv_spec.whole */

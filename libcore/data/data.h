@@ -1,4 +1,4 @@
-/* The inside of datasets: what a kind's open function fills in, and the helpers of those functions. */
+/* Internals of datasets: what the open function of a kind fills in, and helpers for such functions. */
 #ifndef DL_DATA_DATA_H
 #define DL_DATA_DATA_H
 
@@ -74,7 +74,7 @@ dl_dataset *dl_data_new(const char *name);
 char *dl_data_options_text(const dl_data_args *a, const char *but);
 /* Zeroed memory; NULL with DL_ERR_MEMORY. Sizes are multiplied with a check. */
 void *dl_data_alloc(long n, size_t size);
-/* x and y of a split: allocated for n samples of the dataset's shape and dtype, which are set. */
+/* Allocates x and y of a split for n samples; shape and dtype of the dataset must be set. */
 dl_status dl_data_reserve(dl_dataset *d, int split, long n);
 void dl_data_set_shape(dl_dataset *d, int ndim, const long *shape);
 void dl_data_set_target(dl_dataset *d, int ndim, const long *shape);

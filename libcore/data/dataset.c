@@ -1,4 +1,4 @@
-/* Datasets: the table of kinds, opening one by its options, and what callers ask of it. */
+/* Datasets: the table of kinds, opening one by its options, and its accessors. */
 #include "data/data.h"
 
 #include <assert.h>
@@ -173,7 +173,7 @@ void dl_dataset_unref(dl_dataset *d) {
     free(d);
 }
 
-/* ---------------------------------------------------------------- what callers ask */
+/* ---------------------------------------------------------------- accessors */
 
 const char *dl_dataset_name(const dl_dataset *d) { return d->name; }
 const char *dl_dataset_options(const dl_dataset *d) { return d->options ? d->options : ""; }

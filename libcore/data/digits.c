@@ -37,7 +37,7 @@ typedef struct point {
     double x, y;
 } point;
 
-/* One hand's way: box coordinates, centred at 0, to pixels. */
+/* The variations of one picture: from box coordinates, centred at 0, to pixels. */
 typedef struct hand {
     double xx, xy, yx, yy, x0, y0; /* affine part */
     double bend[4];                /* quadratic part, before it */

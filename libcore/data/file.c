@@ -26,10 +26,10 @@ static dl_status grow(const char *path, uint8_t **bytes, size_t *cap) {
     return DL_OK;
 }
 
-/* What no table or picture does: BOMB_RATIO times its size, and more than BOMB_BYTES. */
+/* Data that uncompresses to more than this is refused: both BOMB_RATIO times its size and BOMB_BYTES. */
 enum { BOMB_RATIO = 300, BOMB_BYTES = 1 << 26 };
 
-enum { PIECE = 1 << 22 }; /* bytes between two looks for a request to stop */
+enum { PIECE = 1 << 22 }; /* bytes between two checks for an interrupt */
 
 static dl_status check_ratio(const char *path, const dl_gz *f, size_t n) {
     if (n < BOMB_BYTES || n / BOMB_RATIO < dl_gz_used(f)) return DL_OK;

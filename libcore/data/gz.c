@@ -17,8 +17,8 @@ enum { CHUNK = 1 << 17 };
 struct dl_gz {
     const char *path;
     int fd;
-    bool packed, between, ended; /* gzip; behind a member; behind the last one */
-    uint64_t taken;              /* bytes read from the file */
+    bool packed, member_ended, ended; /* gzip; at the end of a member; at the end of the last one */
+    uint64_t taken;                   /* bytes read from the file */
     z_stream z;
     uint8_t in[CHUNK];
 };
@@ -61,7 +61,7 @@ static bool begins_member(const dl_gz *f) {
 
 /* Behind a member: another one, or zeros to the end of the file. */
 static dl_status next_member(dl_gz *f) {
-    f->between = false;
+    f->member_ended = false;
     if (f->z.avail_in < 2) DL_TRY(fill(f));
     if (begins_member(f)) return inflateReset(&f->z) == Z_OK ? DL_OK : damaged(f, "its state is lost");
     unsigned long long at = dl_gz_used(f);
@@ -80,7 +80,7 @@ static dl_status next_member(dl_gz *f) {
 
 static dl_status unpack(dl_gz *f, uint8_t *to, size_t n, size_t *got) {
     for (*got = 0; *got < n && !f->ended;) {
-        if (f->between) {
+        if (f->member_ended) {
             DL_TRY(next_member(f));
             continue;
         }
@@ -92,7 +92,7 @@ static dl_status unpack(dl_gz *f, uint8_t *to, size_t n, size_t *got) {
         int rc = inflate(&f->z, Z_NO_FLUSH);
         *got = (size_t)(f->z.next_out - to);
         if (rc == Z_STREAM_END)
-            f->between = true; /* what follows is looked at when more is wanted */
+            f->member_ended = true; /* the next one is read when more bytes are wanted */
         else if (rc == Z_MEM_ERROR)
             return no_memory(f->path);
         else if (rc != Z_OK && rc != Z_BUF_ERROR)

@@ -18,7 +18,7 @@ typedef struct idx_file {
     uint8_t *bytes;
 } idx_file;
 
-/* Headers are judged before any element is read: a small file may claim, and uncompress to, a great deal. */
+/* Headers are checked before elements are read: a small file may claim, and uncompress to, a huge array. */
 static dl_status read_idx_header(const char *path, idx_file *f) {
     uint8_t head[DL_IDX_HEAD];
     size_t n = sizeof head;
@@ -35,7 +35,7 @@ static dl_status read_idx(const char *path, idx_file *f) {
     return dl_idx_parse(path, f->bytes, n, &f->idx);
 }
 
-/* Greyscale pictures get one channel; what has other dimensions keeps them. */
+/* The shape of a sample: greyscale pictures get one channel. */
 static void sample_shape(const dl_idx *x, long *shape, int *ndim) {
     *ndim = 0;
     if (x->ndim == 3) shape[(*ndim)++] = 1;

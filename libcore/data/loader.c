@@ -1,9 +1,9 @@
-/* Loaders: a split dealt out in batches, made ahead by threads.
+/* Loaders: the samples of a split in batches, made ahead by threads.
  *
  * Batches are numbered from the beginning of the first epoch. A thread takes the next number, makes that batch from
- * (seed, epoch, number) alone, and puts it into the slot of its number; the caller takes the slots in turn. So neither
- * the number of threads nor their timing shows. A seek begins a new generation: what threads still make for the old one
- * is dropped when it arrives. */
+ * (seed, epoch, number) alone, and puts it into the slot of its number; the caller takes the slots in turn, so results
+ * do not depend on the number of threads or their timing. A seek begins a new generation: batches of older ones are
+ * dropped when they are ready. */
 #include "data/data.h"
 #include "data/draw.h"
 #include "data/transform.h"
@@ -40,7 +40,7 @@ struct dl_loader {
     uint64_t seed;
     dl_transforms transforms;
     int nmakers, depth, started; /* threads wanted (0: the caller makes the batches), slots, threads running */
-    dl_source asker;             /* the statement that started them, which their batches are counted to */
+    dl_source started_by;        /* the source line that live tensors of their batches name */
     maker makers[MAX_WORKERS];
     long epoch, at; /* the next batch of the caller; at == batches: the end of the epoch */
     slot *slots;
@@ -90,7 +90,7 @@ static dl_status make(maker *m, long number, dl_tensor **x, dl_tensor **y) {
 static void *run_maker(void *arg) {
     maker *m = arg;
     dl_loader *l = m->loader;
-    dl_source_set(l->asker.file, l->asker.line);
+    dl_source_set(l->started_by.file, l->started_by.line);
     dl_interrupt_hold(1); /* the batch will be wanted later */
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
@@ -115,11 +115,11 @@ static void *run_maker(void *arg) {
     return NULL;
 }
 
-/* Threads begin with the first batch asked for. Signals are left to the threads of the program. */
+/* Starts the threads, at the first batch. They block all signals, which other threads handle. */
 static dl_status start(dl_loader *l) {
     sigset_t all, before;
     int err = 0;
-    l->asker = dl_source_get();
+    l->started_by = dl_source_get();
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     while (!err && l->started < l->nmakers) {
@@ -132,7 +132,7 @@ static dl_status start(dl_loader *l) {
                         strerror(err));
 }
 
-/* Drops all that was made and goes on at `number`. The lock is held. */
+/* Drops finished batches and goes on at `number`. The lock is held. */
 static void restart(dl_loader *l, long number) {
     for (int i = 0; i < l->depth; i++) {
         dl_unref(l->slots[i].x);

@@ -5,13 +5,13 @@
 #include "core/tensor.h"
 #include "data/data.h"
 
-enum { SHARE = 4 }; /* of the memory there, at most one part in so many */
+enum { SHARE = 4 }; /* at most 1/SHARE of the free memory is used */
 
 static size_t bytes_of(const dl_dataset *d, int split) {
     return (size_t)d->split[split].n * (dl_data_kept_size(d) + dl_data_target_size(d));
 }
 
-/* Samples that are drawn on demand are drawn now; those that a loader is drawing are waited for. */
+/* Draws all samples that are drawn on demand, and waits for those that a loader is drawing. */
 static dl_status complete(dl_dataset *d, int split) {
     dl_samples *s = &d->split[split];
     dl_stop stop = dl_stop_begin();
@@ -59,7 +59,7 @@ dl_status dl_data_resident(dl_dataset *d, int split, int device, dl_resident *ou
         dl_resident_drop(r);
         DL_TRY(complete(d, split));
         dl_status st = put(d, split, device, r);
-        if (st == DL_ERR_MEMORY) return dl_error_clear(), DL_OK; /* free in all, but not in one piece */
+        if (st == DL_ERR_MEMORY) return dl_error_clear(), DL_OK; /* enough is free, but not in one block */
         DL_TRY(st);
     }
     *out = (dl_resident){device, dl_ref(r->x), dl_ref(r->y), dl_ref(r->lut)};

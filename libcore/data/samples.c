@@ -18,7 +18,7 @@ void *dl_data_alloc(long n, size_t size) {
     bool counted = dl_count_mul(&bytes, (int64_t)size), some = counted && dl_memory_take((size_t)bytes) == DL_OK;
     void *p = some ? calloc(bytes ? (size_t)bytes : 1, 1) : NULL;
     if (p) return dl_memory_settle(p, (size_t)bytes), p;
-    if (counted && !some) { /* the cause is told */
+    if (counted && !some) { /* dl_memory_take has recorded the cause */
         char what[80];
         snprintf(what, sizeof what, "%ld pieces of %zu bytes for a dataset", n, size);
         dl_error_context(NULL, what);
@@ -81,8 +81,8 @@ dl_status dl_data_reserve(dl_dataset *d, int split, long n) {
 
 /* ---------------------------------------------------------------- one sample */
 
-/* The bytes of a sample that is drawn on demand. The first thread to come keeps the picture; one that comes while it is
- * being drawn draws its own into `spare`, so nobody waits. */
+/* The bytes of a sample that is drawn on demand. The first thread draws it for all; another one that comes meanwhile
+ * draws into `spare`, so that no thread waits. */
 static const uint8_t *drawn(dl_dataset *d, int split, long i, uint8_t *spare) {
     dl_samples *s = &d->split[split];
     uint8_t *kept = (uint8_t *)s->x + i * d->numel, idle = 0;

@@ -63,7 +63,7 @@ static dl_status collect(classes *c, const char *file, const dl_csv_table *t) {
     return DL_OK;
 }
 
-/* By option `task`; the test file has no say. */
+/* Decides by option `task` and the training file whether labels are classes. */
 static dl_status decide(const dl_data_args *a, const dl_csv_table *t, classes *c) {
     const char *task = dl_data_str(a, "task"), *file = dl_data_str(a, "path");
     c->words = t->words;

@@ -1,11 +1,11 @@
-/* The active time of runs: how long their process worked while they were open. A row of `run` holds it as of some
- * moment, and since when it grows: readers reckon from that, and the writer puts it right when they would be wrong. */
+/* Active time of runs: how long their process worked while they were open. A row of `run` holds the time at a moment
+ * and, while it grows, that moment: readers extrapolate, and the writer updates rows from which they would be wrong. */
 #include "core/active.h"
 #include "track/store.h"
 
-enum { DRIFT_US = 100000 /* by which the time of a row may be wrong */ };
+enum { DRIFT_US = 100000 /* largest error of a time read from a row */ };
 
-static dl_activity now_of(const dl_run *r) {
+static dl_activity current(const dl_run *r) {
     int idle;
     dl_activity a = {.us = dl_active_us(&idle) - r->active_from};
     if (!idle) a.since_us = dl_now_us();
@@ -18,19 +18,19 @@ int64_t dl_activity_at(const dl_activity *a, int64_t now) {
 
 void dl_activity_begin(dl_run *r, int64_t before) {
     r->active_from = dl_active_us(NULL) - before;
-    r->told = now_of(r);
+    r->recorded = current(r);
 }
 
-int64_t dl_activity_end(const dl_run *r) { return now_of(r).us; }
+int64_t dl_activity_end(const dl_run *r) { return current(r).us; }
 
-dl_activity dl_activity_tell(dl_run *r) { return r->told = now_of(r); }
+dl_activity dl_activity_renew(dl_run *r) { return r->recorded = current(r); }
 
 int dl_activity_drifted(dl_store *s) {
     int64_t now = dl_now_us();
     int far = 0;
     pthread_mutex_lock(&s->runs_lock);
     for (const dl_run *r = s->runs; r && !far; r = r->next) {
-        int64_t off = dl_activity_at(&r->told, now) - now_of(r).us;
+        int64_t off = dl_activity_at(&r->recorded, now) - current(r).us;
         far = off > DRIFT_US || off < -DRIFT_US;
     }
     pthread_mutex_unlock(&s->runs_lock);

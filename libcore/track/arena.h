@@ -1,4 +1,4 @@
-/* Memory of one query result: many small pieces, released together. */
+/* Memory of one query result: many small blocks, released together. */
 #ifndef DL_TRACK_ARENA_H
 #define DL_TRACK_ARENA_H
 
@@ -7,7 +7,7 @@
 typedef struct dl_arena {
     struct dl_arena_chunk *chunks;
     size_t used;
-    int failed; /* a piece was refused: the result must be given up */
+    int failed; /* an allocation failed: the result is incomplete */
 } dl_arena;
 
 /* n zeroed bytes, aligned for anything. NULL, and failed set, without memory. */

@@ -1,4 +1,4 @@
-/* Runs beside each other, and the best of them. */
+/* Comparison of runs, and the ranking of runs by a metric. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 /* ---------------------------------------------------------------- names of metrics */
 
-/* Words in the last part of a name by which more is better; any word of the second list overrules them. */
+/* Words in the last part of a name that say which direction is better; those of the second list win. */
 static const char *const more_is_better[] = {
     "acc",    "accuracy", "top1", "top5",   "f1",     "auc",   "auroc", "auprc", "ap",     "map",        "precision",
     "recall", "r2",       "bleu", "rouge",  "psnr",   "ssim",  "iou",   "miou",  "dice",   "throughput", "mcc",
@@ -184,7 +184,7 @@ static int compare_series(dl_arena *a, dl_comparison *c) {
     return 1;
 }
 
-/* In the order asked for, each as often as asked for. */
+/* Loads runs in the order of `ids`, repeated ones too. */
 static dl_status load_compared(dl_store *s, const long *ids, long n, dl_arena *a, dl_run_info *out) {
     for (long i = 0; i < n; i++) {
         dl_clause c;

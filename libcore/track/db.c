@@ -1,4 +1,4 @@
-/* SQLite as the store uses it: opening, binding, errors in words, transactions. */
+/* SQLite as the store uses it: opening, binding, error messages, transactions. */
 #include "track/db.h"
 
 #include <stdarg.h>
@@ -190,7 +190,7 @@ int dl_db_network(const char *path) {
     return !statfs(slash ? dir : ".", &fs) && dl_db_network_type((unsigned long)fs.f_type);
 }
 
-/* A WAL store in a folder that cannot be written: without a WAL nobody is writing, and it can be read as it stands. */
+/* Opens a WAL store in a folder that cannot be written. Without a -wal file nobody is writing to it. */
 static dl_status open_immutable(sqlite3 **db, const char *path) {
     char wal[4200];
     struct stat st;
@@ -220,7 +220,7 @@ dl_status dl_db_open(sqlite3 **out, const char *path, dl_db_mode mode) {
     dl_status st = DL_OK;
     char doing[4200];
     snprintf(doing, sizeof doing, "open %.4096s", path);
-    /* each connection has a lock of its own in the store */
+    /* the store locks each connection itself */
     int rc = sqlite3_open_v2(mode == DL_DB_MEMORY ? ":memory:" : path, &db, flags[mode] | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc != SQLITE_OK) {
         st = dl_db_fail(db, doing);
@@ -242,7 +242,7 @@ dl_status dl_db_open(sqlite3 **out, const char *path, dl_db_mode mode) {
     } else if (mode == DL_DB_WRITE) {
         st = dl_db_run(db, "pragma synchronous = full", "");
         if (st == DL_OK)
-            st = dl_db_run(db, "pragma cache_size = -8192", ""); /* a page each of a thousand series, twice */
+            st = dl_db_run(db, "pragma cache_size = -8192", ""); /* two pages for each of a thousand series */
     }
     if (st != DL_OK) goto fail;
     *out = db;

@@ -1,4 +1,4 @@
-/* SQLite as the store uses it: opening, binding, errors in words, transactions. */
+/* SQLite as the store uses it: opening, binding, error messages, transactions. */
 #ifndef DL_TRACK_DB_H
 #define DL_TRACK_DB_H
 
@@ -17,10 +17,10 @@ typedef enum dl_db_mode { DL_DB_READ, DL_DB_WRITE, DL_DB_MEMORY } dl_db_mode;
 /* path is not used by DL_DB_MEMORY. Readers are query_only; a store in a folder that cannot be written is read as
  * immutable when it has no WAL. */
 dl_status dl_db_open(sqlite3 **out, const char *path, dl_db_mode mode);
-/* Chooses the journal: WAL, or DELETE where `network`. *wal tells what came of it. */
+/* Chooses the journal: WAL, or DELETE on a network file system. *wal: whether SQLite uses a WAL. */
 dl_status dl_db_journal(sqlite3 *db, int network, int *wal);
 
-/* Turns SQLite's last error into ours; `doing` as in "cannot DOING". */
+/* Records SQLite's last error; `doing` as in "cannot DOING". */
 dl_status dl_db_fail(sqlite3 *db, const char *doing);
 
 /* Binds by letters: i int64_t, I int64_t of which 0 is NULL, d double, t text (may be NULL), b blob (const void *, then
@@ -39,7 +39,7 @@ int dl_db_texts(sqlite3 *db, const char *sql, char **texts, int most);
 dl_status dl_db_copy(sqlite3 *from, const char *to, const char *doing);
 
 dl_status dl_db_begin(sqlite3 *db);
-/* Commits when st is DL_OK, else, or when that fails, rolls back; returns what went wrong first. */
+/* Commits when st is DL_OK; rolls back otherwise, or when the commit fails. Returns the first failure. */
 dl_status dl_db_end(sqlite3 *db, dl_status st);
 /* Checkpoints holding the write lock. In a passive checkpoint SQLite before 3.51.3 can lose a reset of the WAL that
  * another connection makes at the same moment, which corrupts the file; under the lock there is no such commit. */
@@ -54,11 +54,11 @@ int dl_db_network_type(unsigned long f_type);
 typedef struct dl_migration {
     int version;
     const char *sql;
-    const char *seen; /* NULL, or the temporary view through which the version before is read as this one */
+    const char *view; /* NULL, or the temporary view through which the version before is read as this one */
 } dl_migration;
 extern const dl_migration dl_migrations[];
 extern const int dl_migration_count;
-enum { DL_DB_OLDEST_READ = 1 }; /* later ones can be read from it by views */
+enum { DL_DB_OLDEST_READ = 1 }; /* older than this cannot be read through views */
 /* Brings a store to the last version of the table. Before the first change of an existing store it is copied to
  * PATH.vVERSION.bak. Errors: DL_ERR_STORE for a newer version or a database of something else. */
 dl_status dl_db_migrate(sqlite3 *db, const char *path, const dl_migration *table, int n);

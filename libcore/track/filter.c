@@ -1,4 +1,4 @@
-/* The filter language of run lists as SQL with bound values.
+/* Translates the filter language of run lists to SQL with bound values.
  *
  *   filter    := both { or both }      both := term { and term }      term := [not] ( "(" filter ")" | condition )
  *   condition := name operator value | name [not] in "(" value {, value} ")" | name [not] like value
@@ -256,14 +256,14 @@ static dl_status emit_test(parser *p, const dl_filter_name *o, const char *expr,
     return DL_OK;
 }
 
-/* What the test looks at: a column of the run, or of a row that belongs to it. */
+/* The SQL expression that a test compares. */
 static const char *expression(const dl_filter_name *o, int text) {
     if (o->kind == DL_FK_TAG) return "t.tag";
     if (o->kind == DL_FK_PARAM) return text ? "p.value" : "p.num";
     return o->sql;
 }
 
-/* The part before the test: that the run has such a row. *close: what ends it. */
+/* The SQL before a test: that the run has such a row. *close: the SQL that ends it. */
 static dl_status emit_scope(parser *p, const dl_filter_name *o, const char **close) {
     static const char *const scopes[] = {
         [DL_FK_TAG] = "exists(select 1 from tag t where t.run_id = r.id",
@@ -277,7 +277,7 @@ static dl_status emit_scope(parser *p, const dl_filter_name *o, const char **clo
     return DL_OK;
 }
 
-/* name = none, name is not none: has the run such a thing? */
+/* name = none, name is not none: whether the run has a value. */
 static dl_status emit_none(parser *p, const dl_filter_name *o, int negated) {
     sqlite3_str *sql = p->out->sql;
     const char *close;
@@ -291,7 +291,7 @@ static dl_status emit_none(parser *p, const dl_filter_name *o, int negated) {
     return DL_OK;
 }
 
-/* none, or null as SQL has it. */
+/* none, or null as in SQL. */
 static int is_none(const value *v, const dl_filter_token *op) {
     return op->how == DL_FH_EQUAL && v->token.kind == DL_FT_WORD &&
            (!strcmp(v->token.text, "none") || !strcasecmp(v->token.text, "null"));
@@ -303,7 +303,7 @@ static char *column_text(const dl_filter_name *o) {
     return sqlite3_mprintf("coalesce(strftime('%%Y-%%m-%%d %%H:%%M:%%S', %s, 'unixepoch', 'localtime'), '')", o->sql);
 }
 
-/* Tests of all values, any of which may hold; "not" stands before them, of a tag before the whole. */
+/* Tests of all values, joined by "or"; "not" stands before them, for a tag before the whole. */
 static dl_status emit(parser *p, dl_filter_name *o, const dl_filter_token *op, value *v, int n) {
     sqlite3_str *sql = p->out->sql;
     const char *close, *expr;
@@ -373,7 +373,7 @@ static dl_status read_checked(parser *p, dl_filter_name *o, const dl_filter_toke
     return op->how == DL_FH_PATTERN ? check_pattern(p, &v->token) : DL_OK;
 }
 
-/* Does any run meet the condition whose SQL begins at byte `sql`? What it would have to be is the remedy. */
+/* Fails when no run meets the condition whose SQL begins at byte `sql`; the hint names values that exist. */
 static dl_status check_met(parser *p, const dl_filter_name *o, const dl_filter_token *op, const value *v, int sql,
                            int at) {
     char hint[240];

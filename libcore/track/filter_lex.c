@@ -1,4 +1,4 @@
-/* The filter language as tokens. */
+/* The scanner of the filter language. */
 #include "track/filter_lex.h"
 
 #include <ctype.h>

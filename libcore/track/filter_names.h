@@ -1,4 +1,4 @@
-/* What a filter may ask of a run: its columns, tags, parameters and metrics, each with its type. */
+/* Names in filters: columns, tags, parameters and metrics of runs, each with its type. */
 #ifndef DL_TRACK_FILTER_NAMES_H
 #define DL_TRACK_FILTER_NAMES_H
 
@@ -26,13 +26,13 @@ dl_status dl_filter_find(sqlite3 *db, const char *statistic, const char *name, d
 /* Is there a parameter of this name, and of what type are its values? */
 int dl_filter_param(sqlite3 *db, const char *name, dl_filter_type *type);
 
-/* What there is, as the remedy of a condition (filter_values.c). `live` is the SQL condition on "run as r" that tells
- * which runs count. */
+/* Hints for conditions that fail (filter_values.c). `live` is the SQL condition on "run as r" for the runs that count.
+ */
 
-/* "its values are adam, sgd, ...": in order, or those nearest to a word first; "" where there is none. */
-void dl_filter_values(sqlite3 *db, const dl_filter_name *name, const char *live, const char *near, char *out,
+/* "its values are adam, sgd, ...", in order, or by distance to `wanted`; "" where there are none. */
+void dl_filter_values(sqlite3 *db, const dl_filter_name *name, const char *live, const char *wanted, char *out,
                       size_t size);
-/* "it lies between 0.1 and 0.5"; "" where nothing has an order. */
+/* "it lies between 0.1 and 0.5"; "" where there are no values. */
 void dl_filter_range(sqlite3 *db, const dl_filter_name *name, const char *live, char *out, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* The values that runs have, for the remedies of filters. */
+/* Values that runs have, for the hints of filters. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,14 +9,14 @@
 
 enum { SHOWN = 8, READ = 1000, LONGEST = 40 };
 
-/* A value, and how far it is from the one that was looked for. */
+/* A value, and its distance from the one in the filter. */
 typedef struct candidate {
     char text[LONGEST + 1];
-    double far;
+    double distance;
     int at;
 } candidate;
 
-/* What a name stands for, as SQL: the rows that hold its values, and the column there. */
+/* The SQL source of a name: the rows that hold its values, and their column. */
 static void source_of(const dl_filter_name *o, const char **from, const char **column) {
     static const char *const rows[] = {[DL_FK_COLUMN] = "run as r where",
                                        [DL_FK_TAG] = "run as r join tag t on t.run_id = r.id where",
@@ -27,12 +27,12 @@ static void source_of(const dl_filter_name *o, const char **from, const char **c
     *column = o->kind == DL_FK_TAG ? "t.tag" : o->kind == DL_FK_PARAM ? "p.value" : o->sql;
 }
 
-/* A date is shown as lists show it. */
+/* The SQL of a value as lists show it. */
 static const char *shown_as(const dl_filter_name *o) {
     return o->type == DL_FY_DATE ? "strftime('%%Y-%%m-%%d %%H:%%M', %s, 'unixepoch', 'localtime')" : "%s";
 }
 
-static sqlite3_stmt *ask(sqlite3 *db, const dl_filter_name *o, char *sql) {
+static sqlite3_stmt *prepare(sqlite3 *db, const dl_filter_name *o, char *sql) {
     sqlite3_stmt *q = NULL;
     if (sql && dl_db_prepare(db, &q, sql) == DL_OK && sqlite3_bind_parameter_count(q))
         sqlite3_bind_text(q, 1, o->key, -1, SQLITE_STATIC);
@@ -41,7 +41,7 @@ static sqlite3_stmt *ask(sqlite3 *db, const dl_filter_name *o, char *sql) {
 }
 
 /* Letters in another case differ less than other letters. */
-static double how_far(const char *a, const char *b) {
+static double distance_between(const char *a, const char *b) {
     char *end, *other, low[2][LONGEST + 1];
     double x = strtod(a, &end), y = strtod(b, &other);
     if (*a && !*end && *b && !*other) return fabs(x - y);
@@ -54,12 +54,12 @@ static double how_far(const char *a, const char *b) {
     return dl_word_distance(low[0], low[1]) + (strcmp(a, b) != 0) * 0.5;
 }
 
-static int nearer(const void *a, const void *b) {
+static int by_distance(const void *a, const void *b) {
     const candidate *x = a, *y = b;
-    return x->far < y->far ? -1 : x->far > y->far ? 1 : x->at - y->at;
+    return x->distance < y->distance ? -1 : x->distance > y->distance ? 1 : x->at - y->at;
 }
 
-void dl_filter_values(sqlite3 *db, const dl_filter_name *o, const char *live, const char *near, char *out,
+void dl_filter_values(sqlite3 *db, const dl_filter_name *o, const char *live, const char *wanted, char *out,
                       size_t size) {
     const char *from, *column;
     source_of(o, &from, &column);
@@ -68,18 +68,18 @@ void dl_filter_values(sqlite3 *db, const dl_filter_name *o, const char *live, co
     char *value = sqlite3_mprintf(shown_as(o), column);
     const char *order = o->kind == DL_FK_PARAM ? "p.num, 1" : "1";
     sqlite3_stmt *q = all && value
-                          ? ask(db, o,
-                                sqlite3_mprintf("select distinct %s as v from %s %s and v is not null and v != '' "
-                                                "order by %s limit %d",
-                                                value, from, live, order, READ))
+                          ? prepare(db, o,
+                                    sqlite3_mprintf("select distinct %s as v from %s %s and v is not null and v != '' "
+                                                    "order by %s limit %d",
+                                                    value, from, live, order, READ))
                           : NULL;
     int n = 0;
     for (; q && n < READ && sqlite3_step(q) == SQLITE_ROW; n++) {
         all[n] = (candidate){.at = n};
         snprintf(all[n].text, sizeof all[n].text, "%s", (const char *)sqlite3_column_text(q, 0));
-        if (near) all[n].far = how_far(near, all[n].text);
+        if (wanted) all[n].distance = distance_between(wanted, all[n].text);
     }
-    if (n) qsort(all, (size_t)n, sizeof *all, nearer);
+    if (n) qsort(all, (size_t)n, sizeof *all, by_distance);
     size_t used = n ? (size_t)snprintf(out, size, "its value%s", n > 1 ? "s are" : " is") : 0;
     for (int i = 0; i < n && i <= SHOWN && used < size; i++)
         used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : " ", i < SHOWN ? all[i].text : "...");
@@ -97,7 +97,7 @@ void dl_filter_range(sqlite3 *db, const dl_filter_name *o, const char *live, cha
     char *low = least ? sqlite3_mprintf(shown_as(o), least) : NULL,
          *high = most ? sqlite3_mprintf(shown_as(o), most) : NULL;
     sqlite3_stmt *q =
-        low && high ? ask(db, o, sqlite3_mprintf("select %s, %s from %s %s", low, high, from, live)) : NULL;
+        low && high ? prepare(db, o, sqlite3_mprintf("select %s, %s from %s %s", low, high, from, live)) : NULL;
     if (q && sqlite3_step(q) == SQLITE_ROW && sqlite3_column_type(q, 0) != SQLITE_NULL) {
         char ends[2][32];
         for (int i = 0; i < 2; i++) {

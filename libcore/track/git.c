@@ -1,5 +1,5 @@
 /* The state of the git work tree around the current folder, read from its files. git itself is not run: the settings of
- * a repository (filters, hooks, monitors, drivers of diffs) would run programs of whoever made it. */
+ * a repository (filters, hooks, diff drivers) would run programs of its author. */
 #include "track/git.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ char *dl_git_slurp(const char *path, size_t limit, size_t *n) {
     return text;
 }
 
-/* The file's first line, blanks at its end left out, behind `prefix`. False: there is none that begins so. */
+/* The rest of a file's first line after `prefix`, without trailing blanks. False: it does not begin so. */
 static bool read_line(const char *path, const char *prefix, char *out, size_t size) {
     size_t n, skip = strlen(prefix);
     char *text = dl_git_slurp(path, SMALL_FILE, &n);
@@ -98,7 +98,7 @@ void dl_git_hash_of(int id_bytes, const char *kind, const void *data, size_t n, 
 
 /* ---------------------------------------------------------------- the repository */
 
-/* .git is the folder itself, or a file that names it: of a second work tree, or of a submodule. */
+/* .git is the folder itself, or, in a second work tree or a submodule, a file that names it. */
 static bool open_dir(dl_git_repo *r, const char *at) {
     struct stat s;
     char to[DL_GIT_PATH];
@@ -173,7 +173,7 @@ static bool find_packed(const dl_git_repo *r, const char *name, char *out, size_
     return found && is_id(out);
 }
 
-/* What HEAD stands for; through references to references. */
+/* Resolves HEAD, through symbolic references. */
 static bool find_commit(const dl_git_repo *r, char *out, size_t size) {
     char path[DL_GIT_PATH], text[DL_GIT_PATH], name[DL_GIT_PATH] = "HEAD";
     for (int links = 0; links < MAX_LINKS; links++) {
@@ -200,7 +200,7 @@ bool dl_git_head_of(const char *tree, int bytes, uint8_t *commit) {
 
 /* ---------------------------------------------------------------- what a run records */
 
-void dl_git_look(dl_git_state *out) {
+void dl_git_read_state(dl_git_state *out) {
     dl_git_repo r = {.deadline_us = dl_now_us() + TIME_US, .unread = READ_BYTES};
     uint8_t trees[3][DL_GIT_ID] = {{0}}, *head = trees[0], *now = trees[1], *commit = trees[2];
     *out = (dl_git_state){0};

@@ -29,11 +29,10 @@ bool dl_git_from_hex(const char *hex, int bytes, uint8_t *out);
 
 /* The tree of a commit. False when the object cannot be read. */
 bool dl_git_commit_tree(const dl_git_repo *r, const uint8_t *commit, uint8_t *tree);
-/* The name of the tree that the files of the index have now: what `git add -u; git write-tree` would give, made without
- * writing anything, and without filters and conversions of line ends. Files that have not changed since they entered
- * the index by size and time are not read; one that cannot be read before the deadline, or is larger than what may
- * still be read, enters by these. Of a submodule the commit enters that its HEAD stands for. False: there is no index
- * that can be read. */
+/* The id of the tree of the files in the index as they are now: the result of `git add -u; git write-tree`, without
+ * writing, filters and conversion of line ends. Files whose size and time are those of the index are not read; for one
+ * that cannot be read before the deadline, or is larger than `unread`, size and time are hashed. A submodule enters
+ * with the commit of its HEAD. False: the index cannot be read. */
 bool dl_git_work_tree(dl_git_repo *r, uint8_t *tree);
 /* The commit that is checked out in the work tree at a path, `bytes` of it. False: there is none. */
 bool dl_git_head_of(const char *tree, int bytes, uint8_t *commit);

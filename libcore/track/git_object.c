@@ -135,7 +135,7 @@ static bool read_base(const pack *p, uint64_t at, int type, const uint8_t *b, si
 }
 
 static bool unpack_at(const pack *p, uint64_t at, size_t size, object *o) {
-    /* what does not shrink takes a few bytes more than it has */
+    /* incompressible data grows by a few bytes */
     size_t room = size + size / 1000 + 1024, n = p->in.size - at < room ? (size_t)(p->in.size - at) : room;
     uint8_t *packed = malloc(n);
     o->data = malloc(size + 1);
@@ -241,7 +241,7 @@ static bool read_packed(const dl_git_repo *r, const folders *f, const char *fold
 
 static bool read_object(const dl_git_repo *r, const folders *f, const uint8_t *id, int depth, object *o) {
     char hex[2 * DL_GIT_ID + 1];
-    /* where each of several packs holds a delta of itself there are more ways than time */
+    /* cyclic deltas over several packs would take exponential time */
     if (depth > DEPTH || dl_now_us() > r->deadline_us) return false;
     for (int i = 0; i < r->id_bytes; i++) snprintf(hex + 2 * i, 3, "%02x", id[i]);
     for (int i = 0; i < f->n; i++)
@@ -251,7 +251,7 @@ static bool read_object(const dl_git_repo *r, const folders *f, const uint8_t *i
 
 /* ---------------------------------------------------------------- commits */
 
-/* A repository may borrow objects of others, and these of others again. */
+/* The object folders of a repository and of its alternates, recursively. */
 static void find_folders(const dl_git_repo *r, folders *f) {
     f->n = snprintf(f->path[0], DL_GIT_PATH, "%s/objects", r->common) < DL_GIT_PATH;
     for (int i = 0; i < f->n; i++) {

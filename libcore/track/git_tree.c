@@ -85,7 +85,7 @@ static void free_index(index_file *x) {
     free(x->e);
 }
 
-/* An index that is split in two names the other by an extension, "link"; its entries are not all here. */
+/* False for a split index, whose extension "link" names the other half. */
 static bool is_whole(const uint8_t *p, size_t n) {
     while (n >= 8) {
         size_t k = big(p + 4);
@@ -234,9 +234,8 @@ static void add_item(bytes *b, unsigned mode, const char *name, size_t len, cons
     add(b, id, (size_t)id_bytes);
 }
 
-/* The tree of the entries from *at on whose paths begin with the first `prefix` bytes of that one's; they stand
- * together. *empty: none of them is there any more. Recursion is as deep as paths have folders, which `depth` bounds.
- */
+/* The tree of the consecutive entries from *at on that share the first `prefix` bytes of their paths. *empty: all of
+ * them are gone. Recursion is as deep as paths have folders; `depth` bounds it. */
 static bool make_tree(const index_file *x, long *at, size_t prefix, int depth, uint8_t *id, bool *empty) {
     bytes b = {0};
     bool good = depth < DL_GIT_PATH / 2;

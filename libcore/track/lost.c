@@ -1,5 +1,5 @@
-/* A store whose file was removed, or replaced by another, while it is open: what is in it is still there, in the file
- * that has no name any more. It is written to a file with a name, and recording goes on in that one. */
+/* A store whose file was removed or replaced while it is open. The open file still has all data, without a name: it is
+ * copied to a named file, where recording goes on. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,7 @@ int dl_store_moved(const dl_store *s) {
     return (uint64_t)st.st_dev != s->dev || (uint64_t)st.st_ino != s->ino;
 }
 
-/* In place of the lost name, or beside whatever has it now; in the folder for temporary files where that folder is
- * gone. */
+/* Copies to the old path, or to a name beside the file that has it now; to TMPDIR when the folder is gone. */
 static dl_status save_again(dl_store *s, char out[4096]) {
     char part[4200], stamp[32], folder[4096];
     time_t now = time(NULL);
@@ -57,10 +56,10 @@ dl_status dl_store_rescue(dl_store *s) {
     int removed = access(s->path, F_OK) != 0;
     DL_TRY(save_again(s, path));
     sqlite3 *old = s->w;
-    dl_sink_detach(&s->sink);
+    dl_inserter_detach(&s->inserter);
     __atomic_store_n(&s->w, NULL, __ATOMIC_RELEASE);
     sqlite3_wal_hook(old, NULL, NULL);
-    /* Closing would check the WAL into a file that nobody sees, and remove the WAL of the one that has the name now. */
+    /* Closing would checkpoint into the nameless file, and remove the WAL of the file that has the name now. */
     sqlite3_db_config(old, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_close(old);
     __atomic_store_n(&s->reopen, 1, __ATOMIC_RELEASE);

@@ -1,4 +1,4 @@
-/* Versions of the schema: making a new store, bringing an old one up to date, refusing what is not ours. */
+/* Versions of the schema: creating a store, migrating an old one, refusing other databases. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,14 +46,14 @@ static dl_status read_version(sqlite3 *db, version *v) {
     return dl_db_int(db, &v->tables, "select count(*) from sqlite_master", "");
 }
 
-/* All three of one moment: another process may be making the store. */
-static dl_status look(sqlite3 *db, version *v) {
+/* Reads all three in one transaction: another process may be creating the store. */
+static dl_status read_snapshot(sqlite3 *db, version *v) {
     if (!sqlite3_get_autocommit(db)) return read_version(db, v);
     DL_TRY(dl_db_run(db, "begin", ""));
     return dl_db_end(db, read_version(db, v));
 }
 
-static dl_status judge(const char *path, const version *v, int newest) {
+static dl_status check_file(const char *path, const version *v, int newest) {
     if (v->tables && v->application != DL_DB_APPLICATION)
         return dl_fail_hint(DL_ERR_STORE, "choose another file: --db FILE",
                             "%s is a database of another program (application id %ld)", path, (long)v->application);
@@ -63,8 +63,8 @@ static dl_status judge(const char *path, const version *v, int newest) {
     return DL_OK;
 }
 
-/* Temporary views are in memory, and no change of the file. */
-static dl_status see_through(sqlite3 *db, const char *sql) {
+/* Creates a temporary view in memory; the file stays unchanged. */
+static dl_status add_view(sqlite3 *db, const char *sql) {
     DL_TRY(dl_db_run(db, "pragma temp_store = memory", ""));
     DL_TRY(dl_db_run(db, "pragma query_only = 0", ""));
     DL_TRY(dl_db_run(db, sql, ""));
@@ -73,15 +73,15 @@ static dl_status see_through(sqlite3 *db, const char *sql) {
 
 dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration *table, int n, int oldest) {
     version v = {0, 0, 0};
-    DL_TRY(look(db, &v));
-    DL_TRY(judge(path, &v, table[n - 1].version));
+    DL_TRY(read_snapshot(db, &v));
+    DL_TRY(check_file(path, &v, table[n - 1].version));
     if (v.version < oldest)
         return dl_fail_hint(DL_ERR_STORE, "open it once where it can be written, or copy it there",
                             "%s has schema version %ld and must be brought to %d, but cannot be written", path,
                             (long)v.version, table[n - 1].version);
     dl_status st = DL_OK;
     for (int i = 0; i < n && st == DL_OK && v.tables; i++)
-        if (table[i].version > v.version && table[i].seen) st = see_through(db, table[i].seen);
+        if (table[i].version > v.version && table[i].view) st = add_view(db, table[i].view);
     return st;
 }
 
@@ -96,7 +96,7 @@ static dl_status apply(sqlite3 *db, int64_t from, const dl_migration *table, int
     return dl_db_run(db, pragma, "");
 }
 
-/* One attempt. *again: another process was faster, look again. */
+/* One attempt. *again: another process has committed meanwhile. */
 static dl_status attempt(sqlite3 *db, const char *path, const version *v, const dl_migration *table, int n,
                          int *again) {
     char own[4200], bak[4200];
@@ -112,7 +112,7 @@ static dl_status attempt(sqlite3 *db, const char *path, const version *v, const 
     dl_status st = dl_db_run(db, "begin exclusive", "");
     if (st == DL_OK) {
         st = dl_db_int(db, &after, "pragma data_version", "");
-        if (st == DL_OK) st = look(db, &now);
+        if (st == DL_OK) st = read_snapshot(db, &now);
         *again = st == DL_OK && (before != after || now.version != v->version || !now.tables != !v->tables);
         if (st == DL_OK && !*again) {
             if (v->tables && rename(own, bak)) st = dl_fail(DL_ERR_IO, "cannot write %s: %s", bak, strerror(errno));
@@ -129,8 +129,8 @@ dl_status dl_db_migrate(sqlite3 *db, const char *path, const dl_migration *table
     while (again) {
         version v = {0, 0, 0};
         again = 0;
-        DL_TRY(look(db, &v));
-        DL_TRY(judge(path, &v, newest));
+        DL_TRY(read_snapshot(db, &v));
+        DL_TRY(check_file(path, &v, newest));
         if (!v.tables || v.version < newest) DL_TRY(attempt(db, path, &v, table, n, &again));
     }
     return DL_OK;

@@ -30,7 +30,7 @@ static const char full_columns[] = "select cmdline, cwd, script_path, (select da
 
 void dl_runs_select(dl_clause *c) { sqlite3_str_appendall(c->sql, run_columns); }
 
-/* The members that full_columns fill in, in their order. */
+/* The members that full_columns fills, in the same order. */
 enum { NFULL = 10 };
 static const char **full_member(dl_run_info *r, int i) {
     const char **const members[NFULL] = {
@@ -65,7 +65,7 @@ static void read_run(dl_arena *a, sqlite3_stmt *q, dl_run_info *r, int readonly)
     snprintf(who.boot_id, sizeof who.boot_id, "%s", (const char *)sqlite3_column_text(q, c));
     r->pid = (long)who.pid;
     r->heartbeat_us = (long)sqlite3_column_int64(q, c + 3);
-    /* where the status cannot be put right it is at least told right */
+    /* a read-only store keeps the old status; show the true one */
     if (readonly && r->status <= DL_RUN_PAUSED && dl_run_is_dead(&who, r->heartbeat_us)) r->status = DL_RUN_KILLED;
     dl_activity active = {sqlite3_column_int64(q, c + 4), sqlite3_column_int64(q, c + 5)};
     r->seconds = (double)dl_activity_at(&active, r->status == DL_RUN_KILLED ? r->heartbeat_us : dl_now_us()) / 1e6;
@@ -203,7 +203,7 @@ void dl_run_list_free(dl_run_list *l) {
     free(l);
 }
 
-/* Runs killed meanwhile are found out before anybody reads of them. */
+/* Marks runs of dead processes as killed before they are read. */
 static void refresh(dl_store *s) {
     if (s->none || s->readonly || access(s->path, F_OK)) return;
     dl_error old;
@@ -275,7 +275,7 @@ dl_run_list *dl_run_show(dl_store *s, long id) {
 
 static int all_digits(const char *s) { return *s && !s[strspn(s, "0123456789")]; }
 
-/* DL_ERR_NAME for a run that is not there; the remedy names the nearest of the latest ones. */
+/* DL_ERR_NAME; the hint names the nearest of the latest runs. */
 static dl_status no_run(sqlite3 *db, const char *ref, int deleted) {
     enum { MOST = 256 };
     char *names[MOST];

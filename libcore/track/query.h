@@ -28,8 +28,8 @@ dl_status dl_clause_prepare(dl_clause *c, sqlite3 *db, sqlite3_stmt **st);
 dl_status dl_filter_where(dl_clause *c, sqlite3 *db, const char *text);
 dl_status dl_filter_sort(dl_clause *c, sqlite3 *db, const char *text);
 
-/* Runs by a condition on "run as r" that c already holds behind "... where ". Reads parameters, tags, series; with
- * `full` everything. */
+/* Loads the runs that the query in c selects, begun with dl_runs_select, with their parameters, tags and series;
+ * `full`: everything. */
 dl_status dl_runs_load(dl_store *s, dl_clause *c, int full, dl_arena *a, dl_run_info **runs, long *n);
 /* Starts c with the columns that dl_runs_load expects: "select ... from run as r where ". */
 void dl_runs_select(dl_clause *c);

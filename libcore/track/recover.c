@@ -1,4 +1,4 @@
-/* What killed processes left: their rings are committed, their runs marked. */
+/* Recovery after killed processes: their rings are committed, their runs marked as killed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 /* ---------------------------------------------------------------- rings */
 
 typedef struct replay {
-    dl_sink sink;
+    dl_inserter inserter;
     dl_ring_record *batch;
     uint64_t n;
     int64_t lost, points;
@@ -22,18 +22,18 @@ typedef struct replay {
 } replay;
 
 static dl_status replay_name(void *ctx, uint32_t index, int64_t run, const char *key) {
-    return dl_sink_name(&((replay *)ctx)->sink, index, run, key);
+    return dl_inserter_name(&((replay *)ctx)->inserter, index, run, key);
 }
 
 static dl_status replay_batch(replay *r) {
     uint64_t n = r->n;
     r->n = 0;
-    return dl_sink_add(&r->sink, r->batch, n, &r->lost);
+    return dl_inserter_add(&r->inserter, r->batch, n, &r->lost);
 }
 
 static dl_status replay_record(void *ctx, const dl_ring_record *rec) {
     replay *r = ctx;
-    r->sink.keep_old = r->damaged;
+    r->inserter.keep_old = r->damaged;
     r->batch[r->n] = *rec;
     r->batch[r->n].stamp = (uint32_t)r->n;
     r->points++;
@@ -56,20 +56,20 @@ static dl_status replay_into(dl_store *s, const unsigned char *data, uint64_t si
         return dl_fail(DL_ERR_MEMORY, "no memory for a batch of points");
     dl_status st = dl_store_write_lock(s);
     if (st == DL_OK) {
-        r->sink.db = s->w;
+        r->inserter.db = s->w;
         st = dl_db_begin(s->w);
         if (st == DL_OK) st = dl_ring_parse(data, size, &v, &r->damaged);
         if (st == DL_OK) st = replay_batch(r);
         st = dl_db_end(s->w, st);
-        dl_sink_free(&r->sink);
+        dl_inserter_free(&r->inserter);
         dl_store_write_unlock(s, DL_OK);
     }
     free(r->batch);
     return st;
 }
 
-/* A ring of which something could not be understood is kept under another name, for somebody to look at. */
-static void put_away(dl_store *s, const char *path, const replay *r) {
+/* Removes a ring; a damaged one is renamed instead, for inspection. */
+static void remove_or_keep(dl_store *s, const char *path, const replay *r) {
     char aside[4300];
     if (!r->damaged && !r->lost) {
         unlink(path);
@@ -81,7 +81,7 @@ static void put_away(dl_store *s, const char *path, const replay *r) {
                   (long)(r->points - r->lost), (long)r->lost);
 }
 
-/* Identity of the owner as the header tells it. */
+/* Identity of the owner, from the header. */
 static dl_whoami owner_of(int fd) {
     dl_ring_header h;
     dl_whoami who = {0};
@@ -93,7 +93,7 @@ static dl_whoami owner_of(int fd) {
     return who;
 }
 
-/* Locked by us means that its owner is gone. Where there are no locks the identity of the owner decides. */
+/* True when the owner is gone: its lock is free, or, on file systems without locks, its process is. */
 static int is_ours(int fd) {
     struct stat st;
     if (flock(fd, LOCK_EX | LOCK_NB)) {
@@ -101,7 +101,7 @@ static int is_ours(int fd) {
         dl_whoami who = owner_of(fd);
         if (dl_whoami_gone(&who) != 1) return 0;
     }
-    return !fstat(fd, &st) && st.st_nlink > 0; /* else another process has just finished it */
+    return !fstat(fd, &st) && st.st_nlink > 0; /* else another process has just recovered it */
 }
 
 static dl_status recover_ring(dl_store *s, const char *path) {
@@ -115,7 +115,7 @@ static dl_status recover_ring(dl_store *s, const char *path) {
         st = read_all(fd, path, &data, &size);
         if (st == DL_OK) st = replay_into(s, data, size, &r);
         if (st == DL_OK) {
-            put_away(s, path, &r);
+            remove_or_keep(s, path, &r);
             __atomic_fetch_add(&s->recovered, r.points - r.lost, __ATOMIC_RELAXED);
         }
         free(data);
@@ -211,18 +211,18 @@ static dl_status find_dead(sqlite3 *db, suspect **out, int *n) {
                               : dl_db_fail(db, "look for dead runs");
 }
 
-/* It ended when it was last heard of: heartbeat, or its last point. */
+/* The end of a killed run is its last heartbeat or its last point. */
 static const char kill_sql[] =
     "update run set status = 'killed', error = ?2, ended_us = max(started_us, heartbeat_us, coalesce((select "
     "max(m.t_us)"
     " from series as s join metric as m on m.series_id = s.id and m.step = s.last_step where s.run_id = ?1), 0))"
     " where id = ?1 and status in ('running', 'paused') and heartbeat_us = ?3";
 
-/* Worked until then, where it did when its row was written. */
+/* Adds the time from the last update of the row to that end, if the run was active. */
 static const char worked_sql[] = "update run set active_us = active_us + max(0, ended_us - active_since_us),"
                                  " active_since_us = null where id = ?1 and active_since_us is not null";
 
-static dl_status mark(dl_store *s, suspect *x, int n) {
+static dl_status mark_killed(dl_store *s, suspect *x, int n) {
     dl_status st = dl_store_write_lock(s);
     if (st != DL_OK) return st;
     st = dl_db_begin(s->w);
@@ -251,7 +251,7 @@ dl_status dl_store_recover(dl_store *s, int all) {
     /* points first, then statuses: a run that reads killed is complete */
     if (st == DL_OK && (n || all)) st = each_ring(s, recover_action, NULL);
     for (int i = 0; i < n && st == DL_OK; i++) st = each_ring(s, alive_action, &dead[i].who);
-    if (st == DL_OK && n) st = mark(s, dead, n);
+    if (st == DL_OK && n) st = mark_killed(s, dead, n);
     free(dead);
     return st;
 }

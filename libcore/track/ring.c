@@ -1,4 +1,4 @@
-/* The ring file: making it, pushing, reading, and making sense of one left behind. */
+/* The ring file: creating, pushing, reading, and parsing a file that a process left behind. */
 #include "track/ring.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 _Static_assert(sizeof(dl_ring_record) == 32, "the format says 32 bytes");
 _Static_assert(sizeof(dl_ring_header) == DL_RING_PAGE, "the header is one page");
-_Static_assert(offsetof(dl_ring_header, check) == 144, "a hole would be hashed uninitialised");
+_Static_assert(offsetof(dl_ring_header, check) == 144, "padding would enter the checksum");
 
 static const char ring_magic[8] = "dlring\n\0", name_magic[4] = "name";
 
@@ -31,7 +31,7 @@ static uint32_t name_check(const dl_ring_name *n, const char *key) {
     return (uint32_t)crc32(c, (const Bytef *)key, n->length);
 }
 
-/* Bijective mixing of each word (odd multiplications, shifts), so that a flipped bit anywhere changes the hash. */
+/* Mixes each word bijectively (odd multiplications, shifts), so that any flipped bit changes the hash. */
 static inline uint32_t stamp_of(uint32_t series, int64_t step, uint64_t value, int64_t t_us, uint64_t lap) {
     uint64_t x = (uint64_t)step * 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 29 ^ value) * 0xbf58476d1ce4e5b9u;
@@ -102,7 +102,7 @@ dl_status dl_ring_create(dl_ring *r, const char *path, uint64_t capacity, const 
         goto fail;
     }
 #ifdef MADV_POPULATE_READ
-    madvise(map, r->mapped, MADV_POPULATE_READ); /* else the process seems to grow with every page it comes to */
+    madvise(map, r->mapped, MADV_POPULATE_READ); /* else resident memory grows with every page first touched */
 #endif
     r->header = map;
     r->records = (dl_ring_record *)((char *)map + DL_RING_PAGE);
@@ -198,10 +198,9 @@ void dl_ring_advance(dl_ring *r, uint64_t n) { __atomic_fetch_add(&r->header->ta
 uint64_t dl_ring_head(const dl_ring *r) { return __atomic_load_n(&r->header->head, __ATOMIC_ACQUIRE); }
 uint64_t dl_ring_tail(const dl_ring *r) { return __atomic_load_n(&r->header->tail, __ATOMIC_ACQUIRE); }
 
-/* ---------------------------------------------------------------- reading what is left */
+/* ---------------------------------------------------------------- parsing a file */
 
-/* Names prove themselves by a checksum, so they are looked for at every multiple of 8; one that is broken costs only
- * itself. */
+/* Names have checksums, so they are searched at every multiple of 8: a broken one is skipped alone. */
 static dl_status parse_names(const unsigned char *data, uint64_t from, uint64_t size, const dl_ring_visitor *v,
                              int *damaged) {
     char key[DL_RING_KEY_MAX + 1];
@@ -225,7 +224,7 @@ static dl_status parse_names(const unsigned char *data, uint64_t from, uint64_t 
     return DL_OK;
 }
 
-/* Without cursors: every slot whose hash fits its own lap byte. */
+/* Without cursors: every slot whose stamp fits its own lap byte. */
 static dl_status salvage_records(const unsigned char *data, uint64_t size, const dl_ring_visitor *v) {
     for (uint64_t at = DL_RING_PAGE; size >= sizeof(dl_ring_record) && at <= size - sizeof(dl_ring_record);
          at += sizeof(dl_ring_record)) {
@@ -246,7 +245,7 @@ static dl_status parse_records(const unsigned char *data, uint64_t size, const d
             continue;
         }
         memcpy(&raw, data + at, sizeof raw);
-        /* one that does not fit was being written when the process died, and never acknowledged */
+        /* an invalid one was being written when the process died; its push never returned */
         if (take(&raw, lap_of(pos, h->capacity), &rec)) DL_TRY(v->record(v->ctx, &rec));
     }
     return DL_OK;

@@ -1,4 +1,4 @@
-/* The ring file: points on their way to the database, in memory shared with a file, so that they outlive the process.
+/* The ring file: points not yet in the database, in memory mapped from a file, so that they outlive the process.
  *
  * File: one page of header, `capacity` records of 32 bytes, then names, appended as series appear. Any thread pushes
  * without a lock; one thread, the writer, reads. A record is valid when its stamp fits its contents and its lap, so a
@@ -71,14 +71,14 @@ void dl_ring_advance(dl_ring *r, uint64_t n);
 uint64_t dl_ring_head(const dl_ring *r);
 uint64_t dl_ring_tail(const dl_ring *r);
 
-/* What a ring file left behind contains. Names and records are each delivered in their order, names first. */
+/* Receives the contents of a ring file: names in order, then records in order. */
 typedef struct dl_ring_visitor {
     void *ctx;
     dl_status (*name)(void *ctx, uint32_t index, int64_t run, const char *key);
     dl_status (*record)(void *ctx, const dl_ring_record *rec);
 } dl_ring_visitor;
-/* Reads the image of a ring file. Nothing about it is trusted: with a damaged header every record that proves itself is
- * delivered, and *damaged set. Fails only when a visitor does. */
+/* Reads the image of a ring file, which may be damaged: without a valid header every record with a valid stamp is
+ * delivered, and *damaged is set. Fails only when a visitor does. */
 dl_status dl_ring_parse(const void *data, uint64_t size, const dl_ring_visitor *v, int *damaged);
 
 #endif

@@ -1,4 +1,4 @@
-/* Runs as they are made: begin, resume, end, and what is noted of them on the way. */
+/* Writing runs: begin, resume, end; parameters, events, artifacts, tags, notes. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void delist(dl_run *r) {
 }
 
 /* Frees the handle without touching the database; returns NULL. */
-static dl_run *drop(dl_run *r) {
+static dl_run *free_handle(dl_run *r) {
     for (int i = 0; i < DL_SERIES_BUCKETS; i++)
         while (r->buckets[i]) {
             dl_series *x = r->buckets[i];
@@ -92,7 +92,7 @@ static dl_status put_artifact(sqlite3 *db, int64_t run, const char *name, long s
         "itittit", run, name, (int64_t)step, kind, sha, bytes, path);
 }
 
-/* The number a value stands for, so that "0.10" and "1e-1" compare as equal; NaN when it is none. */
+/* The value as a number, so that "0.10" and "1e-1" compare as equal; NaN when it is none. */
 static double number_of(const char *value) {
     char *end;
     double num = strtod(value, &end);
@@ -111,21 +111,21 @@ static dl_status put_event(sqlite3 *db, int64_t run, long step, const char *kind
 
 /* ---------------------------------------------------------------- begin */
 
-/* What is found out before the transaction, since git may take its time. */
+/* Facts gathered before the transaction, since reading a git repository may take seconds. */
 typedef struct surroundings {
     char uuid[37], cwd[PATH_MAX], script_sha[65], model_sha[65];
     char *cmdline, *env;
     dl_git_state git;
 } surroundings;
 
-static dl_status look_around(const dl_run_spec *spec, surroundings *x) {
+static dl_status gather(const dl_run_spec *spec, surroundings *x) {
     dl_uuid(x->uuid);
     if (!getcwd(x->cwd, sizeof x->cwd)) x->cwd[0] = 0;
     x->cmdline = spec->cmdline ? strdup(spec->cmdline) : dl_cmdline();
     x->script_sha[0] = x->model_sha[0] = 0;
     if (spec->script_text) dl_sha256_hex(spec->script_text, strlen(spec->script_text), x->script_sha);
     if (spec->model_text) dl_sha256_hex(spec->model_text, strlen(spec->model_text), x->model_sha);
-    dl_git_look(&x->git);
+    dl_git_read_state(&x->git);
     x->env = dl_env_json(spec->env);
     return x->env ? DL_OK : DL_ERR_MEMORY;
 }
@@ -150,8 +150,8 @@ static dl_status insert_run(sqlite3 *db, const dl_run_spec *p, const surrounding
         (int64_t)p->parent, (int64_t)p->sweep, p->group, now, me->host, me->boot_id, me->pid, (int64_t)me->pid_start,
         p->device, (int64_t)p->seed, x->cmdline, x->cwd, p->script_path, p->script_args, text_or_null(x->script_sha),
         text_or_null(x->git.commit), text_or_null(x->git.diff_sha), x->env, p->model_name, p->model_text,
-        text_or_null(x->model_sha), (int64_t)p->n_params, p->dataset, p->data_fingerprint, p->note, r->told.us,
-        r->told.since_us));
+        text_or_null(x->model_sha), (int64_t)p->n_params, p->dataset, p->data_fingerprint, p->note, r->recorded.us,
+        r->recorded.since_us));
     r->id = sqlite3_last_insert_rowid(db);
     if (p->name && *p->name) return DL_OK;
     return dl_db_run(db, "update run set name = 'run-' || id where id = ?1", "i", r->id);
@@ -174,7 +174,7 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
     dl_run *r = new_handle(s);
     if (!r || s->none) return r ? enlist(r) : NULL;
     surroundings x = {0};
-    dl_status st = look_around(spec, &x);
+    dl_status st = gather(spec, &x);
     if (st == DL_OK && (st = dl_store_write_lock(s)) == DL_OK) {
         st = dl_writer_start(s);
         if (st == DL_OK) st = dl_db_begin(s->w);
@@ -187,13 +187,13 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
     }
     free(x.cmdline);
     free(x.env);
-    return st == DL_OK ? enlist(r) : drop(r);
+    return st == DL_OK ? enlist(r) : free_handle(r);
 }
 
 /* ---------------------------------------------------------------- resume */
 
-/* Deletes the points from `step` on and rebuilds what is told of the series; an event remembers it. */
-static dl_status cut(sqlite3 *db, int64_t id, long step) {
+/* Deletes the points from `step` on, recomputes the statistics of their series, and records an event. */
+static dl_status delete_points_from(sqlite3 *db, int64_t id, long step) {
     sqlite3_stmt *q = NULL;
     int64_t gone = 0;
     int rc;
@@ -227,9 +227,9 @@ static dl_status take_over(dl_store *s, dl_run *r, long step) {
                      " boot_id = ?4, pid = ?5, pid_start = ?6, active_since_us = ?7"
                      " where id = ?1 and status not in ('running', 'paused')",
                      "iittiiI", id, dl_now_us(), me->host, me->boot_id, me->pid, (int64_t)me->pid_start,
-                     r->told.since_us));
+                     r->recorded.since_us));
     if (!sqlite3_changes(s->w)) return dl_fail_hint(DL_ERR_STATE, "end it first", "run %ld is still running", (long)id);
-    return cut(s->w, id, step);
+    return delete_points_from(s->w, id, step);
 }
 
 dl_run *dl_run_resume(dl_store *s, long id, long step) {
@@ -248,7 +248,7 @@ dl_run *dl_run_resume(dl_store *s, long id, long step) {
         if (st == DL_OK && (st = dl_db_begin(s->w)) == DL_OK) st = dl_db_end(s->w, take_over(s, r, step));
         dl_store_write_unlock(s, st);
     }
-    return st == DL_OK ? enlist(r) : drop(r);
+    return st == DL_OK ? enlist(r) : free_handle(r);
 }
 
 dl_status dl_run_rewind(dl_run *r, long step) {
@@ -257,7 +257,7 @@ dl_status dl_run_rewind(dl_run *r, long step) {
     DL_TRY(dl_store_flush(r->store));
     DL_TRY(dl_store_write_lock(r->store));
     dl_status st = dl_db_begin(r->store->w);
-    if (st == DL_OK) st = dl_db_end(r->store->w, cut(r->store->w, r->id, step));
+    if (st == DL_OK) st = dl_db_end(r->store->w, delete_points_from(r->store->w, r->id, step));
     return dl_store_write_unlock(r->store, st);
 }
 
@@ -278,7 +278,7 @@ dl_status dl_run_end(dl_run *r, dl_run_status status, const char *error) {
                              " active_since_us = null where id = ?1",
                              "ititi", r->id, dl_run_status_name(status), dl_now_us(), error, dl_activity_end(r)));
     }
-    drop(r);
+    free_handle(r);
     return st != DL_OK ? st : flushed;
 }
 
@@ -291,7 +291,7 @@ dl_status dl_run_pause(dl_run *r, int on) {
     return finish_change(r->store, st, (long)r->id);
 }
 
-/* ---------------------------------------------------------------- notes on a run */
+/* ---------------------------------------------------------------- additions to an open run */
 
 dl_status dl_run_param(dl_run *r, const char *key, const char *value) {
     if (!r || !key || !value)
@@ -335,7 +335,7 @@ dl_status dl_run_artifact_file(dl_run *r, const char *name, long step, const cha
     return dl_store_write_unlock(r->store, put_artifact(r->store->w, r->id, name, step, kind, sha, bytes, full));
 }
 
-/* ---------------------------------------------------------------- notes on any run */
+/* ---------------------------------------------------------------- changes of any run */
 
 dl_status dl_run_tag(dl_store *s, long id, const char *tag, int on) {
     if (!tag || !*tag) return dl_fail(DL_ERR_VALUE, "a tag needs a name");

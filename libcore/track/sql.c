@@ -1,4 +1,4 @@
-/* Read-only SQL for whoever asks: one statement, rows one by one, on a connection of its own. */
+/* Read-only SQL: one statement, rows one by one, on a connection of its own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@ struct dl_rows {
     sqlite3_stmt *st;
 };
 
-/* Everything but reading is refused, whatever the statement; so are files named by it. */
+/* Authorizer: allows reading only, and no other files. */
 static int allow(void *ctx, int action, const char *a, const char *b, const char *db, const char *trigger) {
     (void)ctx, (void)db, (void)trigger;
     static const char *const pragmas[] = {"table_info", "table_xinfo",     "table_list",       "index_list",
@@ -47,7 +47,7 @@ static dl_status open_own(dl_store *s, sqlite3 **db) {
     return st;
 }
 
-/* What there is in the place of a name that SQLite does not find. */
+/* SQLite does not find a name: the hint is the nearest name that exists. */
 static dl_status unknown(sqlite3 *db, const char *word, const char *query, const char *otherwise, const char *says) {
     enum { MOST = 256 };
     char *names[MOST];
@@ -60,7 +60,7 @@ static dl_status unknown(sqlite3 *db, const char *word, const char *query, const
     return st;
 }
 
-/* A statement that SQLite does not understand: its words, the place in the text, the nearest name. */
+/* A statement that SQLite rejects: its message, the position in the text, the nearest name. */
 static dl_status not_sql(sqlite3 *db, const char *sql) {
     static const char table[] = "no such table: ", column[] = "no such column: ";
     char says[400];

@@ -91,7 +91,7 @@ static dl_status open_writer(dl_store *s) {
                             s->path);
     sqlite3 *db = NULL;
     DL_TRY(dl_db_open(&db, s->path, DL_DB_WRITE));
-    /* the version is judged before the journal is touched: it may be another program's file */
+    /* the version is checked before the journal changes: the file may be another program's */
     dl_status st = dl_db_migrate(db, s->path, dl_migrations, dl_migration_count);
     if (st == DL_OK) st = choose_journal(s, db);
     if (st != DL_OK) {
@@ -121,7 +121,7 @@ dl_status dl_store_write_unlock(dl_store *s, dl_status st) {
     if (s->wal_pages >= s->checkpoint_at) {
         int before = s->wal_pages;
         dl_db_checkpoint(s->w);
-        /* when a reader was in the way the WAL grows on: not again at once */
+        /* a reader may have blocked the checkpoint: try again after as many pages */
         s->checkpoint_at = before + DL_DB_CHECKPOINT_PAGES;
     } else if (s->wal_pages < DL_DB_CHECKPOINT_PAGES) {
         s->checkpoint_at = DL_DB_CHECKPOINT_PAGES;
@@ -219,8 +219,8 @@ static dl_store *new_store(void) {
 
 static void free_store(dl_store *s) {
     sqlite3_close(s->r);
-    dl_sink_free(&s->sink);
-    sqlite3_close(s->w); /* after the reader: the last one to leave tidies the WAL away */
+    dl_inserter_free(&s->inserter);
+    sqlite3_close(s->w); /* after the reader: the last connection to close removes the WAL */
     while (s->warnings) {
         dl_warning *w = s->warnings;
         s->warnings = w->next;
@@ -233,7 +233,7 @@ static void free_store(dl_store *s) {
     free(s);
 }
 
-/* The file exists: is it ours, can it be written, and has a killed process left something? */
+/* Opens a file that exists: checks it and its rights, and recovers what killed processes left. */
 static dl_status open_existing(dl_store *s) {
     char dir[4096];
     struct stat st;

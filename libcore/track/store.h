@@ -29,22 +29,22 @@ typedef struct dl_name {
 } dl_name;
 
 /* A set of names and the prepared statements that add points: the writer has one, each replay of a ring another. */
-typedef struct dl_sink {
+typedef struct dl_inserter {
     sqlite3 *db;
     sqlite3_stmt *insert, *update, *merge, *bulk, *newest;
     dl_name *names;
     uint32_t nname, room;
     int keep_old; /* a point that is there already wins: for rings without cursors */
-} dl_sink;
-void dl_sink_free(dl_sink *k);
+} dl_inserter;
+void dl_inserter_free(dl_inserter *k);
 /* Names may come in any order; the key is copied. */
-dl_status dl_sink_name(dl_sink *k, uint32_t index, int64_t run, const char *key);
+dl_status dl_inserter_name(dl_inserter *k, uint32_t index, int64_t run, const char *key);
 /* Adds n points within the caller's transaction, sorting them; the stamps must be their order. Points of unknown names
- * or runs are left out and counted in *lost. After a rollback call dl_sink_forget. */
-dl_status dl_sink_add(dl_sink *k, dl_ring_record *recs, uint64_t n, int64_t *lost);
-void dl_sink_forget(dl_sink *k);
-/* Lets go of the connection and keeps the names. */
-void dl_sink_detach(dl_sink *k);
+ * or runs are left out and counted in *lost. After a rollback call dl_inserter_forget. */
+dl_status dl_inserter_add(dl_inserter *k, dl_ring_record *recs, uint64_t n, int64_t *lost);
+void dl_inserter_forget(dl_inserter *k);
+/* Finalizes the statements and keeps the names. */
+void dl_inserter_detach(dl_inserter *k);
 /* Recomputes the statistics of a series from its points. */
 dl_status dl_series_rebuild(sqlite3 *db, int64_t series);
 
@@ -55,17 +55,17 @@ struct dl_series {
     char key[];
 };
 
-/* Active time as a row of `run` tells it. */
+/* Active time as a row of `run` holds it. */
 typedef struct dl_activity {
-    int64_t us, since_us; /* since_us: when it was so and went on growing; 0: it stands still */
+    int64_t us, since_us; /* us as of since_us, growing since then; since_us 0: not growing */
 } dl_activity;
 
 struct dl_run {
     dl_store *store;
     dl_run *next;
     int64_t id;
-    int64_t active_from;  /* what the clock of activity showed when the run had none */
-    dl_activity told;     /* by its row; under runs_lock */
+    int64_t active_from;  /* the activity clock at active time 0 */
+    dl_activity recorded; /* as its row holds it; under runs_lock */
     pthread_mutex_t lock; /* for adding series; looking one up takes none */
     dl_series *buckets[DL_SERIES_BUCKETS];
 };
@@ -93,8 +93,8 @@ struct dl_store {
 
     dl_ring ring;
     uint64_t capacity;
-    dl_sink sink;              /* under wlock; its names under nlock */
-    pthread_mutex_t nlock;     /* names of ring and sink */
+    dl_inserter inserter;      /* under wlock; its names under nlock */
+    pthread_mutex_t nlock;     /* names of ring and inserter */
     pthread_mutex_t runs_lock; /* the list below */
     dl_run *runs;
 
@@ -121,8 +121,8 @@ dl_status dl_store_write_unlock(dl_store *s, dl_status st);
 dl_status dl_store_read_lock(dl_store *s);
 dl_status dl_store_read_unlock(dl_store *s, dl_status st);
 
-/* lost.c: notes which file is open; tells whether the path leads elsewhere by now; and then writes all that the open
- * file holds under a name again, from where the next lock of the writing connection goes on. Called under wlock. */
+/* lost.c, all under wlock. Remembers device and inode of the open file. Has the path another file by now, or none? Then
+ * copies the open file to a path, which the writing connection opens at its next lock. */
 void dl_store_remember(dl_store *s);
 int dl_store_moved(const dl_store *s);
 dl_status dl_store_rescue(dl_store *s);
@@ -132,16 +132,16 @@ dl_status dl_writer_start(dl_store *s);
 dl_status dl_writer_stop(dl_store *s);
 void dl_writer_wake(dl_store *s);
 
-/* activity.c: the active time of a run begins, with what it has from `before`; as it is to be written now; when it
- * ends. What a row says of a later moment. Does the row of an open run say something wrong by now? */
+/* activity.c. Begins to measure the active time of a run, which had `before` us already; the time to write into its row
+ * now; the time at its end; the time at a moment, from a row. Is the row of an open run wrong by more than 0.1 s? */
 void dl_activity_begin(dl_run *r, int64_t before);
-dl_activity dl_activity_tell(dl_run *r);
+dl_activity dl_activity_renew(dl_run *r);
 int64_t dl_activity_end(const dl_run *r);
 int64_t dl_activity_at(const dl_activity *a, int64_t now);
 int dl_activity_drifted(dl_store *s);
 
-/* recover.c: commits rings of processes that are gone, then marks their runs as killed. With `all` rings are looked for
- * even if no run seems dead. */
+/* recover.c: commits rings of dead processes, then marks their runs as killed. `all`: looks for rings even if no run
+ * seems dead. */
 dl_status dl_store_recover(dl_store *s, int all);
 /* Fails: no run has this id. */
 dl_status dl_run_missing(long id);

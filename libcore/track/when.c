@@ -24,7 +24,7 @@ static const char *read_letters(const char *p, char out[16]) {
     return p;
 }
 
-/* Place of a word among names of at least three letters that it may cut short; -1: none. */
+/* Index of the name that begins with a word of at least three letters; -1: none. */
 static int among(const char *word, const char *const *names, int n) {
     size_t len = strlen(word);
     for (int i = 0; i < n && len >= 3; i++)
@@ -60,7 +60,7 @@ static const struct {
     {" y yr yrs year years ", 365 * 86400.0, 12},
 };
 
-/* Numbers with units up to the first word that is none: seconds, and months apart from them. */
+/* Reads numbers with units, up to the first other word: months, and the rest in seconds. */
 static const char *read_span(const char *p, double *seconds, int *months) {
     const char *done = NULL;
     *seconds = *months = 0;
@@ -111,11 +111,11 @@ int dl_duration_parse(const char *text, double *seconds) {
 
 /* ---------------------------------------------------------------- dates */
 
-/* A day, or part of one, as it is read. */
+/* A date under construction. */
 typedef struct moment {
     struct tm tm;
     double fraction;
-    char unit;   /* y m d M s: what it stands for; i: an instant */
+    char unit;   /* y m d M s: length of the span; i: an instant */
     int zoned;   /* an offset was written */
     long offset; /* seconds east of Greenwich */
 } moment;
@@ -207,7 +207,7 @@ static const char *read_named(const char *p, moment *w, const struct tm *now) {
 }
 
 /* today, yesterday, tomorrow, a day of the last week */
-static const char *read_near(const char *p, moment *w, const struct tm *now) {
+static const char *read_relative_day(const char *p, moment *w, const struct tm *now) {
     static const struct {
         const char *name;
         int days;
@@ -246,7 +246,7 @@ static const char *read_zone(const char *p, moment *w) {
     return p;
 }
 
-/* 10:30, 10:30:05.25 behind a day; none: the day as a whole. */
+/* 10:30, 10:30:05.25 behind a day; without it the span is the whole day. */
 static const char *read_clock(const char *p, moment *w) {
     const char *start = p;
     p = skip_space(p);
@@ -307,7 +307,7 @@ int dl_when_parse(const char *text, time_t now, double *from, double *to) {
     const char *p = read_iso(text, &w);
     if (!p) p = read_dotted(text, &w);
     if (!p) p = read_named(text, &w, &today);
-    if (!p) p = read_near(text, &w, &today);
+    if (!p) p = read_relative_day(text, &w, &today);
     if (!p && isdigit((unsigned char)*text)) { /* a time of today */
         set_day(&w, today.tm_year + 1900, today.tm_mon + 1, today.tm_mday, 'd');
         p = read_clock(text, &w);

@@ -1,4 +1,4 @@
-/* What a run records of its surroundings: process, host, hashes, library versions. git.c asks git. */
+/* What a run records of its environment: process, host, hashes, library versions. */
 #include "track/whoami.h"
 
 #include <errno.h>

@@ -15,18 +15,18 @@ typedef struct dl_whoami dl_whoami;
 
 /* Of this process. */
 const dl_whoami *dl_whoami_self(void);
-/* Is the process `who` gone? 1 yes, 0 no, -1 it cannot be seen from here (another host). */
+/* Has the process ended? 1 yes, 0 no, -1 unknown (another host). */
 int dl_whoami_gone(const dl_whoami *who);
 
 /* Commit of the git work tree around the working directory, and a hash of commit and present contents of its tracked
  * files where these differ. Files are read; no program is run. "" without a work tree, or where it cannot be read;
- * diff_sha is "" too when nothing is uncommitted, and DL_GIT_UNKNOWN when that cannot be told: objects or an index that
+ * diff_sha is "" too when nothing is uncommitted, and DL_GIT_UNKNOWN when that is not known: objects or an index that
  * cannot be read, or six seconds have passed. */
 #define DL_GIT_UNKNOWN "unknown"
 typedef struct dl_git_state {
     char commit[80], diff_sha[65];
 } dl_git_state;
-void dl_git_look(dl_git_state *out);
+void dl_git_read_state(dl_git_state *out);
 
 /* Hex SHA-256. */
 void dl_sha256_hex(const void *data, uint64_t n, char out[65]);

@@ -1,4 +1,4 @@
-/* The writer thread: empties the ring into the database, keeps heartbeats, checkpoints. And the other end: pushing. */
+/* Pushing points into the ring, and the writer thread, which commits them and writes heartbeats. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ void dl_writer_wake(dl_store *s) {
     pthread_mutex_unlock(&s->wake_lock);
 }
 
-static dl_status refuse(dl_store *s) {
+static dl_status drop_point(dl_store *s) {
     __atomic_fetch_add(&s->dropped, 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&s->wake_lock);
     int first = !s->warned_full;
@@ -26,19 +26,19 @@ static dl_status refuse(dl_store *s) {
     s->warned_full = 1;
     pthread_mutex_unlock(&s->wake_lock);
     if (first) dl_store_warn(s, "points are being dropped: the writer cannot commit: %.400s", trouble);
-    return dl_fail_hint(DL_ERR_STORE, "push less often, or mend what keeps the writer",
+    return dl_fail_hint(DL_ERR_STORE, "push less often, or remove the cause",
                         "the ring is full, a point was dropped: %s", trouble);
 }
 
-/* The ring is full. While the writer gets on, waiting a little is better than losing points; it is never silent. */
+/* The ring is full: waits while the writer makes progress, with a warning the first time. */
 static dl_status push_waiting(dl_store *s, dl_series *series, int64_t step, double value, int64_t t_us) {
-    if (__atomic_load_n(&s->troubled, __ATOMIC_RELAXED)) return refuse(s);
+    if (__atomic_load_n(&s->troubled, __ATOMIC_RELAXED)) return drop_point(s);
     pthread_mutex_lock(&s->wake_lock);
     int first = !s->waits++;
     pthread_mutex_unlock(&s->wake_lock);
     if (first) dl_store_warn(s, "points come faster than the disk takes them: training waits for it");
     uint64_t at, tail = dl_ring_tail(&s->ring);
-    int64_t begin = dl_now_us(), now = begin, moved = begin; /* moved: when the writer last got on */
+    int64_t begin = dl_now_us(), now = begin, moved = begin; /* moved: when the writer last made progress */
     int pushed = 0;
     dl_writer_wake(s);
     while (!pushed && now - moved < DL_FULL_WAIT_MS * 1000L && !__atomic_load_n(&s->troubled, __ATOMIC_RELAXED)) {
@@ -48,7 +48,7 @@ static dl_status push_waiting(dl_store *s, dl_series *series, int64_t step, doub
         if (dl_ring_tail(&s->ring) != tail) tail = dl_ring_tail(&s->ring), moved = now;
     }
     __atomic_fetch_add(&s->wait_us, now - begin, __ATOMIC_RELAXED);
-    return pushed ? DL_OK : refuse(s);
+    return pushed ? DL_OK : drop_point(s);
 }
 
 dl_status dl_series_push(dl_series *series, long step, double value) {
@@ -70,15 +70,15 @@ static dl_series *look_up(dl_run *r, const char *key, unsigned bucket) {
     return NULL;
 }
 
-/* The name of bare "loss"; others are kept. */
+/* "loss" is short for "train/loss". */
 static const char *full_name(const char *key) { return strcmp(key, "loss") ? key : "train/loss"; }
 
 static dl_status name_series(dl_store *s, dl_series *x, int64_t run, const char *key) {
     if (s->none) return DL_OK;
     pthread_mutex_lock(&s->nlock);
-    x->index = s->sink.nname;
+    x->index = s->inserter.nname;
     dl_status st = dl_ring_add_name(&s->ring, x->index, run, key);
-    if (st == DL_OK) st = dl_sink_name(&s->sink, x->index, run, key);
+    if (st == DL_OK) st = dl_inserter_name(&s->inserter, x->index, run, key);
     pthread_mutex_unlock(&s->nlock);
     return st;
 }
@@ -134,36 +134,37 @@ static dl_status commit_batch(dl_store *s, dl_ring_record *batch, uint64_t *n) {
     if (!*n) return DL_OK;
     dl_status st = dl_store_write_lock(s);
     if (st != DL_OK) return st;
-    s->sink.db = s->w;
+    s->inserter.db = s->w;
     st = dl_db_begin(s->w);
     if (st == DL_OK) {
         pthread_mutex_lock(&s->nlock);
-        st = dl_sink_add(&s->sink, batch, *n, &lost);
+        st = dl_inserter_add(&s->inserter, batch, *n, &lost);
         pthread_mutex_unlock(&s->nlock);
         st = dl_db_end(s->w, st);
     }
     if (st == DL_OK) {
         dl_ring_advance(&s->ring, *n);
         __atomic_fetch_add(&s->committed, (long)*n, __ATOMIC_RELAXED);
-        /* without hurry pages are read again rather than kept: a long training does not grow */
+        /* with few points a page is read again rather than cached, so that a long training does not grow */
         if (*n < DL_BATCH / 8) sqlite3_db_release_memory(s->w);
     } else {
         pthread_mutex_lock(&s->nlock);
-        dl_sink_forget(&s->sink);
+        dl_inserter_forget(&s->inserter);
         pthread_mutex_unlock(&s->nlock);
     }
     return dl_store_write_unlock(s, st);
 }
 
-/* Tells that these runs live, and their active time. A host that took us for dead while we slept is put right. */
-static dl_status beat(dl_store *s) {
+/* Writes heartbeat and active time of the open runs. Undoes `killed`, which another host may have written while this
+ * one slept. */
+static dl_status write_heartbeats(dl_store *s) {
     dl_status st = DL_OK;
     int64_t now = dl_now_us();
     DL_TRY(dl_store_write_lock(s));
     st = dl_db_begin(s->w);
     pthread_mutex_lock(&s->runs_lock);
     for (dl_run *r = s->runs; r && st == DL_OK; r = r->next) {
-        dl_activity a = dl_activity_tell(r);
+        dl_activity a = dl_activity_renew(r);
         st = dl_db_run(s->w,
                        "update run set heartbeat_us = ?2, active_us = ?3, active_since_us = ?4, ended_us = null,"
                        " error = case status when 'killed' then null else error end,"
@@ -189,15 +190,15 @@ static void report(dl_store *s, dl_status st) {
     pthread_mutex_unlock(&s->wake_lock);
 }
 
-/* A file that was removed or replaced is noticed within a commit's time, whether or not there are points. */
-static dl_status watch(dl_store *s) {
+/* Moves on when the file was removed or replaced, also while there are no points. */
+static dl_status follow_file(dl_store *s) {
     if (!dl_store_moved(s)) return DL_OK;
     DL_TRY(dl_store_write_lock(s));
     return dl_store_write_unlock(s, DL_OK);
 }
 
 /* Sleeps until woken or until it is time to look again. Returns 0 when asked to stop. */
-static int rest(dl_store *s, dl_status last) {
+static int wait_for_work(dl_store *s, dl_status last) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     long ms = last == DL_OK ? DL_COMMIT_MS : DL_RETRY_MS;
@@ -224,15 +225,15 @@ static void *writer_main(void *arg) {
     dl_status st = DL_OK;
     int64_t next_beat = dl_now_us() + DL_HEARTBEAT_S * 1000000L;
     for (int go_on = 1; go_on;) {
-        go_on = rest(s, st);
+        go_on = wait_for_work(s, st);
         uint64_t n = 0;
         if (!batch)
             st = dl_fail(DL_ERR_MEMORY, "no memory for a batch of points");
         else
-            st = watch(s);
+            st = follow_file(s);
         while (st == DL_OK && (st = commit_batch(s, batch, &n)) == DL_OK && n == DL_BATCH) continue;
         if (st == DL_OK && (dl_now_us() >= next_beat || dl_activity_drifted(s))) {
-            st = beat(s);
+            st = write_heartbeats(s);
             next_beat = dl_now_us() + DL_HEARTBEAT_S * 1000000L;
         }
         report(s, st);

@@ -42,7 +42,7 @@ const char *dlsh_ended_by(void) { return context.error[0] ? context.error : NULL
 void dlsh_end_by(const char *error) { snprintf(context.error, sizeof context.error, "%s", error ? error : ""); }
 
 /* A copy of text in *to, whose former contents are freed. */
-static dl_status keep(char **to, const char *text) {
+static dl_status set_text(char **to, const char *text) {
     char *copy = strdup(text ? text : "");
     if (!copy) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a text");
     free(*to);
@@ -52,18 +52,18 @@ static dl_status keep(char **to, const char *text) {
 
 dl_status dlsh_store_choose(const char *path) {
     dl_status closed = dlsh_store_close();
-    DLSH_TRY(keep(&context.file, path));
+    DLSH_TRY(set_text(&context.file, path));
     return closed;
 }
 
 const dlsh_origin *dlsh_origin_get(void) { return &context.origin; }
 
 dl_status dlsh_origin_set(const dlsh_origin *o) {
-    DLSH_TRY(keep(&context.path, o->path));
+    DLSH_TRY(set_text(&context.path, o->path));
     context.origin.path = context.path;
-    DLSH_TRY(keep(&context.text, o->text));
+    DLSH_TRY(set_text(&context.text, o->text));
     context.origin.text = context.text;
-    DLSH_TRY(keep(&context.args, o->args));
+    DLSH_TRY(set_text(&context.args, o->args));
     context.origin.args = context.args;
     return DL_OK;
 }

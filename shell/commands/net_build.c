@@ -79,12 +79,12 @@ static dl_tensor *call_layer(void *ctx, dl_tensor *x) { return dlsh_callback_ten
 typedef struct block {
     struct block *next;
 } block;
-typedef struct pair {
-    struct pair *next;
+typedef struct origin {
+    struct origin *next;
     const dl_layer_spec *spec;
     const dlsh_layer *layer;
     const int *arg_of; /* the layer's argument behind each of the description's */
-} pair;
+} origin;
 typedef struct made {
     struct made *next;
     dl_module *module;
@@ -92,11 +92,11 @@ typedef struct made {
 typedef struct work {
     dlsh_session *s;
     block *blocks;
-    pair *pairs;
+    origin *origins;
     made *made; /* modules of functions, released at the end */
 } work;
 
-static void *take(work *w, size_t n) {
+static void *allocate(work *w, size_t n) {
     block *b = calloc(1, sizeof *b + n);
     if (!b) {
         dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
@@ -117,10 +117,10 @@ static void release(work *w) {
 
 static dl_status describe(work *w, const dlsh_layer *layers, int n, const dl_layer_spec **out);
 
-static dl_status describe_args(work *w, const dlsh_layer *l, dl_layer_spec *spec, pair *p) {
-    dl_arg *args = take(w, ((size_t)l->nargs + 1) * sizeof *args);
-    int *arg_of = take(w, ((size_t)l->nargs + 1) * sizeof *arg_of);
-    dlsh_arg_room *room = take(w, ((size_t)l->nargs + 1) * sizeof *room);
+static dl_status describe_args(work *w, const dlsh_layer *l, dl_layer_spec *spec, origin *p) {
+    dl_arg *args = allocate(w, ((size_t)l->nargs + 1) * sizeof *args);
+    int *arg_of = allocate(w, ((size_t)l->nargs + 1) * sizeof *arg_of);
+    dlsh_arg_room *room = allocate(w, ((size_t)l->nargs + 1) * sizeof *room);
     if (!args || !arg_of || !room) return DL_ERR_MEMORY;
     for (int i = 0; i < l->nargs; i++) {
         if (l->args[i].type == DLSH_NONE && l->names[i]) continue; /* as if it were not given */
@@ -145,7 +145,7 @@ static dl_status describe_value(work *w, const dlsh_layer *l, dl_layer_spec *spe
     spec->module = dlsh_unwrap(l->value, &dlsh_net_class);
     if (spec->module) return DL_OK;
     dlsh_callback *cb = dlsh_callback_new(w->s, l->value);
-    made *m = cb ? take(w, sizeof *m) : NULL;
+    made *m = cb ? allocate(w, sizeof *m) : NULL;
     if (!m) {
         dlsh_callback_free(cb);
         return DL_ERR_MEMORY;
@@ -167,10 +167,10 @@ static dl_status check_label(work *w, const dlsh_layer *l) {
 }
 
 static dl_status describe_layer(work *w, const dlsh_layer *l, dl_layer_spec *spec) {
-    pair *p = take(w, sizeof *p);
+    origin *p = allocate(w, sizeof *p);
     if (!p) return DL_ERR_MEMORY;
-    *p = (pair){w->pairs, spec, l, NULL};
-    w->pairs = p;
+    *p = (origin){w->origins, spec, l, NULL};
+    w->origins = p;
     spec->kind = l->kind;
     spec->label = l->label;
     spec->group = l->expanded;
@@ -183,7 +183,7 @@ static dl_status describe_layer(work *w, const dlsh_layer *l, dl_layer_spec *spe
 }
 
 static dl_status describe(work *w, const dlsh_layer *layers, int n, const dl_layer_spec **out) {
-    dl_layer_spec *specs = take(w, ((size_t)n + 1) * sizeof *specs);
+    dl_layer_spec *specs = allocate(w, ((size_t)n + 1) * sizeof *specs);
     if (!specs) return DL_ERR_MEMORY;
     *out = specs;
     for (int i = 0; i < n; i++) DLSH_TRY(describe_layer(w, &layers[i], &specs[i]));
@@ -191,10 +191,10 @@ static dl_status describe(work *w, const dlsh_layer *layers, int n, const dl_lay
 }
 
 /* The failure of the library, placed at the layer or argument it is about. */
-static dl_status place(work *w, const dl_layer_spec *at, int arg) {
+static dl_status place_failure(work *w, const dl_layer_spec *at, int arg) {
     dl_error e;
     if (!at) return dl_failed();
-    for (pair *p = w->pairs; p; p = p->next) {
+    for (origin *p = w->origins; p; p = p->next) {
         if (p->spec != at) continue;
         dl_error_take(&e);
         int index = arg >= 0 && p->arg_of ? p->arg_of[arg] : -1;
@@ -216,7 +216,7 @@ static dl_status build(dlsh_session *s, const char *name, const dlsh_layer *laye
         st = dlsh_fail(DL_ERR_VALUE, "net m { linear 64 -> relu -> linear 10 }", "net %s has no layers", name);
     if (st == DL_OK) {
         dl_module *m = dl_net_build(name, specs, n, &at, &arg);
-        st = m ? DL_OK : place(&w, at, arg);
+        st = m ? DL_OK : place_failure(&w, at, arg);
         if (m && dlsh_device()) st = dl_module_to(m, -1, dlsh_device());
         if (st == DL_OK) st = dlsh_give(dlsh_net_value(m), out);
         dl_module_unref(m);

@@ -30,7 +30,7 @@ static const dlsh_field fields[] = {{"lr", "learning rate; can be set", get_lr, 
                                     {NULL, NULL, NULL, NULL}};
 
 /* Takes on a net, a tensor or a list of them; `n` numbers tensors, which have no path. */
-static dl_status take_on(dl_optimizer *o, dlsh_value v, int *n) {
+static dl_status add_parameters(dl_optimizer *o, dlsh_value v, int *n) {
     dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
     if (m) return dl_optimizer_add_module(o, m);
     if (v.type == DLSH_TENSOR) {
@@ -41,13 +41,13 @@ static dl_status take_on(dl_optimizer *o, dlsh_value v, int *n) {
     if (v.type != DLSH_LIST)
         return dlsh_fail(DL_ERR_TYPE, "give it a net, a parameter or a list of parameters",
                          "an optimizer takes on parameters, got %s", dlsh_type_name(v));
-    for (int i = 0; i < v.as.list->n; i++) DLSH_TRY(take_on(o, v.as.list->items[i], n));
+    for (int i = 0; i < v.as.list->n; i++) DLSH_TRY(add_parameters(o, v.as.list->items[i], n));
     return DL_OK;
 }
 
 static dl_status add_run(const dlsh_args *a, dlsh_value *result) {
     int n = 0;
-    DLSH_TRY(take_on(dlsh_arg_self(a), *dlsh_arg(a, "what"), &n));
+    DLSH_TRY(add_parameters(dlsh_arg_self(a), *dlsh_arg(a, "what"), &n));
     *result = dlsh_ref(dlsh_arg_self_value(a));
     return DL_OK;
 }
@@ -133,7 +133,7 @@ static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, at, e.code, e.hint, "%s", e.message);
     }
     int number = 0;
-    dl_status st = what ? take_on(o, *what, &number) : DL_OK;
+    dl_status st = what ? add_parameters(o, *what, &number) : DL_OK;
     if (st == DL_OK) return dlsh_give(dlsh_new_handle(&dlsh_optimizer_class, o), result);
     dl_optimizer_unref(o);
     return st;

@@ -255,7 +255,7 @@ typedef struct figure {
 } figure;
 
 /* For people "step 3  loss 2.301  lr 0.001"; else a record; as a function the record is the result. */
-static dl_status tell(const dlsh_args *a, long step, const figure *f, int n, dlsh_value *result) {
+static dl_status put_figures(const dlsh_args *a, long step, const figure *f, int n, dlsh_value *result) {
     dlsh_value r = dlsh_new_record();
     if (dlsh_failed(r)) return dl_failed();
     dl_status st = dlsh_record_set(r.as.record, "step", dlsh_int(step));
@@ -278,7 +278,7 @@ static dl_status tell(const dlsh_args *a, long step, const figure *f, int n, dls
 }
 
 /* Says, once for a trainer, why its steps do not run from a graph. */
-static void tell_notice(const dlsh_args *a, dl_trainer *t) {
+static void put_notice(const dlsh_args *a, dl_trainer *t) {
     const char *why = dl_trainer_notice(t);
     dlsh_sink *sink = dlsh_arg_sink(a);
     if (why && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE) dlsh_put(sink, "note: steps run op by op: %s\n", why);
@@ -292,12 +292,12 @@ static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
         if (dlsh_interrupted()) return dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted after %ld steps", i);
         DLSH_TRY(dl_trainer_step(t));
     }
-    tell_notice(a, t);
+    put_notice(a, t);
     dl_trainer_state s;
     dl_trainer_get(t, &s);
     const figure f[] = {
         {"loss", "%.6g", s.loss}, {"acc", "%.4g", s.acc}, {"lr", "%.6g", s.lr}, {"grad_norm", "%.6g", s.grad_norm}};
-    return tell(a, s.step, f, 4, result);
+    return put_figures(a, s.step, f, 4, result);
 }
 
 static dl_status forward_run(const dlsh_args *a, dlsh_value *result) {
@@ -306,7 +306,7 @@ static dl_status forward_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer_state s;
     dl_trainer_get(t, &s);
     const figure f[] = {{"loss", "%.6g", s.loss}, {"acc", "%.4g", s.acc}};
-    return tell(a, s.step, f, 2, result);
+    return put_figures(a, s.step, f, 2, result);
 }
 
 static dl_status backward_run(const dlsh_args *a, dlsh_value *result) {
@@ -323,7 +323,7 @@ static dl_status update_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer_state s;
     dl_trainer_get(t, &s);
     const figure f[] = {{"loss", "%.6g", s.loss}, {"lr", "%.6g", s.lr}, {"grad_norm", "%.6g", s.grad_norm}};
-    return tell(a, s.step, f, 3, result);
+    return put_figures(a, s.step, f, 3, result);
 }
 
 /* ---------------------------------------------------------------- train and eval */
@@ -378,7 +378,7 @@ static int progress(void *ctx, const dl_train_progress *p) {
 }
 
 /* What is shown of a training that does not go on must not look as if it did. */
-static dl_status stopped(bar *b, const dl_trainer *t, dl_status status) {
+static dl_status show_stopped(bar *b, const dl_trainer *t, dl_status status) {
     if (!b->line.label || !b->sink->ops->progress) return status; /* it has not begun */
     char text[64];
     dl_trainer_state s;
@@ -398,8 +398,8 @@ static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
                              "train needs a number of epochs or steps");
     bar b = {.sink = dlsh_arg_sink(a)};
     dl_status trained = dl_trainer_train(t, epochs, steps, progress, &b);
-    if (trained) return stopped(&b, t, trained);
-    tell_notice(a, t);
+    if (trained) return show_stopped(&b, t, trained);
+    put_notice(a, t);
     dl_trainer_state s;
     dl_trainer_get(t, &s);
     return dlsh_give(DLSH_RECORD_OF({"step", dlsh_int(s.step)}, {"loss", dlsh_float(s.loss)}), result);

@@ -62,7 +62,7 @@ static dl_status make_folder(const char *folder) {
 }
 
 /* Saves one variable; a plain one goes to `plain`, the text of values.json. */
-static dl_status keep(saving *k, const char *folder, const char *ending, dlsh_buf *plain) {
+static dl_status save_value(saving *k, const char *folder, const char *ending, dlsh_buf *plain) {
     if (snprintf(k->path, sizeof k->path, "%s/%s%s", folder, k->name, ending) >= (int)sizeof k->path)
         return dlsh_fail(DL_ERR_VALUE, "choose a shorter folder", "the path of its file is too long");
     dl_status st = dlsh_guard_run("rescue", *ending ? save_one : plain_json, k);
@@ -97,7 +97,7 @@ static dl_status rescue_run(const dlsh_args *a, dlsh_value *result) {
         const char *ending = v && strcmp(k.name, "_") ? ending_of(*v) : NULL;
         if (!ending) continue;
         k.v = *v;
-        if (keep(&k, folder, ending, &plain)) {
+        if (save_value(&k, folder, ending, &plain)) {
             lost++;
             dlsh_warn(s, NULL, "%s could not be saved: %s", k.name, dl_errmsg());
             dl_error_clear();

@@ -24,20 +24,20 @@ static const struct {
                  {"where", "%s"}};
 enum { NNARROWING = sizeof narrowing / sizeof *narrowing };
 
-typedef dl_status judge(dl_store *s, const char *where, int deleted);
+typedef dl_status filter_check(dl_store *s, const char *where, int deleted);
 
-static dl_status is_filter(dl_store *s, const char *where, int deleted) {
+static dl_status check_syntax(dl_store *s, const char *where, int deleted) {
     (void)deleted;
     return dl_run_filter_check(s, where);
 }
 
 /* Asks about one option's condition; a failure is placed at the option, of where= in its text. */
-static dl_status judge_option(const dlsh_args *a, int i, judge *ask, int deleted) {
+static dl_status check_option(const dlsh_args *a, int i, filter_check *check, int deleted) {
     const char *option = narrowing[i].option, *text = dlsh_arg_str(a, option);
     if (!text) return DL_OK;
     dlsh_buf one = {0};
     dlsh_buf_printf(&one, narrowing[i].condition, text);
-    dl_status st = ask(dlsh_store(dlsh_arg_session(a)), dlsh_buf_text(&one), deleted);
+    dl_status st = check(dlsh_store(dlsh_arg_session(a)), dlsh_buf_text(&one), deleted);
     dlsh_buf_free(&one);
     if (!st) return DL_OK;
     return strcmp(option, "where") ? dlsh_place_failure(a, option) : dlsh_place_in(a, option);
@@ -50,14 +50,14 @@ dl_status dlsh_run_filter(const dlsh_args *a, dlsh_buf *where) {
         if (!text) continue;
         if (strchr(text, '"') && !whole)
             return dlsh_arg_fail(a, option, DL_ERR_VALUE, "use where=", "%s= takes no quotes inside", option);
-        DLSH_TRY(judge_option(a, i, is_filter, 0));
+        DLSH_TRY(check_option(a, i, check_syntax, 0));
         if (strspn(text, " \t\n") < strlen(text)) condition(where, whole ? "(%s)" : narrowing[i].condition, text);
     }
     return DL_OK;
 }
 
 dl_status dlsh_run_filter_met(const dlsh_args *a, int deleted) {
-    for (int i = 0; i < NNARROWING; i++) DLSH_TRY(judge_option(a, i, dl_run_filter_met, deleted));
+    for (int i = 0; i < NNARROWING; i++) DLSH_TRY(check_option(a, i, dl_run_filter_met, deleted));
     return DL_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Adding points to the database: series rows, points, and the statistics that spare lists the points. */
+/* Adding points to the database: series, points, and the statistics of series that lists read. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ dl_status dl_series_rebuild(sqlite3 *db, int64_t series) {
     return dl_db_run(db, rebuild_steps_sql, "i", series);
 }
 
-void dl_sink_detach(dl_sink *k) {
+void dl_inserter_detach(dl_inserter *k) {
     sqlite3_stmt **const all[] = {&k->insert, &k->update, &k->merge, &k->bulk, &k->newest};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         sqlite3_finalize(*all[i]);
@@ -46,14 +46,14 @@ void dl_sink_detach(dl_sink *k) {
     k->db = NULL;
 }
 
-void dl_sink_free(dl_sink *k) {
-    dl_sink_detach(k);
+void dl_inserter_free(dl_inserter *k) {
+    dl_inserter_detach(k);
     for (uint32_t i = 0; i < k->nname; i++) free(k->names[i].key);
     free(k->names);
-    *k = (dl_sink){0};
+    *k = (dl_inserter){0};
 }
 
-dl_status dl_sink_name(dl_sink *k, uint32_t index, int64_t run, const char *key) {
+dl_status dl_inserter_name(dl_inserter *k, uint32_t index, int64_t run, const char *key) {
     if (index >= 1u << 26) return dl_fail(DL_ERR_STORE, "a process cannot have more than 67 million series");
     if (index >= k->room) {
         uint32_t room = k->room ? k->room : 64;
@@ -71,12 +71,12 @@ dl_status dl_sink_name(dl_sink *k, uint32_t index, int64_t run, const char *key)
     return DL_OK;
 }
 
-void dl_sink_forget(dl_sink *k) {
+void dl_inserter_forget(dl_inserter *k) {
     for (uint32_t i = 0; i < k->nname; i++) k->names[i].id = 0;
 }
 
-/* Row of the series with this number, made if need be. *id stays 0 when the run does not exist. */
-static dl_status series_row(dl_sink *k, uint32_t index, int64_t *id) {
+/* The row id of the series with this number, inserted if need be. *id stays 0 when the run does not exist. */
+static dl_status series_row(dl_inserter *k, uint32_t index, int64_t *id) {
     *id = 0;
     if (index >= k->nname || !k->names[index].key) return DL_OK;
     dl_name *n = &k->names[index];
@@ -89,14 +89,14 @@ static dl_status series_row(dl_sink *k, uint32_t index, int64_t *id) {
     return DL_OK;
 }
 
-typedef struct tally {
+typedef struct summary {
     int64_t n, nan, first_step, last_step, min_step, max_step;
     double sum, first, last, min, max;
-    int changed; /* an old value was replaced, so that adding is not enough */
-} tally;
+    int changed; /* an old value was replaced: the statistics are recomputed */
+} summary;
 
 /* Points come by rising step. */
-static void count(tally *t, int64_t step, double v) {
+static void add_to_summary(summary *t, int64_t step, double v) {
     if (!t->n++) t->first = v, t->first_step = step, t->min = t->max = NAN;
     t->last = v;
     t->last_step = step;
@@ -109,21 +109,21 @@ static void count(tally *t, int64_t step, double v) {
     if (!(t->max >= v)) t->max = v, t->max_step = step;
 }
 
-static dl_status execute(dl_sink *k, sqlite3_stmt *st) {
+static dl_status execute(dl_inserter *k, sqlite3_stmt *st) {
     int rc = sqlite3_step(st);
     dl_status status = rc == SQLITE_DONE ? DL_OK : dl_db_fail(k->db, "commit points");
     sqlite3_reset(st);
     return status;
 }
 
-static dl_status add_point(dl_sink *k, int64_t series, const dl_ring_record *r, tally *t) {
+static dl_status add_point(dl_inserter *k, int64_t series, const dl_ring_record *r, summary *t) {
     sqlite3_bind_int64(k->insert, 1, series);
     sqlite3_bind_int64(k->insert, 2, r->step);
     sqlite3_bind_int64(k->insert, 3, r->t_us);
     sqlite3_bind_double(k->insert, 4, r->value); /* NaN becomes NULL */
     DL_TRY(execute(k, k->insert));
     if (sqlite3_changes(k->db)) {
-        count(t, r->step, r->value);
+        add_to_summary(t, r->step, r->value);
         return DL_OK;
     }
     if (k->keep_old) return DL_OK;
@@ -133,10 +133,10 @@ static dl_status add_point(dl_sink *k, int64_t series, const dl_ring_record *r, 
     return DL_OK;
 }
 
-/* Rows of one INSERT: each statement costs as much as several rows. */
+/* Rows of one INSERT: the overhead of a statement is that of several rows. */
 enum { BULK = 16 };
 
-static dl_status prepare_bulk(dl_sink *k) {
+static dl_status prepare_bulk(dl_inserter *k) {
     char sql[64 + BULK * 32];
     int n = snprintf(sql, sizeof sql, "insert into metric(series_id, step, t_us, value) values");
     for (int i = 0; i < BULK; i++)
@@ -146,19 +146,19 @@ static dl_status prepare_bulk(dl_sink *k) {
 }
 
 /* BULK points of different steps, all after the last one in the database: none can be there already. */
-static dl_status add_bulk(dl_sink *k, int64_t series, const dl_ring_record *r, tally *t) {
+static dl_status add_bulk(dl_inserter *k, int64_t series, const dl_ring_record *r, summary *t) {
     sqlite3_bind_int64(k->bulk, 1, series);
     for (int i = 0; i < BULK; i++) {
         sqlite3_bind_int64(k->bulk, 3 * i + 2, r[i].step);
         sqlite3_bind_int64(k->bulk, 3 * i + 3, r[i].t_us);
         sqlite3_bind_double(k->bulk, 3 * i + 4, r[i].value);
-        count(t, r[i].step, r[i].value);
+        add_to_summary(t, r[i].step, r[i].value);
     }
     return execute(k, k->bulk);
 }
 
 /* Points of one series, sorted, each step once. */
-static dl_status add_series(dl_sink *k, int64_t series, const dl_ring_record *r, uint64_t n, tally *t) {
+static dl_status add_series(dl_inserter *k, int64_t series, const dl_ring_record *r, uint64_t n, summary *t) {
     int64_t last = INT64_MIN;
     DL_TRY(dl_db_bind(k->newest, "i", series));
     int rc = sqlite3_step(k->newest);
@@ -176,7 +176,7 @@ static dl_status add_series(dl_sink *k, int64_t series, const dl_ring_record *r,
     return DL_OK;
 }
 
-static dl_status merge(dl_sink *k, int64_t series, const tally *t) {
+static dl_status merge(dl_inserter *k, int64_t series, const summary *t) {
     if (t->changed) return dl_series_rebuild(k->db, series);
     if (!t->n) return DL_OK;
     DL_TRY(dl_db_bind(k->merge, "iiididididid", series, t->n, t->nan, t->sum, t->first_step, t->first, t->last_step,
@@ -190,9 +190,8 @@ static int by_step_order(const void *pa, const void *pb) {
     return a->stamp < b->stamp ? -1 : 1;
 }
 
-/* Orders by series, counting, and leaves the order in which they came within each. Unknown series come first, as one.
- */
-static dl_status group(dl_sink *k, dl_ring_record *recs, uint64_t n) {
+/* Counting sort by series, stable. Points of unknown series come first, as one group. */
+static dl_status group_by_series(dl_inserter *k, dl_ring_record *recs, uint64_t n) {
     uint32_t *start = calloc((size_t)k->nname + 2, sizeof *start);
     dl_ring_record *sorted = malloc(n * sizeof *sorted);
     dl_status st = DL_OK;
@@ -212,32 +211,32 @@ static dl_status group(dl_sink *k, dl_ring_record *recs, uint64_t n) {
     return st;
 }
 
-/* Sorts the points of one series, of each step leaves the latest, and returns how many are left. */
-static uint64_t settle(dl_ring_record *r, uint64_t n) {
+/* Sorts the points of one series and keeps the latest of each step; returns how many are left. */
+static uint64_t keep_latest(dl_ring_record *r, uint64_t n) {
     uint64_t kept = 0, i = 1;
     while (i < n && r[i - 1].step < r[i].step) i++;
-    if (i >= n) return n; /* as training makes them */
+    if (i >= n) return n; /* the usual case: steps increase */
     qsort(r, n, sizeof *r, by_step_order);
     for (i = 0; i < n; i++)
         if (i + 1 == n || r[i + 1].step != r[i].step) r[kept++] = r[i];
     return kept;
 }
 
-dl_status dl_sink_add(dl_sink *k, dl_ring_record *recs, uint64_t n, int64_t *lost) {
+dl_status dl_inserter_add(dl_inserter *k, dl_ring_record *recs, uint64_t n, int64_t *lost) {
     if (!k->insert) DL_TRY(dl_db_prepare(k->db, &k->insert, insert_sql));
     if (!k->update) DL_TRY(dl_db_prepare(k->db, &k->update, update_sql));
     if (!k->merge) DL_TRY(dl_db_prepare(k->db, &k->merge, merge_sql));
     if (!k->newest) DL_TRY(dl_db_prepare(k->db, &k->newest, "select last_step from series where id = ?1"));
     if (!k->bulk) DL_TRY(prepare_bulk(k));
     if (!n) return DL_OK;
-    DL_TRY(group(k, recs, n));
+    DL_TRY(group_by_series(k, recs, n));
     for (uint64_t i = 0, end; i < n; i = end) {
         int64_t series;
-        tally t = {0};
+        summary t = {0};
         for (end = i + 1; end < n && recs[end].series == recs[i].series;) end++;
         DL_TRY(series_row(k, recs[i].series, &series));
         if (series) {
-            DL_TRY(add_series(k, series, &recs[i], settle(&recs[i], end - i), &t));
+            DL_TRY(add_series(k, series, &recs[i], keep_latest(&recs[i], end - i), &t));
             DL_TRY(merge(k, series, &t));
         } else {
             *lost += (int64_t)(end - i);
