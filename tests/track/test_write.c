@@ -65,7 +65,7 @@ static void asks_git(void **state) {
     dl_git_state g;
     assert_non_null(getcwd(old, sizeof old));
     assert_int_equal(chdir(dir), 0);
-    dl_git_look(&g); /* the temporary folder is in no work tree */
+    dl_git_read_state(&g); /* the temporary folder is in no work tree */
     assert_string_equal(g.commit, "");
     int have_git = !system("git --version >/dev/null 2>&1");
     if (have_git) {
@@ -73,11 +73,11 @@ static void asks_git(void **state) {
             cmd, sizeof cmd,
             "git init -q . && echo a > f && git add f && git -c user.name=x -c user.email=x@example.org commit -qm m");
         assert_int_equal(system(cmd), 0);
-        dl_git_look(&g);
+        dl_git_read_state(&g);
         assert_int_equal(strlen(g.commit), 40);
         assert_string_equal(g.diff_sha, "");
         assert_int_equal(system("echo b >> f"), 0);
-        dl_git_look(&g);
+        dl_git_read_state(&g);
         assert_int_equal(strlen(g.diff_sha), 64);
         assert_int_equal(system("rm -rf .git f"), 0);
     }
