@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""Follows a guide, docs/adding-*.md: its blocks below a comment <!-- into: FILE --> are put into a copy of that file (at the end, or
-`before: TEXT`), the tables are made anew and what depends on them is compiled; the loops of new formulas are run.
-
-    run_guide.py GUIDE CC SOURCE_FOLDER BUILD_FOLDER
+"""Follows a guide, docs/adding-*.md, in a copy of the tree. Its blocks below a comment <!-- into: FILE --> are put into that
+file: at its end, or `before: TEXT` or `after: TEXT`. The op table's files are made anew, what was changed or reads a changed
+table is compiled, at -O0, and linked with the rest of the build. The shell so made runs the guide's blocks `dlsh added`, and
+their output is compared; formulas of ops and optimizers are run once more, and compared with the same in Python. With a
+CUDA compiler the guide's CUDA sources are compiled, too. The build is one of Ninja's.
 """
-import os
+import argparse
+import json
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 
-LIB = ["ops", "core", "cpu", "optim", "nn", "autograd", "include"]
+import run_doc
+
 # Formulas of the guides, in Python.
 EXACT = {"softsign": lambda a, b: a / (1 + abs(a)), "hypot": lambda a, b: (a * a + b * b) ** 0.5}
 POINTWISE = """#include "cpu/kernels/pointwise_simd.c"
@@ -41,10 +45,10 @@ def adagrad(p, g):
 
 
 STEPS = {"adagrad": ("0.2, 1e-6, 0.05, 0", adagrad)}
-OPTIMIZER = """#include "cpu/kernels/optim_simd.c"
-#include <stdio.h>
-#define DL_SCALARS_FN static __attribute__((unused))
+OPTIMIZER = """#define DL_SCALARS_FN static __attribute__((unused))
 #include "optim/scalars.h"
+#include "cpu/kernels/optim_simd.c"
+#include <stdio.h>
 int main(void) {
     double p[3] = {0.75, -2.5, 1e3}, g[3] = {2, 0.5, -4}, s[3][3] = {{0}}, v[] = {VALUES};
     float fp[3] = {0.75f, -2.5f, 1e3f}, fg[3] = {2, 0.5f, -4}, fs[3][3] = {{0}};
@@ -59,12 +63,10 @@ int main(void) {
     return 0;
 }
 """
-
-
-def insertions(text):
-    """(file, text to stand before or None, code) of each block."""
-    for m in re.finditer(r"<!-- into: (\S+)(?: before: (.*?))? -->\n```\w*\n(.*?)```", text, re.S):
-        yield m.groups()
+# Files that gen_ops writes, by what it is asked for.
+TABLES = {"rules": "ops/rules_gen.h", "kernels": "ops/kernels_gen.h", "table": "ops/table_gen.h", "names": "ops/names_gen.h",
+          "api": "ops/api_gen.c", "host": "host_gen.h", "numbers": "include/dlcore_ops.h", "header": "include/dlcore.h", "bare": "bare/dlcore.h"}
+TEMPLATED = ("header", "bare")
 
 
 def run(*args, cwd=None):
@@ -74,52 +76,157 @@ def run(*args, cwd=None):
     return p.stdout
 
 
-def main():
-    guide, cc, source, build = (pathlib.Path(a) for a in sys.argv[1:])
-    with tempfile.TemporaryDirectory() as folder:
-        tree = pathlib.Path(folder)
-        for name in LIB:
-            shutil.copytree(source / "libcore" / name, tree / "libcore" / name)
-        shutil.copytree(build / "gen", tree / "gen", ignore=shutil.ignore_patterns("gen_*"))
-        changed, formulas = set(), []
-        for file, before, code in insertions(guide.read_text()):
-            path = tree / file
-            if not path.exists():
-                sys.exit(f"{guide}: there is no file {file}")
-            old = path.read_text()
-            if before and before not in old:
-                sys.exit(f"{guide}: {file} has no text '{before}'")
-            at = old.index(before) if before else len(old)
-            path.write_text(old[:at] + code + old[at:])
-            changed.add(file)
+class Build:
+    """A copy of the tree, whose objects stand before those of a build."""
+
+    def __init__(self, source, build, tree):
+        self.source, self.build, self.tree = source, build, tree
+        for name in ("libcore", "shell", "tools"):
+            shutil.copytree(source / name, tree / name)
+        shutil.copytree(build / "gen", tree / "gen", ignore=shutil.ignore_patterns("gen_*[!.hc]"))
+        self.commands = json.loads((build / "compile_commands.json").read_text())
+        self.cc = self.argv(self.of("libcore/ops/table.c")[0])[0]
+
+    def of(self, file):
+        """The compilations of a source of the library or the shell: one, or one for each instruction set."""
+        path = str(self.build / file if file.startswith("gen/") else self.source / file)
+        return [e for e in self.commands if e["file"] == path and "/gen/reversed" not in e["command"]]
+
+    def argv(self, entry):
+        """What compiles the copy's file as the build compiles its own, into an object of the copy."""
+        argv = shlex.split(entry["command"])
+        argv = argv[1:] if argv[0].endswith("ccache") else argv
+        parts = {f"{self.build}/gen": f"{self.tree}/gen", f"{self.source}/libcore": f"{self.tree}/libcore", f"{self.source}/shell": f"{self.tree}/shell"}
+        for old, new in parts.items():
+            argv = [a.replace(old, new) for a in argv]
+        return ["-O0" if a in ("-O2", "-O3") else a for a in argv]
+
+    def insert(self, file, side, text, code):
+        path = self.tree / file
+        if not path.exists():
+            sys.exit(f"there is no file {file}")
+        old = path.read_text()
+        if side and text not in old:
+            sys.exit(f"{file} has no text '{text}'")
+        at = len(old) if not side else old.index(text) + (len(text) + 1 if side == "after" else 0)
+        path.write_text(old[:at] + code + old[at:])
+
+    def make_tables(self):
+        """Files of the op table that are no longer what they were, and the ops that have other numbers now."""
+        gen = self.tree / "gen"
+        run(self.cc, f"-I{self.tree / 'libcore'}", "-o", self.tree / "gen_ops", *(self.tree / "tools" / f"gen_{name}.c" for name in ("ops", "rows", "table")))
+        before = {mode: (gen / out).read_text() for mode, out in TABLES.items()}
+        for mode, out in TABLES.items():
+            run(self.tree / "gen_ops", mode, gen / out, *([self.tree / "libcore/include/dlcore.h.in"] if mode in TEMPLATED else []))
+        after = {mode: (gen / out).read_text() for mode, out in TABLES.items()}
+        old, new = (re.findall(r"\bDL_\w+(?=,| /\*)", text["numbers"]) for text in (before, after))
+        moved = [name for i, name in enumerate(new) if i >= len(old) or old[i] != name]
+        return [TABLES[mode] for mode in ("table", "api") if before[mode] != after[mode]], moved
+
+    def affected(self, changed, moved):
+        """The changed sources, and those that include a changed file or name an op whose number moved. Headers to which
+        a row adds a declaration leave the others' objects as they are."""
+        texts = {}
+        for part in ("libcore", "shell"):
+            for path in (self.tree / part).rglob("*.[ch]"):
+                if "/cuda/" not in str(path):
+                    texts[str(path.relative_to(self.tree))] = path.read_text()
+        includes = {file: set(re.findall(r'#\s*include\s*"([^"]+)"', text)) for file, text in texts.items()}
+        reached, todo = set(), [re.sub(r"^(libcore|shell|gen)/", "", f) for f in changed]
+        while todo:
+            name = todo.pop()
+            for file, names in includes.items():
+                if name in names and file not in reached:
+                    reached.add(file)
+                    todo.append(file.split("/", 1)[1])
+        names = re.compile(r"\bDL_OP_##|\b(?:%s)\b" % "|".join(moved)) if moved else None
+        reached |= {file for file, text in texts.items() if names and file.endswith(".c") and names.search(text)}
+        return sorted(f for f in reached | set(changed) if f.endswith(".c"))
+
+    def compile(self, files):
+        objects = []
+        for file in files:
+            for entry in self.of(file):
+                argv = self.argv(entry)
+                at = argv.index("-o") + 1
+                argv[at] = str(self.tree / f"{len(objects)}.o")
+                run(*argv, cwd=self.build)
+                objects.append(argv[at])
+        return objects
+
+    def link(self, objects):
+        """The shell, as the build links programs with the static libraries."""
+        command = run("ninja", "-C", self.build, "-t", "commands", "tools/dlgen").strip().splitlines()[-1]
+        argv = shlex.split(re.sub(r"^: && | && :$", "", command))
+        argv[argv.index("-o") + 1] = str(self.tree / "bin" / "dlsh")
+        at = next(i for i, a in enumerate(argv) if a.endswith("gen.c.o"))
+        (self.tree / "bin").mkdir()
+        run(*argv[:at], "CMakeFiles/dlsh.dir/shell/front/main.c.o", *objects, *argv[at + 1:], cwd=self.build)
+
+
+def check_formula(build, name, program, exact):
+    kernel = "optim" if name in STEPS else "pointwise"
+    entry = next(e for e in build.of(f"libcore/cpu/kernels/{kernel}_simd.c") if "DL_SIMD_LEVEL=1" in e["command"])
+    argv = build.argv(entry)
+    (build.tree / "main.c").write_text(program.replace("NAME", name))
+    run(*argv[:argv.index("-o")], "-ffp-contract=off", "-Wno-missing-prototypes", "-o", build.tree / "main", build.tree / "main.c", "-lm")
+    for line, a, b in zip(run(build.tree / "main").split("\n"), (0.75, -2.5, 1e3), (2, 0.5, -4)):
+        wide, single = map(float, line.split())
+        want = exact(a, b)
+        if abs(wide - want) > 1e-15 * abs(want) or abs(single - want) > 2e-7 * abs(want):
+            sys.exit(f"{name}({a}, {b}) is {wide} and in f32 {single}, not {want}")
+
+
+def check_cuda(build, nvcc, files):
+    for file in files:
+        gen = [f"-I{build.tree / 'gen' / sub}" for sub in ("", "bare", "include")]
+        run(nvcc, "-std=c++17", "-arch=sm_90", "-O1", "--extended-lambda", f"-I{build.tree / 'libcore'}", *gen, "-c", "-o", build.tree / "cuda.o", build.tree / file)
+
+
+def check_format(build, clang_format, files):
+    if files:
+        run(clang_format, f"--style=file:{build.source / '.clang-format'}", "--dry-run", "--Werror", *(build.tree / f for f in files))
+
+
+def follow(guide, source, folder, nvcc, clang_format):
+    text = guide.read_text()
+    with tempfile.TemporaryDirectory(prefix="dlsh-guide-") as tree:
+        build, changed, formulas = Build(source, folder, pathlib.Path(tree)), [], []
+        blocks = re.findall(r"<!-- into: (\S+)(?: (before|after): (.*?))? -->\n```\w*\n(.*?)```", text, re.S)
+        for file, side, place, code in blocks:
+            build.insert(file, side, place, code)
+            changed += [file] if file not in changed else []
             formulas += [(name, POINTWISE, EXACT[name]) for name in re.findall(r"^FUNCTION2?\((\w+),", code, re.M)]
             for name in re.findall(r"^OPTIMIZER\((\w+),", code, re.M):
                 formulas.append((name, OPTIMIZER.replace("VALUES", STEPS[name][0]), STEPS[name][1]))
-        if not changed:
+        if not blocks:
             sys.exit(f"{guide}: no block says into which file it goes")
-        include = [f"-I{tree / 'libcore'}"]
-        run(cc, *include, "-o", tree / "gen_ops", *(source / "tools" / f"gen_{name}.c" for name in ("ops", "rows", "table")))
-        for mode, out in (("rules", "ops/rules_gen.h"), ("kernels", "ops/kernels_gen.h"), ("table", "ops/table_gen.h"),
-                          ("names", "ops/names_gen.h"), ("api", "ops/api_gen.c"), ("numbers", "include/dlcore_ops.h")):
-            run(tree / "gen_ops", mode, tree / "gen" / out)
-        for mode, out in (("header", "include/dlcore.h"), ("bare", "bare/dlcore.h")):
-            run(tree / "gen_ops", mode, tree / "gen" / out, source / "libcore" / "include" / "dlcore.h.in")
-        flags = ["-std=gnu17", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-ffp-contract=off", "-D_GNU_SOURCE", *include] + [
-            f"-I{tree / 'gen' / sub}" for sub in ("", "bare", "include")] + ["-DDL_SIMD_LEVEL=1", "-DDL_SIMD_SUFFIX=_v1", "-fopenmp"]
-        checked = {f"libcore/{c}.c" for c in ("ops/table", "ops/pointwise", "cpu/kernels/pointwise", "optim/rows", "cpu/kernels/optim")} | {c for c in changed if c.endswith(".c")}
-        for file in sorted(checked):
-            run(cc, *flags, "-fsyntax-only", tree / file)
-        run(cc, *flags, "-fsyntax-only", tree / "gen" / "ops" / "api_gen.c")
-        for name, program, exact in formulas:
-            (tree / "main.c").write_text(program.replace("NAME", name))
-            run(cc, *flags, "-Wno-missing-prototypes", "-o", tree / "main", tree / "main.c", "-lm")
-            lines = run(tree / "main").split("\n")
-            for line, a, b in zip(lines, (0.75, -2.5, 1e3), (2, 0.5, -4)):
-                wide, single = map(float, line.split())
-                want = exact(a, b)
-                if abs(wide - want) > 1e-15 * abs(want) or abs(single - want) > 2e-7 * abs(want):
-                    sys.exit(f"{name}({a}, {b}) is {wide} and in f32 {single}, not {want}")
-        print(f"{guide.name}: {len(changed)} files, {len(formulas)} formulas")
+        tables, moved = build.make_tables()
+        files = build.affected(changed + [f"gen/{t}" for t in tables], moved)
+        build.link(build.compile(files))
+        for formula in formulas:
+            check_formula(build, *formula)
+        if nvcc:
+            check_cuda(build, nvcc, [f for f in changed if f.endswith(".cu")])
+        if clang_format:
+            check_format(build, clang_format, [f for f in changed if f.endswith((".c", ".cu"))])
+        page = build.tree / guide.name
+        page.write_text(re.sub(r"^```(dlsh|sh)( error| more)? added$", r"```\1\2", text, flags=re.M))
+        if "dlsh added" not in text:
+            sys.exit(f"{guide}: no block `dlsh added` shows what was added")
+        print(f"{guide.name}: {len(blocks)} places in {len(changed)} files; {len(files)} sources compiled, {len(formulas)} formulas run")
+        sys.exit(0 if run_doc.check(page, build.tree / "bin") else 1)
 
 
-main()
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("guide", "source", "build"):
+        ap.add_argument(name, type=lambda a: pathlib.Path(a).resolve())
+    ap.add_argument("--nvcc", help="a CUDA compiler")
+    ap.add_argument("--clang-format", help="tells whether the guide's C is formatted as the tree's")
+    a = ap.parse_args()
+    follow(a.guide, a.source, a.build, a.nvcc, a.clang_format)
+
+
+if __name__ == "__main__":
+    main()

@@ -119,6 +119,39 @@ static void layers_page(FILE *f) {
         dl_schedule_kind_at);
 }
 
+/* ---- docs/datasets.md */
+
+static void datasets_page(FILE *f) {
+    fputs("# Datasets\n\nKinds of data that `dataset(KIND, ...)` opens or makes. Options that stand first may be given "
+          "by "
+          "position. This page is made\nfrom the tables; [Data](data.md) says how datasets are used.\n",
+          f);
+    for (int i = 0; dl_data_kind_at(i); i++) {
+        const dl_data_kind *k = dl_data_kind_at(i);
+        fprintf(f, "\n## %s\n\n%s.\n\n", k->name, k->doc);
+        for (const dl_data_option *o = k->options; o->name; o++) {
+            fprintf(f, "- `%s` (%s", o->name, o->words ? "" : o->type);
+            for (const char *p = o->words; p && *p; p += strcspn(p, "|"), p += *p == '|')
+                fprintf(f, "%s`%.*s`", p == o->words ? "" : ", ", (int)strcspn(p, "|"), p);
+            fprintf(f, "%s%s%s): %s\n",
+                    !o->dflt   ? ", needed"
+                    : *o->dflt ? "; default `"
+                               : "",
+                    o->dflt && *o->dflt ? o->dflt : "", o->dflt && *o->dflt ? "`" : "", o->doc);
+        }
+    }
+    fputs("\n# Transforms\n\nChanges that a loader makes to samples: `loader(d.train, transforms=\"crop 4, flip\")`. "
+          "The first "
+          "parameter may be given bare.\n",
+          f);
+    for (int i = 0; dl_transform_at(i); i++) {
+        const dl_transform_kind *k = dl_transform_at(i);
+        fprintf(f, "\n## %s\n\n%s.\n\n", k->name, k->doc);
+        for (const dl_transform_param *p = k->params; p->name; p++)
+            fprintf(f, "- `%s` (default `%s`): %s\n", p->name, p->dflt, p->doc);
+    }
+}
+
 /* ---- notebooks/highlight: names.py of the Pygments lexer, scripts for notebooks */
 
 /* A list of names in Python or JavaScript. */
@@ -230,6 +263,7 @@ static const struct {
              {"docs/commands.md", commands_page},
              {"docs/settings.md", settings_page},
              {"docs/layers.md", layers_page},
+             {"docs/datasets.md", datasets_page},
              {"notebooks/highlight/pygments_dlsh/names.py", names_module},
              {"notebooks/highlight/kernel.js", kernel_script},
              {"notebooks/highlight/labextension.js", labextension}};

@@ -61,11 +61,6 @@ double dl_data_float(const dl_data_args *a, const char *name);
  * have been checked to be of their type. */
 typedef dl_status dl_data_open(const dl_data_args *a, dl_dataset *d);
 
-/* One prototype for each row. */
-#define KIND(name, doc, open, ...) dl_data_open open;
-#include "data/datasets.def"
-#undef KIND
-
 /* ---- for open functions */
 
 /* An empty dataset with one reference. NULL with DL_ERR_MEMORY. */

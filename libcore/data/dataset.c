@@ -1,5 +1,5 @@
 /* Datasets: the table of kinds, opening one by its options, and its accessors. */
-#include "data/data.h"
+#include "data/datasets.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Data sets that are made, not read: the digits, and points for small experiments. Sample i of a split follows from
  * (seed, split, i) alone, so more samples keep the former ones. */
-#include "data/data.h"
+#include "data/datasets.h"
 
 #include <math.h>
 #include <stdio.h>

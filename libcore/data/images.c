@@ -1,5 +1,5 @@
 /* Data sets of pictures in files: MNIST, Fashion-MNIST, any pair of IDX files, CIFAR-10. */
-#include "data/data.h"
+#include "data/datasets.h"
 #include "data/idx.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Data sets in CSV files: what the label column means, and the classes it names. */
 #include "data/csv.h"
-#include "data/data.h"
+#include "data/datasets.h"
 
 #include <math.h>
 #include <stdlib.h>

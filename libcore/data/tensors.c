@@ -1,5 +1,5 @@
 /* Data sets of tensors: those at hand, and those in NumPy files. */
-#include "data/data.h"
+#include "data/datasets.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,20 @@
 
 #include "nn/layers.h"
 
+/* Layers that are one op. */
+#define OPTIONS(...)
+#define NO_OPTIONS
+#define OP(f, ...)                                                                                                     \
+    dl_tensor *dl_layer_##f(dl_module *m, dl_tensor *x) {                                                              \
+        (void)m;                                                                                                       \
+        return dl_##f(x __VA_OPT__(, ) __VA_ARGS__);                                                                   \
+    }
+#include "nn/layers.def"
+
 #define OPTIONS(npos, ...) .kind.options = (const dl_option_row[]){__VA_ARGS__{0}}, .kind.positional = npos,
 #define NO_OPTIONS .kind.options = (const dl_option_row[]){{0}},
 #define FORWARD(f) .forward = dl_layer_##f,
+#define OP(f, ...) FORWARD(f)
 #define CHECK(f) .check = dl_layer_##f##_check,
 #define WEIGHTS(f)                                                                                                     \
     .size_of_input = dl_layer_##f##_input, .size_of_stored = dl_layer_##f##_stored, .build = dl_layer_##f##_build,
@@ -39,32 +50,12 @@ dl_status dl_layer_unknown(const char *name) {
     return dl_kind_unknown("layer", &rows[0].kind, NLAYERS, sizeof *rows, name);
 }
 
-/* ---------------------------------------------------------------- layers that are one op */
-
-#define UNARY(name)                                                                                                    \
-    dl_tensor *dl_layer_##name(dl_module *m, dl_tensor *x) {                                                           \
-        (void)m;                                                                                                       \
-        return dl_##name(x);                                                                                           \
-    }
-UNARY(relu)
-UNARY(gelu)
-UNARY(silu)
-UNARY(tanh)
-UNARY(sigmoid)
-UNARY(softplus)
+/* ---------------------------------------------------------------- layers with functions of their own */
 
 dl_tensor *dl_layer_identity(dl_module *m, dl_tensor *x) {
     (void)m;
     return dl_ref(x);
 }
-
-dl_tensor *dl_layer_leaky_relu(dl_module *m, dl_tensor *x) { return dl_leaky_relu(x, dl_m_float(m, "negative_slope")); }
-
-dl_tensor *dl_layer_elu(dl_module *m, dl_tensor *x) { return dl_elu(x, dl_m_float(m, "alpha")); }
-
-dl_tensor *dl_layer_softmax(dl_module *m, dl_tensor *x) { return dl_softmax(x, dl_m_int(m, "dim")); }
-
-dl_tensor *dl_layer_log_softmax(dl_module *m, dl_tensor *x) { return dl_log_softmax(x, dl_m_int(m, "dim")); }
 
 dl_status dl_layer_dropout_check(dl_module *m) {
     double p = dl_m_float(m, "p");

@@ -6,26 +6,16 @@
 #include "nn/module.h"
 
 #define FORWARD(f) dl_tensor *dl_layer_##f(dl_module *m, dl_tensor *x);
+#define OP(f, ...) FORWARD(f)
 #define CHECK(f) dl_status dl_layer_##f##_check(dl_module *m);
 #define WEIGHTS(f)                                                                                                     \
     long dl_layer_##f##_input(const dl_module *m, const dl_tensor *x);                                                 \
     long dl_layer_##f##_stored(const dl_module *m, int slot, const dl_tensor *t);                                      \
     dl_status dl_layer_##f##_build(dl_module *m, long size);
-#define TENSORS(...)
-#define FLAGS(bits)
 #undef OPTIONS
 #undef NO_OPTIONS
 #define OPTIONS(...)
 #define NO_OPTIONS
-#define LAYER(id, other, text, how, ...) __VA_ARGS__
 #include "nn/layers.def"
-#undef FORWARD
-#undef CHECK
-#undef WEIGHTS
-#undef TENSORS
-#undef FLAGS
-#undef LAYER
-#undef OPTIONS
-#undef NO_OPTIONS
 
 #endif

@@ -515,17 +515,15 @@ static dl_status loader_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 const dlsh_command data_commands[] = {
-    DLSH_ROW(
-        "dataset", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, dataset_run, "dataset(KIND, ARGUMENTS, OPTION=VALUE, ...)",
-        "Opens or generates a dataset. It has the fields train, test, classes, names, shape, name, options and "
-        "fingerprint; `show` describes it.",
-        DLSH_PARAMS(
-            {"kind", .want = "string",
-             .doc = "mnist, fashion, idx, cifar10, csv, npy, digits, moons, spirals, blobs, xor, regression, tensor",
-             .complete = "dataset"},
-            {"arguments", .flags = DLSH_VARIADIC, .doc = "what the kind needs: a path, tensors"}),
-        .examples = "d = dataset(\"mnist\", \"data/mnist\")\nd = dataset(\"digits\", n=10000, seed=1)\n"
-                    "d = dataset(\"csv\", \"iris.csv\", label=\"species\")\nd = dataset(\"tensor\", x, y)"),
+    DLSH_ROW("dataset", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, dataset_run,
+             "dataset(KIND, ARGUMENTS, OPTION=VALUE, ...)",
+             "Opens or generates a dataset. It has the fields train, test, classes, names, shape, name, options and "
+             "fingerprint; `show` describes it.",
+             DLSH_PARAMS({"kind", .want = "string", .doc = "\"mnist\", \"digits\", ...: `help datasets` lists them",
+                          .complete = "dataset"},
+                         {"arguments", .flags = DLSH_VARIADIC, .doc = "what the kind needs: a path, tensors"}),
+             .examples = "d = dataset(\"mnist\", \"data/mnist\")\nd = dataset(\"digits\", n=10000, seed=1)\n"
+                         "d = dataset(\"csv\", \"iris.csv\", label=\"species\")\nd = dataset(\"tensor\", x, y)"),
     DLSH_FN_ROW(
         "loader", loader_run, "loader(DATA, batch=64, shuffle=false, ...)",
         "Iterates over a split in batches x, y. The order depends only on seed and epoch.",
@@ -536,8 +534,7 @@ const dlsh_command data_commands[] = {
             {"drop_last", DLSH_OPT_BOOL, "false", .doc = "leave out a last batch that is not full"},
             {"seed", DLSH_OPT_INT, NULL, .doc = "of the order and the transforms; default: the seed of the session"},
             {"transforms", DLSH_OPT_VALUE, NULL,
-             .doc = "\"crop 4, flip\": normalize, flip, vflip, crop, shift, rotate, cutout, noise",
-             .want = "string|list"},
+             .doc = "changes in order, \"crop 4, flip\": `help transforms` lists them", .want = "string|list"},
             {"workers", DLSH_OPT_INT, "1", .doc = "threads; 0: batches are made when asked for"},
             {"prefetch", DLSH_OPT_INT, "4", .doc = "batches kept ready"}),
         .examples = "for x, y in loader(d.train, batch=64, shuffle=true) { }\nl = loader(d.test, batch=100)"),

@@ -92,6 +92,8 @@ static void visit_kinds(dlsh_topic_visit *visit, void *arg) {
     }
     const dl_data_kind *data;
     for (int i = 0; (data = dl_data_kind_at(i)); i++) visit(arg, "datasets", data->name, data->doc);
+    const dl_transform_kind *transform;
+    for (int i = 0; (transform = dl_transform_at(i)); i++) visit(arg, "transforms", transform->name, transform->doc);
 }
 
 void dlsh_help_topics(dlsh_session *s, dlsh_topic_visit *visit, void *arg) {
@@ -294,18 +296,9 @@ static int has_word(const char *words, const char *word) {
     return 0;
 }
 
-/* Pages of the library's tables; returns how many fit the name, `before` of them being there already. */
-static int put_kinds(page_out *o, const char *topic, int before) {
+/* Pages of datasets and transforms; returns how many fit the name, `before` pages being there already. */
+static int put_data_kinds(page_out *o, const char *topic, int before) {
     int found = 0;
-    const dl_kind_row *row;
-    for (int k = 0; k < NKINDS; k++) {
-        for (int i = 0; (row = kinds[k].at(i)); i++) {
-            if (strcmp(row->name, topic) && !has_word(row->alias, topic)) continue;
-            if (before && kinds[k].at == dl_optimizer_kind_at) continue; /* the function of that name says the same */
-            if (before + found++) dlsh_buf_puts(&o->text, "\n");
-            put_kind(o, kinds[k].group, row);
-        }
-    }
     const dl_data_kind *data;
     for (int i = 0; (data = dl_data_kind_at(i)); i++) {
         if (strcmp(data->name, topic)) continue;
@@ -318,7 +311,34 @@ static int put_kinds(page_out *o, const char *topic, int before) {
         for (const dl_data_option *q = data->options; q && q->name; q++)
             put_choice(o, q->name, "", q->dflt, q->words ? q->words : q->type, q->doc);
     }
+    const dl_transform_kind *transform;
+    for (int i = 0; (transform = dl_transform_at(i)); i++) {
+        if (strcmp(transform->name, topic)) continue;
+        if (before + found++) dlsh_buf_puts(&o->text, "\n");
+        dlsh_buf line = {0};
+        dlsh_buf_printf(&line, "loader(..., transforms=\"%s\")", transform->name);
+        put_heading(o, dlsh_buf_text(&line));
+        dlsh_buf_free(&line);
+        put_paragraph(o, transform->doc, 2);
+        for (const dl_transform_param *q = transform->params; q && q->name; q++)
+            put_choice(o, q->name, "", q->dflt, "float", q->doc);
+    }
     return found;
+}
+
+/* Pages of the library's tables; returns how many fit the name, `before` of them being there already. */
+static int put_kinds(page_out *o, const char *topic, int before) {
+    int found = 0;
+    const dl_kind_row *row;
+    for (int k = 0; k < NKINDS; k++) {
+        for (int i = 0; (row = kinds[k].at(i)); i++) {
+            if (strcmp(row->name, topic) && !has_word(row->alias, topic)) continue;
+            if (before && kinds[k].at == dl_optimizer_kind_at) continue; /* the function of that name says the same */
+            if (before + found++) dlsh_buf_puts(&o->text, "\n");
+            put_kind(o, kinds[k].group, row);
+        }
+    }
+    return found + put_data_kinds(o, topic, before + found);
 }
 
 /* ---------------------------------------------------------------- one topic */

@@ -1,4 +1,5 @@
 /* Optimizers and schedules: a function for each optimizer of the library's table, schedule(KIND, ...). */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,16 +242,16 @@ static const dlsh_param clip_params[] = {
 
 /* ---------------------------------------------------------------- the rows */
 
+static char schedule_kinds[512]; /* "constant|step|...", from the library's table */
+
 static const dlsh_command others[] = {
-    DLSH_ROW(
-        "schedule", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, schedule_run, "schedule(KIND, VALUE..., OPTION=VALUE...)",
-        "The learning rate as a function of the step, for trainer(..., schedule=...).",
-        DLSH_PARAMS(
-            {"kind", DLSH_ARG_WORD,
-             .doc = "constant, step, multistep, exponential, cosine, linear, warmup, polynomial, onecycle or plateau",
-             .complete = "constant|step|multistep|exponential|cosine|linear|warmup|polynomial|onecycle|plateau"},
-            {"values", .flags = DLSH_VARIADIC, .doc = "its main arguments"}),
-        .examples = "s = schedule(\"cosine\", 1000, warmup=50)\ns(500)"),
+    DLSH_ROW("schedule", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, schedule_run,
+             "schedule(KIND, VALUE..., OPTION=VALUE...)",
+             "The learning rate as a function of the step, for trainer(..., schedule=...).",
+             DLSH_PARAMS({"kind", DLSH_ARG_WORD, .doc = "\"cosine\", \"step\", ...: `help schedules` lists them",
+                          .complete = schedule_kinds},
+                         {"values", .flags = DLSH_VARIADIC, .doc = "its main arguments"}),
+             .examples = "s = schedule(\"cosine\", 1000, warmup=50)\ns(500)"),
     DLSH_FN_ROW("clip_grad_norm", clip_run, "clip_grad_norm(PARAMETERS, MAX)",
                 "Scales all gradients so that their common norm is at most MAX; gives the norm they had. A trainer has "
                 "clip_norm= for it.",
@@ -259,7 +260,7 @@ static const dlsh_command others[] = {
                 "Limits every element of the gradients to [-MAX, MAX]. A trainer has clip_value= for it.",
                 .params = clip_params)};
 
-/* The optimizers' rows come from the library's table, before main. */
+/* The optimizers' rows and the kinds of schedules come from the library's tables, before main. */
 enum { MAX_OPTIMIZERS = 32, OTHERS = sizeof others / sizeof *others };
 static dlsh_option options[MAX_OPTIMIZERS][MAX_OPTIONS + 1];
 static char usages[MAX_OPTIMIZERS][160], examples[MAX_OPTIMIZERS][160];
@@ -275,7 +276,7 @@ static void fill_options(const dl_kind_row *k, dlsh_option *out) {
     }
 }
 
-__attribute__((constructor)) static void fill_optimizers(void) {
+__attribute__((constructor)) static void fill_rows(void) {
     const dl_kind_row *k;
     int i = 0;
     for (; (k = dl_optimizer_kind_at(i)) && i < MAX_OPTIMIZERS; i++) {
@@ -295,4 +296,8 @@ __attribute__((constructor)) static void fill_optimizers(void) {
                                            .examples = examples[i]};
     }
     memcpy(&optim_commands[i], others, sizeof others);
+    size_t n = 0;
+    for (i = 0; (k = dl_schedule_kind_at(i)) && n < sizeof schedule_kinds; i++)
+        n += (size_t)snprintf(schedule_kinds + n, sizeof schedule_kinds - n, "%s%s", i ? "|" : "", k->name);
+    assert(n < sizeof schedule_kinds);
 }
