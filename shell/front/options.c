@@ -66,12 +66,9 @@ static int complain(const char *fmt, const char *a, const char *hint) {
 
 /* How launchers and trainers of other kinds are asked for several processes. */
 static int asks_for_processes(const char *word, size_t len) {
-    static const char *const words[] = {"-np",         "--np",     "-nproc",           "--nproc",          "--nprocs",
-                                        "--ntasks",    "--ranks",  "--nproc_per_node", "--nproc-per-node", "--nnodes",
-                                        "--processes", "--workers"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strlen(words[i]) == len && !memcmp(words[i], word, len)) return 1;
-    return 0;
+    return dlsh_has_word("-np|--np|-nproc|--nproc|--nprocs|--ntasks|--ranks|--nproc_per_node|--nproc-per-node|"
+                         "--nnodes|--processes|--workers",
+                         word, len);
 }
 
 /* No option is called word[0, len); as shown to people. */
@@ -85,16 +82,9 @@ static int unknown(const char *word, size_t len, const char *shown) {
     if (asks_for_processes(word, len))
         return complain("%s: several processes are not supported; one uses all cores, and one GPU", name,
                         "runs that do not depend on each other can be started side by side");
-    const char *near = dlsh_nearest(name, names, n);
-    if (near) snprintf(hint, sizeof hint, "did you mean %s?", near);
-    return complain("there is no option %s", shown ? shown : name, near ? hint : NULL);
-}
-
-static int is_choice(const char *choices, const char *value) {
-    size_t n = strlen(value);
-    for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
-        if (strcspn(c, "|") == n && !memcmp(c, value, n)) return 1;
-    return 0;
+    const char *nearest = dlsh_nearest(name, names, n);
+    if (nearest) snprintf(hint, sizeof hint, "did you mean %s?", nearest);
+    return complain("there is no option %s", shown ? shown : name, nearest ? hint : NULL);
 }
 
 static int store(const struct option *o, const char *value, dlsh_options *out) {
@@ -105,7 +95,7 @@ static int store(const struct option *o, const char *value, dlsh_options *out) {
         return 1;
     }
     if (!value) return complain("%s needs a value", shown, NULL);
-    if (o->choices && !is_choice(o->choices, value)) {
+    if (o->choices && !dlsh_has_word(o->choices, value, strlen(value))) {
         char hint[96];
         snprintf(hint, sizeof hint, "%s takes one of %s", shown, o->choices);
         return complain("\"%s\" is no mode", value, hint);

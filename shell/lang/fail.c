@@ -41,6 +41,15 @@ void dlsh_add_hint(const char *fmt, ...) {
     dl_error_put(&e);
 }
 
+int dlsh_has_word(const char *words, const char *word, size_t len) {
+    while (words) {
+        if (!strncmp(words, word, len) && (words[len] == '|' || !words[len])) return 1;
+        words = strchr(words, '|');
+        if (words) words++;
+    }
+    return 0;
+}
+
 const char *dlsh_nearest(const char *word, const char *const *names, int n) {
     const char *same = dlsh_synonym(word, names, n);
     return same || strlen(word) < 3 ? same : dl_nearest(word, names, n); /* of short names any other is near */

@@ -86,7 +86,7 @@ dl_status dlsh_check_stack(dlsh_session *s) {
 
 /* What a word means that stands as a command and is none; "" where nobody knows it. */
 static void other_meaning(dlsh_session *s, const char *word, char *hint, size_t size) {
-    const char *known = dlsh_foreign_name(word), *near = dlsh_nearest_command(s, word);
+    const char *known = dlsh_foreign_name(word), *nearest = dlsh_nearest_command(s, word);
     const dlsh_value *mine = dlsh_get(s, word);
     dlsh_value v = mine ? dlsh_ref(*mine) : dlsh_builtin_value(s, word);
     int callable = v.type == DLSH_FN || v.type == DLSH_BUILTIN;
@@ -98,8 +98,8 @@ static void other_meaning(dlsh_session *s, const char *word, char *hint, size_t 
         snprintf(hint, size, "a function is called with parentheses: %.60s(...)", word);
     else if (dl_layer_kind(word))
         snprintf(hint, size, "a layer stands in a net: net m { %.60s ... }", word);
-    else if (near)
-        snprintf(hint, size, "'%.60s' is no command; did you mean %s?", word, near);
+    else if (nearest)
+        snprintf(hint, size, "'%.60s' is no command; did you mean %s?", word, nearest);
 }
 
 static dl_status syntax_failure(dlsh_session *s, dlsh_unit *u, const dlsh_syntax_error *e) {

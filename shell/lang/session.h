@@ -159,6 +159,8 @@ const char *dlsh_comment_habit(const char *text, size_t at);
 const char *dlsh_synonym(const char *word, const char *const *names, int n);
 /* The nearest of n names to a wrong one, or NULL. */
 const char *dlsh_nearest(const char *word, const char *const *names, int n);
+/* Is word[0, len) one of the words of "a|b|c"? NULL has none. */
+int dlsh_has_word(const char *words, const char *word, size_t len);
 
 #define DLSH_TRY(call)                                                                                                 \
     do {                                                                                                               \

@@ -8,7 +8,7 @@
 #include "lang/command.h"
 #include "lang/parse/lexer.h"
 #include "lang/session.h"
-#include "lang/tensor_text.h"
+#include "view/tensor.h"
 
 /* ---------------------------------------------------------------- the buffer */
 
@@ -119,21 +119,25 @@ dlsh_value dlsh_buf_string(dlsh_buf *b) {
 
 /* ---------------------------------------------------------------- scalars */
 
-void dlsh_buf_float(dlsh_buf *b, double f) {
+static void put_float(dlsh_buf *b, double f, int json) {
+    static const char *const not_finite[][3] = {{"nan", "inf", "-inf"}, {"\"NaN\"", "\"Infinity\"", "\"-Infinity\""}};
     char s[40];
-    if (isnan(f) || isinf(f)) {
-        dlsh_buf_puts(b, isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
+    if (!isfinite(f)) {
+        dlsh_buf_puts(b, not_finite[json][isnan(f) ? 0 : f > 0 ? 1 : 2]);
         return;
     }
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(s, sizeof s, "%.*g", digits, f);
         if (strtod(s, NULL) == f) break;
     }
-    /* plain notation reads better up to 1e16 */
-    if (strchr(s, 'e') && fabs(f) >= 1 && fabs(f) < 1e16) snprintf(s, sizeof s, "%.1f", f);
+    /* for people plain notation up to 1e16 */
+    if (!json && strchr(s, 'e') && fabs(f) >= 1 && fabs(f) < 1e16) snprintf(s, sizeof s, "%.1f", f);
     dlsh_buf_puts(b, s);
     if (!strpbrk(s, ".e")) dlsh_buf_puts(b, ".0");
 }
+
+void dlsh_buf_float(dlsh_buf *b, double f) { put_float(b, f, 0); }
+void dlsh_json_float(dlsh_buf *b, double f) { put_float(b, f, 1); }
 
 void dlsh_buf_quote(dlsh_buf *b, const char *s, size_t n) {
     static const char from[] = "\n\t\r\a\b\f\v\\\"", to[] = "ntrabfv\\\"";
@@ -157,101 +161,13 @@ void dlsh_buf_key(dlsh_buf *b, const char *key) {
 
 /* ---------------------------------------------------------------- values */
 
-/* Lists that share parts may be far larger as text than in memory, hence the last limit. */
+/* Lists that share parts may be far larger as text than in memory: MAX_TEXT. */
 enum { MAX_DEPTH = 50, MAX_ITEMS = 1000, MAX_TEXT = 1 << 28, LONG_TEXT = 1 << 16 };
 
-static dl_status text(dlsh_buf *b, dlsh_value v, int quote, int depth);
+/* TEXT is REPR with strings bare; what is inside lists and records is always REPR. */
+typedef enum form { TEXT, REPR, JSON } form;
 
-static dl_status list_text(dlsh_buf *b, const dlsh_list *l, int depth) {
-    dlsh_buf_puts(b, "[");
-    for (int i = 0; i < l->n; i++) {
-        if (i) dlsh_buf_puts(b, ", ");
-        if (l->n > MAX_ITEMS && i == MAX_ITEMS / 2) {
-            dlsh_buf_printf(b, "... %d more ..., ", l->n - MAX_ITEMS);
-            i = l->n - MAX_ITEMS / 2;
-        }
-        DLSH_TRY(text(b, l->items[i], 1, depth + 1));
-    }
-    dlsh_buf_puts(b, "]");
-    return DL_OK;
-}
-
-static dl_status record_text(dlsh_buf *b, const dlsh_record *r, int depth) {
-    dlsh_buf_puts(b, "{");
-    for (int i = 0; i < r->n; i++) {
-        if (i) dlsh_buf_puts(b, ", ");
-        dlsh_buf_key(b, r->keys[i]);
-        dlsh_buf_puts(b, ": ");
-        DLSH_TRY(text(b, r->values[i], 1, depth + 1));
-    }
-    dlsh_buf_puts(b, "}");
-    return DL_OK;
-}
-
-static dl_status function_text(dlsh_buf *b, dlsh_value v) {
-    const char *name = dlsh_function_name(v);
-    if (name)
-        dlsh_buf_printf(b, "<function %s>", name);
-    else
-        dlsh_buf_puts(b, "<function>");
-    return DL_OK;
-}
-
-static dl_status handle_text(dlsh_buf *b, const dlsh_handle *h) {
-    if (h->cls->text) return h->cls->text(h->self, b);
-    dlsh_buf_printf(b, "<%s>", h->cls->name);
-    return DL_OK;
-}
-
-static dl_status text(dlsh_buf *b, dlsh_value v, int quote, int depth) {
-    if (b->n > LONG_TEXT) DLSH_TRY(dlsh_check_interrupt());
-    if (depth > MAX_DEPTH || (depth && b->n > MAX_TEXT)) {
-        dlsh_buf_puts(b, "...");
-        return DL_OK;
-    }
-    switch (v.type) {
-    case DLSH_NONE:
-    case DLSH_VOID: dlsh_buf_puts(b, "none"); break;
-    case DLSH_BOOL: dlsh_buf_puts(b, v.as.i ? "true" : "false"); break;
-    case DLSH_INT: dlsh_buf_printf(b, "%ld", v.as.i); break;
-    case DLSH_FLOAT: dlsh_buf_float(b, v.as.f); break;
-    case DLSH_STR:
-        if (quote)
-            dlsh_buf_quote(b, v.as.str->s, v.as.str->len);
-        else
-            dlsh_buf_add(b, v.as.str->s, v.as.str->len);
-        break;
-    case DLSH_LIST: return list_text(b, v.as.list, depth);
-    case DLSH_RECORD: return record_text(b, v.as.record, depth);
-    case DLSH_TENSOR: return depth ? dlsh_tensor_line(b, v.as.tensor) : dlsh_tensor_text(b, v.as.tensor);
-    case DLSH_RANGE:
-        dlsh_buf_printf(b, v.as.range->step == 1 ? "range(%ld, %ld)" : "range(%ld, %ld, %ld)", v.as.range->from,
-                        v.as.range->to, v.as.range->step);
-        break;
-    case DLSH_HANDLE: return handle_text(b, v.as.handle);
-    default: return function_text(b, v);
-    }
-    return b->failed ? DL_ERR_MEMORY : DL_OK;
-}
-
-dl_status dlsh_text(dlsh_buf *b, dlsh_value v) { return text(b, v, 0, 0); }
-dl_status dlsh_repr(dlsh_buf *b, dlsh_value v) { return text(b, v, 1, 0); }
-
-/* ---------------------------------------------------------------- JSON */
-
-void dlsh_json_float(dlsh_buf *b, double f) {
-    char s[40];
-    if (isnan(f) || isinf(f)) {
-        dlsh_buf_puts(b, isnan(f) ? "\"NaN\"" : f > 0 ? "\"Infinity\"" : "\"-Infinity\"");
-        return;
-    }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(s, sizeof s, "%.*g", digits, f);
-        if (strtod(s, NULL) == f) break;
-    }
-    dlsh_buf_puts(b, s);
-    if (!strpbrk(s, ".e")) dlsh_buf_puts(b, ".0");
-}
+static dl_status put(dlsh_buf *b, dlsh_value v, form f, int depth);
 
 static void json_string(dlsh_buf *b, const char *s, size_t n) {
     static const char from[] = "\n\t\r\b\f\\\"", to[] = "ntrbf\\\"";
@@ -278,53 +194,86 @@ static void json_string(dlsh_buf *b, const char *s, size_t n) {
     dlsh_buf_puts(b, "\"");
 }
 
-static dl_status json(dlsh_buf *b, dlsh_value v, int depth);
+static void put_string(dlsh_buf *b, const char *s, size_t n, form f) {
+    if (f == JSON)
+        json_string(b, s, n);
+    else if (f == REPR)
+        dlsh_buf_quote(b, s, n);
+    else
+        dlsh_buf_add(b, s, n);
+}
 
-static dl_status json_list(dlsh_buf *b, const dlsh_list *l, int depth) {
-    dlsh_buf_puts(b, "[");
-    for (int i = 0; i < l->n; i++) {
-        if (i) dlsh_buf_puts(b, ",");
-        DLSH_TRY(json(b, l->items[i], depth + 1));
+/* The items of a list, or the fields of a record. */
+static dl_status put_items(dlsh_buf *b, dlsh_value v, form f, int depth) {
+    int record = v.type == DLSH_RECORD, n = record ? v.as.record->n : v.as.list->n;
+    const dlsh_value *items = record ? v.as.record->values : v.as.list->items;
+    int json = f == JSON;
+    dlsh_buf_puts(b, record ? "{" : "[");
+    for (int i = 0; i < n; i++) {
+        if (i) dlsh_buf_puts(b, json ? "," : ", ");
+        if (!record && !json && n > MAX_ITEMS && i == MAX_ITEMS / 2) {
+            dlsh_buf_printf(b, "... %d more ..., ", n - MAX_ITEMS);
+            i = n - MAX_ITEMS / 2;
+        }
+        const char *key = record ? v.as.record->keys[i] : NULL;
+        if (key && json) json_string(b, key, strlen(key));
+        if (key && !json) dlsh_buf_key(b, key);
+        if (key) dlsh_buf_puts(b, json ? ":" : ": ");
+        DLSH_TRY(put(b, items[i], json ? JSON : REPR, depth + 1));
     }
-    dlsh_buf_puts(b, "]");
+    dlsh_buf_puts(b, record ? "}" : "]");
     return DL_OK;
 }
 
-static dl_status json_record(dlsh_buf *b, const dlsh_record *r, int depth) {
-    dlsh_buf_puts(b, "{");
-    for (int i = 0; i < r->n; i++) {
-        if (i) dlsh_buf_puts(b, ",");
-        json_string(b, r->keys[i], strlen(r->keys[i]));
-        dlsh_buf_puts(b, ":");
-        DLSH_TRY(json(b, r->values[i], depth + 1));
-    }
-    dlsh_buf_puts(b, "}");
-    return DL_OK;
+static dl_status put_tensor(dlsh_buf *b, const dl_tensor *t, form f, int depth) {
+    if (f == JSON) return dlsh_tensor_json(b, t);
+    return depth || !dl_ndim(t) ? dlsh_tensor_line(b, t) : dlsh_tensor_layout(b, t, 0, 0);
 }
 
-static dl_status json(dlsh_buf *b, dlsh_value v, int depth) {
+/* Ranges, functions, handles: their text; in JSON as a string. */
+static dl_status put_object(dlsh_buf *b, dlsh_value v, form f) {
     dlsh_buf line = {0};
+    dl_status st = DL_OK;
+    const char *name = dlsh_function_name(v);
+    if (v.type == DLSH_RANGE)
+        dlsh_buf_printf(&line, v.as.range->step == 1 ? "range(%ld, %ld)" : "range(%ld, %ld, %ld)", v.as.range->from,
+                        v.as.range->to, v.as.range->step);
+    else if (v.type != DLSH_HANDLE)
+        dlsh_buf_printf(&line, name ? "<function %s>" : "<function>", name);
+    else if (v.as.handle->cls->text)
+        st = v.as.handle->cls->text(v.as.handle->self, &line);
+    else
+        dlsh_buf_printf(&line, "<%s>", v.as.handle->cls->name);
+    if (!st && f == JSON) json_string(b, dlsh_buf_text(&line), line.n);
+    if (!st && f != JSON) dlsh_buf_add(b, dlsh_buf_text(&line), line.n);
+    if (!st && line.failed) st = dl_failed();
+    dlsh_buf_free(&line);
+    return st;
+}
+
+static dl_status put(dlsh_buf *b, dlsh_value v, form f, int depth) {
+    int json = f == JSON;
     if (b->n > LONG_TEXT) DLSH_TRY(dlsh_check_interrupt());
-    if (depth > MAX_DEPTH || (depth && b->n > MAX_TEXT))
-        return dlsh_fail(DL_ERR_VALUE, NULL, "this value is nested too deeply or too large for JSON");
+    if (depth > MAX_DEPTH || (depth && b->n > MAX_TEXT)) {
+        if (json) return dlsh_fail(DL_ERR_VALUE, NULL, "this value is nested too deeply or too large for JSON");
+        dlsh_buf_puts(b, "...");
+        return DL_OK;
+    }
     switch (v.type) {
     case DLSH_NONE:
-    case DLSH_VOID: dlsh_buf_puts(b, "null"); break;
+    case DLSH_VOID: dlsh_buf_puts(b, json ? "null" : "none"); break;
     case DLSH_BOOL: dlsh_buf_puts(b, v.as.i ? "true" : "false"); break;
     case DLSH_INT: dlsh_buf_printf(b, "%ld", v.as.i); break;
-    case DLSH_FLOAT: dlsh_json_float(b, v.as.f); break;
-    case DLSH_STR: json_string(b, v.as.str->s, v.as.str->len); break;
-    case DLSH_LIST: return json_list(b, v.as.list, depth);
-    case DLSH_RECORD: return json_record(b, v.as.record, depth);
-    case DLSH_TENSOR: return dlsh_tensor_json(b, v.as.tensor);
-    default: {
-        dl_status st = text(&line, v, 0, 0);
-        if (!st) json_string(b, dlsh_buf_text(&line), line.n);
-        dlsh_buf_free(&line);
-        return st;
-    }
+    case DLSH_FLOAT: put_float(b, v.as.f, json); break;
+    case DLSH_STR: put_string(b, v.as.str->s, v.as.str->len, f); break;
+    case DLSH_LIST:
+    case DLSH_RECORD: return put_items(b, v, f, depth);
+    case DLSH_TENSOR: return put_tensor(b, v.as.tensor, f, depth);
+    default: return put_object(b, v, f);
     }
     return b->failed ? DL_ERR_MEMORY : DL_OK;
 }
 
-dl_status dlsh_json(dlsh_buf *b, dlsh_value v) { return json(b, v, 0); }
+dl_status dlsh_text(dlsh_buf *b, dlsh_value v) { return put(b, v, TEXT, 0); }
+dl_status dlsh_repr(dlsh_buf *b, dlsh_value v) { return put(b, v, REPR, 0); }
+dl_status dlsh_json(dlsh_buf *b, dlsh_value v) { return put(b, v, JSON, 0); }

@@ -329,6 +329,8 @@ dlsh_value dlsh_buf_string(dlsh_buf *b);
 
 /* Shortest decimal that reads back as f: "0.1", "2.0", "1e-05", "nan", "inf". */
 void dlsh_buf_float(dlsh_buf *b, double f);
+/* The same as JSON: "NaN", "Infinity" and "-Infinity" as strings. */
+void dlsh_json_float(dlsh_buf *b, double f);
 /* How values look: strings bare at the top level, quoted with C escapes inside lists and records. Tensors are abridged
  * above 1000 elements. */
 dl_status dlsh_text(dlsh_buf *b, dlsh_value v);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/session.h"
 #include "view/cells.h"
 
 dlsh_print_options dlsh_print = {.digits = 4, .edgeitems = 3, .threshold = 1000};
@@ -161,28 +162,73 @@ void dlsh_element_digits(dlsh_buf *b, double v, dl_dtype dtype) {
     }
 }
 
-static void put_data(dlsh_buf *b, const dlsh_elements *e, long offset) {
-    if (!dl_dtype_is_float(e->dtype)) {
-        if (e->dtype == DL_BOOL)
-            dlsh_buf_puts(b, dlsh_element_i(e, offset) ? "true" : "false");
-        else
-            dlsh_buf_printf(b, "%ld", dlsh_element_i(e, offset));
-        return;
-    }
-    dlsh_element_digits(b, dlsh_element_f(e, offset), e->dtype);
+static void put_data(dlsh_buf *b, const dlsh_elements *e, long offset, int json) {
+    double v = dl_dtype_is_float(e->dtype) ? dlsh_element_f(e, offset) : 0;
+    if (json && !isfinite(v))
+        dlsh_json_float(b, v);
+    else if (dl_dtype_is_float(e->dtype))
+        dlsh_element_digits(b, v, e->dtype);
+    else if (e->dtype == DL_BOOL)
+        dlsh_buf_puts(b, dlsh_element_i(e, offset) ? "true" : "false");
+    else
+        dlsh_buf_printf(b, "%ld", dlsh_element_i(e, offset));
 }
 
 dl_status dlsh_tensor_csv(dlsh_buf *b, const dl_tensor *t) {
     dlsh_elements e;
-    dl_status status = dlsh_elements_open(&e, t);
-    if (status) return status;
+    DLSH_TRY(dlsh_elements_open(&e, t));
     long row = e.ndim ? e.shape[e.ndim - 1] : 1, i = 0;
     dlsh_walk w;
     for (dlsh_walk_begin(&e, &w); !w.done; dlsh_walk_next(&e, &w)) {
         if (i++ % row) dlsh_buf_puts(b, ",");
-        put_data(b, &e, w.offset);
+        put_data(b, &e, w.offset, 0);
         if (i % row == 0) dlsh_buf_puts(b, "\n");
     }
     dlsh_elements_close(&e);
     return DL_OK;
+}
+
+dl_status dlsh_tensor_line(dlsh_buf *b, const dl_tensor *t) {
+    enum { MOST = 8 };
+    dlsh_elements e;
+    if (dl_ndim(t)) dlsh_tensor_kind(b, t);
+    if (dl_ndim(t) > 1 || dl_numel(t) > MOST || !dl_numel(t)) return DL_OK;
+    DLSH_TRY(dlsh_elements_open(&e, t));
+    for (long i = 0; i < e.numel; i++) {
+        if (e.ndim) dlsh_buf_puts(b, i ? ", " : "(");
+        put_data(b, &e, e.ndim ? i * e.stride[0] : 0, 0);
+    }
+    if (e.ndim) dlsh_buf_puts(b, ")");
+    dlsh_elements_close(&e);
+    return DL_OK;
+}
+
+static void put_json(dlsh_buf *b, const dlsh_elements *e, int dim, long offset) {
+    if (dim == e->ndim) {
+        put_data(b, e, offset, 1);
+        return;
+    }
+    dlsh_buf_puts(b, "[");
+    for (long i = 0; i < e->shape[dim]; i++) {
+        if (i) dlsh_buf_puts(b, ",");
+        put_json(b, e, dim + 1, offset + i * e->stride[dim]);
+    }
+    dlsh_buf_puts(b, "]");
+}
+
+void dlsh_tensor_json_head(dlsh_buf *b, const dl_tensor *t) {
+    dlsh_buf_puts(b, "{\"shape\":[");
+    for (int d = 0; d < dl_ndim(t); d++) dlsh_buf_printf(b, d ? ",%ld" : "%ld", dl_shape(t)[d]);
+    dlsh_buf_printf(b, "],\"dtype\":\"%s\",\"device\":\"%s\"", dl_dtype_name(dl_dtype_of(t)),
+                    dl_device_name(dl_device_of(t)));
+}
+
+dl_status dlsh_tensor_json(dlsh_buf *b, const dl_tensor *t) {
+    dlsh_elements e;
+    DLSH_TRY(dlsh_elements_open(&e, t));
+    if (e.ndim) dlsh_tensor_json_head(b, t), dlsh_buf_puts(b, ",\"data\":");
+    put_json(b, &e, 0, 0);
+    if (e.ndim) dlsh_buf_puts(b, "}");
+    dlsh_elements_close(&e);
+    return b->failed ? DL_ERR_MEMORY : DL_OK;
 }

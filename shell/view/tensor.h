@@ -1,4 +1,4 @@
-/* How tensors look: as rows of numbers, as one line of figures, as JSON. */
+/* Tensors as text: rows of numbers, one line of figures, CSV, JSON. */
 #ifndef DLSH_VIEW_TENSOR_H
 #define DLSH_VIEW_TENSOR_H
 
@@ -22,6 +22,13 @@ dl_status dlsh_tensor_summary(dlsh_buf *b, const dl_tensor *t, int colour);
 void dlsh_tensor_kind(dlsh_buf *b, const dl_tensor *t);
 /* Rows of comma-separated numbers: the last dimension a row; all digits. Ends with a newline. */
 dl_status dlsh_tensor_csv(dlsh_buf *b, const dl_tensor *t);
+/* One line, for lists: up to 8 elements of a vector, "f32[2](1.0, 2.0)", else "f32[2,3]"; of a 0-d tensor its number.
+ */
+dl_status dlsh_tensor_line(dlsh_buf *b, const dl_tensor *t);
+/* {"shape":..., "dtype":..., "device":..., "data":...}; of a 0-d tensor its number. */
+dl_status dlsh_tensor_json(dlsh_buf *b, const dl_tensor *t);
+/* The first of these fields, without the closing brace. */
+void dlsh_tensor_json_head(dlsh_buf *b, const dl_tensor *t);
 /* Shortest text of a number that reads back the same in its dtype; NaN and infinities as given. */
 void dlsh_element_digits(dlsh_buf *b, double v, dl_dtype dtype);
 

@@ -27,12 +27,7 @@ static dlsh_sink silent = {&silent_ops};
 
 /* ---------------------------------------------------------------- types */
 
-static int word_in(const char *words, const char *word) {
-    size_t n = strlen(word);
-    for (const char *p = words; p && *p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
-        if (!strncmp(p, word, n) && (p[n] == '|' || !p[n])) return 1;
-    return 0;
-}
+static int word_in(const char *words, const char *word) { return dlsh_has_word(words, word, strlen(word)); }
 
 int dlsh_wants(const char *want, dlsh_value v) {
     if (!want || word_in(want, dlsh_type_name(v))) return 1;
@@ -112,9 +107,9 @@ static dl_status wrong_choice(const dlsh_args *a, const char *name, const char *
     int n = 0;
     snprintf(copy, sizeof copy, "%s", choices);
     for (char *p = strtok(copy, "|"); p && n < 32; p = strtok(NULL, "|")) names[n++] = p;
-    const char *near = dlsh_nearest(it->value.as.str->s, names, n);
-    if (near)
-        snprintf(hint, sizeof hint, "did you mean %s?", near);
+    const char *nearest = dlsh_nearest(it->value.as.str->s, names, n);
+    if (nearest)
+        snprintf(hint, sizeof hint, "did you mean %s?", nearest);
     else
         snprintf(hint, sizeof hint, "one of: %s", choices);
     dlsh_fail(DL_ERR_VALUE, hint, "%s: %s cannot be '%s'", a->cmd->name, name, it->value.as.str->s);
@@ -233,9 +228,9 @@ static const dlsh_param *param_named(const dlsh_command *c, const char *name) {
 
 static dl_status no_such_argument(const dlsh_command *c, const char *name) {
     char hint[160] = "";
-    const char *near = dlsh_command_nearest(c, name);
-    if (near)
-        snprintf(hint, sizeof hint, "did you mean %s=?", near);
+    const char *nearest = dlsh_command_nearest(c, name);
+    if (nearest)
+        snprintf(hint, sizeof hint, "did you mean %s=?", nearest);
     else if (c->usage)
         snprintf(hint, sizeof hint, "usage: %s", c->usage);
     return dlsh_fail(DL_ERR_NAME, hint, "%s has no argument '%s'", c->name, name);

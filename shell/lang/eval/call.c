@@ -77,9 +77,9 @@ static const char *fn_name(const dlsh_fn *f) { return f->node->text ? f->node->t
 
 static dl_status unknown_parameter(const dlsh_fn *f, const char *name) {
     char hint[160];
-    const char *near = dlsh_nearest(name, f->info->names, f->info->nparams);
-    size_t used = (size_t)snprintf(hint, sizeof hint, near ? "did you mean %s=?" : "its parameters are:", near);
-    for (int i = 0; !near && i < f->info->nparams && used < sizeof hint; i++)
+    const char *nearest = dlsh_nearest(name, f->info->names, f->info->nparams);
+    size_t used = (size_t)snprintf(hint, sizeof hint, nearest ? "did you mean %s=?" : "its parameters are:", nearest);
+    for (int i = 0; !nearest && i < f->info->nparams && used < sizeof hint; i++)
         used += (size_t)snprintf(hint + used, sizeof hint - used, " %s", f->info->names[i]);
     return dlsh_fail(DL_ERR_NAME, hint, "%s has no parameter '%s'", fn_name(f), name);
 }

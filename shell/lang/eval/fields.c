@@ -57,9 +57,9 @@ static dl_status no_field(dlsh_session *s, dlsh_value x, const char *name) {
         int n = 0;
         for (int i = 0; words && i < names.as.list->n; i++)
             if (names.as.list->items[i].type == DLSH_STR) words[n++] = names.as.list->items[i].as.str->s;
-        const char *near = words ? dlsh_nearest(name, words, n) : NULL;
-        if (near)
-            snprintf(hint, sizeof hint, "did you mean .%s?", near);
+        const char *nearest = words ? dlsh_nearest(name, words, n) : NULL;
+        if (nearest)
+            snprintf(hint, sizeof hint, "did you mean .%s?", nearest);
         else if (words)
             list_names(words, n, hint, sizeof hint);
         free(words);

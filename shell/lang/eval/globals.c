@@ -79,16 +79,16 @@ const char *dlsh_nearest_command(const dlsh_session *s, const char *word) {
     for (size_t i = 0; names && i < sizeof statements / sizeof *statements; i++) names[n++] = statements[i];
     for (int i = 0; names && i < s->nrows; i++)
         if ((s->rows[i]->flags & DLSH_ONLY_FUNCTION) != DLSH_ONLY_FUNCTION) names[n++] = s->rows[i]->name;
-    const char *near = names ? dlsh_nearest(word, names, n) : NULL;
+    const char *nearest = names ? dlsh_nearest(word, names, n) : NULL;
     free(names);
-    return near;
+    return nearest;
 }
 
 /* Error for a name nobody knows. */
 static dl_status unknown_name(dlsh_session *s, const char *name) {
     char hint[160] = "";
     const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
-    const char *known = dlsh_foreign_name(name), *near;
+    const char *known = dlsh_foreign_name(name), *nearest;
     const char *hidden = row && s->services.c_hidden ? s->services.c_hidden(s->c_state, name) : NULL;
     if (hidden) snprintf(hint, sizeof hint, "it hides C's function, which is C.%s: %.80s", name, hidden);
     if (row) {
@@ -104,10 +104,10 @@ static dl_status unknown_name(dlsh_session *s, const char *name) {
         if (s->globals[i].value.type != DLSH_VOID) names[n++] = s->globals[i].name;
     for (int i = 0; i < s->nrows; i++) names[n++] = s->rows[i]->name;
     for (int t = DL_BOOL; t <= DL_F64; t++) names[n++] = dl_dtype_name((dl_dtype)t);
-    near = dlsh_nearest(name, names, n);
+    nearest = dlsh_nearest(name, names, n);
     free(names);
-    if (!near) near = dlsh_nearest_op(name);
-    if (near) snprintf(hint, sizeof hint, "did you mean %s?", near);
+    if (!nearest) nearest = dlsh_nearest_op(name);
+    if (nearest) snprintf(hint, sizeof hint, "did you mean %s?", nearest);
     return dlsh_fail(DL_ERR_NAME, hint, "no variable or function is called '%s'", name);
 }
 

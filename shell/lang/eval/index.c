@@ -64,9 +64,13 @@ static dl_status no_key(const dlsh_record *r, dlsh_value key) {
 }
 
 static dl_status no_such_field(const dlsh_record *r, const char *name) {
-    const char *near = dlsh_nearest(name, (const char *const *)r->keys, r->n);
+    const char *nearest = dlsh_nearest(name, (const char *const *)r->keys, r->n);
     char hint[120];
-    snprintf(hint, sizeof hint, near ? "did you mean \"%.80s\"?" : r->n ? "r.keys() lists them" : "it is empty", near);
+    snprintf(hint, sizeof hint,
+             nearest ? "did you mean \"%.80s\"?"
+             : r->n  ? "r.keys() lists them"
+                     : "it is empty",
+             nearest);
     return dlsh_fail(DL_ERR_NAME, hint, "the record has no field '%.200s'", name);
 }
 

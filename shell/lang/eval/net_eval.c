@@ -30,10 +30,10 @@ static dl_status no_init(const dlsh_node *n, dl_status st) {
     int k = 0;
     dl_error e;
     for (const dl_kind_row *row; k < MOST && (row = dl_init_kind_at(k)); k++) names[k] = row->name;
-    const char *near = st == DL_ERR_NAME && n->kind == DLSH_N_NAME ? dlsh_nearest(n->text, names, k) : NULL;
-    if (!near || !dl_error_take(&e)) return st;
+    const char *nearest = st == DL_ERR_NAME && n->kind == DLSH_N_NAME ? dlsh_nearest(n->text, names, k) : NULL;
+    if (!nearest || !dl_error_take(&e)) return st;
     snprintf(e.hint, sizeof e.hint,
-             strcmp(near, n->text) ? "did you mean init=\"%s\"?" : "text stands in quotes: init=\"%s\"", near);
+             strcmp(nearest, n->text) ? "did you mean init=\"%s\"?" : "text stands in quotes: init=\"%s\"", nearest);
     return dl_error_put(&e);
 }
 

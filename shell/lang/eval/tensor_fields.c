@@ -78,8 +78,8 @@ dl_status dlsh_tensor_set_field(dl_tensor *t, const char *name, dlsh_value v) {
                          !strcmp(name, "shape") ? "x.reshape(...) gives the same values in another shape" : NULL,
                          "field '%s' of a tensor cannot be set", name);
     }
-    const char *near = dlsh_nearest(name, names, NFIELDS);
-    return dlsh_fail(DL_ERR_NAME, near, "a tensor has no field '%s' to set", name);
+    const char *nearest = dlsh_nearest(name, names, NFIELDS);
+    return dlsh_fail(DL_ERR_NAME, nearest, "a tensor has no field '%s' to set", name);
 }
 
 dl_status dlsh_tensor_names(dlsh_value list) {

@@ -68,7 +68,7 @@ typedef enum dlsh_kind {
 
 /* Operators of UNARY, BINARY and ASSIGN: OP(NAME, "text", precedence, row of the op table that serves tensors).
  * Precedence 0 marks the prefix ones; higher binds tighter. `?:`, `||` and `&&` have nodes of their own. */
-#define DLSH_OPS(OP)                                                                                                   \
+#define DLSH_BINARY_OPS(OP)                                                                                            \
     OP(BITOR, "|", 4, "bitwise_or")                                                                                    \
     OP(BITXOR, "^", 5, "bitwise_xor")                                                                                  \
     OP(BITAND, "&", 6, "bitwise_and")                                                                                  \
@@ -88,7 +88,9 @@ typedef enum dlsh_kind {
     OP(FLOORDIV, "//", 11, "floor_divide")                                                                             \
     OP(MOD, "%", 11, "remainder")                                                                                      \
     OP(MATMUL, "@", 11, "matmul")                                                                                      \
-    OP(POW, "**", 13, "pow")                                                                                           \
+    OP(POW, "**", 13, "pow")
+#define DLSH_OPS(OP)                                                                                                   \
+    DLSH_BINARY_OPS(OP)                                                                                                \
     OP(NEG, "-", 0, "neg")                                                                                             \
     OP(NOT, "!", 0, "logical_not")                                                                                     \
     OP(BITNOT, "~", 0, "bitwise_not")

@@ -6,23 +6,16 @@
 
 /* ---------------------------------------------------------------- words */
 
-static const struct {
-    const char *word, *hint;
-} habits[] = {
-    {"def", "functions are written: fn name(a, b=1) { return a * b }"},
-    {"func", "functions are written: fn name(a, b=1) { return a * b }"},
-    {"throw", "write error(\"message\")"},
-    {"function", "functions are written: fn name(a, b=1) { return a * b }"},
+/* Words separated by |, and what to write instead. */
+typedef struct habit {
+    const char *words, *hint;
+} habit;
+
+static const habit habits[] = {
+    {"def|func|function|void", "functions are written: fn name(a, b=1) { return a * b }"},
+    {"throw|raise", "write error(\"message\")"},
     {"lambda", "a function as a value is written: fn (x) { return x * 2 }"},
-    {"import",
-     "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
-    {"from",
-     "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
-    {"using",
-     "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
-    {"require",
-     "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
-    {"library",
+    {"import|from|using|require|library",
      "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
     {"include", "a header of C is read by extern \"libz.so.1\" header <zlib.h>;"},
     {"extern", "the library is a string: extern \"libm.so.6\" double cos(double x);"},
@@ -31,58 +24,35 @@ static const struct {
     {"union", "C's types are declared after extern: extern \"\" { union u { int i; float f; }; }, or in C { ... }"},
     {"typedef", "C's types are declared after extern: extern \"\" { typedef double real; }, or in C { ... }"},
     {"static", "functions in C stand in C { ... }"},
-    {"elif", "write else if"},
-    {"elseif", "write else if"},
-    {"elsif", "write else if"},
+    {"elif|elseif|elsif", "write else if"},
     {"unless", "write if !x { ... }"},
     {"until", "write while !x { ... }"},
     {"foreach", "loops are written: for x in xs { ... }"},
     {"loop", "write while true { ... }"},
     {"goto", "break and continue leave a loop or go on with it, return leaves a function"},
     {"yield", "there are no generators: collect values in a list, xs.append(x)"},
-    {"async", "statements run one after the other: call the function"},
-    {"await", "statements run one after the other: call the function"},
-    {"begin", "blocks stand in braces: if x > 0 { ... }"},
-    {"end", "blocks stand in braces: if x > 0 { ... }"},
-    {"endif", "blocks stand in braces: if x > 0 { ... }"},
-    {"fi", "blocks stand in braces: if x > 0 { ... }"},
+    {"async|await", "statements run one after the other: call the function"},
+    {"begin|end|endif|fi", "blocks stand in braces: if x > 0 { ... }"},
     {"done", "blocks stand in braces: for i in range(10) { ... }"},
     {"class", "there are no classes: use record(a=1) and functions"},
     {"except", "write try { ... } catch e { ... }"},
-    {"raise", "write error(\"message\")"},
     {"del", "write unset NAME"},
     {"pass", "an empty block is { }"},
-    {"nonlocal", "a function reads outer names and cannot assign them: return the value, or change a record's field"},
-    {"global", "a function reads outer names and cannot assign them: return the value, or change a record's field"},
+    {"nonlocal|global",
+     "a function reads outer names and cannot assign them: return the value, or change a record's field"},
     {"with", "write no_grad { ... }"},
     {"do", "write while true { ... if done { break } }"},
-    {"switch", "write if ... { } else if ... { }"},
-    {"match", "write if ... { } else if ... { }"},
-    {"case", "write if ... { } else if ... { }"},
-    {"int", "variables have no declared types: x = 3"},
-    {"long", "variables have no declared types: x = 3"},
-    {"float", "variables have no declared types: x = 3.0"},
-    {"double", "variables have no declared types: x = 3.0"},
-    {"char", "variables have no declared types: s = \"text\""},
+    {"switch|match|case", "write if ... { } else if ... { }"},
+    {"int|long|auto|const|unsigned|short|size_t", "variables have no declared types: x = 3"},
+    {"float|double", "variables have no declared types: x = 3.0"},
+    {"char|string", "variables have no declared types: s = \"text\""},
     {"bool", "variables have no declared types: x = true"},
-    {"auto", "variables have no declared types: x = 3"},
-    {"const", "variables have no declared types: x = 3"},
-    {"unsigned", "variables have no declared types: x = 3"},
-    {"void", "functions are written: fn name(a, b=1) { return a * b }"},
-    {"short", "variables have no declared types: x = 3"},
-    {"size_t", "variables have no declared types: x = 3"},
-    {"string", "variables have no declared types: s = \"text\""},
-    {"val", "variables need no declaration: x = 3"},
-    {"let", "variables need no declaration: x = 3"},
-    {"var", "variables need no declaration: x = 3"},
+    {"val|let|var", "variables need no declaration: x = 3"},
     {"local", "names assigned inside fn are local by themselves"},
     {"not", "write !x"},
 };
 
-static const struct {
-    const char *word;
-    const char *hint;
-} operators[] = {
+static const habit operators[] = {
     {"and", "write &&"},
     {"or", "write ||"},
     {"not", "write !"},
@@ -94,42 +64,33 @@ static const struct {
     {"unless", "write if !x { ... }"},
 };
 
-const char *dlsh_p_word_hint(const char *word) {
-    for (size_t i = 0; word && i < sizeof habits / sizeof *habits; i++)
-        if (!strcmp(word, habits[i].word)) return habits[i].hint;
+/* The hint of the row that has this word; NULL. */
+static const char *hint_for(const habit *rows, size_t n, const char *word, size_t len) {
+    for (size_t i = 0; i < n; i++)
+        if (dlsh_has_word(rows[i].words, word, len)) return rows[i].hint;
     return NULL;
 }
+#define HINT_FOR(rows, word, len) hint_for(rows, sizeof(rows) / sizeof *(rows), word, len)
+
+const char *dlsh_p_word_hint(const char *word) { return word ? HINT_FOR(habits, word, strlen(word)) : NULL; }
 
 const char *dlsh_p_operator_hint(const dlsh_token *t) {
-    for (size_t i = 0; t->kind == DLSH_T_NAME && i < sizeof operators / sizeof *operators; i++)
-        if (t->len == (int)strlen(operators[i].word) && !memcmp(t->text, operators[i].word, (size_t)t->len))
-            return operators[i].hint;
-    return NULL;
+    return t->kind == DLSH_T_NAME ? HINT_FOR(operators, t->text, (size_t)t->len) : NULL;
 }
 
-static const struct {
-    const char *name, *hint;
-} foreign[] = {
-    {"None", "write none"},
-    {"nil", "write none"},
-    {"null", "write none"},
-    {"NULL", "write none"},
-    {"undefined", "write none"},
+static const habit foreign[] = {
+    {"None|nil|null|NULL|undefined", "write none"},
     {"True", "write true"},
     {"False", "write false"},
-    {"self", "there are no classes"},
-    {"this", "there are no classes"},
-    {"torch", "ops need no prefix: zeros(2, 3)"},
-    {"np", "ops need no prefix: zeros(2, 3)"},
-    {"numpy", "ops need no prefix: zeros(2, 3)"},
+    {"self|this", "there are no classes"},
+    {"torch|np|numpy", "ops need no prefix: zeros(2, 3)"},
     {"math", "functions need no prefix: sqrt(2.0)"},
     {"nn", "layers stand in a net: net m { linear 10 }"},
     {"F", "ops need no prefix: relu(x)"},
     {"optim", "optimizers need no prefix: adam(lr=0.001)"},
     {"optimizer", "trainers have one: trainer(m, d, opt=adam(lr=0.001)); for a loop by hand o = adam(m.parameters())"},
-    {"Infinity", "write inf"},
+    {"Infinity|Inf", "write inf"},
     {"NaN", "write nan"},
-    {"Inf", "write inf"},
     {"dict", "write {a: 1, b: 2}"},
     {"printf", "write print(format(\"%d\", n)); C's printf comes with extern"},
     {"fprintf", "write print(format(\"%d\", n))"},
@@ -144,9 +105,8 @@ static const struct {
 };
 
 const char *dlsh_foreign_name(const char *name) {
-    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
-        if (!strcmp(foreign[i].name, name)) return foreign[i].hint;
-    return dlsh_p_word_hint(name);
+    const char *hint = HINT_FOR(foreign, name, strlen(name));
+    return hint ? hint : dlsh_p_word_hint(name);
 }
 
 /* ---------------------------------------------------------------- signs */
@@ -235,73 +195,44 @@ const char *dlsh_arrow_habit(const char *text, size_t end) {
 
 /* ---------------------------------------------------------------- names that are called otherwise here */
 
-static const struct {
-    const char *word, *here;
-} synonyms[] = {
+/* Words separated by |, and the name that they have here. */
+static const habit synonyms[] = {
     {"axis", "dim"},
     {"axes", "dims"},
     {"keepdims", "keepdim"},
     {"learning_rate", "lr"},
-    {"batch_size", "batch"},
-    {"batchsize", "batch"},
-    {"num_epochs", "epochs"},
-    {"n_epochs", "epochs"},
-    {"max_epochs", "epochs"},
-    {"num_steps", "steps"},
-    {"max_steps", "steps"},
+    {"batch_size|batchsize", "batch"},
+    {"num_epochs|n_epochs|max_epochs", "epochs"},
+    {"num_steps|max_steps", "steps"},
     {"optimizer", "opt"},
-    {"criterion", "loss"},
-    {"loss_fn", "loss"},
+    {"criterion|loss_fn", "loss"},
     {"requires_grad", "grad"},
     {"num_workers", "workers"},
-    {"grad_clip", "clip_norm"},
-    {"max_norm", "clip_norm"},
-    {"push", "append"},
-    {"add", "append"},
-    {"push_back", "append"},
-    {"clc", "clear"},
-    {"cls", "clear"},
-    {"disp", "print"},
-    {"echo", "print"},
-    {"puts", "print"},
-    {"println", "print"},
-    {"cat", "print"},
-    {"who", "vars"},
-    {"whos", "vars"},
-    {"source", "read"},
-    {"run_script", "read"},
-    {"evaluate", "eval"},
-    {"test", "eval"},
+    {"grad_clip|max_norm", "clip_norm"},
+    {"push|add|push_back", "append"},
+    {"clc|cls", "clear"},
+    {"disp|echo|puts|println|cat", "print"},
+    {"who|whos", "vars"},
+    {"source|run_script", "read"},
+    {"evaluate|test", "eval"},
     {"fit", "train"},
     {"history", "runs"},
     {"man", "help"},
-    {"length", "len"},
-    {"size", "len"},
-    {"strlen", "len"},
-    {"toupper", "upper"},
-    {"tolower", "lower"},
-    {"to_upper", "upper"},
-    {"to_lower", "lower"},
-    {"numpy", "tolist"},
-    {"to_list", "tolist"},
-    {"summary", "show"},
-    {"describe", "show"},
+    {"length|size|strlen", "len"},
+    {"toupper|to_upper", "upper"},
+    {"tolower|to_lower", "lower"},
+    {"numpy|to_list", "tolist"},
+    {"summary|describe", "show"},
     {"Adam", "adam"},
     {"SGD", "sgd"},
     {"manual_seed", "seed"},
-    {"delete", "unset"},
-    {"rm", "unset"},
+    {"delete|rm", "unset"},
     {"load_state_dict", "load"},
-    {"Tensor", "tensor"},
-    {"array", "tensor"},
-    {"concat", "cat"},
-    {"concatenate", "cat"},
+    {"Tensor|array", "tensor"},
+    {"concat|concatenate", "cat"},
     {"items", "values"},
-    {"state_dict", "state"},
-    {"named_parameters", "state"},
-    {"named_buffers", "state"},
-    {"children", "summary"},
-    {"modules", "summary"},
+    {"state_dict|named_parameters|named_buffers", "state"},
+    {"children|modules", "summary"},
     {"mT", "T"},
     {"astype", "to"},
     {"type", "dtype"},
@@ -312,10 +243,8 @@ static const struct {
 };
 
 const char *dlsh_synonym(const char *word, const char *const *names, int n) {
-    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
-        if (strcmp(synonyms[i].word, word)) continue;
-        for (int k = 0; k < n; k++)
-            if (!strcmp(names[k], synonyms[i].here)) return names[k];
-    }
+    const char *here = HINT_FOR(synonyms, word, strlen(word));
+    for (int k = 0; here && k < n; k++)
+        if (!strcmp(names[k], here)) return names[k];
     return NULL;
 }

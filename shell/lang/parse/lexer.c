@@ -40,7 +40,7 @@ void dlsh_lex_back(dlsh_lexer *lx, const dlsh_token *to) {
     lx->pos = to->span.start;
     lx->line = to->span.line;
     lx->line_start = to->span.start - (to->span.col - 1);
-    lx->prev_end = to->touch ? to->span.start : -1;
+    lx->prev_end = to->adjacent ? to->span.start : -1;
     lx->prev_is_operand = 0;
 }
 
@@ -49,7 +49,7 @@ static int at_end(const dlsh_lexer *lx) { return lx->pos >= (int)lx->unit->len; 
 
 static dlsh_token start(const dlsh_lexer *lx) {
     return (dlsh_token){.kind = DLSH_T_END,
-                        .touch = lx->prev_end == lx->pos,
+                        .adjacent = lx->prev_end == lx->pos,
                         .span = {lx->line, lx->pos - lx->line_start + 1, lx->pos, lx->pos}};
 }
 
@@ -233,8 +233,8 @@ static dlsh_token lex_string(dlsh_lexer *lx, dlsh_token t) {
     }
     if (at_end(lx) || *at(lx) == '\n')
         return bad(lx, t, "this string is not closed on its line",
-                   quote == '\'' && t.touch ? "a transposed matrix is x.T; strings stand in \" or '"
-                                            : "a newline inside a string is written \\n");
+                   quote == '\'' && t.adjacent ? "a transposed matrix is x.T; strings stand in \" or '"
+                                               : "a newline inside a string is written \\n");
     lx->pos++;
     t.text = out;
     return finish(lx, t, DLSH_T_STR);
@@ -272,7 +272,7 @@ dlsh_token dlsh_lex(dlsh_lexer *lx) {
         t.len = lx->pos - t.span.start;
         return finish(lx, t, keyword(t.text, (size_t)t.len));
     }
-    if (isdigit(c) || (c == '.' && isdigit((unsigned char)at(lx)[1]) && !(t.touch && lx->prev_is_operand)))
+    if (isdigit(c) || (c == '.' && isdigit((unsigned char)at(lx)[1]) && !(t.adjacent && lx->prev_is_operand)))
         return lex_number(lx, t);
     if (c == '"' || c == '\'') return lex_string(lx, t);
     for (int k = 0; k < DLSH_T_IF; k++) {

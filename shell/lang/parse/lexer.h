@@ -85,7 +85,7 @@ static inline int dlsh_is_keyword(dlsh_tok kind) { return kind >= DLSH_T_IF && k
 
 typedef struct dlsh_token {
     dlsh_tok kind;
-    int touch; /* no white space between it and the token before */
+    int adjacent; /* no white space between it and the token before */
     dlsh_span span;
     const char *text; /* STR: contents with escapes resolved; of the unit */
     int len;

@@ -1,6 +1,7 @@
 /* The parser's ground: tokens, errors, nodes; dlsh_parse. */
 #include "lang/parse/parser.h"
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +13,12 @@
 
 static dlsh_token next(const dlsh_parser *p, dlsh_lexer *lx) {
     dlsh_token t = dlsh_lex(lx);
-    int touch = t.touch;
+    int adjacent = t.adjacent;
     while (t.kind == DLSH_T_NEWLINE && p->brackets) {
         t = dlsh_lex(lx);
-        touch = 0;
+        adjacent = 0;
     }
-    t.touch = touch;
+    t.adjacent = adjacent;
     return t;
 }
 
@@ -37,12 +38,11 @@ int dlsh_p_accept(dlsh_parser *p, dlsh_tok kind) {
     return 1;
 }
 
-int dlsh_p_expect(dlsh_parser *p, dlsh_tok kind, const char *where) {
+void dlsh_p_expect(dlsh_parser *p, dlsh_tok kind, const char *where) {
     char wanted[96];
-    if (dlsh_p_accept(p, kind)) return 1;
+    if (dlsh_p_accept(p, kind)) return;
     snprintf(wanted, sizeof wanted, kind >= DLSH_T_NAME ? "%s %s" : "'%s' %s", dlsh_tok_text(kind), where);
     dlsh_p_unexpected(p, wanted, NULL);
-    return 0;
 }
 
 void dlsh_p_skip_newlines(dlsh_parser *p) {
@@ -58,9 +58,9 @@ void dlsh_p_open(dlsh_parser *p) {
     dlsh_p_advance(p);
 }
 
-int dlsh_p_close(dlsh_parser *p, dlsh_tok kind, const char *where) {
+void dlsh_p_close(dlsh_parser *p, dlsh_tok kind, const char *where) {
     p->brackets--;
-    return dlsh_p_expect(p, kind, where);
+    dlsh_p_expect(p, kind, where);
 }
 
 int dlsh_p_word(const dlsh_parser *p, const char *word) {
@@ -71,7 +71,6 @@ int dlsh_p_word(const dlsh_parser *p, const char *word) {
 /* ---------------------------------------------------------------- errors */
 
 void *dlsh_p_fail(dlsh_parser *p, dlsh_span at, const char *hint, const char *fmt, ...) {
-    if (p->err->code) return NULL;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(p->err->message, sizeof p->err->message, fmt, ap);
@@ -79,7 +78,18 @@ void *dlsh_p_fail(dlsh_parser *p, dlsh_span at, const char *hint, const char *fm
     snprintf(p->err->hint, sizeof p->err->hint, "%s", hint ? hint : "");
     p->err->code = DL_ERR_SYNTAX;
     p->err->span = at;
-    return NULL;
+    longjmp(*p->on_error, 1);
+}
+
+/* Leaves the parser with a failure that the record holds: memory, or a tree too deep. */
+static void __attribute__((noreturn)) fail_recorded(dlsh_parser *p) {
+    dl_error e = {.code = DL_ERR_INTERNAL};
+    dl_error_take(&e);
+    snprintf(p->err->message, sizeof p->err->message, "%.255s", e.message);
+    snprintf(p->err->hint, sizeof p->err->hint, "%.255s", e.hint);
+    p->err->code = e.code;
+    p->err->span = p->tok.span;
+    longjmp(*p->on_error, 1);
 }
 
 /* What the next token is called in messages: `'x'`, `the end of the line`. */
@@ -94,87 +104,83 @@ static const char *describe(const dlsh_parser *p, char *buf, size_t n) {
 
 void *dlsh_p_unexpected(dlsh_parser *p, const char *wanted, const char *hint) {
     char got[64];
-    if (p->err->code) return NULL;
-    if (p->tok.kind == DLSH_T_BAD) return dlsh_p_fail(p, p->tok.span, p->tok.hint, "%s", p->tok.message);
+    if (p->tok.kind == DLSH_T_BAD) dlsh_p_fail(p, p->tok.span, p->tok.hint, "%s", p->tok.message);
     p->err->at_end = p->tok.kind == DLSH_T_END;
     const char *sign = dlsh_p_sign_hint(p->unit->text, p->unit->len, (size_t)p->tok.span.start);
     if (sign) hint = sign;
     if (!hint) hint = dlsh_p_operator_hint(&p->tok);
     if (!hint) hint = dlsh_comment_habit(p->unit->text, (size_t)p->tok.span.start);
     if (!hint && p->tok.kind == DLSH_T_SET) hint = "= assigns, == compares";
-    if (!hint && p->tok.kind == DLSH_T_ARROW && p->tok.touch) hint = "a field is written p.x";
+    if (!hint && p->tok.kind == DLSH_T_ARROW && p->tok.adjacent) hint = "a field is written p.x";
     if (!hint && p->tok.kind == DLSH_T_ARROW) hint = "-> goes between layers, inside net NAME { }";
-    return dlsh_p_fail(p, p->tok.span, hint, "expected %s, got %s", wanted, describe(p, got, sizeof got));
+    dlsh_p_fail(p, p->tok.span, hint, "expected %s, got %s", wanted, describe(p, got, sizeof got));
 }
 
-int dlsh_p_enter(dlsh_parser *p) {
-    if (++p->depth <= DLSH_MAX_NESTING) return 1;
-    dlsh_p_fail(p, p->tok.span, "give the inner parts names", "this is nested too deeply (more than %d levels)",
-                DLSH_MAX_NESTING);
-    return 0;
+void dlsh_p_enter(dlsh_parser *p) {
+    if (++p->depth > DLSH_MAX_NESTING)
+        dlsh_p_fail(p, p->tok.span, "give the inner parts names", "this is nested too deeply (more than %d levels)",
+                    DLSH_MAX_NESTING);
 }
 
 void dlsh_p_leave(dlsh_parser *p) { p->depth--; }
 
 /* ---------------------------------------------------------------- nodes */
 
-/* Takes over a failure that the record holds: memory, or a tree too deep. */
-static void *recorded(dlsh_parser *p) {
-    dl_error e;
-    dlsh_span at = p->tok.span;
-    if (p->err->code || !dl_error_take(&e)) return NULL;
-    dlsh_p_fail(p, at, e.hint, "%s", e.message);
-    p->err->code = e.code;
-    return NULL;
-}
-
 dlsh_node *dlsh_p_node(dlsh_parser *p, dlsh_kind kind, dlsh_span start) {
     dlsh_node *n = dlsh_node_new(p->unit, kind, start);
-    return n ? n : recorded(p);
+    if (!n) fail_recorded(p);
+    return n;
+}
+
+const char *dlsh_p_text(dlsh_parser *p) {
+    const char *text = dlsh_unit_text(p->unit, p->tok.text, (size_t)p->tok.len);
+    if (!text) fail_recorded(p);
+    dlsh_p_advance(p);
+    return text;
 }
 
 dlsh_node *dlsh_p_name(dlsh_parser *p, dlsh_kind kind) {
     dlsh_node *n = dlsh_p_node(p, kind, p->tok.span);
-    if (!n) return NULL;
-    n->text = dlsh_unit_text(p->unit, p->tok.text, (size_t)p->tok.len);
-    if (!n->text) return recorded(p);
-    dlsh_p_advance(p);
+    n->text = dlsh_p_text(p);
     return n;
 }
 
-int dlsh_p_push(dlsh_parser *p, dlsh_node *kid) {
+void dlsh_p_push(dlsh_parser *p, dlsh_node *kid) {
     dlsh_node **more = dlsh_grow(p->stack, p->nstack, &p->capstack, sizeof *more);
-    if (!more) return recorded(p), 0;
+    if (!more) fail_recorded(p);
     p->stack = more;
     p->stack[p->nstack++] = kid;
-    return 1;
 }
 
-dlsh_node *dlsh_p_finish(dlsh_parser *p, dlsh_node *node, int mark) {
-    int n = p->nstack - mark;
-    p->nstack = mark;
-    if (p->err->code) return NULL;
-    if (n && dlsh_node_kids(p->unit, node, p->stack + mark, n) != DL_OK) return recorded(p);
+dlsh_node *dlsh_p_finish(dlsh_parser *p, dlsh_node *node, int base) {
+    int n = p->nstack - base;
+    p->nstack = base;
+    if (n && dlsh_node_kids(p->unit, node, p->stack + base, n) != DL_OK) fail_recorded(p);
     node->span.end = p->last.end > node->span.end ? p->last.end : node->span.end;
     return node;
 }
 
 /* ---------------------------------------------------------------- the whole text */
 
+static void parse_text(dlsh_parser *p) {
+    jmp_buf on_error;
+    p->on_error = &on_error;
+    if (setjmp(on_error)) return;
+    dlsh_node *root = dlsh_p_node(p, DLSH_N_BLOCK, p->tok.span);
+    for (;;) {
+        while (dlsh_p_is(p, DLSH_T_NEWLINE) || dlsh_p_is(p, DLSH_T_SEMI)) dlsh_p_advance(p);
+        if (dlsh_p_is(p, DLSH_T_END)) break;
+        dlsh_p_push(p, dlsh_p_statement(p));
+    }
+    p->unit->root = dlsh_p_finish(p, root, 0);
+}
+
 dl_status dlsh_parse(dlsh_unit *unit, dlsh_find_command *find, void *ctx, dlsh_syntax_error *err) {
     *err = (dlsh_syntax_error){.code = DL_OK};
-    dlsh_parser p = {.unit = unit, .find = find, .ctx = ctx, .err = err};
+    dlsh_parser p = {.unit = unit, .last = {1, 1, 0, 0}, .find = find, .ctx = ctx, .err = err};
     dlsh_lexer_init(&p.lexer, unit);
     p.tok = dlsh_lex(&p.lexer);
-    p.last = (dlsh_span){1, 1, 0, 0};
-    dlsh_node *root = dlsh_p_node(&p, DLSH_N_BLOCK, p.tok.span);
-    while (root && !err->code) {
-        while (dlsh_p_is(&p, DLSH_T_NEWLINE) || dlsh_p_is(&p, DLSH_T_SEMI)) dlsh_p_advance(&p);
-        if (dlsh_p_is(&p, DLSH_T_END)) break;
-        dlsh_node *s = dlsh_p_statement(&p);
-        if (s) dlsh_p_push(&p, s);
-    }
-    if (root) unit->root = dlsh_p_finish(&p, root, 0);
+    parse_text(&p);
     free(p.stack);
     return err->code;
 }

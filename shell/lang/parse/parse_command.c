@@ -33,7 +33,7 @@ const char *dlsh_command_nearest(const dlsh_command *c, const char *name) {
 int dlsh_p_at_option(const dlsh_parser *p) {
     if (!dlsh_p_is(p, DLSH_T_NAME)) return 0;
     dlsh_token eq = dlsh_p_peek(p);
-    return eq.kind == DLSH_T_SET && eq.touch;
+    return eq.kind == DLSH_T_SET && eq.adjacent;
 }
 
 static dlsh_node *word_value(dlsh_parser *p, const char *what) {
@@ -43,7 +43,6 @@ static dlsh_node *word_value(dlsh_parser *p, const char *what) {
     if (t.kind == DLSH_T_LPAREN) return dlsh_p_argument(p);
     if (t.kind != DLSH_T_STR) return dlsh_p_unexpected(p, what, NULL);
     dlsh_node *n = dlsh_p_node(p, DLSH_N_STR, t.span);
-    if (!n) return NULL;
     n->text = t.text;
     n->num.i = t.len;
     if (!t.quoted) n->flags |= DLSH_WORD;
@@ -52,25 +51,23 @@ static dlsh_node *word_value(dlsh_parser *p, const char *what) {
 }
 
 dlsh_node *dlsh_p_option(dlsh_parser *p, dlsh_optkind kind) {
-    int mark = p->nstack;
-    dlsh_node *o = dlsh_p_name(p, DLSH_N_OPTION), *v;
-    if (!o) return NULL;
+    int base = p->nstack;
+    dlsh_node *o = dlsh_p_name(p, DLSH_N_OPTION);
     dlsh_p_advance(p); /* = */
-    if (!p->tok.touch || dlsh_p_at_statement_end(p))
+    if (!p->tok.adjacent || dlsh_p_at_statement_end(p))
         return dlsh_p_unexpected(p, "a value right after '='", "options are written name=value, without spaces");
-    v = dlsh_p_is(p, DLSH_T_LBRACE) ? dlsh_p_record(p)
-        : kind == DLSH_OPT_WORD     ? word_value(p, "a word")
-                                    : dlsh_p_argument(p);
-    if (!v || !dlsh_p_push(p, v)) return NULL;
-    return dlsh_p_finish(p, o, mark);
+    dlsh_p_push(p, dlsh_p_is(p, DLSH_T_LBRACE) ? dlsh_p_record(p)
+                   : kind == DLSH_OPT_WORD     ? word_value(p, "a word")
+                                               : dlsh_p_argument(p));
+    return dlsh_p_finish(p, o, base);
 }
 
 static dlsh_node *unknown_option(dlsh_parser *p, const dlsh_command *cmd) {
     char name[64], hint[160] = "";
     snprintf(name, sizeof name, "%.*s", p->tok.len, p->tok.text);
-    const char *near = dlsh_command_nearest(cmd, name);
-    if (near)
-        snprintf(hint, sizeof hint, "did you mean %s=?", near);
+    const char *nearest = dlsh_command_nearest(cmd, name);
+    if (nearest)
+        snprintf(hint, sizeof hint, "did you mean %s=?", nearest);
     else if (!cmd->options || !cmd->options->name)
         snprintf(hint, sizeof hint, "%s takes no options: %s", cmd->name, cmd->usage ? cmd->usage : cmd->name);
     else
@@ -87,8 +84,8 @@ static dlsh_node *option_here(dlsh_parser *p, const dlsh_command *cmd) {
         return dlsh_p_option(p, o ? o->kind : DLSH_OPT_VALUE);
     }
     dlsh_token after = dlsh_p_peek(p);
-    int alone = !after.touch || after.kind == DLSH_T_NEWLINE || after.kind == DLSH_T_SEMI || after.kind == DLSH_T_END ||
-                after.kind == DLSH_T_RBRACE;
+    int alone = !after.adjacent || after.kind == DLSH_T_NEWLINE || after.kind == DLSH_T_SEMI ||
+                after.kind == DLSH_T_END || after.kind == DLSH_T_RBRACE;
     if (o && alone && after.kind == DLSH_T_SET)
         return dlsh_p_fail(p, after.span, "options are written name=value, without spaces",
                            "a space before '=' in an option");
@@ -110,9 +107,9 @@ static dlsh_node *subcommand(dlsh_parser *p, const dlsh_command *cmd) {
             names[n++] = s->name;
         }
         snprintf(word, sizeof word, "%.*s", t.len, t.text);
-        const char *near = dlsh_nearest(word, names, n);
-        if (near) snprintf(hint, sizeof hint, "did you mean %s %s?", cmd->name, near);
-        for (int i = 0; !near && i < n; i++) {
+        const char *nearest = dlsh_nearest(word, names, n);
+        if (nearest) snprintf(hint, sizeof hint, "did you mean %s %s?", cmd->name, nearest);
+        for (int i = 0; !nearest && i < n; i++) {
             size_t used = strlen(hint);
             snprintf(hint + used, sizeof hint - used, "%s%s", i ? ", " : "one of: ", names[i]);
         }
@@ -167,18 +164,16 @@ static dlsh_node *too_many(dlsh_parser *p, const dlsh_command *cmd) {
 
 /* The word that names the command is the next token. */
 dlsh_node *dlsh_p_command(dlsh_parser *p, const dlsh_command *cmd) {
-    int mark = p->nstack, nargs = 0;
+    int base = p->nstack, nargs = 0;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_COMMAND, p->tok.span);
-    if (!n) return NULL;
     n->num.cmd = cmd;
     dlsh_p_advance(p);
     for (;;) {
         const dlsh_param *param = dlsh_command_param(cmd, nargs);
         int unread = param && (param->kind == DLSH_ARG_STATEMENT || param->kind == DLSH_ARG_REST);
         dlsh_node *o = unread && !dlsh_p_at_option(p) ? NULL : option_here(p, cmd);
-        if (p->err->code) return NULL;
         if (o) {
-            if (!dlsh_p_push(p, o)) return NULL;
+            dlsh_p_push(p, o);
             continue;
         }
         if (dlsh_p_at_statement_end(p)) {
@@ -192,17 +187,16 @@ dlsh_node *dlsh_p_command(dlsh_parser *p, const dlsh_command *cmd) {
             return dlsh_p_fail(p, p->tok.span, "give it a list", "%s with more than %d arguments", cmd->name,
                                DLSH_MAX_ARGS);
         if (param->kind == DLSH_ARG_SUBCOMMAND) {
-            dlsh_node *sub = subcommand(p, cmd);
-            if (!sub || !dlsh_p_push(p, sub)) return NULL;
+            dlsh_p_push(p, subcommand(p, cmd));
             break;
         }
-        dlsh_node *arg = dlsh_p_node(p, DLSH_N_ARG, p->tok.span), *value;
+        dlsh_node *arg = dlsh_p_node(p, DLSH_N_ARG, p->tok.span);
         int at = p->nstack;
-        if (!arg || !(value = read_argument(p, cmd, param)) || !dlsh_p_push(p, value)) return NULL;
         arg->num.i = param - cmd->params;
-        if (!dlsh_p_finish(p, arg, at) || !dlsh_p_push(p, arg)) return NULL;
+        dlsh_p_push(p, read_argument(p, cmd, param));
+        dlsh_p_push(p, dlsh_p_finish(p, arg, at));
         nargs++;
         if (param->kind == DLSH_ARG_REST || param->kind == DLSH_ARG_STATEMENT || param->kind == DLSH_ARG_BLOCK) break;
     }
-    return dlsh_p_finish(p, n, mark);
+    return dlsh_p_finish(p, n, base);
 }

@@ -71,7 +71,6 @@ static dlsh_node *trailing(dlsh_parser *p, const dlsh_node *stmt) {
 }
 
 static dlsh_node *end_statement(dlsh_parser *p, dlsh_node *s) {
-    if (!s) return NULL;
     if (!dlsh_p_at_statement_end(p)) return trailing(p, s);
     if (dlsh_p_is(p, DLSH_T_SEMI)) {
         s->flags |= DLSH_SILENT;
@@ -84,7 +83,7 @@ static dlsh_node *end_statement(dlsh_parser *p, dlsh_node *s) {
 /* ---------------------------------------------------------------- blocks and control flow */
 
 dlsh_node *dlsh_p_block(dlsh_parser *p, const char *after) {
-    int mark = p->nstack, brackets = p->brackets, mode = p->arg_mode;
+    int base = p->nstack, brackets = p->brackets, mode = p->arg_mode;
     char wanted[96];
     if (!dlsh_p_is(p, DLSH_T_LBRACE)) {
         snprintf(wanted, sizeof wanted, "'{' after %s", after);
@@ -96,37 +95,34 @@ dlsh_node *dlsh_p_block(dlsh_parser *p, const char *after) {
         return dlsh_p_unexpected(p, wanted, hint);
     }
     dlsh_node *b = dlsh_p_node(p, DLSH_N_BLOCK, p->tok.span);
-    if (!b || !dlsh_p_enter(p)) return NULL;
+    dlsh_p_enter(p);
     p->brackets = p->arg_mode = 0;
     dlsh_p_advance(p);
     for (;;) {
         while (dlsh_p_is(p, DLSH_T_NEWLINE) || dlsh_p_is(p, DLSH_T_SEMI)) dlsh_p_advance(p);
         if (dlsh_p_is(p, DLSH_T_RBRACE)) break;
         if (dlsh_p_is(p, DLSH_T_END)) return dlsh_p_unexpected(p, "'}' to close the block", NULL);
-        dlsh_node *s = dlsh_p_statement(p);
-        if (!s || !dlsh_p_push(p, s)) return NULL;
+        dlsh_p_push(p, dlsh_p_statement(p));
     }
     p->brackets = brackets;
     p->arg_mode = mode;
     dlsh_p_advance(p);
     dlsh_p_leave(p);
-    return dlsh_p_finish(p, b, mark);
+    return dlsh_p_finish(p, b, base);
 }
 
 static dlsh_node *if_statement(dlsh_parser *p) {
-    int mark = p->nstack;
-    dlsh_node *n = dlsh_p_node(p, DLSH_N_IF, p->tok.span), *test, *yes, *no = NULL;
-    if (!n || !dlsh_p_enter(p)) return NULL;
+    int base = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_IF, p->tok.span), *otherwise = NULL;
+    dlsh_p_enter(p);
     dlsh_p_advance(p);
-    if (!(test = dlsh_p_expr(p)) || !(yes = dlsh_p_block(p, "the condition"))) return NULL;
-    if (dlsh_p_is(p, DLSH_T_NAME) && dlsh_p_word(p, "elif")) return dlsh_p_unexpected(p, "else", "write else if");
-    if (dlsh_p_accept(p, DLSH_T_ELSE)) {
-        no = dlsh_p_is(p, DLSH_T_IF) ? if_statement(p) : dlsh_p_block(p, "else");
-        if (!no) return NULL;
-    }
+    dlsh_p_push(p, dlsh_p_expr(p));
+    dlsh_p_push(p, dlsh_p_block(p, "the condition"));
+    if (dlsh_p_word(p, "elif")) return dlsh_p_unexpected(p, "else", "write else if");
+    if (dlsh_p_accept(p, DLSH_T_ELSE)) otherwise = dlsh_p_is(p, DLSH_T_IF) ? if_statement(p) : dlsh_p_block(p, "else");
+    dlsh_p_push(p, otherwise);
     dlsh_p_leave(p);
-    if (!dlsh_p_push(p, test) || !dlsh_p_push(p, yes) || !dlsh_p_push(p, no)) return NULL;
-    return dlsh_p_finish(p, n, mark);
+    return dlsh_p_finish(p, n, base);
 }
 
 static dlsh_node *loop_body(dlsh_parser *p, const char *after) {
@@ -137,63 +133,56 @@ static dlsh_node *loop_body(dlsh_parser *p, const char *after) {
 }
 
 static dlsh_node *while_statement(dlsh_parser *p) {
-    int mark = p->nstack;
-    dlsh_node *n = dlsh_p_node(p, DLSH_N_WHILE, p->tok.span), *test, *body;
-    if (!n) return NULL;
+    int base = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_WHILE, p->tok.span);
     dlsh_p_advance(p);
-    if (!(test = dlsh_p_expr(p)) || !(body = loop_body(p, "the condition"))) return NULL;
-    if (!dlsh_p_push(p, test) || !dlsh_p_push(p, body)) return NULL;
-    return dlsh_p_finish(p, n, mark);
+    dlsh_p_push(p, dlsh_p_expr(p));
+    dlsh_p_push(p, loop_body(p, "the condition"));
+    return dlsh_p_finish(p, n, base);
 }
 
 static dlsh_node *for_statement(dlsh_parser *p) {
-    int mark = p->nstack;
-    dlsh_node *n = dlsh_p_node(p, DLSH_N_FOR, p->tok.span), *x;
-    if (!n) return NULL;
+    int base = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_FOR, p->tok.span);
     dlsh_p_advance(p);
     if (dlsh_p_is(p, DLSH_T_LPAREN))
         return dlsh_p_unexpected(p, "a name after for", "loops are written: for i in range(10) { ... }");
     do {
         if (!dlsh_p_is(p, DLSH_T_NAME)) return dlsh_p_unexpected(p, "a name after for", NULL);
-        if (!(x = dlsh_p_name(p, DLSH_N_NAME)) || !dlsh_p_push(p, x)) return NULL;
+        dlsh_p_push(p, dlsh_p_name(p, DLSH_N_NAME));
     } while (dlsh_p_accept(p, DLSH_T_COMMA));
     if (!dlsh_p_is(p, DLSH_T_IN))
         return dlsh_p_unexpected(p, "'in' after the names of for", "loops are written: for i in range(10) { ... }");
     dlsh_p_advance(p);
-    if (!(x = dlsh_p_expr(p)) || !dlsh_p_push(p, x)) return NULL;
-    if (!(x = loop_body(p, "the sequence")) || !dlsh_p_push(p, x)) return NULL;
-    return dlsh_p_finish(p, n, mark);
+    dlsh_p_push(p, dlsh_p_expr(p));
+    dlsh_p_push(p, loop_body(p, "the sequence"));
+    return dlsh_p_finish(p, n, base);
 }
 
 static dlsh_node *try_statement(dlsh_parser *p) {
-    int mark = p->nstack;
-    dlsh_node *n = dlsh_p_node(p, DLSH_N_TRY, p->tok.span), *body, *name = NULL, *handler;
-    if (!n) return NULL;
+    int base = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_TRY, p->tok.span);
     dlsh_p_advance(p);
-    if (!(body = dlsh_p_block(p, "try"))) return NULL;
+    dlsh_p_push(p, dlsh_p_block(p, "try"));
     if (!dlsh_p_is(p, DLSH_T_CATCH))
         return dlsh_p_unexpected(p, "'catch' on the line of the closing '}'",
                                  "try { ... } catch e { print(e.message) }");
     dlsh_p_advance(p);
     if (dlsh_p_is(p, DLSH_T_LPAREN)) return dlsh_p_unexpected(p, "a name or '{' after catch", "write catch e { ... }");
-    if (dlsh_p_is(p, DLSH_T_NAME) && !(name = dlsh_p_name(p, DLSH_N_NAME))) return NULL;
-    if (!(handler = dlsh_p_block(p, "catch"))) return NULL;
-    if (!dlsh_p_push(p, body) || !dlsh_p_push(p, name) || !dlsh_p_push(p, handler)) return NULL;
-    return dlsh_p_finish(p, n, mark);
+    dlsh_p_push(p, dlsh_p_is(p, DLSH_T_NAME) ? dlsh_p_name(p, DLSH_N_NAME) : NULL);
+    dlsh_p_push(p, dlsh_p_block(p, "catch"));
+    return dlsh_p_finish(p, n, base);
 }
 
 /* ---------------------------------------------------------------- simple statements */
 
 static dlsh_node *return_statement(dlsh_parser *p) {
-    int mark = p->nstack;
-    dlsh_node *n = dlsh_p_node(p, DLSH_N_RETURN, p->tok.span), *value;
-    if (!n) return NULL;
+    int base = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_RETURN, p->tok.span);
     if (!p->fns) return dlsh_p_fail(p, p->tok.span, "exit N ends a script", "return outside a function");
     dlsh_p_advance(p);
-    if (!dlsh_p_at_statement_end(p)) {
-        if (!(value = dlsh_p_expr_list(p)) || !dlsh_p_push(p, value)) return NULL;
-    }
-    return end_statement(p, dlsh_p_finish(p, n, mark));
+    if (!dlsh_p_at_statement_end(p)) dlsh_p_push(p, dlsh_p_expr_list(p));
+    return end_statement(p, dlsh_p_finish(p, n, base));
 }
 
 static dlsh_node *jump(dlsh_parser *p, dlsh_kind kind) {
@@ -213,9 +202,9 @@ static dlsh_op assignment_op(dlsh_tok k) {
                                 : DLSH_OP_NONE;
 }
 
-static int check_target(dlsh_parser *p, const dlsh_node *t) {
+static dlsh_node *check_target(dlsh_parser *p, dlsh_node *t) {
     if ((t->kind == DLSH_N_NAME || t->kind == DLSH_N_FIELD || t->kind == DLSH_N_INDEX) && !(t->flags & DLSH_PAREN))
-        return 1;
+        return t;
     dlsh_p_fail(
         p, t->span,
         t->kind == DLSH_N_LIST                                       ? "names on the left stand bare: a, b = 1, 2"
@@ -223,35 +212,32 @@ static int check_target(dlsh_parser *p, const dlsh_node *t) {
         : t->kind == DLSH_N_CALL ? "an element is set by x[index] = value; a function is written fn f(x) { ... }"
                                  : "a name, x.field or x[index] stands left of =; == compares",
         "this cannot be assigned to");
-    return 0;
 }
 
 /* targets assign expr, or an expression. */
 static dlsh_node *assignment_or_expr(dlsh_parser *p) {
-    int mark = p->nstack;
-    dlsh_node *target = dlsh_p_expr(p), *value;
-    if (!target) return NULL;
+    int base = p->nstack;
+    dlsh_node *target = dlsh_p_expr(p);
     if (!dlsh_p_is(p, DLSH_T_COMMA) && !is_assignment(p->tok.kind)) {
         dlsh_node *e = dlsh_p_node(p, DLSH_N_EXPR, target->span);
-        if (!e || !dlsh_p_push(p, target)) return NULL;
-        return end_statement(p, dlsh_p_finish(p, e, mark));
+        dlsh_p_push(p, target);
+        return end_statement(p, dlsh_p_finish(p, e, base));
     }
     dlsh_node *n = dlsh_p_node(p, DLSH_N_ASSIGN, target->span);
-    if (!n || !check_target(p, target) || !dlsh_p_push(p, target)) return NULL;
+    dlsh_p_push(p, check_target(p, target));
     while (dlsh_p_accept(p, DLSH_T_COMMA)) {
         dlsh_p_skip_newlines(p);
-        if (!(target = dlsh_p_expr(p)) || !check_target(p, target) || !dlsh_p_push(p, target)) return NULL;
+        dlsh_p_push(p, check_target(p, dlsh_p_expr(p)));
     }
     if (!is_assignment(p->tok.kind))
         return dlsh_p_unexpected(p, "'=' after the names", "several values print as a list: [a, b]");
     n->op = (unsigned char)assignment_op(p->tok.kind);
-    if (n->op && p->nstack - mark > 1)
+    if (n->op && p->nstack - base > 1)
         return dlsh_p_fail(p, p->tok.span, NULL, "%s= takes one name on its left", dlsh_op_text(n->op));
     dlsh_p_advance(p);
     dlsh_p_skip_newlines(p);
-    value = n->op ? dlsh_p_expr(p) : dlsh_p_expr_list(p);
-    if (!value || !dlsh_p_push(p, value)) return NULL;
-    return end_statement(p, dlsh_p_finish(p, n, mark));
+    dlsh_p_push(p, n->op ? dlsh_p_expr(p) : dlsh_p_expr_list(p));
+    return end_statement(p, dlsh_p_finish(p, n, base));
 }
 
 /* ---------------------------------------------------------------- which statement */
@@ -259,7 +245,8 @@ static dlsh_node *assignment_or_expr(dlsh_parser *p) {
 /* Does the word, standing first, start a command? Not when it is assigned, called, or indexed. */
 static const dlsh_command *command_here(const dlsh_parser *p, const dlsh_token *after) {
     if (is_assignment(after->kind) || after->kind == DLSH_T_COMMA) return NULL;
-    if (after->touch && (after->kind == DLSH_T_LPAREN || after->kind == DLSH_T_LBRACKET || after->kind == DLSH_T_DOT))
+    if (after->adjacent &&
+        (after->kind == DLSH_T_LPAREN || after->kind == DLSH_T_LBRACKET || after->kind == DLSH_T_DOT))
         return NULL;
     return p->find ? p->find(p->ctx, p->tok.text, (size_t)p->tok.len) : NULL;
 }
@@ -273,13 +260,9 @@ static dlsh_node *word_statement(dlsh_parser *p) {
         return dlsh_p_cblock(p);
     if ((cmd = command_here(p, &after))) {
         dlsh_node *n = dlsh_p_command(p, cmd);
-        if (!n) return NULL;
         const dlsh_node *tail = n->nkids ? n->kids[n->nkids - 1] : NULL;
-        if (tail && tail->kind == DLSH_N_ARG && tail->kids[0]->kind != DLSH_N_STR &&
-            dlsh_command_param(n->num.cmd, (int)tail->num.i)) {
-            dlsh_argkind kind = dlsh_command_param(n->num.cmd, (int)tail->num.i)->kind;
-            if (kind == DLSH_ARG_STATEMENT || kind == DLSH_ARG_BLOCK) return n; /* it has ended itself */
-        }
+        int kind = tail && tail->kind == DLSH_N_ARG ? (int)n->num.cmd->params[tail->num.i].kind : -1;
+        if (kind == DLSH_ARG_STATEMENT || kind == DLSH_ARG_BLOCK) return n; /* its argument has ended the statement */
         return end_statement(p, n);
     }
     return assignment_or_expr(p);
@@ -315,7 +298,7 @@ static dlsh_node *statement(dlsh_parser *p) {
 }
 
 dlsh_node *dlsh_p_statement(dlsh_parser *p) {
-    if (!dlsh_p_enter(p)) return NULL;
+    dlsh_p_enter(p);
     dlsh_node *n = statement(p);
     dlsh_p_leave(p);
     return n;

@@ -1,6 +1,9 @@
-/* Inside the parser: its state and the functions its files share. Every parse function returns NULL after an error. */
+/* Inside the parser: its state and the functions its files share. An error leaves the parser at once, by longjmp to
+ * dlsh_parse: nodes live in the unit's arena, so that nothing is to be released on the way. */
 #ifndef DLSH_LANG_PARSER_H
 #define DLSH_LANG_PARSER_H
+
+#include <setjmp.h>
 
 #include "lang/parse/lexer.h"
 #include "lang/parse/parse.h"
@@ -17,7 +20,8 @@ typedef struct dlsh_parser {
     dlsh_find_command *find;
     void *ctx;
     dlsh_syntax_error *err;
-    dlsh_node **stack; /* kids being gathered */
+    jmp_buf *on_error;
+    dlsh_node **stack; /* kids of the nodes that are not finished */
     int nstack, capstack;
 } dlsh_parser;
 
@@ -30,35 +34,36 @@ dlsh_token dlsh_p_peek(const dlsh_parser *p);
 static inline int dlsh_p_is(const dlsh_parser *p, dlsh_tok kind) { return p->tok.kind == kind; }
 int dlsh_p_accept(dlsh_parser *p, dlsh_tok kind);
 /* Consumes the token or fails: "expected X <where>, got Y". */
-int dlsh_p_expect(dlsh_parser *p, dlsh_tok kind, const char *where);
+void dlsh_p_expect(dlsh_parser *p, dlsh_tok kind, const char *where);
 void dlsh_p_skip_newlines(dlsh_parser *p);
 /* Opens and closes ( and [, inside which newlines do not count; the closing one is checked. */
 void dlsh_p_open(dlsh_parser *p);
-int dlsh_p_close(dlsh_parser *p, dlsh_tok kind, const char *where);
+void dlsh_p_close(dlsh_parser *p, dlsh_tok kind, const char *where);
 /* Is this the name token `word`? */
 int dlsh_p_word(const dlsh_parser *p, const char *word);
 
-/* errors: the first one stays */
+/* errors: they do not return; the result is for `return dlsh_p_fail(...)` */
 void *dlsh_p_fail(dlsh_parser *p, dlsh_span at, const char *hint, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+    __attribute__((format(printf, 4, 5), noreturn));
 /* The next token is not what may stand here. */
-void *dlsh_p_unexpected(dlsh_parser *p, const char *wanted, const char *hint);
-int dlsh_p_enter(dlsh_parser *p); /* one level of nesting more; 0 after an error */
+void *dlsh_p_unexpected(dlsh_parser *p, const char *wanted, const char *hint) __attribute__((noreturn));
+void dlsh_p_enter(dlsh_parser *p); /* one level of nesting more; fails beyond DLSH_MAX_NESTING */
 void dlsh_p_leave(dlsh_parser *p);
 
 /* nodes */
 dlsh_node *dlsh_p_node(dlsh_parser *p, dlsh_kind kind, dlsh_span start);
-dlsh_node *dlsh_p_name(dlsh_parser *p, dlsh_kind kind); /* consumes a NAME token; text is its name */
-int dlsh_p_push(dlsh_parser *p, dlsh_node *kid);
-/* Moves the kids pushed since `mark` into the node and ends its span at the last token. */
-dlsh_node *dlsh_p_finish(dlsh_parser *p, dlsh_node *node, int mark);
+const char *dlsh_p_text(dlsh_parser *p);                /* consumes a token; a copy of its text, of the unit */
+dlsh_node *dlsh_p_name(dlsh_parser *p, dlsh_kind kind); /* the same as the text of a new node */
+void dlsh_p_push(dlsh_parser *p, dlsh_node *kid);
+/* Moves the kids above `base`, an earlier p->nstack, into the node and ends its span at the last token. */
+dlsh_node *dlsh_p_finish(dlsh_parser *p, dlsh_node *node, int base);
 
 /* grammar */
 dlsh_node *dlsh_p_expr(dlsh_parser *p);
-dlsh_node *dlsh_p_record(dlsh_parser *p);   /* a record literal, the next token being its '{' */
-int dlsh_p_at_record(const dlsh_parser *p); /* does a record literal begin here, rather than a block? */
-dlsh_node *dlsh_p_argument(dlsh_parser *p); /* *expr*: postfix with an optional - or !, in argument mode */
-dlsh_node *dlsh_p_params(dlsh_parser *p, dlsh_node *owner, int mark); /* ( PARAM, ... ): pushed; returns owner */
+dlsh_node *dlsh_p_record(dlsh_parser *p);     /* a record literal, the next token being its '{' */
+int dlsh_p_at_record(const dlsh_parser *p);   /* does a record literal begin here, rather than a block? */
+dlsh_node *dlsh_p_argument(dlsh_parser *p);   /* *expr*: postfix with an optional - or !, in argument mode */
+void dlsh_p_params(dlsh_parser *p, int base); /* ( PARAM, ... ), pushed */
 dlsh_node *dlsh_p_fn(dlsh_parser *p, int statement);
 dlsh_node *dlsh_p_block(dlsh_parser *p, const char *after);
 dlsh_node *dlsh_p_statement(dlsh_parser *p);

@@ -3,6 +3,7 @@
 #include "view/elements.h"
 #include "view/rich/rich.h"
 #include "view/table.h"
+#include "view/tensor.h"
 
 /* SMALL: elements of a tensor that come all; notebook files have a line for each. */
 enum { MOST = 100000, SMALL = 256, ROWS = 1000, STRING = 1 << 16 };
@@ -36,10 +37,8 @@ static int is_data(dlsh_value v) {
 
 /* {"shape": [...], "dtype": ..., "device": ..., "numel": ..., "figures": {...}} */
 static dl_status large_tensor(dlsh_buf *b, const dl_tensor *t, const dlsh_stats *s) {
-    dlsh_buf_puts(b, "{\"shape\":[");
-    for (int d = 0; d < dl_ndim(t); d++) dlsh_buf_printf(b, d ? ",%ld" : "%ld", dl_shape(t)[d]);
-    dlsh_buf_printf(b, "],\"dtype\":\"%s\",\"device\":\"%s\",\"numel\":%ld", dl_dtype_name(dl_dtype_of(t)),
-                    dl_device_name(dl_device_of(t)), dl_numel(t));
+    dlsh_tensor_json_head(b, t);
+    dlsh_buf_printf(b, ",\"numel\":%ld", dl_numel(t));
     if (s) {
         const struct {
             const char *name;
@@ -47,9 +46,8 @@ static dl_status large_tensor(dlsh_buf *b, const dl_tensor *t, const dlsh_stats 
         } figures[] = {{"mean", s->mean}, {"std", s->std}, {"min", s->min}, {"max", s->max}, {"norm", s->norm}};
         dlsh_buf_puts(b, ",\"figures\":{");
         for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-            dlsh_value f = dlsh_float(figures[i].value);
             dlsh_buf_printf(b, "\"%s\":", figures[i].name);
-            DLSH_TRY(dlsh_json(b, f));
+            dlsh_json_float(b, figures[i].value);
             dlsh_buf_puts(b, ",");
         }
         dlsh_buf_printf(b, "\"zeros\":%ld,\"nan\":%ld,\"inf\":%ld}", s->zeros, s->nans, s->infs);
