@@ -73,19 +73,14 @@ static dl_status c_set(void *self, const char *name, dlsh_value v) {
 static dl_status c_names(void *self, dlsh_value *out) {
     int n;
     const char **names = all_names(self, &n);
-    dl_status st = names ? DL_OK : dlsh_no_memory("names");
-    *out = dlsh_new_list(n);
-    if (!st && dlsh_failed(*out)) st = DL_ERR_MEMORY;
+    dlsh_value list = dlsh_new_list(n);
+    dl_status st = !names ? dlsh_no_memory("names") : dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
     for (int i = 0; i < n && !st; i++) {
         dlsh_value v = dlsh_string(names[i]);
-        st = dlsh_failed(v) ? DL_ERR_MEMORY : dlsh_list_push(out->as.list, v);
+        st = dlsh_failed(v) ? DL_ERR_MEMORY : dlsh_list_push(list.as.list, v);
     }
     free(names);
-    if (st) {
-        dlsh_drop(*out);
-        *out = dlsh_void();
-    }
-    return st;
+    return dlsh_give_filled(st, list, out);
 }
 
 static dl_status c_text(void *self, dlsh_buf *b) {

@@ -65,17 +65,15 @@ static dl_status function_call(dlsh_session *s, void *self, const dlsh_callargs 
     return dlsh_c_call(s, self, args, out);
 }
 
-static dl_status text_field(const char *text, dlsh_value *out) {
-    *out = dlsh_string(text);
-    return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+static dl_status get_name(void *self, dlsh_value *out) {
+    return dlsh_give(dlsh_string(((dlsh_cfunc *)self)->proto->name), out);
 }
-static dl_status get_name(void *self, dlsh_value *out) { return text_field(((dlsh_cfunc *)self)->proto->name, out); }
 static dl_status get_prototype(void *self, dlsh_value *out) {
-    return text_field(((dlsh_cfunc *)self)->proto->text, out);
+    return dlsh_give(dlsh_string(((dlsh_cfunc *)self)->proto->text), out);
 }
 static dl_status get_library(void *self, dlsh_value *out) {
     const dlsh_cfunc *f = self;
-    return text_field(f->lib ? f->lib->name : "", out);
+    return dlsh_give(dlsh_string(f->lib ? f->lib->name : ""), out);
 }
 
 static int function_equal(const void *a, const void *b) {

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "ffi/cparse/cscan.h"
+#include "ffi/cparse/cwords.h"
 
 static const struct {
     const char *text, *want; /* "KIND names : head", one a line */
@@ -58,9 +59,9 @@ static void items(void **state) {
 static void mentions(void **state) {
     (void)state;
     static const char text[] = "// sq\n\"sq\" sqr(x) /* sq */ + s.n\n#define X zz(1)";
-    assert_false(dlsh_c_mentions(text, sizeof text - 1, "sq"));
-    assert_true(dlsh_c_mentions(text, sizeof text - 1, "sqr"));
-    assert_true(dlsh_c_mentions(text, sizeof text - 1, "zz"));
+    assert_false(dlsh_c_mentions(text, "sq"));
+    assert_true(dlsh_c_mentions(text, "sqr"));
+    assert_true(dlsh_c_mentions(text, "zz"));
 }
 
 int main(void) {

@@ -249,27 +249,18 @@ static dl_status make_out(dlsh_ccall *k, int at) {
 
 /* Numbers become a tensor when there is a dtype of their kind, characters a string, the rest a list. */
 static dl_status array_result(dlsh_ccall *k, int at, dlsh_value *out) {
-    const dlsh_cpointer *p = dlsh_unwrap(k->owners[at], &dlsh_cpointer_class);
+    dlsh_cpointer *p = dlsh_unwrap(k->owners[at], &dlsh_cpointer_class);
     const dlsh_ctype *t = p->type->base;
-    const char *dtype = dlsh_c_dtype_of(t);
+    const char *dtype = t->kind == DLSH_C_ARRAY ? NULL : dlsh_c_dtype_of(t);
     dl_dtype d;
-    if (t->kind == DLSH_C_CHAR) {
-        *out = dlsh_string_n(p->addr, strnlen(p->addr, (size_t)p->n));
-    } else if (dtype && t->kind != DLSH_C_ARRAY && !dl_dtype_parse(dtype, &d)) {
-        *out = dlsh_tensor(dl_tensor_from(1, &p->n, d, 0, p->addr));
-    } else {
-        *out = dlsh_new_list(p->n);
-        for (long i = 0; i < p->n && !dlsh_failed(*out); i++) {
-            dlsh_value v;
-            dl_status st = dlsh_c_load(k->s, t, p->addr + i * (long)dlsh_c_size(t), &v);
-            if (!st) st = dlsh_list_push(out->as.list, v);
-            if (st) {
-                dlsh_drop(*out);
-                return st;
-            }
-        }
-    }
-    return dlsh_failed(*out) ? dl_failed() : DL_OK;
+    if (t->kind == DLSH_C_CHAR) return dlsh_give(dlsh_string_n(p->addr, strnlen(p->addr, (size_t)p->n)), out);
+    if (dtype && !dl_dtype_parse(dtype, &d))
+        return dlsh_give(dlsh_tensor(dl_tensor_from(1, &p->n, d, 0, p->addr)), out);
+    dlsh_value list = dlsh_new_list(p->n), v;
+    dl_status st = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
+    for (long i = 0; i < p->n && !st; i++)
+        if (!(st = dlsh_c_load(k->s, t, p->addr + i * (long)dlsh_c_size(t), &v))) st = dlsh_list_push(list.as.list, v);
+    return dlsh_give_filled(st, list, out);
 }
 
 /* What keeps the memory behind an argument; VOID: nothing of the shell's. */
@@ -368,11 +359,7 @@ static dl_status results(dlsh_ccall *k, char *raw, dlsh_value *out) {
     for (int i = 0; i < p->nparams && !st; i++)
         if (p->params[i].flags & (DLSH_C_OUT | DLSH_C_INOUT) && !(st = out_result(k, i, &v)))
             st = dlsh_list_push(list.as.list, v);
-    if (st)
-        dlsh_drop(list);
-    else
-        *out = list;
-    return st;
+    return dlsh_give_filled(st, list, out);
 }
 
 /* ---------------------------------------------------------------- the long way */

@@ -397,40 +397,29 @@ double dlsh_c_floating_at(const dlsh_ctype *t, const void *from) {
     return t->kind == DLSH_C_FLOAT ? (double)v.f : t->kind == DLSH_C_DOUBLE ? v.d : (double)v.ld;
 }
 
-static dl_status load_integer(const dlsh_ctype *t, const void *from, dlsh_value *out) {
+static dlsh_value integer_value(const dlsh_ctype *t, const void *from) {
     long i = dlsh_c_integer_at(t, from);
-    *out = t->kind == DLSH_C_BOOL           ? dlsh_bool(i != 0)
-           : dlsh_c_is_unsigned(t) && i < 0 ? dlsh_c_unsigned_value((unsigned long)i)
-                                            : dlsh_int(i);
-    return dlsh_failed(*out) ? dl_failed() : DL_OK;
+    if (t->kind == DLSH_C_BOOL) return dlsh_bool(i != 0);
+    return dlsh_c_is_unsigned(t) && i < 0 ? dlsh_c_unsigned_value((unsigned long)i) : dlsh_int(i);
 }
 
-/* A char * to the const kind is text; the rest stays a pointer. */
-static dl_status load_pointer(dlsh_session *s, const dlsh_ctype *t, const void *from, dlsh_value *out) {
+/* A const char * gives a string, a pointer to a function a C function, any other a pointer. */
+static dlsh_value pointer_at(dlsh_session *s, const dlsh_ctype *t, const void *from) {
     char *p;
     memcpy(&p, from, sizeof p);
-    if (t->base->kind == DLSH_C_CHAR && t->base->is_const && p) {
-        *out = dlsh_string_n(p, dlsh_c_strlen(p, (size_t)-1));
-    } else if (t->base->kind == DLSH_C_FUNCTION && p) {
-        *out = dlsh_c_unnamed_function(s, t->base, p);
-    } else {
-        *out = dlsh_c_pointer_value(s, t->is_const ? t->plain : t, p, dlsh_void(), -1);
-    }
-    return dlsh_failed(*out) ? dl_failed() : DL_OK;
+    if (t->base->kind == DLSH_C_CHAR && t->base->is_const && p) return dlsh_string_n(p, dlsh_c_strlen(p, (size_t)-1));
+    if (t->base->kind == DLSH_C_FUNCTION && p) return dlsh_c_unnamed_function(s, t->base, p);
+    return dlsh_c_pointer_value(s, t->is_const ? t->plain : t, p, dlsh_void(), -1);
 }
 
 dl_status dlsh_c_load(dlsh_session *s, const dlsh_ctype *t, const void *from, dlsh_value *out) {
     *out = dlsh_void();
     if (t->kind == DLSH_C_VOID) return DL_OK;
-    if (t->kind == DLSH_C_POINTER) return load_pointer(s, t, from, out);
-    if (dlsh_c_is_integer(t)) return load_integer(t->plain, from, out);
-    if (dlsh_c_is_float(t)) {
-        *out = dlsh_float(dlsh_c_floating_at(t, from));
-        return DL_OK;
-    }
+    if (t->kind == DLSH_C_POINTER) return dlsh_give(pointer_at(s, t, from), out);
+    if (dlsh_c_is_integer(t)) return dlsh_give(integer_value(t->plain, from), out);
+    if (dlsh_c_is_float(t)) return dlsh_give(dlsh_float(dlsh_c_floating_at(t, from)), out);
     if (!dlsh_c_is_struct(t))
         return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "%s is no value of the language", dlsh_c_name(t));
     if (!t->plain->laid_out) return dlsh_c_no_layout(t);
-    *out = dlsh_c_struct_value(s, t, from);
-    return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
+    return dlsh_give(dlsh_c_struct_value(s, t, from), out);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ffi/compiler/block.h"
+#include "ffi/cparse/cwords.h"
 #include "ffi/call/guard.h"
 #include "ffi/inside.h"
 #include "lang/eval/interp.h"
@@ -247,7 +248,7 @@ static dl_status read_function(dlsh_userop *u, op_function *c, dlsh_value v, int
     const dlsh_cproto *p = c->f->proto;
     dlsh_cspace *space = dlsh_c_space(u->s);
     dlsh_cblock *b = dlsh_cblock_of(c->f);
-    c->real = b && dlsh_c_mentions(b->text, strlen(b->text), "real");
+    c->real = b && dlsh_c_mentions(b->text, "real");
     c->n = p->nparams;
     if (c->n > MAX_PARAMS || p->type->varargs)
         return dlsh_fail(DL_ERR_TYPE, p->text, "op %s: %s has too many parameters", u->name, p->name);
@@ -443,7 +444,7 @@ static dl_status shape(void *ctx, int k, dl_tensor *const *in, const double *att
                        long *sizes) {
     dlsh_userop *u = ctx;
     dlsh_value args[DLSH_OP_MAX_IN + DLSH_OP_MAX_ATTR], v = dlsh_void();
-    if (!u->s) return dlsh_fail(DL_ERR_STATE, NULL, "the session that defined this op has ended");
+    DLSH_TRY(ended(u));
     if (u->out_dtype[k] >= 0) *dtype = (dl_dtype)u->out_dtype[k];
     if (u->shape.type == DLSH_VOID) return DL_OK;
     for (int i = 0; i < u->nin; i++) args[i] = dlsh_tensor(dl_ref(in[i]));
@@ -477,19 +478,19 @@ dl_status dlsh_userop_sample(const dlsh_userop *u, int i, int *ndim, long *shape
     return DL_OK;
 }
 
-/* bits of the dtypes that a function takes: f32 as it stands, f64 when it can be compiled so; a function on dl_tensor
+/* Has the function a pointer to this kind of number as the memory of a tensor? */
+static int has_memory_of(const op_function *c, dlsh_ckind kind) {
+    for (int i = 0; c->value.type != DLSH_VOID && i < c->n; i++)
+        if (c->roles[i].kind == MEMORY && c->f->proto->params[i].type->base->plain->kind == kind) return 1;
+    return 0;
+}
+
+/* Bits of the dtypes that a function takes: f32 as it stands, f64 when it can be compiled so; a function on dl_tensor
  * alone decides for itself. */
 static unsigned dtypes_of(const op_function *c) {
-    int in_float = 0, in_double = 0;
     if (c->value.type == DLSH_VOID) return 0;
-    for (int i = 0; i < c->n; i++) {
-        const dlsh_ctype *t = c->f->proto->params[i].type;
-        if (c->roles[i].kind != MEMORY) continue;
-        in_float |= t->base->plain->kind == DLSH_C_FLOAT;
-        in_double |= t->base->plain->kind == DLSH_C_DOUBLE;
-    }
-    if (in_double) return 1u << DL_F64;
-    return 1u << DL_F32 | (c->real || !in_float ? 1u << DL_F64 : 0);
+    if (has_memory_of(c, DLSH_C_DOUBLE)) return 1u << DL_F64;
+    return 1u << DL_F32 | (c->real || !has_memory_of(c, DLSH_C_FLOAT) ? 1u << DL_F64 : 0);
 }
 
 dl_status dlsh_userop_double(const dlsh_userop *u) {
@@ -523,18 +524,11 @@ static dl_status copy_names(dlsh_userop *u, const dlsh_op_plan *p) {
  * op is. */
 static dl_status check_precision(const dlsh_userop *u, const op_function *f, const op_function *b) {
     const op_function *both[] = {f, b};
-    for (int k = 0; k < 2; k++) {
-        int floats = 0, doubles = 0;
-        for (int i = 0; both[k]->value.type != DLSH_VOID && i < both[k]->n; i++) {
-            const dlsh_ctype *t = both[k]->f->proto->params[i].type;
-            floats |= both[k]->roles[i].kind == MEMORY && t->base->plain->kind == DLSH_C_FLOAT;
-            doubles |= both[k]->roles[i].kind == MEMORY && t->base->plain->kind == DLSH_C_DOUBLE;
-        }
-        if (floats && doubles)
+    for (int k = 0; k < 2; k++)
+        if (has_memory_of(both[k], DLSH_C_FLOAT) && has_memory_of(both[k], DLSH_C_DOUBLE))
             return dlsh_fail(DL_ERR_DTYPE, both[k]->f->proto->text,
                              "op %s: %s has both float and double tensors; an op computes in one of them", u->name,
                              both[k]->f->proto->name);
-    }
     if (f->value.type == DLSH_VOID || b->value.type == DLSH_VOID || !(dtypes_of(f) & ~dtypes_of(b))) return DL_OK;
     return dlsh_fail(DL_ERR_DTYPE, "write `real` in both", "op %s: %s computes in another precision than %s", u->name,
                      b->f->proto->name, f->f->proto->name);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ffi/compiler/query.h"
+#include "ffi/cparse/cwords.h"
 #include "ffi/inside.h"
 #include "ffi/compiler/prelude.h"
 #include "lang/eval/interp.h"
@@ -177,7 +178,7 @@ static void show_warnings(dlsh_session *s, const dlsh_unit *u, const dlsh_cc_res
 static int uses_real(const dlsh_cblock *b, const char *before) {
     for (int i = 0; i < b->items.n; i++)
         if (dlsh_citem_has(&b->items.items[i], "real", 4)) return 0;
-    return dlsh_c_mentions(b->text, strlen(b->text), "real") || dlsh_c_mentions(before, strlen(before), "real");
+    return dlsh_c_mentions(b->text, "real") || dlsh_c_mentions(before, "real");
 }
 
 /* Defines the names that a block may use without an include: `real`, dlcore.h, and current_stream() in CUDA. `before`:
@@ -509,7 +510,7 @@ static dl_status hint_extern(const dlsh_cblock *b, dl_status st) {
     for (int next = 0; incomplete && (n = dlsh_c_next(c, &next));) {
         const char *tag = n->kind == DLSH_C_TAG ? strchr(n->name, ' ') : NULL, *word = tag ? tag + 1 : n->name;
         if ((!tag && n->kind != DLSH_C_TYPEDEF) || !dlsh_c_is_struct(n->type) || !n->type->plain->complete ||
-            !dlsh_c_mentions(b->text, strlen(b->text), word))
+            !dlsh_c_mentions(b->text, word))
             continue;
         snprintf(hint, sizeof hint, "C blocks do not see what extern declares: define %.60s in the block", n->name);
         dl_error_take(&e);

@@ -97,12 +97,9 @@ static int entry_path(const char *key, const char *ending, char *path) {
     return base != NULL;
 }
 
-/* A header as it was: its path, size and time of change. What this process wrote itself does not count. */
+/* A header with its size and time of change. Files that this process wrote are left out. */
 static void print_header(dlsh_buf *b, const char *path) {
-    struct stat st;
-    if (strncmp(path, folder, strlen(folder)) && !stat(path, &st))
-        dlsh_buf_printf(b, "%lld %lld %ld %s\n", (long long)st.st_size, (long long)st.st_mtim.tv_sec,
-                        st.st_mtim.tv_nsec, path);
+    if (strncmp(path, folder, strlen(folder))) dlsh_cc_identify(path, b);
 }
 
 /* Are the headers of a list as they were? */

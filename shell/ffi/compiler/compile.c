@@ -229,11 +229,11 @@ void dlsh_cc_hash(const char *text, size_t n, char key[DLSH_CC_KEY]) {
     for (int i = 0; i < (DLSH_CC_KEY - 1) / 2; i++) snprintf(key + 2 * i, 3, "%02x", sum[i]);
 }
 
-void dlsh_cc_identify(const char *program, dlsh_buf *out) {
-    struct stat st = {0};
-    stat(program, &st); /* follows links: another version is another file */
-    dlsh_buf_printf(out, "%s %lld %lld %ld\n", program, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
-                    st.st_mtim.tv_nsec);
+void dlsh_cc_identify(const char *path, dlsh_buf *out) {
+    struct stat st;
+    if (!stat(path, &st)) /* follows links: another version is another file */
+        dlsh_buf_printf(out, "%lld %lld %ld %s\n", (long long)st.st_size, (long long)st.st_mtim.tv_sec,
+                        st.st_mtim.tv_nsec, path);
 }
 
 /* What is exported, and how, is no part of the text: kept code of another form is not taken. */

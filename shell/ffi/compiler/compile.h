@@ -89,8 +89,8 @@ void dlsh_cc_cache_put_answer(const char *key, const char *said, size_t n, int g
 dl_status dlsh_cc_write_file(const char *path, const char *s, size_t n);
 /* A name for content. */
 void dlsh_cc_hash(const char *text, size_t n, char key[DLSH_CC_KEY]);
-/* Path, size and time of change of a program, for such content. */
-void dlsh_cc_identify(const char *program, dlsh_buf *out);
+/* Adds the line "SIZE SECONDS NANOSECONDS PATH" of a file, its time of change; nothing when there is none. */
+void dlsh_cc_identify(const char *path, dlsh_buf *out);
 /* Messages in gcc's JSON or the lines that compilers print. */
 dl_status dlsh_cc_read_messages(const dlsh_cc_job *job, const char *output, size_t n, dlsh_cc_result *r);
 

@@ -61,66 +61,43 @@ static void ask_type(query *q, dlsh_ctype *t, const char *text, int depth) {
     }
 }
 
-/* The next number of the table in assembly: .quad N, .xword N, .8byte N, .zero N. 0 at its end. */
-static int next_number(const char **s, long *zeros, long *v) {
-    if (*zeros > 0) {
-        --*zeros;
-        *v = 0;
-        return 1;
-    }
-    while (**s) {
-        const char *line = *s, *end = strchr(line, '\n');
-        *s = end ? end + 1 : line + strlen(line);
-        while (*line == ' ' || *line == '\t') line++;
-        if (*line != '.') return 0; /* the next label */
-        const char *value = line + strcspn(line, " \t\n");
-        if (!strncmp(line, ".quad", 5) || !strncmp(line, ".xword", 6) || !strncmp(line, ".8byte", 6)) {
-            *v = strtol(value, NULL, 0);
-            return 1;
-        }
-        if (!strncmp(line, ".zero", 5) && (*zeros = strtol(value, NULL, 0) / 8) > 0) return next_number(s, zeros, v);
-    }
-    return 0;
-}
-
-/* Takes over what the compiler said. With bit-fields only a size as computed confirms their places. */
-static int read_layout(dlsh_ctype *t, const char **s, long *zeros) {
-    long size, align, at;
+/* Takes the layout of a struct from the numbers of the table; what follows them, or NULL at its end. The places of
+ * bit-fields are not asked for: they count as right when the size is as computed. */
+static const long *read_layout(dlsh_ctype *t, const long *v, const long *end) {
     int differs = 0, bits = 0;
-    if (!next_number(s, zeros, &size) || !next_number(s, zeros, &align)) return 0;
+    if (end - v < 2 + t->n) return NULL;
+    size_t size = (size_t)*v++, align = (size_t)*v++;
     dlsh_cfield *f = (dlsh_cfield *)t->fields; /* of the space */
-    for (long i = 0; i < t->n; i++) {
-        if (!next_number(s, zeros, &at)) return 0;
+    for (long i = 0; i < t->n; i++, v++) {
         bits |= f[i].bits != 0;
-        if (at < 0) continue;
-        differs |= f[i].offset != (size_t)at;
-        f[i].offset = (size_t)at;
+        if (*v < 0) continue;
+        differs |= f[i].offset != (size_t)*v;
+        f[i].offset = (size_t)*v;
     }
-    differs |= t->size != (size_t)size || t->align != (size_t)align;
+    differs |= t->size != size || t->align != align;
     t->custom_layout |= differs; /* a pragma: libffi would find the natural layout */
-    t->size = (size_t)size;
-    t->align = (size_t)align;
+    t->size = size;
+    t->align = align;
     t->laid_out = !(bits && differs);
-    return 1;
+    return v;
 }
 
 static dl_status ask(query *q, const char *context, const char *flags) {
     static const char *const args[] = {"-S", "-O0", "-g0", "-w", "-o", "-", NULL};
-    dlsh_buf said = {0};
+    dlsh_buf said = {0}, text = {0}, data = {0};
     int good;
-    long zeros = 0;
-    dlsh_buf text = {0};
     dlsh_buf_printf(&text, "%s\n%s%s", context, dlsh_buf_text(&q->undefs), dlsh_buf_text(&q->source));
     int failed = q->source.failed || q->undefs.failed || text.failed;
-    dl_status st = failed ? DL_ERR_MEMORY : dlsh_c_query(dlsh_buf_text(&text), args, flags, 0, &said, &good);
+    dl_status st =
+        failed ? dlsh_no_memory("layouts") : dlsh_c_query(dlsh_buf_text(&text), args, flags, 0, &said, &good);
     dlsh_buf_free(&text);
-    const char *s = st || !good ? NULL : strstr(dlsh_buf_text(&said), "dlsh_query:");
-    if (s) {
-        s += strcspn(s, "\n");
-        s += *s == '\n';
-        for (int i = 0; i < q->n && read_layout(q->types[i], &s, &zeros); i++) {}
+    const char *s = st || !good ? NULL : strstr(dlsh_buf_text(&said), "dlsh_query:\n");
+    if (s && dlsh_c_read_data(s + strlen("dlsh_query:\n"), &data)) {
+        const long *v = (const long *)(void *)data.s, *end = v + data.n / sizeof *v;
+        for (int i = 0; i < q->n && v; i++) v = read_layout(q->types[i], v, end);
     }
     dlsh_buf_free(&said);
+    dlsh_buf_free(&data);
     return st;
 }
 

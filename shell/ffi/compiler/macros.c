@@ -43,17 +43,11 @@ static macro_info *find_macro(const macro_set *f, const char *name, size_t len) 
     return NULL;
 }
 
-static int is_statement_word(const dlsh_ctok *t) {
-    static const char *const words[] = {"if",     "else",  "for",     "while",   "do",           "return", "switch",
-                                        "case",   "break", "goto",    "default", "extern",       "static", "typedef",
-                                        "inline", "asm",   "__asm__", "_Pragma", "__attribute__"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (t->len == strlen(words[i]) && !memcmp(t->text, words[i], t->len)) return 1;
-    return 0;
-}
-
 /* Brackets that do not match, or statements, would spoil the questions that follow. */
 static int unfit(const macro_set *f, const char *body) {
+    static const char *const statements[] = {
+        "if",      "else",   "for",    "while",   "do",     "return", "switch",  "case",    "break",         "goto",
+        "default", "extern", "static", "typedef", "inline", "asm",    "__asm__", "_Pragma", "__attribute__", NULL};
     dlsh_clexer lx;
     int depth = 0, n = 0;
     dlsh_clex_begin(&lx, body, strlen(body));
@@ -66,7 +60,7 @@ static int unfit(const macro_set *f, const char *body) {
         }
         if (t.kind != DLSH_CT_IDENT) continue;
         const macro_info *other = find_macro(f, t.text, t.len);
-        if (is_statement_word(&t) || (other && other->unfit)) return 1;
+        if (dlsh_clex_among(&t, statements) || (other && other->unfit)) return 1;
     }
     return depth || !n;
 }
@@ -215,8 +209,7 @@ static void put_text(dlsh_buf *b, const char *s, const char *end, int zero) {
     free(text);
 }
 
-/* The bytes of data directives from a label on; 0: an address among them, or something else that is no number. */
-static int read_bytes(const char *s, dlsh_buf *b) {
+int dlsh_c_read_data(const char *s, dlsh_buf *b) {
     static const struct {
         const char *name;
         int size; /* 0: bytes of zero, -1: text, -2: text and a NUL */
@@ -280,7 +273,7 @@ static dl_status read_values(macro_set *f, const char *said) {
         if (!has_value(x)) continue;
         snprintf(label, sizeof label, "\ndlsh_v_%d:\n", i);
         const char *s = strstr(said, label);
-        int r = s && read_bytes(s + strlen(label), &b) ? enter_value(f, x, &b) : 0;
+        int r = s && dlsh_c_read_data(s + strlen(label), &b) ? enter_value(f, x, &b) : 0;
         dlsh_buf_free(&b);
         if (r < 0) return dlsh_no_memory("constants");
         if (s) said = s + 1; /* they come in order */

@@ -20,6 +20,8 @@ dlsh_cc_family dlsh_c_query_family(void);
 int dlsh_c_has_layout_words(const char *text);
 dl_status dlsh_c_query_layouts(dlsh_cspace *c, int savepoint, const char *context, const char *flags);
 
+/* Adds the bytes of the data directives at the beginning of some assembly; 0: there are none, or one is an address. */
+int dlsh_c_read_data(const char *assembly, dlsh_buf *bytes);
 /* Enters what the macros of a header are: constants with their type and value, and as MACRO what is none. */
 dl_status dlsh_c_query_macros(dlsh_cspace *c, const dlsh_cdecls *d, const dlsh_cheader *from);
 /* The type of an expression behind a header; NULL: it is no expression, or of a type that is not known here. */

@@ -103,7 +103,7 @@ static value operand(dlsh_cparser *p) {
         dlsh_cp_advance(p);
         return (value){.kind = kind, .i = i, .f = f, .is_unsigned = suffixed};
     }
-    if (dlsh_cp_word(&p->tok, "sizeof")) {
+    if (dlsh_clex_is(&p->tok, "sizeof")) {
         dlsh_cp_advance(p);
         const dlsh_ctype *t = dlsh_cp_is(p, '(') ? type_in_parens(p) : NULL;
         return t ? integer((long)dlsh_c_size(t)) : cannot(p);
@@ -153,40 +153,27 @@ static value float_binary(int op, double a, double b) {
     }
 }
 
-static value unsigned_binary(int op, unsigned long a, unsigned long b) {
-    switch (op) {
-    case '/':
-    case '%': return b ? integer((long)(op == '/' ? a / b : a % b)) : none();
-    case DLSH_CP_SHR: return b > 63 ? none() : integer((long)(a >> b));
-    case '<': return integer(a < b);
-    case '>': return integer(a > b);
-    case DLSH_CP_LE: return integer(a <= b);
-    default: return integer(a >= b);
-    }
-}
-
 static value int_binary(int op, value x, value y) {
     unsigned long a = (unsigned long)x.i, b = (unsigned long)y.i;
-    int differs =
-        op == '/' || op == '%' || op == DLSH_CP_SHR || op == '<' || op == '>' || op == DLSH_CP_LE || op == DLSH_CP_GE;
-    if (differs && (x.is_unsigned || (y.is_unsigned && op != DLSH_CP_SHR))) return unsigned_binary(op, a, b);
+    int u = x.is_unsigned || (y.is_unsigned && op != DLSH_CP_SHR);
     switch (op) {
     case '+': return integer((long)(a + b));
     case '-': return integer((long)(a - b));
     case '*': return integer((long)(a * b));
     case '/':
     case '%':
-        if (!y.i || (y.i == -1 && x.i == -__LONG_MAX__ - 1)) return none();
+        if (!b || (!u && y.i == -1 && x.i == -__LONG_MAX__ - 1)) return none();
+        if (u) return integer((long)(op == '/' ? a / b : a % b));
         return integer(op == '/' ? x.i / y.i : x.i % y.i);
     case DLSH_CP_SHL: return b > 63 ? none() : integer((long)(a << b));
-    case DLSH_CP_SHR: return b > 63 ? none() : integer(x.i >> b);
+    case DLSH_CP_SHR: return b > 63 ? none() : integer(u ? (long)(a >> b) : x.i >> b);
     case '&': return integer((long)(a & b));
     case '|': return integer((long)(a | b));
     case '^': return integer((long)(a ^ b));
-    case '<': return integer(x.i < y.i);
-    case '>': return integer(x.i > y.i);
-    case DLSH_CP_LE: return integer(x.i <= y.i);
-    case DLSH_CP_GE: return integer(x.i >= y.i);
+    case '<': return integer(u ? a < b : x.i < y.i);
+    case '>': return integer(u ? a > b : x.i > y.i);
+    case DLSH_CP_LE: return integer(u ? a <= b : x.i <= y.i);
+    case DLSH_CP_GE: return integer(u ? a >= b : x.i >= y.i);
     case DLSH_CP_EQ: return integer(a == b);
     case DLSH_CP_NE: return integer(a != b);
     case DLSH_CP_AND: return integer(a && b);

@@ -135,6 +135,15 @@ dlsh_ctok dlsh_clex_next(dlsh_clexer *lx) {
     return t;
 }
 
+int dlsh_clex_is(const dlsh_ctok *t, const char *word) {
+    return t->kind == DLSH_CT_IDENT && !strncmp(t->text, word, t->len) && !word[t->len];
+}
+
+int dlsh_clex_among(const dlsh_ctok *t, const char *const *words) {
+    while (*words && !dlsh_clex_is(t, *words)) words++;
+    return *words != NULL;
+}
+
 /* ---------------------------------------------------------------- values */
 
 size_t dlsh_clex_string(const dlsh_ctok *t, char *dst) {

@@ -43,6 +43,10 @@ typedef struct dlsh_clexer {
 void dlsh_clex_begin(dlsh_clexer *lx, const char *text, size_t len);
 /* Comments are skipped; an unterminated comment, string or a stray character is BAD. */
 dlsh_ctok dlsh_clex_next(dlsh_clexer *lx);
+/* Is the token this word, one of these (up to a NULL), this operator? */
+int dlsh_clex_is(const dlsh_ctok *t, const char *word);
+int dlsh_clex_among(const dlsh_ctok *t, const char *const *words);
+static inline int dlsh_clex_is_op(const dlsh_ctok *t, int op) { return t->kind == DLSH_CT_PUNCT && t->op == op; }
 /* The number of a NUMBER or CHAR token: 1 integer in *i, 2 floating in *f, 0 neither. */
 int dlsh_clex_number(const dlsh_ctok *t, long *i, double *f);
 /* The characters of a STRING or CHAR token with escapes resolved, into dst of at least t->len bytes; their number. */

@@ -44,9 +44,8 @@ typedef struct dlsh_cdeclarator {
 
 void dlsh_cp_advance(dlsh_cparser *p);
 dlsh_ctok dlsh_cp_peek(const dlsh_cparser *p);
-static inline int dlsh_cp_is(const dlsh_cparser *p, int op) { return p->tok.kind == DLSH_CT_PUNCT && p->tok.op == op; }
+static inline int dlsh_cp_is(const dlsh_cparser *p, int op) { return dlsh_clex_is_op(&p->tok, op); }
 int dlsh_cp_accept(dlsh_cparser *p, int op);
-int dlsh_cp_word(const dlsh_ctok *t, const char *word);
 /* Records the first failure; always NULL. */
 void *dlsh_cp_fail(dlsh_cparser *p, const dlsh_ctok *at, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
@@ -74,7 +73,7 @@ const dlsh_ctype *dlsh_cp_attribute_type(dlsh_cparser *p, const dlsh_ctok *name)
 int dlsh_cp_declarator(dlsh_cparser *p, const dlsh_ctype *base, int params, dlsh_cdeclarator *d);
 const dlsh_ctype *dlsh_cp_type_name(dlsh_cparser *p);
 /* struct, union or enum, the word being the current token (cstruct.c). */
-const dlsh_ctype *dlsh_cp_struct(dlsh_cparser *p, int *attributes);
+const dlsh_ctype *dlsh_cp_struct(dlsh_cparser *p);
 const dlsh_ctype *dlsh_cp_enum(dlsh_cparser *p);
 
 /* Integer constant expression; 0 after a failure (cexpr.c). */

@@ -15,17 +15,7 @@ typedef struct scan {
     int failed;
 } scan;
 
-static int is_word(const dlsh_ctok *t, const char *w) {
-    return t->kind == DLSH_CT_IDENT && t->len == strlen(w) && !memcmp(t->text, w, t->len);
-}
-static int is_op(const dlsh_ctok *t, int op) { return t->kind == DLSH_CT_PUNCT && t->op == op; }
 static void advance(scan *s) { s->tok = dlsh_clex_next(&s->lx); }
-
-static int is_among(const dlsh_ctok *t, const char *const *words) {
-    for (; *words; words++)
-        if (is_word(t, *words)) return 1;
-    return 0;
-}
 
 static void add_name(scan *s, const dlsh_ctok *t) {
     enum { MAX = sizeof s->it.names / sizeof *s->it.names };
@@ -43,8 +33,8 @@ static void add_head(scan *s, int from, int to) {
 static void skip_group(scan *s) {
     int depth = 0;
     do {
-        if (is_op(&s->tok, '(') || is_op(&s->tok, '[') || is_op(&s->tok, '{')) depth++;
-        if (is_op(&s->tok, ')') || is_op(&s->tok, ']') || is_op(&s->tok, '}')) depth--;
+        if (dlsh_clex_is_op(&s->tok, '(') || dlsh_clex_is_op(&s->tok, '[') || dlsh_clex_is_op(&s->tok, '{')) depth++;
+        if (dlsh_clex_is_op(&s->tok, ')') || dlsh_clex_is_op(&s->tok, ']') || dlsh_clex_is_op(&s->tok, '}')) depth--;
         advance(s);
     } while (depth && s->tok.kind != DLSH_CT_END);
 }
@@ -52,10 +42,10 @@ static void skip_group(scan *s) {
 /* The constants of an enum's braces, which begin here. */
 static void enum_names(scan *s) {
     int first = 1;
-    for (advance(s); s->tok.kind != DLSH_CT_END && !is_op(&s->tok, '}');) {
+    for (advance(s); s->tok.kind != DLSH_CT_END && !dlsh_clex_is_op(&s->tok, '}');) {
         if (first) add_name(s, &s->tok);
-        first = is_op(&s->tok, ',');
-        if (is_op(&s->tok, '(') || is_op(&s->tok, '{'))
+        first = dlsh_clex_is_op(&s->tok, ',');
+        if (dlsh_clex_is_op(&s->tok, '(') || dlsh_clex_is_op(&s->tok, '{'))
             skip_group(s);
         else
             advance(s);
@@ -85,20 +75,20 @@ static void read_storage_word(scan *s, reading *r) {
                  {"extern", offsetof(reading, is_extern)},   {"inline", offsetof(reading, is_inline)},
                  {"__device__", offsetof(reading, device)},  {"__global__", offsetof(reading, global)}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (is_word(&s->tok, words[i].word)) *(int *)((char *)r + words[i].at) = 1;
+        if (dlsh_clex_is(&s->tok, words[i].word)) *(int *)((char *)r + words[i].at) = 1;
 }
 
 /* struct TAG { ... }: a definition when braces follow. */
 static void read_record(scan *s, reading *r) {
-    int is_enum = is_word(&s->tok, "enum");
+    int is_enum = dlsh_clex_is(&s->tok, "enum");
     dlsh_ctok tag = {0};
     for (advance(s); s->tok.kind == DLSH_CT_IDENT; advance(s))
-        if (is_among(&s->tok, calls)) {
+        if (dlsh_clex_among(&s->tok, calls)) {
             advance(s);
             skip_group(s);
         } else
             tag = s->tok;
-    if (!is_op(&s->tok, '{')) {
+    if (!dlsh_clex_is_op(&s->tok, '{')) {
         r->last = tag; /* struct P x: the tag is read here, x is to come */
         return;
     }
@@ -115,7 +105,7 @@ static void read_record(scan *s, reading *r) {
 static void read_bracket(scan *s, reading *r) {
     dlsh_clexer ahead = s->lx;
     dlsh_ctok t = dlsh_clex_next(&ahead);
-    if (r->name.len || !is_op(&t, '*')) {
+    if (r->name.len || !dlsh_clex_is_op(&t, '*')) {
         if (!r->name.len) {
             r->name = r->last;
             r->is_function = 1;
@@ -124,10 +114,10 @@ static void read_bracket(scan *s, reading *r) {
         return;
     }
     static const char *const qualifiers[] = {"const", "volatile", "restrict", "__restrict", NULL};
-    while (is_op(&t, '*') || is_among(&t, qualifiers)) t = dlsh_clex_next(&ahead);
+    while (dlsh_clex_is_op(&t, '*') || dlsh_clex_among(&t, qualifiers)) t = dlsh_clex_next(&ahead);
     r->name = t;
     t = dlsh_clex_next(&ahead);
-    if (is_op(&t, '(')) /* int (*f(int))(int): a function that gives a pointer to one */
+    if (dlsh_clex_is_op(&t, '(')) /* int (*f(int))(int): a function that gives a pointer to one */
         r->is_function = 1;
     else
         r->pointer_name = 1;
@@ -145,8 +135,8 @@ static void end_declarator(scan *s, reading *r) {
 }
 
 static void skip_initialiser(scan *s, reading *r) {
-    while (s->tok.kind != DLSH_CT_END && !is_op(&s->tok, ',') && !is_op(&s->tok, ';'))
-        if (is_op(&s->tok, '(') || is_op(&s->tok, '[') || is_op(&s->tok, '{'))
+    while (s->tok.kind != DLSH_CT_END && !dlsh_clex_is_op(&s->tok, ',') && !dlsh_clex_is_op(&s->tok, ';'))
+        if (dlsh_clex_is_op(&s->tok, '(') || dlsh_clex_is_op(&s->tok, '[') || dlsh_clex_is_op(&s->tok, '{'))
             skip_group(s);
         else
             advance(s);
@@ -173,12 +163,12 @@ static void finish_item(scan *s, const reading *r, int body) {
 /* int f(a) int a; { ... }: words behind the parameters that are no attributes declare them once more. */
 static int at_old_style(const scan *s, const reading *r) {
     static const char *const others[] = {"__attribute__", "__attribute", "__asm__", "__asm", "asm", NULL};
-    return r->is_function && s->tok.kind == DLSH_CT_IDENT && !is_among(&s->tok, others);
+    return r->is_function && s->tok.kind == DLSH_CT_IDENT && !dlsh_clex_among(&s->tok, others);
 }
 
 static void read_old_style(scan *s, reading *r) {
     end_declarator(s, r);
-    while (s->tok.kind != DLSH_CT_END && !is_op(&s->tok, '{')) advance(s);
+    while (s->tok.kind != DLSH_CT_END && !dlsh_clex_is_op(&s->tok, '{')) advance(s);
     finish_item(s, r, 1);
     s->it.kind = DLSH_CI_OTHER;
     s->it.old_style = 1;
@@ -190,7 +180,7 @@ static void read_declaration(scan *s) {
     reading r = {.begin = s->tok.offset, .copied = s->tok.offset};
     for (int named = 0;;) {
         const dlsh_ctok *t = &s->tok;
-        if (t->kind == DLSH_CT_END || is_op(t, ';')) {
+        if (t->kind == DLSH_CT_END || dlsh_clex_is_op(t, ';')) {
             if (named || r.last.len || r.name.len)
                 end_declarator(s, &r);
             else
@@ -199,7 +189,7 @@ static void read_declaration(scan *s) {
             if (t->kind != DLSH_CT_END) advance(s);
             return;
         }
-        if (is_op(t, '{') && (r.is_function || r.pointer_name)) {
+        if (dlsh_clex_is_op(t, '{') && (r.is_function || r.pointer_name)) {
             end_declarator(s, &r);
             finish_item(s, &r, 1);
             skip_group(s);
@@ -210,28 +200,28 @@ static void read_declaration(scan *s) {
             return;
         }
         read_storage_word(s, &r);
-        if (is_among(t, calls)) {
+        if (dlsh_clex_among(t, calls)) {
             advance(s);
             skip_group(s);
-        } else if (is_among(t, records) && !r.last.len) {
+        } else if (dlsh_clex_among(t, records) && !r.last.len) {
             read_record(s, &r);
         } else if (t->kind == DLSH_CT_IDENT) {
             r.last = *t;
             named = 1;
             advance(s);
-        } else if (is_op(t, '(')) {
+        } else if (dlsh_clex_is_op(t, '(')) {
             read_bracket(s, &r);
-        } else if (is_op(t, '=')) {
+        } else if (dlsh_clex_is_op(t, '=')) {
             end_declarator(s, &r);
             r.last = (dlsh_ctok){0};
             named = 0;
             skip_initialiser(s, &r);
-        } else if (is_op(t, ',')) {
+        } else if (dlsh_clex_is_op(t, ',')) {
             if (r.last.len || r.name.len) end_declarator(s, &r);
             r.last = (dlsh_ctok){0};
             r.is_function = r.pointer_name = 0;
             advance(s);
-        } else if (is_op(t, '[') || is_op(t, '{')) {
+        } else if (dlsh_clex_is_op(t, '[') || dlsh_clex_is_op(t, '{')) {
             skip_group(s);
         } else {
             advance(s);
@@ -246,8 +236,8 @@ static void read_directive(scan *s) {
     dlsh_clex_begin(&in, s->tok.text, s->tok.len);
     dlsh_ctok word = dlsh_clex_next(&in);
     s->it.begin = s->tok.offset;
-    s->it.kind = is_among(&word, kept) ? DLSH_CI_DIRECTIVE : DLSH_CI_OTHER;
-    if (is_word(&word, "define")) {
+    s->it.kind = dlsh_clex_among(&word, kept) ? DLSH_CI_DIRECTIVE : DLSH_CI_OTHER;
+    if (dlsh_clex_is(&word, "define")) {
         word = dlsh_clex_next(&in);
         add_name(s, &word);
     }
@@ -287,7 +277,7 @@ dl_status dlsh_c_scan(const char *text, size_t len, dlsh_citems *out) {
         s.head.n = 0;
         if (s.tok.kind == DLSH_CT_DIRECTIVE)
             read_directive(&s);
-        else if (is_op(&s.tok, ';')) {
+        else if (dlsh_clex_is_op(&s.tok, ';')) {
             advance(&s);
             continue;
         } else
@@ -303,20 +293,5 @@ dl_status dlsh_c_scan(const char *text, size_t len, dlsh_citems *out) {
 int dlsh_citem_has(const dlsh_citem *it, const char *name, size_t len) {
     for (int i = 0; i < it->nnames; i++)
         if (strlen(it->names[i]) == len && !memcmp(it->names[i], name, len)) return 1;
-    return 0;
-}
-
-int dlsh_c_mentions(const char *text, size_t len, const char *name) {
-    dlsh_clexer lx;
-    dlsh_clex_begin(&lx, text, len);
-    for (dlsh_ctok t = dlsh_clex_next(&lx); t.kind != DLSH_CT_END; t = dlsh_clex_next(&lx)) {
-        if (is_word(&t, name)) return 1;
-        if (t.kind == DLSH_CT_DIRECTIVE) { /* its words count, too */
-            dlsh_clexer in;
-            dlsh_clex_begin(&in, t.text, t.len);
-            for (dlsh_ctok w = dlsh_clex_next(&in); w.kind != DLSH_CT_END; w = dlsh_clex_next(&in))
-                if (is_word(&w, name)) return 1;
-        }
-    }
     return 0;
 }

@@ -38,7 +38,5 @@ dl_status dlsh_c_scan(const char *text, size_t len, dlsh_citems *out);
 void dlsh_citems_free(dlsh_citems *c);
 /* Does the item declare this name? */
 int dlsh_citem_has(const dlsh_citem *it, const char *name, size_t len);
-/* Does C text mention a name, outside of comments and strings? */
-int dlsh_c_mentions(const char *text, size_t len, const char *name);
 
 #endif

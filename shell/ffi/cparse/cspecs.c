@@ -28,10 +28,6 @@ int dlsh_cp_accept(dlsh_cparser *p, int op) {
     return 1;
 }
 
-int dlsh_cp_word(const dlsh_ctok *t, const char *word) {
-    return t->kind == DLSH_CT_IDENT && !strncmp(t->text, word, t->len) && !word[t->len];
-}
-
 void *dlsh_cp_fail(dlsh_cparser *p, const dlsh_ctok *at, const char *hint, const char *fmt, ...) {
     if (p->failed) return NULL;
     p->failed = DL_ERR_SYNTAX;
@@ -123,7 +119,7 @@ void dlsh_cp_attributes(dlsh_cparser *p, int *attributes) {
     for (int more = 1; more && !p->failed;) {
         more = 0;
         for (size_t i = 0; i < sizeof words / sizeof *words && !more; i++)
-            if (dlsh_cp_word(&p->tok, words[i])) {
+            if (dlsh_clex_is(&p->tok, words[i])) {
                 more = 1;
                 dlsh_cp_advance(p);
                 size_t from = (size_t)p->tok.offset;
@@ -160,7 +156,7 @@ static const struct {
 
 static int specifier_word(const dlsh_ctok *t) {
     for (size_t i = 0; t->kind == DLSH_CT_IDENT && i < sizeof specifier_words / sizeof *specifier_words; i++)
-        if (dlsh_cp_word(t, specifier_words[i].word)) return specifier_words[i].what;
+        if (dlsh_clex_is(t, specifier_words[i].word)) return specifier_words[i].what;
     return 0;
 }
 
@@ -188,7 +184,7 @@ static const struct {
 
 static int type_word(const dlsh_ctok *t) {
     for (size_t i = 0; t->kind == DLSH_CT_IDENT && i < sizeof type_words / sizeof *type_words; i++)
-        if (dlsh_cp_word(t, type_words[i].word)) return type_words[i].adds;
+        if (dlsh_clex_is(t, type_words[i].word)) return type_words[i].adds;
     return 0;
 }
 
@@ -257,7 +253,7 @@ const dlsh_ctype *dlsh_cp_typedef(const dlsh_cparser *p, const dlsh_ctok *t) {
     const dlsh_cname *n = dlsh_c_find(p->c, t->text, t->len);
     if (n) return n->kind == DLSH_C_TYPEDEF ? n->type : NULL;
     for (size_t i = 0; i < sizeof predeclared / sizeof *predeclared; i++)
-        if (dlsh_cp_word(t, predeclared[i].name)) {
+        if (dlsh_clex_is(t, predeclared[i].name)) {
             if (predeclared[i].kind <= DLSH_C_LDOUBLE) return dlsh_c_basic(predeclared[i].kind);
             dlsh_ctype *made = dlsh_c_tagged(p->c, predeclared[i].kind, t->text, t->len);
             if (!made) return NULL;
@@ -269,21 +265,22 @@ const dlsh_ctype *dlsh_cp_typedef(const dlsh_cparser *p, const dlsh_ctok *t) {
 }
 
 static int tag_word(const dlsh_ctok *t) {
-    return dlsh_cp_word(t, "struct") || dlsh_cp_word(t, "union") || dlsh_cp_word(t, "enum");
+    static const char *const words[] = {"struct", "union", "enum", NULL};
+    return dlsh_clex_among(t, words);
 }
 
 static unsigned contract_word(const dlsh_ctok *t) {
-    return dlsh_cp_word(t, "out")     ? DLSH_C_OUT
-           : dlsh_cp_word(t, "inout") ? DLSH_C_INOUT
-           : dlsh_cp_word(t, "owned") ? DLSH_C_OWNED
-           : dlsh_cp_word(t, "keep")  ? DLSH_C_KEEP
+    return dlsh_clex_is(t, "out")     ? DLSH_C_OUT
+           : dlsh_clex_is(t, "inout") ? DLSH_C_INOUT
+           : dlsh_clex_is(t, "owned") ? DLSH_C_OWNED
+           : dlsh_clex_is(t, "keep")  ? DLSH_C_KEEP
                                       : 0;
 }
 
 /* `complex` is a macro of <complex.h>: a word of a type as long as nothing else has the name. */
 static int complex_word(const dlsh_cparser *p, const dlsh_ctok *t) {
-    if (dlsh_cp_word(t, "_Complex") || dlsh_cp_word(t, "__complex__")) return 1;
-    if (!dlsh_cp_word(t, "complex")) return 0;
+    if (dlsh_clex_is(t, "_Complex") || dlsh_clex_is(t, "__complex__")) return 1;
+    if (!dlsh_clex_is(t, "complex")) return 0;
     const dlsh_cname *n = dlsh_c_find(p->c, t->text, t->len);
     return !n || n->kind == DLSH_C_MACRO;
 }
@@ -364,7 +361,7 @@ int dlsh_cp_specifiers(dlsh_cparser *p, dlsh_cspecs *out) {
             complex = 1;
             dlsh_cp_advance(p);
         } else if (!type && !words && tag_word(&p->tok))
-            type = dlsh_cp_word(&p->tok, "enum") ? dlsh_cp_enum(p) : dlsh_cp_struct(p, &out->attributes);
+            type = dlsh_clex_is(&p->tok, "enum") ? dlsh_cp_enum(p) : dlsh_cp_struct(p);
         else if (!type && !words && (named = dlsh_cp_typedef(p, &p->tok))) {
             type = named;
             dlsh_cp_advance(p);

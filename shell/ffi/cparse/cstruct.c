@@ -151,12 +151,11 @@ out:
     return result;
 }
 
-const dlsh_ctype *dlsh_cp_struct(dlsh_cparser *p, int *attributes) {
-    dlsh_ckind kind = dlsh_cp_word(&p->tok, "union") ? DLSH_C_UNION : DLSH_C_STRUCT;
+const dlsh_ctype *dlsh_cp_struct(dlsh_cparser *p) {
+    dlsh_ckind kind = dlsh_clex_is(&p->tok, "union") ? DLSH_C_UNION : DLSH_C_STRUCT;
     dlsh_ctok tag = {.kind = DLSH_CT_END};
     int own_attributes = 0;
     dlsh_ctype *t = NULL;
-    (void)attributes;
     dlsh_cp_advance(p);
     dlsh_cp_attributes(p, &own_attributes);
     if (p->tok.kind == DLSH_CT_IDENT) {

@@ -82,3 +82,7 @@ int dlsh_cwords_in_text(const dlsh_cwords *w, const char *text, int flags) {
     asked a = {(dlsh_cwords *)w, flags};
     return w->n && each_word(text, strlen(text), has_flags, &a);
 }
+
+static int is_name(void *name, const dlsh_ctok *t) { return dlsh_clex_is(t, name); }
+
+int dlsh_c_mentions(const char *text, const char *name) { return each_word(text, strlen(text), is_name, (void *)name); }

@@ -25,5 +25,7 @@ int dlsh_cwords_flags(const dlsh_cwords *w, const char *word, size_t len);
 /* Does C text have a word with one of the flags? */
 int dlsh_cwords_in_text(const dlsh_cwords *w, const char *text, int flags);
 void dlsh_cwords_free(dlsh_cwords *w);
+/* Does C text mention a name, outside of comments and strings? */
+int dlsh_c_mentions(const char *text, const char *name);
 
 #endif

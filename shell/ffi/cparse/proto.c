@@ -177,9 +177,8 @@ static const dlsh_ctype *array_suffix(dlsh_cparser *p, const dlsh_ctype *base, i
     long n = -1;
     dlsh_ctok at = p->tok;
     dlsh_cp_advance(p);
-    while (in_params && (dlsh_cp_word(&p->tok, "static") || dlsh_cp_word(&p->tok, "const") ||
-                         dlsh_cp_word(&p->tok, "restrict") || dlsh_cp_word(&p->tok, "__restrict")))
-        dlsh_cp_advance(p);
+    static const char *const qualifiers[] = {"static", "const", "restrict", "__restrict", NULL};
+    while (in_params && dlsh_clex_among(&p->tok, qualifiers)) dlsh_cp_advance(p);
     if (!dlsh_cp_is(p, ']')) {
         if (in_params)
             len = param_length(p);
@@ -217,15 +216,14 @@ static const dlsh_ctype *suffixes(dlsh_cparser *p, const dlsh_ctype *base, int i
 }
 
 static const dlsh_ctype *pointers(dlsh_cparser *p, const dlsh_ctype *t) {
+    static const char *const constant[] = {"const", "__const", NULL};
+    static const char *const others[] = {"restrict", "__restrict", "__restrict__", "volatile", "_Nullable",
+                                         "_Nonnull", NULL};
     for (dlsh_ctok at = p->tok; t && dlsh_cp_accept(p, '*'); at = p->tok) {
         t = dlsh_cp_made(p, &at, dlsh_c_pointer(p->c, t));
-        for (;; dlsh_cp_advance(p))
-            if (dlsh_cp_word(&p->tok, "const") || dlsh_cp_word(&p->tok, "__const"))
-                t = dlsh_cp_made(p, &at, dlsh_c_const(p->c, t));
-            else if (!dlsh_cp_word(&p->tok, "restrict") && !dlsh_cp_word(&p->tok, "__restrict") &&
-                     !dlsh_cp_word(&p->tok, "__restrict__") && !dlsh_cp_word(&p->tok, "volatile") &&
-                     !dlsh_cp_word(&p->tok, "_Nullable") && !dlsh_cp_word(&p->tok, "_Nonnull"))
-                break;
+        for (int is_const; (is_const = dlsh_clex_among(&p->tok, constant)) || dlsh_clex_among(&p->tok, others);
+             dlsh_cp_advance(p))
+            if (is_const) t = dlsh_cp_made(p, &at, dlsh_c_const(p->c, t));
         dlsh_cp_attributes(p, NULL);
     }
     return t;
@@ -235,7 +233,7 @@ static const dlsh_ctype *pointers(dlsh_cparser *p, const dlsh_ctype *t) {
 static int groups(const dlsh_cparser *p) {
     dlsh_ctok next = dlsh_cp_peek(p);
     if (next.kind == DLSH_CT_PUNCT) return next.op == '*' || next.op == '(' || next.op == '[' || next.op == '^';
-    return next.kind == DLSH_CT_IDENT && (!dlsh_cp_at_type(p, &next) || dlsh_cp_word(&next, "__attribute__"));
+    return next.kind == DLSH_CT_IDENT && (!dlsh_cp_at_type(p, &next) || dlsh_clex_is(&next, "__attribute__"));
 }
 
 /* A name alone in parentheses, one pair or more, as headers write it to keep macros away: taken, 1. */
@@ -359,13 +357,12 @@ static void find_format(dlsh_cproto *proto) {
     static const struct {
         const char *name;
         int at, scanf;
-    } known[] = {{"printf", 0, 0},   {"fprintf", 1, 0},  {"dprintf", 1, 0},  {"sprintf", 1, 0},
-                 {"snprintf", 2, 0}, {"asprintf", 1, 0}, {"scanf", 0, 1},    {"fscanf", 1, 1},
-                 {"sscanf", 1, 1},   {"syslog", 1, 0},   {"gzprintf", 1, 0}, {"sqlite3_mprintf", 0, 0}};
+    } known[] = {{"printf", 0, 0},   {"fprintf", 1, 0},  {"dprintf", 1, 0}, {"sprintf", 1, 0},
+                 {"snprintf", 2, 0}, {"asprintf", 1, 0}, {"scanf", 0, 1},   {"fscanf", 1, 1},
+                 {"sscanf", 1, 1},   {"syslog", 1, 0},   {"gzprintf", 1, 0}};
     proto->format = -1;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (proto->type->varargs && known[i].at < proto->nparams && !strcmp(proto->name, known[i].name) &&
-            strcmp(proto->name, "sqlite3_mprintf")) {
+        if (proto->type->varargs && known[i].at < proto->nparams && !strcmp(proto->name, known[i].name)) {
             proto->format = known[i].at;
             proto->scanf = known[i].scanf;
         }
@@ -513,7 +510,7 @@ static int declaration(dlsh_cparser *p) {
     size_t from = (size_t)p->tok.offset;
     int body = 0, first = 1;
     if (dlsh_cp_accept(p, ';')) return 1;
-    if (dlsh_cp_word(&p->tok, "_Static_assert") || dlsh_cp_word(&p->tok, "asm") || dlsh_cp_word(&p->tok, "__asm__")) {
+    if (dlsh_clex_is(&p->tok, "_Static_assert") || dlsh_clex_is(&p->tok, "asm") || dlsh_clex_is(&p->tok, "__asm__")) {
         while (p->tok.kind != DLSH_CT_END && !dlsh_cp_is(p, ';')) dlsh_cp_advance(p);
         return 1;
     }

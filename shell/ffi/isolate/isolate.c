@@ -294,19 +294,15 @@ static dl_status died(const dlsh_cfunc *f, int status) {
 }
 
 static dl_status open_results(dlsh_session *s, const dlsh_cproto *p, const json_t *result, dlsh_value *out) {
-    if (dlsh_transfer_result(p, 1) == NULL || !json_is_array(result)) {
-        *out = dlsh_transfer_from_json(s, result, NULL, dlsh_transfer_result(p, 0));
-        return dlsh_failed(*out) ? dl_failed() : DL_OK;
-    }
-    *out = dlsh_new_list(json_array_size(result));
-    for (size_t i = 0; i < json_array_size(result) && !dlsh_failed(*out); i++) {
+    if (dlsh_transfer_result(p, 1) == NULL || !json_is_array(result))
+        return dlsh_give(dlsh_transfer_from_json(s, result, NULL, dlsh_transfer_result(p, 0)), out);
+    dlsh_value list = dlsh_new_list(json_array_size(result));
+    dl_status st = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
+    for (size_t i = 0; i < json_array_size(result) && !st; i++) {
         dlsh_value v = dlsh_transfer_from_json(s, json_array_get(result, i), NULL, dlsh_transfer_result(p, (int)i));
-        if (dlsh_failed(v) || dlsh_list_push(out->as.list, v)) {
-            dlsh_drop(*out);
-            *out = dlsh_void();
-        }
+        st = dlsh_failed(v) ? dl_failed() : dlsh_list_push(list.as.list, v);
     }
-    return dlsh_failed(*out) ? dl_failed() : DL_OK;
+    return dlsh_give_filled(st, list, out);
 }
 
 static dl_status answer_of(dlsh_session *s, const helper *h, const dlsh_cfunc *f, const dlsh_callargs *args,

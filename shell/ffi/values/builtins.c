@@ -90,16 +90,12 @@ static dl_status new_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_TRY(sized(a, of));
     const dlsh_value *more = array ? NULL : flexible_value(of, v);
     long extra = more ? open_length(*more) * (long)dlsh_c_size(flexible(of)->type->base) : 0;
-    *result = dlsh_c_new_memory(s, of, n, extra > 0 ? extra : 0, &addr);
-    if (dlsh_failed(*result)) return dl_failed();
+    dlsh_value made = dlsh_c_new_memory(s, of, n, extra > 0 ? extra : 0, &addr);
+    const dlsh_cpointer *p = dlsh_unwrap(made, &dlsh_cpointer_class);
+    if (!p) return dl_failed();
     dl_status st = DL_OK;
-    const dlsh_cpointer *p = dlsh_unwrap(*result, &dlsh_cpointer_class);
     if (v) st = fill(s, array ? dlsh_c_array(dlsh_c_space(s), of->plain, n) : of->plain, v, p->owner, addr);
-    if (st) {
-        dlsh_drop(*result);
-        *result = dlsh_void();
-    }
-    return st;
+    return dlsh_give_filled(st, made, result);
 }
 
 /* ---------------------------------------------------------------- cast */
@@ -129,33 +125,34 @@ static dl_status released(const dlsh_args *a, const dlsh_cpointer *p) {
 }
 
 static dl_status cast_to_pointer(const dlsh_args *a, const dlsh_ctype *t, dlsh_value v, dlsh_value *out) {
-    dlsh_session *s = dlsh_arg_session(a);
     const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
     const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
-    size_t size = dlsh_c_size(t->base);
+    dlsh_value owner = p ? p->owner : x ? x->owner : v.type == DLSH_INT ? dlsh_void() : v;
+    long bytes = -1, size = (long)dlsh_c_size(t->base);
+    void *addr;
     if (p && p->freed) return released(a, p);
     if (p) {
-        long bytes = p->n < 0 ? dlsh_c_extent(p->owner, p->addr) : p->n * (long)dlsh_c_size(p->type->base);
-        *out = dlsh_c_pointer_value(s, t->plain, p->addr, dlsh_ref(p->owner),
-                                    bytes < 0 || !size ? -1 : bytes / (long)size);
+        addr = p->addr;
+        bytes = p->n < 0 ? dlsh_c_extent(p->owner, p->addr) : p->n * (long)dlsh_c_size(p->type->base);
     } else if (x) {
-        *out = dlsh_c_pointer_value(s, t->plain, x->data, dlsh_ref(x->owner),
-                                    size ? (long)(dlsh_c_size(x->type) / size) : -1);
+        addr = x->data;
+        bytes = (long)dlsh_c_size(x->type);
     } else if (dlsh_cfunc_of(v)) {
-        *out = dlsh_c_pointer_value(s, t->plain, dlsh_cfunc_of(v)->addr, dlsh_ref(v), -1);
+        addr = dlsh_cfunc_of(v)->addr;
     } else if (v.type == DLSH_TENSOR) {
-        dl_tensor *x_t = v.as.tensor;
-        if (dl_device_of(x_t) || !dl_is_contiguous(x_t))
+        dl_tensor *tensor = v.as.tensor;
+        if (dl_device_of(tensor) || !dl_is_contiguous(tensor))
             return dlsh_arg_fail(a, "value", DL_ERR_VALUE, NULL,
                                  "a pointer to a tensor's elements needs a contiguous tensor on the CPU");
-        long bytes = dl_numel(x_t) * dl_dtype_size(dl_dtype_of(x_t));
-        *out = dlsh_c_pointer_value(s, t->plain, dl_data(x_t), dlsh_ref(v), size ? bytes / (long)size : -1);
+        addr = dl_data(tensor);
+        bytes = dl_numel(tensor) * dl_dtype_size(dl_dtype_of(tensor));
     } else if (v.type == DLSH_INT) {
-        *out = dlsh_c_pointer_value(s, t->plain, (void *)v.as.i, dlsh_void(), -1);
+        addr = (void *)v.as.i;
     } else {
         return dlsh_arg_fail(a, "value", DL_ERR_TYPE, NULL, "%s cannot be cast to %s", dlsh_a(v), dlsh_c_name(t));
     }
-    return dlsh_failed(*out) ? dl_failed() : DL_OK;
+    long n = bytes < 0 || !size ? -1 : bytes / size;
+    return dlsh_give(dlsh_c_pointer_value(dlsh_arg_session(a), t->plain, addr, dlsh_ref(owner), n), out);
 }
 
 /* A pointer to a function becomes one that can be called. */
@@ -165,8 +162,7 @@ static dl_status cast_to_function(const dlsh_args *a, const dlsh_ctype *t, dlsh_
     void *addr = p ? p->addr : f ? f->addr : NULL;
     if (!addr)
         return dlsh_arg_fail(a, "value", DL_ERR_TYPE, NULL, "%s cannot be cast to %s", dlsh_a(v), dlsh_c_name(t));
-    *out = dlsh_c_unnamed_function(dlsh_arg_session(a), t->base, addr);
-    return dlsh_failed(*out) ? dl_failed() : DL_OK;
+    return dlsh_give(dlsh_c_unnamed_function(dlsh_arg_session(a), t->base, addr), out);
 }
 
 static dl_status cast_run(const dlsh_args *a, dlsh_value *result) {
@@ -265,8 +261,8 @@ static dl_status offset_run(const dlsh_args *a, dlsh_value *result) {
     if (__builtin_mul_overflow(i, size ? size : 1, &far))
         return dlsh_arg_fail(a, "n", DL_ERR_INDEX, NULL, "an offset of %ld is beyond all memory", i);
     char *at = (char *)((unsigned long)p->addr + (unsigned long)far);
-    *result = dlsh_c_pointer_value(dlsh_arg_session(a), p->type, at, dlsh_ref(p->owner), p->n < 0 ? -1 : p->n - i);
-    return dlsh_failed(*result) ? dl_failed() : DL_OK;
+    return dlsh_give(
+        dlsh_c_pointer_value(dlsh_arg_session(a), p->type, at, dlsh_ref(p->owner), p->n < 0 ? -1 : p->n - i), result);
 }
 
 static const dlsh_param maybe_count[] = {

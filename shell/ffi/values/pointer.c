@@ -243,15 +243,11 @@ static long array_length(const dlsh_ctype *t, const char *at, dlsh_value owner) 
 /* The value at an address, structs as views that write through. */
 static dl_status read_place(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_value owner, dlsh_value *out) {
     char copy[64];
-    if (dlsh_c_is_struct(t)) {
-        *out = dlsh_c_struct_view(s, t, at, dlsh_ref(owner));
-        return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
-    }
-    if (t->kind == DLSH_C_ARRAY) {
-        *out = dlsh_c_pointer_value(s, dlsh_c_pointer(dlsh_c_space(s), t->base), at, dlsh_ref(owner),
-                                    array_length(t, at, owner));
-        return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
-    }
+    if (dlsh_c_is_struct(t)) return dlsh_give(dlsh_c_struct_view(s, t, at, dlsh_ref(owner)), out);
+    if (t->kind == DLSH_C_ARRAY)
+        return dlsh_give(dlsh_c_pointer_value(s, dlsh_c_pointer(dlsh_c_space(s), t->base), at, dlsh_ref(owner),
+                                              array_length(t, at, owner)),
+                         out);
     size_t n = dlsh_c_size(t);
     if (n > sizeof copy) return dlsh_fail(DL_ERR_TYPE, NULL, "%s is no value of the language", dlsh_c_name(t));
     if (!dlsh_failed(owner)) return dlsh_c_load(s, t, at, out);
@@ -314,11 +310,7 @@ dl_status dlsh_c_pointer_list(dlsh_cpointer *p, long n, dlsh_value *out) {
     dl_status st = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
     for (long i = 0; i < n && !st; i++)
         if (!(st = pointer_index(p->s, p, dlsh_int(i), &v))) st = dlsh_list_push(list.as.list, v);
-    if (st)
-        dlsh_drop(list);
-    else
-        *out = list;
-    return st;
+    return dlsh_give_filled(st, list, out);
 }
 
 static dl_status pointer_iterate(dlsh_session *s, void *self, dlsh_value *out) {

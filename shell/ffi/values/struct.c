@@ -92,11 +92,8 @@ static dl_status add_names(dlsh_list *l, const dlsh_ctype *t) {
 }
 
 dl_status dlsh_c_field_names(const dlsh_ctype *t, dlsh_value *out) {
-    *out = dlsh_new_list(8);
-    if (dlsh_failed(*out)) return DL_ERR_MEMORY;
-    dl_status st = add_names(out->as.list, t);
-    if (st) dlsh_drop(*out);
-    return st;
+    dlsh_value list = dlsh_new_list(8);
+    return dlsh_failed(list) ? DL_ERR_MEMORY : dlsh_give_filled(add_names(list.as.list, t), list, out);
 }
 
 static dl_status struct_names(void *self, dlsh_value *out) {
