@@ -43,6 +43,7 @@ FORBIDDEN = [
     ("libcore/.*\\.h$", r"\b(?:_Atomic|restrict|_Generic)\b", "internal headers also compile as C++17"),
     ("libcore/(?:ops|cpu)/", r"\battr\[\d", "attributes are read by name: ops/names.h"),
     ("libcore/(?:ops|nn|autograd)/", r"!\s*(?:\w+->)*(?:st->)?device\b|device_of\([^()]*\)\s*[<>=!]=?\s*\d|(?:if|while) \([^()]*->device\)", "what a device can do, its backend says: prefers_layout, supports"),
+    ("(?:libcore|shell)/(?!core/scope\.h|lang/session\.h)", r"=\s*dl_grad_mode\(", "a grad mode holds for a block: DL_SCOPED_GRAD_MODE, DLSH_SCOPED_GRAD_MODE"),
     ("(?:libcore|shell)/", r"dl_error_last\(\)->code", "the code of the last failure is dl_failed()"),
     ("", r"\b(?:TODO|FIXME|XXX|HACK)\b", "unfinished work"),
 ]

@@ -2,6 +2,7 @@
  * compared for every element, so that no error can hide behind another. */
 #include "autograd/tape.h"
 #include "core/rng.h"
+#include "core/scope.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -59,9 +60,8 @@ static dl_status evaluate(const check *k, dl_tensor **in, dl_tensor **loss) {
 
 static dl_status value_at(const check *k, dl_tensor **in, double *out) {
     dl_tensor *loss;
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     dl_status s = evaluate(k, in, &loss);
-    dl_grad_mode(mode);
     if (s == DL_OK) s = loss ? dl_item_f(loss, out) : (*out = 0, DL_OK);
     dl_unref(loss);
     return s;
@@ -99,13 +99,12 @@ static dl_status analytic(const check *k, dl_tensor **x, int create, dl_tensor *
         g[i] = NULL;
         if (x[i] && dl_requires_grad(x[i])) at[m] = i, want[m++] = x[i];
     }
-    int mode = dl_grad_mode(1);
+    DL_SCOPED_GRAD_MODE(1);
     dl_status s = evaluate(k, x, &loss);
     if (s == DL_OK && loss && dl_requires_grad(loss)) {
         s = dl_gradients(loss, NULL, want, m, 0, create, got);
         for (int i = 0; s == DL_OK && i < m; i++) g[at[i]] = got[i];
     }
-    dl_grad_mode(mode);
     dl_unref(loss);
     return s;
 }
@@ -116,7 +115,7 @@ static void unref_all(dl_tensor **t, int n) {
 
 /* Fresh contiguous leaves with the values of in[], so that the caller's tensors are never changed. */
 static dl_status copy_leaves(dl_tensor **in, int n, dl_tensor **x) {
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     dl_status s = DL_OK;
     for (int i = 0; i < n; i++) {
         x[i] = NULL;
@@ -135,7 +134,6 @@ static dl_status copy_leaves(dl_tensor **in, int n, dl_tensor **x) {
         else
             s = dl_failed();
     }
-    dl_grad_mode(mode);
     return s;
 }
 

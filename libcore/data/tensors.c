@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "core/tensor.h"
+#include "core/scope.h"
 
 /* Host memory with the elements of t in logical order as `dtype`; the caller frees it. */
 static dl_status elements(dl_tensor *t, dl_dtype dtype, void **out) {
-    int grad = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     dl_tensor *as = dl_to_dtype(t, dtype);
-    dl_grad_mode(grad);
     *out = as ? dl_data_alloc(dl_numel(t), (size_t)dl_dtype_size(dtype)) : NULL;
     dl_status st = *out ? dl_read(as, *out) : dl_failed();
     dl_unref(as);

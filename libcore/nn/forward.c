@@ -5,6 +5,7 @@
 #include "autograd/tape.h"
 #include "core/interrupt.h"
 #include "core/rng.h"
+#include "core/scope.h"
 #include "nn/module.h"
 
 /* A pass through zeros to find out shapes. */
@@ -262,11 +263,10 @@ dl_status dl_module_dry_run(dl_module *m, int ndim, const long *shape, dl_dtype 
     dl_status st = record && dl_dtype_is_float(dtype) ? dl_set_requires_grad(x, 1) : DL_OK;
     for (int i = 0; i < DL_NSTREAM; i++) rng[i] = dl_rng_position((dl_stream)i);
     if (st == DL_OK) {
-        int mode = dl_grad_mode(record);
+        DL_SCOPED_GRAD_MODE(record);
         dry = &state;
         y = dl_module_forward(m, x);
         dry = former;
-        dl_grad_mode(mode);
         if (!y) st = dl_failed();
     }
     for (int i = 0; i < DL_NSTREAM; i++)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/rng.h"
+#include "core/scope.h"
 #include "nn/module.h"
 
 typedef struct fans {
@@ -20,10 +21,9 @@ static fans fans_of(const dl_tensor *t) {
 /* t = value, the random numbers drawn as f32 on the host, so that every dtype and device starts alike. */
 static dl_status put(dl_tensor *t, dl_tensor *value) {
     if (!value) return dl_failed();
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     dl_tensor *moved = dl_to_device(value, dl_device_of(t));
     dl_status st = moved ? dl_assign(t, moved) : dl_failed();
-    dl_grad_mode(mode);
     dl_unref(moved);
     dl_unref(value);
     return st;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "nn/layers.h"
+#include "core/scope.h"
 
 /* ---------------------------------------------------------------- options that several rows share */
 
@@ -350,10 +351,9 @@ dl_status dl_layer_embedding_build(dl_module *m, long rows) {
     const dl_optval *pad = dl_m_opt(m, "padding_idx");
     DL_TRY(dl_module_make(m, 0, 2, (long[]){rows, dl_m_int(m, "embedding_dim")}, "deviation", 1));
     if (!pad->given) return DL_OK;
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     dl_tensor *row = dl_select(m->tensor[0], 0, pad->u.i), *zero = dl_scalar_f(0);
     dl_status s = row && zero ? dl_assign(row, zero) : dl_failed();
-    dl_grad_mode(mode);
     dl_unref(row), dl_unref(zero);
     return s;
 }

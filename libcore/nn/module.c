@@ -1,5 +1,6 @@
 /* Modules: life, names, the tree and what is in it. */
 #include "core/rng.h"
+#include "core/scope.h"
 #include "nn/module.h"
 
 #include <stdio.h>
@@ -213,10 +214,9 @@ dl_status dl_module_set_tensor(dl_module *m, const char *path, dl_tensor *value)
         return dl_fail(DL_ERR_SHAPE, "%s has shape %s; a value of shape %s does not fit", path,
                        dl_shape_text(t->ndim, t->shape), dl_shape_text(value->ndim, value->shape));
     }
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     dl_tensor *here = dl_to_device(value, dl_device_of(t));
     dl_status st = here ? dl_assign(t, here) : dl_failed();
-    dl_grad_mode(mode);
     dl_unref(here);
     return st;
 }

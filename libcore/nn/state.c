@@ -5,6 +5,7 @@
 
 #include "nn/module.h"
 #include "core/interrupt.h"
+#include "core/scope.h"
 
 /* ---------------------------------------------------------------- copies */
 
@@ -96,9 +97,8 @@ fail:
 dl_module *dl_module_copy(dl_module *m) {
     if (!m) return dl_fail_null("the net to copy"), NULL;
     copies c = {0};
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     dl_module *to = copy(m, &c);
-    dl_grad_mode(mode);
     free(c.from);
     free(c.to);
     return to;
@@ -154,9 +154,8 @@ dl_status dl_module_to(dl_module *m, int dtype, int device) {
     if (dtype >= 0 && !dl_dtype_is_float((dl_dtype)dtype))
         return dl_fail(DL_ERR_DTYPE, "weights are floating; a net cannot become %s", dl_dtype_name((dl_dtype)dtype));
     target to = {dtype, device};
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     dl_status st = dl_module_visit(m, move_module, &to);
-    dl_grad_mode(mode);
     return st;
 }
 

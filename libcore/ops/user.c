@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/op.h"
+#include "core/scope.h"
 #include "ops/infer.h"
 
 enum { MAX_ATTR = 8 };
@@ -58,13 +59,12 @@ static dl_status run_forward(dl_call *c) {
     dl_tensor *in[DL_MAX_NAMED_IN];
     double attr[MAX_ATTR];
     read_attrs(c->op, c->attr, attr);
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     dl_status st = contiguous(c->in, c->nin, in);
     if (st == DL_OK) {
         st = u->spec.forward(u->spec.ctx, in, c->out, attr);
         drop(in, c->nin);
     }
-    dl_grad_mode(mode);
     return st;
 }
 
@@ -75,13 +75,12 @@ static dl_status run_backward(dl_call *c) {
     dl_tensor *all[3 * DL_MAX_NAMED_IN];
     double attr[MAX_ATTR];
     read_attrs(c->op, c->attr, attr);
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     dl_status st = contiguous(c->in, c->nin, all);
     if (st == DL_OK) {
         st = u->spec.backward(u->spec.ctx, all + nout, all + nout + nin, all, c->out, attr);
         drop(all, c->nin);
     }
-    dl_grad_mode(mode);
     return st;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/interrupt.h"
+#include "core/scope.h"
 
 enum { LANES = 16, BLOCK = 4096 };
 
@@ -88,20 +89,19 @@ static dl_status squares_there(dl_tensor *const *grad, long n, double *sum) {
 dl_status dl_grads_norm(dl_tensor *const *grad, long n, double *norm) {
     double sum = 0;
     dl_status st = DL_OK;
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     for (long i = 0; i < n && st == DL_OK; i++) {
         double one = 0;
         if (!grad[i]->st->device) st = squares(grad[i], &one);
         sum += one;
     }
     if (st == DL_OK) st = squares_there(grad, n, &sum);
-    dl_grad_mode(mode);
     *norm = sqrt(sum);
     return st;
 }
 
 dl_status dl_grads_scale(dl_tensor *const *grad, long n, double factor) {
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     dl_tensor *f = dl_scalar_f(factor);
     dl_status st = f ? DL_OK : dl_failed();
     for (long i = 0; i < n && st == DL_OK; i++) {
@@ -110,20 +110,18 @@ dl_status dl_grads_scale(dl_tensor *const *grad, long n, double factor) {
         dl_unref(scaled);
     }
     dl_unref(f);
-    dl_grad_mode(mode);
     return st;
 }
 
 dl_status dl_grads_clamp(dl_tensor *const *grad, long n, double max) {
     double low = -max;
     dl_status st = DL_OK;
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     for (long i = 0; i < n && st == DL_OK; i++) {
         dl_tensor *c = dl_clamp(grad[i], &low, &max);
         st = c ? dl_assign(grad[i], c) : dl_failed();
         dl_unref(c);
     }
-    dl_grad_mode(mode);
     return st;
 }
 

@@ -1,6 +1,7 @@
 /* Optimizers: options, groups and state of parameters; the arithmetic is in rows of the op table. */
 #include "optim/optimizer.h"
 #include "core/interrupt.h"
+#include "core/scope.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -266,7 +267,7 @@ static dl_status step(dl_optimizer *o) {
                             "the optimizer has no parameters");
     batch b = {.n = 0};
     dl_status st = DL_OK;
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     for (long i = 0; i < o->n && st == DL_OK; i++) {
         dl_opt_param *p = &o->param[i];
         if (!p->p->grad) continue;
@@ -277,7 +278,6 @@ static dl_status step(dl_optimizer *o) {
         b.p[b.n++] = p;
     }
     if (st == DL_OK && b.n) st = run_batch(o, &b);
-    dl_grad_mode(mode);
     if (st == DL_OK) o->steps++;
     return st;
 }

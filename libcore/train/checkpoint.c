@@ -6,6 +6,7 @@
 
 #include "nn/module.h"
 #include "core/interrupt.h"
+#include "core/scope.h"
 #include "train/trainer.h"
 
 #define KEY "dlsh.trainer"
@@ -184,10 +185,9 @@ static dl_status restore_ema(dl_trainer *t, const dl_tensor_file *f, const char 
         snprintf(name, sizeof name, "ema.%s", t->params->entries[i].path);
         dl_tensor *kept = dl_tensor_file_find(f, name);
         if (!kept) return dl_fail(DL_ERR_NAME, "%s has no averaged weights; make the trainer without ema", path);
-        int mode = dl_grad_mode(0);
+        DL_SCOPED_GRAD_MODE(0);
         dl_tensor *there = dl_to_device(kept, t->device);
         dl_status st = there ? dl_assign(t->ema[i], there) : dl_failed();
-        dl_grad_mode(mode);
         dl_unref(there);
         DL_TRY(st);
     }

@@ -1,5 +1,6 @@
 /* Evaluation of a split. */
 #include "train/trainer.h"
+#include "core/scope.h"
 
 #include <math.h>
 
@@ -57,13 +58,13 @@ dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out) {
     if (!l) return dl_failed();
     double began = dl_now();
     dl_control s;
-    int mode = dl_grad_mode(0), training = dl_module_training(t->model);
+    DL_SCOPED_GRAD_MODE(0);
+    int training = dl_module_training(t->model);
     dl_module_train(t->model, 0);
     dl_trainer_swap_ema(t);
     dl_status st = eval_all(t, l, &s);
     dl_trainer_swap_ema(t);
     dl_module_train(t->model, training);
-    dl_grad_mode(mode);
     if (st == DL_ERR_INTERRUPT) return dl_fail(st, "the evaluation was interrupted");
     DL_TRY(st);
     double acc = s.counted > 0 ? s.correct / s.counted : NAN;

@@ -6,6 +6,7 @@
 
 #include "core/interrupt.h"
 #include "core/rng.h"
+#include "core/scope.h"
 
 /* ---------------------------------------------------------------- the loss */
 
@@ -56,9 +57,8 @@ static dl_status scores_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, 
     if (dl_dataset_classes(t->data) < 1 || !n || !fits || !labels || output->st->device != t->device ||
         !dl_dtype_is_float((dl_dtype)output->dtype))
         return DL_OK;
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     *out = dl_contiguous(output);
-    dl_grad_mode(mode);
     return *out ? DL_OK : dl_failed();
 }
 
@@ -113,11 +113,10 @@ static dl_status check_leaves(dl_trainer *t) {
 /* Output and loss of t->x and t->y. */
 static dl_status run_net(dl_trainer *t) {
     dl_module_train(t->model, 1);
-    int mode = dl_grad_mode(1);
+    DL_SCOPED_GRAD_MODE(1);
     t->output = dl_module_forward(t->model, t->x);
     dl_status st = t->output ? dl_trainer_loss_of(t, t->output, t->y, &t->loss_tensor) : dl_failed();
     if (st == DL_OK) st = check_leaves(t);
-    dl_grad_mode(mode);
     return st;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/active.h"
+#include "core/scope.h"
 
 double dl_now(void) { return 1e-6 * (double)dl_active_us(NULL); }
 
@@ -76,11 +77,10 @@ static dl_status make_ema(dl_trainer *t) {
     if (t->ema_decay <= 0) return DL_OK;
     t->ema = calloc((size_t)t->nparam + 1, sizeof(dl_tensor *));
     if (!t->ema) return no_memory();
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     dl_status st = DL_OK;
     for (long i = 0; i < t->nparam && st == DL_OK; i++)
         if (!(t->ema[i] = dl_clone(t->param[i]))) st = dl_failed();
-    dl_grad_mode(mode);
     return st;
 }
 

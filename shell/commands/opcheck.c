@@ -89,7 +89,8 @@ dl_status dlsh_opcheck_inputs(const dlsh_userop *u, dl_tensor **in) {
 
 /* Copies of the inputs in a dtype (floating ones) on a device, as leaves. */
 static dl_status copies(const dlsh_userop *u, dl_tensor **in, int n, dl_dtype real, int device, dl_tensor **out) {
-    int mode = dl_grad_mode(0), made = 0;
+    DLSH_SCOPED_GRAD_MODE(0);
+    int made = 0;
     dl_status st = DL_OK;
     for (; made < n && !st; made++) {
         dl_dtype dtype;
@@ -100,7 +101,6 @@ static dl_status copies(const dlsh_userop *u, dl_tensor **in, int n, dl_dtype re
         dl_unref(cast);
         st = leaf(u, made, out[made]);
     }
-    dl_grad_mode(mode);
     if (st) free_all(out, made);
     return st;
 }
@@ -226,9 +226,10 @@ static dl_status check_strided(const subject *s, char *why, size_t size) {
     double worst = 0;
     DLSH_TRY(copies(s->u, s->in, s->n, s->real, s->device, plain));
     dl_status st = DL_OK;
-    int mode = dl_grad_mode(0);
-    for (int i = 0; i < s->n && !st; i++) st = leaf(s->u, i, in[i] = strided(plain[i]));
-    dl_grad_mode(mode);
+    {
+        DLSH_SCOPED_GRAD_MODE(0);
+        for (int i = 0; i < s->n && !st; i++) st = leaf(s->u, i, in[i] = strided(plain[i]));
+    }
     if (!st) st = compare(s, in, plain, &worst);
     if (!st && worst > 0) snprintf(why, size, "results differ by %.2g from those of contiguous inputs", worst);
     free_all(plain, s->n);

@@ -168,6 +168,10 @@ int dlsh_has_word(const char *words, const char *word, size_t len);
         if (dlsh_try_ != DL_OK) return dlsh_try_;                                                                      \
     } while (0)
 
+/* Sets the grad mode until the end of the block, by whatever way that is left. */
+#define DLSH_SCOPED_GRAD_MODE(on) int dlsh_former_mode __attribute__((cleanup(dlsh_scope_grad_mode))) = dl_grad_mode(on)
+static inline void dlsh_scope_grad_mode(const int *former) { dl_grad_mode(*former); }
+
 /* ---------------------------------------------------------------- nets
  * The language evaluates a `net` statement to a tree of layers; the commands turn it into an object. Arguments of nets,
  * `repeat` counts and names of nets used as layers are already resolved where this says so. */

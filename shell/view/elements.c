@@ -6,14 +6,14 @@
 #include <string.h>
 
 #include "lang/command.h"
+#include "lang/session.h"
 
 dl_status dlsh_elements_open(dlsh_elements *e, const dl_tensor *t) {
     memset(e, 0, sizeof *e);
     dl_tensor *source = dl_ref((dl_tensor *)t);
     if (dl_device_of(t) != 0) {
-        int grad = dl_grad_mode(0);
+        DLSH_SCOPED_GRAD_MODE(0);
         dl_tensor *host = dl_to_device(source, 0);
-        dl_grad_mode(grad);
         dl_unref(source);
         if (!host) return dl_failed();
         source = host;
@@ -138,7 +138,7 @@ static void stats_sums(const dlsh_elements *e, dlsh_stats *s, long *finite) {
 
 /* Opens each element in memory once, however often an expanded tensor shows it: *times. */
 static dl_status open_distinct(dlsh_elements *e, const dl_tensor *t, long *times) {
-    int mode = dl_grad_mode(0);
+    DLSH_SCOPED_GRAD_MODE(0);
     dl_tensor *view = dl_ref((dl_tensor *)t);
     *times = 1;
     for (int d = dl_ndim(t) - 1; view && d >= 0; d--) {
@@ -149,7 +149,6 @@ static dl_status open_distinct(dlsh_elements *e, const dl_tensor *t, long *times
         view = one;
         *times *= n;
     }
-    dl_grad_mode(mode);
     dl_status status = view ? dlsh_elements_open(e, view) : dl_failed();
     dl_unref(view);
     return status;

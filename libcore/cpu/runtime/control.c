@@ -2,6 +2,7 @@
  * report, on a control block in host memory. */
 #include "cpu/runtime/control.h"
 #include "core/control_step.h"
+#include "core/scope.h"
 #include "optim/clip.h"
 
 /* Rows of the dropout stream take their numbers from the host's, and no step is issued after one that has halted. */
@@ -85,7 +86,7 @@ dl_status dl_cpu_average_weights(int index, const dl_control *c, dl_tensor *cons
     if (c->group[0].halt != 0) return DL_OK;
     dl_tensor *k = dl_scalar_f(keep), *take = dl_scalar_f(1 - keep);
     dl_status st = k && take ? DL_OK : dl_failed();
-    int mode = dl_grad_mode(0);
+    DL_SCOPED_GRAD_MODE(0);
     for (int i = 0; i < n && st == DL_OK; i++) {
         dl_tensor *old = dl_mul(avg[i], k), *fresh = dl_mul(p[i], take);
         dl_tensor *sum = old && fresh ? dl_add(old, fresh) : NULL;
@@ -94,7 +95,6 @@ dl_status dl_cpu_average_weights(int index, const dl_control *c, dl_tensor *cons
         dl_unref(fresh);
         dl_unref(sum);
     }
-    dl_grad_mode(mode);
     dl_unref(k);
     dl_unref(take);
     return st;

@@ -34,9 +34,8 @@ static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status no_grad_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    int mode = dl_grad_mode(0);
+    DLSH_SCOPED_GRAD_MODE(0);
     dl_status st = dlsh_arg_exec(a, "block", NULL);
-    dl_grad_mode(mode);
     return st;
 }
 

@@ -325,13 +325,12 @@ static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
     int same_shape = dl_ndim(x) == dl_ndim(y);
     for (int i = 0; same_shape && i < dl_ndim(x); i++) same_shape = dl_shape(x)[i] == dl_shape(y)[i];
     if (dlsh_arg_data(a) && !same_shape) return dlsh_give(dlsh_bool(0), result); /* equal; allclose broadcasts */
-    int mode = dl_grad_mode(0);
+    DLSH_SCOPED_GRAD_MODE(0);
     dl_tensor *same = dl_eq(x, y), *d = dl_sub(x, y), *gap = dl_abs(d), *big = dl_abs(y);
     dl_tensor *r = dl_scalar_f(rtol), *at = dl_scalar_f(atol), *rel = dl_mul(big, r), *lim = dl_add(rel, at),
               *within = dl_le(gap, lim);
     dl_tensor *either = dlsh_arg_data(a) ? dl_ref(same) : dl_logical_or(same, within),
               *all = dl_all(either, NULL, 0, 0);
-    dl_grad_mode(mode);
     dl_status st = all ? dl_item_i(all, &yes) : dl_failed();
     DLSH_UNREF(same, d, gap, big, r, at, rel, lim, within, either, all);
     return dlsh_give_filled(st, dlsh_bool(yes != 0), result);

@@ -38,9 +38,8 @@ static dl_status set_requires_grad(dl_tensor *t, dlsh_value v) {
 static dl_status set_data(dl_tensor *t, dlsh_value v) {
     dl_tensor *value = dlsh_operand(v);
     if (!value) return dl_failed();
-    int mode = dl_grad_mode(0);
+    DLSH_SCOPED_GRAD_MODE(0);
     dl_status st = dl_assign(t, value);
-    dl_grad_mode(mode);
     dl_unref(value);
     return st;
 }
