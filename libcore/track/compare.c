@@ -187,15 +187,13 @@ static int compare_series(dl_arena *a, dl_comparison *c) {
 /* Loads runs in the order of `ids`, repeated ones too. */
 static dl_status load_compared(dl_store *s, const long *ids, long n, dl_arena *a, dl_run_info *out) {
     for (long i = 0; i < n; i++) {
-        dl_clause c;
+        dl_clause c DL_SCOPE(dl_clause_free) = {0};
         dl_run_info *one = NULL;
         long found = 0;
         DL_TRY(dl_clause_init(&c));
         dl_runs_select(&c);
         sqlite3_str_appendf(c.sql, "r.id = %ld", ids[i]);
-        dl_status st = dl_runs_load(s, &c, 1, a, &one, &found);
-        dl_clause_free(&c);
-        if (st != DL_OK) return st;
+        DL_TRY(dl_runs_load(s, &c, 1, a, &one, &found));
         if (!found) return dl_run_missing(ids[i]);
         out[i] = *one;
     }
@@ -243,10 +241,9 @@ void dl_ranking_free(dl_ranking *r) {
 }
 
 static dl_status rank(dl_store *s, const char *metric, int direction, const char *where, long limit, ranking *out) {
-    dl_clause c;
+    dl_clause c DL_SCOPE(dl_clause_free) = {0};
     dl_run_info *runs = NULL;
-    dl_status st = dl_metric_key(s->r, metric, out->metric, sizeof out->metric);
-    if (st != DL_OK) return st;
+    DL_TRY(dl_metric_key(s->r, metric, out->metric, sizeof out->metric));
     out->public.metric = out->metric;
     out->public.direction = direction ? (direction > 0 ? 1 : -1) : dl_metric_direction(out->metric);
     DL_TRY(dl_clause_init(&c));
@@ -254,19 +251,14 @@ static dl_status rank(dl_store *s, const char *metric, int direction, const char
     dl_runs_select(&c);
     int key = dl_clause_text(&c, out->metric);
     sqlite3_str_appendall(c.sql, "r.deleted_us is null");
-    st = key ? DL_OK : dl_failed();
-    if (st == DL_OK && where) st = dl_filter_where(&c, s->r, where);
-    if (st == DL_OK) {
-        sqlite3_str_appendf(
-            c.sql,
-            " and exists(select 1 from series s where s.run_id = r.id and s.key = ?%d and s.%s is not null)"
-            " order by (select s.%s from series s where s.run_id = r.id and s.key = ?%d) %s, r.id",
-            key, column, column, key, out->public.direction > 0 ? "desc" : "asc");
-        if (limit > 0) sqlite3_str_appendf(c.sql, " limit %ld", limit);
-        st = dl_runs_load(s, &c, 0, &out->arena, &runs, &out->public.n);
-    }
-    dl_clause_free(&c);
-    if (st != DL_OK) return st;
+    if (!key) return dl_failed();
+    if (where) DL_TRY(dl_filter_where(&c, s->r, where));
+    sqlite3_str_appendf(c.sql,
+                        " and exists(select 1 from series s where s.run_id = r.id and s.key = ?%d and s.%s is not null)"
+                        " order by (select s.%s from series s where s.run_id = r.id and s.key = ?%d) %s, r.id",
+                        key, column, column, key, out->public.direction > 0 ? "desc" : "asc");
+    if (limit > 0) sqlite3_str_appendf(c.sql, " limit %ld", limit);
+    DL_TRY(dl_runs_load(s, &c, 0, &out->arena, &runs, &out->public.n));
     dl_best_entry *e = dl_arena_get(&out->arena, (size_t)(out->public.n + 1) * sizeof *e);
     if (!e) return dl_failed();
     for (long i = 0; i < out->public.n; i++) {

@@ -81,17 +81,14 @@ dl_status dl_db_bind(sqlite3_stmt *st, const char *kinds, ...) {
 }
 
 static dl_status run(sqlite3 *db, int64_t *out, const char *doing, const char *sql, const char *kinds, va_list ap) {
-    sqlite3_stmt *st = NULL;
+    DL_DB_STATEMENT(st);
     int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
-    dl_status status = rc == SQLITE_OK ? bind_all(st, kinds, ap) : dl_db_fail(db, doing);
-    if (status == DL_OK) {
-        rc = sqlite3_step(st);
-        if (rc == SQLITE_ROW && out && sqlite3_column_type(st, 0) != SQLITE_NULL) *out = sqlite3_column_int64(st, 0);
-        while (rc == SQLITE_ROW && !out) rc = sqlite3_step(st);
-        if (rc != SQLITE_DONE && rc != SQLITE_ROW) status = dl_db_fail(db, doing);
-    }
-    sqlite3_finalize(st);
-    return status;
+    if (rc != SQLITE_OK) return dl_db_fail(db, doing);
+    DL_TRY(bind_all(st, kinds, ap));
+    rc = sqlite3_step(st);
+    if (rc == SQLITE_ROW && out && sqlite3_column_type(st, 0) != SQLITE_NULL) *out = sqlite3_column_int64(st, 0);
+    while (rc == SQLITE_ROW && !out) rc = sqlite3_step(st);
+    return rc == SQLITE_DONE || rc == SQLITE_ROW ? DL_OK : dl_db_fail(db, doing);
 }
 
 dl_status dl_db_run(sqlite3 *db, const char *sql, const char *kinds, ...) {
@@ -111,12 +108,11 @@ dl_status dl_db_int(sqlite3 *db, int64_t *out, const char *sql, const char *kind
 }
 
 int dl_db_texts(sqlite3 *db, const char *sql, char **texts, int most) {
-    sqlite3_stmt *q = NULL;
+    DL_DB_STATEMENT(q);
     int n = 0;
     if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK)
         while (n < most && sqlite3_step(q) == SQLITE_ROW)
             if ((texts[n] = strdup((const char *)sqlite3_column_text(q, 0)))) n++;
-    sqlite3_finalize(q);
     return n;
 }
 
@@ -253,7 +249,7 @@ fail:
 }
 
 dl_status dl_db_journal(sqlite3 *db, int network, int *wal) {
-    sqlite3_stmt *st = NULL;
+    DL_DB_STATEMENT(st);
     DL_TRY(dl_db_prepare(db, &st, network ? "pragma journal_mode = delete" : "pragma journal_mode = wal"));
     int rc = sqlite3_step(st);
     /* the change of journal does not wait for locks by itself */
@@ -261,11 +257,7 @@ dl_status dl_db_journal(sqlite3 *db, int network, int *wal) {
         sqlite3_reset(st);
         sqlite3_sleep(20);
     }
-    dl_status status = DL_OK;
-    if (rc == SQLITE_ROW)
-        *wal = !strcmp((const char *)sqlite3_column_text(st, 0), "wal");
-    else
-        status = dl_db_fail(db, "choose the journal of the store");
-    sqlite3_finalize(st);
-    return status;
+    if (rc != SQLITE_ROW) return dl_db_fail(db, "choose the journal of the store");
+    *wal = !strcmp((const char *)sqlite3_column_text(st, 0), "wal");
+    return DL_OK;
 }

@@ -4,6 +4,7 @@
 
 #include <sqlite3.h>
 #include <stdint.h>
+#include "core/scope.h"
 #include "dlcore.h"
 
 enum {
@@ -31,6 +32,9 @@ dl_status dl_db_run(sqlite3 *db, const char *sql, const char *kinds, ...);
 /* The first column of the first row as an integer; *out is left alone when there is none. */
 dl_status dl_db_int(sqlite3 *db, int64_t *out, const char *sql, const char *kinds, ...);
 dl_status dl_db_prepare(sqlite3 *db, sqlite3_stmt **st, const char *sql);
+/* A statement that is finalized at the end of its block, on every path. */
+static inline void dl_db_finalize(sqlite3_stmt *const *st) { sqlite3_finalize(*st); }
+#define DL_DB_STATEMENT(q) sqlite3_stmt *q DL_SCOPE(dl_db_finalize) = NULL
 /* The texts in the first column of a query without parameters, at most `most` of them, for messages: the caller frees
  * each. Returns their number; 0 where the query fails. */
 int dl_db_texts(sqlite3 *db, const char *sql, char **texts, int most);

@@ -83,7 +83,7 @@ typedef struct layout {
 static const layout layouts[] = {{DL_FORMAT_CSV, csv_head, csv_row}, {DL_FORMAT_JSONL, jsonl_head, jsonl_row}};
 
 static dl_status put_runs(sqlite3 *db, const long *ids, long n, const layout *l, FILE *f) {
-    sqlite3_stmt *q = NULL;
+    DL_DB_STATEMENT(q);
     int rc = SQLITE_DONE;
     DL_TRY(dl_db_prepare(db, &q,
                          "select run, key, step, strftime('%Y-%m-%dT%H:%M:%fZ', ts, 'unixepoch'), value from metrics "
@@ -102,7 +102,6 @@ static dl_status put_runs(sqlite3 *db, const long *ids, long n, const layout *l,
         }
         sqlite3_reset(q);
     }
-    sqlite3_finalize(q);
     /* a file that cannot be written is reported by its closing */
     return rc == SQLITE_DONE || ferror(f) ? DL_OK : dl_db_fail(db, "read the store");
 }

@@ -377,7 +377,7 @@ static dl_status read_checked(parser *p, dl_filter_name *o, const dl_filter_toke
 static dl_status check_met(parser *p, const dl_filter_name *o, const dl_filter_token *op, const value *v, int sql,
                            int at) {
     char hint[240];
-    sqlite3_stmt *q = NULL;
+    DL_DB_STATEMENT(q);
     if (!p->must_match || p->inverted || op->negated) return DL_OK;
     if (sqlite3_str_errcode(p->out->sql)) return dl_fail(DL_ERR_MEMORY, "no memory for a query");
     char *text = sqlite3_mprintf("select 1 from run as r where %s and (%s) limit 1", p->live,
@@ -385,7 +385,6 @@ static dl_status check_met(parser *p, const dl_filter_name *o, const dl_filter_t
     dl_status st = text ? dl_db_prepare(p->db, &q, text) : dl_fail(DL_ERR_MEMORY, "no memory for a query");
     if (st == DL_OK) st = dl_clause_bind(p->out, p->db, q);
     int found = st == DL_OK && sqlite3_step(q) == SQLITE_ROW;
-    sqlite3_finalize(q);
     sqlite3_free(text);
     if (st != DL_OK || found) return st;
     if (is_none(v, op))
@@ -494,7 +493,7 @@ dl_status dl_filter_where(dl_clause *c, sqlite3 *db, const char *text) {
 
 /* Reads a filter for its failures alone. live: see `must_match`; NULL where only the text is checked. */
 static dl_status check_filter(dl_store *s, const char *where, const char *live) {
-    dl_clause c;
+    dl_clause c DL_SCOPE(dl_clause_free) = {0};
     parser p;
     if (!where) return dl_fail_null("the filter");
     DL_TRY(dl_store_read_lock(s));
@@ -503,7 +502,6 @@ static dl_status check_filter(dl_store *s, const char *where, const char *live) 
         st = start(&p, &c, s->r, where);
         if (live) p.live = live, p.must_match = 1;
         if (st == DL_OK) st = whole(&p);
-        dl_clause_free(&c);
     }
     return dl_store_read_unlock(s, st);
 }

@@ -27,17 +27,15 @@ static void source_of(const dl_filter_name *o, const char **from, const char **c
     *column = o->kind == DL_FK_TAG ? "t.tag" : o->kind == DL_FK_PARAM ? "p.value" : o->sql;
 }
 
-/* The SQL of a value as lists show it. */
-static const char *shown_as(const dl_filter_name *o) {
-    return o->type == DL_FY_DATE ? "strftime('%%Y-%%m-%%d %%H:%%M', %s, 'unixepoch', 'localtime')" : "%s";
-}
+/* The SQL of column v as lists show it. */
+#define DATE(v) "strftime('%%Y-%%m-%%d %%H:%%M', " v ", 'unixepoch', 'localtime')"
 
-static sqlite3_stmt *prepare(sqlite3 *db, const dl_filter_name *o, char *sql) {
-    sqlite3_stmt *q = NULL;
-    if (sql && dl_db_prepare(db, &q, sql) == DL_OK && sqlite3_bind_parameter_count(q))
-        sqlite3_bind_text(q, 1, o->key, -1, SQLITE_STATIC);
+/* Prepares and frees the SQL; false on failure. */
+static int prepare(sqlite3 *db, const dl_filter_name *o, sqlite3_stmt **q, char *sql) {
+    int good = sql && dl_db_prepare(db, q, sql) == DL_OK;
+    if (good && sqlite3_bind_parameter_count(*q)) sqlite3_bind_text(*q, 1, o->key, -1, SQLITE_STATIC);
     sqlite3_free(sql);
-    return q;
+    return good;
 }
 
 /* Letters in another case differ less than other letters. */
@@ -59,22 +57,20 @@ static int by_distance(const void *a, const void *b) {
     return x->distance < y->distance ? -1 : x->distance > y->distance ? 1 : x->at - y->at;
 }
 
+#define VALUES(v) "select distinct " v " as v from %s %s and v is not null and v != '' order by %s limit %d"
+
 void dl_filter_values(sqlite3 *db, const dl_filter_name *o, const char *live, const char *wanted, char *out,
                       size_t size) {
     const char *from, *column;
     source_of(o, &from, &column);
     *out = 0;
     candidate *all = malloc(READ * sizeof *all);
-    char *value = sqlite3_mprintf(shown_as(o), column);
     const char *order = o->kind == DL_FK_PARAM ? "p.num, 1" : "1";
-    sqlite3_stmt *q = all && value
-                          ? prepare(db, o,
-                                    sqlite3_mprintf("select distinct %s as v from %s %s and v is not null and v != '' "
-                                                    "order by %s limit %d",
-                                                    value, from, live, order, READ))
-                          : NULL;
-    int n = 0;
-    for (; q && n < READ && sqlite3_step(q) == SQLITE_ROW; n++) {
+    DL_DB_STATEMENT(q);
+    int n = 0, good = all && prepare(db, o, &q,
+                                     sqlite3_mprintf(o->type == DL_FY_DATE ? VALUES(DATE("%s")) : VALUES("%s"), column,
+                                                     from, live, order, READ));
+    for (; good && n < READ && sqlite3_step(q) == SQLITE_ROW; n++) {
         all[n] = (candidate){.at = n};
         snprintf(all[n].text, sizeof all[n].text, "%s", (const char *)sqlite3_column_text(q, 0));
         if (wanted) all[n].distance = distance_between(wanted, all[n].text);
@@ -83,8 +79,6 @@ void dl_filter_values(sqlite3 *db, const dl_filter_name *o, const char *live, co
     size_t used = n ? (size_t)snprintf(out, size, "its value%s", n > 1 ? "s are" : " is") : 0;
     for (int i = 0; i < n && i <= SHOWN && used < size; i++)
         used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : " ", i < SHOWN ? all[i].text : "...");
-    sqlite3_finalize(q);
-    sqlite3_free(value);
     free(all);
 }
 
@@ -93,12 +87,13 @@ void dl_filter_range(sqlite3 *db, const dl_filter_name *o, const char *live, cha
     source_of(o, &from, &column);
     if (o->kind == DL_FK_PARAM) column = "p.num";
     *out = 0;
-    char *least = sqlite3_mprintf("min(%s)", column), *most = sqlite3_mprintf("max(%s)", column);
-    char *low = least ? sqlite3_mprintf(shown_as(o), least) : NULL,
-         *high = most ? sqlite3_mprintf(shown_as(o), most) : NULL;
-    sqlite3_stmt *q =
-        low && high ? prepare(db, o, sqlite3_mprintf("select %s, %s from %s %s", low, high, from, live)) : NULL;
-    if (q && sqlite3_step(q) == SQLITE_ROW && sqlite3_column_type(q, 0) != SQLITE_NULL) {
+    DL_DB_STATEMENT(q);
+    int good =
+        prepare(db, o, &q,
+                sqlite3_mprintf(o->type == DL_FY_DATE ? "select " DATE("min(%s)") ", " DATE("max(%s)") " from %s %s"
+                                                      : "select min(%s), max(%s) from %s %s",
+                                column, column, from, live));
+    if (good && sqlite3_step(q) == SQLITE_ROW && sqlite3_column_type(q, 0) != SQLITE_NULL) {
         char ends[2][32];
         for (int i = 0; i < 2; i++) {
             if (o->type == DL_FY_DATE)
@@ -111,9 +106,4 @@ void dl_filter_range(sqlite3 *db, const dl_filter_name *o, const char *live, cha
         else
             snprintf(out, size, "it is %s", ends[0]);
     }
-    sqlite3_finalize(q);
-    sqlite3_free(least);
-    sqlite3_free(most);
-    sqlite3_free(low);
-    sqlite3_free(high);
 }

@@ -65,23 +65,20 @@ typedef struct extent {
 } extent;
 
 static dl_status find_series(sqlite3 *db, long run, const char *key, extent *e) {
-    sqlite3_stmt *q = NULL;
+    DL_DB_STATEMENT(q);
     DL_TRY(dl_db_prepare(db, &q,
                          "select id, n, first_step, last_step from series where run_id = ?1 and key = ?2 and n > 0"));
-    dl_status st = dl_db_bind(q, "it", (int64_t)run, key);
-    int rc = st == DL_OK ? sqlite3_step(q) : SQLITE_DONE;
-    if (rc == SQLITE_ROW)
-        *e = (extent){sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1), sqlite3_column_int64(q, 2),
-                      sqlite3_column_int64(q, 3)};
-    else if (st == DL_OK)
-        st = rc == SQLITE_DONE ? dl_fail_hint(DL_ERR_NAME, "see run show", "run %ld has no metric '%.200s'", run, key)
-                               : dl_db_fail(db, "read the store");
-    sqlite3_finalize(q);
-    return st;
+    DL_TRY(dl_db_bind(q, "it", (int64_t)run, key));
+    int rc = sqlite3_step(q);
+    if (rc == SQLITE_DONE) return dl_fail_hint(DL_ERR_NAME, "see run show", "run %ld has no metric '%.200s'", run, key);
+    if (rc != SQLITE_ROW) return dl_db_fail(db, "read the store");
+    *e = (extent){sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1), sqlite3_column_int64(q, 2),
+                  sqlite3_column_int64(q, 3)};
+    return DL_OK;
 }
 
 static dl_status read_points(sqlite3 *db, const extent *e, long slots, columns *c, long *valid) {
-    sqlite3_stmt *q = NULL;
+    DL_DB_STATEMENT(q);
     DL_TRY(dl_db_prepare(db, &q, "select step, t_us, value from metric where series_id = ?1 order by step"));
     sqlite3_bind_int64(q, 1, e->id);
     double span = (double)e->last - (double)e->first + 1;
@@ -92,7 +89,6 @@ static dl_status read_points(sqlite3 *db, const extent *e, long slots, columns *
         if (at >= slots) at = slots - 1; /* a point was added since its series was read */
         add(c, at, valid, (double)step, dl_column_number(q, 2), (long)sqlite3_column_int64(q, 1));
     }
-    sqlite3_finalize(q);
     return rc == SQLITE_DONE ? DL_OK : dl_db_fail(db, "read the store");
 }
 

@@ -155,22 +155,20 @@ static const struct {
 };
 
 static dl_status read_part(sqlite3 *db, int part, dl_arena *a, dl_run_info *runs, long n) {
-    sqlite3_stmt *q = NULL;
+    DL_DB_STATEMENT(q);
     DL_TRY(dl_db_prepare(db, &q, parts[part].sql));
-    dl_status st = DL_OK;
-    for (long i = 0; i < n && st == DL_OK; i++) {
+    for (long i = 0; i < n; i++) {
         int rc;
         sqlite3_bind_int64(q, 1, runs[i].id);
         while ((rc = sqlite3_step(q)) == SQLITE_ROW && parts[part].read(a, q, &runs[i])) {}
-        if (rc != SQLITE_DONE && rc != SQLITE_ROW) st = dl_db_fail(db, "read the store");
+        if (rc != SQLITE_DONE && rc != SQLITE_ROW) return dl_db_fail(db, "read the store");
         sqlite3_reset(q);
     }
-    sqlite3_finalize(q);
-    return st;
+    return DL_OK;
 }
 
 dl_status dl_runs_load(dl_store *s, dl_clause *c, int full, dl_arena *a, dl_run_info **runs, long *n) {
-    sqlite3_stmt *q = NULL;
+    DL_DB_STATEMENT(q);
     int rc = SQLITE_DONE;
     *runs = NULL;
     *n = 0;
@@ -183,7 +181,6 @@ dl_status dl_runs_load(dl_store *s, dl_clause *c, int full, dl_arena *a, dl_run_
         read_run(a, q, &more[(*n)++], s->readonly);
     }
     if (st == DL_OK && rc != SQLITE_DONE && rc != SQLITE_ROW) st = dl_db_fail(s->r, "read the store");
-    sqlite3_finalize(q);
     for (size_t p = 0; p < sizeof parts / sizeof *parts && st == DL_OK && !a->failed; p++)
         if (full || !parts[p].full) st = read_part(s->r, (int)p, a, *runs, *n);
     if (st == DL_OK && a->failed) st = dl_failed();
@@ -227,32 +224,33 @@ static dl_run_list *make_list(dl_store *s, dl_clause *c, int full) {
     return &l->public;
 }
 
+static dl_status list_query(dl_clause *c, sqlite3 *db, const dl_run_query *q) {
+    DL_TRY(dl_clause_init(c));
+    dl_runs_select(c);
+    sqlite3_str_appendf(c->sql, "r.deleted_us is %s null", q->deleted ? "not" : "");
+    if (q->where) DL_TRY(dl_filter_where(c, db, q->where));
+    if (q->sort && *q->sort)
+        DL_TRY(dl_filter_sort(c, db, q->sort));
+    else
+        sqlite3_str_appendall(c->sql, " order by r.started_us desc, r.id desc");
+    if (q->limit > 0) sqlite3_str_appendf(c->sql, " limit %ld", q->limit);
+    return DL_OK;
+}
+
 dl_run_list *dl_run_query_list(dl_store *s, const dl_run_query *q) {
     static const dl_run_query all;
-    dl_clause c;
+    dl_clause c DL_SCOPE(dl_clause_free) = {0};
     dl_run_list *out = NULL;
     if (!q) q = &all;
     if (s) refresh(s);
     if (dl_store_read_lock(s) != DL_OK) return NULL;
-    dl_status st = dl_clause_init(&c);
-    if (st == DL_OK) {
-        dl_runs_select(&c);
-        sqlite3_str_appendf(c.sql, "r.deleted_us is %s null", q->deleted ? "not" : "");
-        if (q->where) st = dl_filter_where(&c, s->r, q->where);
-        if (st == DL_OK && q->sort && *q->sort)
-            st = dl_filter_sort(&c, s->r, q->sort);
-        else if (st == DL_OK)
-            sqlite3_str_appendall(c.sql, " order by r.started_us desc, r.id desc");
-        if (q->limit > 0) sqlite3_str_appendf(c.sql, " limit %ld", q->limit);
-        if (st == DL_OK) out = make_list(s, &c, 0);
-        dl_clause_free(&c);
-    }
+    if (list_query(&c, s->r, q) == DL_OK) out = make_list(s, &c, 0);
     dl_store_read_unlock(s, DL_OK);
     return out;
 }
 
 dl_run_list *dl_run_show(dl_store *s, long id) {
-    dl_clause c;
+    dl_clause c DL_SCOPE(dl_clause_free) = {0};
     dl_run_list *out = NULL;
     if (s) refresh(s);
     if (dl_store_read_lock(s) != DL_OK) return NULL;
@@ -260,7 +258,6 @@ dl_run_list *dl_run_show(dl_store *s, long id) {
         dl_runs_select(&c);
         sqlite3_str_appendf(c.sql, "r.id = %ld", id);
         out = make_list(s, &c, 1);
-        dl_clause_free(&c);
     }
     dl_store_read_unlock(s, DL_OK);
     if (out && !out->n) {

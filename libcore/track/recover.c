@@ -186,7 +186,7 @@ typedef struct suspect {
 } suspect;
 
 static dl_status find_dead(sqlite3 *db, suspect **out, int *n) {
-    sqlite3_stmt *q = NULL;
+    DL_DB_STATEMENT(q);
     int rc;
     *out = NULL;
     *n = 0;
@@ -205,7 +205,6 @@ static dl_status find_dead(sqlite3 *db, suspect **out, int *n) {
         *out = more;
         more[(*n)++] = x;
     }
-    sqlite3_finalize(q);
     return rc == SQLITE_DONE  ? DL_OK
            : rc == SQLITE_ROW ? dl_fail(DL_ERR_MEMORY, "no memory for a list of runs")
                               : dl_db_fail(db, "look for dead runs");

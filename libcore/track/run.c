@@ -194,24 +194,19 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
 
 /* Deletes the points from `step` on, recomputes the statistics of their series, and records an event. */
 static dl_status delete_points_from(sqlite3 *db, int64_t id, long step) {
-    sqlite3_stmt *q = NULL;
+    DL_DB_STATEMENT(q);
     int64_t gone = 0;
     int rc;
     char text[160];
-    dl_status st = dl_db_prepare(db, &q, "select id from series where run_id = ?1 and last_step >= ?2");
-    if (st == DL_OK) st = dl_db_bind(q, "ii", id, (int64_t)step);
-    while (st == DL_OK && (rc = sqlite3_step(q)) != SQLITE_DONE) {
-        if (rc != SQLITE_ROW) {
-            st = dl_db_fail(db, "read the store");
-            break;
-        }
+    DL_TRY(dl_db_prepare(db, &q, "select id from series where run_id = ?1 and last_step >= ?2"));
+    DL_TRY(dl_db_bind(q, "ii", id, (int64_t)step));
+    while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
         int64_t series = sqlite3_column_int64(q, 0);
-        st = dl_db_run(db, "delete from metric where series_id = ?1 and step >= ?2", "ii", series, (int64_t)step);
+        DL_TRY(dl_db_run(db, "delete from metric where series_id = ?1 and step >= ?2", "ii", series, (int64_t)step));
         gone += sqlite3_changes(db);
-        if (st == DL_OK) st = dl_series_rebuild(db, series);
+        DL_TRY(dl_series_rebuild(db, series));
     }
-    sqlite3_finalize(q);
-    if (st != DL_OK) return st;
+    if (rc != SQLITE_DONE) return dl_db_fail(db, "read the store");
     snprintf(text, sizeof text, "resumed at step %ld; %ld points from there on were deleted", step, (long)gone);
     return put_event(db, id, step, "resume", text, NULL);
 }

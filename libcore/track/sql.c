@@ -99,9 +99,8 @@ static dl_status prepare(dl_rows *r, const char *sql) {
     if (!r->st) return dl_fail(DL_ERR_SYNTAX, "sql: there is no statement");
     if (!sqlite3_stmt_readonly(r->st))
         return dl_fail_hint(DL_ERR_STORE, reads_only, "sql: the statement would change the store");
-    sqlite3_stmt *more = NULL;
+    DL_DB_STATEMENT(more);
     int rc = sqlite3_prepare_v2(r->db, rest, -1, &more, NULL);
-    sqlite3_finalize(more);
     if (rc != SQLITE_OK || more)
         return dl_fail_hint(DL_ERR_SYNTAX, "call sql again for the next one", "sql: one statement at a time");
     return DL_OK;

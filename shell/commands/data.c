@@ -504,13 +504,12 @@ static dl_status loader_run(const dlsh_args *a, dlsh_value *result) {
                            .seed = dlsh_given(a, "seed") ? &seed : NULL,
                            .workers = (int)dlsh_arg_int(a, "workers"),
                            .prefetch = (int)dlsh_arg_int(a, "prefetch")};
-    dlsh_buf transforms = {0};
+    DLSH_SCOPED_BUF transforms = {0};
     if (spec.batch < 1) return dlsh_arg_fail(a, "batch", DL_ERR_VALUE, NULL, "batch=%ld; it is at least 1", spec.batch);
     if (!spec.workers) spec.workers = -1;
     dl_status st = transforms_text(a, &transforms);
     if (transforms.n) spec.transforms = dlsh_buf_text(&transforms);
     dl_loader *l = st == DL_OK ? dl_loader_new(split ? split->data : d, split ? split->which : DL_TRAIN, &spec) : NULL;
-    dlsh_buf_free(&transforms);
     return st ? st : dlsh_give(dlsh_new_handle(&dlsh_loader_class, l), result);
 }
 

@@ -19,7 +19,7 @@ enum { SUMMARY = 60 };
 /* One line about a value. */
 static dl_status summary(dlsh_buf *b, dlsh_value v) {
     if (v.type == DLSH_TENSOR) return dlsh_tensor_summary(b, v.as.tensor, 0);
-    dlsh_buf whole = {0};
+    DLSH_SCOPED_BUF whole = {0};
     dl_status status = DL_OK;
     if (v.type == DLSH_LIST || v.type == DLSH_RECORD)
         dlsh_buf_printf(&whole, "%d %s: ", v.type == DLSH_LIST ? v.as.list->n : v.as.record->n,
@@ -32,7 +32,6 @@ static dl_status summary(dlsh_buf *b, dlsh_value v) {
     size_t line = strcspn(text, "\n"), cut = dlsh_text_clip(text, line, SUMMARY);
     dlsh_buf_add(b, text, cut);
     if (cut < whole.n) dlsh_buf_puts(b, "...");
-    dlsh_buf_free(&whole);
     return status;
 }
 
@@ -46,11 +45,9 @@ static dl_status vars_run(const dlsh_args *a, dlsh_value *result) {
         const char *name = dlsh_global_at(s, i, &v);
         if (!v || !strcmp(name, "_")) continue;
         if (dlsh_given(a, "pattern") && fnmatch(dlsh_arg_str(a, "pattern"), name, 0)) continue;
-        dlsh_buf line = {0};
+        DLSH_SCOPED_BUF line = {0};
         status = summary(&line, *v);
-        if (status)
-            dlsh_buf_free(&line);
-        else
+        if (!status)
             status = dlsh_table_row(
                 &t, (dlsh_value[]){dlsh_string(name), dlsh_string(dlsh_type_name(*v)), dlsh_buf_string(&line)});
     }
@@ -148,17 +145,12 @@ static dl_status clear_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static dl_status input_run(const dlsh_args *a, dlsh_value *result) {
-    dlsh_buf line = {0};
+    DLSH_SCOPED_BUF line = {0};
     const char *prompt = dlsh_arg_str(a, "prompt");
     /* the session's sink: a function's own shows nothing */
     dl_status status =
         dlsh_input(dlsh_session_sink(dlsh_arg_session(a)), prompt ? prompt : "", dlsh_arg_bool(a, "secret"), &line);
-    if (status) {
-        dlsh_buf_free(&line);
-        return status;
-    }
-    *result = dlsh_buf_string(&line);
-    return dlsh_failed(*result) ? DL_ERR_MEMORY : DL_OK;
+    return status ? status : dlsh_give(dlsh_buf_string(&line), result);
 }
 
 /* ---------------------------------------------------------------- the table */

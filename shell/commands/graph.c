@@ -165,10 +165,9 @@ static dl_status list_rows(dlsh_sink *sink, const dl_tape *tape) {
 }
 
 static dl_status write_file(const char *path, const dlsh_graph *g) {
-    dlsh_buf svg = {0};
+    DLSH_SCOPED_BUF svg = {0};
     dl_status status = dl_format_for(path, DL_HOLDS_GRAPH) ? dlsh_graph_svg(&svg, g) : dl_failed();
     if (!status) status = dlsh_buf_write(&svg, path);
-    dlsh_buf_free(&svg);
     return status;
 }
 

@@ -62,12 +62,14 @@ static void first_sentence(dlsh_buf *b, const char *doc) {
     dlsh_buf_add(b, doc, (size_t)(end - doc) + (*end == '.'));
 }
 
+static void visit_one(dlsh_topic_visit *visit, void *arg, const char *group, const char *name, const char *doc) {
+    DLSH_SCOPED_BUF summary = {0};
+    first_sentence(&summary, doc ? doc : "");
+    visit(arg, group, name, dlsh_buf_text(&summary));
+}
+
 static void visit_row(dlsh_topic_visit *visit, void *arg, const char *group, const dlsh_command *row) {
-    if (row->flags & DLSH_HIDDEN) return;
-    dlsh_buf doc = {0};
-    first_sentence(&doc, row->doc ? row->doc : "");
-    visit(arg, group, row->name, dlsh_buf_text(&doc));
-    dlsh_buf_free(&doc);
+    if (!(row->flags & DLSH_HIDDEN)) visit_one(visit, arg, group, row->name, row->doc);
 }
 
 /* Tables of the library: kinds of layers and what belongs to them. */
@@ -81,15 +83,9 @@ static const struct kinds {
 enum { NKINDS = sizeof kinds / sizeof *kinds };
 
 static void visit_kinds(dlsh_topic_visit *visit, void *arg) {
-    for (int k = 0; k < NKINDS; k++) {
-        const dl_kind_row *row;
-        for (int i = 0; (row = kinds[k].at(i)); i++) {
-            dlsh_buf doc = {0};
-            first_sentence(&doc, row->doc);
-            visit(arg, kinds[k].group, row->name, dlsh_buf_text(&doc));
-            dlsh_buf_free(&doc);
-        }
-    }
+    const dl_kind_row *row;
+    for (int k = 0; k < NKINDS; k++)
+        for (int i = 0; (row = kinds[k].at(i)); i++) visit_one(visit, arg, kinds[k].group, row->name, row->doc);
     const dl_data_kind *data;
     for (int i = 0; (data = dl_data_kind_at(i)); i++) visit(arg, "datasets", data->name, data->doc);
     const dl_transform_kind *transform;
@@ -120,8 +116,14 @@ typedef struct page_out {
     int width, colour;
 } page_out;
 
-static void put_heading(page_out *o, const char *s) {
-    dlsh_buf_printf(&o->text, "%s%s%s\n", o->colour ? "\033[1m" : "", s, o->colour ? "\033[0m" : "");
+static void put_heading(page_out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void put_heading(page_out *o, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    dlsh_buf_puts(&o->text, o->colour ? "\033[1m" : "");
+    dlsh_buf_vprintf(&o->text, fmt, ap);
+    dlsh_buf_puts(&o->text, o->colour ? "\033[0m\n" : "\n");
+    va_end(ap);
 }
 
 static void put_paragraph(page_out *o, const char *s, int indent) {
@@ -157,24 +159,21 @@ static void put_parameters(page_out *o, const dlsh_command *row) {
     for (const dlsh_param *p = row->params; p && p->name; p++)
         if ((int)strlen(p->name) > wide) wide = (int)strlen(p->name);
     for (const dlsh_option *q = row->options; q && q->name; q++) {
-        dlsh_buf left = {0};
+        DLSH_SCOPED_BUF left = {0};
         option_left(&left, q);
         if ((int)left.n > wide) wide = (int)left.n;
-        dlsh_buf_free(&left);
     }
     if (wide > 26) wide = 26;
     for (const dlsh_param *p = row->params; p && p->name; p++) {
-        dlsh_buf right = {0};
+        DLSH_SCOPED_BUF right = {0};
         dlsh_buf_puts(&right, p->doc ? p->doc : "");
         if (p->want) dlsh_buf_printf(&right, "%s(%s)", right.n ? " " : "", p->want);
         put_definition(o, p->name, wide, dlsh_buf_text(&right));
-        dlsh_buf_free(&right);
     }
     for (const dlsh_option *q = row->options; q && q->name; q++) {
-        dlsh_buf left = {0};
+        DLSH_SCOPED_BUF left = {0};
         option_left(&left, q);
         put_definition(o, dlsh_buf_text(&left), wide, q->doc ? q->doc : "");
-        dlsh_buf_free(&left);
     }
 }
 
@@ -187,17 +186,14 @@ static void put_examples(page_out *o, const char *examples) {
     }
 }
 
-static void put_row(page_out *o, const dlsh_command *row, const char *prefix) {
-    dlsh_buf usage = {0};
-    dlsh_buf_printf(&usage, "%s%s", prefix, row->usage ? row->usage : row->name);
-    put_heading(o, dlsh_buf_text(&usage));
-    dlsh_buf_free(&usage);
+static void put_row(page_out *o, const dlsh_command *row) {
+    put_heading(o, "%s", row->usage ? row->usage : row->name);
     if (row->doc) put_paragraph(o, row->doc, 2);
     put_parameters(o, row);
     if (row->examples) put_examples(o, row->examples);
     for (const dlsh_command *sub = row->subs; sub && sub->name; sub++) {
         dlsh_buf_puts(&o->text, "\n");
-        put_row(o, sub, "");
+        put_row(o, sub);
     }
 }
 
@@ -212,9 +208,9 @@ static void op_signature(dlsh_buf *b, const dl_op_info *op) {
 }
 
 static void put_op(page_out *o, const dl_op_info *op) {
-    dlsh_buf line = {0};
+    DLSH_SCOPED_BUF line = {0};
     op_signature(&line, op);
-    put_heading(o, dlsh_buf_text(&line));
+    put_heading(o, "%s", dlsh_buf_text(&line));
     put_paragraph(o, op->doc, 2);
     if (*op->formula) {
         dlsh_buf_puts(&o->text, "    ");
@@ -226,28 +222,23 @@ static void put_op(page_out *o, const dl_op_info *op) {
         if ((int)strlen(op->args[i].name) > wide) wide = (int)strlen(op->args[i].name);
     for (int i = 0; i < op->nargs; i++) {
         const dl_op_arg *a = &op->args[i];
-        dlsh_buf right = {0};
+        DLSH_SCOPED_BUF right = {0};
         dlsh_buf_printf(&right, "%s%s%s", a->kind, *a->doc ? ": " : "", a->doc);
         if (a->dflt) dlsh_buf_printf(&right, " (%s)", strcmp(a->dflt, "none") ? a->dflt : "may be left out");
         put_definition(o, a->name, wide, dlsh_buf_text(&right));
-        dlsh_buf_free(&right);
     }
     int method = op->nargs && !strcmp(op->args[0].kind, "tensor");
     if (method) dlsh_buf_printf(&o->text, "  Also a method: x.%s(...).", op->name);
     if (!op->differentiable) dlsh_buf_puts(&o->text, method ? " No gradient." : "  No gradient.");
     if (method || !op->differentiable) dlsh_buf_puts(&o->text, "\n");
-    dlsh_buf_free(&line);
 }
 
 static void put_setting(page_out *o, const dlsh_setting *row) {
-    dlsh_buf line = {0}, value = {0};
-    dlsh_buf_printf(&line, "set %s %s", row->name, row->values);
-    put_heading(o, dlsh_buf_text(&line));
+    DLSH_SCOPED_BUF value = {0};
+    put_heading(o, "set %s %s", row->name, row->values);
     put_paragraph(o, row->doc, 2);
     if (!dlsh_setting_get(row, &value))
         dlsh_buf_printf(&o->text, "  Now %s; the default is %s.\n", dlsh_buf_text(&value), row->dflt);
-    dlsh_buf_free(&line);
-    dlsh_buf_free(&value);
 }
 
 /* ---------------------------------------------------------------- layers, optimizers, datasets */
@@ -258,7 +249,7 @@ static const char *const arg_kinds[] = {[DL_ARG_INT] = "int",    [DL_ARG_FLOAT] 
 /* "name, alias" and what is said of an option. */
 static void put_choice(page_out *o, const char *name, const char *alias, const char *dflt, const char *kind,
                        const char *doc) {
-    dlsh_buf left = {0}, right = {0};
+    DLSH_SCOPED_BUF left = {0}, right = {0};
     dlsh_buf_printf(&left, "%s", name);
     for (const char *p = alias ? alias : ""; *p;) {
         size_t n = strcspn(p, " ");
@@ -267,18 +258,15 @@ static void put_choice(page_out *o, const char *name, const char *alias, const c
     }
     dlsh_buf_printf(&right, "%s (%s%s%s)", doc, kind, dflt && *dflt ? ", " : "", dflt && *dflt ? dflt : "");
     put_definition(o, dlsh_buf_text(&left), 24, dlsh_buf_text(&right));
-    dlsh_buf_free(&left);
-    dlsh_buf_free(&right);
 }
 
 static void put_kind(page_out *o, const char *group, const dl_kind_row *row) {
-    dlsh_buf line = {0};
+    DLSH_SCOPED_BUF line = {0};
     dlsh_buf_printf(&line, "%s", row->name);
     for (int i = 0; i < row->positional && row->options[i].name; i++)
         dlsh_buf_printf(&line, *row->options[i].dflt ? " [%s]" : " %s", row->options[i].name);
     dlsh_buf_printf(&line, "   (%s)", group);
-    put_heading(o, dlsh_buf_text(&line));
-    dlsh_buf_free(&line);
+    put_heading(o, "%s", dlsh_buf_text(&line));
     put_paragraph(o, row->doc, 2);
     for (const dl_option_row *q = row->options; q && q->name; q++)
         put_choice(o, q->name, q->alias, q->dflt, arg_kinds[q->kind], q->doc);
@@ -288,11 +276,8 @@ static void put_kind(page_out *o, const char *group, const dl_kind_row *row) {
 
 static int has_word(const char *words, const char *word) {
     size_t n = strlen(word);
-    for (const char *p = words ? words : ""; *p;) {
-        size_t len = strcspn(p, " ");
-        if (len == n && !memcmp(p, word, n)) return 1;
-        p += len + (p[len] == ' ');
-    }
+    for (const char *p = words; (p = p ? strstr(p, word) : NULL); p += n)
+        if ((p == words || p[-1] == ' ') && (!p[n] || p[n] == ' ')) return 1;
     return 0;
 }
 
@@ -303,10 +288,7 @@ static int put_data_kinds(page_out *o, const char *topic, int before) {
     for (int i = 0; (data = dl_data_kind_at(i)); i++) {
         if (strcmp(data->name, topic)) continue;
         if (before + found++) dlsh_buf_puts(&o->text, "\n");
-        dlsh_buf line = {0};
-        dlsh_buf_printf(&line, "dataset(\"%s\", ...)", data->name);
-        put_heading(o, dlsh_buf_text(&line));
-        dlsh_buf_free(&line);
+        put_heading(o, "dataset(\"%s\", ...)", data->name);
         put_paragraph(o, data->doc, 2);
         for (const dl_data_option *q = data->options; q && q->name; q++)
             put_choice(o, q->name, "", q->dflt, q->words ? q->words : q->type, q->doc);
@@ -361,7 +343,7 @@ static int put_topic(page_out *o, dlsh_session *s, const char *topic) {
     int found = 0;
     const dlsh_command *row = dlsh_find_row(s, topic, strlen(topic));
     if (row) {
-        put_row(o, row, "");
+        put_row(o, row);
         found++;
     }
     dl_op_info op;
@@ -378,13 +360,13 @@ static int put_topic(page_out *o, dlsh_session *s, const char *topic) {
     const dlsh_class *cls = class_named(topic);
     if (cls) {
         if (found++) dlsh_buf_puts(&o->text, "\n");
-        put_heading(o, topic);
+        put_heading(o, "%s", topic);
         put_class(o, cls);
     }
     for (int i = 0; i < NPAGES; i++) {
         if (strcmp(pages[i].name, topic)) continue;
         if (found++) dlsh_buf_puts(&o->text, "\n");
-        put_heading(o, pages[i].summary);
+        put_heading(o, "%s", pages[i].summary);
         dlsh_buf_printf(&o->text, "%s\n", pages[i].text);
     }
     return found;
@@ -444,7 +426,7 @@ static int put_group(page_out *o, dlsh_session *s, const char *group) {
     dlsh_help_topics(s, measure, &l);
     if (l.found) {
         if (o->text.n) dlsh_buf_puts(&o->text, "\n");
-        put_heading(o, group);
+        put_heading(o, "%s", group);
         dlsh_help_topics(s, list_topic, &l);
     }
     return l.found;
@@ -463,13 +445,9 @@ static void collect(void *arg, const char *group, const char *name, const char *
     for (int i = 0; i < 2; i++) {
         const char *what = i ? group : name;
         if (i && all->n > 1 && !strcmp(all->at[all->n - 2], what)) continue;
-        if (all->n == all->cap) {
-            int cap = all->cap ? 2 * all->cap : 256;
-            const char **grown = realloc(all->at, sizeof *grown * (size_t)cap);
-            if (!grown) return;
-            all->at = grown;
-            all->cap = cap;
-        }
+        const char **grown = dlsh_grow(all->at, all->n, &all->cap, sizeof *grown);
+        if (!grown) return;
+        all->at = grown;
         all->at[all->n++] = what;
     }
 }
@@ -510,7 +488,7 @@ static int put_variable(page_out *o, dlsh_session *s, const char *name) {
 /* A field or method of a kind of handle. */
 static int put_class_member(page_out *o, const dlsh_class *cls, const char *name) {
     for (const dlsh_command *m = cls->methods; m && m->name; m++)
-        if (!strcmp(m->name, name)) return put_row(o, m, ""), 1;
+        if (!strcmp(m->name, name)) return put_row(o, m), 1;
     for (const dlsh_field *f = cls->fields; f && f->name; f++) {
         if (strcmp(f->name, name)) continue;
         dlsh_buf_printf(&o->text, "%s of a %s: %s\n", name, cls->name, f->doc ? f->doc : "");
@@ -526,7 +504,7 @@ static int put_methods(page_out *o, const char *name) {
         for (const dlsh_command *m = dlsh_types[i]->methods; m && m->name; m++) {
             if (strcmp(m->name, name)) continue;
             if (found++) dlsh_buf_puts(&o->text, "\n");
-            put_row(o, m, "");
+            put_row(o, m);
         }
     return found;
 }
@@ -566,11 +544,10 @@ static dl_status help_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dlsh_sink *sink = dlsh_arg_sink(a);
     dlsh_look look = dlsh_sink_look(sink);
-    dlsh_buf page = {0};
+    DLSH_SCOPED_BUF page = {0};
     const char *topic = dlsh_arg_str(a, "topic");
     int found = dlsh_help_page(dlsh_arg_session(a), topic, &look, &page);
     if (found) dlsh_page(sink, dlsh_buf_text(&page), page.n);
-    dlsh_buf_free(&page);
     return found ? DL_OK : unknown_topic(a, topic);
 }
 

@@ -131,13 +131,12 @@ static void put_cell(const sheet *p, long k, long i, long j, const dlsh_look *lo
 
 static void put_captions(const sheet *p, long from, long to, dlsh_buf *b) {
     for (long k = from; k < to; k++) {
-        dlsh_buf name = {0};
+        DLSH_SCOPED_BUF name = {0};
         dlsh_buf_see(&name, p->captions[k]);
         int last = k + 1 == to, room = (int)p->width + (last ? 0 : GAP - 1);
         size_t n = dlsh_text_cut(dlsh_buf_text(&name), name.n, room);
         dlsh_buf_add(b, name.s, n);
         if (!last) dlsh_buf_printf(b, "%*s", room + 1 - dlsh_text_width(dlsh_buf_text(&name), n), "");
-        dlsh_buf_free(&name);
     }
     dlsh_buf_puts(b, "\n");
 }
@@ -240,7 +239,7 @@ static dl_status draw_captioned(const sheet *p, long scale, dlsh_buf *b) {
     dlsh_buf_puts(b, "<div style=\"display:flex;flex-wrap:wrap;gap:6px\">");
     dl_status st = DL_OK;
     for (long k = 0; st == DL_OK && k < p->count; k++) {
-        dlsh_buf png = {0};
+        DLSH_SCOPED_BUF png = {0};
         st = draw_png(p, k, 1, 1, 1, &png); /* the browser enlarges it */
         dlsh_buf_puts(b, "<figure style=\"margin:0;text-align:center;font-size:12px\">"
                          "<img style=\"margin:0;image-rendering:pixelated\" ");
@@ -252,7 +251,6 @@ static dl_status draw_captioned(const sheet *p, long scale, dlsh_buf *b) {
         dlsh_buf_puts(b, "\"/><figcaption>");
         dlsh_html_puts(b, p->captions[k]);
         dlsh_buf_puts(b, "</figcaption></figure>");
-        dlsh_buf_free(&png);
     }
     dlsh_buf_puts(b, "</div>");
     return st;

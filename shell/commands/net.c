@@ -105,10 +105,9 @@ static dl_status show_names(dlsh_sink *sink, dl_module *m) {
 
 /* A single layer is a line. */
 static dl_status show_layer(dlsh_sink *sink, void *self) {
-    dlsh_buf line = {0};
+    DLSH_SCOPED_BUF line = {0};
     DLSH_TRY(text(self, &line));
     dlsh_put(sink, "%s\n", dlsh_buf_text(&line));
-    dlsh_buf_free(&line);
     return DL_OK;
 }
 

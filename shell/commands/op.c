@@ -78,7 +78,7 @@ static dl_status op_run(const dlsh_args *a, dlsh_value *result) {
                       .cuda_backward = option(a, "cuda_backward"),
                       .shape = option(a, "shape"),
                       .sample = option(a, "sample")};
-    dlsh_buf defaults = {0};
+    DLSH_SCOPED_BUF defaults = {0};
     (void)result;
     dl_status st = read_signature(a, dlsh_arg_node(a, "signature"), &p, &defaults);
     if (!st && p.forward.type == DLSH_VOID && p.cuda_forward.type == DLSH_VOID)
@@ -88,7 +88,6 @@ static dl_status op_run(const dlsh_args *a, dlsh_value *result) {
     if (!st && p.shape.type != DLSH_VOID && !dlsh_callable(p.shape))
         st = dlsh_arg_fail(a, "shape", DL_ERR_TYPE, NULL, "shape= takes a function of the inputs");
     if (!st) st = dlsh_userop_define(dlsh_arg_session(a), &p);
-    dlsh_buf_free(&defaults);
     return st;
 }
 

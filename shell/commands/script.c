@@ -173,11 +173,10 @@ static dl_status slurp(const dlsh_args *a, const char *path, dlsh_buf *out) {
 
 static dl_status read_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    dlsh_buf text = {0};
+    DLSH_SCOPED_BUF text = {0};
     const char *path = dlsh_arg_str(a, "file");
     dl_status status = slurp(a, path, &text);
     if (!status) status = dlsh_run(dlsh_arg_session(a), path, dlsh_buf_text(&text), text.n, NULL);
-    dlsh_buf_free(&text);
     return status;
 }
 

@@ -168,10 +168,9 @@ static dl_status set_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_setting *row = setting_find(dlsh_arg_str(a, "name"));
     if (!row) return dl_failed();
     if (dlsh_given(a, "value")) return setting_set(row, dlsh_arg_str(a, "value"));
-    dlsh_buf value = {0};
+    DLSH_SCOPED_BUF value = {0};
     dl_status status = dlsh_setting_get(row, &value);
     if (!status) dlsh_put(dlsh_arg_sink(a), "%s %s\n", row->name, dlsh_buf_text(&value));
-    dlsh_buf_free(&value);
     return status;
 }
 

@@ -9,7 +9,7 @@
 
 #include "view/text.h"
 
-/* ---------------------------------------------------------------- shared */
+/* ---------------------------------------------------------------- shared by the commands on runs */
 
 dl_store *dlsh_history(const dlsh_args *a) {
     dl_store *store = dlsh_store(dlsh_arg_session(a));
@@ -48,17 +48,16 @@ static dl_status find_ids(const dlsh_args *a, const char *param, dl_store *store
     *n = dlsh_arg_count(a, param);
     *ids = calloc((size_t)*n + 1, sizeof **ids);
     if (!*ids) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %d runs", *n);
-    for (int i = 0; i < *n; i++) {
-        dlsh_buf ref = {0};
-        dl_status status = dlsh_text(&ref, *dlsh_arg_at(a, param, i));
+    dl_status status = DL_OK;
+    for (int i = 0; i < *n && !status; i++) {
+        DLSH_SCOPED_BUF ref = {0};
+        status = dlsh_text(&ref, *dlsh_arg_at(a, param, i));
         if (!status && find(store, dlsh_buf_text(&ref), &(*ids)[i])) status = place_at(a, param, i);
-        dlsh_buf_free(&ref);
-        if (!status) continue;
-        free(*ids);
-        *ids = NULL;
-        return status;
     }
-    return DL_OK;
+    if (!status) return DL_OK;
+    free(*ids);
+    *ids = NULL;
+    return status;
 }
 
 dl_status dlsh_run_ids(const dlsh_args *a, const char *param, dl_store *store, long **ids, int *n) {
@@ -122,27 +121,25 @@ dlsh_value dlsh_cell_seconds(double seconds, dlsh_mode mode) {
 
 /* A line, broken at blanks where the terminal is narrower. */
 static void put_fitting(dlsh_sink *sink, const char *line) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     dlsh_text_rewrap(&b, line, strlen(line), dlsh_sink_look(sink).width);
     dlsh_put(sink, "%s\n", dlsh_buf_text(&b));
-    dlsh_buf_free(&b);
 }
 
 static void put_line(dlsh_sink *sink, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void put_line(dlsh_sink *sink, const char *fmt, ...) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     va_list ap;
     va_start(ap, fmt);
     dlsh_buf_vprintf(&b, fmt, ap);
     va_end(ap);
     if (b.n) dlsh_one_line(b.s, b.n);
     put_fitting(sink, dlsh_buf_text(&b));
-    dlsh_buf_free(&b);
 }
 
 static void put_fact(dlsh_sink *sink, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void put_fact(dlsh_sink *sink, const char *name, const char *fmt, ...) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     va_list ap;
     va_start(ap, fmt);
     dlsh_buf_vprintf(&b, fmt, ap);
@@ -151,16 +148,14 @@ static void put_fact(dlsh_sink *sink, const char *name, const char *fmt, ...) {
     /* further lines of a note stand below its first */
     for (char *line = b.n ? b.s : NULL, *end; line; line = end, name = "") {
         if ((end = strchr(line, '\n'))) *end++ = 0;
-        dlsh_buf one = {0};
+        DLSH_SCOPED_BUF one = {0};
         dlsh_buf_printf(&one, "  %-11s %s", name, line);
         put_fitting(sink, dlsh_buf_text(&one));
-        dlsh_buf_free(&one);
     }
-    dlsh_buf_free(&b);
 }
 
 static void put_facts(dlsh_sink *sink, const dl_run_info *r) {
-    dlsh_buf when = {0}, took = {0}, params = {0}, tags = {0};
+    DLSH_SCOPED_BUF when = {0}, took = {0}, params = {0}, tags = {0};
     dlsh_when(&when, r->started_us);
     dlsh_duration(&took, r->seconds);
     dlsh_grouped(&params, r->n_params);
@@ -183,10 +178,6 @@ static void put_facts(dlsh_sink *sink, const dl_run_info *r) {
                                                                : ", whether with changes is not known";
     put_fact(sink, "git commit", "%s%s", r->git_commit, changes);
     put_fact(sink, "uuid", "%s", r->uuid);
-    dlsh_buf_free(&when);
-    dlsh_buf_free(&took);
-    dlsh_buf_free(&params);
-    dlsh_buf_free(&tags);
 }
 
 static dl_status put_series(dlsh_sink *sink, const dl_run_info *r) {
@@ -371,16 +362,12 @@ static dl_status no_best(const dlsh_args *a) {
 static dl_status best_run(const dlsh_args *a, dlsh_value *result) {
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();
-    dlsh_buf where = {0};
-    dl_status status = dlsh_run_filter(a, &where);
-    dl_ranking *rank = NULL;
-    if (!status) {
-        rank = dl_run_best(store, dlsh_arg_str(a, "metric"), direction(a), where.n ? dlsh_buf_text(&where) : NULL,
-                           dlsh_arg_int(a, "limit"));
-        status = rank ? show_best(a, rank, result) : no_best(a);
-    }
+    DLSH_SCOPED_BUF where = {0};
+    DLSH_TRY(dlsh_run_filter(a, &where));
+    dl_ranking *rank = dl_run_best(store, dlsh_arg_str(a, "metric"), direction(a),
+                                   where.n ? dlsh_buf_text(&where) : NULL, dlsh_arg_int(a, "limit"));
+    dl_status status = rank ? show_best(a, rank, result) : no_best(a);
     dl_ranking_free(rank);
-    dlsh_buf_free(&where);
     return status;
 }
 
@@ -463,11 +450,9 @@ static dl_status tag_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_TRY(run_id(a, "run", store, &id));
     for (int i = 0; i < dlsh_arg_count(a, "tags"); i++) {
         const dlsh_value *v = dlsh_arg_at(a, "tags", i);
-        dlsh_buf tag = {0};
-        dl_status status = dlsh_text(&tag, *v);
-        if (!status) status = dl_run_tag(store, id, dlsh_buf_text(&tag), !dlsh_arg_bool(a, "remove"));
-        dlsh_buf_free(&tag);
-        DLSH_TRY(status);
+        DLSH_SCOPED_BUF tag = {0};
+        DLSH_TRY(dlsh_text(&tag, *v));
+        DLSH_TRY(dl_run_tag(store, id, dlsh_buf_text(&tag), !dlsh_arg_bool(a, "remove")));
     }
     return DL_OK;
 }

@@ -89,7 +89,7 @@ static dl_status rescue_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_sink *out = dlsh_arg_sink(a);
     const char *folder = dlsh_arg_str(a, "folder");
     DLSH_TRY(make_folder(folder));
-    dlsh_buf plain = {0};
+    DLSH_SCOPED_BUF plain = {0};
     int saved = 0, lost = 0, nplain = 0;
     for (int i = 0; i < dlsh_global_count(s); i++) {
         const dlsh_value *v;
@@ -109,7 +109,6 @@ static dl_status rescue_run(const dlsh_args *a, dlsh_value *result) {
         }
     }
     dl_status st = write_plain(&plain, folder);
-    dlsh_buf_free(&plain);
     if (!st)
         dlsh_put(out, "%d saved, %d plain values%s%s\n", saved, nplain, nplain ? " in values.json" : "",
                  lost ? ", some lost" : "");

@@ -35,11 +35,9 @@ static dl_status check_syntax(dl_store *s, const char *where, int deleted) {
 static dl_status check_option(const dlsh_args *a, int i, filter_check *check, int deleted) {
     const char *option = narrowing[i].option, *text = dlsh_arg_str(a, option);
     if (!text) return DL_OK;
-    dlsh_buf one = {0};
+    DLSH_SCOPED_BUF one = {0};
     dlsh_buf_printf(&one, narrowing[i].condition, text);
-    dl_status st = check(dlsh_store(dlsh_arg_session(a)), dlsh_buf_text(&one), deleted);
-    dlsh_buf_free(&one);
-    if (!st) return DL_OK;
+    if (!check(dlsh_store(dlsh_arg_session(a)), dlsh_buf_text(&one), deleted)) return DL_OK;
     return strcmp(option, "where") ? dlsh_place_failure(a, option) : dlsh_place_in(a, option);
 }
 
@@ -63,67 +61,51 @@ dl_status dlsh_run_filter_met(const dlsh_args *a, int deleted) {
 
 /* ---------------------------------------------------------------- columns */
 
-static dlsh_value id_cell(const dl_run_info *r, dlsh_mode mode) {
-    (void)mode;
-    return dlsh_int(r->id);
-}
-static dlsh_value name_cell(const dl_run_info *r, dlsh_mode mode) {
-    (void)mode;
-    return dlsh_cell_text(r->name);
-}
-static dlsh_value status_cell(const dl_run_info *r, dlsh_mode mode) {
-    (void)mode;
-    return dlsh_string(dl_run_status_name(r->status));
-}
-static dlsh_value started_cell(const dl_run_info *r, dlsh_mode mode) { return dlsh_cell_when(r->started_us, mode); }
-static dlsh_value seconds_cell(const dl_run_info *r, dlsh_mode mode) { return dlsh_cell_seconds(r->seconds, mode); }
-static dlsh_value dataset_cell(const dl_run_info *r, dlsh_mode mode) {
-    (void)mode;
-    return dlsh_cell_text(r->dataset);
-}
-static dlsh_value model_cell(const dl_run_info *r, dlsh_mode mode) {
-    (void)mode;
-    return dlsh_cell_text(r->model_name);
-}
-static dlsh_value params_cell(const dl_run_info *r, dlsh_mode mode) {
-    (void)mode;
-    return dlsh_int(r->n_params);
-}
+enum { ID, NAME, STATUS, STARTED, SECONDS, DATASET, MODEL, PARAMS, METRIC };
 
 typedef struct run_column {
     const char *name, *shown; /* for programs, for people */
     char align;
     int rank; /* in a narrow terminal the lowest is left out first */
-    dlsh_value (*cell)(const dl_run_info *r, dlsh_mode mode);
-    const char *metric; /* instead of `cell`: the last value, or the best */
+    int what;
+    const char *metric; /* of METRIC: the last value, or the best */
     int best;
 } run_column;
 
 static const run_column run_columns[] = {
-    {"id", "id", 'r', 10, id_cell, NULL, 0},
-    {"name", "name", 'l', 9, name_cell, NULL, 0},
-    {"status", "status", 'l', 5, status_cell, NULL, 0},
-    {"started", "started", 'l', 2, started_cell, NULL, 0},
-    {"seconds", "time", 'r', 4, seconds_cell, NULL, 0},
-    {"dataset", "dataset", 'l', 1, dataset_cell, NULL, 0},
-    {"model", "model", 'l', 3, model_cell, NULL, 0},
-    {"params", "params", 'r', 0, params_cell, NULL, 0},
-    {"best test/acc", "best acc", 'r', 8, NULL, "test/acc", 1},
-    {"test/loss", "test loss", 'r', 6, NULL, "test/loss", 0},
-    {"train/loss", "loss", 'r', 7, NULL, "train/loss", 0},
+    {"id", "id", 'r', 10, ID, NULL, 0},
+    {"name", "name", 'l', 9, NAME, NULL, 0},
+    {"status", "status", 'l', 5, STATUS, NULL, 0},
+    {"started", "started", 'l', 2, STARTED, NULL, 0},
+    {"seconds", "time", 'r', 4, SECONDS, NULL, 0},
+    {"dataset", "dataset", 'l', 1, DATASET, NULL, 0},
+    {"model", "model", 'l', 3, MODEL, NULL, 0},
+    {"params", "params", 'r', 0, PARAMS, NULL, 0},
+    {"best test/acc", "best acc", 'r', 8, METRIC, "test/acc", 1},
+    {"test/loss", "test loss", 'r', 6, METRIC, "test/loss", 0},
+    {"train/loss", "loss", 'r', 7, METRIC, "train/loss", 0},
 };
 enum { NRUN_COLUMNS = sizeof run_columns / sizeof *run_columns };
 
 static dlsh_value run_cell(const run_column *c, const dl_run_info *r, dlsh_mode mode) {
-    if (c->cell) return c->cell(r, mode);
-    const dl_series_info *s = dlsh_series_find(r, c->metric);
-    return s ? dlsh_float(c->best ? s->max : s->last) : dlsh_none();
+    const dl_series_info *s = c->metric ? dlsh_series_find(r, c->metric) : NULL;
+    switch (c->what) {
+    case ID: return dlsh_int(r->id);
+    case NAME: return dlsh_cell_text(r->name);
+    case STATUS: return dlsh_string(dl_run_status_name(r->status));
+    case STARTED: return dlsh_cell_when(r->started_us, mode);
+    case SECONDS: return dlsh_cell_seconds(r->seconds, mode);
+    case DATASET: return dlsh_cell_text(r->dataset);
+    case MODEL: return dlsh_cell_text(r->model_name);
+    case PARAMS: return dlsh_int(r->n_params);
+    default: return s ? dlsh_float(c->best ? s->max : s->last) : dlsh_none();
+    }
 }
 
 /* Programs get the same columns always; people those that a run has. */
 static int wanted(const run_column *c, const dl_run_list *l, const dlsh_look *look) {
     if (look->mode != DLSH_MODE_TABLE) return 1;
-    int any = c->cell != NULL;
+    int any = c->what != METRIC;
     for (long i = 0; i < l->n; i++) any |= c->metric && dlsh_series_find(&l->runs[i], c->metric);
     return any;
 }
@@ -170,22 +152,19 @@ dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
     if (!store) return dl_failed();
     long limit = dlsh_arg_int(a, "limit");
     if (limit < 0) return dlsh_arg_fail(a, "limit", DL_ERR_VALUE, "limit=0 shows all", "limit must not be negative");
-    dlsh_buf where = {0};
-    dl_status status = dlsh_run_filter(a, &where);
+    DLSH_SCOPED_BUF where = {0};
+    DLSH_TRY(dlsh_run_filter(a, &where));
     /* one more than shown tells whether there are more */
     dl_run_query q = {.where = where.n ? dlsh_buf_text(&where) : NULL,
                       .sort = dlsh_arg_str(a, "sort"),
                       .limit = limit ? limit + 1 : 0,
                       .deleted = dlsh_arg_bool(a, "deleted")};
-    dl_run_list *l = status ? NULL : dl_run_query_list(store, &q);
-    if (!status && !l)
-        status = dlsh_place_failure(a, dlsh_given(a, "sort") ? "sort" : dlsh_given(a, "where") ? "where" : NULL);
-    else if (!status)
-        status = dlsh_arg_called(a) ? runs_list(l, limit, result) : runs_table(dlsh_arg_sink(a), l, limit);
+    dl_run_list *l = dl_run_query_list(store, &q);
+    if (!l) return dlsh_place_failure(a, dlsh_given(a, "sort") ? "sort" : dlsh_given(a, "where") ? "where" : NULL);
+    dl_status status = dlsh_arg_called(a) ? runs_list(l, limit, result) : runs_table(dlsh_arg_sink(a), l, limit);
     /* a person is told why there are none; to a program the empty list is an answer */
     if (!status && !l->n && !dlsh_arg_called(a) && dlsh_run_filter_met(a, q.deleted))
         dlsh_warn_failure(dlsh_arg_session(a));
     dl_run_list_free(l);
-    dlsh_buf_free(&where);
     return status;
 }
