@@ -1,5 +1,5 @@
 # Files written from the tables (ops, commands) and kept in git: `gen` rewrites them, `check-gen` tells whether they are current.
-# tools/gen.c reads templates below its first argument and writes each file, at its path in the tree, below its second.
+# tools/gen.c writes each file, at its path in the tree, below its argument.
 if(NOT EXISTS ${CMAKE_SOURCE_DIR}/tools/gen.c)
     return()
 endif()
@@ -8,7 +8,7 @@ target_include_directories(dlgen PRIVATE libcore ${CMAKE_BINARY_DIR}/gen)
 target_link_libraries(dlgen PRIVATE ${DLSHELL} dlcore_static)
 set_target_properties(dlgen PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
 
-add_custom_target(gen COMMAND dlgen ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR} VERBATIM)
+add_custom_target(gen COMMAND dlgen ${CMAKE_SOURCE_DIR} VERBATIM)
 add_custom_target(check-gen COMMAND ${CMAKE_SOURCE_DIR}/tools/check_gen $<TARGET_FILE:dlgen> ${CMAKE_SOURCE_DIR} VERBATIM)
 if(DLSH_TESTS)
     enable_testing()

@@ -1,7 +1,4 @@
-/* Writes the reference pages of the manual, and the words that highlighting knows, from the tables: gen TEMPLATES OUT
- * writes each file at its path below OUT.
- */
-#include <ctype.h>
+/* Writes the reference pages of the manual from the tables: gen OUT writes each file at its path below OUT. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +7,6 @@
 #include "commands/families.h"
 #include "commands/help.h"
 #include "dlcore.h"
-#include "lang/parse/lexer.h"
 #include "view/console.h"
 
 /* ---- docs/ops.md */
@@ -46,22 +42,10 @@ static void ops_page(FILE *f) {
 
 /* ---- docs/commands.md, docs/settings.md */
 
-static dl_status add_families(dlsh_session *s) {
-    static const dlsh_command *const families[] = {
-#define FAMILY(name) name##_commands,
-#include "commands/families.def"
-#undef FAMILY
-    };
-    dl_status status = DL_OK;
-    for (unsigned i = 0; !status && i < sizeof families / sizeof *families; i++)
-        status = dlsh_add_commands(s, families[i]);
-    return status;
-}
-
 static void commands_page(FILE *f) {
     dlsh_buf b = {0};
     dlsh_session *s = dlsh_session_new(dlsh_console(), NULL);
-    dl_status status = s ? add_families(s) : DL_ERR_MEMORY;
+    dl_status status = s ? dlsh_add_families(s) : DL_ERR_MEMORY;
     if (!status) status = dlsh_docs_commands(s, &b);
     if (status) fprintf(stderr, "docs/commands.md: %s\n", dl_errmsg());
     fputs(dlsh_buf_text(&b), f);
@@ -152,109 +136,7 @@ static void datasets_page(FILE *f) {
     }
 }
 
-/* ---- notebooks/highlight: names.py of the Pygments lexer, scripts for notebooks */
-
-/* A list of names in Python or JavaScript. */
-typedef struct namelist {
-    FILE *f;
-    int js;
-} namelist;
-
-static void begin(const namelist *l, const char *name) {
-    if (l->js)
-        fprintf(l->f, "\n    %s: [", name);
-    else
-        for (; *name; name++) fputc(toupper((unsigned char)*name), l->f);
-    if (!l->js) fputs(" = [\n", l->f);
-}
-
-static void put_name(const namelist *l, const char *name, size_t n) {
-    fprintf(l->f, l->js ? "\n        \"%.*s\"," : "    \"%.*s\",\n", (int)n, name);
-}
-
-static void end(const namelist *l) { fputs(l->js ? "]," : "]\n", l->f); }
-
-/* Rows that start statements, or those that are functions. */
-static void put_rows(const namelist *l, const dlsh_session *s, int functions) {
-    for (int i = 0; i < dlsh_command_count(s); i++) {
-        const dlsh_command *row = dlsh_command_at(s, i);
-        int only_function = (row->flags & DLSH_ONLY_FUNCTION) == DLSH_ONLY_FUNCTION;
-        if (functions ? row->flags & DLSH_FUNCTION : !only_function) put_name(l, row->name, strlen(row->name));
-    }
-}
-
-static void put_session(const namelist *l) {
-    dlsh_session *s = dlsh_session_new(dlsh_console(), NULL);
-    if (!s || add_families(s)) fprintf(stderr, "names for highlighting: %s\n", dl_errmsg());
-    begin(l, "commands");
-    put_rows(l, s, 0);
-    end(l);
-    begin(l, "functions");
-    put_rows(l, s, 1);
-    dl_op_info op;
-    for (int i = 0; dl_op_describe(i, &op); i++)
-        if (!op.internal) put_name(l, op.name, strlen(op.name));
-    end(l);
-    dlsh_session_free(s);
-}
-
-static void put_names(const namelist *l) {
-    static const char *const keywords[] = {
-#define TOK(id, text) text,
-        DLSH_KEYWORDS(TOK)
-#undef TOK
-            "net",
-        "extern", "C", "CUDA"};
-    begin(l, "keywords");
-    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) put_name(l, keywords[i], strlen(keywords[i]));
-    end(l);
-    put_session(l);
-    begin(l, "layers");
-    for (int i = 0; dl_layer_kind_at(i); i++) {
-        const dl_kind_row *k = dl_layer_kind_at(i);
-        put_name(l, k->name, strlen(k->name));
-        for (const char *p = k->alias; *p; p += strcspn(p, " "), p += strspn(p, " ")) put_name(l, p, strcspn(p, " "));
-    }
-    end(l);
-    begin(l, "dtypes");
-    for (int t = DL_BOOL; t <= DL_F64; t++) {
-        const char *name = dl_dtype_name((dl_dtype)t);
-        put_name(l, name, strlen(name));
-    }
-    end(l);
-}
-
-static void names_module(FILE *f) {
-    fputs("\"\"\"Names of the language; made from the tables of dlsh.\"\"\"\n", f);
-    put_names(&(namelist){f, 0});
-}
-
-static const char *templates;
-
-/* A template with the names filled in, and other templates where a line `//= NAME` asks for them. */
-static void script(FILE *f, const char *name) {
-    static const char hole[] = "const NAMES = {", other[] = "//= ";
-    char path[4096], line[1024];
-    snprintf(path, sizeof path, "%s/notebooks/highlight/%s", templates, name);
-    FILE *in = fopen(path, "r");
-    if (!in) perror(path);
-    while (in && fgets(line, sizeof line, in)) {
-        if (!strncmp(line, other, sizeof other - 1)) {
-            line[strcspn(line, "\n")] = 0;
-            script(f, line + sizeof other - 1);
-        } else if (!strncmp(line, hole, sizeof hole - 1)) {
-            fputs(hole, f);
-            put_names(&(namelist){f, 1});
-            fputs("\n};\n", f);
-        } else {
-            fputs(line, f);
-        }
-    }
-    if (in) fclose(in);
-}
-
-static void kernel_script(FILE *f) { script(f, "kernel.in.js"); }
-static void labextension(FILE *f) { script(f, "labextension.in.js"); }
+/* ---- all of them */
 
 static const struct {
     const char *path;
@@ -263,10 +145,7 @@ static const struct {
              {"docs/commands.md", commands_page},
              {"docs/settings.md", settings_page},
              {"docs/layers.md", layers_page},
-             {"docs/datasets.md", datasets_page},
-             {"notebooks/highlight/pygments_dlsh/names.py", names_module},
-             {"notebooks/highlight/kernel.js", kernel_script},
-             {"notebooks/highlight/labextension.js", labextension}};
+             {"docs/datasets.md", datasets_page}};
 
 /* Makes the folders above a file. */
 static void make_folders(char *path) {
@@ -278,14 +157,13 @@ static void make_folders(char *path) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 3) {
-        fprintf(stderr, "usage: gen TEMPLATES OUT\n");
+    if (argc != 2) {
+        fprintf(stderr, "usage: gen OUT\n");
         return 2;
     }
-    templates = argv[1];
     for (unsigned i = 0; i < sizeof pages / sizeof *pages; i++) {
         char path[4096];
-        snprintf(path, sizeof path, "%s/%s", argv[2], pages[i].path);
+        snprintf(path, sizeof path, "%s/%s", argv[1], pages[i].path);
         make_folders(path);
         FILE *f = fopen(path, "w");
         if (!f) {

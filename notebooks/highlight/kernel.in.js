@@ -1,5 +1,5 @@
-// Highlighting of dlsh in the classic Notebook, loaded from the kernelspec when the kernel starts. kernel.js is made from
-// kernel.in.js and mode.in.js; they stay in step through `ninja gen`.
+// Highlighting of dlsh in the classic Notebook, loaded from the kernelspec when the kernel starts. `dlsh kernel install` makes
+// kernel.js of kernel.in.js and mode.in.js.
 define(["codemirror/lib/codemirror", "base/js/events"], function (CodeMirror, events) {
 "use strict";
 //= mode.in.js

@@ -1,5 +1,5 @@
 // Highlighting of dlsh in JupyterLab 4 and Notebook 7: an extension as they load them, a container of webpack's module federation,
-// written by hand. labextension.js is made from labextension.in.js and mode.in.js; they stay in step through `ninja gen`.
+// written by hand. `dlsh kernel install` makes it of labextension.in.js and mode.in.js.
 (() => {
 "use strict";
 //= mode.in.js

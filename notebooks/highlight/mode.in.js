@@ -1,5 +1,5 @@
-// How dlsh is coloured: a stream mode as CodeMirror 5 has them and CodeMirror 6 takes them. Its names are made from the tables of
-// dlsh. kernel.js and labextension.js contain it; both are made by `ninja gen`.
+// How dlsh is coloured: a stream mode as CodeMirror 5 has them and CodeMirror 6 takes them. The scripts
+// for notebooks contain it. `dlsh kernel install` fills in the names, from the tables of dlsh.
 const NAMES = {}
 const known = {};
 for (const kind in NAMES) known[kind] = new Set(NAMES[kind]);

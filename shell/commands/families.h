@@ -3,12 +3,15 @@
 #define DLSH_COMMANDS_FAMILIES_H
 
 #include "lang/command.h"
-#include "lang/value.h"
+#include "lang/session.h"
 
 #define FAMILY(name) extern const dlsh_command name##_commands[];
 #define FAMILY_MADE(name) extern dlsh_command name##_commands[];
 #include "commands/families.def"
 #undef FAMILY
+
+/* Adds them all to a session. */
+dl_status dlsh_add_families(dlsh_session *s);
 
 /* The kinds of handles that have fields and methods to be told of; ends with NULL (help.c). */
 extern const dlsh_class *const dlsh_types[];

@@ -102,16 +102,6 @@ static int apply(const dlsh_options *o) {
     return DLSH_EXIT_OK;
 }
 
-static dl_status add_families(dlsh_session *s) {
-    static const dlsh_command *const families[] = {
-#define FAMILY(name) name##_commands,
-#include "commands/families.def"
-#undef FAMILY
-    };
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) DLSH_TRY(dlsh_add_commands(s, families[i]));
-    return DL_OK;
-}
-
 static dlsh_session *session_new(const dlsh_options *o, int notebooks) {
     dlsh_services services = {
         .before_statement = o->echo ? echo : NULL, .after_statement = after_statement, .keep_going = o->keep_going};
@@ -119,7 +109,7 @@ static dlsh_session *session_new(const dlsh_options *o, int notebooks) {
     dlsh_ffi_serve(&services);
     if (notebooks) dlsh_kernel_serve(&services);
     dlsh_session *s = dlsh_session_new(dlsh_console(), &services);
-    if (!s || !add_families(s)) return s;
+    if (!s || !dlsh_add_families(s)) return s;
     dlsh_session_free(s);
     return NULL;
 }

@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "front/front.h"
+#include "jupyter/highlight.h"
 #include "view/console.h"
 
 static const char usage[] =
@@ -98,13 +99,45 @@ static const char logo[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"
 
 /* Highlighting for the classic Notebook. */
 static const char script[] =
-#include "kernel.js.inc"
+#include "kernel.in.js.inc"
     ;
 
 /* The same for JupyterLab 4 and Notebook 7: an extension of theirs. */
 static const char extension[] =
-#include "labextension.js.inc"
+#include "labextension.in.js.inc"
     ;
+
+/* The same for Pygments: a Python package, and what tells Pygments of it. */
+static const char lexer[] =
+#include "__init__.py.inc"
+    ;
+static const char metadata[] =
+#include "METADATA.inc"
+    ;
+static const char entry_points[] =
+#include "entry_points.txt.inc"
+    ;
+
+static int write_highlighting(const char *folder, const char *name, const char *text) {
+    dlsh_buf b = {0};
+    int good = !dlsh_highlight(text, &b);
+    if (!good) errno = ENOMEM;
+    good = good && write_file(folder, name, dlsh_buf_text(&b));
+    dlsh_buf_free(&b);
+    return good;
+}
+
+/* In the folder `pygments`, which is one for PYTHONPATH. */
+static int write_lexer(const char *folder) {
+    char package[PATH_MAX], info[PATH_MAX];
+    if (snprintf(package, sizeof package, "%s/pygments/pygments_dlsh", folder) >= (int)sizeof package ||
+        snprintf(info, sizeof info, "%s-1.0.dist-info", package) >= (int)sizeof info) {
+        errno = ENAMETOOLONG;
+        return 0;
+    }
+    return make_folders(package) && make_folders(info) && write_highlighting(package, "__init__.py", lexer) &&
+           write_file(info, "METADATA", metadata) && write_file(info, "entry_points.txt", entry_points);
+}
 
 static int write_json(const char *folder, const char *name, json_t *j) {
     char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
@@ -116,7 +149,7 @@ static int write_json(const char *folder, const char *name, json_t *j) {
 
 static int write_kernel(char *folder, const char *program) {
     return make_folders(folder) && write_file(folder, "logo-svg.svg", logo) &&
-           write_file(folder, "kernel.js", script) &&
+           write_highlighting(folder, "kernel.js", script) && write_lexer(folder) &&
            write_json(folder, "kernel.json",
                       json_pack("{s:[s,s,s,s], s:s, s:s, s:s, s:{s:b}}", "argv", program, "kernel", "run",
                                 "{connection_file}", "display_name", "dlsh", "language", "dlsh", "interrupt_mode",
@@ -127,7 +160,7 @@ static int write_kernel(char *folder, const char *program) {
 static int write_extension(char *folder) {
     char file[64];
     snprintf(file, sizeof file, "dlsh-%s.js", dl_version());
-    return make_folders(folder) && write_file(folder, file, extension) &&
+    return make_folders(folder) && write_highlighting(folder, file, extension) &&
            write_json(folder, "package.json",
                       json_pack("{s:s, s:s, s:s, s:s, s:{s:s}, s:{s:b, s:{s:s, s:s}}}", "name", "dlsh", "version",
                                 dl_version(), "description", "Highlighting of dlsh", "license", "MIT", "dependencies",

@@ -61,6 +61,9 @@ esac
 if [ -x "$prefix/bin/dlsh" ]; then
     spec=$prefix/share/jupyter/kernels/dlsh/kernel.json
     python3 -c 'import json, sys; argv = json.load(open(sys.argv[1]))["argv"]; assert argv[0] == "dlsh", argv' "$spec"
+    for file in kernel.js pygments/pygments_dlsh/__init__.py ../../labextensions/dlsh/dlsh-*.js; do
+        grep -q '"maxpool"' "${spec%/*}"/$file || { echo "$file is installed without the names of layers"; exit 1; }
+    done
 fi
 
 man=$(tr -d '\\' <"$prefix/share/man/man1/dlsh.1")

@@ -10,7 +10,11 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PACKAGE = ROOT / "notebooks/highlight"
+INSTALLED = tempfile.TemporaryDirectory()
+subprocess.run([os.environ["DLSH"], "kernel", "install", "--prefix", INSTALLED.name], check=True, stdout=subprocess.DEVNULL)
+KERNEL = pathlib.Path(INSTALLED.name) / "share/jupyter/kernels/dlsh"
+PACKAGE = KERNEL / "pygments"
+(EXTENSION,) = (KERNEL.parent.parent / "labextensions/dlsh").glob("*.js")
 sys.path.insert(0, str(PACKAGE))
 sys.dont_write_bytecode = True
 try:
@@ -154,8 +158,8 @@ def check_modes():
     if not node:
         print("no node: the modes of notebooks were not run")
         return
-    for extension in ("-", str(PACKAGE / "labextension.js")):
-        done = subprocess.run([node, "-e", MODE_TEST.replace("\\\\", "\\"), str(PACKAGE / "kernel.js"), extension], input=SAMPLE,
+    for extension in ("-", str(EXTENSION)):
+        done = subprocess.run([node, "-e", MODE_TEST.replace("\\\\", "\\"), str(KERNEL / "kernel.js"), extension], input=SAMPLE,
                               capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         tokens = {(v, style) for v, style in json.loads(done.stdout)}

@@ -1,14 +1,13 @@
-"""Pygments lexer of the language of dlsh; the names it knows are made from the tables of dlsh (names.py)."""
+"""Pygments lexer of the language of dlsh. `dlsh kernel install` fills in the names, from the tables of dlsh."""
 import re
 
 from pygments.lexer import Lexer, RegexLexer, words
 from pygments.lexers.c_cpp import CLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text, Whitespace
 
-from .names import COMMANDS, DTYPES, FUNCTIONS, KEYWORDS, LAYERS
-
 __all__ = ["DlshLexer"]
 
+NAMES = {}
 CONSTANTS = {"true", "false", "none"}
 NAME = r"[A-Za-z_]\w*"
 
@@ -24,11 +23,11 @@ class Plain(RegexLexer):
         (r"0[xX][0-9a-fA-F]+|0[bB][01]+", Number.Hex),
         (r"\d+", Number.Integer),
         (words(sorted(CONSTANTS), prefix=r"\b", suffix=r"\b"), Keyword.Constant),
-        (words(sorted(set(KEYWORDS) - CONSTANTS), prefix=r"(?<![\w.])", suffix=r"\b"), Keyword),
-        (words(DTYPES, prefix=r"(?<![\w.])", suffix=r"\b"), Keyword.Type),
+        (words(sorted(set(NAMES["keywords"]) - CONSTANTS), prefix=r"(?<![\w.])", suffix=r"\b"), Keyword),
+        (words(NAMES["dtypes"], prefix=r"(?<![\w.])", suffix=r"\b"), Keyword.Type),
         (rf"({NAME})(?==(?!=))", Name.Attribute),
-        (words(FUNCTIONS, prefix=r"\b", suffix=r"(?=\()"), Name.Builtin),
-        (words(LAYERS, prefix=r"(?:(?<=->)|(?<=-> ))", suffix=r"\b(?!\()"), Name.Function),
+        (words(NAMES["functions"], prefix=r"\b", suffix=r"(?=\()"), Name.Builtin),
+        (words(NAMES["layers"], prefix=r"(?:(?<=->)|(?<=-> ))", suffix=r"\b(?!\()"), Name.Function),
         (NAME, Name),
         (r"->|\*\*|//|==|!=|<=|>=|<<|>>|&&|\|\||[-+*/%@!~&|^?:<>=]|\.\.\.", Operator),
         (r"[()\[\].,]", Punctuation),
@@ -40,9 +39,9 @@ class Plain(RegexLexer):
             (r"\s+", Whitespace),
             (r"[;{}]", Punctuation),
             (r"(%%?\w+)", Name.Decorator, "rest"),
-            (words(sorted(set(KEYWORDS) - CONSTANTS), suffix=r"\b"), Keyword, "rest"),
-            (words(COMMANDS, suffix=r"\b(?![\w.([]|\s*([-+*/]?=(?!=)|,))"), Keyword.Pseudo, "rest"),  # a colour in JupyterLab, too
-            (words(LAYERS, suffix=r"\b(?![\w.([]|\s*([-+*/]?=(?!=)|,))"), Name.Function, "rest"),
+            (words(sorted(set(NAMES["keywords"]) - CONSTANTS), suffix=r"\b"), Keyword, "rest"),
+            (words(NAMES["commands"], suffix=r"\b(?![\w.([]|\s*([-+*/]?=(?!=)|,))"), Keyword.Pseudo, "rest"),  # a colour in JupyterLab, too
+            (words(NAMES["layers"], suffix=r"\b(?![\w.([]|\s*([-+*/]?=(?!=)|,))"), Name.Function, "rest"),
             (rf"{NAME}:(?=\s+[A-Za-z])", Name.Label),
             (r"(?=.)", Text, "rest"),
         ],
