@@ -141,6 +141,31 @@ def check_links(say):
                     say(page.relative_to(ROOT), i, f"there is no {link}")
 
 
+def check_map(say):
+    """docs/inside.md is true: files and functions that it names exist, the code uses every word of the glossary, and each
+    guide is told of there and in the index."""
+    page, index = ROOT / "docs/inside.md", (ROOT / "docs/index.md").read_text()
+    text = page.read_text()
+    files = sources(C_FILES + (".def", ".in"), ("libcore", "shell", "tools"))
+    code = "\n".join((ROOT / f).read_text() for f in files)
+    words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", code).lower()))
+    names = {f.split("/")[-1].removesuffix(".in") for f in files} | set(MADE)
+    for i, line in enumerate(text.splitlines(), 1):
+        for name in re.findall(r"`(?:[\w./-]+/)?([\w-]+\.(?:c|h|cu|cuh|def))`", line):
+            if name not in names:
+                say("docs/inside.md", i, f"there is no file {name}")
+        for name in re.findall(r"`(dl(?:sh)?_\w+)`", line):
+            if "NAME" not in name and not re.search(rf"\b{name}\b", code):
+                say("docs/inside.md", i, f"there is no {name}")
+    for row in re.findall(r"^\| ([a-z ]+) \| ", text.partition("## Glossary")[2], re.M):
+        if not set(row.split()) <= words and row != "word":
+            say("docs/inside.md", text[:text.index(f"| {row} |")].count("\n") + 1, f"no code uses the word '{row}'")
+    for guide in sorted((ROOT / "docs").glob("adding-*.md")):
+        for where, page_text in (("docs/inside.md", text), ("docs/index.md", index)):
+            if f"({guide.name})" not in page_text:
+                say(where, 1, f"{guide.name} is not mentioned")
+
+
 def check_op_table(say):
     """clang-format cannot keep the rows of the op table to a width."""
     for i, line in enumerate((ROOT / "libcore/ops/ops.def").read_text().splitlines(), 1):
@@ -174,6 +199,7 @@ def main():
     check_kernel_types(say)
     check_links(say)
     check_names(say)
+    check_map(say)
     if a.cxx:
         check_headers(a.cxx, say)
     print("\n".join(findings) or "the house is in order")
