@@ -1,4 +1,4 @@
-/* Tab: names, fields, commands with their arguments and options, layers, files - all from the tables. */
+/* Completion with Tab: names, fields, commands with their arguments and options, layers, files. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 
 static dlsh_session *session;
 
-/* ---------------------------------------------------------------- what fits */
+/* ---------------------------------------------------------------- matches */
 
 static struct {
     char **at;
@@ -111,7 +111,7 @@ static void offer_topic(void *arg, const char *group, const char *name, const ch
 }
 
 static void offer_sql(const char *sql) {
-    if (access(dlsh_store_file(), R_OK)) return; /* a look must not make the file */
+    if (access(dlsh_store_file(), R_OK)) return; /* completion must not create the file */
     dl_store *store = dlsh_store(NULL);
     dl_rows *rows = store ? dl_store_sql(store, sql) : NULL;
     while (rows && dl_rows_next(rows) > 0)
@@ -187,10 +187,14 @@ static void offer_kind(const char *complete, int expression) {
         offer_expression();
 }
 
+static size_t name_before(const char *text, size_t end) {
+    while (end > 0 && (isalnum((unsigned char)text[end - 1]) || text[end - 1] == '_')) end--;
+    return end;
+}
+
 /* ---------------------------------------------------------------- fields */
 
-/* The value of a chain of names ending before text[end], which is the dot. */
-static int chain_value(const char *text, size_t end, dlsh_value *out) {
+int dlsh_chain_value(dlsh_session *s, const char *text, size_t end, dlsh_value *out) {
     size_t from = end;
     while (from > 0 && (isalnum((unsigned char)text[from - 1]) || strchr("_.", text[from - 1]))) from--;
     char chain[256];
@@ -198,12 +202,12 @@ static int chain_value(const char *text, size_t end, dlsh_value *out) {
     memcpy(chain, text + from, end - from);
     chain[end - from] = 0;
     char *save = NULL, *name = strtok_r(chain, ".", &save);
-    const dlsh_value *root = name ? dlsh_get(session, name) : NULL;
+    const dlsh_value *root = name ? dlsh_get(s, name) : NULL;
     if (!root) return 0;
     dlsh_value v = dlsh_ref(*root);
     while ((name = strtok_r(NULL, ".", &save))) {
         dlsh_value next = dlsh_void();
-        dl_status status = dlsh_get_field(session, v, name, &next);
+        dl_status status = dlsh_get_field(s, v, name, &next);
         dlsh_drop(v);
         if (status) {
             dl_error_clear();
@@ -217,7 +221,7 @@ static int chain_value(const char *text, size_t end, dlsh_value *out) {
 
 static void offer_fields(const char *text, size_t dot) {
     dlsh_value v, names = dlsh_void();
-    if (!chain_value(text, dot, &v)) return;
+    if (!dlsh_chain_value(session, text, dot, &v)) return;
     if (!dlsh_field_names(session, v, &names) && names.type == DLSH_LIST)
         for (int i = 0; i < names.as.list->n; i++)
             if (names.as.list->items[i].type == DLSH_STR) offer(names.as.list->items[i].as.str->s, "");
@@ -250,8 +254,7 @@ static void offer_setting_values(const char *name, size_t len) {
 /* An option's value, `name=` standing before the word: returns 1 when it was one. */
 static int offer_option_value(const dlsh_command *row, const char *text, size_t from, size_t at) {
     if (at == from || text[at - 1] != '=') return 0;
-    size_t name = at - 1;
-    while (name > from && (isalnum((unsigned char)text[name - 1]) || text[name - 1] == '_')) name--;
+    size_t name = from + name_before(text + from, at - 1 - from);
     const dlsh_option *o = dlsh_command_option(row, text + name, at - 1 - name);
     if (!o) return 0;
     if (o->kind == DLSH_OPT_BOOL)
@@ -304,8 +307,7 @@ static void offer_argument(const dlsh_command *row, const char *text, size_t fro
 
 /* Names that may be given by keyword to the function whose ( stands at `open`. */
 static void offer_keywords(const char *text, size_t open) {
-    size_t from = open;
-    while (from > 0 && (isalnum((unsigned char)text[from - 1]) || text[from - 1] == '_')) from--;
+    size_t from = name_before(text, open);
     if (from == open) return;
     const dlsh_command *row = dlsh_find_row(session, text + from, open - from);
     if (row && row->flags & DLSH_FUNCTION) offer_options(row);
@@ -325,10 +327,9 @@ static void offer_keywords(const char *text, size_t open) {
 
 /* A string that is the first argument of a function, when its row says what may stand there: 1 then. */
 static int offer_string(const char *text, const dlsh_cursor *c) {
-    size_t open = c->string - 1, from;
+    size_t open = c->string - 1;
     if (c->open != '(' || open == 0 || c->bracket != open - 1) return 0;
-    for (from = c->bracket; from > 0 && (isalnum((unsigned char)text[from - 1]) || text[from - 1] == '_'); from--)
-        continue;
+    size_t from = name_before(text, c->bracket);
     const dlsh_command *row = dlsh_find_row(session, text + from, c->bracket - from);
     const dlsh_param *p = row ? dlsh_command_param(row, 0) : NULL;
     if (!p || !p->complete) return 0;
@@ -400,8 +401,20 @@ static void offer_all(const char *text, size_t at, const dlsh_cursor *c) {
     }
 }
 
-/* What divides words depends on where the cursor is: test/acc is one word of `best`, and two of an expression; a path
- * is one word inside quotes, blanks and all. */
+/* Offers what may stand at text + from, where `prefix` is the text between there and the cursor. */
+static void offer_at(const char *text, size_t from, const char *prefix) {
+    dlsh_cursor c = dlsh_scan(text, from);
+    forget();
+    found.prefix = prefix;
+    if (c.quote) {
+        if (!offer_string(text, &c)) offer_files();
+    } else if (!c.comment) {
+        offer_all(text, from, &c);
+    }
+}
+
+/* The characters that end a word depend on where the cursor is: test/acc is one word of the command `best`, and two of
+ * an expression; inside quotes a path with blanks is one word. */
 static const char *breaks_at(const char *text, size_t len, const dlsh_cursor *c) {
     size_t after, word = len, name_len;
     const char *name;
@@ -437,21 +450,10 @@ int dlsh_complete(dlsh_session *s, const char *text, size_t len, size_t *start, 
         from = c.string;
     else
         while (from > 0 && !strchr(breaks, text[from - 1])) from--;
-    char *prefix = strndup(text + from, len - from);
-    forget();
+    char *prefix = c.comment ? NULL : strndup(text + from, len - from);
     *start = from;
-    *names = found.at;
-    if (!prefix || c.comment) {
-        free(prefix);
-        return 0;
-    }
-    found.prefix = prefix;
-    if (!c.quote) {
-        c = dlsh_scan(text, from);
-        offer_all(text, from, &c);
-    } else if (!offer_string(text, &c)) {
-        offer_files();
-    }
+    forget();
+    if (prefix) offer_at(text, from, prefix);
     free(prefix);
     if (found.n) qsort(found.at, (size_t)found.n, sizeof *found.at, by_name);
     int n = 0;
@@ -466,15 +468,9 @@ int dlsh_complete(dlsh_session *s, const char *text, size_t len, size_t *start, 
     return n;
 }
 
-int dlsh_chain_value(dlsh_session *s, const char *text, size_t len, dlsh_value *out) {
-    session = s;
-    return chain_value(text, len, out);
-}
-
 /* ---------------------------------------------------------------- readline's side */
 
-/* The text up to the cursor. Lines of the entry before this one do not matter except for brackets; the prompt keeps
- * them in `before`. */
+/* The lines of the entry above the one that is edited: brackets may be open in them. */
 static const dlsh_buf *before;
 
 static char *whole_text(size_t *len, int upto) {
@@ -503,14 +499,7 @@ static char **attempt(const char *prefix, int start, int end) {
     rl_attempted_completion_over = 1;
     char *text = whole_text(&len, start);
     if (!text) return NULL;
-    dlsh_cursor c = dlsh_scan(text, len);
-    forget();
-    found.prefix = prefix;
-    if (c.quote) {
-        if (!offer_string(text, &c)) offer_files();
-    } else if (!c.comment) {
-        offer_all(text, len, &c);
-    }
+    offer_at(text, len, prefix);
     free(text);
     char **matches = found.n ? rl_completion_matches(prefix, next_match) : NULL;
     if (found.open_ended) rl_completion_suppress_append = 1;

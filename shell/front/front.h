@@ -42,6 +42,11 @@ void dlsh_kernel_serve(dlsh_services *to);
 /* Serves notebooks until they ask for the end or the launcher is gone; returns the exit status. */
 int dlsh_kernel_run(dlsh_session *s, const char *connection_file);
 
+/* A session is one process. When a launcher such as mpirun started several, all but rank 0 are to stop here: a message
+ * is written to standard error and the exit status returned; -1: go on. The status is 0, because launchers end all
+ * processes, rank 0 among them, when one reports a failure. DLSH_RANKS=independent lets every rank go on. */
+int dlsh_launch_stops(void);
+
 /* Forgets presses of Ctrl-C; to be called before a text runs. */
 void dlsh_signals_reset(void);
 /* Ctrl-C was pressed since. */

@@ -1,5 +1,4 @@
 /* Launchers of several processes. */
-#include "front/launch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@
 #include "commands/nets.h"
 #include "commands/settings.h"
 #include "ffi/call/guard.h"
-#include "front/asked.h"
+#include "front/question.h"
 #include "front/front.h"
 #include "view/console.h"
 #include "view/text.h"
@@ -268,7 +268,7 @@ static void take_line(void) {
         free(repl.line);
         return;
     }
-    dlsh_asked_line(&repl.entry, repl.line, strlen(repl.line));
+    dlsh_put_line(&repl.entry, repl.line, strlen(repl.line));
     dlsh_buf_puts(&repl.typed, repl.line);
     free(repl.line);
     if (dlsh_is_complete(repl.s, dlsh_buf_text(&repl.entry), repl.entry.n) == DLSH_INCOMPLETE) {

@@ -15,7 +15,6 @@
 #include "ffi/call/guard.h"
 #include "ffi/isolate/isolate.h"
 #include "front/front.h"
-#include "front/launch.h"
 #include "view/console.h"
 
 /* ---------------------------------------------------------------- Ctrl-C */

@@ -21,18 +21,18 @@
 enum {
     MAX_MESSAGE = 64 << 20, /* bytes of a frame; who sends more is disconnected */
     MAX_FRAMES = 1024,
-    MAX_WAITING = 10000, /* messages for one slow subscriber, before the kernel waits for it */
-    MORE_WAITING = 100,  /* by so many this is raised when it does not get on */
+    MAX_WAITING = 10000, /* messages queued for a slow subscriber before the kernel waits for it */
+    MORE_WAITING = 100,  /* by which this limit is raised when the subscriber reads nothing */
     CHUNK = 64 << 10,    /* bytes of a stream in one message */
     LINGER = 1000,       /* ms for the last messages when the kernel ends */
 };
-#define GATHER 0.03    /* seconds that short pieces of a stream are gathered */
-#define LAST_WORDS 3.0 /* seconds for the cell that runs when the kernel shall end */
-#define PARENT_CHECK 1.0
-#define GETTING_ON 0.1  /* seconds a slow subscriber is waited for */
-#define MAX_GRANTED 1e9 /* bytes more for it while a cell runs on */
+#define GATHER 0.03      /* seconds for which short pieces of a stream are collected */
+#define GRACE 3.0        /* seconds that a running cell has to end when the kernel ends */
+#define PARENT_CHECK 1.0 /* seconds between two looks at the launcher's process */
+#define STALLED 0.1      /* seconds for which the kernel waits for a slow subscriber */
+#define MAX_GRANTED 1e9  /* bytes by which the queue of a subscriber may grow while a cell runs */
 
-/* A message, or a mark between messages. */
+/* An entry of the queue: a message, or what is to be done between messages. */
 typedef struct out {
     struct out *next;
     enum { MESSAGE, PARENT, SYNC, STOP } kind;
@@ -55,12 +55,12 @@ static struct {
     pthread_cond_t change;
     out *first, **last;
     jup_request *waiting, **newest, *answer;
-    long asked, synced; /* marks posted and reached */
+    long sync_posted, sync_reached; /* SYNC entries of the queue */
     int ending;
 
     /* of the thread alone */
-    jup_request *parent; /* of the streams */
-    int silent, blocked, stopping, behind;
+    jup_request *parent;                       /* of the streams */
+    int silent, blocked, stopping, high_water; /* high_water: messages queued for one subscriber at most */
     double blocked_since, granted;
     size_t blocked_size;    /* of the message that waits */
     double forced, checked; /* when the process ends by force; when the parent was looked at */
@@ -168,11 +168,11 @@ void jup_drain(void) {
     out *o = pthread_equal(pthread_self(), io.thread) ? NULL : out_new(SYNC, NULL);
     if (!o) return;
     pthread_mutex_lock(&io.lock);
-    long mark = ++io.asked;
+    long number = ++io.sync_posted;
     *io.last = o;
     io.last = &o->next;
     wake();
-    while (io.synced < mark) pthread_cond_wait(&io.change, &io.lock);
+    while (io.sync_reached < number) pthread_cond_wait(&io.change, &io.lock);
     pthread_mutex_unlock(&io.lock);
 }
 
@@ -199,10 +199,9 @@ static int publish_stream(int i, int whole) {
     return 1;
 }
 
-/* Reads a piece from a pipe, the older of two, behind what was read before it. Returns 0 when there is none, or a
- * subscriber is too far behind.
- * Who writes to stderr waits until the pipe of stdout is empty (jupyter/stdio.c). So when both hold something, stderr's
- * is the older, up to what stdout held before stderr was looked at. */
+/* Reads the oldest piece from the two pipes into its stream. Returns 0 when there is none, or a subscriber is too far
+ * behind. A write to stderr waits until the pipe of stdout is empty (jupyter/stdio.c), so what the pipe of stderr holds
+ * is older than what the pipe of stdout held before. */
 static int read_piece(void) {
     char chunk[CHUNK];
     int held[JUP_STREAMS] = {0};
@@ -218,7 +217,7 @@ static int read_piece(void) {
     return 1;
 }
 
-/* Publishes all that stands in pipes and buffers. Returns 0 when a subscriber is too far behind. */
+/* Publishes the contents of pipes and buffers. Returns 0 when a subscriber is too far behind. */
 static int drain_streams(void) {
     io.blocked = 0;
     while (read_piece()) {}
@@ -228,7 +227,7 @@ static int drain_streams(void) {
 
 /* ---------------------------------------------------------------- emptying the queue */
 
-/* Does what the first of the queue says. Returns 0 when it has to wait. */
+/* Carries out an entry of the queue. Returns 0 when it has to wait for a subscriber. */
 static int perform(out *o) {
     switch (o->kind) {
     case MESSAGE: return send_message(o->channel, o->request, o->type, o->metadata, o->content);
@@ -240,7 +239,7 @@ static int perform(out *o) {
     case SYNC:
         if (!drain_streams()) return 0;
         pthread_mutex_lock(&io.lock);
-        io.synced++;
+        io.sync_reached++;
         pthread_cond_broadcast(&io.change);
         pthread_mutex_unlock(&io.lock);
         return 1;
@@ -268,8 +267,8 @@ static void empty_queue(void) {
     }
 }
 
-/* What is in the pipes was printed after all that the queue holds, because the session waits for the pipes to be empty
- * before it posts: so first read, then empty the queue, then publish. */
+/* The session posts only when the pipes are empty, so what they hold is newer than the queue: read, empty the queue,
+ * publish. */
 static void serve_streams(void) {
     read_piece();
     empty_queue();
@@ -280,7 +279,12 @@ static void serve_streams(void) {
 
 /* ---------------------------------------------------------------- receiving */
 
-/* All frames of one message; NULL when none is there, or it was thrown away (*n is then 0 or -1). */
+static void free_frames(jup_frame *frames, int n) {
+    for (int i = 0; i < n; i++) free(frames[i].s);
+    free(frames);
+}
+
+/* All frames of one message; NULL when none is there (*n is 0) or it was dropped (*n is -1). */
 static jup_frame *receive(int channel, int *n) {
     jup_frame *frames = NULL;
     int cap = 0, more = 1, bad = 0;
@@ -308,8 +312,7 @@ static jup_frame *receive(int channel, int *n) {
         io.zmq->msg_close(&msg);
     }
     if (!bad) return frames;
-    for (int i = 0; i < *n; i++) free(frames[i].s);
-    free(frames);
+    free_frames(frames, *n);
     *n = -1;
     return NULL;
 }
@@ -340,7 +343,7 @@ static void queue_last(jup_request *r) {
     pthread_mutex_unlock(&io.lock);
 }
 
-/* Behind what is done now, and what came this way before. */
+/* Before the requests of the shell channel, behind earlier ones of the control channel. */
 static void queue_first(jup_request *r) {
     pthread_mutex_lock(&io.lock);
     jup_request **at = &io.waiting;
@@ -378,16 +381,21 @@ void jup_abort_waiting(void) {
     pthread_mutex_unlock(&io.lock);
 }
 
+/* Replaces the answer that waits for jup_input_reply; NULL: none. */
+static void set_answer(jup_request *r) {
+    pthread_mutex_lock(&io.lock);
+    jup_request_unref(io.answer);
+    io.answer = r;
+    pthread_cond_broadcast(&io.change);
+    pthread_mutex_unlock(&io.lock);
+}
+
+void jup_input_forget(void) { set_answer(NULL); }
+
 static void serve_stdin(void) {
     jup_request *r;
-    while (receive_request(JUP_STDIN, &r)) {
-        if (!r) continue;
-        pthread_mutex_lock(&io.lock);
-        jup_request_unref(io.answer);
-        io.answer = r;
-        pthread_cond_broadcast(&io.change);
-        pthread_mutex_unlock(&io.lock);
-    }
+    while (receive_request(JUP_STDIN, &r))
+        if (r) set_answer(r);
 }
 
 jup_request *jup_input_reply(void) {
@@ -405,13 +413,6 @@ jup_request *jup_input_reply(void) {
     return r;
 }
 
-void jup_input_forget(void) {
-    pthread_mutex_lock(&io.lock);
-    jup_request_unref(io.answer);
-    io.answer = NULL;
-    pthread_mutex_unlock(&io.lock);
-}
-
 /* ---------------------------------------------------------------- the end */
 
 void jup_end(void) {
@@ -419,10 +420,10 @@ void jup_end(void) {
     wake();
 }
 
-/* The cell that runs is interrupted and has a moment to come to its end. */
+/* Interrupts the running cell, which has GRACE seconds to end. */
 static void begin_end(void) {
     if (io.forced > 0) return;
-    io.forced = dl_seconds() + LAST_WORDS;
+    io.forced = dl_seconds() + GRACE;
     pthread_mutex_lock(&io.lock);
     io.ending = 1;
     pthread_cond_broadcast(&io.change);
@@ -437,21 +438,22 @@ static int orphaned(void) {
     return io.ppid == io.launcher && getppid() != io.ppid;
 }
 
-/* Some clients read what a cell has shown only when they have its reply: so a subscriber that does not read is waited
- * for, but not for good. */
+/* Some clients read the output of a cell only after its reply: a subscriber that reads nothing gets a longer queue in
+ * steps, so that the cell goes on. */
 static void grant_more(double t) {
     if (!io.blocked || io.blocked_since <= 0) {
         io.blocked_since = io.blocked ? t : 0;
         return;
     }
-    if (t - io.blocked_since < GETTING_ON || (io.granted > MAX_GRANTED && !jup_interrupted())) return;
+    if (t - io.blocked_since < STALLED || (io.granted > MAX_GRANTED && !jup_interrupted())) return;
     io.blocked_since = t;
     io.granted += (double)MORE_WAITING * (double)io.blocked_size;
-    io.behind += MORE_WAITING;
-    io.zmq->setsockopt(io.socket[JUP_IOPUB], ZMQ_SNDHWM, &io.behind, sizeof io.behind);
+    io.high_water += MORE_WAITING;
+    io.zmq->setsockopt(io.socket[JUP_IOPUB], ZMQ_SNDHWM, &io.high_water, sizeof io.high_water);
 }
 
-static void look_around(void) {
+/* What is due between two polls: slow subscribers, the end, the launcher's process. */
+static void check_state(void) {
     double t = dl_seconds();
     grant_more(t);
     if (__atomic_load_n(&io.ending, __ATOMIC_ACQUIRE)) begin_end();
@@ -480,25 +482,16 @@ static json_t *control_interrupt(jup_request *r) {
     return json_pack("{s:s}", "status", "ok");
 }
 
-static json_t *control_shutdown(jup_request *r) {
-    begin_end();
-    return json_pack("{s:s, s:b}", "status", "ok", "restart", jup_content_bool(r, "restart", 0));
-}
-
-static json_t *control_info(jup_request *r) {
-    (void)r;
-    return jup_kernel_info();
-}
-
-/* Nothing here can be debugged over the protocol, as kernel_info says; who asks all the same is told so. */
+/* kernel_info says that there is no debugger; a client that asks all the same gets a failure. */
 static json_t *control_debug(jup_request *r) {
     json_t *command = json_object_get(r->content, "command"), *seq = json_object_get(r->content, "seq");
     return json_pack("{s:s, s:O?, s:b, s:O?, s:s}", "type", "response", "request_seq", seq, "success", 0, "command",
                      command, "message", "this kernel has no debugger for clients");
 }
 
-json_t *jup_ports(void) {
+json_t *jup_ports(jup_request *r) {
     const int *port = io.connection.port;
+    (void)r;
     return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "status", "ok", "shell_port", port[JUP_SHELL], "iopub_port",
                      port[JUP_IOPUB], "stdin_port", port[JUP_STDIN], "hb_port", port[JUP_HEARTBEAT], "control_port",
                      port[JUP_CONTROL]);
@@ -508,8 +501,8 @@ static const struct {
     const char *request, *reply;
     json_t *(*answer)(jup_request *r);
 } controls[] = {{"interrupt_request", "interrupt_reply", control_interrupt},
-                {"shutdown_request", "shutdown_reply", control_shutdown},
-                {"kernel_info_request", "kernel_info_reply", control_info},
+                {"shutdown_request", "shutdown_reply", jup_shutdown},
+                {"kernel_info_request", "kernel_info_reply", jup_kernel_info},
                 {"debug_request", "debug_reply", control_debug}};
 
 /* Answers what needs no session; returns 0 for other requests. */
@@ -527,7 +520,7 @@ static int answer_control(jup_request *r) {
     return 0;
 }
 
-/* All else that the shell channel takes is taken here, too, and comes before what waits there. */
+/* Requests that need the session go to its queue, before those of the shell channel. */
 static void serve_control(void) {
     jup_request *r;
     while (receive_request(JUP_CONTROL, &r)) {
@@ -545,11 +538,10 @@ static void serve_heartbeat(void) {
     int n;
     jup_frame *frames = receive(JUP_HEARTBEAT, &n);
     if (n > 0) send_frames(JUP_HEARTBEAT, frames, n, NULL, 0);
-    for (int i = 0; i < n; i++) free(frames[i].s);
-    free(frames);
+    free_frames(frames, n);
 }
 
-/* Who has subscribed is told so: from then on nothing is missed. */
+/* A new subscriber is welcomed, as JEP 65 says: from then on it misses no message. */
 static void serve_subscriptions(void) {
     int n;
     jup_frame *frames;
@@ -563,15 +555,14 @@ static void serve_subscriptions(void) {
             }
             free(content.s);
         }
-        for (int i = 0; i < n; i++) free(frames[i].s);
-        free(frames);
+        free_frames(frames, n);
     }
 }
 
 /* ---------------------------------------------------------------- the thread */
 
-/* ms until something is due */
-static long patience(void) {
+/* ms until something is due. */
+static long poll_timeout(void) {
     double t = dl_seconds(), until = io.checked + PARENT_CHECK;
     if (io.blocked) return 5;
     for (int i = 0; i < JUP_STREAMS; i++)
@@ -591,7 +582,7 @@ static void *serve(void *arg) {
     for (int i = 0; i < JUP_STREAMS; i++) items[PIPES + i] = (zmq_pollitem_t){NULL, jup_stdio_fd(i), ZMQ_POLLIN, 0};
     while (!io.stopping) {
         /* while a subscriber is too far behind, only the sockets are looked after */
-        if (io.zmq->poll(items, io.blocked ? WAKE : ITEMS, patience()) < 0 && errno != EINTR) {
+        if (io.zmq->poll(items, io.blocked ? WAKE : ITEMS, poll_timeout()) < 0 && errno != EINTR) {
             jup_log("dlsh: the kernel's sockets failed: %s", io.zmq->strerror(errno));
             io.stopping = 2;
         }
@@ -600,7 +591,7 @@ static void *serve(void *arg) {
         for (int i = 0; i < JUP_CHANNELS; i++)
             if (items[order[i]].revents) server[order[i]]();
         serve_streams();
-        look_around();
+        check_state();
     }
     for (int i = 0; i < JUP_CHANNELS; i++) io.zmq->close(io.socket[i]);
     io.zmq->ctx_term(io.context);
@@ -619,7 +610,7 @@ static int open_socket(int channel) {
     if (!s) return 0;
     io.zmq->setsockopt(s, ZMQ_LINGER, &linger, sizeof linger);
     io.zmq->setsockopt(s, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
-    io.zmq->setsockopt(s, ZMQ_SNDHWM, &io.behind, sizeof io.behind);
+    io.zmq->setsockopt(s, ZMQ_SNDHWM, &io.high_water, sizeof io.high_water);
     if (channel == JUP_IOPUB) {
         io.zmq->setsockopt(s, ZMQ_XPUB_VERBOSE, &one, sizeof one); /* every subscriber is welcomed */
         io.zmq->setsockopt(s, ZMQ_XPUB_NODROP, &one, sizeof one);
@@ -646,7 +637,7 @@ int jup_io_start(const jup_connection *c) {
     io.launcher = launcher ? (pid_t)strtol(launcher, NULL, 10) : 0;
     io.ppid = getppid();
     io.checked = dl_seconds();
-    io.behind = MAX_WAITING;
+    io.high_water = MAX_WAITING;
     io.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     io.context = io.zmq->ctx_new();
     if (io.wake < 0 || !io.context) return 0;
@@ -663,14 +654,6 @@ int jup_io_start(const jup_connection *c) {
     return !failed;
 }
 
-static void forget_requests(jup_request *r) {
-    while (r) {
-        jup_request *next = r->next;
-        jup_request_unref(r);
-        r = next;
-    }
-}
-
 void jup_io_stop(void) {
     out *o = out_new(STOP, NULL);
     if (!o) _exit(EXIT_FAILURE);
@@ -681,7 +664,10 @@ void jup_io_stop(void) {
         io.first = o->next;
         out_free(o);
     }
-    forget_requests(io.waiting);
+    for (jup_request *r = io.waiting, *next; r; r = next) {
+        next = r->next;
+        jup_request_unref(r);
+    }
     jup_request_unref(io.answer);
     jup_request_unref(io.parent);
     for (int i = 0; i < JUP_STREAMS; i++) dlsh_buf_free(&io.stream[i].buf);

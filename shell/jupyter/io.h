@@ -36,7 +36,7 @@ jup_request *jup_input_reply(void);
 void jup_input_forget(void);
 
 /* The ports of the connection file, as connect_request has them. */
-json_t *jup_ports(void);
+json_t *jup_ports(jup_request *r);
 /* The id of the kernel's session, for names of displays. */
 const char *jup_session_id(void);
 

@@ -88,12 +88,7 @@ json_t *jup_failure(const char *name, const char *message) {
                      jup_text(message, strlen(message)), "traceback");
 }
 
-static json_t *answer_info(jup_request *r) {
-    (void)r;
-    return jup_kernel_info();
-}
-
-static json_t *answer_shutdown(jup_request *r) {
+json_t *jup_shutdown(jup_request *r) {
     jup_end();
     return json_pack("{s:s, s:b}", "status", "ok", "restart", jup_content_bool(r, "restart", 0));
 }
@@ -101,11 +96,6 @@ static json_t *answer_shutdown(jup_request *r) {
 static json_t *answer_interrupt(jup_request *r) {
     (void)r;
     return json_pack("{s:s}", "status", "ok"); /* on this channel its turn comes when nothing runs */
-}
-
-static json_t *answer_connect(jup_request *r) {
-    (void)r;
-    return jup_ports();
 }
 
 static json_t *no_answer(jup_request *r) { return (void)r, NULL; }
@@ -118,14 +108,14 @@ static const struct {
                 {"inspect_request", "inspect_reply", jup_inspect},
                 {"is_complete_request", "is_complete_reply", jup_is_complete},
                 {"history_request", "history_reply", jup_history},
-                {"kernel_info_request", "kernel_info_reply", answer_info},
-                {"connect_request", "connect_reply", answer_connect},
+                {"kernel_info_request", "kernel_info_reply", jup_kernel_info},
+                {"connect_request", "connect_reply", jup_ports},
                 {"comm_info_request", "comm_info_reply", jup_comm_info},
                 {"comm_open", NULL, jup_comm_open},
                 {"comm_msg", NULL, no_answer},
                 {"comm_close", NULL, no_answer},
                 {"interrupt_request", "interrupt_reply", answer_interrupt},
-                {"shutdown_request", "shutdown_reply", answer_shutdown}};
+                {"shutdown_request", "shutdown_reply", jup_shutdown}};
 
 static void post_status(const char *state) {
     jup_post(JUP_IOPUB, jup.request, "status", json_pack("{s:s}", "execution_state", state), NULL);

@@ -40,9 +40,11 @@ json_t *jup_inspect(jup_request *r);  /* jupyter/query.c, and so on */
 json_t *jup_is_complete(jup_request *r);
 json_t *jup_comm_info(jup_request *r);
 json_t *jup_comm_open(jup_request *r);
-/* Needs no session and may be called from any thread. */
-json_t *jup_kernel_info(void);
+/* Needs no session, nor a request, and may be called from any thread. */
+json_t *jup_kernel_info(jup_request *r);
 json_t *jup_history(jup_request *r); /* jupyter/history.c */
+/* Begins the end of the kernel; any thread. */
+json_t *jup_shutdown(jup_request *r); /* jupyter/kernel.c */
 /* {"status": "error", ...} */
 json_t *jup_failure(const char *name, const char *message);
 /* The failure of a request that has no string of that name. */

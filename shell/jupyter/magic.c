@@ -1,4 +1,4 @@
-/* The few magics: what Jupyter's users write out of habit, as text of the language with its lines where they were.
+/* The magics of Jupyter that are known here, rewritten as text of the language, line by line:
  *
  *     %%c [OPTIONS]      the whole cell is C      becomes   C [OPTIONS] { ... }
  *     %%time             tells how long the cell took
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "front/asked.h"
+#include "front/question.h"
 #include "jupyter/kernel.h"
 #include "front/scan.h"
 
@@ -15,12 +15,6 @@
 static int begins(const char *line, size_t n, const char *word) {
     size_t len = strlen(word);
     return n >= len && !memcmp(line, word, len) && (n == len || strchr(" \t\r\n", line[len]));
-}
-
-static size_t blanks(const char *s, size_t n) {
-    size_t i = 0;
-    while (i < n && (s[i] == ' ' || s[i] == '\t')) i++;
-    return i;
 }
 
 /* The first line that is not empty begins here. */
@@ -52,12 +46,12 @@ static void put_c(dlsh_buf *b, const char *code, size_t len, size_t at) {
     dlsh_buf_puts(b, "\n}");
 }
 
-/* %time loses its %; blanks keep the columns. */
+/* The % of %time becomes a blank, so that columns in messages stay right. */
 static void put_line(dlsh_buf *b, const char *line, size_t n) {
-    size_t in = blanks(line, n), at = b->n;
+    size_t in = dlsh_blanks(line, n), at = b->n;
     int timed = begins(line + in, n - in, "%time");
     dlsh_cursor c = timed ? dlsh_scan(dlsh_buf_text(b), at) : (dlsh_cursor){.open = 1};
-    dlsh_asked_line(b, line, n);
+    dlsh_put_line(b, line, n);
     if (!c.open && !c.quote && timed && !b->failed) b->s[at + in] = ' ';
 }
 

@@ -118,8 +118,9 @@ json_t *jup_is_complete(jup_request *r) {
 
 /* ---------------------------------------------------------------- the kernel itself */
 
-json_t *jup_kernel_info(void) {
+json_t *jup_kernel_info(jup_request *r) {
     char banner[128];
+    (void)r;
     snprintf(banner, sizeof banner, "dlsh %s: a deep-learning workbench in C. help tells more.", dl_version());
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:[], s:[], s:{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s}}}", "status",
                      "ok", "protocol_version", JUP_PROTOCOL, "implementation", "dlsh", "implementation_version",

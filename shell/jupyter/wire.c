@@ -1,5 +1,6 @@
 /* The connection file, frames and signatures of the Jupyter protocol. */
 #include "jupyter/wire.h"
+#include "lang/value.h"
 #include "view/console.h"
 
 #include <stdio.h>
@@ -237,45 +238,28 @@ void jup_write(jup_writer *w, const jup_request *parent, const char *type, jup_f
 
 /* ---------------------------------------------------------------- text */
 
-/* Bytes of the character at s: 1 to 4; 0 when it is no UTF-8; -1 when it is cut off by the end. */
-static int character(const unsigned char *s, size_t n) {
-    if (s[0] < 0x80) return 1;
-    int len = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
-    for (int i = 1; i < len; i++) {
-        if ((size_t)i == n) return -1;
-        if ((s[i] & 0xc0) != 0x80) return 0;
-        if (i > 1) continue;
-        /* too long forms, surrogates, beyond the last plane */
-        if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-            (s[0] == 0xf4 && s[1] > 0x8f))
-            return 0;
-    }
-    return len;
-}
-
 json_t *jup_text(const char *s, size_t n) {
-    const unsigned char *u = (const unsigned char *)s;
     json_t *whole = json_stringn(s ? s : "", n); /* NULL when it is no UTF-8 */
     if (whole) return whole;
-    char *out = malloc(3 * n + 1);
-    if (!out) return NULL;
-    size_t m = 0;
-    for (size_t i = 0; i < n;) {
-        int len = character(u + i, n - i);
-        memcpy(out + m, len > 0 ? s + i : "\xef\xbf\xbd", len > 0 ? (size_t)len : 3);
-        m += len > 0 ? (size_t)len : 3;
-        i += len > 0 ? (size_t)len : 1;
+    dlsh_buf b = {0};
+    for (size_t i = 0, len; i < n; i += len ? len : 1) {
+        len = dlsh_utf8(s + i, n - i);
+        dlsh_buf_add(&b, len ? s + i : "\xef\xbf\xbd", len ? len : 3);
     }
-    whole = json_stringn(out, m);
-    free(out);
+    if (!b.failed) whole = json_stringn(dlsh_buf_text(&b), b.n);
+    dlsh_buf_free(&b);
     return whole;
 }
 
 size_t jup_text_unfinished(const char *s, size_t n) {
-    const unsigned char *u = (const unsigned char *)s;
-    for (size_t back = 1; back <= 3 && back <= n; back++)
-        if ((u[n - back] & 0xc0) != 0x80) return character(u + n - back, back) < 0 ? back : 0;
+    for (size_t back = 1; back <= 3 && back <= n; back++) {
+        if ((s[n - back] & 0xc0) == 0x80) continue;
+        /* a character that is valid with the lowest or the highest bytes behind it */
+        char low[4] = "\x80\x80\x80\x80", high[4] = "\xbf\xbf\xbf\xbf";
+        memcpy(low, s + n - back, back);
+        memcpy(high, s + n - back, back);
+        return dlsh_utf8(low, 4) > back || dlsh_utf8(high, 4) > back ? back : 0;
+    }
     return 0;
 }
 

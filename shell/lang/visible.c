@@ -26,7 +26,7 @@ static const struct {
 } steering[] = {{0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},   {0x200e, 0x200f},  {0x2028, 0x202e},
                 {0x2066, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
 
-static uint32_t decode(const char *s, size_t len) {
+unsigned dlsh_utf8_code(const char *s, size_t len) {
     uint32_t c = (unsigned char)*s;
     if (len > 1) c &= 0xffu >> (len + 1);
     for (size_t i = 1; i < len; i++) c = c << 6 | ((unsigned char)s[i] & 0x3f);
@@ -36,7 +36,7 @@ static uint32_t decode(const char *s, size_t len) {
 unsigned dlsh_steers(const char *s, size_t n, size_t *len) {
     *len = dlsh_utf8(s, n);
     if (!*len) return *len = 1, DLSH_NOT_UTF8;
-    uint32_t c = decode(s, *len);
+    uint32_t c = dlsh_utf8_code(s, *len);
     for (size_t i = 0; i < sizeof steering / sizeof *steering; i++)
         if (c >= steering[i].from && c <= steering[i].to) return c + 1;
     return 0;

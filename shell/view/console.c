@@ -140,6 +140,7 @@ void dlsh_console_say(const char *fmt, ...) {
     dlsh_buf_free(&seen);
 }
 
+/* Writes b unless making it failed with `status`; frees it. */
 static dl_status flush_buf(dlsh_buf *b, dl_status status) {
     if (!status) {
         dlsh_console_settle();
@@ -187,14 +188,12 @@ static void console_error(dlsh_sink *s, const dlsh_diag *d) {
 /* ---------------------------------------------------------------- progress and plots */
 
 static dl_status json_progress(const dlsh_progress *p) {
-    dlsh_value r = dlsh_new_record();
-    if (dlsh_failed(r)) return DL_ERR_MEMORY;
-    dl_status status = dlsh_record_set(r.as.record, "progress", dlsh_string(p->label ? p->label : ""));
-    if (!status) status = dlsh_record_set(r.as.record, "at", dlsh_int(p->at));
-    if (!status) status = dlsh_record_set(r.as.record, "total", dlsh_int(p->total));
+    dlsh_value r = DLSH_RECORD_OF({"progress", dlsh_string(p->label ? p->label : "")}, {"at", dlsh_int(p->at)},
+                                  {"total", dlsh_int(p->total)});
+    dl_status status = DL_OK;
     for (int i = 0; !status && i < p->nmetrics; i++)
-        status = dlsh_record_set(r.as.record, p->names[i], dlsh_float(p->values[i]));
-    if (!status) status = console_value(&console.sink, r);
+        status = dlsh_record_fill(r, &(dlsh_entry){p->names[i], dlsh_float(p->values[i])}, 1);
+    if (!status) status = dlsh_failed(r) ? dl_failed() : console_value(&console.sink, r);
     dlsh_drop(r);
     return status;
 }

@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "lang/command.h"
 #include "lang/session.h"
 
 dl_status dlsh_elements_open(dlsh_elements *e, const dl_tensor *t) {
@@ -157,8 +156,7 @@ static dl_status open_distinct(dlsh_elements *e, const dl_tensor *t, long *times
 dl_status dlsh_stats_of(const dl_tensor *t, dlsh_stats *s) {
     dlsh_elements e;
     long times;
-    dl_status status = open_distinct(&e, t, &times);
-    if (status) return status;
+    DLSH_TRY(open_distinct(&e, t, &times));
     *s = (dlsh_stats){.n = e.numel, .min = NAN, .max = NAN, .std = NAN};
     long finite;
     stats_sums(&e, s, &finite);
@@ -181,8 +179,7 @@ dl_status dlsh_stats_of(const dl_tensor *t, dlsh_stats *s) {
 dl_status dlsh_histogram(const dl_tensor *t, double lo, double hi, int n, long *counts) {
     dlsh_elements e;
     long times;
-    dl_status status = open_distinct(&e, t, &times);
-    if (status) return status;
+    DLSH_TRY(open_distinct(&e, t, &times));
     memset(counts, 0, sizeof *counts * (size_t)n);
     double scale = hi > lo ? n / (hi - lo) : 0;
     double block[BLOCK];

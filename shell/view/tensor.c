@@ -96,8 +96,7 @@ static void put_note(dlsh_buf *b, const dl_tensor *t) {
 
 dl_status dlsh_tensor_layout(dlsh_buf *b, const dl_tensor *t, int width, int colour) {
     dlsh_elements e;
-    dl_status status = dlsh_elements_open(&e, t);
-    if (status) return status;
+    DLSH_TRY(dlsh_elements_open(&e, t));
     layout l = {.e = &e, .cells = {.e = &e}, .out = b, .colour = colour};
     l.columns = dlsh_print.linewidth ? dlsh_print.linewidth : width ? width : 80;
     for (int d = 0; d < e.ndim; d++) l.cells.edge[d] = e.numel > dlsh_print.threshold ? dlsh_print.edgeitems : 0;

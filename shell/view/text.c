@@ -8,20 +8,11 @@
 #include <time.h>
 #include <wchar.h>
 
-/* Decodes one character; returns its bytes, at least 1. Invalid bytes come back as themselves. */
+/* Decodes one character; returns its bytes, at least 1. A byte that is no UTF-8 counts as a character. */
 static size_t decode(const char *s, size_t n, wchar_t *out) {
-    unsigned char c = (unsigned char)*s;
-    size_t len = c < 0x80 ? 1 : c >> 5 == 6 ? 2 : c >> 4 == 14 ? 3 : c >> 3 == 30 ? 4 : 1;
-    *out = len == 1 ? c : c & (0xff >> (len + 1));
-    if (len > n) len = 1;
-    for (size_t i = 1; i < len; i++) {
-        if ((s[i] & 0xc0) != 0x80) {
-            *out = c;
-            return 1;
-        }
-        *out = *out << 6 | (s[i] & 0x3f);
-    }
-    return len;
+    size_t len = dlsh_utf8(s, n);
+    *out = (wchar_t)(len ? dlsh_utf8_code(s, len) : (unsigned char)*s);
+    return len ? len : 1;
 }
 
 static int width_of(wchar_t c) {

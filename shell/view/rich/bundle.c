@@ -20,24 +20,15 @@ const char *dlsh_form_type(int form) {
     return types[form];
 }
 
-static const char *entity_of(char c) {
-    switch (c) {
-    case '&': return "&amp;";
-    case '<': return "&lt;";
-    case '>': return "&gt;";
-    case '"': return "&quot;";
-    case '\'': return "&#39;";
-    default: return NULL;
-    }
-}
-
 void dlsh_html_escape(dlsh_buf *b, const char *s, size_t n) {
+    static const char special[] = "&<>\"'";
+    static const char *const entities[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
     dlsh_buf seen = {0};
     dlsh_buf_visible(&seen, s, n);
     for (size_t i = 0; i < seen.n; i++) {
-        const char *entity = entity_of(seen.s[i]);
-        if (entity)
-            dlsh_buf_puts(b, entity);
+        const char *at = seen.s[i] ? strchr(special, seen.s[i]) : NULL;
+        if (at)
+            dlsh_buf_puts(b, entities[at - special]);
         else
             dlsh_buf_add(b, seen.s + i, 1);
     }
@@ -65,10 +56,9 @@ static void put_plain(dlsh_buf *b, const dlsh_buf *text) {
 
 /* The best form of b as HTML. */
 static void put_html(dlsh_buf *out, const dlsh_bundle *b) {
-    if (b->form[DLSH_HTML].n) {
-        dlsh_buf_add(out, b->form[DLSH_HTML].s, b->form[DLSH_HTML].n);
-    } else if (b->form[DLSH_SVG].n) {
-        dlsh_buf_add(out, b->form[DLSH_SVG].s, b->form[DLSH_SVG].n);
+    const dlsh_buf *markup = &b->form[b->form[DLSH_HTML].n ? DLSH_HTML : DLSH_SVG];
+    if (markup->n) {
+        dlsh_buf_add(out, markup->s, markup->n);
     } else if (b->form[DLSH_PNG].n) {
         dlsh_buf_puts(out, "<img src=\"data:image/png;base64,");
         dlsh_base64(out, b->form[DLSH_PNG].s, b->form[DLSH_PNG].n);
@@ -98,14 +88,11 @@ void dlsh_bundle_join(dlsh_bundle *b, const dlsh_bundle *more) {
         if (more->alt.n) dlsh_buf_add(&b->alt, more->alt.s, more->alt.n);
         b->width = more->width;
         b->height = more->height;
-    } else if (pictured(b) || pictured(more)) {
+    } else {
         dlsh_buf html = {0};
-        put_html(&html, b);
-        put_html(&html, more);
+        if (pictured(b) || pictured(more)) put_html(&html, b), put_html(&html, more);
         for (int i = 0; i < DLSH_FORMS; i++) dlsh_buf_free(&b->form[i]);
         b->form[DLSH_HTML] = html;
-    } else {
-        for (int i = 0; i < DLSH_FORMS; i++) dlsh_buf_free(&b->form[i]);
     }
     if (more->text.n) dlsh_buf_add(&b->text, more->text.s, more->text.n);
 }

@@ -12,13 +12,13 @@
 enum { SWEEPS = 12 };
 static const double GAP_X = 18, GAP_Y = 30, HEIGHT = 36, BEND = 6, MARGIN = 6;
 
-/* What is needed beside the result while laying out. */
+/* What is needed beside the result while laying out; the arrays have an entry for each place. */
 typedef struct work {
     dlsh_layout *l;
     int *order, *start; /* places rank by rank; rank r is order[start[r]] to order[start[r + 1]] */
     int *pos;           /* position of each place within its rank */
-    double *want, *sum, *weight;
-    double *count;
+    int *size;
+    double *want, *sum, *weight, *count, *mean, *value;
 } work;
 
 void dlsh_graph_depth(const dlsh_graph *g, int *depth) {
@@ -119,14 +119,13 @@ static void sort_rank(work *w, int r) {
 }
 
 static void choose_order(work *w) {
-    double *value = w->weight;
     number(w);
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
         int down = sweep % 2 == 0;
         for (int step = 0; step < w->l->nranks; step++) {
             int r = down ? step : w->l->nranks - 1 - step;
-            for (int i = 0; i < w->l->n; i++) value[i] = w->pos[i];
-            barycentres(w, down ? 0 : 1, value);
+            for (int i = 0; i < w->l->n; i++) w->value[i] = w->pos[i];
+            barycentres(w, down ? 0 : 1, w->value);
             sort_rank(w, r);
             for (int k = w->start[r]; k < w->start[r + 1]; k++) w->pos[w->order[k]] = k - w->start[r];
         }
@@ -139,7 +138,9 @@ static double room(const dlsh_place *p) { return p->node >= 0 ? p->w : BEND; }
 
 /* Positions of a rank nearest to `want` in the mean square, neighbours not touching: distances are taken off, and
  * neighbours out of order share their weighted mean. */
-static void place_rank(work *w, int r, double *mean, double *weight, int *size) {
+static void place_rank(work *w, int r) {
+    double *mean = w->mean, *weight = w->weight;
+    int *size = w->size;
     dlsh_place *p = w->l->places;
     int blocks = 0;
     double offset = 0;
@@ -165,23 +166,15 @@ static void place_rank(work *w, int r, double *mean, double *weight, int *size) 
         }
 }
 
-static dl_status choose_positions(work *w) {
-    int n = w->l->n;
-    double *x = malloc((size_t)n * sizeof *x), *mean = malloc((size_t)n * sizeof *mean);
-    int *size = malloc((size_t)n * sizeof *size);
-    dl_status status = x && mean && size ? DL_OK : no_memory();
-    for (int sweep = 0; !status && sweep <= SWEEPS; sweep++) {
+static void choose_positions(work *w) {
+    for (int sweep = 0; sweep <= SWEEPS; sweep++) {
         int down = sweep % 2 == 0;
         for (int step = 0; step < w->l->nranks; step++) {
-            for (int i = 0; i < n; i++) x[i] = w->l->places[i].x;
-            barycentres(w, down ? 0 : 1, x);
-            place_rank(w, down ? step : w->l->nranks - 1 - step, mean, w->weight, size);
+            for (int i = 0; i < w->l->n; i++) w->value[i] = w->l->places[i].x;
+            barycentres(w, down ? 0 : 1, w->value);
+            place_rank(w, down ? step : w->l->nranks - 1 - step);
         }
     }
-    free(x);
-    free(mean);
-    free(size);
-    return status;
 }
 
 static void fit(dlsh_layout *l) {
@@ -200,16 +193,12 @@ static void fit(dlsh_layout *l) {
 
 /* ---------------------------------------------------------------- all */
 
-static dl_status sort_places(work *w) {
+/* Counting sort of the places by rank. */
+static void sort_places(work *w) {
     dlsh_layout *l = w->l;
     for (int i = 0; i < l->n; i++) w->start[l->rank[i] + 1]++;
     for (int r = 0; r < l->nranks; r++) w->start[r + 1] += w->start[r];
-    int *fill = malloc((size_t)(l->nranks + 1) * sizeof *fill);
-    if (!fill) return no_memory();
-    memcpy(fill, w->start, (size_t)(l->nranks + 1) * sizeof *fill);
-    for (int i = 0; i < l->n; i++) w->order[fill[l->rank[i]]++] = i;
-    free(fill);
-    return DL_OK;
+    for (int i = 0; i < l->n; i++) w->order[w->start[l->rank[i]] + w->size[l->rank[i]]++] = i;
 }
 
 dl_status dlsh_graph_layout(const dlsh_graph *g, dlsh_layout *l) {
@@ -217,31 +206,21 @@ dl_status dlsh_graph_layout(const dlsh_graph *g, dlsh_layout *l) {
     if (!l->rank) return no_memory();
     set_ranks(g, l);
     dl_status status = make_places(g, l);
-    work w = {.l = l};
-    size_t n = (size_t)l->n + 1;
-    if (!status) {
-        w.order = calloc(n, sizeof *w.order);
-        w.pos = calloc(n, sizeof *w.pos);
-        w.count = calloc(n, sizeof *w.count);
-        w.start = calloc((size_t)l->nranks + 2, sizeof *w.start);
-        w.want = calloc(n, sizeof *w.want);
-        w.sum = calloc(n, sizeof *w.sum);
-        w.weight = calloc(n, sizeof *w.weight);
-        if (!w.order || !w.pos || !w.count || !w.start || !w.want || !w.sum || !w.weight) status = no_memory();
-    }
-    if (!status) status = sort_places(&w);
-    if (!status) {
+    if (status) return status;
+    size_t n = (size_t)(l->n > l->nranks ? l->n : l->nranks) + 2;
+    double *d = calloc(6 * n, sizeof *d);
+    int *k = calloc(4 * n, sizeof *k);
+    work w = {.l = l, .order = k, .start = k + n, .pos = k + 2 * n, .size = k + 3 * n};
+    w.want = d, w.sum = d + n, w.weight = d + 2 * n, w.count = d + 3 * n, w.mean = d + 4 * n, w.value = d + 5 * n;
+    if (d && k) {
+        sort_places(&w);
         choose_order(&w);
-        status = choose_positions(&w);
-    }
-    if (!status) fit(l);
-    free(w.order);
-    free(w.pos);
-    free(w.count);
-    free(w.start);
-    free(w.want);
-    free(w.sum);
-    free(w.weight);
+        choose_positions(&w);
+        fit(l);
+    } else
+        status = no_memory();
+    free(d);
+    free(k);
     return status;
 }
 

@@ -29,9 +29,8 @@ static dl_status put_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
 
 dl_status dlsh_html_table(dlsh_buf *b, const dlsh_table *t) {
     dl_status status = DL_OK;
-    dlsh_buf_puts(
-        b, "<div style=\"overflow-x:auto\"><table style=\"border-collapse:collapse;color:inherit;font-variant-numeric:"
-           "tabular-nums\">");
+    dlsh_buf_puts(b, "<div style=\"overflow-x:auto\"><table style=\"border-collapse:collapse;color:inherit;"
+                     "font-variant-numeric:tabular-nums\">");
     if (t->title) {
         dlsh_buf_puts(b, "<caption style=\"text-align:left;padding:2px 10px;opacity:.75\">");
         dlsh_html_puts(b, t->title);

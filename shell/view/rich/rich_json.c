@@ -21,19 +21,7 @@ static long weight(dlsh_value v, int depth) {
     return n;
 }
 
-static int is_data(dlsh_value v) {
-    switch (v.type) {
-    case DLSH_NONE:
-    case DLSH_BOOL:
-    case DLSH_INT:
-    case DLSH_FLOAT:
-    case DLSH_STR:
-    case DLSH_LIST:
-    case DLSH_RECORD:
-    case DLSH_TENSOR: return 1;
-    default: return 0;
-    }
-}
+static int is_data(dlsh_value v) { return v.type <= DLSH_TENSOR && v.type != DLSH_VOID; }
 
 /* {"shape": [...], "dtype": ..., "device": ..., "numel": ..., "figures": {...}} */
 static dl_status large_tensor(dlsh_buf *b, const dl_tensor *t, const dlsh_stats *s) {
