@@ -41,7 +41,10 @@ typedef struct dl_aval {
     } u;
 } dl_aval;
 
-/* Shape, dtype and placement of a tensor that need not exist (yet). */
+/* The value of a number, whole or not. */
+static inline double dl_aval_number(const dl_aval *a) { return a->is_int ? (double)a->u.i : a->u.f; }
+
+/* Shape, dtype and place in memory of a tensor that may not exist yet. */
 typedef struct dl_meta {
     int8_t ndim;
     int8_t dtype;

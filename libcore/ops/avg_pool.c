@@ -1,8 +1,8 @@
-/* Average pooling: shapes, gradients, and the choice of a row for a size wanted. A row and that of its gradient are
- * each linear and each other's gradients, so derivatives of any order exist. */
+/* Average pooling: shapes, gradients, and the choice of an op for an output size. An op and the one of its gradient are
+ * linear and each other's gradients, so derivatives of any order exist. */
 #include "ops/avg_pool.h"
+#include "ops/compose/compose.h"
 #include "ops/conv.h"
-#include "ops/rules.h"
 
 static dl_status windows_of(const dl_call *c, dl_average *g) {
     const dl_aval *window = ATTR(c, AVGPOOL_KERNEL_SIZE), *stride = ATTR(c, AVGPOOL_STRIDE);
@@ -48,23 +48,19 @@ dl_status dl_average_of(const dl_call *c, dl_average *g) {
     return DL_OK;
 }
 
-INFER_RULE(average) {
+/* Images of g.out, or of g.in for the gradient, in the layout of the input. */
+static dl_status infer(const dl_call *c, bool back, dl_meta *out) {
     dl_average g;
     const dl_tensor *x = c->in[0];
     DL_TRY(dl_average_of(c, &g));
-    *out = dl_meta_like(x, 4, (long[]){g.N, g.C, g.out[0], g.out[1]});
+    const long *size = back ? g.in : g.out;
+    *out = dl_meta_like(x, 4, (long[]){g.N, g.C, size[0], size[1]});
     if (dl_channels_last(4, x->shape, x->stride)) dl_meta_channels_last(out);
     return DL_OK;
 }
 
-INFER_RULE(average_dx) {
-    dl_average g;
-    const dl_tensor *x = c->in[0];
-    DL_TRY(dl_average_of(c, &g));
-    *out = dl_meta_like(x, 4, (long[]){g.N, g.C, g.in[0], g.in[1]});
-    if (dl_channels_last(4, x->shape, x->stride)) dl_meta_channels_last(out);
-    return DL_OK;
-}
+INFER_RULE(average) { return infer(c, false, out); }
+INFER_RULE(average_dx) { return infer(c, true, out); }
 
 /* The attributes of windows as arguments, and the size of images. */
 #define WINDOWS                                                                                                        \
@@ -72,10 +68,10 @@ INFER_RULE(average_dx) {
         (int)ATTR_I(b, AVGPOOL_CEIL_MODE), (int)ATTR_I(b, AVGPOOL_COUNT_INCLUDE_PAD)
 #define SIZE dl_in_meta(b, 0)->shape + 2, 2
 
-GRAD_RULE(avg_pool2d) { return dl_give(b, 0, dl_avg_pool2d_dx(G0, SIZE, WINDOWS)); }
-GRAD_RULE(avg_pool2d_dx) { return dl_give(b, 0, dl_avg_pool2d(G0, WINDOWS)); }
-GRAD_RULE(adaptive_pool2d) { return dl_give(b, 0, dl_adaptive_pool2d_dx(G0, SIZE)); }
-GRAD_RULE(adaptive_pool2d_dx) { return dl_give(b, 0, dl_adaptive_pool2d(G0, SIZE)); }
+RULE(avg_pool2d, dl_avg_pool2d_dx(G0, SIZE, WINDOWS))
+RULE(avg_pool2d_dx, dl_avg_pool2d(G0, WINDOWS))
+RULE(adaptive_pool2d, dl_adaptive_pool2d_dx(G0, SIZE))
+RULE(adaptive_pool2d_dx, dl_adaptive_pool2d(G0, SIZE))
 
 /* A single average is a mean, equal windows are those of avg_pool2d. */
 COMPOSE_RULE(adaptive_avg_pool2d) {
@@ -85,11 +81,7 @@ COMPOSE_RULE(adaptive_avg_pool2d) {
     DL_TRY(dl_four_dims(x, "input", "[N,C,H,W]"));
     const long *in = x->shape + 2;
     if (in[0] < 1 || in[1] < 1) return dl_fail(DL_ERR_SHAPE, "the images are empty");
-    if (out[0] == 1 && out[1] == 1)
-        c->out[0] = dl_mean(x, (long[]){2, 3}, 2, 1);
-    else if (in[0] % out[0] == 0 && in[1] % out[1] == 0)
-        c->out[0] = dl_avg_pool2d(x, (long[]){in[0] / out[0], in[1] / out[1]}, 2, NULL, 0, NULL, 0, 0, 1);
-    else
-        c->out[0] = dl_adaptive_pool2d(x, out, 2);
-    return c->out[0] ? DL_OK : dl_failed();
+    if (out[0] == 1 && out[1] == 1) return dl_finish(c, dl_mean(x, (long[]){2, 3}, 2, 1));
+    if (in[0] % out[0] || in[1] % out[1]) return dl_finish(c, dl_adaptive_pool2d(x, out, 2));
+    return dl_finish(c, dl_avg_pool2d(x, (long[]){in[0] / out[0], in[1] / out[1]}, 2, NULL, 0, NULL, 0, 0, 1));
 }

@@ -16,8 +16,11 @@
 #include "ops/kernels_gen.h"
 #undef KERNEL
 
-/* In gradient rules: the gradient of output 0, a pooled temporary; and see names.h. */
+/* In gradient rules: the gradient of output 0, a pooled temporary; and see names.h. RULE: that of an op with a gradient
+ * for input 0 alone. */
 #define G0 (b->g[0])
 #define T(expr) dl_tmp(b, (expr))
+#define RULE(name, expr)                                                                                               \
+    GRAD_RULE(name) { return dl_give(b, 0, (expr)); }
 
 #endif

@@ -1,5 +1,5 @@
-/* Sorting: shapes, gradients and what the kernels of all devices share of sort and topk; argsort, which is made of
- * sort. */
+/* Sorting: shapes and gradients of sort and topk, the part of their kernels that all devices share, and argsort. */
+#include "core/scope.h"
 #include "ops/grad.h"
 
 static dl_status values_and_places(const dl_call *c, dl_meta *out) {
@@ -28,19 +28,18 @@ INFER_RULE(topk) {
     return DL_OK;
 }
 
-/* What was picked goes back to its place; results of sort and topk stand alike. */
+/* Scatters the gradient to the places the values came from. The outputs of sort and topk are in the same places. */
 static dl_status back(dl_back *b, long dim) {
     if (!G0) return DL_OK;
-    DL_GIVE(0, dl_scatter_add(T(dl_zeros_like_in(b, 0)), OUT_(SORT_INDICES), G0, dim));
-    return DL_OK;
+    return dl_give(b, 0, dl_scatter_add(T(dl_zeros_like_in(b, 0)), OUT_(SORT_INDICES), G0, dim));
 }
 
 GRAD_RULE(sort) { return back(b, ATTR_I(b, SORT_DIM)); }
 GRAD_RULE(topk) { return back(b, ATTR_I(b, TOPK_DIM)); }
 
 COMPOSE_RULE(argsort) {
-    dl_tensor *values = dl_sort(c->in[0], ATTR_I(c, ARGSORT_DIM), ATTR_I(c, ARGSORT_DESCENDING) != 0, &c->out[0]);
-    dl_unref(values);
+    DL_OWNED dl_tensor *values =
+        dl_sort(c->in[0], ATTR_I(c, ARGSORT_DIM), ATTR_I(c, ARGSORT_DESCENDING) != 0, &c->out[0]);
     return values ? DL_OK : dl_failed();
 }
 

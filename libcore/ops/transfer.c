@@ -1,5 +1,6 @@
-/* Copies between devices: shape, gradient, and the kernel, which is that of every device. */
+/* Copies between devices: shape, gradient, and the kernel of every device. */
 #include "core/device.h"
+#include "core/scope.h"
 #include "ops/infer.h"
 #include "ops/rules.h"
 
@@ -10,18 +11,13 @@ INFER_RULE(transfer) {
     return DL_OK;
 }
 
-GRAD_RULE(transfer) {
-    DL_GIVE(0, dl_transfer(G0, dl_in_meta(b, 0)->device));
-    return DL_OK;
-}
+RULE(transfer, dl_transfer(G0, dl_in_meta(b, 0)->device))
 
 dl_status dl_run_transfer(dl_call *c) {
-    dl_tensor *x = dl_contiguous(c->in[0]);
+    DL_OWNED dl_tensor *x = dl_contiguous(c->in[0]);
     if (!x) return dl_failed();
-    dl_status s = dl_device_copy(dl_ptr(c->out[0]), c->out[0]->st->device, dl_ptr(x), x->st->device,
-                                 (size_t)x->numel * dl_esize(x));
-    dl_unref(x);
-    return s;
+    return dl_device_copy(dl_ptr(c->out[0]), c->out[0]->st->device, dl_ptr(x), x->st->device,
+                          (size_t)x->numel * dl_esize(x));
 }
 
 const dl_kernel dl_cpu_transfer = {.run = dl_run_transfer, .dtypes = DL_ANY};

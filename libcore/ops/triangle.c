@@ -10,12 +10,5 @@ INFER_RULE(triangle) {
     return DL_OK;
 }
 
-GRAD_RULE(tril) {
-    DL_GIVE(0, dl_tril(G0, ATTR_I(b, TRIANGLE_DIAGONAL)));
-    return DL_OK;
-}
-
-GRAD_RULE(triu) {
-    DL_GIVE(0, dl_triu(G0, ATTR_I(b, TRIANGLE_DIAGONAL)));
-    return DL_OK;
-}
+RULE(tril, dl_tril(G0, ATTR_I(b, TRIANGLE_DIAGONAL)))
+RULE(triu, dl_triu(G0, ATTR_I(b, TRIANGLE_DIAGONAL)))

@@ -39,49 +39,45 @@ static void read_attrs(const dl_op *op, const dl_aval *attr, double *out) {
     }
 }
 
-/* Contiguous forms of n tensors, NULLs kept. On failure nothing is held. */
-static dl_status contiguous(dl_tensor *const *in, int n, dl_tensor **out) {
-    for (int i = 0; i < n; i++) {
-        out[i] = in[i] ? dl_contiguous(in[i]) : NULL;
-        if (!in[i] || out[i]) continue;
-        while (i-- > 0) dl_unref(out[i]);
-        return dl_failed();
+/* Contiguous forms of the operands, released with the list; NULL for absent ones. */
+typedef struct operands {
+    dl_tensor *t[3 * DL_MAX_NAMED_IN];
+    int n;
+} operands;
+
+static void release(operands *o) {
+    for (int i = 0; i < o->n; i++) dl_unref(o->t[i]);
+}
+
+static dl_status contiguous(const dl_call *c, operands *o) {
+    for (; o->n < c->nin; o->n++) {
+        dl_tensor *in = c->in[o->n];
+        o->t[o->n] = in ? dl_contiguous(in) : NULL;
+        if (in && !o->t[o->n]) return dl_failed();
     }
     return DL_OK;
 }
 
-static void drop(dl_tensor **t, int n) {
-    for (int i = 0; i < n; i++) dl_unref(t[i]);
-}
-
 static dl_status run_forward(dl_call *c) {
     const user_op *u = of_row(c->op);
-    dl_tensor *in[DL_MAX_NAMED_IN];
+    operands o DL_SCOPE(release) = {0};
     double attr[MAX_ATTR];
     read_attrs(c->op, c->attr, attr);
     DL_SCOPED_GRAD_MODE(0);
-    dl_status st = contiguous(c->in, c->nin, in);
-    if (st == DL_OK) {
-        st = u->spec.forward(u->spec.ctx, in, c->out, attr);
-        drop(in, c->nin);
-    }
-    return st;
+    DL_TRY(contiguous(c, &o));
+    return u->spec.forward(u->spec.ctx, o.t, c->out, attr);
 }
 
 /* Inputs of the gradient's row: gradients of the results, the inputs, the saved results. */
 static dl_status run_backward(dl_call *c) {
     const user_op *u = of_back(c->op);
     int nin = u->spec.nin, nout = u->spec.nout;
-    dl_tensor *all[3 * DL_MAX_NAMED_IN];
+    operands o DL_SCOPE(release) = {0};
     double attr[MAX_ATTR];
     read_attrs(c->op, c->attr, attr);
     DL_SCOPED_GRAD_MODE(0);
-    dl_status st = contiguous(c->in, c->nin, all);
-    if (st == DL_OK) {
-        st = u->spec.backward(u->spec.ctx, all + nout, all + nout + nin, all, c->out, attr);
-        drop(all, c->nin);
-    }
-    return st;
+    DL_TRY(contiguous(c, &o));
+    return u->spec.backward(u->spec.ctx, o.t + nout, o.t + nout + nin, o.t, c->out, attr);
 }
 
 /* ---------------------------------------------------------------- shapes */

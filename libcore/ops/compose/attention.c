@@ -1,4 +1,4 @@
-/* Scaled dot-product attention, made of other rows. */
+/* Scaled dot-product attention, made of other ops. */
 #include "ops/compose/compose.h"
 
 #include <math.h>
@@ -37,30 +37,27 @@ static dl_status check(const dl_call *c, bool causal) {
     return DL_OK;
 }
 
-/* Rows up to their own place. */
-static dl_tensor *causal_mask(dl_pool *pp, const dl_tensor *scores) {
-    dl_pool p = *pp;
+/* True where a key is not after the query. */
+static dl_tensor *causal_mask(dl_pool *p, const dl_tensor *scores) {
     const long shape[2] = {scores->shape[scores->ndim - 2], scores->shape[scores->ndim - 1]};
-    dl_tensor *mask = K(dl_tril(K(dl_full(shape, 2, 1, DL_BOOL, scores->st->device)), 0));
-    *pp = p;
-    return mask;
+    return K(dl_tril(K(dl_full(shape, 2, 1, DL_BOOL, scores->st->device)), 0));
 }
 
-/* softmax(query key' scale + mask) value. A query that a mask lets see nothing gets 0. */
+/* softmax(query key' scale + mask) value. A query all of whose keys are masked gets 0. */
 COMPOSE_RULE(scaled_dot_product_attention) {
-    dl_pool p = {0};
+    POOL;
     dl_tensor *q = c->in[0], *k = c->in[1], *v = c->in[2], *mask = INPUT(c, ATTENTION_ATTN_MASK);
     double dropout = ATTR_F(c, ATTENTION_DROPOUT_P), scale = ATTR_F(c, ATTENTION_SCALE);
     bool causal = ATTR_I(c, ATTENTION_IS_CAUSAL) != 0, given = mask != NULL;
     DL_TRY(check(c, causal));
     if (!ATTR(c, ATTENTION_SCALE)->given) scale = 1 / sqrt((double)q->shape[q->ndim - 1]);
     dl_tensor *s = K(dl_matmul(K(dl_mul(q, K(dl_scalar_f(scale)))), K(transposed(k))));
-    if (s && causal) mask = causal_mask(&p, s);
+    if (s && causal) mask = causal_mask(p, s);
     bool additive = mask && mask->dtype != DL_BOOL;
     if (s && additive) s = K(dl_add(s, K(dl_to_dtype(mask, (dl_dtype)s->dtype))));
     if (s && mask && !additive) s = K(dl_where(mask, s, K(dl_scalar_f(-INFINITY))));
     dl_tensor *w = s ? K(dl_softmax(s, -1)) : NULL;
     if (w && given && !additive) w = K(dl_where(mask, w, K(dl_scalar_f(0))));
     if (w && dropout != 0) w = K(dl_dropout(w, dropout, 1));
-    return dl_finish(&p, c, dl_matmul(w, v));
+    return dl_finish(c, dl_matmul(w, v));
 }

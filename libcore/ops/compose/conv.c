@@ -1,8 +1,8 @@
 /* Transposed convolution, made of conv2d's gradient. */
+#include "ops/compose/compose.h"
 #include "ops/conv.h"
-#include "ops/rules.h"
 
-/* The call: geometry of the convolution whose gradient it is. */
+/* A call, as the gradient of a convolution of this geometry. */
 typedef struct transposed {
     dl_conv g; /* in: the result here; out: the input here */
     long more[2];
@@ -57,16 +57,13 @@ static dl_status result_size(const dl_call *c, transposed *t) {
 
 /* y + bias of each channel, in y's dtype. */
 static dl_tensor *biased(dl_tensor *y, dl_tensor *bias) {
-    dl_tensor *b = dl_to_dtype(bias, (dl_dtype)y->dtype), *column = NULL, *sum = NULL;
-    if (b) column = dl_reshape(b, (long[]){1, b->shape[0], 1, 1}, 4);
-    if (column) sum = dl_add(y, column);
-    dl_unref(b);
-    dl_unref(column);
-    return sum;
+    DL_OWNED dl_tensor *b = dl_to_dtype(bias, (dl_dtype)y->dtype);
+    DL_OWNED dl_tensor *column = b ? dl_reshape(b, (long[]){1, b->shape[0], 1, 1}, 4) : NULL;
+    return column ? dl_add(y, column) : NULL;
 }
 
-/* No convolution over an image of that size gives this output when output_padding reaches the stride: the whole result
- * is made, and cut or filled up to the size. */
+/* With an output_padding of at least the stride, no convolution over an image of that size gives this output: the
+ * result without padding is made, and cut or filled up to the size. */
 static dl_tensor *cut_to_size(const dl_call *c, const dl_conv *g) {
     long whole[2], width[4];
     for (int i = 0; i < 2; i++) {
@@ -74,10 +71,9 @@ static dl_tensor *cut_to_size(const dl_call *c, const dl_conv *g) {
         width[2 * (1 - i)] = -g->pad[i];
         width[2 * (1 - i) + 1] = g->in[i] + g->pad[i] - whole[i];
     }
-    dl_tensor *y = dl_conv2d_dx(c->in[0], c->in[1], whole, 2, g->stride, 2, (long[]){0, 0}, 2, g->dil, 2, g->groups);
-    dl_tensor *cut = y ? dl_pad(y, width, 4, 0, "constant") : NULL;
-    dl_unref(y);
-    return cut;
+    DL_OWNED dl_tensor *y =
+        dl_conv2d_dx(c->in[0], c->in[1], whole, 2, g->stride, 2, (long[]){0, 0}, 2, g->dil, 2, g->groups);
+    return y ? dl_pad(y, width, 4, 0, "constant") : NULL;
 }
 
 COMPOSE_RULE(conv_transpose2d) {
@@ -88,14 +84,9 @@ COMPOSE_RULE(conv_transpose2d) {
     DL_TRY(result_size(c, &t));
     dl_conv *g = &t.g;
     bool beyond = t.more[0] >= g->stride[0] || t.more[1] >= g->stride[1];
-    dl_tensor *bias = INPUT(c, CONV_TRANSPOSE2D_BIAS),
-              *y = beyond ? cut_to_size(c, g)
-                          : dl_conv2d_dx(c->in[0], c->in[1], g->in, 2, g->stride, 2, g->pad, 2, g->dil, 2, g->groups);
-    if (y && bias) {
-        dl_tensor *sum = biased(y, bias);
-        dl_unref(y);
-        y = sum;
-    }
-    c->out[0] = y;
-    return y ? DL_OK : dl_failed();
+    dl_tensor *bias = INPUT(c, CONV_TRANSPOSE2D_BIAS);
+    DL_OWNED dl_tensor *y =
+        beyond ? cut_to_size(c, g)
+               : dl_conv2d_dx(c->in[0], c->in[1], g->in, 2, g->stride, 2, g->pad, 2, g->dil, 2, g->groups);
+    return dl_finish(c, y && bias ? biased(y, bias) : dl_ref(y));
 }

@@ -1,6 +1,6 @@
-/* einsum: operands are joined one after another, each pair by one matmul. What a pair shares and nobody needs any more
- * is its inner dimension, what it shares and somebody needs a batch; what one of the two has alone is a row or a
- * column, or is summed before when nobody needs it. */
+/* einsum: operands are contracted one after another, each pair by one matmul. Of the labels that both have, those not
+ * needed later are the inner dimension and the others the batch; a label of one operand alone is a row or a column, or
+ * is summed before when it is not needed later. */
 #include "ops/compose/compose.h"
 
 #include <string.h>
@@ -258,9 +258,7 @@ static dl_status run(plan *e, dl_call *c) {
         if (k) DL_TRY(join(e, a, &e->in[k], wanted));
         if (!k && c->nin == 1 && !sum_others(e, a, wanted)) return dl_failed();
     }
-    dl_tensor *t = ordered(e, a, e->nout, e->out);
-    c->out[0] = t ? dl_ref(t) : NULL;
-    return t ? DL_OK : dl_failed();
+    return dl_finish(c, dl_ref(ordered(e, a, e->nout, e->out)));
 }
 
 COMPOSE_RULE(einsum) {

@@ -1,9 +1,9 @@
-/* Rows made of other rows that put elements elsewhere or others in their place: masked_fill, roll, tile. */
+/* Ops made of other ops that move or replace elements: masked_fill, roll, tile. */
 #include "ops/compose/compose.h"
 
 /* The dtype of the input decides; a value that it cannot hold is an error rather than cut. */
 COMPOSE_RULE(masked_fill) {
-    dl_pool p = {0};
+    POOL;
     dl_tensor *x = c->in[0], *mask = c->in[1], *value = c->in[2];
     dl_dtype t = (dl_dtype)x->dtype, v = (dl_dtype)value->dtype;
     if (mask->dtype != DL_BOOL)
@@ -17,18 +17,16 @@ COMPOSE_RULE(masked_fill) {
         return dl_fail_hint(DL_ERR_DTYPE, "convert the tensor with .to(DTYPE)", "a value of %s does not go into %s",
                             value->weak && dl_dtype_kind(v) == 2 ? "floating numbers" : dl_dtype_name(v),
                             dl_dtype_name(t));
-    return dl_finish(&p, c, dl_where(mask, K(dl_to_dtype(value, t)), x));
+    return dl_finish(c, dl_where(mask, K(dl_to_dtype(value, t)), x));
 }
 
 /* t with dimension d moved on by `shift`; takes t over. */
 static dl_tensor *rolled(dl_tensor *t, int d, long shift) {
     long n = t->ndim ? t->shape[d] : 0, by = n ? (shift % n + n) % n : 0, cut = n - by;
     if (!by) return t;
-    dl_tensor *part[2] = {dl_slice(t, d, &cut, NULL, 1), dl_slice(t, d, NULL, &cut, 1)};
-    dl_tensor *out = part[0] && part[1] ? dl_cat(part, 2, d) : NULL;
-    dl_unref(part[0]), dl_unref(part[1]);
-    dl_unref(t);
-    return out;
+    POOL;
+    dl_tensor *part[2] = {K(dl_slice(K(t), d, &cut, NULL, 1)), K(dl_slice(t, d, NULL, &cut, 1))};
+    return part[0] && part[1] ? dl_cat(part, 2, d) : NULL;
 }
 
 COMPOSE_RULE(roll) {
@@ -43,30 +41,26 @@ COMPOSE_RULE(roll) {
     for (int i = 0; dims->given && i < n; i++) DL_TRY(dl_dim_norm(dims->u.v[i], x->ndim, &d[i]));
     t = dims->given ? dl_ref(x) : dl_reshape(x, (long[]){x->numel}, 1);
     for (int i = 0; i < n && t; i++) t = rolled(t, d[i], shifts->u.v[i]);
-    c->out[0] = t && !dims->given ? dl_reshape(t, x->shape, x->ndim) : dl_ref(t);
-    dl_unref(t);
-    return c->out[0] ? DL_OK : dl_failed();
+    if (dims->given || !t) return dl_finish(c, t);
+    DL_OWNED dl_tensor *flat = t;
+    return dl_finish(c, dl_reshape(flat, x->shape, x->ndim));
 }
 
 /* `times` copies of t [outer, d, inner] side by side in dimension d; takes t over. */
 static dl_tensor *repeated(dl_tensor *t, int d, long times) {
     long outer = 1, inner = 1, shape[DL_MAX_DIM];
     if (times == 1) return t;
+    DL_OWNED dl_tensor *taken = t;
     int64_t size = t->shape[d];
-    if (!dl_count_mul(&size, times)) {
-        dl_fail(DL_ERR_SHAPE, "%ld copies of size %ld are too many to address", times, t->shape[d]);
-        return dl_unref(t), NULL;
-    }
+    if (!dl_count_mul(&size, times))
+        return dl_fail(DL_ERR_SHAPE, "%ld copies of size %ld are too many to address", times, size), NULL;
     for (int i = 0; i < t->ndim; i++) {
         *(i < d ? &outer : &inner) *= t->shape[i];
         shape[i] = i == d ? size : t->shape[i];
     }
-    dl_tensor *one = dl_reshape(t, (long[]){outer, 1, inner}, 3);
-    dl_tensor *many = one ? dl_expand(one, (long[]){outer, times, inner}, 3) : NULL;
-    dl_tensor *out = many ? dl_reshape(many, shape, t->ndim) : NULL;
-    dl_unref(one), dl_unref(many);
-    dl_unref(t);
-    return out;
+    DL_OWNED dl_tensor *one = dl_reshape(t, (long[]){outer, 1, inner}, 3);
+    DL_OWNED dl_tensor *many = one ? dl_expand(one, (long[]){outer, times, inner}, 3) : NULL;
+    return many ? dl_reshape(many, shape, t->ndim) : NULL;
 }
 
 /* Dimensions that the input lacks have size 1. */
@@ -81,6 +75,5 @@ COMPOSE_RULE(tile) {
     for (int i = 0; i < n; i++) shape[i] = i < n - x->ndim ? 1 : x->shape[i - n + x->ndim];
     dl_tensor *t = dl_reshape(x, shape, n);
     for (int i = n - 1; i >= n - dims->n && t; i--) t = repeated(t, i, dims->u.v[i - n + dims->n]);
-    c->out[0] = t;
-    return t ? DL_OK : dl_failed();
+    return dl_finish(c, t);
 }

@@ -1,16 +1,13 @@
-/* Rows made of other rows. */
+/* Ops made of other ops. */
 #include "ops/compose/compose.h"
 
 #include <math.h>
 #include <string.h>
 
-static double number(const dl_aval *a) { return a->is_int ? (double)a->u.i : a->u.f; }
-
 /* ---- making */
 
 static dl_status filled(dl_call *c, double value) {
-    dl_pool p = {0};
-    return dl_finish(&p, c, dl_full(ATTR(c, FILL_SIZE)->u.v, ATTR(c, FILL_SIZE)->n, value, c->dtype, c->device));
+    return dl_finish(c, dl_full(ATTR(c, FILL_SIZE)->u.v, ATTR(c, FILL_SIZE)->n, value, c->dtype, c->device));
 }
 COMPOSE_RULE(zeros) { return filled(c, 0); }
 COMPOSE_RULE(ones) { return filled(c, 1); }
@@ -43,36 +40,32 @@ COMPOSE_RULE(stack) {
     return s;
 }
 
-/* What is left of t where dimension d becomes the indices from -before to size + after: those it has. Takes t over. */
+/* t without the elements of dimension d that negative widths cut off; takes over the reference. */
 static dl_tensor *cut(dl_tensor *t, int d, long before, long after) {
     long from = before < 0 ? -before : 0, to = t->shape[d] + (after < 0 ? after : 0);
     if (from == 0 && to == t->shape[d]) return t;
-    if (t->shape[d] + before + after < 0) {
-        dl_fail(DL_ERR_SHAPE, "%ld cannot be cut off a dimension of size %ld", -(before < 0 ? before : 0) - after,
-                t->shape[d]);
-        dl_unref(t);
-        return NULL;
-    }
+    DL_OWNED dl_tensor *taken = t;
+    if (t->shape[d] + before + after < 0)
+        return dl_fail(DL_ERR_SHAPE, "%ld cannot be cut off a dimension of size %ld",
+                       -(before < 0 ? before : 0) - after, t->shape[d]),
+               NULL;
     if (to < from) from = to = 0;
-    dl_tensor *left = dl_slice(t, d, &from, &to, 1);
-    dl_unref(t);
-    return left;
+    return dl_slice(t, d, &from, &to, 1);
 }
 
-/* A tensor of the value, and in it what is left of the input. */
+/* A tensor of the value, with the rest of the input written into it. */
 COMPOSE_RULE(pad) {
     const dl_aval *widths = ATTR(c, PAD_PAD), *value = ATTR(c, PAD_VALUE);
     if (strcmp(ATTR_S(c, PAD_MODE), "constant"))
         return dl_fail(DL_ERR_UNSUPPORTED, "mode is constant, the only one there is, not '%s'", ATTR_S(c, PAD_MODE));
-    dl_tensor *t = dl_ref(c->in[0]);
+    const dl_tensor *x = c->in[0];
     long shape[DL_MAX_DIM], stride[DL_MAX_DIM], offset = 0;
-    int n = t->ndim;
-    if (widths->n % 2 || widths->n > 2 * n) {
-        dl_unref(t);
+    int n = x->ndim;
+    if (widths->n % 2 || widths->n > 2 * n)
         return dl_fail(DL_ERR_VALUE, "pad takes two widths a dimension, for at most %d dimensions, not %d widths", n,
                        widths->n);
-    }
-    memcpy(shape, t->shape, sizeof shape);
+    memcpy(shape, x->shape, sizeof shape);
+    DL_OWNED dl_tensor *t = dl_ref(c->in[0]);
     for (int i = 0; i < widths->n / 2 && t; i++) {
         int d = n - 1 - i;
         long before = widths->u.v[2 * i], after = widths->u.v[2 * i + 1];
@@ -81,34 +74,25 @@ COMPOSE_RULE(pad) {
     }
     if (!t) return dl_failed();
     int64_t numel;
-    if (dl_shape_check(n, shape, &numel) != DL_OK) {
-        dl_unref(t);
-        return DL_ERR_SHAPE;
-    }
+    DL_TRY(dl_shape_check(n, shape, &numel));
     dl_strides_contiguous(n, shape, stride);
     for (int i = 0; i < widths->n / 2; i++)
         if (widths->u.v[2 * i] > 0) offset += widths->u.v[2 * i] * stride[n - 1 - i];
-    dl_tensor *full = dl_full(shape, n, number(value), t->dtype, t->st->device);
-    c->out[0] = full ? dl_as_strided_set(full, t, t->shape, n, stride, n, offset) : NULL;
-    dl_unref(full);
-    dl_unref(t);
-    return c->out[0] ? DL_OK : dl_failed();
+    DL_OWNED dl_tensor *full = dl_full(shape, n, dl_aval_number(value), t->dtype, t->st->device);
+    return dl_finish(c, full ? dl_as_strided_set(full, t, t->shape, n, stride, n, offset) : NULL);
 }
 
 /* ---- picking */
 
-/* rows where the index is not `padding`; there the same values without history. */
-static dl_tensor *without_padding(dl_pool *pp, dl_tensor *rows, dl_tensor *index, long padding) {
-    dl_pool p = *pp;
+/* The rows, without history where the index is `padding`. */
+static dl_tensor *without_padding(dl_pool *p, dl_tensor *rows, dl_tensor *index, long padding) {
     dl_tensor *is = K(dl_eq(index, K(dl_scalar_i(padding))));
     dl_tensor *column = is ? K(dl_reshape(is, (long[]){is->numel, 1}, 2)) : NULL;
-    dl_tensor *out = column ? dl_where(column, K(dl_detach(rows)), rows) : NULL;
-    *pp = p;
-    return out;
+    return column ? dl_where(column, K(dl_detach(rows)), rows) : NULL;
 }
 
 COMPOSE_RULE(embedding) {
-    dl_pool p = {0};
+    POOL;
     dl_tensor *index = c->in[0], *weight = c->in[1];
     long shape[DL_MAX_DIM + 1], padding = ATTR_I(c, EMBEDDING_PADDING_IDX);
     DL_TRY(dl_check_index(index));
@@ -122,62 +106,57 @@ COMPOSE_RULE(embedding) {
     shape[index->ndim] = weight->shape[1];
     dl_tensor *flat = K(dl_reshape(index, (long[]){index->numel}, 1));
     dl_tensor *rows = flat ? K(dl_index_select(weight, flat, 0)) : NULL;
-    if (rows && ATTR(c, EMBEDDING_PADDING_IDX)->given) rows = K(without_padding(&p, rows, flat, padding));
-    return dl_finish(&p, c, rows ? dl_reshape(rows, shape, index->ndim + 1) : NULL);
+    if (rows && ATTR(c, EMBEDDING_PADDING_IDX)->given) rows = K(without_padding(p, rows, flat, padding));
+    return dl_finish(c, rows ? dl_reshape(rows, shape, index->ndim + 1) : NULL);
 }
 
 /* ---- activations */
 
 COMPOSE_RULE(logsigmoid) {
-    dl_pool p = {0};
-    return dl_finish(&p, c, dl_neg(K(dl_softplus(K(dl_neg(c->in[0]))))));
+    POOL;
+    return dl_finish(c, dl_neg(K(dl_softplus(K(dl_neg(c->in[0]))))));
 }
 
 COMPOSE_RULE(mish) {
-    dl_pool p = {0};
-    return dl_finish(&p, c, dl_mul(c->in[0], K(dl_tanh(K(dl_softplus(c->in[0]))))));
+    POOL;
+    return dl_finish(c, dl_mul(c->in[0], K(dl_tanh(K(dl_softplus(c->in[0]))))));
 }
 
 COMPOSE_RULE(relu6) {
-    dl_pool p = {0};
+    POOL;
     const double most = 6;
-    return dl_finish(&p, c, dl_clamp(K(dl_relu(c->in[0])), NULL, &most));
+    return dl_finish(c, dl_clamp(K(dl_relu(c->in[0])), NULL, &most));
 }
 
 COMPOSE_RULE(hardtanh) {
-    const double low = number(ATTR(c, HARDTANH_MIN_VAL)), high = number(ATTR(c, HARDTANH_MAX_VAL));
+    const double low = dl_aval_number(ATTR(c, HARDTANH_MIN_VAL)), high = dl_aval_number(ATTR(c, HARDTANH_MAX_VAL));
     if (!(low < high)) return dl_fail(DL_ERR_VALUE, "min_val must be below max_val, unlike %g and %g", low, high);
-    c->out[0] = dl_clamp(c->in[0], &low, &high);
-    return c->out[0] ? DL_OK : dl_failed();
+    return dl_finish(c, dl_clamp(c->in[0], &low, &high));
 }
 
 /* ---- statistics */
 
 /* The root of s, with gradient 0 where s is 0. */
-static dl_tensor *safe_root(dl_tensor *s, dl_pool *pp) {
-    dl_pool p = *pp;
+static dl_tensor *safe_root(dl_tensor *s, dl_pool *p) {
     if (s && !dl_requires_grad(s)) return dl_sqrt(s);
     dl_tensor *zero = K(dl_scalar_f(0)), *is = K(dl_eq(s, zero));
     dl_tensor *root = K(dl_sqrt(K(dl_where(is, K(dl_scalar_f(1)), s))));
-    dl_tensor *out = dl_where(is, zero, root);
-    *pp = p;
-    return out;
+    return dl_where(is, zero, root);
 }
 
 COMPOSE_RULE(std) {
-    dl_pool p = {0};
+    POOL;
     const dl_aval *dim = ATTR(c, STD_DIM);
     dl_tensor *v = K(
         dl_var(c->in[0], dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, STD_CORRECTION), ATTR_I(c, STD_KEEPDIM) != 0));
-    return dl_finish(&p, c, safe_root(v, &p));
+    return dl_finish(c, safe_root(v, p));
 }
 
 /* (sum |x|**p)**(1/p) over dims; the gradient at 0 is 0. */
-static dl_tensor *length(dl_pool *pp, dl_tensor *x, double power, const long *dims, int n, int keep) {
-    dl_pool p = *pp;
+static dl_tensor *length(dl_pool *p, dl_tensor *x, double power, const long *dims, int n, int keep) {
     dl_tensor *out = NULL, *size;
     if (power == 2) {
-        out = K(safe_root(K(dl_square_sum(x, dims, n, keep)), &p));
+        out = K(safe_root(K(dl_square_sum(x, dims, n, keep)), p));
     } else if (power == 0) {
         out = K(dl_sum(K(dl_to(K(dl_ne(x, K(dl_scalar_f(0)))), x->dtype)), dims, n, keep));
     } else if ((size = K(dl_abs(x))) && (power == 1 || isinf(power))) {
@@ -189,29 +168,28 @@ static dl_tensor *length(dl_pool *pp, dl_tensor *x, double power, const long *di
         dl_tensor *root = K(dl_pow(K(dl_where(is, K(dl_scalar_f(1)), out)), K(dl_scalar_f(1 / power))));
         out = K(dl_where(is, zero, root));
     }
-    *pp = p;
     return out;
 }
 
 COMPOSE_RULE(norm) {
-    dl_pool p = {0};
+    POOL;
     const dl_aval *dim = ATTR(c, NORM_DIM);
     const double power = ATTR_F(c, NORM_P);
     if (isnan(power)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", power);
-    dl_tensor *out = length(&p, c->in[0], power, dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, NORM_KEEPDIM) != 0);
-    return dl_finish(&p, c, out ? dl_ref(out) : NULL);
+    dl_tensor *out = length(p, c->in[0], power, dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, NORM_KEEPDIM) != 0);
+    return dl_finish(c, out ? dl_ref(out) : NULL);
 }
 
 COMPOSE_RULE(normalize) {
-    dl_pool p = {0};
+    POOL;
     const double n = ATTR_F(c, NORMALIZE_P), eps = ATTR_F(c, NORMALIZE_EPS);
     if (n == 0 || isnan(n)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", n);
     return dl_finish(
-        &p, c, dl_div(c->in[0], K(dl_clamp(length(&p, c->in[0], n, &ATTR_I(c, NORMALIZE_DIM), 1, 1), &eps, NULL))));
+        c, dl_div(c->in[0], K(dl_clamp(length(p, c->in[0], n, &ATTR_I(c, NORMALIZE_DIM), 1, 1), &eps, NULL))));
 }
 
 COMPOSE_RULE(cosine_similarity) {
-    dl_pool p = {0};
+    POOL;
     const double eps = ATTR_F(c, COSINE_SIMILARITY_EPS);
     dl_tensor *a = c->in[0], *b = c->in[1];
     long dim = ATTR_I(c, COSINE_SIMILARITY_DIM), shape[DL_MAX_DIM];
@@ -219,9 +197,9 @@ COMPOSE_RULE(cosine_similarity) {
     DL_TRY(dl_broadcast(a->ndim, a->shape, b->ndim, b->shape, &nd, shape));
     DL_TRY(dl_dim_norm(dim, nd, &d));
     a = K(dl_expand(a, shape, nd)), b = K(dl_expand(b, shape, nd));
-    if (!a || !b) return dl_finish(&p, c, NULL);
+    if (!a || !b) return dl_finish(c, NULL);
     dim = d;
     dl_tensor *na = K(dl_clamp(K(dl_norm(a, &dim, 1, 0, 2)), &eps, NULL)),
               *nb = K(dl_clamp(K(dl_norm(b, &dim, 1, 0, 2)), &eps, NULL));
-    return dl_finish(&p, c, dl_div(K(dl_sum(K(dl_mul(a, b)), &dim, 1, 0)), K(dl_mul(na, nb))));
+    return dl_finish(c, dl_div(K(dl_sum(K(dl_mul(a, b)), &dim, 1, 0)), K(dl_mul(na, nb))));
 }

@@ -1,4 +1,4 @@
-/* Products by their familiar names, made of matmul: mm, mv, bmm, dot, outer, addmm. */
+/* Products made of matmul: mm, mv, bmm, dot, outer, addmm. */
 #include "ops/compose/compose.h"
 
 /* Operands of so many dimensions. */
@@ -16,8 +16,7 @@ static dl_status check_dims(const dl_call *c, int first, int a, int b) {
 
 static dl_status product(dl_call *c, int a, int b) {
     DL_TRY(check_dims(c, 0, a, b));
-    c->out[0] = dl_matmul(c->in[0], c->in[1]);
-    return c->out[0] ? DL_OK : dl_failed();
+    return dl_finish(c, dl_matmul(c->in[0], c->in[1]));
 }
 
 COMPOSE_RULE(mm) { return product(c, 2, 2); }
@@ -31,20 +30,20 @@ COMPOSE_RULE(bmm) {
 }
 
 COMPOSE_RULE(outer) {
-    dl_pool p = {0};
+    POOL;
     DL_TRY(check_dims(c, 0, 1, 1));
-    return dl_finish(&p, c, dl_mul(K(dl_reshape(c->in[0], (long[]){c->in[0]->numel, 1}, 2)), c->in[1]));
+    return dl_finish(c, dl_mul(K(dl_reshape(c->in[0], (long[]){c->in[0]->numel, 1}, 2)), c->in[1]));
 }
 
-/* A factor of 1 costs nothing. */
+/* factor * t; t itself for a factor of 1. */
 static dl_tensor *times(dl_pool *p, dl_tensor *t, const dl_aval *factor) {
     if (factor->is_int && factor->u.i == 1) return t;
-    return dl_keep(p, dl_mul(t, dl_keep(p, factor->is_int ? dl_scalar_i(factor->u.i) : dl_scalar_f(factor->u.f))));
+    return K(dl_mul(t, K(factor->is_int ? dl_scalar_i(factor->u.i) : dl_scalar_f(factor->u.f))));
 }
 
 COMPOSE_RULE(addmm) {
-    dl_pool p = {0};
+    POOL;
     DL_TRY(check_dims(c, 1, 2, 2));
-    dl_tensor *product = times(&p, K(dl_matmul(c->in[1], c->in[2])), ATTR(c, ADDMM_ALPHA));
-    return dl_finish(&p, c, dl_add(times(&p, c->in[0], ATTR(c, ADDMM_BETA)), product));
+    dl_tensor *product = times(p, K(dl_matmul(c->in[1], c->in[2])), ATTR(c, ADDMM_ALPHA));
+    return dl_finish(c, dl_add(times(p, c->in[0], ATTR(c, ADDMM_BETA)), product));
 }

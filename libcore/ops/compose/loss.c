@@ -1,4 +1,4 @@
-/* Losses made of rows, and the gradient rule of cross_entropy in terms of rows. */
+/* Losses made of other ops, and the gradient rule of cross_entropy. */
 #include "ops/compose/loss.h"
 #include "ops/compose/compose.h"
 
@@ -17,67 +17,64 @@ static dl_tensor *reduced(dl_tensor *loss, dl_reduction how) {
     return how == DL_REDUCE_SUM ? dl_sum(loss, NULL, 0, 0) : dl_mean(loss, NULL, 0, 0);
 }
 
-/* Losses that compare element with element: a broadcast here is a mistake, [N,1] against [N] being the common one. */
-static dl_status check_pair(const dl_call *c) {
+/* For losses that compare element by element, with their reduction (how NULL: not read). A broadcast would be a
+ * mistake, commonly [N,1] against [N]. */
+static dl_status check_pair(const dl_call *c, dl_reduction *how) {
     const dl_tensor *x = c->in[0], *y = c->in[1];
-    if (!x->ndim || !y->ndim || dl_shape_eq(x, y)) return DL_OK;
+    if (!x->ndim || !y->ndim || dl_shape_eq(x, y)) return how ? dl_reduction_of(ATTR(c, LOSS_REDUCTION), how) : DL_OK;
     return dl_fail_hint(DL_ERR_SHAPE, "reshape one of them: squeeze(x, -1) drops a last dimension of size 1",
                         "the input has shape %s, the target %s: a loss compares equal shapes",
                         dl_shape_text(x->ndim, x->shape), dl_shape_text(y->ndim, y->shape));
 }
 
 COMPOSE_RULE(mse_loss) {
-    dl_pool p = {0};
-    DL_TRY(check_pair(c));
+    POOL;
     dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    DL_TRY(check_pair(c, &how));
     dl_tensor *off = K(dl_sub(c->in[0], c->in[1]));
-    if (!off || how == DL_REDUCE_NONE) return dl_finish(&p, c, dl_square(off));
+    if (!off || how == DL_REDUCE_NONE) return dl_finish(c, dl_square(off));
     dl_tensor *sum = dl_square_sum(off, NULL, 0, 0);
-    if (how == DL_REDUCE_SUM) return dl_finish(&p, c, sum);
-    return dl_finish(&p, c, dl_div(K(sum), K(dl_scalar_f((double)off->numel))));
+    if (how == DL_REDUCE_SUM) return dl_finish(c, sum);
+    return dl_finish(c, dl_div(K(sum), K(dl_scalar_f((double)off->numel))));
 }
 
 COMPOSE_RULE(l1_loss) {
-    dl_pool p = {0};
-    DL_TRY(check_pair(c));
+    POOL;
     dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
-    return dl_finish(&p, c, reduced(K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), how));
+    DL_TRY(check_pair(c, &how));
+    return dl_finish(c, reduced(K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), how));
 }
 
 /* d, and what it is at most `edge` of, m: the sum of squares up to there and of what comes after is m (d - m / 2). */
 static dl_tensor *bent(dl_pool *p, dl_call *c, double edge) {
-    dl_tensor *d = dl_keep(p, dl_abs(dl_keep(p, dl_sub(c->in[0], c->in[1]))));
-    dl_tensor *m = dl_keep(p, dl_clamp(d, NULL, &edge)), *half = dl_keep(p, dl_mul(m, dl_keep(p, dl_scalar_f(0.5))));
-    return dl_keep(p, dl_mul(m, dl_keep(p, dl_sub(d, half))));
+    dl_tensor *d = K(dl_abs(K(dl_sub(c->in[0], c->in[1]))));
+    dl_tensor *m = K(dl_clamp(d, NULL, &edge)), *half = K(dl_mul(m, K(dl_scalar_f(0.5))));
+    return K(dl_mul(m, K(dl_sub(d, half))));
 }
 
 COMPOSE_RULE(smooth_l1_loss) {
-    dl_pool p = {0};
-    DL_TRY(check_pair(c));
+    POOL;
     dl_reduction how = DL_REDUCE_MEAN;
     double beta = ATTR_F(c, SMOOTH_L1_LOSS_BETA);
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    DL_TRY(check_pair(c, &how));
     if (!(beta >= 0)) return dl_fail(DL_ERR_VALUE, "beta must be 0 or more, not %g", beta);
-    if (beta == 0) return dl_finish(&p, c, dl_l1_loss(c->in[0], c->in[1], ATTR_S(c, LOSS_REDUCTION)));
-    return dl_finish(&p, c, reduced(K(dl_div(bent(&p, c, beta), K(dl_scalar_f(beta)))), how));
+    if (beta == 0) return dl_finish(c, dl_l1_loss(c->in[0], c->in[1], ATTR_S(c, LOSS_REDUCTION)));
+    return dl_finish(c, reduced(K(dl_div(bent(p, c, beta), K(dl_scalar_f(beta)))), how));
 }
 
 COMPOSE_RULE(huber_loss) {
-    dl_pool p = {0};
-    DL_TRY(check_pair(c));
+    POOL;
     dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    DL_TRY(check_pair(c, &how));
     if (!(ATTR_F(c, HUBER_LOSS_DELTA) > 0))
         return dl_fail(DL_ERR_VALUE, "delta must be above 0, not %g", ATTR_F(c, HUBER_LOSS_DELTA));
-    return dl_finish(&p, c, reduced(bent(&p, c, ATTR_F(c, HUBER_LOSS_DELTA)), how));
+    return dl_finish(c, reduced(bent(p, c, ATTR_F(c, HUBER_LOSS_DELTA)), how));
 }
 
-/* A probability of 0 counts nothing. */
+/* The term of a probability of 0 is 0. */
 COMPOSE_RULE(kl_div) {
-    dl_pool p = {0};
-    DL_TRY(check_pair(c));
+    POOL;
+    DL_TRY(check_pair(c, NULL));
     dl_reduction how = DL_REDUCE_SUM;
     bool each = !strcmp(ATTR_S(c, LOSS_REDUCTION), "batchmean");
     dl_tensor *x = c->in[0], *y = c->in[1], *ln = y, *share = y, *loss;
@@ -87,16 +84,15 @@ COMPOSE_RULE(kl_div) {
     else
         ln = K(dl_log(K(dl_where(K(dl_eq(y, K(dl_scalar_f(0)))), K(dl_scalar_f(1)), y))));
     loss = K(reduced(K(dl_mul(share, K(dl_sub(ln, x)))), how));
-    if (!each) return dl_finish(&p, c, loss ? dl_ref(loss) : NULL);
-    return dl_finish(&p, c, dl_div(loss, K(dl_scalar_f(x->ndim ? (double)x->shape[0] : 1))));
+    if (!each) return dl_finish(c, loss ? dl_ref(loss) : NULL);
+    return dl_finish(c, dl_div(loss, K(dl_scalar_f(x->ndim ? (double)x->shape[0] : 1))));
 }
 
 COMPOSE_RULE(binary_cross_entropy_with_logits) {
-    dl_pool p = {0};
-    DL_TRY(check_pair(c));
+    POOL;
     dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
-    return dl_finish(&p, c, reduced(K(dl_logit_loss(c->in[0], c->in[1])), how));
+    DL_TRY(check_pair(c, &how));
+    return dl_finish(c, reduced(K(dl_logit_loss(c->in[0], c->in[1])), how));
 }
 
 /* ---- labels */
@@ -108,15 +104,15 @@ typedef struct labels {
 
 static labels labels_of(dl_pool *p, dl_tensor *y, dl_tensor *w, long ignore, dl_dtype t) {
     labels l = {0};
-    y = dl_keep(p, dl_to_dtype(y, DL_I64));
+    y = K(dl_to_dtype(y, DL_I64));
     if (!y) return l;
-    l.valid = dl_keep(p, dl_ne(y, dl_keep(p, dl_scalar_i(ignore))));
-    l.safe = dl_keep(p, dl_where(l.valid, y, dl_keep(p, dl_scalar_i(0))));
-    l.weight = dl_keep(p, dl_to(l.valid, t));
+    l.valid = K(dl_ne(y, K(dl_scalar_i(ignore))));
+    l.safe = K(dl_where(l.valid, y, K(dl_scalar_i(0))));
+    l.weight = K(dl_to(l.valid, t));
     if (w && l.safe && l.weight) {
-        dl_tensor *flat = dl_keep(p, dl_reshape(l.safe, &l.safe->numel, 1));
-        dl_tensor *picked = dl_keep(p, dl_index_select(w, flat, 0));
-        l.weight = dl_keep(p, dl_mul(l.weight, dl_keep(p, picked ? dl_reshape(picked, y->shape, y->ndim) : NULL)));
+        dl_tensor *flat = K(dl_reshape(l.safe, &l.safe->numel, 1));
+        dl_tensor *picked = K(dl_index_select(w, flat, 0));
+        l.weight = K(dl_mul(l.weight, K(picked ? dl_reshape(picked, y->shape, y->ndim) : NULL)));
     }
     return l;
 }
@@ -130,7 +126,7 @@ static int with_class_dim(const dl_tensor *y, long shape[DL_MAX_DIM]) {
 
 /* The loss of log-probabilities; a weighted mean divides by the sum of the weights. */
 COMPOSE_RULE(nll_loss) {
-    dl_pool p = {0};
+    POOL;
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, NLL_LOSS_WEIGHT);
     long shape[DL_MAX_DIM];
@@ -139,7 +135,7 @@ COMPOSE_RULE(nll_loss) {
         return dl_fail_hint(DL_ERR_SHAPE, "log-probabilities are [N,C,...] and labels [N,...]",
                             "labels of %d dimensions do not fit log-probabilities of %d", y->ndim, x->ndim);
     if (!dl_dtype_is_float((dl_dtype)x->dtype)) return dl_fail(DL_ERR_DTYPE, "log-probabilities are floating numbers");
-    labels l = labels_of(&p, y, w, ATTR_I(c, NLL_LOSS_IGNORE_INDEX), (dl_dtype)x->dtype);
+    labels l = labels_of(p, y, w, ATTR_I(c, NLL_LOSS_IGNORE_INDEX), (dl_dtype)x->dtype);
     int nd = with_class_dim(y, shape);
     dl_tensor *index = K(l.safe ? dl_reshape(l.safe, shape, nd) : NULL);
     dl_tensor *picked = K(index ? dl_gather(x, index, x->ndim > 1) : NULL);
@@ -147,9 +143,9 @@ COMPOSE_RULE(nll_loss) {
     /* what is ignored is 0, and so is its gradient, whatever else there is */
     own = K(own ? dl_where(l.valid, own, K(dl_scalar_f(0))) : NULL);
     dl_tensor *each = K(dl_mul(K(dl_neg(own)), l.weight));
-    if (how != DL_REDUCE_MEAN) return dl_finish(&p, c, each ? reduced(each, how) : NULL);
+    if (how != DL_REDUCE_MEAN) return dl_finish(c, each ? reduced(each, how) : NULL);
     dl_tensor *total = K(dl_sum(l.weight, NULL, 0, 0));
-    return dl_finish(&p, c, dl_div(K(dl_sum(each, NULL, 0, 0)), total));
+    return dl_finish(c, dl_div(K(dl_sum(each, NULL, 0, 0)), total));
 }
 
 /* ---- cross-entropy
@@ -163,10 +159,10 @@ static dl_tensor *target_vector(dl_back *b, dl_pool *p, const labels *l, dl_tens
     dl_dtype t = (dl_dtype)x->dtype;
     for (int i = 0; i < x->ndim; i++)
         dims[i] = i < cls ? i : i == cls ? x->ndim - 1 : i - 1; /* classes from last to cls */
-    dl_tensor *hot = dl_keep(p, dl_one_hot(l->safe, classes));
-    hot = hot ? dl_keep(p, dl_to(dl_keep(p, dl_permute(hot, dims, x->ndim)), t)) : NULL;
+    dl_tensor *hot = K(dl_one_hot(l->safe, classes));
+    hot = hot ? K(dl_to(K(dl_permute(hot, dims, x->ndim)), t)) : NULL;
     int nd = with_class_dim(l->weight, shape);
-    dl_tensor *each = dl_keep(p, dl_reshape(l->weight, shape, nd));
+    dl_tensor *each = K(dl_reshape(l->weight, shape, nd));
     hot = T(dl_mul(hot, each));
     if (s == 0) return hot;
     dl_tensor *spread = T(dl_reshape(T(dl_to(l->valid, t)), shape, nd));
@@ -186,11 +182,10 @@ GRAD_RULE(cross_entropy) {
     if (!x || !y) return dl_fail_null("the logits");
     long cls = x->ndim > 1, shape[DL_MAX_DIM];
     DL_TRY(dl_reduction_of(ATTR(b, LOSS_REDUCTION), &how));
-    dl_pool p = {0};
-    labels l = labels_of(&p, y, w, ATTR_I(b, CROSS_ENTROPY_IGNORE_INDEX), (dl_dtype)x->dtype);
-    dl_tensor *t = l.weight ? target_vector(b, &p, &l, w, x, ATTR_F(b, CROSS_ENTROPY_LABEL_SMOOTHING)) : NULL;
+    POOL;
+    labels l = labels_of(p, y, w, ATTR_I(b, CROSS_ENTROPY_IGNORE_INDEX), (dl_dtype)x->dtype);
+    dl_tensor *t = l.weight ? target_vector(b, p, &l, w, x, ATTR_F(b, CROSS_ENTROPY_LABEL_SMOOTHING)) : NULL;
     dl_tensor *total = t ? T(dl_sum(l.weight, NULL, 0, 0)) : NULL;
-    dl_release(&p);
     if (!total) return dl_fail_null("the targets");
     if (how == DL_REDUCE_MEAN) { /* where all are ignored, no gradient is divided by 0 */
         dl_tensor *none = T(dl_eq(total, T(dl_scalar_f(0))));

@@ -2,7 +2,7 @@
  */
 #include "ops/compose/norm.h"
 #include "core/device.h"
-#include "ops/rules.h"
+#include "ops/compose/compose.h"
 
 /* The dimensions normalised are the last ones, with the sizes of normalized_shape. */
 static dl_status check_sizes(const dl_tensor *x, const dl_aval *sizes) {
@@ -99,10 +99,9 @@ GRAD_RULE(rms_norm) {
 static dl_tensor *affine(dl_tensor *y, dl_tensor *weight, dl_tensor *bias) {
     const long n = y->shape[1];
     int dtype = y->dtype == DL_F64 ? DL_F64 : DL_F32;
-    dl_tensor *zero = dl_full(&n, 1, 0, dtype, y->st->device), *one = dl_full(&n, 1, 1, dtype, y->st->device);
-    dl_tensor *out = zero && one ? dl_batch_norm(y, zero, one, weight, bias, 0, 0.1, 0) : NULL;
-    dl_unref(zero), dl_unref(one);
-    return out;
+    DL_OWNED dl_tensor *zero = dl_full(&n, 1, 0, dtype, y->st->device);
+    DL_OWNED dl_tensor *one = dl_full(&n, 1, 1, dtype, y->st->device);
+    return zero && one ? dl_batch_norm(y, zero, one, weight, bias, 0, 0.1, 0) : NULL;
 }
 
 static dl_status check_groups(const dl_call *c, long groups) {
@@ -162,21 +161,13 @@ COMPOSE_RULE(group_norm) {
     dl_tensor *x = c->in[0], *weight = INPUT(c, GROUP_NORM_WEIGHT), *bias = INPUT(c, GROUP_NORM_BIAS);
     long groups = ATTR_I(c, GROUP_NORM_NUM_GROUPS);
     DL_TRY(check_groups(c, groups));
-    if (dl_device_supports(dl_op_row(DL_OP_norm_groups), &x, 1, NULL)) {
-        c->out[0] = dl_norm_groups(x, weight, bias, groups, ATTR_F(c, GROUP_NORM_EPS));
-        return c->out[0] ? DL_OK : dl_failed();
-    }
+    if (dl_device_supports(dl_op_row(DL_OP_norm_groups), &x, 1, NULL))
+        return dl_finish(c, dl_norm_groups(x, weight, bias, groups, ATTR_F(c, GROUP_NORM_EPS)));
     long row = x->shape[1] / groups;
     for (int i = 2; i < x->ndim; i++) row *= x->shape[i];
-    dl_tensor *rows = dl_reshape(x, (long[]){x->shape[0], groups, row}, 3);
-    dl_tensor *normal = rows ? dl_layer_norm(rows, NULL, NULL, &row, 1, ATTR_F(c, GROUP_NORM_EPS)) : NULL;
-    dl_tensor *y = normal ? dl_reshape(normal, x->shape, x->ndim) : NULL;
-    dl_unref(rows), dl_unref(normal);
-    if (y && (weight || bias)) {
-        dl_tensor *scaled = affine(y, weight, bias);
-        dl_unref(y);
-        y = scaled;
-    }
-    c->out[0] = y;
-    return y ? DL_OK : dl_failed();
+    POOL;
+    dl_tensor *rows = K(dl_reshape(x, (long[]){x->shape[0], groups, row}, 3));
+    dl_tensor *normal = rows ? K(dl_layer_norm(rows, NULL, NULL, &row, 1, ATTR_F(c, GROUP_NORM_EPS))) : NULL;
+    dl_tensor *y = normal ? K(dl_reshape(normal, x->shape, x->ndim)) : NULL;
+    return dl_finish(c, y && (weight || bias) ? affine(y, weight, bias) : dl_ref(y));
 }

@@ -13,15 +13,8 @@ GRAD_RULE(cat) {
     return DL_OK;
 }
 
-GRAD_RULE(flip) {
-    GIVE(FLIP_INPUT, dl_flip(G0, ATTR_V(b, FLIP_DIMS)));
-    return DL_OK;
-}
-
-GRAD_RULE(index_select) {
-    GIVE(INDEXED_INPUT, dl_index_add(T(dl_zeros_like_in(b, 0)), IN_(INDEXED_INDEX), G0, ATTR_I(b, INDEXED_DIM)));
-    return DL_OK;
-}
+RULE(flip, dl_flip(G0, ATTR_V(b, FLIP_DIMS)))
+RULE(index_select, dl_index_add(T(dl_zeros_like_in(b, 0)), IN_(INDEXED_INDEX), G0, ATTR_I(b, INDEXED_DIM)))
 
 GRAD_RULE(index_add) {
     GIVE(INDEXED_INPUT, dl_ref(G0));
@@ -29,10 +22,7 @@ GRAD_RULE(index_add) {
     return DL_OK;
 }
 
-GRAD_RULE(gather) {
-    GIVE(INDEXED_INPUT, dl_scatter_add(T(dl_zeros_like_in(b, 0)), IN_(INDEXED_INDEX), G0, ATTR_I(b, INDEXED_DIM)));
-    return DL_OK;
-}
+RULE(gather, dl_scatter_add(T(dl_zeros_like_in(b, 0)), IN_(INDEXED_INDEX), G0, ATTR_I(b, INDEXED_DIM)))
 
 GRAD_RULE(scatter_add) {
     GIVE(INDEXED_INPUT, dl_ref(G0));

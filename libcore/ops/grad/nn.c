@@ -1,4 +1,4 @@
-/* Gradient rules of products, softmax, dropout and normalisation, in terms of rows. */
+/* Gradient rules of products, softmax, dropout and normalisation. */
 #include "ops/rules.h"
 
 /* The last two dimensions swapped. */

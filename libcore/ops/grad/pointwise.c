@@ -89,13 +89,8 @@ GRAD_RULE(minimum) {
     return DL_OK;
 }
 
-/* ---- one operand: RULE(name, gradient) */
+/* ---- one operand */
 
-#define RULE(name, expr)                                                                                               \
-    GRAD_RULE(name) {                                                                                                  \
-        GIVE(UNARY_INPUT, expr);                                                                                       \
-        return DL_OK;                                                                                                  \
-    }
 #define X IN_(UNARY_INPUT)
 #define Y OUT_(UNARY_OUT)
 #define PLUS1(t) T(dl_add(t, NUM(1)))
@@ -132,23 +127,20 @@ RULE(leaky_relu, dl_where(T(dl_gt(X, NUM(0))), G0, T(dl_mul(G0, NUM(ATTR_F(b, LE
 GRAD_RULE(elu) {
     const double zero = 0;
     dl_tensor *slope = T(dl_mul(NUM(ATTR_F(b, ELU_ALPHA)), T(dl_exp(T(dl_clamp(X, NULL, &zero))))));
-    DL_GIVE(0, dl_where(T(dl_gt(X, NUM(0))), G0, T(dl_mul(G0, slope))));
-    return DL_OK;
+    return dl_give(b, 0, dl_where(T(dl_gt(X, NUM(0))), G0, T(dl_mul(G0, slope))));
 }
 
 /* Phi(x) + x phi(x), the normal distribution and its density */
 GRAD_RULE(gelu) {
     dl_tensor *cdf = T(dl_mul(NUM(0.5), PLUS1(T(dl_erf(T(dl_mul(X, NUM(M_SQRT1_2))))))));
     dl_tensor *pdf = T(dl_mul(NUM(0.5 * M_2_SQRTPI * M_SQRT1_2), T(dl_exp(T(dl_mul(SQUARE(X), NUM(-0.5)))))));
-    DL_GIVE(0, dl_mul(G0, T(dl_add(cdf, T(dl_mul(X, pdf))))));
-    return DL_OK;
+    return dl_give(b, 0, dl_mul(G0, T(dl_add(cdf, T(dl_mul(X, pdf))))));
 }
 
 /* s (1 + x (1 - s)), s = sigmoid(x) */
 GRAD_RULE(silu) {
     dl_tensor *s = T(dl_sigmoid(X));
-    DL_GIVE(0, dl_mul(G0, T(dl_mul(s, PLUS1(T(dl_mul(X, ONE_LESS(s))))))));
-    return DL_OK;
+    return dl_give(b, 0, dl_mul(G0, T(dl_mul(s, PLUS1(T(dl_mul(X, ONE_LESS(s))))))));
 }
 
 static dl_tensor *limit(dl_back *b, const dl_aval *a) { return a->is_int ? T(dl_scalar_i(a->u.i)) : NUM(a->u.f); }
@@ -158,8 +150,7 @@ GRAD_RULE(clamp) {
     const dl_aval *lo = ATTR(b, CLAMP_MIN), *hi = ATTR(b, CLAMP_MAX);
     dl_tensor *in = lo->given ? T(dl_ge(X, limit(b, lo))) : NULL, *below = hi->given ? T(dl_le(X, limit(b, hi))) : NULL;
     if (lo->given && hi->given) in = T(dl_logical_and(in, below));
-    DL_GIVE(0, dl_where(lo->given ? in : below, G0, NUM(0)));
-    return DL_OK;
+    return dl_give(b, 0, dl_where(lo->given ? in : below, G0, NUM(0)));
 }
 
 GRAD_RULE(where) {

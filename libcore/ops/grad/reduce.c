@@ -19,10 +19,7 @@ static dl_tensor *spread(dl_back *b, dl_tensor *t) {
     return k ? dl_expand(k, m->shape, m->ndim) : NULL;
 }
 
-GRAD_RULE(sum) {
-    DL_GIVE(0, spread(b, G0));
-    return DL_OK;
-}
+RULE(sum, spread(b, G0))
 
 /* How many elements of the input become one of the result. */
 static double group_size(dl_back *b) {
@@ -34,23 +31,16 @@ static double group_size(dl_back *b) {
     return n;
 }
 
-GRAD_RULE(mean) {
-    DL_GIVE(0, spread(b, T(dl_div(G0, NUM(group_size(b))))));
-    return DL_OK;
-}
+RULE(mean, spread(b, T(dl_div(G0, NUM(group_size(b))))))
 
 /* 2 (x - mean) / (n - correction) */
 GRAD_RULE(var) {
     double n = group_size(b) - (double)ATTR_I(b, VAR_CORRECTION);
     dl_tensor *x = IN_(REDUCE_INPUT), *centred = T(dl_sub(x, T(dl_mean(x, ATTR_V(b, REDUCE_DIM), 1))));
-    DL_GIVE(0, dl_mul(T(dl_mul(kept(b, G0), NUM(n > 0 ? 2 / n : INFINITY))), centred));
-    return DL_OK;
+    return dl_give(b, 0, dl_mul(T(dl_mul(kept(b, G0), NUM(n > 0 ? 2 / n : INFINITY))), centred));
 }
 
-GRAD_RULE(square_sum) {
-    DL_GIVE(0, dl_mul(T(dl_mul(kept(b, G0), NUM(2))), IN_(REDUCE_INPUT)));
-    return DL_OK;
-}
+RULE(square_sum, dl_mul(T(dl_mul(kept(b, G0), NUM(2))), IN_(REDUCE_INPUT)))
 
 /* The product of the others: y / x, but where there are zeros: a single zero gets the product of the rest, and all
  * others nothing. p is the product with zeros left out. */
@@ -61,39 +51,30 @@ GRAD_RULE(prod) {
     dl_tensor *zeros = T(dl_sum(zero, dim->given ? &dim->u.i : NULL, dim->given, 1));
     dl_tensor *lone = T(dl_logical_and(zero, T(dl_eq(zeros, NUM(1)))));
     dl_tensor *slope = T(dl_where(lone, p, T(dl_where(T(dl_eq(zeros, NUM(0))), T(dl_div(p, rest)), NUM(0)))));
-    DL_GIVE(0, dl_mul(kept(b, G0), slope));
-    return DL_OK;
+    return dl_give(b, 0, dl_mul(kept(b, G0), slope));
 }
 
 /* Equal winners share the gradient */
 GRAD_RULE(amax) {
     dl_tensor *won = T(dl_to(T(dl_eq(IN_(REDUCE_INPUT), kept(b, OUT_(AMAX_OUT)))), META(REDUCE_INPUT)->dtype));
     dl_tensor *share = T(dl_div(kept(b, G0), T(dl_sum(won, ATTR_V(b, REDUCE_DIM), 1))));
-    DL_GIVE(0, dl_mul(won, share));
-    return DL_OK;
+    return dl_give(b, 0, dl_mul(won, share));
 }
 
 GRAD_RULE(max_dim) {
     if (!G0) return DL_OK;
-    DL_GIVE(0, dl_scatter_add(T(dl_zeros_like_in(b, 0)), kept(b, OUT_(MAX_DIM_INDICES)), kept(b, G0),
-                              ATTR_I(b, REDUCE_DIM)));
-    return DL_OK;
+    return dl_give(
+        b, 0,
+        dl_scatter_add(T(dl_zeros_like_in(b, 0)), kept(b, OUT_(MAX_DIM_INDICES)), kept(b, G0), ATTR_I(b, REDUCE_DIM)));
 }
 
 /* g e**(x - y) */
-GRAD_RULE(logsumexp) {
-    DL_GIVE(0, dl_mul(kept(b, G0), T(dl_exp(T(dl_sub(IN_(REDUCE_INPUT), kept(b, OUT_(LOGSUMEXP_OUT))))))));
-    return DL_OK;
-}
+RULE(logsumexp, dl_mul(kept(b, G0), T(dl_exp(T(dl_sub(IN_(REDUCE_INPUT), kept(b, OUT_(LOGSUMEXP_OUT))))))))
 
 /* Running sums from the other end */
 GRAD_RULE(cumsum) {
     const long dim = ATTR_I(b, CUMSUM_DIM);
-    if (!dl_in_meta(b, 0)->ndim) {
-        DL_GIVE(0, dl_ref(G0));
-        return DL_OK;
-    }
+    if (!dl_in_meta(b, 0)->ndim) return dl_give(b, 0, dl_ref(G0));
     dl_tensor *back = T(dl_cumsum(T(dl_flip(G0, &dim, 1)), dim));
-    DL_GIVE(0, dl_flip(back, &dim, 1));
-    return DL_OK;
+    return dl_give(b, 0, dl_flip(back, &dim, 1));
 }

@@ -11,16 +11,14 @@ dl_tensor *dl_zeros_like_in(dl_back *b, int i) {
 
 GRAD_RULE(reshape) {
     const dl_meta *m = dl_in_meta(b, 0);
-    DL_GIVE(0, dl_reshape(G0, m->shape, m->ndim));
-    return DL_OK;
+    return dl_give(b, 0, dl_reshape(G0, m->shape, m->ndim));
 }
 
 GRAD_RULE(permute) {
     const dl_aval *dims = ATTR(b, PERMUTE_DIMS);
     long back[DL_MAX_DIM];
     for (int i = 0; i < dims->n; i++) back[dims->u.v[i] < 0 ? dims->u.v[i] + dims->n : dims->u.v[i]] = i;
-    DL_GIVE(0, dl_permute(G0, back, dims->n));
-    return DL_OK;
+    return dl_give(b, 0, dl_permute(G0, back, dims->n));
 }
 
 /* Any view whose elements do not overlap: zeros like the input, with the gradient written into the same view of them */
@@ -31,8 +29,7 @@ GRAD_RULE(view) {
     dl_tensor *view = T(dl_invoke1(b->op, &zeros, 1, b->attr));
     if (!view) return dl_failed();
     DL_TRY(dl_assign(view, G0));
-    DL_GIVE(0, dl_ref(zeros));
-    return DL_OK;
+    return dl_give(b, 0, dl_ref(zeros));
 }
 
 /* The flat positions of a region, as an i64 tensor of its shape, owned by the pool. */
@@ -69,8 +66,7 @@ GRAD_RULE(as_strided) {
         dl_tensor *at = T(dl_reshape(positions(b, size, stride, offset - first, m->device), &all, 1));
         flat = T(dl_index_add(flat, at, T(dl_reshape(G0, &all, 1)), 0));
     }
-    DL_GIVE(0, dl_as_strided(flat, m->shape, m->ndim, m->stride, m->ndim, m->offset - first));
-    return DL_OK;
+    return dl_give(b, 0, dl_as_strided(flat, m->shape, m->ndim, m->stride, m->ndim, m->offset - first));
 }
 
 /* The input keeps what was not overwritten; the value gets what was. The gradient is laid out like the input first, so

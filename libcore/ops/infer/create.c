@@ -13,8 +13,6 @@ static dl_status made(const dl_call *c, const dl_aval *dtype, dl_dtype dflt, int
     return DL_OK;
 }
 
-static double number(const dl_aval *a) { return a->is_int ? (double)a->u.i : a->u.f; }
-
 INFER_RULE(full) {
     return made(c, ATTR(c, FULL_DTYPE), ATTR(c, FULL_FILL_VALUE)->is_int ? DL_I64 : DL_F32, ATTR(c, FULL_SIZE)->n,
                 ATTR(c, FULL_SIZE)->u.v, out);
@@ -25,7 +23,7 @@ static dl_status count_steps(const dl_call *c, long *n) {
     const dl_aval *a = ATTR(c, ARANGE_START), *stop = ATTR(c, ARANGE_END), *step = ATTR(c, ARANGE_STEP);
     dl_aval zero = {.given = true, .is_int = true};
     if (!stop->given) stop = a, a = &zero;
-    double from = number(a), to = number(stop), by = number(step);
+    double from = dl_aval_number(a), to = dl_aval_number(stop), by = dl_aval_number(step);
     if (by == 0 || !isfinite(from) || !isfinite(to) || !isfinite(by))
         return dl_fail(DL_ERR_VALUE, "start, stop and step must be finite numbers, and step not 0");
     if ((to - from) * by < 0) return dl_fail(DL_ERR_VALUE, "a step of %g never leads from %g to %g", by, from, to);
@@ -57,12 +55,11 @@ INFER_RULE(linspace) { return made(c, ATTR(c, LINSPACE_DTYPE), DL_F32, 1, &ATTR_
 
 INFER_RULE(random) { return made(c, ATTR(c, FILL_DTYPE), DL_F32, ATTR(c, FILL_SIZE)->n, ATTR(c, FILL_SIZE)->u.v, out); }
 
-/* Largest and smallest integer of a dtype; floats hold all those that count here. */
-static dl_status check_range(const dl_call *c, long lo, long hi, dl_dtype dt) {
+/* Do the integers from lo to hi fit the dtype? Floats may round them. */
+static dl_status check_range(long lo, long hi, dl_dtype dt) {
     static const struct {
         long lo, hi;
     } range[DL_NDTYPE] = {[DL_BOOL] = {0, 1}, [DL_U8] = {0, 255}, [DL_I32] = {-2147483647L - 1, 2147483647L}};
-    (void)c;
     if (dl_dtype_is_float(dt) || dt == DL_I64 || (lo >= range[dt].lo && hi <= range[dt].hi)) return DL_OK;
     return dl_fail(DL_ERR_VALUE, "numbers from %ld to %ld do not fit dtype %s", lo, hi, dl_dtype_name(dt));
 }
@@ -71,10 +68,10 @@ INFER_RULE(randint) {
     long lo = ATTR_I(c, RANDINT_LOW), hi = ATTR_I(c, RANDINT_HIGH);
     if (hi <= lo) return dl_fail(DL_ERR_VALUE, "high (%ld) must be above low (%ld)", hi, lo);
     DL_TRY(made(c, ATTR(c, RANDINT_DTYPE), DL_I64, ATTR(c, RANDINT_SIZE)->n, ATTR(c, RANDINT_SIZE)->u.v, out));
-    return check_range(c, lo, hi - 1, (dl_dtype)out->dtype);
+    return check_range(lo, hi - 1, (dl_dtype)out->dtype);
 }
 
 INFER_RULE(randperm) {
     DL_TRY(made(c, ATTR(c, RANDPERM_DTYPE), DL_I64, 1, &ATTR_I(c, RANDPERM_N), out));
-    return check_range(c, 0, ATTR_I(c, RANDPERM_N) - 1, (dl_dtype)out->dtype);
+    return check_range(0, ATTR_I(c, RANDPERM_N) - 1, (dl_dtype)out->dtype);
 }

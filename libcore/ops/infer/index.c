@@ -1,4 +1,5 @@
 /* Shape rules of joining and picking. */
+#include "core/scope.h"
 #include "ops/infer.h"
 #include "ops/rules.h"
 
@@ -57,14 +58,20 @@ INFER_RULE(cat) {
     return DL_OK;
 }
 
+/* The dimension that a list of indices is along. */
+static dl_status check_list(const dl_call *c, int *d) {
+    const dl_tensor *x = c->in[0], *index = c->in[1];
+    DL_TRY(dl_check_index(index));
+    DL_TRY(dl_dim_norm(ATTR_I(c, INDEXED_DIM), x->ndim, d));
+    if (index->ndim <= 1) return DL_OK;
+    return dl_fail_hint(DL_ERR_SHAPE, "flatten it with reshape(index, [-1])",
+                        "the index must be a list (1-d), not %d-d", index->ndim);
+}
+
 INFER_RULE(index_select) {
     const dl_tensor *x = c->in[0], *index = c->in[1];
     int d;
-    DL_TRY(dl_check_index(index));
-    DL_TRY(dl_dim_norm(ATTR_I(c, INDEXED_DIM), x->ndim, &d));
-    if (index->ndim > 1)
-        return dl_fail_hint(DL_ERR_SHAPE, "flatten it with reshape(index, [-1])",
-                            "the index must be a list (1-d), not %d-d", index->ndim);
+    DL_TRY(check_list(c, &d));
     *out = dl_meta_fresh(c, c->dtype, x->ndim, x->shape);
     if (x->ndim) out->shape[d] = index->numel;
     if (!x->ndim && index->numel != 1)
@@ -82,12 +89,8 @@ static dl_status check_source(const dl_call *c) {
 INFER_RULE(index_add) {
     const dl_tensor *x = c->in[0], *index = c->in[1], *source = INPUT(c, INDEX_ADD_SOURCE);
     int d;
-    DL_TRY(dl_check_index(index));
     DL_TRY(check_source(c));
-    DL_TRY(dl_dim_norm(ATTR_I(c, INDEXED_DIM), x->ndim, &d));
-    if (index->ndim > 1)
-        return dl_fail_hint(DL_ERR_SHAPE, "flatten it with reshape(index, [-1])",
-                            "the index must be a list (1-d), not %d-d", index->ndim);
+    DL_TRY(check_list(c, &d));
     DL_TRY(check_others(x, source, x->ndim ? d : -1, "the input and the source"));
     long rows = source->ndim ? source->shape[d] : 1;
     if (rows != index->numel)
@@ -126,20 +129,13 @@ INFER_RULE(scatter_add) {
     return DL_OK;
 }
 
-/* ---- shapes that depend on values: they are read through rows, so that any device will do */
-
-static dl_status item_of(dl_tensor *t, long *out) {
-    dl_status s = t ? dl_item_i(t, out) : dl_failed();
-    dl_unref(t);
-    return s;
-}
+/* ---- shapes that depend on values, which ops find on any device */
 
 static dl_status count_nonzero(dl_tensor *x, long *n) {
-    dl_tensor *zero = dl_scalar_i(0), *is = x->dtype == DL_BOOL ? dl_ref(x) : zero ? dl_ne(x, zero) : NULL;
-    dl_tensor *sum = is ? dl_sum(is, NULL, 0, 0) : NULL;
-    dl_unref(zero);
-    dl_unref(is);
-    return item_of(sum, n);
+    DL_OWNED dl_tensor *zero = dl_scalar_i(0);
+    DL_OWNED dl_tensor *is = x->dtype == DL_BOOL ? dl_ref(x) : zero ? dl_ne(x, zero) : NULL;
+    DL_OWNED dl_tensor *sum = is ? dl_sum(is, NULL, 0, 0) : NULL;
+    return sum ? dl_item_i(sum, n) : dl_failed();
 }
 
 INFER_RULE(nonzero) {
@@ -158,7 +154,8 @@ INFER_RULE(one_hot) {
         if (!x->numel)
             return dl_fail_hint(DL_ERR_VALUE, "one_hot(y, num_classes=10)",
                                 "without labels, num_classes must be given");
-        DL_TRY(item_of(dl_amax(x, NULL, 0, 0), &n));
+        DL_OWNED dl_tensor *largest = dl_amax(x, NULL, 0, 0);
+        DL_TRY(largest ? dl_item_i(largest, &n) : dl_failed());
         if (n >= DL_MAX_COUNT) return dl_fail(DL_ERR_VALUE, "label %ld is too large for one_hot", n);
         n++;
     }
