@@ -20,7 +20,7 @@ static inline void dl_scope_tensor(dl_tensor *const *t) {
 #define DL_SCOPED_ERROR                                                                                                \
     dl_error dl_former_error DL_SCOPE(dl_scope_error);                                                                 \
     dl_error_take(&dl_former_error)
-/* DL_OWNED dl_tensor *t = ...: the block owns the reference. */
+/* DL_OWNED dl_tensor *t = ..., *u = ...: the block owns the references. */
 #define DL_OWNED DL_SCOPE(dl_scope_tensor)
 
 #endif

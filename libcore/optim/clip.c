@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/interrupt.h"
 #include "core/scope.h"
 
 enum { LANES = 16, BLOCK = 4096 };
@@ -43,12 +42,11 @@ static dl_status squares(dl_tensor *g, double *out) {
         }
         if (g->dtype == DL_F64) return *out = squares_f64(dl_ptr(g), g->numel), DL_OK;
     }
-    dl_tensor *norm = dl_norm(g, NULL, 0, 0, 2);
+    DL_OWNED dl_tensor *norm = dl_norm(g, NULL, 0, 0, 2);
     double v = 0;
-    dl_status st = norm ? dl_item_f(norm, &v) : dl_failed();
-    dl_unref(norm);
+    DL_TRY(norm ? dl_item_f(norm, &v) : dl_failed());
     *out = v * v;
-    return st;
+    return DL_OK;
 }
 
 enum { TOGETHER = 256 };
@@ -56,18 +54,16 @@ enum { TOGETHER = 256 };
 /* The norm of n norms on an accelerator, squared and added to *sum; they are released. */
 static dl_status add_norms(dl_tensor **norm, int n, double *sum) {
     double v = 0;
-    dl_tensor *all = n ? dl_stack(norm, n, 0) : NULL, *wide = all ? dl_to_dtype(all, DL_F64) : NULL;
-    dl_tensor *one = wide ? dl_norm(wide, NULL, 0, 0, 2) : NULL;
-    dl_status st = !n ? DL_OK : one ? dl_item_f(one, &v) : dl_failed();
-    dl_unref(all);
-    dl_unref(wide);
-    dl_unref(one);
+    DL_OWNED dl_tensor *all = n ? dl_stack(norm, n, 0) : NULL;
+    DL_OWNED dl_tensor *wide = all ? dl_to_dtype(all, DL_F64) : NULL;
+    DL_OWNED dl_tensor *one = wide ? dl_norm(wide, NULL, 0, 0, 2) : NULL;
     for (int i = 0; i < n; i++) dl_unref(norm[i]);
+    dl_status st = !n ? DL_OK : one ? dl_item_f(one, &v) : dl_failed();
     *sum += v * v;
     return st;
 }
 
-/* Of the gradients on accelerators: the host waits once for many. */
+/* Of the gradients on accelerators, TOGETHER at a time: the host waits once for each group. */
 static dl_status squares_there(dl_tensor *const *grad, long n, double *sum) {
     dl_tensor *norm[TOGETHER];
     int k = 0;
@@ -88,44 +84,39 @@ static dl_status squares_there(dl_tensor *const *grad, long n, double *sum) {
 
 dl_status dl_grads_norm(dl_tensor *const *grad, long n, double *norm) {
     double sum = 0;
-    dl_status st = DL_OK;
     DL_SCOPED_GRAD_MODE(0);
-    for (long i = 0; i < n && st == DL_OK; i++) {
+    for (long i = 0; i < n; i++) {
         double one = 0;
-        if (!grad[i]->st->device) st = squares(grad[i], &one);
+        if (!grad[i]->st->device) DL_TRY(squares(grad[i], &one));
         sum += one;
     }
-    if (st == DL_OK) st = squares_there(grad, n, &sum);
+    DL_TRY(squares_there(grad, n, &sum));
     *norm = sqrt(sum);
-    return st;
+    return DL_OK;
+}
+
+/* The new values in the place of g's; takes the reference. */
+static dl_status put(dl_tensor *g, dl_tensor *values) {
+    DL_OWNED dl_tensor *v = values;
+    return v ? dl_assign(g, v) : dl_failed();
 }
 
 dl_status dl_grads_scale(dl_tensor *const *grad, long n, double factor) {
     DL_SCOPED_GRAD_MODE(0);
-    dl_tensor *f = dl_scalar_f(factor);
-    dl_status st = f ? DL_OK : dl_failed();
-    for (long i = 0; i < n && st == DL_OK; i++) {
-        dl_tensor *scaled = dl_mul(grad[i], f);
-        st = scaled ? dl_assign(grad[i], scaled) : dl_failed();
-        dl_unref(scaled);
-    }
-    dl_unref(f);
-    return st;
+    DL_OWNED dl_tensor *f = dl_scalar_f(factor);
+    if (!f) return dl_failed();
+    for (long i = 0; i < n; i++) DL_TRY(put(grad[i], dl_mul(grad[i], f)));
+    return DL_OK;
 }
 
 dl_status dl_grads_clamp(dl_tensor *const *grad, long n, double max) {
     double low = -max;
-    dl_status st = DL_OK;
     DL_SCOPED_GRAD_MODE(0);
-    for (long i = 0; i < n && st == DL_OK; i++) {
-        dl_tensor *c = dl_clamp(grad[i], &low, &max);
-        st = c ? dl_assign(grad[i], c) : dl_failed();
-        dl_unref(c);
-    }
-    return st;
+    for (long i = 0; i < n; i++) DL_TRY(put(grad[i], dl_clamp(grad[i], &low, &max)));
+    return DL_OK;
 }
 
-/* ---------------------------------------------------------------- of parameters */
+/* ---- of parameters */
 
 /* The gradients that there are; the caller frees the list. */
 static dl_tensor **grads_of(dl_tensor *const *params, long n, long *count) {
@@ -138,7 +129,7 @@ static dl_tensor **grads_of(dl_tensor *const *params, long n, long *count) {
 }
 
 dl_status dl_clip_grad_norm(dl_tensor *const *params, long n, double max, double *norm) {
-    int held = dl_interrupt_hold(1);
+    DL_SCOPED_INTERRUPT_HOLD(1);
     long count;
     double total = 0;
     dl_tensor **grad = grads_of(params, n, &count);
@@ -147,17 +138,15 @@ dl_status dl_clip_grad_norm(dl_tensor *const *params, long n, double max, double
     double factor = dl_clip_factor(max, total);
     if (st == DL_OK && factor < 1) st = dl_grads_scale(grad, count, factor);
     free(grad);
-    dl_interrupt_hold(held);
     return st;
 }
 
 dl_status dl_clip_grad_value(dl_tensor *const *params, long n, double max) {
     if (!(max > 0)) return dl_fail(DL_ERR_VALUE, "gradients are limited to a positive value, not %g", max);
-    int held = dl_interrupt_hold(1);
+    DL_SCOPED_INTERRUPT_HOLD(1);
     long count;
     dl_tensor **grad = grads_of(params, n, &count);
     dl_status st = grad ? dl_grads_clamp(grad, count, max) : dl_failed();
     free(grad);
-    dl_interrupt_hold(held);
     return st;
 }

@@ -1,6 +1,6 @@
 /* Optimizers: options, groups and state of parameters; the arithmetic is in rows of the op table. */
 #include "optim/optimizer.h"
-#include "core/interrupt.h"
+#include "core/list.h"
 #include "core/scope.h"
 
 #include <fnmatch.h>
@@ -33,15 +33,9 @@ dl_optimizer *dl_optimizer_new(const char *kind, const dl_arg *args, int nargs, 
     if (bad) *bad = -1;
     const dl_opt_row *rows = dl_opt_rows;
     int i = dl_kind_find(&rows->kind, dl_opt_nrows, sizeof *rows, kind);
-    if (i < 0) {
-        dl_kind_unknown("optimizer", &rows->kind, dl_opt_nrows, sizeof *rows, kind);
-        return NULL;
-    }
+    if (i < 0) return dl_kind_unknown("optimizer", &rows->kind, dl_opt_nrows, sizeof *rows, kind), NULL;
     dl_optimizer *o = calloc(1, sizeof *o);
-    if (!o) {
-        dl_fail(DL_ERR_MEMORY, "no memory for an optimizer");
-        return NULL;
-    }
+    if (!o) return dl_fail(DL_ERR_MEMORY, "no memory for an optimizer"), NULL;
     o->refs = 1;
     o->row = &rows[i];
     if (dl_options_read("optimizer", &o->row->kind, args, nargs, o->val, bad) == DL_OK &&
@@ -107,16 +101,11 @@ dl_status dl_optimizer_group(dl_optimizer *o, const char *pattern, const dl_arg 
     return st;
 }
 
-dl_status dl_optimizer_take(dl_optimizer *o, const char *name, dl_tensor *param) {
+dl_status dl_optimizer_register(dl_optimizer *o, const char *name, dl_tensor *param) {
     for (long i = 0; i < o->n; i++)
         if (o->param[i].p == param || !strcmp(o->param[i].name, name))
-            return dl_fail(DL_ERR_NAME, "the optimizer has taken on a parameter '%s' already", o->param[i].name);
-    if (o->n == o->cap) {
-        long cap = o->cap ? 2 * o->cap : 16;
-        dl_opt_param *more = realloc(o->param, (size_t)cap * sizeof *more);
-        if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for parameters");
-        o->param = more, o->cap = cap;
-    }
+            return dl_fail(DL_ERR_NAME, "the optimizer has a parameter '%s' already", o->param[i].name);
+    DL_TRY(DL_LIST_ROOM(o->param, o->n, o->cap));
     dl_opt_param p = {.name = strdup(name), .p = dl_ref(param), .group = -1};
     if (!p.name) {
         dl_unref(param);
@@ -134,7 +123,7 @@ dl_status dl_optimizer_add(dl_optimizer *o, const char *name, dl_tensor *param) 
     if (!dl_is_leaf(param) || !dl_requires_grad(param))
         return dl_fail_hint(DL_ERR_AUTOGRAD, "use param(x)",
                             "'%s' is no parameter: a leaf that needs a gradient is one", name);
-    return dl_optimizer_take(o, name, param);
+    return dl_optimizer_register(o, name, param);
 }
 
 bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param) {
@@ -151,7 +140,8 @@ dl_status dl_optimizer_add_module(dl_optimizer *o, dl_module *m) {
     dl_module_list *l = dl_module_tensors(m, 1);
     if (!l) return dl_failed();
     dl_status st = DL_OK;
-    for (long i = 0; i < l->n && st == DL_OK; i++) st = dl_optimizer_take(o, l->entries[i].path, l->entries[i].tensor);
+    for (long i = 0; i < l->n && st == DL_OK; i++)
+        st = dl_optimizer_register(o, l->entries[i].path, l->entries[i].tensor);
     dl_module_list_free(l);
     return st;
 }

@@ -67,15 +67,15 @@ void dl_opt_attrs(const dl_opt_row *row, const double *v, bool first, dl_aval *a
 
 /* The rate of a group (-1: of the optimizer's own options) when the optimizer's is `lr`. */
 double dl_optimizer_rate(const dl_optimizer *o, int group, double lr);
-/* Takes a parameter of a net on, also one that is frozen (needs no gradient): it may be thawed later. */
-dl_status dl_optimizer_take(dl_optimizer *o, const char *name, dl_tensor *param);
+/* Adds a parameter of a net; also a frozen one, which needs no gradient until it is thawed. */
+dl_status dl_optimizer_register(dl_optimizer *o, const char *name, dl_tensor *param);
 bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param);
-/* Name of a kept tensor, "exp_avg.conv0.weight", into out. */
+/* The name of a state tensor, "exp_avg.conv0.weight", into out. */
 void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char *out, size_t size);
-/* Puts back a kept tensor (a reference is taken). */
+/* Restores a state tensor (a reference is taken). */
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t);
 
-/* Numbers a schedule remembers (plateau), for checkpoints. */
+/* The state of a schedule (plateau), for checkpoints. */
 enum { DL_SCHEDULE_STATE = 4 };
 void dl_schedule_get_state(const dl_schedule *s, double state[DL_SCHEDULE_STATE]);
 void dl_schedule_set_state(dl_schedule *s, const double state[DL_SCHEDULE_STATE]);

@@ -154,10 +154,7 @@ static dl_status check(dl_schedule *s) {
 
 static dl_schedule *create(const row *r) {
     dl_schedule *s = calloc(1, sizeof *s);
-    if (!s) {
-        dl_fail(DL_ERR_MEMORY, "no memory for a schedule");
-        return NULL;
-    }
+    if (!s) return dl_fail(DL_ERR_MEMORY, "no memory for a schedule"), NULL;
     *s = (dl_schedule){.refs = 1, .row = r, .factor = 1, .best = NAN};
     return s;
 }
@@ -166,10 +163,8 @@ dl_schedule *dl_schedule_new(const char *kind, const dl_arg *args, int nargs, in
     if (!kind) return dl_fail_null("the kind of a schedule"), NULL;
     if (bad) *bad = -1;
     int i = dl_kind_find(&rows[0].kind, NROWS, sizeof *rows, kind);
-    if (i < 0 || !strcmp(rows[i].kind.name, "function")) {
-        dl_kind_unknown("schedule", &rows[0].kind, NROWS - 1, sizeof *rows, kind);
-        return NULL;
-    }
+    if (i < 0 || !strcmp(rows[i].kind.name, "function"))
+        return dl_kind_unknown("schedule", &rows[0].kind, NROWS - 1, sizeof *rows, kind), NULL;
     dl_schedule *s = create(&rows[i]);
     if (s && dl_options_read("schedule", &rows[i].kind, args, nargs, s->val, bad) == DL_OK && check(s) == DL_OK &&
         (s->text = make_text(s)))

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "nn/module.h"
-#include "core/interrupt.h"
+#include "core/list.h"
 #include "core/scope.h"
 #include "train/trainer.h"
 
@@ -17,20 +17,13 @@ enum { FORMAT = 1 };
 /* Named tensors of a checkpoint. */
 typedef struct parts {
     char **name;
-    dl_tensor **tensor; /* borrowed */
-    long n, cap;
+    dl_tensor **tensor;     /* borrowed */
+    long n, names, tensors; /* entries; room for them */
 } parts;
 
 static dl_status add(parts *p, const char *prefix, const char *name, dl_tensor *t) {
-    if (p->n == p->cap) {
-        long cap = p->cap ? 2 * p->cap : 64;
-        char **names = realloc(p->name, (size_t)cap * sizeof *names);
-        if (names) p->name = names;
-        dl_tensor **tensors = realloc(p->tensor, (size_t)cap * sizeof *tensors);
-        if (tensors) p->tensor = tensors;
-        if (!names || !tensors) return dl_fail(DL_ERR_MEMORY, "no memory for a checkpoint");
-        p->cap = cap;
-    }
+    DL_TRY(DL_LIST_ROOM(p->name, p->n, p->names));
+    DL_TRY(DL_LIST_ROOM(p->tensor, p->n, p->tensors));
     size_t size = strlen(prefix) + strlen(name) + 1;
     char *full = malloc(size);
     if (!full) return dl_fail(DL_ERR_MEMORY, "no memory for a checkpoint");
@@ -95,7 +88,7 @@ static char *describe(dl_trainer *t) {
 }
 
 /* The run remembers where the checkpoint is. */
-static void note(dl_trainer *t, const char *path) {
+static void log_checkpoint(dl_trainer *t, const char *path) {
     if (!t->run) return;
     dl_status st = dl_run_event(t->run, t->step, "checkpoint", path, NULL);
     st |= dl_run_artifact_file(t->run, "checkpoint", t->step, "checkpoint", path);
@@ -116,7 +109,7 @@ dl_status dl_trainer_save(dl_trainer *t, const char *path) {
         st = dl_tensors_write(path, DL_HOLDS_TRAINER, p.n, (const char *const *)p.name, p.tensor, meta);
     } else if (st == DL_OK)
         st = dl_failed();
-    if (st == DL_OK) note(t, path);
+    if (st == DL_OK) log_checkpoint(t, path);
     for (long i = 0; i < p.n; i++) free(p.name[i]);
     free(p.name);
     free(p.tensor);
@@ -136,7 +129,7 @@ static unsigned long read_word(const json_t *v) {
 
 static double read_real(const json_t *v) { return json_is_number(v) ? json_number_value(v) : NAN; }
 
-/* Was it saved by a trainer like this one? */
+/* Was it saved by a trainer with the same optimizer, schedule, batches and parameters? */
 static dl_status check(dl_trainer *t, const json_t *j, const char *path) {
     const char *opt = json_string_value(json_object_get(j, "optimizer"));
     const char *sched = json_string_value(json_object_get(j, "schedule"));
@@ -186,10 +179,8 @@ static dl_status restore_ema(dl_trainer *t, const dl_tensor_file *f, const char 
         dl_tensor *kept = dl_tensor_file_find(f, name);
         if (!kept) return dl_fail(DL_ERR_NAME, "%s has no averaged weights; make the trainer without ema", path);
         DL_SCOPED_GRAD_MODE(0);
-        dl_tensor *there = dl_to_device(kept, t->device);
-        dl_status st = there ? dl_assign(t->ema[i], there) : dl_failed();
-        dl_unref(there);
-        DL_TRY(st);
+        DL_OWNED dl_tensor *there = dl_to_device(kept, t->device);
+        DL_TRY(there ? dl_assign(t->ema[i], there) : dl_failed());
     }
     return DL_OK;
 }
@@ -218,7 +209,7 @@ static dl_status restore_positions(dl_trainer *t, const json_t *j) {
     return DL_OK;
 }
 
-/* The run goes on where the checkpoint was taken; a run that cannot be taken up is followed by a new one. */
+/* The run continues from the checkpoint; where it cannot be resumed, training opens a new one. */
 static dl_status restore_run(dl_trainer *t, const json_t *j) {
     if (t->run) return dl_run_rewind(t->run, t->step + 1);
     long id = number(j, "run");
@@ -253,7 +244,7 @@ dl_status dl_trainer_load(dl_trainer *t, const char *path) {
     json_error_t je;
     json_t *j = text ? json_loads(text, JSON_REJECT_DUPLICATES, &je) : NULL;
     dl_status st;
-    int held = dl_interrupt_hold(1);
+    DL_SCOPED_INTERRUPT_HOLD(1);
     if (j)
         st = restore(t, f, j, path);
     else if (text)
@@ -261,7 +252,6 @@ dl_status dl_trainer_load(dl_trainer *t, const char *path) {
     else
         st = dl_fail_hint(DL_ERR_FORMAT, "load m \"FILE\" reads weights alone", "%s is no checkpoint of a trainer",
                           path);
-    dl_interrupt_hold(held);
     json_decref(j);
     dl_tensor_file_free(f);
     return st;

@@ -1,4 +1,4 @@
-/* The control block of a trainer: making it, and bringing it to where the next step begins. */
+/* The control block of a trainer: making it, and setting it to the beginning of the next step. */
 #include "train/trainer.h"
 
 #include <stddef.h>
@@ -7,6 +7,7 @@
 
 #include "core/mode.h"
 #include "core/rng.h"
+#include "core/scope.h"
 
 /* ---------------------------------------------------------------- life */
 
@@ -50,11 +51,9 @@ dl_status dl_control_new(dl_trainer *t) {
 void dl_control_free(dl_trainer *t) {
     dl_replay_free(t);
     if (t->report) {
-        dl_error e; /* what was recorded before counts, not what ends late */
-        dl_error_take(&e);
+        DL_SCOPED_ERROR;
         t->backend->synchronize(t->index);
         t->backend->unpin(t->index, t->report);
-        dl_error_put(&e);
     }
     for (int g = 0; t->rates && g < t->groups; g++) {
         dl_unref(t->rates[g].rates);

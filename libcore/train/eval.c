@@ -1,6 +1,6 @@
 /* Evaluation of a split. */
-#include "train/trainer.h"
 #include "core/scope.h"
+#include "train/trainer.h"
 
 #include <math.h>
 
@@ -19,14 +19,11 @@ static dl_loader *eval_loader(dl_trainer *t, dl_split split) {
 }
 
 static dl_status eval_batch(dl_trainer *t, dl_tensor *x, dl_tensor *y, bool first) {
-    dl_tensor *out = dl_module_forward(t->model, x), *loss = NULL;
-    dl_status st = out ? dl_trainer_loss_of(t, out, y, &loss) : dl_failed();
+    DL_OWNED dl_tensor *out = dl_module_forward(t->model, x), *loss = NULL;
+    DL_TRY(out ? dl_trainer_loss_of(t, out, y, &loss) : dl_failed());
     long n = x->shape[0];
     dl_batch_rule rule = {.weight = (double)n, .batches = 1, .advance = n, .first = first, .lenient = true};
-    if (st == DL_OK) st = dl_step_accumulate(t, t->eval_control, loss, out, y, &rule);
-    dl_unref(loss);
-    dl_unref(out);
-    return st;
+    return dl_step_accumulate(t, t->eval_control, loss, out, y, &rule);
 }
 
 /* Sums over all batches of a loader. */
@@ -35,15 +32,11 @@ static dl_status eval_all(dl_trainer *t, dl_loader *l, dl_control *sums) {
     DL_TRY(dl_batch_settle(t, dl_loader_split(l)));
     DL_TRY(dl_control_write(t, &t->eval_control->epoch, where, sizeof where));
     for (bool first = true;; first = false) {
-        dl_tensor *x = NULL, *y = NULL;
+        DL_OWNED dl_tensor *x = NULL, *y = NULL;
         if (dl_interrupt_get()) return dl_fail(DL_ERR_INTERRUPT, "the evaluation was interrupted");
-        dl_status st = dl_batch_fetch_eval(t, l, &x, &y);
-        bool end = st == DL_OK && !x;
-        if (st == DL_OK && x) st = eval_batch(t, x, y, first);
-        dl_unref(x);
-        dl_unref(y);
-        DL_TRY(st);
-        if (end) return dl_control_read(t, t->eval_control, sums);
+        DL_TRY(dl_batch_fetch_eval(t, l, &x, &y));
+        if (!x) return dl_control_read(t, t->eval_control, sums);
+        DL_TRY(eval_batch(t, x, y, first));
     }
 }
 

@@ -9,7 +9,7 @@ typedef struct course {
     bool epoch_end;
 } course;
 
-/* Has the loader dealt out the last batch of an epoch? */
+/* Has the loader returned the last batch of an epoch? */
 static bool at_end(const dl_trainer *t) {
     long epoch, batch;
     dl_loader_position(t->loader, &epoch, &batch);
@@ -42,7 +42,7 @@ static long total_steps(const dl_trainer *t, const course *c) {
     return left + (c->epochs - 1) * per;
 }
 
-static int tell(dl_trainer *t, const course *c, long total, bool last, dl_train_fn *fn, void *ctx) {
+static int report_progress(dl_trainer *t, const course *c, long total, bool last, dl_train_fn *fn, void *ctx) {
     if (!fn) return 0;
     dl_train_progress p = {.step = t->step,
                            .done = c->done,
@@ -68,7 +68,7 @@ static dl_status stopped(const dl_trainer *t) {
     return dl_fail(DL_ERR_INTERRUPT, "training was interrupted after step %ld", t->step);
 }
 
-/* Steps under way are told of when their reports have come. Where an epoch or the call ends, all are waited for. */
+/* Progress of a step is reported when its report has come. At the end of an epoch or of the call all are waited for. */
 static dl_status train(dl_trainer *t, course *c, long total, dl_train_fn *fn, void *ctx) {
     for (bool last = false, stop = false; !last;) {
         if (stop || dl_interrupt_get()) return stopped(t);
@@ -82,14 +82,14 @@ static dl_status train(dl_trainer *t, course *c, long total, dl_train_fn *fn, vo
                 last = c->epochs ? c->ended >= c->epochs : c->done >= c->steps;
             } else
                 c->done++, c->samples += t->samples, c->epoch_end = false;
-            stop |= tell(t, c, total, last, fn, ctx) && !last;
+            stop |= report_progress(t, c, total, last, fn, ctx) && !last;
         }
         if (wait) t->report_time = 0;
     }
     return DL_OK;
 }
 
-/* Steps still under way when training stops are part of it. */
+/* Steps still under way when training stops are counted too. */
 static dl_status finish(dl_trainer *t, course *c, long total, dl_status st, dl_train_fn *fn, void *ctx) {
     dl_error e;
     bool late = t->taken < t->issued;
@@ -100,7 +100,7 @@ static dl_status finish(dl_trainer *t, course *c, long total, dl_status st, dl_t
         if (taken != DL_OK) return dl_record_failure(t, taken);
         if (!got) break;
         c->done++;
-        tell(t, c, total, false, fn, ctx);
+        report_progress(t, c, total, false, fn, ctx);
     }
     return e.code == DL_ERR_INTERRUPT && late ? stopped(t) : dl_error_put(&e);
 }

@@ -1,4 +1,4 @@
-/* Steps under way: their reports, which the host reads when they are there, and what is undone when one diverged. */
+/* Steps under way: reading their reports, and undoing the steps issued after one that diverged. */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -7,8 +7,9 @@
 #include <time.h>
 
 #include "core/rng.h"
+#include "core/scope.h"
 
-/* Waits until the report of step `number` is there. */
+/* Waits for the report of step `number`. */
 static dl_status await(dl_trainer *t, const dl_report *r, long number) {
     for (long spins = 0; __atomic_load_n(&r->number, __ATOMIC_ACQUIRE) != number; spins++) {
         if (spins < 4000) {
@@ -24,7 +25,7 @@ static dl_status await(dl_trainer *t, const dl_report *r, long number) {
     return DL_OK;
 }
 
-/* A step that changed nothing, in the optimizer's counts. A state that no step has filled is made anew. */
+/* Takes back the counts of a step that changed nothing. States that no step has filled are freed. */
 static void uncount(dl_trainer *t, const dl_issued *after) {
     if (after->failed) return;
     t->opt->steps--;
@@ -50,14 +51,12 @@ dl_status dl_report_check(dl_trainer *t, double v, const char *what) {
     dl_status st =
         dl_fail_hint(DL_ERR_VALUE, "lower the learning rate, limit gradients with clip_norm=1, or look for the cause",
                      "training diverged: %s at step %ld; the weights were left as they are", text, t->step + 1);
-    dl_error e;
-    dl_error_take(&e);
+    DL_SCOPED_ERROR;
     dl_record_divergence(t, text);
-    dl_error_put(&e);
     return st;
 }
 
-/* The step just taken diverged: those issued after it did nothing, and are forgotten. */
+/* The step just read diverged: those issued after it changed nothing, and are discarded. */
 static dl_status halted(dl_trainer *t, const dl_report *r, const dl_issued *after) {
     bool loss = r->end == DL_END_LOSS;
     t->last_loss = r->loss;

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "core/interrupt.h"
 #include "core/rng.h"
 #include "core/scope.h"
 
@@ -16,12 +15,10 @@ static bool takes_labels(const dl_op *op) { return op->nondiff_in & 2; }
 /* Targets for losses that compare element by element: the output's dtype, and its shape where only sizes of 1 differ,
  * so that [N,1] against [N] does not broadcast to [N,N]. */
 static dl_tensor *fit_target(dl_tensor *output, dl_tensor *target) {
-    dl_tensor *cast =
+    DL_OWNED dl_tensor *cast =
         dl_dtype_is_float(dl_dtype_of(target)) ? dl_ref(target) : dl_to_dtype(target, dl_dtype_of(output));
-    if (!cast || dl_shape_eq(cast, output) || dl_numel(cast) != dl_numel(output)) return cast;
-    dl_tensor *shaped = dl_reshape(cast, dl_shape(output), dl_ndim(output));
-    dl_unref(cast);
-    return shaped;
+    if (!cast || dl_shape_eq(cast, output) || dl_numel(cast) != dl_numel(output)) return dl_ref(cast);
+    return dl_reshape(cast, dl_shape(output), dl_ndim(output));
 }
 
 dl_status dl_trainer_loss_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, dl_tensor **loss) {
@@ -31,10 +28,9 @@ dl_status dl_trainer_loss_of(dl_trainer *t, dl_tensor *output, dl_tensor *target
     } else {
         dl_aval attr[DL_MAX_ATTR];
         dl_attr_defaults(t->loss_op, attr);
-        dl_tensor *fit = takes_labels(t->loss_op) ? dl_ref(target) : fit_target(output, target);
+        DL_OWNED dl_tensor *fit = takes_labels(t->loss_op) ? dl_ref(target) : fit_target(output, target);
         dl_tensor *in[] = {output, fit};
         *loss = fit ? dl_invoke1(t->loss_op, in, 2, attr) : NULL;
-        dl_unref(fit);
         if (!*loss) return dl_failed();
     }
     if (dl_numel(*loss) == 1) return DL_OK;
@@ -64,16 +60,13 @@ static dl_status scores_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, 
 
 dl_status dl_step_accumulate(dl_trainer *t, dl_control *c, dl_tensor *loss, dl_tensor *output, dl_tensor *target,
                              const dl_batch_rule *rule) {
-    dl_tensor *scores = NULL, *there = dl_to_device(loss, t->device);
-    dl_status st = there ? scores_of(t, output, target, &scores) : dl_failed();
+    DL_OWNED dl_tensor *scores = NULL, *there = dl_to_device(loss, t->device);
+    DL_TRY(there ? scores_of(t, output, target, &scores) : dl_failed());
     dl_accumulate a = {.loss = there, .output = scores, .target = target, .rule = *rule};
-    if (st == DL_OK) st = t->backend->accumulate(t->index, c, &a);
-    dl_unref(there);
-    dl_unref(scores);
-    return st;
+    return t->backend->accumulate(t->index, c, &a);
 }
 
-/* The figures of the last batch; fails where its loss has halted the training. */
+/* Reads the figures of the last batch. Fails when its loss has halted the training. */
 static dl_status see_batch(dl_trainer *t, const dl_control *c) {
     t->last_loss = c->last_loss;
     t->last_acc = c->last_counted > 0 ? c->last_correct / c->last_counted : NAN;
@@ -89,7 +82,7 @@ static void begin(dl_trainer *t) {
     for (long i = 0; i < t->nparam; i++) dl_set_grad(t->param[i], NULL);
 }
 
-/* Leaves below the loss that the optimizer does not know would get gradients that grow, and never change. */
+/* Leaves that the loss depends on and the optimizer does not train would collect gradients and never change. */
 static dl_status check_leaves(dl_trainer *t) {
     if (t->traced || !dl_requires_grad(t->loss_tensor)) return DL_OK;
     dl_tape *tape = dl_tape_of(t->loss_tensor);
@@ -115,9 +108,8 @@ static dl_status run_net(dl_trainer *t) {
     dl_module_train(t->model, 1);
     DL_SCOPED_GRAD_MODE(1);
     t->output = dl_module_forward(t->model, t->x);
-    dl_status st = t->output ? dl_trainer_loss_of(t, t->output, t->y, &t->loss_tensor) : dl_failed();
-    if (st == DL_OK) st = check_leaves(t);
-    return st;
+    DL_TRY(t->output ? dl_trainer_loss_of(t, t->output, t->y, &t->loss_tensor) : dl_failed());
+    return check_leaves(t);
 }
 
 static dl_status forward(dl_trainer *t) {
@@ -149,18 +141,14 @@ static dl_tensor *seed_of(dl_trainer *t) {
     size_t at = f32 ? offsetof(dl_control, seed_f32) / sizeof(float) : offsetof(dl_control, seed) / sizeof(double);
     long one[DL_MAX_DIM], stride[DL_MAX_DIM];
     for (int i = 0; i < DL_MAX_DIM; i++) one[i] = stride[i] = 1;
-    dl_tensor *v = dl_view_new(t->block->st, f32 ? DL_F32 : DL_F64, loss->ndim, one, stride, (int64_t)at);
-    dl_tensor *seed = v ? dl_to_device(v, loss->st->device) : NULL;
-    dl_unref(v);
-    return seed;
+    DL_OWNED dl_tensor *v = dl_view_new(t->block->st, f32 ? DL_F32 : DL_F64, loss->ndim, one, stride, (int64_t)at);
+    return v ? dl_to_device(v, loss->st->device) : NULL;
 }
 
 static dl_status backward(dl_trainer *t) {
-    dl_tensor *seed = seed_of(t);
+    DL_OWNED dl_tensor *seed = seed_of(t);
     if (!seed) return dl_failed();
-    dl_status st = dl_backward(t->loss_tensor, seed, 0, 0);
-    dl_unref(seed);
-    DL_TRY(st);
+    DL_TRY(dl_backward(t->loss_tensor, seed, 0, 0));
     t->micro++;
     t->phase = DL_PHASE_BACKWARD;
     return DL_OK;
@@ -177,10 +165,9 @@ static dl_status gradients(dl_trainer *t, int *n) {
         long span = 1;
         for (int k = 0; k < g->ndim; k++) span += (g->shape[k] - 1) * g->stride[k];
         if (g->numel && (span != g->numel || !dl_strides_are_dense(g->ndim, g->shape, g->stride))) {
-            dl_tensor *flat = dl_contiguous(g);
+            DL_OWNED dl_tensor *flat = dl_contiguous(g);
             if (!flat) return dl_failed();
             dl_set_grad(t->param[i], flat);
-            dl_unref(flat);
         }
         t->grad[(*n)++] = t->param[i]->grad;
     }
@@ -235,7 +222,7 @@ static dl_status update(dl_trainer *t) {
         st = t->backend->average(t->index, t->control, t->ema, t->param, (int)t->nparam, t->ema_decay);
     dl_step_count(t, samples);
     if (st == DL_OK) return st;
-    /* the report will come; the gradients are still there */
+    /* the device reports the step all the same; the gradients can be used again */
     t->after[(t->issued - 1) % DL_REPORTS].failed = true;
     t->micro = micro, t->phase = DL_PHASE_BACKWARD;
     return st;
@@ -252,7 +239,10 @@ dl_status dl_step_issue_eagerly(dl_trainer *t) {
     return update(t);
 }
 
-static dl_status issue(dl_trainer *t) {
+/* An interrupt does not stop a step half done: weights, counters and data stay consistent. Only functions of the caller
+ * in the forward pass can be interrupted, before any weight has changed. */
+dl_status dl_step_issue(dl_trainer *t) {
+    DL_SCOPED_INTERRUPT_HOLD(1);
     bool done = false;
     DL_TRY(dl_record_begin(t));
     t->micro = 0;
@@ -261,22 +251,12 @@ static dl_status issue(dl_trainer *t) {
     return done ? DL_OK : dl_step_issue_eagerly(t);
 }
 
-/* A step is issued wholly: who stops training finds weights, counters and data in agreement. Only functions of the
- * caller, in the forward pass, can be stopped, before any weight has changed. */
-dl_status dl_step_issue(dl_trainer *t) {
-    int held = dl_interrupt_hold(1);
-    dl_status st = issue(t);
-    dl_interrupt_hold(held);
-    return st;
-}
-
-/* Reads the reports of all steps issued; an error of before counts. */
+/* Reads the reports of all steps issued. The failure st, if any, is the one reported. */
 static dl_status drain_after(dl_trainer *t, dl_status st) {
     if (st == DL_OK) return dl_report_drain(t);
-    dl_error e;
-    dl_error_take(&e);
+    DL_SCOPED_ERROR;
     dl_report_drain(t);
-    return dl_error_put(&e);
+    return st;
 }
 
 dl_status dl_trainer_step(dl_trainer *t) {
@@ -316,8 +296,6 @@ dl_status dl_trainer_update(dl_trainer *t) {
     if (!t) return dl_fail_null("the trainer");
     if (t->phase != DL_PHASE_BACKWARD)
         return dl_fail_hint(DL_ERR_STATE, "forward t; backward t; update t", "there are no gradients to update with");
-    int held = dl_interrupt_hold(1);
-    dl_status st = drain_after(t, begin_update(t));
-    dl_interrupt_hold(held);
-    return st;
+    DL_SCOPED_INTERRUPT_HOLD(1);
+    return drain_after(t, begin_update(t));
 }

@@ -68,7 +68,7 @@ static dl_status prepare_model(dl_trainer *t) {
     for (long i = 0; i < t->nparam; i++) {
         t->param[i] = t->params->entries[i].tensor;
         if (!dl_optimizer_has(t->opt, t->param[i]))
-            DL_TRY(dl_optimizer_take(t->opt, t->params->entries[i].path, t->param[i]));
+            DL_TRY(dl_optimizer_register(t->opt, t->params->entries[i].path, t->param[i]));
     }
     return DL_OK;
 }
@@ -78,10 +78,9 @@ static dl_status make_ema(dl_trainer *t) {
     t->ema = calloc((size_t)t->nparam + 1, sizeof(dl_tensor *));
     if (!t->ema) return no_memory();
     DL_SCOPED_GRAD_MODE(0);
-    dl_status st = DL_OK;
-    for (long i = 0; i < t->nparam && st == DL_OK; i++)
-        if (!(t->ema[i] = dl_clone(t->param[i]))) st = dl_failed();
-    return st;
+    for (long i = 0; i < t->nparam; i++)
+        if (!(t->ema[i] = dl_clone(t->param[i]))) return dl_failed();
+    return DL_OK;
 }
 
 dl_status dl_trainer_make_loader(dl_trainer *t) {
@@ -107,7 +106,7 @@ static dl_status init(dl_trainer *t, const dl_trainer_spec *s) {
     DL_TRY(dl_control_new(t));
     DL_TRY(dl_record_copy_spec(t, s->run));
     if (!s->store) return DL_OK;
-    /* a reference of its own: the run lives in it until the trainer is gone */
+    /* a reference of its own: the store must outlive the run */
     const char *path = dl_store_path(s->store);
     t->store = dl_store_open(*path ? path : "none");
     return t->store ? DL_OK : dl_failed();
@@ -132,10 +131,8 @@ dl_trainer *dl_trainer_new(const dl_trainer_spec *s) {
         if (init(t, s) == DL_OK) return t;
     } else if (s->loss_release)
         s->loss_release(s->loss_ctx);
-    dl_error e;
-    dl_error_take(&e); /* what is freed may fail too, which is of less interest */
+    DL_SCOPED_ERROR;
     dl_trainer_free(t);
-    dl_error_put(&e);
     return NULL;
 }
 

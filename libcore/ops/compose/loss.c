@@ -182,10 +182,13 @@ GRAD_RULE(cross_entropy) {
     if (!x || !y) return dl_fail_null("the logits");
     long cls = x->ndim > 1, shape[DL_MAX_DIM];
     DL_TRY(dl_reduction_of(ATTR(b, LOSS_REDUCTION), &how));
-    POOL;
-    labels l = labels_of(p, y, w, ATTR_I(b, CROSS_ENTROPY_IGNORE_INDEX), (dl_dtype)x->dtype);
-    dl_tensor *t = l.weight ? target_vector(b, p, &l, w, x, ATTR_F(b, CROSS_ENTROPY_LABEL_SMOOTHING)) : NULL;
-    dl_tensor *total = t ? T(dl_sum(l.weight, NULL, 0, 0)) : NULL;
+    dl_tensor *t, *total;
+    {
+        POOL;
+        labels l = labels_of(p, y, w, ATTR_I(b, CROSS_ENTROPY_IGNORE_INDEX), (dl_dtype)x->dtype);
+        t = l.weight ? target_vector(b, p, &l, w, x, ATTR_F(b, CROSS_ENTROPY_LABEL_SMOOTHING)) : NULL;
+        total = t ? T(dl_sum(l.weight, NULL, 0, 0)) : NULL;
+    }
     if (!total) return dl_fail_null("the targets");
     if (how == DL_REDUCE_MEAN) { /* where all are ignored, no gradient is divided by 0 */
         dl_tensor *none = T(dl_eq(total, T(dl_scalar_f(0))));
