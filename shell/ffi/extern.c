@@ -12,8 +12,7 @@
 
 /* ---------------------------------------------------------------- opening */
 
-/* The file of a library that is called NAME, or begins like that: "libm.so.6" for "m", "libm" and "libm.so". 0: none.
- */
+/* Finds the file of a library: "libm.so.6" for "m", "libm" and "libm.so". 0: there is none. */
 static int find_library(const char *name, char *found, size_t size) {
     static const char *const folders[] = {"/lib/*/", "/usr/lib/*/", "/usr/lib/", "/usr/local/lib/"};
     int n = (int)strlen(name);
@@ -34,7 +33,7 @@ static int find_library(const char *name, char *found, size_t size) {
     return 0;
 }
 
-/* "libc.so" of the development packages is a text for the linker; the library proper has a number. */
+/* Explains why a library was not loaded. "libc.so" of development packages, for example, is a linker script. */
 static void hint_for(const char *name, const char *why, char *hint, size_t size) {
     char found[100];
     if (find_library(name, found, sizeof found))
@@ -101,7 +100,7 @@ static dl_status no_symbol(const dlsh_clib *lib, const char *name) {
     return dlsh_fail(DL_ERR_NAME, hint, "the library \"%s\" has no function '%s'", lib->name, name);
 }
 
-/* extern "" declares a C block's function once more, with words that C has not: out, owned, keep. */
+/* The function of a C block that extern "" declares again, to add out, owned or keep; NULL: it is none. */
 static const dlsh_cfunc *of_block(dlsh_session *s, const dlsh_clib *lib, const char *name) {
     const dlsh_value *v = *lib->name ? NULL : dlsh_get(s, name);
     const dlsh_cfunc *f = v ? dlsh_cfunc_of(*v) : NULL;
@@ -165,7 +164,6 @@ static dl_status run_prototypes(dlsh_session *s, const dlsh_unit *u, const dlsh_
     return st;
 }
 
-/* flags="-I..." is the one option. */
 static dl_status read_options(dlsh_session *s, const dlsh_node *n, char **flags) {
     for (int i = 0; i < n->nkids; i++) {
         const dlsh_node *o = n->kids[i];

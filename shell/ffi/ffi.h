@@ -21,7 +21,7 @@
 
 /* Offers `extern`, C blocks, C's names and values. */
 void dlsh_ffi_serve(dlsh_services *to);
-/* The names and types that were declared; NULL in a session without these services. */
+/* The declared names and types; NULL without the C services. */
 dlsh_cspace *dlsh_c_space(dlsh_session *s);
 
 /* ---------------------------------------------------------------- libraries */
@@ -43,7 +43,7 @@ void dlsh_clib_drop(dlsh_clib *l);
 
 /* ---------------------------------------------------------------- functions */
 
-/* A function or variable that C code can be reached by: what a `C function` value holds. */
+/* A C function: what a `C function` value holds. */
 typedef struct dlsh_cfunc dlsh_cfunc;
 const dlsh_cproto *dlsh_cfunc_proto(const dlsh_cfunc *f);
 dlsh_clib *dlsh_cfunc_lib(const dlsh_cfunc *f);
@@ -53,18 +53,19 @@ dlsh_cfunc *dlsh_cfunc_of(dlsh_value v);
 dlsh_value dlsh_cfunc_value(dlsh_session *s, const dlsh_cproto *proto, void *addr, dlsh_clib *lib);
 
 typedef enum dlsh_cbinding {
-    DLSH_C_WRITTEN,  /* by hand after extern: becomes a variable; hides a built-in with a notice; a conflict fails */
-    DLSH_C_OWN,      /* of a C block: the same, and what was there before is replaced without a word */
-    DLSH_C_IMPORTED, /* of a header: found when nothing else has the name */
+    DLSH_C_WRITTEN,  /* by extern: becomes a variable, hides a built-in function with a notice; a conflicting type is an
+                        error */
+    DLSH_C_OWN,      /* of a C block: replaces what had the name */
+    DLSH_C_IMPORTED, /* of a header: used only when nothing else has the name */
 } dlsh_cbinding;
 /* Gives a declared function or variable its address and makes its name known. A variable `int n;` becomes a pointer to
  * it, so that n[0] reads and writes it; a library's variable that is a pointer, such as stdout, reads as that pointer.
  */
 dl_status dlsh_c_bind(dlsh_session *s, const dlsh_cdecl *d, void *addr, dlsh_clib *lib, dlsh_cbinding how);
 
-/* Is this a name that expressions may use and that is no variable: a constant, a function or variable of a header? */
+/* Is this a name that expressions can use without a variable: a constant, a function or variable of a header? */
 int dlsh_c_is_seen(const dlsh_cname *n);
-/* What is known of a C name (a function's prototype and library, a type's fields, a constant's value). 0: nothing. */
+/* Describes a C name: a function's prototype and library, a type's fields, a constant's value. 0: it is unknown. */
 int dlsh_c_help(dlsh_session *s, const char *name, dlsh_buf *to);
 
 /* ---------------------------------------------------------------- calling */
@@ -76,13 +77,13 @@ dl_status dlsh_c_call(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args,
 
 /* ---------------------------------------------------------------- values in C's memory */
 
-/* Does v, as it stands, convert to type t? Writes it there (t's size bytes; at least 8 for scalars). Strings, tensors
- * and structs give pointers into the value, which must be kept. DL_ERR_TYPE and others, recorded. */
+/* Converts v to type t and stores it (t's size bytes; at least 8 for scalars). Pointers to strings, tensors and structs
+ * point into the value, which must be kept alive. DL_ERR_TYPE and others, recorded. */
 dl_status dlsh_c_store(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, void *to);
 /* The value of type t at an address. Structs are copied. */
 dl_status dlsh_c_load(dlsh_session *s, const dlsh_ctype *t, const void *from, dlsh_value *out);
-/* A pointer value of type t (POINTER). owner, a reference or VOID, keeps the memory; n: elements behind it, -1 unknown.
- */
+/* A pointer value of type t (POINTER). owner, a reference or VOID, keeps the memory alive; n: number of elements, -1
+ * unknown. */
 dlsh_value dlsh_c_pointer_value(dlsh_session *s, const dlsh_ctype *t, void *addr, dlsh_value owner, long n);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "ffi/compiler/query.h"
 
-/* "<a.h> \"b.h\"" as lines of includes. */
+/* Writes "<a.h> \"b.h\"" as #include lines. */
 static dl_status includes(const char *text, dlsh_buf *out) {
     int n = 0;
     for (const char *s = text; *s;) {
@@ -35,14 +35,14 @@ static dl_status includes(const char *text, dlsh_buf *out) {
                          "expected a header after the word 'header'");
 }
 
-/* The compiler's first message, without its file. */
+/* The text of the compiler's first error. */
 static void first_error(const char *said, char *text, size_t size) {
     const char *e = strstr(said, "error: ");
     e = e ? e + 7 : said;
     snprintf(text, size, "%.*s", (int)strcspn(e, "\n"), e);
 }
 
-/* Functions of the library itself, and of those it brings along, but not C's own that every header drags in. */
+/* Is the function of this library or one it depends on? Not when it is the C library's, which most headers include. */
 static int belongs(const dlsh_clib *lib, void *addr) {
     Dl_info info;
     struct link_map *map = NULL;
@@ -55,8 +55,8 @@ static int belongs(const dlsh_clib *lib, void *addr) {
     return strncmp(file, "libc.so", 7) && strncmp(file, "libm.so", 7) && strncmp(file, "ld-linux", 8);
 }
 
-/* What has no address there: an inline function is compiled when it is used, a variable of the header's own is read the
- * same way, and a function that is only declared says so then. */
+/* Enters a declared name that is not in the library. Inline functions, and variables defined in the header, are
+ * compiled when they are used; the use of a function that is only declared is an error. */
 static dl_status enter_late(dlsh_session *s, const dlsh_cdecl *d, const dlsh_cheader *from) {
     dlsh_cspace *c = dlsh_c_space(s);
     const dlsh_cname *old = dlsh_c_find(c, d->name, strlen(d->name));
@@ -71,13 +71,14 @@ static dl_status enter_late(dlsh_session *s, const dlsh_cdecl *d, const dlsh_che
     return DL_OK;
 }
 
-/* A function that has its address for the first time, and whose name is built in. */
+/* Does the import give a function its address, while a built-in name hides it? */
 static int newly_hidden(dlsh_session *s, const dlsh_cdecl *d) {
     const dlsh_cname *old = dlsh_c_find(dlsh_c_space(s), d->name, strlen(d->name));
     return d->proto && !(old && old->addr) && dlsh_c_is_hidden(s, d->name);
 }
 
-/* *count functions and variables are in the library; `hidden` has room for the names that built-in ones hide. */
+/* Binds the functions and variables of the library; *count is their number, and `hidden` gets the names that built-in
+ * ones hide. */
 static dl_status bind_found(dlsh_session *s, dlsh_clib *lib, const dlsh_cdecls *d, const dlsh_cheader *from, int *count,
                             const char **hidden, int *nhidden) {
     for (int i = 0; i < d->n; i++) {
@@ -95,7 +96,7 @@ static dl_status bind_found(dlsh_session *s, dlsh_clib *lib, const dlsh_cdecls *
     return DL_OK;
 }
 
-/* Lives in the space. NULL without memory. */
+/* The header in the space; NULL without memory. */
 static const dlsh_cheader *header_of(dlsh_cspace *c, const dlsh_clib *lib, const char *source, const char *flags) {
     struct link_map *map = NULL;
     dlsh_cheader *h = dlsh_c_alloc(c, sizeof *h);

@@ -1,4 +1,4 @@
-/* ops.NAME and C.NAME: the built-in functions and C's names, whatever else has the name. */
+/* The values `ops` and `C`: ops.NAME is a built-in function, C.NAME a name of C, also when another name hides it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static const dlsh_class ops_class = {.name = "ops",
 
 /* ---------------------------------------------------------------- C */
 
-/* Names of functions, variables, constants and macros: those that C.NAME may mean. */
+/* Can C.NAME mean it? Functions, variables, constants and macros. */
 static int has_value(const dlsh_cname *n) {
     if (n->kind == DLSH_C_SYMBOL && n->how == DLSH_C_OWN && !n->addr) return 0; /* a variable of the session has it */
     return n->kind == DLSH_C_SYMBOL || n->kind == DLSH_C_CONSTANT || (n->kind == DLSH_C_MACRO && n->name[0] != '_');

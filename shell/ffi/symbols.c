@@ -1,4 +1,4 @@
-/* The C side of a session: its state, libraries, functions as values, and how names are bound. */
+/* The state of C in a session: libraries, functions as values, and the binding of names. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -137,7 +137,7 @@ dlsh_cspace *dlsh_c_space(dlsh_session *s) {
     return st ? st->space : NULL;
 }
 
-/* A library's variable that is itself a pointer, such as stdout, reads as that pointer, anew each time. */
+/* Is it a library's variable that is a pointer, such as stdout? Its name gives the pointer, read each time. */
 static int is_read(const dlsh_cname *n) {
     return n->kind == DLSH_C_SYMBOL && !n->proto && n->type->kind == DLSH_C_POINTER && n->how != DLSH_C_OWN;
 }
@@ -161,7 +161,7 @@ static dlsh_value named_value(dlsh_cstate *st, const dlsh_cname *n) {
                                 n->type->kind == DLSH_C_ARRAY ? n->type->n : 1);
 }
 
-/* What a block keeps to itself: static functions, kernels. 1: recorded. */
+/* Fails for a name that is visible only within its block: static functions, kernels. 0: it is none. */
 static int is_inner_name(const dlsh_cstate *st, const char *name) {
     for (const dlsh_cblock *b = st->blocks; b; b = b->next)
         for (int i = 0; i < b->items.n; i++) {
@@ -177,7 +177,8 @@ static int is_inner_name(const dlsh_cstate *st, const char *name) {
     return 0;
 }
 
-/* A block's function or variable is held by the variable of its name, so that the code goes when that goes. */
+/* The function or variable of a block, taken from the session's variable of its name: that alone keeps the code loaded.
+ * */
 static int held_value(const dlsh_cstate *st, const dlsh_cname *n, dlsh_value *out) {
     const dlsh_value *v = n->how == DLSH_C_OWN ? dlsh_get(st->s, n->name) : NULL;
     const dlsh_cfunc *f = v ? dlsh_cfunc_of(*v) : NULL;
@@ -215,7 +216,7 @@ static int find_name(void *state, const char *name, dlsh_value *out, int *lastin
     dlsh_cstate *st = state;
     *lasting = 1;
     *out = dlsh_void();
-    /* exit(1) must not become C's because a header was imported */
+    /* a header's function never replaces a built-in one, such as exit */
     int found = dlsh_find_row(st->s, name, strlen(name)) ? 0 : dlsh_c_name_value(st, name, out, lasting);
     if (found) return found;
     if (!strcmp(name, "NULL"))
@@ -269,7 +270,7 @@ dl_status dlsh_c_bind(dlsh_session *s, const dlsh_cdecl *d, void *addr, dlsh_cli
     n->how = how;
     dlsh_forget_names(s);
     dl_status result = how == DLSH_C_IMPORTED ? DL_OK : bind_variable(s, n);
-    if (how == DLSH_C_OWN) { /* only the variable keeps the code, so that it goes when nothing uses it any more */
+    if (how == DLSH_C_OWN) { /* only the session's variable keeps the code loaded */
         n->addr = NULL;
         n->lib = NULL;
     }

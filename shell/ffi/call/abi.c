@@ -1,4 +1,4 @@
-/* C types as libffi knows them. */
+/* The libffi types of C types. */
 #include <string.h>
 
 #include "ffi/inside.h"
@@ -20,8 +20,8 @@ static ffi_type *element_types(dlsh_cspace *c, const dlsh_ctype *t, ffi_type **t
     return one;
 }
 
-/* Marks the eightbytes of a struct that hold anything but floating numbers; 0 when a field is not aligned, which sends
- * the whole through memory in a way libffi does not know. */
+/* Marks the eightbytes of a struct that hold anything but floating-point numbers, by which the ABI chooses registers. 0
+ * when a field is not aligned: such a struct is passed in memory, which libffi cannot describe. */
 static int mark_integers(const dlsh_ctype *t, size_t at, char *integers, size_t n) {
     t = t->plain;
     if (t->kind == DLSH_C_ARRAY) {
@@ -39,8 +39,8 @@ static int mark_integers(const dlsh_ctype *t, size_t at, char *integers, size_t 
     return t->align && at % t->align == 0;
 }
 
-/* Unions, and structs with bit-fields or attributes, as libffi's parts: each eightbyte floating or integer, in pieces
- * of the alignment. */
+/* The elements of unions, and of structs with bit-fields or attributes, for libffi: floating-point or integer as each
+ * eightbyte is, in units of the alignment. */
 static int parts_by_class(const dlsh_ctype *t, ffi_type **parts, int max) {
     char integers[64] = {0};
     size_t unit = t->align < 8 ? t->align : 8;
@@ -61,7 +61,6 @@ static int has_bits(const dlsh_ctype *t) {
     return 0;
 }
 
-/* libffi decides from the parts how a struct travels. */
 static ffi_type *struct_type(dlsh_cspace *c, dlsh_ctype *t) {
     enum { MAX_PARTS = 512 };
     ffi_type *parts[MAX_PARTS], *made;

@@ -1,5 +1,4 @@
-/* What the C library's functions on raw memory read and write: as many bytes as other arguments say, which is checked
- * against what is known of the memory. */
+/* Checks that calls of the C library's memory and string functions stay within memory of known size. */
 #include <string.h>
 
 #include "ffi/compiler/block.h"
@@ -31,7 +30,7 @@ static long bytes_behind(dlsh_value v) {
     return known_bytes < 0 && p->n >= 0 ? p->n * (long)dlsh_c_size(p->type->base) : known_bytes;
 }
 
-/* Functions that read text up to its NUL, and those that copy it to memory, behind what stands there or not. */
+/* Functions that read text up to its NUL; those that copy it name the destination, and whether they append. */
 static const struct {
     const char *name;
     int text, to, appends; /* to -1: nowhere */
@@ -50,7 +49,7 @@ int dlsh_c_counts_bytes(const dlsh_cfunc *f) {
     return found && !dlsh_cblock_of(f);
 }
 
-/* Characters of the text behind an argument; -1: it has no end in memory of known size. */
+/* Characters of the text behind an argument; -1: it has no NUL within its memory. */
 static long text_length(const dlsh_ccall *k, int at) {
     const char *s = k->slots[at].p;
     long have = bytes_behind(*k->given[at]);

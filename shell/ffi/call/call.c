@@ -1,4 +1,4 @@
-/* Calls into C: arguments gathered, converted and checked, the call through libffi, the results. */
+/* Calls of C functions: gathers, converts and checks the arguments, calls through libffi, converts the results. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -15,7 +15,7 @@ static dl_status prepare_failed(const dlsh_cfunc *f) {
     return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "libffi cannot call %s", f->proto->text);
 }
 
-/* Once for a function without varargs. */
+/* The call interface of a function without varargs, prepared once. */
 static dl_status prepare(dlsh_cfunc *f) {
     const dlsh_ctype *t = f->proto->type;
     dlsh_cspace *c = dlsh_c_space(f->s);
@@ -42,7 +42,7 @@ static dl_status prepare_varargs(const dlsh_ccall *k, ffi_cif *cif, ffi_type **t
 
 /* ---------------------------------------------------------------- going there */
 
-/* What the shell has printed comes before what C prints, also when C writes past stdio. */
+/* Keeps the shell's output before C's, also when C does not write through stdio. */
 static inline void flush_before(void) {
     if (__fpending(stdout)) fflush(stdout);
 }
@@ -86,7 +86,7 @@ static int fast_kind(const dlsh_cproto *p) {
     return kind;
 }
 
-/* 1: done, with *st; 0: an argument needs the long way. */
+/* 1: called, with *st; 0: an argument needs the general path. */
 static int fast(dlsh_cfunc *f, const dlsh_callargs *args, dlsh_value *out, dl_status *st) {
     static void (*const bodies[])(void *) = {NULL, fast_double, fast_int, fast_long};
     fast_call c = {.n = args->n};
@@ -148,7 +148,7 @@ static int param_named(const dlsh_cproto *p, const char *name) {
     return -1;
 }
 
-/* given[i] for each of C's arguments; source[i] the number of the argument in the call. */
+/* Sets given[i] for each C argument, and source[i] to its number in the call. */
 static dl_status gather(dlsh_ccall *k, const dlsh_callargs *args, int *source) {
     const dlsh_cproto *p = k->f->proto;
     int visible = 0, next = 0;
@@ -263,14 +263,14 @@ static dl_status array_result(dlsh_ccall *k, int at, dlsh_value *out) {
     return dlsh_give_filled(st, list, out);
 }
 
-/* What keeps the memory behind an argument; VOID: nothing of the shell's. */
+/* The value that keeps the memory behind an argument alive; VOID: it is not the shell's. */
 static dlsh_value keeper_of(dlsh_value v) {
     const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
     const dlsh_cstruct *x = dlsh_unwrap(v, &dlsh_cstruct_class);
     return p ? p->owner : x ? x->owner : v.type == DLSH_TENSOR || v.type == DLSH_STR ? v : dlsh_void();
 }
 
-/* A pointer that C gives back into memory it was given, as strchr does, keeps that memory. */
+/* A result that points into the memory of an argument, as strchr's does, keeps that memory alive. */
 static void keep_argument(const dlsh_ccall *k, dlsh_value result) {
     dlsh_cpointer *p = dlsh_unwrap(result, &dlsh_cpointer_class);
     if (!p || !p->addr || dlsh_counted(p->owner)) return;
@@ -310,7 +310,7 @@ static void (*release_of(const dlsh_cfunc *f, dlsh_clib **lib))(void *) {
     return release;
 }
 
-/* owned T *f(): text is copied and released, anything else is released with the last pointer to it. */
+/* A result of owned T *f(): text is copied and released, other memory is released with the last pointer to it. */
 static dl_status owned_result(dlsh_ccall *k, const dlsh_ctype *t, char *p, dlsh_value *out) {
     dlsh_clib *lib;
     void (*release)(void *) = release_of(k->f, &lib);
@@ -342,7 +342,7 @@ static dl_status plain_result(dlsh_ccall *k, char *raw, dlsh_value *out) {
     return DL_OK;
 }
 
-/* The result and the out parameters: alone, or as a list. */
+/* The result and the out parameters: a single value as it is, several as a list. */
 static dl_status results(dlsh_ccall *k, char *raw, dlsh_value *out) {
     const dlsh_cproto *p = k->f->proto;
     int is_void = p->type->base->kind == DLSH_C_VOID, outs = 0, last = -1;
@@ -402,7 +402,7 @@ static dl_status fixed_arguments(dlsh_ccall *k) {
     return DL_OK;
 }
 
-/* A value of another kind than its conversion in the format: says which would fit. */
+/* Fails when a value does not fit its conversion in the format, with a hint at one that does. */
 static dl_status check_conversion(const dlsh_ccall *k, const dlsh_ctype *t, dlsh_value v) {
     const char *hint = NULL;
     if (t->kind == DLSH_C_POINTER && !t->base->is_const && (dlsh_is_number(v) || v.type == DLSH_BOOL))
@@ -421,7 +421,7 @@ static dl_status check_conversion(const dlsh_ccall *k, const dlsh_ctype *t, dlsh
                      dlsh_a(v), v.type == DLSH_INT && t->kind == DLSH_C_INT ? " that does not fit" : "");
 }
 
-/* The format as C will see it: of a string, or behind a pointer. */
+/* A copy of the format string that is passed, also through a pointer. */
 static dl_status format_text(const dlsh_ccall *k, char **text) {
     int at = k->f->proto->format;
     const char *s = k->slots[at].p;
@@ -436,7 +436,7 @@ static dl_status format_text(const dlsh_ccall *k, char **text) {
     return DL_OK;
 }
 
-/* What scanf may store must have room, as far as is known how much there is. */
+/* Fails when scanf may store more characters than the argument is known to have room for. */
 static dl_status check_room(const dlsh_ccall *k, int at, long chars) {
     const dlsh_cpointer *p = dlsh_unwrap(*k->given[at], &dlsh_cpointer_class);
     long room = p && p->n >= 0 ? p->n * (long)dlsh_c_size(p->type->base) / (long)dlsh_c_size(k->types[at]->base) : -1;
@@ -481,7 +481,7 @@ static dl_status variable_arguments(dlsh_ccall *k) {
     return DL_OK;
 }
 
-/* Tensors that C may have written through have a new version. */
+/* Increases the version of tensors that C may have written to. */
 static void touch(const dlsh_ccall *k) {
     for (int i = 0; i < k->n; i++) {
         const dlsh_ctype *t = k->types[i];
@@ -499,13 +499,13 @@ static int on_gpu(const dlsh_cfunc *f) {
     return lib ? lib->device : 0;
 }
 
-/* Kernels that a function of a CUDA block started have their faults here, when every operation is to wait. */
+/* With `set sync on`: waits for the kernels of a CUDA block's function, so that their faults are reported here. */
 static dl_status settle(const dlsh_cfunc *f) {
     int device = dl_device_sync_every_get() ? on_gpu(f) : 0;
     return device ? dl_device_synchronize(device) : DL_OK;
 }
 
-/* Who is to release a result must be known before there is one. */
+/* Finds the function that releases an owned result before the call, so that nothing leaks when there is none. */
 static dl_status check_release(const dlsh_cfunc *f) {
     dlsh_clib *lib;
     if (!(f->proto->flags & DLSH_C_OWNED) || release_of(f, &lib)) return DL_OK;
@@ -546,7 +546,7 @@ static dl_status call_out(dlsh_ccall *k, dlsh_value *out) {
     return st;
 }
 
-/* Functions that are called to print, whose result nobody looks at: the prompt does not show it. */
+/* Functions that are called for their output: the prompt does not show their result. */
 static int prints(const char *name) {
     static const char *const names[] = {"printf", "fprintf", "dprintf", "puts",  "putchar",
                                         "fputs",  "fputc",   "putc",    "fflush"};
@@ -555,7 +555,7 @@ static int prints(const char *name) {
     return 0;
 }
 
-/* Memory that C's free may have: what C itself has allocated. */
+/* free and realloc may get memory that C has allocated, and no other. */
 static dl_status may_free(const dlsh_ccall *k) {
     const dlsh_value *v = k->given[0];
     const dlsh_cpointer *p = v ? dlsh_unwrap(*v, &dlsh_cpointer_class) : NULL;
@@ -565,7 +565,7 @@ static dl_status may_free(const dlsh_ccall *k) {
                      dlsh_c_what(k, 0), what);
 }
 
-/* After free, or a realloc that gave memory. */
+/* The pointer was released by free, or by a realloc that succeeded. */
 static void set_freed(const dlsh_ccall *k, dlsh_value result) {
     dlsh_cpointer *p = k->given[0] ? dlsh_unwrap(*k->given[0], &dlsh_cpointer_class) : NULL;
     const dlsh_cpointer *now = dlsh_unwrap(result, &dlsh_cpointer_class);
@@ -574,7 +574,7 @@ static void set_freed(const dlsh_ccall *k, dlsh_value result) {
     p->addr = NULL;
 }
 
-/* Functions that come back twice, leave through frames that are gone, or end the thread that the session runs on. */
+/* Refuses functions that return twice, jump to frames that are gone, or end the thread of the session. */
 static dl_status refuse(const dlsh_cfunc *f) {
     static const struct {
         const char *name, *why;

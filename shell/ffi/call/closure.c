@@ -1,7 +1,7 @@
-/* Functions of the language as C callbacks. A closure is made for a call and sleeps when the call has returned, unless
- * it is kept; a sleeping one is used again for the next callback of its type, and calling it meanwhile is an error that
- * is told, not a crash. An error in a callback makes it return 0; it is raised when C comes back. Nothing jumps through
- * C. */
+/* Functions of the language as C callbacks. A closure is made for a call and becomes idle when the call has returned,
+ * unless the parameter is declared `keep`. An idle closure is used again for the next callback of its type; C calling
+ * it meanwhile is an error. An error in a callback makes it return 0, and is raised when the C function returns:
+ * nothing jumps over C frames. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -60,7 +60,7 @@ static dl_status give_result(closure *c, dlsh_value v, void *result) {
         return DL_OK;
     }
     DLSH_TRY(dlsh_c_scalar(t->plain, v, what, &slot));
-    /* libffi takes small integers widened */
+    /* libffi expects small integers widened to ffi_arg */
     memcpy(result, &slot, dlsh_c_is_float(t) ? dlsh_c_size(t) : sizeof(ffi_arg));
     return DL_OK;
 }
@@ -163,7 +163,7 @@ void *dlsh_c_closure(dlsh_session *s, const dlsh_ctype *t, dlsh_value f, const v
     }
     if (!owner) owner = st;
     closure *c = st->closures;
-    /* the same function kept twice needs one closure */
+    /* a function that is kept twice shares one closure */
     for (closure *k = c; k && owner == st; k = k->next)
         if (k->owner == st && k->function == t && k->f.type == f.type && k->f.as.refs == f.as.refs) return k->code;
     for (; c && (c->owner || c->function != t); c = c->next) n++;
@@ -189,7 +189,7 @@ void dlsh_c_closures_end(dlsh_cstate *st, const void *owner) {
     }
 }
 
-/* Those that are kept may still be called, by what C does at exit: they stay, and do nothing from now on. */
+/* Kept closures may still be called, for example by functions of atexit: they stay, and do nothing from now on. */
 int dlsh_c_closures_free(dlsh_cstate *st) {
     static closure *left;
     int n = 0;

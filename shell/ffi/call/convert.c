@@ -1,5 +1,5 @@
-/* From values of the language to C's arguments and memory, and back. Nothing converts silently to something else: an
- * int becomes a float only exactly, a float never an int; a tensor goes to T * only as it is. */
+/* Conversion between values of the language and C's arguments and memory. Nothing is converted silently to something
+ * else: an int becomes a float only when that is exact, a float never an int, and a tensor is passed without a copy. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ dl_status dlsh_c_scalar(const dlsh_ctype *t, dlsh_value v, const char *what, dls
 
 /* ---------------------------------------------------------------- tensors */
 
-/* What a pointer to arrays points to in the end. */
+/* The element type of nested arrays; of complex numbers their part. */
 static const dlsh_ctype *innermost(const dlsh_ctype *t) {
     while (t->kind == DLSH_C_ARRAY) t = t->base;
     return dlsh_c_is_complex(t) ? t->plain->fields[0].type : t->plain; /* a complex number is two */
@@ -236,7 +236,8 @@ static dl_status no_pointer(const dlsh_ctype *t, dlsh_value v, const char *what)
     return wrong_type(t, v, what, hint);
 }
 
-/* Any value as a pointer of type t. device -1: tensors and strings are refused, because nothing would keep them. */
+/* Any value as a pointer of type t. device -1: the pointer will be stored, so tensors and strings are refused unless
+ * something keeps them alive. */
 static dl_status pointer(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, const char *what, int device,
                          const void *owner, void **to) {
     const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
@@ -326,7 +327,7 @@ static dl_status store_array(dlsh_session *s, const dlsh_ctype *t, dlsh_value v,
     return DL_OK;
 }
 
-/* How many values a list for it may have: padding takes none, and a union one. */
+/* How many values a list for a struct may have: none for padding, one for a union. */
 static long places(const dlsh_ctype *t) {
     long n = 0;
     for (long i = 0; i < t->n; i++) n += t->fields[i].name || !t->fields[i].bits;

@@ -1,4 +1,4 @@
-/* What is said of a call that did not return: the signal, the function, the source line. */
+/* The message for a call that did not return: signal, function, source line. */
 #define _GNU_SOURCE
 #include "ffi/compiler/compile.h"
 #include "ffi/call/guard.h"
@@ -30,7 +30,7 @@ static const struct {
     {SIGINT, 0, "interrupted"},
 };
 
-/* At the end of the thread's stack, which the stack pointer has reached, too. */
+/* Was the address near the end of the thread's stack, and the stack pointer, too? */
 static int overflowed(const dlsh_crash *c) {
     enum { NEAR = 256 << 10, FAR = 64 << 20, CLOSE = 64 << 10 };
     pthread_attr_t attr;
@@ -53,8 +53,7 @@ static const char *cause_of(const dlsh_crash *c) {
     return "a signal";
 }
 
-/* "sq at <c>:1" of an address: the function and line that addr2line finds. `before`: the instruction that was called
- * from ends there. Else the nearest symbol and its library. 0: nothing is known. */
+/* "sq at <c>:1": function and line of an offset in a library, from addr2line. 0: not known. */
 static int locate(const char *path, uintptr_t offset, char *out, size_t size) {
     char program[256], at[32], function[128], place[256];
     if (!dlsh_spawn_find("addr2line", program, sizeof program)) return 0;
@@ -79,7 +78,8 @@ static int locate(const char *path, uintptr_t offset, char *out, size_t size) {
     return 1;
 }
 
-/* In a library compiled here lines are known; of others the nearest symbol. compiled: is it one of ours? */
+/* Describes an address: by function and line in code compiled here, else by the nearest symbol. called: it is a return
+ * address. *compiled: the code was compiled here. 0: nothing is known. */
 static int place_of(void *address, int called, int *compiled, char *out, size_t size) {
     Dl_info info;
     int line;

@@ -37,7 +37,7 @@ typedef struct conversion {
     long width; /* 0: none */
 } conversion;
 
-/* "12$": 12, with the $ passed; 0 and *s stays: there is none. */
+/* Reads "12$": 12. Returns 0, with *s unchanged, when there is none. */
 static int read_position(const char **s) {
     char *end;
     long n = **s >= '1' && **s <= '9' ? strtol(*s, &end, 10) : 0;
@@ -63,7 +63,7 @@ static void read_widths(const char **s, int scanf, conversion *c) {
     }
 }
 
-/* After the %; the position behind the conversion. */
+/* Reads a conversion from behind its %; returns the place behind it. */
 static const char *read_conversion(const char *s, int scanf, conversion *c) {
     *c = (conversion){0};
     c->position = read_position(&s);
@@ -119,7 +119,7 @@ static const dlsh_ctype *type_of(dlsh_cspace *c, const conversion *v, int scanf)
     return scanf || v->letter == 'n' || v->letter == 's' ? dlsh_c_pointer(c, t) : t;
 }
 
-/* Characters that scanf may store there: -1 for any number of them, 0 when it is no text. */
+/* Characters that scanf may store: -1 for any number of them, 0 when the conversion is no text. */
 static long characters(const conversion *v) {
     if (v->allocates || (v->letter != 's' && v->letter != 'c' && v->letter != '[')) return 0;
     if (v->letter == 'c') return v->width ? v->width : 1;

@@ -1,6 +1,6 @@
-/* Signals in guarded calls. The handler runs on a stack of its own, notes what happened and jumps back; everything that
- * is not safe in a handler is done afterwards. A thread of C's own cannot jump back: it is stopped for good, and the
- * call that may be waiting for it is left. */
+/* Signals in guarded calls. The handler runs on a stack of its own, records what happened and jumps back to the call;
+ * what is not safe in a handler is done afterwards. A thread that C has started has no place to jump to: it is stopped
+ * for good, and the call that may be waiting for it is left. */
 #define _GNU_SOURCE
 #include "ffi/call/guard.h"
 
@@ -26,7 +26,7 @@ typedef struct frame {
     int callbacks; /* that were running when the call began */
 } frame;
 
-/* The calls that callbacks running now have been called from. */
+/* The guarded calls from which the running callbacks were called. */
 enum { MAX_CALLBACKS = 256 };
 static _Thread_local frame *callback_frames[MAX_CALLBACKS];
 static _Thread_local int ncallbacks;
@@ -35,7 +35,7 @@ static _Thread_local frame *volatile current;
 static _Thread_local dlsh_crash crash;
 static _Thread_local volatile sig_atomic_t tracing; /* the handler is walking the stack, which may crash in turn */
 
-/* What handlers share with the thread that calls C; any thread may get a signal. */
+/* Shared by handlers and the thread that calls C; any thread may get a signal. */
 #define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define SET(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
 static pthread_t guarded_thread; /* the one that runs guarded C; meaningful while `guarding` */
@@ -100,7 +100,7 @@ static void read_registers(const void *context, void **pc, void **sp) {
 #endif
 }
 
-/* Notes the stack down to the fault: the frames of the handler itself come first and are left out. */
+/* Records the stack up to the fault, without the frames of the handler itself. */
 static void trace(dlsh_crash *c, const void *context) {
     void *all[DLSH_CRASH_FRAMES + 8];
     read_registers(context, &c->pc, &c->sp);
@@ -116,8 +116,8 @@ static void trace(dlsh_crash *c, const void *context) {
 
 #define TICK (SIGRTMIN + 4)
 
-/* The jump leaves the mask of signals alone, so that a call need not save it. The handler sets the one that C had,
- * which sanitizers widen while a handler runs, less what the guard itself needs: C may have blocked that. */
+/* siglongjmp does not restore the signal mask, so that a call need not save it. The handler sets C's mask again, which
+ * sanitizers extend while a handler runs, without the signals that the guard needs. */
 static void jump_out(int sig, const void *context) {
     sigset_t mask = ((const ucontext_t *)context)->uc_sigmask;
     for (int i = 0; i < NFAULT; i++) sigdelset(&mask, faults[i]);
@@ -160,7 +160,8 @@ static int take_thread_crash(dlsh_crash *out) {
     return 1;
 }
 
-/* A call within a callback has told it: the calls around may still wait for that thread. */
+/* Set after a call within a callback has reported a crashed thread: the calls around it may still wait for the thread.
+ * */
 static int reported_inside;
 static dlsh_crash reported_crash;
 
@@ -168,7 +169,7 @@ static int thread_crash_pending(void) {
     return __atomic_load_n(&thread_crash_state, __ATOMIC_RELAXED) == CRASH_PENDING;
 }
 
-/* Leaves the call when that is safe, or has to be. */
+/* Jumps out of the call when that is safe, or when it was waited for long enough. */
 static void try_jump_out(const void *context) {
     void *pc, *sp;
     read_registers(context, &pc, &sp);
@@ -193,7 +194,7 @@ static void on_tick(int sig, siginfo_t *info, void *context) {
     if (current && (dl_interrupt_get() || thread_crash_pending() || GET(reported_inside))) try_jump_out(context);
 }
 
-/* C started it when a call is under way, or when code is on its stack that was loaded for the shell's user. */
+/* Was the thread started by C? It was when a call is running, or when the stack has code that was loaded later. */
 static int is_foreign_thread(const dlsh_crash *c) {
     if (ready || c->thread == (int)getpid()) return 0;
     int foreign = GET(guarding);
@@ -201,8 +202,8 @@ static int is_foreign_thread(const dlsh_crash *c) {
     return foreign;
 }
 
-/* The thread never runs again: it may hold locks, but what it would do next is not known. The first of several is
- * kept. */
+/* Stops the thread for good: what it would do next is not known, though it may hold locks. The first crash is reported.
+ * */
 static void stop_thread(const dlsh_crash *c) {
     sigset_t all;
     int none = NO_CRASH;
@@ -221,7 +222,7 @@ static void stop_thread(const dlsh_crash *c) {
     for (;;) pause();
 }
 
-/* What ends the process says so, where no handler of another kind would. */
+/* Reports a signal that is about to end the process, when no other handler does. */
 static void report_fatal(const dlsh_crash *c) {
     char text[900], where[40] = "";
     Dl_info at = {0};
@@ -294,12 +295,12 @@ static void set_up(void) {
     install(TICK, on_tick, SA_NODEFER | SA_RESTART, NULL);
     struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = TICK};
     has_timer = !timer_create(CLOCK_MONOTONIC, &e, &timer);
-    /* a front that wants interrupted writes to go on gets that here, too */
+    /* keeps SA_RESTART when the prompt or kernel has set it */
     sigaction(SIGINT, NULL, &former_interrupt);
     install(SIGINT, on_interrupt, SA_NODEFER | (former_interrupt.sa_flags & SA_RESTART), &former_interrupt);
 }
 
-/* A stack for handlers, so that a stack that has overflowed can be left. Kept as long as the thread lives. */
+/* A stack for handlers, needed after a stack overflow. Freed with the thread. */
 static pthread_key_t stack_key;
 static void drop_stack(void *p) {
     stack_t off = {.ss_flags = SS_DISABLE};
@@ -328,7 +329,7 @@ static dl_status prepare(void) {
 
 /* ---------------------------------------------------------------- calls */
 
-/* After a jump: nothing of the call is left but what the handler noted. */
+/* After a jump out of a call: counts the damage and reports the crash. */
 static dl_status call_failed(const char *name) {
     damages++;
     if (GET(ticking)) tick(0);
@@ -343,8 +344,8 @@ dl_status dlsh_guard_check(void) {
     return take_thread_crash(&crash) ? call_failed("C") : DL_OK;
 }
 
-/* C that was left in the midst of printing keeps the lock of its stream, or has just taken or freed it, so that it is
- * locked and belongs to nobody: who prints next would wait for ever. Another thread that prints has its own. */
+/* A call that was left while it printed may hold the lock of the stream, or leave it locked without an owner, so that
+ * the next print would wait for ever. A lock held by another thread is left alone. */
 static void free_stream(FILE *f) {
 #ifdef __GLIBC__
     struct {
@@ -407,7 +408,7 @@ void dlsh_guard_enter(void) {
     current = ncallbacks < MAX_CALLBACKS ? callback_frames[ncallbacks] : NULL; /* beyond that depth C runs bare */
     SET(guarded_thread, pthread_self());
     SET(guarding, current != NULL);
-    /* stopped in the callback: C is not told and may call on for ever, and ticks may always come while it calls */
+    /* interrupted in the callback: C is not told, may call back for ever, and ticks may always arrive while it does */
     if (!GET(guarding) || !has_timer || !(dl_interrupt_get() || thread_crash_pending() || GET(reported_inside))) return;
     if (!GET(ticking))
         tick(1);

@@ -1,6 +1,6 @@
-/* Threads that a C block starts get a stack for signal handlers, so that one which overflows its own stack is stopped
- * and told like any other crash. The kernel cannot run a handler on a stack that is full, and nobody but the thread can
- * give itself another: so the block's pthread_create is one that does it first. */
+/* Threads that a C block starts get a stack for signal handlers, so that an overflow of their stack is handled like any
+ * other crash. A handler cannot run on a full stack, and only the thread itself can set another one; so calls of
+ * pthread_create in the block go to a wrapper that does this first. */
 #define _GNU_SOURCE /* memmem */
 #include "ffi/compiler/compile.h"
 
@@ -10,7 +10,7 @@ int dlsh_cc_starts_threads(const dlsh_cc_job *job) {
     return !job->cuda && memmem(job->text, job->len, "pthread_create", sizeof "pthread_create" - 1) != NULL;
 }
 
-/* Behind the block's text; the linker leads its calls here (--wrap). */
+/* Appended to the block's text; the linker option --wrap directs the calls here. */
 const char dlsh_cc_threads[] =
     "#include <pthread.h>\n"
     "#include <signal.h>\n"

@@ -14,7 +14,7 @@
 
 enum { MAX_PARAMS = 48 };
 
-/* What an argument is made of. Tensors are numbered: inputs, results, gradients of results, gradients of inputs. */
+/* What an argument is. Tensors are numbered: inputs, results, gradients of results, gradients of inputs. */
 typedef enum role_kind { MEMORY, TENSOR, COUNT, NDIM, SHAPE, NUMBER, STREAM } role_kind;
 enum {
     IN = 0,
@@ -78,7 +78,7 @@ static void drop_values(dlsh_userop *u) {
     u->shape = u->sample = dlsh_void();
 }
 
-/* The session ends; its ops stay in the table, but cannot be called any more. */
+/* The session ends: its ops stay in the table, and calling one is an error. */
 void dlsh_userops_end(const dlsh_session *s) {
     for (dlsh_userop *u = ops; u; u = u->next)
         if (u->s == s) {
@@ -110,7 +110,7 @@ static int index_of(char *const *names, int n, const char *name, size_t len) {
     return -1;
 }
 
-/* The tensor of a name: an input, a result, or the gradient of one; -1. */
+/* The number of the tensor with this name: an input, a result, or the gradient of one; -1: none. */
 static int tensor_of(const dlsh_userop *u, const char *name, size_t len) {
     int i = index_of(u->in, u->nin, name, len);
     if (i >= 0) return IN + i;
@@ -125,7 +125,7 @@ static int is_tensor_type(const dlsh_ctype *t) {
     return t->kind == DLSH_C_POINTER && t->base->plain->tag && !strcmp(t->base->plain->tag, "dl_tensor");
 }
 
-/* The dtype of memory a pointer is for: -1 for real, -2 for what no tensor holds. */
+/* The dtype of the memory behind a pointer: -1 for `real`, -2 when no tensor has it. */
 static int dtype_behind(const dlsh_ctype *t) {
     switch (t->base->plain->kind) {
     case DLSH_C_FLOAT:
@@ -140,7 +140,7 @@ static int dtype_behind(const dlsh_ctype *t) {
     }
 }
 
-/* The names that a parameter which is a tensor may have. */
+/* Fails for a tensor parameter with an unknown name; the hint lists the valid names. */
 static dl_status unknown_name(const dlsh_userop *u, const op_function *c, const dlsh_cparam *p, int backward) {
     dlsh_buf names = {0};
     for (int k = 0; k < u->nin + u->nout; k++) {
@@ -160,7 +160,7 @@ static dl_status bad_parameter(const dlsh_userop *u, const op_function *c, const
                      c->f->proto->name, why);
 }
 
-/* Is the parameter of the type its role needs? Sizes are read as `long`, numbers convert. */
+/* Checks the type of a parameter that is no tensor: sizes are `const long *`, numbers convert. */
 static dl_status check_small(const dlsh_userop *u, const op_function *c, const dlsh_cparam *p, const role *r) {
     const dlsh_ctype *t = p->type, *to = t->kind == DLSH_C_POINTER ? t->base->plain : NULL;
     if (r->kind == SHAPE && !(to && (to->kind == DLSH_C_LONG || to->kind == DLSH_C_LLONG)))
@@ -171,7 +171,7 @@ static dl_status check_small(const dlsh_userop *u, const op_function *c, const d
     return DL_OK;
 }
 
-/* Numbers and sizes that go with a tensor: n, NAME_n, NAME_ndim, NAME_shape, an attribute, stream. */
+/* The role of a parameter that is no tensor, by its name: n, NAME_n, NAME_ndim, NAME_shape, an attribute, stream. */
 static int small_role(const dlsh_userop *u, const dlsh_cparam *p, role *r) {
     static const struct {
         const char *ending;
@@ -197,7 +197,7 @@ static char *copy_name(const char *s) {
     return c;
 }
 
-/* A pointer of the forward function that is no input is a result. */
+/* A pointer parameter of the forward function that is no input is a result. */
 static dl_status add_result(dlsh_userop *u, const op_function *c, const dlsh_cparam *p) {
     if (p->type->base->is_const) return bad_parameter(u, c, p, "is no input of the op, and as const no result either");
     if (u->nout == DLSH_OP_MAX_OUT) return bad_parameter(u, c, p, "is a ninth result; an op has at most 8");
@@ -206,7 +206,7 @@ static dl_status add_result(dlsh_userop *u, const op_function *c, const dlsh_cpa
     return u->out[u->nout] ? (u->nout++, DL_OK) : DL_ERR_MEMORY;
 }
 
-/* FORWARD finds the results; ALIKE is another device's forward function, with the same ones. */
+/* FORWARD: finds the results; ALIKE: the forward function of another device, which has the same ones. */
 enum { BACKWARD, FORWARD, ALIKE };
 
 static dl_status tensor_role(dlsh_userop *u, op_function *c, const dlsh_cparam *p, int kind, role *r) {
@@ -285,7 +285,7 @@ static void body(void *arg) {
     ffi_call(&j->c->cif, FFI_FN(j->addr), &j->result, j->ptrs);
 }
 
-/* The function's code for a dtype: for f64 what says `real` is compiled again, once. */
+/* The function's address for a dtype: code that uses `real` is compiled again for f64, once. */
 static dl_status address_of(op_function *c, dl_dtype dtype, void **addr) {
     *addr = c->f->addr;
     if (dtype != DL_F64 || !c->real) return DL_OK;
@@ -307,7 +307,7 @@ static void put_number(const dlsh_ctype *t, double v, dlsh_cslot *to) {
         to->i = (long)v;
 }
 
-/* A number of the op: nothing is cut off. */
+/* A number of the op; one with a fraction does not fit an integer parameter. */
 static dl_status put_attribute(const op_function *c, const dlsh_cparam *p, double v, dlsh_cslot *to) {
     char what[120];
     if (dlsh_c_is_float(p->type->plain)) {
@@ -361,7 +361,7 @@ static dl_status check_dtypes(const dlsh_userop *u, dl_tensor *const *in) {
     return DL_OK;
 }
 
-/* A function that is told nothing but n takes inputs of one size. */
+/* Does the function get no size but n, so that all inputs must have the same? */
 static int knows_n_alone(const dlsh_userop *u, const op_function *c) {
     if (u->shape.type != DLSH_VOID || u->sample.type != DLSH_VOID) return 0;
     for (int i = 0; i < c->n; i++) {
@@ -380,7 +380,7 @@ static dl_status check_sizes(const dlsh_userop *u, const op_function *c, dl_tens
     return DL_OK;
 }
 
-/* What no function writes shows itself: bytes that no result of arithmetic has by chance. */
+/* Fills memory with bytes that arithmetic does not produce by chance, so that unwritten elements show. */
 static int poisoning;
 void dlsh_userop_poison(int on) { poisoning = on; }
 
@@ -485,8 +485,8 @@ static int has_memory_of(const op_function *c, dlsh_ckind kind) {
     return 0;
 }
 
-/* Bits of the dtypes that a function takes: f32 as it stands, f64 when it can be compiled so; a function on dl_tensor
- * alone decides for itself. */
+/* The dtypes that a function takes, as bits: f32, and f64 when it can be compiled for that. A function that takes only
+ * dl_tensor takes both. */
 static unsigned dtypes_of(const op_function *c) {
     if (c->value.type == DLSH_VOID) return 0;
     if (has_memory_of(c, DLSH_C_DOUBLE)) return 1u << DL_F64;
@@ -520,8 +520,7 @@ static dl_status copy_names(dlsh_userop *u, const dlsh_op_plan *p) {
     return u->name ? DL_OK : DL_ERR_MEMORY;
 }
 
-/* All that a function reads and writes is float, or all is double; and the gradient is computed in the dtypes that the
- * op is. */
+/* The tensors of a function are all float or all double, and the gradient is computed in the dtypes of the op. */
 static dl_status check_precision(const dlsh_userop *u, const op_function *f, const op_function *b) {
     const op_function *both[] = {f, b};
     for (int k = 0; k < 2; k++)

@@ -22,8 +22,7 @@ typedef struct dlsh_op_plan {
     dlsh_value sample; /* a list of sizes for each input, for gradcheck; VOID */
 } dlsh_op_plan;
 
-/* Makes the op, or makes it anew. Values are referenced, text is copied. DL_ERR_TYPE, DL_ERR_NAME: what does not fit.
- */
+/* Defines the op, or redefines it. Values are referenced, text is copied. DL_ERR_TYPE, DL_ERR_NAME. */
 dl_status dlsh_userop_define(dlsh_session *s, const dlsh_op_plan *plan);
 
 void dlsh_userops_end(const dlsh_session *s);
@@ -32,13 +31,13 @@ void dlsh_userops_end(const dlsh_session *s);
 typedef struct dlsh_userop dlsh_userop;
 dlsh_userop *dlsh_userop_find(const char *name);
 int dlsh_userop_inputs(const dlsh_userop *u);
-/* Is this input one that gradients are learnt through? Its dtype, in an op that computes in `real`. */
+/* Does this input get a gradient? *dtype: its dtype, in an op that computes in `real`. */
 int dlsh_userop_input(const dlsh_userop *u, int i, dl_dtype real, dl_dtype *dtype);
 /* The sample sizes of an input; a default when none were given. */
 dl_status dlsh_userop_sample(const dlsh_userop *u, int i, int *ndim, long *shape);
-/* Does it compute in f64? DL_ERR_DTYPE tells how to make it. */
+/* DL_OK when it computes in f64; DL_ERR_DTYPE says how to write it so. */
 dl_status dlsh_userop_double(const dlsh_userop *u);
-/* Has it a function for GPUs? *real: f64 when that and its gradient can be computed so, else f32. */
+/* Does it have a function for GPUs? *real: f64 when that and its gradient can be computed so, else f32. */
 int dlsh_userop_cuda_real(const dlsh_userop *u, dl_dtype *real);
 int dlsh_userop_has_backward(const dlsh_userop *u);
 /* While it is on, results and gradients are filled with this byte before functions compute them. */

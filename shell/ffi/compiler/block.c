@@ -1,4 +1,4 @@
-/* C blocks: from the statement to functions in the session. */
+/* C blocks: compiles, loads and binds the text of a statement `C { ... }` or `CUDA { ... }`. */
 #define _GNU_SOURCE
 #include "ffi/compiler/block.h"
 
@@ -18,7 +18,7 @@
 
 /* ---------------------------------------------------------------- life */
 
-/* With the last reference to its library: the code goes. */
+/* Called with the last reference to the block's library; unloads the code. */
 static void block_free(void *data) {
     dlsh_cblock *b = data;
     dlsh_cstate *st = dlsh_c_state(b->s);
@@ -45,7 +45,7 @@ static void block_free(void *data) {
     free(b);
 }
 
-/* A block with a library that as yet has nothing loaded; the one reference is the caller's. */
+/* A block whose library is not loaded yet; the caller has the one reference. */
 static dlsh_clib *block_new(dlsh_session *s, const char *name) {
     dlsh_cblock *b = calloc(1, sizeof *b);
     if (!b) return dlsh_no_memory("a C block"), NULL;
@@ -71,8 +71,8 @@ static void put_quoted(dlsh_buf *b, const char *prefix, const char *s) {
     dlsh_buf_puts(b, "'");
 }
 
-/* -lNAME of a library's name; a path or a file name is taken as it is. Of options only -lNAME and -LFOLDER: others
- * would do more than link, and belong to flags=. */
+/* Writes the option that links with a library: its name, a file name, or a path. Of linker options only -lNAME and
+ * -LFOLDER are taken as they are; others belong to flags=. */
 static void put_lib(dlsh_buf *b, const char *s) {
     bool option = *s == '-';
     if (option ? s[1] == 'l' || s[1] == 'L' : strchr(s, '/') != NULL)
@@ -106,7 +106,7 @@ static dl_status put_option(dlsh_session *s, const dlsh_node *k, int which, dlsh
     return DL_OK;
 }
 
-/* What stands between C and the brace. */
+/* Reads the options between `C` and the brace. */
 static dl_status read_options(dlsh_session *s, const dlsh_node *n, dlsh_cblock *b) {
     dlsh_buf flags = {0};
     dl_status st = DL_OK;
@@ -197,7 +197,7 @@ static void put_builtin_names(const dlsh_cblock *b, const char *before, dlsh_buf
         dlsh_buf_puts(out, "#include \"dlcore.h\"\n");
 }
 
-/* nvcc compiles C++: functions that the shell is to call get C's names, at the same line and column as before. */
+/* Declares the functions that the shell calls as extern "C", because nvcc compiles C++; #line keeps their place. */
 static dl_status cuda_text(const dlsh_cblock *b, dlsh_buf *out) {
     int line = 1, col = 1, at = 0;
     for (int i = 0; i < b->items.n; i++) {
@@ -234,7 +234,7 @@ static int key_in_use(const dlsh_cstate *st, const char *key) {
     return 0;
 }
 
-/* Compiles b's text with these flags: key and path are set, and the messages given. */
+/* Compiles the text with these flags; sets key and path, and the messages in *r. */
 static dl_status compile(dlsh_cblock *b, const char *flags, dlsh_cc_result *r) {
     dlsh_buf text = {0}, suffix = {0};
     char tag[24], exports[40];
@@ -260,7 +260,7 @@ static dl_status compile(dlsh_cblock *b, const char *flags, dlsh_cc_result *r) {
     return st;
 }
 
-/* What the loader says, without the path of a temporary file. */
+/* The error for a library that was not loaded, without the path of the temporary file. */
 static dl_status load_failure(const dlsh_cblock *b, const char *why) {
     const char *name = why ? strstr(why, "undefined symbol: ") : NULL;
     if (name) {
@@ -279,8 +279,8 @@ static dl_status load(dlsh_cblock *b, int apart) {
     return DL_OK;
 }
 
-/* Compiled and loaded. What was kept may not load any more, as when a library that it needs has gone: then it is
- * compiled once more. */
+/* Compiles and loads. A cached library may fail to load, as when a library that it needs is gone: it is then compiled
+ * again. */
 static dl_status make(dlsh_cblock *b, const char *flags, int apart, dlsh_cc_result *r) {
     dl_status st = compile(b, flags, r);
     if (!st) st = load(b, apart);
@@ -319,14 +319,14 @@ static int declared(const dlsh_cdecls *d, const char *name) {
     return 0;
 }
 
-/* T x[] = {...}: its length is that of what was compiled. */
+/* The type of `T x[] = {...}` with the length that the compiled code has. */
 static const dlsh_ctype *whole_type(const dlsh_cblock *b, const dlsh_cdecl *d) {
     const unsigned long *bytes = d->type->kind == DLSH_C_ARRAY && d->type->n < 0 ? symbol(b, d->name, "z") : NULL;
     size_t size = bytes ? dlsh_c_size(d->type->base) : 0;
     return size ? dlsh_c_array(dlsh_c_space(b->s), d->type->base, (long)(*bytes / size)) : d->type;
 }
 
-/* Later blocks see the length, too. DL_ERR_MEMORY. */
+/* Writes the length into the declaration that later blocks see. DL_ERR_MEMORY. */
 static dl_status write_length(dlsh_cblock *b, const char *name, long n) {
     for (int i = 0; i < b->items.n; i++) {
         dlsh_citem *it = &b->items.items[i];
@@ -346,7 +346,7 @@ static dl_status write_length(dlsh_cblock *b, const char *name, long n) {
     return DL_OK;
 }
 
-/* Binds a function or variable and notes it as an export. */
+/* Binds a function or variable, and adds it to the exports. */
 static dl_status bind(dlsh_cblock *b, dlsh_cdecl *d) {
     void *addr = symbol(b, d->name, "");
     if (!addr) return DL_OK; /* static, or only declared */
@@ -374,7 +374,7 @@ static void warn_unreadable(dlsh_cblock *b, const dlsh_cdecls *d) {
     }
 }
 
-/* A block of static functions alone can be of no use. */
+/* Warns of a block of static functions only, which nothing can use. */
 static void warn_hidden(dlsh_cblock *b) {
     const char *name = NULL;
     for (int i = 0; i < b->items.n; i++) {
@@ -387,7 +387,7 @@ static void warn_hidden(dlsh_cblock *b) {
                   name);
 }
 
-/* Attributes and pragmas lay structs out otherwise: then the compiler says how. */
+/* Lets the compiler give the layouts of structs when attributes or pragmas may change them. */
 static dl_status ask_layouts(const dlsh_cblock *b, int savepoint) {
     dlsh_buf context = {0}, flags = {0};
     if (!dlsh_c_has_layout_words(b->text) || b->cuda || !dlsh_c_can_query()) return DL_OK;
@@ -443,7 +443,7 @@ static dl_status fill(dlsh_cblock *b, const dlsh_unit *u, const dlsh_node *n) {
     return st;
 }
 
-/* References to the libraries of all blocks, so that none goes while they are looked at. NULL without memory. */
+/* References to the libraries of all blocks, which keep the list stable while it is walked. NULL without memory. */
 static dlsh_clib **hold_all(const dlsh_cstate *st, int *n) {
     int k = 0;
     for (const dlsh_cblock *b = st->blocks; b; b = b->next) k++;
@@ -464,7 +464,7 @@ static void let_go(dlsh_cblock *b) {
     dlsh_clib_drop(b->lib);
 }
 
-/* Takes the block into the session's list, with a reference as long as anything of it is current. */
+/* Adds the block to the session's list, which keeps a reference as long as one of its names is current. */
 static dl_status enter(dlsh_cstate *st, dlsh_cblock *b) {
     int n;
     dlsh_clib **libs = hold_all(st, &n);
@@ -489,7 +489,7 @@ void dlsh_c_blocks_free(dlsh_cstate *st) {
     dlsh_clib **libs = hold_all(st, &n);
     for (int i = 0; libs && i < n; i++) {
         dlsh_cblock *b = libs[i]->data;
-        for (int k = 0; k < b->nexports; k++) { /* blocks may lead to each other in a circle */
+        for (int k = 0; k < b->nexports; k++) { /* exports of blocks may refer to each other in a cycle */
             dlsh_clib_drop(b->exports[k].target);
             b->exports[k].target = NULL;
         }
@@ -498,7 +498,7 @@ void dlsh_c_blocks_free(dlsh_cstate *st) {
     if (libs) drop_all(libs, n);
 }
 
-/* "struct point" that extern has declared: blocks do not see it, and the compiler says no more than "incomplete". */
+/* Adds a hint when the compiler misses a type that extern has declared, which blocks do not see. */
 static dl_status hint_extern(const dlsh_cblock *b, dl_status st) {
     const dlsh_cspace *c = dlsh_c_space(b->s);
     const dlsh_cname *n;

@@ -1,6 +1,6 @@
-/* C { ... } and CUDA { ... }: source compiled in place, loaded, its names bound in the session. Later blocks see what
- * earlier ones declare, as if all were one file; what is defined again takes the place of the old definition, for the
- * shell and, when its type is the same, for C that was compiled against the old one, too. */
+/* C { ... } and CUDA { ... }: source that is compiled, loaded and bound in the session. Later blocks see the
+ * declarations of earlier ones, as if all were one file. A new definition replaces the old one, for the shell and, if
+ * the type is the same, for C compiled against the old one. */
 #ifndef DLSH_FFI_BLOCK_H
 #define DLSH_FFI_BLOCK_H
 
@@ -12,8 +12,8 @@
 typedef struct dlsh_cexport {
     const char *name; /* the item's */
     const dlsh_ctype *type;
-    void **slot;       /* through it calls of later blocks go; NULL: a variable */
-    dlsh_clib *target; /* of what the slot leads to, when that is another block: a reference */
+    void **slot;       /* pointer through which later blocks call it; NULL: a variable */
+    dlsh_clib *target; /* the library of the slot's function when it is another block's: a reference */
 } dlsh_cexport;
 
 typedef struct dlsh_cblock dlsh_cblock;
@@ -29,7 +29,7 @@ struct dlsh_cblock {
     int nexports;
     dlsh_clib **needs; /* of blocks whose names it mentions: references */
     int nneeds;
-    /* what it was made of, for compiling it again with other definitions */
+    /* the input of the compilation, to repeat it with other options */
     char *text, *file, *flags, *compiler, *prelude;
     int line, col, cuda;
 };

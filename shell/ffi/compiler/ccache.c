@@ -1,4 +1,4 @@
-/* Files of compiled C: the user's cache of libraries by content, and this process's own folder. */
+/* Files of compiled C: the user's cache, by content, and a temporary folder of the process. */
 #define _GNU_SOURCE
 #include "ffi/compiler/compile.h"
 
@@ -42,7 +42,7 @@ static void remove_own(void) {
     if (folder[0] && owner == getpid()) remove_folder(folder);
 }
 
-/* What processes left behind that were killed. */
+/* Removes the folders of processes that were killed. */
 static void remove_stale(const char *tmp) {
     DIR *d = opendir(tmp);
     for (struct dirent *e; d && (e = readdir(d));) {
@@ -76,7 +76,7 @@ const char *dlsh_cc_folder(void) {
 
 /* ---------------------------------------------------------------- the cache */
 
-/* ~/.cache/dlsh/c, made when missing; NULL when there is none to be had. */
+/* ~/.cache/dlsh/c, created if missing; NULL when that fails. */
 static const char *cache_folder(void) {
     static char path[PATH_SIZE];
     static int known;
@@ -102,7 +102,7 @@ static void print_header(dlsh_buf *b, const char *path) {
     if (strncmp(path, folder, strlen(folder))) dlsh_cc_identify(path, b);
 }
 
-/* Are the headers of a list as they were? */
+/* Do the headers of a list still have the size and time noted there? */
 static int headers_unchanged(const char *list) {
     char path[4096];
     for (const char *s = list, *end; *s; s = end + (*end == '\n')) {
@@ -118,7 +118,7 @@ static int headers_unchanged(const char *list) {
     return 1;
 }
 
-/* An entry that is whole and whose headers are as they were; it counts as used now. The notes are the headers. */
+/* Reads an intact entry whose headers are unchanged, and sets its time of use. Its notes are the list of headers. */
 static int read_entry(const char *key, const char *ending, dlsh_sealed *entry) {
     char path[PATH_SIZE];
     *entry = (dlsh_sealed){0};
@@ -153,7 +153,7 @@ int dlsh_cc_cache_get_answer(const char *key, dlsh_buf *said, int *good) {
     return ok;
 }
 
-/* The next character of a makefile; a continued line is a blank, and *escaped is set for a blank of a name. */
+/* The next character of a makefile. A continued line is a blank; *escaped: the blank belongs to a name. */
 static int next_char(FILE *f, int *escaped) {
     int c = fgetc(f);
     *escaped = 0;
@@ -166,7 +166,7 @@ static int next_char(FILE *f, int *escaped) {
     return '\\';
 }
 
-/* The names after the colon of "a.so: a.c b.h \ c.h". */
+/* Lists the names after the colon of "a.so: a.c b.h \ c.h". */
 static void list_headers(dlsh_buf *out, FILE *makefile) {
     char word[4096];
     size_t n = 0;
@@ -194,23 +194,22 @@ static int newest_first(const void *a, const void *b) {
     return (x->used.tv_nsec < y->used.tv_nsec) - (x->used.tv_nsec > y->used.tv_nsec);
 }
 
-/* 1: the file is an entry. Otherwise it goes when it is none of a running process: what was left behind, or of an older
- * version. */
-static int judge_file(int dir, const char *name, const struct stat *st) {
+/* 1: the file is an entry. Incomplete files older than an hour, and files of older versions, are removed. */
+static int is_entry(int dir, const char *name, const struct stat *st) {
     const char *dot = strrchr(name, '.');
     int left = dlsh_sealed_is_left(name) && st->st_mtim.tv_sec < time(NULL) - 3600;
     if (left || (dot && !strcmp(dot, ".h"))) unlinkat(dir, name, 0);
     return dot && (!strcmp(dot, LIBRARY) || !strcmp(dot, ANSWER)) && strlen(name) < sizeof(((entry *)0)->name);
 }
 
-/* Lets the entries go that were not used for longest, once there are a good many more than KEPT. */
+/* Removes the entries that were not used for longest, once there are 25 % more than KEPT. */
 static void prune(const char *base) {
     entry *all = malloc(2 * KEPT * sizeof *all);
     int n = 0;
     DIR *d = all ? opendir(base) : NULL;
     for (struct dirent *e; d && n < 2 * KEPT && (e = readdir(d));) {
         struct stat st;
-        if (fstatat(dirfd(d), e->d_name, &st, 0) || !judge_file(dirfd(d), e->d_name, &st)) continue;
+        if (fstatat(dirfd(d), e->d_name, &st, 0) || !is_entry(dirfd(d), e->d_name, &st)) continue;
         all[n].used = st.st_mtim;
         memcpy(all[n++].name, e->d_name, strlen(e->d_name) + 1);
     }
@@ -222,7 +221,7 @@ static void prune(const char *base) {
     free(all);
 }
 
-/* Enters content made from the headers that a makefile names. */
+/* Adds an entry; `depends` is a makefile with the headers it was made from. */
 static void keep(const char *key, const char *ending, const void *data, size_t n, const char *depends) {
     char path[PATH_SIZE];
     dlsh_buf headers = {0};

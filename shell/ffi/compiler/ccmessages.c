@@ -1,4 +1,4 @@
-/* What compilers say: gcc's JSON, and the lines "file:line:col: error: text" of others and "file(line): error: text" of
+/* Reads the messages of compilers: gcc's JSON, "file:line:col: error: text" of others, "file(line): error: text" of
  * nvcc. */
 #include "ffi/compiler/compile.h"
 
@@ -19,7 +19,7 @@ void dlsh_cc_result_free(dlsh_cc_result *r) {
     memset(r->left_out, 0, sizeof r->left_out);
 }
 
-/* Of what there is more than enough only the number is kept. */
+/* Counts a message that is beyond the number to keep. */
 static int is_enough(dlsh_cc_result *r, int error) {
     if (r->kept[error] < DLSH_CC_KEPT) return 0;
     r->left_out[error]++;
@@ -48,7 +48,7 @@ static int column(const json_t *place) {
     return (int)json_integer_value(c ? c : json_object_get(place, "column"));
 }
 
-/* A place in the text, from its line and column there (0: not known). */
+/* Sets the place in the text; col 0: not known. */
 static void set_place(const dlsh_cc_job *job, int line, int col, dlsh_cc_message *m) {
     int first = dlsh_cc_first_line(job);
     if (line < first) return;
@@ -56,7 +56,7 @@ static void set_place(const dlsh_cc_job *job, int line, int col, dlsh_cc_message
     m->col = line == first && col ? job->col + col - 1 : col;
 }
 
-/* A place counts when it is in the text's file at all; the prelude has a file name of its own. */
+/* Reads the place of a message that is in the text's own file; the prelude has another file name. */
 static void read_place(const dlsh_cc_job *job, const json_t *message, dlsh_cc_message *m) {
     const json_t *at = json_array_get(json_object_get(message, "locations"), 0), *caret = json_object_get(at, "caret"),
                  *start = json_object_get(at, "start"), *finish = json_object_get(at, "finish");
@@ -75,7 +75,7 @@ static void read_place(const dlsh_cc_job *job, const json_t *message, dlsh_cc_me
     if (m->width < 1) m->width = 1;
 }
 
-/* The first note or proposed replacement that comes with a message. */
+/* Takes the first note, or proposed replacement, as the hint. */
 static void read_hint(const json_t *message, dlsh_cc_message *m) {
     const json_t *fix = json_array_get(json_object_get(message, "fixits"), 0),
                  *note = json_array_get(json_object_get(message, "children"), 0);
@@ -99,8 +99,8 @@ static dl_status read_diagnostic(const dlsh_cc_job *job, const json_t *j, dlsh_c
     return DL_OK;
 }
 
-/* A list of diagnostics, one after another: what there are many of takes no more memory, and of a list that was cut
- * the beginning is read. */
+/* Reads a list of diagnostics one by one, so that many need no more memory, and a truncated list is read up to its end.
+ * */
 static dl_status read_json(const dlsh_cc_job *job, const char *s, size_t n, dlsh_cc_result *r) {
     for (size_t at = 1; at < n && s[at] != ']'; at++) {
         json_error_t end;
@@ -152,12 +152,12 @@ static dl_status read_line(const dlsh_cc_job *job, char *line, dlsh_cc_result *r
 }
 
 /* ---------------------------------------------------------------- nvcc's columns
- * nvcc tells a line, and shows it below the message, two columns to the right and with its macros written out, with a
- * caret under it. The column is where the same text stands in the line as it was written. */
+ * nvcc gives the line only. It shows the line below the message, indented by two columns and with macros expanded, with
+ * a caret under it; the column is found by comparing this with the source line. */
 
 static int same_char(char a, char b) { return a == b || (isspace((unsigned char)a) && isspace((unsigned char)b)); }
 
-/* From 1; 0: it is not known. */
+/* The column in the source line of a caret in the shown line, from 1; 0: not known. */
 static int column_of(const char *shown, size_t nshown, size_t caret, const char *source, size_t nsource) {
     size_t before = 0, behind = 0;
     while (before < nshown && before < nsource && same_char(shown[before], source[before])) before++;
@@ -174,7 +174,7 @@ static size_t word_length(const char *s, size_t n) {
     return k ? k : 1;
 }
 
-/* A line that holds nothing but a caret, below `above`: completes the last message. */
+/* If a line holds only a caret below the line `above`, sets column and width of the last message. */
 static void read_caret(const dlsh_cc_job *job, const char *above, size_t nabove, const char *line, size_t n, int at,
                        dlsh_cc_message *m) {
     size_t blank = 0, nsource;

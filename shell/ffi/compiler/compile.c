@@ -1,4 +1,4 @@
-/* Running a compiler on C text. */
+/* Compiles C text: command line, source file, messages, and the key of the cache. */
 #define _GNU_SOURCE
 #include "ffi/compiler/compile.h"
 
@@ -77,7 +77,7 @@ static const char *compiler_of(const dlsh_cc_job *job) {
     return named && *named ? named : job->cuda ? "nvcc" : "cc";
 }
 
-/* The program a compiler's command begins with. nvcc is looked for where NVIDIA installs it, too. */
+/* The path of the compiler; nvcc is also looked for in NVIDIA's folder. */
 static dl_status program_of(const dlsh_cc_job *job, const char *name, char *path, size_t size) {
     if (dlsh_spawn_find(name, path, size)) return DL_OK;
     if (job->cuda && !strcmp(name, "nvcc") && dlsh_spawn_find("/usr/local/cuda/bin/nvcc", path, size)) return DL_OK;
@@ -114,7 +114,6 @@ int dlsh_cc_first_line(const dlsh_cc_job *job) {
     return asks && !job->cuda ? job->line : 1;
 }
 
-/* The source: prelude, text, suffix. */
 static dl_status write_source(const dlsh_cc_job *job, int wraps_threads, const char *path) {
     dlsh_buf b = {0};
     if (job->prelude) dlsh_buf_printf(&b, "#line 1 \"<declared before>\"\n%s\n", job->prelude);
@@ -155,7 +154,7 @@ static dl_status add_printf(build *b, const char *fmt, ...) {
     return push(&b->argv, &b->argc, word);
 }
 
-/* Compute capability of the first GPU, as nvcc names it; what the build is for when there is none. */
+/* The -arch option of the first GPU; without one that of the build. */
 static void cuda_arch(char *arch, size_t size) {
     char text[256];
     int major = 9, minor = 0;
@@ -167,7 +166,7 @@ static void cuda_arch(char *arch, size_t size) {
 
 static dl_status push_all(build *b, const char *const *words) { return dlsh_cc_add_words(&b->argv, &b->argc, words); }
 
-/* Symbols: only the exported ones leave the library, so that a user's `index` or `error` is nobody else's. */
+/* Limits the dynamic symbols to the exported ones, so that a user's `index` or `error` does not replace another. */
 static dl_status add_exports(build *b) {
     if (!b->job->exports) return DL_OK;
     char text[256];
@@ -181,7 +180,7 @@ static const char *const strict[] = {
     "-Werror=implicit-function-declaration", "-Werror=implicit-int", "-Werror=int-conversion",
     "-Werror=incompatible-pointer-types",    "-Werror=return-type",  NULL};
 
-/* The compiler and its options, all but names of files. */
+/* The compiler and its options, without file names. */
 static dl_status options(build *b) {
     static const char *const gcc[] = {"-O2", "-g1", "-gdwarf-4", "-fPIC", "-shared", "-Wall", "-Wno-unused", NULL};
     static const char *const tcc[] = {"-g", "-shared", "-Wl,-Bsymbolic", "-Wl,-export-all-symbols", NULL};
@@ -236,7 +235,7 @@ void dlsh_cc_identify(const char *path, dlsh_buf *out) {
                         st.st_mtim.tv_nsec, path);
 }
 
-/* What is exported, and how, is no part of the text: kept code of another form is not taken. */
+/* Version of the exports, which are not part of the key: cached code of another version is not used. */
 enum { EXPORTS_FORM = 3 };
 
 dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]) {
@@ -257,10 +256,10 @@ dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]) {
     return status;
 }
 
-/* What gcc says of a function when it has thrown away a return that was wrong. */
+/* gcc's message that follows from a rejected return statement. */
 static int follows(const dlsh_cc_message *m) { return strstr(m->text, "control reaches end of non-void") != NULL; }
 
-/* The failure of a compilation that ended so. */
+/* The error of a finished compilation, DL_OK if it succeeded. Fills *r with the messages. */
 static dl_status compiler_failure(build *b, int status, const dlsh_buf *said, dlsh_cc_result *r) {
     if (dlsh_interrupted() || (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT))
         return dlsh_fail(DL_ERR_INTERRUPT, NULL, "compiling was interrupted");

@@ -1,4 +1,4 @@
-/* Layouts of structs, as the compiler says: sizes and offsets are compiled into a table whose assembly is read. */
+/* Layouts of structs from the compiler: it compiles a table of their sizes and offsets, whose assembly is read. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static int asked(const query *q, const dlsh_ctype *t) {
     return 0;
 }
 
-/* The first named field within an anonymous member: where it is, the member is. */
+/* The first named field in an anonymous member, which has the member's offset. */
 static const char *first_name(const dlsh_ctype *t) {
     for (long i = 0; dlsh_c_is_struct(t) && i < t->plain->n; i++) {
         const dlsh_cfield *f = &t->plain->fields[i];
@@ -31,7 +31,7 @@ static const char *first_name(const dlsh_ctype *t) {
     return NULL;
 }
 
-/* Asks about a type that C calls `text`; parts without a name of their own are reached through it. */
+/* Adds a type to the query. `text` names it in C; members without a type name are named through it. */
 static void ask_type(query *q, dlsh_ctype *t, const char *text, int depth) {
     t = (dlsh_ctype *)t->plain;
     if (!dlsh_c_is_struct(t) || dlsh_c_is_complex(t) || !t->complete || depth > MAX_DEPTH || q->n == MAX_STRUCTS ||
@@ -61,8 +61,8 @@ static void ask_type(query *q, dlsh_ctype *t, const char *text, int depth) {
     }
 }
 
-/* Takes the layout of a struct from the numbers of the table; what follows them, or NULL at its end. The places of
- * bit-fields are not asked for: they count as right when the size is as computed. */
+/* Sets the layout of a struct from the numbers of the table; returns the rest of the table, NULL at its end. Bit-fields
+ * have no offset there: the computed ones are right when the size is as computed. */
 static const long *read_layout(dlsh_ctype *t, const long *v, const long *end) {
     int differs = 0, bits = 0;
     if (end - v < 2 + t->n) return NULL;

@@ -1,5 +1,5 @@
-/* What the macros of a header are worth. The compiler is asked twice for all of them: which are expressions, of which
- * type, and constant; then the values of the constants, in assembly. */
+/* The macros of a header. The compiler is run twice for all of them: first it tells which are expressions, of which
+ * type, and constant; then it gives the values of the constants, in assembly. */
 #define _GNU_SOURCE /* memmem */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static macro_info *find_macro(const macro_set *f, const char *name, size_t len) 
     return NULL;
 }
 
-/* Brackets that do not match, or statements, would spoil the questions that follow. */
+/* Cannot the macro be put into the questions? Unbalanced brackets and statements would spoil those that follow. */
 static int unfit(const macro_set *f, const char *body) {
     static const char *const statements[] = {
         "if",      "else",   "for",    "while",   "do",     "return", "switch",  "case",    "break",         "goto",
@@ -75,9 +75,9 @@ static void sort_out(macro_set *f) {
 
 /* ---------------------------------------------------------------- types */
 
-/* Line 10 i + 11 asks for the type of expression i, in a message: no pointer to it is of type struct dlsh_z. The next
- * line is a mistake unless it is constant. Each in a function of its own: a name that is not declared is told once for
- * each. */
+/* Line 10 i + 11 makes the compiler name the type of expression i in an error: no pointer to it has the type struct
+ * dlsh_z. The next line is an error unless the expression is constant. Each probe is a function of its own, because an
+ * undeclared name is reported once per function. */
 static void add_probe(dlsh_buf *b, int i, const char *expression) {
     dlsh_buf_printf(b,
                     "#line %d \"dlsh\"\nvoid dlsh_f_%d(void) {\n"
@@ -98,14 +98,14 @@ static dl_status ask(const dlsh_cheader *h, const char *source, int errors, dlsh
                         h->flags, errors, said, good);
 }
 
-/* Behind `what` within a line; NULL: the line does not have it. */
+/* The text behind `what` in a line; NULL: not found. */
 static const char *behind(const char *line, const char *end, const char *what) {
     const char *s = memmem(line, (size_t)(end - line), what, strlen(what));
     return s ? s + strlen(what) : NULL;
 }
 
-/* The type in "previous declaration of 'dlsh_t_3' with type 'int *'", or clang's "redeclaration of 'dlsh_t_3' with a
- * different type: 'struct dlsh_z' vs 'typeof ((X)) *' (aka 'int *')". 0: the line tells none. */
+/* Reads the type in "previous declaration of 'dlsh_t_3' with type 'int *'", or clang's "redeclaration of 'dlsh_t_3'
+ * with a different type: 'struct dlsh_z' vs 'typeof ((X)) *' (aka 'int *')". 0: there is none. */
 static int read_type(const char *line, const char *end, int *i, char *text, size_t size) {
     const char *s = behind(line, end, " of 'dlsh_t_"), *type;
     if (!s) return 0;
@@ -117,7 +117,7 @@ static int read_type(const char *line, const char *end, int *i, char *text, size
     return 1;
 }
 
-/* What the pointer points to. The parser knows types by their C names; what it does not know stays NULL. */
+/* The type that the pointer in a message points to; NULL: the parser does not know it. */
 static const dlsh_ctype *type_of(dlsh_cspace *c, const char *text) {
     dlsh_cerror ignored;
     const dlsh_ctype *t = dlsh_c_parse_type(c, text, strlen(text), &ignored);
@@ -125,7 +125,7 @@ static const dlsh_ctype *type_of(dlsh_cspace *c, const char *text) {
     return t && t->kind == DLSH_C_POINTER ? t->base : NULL;
 }
 
-/* A mistake in line `line`: no expression, or not constant. */
+/* An error in line `line`: the macro is no expression, or not constant. */
 static void record_mistake(macro_set *f, int line) {
     int i = line / 10 - 1;
     if (i < 0 || i >= f->n) return;
@@ -133,7 +133,7 @@ static void record_mistake(macro_set *f, int line) {
     if (line % 10 < 2) f->items[i].asked = 0;
 }
 
-/* Mistakes of no line here are those of the function told before: a macro's own place in its header. */
+/* Reads all messages. An error at another place, as in a macro's header, belongs to the function named before it. */
 static void read_types(macro_set *f, const char *said) {
     char text[400];
     int i, within = -1;
@@ -200,7 +200,7 @@ static int has_value(const macro_info *x) {
 
 static void put_bytes(dlsh_buf *b, unsigned long v, int n) { dlsh_buf_add(b, (const char *)&v, (size_t)n); }
 
-/* .string "a\303\"b" */
+/* Adds the text of .string "a\303\"b". */
 static void put_text(dlsh_buf *b, const char *s, const char *end, int zero) {
     dlsh_ctok t = {.kind = DLSH_CT_STRING, .text = s, .len = (size_t)(end - s)};
     char *text = malloc(t.len + 1);
@@ -302,7 +302,7 @@ static dl_status ask_values(macro_set *f) {
 
 /* ---------------------------------------------------------------- all */
 
-/* What is no constant is left to the compiler, when it is used. */
+/* Enters the other macros, which the compiler evaluates when they are used. */
 static dl_status enter_others(macro_set *f) {
     for (int i = 0; i < f->n; i++) {
         const macro_info *x = &f->items[i];
@@ -317,7 +317,7 @@ static dl_status enter_others(macro_set *f) {
     return DL_OK;
 }
 
-/* Names that something else has already stay what they are. */
+/* Does a name that is no constant or macro exist already? It stays what it is. */
 static int is_taken(const dlsh_cspace *c, const char *name) {
     const dlsh_cname *old = dlsh_c_find(c, name, strlen(name));
     return old && old->kind != DLSH_C_CONSTANT && old->kind != DLSH_C_MACRO;

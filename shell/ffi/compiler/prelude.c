@@ -1,4 +1,4 @@
-/* What blocks of C see of each other: declarations handed on, names for the linker, redefinition. */
+/* What C blocks see of each other: earlier declarations, names for the linker, redefinition. */
 #include "ffi/compiler/prelude.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static int is_include(const dlsh_citem *it) {
 
 /* ---------------------------------------------------------------- what a block defines */
 
-/* Of names of a new block. Hidden: within the block alone, as its static functions and variables. */
+/* Flags of the names in a new block. HIDDEN: visible only there, such as static functions. */
 enum { DEFINED = 1, HIDDEN = 2, TYPE = 4, HIDDEN_TYPE = 8, USED = 16 };
 
 static dl_status defined(const dlsh_cblock *b, dlsh_cwords *out) {
@@ -41,9 +41,8 @@ static int has_name(const dlsh_cwords *w, const dlsh_citem *it, int flags) {
     return 0;
 }
 
-/* Does a block that defines these names put something else in the place of an older item? With `hide`, what is only
- * hidden within the new block counts too. A type that is defined anew takes all with it that was declared with the old
- * one. */
+/* Does a block that defines these names replace an older item? With `hide`, names that are hidden in the new block
+ * count, too. A new definition of a type also replaces what was declared with the old one. */
 static int replaces(const dlsh_cwords *new, const dlsh_citem *old, int hide) {
     if (has_name(new, old, hide ? DEFINED | HIDDEN : DEFINED)) return 1;
     return old->kind != DLSH_CI_DIRECTIVE && old->head &&
@@ -52,7 +51,7 @@ static int replaces(const dlsh_cwords *new, const dlsh_citem *old, int hide) {
 
 /* ---------------------------------------------------------------- declarations */
 
-/* The first of the names that is no type's: struct s { int x; } a, b; */
+/* The index of the first name that is no type: a in `struct s { int x; } a, b;`. */
 static int first_variable(const dlsh_citem *it) {
     int variables = 0;
     for (const char *p = it->head; *p; p++) variables += *p == DLSH_CI_PLACEHOLDER[0];
@@ -106,7 +105,7 @@ static int is_needed(const dlsh_cblock *b, const dlsh_cwords *new) {
     return 0;
 }
 
-/* The text of all macros that are current: names in them are used where a macro is. */
+/* The bodies of all current macros, because a use of a macro uses the names in its body. */
 static void put_macros(const dlsh_cblock *older, dlsh_buf *out) {
     for (; older; older = older->next)
         for (int i = 0; i < older->items.n; i++)
@@ -159,7 +158,7 @@ static void put_function(const char *name, const char *tag, dlsh_buf *out) {
 #endif
 }
 
-/* `T x[] = {...}`: how many elements there are, the compiler says in a variable beside it. */
+/* Exports sizeof of an array `T x[] = {...}`, from which its length follows. */
 static void put_size(const dlsh_citem *it, const char *name, const char *tag, dlsh_buf *out) {
     if (strstr(it->head, "[]")) dlsh_buf_printf(out, "const unsigned long %1$s%2$sz = sizeof(%1$s);\n", name, tag);
 }
@@ -202,7 +201,7 @@ static void drop_replaced(dlsh_citems *old, const dlsh_cwords *new) {
     old->n = n;
 }
 
-/* An #include that stands already stays where it is. */
+/* Removes the #include lines that an older block has already. */
 static void drop_includes(dlsh_citems *new, const dlsh_citems *old) {
     int n = 0;
     for (int i = 0; i < new->n; i++)
@@ -213,7 +212,7 @@ static void drop_includes(dlsh_citems *new, const dlsh_citems *old) {
     new->n = n;
 }
 
-/* Calls compiled against an older function of this name and type go to the new one from now on. */
+/* Directs calls compiled against an older function of the same name and type to the new one. */
 static void redirect(dlsh_cblock *old, const dlsh_cblock *new) {
     for (int i = 0; i < old->nexports; i++) {
         dlsh_cexport *e = &old->exports[i];

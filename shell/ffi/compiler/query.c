@@ -1,4 +1,4 @@
-/* Questions to the C compiler: what a header says, how structs lie, whether a prototype is right. */
+/* Questions to the C compiler about headers, layouts and prototypes, and the cache of its answers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

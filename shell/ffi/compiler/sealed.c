@@ -1,4 +1,4 @@
-/* Files of the cache. */
+/* Files of the cache, which end with a seal: lengths, name and check sum. */
 #define _GNU_SOURCE
 #include "ffi/compiler/sealed.h"
 #include "ffi/compiler/sha256.h"
@@ -14,7 +14,6 @@
 
 #define TEMPORARY ".part-"
 
-/* Stands at the end of the file. */
 typedef struct seal {
     char magic[8];
     uint64_t content, notes;
@@ -41,7 +40,7 @@ static int read_all(int fd, char *to, size_t n) {
     return 1;
 }
 
-/* The file's bytes, when it is the user's own. */
+/* The bytes of a file that the user owns and nobody else can write; NULL: it is none. */
 static char *read_own(const char *path, size_t *n) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat st;

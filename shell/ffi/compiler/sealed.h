@@ -1,5 +1,5 @@
-/* Inside: files of the cache. Content and notes under a check sum: what is torn, damaged, another's or for another name
- * is not taken. */
+/* Inside: files of the cache, content and notes under a check sum. A file that is truncated, damaged, of another user
+ * or for another name is not used. */
 #ifndef DLSH_FFI_SEALED_H
 #define DLSH_FFI_SEALED_H
 
@@ -16,7 +16,7 @@ int dlsh_sealed_read(const char *path, dlsh_sealed *out);
 void dlsh_sealed_free(dlsh_sealed *s);
 /* Writes the file whole or not at all, synced. 0: it could not be; the old one, if any, is still there. */
 int dlsh_sealed_write(const char *path, const void *data, size_t n, const char *notes);
-/* Is this the name of a file that a writer left behind when it was killed? */
+/* Is this the name of an incomplete file, which its writer left when it was killed? */
 int dlsh_sealed_is_left(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* Small pieces of C that make an inline function, or a macro with the types of the arguments it is given, callable. */
+/* Shims: small pieces of compiled C through which inline functions and macros are called. */
 #define _GNU_SOURCE
 #include "ffi/compiler/shim.h"
 
@@ -11,7 +11,7 @@
 #include "ffi/cparse/clex.h"
 #include "ffi/compiler/compile.h"
 
-/* A macro as a function of some types, or as what it gives for arguments that stand in its text. */
+/* A macro as a function of these parameter types, or its value for arguments that are part of its text. */
 struct dlsh_cshim {
     struct dlsh_cshim *next;
     const dlsh_cname *of;
@@ -23,7 +23,7 @@ struct dlsh_cshim {
 
 /* ---------------------------------------------------------------- compiling */
 
-/* "zlib.h" of the includes that names come from. */
+/* The first header of the includes: "zlib.h". */
 static const char *header_name(const dlsh_cheader *h, char *text, size_t size) {
     const char *file = h->source + strcspn(h->source, "<\"");
     snprintf(text, size, "%.*s", *file ? (int)strcspn(file + 1, ">\"") : 0, *file ? file + 1 : "");
@@ -44,7 +44,7 @@ static dlsh_clib *load(const dlsh_cheader *h, const char *path, const char *name
     return lib;
 }
 
-/* Compiles text behind the header and loads it: a reference, or NULL and the failure recorded. */
+/* Compiles text after the header and loads it; NULL: recorded. */
 static dlsh_clib *build(const dlsh_cheader *h, const char *text, const char *name) {
     dlsh_buf flags = {0};
     dlsh_cc_result r = {0};
@@ -76,7 +76,7 @@ static void *shim_of(dlsh_clib *lib) { return dlsym(lib->handle, "dlsh_shim"); }
 
 /* ---------------------------------------------------------------- functions without an address */
 
-/* "what: the compiler's words", with the compiler's own place and prefix gone. */
+/* Records "WHAT 'NAME' cannot ...: the compiler's message"; VOID. */
 static dlsh_value say(const char *hint, const char *what, const char *name, int types_matter) {
     dl_error e;
     if (dl_error_take(&e) == DL_ERR_INTERRUPT || e.code == DL_ERR_MEMORY) {
@@ -89,7 +89,7 @@ static dlsh_value say(const char *hint, const char *what, const char *name, int 
     return dlsh_void();
 }
 
-/* An inline function, or a macro that is another name of a function: its address. */
+/* The value of an inline function, or of a macro that is another name of a function. */
 static dlsh_value function_value(dlsh_cstate *st, dlsh_cname *n) {
     if (!n->addr) {
         dlsh_buf text = {0};
@@ -110,7 +110,7 @@ static dlsh_value function_value(dlsh_cstate *st, dlsh_cname *n) {
 
 /* ---------------------------------------------------------------- macros as functions */
 
-/* By the types of its arguments, or by the text of its use. */
+/* Finds a shim by the types of its arguments, or by the text of the use. */
 static struct dlsh_cshim *find_shim(const dlsh_cstate *st, const dlsh_cname *of, const dlsh_ctype *const *types, int n,
                                     const char *use) {
     for (struct dlsh_cshim *k = st->shims; k; k = k->next)
@@ -140,7 +140,7 @@ static const char *as_written(const dlsh_cname *n, char *text, size_t size) {
     return text;
 }
 
-/* The macro applied: NAME(F0, F1), where F is "*(T *)0" for a question, or a parameter. */
+/* Writes a use of the macro: NAME(A0, A1), where A is "*(T *)0" for a question, or a parameter. */
 static void put_use(dlsh_buf *b, const dlsh_cname *n, const dlsh_ctype *const *types, int count, int question) {
     dlsh_buf_puts(b, n->name);
     if (!n->params) return;
@@ -169,7 +169,7 @@ static void put_params(dlsh_buf *b, const dlsh_ctype *const *types, int count) {
     dlsh_buf_puts(b, count ? ")" : "void)");
 }
 
-/* A line to paste: a block with a function that uses the macro. */
+/* A line to paste as a hint: a block with a function that uses the macro. */
 static void block_line(const dlsh_cname *n, const dlsh_ctype *const *types, int count, char *line, size_t size) {
     char header[100];
     dlsh_buf b = {0};
@@ -183,7 +183,7 @@ static void block_line(const dlsh_cname *n, const dlsh_ctype *const *types, int 
     dlsh_buf_free(&b);
 }
 
-/* The type of the macro used so; NULL in *type: it is no expression. An array is a pointer. */
+/* The type of a use of the macro; NULL in *type: it is no expression. An array counts as a pointer. */
 static dl_status type_of_use(dlsh_cstate *st, const dlsh_cname *n, const char *use, const dlsh_ctype **type) {
     dlsh_buf both = {0};
     dlsh_buf_printf(&both, "1 ? %s : %s", use, use);
@@ -261,7 +261,7 @@ static struct dlsh_cshim *shim_for(dlsh_cstate *st, const dlsh_cname *n, const d
 enum { KNOWN = 1, PLAIN = 2, PASTED = 4, QUOTED = 8 };
 #define PROBE "dlsh_x"
 
-/* What a token of the expansion does with a parameter. */
+/* How a token of the expansion uses a parameter. */
 static int use_of(const dlsh_ctok *t) {
     const char *at = memmem(t->text, t->len, PROBE, sizeof PROBE - 1);
     if (!at) return 0;
@@ -270,7 +270,7 @@ static int use_of(const dlsh_ctok *t) {
     return digits && sizeof PROBE - 1 + digits == t->len ? PLAIN : PASTED;
 }
 
-/* The preprocessor shows it: whether a parameter stands in the expansion as it is, as a part of another word (##), or
+/* Finds out, from the preprocessor's output, whether the parameters are used as they are, within another word (##), or
  * in a string (#). */
 static dl_status find_uses(dlsh_cname *n, int count) {
     static const char *const expand[] = {"-E", "-P", "-w", NULL};
@@ -293,8 +293,8 @@ static dl_status find_uses(dlsh_cname *n, int count) {
     return st;
 }
 
-/* An argument as it is written in C; raw: a string stands for its own text, a type or the name of a field. 0: it cannot
- * be written. */
+/* Writes an argument as C text. raw: a string stands for its text, such as a type or the name of a field. 0: the value
+ * has no such text. */
 static int put_literal(dlsh_buf *b, dlsh_value v, int raw) {
     if (v.type == DLSH_STR && raw && v.as.str->len && !strpbrk(v.as.str->s, "\n\\\"'#"))
         dlsh_buf_puts(b, v.as.str->s);
@@ -309,7 +309,7 @@ static int put_literal(dlsh_buf *b, dlsh_value v, int raw) {
     return 1;
 }
 
-/* What the macro gives for arguments written into its use; NULL: recorded why that is nothing. */
+/* The shim for arguments that are written into the use; NULL: recorded. */
 static struct dlsh_cshim *written_shim(dlsh_cstate *st, const dlsh_cname *n, const dlsh_callargs *args, int raw) {
     dlsh_buf use = {0}, head = {0}, text = {0};
     const dlsh_ctype *type = NULL;
@@ -348,7 +348,7 @@ static int has_string(const dlsh_callargs *args) {
     return 0;
 }
 
-/* Strings first as strings of C, then as text of their own: GLUE("ab", "cd"). */
+/* Tries strings as C strings first, then as plain text: GLUE("ab", "cd"). */
 static struct dlsh_cshim *textual_shim(dlsh_cstate *st, const dlsh_cname *n, const dlsh_callargs *args) {
     char text[160];
     for (int raw = 0; raw <= has_string(args); raw++) {
@@ -362,7 +362,7 @@ static struct dlsh_cshim *textual_shim(dlsh_cstate *st, const dlsh_cname *n, con
     return NULL;
 }
 
-/* The macro for these arguments. One that only the text of its arguments suits gets that: offsetof("struct s", "x"). */
+/* The shim for a call. A macro that accepts its arguments only as text gets them so: offsetof("struct s", "x"). */
 static struct dlsh_cshim *shim_of_call(dlsh_cstate *st, dlsh_cname *n, const dlsh_callargs *args,
                                        const dlsh_ctype *const *types) {
     dl_error e;
@@ -454,7 +454,7 @@ static dlsh_value callable_macro(dlsh_cstate *st, const dlsh_cname *n) {
     return dlsh_new_handle(&macro_class, m);
 }
 
-/* A macro without parameters is worth what it gives now. */
+/* The present value of a macro without parameters. */
 static dlsh_value evaluated(dlsh_cstate *st, const dlsh_cname *n) {
     dlsh_callargs none = {0};
     dlsh_value out = dlsh_void();
@@ -463,7 +463,7 @@ static dlsh_value evaluated(dlsh_cstate *st, const dlsh_cname *n) {
     return dlsh_failed(out) ? dlsh_none() : out;
 }
 
-/* What is another name of a macro with parameters: that one. */
+/* Follows a macro that is another name of a macro with parameters. */
 static dlsh_cname *meant(const dlsh_cstate *st, dlsh_cname *n) {
     for (int i = 0; i < 8 && n->kind == DLSH_C_MACRO && !n->params && !n->type; i++) {
         size_t len = strlen(n->body);

@@ -1,4 +1,4 @@
-/* Names of headers that have no address: inline functions, and macros that are no constants. What they need is compiled
+/* Names of headers without an address: inline functions, and macros that are no constants. Code for them is compiled
  * when they are used. */
 #ifndef DLSH_FFI_SHIM_H
 #define DLSH_FFI_SHIM_H

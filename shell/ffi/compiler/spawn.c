@@ -1,4 +1,4 @@
-/* Running a program and reading what it prints. */
+/* Runs a program and reads its output. */
 #define _GNU_SOURCE
 #include "ffi/compiler/spawn.h"
 

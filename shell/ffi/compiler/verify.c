@@ -1,5 +1,5 @@
-/* Prototypes written by hand against the header that a library is known by: both go to the compiler, and what it calls
- * conflicting is compared once more, because a pointer to a type where the header says void * is no mistake. */
+/* Checks prototypes written by hand against the header of a known library. The compiler gets both; types that it calls
+ * conflicting are compared again, because a pointer to a type may stand for the header's void *. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 
 #include "ffi/compiler/query.h"
 
-/* Headers by the beginning of a library's name. */
 static const struct {
     const char *lib, *headers;
 } known[] = {
@@ -39,7 +38,8 @@ static const char *headers_of(const char *lib) {
     return NULL;
 }
 
-/* Those that are installed later must not meet an answer kept from before. */
+/* Writes the includes. Missing headers are named in a comment, so that the cached answer is not used once they exist.
+ * */
 static void add_includes(dlsh_buf *b, const char *headers) {
     dlsh_buf_puts(b, "#define _GNU_SOURCE\n");
     for (const char *s = headers; *s;) {
@@ -52,7 +52,7 @@ static void add_includes(dlsh_buf *b, const char *headers) {
     }
 }
 
-/* Structs written by hand must lie as in the header: an assertion each, on line 100000 and following. */
+/* Asserts that structs written by hand have the layout of the header, on lines from 100000. */
 static void add_structs(dlsh_buf *b, const dlsh_cspace *c, int savepoint) {
     const dlsh_cname *n;
     dlsh_buf_puts(b, "#line 100000\n");
@@ -70,7 +70,7 @@ static void add_structs(dlsh_buf *b, const dlsh_cspace *c, int savepoint) {
     }
 }
 
-/* Each function on line 1 + i. */
+/* Declares each function, on line 1 + i. */
 static void add_functions(dlsh_buf *b, const dlsh_cdecls *d) {
     dlsh_buf_puts(b, "#line 1\n");
     for (int i = 0; i < d->n; i++) {
@@ -81,7 +81,7 @@ static void add_functions(dlsh_buf *b, const dlsh_cdecls *d) {
     }
 }
 
-/* The type the compiler has seen in the header: "with type 'double(double,  double)'"; NULL: not understood. */
+/* Reads the type in the header, "with type 'double(double, double)'"; NULL: not understood. */
 static const dlsh_ctype *header_type(dlsh_cspace *c, const char *said, const char *name, char *text, size_t size) {
     char want[200];
     dlsh_cerror e;
@@ -99,7 +99,7 @@ static int find_decl(const dlsh_cdecls *d, const char *name, size_t len) {
     return -1;
 }
 
-/* The headers as this parser reads them, for compilers that do not tell the type they have seen (clang). */
+/* The headers read by the own parser, for compilers (clang) whose message lacks the header's type. */
 typedef struct reading {
     dlsh_cspace *c;
     dlsh_cdecls d;
@@ -119,7 +119,7 @@ static dl_status read_headers(const char *headers, reading *r) {
     return st == DL_ERR_SYNTAX ? DL_OK : st;
 }
 
-/* A conflict that the compiler saw: does it matter? */
+/* Fails for a conflict that is a real difference. */
 static dl_status check_conflict(const dlsh_ctype *t, const dlsh_cdecl *d) {
     if (!t || dlsh_c_same(t, d->type, 1)) return DL_OK;
     dlsh_buf b = {0};
@@ -145,7 +145,7 @@ static dl_status check_structs(const char *said) {
     return DL_OK;
 }
 
-/* Goes through the messages; a conflict that matters fails. */
+/* Reads the messages; the first real conflict fails. */
 static dl_status check_messages(dlsh_cspace *c, const char *said, const dlsh_cdecls *d, const char *headers, int *at) {
     static const char conflict[] = "error: conflicting types for '";
     char text[300];

@@ -55,7 +55,7 @@ static value named(dlsh_cparser *p) {
                                     : (value){.kind = 1, .i = n->i, .is_unsigned = is_unsigned_long(n->type)};
 }
 
-/* (type)value, sizeof(type): the type in parentheses. */
+/* The type in the parentheses of a cast or of sizeof. */
 static const dlsh_ctype *type_in_parens(dlsh_cparser *p) {
     dlsh_cp_advance(p);
     const dlsh_ctype *t = dlsh_cp_type_name(p);
@@ -131,7 +131,7 @@ static value primary(dlsh_cparser *p) {
     return v;
 }
 
-/* Of a binary operator, from 1; 0: the token is none. */
+/* The precedence of a binary operator, from 1; 0: the token is none. */
 static int precedence(const dlsh_cparser *p) {
     static const struct {
         int op, precedence;
@@ -233,7 +233,7 @@ static dlsh_clen *length_new(dlsh_cparser *p, int op, long v) {
 
 static dlsh_clen *length_sum(dlsh_cparser *p, int least);
 
-/* Each term is one level: sums grow to the left, and are walked by functions that call themselves. */
+/* Each term counts as a level of nesting: sums nest to the left, and recursive functions walk them. */
 static dlsh_clen *length_primary(dlsh_cparser *p) {
     long i;
     double f;
@@ -302,7 +302,7 @@ static int enter_macro(dlsh_cspace *c, const dlsh_cmacro *m) {
 }
 
 dl_status dlsh_c_enter_macros(dlsh_cspace *c, const dlsh_cdecls *d) {
-    /* a macro may use one defined later: as often as something new is found */
+    /* a macro may use one that is defined later: repeated as long as new ones are found */
     char *done = calloc((size_t)d->nmacros + 1, 1);
     dl_status st = done ? DL_OK : dlsh_no_memory("constants");
     for (int more = 1, round = 0; more && !st && round < 6; round++) {

@@ -15,7 +15,7 @@ static void newline(dlsh_clexer *lx) {
     lx->line_start = lx->at;
 }
 
-/* Past white space, continued lines and comments; 0 at a comment that does not end. */
+/* Skips white space, continued lines and comments; 0: a comment does not end. */
 static int skip_space(dlsh_clexer *lx) {
     while (lx->at < lx->end) {
         char c = *lx->at, d = lx->at + 1 < lx->end ? lx->at[1] : 0;
@@ -48,7 +48,7 @@ static int first_on_line(const dlsh_clexer *lx) {
     return 1;
 }
 
-/* The rest of the line, continued lines included. */
+/* Reads the rest of the line, including continued lines. */
 static void lex_directive(dlsh_clexer *lx, dlsh_ctok *t) {
     t->kind = DLSH_CT_DIRECTIVE;
     t->text = ++lx->at;

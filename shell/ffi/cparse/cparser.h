@@ -18,10 +18,10 @@ typedef struct dlsh_cparser {
     int format, format_scanf; /* of an attribute: which parameter is a format, from 1; whose kind */
 } dlsh_cparser;
 
-/* What attributes change: how fields lie, how small it is, which type it is at all. */
+/* Effects of attributes: on the layout, packed, on the type itself. */
 enum dlsh_cattributes { DLSH_ATTR_LAYOUT = 1, DLSH_ATTR_PACKED = 2, DLSH_ATTR_TYPE = 4 };
 
-/* What the specifiers of a declaration said. */
+/* The result of a declaration's specifiers. */
 typedef struct dlsh_cspecs {
     const dlsh_ctype *type;
     int is_typedef, is_static, is_extern;
@@ -30,7 +30,7 @@ typedef struct dlsh_cspecs {
     int attributes; /* enum dlsh_cattributes, of attributes */
 } dlsh_cspecs;
 
-/* What a declarator made of them. */
+/* The result of a declarator. */
 typedef struct dlsh_cdeclarator {
     dlsh_ctok name; /* END when there is none */
     const dlsh_ctype *type;
@@ -46,18 +46,18 @@ void dlsh_cp_advance(dlsh_cparser *p);
 dlsh_ctok dlsh_cp_peek(const dlsh_cparser *p);
 static inline int dlsh_cp_is(const dlsh_cparser *p, int op) { return dlsh_clex_is_op(&p->tok, op); }
 int dlsh_cp_accept(dlsh_cparser *p, int op);
-/* Records the first failure; always NULL. */
+/* Records the first failure; returns NULL. */
 void *dlsh_cp_fail(dlsh_cparser *p, const dlsh_ctok *at, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* The same, "expected WHAT, found ...". */
 void *dlsh_cp_expected(dlsh_cparser *p, const char *what, const char *hint);
-/* A bracket and all it holds; 0 when it does not close. */
+/* Skips a bracketed group; 0 when it is not closed. */
 int dlsh_cp_skip_group(dlsh_cparser *p);
-/* One level of nesting more; 0 after a failure, of which one is more than DLSH_C_MAX_DEPTH of them. Every way by which
- * the parser comes to itself again enters; what fails need not leave. */
+/* Enters a level of nesting; 0 after a failure, such as more than DLSH_C_MAX_DEPTH levels. Every recursion of the
+ * parser enters; after a failure there is no need to leave. */
 int dlsh_cp_enter(dlsh_cparser *p);
 static inline void dlsh_cp_leave(dlsh_cparser *p) { p->depth--; }
-/* The type that was made at a token; NULL after what kept it from being made is the failure of the parser. */
+/* Passes a type on; if it is NULL, the recorded cause becomes the parser's failure at the token. */
 const dlsh_ctype *dlsh_cp_made(dlsh_cparser *p, const dlsh_ctok *at, const dlsh_ctype *t);
 /* Does a type begin here? */
 int dlsh_cp_at_type(const dlsh_cparser *p, const dlsh_ctok *t);
@@ -67,7 +67,7 @@ const dlsh_ctype *dlsh_cp_typedef(const dlsh_cparser *p, const dlsh_ctok *t);
 int dlsh_cp_specifiers(dlsh_cparser *p, dlsh_cspecs *out);
 /* Attributes and asm labels; adds to *attributes (enum dlsh_cattributes) what they change. */
 void dlsh_cp_attributes(dlsh_cparser *p, int *attributes);
-/* The type that an attribute made, known by its name (NULL: none) only; NULL without memory. */
+/* The type made by an attribute, known by its name (may be NULL) only; NULL without memory. */
 const dlsh_ctype *dlsh_cp_attribute_type(dlsh_cparser *p, const dlsh_ctok *name);
 /* params: array lengths may name parameters and the outermost array stays apart in d->len. */
 int dlsh_cp_declarator(dlsh_cparser *p, const dlsh_ctype *base, int params, dlsh_cdeclarator *d);

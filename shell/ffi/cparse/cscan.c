@@ -1,4 +1,4 @@
-/* Cutting C source into its top-level declarations. Not a parser: brackets are matched, a few words are known. */
+/* Splits C source into its top-level declarations. This is no parser: it matches brackets and knows a few words. */
 #include "ffi/cparse/cscan.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static void skip_group(scan *s) {
     } while (depth && s->tok.kind != DLSH_CT_END);
 }
 
-/* The constants of an enum's braces, which begin here. */
+/* Adds the constants in the braces of an enum. */
 static void enum_names(scan *s) {
     int first = 1;
     for (advance(s); s->tok.kind != DLSH_CT_END && !dlsh_clex_is_op(&s->tok, '}');) {
@@ -78,7 +78,7 @@ static void read_storage_word(scan *s, reading *r) {
         if (dlsh_clex_is(&s->tok, words[i].word)) *(int *)((char *)r + words[i].at) = 1;
 }
 
-/* struct TAG { ... }: a definition when braces follow. */
+/* Reads struct TAG { ... }, a definition when braces follow. */
 static void read_record(scan *s, reading *r) {
     int is_enum = dlsh_clex_is(&s->tok, "enum");
     dlsh_ctok tag = {0};
@@ -101,7 +101,7 @@ static void read_record(scan *s, reading *r) {
     r->last = (dlsh_ctok){0};
 }
 
-/* A bracket of a declarator: parameters, or the name within. */
+/* Reads the parentheses of a declarator: parameters, or a name. */
 static void read_bracket(scan *s, reading *r) {
     dlsh_clexer ahead = s->lx;
     dlsh_ctok t = dlsh_clex_next(&ahead);
@@ -124,7 +124,7 @@ static void read_bracket(scan *s, reading *r) {
     skip_group(s);
 }
 
-/* The declarator ends here: its name enters, and in the head the linker's name has its place. */
+/* Ends a declarator: adds its name, and puts the placeholder for the linker's name into the head. */
 static void end_declarator(scan *s, reading *r) {
     if (!r->name.len) r->name = r->last;
     add_name(s, &r->name);
@@ -160,7 +160,7 @@ static void finish_item(scan *s, const reading *r, int body) {
     dlsh_buf_puts(&s->head, ";");
 }
 
-/* int f(a) int a; { ... }: words behind the parameters that are no attributes declare them once more. */
+/* Is it an old-style definition, `int f(a) int a; { ... }`? Words other than attributes follow its parameters. */
 static int at_old_style(const scan *s, const reading *r) {
     static const char *const others[] = {"__attribute__", "__attribute", "__asm__", "__asm", "asm", NULL};
     return r->is_function && s->tok.kind == DLSH_CT_IDENT && !dlsh_clex_among(&s->tok, others);
@@ -175,7 +175,7 @@ static void read_old_style(scan *s, reading *r) {
     if (s->tok.kind != DLSH_CT_END) skip_group(s);
 }
 
-/* One declaration or definition, up to its `;` or the end of its body. */
+/* Reads one declaration or definition, up to its `;` or the end of its body. */
 static void read_declaration(scan *s) {
     reading r = {.begin = s->tok.offset, .copied = s->tok.offset};
     for (int named = 0;;) {

@@ -1,4 +1,4 @@
-/* The top level of C source, cut into what it declares: what a later piece of source must see to use it. */
+/* Splits C source into top-level items, with the declarations that later source needs to use them. */
 #ifndef DLSH_FFI_CSCAN_H
 #define DLSH_FFI_CSCAN_H
 
@@ -13,7 +13,7 @@ typedef enum dlsh_citem_kind {
     DLSH_CI_PROTOTYPE, /* a function declared without a body, or an extern variable */
     DLSH_CI_VARIABLE,
     DLSH_CI_FUNCTION,
-    DLSH_CI_OTHER, /* of no use elsewhere: static things, device functions of CUDA */
+    DLSH_CI_OTHER, /* not visible elsewhere: static names, device functions of CUDA */
 } dlsh_citem_kind;
 
 typedef struct dlsh_citem {
@@ -21,8 +21,8 @@ typedef struct dlsh_citem {
     char *names[16]; /* what it declares; malloc'ed */
     int nnames;
     int begin, end; /* offsets in the source; a function's end is that of its head */
-    /* DIRECTIVE, TYPE, PROTOTYPE: the text itself. VARIABLE: its declaration with a mark after each name, FUNCTION: its
-     * prototype with one at the end: there a name for the linker goes. */
+    /* DIRECTIVE, TYPE, PROTOTYPE: the text. VARIABLE, FUNCTION: its declaration, with a placeholder for the linker's
+     * name after each variable, or at the end of the function's prototype. */
     char *head;
     int is_type;   /* declares a type, whatever else */
     int old_style; /* OTHER: a function whose parameters are declared behind its head, so that it has no prototype */
@@ -33,7 +33,7 @@ typedef struct dlsh_citems {
     int n, cap;
 } dlsh_citems;
 
-/* DL_ERR_MEMORY. Source that is not C gives items without sense: the compiler will tell. */
+/* DL_ERR_MEMORY. For source that is not C the items make no sense; the compiler reports the errors. */
 dl_status dlsh_c_scan(const char *text, size_t len, dlsh_citems *out);
 void dlsh_citems_free(dlsh_citems *c);
 /* Does the item declare this name? */

@@ -83,7 +83,7 @@ int dlsh_cp_skip_group(dlsh_cparser *p) {
     return 1;
 }
 
-/* What the attributes in a stretch of text change: enum dlsh_cattributes. */
+/* The effects of the attributes in a text: enum dlsh_cattributes. */
 static int changes(const char *s, size_t n) {
     static const struct {
         const char *word;
@@ -100,7 +100,7 @@ static int changes(const char *s, size_t n) {
     return what;
 }
 
-/* format(printf, 2, 3): the second parameter is the format of what follows the others. */
+/* Reads format(printf, 2, 3): the second parameter is the format of the variable arguments. */
 static void read_format_attribute(dlsh_cparser *p, const char *text, size_t n) {
     char copy[200];
     int at, first;
@@ -160,7 +160,7 @@ static int specifier_word(const dlsh_ctok *t) {
     return 0;
 }
 
-/* Type words count themselves in the digits of a number: which word adds what. */
+/* Each type word adds to its own octal digit, so that the sum tells which words occurred and how often. */
 enum {
     N_VOID = 1,
     N_CHAR = 8,
@@ -219,7 +219,7 @@ static int kind_of(int words) {
 
 /* ---------------------------------------------------------------- typedef names */
 
-/* Names of the standard headers that need no declaration. */
+/* Types of the standard headers that need no declaration. */
 static const struct {
     const char *name;
     dlsh_ckind kind;
@@ -277,7 +277,7 @@ static unsigned contract_word(const dlsh_ctok *t) {
                                       : 0;
 }
 
-/* `complex` is a macro of <complex.h>: a word of a type as long as nothing else has the name. */
+/* `complex` is a macro of <complex.h>; here it is a type word unless something else has the name. */
 static int complex_word(const dlsh_cparser *p, const dlsh_ctok *t) {
     if (dlsh_clex_is(t, "_Complex") || dlsh_clex_is(t, "__complex__")) return 1;
     if (!dlsh_clex_is(t, "complex")) return 0;
@@ -285,7 +285,7 @@ static int complex_word(const dlsh_cparser *p, const dlsh_ctok *t) {
     return !n || n->kind == DLSH_C_MACRO;
 }
 
-/* A number of C with two parts: it travels as a struct of them does. The type; long double has other ways. */
+/* A complex type, which is passed like a struct of two numbers; long double complex is opaque. */
 static const dlsh_ctype *complex_type(dlsh_cparser *p, int kind) {
     if (kind == DLSH_C_FLOAT || kind == DLSH_C_DOUBLE) return dlsh_c_complex(p->c, (dlsh_ckind)kind);
     dlsh_ctype *t = dlsh_c_tagged(p->c, DLSH_C_OPAQUE, "complex", 7);
@@ -293,7 +293,7 @@ static const dlsh_ctype *complex_type(dlsh_cparser *p, int kind) {
     return t;
 }
 
-/* vector_size and mode make another type of the one they stand beside. */
+/* The type that vector_size or mode makes, which is known by name only. */
 const dlsh_ctype *dlsh_cp_attribute_type(dlsh_cparser *p, const dlsh_ctok *name) {
     dlsh_ctype *t = name ? dlsh_c_tagged(p->c, DLSH_C_OPAQUE, name->text, name->len)
                          : dlsh_c_tagged(p->c, DLSH_C_OPAQUE, "attribute type", 14);
@@ -308,7 +308,7 @@ int dlsh_cp_at_type(const dlsh_cparser *p, const dlsh_ctok *t) {
 
 /* ---------------------------------------------------------------- specifiers */
 
-/* A contract word stands before a type; anywhere else it is a name like others. */
+/* Takes out, inout, owned or keep before a type; elsewhere they are ordinary names. */
 static int take_contract(dlsh_cparser *p, dlsh_cspecs *out) {
     unsigned word = contract_word(&p->tok);
     if (!word || dlsh_cp_typedef(p, &p->tok)) return 0;

@@ -56,7 +56,7 @@ static int is_sized(const dlsh_ctype *t) {
     return t->size || t->kind == DLSH_C_ARRAY || t->kind == DLSH_C_OPAQUE || (dlsh_c_is_struct(t) && t->complete);
 }
 
-/* One declarator of a field; the text after it is `,` or `;`. */
+/* Parses one declarator of a field; `,` or `;` follows. */
 static int one_field(dlsh_cparser *p, const dlsh_cspecs *specs, fields *fs, int *attributes) {
     dlsh_cdeclarator d = {.name = p->tok, .type = specs->type};
     dlsh_cfield f = {.type = specs->type};
@@ -194,7 +194,7 @@ static int enumerator(dlsh_cparser *p, long *next, const dlsh_ctype *type, range
     return 1;
 }
 
-/* The integer that compilers take: the first of these that holds all constants, a small one only when it is packed. */
+/* The integer type of an enum: the first of these that holds all constants; a small one only when it is packed. */
 static void choose_base(dlsh_ctype *t, const range *r, int packed) {
     static const struct {
         dlsh_ckind kind;

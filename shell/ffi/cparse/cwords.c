@@ -45,7 +45,7 @@ void dlsh_cwords_free(dlsh_cwords *w) {
 
 typedef int on_word(void *ctx, const dlsh_ctok *t);
 
-/* Gives words until one is answered with other than 0, which it returns. */
+/* Calls fn for each word until it returns other than 0, which is returned. */
 static int each_word(const char *text, size_t len, on_word *fn, void *ctx) {
     dlsh_clexer lx;
     int end = 0;

@@ -27,8 +27,8 @@ typedef struct param_list {
     int n, varargs;
 } param_list;
 
-/* An array of T is a pointer to T here; the length of the outermost array, or of the whole when inner ones are not
- * constant, stands in d->len. */
+/* The type of a parameter: an array is a pointer, and d->len has the length of the outermost array, or of the whole
+ * when inner lengths are not constant. */
 static const dlsh_ctype *adjust(dlsh_cparser *p, const dlsh_cdeclarator *d) {
     const dlsh_ctype *t = d->type;
     if (t->kind == DLSH_C_ARRAY)
@@ -38,7 +38,7 @@ static const dlsh_ctype *adjust(dlsh_cparser *p, const dlsh_cdeclarator *d) {
     return dlsh_cp_made(p, &d->name, t);
 }
 
-/* Do the words that C has not fit this parameter? */
+/* Checks that out, inout, keep and owned fit the parameter. */
 static int check_param_words(dlsh_cparser *p, const dlsh_cparam *item, unsigned words, const dlsh_ctok *at) {
     const dlsh_ctype *t = item->type;
     if (words & (DLSH_C_OUT | DLSH_C_INOUT) && t->kind != DLSH_C_POINTER)
@@ -94,7 +94,7 @@ static int bind_length(dlsh_cparser *p, const param_list *l, dlsh_clen *e) {
                         "no parameter is called '%s'", e->name) != NULL;
 }
 
-/* After the `(`; up to and with the `)`. */
+/* Parses the parameters after the `(`, including the `)`. */
 static int params(dlsh_cparser *p, param_list *l) {
     l->items = calloc(MAX_PARAMS, sizeof *l->items);
     if (!l->items) return no_memory(p) != NULL;
@@ -155,8 +155,8 @@ static dlsh_clen *product(dlsh_cparser *p, dlsh_clen *a, const dlsh_clen *b) {
     return r;
 }
 
-/* The length of an array parameter, up to the `]`. What a header or a block writes there may be any expression of C:
- * one that is not understood says nothing. */
+/* The length of an array parameter, up to the `]`. In headers and blocks it may be any expression of C; one that is not
+ * understood is ignored. */
 static dlsh_clen *param_length(dlsh_cparser *p) {
     dlsh_cerror ignored, *err = p->err;
     dlsh_cparser start = *p;
@@ -171,7 +171,8 @@ static dlsh_clen *param_length(dlsh_cparser *p) {
     return NULL;
 }
 
-/* [n], with whatever follows it. In parameter lists lengths may name parameters: then the elements lie flat. */
+/* An array suffix, with the suffixes that follow. In parameter lists lengths may name parameters; then all dimensions
+ * are one flat array. */
 static const dlsh_ctype *array_suffix(dlsh_cparser *p, const dlsh_ctype *base, int in_params, dlsh_cdeclarator *d) {
     dlsh_clen *len = NULL;
     long n = -1;
@@ -229,14 +230,14 @@ static const dlsh_ctype *pointers(dlsh_cparser *p, const dlsh_ctype *t) {
     return t;
 }
 
-/* Is this ( a grouping of the declarator, not a parameter list? */
+/* Does this `(` group a declarator, rather than begin a parameter list? */
 static int groups(const dlsh_cparser *p) {
     dlsh_ctok next = dlsh_cp_peek(p);
     if (next.kind == DLSH_CT_PUNCT) return next.op == '*' || next.op == '(' || next.op == '[' || next.op == '^';
     return next.kind == DLSH_CT_IDENT && (!dlsh_cp_at_type(p, &next) || dlsh_clex_is(&next, "__attribute__"));
 }
 
-/* A name alone in parentheses, one pair or more, as headers write it to keep macros away: taken, 1. */
+/* Parses a name alone in parentheses, as headers write it to prevent the expansion of macros. 0: it is none. */
 static int bare_group(dlsh_cparser *p, dlsh_cdeclarator *d) {
     dlsh_cparser look = *p;
     int pairs = 0;
@@ -252,8 +253,7 @@ static int bare_group(dlsh_cparser *p, dlsh_cdeclarator *d) {
     return 1;
 }
 
-/* To the token behind the `)` that ends a group. Each level of groups is passed over once more, so there are as many
- * at most as are read. */
+/* Skips to the token behind the `)` that ends a group. The depth limit applies, since each group is read once more. */
 static int skip_inside(dlsh_cparser *p) {
     int outside = p->depth;
     while (p->depth >= outside) {
@@ -273,7 +273,7 @@ static int declarator(dlsh_cparser *p, const dlsh_ctype *base, int in_params, dl
     if (!t || p->failed) return 0;
     int named = bare_group(p, d);
     if (!named && dlsh_cp_is(p, '(') && groups(p)) {
-        /* what follows the group binds first: read it, come back for the inside, go on behind it */
+        /* the suffixes behind the group bind first: read them, then come back for the inside */
         dlsh_cp_advance(p);
         dlsh_cparser inner = *p;
         if (!skip_inside(p)) return 0;
@@ -323,7 +323,7 @@ const dlsh_ctype *dlsh_cp_type_name(dlsh_cparser *p) {
 
 /* ---------------------------------------------------------------- what a declaration enters */
 
-/* White space in one line, from the first token to the last. */
+/* The text in one line, from the first token to the last. */
 static const char *one_line(dlsh_cparser *p, size_t from, size_t to) {
     dlsh_buf b = {0};
     const char *s = p->lx.begin + from, *end = p->lx.begin + to;
@@ -352,7 +352,7 @@ static const char *made_up_text(dlsh_cparser *p, const char *name, const dlsh_cd
     return copy;
 }
 
-/* printf and its kin by their names: where the format stands. */
+/* Finds the format parameter of printf, scanf and similar functions by their names. */
 static void find_format(dlsh_cproto *proto) {
     static const struct {
         const char *name;
@@ -419,7 +419,7 @@ static int enter_typedef(dlsh_cparser *p, const dlsh_cdeclarator *d) {
     return 1;
 }
 
-/* An initializer, up to the `,` or `;` behind it. */
+/* Skips an initializer. */
 static void skip_initializer(dlsh_cparser *p) {
     while (!p->failed && p->tok.kind != DLSH_CT_END && !dlsh_cp_is(p, ',') && !dlsh_cp_is(p, ';')) {
         if (dlsh_cp_is(p, '(') || dlsh_cp_is(p, '{') || dlsh_cp_is(p, '[')) {
@@ -429,7 +429,7 @@ static void skip_initializer(dlsh_cparser *p) {
     }
 }
 
-/* Do the words that C has not fit what is declared, and does it say what parameters there are? */
+/* Checks that out, inout, keep and owned fit the declaration, and that a function has a parameter list. */
 static int check_words(dlsh_cparser *p, const dlsh_cspecs *specs, const dlsh_cdeclarator *d) {
     int function = d->type->kind == DLSH_C_FUNCTION;
     if (specs->words & (DLSH_C_OUT | DLSH_C_INOUT | DLSH_C_KEEP))
@@ -468,7 +468,7 @@ static int enter_symbol(dlsh_cparser *p, const dlsh_cspecs *specs, const dlsh_cd
     return item->proto != NULL;
 }
 
-/* One declarator with what follows it; *body: a function's body ended the declaration. */
+/* Parses a declarator with initializer or body; *body: a function's body ended the declaration. */
 static int init_declarator(dlsh_cparser *p, const dlsh_cspecs *specs, size_t from, int first, int *body) {
     dlsh_cdeclarator d = {0};
     int good = dlsh_cp_declarator(p, specs->type, 0, &d);
@@ -493,7 +493,7 @@ static int init_declarator(dlsh_cparser *p, const dlsh_cspecs *specs, size_t fro
     return good && !p->failed;
 }
 
-/* `typedef int;` and `struct { int x; };` are mistakes; a tag or enum constants are something. At the `;`. */
+/* Fails for `typedef int;` and `struct { int x; };`; a tag or enum constants are enough. At the `;`. */
 static int declares_nothing(dlsh_cparser *p, const dlsh_cspecs *specs) {
     const dlsh_ctype *t = specs->type->plain;
     dlsh_ctok at = p->tok;
@@ -527,7 +527,7 @@ static int declaration(dlsh_cparser *p) {
 
 /* ---------------------------------------------------------------- whole texts */
 
-/* Past a declaration that could not be read: its `;`, or the body of a function. */
+/* Skips a declaration that could not be read, up to its `;` or the end of a function's body. */
 static void recover(dlsh_cparser *p, dlsh_cparser *start) {
     dlsh_cerror ignored;
     *p = *start;
@@ -571,7 +571,7 @@ static int add_macro(dlsh_cparser *p, dlsh_cmacro m) {
     return 1;
 }
 
-/* The line behind its #. Names for the compiler's own use are left out. */
+/* Adds the macro of a directive. Reserved names (__X) are left out. */
 static int collect_macro(dlsh_cparser *p, const dlsh_ctok *t) {
     const char *s = t->text, *end = t->text + t->len;
     while (s < end && (*s == ' ' || *s == '\t')) s++;
@@ -596,7 +596,7 @@ static int collect_macro(dlsh_cparser *p, const dlsh_ctok *t) {
     return add_macro(p, (dlsh_cmacro){dlsh_c_copy(p->c, name, n), params, dlsh_c_copy(p->c, s, (size_t)(end - s))});
 }
 
-/* A line marker `# 1 "<built-in>"`: what follows the compiler itself defines. 0 no, 1 yes, -1 no marker. */
+/* Is it a line marker `# 1 "<built-in>"`, after which the compiler's own macros follow? -1: it is no line marker. */
 static int is_builtin(const dlsh_ctok *t) {
     const char *s = t->text, *end = s + t->len;
     while (s < end && *s == ' ') s++;

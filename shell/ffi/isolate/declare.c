@@ -1,5 +1,5 @@
-/* A prototype with the types it needs, as C text: for a helper process, which knows nothing of the session's names.
- * Only how things lie in memory matters there, so what a pointer within a struct points to is left out. */
+/* Writes a prototype with the types it needs as C text, for a helper process, which has none of the session's names.
+ * Only layouts matter there, so pointers within structs become void *. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static int index_of(const emit *e, const dlsh_ctype *t) {
     return -1;
 }
 
-/* How a struct is called in the text: by its tag, its typedef, or, when it has neither, by a number. */
+/* The name of a struct in the text: its tag, its typedef, or a number. */
 static void put_struct_name(const emit *e, const dlsh_ctype *t, dlsh_buf *b) {
     const char *word = t->kind == DLSH_C_UNION ? "union" : "struct";
     if (t->tag)
@@ -56,7 +56,7 @@ static int has_bits(const dlsh_ctype *t) {
     return 0;
 }
 
-/* The same size and alignment without fields, for what is laid out in a way of its own. */
+/* An array of the same size and alignment, for structs with a layout of their own. */
 static void put_bulk(const emit *e, const dlsh_ctype *t) {
     const char *unit = t->align == 8 ? "long" : t->align == 4 ? "int" : t->align == 2 ? "short" : "char";
     size_t size = t->align == 8 || t->align == 4 || t->align == 2 ? t->align : 1;
@@ -69,7 +69,7 @@ static void put_struct(emit *e, const dlsh_ctype *t) {
     const char *word = t->kind == DLSH_C_UNION ? "union" : "struct";
     int named = t->tag != NULL, number;
     if (dlsh_c_is_complex(t) || index_of(e, t) >= 0 || e->n == MAX_TYPES) return;
-    if (t->tag && t->alias && !t->complete && !strcmp(t->tag, t->alias)) return; /* known everywhere: FILE */
+    if (t->tag && t->alias && !t->complete && !strcmp(t->tag, t->alias)) return; /* predeclared: FILE */
     number = e->n;
     e->done[e->n++] = t;
     int bulk = t->custom_layout || has_bits(t);
@@ -110,7 +110,7 @@ static void put_type(emit *e, const dlsh_ctype *t) {
     }
 }
 
-/* A name in the text of the prototype that the session has given a meaning. */
+/* Declares a constant or typedef that the prototype's text mentions. */
 static void put_name(emit *e, const dlsh_cname *n) {
     if (n->kind == DLSH_C_CONSTANT && dlsh_c_is_integer(n->type)) {
         dlsh_buf_printf(e->out, "enum { %s = %ld };\n", n->name, n->i);

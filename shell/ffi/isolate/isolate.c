@@ -1,5 +1,5 @@
-/* isolate: a call of C in a helper process. What goes there is one JSON object, and the tensors' bytes in a file of
- * memory that both have mapped; what comes back is one JSON object. */
+/* isolate: calls C in a helper process. The request is one JSON object, with the bytes of tensors in shared memory; the
+ * answer is one JSON object. */
 #define _GNU_SOURCE
 #include "ffi/isolate/isolate.h"
 
@@ -41,7 +41,7 @@ static int send_json(int fd, const json_t *j) {
     return n && at == n;
 }
 
-/* Everything the other side sends; NULL when it is no JSON, or Ctrl-C was pressed. */
+/* Reads all that the other side sends; NULL when it is not JSON, or Ctrl-C was pressed. */
 static json_t *receive_json(int fd) {
     dlsh_buf b = {0};
     char part[8192];
@@ -54,7 +54,7 @@ static json_t *receive_json(int fd) {
 
 /* ---------------------------------------------------------------- what is called */
 
-/* Blocks oldest first: their files, and what they declare. */
+/* The files and declarations of the blocks, oldest first. */
 static void put_blocks(const dlsh_cblock *b, json_t *files, dlsh_buf *declarations) {
     if (!b) return;
     put_blocks(b->next, files, declarations);
@@ -62,7 +62,7 @@ static void put_blocks(const dlsh_cblock *b, json_t *files, dlsh_buf *declaratio
     dlsh_cblock_declarations(b, declarations);
 }
 
-/* Where a function is that was compiled for an inline one of a header: its file; NULL: it is another function. */
+/* The file of the shim that a function comes from; NULL: it comes from none. */
 static const char *shim_file(const dlsh_cfunc *f) {
     const dlsh_clib *lib = dlsh_cfunc_lib(f);
     struct link_map *map = NULL;
@@ -94,7 +94,7 @@ static json_t *describe(dlsh_session *s, dlsh_cfunc *f) {
     return j;
 }
 
-/* With a library of its own, which says what device its memory is on. */
+/* A function value with a library of its own, which holds the device. */
 static dlsh_value own_lib(dlsh_session *s, const dlsh_cproto *p, void *addr) {
     dlsh_clib *lib = dlsh_clib_new("helper", NULL, NULL, NULL);
     dlsh_value v = lib ? dlsh_cfunc_value(s, p, addr, lib) : dlsh_void();
@@ -102,7 +102,7 @@ static dlsh_value own_lib(dlsh_session *s, const dlsh_cproto *p, void *addr) {
     return v;
 }
 
-/* The function that was described, in the helper. VOID: recorded. */
+/* In the helper: finds the function that was described. VOID: recorded. */
 static dlsh_value find(dlsh_session *s, const json_t *j) {
     const json_t *files = json_object_get(j, "blocks");
     const char *name = json_string_value(json_object_get(j, "name")),
@@ -140,7 +140,7 @@ static dlsh_value find(dlsh_session *s, const json_t *j) {
 
 int dlsh_isolate_asked(void) { return getenv(VARIABLE) != NULL; }
 
-/* Has a call lost this process the GPU? The failure recorded stays. */
+/* Has the call made the GPU unusable for this process? Keeps the recorded failure. */
 static int lost(int device) {
     dl_error e;
     if (!device) return 0;
@@ -160,7 +160,7 @@ static json_t *failure(int device) {
                           : "");
 }
 
-/* A result, or the list of several, whose types are known one by one. */
+/* Packs the result, or a list of results, each by its own type. */
 static json_t *pack_results(const dlsh_cproto *p, dlsh_value out) {
     if (dlsh_transfer_result(p, 1) == NULL || out.type != DLSH_LIST) return dlsh_transfer_to_json(out, NULL);
     json_t *l = json_array();
@@ -171,7 +171,7 @@ static json_t *pack_results(const dlsh_cproto *p, dlsh_value out) {
     return l;
 }
 
-/* What C wrote on an accelerator goes to the shared memory. */
+/* Copies what C wrote on an accelerator to the shared memory. */
 static dl_status bring_back(dlsh_value v, const json_t *asked, char *memory) {
     if (v.type != DLSH_TENSOR || !dl_device_of(v.as.tensor)) return DL_OK;
     return dl_read(v.as.tensor, memory + json_integer_value(json_object_get(asked, "at")));
@@ -184,7 +184,7 @@ static json_t *serve(dlsh_session *s, const json_t *asked, char *memory) {
     if (dlsh_failed(f)) return failure(0);
     const dlsh_cproto *p = dlsh_cfunc_proto(dlsh_cfunc_of(f));
     int device = dlsh_cfunc_lib(dlsh_cfunc_of(f))->device = json_is_true(json_object_get(asked, "device"));
-    dl_status st = device ? dl_device_sync_every(1) : DL_OK; /* the faults of its kernels are its own */
+    dl_status st = device ? dl_device_sync_every(1) : DL_OK; /* faults of its kernels are reported by this call */
     for (; opened < n && !st; opened++) {
         const dlsh_cparam *param = dlsh_transfer_param(p, opened);
         args[opened] =
@@ -245,7 +245,8 @@ static dl_status start(helper *h) {
     char **env = dlsh_spawn_environment(VARIABLE "=1");
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, pair[1], SOCKET + 20); /* out of the way of the other */
+    posix_spawn_file_actions_adddup2(&files, pair[1],
+                                     SOCKET + 20); /* so that it does not overwrite the other descriptor */
     posix_spawn_file_actions_adddup2(&files, h->memory_fd, MEMORY);
     posix_spawn_file_actions_adddup2(&files, SOCKET + 20, SOCKET);
     posix_spawn_file_actions_addclose(&files, SOCKET + 20);
@@ -273,7 +274,7 @@ static dl_status share(helper *h, const dlsh_cfunc *f, const dlsh_callargs *args
     return DL_OK;
 }
 
-/* What C wrote there is written here; what it left alone is not touched. */
+/* Copies back the memory that C has changed. */
 static dl_status take_back(const helper *h, const dlsh_callargs *args) {
     for (int i = 0; i < args->n; i++) {
         const dlsh_cpart *k = &h->parts[i];

@@ -1,4 +1,4 @@
-/* Calling C in a helper process, so that nothing here can be damaged. The helper is this program started anew; it gets
+/* Calls C in a helper process, so that this one cannot be damaged. The helper is a new process of this program; it gets
  * the loaded blocks or the library, the arguments, and the tensors in shared memory, makes the one call and ends. */
 #ifndef DLSH_FFI_ISOLATE_H
 #define DLSH_FFI_ISOLATE_H

@@ -1,4 +1,4 @@
-/* Values on their way to a helper process and back. */
+/* Transfers values to a helper process and back. */
 #include "ffi/isolate/transfer.h"
 
 #include <stdio.h>
@@ -20,8 +20,8 @@ const dlsh_ctype *dlsh_transfer_result(const dlsh_cproto *p, int i) {
 
 /* ---------------------------------------------------------------- what cannot go */
 
-/* An address in the memory of a type, other than NULL: the name of its field, "" when it has none; NULL: there is none.
- */
+/* Looks for an address other than NULL in an object: the name of its field, "" when it has none; NULL: there is none.
+ * */
 static const char *address_in(const dlsh_ctype *t, const char *at) {
     const char *found = NULL;
     t = t->plain;
@@ -45,7 +45,7 @@ static dl_status has_address(const dlsh_ctype *t, const char *field) {
                      *field ? " in its field " : "", field);
 }
 
-/* Elements from `at` on without addresses? */
+/* Fails when one of n elements holds an address. */
 static dl_status check_memory(const dlsh_ctype *t, const char *at, long n) {
     size_t size = dlsh_c_size(t);
     char *copy = malloc(size + 1);
@@ -56,13 +56,13 @@ static dl_status check_memory(const dlsh_ctype *t, const char *at, long n) {
             st = dlsh_c_unreadable(at + i * (long)size);
         else if ((field = address_in(t, copy)))
             st = has_address(t, field);
-        if (dlsh_c_is_integer(t) || dlsh_c_is_float(t)) break; /* none of the others has one either */
+        if (dlsh_c_is_integer(t) || dlsh_c_is_float(t)) break; /* numbers hold no addresses */
     }
     free(copy);
     return st;
 }
 
-/* A struct whose last field has as many elements as there is memory goes with all of them. */
+/* A struct with a flexible array is transferred with all of its memory. */
 static dl_status measure_flexible(const dlsh_cpointer *p, const dlsh_ctype *t, dlsh_cpart *part) {
     const dlsh_cfield *f = dlsh_c_is_struct(t) && t->n ? &t->fields[t->n - 1] : NULL;
     if (!f || f->type->kind != DLSH_C_ARRAY || f->type->n >= 0) return DL_OK;
@@ -75,7 +75,7 @@ static dl_status measure_flexible(const dlsh_cpointer *p, const dlsh_ctype *t, d
     return size ? check_memory(f->type->base, p->addr + f->offset, (bytes - (long)f->offset) / size) : DL_OK;
 }
 
-/* Only fields that libffi knows travel by value. */
+/* Fails for structs that libffi cannot describe by their fields. */
 static dl_status check_by_value(const dlsh_ctype *t) {
     int bits = t->custom_layout;
     for (long i = 0; i < t->n; i++) bits |= t->fields[i].bits != 0;
@@ -151,7 +151,7 @@ dl_status dlsh_transfer_share(dlsh_value v, const dlsh_cpart *part, char *memory
     return dlsh_c_read_memory(part->data, memory + part->at, part->bytes) ? DL_OK : dlsh_c_unreadable(part->data);
 }
 
-/* A tensor on an accelerator gets what its copy has become. */
+/* Assigns changed bytes to a tensor on an accelerator. */
 static dl_status assign(dl_tensor *t, const char *bytes) {
     dl_tensor *host = dl_tensor_wrap(dl_ndim(t), dl_shape(t), dl_dtype_of(t), (void *)bytes, NULL, NULL);
     dl_tensor *there = host ? dl_to_device(host, dl_device_of(t)) : NULL;
@@ -319,7 +319,7 @@ static dlsh_value open_tensor(const json_t *j, char *memory) {
     return dlsh_tensor(there);
 }
 
-/* Memory that came along: as the parameter wants it. */
+/* The value of transferred memory, as the parameter's type needs it. */
 static dlsh_value open_memory(dlsh_session *s, const dlsh_ctype *t, char *at, long n) {
     dlsh_cspace *c = dlsh_c_space(s);
     if (t && dlsh_c_is_struct(t)) return dlsh_c_struct_value(s, t, at);

@@ -1,4 +1,4 @@
-/* What a call in a helper process takes along, and what comes back: values as JSON, memory as bytes that both share. */
+/* Transfer of a call to a helper process: values as JSON, memory as bytes in shared memory. */
 #ifndef DLSH_FFI_TRANSFER_H
 #define DLSH_FFI_TRANSFER_H
 
@@ -18,16 +18,16 @@ const dlsh_cparam *dlsh_transfer_param(const dlsh_cproto *p, int i);
 /* The type of the i-th result: that of the function, when it has one, then of out and inout parameters. NULL: none. */
 const dlsh_ctype *dlsh_transfer_result(const dlsh_cproto *p, int i);
 
-/* Finds what memory goes along, and refuses what means nothing elsewhere. *size: of all. */
+/* Measures the memory of the arguments, and refuses values that cannot be transferred. *size: of all. */
 dl_status dlsh_transfer_measure(const dlsh_cproto *p, const dlsh_callargs *args, dlsh_cpart *parts, size_t *size);
-/* Copies an argument's memory there. */
+/* Copies an argument's memory to the shared memory. */
 dl_status dlsh_transfer_share(dlsh_value v, const dlsh_cpart *part, char *memory);
-/* Copies what C has written there back. */
+/* Copies back what C has written to an argument's memory. */
 dl_status dlsh_transfer_copy_back(dlsh_value v, const dlsh_cpart *part, const char *memory);
 
-/* An argument as JSON; part NULL: a result, whose memory goes within. NULL: recorded. */
+/* A value as JSON; part NULL: it is a result, and its memory is part of the JSON. NULL: recorded. */
 json_t *dlsh_transfer_to_json(dlsh_value v, const dlsh_cpart *part);
-/* The value again, for a parameter or result of type t (NULL: not known). VOID: recorded. */
+/* The value of such JSON, for a parameter or result of type t (NULL: not known). VOID: recorded. */
 dlsh_value dlsh_transfer_from_json(dlsh_session *s, const json_t *j, char *memory, const dlsh_ctype *t);
 
 /* Declarations of all types that a prototype needs, and of itself, for a session that knows none of them (declare.c).

@@ -33,18 +33,18 @@ static dl_status sized(const dlsh_args *a, const dlsh_ctype *t) {
                          "the size of %s is not known", dlsh_c_name(t));
 }
 
-/* T[]: as long as the value; text needs its NUL. */
+/* The length of T[] for a value; a string needs one more for its NUL. */
 static long open_length(dlsh_value v) {
     return v.type == DLSH_STR ? (long)v.as.str->len + 1 : v.type == DLSH_LIST ? v.as.list->n : -1;
 }
 
-/* The field `T x[];` that ends a struct; NULL: there is none. */
+/* The flexible array at the end of a struct; NULL: it has none. */
 static const dlsh_cfield *flexible(const dlsh_ctype *t) {
     const dlsh_cfield *f = dlsh_c_is_struct(t) && t->plain->n ? &t->plain->fields[t->plain->n - 1] : NULL;
     return f && f->name && f->type->kind == DLSH_C_ARRAY && f->type->n < 0 ? f : NULL;
 }
 
-/* What a record or list gives for it; NULL: nothing. */
+/* The value for the flexible array in a record or list; NULL: none. */
 static const dlsh_value *flexible_value(const dlsh_ctype *t, const dlsh_value *v) {
     const dlsh_cfield *f = flexible(t);
     if (f && v && v->type == DLSH_RECORD) return dlsh_record_get(v->as.record, f->name);
@@ -65,7 +65,7 @@ static dlsh_value without_flexible(const dlsh_ctype *t, dlsh_value v) {
     return dlsh_void();
 }
 
-/* Fills fresh memory; the elements of a flexible array come last. */
+/* Fills new memory, the flexible array last. */
 static dl_status fill(dlsh_session *s, const dlsh_ctype *t, const dlsh_value *v, dlsh_value owner, char *addr) {
     const dlsh_value *more = flexible_value(t, v);
     if (!more) return dlsh_c_store_in(s, t, *v, owner, addr, addr);
@@ -155,7 +155,6 @@ static dl_status cast_to_pointer(const dlsh_args *a, const dlsh_ctype *t, dlsh_v
     return dlsh_give(dlsh_c_pointer_value(dlsh_arg_session(a), t->plain, addr, dlsh_ref(owner), n), out);
 }
 
-/* A pointer to a function becomes one that can be called. */
 static dl_status cast_to_function(const dlsh_args *a, const dlsh_ctype *t, dlsh_value v, dlsh_value *out) {
     const dlsh_cpointer *p = dlsh_unwrap(v, &dlsh_cpointer_class);
     const dlsh_cfunc *f = dlsh_cfunc_of(v);

@@ -80,7 +80,7 @@ static int is_depth_allowed(int depth) {
     return 0;
 }
 
-/* A struct is printed and compared by its name: what points to one does not reach into it. */
+/* The depth of the base type. A pointer to a struct counts as flat: structs are printed and compared by name. */
 static int depth_of_base(const dlsh_ctype *t) {
     return !t->base || (t->kind == DLSH_C_POINTER && dlsh_c_is_struct(t->base)) ? 0 : t->base->plain->depth;
 }
@@ -92,7 +92,7 @@ static int depth_of(const dlsh_ctype *t) {
     return depth + 1;
 }
 
-/* The one type that equals *want; params are copied when it is new. */
+/* The interned type that equals *want; params are copied when it is new. */
 static const dlsh_ctype *intern(dlsh_cspace *c, const dlsh_ctype *want) {
     if (2 * (c->ntypes + 1) > c->ntypeslots && !grow_types(c)) return NULL;
     unsigned long h = hash_type(want);
@@ -177,8 +177,7 @@ dlsh_ctype *dlsh_c_tagged(dlsh_cspace *c, dlsh_ckind kind, const char *tag, size
 
 /* ---------------------------------------------------------------- layout */
 
-/* Each field at the next multiple of its alignment, as the ABIs of x86-64 and arm64 lay out structs without bit-fields
- * and attributes. */
+/* The natural layout, as in the ABIs of x86-64 and arm64: each field at the next multiple of its alignment. */
 static dl_status lay_out(dlsh_ctype *t, dlsh_cfield *f) {
     size_t at = 0, align = 1, largest = 0, bit = 0; /* bit: the first free one behind a bit-field */
     for (long i = 0; i < t->n; i++) {
@@ -260,14 +259,14 @@ const dlsh_cfield *dlsh_c_field(const dlsh_ctype *t, const char *name, size_t *o
 
 /* ---------------------------------------------------------------- comparing */
 
-/* Pairs of function types that are found to be the same, so that types which name each other often are compared in
- * linear time; a pair that is not ends the comparison. Beyond so many they are compared again. */
+/* Pairs of function types already found to be the same, so that types which refer to each other often are compared in
+ * linear time. A pair that differs ends the comparison; pairs beyond the table are compared again. */
 typedef struct same_pairs {
     const dlsh_ctype *pair[1024][2];
     int n, cleared;
 } same_pairs;
 
-/* The place of a pair; NULL: there is no room. */
+/* The slot of a pair; NULL: the table is full. */
 static const dlsh_ctype **pair_place(same_pairs *p, const dlsh_ctype *a, const dlsh_ctype *b) {
     enum { SIZE = sizeof p->pair / sizeof *p->pair, MOST = SIZE * 3 / 4 };
     if (!p->cleared) memset(p, 0, sizeof *p);
@@ -338,7 +337,7 @@ static void print_params(int *parts, dlsh_buf *b, const dlsh_ctype *t) {
     dlsh_buf_puts(b, t->varargs ? t->n ? ", ...)" : "...)" : t->n ? ")" : "void)");
 }
 
-/* A declarator grows outwards from the name: text left of it and right of it. *parts may still be written. */
+/* Prints a declarator from the name outwards. *parts: how many more parts may be printed. */
 static void print_type(int *parts, dlsh_buf *b, const dlsh_ctype *t, const char *inner) {
     dlsh_buf d = {0};
     if ((*parts)-- <= 0) {

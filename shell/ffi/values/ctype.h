@@ -1,9 +1,7 @@
-/* C's types as the shell knows them, and the names a session has declared: typedefs, tags, constants, functions.
- *
- * Types are interned in their space: two equal types are one pointer, so == compares. Structs, unions and enums are
- * equal by tag. Everything here lives as long as its space; nothing is freed before. A `const` type is a node of its
- * own whose `plain` is the type without it; fields and sizes of structs are read through `plain`, because a struct may
- * be completed after its const form was made. */
+/* C types, and the names that a session has declared: typedefs, tags, constants, functions. Types are interned in their
+ * space, so that equal types are one pointer; structs, unions and enums are equal by tag. Everything lives as long as
+ * the space. A `const` type is a node of its own whose `plain` is the type without it; fields and sizes of structs are
+ * read through `plain`, because a struct may be completed after its const form was made. */
 #ifndef DLSH_FFI_CTYPE_H
 #define DLSH_FFI_CTYPE_H
 
@@ -51,7 +49,8 @@ typedef struct dlsh_cfield {
     const char *name; /* NULL: an anonymous struct or union, whose fields are reached through it */
     const dlsh_ctype *type;
     size_t offset;
-    int bits, bit_at; /* a bit-field: its width (-1: none, it ends a unit) and first bit from offset; else 0 */
+    int bits,
+        bit_at; /* a bit-field: its width (-1: width 0, which ends a unit) and its first bit from offset; else 0 */
 } dlsh_cfield;
 
 struct dlsh_ctype {
@@ -64,9 +63,9 @@ struct dlsh_ctype {
     const dlsh_cfield *fields;
     const dlsh_ctype *const *params;
     int varargs;
-    int depth;            /* of the types it is made of, pointers to structs left out; at most DLSH_C_MAX_DEPTH */
+    int depth;            /* nesting of its types, without pointers to structs; at most DLSH_C_MAX_DEPTH */
     int complete;         /* STRUCT, UNION: its fields are known */
-    int custom_layout;    /* STRUCT, UNION: attributes, so only the compiler knows the layout */
+    int custom_layout;    /* STRUCT, UNION: only the compiler knows the layout, because of attributes */
     int laid_out;         /* STRUCT, UNION: offsets are right */
     const char *tag;      /* STRUCT, UNION, ENUM, OPAQUE; NULL: anonymous */
     const char *alias;    /* the typedef it is known by, NULL: none */
@@ -111,15 +110,15 @@ static inline int dlsh_c_is_float(const dlsh_ctype *t) { return t->kind >= DLSH_
 static inline int dlsh_c_is_struct(const dlsh_ctype *t) { return t->kind == DLSH_C_STRUCT || t->kind == DLSH_C_UNION; }
 int dlsh_c_is_unsigned(const dlsh_ctype *t);
 int dlsh_c_is_complex(const dlsh_ctype *t);
-/* Size in bytes; 0 when it has none (yet). */
+/* Size in bytes; 0: none, or not yet. */
 static inline size_t dlsh_c_size(const dlsh_ctype *t) { return t->plain->size; }
 /* A field by name, also inside anonymous ones; *offset is from the beginning of t. NULL: there is none. */
 const dlsh_cfield *dlsh_c_field(const dlsh_ctype *t, const char *name, size_t *offset);
 /* Same type apart from qualifiers at any depth of pointers; with loose, void pointers match any object pointer and
  * integers of one size and sign match. */
 int dlsh_c_same(const dlsh_ctype *a, const dlsh_ctype *b, int loose);
-/* As C writes it: "const char *", and as a declaration with a name: "int (*f)(void)". "..." stands for parts of a type
- * that is large beyond use: functions of functions say each part as often as it occurs. */
+/* Writes a type as C does: "const char *", and with a name as a declaration: "int (*f)(void)". "..." stands for parts
+ * beyond 2000, because nested function types may repeat their parts. */
 void dlsh_c_print(dlsh_buf *b, const dlsh_ctype *t, const char *name);
 /* The same into one of eight buffers that are used in turn. */
 const char *dlsh_c_name(const dlsh_ctype *t);
@@ -134,8 +133,8 @@ typedef enum dlsh_cname_kind {
     DLSH_C_MACRO,  /* of a header, and no constant: only the compiler can tell what it gives (shim.c) */
 } dlsh_cname_kind;
 
-/* Where names come from that only the compiler can make code for: lines of includes, options for the compiler, the
- * library's file to link with ("" none). */
+/* The header of names that need compiled code: #include lines, compiler options, and the library's file to link with
+ * ("": none). */
 typedef struct dlsh_cheader {
     const char *source, *flags, *library;
 } dlsh_cheader;
@@ -158,7 +157,7 @@ typedef struct dlsh_cname {
     /* MACRO, and inline functions without an address: */
     const dlsh_cheader *header;
     const char *params, *body; /* MACRO; params NULL: written without parentheses; `type` NULL: it is no expression */
-    int uses;                  /* MACRO with parameters: what it does with them, once known (shim.c) */
+    int uses;                  /* MACRO with parameters: how it uses them, once known (shim.c) */
 } dlsh_cname;
 
 /* Ordinary names (typedefs, constants, symbols) share one space, tags have their own. NULL: not declared. */
@@ -169,7 +168,7 @@ dlsh_cname *dlsh_c_enter(dlsh_cspace *c, dlsh_cname_kind kind, const char *name,
 /* All names in the order entered, replaced ones left out; NULL past the end. Indices may have gaps: `next` is updated.
  */
 const dlsh_cname *dlsh_c_next(const dlsh_cspace *c, int *next);
-/* Names entered since a mark vanish again and those they replaced stand again. */
+/* dlsh_c_rollback removes the names entered since a savepoint; replaced names are visible again. */
 int dlsh_c_savepoint(const dlsh_cspace *c);
 void dlsh_c_rollback(dlsh_cspace *c, int savepoint);
 

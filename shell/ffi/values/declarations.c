@@ -1,4 +1,4 @@
-/* A session's C names and the memory they and their types live in. */
+/* The names of a space, and the memory of its types and names. */
 #include "ffi/values/declarations.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Pointers as values: typed, indexed, with fields of the struct they point to, printing what they point to. Memory that
- * is not the shell's own is read and written through the kernel, so that a wild pointer is an error and no crash. */
+/* Pointers as values, with index and fields, which print what they point to. Memory that is not the shell's own is
+ * accessed through the kernel, so that a wild pointer is an error and not a crash. */
 #define _GNU_SOURCE /* process_vm_readv */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 /* ---------------------------------------------------------------- careful access */
 
-/* 1 done, 0 the memory is not there. Where the kernel does not offer the call, memory is trusted. */
+/* 1: copied, 0: the memory is not there. Where the kernel does not offer the call, it is copied directly. */
 static int through_kernel(void *local, void *remote, size_t n, int write) {
     struct iovec a = {local, n}, b = {remote, n};
     ssize_t got = write ? process_vm_writev(getpid(), &a, 1, &b, 1, 0) : process_vm_readv(getpid(), &a, 1, &b, 1, 0);
@@ -40,7 +40,7 @@ size_t dlsh_c_strlen(const char *s, size_t most) {
 
 /* ---------------------------------------------------------------- memory of our own */
 
-/* A value that a pointer stored at this address needs. */
+/* A value that must live as long as a pointer is stored at this address. */
 typedef struct kept {
     const char *at;
     dlsh_value v;
@@ -101,7 +101,7 @@ long dlsh_c_extent(dlsh_value owner, const char *at) {
     return from && n >= 0 && at >= from && at <= from + n ? from + n - at : -1;
 }
 
-/* The memory that is being stored to. */
+/* The memory that dlsh_c_store_in stores to, for dlsh_c_keep. */
 static _Thread_local struct {
     memory *m;
     const char *at;
@@ -131,7 +131,7 @@ dl_status dlsh_c_store_in(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, dl
     keeper.at = at;
     dl_status st = dlsh_c_store(s, t, v, to);
     keeper.m = NULL;
-    /* what was written over needs nothing any more; after a failure, what was new */
+    /* drops what the overwritten pointers needed; after a failure, what was added */
     for (int i = 0; i < m->nkeeps; i++) {
         const kept *k = &m->keeps[i];
         int drop = st ? i >= before : i < before && k->at >= at && k->at < at + n;
@@ -144,7 +144,7 @@ dl_status dlsh_c_store_in(dlsh_session *s, const dlsh_ctype *t, dlsh_value v, dl
     return st;
 }
 
-/* A pointer into a tensor's elements: what in-place ops may not change, C may not either. */
+/* Writing through a pointer into a tensor obeys the rules of in-place ops. */
 dl_status dlsh_c_may_write(dlsh_value owner) {
     if (owner.type == DLSH_STR)
         return dlsh_fail(DL_ERR_VALUE, "new(\"char[]\", s) is memory that can be written",
@@ -199,7 +199,7 @@ static int pointer_equal(const void *a, const void *b) {
 
 static int pointer_truth(void *self) { return ((dlsh_cpointer *)self)->addr != NULL; }
 
-/* Where the element of a key is, after all checks; size bytes are there. */
+/* The address and size of the element at an index, after all checks. */
 static dl_status element(const dlsh_cpointer *p, dlsh_value key, char **at, size_t *size) {
     const dlsh_ctype *t = p->type->base;
     if (key.type != DLSH_INT)
@@ -234,13 +234,13 @@ dl_status dlsh_c_unreadable(const void *at) {
                      "there is no memory at address %p", at);
 }
 
-/* Elements of an array at an address: a flexible one has what is left of the memory; -1: not known. */
+/* Elements of an array at an address; a flexible one extends to the end of the memory. -1: not known. */
 static long array_length(const dlsh_ctype *t, const char *at, dlsh_value owner) {
     long bytes = t->n < 0 ? dlsh_c_extent(owner, at) : -1, size = (long)dlsh_c_size(t->base);
     return bytes < 0 || !size ? t->n : bytes / size;
 }
 
-/* The value at an address, structs as views that write through. */
+/* The value at an address; a struct is a view, through which it can be written. */
 static dl_status read_place(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_value owner, dlsh_value *out) {
     char copy[64];
     if (dlsh_c_is_struct(t)) return dlsh_give(dlsh_c_struct_view(s, t, at, dlsh_ref(owner)), out);
@@ -369,7 +369,8 @@ dl_status dlsh_c_set_field(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh_
     return dlsh_c_write_memory(at, &unit, bit_field_bytes(f)) ? DL_OK : dlsh_c_unreadable(at);
 }
 
-/* A field that a struct has not, or one of which nothing but the name is known; methods are none. */
+/* Fails for a field that the struct lacks, or whose struct is not declared. The names of methods are left to the
+ * caller. */
 static dl_status no_field(const dlsh_ctype *t, const char *name) {
     const dlsh_command *m = dlsh_cpointer_class.methods;
     if (!dlsh_c_is_struct(t)) return DL_ERR_NAME;

@@ -1,5 +1,5 @@
-/* Numbers of 64 bits without sign that no int of the language can hold: SIZE_MAX, hashes. They are exact, go back to C,
- * and are compared; there is no arithmetic with them. */
+/* Unsigned 64-bit numbers above LONG_MAX, such as SIZE_MAX or hashes. They are exact, can be compared and passed back
+ * to C; arithmetic is not offered. */
 #include <stdio.h>
 #include <stdlib.h>
 
