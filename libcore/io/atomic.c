@@ -56,7 +56,7 @@ static void remove_left(int folder, const char *name) {
     close(fd);
 }
 
-static void sweep(const char *path) {
+static void remove_all_left(const char *path) {
     int fd = open_folder(path);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) {
@@ -70,8 +70,8 @@ static void sweep(const char *path) {
 
 /* ---------------------------------------------------------------- writing */
 
-/* A new file beside the place, locked. Another writer may have swept it between its making and its lock: then it has no
- * name any more, and the next one is tried. */
+/* A new, locked file in the folder of the path. Another writer may have removed it before it was locked: then it has no
+ * name, and the next one is tried. */
 static int make_part(const char *path, char *tmp, size_t size) {
     static unsigned counter;
     for (int tries = 0; tries < 100; tries++) {
@@ -81,7 +81,7 @@ static int make_part(const char *path, char *tmp, size_t size) {
         if (fd < 0 && errno == EEXIST) continue;
         if (fd < 0) return -1;
         struct stat s;
-        /* a file system without locks: then there is no sweeping either */
+        /* without locks in the file system, files left behind are not removed either */
         while (flock(fd, LOCK_EX) && errno == EINTR) {}
         if (!fstat(fd, &s) && s.st_nlink) return fd;
         close(fd);
@@ -89,7 +89,7 @@ static int make_part(const char *path, char *tmp, size_t size) {
     return -1;
 }
 
-/* Devices and FIFOs cannot be replaced; they are written to as they stand. */
+/* Devices and FIFOs cannot be replaced; they are written to directly. */
 static dl_status open_in_place(dl_atomic *a, const struct stat *s) {
     if (S_ISDIR(s->st_mode)) errno = EISDIR;
     if (!S_ISDIR(s->st_mode)) a->fd = open(a->path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
@@ -101,7 +101,7 @@ static dl_status open_in_place(dl_atomic *a, const struct stat *s) {
 static dl_status open_part(dl_atomic *a, const struct stat *old) {
     size_t size = strlen(a->path) + sizeof PREFIX + 48;
     if (!(a->tmp = malloc(size))) return dl_fail(DL_ERR_MEMORY, "no memory for a file name");
-    sweep(a->path);
+    remove_all_left(a->path);
     a->fd = make_part(a->path, a->tmp, size);
     if (a->fd < 0) {
         dl_status st = dl_fail_file("write", a->path);
@@ -124,8 +124,8 @@ dl_status dl_atomic_open(dl_atomic *a, const char *path) {
     return st;
 }
 
-/* Between two pieces of this size a request to stop is seen. Each goes to the disk while the next one is written, or
- * the sync at the end would take long, and nothing can stop that. */
+/* Interrupts are checked between pieces of this size. Each goes to the disk while the next one is written: else the
+ * sync at the end, which nothing can interrupt, would take long. */
 enum { PIECE = 1 << 24 };
 
 static void start_writing(int fd) {
@@ -140,14 +140,10 @@ dl_status dl_atomic_write(dl_atomic *a, const void *data, size_t n) {
     const char *p = data;
     while (n) {
         dl_status stop = dl_interrupt_check();
-        if (stop != DL_OK) return dl_atomic_discard(a), stop;
+        if (stop != DL_OK) return dl_atomic_finish(a, stop);
         ssize_t k = write(a->fd, p, n < PIECE ? n : PIECE);
         if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) {
-            dl_status st = dl_fail_file("write", a->path);
-            dl_atomic_discard(a);
-            return st;
-        }
+        if (k <= 0) return dl_atomic_finish(a, dl_fail_file("write", a->path));
         p += k, n -= (size_t)k;
         if (k == PIECE) start_writing(a->fd);
     }
@@ -168,7 +164,7 @@ static dl_status sync_folder(const char *path) {
 dl_status dl_atomic_commit(dl_atomic *a) {
     dl_status st = DL_OK;
     if (fsync(a->fd) != 0 && errno != EINVAL) st = dl_fail_file("sync", a->path); /* EINVAL: a device or FIFO */
-    /* renamed while it is locked, or another writer would take it for one left behind */
+    /* renamed while it is locked, so that no other writer takes it for one left behind */
     if (st == DL_OK && a->tmp && rename(a->tmp, a->path) != 0) st = dl_fail_file("rename to", a->path);
     int renamed = st == DL_OK && a->tmp;
     if (renamed) {
@@ -190,9 +186,14 @@ void dl_atomic_discard(dl_atomic *a) {
     *a = (dl_atomic){.fd = -1};
 }
 
+dl_status dl_atomic_finish(dl_atomic *a, dl_status st) {
+    if (st == DL_OK) return dl_atomic_commit(a);
+    dl_atomic_discard(a);
+    return st;
+}
+
 dl_status dl_file_write(const char *path, const void *data, unsigned long n) {
     dl_atomic a;
     DL_TRY(dl_atomic_open(&a, path));
-    DL_TRY(dl_atomic_write(&a, data, n));
-    return dl_atomic_commit(&a);
+    return dl_atomic_finish(&a, dl_atomic_write(&a, data, n));
 }

@@ -1,4 +1,4 @@
-/* DLPack: a tensor's memory lent to other array libraries, and theirs taken on, without a copy. */
+/* DLPack: sharing the memory of tensors with other array libraries, without a copy. */
 #include "io/dlpack.h"
 #include "core/device.h"
 #include "core/tensor.h"
@@ -33,29 +33,25 @@ static dl_status device_of(dlpack_device d, int *out) {
 
 /* ---- out */
 
-/* What a consumer holds on to: the structure it reads, and a reference to the tensor. */
-typedef struct lent {
+/* What a consumer holds: the structure it reads, and a reference to the tensor. */
+typedef struct exported {
     union {
         DLManagedTensor plain;
         DLManagedTensorVersioned versioned;
     } form;
     dl_tensor *t;
     int64_t shape[DL_MAX_DIM], stride[DL_MAX_DIM];
-} lent;
+} exported;
 
-static void end_plain(DLManagedTensor *self) {
-    lent *l = self->manager_ctx;
-    dl_unref(l->t);
-    free(l);
+static void end(exported *x) {
+    dl_unref(x->t);
+    free(x);
 }
 
-static void end_versioned(DLManagedTensorVersioned *self) {
-    lent *l = self->manager_ctx;
-    dl_unref(l->t);
-    free(l);
-}
+static void end_plain(DLManagedTensor *self) { end(self->manager_ctx); }
+static void end_versioned(DLManagedTensorVersioned *self) { end(self->manager_ctx); }
 
-static lent *lend(dl_tensor *t, dlpack_tensor *out) {
+static exported *export(dl_tensor *t, dlpack_tensor *out) {
     if (!t) return dl_fail_null("the tensor"), NULL;
     if (dl_requires_grad(t)) {
         dl_fail_hint(DL_ERR_AUTOGRAD, "lend dl_detach() of it",
@@ -63,7 +59,7 @@ static lent *lend(dl_tensor *t, dlpack_tensor *out) {
         return NULL;
     }
     if (t->st->device && dl_device_synchronize(t->st->device) != DL_OK) return NULL;
-    lent *l = calloc(1, sizeof *l);
+    exported *l = calloc(1, sizeof *l);
     if (!l) return dl_fail(DL_ERR_MEMORY, "no memory for a DLPack structure"), NULL;
     l->t = dl_ref(t);
     for (int i = 0; i < t->ndim; i++) l->shape[i] = t->shape[i], l->stride[i] = t->stride[i];
@@ -85,7 +81,7 @@ DLManagedTensor *dl_to_dlpack(dl_tensor *t) {
                      "memory that may only be read cannot be lent through DLPack's old structure");
         return NULL;
     }
-    lent *l = lend(t, &d);
+    exported *l = export(t, &d);
     if (!l) return NULL;
     l->form.plain = (DLManagedTensor){d, l, end_plain};
     return &l->form.plain;
@@ -93,7 +89,7 @@ DLManagedTensor *dl_to_dlpack(dl_tensor *t) {
 
 DLManagedTensorVersioned *dl_to_dlpack_versioned(dl_tensor *t, int readonly) {
     dlpack_tensor d;
-    lent *l = lend(t, &d);
+    exported *l = export(t, &d);
     if (!l) return NULL;
     uint64_t flags = readonly || t->st->readonly ? DLPACK_READ_ONLY : 0;
     l->form.versioned = (DLManagedTensorVersioned){DLPACK_MAJOR, DLPACK_MINOR, l, end_versioned, flags, d};
@@ -102,16 +98,20 @@ DLManagedTensorVersioned *dl_to_dlpack_versioned(dl_tensor *t, int readonly) {
 
 /* ---- in */
 
-/* Tells the lender that its memory is no longer used; runs with the last reference to the storage. */
+/* Called with the last reference to the storage: tells the owner that its memory is no longer used. */
+static void wait_for_use(const dlpack_tensor *d) {
+    if (d->device.type != DLPACK_CPU) dl_device_synchronize(1 + d->device.id);
+}
+
 static void return_plain(void *arg) {
     DLManagedTensor *m = arg;
-    if (m->dl_tensor.device.type != DLPACK_CPU) dl_device_synchronize(1 + m->dl_tensor.device.id);
+    wait_for_use(&m->dl_tensor);
     if (m->deleter) m->deleter(m);
 }
 
 static void return_versioned(void *arg) {
     DLManagedTensorVersioned *m = arg;
-    if (m->dl_tensor.device.type != DLPACK_CPU) dl_device_synchronize(1 + m->dl_tensor.device.id);
+    wait_for_use(&m->dl_tensor);
     if (m->deleter) m->deleter(m);
 }
 
@@ -137,8 +137,8 @@ static dl_status read_layout(const dlpack_tensor *d, long *shape, long *stride, 
     return DL_OK;
 }
 
-/* A tensor over d's memory. `release` and `arg` are taken on only when it succeeds. */
-static dl_tensor *borrow(const dlpack_tensor *d, bool readonly, void (*release)(void *), void *arg) {
+/* A tensor over d's memory. `release` is called with `arg` at its end, if this succeeds. */
+static dl_tensor *import(const dlpack_tensor *d, bool readonly, void (*release)(void *), void *arg) {
     static double nothing; /* stands for the memory of a tensor without elements */
     dl_dtype dtype = DL_F32;
     int device = 0;
@@ -173,7 +173,7 @@ static dl_tensor *borrow(const dlpack_tensor *d, bool readonly, void (*release)(
 
 dl_tensor *dl_from_dlpack(DLManagedTensor *m) {
     if (!m) return dl_fail_null("the DLPack structure"), NULL;
-    return borrow(&m->dl_tensor, false, return_plain, m);
+    return import(&m->dl_tensor, false, return_plain, m);
 }
 
 dl_tensor *dl_from_dlpack_versioned(DLManagedTensorVersioned *m) {
@@ -183,5 +183,5 @@ dl_tensor *dl_from_dlpack_versioned(DLManagedTensorVersioned *m) {
                 m->minor, DLPACK_MAJOR, DLPACK_MINOR);
         return NULL;
     }
-    return borrow(&m->dl_tensor, m->flags & DLPACK_READ_ONLY, return_versioned, m);
+    return import(&m->dl_tensor, m->flags & DLPACK_READ_ONLY, return_versioned, m);
 }

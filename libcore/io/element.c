@@ -60,6 +60,14 @@ static bool as_they_are(dl_element e, int size) {
     return size == e.size && !e.big && !(e.kind == DL_E_UINT && size == 8);
 }
 
+void *dl_element_copy(dl_tensor *t, size_t *bytes) {
+    *bytes = (size_t)dl_numel(t) * dl_esize(t);
+    void *copy = dl_memory_alloc((long)*bytes, 1);
+    if (!copy || dl_read(t, copy) == DL_OK) return copy;
+    free(copy);
+    return NULL;
+}
+
 enum { CHUNK = 1 << 13 }; /* elements converted at once */
 
 static dl_status convert(dl_element e, int size, const unsigned char *in, long n, unsigned char *out) {

@@ -31,4 +31,7 @@ typedef dl_status dl_element_reader(void *ctx, void *to, size_t n);
  * 2**63 - 1. */
 dl_tensor *dl_element_tensor(dl_element e, int ndim, const long *shape, int device, dl_element_reader *next, void *ctx);
 
+/* A copy of the elements of t, row-major in host memory, to be freed; *bytes of them. NULL on failure. */
+void *dl_element_copy(dl_tensor *t, size_t *bytes);
+
 #endif

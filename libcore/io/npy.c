@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/scope.h"
 #include "core/tensor.h"
 #include "io/atomic.h"
 #include "io/npy.h"
@@ -23,14 +24,12 @@ void dl_npy_stored_shape(const dl_npy_header *h, long *shape) {
     for (int i = 0; i < h->ndim; i++) shape[i] = h->shape[h->fortran ? h->ndim - 1 - i : i];
 }
 
-dl_tensor *dl_npy_turn(const dl_npy_header *h, dl_tensor *raw) {
+dl_tensor *dl_npy_transpose(const dl_npy_header *h, dl_tensor *raw) {
     long dims[DL_MAX_DIM];
     if (!raw || !h->fortran || h->ndim < 2) return raw;
     for (int i = 0; i < h->ndim; i++) dims[i] = h->ndim - 1 - i;
-    dl_tensor *turned = dl_permute(raw, dims, h->ndim), *t = turned ? dl_contiguous(turned) : NULL;
-    dl_unref(turned);
-    dl_unref(raw);
-    return t;
+    DL_OWNED dl_tensor *stored = raw, *view = dl_permute(stored, dims, h->ndim);
+    return view ? dl_contiguous(view) : NULL;
 }
 
 static dl_status read_source(void *ctx, uint64_t at, void *to, size_t n) { return dl_input_read(ctx, at, to, n); }
@@ -41,7 +40,7 @@ static dl_tensor *from_source(dl_input *s, int device) {
     if (dl_npy_read_header(s->name, s->size, read_source, s, &h) != DL_OK) return NULL;
     dl_npy_stored_shape(&h, shape);
     dl_input_cursor elements = {s, h.at};
-    return dl_npy_turn(&h, dl_element_tensor(h.element, h.ndim, shape, device, dl_input_next, &elements));
+    return dl_npy_transpose(&h, dl_element_tensor(h.element, h.ndim, shape, device, dl_input_next, &elements));
 }
 
 dl_tensor *dl_npy_parse(const char *name, const void *bytes, size_t n, int device) {
@@ -88,21 +87,16 @@ dl_status dl_npy_make_header(const dl_tensor *t, char *out, size_t *n) {
 
 dl_status dl_npy_write(const char *path, dl_tensor *t) {
     char head[DL_NPY_HEAD];
-    size_t len;
+    size_t len, bytes;
     if (!t) return dl_fail_null("the tensor to write");
     DL_TRY(dl_npy_make_header(t, head, &len));
-    size_t bytes = (size_t)dl_numel(t) * (size_t)dl_dtype_size(dl_dtype_of(t));
-    void *copy = dl_memory_alloc((long)bytes, 1);
-    if (!copy) return DL_ERR_MEMORY;
+    void *copy = dl_element_copy(t, &bytes);
+    if (!copy) return dl_failed();
     dl_atomic a = {.fd = -1};
-    dl_status st = dl_read(t, copy);
-    if (st == DL_OK) st = dl_atomic_open(&a, path);
+    dl_status st = dl_atomic_open(&a, path);
     if (st == DL_OK) st = dl_atomic_write(&a, head, len);
     if (st == DL_OK) st = dl_atomic_write(&a, copy, bytes);
-    if (st == DL_OK)
-        st = dl_atomic_commit(&a);
-    else
-        dl_atomic_discard(&a);
+    st = dl_atomic_finish(&a, st);
     free(copy);
     return st;
 }

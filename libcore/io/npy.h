@@ -28,7 +28,7 @@ dl_status dl_npy_read_header(const char *name, uint64_t size, dl_npy_reader *rea
 /* The shape whose row-major elements are those of the file. */
 void dl_npy_stored_shape(const dl_npy_header *h, long *shape);
 /* The array in the shape of the header; takes `raw`, whose shape is the one above. */
-dl_tensor *dl_npy_turn(const dl_npy_header *h, dl_tensor *raw);
+dl_tensor *dl_npy_transpose(const dl_npy_header *h, dl_tensor *raw);
 /* The bytes in front of the elements of t, *n of them, into out[DL_NPY_HEAD]. DL_ERR_DTYPE. */
 dl_status dl_npy_make_header(const dl_tensor *t, char *out, size_t *n);
 

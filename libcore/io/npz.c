@@ -13,12 +13,7 @@
 
 /* ---------------------------------------------------------------- reading */
 
-static dl_status read_member(void *ctx, uint64_t at, void *to, size_t n) {
-    (void)at; /* a stream: the header is read from its beginning to its end */
-    return dl_zip_next(ctx, to, n);
-}
-
-/* A reader that has the first bytes again: the header's reader takes 12 bytes and then the text from byte 10 on. */
+/* A member is a stream, and the header's reader reads 12 bytes and then from byte 10 on: those that it reads twice. */
 typedef struct begun {
     dl_zip_stream *s;
     uint8_t first[12];
@@ -28,7 +23,7 @@ typedef struct begun {
 static dl_status read_header_bytes(void *ctx, uint64_t at, void *to, size_t n) {
     begun *b = ctx;
     if (!at && n <= sizeof b->first) {
-        DL_TRY(read_member(b->s, 0, b->first, n));
+        DL_TRY(dl_zip_next(b->s, b->first, n));
         memcpy(to, b->first, n);
         b->have = n;
         return DL_OK;
@@ -36,7 +31,7 @@ static dl_status read_header_bytes(void *ctx, uint64_t at, void *to, size_t n) {
     size_t again = at < b->have ? b->have - (size_t)at : 0;
     if (again > n) again = n;
     memcpy(to, b->first + at, again);
-    return read_member(b->s, at, (uint8_t *)to + again, n - again);
+    return dl_zip_next(b->s, (uint8_t *)to + again, n - again);
 }
 
 static dl_status next_bytes(void *ctx, void *to, size_t n) { return dl_zip_next(ctx, to, n); }
@@ -57,7 +52,7 @@ static dl_tensor *read_array(const dl_zip *z, const dl_zip_member *m, int device
         dl_zip_drop(b.s);
         return NULL;
     }
-    if (dl_zip_end(b.s) == DL_OK) return dl_npy_turn(&h, t);
+    if (dl_zip_end(b.s) == DL_OK) return dl_npy_transpose(&h, t);
     dl_unref(t);
     return NULL;
 }
@@ -105,14 +100,13 @@ dl_tensor_file *dl_npz_from(const dl_input *in, int device) {
 
 static dl_status add_array(dl_zip_writer *w, const char *name, dl_tensor *t) {
     char head[DL_NPY_HEAD], member[512];
-    size_t len, bytes = (size_t)dl_numel(t) * (size_t)dl_dtype_size(dl_dtype_of(t));
+    size_t len, bytes;
     if (snprintf(member, sizeof member, "%s.npy", name) >= (int)sizeof member)
         return dl_fail(DL_ERR_VALUE, "the name '%.60s...' is too long for .npz", name);
     DL_TRY(dl_npy_make_header(t, head, &len));
-    void *copy = dl_memory_alloc((long)bytes, 1);
-    if (!copy) return DL_ERR_MEMORY;
-    dl_status st = dl_read(t, copy);
-    if (st == DL_OK) st = dl_zip_add(w, member, (dl_zip_part[]){{head, len}, {copy, bytes}}, 2);
+    void *copy = dl_element_copy(t, &bytes);
+    if (!copy) return dl_failed();
+    dl_status st = dl_zip_add(w, member, (dl_zip_part[]){{head, len}, {copy, bytes}}, 2);
     free(copy);
     return st;
 }
@@ -125,7 +119,5 @@ dl_status dl_npz_write(const char *path, long n, const char *const *names, dl_te
     for (long i = 0; st == DL_OK && i < n; i++) st = add_array(&w, names[i], tensors[i]);
     if (st == DL_OK) st = dl_zip_finish(&w);
     dl_zip_writer_free(&w);
-    if (st == DL_OK) return dl_atomic_commit(&a);
-    dl_atomic_discard(&a);
-    return st;
+    return dl_atomic_finish(&a, st);
 }

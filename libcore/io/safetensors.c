@@ -342,12 +342,11 @@ out:
 }
 
 static dl_status write_tensor(dl_atomic *a, dl_tensor *t) {
-    size_t bytes = (size_t)dl_numel(t) * (size_t)dl_dtype_size(dl_dtype_of(t));
+    size_t bytes = (size_t)dl_numel(t) * dl_esize(t);
     if (dl_is_contiguous(t) && dl_device_of(t) == 0) return dl_atomic_write(a, dl_data(t), bytes);
-    void *copy = dl_memory_alloc((long)bytes, 1);
-    if (!copy) return DL_ERR_MEMORY;
-    dl_status st = dl_read(t, copy);
-    if (st == DL_OK) st = dl_atomic_write(a, copy, bytes);
+    void *copy = dl_element_copy(t, &bytes);
+    if (!copy) return dl_failed();
+    dl_status st = dl_atomic_write(a, copy, bytes);
     free(copy);
     return st;
 }
@@ -368,10 +367,7 @@ dl_status dl_safetensors_write(const char *path, long n, const char *const *name
     }
     if (st == DL_OK) st = dl_atomic_write(&a, head, len);
     for (long k = 0; k < n && st == DL_OK; k++) st = write_tensor(&a, tensors[order[k]]);
-    if (st == DL_OK)
-        st = dl_atomic_commit(&a);
-    else
-        dl_atomic_discard(&a);
+    st = dl_atomic_finish(&a, st);
     free(head);
     free(order);
     return st;

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "autograd/tape.h"
-#include "core/interrupt.h"
 #include "core/rng.h"
 #include "core/scope.h"
 #include "nn/module.h"
@@ -66,8 +65,8 @@ dl_status dl_module_build_one(dl_module *m, long size, int device) {
 
 /* ---------------------------------------------------------------- failures */
 
-/* Puts the layer's name before a failure: "in layer block0.conv1: ...", growing outwards. */
-static void blame(const char *name) {
+/* Puts the name of a layer before the message of a failure, outer layers later: "in layer block0.conv1: ...". */
+static void name_layer(const char *name) {
     static const char start[] = "in layer ";
     dl_error e;
     char text[sizeof e.message + sizeof e.file + DL_PATH_MAX + 512];
@@ -117,7 +116,7 @@ static dl_tensor *run_child(dl_child *c, dl_tensor *x) {
         dry->n = n;
         dry->path[n] = 0;
     }
-    if (!y) blame(c->name);
+    if (!y) name_layer(c->name);
     return y;
 }
 
@@ -127,7 +126,7 @@ static dl_tensor *run_chain(dl_module *m, int from, int to, dl_tensor *x) {
     for (int i = from, ran; i < to && at; i += ran) {
         dl_tensor *next = NULL;
         ran = dry ? 0 : dl_module_fused(&m->child[i], to - i, at, &next);
-        if (ran && !next) blame(m->child[i].name);
+        if (ran && !next) name_layer(m->child[i].name);
         if (!ran) next = run_child(&m->child[i], at), ran = 1;
         dl_unref(at);
         at = next;
@@ -142,17 +141,14 @@ dl_tensor *dl_layer_sequential(dl_module *m, dl_tensor *x) { return run_chain(m,
 
 dl_tensor *dl_layer_residual(dl_module *m, dl_tensor *x) {
     int body = m->nchild - m->has_shortcut;
-    dl_tensor *y = run_chain(m, 0, body, x), *z = NULL, *sum = NULL;
-    if (y) z = m->has_shortcut ? run_child(&m->child[body], x) : dl_ref(x);
-    if (y && z && !dl_shape_eq(y, z)) {
-        dl_fail_hint(DL_ERR_SHAPE, "give it a shortcut of the right size: residual { ... } shortcut { linear 64 }",
-                     "layer residual: its body gives shape %s, its shortcut %s", dl_shape_text(y->ndim, y->shape),
-                     dl_shape_text(z->ndim, z->shape));
-    } else if (y && z)
-        sum = dl_add(y, z);
-    dl_unref(y);
-    dl_unref(z);
-    return sum;
+    DL_OWNED dl_tensor *y = run_chain(m, 0, body, x);
+    DL_OWNED dl_tensor *z = !y ? NULL : m->has_shortcut ? run_child(&m->child[body], x) : dl_ref(x);
+    if (!z) return NULL;
+    if (dl_shape_eq(y, z)) return dl_add(y, z);
+    dl_fail_hint(DL_ERR_SHAPE, "give it a shortcut of the right size: residual { ... } shortcut { linear 64 }",
+                 "layer residual: its body gives shape %s, its shortcut %s", dl_shape_text(y->ndim, y->shape),
+                 dl_shape_text(z->ndim, z->shape));
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- functions as layers */
@@ -214,11 +210,10 @@ dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x);
 dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x) {
     bool former = in_function;
     in_function = true;
-    int held = dl_interrupt_hold(0); /* it may run for ever */
+    DL_SCOPED_INTERRUPT_HOLD(0); /* it may run for ever */
     dl_leaf_watch watch = dl_watch_leaves((dl_leaf_watch){outermost ? check_weight : NULL, NULL});
     dl_tensor *y = m->call->fn(m->call->ctx, x);
     dl_watch_leaves(watch);
-    dl_interrupt_hold(held);
     in_function = former;
     if (!y && !dl_error_last())
         dl_fail_hint(DL_ERR_VALUE, "a layer's function returns a tensor", "the function of layer %s gave no tensor",

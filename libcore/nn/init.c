@@ -18,26 +18,20 @@ static fans fans_of(const dl_tensor *t) {
     return (fans){in * taps > 0 ? in * taps : 1, out * taps > 0 ? out * taps : 1};
 }
 
-/* t = value, the random numbers drawn as f32 on the host, so that every dtype and device starts alike. */
+/* t = value, whose reference it takes. Random numbers are drawn as f32 on the host: every dtype and device starts
+ * alike. */
 static dl_status put(dl_tensor *t, dl_tensor *value) {
-    if (!value) return dl_failed();
+    DL_OWNED dl_tensor *host = value;
+    if (!host) return dl_failed();
     DL_SCOPED_GRAD_MODE(0);
-    dl_tensor *moved = dl_to_device(value, dl_device_of(t));
-    dl_status st = moved ? dl_assign(t, moved) : dl_failed();
-    dl_unref(moved);
-    dl_unref(value);
-    return st;
+    DL_OWNED dl_tensor *moved = dl_to_device(host, dl_device_of(t));
+    return moved ? dl_assign(t, moved) : dl_failed();
 }
 
-/* factor * (numbers + shift) */
+/* factor * (numbers + shift); takes the reference to numbers. */
 static dl_tensor *scaled(dl_tensor *numbers, double shift, double factor) {
-    dl_tensor *s = dl_scalar_f(shift), *f = dl_scalar_f(factor);
-    dl_tensor *moved = dl_add(numbers, s), *out = dl_mul(moved, f);
-    dl_unref(moved);
-    dl_unref(s);
-    dl_unref(f);
-    dl_unref(numbers);
-    return out;
+    DL_OWNED dl_tensor *n = numbers, *s = dl_scalar_f(shift), *f = dl_scalar_f(factor), *moved = dl_add(n, s);
+    return dl_mul(moved, f);
 }
 
 static dl_status fill_uniform(dl_tensor *t, double bound) {

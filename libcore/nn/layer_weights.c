@@ -2,8 +2,8 @@
  * which shares conv's geometry. */
 #include <string.h>
 
-#include "nn/layers.h"
 #include "core/scope.h"
+#include "nn/layers.h"
 
 /* ---------------------------------------------------------------- options that several rows share */
 
@@ -239,7 +239,7 @@ dl_status dl_layer_layernorm_check(dl_module *m) {
     return DL_OK;
 }
 
-/* A last size that differs from the one named is told here, the ones before it by the op. */
+/* Checks the last size; the op checks those before it. */
 static long check_last(const dl_module *m, long size) {
     const dl_optval *v = dl_m_opt(m, "normalized_shape");
     if (size < 0 || !v->given || v->u.v[v->n - 1] == size) return size;
@@ -352,10 +352,8 @@ dl_status dl_layer_embedding_build(dl_module *m, long rows) {
     DL_TRY(dl_module_make(m, 0, 2, (long[]){rows, dl_m_int(m, "embedding_dim")}, "deviation", 1));
     if (!pad->given) return DL_OK;
     DL_SCOPED_GRAD_MODE(0);
-    dl_tensor *row = dl_select(m->tensor[0], 0, pad->u.i), *zero = dl_scalar_f(0);
-    dl_status s = row && zero ? dl_assign(row, zero) : dl_failed();
-    dl_unref(row), dl_unref(zero);
-    return s;
+    DL_OWNED dl_tensor *row = dl_select(m->tensor[0], 0, pad->u.i), *zero = dl_scalar_f(0);
+    return row && zero ? dl_assign(row, zero) : dl_failed();
 }
 
 dl_tensor *dl_layer_embedding(dl_module *m, dl_tensor *x) {

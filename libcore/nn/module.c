@@ -1,4 +1,5 @@
 /* Modules: life, names, the tree and what is in it. */
+#include "core/list.h"
 #include "core/rng.h"
 #include "core/scope.h"
 #include "nn/module.h"
@@ -13,11 +14,7 @@ static dl_status no_memory(void) { return dl_fail(DL_ERR_MEMORY, "no memory for 
 
 dl_module *dl_module_new(const dl_layer_row *row, dl_optval *opt) {
     dl_module *m = calloc(1, sizeof *m);
-    if (!m) {
-        free(opt);
-        no_memory();
-        return NULL;
-    }
+    if (!m) return free(opt), no_memory(), NULL;
     *m = (dl_module){.refs = 1, .row = row, .training = true, .dtype = DL_F32, .device = -1, .opt = opt};
     m->built = !row->build;
     return m;
@@ -210,15 +207,12 @@ dl_status dl_module_set_tensor(dl_module *m, const char *path, dl_tensor *value)
     if (!t)
         return dl_fail_hint(DL_ERR_NAME, dl_module_is_built(m) ? "" : "weights come into being with the first input",
                             "the net has no tensor '%s'", path);
-    if (!dl_shape_eq(t, value)) {
+    if (!dl_shape_eq(t, value))
         return dl_fail(DL_ERR_SHAPE, "%s has shape %s; a value of shape %s does not fit", path,
                        dl_shape_text(t->ndim, t->shape), dl_shape_text(value->ndim, value->shape));
-    }
     DL_SCOPED_GRAD_MODE(0);
-    dl_tensor *here = dl_to_device(value, dl_device_of(t));
-    dl_status st = here ? dl_assign(t, here) : dl_failed();
-    dl_unref(here);
-    return st;
+    DL_OWNED dl_tensor *here = dl_to_device(value, dl_device_of(t));
+    return here ? dl_assign(t, here) : dl_failed();
 }
 
 static dl_status see_built(void *ctx, dl_module *m, const char *path) {
@@ -259,26 +253,22 @@ int dl_module_training(const dl_module *m) { return m->training; }
 /* ---------------------------------------------------------------- tensors of a net */
 
 typedef struct collector {
-    dl_module_list list;
+    dl_addresses known; /* of the tensors; entry e[i] is that of number i */
     dl_module_entry *e;
-    long cap;
+    long n, cap; /* entries with a path */
     int what;
 } collector;
 
 static dl_status collect_one(collector *c, const char *path, const char *name, dl_tensor *t, int buffer) {
-    for (long i = 0; i < c->list.n; i++)
-        if (c->e[i].tensor == t) return DL_OK; /* a shared layer counts once */
-    if (c->list.n == c->cap) {
-        long cap = c->cap ? 2 * c->cap : 16;
-        dl_module_entry *e = realloc(c->e, (size_t)cap * sizeof *e);
-        if (!e) return no_memory();
-        c->e = e, c->cap = cap;
-    }
+    long i = dl_addresses_add(&c->known, t);
+    if (i < 0) return dl_failed();
+    if (i < c->n) return DL_OK; /* a shared layer counts once */
+    DL_TRY(DL_LIST_ROOM(c->e, c->n, c->cap));
     size_t size = strlen(path) + strlen(name) + 2;
     char *full = malloc(size);
     if (!full) return no_memory();
     snprintf(full, size, "%s%s%s", path, *path ? "." : "", name);
-    c->e[c->list.n++] = (dl_module_entry){full, t, buffer};
+    c->e[c->n++] = (dl_module_entry){full, t, buffer};
     return DL_OK;
 }
 
@@ -302,12 +292,12 @@ dl_module_list *dl_module_tensors(dl_module *m, int what) {
     collector c = {.what = what};
     dl_status st = dl_module_visit(m, collect, &c);
     dl_module_list *l = st == DL_OK ? malloc(sizeof *l) : NULL;
-    if (!l) {
-        if (st == DL_OK) no_memory();
-        free_entries(c.e, c.list.n);
-        return NULL;
-    }
-    *l = (dl_module_list){c.list.n, c.e};
+    if (st == DL_OK && !l) no_memory();
+    if (l)
+        *l = (dl_module_list){c.n, c.e};
+    else
+        free_entries(c.e, c.n);
+    dl_addresses_free(&c.known);
     return l;
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/error.h"
+#include "core/list.h"
 
 static const char *text_at(const void *t, int i) { return ((const dl_layer_names *)t)->entries[i].text; }
 
@@ -17,13 +17,7 @@ const dl_name_entry *dl_layer_names_find(const dl_layer_names *t, const char *na
 static dl_name_entry *entry(dl_layer_names *t, const char *name, size_t len) {
     int i = dl_names_find(&t->index, name, (long)len, text_at, t);
     if (i >= 0) return &t->entries[i];
-    if (t->used == t->room) {
-        int room = t->room ? 2 * t->room : 16;
-        dl_name_entry *more = realloc(t->entries, (size_t)room * sizeof *more);
-        if (!more) return NULL;
-        t->entries = more;
-        t->room = room;
-    }
+    if (DL_LIST_ROOM(t->entries, t->used, t->room) != DL_OK) return NULL;
     dl_name_entry *e = &t->entries[t->used];
     *e = (dl_name_entry){strndup(name, len), -1, 0};
     if (e->text && dl_names_add(&t->index, t->used, text_at, t) == DL_OK) return t->used++, e;

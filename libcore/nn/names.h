@@ -15,7 +15,8 @@ typedef struct dl_name_entry {
 
 typedef struct dl_layer_names {
     dl_name_entry *entries;
-    int used, room;
+    int used;
+    long room;
     dl_names index;
 } dl_layer_names;
 

@@ -3,16 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nn/module.h"
-#include "core/interrupt.h"
+#include "core/list.h"
 #include "core/scope.h"
+#include "nn/module.h"
 
 /* ---------------------------------------------------------------- copies */
 
 /* Which module became which, so that a layer that occurs twice still does in the copy. */
 typedef struct copies {
-    dl_module **from, **to;
-    long n, cap;
+    dl_addresses from;
+    dl_module **to; /* to[i] is the copy of number i */
+    long cap;
 } copies;
 
 static dl_module *copy(dl_module *m, copies *c);
@@ -43,8 +44,8 @@ static dl_status copy_children(dl_module *to, const dl_module *from, copies *c) 
 /* Layers that shared an origin share its copy: what is still to be made starts alike in both nets. */
 static dl_status copy_origin(dl_module *to, const dl_module *from, const copies *c) {
     if (!from->origin) return DL_OK;
-    for (long i = 0; i < c->n && !to->origin; i++)
-        if (c->from[i]->origin == from->origin) to->origin = c->to[i]->origin;
+    for (long i = 0; i < c->from.n && !to->origin; i++)
+        if (((const dl_module *)c->from.at[i])->origin == from->origin) to->origin = c->to[i]->origin;
     if (to->origin) {
         __atomic_add_fetch(&to->origin->refs, 1, __ATOMIC_RELAXED);
         return DL_OK;
@@ -55,8 +56,8 @@ static dl_status copy_origin(dl_module *to, const dl_module *from, const copies 
 }
 
 static dl_module *copy(dl_module *m, copies *c) {
-    for (long i = 0; i < c->n; i++)
-        if (c->from[i] == m) return dl_module_ref(c->to[i]);
+    long known = dl_addresses_find(&c->from, m);
+    if (known >= 0) return dl_module_ref(c->to[known]);
     dl_optval *opt = m->opt ? malloc(DL_OPT_MAX * sizeof *opt) : NULL;
     if (m->opt && !opt) return dl_fail(DL_ERR_MEMORY, "no memory for a copy of a net"), NULL;
     if (opt) memcpy(opt, m->opt, DL_OPT_MAX * sizeof *opt);
@@ -75,19 +76,8 @@ static dl_module *copy(dl_module *m, copies *c) {
         goto fail;
     }
     if (copy_origin(to, m, c) != DL_OK || copy_tensors(to, m) != DL_OK || copy_children(to, m, c) != DL_OK) goto fail;
-    if (c->n == c->cap) {
-        long cap = c->cap ? 2 * c->cap : 32;
-        dl_module **from = realloc(c->from, (size_t)cap * sizeof *from);
-        if (from) c->from = from;
-        dl_module **both = realloc(c->to, (size_t)cap * sizeof *both);
-        if (both) c->to = both;
-        if (!from || !both) {
-            dl_fail(DL_ERR_MEMORY, "no memory for a copy of a net");
-            goto fail;
-        }
-        c->cap = cap;
-    }
-    c->from[c->n] = m, c->to[c->n++] = to;
+    if (DL_LIST_ROOM(c->to, c->from.n, c->cap) != DL_OK || dl_addresses_add(&c->from, m) < 0) goto fail;
+    c->to[c->from.n - 1] = to;
     return to;
 fail:
     dl_module_unref(to);
@@ -99,15 +89,15 @@ dl_module *dl_module_copy(dl_module *m) {
     copies c = {0};
     DL_SCOPED_GRAD_MODE(0);
     dl_module *to = copy(m, &c);
-    free(c.from);
+    dl_addresses_free(&c.from);
     free(c.to);
     return to;
 }
 
 /* ---------------------------------------------------------------- dtype and device */
 
-/* The values of `from` in the place of t: whoever holds t sees the new ones. */
-static void rehouse(dl_tensor *t, dl_tensor *from) {
+/* Gives t the memory of `from`: all references to t see the new values. */
+static void replace_storage(dl_tensor *t, dl_tensor *from) {
     dl_storage *old = t->st;
     t->st = dl_storage_ref(from->st);
     t->dtype = from->dtype;
@@ -118,21 +108,13 @@ static void rehouse(dl_tensor *t, dl_tensor *from) {
 
 static dl_status move_tensor(dl_tensor *t, int dtype, int device) {
     bool recast = dtype >= 0 && dl_dtype_is_float(dl_dtype_of(t));
-    dl_tensor *plain = dl_detach(t), *cast, *moved;
+    DL_OWNED dl_tensor *plain = dl_detach(t);
     if (!plain) return dl_failed();
-    cast = recast ? dl_to_dtype(plain, (dl_dtype)dtype) : dl_ref(plain);
-    moved = cast && device >= 0 ? dl_to_device(cast, device) : dl_ref(cast);
-    dl_status st = DL_OK;
-    if (!moved)
-        st = dl_failed();
-    else if (moved->st != t->st)
-        rehouse(t, moved);
-    dl_tensor *grad = dl_grad(t);
-    if (st == DL_OK && grad) st = move_tensor(grad, dtype, device);
-    dl_unref(moved);
-    dl_unref(cast);
-    dl_unref(plain);
-    return st;
+    DL_OWNED dl_tensor *cast = recast ? dl_to_dtype(plain, (dl_dtype)dtype) : dl_ref(plain);
+    DL_OWNED dl_tensor *moved = cast && device >= 0 ? dl_to_device(cast, device) : dl_ref(cast);
+    if (!moved) return dl_failed();
+    if (moved->st != t->st) replace_storage(t, moved);
+    return dl_grad(t) ? move_tensor(dl_grad(t), dtype, device) : DL_OK;
 }
 
 typedef struct target {
@@ -155,8 +137,7 @@ dl_status dl_module_to(dl_module *m, int dtype, int device) {
         return dl_fail(DL_ERR_DTYPE, "weights are floating; a net cannot become %s", dl_dtype_name((dl_dtype)dtype));
     target to = {dtype, device};
     DL_SCOPED_GRAD_MODE(0);
-    dl_status st = dl_module_visit(m, move_module, &to);
-    return st;
+    return dl_module_visit(m, move_module, &to);
 }
 
 /* ---------------------------------------------------------------- files */
@@ -216,12 +197,7 @@ static dl_status make_from_file(void *ctx, dl_module *m, const char *path) {
         long size = t ? m->row->size_of_stored(m, i, t) : -2;
         if (size == -1) return dl_failed();
         if (size < 0) continue;
-        if (l->nmade == l->cap) {
-            long cap = l->cap ? 2 * l->cap : 16;
-            dl_module **more = realloc(l->made, (size_t)cap * sizeof *more);
-            if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for the weights of a net");
-            l->made = more, l->cap = cap;
-        }
+        DL_TRY(DL_LIST_ROOM(l->made, l->nmade, l->cap));
         uint64_t at = m->origin ? m->origin->next : 0; /* what is loaded draws nothing */
         DL_TRY(dl_module_build_one(m, size, 0));
         if (m->origin) m->origin->next = at;
@@ -231,7 +207,7 @@ static dl_status make_from_file(void *ctx, dl_module *m, const char *path) {
     return m->row->tensors[0] ? dl_fail(DL_ERR_NAME, "%s has no weights for layer %s", l->path, path) : DL_OK;
 }
 
-/* Counters that other writers keep beside batchnorm's statistics are of no use here. */
+/* A counter that PyTorch writes beside batchnorm's statistics is not used. */
 static bool is_ignored(const char *name) {
     const char *dot = strrchr(name, '.');
     return !strcmp(dot ? dot + 1 : name, "num_batches_tracked");
@@ -284,7 +260,8 @@ static dl_status load(dl_module *m, loading *l) {
     return st;
 }
 
-static dl_status load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix) {
+dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix) {
+    DL_SCOPED_INTERRUPT_HOLD(1);
     loading l = {.f = f, .path = path, .prefix = prefix};
     unsigned long rng = dl_rng_position(DL_STREAM_INIT);
     dl_status st = load(m, &l);
@@ -297,13 +274,6 @@ static dl_status load_file(dl_module *m, const dl_tensor_file *f, const char *pa
         l.made[i]->built = false;
     }
     free(l.made);
-    return st;
-}
-
-dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix) {
-    int held = dl_interrupt_hold(1);
-    dl_status st = load_file(m, f, path, prefix);
-    dl_interrupt_hold(held);
     return st;
 }
 

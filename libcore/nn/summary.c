@@ -1,9 +1,10 @@
-/* What each layer of a net makes and costs: zeros are run through while gradients are recorded, and the nodes that a
- * layer left behind tell its work. */
+/* What each layer of a net makes and costs: zeros run through it while gradients are recorded, and the nodes of a layer
+ * give its cost. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "core/list.h"
 #include "nn/module.h"
 
 typedef struct collector {
@@ -14,24 +15,9 @@ typedef struct collector {
 
 /* ---------------------------------------------------------------- cost of nodes */
 
-typedef struct walk {
-    dl_node **node; /* seen */
-    long n, cap;
-} walk;
-
 /* Adds a node made since `first`, once. */
-static dl_status see(walk *w, dl_node *n, uint64_t first) {
-    if (!n || n->seq < first) return DL_OK;
-    for (long i = 0; i < w->n; i++)
-        if (w->node[i] == n) return DL_OK;
-    if (w->n == w->cap) {
-        long cap = w->cap ? 2 * w->cap : 32;
-        dl_node **more = realloc(w->node, (size_t)cap * sizeof *more);
-        if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
-        w->node = more, w->cap = cap;
-    }
-    w->node[w->n++] = n;
-    return DL_OK;
+static dl_status see(dl_addresses *seen, const dl_node *n, uint64_t first) {
+    return !n || n->seq < first || dl_addresses_add(seen, n) >= 0 ? DL_OK : dl_failed();
 }
 
 static double elements(const dl_meta *m) {
@@ -40,7 +26,7 @@ static double elements(const dl_meta *m) {
     return n;
 }
 
-/* The row's count of operations, asked with operands that have shapes but no memory. */
+/* The op's count of operations, for operands that have shapes but no memory. */
 static double flops_of(const dl_node *n) {
     if (n->op->flags & DL_F_VIEW) return 0;
     if (!n->op->flops) return n->nout ? elements(&n->meta[n->nin]) : 0;
@@ -69,15 +55,15 @@ static double bytes_of(const dl_node *n) {
 }
 
 static dl_status cost(dl_tensor *out, uint64_t first, dl_layer_stat *l) {
-    walk w = {0};
-    dl_status st = see(&w, out->node, first);
-    for (long i = 0; i < w.n && st == DL_OK; i++) {
-        dl_node *n = w.node[i];
+    dl_addresses seen = {0};
+    dl_status st = see(&seen, out->node, first);
+    for (long i = 0; i < seen.n && st == DL_OK; i++) {
+        const dl_node *n = seen.at[i];
         l->flops += flops_of(n);
         l->bytes += bytes_of(n);
-        for (int k = 0; k < n->nin && st == DL_OK; k++) st = see(&w, n->edge[k].node, first);
+        for (int k = 0; k < n->nin && st == DL_OK; k++) st = see(&seen, n->edge[k].node, first);
     }
-    free(w.node);
+    dl_addresses_free(&seen);
     return st;
 }
 
@@ -101,12 +87,7 @@ static char *first_line(dl_module *m) {
 
 static dl_status watch(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, uint64_t first) {
     collector *c = ctx;
-    if (c->s.n == c->cap) {
-        long cap = c->cap ? 2 * c->cap : 32;
-        dl_layer_stat *more = realloc(c->layers, (size_t)cap * sizeof *more);
-        if (!more) return dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
-        c->layers = more, c->cap = cap;
-    }
+    DL_TRY(DL_LIST_ROOM(c->layers, c->s.n, c->cap));
     dl_layer_stat *l = &c->layers[c->s.n++];
     *l = (dl_layer_stat){.depth = depth, .leaf = !(m->row->flags & DL_L_BODY), .ndim = out->ndim};
     long *shape = malloc(sizeof out->shape);
@@ -121,8 +102,8 @@ static dl_status watch(void *ctx, const char *path, int depth, dl_module *m, dl_
     return cost(out, first, l);
 }
 
-/* Layers are seen when they are done, contents before containers; the table has containers first. */
-static void turn(dl_layer_stat *l, long n) {
+/* Layers were added when they ended, contents before containers; puts each container before its contents. */
+static void containers_first(dl_layer_stat *l, long n) {
     if (n < 2) return;
     dl_layer_stat last = l[n - 1];
     memmove(l + 1, l, (size_t)(n - 1) * sizeof *l);
@@ -130,7 +111,7 @@ static void turn(dl_layer_stat *l, long n) {
     for (long from = 1; from < n;) {
         long to = from;
         while (to < n && l[to].depth > last.depth + 1) to++;
-        turn(l + from, to - from + 1);
+        containers_first(l + from, to - from + 1);
         from = to + 1;
     }
 }
@@ -157,7 +138,7 @@ dl_summary *dl_module_summary(dl_module *m, int ndim, const long *shape, dl_dtyp
         free_layers(&c.s);
         return NULL;
     }
-    turn(c.layers, c.s.n);
+    containers_first(c.layers, c.s.n);
     *s = c.s;
     return s;
 }
