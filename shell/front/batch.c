@@ -65,12 +65,10 @@ int dlsh_run_text(dlsh_session *s, const char *name, const char *text, size_t le
 }
 
 static dl_status remember(const dlsh_options *o, const char *path, const char *text) {
-    dlsh_buf args = {0};
+    DLSH_SCOPED_BUF args = {0};
     for (int i = 0; i < o->nwords; i++) dlsh_buf_printf(&args, "%s%s", i ? " " : "", o->words[i]);
     dlsh_origin origin = {path, text, dlsh_buf_text(&args)};
-    dl_status status = dlsh_origin_set(&origin);
-    dlsh_buf_free(&args);
-    return status;
+    return dlsh_origin_set(&origin);
 }
 
 /* The script's `args` statement, as offsets into its text; 0 when it has none. A script that does not parse counts as

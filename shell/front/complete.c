@@ -474,12 +474,11 @@ int dlsh_complete(dlsh_session *s, const char *text, size_t len, size_t *start, 
 static const dlsh_buf *before;
 
 static char *whole_text(size_t *len, int upto) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     if (before && before->n) dlsh_buf_add(&b, before->s, before->n);
     dlsh_buf_add(&b, rl_line_buffer, (size_t)upto);
     *len = b.n;
     char *text = strdup(dlsh_buf_text(&b));
-    dlsh_buf_free(&b);
     return text;
 }
 

@@ -1,4 +1,4 @@
-/* The doors to a session: running scripts without a terminal, the prompt, and notebooks. */
+/* The front ends of a session: scripts, the prompt, and notebooks. */
 #ifndef DLSH_FRONT_FRONT_H
 #define DLSH_FRONT_FRONT_H
 
@@ -49,7 +49,7 @@ int dlsh_launch_stops(void);
 
 /* Forgets presses of Ctrl-C; to be called before a text runs. */
 void dlsh_signals_reset(void);
-/* Ctrl-C was pressed since. */
+/* Whether Ctrl-C was pressed since. */
 int dlsh_signals_pressed(void);
 
 #endif

@@ -1,5 +1,4 @@
-/* The prompt: readline through its callbacks, so that Ctrl-C never jumps out of it; entries of several lines; history.
- */
+/* The prompt: lines from readline by callbacks, so that Ctrl-C needs no longjmp; entries of several lines; history. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -31,7 +30,7 @@ static struct {
     int number;     /* of the entry: <3> */
     char *line;     /* what readline handed over */
     int got, eof;
-    int told;             /* about open brackets */
+    int hint_shown;       /* about open brackets */
     const char *question; /* asked instead of the prompt */
     int offered;          /* to save what there is, after a crash */
     char *history;
@@ -42,7 +41,7 @@ static struct {
 /* $XDG_STATE_HOME/dlsh/history, ~/.local/state/dlsh/history where that folder is in use, else ~/.dlsh_history. */
 char *dlsh_state_file(const char *name) {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    dlsh_buf folder = {0}, path = {0};
+    DLSH_SCOPED_BUF folder = {0}, path = {0};
     if (state && *state)
         dlsh_buf_puts(&folder, state);
     else if (home && *home)
@@ -57,8 +56,6 @@ char *dlsh_state_file(const char *name) {
     }
     if (!path.n && home && *home) dlsh_buf_printf(&path, "%s/.dlsh_%s", home, name);
     char *result = path.n ? strdup(dlsh_buf_text(&path)) : NULL;
-    dlsh_buf_free(&folder);
-    dlsh_buf_free(&path);
     return result;
 }
 
@@ -119,7 +116,7 @@ static const char *prompt(char *buf, size_t size) {
     return buf;
 }
 
-/* Gives up what was typed so far. */
+/* Discards the entry being typed. */
 static void abandon(void) {
     if (repl.editing) {
         /* below the last line of what is shown, which may be an entry of several */
@@ -137,8 +134,8 @@ static void abandon(void) {
     dlsh_signals_reset();
 }
 
-/* A thread that C has started crashed while nothing ran: told at once, above the prompt. */
-static void tell_trouble(void) {
+/* Reports at once, above the prompt, that a thread which C code started has crashed while no statement ran. */
+static void report_crash(void) {
     if (!repl.editing || !dlsh_guard_check()) return;
     rl_clear_visible_line();
     const dl_error *e = dl_error_last();
@@ -162,7 +159,7 @@ static int wait_for_input(void) {
         int ready = poll(&p, 1, 250);
         if (ready < 0 && errno != EINTR) return -1;
         if (ready > 0) return 1;
-        tell_trouble();
+        report_crash();
     }
 }
 
@@ -173,7 +170,7 @@ static int edit_line(void) {
         int ready = wait_for_input();
         if (ready <= 0) return ready != 0;
         rl_callback_read_char();
-        if (!repl.got) tell_trouble();
+        if (!repl.got) report_crash();
     }
     return 1;
 }
@@ -181,15 +178,12 @@ static int edit_line(void) {
 /* A line as the terminal edits it, or a pipe has it. */
 static int plain_line(void) {
     char text[64];
-    dlsh_buf line = {0};
+    DLSH_SCOPED_BUF line = {0};
     fputs(prompt(text, sizeof text), stdout);
     fflush(stdout);
     for (int c = 0; c != '\n' && c != EOF;) {
         int ready = wait_for_input();
-        if (ready <= 0) {
-            dlsh_buf_free(&line);
-            return ready != 0;
-        }
+        if (ready <= 0) { return ready != 0; }
         c = getc(stdin); /* unbuffered: what follows may be read by input() */
         if (c != '\n' && c != EOF) dlsh_buf_add(&line, &(char){(char)c}, 1);
         if (c == EOF) clearerr(stdin);
@@ -201,7 +195,6 @@ static int plain_line(void) {
         repl.eof = 0;
         repl.line = strdup(dlsh_buf_text(&line));
     }
-    dlsh_buf_free(&line);
     return 1;
 }
 
@@ -213,8 +206,8 @@ static int read_line(void) {
 
 /* ---------------------------------------------------------------- entries */
 
-/* Once a session, and only to someone at a terminal: C has crashed, so what there is may better be saved. The folder is
- * new, nothing is overwritten; Ctrl-C and the end of input mean no. */
+/* After a crash in C, once a session and only at a terminal: offers to save the objects into a new folder. Ctrl-C and
+ * the end of input mean no. */
 static void offer_rescue(void) {
     char folder[64], question[160], command[96];
     time_t t = time(NULL);
@@ -252,10 +245,9 @@ static void run_entry(void) {
     dlsh_signals_reset();
     dlsh_console_settle();
     if (dlsh_timing) {
-        dlsh_buf b = {0};
+        DLSH_SCOPED_BUF b = {0};
         dlsh_duration(&b, dl_seconds() - start);
         printf("(%s)\n", dlsh_buf_text(&b));
-        dlsh_buf_free(&b);
     }
     repl.number++;
     if (dlsh_damaged(NULL) > damages) offer_rescue();
@@ -272,7 +264,8 @@ static void take_line(void) {
     dlsh_buf_puts(&repl.typed, repl.line);
     free(repl.line);
     if (dlsh_is_complete(repl.s, dlsh_buf_text(&repl.entry), repl.entry.n) == DLSH_INCOMPLETE) {
-        if (blank && !repl.told++) fputs("(a bracket, block or argument is still open; Ctrl-C gives up)\n", stdout);
+        if (blank && !repl.hint_shown++)
+            fputs("(a bracket, block or argument is still open; Ctrl-C gives up)\n", stdout);
         dlsh_buf_puts(&repl.entry, "\n");
         dlsh_buf_puts(&repl.typed, "\n");
         return;
@@ -290,16 +283,14 @@ static void banner(void) {
     char what[192];
     if (dl_device_describe(dlsh_device(), what, sizeof what)) snprintf(what, sizeof what, "%s", dl_errmsg());
     const char *db = dlsh_store_file();
-    dlsh_buf b = {0}, shown = {0};
+    DLSH_SCOPED_BUF b = {0}, shown = {0};
     dlsh_buf_printf(&b, "dlsh %s   device %s (%s)   runs in %s\nhelp tells more, Tab completes, Ctrl-D leaves.\n",
                     dl_version(), dl_device_name(dlsh_device()), what, strcmp(db, "none") ? db : "no database");
     dlsh_text_rewrap(&shown, dlsh_buf_text(&b), b.n, dlsh_sink_look(dlsh_session_sink(repl.s)).width);
     fputs(dlsh_buf_text(&shown), stdout);
-    dlsh_buf_free(&shown);
-    dlsh_buf_free(&b);
 }
 
-/* End of input inside an entry: it is run as it stands, which tells what is missing. */
+/* End of input inside an entry: it is run as it stands, and the syntax error says what is missing. */
 static void at_eof(void) {
     fputs("\n", stdout); /* the prompt stands there */
     if (!repl.entry.n) return;

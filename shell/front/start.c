@@ -1,4 +1,4 @@
-/* From the command line to a session and back: options applied, rc file read, the right door opened, all closed. */
+/* The whole of a session: options, the rc file, the front end, the end. */
 #include <errno.h>
 #include <locale.h>
 #include <signal.h>
@@ -25,8 +25,8 @@ static volatile sig_atomic_t last_press; /* in milliseconds; wraps around */
 /* `timeout` and terminals send one request to the process and to its group: signals this close are one press. */
 enum { ONE_PRESS_MS = 50 };
 
-/* Who pressed again is told what is waited for. No press ends the session: there may be much in it. In a handler. */
-static void tell_what_runs(void) {
+/* Tells at a second Ctrl-C what the session waits for. No number of them ends it. Runs in a signal handler. */
+static void report_running(void) {
     const char *c = dlsh_guard_running(), *op = dl_doing(), *parts[5] = {"\ndlsh: stopping as soon as "};
     parts[1] = c ? "the C function " : op ? "" : "the statement";
     parts[2] = c ? c : op ? op : "";
@@ -46,7 +46,7 @@ static void on_interrupt(int sig) {
     last_press = now;
     pressed = 1;
     dlsh_interrupt();
-    if (further) tell_what_runs();
+    if (further) report_running();
     errno = before;
 }
 
@@ -116,7 +116,7 @@ static dlsh_session *session_new(const dlsh_options *o, int notebooks) {
 /* $XDG_CONFIG_HOME/dlsh/rc.dlsh or ~/.config/dlsh/rc.dlsh; a missing one is no mistake. */
 static int run_rc(dlsh_session *s) {
     const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    dlsh_buf path = {0};
+    DLSH_SCOPED_BUF path = {0};
     if (config && *config)
         dlsh_buf_printf(&path, "%s/dlsh/rc.dlsh", config);
     else if (home && *home)
@@ -128,11 +128,10 @@ static int run_rc(dlsh_session *s) {
         code = text ? dlsh_run_text(s, dlsh_buf_text(&path), text, len) : DLSH_EXIT_USAGE;
         free(text);
     }
-    dlsh_buf_free(&path);
     return code;
 }
 
-static int run_doors(dlsh_session *s, const dlsh_options *o, const char *connection_file) {
+static int run_front_end(dlsh_session *s, const dlsh_options *o, const char *connection_file) {
     int batch = o->code || o->script || (!isatty(STDIN_FILENO) && !o->interactive), status;
     int code = o->no_rc ? DLSH_EXIT_OK : run_rc(s);
     if (dlsh_exiting(s, &status)) return status;
@@ -156,7 +155,7 @@ static void print_version(void) {
 
 int dlsh_main(int argc, char **argv) {
     dlsh_options o;
-    signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is an error of the write, which says so */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit then fails with EFBIG */
     if (!dlsh_options_read(argc, argv, &o)) return DLSH_EXIT_USAGE;
     if (o.help || o.version) {
         if (o.version)
@@ -185,7 +184,7 @@ int dlsh_main(int argc, char **argv) {
         dlsh_session_free(s);
         return code;
     }
-    code = run_doors(s, &o, connection_file);
+    code = run_front_end(s, &o, connection_file);
     dlsh_session_free(s);
     if (dlsh_store_close()) {
         dlsh_console_say("%s", dl_errmsg());

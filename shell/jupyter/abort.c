@@ -1,8 +1,9 @@
-/* Which cells a failed cell takes along: those that wait, and those that were sent before their client could know.
+/* Which cells a failed cell aborts: those that wait, and those that their client sent before it could know of the
+ * failure.
  *
- * "Run all" sends every cell at once, and a failure may be answered before the second has come. So the answer waits a
- * moment for what is on its way; and what comes later still is looked at: was it sent before the answer left, by the
- * clock of its client? Browsers send a long notebook over many milliseconds, in which nobody reads an error. */
+ * "Run all" sends every cell at once, and a failure may be answered before the second one has arrived. So the answer
+ * waits ON_ITS_WAY seconds; a cell that arrives later is aborted when it was sent, by the clock of its client, before
+ * the answer left. Browsers send a long notebook over many milliseconds: ONE_BURST. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

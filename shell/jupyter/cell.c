@@ -26,14 +26,13 @@ static void add_failure(json_t *to, dl_status status) {
                     *d = kept ? kept : &own;
     const char *name = d->kind && *d->kind ? d->kind : dl_status_name(status), *message = d->message;
     json_t *traceback = json_array();
-    dlsh_buf text = {0};
+    DLSH_SCOPED_BUF text = {0};
     dlsh_plain_error(&text, d, dlsh_view.colour != DLSH_OFF);
     for (const char *at = dlsh_buf_text(&text); *at;) {
         size_t n = frame_length(at);
         json_array_append_new(traceback, jup_text(at, n));
         at += n + (at[n] == '\n');
     }
-    dlsh_buf_free(&text);
     json_object_set_new(to, "ename", jup_text(name, strlen(name)));
     json_object_set_new(to, "evalue", jup_text(message, strlen(message)));
     json_object_set_new(to, "traceback", traceback);
@@ -111,10 +110,9 @@ static dl_status run_code(const char *code, size_t len, dlsh_buf *output) {
     }
     free(text);
     if (!jup.silent && (dlsh_timing || jup_cell_timed(code, len))) {
-        dlsh_buf b = {0};
+        DLSH_SCOPED_BUF b = {0};
         dlsh_duration(&b, dl_seconds() - start);
         dlsh_put(jup_sink(), "(%s)\n", dlsh_buf_text(&b));
-        dlsh_buf_free(&b);
     }
     return status;
 }
@@ -159,13 +157,12 @@ json_t *jup_execute(jup_request *r) {
     jup_post_parent(r, silent);
     jup_sink_begin();
     if (!silent) remember(code, len);
-    dlsh_buf output = {0};
+    DLSH_SCOPED_BUF output = {0};
     dl_status status = run_code(code, len, &output);
     json_t *reply = reply_of(r, status);
     jup_running(0);
     jup_sync();
     if (store) jup_history_add(jup.count, code, len, output.n ? dlsh_buf_text(&output) : NULL);
-    dlsh_buf_free(&output);
     if (status && !silent && jup_content_bool(r, "stop_on_error", 1)) jup_cell_failed(r);
     jup.silent = 0;
     return reply;

@@ -1,5 +1,5 @@
-/* The history of cells: kept in a file of one JSON array a line, [session, number, code, output], which all kernels of
- * a user share; answers to history_request. */
+/* The history of cells, in a file that all kernels of a user share: a JSON array a line, [session, number, code,
+ * output]. Answers to history_request. */
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -60,7 +60,8 @@ static void shorten(void) {
         if (!write_line(history.fd, json_array_get(history.cells, i))) return;
 }
 
-/* On the first use, so that the kernel's start does not wait for it. A session is numbered under the file's lock. */
+/* Called at the first use, so that the start of the kernel does not wait for it. The lock of the file guards the number
+ * of the session. */
 static void open_history(void) {
     if (history.cells) return;
     history.cells = json_array();
@@ -82,7 +83,7 @@ static void open_history(void) {
             history.session = session_of(json_array_get(history.cells, i)) + 1;
     shorten();
     history.read = json_array_size(history.cells);
-    /* an empty cell takes the number for this session */
+    /* an empty cell reserves the number of this session */
     json_t *mark = json_pack("[I,i,s]", (json_int_t)history.session, 0, "");
     if (mark) write_line(history.fd, mark);
     json_decref(mark);

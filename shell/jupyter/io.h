@@ -13,7 +13,7 @@ void jup_io_stop(void);
 
 /* The next request for the session's thread, owned; NULL: the kernel shall end. */
 jup_request *jup_next(void);
-/* Marks the execute requests that wait now: an earlier cell failed. */
+/* Marks the waiting execute requests as aborted: an earlier cell failed. */
 void jup_abort_waiting(void);
 /* Asks the kernel to end: for the session's thread and for signal handlers. */
 void jup_end(void);
@@ -23,7 +23,7 @@ void jup_end(void);
 /* Posts a message; takes content and metadata (NULL: {}). On JUP_SHELL and JUP_STDIN it goes to whom the request came
  * from. */
 void jup_post(int channel, jup_request *parent, const char *type, json_t *content, json_t *metadata);
-/* The request to which what the process prints belongs from now on; silent: it is thrown away. */
+/* From now on output of the process belongs to this request; silent: it is dropped. */
 void jup_post_parent(jup_request *parent, int silent);
 /* Waits until everything printed so far has become messages: to be called before a message that must stand behind it.
  */
@@ -32,7 +32,7 @@ void jup_sync(void);
 void jup_drain(void);
 /* The answer to an input_request of this request; NULL when interrupted or ending. Owned. */
 jup_request *jup_input_reply(void);
-/* Forgets answers that came for earlier questions. */
+/* Drops an answer to an earlier question. */
 void jup_input_forget(void);
 
 /* The ports of the connection file, as connect_request has them. */

@@ -1,5 +1,4 @@
-/* The notebook kernel: the third door to a session. This file starts it, answers one request after the other on the
- * session's thread, and interrupts. */
+/* The notebook kernel: its start, the answers to requests, one after the other on the session's thread, interrupts. */
 #define _GNU_SOURCE // pthread_sigqueue
 #include "jupyter/kernel.h"
 
@@ -28,7 +27,7 @@ static struct {
 #define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define SET(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
 
-/* From Ctrl-C in the launcher's terminal, from a client that sends signals, and from jup_interrupt. */
+/* SIGINT: Ctrl-C in the launcher's terminal, a client that sends signals, or jup_interrupt. */
 static void on_interrupt(int sig, siginfo_t *info, void *context) {
     (void)sig, (void)context;
     if (!GET(cell.running)) return;
@@ -47,8 +46,8 @@ static void on_terminate(int sig) {
     jup_end();
 }
 
-/* A signal to the thread that runs the cell: what C code computes or waits in can be left there only. The cell may end
- * in this moment, so the signal says which one it is for. */
+/* Sends a signal to the thread that runs the cell, where alone C code can be left. It carries the number of the cell,
+ * which may end at this moment. */
 void jup_interrupt(void) {
     const union sigval number = {.sival_int = GET(cell.number)};
     if (GET(cell.running)) pthread_sigqueue(cell.thread, SIGINT, number);
@@ -64,7 +63,7 @@ void jup_running(int on) {
     jup_stdio_watch(on);
 }
 
-/* The run forgets interrupts when it begins; one that came between the request and the first statement counts. */
+/* dlsh_run clears interrupts when it begins; one between the request and the first statement is set again. */
 static void before_statement(dlsh_session *s, const char *text, size_t n) {
     (void)s, (void)text, (void)n;
     if (GET(cell.pressed)) dlsh_interrupt();
@@ -95,7 +94,7 @@ json_t *jup_shutdown(jup_request *r) {
 
 static json_t *answer_interrupt(jup_request *r) {
     (void)r;
-    return json_pack("{s:s}", "status", "ok"); /* on this channel its turn comes when nothing runs */
+    return json_pack("{s:s}", "status", "ok"); /* on this channel it is read when no cell runs */
 }
 
 static json_t *no_answer(jup_request *r) { return (void)r, NULL; }
@@ -140,8 +139,8 @@ static void answer(jup_request *r) {
 
 /* ---------------------------------------------------------------- the kernel */
 
-/* C code has called exit: nothing can be done about it, but the client is told, with what was printed before. */
-static void left(int status, void *process) {
+/* C code has called exit, which cannot be stopped: the client gets the output so far and an error. */
+static void on_process_exit(int status, void *process) {
     if (!GET(cell.running) || !jup.request || getpid() != *(pid_t *)process ||
         !pthread_equal(pthread_self(), cell.thread))
         return;
@@ -174,9 +173,9 @@ int dlsh_kernel_run(dlsh_session *s, const char *connection_file) {
     json_object_seed(0); /* before there are threads */
     if (!jup_io_start(&connection)) return DLSH_EXIT_ERROR;
     jup_running(0);
-    static pid_t process; /* children that C forks leave by exit, too */
+    static pid_t process; /* children that C code forks call exit, too */
     process = getpid();
-    on_exit(left, &process);
+    on_exit(on_process_exit, &process);
     jup.s = s;
     dlsh_session_set_sink(s, jup_sink());
     int code = DLSH_EXIT_OK;

@@ -27,7 +27,7 @@ void jup_running(int on);
 /* Whether one runs; from any thread. */
 int jup_is_running(void);
 
-/* ---- what a failed cell takes along (jupyter/abort.c) */
+/* ---- cells that a failed cell aborts (jupyter/abort.c) */
 /* This cell has failed, before its reply is posted: cells that were sent without knowing it are aborted. */
 void jup_cell_failed(const jup_request *r);
 /* Whether this cell is one of them; to be asked once for each, in their order. */

@@ -1,4 +1,4 @@
-/* Which client has started the kernel: those at a terminal show no updates of displays. */
+/* Which client started the kernel: clients at a terminal do not show updates of displays. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -65,7 +65,7 @@ static void put_lines(dlsh_buf *b, const char *code, size_t len, size_t from) {
 }
 
 char *jup_cell_text(const char *code, size_t len, size_t *out_len) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     size_t at = first_line(code, len);
     if (jup_cell_is_c(code, len)) {
         put_c(&b, code, len, at);
@@ -79,6 +79,5 @@ char *jup_cell_text(const char *code, size_t len, size_t *out_len) {
     char *text = b.failed ? NULL : malloc(b.n + 1);
     if (text) memcpy(text, dlsh_buf_text(&b), b.n + 1); /* there may be NULs inside */
     *out_len = b.n;
-    dlsh_buf_free(&b);
     return text;
 }

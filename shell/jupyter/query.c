@@ -68,7 +68,7 @@ json_t *jup_inspect(jup_request *r) {
     size_t len, cursor, from;
     if (!jup_code_and_cursor(r, &code, &len, &cursor)) return jup_refused("code");
     size_t n = name_at(code, len, cursor, &from);
-    dlsh_buf page = {0};
+    DLSH_SCOPED_BUF page = {0};
     dlsh_look look = dlsh_sink_look(jup_sink());
     char name[128];
     int found = n && put_value(&page, code + from, n, jup_content_int(r, "detail_level", 0) > 0);
@@ -81,7 +81,6 @@ json_t *jup_inspect(jup_request *r) {
     if (!found && dot && dot[1]) found = dlsh_help_page(jup.s, dot + 1, &look, &page);
     json_t *data = json_object();
     if (found) jup_page_json(data, dlsh_buf_text(&page), page.n);
-    dlsh_buf_free(&page);
     return json_pack("{s:s, s:b, s:o, s:{}}", "status", "ok", "found", found, "data", data, "metadata");
 }
 

@@ -36,14 +36,13 @@ static void put_text(json_t *data, const char *type, const char *s, size_t n) {
 }
 
 static void put_svg_html(json_t *data, const dlsh_buf *svg) {
-    dlsh_buf html = {0};
+    DLSH_SCOPED_BUF html = {0};
     dlsh_html_picture(&html, svg);
     put_text(data, dlsh_form_type(DLSH_HTML), html.s, html.n);
-    dlsh_buf_free(&html);
 }
 
-/* JupyterLab shows JSON rather than HTML and fails at bare numbers: there the JSON has a name of its own, which
- * programs find and no client prefers. */
+/* JupyterLab prefers JSON to HTML and fails at bare numbers: beside another form JSON gets a type of its own, for
+ * programs, which no client shows. */
 static const char *json_name(const dlsh_bundle *b, const json_t *j, int to_see) {
     int alone = !b->form[DLSH_HTML].n && !b->form[DLSH_SVG].n && !b->form[DLSH_PNG].n;
     return !to_see || (alone && (json_is_object(j) || json_is_array(j))) ? dlsh_form_type(DLSH_JSON)
@@ -66,10 +65,9 @@ void jup_bundle_json(const dlsh_bundle *b, int to_see, json_t **data, json_t **m
             json_object_set_new(*data, name, j);
             if (name == type) json_object_set_new(*metadata, type, json_pack("{s:b}", "expanded", 1));
         } else if (i == DLSH_PNG) {
-            dlsh_buf coded = {0};
+            DLSH_SCOPED_BUF coded = {0};
             dlsh_base64(&coded, f->s, f->n);
             put_text(*data, type, coded.s, coded.n);
-            dlsh_buf_free(&coded);
         } else {
             put_text(*data, type, f->s, f->n);
         }
@@ -85,8 +83,8 @@ void jup_bundle_json(const dlsh_bundle *b, int to_see, json_t **data, json_t **m
     if (b->form[DLSH_SVG].n && !b->form[DLSH_HTML].n) put_svg_html(*data, &b->form[DLSH_SVG]);
 }
 
-/* Leaves a line that is being redrawn. */
-static void settle(void) {
+/* Ends a line that is being redrawn. */
+static void end_line(void) {
     if (out.meter.open) fputc('\n', stdout);
     out.meter = (dlsh_meter){0};
 }
@@ -97,7 +95,7 @@ static void send_display(const dlsh_bundle *b) {
     jup_bundle_json(b, 1, &data, &metadata);
     snprintf(id, sizeof id, "%s-%ld", jup_session_id(), b->id);
     json_t *transient = b->id ? json_pack("{s:s}", "display_id", id) : json_object();
-    settle();
+    end_line();
     jup_sync();
     jup_post(JUP_IOPUB, jup.request, b->update ? "update_display_data" : "display_data",
              json_pack("{s:o, s:o, s:o}", "data", data, "metadata", metadata, "transient", transient), NULL);
@@ -130,14 +128,14 @@ static void sink_look(dlsh_sink *s, dlsh_look *look) {
 
 /* ---------------------------------------------------------------- text and errors */
 
-/* Through stdio, as what C code prints: so both are in order. */
+/* Through stdio, so that it stays in order with what C code prints. */
 static void sink_text(dlsh_sink *s, const char *bytes, size_t n) {
     (void)s;
     if (jup.silent) return;
     if (out.collect) {
         dlsh_buf_add(&out.collect->text, bytes, n);
     } else {
-        settle();
+        end_line();
         fwrite(bytes, 1, n, stdout);
     }
 }
@@ -150,8 +148,8 @@ static void sink_complain(dlsh_sink *s, const char *bytes, size_t n) {
              NULL);
 }
 
-/* A warning or a note; the error that ends a cell is told by the cell. Clients show the stream of errors on red, which
- * is for what went wrong: so it is a display, with a bar beside it. */
+/* A warning or a note; the error that ends a cell is sent with its reply. It is a display with a bar beside it, since
+ * clients show stderr on red. */
 static void sink_error(dlsh_sink *s, const dlsh_diag *d) {
     dlsh_bundle b = {0};
     dlsh_buf *html = &b.form[DLSH_HTML];
@@ -173,7 +171,7 @@ static void sink_flush(dlsh_sink *s) {
 
 /* ---------------------------------------------------------------- values, tables, plots, progress */
 
-/* In the modes for programs everything is a line of text. */
+/* In the modes CSV and JSON everything is text. */
 static dl_status plain(dlsh_buf *b, dl_status status) {
     if (!status && b->n) sink_text(&out.sink, b->s, b->n);
     dlsh_buf_free(b);
@@ -204,22 +202,21 @@ static dl_status sink_plot(dlsh_sink *s, const dlsh_plot *p) {
     return show(&b, dlsh_rich_plot(&b, p, &look));
 }
 
-/* Of a training that stops the error tells the rest. */
+/* When the action was stopped, the error that follows tells the rest. */
 static void progress_as_text(const dlsh_progress *p, dlsh_look look) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     look.rich = 0;
     look.live = out.shows == JUP_REDRAWS;
     look.width = jup_stdio_width();
     if (!look.width) look.width = TERMINAL;
     if (p->stopped)
-        settle();
+        end_line();
     else
         dlsh_meter_draw(&out.meter, p, &look, &b);
     if (b.n) {
         fwrite(b.s, 1, b.n, stdout);
         fflush(stdout);
     }
-    dlsh_buf_free(&b);
 }
 
 static void sink_progress(dlsh_sink *s, const dlsh_progress *p) {
@@ -248,29 +245,26 @@ static void sink_clear(dlsh_sink *s, int wait) {
 }
 
 void jup_page_json(json_t *data, const char *text, size_t n) {
-    dlsh_buf html = {0}, markdown = {0};
+    DLSH_SCOPED_BUF html = {0}, markdown = {0};
     dlsh_manual_html(&html, text, n);
     dlsh_manual_markdown(&markdown, text, n);
     put_text(data, "text/plain", text, n);
     put_text(data, dlsh_form_type(DLSH_HTML), dlsh_buf_text(&html), html.n);
     put_text(data, dlsh_form_type(DLSH_MARKDOWN), dlsh_buf_text(&markdown), markdown.n);
-    dlsh_buf_free(&html);
-    dlsh_buf_free(&markdown);
 }
 
-/* All pages of a cell are one: clients show the last payload only. */
+/* Joins all pages of a cell: clients show only the last payload. */
 static void sink_page(dlsh_sink *s, const char *text, size_t n) {
     (void)s;
     for (size_t i = 0; i < json_array_size(jup.payload); i++) {
         json_t *data = json_object_get(json_array_get(jup.payload, i), "data"),
                *old = json_object_get(data, "text/plain");
         if (!old) continue;
-        dlsh_buf both = {0};
+        DLSH_SCOPED_BUF both = {0};
         dlsh_buf_add(&both, json_string_value(old), json_string_length(old));
         dlsh_buf_puts(&both, "\n");
         dlsh_buf_add(&both, text, n);
         jup_page_json(data, both.s, both.n);
-        dlsh_buf_free(&both);
         return;
     }
     json_t *data = json_object();
@@ -297,7 +291,7 @@ static dl_status sink_input(dlsh_sink *s, const char *prompt, int secret, dlsh_b
     return value ? DL_OK : dlsh_fail(DL_ERR_IO, NULL, "the client's answer has no value");
 }
 
-/* scanf and its like in C code: each line asked for is a question to the client. */
+/* For scanf and the like in C code: each line is asked for at the client. */
 static ssize_t read_input(void *cookie, char *buf, size_t size) {
     static dlsh_buf line;
     static size_t at;

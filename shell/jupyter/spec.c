@@ -119,11 +119,10 @@ static const char entry_points[] =
     ;
 
 static int write_highlighting(const char *folder, const char *name, const char *text) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     int good = !dlsh_highlight(text, &b);
     if (!good) errno = ENOMEM;
     good = good && write_file(folder, name, dlsh_buf_text(&b));
-    dlsh_buf_free(&b);
     return good;
 }
 

@@ -49,8 +49,8 @@ void jup_log(const char *fmt, ...) {
 
 /* ---------------------------------------------------------------- the flusher */
 
-/* C code that prints and then computes for minutes has its text in the buffer of stdout. A thread of its own moves it
- * on: it may have to wait for the pipe, and whoever reads the pipe must not. */
+/* C code may print and then compute for minutes, with its text in the buffer of stdout. A thread of its own flushes it:
+ * the flush may wait for the pipe, so the thread that reads the pipe cannot do it. */
 static void *flush_now_and_then(void *arg) {
     (void)arg;
     pthread_mutex_lock(&stdio.lock);
@@ -76,14 +76,14 @@ static void *flush_now_and_then(void *arg) {
     return NULL;
 }
 
-/* C code may close what it does not own. Before something else is opened under the number, it gets its pipe back. */
-static void mend(void) {
+/* Opens stdout and stderr again where C code has closed them, before another file gets the number. */
+static void restore_streams(void) {
     for (int i = 0; i < JUP_STREAMS; i++)
         if (stdio.write[i] >= 0 && fcntl(streams[i], F_GETFD) < 0 && errno == EBADF) dup2(stdio.write[i], streams[i]);
 }
 
 void jup_stdio_watch(int running) {
-    mend();
+    restore_streams();
     pthread_mutex_lock(&stdio.lock);
     stdio.running = running;
     pthread_cond_signal(&stdio.change);
@@ -108,8 +108,8 @@ static void behind_stdout(void) {
     if (waiting > 0) jup_drain();
 }
 
-/* Two pipes have no common order. So what goes to stderr waits until all that was printed to stdout has been read; then
- * it is the older one of what the pipes hold (read_piece). No interrupt of C may leave from within. */
+/* Keeps the order between the two pipes: text for stderr waits until the pipe of stdout is empty (see read_piece). The
+ * guard of C calls is off meanwhile, so that no interrupt leaves this function by longjmp. */
 static ssize_t write_errors(void *cookie, const char *bytes, size_t size) {
     (void)cookie;
     int guarded = pthread_equal(pthread_self(), stdio.session), last = errno;
@@ -178,7 +178,7 @@ void jup_stdio_release(void) {
         pthread_join(stdio.flusher, NULL);
         stdio.started = 0;
     }
-    /* the stream stays: libraries loaded meanwhile may have kept it, as C++'s cerr does until the process ends */
+    /* not closed: libraries loaded meanwhile may use the stream until the process ends, as C++'s cerr does */
     if (stdio.errors) stderr = stdio.own_errors;
     for (int i = 0; i < JUP_STREAMS; i++) {
         if (stdio.read[i] < 0) continue;

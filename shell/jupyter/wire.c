@@ -241,13 +241,12 @@ void jup_write(jup_writer *w, const jup_request *parent, const char *type, jup_f
 json_t *jup_text(const char *s, size_t n) {
     json_t *whole = json_stringn(s ? s : "", n); /* NULL when it is no UTF-8 */
     if (whole) return whole;
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     for (size_t i = 0, len; i < n; i += len ? len : 1) {
         len = dlsh_utf8(s + i, n - i);
         dlsh_buf_add(&b, len ? s + i : "\xef\xbf\xbd", len ? len : 3);
     }
     if (!b.failed) whole = json_stringn(dlsh_buf_text(&b), b.n);
-    dlsh_buf_free(&b);
     return whole;
 }
 

@@ -1,4 +1,4 @@
-/* A session: its life, running text, its doors. */
+/* A session: its life, and running text in it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +84,7 @@ dl_status dlsh_check_stack(dlsh_session *s) {
 
 /* ---------------------------------------------------------------- running */
 
-/* What a word means that stands as a command and is none; "" where nobody knows it. */
+/* The hint for a word that stands where a command may and is none; "": there is none. */
 static void other_meaning(dlsh_session *s, const char *word, char *hint, size_t size) {
     const char *known = dlsh_foreign_name(word), *nearest = dlsh_nearest_command(s, word);
     const dlsh_value *mine = dlsh_get(s, word);
@@ -109,8 +109,7 @@ static dl_status syntax_failure(dlsh_session *s, dlsh_unit *u, const dlsh_syntax
     return dlsh_at_span(s, u, e->span, e->code);
 }
 
-/* The outermost run keeps its failure, with the place. An inner one (`read`) hands both on to the statement that asked
- * for it. */
+/* The outermost run stores its failure with the place; an inner one (`read`) leaves both to the statement around it. */
 static dl_status settle_failure(dlsh_session *s, dl_status st) {
     if (s->running > 1) return st;
     dlsh_failure_keep(s);

@@ -1,4 +1,4 @@
-/* A session: one set of variables, one table of commands, one sink. Front doors make it and feed it text; commands
+/* A session: one set of variables, one table of commands, one sink. Front ends make it and run text in it; commands
  * reach it through their arguments. One thread at a time. */
 #ifndef DLSH_LANG_SESSION_H
 #define DLSH_LANG_SESSION_H
@@ -6,7 +6,7 @@
 #include "lang/command.h"
 #include "view/sink.h"
 
-/* Bytes of a script: what has more is no text, or a device that has no end. */
+/* Bytes of a script at most: a larger file is no text, or a device without an end. */
 enum { DLSH_LONGEST_SCRIPT = 1 << 28 };
 
 /* ---------------------------------------------------------------- services */

@@ -12,9 +12,9 @@
 
 /* ---------------------------------------------------------------- the buffer */
 
-enum { LARGE = 1 << 16 }; /* smaller texts, messages above all, may take the last memory */
+enum { LARGE = 1 << 16 }; /* bytes above which dl_memory_alloc checks that memory stays free */
 
-/* What texts are written into when malloc gives nothing: an error is told even then. */
+/* Static buffers for short texts when malloc fails, so that an error can be reported even then. */
 enum { SPARES = 8, SPARE = 1 << 13 };
 static char spare[SPARES][SPARE];
 static int spare_used[SPARES]; /* atomic */
@@ -232,7 +232,7 @@ static dl_status put_tensor(dlsh_buf *b, const dl_tensor *t, form f, int depth) 
 
 /* Ranges, functions, handles: their text; in JSON as a string. */
 static dl_status put_object(dlsh_buf *b, dlsh_value v, form f) {
-    dlsh_buf line = {0};
+    DLSH_SCOPED_BUF line = {0};
     dl_status st = DL_OK;
     const char *name = dlsh_function_name(v);
     if (v.type == DLSH_RANGE)
@@ -247,7 +247,6 @@ static dl_status put_object(dlsh_buf *b, dlsh_value v, form f) {
     if (!st && f == JSON) json_string(b, dlsh_buf_text(&line), line.n);
     if (!st && f != JSON) dlsh_buf_add(b, dlsh_buf_text(&line), line.n);
     if (!st && line.failed) st = dl_failed();
-    dlsh_buf_free(&line);
     return st;
 }
 

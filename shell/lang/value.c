@@ -90,7 +90,7 @@ dlsh_value dlsh_new_cell(dlsh_value v) {
 }
 
 /* ---------------------------------------------------------------- releasing
- * Deep structures are released in bounded recursion: what lies too deep waits for the outermost call. */
+ * Recursion is bounded: objects nested too deeply are freed by the outermost call. */
 
 static void free_list(dlsh_list *l) {
     for (int i = 0; i < l->n; i++) dlsh_drop(l->items[i]);
@@ -243,7 +243,7 @@ void dlsh_list_remove(dlsh_list *list, int from, int to) {
     if (gone) memcpy(gone, list->items + from, (size_t)n * sizeof *gone);
     memmove(list->items + from, list->items + to, (size_t)(list->n - to) * sizeof *gone);
     list->n -= n;
-    /* dropped last: what they own may look at the list */
+    /* after the list is consistent: destructors may read it */
     for (int i = 0; gone && i < n; i++) dlsh_drop(gone[i]);
     if (gone != &one) free(gone);
 }

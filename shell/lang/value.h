@@ -68,7 +68,7 @@ typedef struct dlsh_value {
         dlsh_handle *handle;
         struct dlsh_cell *cell;
         int *refs; /* first field of every counted object except tensor, builtin and op; of those that can hold other
-                      values the second is `place`, where the collector of rings finds them */
+                      values the second is `place`, where the collector of cycles finds them */
     } as;
 } dlsh_value;
 
@@ -149,8 +149,8 @@ struct dlsh_class {
     int (*equal)(const void *a, const void *b);
     /* Truth; default: true. */
     int (*truth)(void *self);
-    /* Calls visit(v, ctx) for each reference to a value that the object owns, so that a ring through it is found; NULL:
-     * what it owns lives as long as it does. An object with several owners reports nothing. */
+    /* Calls visit(v, ctx) for each reference to a value that the object owns, so that a cycle through it is found;
+     * NULL: what it owns lives as long as it does. An object with several owners reports nothing. */
     void (*values)(void *self, dlsh_visit *visit, void *ctx);
     /* Lets go of them, where they can be exchanged while the object lives. */
     void (*empty)(void *self);
@@ -195,8 +195,8 @@ dlsh_value dlsh_new_handle(const dlsh_class *cls, void *self);
 
 void dlsh_free_object(dlsh_value v); /* the slow half of dlsh_drop */
 
-/* The collector of rings (collect.c) knows a value from track to untrack: a list, record or cell from the first value
- * on that can be part of a ring, others from when they are whole. dlsh_free_object untracks. */
+/* The collector of cycles (collect.c) knows a value from track to untrack: a list, record or cell from the first value
+ * on that can be part of a cycle, others from when they are whole. dlsh_free_object untracks. */
 void dlsh_track(dlsh_value v);
 void dlsh_untrack(dlsh_value v);
 static inline int dlsh_tracked(dlsh_value v) {

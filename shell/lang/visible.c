@@ -1,5 +1,5 @@
-/* Text that others wrote (names, notes, cells of tables, messages of programs) as a person may see it: what would steer
- * a terminal, or turn the order of writing around, is written out. */
+/* Makes foreign text (names, notes, cells of tables, messages of programs) safe to show: characters that control a
+ * terminal or the direction of writing are written as escapes. */
 #include <stdint.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ size_t dlsh_utf8(const char *s, size_t n) {
     return len;
 }
 
-/* Ranges of characters that steer: C0 and DEL, C1, marks and overrides of direction, separators of lines, tags. */
+/* Control characters: C0 and DEL, C1, marks and overrides of direction, line separators, tags. */
 static const struct {
     uint32_t from, to;
 } steering[] = {{0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},   {0x200e, 0x200f},  {0x2028, 0x202e},

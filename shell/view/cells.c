@@ -1,4 +1,4 @@
-/* The format of the elements of a tensor: chosen once for all that are shown, by their extremes. */
+/* The common format of the elements of a tensor that are shown, chosen by their smallest and largest magnitude. */
 #include "view/cells.h"
 
 #include <math.h>

@@ -101,14 +101,13 @@ static void json_text(const char *s, size_t n) {
             continue;
         }
         console.line_open = 0;
-        dlsh_buf out = {0};
+        DLSH_SCOPED_BUF out = {0};
         dlsh_value v = dlsh_string_n(dlsh_buf_text(&console.line), console.line.n);
         if (!dlsh_failed(v) && !dlsh_json(&out, v)) {
             dlsh_buf_puts(&out, "\n");
             write_out(out.s, out.n);
         }
         dlsh_drop(v);
-        dlsh_buf_free(&out);
         console.line.n = 0;
     }
 }
@@ -129,15 +128,13 @@ static void console_complain(dlsh_sink *s, const char *bytes, size_t n) {
 }
 
 void dlsh_console_say(const char *fmt, ...) {
-    dlsh_buf b = {0}, seen = {0};
+    DLSH_SCOPED_BUF b = {0}, seen = {0};
     va_list ap;
     va_start(ap, fmt);
     dlsh_buf_vprintf(&b, fmt, ap);
     va_end(ap);
     dlsh_buf_see(&seen, dlsh_buf_text(&b));
     fprintf(stderr, "dlsh: %s\n", dlsh_buf_text(&seen));
-    dlsh_buf_free(&b);
-    dlsh_buf_free(&seen);
 }
 
 /* Writes b unless making it failed with `status`; frees it. */
@@ -178,11 +175,10 @@ static void console_error(dlsh_sink *s, const dlsh_diag *d) {
     (void)s;
     dlsh_console_settle();
     fflush(stdout);
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     dlsh_plain_error(&b, d, coloured(stderr));
     fwrite(dlsh_buf_text(&b), 1, b.n, stderr);
     fflush(stderr);
-    dlsh_buf_free(&b);
 }
 
 /* ---------------------------------------------------------------- progress and plots */
@@ -212,11 +208,10 @@ static void console_progress(dlsh_sink *s, const dlsh_progress *p) {
     }
     if (look.mode == DLSH_MODE_CSV) return;
     if (dlsh_view.progress == DLSH_ON) look.live = isatty(STDOUT_FILENO);
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     dlsh_meter_draw(&console.meter, p, &look, &b);
     fwrite(dlsh_buf_text(&b), 1, b.n, stdout);
     if (b.n) fflush(stdout);
-    dlsh_buf_free(&b);
 }
 
 static dl_status console_plot(dlsh_sink *s, const dlsh_plot *p) {

@@ -7,7 +7,7 @@ int dlsh_fit_width(const dlsh_fit *f, int n, int gap) {
     return width;
 }
 
-/* Takes from the widest field that may give until the line fits; returns what is still too much. */
+/* Narrows the widest field that may shrink until the line fits; returns the columns that are still too many. */
 static int shrink(dlsh_fit *f, int n, int excess) {
     while (excess > 0) {
         int widest = -1;

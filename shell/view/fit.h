@@ -1,5 +1,5 @@
-/* Fields beside each other in a line of limited width: which are shown, and how wide. One rule for tables and lines of
- * progress: text shrinks, then whole fields are left out by rank; a number is never cut. */
+/* Fields of a line of limited width: which are shown, and how wide. Tables and progress lines have one rule: text is
+ * shortened first, then fields are left out by rank; a number is never cut. */
 #ifndef DLSH_VIEW_FIT_H
 #define DLSH_VIEW_FIT_H
 

@@ -29,12 +29,11 @@ static dl_status csv_value(dlsh_buf *b, dlsh_value v) {
     return DL_OK;
 }
 
-/* Names within values (keys, handles) are those of others as well. */
+/* Names within values, of keys and handles, are made visible too. */
 static dl_status see_value(dlsh_buf *b, dlsh_value v) {
-    dlsh_buf raw = {0};
+    DLSH_SCOPED_BUF raw = {0};
     dl_status status = dlsh_repr(&raw, v);
     dlsh_buf_see(b, dlsh_buf_text(&raw));
-    dlsh_buf_free(&raw);
     return status;
 }
 
@@ -98,7 +97,7 @@ static void put_source(dlsh_buf *b, const dlsh_diag *d) {
     }
     size_t width = (size_t)d->width < to - at ? (size_t)d->width : to - at;
     dlsh_buf_printf(b, "    %s", from ? "..." : "");
-    /* escapes would move the caret: what steers becomes blanks */
+    /* escapes would move the caret: control characters become blanks */
     for (size_t i = from, len; i < to; i += len) {
         int steers = dlsh_steers(d->source + i, to - i, &len) && d->source[i] != '\t';
         dlsh_buf_add(b, steers ? " " : d->source + i, steers ? 1 : len);
@@ -123,7 +122,7 @@ void dlsh_plain_error(dlsh_buf *b, const dlsh_diag *d, int colour) {
     dlsh_buf_printf(b, "%s%s:%s ", loud, d->severity, off);
     put_part(b, d->message, PART);
     dlsh_buf_puts(b, "\n");
-    /* who pressed Ctrl-C knows the statement */
+    /* after Ctrl-C the statement is not quoted */
     int stopped = d->kind && !strcmp(d->kind, dl_status_name(DL_ERR_INTERRUPT));
     if (!stopped && d->line > 0 && d->col > 0 && d->source && *d->source) put_source(b, d);
     if (d->hint && *d->hint) {

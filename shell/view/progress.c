@@ -15,7 +15,7 @@ static const double KNOWN = 0.1; /* seconds after which the time that remains ca
 /* ---------------------------------------------------------------- the fields of a line */
 
 enum { GAP = 2, BAR = 20, LEAST_BAR = 4, FIELDS = 16, MARK = 1 };
-/* What a narrow line keeps longest; metrics lie between, by their own ranks. */
+/* The lowest rank is left out of a narrow line first; metrics add their own rank. */
 enum { RANK_BAR, RANK_RATE, RANK_COUNT, RANK_METRIC, RANK_TIME = RANK_METRIC + 1, RANK_LABEL = RANK_METRIC + 8 };
 
 typedef struct line {
@@ -37,17 +37,15 @@ static void field(line *l, int rank, const char *fmt, ...) {
 
 /* Text that others chose. */
 static void seen_field(line *l, int rank, const char *text) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     dlsh_buf_see(&b, text);
     field(l, rank, "%s", dlsh_buf_text(&b));
-    dlsh_buf_free(&b);
 }
 
 static void duration_field(line *l, int rank, const char *before, double seconds) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     dlsh_duration(&b, seconds);
     field(l, rank, "%s%s", before, dlsh_buf_text(&b));
-    dlsh_buf_free(&b);
 }
 
 static int has_metric(const dlsh_progress *p, const char *name) {
@@ -68,7 +66,7 @@ double dlsh_progress_left(const dlsh_progress *p, long first, double seconds) {
     return seconds / (double)(at - first) * (double)(total - at);
 }
 
-/* Of a line under way the job's bar and what is left of it; of one that is done how long it took. */
+/* A running line has the bar of the job and its remaining time; a finished one the time that it took. */
 static void make_line(line *l, const dlsh_meter *m, const dlsh_progress *p, const dlsh_look *look, double t) {
     int standing = p->done || p->stopped;
     double seconds = t - m->started, steps = (double)(p->at - m->first);
@@ -111,12 +109,11 @@ static int put_line(line *l, const dlsh_progress *p, const dlsh_look *look, dlsh
             dlsh_text_pad(b, l->text[i], l->fit[i].width, 'l', 1, look->unicode);
             continue;
         }
-        dlsh_buf bar = {0};
+        DLSH_SCOPED_BUF bar = {0};
         dlsh_bar(&bar, dlsh_progress_part(p), l->fit[i].width, look->unicode);
         if (look->colour) dlsh_buf_puts(b, "\033[36m");
         dlsh_text_pad(b, dlsh_buf_text(&bar), l->fit[i].width, 'l', 0, look->unicode);
         if (look->colour) dlsh_buf_puts(b, "\033[0m");
-        dlsh_buf_free(&bar);
     }
     if (out) dlsh_buf_printf(b, "%*s%s", GAP, "", dlsh_ellipsis(look->unicode));
     return dlsh_fit_width(l->fit, l->n, GAP) + (out ? GAP + MARK : 0);

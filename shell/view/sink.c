@@ -41,15 +41,13 @@ void dlsh_table_clear(dlsh_table *t) {
 }
 
 void dlsh_put(dlsh_sink *s, const char *fmt, ...) {
-    dlsh_buf b = {0}, seen = {0};
+    DLSH_SCOPED_BUF b = {0}, seen = {0};
     va_list ap;
     va_start(ap, fmt);
     dlsh_buf_vprintf(&b, fmt, ap);
     va_end(ap);
     dlsh_buf_see(&seen, dlsh_buf_text(&b));
     s->ops->text(s, dlsh_buf_text(&seen), seen.n);
-    dlsh_buf_free(&seen);
-    dlsh_buf_free(&b);
 }
 
 dl_status dlsh_table_show(dlsh_sink *s, dlsh_table *t, dl_status st, const char *empty) {

@@ -1,9 +1,9 @@
-/* The one output sink: everything the shell shows goes through it, as text or MIME. The front door makes it; the
+/* The one output sink: everything the shell shows goes through it, as text or MIME. The front end makes it; the
  * language and the commands only call it. A sink may ignore what it cannot show, except text, values and errors.
  *
  * Commands hand over what they mean (a value, a table, a plot, progress) and the sink chooses its form. What has a
- * picture or a document of its own is handed over as a bundle, one thing in several forms of which the door shows the
- * best it can; its text always comes with it:
+ * picture or a document of its own is handed over as a bundle, one thing in several forms of which the front end shows
+ * the best it can; it always has a text:
  *
  *     dlsh_bundle b = {0};
  *     dlsh_buf_printf(&b.text, "a histogram of %ld values\n", n);        // always; what a terminal shows
@@ -15,7 +15,7 @@
  * A display that changes while an action runs is a bundle with an id: `b.id = dlsh_display_id()` and dlsh_display shows
  * it; later bundles with the same id and `update` set replace it where it stands, from other statements and cells too.
  * Each update is a message: ten a second are plenty. A terminal shows the text of the first and ignores updates, so for
- * progress call the sink's `progress`, which every door has its own way to draw.
+ * progress call the sink's `progress`, which every front end draws in its own way.
  *
  * Values, tables, plots and progress of a notebook are made bundles by view/rich/rich.h; that is the place for how they
  * look there. The kernel decides what is an execute_result (the last expression of a cell) and what is display_data. */
@@ -69,7 +69,7 @@ typedef struct dlsh_progress {
     const char *const *names; /* "loss", "it/s" */
     const double *values;
     const int *ranks; /* 0 to 7: a narrow line leaves out the lowest first; NULL: the last one */
-    /* For doors with pictures; both may be left out. */
+    /* For front ends with pictures; both may be left out. */
     const char *curve; /* "loss": `point` is its value at this call */
     double point;
     const char *unit; /* "samples/s" of `rate` */

@@ -13,14 +13,13 @@
 enum { GAP = 2, MARK = 1, NARROW = 10, WIDE = 14 };
 
 static dl_status see_text(dlsh_buf *b, dlsh_value v) {
-    dlsh_buf raw = {0};
+    DLSH_SCOPED_BUF raw = {0};
     dl_status status = dlsh_text(&raw, v);
     if (!status) dlsh_buf_see(b, dlsh_buf_text(&raw));
-    dlsh_buf_free(&raw);
     return status;
 }
 
-/* Digits behind the point show neither very small nor very large numbers. */
+/* Whether a format with a fixed number of decimals shows the number well: neither very small nor very large. */
 static int fits_fixed(const char *format, double f) {
     return !strchr(format, 'f') || f == 0 || (fabs(f) >= 1e-3 && fabs(f) < 1e6);
 }
@@ -40,7 +39,7 @@ dl_status dlsh_table_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
     return b->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table") : DL_OK;
 }
 
-/* A number, an amount or a list of them, "0.25 @500": cut, it would be another one. */
+/* A number, an amount or a list of them, "0.25 @500", which must not be cut. */
 static int is_numeric(const char *s) {
     const char *p = s + (*s == '-' || *s == '+');
     return (*p >= '0' && *p <= '9') || (*p == '.' && p[1] >= '0' && p[1] <= '9');
@@ -62,7 +61,7 @@ static dl_status measure(layout *l) {
     for (int c = 0; c < t->ncols; c++) l->cols[c] = (dlsh_fit){.rank = t->rank ? t->rank[c] : 0};
     for (long i = 0; i < ncells + t->ncols; i++) {
         dlsh_fit *col = &l->cols[i % t->ncols];
-        dlsh_buf cell = {0};
+        DLSH_SCOPED_BUF cell = {0};
         dl_status status = DL_OK;
         if (i < ncells)
             status = dlsh_table_cell(&cell, &t->cols[i % t->ncols], t->cells[i]);
@@ -70,7 +69,6 @@ static dl_status measure(layout *l) {
             dlsh_buf_see(&cell, t->cols[i - ncells].name);
         if (!status && !(l->cells[i] = strdup(dlsh_buf_text(&cell))))
             status = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table");
-        dlsh_buf_free(&cell);
         if (status) return status;
         int width = dlsh_text_width(l->cells[i], strlen(l->cells[i]));
         int whole = width < NARROW || (i < ncells && is_numeric(l->cells[i])), least = whole ? width : NARROW;
@@ -122,7 +120,7 @@ static void put_block(dlsh_buf *b, layout *l) {
 /* The columns behind the keys in blocks that fit, the keys at the head of each. */
 static void put_folded(dlsh_buf *b, layout *l) {
     int n = l->t->ncols, keys = l->t->keys, room = l->look->width;
-    for (int c = 0; c < keys; c++) /* a key tells what its line is about */
+    for (int c = 0; c < keys; c++) /* the keys identify the row, so they may be wide */
         l->cols[c].least = l->cols[c].width < room / 3 ? l->cols[c].width : room / 3;
     for (int from = keys, to; from < n; from = to) {
         memset(l->fit, 0, sizeof *l->fit * (size_t)n);
@@ -175,10 +173,9 @@ void dlsh_csv_text(dlsh_buf *b, const char *s, size_t n) {
 
 dl_status dlsh_csv_field(dlsh_buf *b, dlsh_value v) {
     if (v.type == DLSH_NONE || v.type == DLSH_VOID) return DL_OK;
-    dlsh_buf text = {0};
+    DLSH_SCOPED_BUF text = {0};
     dl_status status = dlsh_text(&text, v);
     dlsh_csv_text(b, dlsh_buf_text(&text), text.n);
-    dlsh_buf_free(&text);
     return status;
 }
 

@@ -57,11 +57,11 @@ static void check(const dlsh_graph *g) {
     assert_int_equal(dlsh_graph_layout(g, &l), DL_OK);
     assert_true(l.n >= g->n);
     for (int i = 0; i < l.n; i++) {
-        const dlsh_place *p = &l.places[i];
+        const dlsh_graph_box *p = &l.boxes[i];
         assert_true(p->x - p->w / 2 >= 0 && p->x + p->w / 2 <= l.width);
         assert_true(p->y - p->h / 2 >= 0 && p->y + p->h / 2 <= l.height);
         for (int j = 0; j < i; j++)
-            if (l.rank[i] == l.rank[j]) assert_true(fabs(p->x - l.places[j].x) > (p->w + l.places[j].w) / 2);
+            if (l.rank[i] == l.rank[j]) assert_true(fabs(p->x - l.boxes[j].x) > (p->w + l.boxes[j].w) / 2);
     }
     for (int i = 0; i < l.nlinks; i++) assert_int_equal(l.rank[l.links[i][1]] - l.rank[l.links[i][0]], 1);
     assert_int_equal(l.rank[0], l.nranks - 1);
@@ -84,7 +84,7 @@ static void a_chain_is_straight(void **state) {
     check(&g);
     dlsh_layout l;
     assert_int_equal(dlsh_graph_layout(&g, &l), DL_OK);
-    for (int i = 1; i < l.n; i++) assert_true(fabs(l.places[i].x - l.places[0].x) < 0.01);
+    for (int i = 1; i < l.n; i++) assert_true(fabs(l.boxes[i].x - l.boxes[0].x) < 0.01);
     dlsh_layout_free(&l);
     dlsh_graph_free(&g);
 }

@@ -11,7 +11,7 @@
 /* ---------------------------------------------------------------- commands */
 
 static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     dl_status st = DL_OK;
     dlsh_sink *sink = dlsh_arg_sink(a);
     int err = dlsh_arg_bool(a, "err");
@@ -28,15 +28,13 @@ static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
         dlsh_complain(sink, dlsh_buf_text(&b), b.n);
     else if (!st && !json)
         sink->ops->text(sink, dlsh_buf_text(&b), b.n);
-    dlsh_buf_free(&b);
     return st;
 }
 
 static dl_status no_grad_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     DLSH_SCOPED_GRAD_MODE(0);
-    dl_status st = dlsh_arg_exec(a, "block", NULL);
-    return st;
+    return dlsh_arg_exec(a, "block", NULL);
 }
 
 static dl_status assert_run(const dlsh_args *a, dlsh_value *result) {

@@ -64,11 +64,10 @@ static dl_status format_value(dlsh_buf *b, const char *spec, char letter, dlsh_v
     if (v.type == DLSH_TENSOR && letter != 's') DLSH_TRY(dlsh_tensor_item(v.as.tensor, &x));
     if (x.type == DLSH_BOOL && letter != 's') x = dlsh_int(x.as.i);
     if (letter == 's') {
-        dlsh_buf text = {0};
+        DLSH_SCOPED_BUF text = {0};
         dl_status st = dlsh_text(&text, v);
         snprintf(full, sizeof full, "%ss", spec);
         if (!st) dlsh_buf_printf(b, full, dlsh_buf_text(&text));
-        dlsh_buf_free(&text);
         return st;
     }
     if (!dlsh_is_number(x))

@@ -81,14 +81,13 @@ static const dlsh_option like_options[] = {
 static dl_status like_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input"), *res[8] = {0};
     const char *dtype = dlsh_arg_str(a, "dtype");
-    dlsh_buf attrs = {0};
+    DLSH_SCOPED_BUF attrs = {0};
     int n = 0;
     dlsh_buf_puts(&attrs, "size=[");
     for (int i = 0; i < dl_ndim(t); i++) dlsh_buf_printf(&attrs, i ? ",%ld" : "%ld", dl_shape(t)[i]);
     dlsh_buf_printf(&attrs, "] dtype=%s device=%s", dtype ? dtype : dl_dtype_name(dl_dtype_of(t)),
                     dl_device_name(dl_device_of(t)));
     dl_status st = dl_op_call(dlsh_arg_data(a), NULL, 0, dlsh_buf_text(&attrs), res, &n);
-    dlsh_buf_free(&attrs);
     return st ? st : give(res[0], result);
 }
 

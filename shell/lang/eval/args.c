@@ -48,7 +48,7 @@ static const char *optkind_want(const dlsh_option *o) {
     return o->want;
 }
 
-/* How one comes to a value of a kind. */
+/* How a value of a type is made, for hints. */
 static const char *maker_of(const char *want) {
     static const struct {
         const char *want, *how;
@@ -63,8 +63,8 @@ static const char *maker_of(const char *want) {
     return NULL;
 }
 
-/* What stands there instead, when it is a name: `t` may well be a function of the language. */
-static void put_culprit(char *hint, size_t size, const dlsh_arg_item *it, const char *how) {
+/* Adds to the hint what the given name means: `t` may be a function of the language. */
+static void put_given_name(char *hint, size_t size, const dlsh_arg_item *it, const char *how) {
     const dlsh_node *n = it->node;
     if (n && n->kind == DLSH_N_EXPR && n->nkids == 1) n = n->kids[0];
     int ours = it->value.type == DLSH_BUILTIN || it->value.type == DLSH_OP;
@@ -93,7 +93,7 @@ static dl_status wrong_type(const dlsh_args *a, const char *name, const char *wa
     else if (it->value.type == DLSH_BUILTIN && dtype)
         hint = DLSH_DTYPE_HINT;
     else if (maker_of(want)) {
-        put_culprit(made, sizeof made, it, maker_of(want));
+        put_given_name(made, sizeof made, it, maker_of(want));
         hint = made;
     }
     dlsh_fail(DL_ERR_TYPE, hint, "%s: %s must be %s %s, got %s", a->cmd->name, name,
@@ -116,13 +116,12 @@ static dl_status wrong_choice(const dlsh_args *a, const char *name, const char *
     return dlsh_at(a->s, it->node, DL_ERR_VALUE);
 }
 
-/* Words given as values arrive as their text. */
+/* A value for a WORD becomes its text. */
 static dl_status to_word(dlsh_arg_item *it) {
     if (it->value.type == DLSH_STR) return DL_OK;
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     dl_status st = dlsh_text(&b, it->value);
     dlsh_value v = st ? dlsh_void() : dlsh_buf_string(&b);
-    if (st) dlsh_buf_free(&b);
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     dlsh_drop(it->value);
     it->value = v;
@@ -146,7 +145,7 @@ static dl_status check_item(const dlsh_args *a, dlsh_arg_item *it) {
     int with_numbers = p && p->flags & DLSH_NUMBERS;
     if (p && p->kind == DLSH_ARG_WORD && !want)
         want = with_numbers ? "string|int|float|bool|list|tensor" : "string|int|float|bool";
-    /* none stands for not given where that is allowed */
+    /* none means not given, for what may be missing */
     if (it->value.type == DLSH_NONE && (o || (p && p->flags & DLSH_OPTIONAL)) && !(want && word_in(want, "none"))) {
         it->absent = 1;
         return DL_OK;
@@ -309,7 +308,7 @@ static const dlsh_arg_item *item(const dlsh_args *a, const char *name, int k) {
 
 int dlsh_given(const dlsh_args *a, const char *name) { return item(a, name, 0) != NULL; }
 
-/* A default that is no text; VOID for one that is. Allocates nothing. */
+/* The value of a default that is no string; VOID for a string. Allocates nothing. */
 static dlsh_value parse_default(const dlsh_option *o) {
     char *end;
     const char *t = o->dflt;
@@ -322,7 +321,7 @@ static dlsh_value parse_default(const dlsh_option *o) {
     return *t && !*end ? dlsh_float(f) : dlsh_void();
 }
 
-/* What was given, else the default, where neither is text; VOID for text and for nothing. */
+/* The value given, else the default; VOID for a default that is a string, and when there is none. */
 static dlsh_value scalar(const dlsh_args *a, const char *name) {
     const dlsh_arg_item *it = item(a, name, 0);
     const dlsh_option *o = it ? NULL : dlsh_command_option(a->cmd, name, strlen(name));
@@ -440,7 +439,7 @@ dl_status dlsh_arg_fail(const dlsh_args *a, const char *name, dl_status code, co
     return dlsh_at(a->s, n ? n : a->node, code);
 }
 
-/* Does the text of the string stand in the source as it is? Then *from is its first byte. */
+/* Whether the string is written in the source without escapes; then *from is its first byte. */
 static int literal_at(const dlsh_args *a, const dlsh_node *n, const char *text, int *from) {
     if (!n || !a->s->unit) return 0;
     const char *source = a->s->unit->text;

@@ -165,8 +165,8 @@ static dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_frame *frame, 
     return DL_OK;
 }
 
-/* An inner function that calls itself holds the cell that holds it. When nothing else does, the ring is cut. */
-static void cut_ring(dlsh_value slot) {
+/* An inner function that calls itself holds the cell that holds it. When nothing else does, the cycle is cut. */
+static void cut_cycle(dlsh_value slot) {
     if (slot.type != DLSH_CELL || slot.as.cell->v.type != DLSH_FN) return;
     dlsh_cell *c = slot.as.cell;
     dlsh_value v = c->v;
@@ -193,7 +193,7 @@ static dl_status call_fn(dlsh_session *s, dlsh_fn *f, const dlsh_callargs *args,
     else if ((st = run_body(s, f, &frame, out)))
         dlsh_trace_call(s, f->node->text, node);
     for (int i = 0; i < n; i++) {
-        cut_ring(slots[i]);
+        cut_cycle(slots[i]);
         dlsh_drop(slots[i]);
     }
     if (slots != inline_slots) free(slots);

@@ -1,11 +1,11 @@
-/* The collector of rings. Values that can hold others stand in one table, oldest first. A collection looks at a stretch
- * of it by trial deletion: from each count the references that come from within the stretch are taken away; what is
- * left over comes from outside (variables, the evaluator, C, older values), and whatever can be reached from there
- * lives. The rest only holds itself. References that nobody reports keep a value alive, so nothing in use is ever
- * freed.
+/* The collector of reference cycles. Values that can hold others stand in one table, oldest first. A collection looks
+ * at a range of it by trial deletion: from each reference count it subtracts the references that come from within the
+ * range. A value with a rest is referenced from outside (variables, the evaluator, C, older values); it lives, and so
+ * does all that is reachable from it. The others are cycles. A reference that nobody reports keeps its value alive, so
+ * that nothing in use is ever freed.
  *
- * A pause is bounded by the length of the stretch: new values often, then windows that wander over the old ones; all of
- * them only when their number or the memory of tensors has grown by a factor, or memory is short. */
+ * The length of the range bounds the pause: new values often, then windows that move over the old ones; all values only
+ * when their number or the memory of tensors has grown by a factor, or memory is short. */
 #include "lang/eval/collect.h"
 
 #include <pthread.h>
@@ -158,7 +158,7 @@ static void reach(dlsh_value v, void *ctx) {
     s->reached[s->n++] = i;
 }
 
-/* Empties a value, so that the ring is broken. What it held is dropped. */
+/* Empties a value, which breaks the cycle. What it held is dropped. */
 static void empty(dlsh_value v) {
     dlsh_value was;
     switch (v.type) {
@@ -172,17 +172,17 @@ static void empty(dlsh_value v) {
     case DLSH_HANDLE:
         if (v.as.handle->cls->empty) v.as.handle->cls->empty(v.as.handle->self);
         break;
-    default: break; /* functions and methods are made after what they hold: no ring consists of them alone */
+    default: break; /* functions and methods are made after what they hold: no cycle consists of them alone */
     }
 }
 
-/* Frees the values of a stretch that were not reached; `ring` has room for them. */
-static long release(const stretch *s, dlsh_value *ring) {
+/* Frees the values of a stretch that were not reached; `dead_values` has room for them. */
+static long release(const stretch *s, dlsh_value *dead_values) {
     long n = 0;
     for (int i = s->from; i < s->to; i++)
-        if (table.at[i].trial != LIVE) ring[n++] = dlsh_ref(value_at(i));
-    for (long i = 0; i < n; i++) empty(ring[i]);
-    for (long i = 0; i < n; i++) dlsh_drop(ring[i]);
+        if (table.at[i].trial != LIVE) dead_values[n++] = dlsh_ref(value_at(i));
+    for (long i = 0; i < n; i++) empty(dead_values[i]);
+    for (long i = 0; i < n; i++) dlsh_drop(dead_values[i]);
     return n;
 }
 
@@ -203,10 +203,10 @@ static long collect(int from, int to) {
     }
     free(s.reached);
     for (int i = from; i < to; i++) dead += table.at[i].trial != LIVE;
-    dlsh_value *ring = dead ? malloc((size_t)dead * sizeof *ring) : NULL;
-    if (!ring) return 0;
-    release(&s, ring);
-    free(ring);
+    dlsh_value *dead_values = dead ? malloc((size_t)dead * sizeof *dead_values) : NULL;
+    if (!dead_values) return 0;
+    release(&s, dead_values);
+    free(dead_values);
     return dead;
 }
 
@@ -221,7 +221,7 @@ static long collect_whole(void) {
     return freed;
 }
 
-/* Windows overlap by half, so that a ring of neighbours is in one of them. */
+/* Windows overlap by half, so that a cycle of values of about the same age is within one of them. */
 static long collect_windows(void) {
     long freed = 0;
     if (table.credit < WINDOW) return 0;

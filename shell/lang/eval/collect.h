@@ -1,4 +1,4 @@
-/* Values that hold each other in a ring: found and freed. Everything else is freed by its reference count. */
+/* Finds and frees values that hold each other in a cycle. Everything else is freed by its reference count. */
 #ifndef DLSH_LANG_COLLECT_H
 #define DLSH_LANG_COLLECT_H
 
@@ -10,7 +10,7 @@ void dlsh_collect_now(void);
 static inline void dlsh_collect_if_due(void) {
     if (__builtin_expect(dlsh_collect_due, 0)) dlsh_collect_now();
 }
-/* Frees every ring there is, whatever it costs; how many values those were. */
+/* Frees all cycles, however long it takes. Returns the number of values freed. */
 long dlsh_collect_all(void);
 
 /* Memory outside tensors was allocated: counts towards the next collection. */

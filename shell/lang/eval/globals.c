@@ -84,7 +84,7 @@ const char *dlsh_nearest_command(const dlsh_session *s, const char *word) {
     return nearest;
 }
 
-/* Error for a name nobody knows. */
+/* The error for an unknown name. */
 static dl_status unknown_name(dlsh_session *s, const char *name) {
     char hint[160] = "";
     const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
@@ -165,7 +165,7 @@ const char *dlsh_global_at(const dlsh_session *s, int i, const dlsh_value **valu
 }
 
 void dlsh_globals_free(dlsh_session *s) {
-    /* newest first; what a destructor asks for finds the rest still there */
+    /* newest first: a destructor may use variables that are older */
     for (int i = s->nglobals - 1; i >= 0; i--) {
         dlsh_value v = s->globals[i].value;
         s->globals[i].value = dlsh_void();

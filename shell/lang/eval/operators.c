@@ -148,7 +148,7 @@ static dl_status sequence_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_va
     return DL_ERR_TYPE;
 }
 
-/* What was cut short is no result. */
+/* A result that an interrupt has cut short is dropped. */
 static dl_status long_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out) {
     DLSH_TRY(sequence_binary(op, a, b, out));
     dl_status st = dlsh_check_interrupt();

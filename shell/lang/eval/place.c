@@ -49,7 +49,7 @@ static void end_trace_line(dlsh_place *p) {
 
 void dlsh_trace_call(dlsh_session *s, const char *name, const dlsh_node *call) {
     dlsh_place *p = &s->place;
-    dlsh_buf line = {0};
+    DLSH_SCOPED_BUF line = {0};
     if (!call) return;
     dlsh_buf_printf(&line, "in %.80s, called at %.200s:%d:%d", name ? name : "fn", s->unit ? s->unit->name : "",
                     call->span.line, call->span.col);
@@ -62,7 +62,6 @@ void dlsh_trace_call(dlsh_session *s, const char *name, const dlsh_node *call) {
         p->times = 1;
         dlsh_buf_add(&p->trace, line.s, line.n);
     }
-    dlsh_buf_free(&line);
 }
 
 void dlsh_place_clear(dlsh_session *s) {
@@ -125,12 +124,11 @@ void dlsh_failure_keep(dlsh_session *s) {
     if (!dl_error_take(&s->error))
         s->error = (dl_error){.code = DL_ERR_INTERNAL, .message = "a statement failed without saying why"};
     if (s->error.op[0] || s->error.operands[0]) { /* they become part of the message */
-        dlsh_buf b = {0};
+        DLSH_SCOPED_BUF b = {0};
         const dl_error *e = &s->error;
         dlsh_buf_printf(&b, "%s%s%s%s%s%s", e->op, e->op[0] ? ": " : "", e->message, e->operands[0] ? " (" : "",
                         e->operands, e->operands[0] ? ")" : "");
         snprintf(s->error.message, sizeof s->error.message, "%s", dlsh_buf_text(&b));
-        dlsh_buf_free(&b);
         s->error.op[0] = s->error.operands[0] = 0;
     }
     s->failed = 1;
@@ -153,7 +151,7 @@ void dlsh_warn_failure(dlsh_session *s) {
 static void warn(dlsh_session *s, const dlsh_span *at, const char *hint, const char *fmt, va_list ap) {
     char message[512];
     vsnprintf(message, sizeof message, fmt, ap);
-    dlsh_buf line = {0};
+    DLSH_SCOPED_BUF line = {0};
     dlsh_diag d = {.file = s->unit ? s->unit->name : "",
                    .severity = "warning",
                    .message = message,
@@ -169,7 +167,6 @@ static void warn(dlsh_session *s, const dlsh_span *at, const char *hint, const c
         d.source = dlsh_buf_text(&line);
     }
     s->sink->ops->error(s->sink, &d);
-    dlsh_buf_free(&line);
 }
 
 void dlsh_warn(dlsh_session *s, const char *hint, const char *fmt, ...) {

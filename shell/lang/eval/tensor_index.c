@@ -110,11 +110,10 @@ static dl_tensor *mask_positions(dl_tensor *mask) {
 static dl_status check_mask(const dl_tensor *t, int dim, const dl_tensor *mask) {
     for (int i = 0; i < dl_ndim(mask); i++)
         if (dim + i >= dl_ndim(t) || dl_shape(t)[dim + i] != dl_shape(mask)[i]) {
-            dlsh_buf a = {0};
+            DLSH_SCOPED_BUF a = {0};
             for (int k = 0; k < dl_ndim(mask); k++) dlsh_buf_printf(&a, k ? ", %ld" : "%ld", dl_shape(mask)[k]);
             dlsh_fail(DL_ERR_SHAPE, "mask and tensor must agree in the dimensions they share",
                       "a mask of shape [%s] does not fit dimension %d of the tensor", dlsh_buf_text(&a), dim);
-            dlsh_buf_free(&a);
             return DL_ERR_SHAPE;
         }
     return DL_OK;

@@ -352,12 +352,10 @@ static int argument_for(const op_call *c, dlsh_value v, int at) {
 
 static dl_status too_many(const op_call *c, int n) {
     const dl_op_info *info = &c->e->info;
-    dlsh_buf hint = {0};
+    DLSH_SCOPED_BUF hint = {0};
     dlsh_op_signature(&hint, info);
-    dl_status st = dlsh_fail(DL_ERR_TYPE, dlsh_buf_text(&hint), "%s takes at most %d arguments%s, got %d", c->e->name,
-                             info->npositional, info->npositional < info->nargs ? " by position" : "", n);
-    dlsh_buf_free(&hint);
-    return st;
+    return dlsh_fail(DL_ERR_TYPE, dlsh_buf_text(&hint), "%s takes at most %d arguments%s, got %d", c->e->name,
+                     info->npositional, info->npositional < info->nargs ? " by position" : "", n);
 }
 
 /* Takes value i, and those behind it that belong to the same argument. *i becomes the next one. */
@@ -406,12 +404,10 @@ static dl_status missing(const op_call *c) {
     int i = 0;
     while (i < info->nargs && (info->args[i].dflt || c->given >> i & 1)) i++;
     if (i == info->nargs) return DL_OK;
-    dlsh_buf hint = {0};
+    DLSH_SCOPED_BUF hint = {0};
     dlsh_op_signature(&hint, info);
-    dl_status st = dlsh_fail(DL_ERR_TYPE, dlsh_buf_text(&hint), "%s needs %s '%s'", c->e->name,
-                             info->args[i].input >= 0 ? "a tensor for" : "a value for", info->args[i].name);
-    dlsh_buf_free(&hint);
-    return st;
+    return dlsh_fail(DL_ERR_TYPE, dlsh_buf_text(&hint), "%s needs %s '%s'", c->e->name,
+                     info->args[i].input >= 0 ? "a tensor for" : "a value for", info->args[i].name);
 }
 
 /* The failing op, where the record does not name it yet. */

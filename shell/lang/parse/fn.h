@@ -1,4 +1,4 @@
-/* Functions written in the language, and what the resolver finds out about their variables. */
+/* Functions written in the language, and what the resolver knows of their variables. */
 #ifndef DLSH_LANG_FN_H
 #define DLSH_LANG_FN_H
 

@@ -1,4 +1,5 @@
-/* Habits of other languages (Python, PyTorch, C, Matlab, shells): what to write instead. Tables that messages read. */
+/* Words and signs of other languages (Python, PyTorch, C, Matlab, shells), and what to write instead: tables of hints.
+ */
 #include <string.h>
 
 #include "lang/parse/parser.h"

@@ -1,4 +1,4 @@
-/* The parser's ground: tokens, errors, nodes; dlsh_parse. */
+/* The basis of the parser: tokens, errors, nodes; dlsh_parse. */
 #include "lang/parse/parser.h"
 
 #include <setjmp.h>

@@ -23,7 +23,7 @@ const char *dlsh_form_type(int form) {
 void dlsh_html_escape(dlsh_buf *b, const char *s, size_t n) {
     static const char special[] = "&<>\"'";
     static const char *const entities[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
-    dlsh_buf seen = {0};
+    DLSH_SCOPED_BUF seen = {0};
     dlsh_buf_visible(&seen, s, n);
     for (size_t i = 0; i < seen.n; i++) {
         const char *at = seen.s[i] ? strchr(special, seen.s[i]) : NULL;
@@ -32,7 +32,6 @@ void dlsh_html_escape(dlsh_buf *b, const char *s, size_t n) {
         else
             dlsh_buf_add(b, seen.s + i, 1);
     }
-    dlsh_buf_free(&seen);
 }
 
 void dlsh_base64(dlsh_buf *b, const void *data, size_t n) {

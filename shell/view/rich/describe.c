@@ -1,4 +1,4 @@
-/* What stands for a picture where it cannot be seen: descriptions within SVG, and alternative texts of images. */
+/* Text for those who cannot see a picture: descriptions within SVG, and alternative texts of images. */
 #include <string.h>
 
 #include "lang/session.h"

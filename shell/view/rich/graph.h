@@ -23,14 +23,14 @@ typedef struct dlsh_graph {
 void dlsh_graph_free(dlsh_graph *g);
 
 /* Where the boxes stand, and the corners of edges. Zero-initialise; dlsh_layout_free. */
-typedef struct dlsh_place {
+typedef struct dlsh_graph_box {
     double x, y, w, h; /* centre and size; w 0: a bend of an edge */
     int node;          /* -1: a bend */
     int leaf;
-} dlsh_place;
+} dlsh_graph_box;
 typedef struct dlsh_layout {
-    int n, nranks; /* the first places are those of the nodes, in their order */
-    dlsh_place *places;
+    int n, nranks; /* the first boxes are those of the nodes, in their order */
+    dlsh_graph_box *boxes;
     int *rank;               /* of each place; 0 is the top */
     int nlinks, (*links)[2]; /* between neighbouring ranks: from the upper to the lower place */
     double width, height;

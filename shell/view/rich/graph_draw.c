@@ -17,7 +17,7 @@ static const struct {
              [DLSH_GRAPH_LEAF] = {"#fbe8cf", DLSH_ORANGE, "18", ""},
              [DLSH_GRAPH_MORE] = {"#e6e6e6", DLSH_GREY, "5", " stroke-dasharray=\"4 3\""}};
 
-static void put_box(dlsh_buf *b, const dlsh_graph_node *x, const dlsh_place *p, int result) {
+static void put_box(dlsh_buf *b, const dlsh_graph_node *x, const dlsh_graph_box *p, int result) {
     dlsh_buf_puts(b, "<g>");
     if (*x->where) {
         dlsh_buf_puts(b, "<title>");
@@ -38,7 +38,7 @@ static void put_box(dlsh_buf *b, const dlsh_graph_node *x, const dlsh_place *p, 
 }
 
 /* Edges leave and enter boxes vertically; an arrow stands where one enters. */
-static void put_link(dlsh_buf *b, const dlsh_place *from, const dlsh_place *to) {
+static void put_link(dlsh_buf *b, const dlsh_graph_box *from, const dlsh_graph_box *to) {
     double arrow = to->node >= 0 ? 6 : 0, y0 = from->y + from->h / 2, y1 = to->y - to->h / 2 - arrow;
     dlsh_buf_printf(b, "<path d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f\" fill=\"none\"/>", from->x, y0, from->x,
                     (y0 + y1) / 2, to->x, (y0 + y1) / 2, to->x, y1);
@@ -50,7 +50,7 @@ static void put_link(dlsh_buf *b, const dlsh_place *from, const dlsh_place *to) 
 static void describe(dlsh_buf *svg, const dlsh_graph *g) {
     int ops = 0;
     for (int i = 0; i < g->n; i++) ops += g->nodes[i].kind == DLSH_GRAPH_OP;
-    dlsh_buf text = {0};
+    DLSH_SCOPED_BUF text = {0};
     dlsh_buf_printf(&text, "graph of what %s was computed from: %d op%s", g->n ? g->nodes[0].label : "a tensor", ops,
                     ops == 1 ? "" : "s");
     const char *between = ", from ";
@@ -60,7 +60,6 @@ static void describe(dlsh_buf *svg, const dlsh_graph *g) {
         between = ", ";
     }
     dlsh_svg_describe(svg, dlsh_buf_text(&text));
-    dlsh_buf_free(&text);
 }
 
 dl_status dlsh_graph_svg(dlsh_buf *b, const dlsh_graph *g) {
@@ -72,9 +71,9 @@ dl_status dlsh_graph_svg(dlsh_buf *b, const dlsh_graph *g) {
                         "%.0f\" font-family=\"monospace\" font-size=\"12\">",
                         l.width, l.height, l.width, l.height);
         dlsh_buf_puts(b, "<g stroke=\"" DLSH_GREY "\" stroke-width=\"1.2\">");
-        for (int i = 0; i < l.nlinks; i++) put_link(b, &l.places[l.links[i][0]], &l.places[l.links[i][1]]);
+        for (int i = 0; i < l.nlinks; i++) put_link(b, &l.boxes[l.links[i][0]], &l.boxes[l.links[i][1]]);
         dlsh_buf_puts(b, "</g><g text-anchor=\"middle\" fill=\"#1c1c1c\">");
-        for (int i = 0; i < g->n; i++) put_box(b, &g->nodes[i], &l.places[i], i == 0);
+        for (int i = 0; i < g->n; i++) put_box(b, &g->nodes[i], &l.boxes[i], i == 0);
         dlsh_buf_puts(b, "</g></svg>\n");
         describe(b, g);
     }

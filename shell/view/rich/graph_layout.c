@@ -15,7 +15,7 @@ static const double GAP_X = 18, GAP_Y = 30, HEIGHT = 36, BEND = 6, MARGIN = 6;
 /* What is needed beside the result while laying out; the arrays have an entry for each place. */
 typedef struct work {
     dlsh_layout *l;
-    int *order, *start; /* places rank by rank; rank r is order[start[r]] to order[start[r + 1]] */
+    int *order, *start; /* boxes rank by rank; rank r is order[start[r]] to order[start[r + 1]] */
     int *pos;           /* position of each place within its rank */
     int *size;
     double *want, *sum, *weight, *count, *mean, *value;
@@ -48,7 +48,7 @@ static void set_ranks(const dlsh_graph *g, dlsh_layout *l) {
 static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to lay out the graph"); }
 
 /* Boxes for nodes; then each edge as links from rank to rank, with bends between. */
-static dl_status make_places(const dlsh_graph *g, dlsh_layout *l) {
+static dl_status make_boxes(const dlsh_graph *g, dlsh_layout *l) {
     long bends = 0, nlinks = 0;
     for (int i = 0; i < g->n; i++)
         for (int k = 0; k < g->nodes[i].nin; k++) {
@@ -57,16 +57,16 @@ static dl_status make_places(const dlsh_graph *g, dlsh_layout *l) {
             nlinks += span;
         }
     long n = g->n + bends;
-    l->places = calloc((size_t)n, sizeof *l->places);
+    l->boxes = calloc((size_t)n, sizeof *l->boxes);
     l->links = calloc((size_t)nlinks + 1, sizeof *l->links);
     int *rank = realloc(l->rank, (size_t)n * sizeof *rank);
     if (rank) l->rank = rank;
-    if (!l->places || !l->links || !rank) return no_memory();
+    if (!l->boxes || !l->links || !rank) return no_memory();
     for (l->n = 0; l->n < g->n; l->n++) {
         const dlsh_graph_node *x = &g->nodes[l->n];
         double label = 7.3 * dlsh_text_width(x->label, strlen(x->label)),
                note = 6.1 * dlsh_text_width(x->note, strlen(x->note));
-        l->places[l->n] = (dlsh_place){
+        l->boxes[l->n] = (dlsh_graph_box){
             .w = fmax(fmax(label, note) + 18, 44), .h = HEIGHT, .node = l->n, .leaf = x->kind != DLSH_GRAPH_OP};
     }
     for (int i = 0; i < g->n; i++)
@@ -76,7 +76,7 @@ static dl_status make_places(const dlsh_graph *g, dlsh_layout *l) {
                 int next = r == l->rank[i] ? i : l->n++;
                 if (next != i) {
                     l->rank[next] = r;
-                    l->places[next] = (dlsh_place){.node = -1};
+                    l->boxes[next] = (dlsh_graph_box){.node = -1};
                 }
                 l->links[l->nlinks][0] = at;
                 l->links[l->nlinks++][1] = next;
@@ -95,7 +95,7 @@ static void number(work *w) {
 
 /* Chains of ops are straight, leaves stand beside them: a leaf moves an op only where nothing else does. Were it to
  * move it a little, a net of a hundred layers would lean by the width of a hundred boxes. */
-static double pull(const work *w, int a, int b) { return w->l->places[a].leaf || w->l->places[b].leaf ? 0.001 : 1; }
+static double pull(const work *w, int a, int b) { return w->l->boxes[a].leaf || w->l->boxes[b].leaf ? 0.001 : 1; }
 
 /* Mean of `value` over the neighbours above (side 0) or below (side 1); own value where there are none. */
 static void barycentres(work *w, int side, const double *value) {
@@ -134,14 +134,14 @@ static void choose_order(work *w) {
 
 /* ---------------------------------------------------------------- positions */
 
-static double room(const dlsh_place *p) { return p->node >= 0 ? p->w : BEND; }
+static double room(const dlsh_graph_box *p) { return p->node >= 0 ? p->w : BEND; }
 
 /* Positions of a rank nearest to `want` in the mean square, neighbours not touching: distances are taken off, and
  * neighbours out of order share their weighted mean. */
 static void place_rank(work *w, int r) {
     double *mean = w->mean, *weight = w->weight;
     int *size = w->size;
-    dlsh_place *p = w->l->places;
+    dlsh_graph_box *p = w->l->boxes;
     int blocks = 0;
     double offset = 0;
     for (int k = w->start[r]; k < w->start[r + 1]; k++) {
@@ -170,7 +170,7 @@ static void choose_positions(work *w) {
     for (int sweep = 0; sweep <= SWEEPS; sweep++) {
         int down = sweep % 2 == 0;
         for (int step = 0; step < w->l->nranks; step++) {
-            for (int i = 0; i < w->l->n; i++) w->value[i] = w->l->places[i].x;
+            for (int i = 0; i < w->l->n; i++) w->value[i] = w->l->boxes[i].x;
             barycentres(w, down ? 0 : 1, w->value);
             place_rank(w, down ? step : w->l->nranks - 1 - step);
         }
@@ -180,12 +180,12 @@ static void choose_positions(work *w) {
 static void fit(dlsh_layout *l) {
     double left = INFINITY, right = -INFINITY;
     for (int i = 0; i < l->n; i++) {
-        left = fmin(left, l->places[i].x - l->places[i].w / 2);
-        right = fmax(right, l->places[i].x + l->places[i].w / 2);
+        left = fmin(left, l->boxes[i].x - l->boxes[i].w / 2);
+        right = fmax(right, l->boxes[i].x + l->boxes[i].w / 2);
     }
     for (int i = 0; i < l->n; i++) {
-        l->places[i].x += MARGIN - left;
-        l->places[i].y = MARGIN + HEIGHT / 2 + l->rank[i] * (HEIGHT + GAP_Y);
+        l->boxes[i].x += MARGIN - left;
+        l->boxes[i].y = MARGIN + HEIGHT / 2 + l->rank[i] * (HEIGHT + GAP_Y);
     }
     l->width = right - left + 2 * MARGIN;
     l->height = l->nranks * (HEIGHT + GAP_Y) - GAP_Y + 2 * MARGIN;
@@ -193,8 +193,8 @@ static void fit(dlsh_layout *l) {
 
 /* ---------------------------------------------------------------- all */
 
-/* Counting sort of the places by rank. */
-static void sort_places(work *w) {
+/* Counting sort of the boxes by rank. */
+static void sort_boxes(work *w) {
     dlsh_layout *l = w->l;
     for (int i = 0; i < l->n; i++) w->start[l->rank[i] + 1]++;
     for (int r = 0; r < l->nranks; r++) w->start[r + 1] += w->start[r];
@@ -205,7 +205,7 @@ dl_status dlsh_graph_layout(const dlsh_graph *g, dlsh_layout *l) {
     *l = (dlsh_layout){.rank = calloc((size_t)g->n + 1, sizeof *l->rank)};
     if (!l->rank) return no_memory();
     set_ranks(g, l);
-    dl_status status = make_places(g, l);
+    dl_status status = make_boxes(g, l);
     if (status) return status;
     size_t n = (size_t)(l->n > l->nranks ? l->n : l->nranks) + 2;
     double *d = calloc(6 * n, sizeof *d);
@@ -213,7 +213,7 @@ dl_status dlsh_graph_layout(const dlsh_graph *g, dlsh_layout *l) {
     work w = {.l = l, .order = k, .start = k + n, .pos = k + 2 * n, .size = k + 3 * n};
     w.want = d, w.sum = d + n, w.weight = d + 2 * n, w.count = d + 3 * n, w.mean = d + 4 * n, w.value = d + 5 * n;
     if (d && k) {
-        sort_places(&w);
+        sort_boxes(&w);
         choose_order(&w);
         choose_positions(&w);
         fit(l);
@@ -225,7 +225,7 @@ dl_status dlsh_graph_layout(const dlsh_graph *g, dlsh_layout *l) {
 }
 
 void dlsh_layout_free(dlsh_layout *l) {
-    free(l->places);
+    free(l->boxes);
     free(l->links);
     free(l->rank);
     *l = (dlsh_layout){0};

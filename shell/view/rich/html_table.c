@@ -17,13 +17,12 @@ static void put_heading(dlsh_buf *b, const dlsh_table *t) {
 }
 
 static dl_status put_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
-    dlsh_buf text = {0};
+    DLSH_SCOPED_BUF text = {0};
     dl_status status = dlsh_table_cell(&text, col, v);
     dlsh_buf_printf(b, "<td style=\"text-align:%s;padding:2px 10px;white-space:%s\">",
                     col->align == 'r' ? "right" : "left", text.n > 60 ? "normal" : "nowrap");
     dlsh_html_escape(b, dlsh_buf_text(&text), text.n);
     dlsh_buf_puts(b, "</td>");
-    dlsh_buf_free(&text);
     return status;
 }
 

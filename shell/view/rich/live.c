@@ -15,7 +15,7 @@ enum { CURVE_W = 300, CURVE_H = 110, FIRST = 2 }; /* lines always kept at the st
 
 /* ---------------------------------------------------------------- what is kept */
 
-/* When the points are used up, neighbours become one. */
+/* When the array is full, adjacent points are merged in pairs. */
 static void add_point(dlsh_live *l, double v) {
     if (!l->per) l->per = 1;
     if (l->calls++ % l->per == 0) {
@@ -128,10 +128,9 @@ static void put_curve(dlsh_buf *b, const dlsh_live *l, const char *name) {
         pen = isfinite(v);
     }
     dlsh_buf_puts(b, "\"/></svg>");
-    dlsh_buf text = {0};
+    DLSH_SCOPED_BUF text = {0};
     dlsh_buf_printf(&text, "%s over %ld steps, between %.3g and %.3g", name, l->calls, lo, hi);
     dlsh_svg_describe(b, dlsh_buf_text(&text));
-    dlsh_buf_free(&text);
 }
 
 #define TD "<td style=\"text-align:right;padding:1px 9px\">"
@@ -197,20 +196,19 @@ static void put_html(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p, co
     dlsh_buf_puts(b, "<div style=\"font-family:sans-serif;font-size:12px;line-height:1.5\">");
     put_bar(b, l, p);
     dlsh_buf_puts(b, "<div style=\"display:flex;flex-wrap:wrap;align-items:flex-start;gap:6px 24px;margin-top:6px\">");
-    dlsh_buf curve = {0};
+    DLSH_SCOPED_BUF curve = {0};
     if (p->curve) put_curve(&curve, l, p->curve);
     if (curve.n && (p->stopped || (p->done && !p->more)))
         dlsh_html_picture(b, &curve);
     else /* a picture that is loaded anew ten times a second would flicker */
         dlsh_buf_add(b, dlsh_buf_text(&curve), curve.n);
-    dlsh_buf_free(&curve);
     put_lines(b, l, present);
     dlsh_buf_puts(b, "</div></div>");
 }
 
-/* What was shown last, and that it ended there. The line under way is one of the others now. */
+/* Shows the last state, why the action stopped, and the unfinished line as one of the others. */
 static void put_stopped(dlsh_live *l, const dlsh_progress *p, const dlsh_look *look, dlsh_bundle *b) {
-    dlsh_buf text = {0};
+    DLSH_SCOPED_BUF text = {0};
     if (l->line_started) {
         dlsh_meter_line(&l->meter, p, look, &text);
         dlsh_live_line x = line_of(l, p, &text);
@@ -220,7 +218,6 @@ static void put_stopped(dlsh_live *l, const dlsh_progress *p, const dlsh_look *l
     dlsh_buf_puts(&b->text, p->stopped);
     put_html(&b->form[DLSH_HTML], l, p, NULL);
     *l = (dlsh_live){0};
-    dlsh_buf_free(&text);
 }
 
 int dlsh_rich_progress(dlsh_live *l, const dlsh_progress *p, const dlsh_look *look, dlsh_bundle *b) {
@@ -232,7 +229,7 @@ int dlsh_rich_progress(dlsh_live *l, const dlsh_progress *p, const dlsh_look *lo
     if (!l->started) l->started = t;
     if (!l->line_started) l->line_started = t;
     if (p->curve) add_point(l, p->point);
-    dlsh_buf text = {0};
+    DLSH_SCOPED_BUF text = {0};
     dlsh_meter_draw(&l->meter, p, look, &text);
     dlsh_live_line present = {0};
     if (text.n) present = line_of(l, p, &text);
@@ -246,6 +243,5 @@ int dlsh_rich_progress(dlsh_live *l, const dlsh_progress *p, const dlsh_look *lo
     }
     if (p->done) l->line_started = 0;
     if (p->done && !p->more) *l = (dlsh_live){0};
-    dlsh_buf_free(&text);
     return due;
 }

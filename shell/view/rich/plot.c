@@ -19,7 +19,7 @@ extern char **environ;
 /* A string of gnuplot in single quotes, where nothing but the quote is special: no substitution of commands, macros or
  * escapes. Names of files never get there: gnuplot writes to its standard output, and we to the file. */
 static void put_quoted(dlsh_buf *b, const char *s) {
-    dlsh_buf seen = {0};
+    DLSH_SCOPED_BUF seen = {0};
     dlsh_buf_see(&seen, s);
     dlsh_buf_puts(b, "'");
     for (size_t i = 0; i < seen.n; i++) {
@@ -31,7 +31,6 @@ static void put_quoted(dlsh_buf *b, const char *s) {
             dlsh_buf_add(b, seen.s + i, 1);
     }
     dlsh_buf_puts(b, "'");
-    dlsh_buf_free(&seen);
 }
 
 static const struct {
@@ -57,8 +56,8 @@ static void put_terminal(dlsh_buf *b, const dlsh_look *look) {
     dlsh_buf_printf(b, "set terminal dumb size %d,%d noenhanced mono\n%s", width, height, look->unicode ? "}\n" : "");
 }
 
-/* Of a long curve each piece gives only the points that a picture can show: the first, the last and the extremes, in
- * their order. So a million points draw the same lines as all of them, in a picture that a page can hold. */
+/* A long curve is cut into PIECES; of each the first, the last and the extreme points are drawn, in their order. They
+ * give the same picture as all points, in a file of bounded size. */
 enum { LONG_CURVE = 5000, PIECES = 1000 };
 enum { FIRST, LAST, LOW, HIGH, LEFT, RIGHT, SHOWN };
 
@@ -160,7 +159,7 @@ static void put_labels(dlsh_buf *b, const dlsh_plot *p, const char *colour) {
     }
 }
 
-/* A range for an axis that has one value only: gnuplot's own choice is narrow, and comes with a warning. */
+/* The range of an axis with one value only, for which gnuplot would warn and choose a narrow one. */
 static void put_range(dlsh_buf *b, const dlsh_plot *p, char axis) {
     double low = INFINITY, high = -INFINITY;
     for (int i = 0; i < p->ncurves; i++)
@@ -186,7 +185,7 @@ static void put_script(dlsh_buf *b, const dlsh_plot *p) {
         dlsh_buf_printf(b, "set xrange [%.9g:%.9g]\n", first - half, last + half);
     }
     put_data(b, p);
-    dlsh_buf command = {0};
+    DLSH_SCOPED_BUF command = {0};
     for (int i = 0; i < p->ncurves; i++) {
         const char *with = p->bars ? "boxes" : p->curves[i].n == 1 ? "points" : "lines";
         dlsh_buf_printf(&command, "%s$d%d using 1:2 with %s lt %d title ", i ? ", " : "plot ", i, with, i + 1);
@@ -196,7 +195,6 @@ static void put_script(dlsh_buf *b, const dlsh_plot *p) {
     }
     dlsh_buf_puts(b, dlsh_buf_text(&command));
     dlsh_buf_puts(b, "\n");
-    dlsh_buf_free(&command);
 }
 
 /* Starts gnuplot with its own settings alone: script as its input, a pipe for what it draws, a file for what it
@@ -287,7 +285,7 @@ static void describe(dlsh_buf *svg, const dlsh_plot *p) {
 static dl_status draw_file(const dlsh_plot *p) {
     const char *terminal = terminal_of(p->file);
     if (!terminal) return dl_failed();
-    dlsh_buf script = {0}, picture = {0};
+    DLSH_SCOPED_BUF script = {0}, picture = {0};
     dlsh_buf_printf(&script, "set terminal %s\n", terminal);
     put_labels(&script, p, "");
     dlsh_buf_puts(&script, "set grid\n");
@@ -296,8 +294,6 @@ static dl_status draw_file(const dlsh_plot *p) {
     dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &picture);
     if (!status && !strncmp(terminal, "svg", 3)) describe(&picture, p);
     if (!status) status = dlsh_buf_write(&picture, p->file);
-    dlsh_buf_free(&picture);
-    dlsh_buf_free(&script);
     return status;
 }
 
@@ -335,7 +331,7 @@ static dl_status any_point(const dlsh_plot *p) {
 
 dl_status dlsh_plot_svg(const dlsh_plot *p, dlsh_buf *out) {
     DLSH_TRY(any_point(p));
-    dlsh_buf script = {0};
+    DLSH_SCOPED_BUF script = {0};
     put_notebook_terminal(&script);
     put_labels(&script, p, " textcolor rgb '" DLSH_GREY "'");
     int key = 0;
@@ -344,7 +340,7 @@ dl_status dlsh_plot_svg(const dlsh_plot *p, dlsh_buf *out) {
                            : key == 1 ? "set key above\n"
                                       : "set key outside right top vertical Left reverse samplen 2\n");
     put_script(&script, p);
-    dlsh_buf drawn = {0};
+    DLSH_SCOPED_BUF drawn = {0};
     dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &drawn);
     /* without the declaration, so that it can stand inside another document */
     const char *from = status ? NULL : strstr(dlsh_buf_text(&drawn), "<svg");
@@ -353,15 +349,13 @@ dl_status dlsh_plot_svg(const dlsh_plot *p, dlsh_buf *out) {
         describe(out, p);
     } else if (!status)
         status = dlsh_fail(DL_ERR_IO, NULL, "gnuplot drew no SVG: %.200s", dlsh_buf_text(&drawn));
-    dlsh_buf_free(&drawn);
-    dlsh_buf_free(&script);
     return status;
 }
 
 dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *out) {
     DLSH_TRY(any_point(p));
     if (p->file) return draw_file(p);
-    dlsh_buf script = {0};
+    DLSH_SCOPED_BUF script = {0};
     dlsh_plot narrow = *p;
     if (!p->bars) narrow.ylabel = NULL;
     put_terminal(&script, look);
@@ -370,10 +364,8 @@ dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *ou
         &script,
         "set key above width 2 samplen 3\n"); /* text has no room for a key inside, nor for a name at the left */
     put_script(&script, p);
-    dlsh_buf picture = {0};
+    DLSH_SCOPED_BUF picture = {0};
     dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &picture);
     if (!status) put_trimmed(out, dlsh_buf_text(&picture), picture.n);
-    dlsh_buf_free(&picture);
-    dlsh_buf_free(&script);
     return status;
 }

@@ -7,7 +7,7 @@
 
 #include "lang/session.h"
 
-enum { LARGE = 1 << 20 }; /* bytes from which time matters more than size */
+enum { LARGE = 1 << 20 }; /* bytes above which compression is faster and weaker */
 
 static void big_endian(uint8_t *to, size_t v) {
     for (int i = 0; i < 4; i++) to[i] = (uint8_t)(v >> (24 - 8 * i));

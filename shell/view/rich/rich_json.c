@@ -1,4 +1,4 @@
-/* What programs that read a notebook find beside its pictures: values, tensors and tables as JSON. */
+/* Values, tensors and tables as JSON, for programs that read a notebook. */
 #include "lang/session.h"
 #include "view/elements.h"
 #include "view/rich/rich.h"
