@@ -2,8 +2,9 @@
 """Follows a guide, docs/adding-*.md, in a copy of the tree. Its blocks below a comment <!-- into: FILE --> are put into that
 file: at its end, or `before: TEXT` or `after: TEXT`. The op table's files are made anew, what was changed or reads a changed
 table is compiled, at -O0, and linked with the rest of the build. The shell so made runs the guide's blocks `dlsh added`, and
-their output is compared; formulas of ops and optimizers are run once more, and compared with the same in Python. With a
-CUDA compiler the guide's CUDA sources are compiled, too. The build is one of Ninja's.
+their output is compared; formulas of ops and optimizers are run once more, and compared with the same in Python. Where
+PyTorch is installed it makes the goldens of new rows, and the tests that read them are run. With a CUDA compiler the guide's
+CUDA sources are compiled, too. The build is one of Ninja's.
 """
 import argparse
 import json
@@ -65,8 +66,12 @@ int main(void) {
 """
 # Files that gen_ops writes, by what it is asked for.
 TABLES = {"rules": "ops/rules_gen.h", "kernels": "ops/kernels_gen.h", "table": "ops/table_gen.h", "names": "ops/names_gen.h",
-          "api": "ops/api_gen.c", "host": "host_gen.h", "numbers": "include/dlcore_ops.h", "header": "include/dlcore.h", "bare": "bare/dlcore.h"}
+          "api": "ops/api_gen.c", "host": "host_gen.h", "samples": "ops/samples.tsv", "numbers": "include/dlcore_ops.h", "header": "include/dlcore.h", "bare": "bare/dlcore.h"}
 TEMPLATED = ("header", "bare")
+# Tables whose rows are compared with PyTorch: the script that asks it, with what it writes, and the test that reads that.
+GOLDENS = {"libcore/ops/ops.def": ("tests/ops/make_goldens.py gen/ops/samples.tsv tests/ops/golden.safetensors", "tests/ops/test_table.c"),
+           "libcore/optim/optimizers.def": ("tests/optim/make_goldens.py > tests/optim/goldens.h", "tests/optim/test_optim.c")}
+PYTORCH = "/usr/bin/python3"  # the system's, which has Debian's python3-torch
 
 
 def run(*args, cwd=None):
@@ -81,7 +86,7 @@ class Build:
 
     def __init__(self, source, build, tree):
         self.source, self.build, self.tree = source, build, tree
-        for name in ("libcore", "shell", "tools"):
+        for name in ("libcore", "shell", "tools", "tests/ops", "tests/optim", "tests/support"):
             shutil.copytree(source / name, tree / name)
         shutil.copytree(build / "gen", tree / "gen", ignore=shutil.ignore_patterns("gen_*[!.hc]"))
         self.commands = json.loads((build / "compile_commands.json").read_text())
@@ -96,9 +101,9 @@ class Build:
         """What compiles the copy's file as the build compiles its own, into an object of the copy."""
         argv = shlex.split(entry["command"])
         argv = argv[1:] if argv[0].endswith("ccache") else argv
-        parts = {f"{self.build}/gen": f"{self.tree}/gen", f"{self.source}/libcore": f"{self.tree}/libcore", f"{self.source}/shell": f"{self.tree}/shell"}
-        for old, new in parts.items():
-            argv = [a.replace(old, new) for a in argv]
+        argv = [a.replace(f"{self.build}/gen", f"{self.tree}/gen") for a in argv]
+        for part in ("libcore", "shell", "tests"):
+            argv = [a.replace(f"{self.source}/{part}", f"{self.tree}/{part}") for a in argv]
         return ["-O0" if a in ("-O2", "-O3") else a for a in argv]
 
     def insert(self, file, side, text, code):
@@ -143,25 +148,37 @@ class Build:
         reached |= {file for file, text in texts.items() if names and file.endswith(".c") and names.search(text)}
         return sorted(f for f in reached | set(changed) if f.endswith(".c"))
 
-    def compile(self, files):
+    def compile(self, files, name="part"):
         objects = []
         for file in files:
             for entry in self.of(file):
                 argv = self.argv(entry)
                 at = argv.index("-o") + 1
-                argv[at] = str(self.tree / f"{len(objects)}.o")
+                argv[at] = str(self.tree / f"{name}{len(objects)}.o")
                 run(*argv, cwd=self.build)
                 objects.append(argv[at])
         return objects
 
-    def link(self, objects):
-        """The shell, as the build links programs with the static libraries."""
-        command = run("ninja", "-C", self.build, "-t", "commands", "tools/dlgen").strip().splitlines()[-1]
+    def link(self, like, out, objects):
+        """A program, as the build links its program `like`, from other objects and the static libraries."""
+        command = run("ninja", "-C", self.build, "-t", "commands", like).strip().splitlines()[-1]
         argv = shlex.split(re.sub(r"^: && | && :$", "", command))
-        argv[argv.index("-o") + 1] = str(self.tree / "bin" / "dlsh")
-        at = next(i for i, a in enumerate(argv) if a.endswith("gen.c.o"))
-        (self.tree / "bin").mkdir()
-        run(*argv[:at], "CMakeFiles/dlsh.dir/shell/front/main.c.o", *objects, *argv[at + 1:], cwd=self.build)
+        argv[argv.index("-o") + 1] = str(out)
+        at = next(i for i, a in enumerate(argv) if a.endswith(".c.o"))
+        out.parent.mkdir(exist_ok=True)
+        run(*argv[:at], *objects, *argv[at + 1:], cwd=self.build)
+
+
+def check_goldens(build, table, objects):
+    """The table's rows against PyTorch, which computes the goldens of the new ones."""
+    if subprocess.run([PYTORCH, "-c", "import torch"], capture_output=True).returncode:
+        print("no PyTorch: the new rows are not compared with it")
+        return
+    command, test = GOLDENS[table]
+    run("sh", "-ec", f"{PYTORCH} {command}", cwd=build.tree)
+    like = "tests/" + re.sub(r"^tests/(\w+)/test_(\w+)\.c$", r"test_\1_\2", test)
+    build.link(like, build.tree / "tests" / "run", build.compile([test], "test") + objects)
+    run(build.tree / "tests" / "run", cwd=build.tree)
 
 
 def check_formula(build, name, program, exact):
@@ -203,7 +220,11 @@ def follow(guide, source, folder, nvcc, clang_format):
             sys.exit(f"{guide}: no block says into which file it goes")
         tables, moved = build.make_tables()
         files = build.affected(changed + [f"gen/{t}" for t in tables], moved)
-        build.link(build.compile(files))
+        objects = build.compile(files)
+        build.link("tools/dlgen", build.tree / "bin" / "dlsh", ["CMakeFiles/dlsh.dir/shell/front/main.c.o", *objects])
+        for table in changed:
+            if table in GOLDENS:
+                check_goldens(build, table, objects)
         for formula in formulas:
             check_formula(build, *formula)
         if nvcc:
