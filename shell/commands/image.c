@@ -132,7 +132,7 @@ static void put_cell(const sheet *p, long k, long i, long j, const dlsh_look *lo
 static void put_captions(const sheet *p, long from, long to, dlsh_buf *b) {
     for (long k = from; k < to; k++) {
         DLSH_SCOPED_BUF name = {0};
-        dlsh_buf_see(&name, p->captions[k]);
+        dlsh_buf_puts_visible(&name, p->captions[k]);
         int last = k + 1 == to, room = (int)p->width + (last ? 0 : GAP - 1);
         size_t n = dlsh_text_cut(dlsh_buf_text(&name), name.n, room);
         dlsh_buf_add(b, name.s, n);

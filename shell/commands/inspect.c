@@ -59,7 +59,7 @@ static void put_figures(dlsh_buf *b, const dlsh_stats *s, const dlsh_look *look)
 static dl_status put_stats(dlsh_buf *b, const char *title, const dl_tensor *t, const dlsh_stats *s,
                            const dlsh_look *look) {
     const char *loud = look->colour ? "\033[31m" : "", *off = look->colour ? "\033[0m" : "";
-    if (*title) dlsh_buf_see(b, title), dlsh_buf_puts(b, "  ");
+    if (*title) dlsh_buf_puts_visible(b, title), dlsh_buf_puts(b, "  ");
     dlsh_tensor_kind(b, t);
     dlsh_buf_printf(b, "  %s  n=%ld%s\n", dl_device_name(dl_device_of(t)), s->n, dl_requires_grad(t) ? "  grad" : "");
     if (!s->n) return DL_OK;

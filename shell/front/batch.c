@@ -90,8 +90,8 @@ static int find_args(dlsh_session *s, const char *text, size_t len, size_t *from
     return found;
 }
 
-/* With arguments on the command line, or --help, the script must declare some. For --help the text is
- * cut to the declaration, since nothing else is to run then. */
+/* With arguments on the command line, or --help, the script must declare some. For --help the text is cut to the
+ * declaration, so that nothing else runs. */
 static int check_args(dlsh_session *s, const dlsh_options *o, const char *name, char *text, size_t *len) {
     size_t from, to;
     if (!o->nwords && !o->script_help) return DLSH_EXIT_OK;

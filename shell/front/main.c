@@ -22,12 +22,12 @@ static void limit_spinning(int argc, char **argv, char **envp) {
     (void)argc;
     for (; envp[n]; n++) {
         if (n == MAX - 2 || sets(envp[n], "GOMP_SPINCOUNT") || sets(envp[n], "OMP_WAIT_POLICY") ||
-            sets(envp[n], "LD_PRELOAD")) /* chosen already; or a tool such as valgrind, which would lose the program */
+            sets(envp[n], "LD_PRELOAD")) /* the user chose; or a tool such as valgrind, which would not follow execve */
             return;
         env[n] = envp[n];
     }
     env[n] = (char *)"GOMP_SPINCOUNT=0";
-    execve((const char *)getauxval(AT_EXECFN), argv, env); /* where it fails, nothing but speed is lost */
+    execve((const char *)getauxval(AT_EXECFN), argv, env); /* if it fails, the program is only slower */
 }
 
 __attribute__((section(".preinit_array"), used)) static void (*const first)(int, char **, char **) = limit_spinning;

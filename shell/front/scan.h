@@ -1,5 +1,5 @@
-/* Where the cursor stands in unfinished text: which statement, inside which bracket, string or net. For completion; a
- * parser cannot say, because the text is not whole yet. */
+/* Where the cursor stands in unfinished text: which statement, inside which bracket, string or net. For completion,
+ * where the text does not parse yet. */
 #ifndef DLSH_FRONT_SCAN_H
 #define DLSH_FRONT_SCAN_H
 

@@ -80,7 +80,7 @@ typedef struct dlsh_option {
 
 enum dlsh_command_flags {
     DLSH_REPORT = 0,   /* prints because it was asked to: never silenced */
-    DLSH_ACTION = 1,   /* does something and may tell: silent after `;`, inside fn and when called as a function */
+    DLSH_ACTION = 1,   /* does something and may print: silent after `;`, inside fn and when called as a function */
     DLSH_FUNCTION = 2, /* has a result, so it is also a function */
     DLSH_ONLY_FUNCTION = 4 | 2, /* is a function and does not start statements */
     DLSH_SHOW_RESULT = 8,       /* in command form the result is shown like an expression's (and kept in `_`) */
@@ -150,7 +150,7 @@ const dlsh_value *dlsh_arg_at(const dlsh_args *a, const char *name, int i);
 const char *dlsh_arg_extra(const dlsh_args *a, int i, const dlsh_value **value);
 /* Called as a function: the result is wanted, a report is not. */
 int dlsh_arg_called(const dlsh_args *a);
-/* The tree of an argument, for those who need the text as written; NULL when absent or called as a function. */
+/* The tree of an argument, for commands that need it as written; NULL when absent or called as a function. */
 const dlsh_node *dlsh_arg_node(const dlsh_args *a, const char *name);
 /* The source text of an argument ("m.conv0.weight"), for titles; "" when there is none. Valid until `run` returns. */
 const char *dlsh_arg_text(const dlsh_args *a, const char *name);
@@ -162,7 +162,8 @@ dl_status dlsh_arg_exec(const dlsh_args *a, const char *name, dlsh_value *result
 dl_status dlsh_arg_fail(const dlsh_args *a, const char *name, dl_status code, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* The same at bytes of a text that an argument is, as far as it stands in quotes; else the hint shows the text. */
+/* The same at bytes of an argument that is a string: the place is within its quotes, or, where it is not a literal, the
+ * hint shows the text. */
 dl_status dlsh_arg_fail_in(const dlsh_args *a, const char *name, int at, int length, dl_status code, const char *hint,
                            const char *fmt, ...) __attribute__((format(printf, 7, 8)));
 
@@ -174,8 +175,9 @@ dl_status dlsh_arg_fail_at(const dlsh_args *a, const char *name, int i, dl_statu
 int dlsh_interrupted(void);
 /* DL_ERR_INTERRUPT recorded when it was; in loops of C over something that may be long. */
 dl_status dlsh_check_interrupt(void);
-/* The same in loops with little work a turn: at every 65,536th. Nonzero: leave; the builtin's result is thrown away. */
-static inline int dlsh_tired(long turn) { return !(turn & 0xffff) && dlsh_interrupted(); }
+/* The same in loops with little work a turn, asked at every 65,536th. Nonzero: leave the loop; the result is dropped.
+ */
+static inline int dlsh_interrupted_at(long turn) { return !(turn & 0xffff) && dlsh_interrupted(); }
 
 /* ---------------------------------------------------------------- the parser's side */
 

@@ -142,12 +142,12 @@ void dlsh_json_float(dlsh_buf *b, double f) { put_float(b, f, 1); }
 void dlsh_buf_quote(dlsh_buf *b, const char *s, size_t n) {
     static const char from[] = "\n\t\r\a\b\f\v\\\"", to[] = "ntrabfv\\\"";
     dlsh_buf_puts(b, "\"");
-    for (size_t i = 0, len; i < n && !dlsh_tired((long)i + 1); i += len) {
+    for (size_t i = 0, len; i < n && !dlsh_interrupted_at((long)i + 1); i += len) {
         const char *e = s[i] ? strchr(from, s[i]) : NULL;
         if (e && (len = 1))
             dlsh_buf_printf(b, "\\%c", to[e - from]);
         else
-            dlsh_steers(s + i, n - i, &len), dlsh_buf_visible(b, s + i, len);
+            dlsh_control_char(s + i, n - i, &len), dlsh_buf_visible(b, s + i, len);
     }
     dlsh_buf_puts(b, "\"");
 }
@@ -177,7 +177,7 @@ static void json_string(dlsh_buf *b, const char *s, size_t n) {
         unsigned char c = (unsigned char)s[i];
         const char *e = c ? strchr(from, c) : NULL;
         size_t len;
-        uint32_t steers = dlsh_steers(s + i, n - i, &len);
+        uint32_t steers = dlsh_control_char(s + i, n - i, &len);
         if (e)
             dlsh_buf_printf(b, "\\%c", to[e - from]);
         else if (steers == DLSH_NOT_UTF8)

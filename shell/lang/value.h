@@ -15,7 +15,7 @@ struct dlsh_command;
 struct dlsh_sink;
 struct dlsh_buf;
 
-/* TYPE(NAME, "name in messages and type()"). VOID is what an action hands back: none that does not print. */
+/* TYPE(NAME, "name in messages and type()"). VOID is the result of an action: none, and not shown. */
 #define DLSH_TYPES(TYPE)                                                                                               \
     TYPE(NONE, "none")                                                                                                 \
     TYPE(VOID, "none")                                                                                                 \
@@ -28,11 +28,11 @@ struct dlsh_buf;
     TYPE(TENSOR, "tensor")                                                                                             \
     TYPE(RANGE, "range")                                                                                               \
     TYPE(FN, "function")      /* written in the language */                                                            \
-    TYPE(BUILTIN, "function") /* a row of a command table */                                                           \
-    TYPE(OP, "function")      /* a row of libdlcore's op table */                                                      \
+    TYPE(BUILTIN, "function") /* an entry of a command table */                                                        \
+    TYPE(OP, "function")      /* an op of libdlcore */                                                                 \
     TYPE(METHOD, "function")  /* a function bound to its first argument */                                             \
     TYPE(HANDLE, "handle")    /* net, dataset, loader, optimizer, trainer, run, C function, pointer */                 \
-    TYPE(CELL, "cell")        /* never seen: a variable shared with an inner function */
+    TYPE(CELL, "cell")        /* internal: a variable shared with an inner function */
 
 typedef enum dlsh_type {
 #define TYPE(id, name) DLSH_##id,
@@ -152,7 +152,7 @@ struct dlsh_class {
     /* Calls visit(v, ctx) for each reference to a value that the object owns, so that a cycle through it is found;
      * NULL: what it owns lives as long as it does. An object with several owners reports nothing. */
     void (*values)(void *self, dlsh_visit *visit, void *ctx);
-    /* Lets go of them, where they can be exchanged while the object lives. */
+    /* Drops them, where they can be exchanged while the object lives. */
     void (*empty)(void *self);
 };
 
@@ -281,7 +281,7 @@ const char *dlsh_a(dlsh_value v);
 void *dlsh_unwrap(dlsh_value v, const dlsh_class *cls);
 static inline int dlsh_is_number(dlsh_value v) { return v.type == DLSH_INT || v.type == DLSH_FLOAT; }
 static inline double dlsh_number(dlsh_value v) { return v.type == DLSH_INT ? (double)v.as.i : v.as.f; }
-/* printf shows the sign of a NaN, which means nothing. */
+/* A NaN without a sign, which printf would show. */
 static inline double dlsh_plain_nan(double f) { return f != f ? (double)__builtin_nan("") : f; }
 /* Truth for `if`, `while`, `!`, `&&`, `||`, `?:`: none and zero are false, empty strings and lists too; a tensor must
  * have one element. DL_ERR_TYPE for what has no truth. */
@@ -311,17 +311,18 @@ void dlsh_buf_key(dlsh_buf *b, const char *key);
 /* NUL-terminated contents (never NULL). */
 const char *dlsh_buf_text(dlsh_buf *b);
 void dlsh_buf_free(dlsh_buf *b);
-/* Appends text that others wrote as people may see it: newlines and tabs as they are, other controls, overrides of
- * direction and bytes that are no UTF-8 as escapes, "\x1b", "\u202e". What is shown with colours is put together of
- * pieces, and those of others go through this. */
+/* Appends foreign text so that it is safe to show: newlines and tabs as they are, other control characters, overrides
+ * of direction and bytes that are no UTF-8 as escapes, "\x1b", "\u202e". Text with colours is put together of pieces,
+ * of which the foreign ones go through this. */
 void dlsh_buf_visible(dlsh_buf *b, const char *s, size_t n);
-/* Newlines and tabs as blanks, for what others wrote within a line. */
+/* Turns newlines and tabs into blanks, for foreign text within a line. */
 void dlsh_one_line(char *s, size_t n);
-void dlsh_buf_see(dlsh_buf *b, const char *s);
-/* Whether the character at s, of *len bytes, steers a terminal or the direction of writing: its number + 1;
- * DLSH_NOT_UTF8 for a byte that is none; 0: it is harmless. */
+/* dlsh_buf_visible of a string. */
+void dlsh_buf_puts_visible(dlsh_buf *b, const char *s);
+/* 1 + the code point of the character at s, of *len bytes, when it controls a terminal or the direction of writing;
+ * DLSH_NOT_UTF8 for a byte that is no UTF-8; else 0. */
 enum { DLSH_NOT_UTF8 = 0x7fffffff };
-unsigned dlsh_steers(const char *s, size_t n, size_t *len);
+unsigned dlsh_control_char(const char *s, size_t n, size_t *len);
 /* Length of the valid UTF-8 sequence at s, 0 when there is none. */
 size_t dlsh_utf8(const char *s, size_t n);
 /* The code point of such a sequence of len bytes. */

@@ -33,7 +33,7 @@ unsigned dlsh_utf8_code(const char *s, size_t len) {
     return c;
 }
 
-unsigned dlsh_steers(const char *s, size_t n, size_t *len) {
+unsigned dlsh_control_char(const char *s, size_t n, size_t *len) {
     *len = dlsh_utf8(s, n);
     if (!*len) return *len = 1, DLSH_NOT_UTF8;
     uint32_t c = dlsh_utf8_code(s, *len);
@@ -48,7 +48,7 @@ void dlsh_buf_visible(dlsh_buf *b, const char *s, size_t n) {
         unsigned char c = (unsigned char)s[i];
         len = 1;
         if ((c >= 32 && c < 127) || c == '\n' || c == '\t') continue;
-        uint32_t steers = dlsh_steers(s + i, n - i, &len);
+        uint32_t steers = dlsh_control_char(s + i, n - i, &len);
         if (!steers) continue;
         dlsh_buf_add(b, s + from, i - from);
         from = i + len;
@@ -65,4 +65,4 @@ void dlsh_one_line(char *s, size_t n) {
         if (s[i] == '\n' || s[i] == '\t' || s[i] == '\r') s[i] = ' ';
 }
 
-void dlsh_buf_see(dlsh_buf *b, const char *s) { dlsh_buf_visible(b, s, strlen(s)); }
+void dlsh_buf_puts_visible(dlsh_buf *b, const char *s) { dlsh_buf_visible(b, s, strlen(s)); }

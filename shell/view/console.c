@@ -133,7 +133,7 @@ void dlsh_console_say(const char *fmt, ...) {
     va_start(ap, fmt);
     dlsh_buf_vprintf(&b, fmt, ap);
     va_end(ap);
-    dlsh_buf_see(&seen, dlsh_buf_text(&b));
+    dlsh_buf_puts_visible(&seen, dlsh_buf_text(&b));
     fprintf(stderr, "dlsh: %s\n", dlsh_buf_text(&seen));
 }
 

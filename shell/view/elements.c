@@ -135,7 +135,7 @@ static void stats_sums(const dlsh_elements *e, dlsh_stats *s, long *finite) {
     if (*finite) s->min = min, s->max = max;
 }
 
-/* Opens each element in memory once, however often an expanded tensor shows it: *times. */
+/* Opens a view without the dimensions of stride 0, so that each element occurs once instead of *times. */
 static dl_status open_distinct(dlsh_elements *e, const dl_tensor *t, long *times) {
     DLSH_SCOPED_GRAD_MODE(0);
     dl_tensor *view = dl_ref((dl_tensor *)t);

@@ -30,16 +30,16 @@ static dl_status csv_value(dlsh_buf *b, dlsh_value v) {
 }
 
 /* Names within values, of keys and handles, are made visible too. */
-static dl_status see_value(dlsh_buf *b, dlsh_value v) {
+static dl_status put_visible(dlsh_buf *b, dlsh_value v) {
     DLSH_SCOPED_BUF raw = {0};
     dl_status status = dlsh_repr(&raw, v);
-    dlsh_buf_see(b, dlsh_buf_text(&raw));
+    dlsh_buf_puts_visible(b, dlsh_buf_text(&raw));
     return status;
 }
 
 static dl_status text_value(dlsh_buf *b, dlsh_value v, const dlsh_look *look) {
     dl_status status =
-        v.type == DLSH_TENSOR ? dlsh_tensor_layout(b, v.as.tensor, look->width, look->colour) : see_value(b, v);
+        v.type == DLSH_TENSOR ? dlsh_tensor_layout(b, v.as.tensor, look->width, look->colour) : put_visible(b, v);
     dlsh_buf_puts(b, "\n");
     return status;
 }
@@ -68,7 +68,7 @@ static void put_part(dlsh_buf *b, const char *s, size_t limit) {
     size_t n = strlen(s), to = n > limit ? limit : n;
     while (to < n && to > 0 && (s[to] & 0xc0) == 0x80) to--;
     char *part = strndup(s, to);
-    dlsh_buf_see(b, part ? part : "");
+    dlsh_buf_puts_visible(b, part ? part : "");
     free(part);
     if (to < n) dlsh_buf_puts(b, "...");
 }
@@ -99,7 +99,7 @@ static void put_source(dlsh_buf *b, const dlsh_diag *d) {
     dlsh_buf_printf(b, "    %s", from ? "..." : "");
     /* escapes would move the caret: control characters become blanks */
     for (size_t i = from, len; i < to; i += len) {
-        int steers = dlsh_steers(d->source + i, to - i, &len) && d->source[i] != '\t';
+        int steers = dlsh_control_char(d->source + i, to - i, &len) && d->source[i] != '\t';
         dlsh_buf_add(b, steers ? " " : d->source + i, steers ? 1 : len);
     }
     dlsh_buf_printf(b, "%s\n    %s", to < n ? "..." : "", from ? "   " : "");

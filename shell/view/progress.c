@@ -36,9 +36,9 @@ static void field(line *l, int rank, const char *fmt, ...) {
 }
 
 /* Text that others chose. */
-static void seen_field(line *l, int rank, const char *text) {
+static void visible_field(line *l, int rank, const char *text) {
     DLSH_SCOPED_BUF b = {0};
-    dlsh_buf_see(&b, text);
+    dlsh_buf_puts_visible(&b, text);
     field(l, rank, "%s", dlsh_buf_text(&b));
 }
 
@@ -71,7 +71,7 @@ static void make_line(line *l, const dlsh_meter *m, const dlsh_progress *p, cons
     int standing = p->done || p->stopped;
     double seconds = t - m->started, steps = (double)(p->at - m->first);
     *l = (line){.bar = -1};
-    seen_field(l, RANK_LABEL, m->label);
+    visible_field(l, RANK_LABEL, m->label);
     if ((look->live || look->rich) && p->total > 0 && !standing) {
         l->bar = l->n;
         field(l, RANK_BAR, "%*s", BAR, "");
@@ -85,7 +85,7 @@ static void make_line(line *l, const dlsh_meter *m, const dlsh_progress *p, cons
     for (int i = 0; i < p->nmetrics; i++) {
         char text[64];
         snprintf(text, sizeof text, "%.40s %.4g", p->names[i], dlsh_plain_nan(p->values[i]));
-        seen_field(l, RANK_METRIC + (p->ranks ? p->ranks[i] : 0), text);
+        visible_field(l, RANK_METRIC + (p->ranks ? p->ranks[i] : 0), text);
     }
     if (!has_metric(p, "it/s") && steps > 0 && seconds > 0)
         field(l, RANK_RATE, "%.*f it/s", steps / seconds < 10 ? 2 : 0, steps / seconds);

@@ -46,7 +46,7 @@ void dlsh_put(dlsh_sink *s, const char *fmt, ...) {
     va_start(ap, fmt);
     dlsh_buf_vprintf(&b, fmt, ap);
     va_end(ap);
-    dlsh_buf_see(&seen, dlsh_buf_text(&b));
+    dlsh_buf_puts_visible(&seen, dlsh_buf_text(&b));
     s->ops->text(s, dlsh_buf_text(&seen), seen.n);
 }
 

@@ -12,10 +12,10 @@
 
 enum { GAP = 2, MARK = 1, NARROW = 10, WIDE = 14 };
 
-static dl_status see_text(dlsh_buf *b, dlsh_value v) {
+static dl_status put_visible(dlsh_buf *b, dlsh_value v) {
     DLSH_SCOPED_BUF raw = {0};
     dl_status status = dlsh_text(&raw, v);
-    if (!status) dlsh_buf_see(b, dlsh_buf_text(&raw));
+    if (!status) dlsh_buf_puts_visible(b, dlsh_buf_text(&raw));
     return status;
 }
 
@@ -33,7 +33,7 @@ dl_status dlsh_table_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
         snprintf(text, sizeof text, format, f);
         dlsh_buf_puts(b, text);
     } else if (v.type != DLSH_NONE && v.type != DLSH_VOID) {
-        DLSH_TRY(see_text(b, v));
+        DLSH_TRY(put_visible(b, v));
     }
     if (b->n > from) dlsh_one_line(b->s + from, b->n - from);
     return b->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table") : DL_OK;
@@ -66,7 +66,7 @@ static dl_status measure(layout *l) {
         if (i < ncells)
             status = dlsh_table_cell(&cell, &t->cols[i % t->ncols], t->cells[i]);
         else
-            dlsh_buf_see(&cell, t->cols[i - ncells].name);
+            dlsh_buf_puts_visible(&cell, t->cols[i - ncells].name);
         if (!status && !(l->cells[i] = strdup(dlsh_buf_text(&cell))))
             status = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table");
         if (status) return status;
@@ -145,7 +145,7 @@ dl_status dlsh_table_text(dlsh_buf *b, const dlsh_table *t, const dlsh_look *loo
     if (!status) {
         l.fit = l.cols + t->ncols;
         memcpy(l.fit, l.cols, sizeof *l.fit * (size_t)t->ncols);
-        if (t->title) dlsh_buf_see(b, t->title), dlsh_buf_puts(b, "\n");
+        if (t->title) dlsh_buf_puts_visible(b, t->title), dlsh_buf_puts(b, "\n");
         if (t->keys && look->width > 0 && dlsh_fit_width(l.cols, t->ncols, GAP) > look->width)
             put_folded(b, &l);
         else

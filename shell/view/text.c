@@ -157,7 +157,7 @@ void dlsh_spark(dlsh_buf *b, const double *values, int n, int unicode) {
     for (int i = 0; i < n; i++)
         if (values[i] > most) most = values[i];
     for (int i = 0; i < n; i++) {
-        /* what is there at all is seen */
+        /* values above 0 get at least the lowest block */
         int level = most > 0 && values[i] > 0 ? (int)ceil(values[i] / most * 8) : 0;
         dlsh_buf_puts(b, unicode ? blocks[level] : plain[level]);
     }

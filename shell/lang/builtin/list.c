@@ -55,7 +55,7 @@ static dl_status pop_run(const dlsh_args *a, dlsh_value *result) {
 /* The position of an item; -1 when there is none. */
 static dl_status find(const dlsh_list *l, dlsh_value item, int *at) {
     int same = 0;
-    for (*at = 0; *at < l->n && !same && !dlsh_tired(*at + 1L); *at += !same)
+    for (*at = 0; *at < l->n && !same && !dlsh_interrupted_at(*at + 1L); *at += !same)
         DLSH_TRY(dlsh_equal(l->items[*at], item, &same));
     if (!same) *at = -1;
     return DL_OK;
@@ -82,7 +82,7 @@ static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_list *l = self(a);
     dlsh_value v = dlsh_new_list(l->n);
     dl_status st = DL_OK;
-    for (int i = 0; i < l->n && !st && !dlsh_tired(i); i++)
+    for (int i = 0; i < l->n && !st && !dlsh_interrupted_at(i); i++)
         st = dlsh_append(v, dlsh_ref(l->items[dlsh_arg_data(a) ? l->n - 1 - i : i]));
     return dlsh_give_filled(st, v, result);
 }
@@ -175,7 +175,7 @@ static dl_status merge_sort(dlsh_value *keys, dlsh_value *items, dlsh_value *tmp
     DLSH_TRY(merge_sort(keys + h, items + h, tmp, n - h, reverse));
     for (long i = 0, j = h, k = 0; k < n; k++) {
         int c = 0, right;
-        if (dlsh_tired(k)) return dlsh_check_interrupt();
+        if (dlsh_interrupted_at(k)) return dlsh_check_interrupt();
         if (i < h && j < n) DLSH_TRY(dlsh_compare(keys[i], keys[j], &c));
         right = i == h || (j < n && (reverse ? c < 0 : c > 0));
         tmp[2 * k] = keys[right ? j : i];
@@ -190,7 +190,7 @@ static dl_status merge_sort(dlsh_value *keys, dlsh_value *items, dlsh_value *tmp
 
 static dl_status make_keys(const dlsh_args *a, const dlsh_list *l, dlsh_value *keys) {
     const dlsh_value *f = dlsh_arg(a, "key");
-    for (int i = 0; i < l->n && !dlsh_tired(i); i++) {
+    for (int i = 0; i < l->n && !dlsh_interrupted_at(i); i++) {
         dlsh_callargs args = {1, &l->items[i], NULL};
         if (f)
             DLSH_TRY(dlsh_call(dlsh_arg_session(a), *f, &args, &keys[i]));

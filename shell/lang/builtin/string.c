@@ -134,7 +134,7 @@ static dl_status case_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_str *s = dlsh_arg(a, "s")->as.str;
     *result = dlsh_string_n(s->s, s->len);
     if (dlsh_failed(*result)) return DL_ERR_MEMORY;
-    for (size_t i = 0; i < s->len && !dlsh_tired((long)i); i++) {
+    for (size_t i = 0; i < s->len && !dlsh_interrupted_at((long)i); i++) {
         unsigned char c = (unsigned char)s->s[i];
         result->as.str->s[i] = (char)(dlsh_arg_data(a) ? toupper(c) : tolower(c));
     }
@@ -167,7 +167,7 @@ static dl_status split_words(const dlsh_str *s, dlsh_value list) {
     for (size_t i = 0; i < s->len;) {
         size_t from = i;
         while (i < s->len && !isspace((unsigned char)s->s[i])) i++;
-        if (dlsh_tired(list.as.list->n)) return DL_OK;
+        if (dlsh_interrupted_at(list.as.list->n)) return DL_OK;
         if (i > from) DLSH_TRY(dlsh_append(list, dlsh_string_n(s->s + from, i - from)));
         while (i < s->len && isspace((unsigned char)s->s[i])) i++;
     }
@@ -177,7 +177,7 @@ static dl_status split_words(const dlsh_str *s, dlsh_value list) {
 static dl_status split_by(const dlsh_str *s, const dlsh_str *by, dlsh_value list) {
     const char *p = s->s, *end = s->s + s->len, *at;
     while ((at = memmem(p, (size_t)(end - p), by->s, by->len))) {
-        if (dlsh_tired(list.as.list->n)) return DL_OK;
+        if (dlsh_interrupted_at(list.as.list->n)) return DL_OK;
         DLSH_TRY(dlsh_append(list, dlsh_string_n(p, (size_t)(at - p))));
         p = at + by->len;
     }
@@ -199,7 +199,7 @@ static dl_status join_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_buf b = {0};
     dl_status st = DL_OK;
     const dlsh_list *l = dlsh_arg(a, "items")->as.list;
-    for (int i = 0; i < l->n && !st && !dlsh_tired(i); i++) {
+    for (int i = 0; i < l->n && !st && !dlsh_interrupted_at(i); i++) {
         if (i) dlsh_buf_puts(&b, dlsh_arg_str(a, "s"));
         st = dlsh_text(&b, l->items[i]);
     }
@@ -211,7 +211,7 @@ static dl_status replace_run(const dlsh_args *a, dlsh_value *result) {
     if (!from->len) return dlsh_arg_fail(a, "from", DL_ERR_VALUE, NULL, "an empty string cannot be replaced");
     dlsh_buf b = {0};
     const char *p = s->s, *end = s->s + s->len, *at;
-    for (long i = 0; !dlsh_tired(i) && (at = memmem(p, (size_t)(end - p), from->s, from->len)); i++) {
+    for (long i = 0; !dlsh_interrupted_at(i) && (at = memmem(p, (size_t)(end - p), from->s, from->len)); i++) {
         dlsh_buf_add(&b, p, (size_t)(at - p));
         dlsh_buf_add(&b, by->s, by->len);
         p = at + from->len;

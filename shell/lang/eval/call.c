@@ -165,7 +165,8 @@ static dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_frame *frame, 
     return DL_OK;
 }
 
-/* An inner function that calls itself holds the cell that holds it. When nothing else does, the cycle is cut. */
+/* An inner function that calls itself references the cell that references it. When nothing else does, the cycle is cut.
+ */
 static void cut_cycle(dlsh_value slot) {
     if (slot.type != DLSH_CELL || slot.as.cell->v.type != DLSH_FN) return;
     dlsh_cell *c = slot.as.cell;
@@ -214,7 +215,7 @@ static dl_status not_callable(dlsh_value f) {
     return dlsh_fail(DL_ERR_TYPE, hint, "%s cannot be called", dlsh_a(f));
 }
 
-/* Methods of a class get self beside their arguments, others before them. */
+/* Methods of a class get self apart from their arguments; other functions as the first argument. */
 static int is_class_method(dlsh_value self, dlsh_value fn) {
     if (self.type != DLSH_HANDLE || fn.type != DLSH_BUILTIN) return 0;
     for (const dlsh_command *c = self.as.handle->cls->methods; c && c->name; c++)

@@ -6,7 +6,7 @@
 #include "lang/command.h"
 #include "lang/session.h"
 
-/* Pairs compared before they are remembered: values that share parts or contain themselves go beyond it. */
+/* Comparisons after which pairs are remembered: values that share parts or contain themselves need more. */
 enum { FREE_PAIRS = 4096 };
 
 /* Two lists or two records, and the item at which their comparison goes on. */
@@ -19,7 +19,7 @@ typedef struct pair {
     const void *a, *b;
 } pair;
 
-/* A comparison under way. */
+/* The state of a comparison. */
 typedef struct walk {
     frame *frames;
     int n, cap;
@@ -89,7 +89,7 @@ static int enter(walk *w, dlsh_value a, dlsh_value b) {
     return 1;
 }
 
-/* The next pair of items of the innermost collections; 0 when there is no partner. */
+/* The next pair of items of the innermost collections; 0: the other record has no such key. */
 static int next_pair(frame *f, dlsh_value *a, dlsh_value *b) {
     int i = f->at++;
     if (f->a.type == DLSH_LIST) {
@@ -115,7 +115,7 @@ dl_status dlsh_equal(dlsh_value a, dlsh_value b, int *out) {
     walk w = {.n = 0};
     int same = compare(&w, a, b), stopped = 0;
     for (long turn = 1; same > 0 && w.n && !stopped; turn++) {
-        stopped = dlsh_tired(turn);
+        stopped = dlsh_interrupted_at(turn);
         frame *f = &w.frames[w.n - 1];
         if (f->at == size_of(f->a))
             w.n--;

@@ -1,4 +1,4 @@
-/* x.name: fields, and functions that take x first written as its methods. */
+/* x.name: fields and methods; functions that take x first are methods of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ int dlsh_find_method(dlsh_session *s, dlsh_value x, const char *name, dlsh_value
 
 /* ---------------------------------------------------------------- reading */
 
-/* "it has a, b and c", when these are few. */
+/* "it has a, b and c"; empty when they do not fit. */
 static void list_names(const char **words, int n, char *hint, size_t size) {
     size_t len = 0;
     for (int i = 0; i < n && len < size; i++)

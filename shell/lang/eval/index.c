@@ -55,7 +55,7 @@ static dl_status slice_of(dlsh_session *s, const dlsh_node *slice, long n, long 
 
 /* ---------------------------------------------------------------- reading */
 
-/* A record is asked for something that is no name. */
+/* The error for a key of a record that is no string. */
 static dl_status no_key(const dlsh_record *r, dlsh_value key) {
     return dlsh_fail(DL_ERR_TYPE,
                      r->n ? "by name: r.name or r[\"name\"]; r.keys() lists the names, r.values() the values"

@@ -19,7 +19,7 @@ typedef struct dlsh_global {
     int looked_up;      /* 1: for good; beyond: while the session's epoch is this */
 } dlsh_global;
 
-/* Where the failure being handled happened; the first place recorded stays. */
+/* Where the failure being handled happened: the first place that is recorded. */
 typedef struct dlsh_place {
     int set;
     dlsh_unit *unit; /* a reference */
@@ -43,7 +43,7 @@ struct dlsh_session {
     const dlsh_node *statement; /* that runs */
     dlsh_frame *frame;          /* NULL at the top level */
     int fn_depth;               /* >0 inside fn: nothing prints itself */
-    int quiet;                  /* actions do not tell */
+    int quiet;                  /* actions print nothing */
     const char *stack_base;
     size_t stack_limit;
     dlsh_value returned; /* by a return on its way to the call */
@@ -92,14 +92,14 @@ dl_status dlsh_at_span(dlsh_session *s, dlsh_unit *unit, dlsh_span span, dl_stat
 /* A failure that leaves a function: notes the call. */
 void dlsh_trace_call(dlsh_session *s, const char *name, const dlsh_node *call);
 void dlsh_place_clear(dlsh_session *s);
-/* Takes the pending failure over into session->error and its diag. */
+/* Moves the pending failure to session->error and its diag. */
 void dlsh_failure_keep(dlsh_session *s);
 /* The pending failure as a record for `catch`; forgets it. */
 dl_status dlsh_caught(dlsh_session *s, dlsh_value *out);
 
 /* ---- evaluation (eval_expr.c, eval_stmt.c) */
 dl_status dlsh_eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
-/* The value of an argument: a name that is unknown may be meant as text. */
+/* The value of an argument; the hint for an unknown name says how text is written. */
 dl_status dlsh_eval_argument(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 /* The values of n's kids as a list. */
 dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
@@ -140,7 +140,7 @@ dl_status dlsh_assign_index(dlsh_session *s, const dlsh_node *target, dlsh_value
 /* ---- tensors (tensor_*.c) */
 /* The row of the op table under this name as a function value; VOID when there is none for the language. */
 dlsh_value dlsh_op_value(const char *name);
-/* A row was registered, perhaps in the place of another: values that name it follow. */
+/* An op was registered, perhaps instead of another: function values of this name mean the new one. */
 void dlsh_op_renew(const char *name);
 const char *dlsh_op_value_name(dlsh_value f);
 /* The same when the row takes a tensor first, so that it is a method. */

@@ -1,4 +1,4 @@
-/* Iteration over values, and how many there are. */
+/* Iteration over values, and their lengths. */
 #include <string.h>
 
 #include "lang/eval/interp.h"

@@ -23,7 +23,7 @@ static void free_layers(dlsh_layer *layers, int n) {
 
 /* ---------------------------------------------------------------- one layer */
 
-/* The value of init= is a bare word: the nearest of those there are. */
+/* Adds a hint where the value of init= is a word without quotes. */
 static dl_status no_init(const dlsh_node *n, dl_status st) {
     enum { MOST = 32 };
     const char *names[MOST];
@@ -116,8 +116,7 @@ static dl_status eval_layer(dlsh_session *s, const dlsh_node *n, dlsh_layer *l, 
     }
     if (s->services.known_layer && s->services.known_layer(n->text)) return DL_OK;
     const dlsh_value *v = variable(s, n);
-    return v && dlsh_callable(*v) ? use_variable(s, v, l, depth)
-                                  : DL_OK; /* the builder refuses what it does not know */
+    return v && dlsh_callable(*v) ? use_variable(s, v, l, depth) : DL_OK; /* the builder refuses unknown kinds */
 }
 
 static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer **out, int *count, int depth) {

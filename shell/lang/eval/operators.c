@@ -111,12 +111,12 @@ static dl_status repeat_string(const dlsh_str *a, long n, dlsh_value *out) {
     dlsh_buf buf = {0};
     if (!a->len) n = 0;
     if (n > 0 && (size_t)n > ((size_t)1 << 28) / a->len) return too_long("2^28 bytes");
-    for (long i = 0; i < n && !dlsh_tired(i); i++) dlsh_buf_add(&buf, a->s, a->len);
+    for (long i = 0; i < n && !dlsh_interrupted_at(i); i++) dlsh_buf_add(&buf, a->s, a->len);
     return dlsh_give(dlsh_buf_string(&buf), out);
 }
 
 static dl_status append_all(dlsh_list *to, const dlsh_list *from) {
-    for (int i = 0, n = from->n; i < n && !dlsh_tired(i + 1L); i++)
+    for (int i = 0, n = from->n; i < n && !dlsh_interrupted_at(i + 1L); i++)
         DLSH_TRY(dlsh_list_push(to, dlsh_ref(from->items[i])));
     return DL_OK;
 }
@@ -128,7 +128,7 @@ static dl_status join_lists(const dlsh_list *a, const dlsh_list *b, long times, 
     dlsh_value v = dlsh_new_list(n);
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
     dl_status st = DL_OK;
-    for (long i = 0; i < times && !st && !dlsh_tired(i); i++) st = append_all(v.as.list, a);
+    for (long i = 0; i < times && !st && !dlsh_interrupted_at(i); i++) st = append_all(v.as.list, a);
     if (!st && b) st = append_all(v.as.list, b);
     return dlsh_give_filled(st, v, out);
 }
@@ -193,7 +193,7 @@ static dl_status membership(dlsh_value a, dlsh_value b, dlsh_value *out) {
     else if (b.type == DLSH_RECORD && a.type == DLSH_STR)
         found = dlsh_record_get(b.as.record, a.as.str->s) != NULL;
     else if (b.type == DLSH_LIST)
-        for (int i = 0; i < b.as.list->n && !found && !dlsh_tired(i + 1L); i++)
+        for (int i = 0; i < b.as.list->n && !found && !dlsh_interrupted_at(i + 1L); i++)
             DLSH_TRY(dlsh_equal(a, b.as.list->items[i], &found));
     else if (b.type == DLSH_RANGE && a.type == DLSH_INT) {
         const dlsh_range *r = b.as.range;

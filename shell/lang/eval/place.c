@@ -1,4 +1,4 @@
-/* Where failures happened, and how they are told. */
+/* Places of failures, and reporting them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Rows of libdlcore's op table as functions, methods and operators: a new row is there with no further edit. */
+/* Ops of libdlcore as functions, methods and operators; a new op needs no change here. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "lang/eval/args.h"
 
-/* What a function value points to: a row, and whether it writes its result back (name_). Made once a name. */
+/* What a function value points to: an op, and whether it works in place (name_). There is one for each name. */
 typedef struct op_entry {
     struct op_entry *next;
     char name[48];
@@ -178,7 +178,7 @@ static int scalar_call(const op_entry *e, const dlsh_callargs *args, dlsh_value 
     return 0;
 }
 
-/* A tensor for the general way: plain numbers as f64 and i64 of full weight, since no tensor's dtype leads. */
+/* A tensor of a number of the language: f64 or i64, since no tensor decides the dtype of the result. */
 static dl_tensor *plain_number(dlsh_value v) {
     double f = v.type == DLSH_FLOAT ? v.as.f : 0;
     long i = v.as.i;
@@ -254,7 +254,7 @@ static dl_status add_ints(op_call *c, const dl_op_arg *a, const dlsh_value *v, i
     return DL_OK;
 }
 
-/* The value as the text that the library parses. */
+/* Appends the attribute as text, which the library parses. */
 static dl_status add_attr(op_call *c, const dl_op_arg *a, dlsh_value v) {
     int numeric = !strcmp(a->kind, "float") || !strcmp(a->kind, "number");
     if (v.type == DLSH_NONE && a->dflt) return DL_OK;
@@ -304,7 +304,7 @@ int dlsh_default_device(void) {
 
 void dlsh_set_default_device(int device) { default_device = device; }
 
-/* New tensors come to the chosen device. */
+/* Adds the default device for ops that make new tensors. */
 static void place_new(op_call *c) {
     const dl_op_info *info = &c->e->info;
     int device = dlsh_default_device();
@@ -418,7 +418,7 @@ static dl_status name_op(const op_entry *e, dl_status st) {
     return dl_error_put(&err);
 }
 
-/* Did plain numbers alone come in, so that a plain number goes out? Only where all that is given first are tensors. */
+/* Whether all tensor arguments are numbers of the language, so that the result is one, too. */
 static int all_plain(const dlsh_callargs *args, const op_entry *e) {
     if (!e->plain) return 0;
     int n = args->n < e->ntensors ? args->n : e->ntensors;
@@ -427,7 +427,7 @@ static int all_plain(const dlsh_callargs *args, const op_entry *e) {
     return e->ntensors > 0 && n > 0 && !e->list && !e->in_place;
 }
 
-/* name_ keeps the dtype of the tensor: a result of a higher kind does not go into it, as in PyTorch. */
+/* name_ keeps the dtype of the tensor: as in PyTorch a result of a higher kind of dtype is refused. */
 static dl_status check_kept(const op_call *c, const dl_tensor *res) {
     dl_dtype from = dl_dtype_of(res), to = dl_dtype_of(c->in[0]);
     if (dl_dtype_kind(from) <= dl_dtype_kind(to)) return DL_OK;

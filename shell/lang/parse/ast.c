@@ -43,7 +43,7 @@ static char *copy(const char *s, size_t n) {
     return p;
 }
 
-/* Names are kept for good: nodes of the tape and errors point to them. Each is stored once. */
+/* Names are stored once and never freed, because nodes of the tape and errors point to them. */
 static const char *intern(const char *name) {
     static struct kept {
         struct kept *next;

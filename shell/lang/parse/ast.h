@@ -126,7 +126,7 @@ struct dlsh_node {
         const struct dlsh_command *cmd;
     } num;
     int slot;   /* NAME: number of its variable; -1 unresolved */
-    void *info; /* FN: what the resolver found out about it */
+    void *info; /* FN: its dlsh_fninfo, from the resolver */
 };
 
 /* One piece of source text with its tree. Nodes live as long as the unit; functions hold a reference to it. */

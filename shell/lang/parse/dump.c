@@ -1,4 +1,4 @@
-/* Trees as s-expressions: names bare, strings quoted, words with a leading ', operators as heads. */
+/* Trees as s-expressions: names bare, strings in quotes, words of commands with a leading ', operators first. */
 #include <string.h>
 
 #include "lang/command.h"

@@ -180,7 +180,7 @@ static int put_utf8(char *out, unsigned c) {
     return 4;
 }
 
-/* One escape at p (behind the backslash) to *out; bytes consumed, 0 when it is none. */
+/* Writes the escape at p (behind the backslash) to out; returns the bytes read, 0 when it is no escape. */
 static int escape(const char *p, char *out, int *nout) {
     static const char from[] = "ntr0abfve\\'\"", to[] = "\n\t\r\0\a\b\f\v\033\\'\"";
     unsigned v;
@@ -327,7 +327,7 @@ static int skip_c_literal(dlsh_lexer *lx) {
     return 1;
 }
 
-/* At the end of a line: does the next one go on with another <header.h>? No statement begins like that. */
+/* At the end of a line: whether the next one begins with another <header.h>, as no statement does. */
 static int goes_on(const dlsh_lexer *lx) {
     const char *p = lx->unit->text + lx->pos, *end = lx->unit->text + lx->unit->len;
     while (p < end && isspace((unsigned char)*p)) p++;

@@ -1,4 +1,5 @@
-/* Tokens. The parser pulls them one at a time, because a command's words are cut by other rules than expressions. */
+/* Tokens. The parser reads them one at a time, because words of commands end by other rules than tokens of expressions.
+ */
 #ifndef DLSH_LANG_LEXER_H
 #define DLSH_LANG_LEXER_H
 
@@ -97,7 +98,7 @@ typedef struct dlsh_token {
     const char *message, *hint; /* BAD */
 } dlsh_token;
 
-/* The reading position; a copy of it is a way back. */
+/* The reading position; the parser goes back to a copy of it. */
 typedef struct dlsh_lexer {
     dlsh_unit *unit;
     int pos, line, line_start;

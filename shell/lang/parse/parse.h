@@ -4,14 +4,14 @@
 
 #include "lang/command.h"
 
-/* A syntax error, placed. at_end: the text ended too early, so more of it may mend it. */
+/* A syntax error with its place. at_end: the text ended too early; with more text it may be right. */
 typedef struct dlsh_syntax_error {
     dl_status code; /* DL_ERR_SYNTAX, or DL_ERR_MEMORY; DL_OK: none */
     dlsh_span span;
     int at_end;
     char message[256];
     char hint[256];
-    const char *command; /* of the unit: a word that stands where a command may, and is none; NULL */
+    const char *command; /* a word, of the unit, where a command may stand, but which is none; NULL */
 } dlsh_syntax_error;
 
 /* Parses the unit's text into unit->root. `find` tells the commands; with NULL there are none. Returns err->code. */

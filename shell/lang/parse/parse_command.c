@@ -1,4 +1,4 @@
-/* Command statements, read as the row of the table says; rows are looked up, never named here. */
+/* Command statements, parsed as their entry in the command table says. */
 #include <stdio.h>
 #include <string.h>
 

@@ -21,7 +21,7 @@ static int is_literal(dlsh_tok k) {
     return k == DLSH_T_NAME || k == DLSH_T_INT || k == DLSH_T_FLOAT || k == DLSH_T_STR;
 }
 
-/* `foo bar`, or `r = step t`: a command's form where a function's is meant, or no command at all. */
+/* The hint for `foo bar`, no command, or `r = step t`, a command written where a function is called. */
 static const char *bare_call(dlsh_parser *p, const dlsh_node *stmt, char *hint, size_t room) {
     const dlsh_node *last = stmt->kids[stmt->nkids - 1];
     if (last->kind != DLSH_N_NAME || !is_literal(p->tok.kind)) return NULL;
@@ -36,7 +36,7 @@ static const char *bare_call(dlsh_parser *p, const dlsh_node *stmt, char *hint, 
     return hint;
 }
 
-/* `a = b = 3`: one assignment after the other. */
+/* The hint for `a = b = 3`. */
 static const char *chained(const dlsh_parser *p, const dlsh_node *stmt, char *hint, size_t room) {
     const dlsh_node *to = stmt->kids[0], *from = stmt->kids[stmt->nkids - 1];
     int n = to->span.end - to->span.start, m = from->span.end - from->span.start;
@@ -47,7 +47,7 @@ static const char *chained(const dlsh_parser *p, const dlsh_node *stmt, char *hi
     return hint;
 }
 
-/* Something stands behind a whole statement. */
+/* The error for text behind a whole statement. */
 static dlsh_node *trailing(dlsh_parser *p, const dlsh_node *stmt) {
     char text[200];
     int plain = stmt->kind == DLSH_N_EXPR || stmt->kind == DLSH_N_ASSIGN;

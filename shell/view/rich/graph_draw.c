@@ -106,7 +106,7 @@ static int put_line(tree *t, int i, const char *hang, const char *mark) {
     dlsh_buf_add(t->out, dlsh_buf_text(&t->indent), t->indent.n);
     dlsh_buf_printf(t->out, "%s%s", hang, mark);
     dlsh_buf_puts(t->out, bold ? "\033[1m" : "");
-    dlsh_buf_see(t->out, x->label);
+    dlsh_buf_puts_visible(t->out, x->label);
     dlsh_buf_puts(t->out, bold ? "\033[0m" : "");
     if (t->uses[i] > 1 && x->kind == DLSH_GRAPH_OP) {
         if (!again) t->number[i] = ++t->numbered;
@@ -116,11 +116,11 @@ static int put_line(tree *t, int i, const char *hang, const char *mark) {
         dlsh_buf_puts(t->out, "  (above)\n");
         return 0;
     }
-    if (*x->note) dlsh_buf_puts(t->out, "  "), dlsh_buf_see(t->out, x->note);
+    if (*x->note) dlsh_buf_puts(t->out, "  "), dlsh_buf_puts_visible(t->out, x->note);
     if (*x->where) {
         int width = dlsh_text_width(t->out->s + from, t->out->n - from) - (bold ? 8 : 0);
         dlsh_buf_printf(t->out, "%*s", width < 42 ? 44 - width : 2, "");
-        dlsh_buf_see(t->out, x->where);
+        dlsh_buf_puts_visible(t->out, x->where);
     }
     dlsh_buf_puts(t->out, "\n");
     return 1;

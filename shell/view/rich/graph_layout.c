@@ -93,8 +93,8 @@ static void number(work *w) {
         for (int k = w->start[r]; k < w->start[r + 1]; k++) w->pos[w->order[k]] = k - w->start[r];
 }
 
-/* Chains of ops are straight, leaves stand beside them: a leaf moves an op only where nothing else does. Were it to
- * move it a little, a net of a hundred layers would lean by the width of a hundred boxes. */
+/* The weight of a link. That of a leaf is small, so that chains of ops stay straight: with more, a net of a hundred
+ * layers would lean by the width of a hundred boxes. */
 static double pull(const work *w, int a, int b) { return w->l->boxes[a].leaf || w->l->boxes[b].leaf ? 0.001 : 1; }
 
 /* Mean of `value` over the neighbours above (side 0) or below (side 1); own value where there are none. */

@@ -19,7 +19,7 @@ void dlsh_html_puts(dlsh_buf *b, const char *s) { dlsh_html_escape(b, s, strlen(
 
 /* ---------------------------------------------------------------- figures */
 
-/* A histogram as such a picture, lowest and highest value below it. */
+/* A histogram as a picture, with the lowest and the highest value below it. */
 static void html_bars(dlsh_buf *html, const long *counts, int n, double lo, double hi) {
     enum { W = 200, H = 44 };
     dlsh_buf svg = {0}, *b = &svg;
@@ -32,7 +32,7 @@ static void html_bars(dlsh_buf *html, const long *counts, int n, double lo, doub
                     W, H + 14, W, H + 14);
     double width = (double)W / n;
     for (int i = 0; i < n; i++) {
-        /* what is there at all is seen */
+        /* bars of counted elements are at least a pixel high */
         double h = counts[i] ? fmax(1, (double)counts[i] / (double)most * H) : 0;
         if (counts[i])
             dlsh_buf_printf(b, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/>", i * width, H - h,
@@ -94,7 +94,7 @@ dl_status dlsh_html_figures(dlsh_buf *b, const char *title, const dl_tensor *t, 
 
 /* ---------------------------------------------------------------- elements */
 
-/* Shaded by sign and share of the largest magnitude; what is not finite stands out. */
+/* A cell shaded by sign and magnitude; NaN and infinities on red. */
 static void put_element(dlsh_buf *b, const dlsh_cells *c, long offset) {
     char text[DLSH_CELL_TEXT];
     dlsh_element_text(c, offset, text, sizeof text);
@@ -198,7 +198,7 @@ static void put_slices(dlsh_buf *b, const dlsh_cells *c) {
     dlsh_buf_puts(b, "</div>");
 }
 
-/* Whole as long as a reader takes it in, else the edges; of leading dimensions only the first slices are shown. */
+/* Chooses between all elements and those at the edges; of leading dimensions only the first slices are shown. */
 static void choose_edges(dlsh_cells *c) {
     int n = c->e->ndim;
     const long *shape = c->e->shape;

@@ -20,7 +20,7 @@ extern char **environ;
  * escapes. Names of files never get there: gnuplot writes to its standard output, and we to the file. */
 static void put_quoted(dlsh_buf *b, const char *s) {
     DLSH_SCOPED_BUF seen = {0};
-    dlsh_buf_see(&seen, s);
+    dlsh_buf_puts_visible(&seen, s);
     dlsh_buf_puts(b, "'");
     for (size_t i = 0; i < seen.n; i++) {
         if (seen.s[i] == '\n')
