@@ -15,10 +15,10 @@
 
 void *dl_data_alloc(long n, size_t size) {
     int64_t bytes = n;
-    bool counted = dl_count_mul(&bytes, (int64_t)size), some = counted && dl_memory_take((size_t)bytes) == DL_OK;
+    bool counted = dl_count_mul(&bytes, (int64_t)size), some = counted && dl_memory_request((size_t)bytes) == DL_OK;
     void *p = some ? calloc(bytes ? (size_t)bytes : 1, 1) : NULL;
-    if (p) return dl_memory_settle(p, (size_t)bytes), p;
-    if (counted && !some) { /* dl_memory_take has recorded the cause */
+    if (p) return dl_memory_commit(p, (size_t)bytes), p;
+    if (counted && !some) { /* dl_memory_request has recorded the cause */
         char what[80];
         snprintf(what, sizeof what, "%ld pieces of %zu bytes for a dataset", n, size);
         dl_error_context(NULL, what);

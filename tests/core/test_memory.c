@@ -34,7 +34,7 @@ static int done(void **state) {
 /* Bytes left and of how many, in MiB. */
 static void expect_room(size_t left, size_t of) {
     dl_memory_root(temp_dir);
-    dl_memory_room r = dl_memory_look();
+    dl_memory_space r = dl_memory_available();
     assert_int_equal(r.left / MIB, left);
     assert_int_equal(r.of / MIB, of);
 }
@@ -112,17 +112,17 @@ static void gate(void **state) {
         put("/sys/fs/cgroup/job/memory.current", "0\n");
         dl_memory_root(temp_dir);
         size_t taken = 0;
-        for (int full = 0; taken < 100 * MIB && !full; taken += sizes[i]) full = dl_memory_take(sizes[i]) != DL_OK;
+        for (int full = 0; taken < 100 * MIB && !full; taken += sizes[i]) full = dl_memory_request(sizes[i]) != DL_OK;
         assert_null(dl_error_last());
         put("/sys/fs/cgroup/job/memory.current", "255852544\n"); /* 12 MiB left, less than the reserve */
-        for (taken = 0; taken < 200 * MIB && dl_memory_take(sizes[i]) == DL_OK;) taken += sizes[i];
+        for (taken = 0; taken < 200 * MIB && dl_memory_request(sizes[i]) == DL_OK;) taken += sizes[i];
         assert_in_range(taken, 0, 65 * MIB);
         assert_int_equal(dl_failed(), DL_ERR_MEMORY);
         assert_non_null(strstr(dl_errmsg(), "asked for"));
         dl_error_clear();
     }
     put("/sys/fs/cgroup/job/memory.current", "0\n");
-    ok(dl_memory_take(4 << 20));
+    ok(dl_memory_request(4 << 20));
     dl_memory_root(NULL);
     void *p = dl_memory_alloc(1000, 8);
     assert_non_null(p);

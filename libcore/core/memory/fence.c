@@ -1,5 +1,5 @@
-/* Blocks between pages that cannot be touched. The one part of the library that ends the process: when memory behind or
- * before a block was written, nothing that follows can be relied on, as under a sanitizer. */
+/* Blocks between inaccessible pages. The only part of the library that ends the process: after a write outside a block,
+ * results cannot be relied on, as under a sanitizer. */
 #include "core/memory/fence.h"
 
 #include <pthread.h>
@@ -11,11 +11,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* MOST: blocks with pages of their own that live at a time, since the kernel counts mappings (65,530) and each takes
- * two. What goes beyond lies on the heap, between PATTERN bytes of the filling.
- * SIZES: blocks of fewer pages have their mappings used again; LINE: ended blocks of such a size that are kept, by the
- * page; ENDED: of all other sizes together. */
-enum { FRESH = 0xFF, REST = 0xA5, MOST = 20000, PATTERN = 64, SIZES = 17, LINE = 1024, ENDED = 128 };
+/* MOST: blocks with pages of their own at a time, since the kernel limits mappings (65,530) and each takes two; more
+ * blocks are on the heap, between PATTERN filling bytes.
+ * SIZES: mappings of blocks of fewer pages are reused; QUEUE: pages of freed blocks of such a size that are kept;
+ * QUEUE_OTHERS: freed blocks of all other sizes together. */
+enum { FRESH = 0xFF, FILLING = 0xA5, MOST = 20000, PATTERN = 64, SIZES = 17, QUEUE = 1024, QUEUE_OTHERS = 128 };
 
 bool dl_fenced;
 static bool at_begin;
@@ -37,39 +37,39 @@ typedef struct span {
     size_t bytes;
 } span;
 
-/* Ended blocks, the oldest at `first`. They stay untouchable until a later block takes their place: the older half may
- * be used again, and what no longer has room is given back. line[0] has all the sizes of which none is used again. */
+/* Freed blocks, the oldest at `first`. They stay inaccessible in their queue: of a full half the oldest are reused, and
+ * those beyond its end are unmapped. queue[0] has all sizes that are not reused. */
 static struct {
     pthread_mutex_t lock;
     struct {
-        span s[LINE];
+        span s[QUEUE];
         unsigned first, n;
-    } line[SIZES];
-} dead = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    } queue[SIZES];
+} freed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static size_t line_of(size_t bytes) { return bytes / page - 2 < SIZES ? bytes / page - 2 : 0; }
+static size_t queue_of(size_t bytes) { return bytes / page - 2 < SIZES ? bytes / page - 2 : 0; }
 
-static unsigned room_of(size_t line) { return line ? LINE / (unsigned)line : ENDED; }
+static unsigned room_of(size_t queue) { return queue ? QUEUE / (unsigned)queue : QUEUE_OTHERS; }
 
 /* Under the lock. */
-static span oldest(size_t line) {
-    span s = dead.line[line].s[dead.line[line].first];
-    dead.line[line].first = (dead.line[line].first + 1) % room_of(line);
-    dead.line[line].n--;
+static span oldest(size_t queue) {
+    span s = freed.queue[queue].s[freed.queue[queue].first];
+    freed.queue[queue].first = (freed.queue[queue].first + 1) % room_of(queue);
+    freed.queue[queue].n--;
     return s;
 }
 
-/* The mapping of an ended block of that size, else {0}. */
+/* The mapping of a freed block of that size, else {0}. */
 static span used_again(size_t bytes) {
-    size_t line = line_of(bytes);
+    size_t queue = queue_of(bytes);
     span s = {0};
-    pthread_mutex_lock(&dead.lock);
-    if (line && dead.line[line].n > room_of(line) / 2) s = oldest(line);
-    pthread_mutex_unlock(&dead.lock);
+    pthread_mutex_lock(&freed.lock);
+    if (queue && freed.queue[queue].n > room_of(queue) / 2) s = oldest(queue);
+    pthread_mutex_unlock(&freed.lock);
     return s;
 }
 
-/* Where the pages of a block would begin, if it had its own. */
+/* Where the pages of a block with pages of its own begin. */
 static const char *begin_of(const char *p, size_t bytes) { return at_begin ? p : p + bytes - body_of(bytes); }
 
 static bool has_pages(const char *p, size_t bytes) { return (uintptr_t)begin_of(p, bytes) % page == 0; }
@@ -86,20 +86,20 @@ static void *between_pages(size_t bytes) {
         munmap(map, all);
         return NULL;
     }
-    memset(begin, REST, body);
+    memset(begin, FILLING, body);
     memset(p, FRESH, bytes);
     return p;
 }
 
-/* [base] [filling] block [filling]; never where a block with pages of its own could lie. */
+/* [base] [filling] block [filling], at an address where no block with pages of its own can be. */
 static void *between_patterns(size_t bytes) {
     char *base;
     if (posix_memalign((void **)&base, PATTERN, bytes + 4 * PATTERN)) return NULL;
     char *p = base + 2 * PATTERN;
     if (has_pages(p, bytes)) p += PATTERN;
     memcpy(p - 2 * PATTERN, &base, sizeof base);
-    memset(p - PATTERN, REST, PATTERN);
-    memset(p + bytes, REST, PATTERN);
+    memset(p - PATTERN, FILLING, PATTERN);
+    memset(p + bytes, FILLING, PATTERN);
     memset(p, FRESH, bytes);
     return p;
 }
@@ -121,24 +121,24 @@ static void stop(const void *p, size_t bytes, const char *what, long at) {
     raise(SIGKILL);
 }
 
-/* Nothing but the filling between `from` and `to`, which lie in the pages of block p? */
-static void check_rest(const char *p, size_t bytes, const char *from, const char *to) {
-    if (from == to || ((unsigned char)*from == REST && !memcmp(from, from + 1, (size_t)(to - from - 1)))) return;
-    while ((unsigned char)*from == REST) from++;
+/* Is there only filling between `from` and `to`, in the pages of block p? */
+static void check_filling(const char *p, size_t bytes, const char *from, const char *to) {
+    if (from == to || ((unsigned char)*from == FILLING && !memcmp(from, from + 1, (size_t)(to - from - 1)))) return;
+    while ((unsigned char)*from == FILLING) from++;
     stop(p, bytes, from < p ? "written before its begin" : "written behind its end", (long)(from - p));
 }
 
-/* Pages that are not used again go back to the system, though their addresses stay reserved. Where the kernel has no
+/* Pages of sizes that are not reused go back to the system; their addresses stay reserved. Where the kernel has no
  * mapping left for that, they stay accessible. */
-static void bury(span s) {
-    size_t line = line_of(s.bytes), body = s.bytes - 2 * page;
+static void enqueue(span s) {
+    size_t queue = queue_of(s.bytes), body = s.bytes - 2 * page;
     if (body) mprotect(s.map + page, body, PROT_NONE);
-    if (body && !line) madvise(s.map + page, body, MADV_DONTNEED);
+    if (body && !queue) madvise(s.map + page, body, MADV_DONTNEED);
     span old = {0};
-    pthread_mutex_lock(&dead.lock);
-    if (dead.line[line].n == room_of(line)) old = oldest(line);
-    dead.line[line].s[(dead.line[line].first + dead.line[line].n++) % room_of(line)] = s;
-    pthread_mutex_unlock(&dead.lock);
+    pthread_mutex_lock(&freed.lock);
+    if (freed.queue[queue].n == room_of(queue)) old = oldest(queue);
+    freed.queue[queue].s[(freed.queue[queue].first + freed.queue[queue].n++) % room_of(queue)] = s;
+    pthread_mutex_unlock(&freed.lock);
     if (old.map) munmap(old.map, old.bytes);
 }
 
@@ -147,14 +147,14 @@ void dl_fence_free(void *p, size_t bytes) {
     if (has_pages(p, bytes)) {
         size_t body = body_of(bytes);
         if (body) (void)*(volatile const char *)begin; /* freed already? */
-        check_rest(p, bytes, begin, p);
-        check_rest(p, bytes, end, begin + body);
-        bury((span){(char *)begin - page, body + 2 * page});
+        check_filling(p, bytes, begin, p);
+        check_filling(p, bytes, end, begin + body);
+        enqueue((span){(char *)begin - page, body + 2 * page});
         __atomic_sub_fetch(&live, 1, __ATOMIC_RELAXED);
     } else {
         char *base;
-        check_rest(p, bytes, (char *)p - PATTERN, p);
-        check_rest(p, bytes, end, end + PATTERN);
+        check_filling(p, bytes, (char *)p - PATTERN, p);
+        check_filling(p, bytes, end, end + PATTERN);
         memcpy(&base, (char *)p - 2 * PATTERN, sizeof base);
         free(base);
     }

@@ -1,4 +1,4 @@
-/* The larger storages that are alive, for reports of memory. */
+/* The larger live storages, for reports of memory. */
 #ifndef DL_CORE_LIVE_H
 #define DL_CORE_LIVE_H
 
@@ -9,7 +9,7 @@ enum { DL_LIVE_BYTES = 64 << 10 };
 
 void dl_live_add(dl_storage *s);
 void dl_live_remove(dl_storage *s);
-/* After an allocation failed: asks who can free memory. True: it is worth another try. */
+/* After a failed allocation: frees memory that is held by cycles. True: another attempt may succeed. */
 bool dl_reclaim_memory(void);
 
 #endif

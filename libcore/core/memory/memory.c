@@ -7,14 +7,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* What a thread allocates is counted in batches; between two looks at the system at most STRIDE is allocated, and a
- * quarter of what is left. The reserve is for what passes no gate: libraries, stacks, the message itself. */
-enum { BATCH = 256 << 10, STRIDE = 64 << 20, RESERVE = 16 << 20, TIGHT = 128 << 20, PAGE = 4096 };
+/* A thread's allocations are counted in batches; between two queries of the system at most STRIDE bytes are allocated,
+ * and a quarter of what is left. The reserve is for memory that does not pass the gate: libraries, stacks, the message.
+ */
+enum { BATCH = 256 << 10, STRIDE = 64 << 20, RESERVE = 16 << 20, NEARLY_FULL = 128 << 20, PAGE = 4096 };
 
-static long granted; /* bytes until the next look; atomic */
-static int tight;    /* the last look saw little left; atomic */
+static long granted;    /* bytes until the next query; atomic */
+static int nearly_full; /* at the last query little was left; atomic */
 
-static size_t reserve_of(dl_memory_room r) { return r.of / 16 < RESERVE ? r.of / 16 : RESERVE; }
+static size_t reserve_of(dl_memory_space r) { return r.of / 16 < RESERVE ? r.of / 16 : RESERVE; }
 
 static dl_status refuse(size_t bytes, size_t left) {
     char asked[40];
@@ -27,13 +28,13 @@ static dl_status refuse(size_t bytes, size_t left) {
                         (double)left / 1048576, (double)dl_host_bytes() / 1048576);
 }
 
-/* Of `bytes` now and `n` with what was counted before. *counted: what counts again at the next call. A refusal leaves a
- * batch of small pieces to those who handle it, out of the first half of the reserve. */
-static dl_status look(size_t bytes, size_t n, size_t *counted) {
-    dl_memory_room r = dl_memory_look();
+/* Asks the system, for `bytes` now and n with those counted before. *counted: bytes to be counted again at the next
+ * call. After a refusal one batch of small pieces is allowed out of the first half of the reserve, to handle it. */
+static dl_status query(size_t bytes, size_t n, size_t *counted) {
+    dl_memory_space r = dl_memory_available();
     if (r.left < n || r.left - n < reserve_of(r)) {
         dl_host_empty_cache();
-        r = dl_memory_look();
+        r = dl_memory_available();
     }
     size_t reserve = reserve_of(r);
     if (r.left < n || r.left - n < reserve) {
@@ -42,25 +43,25 @@ static dl_status look(size_t bytes, size_t n, size_t *counted) {
         return refuse(bytes, r.left > reserve ? r.left - reserve : 0);
     }
     size_t rest = r.left - n - reserve;
-    __atomic_store_n(&tight, rest < TIGHT || rest / 4 < n, __ATOMIC_RELAXED);
+    __atomic_store_n(&nearly_full, rest < NEARLY_FULL || rest / 4 < n, __ATOMIC_RELAXED);
     __atomic_store_n(&granted, (long)(rest / 4 < STRIDE ? rest / 4 : STRIDE), __ATOMIC_RELAXED);
     return DL_OK;
 }
 
-/* Bytes allocated since the last batch; every allocation comes by. */
+/* Bytes allocated since the last batch. */
 static _Thread_local size_t counted;
 
-dl_status dl_memory_take(size_t bytes) {
-    if (bytes > PTRDIFF_MAX - counted) return refuse(bytes, dl_memory_look().left);
+dl_status dl_memory_request(size_t bytes) {
+    if (bytes > PTRDIFF_MAX - counted) return refuse(bytes, dl_memory_available().left);
     counted += bytes;
     if (counted < BATCH) return DL_OK;
     size_t n = counted;
     counted = 0;
     if (__atomic_sub_fetch(&granted, (long)n, __ATOMIC_RELAXED) >= 0) return DL_OK;
-    return look(bytes, n, &counted);
+    return query(bytes, n, &counted);
 }
 
-/* malloc or realloc, tried again when unused memory was given back. */
+/* realloc, tried again after cached memory was released. */
 static void *from_system(void *p, size_t bytes) {
     void *q = realloc(p, bytes);
     if (q) return q;
@@ -73,18 +74,18 @@ static void *resize(void *p, long old, long n, long size) {
     if (!dl_count_mul(&bytes, size))
         return dl_fail(DL_ERR_MEMORY, "no machine has memory for %ld times %ld bytes", n, size), NULL;
     int64_t had = old * size, more = bytes - had;
-    if (more > 0 && dl_memory_take((size_t)more) != DL_OK) return NULL;
+    if (more > 0 && dl_memory_request((size_t)more) != DL_OK) return NULL;
     char *q = from_system(p, bytes ? (size_t)bytes : 1);
     if (!q) return dl_fail(DL_ERR_MEMORY, "the system refused %ld bytes", (long)bytes), NULL;
-    if (more > 0) dl_memory_settle(q + had, (size_t)more);
+    if (more > 0) dl_memory_commit(q + had, (size_t)more);
     return q;
 }
 
 enum { SMALL = 1024 };
 
-/* Small pieces within the batch. NULL: the long way. */
+/* For small pieces that fit in the batch; NULL: they do not. */
 static void *resize_small(void *p, long old, long n, long size) {
-    if (n < 0 || n > SMALL || size < 0 || size > SMALL || __atomic_load_n(&tight, __ATOMIC_RELAXED)) return NULL;
+    if (n < 0 || n > SMALL || size < 0 || size > SMALL || __atomic_load_n(&nearly_full, __ATOMIC_RELAXED)) return NULL;
     size_t bytes = (size_t)(n * size), more = n > old ? (size_t)((n - old) * size) : 0;
     if (counted + more >= BATCH) return NULL;
     void *q = p ? realloc(p, bytes ? bytes : 1) : malloc(bytes ? bytes : 1);
@@ -100,7 +101,7 @@ void *dl_memory_resize(void *p, long old, long n, long size) {
 
 void *dl_memory_alloc(long n, long size) { return dl_memory_resize(NULL, 0, n, size); }
 
-void dl_memory_settle(void *p, size_t bytes) {
-    if (!__atomic_load_n(&tight, __ATOMIC_RELAXED)) return;
+void dl_memory_commit(void *p, size_t bytes) {
+    if (!__atomic_load_n(&nearly_full, __ATOMIC_RELAXED)) return;
     for (size_t i = 0; i < bytes && (i % STRIDE || !dl_interrupt_get()); i += PAGE) ((volatile char *)p)[i] = 0;
 }

@@ -1,6 +1,6 @@
-/* Storages and host memory. Freed blocks are kept by size class: small ones in lists of the thread, which cost no
- * atomic operation, the others in lists of the process. An op on small tensors costs no malloc, and a training step
- * reuses the pages of the last one. */
+/* Storages and host memory. Freed blocks are kept by size class: small ones in lists of the thread, without atomic
+ * operations, the others in lists of the process. An op on small tensors needs no malloc, and a training step reuses
+ * the pages of the last one. */
 #include "core/tensor.h"
 #include "core/device.h"
 #include "core/memory/fence.h"
@@ -19,8 +19,8 @@ enum { FINE = 16, STEPS = 4, NCLASS = FINE + STEPS * 38 };
 /* Classes up to 64 KiB go through the thread's own lists, at most 64 blocks and 1 MiB each. */
 enum { NSMALL = FINE + STEPS * 6, KEEP_BLOCKS = 64, KEEP_BYTES = 1 << 20 };
 
-/* Under AddressSanitizer and with fenced blocks nothing is kept and nothing is rounded up, so that the end and the
- * death of every block are seen. */
+/* Under AddressSanitizer and with fenced blocks nothing is kept or rounded up, so that accesses behind a block and
+ * after its release are found. */
 #ifdef __SANITIZE_ADDRESS__
 #define KEEPS_NOTHING true
 #else
@@ -82,7 +82,7 @@ static void to_system(void *p, size_t bytes) {
 
 static void *fresh(size_t bytes, size_t rounded) {
     size_t size = KEEPS_NOTHING ? bytes : rounded;
-    if (dl_memory_take(size) != DL_OK) return NULL;
+    if (dl_memory_request(size) != DL_OK) return NULL;
     void *p = from_system(size);
     if (!p) {
         dl_host_empty_cache();
@@ -91,7 +91,7 @@ static void *fresh(size_t bytes, size_t rounded) {
     if (!p)
         dl_fail(DL_ERR_MEMORY, "the system refused %.1f MiB", (double)bytes / 1048576);
     else if (!dl_fenced) /* whose pages are real already */
-        dl_memory_settle(p, size);
+        dl_memory_commit(p, size);
     return p;
 }
 
@@ -112,7 +112,7 @@ static void *shared_alloc(int c, size_t bytes, size_t rounded) {
 
 static void shared_free(int c, void *p, size_t bytes, size_t rounded) {
     __atomic_sub_fetch(&in_use, rounded, __ATOMIC_RELAXED);
-    /* what is cached never outgrows what was needed at the peak */
+    /* the cache does not grow beyond the peak of use */
     size_t kept = __atomic_add_fetch(&cached, rounded, __ATOMIC_RELAXED);
     if (KEEPS_NOTHING || kept > dl_host_peak() + ((size_t)64 << 20)) {
         __atomic_sub_fetch(&cached, rounded, __ATOMIC_RELAXED);
@@ -126,14 +126,14 @@ static void shared_free(int c, void *p, size_t bytes, size_t rounded) {
     unlock(&lists[c].lock);
 }
 
-/* A class's size, from its number: the inverse of size_class. */
+/* The size of a class: the inverse of size_class. */
 static size_t class_bytes(int c) {
     if (c < FINE) return (size_t)(c + 1) * 64;
     size_t base = (size_t)1024 << (c - FINE) / STEPS;
     return base + base / STEPS * (size_t)((c - FINE) % STEPS + 1);
 }
 
-static void give_back(void *mags) {
+static void release_magazines(void *mags) {
     magazine *m = mags;
     for (int c = 0; c < NSMALL; c++)
         while (m[c].head) {
@@ -144,9 +144,9 @@ static void give_back(void *mags) {
         }
 }
 
-/* Gives every cached block back to the system, but for those in the lists of other threads. */
+/* Frees all cached blocks but those in the lists of other threads. */
 void dl_host_empty_cache(void) {
-    give_back(own);
+    release_magazines(own);
     for (int c = 0; c < NCLASS; c++) {
         lock(&lists[c].lock);
         block *b = lists[c].head;
@@ -162,9 +162,9 @@ void dl_host_empty_cache(void) {
     malloc_trim(0);
 }
 
-static void make_key(void) { pthread_key_create(&thread_end, give_back); }
+static void make_key(void) { pthread_key_create(&thread_end, release_magazines); }
 
-/* Sees to it that the thread's blocks outlive the thread. */
+/* When the thread ends, its blocks go to the lists of the process. */
 static void register_thread(void) {
     pthread_once(&once, make_key);
     pthread_setspecific(thread_end, own);

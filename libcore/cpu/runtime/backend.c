@@ -28,7 +28,7 @@ static dl_status describe(int index, char *text, int size) {
 }
 
 static dl_status memory(int index, dl_device_memory *out) {
-    size_t left = dl_memory_look().left, used = dl_host_bytes();
+    size_t left = dl_memory_available().left, used = dl_host_bytes();
     (void)index;
     *out = (dl_device_memory){.used = (long)used,
                               .peak = (long)dl_host_peak(),

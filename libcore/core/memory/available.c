@@ -37,8 +37,8 @@ static size_t number_of(const char *text, const char *key) {
     return 0;
 }
 
-static void narrow(dl_memory_room *r, size_t left, size_t of) {
-    if (left < r->left) *r = (dl_memory_room){left, of};
+static void narrow(dl_memory_space *r, size_t left, size_t of) {
+    if (left < r->left) *r = (dl_memory_space){left, of};
 }
 
 static size_t beyond(size_t limit, size_t used) { return limit > used ? limit - used : 0; }
@@ -119,8 +119,8 @@ static bool own_group(const hierarchy *h, const char *lines, char *group, size_t
     return false;
 }
 
-/* What the group in folder `dir` leaves. */
-static void look_at(const hierarchy *h, const char *dir, dl_memory_room *r) {
+/* The limit of the group in folder `dir`. */
+static void limit_by_group(const hierarchy *h, const char *dir, dl_memory_space *r) {
     char path[2400], text[8192];
     snprintf(path, sizeof path, "%s/%s", dir, h->limit);
     if (!read_text(path, text, sizeof text) || text[0] < '0' || text[0] > '9') return; /* "max", or none */
@@ -136,14 +136,14 @@ static void look_at(const hierarchy *h, const char *dir, dl_memory_room *r) {
 
 /* The process's group and all above it, up to the one that the mount shows. A group that is not below that one, as in
  * a container that sees only its own, counts as that one. */
-static void look_at_groups(const hierarchy *h, const char *lines, dl_memory_room *r) {
+static void limit_by_groups(const hierarchy *h, const char *lines, dl_memory_space *r) {
     char group[1024], dir[2100];
     if (!h->mount[0] || !own_group(h, lines, group, sizeof group)) return;
     size_t top = strlen(h->top), mount = strlen(h->mount);
     bool below = !strncmp(group, h->top, top) && (group[top] == '/' || !group[top]) && !strstr(group, "/..");
     snprintf(dir, sizeof dir, "%s%s", h->mount, below && strcmp(group + top, "/") ? group + top : "");
     for (;;) {
-        look_at(h, dir, r);
+        limit_by_group(h, dir, r);
         if (strlen(dir) <= mount) return;
         *strrchr(dir, '/') = 0;
     }
@@ -151,7 +151,7 @@ static void look_at_groups(const hierarchy *h, const char *lines, dl_memory_room
 
 /* ---------------------------------------------------------------- the machine and the process */
 
-static void look_at_machine(dl_memory_room *r) {
+static void limit_by_machine(dl_memory_space *r) {
     char text[8192];
     if (!read_text("/proc/meminfo", text, sizeof text)) return;
     size_t kib = number_of(text, "MemAvailable"), of = number_of(text, "MemTotal");
@@ -159,7 +159,7 @@ static void look_at_machine(dl_memory_room *r) {
 }
 
 /* RLIMIT_AS and RLIMIT_DATA, in pages of /proc/self/statm. */
-static void look_at_limits(dl_memory_room *r) {
+static void limit_by_rlimits(dl_memory_space *r) {
     struct rlimit space, data;
     char text[256];
     size_t total = 0, private = 0, page = (size_t)sysconf(_SC_PAGESIZE);
@@ -171,14 +171,14 @@ static void look_at_limits(dl_memory_room *r) {
     if (narrow_data) narrow(r, beyond(data.rlim_cur, private * page), data.rlim_cur);
 }
 
-dl_memory_room dl_memory_look(void) {
+dl_memory_space dl_memory_available(void) {
     char lines[4096];
-    dl_memory_room r = {SIZE_MAX, SIZE_MAX};
+    dl_memory_space r = {SIZE_MAX, SIZE_MAX};
     pthread_once(&once, find_mounts);
-    look_at_machine(&r);
-    look_at_limits(&r);
+    limit_by_machine(&r);
+    limit_by_rlimits(&r);
     if (read_text("/proc/self/cgroup", lines, sizeof lines))
-        for (int i = 0; i < NHIERARCHIES; i++) look_at_groups(&hierarchies[i], lines, &r);
+        for (int i = 0; i < NHIERARCHIES; i++) limit_by_groups(&hierarchies[i], lines, &r);
     return r;
 }
 
