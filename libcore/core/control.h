@@ -1,14 +1,14 @@
-/* The control block of a trainer: what a backend keeps of a training between steps, in the memory of its device; and
- * the services of a backend that work on it (core/device.h). The host issues steps and reads their reports later, so
- * that it need not wait for the device. Plain C and C++17. */
+/* The control block of a trainer: the state of a training between steps, in the memory of the device; and the arguments
+ * of the backend's services that work on it (core/device.h). The host issues steps and reads their reports later,
+ * without waiting for the device. Plain C and C++17. */
 #ifndef DL_CORE_CONTROL_H
 #define DL_CORE_CONTROL_H
 
 #include "core/tensor.h"
 
-/* DL_REPORTS: reports that there is room for; DL_LATE: how many steps the host may be behind with reading them. */
+/* DL_REPORTS: capacity for reports; DL_LATE: how many steps the host may issue before it reads a report. */
 enum { DL_REPORTS = 32, DL_LATE = 8 };
-/* Of the loss under f16: the scale to begin with, and the good steps after which it is doubled. */
+/* The scale of the loss under f16 at first, and the good steps after which it is doubled. */
 enum { DL_SCALE_FIRST = 65536, DL_SCALE_GROWTH = 2000 };
 
 /* How a step ended. */
@@ -18,10 +18,10 @@ typedef enum dl_step_end {
     DL_END_SKIPPED, /* loss scaling: gradients too large; the scale was lowered */
     DL_END_LOSS,    /* not finite: training has halted, nothing changed */
     DL_END_NORM,
-    DL_END_VOID, /* came after the halt: nothing changed */
+    DL_END_VOID, /* issued before the halt was seen: nothing changed */
 } dl_step_end;
 
-/* What the row of an optimizer reads in place of a bare learning rate; `step` is Adam's. */
+/* What an optimizer's op reads in place of a learning rate alone; `step` is Adam's. */
 typedef struct dl_rates {
     double rate, halt, step;
 } dl_rates;
@@ -71,12 +71,12 @@ typedef struct dl_step_rule {
     long draws; /* calls of the dropout stream in this step */
     int groups;
     bool lenient, scaled;
-    /* Memory that host and device both see, for DL_REPORTS steps: entry i is that of the steps whose index leaves i. */
+    /* Memory that host and device share: entry i is for steps with index % DL_REPORTS == i. */
     const double *rate; /* [DL_REPORTS][groups]: from the host before the step is issued */
     dl_report *report;  /* [DL_REPORTS] */
 } dl_step_rule;
 
-/* After the backward passes: norm of the gradients, limits, what the optimizers are told, and the report. */
+/* After the backward passes: norm and limits of the gradients, the rates that the optimizer reads, and the report. */
 typedef struct dl_finish_step {
     dl_tensor *const *grad; /* without gaps; limited in place */
     int n;

@@ -1,4 +1,4 @@
-/* How the control block changes with batches and steps: the same lines for every backend. Plain C and C++17. */
+/* How the control block changes with batches and steps, on every backend. Plain C and C++17. */
 #ifndef DL_CORE_CONTROL_STEP_H
 #define DL_CORE_CONTROL_STEP_H
 
@@ -7,7 +7,7 @@
 #include "core/control.h"
 #include "core/rng.h"
 
-/* Adds a batch: its loss, and so many right answers of so many. */
+/* Adds a batch: its loss, and `correct` right answers of `counted`. */
 DL_HD void dl_control_add(dl_control *c, const dl_batch_rule *b, double loss, double correct, double counted) {
     c->from += b->advance;
     c->last_loss = loss, c->last_correct = correct, c->last_counted = counted;
@@ -19,7 +19,7 @@ DL_HD void dl_control_add(dl_control *c, const dl_batch_rule *b, double loss, do
     if (!b->lenient && !b->scaled && !isfinite(loss)) c->halt = DL_END_LOSS, c->bad = loss;
 }
 
-/* How a step ends that nothing has halted before. */
+/* How a step ends when nothing has halted it. */
 DL_HD int dl_control_verdict(dl_control *c, const dl_step_rule *s, double norm) {
     if (!s->scaled) {
         if (s->lenient || isfinite(norm)) return DL_END_DONE;
@@ -47,8 +47,7 @@ DL_HD int dl_control_end(dl_control *c, const dl_step_rule *s, double norm) {
     return (int)c->halt;
 }
 
-/* What the optimizers are told, and the report but for its number, which the backend writes when all is there to be
- * read. */
+/* The rates that the optimizer reads, and the report except its number, which the backend writes last. */
 DL_HD void dl_control_report(dl_control *c, const dl_step_rule *s, int end, double norm, double scale, long time) {
     dl_report *r = &s->report[c->index % DL_REPORTS];
     for (int g = 0; g < s->groups; g++) {

@@ -1,5 +1,5 @@
-/* Rows of the op table and how they are called. ops/ops.def holds the rows; everything that can be said of an op is
- * said there: enum, C prototypes, shell functions, help, manual and tests are made from it. */
+/* Ops and how they are called. The table ops/ops.def says everything about an op: its number, C prototype, shell
+ * function, help, manual and tests are made from its row. */
 #ifndef DL_CORE_OP_H
 #define DL_CORE_OP_H
 
@@ -30,7 +30,7 @@ typedef struct dl_attr {
 } dl_attr;
 
 typedef struct dl_aval {
-    bool given; /* false: absent (default none) */
+    bool given; /* false: absent, the default "none" */
     bool is_int;
     int8_t n;
     union {
@@ -59,19 +59,19 @@ typedef struct dl_meta {
 
 typedef struct dl_op dl_op;
 
-/* One call of a row. in[] are promoted already; an absent optional input is NULL. */
+/* One call of an op. in[] are promoted already; an absent optional input is NULL. */
 typedef struct dl_call {
     const dl_op *op;
     dl_tensor **in, **out;
     int nin, nout;
     const dl_aval *attr; /* one for each of op->attrs; by name: ops/names.h */
     int device;
-    dl_dtype dtype; /* the promoted dtype of the inputs; for rows without inputs the output's */
-    uint64_t rng;   /* rows with DL_F_RNG: number of the call in its stream */
+    dl_dtype dtype; /* the promoted dtype of the inputs; without inputs the output's */
+    uint64_t rng;   /* with DL_F_RNG: number of the call in its stream */
     dl_stream stream;
 } dl_call;
 
-/* A gradient rule being run. Fill gin[i] for each i of `need` through dl_give; what stays NULL counts as zero. */
+/* The run of a gradient rule, which fills gin[i] for each i of `need` through dl_give; NULL counts as zero. */
 typedef struct dl_back {
     dl_node *node;
     const dl_op *op;
@@ -88,27 +88,27 @@ typedef struct dl_back {
 
 typedef struct dl_kernel {
     dl_status (*run)(dl_call *);
-    /* Optional: gradients of all inputs at once, faster than the composite rule and equal to it. Not used under
-     * create_graph. Has the same shape as a rule. */
+    /* Optional: the gradients of all inputs at once, faster than the gradient rule and equal to it. Not used under
+     * create_graph. */
     dl_status (*fused_grad)(dl_back *);
     unsigned dtypes;  /* bits of dl_call.dtype it takes */
-    const char *none; /* a hole in a device's table: the reason */
+    const char *none; /* why the device has no kernel */
     unsigned flags;
 } dl_kernel;
 
 enum dl_kernel_flags {
-    DL_K_NUMBERS = 1, /* takes numbers of the language, which live on the CPU, as they are; else they are moved first */
+    DL_K_NUMBERS = 1, /* reads numbers of the language in host memory; else they are moved to the device first */
 };
 
 enum dl_op_flags {
     DL_F_VIEW = 1,      /* no kernel: infer places the output over input 0 */
-    DL_F_COMPOSITE = 2, /* no kernel, no node of its own: made of other rows */
+    DL_F_COMPOSITE = 2, /* no kernel, no node of its own: made of other ops */
     DL_F_NODIFF = 4,    /* no gradient, by nature (comparisons, argmax, random numbers) */
     DL_F_RNG = 8,
-    DL_F_INTERNAL = 16, /* not a function of the shell: gradients' and optimizers' rows */
+    DL_F_INTERNAL = 16, /* no function of the shell: ops of gradients and optimizers */
     DL_F_CREATE = 32,   /* no tensor inputs: device from the attribute `device` */
     DL_F_DROPOUT = 64,  /* draws from the dropout stream */
-    DL_F_WIDE = 128,    /* made of other rows, which would round or overflow 16 bits: in f32, rounded at the end */
+    DL_F_WIDE = 128,    /* composite whose parts would round or overflow 16 bits: runs in f32, rounded at the end */
 };
 
 typedef enum dl_promote {
@@ -120,7 +120,7 @@ typedef enum dl_promote {
     DL_P_PARAMS, /* the same, but f32 stays beside a 16-bit input 0: parameters and statistics of normalisation */
 } dl_promote_rule;
 
-/* Mixed precision: in what precision a row runs under `precision bf16|f16`. */
+/* Mixed precision: the precision of an op under `precision bf16|f16`. */
 typedef enum dl_amp { DL_AMP_KEEP, DL_AMP_LOW, DL_AMP_FULL } dl_amp;
 
 struct dl_op {
@@ -131,9 +131,9 @@ struct dl_op {
     int out, visible; /* outputs in all, and how many of them callers see */
     const char *out_name[DL_MAX_OUT + 1];
     const char *const *order; /* positional arguments, ending in NULL; NULL: inputs, then attributes */
-    const dl_attr *attrs;     /* [nattr], in the order of the values of a call, which is nobody's business */
+    const dl_attr *attrs;     /* [nattr], in the order of the values of a call; read them by name (ops/names.h) */
     int nattr;
-    const int8_t *listed;       /* the attributes in the order in which people see them; NULL: as they stand */
+    const int8_t *listed;       /* the attributes in the order of the manual; NULL: that of attrs */
     const dl_aval *defaults;    /* the attributes' defaults, parsed; filled in by the table */
     uint32_t save_in, save_out; /* bits: tensors the gradient rule reads */
     uint32_t mutates;           /* bits: inputs it writes to */
@@ -148,7 +148,7 @@ struct dl_op {
     double (*flops)(const dl_call *); /* NULL: one for each output element */
     const char *samples;              /* inputs for the generated tests, see ops/ops.def */
     const dl_kernel *kernel[DL_NBACKEND];
-    /* Of rows made at run time: references, by the table and by nodes, and what the last one calls. */
+    /* Of ops made at run time: references of the table and of nodes, and what the last one calls. */
     int *uses;
     void (*release)(const dl_op *);
 };
@@ -160,27 +160,27 @@ static inline void dl_op_unref(const dl_op *op) {
     if (op->uses && !__atomic_sub_fetch(op->uses, 1, __ATOMIC_ACQ_REL)) op->release(op);
 }
 
-/* ---- the table (ops/table.c); its rows by number: dlcore_ops.h */
+/* ---- the table (ops/table.c); numbers of ops: dlcore_ops.h */
 
 const dl_op *dl_op_row(int id);
 /* By name, built-in or registered; NULL without an error when there is none. */
 const dl_op *dl_op_find(const char *name);
-/* Every row in table order, then registered ones; NULL past the end. */
+/* All ops in the order of the table, then registered ones; NULL past the end. */
 const dl_op *dl_op_at(int i);
-/* Adds a row made at run time, in the place of a registered one of its name. It takes over the caller's reference, when
- * rows are counted, and must outlive every node that uses it. DL_ERR_NAME: the op table has the name. */
+/* Adds an op made at run time, in place of a registered one of its name. Takes over the caller's reference, where ops
+ * are counted; the op must outlive every node that uses it. DL_ERR_NAME: the op table has the name. */
 dl_status dl_op_register(const dl_op *op);
 
 /* ---- calling (core/dispatch.c) */
 
-/* Runs a row: promotes, infers, allocates, runs, records. attr: op->nattr values. out[op->out] receives owned tensors
- * (NULL for absent ones). */
+/* Runs an op: promotes, infers, allocates, runs the kernel, records. attr: op->nattr values. out[op->out] receives
+ * owned tensors (NULL for absent ones). */
 dl_status dl_invoke(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr, dl_tensor **out);
-/* The first output of a row; later ones are released. */
+/* The first output of an op; the others are released. */
 dl_tensor *dl_invoke1(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr);
 /* Fills attr[op->nattr] with the defaults; required ones are absent. */
 void dl_attr_defaults(const dl_op *op, dl_aval *attr);
-/* The same from the text of the rows, for the table itself. */
+/* The same from the text of the row, for the table itself. */
 dl_status dl_attr_parse_defaults(const dl_op *op, dl_aval *attr);
 /* DL_ERR_VALUE naming a required attribute that is absent, or a list with a number beyond DL_MAX_COUNT. */
 dl_status dl_attr_check(const dl_op *op, const dl_aval *attr);
@@ -189,7 +189,7 @@ dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out)
 /* The value as dl_attr_parse reads it: "0.5", "[1, 2]", "none"; cut to fit. */
 void dl_attr_text(const dl_op *op, int a, const dl_aval *value, char *out, size_t size);
 int dl_attr_index(const dl_op *op, const char *name); /* -1: no such attribute */
-/* The attribute that people see in place i. */
+/* The attribute at place i of the manual. */
 static inline int dl_attr_listed(const dl_op *op, int i) { return op->listed ? op->listed[i] : i; }
 
 /* ---- for infer rules */
@@ -204,10 +204,10 @@ dl_meta dl_meta_like(const dl_tensor *t, int ndim, const long *shape);
  */
 dl_tensor *dl_saved_in(dl_back *b, int i);
 dl_tensor *dl_saved_out(dl_back *b, int i);
-/* What is always known of the operands, saved or not. */
+/* Shape and dtype of the operands, saved or not. */
 const dl_meta *dl_in_meta(const dl_back *b, int i);
 const dl_meta *dl_out_meta(const dl_back *b, int i);
-/* Hands a temporary to the rule's pool, which releases it. Returns it; NULL passes through. */
+/* Gives a temporary to the pool of the rule, which releases it. Returns it; NULL passes through. */
 dl_tensor *dl_tmp(dl_back *b, dl_tensor *t);
 /* gin[i] = t, taking ownership; sums broadcast dimensions and casts to the input's dtype. NULL t: the error recorded.
  */

@@ -41,7 +41,7 @@ static dl_status put_order(dl_trainer *t, const dl_loader_view *v, long epoch) {
     return st;
 }
 
-dl_status dl_batch_settle(dl_trainer *t, int split) {
+dl_status dl_batch_make_resident(dl_trainer *t, int split) {
     if (!t->resident_asked[split] && t->backend->make_batch)
         DL_TRY(dl_data_resident(t->data, split, t->device, &t->resident[split]));
     t->resident_asked[split] = true;
@@ -51,7 +51,7 @@ dl_status dl_batch_settle(dl_trainer *t, int split) {
 dl_status dl_batch_align(dl_trainer *t) {
     dl_loader_view v;
     long at, where[2];
-    DL_TRY(dl_batch_settle(t, DL_TRAIN));
+    DL_TRY(dl_batch_make_resident(t, DL_TRAIN));
     if (!t->resident[DL_TRAIN].x) return DL_OK;
     dl_batch_next(t->loader, &where[0], &at);
     dl_loader_look(t->loader, &v);

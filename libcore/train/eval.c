@@ -29,7 +29,7 @@ static dl_status eval_batch(dl_trainer *t, dl_tensor *x, dl_tensor *y, bool firs
 /* Sums over all batches of a loader. */
 static dl_status eval_all(dl_trainer *t, dl_loader *l, dl_control *sums) {
     long where[2] = {0, 0};
-    DL_TRY(dl_batch_settle(t, dl_loader_split(l)));
+    DL_TRY(dl_batch_make_resident(t, dl_loader_split(l)));
     DL_TRY(dl_control_write(t, &t->eval_control->epoch, where, sizeof where));
     for (bool first = true;; first = false) {
         DL_OWNED dl_tensor *x = NULL, *y = NULL;

@@ -1,6 +1,6 @@
-/* Steps from graphs. A step that has run op by op a few times is captured, together with all that it does on the
- * device, and from then on replayed. The first replay starts from the state in which the step before was run op by op,
- * and must end in the same bits. What cannot be captured goes on op by op; the trainer's note says why. */
+/* Steps from graphs. A step that has run op by op a few times is captured, with all its work on the device, and
+ * replayed from then on. The first replay starts from the state in which the step op by op began, and must end in the
+ * same bits. A step that cannot be captured runs op by op; capture_state says why. */
 #include "train/trainer.h"
 
 #include <stddef.h>
@@ -11,16 +11,17 @@
 #include "autograd/tape.h"
 #include "core/mode.h"
 #include "core/rng.h"
+#include "core/scope.h"
 #include "nn/module.h"
 
 static const char CAPTURED[] = "captured";
-enum { WARM_UP_STEPS = 2 }; /* steps before a capture: libraries choose their algorithms in them */
+enum { WARM_UP_STEPS = 2 }; /* before a capture: in them libraries choose their algorithms */
 
-/* What a trainer shows of its last step: batch, output, loss, and gradients of n - FIRST_GRAD parameters. */
+/* The tensors of the last step that callers can get: batch, output, loss, gradients of n - FIRST_GRAD parameters. */
 enum { X, Y, OUTPUT, LOSS, FIRST_GRAD };
 typedef struct results {
     dl_tensor **t;
-    int *refs, *st_refs; /* of a graph's: references to tensor and storage when nobody else keeps them */
+    int *refs, *st_refs; /* in a graph: references to tensor and storage when no caller has any */
     long n;
 } results;
 
@@ -28,9 +29,9 @@ typedef struct results {
 struct dl_step_graph {
     dl_step_graph *next;
     long micros, n;
-    uint64_t key; /* of all else that the graph takes for granted */
+    uint64_t key; /* hash of all else that the graph depends on */
     int seen;
-    char refused[192]; /* why it runs op by op for good; "": it does not */
+    char refused[192]; /* why it always runs op by op; "": it may be captured */
     dl_graph *graph;   /* NULL: not yet, or refused */
     results end;
     bool recount; /* tensors of `end` are new */
@@ -39,7 +40,7 @@ struct dl_step_graph {
     double samples;
 };
 
-/* ---------------------------------------------------------------- what a graph takes for granted */
+/* ---------------------------------------------------------------- what a graph depends on */
 
 static uint64_t mix(uint64_t h, uint64_t v) {
     h = (h ^ v) * 0x9E3779B97F4A7C15u;
@@ -81,7 +82,7 @@ static bool calls_functions(const dl_module *m) {
     return false;
 }
 
-/* Parameters of a group whose step numbers differ are given theirs by the host. */
+/* Parameters of a group whose step numbers differ get theirs from the host. */
 static bool counted_apart(const dl_trainer *t) {
     for (long i = 0; i < t->opt->n; i++)
         if (t->opt->param[i].p->requires_grad && t->opt->param[i].steps != t->rates[t->opt->param[i].group + 1].steps)
@@ -98,14 +99,14 @@ static const char *obstacle(const dl_trainer *t) {
     return NULL;
 }
 
-/* ---------------------------------------------------------------- what a step shows */
+/* ---------------------------------------------------------------- the results of a step */
 
 static dl_tensor **slot_of(dl_trainer *t, long i) {
     dl_tensor **own[] = {&t->x, &t->y, &t->output, &t->loss_tensor};
     return i < FIRST_GRAD ? own[i] : &t->param[i - FIRST_GRAD]->grad;
 }
 
-/* How often the trainer itself holds it, beside the graph. */
+/* References that the trainer has, beside the graph's. */
 static int own_references(dl_trainer *t, const dl_tensor *x, long i) {
     return (*slot_of(t, i) == x) + (i == X && t->sent_x == x) + (i == Y && t->sent_y == x);
 }
@@ -136,7 +137,7 @@ static void results_put(dl_trainer *t, const results *s) {
     }
 }
 
-/* Counts how often each is referenced now, when nobody else has seen them. */
+/* Counts the references to each before any caller has one. */
 static void count_references(dl_trainer *t, results *s) {
     for (long i = 0; i < s->n; i++) {
         if (!s->t[i]) continue;
@@ -164,7 +165,7 @@ void dl_replay_free(dl_trainer *t) {
     t->graphs = NULL;
 }
 
-/* The graph of the step that comes next; a fresh one when the net or the optimizer have changed since. */
+/* The graph of the next step; without a capture when the net or the optimizer has changed since. */
 static dl_step_graph *find(dl_trainer *t) {
     long epoch, at, n = dl_batch_next(t->loader, &epoch, &at), micros = dl_trainer_micros(t);
     if (micros > 1) { /* the last of them may be short */
@@ -186,7 +187,7 @@ static dl_step_graph *find(dl_trainer *t) {
     return t->graphs = p;
 }
 
-/* ---------------------------------------------------------------- what someone keeps */
+/* ---------------------------------------------------------------- results that callers keep */
 
 /* Where a graph and its trainer hold tensors of the graph. NULL past the end. */
 static dl_tensor **holder_of(dl_trainer *t, dl_step_graph *p, long i) {
@@ -194,7 +195,7 @@ static dl_tensor **holder_of(dl_trainer *t, dl_step_graph *p, long i) {
     return i < p->end.n ? &p->end.t[i] : i < p->end.n + 4 ? sent[i - p->end.n] : NULL;
 }
 
-/* A tensor of the graph anew, over another storage. */
+/* Replaces a tensor of the graph by a new one over another storage. */
 static dl_status renew(dl_trainer *t, dl_step_graph *p, dl_tensor *old, dl_storage *st) {
     dl_tensor *fresh = dl_view_new(st, (dl_dtype)old->dtype, old->ndim, old->shape, old->stride, old->offset), **at;
     if (!fresh) return dl_failed();
@@ -210,8 +211,8 @@ static dl_status renew(dl_trainer *t, dl_step_graph *p, dl_tensor *old, dl_stora
     return DL_OK;
 }
 
-/* Someone outside holds tensors over `kept`: these keep their values in memory of their own, and the graph, which goes
- * on writing to the former memory, shows new tensors over it. */
+/* Callers hold tensors over `kept`: these get memory of their own with the same values. The graph, which writes to the
+ * former memory, gets new tensors over that. */
 static dl_status move_out(dl_trainer *t, dl_step_graph *p, dl_storage *kept) {
     dl_storage *own = dl_storage_new(kept->bytes, kept->device);
     if (!own) return dl_failed();
@@ -243,7 +244,7 @@ static dl_status move_out_kept(dl_trainer *t, dl_step_graph *p) {
 
 /* ---------------------------------------------------------------- replay */
 
-/* What a step writes to, for those who keep things by version. */
+/* Counts up the versions of all that a step writes to. */
 static void touch_all(dl_trainer *t) {
     for (long i = 0; i < t->state->n; i++) dl_touch(t->state->entries[i].tensor);
     for (long i = 0; i < t->opt->n; i++)
@@ -251,13 +252,13 @@ static void touch_all(dl_trainer *t) {
             if (t->opt->param[i].state[s]) dl_touch(t->opt->param[i].state[s]);
 }
 
-/* The results of the graph's step as those of the trainer. */
+/* Makes the results of the graph those of the trainer. */
 static void show_results(dl_trainer *t, const dl_step_graph *p) {
     results_put(t, &p->end);
     touch_all(t);
 }
 
-/* The host's side of a step that runs from a graph. */
+/* The work of the host for a step that runs from a graph. */
 static dl_status count_step(dl_trainer *t, const dl_step_graph *p, long epoch, long at) {
     if (t->resident[DL_TRAIN].x) DL_TRY(dl_loader_seek(t->loader, epoch, at + p->micros));
     dl_rng_seek(DL_STREAM_DROPOUT, dl_rng_position(DL_STREAM_DROPOUT) + (unsigned long)p->draws);
@@ -288,7 +289,7 @@ static dl_status replay(dl_trainer *t, dl_step_graph *p) {
     return count_step(t, p, epoch, at);
 }
 
-/* ---------------------------------------------------------------- state, to come back to */
+/* ---------------------------------------------------------------- saved states */
 
 /* All that a step changes on the device. */
 typedef struct device_state {
@@ -297,7 +298,7 @@ typedef struct device_state {
     long n;
 } device_state;
 
-/* And on the host. */
+/* All that it changes on the host. */
 typedef struct host_state {
     long epoch, batch, t_epoch, issued, from, at_epoch, opt_steps;
     long *steps; /* of the optimizer's parameters, then of its groups */
@@ -314,12 +315,10 @@ static void state_free(device_state *m) {
 /* A flat copy of a storage. */
 static dl_tensor *copy_of(const dl_tensor *t) {
     long bytes = (long)t->st->bytes;
-    dl_tensor *c = dl_tensor_empty(1, &bytes, DL_U8, t->st->device);
-    if (c && dl_device_copy(c->st->data, t->st->device, t->st->data, t->st->device, t->st->bytes) != DL_OK) {
-        dl_unref(c);
-        return NULL;
-    }
-    return c;
+    DL_OWNED dl_tensor *c = dl_tensor_empty(1, &bytes, DL_U8, t->st->device);
+    if (!c) return NULL;
+    dl_status st = dl_device_copy(c->st->data, t->st->device, t->st->data, t->st->device, t->st->bytes);
+    return st == DL_OK ? dl_ref(c) : NULL;
 }
 
 static dl_status state_save(dl_trainer *t, device_state *m) {
@@ -393,7 +392,7 @@ static dl_status host_restore(dl_trainer *t, const host_state *p) {
 
 /* ---------------------------------------------------------------- capture */
 
-/* Calls of all random streams but that of dropout, whose calls a graph numbers itself. */
+/* Calls of all random streams but that of dropout, which a graph numbers itself. */
 static unsigned long other_draws(void) {
     unsigned long n = 0;
     for (int i = 0; i < DL_NSTREAM; i++)
@@ -410,7 +409,7 @@ static dl_status record(dl_trainer *t, dl_step_graph *p) {
     if (st != DL_OK) return t->resend = false, st;
     st = dl_step_issue_eagerly(t);
     if (st == DL_OK && other_draws() != others)
-        st = dl_fail(DL_ERR_UNSUPPORTED, "the net draws random numbers by rows of its own");
+        st = dl_fail(DL_ERR_UNSUPPORTED, "the net draws random numbers outside of dropout");
     dl_error e;
     if (st != DL_OK) dl_error_take(&e);
     dl_status end = t->backend->capture_end(t->index, graph, st == DL_OK);
@@ -437,12 +436,12 @@ static dl_status verify(dl_trainer *t, dl_step_graph *p, const device_state *aft
     return DL_OK;
 }
 
-/* The trainer's note: why some step runs op by op, else that steps are captured. */
-static void update_note(dl_trainer *t) {
+/* Why some step runs op by op, else that steps are captured. */
+static void update_state(dl_trainer *t) {
     const char *text = "";
     for (const dl_step_graph *p = t->graphs; p; p = p->next)
         if (*p->refused || (p->graph && !*text)) text = *p->refused ? p->refused : CAPTURED;
-    snprintf(t->capture_note, sizeof t->capture_note, "%s", text);
+    snprintf(t->capture_state, sizeof t->capture_state, "%s", text);
 }
 
 /* Goes on without a graph; the error recorded says why. */
@@ -450,11 +449,11 @@ static dl_status refuse(dl_trainer *t, dl_step_graph *p) {
     snprintf(p->refused, sizeof p->refused, "%s", dl_errmsg());
     forget(t, p); /* whose end may fail too */
     dl_error_clear();
-    update_note(t);
+    update_state(t);
     return DL_OK;
 }
 
-/* A step that ran op by op, and what lay before it and after. */
+/* A step that ran op by op, with the states before and after it. */
 typedef struct eager {
     device_state before, after;
     host_state from, to;
@@ -477,7 +476,7 @@ static void eager_free(eager *e) {
     free(e->to.steps);
 }
 
-/* The step is done again from a graph. Whatever goes wrong, it stays done. */
+/* Runs the step again from a graph. On failure the state after the step op by op is restored. */
 static dl_status capture(dl_trainer *t, dl_step_graph *p, const eager *e) {
     bool same = false;
     DL_TRY(state_restore(&e->before));
@@ -486,12 +485,12 @@ static dl_status capture(dl_trainer *t, dl_step_graph *p, const eager *e) {
     if (st == DL_OK) st = record(t, p);
     if (st == DL_OK) st = verify(t, p, &e->after, &e->to.report, &same);
     if (st == DL_OK && !same) st = dl_fail(DL_ERR_UNSUPPORTED, "a replay did not end in the same bits");
-    if (st == DL_OK) return update_note(t), DL_OK;
+    if (st == DL_OK) return update_state(t), DL_OK;
     refuse(t, p);
     DL_TRY(t->backend->synchronize(t->index));
     DL_TRY(state_restore(&e->after));
     DL_TRY(host_restore(t, &e->to));
-    results_put(t, &e->end); /* what the capture left has never been computed */
+    results_put(t, &e->end); /* those of the capture were never computed */
     return t->backend->synchronize(t->index);
 }
 
@@ -502,7 +501,7 @@ static dl_status eager_run(dl_trainer *t, eager *e) {
     dl_status st = dl_step_issue_eagerly(t);
     if (st == DL_OK) return t->backend->synchronize(t->index);
     if (st != DL_ERR_MEMORY) return st;
-    dl_error error; /* without the saved state there may be room: back to where it began */
+    dl_error error; /* without the saved state there may be enough memory: the step is undone, to be run again */
     dl_error_take(&error);
     DL_TRY(state_restore(&e->before));
     DL_TRY(host_restore(t, &e->from));
@@ -510,7 +509,7 @@ static dl_status eager_run(dl_trainer *t, eager *e) {
     return dl_error_put(&error);
 }
 
-/* The step op by op, then from a graph. Where there is no room for what that takes, it is left at the first. */
+/* The step op by op, then from a graph; op by op alone where memory is short. */
 static dl_status run_and_capture(dl_trainer *t, dl_step_graph *p) {
     eager e = {0};
     dl_status st = eager_run(t, &e);
@@ -527,10 +526,10 @@ static dl_status run_and_capture(dl_trainer *t, dl_step_graph *p) {
 }
 
 const char *dl_trainer_notice(dl_trainer *t) {
-    if (!t || t->note_shown || !*t->capture_note || !strcmp(t->capture_note, CAPTURED) || !dl_capture_get())
+    if (!t || t->state_shown || !*t->capture_state || !strcmp(t->capture_state, CAPTURED) || !dl_capture_get())
         return NULL;
-    t->note_shown = true;
-    return t->capture_note;
+    t->state_shown = true;
+    return t->capture_state;
 }
 
 dl_status dl_replay_step(dl_trainer *t, bool *done) {
@@ -538,11 +537,11 @@ dl_status dl_replay_step(dl_trainer *t, bool *done) {
     if (!t->backend->capture_begin) return DL_OK;
     const char *why = obstacle(t);
     if (why) {
-        snprintf(t->capture_note, sizeof t->capture_note, "%s", why);
+        snprintf(t->capture_state, sizeof t->capture_state, "%s", why);
         t->no_graphs = true;
         return DL_OK;
     }
-    if (t->no_graphs) update_note(t);
+    if (t->no_graphs) update_state(t);
     t->no_graphs = false;
     dl_step_graph *p = find(t);
     if (!p) return dl_failed();
@@ -551,8 +550,8 @@ dl_status dl_replay_step(dl_trainer *t, bool *done) {
         return replay(t, p);
     }
     if (*p->refused || ++p->seen <= WARM_UP_STEPS || t->opt->steps < 1)
-        return DL_OK;                       /* states are made in the first step */
-    t->drain_first = t->taken != t->issued; /* the next time, when all is done and told */
+        return DL_OK;                       /* the first step makes the optimizer's states */
+    t->drain_first = t->taken != t->issued; /* captured next time, when all reports have been read */
     if (t->drain_first) return DL_OK;
     *done = true;
     return run_and_capture(t, p);

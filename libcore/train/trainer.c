@@ -206,7 +206,7 @@ dl_tensor *dl_trainer_y(const dl_trainer *t) { return t->y; }
 dl_tensor *dl_trainer_output(const dl_trainer *t) { return t->output; }
 dl_tensor *dl_trainer_loss(const dl_trainer *t) { return t->loss_tensor; }
 const char *dl_trainer_loss_name(const dl_trainer *t) { return t->loss_name; }
-const char *dl_trainer_capture(const dl_trainer *t) { return t->capture_note; }
+const char *dl_trainer_capture(const dl_trainer *t) { return t->capture_state; }
 
 dl_status dl_trainer_set_lr(dl_trainer *t, double lr) {
     if (!t) return dl_fail_null("the trainer");

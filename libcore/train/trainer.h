@@ -1,6 +1,6 @@
-/* The inside of trainers. A step is issued on the trainer's device, which keeps its sums and its halt in a control
- * block (core/control.h); the host reads its report when it is there: at once on the CPU, up to DL_LATE steps later on
- * a device that works by itself. */
+/* The inside of trainers. A step is issued on the trainer's device, which keeps sums and the halt in a control block
+ * (core/control.h). The host reads the report of a step when it is there: at once on the CPU, up to DL_LATE steps later
+ * on an asynchronous device. */
 #ifndef DL_TRAIN_TRAINER_H
 #define DL_TRAIN_TRAINER_H
 
@@ -16,12 +16,12 @@ typedef enum dl_phase { DL_PHASE_IDLE, DL_PHASE_FORWARD, DL_PHASE_BACKWARD } dl_
 /* Metrics recorded at every step; the names are in train/record.c. */
 enum { DL_M_LOSS, DL_M_ACC, DL_M_LR, DL_M_NORM, DL_M_SPEED, DL_NMETRIC };
 
-/* What the host knows of a step that it has issued: how things stand after it. */
+/* The state of the host after a step that it has issued. */
 typedef struct dl_issued {
     long epoch, batch;
     uint64_t rng;
     double lr, samples;
-    bool failed; /* the optimizer failed: it counts as no step */
+    bool failed; /* the optimizer failed: the step does not count */
 } dl_issued;
 
 typedef struct dl_step_graph dl_step_graph; /* a captured step (train/replay.c) */
@@ -48,7 +48,7 @@ struct dl_trainer {
     int device;
 
     dl_tensor **param; /* of the net, borrowed; ema[i] goes with param[i] */
-    dl_tensor **grad;  /* room for a list of their gradients */
+    dl_tensor **grad;  /* list of their gradients, filled in each step */
     dl_module_list *params;
     dl_tensor **ema;
     long nparam;
@@ -76,7 +76,7 @@ struct dl_trainer {
     long report_time; /* of the last report; 0: none */
 
     /* batches (train/batch.c) */
-    bool resident_asked[2];  /* has a split been put on the device? */
+    bool resident_asked[2];  /* has it been decided whether a split is on the device? */
     dl_resident resident[2]; /* x NULL: no */
     dl_tensor *order;        /* of the epoch, on the device */
     long order_epoch;
@@ -85,9 +85,9 @@ struct dl_trainer {
 
     /* graphs (train/replay.c) */
     dl_step_graph *graphs;
-    char capture_note[192];
-    bool note_shown, no_graphs; /* the note has been handed out; something keeps all steps from graphs */
-    bool drain_first;           /* a capture waits for the steps under way */
+    char capture_state[192];     /* why steps run op by op, or that they are captured */
+    bool state_shown, no_graphs; /* the state has been returned to the caller; no step can be captured */
+    bool drain_first;            /* a capture waits for the steps under way */
 
     dl_phase phase;
     long micro, micros; /* batches of the step so far, and how many it has */
@@ -96,7 +96,7 @@ struct dl_trainer {
     long step, epoch;
     double step_began, speed;
     bool diverged;
-    bool traced; /* what the loss is computed from has been looked at */
+    bool traced; /* the leaves that the loss depends on have been checked */
     char error[512];
 
     dl_store *store;
@@ -117,15 +117,15 @@ void dl_trainer_swap_ema(dl_trainer *t);
 /* Makes the control block and the memory for reports. */
 dl_status dl_control_new(dl_trainer *t);
 void dl_control_free(dl_trainer *t);
-/* The control anew, from the optimizer's counts: after a checkpoint has been loaded. */
+/* Writes the whole control from the optimizer's counts, after a checkpoint has been loaded. */
 dl_status dl_control_reset(dl_trainer *t);
-/* Makes the control stand where the next step begins: position, order of the epoch, dropout calls, step numbers. */
+/* Sets the control to the beginning of the next step: position, order of the epoch, dropout calls, step numbers. */
 dl_status dl_control_align(dl_trainer *t);
-/* Bytes of the control, written after all that has been issued. */
+/* Writes bytes of the control, after all work issued. */
 dl_status dl_control_write(dl_trainer *t, void *field, const void *value, size_t bytes);
-/* The control when all that has been issued is done. */
+/* Reads the control, after all work issued. */
 dl_status dl_control_read(dl_trainer *t, const dl_control *from, dl_control *to);
-/* Training goes on after a halt. */
+/* Ends a halt. */
 dl_status dl_control_resume(dl_trainer *t);
 /* Loss scale and good steps, for checkpoints. */
 dl_status dl_control_scale(dl_trainer *t, double state[2]);
@@ -135,16 +135,16 @@ dl_status dl_control_scale(dl_trainer *t, double state[2]);
 long dl_trainer_micros(const dl_trainer *t);
 /* Epoch and number of the next batch, and its samples. */
 long dl_batch_next(const dl_loader *l, long *epoch, long *at);
-/* Makes the control stand at the next batch of the training split, if the device makes it. */
+/* Sets the control to the next batch of the training split, if the device makes batches. */
 dl_status dl_batch_align(dl_trainer *t);
-/* The next batch of the training split where the net wants it: t->x, t->y. */
+/* The next batch of the training split in the dtype of the net and on its device: t->x, t->y. */
 dl_status dl_batch_fetch(dl_trainer *t);
 /* The next batch of a loader for evaluation. *x NULL: the end. */
 dl_status dl_batch_fetch_eval(dl_trainer *t, dl_loader *l, dl_tensor **x, dl_tensor **y);
 /* The next batch of the training split from the host into x and y, which are on the device. */
 dl_status dl_batch_send(dl_trainer *t, dl_tensor *x, dl_tensor *y);
 /* Puts a split on the device if the device makes batches and the split fits: t->resident. */
-dl_status dl_batch_settle(dl_trainer *t, int split);
+dl_status dl_batch_make_resident(dl_trainer *t, int split);
 
 /* ---- train/step.c */
 dl_status dl_trainer_loss_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, dl_tensor **loss);
@@ -160,16 +160,16 @@ dl_status dl_step_set_rates(dl_trainer *t);
 void dl_step_count(dl_trainer *t, double samples);
 
 /* ---- train/reports.c */
-/* Takes one report into the trainer, the oldest one: *got. wait: until it is there. Fails where the step diverged;
+/* Reads the oldest report, if there is one, into the trainer: *got. wait: waits for it. Fails where the step diverged;
  * steps issued after it are then undone. */
 dl_status dl_report_take(dl_trainer *t, bool wait, bool *got);
-/* Takes all of them. */
+/* Reads all of them. */
 dl_status dl_report_drain(dl_trainer *t);
 /* Fails, and marks the run as diverged, when v is not finite. */
 dl_status dl_report_check(dl_trainer *t, double v, const char *what);
 
 /* ---- train/replay.c */
-/* Runs the next step from a graph, if it can be: *done. */
+/* Runs the next step from a graph, where that is possible: *done. */
 dl_status dl_replay_step(dl_trainer *t, bool *done);
 void dl_replay_free(dl_trainer *t);
 
@@ -183,7 +183,7 @@ void dl_record_step(dl_trainer *t);
 /* A step whose loss or gradients are not finite; error says what. */
 void dl_record_divergence(dl_trainer *t, const char *what);
 void dl_record_eval(dl_trainer *t, dl_split split, const dl_eval_result *r);
-/* Notes a failed step; an interruption is none. Returns st. */
+/* Keeps the message of a failed step for the run; an interrupt is no failure. Returns st. */
 dl_status dl_record_failure(dl_trainer *t, dl_status st);
 dl_status dl_record_end(dl_trainer *t);
 

@@ -37,8 +37,8 @@ typedef struct span {
     size_t bytes;
 } span;
 
-/* Freed blocks, the oldest at `first`. They stay inaccessible in their queue: of a full half the oldest are reused, and
- * those beyond its end are unmapped. queue[0] has all sizes that are not reused. */
+/* Freed blocks, the oldest at `first`. They stay inaccessible in their queue: the older half may be reused, and what
+ * does not fit is unmapped. queue[0] has all sizes that are not reused. */
 static struct {
     pthread_mutex_t lock;
     struct {
