@@ -8,7 +8,7 @@ static dl_tensor *logits, *labels, *batch, *weight, *short_bias;
 static dl_tensor *word_labels, *hundreds, *planes, *wants_wide, *column;
 static const long one = 1, zero = 0;
 
-/* Forward and backward of y, a function of in[0 .. n - 1]: y, whose gradients were made and dropped. */
+/* Computes y, a function of in[0 .. n - 1], and its gradients, which are dropped. */
 static dl_tensor *both_ways(dl_tensor *y, dl_tensor **in, int n) {
     dl_tensor *grad[3] = {NULL}, *seed = y && dl_ndim(y) ? in[0] : NULL;
     if (y && dl_gradients(y, seed, in, n, 0, 0, grad) != DL_OK) {
@@ -52,7 +52,7 @@ static dl_tensor *loss_step(void) {
     return y;
 }
 
-/* name, the work of one run, its unit ("GB" or "TFLOP"), the call */
+/* Name, work of one run, its unit ("GB" or "TFLOP"), the call. */
 #define CASES(X)                                                                                                       \
     X(copy, 8.0 * (1 << 28) * 1e-9, "GB", dl_clone(a))                                                                 \
     X(add, 12.0 * (1 << 28) * 1e-9, "GB", dl_add(a, b))                                                                \
@@ -106,7 +106,7 @@ static dl_tensor *normal(long rows, long cols) {
 
 static dl_tensor *wants(dl_tensor *t) { return dl_set_requires_grad(t, 1) == DL_OK ? t : NULL; }
 
-/* Images as they come and with channels last in memory, and the weights of a norm. */
+/* Images with channels first and with channels last in memory, and the weights of a norm. */
 static void images(int k, long n, long side) {
     const long shape[4] = {n, 64, side, side}, across[4] = {side * side * 64, 1, side * 64, 64}, c = 64;
     image[k] = wants(dl_randn(shape, 4, DL_F32, GPU));

@@ -1,6 +1,6 @@
 /* Times of convolutions on the GPU, for bench/gpu_conv.py, which runs this beside PyTorch: one line each, "name<TAB>
  * milliseconds". A name is shape_precision_layout_what; `both` is forward and both gradients. Usage: bench_gpu_conv
- * [part of a name [any]]; any: of algorithms that need not repeat bit for bit, too. */
+ * [part of a name [any]]; any: also algorithms that do not repeat bit for bit. */
 #include "gpu_measure.h"
 
 /* The same rows as in gpu_conv.py. */

@@ -17,9 +17,9 @@ static inline double bench_now(void) {
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* Milliseconds of one run, which returns 0 after a failure, the least of several full queues; negative: it failed, and
- * the error is recorded. The first one may choose an algorithm, which heats the device: then its clocks have a second
- * to rise again. */
+/* Milliseconds of one run: the least of several full queues. run returns 0 on failure; the result is then negative,
+ * with the error recorded. The first queue may measure algorithms, which heats the device: its clocks then get a second
+ * to recover. */
 static inline double bench_time(int (*run)(const void *), const void *arg) {
     double best = 1e30, begin = bench_now();
     int n = 3;
@@ -37,7 +37,7 @@ static inline double bench_time(int (*run)(const void *), const void *arg) {
     return best;
 }
 
-/* Prints which GPU it is; 0, said so: there is none. */
+/* Prints the name of the GPU; 0, with a message: there is none. */
 static inline int bench_begin(void) {
     char text[200] = "";
     if (dl_device_count() < 2) {

@@ -1,6 +1,6 @@
 /* Times of single ops on the CPU: one line each, "name<TAB>microseconds", the least of several runs. bench/ops.py runs
- * this beside PyTorch and prints the ratios. Usage: bench_ops [part of a name]. With BENCH_CPU_TIME set, the processor
- * time of all threads is counted: for machines that others use, too. */
+ * this beside PyTorch and prints the ratios. Usage: bench_ops [part of a name]. With BENCH_CPU_TIME set, it measures
+ * the processor time of all threads, for machines with other load. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* What the experiment store costs: a push, the drain, and a list of many runs.
- * usage: bench_store [FOLDER]   the database is made in FOLDER (default: the current one) and removed again */
+/* Costs of the experiment store: a push, the writer, a list of many runs. Usage: bench_store [FOLDER]; the database is
+ * made in FOLDER (default: the current one) and removed at the end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Latency of single pushes at about 300,000 a second, the clock's own cost taken off. */
+/* Latency of single pushes at about 300,000 a second, without the cost of reading the clock. */
 static void push_latency(dl_store *s) {
     static const char *const keys[] = {"train/loss", "train/acc", "lr", "grad_norm"};
     dl_run *r = dl_run_begin(s, NULL);

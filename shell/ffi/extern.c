@@ -10,8 +10,6 @@
 #include "ffi/compiler/block.h"
 #include "lang/eval/interp.h"
 
-/* ---------------------------------------------------------------- opening */
-
 /* Finds the file of a library: "libm.so.6" for "m", "libm" and "libm.so". 0: there is none. */
 static int find_library(const char *name, char *found, size_t size) {
     static const char *const folders[] = {"/lib/*/", "/usr/lib/*/", "/usr/lib/", "/usr/local/lib/"};
@@ -67,8 +65,6 @@ static dlsh_clib *open_lib(dlsh_session *s, const char *name) {
     if (!lib) dlclose(handle);
     return lib;
 }
-
-/* ---------------------------------------------------------------- binding */
 
 static dl_status fail_at_decl(dlsh_session *s, const dlsh_unit *u, int base, const dlsh_cdecl *d, dl_status st) {
     return dlsh_place_at(s, u, dlsh_span_in_text(u, base + d->offset, (int)strlen(d->name)), st);

@@ -7,8 +7,6 @@
 
 static void nothing(void *self) { (void)self; }
 
-/* ---------------------------------------------------------------- ops */
-
 static dl_status ops_get(void *self, const char *name, dlsh_value *out) {
     *out = dlsh_builtin_value(((dlsh_cstate *)self)->s, name);
     return dlsh_failed(*out) ? DL_ERR_NAME : DL_OK;
@@ -25,8 +23,6 @@ static const dlsh_class ops_class = {.name = "ops",
                                      .destroy = nothing,
                                      .text = ops_text,
                                      .get = ops_get};
-
-/* ---------------------------------------------------------------- C */
 
 /* Can C.NAME mean it? Functions, variables, constants and macros. */
 static int has_value(const dlsh_cname *n) {
@@ -103,8 +99,6 @@ dlsh_value dlsh_c_spaces_value(dlsh_cstate *st, const char *name) {
     if (!strcmp(name, "C")) return dlsh_new_handle(&c_class, st);
     return dlsh_void();
 }
-
-/* ---------------------------------------------------------------- what a header's names meet */
 
 int dlsh_c_is_hidden(dlsh_session *s, const char *name) {
     if (dlsh_find_row(s, name, strlen(name))) return 1;

@@ -56,7 +56,7 @@ static void accumulates_in_place(void **state) {
 
 static void same_input_twice_and_shared_gradients(void **state) {
     (void)state;
-    /* add hands one gradient to both inputs: neither leaf may keep memory that the other sees */
+    /* add passes one gradient to both inputs: the leaves must not share its memory */
     dl_tensor *x = leaf((double[]){1, 2}, 2), *y = leaf((double[]){3, 4}, 2), *s = dl_add(x, y), *t = dl_add(s, x);
     back(t);
     expect(dl_grad(x), (double[]){2, 2});

@@ -1,4 +1,4 @@
-/* img: the PNG it hands to a sink that shows pictures, and the text beside it. */
+/* img: the PNG for a sink that shows pictures, and the text beside it. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -45,7 +45,7 @@ static uint32_t word(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* Checks the chunks and their sums; returns the pixels, the caller frees them. */
+/* Checks the chunks and their check sums; returns the pixels, which the caller frees. */
 static uint8_t *decode(uint32_t *w, uint32_t *h, int *channels) {
     uint8_t *raw = NULL;
     assert_memory_equal(png, "\x89PNG\r\n\x1a\n", 8);

@@ -1,5 +1,5 @@
-/* Devices as a caller meets them, with one made of the host's memory: names, operands that live apart, memory that is
- * not there, a device that is lost. */
+/* Devices in the public interface, with a stand-in in the CPU's memory: names, operands on different devices, missing
+ * memory, a lost device. */
 #include "support/fake_device.h"
 
 #include "autograd/tape.h"
@@ -48,7 +48,7 @@ static void operands_apart(void **state) {
     dl_unref(a), dl_unref(b), dl_unref(two), dl_unref(p), dl_unref(q);
 }
 
-/* A refusal leaves nothing behind, and what fits still works. */
+/* A refused allocation leaves nothing behind, and smaller ones still work. */
 static void no_room(void **state) {
     (void)state;
     dl_tensor *a = leaf(must(dl_tensor_full(1, SHAPE(1000), DL_F32, FAKE, 1)));
@@ -63,7 +63,7 @@ static void no_room(void **state) {
     dl_unref(a);
 }
 
-/* Its tensors can be let go, and the rest goes on. */
+/* Tensors of a lost device can be released, and other devices still work. */
 static void lost(void **state) {
     (void)state;
     dl_tensor *a = must(dl_tensor_full(1, SHAPE(30000), DL_F32, FAKE, 1)),

@@ -1,4 +1,4 @@
-/* The error record: what is kept, handed over, and composed into one line. */
+/* The error record: storing, taking it over, composing it into one line. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -69,7 +69,7 @@ static void workers_hand_over_the_first(void **state) {
     dl_error_clear();
 }
 
-/* It never says that nothing failed. */
+/* The code of a failure is never DL_OK. */
 static void a_failure_has_a_code(void **state) {
     (void)state;
     dl_error_clear();

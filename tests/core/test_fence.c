@@ -14,7 +14,7 @@ static void write_at(char *p, long i) { *(volatile char *)(p + i) = 1; }
 static const char *const faults[] = {"none",         "read behind", "write behind", "read before",
                                      "write before", "freed",       "freed twice",  "wrong size"};
 
-/* In a process of its own, whose every block lies on the heap when `many` others live. */
+/* Runs in a process of its own; with `many` other blocks alive, all its blocks are on the heap. */
 static int commit(const char *fault, size_t bytes, long many) {
     for (long i = 0; i < many; i++)
         if (!dl_host_alloc(8)) return 3;
@@ -34,7 +34,7 @@ static int commit(const char *fault, size_t bytes, long many) {
     return 0;
 }
 
-/* Did the process end well? */
+/* Did the process end with status 0? */
 static bool survives(const char *guard, const char *fault, const char *bytes, const char *many) {
     pid_t child = fork();
     if (!child) {
@@ -49,7 +49,7 @@ static bool survives(const char *guard, const char *fault, const char *bytes, co
     return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-/* What is seen: reads of the page beside, writes on either side, and a size that moves the begin. */
+/* What is detected: reads of the page beside, writes on either side, and a size that moves the beginning. */
 static void faults_are_seen(void **state) {
     (void)state;
     static const char *const sizes[] = {"1", "24", "100", "4096", "70000"};
@@ -76,7 +76,7 @@ static void more_than_have_pages(void **state) {
     }
 }
 
-/* Tensors work as always, none of size 0 excepted, and what is freed does not pile up. */
+/* Tensors of all sizes, also 0, work as usual, and freed blocks do not accumulate. */
 static void blocks_come_and_go(void **state) {
     (void)state;
     size_t before = dl_host_bytes();

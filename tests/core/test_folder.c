@@ -43,7 +43,7 @@ static void there_is_none(void **state) {
     assert_int_equal(dl_cache_folder("c", path, 10), DL_ERR_IO);
 }
 
-/* What others can write to is no place to take code or choices from. */
+/* A folder that others can write to must not be used for code or plans. */
 static void not_of_the_user_alone(void **state) {
     (void)state;
     char path[200];

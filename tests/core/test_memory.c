@@ -1,4 +1,4 @@
-/* What is left of memory, read from a folder that stands for the system's; the gate; the limits of one process. */
+/* The available memory, read from a folder that stands for the system's files; the gate; the limits of a process. */
 #include "support/folder.h"
 #include "support/tensors.h"
 
@@ -31,7 +31,7 @@ static int done(void **state) {
     return temp_remove(state);
 }
 
-/* Bytes left and of how many, in MiB. */
+/* Available and total memory, in MiB. */
 static void expect_room(size_t left, size_t of) {
     dl_memory_root(temp_dir);
     dl_memory_space r = dl_memory_available();
@@ -48,7 +48,7 @@ static void machine_alone(void **state) {
 
 static const char unified[] = "31 23 0:28 / /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
 
-/* The cache that can be taken back is no use; groups above count as well. */
+/* Reclaimable page cache counts as free; the limits of parent groups count as well. */
 static void version_2(void **state) {
     (void)state;
     put("/proc/self/mountinfo", unified);

@@ -111,7 +111,7 @@ static void no_room(void **state) {
     dl_source_set("", 0);
 }
 
-/* Blocks handed out never overlap, and nothing is lost. */
+/* Allocated blocks never overlap, and no memory is lost. */
 static void many(void **state) {
     (void)state;
     driver d;
@@ -145,7 +145,7 @@ static void many(void **state) {
     dl_cache_delete(c);
 }
 
-/* What a pool has had stays its own until it ends; then others may have it. */
+/* Memory of a pool stays with it until it ends; then others may have it. */
 static void pools(void **state) {
     (void)state;
     driver d;

@@ -26,7 +26,7 @@ static void same(dl_tensor *cpu, dl_tensor *gpu, const char *what, long n, long 
     dl_unref(cpu), dl_unref(gpu), dl_unref(back);
 }
 
-/* k < 0: all of them, sorted. */
+/* k < 0: sort, else topk. */
 static void compare(dl_tensor *x, long dim, long k, int largest) {
     dl_tensor *there = must(dl_to_device(x, GPU)), *at, *at_there;
     long n = dl_shape(x)[dim];

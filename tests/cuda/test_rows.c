@@ -132,7 +132,7 @@ static void long_rows(void **state) {
     all_of(2, SHAPE(300, 16400), false);
 }
 
-/* What is not finite stays in its row. */
+/* NaN and infinities affect only their own row. */
 static void odd_values(void **state) {
     (void)state;
     NEEDS_GPU();

@@ -1,5 +1,5 @@
-/* What a session on the GPU relies on: the same masks as on the CPU, every optimizer, sums by index that repeat bit for
- * bit, faults and refusals that leave it alive, training without growth, more than 2^31 elements. */
+/* Properties that a session on the GPU relies on: the same masks as on the CPU, every optimizer, sums by index that
+ * repeat bit for bit, faults and errors that it survives, training without growth, more than 2^31 elements. */
 #include "cuda/calls.h"
 
 static dl_tensor *there(dl_tensor *t) { return must(dl_to_device(t, GPU)); }

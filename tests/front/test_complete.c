@@ -67,7 +67,7 @@ static void fields_of_values(void **state) {
     assert_false(dlsh_chain_value(s, "", 0, &v));
 }
 
-/* What is meant by name stands first, however it is spelt. */
+/* Options come first, however they are spelt. */
 static void options_first(void **state) {
     (void)state;
     char *const *names;

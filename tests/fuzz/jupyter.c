@@ -64,7 +64,7 @@ static jup_frame copy(const char *s, size_t n) {
     return f;
 }
 
-/* Lines become frames. */
+/* Makes a frame of each line. */
 static jup_frame *split(const char *s, size_t n, int *count) {
     jup_frame *frames = malloc(sizeof *frames * (n + 1));
     assert(frames);
@@ -97,7 +97,7 @@ static jup_frame *message(const char *type, size_t type_len, const char *content
 
 static void on_alarm(int sig) { (void)sig, dlsh_interrupt(); }
 
-/* A file with ports, which nobody listens on; made once. */
+/* A connection file whose ports nobody listens on; made once. */
 static const char *connection_file(void) {
     static char path[] = "/tmp/dlsh-fuzz-XXXXXX";
     static int made;

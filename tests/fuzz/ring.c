@@ -17,7 +17,7 @@ enum { CAPACITY = 64, NAMES = 3, RECORDS_END = DL_RING_PAGE + CAPACITY * 32 };
 static uint8_t sound[8192];
 static size_t sound_size;
 
-/* Once round: 20 committed, then 64 waiting, whose values are 20 to 83. */
+/* A ring that has wrapped once: 20 points committed, then 64 waiting with the values 20 to 83. */
 static void make_sound(void) {
     char path[64];
     dl_ring r;

@@ -1,4 +1,5 @@
-/* DLPack: what is lent says what it is, what is taken on is returned once, and what cannot be shared is refused. */
+/* DLPack: exported tensors are described right, imported ones are released once, and what cannot be shared is refused.
+ * */
 #include "support/tensors.h"
 
 #include "io/dlpack.h"

@@ -1,4 +1,5 @@
-/* Files of tensors: what is written reads back here and elsewhere; what is wrong is refused with the reason. */
+/* Files of tensors: written files are read back, here and by other programs; malformed ones are refused with the
+ * reason. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +74,7 @@ static void written_files_read_back(void **state) {
     drop(t);
 }
 
-/* By a reader that shares no code with the library. */
+/* Read by a program that shares no code with the library. */
 static void others_read_the_files(void **state) {
     (void)state;
     dl_tensor *t[N];

@@ -1,4 +1,4 @@
-/* The header of a .npy file: what NumPy writes and reads is read, all else is refused where it begins to differ. */
+/* The header of .npy files: those of NumPy are accepted, others are refused at the first difference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Where the directory of an archive lies: the end record that fits the file is believed, and no other. */
+/* The directory of an archive: only the end record that fits the file is used. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

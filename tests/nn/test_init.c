@@ -1,4 +1,4 @@
-/* How weights start: bounds, means and deviations of each initialiser, and the seed's hold on them. */
+/* Initial weights: bounds, means and deviations of each initialiser, and their dependence on the seed. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -94,7 +94,7 @@ static void same_bits_again(void **state) {
     }
 }
 
-/* More shapes than are kept. */
+/* More shapes than the cache holds. */
 static void many_shapes(void **state) {
     (void)state;
     dl_tensor *w = drawn(2, 4, SHAPE(4, 3, 3, 3), DL_F32);

@@ -1,5 +1,5 @@
-/* Gradients in 16 bits against f64 of the same, rounded inputs: computed in f32, they are off by one rounding. A seed
- * that is the same for every row leaves nothing of some of them, and that, too, is found. */
+/* Gradients in 16 bits against f64 of the same, rounded inputs: computed in f32, they differ by one rounding. Seeds
+ * with equal elements, for which some gradients are zero, are tested, too. */
 #include "support/tensors.h"
 
 typedef dl_tensor *(*call)(dl_tensor **in);
@@ -49,7 +49,7 @@ static void gradients_round_once(void **state) {
     }
 }
 
-/* What is squared on the way does not overflow, and what is small does not vanish. */
+/* Intermediate squares do not overflow, and small values do not vanish. */
 static void lengths_of_large_and_small_vectors(void **state) {
     (void)state;
     static const double sizes[] = {100, 1, 1e-3};

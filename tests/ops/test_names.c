@@ -1,5 +1,5 @@
-/* Where the names of the op table lead, and that the order of values in a call is nobody's business: this file and
- * other tests of ops run a second time with that order reversed (REVERSED), and see the same. */
+/* The names of the op table, and independence of the order of values in a call: this file and other tests of ops run a
+ * second time with that order reversed (REVERSED), with the same results. */
 #include "ops/ops.h"
 
 #include "ops/names.h"
@@ -18,7 +18,7 @@ static void places_follow_the_build(void **state) {
     assert_int_equal(dl_attr_index(op, "end"), DL_A_SLICE_END);
 }
 
-/* A family has what its rows share at one place, wherever the rows write it. */
+/* Rows of a family have what they share at the same place, wherever the row says it. */
 static void families_agree(void **state) {
     (void)state;
     static const int rows[] = {
@@ -42,7 +42,7 @@ static void names_become_bits(void **state) {
     assert_int_equal(step->nondiff_in, 1 << DL_IN_INDEX_ADD_INDEX);
 }
 
-/* People see arguments in the order of the row, or of ORDER. */
+/* Users see arguments in the order of the row, or of ORDER. */
 static void order_stays(void **state) {
     (void)state;
     static const char *const want[][8] = {{"slice", "input", "dim", "start", "end", "step"},

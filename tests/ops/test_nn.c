@@ -1,5 +1,5 @@
-/* Products, softmax, normalisation and dropout: what samples cannot show. Fused gradients against the rules, NaN and
- * infinities, statistics, masks, sizes of zero, and results that do not depend on the number of threads. */
+/* Products, softmax, normalisation and dropout, beyond the samples of the op table: fused gradients against the rules,
+ * NaN and infinities, statistics, masks, sizes of zero, and results that do not depend on the number of threads. */
 #include "support/tensors.h"
 
 #include "core/rng.h"

@@ -1,6 +1,6 @@
-/* Sums of thousands of f32 terms of either sign, against f64: what is left of them when they cancel. `share`: the error
- * of one term that may remain, in the sum's root mean square; one f32 accumulator for all leaves 1e-6 and more, blocks
- * of f32 1.2e-7, f64 from four terms on 3.5e-8. */
+/* Sums of thousands of f32 terms of both signs, against f64, when most of them cancels. `share`: the allowed error, as
+ * a share of one term's, in the root mean square; a single f32 accumulator has 1e-6 and more, blocks of f32 1.2e-7, f64
+ * from four terms on 3.5e-8. */
 #include "support/tensors.h"
 
 enum { CHANNELS = 24 };

@@ -1,4 +1,4 @@
-/* How many threads work has, and that none is started anew for each piece of it. */
+/* How many threads an op uses, and that no thread is started again for each op. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "support/tensors.h"
 
@@ -47,7 +47,7 @@ static void limits_are_given_back(void **state) {
 typedef int (*create_fn)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 static long started;
 
-/* libgomp's calls come here. */
+/* Replaces pthread_create for libgomp. */
 int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg) {
     create_fn real;
     *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");

@@ -1,4 +1,4 @@
-/* What samples of the op table cannot show: NaN, infinities, integers at their edges, errors, empty and 0-d tensors. */
+/* Cases without samples in the op table: NaN, infinities, integers at their limits, errors, empty and 0-d tensors. */
 #include "ops/ops.h"
 
 static void nan_is_kept(void **state) {

@@ -30,8 +30,6 @@ typedef struct dlsh_cclosure {
 
 enum { MAX_CLOSURES = 1024 };
 
-/* ---------------------------------------------------------------- being called */
-
 static void set_failure(closure *c) {
     dlsh_cstate *st = c->state;
     if (!st->callback_failed) {
@@ -115,8 +113,6 @@ dl_status dlsh_c_callback_failure(dlsh_cstate *st, dl_status status) {
     return dlsh_fail(DL_ERR_STATE, "callbacks run on the session's thread only",
                      "C called back from a thread of its own");
 }
-
-/* ---------------------------------------------------------------- life */
 
 static void destroy(closure *c) {
     dlsh_drop(c->f);

@@ -26,8 +26,6 @@ const dlsh_ctype *dlsh_c_promoted(dlsh_cspace *c, dlsh_value v, const char *what
     }
 }
 
-/* ---------------------------------------------------------------- formats */
-
 typedef struct conversion {
     char letter;
     int size;            /* -2 hh, -1 h, 0, 1 l, 2 ll j z t, 3 L */

@@ -21,8 +21,6 @@ enum { PATH_SIZE = 256, KEPT = 512 };
 #define LIBRARY ".so"
 #define ANSWER ".txt"
 
-/* ---------------------------------------------------------------- the process's folder */
-
 static char folder[PATH_SIZE];
 static pid_t owner;
 
@@ -73,8 +71,6 @@ const char *dlsh_cc_folder(void) {
     owner = getpid();
     return folder;
 }
-
-/* ---------------------------------------------------------------- the cache */
 
 /* ~/.cache/dlsh/c, created if missing; NULL when that fails. */
 static const char *cache_folder(void) {

@@ -18,8 +18,6 @@ static int is_include(const dlsh_citem *it) {
     return it->kind == DLSH_CI_DIRECTIVE && !strncmp(it->head + strspn(it->head, "# \t"), "include", 7);
 }
 
-/* ---------------------------------------------------------------- what a block defines */
-
 /* Flags of the names in a new block. HIDDEN: visible only there, such as static functions. */
 enum { DEFINED = 1, HIDDEN = 2, TYPE = 4, HIDDEN_TYPE = 8, USED = 16 };
 
@@ -48,8 +46,6 @@ static int replaces(const dlsh_cwords *new, const dlsh_citem *old, int hide) {
     return old->kind != DLSH_CI_DIRECTIVE && old->head &&
            dlsh_cwords_in_text(new, old->head, hide ? TYPE | HIDDEN_TYPE : TYPE);
 }
-
-/* ---------------------------------------------------------------- declarations */
 
 /* The index of the first name that is no type: a in `struct s { int x; } a, b;`. */
 static int first_variable(const dlsh_citem *it) {
@@ -136,8 +132,6 @@ dl_status dlsh_prelude(dlsh_cblock *older, dlsh_cblock *new, dlsh_buf *out) {
     return st;
 }
 
-/* ---------------------------------------------------------------- names for the linker */
-
 #if defined(__x86_64__)
 #define JUMP "jmp *%1$s%2$sl(%%rip)"
 #elif defined(__aarch64__)
@@ -177,8 +171,6 @@ void dlsh_prelude_exports(const dlsh_cblock *b, dlsh_buf *out) {
             }
     }
 }
-
-/* ---------------------------------------------------------------- redefinition */
 
 static void free_item(dlsh_citem *it) {
     for (int k = 0; k < it->nnames; k++) free(it->names[k]);

@@ -28,8 +28,6 @@ static seal seal_of(const char *path, size_t content, size_t notes) {
     return s;
 }
 
-/* ---------------------------------------------------------------- reading */
-
 static int read_all(int fd, char *to, size_t n) {
     while (n) {
         ssize_t k = read(fd, to, n);
@@ -76,8 +74,6 @@ void dlsh_sealed_free(dlsh_sealed *s) {
     free(s->bytes);
     *s = (dlsh_sealed){0};
 }
-
-/* ---------------------------------------------------------------- writing */
 
 static int write_all(int fd, const void *data, size_t n) {
     for (const char *p = data; n;) {

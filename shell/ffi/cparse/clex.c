@@ -144,8 +144,6 @@ int dlsh_clex_among(const dlsh_ctok *t, const char *const *words) {
     return *words != NULL;
 }
 
-/* ---------------------------------------------------------------- values */
-
 size_t dlsh_clex_string(const dlsh_ctok *t, char *dst) {
     static const char from[] = "ntrabfv0", to[] = "\n\t\r\a\b\f\v\0";
     const char *s = t->text, *end = t->text + t->len - 1;

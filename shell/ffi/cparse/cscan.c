@@ -53,8 +53,6 @@ static void enum_names(scan *s) {
     advance(s);
 }
 
-/* ---------------------------------------------------------------- declarations */
-
 typedef struct reading {
     int is_typedef, is_static, is_extern, is_inline, device, global; /* words seen */
     dlsh_ctok last, name; /* identifiers: the last one; that of the declarator being read */

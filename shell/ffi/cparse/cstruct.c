@@ -6,8 +6,6 @@
 #include "ffi/cparse/cparser.h"
 #include "lang/session.h"
 
-/* ---------------------------------------------------------------- tags */
-
 static dlsh_ctype *enter_tag(dlsh_cparser *p, dlsh_ckind kind, const dlsh_ctok *tag) {
     char name[256];
     const char *word = kind == DLSH_C_STRUCT ? "struct" : kind == DLSH_C_UNION ? "union" : "enum";
@@ -25,8 +23,6 @@ static dlsh_ctype *enter_tag(dlsh_cparser *p, dlsh_ckind kind, const dlsh_ctok *
 static void remember(dlsh_cparser *p, dlsh_ctype *t) {
     if (!t) p->failed = DL_ERR_MEMORY;
 }
-
-/* ---------------------------------------------------------------- fields */
 
 typedef struct fields {
     dlsh_cfield *items;
@@ -167,8 +163,6 @@ const dlsh_ctype *dlsh_cp_struct(dlsh_cparser *p) {
     if (tag.kind == DLSH_CT_END) return dlsh_cp_expected(p, "the name of a struct or its fields in { }", NULL);
     return t ? t : enter_tag(p, kind, &tag);
 }
-
-/* ---------------------------------------------------------------- enums */
 
 typedef struct range {
     long low, high;

@@ -41,8 +41,6 @@ void dlsh_cwords_free(dlsh_cwords *w) {
     *w = (dlsh_cwords){0};
 }
 
-/* ---------------------------------------------------------------- text */
-
 typedef int on_word(void *ctx, const dlsh_ctok *t);
 
 /* Calls fn for each word until it returns other than 0, which is returned. */

@@ -7,8 +7,6 @@
 
 #include "lang/session.h"
 
-/* ---------------------------------------------------------------- memory */
-
 void *dlsh_c_alloc(dlsh_cspace *c, size_t bytes) {
     enum { CHUNK = 16384 };
     bytes = (bytes + 15) & ~(size_t)15;
@@ -48,8 +46,6 @@ void dlsh_cspace_free(dlsh_cspace *c) {
     dl_names_free(&c->by_name);
     free(c);
 }
-
-/* ---------------------------------------------------------------- names */
 
 static const char *name_at(const void *c, int i) { return ((const dlsh_cspace *)c)->names[i]->name; }
 

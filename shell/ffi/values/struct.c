@@ -5,8 +5,6 @@
 
 #include "ffi/inside.h"
 
-/* ---------------------------------------------------------------- the value */
-
 dlsh_value dlsh_c_struct_view(dlsh_session *s, const dlsh_ctype *t, void *data, dlsh_value owner) {
     dlsh_cstruct *v = dl_memory_alloc(1, sizeof *v);
     if (!v) {
@@ -41,8 +39,6 @@ int dlsh_c_struct_bytes(const dlsh_cstruct *v, void *to) {
     memcpy(to, v->data, n);
     return 1;
 }
-
-/* ---------------------------------------------------------------- fields */
 
 static void field_list(dlsh_buf *b, const dlsh_ctype *t) {
     t = t->plain;
@@ -110,8 +106,6 @@ static int struct_equal(const void *a, const void *b) {
     free(copies);
     return same;
 }
-
-/* ---------------------------------------------------------------- text */
 
 void dlsh_c_address_text(dlsh_buf *b, const dlsh_ctype *t, const char *p) {
     enum { MOST = 40 };
