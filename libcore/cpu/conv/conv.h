@@ -5,15 +5,17 @@
 
 #include "ops/conv.h"
 
-/* Runs a call by oneDNN. *done false without a failure: not offered here (no library, or it refuses these shapes). */
+/* Runs a call by oneDNN. *done stays false without an error where there is no library or it refuses these shapes. */
 dl_status dl_conv_dnnl(const dl_call *c, const dl_conv *g, bool *done);
-/* Is this a strided 1x1 convolution without padding, and which one of stride 1 computes it over the pixels it sees? */
-bool dl_conv_lessens(const dl_conv *g);
-dl_conv dl_conv_less(const dl_conv *g);
-/* f32; `seen` is channels-last, [N,C,out[0],out[1]]. image to seen, and back into an image that owns dense memory, with
- * zeros for the pixels that are not seen. */
-void dl_conv_see(const dl_conv *g, dl_tensor *seen, const dl_tensor *image);
-void dl_conv_spread(const dl_conv *g, dl_tensor *image, const dl_tensor *seen);
+/* Is this a strided 1x1 convolution without padding? Then dl_conv_unstrided is the same over the pixels that it reads.
+ */
+bool dl_conv_is_strided_1x1(const dl_conv *g);
+dl_conv dl_conv_unstrided(const dl_conv *g);
+/* f32; `dense` has the pixels that the windows read, channels-last, [N,C,out[0],out[1]]. From the image, and back into
+ * an image that owns dense memory, with zeros for the other pixels. */
+void dl_conv_gather_pixels(const dl_conv *g, dl_tensor *dense, const dl_tensor *image);
+void dl_conv_scatter_pixels(const dl_conv *g, dl_tensor *image, const dl_tensor *dense);
 /* Turns the path by oneDNN on or off, for tests; returns the former setting. */
 bool dl_conv_dnnl_enable(bool on);
+
 #endif

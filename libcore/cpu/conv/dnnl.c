@@ -9,7 +9,8 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Making a primitive compiles code: some milliseconds. The least recently used one gives way. */
+/* Primitives that are kept: making one compiles code, which takes some milliseconds. The least recently used one is
+ * replaced. DW_LONGER: how much more work a gradient of weights must be to get several threads. */
 enum { KEPT = 128, DW_LONGER = 8 };
 
 typedef struct key {
@@ -79,7 +80,7 @@ static dl_tensor *as_channels_last(dl_tensor *t, bool copy) {
     return c;
 }
 
-/* Are the weights other ones than the entry's reordered copy was made of? Notes these as the new ones. */
+/* Are these weights others than those that the reordered copy of the entry was made of? Remembers them. */
 static bool changed(entry *e, const dl_tensor *w) {
     if (e->weight == w->st->serial && e->version == w->st->version && e->offset == w->offset) return false;
     e->weight = w->st->serial, e->version = w->st->version, e->offset = w->offset;
@@ -98,10 +99,10 @@ static dl_status run(const key *k, dl_tensor *image, dl_tensor *w, dl_tensor *bi
     return s;
 }
 
-/* Operands by role, in the kernel's f32; `own` are these in the memory order that oneDNN is given. */
+/* Operands by role, of f32; `own` are the same in the memory order that oneDNN is given. */
 enum { IMAGE, WEIGHT, RESULT, BIAS, NROLE };
 
-static dl_status lay_out(dl_dnnl_kind kind, dl_tensor *const given[NROLE], dl_tensor *own[NROLE]) {
+static dl_status to_own_order(dl_dnnl_kind kind, dl_tensor *const given[NROLE], dl_tensor *own[NROLE]) {
     own[IMAGE] = as_channels_last(given[IMAGE], kind != DL_DNNL_DX);
     own[RESULT] = own[IMAGE] ? as_channels_last(given[RESULT], kind != DL_DNNL_FORWARD) : NULL;
     own[WEIGHT] = own[RESULT] ? dl_cpu_contiguous(given[WEIGHT]) : NULL;
@@ -109,8 +110,8 @@ static dl_status lay_out(dl_dnnl_kind kind, dl_tensor *const given[NROLE], dl_te
     return own[WEIGHT] && (own[BIAS] || !given[BIAS]) ? DL_OK : dl_failed();
 }
 
-/* A primitive is made for the threads that run it. Those of the gradient of weights spin until all have their sums,
- * for milliseconds where another program has the processor: only as long a call may have several. */
+/* A primitive is made for a number of threads. In a gradient of weights they spin until all have their sums, which
+ * takes milliseconds when another program has a processor: only calls that take much longer get several. */
 static int threads_of(const dl_conv *g, dl_dnnl_kind kind) {
     double pixels = (double)g->N * (double)(g->out[0] * g->out[1]);
     double macs = pixels * (double)(g->O * (g->C / g->groups)) * (double)(g->k[0] * g->k[1]);
@@ -123,7 +124,7 @@ static dl_status convolve(dl_dnnl_kind kind, const dl_conv *g, dl_tensor *const 
     static const int written[] = {RESULT, IMAGE, WEIGHT};
     key k = {.g = *g, .kind = kind, .bias = given[BIAS] != NULL, .threads = threads_of(g, kind)};
     dl_tensor *own[NROLE] = {0};
-    dl_status s = lay_out(kind, given, own);
+    dl_status s = to_own_order(kind, given, own);
     if (s == DL_OK) {
         int had = dl_cpu_team_limit((int)k.threads);
         pthread_mutex_lock(&cache.lock);
@@ -137,17 +138,17 @@ static dl_status convolve(dl_dnnl_kind kind, const dl_conv *g, dl_tensor *const 
     return s;
 }
 
-/* By the pixels that the windows see. */
-static dl_status convolve_seen(dl_dnnl_kind kind, const dl_conv *g, dl_tensor *const given[NROLE], bool *done) {
-    dl_conv less = dl_conv_less(g);
-    dl_tensor *seen[NROLE];
-    memcpy(seen, given, sizeof seen);
-    seen[IMAGE] = fresh_channels_last((long[]){g->N, g->C, less.in[0], less.in[1]});
-    if (!seen[IMAGE]) return dl_failed();
-    if (kind != DL_DNNL_DX) dl_conv_see(g, seen[IMAGE], given[IMAGE]);
-    dl_status s = convolve(kind, &less, seen, done);
-    if (*done && kind == DL_DNNL_DX) dl_conv_spread(g, given[IMAGE], seen[IMAGE]);
-    dl_unref(seen[IMAGE]);
+/* A strided 1x1 convolution: one of stride 1 over the pixels that its windows read. */
+static dl_status convolve_strided(dl_dnnl_kind kind, const dl_conv *g, dl_tensor *const given[NROLE], bool *done) {
+    dl_conv unstrided = dl_conv_unstrided(g);
+    dl_tensor *operand[NROLE];
+    memcpy(operand, given, sizeof operand);
+    operand[IMAGE] = fresh_channels_last((long[]){g->N, g->C, unstrided.in[0], unstrided.in[1]});
+    if (!operand[IMAGE]) return dl_failed();
+    if (kind != DL_DNNL_DX) dl_conv_gather_pixels(g, operand[IMAGE], given[IMAGE]);
+    dl_status s = convolve(kind, &unstrided, operand, done);
+    if (*done && kind == DL_DNNL_DX) dl_conv_scatter_pixels(g, given[IMAGE], operand[IMAGE]);
+    dl_unref(operand[IMAGE]);
     return s;
 }
 
@@ -160,5 +161,5 @@ dl_status dl_conv_dnnl(const dl_call *c, const dl_conv *g, bool *done) {
     dl_tensor *const given[3][NROLE] = {{c->in[0], c->in[1], c->out[0], bias},
                                         {c->out[0], c->in[1], c->in[0], NULL},
                                         {c->in[1], c->out[0], c->in[0], NULL}};
-    return (dl_conv_lessens(g) ? convolve_seen : convolve)(kind, g, given[kind], done);
+    return (dl_conv_is_strided_1x1(g) ? convolve_strided : convolve)(kind, g, given[kind], done);
 }

@@ -31,7 +31,8 @@ static dl_tensor *words_like(const dl_tensor *y, dl_rng_key key) {
 /* x, y and mask have one dense memory order; `words` is NULL when that is the logical order. */
 static void all_runs(const dl_tensor *x, dl_tensor *y, dl_tensor *mask, const dl_tensor *words, dl_rng_key key,
                      double p) {
-    bool none = p == 1; /* no word reaches 2**32; the scale of 0 keeps nothing */
+    bool none =
+        p == 1; /* every element is dropped: by a scale of 0, since no threshold of 32 bits is above all words */
     uint32_t least = none ? 0 : (uint32_t)dl_rng_threshold(p);
     double scale = none ? 0 : 1 / (1 - p);
     long es = (long)dl_esize(y);

@@ -1,4 +1,4 @@
-/* Kernels that join tensors, and pick or add by index. */
+/* Kernels that concatenate, and that read or add by index. */
 #include "cpu/kernels/pointwise.h"
 #include "ops/infer.h"
 #include "ops/rules.h"
@@ -44,7 +44,7 @@ static long product(const dl_tensor *t, int from, int to) {
     return n;
 }
 
-/* ---- joining and reversing */
+/* ---- concatenation and reversal */
 
 static dl_status run_cat(dl_call *c) {
     dl_tensor *o = c->out[0];
@@ -71,29 +71,29 @@ static dl_status run_flip(dl_call *c) {
 }
 const dl_kernel dl_cpu_flip = {.run = run_flip, .dtypes = DL_ANY};
 
-/* ---- rows by a list of indices */
+/* ---- parts by a list of indices */
 
 /* The source contiguous: [outer][size][inner] bytes. */
-typedef struct picks {
+typedef struct selection {
     char *o;
     const char *x;
     const long *index;
     long n, size, inner;
-} picks;
+} selection;
 
-static void pick_row(void *arg, long k) {
-    const picks *s = arg;
+static void select_part(void *arg, long k) {
+    const selection *s = arg;
     const char *from = s->x + (k / s->n * s->size + s->index[k % s->n]) * s->inner;
     memcpy(s->o + k * s->inner, from, (size_t)s->inner);
 }
 
-static void pick_4(void *arg, long k) {
-    const picks *s = arg;
+static void select_4(void *arg, long k) {
+    const selection *s = arg;
     memcpy(s->o + k * 4, s->x + (k / s->n * s->size + s->index[k % s->n]) * 4, 4);
 }
 
-static void select_dense(picks s, long outer) {
-    dl_cpu_for(outer * s.n, dl_cpu_threads(outer * s.n * s.inner / 4), s.inner == 4 ? pick_4 : pick_row, &s);
+static void select_dense(selection s, long outer) {
+    dl_cpu_for(outer * s.n, dl_cpu_threads(outer * s.n * s.inner / 4), s.inner == 4 ? select_4 : select_part, &s);
 }
 
 /* Any strides: one copy an index. */
@@ -116,8 +116,8 @@ static dl_status run_index_select(dl_call *c) {
     dl_tensor *index = checked_indices(c->in[1], dim, size);
     if (!index) return dl_failed();
     if (dl_is_contiguous(x))
-        select_dense((picks){dl_ptr(o), dl_ptr(x), dl_ptr(index), index->numel, size,
-                             product(x, dim + 1, x->ndim) * (long)dl_esize(x)},
+        select_dense((selection){dl_ptr(o), dl_ptr(x), dl_ptr(index), index->numel, size,
+                                 product(x, dim + 1, x->ndim) * (long)dl_esize(x)},
                      product(x, 0, dim));
     else
         select_strided(o, x, dl_ptr(index), dim, index->numel);
@@ -126,17 +126,17 @@ static dl_status run_index_select(dl_call *c) {
 }
 const dl_kernel dl_cpu_index_select = {.run = run_index_select, .dtypes = DL_ANY};
 
-/* out[outer][index[i]][inner] += source[outer][i][inner]; a task takes a band of columns, so that each element receives
+/* out[outer][index[i]][inner] += source[outer][i][inner]; a task takes a band of `inner`, so that each element gets
  * its parts in order. */
-typedef struct adds {
-    picks s;
+typedef struct addition {
+    selection s;
     dl_loop add;
     long outer, esize, band;
     dl_stop *stop;
-} adds;
+} addition;
 
 static void add_band(void *arg, long t) {
-    const adds *a = arg;
+    const addition *a = arg;
     long lo = t * a->band, w = a->s.inner - lo < a->band ? a->s.inner - lo : a->band;
     const long stride[3] = {a->esize, a->esize, a->esize};
     if (w <= 0) return;
@@ -155,12 +155,12 @@ static dl_status plain_index_add(dl_call *c) {
     if (!index) return dl_failed();
     dl_cpu_copy(o, x);
     dl_stop stop = dl_stop_begin();
-    adds a = {{dl_ptr(o), dl_ptr(v), dl_ptr(index), index->numel, size, product(x, dim + 1, x->ndim)},
-              DL_LOOP_OF(add, o->dtype),
-              product(x, 0, dim),
-              (long)dl_esize(o),
-              0,
-              &stop};
+    addition a = {{dl_ptr(o), dl_ptr(v), dl_ptr(index), index->numel, size, product(x, dim + 1, x->ndim)},
+                  DL_LOOP_OF(add, o->dtype),
+                  product(x, 0, dim),
+                  (long)dl_esize(o),
+                  0,
+                  &stop};
     int threads = a.s.inner >= 256 ? dl_cpu_threads(v->numel) : 1;
     a.band = ((a.s.inner + threads - 1) / threads + 15) / 16 * 16;
     dl_cpu_for(threads, threads, add_band, &a);
@@ -300,7 +300,7 @@ static dl_status run_one_hot(dl_call *c) {
 }
 const dl_kernel dl_cpu_one_hot = {.run = run_one_hot, .dtypes = DL_ANY};
 
-/* ---- running sums, in place over a converted copy; f32 adds up in f64 */
+/* ---- running sums, in place over a converted copy; f32 addition up in f64 */
 
 #define SCAN(name, T, A)                                                                                               \
     static void name(T *p, long n, long inner, long width, dl_stop *stop) {                                            \

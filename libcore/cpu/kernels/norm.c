@@ -89,7 +89,7 @@ static void put(dl_tensor *t, long i, double v) {
 static dl_status batch_statistics(const dl_call *c, const parts *p, const char *x, double *mean, double *var) {
     dl_tensor *means = INPUT(c, BATCHNORM_RUNNING_MEAN), *vars = INPUT(c, BATCHNORM_RUNNING_VAR);
     double n = (double)p->total, m = ATTR_F(c, BATCHNORM_MOMENTUM);
-    if (!p->total) { /* nothing was seen: running statistics stay */
+    if (!p->total) { /* no elements: running statistics stay */
         for (long i = 0; i < p->C; i++) mean[i] = var[i] = 0;
         return DL_OK;
     }

@@ -20,7 +20,7 @@ static void run_pieces(dl_optim_loop loop, const dl_optim *o, dl_tensor *const *
     }
 }
 
-/* What is laid out otherwise than the parameter is copied and, unless it is the gradient, put back. */
+/* Tensors with other strides than the parameter are copied, and unless they are the gradient, copied back. */
 static dl_status update(dl_optim_loop loop, const dl_optim *o, dl_tensor *const *t) {
     dl_tensor *own[LISTS] = {0}, *like = NULL;
     dl_status s = DL_OK;
@@ -59,7 +59,7 @@ static double number(const dl_tensor *t) { return dl_load_f64(dl_ptr(t), (dl_dty
 #define DL_SCALARS_FN static
 #include "optim/scalars.h"
 
-/* A halt that comes with the rate says that nothing is to change. */
+/* A rate of two numbers is rate and halt: nothing changes when the halt is set. */
 static dl_status run_step(dl_call *c, int kind, void (*scalars)(const double *, double, double, double *)) {
     const dl_tensor *rate = c->in[0];
     dl_optim_call call;

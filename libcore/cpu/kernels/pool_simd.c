@@ -1,5 +1,5 @@
-/* Loops of max pooling. A NaN wins, the last one if there are several; among equal values the first. A window that sees
- * no pixel has the place DL_NO_PIXEL. Includes itself once an element type. */
+/* Loops of max pooling. A NaN wins, the last one if there are several; among equal values the first. A window without
+ * pixels has the place DL_NO_PIXEL. Includes itself once an element type. */
 #ifndef REAL
 #include "cpu/kernels/pool.h"
 #include "cpu/runtime/vec.h"

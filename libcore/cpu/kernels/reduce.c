@@ -1,6 +1,6 @@
-/* The driver of reductions, and their kernels. The kept dimensions make tiles: single results where the elements to be
- * reduced are neighbours, else up to DL_REDUCE_TILE neighbouring results side by side. The reduced dimensions make
- * pieces; the pieces of long reductions are grouped, so that threads can share them. */
+/* The driver of reductions, and their kernels. The kept dimensions are cut into tiles: single results where the reduced
+ * elements are dense, else up to DL_REDUCE_TILE results side by side. The reduced dimensions are cut into pieces; the
+ * pieces of long reductions are grouped, so that threads can share them. */
 #include "cpu/kernels/reduce.h"
 #include "ops/infer.h"
 #include "ops/rules.h"
@@ -30,7 +30,7 @@ typedef struct plan {
 
 static bool before(const dim *a, const dim *b) { return a->x && (!b->x || a->x < b->x); }
 
-/* Orders by step in memory, repeated dimensions last, and merges what lies one in the other. */
+/* Orders dimensions by their steps in memory, repeated ones last, and merges those that are one in memory. */
 static int tidy(dim *d, int n) {
     for (int i = 1; i < n; i++)
         for (int j = i; j > 0 && before(&d[j], &d[j - 1]); j--) {
@@ -66,7 +66,7 @@ static void split(plan *p, const dl_tensor *x, unsigned mask) {
     p->cols = p->red[0].x != size && p->kept[0].x == size;
 }
 
-/* Everything here follows from shape and strides, so that the order of additions does. */
+/* Depends on shape and strides alone, and so does the order of additions. */
 static void measure(plan *p) {
     long n = p->kept[0].n;
     p->width = !p->cols ? 1 : n < DL_REDUCE_TILE ? n : DL_REDUCE_TILE;
@@ -84,7 +84,7 @@ static void measure(plan *p) {
 
 /* ---- running */
 
-/* Partial results of pieces, joined like the carries of a binary counter, so that each takes part in few additions. */
+/* Partial results of pieces, joined like the carries of a binary counter, so that rounding errors grow slowly. */
 typedef struct carry {
     double level[LEVELS][DL_REDUCE_TILE];
     unsigned used;
@@ -299,7 +299,7 @@ static dl_status plain_mean(dl_call *c) {
 }
 DL_CPU_KERNEL(mean, plain_mean, false, DL_FLOATS)
 
-/* What is not positive divides as 0. */
+/* A divisor below 0 counts as 0. */
 static dl_status plain_var(dl_call *c) {
     dl_tensor *x = c->in[0], *o = c->out[0], *m = dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, 0);
     double n = each(c), free = n - (double)ATTR_I(c, VAR_CORRECTION);

@@ -1,6 +1,7 @@
 /* Kernels of sort and topk. Elements become unsigned keys (core/sort_key.h) beside their places, which are sorted by
  * both, so that equal elements keep their order. A task takes a range of rows in the last dimension, where others are
- * brought first. Short rows are merged, long ones sorted by digits; the first few of many are held in a heap. */
+ * brought first. Short rows are sorted by merging, long ones by digits; the first few of many elements are kept in a
+ * heap. */
 #include "core/sort_key.h"
 #include "cpu/runtime/iter.h"
 #include "ops/infer.h"
@@ -9,7 +10,7 @@
 
 enum { RUN = 16, MERGED = 256, DIGIT = 8, VALUES = 1 << DIGIT, FEW = 8 };
 
-/* Both in one number, for keys of up to 32 bits; else apart. */
+/* Key and place in one number where the key has up to 32 bits; else two numbers. */
 typedef uint64_t narrow;
 typedef struct wide {
     uint64_t key, at;
@@ -21,7 +22,7 @@ typedef struct wide {
 #define WIDE_DIGIT(a, shift) ((a).key >> (shift))
 
 /* NAME_merge, NAME_digits, NAME_sort(a, work, n, bits of a key): the result is in a. NAME_first(a, n, k): the first k
- * of them in order, in a heap whose top is the last. Once stop->incomplete is set, the result is worth nothing. */
+ * of them in order, in a heap whose top is the last. Once stop->incomplete is set, the result is undefined. */
 #define SORTER(T, BEFORE, DIGIT_OF)                                                                                    \
     static void T##_insert(T *a, long n) {                                                                             \
         for (long i = 1; i < n; i++) {                                                                                 \
@@ -54,7 +55,7 @@ typedef struct wide {
         }                                                                                                              \
         if (from != a) memcpy(a, from, (size_t)n * sizeof *a);                                                         \
     }                                                                                                                  \
-    /* Lowest digits first; those that all keys share take no pass. */                                                 \
+    /* Lowest digits first; a digit that all keys share is skipped. */                                                 \
     static void T##_digits(T *a, T *work, long n, int bits, dl_stop *stop) {                                           \
         T *from = a, *to = work;                                                                                       \
         for (int shift = 0; shift < bits; shift += DIGIT) {                                                            \

@@ -1,5 +1,5 @@
-/* Loading OpenBLAS. Versions before 0.3.26 pick kernels by a list of processor models and give newer ones those of
- * Prescott (2004), four times slower than the AVX2 or AVX-512 kernels they also have. */
+/* Loading OpenBLAS. Versions before 0.3.26 choose kernels by a list of processor models; newer processors get those of
+ * Prescott (2004), four times slower than the AVX2 or AVX-512 kernels that the library has. */
 #include "cpu/runtime/blas.h"
 #include "core/error.h"
 #include "core/tensor.h"
@@ -16,18 +16,18 @@
 static dl_blas blas;
 static void *library;
 static bool ready;
-static char why[200]; /* the library is missing */
+static char why[200]; /* the library cannot be used */
 
 /* ---------------------------------------------------------------- its buffers
- * OpenBLAS takes a buffer for each of its threads and one for each call under way, keeps them, and where the system
- * refuses one it asks again for ever. So what it is going to take is asked for here before. */
+ * OpenBLAS takes a buffer for each of its threads and one for each call under way, and keeps them; when the system
+ * refuses one, it tries again for ever. So a call begins only when there is room for the buffers that it may take. */
 
-enum { BUFFER = 128 << 20, LIBRARY = 64 << 20 }; /* bytes: the buffers of builds for x86-64 are the largest */
+enum { BUFFER = 128 << 20, LIBRARY = 64 << 20 }; /* bytes; no build has larger buffers than those for x86-64 */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int buffers, calls; /* sure of so many; calls under way, atomic */
+static int buffers, calls; /* buffers that there is room for; calls under way; atomic */
 
-/* Does the system let this process have so much more address space, and malloc something? (libgfortran, which comes
- * with OpenBLAS, ends the process without.) */
+/* Is there so much more address space, and memory for malloc? (libgfortran, which comes with OpenBLAS, ends the process
+ * when malloc fails.) */
 static bool has_room(size_t bytes) {
     void *some = malloc(1 << 16),
          *p = some ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
@@ -43,7 +43,7 @@ static dl_status no_room(size_t bytes) {
         "OpenBLAS needs %zu MiB of address space for its buffers, and the system refuses them", bytes >> 20);
 }
 
-/* Makes sure of n buffers in all, and of `more` bytes. */
+/* Checks that there is room for n buffers in all, and for `more` bytes. */
 static dl_status ensure(int n, size_t more) {
     size_t bytes = more + (n > buffers ? (size_t)(n - buffers) * BUFFER : 0);
     if (bytes && !has_room(bytes)) {
@@ -81,7 +81,7 @@ static const char *core_name(void) {
     return f ? f() : "";
 }
 
-/* The kernels' name goes through the environment, which only the library's start reads. */
+/* The library reads the name of the kernels from the environment, once, when it is loaded. */
 static bool open_again(const char *core) {
     dlclose(library);
     setenv("OPENBLAS_CORETYPE", core, 1);
@@ -105,7 +105,7 @@ static void load(void) {
     __typeof__(&openblas_set_num_threads) set_threads = FIND(openblas_set_num_threads);
     snprintf(blas.core, sizeof blas.core, "%s", core_name());
     if (config) snprintf(blas.config, sizeof blas.config, "%s", config());
-    /* threads of its own would fight with those of OpenMP */
+    /* threads of its own would compete with those of OpenMP */
     if (parallel && set_threads && parallel() == OPENBLAS_THREAD) set_threads(1);
     bool all = blas.sgemm && blas.dgemm && blas.sgemv && blas.dgemv;
     if (!all) snprintf(why, sizeof why, "it lacks functions of CBLAS");

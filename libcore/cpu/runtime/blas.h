@@ -1,5 +1,5 @@
-/* OpenBLAS, loaded when it is first needed: a program that multiplies no large matrices does without it, and a library
- * that took an unknown processor for an ancient one can be loaded again with the right kernels. */
+/* OpenBLAS, loaded when it is first needed: programs without large products of matrices do not pay for it, and a
+ * library that does not know the processor can be loaded again with the right kernels. */
 #ifndef DL_CPU_BLAS_H
 #define DL_CPU_BLAS_H
 
@@ -19,7 +19,8 @@ typedef struct dl_blas {
 /* NULL, with DL_ERR_UNSUPPORTED recorded, when the library cannot be loaded, and with DL_ERR_MEMORY when there is no
  * room for its buffers. */
 const dl_blas *dl_blas_get(void);
-/* Around every call of it: makes sure of the buffers that the call may take. DL_ERR_MEMORY: do not call. */
+/* Around every call of it: checks that there is room for the buffers that the call may take. DL_ERR_MEMORY: do not
+ * call. */
 dl_status dl_blas_begin(void);
 void dl_blas_end(void);
 

@@ -5,12 +5,14 @@
 #include "core/scope.h"
 #include "optim/clip.h"
 
-/* Rows of the dropout stream take their numbers from the host's, and no step is issued after one that has halted. */
+/* Nothing to do: dropout takes its random numbers from the counter of the process, and no step is begun after one that
+ * has halted. */
 void dl_cpu_use_control(int index, const dl_control *c, uint64_t rng) { (void)index, (void)c, (void)rng; }
 
 /* ---------------------------------------------------------------- right answers */
 
-/* The largest of n scores, the first of equal ones, as in argmax; a single score answers by its sign. */
+/* The class with the largest of n scores, the first of equal ones, as in argmax; of a single score, whether it is above
+ * 0. */
 #define ANSWER(name, T)                                                                                                \
     static inline long name(const dl_tensor *t, long from, long n, long stride) {                                      \
         const T *score = (const T *)dl_ptr(t) + from;                                                                  \
@@ -79,7 +81,7 @@ dl_status dl_cpu_finish_step(int index, dl_control *c, const dl_finish_step *f) 
     return DL_OK;
 }
 
-/* Row by row, rounded as a sum of two products is. */
+/* avg = avg * keep + p * (1 - keep), rounded as ops round it. */
 dl_status dl_cpu_average_weights(int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
                                  double keep) {
     (void)index;

@@ -8,7 +8,7 @@ static inline long to_long(double v) {
     return !(v == v) ? 0 : v >= 0x1p63 ? __LONG_MAX__ : v <= -0x1p63 ? -__LONG_MAX__ - 1 : (long)v;
 }
 
-/* The conversions themselves, by kind of target and source. */
+/* Conversions by kind of target and source. */
 #define TO_BOOL(v) ((unsigned char)((v) != 0))
 #define TO_SELF(T, v) ((T)(v))
 #define TO_INT(T, v) ((T)to_long((double)(v)))
@@ -106,7 +106,7 @@ WHERE(where8, unsigned long)
 
 const dl_loop DL_SIMD_NAME(dl_where_loop)[9] = {[1] = where1, [2] = where2, [4] = where4, [8] = where8};
 
-/* ---- transposition: `rows` runs of the source become columns of the target, in tiles that fit the first cache */
+/* ---- transposition: rows of the source become columns of the target, in tiles that fit the first cache */
 
 enum { TILE = DL_TRANSPOSE_ROWS };
 

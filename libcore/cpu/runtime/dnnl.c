@@ -105,7 +105,7 @@ static desc_ref ref(const desc *d) { return d->ndims ? d : NULL; }
 static void desc_free(desc *d) { d->ndims = 0; }
 #endif
 
-/* strides NULL: any order, as the library likes it. */
+/* strides NULL: the order that the library prefers. */
 static bool desc_make(desc *d, int n, const dnnl_dim_t *dims, const dnnl_dim_t *strides) {
     dnnl_dims_t size = {0}, step = {0};
     for (int i = 0; i < n; i++) size[i] = dims[i], step[i] = strides ? strides[i] : 0;
@@ -122,7 +122,7 @@ static bool desc_make(desc *d, int n, const dnnl_dim_t *dims, const dnnl_dim_t *
 
 enum { IMAGE, WEIGHT, RESULT, BIAS, PLAIN, NDESC }; /* PLAIN: weights as tensors hold them; WEIGHT: as oneDNN does */
 
-/* A primitive and the scratch memory that each of its runs takes. */
+/* A primitive, and the scratch memory that a run of it needs. */
 typedef struct work {
     dnnl_primitive_t run;
     dnnl_memory_t scratch; /* NULL: it needs none */
@@ -193,7 +193,7 @@ static dnnl_status_t make_pd(dl_dnnl_kind kind, const setup *s, dnnl_primitive_d
 }
 #endif
 
-/* What the library cannot do is no failure of a call: another path serves it. */
+/* Not an error of the call: another path computes what the library does not offer. */
 static bool refused(dnnl_status_t s) { return s == dnnl_unimplemented || s == dnnl_invalid_arguments; }
 
 static dl_status failed(const char *what, dnnl_status_t s) {
@@ -248,7 +248,7 @@ static dl_status add_memories(dl_dnnl_conv *c, const setup *s, dnnl_primitive_de
     return lib.dnnl_memory_desc_equal(own, plain) ? DL_OK : add_reorder(c, plain, own);
 }
 
-/* The library's last resort are plain loops, some hundred times slower than products of patches. */
+/* The reference kernels of the library are plain loops, some hundred times slower than products of patches. */
 static bool is_reference(dnnl_primitive_desc_t pd) {
     const char *name = NULL;
     dnnl_status_t e = lib.dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
@@ -315,8 +315,8 @@ static dl_status reorder(dl_dnnl_conv *c, int from, int to) {
     return execute(&c->reorder, "a reorder of weights", args, 2);
 }
 
-/* A tensor becomes one of the memories: it must be as large as the library takes it to be. */
-static dl_status lend(dl_dnnl_conv *c, int which, dl_tensor *t) {
+/* Makes a tensor one of the memories: it must be as large as the library takes it to be. */
+static dl_status bind_operand(dl_dnnl_conv *c, int which, dl_tensor *t) {
     if (!t) return DL_OK;
     size_t has = t->st->bytes - (size_t)t->offset * dl_esize(t);
     if (has < c->bytes[which])
@@ -331,8 +331,8 @@ dl_status dl_dnnl_conv_run(dl_dnnl_conv *c, dl_tensor *image, dl_tensor *weight,
                                     {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
                                     {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
     const int *name = names[c->kind];
-    dl_tensor *lent[NDESC] = {[IMAGE] = image, [RESULT] = result, [BIAS] = bias, [PLAIN] = weight};
-    for (int i = 0; i < NDESC; i++) DL_TRY(lend(c, i, lent[i]));
+    dl_tensor *operand[NDESC] = {[IMAGE] = image, [RESULT] = result, [BIAS] = bias, [PLAIN] = weight};
+    for (int i = 0; i < NDESC; i++) DL_TRY(bind_operand(c, i, operand[i]));
     bool own = c->reorder.run, dw = c->kind == DL_DNNL_DW;
     if (own && !dw && fresh_weight) DL_TRY(reorder(c, PLAIN, WEIGHT));
     dnnl_exec_arg_t args[5] = {{name[0], c->mem[IMAGE]},

@@ -1,4 +1,4 @@
-/* Matrix products over strided memory: own loops when small, else OpenBLAS. */
+/* Matrix products over strided memory: loops of the library for small ones, else OpenBLAS. */
 #include "cpu/runtime/gemm.h"
 #include "cpu/runtime/blas.h"
 #include "cpu/runtime/iter.h"
@@ -75,23 +75,23 @@ static void multiply(const dl_blas *lib, dl_dtype t, long m, long n, long k, dl_
 
 static long least(long a, long b) { return a < b ? a : b; }
 
-/* How a product is cut into calls: a request to stop is seen between two of them, so one takes 0.1 s at most. Rows of
- * the result come in multiples of what BLAS's kernels take at once, and of columns as few cuts as can be, which leaves
- * the bits of one call for all; each call packs its operands anew, which few rows would not pay for. */
+/* How a product is cut into calls. A request to stop is checked between two of them, so one takes 0.1 s at most. Rows
+ * of the result are cut at multiples of what the kernels of BLAS take at once, and columns as seldom as possible, so
+ * that the bits are those of a single call; each call packs its operands, which few rows would not pay for. */
 typedef struct cut {
     long rows, cols, nrows, ncols;
-    int threads; /* that take blocks, each calling BLAS for itself: threads of BLAS spin while they wait for another */
+    int threads; /* that run blocks, each with calls of BLAS of its own: threads of BLAS would spin while they wait */
 } cut;
 
 static long pieces(long n, long piece) { return (n + piece - 1) / piece; }
 
-/* A product with a vector takes its time for reading the matrix. */
+/* A product with a vector is bound by reading the matrix. */
 static int threads_of(dl_dtype t, long m, long n, long k) {
     double work = (double)m * (double)n * (double)k * (t == DL_F64 ? 2 : 1);
     return dl_cpu_threads_product(m == 1 || n == 1 ? work * DL_ITER_MACS : work);
 }
 
-/* Blocks for all threads: along the longer side, then along the other. */
+/* Makes blocks for all threads: cuts a, the longer side, then b. */
 static void share(long *a, long na, long *b, long nb, long threads) {
     *a = least(*a, pieces(na, threads * UNIT) * UNIT);
     *b = least(*b, pieces(nb, pieces(threads, pieces(na, *a)) * UNIT) * UNIT);

@@ -6,10 +6,10 @@
 #include "ops/matmul.h"
 
 /* c[m,n] = a[m,k] @ b[k,n], added to c when `add` is set; f32 or f64. One stride of c must be 1. An operand is copied
- * only when neither of its strides is 1. Small products run in own loops, others in OpenBLAS. k = 0 gives zeros. */
+ * only when neither of its strides is 1. k = 0 gives zeros. DL_ERR_MEMORY, or DL_ERR_UNSUPPORTED without OpenBLAS. */
 dl_status dl_cpu_gemm(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add);
 
-/* The own loops: true when the product was small enough for them, and is done. */
+/* The loops for small products; false: this one is not small enough, and nothing is done. */
 DL_SIMD_DECL(bool, dl_tiny_gemm_f32, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
 DL_SIMD_DECL(bool, dl_tiny_gemm_f64, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
 

@@ -10,7 +10,7 @@ static long grain = DL_ITER_GRAIN;
 
 long dl_cpu_grain(long elements) { return __atomic_exchange_n(&grain, elements, __ATOMIC_RELAXED); }
 
-/* Half of the work saved is worth the waking of one thread; each further one is woken in an eighth of that time. */
+/* The grain is the work done in the time that waking one thread takes; each further thread wakes in an eighth of it. */
 int dl_cpu_threads(long n) {
     long one = __atomic_load_n(&grain, __ATOMIC_RELAXED);
     if (n < 2 * one || omp_in_parallel()) return 1;
@@ -44,7 +44,7 @@ void dl_iter_operand(dl_iter *it, void *ptr, dl_dtype dtype, int ndim, const lon
     }
 }
 
-/* True when dimension a belongs inside b: smaller steps in the first operand that tells them apart. */
+/* Does dimension a belong inside b? It has the smaller step in the first operand in which their steps differ. */
 static bool inner_of(const dl_iter *it, int a, int b) {
     for (int k = 0; k < it->nop; k++) {
         long x = labs(it->stride[a][k]), y = labs(it->stride[b][k]);
@@ -73,7 +73,7 @@ static bool merges(const dl_iter *it, int in, int out) {
 void dl_iter_end(dl_iter *it) {
     int n = 0;
     size_t bytes = (size_t)it->nop * sizeof(long);
-    for (int d = 0; d < it->ndim; d++) { /* sizes of 1 go */
+    for (int d = 0; d < it->ndim; d++) { /* drop sizes of 1 */
         if (it->shape[d] == 1) continue;
         it->shape[n] = it->shape[d];
         if (n != d) memcpy(it->stride[n], it->stride[d], bytes);
@@ -205,7 +205,7 @@ static void run_part(void *arg, long i) {
 
 enum { TILE_0 = 32, TILE_D = 16, TILED_FROM = 16384 };
 
-/* A dimension along which some operand runs that jumps along dimension 0; 0 when there is none. */
+/* A dimension along which some operand is dense that is not dense along dimension 0; 0 when there is none. */
 static int crosswise(const dl_iter *it) {
     if (it->numel < TILED_FROM || it->shape[0] < 8) return 0;
     for (int k = 0; k < it->nop; k++) {

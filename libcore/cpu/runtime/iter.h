@@ -10,9 +10,9 @@
 
 enum {
     DL_ITER_MAX = 8,         /* operands */
-    DL_ITER_GRAIN = 1 << 18, /* elements that take as long as the waking of a thread may: some 30 us */
-    DL_ITER_MACS = 16,       /* multiplications in products of matrices that take as long as an element */
-    DL_ITER_BLOCK = 1 << 19, /* elements between two looks for a request to stop: a millisecond or so */
+    DL_ITER_GRAIN = 1 << 18, /* elements that take as long as waking a thread, some 30 us */
+    DL_ITER_MACS = 16,       /* multiplications of a matrix product that take as long as one element */
+    DL_ITER_BLOCK = 1 << 19, /* elements between two checks for a request to stop: a millisecond or so */
 };
 
 /* n elements; operand i at ptr[i], advancing by stride[i] bytes. `arg` is what the kernel passes on. */
@@ -43,22 +43,23 @@ void dl_iter_run_serial(const dl_iter *it, dl_loop loop, void *arg);
  * `nout` operands are only written. */
 void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg);
 
-/* Threads that pay for work of n elements, pointwise and in memory: all, or 1 where waking them would cost what they
- * save, and inside a parallel region. Nothing between: OpenMP ends threads that a smaller team leaves out, and starts
- * them again for a larger one. What a library computes depends on its threads, so their number depends on the work and
- * on the threads there are, never on a clock. */
+/* How many threads to use for pointwise work on n elements: all, or 1 where waking them would cost what they save, and
+ * inside a parallel region. Never a number between, because OpenMP ends the threads that a smaller team leaves out and
+ * starts them again for a larger one. The number depends on the work and the threads that there are alone, never on a
+ * clock, because results of OpenBLAS and oneDNN depend on it. */
 int dl_cpu_threads(long n);
-/* The same for so many multiplications in products of matrices. */
+/* The same for so many multiplications of a matrix product. */
 int dl_cpu_threads_product(double macs);
-/* Sets the grain, and returns the one before: tests want threads for small work, too. */
+/* Sets the grain, which DL_ITER_GRAIN is at first, and returns the former one; for tests that want threads for small
+ * work. */
 long dl_cpu_grain(long elements);
 
-/* task(arg, i) for each i < n, shared among the threads; on this thread alone, without any cost, when threads is 1. A
- * request to stop leaves the rest undone (core/interrupt.h): a task takes some milliseconds at most, or looks itself.
+/* task(arg, i) for each i < n, shared among the threads; on this thread alone when threads is 1. A request to stop
+ * leaves the rest undone (core/interrupt.h): a task takes some milliseconds at most, or checks for the request itself.
  */
 void dl_cpu_for(long n, int threads, void (*task)(void *arg, long i), void *arg);
 
-/* for (long i = 0; i < n; i++), on one thread, with a look at `stop` now and then. */
+/* for (long i = 0; i < n; i++), on one thread, with a check of `stop` every DL_ITER_BLOCK elements. */
 #define DL_CPU_EACH(i, n, stop)                                                                                        \
     for (long i##_lo = 0, i##_hi = 0; i##_lo < (n) && !dl_stop_asked(stop) &&                                          \
                                       (i##_hi = (n)-i##_lo < DL_ITER_BLOCK ? (n) : i##_lo + DL_ITER_BLOCK) > 0;        \

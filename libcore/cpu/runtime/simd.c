@@ -6,7 +6,7 @@ static int limit = 4;
 static int detect(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    /* processors with these have the rest of x86-64-v3, too, whose names clang 14 does not know */
+    /* processors that have these have the rest of x86-64-v3, too; clang 14 does not know the names of all */
     int v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
              __builtin_cpu_supports("bmi2");
     int v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -1,11 +1,11 @@
-/* Trying whether threads can be started. */
+/* How many threads the system lets this process start. */
 #include "cpu/runtime/team.h"
 
 #include <omp.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Threads started for a trial all live until the last one was. */
+/* The threads of a trial wait until the last one has been started. */
 static void *wait_for_all(void *gate) {
     pthread_mutex_lock(gate);
     pthread_mutex_unlock(gate);
@@ -13,7 +13,7 @@ static void *wait_for_all(void *gate) {
 }
 
 /* How many of n threads can live at the same time. */
-static int start(int n) {
+static int count_startable(int n) {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_t *threads = malloc((size_t)n * sizeof *threads);
     int started = 0;
@@ -33,11 +33,11 @@ int dl_cpu_team_limit(int n) {
 }
 
 int dl_cpu_team(void) {
-    static _Thread_local int sure = 1;
+    static _Thread_local int tried = 1; /* so many threads can be started */
     int want = omp_get_max_threads();
-    if (want <= sure || omp_in_parallel()) return want;
-    int started = start(want - 1);
-    sure = started < want - 1 ? 1 + started / 2 : want; /* half of what was left stays for other uses */
-    if (sure < want) omp_set_num_threads(sure);
-    return sure;
+    if (want <= tried || omp_in_parallel()) return want;
+    int started = count_startable(want - 1);
+    tried = started < want - 1 ? 1 + started / 2 : want; /* half of the threads that are left stay for other uses */
+    if (tried < want) omp_set_num_threads(tried);
+    return tried;
 }

@@ -1,5 +1,5 @@
-/* The threads of parallel regions, made sure of before a region starts: when the system refuses a thread, or OpenBLAS
- * the address space of its buffers, these libraries end the process or wait for ever instead of failing. */
+/* The threads of parallel regions. Whether the system lets them start is tried before a region begins, because OpenMP
+ * ends the process when it is refused one. */
 #ifndef DL_CPU_TEAM_H
 #define DL_CPU_TEAM_H
 
@@ -8,9 +8,9 @@
 /* How many threads a parallel region begun by this thread may have: OpenMP's setting, lowered to what the system lets
  * start. Tried once for each setting. */
 int dl_cpu_team(void);
-/* Parallel regions begun by this thread, those of libraries too, have n threads at most from now on. Returns what was
- * the limit before, to be given to dl_cpu_team_limit afterwards. No region of one thread serves for this: in one,
- * OpenMP starts new threads for every region of a library. */
+/* Parallel regions begun by this thread, those of libraries too, have n threads at most from now on. Returns the former
+ * limit, which the caller sets again afterwards. (A region of one thread around the call would not do: OpenMP starts
+ * new threads for every region nested in it.) */
 int dl_cpu_team_limit(int n);
 
 #endif

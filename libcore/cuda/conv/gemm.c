@@ -48,8 +48,8 @@ static dl_status forward(const part *p, void *cols) {
     dl_gpu *g = p->job->gpu;
     bool direct = p->last && p->g.groups == 1;
     dl_gemm q = {.t = p->job->t, .m = p->m, .n = p->og, .k = p->k, .count = p->g.groups};
-    q.a = p->last ? (dl_gmat){cols, p->k, 1} : (dl_gmat){cols, 1, p->m};
-    q.b = (dl_gmat){p->weight, 1, p->k};
+    q.a = p->last ? (dl_mat){cols, p->k, 1} : (dl_mat){cols, 1, p->m};
+    q.b = (dl_mat){p->weight, 1, p->k};
     q.step_a = p->k * p->m, q.step_b = p->og * p->k;
     void *y = direct ? p->result : dl_gpu_take(g, bytes(p, p->m * p->g.O));
     if (!y) return dl_failed();
@@ -64,12 +64,12 @@ static dl_status forward(const part *p, void *cols) {
 /* cols = gradient of the patches = grad w */
 static dl_status back_to_cols(const part *p, void *grad, void *cols) {
     dl_gemm q = {.t = p->job->t, .k = p->og, .out = cols, .count = p->g.groups};
-    dl_gmat w = {p->weight, p->k, 1}, gr = {grad, p->g.O, 1};
+    dl_mat w = {p->weight, p->k, 1}, gr = {grad, p->g.O, 1};
     long step_w = p->og * p->k;
     if (p->last)
         q.m = p->m, q.n = p->k, q.a = gr, q.b = w, q.step_a = p->og, q.step_b = step_w;
     else
-        q.m = p->k, q.n = p->m, q.a = (dl_gmat){w.p, 1, p->k}, q.b = (dl_gmat){grad, 1, p->g.O}, q.step_a = step_w,
+        q.m = p->k, q.n = p->m, q.a = (dl_mat){w.p, 1, p->k}, q.b = (dl_mat){grad, 1, p->g.O}, q.step_a = step_w,
         q.step_b = p->og;
     return dl_gemm_run(p->job->gpu, &q);
 }
@@ -77,8 +77,8 @@ static dl_status back_to_cols(const part *p, void *grad, void *cols) {
 /* dw (+)= grad' patches */
 static dl_status weights(const part *p, void *grad, void *cols) {
     dl_gemm q = {.t = p->job->t, .m = p->og, .n = p->k, .k = p->m, .out = p->weight, .count = p->g.groups};
-    q.a = (dl_gmat){grad, 1, p->g.O};
-    q.b = p->last ? (dl_gmat){cols, p->k, 1} : (dl_gmat){cols, 1, p->m};
+    q.a = (dl_mat){grad, 1, p->g.O};
+    q.b = p->last ? (dl_mat){cols, p->k, 1} : (dl_mat){cols, 1, p->m};
     q.step_a = p->og, q.step_b = p->k * p->m, q.accumulate = !p->first;
     return dl_gemm_run(p->job->gpu, &q);
 }
@@ -88,8 +88,8 @@ static dl_status plain_first(const part *p) {
     bool dx = p->job->kind == DL_CONV_DX;
     long C = p->g.C, O = p->g.O, P = p->p;
     dl_gemm q = {.t = p->job->t, .n = P, .count = p->g.N, .m = dx ? C : O, .k = dx ? O : C};
-    q.a = dx ? (dl_gmat){p->weight, 1, C} : (dl_gmat){p->weight, C, 1};
-    q.b = (dl_gmat){dx ? p->result : p->image, P, 1};
+    q.a = dx ? (dl_mat){p->weight, 1, C} : (dl_mat){p->weight, C, 1};
+    q.b = (dl_mat){dx ? p->result : p->image, P, 1};
     q.step_b = q.k * P;
     q.out = dx ? p->image : p->result;
     return dl_gemm_run(p->job->gpu, &q);

@@ -83,16 +83,15 @@ static void *make_tables(dl_gpu *gpu, const dl_average *g, bool back, tables *t)
         t->range[d] = (int2 *)p, p += ranges[d] * (long)sizeof(int2);
         t->share[d] = (double *)p, p += g->out[d] * (long)sizeof(double);
     }
-    table_kernel<<<dim3((unsigned)((longest + DL_BLOCK - 1) / DL_BLOCK), 2), DL_BLOCK, 0, gpu->stream>>>(*g, back, *t);
+    table_kernel<<<dim3(dl_blocks(longest, DL_BLOCK), 2), DL_BLOCK, 0, gpu->stream>>>(*g, back, *t);
     return work;
 }
 
 static dl_status run_average(dl_call *c) {
-    dl_gpu *gpu = dl_gpu_use(c->device);
+    DL_USE_GPU(gpu, c->device);
     const dl_tensor *images[2] = {c->out[0], c->in[0]};
     dl_average g;
     tables t;
-    if (!gpu) return dl_failed();
     dl_status s = dl_average_of(c, &g);
     if (s != DL_OK || !c->out[0]->numel) return s;
     bool back = c->op->id == DL_OP_avg_pool2d_dx || c->op->id == DL_OP_adaptive_pool2d_dx;
@@ -104,7 +103,7 @@ static dl_status run_average(dl_call *c) {
                 typedef decltype(tag) T;
                 enum { P = decltype(pack)::value };
                 constexpr bool LAST = decltype(last)::value;
-                unsigned blocks = dl_frame_blocks(f.count);
+                unsigned blocks = dl_blocks(f.count, DL_BLOCK);
                 if (back)
                     average_kernel<T, P, LAST, true><<<blocks, DL_BLOCK, 0, gpu->stream>>>(f, t);
                 else

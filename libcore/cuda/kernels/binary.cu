@@ -2,7 +2,7 @@
 #include "cuda/kernels/pointwise.cuh"
 #include "cuda/kernels/power.cuh"
 
-/* These rows do more than their formulas. */
+/* The kernels of these ops do more than their formulas. */
 struct pow_row;
 struct logit_loss_row;
 struct logit_loss_grad;
@@ -18,8 +18,8 @@ template <> constexpr dl_grad_function *dl_grad_of_row<logit_loss_row, logit_los
 /* (1 - y) sigmoid(x) - y sigmoid(-x) */
 struct logit_slope_f {
     template <class C> __device__ C operator()(C g, C x, C y) const {
-        C e = exp(-fabs(x)), near = C(1) / (C(1) + e), far = e * near;
-        return g * (x > C(0) ? (C(1) - y) * near - y * far : (C(1) - y) * far - y * near);
+        C e = exp(-fabs(x)), large = C(1) / (C(1) + e), small = e * large;
+        return g * (x > C(0) ? (C(1) - y) * large - y * small : (C(1) - y) * small - y * large);
     }
 };
 struct target_slope_f {
@@ -30,9 +30,7 @@ struct target_slope_f {
 template <class F, class... In> static dl_status slope(dl_back *b, dl_gpu *g, int i, dl_tensor *grad, In *...in) {
     dl_tensor *d = dl_tensor_empty(grad->ndim, grad->shape, (dl_dtype)grad->dtype, grad->st->device);
     if (!d) return dl_failed();
-    dl_tensor *op[] = {d, grad, in...};
-    dl_it it;
-    dl_it_of(&it, 2 + (int)sizeof...(in), op);
+    dl_it it = dl_it_of({d, grad, in...});
     dl_status s = dl_dispatch<DL_FLOATS>(grad->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         return dl_each<F, T, T, std::enable_if_t<sizeof(In) != 0, T>...>(g, it, F());
@@ -52,7 +50,7 @@ static dl_status grad_logit_loss(dl_back *b) {
     return s == DL_OK && b->need & 2 ? slope<target_slope_f>(b, g, 1, b->g[0], in[0]) : s;
 }
 
-/* ---- powers; those with an exponent that is a number of the language have a quicker way for some of them */
+/* ---- powers; some exponents that are numbers of the language have a quicker way */
 
 enum { SQUARE, CUBE, ROOT, INVERSE, INVERSE_SQUARE, INVERSE_ROOT, POWERS };
 static const double quick[POWERS] = {2, 3, 0.5, -1, -2, -0.5};
@@ -74,12 +72,8 @@ template <class T> struct quick_f {
 };
 
 template <> dl_status dl_run_row<pow_row>(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
-    dl_tensor *op[3] = {c->out[0], c->in[0], c->in[1]};
-    dl_it it, one;
-    if (!g) return dl_failed();
-    dl_it_of(&it, 3, op);
-    dl_it_of(&one, 2, op);
+    DL_USE_GPU(g, c->device);
+    dl_it it = dl_it_of({c->out[0], c->in[0], c->in[1]}), one = dl_it_of({c->out[0], c->in[0]});
     return dl_dispatch<DL_NUMBERS>(c->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         typedef calc_t<T> C;

@@ -86,7 +86,7 @@ template <class T, int N> static void run_planes(dl_gpu *gpu, const channel_map 
 template <class T, int N> static void run_pixels(dl_gpu *gpu, const channel_map &m, const dl_tensor *y) {
     size_t per = (size_t)y->shape[1] / N, pixels = (size_t)y->numel / (size_t)y->shape[1];
     size_t threads = (pixels + ROWS - 1) / ROWS * per;
-    pixels_kernel<T, N><<<(unsigned)((threads + THREADS - 1) / THREADS), THREADS, 0, gpu->stream>>>(
+    pixels_kernel<T, N><<<dl_blocks(threads, THREADS), THREADS, 0, gpu->stream>>>(
         m, (channel_pack<T, N> *)dl_ptr(y), pixels, (unsigned)y->shape[1], threads);
 }
 

@@ -3,9 +3,8 @@
 
 static dl_status run_cat(dl_call *c) {
     dl_tensor *o = c->out[0];
-    dl_gpu *g = dl_gpu_use(c->device);
+    DL_USE_GPU(g, c->device);
     int dim = 0;
-    if (!g) return dl_failed();
     DL_TRY(dl_dim_norm(ATTR_I(c, CAT_DIM), o->ndim, &dim));
     char *at = dl_ptr(o);
     for (int i = 0; i < c->nin; i++) {
@@ -20,10 +19,9 @@ const dl_kernel dl_cuda_cat = {.run = run_cat, .dtypes = DL_ANY};
 
 static dl_status run_flip(dl_call *c) {
     const dl_tensor *x = c->in[0], *o = c->out[0];
-    dl_gpu *g = dl_gpu_use(c->device);
+    DL_USE_GPU(g, c->device);
     const char *from = NULL;
     long stride[DL_MAX_DIM];
-    if (!g) return dl_failed();
     DL_TRY(dl_flip_source(c, &from, stride));
     return dl_cuda_copy_strided(g, x->ndim, x->shape, dl_ptr(o), (dl_dtype)o->dtype, o->stride, from,
                                 (dl_dtype)x->dtype, stride);

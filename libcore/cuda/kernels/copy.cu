@@ -1,11 +1,11 @@
-/* Copies with conversion: clone, to, restride, transfer, writing into a region; and where, which moves bits too. */
+/* Copies with conversion: clone, to, restride, transfer, writing into a region; and where, which moves bits, too. */
 #include "cuda/kernels/transpose.h"
 
 struct same_f {
     template <class T> __device__ T operator()(T x) const { return x; }
 };
 
-/* ---- the innermost dimension turned round, 16 bytes at a time */
+/* ---- reversal of the innermost dimension, 16 bytes at a time */
 
 template <class T> __global__ void __launch_bounds__(DL_BLOCK) back_kernel(const __grid_constant__ dl_walk<2> w) {
     enum { V = 16 / sizeof(T) };
@@ -44,7 +44,7 @@ static dl_status run_copy(dl_gpu *g, const dl_it &it, int dt, int st) {
     size_t size = (size_t)dl_dtype_size((dl_dtype)dt);
     if (dt == st && backwards(&it, size))
         return dl_dispatch_size(size, [&](auto tag) { return run_back<decltype(tag)>(g, it, dt); });
-    if (dt == st && dl_turn_fits(&it, size)) return dl_turn_run(g, &it, size);
+    if (dt == st && dl_transpose_fits(&it, size)) return dl_transpose_run(g, &it, size);
     if (dt == st)
         return dl_dispatch_size(size, [&](auto tag) {
             typedef decltype(tag) T;
@@ -67,20 +67,30 @@ dl_status dl_cuda_copy_strided(dl_gpu *g, int ndim, const long *shape, void *dst
 }
 
 dl_status dl_cuda_copy(dl_gpu *g, dl_tensor *dst, const dl_tensor *src) {
-    dl_it it;
-    dl_tensor *op[2] = {dst, (dl_tensor *)src};
-    dl_it_of(&it, 2, op);
-    return run_copy(g, it, dst->dtype, src->dtype);
+    return run_copy(g, dl_it_of({dst, src}), dst->dtype, src->dtype);
 }
 
 dl_tensor *dl_cuda_empty_like(const dl_tensor *t, dl_dtype dtype) {
     dl_tensor *d = dl_tensor_empty(t->ndim, t->shape, dtype, t->st->device);
-    if (!d || dl_is_contiguous(t) || !t->numel) return d;
-    long span = 1;
-    for (int i = 0; i < t->ndim; i++) span += (t->shape[i] - 1) * t->stride[i];
-    if (span == t->numel && dl_strides_are_dense(t->ndim, t->shape, t->stride))
-        memcpy(d->stride, t->stride, sizeof d->stride);
+    if (d && !dl_is_contiguous(t) && t->numel && dl_is_dense(t)) memcpy(d->stride, t->stride, sizeof d->stride);
     return d;
+}
+
+dl_status dl_cuda_clear(dl_gpu *g, dl_tensor *t) {
+    return dl_gpu_check(g, cudaMemsetAsync(dl_ptr(t), 0, (size_t)t->numel * dl_esize(t), g->stream), "zeros");
+}
+
+bool dl_cuda_repeated(const dl_tensor *t) {
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] > 1 && t->stride[i]) return false;
+    return true;
+}
+
+bool dl_cuda_operand(dl_gpu *g, dl_tensor *t, int dtype, dl_tensor **out) {
+    dl_tensor *cast = t ? dl_to_dtype(t, (dl_dtype)dtype) : NULL;
+    *out = cast ? dl_cuda_contiguous(g, cast) : NULL;
+    dl_unref(cast);
+    return !t || *out;
 }
 
 static dl_tensor *copied(dl_gpu *g, dl_tensor *d, const dl_tensor *t) {
@@ -118,8 +128,7 @@ const dl_kernel dl_cuda_transfer = {run_transfer, NULL, DL_ANY, NULL, 0};
 static dl_status run_as_strided_set(dl_call *c) {
     const dl_aval *size = ATTR(c, AS_STRIDED_SET_SIZE), *stride = ATTR(c, AS_STRIDED_SET_STRIDE);
     dl_tensor *x = c->out[0], *v = c->in[1];
-    dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_failed();
+    DL_USE_GPU(g, c->device);
     dl_it it;
     dl_it_begin(&it, size->n, size->u.v);
     dl_it_operand(&it, (char *)x->st->data + ATTR_I(c, AS_STRIDED_SET_OFFSET) * (long)dl_esize(x), dl_esize(x), size->n,
@@ -135,11 +144,8 @@ struct where_f {
 };
 
 static dl_status run_where(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_failed();
-    dl_tensor *op[4] = {c->out[0], c->in[0], c->in[1], c->in[2]};
-    dl_it it;
-    dl_it_of(&it, 4, op);
+    DL_USE_GPU(g, c->device);
+    dl_it it = dl_it_of({c->out[0], c->in[0], c->in[1], c->in[2]});
     return dl_dispatch_size(dl_esize(c->out[0]), [&](auto tag) {
         typedef decltype(tag) T;
         return dl_each<where_f, T, bool, T, T>(g, it, where_f());

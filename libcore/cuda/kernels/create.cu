@@ -1,4 +1,4 @@
-/* Kernels of rows that make tensors from attributes, and of random numbers: the same bits as on the CPU, since both use
+/* Kernels of ops that make tensors from attributes, and of random numbers: the same bits as on the CPU, since both use
  * core/rng_math.h and number elements in logical order. */
 #include "cuda/runtime/iter.cuh"
 #include "cuda/kernels/scatter.h"
@@ -6,7 +6,7 @@
 
 enum { THREADS = 256 };
 
-/* Some packs of 16 bytes a thread; a fresh tensor is aligned. */
+/* A thread makes some packs of 16 bytes; a fresh tensor is aligned. */
 enum { PACKS = 4 };
 template <class T, class F> __global__ void __launch_bounds__(THREADS) make_kernel(T *out, long n, F f) {
     enum { V = 16 / sizeof(T) };
@@ -31,15 +31,13 @@ static unsigned blocks_for(const dl_gpu *g, long threads) {
 
 /* out[i] = f(i), converted to the dtype of the result, which is contiguous. */
 template <unsigned SET, class F> static dl_status make(const dl_call *c, F f) {
-    dl_gpu *g = dl_gpu_use(c->device);
+    DL_USE_GPU(g, c->device);
     dl_tensor *o = c->out[0];
-    if (!g) return dl_failed();
     if (!o->numel) return DL_OK;
     return dl_dispatch<SET>(o->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         long each = THREADS * PACKS * 16 / (long)sizeof(T);
-        make_kernel<<<(unsigned)((o->numel + each - 1) / each), THREADS, 0, g->stream>>>((T *)dl_ptr(o), (long)o->numel,
-                                                                                         f);
+        make_kernel<<<dl_blocks(o->numel, each), THREADS, 0, g->stream>>>(dl_data<T>(o), (long)o->numel, f);
         return dl_gpu_launched(g);
     });
 }
@@ -69,7 +67,7 @@ static dl_status run_arange(dl_call *c) {
 }
 const dl_kernel dl_cuda_arange = {run_arange, NULL, DL_ANY, NULL, 0};
 
-/* From both ends, so that both are met exactly. */
+/* Counted from the nearer end, so that both ends are exact. */
 struct between_f {
     double start, end, step;
     long steps;
@@ -90,17 +88,14 @@ template <class T> __global__ void diagonal_kernel(T *out, long n, long step) {
     if (i < n) out[i * step] = dl_down<T>(1);
 }
 static dl_status run_eye(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
+    DL_USE_GPU(g, c->device);
     dl_tensor *o = c->out[0];
-    if (!g) return dl_failed();
     long rows = o->shape[0], cols = o->shape[1], n = rows < cols ? rows : cols;
     if (!n) return DL_OK;
-    dl_status s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(o), 0, (size_t)o->numel * dl_esize(o), g->stream), "zeros");
-    if (s != DL_OK) return s;
+    DL_TRY(dl_cuda_clear(g, o));
     return dl_dispatch<DL_ANY>(o->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        diagonal_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>((T *)dl_ptr(o), n,
-                                                                                            cols + 1);
+        diagonal_kernel<<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(dl_data<T>(o), n, cols + 1);
         return dl_gpu_launched(g);
     });
 }
@@ -117,96 +112,37 @@ __device__ static uint64_t bits_of(const dl_rng_key &k, long i) {
     return i & 1 ? (uint64_t)b.v[3] << 32 | b.v[2] : (uint64_t)b.v[1] << 32 | b.v[0];
 }
 
-/* What is made of the four words of a block. */
+/* EACH values of type R, made of the four words of a block; the first is that of element i. */
 struct uniform_f {
+    enum { EACH = 4 };
+    typedef float R;
     int bits;
-    __device__ void operator()(const dl_philox &b, float v[4]) const {
+    __device__ void operator()(const dl_rng_key &, long, const dl_philox &b, R (&v)[EACH]) const {
         for (int j = 0; j < 4; j++) v[j] = dl_rng_uniform(b.v[j], bits);
     }
 };
 struct normal_f {
-    __device__ void operator()(const dl_philox &b, float v[4]) const {
+    enum { EACH = 4 };
+    typedef float R;
+    __device__ void operator()(const dl_rng_key &, long, const dl_philox &b, R (&v)[EACH]) const {
         dl_rng_normal(b.v[0], b.v[1], &v[0], &v[1]);
         dl_rng_normal(b.v[2], b.v[3], &v[2], &v[3]);
     }
 };
-
-template <class T, class F> __global__ void draw_kernel(T *out, long n, dl_rng_key k, F f) {
-    long blocks = (n + 3) / 4, step = (long)gridDim.x * blockDim.x;
-    for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; i < blocks; i += step) {
-        float v[4];
-        f(dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i), v);
-        dl_pack<T, 4> p;
-#pragma unroll
-        for (int j = 0; j < 4; j++) p.v[j] = dl_down<T>(v[j]);
-        if (4 * i + 4 <= n)
-            *(dl_pack<T, 4> *)(out + 4 * i) = p; /* a fresh tensor is aligned */
-        else
-            for (int j = 0; j < 4 && 4 * i + j < n; j++) out[4 * i + j] = dl_down<T>(v[j]);
-    }
-}
-
-template <class F> static dl_status draw(const dl_call *c, F f) {
-    dl_gpu *g = dl_gpu_use(c->device);
-    dl_tensor *o = c->out[0];
-    if (!g) return dl_failed();
-    if (!o->numel) return DL_OK;
-    return dl_dispatch<DL_FLOATS>(o->dtype, [&](auto tag) {
-        typedef decltype(tag) T;
-        draw_kernel<<<blocks_for(g, o->numel / 4 + 1), THREADS, 0, g->stream>>>((T *)dl_ptr(o), (long)o->numel,
-                                                                                key_of(c), f);
-        return dl_gpu_launched(g);
-    });
-}
-
-/* f(i, 64 bits) of each element; a pair of them shares a block of words. */
-template <class T, class F> __global__ void pairs_kernel(T *out, long n, dl_rng_key k, F f) {
-    long step = (long)gridDim.x * blockDim.x;
-    for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; 2 * i < n; i += step) {
-        dl_philox b = dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i);
-        dl_pack<T, 2> p;
-#pragma unroll
-        for (int j = 0; j < 2; j++) p.v[j] = dl_down<T>(f(k, 2 * i + j, (uint64_t)b.v[2 * j + 1] << 32 | b.v[2 * j]));
-        if (2 * i + 2 <= n)
-            *(dl_pack<T, 2> *)(out + 2 * i) = p;
-        else
-            out[2 * i] = p.v[0];
-    }
-}
-
-template <unsigned SET, class F> static dl_status draw_pairs(const dl_call *c, F f) {
-    dl_gpu *g = dl_gpu_use(c->device);
-    dl_tensor *o = c->out[0];
-    if (!g) return dl_failed();
-    if (!o->numel) return DL_OK;
-    return dl_dispatch<SET>(o->dtype, [&](auto tag) {
-        typedef decltype(tag) T;
-        pairs_kernel<<<blocks_for(g, o->numel / 2 + 1), THREADS, 0, g->stream>>>((T *)dl_ptr(o), (long)o->numel,
-                                                                                 key_of(c), f);
-        return dl_gpu_launched(g);
-    });
-}
-
 struct uniform53_f {
-    __device__ double operator()(const dl_rng_key &, long, uint64_t w) const {
-        return dl_rng_uniform53((uint32_t)w, (uint32_t)(w >> 32));
+    enum { EACH = 2 };
+    typedef double R;
+    __device__ void operator()(const dl_rng_key &, long, const dl_philox &b, R (&v)[EACH]) const {
+        for (int j = 0; j < 2; j++) v[j] = dl_rng_uniform53(b.v[2 * j], b.v[2 * j + 1]);
     }
 };
-static dl_status run_rand(dl_call *c) {
-    int dtype = c->out[0]->dtype;
-    if (dtype == DL_F64) return draw_pairs<DL_BIT(DL_F64)>(c, uniform53_f());
-    return draw(c, uniform_f{dtype == DL_F16 ? 11 : dtype == DL_BF16 ? 8 : 24});
-}
-const dl_kernel dl_cuda_rand = {run_rand, NULL, DL_FLOATS, NULL, 0};
-
-static dl_status run_randn(dl_call *c) { return draw(c, normal_f()); }
-const dl_kernel dl_cuda_randn = {run_randn, NULL, DL_FLOATS, NULL, 0};
-
 /* Of a range below 2**32 the product has 96 bits, and only where its second word is 0 can a number have to be drawn
  * again. */
 struct integer_f {
+    enum { EACH = 2 };
+    typedef long R;
     uint64_t low, range;
-    __device__ long operator()(const dl_rng_key &k, long i, uint64_t w) const {
+    __device__ long one(const dl_rng_key &k, long i, uint64_t w) const {
         if (range >> 32 == 0) {
             uint64_t last = (uint64_t)(uint32_t)w * (uint32_t)range;
             uint64_t first = (w >> 32) * (uint32_t)range + (last >> 32);
@@ -214,10 +150,52 @@ struct integer_f {
         }
         return (long)(low + dl_rng_below(k, (uint64_t)i, w, range));
     }
+    __device__ void operator()(const dl_rng_key &k, long i, const dl_philox &b, R (&v)[EACH]) const {
+        for (int j = 0; j < 2; j++) v[j] = one(k, i + j, (uint64_t)b.v[2 * j + 1] << 32 | b.v[2 * j]);
+    }
 };
+
+template <class T, class F> __global__ void draw_kernel(T *out, long n, dl_rng_key k, F f) {
+    enum { V = F::EACH };
+    long step = (long)gridDim.x * blockDim.x;
+    for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; V * i < n; i += step) {
+        typename F::R v[V];
+        f(k, V * i, dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i), v);
+        dl_pack<T, V> p;
+#pragma unroll
+        for (int j = 0; j < V; j++) p.v[j] = dl_down<T>(v[j]);
+        if (V * i + V <= n)
+            *(dl_pack<T, V> *)(out + V * i) = p; /* a fresh tensor is aligned */
+        else
+            for (int j = 0; j < V && V * i + j < n; j++) out[V * i + j] = p.v[j];
+    }
+}
+
+template <unsigned SET, class F> static dl_status draw(const dl_call *c, F f) {
+    DL_USE_GPU(g, c->device);
+    dl_tensor *o = c->out[0];
+    if (!o->numel) return DL_OK;
+    return dl_dispatch<SET>(o->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        unsigned blocks = blocks_for(g, o->numel / F::EACH + 1);
+        draw_kernel<<<blocks, THREADS, 0, g->stream>>>(dl_data<T>(o), (long)o->numel, key_of(c), f);
+        return dl_gpu_launched(g);
+    });
+}
+
+static dl_status run_rand(dl_call *c) {
+    int dtype = c->out[0]->dtype;
+    if (dtype == DL_F64) return draw<DL_BIT(DL_F64)>(c, uniform53_f());
+    return draw<DL_FLOATS>(c, uniform_f{dtype == DL_F16 ? 11 : dtype == DL_BF16 ? 8 : 24});
+}
+const dl_kernel dl_cuda_rand = {run_rand, NULL, DL_FLOATS, NULL, 0};
+
+static dl_status run_randn(dl_call *c) { return draw<DL_FLOATS>(c, normal_f()); }
+const dl_kernel dl_cuda_randn = {run_randn, NULL, DL_FLOATS, NULL, 0};
+
 static dl_status run_randint(dl_call *c) {
     uint64_t low = (uint64_t)ATTR_I(c, RANDINT_LOW);
-    return draw_pairs<DL_ANY>(c, integer_f{low, (uint64_t)ATTR_I(c, RANDINT_HIGH) - low});
+    return draw<DL_ANY>(c, integer_f{low, (uint64_t)ATTR_I(c, RANDINT_HIGH) - low});
 }
 const dl_kernel dl_cuda_randint = {run_randint, NULL, DL_ANY, NULL, 0};
 
@@ -258,7 +236,7 @@ static dl_status run_bernoulli(dl_call *c) {
         s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
             typedef decltype(tag) T;
             toss_kernel<<<blocks_for(g, o->numel / 4 + 1), THREADS, 0, g->stream>>>(
-                (const T *)dl_ptr(x), (T *)dl_ptr(flat), (long)o->numel, (size_t)dl_ptr(x) % 16 == 0, key_of(c),
+                dl_data<T>(x), dl_data<T>(flat), (long)o->numel, (size_t)dl_ptr(x) % 16 == 0, key_of(c),
                 dl_gpu_site(g, c->op));
             return dl_gpu_launched(g);
         });
@@ -293,27 +271,24 @@ __global__ static void tidy_kernel(uint64_t *key, long *number, long n, int low)
 
 /* The bits below which hardly any of n random keys are told apart. */
 static int lowest_bit(long n) {
-    int bits = 0;
-    while (bits < 62 && n >> bits) bits++;
-    int wanted = (2 * bits - 4 + 7) / 8 * 8;
+    int wanted = (2 * dl_bits(n) - 4 + 7) / 8 * 8;
     return wanted < 64 ? 64 - (wanted > 16 ? wanted : 16) : 0;
 }
 
 static dl_status run_randperm(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
+    DL_USE_GPU(g, c->device);
     dl_tensor *o = c->out[0];
     long n = o->numel, one = 1;
-    if (!g) return dl_failed();
     if (!n) return DL_OK;
     uint64_t *key = (uint64_t *)dl_gpu_take(g, 4 * sizeof(long) * (size_t)n), *key2 = key + n;
     long *number = (long *)(key2 + n), *sorted = number + n;
     if (!key) return dl_failed();
-    keys_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>(key, number, n, key_of(c));
+    keys_kernel<<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(key, number, n, key_of(c));
     dl_status s = dl_gpu_launched(g);
     int low = lowest_bit(n);
     if (s == DL_OK) s = dl_cuda_sort_pairs(g, key, key2, number, sorted, n, low, 64);
     if (s == DL_OK && low) {
-        tidy_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, g->stream>>>(key2, sorted, n, low);
+        tidy_kernel<<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(key2, sorted, n, low);
         s = dl_gpu_launched(g);
     }
     if (s == DL_OK) s = dl_cuda_copy_strided(g, 1, &n, dl_ptr(o), (dl_dtype)o->dtype, &one, sorted, DL_I64, &one);

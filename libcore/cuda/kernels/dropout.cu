@@ -57,9 +57,8 @@ static bool aligned(const dl_tensor *t) {
 
 template <class T> static dl_status fill(dl_gpu *g, dl_tensor *x, dl_tensor *y, dl_tensor *mask, const drop<T> &f) {
     if (aligned(x) && aligned(y) && aligned(mask)) {
-        long blocks = (y->numel + DL_BLOCK * EACH - 1) / (DL_BLOCK * EACH);
-        flat_kernel<T><<<(unsigned)blocks, DL_BLOCK, 0, g->stream>>>((const T *)dl_ptr(x), (T *)dl_ptr(y),
-                                                                     (bool *)dl_ptr(mask), (long)y->numel, f);
+        flat_kernel<T><<<dl_blocks(y->numel, DL_BLOCK * EACH), DL_BLOCK, 0, g->stream>>>(
+            dl_data<T>(x), dl_data<T>(y), dl_data<bool>(mask), (long)y->numel, f);
         return dl_gpu_launched(g);
     }
     long count[DL_MAX_DIM];
@@ -74,8 +73,7 @@ template <class T> static dl_status fill(dl_gpu *g, dl_tensor *x, dl_tensor *y, 
 
 /* Not training: the output is the input itself. */
 static dl_status run_dropout(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_failed();
+    DL_USE_GPU(g, c->device);
     if (!ATTR_I(c, DROPOUT_TRAINING) || !c->out[0]->numel) return DL_OK;
     double p = ATTR_F(c, DROPOUT_P);
     bool graph = g->capturing && g->control;
@@ -101,9 +99,7 @@ static dl_status grad_dropout(dl_back *b) {
     dl_gpu *gpu = mask ? dl_gpu_use(mask->st->device) : NULL;
     dl_tensor *dx = gpu ? dl_tmp(b, dl_cuda_empty_like(mask, (dl_dtype)b->g[0]->dtype)) : NULL;
     if (!dx) return dl_failed();
-    dl_tensor *op[3] = {dx, b->g[0], mask};
-    dl_it it;
-    dl_it_of(&it, 3, op);
+    dl_it it = dl_it_of({dx, b->g[0], mask});
     dl_status s = dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         typedef calc_t<T> C;

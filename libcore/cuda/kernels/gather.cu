@@ -1,4 +1,4 @@
-/* Kernels of picking by index, and of indices of values: index_select, gather, nonzero, one_hot. */
+/* Kernels that read by index, and of indices of values: index_select, gather, nonzero, one_hot. */
 #include <cub/device/device_scan.cuh>
 
 #include "cuda/kernels/index.cuh"
@@ -7,17 +7,16 @@
 
 enum { THREADS = 256, SEVERAL = 4 };
 
-/* Operands: out, x at index 0 of the dimension, index. A thread picks several, all of whose reads are under way at
- * once.
- */
-struct pick_at {
+/* Operands: out, x at index 0 of the dimension, index. A thread has several elements and starts all reads before it
+ * uses the first. */
+struct gather_args {
     long size, step; /* of x along the dimension; in bytes */
     int wide;
     dl_fault_site site;
 };
 
 template <class T>
-__global__ void __launch_bounds__(THREADS) pick_kernel(const __grid_constant__ dl_walk<3> w, pick_at a) {
+__global__ void __launch_bounds__(THREADS) gather_kernel(const __grid_constant__ dl_walk<3> w, gather_args a) {
     uint32_t i = blockIdx.x * (THREADS * SEVERAL) + threadIdx.x;
     int32_t off[SEVERAL][3];
     long at[SEVERAL];
@@ -46,26 +45,18 @@ __global__ void __launch_bounds__(THREADS) pick_kernel(const __grid_constant__ d
         if (i + k * THREADS < w.n) *(T *)(w.ptr[0] + off[k][0]) = v[k];
 }
 
-template <class T> static dl_status picked(dl_gpu *g, dl_it it, const pick_at &a) {
-    dl_it rest;
-    if (!dl_it_numel(&it)) return DL_OK;
-    while (dl_it_split(&it, &rest)) {
-        dl_status s = picked<T>(g, rest, a);
-        if (s != DL_OK) return s;
-    }
-    dl_walk<3> w = dl_walk_of<3>(&it);
-    unsigned each = THREADS * SEVERAL;
-    pick_kernel<T><<<(w.n + each - 1) / each, THREADS, 0, g->stream>>>(w, a);
-    return dl_gpu_launched(g);
+template <class T> static dl_status gather(dl_gpu *g, const dl_call *c, const dl_it &all, long size, long step) {
+    gather_args a = {size, step, c->in[1]->dtype == DL_I64, dl_gpu_site(g, c->op)};
+    return dl_it_parts(all, [&](const dl_it &it) {
+        dl_walk<3> w = dl_walk_of<3>(&it);
+        gather_kernel<T><<<dl_blocks(w.n, THREADS * SEVERAL), THREADS, 0, g->stream>>>(w, a);
+        return dl_gpu_launched(g);
+    });
 }
 
-template <class T> static dl_status pick(dl_gpu *g, const dl_call *c, const dl_it &it, long size, long step) {
-    return picked<T>(g, it, pick_at{size, step, c->in[1]->dtype == DL_I64, dl_gpu_site(g, c->op)});
-}
-
-static dl_status pick_sized(dl_gpu *g, const dl_call *c, const dl_it &it, size_t unit, long size, long step) {
-    if (unit == 16) return pick<uint4>(g, c, it, size, step);
-    return dl_dispatch_size(unit, [&](auto tag) { return pick<decltype(tag)>(g, c, it, size, step); });
+static dl_status gather_sized(dl_gpu *g, const dl_call *c, const dl_it &it, size_t unit, long size, long step) {
+    if (unit == 16) return gather<uint4>(g, c, it, size, step);
+    return dl_dispatch_size(unit, [&](auto tag) { return gather<decltype(tag)>(g, c, it, size, step); });
 }
 
 /* Rows of contiguous tensors, in the largest pieces that fit. */
@@ -85,7 +76,7 @@ static dl_status select_rows(dl_gpu *g, const dl_call *c, int dim, long size) {
     dl_it_operand(&it, dl_ptr(x), unit, 3, shape, xs);
     dl_it_operand(&it, dl_ptr(index), dl_esize(index), 3, shape, is);
     dl_it_end(&it);
-    return pick_sized(g, c, it, unit, size, row);
+    return gather_sized(g, c, it, unit, size, row);
 }
 
 /* Any strides; the index has those given. */
@@ -100,14 +91,13 @@ static dl_status select_elements(dl_gpu *g, const dl_call *c, int dim, long size
     dl_it_operand(&it, dl_ptr(x), dl_esize(x), o->ndim, o->shape, stride);
     dl_it_operand(&it, dl_ptr(index), dl_esize(index), o->ndim, o->shape, index_stride);
     dl_it_end(&it);
-    return pick_sized(g, c, it, dl_esize(x), size, step);
+    return gather_sized(g, c, it, dl_esize(x), size, step);
 }
 
-static dl_status run_pick(dl_call *c, bool list) {
-    dl_gpu *g = dl_gpu_use(c->device);
+static dl_status run_indexed(dl_call *c, bool list) {
+    DL_USE_GPU(g, c->device);
     dl_tensor *x = c->in[0], *index = c->in[1];
     int dim = 0;
-    if (!g) return dl_failed();
     dl_dim_norm(ATTR_I(c, INDEXED_DIM), x->ndim, &dim); /* checked by infer */
     long size = x->ndim ? x->shape[dim] : 1;
     if (!list) return select_elements(g, c, dim, size, index->stride);
@@ -117,8 +107,8 @@ static dl_status run_pick(dl_call *c, bool list) {
     return select_elements(g, c, dim, size, stride);
 }
 
-static dl_status run_index_select(dl_call *c) { return run_pick(c, true); }
-static dl_status run_gather(dl_call *c) { return run_pick(c, false); }
+static dl_status run_index_select(dl_call *c) { return run_indexed(c, true); }
+static dl_status run_gather(dl_call *c) { return run_indexed(c, false); }
 const dl_kernel dl_cuda_index_select = {run_index_select, dl_cuda_grad_index_select, DL_ANY, NULL, 0};
 const dl_kernel dl_cuda_gather = {run_gather, dl_cuda_grad_gather, DL_ANY, NULL, 0};
 
@@ -149,7 +139,7 @@ template <class T> __device__ inline unsigned true_at(const T *x, long n, long a
     return bits;
 }
 
-/* The non-zero ones of each block. */
+/* Counts the non-zero elements of each block. */
 template <class T>
 __global__ void __launch_bounds__(THREADS) count_kernel(const T *x, long n, bool vector, long *count) {
     __shared__ int shared[WARPS];
@@ -212,14 +202,14 @@ static dl_status places(dl_gpu *g, const dl_tensor *x, dl_tensor *o, long *count
     }
     return dl_dispatch<DL_ANY>(x->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        const T *from = (const T *)dl_ptr(x);
+        const T *from = dl_data<T>(x);
         bool vector = (size_t)from % 16 == 0;
         count_kernel<T><<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, vector, count);
         bool summed = blocks > FEW_BLOCKS;
         cudaError_t e = cudaSuccess;
         if (summed) e = cub::DeviceScan::InclusiveSum(work, bytes, count, count, blocks, g->stream);
         place_kernel<T><<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, vector, count, summed,
-                                                                     (long *)dl_ptr(o), shape);
+                                                                     dl_data<long>(o), shape);
         dl_status s = dl_gpu_check(g, e, "counting");
         return s == DL_OK ? dl_gpu_launched(g) : s;
     });
@@ -260,12 +250,10 @@ struct hot_f {
 };
 
 static dl_status run_one_hot(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
+    DL_USE_GPU(g, c->device);
     dl_tensor *x = c->in[0], *o = c->out[0];
-    if (!g) return dl_failed();
     long number[DL_MAX_DIM];
-    dl_status s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(o), 0, (size_t)o->numel * dl_esize(o), g->stream), "zeros");
-    if (s != DL_OK) return s;
+    DL_TRY(dl_cuda_clear(g, o));
     dl_strides_contiguous(x->ndim, x->shape, number);
     dl_it it;
     dl_it_begin(&it, x->ndim, x->shape);
@@ -273,6 +261,6 @@ static dl_status run_one_hot(dl_call *c) {
     dl_it_count(&it, x->ndim, x->shape, number);
     dl_it_end(&it);
     return dl_places<2>(g, it,
-                        hot_f{o->shape[o->ndim - 1], (long *)dl_ptr(o), x->dtype == DL_I64, dl_gpu_site(g, c->op)});
+                        hot_f{o->shape[o->ndim - 1], dl_data<long>(o), x->dtype == DL_I64, dl_gpu_site(g, c->op)});
 }
 const dl_kernel dl_cuda_one_hot = {run_one_hot, NULL, DL_ANY, NULL, 0};

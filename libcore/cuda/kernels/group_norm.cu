@@ -133,36 +133,27 @@ template <class T, class F> static void by_packs(const group_rows<T> &r, F f) {
         f(std::integral_constant<int, 1>());
 }
 
-/* t contiguous and of dtype `type`; NULL stays NULL. False: recorded. */
-static bool operand(dl_gpu *g, dl_tensor *t, int type, dl_tensor **out) {
-    dl_tensor *cast = t ? dl_to_dtype(t, (dl_dtype)type) : NULL;
-    *out = cast ? dl_cuda_contiguous(g, cast) : NULL;
-    dl_unref(cast);
-    return !t || *out;
-}
-
 template <class T> static group_rows<T> rows_of(const dl_tensor *x, const dl_tensor *w, const dl_aval *attr) {
     group_rows<T> r = {};
     r.groups = attr[DL_A_NORM_GROUPS_NUM_GROUPS].u.i, r.per = x->shape[1] / r.groups,
     r.plane = x->numel / (x->shape[0] * x->shape[1]);
-    r.x = (const T *)dl_ptr(x), r.w = w ? (const T *)dl_ptr(w) : NULL, r.eps = attr[DL_A_NORM_GROUPS_EPS].u.f;
+    r.x = dl_data<T>(x), r.w = dl_data<T>(w), r.eps = attr[DL_A_NORM_GROUPS_EPS].u.f;
     return r;
 }
 
 static dl_status run_norm_groups(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
+    DL_USE_GPU(g, c->device);
     dl_tensor *own[3] = {NULL, NULL, NULL};
-    if (!g) return dl_failed();
     dl_status s = DL_OK;
     for (int i = 0; i < 3 && s == DL_OK; i++)
-        if (!operand(g, dl_input(c, i), c->dtype, &own[i])) s = dl_failed();
+        if (!dl_cuda_operand(g, dl_input(c, i), c->dtype, &own[i])) s = dl_failed();
     if (s == DL_OK && own[0]->numel)
         s = dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
             typedef decltype(tag) T;
             group_rows<T> r = rows_of<T>(own[0], own[1], c->attr);
-            r.b = own[2] ? (const T *)dl_ptr(own[2]) : NULL, r.y = (T *)dl_ptr(c->out[0]);
-            r.mean = (calc_t<T> *)dl_ptr(OUTPUT(c, NORM_GROUPS_MEAN));
-            r.rstd = (calc_t<T> *)dl_ptr(OUTPUT(c, NORM_GROUPS_RSTD));
+            r.b = dl_data<T>(own[2]), r.y = dl_data<T>(c->out[0]);
+            r.mean = dl_data<calc_t<T>>(OUTPUT(c, NORM_GROUPS_MEAN));
+            r.rstd = dl_data<calc_t<T>>(OUTPUT(c, NORM_GROUPS_RSTD));
             by_packs(r, [&](auto v) {
                 groups_kernel<T, v()><<<(unsigned)OUTPUT(c, NORM_GROUPS_MEAN)->numel, THREADS, 0, g->stream>>>(r);
             });
@@ -182,26 +173,19 @@ static dl_status backward(dl_gpu *gpu, const dl_back *b, dl_tensor *const *own, 
     dl_status s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         group_rows<T> r = rows_of<T>(x, own[2], b->attr);
-        r.g = (const T *)dl_ptr(own[1]), r.same = same, r.y = d[0] ? (T *)dl_ptr(d[0]) : NULL;
-        r.mean = (calc_t<T> *)dl_ptr(mean), r.rstd = (calc_t<T> *)dl_ptr(rstd);
+        r.g = dl_data<T>(own[1]), r.same = same, r.y = dl_data<T>(d[0]);
+        r.mean = dl_data<calc_t<T>>(mean), r.rstd = dl_data<calc_t<T>>(rstd);
         by_packs(r, [&](auto v) {
             group_sums_kernel<T, v()><<<(unsigned)planes, PLANE, 0, gpu->stream>>>(r, part, planes);
             if (d[0]) group_grad_kernel<T, v()><<<(unsigned)planes, PLANE, 0, gpu->stream>>>(r, part, planes);
         });
         if (d[1] || d[2])
-            group_join_kernel<T><<<(unsigned)((channels + WARPS - 1) / WARPS), PLANE, 0, gpu->stream>>>(
-                part, images, channels, d[1] ? (T *)dl_ptr(d[1]) : NULL, d[2] ? (T *)dl_ptr(d[2]) : NULL);
+            group_join_kernel<T><<<dl_blocks(channels, WARPS), PLANE, 0, gpu->stream>>>(
+                part, images, channels, dl_data<T>(d[1]), dl_data<T>(d[2]));
         return dl_gpu_launched(gpu);
     });
     dl_gpu_drop(gpu, part);
     return s;
-}
-
-/* All elements are one in memory, such as those of the gradient of a sum. */
-static bool repeated(const dl_tensor *t) {
-    for (int i = 0; i < t->ndim; i++)
-        if (t->shape[i] > 1 && t->stride[i]) return false;
-    return true;
 }
 
 static dl_status grad_norm_groups(dl_back *b) {
@@ -210,11 +194,11 @@ static dl_status grad_norm_groups(dl_back *b) {
     dl_tensor *in[3] = {x, g, weighted ? IN_(NORM_GROUPS_WEIGHT) : NULL}, *own[3] = {}, *d[3] = {};
     dl_gpu *gpu = x && mean && rstd ? dl_gpu_use(x->st->device) : NULL;
     if (!gpu) return dl_fail_null("the input");
-    bool same = repeated(g) && g->dtype == x->dtype;
+    bool same = dl_cuda_repeated(g) && g->dtype == x->dtype;
     for (int i = 0; i < 3; i++) {
         if (i == 1 && same)
             own[i] = dl_ref(g);
-        else if (!operand(gpu, in[i], x->dtype, &own[i]))
+        else if (!dl_cuda_operand(gpu, in[i], x->dtype, &own[i]))
             return dl_failed();
         if (own[i]) dl_tmp(b, own[i]);
     }
@@ -224,9 +208,7 @@ static dl_status grad_norm_groups(dl_back *b) {
         const long *shape = i ? &x->shape[1] : x->shape;
         if (!(d[i] = dl_tmp(b, dl_tensor_empty(ndim, shape, (dl_dtype)x->dtype, x->st->device)))) return dl_failed();
         if (x->numel) continue;
-        dl_status s = dl_gpu_check(
-            gpu, cudaMemsetAsync(dl_ptr(d[i]), 0, (size_t)d[i]->numel * dl_esize(d[i]), gpu->stream), "zeros");
-        if (s != DL_OK) return s;
+        DL_TRY(dl_cuda_clear(gpu, d[i]));
     }
     dl_status s = x->numel ? backward(gpu, b, own, mean, rstd, same, d) : DL_OK;
     for (int i = 0; i < 3 && s == DL_OK; i++)

@@ -127,6 +127,5 @@ template <int N, class G> dl_status dl_frame_dispatch(const dl_frame<N> &f, G la
     if (f.last) return f.pack > 1 ? launch(four, std::true_type()) : launch(one, std::true_type());
     return f.pack > 1 ? launch(four, std::false_type()) : launch(one, std::false_type());
 }
-static inline unsigned dl_frame_blocks(uint32_t count) { return (count + DL_BLOCK - 1) / DL_BLOCK; }
 
 #endif

@@ -1,10 +1,10 @@
 /* Kernels of index_add and scatter_add, and the gradients of index_select and gather: by lines or sorted by place
  * (scatter.h), or where the order need not be kept with atomics. */
-#include "cuda/kernels/accumulate.cuh"
+#include "cuda/kernels/index.cuh"
 #include "cuda/kernels/scatter.h"
 
-/* Parts that a thread adds up one by one, and that it reads at once; bytes of a row that is worth being moved as one.
- */
+/* Parts of a result that one thread adds up; elements that a thread reads at once; bytes of a row from which rows are
+ * sorted as a whole. */
 enum { FEW = 64, SEVERAL = 4, ROW = 64 };
 
 /* ---- sorted, or column by column */
@@ -26,9 +26,10 @@ static void dims_of(const dl_call *c, const dl_tensor *t, int *dim, long *size) 
 }
 
 /* Keys in `it`'s first operand, of which there are n, and the sums by them. */
-template <class K> static dl_status add_keyed(dl_gpu *g, dl_it it, const dl_adds *a, const key_f<long> &f, void *key) {
+template <class K>
+static dl_status add_keyed(dl_gpu *g, dl_it it, const dl_scatter *a, const key_f<long> &f, void *key) {
     dl_status s = dl_places<3>(g, it, key_f<K>{f.size, f.step, f.none, f.wide, f.site});
-    return s == DL_OK ? dl_cuda_adds(g, a, key) : s;
+    return s == DL_OK ? dl_cuda_scatter_sorted(g, a, key) : s;
 }
 
 /* index_add: keys are indices. scatter_add: keys are places in the result. */
@@ -37,12 +38,12 @@ static dl_status add_sorted(dl_gpu *g, dl_call *c, const dl_tensor *v, bool list
     int dim = 0;
     long size = 0, n = list ? index->numel : v->numel, count[DL_MAX_DIM], base[DL_MAX_DIM] = {0};
     dims_of(c, o, &dim, &size);
-    dl_adds a = {dl_ptr(o), dl_ptr(v), o->dtype, 1, (long)o->numel, n, 1};
+    dl_scatter a = {dl_ptr(o), dl_ptr(v), o->dtype, 1, (long)o->numel, n, 1};
     if (list) a.size = size;
     for (int d = 0; d < o->ndim && list; d++)
         if (d != dim) *(d < dim ? &a.outer : &a.inner) *= o->shape[d];
     for (int d = 0; d < o->ndim && !list; d++) base[d] = d == dim ? 0 : o->stride[d];
-    bool narrow = dl_adds_narrow(&a);
+    bool narrow = dl_scatter_narrow(&a);
     size_t width = narrow ? sizeof(unsigned) : sizeof(uint64_t);
     void *key = dl_gpu_take(g, width * (size_t)n);
     if (!key) return dl_failed();
@@ -60,8 +61,8 @@ static dl_status add_sorted(dl_gpu *g, dl_call *c, const dl_tensor *v, bool list
     return s;
 }
 
-/* Few parts an element can get: a thread takes all indices of a column, in order. Operands: the result, index and
- * source at the first of them. */
+/* Where an element of the result can get few parts: a thread takes all indices of a column, in order. Operands: the
+ * result, index and source at the first of them. */
 template <class T> struct column_f {
     long n, size, o_step, i_step, v_step; /* of the dimension, in bytes */
     int wide;
@@ -71,7 +72,8 @@ template <class T> struct column_f {
             long at = dl_index_at(p[1] + i * i_step, wide, size, site);
             if (at < 0) continue;
             T *to = (T *)(p[0] + at * o_step);
-            *to = dl_adding<T>::down(dl_adding<T>::up(*to) + dl_adding<T>::up(*(const T *)(p[2] + i * v_step)));
+            *to = dl_accumulator<T>::down(dl_accumulator<T>::up(*to) +
+                                          dl_accumulator<T>::up(*(const T *)(p[2] + i * v_step)));
         }
     }
 };
@@ -119,7 +121,8 @@ __device__ inline void add_to(double *p, double v) { atomicAdd(p, v); }
 __device__ inline void add_to(int *p, int v) { atomicAdd(p, v); }
 __device__ inline void add_to(long *p, long v) { atomicAdd((unsigned long long *)p, (unsigned long long)v); }
 
-/* Operands: source, index, the result at index 0. A thread has several, all of whose reads are under way at once. */
+/* Operands: source, index, the result at index 0. A thread has several elements and starts
+ * all reads before it uses the first. */
 template <class T>
 __global__ void __launch_bounds__(DL_BLOCK)
     atomic_kernel(const __grid_constant__ dl_walk<3> w, long size, long step, int wide, dl_fault_site site) {
@@ -147,17 +150,12 @@ __global__ void __launch_bounds__(DL_BLOCK)
 }
 
 template <class T>
-static dl_status atomically(dl_gpu *g, dl_it it, long size, long step, int wide, const dl_fault_site &site) {
-    dl_it rest;
-    if (!dl_it_numel(&it)) return DL_OK;
-    while (dl_it_split(&it, &rest)) {
-        dl_status s = atomically<T>(g, rest, size, step, wide, site);
-        if (s != DL_OK) return s;
-    }
-    dl_walk<3> w = dl_walk_of<3>(&it);
-    unsigned each = DL_BLOCK * SEVERAL;
-    atomic_kernel<T><<<(w.n + each - 1) / each, DL_BLOCK, 0, g->stream>>>(w, size, step, wide, site);
-    return dl_gpu_launched(g);
+static dl_status atomically(dl_gpu *g, const dl_it &all, long size, long step, int wide, const dl_fault_site &site) {
+    return dl_it_parts(all, [&](const dl_it &it) {
+        dl_walk<3> w = dl_walk_of<3>(&it);
+        atomic_kernel<T><<<dl_blocks(w.n, DL_BLOCK * SEVERAL), DL_BLOCK, 0, g->stream>>>(w, size, step, wide, site);
+        return dl_gpu_launched(g);
+    });
 }
 
 /* o: the result, in the dtype that its elements are computed in. */
@@ -189,19 +187,10 @@ static dl_status add_in_f32(dl_gpu *g, dl_call *c, bool list) {
     return s;
 }
 
-/* ---- the rows */
+/* ---- the choice */
 
-/* Few parts an element can get. */
-static bool few(const dl_tensor *v, long n) {
-    return n == 1 || (n <= FEW && v->dtype != DL_F16 && v->dtype != DL_BF16);
-}
-
-/* A tensor whose elements are all one number in memory, such as the gradient of a sum. */
-static bool repeated(const dl_tensor *t) {
-    for (int d = 0; d < t->ndim; d++)
-        if (t->shape[d] > 1 && t->stride[d]) return false;
-    return true;
-}
+/* Can an element of the result get only few parts? */
+static bool few(const dl_tensor *v, long n) { return n == 1 || (n <= FEW && !(DL_BIT(v->dtype) & DL_HALVES)); }
 
 /* Does the call go by lines? Parts and result must be of one shape but for the dimension. */
 static bool lines_of(dl_gpu *g, const dl_call *c, bool list, dl_lines *l) {
@@ -209,7 +198,7 @@ static bool lines_of(dl_gpu *g, const dl_call *c, bool list, dl_lines *l) {
     int dim = 0;
     *l = {};
     l->o = dl_ptr(o), l->start = start ? dl_ptr(start) : NULL, l->v = dl_ptr(v), l->index = dl_ptr(index);
-    l->dtype = o->dtype, l->list = list, l->wide = index->dtype == DL_I64, l->same = repeated(v);
+    l->dtype = o->dtype, l->list = list, l->wide = index->dtype == DL_I64, l->same = dl_cuda_repeated(v);
     l->outer = l->inner = 1, l->site = dl_gpu_site(g, c->op);
     dims_of(c, o, &dim, &l->size);
     l->n = v->ndim ? v->shape[dim] : 1;
@@ -241,7 +230,7 @@ static dl_status add_parts(dl_gpu *g, dl_call *c, bool list) {
     int dim = 0;
     long size = 0;
     dims_of(c, v, &dim, &size);
-    bool half = v->dtype == DL_F16 || v->dtype == DL_BF16, whole = v->dtype == DL_I32 || v->dtype == DL_I64;
+    bool half = DL_BIT(v->dtype) & DL_HALVES, whole = v->dtype == DL_I32 || v->dtype == DL_I64;
     if (few(v, size)) return add_columns(g, c, list);
     if (whole || !dl_deterministic()) {
         bool bytes = v->dtype == DL_U8 || v->dtype == DL_BOOL;
@@ -253,22 +242,21 @@ static dl_status add_parts(dl_gpu *g, dl_call *c, bool list) {
     return s;
 }
 
-static dl_status run_adds(dl_call *c, bool list) {
-    dl_gpu *g = dl_gpu_use(c->device);
+static dl_status run_indexed_add(dl_call *c, bool list) {
+    DL_USE_GPU(g, c->device);
     dl_status s;
-    if (!g) return dl_failed();
     if (add_lines(g, c, list, &s)) return s;
     s = dl_cuda_copy(g, c->out[0], c->in[0]);
     return s == DL_OK ? add_parts(g, c, list) : s;
 }
 
-static dl_status run_index_add(dl_call *c) { return run_adds(c, true); }
-static dl_status run_scatter_add(dl_call *c) { return run_adds(c, false); }
+static dl_status run_index_add(dl_call *c) { return run_indexed_add(c, true); }
+static dl_status run_scatter_add(dl_call *c) { return run_indexed_add(c, false); }
 const dl_kernel dl_cuda_index_add = {run_index_add, NULL, DL_ANY, NULL, 0};
 const dl_kernel dl_cuda_scatter_add = {run_scatter_add, NULL, DL_ANY, NULL, 0};
 
-/* The gradient of picking: added up in a tensor of zeros. */
-static dl_status grad_pick(dl_back *b, bool list) {
+/* The gradient of index_select and gather: the incoming one, added up in a tensor of zeros. */
+static dl_status grad_indexed(dl_back *b, bool list) {
     const dl_meta *x = META(INDEXED_INPUT);
     dl_tensor *index = IN_(INDEXED_INDEX), *in[3] = {NULL, index, b->g[0]};
     dl_gpu *g = index ? dl_gpu_use(index->st->device) : NULL;
@@ -280,10 +268,10 @@ static dl_status grad_pick(dl_back *b, bool list) {
     c.device = dx->st->device;
     dl_status s;
     if (!add_lines(g, &c, list, &s)) {
-        s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(dx), 0, (size_t)dx->numel * dl_esize(dx), g->stream), "zeros");
+        s = dl_cuda_clear(g, dx);
         if (s == DL_OK) s = add_parts(g, &c, list);
     }
     return s == DL_OK ? dl_give(b, 0, dl_ref(dx)) : s;
 }
-dl_status dl_cuda_grad_index_select(dl_back *b) { return grad_pick(b, true); }
-dl_status dl_cuda_grad_gather(dl_back *b) { return grad_pick(b, false); }
+dl_status dl_cuda_grad_index_select(dl_back *b) { return grad_indexed(b, true); }
+dl_status dl_cuda_grad_gather(dl_back *b) { return grad_indexed(b, false); }

@@ -1,4 +1,4 @@
-/* Sums of parts at listed places within lines, each of which, with some beside it, is a block's: in shared memory, as
+/* Sums of parts at listed places within lines. A block has one line or some side by side, in shared memory, as
  * integers, whose sum is the same in any order. Parts are multiples of the least bit that a window of exponents holds;
  * where the parts of a block do not fit one window, those below it are added up in further rounds. What comes out is
  * the exact sum of a window, rounded once. */
@@ -188,8 +188,7 @@ bool dl_lines_take(const dl_gpu *g, const dl_lines *l) {
 }
 
 template <class T, class I> static dl_status lines(dl_gpu *g, const dl_lines *l) {
-    int cols = columns(l), bits = 0;
-    while (l->n >> bits) bits++;
+    int cols = columns(l), bits = dl_bits(l->n);
     long groups = (l->inner + cols - 1) / cols, bytes = l->size * cols * 2 * (long)sizeof(unsigned);
     size_t all = (l->same ? 0 : (size_t)l->v) | (size_t)l->index;
     bool four = all % 16 == 0 && (l->inner > 1 ? l->inner % FOUR == 0 && cols >= FOUR : l->n % FOUR == 0);
@@ -202,8 +201,7 @@ template <class T, class I> static dl_status lines(dl_gpu *g, const dl_lines *l)
     w.fold = fold, w.shift = shift, w.room = 39 - bits, w.list = l->list, w.same = l->same, w.site = l->site;
     auto kernel = four ? lines_kernel<T, I, FOUR> : lines_kernel<T, I, 1>;
     cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_BYTES);
-    dl_status s = dl_gpu_check(g, e, "asking for shared memory");
-    if (s != DL_OK) return s;
+    DL_TRY(dl_gpu_check(g, e, "asking for shared memory"));
     kernel<<<(unsigned)(l->outer * groups), THREADS, (size_t)bytes, g->stream>>>(w);
     return dl_gpu_launched(g);
 }

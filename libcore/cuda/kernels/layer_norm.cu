@@ -306,7 +306,7 @@ static double *take_parts(dl_gpu *g, long parts, long d) {
 }
 
 template <class T> static dl_status join(dl_gpu *g, double *part, long parts, long d, T *dw, T *db) {
-    unsigned blocks = (unsigned)((d + COLUMNS - 1) / COLUMNS);
+    unsigned blocks = dl_blocks(d, COLUMNS);
     norm_join_kernel<T><<<blocks, THREADS, 0, g->stream>>>(part, parts, d, dw, db);
     dl_gpu_drop(g, part);
     return dl_gpu_launched(g);
@@ -354,36 +354,27 @@ static long row_size(const dl_aval *sizes) {
     return d;
 }
 
-/* in[i] contiguous and in dtype t, or NULL when absent. False: recorded. */
-static bool operand(dl_gpu *g, dl_tensor *in, int t, dl_tensor **out) {
-    if (!in) return true;
-    dl_tensor *cast = in->dtype == t ? dl_ref(in) : dl_to_dtype(in, (dl_dtype)t);
-    *out = cast ? dl_cuda_contiguous(g, cast) : NULL;
-    dl_unref(cast);
-    return *out != NULL;
+template <class T> static norm_rows<T> rows_of(const dl_tensor *x, const dl_tensor *w, long d) {
+    norm_rows<T> r = {};
+    r.n = d ? (long)x->numel / d : 0, r.d = d, r.x = dl_data<T>(x), r.w = dl_data<T>(w);
+    return r;
 }
 
 static dl_status run(dl_call *c, bool centred) {
-    dl_gpu *g = dl_gpu_use(c->device);
+    DL_USE_GPU(g, c->device);
     dl_tensor *own[3] = {NULL, NULL, NULL};
-    if (!g) return dl_failed();
     long d = row_size(ATTR(c, LAYERNORM_NORMALIZED_SHAPE));
     bool good = true;
-    for (int i = 0; i < 3 && good; i++) good = operand(g, dl_input(c, i), c->dtype, &own[i]);
+    for (int i = 0; i < 3 && good; i++) good = dl_cuda_operand(g, dl_input(c, i), c->dtype, &own[i]);
     dl_status s = good ? DL_OK : dl_failed();
     if (good && own[0]->numel)
         s = dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
             typedef decltype(tag) T;
-            norm_rows<T> r = {(long)own[0]->numel / d,
-                              d,
-                              (const T *)dl_ptr(own[0]),
-                              own[1] ? (const T *)dl_ptr(own[1]) : NULL,
-                              own[2] ? (const T *)dl_ptr(own[2]) : NULL,
-                              NULL,
-                              (T *)dl_ptr(c->out[0]),
-                              centred ? (calc_t<T> *)dl_ptr(OUTPUT(c, LAYER_NORM_MEAN)) : NULL,
-                              (calc_t<T> *)dl_ptr(centred ? OUTPUT(c, LAYER_NORM_RSTD) : OUTPUT(c, RMS_NORM_RSTD)),
-                              centred ? ATTR_F(c, LAYERNORM_EPS) : dl_rms_eps(ATTR(c, LAYERNORM_EPS), c->dtype)};
+            norm_rows<T> r = rows_of<T>(own[0], own[1], d);
+            r.b = dl_data<T>(own[2]), r.y = dl_data<T>(c->out[0]);
+            r.mean = centred ? dl_data<calc_t<T>>(OUTPUT(c, LAYER_NORM_MEAN)) : NULL;
+            r.rstd = dl_data<calc_t<T>>(centred ? OUTPUT(c, LAYER_NORM_RSTD) : OUTPUT(c, RMS_NORM_RSTD));
+            r.eps = centred ? ATTR_F(c, LAYERNORM_EPS) : dl_rms_eps(ATTR(c, LAYERNORM_EPS), c->dtype);
             return forward(g, r);
         });
     for (int i = 0; i < 3; i++) dl_unref(own[i]);
@@ -403,7 +394,7 @@ static dl_status fused(dl_back *b, bool centred) {
     dl_gpu *gpu = x && (mean || !centred) && rstd ? dl_gpu_use(x->st->device) : NULL;
     if (!gpu) return dl_fail_null("the input");
     for (int i = 0; i < 3; i++) {
-        if (!operand(gpu, in[i], x->dtype, &own[i])) return dl_failed();
+        if (!dl_cuda_operand(gpu, in[i], x->dtype, &own[i])) return dl_failed();
         if (own[i]) dl_tmp(b, own[i]);
     }
     const dl_aval *sizes = ATTR(b, LAYERNORM_NORMALIZED_SHAPE);
@@ -414,17 +405,10 @@ static dl_status fused(dl_back *b, bool centred) {
         if (DL_NEED(i) && !d[i]) return dl_failed();
     dl_status s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        norm_rows<T> r = {size ? (long)x->numel / size : 0,
-                          size,
-                          (const T *)dl_ptr(own[0]),
-                          own[2] ? (const T *)dl_ptr(own[2]) : NULL,
-                          NULL,
-                          (const T *)dl_ptr(own[1]),
-                          d[0] ? (T *)dl_ptr(d[0]) : NULL,
-                          mean ? (calc_t<T> *)dl_ptr(mean) : NULL,
-                          (calc_t<T> *)dl_ptr(rstd),
-                          0}; /* the epsilon is in rstd */
-        T *dw = d[1] ? (T *)dl_ptr(d[1]) : NULL, *db = d[2] ? (T *)dl_ptr(d[2]) : NULL;
+        norm_rows<T> r = rows_of<T>(own[0], own[2], size);
+        r.g = dl_data<T>(own[1]), r.y = dl_data<T>(d[0]);
+        r.mean = dl_data<calc_t<T>>(mean), r.rstd = dl_data<calc_t<T>>(rstd);
+        T *dw = dl_data<T>(d[1]), *db = dl_data<T>(d[2]);
         return size ? backward(gpu, r, dw, db) : DL_OK;
     });
     for (int i = 0; i < 3 && s == DL_OK; i++)

@@ -189,8 +189,7 @@ __global__ void __launch_bounds__(THREADS) backward_kernel(entropy e, int lanes,
 static dl_status entropy_of(dl_gpu *g, entropy *e, const dl_op *op, dl_tensor *const *in, const dl_aval *attr,
                             dl_tensor **keep) {
     memset(e, 0, sizeof *e);
-    dl_status s = dl_reduction_of(&attr[DL_A_CROSS_ENTROPY_REDUCTION], &e->how);
-    if (s != DL_OK) return s;
+    DL_TRY(dl_reduction_of(&attr[DL_A_CROSS_ENTROPY_REDUCTION], &e->how));
     for (int i = 0; i < 3; i++)
         if (in[i] && !(keep[i] = dl_cuda_contiguous(g, in[i]))) return dl_failed();
     int cls = in[0]->ndim > 1;
@@ -222,7 +221,7 @@ static spread_of spread(const entropy *e, size_t size, const void *also) {
     long packs = e->r.inner > 1 ? 1 : s.vector ? e->r.d / v : e->r.d;
     while (s.lanes < DL_WARP && s.lanes * 4 < packs) s.lanes *= 2;
     if (packs > DL_WARP * 16) s.lanes = THREADS;
-    s.blocks = (unsigned)((rows * s.lanes + THREADS - 1) / THREADS);
+    s.blocks = dl_blocks(rows * s.lanes, THREADS);
     return s;
 }
 
@@ -231,8 +230,8 @@ static dl_status forward(dl_gpu *g, entropy *e, dl_call *c, const spread_of &s) 
     unsigned blocks = s.blocks ? s.blocks : 1; /* of no rows the total remains */
     return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        T *out = (T *)dl_ptr(c->out[0]);
-        double *lse = (double *)dl_ptr(OUTPUT(c, CROSS_ENTROPY_LSE));
+        T *out = dl_data<T>(c->out[0]);
+        double *lse = dl_data<double>(OUTPUT(c, CROSS_ENTROPY_LSE));
         if (s.vector)
             forward_kernel<T, 16 / sizeof(T)><<<blocks, THREADS, 0, g->stream>>>(*e, s.lanes, lse, out, g->done);
         else
@@ -242,9 +241,8 @@ static dl_status forward(dl_gpu *g, entropy *e, dl_call *c, const spread_of &s) 
 }
 
 static dl_status run_cross_entropy(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
+    DL_USE_GPU(g, c->device);
     dl_tensor *keep[3] = {NULL, NULL, NULL}, *in[3] = {c->in[0], c->in[1], INPUT(c, CROSS_ENTROPY_WEIGHT)};
-    if (!g) return dl_failed();
     entropy e;
     dl_status s = entropy_of(g, &e, c->op, in, c->attr, keep);
     if (s == DL_OK) {
@@ -272,8 +270,8 @@ static dl_status backward(dl_gpu *gpu, entropy *e, const dl_tensor *g, dl_tensor
     unsigned counting = pieces < MOST_BLOCKS ? (unsigned)pieces : (unsigned)MOST_BLOCKS;
     dl_status status = dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        const T *from = (const T *)dl_ptr(g);
-        T *to = (T *)dl_ptr(dx);
+        const T *from = dl_data<T>(g);
+        T *to = dl_data<T>(dx);
         if (mean && !own) weights_kernel<T><<<counting, THREADS, 0, gpu->stream>>>(*e, gpu->done);
         if (s.vector)
             backward_kernel<T, 16 / sizeof(T)><<<s.blocks, THREADS, 0, gpu->stream>>>(*e, s.lanes, own, from, to);

@@ -1,60 +1,8 @@
 /* Kernels of matmul and linear: operands become matrices and batches of them. */
 #include "cuda/runtime/cublaslt.h"
 
-#include <string.h>
-
-/* Operands and result over the same batch dimensions; those of an operand repeated by stride 0. */
-typedef struct batch {
-    dl_gemm p;
-    int ndim;
-    long shape[DL_MAX_DIM], stride[2][DL_MAX_DIM];
-} batch;
-
-/* Takes the matrix dimensions off t; what remains are batches. */
-static int take_matrix(const dl_tensor *t, bool left, dl_gmat *m) {
-    int d = t->ndim;
-    *m = (dl_gmat){dl_ptr(t), 0, 0};
-    if (d == 1) {
-        *(left ? &m->cs : &m->rs) = t->stride[0];
-        return 0;
-    }
-    m->rs = t->stride[d - 2], m->cs = t->stride[d - 1];
-    return d - 2;
-}
-
-static void batch_of(const dl_tensor *a, const dl_tensor *b, const dl_tensor *o, batch *p) {
-    const dl_tensor *in[2] = {a, b};
-    *p = (batch){.p = {.t = (dl_dtype)o->dtype, .out = dl_ptr(o), .count = 1}};
-    int nb[2] = {take_matrix(a, true, &p->p.a), take_matrix(b, false, &p->p.b)};
-    p->p.k = a->shape[a->ndim - 1];
-    p->p.m = a->ndim > 1 ? a->shape[a->ndim - 2] : 1;
-    p->p.n = b->ndim > 1 ? b->shape[b->ndim - 1] : 1;
-    p->ndim = nb[0] > nb[1] ? nb[0] : nb[1];
-    for (int i = 0; i < p->ndim; i++) {
-        p->shape[i] = o->shape[i];
-        for (int w = 0; w < 2; w++) {
-            int d = i - (p->ndim - nb[w]);
-            p->stride[w][i] = d >= 0 && in[w]->shape[d] > 1 ? in[w]->stride[d] : 0;
-        }
-    }
-}
-
-/* Batches of the left operand that lie like further rows are rows, when the right operand has none. */
-static void fold_rows(batch *p) {
-    while (p->ndim > 0) {
-        int i = p->ndim - 1;
-        if (p->stride[1][i] || (p->shape[i] > 1 && p->p.m > 1 && p->stride[0][i] != p->p.m * p->p.a.rs)) return;
-        dl_gmat a = p->p.a;
-        if (p->p.m == 1) a.rs = p->stride[0][i];
-        if (!dl_gemm_ready(&a, p->p.m * p->shape[i], p->p.k)) return;
-        p->p.a = a;
-        p->p.m *= p->shape[i];
-        p->ndim--;
-    }
-}
-
 /* Merges batch dimensions that lie one in the other. */
-static void merge_batches(batch *p) {
+static void merge_batches(dl_products *p) {
     int m = 0;
     for (int i = 1; i < p->ndim; i++) {
         bool one = p->stride[0][m] == p->stride[0][i] * p->shape[i] && p->stride[1][m] == p->stride[1][i] * p->shape[i];
@@ -66,19 +14,19 @@ static void merge_batches(batch *p) {
 }
 
 /* The innermost batch dimension runs in one call, the others one after another. */
-static dl_status run_batches(dl_gpu *g, const batch *b, dl_status (*run)(dl_gpu *, const dl_gemm *)) {
-    long outer = 1, es = dl_dtype_size(b->p.t);
+static dl_status run_batches(dl_gpu *g, const dl_products *b, dl_dtype t, dl_status (*run)(dl_gpu *, const dl_gemm *)) {
+    long outer = 1, es = dl_dtype_size(t);
     int inner = b->ndim - 1;
     for (int i = 0; i < inner; i++) outer *= b->shape[i];
     for (long k = 0; k < outer; k++) {
-        dl_gemm p = b->p;
+        dl_gemm p = {.t = t, .m = b->m, .n = b->n, .k = b->k, .a = b->a, .b = b->b, .count = 1};
         long rest = k;
         for (int i = inner - 1; i >= 0; rest /= b->shape[i--]) {
             p.a.p = (char *)p.a.p + rest % b->shape[i] * b->stride[0][i] * es;
             p.b.p = (char *)p.b.p + rest % b->shape[i] * b->stride[1][i] * es;
         }
         if (inner >= 0) p.count = b->shape[inner], p.step_a = b->stride[0][inner], p.step_b = b->stride[1][inner];
-        p.out = (char *)p.out + k * p.m * p.n * p.count * es;
+        p.out = (char *)b->out + k * p.m * p.n * p.count * es;
         DL_TRY(run(g, &p));
     }
     return DL_OK;
@@ -86,8 +34,8 @@ static dl_status run_batches(dl_gpu *g, const batch *b, dl_status (*run)(dl_gpu 
 
 /* An operand whose rows or columns do not lie side by side is copied. *copy is to be released. */
 static dl_status usable(dl_gpu *g, dl_tensor *t, bool left, dl_tensor **copy) {
-    dl_gmat m;
-    take_matrix(t, left, &m);
+    dl_mat m;
+    dl_mat_of(t, left, &m);
     long rows = t->ndim > 1 ? t->shape[t->ndim - 2] : left ? 1 : t->shape[0];
     long cols = t->ndim > 1 ? t->shape[t->ndim - 1] : left ? t->shape[0] : 1;
     *copy = dl_gemm_ready(&m, rows, cols) ? dl_ref(t) : NULL;
@@ -98,21 +46,20 @@ static dl_status usable(dl_gpu *g, dl_tensor *t, bool left, dl_tensor **copy) {
 
 static dl_status matmul_run(dl_call *c) {
     dl_tensor *a = NULL, *b = NULL;
-    dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_failed();
+    DL_USE_GPU(g, c->device);
     if (!c->out[0]->numel) return DL_OK;
-    batch p;
+    dl_products p;
     if (DL_BIT(c->dtype) & DL_INTS) {
-        batch_of(c->in[0], c->in[1], c->out[0], &p);
-        return run_batches(g, &p, dl_product_run);
+        dl_products_of(c->in[0], c->in[1], c->out[0], &p);
+        return run_batches(g, &p, c->dtype, dl_product_run);
     }
     dl_status s = usable(g, c->in[0], true, &a);
     if (s == DL_OK) s = usable(g, c->in[1], false, &b);
     if (s == DL_OK) {
-        batch_of(a, b, c->out[0], &p);
-        fold_rows(&p);
+        dl_products_of(a, b, c->out[0], &p);
+        dl_products_fold(&p, dl_gemm_ready);
         merge_batches(&p);
-        s = run_batches(g, &p, dl_gemm_run);
+        s = run_batches(g, &p, c->dtype, dl_gemm_run);
     }
     dl_unref(a);
     dl_unref(b);
@@ -126,15 +73,14 @@ const dl_kernel dl_cuda_matmul = {.run = matmul_run, .dtypes = DL_NUMBERS};
 static dl_status linear_of(dl_gpu *g, dl_tensor *x, dl_tensor *w, dl_tensor *bias, dl_tensor *y) {
     dl_gemm p = {.t = (dl_dtype)y->dtype, .m = 1, .n = w->shape[0], .k = w->shape[1], .out = dl_ptr(y), .count = 1};
     for (int i = 0; i < x->ndim - 1; i++) p.m *= x->shape[i];
-    p.a = (dl_gmat){dl_ptr(x), p.k, 1};
-    p.b = (dl_gmat){dl_ptr(w), w->stride[1], w->stride[0]};
+    p.a = (dl_mat){dl_ptr(x), p.k, 1};
+    p.b = (dl_mat){dl_ptr(w), w->stride[1], w->stride[0]};
     if (bias) p.bias = dl_ptr(bias);
     return dl_gemm_run(g, &p);
 }
 
 static dl_status linear_run(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_failed();
+    DL_USE_GPU(g, c->device);
     dl_tensor *x = dl_cuda_contiguous(g, c->in[0]), *w = NULL, *given = INPUT(c, LINEAR_BIAS);
     dl_tensor *bias = given ? dl_cuda_contiguous(g, given) : NULL;
     dl_status s = usable(g, c->in[1], true, &w);
@@ -158,8 +104,8 @@ static dl_status input_grad(dl_gpu *gpu, dl_back *b, const linear_grads *q) {
     dl_tensor *dx = dl_tensor_empty(m->ndim, m->shape, (dl_dtype)q->g->dtype, q->g->st->device);
     if (!dx) return dl_failed();
     dl_gemm p = {.t = (dl_dtype)dx->dtype, .m = q->rows, .n = q->in, .k = q->out, .out = dl_ptr(dx), .count = 1};
-    p.a = (dl_gmat){dl_ptr(q->g), q->out, 1};
-    p.b = (dl_gmat){dl_ptr(q->w), q->w->stride[0], q->w->stride[1]};
+    p.a = (dl_mat){dl_ptr(q->g), q->out, 1};
+    p.b = (dl_mat){dl_ptr(q->w), q->w->stride[0], q->w->stride[1]};
     dl_status s = dl_gemm_run(gpu, &p);
     return s == DL_OK ? dl_give(b, DL_IN_LINEAR_INPUT, dx) : (dl_unref(dx), s);
 }
@@ -170,8 +116,8 @@ static dl_status weight_grad(dl_gpu *gpu, dl_back *b, const linear_grads *q) {
     dl_tensor *dw = dl_tensor_empty(2, shape, (dl_dtype)q->g->dtype, q->g->st->device);
     if (!dw) return dl_failed();
     dl_gemm p = {.t = (dl_dtype)dw->dtype, .m = q->out, .n = q->in, .k = q->rows, .out = dl_ptr(dw), .count = 1};
-    p.a = (dl_gmat){dl_ptr(q->g), 1, q->out};
-    p.b = (dl_gmat){dl_ptr(q->x), q->in, 1};
+    p.a = (dl_mat){dl_ptr(q->g), 1, q->out};
+    p.b = (dl_mat){dl_ptr(q->x), q->in, 1};
     dl_status s = dl_gemm_run(gpu, &p);
     return s == DL_OK ? dl_give(b, DL_IN_LINEAR_WEIGHT, dw) : (dl_unref(dw), s);
 }

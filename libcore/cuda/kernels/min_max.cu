@@ -66,13 +66,12 @@ template <class T, class I, bool LEAST> struct place_op : dl_red_op {
 /* Elements are numbered in the order of the tensor. */
 template <bool LEAST> static dl_status run_place(dl_call *c, dl_tensor *value, dl_tensor *index) {
     dl_red_call r;
-    dl_status s = dl_red_prepare(c, &r, true);
-    if (s != DL_OK) return s;
+    DL_TRY(dl_red_prepare(c, &r, true));
     return dl_dispatch<DL_ANY>(c->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        T *out = value ? (T *)dl_ptr(value) : NULL;
-        const T *x = (const T *)dl_ptr(c->in[0]);
-        long *at = (long *)dl_ptr(index);
+        T *out = dl_data<T>(value);
+        const T *x = dl_data<T>(c->in[0]);
+        long *at = dl_data<long>(index);
         if (c->in[0]->numel < 0x7fffffff) return dl_red_run(r.g, x, r.p, place_op<T, int, LEAST>{{}, out, at});
         return dl_red_run(r.g, x, r.p, place_op<T, long, LEAST>{{}, out, at});
     });

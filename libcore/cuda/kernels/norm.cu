@@ -1,6 +1,5 @@
-/* Kernels of batch_norm and batch_norm_relu and their fused gradients: two reductions by channel in f64, and pointwise
- * passes over any layout.
- */
+/* Kernels of batch_norm and batch_norm_relu and their fused gradients: reductions by channel in f64, and pointwise
+ * passes over any layout. */
 #include "cuda/kernels/reduce.cuh"
 #include "cuda/kernels/rows.cuh"
 
@@ -14,10 +13,6 @@ typedef struct vec {
 } vec;
 
 static vec vec_of(const dl_tensor *t) { return t ? vec{dl_ptr(t), t->dtype, t->stride[0]} : vec{NULL, 0, 0}; }
-
-struct two_sums {
-    double a, b;
-};
 
 /* y = (x - mean) * scale + shift, scale and shift in the computing type. */
 template <class C> struct norm_of {
@@ -36,19 +31,10 @@ template <class C> struct norm_of {
     }
 };
 
-/* Sums of x and x**2 of each channel, less its first element, which keeps the difference of the squares exact; they
- * become its statistics; running ones move towards them, with Bessel's correction. */
-template <class T> struct stats_op : dl_red_op {
-    typedef two_sums A;
+/* The moments of each channel become its statistics; running ones move towards them, with Bessel's correction. */
+template <class T> struct stats_op : dl_moments_op<T> {
     norm_of<calc_t<T>> to;
-    __device__ double context(calc_t<T> x, long) const { return isfinite(x) ? (double)x : 0; }
-    __device__ A identity() const { return {0, 0}; }
-    __device__ A take(A s, calc_t<T> x, long, double first) const {
-        double d = (double)x - first;
-        return {s.a + d, s.b + d * d};
-    }
-    __device__ A join(A s, A t) const { return {s.a + t.a, s.b + t.b}; }
-    __device__ void finish(A s, long c, double first) const {
+    __device__ void finish(dl_two_sums s, long c, double first) const {
         double d = s.a / to.n, mu = first + d, var = s.b / to.n - d * d, m = to.momentum;
         if (var < 0) var = 0;
         to.channel(c, mu, var);
@@ -138,14 +124,14 @@ __global__ void __launch_bounds__(LAST_THREADS) last_kernel(const T *x, const T 
 
 /* part[block][channel]: what op makes of the block's pixels. */
 template <class T, int V, class Op>
-__global__ void __launch_bounds__(LAST_THREADS) last_sums_kernel(const T *x, last_plan p, two_sums *part, Op op) {
+__global__ void __launch_bounds__(LAST_THREADS) last_sums_kernel(const T *x, last_plan p, dl_two_sums *part, Op op) {
     typedef dl_pack<T, V> pack;
-    __shared__ two_sums shared[V][LAST_THREADS];
+    __shared__ dl_two_sums shared[V][LAST_THREADS];
     unsigned c = blockIdx.y * blockDim.x + threadIdx.x;
     bool real = c < p.per;
     long from = blockIdx.x * p.chunk, end = from + p.chunk < p.pixels ? from + p.chunk : p.pixels;
     decltype(op.context(dl_up(*x), 0)) known[V];
-    two_sums sum[V];
+    dl_two_sums sum[V];
 #pragma unroll
     for (int e = 0; e < V; e++) {
         sum[e] = op.identity();
@@ -193,14 +179,14 @@ __global__ void __launch_bounds__(LAST_THREADS) last_sums_kernel(const T *x, las
 /* The parts of each channel, by many lines of threads: those of a warp are joined first. */
 template <class T, class Op>
 __global__ void __launch_bounds__(LAST_THREADS)
-    last_join_kernel(const T *x, const two_sums *part, unsigned parts, unsigned channels, Op op) {
+    last_join_kernel(const T *x, const dl_two_sums *part, unsigned parts, unsigned channels, Op op) {
     enum { LINES = LAST_THREADS / JOIN_WIDTH };
-    __shared__ two_sums shared[LAST_THREADS / DL_WARP][JOIN_WIDTH];
+    __shared__ dl_two_sums shared[LAST_THREADS / DL_WARP][JOIN_WIDTH];
     unsigned lane = threadIdx.x % JOIN_WIDTH, line = threadIdx.x / JOIN_WIDTH, c = blockIdx.x * JOIN_WIDTH + lane;
     bool real = c < channels;
     decltype(op.context(dl_up(*x), 0)) known = {};
     if (real && !line) known = op.context(dl_up(x[c]), c);
-    two_sums sum = op.identity();
+    dl_two_sums sum = op.identity();
 #pragma unroll 4
     for (unsigned i = line; i < parts && real; i += LINES) sum = op.join(sum, part[(long)i * channels + c]);
 #pragma unroll
@@ -229,15 +215,14 @@ template <class T, bool PAIR, class F>
 static dl_status over_last(dl_gpu *g, const dl_tensor *x, const void *second, const dl_tensor *y, F f) {
     enum { V = dl_red_across(sizeof(T)) };
     last_plan p = last_plan_of(x, V, 0);
-    last_kernel<T, V, PAIR>
-        <<<p.grid, p.block, 0, g->stream>>>((const T *)dl_ptr(x), (const T *)second, (T *)dl_ptr(y), p, f);
+    last_kernel<T, V, PAIR><<<p.grid, p.block, 0, g->stream>>>(dl_data<T>(x), (const T *)second, dl_data<T>(y), p, f);
     return dl_gpu_launched(g);
 }
 
 /* Reduces x, and what op reads beside it, by channel. */
 template <class T, class Op> static dl_status by_channel(dl_gpu *g, const dl_tensor *x, const void *second, Op op) {
     enum { V = dl_red_across(sizeof(T)) };
-    const T *from = (const T *)dl_ptr(x);
+    const T *from = dl_data<T>(x);
     if (!channels_inside(x) || (size_t)second % 16) {
         dl_red_plan p;
         dl_red_plan_of(&p, x, ~2u & ((1u << x->ndim) - 1), false, second);
@@ -245,7 +230,7 @@ template <class T, class Op> static dl_status by_channel(dl_gpu *g, const dl_ten
     }
     last_plan p = last_plan_of(x, V, Op::PAIR ? LAST_PAIRS : LAST_SUMS);
     unsigned channels = (unsigned)x->shape[1];
-    two_sums *part = (two_sums *)dl_gpu_take(g, sizeof(two_sums) * channels * (size_t)p.grid.x);
+    dl_two_sums *part = (dl_two_sums *)dl_gpu_take(g, sizeof(dl_two_sums) * channels * (size_t)p.grid.x);
     if (!part) return dl_failed();
     last_sums_kernel<T, V><<<p.grid, p.block, 0, g->stream>>>(from, p, part, op);
     last_join_kernel<T>
@@ -309,8 +294,7 @@ template <class T> static dl_status forward(dl_gpu *g, dl_call *c, calc_t<T> *wo
 }
 
 static dl_status run_batch_norm(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_failed();
+    DL_USE_GPU(g, c->device);
     if (!c->in[0]->numel) return DL_OK;
     void *work = dl_gpu_take(g, 3 * sizeof(double) * (size_t)c->in[0]->shape[1]);
     if (!work) return dl_failed();
@@ -325,9 +309,8 @@ static dl_status run_batch_norm(dl_call *c) {
 /* ---- gradient: dx = g a + (x - mean) b + c, from dx = rstd w (g - mean(g) - xhat mean(g xhat)); without the means in
  * evaluation. Under relu g counts where the result was positive (or NaN). */
 
-template <class T> struct grad_op : dl_red_op {
+template <class T> struct grad_op : dl_two_sums_op {
     enum { PAIR = true };
-    typedef two_sums A;
     typedef calc_t<T> C;
     const T *second; /* the gradient */
     vec mean, rstd, weight, bias, dweight, dbias;
@@ -338,7 +321,6 @@ template <class T> struct grad_op : dl_red_op {
         double mu;
         C center, scale, shift;
     };
-    __device__ A identity() const { return {0, 0}; }
     __device__ known context(C, long i) const {
         double mu = mean.get(i);
         return {mu, (C)mu, (C)(rstd.get(i) * (weight.p ? weight.get(i) : 1)), (C)(bias.p ? bias.get(i) : 0)};
@@ -347,7 +329,6 @@ template <class T> struct grad_op : dl_red_op {
         if (relu && normal_at(x, k.center, k.scale, k.shift) <= C(0)) return s;
         return {s.a + (double)g, s.b + (double)g * ((double)x - k.mu)};
     }
-    __device__ A join(A s, A t) const { return {s.a + t.a, s.b + t.b}; }
     __device__ void finish(A s, long i, known at) const {
         double r = rstd.get(i), k = r * (weight.p ? weight.get(i) : 1);
         center[i] = at.center, a[i] = at.scale, shift[i] = at.shift;
@@ -391,7 +372,7 @@ template <class T> static dl_status backward(dl_gpu *gpu, const grad_call *q, ca
     dl_tensor *x = q->x;
     long n = x->shape[1];
     grad_op<T> op = {{},
-                     (const T *)dl_ptr(q->g),
+                     dl_data<T>(q->g),
                      vec_of(q->mean),
                      vec_of(q->rstd),
                      vec_of(q->w),
@@ -437,9 +418,9 @@ static dl_status sums_and_dx(dl_gpu *g, const grad_call *q) {
 }
 
 /* The gradient of a vector, which may be absent, over no elements. */
-static dl_status none(dl_gpu *g, const dl_tensor *d) {
+static dl_status none(dl_gpu *g, dl_tensor *d) {
     if (!d || !d->numel) return DL_OK;
-    return dl_gpu_check(g, cudaMemsetAsync(dl_ptr(d), 0, (size_t)d->numel * dl_esize(d), g->stream), "zeros");
+    return dl_cuda_clear(g, d);
 }
 
 static dl_status grad_batch_norm(dl_back *b) {

@@ -2,8 +2,6 @@
  * and step are read on the device. */
 #include "cuda/kernels/rows.cuh"
 #include "cuda/runtime/tensor_lists.h"
-#include "ops/each.h"
-#include "ops/formula.h"
 
 enum { THREADS = 256, LISTS = 2 + DL_OPTIM_STATES, HEAD = 2 };
 static_assert((int)LISTS <= (int)DL_LISTS, "an item has a place for each list");
@@ -18,23 +16,11 @@ typedef struct step_of {
 
 #define DL_SCALARS_FN static __device__
 #include "optim/scalars.h"
+#include "optim/update_loop.h"
 
-/* Whether an optional state is there, where it lies, its element. Names of the loop's own end in _. */
-#define HAS(i, n) const bool has_##n = wants_ >> i & 1;
-#define PLACE(i, n) T *__restrict__ n##_ = (T *)t_.p[at_ + i];
-#define READ(i, n) T n = n##_[i_];
-#define READ_OPTIONAL(i, n) T n = has_##n ? n##_[i_] : T(0);
-#define WRITE(i, n) n##_[i_] = n;
-#define WRITE_OPTIONAL(i, n)                                                                                           \
-    if (has_##n) n##_[i_] = n;
-#define STATES(...) (__VA_ARGS__)
-#define OPTIONAL(...) (__VA_ARGS__)
-#define SCALARS(...) __VA_ARGS__
-#define K(name, expr)                                                                                                  \
-    const T name = (T)*k_++;                                                                                           \
-    (void)name;
-#define UPDATE(...) __VA_ARGS__
-#define FIRST first_
+#define LIST(i) t_.p[i]
+#define POINTER *__restrict__
+#define ELEMENTS _Pragma("unroll 4") for (long i_ = from_ + threadIdx.x; i_ < to_; i_ += THREADS)
 #define OPTIMIZER(name, other, text, how, options, ranges, states, optional, when, scalars, update, samples)           \
     struct name##_row {                                                                                                \
         static __device__ void prepare(const double *v, double lr, double t, double *k) {                              \
@@ -43,24 +29,7 @@ typedef struct step_of {
         template <class T>                                                                                             \
         static __device__ void run(const double *k_, bool first_, unsigned wants_, const dl_item &t_, long from_,      \
                                    long to_) {                                                                         \
-            const T lr = (T)*k_++;                                                                                     \
-            scalars T *__restrict__ p_ = (T *)t_.p[0];                                                                 \
-            const T *__restrict__ g_ = (const T *)t_.p[1];                                                             \
-            int at_ = 2;                                                                                               \
-            (void)lr;                                                                                                  \
-            DL_EACH(PLACE, states)                                                                                     \
-            at_ += DL_COUNT(states);                                                                                   \
-            DL_EACH(HAS, optional)                                                                                     \
-            DL_EACH(PLACE, optional)                                                                                   \
-            _Pragma("unroll 4") for (long i_ = from_ + threadIdx.x; i_ < to_; i_ += THREADS) {                         \
-                T p = p_[i_];                                                                                          \
-                const T g = g_[i_];                                                                                    \
-                DL_EACH(READ, states)                                                                                  \
-                DL_EACH(READ_OPTIONAL, optional)                                                                       \
-                update p_[i_] = p;                                                                                     \
-                DL_EACH(WRITE, states)                                                                                 \
-                DL_EACH(WRITE_OPTIONAL, optional)                                                                      \
-            }                                                                                                          \
+            DL_UPDATE_LOOP(states, optional, scalars, update)                                                          \
         }                                                                                                              \
     };
 #include "optim/optimizers.def"
@@ -74,14 +43,10 @@ template <class ROW> __global__ static void __launch_bounds__(THREADS) step_kern
         ROW::prepare(o.call.v, dl_get(o.lr, o.lr_dtype, 0), t, k);
     }
     __syncthreads();
-    const dl_piece at = all.pieces[blockIdx.x];
-    const dl_item t = all.items[at.item];
-    long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
     unsigned wants = o.call.states >> o.call.own;
-    if (t.dtype == DL_F64)
-        ROW::template run<double>(k, o.call.first, wants, t, from, to);
-    else
-        ROW::template run<float>(k, o.call.first, wants, t, from, to);
+    dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
+        ROW::template run<decltype(tag)>(k, o.call.first, wants, t, from, to);
+    });
 }
 
 /* ---- lists */
@@ -93,18 +58,12 @@ typedef struct lists {
     dl_item *items;
 } lists;
 
-static bool gapless(const dl_tensor *t) {
-    long span = 1;
-    for (int i = 0; i < t->ndim; i++) span += (t->shape[i] - 1) * t->stride[i];
-    return span == t->numel && dl_strides_are_dense(t->ndim, t->shape, t->stride);
-}
-
 static dl_status lay_out(dl_gpu *g, dl_call *c, lists *l) {
     for (int i = 0; i < l->n; i++) {
         dl_tensor *p = c->in[HEAD + i], *like;
         if (p->dtype != DL_F32 && p->dtype != DL_F64)
             return dl_fail(DL_ERR_DTYPE, "parameters are f32 or f64, not %s", dl_dtype_name((dl_dtype)p->dtype));
-        like = gapless(p) ? dl_ref(p) : dl_tensor_empty(p->ndim, p->shape, (dl_dtype)p->dtype, p->st->device);
+        like = dl_is_dense(p) ? dl_ref(p) : dl_tensor_empty(p->ndim, p->shape, (dl_dtype)p->dtype, p->st->device);
         for (int k = 0; like && k < l->lists; k++) {
             dl_tensor *t = dl_cuda_strided_like(g, c->in[HEAD + k * l->n + i], like);
             if (!t) break;
@@ -133,17 +92,15 @@ static dl_status put_back(dl_gpu *g, dl_call *c, const lists *l) {
     for (int k = 0; k < l->lists; k++)
         for (int i = 0; i < l->n; i++) {
             dl_tensor *t = c->in[HEAD + k * l->n + i], *own = l->own[k * l->n + i];
-            dl_status s = k == 1 || own == t ? DL_OK : dl_cuda_copy(g, t, own);
-            if (s != DL_OK) return s;
+            DL_TRY(k == 1 || own == t ? DL_OK : dl_cuda_copy(g, t, own));
         }
     return DL_OK;
 }
 
 template <class ROW> static dl_status run_step(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
+    DL_USE_GPU(g, c->device);
     step_of o = {};
     lists l = {};
-    if (!g) return dl_failed();
     dl_optim_read(c, &o.call);
     o.lr = dl_ptr(c->in[0]), o.lr_dtype = c->in[0]->dtype, o.halts = c->in[0]->numel == 2;
     o.step = dl_ptr(c->in[1]), o.step_dtype = c->in[1]->dtype;

@@ -1,5 +1,5 @@
-/* Running the formulas of ops/pointwise.def over a call, for each dtype that they take. A source includes the table
- * with DL_ROWS(kinds of rows it makes), see unary.cu. */
+/* Running the formulas of ops/pointwise.def over a call, for each dtype that they take. A source says which formulas it
+ * makes kernels of and includes pointwise_rows.cuh, see unary.cu. */
 #ifndef DL_CUDA_POINTWISE_CUH
 #define DL_CUDA_POINTWISE_CUH
 
@@ -65,7 +65,7 @@ template <class T> __device__ T dl_within(const dl_number &n, long absent) {
 #define LOW(n) dl_within<T>(n, -__LONG_MAX__ - 1)
 #define HIGH(n) dl_within<T>(n, __LONG_MAX__)
 
-/* What a launch carries: N attributes, and where it stands when the formula can find a fault. */
+/* What a launch is given: N attributes, and where faults are reported when the formula can find some. */
 template <int N, bool FAULTS> struct dl_carried {
     dl_number number[N];
     dl_fault_site at;
@@ -94,18 +94,15 @@ template <class T, bool TESTS, class E> __device__ auto dl_typed(E e) {
 }
 
 template <class ROW> dl_status dl_run_row(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
-    if (!g) return dl_failed();
-    dl_tensor *out = c->out[0], *op[3] = {out, c->in[0], ROW::OPERANDS > 1 ? c->in[1] : NULL};
+    DL_USE_GPU(g, c->device);
+    dl_tensor *out = c->out[0], *x = c->in[0];
     int dtype = c->dtype;
-    if (!ROW::TESTS && out->dtype != dtype) { /* integers with a limit that is none become f32 first */
-        dl_status s = dl_cuda_copy(g, out, op[1]);
-        if (s != DL_OK) return s;
-        op[1] = out;
+    if (!ROW::TESTS && out->dtype != dtype) { /* integers with a limit that is no integer become f32 first */
+        DL_TRY(dl_cuda_copy(g, out, x));
+        x = out;
         dtype = out->dtype;
     }
-    dl_it it;
-    dl_it_of(&it, 1 + ROW::OPERANDS, op);
+    dl_it it = ROW::OPERANDS > 1 ? dl_it_of({out, x, c->in[1]}) : dl_it_of({out, x});
     auto carried = dl_carry<ROW::NUMBERS, (ROW::HAS & DL_HAS_FAULTS) != 0>(g, c->op, c->attr);
     return dl_dispatch<ROW::HAS & DL_DTYPES>(dtype, [&](auto tag) {
         typedef decltype(tag) T;
@@ -125,9 +122,7 @@ template <class ROW, class GRAD> dl_status dl_grad_row(dl_back *b) {
     dl_gpu *g = grad ? dl_gpu_use(saved->st->device) : NULL;
     dl_tensor *d = g ? dl_cuda_empty_like(saved, (dl_dtype)saved->dtype) : NULL;
     if (!d) return dl_failed();
-    dl_tensor *op[3] = {d, grad, saved};
-    dl_it it;
-    dl_it_of(&it, 3, op);
+    dl_it it = dl_it_of({d, grad, saved});
     auto carried = dl_carry<ROW::NUMBERS, false>(g, b->op, b->attr);
     dl_status s = dl_dispatch<DL_FLOATS>(saved->dtype, [&](auto tag) {
         typedef decltype(tag) T;

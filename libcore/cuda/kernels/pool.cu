@@ -1,5 +1,5 @@
-/* Kernels of max_pool2d, alone and behind bias and relu, and of the two rows that carry its gradients, on images of any
- * strides. Each result is one thread's, so that overlapping windows are added up in a fixed order. */
+/* Kernels of max_pool2d, alone and behind bias and relu, and of the two ops that its gradients are made of, on images
+ * of any strides. Each result is one thread's, so that overlapping windows are added up in a fixed order. */
 #include "cuda/kernels/images.cuh"
 #include "cuda/kernels/rows.cuh"
 #include "cuda/kernels/scatter.h"
@@ -138,14 +138,14 @@ template <class T, class I, class F> static dl_status largest(dl_gpu *gpu, const
     pairs p;
     if (in_pairs(w, out, index, x, &p)) {
         pairs_kernel<T, I, F><<<(p.n + DL_BLOCK - 1) / DL_BLOCK, DL_BLOCK, 0, gpu->stream>>>(
-            p, (const T *)dl_ptr(x), (T *)dl_ptr(out), (I *)dl_ptr(index), f);
+            p, dl_data<T>(x), dl_data<T>(out), dl_data<I>(index), f);
         return dl_gpu_launched(gpu);
     }
     const dl_tensor *images[3] = {out, index, x};
     return dl_frame_run(dl_frame_of(images, 2), [&](const dl_frame<3> &frame) {
         return dl_frame_dispatch(frame, [&](auto pack, auto last) {
             max_kernel<T, I, F, decltype(pack)::value, decltype(last)::value>
-                <<<dl_frame_blocks(frame.count), DL_BLOCK, 0, gpu->stream>>>(frame, *w, f);
+                <<<dl_blocks(frame.count, DL_BLOCK), DL_BLOCK, 0, gpu->stream>>>(frame, *w, f);
             return dl_gpu_launched(gpu);
         });
     });
@@ -161,8 +161,7 @@ static dl_status windows_of(const dl_call *c, dl_gpu **gpu, window *w) {
 static dl_status run_max_pool2d(dl_call *c) {
     dl_gpu *gpu;
     window w;
-    dl_status s = windows_of(c, &gpu, &w);
-    if (s != DL_OK) return s;
+    DL_TRY(windows_of(c, &gpu, &w));
     return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         return largest<T, long>(gpu, &w, c, bare_f<T>());
@@ -172,12 +171,11 @@ static dl_status run_max_pool2d(dl_call *c) {
 static dl_status run_relu_max_pool2d(dl_call *c) {
     dl_gpu *gpu;
     window w;
-    dl_status s = windows_of(c, &gpu, &w);
-    if (s != DL_OK) return s;
+    DL_TRY(windows_of(c, &gpu, &w));
     const dl_tensor *bias = INPUT(c, RELU_MAX_POOL2D_BIAS);
     return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        rectified_f<T> f = {bias ? (const T *)dl_ptr(bias) : NULL, bias ? bias->stride[0] : 0};
+        rectified_f<T> f = {dl_data<T>(bias), bias ? bias->stride[0] : 0};
         return largest<T, int>(gpu, &w, c, f);
     });
 }
@@ -195,7 +193,7 @@ struct cover {
     }
 };
 
-/* Frame: dx, the gradient, the indices. A pixel asks every window that covers it. */
+/* Frame: dx, the gradient, the indices. A pixel looks at every window that covers it. */
 template <class T, class I, int P, bool LAST>
 __global__ void __launch_bounds__(DL_BLOCK)
     spread_kernel(const __grid_constant__ dl_frame<3> f, window g, dl_divisor down, dl_divisor right) {
@@ -242,7 +240,7 @@ static dl_status spread(dl_gpu *gpu, const window *w, dl_tensor *grad, dl_tensor
         return dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
             return dl_frame_dispatch(f, [&](auto pack, auto last) {
                 spread_kernel<decltype(tag), I, decltype(pack)::value, decltype(last)::value>
-                    <<<dl_frame_blocks(f.count), DL_BLOCK, 0, gpu->stream>>>(f, *w, down, right);
+                    <<<dl_blocks(f.count, DL_BLOCK), DL_BLOCK, 0, gpu->stream>>>(f, *w, down, right);
                 return dl_gpu_launched(gpu);
             });
         });
@@ -332,9 +330,8 @@ static dl_status by_pairs(dl_gpu *gpu, const pairs *p, const dl_tensor *g, const
     dl_status s = dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         relu_pairs_kernel<T><<<dim3((unsigned)channels, (unsigned)parts), DL_BLOCK, 0, gpu->stream>>>(
-            *p, (uint32_t)images, (const T *)dl_ptr(g), (const T *)dl_ptr(y), (const int *)dl_ptr(index),
-            (T *)dl_ptr(dx), part);
-        if (db) channel_kernel<T><<<(unsigned)channels, DL_WARP, 0, gpu->stream>>>(part, (int)parts, (T *)dl_ptr(db));
+            *p, (uint32_t)images, dl_data<T>(g), dl_data<T>(y), dl_data<int>(index), dl_data<T>(dx), part);
+        if (db) channel_kernel<T><<<(unsigned)channels, DL_WARP, 0, gpu->stream>>>(part, (int)parts, dl_data<T>(db));
         return dl_gpu_launched(gpu);
     });
     dl_gpu_drop(gpu, part);
@@ -360,12 +357,7 @@ static dl_status by_steps(dl_back *b, dl_gpu *gpu, const window *w, dl_tensor *y
                           dl_tensor *db) {
     dl_tensor *g = dl_tmp(b, dl_cuda_empty_like(y, (dl_dtype)dx->dtype));
     if (!g) return dl_failed();
-    dl_it it;
-    dl_it_begin(&it, 4, g->shape);
-    dl_it_tensor(&it, g);
-    dl_it_tensor(&it, b->g[0]);
-    dl_it_tensor(&it, y);
-    dl_it_end(&it);
+    dl_it it = dl_it_of({g, b->g[0], y});
     dl_status s = dl_dispatch<DL_FLOATS>(g->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         return dl_each<passed_f, T, T, T>(gpu, it, passed_f());
@@ -410,9 +402,8 @@ template <class T> struct pixel_gather_f {
 };
 
 static dl_status run_pool_gather(dl_call *c) {
-    dl_gpu *gpu = dl_gpu_use(c->device);
+    DL_USE_GPU(gpu, c->device);
     dl_tensor *x = c->in[0], *o = c->out[0];
-    if (!gpu) return dl_failed();
     dl_it it;
     dl_it_pixels(&it, o);
     dl_it_tensor(&it, c->in[1]);
@@ -440,7 +431,7 @@ template <class K> struct pixel_key_f {
 };
 
 /* Keys are places in the memory of the result, in the order of the source. */
-template <class K> static dl_status scatter(dl_gpu *g, dl_call *c, const dl_adds *a) {
+template <class K> static dl_status scatter(dl_gpu *g, dl_call *c, const dl_scatter *a) {
     dl_tensor *o = c->out[0], *index = c->in[1];
     long step[4] = {o->stride[0], o->stride[1], 0, 0}, count[4];
     K *key = (K *)dl_gpu_take(g, sizeof(K) * (size_t)a->n);
@@ -455,7 +446,7 @@ template <class K> static dl_status scatter(dl_gpu *g, dl_call *c, const dl_adds
     pixel_key_f<K> f = {o->shape[3],    o->shape[2] * o->shape[3], o->stride[2], o->stride[3],
                         (long)o->numel, dl_gpu_site(g, c->op)};
     dl_status s = dl_places<3>(g, it, f);
-    if (s == DL_OK) s = dl_cuda_adds(g, a, key);
+    if (s == DL_OK) s = dl_cuda_scatter_sorted(g, a, key);
     dl_gpu_drop(g, key);
     return s;
 }
@@ -464,9 +455,9 @@ static dl_status run_pool_scatter(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *o = c->out[0], *v = g ? dl_cuda_contiguous(g, c->in[0]) : NULL;
     if (!v) return dl_failed();
-    dl_status s = dl_gpu_check(g, cudaMemsetAsync(dl_ptr(o), 0, (size_t)o->numel * dl_esize(o), g->stream), "zeros");
-    dl_adds a = {dl_ptr(o), dl_ptr(v), o->dtype, 1, (long)o->numel, (long)v->numel, 1};
-    if (s == DL_OK && a.n) s = dl_adds_narrow(&a) ? scatter<unsigned>(g, c, &a) : scatter<uint64_t>(g, c, &a);
+    dl_status s = dl_cuda_clear(g, o);
+    dl_scatter a = {dl_ptr(o), dl_ptr(v), o->dtype, 1, (long)o->numel, (long)v->numel, 1};
+    if (s == DL_OK && a.n) s = dl_scatter_narrow(&a) ? scatter<unsigned>(g, c, &a) : scatter<uint64_t>(g, c, &a);
     dl_unref(v);
     return s;
 }

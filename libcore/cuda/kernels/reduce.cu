@@ -128,21 +128,10 @@ template <class T> struct square_op : dl_red_op {
     __device__ void finish(A a, long i, int) const { out[i] = dl_down<T>((calc_t<T>)a); }
 };
 
-/* Sums of x and of x**2, less the first element, which keeps the difference of the squares exact. */
-template <class T> struct var_op : dl_red_op {
-    struct A {
-        double a, b;
-    };
+template <class T> struct var_op : dl_moments_op<T> {
     T *out;
     double n, free; /* what the sum of squares is divided by */
-    __device__ double context(calc_t<T> x, long) const { return isfinite(x) ? (double)x : 0; }
-    __device__ A identity() const { return {0, 0}; }
-    __device__ A take(A s, calc_t<T> x, long, double first) const {
-        double d = (double)x - first;
-        return {s.a + d, s.b + d * d};
-    }
-    __device__ A join(A s, A t) const { return {s.a + t.a, s.b + t.b}; }
-    __device__ void finish(A s, long i, double) const {
+    __device__ void finish(dl_two_sums s, long i, double) const {
         double rest = s.b - s.a * s.a / n;
         out[i] = dl_down<T>((calc_t<T>)((rest < 0 ? 0 : rest) / free));
     }

@@ -70,6 +70,24 @@ struct dl_red_op {
     template <class T> __device__ int context(T, long) const { return 0; }
 };
 
+/* Two sums at once. */
+struct dl_two_sums {
+    double a, b;
+};
+struct dl_two_sums_op : dl_red_op {
+    typedef dl_two_sums A;
+    __device__ A identity() const { return {0, 0}; }
+    __device__ A join(A s, A t) const { return {s.a + t.a, s.b + t.b}; }
+};
+/* Of x and of x**2, less the first element, which keeps the difference of the squares exact. */
+template <class T> struct dl_moments_op : dl_two_sums_op {
+    __device__ double context(calc_t<T> x, long) const { return isfinite(x) ? (double)x : 0; }
+    __device__ dl_two_sums take(dl_two_sums s, calc_t<T> x, long, double first) const {
+        double d = (double)x - first;
+        return {s.a + d, s.b + d * d};
+    }
+};
+
 /* The value of the lane `half` away. */
 template <class A> __device__ inline A dl_red_shuffle(A a, int half) {
     static_assert(sizeof(A) % 4 == 0, "accumulators are words");
@@ -275,8 +293,7 @@ typedef struct dl_red_call {
 
 static inline dl_status dl_red_prepare(const dl_call *c, dl_red_call *r, bool in_order) {
     unsigned mask = 0;
-    dl_status s = dl_reduced_dims(c->op, c->attr, c->in[0]->ndim, &mask);
-    if (s != DL_OK) return s;
+    DL_TRY(dl_reduced_dims(c->op, c->attr, c->in[0]->ndim, &mask));
     if (!(r->g = dl_gpu_use(c->device))) return dl_failed();
     dl_red_plan_of(&r->p, c->in[0], mask, in_order, NULL);
     r->each = 1;
@@ -293,7 +310,7 @@ static inline dl_status dl_red_prepare(const dl_call *c, dl_red_call *r, bool in
         void *out = dl_ptr(c->out[0]);                                                                                 \
         return dl_dispatch<set>(c->dtype, [&](auto tag) {                                                              \
             typedef decltype(tag) T;                                                                                   \
-            return dl_red_run(r.g, (const T *)dl_ptr(c->in[0]), r.p, __VA_ARGS__);                                     \
+            return dl_red_run(r.g, dl_data<T>(c->in[0]), r.p, __VA_ARGS__);                                            \
         });                                                                                                            \
     }
 #define DL_REDUCTION(name, set, ...)                                                                                   \

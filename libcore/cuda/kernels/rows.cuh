@@ -133,7 +133,7 @@ static inline bool dl_row_plan_of(dl_row_plan *p, long rows, long d, int vector,
 }
 static inline unsigned dl_row_blocks(const dl_row_plan *p) {
     int each = p->threads / p->lanes;
-    return (unsigned)((p->rows + each - 1) / each);
+    return dl_blocks(p->rows, each);
 }
 
 /* This thread's part of its row, and what all threads of a row know of it. */

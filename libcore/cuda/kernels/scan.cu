@@ -115,24 +115,24 @@ template <class T, int J> __global__ void __launch_bounds__(THREADS) short_kerne
  * in one order, whoever came first. Tiles are numbered as their blocks begin, so that none waits for one that does not
  * run.
  */
-enum { LEVELS = 3, FAN = 32, PAUSE = 100 }; /* ns between looks, lest all look at the same memory all the time */
-struct told {                               /* written and read at once */
+enum { LEVELS = 3, FAN = 32, PAUSE = 100 }; /* ns between two reads of a sum that is not there yet */
+struct tile_sum {                           /* written and read as one */
     alignas(16) unsigned long value;
     unsigned long there;
 };
 template <class A> struct chain {
-    told *node;
+    tile_sum *node;
     unsigned *ticket;
     long count[LEVELS], from[LEVELS], nodes; /* of a row */
 
-    static __device__ void put(told *to, A v) {
+    static __device__ void put(tile_sum *to, A v) {
         unsigned long bits;
         memcpy(&bits, &v, sizeof bits);
         asm volatile("{ .reg .b128 v; mov.b128 v, {%1, %2}; st.relaxed.gpu.b128 [%0], v; }" ::"l"(to), "l"(bits),
                      "l"(1UL)
                      : "memory");
     }
-    static __device__ A wait(const told *of) {
+    static __device__ A wait(const tile_sum *of) {
         unsigned long bits, there;
         A v;
         for (;;) {
@@ -146,18 +146,18 @@ template <class A> struct chain {
         memcpy(&v, &bits, sizeof v);
         return v;
     }
-    /* By a warp: tells the sum of tile i, and those of what it completes; returns the sum of all tiles before it. */
+    /* By a warp: publishes the sum of tile i, and those of the groups that it completes; returns the sum of all tiles
+     * before it. */
     __device__ A before(long row, long i, A own, int lane) const {
         A all = 0;
-        bool telling = true;
+        bool complete = true;
         for (int l = 0; l < LEVELS; l++) {
-            told *base = node + row * nodes + from[l];
-            if (telling && !lane) put(base + i, own);
+            tile_sum *base = node + row * nodes + from[l];
+            if (complete && !lane) put(base + i, own);
             A v = 0;
             for (long k = (l < LEVELS - 1 ? i / FAN * FAN : 0) + lane; k < i; k += DL_WARP) v += wait(base + k);
-#pragma unroll
-            for (int k = DL_WARP / 2; k; k /= 2) v += __shfl_xor_sync(0xffffffffu, v, k);
-            telling = telling && i % FAN == FAN - 1;
+            v = dl_row_join(v, dl_sum_f(), (A *)NULL);
+            complete = complete && i % FAN == FAN - 1;
             own += v, all += v;
             i /= FAN;
         }
@@ -208,10 +208,10 @@ template <class T> static dl_status chained(dl_gpu *g, const scan_job<T> &c) {
     chain<A> q = {};
     long tile = THREADS * packs_of(sizeof(T)) * 16 / (long)sizeof(T), n = (c.d + tile - 1) / tile;
     for (int l = 0; l < LEVELS; l++, n = (n + FAN - 1) / FAN) q.count[l] = n, q.from[l] = q.nodes, q.nodes += n;
-    size_t bytes = (size_t)(q.nodes * c.outer) * sizeof(told);
+    size_t bytes = (size_t)(q.nodes * c.outer) * sizeof(tile_sum);
     char *work = (char *)dl_gpu_take(g, bytes + sizeof(unsigned));
     if (!work) return dl_failed();
-    q.node = (told *)work, q.ticket = (unsigned *)(work + bytes);
+    q.node = (tile_sum *)work, q.ticket = (unsigned *)(work + bytes);
     dl_status s = dl_gpu_check(g, cudaMemsetAsync(work, 0, bytes + sizeof(unsigned), g->stream), "zeros");
     if (s == DL_OK) {
         long_kernel<T, packs_of(sizeof(T)), true><<<(unsigned)(c.outer * q.count[0]), THREADS, 0, g->stream>>>(c, q);
@@ -230,7 +230,7 @@ template <class T> static dl_status along(dl_gpu *g, const scan_job<T> &c) {
     }
     int shift = 0;
     while (1 << shift < DL_WARP && (long)V << shift < c.d) shift++;
-    unsigned blocks = (unsigned)(((c.outer << shift) + THREADS - 1) / THREADS);
+    unsigned blocks = dl_blocks(c.outer << shift, THREADS);
     if ((long)V << shift < c.d)
         short_kernel<T, FEW_PACKS><<<blocks, THREADS, 0, g->stream>>>(c, shift);
     else
@@ -301,8 +301,6 @@ __global__ void __launch_bounds__(THREADS) before_kernel(A *sum, long parts, lon
     }
 }
 
-static unsigned blocks_for(long n) { return (unsigned)((n + THREADS - 1) / THREADS); }
-
 template <class T> static dl_status across(dl_gpu *g, const scan_job<T> &c) {
     typedef scan_t<T> A;
     long columns = c.outer * c.inner, wanted = WANTED / columns;
@@ -314,27 +312,25 @@ template <class T> static dl_status across(dl_gpu *g, const scan_job<T> &c) {
     A *sum = p.parts > 1 ? (A *)dl_gpu_take(g, sizeof(A) * (size_t)n) : NULL;
     if (p.parts > 1 && !sum) return dl_failed();
     if (sum) {
-        part_sums_kernel<T><<<blocks_for(n), THREADS, 0, g->stream>>>(c, sum, p, n);
-        before_kernel<A><<<blocks_for(columns), THREADS, 0, g->stream>>>(sum, p.parts, c.inner, columns);
+        part_sums_kernel<T><<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(c, sum, p, n);
+        before_kernel<A><<<dl_blocks(columns, THREADS), THREADS, 0, g->stream>>>(sum, p.parts, c.inner, columns);
     }
-    part_kernel<T><<<blocks_for(n), THREADS, 0, g->stream>>>(c, sum, p, n);
+    part_kernel<T><<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(c, sum, p, n);
     dl_gpu_drop(g, sum);
     return dl_gpu_launched(g);
 }
 
 static dl_status run_cumsum(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
+    DL_USE_GPU(g, c->device);
     dl_tensor *o = c->out[0], *x = c->in[0];
     int dim = 0;
-    if (!g) return dl_failed();
     if (!o->numel) return DL_OK;
     dl_dim_norm(ATTR_I(c, CUMSUM_DIM), o->ndim, &dim); /* checked by infer */
     bool direct = x->dtype == o->dtype && dl_is_contiguous(x);
-    dl_status s = direct ? DL_OK : dl_cuda_copy(g, o, x);
-    if (s != DL_OK) return s;
+    DL_TRY(direct ? DL_OK : dl_cuda_copy(g, o, x));
     return dl_dispatch<DL_FLOATS | DL_BIT(DL_I64)>(o->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        scan_job<T> job = {(const T *)dl_ptr(direct ? x : o), (T *)dl_ptr(o), 1, o->ndim ? o->shape[dim] : 1, 1, false};
+        scan_job<T> job = {dl_data<T>(direct ? x : o), dl_data<T>(o), 1, o->ndim ? o->shape[dim] : 1, 1, false};
         for (int d = 0; d < o->ndim; d++)
             if (d != dim) *(d < dim ? &job.outer : &job.inner) *= o->shape[d];
         bool even = job.outer == 1 || job.d % (16 / (long)sizeof(T)) == 0;

@@ -1,9 +1,9 @@
-/* Sums of rows by place: see scatter.h. */
+/* Sums of elements at listed places, in a fixed order: see scatter.h. */
 #include "cuda/kernels/scatter.h"
 
 #include <cub/device/device_radix_sort.cuh>
 
-#include "cuda/kernels/accumulate.cuh"
+#include "cuda/kernels/index.cuh"
 
 enum { THREADS = 256, AHEAD = 4, AHEAD_JOIN = 8, LEAST_CHUNK = 32, MOST_CHUNK = 512 };
 
@@ -32,7 +32,7 @@ dl_status dl_cuda_sort_words(dl_gpu *g, const unsigned *key, unsigned *sorted_ke
  * crosses into the next chunk leaves its sum in `tail`, what it has in later ones in `head`: numbers of a chunk by
  * column. K: unsigned or uint64_t, of keys and of rows. */
 template <class T, class K> struct runs {
-    typedef typename dl_adding<T>::A A;
+    typedef typename dl_accumulator<T>::A A;
     T *o;
     const T *v;
     const T *sorted; /* instead of v and row, for a single column: the elements in the order of the keys; or NULL */
@@ -41,7 +41,7 @@ template <class T, class K> struct runs {
     A *head, *tail;
 
     __device__ bool continues(long i) const { return i > 0 && i < n && key[i] == key[i - 1]; }
-    __device__ static void put(T *at, A sum) { *at = dl_adding<T>::down(dl_adding<T>::up(*at) + sum); }
+    __device__ static void put(T *at, A sum) { *at = dl_accumulator<T>::down(dl_accumulator<T>::up(*at) + sum); }
     /* Of a column: its first element in o and in v. */
     __device__ T *target(long col) const { return o + col / inner * size * inner + col % inner; }
     __device__ const T *source(long col) const { return v + col / inner * n * inner + col % inner; }
@@ -50,7 +50,7 @@ template <class T, class K> struct runs {
 /* A single column: a thread has a run, or what a chunk has of one. */
 template <class T, class K>
 __global__ void __launch_bounds__(THREADS) elements_kernel(const __grid_constant__ runs<T, K> r) {
-    typedef typename dl_adding<T>::A A;
+    typedef typename dl_accumulator<T>::A A;
     long i = (long)blockIdx.x * THREADS + threadIdx.x, first = i & ~(r.chunk - 1), end = first + r.chunk, j = i;
     if (i >= r.n) return;
     bool from_before = r.continues(i);
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(THREADS) elements_kernel(const __grid_constant
     if (end > r.n) end = r.n;
     K run = r.key[i];
     A sum = 0;
-    do { sum += dl_adding<T>::up(r.sorted ? r.sorted[j] : r.v[r.row[j]]); } while (++j < end && r.key[j] == run);
+    do { sum += dl_accumulator<T>::up(r.sorted ? r.sorted[j] : r.v[r.row[j]]); } while (++j < end && r.key[j] == run);
     if (from_before)
         r.head[i / r.chunk] = sum;
     else if (j == end && r.continues(end))
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(THREADS) elements_kernel(const __grid_constant
 /* A thread has V columns of a chunk. */
 template <class T, class K, int V>
 __global__ void __launch_bounds__(THREADS) chunks_kernel(const __grid_constant__ runs<T, K> r, long threads) {
-    typedef typename dl_adding<T>::A A;
+    typedef typename dl_accumulator<T>::A A;
     typedef dl_pack<T, V> pack;
     long t = (long)blockIdx.x * THREADS + threadIdx.x, packs = r.cols / V;
     if (t >= threads) return;
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(THREADS) chunks_kernel(const __grid_constant__
             if (i + j >= end) break;
             if (key[j] != run) leave(), run = key[j];
 #pragma unroll
-            for (int e = 0; e < V; e++) sum[e] += dl_adding<T>::up(v[j].v[e]);
+            for (int e = 0; e < V; e++) sum[e] += dl_accumulator<T>::up(v[j].v[e]);
         }
     }
     open = r.continues(end);
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(THREADS) chunks_kernel(const __grid_constant__
 /* Runs of several chunks, by the thread of the chunk that they begin in. */
 template <class T, class K>
 __global__ void __launch_bounds__(THREADS) join_kernel(const __grid_constant__ runs<T, K> r, long threads) {
-    typedef typename dl_adding<T>::A A;
+    typedef typename dl_accumulator<T>::A A;
     long t = (long)blockIdx.x * THREADS + threadIdx.x;
     if (t >= threads) return;
     long col = t % r.cols, begin = t / r.cols * r.chunk, end = begin + r.chunk;
@@ -139,9 +139,7 @@ template <class K> __global__ void number_kernel(K *row, long n) {
     if (i < n) row[i] = (K)i;
 }
 
-static unsigned blocks_for(long threads) { return (unsigned)((threads + THREADS - 1) / THREADS); }
-
-template <class T, class K> static dl_status sorted_adds(dl_gpu *g, runs<T, K> r) {
+template <class T, class K> static dl_status add_sorted(dl_gpu *g, runs<T, K> r) {
     typedef typename runs<T, K>::A A;
     enum { V = 16 / sizeof(T) };
     r.chunk = LEAST_CHUNK;
@@ -152,14 +150,14 @@ template <class T, class K> static dl_status sorted_adds(dl_gpu *g, runs<T, K> r
     r.head = part, r.tail = part + parts;
     bool packs = r.inner % V == 0 && ((size_t)r.v | (size_t)r.o) % 16 == 0;
     if (r.cols == 1)
-        elements_kernel<T, K><<<blocks_for(r.n), THREADS, 0, g->stream>>>(r);
+        elements_kernel<T, K><<<dl_blocks(r.n, THREADS), THREADS, 0, g->stream>>>(r);
     else if (packs)
-        chunks_kernel<T, K, V><<<blocks_for(parts / V), THREADS, 0, g->stream>>>(r, parts / V);
+        chunks_kernel<T, K, V><<<dl_blocks(parts / V, THREADS), THREADS, 0, g->stream>>>(r, parts / V);
     else
-        chunks_kernel<T, K, 1><<<blocks_for(parts), THREADS, 0, g->stream>>>(r, parts);
+        chunks_kernel<T, K, 1><<<dl_blocks(parts, THREADS), THREADS, 0, g->stream>>>(r, parts);
     dl_status s = dl_gpu_launched(g);
     if (s == DL_OK && chunks > 1) {
-        join_kernel<T, K><<<blocks_for(parts), THREADS, 0, g->stream>>>(r, parts);
+        join_kernel<T, K><<<dl_blocks(parts, THREADS), THREADS, 0, g->stream>>>(r, parts);
         s = dl_gpu_launched(g);
     }
     dl_gpu_drop(g, part);
@@ -167,14 +165,13 @@ template <class T, class K> static dl_status sorted_adds(dl_gpu *g, runs<T, K> r
 }
 
 /* Where elements are as wide as keys and alone in their rows, they are sorted themselves, else the numbers of rows. */
-template <class K> static dl_status adds(dl_gpu *g, const dl_adds *a, const K *key) {
+template <class K> static dl_status scatter_add(dl_gpu *g, const dl_scatter *a, const K *key) {
     long n = a->n, cols = a->outer * a->inner;
     bool direct = cols == 1 && sizeof(K) == 4 && dl_dtype_size((dl_dtype)a->dtype) == 4;
     K *work = (K *)dl_gpu_take(g, 3 * sizeof(K) * (size_t)n), *sorted = work + n, *row = sorted + n;
     if (!work) return dl_failed();
-    int bits = 1;
-    while (a->size >> bits) bits++;
-    if (!direct) number_kernel<<<blocks_for(n), THREADS, 0, g->stream>>>(work, n);
+    int bits = a->size ? dl_bits(a->size) : 1;
+    if (!direct) number_kernel<<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(work, n);
     dl_status s = dl_gpu_launched(g);
     if (s == DL_OK) s = sort(g, key, sorted, direct ? (const K *)a->v : work, row, n, 0, bits);
     if (s == DL_OK)
@@ -192,13 +189,13 @@ template <class K> static dl_status adds(dl_gpu *g, const dl_adds *a, const K *k
                             row,
                             NULL,
                             NULL};
-            return sorted_adds(g, r);
+            return add_sorted(g, r);
         });
     dl_gpu_drop(g, work);
     return s;
 }
 
-dl_status dl_cuda_adds(dl_gpu *g, const dl_adds *a, const void *key) {
+dl_status dl_cuda_scatter_sorted(dl_gpu *g, const dl_scatter *a, const void *key) {
     if (!a->n || !a->outer || !a->inner) return DL_OK;
-    return dl_adds_narrow(a) ? adds(g, a, (const unsigned *)key) : adds(g, a, (const uint64_t *)key);
+    return dl_scatter_narrow(a) ? scatter_add(g, a, (const unsigned *)key) : scatter_add(g, a, (const uint64_t *)key);
 }

@@ -1,6 +1,6 @@
-/* Adding rows at listed places so that the same operands give the same bits. Sorted by place, and added up in the order
- * in which they came, in runs of fixed lengths (scatter.cu); or where a line of the result fits into shared memory as
- * integers (cuda/kernels/index_add_lines.cu). */
+/* Adding elements at listed places so that the same operands give the same bits: sorted by place and added up in their
+ * order, in runs of fixed lengths (scatter.cu), or as integers in shared memory where a line of the result fits there
+ * (index_add_lines.cu). */
 #ifndef DL_CUDA_SCATTER_H
 #define DL_CUDA_SCATTER_H
 
@@ -11,18 +11,18 @@ extern "C" {
 #endif
 
 /* o[a][key[i]][b] += v[a][i][b] for a < outer, i < n, b < inner, where o has `size` places; both contiguous. */
-typedef struct dl_adds {
+typedef struct dl_scatter {
     void *o;
     const void *v;
     int dtype;
     long outer, size, n, inner;
-} dl_adds;
+} dl_scatter;
 
-/* Are keys 32 bits wide, else 64? */
-static inline bool dl_adds_narrow(const dl_adds *a) { return a->size < 0xffffffff && a->n < 0xffffffff; }
+/* Are keys 32 bits wide? Else 64. */
+static inline bool dl_scatter_narrow(const dl_scatter *a) { return a->size < 0xffffffff && a->n < 0xffffffff; }
 /* key: n numbers on the device below `size`, unsigned or uint64_t; those with `size` are left out. Floating sums run in
  * f64. */
-dl_status dl_cuda_adds(dl_gpu *g, const dl_adds *a, const void *key);
+dl_status dl_cuda_scatter_sorted(dl_gpu *g, const dl_scatter *a, const void *key);
 
 /* o[a][index][b] = start + the sum of v[a][i][b] over the i with that index, index[i] if `list` is set, else
  * index[a][i][b], for a < outer, i < n, index < size, b < inner; all contiguous. start NULL: zeros; o: in place. */
@@ -46,7 +46,7 @@ dl_status dl_cuda_sort_pairs(dl_gpu *g, const uint64_t *key, uint64_t *sorted_ke
 dl_status dl_cuda_sort_words(dl_gpu *g, const unsigned *key, unsigned *sorted_key, const unsigned *v,
                              unsigned *sorted_v, long n, int from, int to);
 
-/* Gradients of index_select and gather (cuda/kernels/index_add.cu). */
+/* Gradients of index_select and gather (index_add.cu). */
 dl_status dl_cuda_grad_index_select(dl_back *b);
 dl_status dl_cuda_grad_gather(dl_back *b);
 

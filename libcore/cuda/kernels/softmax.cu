@@ -298,12 +298,12 @@ static dl_status in_two(dl_gpu *gpu, const rows_call<T> &c, const dl_rows &r, co
 template <class T, bool LOG, bool BACK>
 static dl_status run_rows(dl_gpu *gpu, const dl_tensor *x, const dl_tensor *g, dl_tensor *y, int dim) {
     dl_rows r = dl_rows_of(y, dim);
-    rows_call<T> c = {(const T *)dl_ptr(x), g ? (const T *)dl_ptr(g) : NULL, (T *)dl_ptr(y)};
+    rows_call<T> c = {dl_data<T>(x), dl_data<T>(g), dl_data<T>(y)};
     bool done = false;
     if (!r.outer) return DL_OK;
     if (r.inner > 1) {
         if (r.d > SHORT_ROW) return in_two<T, LOG, BACK>(gpu, c, r, x);
-        unsigned blocks = (unsigned)((r.outer * r.inner + THREADS - 1) / THREADS);
+        unsigned blocks = dl_blocks(r.outer * r.inner, THREADS);
         thread_kernel<T, LOG, BACK><<<blocks, THREADS, 0, gpu->stream>>>(c, r);
         return dl_gpu_launched(gpu);
     }

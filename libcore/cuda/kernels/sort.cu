@@ -97,18 +97,11 @@ template <class U> static dl_status sort_short(dl_gpu *g, const order_job<U> &j)
     int width = power_of_two(j.n), side = width < NETWORK ? NETWORK / width : 1;
     int threads = width * side / 2 < 1024 ? width * side / 2 : 1024;
     size_t bytes = sizeof(entry<word_of<U>>) * (size_t)(width * side);
-    short_kernel<U><<<(unsigned)((j.rows + side - 1) / side), threads, bytes, g->stream>>>(j, width, side);
+    short_kernel<U><<<dl_blocks(j.rows, side), threads, bytes, g->stream>>>(j, width, side);
     return dl_gpu_launched(g);
 }
 
 /* ---- by radix, all rows at once */
-
-static unsigned blocks_for(long n) { return (unsigned)((n + THREADS - 1) / THREADS); }
-static int bits_of(long n) {
-    int bits = 0;
-    while (bits < 62 && n >> bits) bits++;
-    return bits;
-}
 
 /* The row above the bits of the key where there is room, else the key alone; beside it the place in memory. */
 template <class U, class K>
@@ -144,9 +137,9 @@ static dl_status sort_keys(dl_gpu *g, uint64_t *key, uint64_t *key2, uint64_t **
                            long row) {
     dl_status s = dl_cuda_sort_pairs(g, key, key2, (const long *)*at, (long *)at2, n, 0, bits);
     if (s != DL_OK || !row) return *at = at2, s;
-    row_kernel<<<blocks_for(n), THREADS, 0, g->stream>>>(at2, key, n, row);
+    row_kernel<<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(at2, key, n, row);
     s = dl_gpu_launched(g);
-    return s == DL_OK ? dl_cuda_sort_pairs(g, key, key2, (const long *)at2, (long *)*at, n, 0, bits_of(n / row)) : s;
+    return s == DL_OK ? dl_cuda_sort_pairs(g, key, key2, (const long *)at2, (long *)*at, n, 0, dl_bits(n / row)) : s;
 }
 
 template <class K, class U> static dl_status sort_long(dl_gpu *g, const order_job<U> &j) {
@@ -154,12 +147,12 @@ template <class K, class U> static dl_status sort_long(dl_gpu *g, const order_jo
     bool several = j.rows > 1, beside = sizeof(U) == sizeof(K);
     K *work = (K *)dl_gpu_take(g, 4 * sizeof(K) * (size_t)n), *at = work + n;
     if (!work) return dl_failed();
-    keys_kernel<U, K><<<blocks_for(n), THREADS, 0, g->stream>>>(j, work, at);
+    keys_kernel<U, K><<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(j, work, at);
     dl_status s = dl_gpu_launched(g);
-    int bits = 8 * (int)sizeof(U) + (several && !beside ? bits_of(j.rows) : 0);
+    int bits = 8 * (int)sizeof(U) + (several && !beside ? dl_bits(j.rows) : 0);
     if (s == DL_OK) s = sort_keys(g, work, work + 2 * n, &at, work + 3 * n, n, bits, several && beside ? j.n : 0);
     if (s == DL_OK) {
-        take_kernel<U, K><<<blocks_for(j.rows * j.k), THREADS, 0, g->stream>>>(j, at);
+        take_kernel<U, K><<<dl_blocks(j.rows * j.k, THREADS), THREADS, 0, g->stream>>>(j, at);
         s = dl_gpu_launched(g);
     }
     dl_gpu_drop(g, work);
@@ -255,8 +248,8 @@ static dl_status sort_last(const dl_tensor *x, bool down, dl_tensor *values, dl_
     return dl_dispatch_size(dl_esize(x), [&](auto tag) {
         typedef decltype(tag) U;
         order_job<U> j = {(const U *)dl_ptr(x),
-                          (U *)dl_ptr(values),
-                          (long *)dl_ptr(places),
+                          dl_data<U>(values),
+                          dl_data<long>(places),
                           rows,
                           n,
                           (long)values->numel / rows,

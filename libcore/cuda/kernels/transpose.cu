@@ -1,23 +1,23 @@
-/* Copies that turn memory, in square tiles through shared memory: both sides are read and written in lines of 128 bytes
- * and more. Elements below 4 bytes travel in words where sizes and alignment allow. */
+/* Copies between memory orders, in square tiles through shared memory: both sides are read and written in lines of 128
+ * bytes and more. Elements below 4 bytes are moved in words where sizes and alignment allow. */
 #include "cuda/kernels/transpose.h"
 
 enum { WARPS = 8, LEAST = 16, BAND = 32 };
 
 /* Dimension 0 is innermost in the result (a column of a tile runs along it), 1 in the source; the others count batches.
  * Strides in bytes: to the result, from the source. */
-typedef struct turn {
+typedef struct transposition {
     char *to;
     const char *from;
     int ndim;
     unsigned shape[DL_MAX_DIM];
     long to_step[DL_MAX_DIM], from_step[DL_MAX_DIM];
     unsigned tiles[2];
-} turn;
+} transposition;
 
 /* Tiles go in bands, which keeps the memory in use together on both sides. Returns the tile's place. */
-__device__ inline void place(const turn &t, unsigned at, unsigned side, unsigned *i, unsigned *j, const char **from,
-                             char **to) {
+__device__ inline void place(const transposition &t, unsigned at, unsigned side, unsigned *i, unsigned *j,
+                             const char **from, char **to) {
     unsigned each = t.tiles[0] * t.tiles[1], batch = at / each;
     at -= batch * each;
     unsigned band = at / (BAND * t.tiles[1]), wide = t.tiles[0] - band * BAND;
@@ -36,7 +36,7 @@ __device__ inline void place(const turn &t, unsigned at, unsigned side, unsigned
 
 /* Tiles of 32 P K elements by as many; a read is P elements, K reads of a warp make a line. */
 template <class T, int P, int K>
-__global__ void __launch_bounds__(32 * WARPS) turn_kernel(const __grid_constant__ turn t) {
+__global__ void __launch_bounds__(32 * WARPS) transpose_kernel(const __grid_constant__ transposition t) {
     typedef typename std::conditional<P == 1, T, unsigned>::type word;
     enum { SIDE = 32 * P * K, LINE = SIDE / P, EACH = SIDE / WARPS };
     __shared__ word tile[SIDE][LINE + 1];
@@ -88,7 +88,7 @@ static int dense_in_source(const dl_it *it, size_t size) {
     return 0;
 }
 
-bool dl_turn_fits(const dl_it *it, size_t size) {
+bool dl_transpose_fits(const dl_it *it, size_t size) {
     bool fits = dense_in_source(it, size) > 0;
     for (int d = 0; d < it->ndim; d++) fits = fits && it->shape[d] > 0 && it->shape[d] < 0x7fffffff;
     return fits;
@@ -105,20 +105,20 @@ static bool in_words(const dl_it *it, int inner, size_t size) {
     return all % 4 == 0 && it->shape[0] % each == 0 && it->shape[inner] % each == 0;
 }
 
-template <class T, int P, int K> static dl_status launch(dl_gpu *g, turn t) {
+template <class T, int P, int K> static dl_status launch(dl_gpu *g, transposition t) {
     unsigned side = 32 * P * K;
     double count = 1;
     for (int d = 0; d < 2; d++) t.tiles[d] = (t.shape[d] + side - 1) / side;
     for (int d = 2; d < t.ndim; d++) count *= t.shape[d];
     count *= (double)t.tiles[0] * t.tiles[1];
     if (count > 0x7fffffff) return dl_fail(DL_ERR_UNSUPPORTED, "a copy of more than 2**31 tiles");
-    turn_kernel<T, P, K><<<(unsigned)count, 32 * WARPS, 0, g->stream>>>(t);
+    transpose_kernel<T, P, K><<<(unsigned)count, 32 * WARPS, 0, g->stream>>>(t);
     return dl_gpu_launched(g);
 }
 
-dl_status dl_turn_run(dl_gpu *g, const dl_it *it, size_t size) {
+dl_status dl_transpose_run(dl_gpu *g, const dl_it *it, size_t size) {
     int inner = dense_in_source(it, size), at = 2;
-    turn t = {it->ptr[0], it->ptr[1], it->ndim, {0}, {0}, {0}, {0}};
+    transposition t = {it->ptr[0], it->ptr[1], it->ndim, {0}, {0}, {0}, {0}};
     for (int d = 0; d < it->ndim; d++) {
         int k = !d ? 0 : d == inner ? 1 : at++;
         t.shape[k] = (unsigned)it->shape[d], t.to_step[k] = it->stride[d][0], t.from_step[k] = it->stride[d][1];

@@ -13,10 +13,9 @@ template <class T> struct triangle_f {
 };
 
 static dl_status run(dl_call *c, bool upper) {
-    dl_gpu *g = dl_gpu_use(c->device);
+    DL_USE_GPU(g, c->device);
     dl_tensor *o = c->out[0], *x = c->in[0];
     long step[DL_MAX_DIM] = {0};
-    if (!g) return dl_failed();
     step[o->ndim - 2] = -1, step[o->ndim - 1] = 1;
     dl_it it;
     dl_it_begin(&it, o->ndim, o->shape);

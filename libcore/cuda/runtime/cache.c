@@ -172,16 +172,13 @@ static void refuse(dl_cache *c, size_t bytes) {
 }
 
 void *dl_cache_alloc(dl_cache *c, size_t bytes, const void *stream) {
-    if (bytes > (size_t)1 << 50) {
-        refuse(c, bytes);
-        return NULL;
-    }
     size_t size = bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
     bool small = size <= MIB;
-    block *b = find(c, small, size, stream);
+    bool possible = bytes <= (size_t)1 << 50;
+    block *b = possible ? find(c, small, size, stream) : NULL;
     if (b)
         bin_remove(c, b);
-    else
+    else if (possible)
         b = grow(c, small, size, stream);
     if (!b) {
         refuse(c, bytes);

@@ -1,5 +1,5 @@
-/* The step of a trainer as its device sees it: sums of loss and correct answers, norm of the gradients, what the
- * optimizers are told, averaged weights, and the report that the host reads later. Sums are made in fixed order. */
+/* The step of a trainer as its device sees it: sums of loss and correct answers, norm of the gradients, rates and halts
+ * of the optimizers, averaged weights, and the report that the host reads later. Sums are made in fixed order. */
 #include "cuda/runtime/graph.h"
 #include "cuda/kernels/rows.cuh"
 #include "cuda/runtime/tensor_lists.h"
@@ -82,7 +82,7 @@ __global__ static void __launch_bounds__(THREADS) accumulate_kernel(dl_control *
     if (threadIdx.x % DL_WARP == 0 && hits) atomicAdd(&sum, hits);
     __syncthreads();
     if (threadIdx.x) return;
-    if (sum) atomicAdd(&c->hits, sum); /* whole numbers: the order does not show */
+    if (sum) atomicAdd(&c->hits, sum); /* integers: the same sum in any order */
     if (!last_block(c)) return;
     double correct = (double)atomicExch(&c->hits, 0u);
     dl_control_add(c, &t.rule, dl_get(t.loss, t.dtype, 0), correct, t.count ? (double)rows : 0);
@@ -147,11 +147,10 @@ __global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, f
     __shared__ bool last;
     double sum = 0, most = f.rule.clip_value * c->scale;
     if (blockIdx.x < all.count) {
-        const dl_piece at = all.pieces[blockIdx.x];
-        const dl_item t = all.items[at.item];
-        long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
-        sum = t.dtype == DL_F64 ? squares((double *)t.p[0], from, to, most)
-                                : squares((float *)t.p[0], from, to, (float)most);
+        dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
+            typedef decltype(tag) C;
+            sum = squares((C *)t.p[0], from, to, (C)most);
+        });
     }
     sum = dl_row_join(sum, dl_sum_f(), shared, THREADS);
     if (!threadIdx.x) {
@@ -173,29 +172,34 @@ template <class C> __device__ void multiply(C *__restrict__ p, long from, long t
 
 /* The gradients as they are after limits and loss scaling. */
 __global__ static void __launch_bounds__(THREADS) limit_kernel(const double *factor, dl_table all) {
-    const dl_piece at = all.pieces[blockIdx.x];
-    const dl_item t = all.items[at.item];
-    long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
     if (*factor == 1) return;
-    if (t.dtype == DL_F64)
-        multiply((double *)t.p[0], from, to, *factor);
-    else
-        multiply((float *)t.p[0], from, to, (float)*factor);
+    dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
+        typedef decltype(tag) C;
+        multiply((C *)t.p[0], from, to, (C)*factor);
+    });
+}
+
+/* The table of the tensors of one or two (second NULL: one) lists. */
+static dl_status table_of(dl_gpu *g, dl_tensor *const *first, dl_tensor *const *second, int n, dl_table *all) {
+    dl_item *items = (dl_item *)calloc((size_t)(n + 1), sizeof *items);
+    dl_status s = items ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
+    for (int i = 0; i < n && s == DL_OK; i++) {
+        const dl_tensor *t = first[i];
+        items[i].p[0] = dl_ptr(t), items[i].p[1] = second ? dl_ptr(second[i]) : NULL;
+        items[i].n = t->numel, items[i].dtype = t->dtype;
+    }
+    if (s == DL_OK) s = dl_table_get(g, items, n, all);
+    free(items);
+    return s;
 }
 
 dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q) {
-    dl_item *items = (dl_item *)calloc((size_t)(q->n + 1), sizeof *items);
     dl_table all;
-    dl_status s = items ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
-    for (int i = 0; i < q->n && s == DL_OK; i++) {
-        const dl_tensor *t = q->grad[i];
-        if (t->dtype != DL_F32 && t->dtype != DL_F64)
-            s = dl_fail(DL_ERR_DTYPE, "gradients are f32 or f64, not %s", dl_dtype_name((dl_dtype)t->dtype));
-        items[i].p[0] = dl_ptr(t), items[i].n = t->numel, items[i].dtype = t->dtype;
-    }
-    if (s == DL_OK) s = dl_table_get(g, items, q->n, &all);
-    free(items);
-    if (s != DL_OK) return s;
+    for (int i = 0; i < q->n; i++)
+        if (q->grad[i]->dtype != DL_F32 && q->grad[i]->dtype != DL_F64)
+            return dl_fail(DL_ERR_DTYPE, "gradients are f32 or f64, not %s",
+                           dl_dtype_name((dl_dtype)q->grad[i]->dtype));
+    DL_TRY(table_of(g, q->grad, NULL, q->n, &all));
     unsigned blocks = all.count ? (unsigned)all.count : 1;
     finish_args f = {q->rule, NULL};
     f.partial = (double *)dl_gpu_take(g, blocks * sizeof(double));
@@ -203,7 +207,7 @@ dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q)
     finish_kernel<<<blocks, THREADS, 0, g->stream>>>(c, f, all);
     if (all.count && (f.rule.clip_norm > 0 || f.rule.scaled))
         limit_kernel<<<blocks, THREADS, 0, g->stream>>>(f.partial, all);
-    s = dl_gpu_launched(g);
+    dl_status s = dl_gpu_launched(g);
     dl_gpu_drop(g, f.partial);
     return s;
 }
@@ -220,27 +224,18 @@ __device__ void average(C *__restrict__ a, const C *__restrict__ p, long from, l
 }
 
 __global__ static void __launch_bounds__(THREADS) average_kernel(const dl_control *c, dl_table all, double keep) {
-    const dl_piece at = all.pieces[blockIdx.x];
-    const dl_item t = all.items[at.item];
-    long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
     if (c->group[0].halt != 0) return;
-    if (t.dtype == DL_F64)
-        average((double *)t.p[0], (const double *)t.p[1], from, to, keep);
-    else
-        average((float *)t.p[0], (const float *)t.p[1], from, to, keep);
+    dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
+        typedef decltype(tag) C;
+        average((C *)t.p[0], (const C *)t.p[1], from, to, keep);
+    });
 }
 
 dl_status dl_cuda_average(dl_gpu *g, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
                           double keep) {
-    dl_item *items = (dl_item *)calloc((size_t)(n + 1), sizeof *items);
     dl_table all;
-    dl_status s = items ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
-    for (int i = 0; i < n && s == DL_OK; i++)
-        items[i].p[0] = dl_ptr(avg[i]), items[i].p[1] = dl_ptr(p[i]), items[i].n = p[i]->numel,
-        items[i].dtype = p[i]->dtype;
-    if (s == DL_OK) s = dl_table_get(g, items, n, &all);
-    free(items);
-    if (s != DL_OK || !all.count) return s;
+    DL_TRY(table_of(g, avg, p, n, &all));
+    if (!all.count) return DL_OK;
     average_kernel<<<(unsigned)all.count, THREADS, 0, g->stream>>>(c, all, keep);
     return dl_gpu_launched(g);
 }

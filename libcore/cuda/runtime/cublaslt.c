@@ -7,7 +7,7 @@
 #include <cublasLt.h>
 #include <string.h>
 
-/* The formatter never comes to rest on these. */
+/* clang-format moves these lines at every run. */
 /* clang-format off */
 #define LT_LIST(X)                                                                                                     \
     X(cublasLtCreate) X(cublasLtGetVersion)                                                                                                  \
@@ -24,7 +24,7 @@ static struct {
 } lt;
 /* clang-format on */
 
-enum { SLOTS = 4096, CANDIDATES = 20, MAX_GPUS = 64 };
+enum { SLOTS = 4096, CANDIDATES = 20 };
 static const size_t WORKSPACE = (size_t)32 << 20;
 static const double MEASURED = 1 << 16; /* multiplications from which measuring pays */
 static const long BATCHES = 1 << 24;    /* of one call, which counts them in 32 bits */
@@ -45,8 +45,8 @@ typedef struct plan {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static plan *plans[SLOTS];
-static cublasLtHandle_t handle[MAX_GPUS];
-static void *workspace[MAX_GPUS];
+static cublasLtHandle_t handle[DL_MAX_GPUS];
+static void *workspace[DL_MAX_GPUS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char missing[256];
 
@@ -89,20 +89,20 @@ static cudaDataType_t type_of(int t) {
 
 /* ---- layouts */
 
-static bool rows_apart(const dl_gmat *m, long rows, long cols) {
+static bool rows_apart(const dl_mat *m, long rows, long cols) {
     return (m->cs == 1 || cols == 1) && (rows == 1 || m->rs >= cols);
 }
-static bool cols_apart(const dl_gmat *m, long rows, long cols) {
+static bool cols_apart(const dl_mat *m, long rows, long cols) {
     return (m->rs == 1 || rows == 1) && (cols == 1 || m->cs >= rows);
 }
 
-bool dl_gemm_ready(const dl_gmat *m, long rows, long cols) {
+bool dl_gemm_ready(const dl_mat *m, long rows, long cols) {
     return rows_apart(m, rows, cols) || cols_apart(m, rows, cols);
 }
 
 /* cuBLASLt knows columns side by side, so it is given the transposed product: out' = b' a'. A matrix with its rows side
  * by side is its own transpose there. */
-static void orient(const dl_gmat *m, long rows, long cols, char *transposed, long *ld) {
+static void orient(const dl_mat *m, long rows, long cols, char *transposed, long *ld) {
     *transposed = !rows_apart(m, rows, cols);
     *ld = *transposed ? (cols == 1 ? rows : m->cs) : rows == 1 ? cols : m->rs;
 }
@@ -136,6 +136,10 @@ static dl_status layout(cublasLtMatrixLayout_t *l, int t, long rows, long cols, 
                  "a layout");
 }
 
+static dl_status set(const plan *p, cublasLtMatmulDescAttributes_t name, const void *value, size_t size) {
+    return check(lt.cublasLtMatmulDescSetAttribute(p->op, name, value, size), "a product");
+}
+
 static dl_status describe(plan *p) {
     const key *k = &p->k;
     cublasComputeType_t how = k->t == DL_F64 ? CUBLAS_COMPUTE_64F
@@ -143,10 +147,8 @@ static dl_status describe(plan *p) {
                                              : CUBLAS_COMPUTE_32F;
     cublasOperation_t n = CUBLAS_OP_N, t = CUBLAS_OP_T;
     DL_TRY(check(lt.cublasLtMatmulDescCreate(&p->op, how, k->t == DL_F64 ? CUDA_R_64F : CUDA_R_32F), "a product"));
-    DL_TRY(check(lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_TRANSA, k->tb ? &t : &n, sizeof n),
-                 "a product"));
-    DL_TRY(check(lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_TRANSB, k->ta ? &t : &n, sizeof n),
-                 "a product"));
+    DL_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, k->tb ? &t : &n, sizeof n));
+    DL_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, k->ta ? &t : &n, sizeof n));
     DL_TRY(layout(&p->b, k->t, k->tb ? k->k : k->n, k->tb ? k->n : k->k, k->ldb, k->count, k->step_b));
     DL_TRY(layout(&p->a, k->t, k->ta ? k->m : k->k, k->ta ? k->k : k->m, k->lda, k->count, k->step_a));
     return layout(&p->out, k->t, k->n, k->m, k->n, k->count, k->m * k->n);
@@ -165,9 +167,8 @@ static void destroy(plan *p) {
 static dl_status set_bias(const plan *p, const void *bias) {
     cublasLtEpilogue_t e = CUBLASLT_EPILOGUE_BIAS;
     if (!p->k.bias) return DL_OK;
-    DL_TRY(check(lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e), "a bias"));
-    return check(lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
-                 "a bias");
+    DL_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e));
+    return set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
 }
 
 static cublasStatus_t start(const dl_gpu *g, const plan *p, const cublasLtMatmulAlgo_t *algo, const dl_gemm *q) {
@@ -270,7 +271,7 @@ static dl_status choose(dl_gpu *g, plan *p, const dl_gemm *q) {
     return DL_OK;
 }
 
-/* The plan of a key, made when there is none; in a full neighbourhood it takes the last place. */
+/* The plan of a key, made when there is none; it replaces another where the 8 slots after its hash are taken. */
 static dl_status find(dl_gpu *g, const key *k, const dl_gemm *q, plan **out) {
     unsigned long h = dl_hash(k, sizeof *k), at = h % SLOTS;
     for (unsigned i = 0; i < 8; i++) {

@@ -5,21 +5,16 @@
 #define DL_CUDA_GEMM_H
 
 #include "cuda/runtime/base.h"
+#include "ops/matmul.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* A matrix in memory: element (i, j) is p[i * rs + j * cs]. */
-typedef struct dl_gmat {
-    void *p;
-    long rs, cs;
-} dl_gmat;
-
 typedef struct dl_gemm {
     dl_dtype t;
     long m, n, k;
-    dl_gmat a, b;               /* m x k, k x n; each with rows or columns side by side, see dl_gemm_ready */
+    dl_mat a, b;                /* m x k, k x n; each with rows or columns side by side, see dl_gemm_ready */
     void *out;                  /* m x n, contiguous */
     long count, step_a, step_b; /* batches, and how far operands are apart; results follow each other */
     const void *bias;           /* n numbers added to each row, or NULL */
@@ -27,7 +22,7 @@ typedef struct dl_gemm {
 } dl_gemm;
 
 /* May the matrix be given as it is? */
-bool dl_gemm_ready(const dl_gmat *m, long rows, long cols);
+bool dl_gemm_ready(const dl_mat *m, long rows, long cols);
 /* The version of cuBLASLt at run time; 0: there is none. */
 long dl_gemm_version(void);
 dl_status dl_gemm_run(dl_gpu *g, const dl_gemm *p);

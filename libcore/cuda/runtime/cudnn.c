@@ -28,8 +28,8 @@ static struct {
 
 typedef cudnnBackendDescriptor_t desc;
 
-enum { MAX_GPUS = 64, HEURISTICS = 3, FOUND = 48 };
-static cudnnHandle_t handle[MAX_GPUS];
+enum { HEURISTICS = 3, FOUND = 48 };
+static cudnnHandle_t handle[DL_MAX_GPUS];
 static char missing[256];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
@@ -149,18 +149,17 @@ static const struct {
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t image, weight, result, how, alpha, beta;
 } kinds[] = {
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+#define KIND(descriptor, prefix, image, weight, result)                                                                \
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_##descriptor##_DESCRIPTOR,                                                    \
+     CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_##image,                                                              \
+     CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_##weight,                                                             \
+     CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_##result,                                                             \
+     CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_CONV_DESC,                                                            \
+     CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_ALPHA,                                                                \
+     CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_BETA},
+    KIND(FORWARD, FORWARD, X, W, Y) KIND(BACKWARD_DATA, BWD_DATA, DX, W, DY)
+        KIND(BACKWARD_FILTER, BWD_FILTER, X, DW, DY)
+#undef KIND
 };
 
 enum { IMAGE = 1, WEIGHT, RESULT };
@@ -203,15 +202,19 @@ static bool graph_of(dl_gpu *gpu, const dl_dnn_problem *p, graph *g) {
 
 /* ---- engines */
 
+/* Up to n values of an attribute into p; how many it has, -1: it cannot be read. */
+static long get(desc d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, long n, void *p) {
+    int64_t got = 0;
+    return dnn.cudnnBackendGetAttribute(d, name, type, n, &got, p) == CUDNN_STATUS_SUCCESS ? got : -1;
+}
+
 /* How many descriptors of `type` an attribute holds, put into out[]. */
 static int get_descs(desc from, cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type, desc *out,
                      int max) {
-    int64_t n = 0;
     for (int i = 0; i < max; i++)
         if (!(out[i] = make(type))) max = i;
-    if (dnn.cudnnBackendGetAttribute(from, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, max, &n, out) != CUDNN_STATUS_SUCCESS)
-        n = 0;
-    if (n > max) n = max;
+    long n = get(from, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, max, out);
+    n = n < 0 ? 0 : n > max ? max : n;
     for (int i = (int)n; i < max; i++) drop(out[i]);
     return (int)n;
 }
@@ -219,10 +222,9 @@ static int get_descs(desc from, cudnnBackendAttributeName_t name, cudnnBackendDe
 /* Would the engine compute in another way than asked? */
 static bool unwanted(desc engine, const dl_dnn_problem *p) {
     cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-    int64_t n = 0;
-    if (dnn.cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                     CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note) != CUDNN_STATUS_SUCCESS)
-        return true;
+    long n =
+        get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, note);
+    if (n < 0) return true;
     unsigned bits = 0, against = 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
     for (int i = 0; i < n; i++) bits |= 1u << note[i];
     if (p->deterministic) against |= 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
@@ -240,12 +242,9 @@ static bool read_knobs(desc config, dl_dnn_choice *c) {
     bool good = n <= DL_DNN_KNOBS;
     for (int i = 0; i < n; i++) {
         cudnnBackendKnobType_t type = CUDNN_KNOB_TYPE_COUNTS;
-        int64_t value = 0, got = 0;
-        good = good &&
-               dnn.cudnnBackendGetAttribute(knob[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &got,
-                                            &type) == CUDNN_STATUS_SUCCESS &&
-               dnn.cudnnBackendGetAttribute(knob[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &got,
-                                            &value) == CUDNN_STATUS_SUCCESS;
+        int64_t value = 0;
+        good = good && get(knob[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type) >= 0 &&
+               get(knob[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &value) >= 0;
         if (good) c->knob[i].type = (int)type, c->knob[i].value = value;
         drop(knob[i]);
     }
@@ -255,19 +254,18 @@ static bool read_knobs(desc config, dl_dnn_choice *c) {
 
 static bool read_choice(desc config, const dl_dnn_problem *p, dl_dnn_choice *c) {
     desc engine = NULL;
-    int64_t index = 0, got = 0;
+    int64_t index = 0;
     memset(c, 0, sizeof *c);
     if (get_descs(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine, 1) != 1) return false;
-    bool good =
-        !unwanted(engine, p) && dnn.cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64,
-                                                             1, &got, &index) == CUDNN_STATUS_SUCCESS;
+    bool good = !unwanted(engine, p) && get(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &index) >= 0;
     drop(engine);
     c->engine = index;
     return good && read_knobs(config, c);
 }
 
-static int ask(const graph *g, const dl_dnn_problem *p, cudnnBackendHeurMode_t mode, dl_dnn_choice *out, int n,
-               int max) {
+/* Adds the engines that a heuristic proposes to the n choices in out[]; returns how many there are then. */
+static int engines_of(const graph *g, const dl_dnn_problem *p, cudnnBackendHeurMode_t mode, dl_dnn_choice *out, int n,
+                      int max) {
     desc heur = BUILD(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, DESC(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &g->graph),
                       {CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode});
     desc config[FOUND];
@@ -290,7 +288,7 @@ int dl_dnn_choices(dl_gpu *g, const dl_dnn_problem *p, dl_dnn_choice *out, int m
     graph it;
     int n = 0;
     if (!graph_of(g, p, &it)) return 0;
-    for (int i = 0; i < HEURISTICS; i++) n = ask(&it, p, modes[i], out, n, i < HEURISTICS - 1 ? max - 2 : max);
+    for (int i = 0; i < HEURISTICS; i++) n = engines_of(&it, p, modes[i], out, n, i < HEURISTICS - 1 ? max - 2 : max);
     graph_free(&it);
     return n;
 }
@@ -329,7 +327,7 @@ static desc configured(const dl_dnn_choice *c, desc engine) {
 }
 
 static bool plan_of(dl_gpu *g, const dl_dnn_problem *p, const dl_dnn_choice *c, dl_dnn_plan *plan) {
-    int64_t index = c->engine, space = 0, got = 0;
+    int64_t index = c->engine, space = 0;
     if (!graph_of(g, p, &plan->g)) return false;
     plan->engine = BUILD(CUDNN_BACKEND_ENGINE_DESCRIPTOR, DESC(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &plan->g.graph),
                          INT64(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 1, &index));
@@ -337,8 +335,7 @@ static bool plan_of(dl_gpu *g, const dl_dnn_problem *p, const dl_dnn_choice *c, 
     plan->plan = BUILD(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
                        {CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle[g->index]},
                        DESC(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &plan->config));
-    if (!plan->plan || dnn.cudnnBackendGetAttribute(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                                    CUDNN_TYPE_INT64, 1, &got, &space) != CUDNN_STATUS_SUCCESS)
+    if (!plan->plan || get(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &space) < 0)
         return false;
     plan->workspace = (size_t)space;
     return true;

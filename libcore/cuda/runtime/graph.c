@@ -57,7 +57,7 @@ dl_status dl_cuda_capture_end(dl_gpu *g, dl_graph *graph, bool keep) {
 }
 
 dl_status dl_cuda_replay(dl_gpu *g, dl_graph *graph) {
-    DL_TRY(dl_gpu_check(g, cudaGraphLaunch(graph->exec, g->stream), "running a graph"));
+    DL_CUDA_TRY(g, cudaGraphLaunch(graph->exec, g->stream), "running a graph");
     return dl_gpu_launched(g);
 }
 
@@ -78,12 +78,12 @@ typedef struct slot {
     cudaEvent_t copied, taken;
 } slot;
 
-static slot slots[64][SLOTS];
-static unsigned next_slot[64];
+static slot slots[DL_MAX_GPUS][SLOTS];
+static unsigned next_slot[DL_MAX_GPUS];
 
 static dl_status make_events(dl_gpu *g, slot *s) {
     if (s->copied) return DL_OK;
-    DL_TRY(dl_gpu_check(g, cudaEventCreateWithFlags(&s->copied, cudaEventDisableTiming), "making an event"));
+    DL_CUDA_TRY(g, cudaEventCreateWithFlags(&s->copied, cudaEventDisableTiming), "making an event");
     return dl_gpu_check(g, cudaEventCreateWithFlags(&s->taken, cudaEventDisableTiming), "making an event");
 }
 
@@ -93,7 +93,7 @@ static dl_status make_room(dl_gpu *g, slot *s, size_t bytes) {
     if (s->pinned) cudaFreeHost(s->pinned);
     dl_gpu_drop(g, s->there);
     s->pinned = s->there = NULL, s->bytes = 0;
-    DL_TRY(dl_gpu_check(g, cudaHostAlloc((void **)&s->pinned, bytes, cudaHostAllocPortable), "pinned memory"));
+    DL_CUDA_TRY(g, cudaHostAlloc((void **)&s->pinned, bytes, cudaHostAllocPortable), "pinned memory");
     if (!(s->there = dl_gpu_take_lasting(g, bytes))) return dl_failed();
     /* its former user's work must be over before the other stream writes there */
     DL_TRY(dl_gpu_wait(g));
@@ -108,12 +108,12 @@ dl_status dl_cuda_async_copy(dl_gpu *g, void *dst, const void *src, size_t bytes
     DL_TRY(dl_gpu_no_capture(g, what));
     DL_TRY(make_events(g, s));
     DL_TRY(make_room(g, s, bytes));
-    DL_TRY(dl_gpu_check(g, cudaEventSynchronize(s->copied), what));
+    DL_CUDA_TRY(g, cudaEventSynchronize(s->copied), what);
     memcpy(s->pinned, src, bytes);
-    DL_TRY(dl_gpu_check(g, cudaStreamWaitEvent(g->copies, s->taken, 0), what));
-    DL_TRY(dl_gpu_check(g, cudaMemcpyAsync(s->there, s->pinned, bytes, cudaMemcpyHostToDevice, g->copies), what));
-    DL_TRY(dl_gpu_check(g, cudaEventRecord(s->copied, g->copies), what));
-    DL_TRY(dl_gpu_check(g, cudaStreamWaitEvent(g->stream, s->copied, 0), what));
-    DL_TRY(dl_gpu_check(g, cudaMemcpyAsync(dst, s->there, bytes, cudaMemcpyDeviceToDevice, g->stream), what));
+    DL_CUDA_TRY(g, cudaStreamWaitEvent(g->copies, s->taken, 0), what);
+    DL_CUDA_TRY(g, cudaMemcpyAsync(s->there, s->pinned, bytes, cudaMemcpyHostToDevice, g->copies), what);
+    DL_CUDA_TRY(g, cudaEventRecord(s->copied, g->copies), what);
+    DL_CUDA_TRY(g, cudaStreamWaitEvent(g->stream, s->copied, 0), what);
+    DL_CUDA_TRY(g, cudaMemcpyAsync(dst, s->there, bytes, cudaMemcpyDeviceToDevice, g->stream), what);
     return dl_gpu_check(g, cudaEventRecord(s->taken, g->stream), what);
 }

@@ -1,6 +1,6 @@
-/* libdlcore's internal headers, and in the plugin its functions through the host's table. */
-#ifndef DL_CUDA_LENT_H
-#define DL_CUDA_LENT_H
+/* libdlcore's internal headers, and in the plugin its functions through the table that the plugin is given. */
+#ifndef DL_CUDA_INTERNAL_H
+#define DL_CUDA_INTERNAL_H
 
 #include "core/host.h"
 #undef T /* macros of gradient rules; T is every template's name of a type */

@@ -70,6 +70,15 @@ void dl_it_end(dl_it *it) {
     if (n) it->ndim = m + 1;
 }
 
+dl_it dl_it_of(std::initializer_list<const dl_tensor *> op) {
+    dl_it it;
+    const dl_tensor *first = *op.begin();
+    dl_it_begin(&it, first->ndim, first->shape);
+    for (const dl_tensor *t : op) dl_it_tensor(&it, t);
+    dl_it_end(&it);
+    return it;
+}
+
 long dl_it_numel(const dl_it *it) {
     long n = 1;
     for (int d = 0; d < it->ndim; d++) n *= it->shape[d];

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include <initializer_list>
 #include <utility>
 
 #include "cuda/runtime/types.cuh"
@@ -33,10 +34,15 @@ void dl_it_end(dl_it *it);
 bool dl_it_split(dl_it *it, dl_it *rest);
 long dl_it_numel(const dl_it *it);
 
-static inline void dl_it_of(dl_it *it, int nop, dl_tensor *const *op) {
-    dl_it_begin(it, op[0]->ndim, op[0]->shape);
-    for (int i = 0; i < nop; i++) dl_it_tensor(it, op[i]);
-    dl_it_end(it);
+/* The iteration over the shape of the first of some tensors. */
+dl_it dl_it_of(std::initializer_list<const dl_tensor *> op);
+
+/* launch(it) for the iteration, or for its parts where it has to be split. */
+template <class G> dl_status dl_it_parts(dl_it it, G launch) {
+    dl_it rest;
+    if (!dl_it_numel(&it)) return DL_OK;
+    while (dl_it_split(&it, &rest)) DL_TRY(dl_it_parts(rest, launch));
+    return launch(it);
 }
 
 /* n / d for n below 2^31, by multiplication (Granlund, Montgomery 1994). */
@@ -182,23 +188,18 @@ __global__ void __launch_bounds__(DL_BLOCK)
 }
 
 /* Runs f over an iteration whose operand 0 is the result. */
-template <class F, class R, class... A> dl_status dl_each(dl_gpu *g, dl_it it, F f) {
+template <class F, class R, class... A> dl_status dl_each(dl_gpu *g, const dl_it &all, F f) {
     typedef dl_pointwise<F, R, A...> P;
-    if (!dl_it_numel(&it)) return DL_OK;
-    dl_it rest;
-    while (dl_it_split(&it, &rest)) {
-        dl_status s = dl_each<F, R, A...>(g, rest, f);
-        if (s != DL_OK) return s;
-    }
-    bool vectors = P::vectors(&it);
-    dl_walk<P::N> w = dl_walk_of<P::N>(&it, vectors ? P::EACH : 1);
-    if (vectors)
-        dl_vector_kernel<F, R, A...>
-            <<<w.n / DL_BLOCK + 1, DL_BLOCK, 0, g->stream>>>(w, (int)(dl_it_numel(&it) - (long)w.n * P::EACH), f);
-    else
-        dl_strided_kernel<F, R, A...>
-            <<<(w.n + DL_BLOCK * P::SINGLE - 1) / (DL_BLOCK * P::SINGLE), DL_BLOCK, 0, g->stream>>>(w, f);
-    return dl_gpu_launched(g);
+    return dl_it_parts(all, [&](const dl_it &it) {
+        bool vectors = P::vectors(&it);
+        dl_walk<P::N> w = dl_walk_of<P::N>(&it, vectors ? P::EACH : 1);
+        if (vectors)
+            dl_vector_kernel<F, R, A...>
+                <<<w.n / DL_BLOCK + 1, DL_BLOCK, 0, g->stream>>>(w, (int)(dl_it_numel(&it) - (long)w.n * P::EACH), f);
+        else
+            dl_strided_kernel<F, R, A...><<<dl_blocks(w.n, DL_BLOCK * P::SINGLE), DL_BLOCK, 0, g->stream>>>(w, f);
+        return dl_gpu_launched(g);
+    });
 }
 
 /* f(char *const p[N]) at each place of an iteration, p being where its operands are there: for kernels that do more
@@ -216,16 +217,12 @@ __global__ void __launch_bounds__(DL_BLOCK) dl_place_kernel(const __grid_constan
     f(p);
 }
 
-template <int N, class F> dl_status dl_places(dl_gpu *g, dl_it it, F f) {
-    dl_it rest;
-    if (!dl_it_numel(&it)) return DL_OK;
-    while (dl_it_split(&it, &rest)) {
-        dl_status s = dl_places<N>(g, rest, f);
-        if (s != DL_OK) return s;
-    }
-    dl_walk<N> w = dl_walk_of<N>(&it);
-    dl_place_kernel<N><<<(w.n + DL_BLOCK - 1) / DL_BLOCK, DL_BLOCK, 0, g->stream>>>(w, f);
-    return dl_gpu_launched(g);
+template <int N, class F> dl_status dl_places(dl_gpu *g, const dl_it &all, F f) {
+    return dl_it_parts(all, [&](const dl_it &it) {
+        dl_walk<N> w = dl_walk_of<N>(&it);
+        dl_place_kernel<N><<<dl_blocks(w.n, DL_BLOCK), DL_BLOCK, 0, g->stream>>>(w, f);
+        return dl_gpu_launched(g);
+    });
 }
 
 /* An operand that yields sum of index[d] * step[d]. */

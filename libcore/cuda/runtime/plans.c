@@ -26,9 +26,9 @@ typedef struct store {
 } store;
 
 /* REVISION counts up when there are new ways among which to choose: older choices are then made again. */
-enum { MAX_GPUS = 64, REPEATS = 4, REVISION = 4 };
+enum { REPEATS = 4, REVISION = 4 };
 static const float SLOW = 3;
-static store stores[MAX_GPUS];
+static store stores[DL_MAX_GPUS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the file */
@@ -142,7 +142,7 @@ void dl_plan_keep(dl_gpu *g, const char *key, const char *value) {
 
 dl_status dl_plan_may_measure(dl_gpu *g, const char *what) {
     enum cudaStreamCaptureStatus s = cudaStreamCaptureStatusNone;
-    DL_TRY(dl_gpu_check(g, cudaStreamIsCapturing(g->stream, &s), "choosing an algorithm"));
+    DL_CUDA_TRY(g, cudaStreamIsCapturing(g->stream, &s), "choosing an algorithm");
     if (s == cudaStreamCaptureStatusNone) return DL_OK;
     return dl_fail_hint(DL_ERR_STATE, "run the step once before it is captured",
                         "%s has not run with these shapes yet, and cannot be measured while the stream is captured",

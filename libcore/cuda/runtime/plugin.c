@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-enum { MAX_GPUS = 64 };
 static const size_t STAGING = (size_t)4 << 20;
 
 const dl_host *dl_host_table;
@@ -14,7 +13,7 @@ const dl_host *dl_host_table;
 /* Internal headers call this one by its name. */
 long dl_dtype_size(dl_dtype t) { return dl_host_table->p_dl_dtype_size(t); }
 
-static dl_gpu gpus[MAX_GPUS];
+static dl_gpu gpus[DL_MAX_GPUS];
 static int count, culprit; /* culprit: the GPU whose fault took all from the process */
 static pthread_mutex_t setting_up = PTHREAD_MUTEX_INITIALIZER;
 static bool every; /* wait after each launch */
@@ -127,21 +126,19 @@ static size_t driver_room(void *arg) {
 }
 
 static dl_status set_up_parts(dl_gpu *g, int index) {
-    DL_TRY(dl_gpu_check(g, cudaSetDevice(index), "starting the GPU"));
-    DL_TRY(dl_gpu_check(g, cudaDeviceGetAttribute(&g->sms, cudaDevAttrMultiProcessorCount, index), "asking the GPU"));
-    DL_TRY(dl_gpu_check(g, cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "making a stream"));
-    DL_TRY(dl_gpu_check(g, cudaStreamCreateWithFlags(&g->copies, cudaStreamNonBlocking), "making a stream"));
-    DL_TRY(
-        dl_gpu_check(g, cudaHostAlloc((void **)&g->report, sizeof *g->report, cudaHostAllocPortable), "pinned memory"));
+    DL_CUDA_TRY(g, cudaSetDevice(index), "starting the GPU");
+    DL_CUDA_TRY(g, cudaDeviceGetAttribute(&g->sms, cudaDevAttrMultiProcessorCount, index), "asking the GPU");
+    DL_CUDA_TRY(g, cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "making a stream");
+    DL_CUDA_TRY(g, cudaStreamCreateWithFlags(&g->copies, cudaStreamNonBlocking), "making a stream");
+    DL_CUDA_TRY(g, cudaHostAlloc((void **)&g->report, sizeof *g->report, cudaHostAllocPortable), "pinned memory");
     memset(g->report, 0, sizeof *g->report);
-    DL_TRY(dl_gpu_check(g, cudaMalloc((void **)&g->claim, sizeof *g->claim), "the report of faults"));
-    DL_TRY(dl_gpu_check(g, cudaMemset(g->claim, 0, sizeof *g->claim), "the report of faults"));
-    DL_TRY(dl_gpu_check(g, cudaMalloc((void **)&g->done, DL_GPU_DONE * sizeof *g->done), "the parts of sums"));
-    DL_TRY(dl_gpu_check(g, cudaMemsetAsync(g->done, 0, DL_GPU_DONE * sizeof *g->done, g->stream), "the parts of sums"));
+    DL_CUDA_TRY(g, cudaMalloc((void **)&g->claim, sizeof *g->claim), "the report of faults");
+    DL_CUDA_TRY(g, cudaMemset(g->claim, 0, sizeof *g->claim), "the report of faults");
+    DL_CUDA_TRY(g, cudaMalloc((void **)&g->done, DL_GPU_DONE * sizeof *g->done), "the parts of sums");
+    DL_CUDA_TRY(g, cudaMemsetAsync(g->done, 0, DL_GPU_DONE * sizeof *g->done, g->stream), "the parts of sums");
     for (int i = 0; i < 2; i++) {
-        DL_TRY(
-            dl_gpu_check(g, cudaHostAlloc((void **)&g->staging[i], STAGING, cudaHostAllocPortable), "pinned memory"));
-        DL_TRY(dl_gpu_check(g, cudaEventCreateWithFlags(&g->staged[i], cudaEventDisableTiming), "making an event"));
+        DL_CUDA_TRY(g, cudaHostAlloc((void **)&g->staging[i], STAGING, cudaHostAllocPortable), "pinned memory");
+        DL_CUDA_TRY(g, cudaEventCreateWithFlags(&g->staged[i], cudaEventDisableTiming), "making an event");
     }
     pthread_mutex_init(&g->lock, NULL);
     dl_cache_driver d = {driver_get, driver_put, driver_room, NULL};
@@ -202,12 +199,12 @@ dl_gpu *dl_gpu_use(int device) {
 
 dl_status dl_gpu_wait(dl_gpu *g) {
     DL_TRY(dl_gpu_no_capture(g, "waiting for the GPU"));
-    DL_TRY(dl_gpu_check(g, cudaStreamSynchronize(g->stream), "waiting for the GPU"));
+    DL_CUDA_TRY(g, cudaStreamSynchronize(g->stream), "waiting for the GPU");
     return poll(g);
 }
 
 dl_status dl_gpu_launched(dl_gpu *g) {
-    DL_TRY(dl_gpu_check(g, cudaGetLastError(), "starting a kernel"));
+    DL_CUDA_TRY(g, cudaGetLastError(), "starting a kernel");
     return __atomic_load_n(&every, __ATOMIC_RELAXED) && !g->capturing ? dl_gpu_wait(g) : DL_OK;
 }
 
@@ -258,9 +255,9 @@ static dl_status upload(dl_gpu *g, char *dst, const char *src, size_t bytes) {
         int i = 0;
         DL_TRY(staging(g, &i));
         memcpy(g->staging[i], src + at, n);
-        DL_TRY(dl_gpu_check(g, cudaMemcpyAsync(dst + at, g->staging[i], n, cudaMemcpyHostToDevice, g->stream),
-                            "a copy to the GPU"));
-        DL_TRY(dl_gpu_check(g, cudaEventRecord(g->staged[i], g->stream), "a copy to the GPU"));
+        DL_CUDA_TRY(g, cudaMemcpyAsync(dst + at, g->staging[i], n, cudaMemcpyHostToDevice, g->stream),
+                    "a copy to the GPU");
+        DL_CUDA_TRY(g, cudaEventRecord(g->staged[i], g->stream), "a copy to the GPU");
     }
     return DL_OK;
 }
@@ -275,14 +272,14 @@ static dl_status download(dl_gpu *g, char *dst, const char *src, size_t bytes) {
             size_t at = k * STAGING, n = bytes - at < STAGING ? bytes - at : STAGING;
             DL_TRY(staging(g, &slot[k & 1]));
             int i = slot[k & 1];
-            DL_TRY(dl_gpu_check(g, cudaMemcpyAsync(g->staging[i], src + at, n, cudaMemcpyDeviceToHost, g->stream),
-                                "a copy from the GPU"));
-            DL_TRY(dl_gpu_check(g, cudaEventRecord(g->staged[i], g->stream), "a copy from the GPU"));
+            DL_CUDA_TRY(g, cudaMemcpyAsync(g->staging[i], src + at, n, cudaMemcpyDeviceToHost, g->stream),
+                        "a copy from the GPU");
+            DL_CUDA_TRY(g, cudaEventRecord(g->staged[i], g->stream), "a copy from the GPU");
         }
         if (k) {
             size_t at = (k - 1) * STAGING, n = bytes - at < STAGING ? bytes - at : STAGING;
             int i = slot[(k - 1) & 1];
-            DL_TRY(dl_gpu_check(g, cudaEventSynchronize(g->staged[i]), "a copy from the GPU"));
+            DL_CUDA_TRY(g, cudaEventSynchronize(g->staged[i]), "a copy from the GPU");
             memcpy(dst + at, g->staging[i], n);
         }
     }
@@ -298,7 +295,7 @@ dl_status dl_gpu_upload(dl_gpu *g, void *dst, const void *src, size_t bytes) {
 
 dl_status dl_gpu_upload_now(dl_gpu *g, void *dst, const void *src, size_t bytes) {
     if (!g->capturing) return dl_gpu_upload(g, dst, src, bytes);
-    DL_TRY(dl_gpu_check(g, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, g->copies), "a copy to the GPU"));
+    DL_CUDA_TRY(g, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, g->copies), "a copy to the GPU");
     return dl_gpu_check(g, cudaStreamSynchronize(g->copies), "a copy to the GPU");
 }
 
@@ -311,7 +308,7 @@ static dl_status between(int to, void *dst, int from, const void *src, size_t by
     DL_TRY(dl_gpu_wait(a));
     dl_gpu *b = open_gpu(to);
     if (!b) return dl_failed();
-    DL_TRY(dl_gpu_check(b, cudaMemcpyPeerAsync(dst, to, src, from, bytes, b->stream), "a copy between GPUs"));
+    DL_CUDA_TRY(b, cudaMemcpyPeerAsync(dst, to, src, from, bytes, b->stream), "a copy between GPUs");
     return dl_gpu_wait(b);
 }
 
@@ -336,7 +333,7 @@ static dl_status backend_describe(int index, char *text, int size) {
     struct cudaDeviceProp p;
     int driver = 0;
     if (gpus[index].lost) return open_gpu(index) ? DL_OK : dl_failed();
-    DL_TRY(dl_gpu_check(&gpus[index], cudaGetDeviceProperties(&p, index), "asking the GPU"));
+    DL_CUDA_TRY(&gpus[index], cudaGetDeviceProperties(&p, index), "asking the GPU");
     cudaDriverGetVersion(&driver);
     snprintf(text, (size_t)size, "%s, %.1f GiB, compute capability %d.%d, CUDA %d.%d", p.name,
              (double)p.totalGlobalMem / 1073741824, p.major, p.minor, driver / 1000, driver % 1000 / 10);
@@ -484,7 +481,7 @@ static void count_devices(void) {
         else
             snprintf(none, sizeof none, "no GPU can be used: %s", cudaGetErrorString(e ? e : cudaErrorNoDevice));
     }
-    if (count > MAX_GPUS) count = MAX_GPUS;
+    if (count > DL_MAX_GPUS) count = DL_MAX_GPUS;
     for (int i = 0; i < count; i++) gpus[i].index = i;
     backend.count = count;
     backend.none = none;

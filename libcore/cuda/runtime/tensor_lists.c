@@ -31,12 +31,12 @@ static entry *to_front(entry **at) {
     return entries = e;
 }
 
-/* The oldest tables that no graph needs go. */
-static void trim(dl_gpu *g) {
+/* Drops the tables of a graph, or with owner NULL the oldest ones that no graph needs. */
+static void trim(dl_gpu *g, const dl_graph *owner) {
     int n = 0;
     for (entry **at = &entries; *at;) {
         entry *e = *at;
-        if (e->index != g->index || e->owner || ++n <= KEPT) {
+        if (e->index != g->index || e->owner != owner || (!owner && ++n <= KEPT)) {
             at = &e->next;
             continue;
         }
@@ -79,7 +79,7 @@ static dl_status make(dl_gpu *g, const dl_item *items, int n, unsigned long hash
     if (s != DL_OK) return drop(g, e), s;
     e->next = entries;
     *out = entries = e;
-    trim(g);
+    trim(g, NULL);
     return DL_OK;
 }
 
@@ -104,14 +104,6 @@ dl_status dl_table_get(dl_gpu *g, const dl_item *items, int n, dl_table *out) {
 
 void dl_table_forget(dl_gpu *g, const dl_graph *owner) {
     pthread_mutex_lock(&lock);
-    for (entry **at = &entries; *at;) {
-        entry *e = *at;
-        if (e->owner != owner || e->index != g->index) {
-            at = &e->next;
-            continue;
-        }
-        *at = e->next;
-        drop(g, e);
-    }
+    trim(g, owner);
     pthread_mutex_unlock(&lock);
 }

@@ -1,7 +1,7 @@
 /* Lists of tensors for kernels that go through all of them in one launch. Tables are kept on the device and found again
  * by their contents, so that a training step uploads one only when an address has changed. */
-#ifndef DL_CUDA_TABLE_H
-#define DL_CUDA_TABLE_H
+#ifndef DL_CUDA_TENSOR_LISTS_H
+#define DL_CUDA_TENSOR_LISTS_H
 
 #include "cuda/runtime/base.h"
 
@@ -33,6 +33,19 @@ dl_status dl_table_get(dl_gpu *g, const dl_item *items, int n, dl_table *out);
 /* Forgets the tables of a graph. */
 void dl_table_forget(dl_gpu *g, const dl_graph *owner);
 #ifdef __cplusplus
+}
+#endif
+
+#ifdef __CUDACC__
+/* f(a number of the element type, the item, from, to) for the elements that are this block's. */
+template <class F> __device__ inline void dl_each_part(const dl_table &all, F f) {
+    const dl_piece at = all.pieces[blockIdx.x];
+    const dl_item t = all.items[at.item];
+    long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
+    if (t.dtype == DL_F64)
+        f(double(), t, from, to);
+    else
+        f(float(), t, from, to);
 }
 #endif
 #endif

@@ -22,6 +22,18 @@ template <class T> using calc_t = typename dl_calc<T>::type;
 /* Read and written at once, up to 16 bytes at a time. */
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) dl_pack { T v[N]; };
 
+/* The elements of a tensor; NULL for none. */
+template <class T> inline T *dl_data(const dl_tensor *t) { return t ? (T *)dl_ptr(t) : NULL; }
+/* Blocks of `each` threads or elements that cover n. */
+static inline unsigned dl_blocks(long n, long each) { return (unsigned)((n + each - 1) / each); }
+/* Bits that a number below 2 ** 62 takes. */
+static inline int dl_bits(long n) {
+    int bits = 0;
+    while (bits < 62 && n >> bits) bits++;
+    return bits;
+}
+
+/* To the type that T is computed in. */
 template <class T> __host__ __device__ inline calc_t<T> dl_up(T x) { return x; }
 template <> __host__ __device__ inline float dl_up<f16>(f16 x) { return __half2float(x); }
 template <> __host__ __device__ inline float dl_up<bf16>(bf16 x) { return __bfloat162float(x); }
