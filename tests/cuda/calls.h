@@ -1,64 +1,9 @@
-/* Calls of rows on either device: inputs laid out in memory in several ways, results and gradients brought to the
- * CPU. */
+/* Calls of rows on either device, their results and gradients brought to the CPU. */
 #ifndef TESTS_CUDA_CALLS_H
 #define TESTS_CUDA_CALLS_H
 
 #include "cuda/gpu.h"
-
-enum { MAX_INPUTS = 16, MAX_RESULTS = DL_MAX_OUT + MAX_INPUTS };
-
-/* One sample call and, after it ran, its results and gradients on the CPU. */
-typedef struct call {
-    const dl_op *op;
-    char key[96];
-    dl_tensor *in[MAX_INPUTS], *result[MAX_RESULTS];
-    int nin;
-    dl_aval attr[DL_MAX_ATTR];
-} call;
-
-/* The same values with gaps in memory and the dimensions the other way round. */
-static inline dl_tensor *stretched(dl_tensor *x) {
-    int n = dl_ndim(x);
-    long shape[DL_MAX_DIM], order[DL_MAX_DIM];
-    for (int i = 0; i < n; i++) shape[i] = dl_shape(x)[n - 1 - i] * 2, order[i] = n - 1 - i;
-    dl_tensor *v = must(dl_tensor_zeros(n, shape, dl_dtype_of(x), dl_device_of(x)));
-    for (int i = 0; i < n; i++) {
-        dl_tensor *next = must(dl_slice(v, i, NULL, NULL, 2));
-        dl_unref(v);
-        v = next;
-    }
-    dl_tensor *p = must(dl_permute(v, order, n));
-    ok(dl_assign(p, x));
-    dl_tensor *d = must(dl_detach(p));
-    dl_unref(v), dl_unref(p);
-    return d;
-}
-
-/* Reads "f[2,3] s:1.5 dim=1": make(arg, i, token) gives input i. */
-static inline void parse_call(call *c, const char *text, dl_tensor *(*make)(void *, int, const char *), void *arg) {
-    char copy[512], *save = NULL;
-    snprintf(copy, sizeof copy, "%s", text);
-    dl_attr_defaults(c->op, c->attr);
-    for (char *tok = strtok_r(copy, " ", &save); tok; tok = strtok_r(NULL, " ", &save)) {
-        char *eq = strchr(tok, '=');
-        int i = c->nin;
-        if (eq) {
-            *eq = 0;
-            int a = dl_attr_index(c->op, tok);
-            ok(dl_attr_parse(c->op, a, eq + 1, &c->attr[a]));
-            continue;
-        }
-        c->nin++;
-        if (*tok == '-') continue;
-        if (!strncmp(tok, "s:", 2)) {
-            c->in[i] = strpbrk(tok, ".e") ? dl_scalar_f(atof(tok + 2)) : dl_scalar_i(atol(tok + 2));
-            continue;
-        }
-        c->in[i] = must(make(arg, i, tok));
-        bool leaf = dl_dtype_is_float(dl_dtype_of(c->in[i])) && !(c->op->nondiff_in >> i & 1);
-        if (leaf && !(c->op->flags & DL_F_NODIFF)) ok(dl_set_requires_grad(c->in[i], 1));
-    }
-}
+#include "support/calls.h"
 
 /* total + sum of t times fixed weights, which are exact in every dtype. */
 static inline dl_tensor *weighted(dl_tensor *t, dl_tensor *total) {

@@ -79,12 +79,6 @@ static const struct {
      ROUNDS},
 };
 
-static uint64_t state_of_draws;
-static uint32_t draw(uint32_t below) {
-    state_of_draws = state_of_draws * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((state_of_draws >> 33) % below);
-}
-
 static const long wide[] = {1,  2,  3,  4,   5,   7,   8,   13,  16,  31,  32,  33,   63,
                             64, 65, 97, 100, 127, 128, 129, 255, 256, 257, 511, 1000, 1025};
 
@@ -144,40 +138,6 @@ typedef struct inputs {
     int move;   /* likewise: which of MOVES */
 } inputs;
 
-static double value_of(char kind, long i, long n, long below, const long *order) {
-    double u = (double)draw(1u << 24) / (1 << 24);
-    switch (kind) {
-    case 'f': return (u + (double)draw(1u << 24) / (1 << 24) + (double)draw(1u << 24) / (1 << 24) - 1.5) * 2;
-    case 'p': return 0.5 + 1.5 * u;
-    case 'u': return 0.9 * (2 * u - 1);
-    case 'd': return ((double)order[i] - 0.5 * (double)n + 0.31) * (n > 120 ? 6.0 / (double)n : 0.05);
-    case 'b': return draw(2);
-    default: return (double)draw((uint32_t)below);
-    }
-}
-
-/* "f[2,3]" on the CPU, floating values rounded to dtype. */
-static dl_tensor *base_of(const char *token, dl_dtype dtype) {
-    long shape[DL_MAX_DIM], below = 1, n = 1;
-    int ndim = 0;
-    if (*token == 'n') below = atol(token + 2);
-    for (const char *p = strchr(token, '[') + 1; *p && *p != ']'; p += *p == ',')
-        shape[ndim++] = strtol(p, (char **)&p, 10);
-    for (int i = 0; i < ndim; i++) n *= shape[i];
-    dl_dtype own = *token == 'n' ? DL_I64 : *token == 'b' ? DL_BOOL : dtype;
-    dl_tensor *t = must(dl_tensor_empty(ndim, shape, own, 0));
-    long *order = calloc((size_t)n + 1, sizeof *order);
-    assert_non_null(order);
-    for (long i = 0; i < n; i++) {
-        long j = draw((uint32_t)i + 1);
-        order[i] = order[j], order[j] = i;
-    }
-    for (long i = 0; i < n; i++)
-        dl_store_f64((char *)dl_data(t) + i * dl_dtype_size(own), own, value_of(*token, i, n, below, order));
-    free(order);
-    return t;
-}
-
 /* One of: as it is; with gaps and turned around; a piece of something larger that begins at an odd place. */
 static dl_tensor *laid_out(dl_tensor *x, int layout) {
     if (!layout) return must(dl_clone(x));
@@ -210,7 +170,7 @@ static dl_tensor *make_input(void *arg, int i, const char *token) {
 
 static dl_tensor *make_base(void *arg, int i, const char *token) {
     inputs *in = arg;
-    in->base[i] = base_of(token, in->dtype);
+    in->base[i] = sample_input(token, in->dtype);
     in->layout[i] = (int)draw(3);
     return must(dl_clone(in->base[i]));
 }
