@@ -315,10 +315,11 @@ void dlsh_buf_free(dlsh_buf *b);
  * of direction and bytes that are no UTF-8 as escapes, "\x1b", "\u202e". Text with colours is put together of pieces,
  * of which the foreign ones go through this. */
 void dlsh_buf_visible(dlsh_buf *b, const char *s, size_t n);
+/* The same for a string, and for text by printf. */
+void dlsh_buf_puts_visible(dlsh_buf *b, const char *s);
+void dlsh_buf_vprintf_visible(dlsh_buf *b, const char *fmt, va_list ap);
 /* Turns newlines and tabs into blanks, for foreign text within a line. */
 void dlsh_one_line(char *s, size_t n);
-/* dlsh_buf_visible of a string. */
-void dlsh_buf_puts_visible(dlsh_buf *b, const char *s);
 /* 1 + the code point of the character at s, of *len bytes, when it controls a terminal or the direction of writing;
  * DLSH_NOT_UTF8 for a byte that is no UTF-8; else 0. */
 enum { DLSH_NOT_UTF8 = 0x7fffffff };

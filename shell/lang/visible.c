@@ -60,6 +60,12 @@ void dlsh_buf_visible(dlsh_buf *b, const char *s, size_t n) {
     dlsh_buf_add(b, s + from, n - from);
 }
 
+void dlsh_buf_vprintf_visible(dlsh_buf *b, const char *fmt, va_list ap) {
+    DLSH_SCOPED_BUF raw = {0};
+    dlsh_buf_vprintf(&raw, fmt, ap);
+    dlsh_buf_puts_visible(b, dlsh_buf_text(&raw));
+}
+
 void dlsh_one_line(char *s, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (s[i] == '\n' || s[i] == '\t' || s[i] == '\r') s[i] = ' ';

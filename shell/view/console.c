@@ -128,13 +128,12 @@ static void console_complain(dlsh_sink *s, const char *bytes, size_t n) {
 }
 
 void dlsh_console_say(const char *fmt, ...) {
-    DLSH_SCOPED_BUF b = {0}, seen = {0};
+    DLSH_SCOPED_BUF b = {0};
     va_list ap;
     va_start(ap, fmt);
-    dlsh_buf_vprintf(&b, fmt, ap);
+    dlsh_buf_vprintf_visible(&b, fmt, ap);
     va_end(ap);
-    dlsh_buf_puts_visible(&seen, dlsh_buf_text(&b));
-    fprintf(stderr, "dlsh: %s\n", dlsh_buf_text(&seen));
+    fprintf(stderr, "dlsh: %s\n", dlsh_buf_text(&b));
 }
 
 /* Writes b unless making it failed with `status`; frees it. */
@@ -158,15 +157,13 @@ static dl_status flush_data(dlsh_buf *b, const dlsh_look *look, dl_status status
 }
 
 static dl_status console_value(dlsh_sink *s, dlsh_value v) {
-    dlsh_look look;
-    console_look(s, &look);
+    dlsh_look look = dlsh_sink_look(s);
     dlsh_buf b = {0};
     return flush_data(&b, &look, dlsh_plain_value(&b, v, &look));
 }
 
 static dl_status console_table(dlsh_sink *s, const dlsh_table *t) {
-    dlsh_look look;
-    console_look(s, &look);
+    dlsh_look look = dlsh_sink_look(s);
     dlsh_buf b = {0};
     return flush_data(&b, &look, dlsh_plain_table(&b, t, &look));
 }
@@ -195,8 +192,7 @@ static dl_status json_progress(const dlsh_progress *p) {
 }
 
 static void console_progress(dlsh_sink *s, const dlsh_progress *p) {
-    dlsh_look look;
-    console_look(s, &look);
+    dlsh_look look = dlsh_sink_look(s);
     if (dlsh_view.progress == DLSH_OFF) return;
     if (p->stopped) {
         console.meter.started = console.meter.job_started = 0;
@@ -215,8 +211,7 @@ static void console_progress(dlsh_sink *s, const dlsh_progress *p) {
 }
 
 static dl_status console_plot(dlsh_sink *s, const dlsh_plot *p) {
-    dlsh_look look;
-    console_look(s, &look);
+    dlsh_look look = dlsh_sink_look(s);
     dlsh_buf b = {0};
     return flush_buf(&b, dlsh_plot_draw(p, &look, &b));
 }

@@ -41,13 +41,12 @@ void dlsh_table_clear(dlsh_table *t) {
 }
 
 void dlsh_put(dlsh_sink *s, const char *fmt, ...) {
-    DLSH_SCOPED_BUF b = {0}, seen = {0};
+    DLSH_SCOPED_BUF b = {0};
     va_list ap;
     va_start(ap, fmt);
-    dlsh_buf_vprintf(&b, fmt, ap);
+    dlsh_buf_vprintf_visible(&b, fmt, ap);
     va_end(ap);
-    dlsh_buf_puts_visible(&seen, dlsh_buf_text(&b));
-    s->ops->text(s, dlsh_buf_text(&seen), seen.n);
+    s->ops->text(s, dlsh_buf_text(&b), b.n);
 }
 
 dl_status dlsh_table_show(dlsh_sink *s, dlsh_table *t, dl_status st, const char *empty) {

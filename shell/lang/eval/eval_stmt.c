@@ -49,7 +49,8 @@ static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_
     for (int i = 0; i < n && !st; i++) {
         st = dlsh_iter_next(s, &it, &item, &done);
         if (!st && done)
-            st = dlsh_fail(DL_ERR_VALUE, NULL, "%d names on the left, %d value%s on the right", n, i, &"s"[i == 1]);
+            st =
+                dlsh_fail(DL_ERR_VALUE, NULL, "%d names on the left, %d value%s on the right", n, i, i == 1 ? "" : "s");
         else if (!st)
             st = dlsh_assign(s, targets[i], item);
     }

@@ -125,13 +125,7 @@ static dlsh_node *read_argument(dlsh_parser *p, const dlsh_command *cmd, const d
     switch (param->kind) {
     case DLSH_ARG_SYNTAX:
     case DLSH_ARG_EXPR: return dlsh_p_argument(p);
-    case DLSH_ARG_REST: {
-        int mode = p->arg_mode;
-        p->arg_mode = 0;
-        dlsh_node *n = dlsh_p_expr(p);
-        p->arg_mode = mode;
-        return n;
-    }
+    case DLSH_ARG_REST: return dlsh_p_inner(p);
     case DLSH_ARG_WORD: return word_value(p, wanted);
     case DLSH_ARG_STATEMENT: return dlsh_p_statement(p);
     case DLSH_ARG_BLOCK: return dlsh_p_block(p, after);

@@ -45,8 +45,7 @@ static dlsh_node *literal(dlsh_parser *p, dlsh_kind kind) {
     return n;
 }
 
-/* The full expression inside brackets, whatever the mode outside. */
-static dlsh_node *inner(dlsh_parser *p) {
+dlsh_node *dlsh_p_inner(dlsh_parser *p) {
     int mode = p->arg_mode;
     p->arg_mode = 0;
     dlsh_node *n = dlsh_p_expr(p);
@@ -57,7 +56,7 @@ static dlsh_node *inner(dlsh_parser *p) {
 static dlsh_node *parenthesis(dlsh_parser *p) {
     dlsh_span start = p->tok.span;
     dlsh_p_open(p);
-    dlsh_node *n = inner(p);
+    dlsh_node *n = dlsh_p_inner(p);
     if (dlsh_p_is(p, DLSH_T_COMMA)) return dlsh_p_unexpected(p, "')'", "several values are a list: [a, b]");
     dlsh_p_close(p, DLSH_T_RPAREN, "to close '('");
     n->flags |= DLSH_PAREN;
@@ -75,7 +74,7 @@ static dlsh_node *list(dlsh_parser *p) {
     dlsh_node *n = dlsh_p_node(p, DLSH_N_LIST, p->tok.span);
     dlsh_p_open(p);
     while (!dlsh_p_is(p, DLSH_T_RBRACKET)) {
-        dlsh_p_push(p, inner(p));
+        dlsh_p_push(p, dlsh_p_inner(p));
         if (!dlsh_p_accept(p, DLSH_T_COMMA)) break;
     }
     if (dlsh_p_is(p, DLSH_T_FOR))
@@ -105,7 +104,7 @@ static dlsh_node *record_field(dlsh_parser *p) {
         return dlsh_p_unexpected(p, "':' after the key",
                                  "a record is written {a: 1, \"b c\": 2}, a list [1, 2]; blocks belong to if, for, fn");
     dlsh_p_advance(p);
-    dlsh_p_push(p, inner(p));
+    dlsh_p_push(p, dlsh_p_inner(p));
     return dlsh_p_finish(p, n, base);
 }
 
@@ -172,11 +171,11 @@ static dlsh_node *call_argument(dlsh_parser *p, int *named) {
         int base = p->nstack;
         dlsh_node *k = dlsh_p_name(p, DLSH_N_KWARG);
         dlsh_p_advance(p);
-        dlsh_p_push(p, inner(p));
+        dlsh_p_push(p, dlsh_p_inner(p));
         *named = 1;
         return dlsh_p_finish(p, k, base);
     }
-    dlsh_node *v = inner(p);
+    dlsh_node *v = dlsh_p_inner(p);
     if (v && *named) return dlsh_p_fail(p, v->span, NULL, "a positional argument cannot follow a named one");
     return v;
 }
@@ -209,13 +208,13 @@ static dlsh_node *subscript(dlsh_parser *p) {
         return dlsh_p_node(p, DLSH_N_ELLIPSIS, start);
     }
     dlsh_node *part[3] = {NULL, NULL, NULL};
-    if (!dlsh_p_is(p, DLSH_T_COLON)) part[0] = inner(p);
+    if (!dlsh_p_is(p, DLSH_T_COLON)) part[0] = dlsh_p_inner(p);
     if (!dlsh_p_is(p, DLSH_T_COLON)) return part[0];
     int base = p->nstack;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_SLICE, start);
     for (int i = 1; i < 3 && dlsh_p_accept(p, DLSH_T_COLON); i++)
         if (!dlsh_p_is(p, DLSH_T_COLON) && !dlsh_p_is(p, DLSH_T_COMMA) && !dlsh_p_is(p, DLSH_T_RBRACKET))
-            part[i] = inner(p);
+            part[i] = dlsh_p_inner(p);
     for (int i = 0; i < 3; i++) dlsh_p_push(p, part[i]);
     return dlsh_p_finish(p, n, base);
 }
@@ -377,7 +376,7 @@ void dlsh_p_params(dlsh_parser *p, int base) {
         if (dlsh_p_is(p, DLSH_T_NAME) || dlsh_p_is(p, DLSH_T_COLON))
             dlsh_p_unexpected(p, "',' or ')' after a parameter", "parameters have no types: fn f(a, b=1) { }");
         if (dlsh_p_accept(p, DLSH_T_SET)) {
-            dlsh_p_push(p, inner(p));
+            dlsh_p_push(p, dlsh_p_inner(p));
             defaults = 1;
         } else if (defaults)
             dlsh_p_fail(p, param->span, NULL, "parameter '%s' without a default follows one that has one", param->text);

@@ -60,6 +60,7 @@ dlsh_node *dlsh_p_finish(dlsh_parser *p, dlsh_node *node, int base);
 
 /* grammar */
 dlsh_node *dlsh_p_expr(dlsh_parser *p);
+dlsh_node *dlsh_p_inner(dlsh_parser *p);      /* a full expression, also in argument mode: within brackets */
 dlsh_node *dlsh_p_record(dlsh_parser *p);     /* a record literal, the next token being its '{' */
 int dlsh_p_at_record(const dlsh_parser *p);   /* does a record literal begin here, rather than a block? */
 dlsh_node *dlsh_p_argument(dlsh_parser *p);   /* *expr*: postfix with an optional - or !, in argument mode */
