@@ -31,12 +31,9 @@ static dl_tensor *weights(const dl_tensor *like, int index) {
 
 /* Adds sum(t * w) to *total, which is replaced. */
 static dl_status add_weighted(dl_tensor *t, int index, dl_tensor **total) {
-    dl_tensor *w = weights(t, index), *wd = w ? dl_to_device(w, t->st->device) : NULL, *p = wd ? dl_mul(t, wd) : NULL;
-    dl_tensor *s = p ? dl_sum(p, NULL, 0, 0) : NULL, *sum = s && *total ? dl_add(*total, s) : dl_ref(s);
-    dl_unref(w);
-    dl_unref(wd);
-    dl_unref(p);
-    dl_unref(s);
+    DL_OWNED dl_tensor *w = weights(t, index), *wd = w ? dl_to_device(w, t->st->device) : NULL;
+    DL_OWNED dl_tensor *p = wd ? dl_mul(t, wd) : NULL, *s = p ? dl_sum(p, NULL, 0, 0) : NULL;
+    dl_tensor *sum = s && *total ? dl_add(*total, s) : dl_ref(s);
     if (!sum) return dl_failed();
     dl_unref(*total);
     *total = sum;

@@ -1,5 +1,5 @@
-/* The tape: one node for each op that was run while recording. A node points to what made its inputs and to leaves,
- * never to a tensor that has, or can be given, a history; so nothing cycles. */
+/* The tape: one node for each op that ran while recording. A node refers to the nodes that made its inputs and to
+ * leaves, never to a tensor that has, or can get, a history: so there are no cycles but those of autograd/cycles.c. */
 #ifndef DL_AUTOGRAD_TAPE_H
 #define DL_AUTOGRAD_TAPE_H
 
@@ -12,8 +12,7 @@ typedef struct dl_edge {
     int idx;
 } dl_edge;
 
-/* A tensor kept for the gradient rule: a header without history, which is re-attached when a pass is itself recorded.
- */
+/* A tensor saved for the gradient rule: a header without history, which gets it back when a pass is itself recorded. */
 typedef struct dl_saved {
     dl_tensor *t; /* counted in t->st->saved */
     uint32_t version;
@@ -23,11 +22,11 @@ typedef struct dl_saved {
 struct dl_node {
     int refs;
     const dl_op *op;
-    uint64_t seq; /* creation order in this process: the stable name of a node */
+    uint64_t seq; /* number in the order of creation in this process */
     uint64_t rng;
     dl_source src;
     int nin, nout, nsaved;
-    bool freed;      /* saved tensors are gone after a backward without retain */
+    bool freed;      /* its saved tensors were freed by a backward without retain */
     dl_edge *edge;   /* [nin] */
     dl_meta *meta;   /* [nin + nout] */
     dl_saved *saved; /* [nsaved] */
@@ -35,7 +34,7 @@ struct dl_node {
     dl_node *next;   /* list of nodes being destroyed */
 };
 
-/* Links a node to the outputs of a finished call. A failure leaves no trace. */
+/* Makes the node of a finished call and links its outputs to it. On failure nothing is linked. */
 dl_status dl_record(const dl_call *c);
 void dl_node_unref(dl_node *n);
 static inline dl_node *dl_node_ref(dl_node *n) {
@@ -47,7 +46,7 @@ uint64_t dl_node_next_seq(void);
 void dl_node_free_saved(dl_node *n);
 /* Brings a view's history up to date after an in-place write to its base. */
 dl_status dl_history_renew(dl_tensor *t);
-/* Shows every leaf that an op of this thread is recorded for; when `see` fails, so does the op. NULL: nobody looks.
+/* Calls `see` for every leaf that an op of this thread is recorded for; when it fails, so does the op. NULL: no calls.
  * Returns the former watch. */
 typedef struct dl_leaf_watch {
     dl_status (*see)(void *ctx, dl_tensor *leaf);

@@ -1,5 +1,6 @@
-/* The two sides of a device plugin: the table of functions that libdlcore lends it, and its only symbol. Plugin and
- * library share internal headers, so both carry a hash of these and of the op table (made at build), and must agree. */
+/* The interface of a device plugin: the table of libdlcore's functions that it may call, and its only symbol. Plugin
+ * and library share internal headers: both contain a hash of these and of the op table, made at build, which must
+ * agree. */
 #ifndef DL_CORE_HOST_H
 #define DL_CORE_HOST_H
 
@@ -21,7 +22,7 @@ typedef struct dl_host {
 } dl_host;
 
 /* dl_plugin(host, abi): *abi is the hash of the caller. When the plugin's own differs, it puts that into *abi and
- * returns NULL, without having looked at `host`. Otherwise the result lives as long as the process. */
+ * returns NULL without reading `host`. Otherwise the result is valid for the life of the process. */
 #define DL_PLUGIN_SYMBOL "dl_plugin"
 typedef const dl_backend *dl_plugin_fn(const dl_host *host, const char **abi);
 

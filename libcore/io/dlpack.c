@@ -54,8 +54,9 @@ static void end_versioned(DLManagedTensorVersioned *self) { end(self->manager_ct
 static exported *export(dl_tensor *t, dlpack_tensor *out) {
     if (!t) return dl_fail_null("the tensor"), NULL;
     if (dl_requires_grad(t)) {
-        dl_fail_hint(DL_ERR_AUTOGRAD, "lend dl_detach() of it",
-                     "a tensor that needs a gradient cannot be lent through DLPack: writes to it would go unseen");
+        dl_fail_hint(
+            DL_ERR_AUTOGRAD, "export dl_detach() of it",
+            "a tensor that needs a gradient cannot be exported through DLPack: writes to it would not be seen");
         return NULL;
     }
     if (t->st->device && dl_device_synchronize(t->st->device) != DL_OK) return NULL;
@@ -77,8 +78,8 @@ static exported *export(dl_tensor *t, dlpack_tensor *out) {
 DLManagedTensor *dl_to_dlpack(dl_tensor *t) {
     dlpack_tensor d;
     if (t && t->st->readonly) {
-        dl_fail_hint(DL_ERR_STATE, "use dl_to_dlpack_versioned, which can say so, or lend a clone",
-                     "memory that may only be read cannot be lent through DLPack's old structure");
+        dl_fail_hint(DL_ERR_STATE, "use dl_to_dlpack_versioned, or export a clone",
+                     "read-only memory cannot be exported through DLPack's old structure, which cannot say that it is");
         return NULL;
     }
     exported *l = export(t, &d);

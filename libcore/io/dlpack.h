@@ -1,4 +1,4 @@
-/* The structures of DLPack, by which array libraries lend each other memory. Their layout is fixed by the DLPack
+/* The structures of DLPack, by which array libraries share memory. Their layout is fixed by the DLPack
  * specification, version 1.0 (dmlc.github.io/dlpack); DLManagedTensor is the form of versions before. */
 #ifndef DL_IO_DLPACK_H
 #define DL_IO_DLPACK_H

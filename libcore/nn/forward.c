@@ -7,7 +7,7 @@
 #include "core/scope.h"
 #include "nn/module.h"
 
-/* A pass through zeros to find out shapes. */
+/* A pass of zeros, which finds the shapes. */
 typedef struct dry_run {
     dl_watch_fn *watch;
     void *ctx;
@@ -34,7 +34,7 @@ dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, co
     return t->weight ? dl_set_requires_grad(t, 1) : DL_OK;
 }
 
-/* Makes a layer's tensors from the random numbers of its net, wherever those of the process stand. */
+/* Makes a layer's tensors from the random numbers of its net, independent of the position of the process's streams. */
 static dl_status build_from_origin(dl_module *m, long size) {
     if (!m->origin) return m->row->build(m, size);
     unsigned long at = dl_rng_position(DL_STREAM_INIT);
@@ -182,8 +182,8 @@ static dl_status not_trained(const char *what) {
                         "the function of a layer %s would not be trained with %s", what, dl_module_name(outermost));
 }
 
-/* What a function uses of another net is no part of the net that the function is a layer of: nobody would train it,
- * while its gradients grow. Fixed weights, and passes that are not recorded, are no matter. */
+/* Weights of another net that a layer's function uses are not part of the net that runs: they would collect gradients
+ * and not be trained. Fixed weights, and passes that are not recorded, are allowed. */
 static dl_status check_weight(void *ctx, dl_tensor *leaf) {
     (void)ctx;
     if (!leaf->weight || has_part(outermost, (wanted){.weight = leaf})) return DL_OK;

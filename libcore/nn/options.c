@@ -243,7 +243,7 @@ dl_status dl_kind_unknown(const char *what, const dl_kind_row *rows, int n, size
         names[k++] = r->name;
         k = add_words(r->alias, names, k, MAX, room, sizeof room, &used);
     }
-    /* a few are told, many have a page */
+    /* a few are listed; many have a page of the manual */
     return dl_fail_unknown(name, names, k, k > 16 ? "" : NULL, "there is no %s called '%s'", what, name);
 }
 

@@ -7,7 +7,7 @@
 
 /* A pooled number of the language. */
 #define NUM(v) T(dl_scalar_f(v))
-/* A tensor of zeros laid out by expansion of a single one: takes no memory, and must not be written. */
+/* Zeros in the shape of an input, a single one expanded: not to be written. */
 dl_tensor *dl_zeros_like_in(dl_back *b, int i);
 
 #endif

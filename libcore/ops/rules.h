@@ -1,5 +1,5 @@
 /* Prototypes of the rules that ops.def names: dl_infer_*, dl_grad_*, dl_compose_*, dl_flops_*, and the kernels. Naming
- * one in a row declares it; a missing definition fails the link, so a differentiable row cannot lack its rule. */
+ * one in a row declares it; a missing definition fails the link, so that no differentiable op lacks its rule. */
 #ifndef DL_OPS_RULES_H
 #define DL_OPS_RULES_H
 

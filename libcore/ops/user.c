@@ -1,5 +1,5 @@
-/* Ops that users make at run time: rows whose kernels are functions of theirs. The gradient is a row of its own, which
- * has none. */
+/* Ops that users make at run time, with functions of theirs as kernels. The gradient is an op of its own, which has
+ * none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

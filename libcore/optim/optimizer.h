@@ -5,7 +5,7 @@
 #include "nn/options.h"
 #include "optim/steps.h"
 
-/* One parameter and what is kept for it. */
+/* One parameter and its state. */
 typedef struct dl_opt_param {
     char *name;
     dl_tensor *p;
@@ -51,7 +51,7 @@ typedef struct dl_opt_range {
 struct dl_opt_row {
     dl_kind_row kind;
     int op;                                 /* DL_OP_name_step */
-    int own;                                /* states that are always kept; others depend on the options */
+    int own;                                /* states that are always there; others depend on the options */
     const char *state[DL_OPTIM_STATES + 1]; /* names, ending in NULL */
     const dl_opt_range *limits;
     unsigned (*wants)(const double *v);                     /* bits: those that the options ask for */

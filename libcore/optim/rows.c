@@ -1,4 +1,4 @@
-/* The rows of optim/optimizers.def: options and their limits, kept tensors, and the rule of the ops that run them. */
+/* The table of optimizers: options and their limits, state tensors, and the shape rule of their ops. */
 #include "optim/optimizer.h"
 
 #include <math.h>

@@ -444,7 +444,7 @@ static void update_state(dl_trainer *t) {
     snprintf(t->capture_state, sizeof t->capture_state, "%s", text);
 }
 
-/* Goes on without a graph; the error recorded says why. */
+/* The step runs without a graph from now on; the recorded error is the reason. */
 static dl_status refuse(dl_trainer *t, dl_step_graph *p) {
     snprintf(p->refused, sizeof p->refused, "%s", dl_errmsg());
     forget(t, p); /* whose end may fail too */

@@ -156,7 +156,7 @@ static dl_status backward(dl_trainer *t) {
 
 /* ---------------------------------------------------------------- update */
 
-/* The gradients there are, laid out without gaps, into t->grad. */
+/* The gradients, made contiguous or dense, into t->grad. */
 static dl_status gradients(dl_trainer *t, int *n) {
     *n = 0;
     for (long i = 0; i < t->nparam; i++) {

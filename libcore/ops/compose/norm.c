@@ -54,9 +54,9 @@ static dl_tensor *over_rows(dl_tensor *t, int outer) {
     return outer ? dl_sum(t, dims, outer, 0) : dl_ref(t);
 }
 
-/* Ba, Kiros, Hinton: Layer normalization (2016). xhat and rstd are made anew, so that a second derivative sees how they
- * depend on x: dx = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)), gw = g * weight; weight: sum(g * xhat) over rows;
- * bias: sum(g). */
+/* Ba, Kiros, Hinton: Layer normalization (2016). xhat and rstd are computed again, so that second derivatives include
+ * their dependence on x: dx = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)), gw = g * weight; weight: sum(g * xhat)
+ * over rows; bias: sum(g). */
 GRAD_RULE(layer_norm) {
     dl_tensor *x = IN_(LAYERNORM_INPUT), *g = G0;
     if (!x) return dl_fail_null("the input");

@@ -93,7 +93,8 @@ static dl_tensor *over_channels(dl_back *b, dl_tensor *v, int ndim) {
     return T(dl_reshape(v, shape, ndim));
 }
 
-/* xhat and rstd. In training they are made from x anew, so that a second derivative sees that they depend on it. */
+/* xhat and rstd. In training they are computed again from x, so that second derivatives include their dependence on it.
+ */
 static dl_status normalised(dl_back *b, dl_tensor *x, const long *dims, int n, dl_tensor **xhat, dl_tensor **rstd) {
     dl_tensor *centred;
     if (ATTR_I(b, BATCHNORM_TRAINING)) {

@@ -45,8 +45,8 @@ static dl_tensor *positions(dl_back *b, const dl_aval *size, const dl_aval *stri
     return at;
 }
 
-/* Adds the gradient up in a flat image of the memory that input and view span together, and looks at it as the input
- * does. Overlapping elements, as of an expanded view, each add their part. */
+/* Adds the gradient up in a flat image of the memory that input and view span, and views that as the input. Overlapping
+ * elements, as of an expanded view, each add their part. */
 GRAD_RULE(as_strided) {
     const dl_meta *m = dl_in_meta(b, 0);
     const dl_aval *size = ATTR(b, AS_STRIDED_SIZE), *stride = ATTR(b, AS_STRIDED_STRIDE);
@@ -69,8 +69,8 @@ GRAD_RULE(as_strided) {
     return dl_give(b, 0, dl_as_strided(flat, m->shape, m->ndim, m->stride, m->ndim, m->offset - first));
 }
 
-/* The input keeps what was not overwritten; the value gets what was. The gradient is laid out like the input first, so
- * that the region is the same in both. */
+/* The input gets the gradient outside of the region, the value that of the region. The gradient is first given the
+ * strides of the input, so that the region is the same in both. */
 GRAD_RULE(as_strided_set) {
     const dl_meta *m = dl_in_meta(b, 0);
     const dl_aval *size = ATTR(b, AS_STRIDED_SET_SIZE), *stride = ATTR(b, AS_STRIDED_SET_STRIDE);

@@ -1,4 +1,4 @@
-/* Shape rules of rows that make tensors from attributes. */
+/* Shape rules of ops that make tensors from attributes. */
 #include "ops/infer.h"
 #include "ops/rules.h"
 

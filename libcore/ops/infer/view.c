@@ -45,8 +45,8 @@ static dl_status resolve(const dl_tensor *x, const dl_aval *want, long *shape) {
                         dl_shape_text(x->ndim, x->shape), TEXT(want));
 }
 
-/* Strides of a view of x with another shape; false where there is none. Runs of dimensions that lie one in the other
- * are split up anew. */
+/* Strides of a view of x with another shape; false where there is none. Contiguous runs of dimensions are split into
+ * the new sizes. */
 static bool view_strides(const dl_tensor *x, int ndim, const long *shape, long *stride) {
     if (x->numel == 0) return dl_strides_contiguous(ndim, shape, stride), true;
     int d = ndim - 1;
@@ -121,7 +121,7 @@ INFER_RULE(expand) {
     return DL_OK;
 }
 
-/* A bound of a slice counted from the end, and kept inside. */
+/* A bound of a slice, where negative ones count from the end, limited to 0..size. */
 static long bound(const dl_aval *a, long size, long dflt) {
     if (!a->given) return dflt;
     long i = a->u.i < 0 ? a->u.i + size : a->u.i;
