@@ -79,7 +79,7 @@ DLManagedTensor *dl_to_dlpack(dl_tensor *t) {
     dlpack_tensor d;
     if (t && t->st->readonly) {
         dl_fail_hint(DL_ERR_STATE, "use dl_to_dlpack_versioned, or export a clone",
-                     "read-only memory cannot be exported through DLPack's old structure, which cannot say that it is");
+                     "memory that may only be read cannot be exported through DLPack's old structure");
         return NULL;
     }
     exported *l = export(t, &d);

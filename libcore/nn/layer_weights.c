@@ -74,8 +74,7 @@ dl_tensor *dl_layer_linear(dl_module *m, dl_tensor *x) { return dl_linear(x, m->
 
 /* ---------------------------------------------------------------- conv */
 
-/* What both convolutions take. */
-static dl_status check_conv(const dl_module *m) {
+dl_status dl_layer_conv_check(dl_module *m) {
     DL_TRY(check_positive(m, "out_channels"));
     DL_TRY(check_positive(m, "groups"));
     DL_TRY(check_pair(m, "kernel_size", 1));
@@ -89,16 +88,12 @@ static dl_status check_conv(const dl_module *m) {
     return dl_init_check(dl_m_opt(m, "init")->u.s);
 }
 
-static long conv_input(const dl_module *m, const dl_tensor *x) {
+long dl_layer_conv_input(const dl_module *m, const dl_tensor *x) {
     long c = input_size(m, x, 4, 1, "images [N,C,H,W]"), groups = dl_m_int(m, "groups");
     if (c < 0 || c % groups == 0) return c;
     dl_fail(DL_ERR_SHAPE, "layer %s: %ld input channels cannot be split into %ld groups", m->row->kind.name, c, groups);
     return -1;
 }
-
-dl_status dl_layer_conv_check(dl_module *m) { return check_conv(m); }
-
-long dl_layer_conv_input(const dl_module *m, const dl_tensor *x) { return conv_input(m, x); }
 
 long dl_layer_conv_stored(const dl_module *m, int slot, const dl_tensor *t) {
     if (slot != 0) return -2;
@@ -124,10 +119,10 @@ dl_tensor *dl_layer_conv(dl_module *m, dl_tensor *x) {
 
 dl_status dl_layer_convtranspose_check(dl_module *m) {
     DL_TRY(check_pair(m, "output_padding", 0));
-    return check_conv(m);
+    return dl_layer_conv_check(m);
 }
 
-long dl_layer_convtranspose_input(const dl_module *m, const dl_tensor *x) { return conv_input(m, x); }
+long dl_layer_convtranspose_input(const dl_module *m, const dl_tensor *x) { return dl_layer_conv_input(m, x); }
 
 long dl_layer_convtranspose_stored(const dl_module *m, int slot, const dl_tensor *t) {
     return slot == 0 ? stored_size(m, slot, t, 4, 0) : -2;

@@ -26,8 +26,8 @@ struct row {
     curve *f;
 };
 
-static double opt_f(const dl_schedule *s, const char *name);
-static double opt_i(const dl_schedule *s, const char *name);
+static double opt_f(const dl_schedule *s, const char *name) { return dl_option_f(&s->row->kind, s->val, name); }
+static double opt_i(const dl_schedule *s, const char *name) { return (double)dl_option_i(&s->row->kind, s->val, name); }
 
 static double f_constant(const dl_schedule *s, double t, double base) {
     (void)s, (void)t, (void)base;
@@ -81,7 +81,14 @@ static double f_onecycle(const dl_schedule *s, double t, double base) {
     return to + (1 - to) * half_cosine(u);
 }
 
-static double f_multistep(const dl_schedule *s, double t, double base);
+static double f_multistep(const dl_schedule *s, double t, double base) {
+    (void)base;
+    const dl_optval *m = dl_option(&s->row->kind, s->val, "milestones");
+    int passed = 0;
+    for (int i = 0; i < m->n; i++) passed += t >= (double)m->u.v[i];
+    return pow(opt_f(s, "gamma"), passed);
+}
+
 static double f_plateau(const dl_schedule *s, double t, double base) {
     (void)t;
     double low = base > 0 ? opt_f(s, "min") / base : 0;
@@ -99,17 +106,6 @@ static const row rows[] = {
 #include "optim/schedules.def"
 };
 enum { NROWS = sizeof rows / sizeof *rows };
-
-static double opt_f(const dl_schedule *s, const char *name) { return dl_option_f(&s->row->kind, s->val, name); }
-static double opt_i(const dl_schedule *s, const char *name) { return (double)dl_option_i(&s->row->kind, s->val, name); }
-
-static double f_multistep(const dl_schedule *s, double t, double base) {
-    (void)base;
-    const dl_optval *m = dl_option(&s->row->kind, s->val, "milestones");
-    int passed = 0;
-    for (int i = 0; i < m->n; i++) passed += t >= (double)m->u.v[i];
-    return pow(opt_f(s, "gamma"), passed);
-}
 
 const dl_kind_row *dl_schedule_kind_at(int i) {
     return i >= 0 && i < NROWS && strcmp(rows[i].kind.name, "function") ? &rows[i].kind : NULL;
