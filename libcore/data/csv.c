@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/interrupt.h"
+#include "core/list.h"
 
 /* ---------------------------------------------------------------- fields */
 
@@ -141,11 +142,7 @@ static dl_status read_first(reader *r) {
     for (;;) {
         DL_TRY(next_field(&r->csv, &more));
         if (!more) return DL_OK;
-        if (r->columns == cap) {
-            char **grown = realloc(r->first, (size_t)(cap = cap ? 2 * cap : 16) * sizeof *grown);
-            if (!grown) return no_memory(r);
-            r->first = grown;
-        }
+        DL_TRY(DL_LIST_ROOM(r->first, r->columns, cap));
         if (!(r->first[r->columns] = strdup(r->csv.field))) return no_memory(r);
         r->columns++;
         if (r->csv.last) return DL_OK;

@@ -124,10 +124,7 @@ static const kind_row *find_kind(const char *name) {
 }
 
 dl_dataset *dl_dataset_open(const char *kind, const char *const *options) {
-    if (!kind) {
-        dl_fail_null("the kind of a dataset");
-        return NULL;
-    }
+    if (!kind) return dl_fail_null("the kind of a dataset"), NULL;
     const kind_row *row = find_kind(kind);
     dl_data_args args = {0};
     if (!row || read_options(&row->pub, options, &args)) return NULL;

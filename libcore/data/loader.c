@@ -188,10 +188,7 @@ dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *sp
     dl_loader_spec none = {0};
     const dl_loader_spec *s = spec ? spec : &none;
     int which = split == DL_TEST;
-    if (!d) {
-        dl_fail_null("the data set of a loader");
-        return NULL;
-    }
+    if (!d) return dl_fail_null("the data set of a loader"), NULL;
     if (check_spec(d, which, s) != DL_OK) return NULL;
     dl_loader *l = dl_data_alloc(1, sizeof *l);
     if (!l) return NULL;

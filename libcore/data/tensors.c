@@ -110,10 +110,8 @@ static dl_status fill(dl_dataset *d, dl_tensor *const x[2], dl_tensor *const y[2
 }
 
 dl_dataset *dl_dataset_from(dl_tensor *x, dl_tensor *y, dl_tensor *test_x, dl_tensor *test_y, const char *name) {
-    if (!x || !y || !test_x != !test_y) {
-        dl_fail_null(!x || !y ? "a tensor of the data set" : "one half of the test split");
-        return NULL;
-    }
+    if (!x || !y || !test_x != !test_y)
+        return dl_fail_null(!x || !y ? "a tensor of the data set" : "one half of the test split"), NULL;
     dl_dataset *d = dl_data_new(name ? name : "tensor");
     dl_tensor *const xs[2] = {x, test_x}, *const ys[2] = {y, test_y};
     if (d && fill(d, xs, ys, "none") == DL_OK) {

@@ -201,15 +201,10 @@ static dl_status load_compared(dl_store *s, const long *ids, long n, dl_arena *a
 }
 
 dl_comparison *dl_run_compare(dl_store *s, const long *ids, long n, int all) {
-    if (n < 1 || !ids) {
-        dl_fail_hint(DL_ERR_VALUE, "give the ids of two runs or more", "there is no run to compare");
-        return NULL;
-    }
+    if (n < 1 || !ids)
+        return dl_fail_hint(DL_ERR_VALUE, "give the ids of two runs or more", "there is no run to compare"), NULL;
     comparison *c = calloc(1, sizeof *c);
-    if (!c) {
-        dl_fail(DL_ERR_MEMORY, "no memory for a comparison");
-        return NULL;
-    }
+    if (!c) return dl_fail(DL_ERR_MEMORY, "no memory for a comparison"), NULL;
     dl_status st = dl_store_read_lock(s);
     if (st == DL_OK) {
         dl_run_info *runs = dl_arena_get(&c->arena, (size_t)n * sizeof *runs);
@@ -271,15 +266,9 @@ static dl_status rank(dl_store *s, const char *metric, int direction, const char
 }
 
 dl_ranking *dl_run_best(dl_store *s, const char *metric, int direction, const char *where, long limit) {
-    if (!metric) {
-        dl_fail_null("name of the metric");
-        return NULL;
-    }
+    if (!metric) return dl_fail_null("name of the metric"), NULL;
     ranking *r = calloc(1, sizeof *r);
-    if (!r) {
-        dl_fail(DL_ERR_MEMORY, "no memory for a ranking");
-        return NULL;
-    }
+    if (!r) return dl_fail(DL_ERR_MEMORY, "no memory for a ranking"), NULL;
     dl_status st = dl_store_read_lock(s);
     if (st == DL_OK) st = dl_store_read_unlock(s, rank(s, metric, direction, where, limit, r));
     if (st == DL_OK && !r->public.n)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/list.h"
 #include "track/store.h"
 
 static const char insert_sql[] = "insert or ignore into metric(series_id, step, t_us, value) values(?1, ?2, ?3, ?4)";
@@ -55,14 +56,7 @@ void dl_inserter_free(dl_inserter *k) {
 
 dl_status dl_inserter_name(dl_inserter *k, uint32_t index, int64_t run, const char *key) {
     if (index >= 1u << 26) return dl_fail(DL_ERR_STORE, "a process cannot have more than 67 million series");
-    if (index >= k->room) {
-        uint32_t room = k->room ? k->room : 64;
-        while (room <= index) room *= 2;
-        dl_name *names = realloc(k->names, room * sizeof *names);
-        if (!names) return dl_fail(DL_ERR_MEMORY, "no memory for %u series", room);
-        k->names = names;
-        k->room = room;
-    }
+    while (k->room <= index) DL_TRY(DL_LIST_ROOM(k->names, k->room, k->room));
     for (; k->nname <= index; k->nname++) k->names[k->nname] = (dl_name){0};
     char *copy = strdup(key);
     if (!copy) return dl_fail(DL_ERR_MEMORY, "no memory for a name");

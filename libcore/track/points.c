@@ -115,15 +115,9 @@ static dl_status load(sqlite3 *db, long run, const char *key, long max_points, p
 }
 
 dl_points *dl_series_points(dl_store *s, long id, const char *key, long max_points) {
-    if (!key) {
-        dl_fail_null("name of the metric");
-        return NULL;
-    }
+    if (!key) return dl_fail_null("name of the metric"), NULL;
     points *p = calloc(1, sizeof *p);
-    if (!p) {
-        dl_fail(DL_ERR_MEMORY, "no memory for points");
-        return NULL;
-    }
+    if (!p) return dl_fail(DL_ERR_MEMORY, "no memory for points"), NULL;
     dl_status st = dl_store_read_lock(s);
     if (st == DL_OK) {
         st = dl_db_run(s->r, "begin", "");

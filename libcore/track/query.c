@@ -212,10 +212,7 @@ static void refresh(dl_store *s) {
 static dl_run_list *make_list(dl_store *s, dl_clause *c, int full) {
     list *l = calloc(1, sizeof *l);
     dl_run_info *runs;
-    if (!l) {
-        dl_fail(DL_ERR_MEMORY, "no memory for a list of runs");
-        return NULL;
-    }
+    if (!l) return dl_fail(DL_ERR_MEMORY, "no memory for a list of runs"), NULL;
     if (dl_runs_load(s, c, full, &l->arena, &runs, &l->public.n) != DL_OK) {
         dl_run_list_free(&l->public);
         return NULL;

@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/list.h"
 #include "io/input.h"
 #include "track/store.h"
 
@@ -185,11 +186,10 @@ typedef struct suspect {
     dl_whoami who;
 } suspect;
 
-static dl_status find_dead(sqlite3 *db, suspect **out, int *n) {
+static dl_status find_dead(sqlite3 *db, suspect **out, long *n) {
     DL_DB_STATEMENT(q);
+    long cap = 0;
     int rc;
-    *out = NULL;
-    *n = 0;
     DL_TRY(dl_db_prepare(db, &q,
                          "select id, host, boot_id, pid, pid_start, heartbeat_us from run"
                          " where status in ('running', 'paused')"));
@@ -200,14 +200,10 @@ static dl_status find_dead(sqlite3 *db, suspect **out, int *n) {
         x.who.pid = sqlite3_column_int64(q, 3);
         x.who.pid_start = (uint64_t)sqlite3_column_int64(q, 4);
         if (!dl_run_is_dead(&x.who, x.heartbeat)) continue;
-        suspect *more = realloc(*out, (size_t)(*n + 1) * sizeof **out);
-        if (!more) break;
-        *out = more;
-        more[(*n)++] = x;
+        DL_TRY(DL_LIST_ROOM(*out, *n, cap));
+        (*out)[(*n)++] = x;
     }
-    return rc == SQLITE_DONE  ? DL_OK
-           : rc == SQLITE_ROW ? dl_fail(DL_ERR_MEMORY, "no memory for a list of runs")
-                              : dl_db_fail(db, "look for dead runs");
+    return rc == SQLITE_DONE ? DL_OK : dl_db_fail(db, "look for dead runs");
 }
 
 /* The end of a killed run is its last heartbeat or its last point. */
@@ -221,12 +217,11 @@ static const char kill_sql[] =
 static const char worked_sql[] = "update run set active_us = active_us + max(0, ended_us - active_since_us),"
                                  " active_since_us = null where id = ?1 and active_since_us is not null";
 
-static dl_status mark_killed(dl_store *s, suspect *x, int n) {
-    dl_status st = dl_store_write_lock(s);
-    if (st != DL_OK) return st;
-    st = dl_db_begin(s->w);
+static dl_status mark_killed(dl_store *s, suspect *x, long n) {
+    DL_TRY(dl_store_write_lock(s));
+    dl_status st = dl_db_begin(s->w);
     int killed = 0;
-    for (int i = 0; i < n && st == DL_OK; i++) {
+    for (long i = 0; i < n && st == DL_OK; i++) {
         char why[160];
         if (!x[i].who.pid) continue;
         snprintf(why, sizeof why, "process %ld on %.63s is gone", (long)x[i].who.pid, x[i].who.host);
@@ -243,13 +238,13 @@ static dl_status mark_killed(dl_store *s, suspect *x, int n) {
 
 dl_status dl_store_recover(dl_store *s, int all) {
     suspect *dead = NULL;
-    int n = 0;
+    long n = 0;
     DL_TRY(dl_store_read_lock(s));
     dl_status st = find_dead(s->r, &dead, &n);
     dl_store_read_unlock(s, DL_OK);
     /* points first, then statuses: a run that reads killed is complete */
     if (st == DL_OK && (n || all)) st = each_ring(s, recover_action, NULL);
-    for (int i = 0; i < n && st == DL_OK; i++) st = each_ring(s, alive_action, &dead[i].who);
+    for (long i = 0; i < n && st == DL_OK; i++) st = each_ring(s, alive_action, &dead[i].who);
     if (st == DL_OK && n) st = mark_killed(s, dead, n);
     free(dead);
     return st;

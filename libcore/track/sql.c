@@ -107,15 +107,9 @@ static dl_status prepare(dl_rows *r, const char *sql) {
 }
 
 dl_rows *dl_store_sql(dl_store *s, const char *sql) {
-    if (!sql) {
-        dl_fail_null("sql");
-        return NULL;
-    }
+    if (!sql) return dl_fail_null("sql"), NULL;
     dl_rows *r = calloc(1, sizeof *r);
-    if (!r) {
-        dl_fail(DL_ERR_MEMORY, "no memory for a query");
-        return NULL;
-    }
+    if (!r) return dl_fail(DL_ERR_MEMORY, "no memory for a query"), NULL;
     if (open_own(s, &r->db) == DL_OK && prepare(r, sql) == DL_OK) return r;
     dl_rows_free(r);
     return NULL;

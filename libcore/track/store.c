@@ -200,10 +200,7 @@ static void init_locks(dl_store *s) {
 
 static dl_store *new_store(void) {
     dl_store *s = calloc(1, sizeof *s);
-    if (!s) {
-        dl_fail(DL_ERR_MEMORY, "no memory for a store");
-        return NULL;
-    }
+    if (!s) return dl_fail(DL_ERR_MEMORY, "no memory for a store"), NULL;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

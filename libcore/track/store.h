@@ -33,7 +33,8 @@ typedef struct dl_inserter {
     sqlite3 *db;
     sqlite3_stmt *insert, *update, *merge, *bulk, *newest;
     dl_name *names;
-    uint32_t nname, room;
+    uint32_t nname;
+    long room;
     int keep_old; /* a point that is there already wins: for rings without cursors */
 } dl_inserter;
 void dl_inserter_free(dl_inserter *k);

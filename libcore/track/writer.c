@@ -106,17 +106,12 @@ static dl_series *add_series(dl_run *r, const char *key, unsigned bucket) {
 }
 
 dl_series *dl_series_of(dl_run *r, const char *key) {
-    if (!r || !key) {
-        dl_fail_null(r ? "name of the metric" : "run");
-        return NULL;
-    }
+    if (!r || !key) return dl_fail_null(r ? "name of the metric" : "run"), NULL;
     unsigned bucket = bucket_of(key);
     dl_series *x = look_up(r, key, bucket);
     if (x) return x;
-    if (!*key || strlen(key) > DL_RING_KEY_MAX) {
-        dl_fail(DL_ERR_VALUE, "the name of a metric has 1 to %d bytes", DL_RING_KEY_MAX);
-        return NULL;
-    }
+    if (!*key || strlen(key) > DL_RING_KEY_MAX)
+        return dl_fail(DL_ERR_VALUE, "the name of a metric has 1 to %d bytes", DL_RING_KEY_MAX), NULL;
     return add_series(r, key, bucket);
 }
 

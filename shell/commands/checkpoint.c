@@ -54,7 +54,7 @@ static dl_status record_of(const dl_tensor_file *f, dlsh_value *out) {
 
 /* What the file holds: an array, a net with its weights, or a record of tensors. */
 static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out) {
-    dl_tensor_file *f = dl_tensors_read(path, dlsh_device());
+    dl_tensor_file *f = dl_tensors_read(path, dlsh_default_device());
     if (!f) return dl_failed();
     if (!strcmp(dl_tensor_file_format(f), "npy")) {
         dl_tensor *t = dl_ref(dl_tensor_file_at(f, 0));
@@ -68,7 +68,7 @@ static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out
         dlsh_warn(dlsh_arg_session(a), NULL, "tensor '%s' is left out: %s", name, why);
     dl_tensor_file_free(f);
     if (!net) return st;
-    return dlsh_give(dlsh_new_handle(&dlsh_net_class, dl_module_open(path, dlsh_device())), out);
+    return dlsh_give(dlsh_new_handle(&dlsh_net_class, dl_module_open(path, dlsh_default_device())), out);
 }
 
 static dl_status load_run(const dlsh_args *a, dlsh_value *result) {

@@ -1,4 +1,4 @@
-/* The experiment store of the process, opened when first needed; the script that runs; the device chosen. */
+/* The experiment store of the process, opened on first use; the script that runs; the default device. */
 #include "commands/context.h"
 
 #include <stdio.h>
@@ -70,12 +70,10 @@ dl_status dlsh_origin_set(const dlsh_origin *o) {
 
 dlsh_script_args *dlsh_script_args_get(void) { return &context.script_args; }
 
-int dlsh_device(void) { return dlsh_default_device(); }
-
 dl_status dlsh_device_choose(const char *name) {
     int device;
     DLSH_TRY(dl_device_parse(name, &device));
-    /* a tensor on the device tells whether this build and machine have it */
+    /* creating a tensor shows whether this build and machine have the device */
     dl_tensor *probe = dl_tensor_zeros(0, NULL, DL_F32, device);
     if (!probe) return dl_failed();
     dl_unref(probe);

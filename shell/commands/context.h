@@ -21,8 +21,8 @@ void dlsh_store_warnings(dlsh_session *s);
 /* Commits and closes, if it was opened; after the session is gone, so that trainers could end their runs. */
 dl_status dlsh_store_close(void);
 
-/* The error that ends the session, for runs that are still open; NULL when it ends well. The front tells before it
- * drops the variables. */
+/* The error that ends the session, for runs that are still open; NULL when it ends well. The front sets it before
+ * it drops the variables. */
 const char *dlsh_ended_by(void);
 /* Copies the text; NULL: none. */
 void dlsh_end_by(const char *error);
@@ -45,7 +45,7 @@ dl_status dlsh_origin_set(const dlsh_origin *o);
         {"group", DLSH_OPT_STRING, NULL, "group of runs within it", NULL, NULL}, {                                     \
         "note", DLSH_OPT_STRING, NULL, "a note kept with the run", NULL, NULL                                          \
     }
-/* What they and the script say of the run (record.c). Borrowed. */
+/* The description of a run from these options and the script (record.c). Borrowed. */
 dl_run_spec dlsh_run_spec(const dlsh_args *a);
 
 /* name=value words after the script's name, for `args`. Borrowed; n may be 0. */
@@ -54,15 +54,13 @@ typedef struct dlsh_script_args {
     char *const *words;
     int list;  /* --help: `args` prints its table and the script ends */
     int seen;  /* the script had an `args` statement */
-    int wrong; /* it refused what was given: wrong usage, not an error of the script */
+    int wrong; /* `args` refused the words given: wrong usage, not an error of the script */
 } dlsh_script_args;
 dlsh_script_args *dlsh_script_args_get(void);
 
 /* ---------------------------------------------------------------- device */
 
-/* The device for new tensors, nets and trainers: `device`, --device. 0 is the CPU. */
-int dlsh_device(void);
-/* By name. DL_ERR_DEVICE names the valid ones. */
+/* Chooses the default device by name: `device`, --device. DL_ERR_DEVICE names the valid ones. */
 dl_status dlsh_device_choose(const char *name);
 
 #endif

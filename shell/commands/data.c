@@ -37,7 +37,7 @@ static dlsh_value list_of(const long *shape, int n) {
 
 /* Moves samples to the default device. Releases both when that fails. */
 static dl_status place(dl_tensor **x, dl_tensor **y) {
-    int device = dlsh_device();
+    int device = dlsh_default_device();
     if (!device) return DL_OK;
     dl_tensor *at[2] = {dl_to_device(*x, device), NULL};
     if (at[0]) at[1] = dl_to_device(*y, device);
@@ -166,19 +166,13 @@ static dl_status show_split(struct dlsh_session *s, void *self, struct dlsh_sink
 
 /* ---------------------------------------------------------------- fields */
 
-static dl_status get_train(void *self, dlsh_value *out) { return dlsh_give(split_value(self, DL_TRAIN), out); }
-static dl_status get_test(void *self, dlsh_value *out) { return dlsh_give(split_value(self, DL_TEST), out); }
-static dl_status get_name(void *self, dlsh_value *out) { return dlsh_give(dlsh_string(dl_dataset_name(self)), out); }
-static dl_status get_options(void *self, dlsh_value *out) {
-    return dlsh_give(dlsh_string(dl_dataset_options(self)), out);
-}
-static dl_status get_print(void *self, dlsh_value *out) {
-    return dlsh_give(dlsh_string(dl_dataset_fingerprint(self)), out);
-}
-static dl_status get_classes(void *self, dlsh_value *out) { return dlsh_give(dlsh_int(dl_dataset_classes(self)), out); }
-static dl_status get_shape(void *self, dlsh_value *out) {
-    return dlsh_give(list_of(dl_dataset_shape(self), dl_dataset_ndim(self)), out);
-}
+DLSH_GETTER(get_train, split_value(self, DL_TRAIN))
+DLSH_GETTER(get_test, split_value(self, DL_TEST))
+DLSH_GETTER(get_name, dlsh_string(dl_dataset_name(self)))
+DLSH_GETTER(get_options, dlsh_string(dl_dataset_options(self)))
+DLSH_GETTER(get_print, dlsh_string(dl_dataset_fingerprint(self)))
+DLSH_GETTER(get_classes, dlsh_int(dl_dataset_classes(self)))
+DLSH_GETTER(get_shape, list_of(dl_dataset_shape(self), dl_dataset_ndim(self)))
 static dl_status get_names(void *self, dlsh_value *out) {
     dlsh_value v = dlsh_new_list(0);
     dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
@@ -224,9 +218,7 @@ static dl_status split_tensor(void *self, int targets, dlsh_value *out) {
 }
 static dl_status split_x(void *self, dlsh_value *out) { return split_tensor(self, 0, out); }
 static dl_status split_y(void *self, dlsh_value *out) { return split_tensor(self, 1, out); }
-static dl_status split_data(void *self, dlsh_value *out) {
-    return dlsh_give(dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(((dlsh_split *)self)->data)), out);
-}
+DLSH_GETTER(split_data, dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(((dlsh_split *)self)->data)))
 static dl_status split_counts(void *self, dlsh_value *out) {
     dlsh_split *s = self;
     long n = dl_dataset_classes(s->data), *counts = malloc(sizeof *counts * (size_t)(n ? n : 1));
@@ -303,29 +295,22 @@ const dlsh_class dlsh_split_class = {.name = "split",
 
 /* ---------------------------------------------------------------- loaders */
 
-static dl_status loader_epoch(void *self, dlsh_value *out) {
-    long epoch, batch;
-    dl_loader_position(self, &epoch, &batch);
-    return dlsh_give(dlsh_int(epoch), out);
+static dlsh_value position(dl_loader *l, int batch) {
+    long at[2];
+    dl_loader_position(l, &at[0], &at[1]);
+    return dlsh_int(at[batch]);
 }
-static dl_status loader_batch(void *self, dlsh_value *out) {
-    long epoch, batch;
-    dl_loader_position(self, &epoch, &batch);
-    return dlsh_give(dlsh_int(batch), out);
-}
-static dl_status loader_size(void *self, dlsh_value *out) { return dlsh_give(dlsh_int(dl_loader_batch(self)), out); }
-static dl_status loader_seed(void *self, dlsh_value *out) {
-    return dlsh_give(dlsh_int((long)dl_loader_seed(self)), out);
-}
-static dl_status loader_data(void *self, dlsh_value *out) {
-    return dlsh_give(split_value(dl_loader_dataset(self), dl_loader_split(self)), out);
-}
+DLSH_GETTER(loader_epoch, position(self, 0))
+DLSH_GETTER(loader_batch, position(self, 1))
+DLSH_GETTER(loader_size, dlsh_int(dl_loader_batch(self)))
+DLSH_GETTER(loader_seed, dlsh_int((long)dl_loader_seed(self)))
+DLSH_GETTER(loader_data, split_value(dl_loader_dataset(self), dl_loader_split(self)))
 static dl_status len_loader(void *self, long *out) {
     *out = dl_loader_len(self);
     return DL_OK;
 }
 
-/* next(l) goes on into the next epoch; a `for` ends with its epoch, so it goes over a handle of a class of its own. */
+/* next(l) continues with the next epoch, but a `for` ends with its epoch: it iterates over a handle of this class. */
 static dl_status next_of_epoch(struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
     dl_tensor *x, *y;
     (void)s;

@@ -18,7 +18,8 @@ dl_status dlsh_show_devices(dlsh_session *s, dlsh_sink *sink) {
         char what[192];
         if (dl_device_describe(i, what, sizeof what)) snprintf(what, sizeof what, "cannot be used: %s", dl_errmsg());
         status = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(dl_device_name(i)),
-                                                   dlsh_string(dlsh_device() == i ? "yes" : "no"), dlsh_string(what)});
+                                                   dlsh_string(dlsh_default_device() == i ? "yes" : "no"),
+                                                   dlsh_string(what)});
     }
     status = dlsh_table_show(sink, &t, status, NULL);
     if (!status && n == 1 && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE)
@@ -58,7 +59,7 @@ static dl_status largest_table(dlsh_sink *sink, dlsh_mode mode) {
     return status || t.nrows ? dlsh_table_show(sink, &t, status, NULL) : DL_OK;
 }
 
-/* Values of the language, and what the collector of rings has done. */
+/* Values of the language, and what the collector of reference cycles has done. */
 static dl_status values_table(dlsh_sink *sink) {
     dlsh_table t = DLSH_TABLE({"lists, records, functions", 'r', ""}, {"rings freed", 'r', ""},
                               {"collections", 'r', ""}, {"longest", 'r', ""});
@@ -82,7 +83,7 @@ dl_status dlsh_show_memory(dlsh_session *s, dlsh_sink *sink) {
 static dl_status device_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     if (!dlsh_given(a, "name")) {
-        dlsh_put(dlsh_arg_sink(a), "%s\n", dl_device_name(dlsh_device()));
+        dlsh_put(dlsh_arg_sink(a), "%s\n", dl_device_name(dlsh_default_device()));
         return DL_OK;
     }
     if (!dlsh_device_choose(dlsh_arg_str(a, "name"))) return DL_OK;

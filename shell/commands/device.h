@@ -1,4 +1,4 @@
-/* What `show` tells about devices and their memory. */
+/* `show devices` and `show memory`. */
 #ifndef DLSH_COMMANDS_DEVICE_H
 #define DLSH_COMMANDS_DEVICE_H
 

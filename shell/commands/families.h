@@ -13,7 +13,7 @@
 /* Adds them all to a session. */
 dl_status dlsh_add_families(dlsh_session *s);
 
-/* The kinds of handles that have fields and methods to be told of; ends with NULL (help.c). */
+/* The classes of handles that help and the manual describe; ends with NULL (help.c). */
 extern const dlsh_class *const dlsh_types[];
 
 #endif

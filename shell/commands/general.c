@@ -86,7 +86,7 @@ static dl_status show_run(const dlsh_args *a, dlsh_value *result) {
         if (!strcmp(word, topics[i].word)) return topics[i].show(s, dlsh_arg_sink(a));
     dlsh_value v = dlsh_void();
     DLSH_TRY(dlsh_arg_exec(a, "thing", &v));
-    if (v.type == DLSH_VOID) return DL_OK; /* a statement that showed itself */
+    if (v.type == DLSH_VOID) return DL_OK; /* the statement has shown its value */
     dl_status status = show_value(s, dlsh_arg_sink(a), v);
     dlsh_drop(v);
     return status;
@@ -147,7 +147,7 @@ static dl_status clear_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status input_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_SCOPED_BUF line = {0};
     const char *prompt = dlsh_arg_str(a, "prompt");
-    /* the session's sink: a function's own shows nothing */
+    /* not dlsh_arg_sink, which shows nothing inside a function */
     dl_status status =
         dlsh_input(dlsh_session_sink(dlsh_arg_session(a)), prompt ? prompt : "", dlsh_arg_bool(a, "secret"), &line);
     return status ? status : dlsh_give(dlsh_buf_string(&line), result);

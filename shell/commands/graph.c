@@ -10,7 +10,7 @@
 
 enum { MOST = 5000 };
 
-/* A history under way to becoming a graph: at most `most` ops of it and the leaves they use. */
+/* Translates a tape to a graph: at most `most` ops and the leaves they use. */
 typedef struct history {
     dlsh_session *session;
     const dl_tape *tape;

@@ -246,7 +246,7 @@ static void put_setting(page_out *o, const dlsh_setting *row) {
 static const char *const arg_kinds[] = {[DL_ARG_INT] = "int",    [DL_ARG_FLOAT] = "float", [DL_ARG_BOOL] = "true|false",
                                         [DL_ARG_STR] = "string", [DL_ARG_INTS] = "ints",   [DL_ARG_FLOATS] = "floats"};
 
-/* "name, alias" and what is said of an option. */
+/* "name, alias" and the description of an option. */
 static void put_choice(page_out *o, const char *name, const char *alias, const char *dflt, const char *kind,
                        const char *doc) {
     DLSH_SCOPED_BUF left = {0}, right = {0};
@@ -525,14 +525,14 @@ static int put_member(page_out *o, dlsh_session *s, const char *topic) {
 
 int dlsh_help_page(dlsh_session *s, const char *topic, const dlsh_look *look, dlsh_buf *out) {
     page_out o = {.width = look->width > 0 && look->width < 120 ? look->width : 120, .colour = look->colour};
-    /* a variable hides what else has its name, so it comes first */
+    /* a variable hides other things of its name, so it comes first */
     int is_c = topic && dlsh_c_help(s, topic, &o.text), own = topic && !is_c && put_variable(&o, s, topic);
     size_t before = o.text.n;
     if (own) dlsh_buf_puts(&o.text, "\nThe name has another meaning, which the variable hides:\n\n");
     size_t head = o.text.n;
     int found = !topic || put_topic(&o, s, topic) + put_group(&o, s, topic) || is_c || own ||
                 put_member(&o, s, topic) || put_methods(&o, topic);
-    if (own && o.text.n == head) o.text.n = before; /* it has none */
+    if (own && o.text.n == head) o.text.n = before; /* there is no other meaning */
     if (!topic) put_index(&o, s);
     /* signatures, examples and pages are written as they are; only a narrow terminal breaks them */
     if (found) dlsh_text_rewrap(out, dlsh_buf_text(&o.text), o.text.n, look->width);

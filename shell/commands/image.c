@@ -22,9 +22,9 @@ typedef struct sheet {
     int odd;   /* there are NaN or Inf */
     double *pixels;
     const char **captions; /* [count], borrowed; NULL: none */
-    dlsh_buf *texts;       /* [count]: what they borrow from, where they were given */
+    dlsh_buf *texts;       /* [count]: owners of the captions given with captions= */
     long columns;          /* pictures in a row */
-    long grid;             /* the same, when the tensor says it: filters by their inputs; else 0 */
+    long grid;             /* the same where the shape sets it: the input channels of filters; else 0 */
 } sheet;
 
 static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the picture"); }
@@ -67,7 +67,7 @@ static int stretch(double *v, long n) {
     int odd = 0;
     for (long i = 0; i < n; i++)
         if (isfinite(v[i])) lo = fmin(lo, v[i]), hi = fmax(hi, v[i]);
-    double range = hi / 2 - lo / 2; /* halves: it may be larger than a double can be */
+    double range = hi / 2 - lo / 2; /* of halves, since hi - lo may overflow */
     for (long i = 0; i < n; i++) {
         if (isfinite(v[i]))
             v[i] = hi > lo ? fmin(fmax((v[i] / 2 - lo / 2) / range, 0), 1) : 0;
@@ -109,7 +109,7 @@ static double grey(const sheet *p, long k, long i, long j) {
 
 /* ---------------------------------------------------------------- text */
 
-/* Whether a pixel is drawn in full: greys in the middle by a fixed pattern, so that shades remain to be seen. */
+/* Whether a pixel is drawn; middle greys by ordered dithering. */
 static int lit(const sheet *p, long k, long i, long j) {
     static const int pattern[4][4] = {{0, 8, 2, 10}, {12, 4, 14, 6}, {3, 11, 1, 9}, {15, 7, 13, 5}};
     if (i >= p->height) return 0;
@@ -195,7 +195,7 @@ static dl_status draw_fitting(sheet *p, const dlsh_look *look, dlsh_buf *b) {
 
 /* ---------------------------------------------------------------- PNG and HTML */
 
-/* Pixels of the screen a pixel takes: small pictures are enlarged, whole sheets stay as wide as a page. */
+/* Screen pixels to a pixel: small pictures are enlarged, up to the width of a page. */
 static long scale_of(const sheet *p, long columns) {
     long scale = SIDE / p->width;
     if (scale > 16) scale = 16;
@@ -203,7 +203,7 @@ static long scale_of(const sheet *p, long columns) {
     return scale < 1 ? 1 : scale;
 }
 
-/* One picture into a sheet of `stride` bytes a row and 1 or 3 channels; behind them stands the opacity. */
+/* Draws a picture with 1 or 3 channels and alpha; `stride` bytes a row. */
 static void draw_picture(const sheet *p, long k, long channels, long scale, uint8_t *to, size_t stride) {
     for (long y = 0; y < p->height * scale; y++) {
         uint8_t *at = to + (size_t)y * stride, rgb[3];

@@ -6,6 +6,7 @@
 #include "commands/context.h"
 #include "commands/nets.h"
 #include "view/table.h"
+#include "view/text.h"
 
 dlsh_value dlsh_known(double v) { return v == v ? dlsh_float(v) : dlsh_none(); }
 
@@ -16,16 +17,6 @@ static void destroy(void *self) { dl_module_unref(self); }
 /* ---------------------------------------------------------------- text and table */
 
 static int is_group(const dl_module *m) { return dl_module_count(m) > 0; }
-
-/* 1234567 as "1,234,567". */
-static void put_count(dlsh_buf *b, long n) {
-    char digits[32];
-    int len = snprintf(digits, sizeof digits, "%ld", n);
-    for (int i = 0; i < len; i++) {
-        dlsh_buf_add(b, &digits[i], 1);
-        if ((len - i) % 3 == 1 && i + 1 < len) dlsh_buf_puts(b, ",");
-    }
-}
 
 static dl_status text(void *self, dlsh_buf *out) {
     dl_module *m = self;
@@ -38,7 +29,7 @@ static dl_status text(void *self, dlsh_buf *out) {
     }
     dlsh_buf_printf(out, "<net %s: %d layers, ", dl_module_name(m), dl_module_count(m));
     if (dl_module_is_built(m)) {
-        put_count(out, dl_module_params(m));
+        dlsh_grouped(out, dl_module_params(m));
         dlsh_buf_puts(out, " parameters>");
     } else
         dlsh_buf_puts(out, "input size not known yet>");
@@ -118,7 +109,7 @@ static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
     dl_dtype dtype;
     int ndim = dl_module_input(self, shape, &dtype);
     if (!ndim) return show_names(sink, self);
-    dl_summary *sum = dl_module_summary(self, ndim, shape, dtype, dlsh_device());
+    dl_summary *sum = dl_module_summary(self, ndim, shape, dtype, dlsh_default_device());
     if (!sum) return dl_failed();
     dl_status st = show_summary(sink, self, sum);
     dl_summary_free(sum);
@@ -127,15 +118,13 @@ static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
 
 /* ---------------------------------------------------------------- fields */
 
-static dl_status get_name(void *self, dlsh_value *out) { return dlsh_give(dlsh_string(dl_module_name(self)), out); }
-static dl_status get_kind(void *self, dlsh_value *out) { return dlsh_give(dlsh_string(dl_module_kind(self)), out); }
+DLSH_GETTER(get_name, dlsh_string(dl_module_name(self)))
+DLSH_GETTER(get_kind, dlsh_string(dl_module_kind(self)))
 static dl_status get_size(void *self, dlsh_value *out) {
     *out = dl_module_is_built(self) ? dlsh_int(dl_module_params(self)) : dlsh_none();
     return DL_OK;
 }
-static dl_status get_training(void *self, dlsh_value *out) {
-    return dlsh_give(dlsh_bool(dl_module_training(self)), out);
-}
+DLSH_GETTER(get_training, dlsh_bool(dl_module_training(self)))
 static dl_status get_text(void *self, dlsh_value *out) {
     char *words = dl_module_text(self);
     if (!words) return dl_failed();
@@ -287,7 +276,7 @@ static dl_status build_run(const dlsh_args *a, dlsh_value *result) {
     long shape[8];
     int n = 0;
     DLSH_TRY(batch_shape(a, shape, &n));
-    return dl_module_build(dlsh_arg_self(a), n, shape, dl_module_takes(dlsh_arg_self(a)), dlsh_device());
+    return dl_module_build(dlsh_arg_self(a), n, shape, dl_module_takes(dlsh_arg_self(a)), dlsh_default_device());
 }
 
 static dl_status summary_run(const dlsh_args *a, dlsh_value *result) {
@@ -295,7 +284,8 @@ static dl_status summary_run(const dlsh_args *a, dlsh_value *result) {
     long shape[8];
     int n = 0;
     DLSH_TRY(batch_shape(a, shape, &n));
-    dl_summary *sum = dl_module_summary(dlsh_arg_self(a), n, shape, dl_module_takes(dlsh_arg_self(a)), dlsh_device());
+    dl_summary *sum =
+        dl_module_summary(dlsh_arg_self(a), n, shape, dl_module_takes(dlsh_arg_self(a)), dlsh_default_device());
     if (!sum) return dl_failed();
     dl_status st = show_summary(dlsh_session_sink(dlsh_arg_session(a)), dlsh_arg_self(a), sum);
     dl_summary_free(sum);

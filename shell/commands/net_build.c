@@ -75,7 +75,7 @@ static dl_tensor *call_layer(void *ctx, dl_tensor *x) { return dlsh_callback_ten
 
 /* ---------------------------------------------------------------- descriptions */
 
-/* Memory of one translation, and which layer each description came from. */
+/* Memory of one translation, and the layer behind each description. */
 typedef struct block {
     struct block *next;
 } block;
@@ -83,7 +83,7 @@ typedef struct origin {
     struct origin *next;
     const dl_layer_spec *spec;
     const dlsh_layer *layer;
-    const int *arg_of; /* the layer's argument behind each of the description's */
+    const int *arg_of; /* for each argument of the description, the layer's argument */
 } origin;
 typedef struct made {
     struct made *next;
@@ -123,7 +123,7 @@ static dl_status describe_args(work *w, const dlsh_layer *l, dl_layer_spec *spec
     dlsh_arg_room *room = allocate(w, ((size_t)l->nargs + 1) * sizeof *room);
     if (!args || !arg_of || !room) return DL_ERR_MEMORY;
     for (int i = 0; i < l->nargs; i++) {
-        if (l->args[i].type == DLSH_NONE && l->names[i]) continue; /* as if it were not given */
+        if (l->args[i].type == DLSH_NONE && l->names[i]) continue; /* none: not given */
         dl_status st = dlsh_to_arg(l->names[i], l->args[i], &room[i], &args[spec->nargs]);
         if (st != DL_OK) {
             dl_error e;
@@ -217,7 +217,7 @@ static dl_status build(dlsh_session *s, const char *name, const dlsh_layer *laye
     if (st == DL_OK) {
         dl_module *m = dl_net_build(name, specs, n, &at, &arg);
         st = m ? DL_OK : place_failure(&w, at, arg);
-        if (m && dlsh_device()) st = dl_module_to(m, -1, dlsh_device());
+        if (m && dlsh_default_device()) st = dl_module_to(m, -1, dlsh_default_device());
         if (st == DL_OK) st = dlsh_give(dlsh_net_value(m), out);
         dl_module_unref(m);
     }

@@ -35,7 +35,7 @@ typedef struct dlsh_arg_room {
 /* Lists are copied to `room`. Strings are borrowed from v. DL_ERR_TYPE for what is no number, word or list. */
 dl_status dlsh_to_arg(const char *name, dlsh_value v, dlsh_arg_room *room, dl_arg *out);
 
-/* The failure of what needs the weights of a net that are not made yet. */
+/* Fails: the weights of the net do not exist yet. */
 dl_status dlsh_no_weights(void);
 /* A function of the language that the library calls; freed with dlsh_callback_free (a release function). */
 typedef struct dlsh_callback {

@@ -4,7 +4,7 @@
 #include "commands/context.h"
 #include "ffi/call/userop.h"
 
-/* A name of an input or number: its own, and none that functions know otherwise. */
+/* Checks that the name of an input or number is new and not reserved. */
 static dl_status check_name(const dlsh_args *a, const dlsh_op_plan *p, const char *name) {
     int taken = !strcmp(name, "n") || !strcmp(name, "stream");
     if (taken)
@@ -57,7 +57,7 @@ static dl_status read_signature(const dlsh_args *a, const dlsh_node *n, dlsh_op_
             return dlsh_arg_fail(a, "signature", DL_ERR_SYNTAX, usage,
                                  "an op has up to 8 inputs, then up to 8 numbers with defaults");
         p->attr[p->nattr] = k->text;
-        p->attr_default[p->nattr++] = (const char *)at; /* an offset, until the buffer has all */
+        p->attr_default[p->nattr++] = (const char *)at; /* an offset until the buffer stops growing */
     }
     for (int i = 0; i < p->nattr; i++) p->attr_default[i] = defaults->s + (size_t)p->attr_default[i];
     if (!p->nin) return dlsh_arg_fail(a, "signature", DL_ERR_SYNTAX, usage, "an op needs at least one input");

@@ -12,32 +12,31 @@
 
 enum { MAX = 8 };
 
-/* One run: result and gradients. */
+/* One run: results and gradients. */
 typedef struct run {
     dl_tensor *out[MAX], *grad[MAX];
     int nout;
 } run;
 
-static void run_free(run *r, int n) {
-    for (int i = 0; i < r->nout; i++) dl_unref(r->out[i]);
-    for (int i = 0; i < n; i++) dl_unref(r->grad[i]);
-    *r = (run){0};
+static void free_tensors(dl_tensor *(*t)[MAX]) {
+    for (int i = 0; i < MAX; i++) dl_unref((*t)[i]);
 }
-
-static void free_all(dl_tensor **t, int n) {
-    for (int i = 0; i < n; i++) dl_unref(t[i]);
+static void free_run(run *r) {
+    free_tensors(&r->out);
+    free_tensors(&r->grad);
 }
+/* Both are released at the end of their block. */
+#define TENSORS(name) dl_tensor *name[MAX] __attribute__((cleanup(free_tensors))) = {0}
+#define RUN(name) run name __attribute__((cleanup(free_run))) = {0}
 
 /* The first result's gradient is 0.7 everywhere; inputs that are leaves with gradients get theirs. */
 static dl_status run_op(const dlsh_userop *u, const char *name, dl_tensor **in, int n, run *r) {
-    *r = (run){0};
     DLSH_TRY(dl_op_call(name, in, n, NULL, r->out, &r->nout));
     dl_tensor *y = r->out[0];
     if (!dlsh_userop_has_backward(u) || !dl_requires_grad(y)) return DL_OK;
     dl_tensor *seed = dl_tensor_full(dl_ndim(y), dl_shape(y), dl_dtype_of(y), dl_device_of(y), 0.7);
     dl_status st = seed ? dl_gradients(y, seed, in, n, 0, 0, r->grad) : dl_failed();
     dl_unref(seed);
-    if (st) run_free(r, n);
     return st;
 }
 
@@ -49,7 +48,7 @@ static dl_status leaf(const dlsh_userop *u, int i, dl_tensor *t) {
     return dlsh_userop_input(u, i, DL_F64, &dtype) ? dl_set_requires_grad(t, 1) : DL_OK;
 }
 
-/* Numbers around 1 to 2 in size and of either sign, the same every time. */
+/* Pseudorandom numbers of magnitude 0.1 to 1.9 and either sign, the same every time. */
 static dl_tensor *drawn(int i, int ndim, const long *shape, dl_dtype dtype) {
     dl_tensor *t = dl_tensor_empty(ndim, shape, dtype, 0);
     unsigned s = 12345u + 7919u * (unsigned)i;
@@ -81,13 +80,14 @@ dl_status dlsh_opcheck_inputs(const dlsh_userop *u, dl_tensor **in) {
         dl_status st = dlsh_userop_sample(u, i, &ndim, shape);
         in[i] = st ? NULL : drawn(i, ndim, shape, dtype);
         if (in[i]) continue;
-        free_all(in, i);
+        while (i) dl_unref(in[--i]);
         return dl_failed();
     }
     return DL_OK;
 }
 
-/* Copies of the inputs in a dtype (floating ones) on a device, as leaves. */
+/* Copies of the inputs on a device, as leaves, floating ones in the dtype `real`. The caller releases them, also after
+ * a failure. */
 static dl_status copies(const dlsh_userop *u, dl_tensor **in, int n, dl_dtype real, int device, dl_tensor **out) {
     DLSH_SCOPED_GRAD_MODE(0);
     int made = 0;
@@ -101,7 +101,6 @@ static dl_status copies(const dlsh_userop *u, dl_tensor **in, int n, dl_dtype re
         dl_unref(cast);
         st = leaf(u, made, out[made]);
     }
-    if (st) free_all(out, made);
     return st;
 }
 
@@ -162,38 +161,29 @@ typedef struct subject {
 
 /* Largest difference of results and gradients at x from those at y. */
 static dl_status compare(const subject *s, dl_tensor **x, dl_tensor **y, double *worst) {
-    run a = {0}, b = {0};
-    dl_status st = run_op(s->u, s->name, x, s->n, &a);
-    if (!st) st = run_op(s->u, s->name, y, s->n, &b);
-    if (!st) st = runs_differ(&a, &b, s->n, worst);
-    run_free(&a, s->n);
-    run_free(&b, s->n);
-    return st;
+    RUN(a);
+    RUN(b);
+    DLSH_TRY(run_op(s->u, s->name, x, s->n, &a));
+    DLSH_TRY(run_op(s->u, s->name, y, s->n, &b));
+    return runs_differ(&a, &b, s->n, worst);
 }
 
 static dl_status check_inputs_kept(const subject *s, char *why, size_t size) {
-    dl_tensor *in[MAX];
-    run r = {0};
-    dl_tensor *before[MAX];
+    TENSORS(in);
+    TENSORS(before);
+    RUN(r);
     DLSH_TRY(copies(s->u, s->in, s->n, s->real, s->device, in));
-    dl_status st = copies(s->u, s->in, s->n, s->real, 0, before);
-    if (st) {
-        free_all(in, s->n);
-        return st;
-    }
-    st = run_op(s->u, s->name, in, s->n, &r);
-    for (int i = 0; i < s->n && !st; i++) {
+    DLSH_TRY(copies(s->u, s->in, s->n, s->real, 0, before));
+    DLSH_TRY(run_op(s->u, s->name, in, s->n, &r));
+    for (int i = 0; i < s->n; i++) {
         double d = 0;
-        st = difference(in[i], before[i], &d);
+        DLSH_TRY(difference(in[i], before[i], &d));
         if (d > 0) snprintf(why, size, "input %d was changed", i);
     }
-    run_free(&r, s->n);
-    free_all(in, s->n);
-    free_all(before, s->n);
-    return st;
+    return DL_OK;
 }
 
-/* Elements that still are as they were marked. */
+/* Whether an element still has the poison of its allocation. */
 static int unwritten(const dl_tensor *t) {
     long size = t ? dl_dtype_size(dl_dtype_of(t)) : 0, n = t ? dl_numel(t) : 0;
     const unsigned char *at = t && dl_is_contiguous(t) ? dl_data(t) : NULL;
@@ -206,8 +196,8 @@ static int unwritten(const dl_tensor *t) {
 }
 
 static dl_status check_written(const subject *s, char *why, size_t size) {
-    dl_tensor *in[MAX];
-    run r = {0};
+    TENSORS(in);
+    RUN(r);
     DLSH_TRY(copies(s->u, s->in, s->n, s->real, s->device, in));
     dlsh_userop_poison(1);
     dl_status st = run_op(s->u, s->name, in, s->n, &r);
@@ -216,13 +206,12 @@ static dl_status check_written(const subject *s, char *why, size_t size) {
         if (unwritten(r.grad[i])) snprintf(why, size, "the gradient of input %d is not written everywhere", i);
     for (int k = 0; k < r.nout && !st; k++)
         if (unwritten(r.out[k])) snprintf(why, size, "result %d is not written everywhere", k);
-    run_free(&r, s->n);
-    free_all(in, s->n);
     return st;
 }
 
 static dl_status check_strided(const subject *s, char *why, size_t size) {
-    dl_tensor *plain[MAX], *in[MAX] = {0};
+    TENSORS(plain);
+    TENSORS(in);
     double worst = 0;
     DLSH_TRY(copies(s->u, s->in, s->n, s->real, s->device, plain));
     dl_status st = DL_OK;
@@ -232,15 +221,13 @@ static dl_status check_strided(const subject *s, char *why, size_t size) {
     }
     if (!st) st = compare(s, in, plain, &worst);
     if (!st && worst > 0) snprintf(why, size, "results differ by %.2g from those of contiguous inputs", worst);
-    free_all(plain, s->n);
-    free_all(in, s->n);
     return st;
 }
 
 /* No samples in the first dimension of the first input, and of those that share it. */
 static dl_status check_empty(const subject *s, char *why, size_t size) {
-    dl_tensor *in[MAX] = {0};
-    run r = {0};
+    TENSORS(in);
+    RUN(r);
     dl_status st = DL_OK;
     const long *first = dl_shape(s->in[0]);
     if (!dl_ndim(s->in[0])) return DL_OK;
@@ -264,8 +251,6 @@ static dl_status check_empty(const subject *s, char *why, size_t size) {
                 if (g[k] != 0) snprintf(why, size, "the gradient of input %d is not 0 when there are no samples", i);
         free(g);
     }
-    run_free(&r, s->n);
-    free_all(in, s->n);
     return st;
 }
 
@@ -280,30 +265,25 @@ static int has_nan(const dl_tensor *t) {
 
 /* The inputs, a NaN in the first element of the i-th. */
 static dl_status with_nan(const subject *s, int i, dl_tensor **in) {
-    dl_tensor *host[MAX];
+    TENSORS(host);
     DLSH_TRY(copies(s->u, s->in, s->n, s->real, 0, host));
     if (s->real == DL_F64)
         *(double *)dl_data(host[i]) = NAN;
     else
         *(float *)dl_data(host[i]) = NAN;
     dl_touch(host[i]);
-    dl_status st = copies(s->u, host, s->n, s->real, s->device, in);
-    free_all(host, s->n);
-    return st;
+    return copies(s->u, host, s->n, s->real, s->device, in);
 }
 
 static dl_status check_nan(const subject *s, char *why, size_t size) {
     dl_dtype dtype;
     for (int i = 0; i < s->n; i++) {
-        dl_tensor *in[MAX] = {0};
-        run r = {0};
+        TENSORS(in);
+        RUN(r);
         if (!dlsh_userop_input(s->u, i, DL_F64, &dtype) || !dl_numel(s->in[i])) continue;
-        dl_status st = with_nan(s, i, in);
-        if (!st) st = run_op(s->u, s->name, in, s->n, &r);
-        if (!st && !has_nan(r.out[0])) snprintf(why, size, "a NaN in input %d does not reach the result", i);
-        run_free(&r, s->n);
-        free_all(in, s->n);
-        DLSH_TRY(st);
+        DLSH_TRY(with_nan(s, i, in));
+        DLSH_TRY(run_op(s->u, s->name, in, s->n, &r));
+        if (!has_nan(r.out[0])) snprintf(why, size, "a NaN in input %d does not reach the result", i);
     }
     return DL_OK;
 }
@@ -311,17 +291,14 @@ static dl_status check_nan(const subject *s, char *why, size_t size) {
 /* The op at inputs of this dtype on the subject's device, and at the same values of another dtype or elsewhere. */
 static dl_status check_same(const subject *s, dl_dtype dtype, dl_dtype reference, int device, double allowed,
                             const char *complaint, char *why, size_t size) {
-    dl_tensor *in[MAX], *same[MAX];
+    TENSORS(in);
+    TENSORS(same);
     double worst = 0;
     DLSH_TRY(copies(s->u, s->in, s->n, dtype, s->device, in));
-    dl_status st = copies(s->u, in, s->n, reference, device, same);
-    if (!st) {
-        st = compare(s, in, same, &worst);
-        free_all(same, s->n);
-    }
-    free_all(in, s->n);
-    if (!st && !(worst < allowed)) snprintf(why, size, "%s by %.2g", complaint, worst);
-    return st;
+    DLSH_TRY(copies(s->u, in, s->n, reference, device, same));
+    DLSH_TRY(compare(s, in, same, &worst));
+    if (!(worst < allowed)) snprintf(why, size, "%s by %.2g", complaint, worst);
+    return DL_OK;
 }
 
 static dl_status check_f32(const subject *s, char *why, size_t size) {

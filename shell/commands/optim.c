@@ -15,14 +15,14 @@ static dl_status text(void *self, dlsh_buf *out) {
     return DL_OK;
 }
 
-static dl_status get_lr(void *self, dlsh_value *out) { return dlsh_give(dlsh_float(dl_optimizer_lr(self)), out); }
+DLSH_GETTER(get_lr, dlsh_float(dl_optimizer_lr(self)))
 static dl_status set_lr(void *self, dlsh_value v) {
     if (!dlsh_is_number(v)) return dlsh_fail(DL_ERR_TYPE, NULL, "lr must be a number, got %s", dlsh_type_name(v));
     return dl_optimizer_set_lr(self, dlsh_number(v));
 }
-static dl_status get_steps(void *self, dlsh_value *out) { return dlsh_give(dlsh_int(dl_optimizer_steps(self)), out); }
-static dl_status get_kind(void *self, dlsh_value *out) { return dlsh_give(dlsh_string(dl_optimizer_kind(self)), out); }
-static dl_status get_text(void *self, dlsh_value *out) { return dlsh_give(dlsh_string(dl_optimizer_text(self)), out); }
+DLSH_GETTER(get_steps, dlsh_int(dl_optimizer_steps(self)))
+DLSH_GETTER(get_kind, dlsh_string(dl_optimizer_kind(self)))
+DLSH_GETTER(get_text, dlsh_string(dl_optimizer_text(self)))
 
 static const dlsh_field fields[] = {{"lr", "learning rate; can be set", get_lr, set_lr},
                                     {"steps", "steps done", get_steps, NULL},
@@ -30,7 +30,7 @@ static const dlsh_field fields[] = {{"lr", "learning rate; can be set", get_lr, 
                                     {"text", "kind and options as text", get_text, NULL},
                                     {NULL, NULL, NULL, NULL}};
 
-/* Takes on a net, a tensor or a list of them; `n` numbers tensors, which have no path. */
+/* Adds a net, a tensor or a list of them; tensors, which have no path, are named by number, *n the next. */
 static dl_status add_parameters(dl_optimizer *o, dlsh_value v, int *n) {
     dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
     if (m) return dl_optimizer_add_module(o, m);
@@ -108,7 +108,7 @@ const dlsh_class dlsh_optimizer_class = {.name = "optimizer",
 /* ---------------------------------------------------------------- sgd(...), adam(...), ... */
 
 enum { MAX_OPTIONS = 16 };
-/* The options are those of the library's row; a first argument may be the rate, or what to take on. */
+/* The options are those of the library's row; a first argument may be the rate or parameters. */
 static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
     const dl_kind_row *k = dlsh_arg_data(a);
     dl_arg args[DLSH_ARG_ROOM];
@@ -188,17 +188,13 @@ static dl_status schedule_run(const dlsh_args *a, dlsh_value *result) {
 
 typedef struct tensors {
     dl_tensor **t; /* borrowed from the values they were found in */
-    long n, cap;
+    int n, cap;
 } tensors;
 
 static dl_status add_tensor(tensors *l, dl_tensor *t) {
-    if (l->n == l->cap) {
-        long cap = l->cap ? 2 * l->cap : 16;
-        dl_tensor **grown = realloc(l->t, (size_t)cap * sizeof *grown);
-        if (!grown) return dlsh_fail(DL_ERR_MEMORY, NULL, "out of memory");
-        l->t = grown;
-        l->cap = cap;
-    }
+    dl_tensor **grown = dlsh_grow(l->t, l->n, &l->cap, sizeof *grown);
+    if (!grown) return dl_failed();
+    l->t = grown;
     l->t[l->n++] = t;
     return DL_OK;
 }
@@ -222,7 +218,7 @@ static dl_status find_tensors(const dlsh_args *a, dlsh_value v, tensors *l) {
     return st;
 }
 
-/* The norm before is the result, as PyTorch's. */
+/* Returns the norm before clipping, as PyTorch does. */
 static dl_status clip_run(const dlsh_args *a, dlsh_value *result) {
     int by_value = !strcmp(dlsh_arg_command(a)->name, "clip_grad_value");
     double max = dlsh_arg_float(a, "max"), norm = 0;

@@ -8,7 +8,7 @@
 
 /* ---------------------------------------------------------------- args */
 
-/* A default as written: `device=cpu` means the word, although cpu is a function, too. */
+/* A default as written: `device=cpu` means the word cpu, although it is also a function. */
 static dlsh_value as_default(dlsh_value v) {
     const char *name = v.type == DLSH_BUILTIN || v.type == DLSH_OP ? dlsh_function_name(v) : NULL;
     return name ? dlsh_string(name) : dlsh_ref(v);
@@ -112,7 +112,7 @@ static dl_status unknown_word(const dlsh_args *a, const declarations *d, const c
     return st;
 }
 
-/* Every word given must be declared; of two for one name the last counts. */
+/* Every word given must be declared; the last one of a name counts. */
 static dl_status match(const dlsh_args *a, declarations *d, const dlsh_script_args *given) {
     for (int i = 0; i < given->n; i++) {
         const char *word = given->words[i];

@@ -62,12 +62,10 @@ NUMBER(grad_norm, dlsh_known(s.grad_norm))
 NUMBER(diverged, dlsh_bool(s.diverged))
 
 /* Fields that are objects of the trainer. */
-#define OBJECT(name, make)                                                                                             \
-    static dl_status get_##name(void *self, dlsh_value *out) { return dlsh_give(make, out); }
-OBJECT(model, dlsh_net_value(dl_trainer_model(self)))
-OBJECT(data, dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(dl_trainer_dataset(self))))
-OBJECT(opt, dlsh_new_handle(&dlsh_optimizer_class, dl_optimizer_ref(dl_trainer_optimizer(self))))
-OBJECT(batches, dlsh_new_handle(&dlsh_loader_class, dl_loader_ref(dl_trainer_loader(self))))
+DLSH_GETTER(get_model, dlsh_net_value(dl_trainer_model(self)))
+DLSH_GETTER(get_data, dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(dl_trainer_dataset(self))))
+DLSH_GETTER(get_opt, dlsh_new_handle(&dlsh_optimizer_class, dl_optimizer_ref(dl_trainer_optimizer(self))))
+DLSH_GETTER(get_batches, dlsh_new_handle(&dlsh_loader_class, dl_loader_ref(dl_trainer_loader(self))))
 
 #define TENSOR(name, get)                                                                                              \
     static dl_status get_##name(void *self, dlsh_value *out) {                                                         \
@@ -212,7 +210,7 @@ static void read_options(const dlsh_args *a, dl_trainer_spec *spec, dl_run_spec 
     spec->ema = dlsh_arg_float(a, "ema");
     spec->allow_nan = dlsh_arg_bool(a, "allow_nan");
     spec->eval_every = dlsh_arg_int(a, "eval_every") ? dlsh_arg_int(a, "eval_every") : -1;
-    spec->device = dlsh_device();
+    spec->device = dlsh_default_device();
     *run = dlsh_run_spec(a);
     spec->run = run;
 }
@@ -332,14 +330,14 @@ typedef struct bar {
     dlsh_sink *sink;
     double loss, acc; /* sums over the epoch */
     long n;
-    dlsh_progress line; /* as shown last, pointing to what follows */
+    dlsh_progress line; /* as shown last; borrows the members below */
     char label[64];
     const char *names[4];
     double values[4];
     int ranks[4];
 } bar;
 
-/* rank: what a narrow line keeps longer. */
+/* rank: metrics of low rank are left out of a narrow line first. */
 static void add_metric(bar *b, int *n, const char *name, double value, int rank) {
     b->names[*n] = name;
     b->values[*n] = value;
@@ -377,7 +375,7 @@ static int progress(void *ctx, const dl_train_progress *p) {
     return dlsh_interrupted();
 }
 
-/* What is shown of a training that does not go on must not look as if it did. */
+/* Ends the line of progress of a training that failed or was interrupted. */
 static dl_status show_stopped(bar *b, const dl_trainer *t, dl_status status) {
     if (!b->line.label || !b->sink->ops->progress) return status; /* it has not begun */
     char text[64];

@@ -281,11 +281,11 @@ static void take_line(void) {
 
 static void banner(void) {
     char what[192];
-    if (dl_device_describe(dlsh_device(), what, sizeof what)) snprintf(what, sizeof what, "%s", dl_errmsg());
+    if (dl_device_describe(dlsh_default_device(), what, sizeof what)) snprintf(what, sizeof what, "%s", dl_errmsg());
     const char *db = dlsh_store_file();
     DLSH_SCOPED_BUF b = {0}, shown = {0};
     dlsh_buf_printf(&b, "dlsh %s   device %s (%s)   runs in %s\nhelp tells more, Tab completes, Ctrl-D leaves.\n",
-                    dl_version(), dl_device_name(dlsh_device()), what, strcmp(db, "none") ? db : "no database");
+                    dl_version(), dl_device_name(dlsh_default_device()), what, strcmp(db, "none") ? db : "no database");
     dlsh_text_rewrap(&shown, dlsh_buf_text(&b), b.n, dlsh_sink_look(dlsh_session_sink(repl.s)).width);
     fputs(dlsh_buf_text(&shown), stdout);
 }

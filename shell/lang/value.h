@@ -173,6 +173,9 @@ static inline dlsh_value dlsh_float(double f) { return (dlsh_value){DLSH_FLOAT, 
 static inline int dlsh_failed(dlsh_value v) { return v.type == DLSH_VOID; }
 /* What a function returns: *out = v. DL_OK, or the recorded failure that made v VOID. */
 dl_status dlsh_give(dlsh_value v, dlsh_value *out);
+/* A function that gets the field of an object, for dlsh_field; `expr` uses `self`. */
+#define DLSH_GETTER(name, expr)                                                                                        \
+    static dl_status name(void *self, dlsh_value *out) { return dlsh_give(expr, out); }
 /* The same for a value that was filled in: after a failure st it is dropped, *out stays, and st is returned. */
 dl_status dlsh_give_filled(dl_status st, dlsh_value v, dlsh_value *out);
 dlsh_value dlsh_string(const char *s);

@@ -1,4 +1,4 @@
-/* `compare`: hyperparameters and metrics of several runs beside each other. */
+/* `compare`: hyperparameters and metrics of several runs, side by side. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static dlsh_value figure_cell(const dl_series_info *s, int f) {
                         *(const long *)((const char *)s + figures[f].step));
 }
 
-/* For people: a line for each figure of a metric, runs beside each other. */
+/* For people: a row for each figure of a metric, a column for each run. */
 static dl_status show_metrics(dlsh_sink *sink, const dl_comparison *c) {
     static const char *const first[] = {"metric", ""};
     dlsh_wide_table w;
@@ -94,11 +94,10 @@ static dl_status list_metrics(dlsh_sink *sink, const dl_comparison *c) {
 
 dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    dl_store *store = dlsh_history(a);
-    if (!store) return dl_failed();
+    dl_store *store;
     long *ids;
     int n, all = dlsh_arg_bool(a, "all");
-    DLSH_TRY(dlsh_run_ids(a, "runs", store, &ids, &n));
+    DLSH_TRY(dlsh_run_ids(a, &store, &ids, &n));
     if (n < 2) {
         free(ids);
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "compare 3 5", "at least two runs are wanted, got %d", n);

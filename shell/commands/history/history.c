@@ -16,7 +16,7 @@ dl_store *dlsh_history(const dlsh_args *a) {
     return store && !dl_store_flush(store) ? store : NULL;
 }
 
-/* The failure that the library recorded, at the i-th of a variadic parameter's arguments. */
+/* Places the recorded failure at the i-th argument of a variadic parameter. */
 static dl_status place_at(const dlsh_args *a, const char *param, int i) {
     dl_error e;
     dl_error_take(&e);
@@ -37,22 +37,24 @@ dl_status dlsh_place_in(const dlsh_args *a, const char *param) {
     return dlsh_arg_fail_in(a, param, e.at, e.length, e.code, hint, "%s", e.message);
 }
 
-/* The id of the run a word parameter names; the failure is placed at it. */
-static dl_status run_id(const dlsh_args *a, const char *param, dl_store *store, long *id) {
-    return dl_run_find(store, dlsh_arg_str(a, param), id) ? dlsh_place_failure(a, param) : DL_OK;
+/* Opens the store and finds the run that the parameter "run" names; a failure is placed there. */
+static dl_status find_run(const dlsh_args *a, dl_store **store, long *id) {
+    if (!(*store = dlsh_history(a))) return dl_failed();
+    return dl_run_find(*store, dlsh_arg_str(a, "run"), id) ? dlsh_place_failure(a, "run") : DL_OK;
 }
 
 typedef dl_status finder(dl_store *store, const char *ref, long *id);
 
-static dl_status find_ids(const dlsh_args *a, const char *param, dl_store *store, finder *find, long **ids, int *n) {
-    *n = dlsh_arg_count(a, param);
+static dl_status find_ids(const dlsh_args *a, finder *find, dl_store **store, long **ids, int *n) {
+    if (!(*store = dlsh_history(a))) return dl_failed();
+    *n = dlsh_arg_count(a, "runs");
     *ids = calloc((size_t)*n + 1, sizeof **ids);
     if (!*ids) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %d runs", *n);
     dl_status status = DL_OK;
     for (int i = 0; i < *n && !status; i++) {
         DLSH_SCOPED_BUF ref = {0};
-        status = dlsh_text(&ref, *dlsh_arg_at(a, param, i));
-        if (!status && find(store, dlsh_buf_text(&ref), &(*ids)[i])) status = place_at(a, param, i);
+        status = dlsh_text(&ref, *dlsh_arg_at(a, "runs", i));
+        if (!status && find(*store, dlsh_buf_text(&ref), &(*ids)[i])) status = place_at(a, "runs", i);
     }
     if (!status) return DL_OK;
     free(*ids);
@@ -60,8 +62,8 @@ static dl_status find_ids(const dlsh_args *a, const char *param, dl_store *store
     return status;
 }
 
-dl_status dlsh_run_ids(const dlsh_args *a, const char *param, dl_store *store, long **ids, int *n) {
-    return find_ids(a, param, store, dl_run_find, ids, n);
+dl_status dlsh_run_ids(const dlsh_args *a, dl_store **store, long **ids, int *n) {
+    return find_ids(a, dl_run_find, store, ids, n);
 }
 
 const dl_series_info *dlsh_series_find(const dl_run_info *r, const char *key) {
@@ -264,10 +266,9 @@ static dl_status show_one(const dlsh_args *a, const dl_run_info *r) {
 
 static dl_status run_show(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    dl_store *store = dlsh_history(a);
-    if (!store) return dl_failed();
+    dl_store *store;
     long id;
-    DLSH_TRY(run_id(a, "run", store, &id));
+    DLSH_TRY(find_run(a, &store, &id));
     dl_run_list *l = dl_run_show(store, id);
     if (!l) return dlsh_place_failure(a, "run");
     dl_status status = show_one(a, &l->runs[0]);
@@ -277,11 +278,10 @@ static dl_status run_show(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status run_delete(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    dl_store *store = dlsh_history(a);
-    if (!store) return dl_failed();
+    dl_store *store;
     int hide = *(const int *)dlsh_arg_data(a), n;
     long *ids;
-    DLSH_TRY(find_ids(a, "runs", store, hide ? dl_run_find : dl_run_find_deleted, &ids, &n));
+    DLSH_TRY(find_ids(a, hide ? dl_run_find : dl_run_find_deleted, &store, &ids, &n));
     dl_status status = DL_OK;
     for (int i = 0; !status && i < n; i++) status = dl_run_delete(store, ids[i], hide);
     free(ids);
@@ -290,10 +290,9 @@ static dl_status run_delete(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status run_rename(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    dl_store *store = dlsh_history(a);
-    if (!store) return dl_failed();
+    dl_store *store;
     long id;
-    DLSH_TRY(run_id(a, "run", store, &id));
+    DLSH_TRY(find_run(a, &store, &id));
     return dl_run_rename(store, id, dlsh_arg_str(a, "name"));
 }
 
@@ -351,7 +350,7 @@ static dl_status show_best(const dlsh_args *a, const dl_ranking *rank, dlsh_valu
     return DL_OK;
 }
 
-/* Nothing to rank: a condition that no run meets is why; else what the library says. */
+/* Nothing to rank: reports the condition that no run meets, else the failure of the library. */
 static dl_status no_best(const dlsh_args *a) {
     dl_error e;
     if (dl_error_take(&e) == DL_ERR_NAME) DLSH_TRY(dlsh_run_filter_met(a, 0));
@@ -444,10 +443,9 @@ static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status tag_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    dl_store *store = dlsh_history(a);
-    if (!store) return dl_failed();
+    dl_store *store;
     long id;
-    DLSH_TRY(run_id(a, "run", store, &id));
+    DLSH_TRY(find_run(a, &store, &id));
     for (int i = 0; i < dlsh_arg_count(a, "tags"); i++) {
         const dlsh_value *v = dlsh_arg_at(a, "tags", i);
         DLSH_SCOPED_BUF tag = {0};
@@ -459,20 +457,18 @@ static dl_status tag_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status note_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    dl_store *store = dlsh_history(a);
-    if (!store) return dl_failed();
+    dl_store *store;
     long id;
-    DLSH_TRY(run_id(a, "run", store, &id));
+    DLSH_TRY(find_run(a, &store, &id));
     return dl_run_note(store, id, dlsh_arg_str(a, "text"));
 }
 
 static dl_status export_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    dl_store *store = dlsh_history(a);
-    if (!store) return dl_failed();
+    dl_store *store;
     long *ids;
     int n;
-    DLSH_TRY(dlsh_run_ids(a, "runs", store, &ids, &n));
+    DLSH_TRY(dlsh_run_ids(a, &store, &ids, &n));
     dl_status status = dl_store_export(store, n ? ids : NULL, n, dlsh_arg_str(a, "file"));
     free(ids);
     if (!status) dlsh_put(dlsh_arg_sink(a), "wrote %s\n", dlsh_arg_str(a, "file"));

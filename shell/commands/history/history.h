@@ -1,4 +1,4 @@
-/* What the commands on the experiment store share: finding runs, cells of tables, the functions behind the rows. */
+/* Shared by the commands on the experiment store: finding runs, cells of tables, run functions of other files. */
 #ifndef DLSH_COMMANDS_HISTORY_H
 #define DLSH_COMMANDS_HISTORY_H
 
@@ -6,8 +6,8 @@
 
 /* The store with all points of this process committed; NULL, error recorded. */
 dl_store *dlsh_history(const dlsh_args *a);
-/* The ids of the runs a variadic parameter names; *ids is to be freed. */
-dl_status dlsh_run_ids(const dlsh_args *a, const char *param, dl_store *store, long **ids, int *n);
+/* Opens the store and finds the ids of the runs that the parameter "runs" names; the caller frees *ids. */
+dl_status dlsh_run_ids(const dlsh_args *a, dl_store **store, long **ids, int *n);
 /* The series of a run, or NULL. */
 const dl_series_info *dlsh_series_find(const dl_run_info *r, const char *key);
 
@@ -29,11 +29,11 @@ dlsh_value dlsh_cell_when(long us, dlsh_mode mode);
 /* For people "1:03", else seconds. */
 dlsh_value dlsh_cell_seconds(double seconds, dlsh_mode mode);
 
-/* Puts the failure that the library recorded at an argument (NULL: the statement). */
+/* Places the failure that the library recorded at an argument (NULL: the statement). */
 dl_status dlsh_place_failure(const dlsh_args *a, const char *param);
-/* The same at the bytes of a filter that it is about. */
+/* The same, at the bytes of the argument that the failure names. */
 dl_status dlsh_place_in(const dlsh_args *a, const char *param);
-/* The condition that the options of `runs` and `best` make together. */
+/* The filter that the options of `runs` and `best` make together. */
 dl_status dlsh_run_filter(const dlsh_args *a, dlsh_buf *where);
 /* For filters that find nothing: the first condition that no run meets, as a failure at its place. */
 dl_status dlsh_run_filter_met(const dlsh_args *a, int deleted);

@@ -8,7 +8,7 @@
 
 enum { MAX_CURVES = 16 };
 
-/* Curves under way, with what they borrow from. */
+/* The curves of a plot, with the data that they borrow. */
 typedef struct chart {
     dlsh_curve curves[MAX_CURVES];
     char labels[MAX_CURVES][128];
@@ -63,20 +63,20 @@ static const dlsh_value *given_at(const dlsh_args *a, int i) {
 
 static int is_numbers(const dlsh_value *v) { return v && (v->type == DLSH_TENSOR || v->type == DLSH_LIST); }
 
-/* What the i-th word says as text: a metric, a run, a variable. "" for a value in parentheses. */
+/* The i-th word as text: a metric, a run or a variable. "" for a value in parentheses. */
 static const char *word_at(const dlsh_args *a, int i) {
     const dlsh_value *v = given_at(a, i);
     return v->type == DLSH_STR ? v->as.str->s : "";
 }
 
-/* The numbers to draw that the i-th word stands for: a value in parentheses, or a variable of that name. */
+/* The numbers of the i-th word: a value in parentheses, or a variable of that name. NULL: none. */
 static const dlsh_value *drawable(const dlsh_args *a, int i) {
     const dlsh_value *v = given_at(a, i);
     if (!is_numbers(v)) v = dlsh_get(dlsh_arg_session(a), word_at(a, i));
     return is_numbers(v) ? v : NULL;
 }
 
-/* The first word that stands for no numbers; n: all do. */
+/* Index of the first word without numbers; n: all have some. */
 static int first_metric(const dlsh_args *a, int n) {
     int i = 0;
     while (i < n && drawable(a, i)) i++;
@@ -91,7 +91,8 @@ static int has_metric(dl_store *store, const char *ref, const char *key) {
     return yes;
 }
 
-/* Of a word that names both a metric of the runs behind it, or of the last one, and a variable, the metric is meant. */
+/* Whether the first word is a metric of the runs given, or of the last run: it then wins over a variable of that name.
+ */
 static int metric_first(const dlsh_args *a, int n) {
     char key[128];
     if (is_numbers(given_at(a, 0)) || dlsh_given(a, "x") || access(dlsh_store_file(), R_OK)) return 0;
@@ -138,7 +139,7 @@ static dl_status add_runs(const dlsh_args *a, chart *c, long max_points) {
         return dlsh_place_failure(a, "metric");
     long *ids, last;
     int n;
-    DLSH_TRY(dlsh_run_ids(a, "runs", store, &ids, &n));
+    DLSH_TRY(dlsh_run_ids(a, &store, &ids, &n));
     dl_status status = DL_OK;
     if (n > MAX_CURVES)
         status = dlsh_arg_fail(a, "runs", DL_ERR_VALUE, NULL, "at most %d runs are drawn, got %d", MAX_CURVES, n);

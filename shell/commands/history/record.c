@@ -1,4 +1,4 @@
-/* Recording a loop of one's own: start_run(...), what a run as a value can do, and what is added to a trainer's. */
+/* start_run(...), runs as values with log and end, and the log method of trainers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +39,9 @@ static dl_status text(void *self, dlsh_buf *out) {
     return DL_OK;
 }
 
-static dl_status get_id(void *self, dlsh_value *out) { return dlsh_give(dlsh_int(((recording *)self)->id), out); }
-static dl_status get_name(void *self, dlsh_value *out) {
-    return dlsh_give(dlsh_string(((recording *)self)->name), out);
-}
-static dl_status get_step(void *self, dlsh_value *out) { return dlsh_give(dlsh_int(((recording *)self)->step), out); }
+DLSH_GETTER(get_id, dlsh_int(((recording *)self)->id))
+DLSH_GETTER(get_name, dlsh_string(((recording *)self)->name))
+DLSH_GETTER(get_step, dlsh_int(((recording *)self)->step))
 
 static const dlsh_field fields[] = {{"id", "its number in the store; 0 in a store that keeps nothing", get_id, NULL},
                                     {"name", "the name given to it", get_name, NULL},
@@ -65,11 +63,11 @@ static dl_status push(dl_run *run, const char *metric, dlsh_value v, long step) 
     DLSH_TRY(number_of(metric, v, &value));
     dl_status st = dl_metric(run, metric, step, value);
     if (st != DL_ERR_STORE) return st;
-    dl_error_clear(); /* the store has counted and warned: recording never ends a loop */
+    dl_error_clear(); /* the store has counted the point and warned; a loop goes on */
     return DL_OK;
 }
 
-/* *step is the step unless one is given, which is then left there. */
+/* *step: the step unless step= is given; then set to it. */
 static dl_status log_values(const dlsh_args *a, dl_run *run, long *step) {
     const dlsh_value *value = dlsh_arg(a, "value");
     const char *metric = dlsh_arg_str(a, "metric"), *name;
@@ -94,7 +92,7 @@ static dl_status log_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-/* Into the run that the trainer records. */
+/* t.log: logs into the run of the trainer. */
 static dl_status trainer_log(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_trainer *t = dlsh_arg_self(a);
@@ -176,14 +174,14 @@ dl_run_spec dlsh_run_spec(const dlsh_args *a) {
                          .script_args = *origin->args ? origin->args : NULL};
 }
 
-/* Opens the store once more, so that the run keeps it whatever the session chooses later. */
+/* Takes a reference to the store, so that the run keeps it when the session chooses another. */
 static dl_status begin(const dlsh_args *a, recording *r, const parameters *p) {
     dl_module *net = dlsh_arg_handle(a, "net", &dlsh_net_class);
     dl_dataset *data = dlsh_arg_handle(a, "data", &dlsh_dataset_class);
     char *model = net ? dl_module_text(net) : NULL;
     if (net && !model) return dl_failed();
     dl_run_spec spec = dlsh_run_spec(a);
-    spec.device = dl_device_name(dlsh_device());
+    spec.device = dl_device_name(dlsh_default_device());
     spec.seed = dl_seed_get();
     spec.params = p->pair;
     if (net) spec.model_name = dl_module_name(net), spec.model_text = model, spec.n_params = dl_module_params(net);

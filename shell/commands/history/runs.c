@@ -31,7 +31,7 @@ static dl_status check_syntax(dl_store *s, const char *where, int deleted) {
     return dl_run_filter_check(s, where);
 }
 
-/* Asks about one option's condition; a failure is placed at the option, of where= in its text. */
+/* Checks the condition of one option; a failure is placed at the option, for where= in its text. */
 static dl_status check_option(const dlsh_args *a, int i, filter_check *check, int deleted) {
     const char *option = narrowing[i].option, *text = dlsh_arg_str(a, option);
     if (!text) return DL_OK;
@@ -102,7 +102,7 @@ static dlsh_value run_cell(const run_column *c, const dl_run_info *r, dlsh_mode 
     }
 }
 
-/* Programs get the same columns always; people those that a run has. */
+/* Programs get all columns; people those that some run has. */
 static int wanted(const run_column *c, const dl_run_list *l, const dlsh_look *look) {
     if (look->mode != DLSH_MODE_TABLE) return 1;
     int any = c->what != METRIC;
@@ -154,7 +154,7 @@ dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
     if (limit < 0) return dlsh_arg_fail(a, "limit", DL_ERR_VALUE, "limit=0 shows all", "limit must not be negative");
     DLSH_SCOPED_BUF where = {0};
     DLSH_TRY(dlsh_run_filter(a, &where));
-    /* one more than shown tells whether there are more */
+    /* one more than shown, to know whether there are more */
     dl_run_query q = {.where = where.n ? dlsh_buf_text(&where) : NULL,
                       .sort = dlsh_arg_str(a, "sort"),
                       .limit = limit ? limit + 1 : 0,
@@ -162,7 +162,7 @@ dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
     dl_run_list *l = dl_run_query_list(store, &q);
     if (!l) return dlsh_place_failure(a, dlsh_given(a, "sort") ? "sort" : dlsh_given(a, "where") ? "where" : NULL);
     dl_status status = dlsh_arg_called(a) ? runs_list(l, limit, result) : runs_table(dlsh_arg_sink(a), l, limit);
-    /* a person is told why there are none; to a program the empty list is an answer */
+    /* people get a warning why there are none; for programs the empty list is an answer */
     if (!status && !l->n && !dlsh_arg_called(a) && dlsh_run_filter_met(a, q.deleted))
         dlsh_warn_failure(dlsh_arg_session(a));
     dl_run_list_free(l);
