@@ -97,7 +97,7 @@ dl_rng_key dl_rng_key_of(const dl_call *c) {
     return k;
 }
 
-/* Significant bits of the result. */
+/* Bits of the significand of the result. */
 static int precision(const dl_call *c) {
     return c->out[0]->dtype == DL_F16 ? 11 : c->out[0]->dtype == DL_BF16 ? 8 : 24;
 }

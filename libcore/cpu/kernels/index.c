@@ -175,7 +175,7 @@ const dl_kernel dl_cpu_index_add = {.run = run_index_add, .dtypes = DL_ANY};
 
 /* ---- elements by a tensor of indices */
 
-/* Operands: the tensor that is read or written at the indices, seen without `dim`; `arg` is its step there. */
+/* One operand is the tensor that is read or written at the indices, without `dim`; `arg` is its step along `dim`. */
 #define GATHER(name, T)                                                                                                \
     static void name(long n, char **p, const long *s, void *arg) {                                                     \
         long step = *(const long *)arg;                                                                                \
@@ -230,7 +230,7 @@ static dl_status run_gather(dl_call *c) {
 }
 const dl_kernel dl_cpu_gather = {.run = run_gather, .dtypes = DL_ANY};
 
-/* On one thread: two indices may name one element. Along `dim` the parts come in order, whatever the walk. */
+/* On one thread, because two indices may name one element. Along `dim` the parts are added in order. */
 static dl_status plain_scatter_add(dl_call *c) {
     static const dl_loop loop[DL_NDTYPE] = {[DL_BOOL] = scatter_bool, [DL_U8] = scatter_u8,   [DL_I32] = scatter_i32,
                                             [DL_I64] = scatter_i64,   [DL_F32] = scatter_f32, [DL_F64] = scatter_f64};

@@ -1,5 +1,5 @@
-/* Kernels of layer_norm and rms_norm, and their fused gradients: rows are tasks, and for the gradients of weight and
- * bias bands of columns, so that threads do not change results. */
+/* Kernels of layer_norm and rms_norm, and their fused gradients. A task is a row or, for the gradients of weight and
+ * bias, a band of columns, so that results do not depend on the number of threads. */
 #include "cpu/kernels/layer_norm.h"
 #include "cpu/runtime/iter.h"
 #include "ops/compose/norm.h"

@@ -15,7 +15,7 @@ const dl_layer_norm_loops DL_SIMD_NAME(dl_layer_norm_rows)[2] = {{row_f32, grad_
 
 #else
 
-/* sum += the terms, in lanes that a compiler makes vectors of. */
+/* sum += all terms, in lanes that the compiler turns into vectors. */
 #define SUM(sum, term)                                                                                                 \
     for (long from = 0; from < d; from += STRETCH) {                                                                   \
         long n = d - from < STRETCH ? d - from : STRETCH, i = 0;                                                       \

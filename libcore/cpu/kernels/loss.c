@@ -77,7 +77,7 @@ static double loss_at(const entropy *e, long first, long col, long label, double
     return (1 - e->smooth) * own + e->smooth / (double)e->r.d * all;
 }
 
-/* What the mean divides by: the weights of the labels that count. */
+/* The sum of the weights of all labels but the ignored ones, by which the mean divides. */
 static double total_weight(const entropy *e) {
     double sum = 0;
     for (long i = 0, n = e->r.outer * e->r.inner; i < n; i++) {

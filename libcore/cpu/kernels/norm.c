@@ -1,5 +1,5 @@
 /* Kernel of batch_norm. Sums go over parts of fixed size (an image's plane, or a stretch of rows when channels are
- * innermost) whose results are added in order, so that threads do not change them. */
+ * innermost) whose results are added in order, so that they do not depend on the number of threads. */
 #include "cpu/kernels/norm.h"
 #include "cpu/runtime/iter.h"
 #include "ops/rules.h"
@@ -36,7 +36,7 @@ static bool parts_of(const dl_tensor *x, parts *p) {
     return true;
 }
 
-/* Part k / chunks, channels from *c0: offset of its first element. */
+/* Task k: its channels, its rows, and (returned) the offset of its first element. */
 static long part_at(const parts *p, long k, long *c0, long *nc, long *rows, long *stride) {
     long part = k / p->chunks;
     *c0 = k % p->chunks * p->chunk;
@@ -132,7 +132,7 @@ static dl_status normalise(const dl_call *c, const parts *p, const char *x, char
     return DL_OK;
 }
 
-/* A tensor for results of dtype t: `of` itself, or a contiguous one when its memory order or dtype does not fit. */
+/* A tensor for results of dtype t: `of` itself, or a contiguous one where loops cannot write to it as it is. */
 static dl_tensor *workable(dl_tensor *of, dl_dtype t) {
     parts p;
     if (of->dtype == (int8_t)t && parts_of(of, &p)) return dl_ref(of);

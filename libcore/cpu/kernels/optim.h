@@ -11,14 +11,15 @@ enum {
     DL_NOPTIMIZER
 };
 
-/* One step: the rate and the scalars of the row, and which of the optional states there are. */
+/* One step: the rate and the scalars of the optimizer, and bits of the optional states that there are. */
 typedef struct dl_optim {
     double scalar[DL_OPTIM_SCALARS];
     unsigned wants;
     bool first;
 } dl_optim;
 
-/* n elements of parameter, gradient and states, the row's own and then its optional ones; absent ones are NULL. */
+/* n elements of parameter, gradient and states: the optimizer's own states, then its optional ones; absent ones are
+ * NULL. */
 typedef void (*dl_optim_loop)(long n, const dl_optim *o, void *const *t);
 
 DL_SIMD_DECL(extern const dl_optim_loop, dl_optim_loops, [DL_NOPTIMIZER][2]); /* f32, f64 */

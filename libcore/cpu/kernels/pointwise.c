@@ -1,4 +1,4 @@
-/* Kernels of the rows that have a formula, and the fused gradients of activations. */
+/* Kernels of the ops that have a formula, and the fused gradients of activations. */
 #include "cpu/kernels/pointwise.h"
 #include "ops/each.h"
 #include "ops/rules.h"
@@ -16,7 +16,7 @@ static dl_status refused(int faults) {
                         "an integer to a negative integer power is not an integer");
 }
 
-/* Formula i; what it is made of is known where a row's own function calls this. */
+/* Runs formula i. Inlined into the function of each op, where the other arguments are constants. */
 static inline dl_status run_pointwise(dl_call *c, int i, int operands, bool test, int numbers) {
     dl_tensor *out = c->out[0], *op[3] = {out, c->in[0], operands > 1 ? c->in[1] : NULL};
     dl_dtype t = c->dtype, result = (dl_dtype)out->dtype;
@@ -62,7 +62,7 @@ static dl_status fused(dl_back *b, dl_tensor *saved) {
 static dl_status grad_of_x(dl_back *b) { return fused(b, IN_(UNARY_INPUT)); }
 static dl_status grad_of_y(dl_back *b) { return fused(b, OUT_(UNARY_OUT)); }
 
-/* ---- kernels: first the dtypes of each row, by the formulas it has */
+/* ---- kernels: first the dtypes of each op, by the formulas that it has */
 
 #define FUNCTION_OF(name, numbers, ...) enum { dtypes_of_##name = 0 __VA_ARGS__ };
 #define FUNCTION2_OF FUNCTION_OF

@@ -1,4 +1,4 @@
-/* Inner loops of pointwise rows, by formula and dtype: pointwise_simd.c makes them from ops/pointwise.def, pointwise.c
+/* Inner loops of pointwise ops, by formula and dtype: pointwise_simd.c makes them from ops/pointwise.def, pointwise.c
  * runs them. 16-bit floats have no loops of their own, see dl_iter_run_f32. */
 #ifndef DL_CPU_POINTWISE_H
 #define DL_CPU_POINTWISE_H
@@ -15,8 +15,8 @@ typedef struct dl_pointwise_table {
 DL_SIMD_DECL(extern const dl_pointwise_loops, dl_pointwise, [DL_NDTYPE]);
 #define DL_LOOP_OF(name, dtype) (DL_SIMD_PICK(dl_pointwise)[dtype]->run[DL_FORMULA_##name])
 
-/* `arg` of the loops; they set bits of `faults` on operands without a result. Of rows without numbers and faults it may
- * be NULL. */
+/* `arg` of the loops; they set bits of `faults` where operands have no result. It may be NULL for ops without numbers
+ * and faults. */
 enum { DL_BAD_DIVISOR = 1, DL_BAD_SHIFT = 2, DL_BAD_EXPONENT = 4 };
 typedef struct dl_pointwise_arg {
     dl_number number[DL_MAX_NUMBERS];

@@ -15,9 +15,9 @@
 #define NAME(name) DL_JOIN(name##_, T)
 #define UNSIGNED_T DL_JOIN(wrap_, T)
 
-/* ---- loops: T operands, R result; the last arguments are the formula. No loop without one. */
+/* ---- loops: T operands, R result; the last arguments are the formula. Without a formula no loop is made. */
 
-/* Attributes, before the loop. Names of the loop's own end in _: others are the formula's. */
+/* Attributes, read before the loop. Names that end in _ are the loop's, others the formula's. */
 #define DECLARE(i, n) const NUMBER_T n = NUMBER_OF(((const dl_pointwise_arg *)arg_)->number[i]);
 #define BEGIN(name, numbers)                                                                                           \
     static void NAME(name)(long n_, char **p_, const long *s_, void *arg_) {                                           \
@@ -50,7 +50,7 @@
         }                                                                                                                \
     })
 
-/* Of operands that the formula calls `a` and `b`. The runs that matter have loops of their own. */
+/* Two operands, which the formula calls `a` and `b`. Frequent combinations of strides have loops of their own. */
 #define LOOP2(name, R, numbers, a, b, ...)                                                                               \
     __VA_OPT__(BEGIN(name, numbers)                                                                                    \
         R *o_ = (R *)p_[0];                                                                                            \
@@ -177,7 +177,7 @@ const dl_pointwise_loops DL_SIMD_NAME(dl_pointwise)[DL_NDTYPE] = {
 #define GRAD_Y ALL
 #include "ops/pointwise.def"
 
-/* Powers by an exponent that is the same for a run. */
+/* Powers whose exponent is the same for all elements of a loop. */
 LOOP2(first_of, T, (), a, b, b == b ? a : b)
 LOOP2(square_of, T, (), a, b, b == b ? a * a : b)
 LOOP2(cube_of, T, (), a, b, b == b ? a * a * a : b)

@@ -70,8 +70,8 @@ enum { LANES = 32, BLOCK = 16 };
     }                                                                                                                  \
     DRIVER(name, f32, f64, f32, MAP, PLUS)
 
-/* The rest of either, over NAME_block and NAME_edge: they reduce at most BLOCK rows of LANES columns, and of fewer, and
- * join them with acc unless these are the first. */
+/* What both kinds share, on top of NAME_block and NAME_edge, which reduce at most BLOCK rows of LANES columns, or of
+ * fewer columns, and join the result with acc unless `first` is set. */
 #define DRIVER(name, T, A, R, MAP, OP)                                                                                 \
     enum { name##_size = sizeof(A), name##_result = sizeof(R) };                                                       \
     static void name##_join(long n, void *acc, const void *more) {                                                     \

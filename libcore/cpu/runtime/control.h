@@ -1,4 +1,4 @@
-/* The services of the CPU for training (cpu/runtime/control.c), see core/control.h. */
+/* What the CPU offers to training (cpu/runtime/control.c), see core/control.h. */
 #ifndef DL_CPU_CONTROL_H
 #define DL_CPU_CONTROL_H
 

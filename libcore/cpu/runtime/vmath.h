@@ -21,8 +21,8 @@ static inline float dl_vfloat(int i) {
     return x;
 }
 
-/* e**x = 2**n * e**r, |r| <= ln(2)/2; the power of two in two steps, so that results below the normal range are right
- * too. */
+/* e**x = 2**n * e**r, |r| <= ln(2)/2; multiplied by the power of two in two steps, so that results below the normal
+ * range are right, too. */
 static inline float dl_vexp(float x) {
     x = x > 89.0f ? 89.0f : x;
     x = x < -104.0f ? -104.0f : x;

@@ -3,7 +3,7 @@
 #include "cuda/kernels/images.cuh"
 #include "ops/avg_pool.h"
 
-/* Of direction 0 and 1: the pixels [x, y) that result i is made of, and what a pixel of window i weighs. */
+/* For directions 0 and 1: the pixels [x, y) of result i, and the weight of a pixel of window i. */
 struct tables {
     int2 *range[2];
     double *share[2];
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(DL_BLOCK) table_kernel(dl_average g, bool back
     }
 }
 
-/* BACK: elements of the other image are windows, which weigh differently. */
+/* BACK: the elements that are summed are windows, each with a weight of its own. */
 template <class T, int P, bool LAST, bool BACK>
 __global__ void __launch_bounds__(DL_BLOCK) average_kernel(const __grid_constant__ dl_frame<2> f, tables t) {
     enum { COLS = LAST ? 1 : P };
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(DL_BLOCK) average_kernel(const __grid_constant
     *(dl_pack<T, P> *)(s.plane[0] + s.y * f.stride[0][2] + s.x * f.stride[0][3]) = out;
 }
 
-/* Tables in fresh memory of the call. NULL: recorded. */
+/* Makes the tables; returns their memory, which the caller drops. NULL: an error is recorded. */
 static void *make_tables(dl_gpu *gpu, const dl_average *g, bool back, tables *t) {
     long longest = 0, ranges[2], all = 0;
     for (int d = 0; d < 2; d++) {

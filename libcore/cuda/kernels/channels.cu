@@ -1,4 +1,4 @@
-/* What follows a convolution in one pass over its result: bias, normalisation by running statistics, relu. */
+/* Bias, normalisation by running statistics and relu in one pass over the result of a convolution. */
 #include "cuda/conv/conv.h"
 #include "cuda/runtime/iter.cuh"
 #include "cuda/kernels/rows.cuh"
@@ -39,7 +39,7 @@ template <class C> struct coefficients {
 
 template <class T, int N> struct channel_pack { alignas(sizeof(T) * N) T v[N]; };
 
-/* A block has a part of one plane. */
+/* A block has part of one plane. */
 template <class T, int N>
 __global__ void planes_kernel(channel_map m, channel_pack<T, N> *y, unsigned plane, unsigned channels) {
     coefficients<calc_t<T>> f(m, blockIdx.x % channels);
@@ -52,7 +52,7 @@ __global__ void planes_kernel(channel_map m, channel_pack<T, N> *y, unsigned pla
     }
 }
 
-/* A thread has some channels of every so many pixels. */
+/* A thread has N channels of every step-th pixel. */
 template <class T, int N>
 __global__ void pixels_kernel(channel_map m, channel_pack<T, N> *y, size_t pixels, unsigned channels, size_t threads) {
     size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x, per = channels / N, step = threads / per;

@@ -254,7 +254,7 @@ __global__ static void keys_kernel(uint64_t *key, long *number, long n, dl_rng_k
     if (i < n) key[i] = bits_of(k, i), number[i] = i;
 }
 
-/* Keys in the order of their bits from `low` on: runs of those that are alike get their whole order. */
+/* Keys that are sorted by their bits from `low` on: runs of equal ones are sorted by the other bits. */
 __global__ static void tidy_kernel(uint64_t *key, long *number, long n, int low) {
     long i = (long)blockIdx.x * blockDim.x + threadIdx.x, end = i + 2;
     if (i + 1 >= n) return;
@@ -269,7 +269,7 @@ __global__ static void tidy_kernel(uint64_t *key, long *number, long n, int low)
     }
 }
 
-/* The bits below which hardly any of n random keys are told apart. */
+/* The lowest bit to sort n random keys by: hardly any two of them agree in all bits above it. */
 static int lowest_bit(long n) {
     int wanted = (2 * dl_bits(n) - 4 + 7) / 8 * 8;
     return wanted < 64 ? 64 - (wanted > 16 ? wanted : 16) : 0;

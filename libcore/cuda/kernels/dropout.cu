@@ -8,7 +8,7 @@ enum { EACH = 4 }; /* elements of a thread: the words of a block */
 /* Multiplied by 0, not set to it, so that NaN stays NaN. */
 template <class T> struct drop {
     dl_rng_key key;
-    const uint64_t *base; /* within a graph calls count from here; else NULL */
+    const uint64_t *base; /* within a graph: what is added to the number of the call; else NULL */
     uint64_t least;       /* the smallest word that keeps an element; 2**32 keeps none */
     calc_t<T> scale;
     __device__ T of(uint32_t word, T x, bool *keep) const {

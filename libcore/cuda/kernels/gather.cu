@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(THREADS) count_kernel(const T *x, long n, bool
     if (!threadIdx.x) count[blockIdx.x] = own;
 }
 
-/* The sum of `count` of the blocks before this one; with `summed` it is there already. */
+/* The sum of `count` over the blocks before this one; `summed`: `count` holds running sums. */
 __device__ inline long before_block(const long *count, bool summed, long *shared) {
     long sum = 0;
     if (summed) return blockIdx.x ? count[blockIdx.x - 1] : 0;
@@ -156,8 +156,8 @@ __device__ inline long before_block(const long *count, bool summed, long *shared
     return dl_row_join(sum, dl_sum_f(), shared, THREADS);
 }
 
-/* The indices of the non-zero elements of each block, those of the others being counted: first the numbers
- * within the block, then what they stand for, side by side. */
+/* Writes the indices of the non-zero elements of each block, whose counts are known: first their numbers within the
+ * block to shared memory, then their indices, in order. */
 template <class T>
 __global__ void __launch_bounds__(THREADS) place_kernel(const T *x, long n, bool vector, const long *count, bool summed,
                                                         long *out, const __grid_constant__ sizes s) {
@@ -235,7 +235,7 @@ const dl_kernel dl_cuda_nonzero = {run_nonzero, NULL, DL_ANY, NULL, 0};
 
 /* ---- values of indices */
 
-/* Operands: label, its number. The rest is 0 already. */
+/* Operands: label, its number. The result is zeros already. */
 struct hot_f {
     long width, *out;
     int wide;

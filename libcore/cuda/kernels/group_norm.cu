@@ -1,6 +1,6 @@
 /* Kernels of norm_groups and its fused gradient. A group of channels of one image is a row in memory, its channels
- * planes. A block has a row and reads it twice, from the end the second time, since the end is what the cache holds; of
- * the gradient each plane is first summed up, then passed over with what the sums of its group say. */
+ * planes. A block has a row and reads it twice, the second time from the end, which is still in the cache. The
+ * gradient sums up each plane first, and then computes it from the sums of its group. */
 #include "cuda/kernels/rows.cuh"
 
 enum { THREADS = 512, PLANE = 256, WARPS = PLANE / DL_WARP };
@@ -55,7 +55,7 @@ template <class T, int V> __global__ void __launch_bounds__(THREADS) groups_kern
     }
 }
 
-/* Of each plane, a block's: part[0] the sum of g * xhat, part[1] that of g. */
+/* The sums of each plane, one block a plane: part[0] of g * xhat, part[1] of g. */
 template <class T, int V>
 __global__ void __launch_bounds__(PLANE) group_sums_kernel(group_rows<T> r, double *part, long planes) {
     typedef calc_t<T> C;

@@ -1,30 +1,8 @@
-/* Images [N,C,H,W] of any strides: as operands of an iteration over pixels (a pixel's plane in another image), and in
- * packs of elements that lie side by side. */
+/* Images [N,C,H,W] of any strides, in packs of elements that lie side by side. */
 #ifndef DL_CUDA_IMAGES_CUH
 #define DL_CUDA_IMAGES_CUH
 
 #include "cuda/runtime/iter.cuh"
-
-/* ---- iterations */
-
-/* A plane of an image batch: steps of its rows and columns, in elements. */
-typedef struct dl_plane {
-    long h, w;
-} dl_plane;
-static inline dl_plane dl_plane_of(const dl_tensor *t) { return {t->stride[2], t->stride[3]}; }
-
-/* An iteration over the pixels of t, whose operand 0 it is. */
-static inline void dl_it_pixels(dl_it *it, const dl_tensor *t) {
-    dl_it_begin(it, 4, t->shape);
-    dl_it_tensor(it, t);
-}
-/* The plane of `t` that belongs to a pixel. */
-static inline void dl_it_plane(dl_it *it, const dl_tensor *over, const dl_tensor *t) {
-    long stride[4] = {t->stride[0], t->stride[1], 0, 0};
-    dl_it_operand(it, dl_ptr(t), dl_esize(t), 4, over->shape, stride);
-}
-
-/* ---- packs */
 
 /* N batches of images, the first one the result. A thread makes a pack of it: elements side by side in a row or, where
  * channels are `last`, across channels. Strides in bytes, as n, c, h, w. */
@@ -74,8 +52,8 @@ static inline void dl_frame_operand(long (&stride)[4], char **ptr, const dl_tens
     for (int d = 0; d < 4; d++) stride[d] = t->stride[d] * (long)dl_esize(t);
 }
 
-/* Of t[0], the result, and what it is made of or goes with it. With channels first only the first `results` need lie
- * side by side, the others are read by element. */
+/* t[0] is the result. With channels first, packs are used when the first `results` tensors allow it; the others are
+ * read by element. */
 template <int N> dl_frame<N> dl_frame_of(const dl_tensor *const (&t)[N], int results) {
     enum { PACK = 4 };
     dl_frame<N> f = {};

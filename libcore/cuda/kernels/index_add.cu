@@ -7,9 +7,9 @@
  * sorted as a whole. */
 enum { FEW = 64, SEVERAL = 4, ROW = 64 };
 
-/* ---- sorted, or column by column */
+/* ---- sorted by place, or column by column */
 
-/* Operands: where the key goes, the index, the place that index 0 stands for. */
+/* Operands: the key, which is written, the index, and the place of index 0. */
 template <class K> struct key_f {
     long size, step, none;
     int wide;

@@ -1,12 +1,11 @@
 /* Kernels of layer_norm and rms_norm, and their fused gradients. Rows are held in registers, by some lanes of a warp or
- * by a block, and read once; the gradient goes through many rows with the same threads, which add up those of weight
- * and bias on the way, by column and in a fixed order. What is too long for registers is read three times. Statistics
- * run in f64. */
+ * by a block, and read once. In the gradient, threads go through many rows and add up the gradients of weight and bias
+ * by column, in a fixed order. Rows that are too long for registers are read three times. Statistics run in f64. */
 #include "cuda/kernels/rows.cuh"
 #include "ops/compose/norm.h"
 
 enum { THREADS = 256, COLUMNS = 32, ROWS = THREADS / COLUMNS, LEAST_ROWS = 64, WANTED_BLOCKS = 512 };
-/* Of a thread at least, where there are so many blocks; rows that are added up in the computing type. */
+/* FEW_ROWS: rows of a thread at least; AT_ONCE: rows that are added up in the type that T is computed in. */
 enum {
     FEW_ROWS = 4,
     FEWEST_PARTS = 264,
@@ -63,7 +62,7 @@ __global__ void __launch_bounds__(DL_ROW_LANES) norm_kernel(norm_rows<T> r, dl_r
         mean = dl_row_join(sum, dl_sum_f(), shared, p.lanes) / n;
     }
     C m = (C)mean;
-    double rest = mean - (double)m; /* what the centre lacks */
+    double rest = mean - (double)m; /* the rounding error of m */
     double square = squares(x, packs, lane, p.lanes, [&](C v) { return v - m; });
     square = dl_row_join(square, dl_sum_f(), shared, p.lanes) / n - rest * rest;
     C k = (C)(1 / sqrt((square > 0 || square != square ? square : 0) + r.eps));
@@ -300,7 +299,7 @@ static long parts_of(long d) {
     return n < FEWEST_PARTS ? (long)FEWEST_PARTS : n < MOST_PARTS ? n : (long)MOST_PARTS;
 }
 
-/* Takes the memory of the parts; NULL: recorded. */
+/* Memory for the parts; NULL: an error is recorded. */
 static double *take_parts(dl_gpu *g, long parts, long d) {
     return (double *)dl_gpu_take(g, 2 * sizeof(double) * (size_t)(parts * d));
 }

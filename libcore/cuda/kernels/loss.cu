@@ -1,5 +1,5 @@
-/* Kernels of cross_entropy, forward and backward. Logits are [outer][classes][inner] and are read once. Nothing of it
- * waits for the host. */
+/* Kernels of cross_entropy, forward and backward. Logits are [outer][classes][inner] and are read once. The host
+ * is never waited for. */
 #include "cuda/kernels/rows.cuh"
 
 enum { THREADS = 256 };
@@ -31,7 +31,7 @@ __device__ static long label_at(const entropy &e, long i, bool tell) {
 
 /* ---- forward */
 
-/* What a thread sees of its row: the exponentials, and for smoothing the sums of the weights and of weight times x. */
+/* Sums of a thread over its part of a row: the exponentials, and for smoothing the weights and weight times x. */
 template <class C> struct seen {
     dl_exponentials<C> e;
     double w, wx;
@@ -227,7 +227,7 @@ static spread_of spread(const entropy *e, size_t size, const void *also) {
 
 static dl_status forward(dl_gpu *g, entropy *e, dl_call *c, const spread_of &s) {
     if (e->how == DL_REDUCE_NONE && !s.blocks) return DL_OK;
-    unsigned blocks = s.blocks ? s.blocks : 1; /* of no rows the total remains */
+    unsigned blocks = s.blocks ? s.blocks : 1; /* without rows, the total is still written */
     return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         T *out = dl_data<T>(c->out[0]);
@@ -255,7 +255,7 @@ static dl_status run_cross_entropy(dl_call *c) {
     return s;
 }
 
-/* The total of the weights is counted by each block where that is quick, else by a launch of its own. */
+/* The total of the weights is computed by each block where that is quick, else by a launch of its own. */
 static dl_status backward(dl_gpu *gpu, entropy *e, const dl_tensor *g, dl_tensor *dx) {
     enum { QUICK = 2048, MOST_BLOCKS = 256 };
     long rows = e->r.outer * e->r.inner;

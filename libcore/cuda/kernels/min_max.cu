@@ -1,8 +1,8 @@
-/* Kernels of the largest and smallest of dimensions, and their places. */
+/* Kernels of the largest and smallest elements along dimensions, and of their indices. */
 #include "cuda/kernels/reduce.cuh"
 #include "cuda/kernels/rows.cuh"
 
-/* What values are compared in, and what loses against all others. */
+/* The type that values are compared in, and a value that loses against all others. */
 template <class T> using value_t = std::conditional_t<(sizeof(calc_t<T>) < 4), int, calc_t<T>>;
 template <class V, bool LEAST> __device__ inline V loser() {
     if constexpr (std::is_floating_point<V>::value)
@@ -38,7 +38,7 @@ template <class T, bool LEAST> struct extreme_op : dl_red_op {
 DL_REDUCTION(amax, DL_ANY, extreme_op<T, false>{{}, (T *)out})
 DL_REDUCTION(amin, DL_ANY, extreme_op<T, true>{{}, (T *)out})
 
-/* With the number of the first occurrence. Where no element beats the loser all are such. */
+/* With the index of the first occurrence. NONE: no element beats the initial value, so all are equal to it. */
 template <class V, class I> struct best {
     V v;
     I i;

@@ -19,7 +19,7 @@ template <class C> struct norm_of {
     vec mean, rstd, run_mean, run_var, weight, bias;
     C *center, *scale, *shift;
     double eps, momentum, n;
-    const dl_control *control; /* where it has halted, running statistics stay */
+    const dl_control *control; /* running statistics stay when it has halted */
     bool training;
     __device__ void channel(long c, double mu, double var) const {
         double r = 1 / sqrt(var + eps);
@@ -49,8 +49,8 @@ template <class C> __global__ void running_kernel(norm_of<C> to, long channels) 
     if (c < channels) to.channel(c, to.run_mean.get(c), to.run_var.get(c));
 }
 
-/* The value of batch_norm; the gradient of batch_norm_relu asks again where it was positive, so the rounding is fixed.
- */
+/* The value of batch_norm. The gradient of batch_norm_relu computes it again to see where it was positive, so both must
+ * round alike. */
 __device__ inline float normal_at(float x, float mean, float scale, float shift) {
     return fmaf(x - mean, scale, shift);
 }
@@ -91,7 +91,7 @@ static last_plan last_plan_of(const dl_tensor *x, int pack, long blocks) {
 }
 
 /* F: coefficients of a channel at(c), and a function of these, x and, with PAIR, second. Goes from the end to the
- * beginning, since the end is what a pass before has left in the cache. */
+ * beginning, because the pass before has left the end in the cache. */
 template <class T, int V, bool PAIR, class F>
 __global__ void __launch_bounds__(LAST_THREADS) last_kernel(const T *x, const T *second, T *y, last_plan p, F f) {
     typedef dl_pack<T, V> pack;
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(LAST_THREADS) last_kernel(const T *x, const T 
     }
 }
 
-/* part[block][channel]: what op makes of the block's pixels. */
+/* part[block][channel]: the sums over the block's pixels. */
 template <class T, int V, class Op>
 __global__ void __launch_bounds__(LAST_THREADS) last_sums_kernel(const T *x, last_plan p, dl_two_sums *part, Op op) {
     typedef dl_pack<T, V> pack;

@@ -87,7 +87,7 @@ template <class ROW> static dl_status launch(dl_gpu *g, const step_of *o, const 
     return dl_gpu_launched(g);
 }
 
-/* What was copied is put back, but for gradients. */
+/* Copies back what was copied, except for gradients. */
 static dl_status put_back(dl_gpu *g, dl_call *c, const lists *l) {
     for (int k = 0; k < l->lists; k++)
         for (int i = 0; i < l->n; i++) {

@@ -16,7 +16,7 @@ template <class T> using wrap_t = typename dl_unsigned<T>::type;
 template <class T> constexpr bool dl_is_real = std::is_floating_point<T>::value;
 template <class T> constexpr bool dl_is_int = std::is_integral<T>::value && !std::is_same<T, bool>::value;
 
-/* ---- functions of formulas that CUDA's own are not */
+/* ---- functions of formulas that CUDA does not have */
 
 /* Standard normal distribution function. In f32 a rational fit of erfc with a relative error of 1.2e-7 everywhere
  * (Press et al., Numerical Recipes), at a third of the cost of erfcf. */
@@ -47,7 +47,7 @@ template <> __device__ inline float dl_normal_cdf<float>(float x) {
 
 /* ---- attributes */
 
-/* In a formula of T: a T, or for integers all that is known. */
+/* The type of an attribute in a formula of T: T, or for integers the attribute with all its fields. */
 template <class T> using dl_number_of = std::conditional_t<dl_is_real<T>, T, dl_number>;
 template <class T> __device__ dl_number_of<T> dl_number_get(const dl_number &n) {
     if constexpr (dl_is_real<T>)
@@ -81,7 +81,7 @@ template <int N, bool FAULTS> dl_carried<N, FAULTS> dl_carry(dl_gpu *g, const dl
     return c;
 }
 
-/* ---- rows: ROW::f<T, H> is the formula's function for T, in H for results of 16 bits */
+/* ---- ops: ROW::f<T, H> is the function of the formula for T; H: results have 16 bits */
 
 enum { DL_HAS_HALF = 1 << 28, DL_HAS_GRAD_X = 1 << 29, DL_HAS_GRAD_Y = 1 << 30, DL_HAS_FAULTS = 1 << 27 };
 enum { DL_DTYPES = (1 << 27) - 1 };
@@ -141,7 +141,7 @@ template <class ROW, class GRAD> constexpr dl_grad_function *dl_grad_of_row() {
         return NULL;
 }
 
-/* A function of a row, `type name(operands)`, which carries N attributes. */
+/* The function of an op, with the attributes of the call. */
 #define DL_AT this->at
 #define DL_DECLARE(i, n)                                                                                               \
     const dl_number_of<T> n = dl_number_get<T>(this->number[i]);                                                       \

@@ -1,4 +1,4 @@
-/* Makes the kernels of rows of ops/pointwise.def: DL_FUNCTIONS with one operand, DL_FUNCTIONS2 with two, DL_TESTS with
+/* Makes the kernels of ops of ops/pointwise.def: DL_FUNCTIONS with one operand, DL_FUNCTIONS2 with two, DL_TESTS with
  * one or two. No guard: a source defines what it makes, and includes this. */
 #ifdef DL_FUNCTIONS
 #define DL_FUNCTIONS_ONLY(...) __VA_ARGS__
@@ -16,7 +16,7 @@
 #define DL_TESTS_ONLY(...)
 #endif
 
-/* What a row has, then its functions, then its kernel. */
+/* For each op: which formulas it has, then their functions, then its kernel. */
 #define DL_HAS(name, ...) enum { has_##name = 0 __VA_ARGS__ };
 #define FUNCTION_OF(name, numbers, ...) DL_FUNCTIONS_ONLY(DL_HAS(name, __VA_ARGS__))
 #define FUNCTION2_OF(name, numbers, ...) DL_FUNCTIONS2_ONLY(DL_HAS(name, __VA_ARGS__))

@@ -21,8 +21,8 @@ static dl_status window_of(const dl_conv *g, window *w) {
     return DL_OK;
 }
 
-/* What windows see of a pixel: itself, or what bias and relu make of it, rounded as if it had been stored, so that
- * among values that become equal the first one wins. */
+/* The pixel as windows compare it: itself, or after bias and relu, rounded as if it had been stored, so that among
+ * values that become equal the first one wins. */
 template <class T> struct bare_f {
     __device__ calc_t<T> operator()(T x, uint32_t) const { return dl_up(x); }
 };
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(DL_BLOCK)
     *(decltype(at) *)(index + 2 * (size_t)i) = at;
 }
 
-/* Are windows and memory such? `small` has a number for each window, `large` is the image. */
+/* Do windows and memory fit pairs_kernel? `small` has a number for each window, `large` is the image. */
 static bool in_pairs(const window *w, const dl_tensor *small, const dl_tensor *index, const dl_tensor *large,
                      pairs *p) {
     bool good = dl_is_contiguous(small) && dl_is_contiguous(index) && dl_is_contiguous(large);
@@ -132,7 +132,7 @@ static bool in_pairs(const window *w, const dl_tensor *small, const dl_tensor *i
     return true;
 }
 
-/* The largest of each window of what f sees. */
+/* The largest f(pixel) of each window. */
 template <class T, class I, class F> static dl_status largest(dl_gpu *gpu, const window *w, dl_call *c, F f) {
     dl_tensor *x = c->in[0], *out = c->out[0], *index = OUTPUT(c, MAXPOOL_INDICES);
     pairs p;
@@ -231,7 +231,7 @@ static dl_tensor *images_like(const dl_tensor *like, const long *shape, int dtyp
     return t;
 }
 
-/* Each pixel's share: dx from the gradient of the windows and the places of their largest values. */
+/* dx from the gradient of the windows and the places of their largest values. */
 template <class I>
 static dl_status spread(dl_gpu *gpu, const window *w, dl_tensor *grad, dl_tensor *index, dl_tensor *dx) {
     const dl_tensor *images[3] = {dx, grad, index};
@@ -247,7 +247,7 @@ static dl_status spread(dl_gpu *gpu, const window *w, dl_tensor *grad, dl_tensor
     });
 }
 
-/* What a gradient starts with: the places of the largest values, and an empty dx with its windows. */
+/* What both gradients begin with: the places of the largest values, and an empty dx with its windows. */
 static dl_status begin(dl_back *b, dl_gpu **gpu, dl_tensor **index, dl_tensor **dx, window *w) {
     dl_tensor of, *in[1] = {&of};
     dl_conv g;
@@ -352,7 +352,7 @@ static dl_status sum_channels(dl_tensor *g, dl_tensor *out) {
     return dl_cuda_sum.run(&c);
 }
 
-/* Windows of other kinds: what passes the relu first, then as max_pool2d. */
+/* Other windows: the gradient of relu, then that of max_pool2d. */
 static dl_status by_steps(dl_back *b, dl_gpu *gpu, const window *w, dl_tensor *y, dl_tensor *index, dl_tensor *dx,
                           dl_tensor *db) {
     dl_tensor *g = dl_tmp(b, dl_cuda_empty_like(y, (dl_dtype)dx->dtype));
@@ -390,30 +390,32 @@ const dl_kernel dl_cuda_relu_max_pool2d = {run_relu_max_pool2d, grad_relu_max_po
 
 /* Operands: out, index, the plane of x. */
 template <class T> struct pixel_gather_f {
-    dl_plane x;
+    long h, w; /* steps of rows and columns of x */
     long width, pixels;
     dl_fault_site site;
     __device__ void operator()(char *const *p) const {
         long at = *(const long *)p[1];
         bool good = at >= 0 && at < pixels;
         if (!good && at != DL_NO_PIXEL) dl_fault_raise(site, DL_FAULT_PIXEL, at, pixels);
-        *(T *)p[0] = good ? ((const T *)p[2])[at / width * x.h + at % width * x.w] : T();
+        *(T *)p[0] = good ? ((const T *)p[2])[at / width * h + at % width * w] : T();
     }
 };
 
 static dl_status run_pool_gather(dl_call *c) {
     DL_USE_GPU(gpu, c->device);
     dl_tensor *x = c->in[0], *o = c->out[0];
+    const long plane[4] = {x->stride[0], x->stride[1], 0, 0};
     dl_it it;
-    dl_it_pixels(&it, o);
+    dl_it_begin(&it, 4, o->shape);
+    dl_it_tensor(&it, o);
     dl_it_tensor(&it, c->in[1]);
-    dl_it_plane(&it, o, x);
+    dl_it_operand(&it, dl_ptr(x), dl_esize(x), 4, o->shape, plane);
     dl_it_end(&it);
     return dl_dispatch_size(dl_esize(x), [&](auto tag) {
         typedef decltype(tag) T;
-        return dl_places<3>(
-            gpu, it,
-            pixel_gather_f<T>{dl_plane_of(x), x->shape[3], x->shape[2] * x->shape[3], dl_gpu_site(gpu, c->op)});
+        pixel_gather_f<T> f = {x->stride[2], x->stride[3], x->shape[3], x->shape[2] * x->shape[3],
+                               dl_gpu_site(gpu, c->op)};
+        return dl_places<3>(gpu, it, f);
     });
 }
 const dl_kernel dl_cuda_pool_gather = {run_pool_gather, NULL, DL_FLOATS, NULL, 0};

@@ -29,7 +29,7 @@ __device__ inline double dl_log2_of(double z) {
     return fma(p, r, (double)k + part.y);
 }
 
-/* Of -300 to 300; relative error 2 ** -31. */
+/* 2 ** y for -300 <= y <= 300; relative error 2 ** -31. */
 __device__ inline double dl_exp2_of(double y) {
     const double whole = 6755399441055744.0; /* its sum with y has the nearest integer in its last bits */
     double s = y + whole, r = y - (s - whole), p = 1.5297323760701075e-05;
@@ -43,7 +43,7 @@ __device__ inline double dl_exp2_of(double y) {
     return __hiloint2double(__double2hiint(p) + (__double2loint(s) << 20), __double2loint(p));
 }
 
-/* Zeros, infinities and what is no number. */
+/* Zeros, infinities and NaN. */
 static __device__ __noinline__ float dl_power_other(float a, float b) { return powf(a, b); }
 
 __device__ inline float dl_power(float a, float b) {

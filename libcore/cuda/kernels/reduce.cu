@@ -5,7 +5,7 @@
 
 enum { WANTED_BLOCKS = DL_GPU_DONE, WANTED_BY_COLUMN = 1024, LEAST_EACH = 8, FEW_BLOCKS = 132 };
 
-/* So many parts for each thread are joined at once, else by groups. */
+/* Parts of a thread that are joined at once; more are joined by groups first. */
 enum { AT_ONCE = 8 };
 
 /* The dimensions of x in `mask`, merged where they lie one in the other; sorted by step where order does not matter. */

@@ -20,7 +20,7 @@ typedef struct dl_red_dims {
     dl_divisor size[DL_MAX_DIM];
     long count[DL_MAX_DIM], step[DL_MAX_DIM]; /* innermost first; steps in reads */
 
-    /* Loops, lest the code of a kernel that has many of them grows without use. */
+    /* Not unrolled: kernels that call this many times would grow for no gain. */
     __device__ long at(long i) const {
         if (n == 1) return i * step[0];
         if (wide) return far(i);
@@ -129,7 +129,7 @@ __device__ void dl_red_block(const Op &op, const dl_red_plan &p, int k, int r, t
         for (int w = 1; w < p.by / 32; w++) acc[0] = op.join(acc[0], shared[t / 32 + w]);
 }
 
-/* Is this block the last of `count` to come here? What the others have written is seen then. */
+/* Is this block the last of `count` that come here? Then it can read what the others have written. */
 __device__ inline bool dl_red_last(int *done, int count) {
     __shared__ bool last;
     __threadfence();
@@ -197,7 +197,7 @@ __device__ inline void dl_red_take(const Op &op, const dl_red_plan &p, const T *
     typedef calc_t<T> C;
     typedef dl_pack<T, ALONG * ACROSS> pack;
     pack v[U], w[Op::PAIR ? U : 1];
-    long at[U]; /* first of all, so that nothing stands between the reads */
+    long at[U]; /* before the reads, so that these follow each other at once */
     if (p.red.n == 1) {
 #pragma unroll
         for (int j = 0; j < U; j++) at[j] = base + (i + j * p.by) * p.red.step[0];
@@ -283,7 +283,7 @@ template <class Op, class T> dl_status dl_red_run(dl_gpu *g, const T *x, const d
     return s;
 }
 
-/* ---- kernels of rows */
+/* ---- kernels of ops */
 
 typedef struct dl_red_call {
     dl_gpu *g;
@@ -301,7 +301,7 @@ static inline dl_status dl_red_prepare(const dl_call *c, dl_red_call *r, bool in
     return DL_OK;
 }
 
-/* The kernel of a row that reduces `dim`; DL_REDUCTION_RUN: its function alone. */
+/* The kernel of an op that reduces `dim`; DL_REDUCTION_RUN: its function alone. */
 #define DL_REDUCTION_RUN(name, set, ...)                                                                               \
     static dl_status run_##name(dl_call *c) {                                                                          \
         dl_red_call r;                                                                                                 \

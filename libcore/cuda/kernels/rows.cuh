@@ -68,8 +68,8 @@ struct dl_sum_f {
     template <class C> __device__ C operator()(C a, C b) const { return a + b; }
 };
 
-/* e ** x for x <= 0, where results near 0 do not count for much: in f32 the error grows with |x|, and what is below the
- * normal numbers is 0. */
+/* e ** x for x <= 0, for sums in which results near 0 matter little: in f32 the error grows with |x|, and results below
+ * the normal numbers are 0. */
 template <class C> __device__ inline C dl_quick_exp(C x) { return exp(x); }
 template <> __device__ inline float dl_quick_exp<float>(float x) {
     float y;
@@ -83,7 +83,7 @@ template <class C> struct dl_exponentials {
     double sum;
     static __device__ dl_exponentials none() { return {-(C)INFINITY, 0}; }
     static __device__ C shift(C top) { return isinf(top) ? C(0) : top; }
-    /* For results less the sum, which there are none of beside an infinite one. */
+    /* The sum for results that divide by it: NaN when the largest x is infinite. */
     __device__ double finite() const { return isinf(top) ? (double)NAN : sum; }
     __device__ double moved(C to) const { return sum == 0 ? 0 : sum * (double)dl_quick_exp(shift(top) - to); }
     __device__ dl_exponentials with(const dl_exponentials &b) const {
@@ -136,7 +136,7 @@ static inline unsigned dl_row_blocks(const dl_row_plan *p) {
     return dl_blocks(p->rows, each);
 }
 
-/* This thread's part of its row, and what all threads of a row know of it. */
+/* This thread's part of its row. */
 template <class T, int V, int E> struct dl_row_regs {
     typedef calc_t<T> C;
     dl_pack<T, V> p[E];

@@ -5,7 +5,7 @@
 #include "cuda/kernels/rows.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / DL_WARP, PACKS = 8, FEW_PACKS = 4 }; /* packs of a lane */
-/* Of 16-bit numbers few, lest there be too many of them. */
+/* Fewer packs of 16-bit numbers, which are more numbers each. */
 constexpr int packs_of(size_t size) { return size == 2 ? FEW_PACKS : PACKS; }
 enum { WARP_ROW = 2048, FEW_ROWS = 264, SHORT = 64, WANTED = 1 << 17, AHEAD = 8 };
 
@@ -39,7 +39,8 @@ template <class T, int V, int J> struct stretch {
             }
         }
     }
-    /* Keeps the compiler from holding all elements in A from scan() to store(), which takes twice the registers. */
+    /* Keeps the compiler from holding all elements converted to A between scan() and store(), in twice the registers.
+     */
     __device__ void forget() {
 #pragma unroll
         for (int j = 0; j < J; j++) {
@@ -111,8 +112,8 @@ template <class T, int J> __global__ void __launch_bounds__(THREADS) short_kerne
     }
 }
 
-/* Sums of tiles, of FAN tiles, and of FAN of these, all of one row; what a tile finds before it is added up from them
- * in one order, whoever came first. Tiles are numbered as their blocks begin, so that none waits for one that does not
+/* Sums of tiles, of FAN tiles, and of FAN of these, all of one row; the sum before a tile is added up from them in a
+ * fixed order. Tiles are numbered in the order in which their blocks begin, so that none waits for one that does not
  * run.
  */
 enum { LEVELS = 3, FAN = 32, PAUSE = 100 }; /* ns between two reads of a sum that is not there yet */

@@ -13,7 +13,7 @@ template <class T> struct rows_call {
     T *y;
 };
 
-/* Exact enough for the dtype: results in 16 bits hide more than the quick one lacks. */
+/* Exact enough for the dtype: the error of the quick one is below the rounding of 16-bit results. */
 template <class T> __device__ inline calc_t<T> exp_for(calc_t<T> x) {
     return sizeof(T) == 2 ? dl_quick_exp(x) : exp(x);
 }
@@ -114,7 +114,8 @@ __global__ void __launch_bounds__(MOST_THREADS) long_kernel(rows_call<T> c, long
     __shared__ double sums[MOST_THREADS / DL_WARP];
     const T *x = c.x + blockIdx.x * d, *g = BACK ? c.g + blockIdx.x * d : NULL;
     T *y = c.y + blockIdx.x * d;
-    int off = (int)((size_t)x % 16 / sizeof(T)); /* as far as the row itself is the cached one off a boundary */
+    int off = (int)((size_t)x % 16 /
+                    sizeof(T)); /* the cached row begins as far from a boundary of 16 bytes as the row itself */
     T *kept = (T *)memory + off, *kept_g = kept + (d / V + 2) * V;
     long head = vector ? (V - off) % V : d;
     if (head > d) head = d;

@@ -37,7 +37,7 @@ template <class K> struct entry {
     unsigned at;
     __device__ bool operator<(const entry &b) const { return key < b.key || (key == b.key && at < b.at); }
 };
-/* Both in one number. */
+/* Key and place in one number. */
 template <> struct entry<unsigned> {
     uint64_t both;
     __device__ bool operator<(const entry &b) const { return both < b.both; }
@@ -161,7 +161,7 @@ template <class K, class U> static dl_status sort_long(dl_gpu *g, const order_jo
 
 /* ---- the first few of long rows, a block a row */
 
-/* The key of number k - 1 in order, and how many of those equal to it are among the first k. */
+/* The key of the k-th element in order, and how many of the elements with that key are among the first k. */
 template <class U> __device__ word_of<U> last_key(const order_job<U> &j, const long base, long *equal) {
     typedef word_of<U> K;
     __shared__ unsigned count[VALUES];

@@ -32,8 +32,8 @@ typedef struct scores {
     long outer, d, inner;
 } scores;
 
-/* Is the answer for a row right? All threads of a warp get the result. The first of equal largest scores answers, as in
- * argmax; a single score answers by its sign. */
+/* Is the label of a row the class with the largest score? All threads of a warp get the result. The first of equal
+ * scores counts, as in argmax; a single score stands for the classes 0 and 1 by its sign. */
 __device__ static bool right(const scores &s, long row) {
     long at = row / s.inner * s.d * s.inner + row % s.inner;
     long label = s.wide ? ((const long *)s.label)[row] : ((const int *)s.label)[row];
@@ -55,7 +55,7 @@ __device__ static bool right(const scores &s, long row) {
     return best == label;
 }
 
-/* The last block of a launch to come here gets true; what the others wrote before is then there to be read. */
+/* True for the last block of a launch that comes here, which can then read what the others have written. */
 __device__ static bool last_block(dl_control *c) {
     __threadfence();
     bool last = atomicInc(&c->ticket, gridDim.x - 1) == gridDim.x - 1;

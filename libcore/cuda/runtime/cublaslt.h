@@ -21,7 +21,7 @@ typedef struct dl_gemm {
     bool accumulate;            /* out += the product; without a bias */
 } dl_gemm;
 
-/* May the matrix be given as it is? */
+/* Can cuBLASLt read the matrix as it is? */
 bool dl_gemm_ready(const dl_mat *m, long rows, long cols);
 /* The version of cuBLASLt at run time; 0: there is none. */
 long dl_gemm_version(void);

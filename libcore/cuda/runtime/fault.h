@@ -1,5 +1,5 @@
-/* What a kernel found wrong with its operands, reported without making the host wait: the first one to claim the report
- * writes it into pinned memory, where the host looks before the next call. */
+/* Faults that kernels find in their operands, reported without making the host wait: the first thread to claim the
+ * report writes it into pinned memory, which the host reads before the next call. */
 #ifndef DL_CUDA_FAULT_H
 #define DL_CUDA_FAULT_H
 

@@ -67,8 +67,8 @@ void dl_cuda_graph_free(dl_gpu *g, dl_graph *graph) {
     dismiss(g, graph);
 }
 
-/* ---- uploads beside the work under way: pinned memory, then a slot on the device, then the destination, which only
- * the last and quick step, in the order of the work, touches */
+/* ---- uploads beside the work under way: to pinned memory, to a slot on the device, and from there to the destination;
+ * only the last copy, a quick one, is in the order of the work */
 
 enum { SLOTS = 8 };
 
@@ -95,7 +95,7 @@ static dl_status make_room(dl_gpu *g, slot *s, size_t bytes) {
     s->pinned = s->there = NULL, s->bytes = 0;
     DL_CUDA_TRY(g, cudaHostAlloc((void **)&s->pinned, bytes, cudaHostAllocPortable), "pinned memory");
     if (!(s->there = dl_gpu_take_lasting(g, bytes))) return dl_failed();
-    /* its former user's work must be over before the other stream writes there */
+    /* work that used this memory before must be over before the other stream writes to it */
     DL_TRY(dl_gpu_wait(g));
     s->bytes = bytes;
     return DL_OK;

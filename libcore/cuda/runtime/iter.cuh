@@ -202,9 +202,9 @@ template <class F, class R, class... A> dl_status dl_each(dl_gpu *g, const dl_it
     });
 }
 
-/* f(char *const p[N]) at each place of an iteration, p being where its operands are there: for kernels that do more
- * than read and write one element each. An operand at NULL with steps of a byte yields numbers that depend on the
- * place. */
+/* f(char *const p[N]) at each place of an iteration, with the addresses of its operands there, for kernels that do more
+ * than read and write one element each. An operand at NULL with steps of a byte is a number that depends on the place.
+ */
 template <int N, class F>
 __global__ void __launch_bounds__(DL_BLOCK) dl_place_kernel(const __grid_constant__ dl_walk<N> w, F f) {
     uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;

@@ -107,7 +107,7 @@ static store *store_of(const dl_gpu *g) {
     return s;
 }
 
-/* The first one counts: that is what other processes run with already. */
+/* The first entry of a key counts: other processes run with it already. */
 static const char *lookup(const store *s, const char *key) {
     for (long i = 0; i < s->n; i++)
         if (!strcmp(s->e[i].key, key)) return s->e[i].value;
@@ -170,6 +170,6 @@ float dl_plan_measure(dl_gpu *g, dl_status (*run)(void *), void *arg, float best
         cudaEventDestroy(e[1]);
     }
     cudaEventDestroy(e[0]);
-    if (ms < 0) cudaGetLastError(); /* what a library left behind is no fault of the next launch */
+    if (ms < 0) cudaGetLastError(); /* an error of the library must not be reported by the next launch */
     return ms;
 }

@@ -11,7 +11,6 @@ extern "C" {
 
 enum { DL_PLAN_TEXT = 400 };
 
-/* Of a key without undefined padding. */
 /* The choice stored for `key` on this kind of GPU with these library versions, copied into value[DL_PLAN_TEXT]; false
  * when there is none. Keys and values are text without tabs and newlines. */
 bool dl_plan_find(dl_gpu *g, const char *key, char *value);

@@ -14,7 +14,7 @@ const dl_host *dl_host_table;
 long dl_dtype_size(dl_dtype t) { return dl_host_table->p_dl_dtype_size(t); }
 
 static dl_gpu gpus[DL_MAX_GPUS];
-static int count, culprit; /* culprit: the GPU whose fault took all from the process */
+static int count, culprit; /* culprit: the GPU whose error made CUDA unusable in this process */
 static pthread_mutex_t setting_up = PTHREAD_MUTEX_INITIALIZER;
 static bool every; /* wait after each launch */
 static _Thread_local int current = -1;
@@ -40,7 +40,7 @@ static bool sticky(cudaError_t e) {
     }
 }
 
-/* What the user can mend. */
+/* Errors with a remedy. */
 static const struct {
     cudaError_t e;
     dl_status code;
@@ -62,7 +62,7 @@ dl_status dl_gpu_check(dl_gpu *g, cudaError_t e, const char *what) {
     if (sticky(e)) {
         if (!g->lost) culprit = g->index;
         g->lost = e;
-        for (int i = 0; i < count; i++) gpus[i].lost = e; /* CUDA serves the process no more */
+        for (int i = 0; i < count; i++) gpus[i].lost = e; /* CUDA is unusable in this process from here on */
         return dl_fail_hint(DL_ERR_DEVICE,
                             "tensors on GPUs are gone; `device cpu` goes on with the rest, a new start with GPUs. `set "
                             "sync on` finds the statement that did it",
@@ -146,7 +146,7 @@ static dl_status set_up_parts(dl_gpu *g, int index) {
     return g->cache ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for the allocator of the GPU");
 }
 
-/* All or nothing: what another process took from the GPU may be free at the next try. */
+/* Undoes everything after an error: the next try may succeed, when another process has freed memory. */
 static dl_status set_up(dl_gpu *g, int index) {
     dl_status s = set_up_parts(g, index);
     if (s == DL_OK) return DL_OK;
@@ -161,7 +161,7 @@ static dl_status set_up(dl_gpu *g, int index) {
     return s;
 }
 
-/* Current for this thread and set up; without a look at faults. */
+/* The GPU, set up and current for this thread; faults of earlier work are not reported. */
 static dl_gpu *open_gpu(int index) {
     dl_gpu *g = &gpus[index];
     if (g->lost) {

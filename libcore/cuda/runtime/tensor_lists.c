@@ -11,7 +11,7 @@ typedef struct entry {
     int n, index;
     dl_item *items; /* what the device's copy holds */
     dl_table table;
-    const dl_graph *owner; /* a graph that launches with it; NULL: may be dropped */
+    const dl_graph *owner; /* the graph whose launches use it; NULL: it may be dropped */
 } entry;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -83,7 +83,7 @@ template <unsigned SET, class G> dl_status dl_dispatch(int dtype, G g) {
     return dl_fail(DL_ERR_DTYPE, "%s is not taken here on the GPU", dl_dtype_name((dl_dtype)dtype));
 }
 
-/* By size of an element, for what only moves bits: 1, 2, 4 or 8 bytes. */
+/* g(an unsigned number of the size of an element), for kernels that only move bits: 1, 2, 4 or 8 bytes. */
 template <class G> dl_status dl_dispatch_size(size_t size, G g) {
     switch (size) {
     case 1: return g((unsigned char)0);
