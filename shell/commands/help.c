@@ -341,7 +341,7 @@ static const dlsh_class *class_named(const char *name) {
 /* Appends every page of this name; returns how many. */
 static int put_topic(page_out *o, dlsh_session *s, const char *topic) {
     int found = 0;
-    const dlsh_command *row = dlsh_find_row(s, topic, strlen(topic));
+    const dlsh_command *row = dlsh_find_command(s, topic, strlen(topic));
     if (row) {
         put_row(o, row);
         found++;

@@ -101,7 +101,7 @@ dlsh_value dlsh_c_spaces_value(dlsh_cstate *st, const char *name) {
 }
 
 int dlsh_c_is_hidden(dlsh_session *s, const char *name) {
-    if (dlsh_find_row(s, name, strlen(name))) return 1;
+    if (dlsh_find_command(s, name, strlen(name))) return 1;
     dlsh_value v = dlsh_builtin_value(s, name);
     int found = !dlsh_failed(v);
     dlsh_drop(v);

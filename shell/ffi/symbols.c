@@ -217,7 +217,7 @@ static int find_name(void *state, const char *name, dlsh_value *out, int *lastin
     *lasting = 1;
     *out = dlsh_void();
     /* a header's function never replaces a built-in one, such as exit */
-    int found = dlsh_find_row(st->s, name, strlen(name)) ? 0 : dlsh_c_name_value(st, name, out, lasting);
+    int found = dlsh_find_command(st->s, name, strlen(name)) ? 0 : dlsh_c_name_value(st, name, out, lasting);
     if (found) return found;
     if (!strcmp(name, "NULL"))
         *out = dlsh_c_pointer_value(st->s, dlsh_c_pointer(st->space, dlsh_c_basic(DLSH_C_VOID)), NULL, dlsh_void(), -1);

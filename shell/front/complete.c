@@ -309,7 +309,7 @@ static void offer_argument(const dlsh_command *row, const char *text, size_t fro
 static void offer_keywords(const char *text, size_t open) {
     size_t from = name_before(text, open);
     if (from == open) return;
-    const dlsh_command *row = dlsh_find_row(session, text + from, open - from);
+    const dlsh_command *row = dlsh_find_command(session, text + from, open - from);
     if (row && row->flags & DLSH_FUNCTION) offer_options(row);
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)(open - from), text + from);
@@ -330,7 +330,7 @@ static int offer_string(const char *text, const dlsh_cursor *c) {
     size_t open = c->string - 1;
     if (c->open != '(' || open == 0 || c->bracket != open - 1) return 0;
     size_t from = name_before(text, c->bracket);
-    const dlsh_command *row = dlsh_find_row(session, text + from, c->bracket - from);
+    const dlsh_command *row = dlsh_find_command(session, text + from, c->bracket - from);
     const dlsh_param *p = row ? dlsh_command_param(row, 0) : NULL;
     if (!p || !p->complete) return 0;
     offer_kind(p->complete, 0);
@@ -361,7 +361,7 @@ static void offer_layers(const char *text, size_t from, size_t at) {
 static const dlsh_command *command_of(const char *text, size_t from, size_t at, size_t *after) {
     size_t pos = from, n = next_word(text, &pos, at);
     if (!n) return NULL;
-    const dlsh_command *row = dlsh_find_row(session, text + pos, n);
+    const dlsh_command *row = dlsh_find_command(session, text + pos, n);
     *after = pos + n;
     return row && (row->flags & DLSH_ONLY_FUNCTION) != DLSH_ONLY_FUNCTION && *after < at ? row : NULL;
 }

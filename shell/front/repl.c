@@ -243,7 +243,7 @@ static void run_entry(void) {
     dlsh_run_text(repl.s, name, dlsh_buf_text(&repl.entry), repl.entry.n);
     dlsh_end_by(NULL); /* an error at the prompt does not end the session */
     dlsh_signals_reset();
-    dlsh_console_settle();
+    dlsh_console_end_line();
     if (dlsh_timing) {
         DLSH_SCOPED_BUF b = {0};
         dlsh_duration(&b, dl_seconds() - start);

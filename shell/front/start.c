@@ -190,7 +190,7 @@ int dlsh_main(int argc, char **argv) {
         dlsh_console_say("%s", dl_errmsg());
         if (!code) code = DLSH_EXIT_ERROR;
     }
-    dlsh_console_settle();
+    dlsh_console_end_line();
     if (fflush(stdout) || ferror(stdout)) {
         fputs("dlsh: standard output could not be written\n", stderr);
         if (!code) code = DLSH_EXIT_ERROR;

@@ -24,7 +24,7 @@ static const char *type_of(const char *name, size_t n, char before) {
     if (last == '(') return before == '.' ? "method" : "function";
     if (before == '.') return "property";
     if (dlsh_get(jup.s, name)) return "instance";
-    if (dlsh_find_row(jup.s, name, n)) return "statement";
+    if (dlsh_find_command(jup.s, name, n)) return "statement";
     return dl_layer_kind(name) ? "class" : "text";
 }
 

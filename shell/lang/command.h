@@ -182,7 +182,7 @@ static inline int dlsh_interrupted_at(long turn) { return !(turn & 0xffff) && dl
 /* ---------------------------------------------------------------- the parser's side */
 
 /* Finds the row that a statement's first word starts; NULL when it is no command. */
-typedef const dlsh_command *dlsh_find_command(void *ctx, const char *word, size_t len);
+typedef const dlsh_command *dlsh_command_lookup(void *ctx, const char *word, size_t len);
 /* The row's n-th parameter, the variadic last one repeating; NULL beyond. */
 const dlsh_param *dlsh_command_param(const dlsh_command *c, int n);
 const dlsh_option *dlsh_command_option(const dlsh_command *c, const char *name, size_t len);

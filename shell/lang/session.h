@@ -58,7 +58,7 @@ void dlsh_op_signature(dlsh_buf *b, const dl_op_info *op);
 /* The joined table, in the order added: 0 <= i < count. */
 int dlsh_command_count(const dlsh_session *s);
 const dlsh_command *dlsh_command_at(const dlsh_session *s, int i);
-const dlsh_command *dlsh_find_row(const dlsh_session *s, const char *name, size_t len);
+const dlsh_command *dlsh_find_command(const dlsh_session *s, const char *name, size_t len);
 dlsh_sink *dlsh_session_sink(const dlsh_session *s);
 void dlsh_session_set_sink(dlsh_session *s, dlsh_sink *sink);
 
@@ -117,8 +117,8 @@ int dlsh_callable(dlsh_value f);
 const char *dlsh_function_name(dlsh_value f);
 /* Calls a function, op, net or class with a call; names may be NULL (all positional). */
 dl_status dlsh_call(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, dlsh_value *out);
-/* Calls a row with positional values, as a function. */
-dl_status dlsh_call_row(dlsh_session *s, const dlsh_command *row, const dlsh_callargs *args, dlsh_value *out);
+/* Calls a command as a function. */
+dl_status dlsh_call_command(dlsh_session *s, const dlsh_command *row, const dlsh_callargs *args, dlsh_value *out);
 /* x.name and x.name = v. */
 dl_status dlsh_get_field(dlsh_session *s, dlsh_value x, const char *name, dlsh_value *out);
 dl_status dlsh_set_field(dlsh_session *s, dlsh_value x, const char *name, dlsh_value v);

@@ -58,7 +58,7 @@ static void console_look(dlsh_sink *s, dlsh_look *out) {
 
 /* ---------------------------------------------------------------- text, values, tables */
 
-void dlsh_console_settle(void) {
+void dlsh_console_end_line(void) {
     if (console.meter.open) fputs("\n", stdout);
     console.meter.open = 0;
     if (console.line_open) {
@@ -85,7 +85,7 @@ static void write_long(const char *s, size_t n) {
 }
 
 static void write_out(const char *s, size_t n) {
-    if (console.meter.open) dlsh_console_settle();
+    if (console.meter.open) dlsh_console_end_line();
     if (n > LONG_TEXT)
         write_long(s, n);
     else
@@ -122,7 +122,7 @@ static void console_text(dlsh_sink *s, const char *bytes, size_t n) {
 
 static void console_complain(dlsh_sink *s, const char *bytes, size_t n) {
     (void)s;
-    dlsh_console_settle();
+    dlsh_console_end_line();
     fflush(stdout);
     fwrite(bytes, 1, n, stderr);
 }
@@ -139,7 +139,7 @@ void dlsh_console_say(const char *fmt, ...) {
 /* Writes b unless making it failed with `status`; frees it. */
 static dl_status flush_buf(dlsh_buf *b, dl_status status) {
     if (!status) {
-        dlsh_console_settle();
+        dlsh_console_end_line();
         write_out(dlsh_buf_text(b), b->n);
         if (b->n > LONG_TEXT) status = dlsh_check_interrupt();
     }
@@ -170,7 +170,7 @@ static dl_status console_table(dlsh_sink *s, const dlsh_table *t) {
 
 static void console_error(dlsh_sink *s, const dlsh_diag *d) {
     (void)s;
-    dlsh_console_settle();
+    dlsh_console_end_line();
     fflush(stdout);
     DLSH_SCOPED_BUF b = {0};
     dlsh_plain_error(&b, d, coloured(stderr));
@@ -226,7 +226,7 @@ static void console_clear(dlsh_sink *s, int wait) {
     (void)s;
     (void)wait;
     if (!smart(stdout) || dlsh_view.mode != DLSH_MODE_TABLE) return;
-    dlsh_console_settle();
+    dlsh_console_end_line();
     fputs("\033[H\033[2J\033[3J", stdout);
     fflush(stdout);
 }
@@ -241,7 +241,7 @@ static void echo(int on) {
 
 static dl_status console_input(dlsh_sink *s, const char *prompt, int secret, dlsh_buf *out) {
     (void)s;
-    dlsh_console_settle();
+    dlsh_console_end_line();
     fputs(prompt, stdout);
     fflush(stdout);
     char *line = NULL;

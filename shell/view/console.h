@@ -20,6 +20,6 @@ void dlsh_console_say(const char *fmt, ...) __attribute__((format(printf, 1, 2))
 /* Whether standard output is a terminal that can move its cursor. */
 int dlsh_console_live(void);
 /* Ends a progress line that is being redrawn, so that other text starts on a line of its own. */
-void dlsh_console_settle(void);
+void dlsh_console_end_line(void);
 
 #endif

@@ -205,12 +205,12 @@ static void test_calls(void **state) {
     assert_int_equal(out.as.i, 107);
     assert_int_equal(dlsh_call(s, *dlsh_get(s, "f"), &by_name, &out), DL_OK);
     assert_int_equal(out.as.i, 107);
-    const dlsh_command *row = dlsh_find_row(s, "len", 3);
+    const dlsh_command *row = dlsh_find_command(s, "len", 3);
     dlsh_value list = dlsh_new_list(0);
     dlsh_callargs one = {1, &list, NULL};
-    assert_int_equal(dlsh_call_row(s, row, &one, &out), DL_OK);
+    assert_int_equal(dlsh_call_command(s, row, &one, &out), DL_OK);
     assert_int_equal(out.as.i, 0);
-    assert_int_equal(dlsh_call_row(s, row, &both, &out), DL_ERR_TYPE);
+    assert_int_equal(dlsh_call_command(s, row, &both, &out), DL_ERR_TYPE);
     assert_int_equal(dlsh_set_field(s, list, "x", args[0]), DL_ERR_TYPE);
     assert_int_equal(dlsh_get_field(s, list, "append", &out), DL_OK);
     assert_int_equal(out.type, DLSH_METHOD);

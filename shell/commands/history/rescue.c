@@ -24,7 +24,7 @@ static void save_one(void *arg) {
     saving *k = arg;
     dlsh_value values[2] = {k->v, dlsh_string(k->path)}, out = dlsh_void();
     dlsh_callargs args = {.n = 2, .values = values};
-    k->st = dlsh_call_row(k->s, dlsh_find_row(k->s, "save", 4), &args, &out);
+    k->st = dlsh_call_command(k->s, dlsh_find_command(k->s, "save", 4), &args, &out);
     dlsh_drop(out);
     dlsh_drop(values[1]);
 }

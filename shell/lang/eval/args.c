@@ -176,7 +176,7 @@ static dl_status check(dlsh_args *a) {
 
 /* ---------------------------------------------------------------- running a row */
 
-dl_status dlsh_run_row(dlsh_args *a, int silenced, dlsh_value *out) {
+dl_status dlsh_run_command(dlsh_args *a, int silenced, dlsh_value *out) {
     dlsh_session *s = a->s;
     int quiet = s->quiet, action = a->cmd->flags & DLSH_ACTION;
     const dlsh_node *statement = s->statement;
@@ -270,8 +270,8 @@ static dl_status place(dlsh_args *a, const dlsh_callargs *args, int i) {
     return DL_OK;
 }
 
-dl_status dlsh_call_row_at(dlsh_session *s, const dlsh_command *row, dlsh_value self, const dlsh_callargs *args,
-                           const dlsh_node *node, dlsh_value *out) {
+dl_status dlsh_call_command_at(dlsh_session *s, const dlsh_command *row, dlsh_value self, const dlsh_callargs *args,
+                               const dlsh_node *node, dlsh_value *out) {
     dlsh_args a = {.s = s, .cmd = row, .node = node, .self = self, .as_function = 1};
     if (!row->run) return dlsh_fail(DL_ERR_TYPE, row->usage, "%s is no function", row->name);
     DLSH_TRY(dlsh_args_reserve(&a, args->n));
@@ -283,7 +283,7 @@ dl_status dlsh_call_row_at(dlsh_session *s, const dlsh_command *row, dlsh_value 
         if (a.items != a.few) free(a.items);
         return st;
     }
-    return dlsh_run_row(&a, 1, out);
+    return dlsh_run_command(&a, 1, out);
 }
 
 /* ---------------------------------------------------------------- reading */

@@ -1,4 +1,4 @@
-/* Inside: the arguments of one row being run. */
+/* Inside: the arguments of one command being run. */
 #ifndef DLSH_LANG_ARGS_H
 #define DLSH_LANG_ARGS_H
 
@@ -40,8 +40,8 @@ struct dlsh_args {
 
 /* Room for n items; DL_ERR_MEMORY. */
 dl_status dlsh_args_reserve(dlsh_args *a, int n);
-/* Checks the items against the row, runs it, releases the items. */
-dl_status dlsh_run_row(dlsh_args *a, int silenced, dlsh_value *out);
+/* Checks the items against the command's parameters, runs it, releases the items. */
+dl_status dlsh_run_command(dlsh_args *a, int silenced, dlsh_value *out);
 /* Is v of one of the types named in want ("net|trainer")? */
 int dlsh_wants(const char *want, dlsh_value v);
 

@@ -226,7 +226,7 @@ static int is_class_method(dlsh_value self, dlsh_value fn) {
 /* Calls fn with self before the arguments. */
 static dl_status call_with(dlsh_session *s, dlsh_value self, dlsh_value fn, const dlsh_callargs *args,
                            const dlsh_node *node, dlsh_value *out) {
-    if (is_class_method(self, fn)) return dlsh_call_row_at(s, fn.as.builtin, self, args, node, out);
+    if (is_class_method(self, fn)) return dlsh_call_command_at(s, fn.as.builtin, self, args, node, out);
     dlsh_value few[INLINE_ARGS + 1], *values = few;
     const char *few_names[INLINE_ARGS + 1], **names = few_names;
     int n = args->n + 1;
@@ -260,7 +260,7 @@ static dl_status call_at(dlsh_session *s, dlsh_value f, const dlsh_callargs *arg
     case DLSH_FN:
         if (f.as.fn->node->kind == DLSH_N_NET) return dlsh_call_net_template(s, f.as.fn, args, out);
         return call_fn(s, f.as.fn, args, node, out);
-    case DLSH_BUILTIN: return dlsh_call_row_at(s, f.as.builtin, dlsh_void(), args, node, out);
+    case DLSH_BUILTIN: return dlsh_call_command_at(s, f.as.builtin, dlsh_void(), args, node, out);
     case DLSH_OP: return dlsh_call_op(f, args, out);
     case DLSH_METHOD: return call_with(s, f.as.method->self, f.as.method->fn, args, node, out);
     case DLSH_HANDLE:
@@ -274,8 +274,8 @@ dl_status dlsh_call(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, dl
     return call_at(s, f, args, NULL, out);
 }
 
-dl_status dlsh_call_row(dlsh_session *s, const dlsh_command *row, const dlsh_callargs *args, dlsh_value *out) {
-    return dlsh_call_row_at(s, row, dlsh_void(), args, NULL, out);
+dl_status dlsh_call_command(dlsh_session *s, const dlsh_command *row, const dlsh_callargs *args, dlsh_value *out) {
+    return dlsh_call_command_at(s, row, dlsh_void(), args, NULL, out);
 }
 
 /* ---------------------------------------------------------------- CALL nodes */

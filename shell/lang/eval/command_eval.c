@@ -56,7 +56,7 @@ static dlsh_flow run_command(dlsh_session *s, const dlsh_node *top, const dlsh_n
     }
     if (!row->run)
         return dlsh_at(s, n, dlsh_fail(DL_ERR_TYPE, row->usage, "%s needs a subcommand", row->name)), DLSH_FAILED;
-    if (dlsh_run_row(&a, silent, &result)) return DLSH_FAILED;
+    if (dlsh_run_command(&a, silent, &result)) return DLSH_FAILED;
     if (row->flags & DLSH_SHOW_RESULT) {
         if (dlsh_at(s, n, dlsh_show_value(s, top, silent, result))) return DLSH_FAILED;
     } else

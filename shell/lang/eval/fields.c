@@ -7,9 +7,9 @@
 
 /* ---------------------------------------------------------------- methods */
 
-/* A row of the tables is a method of x when its first parameter asks for x's type by name. */
+/* A command is a method of x when its first parameter names x's type. */
 static const dlsh_command *row_method(const dlsh_session *s, dlsh_value x, const char *name) {
-    const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
+    const dlsh_command *row = dlsh_find_command(s, name, strlen(name));
     if (!row || !(row->flags & DLSH_FUNCTION) || !row->params || !row->params[0].name) return NULL;
     return row->params[0].want && dlsh_wants(row->params[0].want, x) && dlsh_counted(x) ? row : NULL;
 }

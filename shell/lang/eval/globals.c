@@ -11,7 +11,7 @@ static const char *row_name(const void *s, int i) { return ((const dlsh_session 
 
 dl_status dlsh_add_commands(dlsh_session *s, const dlsh_command *table) {
     for (const dlsh_command *c = table; c->name; c++) {
-        if (dlsh_find_row(s, c->name, strlen(c->name)))
+        if (dlsh_find_command(s, c->name, strlen(c->name)))
             return dlsh_fail(DL_ERR_INTERNAL, NULL, "two rows of the command table are called '%s'", c->name);
         const dlsh_command **rows = dlsh_grow(s->rows, s->nrows, &s->caprows, sizeof *rows);
         if (!rows) return DL_ERR_MEMORY;
@@ -26,7 +26,7 @@ dl_status dlsh_add_commands(dlsh_session *s, const dlsh_command *table) {
 int dlsh_command_count(const dlsh_session *s) { return s->nrows; }
 const dlsh_command *dlsh_command_at(const dlsh_session *s, int i) { return i >= 0 && i < s->nrows ? s->rows[i] : NULL; }
 
-const dlsh_command *dlsh_find_row(const dlsh_session *s, const char *name, size_t len) {
+const dlsh_command *dlsh_find_command(const dlsh_session *s, const char *name, size_t len) {
     int i = dl_names_find(&s->row_names, name, len, row_name, s);
     return i < 0 ? NULL : s->rows[i];
 }
@@ -62,7 +62,7 @@ dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name) {
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         if (!strcmp(constants[i].name, name)) return dlsh_float(constants[i].value);
     if (!strcmp(name, "cpu") || !strcmp(name, "cuda")) return dlsh_string(name); /* x.cpu() stays a method */
-    const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
+    const dlsh_command *row = dlsh_find_command(s, name, strlen(name));
     dl_dtype dtype;
     if (row && row->flags & DLSH_FUNCTION) return (dlsh_value){DLSH_BUILTIN, {.builtin = row}};
     dlsh_value op = dlsh_op_value(name);
@@ -87,7 +87,7 @@ const char *dlsh_nearest_command(const dlsh_session *s, const char *word) {
 /* The error for an unknown name. */
 static dl_status unknown_name(dlsh_session *s, const char *name) {
     char hint[160] = "";
-    const dlsh_command *row = dlsh_find_row(s, name, strlen(name));
+    const dlsh_command *row = dlsh_find_command(s, name, strlen(name));
     const char *known = dlsh_foreign_name(name), *nearest;
     const char *hidden = row && s->services.c_hidden ? s->services.c_hidden(s->c_state, name) : NULL;
     if (hidden) snprintf(hint, sizeof hint, "it hides C's function, which is C.%s: %.80s", name, hidden);

@@ -15,7 +15,7 @@ struct dlsh_frame {
 typedef struct dlsh_global {
     char *name;
     dlsh_value value;   /* VOID: unset */
-    dlsh_value builtin; /* what the name means while unset: a command's function or an op; VOID: not looked up */
+    dlsh_value builtin; /* what the name means while unset: a command or an op; VOID: not looked up */
     int looked_up;      /* 1: for good; beyond: while the session's epoch is this */
 } dlsh_global;
 
@@ -128,8 +128,8 @@ dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 dl_status dlsh_make_fn(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 /* Enters a function's frame with its arguments bound; slots must hold info->nslots values, all VOID. */
 dl_status dlsh_bind(const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *slots);
-dl_status dlsh_call_row_at(dlsh_session *s, const dlsh_command *row, dlsh_value self, const dlsh_callargs *args,
-                           const dlsh_node *node, dlsh_value *out);
+dl_status dlsh_call_command_at(dlsh_session *s, const dlsh_command *row, dlsh_value self, const dlsh_callargs *args,
+                               const dlsh_node *node, dlsh_value *out);
 
 /* ---- fields, indices, iteration */
 dl_status dlsh_length(dlsh_value v, long *out);
@@ -138,14 +138,14 @@ dl_status dlsh_eval_index(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 dl_status dlsh_assign_index(dlsh_session *s, const dlsh_node *target, dlsh_value v);
 
 /* ---- tensors (tensor_*.c) */
-/* The row of the op table under this name as a function value; VOID when there is none for the language. */
+/* The op of this name as a function value; VOID when there is none for the language. */
 dlsh_value dlsh_op_value(const char *name);
 /* An op was registered, perhaps instead of another: function values of this name mean the new one. */
 void dlsh_op_renew(const char *name);
 const char *dlsh_op_value_name(dlsh_value f);
-/* The same when the row takes a tensor first, so that it is a method. */
+/* The same when the op takes a tensor first, so that it is a method. */
 dlsh_value dlsh_op_method(const char *name);
-/* Appends the names that may follow a tensor's dot, apart from rows of command tables. */
+/* Appends the names that may follow a tensor's dot, apart from commands. */
 dl_status dlsh_tensor_names(dlsh_value list);
 /* Methods of tensors that are no functions: float, long, ... (lang/builtin/tensor.c). */
 extern const dlsh_command dlsh_tensor_casts[];

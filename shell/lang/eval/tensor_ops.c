@@ -111,7 +111,7 @@ dl_status dlsh_tensor_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value 
     if (st && !in[0]) in[1] = NULL;
     if (st == DL_ERR_TYPE) /* which of the two is told; other causes, such as no memory, stay */
         dlsh_fail(st, dl_error_last()->hint, "%s does not work on %s and %s", dlsh_op_text(op), dlsh_a(a), dlsh_a(b));
-    if (!st) st = dl_op_call(dlsh_op_row(op), in, 2, NULL, res, &n);
+    if (!st) st = dl_op_call(dlsh_op_name(op), in, 2, NULL, res, &n);
     dl_unref(in[0]);
     dl_unref(in[1]);
     return st ? st : result(res[0], out);
@@ -126,7 +126,7 @@ dl_status dlsh_tensor_unary(dlsh_op op, dlsh_value a, dlsh_value *out) {
         *out = dlsh_bool(!yes);
         return DL_OK;
     }
-    DLSH_TRY(dl_op_call(dlsh_op_row(op), &in, 1, NULL, res, &n));
+    DLSH_TRY(dl_op_call(dlsh_op_name(op), &in, 1, NULL, res, &n));
     return result(res[0], out);
 }
 

@@ -21,17 +21,17 @@ static const char *const kind_names[] = {
 };
 
 static const struct {
-    const char *text, *row;
+    const char *text, *name;
     int prec;
 } ops[] = {{"=", "", 0},
-#define OP(id, text, prec, row) {text, row, prec},
+#define OP(id, text, prec, name) {text, name, prec},
            DLSH_OPS(OP)
 #undef OP
 };
 
 const char *dlsh_kind_name(int kind) { return kind_names[kind]; }
 const char *dlsh_op_text(int op) { return ops[op].text; }
-const char *dlsh_op_row(int op) { return ops[op].row; }
+const char *dlsh_op_name(int op) { return ops[op].name; }
 int dlsh_op_prec(int op) { return ops[op].prec; }
 
 static char *copy(const char *s, size_t n) {

@@ -66,7 +66,7 @@ typedef enum dlsh_kind {
         DLSH_NKINDS
 } dlsh_kind;
 
-/* Operators of UNARY, BINARY and ASSIGN: OP(NAME, "text", precedence, row of the op table that serves tensors).
+/* Operators of UNARY, BINARY and ASSIGN: OP(NAME, "text", precedence, op that serves tensors).
  * Precedence 0 marks the prefix ones; higher binds tighter. `?:`, `||` and `&&` have nodes of their own. */
 #define DLSH_BINARY_OPS(OP)                                                                                            \
     OP(BITOR, "|", 4, "bitwise_or")                                                                                    \
@@ -97,7 +97,7 @@ typedef enum dlsh_kind {
 
 typedef enum dlsh_op {
     DLSH_OP_NONE = 0, /* plain assignment */
-#define OP(id, text, prec, row) DLSH_OP_##id,
+#define OP(id, text, prec, name) DLSH_OP_##id,
     DLSH_OPS(OP)
 #undef OP
         DLSH_NOPS
@@ -142,8 +142,8 @@ struct dlsh_unit {
 
 const char *dlsh_kind_name(int kind);
 const char *dlsh_op_text(int op);
-/* Name of the row of the op table that computes the operator on tensors. */
-const char *dlsh_op_row(int op);
+/* The op that computes the operator on tensors. */
+const char *dlsh_op_name(int op);
 int dlsh_op_prec(int op);
 
 /* A unit with a copy of the text and no tree yet; NULL without memory (recorded). */

@@ -7,11 +7,11 @@
 #include <string.h>
 
 static const dlsh_command *find(void *s, const char *word, size_t len) {
-    const dlsh_command *row = dlsh_find_row(s, word, len);
+    const dlsh_command *row = dlsh_find_command(s, word, len);
     return row && (row->flags & DLSH_ONLY_FUNCTION) != DLSH_ONLY_FUNCTION ? row : NULL;
 }
 
-dlsh_find_command *dlsh_command_finder(void) { return find; }
+dlsh_command_lookup *dlsh_command_finder(void) { return find; }
 
 dlsh_completeness dlsh_is_complete(const dlsh_session *s, const char *text, size_t len) {
     /* the newline that will follow belongs to the text: `show` alone lacks its argument, `if x` its block */

@@ -175,7 +175,7 @@ static void parse_text(dlsh_parser *p) {
     p->unit->root = dlsh_p_finish(p, root, 0);
 }
 
-dl_status dlsh_parse(dlsh_unit *unit, dlsh_find_command *find, void *ctx, dlsh_syntax_error *err) {
+dl_status dlsh_parse(dlsh_unit *unit, dlsh_command_lookup *find, void *ctx, dlsh_syntax_error *err) {
     *err = (dlsh_syntax_error){.code = DL_OK};
     dlsh_parser p = {.unit = unit, .last = {1, 1, 0, 0}, .find = find, .ctx = ctx, .err = err};
     dlsh_lexer_init(&p.lexer, unit);

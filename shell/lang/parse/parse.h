@@ -15,9 +15,9 @@ typedef struct dlsh_syntax_error {
 } dlsh_syntax_error;
 
 /* Parses the unit's text into unit->root. `find` tells the commands; with NULL there are none. Returns err->code. */
-dl_status dlsh_parse(dlsh_unit *unit, dlsh_find_command *find, void *ctx, dlsh_syntax_error *err);
+dl_status dlsh_parse(dlsh_unit *unit, dlsh_command_lookup *find, void *ctx, dlsh_syntax_error *err);
 
-/* The lookup over a session's rows that start statements; its context is the session. */
-dlsh_find_command *dlsh_command_finder(void);
+/* The lookup of a session's commands that start statements; its context is the session. */
+dlsh_command_lookup *dlsh_command_finder(void);
 
 #endif

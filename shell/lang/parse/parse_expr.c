@@ -9,7 +9,7 @@ static const struct {
     dlsh_tok tok;
     dlsh_op op;
 } binary[] = {
-#define OP(id, text, prec, row) {DLSH_T_##id, DLSH_OP_##id},
+#define OP(id, text, prec, name) {DLSH_T_##id, DLSH_OP_##id},
     DLSH_BINARY_OPS(OP)
 #undef OP
 };

@@ -17,7 +17,7 @@ typedef struct dlsh_parser {
     int depth;      /* of recursion */
     int loops, fns; /* what encloses the statement */
     int arg_mode;   /* a ( [ . continues an operand only when it touches */
-    dlsh_find_command *find;
+    dlsh_command_lookup *find;
     void *ctx;
     dlsh_syntax_error *err;
     jmp_buf *on_error;
