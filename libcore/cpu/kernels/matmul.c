@@ -33,8 +33,9 @@ static void run_product(void *arg, long i) {
 }
 
 static dl_status matmul_float(dl_call *c) {
-    job j = {.t = (dl_dtype)c->out[0]->dtype};
+    job j;
     if (!c->out[0]->numel) return DL_OK;
+    j.t = (dl_dtype)c->out[0]->dtype, j.failed = (dl_first_error){0};
     dl_products_of(c->in[0], c->in[1], c->out[0], &j.p);
     dl_products_fold(&j.p, NULL);
     /* many small products: one a thread; few large ones: threads inside each */

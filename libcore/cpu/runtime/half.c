@@ -31,11 +31,11 @@ static void release(dl_tensor **t, int n) {
 }
 
 dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguous) {
+    bool half = DL_BIT(c->dtype) & DL_HALVES;
+    if (!half && !contiguous) return run(c);
     dl_tensor *in[DL_MAX_NAMED_IN] = {0}, *out[DL_MAX_OUT] = {0};
     dl_call f = *c;
-    bool half = DL_BIT(c->dtype) & DL_HALVES;
     dl_status s = DL_OK;
-    if (!half && !contiguous) return run(c);
     f.in = in;
     f.out = out;
     if (half) f.dtype = DL_F32;
