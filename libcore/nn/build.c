@@ -1,5 +1,6 @@
 /* Making nets from descriptions of layers. */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,10 +8,10 @@
 
 dl_status dl_layer_repeat_check(dl_module *m);
 dl_status dl_layer_repeat_check(dl_module *m) {
-    long n = dl_m_int(m, "n");
-    if (n >= 1 && n <= 10000) return DL_OK;
-    return dl_fail_hint(DL_ERR_VALUE, "repeat 3 { linear 64 -> relu }", "layer repeat: n must be 1 to 10000, not %ld",
-                        n);
+    const dl_optval *n = dl_m_opt(m, "n");
+    if (!n->given || (n->u.i >= 1 && n->u.i <= 10000)) return DL_OK;
+    return dl_fail_hint(DL_ERR_VALUE, m->row->kind.example, "layer %s: n must be 1 to 10000, not %ld",
+                        m->row->kind.name, n->u.i);
 }
 
 enum { MAX_LAYERS = 20000 };
@@ -52,6 +53,30 @@ static dl_status fill_repeat(dl_module *m, const dl_layer_spec *s, fault *f) {
     return DL_OK;
 }
 
+/* Several layers as one, or a single one as it is. */
+static dl_module *make_chain(const dl_layer_spec *s, int n, fault *f) {
+    if (n == 1 && !s->label) return make(s, f);
+    dl_module *m = dl_module_new(dl_layer_row_find("sequential"), NULL);
+    if (!m || fill(m, s, n, f) == DL_OK) return m;
+    dl_module_unref(m);
+    return NULL;
+}
+
+/* Elements are named by their numbers: n chains alike, or else each layer in braces by itself. */
+static dl_status fill_list(dl_module *m, const dl_layer_spec *s, fault *f) {
+    bool times = dl_m_opt(m, "n")->given;
+    long n = times ? dl_m_int(m, "n") : s->nbody;
+    for (long k = 0; k < n; k++) {
+        char number[24];
+        snprintf(number, sizeof number, "%ld", k);
+        dl_module *child = times ? make_chain(s->body, s->nbody, f) : make(&s->body[k], f);
+        if (!child) return dl_failed();
+        const char *label = times ? NULL : s->body[k].label;
+        DL_TRY(dl_module_append(m, label ? label : number, NULL, child));
+    }
+    return DL_OK;
+}
+
 static dl_status add_shortcut(dl_module *m, const dl_layer_spec *s, fault *f) {
     dl_module *c = dl_module_new(dl_layer_row_find("sequential"), NULL);
     if (!c) return dl_failed();
@@ -75,11 +100,43 @@ static dl_status check_body(const dl_layer_row *row, const dl_layer_spec *s) {
     return DL_OK;
 }
 
+/* tie=PATH, which every layer takes, apart from the options of its row. */
+static dl_status take_tie(dl_module *m, const dl_layer_spec *s) {
+    for (int i = 0; i < s->nargs && !s->group; i++) {
+        const dl_arg *a = &s->args[i];
+        if (!a->name || strcmp(a->name, "tie")) continue;
+        if (a->kind != DL_ARG_STR) return dl_fail_hint(DL_ERR_TYPE, "tie=emb.weight", "tie names a parameter");
+        if (!(m->tie = strdup(a->s))) return dl_fail(DL_ERR_MEMORY, "no memory for a layer");
+    }
+    return DL_OK;
+}
+
+/* The other arguments, whose count is *n; NULL without memory. which[i]: where argument i stood. */
+static dl_arg *own_args(const dl_layer_spec *s, int *n, int *which) {
+    dl_arg *a = malloc((size_t)(s->nargs + 1) * sizeof *a);
+    *n = 0;
+    for (int i = 0; a && i < s->nargs && !s->group; i++)
+        if (!s->args[i].name || strcmp(s->args[i].name, "tie")) which[*n] = i, a[(*n)++] = s->args[i];
+    if (!a) dl_fail(DL_ERR_MEMORY, "no memory for a layer");
+    return a;
+}
+
+/* Reads the options of a layer into opt. */
+static dl_status read_options(const dl_layer_row *row, const dl_layer_spec *s, dl_optval *opt, fault *f) {
+    int n, which[DL_OPT_MAX + 1];
+    if (s->nargs > DL_OPT_MAX) return dl_fail(DL_ERR_VALUE, "layer %s has more than %d arguments", s->kind, DL_OPT_MAX);
+    dl_arg *args = own_args(s, &n, which);
+    if (!args) return dl_failed();
+    dl_status st = dl_options_read("layer", &row->kind, args, n, opt, &f->arg);
+    if (st != DL_OK && f->arg >= 0 && f->arg < n) f->arg = which[f->arg];
+    free(args);
+    return st;
+}
+
 static dl_module *make_row(const dl_layer_row *row, const dl_layer_spec *s, fault *f) {
     dl_optval *opt = calloc(DL_OPT_MAX, sizeof *opt);
     if (!opt) return dl_fail(DL_ERR_MEMORY, "no memory for a layer"), NULL;
-    if (check_body(row, s) != DL_OK || dl_options_read("layer", &row->kind, s->group ? NULL : s->args,
-                                                       s->group ? 0 : s->nargs, opt, &f->arg) != DL_OK) {
+    if (check_body(row, s) != DL_OK || read_options(row, s, opt, f) != DL_OK) {
         free(opt);
         return NULL;
     }
@@ -87,9 +144,11 @@ static dl_module *make_row(const dl_layer_row *row, const dl_layer_spec *s, faul
     if (!m) return NULL;
     if (s->group && dl_module_set_name(m, s->kind) != DL_OK) goto fail;
     if (row->check && row->check(m) != DL_OK) goto fail;
-    bool repeat = !strcmp(row->kind.name, "repeat");
-    if ((repeat ? fill_repeat(m, s, f) : fill(m, s->body, s->nbody, f)) != DL_OK) goto fail;
+    m->code = dl_code_ref(s->code);
+    bool repeat = !strcmp(row->kind.name, "repeat"), list = !strcmp(row->kind.name, "list");
+    if ((repeat ? fill_repeat(m, s, f) : list ? fill_list(m, s, f) : fill(m, s->body, s->nbody, f)) != DL_OK) goto fail;
     if (s->nshortcut && add_shortcut(m, s, f) != DL_OK) goto fail;
+    if (take_tie(m, s) != DL_OK || (s->group && dl_module_find_ties(m, false) != DL_OK)) goto fail;
     return m;
 fail:
     dl_module_unref(m);
@@ -109,19 +168,26 @@ static dl_module *make(const dl_layer_spec *s, fault *f) {
     if (s->label && check_label(s->label) != DL_OK) return NULL;
     if (s->module) return dl_module_ref(s->module);
     if (!s->kind) return dl_fail(DL_ERR_VALUE, "a layer needs a kind"), NULL;
-    const dl_layer_row *row = dl_layer_row_find(s->group ? "sequential" : s->kind);
-    if (!row || row->flags & DL_L_HIDDEN) return dl_layer_unknown(s->kind), NULL;
+    const dl_layer_row *row = dl_layer_row_find(!s->group ? s->kind : s->code ? "net" : "sequential");
+    if (!row || (row->flags & DL_L_HIDDEN && !s->code)) return dl_layer_unknown(s->kind), NULL;
     return make_row(row, s, f);
 }
 
-dl_module *dl_net_build(const char *name, const dl_layer_spec *layers, int n, const dl_layer_spec **at, int *arg) {
+dl_module *dl_net_build_code(const char *name, const dl_layer_spec *layers, int n, dl_code *code,
+                             const dl_layer_spec **at, int *arg) {
     fault f = {NULL, -1, 0};
-    dl_module *m = dl_module_new(dl_layer_row_find("sequential"), NULL);
-    bool ok = m && (!name || dl_module_set_name(m, name) == DL_OK) && fill(m, layers, n, &f) == DL_OK &&
-              dl_module_set_paths(m) == DL_OK && dl_module_set_origin(m) == DL_OK;
-    if (at) *at = ok ? NULL : f.at;
+    dl_module *m = dl_module_new(dl_layer_row_find(code ? "net" : "sequential"), NULL);
+    if (m) m->code = dl_code_ref(code);
+    bool filled = m && (!name || dl_module_set_name(m, name) == DL_OK) && fill(m, layers, n, &f) == DL_OK;
+    bool ok = filled && dl_module_find_ties(m, true) == DL_OK && dl_module_set_paths(m) == DL_OK &&
+              dl_module_set_origin(m) == DL_OK;
+    if (at) *at = filled ? NULL : f.at;
     if (arg) *arg = f.arg;
     if (ok) return m;
     dl_module_unref(m);
     return NULL;
+}
+
+dl_module *dl_net_build(const char *name, const dl_layer_spec *layers, int n, const dl_layer_spec **at, int *arg) {
+    return dl_net_build_code(name, layers, n, NULL, at, arg);
 }

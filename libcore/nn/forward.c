@@ -5,7 +5,7 @@
 #include "autograd/tape.h"
 #include "core/rng.h"
 #include "core/scope.h"
-#include "nn/module.h"
+#include "nn/layers.h"
 
 /* A pass of zeros, which finds the shapes. */
 typedef struct dry_run {
@@ -27,7 +27,8 @@ dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, co
     if (!t) return dl_failed();
     m->tensor[slot] = t;
     char name[DL_PATH_MAX + 32];
-    snprintf(name, sizeof name, "%s%s%s", m->path ? m->path : "", m->path ? "." : "", m->row->tensors[slot]);
+    const char *own = m->row->tensors[slot];
+    snprintf(name, sizeof name, "%s%s%s", m->path ? m->path : "", m->path && *own ? "." : "", own);
     DL_TRY(dl_tensor_set_name(t, name));
     DL_TRY(dl_init_fill(t, init, arg));
     t->weight = slot < m->row->nparams;
@@ -51,6 +52,7 @@ dl_status dl_module_build_one(dl_module *m, long size, int device) {
     int former = m->device;
     if (m->device < 0) m->device = device;
     dl_status st = build_from_origin(m, size);
+    if (st == DL_OK) st = dl_module_tie(m);
     if (st != DL_OK) {
         m->device = former;
         for (int i = 0; i < DL_LAYER_TENSORS; i++) {
@@ -102,21 +104,22 @@ static dl_tensor *run_watched(dl_module *m, dl_tensor *x) {
     return y;
 }
 
-static dl_tensor *run_child(dl_child *c, dl_tensor *x) {
+/* Runs a part of the module that runs, called `name` in it; failures and the watcher are given that name. */
+static dl_tensor *run_part(const char *name, dl_module *m, dl_tensor *x) {
     dl_tensor *y;
     if (!dry)
-        y = run(c->m, x);
+        y = run(m, x);
     else {
         size_t n = dry->n, room = sizeof dry->path - n;
-        int k = snprintf(dry->path + n, room, "%s%s", n ? "." : "", c->name);
+        int k = snprintf(dry->path + n, room, "%s%s", n ? "." : "", name);
         dry->n += k > 0 && (size_t)k < room ? (size_t)k : 0;
         dry->depth++;
-        y = run_watched(c->m, x);
+        y = run_watched(m, x);
         dry->depth--;
         dry->n = n;
         dry->path[n] = 0;
     }
-    if (!y) name_layer(c->name);
+    if (!y) name_layer(name);
     return y;
 }
 
@@ -127,7 +130,7 @@ static dl_tensor *run_chain(dl_module *m, int from, int to, dl_tensor *x) {
         dl_tensor *next = NULL;
         ran = dry ? 0 : dl_module_fused(&m->child[i], to - i, at, &next);
         if (ran && !next) name_layer(m->child[i].name);
-        if (!ran) next = run_child(&m->child[i], at), ran = 1;
+        if (!ran) next = run_part(m->child[i].name, m->child[i].m, at), ran = 1;
         dl_unref(at);
         at = next;
     }
@@ -142,7 +145,9 @@ dl_tensor *dl_layer_sequential(dl_module *m, dl_tensor *x) { return run_chain(m,
 dl_tensor *dl_layer_residual(dl_module *m, dl_tensor *x) {
     int body = m->nchild - m->has_shortcut;
     DL_OWNED dl_tensor *y = run_chain(m, 0, body, x);
-    DL_OWNED dl_tensor *z = !y ? NULL : m->has_shortcut ? run_child(&m->child[body], x) : dl_ref(x);
+    DL_OWNED dl_tensor *z = !y                ? NULL
+                            : m->has_shortcut ? run_part(m->child[body].name, m->child[body].m, x)
+                                              : dl_ref(x);
     if (!z) return NULL;
     if (dl_shape_eq(y, z)) return dl_add(y, z);
     dl_fail_hint(DL_ERR_SHAPE, "give it a shortcut of the right size: residual { ... } shortcut { linear 64 }",
@@ -176,10 +181,11 @@ static bool has_part(dl_module *net, wanted w) {
 }
 
 static dl_status not_trained(const char *what) {
-    return dl_fail_hint(DL_ERR_STATE,
-                        "write the net as a layer instead of calling it from a function; weights that are not to be "
-                        "trained: set requires_grad of each to false",
-                        "the function of a layer %s would not be trained with %s", what, dl_module_name(outermost));
+    return dl_fail_hint(
+        DL_ERR_STATE,
+        "write the net as a layer or part instead of calling it from a function; weights that are not to be "
+        "trained: set requires_grad of each to false",
+        "the function of a layer or net %s would not be trained with %s", what, dl_module_name(outermost));
 }
 
 /* Weights of another net that a layer's function uses are not part of the net that runs: they would collect gradients
@@ -205,19 +211,77 @@ static dl_status check_part(dl_module *m) {
     return not_trained(what);
 }
 
-dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x);
+/* Functions of the caller may run for ever, and use weights: entering and leaving one. */
+typedef struct guest {
+    bool in_function;
+    int held;
+    dl_leaf_watch watch;
+    dl_module *scope;
+} guest;
+
+static _Thread_local dl_module *scope; /* the net whose own forward runs in this thread */
+
+static guest enter(dl_module *net) {
+    guest g = {in_function, dl_interrupt_hold(0), {0}, scope};
+    g.watch = dl_watch_leaves((dl_leaf_watch){outermost ? check_weight : NULL, NULL});
+    in_function = true, scope = net;
+    return g;
+}
+
+static void leave(guest g) {
+    dl_watch_leaves(g.watch);
+    dl_interrupt_hold(g.held);
+    in_function = g.in_function, scope = g.scope;
+}
 
 dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x) {
-    bool former = in_function;
-    in_function = true;
-    DL_SCOPED_INTERRUPT_HOLD(0); /* it may run for ever */
-    dl_leaf_watch watch = dl_watch_leaves((dl_leaf_watch){outermost ? check_weight : NULL, NULL});
-    dl_tensor *y = m->call->fn(m->call->ctx, x);
-    dl_watch_leaves(watch);
-    in_function = former;
+    guest g = enter(scope);
+    dl_tensor *y = m->code->is.layer(m->code->is.ctx, x);
+    leave(g);
     if (!y && !dl_error_last())
         dl_fail_hint(DL_ERR_VALUE, "a layer's function returns a tensor", "the function of layer %s gave no tensor",
                      m->name);
+    return y;
+}
+
+/* ---------------------------------------------------------------- nets with a forward of their own */
+
+/* The inputs and results of dl_module_call on their way through the layers of calls that know single tensors. */
+typedef struct passing {
+    const dl_module *m;
+    dl_pack *in, *out;
+} passing;
+static _Thread_local passing *passed;
+
+/* Makes the tensors that the net itself holds. */
+static dl_status make_own(dl_module *m, const dl_tensor *x) {
+    for (int i = 0; i < m->nchild; i++) {
+        dl_module *c = m->child[i].m;
+        bool own = c->row->tensors[0] && !*c->row->tensors[0];
+        if (own && !c->built) DL_TRY(dl_module_build_one(c, c->row->size_of_input(c, x), dl_device_of(x)));
+    }
+    return DL_OK;
+}
+
+dl_tensor *dl_layer_net(dl_module *m, dl_tensor *x) {
+    passing *p = passed && passed->m == m ? passed : NULL;
+    dl_pack *in = p ? dl_pack_ref(p->in) : dl_pack_new(&x, 1, NULL, NULL), *out = NULL;
+    passed = NULL;
+    if (in && make_own(m, x) == DL_OK) {
+        guest g = enter(m);
+        out = m->code->is.forward(m->code->is.ctx, m, in);
+        leave(g);
+    }
+    dl_pack_unref(in);
+    char what[200];
+    snprintf(what, sizeof what, "the result of net %s", dl_module_name(m));
+    dl_tensor *y = !out ? NULL : p ? dl_pack_tensor(out, 0) : dl_pack_single(out, what);
+    if (out && p && !y) dl_fail_hint(DL_ERR_VALUE, "return what the layers give", "%s holds no tensor", what);
+    dl_ref(y);
+    if (p && y)
+        p->out = out;
+    else
+        dl_pack_unref(out);
     return y;
 }
 
@@ -228,51 +292,99 @@ static dl_tensor *run_outermost(dl_module *m, dl_tensor *x) {
     return y;
 }
 
+/* Shapes and dtypes of the inputs: those of a call, or the single one. */
+static dl_net_inputs inputs_of(const dl_module *m, dl_tensor *x) {
+    const dl_pack *in = passed && passed->m == m ? passed->in : NULL;
+    int n = in ? dl_pack_count(in) : 1;
+    dl_net_inputs all = {0};
+    if (n > DL_NET_INPUTS || (in && dl_pack_form(in))) return all;
+    for (int i = 0; i < n; i++) {
+        const dl_tensor *t = in ? dl_pack_tensor(in, i) : x;
+        all.in[i].ndim = t->ndim, all.in[i].dtype = (dl_dtype)t->dtype;
+        memcpy(all.in[i].shape, t->shape, sizeof t->shape);
+    }
+    all.n = n;
+    return all;
+}
+
 dl_tensor *dl_module_forward(dl_module *m, dl_tensor *x) {
     if (!m) return dl_fail_null("the net"), NULL;
     if (!x) return dl_fail_null("the input of a net"), NULL;
     if (check_part(m) != DL_OK) return NULL;
-    if (!m->in_ndim) {
-        m->in_ndim = x->ndim, m->in_dtype = x->dtype;
-        memcpy(m->in_shape, x->shape, sizeof m->in_shape);
-    }
-    if (dry) return run_watched(m, x);
-    return outermost ? run(m, x) : run_outermost(m, x);
+    char buf[DL_PATH_MAX];
+    const char *name = scope ? dl_module_path_of(scope, m, buf) : NULL;
+    dl_net_inputs seen = m->inputs.n ? (dl_net_inputs){0} : inputs_of(m, x);
+    dl_tensor *y = name ? run_part(name, m, x) : dry ? run_watched(m, x) : outermost ? run(m, x) : run_outermost(m, x);
+    if (y && !m->inputs.n) m->inputs = seen;
+    return y;
 }
 
-int dl_module_input(const dl_module *m, long *shape, dl_dtype *dtype) {
-    memcpy(shape, m->in_shape, (size_t)m->in_ndim * sizeof *shape);
-    if (m->in_ndim > 1) shape[0] = 1;
-    *dtype = (dl_dtype)m->in_dtype;
-    return m->in_ndim;
+dl_pack *dl_module_call(dl_module *m, dl_pack *in) {
+    if (!m || !in) return dl_fail_null(!m ? "the net" : "the input of a net"), NULL;
+    bool own = m->code && m->code->is.forward;
+    dl_tensor *x = own ? dl_pack_tensor(in, 0) : dl_pack_single(in, "the input of a net");
+    if (!x && own) dl_fail(DL_ERR_VALUE, "a net takes at least one tensor");
+    if (!x) return NULL;
+    passing now = {m, in, NULL}, *former = passed;
+    passed = own ? &now : NULL;
+    dl_tensor *y = dl_module_forward(m, x);
+    passed = former;
+    dl_pack *out = own || !y ? now.out : dl_pack_new(&y, 1, NULL, NULL);
+    dl_unref(y);
+    return out;
+}
+
+int dl_module_inputs(const dl_module *m, dl_net_input *in) {
+    memcpy(in, m->inputs.in, (size_t)m->inputs.n * sizeof *in);
+    for (int i = 0; i < m->inputs.n; i++)
+        if (in[i].ndim > 1) in[i].shape[0] = 1;
+    return m->inputs.n;
 }
 
 /* ---------------------------------------------------------------- dry runs */
 
-dl_status dl_module_dry_run(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device, bool record,
-                            dl_watch_fn *watch, void *ctx) {
+static dl_pack *zeros(const dl_net_input *in, int n, int device, bool record) {
+    dl_tensor *t[DL_NET_INPUTS] = {NULL};
+    bool good = true;
+    for (int i = 0; i < n && good; i++) {
+        good = (t[i] = dl_tensor_zeros(in[i].ndim, in[i].shape, in[i].dtype, device)) != NULL;
+        if (good && record && dl_dtype_is_float(in[i].dtype)) good = dl_set_requires_grad(t[i], 1) == DL_OK;
+    }
+    dl_pack *p = good ? dl_pack_new(t, n, NULL, NULL) : NULL;
+    for (int i = 0; i < n; i++) dl_unref(t[i]);
+    return p;
+}
+
+dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int device, bool record, dl_watch_fn *watch,
+                            void *ctx) {
     dry_run state = {.watch = watch, .ctx = ctx}, *former = dry;
     unsigned long rng[DL_NSTREAM];
-    dl_tensor *x = dl_tensor_zeros(ndim, shape, dtype, device), *y = NULL;
+    if (n < 1 || n > DL_NET_INPUTS) return dl_fail(DL_ERR_VALUE, "a net takes 1 to %d inputs", DL_NET_INPUTS);
+    dl_pack *x = zeros(in, n, device, record), *y = NULL;
     if (!x) return dl_failed();
-    dl_status st = record && dl_dtype_is_float(dtype) ? dl_set_requires_grad(x, 1) : DL_OK;
     for (int i = 0; i < DL_NSTREAM; i++) rng[i] = dl_rng_position((dl_stream)i);
-    if (st == DL_OK) {
+    dry = &state;
+    {
         DL_SCOPED_GRAD_MODE(record);
-        dry = &state;
-        y = dl_module_forward(m, x);
-        dry = former;
-        if (!y) st = dl_failed();
+        y = dl_module_call(m, x);
     }
+    dry = former;
+    dl_status st = y ? DL_OK : dl_failed();
     for (int i = 0; i < DL_NSTREAM; i++)
         if (i != DL_STREAM_INIT) dl_rng_seek((dl_stream)i, rng[i]);
-    dl_unref(y);
-    dl_unref(x);
+    dl_pack_unref(y);
+    dl_pack_unref(x);
     return st;
 }
 
-dl_status dl_module_build(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device) {
+dl_status dl_module_build_for(dl_module *m, const dl_net_input *in, int n, int device) {
     if (!m) return dl_fail_null("the net");
-    if (dl_module_is_built(m)) return DL_OK;
-    return dl_module_dry_run(m, ndim, shape, dtype, device, false, NULL, NULL);
+    return dl_module_is_built(m) ? DL_OK : dl_module_dry_run(m, in, n, device, false, NULL, NULL);
+}
+
+dl_status dl_module_build(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device) {
+    dl_net_input in = {.ndim = ndim, .dtype = dtype};
+    if (ndim < 0 || ndim > DL_MAX_DIM) return dl_fail(DL_ERR_SHAPE, "a tensor has at most %d dimensions", DL_MAX_DIM);
+    if (ndim) memcpy(in.shape, shape, (size_t)ndim * sizeof *shape);
+    return dl_module_build_for(m, &in, 1, device);
 }

@@ -91,6 +91,7 @@ dl_status dl_init_check(const char *name) {
 
 dl_status dl_init_fill(dl_tensor *t, const char *name, double arg) {
     if (!name) return init_zeros(t, (fans){0});
+    if (!strcmp(name, "constant")) return put(t, dl_scalar_f(arg));
     if (!strcmp(name, "bound")) return fill_uniform(t, arg);
     if (!strcmp(name, "deviation")) return fill_normal(t, arg);
     int i = dl_kind_find(&rows[0].kind, NINITS, sizeof *rows, name);

@@ -25,12 +25,6 @@ dl_module *dl_module_ref(dl_module *m) {
     return m;
 }
 
-static void release_call(dl_layer_call *c) {
-    if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL)) return;
-    if (c->release) c->release(c->ctx);
-    free(c);
-}
-
 static void release_origin(dl_origin *o) {
     if (o && !__atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL)) free(o);
 }
@@ -59,7 +53,10 @@ void dl_module_unref(dl_module *m) {
         free(m->child[i].name);
     }
     for (int i = 0; i < DL_LAYER_TENSORS; i++) dl_unref(m->tensor[i]);
-    release_call(m->call);
+    dl_unref(m->tied);
+    dl_module_unref(m->tie_owner);
+    free(m->tie);
+    dl_code_unref(m->code);
     release_origin(m->origin);
     free(m->child);
     dl_layer_names_free(&m->names);
@@ -70,21 +67,19 @@ void dl_module_unref(dl_module *m) {
 }
 
 dl_module *dl_module_function(const char *name, dl_layer_fn *fn, void *ctx, void (*release)(void *)) {
-    dl_layer_call *c = fn ? malloc(sizeof *c) : NULL;
-    dl_module *m = c ? dl_module_new(dl_layer_row_find("function"), NULL) : NULL;
-    if (!m || dl_module_set_name(m, name ? name : "function") != DL_OK) {
-        if (!fn)
-            dl_fail_null("the function of a layer");
-        else if (!c)
-            no_memory();
-        free(c);
-        dl_module_unref(m);
+    if (!fn) {
         if (release) release(ctx);
-        return NULL;
+        return dl_fail_null("the function of a layer"), NULL;
     }
-    *c = (dl_layer_call){1, fn, ctx, release};
-    m->call = c;
-    return m;
+    dl_code *c = dl_code_new((dl_code_spec){.layer = fn, .ctx = ctx, .release = release});
+    dl_module *m = c ? dl_module_new(dl_layer_row_find("function"), NULL) : NULL;
+    if (m && dl_module_set_name(m, name ? name : "function") == DL_OK) {
+        m->code = c;
+        return m;
+    }
+    dl_code_unref(c);
+    dl_module_unref(m);
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- names */
@@ -160,6 +155,20 @@ dl_status dl_module_visit(dl_module *m, dl_visit_fn *fn, void *ctx) {
     return visit(m, path, 0, fn, ctx);
 }
 
+const char *dl_module_path_of(const dl_module *m, const dl_module *part, char buf[DL_PATH_MAX]) {
+    if (m == part) return *buf = 0, buf;
+    for (int i = 0; i < m->nchild; i++) {
+        size_t n = strlen(m->child[i].name);
+        if (n + 1 >= DL_PATH_MAX) continue;
+        char rest[DL_PATH_MAX];
+        const char *below = dl_module_path_of(m->child[i].m, part, rest);
+        if (!below || n + strlen(below) + 2 > DL_PATH_MAX) continue;
+        snprintf(buf, DL_PATH_MAX, "%s%s%.*s", m->child[i].name, *below ? "." : "", (int)(DL_PATH_MAX - n - 2), below);
+        return buf;
+    }
+    return NULL;
+}
+
 static dl_status set_path(void *ctx, dl_module *m, const char *path) {
     (void)ctx;
     if (m->path || !*path) return DL_OK;
@@ -189,7 +198,14 @@ static int find_slot(const dl_module *m, const char *name) {
     return -1;
 }
 
+/* The tensor of a parameter or buffer that a net itself holds. */
+static dl_tensor *own_tensor(dl_module *m) {
+    return m && m->row->tensors[0] && !*m->row->tensors[0] ? m->tensor[0] : NULL;
+}
+
 dl_tensor *dl_module_tensor(dl_module *m, const char *path) {
+    dl_tensor *own = own_tensor(dl_module_find(m, path));
+    if (own) return own;
     const char *dot = strrchr(path, '.');
     char head[DL_PATH_MAX];
     size_t n = dot ? (size_t)(dot - path) : 0;
@@ -253,6 +269,7 @@ int dl_module_training(const dl_module *m) { return m->training; }
 /* ---------------------------------------------------------------- tensors of a net */
 
 typedef struct collector {
+    const dl_module *net;
     dl_addresses known; /* of the tensors; entry e[i] is that of number i */
     dl_module_entry *e;
     long n, cap; /* entries with a path */
@@ -267,7 +284,7 @@ static dl_status collect_one(collector *c, const char *path, const char *name, d
     size_t size = strlen(path) + strlen(name) + 2;
     char *full = malloc(size);
     if (!full) return no_memory();
-    snprintf(full, size, "%s%s%s", path, *path ? "." : "", name);
+    snprintf(full, size, "%s%s%s", path, *path && *name ? "." : "", name);
     c->e[c->n++] = (dl_module_entry){full, t, buffer};
     return DL_OK;
 }
@@ -275,6 +292,9 @@ static dl_status collect_one(collector *c, const char *path, const char *name, d
 static dl_status collect(void *ctx, dl_module *m, const char *path) {
     collector *c = ctx;
     for (int i = 0; i < DL_LAYER_TENSORS && m->row->tensors[i]; i++) {
+        char buf[DL_PATH_MAX];
+        if (i == 0 && m->tie_owner && dl_module_path_of(c->net, m->tie_owner, buf))
+            continue; /* it has the name there */
         int buffer = i >= m->row->nparams;
         if (m->tensor[i] && c->what & (buffer ? 2 : 1))
             DL_TRY(collect_one(c, path, m->row->tensors[i], m->tensor[i], buffer));
@@ -289,7 +309,7 @@ static void free_entries(dl_module_entry *e, long n) {
 
 dl_module_list *dl_module_tensors(dl_module *m, int what) {
     if (!m) return dl_fail_null("the net"), NULL;
-    collector c = {.what = what};
+    collector c = {.net = m, .what = what};
     dl_status st = dl_module_visit(m, collect, &c);
     dl_module_list *l = st == DL_OK ? malloc(sizeof *l) : NULL;
     if (st == DL_OK && !l) no_memory();
@@ -350,12 +370,13 @@ static void add_options(dl_text *t, const dl_module *m) {
         bare = bare && i == 0 && k->positional > 0;
         dl_text_add(t, bare ? " %s" : " %s=%s", bare ? value : k->options[i].name, value);
     }
+    if (m->tie) dl_text_add(t, " tie=%s", m->tie);
 }
 
 static void add_layer(dl_text *t, const dl_module *m, int depth) {
     /* an expanded repeat reads back as the sequence of its layers; a function by its name */
     const char *kind = !strcmp(m->row->kind.name, "repeat") ? "sequential" : m->row->kind.name;
-    dl_text_add(t, "%s", m->call ? dl_module_name(m) : kind);
+    dl_text_add(t, "%s", m->code && m->code->is.layer ? dl_module_name(m) : kind);
     if (strcmp(m->row->kind.name, "repeat")) add_options(t, m);
     if (!(m->row->flags & DL_L_BODY)) return;
     int body = m->nchild - m->has_shortcut;

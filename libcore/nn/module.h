@@ -32,13 +32,11 @@ typedef struct dl_layer_row {
     dl_tensor *(*forward)(dl_module *m, dl_tensor *x);
 } dl_layer_row;
 
-/* A function as a layer, shared by copies. */
-typedef struct dl_layer_call {
+/* A function of the caller that a net, a layer or the shape of a parameter is made of; shared by copies. */
+struct dl_code {
     int refs;
-    dl_layer_fn *fn;
-    void *ctx;
-    void (*release)(void *);
-} dl_layer_call;
+    dl_code_spec is;
+};
 
 /* The random numbers that a net's weights start with: fixed when it is defined, shared by its layers. */
 typedef struct dl_origin {
@@ -51,6 +49,11 @@ typedef struct dl_child {
     dl_module *m;
 } dl_child;
 
+typedef struct dl_net_inputs {
+    int n; /* 0: none yet */
+    dl_net_input in[DL_NET_INPUTS];
+} dl_net_inputs;
+
 struct dl_module {
     int refs;
     const dl_layer_row *row;
@@ -62,11 +65,16 @@ struct dl_module {
     dl_tensor *tensor[DL_LAYER_TENSORS]; /* NULL where the options leave one out */
     int nchild;
     dl_child *child;
-    dl_layer_names names; /* of the children */
-    dl_layer_call *call;
+    dl_layer_names names;  /* of the children */
+    dl_code *code;         /* of a net with a forward of its own, a function as a layer, a parameter of a net */
+    /* Its first tensor is tensor `tie_slot` of another layer of the net: by a path that is still to be found, then by a
+     * reference. Of the other layer, when it is built later: the tensor that is there already. */
+    char *tie;
+    dl_module *tie_owner;
+    int tie_slot;
+    dl_tensor *tied;
     dl_origin *origin;     /* of the net it was defined in */
-    int in_ndim, in_dtype; /* of the first input that came from outside; 0: none yet */
-    long in_shape[DL_MAX_DIM];
+    dl_net_inputs inputs; /* the first that came from outside; of a parameter: its shape, when a file gave it */
 };
 
 /* ---- rows (nn/layers.c) */
@@ -83,6 +91,12 @@ dl_status dl_module_set_origin(dl_module *root);
 /* Tells the layers their paths. */
 dl_status dl_module_set_paths(dl_module *root);
 
+/* ---- shared parameters (nn/tie.c) */
+/* Finds the layers that `tie=` of those below m names among the parts of m. `last`: what is not found is an error. */
+dl_status dl_module_find_ties(dl_module *m, bool last);
+/* Shares the tensors of a layer that has just been built. */
+dl_status dl_module_tie(dl_module *m);
+
 /* ---- for layers */
 static inline const dl_optval *dl_m_opt(const dl_module *m, const char *name) {
     return dl_option(&m->row->kind, m->opt, name);
@@ -97,7 +111,7 @@ dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, co
 /* ---- initialisers (nn/init.c) */
 dl_status dl_init_check(const char *name);
 /* Fills t, a weight [out, in, ...], by an initialiser, drawing from the INIT stream. NULL: zeros; "bound": uniform in
- * [-arg, arg); "deviation": normal with deviation arg. arg is of no use to the others. */
+ * [-arg, arg); "deviation": normal with deviation arg; "constant": arg. arg is of no use to the others. */
 dl_status dl_init_fill(dl_tensor *t, const char *name, double arg);
 
 /* ---- running (nn/forward.c) */
@@ -108,9 +122,9 @@ dl_status dl_module_build_one(dl_module *m, long size, int device);
 int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y);
 /* Called after each layer of a pass that is being watched; path is that within the net. */
 typedef dl_status dl_watch_fn(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, uint64_t first_seq);
-/* Runs zeros of a shape through a net in evaluation mode. record: gradients are recorded, so that the watcher sees
+/* Runs zeros for inputs through a net in evaluation mode. record: gradients are recorded, so that the watcher sees
  * nodes. Leaves random streams and statistics as they are. */
-dl_status dl_module_dry_run(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device, bool record,
+dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int device, bool record,
                             dl_watch_fn *watch, void *ctx);
 
 /* Puts the tensors of a file whose names begin with `prefix` into a net (nn/state.c); `path` stands in messages. On
@@ -118,6 +132,8 @@ dl_status dl_module_dry_run(dl_module *m, int ndim, const long *shape, dl_dtype 
 dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix);
 
 /* ---- visiting (nn/module.c) */
+/* The path of a part below m, "" for m itself; NULL: it is none. Text in buf. */
+const char *dl_module_path_of(const dl_module *m, const dl_module *part, char buf[DL_PATH_MAX]);
 /* Calls fn for m and every module below, containers before contents; path is "" for m. Stops at the first failure. */
 typedef dl_status dl_visit_fn(void *ctx, dl_module *m, const char *path);
 dl_status dl_module_visit(dl_module *m, dl_visit_fn *fn, void *ctx);

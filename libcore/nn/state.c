@@ -64,17 +64,14 @@ static dl_module *copy(dl_module *m, copies *c) {
     dl_module *to = dl_module_new(m->row, opt);
     if (!to) return NULL;
     to->built = m->built, to->training = m->training, to->dtype = m->dtype, to->device = m->device;
-    to->in_ndim = m->in_ndim, to->in_dtype = m->in_dtype;
-    memcpy(to->in_shape, m->in_shape, sizeof to->in_shape);
-    if (m->call) {
-        __atomic_add_fetch(&m->call->refs, 1, __ATOMIC_RELAXED);
-        to->call = m->call;
-    }
+    to->inputs = m->inputs;
+    to->code = dl_code_ref(m->code);
     if (m->name && dl_module_set_name(to, m->name) != DL_OK) goto fail;
     if (m->path && !(to->path = strdup(m->path))) {
         dl_fail(DL_ERR_MEMORY, "no memory for a copy of a net");
         goto fail;
     }
+    if (m->tie && !(to->tie = strdup(m->tie))) goto fail;
     if (copy_origin(to, m, c) != DL_OK || copy_tensors(to, m) != DL_OK || copy_children(to, m, c) != DL_OK) goto fail;
     if (DL_LIST_ROOM(c->to, c->from.n, c->cap) != DL_OK || dl_addresses_add(&c->from, m) < 0) goto fail;
     c->to[c->from.n - 1] = to;
@@ -84,11 +81,25 @@ fail:
     return NULL;
 }
 
+/* Layers that shared a tensor share its copy. */
+static void copy_ties(const copies *c) {
+    for (long i = 0; i < c->from.n; i++) {
+        const dl_module *from = c->from.at[i];
+        dl_module *to = c->to[i];
+        long owner = from->tie_owner ? dl_addresses_find(&c->from, from->tie_owner) : -1;
+        if (owner < 0) continue;
+        to->tie_owner = dl_module_ref(c->to[owner]);
+        to->tie_slot = from->tie_slot;
+        if (to->built) dl_module_tie(to); /* shapes agree, as they do in the net */
+    }
+}
+
 dl_module *dl_module_copy(dl_module *m) {
     if (!m) return dl_fail_null("the net to copy"), NULL;
     copies c = {0};
     DL_SCOPED_GRAD_MODE(0);
     dl_module *to = copy(m, &c);
+    if (to) copy_ties(&c);
     dl_addresses_free(&c.from);
     free(c.to);
     return to;
@@ -173,6 +184,7 @@ dl_status dl_module_save(dl_module *m, const char *path, const char *const *meta
 }
 
 typedef struct loading {
+    const dl_module *net;
     const dl_tensor_file *f;
     const char *path;   /* of the file */
     const char *prefix; /* before the names of the net's tensors; others in the file are not looked at */
@@ -186,14 +198,24 @@ static dl_tensor *find_stored(const loading *l, const char *name) {
     return dl_tensor_file_find(l->f, full);
 }
 
+/* The tensor that a layer shares, which the file has under the name of the other layer. */
+static dl_tensor *find_tied(const loading *l, const dl_module *m) {
+    char buf[DL_PATH_MAX], name[DL_PATH_MAX + 32];
+    const char *owner = dl_module_path_of(l->net, m->tie_owner, buf);
+    if (!owner) return NULL;
+    snprintf(name, sizeof name, "%s%s%s", owner, *owner ? "." : "", m->tie_owner->row->tensors[m->tie_slot]);
+    return find_stored(l, name);
+}
+
 /* Makes the weights of a layer that has none, for the input size its stored tensors tell. */
 static dl_status make_from_file(void *ctx, dl_module *m, const char *path) {
     loading *l = ctx;
     if (m->built) return DL_OK;
     for (int i = 0; i < DL_LAYER_TENSORS && m->row->tensors[i]; i++) {
         char name[DL_PATH_MAX + 32];
-        snprintf(name, sizeof name, "%s%s%s", path, *path ? "." : "", m->row->tensors[i]);
+        snprintf(name, sizeof name, "%s%s%s", path, *path && *m->row->tensors[i] ? "." : "", m->row->tensors[i]);
         dl_tensor *t = find_stored(l, name);
+        if (!t && i == 0 && m->tie_owner) t = find_tied(l, m);
         long size = t ? m->row->size_of_stored(m, i, t) : -2;
         if (size == -1) return dl_failed();
         if (size < 0) continue;
@@ -262,7 +284,7 @@ static dl_status load(dl_module *m, loading *l) {
 
 dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix) {
     DL_SCOPED_INTERRUPT_HOLD(1);
-    loading l = {.f = f, .path = path, .prefix = prefix};
+    loading l = {.net = m, .f = f, .path = path, .prefix = prefix};
     unsigned long rng = dl_rng_position(DL_STREAM_INIT);
     dl_status st = load(m, &l);
     dl_rng_seek(DL_STREAM_INIT, rng);

@@ -11,6 +11,7 @@ typedef struct collector {
     dl_summary s;
     dl_layer_stat *layers;
     long cap;
+    dl_names index; /* of their paths */
 } collector;
 
 /* ---------------------------------------------------------------- cost of nodes */
@@ -85,11 +86,24 @@ static char *first_line(dl_module *m) {
     return text;
 }
 
+static const char *path_at(const void *c, int i) { return ((const collector *)c)->layers[i].path; }
+
+/* A layer that runs again is one row: its work adds up, its parameters count once. */
+static dl_status add_call(collector *c, int at, dl_tensor *out, uint64_t first) {
+    dl_layer_stat more = {0};
+    DL_TRY(cost(out, first, &more));
+    dl_layer_stat *l = &c->layers[at];
+    l->calls++, l->flops += more.flops, l->bytes += more.bytes;
+    return DL_OK;
+}
+
 static dl_status watch(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, uint64_t first) {
     collector *c = ctx;
+    int at = dl_names_find(&c->index, path, (long)strlen(path), path_at, c);
+    if (at >= 0) return add_call(c, at, out, first);
     DL_TRY(DL_LIST_ROOM(c->layers, c->s.n, c->cap));
     dl_layer_stat *l = &c->layers[c->s.n++];
-    *l = (dl_layer_stat){.depth = depth, .leaf = !(m->row->flags & DL_L_BODY), .ndim = out->ndim};
+    *l = (dl_layer_stat){.depth = depth, .leaf = !(m->row->flags & DL_L_BODY), .calls = 1, .ndim = out->ndim};
     long *shape = malloc(sizeof out->shape);
     l->path = strdup(path);
     l->text = first_line(m);
@@ -97,6 +111,7 @@ static dl_status watch(void *ctx, const char *path, int depth, dl_module *m, dl_
     if (!l->text) return dl_failed();
     if (!shape || !l->path) return dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
     memcpy(shape, out->shape, sizeof out->shape);
+    DL_TRY(dl_names_add(&c->index, (int)c->s.n - 1, path_at, c));
     l->params = dl_module_params(m);
     l->bytes = tensor_bytes(m);
     return cost(out, first, l);
@@ -125,15 +140,21 @@ static void free_layers(dl_summary *s) {
     free((dl_layer_stat *)s->layers);
 }
 
-dl_summary *dl_module_summary(dl_module *m, int ndim, const long *shape, dl_dtype dtype, int device) {
+dl_summary *dl_module_summary(dl_module *m, const dl_net_input *in, int n, int device) {
     if (!m) return dl_fail_null("the net"), NULL;
     collector c = {0};
     dl_summary *s = NULL;
-    if (dl_dtype_is_float(dtype)) dtype = (dl_dtype)m->dtype; /* the weights', so that nothing is cast */
-    dl_status st = dl_module_build(m, ndim, shape, dtype, device);
-    if (st == DL_OK) st = dl_module_dry_run(m, ndim, shape, dtype, device, true, watch, &c);
+    dl_net_input cast[DL_NET_INPUTS];
+    for (int i = 0; i < n && i < DL_NET_INPUTS; i++) {
+        cast[i] = in[i];
+        if (dl_dtype_is_float(in[i].dtype))
+            cast[i].dtype = (dl_dtype)m->dtype; /* the weights', so that nothing is cast */
+    }
+    dl_status st = dl_module_build_for(m, cast, n, device);
+    if (st == DL_OK) st = dl_module_dry_run(m, cast, n, device, true, watch, &c);
     if (st == DL_OK && !(s = malloc(sizeof *s))) dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
     c.s.layers = c.layers;
+    dl_names_free(&c.index);
     if (!s) {
         free_layers(&c.s);
         return NULL;

@@ -19,8 +19,12 @@ static dl_loader *eval_loader(dl_trainer *t, dl_split split) {
 }
 
 static dl_status eval_batch(dl_trainer *t, dl_tensor *x, dl_tensor *y, bool first) {
-    DL_OWNED dl_tensor *out = dl_module_forward(t->model, x), *loss = NULL;
-    DL_TRY(out ? dl_trainer_loss_of(t, out, y, &loss) : dl_failed());
+    DL_OWNED dl_tensor *out = NULL, *loss = NULL;
+    dl_pack *result = dl_step_run_net(t, x);
+    dl_status st = result ? dl_trainer_loss_of(t, result, y, &loss) : dl_failed();
+    if (result) out = dl_ref(dl_pack_tensor(result, 0));
+    dl_pack_unref(result);
+    DL_TRY(st);
     long n = x->shape[0];
     dl_batch_rule rule = {.weight = (double)n, .batches = 1, .advance = n, .first = first, .lenient = true};
     return dl_step_accumulate(t, t->eval_control, loss, out, y, &rule);

@@ -76,7 +76,7 @@ static uint64_t key_of(const dl_trainer *t) {
 }
 
 static bool calls_functions(const dl_module *m) {
-    if (m->call) return true;
+    if (m->code && !m->code->is.shape) return true;
     for (int i = 0; i < m->nchild; i++)
         if (calls_functions(m->child[i].m)) return true;
     return false;

@@ -21,11 +21,13 @@ static dl_tensor *fit_target(dl_tensor *output, dl_tensor *target) {
     return dl_reshape(cast, dl_shape(output), dl_ndim(output));
 }
 
-dl_status dl_trainer_loss_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, dl_tensor **loss) {
+dl_status dl_trainer_loss_of(dl_trainer *t, const dl_pack *result, dl_tensor *target, dl_tensor **loss) {
     if (t->loss_fn) {
-        *loss = t->loss_fn(t->loss_ctx, output, target);
+        *loss = t->loss_fn(t->loss_ctx, result, target);
         if (!*loss) return dl_failed();
     } else {
+        dl_tensor *output = dl_pack_single(result, "what the net gives to the loss");
+        if (!output) return dl_failed();
         dl_aval attr[DL_MAX_ATTR];
         dl_attr_defaults(t->loss_op, attr);
         DL_OWNED dl_tensor *fit = takes_labels(t->loss_op) ? dl_ref(target) : fit_target(output, target);
@@ -42,6 +44,12 @@ dl_status dl_trainer_loss_of(dl_trainer *t, dl_tensor *output, dl_tensor *target
 }
 
 /* ---------------------------------------------------------------- forward */
+
+dl_pack *dl_step_run_net(dl_trainer *t, dl_tensor *x) {
+    dl_pack *in = dl_pack_new(&x, 1, NULL, NULL), *out = in ? dl_module_call(t->model, in) : NULL;
+    dl_pack_unref(in);
+    return out;
+}
 
 /* Scores of classes to compare with their labels, contiguous on the trainer's device. *out NULL: there are none. */
 static dl_status scores_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, dl_tensor **out) {
@@ -107,9 +115,12 @@ static dl_status check_leaves(dl_trainer *t) {
 static dl_status run_net(dl_trainer *t) {
     dl_module_train(t->model, 1);
     DL_SCOPED_GRAD_MODE(1);
-    t->output = dl_module_forward(t->model, t->x);
-    DL_TRY(t->output ? dl_trainer_loss_of(t, t->output, t->y, &t->loss_tensor) : dl_failed());
-    return check_leaves(t);
+    dl_pack *result = dl_step_run_net(t, t->x);
+    if (!result) return dl_failed();
+    t->output = dl_ref(dl_pack_tensor(result, 0));
+    dl_status st = dl_trainer_loss_of(t, result, t->y, &t->loss_tensor);
+    dl_pack_unref(result);
+    return st == DL_OK ? check_leaves(t) : st;
 }
 
 static dl_status forward(dl_trainer *t) {

@@ -147,7 +147,8 @@ dl_status dl_batch_send(dl_trainer *t, dl_tensor *x, dl_tensor *y);
 dl_status dl_batch_make_resident(dl_trainer *t, int split);
 
 /* ---- train/step.c */
-dl_status dl_trainer_loss_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, dl_tensor **loss);
+dl_pack *dl_step_run_net(dl_trainer *t, dl_tensor *x); /* what the net makes of a batch */
+dl_status dl_trainer_loss_of(dl_trainer *t, const dl_pack *result, dl_tensor *target, dl_tensor **loss);
 /* Adds a batch to the sums of a control. */
 dl_status dl_step_accumulate(dl_trainer *t, dl_control *c, dl_tensor *loss, dl_tensor *output, dl_tensor *target,
                              const dl_batch_rule *rule);

@@ -44,14 +44,24 @@ static dlsh_value shape_cell(const dl_layer_stat *l) {
     return dlsh_buf_string(&b);
 }
 
-static dlsh_value layer_cell(const dl_layer_stat *l, dlsh_mode mode) {
-    const char *dot = strrchr(l->path, '.'), *name = mode == DLSH_MODE_TABLE && dot ? dot + 1 : l->path;
-    return dlsh_stringf("%*s%s", mode == DLSH_MODE_TABLE ? 2 * (l->depth - 1) : 0, "", name);
+/* Below the layer that holds it, at a table's depth; elsewhere the whole path. */
+static dlsh_value layer_cell(const dl_summary *s, long i, dlsh_mode mode) {
+    const dl_layer_stat *l = &s->layers[i];
+    if (mode != DLSH_MODE_TABLE) return dlsh_string(l->path);
+    long up = i - 1;
+    while (up > 0 && s->layers[up].depth >= l->depth) up--;
+    size_t n = strlen(s->layers[up].path), below = n && !strncmp(l->path, s->layers[up].path, n) && l->path[n] == '.';
+    return dlsh_stringf("%*s%s", 2 * (l->depth - 1), "", l->path + (below ? n + 1 : 0));
 }
 
-static dl_status add_stat(dlsh_table *t, const dl_layer_stat *l, const char *total, dlsh_mode mode) {
-    return dlsh_table_row(t, (dlsh_value[]){total ? dlsh_string(total) : layer_cell(l, mode),
-                                            dlsh_string(total ? "" : l->text), shape_cell(l), dlsh_int(l->params),
+static dlsh_value what_cell(const dl_layer_stat *l) {
+    return l->calls > 1 ? dlsh_stringf("%s, %ld times", l->text, l->calls) : dlsh_string(l->text);
+}
+
+static dl_status add_stat(dlsh_table *t, const dl_summary *s, long i, const char *total, dlsh_mode mode) {
+    const dl_layer_stat *l = &s->layers[i];
+    return dlsh_table_row(t, (dlsh_value[]){total ? dlsh_string(total) : layer_cell(s, i, mode),
+                                            total ? dlsh_string("") : what_cell(l), shape_cell(l), dlsh_int(l->params),
                                             dlsh_amount(l->flops, 0, mode), dlsh_amount(l->bytes, 1, mode)});
 }
 
@@ -63,8 +73,8 @@ static dl_status show_summary(dlsh_sink *sink, dl_module *m, const dl_summary *s
     char title[160];
     snprintf(title, sizeof title, "net %s, for one sample", dl_module_name(m));
     if (mode == DLSH_MODE_TABLE) t.title = title;
-    for (long i = 1; i < s->n && st == DL_OK; i++) st = add_stat(&t, &s->layers[i], NULL, mode);
-    if (st == DL_OK && s->n) st = add_stat(&t, &s->layers[0], is_group(m) ? "total" : dl_module_name(m), mode);
+    for (long i = 1; i < s->n && st == DL_OK; i++) st = add_stat(&t, s, i, NULL, mode);
+    if (st == DL_OK && s->n) st = add_stat(&t, s, 0, is_group(m) ? "total" : dl_module_name(m), mode);
     return dlsh_table_show(sink, &t, st, NULL);
 }
 
@@ -105,11 +115,10 @@ static dl_status show_layer(dlsh_sink *sink, void *self) {
 static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
     (void)s;
     if (!is_group(self)) return show_layer(sink, self);
-    long shape[8];
-    dl_dtype dtype;
-    int ndim = dl_module_input(self, shape, &dtype);
-    if (!ndim) return show_names(sink, self);
-    dl_summary *sum = dl_module_summary(self, ndim, shape, dtype, dlsh_default_device());
+    dl_net_input in[DL_NET_INPUTS];
+    int n = dl_module_inputs(self, in);
+    if (!n) return show_names(sink, self);
+    dl_summary *sum = dl_module_summary(self, in, n, dlsh_default_device());
     if (!sum) return dl_failed();
     dl_status st = show_summary(sink, self, sum);
     dl_summary_free(sum);
@@ -148,12 +157,17 @@ dl_status dlsh_no_weights(void) {
                      "there are no weights yet: the size of the input is not known");
 }
 
-/* Layers by name, then tensors of a layer. */
+/* A parameter or buffer that a net itself holds. */
+static int is_tensor(const dl_module *m) {
+    return !strcmp(dl_module_kind(m), "param") || !strcmp(dl_module_kind(m), "buffer");
+}
+
+/* Tensors and layers by name. */
 static dl_status get(void *self, const char *name, dlsh_value *out) {
     dl_module *m = self, *c = dl_module_find(m, name);
-    if (c && *name) return dlsh_give(dlsh_net_value(c), out);
     dl_tensor *t = dl_module_tensor(m, name);
     if (t) return dlsh_give(dlsh_tensor(dl_ref(t)), out);
+    if (c && *name) return is_tensor(c) ? dlsh_no_weights() : dlsh_give(dlsh_net_value(c), out);
     return is_group(m) || dl_module_is_built(m) ? DL_ERR_NAME : dlsh_no_weights();
 }
 
@@ -194,6 +208,16 @@ static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_valu
     return dlsh_give(dlsh_net_value(c), out);
 }
 
+static dl_status iterate(dlsh_session *s, void *self, dlsh_value *out) {
+    (void)s;
+    dlsh_value l = dlsh_new_list(dl_module_count(self));
+    if (dlsh_failed(l)) return dl_failed();
+    dl_status st = DL_OK;
+    for (int i = 0; st == DL_OK && i < dl_module_count(self); i++)
+        st = dlsh_list_push(l.as.list, dlsh_net_value(dl_module_at(self, i)));
+    return dlsh_give_filled(st, l, out);
+}
+
 static dl_status len(void *self, long *out) {
     *out = dl_module_count(self);
     return DL_OK;
@@ -201,6 +225,7 @@ static dl_status len(void *self, long *out) {
 
 static dl_status call(dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
     (void)s;
+    if (!strcmp(dl_module_kind(self), "net")) return dlsh_call_net(self, args, out);
     if (args->n != 1 || (args->names && args->names[0]))
         return dlsh_fail(DL_ERR_VALUE, "m(x)", "a net takes one tensor, not %d arguments", args->n);
     if (args->values[0].type != DLSH_TENSOR)
@@ -258,41 +283,48 @@ static dl_status tensors_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give_filled(st, v, result);
 }
 
-/* The shape of a batch of one sample, from the shape of the sample. */
-static dl_status batch_shape(const dlsh_args *a, long full[8], int *n) {
-    dlsh_arg_room room;
-    dl_arg shape;
-    DLSH_TRY(dlsh_to_arg("shape", *dlsh_arg(a, "shape"), &room, &shape));
-    if (shape.kind != DL_ARG_INTS || shape.n > 7)
-        return dlsh_arg_fail(a, "shape", DL_ERR_VALUE, "[1, 28, 28]", "the shape of a sample is a list of ints");
-    full[0] = 1;
-    memcpy(full + 1, shape.v, (size_t)shape.n * sizeof *full);
-    *n = shape.n + 1;
-    return DL_OK;
+/* The inputs of a batch of one sample, from the shapes of what a sample is made of; -1: a recorded failure. */
+static int batch_inputs(const dlsh_args *a, dl_net_input *in) {
+    int n = dlsh_arg_count(a, "shape");
+    if (n < 1 || n > DL_NET_INPUTS)
+        return dlsh_arg_fail(a, "shape", DL_ERR_VALUE, "m.build([1, 28, 28])",
+                             "a net takes 1 to %d inputs, whose shapes are given; got %d", DL_NET_INPUTS, n),
+               -1;
+    for (int i = 0; i < n; i++) {
+        dlsh_arg_room room;
+        dl_arg shape;
+        if (dlsh_to_arg("shape", *dlsh_arg_at(a, "shape", i), &room, &shape) != DL_OK) return -1;
+        if (shape.kind != DL_ARG_INTS || shape.n > 7)
+            return dlsh_arg_fail(a, "shape", DL_ERR_VALUE, "[1, 28, 28]", "the shape of a sample is a list of ints"),
+                   -1;
+        in[i] = (dl_net_input){shape.n + 1, {1}, dl_module_takes(dlsh_arg_self(a))};
+        memcpy(in[i].shape + 1, shape.v, (size_t)shape.n * sizeof *shape.v);
+    }
+    return n;
 }
 
 static dl_status build_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    long shape[8];
-    int n = 0;
-    DLSH_TRY(batch_shape(a, shape, &n));
-    return dl_module_build(dlsh_arg_self(a), n, shape, dl_module_takes(dlsh_arg_self(a)), dlsh_default_device());
+    dl_net_input in[DL_NET_INPUTS];
+    int n = batch_inputs(a, in);
+    return n < 0 ? dl_failed() : dl_module_build_for(dlsh_arg_self(a), in, n, dlsh_default_device());
 }
 
 static dl_status summary_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    long shape[8];
-    int n = 0;
-    DLSH_TRY(batch_shape(a, shape, &n));
-    dl_summary *sum =
-        dl_module_summary(dlsh_arg_self(a), n, shape, dl_module_takes(dlsh_arg_self(a)), dlsh_default_device());
+    dl_net_input in[DL_NET_INPUTS];
+    int n = batch_inputs(a, in);
+    dl_summary *sum = n < 0 ? NULL : dl_module_summary(dlsh_arg_self(a), in, n, dlsh_default_device());
     if (!sum) return dl_failed();
     dl_status st = show_summary(dlsh_session_sink(dlsh_arg_session(a)), dlsh_arg_self(a), sum);
     dl_summary_free(sum);
     return st;
 }
 
-static const dlsh_param summary_params[] = {{"shape", .want = "list", .doc = "shape of one sample, [1, 28, 28]"}, {0}};
+static const dlsh_param summary_params[] = {
+    {"shape", .want = "list", .flags = DLSH_VARIADIC,
+     .doc = "shape of one sample, [1, 28, 28]; of a net of several inputs one for each"},
+    {0}};
 
 static const dlsh_command methods[] = {
     DLSH_FN_ROW("train", set_mode, "m.train()", "Training mode: dropout and batchnorm act.", .data = "on"),
@@ -306,11 +338,11 @@ static const dlsh_command methods[] = {
                 "A list of the parameters; an error before they are made."),
     DLSH_FN_ROW("state", tensors_run, "m.state()", "A record of all parameters and buffers by path.", .data = "record"),
     DLSH_FN_ROW(
-        "build", build_run, "m.build(SHAPE)",
+        "build", build_run, "m.build(SHAPE...)",
         "Makes the weights, unless they are there, for samples of a shape; otherwise the first input or a trainer "
         "does.",
         .params = summary_params, .examples = "m.build([1, 28, 28])"),
-    DLSH_FN_ROW("summary", summary_run, "m.summary(SHAPE)",
+    DLSH_FN_ROW("summary", summary_run, "m.summary(SHAPE...)",
                 "The table of layers for samples of a shape: outputs, parameters, operations, memory.",
                 .params = summary_params, .examples = "m.summary([1, 28, 28])"),
     {0}};
@@ -327,4 +359,5 @@ const dlsh_class dlsh_net_class = {.name = "net",
                                    .names = names,
                                    .call = call,
                                    .index = index_of,
+                                   .iterate = iterate,
                                    .len = len};

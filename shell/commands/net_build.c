@@ -58,12 +58,9 @@ void dlsh_callback_free(void *self) {
     free(cb);
 }
 
-dl_tensor *dlsh_callback_tensor(dlsh_callback *cb, dl_tensor **in, int n) {
-    dlsh_value args[2], out = dlsh_void();
-    for (int i = 0; i < n; i++) args[i] = dlsh_tensor(dl_ref(in[i]));
-    dl_status st = dlsh_call(cb->session, cb->fn, &(dlsh_callargs){n, args, NULL}, &out);
-    for (int i = 0; i < n; i++) dlsh_drop(args[i]);
-    if (st != DL_OK) return NULL;
+dl_tensor *dlsh_callback_call(dlsh_callback *cb, dlsh_value *in, int n) {
+    dlsh_value out = dlsh_void();
+    if (dlsh_call(cb->session, cb->fn, &(dlsh_callargs){n, in, NULL}, &out) != DL_OK) return NULL;
     if (out.type == DLSH_TENSOR) return out.as.tensor;
     dlsh_fail(DL_ERR_TYPE, "return a tensor", "the function '%s' must return a tensor, got %s",
               dlsh_function_name(cb->fn) ? dlsh_function_name(cb->fn) : "fn", dlsh_type_name(out));
@@ -71,7 +68,12 @@ dl_tensor *dlsh_callback_tensor(dlsh_callback *cb, dl_tensor **in, int n) {
     return NULL;
 }
 
-static dl_tensor *call_layer(void *ctx, dl_tensor *x) { return dlsh_callback_tensor(ctx, &x, 1); }
+static dl_tensor *call_layer(void *ctx, dl_tensor *x) {
+    dlsh_value in = dlsh_tensor(dl_ref(x));
+    dl_tensor *y = dlsh_callback_call(ctx, &in, 1);
+    dlsh_drop(in);
+    return y;
+}
 
 /* ---------------------------------------------------------------- descriptions */
 
@@ -88,6 +90,7 @@ typedef struct origin {
 typedef struct made {
     struct made *next;
     dl_module *module;
+    dl_code *code;
 } made;
 typedef struct work {
     dlsh_session *s;
@@ -108,7 +111,7 @@ static void *allocate(work *w, size_t n) {
 }
 
 static void release(work *w) {
-    for (made *m = w->made; m; m = m->next) dl_module_unref(m->module);
+    for (made *m = w->made; m; m = m->next) dl_module_unref(m->module), dl_code_unref(m->code);
     for (block *b = w->blocks, *next; b; b = next) {
         next = b->next;
         free(b);
@@ -124,7 +127,11 @@ static dl_status describe_args(work *w, const dlsh_layer *l, dl_layer_spec *spec
     if (!args || !arg_of || !room) return DL_ERR_MEMORY;
     for (int i = 0; i < l->nargs; i++) {
         if (l->args[i].type == DLSH_NONE && l->names[i]) continue; /* none: not given */
-        dl_status st = dlsh_to_arg(l->names[i], l->args[i], &room[i], &args[spec->nargs]);
+        /* a tensor of the net may start with a number: init=0.5 */
+        int number =
+            l->shape.type == DLSH_FN && l->names[i] && !strcmp(l->names[i], "init") && dlsh_is_number(l->args[i]);
+        const char *name = number ? "value" : l->names[i];
+        dl_status st = dlsh_to_arg(name, l->args[i], &room[i], &args[spec->nargs]);
         if (st != DL_OK) {
             dl_error e;
             dl_error_take(&e);
@@ -176,6 +183,13 @@ static dl_status describe_layer(work *w, const dlsh_layer *l, dl_layer_spec *spe
     spec->group = l->expanded;
     spec->nbody = l->nbody, spec->nshortcut = l->nshortcut;
     DLSH_TRY(check_label(w, l));
+    if (l->forward.type == DLSH_FN || l->shape.type == DLSH_FN) {
+        spec->code = l->shape.type == DLSH_FN ? dlsh_shape_code(w->s, l->shape) : dlsh_forward_code(w->s, l->forward);
+        made *m = spec->code ? allocate(w, sizeof *m) : NULL;
+        if (!m) return dl_code_unref(spec->code), dl_failed();
+        *m = (made){w->made, NULL, spec->code};
+        w->made = m;
+    }
     if (l->value.type != DLSH_VOID) return describe_value(w, l, spec);
     if (!l->expanded) DLSH_TRY(describe_args(w, l, spec, p));
     DLSH_TRY(describe(w, l->body, l->nbody, &spec->body));
@@ -205,17 +219,19 @@ static dl_status place_failure(work *w, const dl_layer_spec *at, int arg) {
     return dl_failed();
 }
 
-static dl_status build(dlsh_session *s, const char *name, const dlsh_layer *layers, int n, const char *text,
-                       dlsh_value *out) {
-    (void)text;
+static dl_status build(dlsh_session *s, const dlsh_layer *net, dlsh_value *out) {
     work w = {.s = s};
-    const dl_layer_spec *specs, *at = NULL;
-    int arg = -1;
-    dl_status st = describe(&w, layers, n, &specs);
-    if (st == DL_OK && !n)
+    dl_layer_spec spec = {0};
+    const dl_layer_spec *at = NULL;
+    int arg = -1, own = net->forward.type == DLSH_FN;
+    const char *name = net->kind ? net->kind : "net";
+    dlsh_layer group = *net;
+    group.kind = name, group.label = NULL, group.expanded = 1;
+    dl_status st = describe_layer(&w, &group, &spec);
+    if (st == DL_OK && !net->nbody && !own)
         st = dlsh_fail(DL_ERR_VALUE, "net m { linear 64 -> relu -> linear 10 }", "net %s has no layers", name);
     if (st == DL_OK) {
-        dl_module *m = dl_net_build(name, specs, n, &at, &arg);
+        dl_module *m = dl_net_build_code(name, spec.body, spec.nbody, spec.code, &at, &arg);
         st = m ? DL_OK : place_failure(&w, at, arg);
         if (m && dlsh_default_device()) st = dl_module_to(m, -1, dlsh_default_device());
         if (st == DL_OK) st = dlsh_give(dlsh_net_value(m), out);

@@ -44,8 +44,17 @@ typedef struct dlsh_callback {
 } dlsh_callback;
 dlsh_callback *dlsh_callback_new(dlsh_session *s, dlsh_value fn);
 void dlsh_callback_free(void *cb);
-/* Calls it with n tensors; an owned tensor, or NULL with the failure recorded. */
-dl_tensor *dlsh_callback_tensor(dlsh_callback *cb, dl_tensor **in, int n);
+/* Calls it with n values; an owned tensor, or NULL with the failure recorded. */
+dl_tensor *dlsh_callback_call(dlsh_callback *cb, dlsh_value *in, int n);
+
+/* ---- nets with a forward of their own (net_forward.c) */
+/* The forward of a net, or the shape of one of its tensors, for the library; NULL: a recorded failure. */
+dl_code *dlsh_forward_code(dlsh_session *s, dlsh_value forward);
+dl_code *dlsh_shape_code(dlsh_session *s, dlsh_value shape);
+/* Calls a net with the arguments of a call. */
+dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, dlsh_value *out);
+/* What a net gave, as a value; VOID: a recorded failure. */
+dlsh_value dlsh_pack_value(const dl_pack *p);
 
 /* How many tensors, nets and trainers `rescue` would save. */
 int dlsh_rescue_count(dlsh_session *s);

@@ -130,8 +130,12 @@ const dlsh_class dlsh_trainer_class = {
 
 /* ---------------------------------------------------------------- trainer(...) */
 
-static dl_tensor *call_loss(void *ctx, dl_tensor *output, dl_tensor *target) {
-    return dlsh_callback_tensor(ctx, (dl_tensor *[]){output, target}, 2);
+static dl_tensor *call_loss(void *ctx, const dl_pack *output, dl_tensor *target) {
+    dlsh_value in[2] = {dlsh_pack_value(output), dlsh_tensor(dl_ref(target))};
+    dl_tensor *loss = dlsh_failed(in[0]) ? NULL : dlsh_callback_call(ctx, in, 2);
+    dlsh_drop(in[0]);
+    dlsh_drop(in[1]);
+    return loss;
 }
 
 static dl_status call_schedule(void *ctx, long step, double *lr) {

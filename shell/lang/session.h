@@ -16,9 +16,8 @@ typedef struct dlsh_layer dlsh_layer;
 /* What the rooms above do for the language; each fills in its part, and the front hands all over once, when it makes
  * the session. What is NULL is not offered. */
 typedef struct dlsh_services {
-    /* Builds a net from layers (borrowed). `text` is the source of the statement. */
-    dl_status (*build_net)(dlsh_session *s, const char *name, const dlsh_layer *layers, int n, const char *text,
-                           dlsh_value *out);
+    /* Builds a net: a layer whose body (borrowed) is the net's, and whose forward is its own, if it has one. */
+    dl_status (*build_net)(dlsh_session *s, const dlsh_layer *net, dlsh_value *out);
     /* Does the builder know this kind of layer? A variable of the same name is then not looked at. */
     int (*known_layer)(const char *kind);
 
@@ -117,6 +116,11 @@ int dlsh_callable(dlsh_value f);
 const char *dlsh_function_name(dlsh_value f);
 /* Calls a function, op, net or class with a call; names may be NULL (all positional). */
 dl_status dlsh_call(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, dlsh_value *out);
+/* The names of the parts that a net's forward sees; how many. */
+int dlsh_forward_parts(dlsh_value forward, const char *const **names);
+/* Calls it with the values of its parts. */
+dl_status dlsh_call_forward(dlsh_session *s, dlsh_value forward, dlsh_value *parts, const dlsh_callargs *args,
+                            dlsh_value *out);
 /* Calls a command as a function. */
 dl_status dlsh_call_command(dlsh_session *s, const dlsh_command *row, const dlsh_callargs *args, dlsh_value *out);
 /* x.name and x.name = v. */
@@ -189,6 +193,8 @@ struct dlsh_layer {
      * name, value VOID, body its layers and `expanded` set. */
     dlsh_value value;
     int expanded;
+    dlsh_value forward;    /* a function: of a net with a forward of its own */
+    dlsh_value shape;      /* a function from `in` to the shape: of a tensor of the net, kind "param" or "buffer" */
     const dlsh_node *node; /* of the LAYER, for messages */
     dlsh_unit *unit;       /* it stands in */
 };

@@ -256,7 +256,7 @@ static void table_of_costs(void **state) {
     (void)state;
     dl_module *m =
         net("conv 16 k=3 pad=1 -> relu -> maxpool 2 -> flatten -> residual { linear 3136 -> relu } -> linear 10");
-    dl_summary *s = dl_module_summary(m, 4, (long[]){1, 1, 28, 28}, DL_F32, 0);
+    dl_summary *s = dl_module_summary(m, &(dl_net_input){4, {1, 1, 28, 28}, DL_F32}, 1, 0);
     if (!s) fail_msg("%s", dl_errmsg());
     const char *paths[] = {
         "", "conv0", "relu0", "maxpool0", "flatten0", "residual0", "residual0.linear0", "residual0.relu0", "linear0"};

@@ -353,9 +353,9 @@ static dl_trainer *made(dl_trainer_spec s, const char *net, const char *opt, dl_
 }
 
 /* A loss that the host computes. */
-static dl_tensor *loss_on_host(void *ctx, dl_tensor *output, dl_tensor *target) {
+static dl_tensor *loss_on_host(void *ctx, const dl_pack *output, dl_tensor *target) {
     (void)ctx;
-    dl_tensor *y = must(dl_to_device(output, 0)), *z = must(dl_to_device(target, 0));
+    dl_tensor *y = must(dl_to_device(dl_pack_tensor(output, 0), 0)), *z = must(dl_to_device(target, 0));
     dl_tensor *loss = must(dl_cross_entropy(y, z, NULL, "mean", -100, 0));
     dl_unref(y), dl_unref(z);
     return loss;

@@ -178,14 +178,16 @@ static void cut_cycle(dlsh_value slot) {
     dlsh_drop(v);
 }
 
-static dl_status call_fn(dlsh_session *s, dlsh_fn *f, const dlsh_callargs *args, const dlsh_node *node,
-                         dlsh_value *out) {
+/* parts: of a net's forward, borrowed; NULL. */
+static dl_status call_fn(dlsh_session *s, dlsh_fn *f, dlsh_value *parts, const dlsh_callargs *args,
+                         const dlsh_node *node, dlsh_value *out) {
     dlsh_value inline_slots[INLINE_SLOTS], *slots = inline_slots;
     int n = f->info->nslots;
     DLSH_TRY(dlsh_check_stack(s));
     if (n > INLINE_SLOTS && !(slots = malloc((size_t)n * sizeof *slots)))
         return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a call");
     for (int i = 0; i < n; i++) slots[i] = dlsh_void();
+    for (int i = 0; parts && i < f->info->nparts; i++) slots[f->info->nparams + i] = dlsh_ref(parts[i]);
     dlsh_frame frame = {slots, f};
     f->refs++; /* it may be reassigned while it runs */
     dl_status st = dlsh_bind(f, args, slots);
@@ -259,7 +261,7 @@ static dl_status call_at(dlsh_session *s, dlsh_value f, const dlsh_callargs *arg
     switch (f.type) {
     case DLSH_FN:
         if (f.as.fn->node->kind == DLSH_N_NET) return dlsh_call_net_template(s, f.as.fn, args, out);
-        return call_fn(s, f.as.fn, args, node, out);
+        return call_fn(s, f.as.fn, NULL, args, node, out);
     case DLSH_BUILTIN: return dlsh_call_command_at(s, f.as.builtin, dlsh_void(), args, node, out);
     case DLSH_OP: return dlsh_call_op(f, args, out);
     case DLSH_METHOD: return call_with(s, f.as.method->self, f.as.method->fn, args, node, out);
@@ -351,4 +353,15 @@ dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dlsh_drop(self);
     dlsh_drop(f);
     return st;
+}
+
+int dlsh_forward_parts(dlsh_value forward, const char *const **names) {
+    const dlsh_fninfo *info = forward.as.fn->info;
+    *names = info->names + info->nparams;
+    return info->nparts;
+}
+
+dl_status dlsh_call_forward(dlsh_session *s, dlsh_value forward, dlsh_value *parts, const dlsh_callargs *args,
+                            dlsh_value *out) {
+    return call_fn(s, forward.as.fn, parts, args, NULL, out);
 }

@@ -173,6 +173,8 @@ dl_status dlsh_tensor_at(dl_tensor *t, long i, dlsh_value *out);
 int dlsh_find_method(dlsh_session *s, dlsh_value x, const char *name, dlsh_value *f);
 
 /* ---- nets (net_eval.c) */
+/* The net that a NET stands for, or with parameters the function that makes it. */
+dl_status dlsh_eval_net(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 dl_status dlsh_exec_net(dlsh_session *s, const dlsh_node *n);
 dl_status dlsh_call_net_template(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *out);
 

@@ -7,12 +7,14 @@
 
 enum { MAX_LAYER_DEPTH = 64 };
 
-static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer **out, int *count, int depth);
+static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer *net, int depth);
 
 static void free_layers(dlsh_layer *layers, int n) {
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < layers[i].nargs; k++) dlsh_drop(layers[i].args[k]);
         dlsh_drop(layers[i].value);
+        dlsh_drop(layers[i].forward);
+        dlsh_drop(layers[i].shape);
         free_layers(layers[i].body, layers[i].nbody);
         free_layers(layers[i].shortcut, layers[i].nshortcut);
         free(layers[i].args);
@@ -79,7 +81,7 @@ static dl_status expand(dlsh_session *s, dlsh_fn *f, dlsh_layer *l, int depth) {
         dlsh_unit *unit = s->unit;
         s->frame = &frame;
         s->unit = f->unit;
-        st = eval_layers(s, f->node->kids[f->node->nkids - 1], &l->body, &l->nbody, depth + 1);
+        st = eval_layers(s, f->node->kids[f->node->nkids - 1], l, depth + 1);
         s->frame = outer;
         s->unit = unit;
     }
@@ -108,10 +110,12 @@ static dl_status eval_layer(dlsh_session *s, const dlsh_node *n, dlsh_layer *l, 
         if (n->kids[i]->kind != DLSH_N_LAYERS) continue;
         if (!blocks++) {
             l->has_body = 1;
-            DLSH_TRY(eval_layers(s, n->kids[i], &l->body, &l->nbody, depth + 1));
+            DLSH_TRY(eval_layers(s, n->kids[i], l, depth + 1));
         } else {
-            l->has_shortcut = 1;
-            DLSH_TRY(eval_layers(s, n->kids[i], &l->shortcut, &l->nshortcut, depth + 1));
+            dlsh_layer other = {0};
+            dl_status st = eval_layers(s, n->kids[i], &other, depth + 1);
+            l->has_shortcut = 1, l->shortcut = other.body, l->nshortcut = other.nbody;
+            DLSH_TRY(st);
         }
     }
     if (s->services.known_layer && s->services.known_layer(n->text)) return DL_OK;
@@ -119,49 +123,79 @@ static dl_status eval_layer(dlsh_session *s, const dlsh_node *n, dlsh_layer *l, 
     return v && dlsh_callable(*v) ? use_variable(s, v, l, depth) : DL_OK; /* the builder refuses unknown kinds */
 }
 
-static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer **out, int *count, int depth) {
-    *count = 0;
-    if (depth > MAX_LAYER_DEPTH)
-        return dlsh_fail(DL_ERR_VALUE, "does the net contain itself?", "nets are nested more than %d deep",
-                         MAX_LAYER_DEPTH);
-    *out = calloc((size_t)n->nkids + 1, sizeof **out);
-    if (!*out) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
-    for (int i = 0; i < n->nkids; i++) {
-        dl_status st = eval_layer(s, n->kids[i], &(*out)[i], depth);
-        ++*count;
-        if (st) return dlsh_at(s, n->kids[i], st);
+/* A parameter or buffer of the net itself: its first kid is its shape. */
+static dl_status eval_tensor(dlsh_session *s, const dlsh_node *n, dlsh_layer *l) {
+    *l = (dlsh_layer){.kind = n->text, .label = n->label, .value = dlsh_void(), .node = n, .unit = s->unit};
+    const dlsh_node options = {.kids = n->kids + 1, .nkids = n->nkids - 1};
+    DLSH_TRY(eval_args(s, &options, l));
+    return dlsh_make_fn(s, n->kids[0], &l->shape);
+}
+
+/* In a net with a forward of its own every item has a name, and a chain is one part. */
+static dl_status eval_part(dlsh_session *s, const dlsh_node *n, int first, int behind, dlsh_layer *l, int depth) {
+    const dlsh_node *k = n->kids[first];
+    if (!k->label)
+        return dlsh_fail(DL_ERR_NAME, "conv1: conv 16 k=3",
+                         "a layer of a net with a forward needs a name, by which "
+                         "the forward calls it");
+    if (behind - first == 1) return eval_layer(s, k, l, depth);
+    *l = (dlsh_layer){
+        .kind = "sequential", .label = k->label, .value = dlsh_void(), .node = k, .unit = s->unit, .has_body = 1};
+    l->body = calloc((size_t)(behind - first), sizeof *l->body);
+    if (!l->body) return dlsh_no_memory("a net");
+    for (int i = first; i < behind; i++) {
+        l->nbody++;
+        DLSH_TRY(eval_layer(s, n->kids[i], &l->body[i - first], depth + 1));
+        if (i == first) l->body[0].label = NULL;
     }
     return DL_OK;
 }
 
+/* The items of a block into the body of `net`, and its forward. */
+static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer *net, int depth) {
+    if (depth > MAX_LAYER_DEPTH)
+        return dlsh_fail(DL_ERR_VALUE, "does the net contain itself?", "nets are nested more than %d deep",
+                         MAX_LAYER_DEPTH);
+    net->body = calloc((size_t)n->nkids + 1, sizeof *net->body);
+    if (!net->body) return dlsh_no_memory("a net");
+    const dlsh_node *last = n->nkids ? n->kids[n->nkids - 1] : NULL;
+    int parts = last && last->kind == DLSH_N_FN, count = n->nkids - parts;
+    for (int i = 0, behind; i < count; i = behind) {
+        dlsh_layer *l = &net->body[net->nbody++];
+        for (behind = i + 1; parts && behind < count && n->kids[behind]->flags & DLSH_CHAINED;) behind++;
+        const dlsh_node *k = n->kids[i];
+        dl_status st = k->kind == DLSH_N_TENSOR ? eval_tensor(s, k, l)
+                       : parts                  ? eval_part(s, n, i, behind, l, depth)
+                                                : eval_layer(s, k, l, depth);
+        if (!st && k->kind == DLSH_N_TENSOR && !parts)
+            st = dlsh_fail(DL_ERR_VALUE, "forward(x) { return x @ w }, the last item of the net",
+                           "%s %s is used by nobody: the net has no forward of its own", k->text, k->label);
+        if (st) return dlsh_at(s, k, st);
+    }
+    return parts ? dlsh_make_fn(s, last, &net->forward) : DL_OK;
+}
+
 /* ---------------------------------------------------------------- whole nets */
 
-static dl_status build(dlsh_session *s, const dlsh_unit *unit, const dlsh_node *n, dlsh_layer *layers, int count,
-                       dlsh_value *out) {
-    if (!s->services.build_net) return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "this session cannot build nets");
-    size_t len = (size_t)(n->span.end - n->span.start);
-    char *text = malloc(len + 1);
-    if (!text) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
-    memcpy(text, unit->text + n->span.start, len);
-    text[len] = 0;
+static dl_status build(dlsh_session *s, const dlsh_layer *net, dlsh_value *out) {
     *out = dlsh_void();
-    dl_status st = s->services.build_net(s, n->text, layers, count, text, out);
-    free(text);
+    if (!s->services.build_net) return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "this session cannot build nets");
+    return s->services.build_net(s, net, out);
+}
+
+dl_status dlsh_eval_net(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    if (n->nkids > 1) return dlsh_make_fn(s, n, out);
+    dlsh_layer net = {.kind = n->text, .value = dlsh_void(), .node = n, .unit = s->unit};
+    dl_status st = eval_layers(s, n->kids[0], &net, 0);
+    if (!st) st = build(s, &net, out);
+    free_layers(net.body, net.nbody);
+    dlsh_drop(net.forward);
     return st;
 }
 
 dl_status dlsh_exec_net(dlsh_session *s, const dlsh_node *n) {
     dlsh_value v = dlsh_void();
-    dl_status st;
-    if (n->nkids > 1)
-        st = dlsh_make_fn(s, n, &v);
-    else {
-        dlsh_layer *layers = NULL;
-        int count = 0;
-        st = eval_layers(s, n->kids[0], &layers, &count, 0);
-        if (!st) st = build(s, s->unit, n, layers, count, &v);
-        free_layers(layers, count);
-    }
+    dl_status st = dlsh_eval_net(s, n, &v);
     if (st) return dlsh_at(s, n, st);
     dlsh_node name = {.kind = DLSH_N_NAME, .flags = n->flags, .slot = n->slot, .text = n->text, .span = n->span};
     return dlsh_assign(s, &name, v);
@@ -169,17 +203,19 @@ dl_status dlsh_exec_net(dlsh_session *s, const dlsh_node *n) {
 
 dl_status dlsh_call_net_template(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *out) {
     const char **names = calloc((size_t)args->n + 1, sizeof *names);
-    if (!names) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
+    if (!names) return dlsh_no_memory("a net");
     for (int i = 0; i < args->n; i++) names[i] = args->names ? args->names[i] : NULL;
-    dlsh_layer l = {.nargs = args->n,
-                    .args = (dlsh_value *)args->values,
-                    .names = names,
-                    .value = dlsh_void(),
-                    .node = f->node,
-                    .unit = f->unit};
-    dl_status st = expand(s, (dlsh_fn *)f, &l, 0);
-    if (!st) st = build(s, f->unit, f->node, l.body, l.nbody, out);
-    free_layers(l.body, l.nbody);
+    dlsh_layer net = {.kind = f->node->text,
+                      .nargs = args->n,
+                      .args = (dlsh_value *)args->values,
+                      .names = names,
+                      .value = dlsh_void(),
+                      .node = f->node,
+                      .unit = f->unit};
+    dl_status st = expand(s, (dlsh_fn *)f, &net, 0);
+    if (!st) st = build(s, &net, out);
+    free_layers(net.body, net.nbody);
+    dlsh_drop(net.forward);
     free(names);
     return st;
 }

@@ -53,8 +53,9 @@ typedef struct dlsh_span {
     NODE(COMMAND, "command", "num.cmd is the row; kids: (ARG | OPTION | COMMAND of a subcommand)...; SILENT")          \
     NODE(ARG, "arg", "num.i: which of the row's parameters; kids: expr | STR | statement | BLOCK")                     \
     NODE(OPTION, "option", "text: name; kids: [value]; without value a bare boolean")                                  \
-    NODE(NET, "net", "text: name; kids: PARAM..., LAYERS")                                                             \
-    NODE(LAYERS, "layers", "kids: LAYER..., a chain")                                                                  \
+    NODE(NET, "net", "[text: name]; kids: PARAM..., LAYERS; an expression when it has no text")                        \
+    NODE(LAYERS, "layers", "kids: (LAYER | TENSOR)..., a chain; [FN], its forward")                                    \
+    NODE(TENSOR, "tensor", "text: param or buffer; label: name; kids: FN of `in` to its shape, OPTION...")             \
     NODE(LAYER, "layer", "text: kind; label; kids: (expr | OPTION)..., [LAYERS], [LAYERS of shortcut]")                \
     NODE(EXTERN, "extern", "text: library; label: the C text; kids: OPTION...")                                        \
     NODE(CBLOCK, "cblock", "text: C or CUDA; label: the C text, num.i its offset; kids: OPTION...")
@@ -104,10 +105,11 @@ typedef enum dlsh_op {
 } dlsh_op;
 
 enum dlsh_node_flags {
-    DLSH_SILENT = 1, /* the statement ended in `;` */
-    DLSH_WORD = 2,   /* STR written without quotes, as a command's word */
-    DLSH_PAREN = 4,  /* the expression stood in parentheses */
-    DLSH_LOCAL = 8,  /* NAME: slot counts in the frame of the function, not among the globals */
+    DLSH_SILENT = 1,   /* the statement ended in `;` */
+    DLSH_WORD = 2,     /* STR written without quotes, as a command's word */
+    DLSH_PAREN = 4,    /* the expression stood in parentheses */
+    DLSH_CHAINED = 16, /* LAYER: stood behind -> */
+    DLSH_LOCAL = 8,    /* NAME: slot counts in the frame of the function, not among the globals */
 };
 
 typedef struct dlsh_node dlsh_node;

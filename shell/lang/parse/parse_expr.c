@@ -139,7 +139,11 @@ int dlsh_p_at_record(const dlsh_parser *p) {
 
 static dlsh_node *operand(dlsh_parser *p) {
     switch (p->tok.kind) {
+    case DLSH_T_IN:
+        if (!p->in_shape) return dlsh_p_unexpected(p, "an expression", NULL);
+        return dlsh_p_name(p, DLSH_N_NAME);
     case DLSH_T_NAME: {
+        if (dlsh_p_at_net(p)) return dlsh_p_net(p);
         dlsh_node *n = dlsh_p_name(p, DLSH_N_NAME);
         if (n && dlsh_p_is(p, DLSH_T_STR) && p->tok.adjacent && n->text[0] == 'f' && !n->text[1])
             return dlsh_p_fail(p, n->span, "use format(\"%.3f of %d\", x, n)", "there are no f-strings");
@@ -390,19 +394,25 @@ void dlsh_p_params(dlsh_parser *p, int base) {
 }
 
 dlsh_node *dlsh_p_fn(dlsh_parser *p, int statement) {
-    int base = p->nstack, mode = p->arg_mode, loops = p->loops;
+    int base = p->nstack;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_FN, p->tok.span);
-    dlsh_p_enter(p);
     dlsh_p_advance(p);
     if (statement) n->text = dlsh_p_text(p);
     if (!dlsh_p_is(p, DLSH_T_LPAREN)) return dlsh_p_unexpected(p, "'(' after fn", "fn name(a, b=1) { return a * b }");
+    return dlsh_p_fn_rest(p, n, base);
+}
+
+dlsh_node *dlsh_p_fn_rest(dlsh_parser *p, dlsh_node *n, int base) {
+    int mode = p->arg_mode, loops = p->loops, head = p->head;
+    dlsh_p_enter(p);
     dlsh_p_params(p, base);
-    p->arg_mode = p->loops = 0;
+    p->arg_mode = p->loops = p->head = 0;
     p->fns++;
     dlsh_p_push(p, dlsh_p_block(p, "the parameters"));
     p->fns--;
     p->arg_mode = mode;
     p->loops = loops;
+    p->head = head;
     dlsh_p_leave(p);
     return dlsh_p_finish(p, n, base);
 }

@@ -35,7 +35,9 @@ static dlsh_node *layer(dlsh_parser *p) {
     while (!dlsh_p_at_statement_end(p) && !dlsh_p_is(p, DLSH_T_ARROW) && !dlsh_p_is(p, DLSH_T_LBRACE)) {
         if (dlsh_p_is(p, DLSH_T_COMMA))
             return dlsh_p_unexpected(p, "another argument", "arguments are separated by spaces");
-        dlsh_p_push(p, dlsh_p_at_option(p) ? dlsh_p_option(p, DLSH_OPT_VALUE) : dlsh_p_argument(p));
+        int tie = dlsh_p_word(p, "tie"); /* names a parameter of the net, which is no variable */
+        dlsh_p_push(p,
+                    dlsh_p_at_option(p) ? dlsh_p_option(p, tie ? DLSH_OPT_WORD : DLSH_OPT_VALUE) : dlsh_p_argument(p));
     }
     if (dlsh_p_is(p, DLSH_T_LBRACE)) {
         dlsh_p_push(p, layers(p));
@@ -45,9 +47,67 @@ static dlsh_node *layer(dlsh_parser *p) {
     return dlsh_p_finish(p, n, base);
 }
 
+/* The shape of a tensor of the net: a function from `in` to its sizes. */
+static dlsh_node *shape(dlsh_parser *p) {
+    int base = p->nstack;
+    dlsh_node *fn = dlsh_p_node(p, DLSH_N_FN, p->tok.span), *in = dlsh_p_node(p, DLSH_N_PARAM, p->tok.span);
+    dlsh_node *block = dlsh_p_node(p, DLSH_N_BLOCK, p->tok.span), *back = dlsh_p_node(p, DLSH_N_RETURN, p->tok.span);
+    in->text = "in";
+    dlsh_p_push(p, in);
+    int inner = p->nstack;
+    p->in_shape++;
+    dlsh_p_push(p, dlsh_p_argument(p));
+    p->in_shape--;
+    dlsh_p_push(p, dlsh_p_finish(p, back, inner));
+    dlsh_p_push(p, dlsh_p_finish(p, block, inner));
+    return dlsh_p_finish(p, fn, base);
+}
+
+static int at_tensor(const dlsh_parser *p) {
+    return (dlsh_p_word(p, "param") || dlsh_p_word(p, "buffer")) && dlsh_p_peek(p).kind == DLSH_T_NAME;
+}
+
+/* tensor := ('param' | 'buffer') NAME shape {option} */
+static dlsh_node *tensor(dlsh_parser *p) {
+    int base = p->nstack;
+    dlsh_node *n = dlsh_p_name(p, DLSH_N_TENSOR);
+    n->label = dlsh_p_text(p);
+    if (dlsh_p_at_statement_end(p) || dlsh_p_at_option(p))
+        return dlsh_p_unexpected(p, "the shape of the tensor", "param w [in, 8]; a number has the shape []");
+    dlsh_p_push(p, shape(p));
+    while (!dlsh_p_at_statement_end(p)) {
+        if (!dlsh_p_at_option(p))
+            return dlsh_p_unexpected(p, "an option or the end of the line", "param w [in, 8] init=\"normal\"");
+        dlsh_p_push(p, dlsh_p_option(p, DLSH_OPT_VALUE));
+    }
+    return dlsh_p_finish(p, n, base);
+}
+
+static int at_forward(const dlsh_parser *p) {
+    dlsh_token after = dlsh_p_peek(p);
+    return dlsh_p_word(p, "forward") && after.kind == DLSH_T_LPAREN && after.adjacent;
+}
+
+/* forward := 'forward' parameters block */
+static dlsh_node *forward(dlsh_parser *p) {
+    int base = p->nstack;
+    return dlsh_p_fn_rest(p, dlsh_p_name(p, DLSH_N_FN), base);
+}
+
+/* chain := layer {'->' layer} */
+static void chain(dlsh_parser *p) {
+    for (unsigned short chained = 0;; chained = DLSH_CHAINED) {
+        dlsh_node *l = layer(p);
+        l->flags |= chained;
+        dlsh_p_push(p, l);
+        if (!dlsh_p_accept(p, DLSH_T_ARROW)) return;
+        dlsh_p_skip_newlines(p);
+    }
+}
+
 /* '{' chains '}', one a line or separated by `;`; all of them make one chain. */
 static dlsh_node *layers(dlsh_parser *p) {
-    int base = p->nstack;
+    int base = p->nstack, last = 0;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_LAYERS, p->tok.span);
     dlsh_p_enter(p);
     dlsh_p_advance(p);
@@ -55,11 +115,14 @@ static dlsh_node *layers(dlsh_parser *p) {
         while (dlsh_p_is(p, DLSH_T_NEWLINE) || dlsh_p_is(p, DLSH_T_SEMI)) dlsh_p_advance(p);
         if (dlsh_p_is(p, DLSH_T_RBRACE)) break;
         if (dlsh_p_is(p, DLSH_T_END)) return dlsh_p_unexpected(p, "'}' to close the layers", NULL);
-        for (;;) {
-            dlsh_p_push(p, layer(p));
-            if (!dlsh_p_accept(p, DLSH_T_ARROW)) break;
-            dlsh_p_skip_newlines(p);
-        }
+        if (last) return dlsh_p_unexpected(p, "'}'", "forward(...) { ... } is the last item of a net");
+        last = at_forward(p);
+        if (last)
+            dlsh_p_push(p, forward(p));
+        else if (at_tensor(p))
+            dlsh_p_push(p, tensor(p));
+        else
+            chain(p);
         if (!dlsh_p_at_statement_end(p)) return dlsh_p_unexpected(p, "'->' or the end of the line after a layer", NULL);
     }
     dlsh_p_advance(p);
@@ -67,15 +130,24 @@ static dlsh_node *layers(dlsh_parser *p) {
     return dlsh_p_finish(p, n, base);
 }
 
+int dlsh_p_at_net(const dlsh_parser *p) {
+    if (!dlsh_p_word(p, "net") || (p->head && !p->brackets)) return 0;
+    dlsh_token after = dlsh_p_peek(p);
+    return after.kind == DLSH_T_LBRACE || (after.kind == DLSH_T_LPAREN && !after.adjacent);
+}
+
+/* The body of a net stands in a context of its own. */
 dlsh_node *dlsh_p_net(dlsh_parser *p) {
-    int base = p->nstack;
+    int base = p->nstack, brackets = p->brackets, mode = p->arg_mode;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_NET, p->tok.span);
     dlsh_p_advance(p);
-    n->text = dlsh_p_text(p);
+    if (dlsh_p_is(p, DLSH_T_NAME)) n->text = dlsh_p_text(p);
     if (dlsh_p_is(p, DLSH_T_LPAREN)) dlsh_p_params(p, base);
     if (!dlsh_p_is(p, DLSH_T_LBRACE))
         return dlsh_p_unexpected(p, "'{' after the net's name", "net m { linear 64 -> relu -> linear 10 }");
+    p->brackets = p->arg_mode = 0;
     dlsh_p_push(p, layers(p));
+    p->brackets = brackets, p->arg_mode = mode;
     return dlsh_p_finish(p, n, base);
 }
 

@@ -111,12 +111,20 @@ dlsh_node *dlsh_p_block(dlsh_parser *p, const char *after) {
     return dlsh_p_finish(p, b, base);
 }
 
+/* An expression before the block of an if, while or for. */
+static dlsh_node *head(dlsh_parser *p) {
+    p->head++;
+    dlsh_node *n = dlsh_p_expr(p);
+    p->head--;
+    return n;
+}
+
 static dlsh_node *if_statement(dlsh_parser *p) {
     int base = p->nstack;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_IF, p->tok.span), *otherwise = NULL;
     dlsh_p_enter(p);
     dlsh_p_advance(p);
-    dlsh_p_push(p, dlsh_p_expr(p));
+    dlsh_p_push(p, head(p));
     dlsh_p_push(p, dlsh_p_block(p, "the condition"));
     if (dlsh_p_word(p, "elif")) return dlsh_p_unexpected(p, "else", "write else if");
     if (dlsh_p_accept(p, DLSH_T_ELSE)) otherwise = dlsh_p_is(p, DLSH_T_IF) ? if_statement(p) : dlsh_p_block(p, "else");
@@ -136,7 +144,7 @@ static dlsh_node *while_statement(dlsh_parser *p) {
     int base = p->nstack;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_WHILE, p->tok.span);
     dlsh_p_advance(p);
-    dlsh_p_push(p, dlsh_p_expr(p));
+    dlsh_p_push(p, head(p));
     dlsh_p_push(p, loop_body(p, "the condition"));
     return dlsh_p_finish(p, n, base);
 }
@@ -154,7 +162,7 @@ static dlsh_node *for_statement(dlsh_parser *p) {
     if (!dlsh_p_is(p, DLSH_T_IN))
         return dlsh_p_unexpected(p, "'in' after the names of for", "loops are written: for i in range(10) { ... }");
     dlsh_p_advance(p);
-    dlsh_p_push(p, dlsh_p_expr(p));
+    dlsh_p_push(p, head(p));
     dlsh_p_push(p, loop_body(p, "the sequence"));
     return dlsh_p_finish(p, n, base);
 }

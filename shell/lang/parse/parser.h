@@ -16,6 +16,8 @@ typedef struct dlsh_parser {
     int brackets;   /* open ( and [ in this block: newlines are dropped inside */
     int depth;      /* of recursion */
     int loops, fns; /* what encloses the statement */
+    int in_shape;   /* `in` is a number: the last size of a net's input */
+    int head;       /* in the head of if, while or for, whose { begins the block */
     int arg_mode;   /* a ( [ . continues an operand only when it touches */
     dlsh_command_lookup *find;
     void *ctx;
@@ -71,6 +73,10 @@ dlsh_node *dlsh_p_statement(dlsh_parser *p);
 dlsh_node *dlsh_p_expr_list(dlsh_parser *p); /* one expression, or a TUPLE */
 dlsh_node *dlsh_p_command(dlsh_parser *p, const dlsh_command *cmd);
 dlsh_node *dlsh_p_net(dlsh_parser *p);
+/* Does `net` begin a net as a value here? Before a `{`, or a `(` that does not touch it. */
+int dlsh_p_at_net(const dlsh_parser *p);
+/* Parameters and body of the function n, whose kids begin at `base`. */
+dlsh_node *dlsh_p_fn_rest(dlsh_parser *p, dlsh_node *n, int base);
 dlsh_node *dlsh_p_extern(dlsh_parser *p);
 dlsh_node *dlsh_p_cblock(dlsh_parser *p);
 /* name=value without a space, when one stands here; *out NULL when not. kind decides how the value is read. */

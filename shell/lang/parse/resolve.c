@@ -66,7 +66,10 @@ static void declare_all(resolver *r, scope *c, const dlsh_node *n) {
     case DLSH_N_FN:
         if (n->text) declare(r, c, n->text);
         return;
-    case DLSH_N_NET: declare(r, c, n->text); return;
+    case DLSH_N_NET:
+        if (n->text) declare(r, c, n->text);
+        return;
+    case DLSH_N_LAYERS: return; /* its forward is a scope of its own */
     case DLSH_N_ASSIGN:
     case DLSH_N_FOR: {
         int targets = n->nkids - (n->kind == DLSH_N_FOR ? 2 : 1);
@@ -118,10 +121,21 @@ static void kids(resolver *r, dlsh_node *n, int from) {
     for (int i = from; i < n->nkids && !r->failed; i++) resolve(r, n->kids[i]);
 }
 
-/* FN, or NET with parameters: a scope of its own. Defaults belong to the scope around it. */
-static void resolve_function(resolver *r, dlsh_node *n) {
+/* The names of a net's parts, which its forward sees first; those of parameters stay theirs. */
+static void add_parts(resolver *r, scope *c, const dlsh_node *layers) {
+    for (int i = 0; layers && i < layers->nkids; i++) {
+        const dlsh_node *k = layers->kids[i];
+        if (k->kind == DLSH_N_FN || !k->label || find(c, k->label) >= 0) continue;
+        add_slot(r, c, k->label);
+        c->info->nparts++;
+    }
+}
+
+/* FN, or NET with parameters: a scope of its own. Defaults belong to the scope around it. `layers`: it is their
+ * forward. */
+static void resolve_function(resolver *r, dlsh_node *n, const dlsh_node *layers) {
     scope c = {.up = r->top, .info = dlsh_unit_alloc(r->unit, sizeof *c.info)};
-    if (n->text) resolve_name(r, n, n->text);
+    if (n->text && !layers) resolve_name(r, n, n->text);
     if (!c.info || r->failed) {
         r->failed = 1;
         return;
@@ -132,6 +146,7 @@ static void resolve_function(resolver *r, dlsh_node *n) {
         add_slot(r, &c, n->kids[i]->text);
     }
     c.info->nparams = n->nkids - 1;
+    add_parts(r, &c, layers);
     declare_all(r, &c, n->kids[n->nkids - 1]);
     r->top = &c;
     resolve(r, n->kids[n->nkids - 1]);
@@ -142,14 +157,21 @@ static void resolve_function(resolver *r, dlsh_node *n) {
 static void resolve(resolver *r, dlsh_node *n) {
     if (!n || r->failed) return;
     switch (n->kind) {
-    case DLSH_N_FN: resolve_function(r, n); return;
+    case DLSH_N_FN: resolve_function(r, n, NULL); return;
     case DLSH_N_NET:
         if (n->nkids > 1)
-            resolve_function(r, n);
+            resolve_function(r, n, NULL);
         else {
-            resolve_name(r, n, n->text);
+            if (n->text) resolve_name(r, n, n->text);
             kids(r, n, 0);
         }
+        return;
+    case DLSH_N_LAYERS:
+        for (int i = 0; i < n->nkids && !r->failed; i++)
+            if (n->kids[i]->kind == DLSH_N_FN)
+                resolve_function(r, n->kids[i], n);
+            else
+                resolve(r, n->kids[i]);
         return;
     case DLSH_N_NAME:
     case DLSH_N_LAYER: /* a layer may be a net or function of this name */ resolve_name(r, n, n->text); break;

@@ -1,0 +1,119 @@
+/* Nets whose forward is a function of the caller, and the packs of tensors that go into them and come out. */
+#include "nn/layers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- packs */
+
+struct dl_pack {
+    int refs, n;
+    void *form;
+    void (*release)(void *form);
+    dl_tensor *t[];
+};
+
+dl_pack *dl_pack_new(dl_tensor *const *t, int n, void *form, void (*release)(void *form)) {
+    dl_pack *p = malloc(sizeof *p + (size_t)n * sizeof *p->t);
+    if (!p) {
+        if (release) release(form);
+        return dl_fail(DL_ERR_MEMORY, "no memory for the inputs of a net"), NULL;
+    }
+    *p = (dl_pack){1, n, form, release};
+    for (int i = 0; i < n; i++) p->t[i] = dl_ref(t[i]);
+    return p;
+}
+
+dl_pack *dl_pack_ref(dl_pack *p) {
+    if (p) __atomic_add_fetch(&p->refs, 1, __ATOMIC_RELAXED);
+    return p;
+}
+
+void dl_pack_unref(dl_pack *p) {
+    if (!p || __atomic_sub_fetch(&p->refs, 1, __ATOMIC_ACQ_REL)) return;
+    for (int i = 0; i < p->n; i++) dl_unref(p->t[i]);
+    if (p->release) p->release(p->form);
+    free(p);
+}
+
+int dl_pack_count(const dl_pack *p) { return p->n; }
+dl_tensor *dl_pack_tensor(const dl_pack *p, int i) { return i >= 0 && i < p->n ? p->t[i] : NULL; }
+void *dl_pack_form(const dl_pack *p) { return p->form; }
+
+dl_tensor *dl_pack_single(const dl_pack *p, const char *what) {
+    if (p->n == 1 && !p->form) return p->t[0];
+    return dl_fail_hint(DL_ERR_VALUE, "give the trainer a loss function of your own: loss=fn (out, y) { ... }",
+                        "%s is no single tensor: it holds %d", what, p->n),
+           NULL;
+}
+
+/* ---------------------------------------------------------------- code */
+
+dl_code *dl_code_new(dl_code_spec spec) {
+    char *text = spec.text ? strdup(spec.text) : NULL;
+    dl_code *c = !spec.text || text ? malloc(sizeof *c) : NULL;
+    if (!c) {
+        free(text);
+        if (spec.release) spec.release(spec.ctx);
+        return dl_fail(DL_ERR_MEMORY, "no memory for the forward of a net"), NULL;
+    }
+    *c = (dl_code){1, spec};
+    c->is.text = text;
+    return c;
+}
+
+dl_code *dl_code_ref(dl_code *c) {
+    if (c) __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
+    return c;
+}
+
+void dl_code_unref(dl_code *c) {
+    if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL)) return;
+    if (c->is.release) c->is.release(c->is.ctx);
+    free((char *)c->is.text);
+    free(c);
+}
+
+/* ---------------------------------------------------------------- parameters and buffers of a net itself */
+
+/* The size that a shape may name `in`: the last dimension of the input. */
+long dl_layer_param_input(const dl_module *m, const dl_tensor *x) {
+    (void)m;
+    return x->ndim ? x->shape[x->ndim - 1] : 1;
+}
+
+long dl_layer_param_stored(const dl_module *m, int slot, const dl_tensor *t) {
+    (void)slot;
+    dl_module *to = (dl_module *)m; /* a shape that a file holds needs no input */
+    to->inputs.n = 1, to->inputs.in[0].ndim = t->ndim;
+    memcpy(to->inputs.in[0].shape, t->shape, sizeof t->shape);
+    return 0;
+}
+
+dl_status dl_layer_param_build(dl_module *m, long size) {
+    long shape[DL_MAX_DIM];
+    int n = m->inputs.in[0].ndim;
+    memcpy(shape, m->inputs.in[0].shape, sizeof shape);
+    if (!m->inputs.n) n = m->code->is.shape(m->code->is.ctx, size, shape);
+    if (n < 0) return dl_failed();
+    const dl_optval *value = dl_m_opt(m, "value"), *std = dl_m_opt(m, "std");
+    if (value->given) return dl_module_make(m, 0, n, shape, "constant", value->u.f);
+    if (std->given) return dl_module_make(m, 0, n, shape, "deviation", std->u.f);
+    const char *init = dl_m_opt(m, "init")->u.s;
+    bool vector = n < 2 && !strcmp(init, "default"); /* a bias or a scale has no fan */
+    return dl_module_make(m, 0, n, shape, vector ? NULL : init, 0);
+}
+
+dl_status dl_layer_param_check(dl_module *m) { return dl_init_check(dl_m_opt(m, "init")->u.s); }
+
+dl_tensor *dl_layer_param(dl_module *m, dl_tensor *x) {
+    (void)x;
+    return dl_fail(DL_ERR_TYPE, "'%s' is a tensor of a net, not a layer", m->path ? m->path : "param"), NULL;
+}
+
+dl_tensor *dl_layer_list(dl_module *m, dl_tensor *x) {
+    (void)x;
+    return dl_fail_hint(DL_ERR_TYPE, "for b in blocks { x = b(x) }", "%s is a list of layers: call them one by one",
+                        m->path ? m->path : "this"),
+           NULL;
+}

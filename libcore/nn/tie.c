@@ -1,0 +1,85 @@
+/* Parameters that two layers of a net share: tie=emb.weight. */
+#include <string.h>
+
+#include "core/scope.h"
+#include "nn/module.h"
+
+/* ---------------------------------------------------------------- finding the other layer */
+
+typedef struct search {
+    dl_module *net;
+    bool last;
+} search;
+
+static dl_status not_found(const search *s, const dl_module *m, const char *why) {
+    return dl_fail_hint(DL_ERR_NAME, "tie=emb.weight, where emb is a layer of the same net",
+                        "layer %s cannot share %s in net %s: %s", m->row->kind.name, m->tie, dl_module_name(s->net),
+                        why);
+}
+
+static dl_status find_tie(void *ctx, dl_module *m, const char *path) {
+    const search *s = ctx;
+    (void)path;
+    if (!m->tie || m->tie_owner) return DL_OK;
+    const char *dot = strrchr(m->tie, '.');
+    char head[DL_PATH_MAX];
+    if (!dot || (size_t)(dot - m->tie) >= sizeof head) return not_found(s, m, "it is written LAYER.PARAMETER");
+    memcpy(head, m->tie, (size_t)(dot - m->tie));
+    head[dot - m->tie] = 0;
+    dl_module *owner = dl_module_find(s->net, head);
+    if (!owner) return s->last ? not_found(s, m, "it has no such layer") : DL_OK;
+    if (owner == m || owner->tie) return not_found(s, m, "that layer does not own it");
+    if (!m->row->tensors[0]) return not_found(s, m, "this layer has no parameters");
+    for (int i = 0; i < DL_LAYER_TENSORS && owner->row->tensors[i]; i++)
+        if (!strcmp(owner->row->tensors[i], dot + 1)) {
+            m->tie_owner = dl_module_ref(owner);
+            m->tie_slot = i;
+            return DL_OK;
+        }
+    return not_found(s, m, "that layer has no such parameter");
+}
+
+dl_status dl_module_find_ties(dl_module *m, bool last) {
+    search s = {m, last};
+    return dl_module_visit(m, find_tie, &s);
+}
+
+/* ---------------------------------------------------------------- sharing */
+
+static dl_status check_shape(const dl_module *m, const dl_tensor *mine, const dl_tensor *other) {
+    if (dl_shape_eq(mine, other)) return DL_OK;
+    return dl_fail(DL_ERR_SHAPE, "layer %s cannot share %s: its own has shape %s, the other %s", m->row->kind.name,
+                   dl_tensor_name(other), dl_shape_text(mine->ndim, mine->shape),
+                   dl_shape_text(other->ndim, other->shape));
+}
+
+static void put(dl_tensor **slot, dl_tensor *t) {
+    dl_tensor *former = *slot;
+    *slot = dl_ref(t);
+    dl_unref(former);
+}
+
+/* The values are those with which the owner starts, whichever layer is built first. */
+dl_status dl_module_tie(dl_module *m) {
+    dl_module *owner = m->tie_owner;
+    if (owner && owner->built) {
+        DL_TRY(check_shape(m, m->tensor[0], owner->tensor[m->tie_slot]));
+        put(&m->tensor[0], owner->tensor[m->tie_slot]);
+    } else if (owner && owner->tied) {
+        DL_TRY(check_shape(m, m->tensor[0], owner->tied));
+        put(&m->tensor[0], owner->tied);
+    } else if (owner)
+        put(&owner->tied, m->tensor[0]);
+    for (int i = 0; m->tied && i < DL_LAYER_TENSORS; i++) {
+        if (!m->tensor[i] || !dl_shape_eq(m->tensor[i], m->tied)) continue;
+        {
+            DL_SCOPED_GRAD_MODE(0);
+            DL_TRY(dl_assign(m->tied, m->tensor[i]));
+        }
+        DL_TRY(dl_tensor_set_name(m->tied, dl_tensor_name(m->tensor[i])));
+        put(&m->tensor[i], m->tied);
+        put(&m->tied, NULL);
+        return DL_OK;
+    }
+    return m->tied ? check_shape(m, m->tied, m->tensor[0]) : DL_OK;
+}
