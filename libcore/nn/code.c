@@ -43,7 +43,7 @@ void *dl_pack_form(const dl_pack *p) { return p->form; }
 dl_tensor *dl_pack_single(const dl_pack *p, const char *what) {
     if (p->n == 1 && !p->form) return p->t[0];
     return dl_fail_hint(DL_ERR_VALUE, "give the trainer a loss function of your own: loss=fn (out, y) { ... }",
-                        "%s is no single tensor: it holds %d", what, p->n),
+                        "%s is no tensor but a list or record of %d", what, p->n),
            NULL;
 }
 

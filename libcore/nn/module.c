@@ -243,6 +243,18 @@ int dl_module_is_built(const dl_module *m) {
     return all;
 }
 
+static dl_status see_forward(void *ctx, dl_module *m, const char *path) {
+    (void)path;
+    *(bool *)ctx |= m->code && m->code->is.forward;
+    return DL_OK;
+}
+
+bool dl_module_has_forward(dl_module *m) {
+    bool own = false;
+    dl_module_visit(m, see_forward, &own);
+    return own;
+}
+
 /* The first layer with weights ends the visit. */
 static dl_status see_indices(void *ctx, dl_module *m, const char *path) {
     (void)path;
@@ -346,13 +358,19 @@ void dl_module_zero_grad(dl_module *m) {
 
 static void add_layer(dl_text *t, const dl_module *m, int depth);
 
-static void add_block(dl_text *t, const dl_module *m, int from, int to, int depth) {
-    dl_text_add(t, "{\n");
+/* The items of a net, one a line: layers from..to, and its forward as it was written. */
+static void add_items(dl_text *t, const dl_module *m, int from, int to, int depth) {
     for (int i = from; i < to; i++) {
-        dl_text_add(t, "%*s%s: ", 4 * (depth + 1), "", m->child[i].name);
-        add_layer(t, m->child[i].m, depth + 1);
+        dl_text_add(t, "%*s%s: ", 4 * depth, "", m->child[i].name);
+        add_layer(t, m->child[i].m, depth);
         dl_text_add(t, "\n");
     }
+    if (m->code && m->code->is.forward && m->code->is.text) dl_text_add(t, "%*s%s\n", 4 * depth, "", m->code->is.text);
+}
+
+static void add_block(dl_text *t, const dl_module *m, int from, int to, int depth) {
+    dl_text_add(t, "{\n");
+    add_items(t, m, from, to, depth + 1);
     dl_text_add(t, "%*s}", 4 * depth, "");
 }
 
@@ -391,12 +409,10 @@ char *dl_module_text(const dl_module *m) {
     if (!m) return dl_fail_null("the net"), NULL;
     dl_text t = {0};
     bool net = m->row->flags & DL_L_BODY && !(m->row->flags & DL_L_SHORTCUT);
-    for (int i = 0; net && i < m->nchild; i++) {
-        dl_text_add(&t, "%s: ", m->child[i].name);
-        add_layer(&t, m->child[i].m, 0);
-        dl_text_add(&t, "\n");
-    }
-    if (!net) add_layer(&t, m, 0);
+    if (net)
+        add_items(&t, m, 0, m->nchild, 0);
+    else
+        add_layer(&t, m, 0);
     return dl_text_take(&t);
 }
 

@@ -82,6 +82,8 @@ const dl_layer_row *dl_layer_row_find(const char *name); /* NULL, nothing record
 dl_status dl_layer_unknown(const char *name);            /* the error, with the nearest name */
 
 /* ---- making (nn/module.c) */
+/* Does it, or a part of it, have a forward of its own? */
+bool dl_module_has_forward(dl_module *m);
 /* A module of a row, which takes over opt (may be NULL). */
 dl_module *dl_module_new(const dl_layer_row *row, dl_optval *opt);
 /* Adds a layer under a label, or named after `base` and a number. Takes the reference, also on failure. */

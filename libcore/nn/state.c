@@ -162,17 +162,18 @@ dl_status dl_module_save(dl_module *m, const char *path, const char *const *meta
     char *text = dl_module_text(m);
     long n = l ? l->n : 0, extra = 0;
     while (meta && meta[extra]) extra++;
-    const char **names = malloc((size_t)(n + 1) * sizeof *names), **all = malloc((size_t)(extra + 7) * sizeof *all);
+    const char **names = malloc((size_t)(n + 1) * sizeof *names), **all = malloc((size_t)(extra + 9) * sizeof *all);
     dl_tensor **tensors = malloc((size_t)(n + 1) * sizeof *tensors);
     dl_status st = DL_OK;
     if (!l || !text || !names || !all || !tensors)
         st = dl_fail(DL_ERR_MEMORY, "no memory for the list of weights");
     else {
         for (long i = 0; i < n; i++) names[i] = l->entries[i].path, tensors[i] = l->entries[i].tensor;
-        const char *own[] = {"dlsh.model", text, "dlsh.name", dl_module_name(m), "dlsh.version", dl_version()};
+        const char *own[] = {"dlsh.model",   text,         "dlsh.name",    dl_module_name(m),
+                             "dlsh.version", dl_version(), "dlsh.forward", dl_module_has_forward(m) ? "own" : "chain"};
         memcpy(all, own, sizeof own);
-        for (long i = 0; i < extra; i++) all[6 + i] = meta[i];
-        all[6 + extra] = NULL;
+        for (long i = 0; i < extra; i++) all[8 + i] = meta[i];
+        all[8 + extra] = NULL;
         st = dl_tensors_write(path, DL_HOLDS_NET, n, names, tensors, all);
     }
     free(names);
@@ -312,8 +313,13 @@ dl_module *dl_module_open(const char *path, int device) {
     dl_tensor_file *f = dl_tensors_read(path, 0);
     if (!f) return NULL;
     const char *text = dl_tensor_file_meta(f, "dlsh.model"), *name = dl_tensor_file_meta(f, "dlsh.name");
+    const char *forward = dl_tensor_file_meta(f, "dlsh.forward");
     dl_module *m = NULL;
-    if (text)
+    if (forward && !strcmp(forward, "own"))
+        dl_fail_hint(DL_ERR_UNSUPPORTED,
+                     "write the net down first, net m { ... }, then load the file into it: load m FILE",
+                     "%s has the weights of a net with a forward of its own, whose code no file holds", path);
+    else if (text)
         m = dl_net_parse(text);
     else
         dl_fail_hint(DL_ERR_FORMAT, "write the net down first, then load the file into it",
