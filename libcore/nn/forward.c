@@ -160,6 +160,7 @@ dl_tensor *dl_layer_residual(dl_module *m, dl_tensor *x) {
 
 static _Thread_local dl_module *outermost; /* the net that runs in this thread */
 static _Thread_local bool in_function;     /* and the function of one of its layers */
+static _Thread_local dl_module *scope;     /* the net whose own forward runs */
 
 typedef struct wanted { /* a part or a parameter of a net that is looked for */
     const dl_module *part;
@@ -181,11 +182,11 @@ static bool has_part(dl_module *net, wanted w) {
 }
 
 static dl_status not_trained(const char *what) {
-    return dl_fail_hint(
-        DL_ERR_STATE,
-        "write the net as a layer or part instead of calling it from a function; weights that are not to be "
-        "trained: set requires_grad of each to false",
-        "the function of a layer or net %s would not be trained with %s", what, dl_module_name(outermost));
+    return dl_fail_hint(DL_ERR_STATE,
+                        "write the net as a layer instead of calling it from a function; weights that are not to be "
+                        "trained: set requires_grad of each to false",
+                        "%s %s would not be trained with %s",
+                        scope ? "the forward of a net" : "the function of a layer", what, dl_module_name(outermost));
 }
 
 /* Weights of another net that a layer's function uses are not part of the net that runs: they would collect gradients
@@ -218,8 +219,6 @@ typedef struct guest {
     dl_leaf_watch watch;
     dl_module *scope;
 } guest;
-
-static _Thread_local dl_module *scope; /* the net whose own forward runs in this thread */
 
 static guest enter(dl_module *net) {
     guest g = {in_function, dl_interrupt_hold(0), {0}, scope};

@@ -65,15 +65,15 @@ struct dl_module {
     dl_tensor *tensor[DL_LAYER_TENSORS]; /* NULL where the options leave one out */
     int nchild;
     dl_child *child;
-    dl_layer_names names;  /* of the children */
-    dl_code *code;         /* of a net with a forward of its own, a function as a layer, a parameter of a net */
+    dl_layer_names names; /* of the children */
+    dl_code *code;        /* of a net with a forward of its own, a function as a layer, a parameter of a net */
     /* Its first tensor is tensor `tie_slot` of another layer of the net: by a path that is still to be found, then by a
      * reference. Of the other layer, when it is built later: the tensor that is there already. */
     char *tie;
     dl_module *tie_owner;
     int tie_slot;
     dl_tensor *tied;
-    dl_origin *origin;     /* of the net it was defined in */
+    dl_origin *origin;    /* of the net it was defined in */
     dl_net_inputs inputs; /* the first that came from outside; of a parameter: its shape, when a file gave it */
 };
 
@@ -126,8 +126,8 @@ int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y);
 typedef dl_status dl_watch_fn(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, uint64_t first_seq);
 /* Runs zeros for inputs through a net in evaluation mode. record: gradients are recorded, so that the watcher sees
  * nodes. Leaves random streams and statistics as they are. */
-dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int device, bool record,
-                            dl_watch_fn *watch, void *ctx);
+dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int device, bool record, dl_watch_fn *watch,
+                            void *ctx);
 
 /* Puts the tensors of a file whose names begin with `prefix` into a net (nn/state.c); `path` stands in messages. On
  * failure the net is as before. */

@@ -60,7 +60,7 @@ static dl_gradcheck_report report;
     X(MADE(dl_module_text(NULL)))                                                                                      \
     X(DONE(dl_module_set_tensor(NULL, "w", NULL)))                                                                     \
     X(MADE(dl_module_tensors(NULL, 3)))                                                                                \
-    X(MADE(dl_module_summary(NULL, NULL, 0, 0)))                                                               \
+    X(MADE(dl_module_summary(NULL, NULL, 0, 0)))                                                                       \
     X(DONE(dl_module_save(NULL, "x", NULL)))                                                                           \
     X(DONE(dl_module_load(NULL, "x")))                                                                                 \
     X(MADE(dl_optimizer_new(NULL, NULL, 0, NULL)))                                                                     \

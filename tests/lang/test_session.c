@@ -324,14 +324,13 @@ static void describe(const dlsh_layer *l, int n) {
     }
 }
 
-static dl_status build(dlsh_session *ss, const char *name, const dlsh_layer *layers, int n, const char *text,
-                       dlsh_value *out) {
-    (void)ss, (void)text;
-    dlsh_buf_printf(&told, "%s: ", name);
-    describe(layers, n);
+static dl_status build(dlsh_session *ss, const dlsh_layer *net, dlsh_value *out) {
+    (void)ss;
+    dlsh_buf_printf(&told, "%s: ", net->kind);
+    describe(net->body, net->nbody);
     dlsh_buf_puts(&told, "\n");
     *out = dlsh_none();
-    return n ? DL_OK : dlsh_fail(DL_ERR_VALUE, NULL, "no layers");
+    return net->nbody ? DL_OK : dlsh_fail(DL_ERR_VALUE, NULL, "no layers");
 }
 static int known(const char *kind) { return !strcmp(kind, "conv") || !strcmp(kind, "relu"); }
 
