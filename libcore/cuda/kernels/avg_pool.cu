@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(DL_BLOCK) average_kernel(const __grid_constant
             for (int z = cols[j].x; z < cols[j].y; z++) {
                 double w = BACK ? t.share[1][z] : 1;
                 if constexpr (LAST) {
-                    dl_pack<T, P> v = dl_channels_at<T, P>(line + z * f.stride[1][3], repeated);
+                    dl_vector<T, P> v = dl_channels_at<T, P>(line + z * f.stride[1][3], repeated);
 #pragma unroll
                     for (int e = 0; e < P; e++) part[e] += (double)dl_up(v.v[e]) * w;
                 } else {
@@ -54,13 +54,13 @@ __global__ void __launch_bounds__(DL_BLOCK) average_kernel(const __grid_constant
 #pragma unroll
         for (int e = 0; e < P; e++) sum[e] += part[e] * w;
     }
-    dl_pack<T, P> out;
+    dl_vector<T, P> out;
 #pragma unroll
     for (int e = 0; e < P; e++) {
         double w = BACK ? 1 : t.share[0][s.y] * t.share[1][s.x + (LAST ? 0 : e)];
         out.v[e] = dl_down<T>((calc_t<T>)(sum[e] * w));
     }
-    *(dl_pack<T, P> *)(s.plane[0] + s.y * f.stride[0][2] + s.x * f.stride[0][3]) = out;
+    *(dl_vector<T, P> *)(s.plane[0] + s.y * f.stride[0][2] + s.x * f.stride[0][3]) = out;
 }
 
 /* Makes the tables; returns their memory, which the caller drops. NULL: an error is recorded. */

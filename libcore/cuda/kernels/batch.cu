@@ -125,15 +125,16 @@ __device__ static void give_target(const dl_batch_source &f, long i, unsigned *y
 /* V words of four bytes of a sample: numbers of a table, in one plane, or what the sample is made of. */
 template <int V> __device__ void give(const dl_batch_source &f, const dl_divisor &plane, long i, uint32_t k, float *x) {
     if (!f.lut) {
-        *(dl_pack<unsigned, V> *)(x + k) = *(const dl_pack<unsigned, V> *)((const unsigned *)f.x + i * f.numel + k);
+        *(dl_vector<unsigned, V> *)(x + k) = *(const dl_vector<unsigned, V> *)((const unsigned *)f.x + i * f.numel + k);
         return;
     }
-    dl_pack<unsigned char, V> from = *(const dl_pack<unsigned char, V> *)((const unsigned char *)f.x + i * f.numel + k);
+    dl_vector<unsigned char, V> from =
+        *(const dl_vector<unsigned char, V> *)((const unsigned char *)f.x + i * f.numel + k);
     const float *lut = f.lut + plane.quotient(k) * 256;
-    dl_pack<float, V> p;
+    dl_vector<float, V> p;
 #pragma unroll
     for (int j = 0; j < V; j++) p.v[j] = lut[from.v[j]];
-    *(dl_pack<float, V> *)(x + k) = p;
+    *(dl_vector<float, V> *)(x + k) = p;
 }
 
 /* As they are; several blocks make a sample. */

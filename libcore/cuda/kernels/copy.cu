@@ -13,10 +13,10 @@ template <class T> __global__ void __launch_bounds__(DL_BLOCK) back_kernel(const
     if (i >= w.n) return;
     int32_t off[2];
     w.at(i, off);
-    dl_pack<T, V> p = *(const dl_pack<T, V> *)(w.ptr[1] + off[1] - (V - 1) * (int)sizeof(T)), q;
+    dl_vector<T, V> p = *(const dl_vector<T, V> *)(w.ptr[1] + off[1] - (V - 1) * (int)sizeof(T)), q;
 #pragma unroll
     for (int e = 0; e < V; e++) q.v[e] = p.v[V - 1 - e];
-    *(dl_pack<T, V> *)(w.ptr[0] + off[0]) = q;
+    *(dl_vector<T, V> *)(w.ptr[0] + off[0]) = q;
 }
 
 static bool backwards(const dl_it *it, size_t size) {

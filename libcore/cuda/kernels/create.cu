@@ -13,11 +13,11 @@ template <class T, class F> __global__ void __launch_bounds__(THREADS) make_kern
 #pragma unroll
     for (int k = 0; k < PACKS; k++) {
         long i = ((long)blockIdx.x * (THREADS * PACKS) + k * THREADS + threadIdx.x) * V;
-        dl_pack<T, V> p;
+        dl_vector<T, V> p;
 #pragma unroll
         for (int e = 0; e < V; e++) p.v[e] = dl_down<T>(f(i + e));
         if (i + V <= n)
-            *(dl_pack<T, V> *)(out + i) = p;
+            *(dl_vector<T, V> *)(out + i) = p;
         else
             for (int e = 0; e < V; e++)
                 if (i + e < n) out[i + e] = p.v[e];
@@ -161,11 +161,11 @@ template <class T, class F> __global__ void draw_kernel(T *out, long n, dl_rng_k
     for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; V * i < n; i += step) {
         typename F::R v[V];
         f(k, V * i, dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i), v);
-        dl_pack<T, V> p;
+        dl_vector<T, V> p;
 #pragma unroll
         for (int j = 0; j < V; j++) p.v[j] = dl_down<T>(v[j]);
         if (V * i + V <= n)
-            *(dl_pack<T, V> *)(out + V * i) = p; /* a fresh tensor is aligned */
+            *(dl_vector<T, V> *)(out + V * i) = p; /* a fresh tensor is aligned */
         else
             for (int j = 0; j < V && V * i + j < n; j++) out[V * i + j] = p.v[j];
     }
@@ -205,9 +205,9 @@ __global__ void toss_kernel(const T *p, T *out, long n, bool aligned, dl_rng_key
     long step = (long)gridDim.x * blockDim.x;
     for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; 4 * i < n; i += step) {
         dl_philox b = dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i);
-        dl_pack<T, 4> v;
+        dl_vector<T, 4> v;
         if (aligned && 4 * i + 4 <= n) {
-            v = *(const dl_pack<T, 4> *)(p + 4 * i);
+            v = *(const dl_vector<T, 4> *)(p + 4 * i);
         } else {
 #pragma unroll
             for (int j = 0; j < 4; j++) v.v[j] = 4 * i + j < n ? p[4 * i + j] : dl_down<T>(0);
@@ -220,7 +220,7 @@ __global__ void toss_kernel(const T *p, T *out, long n, bool aligned, dl_rng_key
             v.v[j] = dl_down<T>((int)(good && b.v[j] < dl_rng_threshold(at)));
         }
         if (4 * i + 4 <= n)
-            *(dl_pack<T, 4> *)(out + 4 * i) = v;
+            *(dl_vector<T, 4> *)(out + 4 * i) = v;
         else
             for (int j = 0; j < 4 && 4 * i + j < n; j++) out[4 * i + j] = v.v[j];
     }

@@ -30,12 +30,12 @@ __global__ void __launch_bounds__(DL_BLOCK) flat_kernel(const T *x, T *y, bool *
     dl_rng_key key = f.numbered();
     dl_philox w = dl_philox_block(key.seed, key.stream, key.call, (uint64_t)i / 4);
     if (i + EACH <= n) {
-        dl_pack<T, EACH> in = *(const dl_pack<T, EACH> *)(x + i), out;
-        dl_pack<bool, EACH> keep;
+        dl_vector<T, EACH> in = *(const dl_vector<T, EACH> *)(x + i), out;
+        dl_vector<bool, EACH> keep;
 #pragma unroll
         for (int j = 0; j < EACH; j++) out.v[j] = f.of(w.v[j], in.v[j], &keep.v[j]);
-        *(dl_pack<T, EACH> *)(y + i) = out;
-        *(dl_pack<bool, EACH> *)(mask + i) = keep;
+        *(dl_vector<T, EACH> *)(y + i) = out;
+        *(dl_vector<bool, EACH> *)(mask + i) = keep;
     } else {
         for (int j = 0; i + j < n; j++) y[i + j] = f.of(w.v[j], x[i + j], mask + i + j);
     }

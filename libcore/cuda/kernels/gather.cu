@@ -126,11 +126,11 @@ enum { WARPS = THREADS / DL_WARP, EACH = 16, SPAN = THREADS * EACH, FEW_BLOCKS =
 /* Bits: which of EACH elements from x[at] on are not zero. */
 template <class T> __device__ inline unsigned true_at(const T *x, long n, long at, bool vector) {
     enum { V = 16 / sizeof(T) };
-    dl_pack<T, V> p[EACH / V];
+    dl_vector<T, V> p[EACH / V];
     unsigned bits = 0;
     if (vector && at + EACH <= n) {
 #pragma unroll
-        for (int k = 0; k < EACH / V; k++) p[k] = ((const dl_pack<T, V> *)(x + at))[k];
+        for (int k = 0; k < EACH / V; k++) p[k] = ((const dl_vector<T, V> *)(x + at))[k];
 #pragma unroll
         for (int e = 0; e < EACH; e++) bits |= (unsigned)(dl_up(p[e / V].v[e % V]) != calc_t<T>(0)) << e;
     } else {

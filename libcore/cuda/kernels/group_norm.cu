@@ -20,7 +20,7 @@ template <class T> struct group_rows {
 /* Sums of x and of x**2, less the row's first element, which keeps the difference of the squares exact. */
 template <class T, int V> __global__ void __launch_bounds__(THREADS) groups_kernel(group_rows<T> r) {
     typedef calc_t<T> C;
-    typedef dl_pack<T, V> pack;
+    typedef dl_vector<T, V> pack;
     __shared__ double shared[THREADS / DL_WARP];
     long row = blockIdx.x, d = r.per * r.plane, packs = d / V, across = r.plane / V;
     const pack *x = (const pack *)(r.x + row * d);
@@ -59,7 +59,7 @@ template <class T, int V> __global__ void __launch_bounds__(THREADS) groups_kern
 template <class T, int V>
 __global__ void __launch_bounds__(PLANE) group_sums_kernel(group_rows<T> r, double *part, long planes) {
     typedef calc_t<T> C;
-    typedef dl_pack<T, V> pack;
+    typedef dl_vector<T, V> pack;
     __shared__ double shared[WARPS];
     long at = blockIdx.x, row = at / r.per, packs = r.plane / V;
     const pack *x = (const pack *)(r.x + at * r.plane), *g = (const pack *)(r.g + (r.same ? 0 : at * r.plane));
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(PLANE)
 template <class T, int V>
 __global__ void __launch_bounds__(PLANE) group_grad_kernel(group_rows<T> r, const double *part, long planes) {
     typedef calc_t<T> C;
-    typedef dl_pack<T, V> pack;
+    typedef dl_vector<T, V> pack;
     long at = planes - 1 - blockIdx.x, row = at / r.per, packs = r.plane / V;
     const pack *x = (const pack *)(r.x + at * r.plane), *g = (const pack *)(r.g + (r.same ? 0 : at * r.plane));
     pack *y = (pack *)(r.y + at * r.plane);

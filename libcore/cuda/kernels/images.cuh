@@ -39,9 +39,9 @@ template <bool LAST, int P, int N> __device__ inline dl_spot<N> dl_frame_at(cons
 }
 
 /* P channels; `repeated`: all are one. */
-template <class T, int P> __device__ inline dl_pack<T, P> dl_channels_at(const char *p, bool repeated) {
-    if (!repeated) return *(const dl_pack<T, P> *)p;
-    dl_pack<T, P> v;
+template <class T, int P> __device__ inline dl_vector<T, P> dl_channels_at(const char *p, bool repeated) {
+    if (!repeated) return *(const dl_vector<T, P> *)p;
+    dl_vector<T, P> v;
 #pragma unroll
     for (int e = 0; e < P; e++) v.v[e] = *(const T *)p;
     return v;

@@ -54,12 +54,12 @@ __device__ inline void packs_of(const line_walk<T, I> &l, const line_block<T, I>
         long i = l.inner > 1 ? (long)(k >> l.shift) : (long)k * P;
         int col = l.inner > 1 ? (int)(k & ((1u << l.shift) - 1)) * P : 0;
         if (col >= b.width) continue;
-        dl_pack<T, P> v;
+        dl_vector<T, P> v;
         if (l.same) {
 #pragma unroll
             for (int e = 0; e < P; e++) v.v[e] = *l.v;
         } else {
-            v = *(const dl_pack<T, P> *)(l.v + b.from + i * l.inner + col);
+            v = *(const dl_vector<T, P> *)(l.v + b.from + i * l.inner + col);
         }
         f(v, i, col);
     }
@@ -68,13 +68,13 @@ __device__ inline void packs_of(const line_walk<T, I> &l, const line_block<T, I>
 /* f(bits of a part, its place in shared memory) of each part of a block whose index is in range. */
 template <int P, class T, class I, class F>
 __device__ inline void parts_of(const line_walk<T, I> &l, const line_block<T, I> &b, F f) {
-    packs_of<P>(l, b, [&](const dl_pack<T, P> &v, long i, int col) {
-        dl_pack<I, P> index;
+    packs_of<P>(l, b, [&](const dl_vector<T, P> &v, long i, int col) {
+        dl_vector<I, P> index;
         if (l.list && l.inner > 1) {
 #pragma unroll
             for (int e = 0; e < P; e++) index.v[e] = l.index[i];
         } else {
-            index = *(const dl_pack<I, P> *)(l.index + (l.list ? i : b.from + i * l.inner + col));
+            index = *(const dl_vector<I, P> *)(l.index + (l.list ? i : b.from + i * l.inner + col));
         }
 #pragma unroll
         for (int e = 0; e < P; e++) {
@@ -101,7 +101,7 @@ __device__ inline void results_of(const line_walk<T, I> &l, const line_block<T, 
 template <int P, class T, class I>
 __device__ inline void look(const line_walk<T, I> &l, const line_block<T, I> &b, unsigned (&range)[3]) {
     unsigned least = ~0u, most = 0, odd = 0;
-    packs_of<P>(l, b, [&](const dl_pack<T, P> &v, long, int) {
+    packs_of<P>(l, b, [&](const dl_vector<T, P> &v, long, int) {
 #pragma unroll
         for (int e = 0; e < P; e++) {
             unsigned bits = __float_as_uint((float)dl_up(v.v[e])) & ~(1u << 31);

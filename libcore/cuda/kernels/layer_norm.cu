@@ -180,10 +180,10 @@ template <class T, class F> __device__ inline void along(const T *x, long d, F f
     enum { V = 16 / sizeof(T) };
     if (d % V == 0 && (size_t)x % 16 == 0) {
 #pragma unroll 4
-        for (long i = (long)threadIdx.x * V; i < d; i += LONG_THREADS * V) f(*(const dl_pack<T, V> *)(x + i), i);
+        for (long i = (long)threadIdx.x * V; i < d; i += LONG_THREADS * V) f(*(const dl_vector<T, V> *)(x + i), i);
     } else {
 #pragma unroll 4
-        for (long i = threadIdx.x; i < d; i += LONG_THREADS) f(*(const dl_pack<T, 1> *)(x + i), i);
+        for (long i = threadIdx.x; i < d; i += LONG_THREADS) f(*(const dl_vector<T, 1> *)(x + i), i);
     }
 }
 

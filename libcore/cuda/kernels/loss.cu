@@ -43,7 +43,7 @@ __device__ inline void see(const entropy &e, const T *x, long i, int lanes, seen
     calc_t<T> v[U * V];
 #pragma unroll
     for (int u = 0; u < U; u++) {
-        dl_pack<T, V> p = *(const dl_pack<T, V> *)(x + (i + (long)u * lanes) * V * e.r.inner);
+        dl_vector<T, V> p = *(const dl_vector<T, V> *)(x + (i + (long)u * lanes) * V * e.r.inner);
 #pragma unroll
         for (int j = 0; j < V; j++) v[u * V + j] = dl_up(p.v[j]);
     }
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(THREADS) backward_kernel(entropy e, int lanes,
     const T *x = (const T *)e.x + at;
 #pragma unroll 4
     for (long i = threadIdx.x % lanes; i < d / V; i += lanes) {
-        dl_pack<T, V> p = *(const dl_pack<T, V> *)(x + i * V * inner);
+        dl_vector<T, V> p = *(const dl_vector<T, V> *)(x + i * V * inner);
 #pragma unroll
         for (int j = 0; j < V; j++) {
             double v = 0;
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(THREADS) backward_kernel(entropy e, int lanes,
             }
             p.v[j] = dl_down<T>(v);
         }
-        *(dl_pack<T, V> *)(dx + at + i * V * inner) = p;
+        *(dl_vector<T, V> *)(dx + at + i * V * inner) = p;
     }
 }
 

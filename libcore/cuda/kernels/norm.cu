@@ -94,7 +94,7 @@ static last_plan last_plan_of(const dl_tensor *x, int pack, long blocks) {
  * beginning, because the pass before has left the end in the cache. */
 template <class T, int V, bool PAIR, class F>
 __global__ void __launch_bounds__(LAST_THREADS) last_kernel(const T *x, const T *second, T *y, last_plan p, F f) {
-    typedef dl_pack<T, V> pack;
+    typedef dl_vector<T, V> pack;
     unsigned c = blockIdx.y * blockDim.x + threadIdx.x;
     if (c >= p.per) return;
     long from = (gridDim.x - 1 - blockIdx.x) * p.chunk, end = from + p.chunk < p.pixels ? from + p.chunk : p.pixels;
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(LAST_THREADS) last_kernel(const T *x, const T 
 /* part[block][channel]: the sums over the block's pixels. */
 template <class T, int V, class Op>
 __global__ void __launch_bounds__(LAST_THREADS) last_sums_kernel(const T *x, last_plan p, dl_two_sums *part, Op op) {
-    typedef dl_pack<T, V> pack;
+    typedef dl_vector<T, V> pack;
     __shared__ dl_two_sums shared[V][LAST_THREADS];
     unsigned c = blockIdx.y * blockDim.x + threadIdx.x;
     bool real = c < p.per;

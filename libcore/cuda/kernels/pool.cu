@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(DL_BLOCK) max_kernel(const __grid_constant__ d
     if (i >= f.count) return;
     dl_spot<3> s = dl_frame_at<LAST, P>(f, i);
     int2 rows = window_at(g, 0, s.y), cols[COLS];
-    dl_pack<T, P> out;
-    dl_pack<I, P> index;
+    dl_vector<T, P> out;
+    dl_vector<I, P> index;
     C best[P];
     int place[P];
     bool repeated = !f.stride[2][1];
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(DL_BLOCK) max_kernel(const __grid_constant__ d
 #pragma unroll
         for (int j = 0; j < COLS; j++)
             for (int at = cols[j].x; at <= cols[j].y; at += g.dil[1]) {
-                dl_pack<T, READ> v = dl_channels_at<T, READ>(line + at * f.stride[2][3], repeated);
+                dl_vector<T, READ> v = dl_channels_at<T, READ>(line + at * f.stride[2][3], repeated);
 #pragma unroll
                 for (int e = 0; e < READ; e++) {
                     C x = seen(v.v[e], (uint32_t)(s.c + e));
@@ -81,8 +81,8 @@ __global__ void __launch_bounds__(DL_BLOCK) max_kernel(const __grid_constant__ d
     }
 #pragma unroll
     for (int e = 0; e < P; e++) out.v[e] = dl_down<T>(best[e]), index.v[e] = place[e];
-    *(dl_pack<T, P> *)(s.plane[0] + s.y * f.stride[0][2] + s.x * f.stride[0][3]) = out;
-    *(dl_pack<I, P> *)(s.plane[1] + s.y * f.stride[1][2] + s.x * f.stride[1][3]) = index;
+    *(dl_vector<T, P> *)(s.plane[0] + s.y * f.stride[0][2] + s.x * f.stride[0][3]) = out;
+    *(dl_vector<I, P> *)(s.plane[1] + s.y * f.stride[1][2] + s.x * f.stride[1][3]) = index;
 }
 
 /* Windows of 2 x 2 that tile contiguous images, in pairs: a thread reads and writes whole vectors. */
@@ -99,11 +99,11 @@ __global__ void __launch_bounds__(DL_BLOCK)
     uint32_t r = p.row.quotient(i), c = i - r * p.row.d, plane = p.plane.quotient(i), width = 4 * p.row.d;
     uint32_t channel = plane - p.channels.quotient(plane) * p.channels.d, line = r - plane * (p.plane.d / p.row.d);
     const T *from = x + (size_t)2 * r * width + 4 * c;
-    dl_pack<T, 4> two[2] = {*(const dl_pack<T, 4> *)from, *(const dl_pack<T, 4> *)(from + width)};
+    dl_vector<T, 4> two[2] = {*(const dl_vector<T, 4> *)from, *(const dl_vector<T, 4> *)(from + width)};
     struct alignas(2 * sizeof(I)) {
         I v[2];
     } at;
-    dl_pack<T, 2> most;
+    dl_vector<T, 2> most;
 #pragma unroll
     for (int k = 0; k < 2; k++) {
         calc_t<T> best = -(calc_t<T>)INFINITY;
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(DL_BLOCK)
         }
         most.v[k] = dl_down<T>(best), at.v[k] = (I)place;
     }
-    ((dl_pack<T, 2> *)out)[i] = most;
+    ((dl_vector<T, 2> *)out)[i] = most;
     *(decltype(at) *)(index + 2 * (size_t)i) = at;
 }
 
@@ -207,17 +207,17 @@ __global__ void __launch_bounds__(DL_BLOCK)
     for (int y = rows.low; y <= rows.high; y++) {
         const char *grad = s.plane[1] + y * f.stride[1][2], *index = s.plane[2] + y * f.stride[2][2];
         for (int z = cols.low; z <= cols.high; z++) {
-            dl_pack<I, READ> at = dl_channels_at<I, READ>(index + z * f.stride[2][3], !f.stride[2][1]);
-            dl_pack<T, READ> v = dl_channels_at<T, READ>(grad + z * f.stride[1][3], !f.stride[1][1]);
+            dl_vector<I, READ> at = dl_channels_at<I, READ>(index + z * f.stride[2][3], !f.stride[2][1]);
+            dl_vector<T, READ> v = dl_channels_at<T, READ>(grad + z * f.stride[1][3], !f.stride[1][1]);
 #pragma unroll
             for (int e = 0; e < P; e++)
                 if (at.v[LAST ? e : 0] == own + (LAST ? 0 : e)) sum[e] += dl_up(v.v[LAST ? e : 0]);
         }
     }
-    dl_pack<T, P> out;
+    dl_vector<T, P> out;
 #pragma unroll
     for (int e = 0; e < P; e++) out.v[e] = dl_down<T>(sum[e]);
-    *(dl_pack<T, P> *)(s.plane[0] + s.y * f.stride[0][2] + s.x * f.stride[0][3]) = out;
+    *(dl_vector<T, P> *)(s.plane[0] + s.y * f.stride[0][2] + s.x * f.stride[0][3]) = out;
 }
 
 /* An image batch with the memory order of `like`. */
@@ -287,10 +287,10 @@ __global__ void __launch_bounds__(DL_BLOCK)
     for (uint32_t i = blockIdx.y * DL_BLOCK + threadIdx.x; i < images * p.plane.d; i += gridDim.y * DL_BLOCK) {
         uint32_t n = p.plane.quotient(i), in = i - n * p.plane.d, line = p.row.quotient(in), c = in - line * p.row.d;
         size_t plane = (size_t)n * channels + blockIdx.x, at = plane * p.plane.d + in;
-        dl_pack<T, 2> grad = ((const dl_pack<T, 2> *)g)[at], top = ((const dl_pack<T, 2> *)y)[at];
+        dl_vector<T, 2> grad = ((const dl_vector<T, 2> *)g)[at], top = ((const dl_vector<T, 2> *)y)[at];
         int2 place = ((const int2 *)index)[at];
         int first = (int)(2 * line * width + 4 * c);
-        dl_pack<T, 4> two[2];
+        dl_vector<T, 4> two[2];
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             bool off = dl_up(top.v[k]) <= 0;
@@ -301,8 +301,8 @@ __global__ void __launch_bounds__(DL_BLOCK)
             for (int e = 0; e < 4; e++) two[e / 2].v[2 * k + e % 2] = tap == e / 2 * (int)width + e % 2 ? own : T(0.0f);
         }
         T *to = dx + (plane * lines + line) * 2 * width + 4 * c;
-        *(dl_pack<T, 4> *)to = two[0];
-        *(dl_pack<T, 4> *)(to + width) = two[1];
+        *(dl_vector<T, 4> *)to = two[0];
+        *(dl_vector<T, 4> *)(to + width) = two[1];
     }
     if (!part) return;
     sum = dl_row_join(sum, dl_sum_f(), shared, DL_BLOCK);

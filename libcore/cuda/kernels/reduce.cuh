@@ -195,7 +195,7 @@ template <class Op, class T, int ALONG, int ACROSS, int U, class X>
 __device__ inline void dl_red_take(const Op &op, const dl_red_plan &p, const T *x, long base, long i,
                                    X (&context)[ACROSS], typename Op::A (&acc)[ACROSS]) {
     typedef calc_t<T> C;
-    typedef dl_pack<T, ALONG * ACROSS> pack;
+    typedef dl_vector<T, ALONG * ACROSS> pack;
     pack v[U], w[Op::PAIR ? U : 1];
     long at[U]; /* before the reads, so that these follow each other at once */
     if (p.red.n == 1) {

@@ -139,11 +139,11 @@ static inline unsigned dl_row_blocks(const dl_row_plan *p) {
 /* This thread's part of its row. */
 template <class T, int V, int E> struct dl_row_regs {
     typedef calc_t<T> C;
-    dl_pack<T, V> p[E];
+    dl_vector<T, V> p[E];
 
     /* What lies beyond the row is `fill`. */
     __device__ void load(const T *row, int packs, int lane, int lanes, C fill) {
-        const dl_pack<T, V> *from = (const dl_pack<T, V> *)row;
+        const dl_vector<T, V> *from = (const dl_vector<T, V> *)row;
 #pragma unroll
         for (int e = 0; e < E; e++) {
             if (e * lanes + lane < packs)
@@ -154,7 +154,7 @@ template <class T, int V, int E> struct dl_row_regs {
         }
     }
     __device__ void store(T *row, int packs, int lane, int lanes) const {
-        dl_pack<T, V> *to = (dl_pack<T, V> *)row;
+        dl_vector<T, V> *to = (dl_vector<T, V> *)row;
 #pragma unroll
         for (int e = 0; e < E; e++)
             if (e * lanes + lane < packs) to[e * lanes + lane] = p[e];

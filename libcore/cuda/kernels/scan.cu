@@ -23,7 +23,7 @@ template <class T> struct scan_job {
 /* J packs of V numbers of a lane, those of `lanes` lanes one after another, then the next pack of each. */
 template <class T, int V, int J> struct stretch {
     typedef scan_t<T> A;
-    dl_pack<T, V> p[J];
+    dl_vector<T, V> p[J];
     A before[J]; /* each pack */
 
     /* From element `at` on of a row of n; 0 behind it. */
@@ -32,7 +32,7 @@ template <class T, int V, int J> struct stretch {
         for (int j = 0; j < J; j++) {
             long i = at + (long)j * lanes * V;
             if (vector && i + V <= n) {
-                p[j] = *(const dl_pack<T, V> *)(x + i);
+                p[j] = *(const dl_vector<T, V> *)(x + i);
             } else {
 #pragma unroll
                 for (int e = 0; e < V; e++) p[j].v[e] = i + e < n ? x[i + e] : dl_down<T>(A(0));
@@ -58,11 +58,11 @@ template <class T, int V, int J> struct stretch {
         for (int j = 0; j < J; j++) {
             long i = at + (long)j * lanes * V;
             A sum = start + before[j];
-            dl_pack<T, V> out;
+            dl_vector<T, V> out;
 #pragma unroll
             for (int e = 0; e < V; e++) sum += (A)dl_up(p[j].v[e]), out.v[e] = dl_down<T>(sum);
             if (vector && i + V <= n) {
-                *(dl_pack<T, V> *)(y + i) = out;
+                *(dl_vector<T, V> *)(y + i) = out;
             } else {
 #pragma unroll
                 for (int e = 0; e < V; e++)

@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(THREADS) elements_kernel(const __grid_constant
 template <class T, class K, int V>
 __global__ void __launch_bounds__(THREADS) chunks_kernel(const __grid_constant__ runs<T, K> r, long threads) {
     typedef typename dl_accumulator<T>::A A;
-    typedef dl_pack<T, V> pack;
+    typedef dl_vector<T, V> pack;
     long t = (long)blockIdx.x * THREADS + threadIdx.x, packs = r.cols / V;
     if (t >= threads) return;
     long col = t % packs * V, k = t / packs, i = k * r.chunk, end = i + r.chunk < r.n ? i + r.chunk : r.n;

@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(MOST_THREADS) long_kernel(rows_call<T> c, long
     C sum = 0;
     walk<V>(d, head, [&](long i, auto count) {
         enum { N = decltype(count)::value };
-        typedef dl_pack<T, N> pack;
+        typedef dl_vector<T, N> pack;
         pack p = *(const pack *)(x + i), q = BACK ? *(const pack *)(g + i) : p;
         if (cached) {
             *(pack *)(kept + i) = p;
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(MOST_THREADS) long_kernel(rows_call<T> c, long
     }
     walk<V>(d, head, [&](long i, auto count) {
         enum { N = decltype(count)::value };
-        typedef dl_pack<T, N> pack;
+        typedef dl_vector<T, N> pack;
         pack p = *(const pack *)((cached ? kept : x) + i), q = BACK ? *(const pack *)((cached ? kept_g : g) + i) : p;
 #pragma unroll
         for (int j = 0; j < N; j++) {

@@ -121,23 +121,23 @@ template <class F, class R, class... A> struct dl_pointwise {
     }
 
     /* Operands that do not advance are read once. */
-    template <class T> static __device__ void fetch(const dl_walk<N> &w, int k, int32_t off, dl_pack<T, EACH> &p) {
+    template <class T> static __device__ void fetch(const dl_walk<N> &w, int k, int32_t off, dl_vector<T, EACH> &p) {
         if (w.numbers >> k & 1 || !w.stride[0][k]) {
             T x = w.template load<T>(k, off);
 #pragma unroll
             for (int j = 0; j < EACH; j++) p.v[j] = x;
         } else {
-            p = *(const dl_pack<T, EACH> *)(w.ptr[k] + off);
+            p = *(const dl_vector<T, EACH> *)(w.ptr[k] + off);
         }
     }
     template <size_t... K>
     static __device__ void many(const dl_walk<N> &w, const F &f, const int32_t (&off)[N], std::index_sequence<K...>,
-                                dl_pack<A, EACH>... in) {
+                                dl_vector<A, EACH>... in) {
         (fetch<A>(w, K + 1, off[K + 1], in), ...);
-        dl_pack<R, EACH> out;
+        dl_vector<R, EACH> out;
 #pragma unroll
         for (int j = 0; j < EACH; j++) out.v[j] = dl_down<R>(f(dl_up(in.v[j])...));
-        *(dl_pack<R, EACH> *)(w.ptr[0] + off[0]) = out;
+        *(dl_vector<R, EACH> *)(w.ptr[0] + off[0]) = out;
     }
 
     static bool vectors(const dl_it *it) {
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(DL_BLOCK)
     int32_t off[P::N];
     if (i < w.n) {
         w.at(i, off);
-        P::many(w, f, off, typename P::seq(), dl_pack<A, P::EACH>()...);
+        P::many(w, f, off, typename P::seq(), dl_vector<A, P::EACH>()...);
     } else if (i == w.n) {
         for (int j = 0; j < rest; j++) {
 #pragma unroll

@@ -20,7 +20,7 @@ template <> struct dl_calc<bf16> { typedef float type; };
 template <class T> using calc_t = typename dl_calc<T>::type;
 
 /* Read and written at once, up to 16 bytes at a time. */
-template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) dl_pack { T v[N]; };
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) dl_vector { T v[N]; };
 
 /* The elements of a tensor; NULL for none. */
 template <class T> inline T *dl_data(const dl_tensor *t) { return t ? (T *)dl_ptr(t) : NULL; }
