@@ -9,7 +9,8 @@
 #include "core/error.h"
 #include "dlcore.h"
 
-enum { DL_MAX_DATA_OPTIONS = 12, DL_MAX_SAMPLE_DIM = 7 };
+/* Class numbers are below DL_MAX_CLASSES. */
+enum { DL_MAX_DATA_OPTIONS = 12, DL_MAX_SAMPLE_DIM = 7, DL_MAX_CLASSES = 100000 };
 
 /* Draws sample `index` of a split into `out`, dl_dataset.numel bytes. For generators that draw on demand. */
 typedef void dl_render(const dl_dataset *d, int split, long index, uint8_t *out);
@@ -20,6 +21,18 @@ typedef struct dl_samples {
     void *y;        /* n targets of `target_dtype`, `target_numel` each; owned */
     uint8_t *drawn; /* with `render`: 0 to be drawn, 1 being drawn, 2 there */
 } dl_samples;
+
+/* Where the samples are that are not in memory. One of `read` and `give` is there. */
+typedef struct dl_data_source {
+    /* Sample i as the dataset keeps it: x (NULL: not wanted) of dl_data_kept_size bytes, and a target. */
+    dl_status (*read)(const dl_dataset *d, int split, long i, void *x, void *y);
+    /* New references to sample i, whose shape may be one of its own; DL_OK only with both. */
+    dl_status (*give)(const dl_dataset *d, int split, long i, dl_tensor **x, dl_tensor **y);
+    void (*close)(void *ctx); /* releases `ctx`; NULL: nothing to do */
+    void *ctx;
+    bool alone; /* only the thread that asks for batches may read: a function of a language */
+    bool slow;  /* to read all samples takes long */
+} dl_data_source;
 
 /* A split on a device; x NULL: not there. */
 typedef struct dl_resident {
@@ -34,14 +47,17 @@ struct dl_dataset {
     int ndim;
     long shape[DL_MAX_SAMPLE_DIM], numel;
     dl_dtype dtype; /* of a sample here: DL_U8, which batches have as f32 by way of `lut`; DL_F32; DL_I64 */
-    long classes;   /* 0: targets are no class numbers */
+    bool padded;    /* samples differ in shape; a batch has the largest sizes of its own, filled with pad, pad_target */
+    double pad, pad_target;
+    long classes; /* 0: targets are no class numbers */
     char **class_names;
     int target_ndim;
     long target_shape[DL_MAX_SAMPLE_DIM], target_numel;
-    dl_dtype target_dtype; /* DL_I64, as of classes, or DL_F32 */
+    dl_dtype target_dtype; /* DL_I64 of classes */
     dl_samples split[2];
-    dl_render *render; /* NULL: all samples are in memory */
-    uint64_t seed;     /* of a generator */
+    dl_render *render; /* NULL: all samples are in memory, or elsewhere: */
+    dl_data_source source;
+    uint64_t seed; /* of a generator */
     /* u8: what byte b of channel c becomes is lut[c * 256 + b]; channels are shape[0] of images, else 1. Owned. */
     float *lut;
     long channels;
@@ -85,6 +101,22 @@ dl_status dl_data_finish(const dl_data_args *a, dl_dataset *d);
 dl_status dl_data_standardize_bytes(dl_dataset *d, double mean, double deviation);
 /* SHA-256 of shape, dtype and contents of both splits; of `text` alone when it is not NULL. */
 void dl_data_set_fingerprint(dl_dataset *d, const char *text);
+/* SHA-256 of some pieces of memory. */
+typedef struct dl_piece {
+    const void *at;
+    size_t bytes;
+} dl_piece;
+void dl_data_set_fingerprint_of(dl_dataset *d, const dl_piece *pieces, int n);
+
+/* ---- tensors (data/tensors.c) */
+
+/* How samples [n, ...] or [...] of these dimensions are kept: floating numbers as f32, pictures of bytes as they are,
+ * other integers as i64. Vectors of bytes are pictures where they are to be scaled. `ndim` counts without n. */
+dl_dtype dl_data_kept_dtype(dl_dtype t, int ndim, const char *normalize);
+/* Integers of one number each may be class numbers. */
+static inline bool dl_data_may_be_classes(dl_dtype target, int ndim) {
+    return !dl_dtype_is_float(target) && target != DL_BOOL && ndim == 0;
+}
 
 /* ---- files (data/file.c) */
 
@@ -120,8 +152,15 @@ void dl_loader_look(const dl_loader *l, dl_loader_view *v);
 size_t dl_data_kept_size(const dl_dataset *d);
 size_t dl_data_sample_size(const dl_dataset *d);
 size_t dl_data_target_size(const dl_dataset *d);
-/* Sample i of a split as batches have it: x and y, one target. 0 <= i < n. */
-void dl_data_fetch(dl_dataset *d, int split, long i, void *x, void *y);
+/* Whether samples are read into memory of the caller: there is no source that gives tensors. */
+static inline bool dl_data_reads(const dl_dataset *d) { return !d->source.give; }
+/* Sample i of a split as it is kept, x (NULL: not wanted) and y, and as batches have it. 0 <= i < n; dl_data_reads. */
+dl_status dl_data_keep(dl_dataset *d, int split, long i, void *x, void *y);
+dl_status dl_data_fetch(dl_dataset *d, int split, long i, void *x, void *y);
+/* Fresh x and y of the samples index[n] of a split, on the host; padded where the dataset is. 0 <= index < n. */
+dl_status dl_data_collate(dl_dataset *d, int split, const long *index, long n, dl_tensor **x, dl_tensor **y);
+/* Target i of a split, as one number; d->target_numel is 1. */
+dl_status dl_data_label(dl_dataset *d, int split, long i, int64_t *label);
 /* Fresh x and y for n samples, on a device. */
 dl_status dl_data_batch(const dl_dataset *d, long n, int device, dl_tensor **x, dl_tensor **y);
 

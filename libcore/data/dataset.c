@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/scope.h"
+
 /* A row of the table; its options are an array of their own, ended by one without a name. */
 typedef struct kind_row {
     dl_data_kind pub;
@@ -26,7 +28,6 @@ static const kind_row kinds[] = {
 enum { NKINDS = sizeof kinds / sizeof *kinds };
 
 #define KIND(name, ...) _Static_assert(sizeof options_##name / sizeof *options_##name <= DL_MAX_DATA_OPTIONS, #name);
-#include "core/interrupt.h"
 #include "data/datasets.def"
 #undef KIND
 
@@ -164,6 +165,7 @@ void dl_dataset_unref(dl_dataset *d) {
     }
     for (long i = 0; d->class_names && i < d->classes; i++) free(d->class_names[i]);
     free(d->class_names);
+    if (d->source.close) d->source.close(d->source.ctx);
     free(d->lut);
     free(d->name);
     free(d->options);
@@ -194,16 +196,23 @@ dl_status dl_dataset_counts(dl_dataset *d, dl_split split, long *counts) {
     if (!d->classes)
         return dl_fail(DL_ERR_TYPE, "dataset '%s' has no classes to count: its targets are numbers", d->name);
     memset(counts, 0, (size_t)d->classes * sizeof *counts);
-    const dl_samples *s = &d->split[split == DL_TEST];
-    for (long i = 0; i < s->n; i++) counts[((const int64_t *)s->y)[i]]++;
+    for (long i = 0; i < dl_dataset_len(d, split); i++) {
+        int64_t label;
+        DL_TRY(dl_interrupt_check_at(16 * i));
+        DL_TRY(dl_data_label(d, split == DL_TEST, i, &label));
+        if (label < 0 || label >= d->classes)
+            return dl_fail(DL_ERR_VALUE, "sample %ld of '%s' has class %ld; there are %ld", i, d->name, (long)label,
+                           d->classes);
+        counts[label]++;
+    }
     return DL_OK;
 }
 
-/* Widens lo..hi by the elements of one sample; NaN does not count. */
-static void widen(const dl_dataset *d, const void *x, double *lo, double *hi) {
+/* Widens lo..hi by n elements of a sample; NaN does not count. */
+static void widen(const dl_dataset *d, const void *x, long n, double *lo, double *hi) {
     const int64_t *whole = x;
     const float *real = x;
-    for (long j = 0; j < d->numel; j++) {
+    for (long j = 0; j < n; j++) {
         double v = d->dtype == DL_I64 ? (double)whole[j] : (double)real[j];
         *lo = v < *lo ? v : *lo, *hi = v > *hi ? v : *hi;
     }
@@ -211,19 +220,18 @@ static void widen(const dl_dataset *d, const void *x, double *lo, double *hi) {
 
 dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi) {
     if (!d) return dl_fail_null("the data set");
-    void *x = dl_data_alloc(1, dl_data_sample_size(d)), *y = dl_data_alloc(1, dl_data_target_size(d));
-    dl_status st = x && y ? DL_OK : dl_failed();
     double least = INFINITY, most = -INFINITY;
-    for (long i = 0; st == DL_OK && i < dl_dataset_len(d, split); i++) {
-        if ((st = dl_interrupt_check_at(16 * i)) != DL_OK) break;
-        dl_data_fetch(d, split == DL_TEST, i, x, y);
-        widen(d, x, &least, &most);
+    for (long i = 0; i < dl_dataset_len(d, split); i++) {
+        DL_OWNED dl_tensor *x = NULL, *y = NULL;
+        DL_TRY(dl_interrupt_check_at(16 * i));
+        DL_TRY(dl_data_collate(d, split == DL_TEST, &i, 1, &x, &y));
+        widen(d, dl_data(x), dl_numel(x), &least, &most);
     }
     *lo = least <= most ? least : 0, *hi = least <= most ? most : 0;
-    free(x);
-    free(y);
-    return st;
+    return DL_OK;
 }
+
+int dl_dataset_slow(const dl_dataset *d) { return d->source.slow; }
 
 dl_status dl_data_batch(const dl_dataset *d, long n, int device, dl_tensor **x, dl_tensor **y) {
     long shape[DL_MAX_SAMPLE_DIM + 1] = {n};
@@ -241,19 +249,14 @@ dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, lo
     *x = *y = NULL;
     if (!d) return dl_fail_null("the data set");
     long have = dl_dataset_len(d, split);
-    size_t sx = dl_data_sample_size(d), sy = dl_data_target_size(d);
     for (long i = 0; i < n; i++)
         if (index[i] < -have || index[i] >= have)
             return dl_fail(DL_ERR_INDEX, "there is no sample %ld in the %s split of '%s', which has %ld", index[i],
                            split == DL_TEST ? "test" : "train", d->name, have);
-    DL_TRY(dl_data_batch(d, n, 0, x, y));
-    dl_status st = DL_OK;
-    for (long i = 0; i < n && (st = dl_interrupt_check_at(16 * i)) == DL_OK; i++)
-        dl_data_fetch(d, split == DL_TEST, index[i] < 0 ? index[i] + have : index[i],
-                      (char *)dl_data(*x) + (size_t)i * sx, (char *)dl_data(*y) + (size_t)i * sy);
-    if (st == DL_OK) return DL_OK;
-    dl_unref(*x);
-    dl_unref(*y);
-    *x = *y = NULL;
+    long *from_start = dl_data_alloc(n, sizeof *index);
+    if (!from_start) return dl_failed();
+    for (long i = 0; i < n; i++) from_start[i] = index[i] < 0 ? index[i] + have : index[i];
+    dl_status st = dl_data_collate(d, split == DL_TEST, from_start, n, x, y);
+    free(from_start);
     return st;
 }

@@ -69,15 +69,11 @@ static dl_status make(maker *m, long number, dl_tensor **x, dl_tensor **y) {
     dl_dataset *d = l->data;
     long epoch = number / l->batches, from = number % l->batches * l->batch;
     long n = l->n - from < l->batch ? l->n - from : l->batch;
-    size_t sx = dl_data_sample_size(d), sy = dl_data_target_size(d);
     set_order(m, epoch);
-    DL_TRY(dl_data_batch(d, n, 0, x, y));
-    for (long i = 0; i < n; i++) {
+    DL_TRY(dl_data_collate(d, l->split, m->order + from, n, x, y));
+    for (long i = 0; l->transforms.n && i < n; i++) {
         long sample = m->order[from + i];
-        void *to = (char *)dl_data(*x) + (size_t)i * sx;
-        dl_data_fetch(d, l->split, sample, to, (char *)dl_data(*y) + (size_t)i * sy);
-        if (!l->transforms.n) continue;
-        dl_sample s = {to, m->tmp, d->numel, 1, 1, d->numel};
+        dl_sample s = {(float *)dl_data(*x) + i * d->numel, m->tmp, d->numel, 1, 1, d->numel};
         if (d->ndim == 3) s.c = d->shape[0], s.h = d->shape[1], s.w = d->shape[2];
         dl_draw r = dl_draw_begin(l->seed, DL_FOR_TRANSFORM, (uint64_t)epoch, (uint64_t)sample);
         dl_transforms_apply(&l->transforms, &s, &r);
@@ -167,6 +163,9 @@ static dl_status check_spec(const dl_dataset *d, int split, const dl_loader_spec
 static dl_status read_transforms(dl_loader *l, const char *text) {
     dl_dtype t = dl_dataset_batch_dtype(l->data);
     DL_TRY(dl_transforms_parse(text, l->data->ndim, &l->transforms));
+    if (l->transforms.n && l->data->padded)
+        return dl_fail_hint(DL_ERR_SHAPE, "change the samples where they are made",
+                            "transforms need samples of one shape, and those of '%s' differ", l->data->name);
     if (!l->transforms.n || t == DL_F32) return DL_OK;
     return dl_fail_hint(DL_ERR_DTYPE, "make the data set of floating samples: x.float()",
                         "transforms change f32 samples, and those of '%s' are %s", l->data->name, dl_dtype_name(t));
@@ -199,7 +198,7 @@ dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *sp
     l->seed = s->seed ? *s->seed : dl_seed_get();
     l->n = d->split[which].n, l->batch = s->batch ? s->batch : DEFAULT_BATCH;
     l->batches = s->drop_last ? l->n / l->batch : (l->n - 1) / l->batch + 1;
-    l->nmakers = s->workers < 0 ? 0 : s->workers ? s->workers : 1;
+    l->nmakers = s->workers < 0 || d->source.alone ? 0 : s->workers ? s->workers : 1;
     l->depth = s->prefetch ? s->prefetch : DEFAULT_PREFETCH;
     if (l->depth < l->nmakers) l->depth = l->nmakers;
     if (read_transforms(l, s->transforms) == DL_OK && make_room(l) == DL_OK) return l;

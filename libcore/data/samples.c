@@ -10,8 +10,10 @@
 
 #include "core/interrupt.h"
 #include "core/memory/memory.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 #include "data/draw.h"
+#include "data/view.h"
 
 void *dl_data_alloc(long n, size_t size) {
     int64_t bytes = n;
@@ -97,23 +99,50 @@ static const uint8_t *drawn(dl_dataset *d, int split, long i, uint8_t *spare) {
     return spare;
 }
 
-void dl_data_fetch(dl_dataset *d, int split, long i, void *to, void *y) {
-    const dl_samples *s = &d->split[split];
+/* The sample in memory; of one drawn on demand, `spare` has room for its bytes. */
+static const void *sample_at(dl_dataset *d, int split, long i, void *spare) {
+    if (d->render) return drawn(d, split, i, spare);
+    return (const char *)d->split[split].x + (size_t)i * dl_data_kept_size(d);
+}
+
+dl_status dl_data_keep(dl_dataset *d, int split, long i, void *x, void *y) {
+    if (d->source.read) return d->source.read(d, split, i, x, y);
     size_t kept = dl_data_kept_size(d), target = dl_data_target_size(d);
-    float *x = to;
-    memcpy(y, (const char *)s->y + (size_t)i * target, target);
-    if (d->dtype != DL_U8) {
-        memcpy(to, (const char *)s->x + (size_t)i * kept, kept);
-        return;
-    }
+    memcpy(y, (const char *)d->split[split].y + (size_t)i * target, target);
+    const void *from = x ? sample_at(d, split, i, x) : x;
+    if (from != x) memcpy(x, from, kept);
+    return DL_OK;
+}
+
+dl_status dl_data_fetch(dl_dataset *d, int split, long i, void *to, void *y) {
+    if (d->dtype != DL_U8) return dl_data_keep(d, split, i, to, y);
     /* x has four times the room of the bytes: its last quarter serves as the spare page, read before it is written */
-    const uint8_t *bytes = (const uint8_t *)s->x + i * d->numel;
-    if (d->render) bytes = drawn(d, split, i, (uint8_t *)(x + d->numel) - d->numel);
+    float *x = to;
+    uint8_t *page = (uint8_t *)(x + d->numel) - d->numel;
+    const uint8_t *bytes = page;
+    if (d->source.read) {
+        DL_TRY(dl_data_keep(d, split, i, page, y));
+    } else {
+        size_t target = dl_data_target_size(d);
+        memcpy(y, (const char *)d->split[split].y + (size_t)i * target, target);
+        bytes = sample_at(d, split, i, page);
+    }
     long plane = d->numel / d->channels;
     for (long c = 0; c < d->channels; c++) {
         const float *lut = d->lut + c * 256;
         for (long j = 0; j < plane; j++) x[c * plane + j] = lut[bytes[c * plane + j]];
     }
+    return DL_OK;
+}
+
+dl_status dl_data_label(dl_dataset *d, int split, long i, int64_t *label) {
+    if (dl_data_reads(d)) return dl_data_keep(d, split, i, NULL, label);
+    DL_OWNED dl_tensor *x = NULL, *y = NULL;
+    long v = 0;
+    DL_TRY(d->source.give(d, split, i, &x, &y));
+    DL_TRY(dl_item_i(y, &v));
+    *label = v;
+    return DL_OK;
 }
 
 /* ---------------------------------------------------------------- splits */
@@ -143,6 +172,7 @@ dl_status dl_data_hold_out(dl_dataset *d, double fraction, uint64_t seed) {
                             "option holdout=%g; it is a fraction from 0 to less than 1", fraction);
     long out = (long)((double)from.n * fraction + 0.5);
     if (!out || out >= from.n) return DL_OK;
+    if (d->source.read || d->source.give) return dl_data_hold_out_view(d, out, seed);
     long *order = dl_data_alloc(from.n, sizeof *order);
     bool *is_out = dl_data_alloc(from.n, sizeof *is_out);
     dl_status st = order && is_out ? DL_OK : dl_failed();
@@ -178,12 +208,15 @@ static moments moments_of(double n, double sum, double squares) {
 static dl_status byte_moments(dl_dataset *d, long c, moments *out) {
     uint64_t count[256] = {0};
     long plane = d->numel / d->channels;
-    uint8_t *page = dl_data_alloc(d->numel, 1);
-    if (!page) return DL_ERR_MEMORY;
-    dl_status st = DL_OK;
-    for (long i = 0; i < d->split[0].n && (st = dl_interrupt_check_at(16 * i)) == DL_OK; i++) {
-        const uint8_t *x = (const uint8_t *)d->split[0].x + i * d->numel;
-        if (d->render) x = drawn(d, 0, i, page);
+    uint8_t *page = dl_data_alloc(d->numel, 1), *label = dl_data_alloc(1, dl_data_target_size(d));
+    dl_status st = page && label ? DL_OK : dl_failed();
+    for (long i = 0; st == DL_OK && i < d->split[0].n && (st = dl_interrupt_check_at(16 * i)) == DL_OK; i++) {
+        const uint8_t *x = page;
+        if (d->source.read)
+            st = dl_data_keep(d, 0, i, page, label);
+        else
+            x = sample_at(d, 0, i, page);
+        if (st != DL_OK) break;
         for (long j = 0; j < plane; j++) count[x[c * plane + j]]++;
     }
     double n = 0, sum = 0, squares = 0;
@@ -193,6 +226,7 @@ static dl_status byte_moments(dl_dataset *d, long c, moments *out) {
     }
     *out = moments_of(n, sum, squares);
     free(page);
+    free(label);
     return st;
 }
 
@@ -259,6 +293,9 @@ dl_status dl_data_normalize(dl_dataset *d, const char *how) {
         return dl_fail_hint(DL_ERR_VALUE, "normalize=standard gives every feature mean 0 and deviation 1",
                             "normalize=unit is for bytes, and this data is %s", dl_dtype_name(d->dtype));
     if (strcmp(how, "standard")) return DL_OK;
+    if (d->source.read || d->source.give)
+        return dl_fail_hint(DL_ERR_VALUE, "transforms=\"normalize mean=0.5 std=2\" changes samples as they are loaded",
+                            "normalize=standard rewrites samples, and those of '%s' are not in memory", d->name);
     if (d->dtype == DL_I64) DL_TRY(make_floats(d));
     standardize_floats(d);
     return DL_OK;
@@ -282,16 +319,27 @@ static void hash_contents(SHA256_CTX *c, const dl_dataset *d) {
     }
 }
 
-void dl_data_set_fingerprint(dl_dataset *d, const char *text) {
+static void write_digest(dl_dataset *d, SHA256_CTX *c) {
     unsigned char digest[SHA256_DIGEST_LENGTH];
+    SHA256_Final(digest, c);
+    for (unsigned i = 0; i < sizeof digest; i++) sprintf(d->fingerprint + 2 * i, "%02x", digest[i]);
+}
+
+void dl_data_set_fingerprint_of(dl_dataset *d, const dl_piece *pieces, int n) {
+    SHA256_CTX c;
+    SHA256_Init(&c);
+    for (int i = 0; i < n; i++) SHA256_Update(&c, pieces[i].at, pieces[i].bytes);
+    write_digest(d, &c);
+}
+
+void dl_data_set_fingerprint(dl_dataset *d, const char *text) {
     SHA256_CTX c;
     SHA256_Init(&c);
     if (text)
         SHA256_Update(&c, text, strlen(text));
     else
         hash_contents(&c, d);
-    SHA256_Final(digest, &c);
-    for (unsigned i = 0; i < sizeof digest; i++) sprintf(d->fingerprint + 2 * i, "%02x", digest[i]);
+    write_digest(d, &c);
 }
 
 dl_status dl_data_finish(const dl_data_args *a, dl_dataset *d) {

@@ -1,5 +1,6 @@
 /* Data sets of tensors: those at hand, and those in NumPy files. */
 #include "data/datasets.h"
+#include "data/disk.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,15 +33,19 @@ static dl_status check_pair(const dl_tensor *x, const dl_tensor *y, const char *
     return DL_OK;
 }
 
-/* How samples are kept: floating numbers as f32, pictures of bytes as they are, other integers as i64. Vectors of bytes
- * are pictures where they are to be scaled. */
-static dl_dtype kept_dtype(const dl_tensor *x, const char *normalize) {
-    if (dl_dtype_is_float(dl_dtype_of(x))) return DL_F32;
-    bool picture = dl_ndim(x) > 2 || !strcmp(normalize, "unit");
-    return dl_dtype_of(x) == DL_U8 && picture ? DL_U8 : DL_I64;
+dl_dtype dl_data_kept_dtype(dl_dtype t, int ndim, const char *normalize) {
+    if (dl_dtype_is_float(t)) return DL_F32;
+    return t == DL_U8 && (ndim > 1 || !strcmp(normalize, "unit")) ? DL_U8 : DL_I64;
 }
 
-static dl_dtype target_dtype(const dl_tensor *y) { return dl_dtype_is_float(dl_dtype_of(y)) ? DL_F32 : DL_I64; }
+static dl_dtype kept_dtype(const dl_tensor *x, const char *normalize) {
+    return dl_data_kept_dtype(dl_dtype_of(x), dl_ndim(x) - 1, normalize);
+}
+
+/* As they are; integers [n] as i64, which class numbers have. */
+static dl_dtype target_dtype(const dl_tensor *y) {
+    return dl_data_may_be_classes(dl_dtype_of(y), dl_ndim(y) - 1) ? DL_I64 : dl_dtype_of(y);
+}
 
 /* The test split must look like the training split. */
 static dl_status check_alike(const dl_dataset *d, const dl_tensor *x, const dl_tensor *y, const char *normalize) {
@@ -62,12 +67,10 @@ static dl_status check_alike(const dl_dataset *d, const dl_tensor *x, const dl_t
     return DL_OK;
 }
 
-enum { MAX_CLASSES = 100000 };
-
 /* Integers [n] are class numbers where all of them can be; others are targets as they are. */
 static bool are_classes(const dl_tensor *y, const int64_t *label) {
-    bool all = target_dtype(y) == DL_I64 && dl_ndim(y) == 1;
-    for (long i = 0; all && i < dl_numel(y); i++) all = label[i] >= 0 && label[i] < MAX_CLASSES;
+    bool all = dl_data_may_be_classes(dl_dtype_of(y), dl_ndim(y) - 1);
+    for (long i = 0; all && i < dl_numel(y); i++) all = label[i] >= 0 && label[i] < DL_MAX_CLASSES;
     return all;
 }
 
@@ -76,10 +79,10 @@ static dl_status count_classes(const dl_tensor *const y[2], int64_t *const label
     *classes = 1;
     for (int s = 0; s < 2; s++)
         for (long i = 0; y[s] && i < dl_numel(y[s]); i++) {
-            if (label[s][i] < 0 || label[s][i] >= MAX_CLASSES)
+            if (label[s][i] < 0 || label[s][i] >= DL_MAX_CLASSES)
                 return dl_fail_hint(DL_ERR_VALUE, "number the classes from 0; or cast y to f32 for a regression",
                                     "label %ld of the %s split is %ld; classes are 0 to %d", i, s ? "test" : "train",
-                                    (long)label[s][i], MAX_CLASSES - 1);
+                                    (long)label[s][i], DL_MAX_CLASSES - 1);
             if (label[s][i] >= *classes) *classes = (long)label[s][i] + 1;
         }
     return DL_OK;
@@ -129,6 +132,7 @@ dl_status dl_open_tensor(const dl_data_args *a, dl_dataset *d) {
 }
 
 dl_status dl_open_npy(const dl_data_args *a, dl_dataset *d) {
+    if (dl_npy_on_disk(a)) return dl_open_npy_disk(a, d);
     const char *path[2][2] = {{dl_data_str(a, "path"), dl_data_str(a, "labels")},
                               {dl_data_str(a, "test_path"), dl_data_str(a, "test_labels")}};
     dl_tensor *t[2][2] = {{NULL, NULL}, {NULL, NULL}};

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "commands/context.h"
+#include "commands/samples.h"
 #include "lang/session.h"
 #include "view/sink.h"
 
@@ -111,6 +112,7 @@ static dl_status show_facts(dlsh_sink *sink, dl_dataset *d) {
 
 /* An end of a range: integers in full where a float holds them exactly. */
 static dlsh_value range_end(const dl_dataset *d, double v) {
+    if (dl_dataset_slow(d)) return dlsh_none();
     int whole = dl_dataset_batch_dtype(d) == DL_I64 && fabs(v) < 9007199254740992.0;
     return whole ? dlsh_int((long)v) : dlsh_float(v);
 }
@@ -120,9 +122,9 @@ static dl_status show_splits(dlsh_sink *sink, dl_dataset *d, int from, int to) {
                               {"min", 'r', "%.4g"}, {"max", 'r', "%.4g"});
     dl_status st = DL_OK;
     for (int s = from; st == DL_OK && s < to; s++) {
-        double lo, hi;
+        double lo = NAN, hi = NAN; /* not measured where it takes long */
         char x[160], y[160];
-        if ((st = dl_dataset_range(d, (dl_split)s, &lo, &hi)) != DL_OK) break;
+        if (!dl_dataset_slow(d) && (st = dl_dataset_range(d, (dl_split)s, &lo, &hi)) != DL_OK) break;
         kind_of(dl_dataset_batch_dtype(d), dl_dataset_ndim(d), dl_dataset_shape(d), x, sizeof x);
         kind_of(dl_dataset_target_dtype(d), dl_dataset_target_ndim(d), dl_dataset_target_shape(d), y, sizeof y);
         st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(split_name((dl_split)s)),
@@ -155,7 +157,7 @@ static dl_status show_dataset(struct dlsh_session *s, void *self, struct dlsh_si
     (void)s;
     DLSH_TRY(show_facts(sink, self));
     DLSH_TRY(show_splits(sink, self, DL_TRAIN, DL_TEST + 1));
-    return dl_dataset_classes(self) ? show_classes(sink, self) : DL_OK;
+    return dl_dataset_classes(self) && !dl_dataset_slow(self) ? show_classes(sink, self) : DL_OK;
 }
 
 static dl_status show_split(struct dlsh_session *s, void *self, struct dlsh_sink *sink) {
@@ -250,28 +252,43 @@ static dl_status one_sample(const dlsh_split *s, long i, dlsh_value *out) {
     return st;
 }
 
-/* d.train[5], and d.train[[3, 1, 4]], d.train[range(8)] or d.train[:8] for a batch. */
-static dl_status index_split(struct dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
-    if (key.type == DLSH_INT) return one_sample(self, key.as.i, out);
-    if (key.type != DLSH_LIST && key.type != DLSH_RANGE)
-        return dlsh_fail(DL_ERR_TYPE, "d.train[5], d.train[:8], d.train[[3, 1, 4]]",
-                         "a split is indexed by an int, a list of ints or a range, got %s", dlsh_type_name(key));
+dl_status dlsh_indices(struct dlsh_session *s, dlsh_value key, long **index, long *n) {
     dlsh_iter it;
+    *index = NULL, *n = 0;
     DLSH_TRY(dlsh_iter_begin(s, key, &it));
-    long n = 0, most = it.n, *index = dl_memory_alloc(most, sizeof *index);
-    dl_status st = index ? DL_OK : DL_ERR_MEMORY;
-    for (int done = 0; st == DL_OK && n < most;) {
+    long most = it.n;
+    dl_status st = (*index = dl_memory_alloc(most, sizeof **index)) ? DL_OK : DL_ERR_MEMORY;
+    for (int done = 0; st == DL_OK && *n < most;) {
         dlsh_value v = dlsh_void();
+        long at = 0;
         if ((st = dlsh_iter_next(s, &it, &v, &done)) != DL_OK || done) break;
-        if (v.type != DLSH_INT)
-            st = dlsh_fail(DL_ERR_TYPE, NULL, "index %ld of the list is a %s; samples have ints", n, dlsh_type_name(v));
+        if (v.type == DLSH_INT)
+            at = v.as.i;
+        else if (v.type == DLSH_TENSOR && !dl_ndim(v.as.tensor) && !dl_dtype_is_float(dl_dtype_of(v.as.tensor)))
+            st = dl_item_i(v.as.tensor, &at);
         else
-            index[n++] = v.as.i;
+            st =
+                dlsh_fail(DL_ERR_TYPE, NULL, "index %ld of the list is a %s; samples have ints", *n, dlsh_type_name(v));
+        (*index)[(*n)++] = at;
         dlsh_drop(v);
     }
     dlsh_iter_end(&it);
+    if (st == DL_OK) return st;
+    free(*index);
+    *index = NULL;
+    return st;
+}
+
+/* d.train[5], and d.train[[3, 1, 4]], d.train[range(8)] or d.train[:8] for a batch. */
+static dl_status index_split(struct dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
+    if (key.type == DLSH_INT) return one_sample(self, key.as.i, out);
+    if (key.type != DLSH_LIST && key.type != DLSH_RANGE && key.type != DLSH_TENSOR)
+        return dlsh_fail(DL_ERR_TYPE, "d.train[5], d.train[:8], d.train[[3, 1, 4]]",
+                         "a split is indexed by an int, a list of ints or a range, got %s", dlsh_type_name(key));
+    long n, *index;
     dl_tensor *x, *y;
-    if (st == DL_OK) st = gather(self, index, n, &x, &y);
+    DLSH_TRY(dlsh_indices(s, key, &index, &n));
+    dl_status st = gather(self, index, n, &x, &y);
     free(index);
     return st == DL_OK ? pair_record(x, y, out) : st;
 }
@@ -413,30 +430,13 @@ static const char *positional(const dl_data_kind *k, int i) {
 
 /* dataset("tensor", x, y, test_x, test_y): tensors go in as they are. */
 static dl_status from_tensors(const dlsh_args *a, const dl_data_kind *k, dl_dataset **d) {
-    dl_tensor *t[4] = {NULL, NULL, NULL, NULL};
-    const dlsh_value *v;
-    const char *name;
-    for (int i = 0; i < dlsh_arg_count(a, "arguments"); i++) {
+    dlsh_value values[4];
+    int n = dlsh_arg_count(a, "arguments");
+    for (int i = 0; i < n; i++) {
         if (!positional(k, i)) return DL_ERR_VALUE;
-        v = dlsh_arg_at(a, "arguments", i);
-        if (v->type != DLSH_TENSOR)
-            return dlsh_fail(DL_ERR_TYPE, "tensor([...]) makes one of a list",
-                             "argument %d of a dataset of tensors must be a tensor, got %s", i + 1, dlsh_type_name(*v));
-        t[i] = v->as.tensor;
+        values[i] = *dlsh_arg_at(a, "arguments", i);
     }
-    for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) {
-        int at = 0;
-        while (k->options[at].name && strcmp(k->options[at].name, name)) at++;
-        if (!k->options[at].name || v->type != DLSH_TENSOR)
-            return dlsh_fail(DL_ERR_NAME, NULL, "a dataset of tensors takes tensors x, y, test_x and test_y, not %s=%s",
-                             name, dlsh_type_name(*v));
-        t[at] = v->as.tensor;
-    }
-    if (!t[0] || !t[1])
-        return dlsh_fail(DL_ERR_VALUE, "dataset(\"tensor\", x, y)",
-                         "a dataset of tensors needs samples x and targets y");
-    *d = dl_dataset_from(t[0], t[1], t[2], t[3], NULL);
-    return *d ? DL_OK : dl_failed();
+    return dlsh_dataset_of_tensors(a, values, n, d);
 }
 
 static dl_status from_options(const dlsh_args *a, const dl_data_kind *k, option_list *o, dl_dataset **d) {
@@ -452,10 +452,14 @@ static dl_status from_options(const dlsh_args *a, const dl_data_kind *k, option_
 }
 
 static dl_status dataset_run(const dlsh_args *a, dlsh_value *result) {
-    const char *name = dlsh_arg_str(a, "kind");
-    const dl_data_kind *k = kind_named(name);
     option_list o = {0};
     dl_dataset *d = NULL;
+    if (dlsh_arg(a, "kind")->type != DLSH_STR) {
+        DLSH_TRY(dlsh_dataset_of_values(a, &d));
+        return dlsh_give(dlsh_new_handle(&dlsh_dataset_class, d), result);
+    }
+    const char *name = dlsh_arg_str(a, "kind");
+    const dl_data_kind *k = kind_named(name);
     if (!k) { /* the library's message names the nearest kind */
         dl_dataset_open(name, NULL);
         return dl_failed();
@@ -499,15 +503,21 @@ static dl_status loader_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 const dlsh_command data_commands[] = {
-    DLSH_ROW("dataset", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, dataset_run,
-             "dataset(KIND, ARGUMENTS, OPTION=VALUE, ...)",
-             "Opens or generates a dataset. It has the fields train, test, classes, names, shape, name, options and "
-             "fingerprint; `show` describes it.",
-             DLSH_PARAMS({"kind", .want = "string", .doc = "\"mnist\", \"digits\", ...: `help datasets` lists them",
-                          .complete = "dataset"},
-                         {"arguments", .flags = DLSH_VARIADIC, .doc = "what the kind needs: a path, tensors"}),
-             .examples = "d = dataset(\"mnist\", \"data/mnist\")\nd = dataset(\"digits\", n=10000, seed=1)\n"
-                         "d = dataset(\"csv\", \"iris.csv\", label=\"species\")\nd = dataset(\"tensor\", x, y)"),
+    DLSH_ROW(
+        "dataset", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, dataset_run, "dataset(KIND, ARGUMENTS, OPTION=VALUE, ...)",
+        "Opens or generates a dataset, or makes one of values: dataset(x, y), dataset([{x: .., y: ..}, ...]), "
+        "dataset(fn (i) { return [x, y] }, n=1000). These take n, test, classes, pad and pad_target. It has the fields "
+        "train, test, classes, names, shape, name, options and "
+        "fingerprint; `show` describes it.",
+        DLSH_PARAMS({"kind", .want = "string|tensor|list|record|function|dataset|split|loader|range",
+                     .doc = "\"mnist\", \"digits\", ...: `help datasets` lists them; or tensors, a list of samples, "
+                            "a function of a sample's number, a dataset or split",
+                     .complete = "dataset"},
+                    {"arguments", .flags = DLSH_VARIADIC, .doc = "what the kind needs: a path, tensors"}),
+        .examples = "d = dataset(\"mnist\", \"data/mnist\")\nd = dataset(\"digits\", n=10000, seed=1)\n"
+                    "d = dataset(\"csv\", \"iris.csv\", label=\"species\")\nd = dataset(x, y)\n"
+                    "d = dataset(fn (i) { return [randn(3), i % 2] }, n=1000, test=200, classes=2)\n"
+                    "d = dataset(train, test)"),
     DLSH_FN_ROW(
         "loader", loader_run, "loader(DATA, batch=64, shuffle=false, ...)",
         "Iterates over a split in batches x, y. The order depends only on seed and epoch.",

@@ -16,4 +16,9 @@ typedef struct dlsh_split {
     dl_split which;
 } dlsh_split;
 
+/* The samples that a dataset (its training split) or a split stands for; 0: v is neither. The reference is borrowed. */
+int dlsh_part_of(dlsh_value v, dl_part *out);
+/* Numbers in a list, a range or a tensor [n]; the caller frees *index. */
+dl_status dlsh_indices(struct dlsh_session *s, dlsh_value key, long **index, long *n);
+
 #endif

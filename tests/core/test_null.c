@@ -44,6 +44,10 @@ static dl_gradcheck_report report;
     X(MADE(dl_add(NULL, NULL)))                                                                                        \
     X(MADE(dl_dataset_open(NULL, NULL)))                                                                               \
     X(MADE(dl_dataset_from(NULL, NULL, NULL, NULL, NULL)))                                                             \
+    X(MADE(dl_dataset_given(NULL)))                                                                                    \
+    X(MADE(dl_dataset_view(NULL, NULL)))                                                                               \
+    X(DONE(dl_dataset_random_split(NULL, DL_TRAIN, &whole, 1, 0, NULL)))                                               \
+    X(DONE(dl_dataset_kfold(NULL, DL_TRAIN, &(dl_fold_spec){.k = 2}, NULL)))                                           \
     X(DONE(dl_dataset_counts(NULL, DL_TRAIN, &whole)))                                                                 \
     X(DONE(dl_dataset_range(NULL, DL_TRAIN, &number, &number)))                                                        \
     X(DONE(dl_dataset_gather(NULL, DL_TRAIN, &index0, 1, &out[0], &out[1])))                                           \

@@ -1,0 +1,275 @@
+/* Datasets made of samples of others: parts of a split, two splits joined, random splits and folds. Nothing is copied:
+ * a view keeps references to its datasets, and the numbers of its samples there. */
+#include "data/view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/tensor.h"
+#include "data/draw.h"
+
+typedef struct view {
+    dl_dataset *of[2]; /* NULL: an empty split */
+    int split[2];
+    long *index[2];  /* NULL: sample i is i */
+    bool as_batches; /* samples are as batches of their datasets have them, for these scale bytes differently */
+} view;
+
+static void close_view(void *ctx) {
+    view *v = ctx;
+    for (int s = 0; s < 2; s++) {
+        dl_dataset_unref(v->of[s]);
+        free(v->index[s]);
+    }
+    free(v);
+}
+
+static long at(const view *v, int split, long i) { return v->index[split] ? v->index[split][i] : i; }
+
+static dl_status read_view(const dl_dataset *d, int split, long i, void *x, void *y) {
+    const view *v = d->source.ctx;
+    return (v->as_batches && x ? dl_data_fetch : dl_data_keep)(v->of[split], v->split[split], at(v, split, i), x, y);
+}
+
+static dl_status give_view(const dl_dataset *d, int split, long i, dl_tensor **x, dl_tensor **y) {
+    const view *v = d->source.ctx;
+    dl_dataset *of = v->of[split];
+    return of->source.give(of, v->split[split], at(v, split, i), x, y);
+}
+
+/* ---------------------------------------------------------------- what a view takes on */
+
+static size_t lut_bytes(const dl_dataset *d) { return (size_t)d->channels * 256 * sizeof *d->lut; }
+
+static dl_status take_lut(dl_dataset *d, const dl_dataset *of) {
+    if (!of->lut) return DL_OK;
+    if (!(d->lut = dl_data_alloc(of->channels * 256, sizeof *d->lut))) return dl_failed();
+    memcpy(d->lut, of->lut, lut_bytes(of));
+    return DL_OK;
+}
+
+static dl_status take_form(dl_dataset *d, view *v) {
+    const dl_dataset *a = v->of[0] ? v->of[0] : v->of[1], *b = v->of[1] ? v->of[1] : a;
+    const dl_dataset *named = a->classes >= b->classes ? a : b;
+    dl_data_set_shape(d, a->ndim, a->shape);
+    dl_data_set_target(d, a->target_ndim, a->target_shape);
+    d->target_dtype = a->target_dtype, d->dtype = a->dtype;
+    d->padded = a->padded || b->padded, d->pad = a->pad, d->pad_target = a->pad_target;
+    v->as_batches =
+        dl_data_reads(a) && (a->dtype != b->dtype || (a->lut && a != b && memcmp(a->lut, b->lut, lut_bytes(a)) != 0));
+    if (v->as_batches)
+        d->dtype = dl_dataset_batch_dtype(a);
+    else
+        DL_TRY(take_lut(d, a));
+    if (named->classes) DL_TRY(dl_data_set_classes(d, named->classes, (const char *const *)named->class_names));
+    d->source = (dl_data_source){.close = d->source.close,
+                                 .ctx = v,
+                                 .alone = a->source.alone || b->source.alone,
+                                 .slow = a->source.slow || b->source.slow};
+    if (dl_data_reads(a))
+        d->source.read = read_view;
+    else
+        d->source.give = give_view;
+    return DL_OK;
+}
+
+/* A split of one dataset and one of another must look alike. */
+static dl_status check_alike(const dl_dataset *a, const dl_dataset *b) {
+    bool shapes = a->padded || (a->ndim == b->ndim && !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) &&
+                                a->target_ndim == b->target_ndim &&
+                                !memcmp(a->target_shape, b->target_shape, (size_t)a->target_ndim * sizeof(long)));
+    if (!shapes)
+        return dl_fail(DL_ERR_SHAPE,
+                       "the test split's samples are %s, the training split's %s; or their targets differ",
+                       dl_shape_text(b->ndim, b->shape), dl_shape_text(a->ndim, a->shape));
+    if (dl_dataset_batch_dtype(a) != dl_dataset_batch_dtype(b) || a->target_dtype != b->target_dtype)
+        return dl_fail_hint(DL_ERR_DTYPE, "make both of tensors of the same dtypes",
+                            "the test split's samples are %s with targets %s, the training split's %s with %s",
+                            dl_dtype_name(dl_dataset_batch_dtype(b)), dl_dtype_name(b->target_dtype),
+                            dl_dtype_name(dl_dataset_batch_dtype(a)), dl_dtype_name(a->target_dtype));
+    if (!a->classes != !b->classes)
+        return dl_fail(DL_ERR_TYPE, "targets of the %s split are classes, those of the other are not",
+                       a->classes ? "training" : "test");
+    if (dl_data_reads(a) != dl_data_reads(b))
+        return dl_fail_hint(DL_ERR_TYPE, "make both of tensors, or both of lists or functions",
+                            "one split holds its samples in one array, and the other one by one");
+    return DL_OK;
+}
+
+static dl_status check_index(const dl_part *p) {
+    long have = dl_dataset_len(p->data, p->split);
+    for (long i = 0; p->index && i < p->n; i++)
+        if (p->index[i] < -have || p->index[i] >= have)
+            return dl_fail(DL_ERR_INDEX, "there is no sample %ld in the %s split of '%s', which has %ld", p->index[i],
+                           p->split == DL_TEST ? "test" : "train", p->data->name, have);
+    return DL_OK;
+}
+
+static dl_status take_part(dl_dataset *d, view *v, int split, const dl_part *p) {
+    if (!p) return DL_OK;
+    long have = dl_dataset_len(p->data, p->split);
+    DL_TRY(check_index(p));
+    v->of[split] = dl_dataset_ref(p->data), v->split[split] = p->split == DL_TEST;
+    d->split[split].n = p->index ? p->n : have;
+    if (!p->index) return DL_OK;
+    if (!(v->index[split] = dl_data_alloc(p->n, sizeof(long)))) return dl_failed();
+    for (long i = 0; i < p->n; i++) v->index[split][i] = p->index[i] < 0 ? p->index[i] + have : p->index[i];
+    return DL_OK;
+}
+
+/* Of the fingerprints of the datasets and the numbers of the samples. */
+static void set_mark(dl_dataset *d, const view *v) {
+    dl_piece pieces[9] = {{"view", 4}};
+    int n = 1;
+    for (int s = 0; s < 2; s++) {
+        if (!v->of[s]) continue;
+        pieces[n++] = (dl_piece){v->of[s]->fingerprint, sizeof v->of[s]->fingerprint};
+        pieces[n++] = (dl_piece){&v->split[s], sizeof v->split[s]};
+        pieces[n++] = (dl_piece){&d->split[s].n, sizeof d->split[s].n};
+        if (v->index[s]) pieces[n++] = (dl_piece){v->index[s], (size_t)d->split[s].n * sizeof(long)};
+    }
+    dl_data_set_fingerprint_of(d, pieces, n);
+}
+
+static dl_status fill(dl_dataset *d, const dl_part *train, const dl_part *test) {
+    view *v = dl_data_alloc(1, sizeof *v);
+    if (!v) return dl_failed();
+    d->source.ctx = v, d->source.close = close_view;
+    if (train && test) DL_TRY(check_alike(train->data, test->data));
+    DL_TRY(take_part(d, v, 0, train));
+    DL_TRY(take_part(d, v, 1, test));
+    DL_TRY(take_form(d, v));
+    set_mark(d, v);
+    return DL_OK;
+}
+
+dl_dataset *dl_dataset_view(const dl_part *train, const dl_part *test) {
+    const dl_part *any = train ? train : test;
+    if (!any || !any->data || (test && !test->data)) return dl_fail_null("the data set of a part"), NULL;
+    dl_dataset *d = dl_data_new(any->data->name);
+    if (d && fill(d, train, test) == DL_OK) return d;
+    dl_dataset_unref(d);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- splits at random */
+
+/* A permutation of n samples, for splits; the caller frees it. */
+static long *shuffled(long n, uint64_t seed) {
+    long *order = dl_data_alloc(n, sizeof *order);
+    dl_draw r = dl_draw_begin(seed, DL_FOR_HOLDOUT, 0, 0);
+    if (order) dl_draw_permutation(&r, n, order);
+    return order;
+}
+
+static int up(const void *a, const void *b) {
+    long x = *(const long *)a, y = *(const long *)b;
+    return (x > y) - (x < y);
+}
+
+dl_status dl_data_hold_out_view(dl_dataset *d, long out, uint64_t seed) {
+    dl_dataset *whole = dl_data_new(d->name);
+    long n = d->split[0].n, *order = whole ? shuffled(n, seed) : NULL;
+    dl_status st = order ? DL_OK : dl_failed();
+    if (st == DL_OK) {
+        qsort(order, (size_t)out, sizeof *order, up);
+        qsort(order + out, (size_t)(n - out), sizeof *order, up);
+        /* what the source needs goes with it, and stays here for the view's own samples */
+        dl_data_set_shape(whole, d->ndim, d->shape);
+        dl_data_set_target(whole, d->target_ndim, d->target_shape);
+        whole->dtype = d->dtype, whole->target_dtype = d->target_dtype;
+        whole->padded = d->padded, whole->pad = d->pad, whole->pad_target = d->pad_target;
+        whole->split[0] = d->split[0];
+        view *v = dl_data_alloc(1, sizeof *v);
+        if (!(st = v ? DL_OK : dl_failed())) {
+            whole->source = d->source, d->source.ctx = v, d->source.close = close_view;
+            d->source.read = whole->source.read ? read_view : NULL;
+            d->source.give = whole->source.give ? give_view : NULL;
+            d->split[0] = (dl_samples){0};
+            dl_part train = {whole, DL_TRAIN, order + out, n - out}, test = {whole, DL_TRAIN, order, out};
+            st = take_part(d, v, 0, &train);
+            if (st == DL_OK) st = take_part(d, v, 1, &test);
+        }
+    }
+    free(order);
+    dl_dataset_unref(whole);
+    return st;
+}
+
+dl_status dl_dataset_random_split(dl_dataset *d, dl_split split, const long *lengths, int n, unsigned long seed,
+                                  dl_dataset **parts) {
+    if (!d) return dl_fail_null("the data set to split");
+    long have = dl_dataset_len(d, split), sum = 0;
+    for (int i = 0; i < n; i++) {
+        parts[i] = NULL;
+        if (lengths[i] < 0) return dl_fail(DL_ERR_VALUE, "part %d would have %ld samples", i, lengths[i]);
+        sum += lengths[i];
+    }
+    if (sum != have)
+        return dl_fail_hint(DL_ERR_VALUE, "counts add up to the number of samples, and fractions to 1",
+                            "the parts have %ld samples together, and there are %ld to split", sum, have);
+    long *order = shuffled(have, seed), from = 0;
+    dl_status st = order ? DL_OK : dl_failed();
+    for (int i = 0; st == DL_OK && i < n; from += lengths[i++])
+        if (!(parts[i] = dl_dataset_view(&(dl_part){d, split, order + from, lengths[i]}, NULL))) st = dl_failed();
+    for (int i = 0; st != DL_OK && i < n; i++) dl_dataset_unref(parts[i]), parts[i] = NULL;
+    free(order);
+    return st;
+}
+
+/* fold[i]: the fold that tests sample i. Stratified: samples of a class are dealt out in turn, where the one before
+ * ended. */
+static dl_status assign_folds(dl_dataset *d, dl_split split, const dl_fold_spec *s, const long *order, long *fold) {
+    long n = dl_dataset_len(d, split);
+    if (!s->stratified) { /* blocks, the first n % k of which have one sample more */
+        long each = n / s->k, more = n % s->k;
+        for (long i = 0; i < n; i++)
+            fold[order[i]] = i < more * (each + 1) ? i / (each + 1) : more + (i - more * (each + 1)) / each;
+        return DL_OK;
+    }
+    long *next = dl_data_alloc(d->classes, sizeof *next), dealt = 0;
+    dl_status st = next ? dl_dataset_counts(d, split, next) : dl_failed();
+    for (long c = 0; st == DL_OK && c < d->classes; c++) {
+        long count = next[c];
+        next[c] = dealt, dealt += count;
+    }
+    for (long i = 0; st == DL_OK && i < n; i++) {
+        int64_t label;
+        if ((st = dl_data_label(d, split == DL_TEST, order[i], &label)) == DL_OK) fold[order[i]] = next[label]++ % s->k;
+    }
+    free(next);
+    return st;
+}
+
+static dl_status make_fold(dl_dataset *d, dl_split split, const long *fold, long which, long *index, dl_dataset **out) {
+    long n = dl_dataset_len(d, split), train = 0, test = n;
+    for (long i = 0; i < n; i++)
+        if (fold[i] != which) index[train++] = i;
+    for (long i = n - 1; i >= 0; i--)
+        if (fold[i] == which) index[--test] = i;
+    *out = dl_dataset_view(&(dl_part){d, split, index, train}, &(dl_part){d, split, index + test, n - test});
+    return *out ? DL_OK : dl_failed();
+}
+
+dl_status dl_dataset_kfold(dl_dataset *d, dl_split split, const dl_fold_spec *s, dl_dataset **folds) {
+    if (!d) return dl_fail_null("the data set to split");
+    long n = dl_dataset_len(d, split);
+    for (long i = 0; i < s->k; i++) folds[i] = NULL;
+    if (s->k < 2 || s->k > n)
+        return dl_fail(DL_ERR_VALUE, "k=%ld folds; of %ld samples there are 2 to %ld", s->k, n, n);
+    if (s->stratified && !d->classes)
+        return dl_fail(DL_ERR_TYPE, "stratified folds need classes, and the targets of '%s' are numbers", d->name);
+    long *order = s->shuffle ? shuffled(n, s->seed) : dl_data_alloc(n, sizeof *order);
+    long *fold = dl_data_alloc(n, sizeof *fold), *index = dl_data_alloc(n, sizeof *index);
+    dl_status st = order && fold && index ? DL_OK : dl_failed();
+    for (long i = 0; st == DL_OK && !s->shuffle && i < n; i++) order[i] = i;
+    if (st == DL_OK) st = assign_folds(d, split, s, order, fold);
+    for (long i = 0; st == DL_OK && i < s->k; i++) st = make_fold(d, split, fold, i, index, &folds[i]);
+    for (long i = 0; st != DL_OK && i < s->k; i++) dl_dataset_unref(folds[i]), folds[i] = NULL;
+    free(order);
+    free(fold);
+    free(index);
+    return st;
+}

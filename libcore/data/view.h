@@ -1,0 +1,10 @@
+/* Datasets made of samples of others. */
+#ifndef DL_DATA_VIEW_H
+#define DL_DATA_VIEW_H
+
+#include "data/data.h"
+
+/* Moves `out` samples of the training split of a source, chosen by seed, to the empty test split. */
+dl_status dl_data_hold_out_view(dl_dataset *d, long out, uint64_t seed);
+
+#endif
