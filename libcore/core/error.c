@@ -128,7 +128,9 @@ dl_status dl_error_put(const dl_error *err) {
     return last.code;
 }
 
-void dl_error_clear(void) { last = (dl_error){0}; }
+void dl_error_clear(void) {
+    if (last.code) last = (dl_error){0};
+}
 
 /* Edit distance with adjacent transpositions (optimal string alignment). */
 int dl_word_distance(const char *a, const char *b) {

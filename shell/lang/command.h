@@ -92,6 +92,10 @@ enum dlsh_command_flags {
  * return the code of a recorded failure (of the library, or dlsh_arg_fail); the language adds the place. */
 typedef dl_status dlsh_run_fn(const dlsh_args *args, dlsh_value *result);
 
+/* A short way for a call with n positional arguments: 1 when it was done, 0 (nothing has changed, nothing is recorded)
+ * when `run` must do it, which also reports what is wrong. */
+typedef int dlsh_quick_fn(const dlsh_value *args, int n, dlsh_value *result);
+
 struct dlsh_command {
     const char *name; /* ends a table when NULL */
     unsigned flags;
@@ -103,6 +107,7 @@ struct dlsh_command {
     dlsh_run_fn *run;           /* NULL only when there are subs */
     const char *examples;       /* one a line */
     const void *data;           /* for families that serve several rows with one function: dlsh_arg_data(args) */
+    dlsh_quick_fn *quick;       /* for what loops call often; may be NULL */
 };
 
 /* A row of the table, and one that is a function only; fields behind `doc` are given by name. Parameters and options

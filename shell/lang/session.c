@@ -37,6 +37,8 @@ void dlsh_session_free(dlsh_session *s) {
     dlsh_globals_free(s);
     dlsh_collect_all();
     if (s->c_state && s->services.c_close) s->services.c_close(s->c_state);
+    for (size_t i = 0; i < sizeof s->letters / sizeof *s->letters; i++)
+        if (s->letters[i]) dlsh_drop((dlsh_value){DLSH_STR, {.str = s->letters[i]}});
     dlsh_place_clear(s);
     dlsh_buf_free(&s->diag_source);
     dlsh_buf_free(&s->diag_trace);

@@ -34,10 +34,34 @@ dlsh_value dlsh_string_n(const char *s, size_t n) {
     if (!str) return dlsh_void();
     if (n >= COUNTED_BYTES) dlsh_collect_count_bytes(n);
     str->refs = 1;
+    str->room = 0;
     str->len = n;
     if (n) memcpy(str->s, s, n);
     str->s[n] = 0;
     return (dlsh_value){DLSH_STR, {.str = str}};
+}
+
+dl_status dlsh_string_extend(dlsh_value *s, const dlsh_str *more) {
+    dlsh_str *old = s->as.str, *str = old;
+    size_t n = old->len, len = n + more->len, bytes = sizeof *old + len + 1, all = 64;
+    int own = old->refs == 1 && old != more, room = 6;
+    if (!own || !old->room || bytes > (size_t)1 << old->room) {
+        for (; all < bytes; all *= 2) room++;
+        str = dl_memory_resize(own ? old : NULL, own ? (long)(sizeof *old + n + 1) : 0, (long)all, 1);
+        if (!str) return DL_ERR_MEMORY;
+        if (all >= COUNTED_BYTES) dlsh_collect_count_bytes(all);
+        if (!own) {
+            memcpy(str, old, sizeof *old + n);
+            str->refs = 1;
+        }
+        str->room = (unsigned char)room;
+    }
+    memcpy(str->s + n, more->s, more->len);
+    str->s[len] = 0;
+    str->len = len;
+    if (!own) dlsh_drop(*s);
+    s->as.str = str;
+    return DL_OK;
 }
 
 dlsh_value dlsh_string(const char *s) { return dlsh_string_n(s, strlen(s)); }
@@ -269,15 +293,22 @@ static void update_index(dlsh_record *r, int anew) {
     dl_error_clear();
 }
 
-static int find(const dlsh_record *r, const char *key) {
-    if (r->index.size) return dl_names_find(&r->index, key, (long)strlen(key), key_at, r);
-    for (int i = 0; i < r->n; i++)
-        if (!strcmp(r->keys[i], key)) return i;
+static int find_n(const dlsh_record *r, const char *key, size_t len) {
+    if (r->index.size) return dl_names_find(&r->index, key, (long)len, key_at, r);
+    for (int i = 0; i < r->n; i++) /* mostly the first byte decides */
+        if (r->keys[i][0] == key[0] && !strcmp(r->keys[i], key)) return i;
     return -1;
 }
 
+static int find(const dlsh_record *r, const char *key) { return find_n(r, key, r->index.size ? strlen(key) : 0); }
+
 dlsh_value *dlsh_record_get(const dlsh_record *r, const char *key) {
     int i = find(r, key);
+    return i < 0 ? NULL : &r->values[i];
+}
+
+dlsh_value *dlsh_record_get_text(const dlsh_record *r, const dlsh_str *key) {
+    int i = find_n(r, key->s, memchr(key->s, 0, key->len) ? strlen(key->s) : key->len);
     return i < 0 ? NULL : &r->values[i];
 }
 

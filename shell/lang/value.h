@@ -74,6 +74,7 @@ typedef struct dlsh_value {
 
 struct dlsh_str {
     int refs;
+    unsigned char room; /* 2^room bytes are allocated, for a string that has grown; 0: as many as it needs */
     size_t len;
     char s[]; /* NUL-terminated; may hold NULs */
 };
@@ -180,6 +181,9 @@ dl_status dlsh_give(dlsh_value v, dlsh_value *out);
 dl_status dlsh_give_filled(dl_status st, dlsh_value v, dlsh_value *out);
 dlsh_value dlsh_string(const char *s);
 dlsh_value dlsh_string_n(const char *s, size_t n);
+/* Puts text at the end of the string *s, in its memory when nothing else refers to it, else in a copy that *s becomes.
+ * On failure *s stays. */
+dl_status dlsh_string_extend(dlsh_value *s, const dlsh_str *more);
 dlsh_value dlsh_stringf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Gives up the references to several tensors; NULL is allowed. */
 #define DLSH_UNREF(...)                                                                                                \
@@ -258,6 +262,8 @@ dlsh_value dlsh_new_record(void);
 dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v);
 /* The value in place, or NULL. */
 dlsh_value *dlsh_record_get(const dlsh_record *r, const char *key);
+/* The same for a key whose length is known, which is quicker. */
+dlsh_value *dlsh_record_get_text(const dlsh_record *r, const dlsh_str *key);
 int dlsh_record_remove(dlsh_record *r, const char *key);
 void dlsh_record_clear(dlsh_record *r);
 

@@ -83,6 +83,15 @@ static dl_status len_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+static int len_quick(const dlsh_value *v, int n, dlsh_value *result) {
+    if (n != 1 || (v[0].type != DLSH_LIST && v[0].type != DLSH_STR && v[0].type != DLSH_RECORD)) return 0;
+    long length = v[0].type == DLSH_LIST  ? v[0].as.list->n
+                  : v[0].type == DLSH_STR ? (long)v[0].as.str->len
+                                          : v[0].as.record->n;
+    *result = dlsh_int(length);
+    return 1;
+}
+
 static dl_status range_run(const dlsh_args *a, dlsh_value *result) {
     long from = dlsh_arg_int(a, "start"), to = dlsh_arg_int(a, "stop"),
          step = dlsh_given(a, "step") ? dlsh_arg_int(a, "step") : 1;
@@ -180,6 +189,13 @@ static dl_status get_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+static int get_quick(const dlsh_value *v, int n, dlsh_value *result) {
+    if (n < 2 || n > 3 || v[0].type != DLSH_RECORD || v[1].type != DLSH_STR) return 0;
+    const dlsh_value *found = dlsh_record_get_text(v[0].as.record, v[1].as.str);
+    *result = found ? dlsh_ref(*found) : n == 3 && v[2].type != DLSH_VOID ? dlsh_ref(v[2]) : dlsh_none();
+    return 1;
+}
+
 static dl_status remove_field_run(const dlsh_args *a, dlsh_value *result) {
     *result = dlsh_bool(dlsh_record_remove(dlsh_arg(a, "r")->as.record, dlsh_arg_str(a, "key")));
     return DL_OK;
@@ -235,7 +251,7 @@ const dlsh_command dlsh_core_rows[] = {
                 .examples = "error(\"no data\", hint=\"give data=DIR\")"),
     DLSH_FN_ROW("type", type_run, "type(X)", "The kind of a value as a string.", .params = any_param),
     DLSH_FN_ROW("len", len_run, "len(X)", "Number of elements; bytes of a string; first size of a tensor.",
-                .params = any_param),
+                .params = any_param, .quick = len_quick),
     DLSH_FN_ROW("range", range_run, "range([START,] STOP [, STEP])", "Whole numbers from START up to STOP.",
                 DLSH_PARAMS({"start", .want = "int", .doc = "first number; the end when it stands alone"},
                             {"stop", .want = "int", .flags = DLSH_OPTIONAL, .doc = "end, not included"},
@@ -250,7 +266,7 @@ const dlsh_command dlsh_core_rows[] = {
     DLSH_FN_ROW("values", keys_run, "r.values()", "The values of a record's fields.", .params = record_param,
                 .data = "values"),
     DLSH_FN_ROW("get", get_run, "r.get(NAME [, OTHERWISE])",
-                "A field of a record, or something else when it is missing.", .params = get_params),
+                "A field of a record, or something else when it is missing.", .params = get_params, .quick = get_quick),
     DLSH_FN_ROW("drop", remove_field_run, "r.drop(NAME)", "Removes a field of a record; was it there?",
                 .params = get_params),
     DLSH_FN_ROW("next", next_run, "next(ITERATOR)", "The next element, such as a batch.", .params = any_param,

@@ -17,6 +17,13 @@ static dl_status append_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_list_push(self(a), dlsh_ref(*dlsh_arg(a, "item")));
 }
 
+static int append_quick(const dlsh_value *v, int n, dlsh_value *result) {
+    (void)result;
+    if (n != 2 || v[0].type != DLSH_LIST || v[1].type == DLSH_VOID) return 0;
+    if (!dlsh_list_push(v[0].as.list, dlsh_ref(v[1]))) return 1;
+    return dl_error_clear(), 0;
+}
+
 static dl_status extend_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_iter it;
     dlsh_value x;
@@ -50,6 +57,12 @@ static dl_status pop_run(const dlsh_args *a, dlsh_value *result) {
     *result = dlsh_ref(l->items[at]);
     dlsh_list_remove(l, (int)at, (int)at + 1);
     return DL_OK;
+}
+
+static int pop_quick(const dlsh_value *v, int n, dlsh_value *result) {
+    if (n != 1 || v[0].type != DLSH_LIST || !v[0].as.list->n) return 0;
+    *result = v[0].as.list->items[--v[0].as.list->n];
+    return 1;
 }
 
 /* The position of an item; -1 when there is none. */
@@ -224,14 +237,15 @@ static dl_status sorted_run(const dlsh_args *a, dlsh_value *result) {
 
 const dlsh_command dlsh_list_rows[] = {
     DLSH_FN_ROW("append", append_run, "xs.append(ITEM)", "Puts an item at the end of a list.", .params = item_params,
-                .examples = "xs = []; xs.append(1)"),
+                .examples = "xs = []; xs.append(1)", .quick = append_quick),
     DLSH_FN_ROW("extend", extend_run, "xs.extend(ITEMS)", "Puts the items of another list at the end.",
                 DLSH_PARAMS(LIST_PARAM, {"other", .want = "list|range", .doc = "more items"})),
     DLSH_FN_ROW("insert", insert_run, "xs.insert(AT, ITEM)", "Puts an item before a position.",
                 DLSH_PARAMS(LIST_PARAM, {"at", .want = "int", .doc = "position"}, {"item", .doc = "any value"})),
     DLSH_FN_ROW(
         "pop", pop_run, "xs.pop([AT])", "Takes an item out of a list, the last one by default.",
-        DLSH_PARAMS(LIST_PARAM, {"at", .want = "int", .flags = DLSH_OPTIONAL, .doc = "position (-1: the last)"})),
+        DLSH_PARAMS(LIST_PARAM, {"at", .want = "int", .flags = DLSH_OPTIONAL, .doc = "position (-1: the last)"}),
+        .quick = pop_quick),
     DLSH_FN_ROW("remove", remove_run, "xs.remove(ITEM)", "Removes the first equal item; was it there?",
                 .params = item_params),
     DLSH_FN_ROW("index", index_run, "xs.index(ITEM)", "Position of the first equal item, or none.",

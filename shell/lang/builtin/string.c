@@ -22,6 +22,17 @@ static dl_status str_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_buf b = {0};
     return give(&b, dlsh_text(&b, *dlsh_arg(a, "x")), result);
 }
+static int str_quick(const dlsh_value *v, int n, dlsh_value *result) {
+    char text[24], *p = text + sizeof text;
+    if (n != 1 || v[0].type != DLSH_INT) return 0;
+    unsigned long rest = v[0].as.i < 0 ? -(unsigned long)v[0].as.i : (unsigned long)v[0].as.i;
+    do *--p = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (v[0].as.i < 0) *--p = '-';
+    *result = dlsh_string_n(p, (size_t)(text + sizeof text - p));
+    if (dlsh_failed(*result)) dl_error_clear();
+    return !dlsh_failed(*result);
+}
 static dl_status repr_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_buf b = {0};
     return give(&b, dlsh_repr(&b, *dlsh_arg(a, "x")), result);
@@ -221,7 +232,8 @@ static dl_status replace_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 const dlsh_command dlsh_string_rows[] = {
-    DLSH_FN_ROW("str", str_run, "str(X)", "A value as text, as print writes it.", .params = any_param),
+    DLSH_FN_ROW("str", str_run, "str(X)", "A value as text, as print writes it.", .params = any_param,
+                .quick = str_quick),
     DLSH_FN_ROW("repr", repr_run, "repr(X)", "A value as text, strings in quotes.", .params = any_param),
     DLSH_FN_ROW("json", json_run, "json(X)", "A value as JSON text.", .params = any_param),
     DLSH_FN_ROW("format", format_run, "format(FORMAT, VALUE...)", "Text with values put in, by C's conversions.",

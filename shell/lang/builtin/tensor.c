@@ -97,24 +97,47 @@ static dl_status item_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_tensor_item(dlsh_arg_tensor(a, "input"), result);
 }
 
-static dl_status tolist(dl_tensor *t, dlsh_value *out) {
-    if (dl_ndim(t) == 0) return dlsh_tensor_item(t, out);
-    long n = dl_shape(t)[0];
+/* Nested lists of the elements of a contiguous tensor of i64, f64 or bool; *at is the element that comes next. */
+static dl_status nested(const dl_tensor *t, int dim, const char **at, dlsh_value *out) {
+    long n = dl_shape(t)[dim];
     dlsh_value v = dlsh_new_list(n), x;
+    if (dlsh_failed(v)) return DL_ERR_MEMORY;
+    dlsh_list *l = v.as.list;
     dl_status st = DL_OK;
-    for (long i = 0; i < n && !st; i++) {
-        dl_tensor *row = dl_select(t, 0, i);
-        st = row ? tolist(row, &x) : dl_failed();
-        dl_unref(row);
-        if (!st) st = dlsh_append(v, x);
+    if (dim + 1 < dl_ndim(t)) {
+        for (long i = 0; i < n && !st && !dlsh_interrupted_at(i); i++)
+            if (!(st = nested(t, dim + 1, at, &x))) st = dlsh_append(v, x);
+        return dlsh_give_filled(st, v, out);
     }
-    return dlsh_give_filled(st, v, out);
+    switch (dl_dtype_of(t)) {
+    case DL_I64:
+        for (const long *p = (const long *)*at; l->n < n; l->n++) l->items[l->n] = dlsh_int(p[l->n]);
+        break;
+    case DL_F64:
+        for (const double *p = (const double *)*at; l->n < n; l->n++) l->items[l->n] = dlsh_float(p[l->n]);
+        break;
+    default:
+        for (const char *p = *at; l->n < n; l->n++) l->items[l->n] = dlsh_bool(p[l->n]);
+        break;
+    }
+    *at += n * dl_dtype_size(dl_dtype_of(t));
+    return dlsh_give(v, out);
 }
 
 static dl_status tolist_run(const dlsh_args *a, dlsh_value *result) {
-    dl_tensor *t = dl_detach(dlsh_arg_tensor(a, "input"));
-    dl_status st = t ? tolist(t, result) : dl_failed();
-    dl_unref(t);
+    dl_tensor *given = dlsh_arg_tensor(a, "input");
+    if (dl_ndim(given) == 0) return dlsh_tensor_item(given, result);
+    if (dl_numel(given) > 0x7fffffff) return dlsh_give(dlsh_new_list(dl_numel(given)), result); /* refused there */
+    dl_dtype from = dl_dtype_of(given);
+    dl_tensor *t = dl_detach(given), *near = t ? dl_to_device(t, 0) : NULL,
+              *wide = near ? dl_to_dtype(near, dl_dtype_kind(from) == dl_dtype_kind(DL_F64)   ? DL_F64
+                                               : dl_dtype_kind(from) == dl_dtype_kind(DL_I64) ? DL_I64
+                                                                                              : from)
+                           : NULL,
+              *whole = wide ? dl_contiguous(wide) : NULL;
+    const char *at = whole ? dl_data(whole) : NULL;
+    dl_status st = whole ? nested(whole, 0, &at, result) : dl_failed();
+    DLSH_UNREF(t, near, wide, whole);
     return st;
 }
 

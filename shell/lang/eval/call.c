@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "lang/eval/collect.h"
-#include "lang/eval/interp.h"
+#include "lang/eval/quick.h"
 
-enum { INLINE_ARGS = 8, INLINE_SLOTS = 16 };
+enum { INLINE_ARGS = 8, INLINE_SLOTS = 16, QUICK_ARGS = 3 };
 
 /* ---------------------------------------------------------------- making functions */
 
@@ -111,6 +111,11 @@ static dl_status make_cells(const dlsh_fninfo *info, dlsh_value *slots) {
 
 dl_status dlsh_bind(const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *slots) {
     const dlsh_fninfo *info = f->info;
+    if (!args->names && args->n == info->nparams && !info->has_cells && !info->ncaptures) { /* the usual call */
+        for (int i = 0; i < args->n; i++)
+            slots[i] = args->values[i].type == DLSH_VOID ? dlsh_none() : dlsh_ref(args->values[i]);
+        return DL_OK;
+    }
     for (int i = 0; i < args->n; i++) {
         const char *name = args->names ? args->names[i] : NULL;
         int at = name ? param_of(f, name) : i;
@@ -319,7 +324,11 @@ static dl_status evaluate(dlsh_session *s, const dlsh_node *n, arguments *a) {
         const dlsh_node *k = n->kids[i + 1];
         a->names[i] = k->kind == DLSH_N_KWARG ? k->text : NULL;
         named |= k->kind == DLSH_N_KWARG;
-        DLSH_TRY(dlsh_eval_argument(s, k->kind == DLSH_N_KWARG ? k->kids[0] : k, &a->values[i]));
+        if (k->kind == DLSH_N_KWARG) k = k->kids[0];
+        if (k->kind != DLSH_N_NAME || !dlsh_quick_slot(s, k))
+            DLSH_TRY(dlsh_eval_argument(s, k, &a->values[i]));
+        else
+            a->values[i] = dlsh_ref(*dlsh_quick_slot(s, k));
         a->n++;
     }
     a->args = (dlsh_callargs){count, a->values, named ? a->names : NULL};
@@ -329,26 +338,50 @@ static dl_status evaluate(dlsh_session *s, const dlsh_node *n, arguments *a) {
 /* x.name(...): a field that can be called, or a method, without making a method value. */
 static dl_status find_callee(dlsh_session *s, const dlsh_node *n, dlsh_value *self, dlsh_value *f) {
     *self = *f = dlsh_void();
-    if (n->kind != DLSH_N_FIELD) return dlsh_eval(s, n, f);
-    DLSH_TRY(dlsh_eval(s, n->kids[0], self));
-    if (dlsh_find_method(s, *self, n->text, f)) return DL_OK;
+    if (n->kind != DLSH_N_FIELD) return dlsh_eval_quick(s, n, f);
+    DLSH_TRY(dlsh_eval_quick(s, n->kids[0], self));
+    int own = self->type == DLSH_RECORD && dlsh_record_get(self->as.record, n->text);
+    if (self->type == DLSH_LIST || self->type == DLSH_STR || (self->type == DLSH_RECORD && !own)) {
+        /* their methods depend on the type alone: kept in the node */
+        dlsh_node *kept = (dlsh_node *)n;
+        if (kept->op != self->type && dlsh_find_method(s, *self, n->text, f)) {
+            kept->op = (unsigned char)self->type;
+            kept->num.cmd = f->as.builtin;
+        }
+        if (kept->op == self->type) return *f = (dlsh_value){DLSH_BUILTIN, {.builtin = kept->num.cmd}}, DL_OK;
+    } else if (dlsh_find_method(s, *self, n->text, f))
+        return DL_OK;
     dl_status st = dlsh_at(s, n, dlsh_get_field(s, *self, n->text, f));
     dlsh_drop(*self);
     *self = dlsh_void();
     return st;
 }
 
+/* The arguments of a call of a row that has a short way, after self; 0: it is called the general way, with the same
+ * arguments. */
+static int call_quick(dlsh_quick_fn *quick, dlsh_value self, const dlsh_callargs *args, dlsh_value *out) {
+    dlsh_value values[QUICK_ARGS + 1];
+    if (self.type == DLSH_VOID) return quick(args->values, args->n, out);
+    values[0] = self;
+    for (int i = 0; i < args->n; i++) values[i + 1] = args->values[i];
+    return quick(values, args->n + 1, out);
+}
+
 dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
-    arguments a = {0};
+    arguments a;
     dlsh_value self, f;
     DLSH_TRY(find_callee(s, n->kids[0], &self, &f));
     dl_status st = evaluate(s, n, &a);
     s->failed_arg = 0;
     s->result_silent = 0;
-    if (!st) st = self.type == DLSH_VOID ? call_at(s, f, &a.args, n, out) : call_with(s, self, f, &a.args, n, out);
-    if (st && s->failed_arg > 0 && s->failed_arg < n->nkids) dlsh_at(s, n->kids[s->failed_arg], st);
-    s->failed_arg = 0;
-    if (f.type != DLSH_HANDLE) s->result_silent = 0;
+    dlsh_quick_fn *quick = f.type == DLSH_BUILTIN ? f.as.builtin->quick : NULL;
+    *out = dlsh_void();
+    if (st || !quick || a.args.names || a.n > QUICK_ARGS || !call_quick(quick, self, &a.args, out)) {
+        if (!st) st = self.type == DLSH_VOID ? call_at(s, f, &a.args, n, out) : call_with(s, self, f, &a.args, n, out);
+        if (st && s->failed_arg > 0 && s->failed_arg < n->nkids) dlsh_at(s, n->kids[s->failed_arg], st);
+        s->failed_arg = 0;
+        if (f.type != DLSH_HANDLE) s->result_silent = 0;
+    }
     release(&a);
     dlsh_drop(self);
     dlsh_drop(f);

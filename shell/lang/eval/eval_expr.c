@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lang/eval/interp.h"
+#include "lang/eval/quick.h"
 
 /* Adds a hint to the error of an unknown name, from the text around it. */
 static dl_status unknown_name(const dlsh_session *s, const dlsh_node *n) {
@@ -35,6 +35,18 @@ static dl_status eval_name(dlsh_session *s, const dlsh_node *n, dlsh_value *out)
     return DL_OK;
 }
 
+/* The string of a literal is made once, and lives as long as the unit. */
+static dl_status eval_text(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    if (!n->info) {
+        dlsh_value v = dlsh_string_n(n->text, (size_t)n->num.i);
+        if (dlsh_failed(v)) return DL_ERR_MEMORY;
+        DLSH_TRY(dlsh_unit_keep(s->unit, v));
+        ((dlsh_node *)n)->info = v.as.str;
+    }
+    *out = dlsh_ref((dlsh_value){DLSH_STR, {.str = n->info}});
+    return DL_OK;
+}
+
 dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dlsh_value list = dlsh_new_list(n->nkids), item;
     dl_status st = dlsh_failed(list) ? dl_failed() : DL_OK;
@@ -61,7 +73,7 @@ static dl_status eval_record(dlsh_session *s, const dlsh_node *n, dlsh_value *ou
 
 dl_status dlsh_eval_truth(dlsh_session *s, const dlsh_node *n, int *yes) {
     dlsh_value v;
-    DLSH_TRY(dlsh_eval(s, n, &v));
+    DLSH_TRY(dlsh_eval_quick(s, n, &v));
     if (v.type == DLSH_BOOL) return *yes = v.as.i != 0, DL_OK;
     dl_status st = dlsh_at(s, n, dlsh_truth(v, yes));
     dlsh_drop(v);
@@ -91,47 +103,15 @@ static dl_status eval_unary(dlsh_session *s, const dlsh_node *n, dlsh_value *out
     return st;
 }
 
-/* The common operations on numbers without a call; 0: dlsh_binary must do it. */
-static inline int fast_binary(int op, dlsh_value a, dlsh_value b, dlsh_value *out) {
-    long i;
-    if (a.type == DLSH_INT && b.type == DLSH_INT) switch (op) {
-        case DLSH_OP_ADD:
-            if (__builtin_add_overflow(a.as.i, b.as.i, &i)) return 0;
-            *out = dlsh_int(i);
-            return 1;
-        case DLSH_OP_SUB:
-            if (__builtin_sub_overflow(a.as.i, b.as.i, &i)) return 0;
-            *out = dlsh_int(i);
-            return 1;
-        case DLSH_OP_MUL:
-            if (__builtin_mul_overflow(a.as.i, b.as.i, &i)) return 0;
-            *out = dlsh_int(i);
-            return 1;
-        case DLSH_OP_LT: *out = dlsh_bool(a.as.i < b.as.i); return 1;
-        case DLSH_OP_GT: *out = dlsh_bool(a.as.i > b.as.i); return 1;
-        case DLSH_OP_EQ: *out = dlsh_bool(a.as.i == b.as.i); return 1;
-        default: return 0;
-        }
-    if (!dlsh_is_number(a) || !dlsh_is_number(b)) return 0;
-    double x = dlsh_number(a), y = dlsh_number(b);
-    switch (op) {
-    case DLSH_OP_ADD: *out = dlsh_float(x + y); return a.type == DLSH_FLOAT || b.type == DLSH_FLOAT;
-    case DLSH_OP_SUB: *out = dlsh_float(x - y); return a.type == DLSH_FLOAT || b.type == DLSH_FLOAT;
-    case DLSH_OP_MUL: *out = dlsh_float(x * y); return a.type == DLSH_FLOAT || b.type == DLSH_FLOAT;
-    case DLSH_OP_DIV: *out = dlsh_float(x / y); return 1;
-    default: return 0;
-    }
-}
-
 static dl_status eval_binary(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dlsh_value a, b;
-    DLSH_TRY(dlsh_eval(s, n->kids[0], &a));
-    dl_status st = dlsh_eval(s, n->kids[1], &b);
+    DLSH_TRY(dlsh_eval_quick(s, n->kids[0], &a));
+    dl_status st = dlsh_eval_quick(s, n->kids[1], &b);
     if (st) {
         dlsh_drop(a);
         return st;
     }
-    if (fast_binary(n->op, a, b, out)) return DL_OK;
+    if (dlsh_quick_binary(n->op, a, b, out)) return DL_OK;
     st = dlsh_binary((dlsh_op)n->op, a, b, out);
     dlsh_drop(a);
     dlsh_drop(b);
@@ -152,7 +132,7 @@ static dl_status eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     case DLSH_N_BOOL: *out = dlsh_bool((int)n->num.i); return DL_OK;
     case DLSH_N_INT: *out = dlsh_int(n->num.i); return DL_OK;
     case DLSH_N_FLOAT: *out = dlsh_float(n->num.f); return DL_OK;
-    case DLSH_N_STR: return dlsh_give(dlsh_string_n(n->text, (size_t)n->num.i), out);
+    case DLSH_N_STR: return eval_text(s, n, out);
     case DLSH_N_NAME: return eval_name(s, n, out);
     case DLSH_N_BINARY: return eval_binary(s, n, out);
     case DLSH_N_UNARY: return eval_unary(s, n, out);

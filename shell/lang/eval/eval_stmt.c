@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "lang/eval/collect.h"
-#include "lang/eval/interp.h"
+#include "lang/eval/quick.h"
 
 /* ---------------------------------------------------------------- variables */
 
@@ -71,23 +71,28 @@ static dl_status eval_list(dlsh_session *s, const dlsh_node *n, dlsh_value *out)
     return n->kind == DLSH_N_TUPLE ? dlsh_eval_items(s, n, out) : dlsh_eval(s, n, out);
 }
 
+/* name = name + more, while the name has a string: `more`. NULL: another assignment. */
+static const dlsh_node *grown_text(dlsh_session *s, const dlsh_node *n) {
+    const dlsh_node *name = n->kids[0], *sum = n->kids[1], *left;
+    if (name->kind != DLSH_N_NAME || sum->kind != DLSH_N_BINARY || sum->op != DLSH_OP_ADD) return NULL;
+    left = sum->kids[0];
+    if (left->kind != DLSH_N_NAME || left->slot != name->slot || (left->flags ^ name->flags) & DLSH_LOCAL) return NULL;
+    const dlsh_value *v = dlsh_quick_slot(s, name);
+    return v && v->type == DLSH_STR ? sum->kids[1] : NULL;
+}
+
 static dl_status exec_assign(dlsh_session *s, const dlsh_node *n) {
-    dlsh_value v, old;
+    dlsh_value v;
     int targets = n->nkids - 1;
-    if (n->op) {
-        DLSH_TRY(dlsh_eval(s, n->kids[0], &old));
-        dl_status st = dlsh_eval(s, n->kids[1], &v);
-        if (!st) {
-            dlsh_value r = dlsh_void();
-            st = dlsh_at(s, n, dlsh_binary((dlsh_op)n->op, old, v, &r));
-            dlsh_drop(v);
-            v = r;
-        }
-        dlsh_drop(old);
-        if (st) return st;
-    } else
-        DLSH_TRY(eval_list(s, n->kids[targets], &v));
-    if (targets == 1) return dlsh_assign(s, n->kids[0], v);
+    if (n->op) return dlsh_exec_update(s, n);
+    if (targets == 1) {
+        const dlsh_node *more = grown_text(s, n);
+        if (more) return dlsh_at(s, n->kids[1], dlsh_extend_name(s, n->kids[0], more));
+        DLSH_TRY(n->kids[1]->kind == DLSH_N_TUPLE ? dlsh_eval_items(s, n->kids[1], &v)
+                                                  : dlsh_eval_quick(s, n->kids[1], &v));
+        return dlsh_assign(s, n->kids[0], v);
+    }
+    DLSH_TRY(eval_list(s, n->kids[targets], &v));
     dl_status st = dlsh_at(s, n, unpack(s, n->kids, targets, v));
     dlsh_drop(v);
     return st;
@@ -152,6 +157,15 @@ static dlsh_flow exec_while(dlsh_session *s, const dlsh_node *n) {
     }
 }
 
+/* dlsh_iter_next, without a call for what loops mostly go over; Ctrl-C is looked for by the loop. */
+static inline dl_status next_item(dlsh_session *s, dlsh_iter *it, dlsh_value *out, int *done) {
+    const dlsh_value v = it->over;
+    if (v.type == DLSH_RANGE && it->at < it->n)
+        return *out = dlsh_int(v.as.range->from + it->at++ * v.as.range->step), DL_OK;
+    if (v.type == DLSH_LIST && it->at < v.as.list->n) return *out = dlsh_ref(v.as.list->items[it->at++]), DL_OK;
+    return dlsh_iter_next(s, it, out, done);
+}
+
 static dlsh_flow exec_for(dlsh_session *s, const dlsh_node *n) {
     int names = n->nkids - 2, done = 0;
     const dlsh_node *over = n->kids[names], *body = n->kids[names + 1];
@@ -164,13 +178,13 @@ static dlsh_flow exec_for(dlsh_session *s, const dlsh_node *n) {
     it.part = names == 1 ? DLSH_KEYS : DLSH_PAIRS;
     dlsh_flow f = DLSH_GO;
     while (f == DLSH_GO) {
-        if (interrupted(s, n) || dlsh_at(s, over, dlsh_iter_next(s, &it, &item, &done))) {
+        if (interrupted(s, n) || dlsh_at(s, over, next_item(s, &it, &item, &done))) {
             f = DLSH_FAILED;
             break;
         }
         if (done) break;
         if (names == 1)
-            st = dlsh_assign(s, n->kids[0], item);
+            st = assign_name(s, n->kids[0], item);
         else {
             st = dlsh_at(s, n->kids[0], unpack(s, n->kids, names, item));
             dlsh_drop(item);
@@ -220,7 +234,7 @@ static dl_status exec_fn(dlsh_session *s, const dlsh_node *n) {
 static dlsh_flow checked(dl_status st) { return st ? DLSH_FAILED : DLSH_GO; }
 
 static dlsh_flow exec_expr(dlsh_session *s, const dlsh_node *n) {
-    dlsh_value v;
+    dlsh_value v = dlsh_void();
     if (dlsh_eval(s, n->kids[0], &v)) return DLSH_FAILED;
     if (n->kids[0]->kind == DLSH_N_CALL && s->result_silent) {
         dlsh_drop(v);

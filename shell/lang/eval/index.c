@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lang/eval/interp.h"
+#include "lang/eval/quick.h"
 
 /* ---------------------------------------------------------------- positions */
 
@@ -74,13 +74,12 @@ static dl_status no_such_field(const dlsh_record *r, const char *name) {
     return dlsh_fail(DL_ERR_NAME, hint, "the record has no field '%.200s'", name);
 }
 
-/* x[i] for one evaluated key. */
-static dl_status index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value *out) {
+dl_status dlsh_index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value *out) {
     long i = 0, n;
     if (x.type == DLSH_HANDLE && x.as.handle->cls->index)
         return x.as.handle->cls->index(s, x.as.handle->self, key, out);
     if (x.type == DLSH_RECORD) {
-        const dlsh_value *v = key.type == DLSH_STR ? dlsh_record_get(x.as.record, key.as.str->s) : NULL;
+        const dlsh_value *v = key.type == DLSH_STR ? dlsh_record_get_text(x.as.record, key.as.str) : NULL;
         if (key.type != DLSH_STR) return no_key(x.as.record, key);
         if (!v) return no_such_field(x.as.record, key.as.str->s);
         *out = dlsh_ref(*v);
@@ -99,7 +98,7 @@ static dl_status index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh
     else if (x.type == DLSH_RANGE)
         *out = dlsh_int(x.as.range->from + i * x.as.range->step);
     else
-        *out = dlsh_string_n(x.as.str->s + i, 1);
+        *out = dlsh_letter(s, x.as.str->s[i]);
     return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;
 }
 
@@ -145,8 +144,10 @@ static dl_status index_plain(dlsh_session *s, dlsh_value x, const dlsh_node *n, 
     dlsh_value key;
     DLSH_TRY(one_key(n, x));
     if (n->kids[1]->kind == DLSH_N_SLICE) return slice_value(s, x, n->kids[1], out);
-    DLSH_TRY(dlsh_eval(s, n->kids[1], &key));
-    dl_status st = index_value(s, x, key, out);
+    DLSH_TRY(dlsh_eval_quick(s, n->kids[1], &key));
+    if (x.type == DLSH_LIST && key.type == DLSH_INT && key.as.i >= 0 && key.as.i < x.as.list->n)
+        return *out = dlsh_ref(x.as.list->items[key.as.i]), DL_OK;
+    dl_status st = dlsh_index_value(s, x, key, out);
     dlsh_drop(key);
     return st;
 }
@@ -154,7 +155,7 @@ static dl_status index_plain(dlsh_session *s, dlsh_value x, const dlsh_node *n, 
 dl_status dlsh_eval_index(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dlsh_value x;
     *out = dlsh_void();
-    DLSH_TRY(dlsh_eval(s, n->kids[0], &x));
+    DLSH_TRY(dlsh_eval_quick(s, n->kids[0], &x));
     dl_status st = x.type == DLSH_TENSOR ? dlsh_tensor_index(s, x.as.tensor, n, out) : index_plain(s, x, n, out);
     dlsh_drop(x);
     return st;
@@ -176,7 +177,7 @@ static dl_status set_slice(dlsh_session *s, dlsh_list *l, const dlsh_node *slice
     return DL_OK;
 }
 
-static dl_status set_key(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value v) {
+dl_status dlsh_set_key(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value v) {
     long i = 0;
     if (x.type == DLSH_HANDLE && x.as.handle->cls->set_index)
         return x.as.handle->cls->set_index(s, x.as.handle->self, key, v);
@@ -202,8 +203,8 @@ static dl_status assign_plain(dlsh_session *s, dlsh_value x, const dlsh_node *n,
         if (x.type == DLSH_LIST) return set_slice(s, x.as.list, n->kids[1], v);
         return dlsh_fail(DL_ERR_TYPE, NULL, "slices of %s cannot be set", dlsh_a(x));
     }
-    DLSH_TRY(dlsh_eval(s, n->kids[1], &key));
-    dl_status st = set_key(s, x, key, v);
+    DLSH_TRY(dlsh_eval_quick(s, n->kids[1], &key));
+    dl_status st = dlsh_set_key(s, x, key, v);
     dlsh_drop(key);
     return st;
 }
@@ -211,7 +212,7 @@ static dl_status assign_plain(dlsh_session *s, dlsh_value x, const dlsh_node *n,
 dl_status dlsh_assign_index(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
     dlsh_value x;
     if (v.type == DLSH_VOID) v = dlsh_none();
-    DLSH_TRY(dlsh_eval(s, target->kids[0], &x));
+    DLSH_TRY(dlsh_eval_quick(s, target->kids[0], &x));
     dl_status st =
         x.type == DLSH_TENSOR ? dlsh_tensor_assign(s, x.as.tensor, target, v) : assign_plain(s, x, target, v);
     dlsh_drop(x);

@@ -60,9 +60,10 @@ struct dlsh_session {
     const dlsh_node *last_node; /* that expression; what stands inside a loop or block is shown as it comes */
     dlsh_services services;
     void *c_state;
-    int result_silent; /* the last call asked so */
-    int failed_arg;    /* 1 + the argument that a call of a handle failed for; 0 none */
-    int names_epoch;   /* of what globals keep from the service c_find */
+    int result_silent;      /* the last call asked so */
+    int failed_arg;         /* 1 + the argument that a call of a handle failed for; 0 none */
+    int names_epoch;        /* of what globals keep from the service c_find */
+    dlsh_str *letters[256]; /* strings of one byte, made when they are first asked for */
 };
 
 /* How a statement ended. */
@@ -112,6 +113,10 @@ dlsh_flow dlsh_exec_block(dlsh_session *s, const dlsh_node *block);
 dl_status dlsh_assign(dlsh_session *s, const dlsh_node *target, dlsh_value v);
 /* Is there enough stack for one level more? DL_ERR_STATE when not. */
 dl_status dlsh_check_stack(dlsh_session *s);
+/* target op= value (update.c). */
+dl_status dlsh_exec_update(dlsh_session *s, const dlsh_node *n);
+/* name = name + text, a NAME and the other operand: the text grows in place where it can. */
+dl_status dlsh_extend_name(dlsh_session *s, const dlsh_node *name, const dlsh_node *more);
 /* A command statement (command_eval.c). */
 dlsh_flow dlsh_exec_command(dlsh_session *s, const dlsh_node *n);
 /* Shows the value of statement n unless silent; keeps it in `_`. Takes v. */
@@ -133,7 +138,12 @@ dl_status dlsh_call_command_at(dlsh_session *s, const dlsh_command *row, dlsh_va
 
 /* ---- fields, indices, iteration */
 dl_status dlsh_length(dlsh_value v, long *out);
+/* The string of one byte. */
+dlsh_value dlsh_letter(dlsh_session *s, char c);
 dl_status dlsh_eval_index(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
+/* x[key] and x[key] = v of everything but tensors; take nothing. */
+dl_status dlsh_index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value *out);
+dl_status dlsh_set_key(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value v);
 /* x[...] = v; takes nothing. */
 dl_status dlsh_assign_index(dlsh_session *s, const dlsh_node *target, dlsh_value v);
 
@@ -154,6 +164,16 @@ dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out
 const char *dlsh_nearest_op(const char *name);
 /* Operator on operands of which at least one is a tensor. */
 dl_status dlsh_tensor_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out);
+/* What an op in place reads: a reference to t, or a copy when a gradient may need the value that will be overwritten.
+ */
+dl_tensor *dlsh_read_in_place(const char *op, dl_tensor *t, dl_tensor *const *others, int n);
+/* t op= v: writes the result into t. Errors: a result of another shape or a higher kind of dtype; the hint then names
+ * the statement `instead`; NULL: t is a part of a tensor. */
+dl_status dlsh_tensor_update(dlsh_op op, dl_tensor *t, dlsh_value v, const char *instead);
+/* The same check. */
+dl_status dlsh_tensor_check_kept(const dl_tensor *t, const dl_tensor *result, const char *instead);
+/* t[...] op= v, n being the INDEX. */
+dl_status dlsh_tensor_update_index(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_op op, dlsh_value v);
 dl_status dlsh_tensor_unary(dlsh_op op, dlsh_value a, dlsh_value *out);
 /* A tensor for an operand: a new reference; numbers and bools become scalars. NULL: not one (recorded). */
 dl_tensor *dlsh_operand(dlsh_value v);

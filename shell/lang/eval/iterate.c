@@ -29,6 +29,14 @@ dl_status dlsh_length(dlsh_value v, long *out) {
     return dlsh_fail(DL_ERR_TYPE, NULL, "%s has no length", dlsh_a(v));
 }
 
+dlsh_value dlsh_letter(dlsh_session *s, char c) {
+    dlsh_str **kept = &s->letters[(unsigned char)c];
+    if (*kept) return dlsh_ref((dlsh_value){DLSH_STR, {.str = *kept}});
+    dlsh_value v = dlsh_string_n(&c, 1);
+    if (!dlsh_failed(v)) *kept = dlsh_ref(v).as.str;
+    return v;
+}
+
 dl_status dlsh_iter_begin(dlsh_session *s, dlsh_value over, dlsh_iter *it) {
     *it = (dlsh_iter){.over = dlsh_void()};
     if (over.type == DLSH_HANDLE) {
@@ -69,7 +77,7 @@ dl_status dlsh_iter_next(dlsh_session *s, dlsh_iter *it, dlsh_value *out, int *d
     case DLSH_RANGE: *out = dlsh_int(v.as.range->from + i * v.as.range->step); return DL_OK;
     case DLSH_LIST: *out = dlsh_ref(v.as.list->items[i]); return DL_OK;
     case DLSH_RECORD: *out = part_of(v.as.record, i, it->part); break;
-    case DLSH_STR: *out = dlsh_string_n(v.as.str->s + i, 1); break;
+    case DLSH_STR: *out = dlsh_letter(s, v.as.str->s[i]); break;
     default: return dlsh_tensor_at(v.as.tensor, i, out);
     }
     return dlsh_failed(*out) ? DL_ERR_MEMORY : DL_OK;

@@ -191,7 +191,7 @@ static dl_status membership(dlsh_value a, dlsh_value b, dlsh_value *out) {
     if (b.type == DLSH_STR && a.type == DLSH_STR)
         found = contains_text(b.as.str, a.as.str);
     else if (b.type == DLSH_RECORD && a.type == DLSH_STR)
-        found = dlsh_record_get(b.as.record, a.as.str->s) != NULL;
+        found = dlsh_record_get_text(b.as.record, a.as.str) != NULL;
     else if (b.type == DLSH_LIST)
         for (int i = 0; i < b.as.list->n && !found && !dlsh_interrupted_at(i + 1L); i++)
             DLSH_TRY(dlsh_equal(a, b.as.list->items[i], &found));

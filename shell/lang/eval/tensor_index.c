@@ -395,6 +395,25 @@ static dl_tensor *replaced(const plan *p, dl_tensor *value) {
     return r;
 }
 
+dl_status dlsh_tensor_update_index(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_op op, dlsh_value v) {
+    plan p;
+    dlsh_value r = dlsh_void();
+    DLSH_TRY(make_plan(s, t, n, &p));
+    dl_tensor *old =
+        p.dim < 0 ? dlsh_read_in_place(dlsh_op_name(op), p.view, &v.as.tensor, v.type == DLSH_TENSOR) : gather(&p);
+    dl_status st = old ? dlsh_tensor_binary(op, (dlsh_value){DLSH_TENSOR, {.tensor = old}}, v, &r) : dl_failed();
+    if (!st) st = dlsh_tensor_check_kept(old, r.as.tensor, NULL);
+    if (!st) {
+        dl_tensor *whole = p.dim < 0 ? dl_ref(r.as.tensor) : replaced(&p, r.as.tensor);
+        st = whole ? dl_assign(p.view, whole) : dl_failed();
+        dl_unref(whole);
+    }
+    dlsh_drop(r);
+    dl_unref(old);
+    plan_free(&p);
+    return st;
+}
+
 dl_status dlsh_tensor_assign(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value v) {
     plan p;
     dlsh_value literal = dlsh_void();

@@ -117,6 +117,49 @@ dl_status dlsh_tensor_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value 
     return st ? st : result(res[0], out);
 }
 
+/* As in PyTorch a tensor that is changed in place keeps its shape, and takes no result of a higher kind of dtype. */
+dl_status dlsh_tensor_check_kept(const dl_tensor *t, const dl_tensor *result, const char *instead) {
+    dl_dtype from = dl_dtype_of(result), to = dl_dtype_of(t);
+    int same = dl_ndim(t) == dl_ndim(result);
+    for (int i = 0; same && i < dl_ndim(t); i++) same = dl_shape(t)[i] == dl_shape(result)[i];
+    if (same && dl_dtype_kind(from) <= dl_dtype_kind(to)) return DL_OK;
+    char hint[200];
+    DLSH_SCOPED_BUF sizes = {0};
+    for (int k = 0; k < 2; k++) {
+        const dl_tensor *x = k ? t : result;
+        dlsh_buf_puts(&sizes, k ? " cannot be written into a tensor of shape [" : "a result of shape [");
+        for (int i = 0; i < dl_ndim(x); i++) dlsh_buf_printf(&sizes, "%s%ld", i ? "," : "", dl_shape(x)[i]);
+        dlsh_buf_puts(&sizes, "]");
+    }
+    if (instead)
+        snprintf(hint, sizeof hint, "%.120s makes a new tensor%s%s", instead, same ? " of dtype " : "",
+                 same ? dl_dtype_name(from) : "");
+    else
+        snprintf(hint, sizeof hint, "x = x.to(%s) makes a tensor that can hold it", dl_dtype_name(from));
+    if (!same) return dlsh_fail(DL_ERR_SHAPE, hint, "%s", dlsh_buf_text(&sizes));
+    return dlsh_fail(DL_ERR_DTYPE, hint, "a result of dtype %s cannot be written into a tensor of dtype %s",
+                     dl_dtype_name(from), dl_dtype_name(to));
+}
+
+dl_tensor *dlsh_read_in_place(const char *op, dl_tensor *t, dl_tensor *const *others, int n) {
+    int recorded = dl_requires_grad(t);
+    for (int i = 0; i < n; i++) recorded |= others[i] && dl_requires_grad(others[i]);
+    if (!recorded || !dl_grad_mode_get() || !strcmp(op, "add") || !strcmp(op, "sub")) return dl_ref(t);
+    return dl_clone(t);
+}
+
+dl_status dlsh_tensor_update(dlsh_op op, dl_tensor *t, dlsh_value v, const char *instead) {
+    dlsh_value r = dlsh_void();
+    int other = v.type == DLSH_TENSOR;
+    dl_tensor *from = dlsh_read_in_place(dlsh_op_name(op), t, &v.as.tensor, other);
+    dl_status st = from ? dlsh_tensor_binary(op, (dlsh_value){DLSH_TENSOR, {.tensor = from}}, v, &r) : dl_failed();
+    dl_unref(from);
+    if (!st) st = dlsh_tensor_check_kept(t, r.as.tensor, instead);
+    if (!st) st = dl_assign(t, r.as.tensor);
+    dlsh_drop(r);
+    return st;
+}
+
 dl_status dlsh_tensor_unary(dlsh_op op, dlsh_value a, dlsh_value *out) {
     dl_tensor *in = a.as.tensor, *res[8] = {0};
     int n = 0;
@@ -427,21 +470,14 @@ static int all_plain(const dlsh_callargs *args, const op_entry *e) {
     return e->ntensors > 0 && n > 0 && !e->list && !e->in_place;
 }
 
-/* name_ keeps the dtype of the tensor: as in PyTorch a result of a higher kind of dtype is refused. */
-static dl_status check_kept(const op_call *c, const dl_tensor *res) {
-    dl_dtype from = dl_dtype_of(res), to = dl_dtype_of(c->in[0]);
-    if (dl_dtype_kind(from) <= dl_dtype_kind(to)) return DL_OK;
-    char hint[96];
-    snprintf(hint, sizeof hint, "without the underscore %s makes a new tensor of dtype %s", c->e->info.name,
-             dl_dtype_name(from));
-    return dlsh_fail(DL_ERR_DTYPE, hint, "a result of dtype %s cannot be written into a tensor of dtype %s",
-                     dl_dtype_name(from), dl_dtype_name(to));
-}
-
 static dl_status give(const op_call *c, dl_tensor **res, int n, int plain, dlsh_value *out) {
     dl_status st = DL_OK;
     if (c->wants_grad && n == 1) st = dl_set_requires_grad(res[0], 1);
-    if (!st && c->e->in_place) st = check_kept(c, res[0]);
+    if (!st && c->e->in_place) {
+        char instead[96];
+        snprintf(instead, sizeof instead, "without the underscore %.60s", c->e->info.name);
+        st = dlsh_tensor_check_kept(c->in[0], res[0], instead);
+    }
     if (!st && c->e->in_place && (st = dl_assign(c->in[0], res[0])) == DL_OK) {
         dl_tensor *was = res[0];
         res[0] = dl_ref(c->in[0]);
@@ -485,7 +521,14 @@ dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out
         c.in[i] = plain_number(args->values[i]);
         if (!c.in[i]) st = dl_failed();
     }
+    dl_tensor *into = c.in[0], *from = NULL;
+    if (!st && c.e->in_place) {
+        from = c.in[0] = dlsh_read_in_place(c.e->info.name, into, c.in + 1, c.nin - 1);
+        if (!from) st = dl_failed();
+    }
     if (!st) st = dl_op_call(c.e->info.name, c.in, c.nin, c.attrs.n ? dlsh_buf_text(&c.attrs) : NULL, res, &n);
+    c.in[0] = into;
+    dl_unref(from);
     if (!st) st = give(&c, res, n, plain, out);
     for (int i = 0; i < c.nin; i++) dl_unref(c.in[i]);
     if (c.in != few) free(c.in);

@@ -86,8 +86,18 @@ void dlsh_unit_drop(dlsh_unit *u) {
         next = c->next;
         free(c);
     }
+    for (int i = 0; i < u->nkept; i++) dlsh_drop(u->kept[i]);
+    free(u->kept);
     free(u->text);
     free(u);
+}
+
+dl_status dlsh_unit_keep(dlsh_unit *u, dlsh_value v) {
+    dlsh_value *kept = dlsh_grow(u->kept, u->nkept, &u->capkept, sizeof *kept);
+    if (!kept) return dlsh_drop(v), DL_ERR_MEMORY;
+    u->kept = kept;
+    u->kept[u->nkept++] = v;
+    return DL_OK;
 }
 
 void *dlsh_unit_alloc(dlsh_unit *u, size_t bytes) {

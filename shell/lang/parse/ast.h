@@ -7,6 +7,7 @@
 #include "dlcore.h"
 
 struct dlsh_command;
+struct dlsh_value;
 
 /* Where a node stands in its source: line and column from 1 (columns count bytes), byte offsets half open. */
 typedef struct dlsh_span {
@@ -128,7 +129,7 @@ struct dlsh_node {
         const struct dlsh_command *cmd;
     } num;
     int slot;   /* NAME: number of its variable; -1 unresolved */
-    void *info; /* FN: its dlsh_fninfo, from the resolver */
+    void *info; /* FN: its dlsh_fninfo, from the resolver; STR: its dlsh_str, once it was evaluated */
 };
 
 /* One piece of source text with its tree. Nodes live as long as the unit; functions hold a reference to it. */
@@ -140,6 +141,8 @@ struct dlsh_unit {
     size_t len;
     dlsh_node *root; /* BLOCK */
     struct dlsh_chunk *arena;
+    struct dlsh_value *kept; /* strings of literals */
+    int nkept, capkept;
 };
 
 const char *dlsh_kind_name(int kind);
@@ -152,6 +155,8 @@ int dlsh_op_prec(int op);
 dlsh_unit *dlsh_unit_new(const char *name, const char *text, size_t len);
 dlsh_unit *dlsh_unit_ref(dlsh_unit *u);
 void dlsh_unit_drop(dlsh_unit *u);
+/* Takes v, also on failure, and drops it with the unit. */
+dl_status dlsh_unit_keep(dlsh_unit *u, struct dlsh_value v);
 /* Zeroed memory that lives as long as the unit; NULL without memory (recorded). */
 void *dlsh_unit_alloc(dlsh_unit *u, size_t bytes);
 /* A NUL-terminated copy of n bytes in the unit; NULL without memory (recorded). */

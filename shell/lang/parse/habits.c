@@ -113,17 +113,14 @@ const char *dlsh_foreign_name(const char *name) {
 /* ---------------------------------------------------------------- signs */
 
 const char *dlsh_p_sign_hint(const char *text, size_t len, size_t at) {
-    static const char compound[] = "assignments are = += -= *= /=; write x = x ** 2";
+    static const char compound[] = "assignments are = += -= *= /= //= %= **=; write x = x & y";
     static const struct {
         const char *sign, *hint;
     } signs[] = {
-        {"**=", compound},
-        {"//=", compound},
         {"<<=", compound},
         {">>=", compound},
         {"===", "write =="},
         {"!==", "write !="},
-        {"%=", compound},
         {"@=", compound},
         {"|=", compound},
         {"&=", compound},

@@ -9,6 +9,13 @@
  * another; then keywords; then the rest. */
 #define DLSH_PUNCTUATION(TOK)                                                                                          \
     TOK(ELLIPSIS, "...")                                                                                               \
+    TOK(ADDSET, "+=")                                                                                                  \
+    TOK(SUBSET, "-=")                                                                                                  \
+    TOK(MULSET, "*=")                                                                                                  \
+    TOK(DIVSET, "/=")                                                                                                  \
+    TOK(FLOORDIVSET, "//=")                                                                                            \
+    TOK(MODSET, "%=")                                                                                                  \
+    TOK(POWSET, "**=")                                                                                                 \
     TOK(POW, "**")                                                                                                     \
     TOK(FLOORDIV, "//")                                                                                                \
     TOK(EQ, "==")                                                                                                      \
@@ -20,10 +27,6 @@
     TOK(AND, "&&")                                                                                                     \
     TOK(OR, "||")                                                                                                      \
     TOK(ARROW, "->")                                                                                                   \
-    TOK(ADDSET, "+=")                                                                                                  \
-    TOK(SUBSET, "-=")                                                                                                  \
-    TOK(MULSET, "*=")                                                                                                  \
-    TOK(DIVSET, "/=")                                                                                                  \
     TOK(SET, "=")                                                                                                      \
     TOK(LT, "<")                                                                                                       \
     TOK(GT, ">")                                                                                                       \

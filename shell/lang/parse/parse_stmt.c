@@ -200,14 +200,14 @@ static dlsh_node *jump(dlsh_parser *p, dlsh_kind kind) {
     return end_statement(p, n);
 }
 
-static int is_assignment(dlsh_tok k) { return k == DLSH_T_SET || (k >= DLSH_T_ADDSET && k <= DLSH_T_DIVSET); }
+static int is_assignment(dlsh_tok k) { return k == DLSH_T_SET || (k >= DLSH_T_ADDSET && k <= DLSH_T_POWSET); }
 
 static dlsh_op assignment_op(dlsh_tok k) {
-    return k == DLSH_T_ADDSET   ? DLSH_OP_ADD
-           : k == DLSH_T_SUBSET ? DLSH_OP_SUB
-           : k == DLSH_T_MULSET ? DLSH_OP_MUL
-           : k == DLSH_T_DIVSET ? DLSH_OP_DIV
-                                : DLSH_OP_NONE;
+    static const unsigned char ops[] = {[DLSH_T_ADDSET] = DLSH_OP_ADD,           [DLSH_T_SUBSET] = DLSH_OP_SUB,
+                                        [DLSH_T_MULSET] = DLSH_OP_MUL,           [DLSH_T_DIVSET] = DLSH_OP_DIV,
+                                        [DLSH_T_FLOORDIVSET] = DLSH_OP_FLOORDIV, [DLSH_T_MODSET] = DLSH_OP_MOD,
+                                        [DLSH_T_POWSET] = DLSH_OP_POW,           [DLSH_T_SET] = DLSH_OP_NONE};
+    return (dlsh_op)ops[k];
 }
 
 static dlsh_node *check_target(dlsh_parser *p, dlsh_node *t) {
