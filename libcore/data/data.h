@@ -139,8 +139,8 @@ void dl_resident_drop(dl_resident *r);
 typedef struct dl_loader_view {
     dl_dataset *data;
     int split;
-    long n, batch, batches; /* samples; samples in a batch; batches in an epoch */
-    bool shuffle;
+    long n, batch, batches; /* samples of an epoch; samples in a batch; batches in an epoch */
+    const struct dl_sampling *sampling;
     uint64_t seed;
     const struct dl_transforms *transforms;
 } dl_loader_view;

@@ -6,6 +6,7 @@
  * dropped when they are ready. */
 #include "data/data.h"
 #include "data/draw.h"
+#include "data/sampler.h"
 #include "data/transform.h"
 
 #include <pthread.h>
@@ -36,7 +37,8 @@ struct dl_loader {
     dl_dataset *data;
     int split;
     long n, batch, batches; /* samples; samples in a batch; batches in an epoch */
-    bool shuffle;
+    dl_sampling sampling;
+    dl_sampler *sampler; /* a reference */
     uint64_t seed;
     dl_transforms transforms;
     int nmakers, depth, started; /* threads wanted (0: the caller makes the batches), slots, threads running */
@@ -53,15 +55,13 @@ struct dl_loader {
 
 /* ---------------------------------------------------------------- making a batch */
 
-static void set_order(maker *m, long epoch) {
+static dl_status set_order(maker *m, long epoch) {
     const dl_loader *l = m->loader;
-    if (m->epoch == epoch) return;
+    if (m->epoch == epoch) return DL_OK;
+    m->epoch = -1;
+    DL_TRY(dl_sampling_order(&l->sampling, l->seed, epoch, m->order));
     m->epoch = epoch;
-    if (l->shuffle) {
-        dl_draw r = dl_draw_begin(l->seed, DL_FOR_ORDER, (uint64_t)epoch, 0);
-        dl_draw_permutation(&r, l->n, m->order);
-    } else
-        for (long i = 0; i < l->n; i++) m->order[i] = i;
+    return DL_OK;
 }
 
 static dl_status make(maker *m, long number, dl_tensor **x, dl_tensor **y) {
@@ -69,10 +69,11 @@ static dl_status make(maker *m, long number, dl_tensor **x, dl_tensor **y) {
     dl_dataset *d = l->data;
     long epoch = number / l->batches, from = number % l->batches * l->batch;
     long n = l->n - from < l->batch ? l->n - from : l->batch;
-    set_order(m, epoch);
+    DL_TRY(set_order(m, epoch));
     DL_TRY(dl_data_collate(d, l->split, m->order + from, n, x, y));
     for (long i = 0; l->transforms.n && i < n; i++) {
-        long sample = m->order[from + i];
+        /* a sample that an epoch has more than once changes in another way each time */
+        long sample = dl_sampler_repeats(l->sampler) ? from + i : m->order[from + i];
         dl_sample s = {(float *)dl_data(*x) + i * d->numel, m->tmp, d->numel, 1, 1, d->numel};
         if (d->ndim == 3) s.c = d->shape[0], s.h = d->shape[1], s.w = d->shape[2];
         dl_draw r = dl_draw_begin(l->seed, DL_FOR_TRANSFORM, (uint64_t)epoch, (uint64_t)sample);
@@ -142,6 +143,13 @@ static void restart(dl_loader *l, long number) {
 
 /* ---------------------------------------------------------------- life */
 
+static dl_status check_batch(const dl_loader_spec *s, long n) {
+    long batch = s->batch ? s->batch : DEFAULT_BATCH;
+    if (!s->drop_last || n >= batch) return DL_OK;
+    return dl_fail_hint(DL_ERR_VALUE, "choose a smaller batch, or keep the last one",
+                        "drop_last leaves nothing: %ld samples do not fill a batch of %ld", n, batch);
+}
+
 static dl_status check_spec(const dl_dataset *d, int split, const dl_loader_spec *s) {
     if (!d->split[split].n)
         return dl_fail_hint(DL_ERR_VALUE,
@@ -152,11 +160,6 @@ static dl_status check_spec(const dl_dataset *d, int split, const dl_loader_spec
         return dl_fail(DL_ERR_VALUE, "workers=%d; it is -1 to %d", s->workers, MAX_WORKERS);
     if (s->prefetch < 0 || s->prefetch > MAX_PREFETCH)
         return dl_fail(DL_ERR_VALUE, "prefetch=%d; it is 0 to %d", s->prefetch, MAX_PREFETCH);
-    long batch = s->batch ? s->batch : DEFAULT_BATCH;
-    if (s->drop_last && d->split[split].n < batch)
-        return dl_fail_hint(DL_ERR_VALUE, "choose a smaller batch, or keep the last one",
-                            "drop_last leaves nothing: %ld samples do not fill a batch of %ld", d->split[split].n,
-                            batch);
     return DL_OK;
 }
 
@@ -194,9 +197,16 @@ dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *sp
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
-    l->refs = 1, l->data = dl_dataset_ref(d), l->split = which, l->shuffle = s->shuffle;
+    l->refs = 1, l->data = dl_dataset_ref(d), l->split = which;
+    l->sampler = dl_sampler_ref(s->sampler);
     l->seed = s->seed ? *s->seed : dl_seed_get();
-    l->n = d->split[which].n, l->batch = s->batch ? s->batch : DEFAULT_BATCH;
+    dl_status st = dl_sampling_begin(&l->sampling, d, which, l->sampler, s->shuffle);
+    if (st == DL_OK) st = check_batch(s, l->sampling.n);
+    if (st != DL_OK) {
+        dl_loader_free(l);
+        return NULL;
+    }
+    l->n = l->sampling.n, l->batch = s->batch ? s->batch : DEFAULT_BATCH;
     l->batches = s->drop_last ? l->n / l->batch : (l->n - 1) / l->batch + 1;
     l->nmakers = s->workers < 0 || d->source.alone ? 0 : s->workers ? s->workers : 1;
     l->depth = s->prefetch ? s->prefetch : DEFAULT_PREFETCH;
@@ -231,6 +241,8 @@ void dl_loader_free(dl_loader *l) {
     pthread_cond_destroy(&l->work);
     pthread_cond_destroy(&l->ready);
     dl_dataset_unref(l->data);
+    dl_sampling_end(&l->sampling);
+    dl_sampler_unref(l->sampler);
     free(l);
 }
 
@@ -271,7 +283,7 @@ void dl_loader_look(const dl_loader *l, dl_loader_view *v) {
                           .n = l->n,
                           .batch = l->batch,
                           .batches = l->batches,
-                          .shuffle = l->shuffle,
+                          .sampling = &l->sampling,
                           .seed = l->seed,
                           .transforms = &l->transforms};
 }

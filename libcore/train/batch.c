@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-#include "data/draw.h"
+#include "data/sampler.h"
+#include "data/transform.h"
 
 /* ---------------------------------------------------------------- the next batch */
 
@@ -26,23 +27,28 @@ long dl_batch_next(const dl_loader *l, long *epoch, long *at) {
 
 /* The order of an epoch, on the device. */
 static dl_status put_order(dl_trainer *t, const dl_loader_view *v, long epoch) {
-    if (!v->shuffle || t->order_epoch == epoch) return DL_OK;
+    if ((!v->sampling->shuffle && !v->sampling->sampler) || t->order_epoch == epoch) return DL_OK;
     long *order = malloc((size_t)v->n * (sizeof(long) + sizeof(int)));
     if (!order) return dl_fail(DL_ERR_MEMORY, "no memory for the order of %ld samples", v->n);
     int *narrow = (int *)(order + v->n);
-    dl_draw r = dl_draw_begin(v->seed, DL_FOR_ORDER, (uint64_t)epoch, 0);
-    dl_draw_permutation(&r, v->n, order);
-    for (long i = 0; i < v->n; i++) narrow[i] = (int)order[i];
-    dl_status st = DL_OK;
-    if (!t->order && !(t->order = dl_tensor_empty(1, &v->n, DL_I32, t->device))) st = dl_failed();
+    dl_status st = dl_sampling_order(v->sampling, v->seed, epoch, order);
+    for (long i = 0; st == DL_OK && i < v->n; i++) narrow[i] = (int)order[i];
+    if (st == DL_OK && !t->order && !(t->order = dl_tensor_empty(1, &v->n, DL_I32, t->device))) st = dl_failed();
     if (st == DL_OK) st = dl_device_copy(dl_ptr(t->order), t->device, narrow, 0, (size_t)v->n * sizeof *narrow);
     if (st == DL_OK) t->order_epoch = epoch;
     free(order);
     return st;
 }
 
+/* A device changes a sample by its number, so that one drawn twice would change alike. */
+static bool changes_alike(const dl_trainer *t, int split) {
+    dl_loader_view v;
+    dl_loader_look(t->loader, &v);
+    return split == DL_TRAIN && v.transforms->n && dl_sampler_repeats(v.sampling->sampler);
+}
+
 dl_status dl_batch_make_resident(dl_trainer *t, int split) {
-    if (!t->resident_asked[split] && t->backend->make_batch)
+    if (!changes_alike(t, split) && !t->resident_asked[split] && t->backend->make_batch)
         DL_TRY(dl_data_resident(t->data, split, t->device, &t->resident[split]));
     t->resident_asked[split] = true;
     return DL_OK;

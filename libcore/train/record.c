@@ -72,6 +72,7 @@ static void add_all(params *p, const dl_trainer *t) {
     add(p, "clip_value", "%g", t->clip_value);
     add(p, "ema", "%g", t->ema_decay);
     add(p, "shuffle", "%s", t->loader_spec.shuffle ? "true" : "false");
+    if (t->loader_spec.sampler) add(p, "sampler", "%s", dl_sampler_kind(t->loader_spec.sampler));
     add(p, "drop_last", "%s", t->loader_spec.drop_last ? "true" : "false");
     add(p, "transforms", "%s", t->transforms ? t->transforms : "none");
     add(p, "data_seed", "%lu", t->data_seed);

@@ -93,6 +93,8 @@ static bool counted_apart(const dl_trainer *t) {
 static const char *obstacle(const dl_trainer *t) {
     if (!dl_capture_get()) return "capture is off";
     if (t->loss_fn) return "the loss is a function";
+    if (t->data->padded) return "samples differ in shape";
+    if (t->data->source.alone) return "a function makes the samples";
     if (calls_functions(t->model)) return "a layer of the net is a function";
     if (counted_apart(t)) return "parameters have made different numbers of steps";
     if (!t->resident[DL_TRAIN].x && t->accumulate > 1) return "a step takes several batches that come from the host";
@@ -169,7 +171,9 @@ void dl_replay_free(dl_trainer *t) {
 static dl_step_graph *find(dl_trainer *t) {
     long epoch, at, n = dl_batch_next(t->loader, &epoch, &at), micros = dl_trainer_micros(t);
     if (micros > 1) { /* the last of them may be short */
-        long batches = dl_loader_len(t->loader), rows = dl_dataset_len(t->data, DL_TRAIN);
+        dl_loader_view v;
+        dl_loader_look(t->loader, &v);
+        long batches = dl_loader_len(t->loader), rows = v.n;
         long from = (at + micros - 1) * dl_loader_batch(t->loader);
         n = at + micros == batches && rows - from < n ? rows - from : n;
     }

@@ -97,7 +97,8 @@ dl_status dl_trainer_make_loader(dl_trainer *t) {
 static dl_status init(dl_trainer *t, const dl_trainer_spec *s) {
     DL_TRY(choose_loss(t, s));
     t->loader_spec = s->loader;
-    t->loader_spec.shuffle = !s->in_order;
+    dl_sampler_ref(t->loader_spec.sampler);
+    t->loader_spec.shuffle = !s->in_order && !s->loader.sampler;
     t->data_seed = s->loader.seed ? *s->loader.seed : dl_seed_get();
     if (s->loader.transforms && !(t->transforms = strdup(s->loader.transforms))) return no_memory();
     DL_TRY(dl_trainer_make_loader(t));
@@ -159,6 +160,7 @@ void dl_trainer_free(dl_trainer *t) {
     dl_module_list_free(t->state);
     dl_loader_free(t->loader);
     for (int i = 0; i < 2; i++) dl_loader_free(t->eval_loader[i]);
+    dl_sampler_unref(t->loader_spec.sampler);
     dl_schedule_unref(t->schedule);
     dl_optimizer_unref(t->opt);
     dl_dataset_unref(t->data);

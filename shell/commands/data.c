@@ -496,9 +496,11 @@ static dl_status loader_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_SCOPED_BUF transforms = {0};
     if (spec.batch < 1) return dlsh_arg_fail(a, "batch", DL_ERR_VALUE, NULL, "batch=%ld; it is at least 1", spec.batch);
     if (!spec.workers) spec.workers = -1;
+    DLSH_TRY(dlsh_arg_sampler(a, &spec.sampler));
     dl_status st = transforms_text(a, &transforms);
     if (transforms.n) spec.transforms = dlsh_buf_text(&transforms);
     dl_loader *l = st == DL_OK ? dl_loader_new(split ? split->data : d, split ? split->which : DL_TRAIN, &spec) : NULL;
+    dl_sampler_unref(spec.sampler);
     return st ? st : dlsh_give(dlsh_new_handle(&dlsh_loader_class, l), result);
 }
 
@@ -524,7 +526,7 @@ const dlsh_command data_commands[] = {
         DLSH_PARAMS({"data", .want = "dataset|split", .doc = "a split, d.train; of a dataset the training split"}),
         DLSH_OPTIONS(
             {"batch", DLSH_OPT_INT, "64", .doc = "samples in a batch"},
-            {"shuffle", DLSH_OPT_BOOL, "false", .doc = "a new order every epoch"},
+            {"shuffle", DLSH_OPT_BOOL, "false", .doc = "a new order every epoch"}, DLSH_SAMPLER_OPTION,
             {"drop_last", DLSH_OPT_BOOL, "false", .doc = "leave out a last batch that is not full"},
             {"seed", DLSH_OPT_INT, NULL, .doc = "of the order and the transforms; default: the seed of the session"},
             {"transforms", DLSH_OPT_VALUE, NULL,

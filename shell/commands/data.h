@@ -11,6 +11,9 @@ extern const dlsh_class dlsh_split_class;
 /* self: dl_loader *. */
 extern const dlsh_class dlsh_loader_class;
 
+/* self: dl_sampler *. */
+extern const dlsh_class dlsh_sampler_class;
+
 typedef struct dlsh_split {
     dl_dataset *data; /* owned reference */
     dl_split which;
@@ -20,5 +23,14 @@ typedef struct dlsh_split {
 int dlsh_part_of(dlsh_value v, dl_part *out);
 /* Numbers in a list, a range or a tensor [n]; the caller frees *index. */
 dl_status dlsh_indices(struct dlsh_session *s, dlsh_value key, long **index, long *n);
+struct dlsh_args;
+#define DLSH_SAMPLER_OPTION                                                                                            \
+    {                                                                                                                  \
+        "sampler", DLSH_OPT_VALUE, NULL,                                                                               \
+            .doc = "instead of shuffle: sampler(...), \"stratified\", \"random\", or a list of samples",               \
+            .want = "sampler|string|list|range|tensor"                                                                 \
+    }
+/* A new reference to the sampler of this option; NULL: there is none. */
+dl_status dlsh_arg_sampler(const struct dlsh_args *a, dl_sampler **out);
 
 #endif

@@ -237,6 +237,7 @@ static dl_status trainer_run(const dlsh_args *a, dlsh_value *result) {
     dl_status st = spec.store ? DL_OK : dl_failed();
     if (st == DL_OK) st = choose_opt(a, &spec);
     if (st == DL_OK) st = choose_schedule(a, &spec);
+    if (st == DL_OK) st = dlsh_arg_sampler(a, &spec.loader.sampler);
     if (st == DL_OK) st = choose_loss(a, &spec);
     if (st == DL_OK) {
         dl_trainer *t = dl_trainer_new(&spec);
@@ -244,6 +245,7 @@ static dl_status trainer_run(const dlsh_args *a, dlsh_value *result) {
     }
     dl_optimizer_unref(spec.opt);
     dl_schedule_unref(spec.schedule);
+    dl_sampler_unref(spec.loader.sampler);
     return st;
 }
 
@@ -440,7 +442,7 @@ const dlsh_command train_commands[] = {
             {"clip_norm", DLSH_OPT_FLOAT, "0", .doc = "limit of the gradient's norm (0: none)"},
             {"clip_value", DLSH_OPT_FLOAT, "0", .doc = "limit of each element of the gradient (0: none)"},
             {"ema", DLSH_OPT_FLOAT, "0", .doc = "decay of averaged weights, which eval uses (0: none)"},
-            {"shuffle", DLSH_OPT_BOOL, "true", .doc = "a new order every epoch"},
+            {"shuffle", DLSH_OPT_BOOL, "true", .doc = "a new order every epoch"}, DLSH_SAMPLER_OPTION,
             {"drop_last", DLSH_OPT_BOOL, "false", .doc = "leave out a last batch that is not full"},
             {"transforms", DLSH_OPT_STRING, NULL, .doc = "changes to samples as they are loaded, \"crop 4, flip\""},
             {"workers", DLSH_OPT_INT, "0", .doc = "threads that make batches (0: one; -1: none)"},
