@@ -57,7 +57,7 @@ dl_code *dl_code_new(dl_code_spec spec) {
         if (spec.release) spec.release(spec.ctx);
         return dl_fail(DL_ERR_MEMORY, "no memory for the forward of a net"), NULL;
     }
-    *c = (dl_code){1, spec};
+    *c = (dl_code){1, -1, spec};
     c->is.text = text;
     return c;
 }
@@ -72,6 +72,15 @@ void dl_code_unref(dl_code *c) {
     if (c->is.release) c->is.release(c->is.ctx);
     free((char *)c->is.text);
     free(c);
+}
+
+void *dl_code_context(const dl_code *c, void (*release)(void *)) { return c->is.release == release ? c->is.ctx : NULL; }
+
+/* Parts without code lead to none. */
+void dl_module_references(dl_module *m, dl_part_fn *part, dl_code_fn *code, void *ctx) {
+    if (m->code) code(ctx, m->code);
+    for (int i = 0; m->has_code && i < m->nchild; i++)
+        if (m->child[i].m->code || m->child[i].m->has_code) part(ctx, m->child[i].m);
 }
 
 /* ---------------------------------------------------------------- parameters and buffers of a net itself */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "core/list.h"
 #include "core/rng.h"
 #include "core/scope.h"
 #include "nn/layers.h"
@@ -48,11 +49,14 @@ static dl_status build_from_origin(dl_module *m, long size) {
     return st;
 }
 
+static dl_status belongs(dl_module *m);
+
 dl_status dl_module_build_one(dl_module *m, long size, int device) {
     int former = m->device;
     if (m->device < 0) m->device = device;
     dl_status st = build_from_origin(m, size);
     if (st == DL_OK) st = dl_module_tie(m);
+    if (st == DL_OK) st = belongs(m);
     if (st != DL_OK) {
         m->device = former;
         for (int i = 0; i < DL_LAYER_TENSORS; i++) {
@@ -67,12 +71,13 @@ dl_status dl_module_build_one(dl_module *m, long size, int device) {
 
 /* ---------------------------------------------------------------- failures */
 
-/* Puts the name of a layer before the message of a failure, outer layers later: "in layer block0.conv1: ...". */
+/* Puts the name of a layer before the message of a failure, outer layers later: "in layer block0.conv1: ...". A net
+ * that calls itself has no name there. */
 static void name_layer(const char *name) {
     static const char start[] = "in layer ";
     dl_error e;
     char text[sizeof e.message + sizeof e.file + DL_PATH_MAX + 512];
-    if (dl_error_take(&e) == DL_OK) return;
+    if (!name || !*name || dl_error_take(&e) == DL_OK) return;
     if (e.code != DL_ERR_INTERRUPT) {
         bool inner = !strncmp(e.message, start, sizeof start - 1);
         snprintf(text, sizeof text, "%s%s%s%s", start, name, inner ? "." : ": ",
@@ -162,23 +167,26 @@ static _Thread_local dl_module *outermost; /* the net that runs in this thread *
 static _Thread_local bool in_function;     /* and the function of one of its layers */
 static _Thread_local dl_module *scope;     /* the net whose own forward runs */
 
-typedef struct wanted { /* a part or a parameter of a net that is looked for */
-    const dl_module *part;
-    const dl_tensor *weight;
-    bool found;
-} wanted;
+/* The parts of the outermost net and their parameters: gathered when a function is first asked what it uses, and added
+ * to as parameters are made. */
+static _Thread_local dl_addresses own;
 
-static dl_status see_module(void *ctx, dl_module *m, const char *path) {
-    (void)path;
-    wanted *w = ctx;
-    w->found |= m == w->part;
-    for (int i = 0; w->weight && i < m->row->nparams; i++) w->found |= m->tensor[i] == w->weight;
+static dl_status add_own(dl_module *m) {
+    if (dl_addresses_add(&own, m) < 0) return dl_failed();
+    for (int i = 0; i < m->row->nparams; i++)
+        if (m->tensor[i] && dl_addresses_add(&own, m->tensor[i]) < 0) return dl_failed();
+    for (int i = 0; i < m->nchild; i++) DL_TRY(add_own(m->child[i].m));
     return DL_OK;
 }
 
-static bool has_part(dl_module *net, wanted w) {
-    dl_module_visit(net, see_module, &w);
-    return w.found;
+/* The parameters of a part that have just been made are the net's. */
+static dl_status belongs(dl_module *m) { return dl_addresses_find(&own, m) < 0 ? DL_OK : add_own(m); }
+
+/* Is it a part or a parameter of the outermost net? */
+static dl_status is_own(const void *part, bool *yes) {
+    if (!own.n) DL_TRY(add_own(outermost));
+    *yes = dl_addresses_find(&own, part) >= 0;
+    return DL_OK;
 }
 
 static dl_status not_trained(const char *what) {
@@ -193,14 +201,18 @@ static dl_status not_trained(const char *what) {
  * and not be trained. Fixed weights, and passes that are not recorded, are allowed. */
 static dl_status check_weight(void *ctx, dl_tensor *leaf) {
     (void)ctx;
-    if (!leaf->weight || has_part(outermost, (wanted){.weight = leaf})) return DL_OK;
+    bool yes = true;
+    if (leaf->weight) DL_TRY(is_own(leaf, &yes));
+    if (yes) return DL_OK;
     char what[DL_PATH_MAX + 64];
     snprintf(what, sizeof what, "uses %s of another net, which", dl_tensor_name(leaf));
     return not_trained(what);
 }
 
 static dl_status check_part(dl_module *m) {
-    if (!in_function || !outermost || !dl_recording() || has_part(outermost, (wanted){.part = m})) return DL_OK;
+    bool yes = true;
+    if (in_function && outermost && dl_recording()) DL_TRY(is_own(m, &yes));
+    if (yes) return DL_OK;
     dl_module_list *l = dl_module_tensors(m, 1);
     if (!l) return dl_failed();
     bool trains = !dl_module_is_built(m);
@@ -288,7 +300,15 @@ static dl_tensor *run_outermost(dl_module *m, dl_tensor *x) {
     outermost = m;
     dl_tensor *y = run(m, x);
     outermost = NULL;
+    dl_addresses_free(&own);
     return y;
+}
+
+/* A dry run shows a part under its path in the net whose forward calls it. */
+static dl_tensor *run_in_scope(dl_module *m, dl_tensor *x) {
+    char path[DL_PATH_MAX];
+    const char *name = scope ? dl_module_path_of(scope, m, path) : NULL;
+    return name ? run_part(name, m, x) : run_watched(m, x);
 }
 
 /* Shapes and dtypes of the inputs: those of a call, or the single one. */
@@ -310,10 +330,10 @@ dl_tensor *dl_module_forward(dl_module *m, dl_tensor *x) {
     if (!m) return dl_fail_null("the net"), NULL;
     if (!x) return dl_fail_null("the input of a net"), NULL;
     if (check_part(m) != DL_OK) return NULL;
-    char buf[DL_PATH_MAX];
-    const char *name = scope ? dl_module_path_of(scope, m, buf) : NULL;
+    char path[DL_PATH_MAX];
     dl_net_inputs seen = m->inputs.n ? (dl_net_inputs){0} : inputs_of(m, x);
-    dl_tensor *y = name ? run_part(name, m, x) : dry ? run_watched(m, x) : outermost ? run(m, x) : run_outermost(m, x);
+    dl_tensor *y = dry ? run_in_scope(m, x) : outermost ? run(m, x) : run_outermost(m, x);
+    if (!y && scope && !dry) name_layer(dl_module_path_of(scope, m, path));
     if (y && !m->inputs.n) m->inputs = seen;
     return y;
 }

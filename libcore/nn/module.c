@@ -15,7 +15,7 @@ static dl_status no_memory(void) { return dl_fail(DL_ERR_MEMORY, "no memory for 
 dl_module *dl_module_new(const dl_layer_row *row, dl_optval *opt) {
     dl_module *m = calloc(1, sizeof *m);
     if (!m) return free(opt), no_memory(), NULL;
-    *m = (dl_module){.refs = 1, .row = row, .training = true, .dtype = DL_F32, .device = -1, .opt = opt};
+    *m = (dl_module){.refs = 1, .place = -1, .row = row, .training = true, .dtype = DL_F32, .device = -1, .opt = opt};
     m->built = !row->build;
     return m;
 }
@@ -128,6 +128,7 @@ dl_status dl_module_append(dl_module *parent, const char *label, const char *bas
         return st;
     }
     parent->child[parent->nchild++] = (dl_child){name, child};
+    parent->has_code |= child->code || child->has_code;
     return DL_OK;
 }
 

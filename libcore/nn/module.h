@@ -34,7 +34,7 @@ typedef struct dl_layer_row {
 
 /* A function of the caller that a net, a layer or the shape of a parameter is made of; shared by copies. */
 struct dl_code {
-    int refs;
+    int refs, place; /* first, for dl_module_references */
     dl_code_spec is;
 };
 
@@ -55,7 +55,7 @@ typedef struct dl_net_inputs {
 } dl_net_inputs;
 
 struct dl_module {
-    int refs;
+    int refs, place; /* first, for dl_module_references */
     const dl_layer_row *row;
     char *name;                         /* of the net, the nested net or the function; NULL for plain layers */
     char *path;                         /* in the first net it was built for: names its tensors */
@@ -67,6 +67,7 @@ struct dl_module {
     dl_child *child;
     dl_layer_names names; /* of the children */
     dl_code *code;        /* of a net with a forward of its own, a function as a layer, a parameter of a net */
+    bool has_code;        /* a part has one */
     /* Its first tensor is tensor `tie_slot` of another layer of the net: by a path that is still to be found, then by a
      * reference. Of the other layer, when it is built later: the tensor that is there already. */
     char *tie;

@@ -350,6 +350,7 @@ static const dlsh_command methods[] = {
 const dlsh_class dlsh_net_class = {.name = "net",
                                    .doc = "A net, or a layer of one; called with a batch it gives the result.",
                                    .destroy = destroy,
+                                   .values = dlsh_net_values,
                                    .text = text,
                                    .show = show,
                                    .fields = fields,

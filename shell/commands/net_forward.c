@@ -50,16 +50,23 @@ typedef struct leaves {
     int n, cap;
 } leaves;
 
+enum { DEEPEST = 50 };
+
 /* The tensors in a value: itself, or those in lists and records. */
-static dl_status collect(dlsh_value v, leaves *l) {
+static dl_status collect(dlsh_value v, leaves *l, int depth) {
+    if (depth > DEEPEST)
+        return dlsh_fail(DL_ERR_VALUE, "does a list contain itself?",
+                         "what a net takes or gives is nested more than %d levels deep", DEEPEST);
+    if (v.type == DLSH_LIST || v.type == DLSH_RECORD) DLSH_TRY(dlsh_check_interrupt());
     if (v.type == DLSH_TENSOR) {
         dl_tensor **more = dlsh_grow(l->t, l->n, &l->cap, sizeof *more);
         if (!more) return DL_ERR_MEMORY;
         l->t = more;
         l->t[l->n++] = v.as.tensor;
     }
-    for (int i = 0; v.type == DLSH_LIST && i < v.as.list->n; i++) DLSH_TRY(collect(v.as.list->items[i], l));
-    for (int i = 0; v.type == DLSH_RECORD && i < v.as.record->n; i++) DLSH_TRY(collect(v.as.record->values[i], l));
+    for (int i = 0; v.type == DLSH_LIST && i < v.as.list->n; i++) DLSH_TRY(collect(v.as.list->items[i], l, depth + 1));
+    for (int i = 0; v.type == DLSH_RECORD && i < v.as.record->n; i++)
+        DLSH_TRY(collect(v.as.record->values[i], l, depth + 1));
     return DL_OK;
 }
 
@@ -68,7 +75,7 @@ static dl_pack *pack(const dlsh_callargs *args) {
     leaves l = {0};
     dl_pack *p = NULL;
     dl_status st = DL_OK;
-    for (int i = 0; st == DL_OK && i < args->n; i++) st = collect(args->values[i], &l);
+    for (int i = 0; st == DL_OK && i < args->n; i++) st = collect(args->values[i], &l, 0);
     int plain = 1;
     for (int i = 0; i < args->n; i++) plain &= args->values[i].type == DLSH_TENSOR && !(args->names && args->names[i]);
     form *f = st == DL_OK && !plain ? new_form(args) : NULL;
@@ -150,6 +157,31 @@ dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, dlsh_value *out
     dl_pack_unref(result);
     return dlsh_failed(*out) ? dl_failed() : DL_OK;
 }
+
+/* ---------------------------------------------------------------- references, for the collector of cycles */
+
+static void code_values(void *code, const dlsh_visitor *to) {
+    const dlsh_callback *cb = dl_code_context(code, dlsh_callback_free);
+    if (cb) to->value(cb->fn, to->ctx);
+}
+
+static void module_values(void *module, const dlsh_visitor *to);
+
+static void see_part(void *ctx, dl_module *part) {
+    const dlsh_visitor *to = ctx;
+    to->shared((dlsh_shared){(int *)part, module_values}, to->ctx);
+}
+
+static void see_code(void *ctx, dl_code *code) {
+    const dlsh_visitor *to = ctx;
+    to->shared((dlsh_shared){(int *)code, code_values}, to->ctx);
+}
+
+static void module_values(void *module, const dlsh_visitor *to) {
+    dl_module_references(module, see_part, see_code, (void *)to);
+}
+
+void dlsh_net_values(void *net, const dlsh_visitor *to) { see_part((void *)to, net); }
 
 /* ---------------------------------------------------------------- shapes of parameters */
 

@@ -42,6 +42,8 @@ typedef struct dlsh_callback {
     dlsh_session *session;
     dlsh_value fn;
 } dlsh_callback;
+/* Tells of the references behind a net, a reference to which is held (a `values` of a class). */
+void dlsh_net_values(void *net, const dlsh_visitor *to);
 dlsh_callback *dlsh_callback_new(dlsh_session *s, dlsh_value fn);
 void dlsh_callback_free(void *cb);
 /* Calls it with n values; an owned tensor, or NULL with the failure recorded. */

@@ -113,8 +113,17 @@ typedef struct dlsh_field {
     dl_status (*set)(void *self, dlsh_value value);
 } dlsh_field;
 
-/* Called once for each reference to a value that an object owns. */
-typedef void dlsh_visit(dlsh_value v, void *ctx);
+/* Told of the references that an object holds, each once: to values, and to objects that others count, too. */
+typedef struct dlsh_visitor dlsh_visitor;
+typedef struct dlsh_shared {
+    int *object; /* begins with the number of references to it and its place, -1 between collections */
+    void (*values)(void *object, const dlsh_visitor *to); /* the references that it holds itself */
+} dlsh_shared;
+struct dlsh_visitor {
+    void (*value)(dlsh_value v, void *ctx);
+    void (*shared)(dlsh_shared s, void *ctx);
+    void *ctx;
+};
 
 /* Arguments of a direct call: names[i] is NULL for a positional one. */
 typedef struct dlsh_callargs {
@@ -150,9 +159,9 @@ struct dlsh_class {
     int (*equal)(const void *a, const void *b);
     /* Truth; default: true. */
     int (*truth)(void *self);
-    /* Calls visit(v, ctx) for each reference to a value that the object owns, so that a cycle through it is found;
-     * NULL: what it owns lives as long as it does. An object with several owners reports nothing. */
-    void (*values)(void *self, dlsh_visit *visit, void *ctx);
+    /* Tells of the references that the object holds, so that a cycle through it is found; what is not told of lives as
+     * long as it does. Of an object that others own as well the handle holds a reference to a shared one. */
+    void (*values)(void *self, const dlsh_visitor *to);
     /* Drops them, where they can be exchanged while the object lives. */
     void (*empty)(void *self);
 };

@@ -33,7 +33,7 @@ void jup_sync(void) { fflush(stdout); }
 void jup_drain(void) {}
 jup_request *jup_input_reply(void) { return NULL; }
 void jup_input_forget(void) {}
-json_t *jup_ports(void) { return json_object(); }
+json_t *jup_ports(jup_request *r) { return (void)r, json_object(); }
 const char *jup_session_id(void) { return "0"; }
 
 void jup_post(int channel, jup_request *parent, const char *type, json_t *content, json_t *metadata) {

@@ -66,6 +66,33 @@ fn tree(depth, up) {
 }
 for i in range(8) { t = tree(9, none) }
 END
+ring "a net whose forward calls it" <<'END'
+fn make() { m = none; m = net { a: linear 2000; forward(x) { return x.shape[0] > 5 ? m(x) : a(x) } }; m(zeros(1, 1000)); }
+for i in range(200) { make() }
+END
+ring "a function as a layer" <<'END'
+fn make() { r = record(); f = fn (x) { return len(r) ? x : r.m(x) }; r.m = net { linear 2000 -> f }; r.m(zeros(1, 1000)); }
+for i in range(200) { make() }
+END
+ring "parts and copies of nets" <<'END'
+fn make() {
+    r = []
+    block = net { a: linear 1000; forward(x) { return len(r) ? a(x) : x } }
+    m = net { inner: block; more: list { block; block }; forward(x) { return len(r) ? inner(x) : more[0](inner(x)) } }
+    m(zeros(1, 1000));
+    r.append(m.copy()); r.append(m.more[1]); r.append(m.more); r.append(block.a)
+}
+for i in range(200) { make() }
+END
+ring "nets that call each other" <<'END'
+fn make() {
+    r = record()
+    r.a = net { l: linear 1000; forward(x) { return x.shape[0] > 5 ? r.b(x) : l(x) } }
+    r.b = net { l: linear 1000; forward(x) { return x.shape[0] > 5 ? r.a(x) : l(x) } }
+    r.a(zeros(1, 1000)); r.b(zeros(1, 1000));
+}
+for i in range(200) { make() }
+END
 # Before memory is refused, rings are looked for. (AddressSanitizer's shadow needs more addresses than any limit leaves.)
 limit=100000
 ldd "$(command -v dlsh)" | grep -q 'lib[at]san' && limit=8000000
@@ -104,3 +131,22 @@ backward sum(w.grad)
 w.grad
 EOF
 dlsh -n kept.dlsh
+cat >used.dlsh <<'EOF'
+fn make(n) { m = none; m = net { a: linear 3; forward(x, k=0) { return k < n ? m(x, k=k + 1) : a(x) } }; return m }
+fn litter() { for i in range(3000) { r = record(); r.me = r; make(1) } }
+m = make(2)
+copy = m.copy()
+wrapped = (fn () { inner = make(1); return net { i: inner; forward(x) { litter(); return i(x) } } })()
+x = ones(2, 3)
+y = m(x); z = wrapped(x)
+copy = m.copy(); part = m.a
+litter()
+no_grad { z2 = copy(x) }
+assert all(m(x) == y) && all(z2 == y) && all(wrapped(x) == z)
+m = none
+litter()
+no_grad { z2 = copy(x) }
+assert all(z2 == y) && all(part(x) == part(x))
+print("nets in use live")
+EOF
+dlsh -n --db none used.dlsh

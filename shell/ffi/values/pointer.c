@@ -55,9 +55,9 @@ typedef struct memory {
     int nkeeps, capkeeps;
 } memory;
 
-static void memory_values(void *self, dlsh_visit *visit, void *ctx) {
+static void memory_values(void *self, const dlsh_visitor *to) {
     const memory *m = self;
-    for (int i = 0; i < m->nkeeps; i++) visit(m->keeps[i].v, ctx);
+    for (int i = 0; i < m->nkeeps; i++) to->value(m->keeps[i].v, to->ctx);
 }
 
 static void memory_empty(void *self) {
@@ -477,7 +477,7 @@ static dl_status pointer_text(void *self, dlsh_buf *b) {
     return b->failed ? DL_ERR_MEMORY : DL_OK;
 }
 
-static void pointer_values(void *self, dlsh_visit *visit, void *ctx) { visit(((dlsh_cpointer *)self)->owner, ctx); }
+static void pointer_values(void *self, const dlsh_visitor *to) { to->value(((dlsh_cpointer *)self)->owner, to->ctx); }
 
 extern const dlsh_command dlsh_cpointer_methods[];
 const dlsh_class dlsh_cpointer_class = {.name = "pointer",

@@ -185,7 +185,7 @@ static dl_status value_text(void *self, dlsh_buf *b) {
     return b->failed ? DL_ERR_MEMORY : DL_OK;
 }
 
-static void struct_values(void *self, dlsh_visit *visit, void *ctx) { visit(((dlsh_cstruct *)self)->owner, ctx); }
+static void struct_values(void *self, const dlsh_visitor *to) { to->value(((dlsh_cstruct *)self)->owner, to->ctx); }
 
 const dlsh_class dlsh_cstruct_class = {.name = "struct",
                                        .doc = "A struct or union of C.",

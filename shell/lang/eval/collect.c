@@ -105,25 +105,25 @@ void dlsh_collect_count_bytes(size_t bytes) {
 
 /* ---------------------------------------------------------------- what a value holds */
 
-static void each_item(const dlsh_value *v, int n, dlsh_visit *visit, void *ctx) {
+static void each_item(const dlsh_value *v, int n, const dlsh_visitor *to) {
     for (int i = 0; i < n; i++)
-        if (v[i].type >= DLSH_LIST) visit(v[i], ctx);
+        if (v[i].type >= DLSH_LIST) to->value(v[i], to->ctx);
 }
 
-static void each_of_fn(const dlsh_fn *f, dlsh_visit *visit, void *ctx) {
-    each_item(f->defaults, f->info->nparams, visit, ctx);
-    for (int i = 0; i < f->info->ncaptures; i++) visit((dlsh_value){DLSH_CELL, {.cell = f->captured[i]}}, ctx);
+static void each_of_fn(const dlsh_fn *f, const dlsh_visitor *to) {
+    each_item(f->defaults, f->info->nparams, to);
+    for (int i = 0; i < f->info->ncaptures; i++) to->value((dlsh_value){DLSH_CELL, {.cell = f->captured[i]}}, to->ctx);
 }
 
-static void each_held(dlsh_value v, dlsh_visit *visit, void *ctx) {
+static void each_held(dlsh_value v, const dlsh_visitor *to) {
     switch (v.type) {
-    case DLSH_LIST: each_item(v.as.list->items, v.as.list->n, visit, ctx); break;
-    case DLSH_RECORD: each_item(v.as.record->values, v.as.record->n, visit, ctx); break;
-    case DLSH_FN: each_of_fn(v.as.fn, visit, ctx); break;
-    case DLSH_METHOD: each_item((dlsh_value[]){v.as.method->self, v.as.method->fn}, 2, visit, ctx); break;
-    case DLSH_CELL: visit(v.as.cell->v, ctx); break;
+    case DLSH_LIST: each_item(v.as.list->items, v.as.list->n, to); break;
+    case DLSH_RECORD: each_item(v.as.record->values, v.as.record->n, to); break;
+    case DLSH_FN: each_of_fn(v.as.fn, to); break;
+    case DLSH_METHOD: each_item((dlsh_value[]){v.as.method->self, v.as.method->fn}, 2, to); break;
+    case DLSH_CELL: to->value(v.as.cell->v, to->ctx); break;
     case DLSH_HANDLE:
-        if (v.as.handle->cls->values) v.as.handle->cls->values(v.as.handle->self, visit, ctx);
+        if (v.as.handle->cls->values) v.as.handle->cls->values(v.as.handle->self, to);
         break;
     default: break;
     }
@@ -131,9 +131,18 @@ static void each_held(dlsh_value v, dlsh_visit *visit, void *ctx) {
 
 /* ---------------------------------------------------------------- trial deletion */
 
+/* A shared object that a value of the stretch leads to: an entry that is found on the way. */
+typedef struct node {
+    dlsh_shared is;
+    int trial;
+} node;
+
 typedef struct stretch {
     int from, to;
-    int *reached, n; /* entries whose values are still to be reached */
+    int *reached, n; /* entries and, numbered from `to`, nodes whose values are still to be reached */
+    node *nodes;
+    int nnodes, capnodes;
+    int failed; /* no memory for the nodes */
 } stretch;
 
 static dlsh_value value_at(int i) { return (dlsh_value){table.at[i].type, {.refs = table.at[i].object}}; }
@@ -150,12 +159,73 @@ static void take_away(dlsh_value v, void *ctx) {
     if (i >= 0) table.at[i].trial--;
 }
 
-static void reach(dlsh_value v, void *ctx) {
+static int add_node(stretch *s, dlsh_shared shared) {
+    if (s->nnodes == s->capnodes) {
+        int cap = s->capnodes ? 2 * s->capnodes : 64;
+        node *more = s->failed ? NULL : realloc(s->nodes, (size_t)cap * sizeof *more);
+        if (!more) return 0;
+        s->nodes = more, s->capnodes = cap;
+    }
+    *place_of(shared.object) = s->nnodes;
+    s->nodes[s->nnodes++] = (node){shared, *shared.object};
+    return 1;
+}
+
+/* A shared object becomes a node when it is met first. */
+static void take_away_shared(dlsh_shared shared, void *ctx) {
     stretch *s = ctx;
-    int i = within(s, v);
-    if (i < 0 || table.at[i].trial == LIVE) return;
-    table.at[i].trial = LIVE;
-    s->reached[s->n++] = i;
+    const int *place = place_of(shared.object);
+    if (*place < 0 && !add_node(s, shared))
+        s->failed = 1;
+    else
+        s->nodes[*place].trial--;
+}
+
+static void live(stretch *s, int *trial, int number) {
+    if (*trial == LIVE) return;
+    *trial = LIVE;
+    s->reached[s->n++] = number;
+}
+
+static void reach(dlsh_value v, void *ctx) {
+    int i = within(ctx, v);
+    if (i >= 0) live(ctx, &table.at[i].trial, i);
+}
+
+static void reach_shared(dlsh_shared shared, void *ctx) {
+    stretch *s = ctx;
+    int i = *place_of(shared.object);
+    live(s, &s->nodes[i].trial, s->to + i);
+}
+
+/* Counts for each value of the stretch the references that do not come from within it. */
+static void count_outside(stretch *s) {
+    const dlsh_visitor to = {take_away, take_away_shared, s};
+    for (int i = s->from; i < s->to; i++) table.at[i].trial = 0;
+    for (int i = s->from; i < s->to; i++) {
+        table.at[i].trial += *table.at[i].object;
+        each_held(value_at(i), &to);
+    }
+    for (int i = 0; i < s->nnodes; i++) {
+        const dlsh_shared is = s->nodes[i].is; /* the list may move */
+        is.values(is.object, &to);
+    }
+}
+
+/* Marks what is referenced from outside, and all that is reachable from there. */
+static void mark_live(stretch *s) {
+    const dlsh_visitor to = {reach, reach_shared, s};
+    for (int i = s->from; i < s->to; i++)
+        if (table.at[i].trial > 0) live(s, &table.at[i].trial, i);
+    for (int i = 0; i < s->nnodes; i++)
+        if (s->nodes[i].trial > 0) live(s, &s->nodes[i].trial, s->to + i);
+    while (s->n) {
+        int i = s->reached[--s->n];
+        if (i < s->to)
+            each_held(value_at(i), &to);
+        else
+            s->nodes[i - s->to].is.values(s->nodes[i - s->to].is.object, &to);
+    }
 }
 
 /* Empties a value, which breaks the cycle. What it held is dropped. */
@@ -187,22 +257,16 @@ static long release(const stretch *s, dlsh_value *dead_values) {
 }
 
 static long collect(int from, int to) {
-    stretch s = {from, to, NULL, 0};
+    stretch s = {.from = from, .to = to};
     long dead = 0;
-    if (to <= from || !(s.reached = malloc((size_t)(to - from) * sizeof *s.reached))) return 0;
-    for (int i = from; i < to; i++) table.at[i].trial = 0;
-    for (int i = from; i < to; i++) {
-        table.at[i].trial += *table.at[i].object;
-        each_held(value_at(i), take_away, &s);
-    }
-    for (int i = from; i < to; i++) {
-        if (table.at[i].trial <= 0) continue;
-        table.at[i].trial = LIVE;
-        s.reached[s.n++] = i;
-        while (s.n) each_held(value_at(s.reached[--s.n]), reach, &s);
-    }
+    if (to <= from) return 0;
+    count_outside(&s);
+    if (!s.failed) s.reached = malloc((size_t)(to - from + s.nnodes) * sizeof *s.reached);
+    if (s.reached) mark_live(&s);
+    for (int i = from; s.reached && i < to; i++) dead += table.at[i].trial != LIVE;
+    for (int i = 0; i < s.nnodes; i++) *place_of(s.nodes[i].is.object) = -1;
+    free(s.nodes);
     free(s.reached);
-    for (int i = from; i < to; i++) dead += table.at[i].trial != LIVE;
     dlsh_value *dead_values = dead ? malloc((size_t)dead * sizeof *dead_values) : NULL;
     if (!dead_values) return 0;
     release(&s, dead_values);
