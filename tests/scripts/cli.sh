@@ -69,7 +69,7 @@ dlsh -n -c 'print("lost")' >/dev/full
 echo "=> $?"
 dlsh -n -c 'print("begun")
 while true { x = 1 }' >said 2>&1 &
-until grep -q begun said; do sleep 0.05; done
+until grep -qs begun said; do sleep 0.05; done
 kill -INT $!
 wait $!
 cat said
