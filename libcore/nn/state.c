@@ -87,6 +87,10 @@ static void copy_ties(const copies *c) {
         const dl_module *from = c->from.at[i];
         dl_module *to = c->to[i];
         long owner = from->tie_owner ? dl_addresses_find(&c->from, from->tie_owner) : -1;
+        if (from->tie_owner && owner < 0) { /* a part alone has a parameter of its own */
+            free(to->tie);
+            to->tie = NULL;
+        }
         if (owner < 0) continue;
         to->tie_owner = dl_module_ref(c->to[owner]);
         to->tie_slot = from->tie_slot;

@@ -52,11 +52,10 @@ static dl_status prepare_model(dl_trainer *t) {
     shape[0] = 1;
     memcpy(shape + 1, dl_dataset_shape(t->data), (size_t)ndim * sizeof *shape);
     dl_status st = dl_module_build(t->model, ndim + 1, shape, dl_dataset_batch_dtype(t->data), t->device);
-    if (st != DL_OK) {
+    if (st != DL_OK && st != DL_ERR_INTERRUPT)
         dl_error_hint("the samples of %s have shape %s", dl_dataset_name(t->data),
                       dl_shape_text(ndim, dl_dataset_shape(t->data)));
-        return st;
-    }
+    DL_TRY(st);
     DL_TRY(dl_module_to(t->model, -1, t->device));
     t->params = dl_module_tensors(t->model, 1);
     t->state = t->params ? dl_module_tensors(t->model, 3) : NULL;

@@ -66,13 +66,14 @@ fn tree(depth, up) {
 }
 for i in range(8) { t = tree(9, none) }
 END
+# 60 of them, as drawing weights takes time.
 ring "a net whose forward calls it" <<'END'
 fn make() { m = none; m = net { a: linear 2000; forward(x) { return x.shape[0] > 5 ? m(x) : a(x) } }; m(zeros(1, 1000)); }
-for i in range(200) { make() }
+for i in range(60) { make() }
 END
 ring "a function as a layer" <<'END'
 fn make() { r = record(); f = fn (x) { return len(r) ? x : r.m(x) }; r.m = net { linear 2000 -> f }; r.m(zeros(1, 1000)); }
-for i in range(200) { make() }
+for i in range(60) { make() }
 END
 ring "parts and copies of nets" <<'END'
 fn make() {
@@ -82,7 +83,7 @@ fn make() {
     m(zeros(1, 1000));
     r.append(m.copy()); r.append(m.more[1]); r.append(m.more); r.append(block.a)
 }
-for i in range(200) { make() }
+for i in range(60) { make() }
 END
 ring "nets that call each other" <<'END'
 fn make() {
@@ -91,7 +92,7 @@ fn make() {
     r.b = net { l: linear 1000; forward(x) { return x.shape[0] > 5 ? r.a(x) : l(x) } }
     r.a(zeros(1, 1000)); r.b(zeros(1, 1000));
 }
-for i in range(200) { make() }
+for i in range(60) { make() }
 END
 # Before memory is refused, rings are looked for. (AddressSanitizer's shadow needs more addresses than any limit leaves.)
 limit=100000
