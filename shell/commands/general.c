@@ -114,7 +114,14 @@ static double processor_seconds(void) {
 }
 
 static dl_status time_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+    struct timespec now;
+    if (dlsh_arg_called(a)) {
+        clock_gettime(CLOCK_REALTIME, &now);
+        return dlsh_give(dlsh_float((double)now.tv_sec + (double)now.tv_nsec * 1e-9), result);
+    }
+    if (!dlsh_arg_node(a, "statement"))
+        return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "time x = randn(1000); time() gives the seconds since 1970",
+                             "time needs a statement");
     double wall = dl_seconds(), cpu = processor_seconds();
     dlsh_value v = dlsh_void();
     dl_status status = dlsh_arg_exec(a, "statement", &v);
@@ -173,8 +180,10 @@ const dlsh_command general_commands[] = {
         DLSH_PARAMS(
             {"n", .want = "int", .flags = DLSH_OPTIONAL, .doc = "the seed; without it the present one is printed"}),
         .examples = "seed 42"),
-    DLSH_ROW("time", DLSH_REPORT, time_run, "time STATEMENT", "Runs a statement and shows how long it took.",
-             DLSH_PARAMS({"statement", DLSH_ARG_STATEMENT, .doc = "what to run", .complete = "statement"}),
+    DLSH_ROW("time", DLSH_FUNCTION, time_run, "time STATEMENT, time()",
+             "Runs a statement and shows how long it took; as a function, the seconds since 1970.",
+             DLSH_PARAMS({"statement", DLSH_ARG_STATEMENT, .flags = DLSH_OPTIONAL, .doc = "what to run",
+                          .complete = "statement"}),
              .examples = "time x = randn(1000, 1000) @ randn(1000, 1000)"),
     DLSH_ROW("clear", DLSH_ACTION, clear_run, "clear [wait]",
              "Clears the screen; in a notebook, what the cell has shown so far.",

@@ -327,13 +327,13 @@ static const dlsh_param summary_params[] = {
     {0}};
 
 static const dlsh_command methods[] = {
-    DLSH_FN_ROW("train", set_mode, "m.train()", "Training mode: dropout and batchnorm act.", .data = "on"),
-    DLSH_FN_ROW("eval", set_mode, "m.eval()", "Evaluation mode."),
+    DLSH_ACT_ROW("train", set_mode, "m.train()", "Training mode: dropout and batchnorm act.", .data = "on"),
+    DLSH_ACT_ROW("eval", set_mode, "m.eval()", "Evaluation mode."),
     DLSH_FN_ROW("copy", copy_run, "m.copy()", "A net of its own with the same weights."),
-    DLSH_FN_ROW("to", to_run, "m.to(TARGET)", "Moves the weights to a dtype or device, in place.",
-                DLSH_PARAMS({"target", DLSH_ARG_WORD, .doc = "a dtype (f64) or a device (\"cuda\")"}),
-                .examples = "m.to(f64)"),
-    DLSH_FN_ROW("zero_grad", zero_run, "m.zero_grad()", "Forgets all gradients."),
+    DLSH_ACT_ROW("to", to_run, "m.to(TARGET)", "Moves the weights to a dtype or device, in place.",
+                 DLSH_PARAMS({"target", DLSH_ARG_WORD, .doc = "a dtype (f64) or a device (\"cuda\")"}),
+                 .examples = "m.to(f64)"),
+    DLSH_ACT_ROW("zero_grad", zero_run, "m.zero_grad()", "Forgets all gradients."),
     DLSH_FN_ROW("parameters", tensors_run, "m.parameters()",
                 "A list of the parameters; an error before they are made."),
     DLSH_FN_ROW("state", tensors_run, "m.state()", "A record of all parameters and buffers by path.", .data = "record"),

@@ -87,11 +87,11 @@ static dl_status group_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static const dlsh_command methods[] = {
-    DLSH_FN_ROW("step", step_run, "o.step()", "One update of all parameters that have a gradient."),
-    DLSH_FN_ROW("zero_grad", zero_run, "o.zero_grad()", "Forgets all gradients."),
-    DLSH_FN_ROW("add", add_run, "o.add(WHAT)", "Adds parameters to be updated.",
-                DLSH_PARAMS({"what", .want = "net|tensor|list", .doc = "a net, a parameter or a list of parameters"}),
-                .examples = "o.add(m)"),
+    DLSH_ACT_ROW("step", step_run, "o.step()", "One update of all parameters that have a gradient."),
+    DLSH_ACT_ROW("zero_grad", zero_run, "o.zero_grad()", "Forgets all gradients."),
+    DLSH_ACT_ROW("add", add_run, "o.add(WHAT)", "Adds parameters to be updated.",
+                 DLSH_PARAMS({"what", .want = "net|tensor|list", .doc = "a net, a parameter or a list of parameters"}),
+                 .examples = "o.add(m)"),
     DLSH_ROW("group", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, group_run, "o.group(PATTERN, OPTION=VALUE...)",
              "Sets other options for parameters whose path matches; to be called before parameters are added.",
              DLSH_PARAMS({"pattern", DLSH_ARG_WORD, .doc = "paths of parameters, \"*.bias\""}),
@@ -248,13 +248,14 @@ static const dlsh_command others[] = {
                           .complete = schedule_kinds},
                          {"values", .flags = DLSH_VARIADIC, .doc = "its main arguments"}),
              .examples = "s = schedule(\"cosine\", 1000, warmup=50)\ns(500)"),
-    DLSH_FN_ROW("clip_grad_norm", clip_run, "clip_grad_norm(PARAMETERS, MAX)",
-                "Scales all gradients so that their common norm is at most MAX; gives the norm they had. A trainer has "
-                "clip_norm= for it.",
-                .params = clip_params, .examples = "backward l\nclip_grad_norm(m, 1.0);\no.step()"),
-    DLSH_FN_ROW("clip_grad_value", clip_run, "clip_grad_value(PARAMETERS, MAX)",
-                "Limits every element of the gradients to [-MAX, MAX]. A trainer has clip_value= for it.",
-                .params = clip_params)};
+    DLSH_ACT_ROW(
+        "clip_grad_norm", clip_run, "clip_grad_norm(PARAMETERS, MAX)",
+        "Scales all gradients so that their common norm is at most MAX; gives the norm they had. A trainer has "
+        "clip_norm= for it.",
+        .params = clip_params, .examples = "backward l\nclip_grad_norm(m, 1.0);\no.step()"),
+    DLSH_ACT_ROW("clip_grad_value", clip_run, "clip_grad_value(PARAMETERS, MAX)",
+                 "Limits every element of the gradients to [-MAX, MAX]. A trainer has clip_value= for it.",
+                 .params = clip_params)};
 
 /* The optimizers' rows and the kinds of schedules come from the library's tables, before main. */
 enum { MAX_OPTIMIZERS = 32, OTHERS = sizeof others / sizeof *others };

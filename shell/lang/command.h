@@ -86,6 +86,8 @@ enum dlsh_command_flags {
     DLSH_SHOW_RESULT = 8,       /* in command form the result is shown like an expression's (and kept in `_`) */
     DLSH_OPEN_OPTIONS = 16,     /* takes any name=value; read with dlsh_arg_extra. Positional extras stay errors */
     DLSH_HIDDEN = 32,           /* not listed by help */
+    DLSH_ACTS =
+        64, /* a function that is called for what it does: as a statement a call shows nothing, `_` gets its value */
 };
 
 /* What a command does. *result is DLSH_VOID on entry; a command with DLSH_FUNCTION sets it to an owned value. Failures:
@@ -115,6 +117,8 @@ struct dlsh_command {
 #define DLSH_ROW(name_, flags_, run_, usage_, doc_, ...)                                                               \
     { .name = name_, .flags = flags_, .run = run_, .usage = usage_, .doc = doc_, __VA_ARGS__ }
 #define DLSH_FN_ROW(name_, run_, usage_, doc_, ...) DLSH_ROW(name_, DLSH_ONLY_FUNCTION, run_, usage_, doc_, __VA_ARGS__)
+#define DLSH_ACT_ROW(name_, run_, usage_, doc_, ...)                                                                   \
+    DLSH_ROW(name_, DLSH_ONLY_FUNCTION | DLSH_ACTS, run_, usage_, doc_, __VA_ARGS__)
 #define DLSH_PARAMS(...)                                                                                               \
     .params = (const dlsh_param[]) {                                                                                   \
         __VA_ARGS__, { 0 }                                                                                             \

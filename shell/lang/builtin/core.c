@@ -176,6 +176,15 @@ static dl_status keys_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give_filled(st, v, result);
 }
 
+static dl_status items_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_record *r = dlsh_arg(a, "r")->as.record;
+    dlsh_value v = dlsh_new_list(r->n);
+    dl_status st = DL_OK;
+    for (int i = 0; i < r->n && !st; i++)
+        st = dlsh_append(v, DLSH_LIST_OF(dlsh_string(r->keys[i]), dlsh_ref(r->values[i])));
+    return dlsh_give_filled(st, v, result);
+}
+
 static const dlsh_param get_params[] = {
     {"r", .want = "record", .doc = "the record"},
     {"key", .want = "string", .doc = "name of the field"},
@@ -220,10 +229,28 @@ static dl_status has_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+/* Positional arguments from a list, named ones from a record and from the options of the call itself. */
 static dl_status call_run(const dlsh_args *a, dlsh_value *result) {
-    const dlsh_list *l = dlsh_arg(a, "args")->as.list;
-    dlsh_callargs args = {l->n, l->items, NULL};
-    return dlsh_call(dlsh_arg_session(a), *dlsh_arg(a, "f"), &args, result);
+    const dlsh_value *given = dlsh_arg(a, "args"), *named = dlsh_arg(a, "named"), *v;
+    const dlsh_list *l = given ? given->as.list : NULL;
+    const dlsh_record *r = named ? named->as.record : NULL;
+    const char *name;
+    int n = 0, extra = 0;
+    while (dlsh_arg_extra(a, extra, &v)) extra++;
+    long most = (l ? l->n : 0L) + (r ? r->n : 0L) + extra;
+    if (most > DLSH_MAX_ARGS)
+        return dlsh_arg_fail(a, "args", DL_ERR_VALUE, "give a list instead",
+                             "a call with %ld arguments; %d are allowed", most, DLSH_MAX_ARGS);
+    dlsh_value *values = dl_memory_alloc(most, sizeof *values);
+    const char **names = dl_memory_alloc(most, sizeof *names);
+    for (int i = 0; values && names && l && i < l->n; i++, n++) values[n] = l->items[i], names[n] = NULL;
+    for (int i = 0; values && names && r && i < r->n; i++, n++) values[n] = r->values[i], names[n] = r->keys[i];
+    for (int i = 0; values && names && (name = dlsh_arg_extra(a, i, &v)); i++, n++) values[n] = *v, names[n] = name;
+    dlsh_callargs args = {n, values, n > (l ? l->n : 0) ? names : NULL};
+    dl_status st = values && names ? dlsh_call(dlsh_arg_session(a), *dlsh_arg(a, "f"), &args, result) : DL_ERR_MEMORY;
+    free(values);
+    free(names);
+    return st;
 }
 
 const dlsh_command dlsh_core_rows[] = {
@@ -265,15 +292,20 @@ const dlsh_command dlsh_core_rows[] = {
     DLSH_FN_ROW("keys", keys_run, "r.keys()", "The names of a record's fields.", .params = record_param),
     DLSH_FN_ROW("values", keys_run, "r.values()", "The values of a record's fields.", .params = record_param,
                 .data = "values"),
+    DLSH_FN_ROW("items", items_run, "r.items()", "Pairs of name and value of a record's fields.",
+                .params = record_param, .examples = "for name, value in {a: 1}.items() { print(name, value) }"),
     DLSH_FN_ROW("get", get_run, "r.get(NAME [, OTHERWISE])",
                 "A field of a record, or something else when it is missing.", .params = get_params, .quick = get_quick),
-    DLSH_FN_ROW("drop", remove_field_run, "r.drop(NAME)", "Removes a field of a record; was it there?",
-                .params = get_params),
+    DLSH_ACT_ROW("drop", remove_field_run, "r.drop(NAME)", "Removes a field of a record; was it there?",
+                 .params = get_params),
     DLSH_FN_ROW("next", next_run, "next(ITERATOR)", "The next element, such as a batch.", .params = any_param,
                 .examples = "x, y = next(t.batches)"),
     DLSH_FN_ROW("has", has_run, "has(X, NAME)", "Does a value have this field or method?",
                 DLSH_PARAMS({"x", .doc = "any value"}, {"name", .want = "string", .doc = "field"})),
-    DLSH_FN_ROW("call", call_run, "call(F, LIST)", "Calls a function with the arguments of a list.",
-                DLSH_PARAMS({"f", .want = "function", .doc = "what to call"},
-                            {"args", .want = "list", .doc = "its arguments"})),
+    DLSH_ROW("call", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, call_run, "call(F [, LIST [, RECORD]], NAME=VALUE...)",
+             "Calls a function with the arguments of a list, and named ones of a record; f(*xs, **r) does the same.",
+             DLSH_PARAMS({"f", .want = "function", .doc = "what to call"},
+                         {"args", .want = "list", .flags = DLSH_OPTIONAL, .doc = "its arguments by position"},
+                         {"named", .want = "record", .flags = DLSH_OPTIONAL, .doc = "its arguments by name"}),
+             .examples = "call(max, [1, 3, 2])"),
     {0}};

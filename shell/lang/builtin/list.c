@@ -1,4 +1,5 @@
 /* Functions on lists, which are their methods too. */
+#define _GNU_SOURCE /* memmem */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +7,14 @@
 
 #define LIST_PARAM                                                                                                     \
     { .name = "list", .want = "list", .doc = "the list" }
+
+#define SORT_OPTIONS                                                                                                   \
+    DLSH_OPTIONS({"key", DLSH_OPT_VALUE, NULL, .doc = "function whose result is compared", .want = "function"},        \
+                 {"reverse", DLSH_OPT_BOOL, "false", .doc = "largest first"})
+#define REDUCE_PARAMS                                                                                                  \
+    DLSH_PARAMS({"input", .want = "list|range|tensor", .doc = "a sequence or a tensor"},                               \
+                {"dim", .want = "int|list", .flags = DLSH_OPTIONAL, .doc = "tensors: dimensions"},                     \
+                {"keepdim", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "tensors: keep them with size 1"})
 
 static dlsh_list *self(const dlsh_args *a) { return dlsh_arg(a, "list")->as.list; }
 
@@ -90,6 +99,13 @@ static dl_status remove_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+static dl_status copy_of(const dlsh_list *l, dlsh_value *out) {
+    dlsh_value v = dlsh_new_list(l->n);
+    dl_status st = DL_OK;
+    for (int i = 0; i < l->n && !st; i++) st = dlsh_append(v, dlsh_ref(l->items[i]));
+    return dlsh_give_filled(st, v, out);
+}
+
 /* copy; reversed where data is set. */
 static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_list *l = self(a);
@@ -158,38 +174,94 @@ static dl_status add_numbered(const dlsh_args *a, dlsh_value item, dlsh_value to
 }
 static dl_status enumerate_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_numbered, result); }
 
+/* The next item of each; *done when one has none left. */
+static dl_status zip_next(dlsh_session *s, dlsh_iter *its, int n, dlsh_value *row, int *done) {
+    dlsh_value x;
+    *row = dlsh_new_list(n);
+    dl_status st = dlsh_failed(*row) ? dl_failed() : DL_OK;
+    for (int i = 0; i < n && !st && !*done; i++)
+        if (!(st = dlsh_iter_next(s, &its[i], &x, done)) && !*done) st = dlsh_append(*row, x);
+    if (st || *done) dlsh_drop(*row);
+    return st;
+}
+
 static dl_status zip_run(const dlsh_args *a, dlsh_value *result) {
-    dlsh_iter x, y = {.over = dlsh_void()};
+    int n = dlsh_arg_count(a, "items"), begun = 0, done = !n;
+    dlsh_iter *its = dl_memory_alloc(n, sizeof *its);
     dlsh_session *s = dlsh_arg_session(a);
-    dlsh_value v = dlsh_new_list(0), p, q;
-    int done = 0;
-    dl_status st = dlsh_iter_begin(s, *dlsh_arg(a, "items"), &x);
-    if (!st) st = dlsh_iter_begin(s, *dlsh_arg(a, "other"), &y);
-    while (!st && !(st = dlsh_iter_next(s, &x, &p, &done)) && !done) {
-        st = dlsh_iter_next(s, &y, &q, &done);
-        if (st || done) {
-            dlsh_drop(p);
-            break;
-        }
-        st = dlsh_append(v, DLSH_LIST_OF(p, q));
-    }
-    dlsh_iter_end(&x);
-    dlsh_iter_end(&y);
+    dlsh_value v = dlsh_new_list(0), row;
+    dl_status st = its ? DL_OK : DL_ERR_MEMORY;
+    for (; begun < n && !st; begun += !st) st = dlsh_iter_begin(s, *dlsh_arg_at(a, "items", begun), &its[begun]);
+    while (!st && !done)
+        if (!(st = zip_next(s, its, n, &row, &done)) && !done) st = dlsh_append(v, row);
+    for (int i = 0; i < begun; i++) dlsh_iter_end(&its[i]);
+    free(its);
     return dlsh_give_filled(st, v, result);
+}
+
+/* ---------------------------------------------------------------- any, all, count */
+
+/* any; all where data is set. Of a tensor it is the op. */
+static dl_status any_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value seq = *dlsh_arg(a, "input");
+    if (seq.type == DLSH_TENSOR) return dlsh_call_row_op(a, result);
+    int all = dlsh_arg_data(a) != NULL, yes = all, done = 0;
+    dlsh_iter it;
+    dlsh_value x;
+    dlsh_session *s = dlsh_arg_session(a);
+    DLSH_TRY(dlsh_iter_begin(s, seq, &it));
+    dl_status st = DL_OK;
+    while (!st && yes == all && !(st = dlsh_iter_next(s, &it, &x, &done)) && !done) {
+        st = dlsh_truth(x, &yes);
+        dlsh_drop(x);
+    }
+    dlsh_iter_end(&it);
+    *result = dlsh_bool(yes);
+    return st;
+}
+
+/* How often an item occurs in a list, or a text in a string, without overlap. */
+static dl_status count_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value in = *dlsh_arg(a, "in"), what = *dlsh_arg(a, "item");
+    long n = 0;
+    int same;
+    if (in.type == DLSH_STR && (what.type != DLSH_STR || !what.as.str->len))
+        return dlsh_arg_fail(a, "item", DL_ERR_TYPE, NULL, "in a string a text is counted, got %s",
+                             what.type == DLSH_STR ? "an empty one" : dlsh_a(what));
+    if (in.type == DLSH_STR) {
+        const char *p = in.as.str->s, *end = p + in.as.str->len;
+        for (; (p = memmem(p, (size_t)(end - p), what.as.str->s, what.as.str->len)); p += what.as.str->len) n++;
+    } else
+        for (int i = 0; i < in.as.list->n && !dlsh_interrupted_at(i); i++) {
+            DLSH_TRY(dlsh_equal(in.as.list->items[i], what, &same));
+            n += same;
+        }
+    *result = dlsh_int(n);
+    return DL_OK;
 }
 
 /* ---------------------------------------------------------------- sorting */
 
-/* Stable merge of keys and items together; a failing comparison ends it. */
+/* -1, 0, 1; numbers and strings are compared without a call. */
+static inline dl_status compare(dlsh_value a, dlsh_value b, int *out) {
+    if (a.type == DLSH_INT && b.type == DLSH_INT) return *out = (a.as.i > b.as.i) - (a.as.i < b.as.i), DL_OK;
+    return dlsh_compare(a, b, out);
+}
+
+/* Stable merge of keys and items together; a failing comparison ends it. Halves in order are left as they are. */
 static dl_status merge_sort(dlsh_value *keys, dlsh_value *items, dlsh_value *tmp, long n, int reverse) {
     if (n < 2) return DL_OK;
     long h = n / 2;
+    int c = 0;
     DLSH_TRY(merge_sort(keys, items, tmp, h, reverse));
     DLSH_TRY(merge_sort(keys + h, items + h, tmp, n - h, reverse));
+    DLSH_TRY(compare(keys[h - 1], keys[h], &c));
+    if (reverse ? c >= 0 : c <= 0) return DL_OK;
     for (long i = 0, j = h, k = 0; k < n; k++) {
-        int c = 0, right;
+        int right;
+        c = 0;
         if (dlsh_interrupted_at(k)) return dlsh_check_interrupt();
-        if (i < h && j < n) DLSH_TRY(dlsh_compare(keys[i], keys[j], &c));
+        if (i < h && j < n) DLSH_TRY(compare(keys[i], keys[j], &c));
         right = i == h || (j < n && (reverse ? c < 0 : c > 0));
         tmp[2 * k] = keys[right ? j : i];
         tmp[2 * k + 1] = items[right ? j++ : i++];
@@ -220,10 +292,7 @@ static dl_status make_keys(const dlsh_args *a, const dlsh_list *l, dlsh_value *k
     return DL_OK;
 }
 
-static dl_status sorted_run(const dlsh_args *a, dlsh_value *result) {
-    dlsh_value v;
-    DLSH_TRY(each(a, add_item, &v));
-    dlsh_list *l = v.as.list;
+static dl_status sort_list(const dlsh_args *a, dlsh_list *l) {
     dlsh_value *keys = dl_memory_alloc(l->n, sizeof *keys),
                *tmp = keys ? dl_memory_alloc(2L * l->n, sizeof *tmp) : NULL;
     for (int i = 0; keys && i < l->n; i++) keys[i] = dlsh_void();
@@ -232,22 +301,58 @@ static dl_status sorted_run(const dlsh_args *a, dlsh_value *result) {
     for (int i = 0; keys && i < l->n; i++) dlsh_drop(keys[i]);
     free(keys);
     free(tmp);
-    return dlsh_give_filled(st, v, result);
+    return st;
+}
+
+static dl_status sorted_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_value v;
+    DLSH_TRY(each(a, add_item, &v));
+    return dlsh_give_filled(sort_list(a, v.as.list), v, result);
+}
+
+/* A list in place; of a tensor it is the op. The keys are functions of the user: they see the list as it was. */
+static dl_status sort_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value x = *dlsh_arg(a, "input");
+    dlsh_value v = dlsh_void();
+    const char *wrong = x.type == DLSH_LIST        ? (dlsh_given(a, "dim")          ? "dim"
+                                                      : dlsh_given(a, "descending") ? "descending"
+                                                                                    : NULL)
+                        : dlsh_given(a, "key")     ? "key"
+                        : dlsh_given(a, "reverse") ? "reverse"
+                                                   : NULL;
+    if (wrong)
+        return dlsh_arg_fail(a, wrong, DL_ERR_NAME,
+                             x.type == DLSH_LIST ? "lists take key= and reverse="
+                                                 : "its arguments are: input dim descending",
+                             "sort has no argument '%s'", wrong);
+    if (x.type == DLSH_TENSOR) return dlsh_call_row_op(a, result);
+    dl_status st = copy_of(x.as.list, &v);
+    if (!st) st = sort_list(a, v.as.list);
+    if (!st && v.as.list->n != x.as.list->n)
+        st = dlsh_fail(DL_ERR_STATE, NULL, "the list was changed while it was sorted");
+    if (!st) {
+        dlsh_value *items = x.as.list->items;
+        int cap = x.as.list->cap;
+        x.as.list->items = v.as.list->items, x.as.list->cap = v.as.list->cap;
+        v.as.list->items = items, v.as.list->cap = cap;
+    }
+    dlsh_drop(v);
+    return st;
 }
 
 const dlsh_command dlsh_list_rows[] = {
-    DLSH_FN_ROW("append", append_run, "xs.append(ITEM)", "Puts an item at the end of a list.", .params = item_params,
-                .examples = "xs = []; xs.append(1)", .quick = append_quick),
-    DLSH_FN_ROW("extend", extend_run, "xs.extend(ITEMS)", "Puts the items of another list at the end.",
-                DLSH_PARAMS(LIST_PARAM, {"other", .want = "list|range", .doc = "more items"})),
-    DLSH_FN_ROW("insert", insert_run, "xs.insert(AT, ITEM)", "Puts an item before a position.",
-                DLSH_PARAMS(LIST_PARAM, {"at", .want = "int", .doc = "position"}, {"item", .doc = "any value"})),
-    DLSH_FN_ROW(
+    DLSH_ACT_ROW("append", append_run, "xs.append(ITEM)", "Puts an item at the end of a list.", .params = item_params,
+                 .examples = "xs = []; xs.append(1)", .quick = append_quick),
+    DLSH_ACT_ROW("extend", extend_run, "xs.extend(ITEMS)", "Puts the items of another list at the end.",
+                 DLSH_PARAMS(LIST_PARAM, {"other", .want = "list|range", .doc = "more items"})),
+    DLSH_ACT_ROW("insert", insert_run, "xs.insert(AT, ITEM)", "Puts an item before a position.",
+                 DLSH_PARAMS(LIST_PARAM, {"at", .want = "int", .doc = "position"}, {"item", .doc = "any value"})),
+    DLSH_ACT_ROW(
         "pop", pop_run, "xs.pop([AT])", "Takes an item out of a list, the last one by default.",
         DLSH_PARAMS(LIST_PARAM, {"at", .want = "int", .flags = DLSH_OPTIONAL, .doc = "position (-1: the last)"}),
         .quick = pop_quick),
-    DLSH_FN_ROW("remove", remove_run, "xs.remove(ITEM)", "Removes the first equal item; was it there?",
-                .params = item_params),
+    DLSH_ACT_ROW("remove", remove_run, "xs.remove(ITEM)", "Removes the first equal item; was it there?",
+                 .params = item_params),
     DLSH_FN_ROW("index", index_run, "xs.index(ITEM)", "Position of the first equal item, or none.",
                 .params = item_params),
     DLSH_FN_ROW("copy", copy_run, "xs.copy()", "A list of the same items.", .params = only_list),
@@ -260,11 +365,24 @@ const dlsh_command dlsh_list_rows[] = {
                 .params = map_params),
     DLSH_FN_ROW("enumerate", enumerate_run, "enumerate(ITEMS)", "Pairs of position and item.",
                 .params = sequence_params, .examples = "for i, x in enumerate([\"a\", \"b\"]) { print(i, x) }"),
-    DLSH_FN_ROW("zip", zip_run, "zip(ITEMS, ITEMS)", "Pairs of the items of two sequences.",
-                DLSH_PARAMS({"items", .doc = "a sequence"}, {"other", .doc = "another"})),
+    DLSH_FN_ROW("zip", zip_run, "zip(ITEMS, ...)", "Lists of the items of several sequences at one position.",
+                DLSH_PARAMS({"items", .flags = DLSH_VARIADIC, .doc = "sequences; the shortest ends it"}),
+                .examples = "for a, b in zip([1, 2], [\"x\", \"y\"]) { print(a, b) }"),
+    DLSH_FN_ROW("any", any_run, "any(ITEMS), any(TENSOR [, dim=, keepdim=])", "Is one of the items true?",
+                REDUCE_PARAMS),
+    DLSH_FN_ROW("all", any_run, "all(ITEMS), all(TENSOR [, dim=, keepdim=])", "Are all items true?", REDUCE_PARAMS,
+                .data = "all"),
     DLSH_FN_ROW(
-        "sorted", sorted_run, "sorted(ITEMS, key=, reverse=false)", "A sorted list; equal items keep their order.",
-        DLSH_PARAMS({"items", .doc = "anything that for goes over"}),
-        DLSH_OPTIONS({"key", DLSH_OPT_VALUE, NULL, .doc = "function whose result is compared", .want = "function"},
-                     {"reverse", DLSH_OPT_BOOL, "false", .doc = "largest first"})),
+        "count", count_run, "xs.count(ITEM)", "How often an item is in a list, or a text in a string.",
+        DLSH_PARAMS({"in", .want = "list|string", .doc = "a list or a string"}, {"item", .doc = "what to count"}),
+        .examples = "[1, 2, 1].count(1)"),
+    DLSH_FN_ROW("sort", sort_run, "xs.sort(key=, reverse=false), sort(TENSOR [, dim, descending])",
+                "Sorts a list in place; of a tensor, values in order and their indices.",
+                DLSH_PARAMS({"input", .want = "list|tensor", .doc = "a list or a tensor"},
+                            {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "tensors: dimension (-1)"},
+                            {"descending", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "tensors: largest first"}),
+                SORT_OPTIONS, .examples = "xs = [3, 1, 2]; xs.sort(); xs"),
+    DLSH_FN_ROW("sorted", sorted_run, "sorted(ITEMS, key=, reverse=false)",
+                "A sorted list; equal items keep their order.",
+                DLSH_PARAMS({"items", .doc = "anything that for goes over"}), SORT_OPTIONS),
     {0}};

@@ -1,6 +1,7 @@
 /* Functions that serve numbers and tensors alike where the op table's rows do not: max, min, abs, round, sum of lists.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,8 +85,7 @@ static dl_status minmax_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- sum of a list, rounding of a number */
 
-/* Calls the op of the same name with the arguments as they were given. */
-static dl_status call_op(const dlsh_args *a, dlsh_value *result) {
+dl_status dlsh_call_row_op(const dlsh_args *a, dlsh_value *result) {
     const dlsh_command *row = dlsh_arg_command(a);
     dlsh_value values[8];
     const char *given[8];
@@ -100,7 +100,7 @@ static dl_status call_op(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status sum_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value seq = *dlsh_arg(a, "input"), total = dlsh_int(0), x, next;
-    if (seq.type == DLSH_TENSOR) return call_op(a, result);
+    if (seq.type == DLSH_TENSOR) return dlsh_call_row_op(a, result);
     dlsh_session *s = dlsh_arg_session(a);
     dlsh_iter it;
     int done = 0;
@@ -123,7 +123,7 @@ static const dlsh_param rounding_params[] = {{"input", .want = "number|tensor", 
 static dl_status rounding_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value x = *dlsh_arg(a, "input");
     const char *name = dlsh_arg_command(a)->name;
-    if (x.type == DLSH_TENSOR) return call_op(a, result);
+    if (x.type == DLSH_TENSOR) return dlsh_call_row_op(a, result);
     if (x.type == DLSH_INT) return dlsh_give(x, result);
     double f = *name == 'f' ? floor(x.as.f) : *name == 'c' ? ceil(x.as.f) : rint(x.as.f);
     if (!(fabs(f) < 9.2233720368547758e18))
@@ -132,9 +132,38 @@ static dl_status rounding_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+/* x 10^n rounded and divided again: a tensor's elements. */
+static dl_status round_tensor(dl_tensor *x, long decimals, dlsh_value *result) {
+    dl_tensor *scale = dl_scalar_f(pow(10, (double)labs(decimals))),
+              *wide = decimals < 0 ? dl_div(x, scale) : dl_mul(x, scale), *whole = dl_round(wide),
+              *r = decimals < 0 ? dl_mul(whole, scale) : dl_div(whole, scale);
+    DLSH_UNREF(scale, wide, whole);
+    return dlsh_give(dlsh_tensor(r), result);
+}
+
+/* With decimals a float stays one: its nearest decimal number, as printf and Python find it. */
+static dl_status round_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_value x = *dlsh_arg(a, "input");
+    char text[400];
+    if (!dlsh_given(a, "decimals")) return rounding_run(a, result);
+    long n = dlsh_arg_int(a, "decimals");
+    if (n < -300 || n > 300) return dlsh_arg_fail(a, "decimals", DL_ERR_VALUE, NULL, "decimals go from -300 to 300");
+    if (x.type == DLSH_TENSOR) return round_tensor(x.as.tensor, n, result);
+    if (x.type == DLSH_INT && n >= 0) return dlsh_give(x, result);
+    double f = dlsh_number(x), scale = pow(10, (double)-n);
+    if (n < 0)
+        f = rint(f / scale) * scale;
+    else if (isfinite(f) && fabs(f) < 1e15) {
+        snprintf(text, sizeof text, "%.*f", (int)n, f);
+        f = strtod(text, NULL);
+    }
+    *result = x.type == DLSH_INT ? dlsh_int((long)f) : dlsh_float(f);
+    return DL_OK;
+}
+
 static dl_status abs_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value x = *dlsh_arg(a, "input");
-    if (x.type == DLSH_TENSOR) return call_op(a, result);
+    if (x.type == DLSH_TENSOR) return dlsh_call_row_op(a, result);
     if (x.type == DLSH_INT && x.as.i < 0) return dlsh_unary(DLSH_OP_NEG, x, result);
     *result = x.type == DLSH_INT ? x : dlsh_float(fabs(x.as.f));
     return DL_OK;
@@ -160,8 +189,11 @@ const dlsh_command dlsh_math_rows[] = {
                     {"keepdim", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "tensors: keep them with size 1"})),
     DLSH_FN_ROW("floor", rounding_run, "floor(X)", "Rounded down.", .params = rounding_params),
     DLSH_FN_ROW("ceil", rounding_run, "ceil(X)", "Rounded up.", .params = rounding_params),
-    DLSH_FN_ROW("round", rounding_run, "round(X)", "Rounded to the nearest whole number, ties to even.",
-                .params = rounding_params),
+    DLSH_FN_ROW("round", round_run, "round(X [, DECIMALS])", "Rounded to the nearest whole number, ties to even.",
+                DLSH_PARAMS({"input", .want = "number|tensor", .doc = "a number or a tensor"},
+                            {"decimals", .want = "int", .flags = DLSH_OPTIONAL,
+                             .doc = "digits behind the point; the result is then a float"}),
+                .examples = "round(2.567, 2)"),
     DLSH_FN_ROW("abs", abs_run, "abs(X)", "Magnitude.", .params = rounding_params),
     DLSH_FN_ROW("atan2", atan2_run, "atan2(Y, X)", "The angle of a point.",
                 DLSH_PARAMS({"y", .want = "number", .doc = "a number"}, {"x", .want = "number", .doc = "a number"})),

@@ -39,6 +39,7 @@ static dl_status repr_run(const dlsh_args *a, dlsh_value *result) {
 }
 static dl_status json_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_buf b = {0};
+    if (dlsh_arg(a, "x")->type == DLSH_STR && !dlsh_arg_data(a)) return dlsh_json_parse(a, result);
     return give(&b, dlsh_json(&b, *dlsh_arg(a, "x")), result);
 }
 
@@ -195,15 +196,44 @@ static dl_status split_by(const dlsh_str *s, const dlsh_str *by, dlsh_value list
     return dlsh_append(list, dlsh_string_n(p, (size_t)(end - p)));
 }
 
-static dl_status words_run(const dlsh_args *a, dlsh_value *result) {
-    const dlsh_value *by = dlsh_arg(a, "by");
-    if (by && !by->as.str->len)
-        return dlsh_arg_fail(a, "by", DL_ERR_VALUE, NULL, "a string cannot be cut at an empty string");
+dl_status dlsh_split_text(const dlsh_str *s, const dlsh_str *by, dlsh_value *out) {
+    if (by && !by->len) return dlsh_fail(DL_ERR_VALUE, NULL, "a string cannot be cut at an empty string");
     dlsh_value list = dlsh_new_list(8);
     if (dlsh_failed(list)) return DL_ERR_MEMORY;
+    return dlsh_give_filled(by ? split_by(s, by, list) : split_words(s, list), list, out);
+}
+
+static dl_status words_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *by = dlsh_arg(a, "by");
+    return dlsh_split_text(dlsh_arg(a, "s")->as.str, by ? by->as.str : NULL, result);
+}
+
+/* The code point of a character. */
+static dl_status ord_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_str *s = dlsh_arg(a, "s")->as.str;
-    dl_status st = by ? split_by(s, by->as.str, list) : split_words(s, list);
-    return dlsh_give_filled(st, list, result);
+    size_t n = s->len ? dlsh_utf8(s->s, s->len) : 0;
+    if (s->len != 1 && n != s->len)
+        return dlsh_arg_fail(a, "s", DL_ERR_VALUE, NULL, "ord takes one character, got a string of %zu bytes", s->len);
+    *result = dlsh_int(n > 1 ? (long)dlsh_utf8_code(s->s, n) : (unsigned char)s->s[0]);
+    return DL_OK;
+}
+
+static int ord_quick(const dlsh_value *v, int n, dlsh_value *result) {
+    if (n != 1 || v[0].type != DLSH_STR || v[0].as.str->len != 1) return 0;
+    *result = dlsh_int((unsigned char)v[0].as.str->s[0]);
+    return 1;
+}
+
+static dl_status chr_run(const dlsh_args *a, dlsh_value *result) {
+    long c = dlsh_arg_int(a, "code");
+    char s[4];
+    if (c < 0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+        return dlsh_arg_fail(a, "code", DL_ERR_VALUE, NULL, "%ld is no code point of Unicode", c);
+    if (c < 0x80) return s[0] = (char)c, dlsh_give(dlsh_string_n(s, 1), result);
+    int n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (int i = n - 1; i; i--, c >>= 6) s[i] = (char)(0x80 | (c & 0x3f));
+    s[0] = (char)(0xf00 >> n | c);
+    return dlsh_give(dlsh_string_n(s, (size_t)n), result);
 }
 
 static dl_status join_run(const dlsh_args *a, dlsh_value *result) {
@@ -235,7 +265,10 @@ const dlsh_command dlsh_string_rows[] = {
     DLSH_FN_ROW("str", str_run, "str(X)", "A value as text, as print writes it.", .params = any_param,
                 .quick = str_quick),
     DLSH_FN_ROW("repr", repr_run, "repr(X)", "A value as text, strings in quotes.", .params = any_param),
-    DLSH_FN_ROW("json", json_run, "json(X)", "A value as JSON text.", .params = any_param),
+    DLSH_FN_ROW("json", json_run, "json(TEXT), json(X)", "The value of JSON text; JSON text of any other value.",
+                .params = any_param, .examples = "json(\"{\\\"lr\\\": 0.1}\").lr"),
+    DLSH_FN_ROW("to_json", json_run, "to_json(X)", "A value, also a string, as JSON text.", .params = any_param,
+                .data = "write"),
     DLSH_FN_ROW("format", format_run, "format(FORMAT, VALUE...)", "Text with values put in, by C's conversions.",
                 DLSH_PARAMS({"format", .want = "string", .doc = "text with C's conversions: %d %f %.3g %s %5d %%"},
                             {"values", .flags = DLSH_VARIADIC, .doc = "one a conversion"}),
@@ -255,6 +288,10 @@ const dlsh_command dlsh_string_rows[] = {
         "join", join_run, "s.join(ITEMS)", "Items as text with the string between them.",
         DLSH_PARAMS({"s", .want = "string", .doc = "written between"}, {"items", .want = "list", .doc = "strings"}),
         .examples = "\", \".join([1, 2])"),
+    DLSH_FN_ROW("ord", ord_run, "ord(S)", "The code point of a character.", .params = only_str, .quick = ord_quick),
+    DLSH_FN_ROW("chr", chr_run, "chr(CODE)", "The character of a code point, in UTF-8.",
+                DLSH_PARAMS({"code", .want = "int", .doc = "its number in Unicode"}),
+                .examples = "chr(ord(\"a\") + 1)"),
     DLSH_FN_ROW("replace", replace_run, "s.replace(FROM, BY)", "Every occurrence replaced.",
                 DLSH_PARAMS(STR_PARAM, {"from", .want = "string", .doc = "what to replace"},
                             {"by", .want = "string", .doc = "what to put there"})),

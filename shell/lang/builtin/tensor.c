@@ -322,6 +322,14 @@ static const dlsh_param split_params[] = {TENSOR_PARAM,
 
 /* split: pieces of `size`; chunk (data set): `size` pieces. */
 static dl_status split_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *given = dlsh_arg(a, "size");
+    if (dlsh_arg(a, "input")->type == DLSH_STR) {
+        if (given && given->type != DLSH_STR)
+            return dlsh_arg_fail(a, "size", DL_ERR_TYPE, NULL, "a string is cut at a string, got %s", dlsh_a(*given));
+        return dlsh_split_text(dlsh_arg(a, "input")->as.str, given ? given->as.str : NULL, result);
+    }
+    if (!given || given->type != DLSH_INT)
+        return dlsh_arg_fail(a, "size", DL_ERR_TYPE, "x.split(2) gives pieces of 2 rows", "the size must be an int");
     dl_tensor *t = dlsh_arg_tensor(a, "input");
     long d, size = dlsh_arg_int(a, "size");
     DLSH_TRY(dim_of(a, "dim", dl_ndim(t), 0, &d));
@@ -418,7 +426,13 @@ const dlsh_command dlsh_tensor_rows[] = {
     DLSH_FN_ROW("view", view_run, "x.view(SIZE...)", "The same elements in another shape.",
                 DLSH_PARAMS(TENSOR_PARAM,
                             {"shape", .want = "int|list", .flags = DLSH_VARIADIC, .doc = "sizes; one may be -1"})),
-    DLSH_FN_ROW("split", split_run, "x.split(SIZE [, DIM])", "A list of pieces of SIZE rows.", .params = split_params),
+    DLSH_FN_ROW("split", split_run, "x.split(SIZE [, DIM]), s.split([BY])",
+                "A list of pieces of SIZE rows; of a string, those between white space, or between BY.",
+                DLSH_PARAMS({"input", .want = "tensor|string", .doc = "a tensor or a string"},
+                            {"size", .want = "int|string", .flags = DLSH_OPTIONAL,
+                             .doc = "rows a piece; what stands between (white space)"},
+                            {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension (0)"}),
+                .examples = "\"a,b\".split(\",\")"),
     DLSH_FN_ROW("chunk", split_run, "x.chunk(N [, DIM])", "A list of N pieces.", .params = split_params, .data = "n"),
     DLSH_FN_ROW("allclose", allclose_run, "allclose(A, B, rtol=1e-5, atol=1e-8)",
                 "Do two tensors agree within tolerances?",

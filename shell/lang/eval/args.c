@@ -258,7 +258,7 @@ static dl_status place(dlsh_args *a, const dlsh_callargs *args, int i) {
         (unevaluated(it.param) || it.param->kind == DLSH_ARG_SUBCOMMAND))
         return dlsh_fail(DL_ERR_TYPE, c->usage, "%s takes its %s only in a statement", c->name, it.param->name);
     /* the nodes of the call, for messages: the last args->n kids */
-    if (a->node && a->node->kind == DLSH_N_CALL && a->node->nkids - 1 <= args->n) {
+    if (a->node && a->node->kind == DLSH_N_CALL && !a->node->op && a->node->nkids - 1 <= args->n) {
         int k = i - (args->n - (a->node->nkids - 1));
         if (k >= 0) {
             it.node = a->node->kids[k + 1];

@@ -77,25 +77,28 @@ static const char *fn_name(const dlsh_fn *f) { return f->node->text ? f->node->t
 
 static dl_status unknown_parameter(const dlsh_fn *f, const char *name) {
     char hint[160];
-    const char *nearest = dlsh_nearest(name, f->info->names, f->info->nparams);
+    const char *nearest = dlsh_nearest(name, f->info->names, f->info->nfixed);
     size_t used = (size_t)snprintf(hint, sizeof hint, nearest ? "did you mean %s=?" : "its parameters are:", nearest);
-    for (int i = 0; !nearest && i < f->info->nparams && used < sizeof hint; i++)
+    for (int i = 0; !nearest && i < f->info->nfixed && used < sizeof hint; i++)
         used += (size_t)snprintf(hint + used, sizeof hint - used, " %s", f->info->names[i]);
     return dlsh_fail(DL_ERR_NAME, hint, "%s has no parameter '%s'", fn_name(f), name);
 }
 
 static dl_status wrong_count(const dlsh_fn *f, int given) {
     int least = 0;
-    for (int i = 0; i < f->info->nparams; i++) least += f->defaults[i].type == DLSH_VOID;
-    if (least == f->info->nparams)
+    for (int i = 0; i < f->info->nfixed; i++) least += f->defaults[i].type == DLSH_VOID;
+    if (f->info->rest)
+        return dlsh_fail(DL_ERR_TYPE, NULL, "%s takes at least %d argument%s, got %d", fn_name(f), least,
+                         least == 1 ? "" : "s", given);
+    if (least == f->info->nfixed)
         return dlsh_fail(DL_ERR_TYPE, NULL, "%s takes %d argument%s, got %d", fn_name(f), least, least == 1 ? "" : "s",
                          given);
-    return dlsh_fail(DL_ERR_TYPE, NULL, "%s takes %d to %d arguments, got %d", fn_name(f), least, f->info->nparams,
+    return dlsh_fail(DL_ERR_TYPE, NULL, "%s takes %d to %d arguments, got %d", fn_name(f), least, f->info->nfixed,
                      given);
 }
 
 static int param_of(const dlsh_fn *f, const char *name) {
-    for (int i = 0; i < f->info->nparams; i++)
+    for (int i = 0; i < f->info->nfixed; i++)
         if (!strcmp(f->info->names[i], name)) return i;
     return -1;
 }
@@ -109,23 +112,37 @@ static dl_status make_cells(const dlsh_fninfo *info, dlsh_value *slots) {
     return DL_OK;
 }
 
+/* Gives argument i to its parameter, or to *rest or **rest. */
+static dl_status bind_one(const dlsh_fn *f, const dlsh_callargs *args, int i, dlsh_value *slots) {
+    const dlsh_fninfo *info = f->info;
+    const char *name = args->names ? args->names[i] : NULL;
+    dlsh_value v = args->values[i].type == DLSH_VOID ? dlsh_none() : args->values[i];
+    int at = name ? param_of(f, name) : i;
+    if (name && at < 0) {
+        if (!info->named_rest) return unknown_parameter(f, name);
+        dlsh_record *rest = slots[info->named_rest - 1].as.record;
+        if (!dlsh_record_get(rest, name)) return dlsh_record_set(rest, name, dlsh_ref(v));
+    } else if (at >= info->nfixed) {
+        return info->rest ? dlsh_append(slots[info->rest - 1], dlsh_ref(v)) : wrong_count(f, args->n);
+    } else if (slots[at].type == DLSH_VOID) {
+        slots[at] = dlsh_ref(v);
+        return DL_OK;
+    }
+    return dlsh_fail(DL_ERR_TYPE, NULL, "%s got two values for '%s'", fn_name(f), name ? name : info->names[at]);
+}
+
 dl_status dlsh_bind(const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *slots) {
     const dlsh_fninfo *info = f->info;
-    if (!args->names && args->n == info->nparams && !info->has_cells && !info->ncaptures) { /* the usual call */
+    int plain = !info->has_cells && !info->ncaptures && info->nfixed == info->nparams;
+    if (plain && !args->names && args->n == info->nparams) { /* the usual call */
         for (int i = 0; i < args->n; i++)
             slots[i] = args->values[i].type == DLSH_VOID ? dlsh_none() : dlsh_ref(args->values[i]);
         return DL_OK;
     }
-    for (int i = 0; i < args->n; i++) {
-        const char *name = args->names ? args->names[i] : NULL;
-        int at = name ? param_of(f, name) : i;
-        if (at < 0) return unknown_parameter(f, name);
-        if (at >= info->nparams) return wrong_count(f, args->n);
-        if (slots[at].type != DLSH_VOID)
-            return dlsh_fail(DL_ERR_TYPE, NULL, "%s got two values for '%s'", fn_name(f), info->names[at]);
-        slots[at] = args->values[i].type == DLSH_VOID ? dlsh_none() : dlsh_ref(args->values[i]);
-    }
-    for (int i = 0; i < info->nparams; i++)
+    if (info->rest > 0 && dlsh_failed(slots[info->rest - 1] = dlsh_new_list(0))) return DL_ERR_MEMORY;
+    if (info->named_rest > 0 && dlsh_failed(slots[info->named_rest - 1] = dlsh_new_record())) return DL_ERR_MEMORY;
+    for (int i = 0; i < args->n; i++) DLSH_TRY(bind_one(f, args, i, slots));
+    for (int i = 0; i < info->nfixed; i++)
         if (slots[i].type == DLSH_VOID) {
             if (f->defaults[i].type == DLSH_VOID) {
                 int positional = 0;
@@ -157,6 +174,7 @@ static dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_frame *frame, 
     s->fn_depth++;
     dlsh_flow flow = dlsh_exec_block(s, f->node->kids[f->node->nkids - 1]);
     s->fn_depth--;
+    s->result_silent = 0; /* whatever the last call in the body was */
     s->frame = outer;
     s->unit = unit;
     s->statement = statement;
@@ -291,7 +309,8 @@ typedef struct arguments {
     dlsh_callargs args;
     dlsh_value few[INLINE_ARGS], *values;
     const char *few_names[INLINE_ARGS], **names;
-    int n;
+    int n, cap, named;
+    dlsh_value keys; /* of records whose fields are arguments: a list, VOID without */
 } arguments;
 
 static void release(arguments *a) {
@@ -300,38 +319,98 @@ static void release(arguments *a) {
         free(a->values);
         free(a->names);
     }
+    dlsh_drop(a->keys);
+}
+
+static dl_status more_room(arguments *a) {
+    dlsh_value *values = malloc(2 * (size_t)a->cap * sizeof *values);
+    const char **names = malloc(2 * (size_t)a->cap * sizeof *names);
+    if (!values || !names) {
+        free(values);
+        free(names);
+        return dlsh_no_memory("a call");
+    }
+    memcpy(values, a->values, (size_t)a->n * sizeof *values);
+    memcpy(names, a->names, (size_t)a->n * sizeof *names);
+    if (a->values != a->few) {
+        free(a->values);
+        free(a->names);
+    }
+    a->values = values;
+    a->names = names;
+    a->cap *= 2;
+    return DL_OK;
+}
+
+/* Takes v, also on failure. */
+static dl_status add(arguments *a, const char *name, dlsh_value v) {
+    dl_status st = DL_OK;
+    if (a->n == DLSH_MAX_ARGS)
+        st = dlsh_fail(DL_ERR_VALUE, "give a list instead", "a call with more than %d arguments", DLSH_MAX_ARGS);
+    else if (a->n == a->cap)
+        st = more_room(a);
+    if (st) {
+        dlsh_drop(v);
+        return st;
+    }
+    a->names[a->n] = name;
+    a->values[a->n++] = v;
+    a->named |= name != NULL;
+    return DL_OK;
+}
+
+/* f(**r): the names are kept apart from the record, which may change during the call. */
+static dl_status add_fields(arguments *a, dlsh_value r) {
+    if (r.type != DLSH_RECORD)
+        return dlsh_fail(DL_ERR_TYPE, "named arguments: f(**{a: 1}); f(*xs) gives those of a list",
+                         "** takes a record, got %s", dlsh_a(r));
+    if (a->keys.type == DLSH_VOID) a->keys = dlsh_new_list(0);
+    for (int i = 0; i < r.as.record->n; i++) {
+        dlsh_value key = dlsh_string(r.as.record->keys[i]);
+        DLSH_TRY(dlsh_append(a->keys, key));
+        DLSH_TRY(add(a, key.as.str->s, dlsh_ref(r.as.record->values[i])));
+    }
+    return DL_OK;
+}
+
+static dl_status add_spread(dlsh_session *s, arguments *a, const dlsh_node *n) {
+    dlsh_value v, item;
+    dlsh_iter it;
+    int done = 0;
+    DLSH_TRY(dlsh_eval(s, n->kids[0], &v));
+    dl_status st = DL_OK;
+    if (n->op == DLSH_OP_POW)
+        st = add_fields(a, v);
+    else if (!(st = dlsh_iter_begin(s, v, &it))) {
+        while (!st && !(st = dlsh_iter_next(s, &it, &item, &done)) && !done) st = add(a, NULL, item);
+        dlsh_iter_end(&it);
+    }
+    dlsh_drop(v);
+    return dlsh_at(s, n, st);
 }
 
 static dl_status evaluate(dlsh_session *s, const dlsh_node *n, arguments *a) {
-    int count = n->nkids - 1, named = 0;
     a->values = a->few;
     a->names = a->few_names;
-    a->n = 0;
-    if (count > DLSH_MAX_ARGS)
-        return dlsh_fail(DL_ERR_VALUE, "give a list instead", "a call with %d arguments; %d are allowed", count,
-                         DLSH_MAX_ARGS);
-    if (count > INLINE_ARGS) {
-        a->values = malloc((size_t)count * sizeof *a->values);
-        a->names = malloc((size_t)count * sizeof *a->names);
-        if (!a->values || !a->names) {
-            free(a->values);
-            free(a->names);
-            a->values = a->few;
-            return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a call");
+    a->n = a->named = 0;
+    a->cap = INLINE_ARGS;
+    a->keys = dlsh_void();
+    for (int i = 1; i < n->nkids; i++) {
+        const dlsh_node *k = n->kids[i];
+        const char *name = k->kind == DLSH_N_KWARG ? k->text : NULL;
+        dlsh_value v;
+        if (k->kind == DLSH_N_SPREAD) {
+            DLSH_TRY(add_spread(s, a, k));
+            continue;
         }
-    }
-    for (int i = 0; i < count; i++) {
-        const dlsh_node *k = n->kids[i + 1];
-        a->names[i] = k->kind == DLSH_N_KWARG ? k->text : NULL;
-        named |= k->kind == DLSH_N_KWARG;
-        if (k->kind == DLSH_N_KWARG) k = k->kids[0];
+        if (name) k = k->kids[0];
         if (k->kind != DLSH_N_NAME || !dlsh_quick_slot(s, k))
-            DLSH_TRY(dlsh_eval_argument(s, k, &a->values[i]));
+            DLSH_TRY(dlsh_eval_argument(s, k, &v));
         else
-            a->values[i] = dlsh_ref(*dlsh_quick_slot(s, k));
-        a->n++;
+            v = dlsh_ref(*dlsh_quick_slot(s, k));
+        DLSH_TRY(dlsh_at(s, n, add(a, name, v)));
     }
-    a->args = (dlsh_callargs){count, a->values, named ? a->names : NULL};
+    a->args = (dlsh_callargs){a->n, a->values, a->named ? a->names : NULL};
     return DL_OK;
 }
 
@@ -367,6 +446,15 @@ static int call_quick(dlsh_quick_fn *quick, dlsh_value self, const dlsh_callargs
     return quick(values, args->n + 1, out);
 }
 
+/* Is it called for what it does, rather than for its value? */
+static int acts(dlsh_value f) {
+    if (f.type == DLSH_METHOD) f = f.as.method->fn;
+    if (f.type == DLSH_BUILTIN && f.as.builtin->flags & DLSH_ACTS) return 1;
+    if (f.type != DLSH_BUILTIN && f.type != DLSH_OP) return 0;
+    const char *name = f.type == DLSH_OP ? dlsh_op_value_name(f) : f.as.builtin->name;
+    return name[strlen(name) - 1] == '_'; /* changes its tensor */
+}
+
 dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     arguments a;
     dlsh_value self, f;
@@ -378,10 +466,10 @@ dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     *out = dlsh_void();
     if (st || !quick || a.args.names || a.n > QUICK_ARGS || !call_quick(quick, self, &a.args, out)) {
         if (!st) st = self.type == DLSH_VOID ? call_at(s, f, &a.args, n, out) : call_with(s, self, f, &a.args, n, out);
-        if (st && s->failed_arg > 0 && s->failed_arg < n->nkids) dlsh_at(s, n->kids[s->failed_arg], st);
+        if (st && s->failed_arg > 0 && s->failed_arg < n->nkids && !n->op) dlsh_at(s, n->kids[s->failed_arg], st);
         s->failed_arg = 0;
-        if (f.type != DLSH_HANDLE) s->result_silent = 0;
     }
+    if (f.type != DLSH_HANDLE) s->result_silent = acts(f);
     release(&a);
     dlsh_drop(self);
     dlsh_drop(f);

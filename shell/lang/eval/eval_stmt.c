@@ -236,11 +236,8 @@ static dlsh_flow checked(dl_status st) { return st ? DLSH_FAILED : DLSH_GO; }
 static dlsh_flow exec_expr(dlsh_session *s, const dlsh_node *n) {
     dlsh_value v = dlsh_void();
     if (dlsh_eval(s, n->kids[0], &v)) return DLSH_FAILED;
-    if (n->kids[0]->kind == DLSH_N_CALL && s->result_silent) {
-        dlsh_drop(v);
-        return DLSH_GO;
-    }
-    return dlsh_at(s, n, dlsh_show_value(s, n, n->flags & DLSH_SILENT, v)) ? DLSH_FAILED : DLSH_GO;
+    int silent = (n->flags & DLSH_SILENT) || (n->kids[0]->kind == DLSH_N_CALL && s->result_silent);
+    return dlsh_at(s, n, dlsh_show_value(s, n, silent, v)) ? DLSH_FAILED : DLSH_GO;
 }
 
 dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n) {

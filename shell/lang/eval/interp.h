@@ -160,6 +160,8 @@ dl_status dlsh_tensor_names(dlsh_value list);
 /* Methods of tensors that are no functions: float, long, ... (lang/builtin/tensor.c). */
 extern const dlsh_command dlsh_tensor_casts[];
 dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out);
+/* Calls the op of the row's name with the parameters as they were given. */
+dl_status dlsh_call_row_op(const dlsh_args *a, dlsh_value *result);
 /* The nearest op name to a wrong one, or NULL. */
 const char *dlsh_nearest_op(const char *name);
 /* Operator on operands of which at least one is a tensor. */
@@ -198,7 +200,14 @@ dl_status dlsh_eval_net(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 dl_status dlsh_exec_net(dlsh_session *s, const dlsh_node *n);
 dl_status dlsh_call_net_template(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *out);
 
+/* ---- functions that tables share */
+/* The pieces of a string between `by`, NULL: between white space. */
+dl_status dlsh_split_text(const dlsh_str *s, const dlsh_str *by, dlsh_value *out);
+/* The value of the JSON text x (builtin/json.c). */
+dl_status dlsh_json_parse(const dlsh_args *a, dlsh_value *result);
+
 /* ---- tables of the language's own functions */
-extern const dlsh_command dlsh_core_rows[], dlsh_list_rows[], dlsh_math_rows[], dlsh_tensor_rows[], dlsh_string_rows[];
+extern const dlsh_command dlsh_file_rows[], dlsh_core_rows[], dlsh_list_rows[], dlsh_math_rows[], dlsh_tensor_rows[],
+    dlsh_string_rows[];
 
 #endif

@@ -26,8 +26,9 @@ typedef struct dlsh_span {
     NODE(NAME, "name", "text; slot")                                                                                   \
     NODE(LIST, "list", "kids: item...")                                                                                \
     NODE(RECORD, "record", "kids: KWARG..., whose texts are the keys")                                                 \
-    NODE(CALL, "call", "kids: callee, (expr | KWARG)...")                                                              \
+    NODE(CALL, "call", "kids: callee, (expr | KWARG | SPREAD)...; op MUL with a SPREAD")                               \
     NODE(KWARG, "kwarg", "text; kids: value")                                                                          \
+    NODE(SPREAD, "spread", "op MUL: a sequence, POW: a record, whose items are arguments; kids: value")                \
     NODE(INDEX, "index", "kids: object, (expr | SLICE | ELLIPSIS)...")                                                 \
     NODE(SLICE, "slice", "kids: [from], [to], [step]")                                                                 \
     NODE(ELLIPSIS, "ellipsis", "")                                                                                     \
@@ -38,7 +39,7 @@ typedef struct dlsh_span {
     NODE(OR, "or", "kids: left, right")                                                                                \
     NODE(COND, "cond", "kids: condition, yes, no")                                                                     \
     NODE(FN, "fn", "[text]; kids: PARAM..., BLOCK; a statement when it has a text (its name)")                         \
-    NODE(PARAM, "param", "text; kids: [default]")                                                                      \
+    NODE(PARAM, "param", "text; op MUL: takes the arguments left, POW: the named ones; kids: [default]")               \
     /* statements */                                                                                                   \
     NODE(BLOCK, "block", "kids: statement...")                                                                         \
     NODE(EXPR, "expr", "kids: expression; flag SILENT")                                                                \

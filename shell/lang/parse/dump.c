@@ -24,9 +24,12 @@ static void head(dlsh_buf *b, const dlsh_node *n) {
         dlsh_buf_printf(b, "%s ", dlsh_kind_name(n->kind));
         dlsh_buf_key(b, n->text);
         return;
+    case DLSH_N_SPREAD: dlsh_buf_printf(b, "%s %s", dlsh_kind_name(n->kind), dlsh_op_text(n->op)); return;
+    case DLSH_N_PARAM:
+        dlsh_buf_printf(b, "%s %s%s", dlsh_kind_name(n->kind), n->op ? dlsh_op_text(n->op) : "", n->text);
+        return;
     case DLSH_N_FIELD:
     case DLSH_N_OPTION:
-    case DLSH_N_PARAM:
     case DLSH_N_NET: dlsh_buf_printf(b, "%s %s", dlsh_kind_name(n->kind), n->text); return;
     case DLSH_N_FN: dlsh_buf_printf(b, n->text ? "fn %s" : "fn", n->text); return;
     case DLSH_N_COMMAND: dlsh_buf_printf(b, "command %s", n->num.cmd->name); return;

@@ -228,7 +228,6 @@ static const habit synonyms[] = {
     {"load_state_dict", "load"},
     {"Tensor|array", "tensor"},
     {"concat|concatenate", "cat"},
-    {"items", "values"},
     {"state_dict|named_parameters|named_buffers", "state"},
     {"children|modules", "summary"},
     {"mT", "T"},

@@ -169,7 +169,17 @@ static dlsh_node *operand(dlsh_parser *p) {
 
 /* ---------------------------------------------------------------- calls, indices, fields */
 
-/* One argument of a call: expr, or NAME = expr. */
+/* *xs and **r among the arguments of a call. */
+static dlsh_node *spread(dlsh_parser *p, dlsh_op op) {
+    int base = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_SPREAD, p->tok.span);
+    n->op = (unsigned char)op;
+    dlsh_p_advance(p);
+    dlsh_p_push(p, dlsh_p_inner(p));
+    return dlsh_p_finish(p, n, base);
+}
+
+/* One argument of a call: expr, NAME = expr, *expr or **expr. */
 static dlsh_node *call_argument(dlsh_parser *p, int *named) {
     if (dlsh_p_is(p, DLSH_T_NAME) && dlsh_p_peek(p).kind == DLSH_T_SET) {
         int base = p->nstack;
@@ -179,7 +189,11 @@ static dlsh_node *call_argument(dlsh_parser *p, int *named) {
         *named = 1;
         return dlsh_p_finish(p, k, base);
     }
-    dlsh_node *v = dlsh_p_inner(p);
+    if (dlsh_p_is(p, DLSH_T_POW)) {
+        *named = 1;
+        return spread(p, DLSH_OP_POW);
+    }
+    dlsh_node *v = dlsh_p_is(p, DLSH_T_MUL) ? spread(p, DLSH_OP_MUL) : dlsh_p_inner(p);
     if (v && *named) return dlsh_p_fail(p, v->span, NULL, "a positional argument cannot follow a named one");
     return v;
 }
@@ -191,6 +205,7 @@ static dlsh_node *call(dlsh_parser *p, dlsh_node *callee) {
     dlsh_p_open(p);
     while (!dlsh_p_is(p, DLSH_T_RPAREN)) {
         dlsh_node *a = call_argument(p, &named);
+        if (a->kind == DLSH_N_SPREAD) n->op = DLSH_OP_MUL;
         dlsh_p_push(p, a);
         if (!dlsh_p_accept(p, DLSH_T_COMMA)) break;
     }
@@ -368,21 +383,29 @@ dlsh_node *dlsh_p_expr_list(dlsh_parser *p) {
 /* ---------------------------------------------------------------- functions */
 
 void dlsh_p_params(dlsh_parser *p, int base) {
-    int defaults = 0;
+    int defaults = 0, rest = 0;
     dlsh_p_open(p);
     while (!dlsh_p_is(p, DLSH_T_RPAREN)) {
+        dlsh_op op = dlsh_p_is(p, DLSH_T_MUL) ? DLSH_OP_MUL : dlsh_p_is(p, DLSH_T_POW) ? DLSH_OP_POW : DLSH_OP_NONE;
+        if (rest && (rest == DLSH_OP_POW || op != DLSH_OP_POW))
+            dlsh_p_unexpected(
+                p, rest == DLSH_OP_POW ? "')'" : "** or ')'",
+                "*rest and **named, in this order, are the last parameters: fn f(a, b=1, *rest, **named) { }");
+        if (op) dlsh_p_advance(p);
+        rest = op ? (int)op : rest;
         if (!dlsh_p_is(p, DLSH_T_NAME)) dlsh_p_unexpected(p, "a parameter name", NULL);
         int at = p->nstack;
         dlsh_node *param = dlsh_p_name(p, DLSH_N_PARAM);
+        param->op = (unsigned char)op;
         if (at - base == DLSH_MAX_ARGS)
             dlsh_p_fail(p, param->span, "pass a list or a record", "a function with more than %d parameters",
                         DLSH_MAX_ARGS);
         if (dlsh_p_is(p, DLSH_T_NAME) || dlsh_p_is(p, DLSH_T_COLON))
             dlsh_p_unexpected(p, "',' or ')' after a parameter", "parameters have no types: fn f(a, b=1) { }");
-        if (dlsh_p_accept(p, DLSH_T_SET)) {
+        if (!op && dlsh_p_accept(p, DLSH_T_SET)) {
             dlsh_p_push(p, dlsh_p_inner(p));
             defaults = 1;
-        } else if (defaults)
+        } else if (defaults && !op)
             dlsh_p_fail(p, param->span, NULL, "parameter '%s' without a default follows one that has one", param->text);
         for (int i = base; i < at; i++)
             if (!strcmp(p->stack[i]->text, param->text))

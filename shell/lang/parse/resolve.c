@@ -143,7 +143,10 @@ static void resolve_function(resolver *r, dlsh_node *n, const dlsh_node *layers)
     n->info = c.info;
     for (int i = 0; i < n->nkids - 1; i++) {
         kids(r, n->kids[i], 0);
-        add_slot(r, &c, n->kids[i]->text);
+        int slot = add_slot(r, &c, n->kids[i]->text), op = n->kids[i]->op;
+        if (op == DLSH_OP_MUL) c.info->rest = slot + 1;
+        if (op == DLSH_OP_POW) c.info->named_rest = slot + 1;
+        c.info->nfixed += !op;
     }
     c.info->nparams = n->nkids - 1;
     add_parts(r, &c, layers);
