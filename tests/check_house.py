@@ -23,8 +23,8 @@ ARROWS = [
     ("shell/ffi/", r"front/|jupyter/"),
     ("shell/", r"core/|ops/|autograd/|nn/|optim/|data/|io/|track/|train/|cpu/|cuda/"),
     # between the rooms of the library; core/dispatch.c records on the tape what it has run, and
-    # core/host.h lists what a plugin may call, of all rooms
-    ("libcore/core/(?!host\\.h)", r"nn/|optim/|data/|io/|track/|train/|cpu/|cuda/"),
+    # core/imports.h lists what a plugin may call, of all rooms
+    ("libcore/core/(?!imports\\.h)", r"nn/|optim/|data/|io/|track/|train/|cpu/|cuda/"),
     ("libcore/(?:ops|autograd)/", r"nn/|optim/|data/|io/|track/|train/|cpu/|cuda/"),
     ("libcore/cpu/", r"nn/|io/|track/|train/|cuda/"),
     ("libcore/cuda/", r"nn/|io/|track/|train/|cpu/"),
@@ -34,7 +34,7 @@ ARROWS = [
     ("libcore/train/", r"cpu/|cuda/"),
 ]
 # Files that a build makes, by the names that comments and the manual use; and those of the system.
-MADE = ("dlcore.h", "dlcore_ops.h", "rules_gen.h", "kernels_gen.h", "names_gen.h", "table_gen.h", "api_gen.c", "host_gen.h", "abi.h")
+MADE = ("dlcore.h", "dlcore_ops.h", "rules_gen.h", "kernels_gen.h", "names_gen.h", "table_gen.h", "api_gen.c", "imports_gen.h", "abi.h")
 # What may not be written where.
 FORBIDDEN = [
     ("libcore/", r"\b(?:printf|puts|putchar|abort|exit|_exit|longjmp|getopt|getopt_long)\s*\(", "the library never prints, ends the process or jumps"),

@@ -66,7 +66,7 @@ int main(void) {
 """
 # Files that gen_ops writes, by what it is asked for.
 TABLES = {"rules": "ops/rules_gen.h", "kernels": "ops/kernels_gen.h", "table": "ops/table_gen.h", "names": "ops/names_gen.h",
-          "api": "ops/api_gen.c", "host": "host_gen.h", "samples": "ops/samples.tsv", "numbers": "include/dlcore_ops.h", "header": "include/dlcore.h", "bare": "bare/dlcore.h"}
+          "api": "ops/api_gen.c", "imports": "imports_gen.h", "samples": "ops/samples.tsv", "numbers": "include/dlcore_ops.h", "header": "include/dlcore.h", "bare": "bare/dlcore.h"}
 TEMPLATED = ("header", "bare")
 # Tables whose rows are compared with PyTorch: the script that asks it, with what it writes, and the test that reads that.
 GOLDENS = {"libcore/ops/ops.def": ("tests/ops/make_goldens.py gen/ops/samples.tsv tests/ops/golden.safetensors", "tests/ops/test_table.c"),

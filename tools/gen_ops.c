@@ -10,7 +10,7 @@
  *   numbers  dlcore_ops.h: the enum of the rows
  *   api      the bodies of the typed functions
  *   samples  a line for each row: name, bits of inputs without a gradient, attributes as name:kind, calls
- *   host     for plugins: each function of core/host.def by its name, found through the host's table
+ *   imports  for plugins: each function of core/imports.def by its name, found through the import table
  *   header   dlcore.h: the template with the typed functions in place of its line @OPS@
  *   bare     the same without the docs of the functions, which the library itself is built with: a row's doc can change
  *            and little is compiled anew
@@ -225,15 +225,15 @@ static int kernels(FILE *f) {
     return 0;
 }
 
-static int host(FILE *f) {
+static int imports(FILE *f) {
     static const char *const names[] = {
-#define HOST(name) #name,
-#include "core/host.def"
-#undef HOST
+#define IMPORT(name) #name,
+#include "core/imports.def"
+#undef IMPORT
     };
-    fprintf(f, "/* Made from core/host.def. */\n");
+    fprintf(f, "/* Made from core/imports.def. */\n");
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        fprintf(f, "#define %s (dl_host_table->p_%s)\n", names[i], names[i]);
+        fprintf(f, "#define %s (dl_import_table->p_%s)\n", names[i], names[i]);
     return 0;
 }
 
@@ -245,7 +245,7 @@ int main(int argc, char **argv) {
     } modes[] = {
         {"rules", 3, rules},     {"table", 3, write_table}, {"names", 3, write_names}, {"reversed", 3, write_names},
         {"kernels", 3, kernels}, {"numbers", 3, numbers},   {"api", 3, api},           {"samples", 3, samples},
-        {"header", 4, header},   {"bare", 4, bare},         {"host", 3, host}};
+        {"header", 4, header},   {"bare", 4, bare},         {"imports", 3, imports}};
     for (unsigned i = 0; argc >= 3 && i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(argv[1], modes[i].name) || argc != modes[i].argc) continue;
         if (!read_rows(!strcmp(argv[1], "reversed"))) return 1;
@@ -259,7 +259,7 @@ int main(int argc, char **argv) {
         free(text);
         return rc;
     }
-    fprintf(stderr, "usage: gen_ops rules|kernels|table|names|reversed|numbers|api|samples|host FILE, or gen_ops "
+    fprintf(stderr, "usage: gen_ops rules|kernels|table|names|reversed|numbers|api|samples|imports FILE, or gen_ops "
                     "header|bare FILE TEMPLATE\n");
     return 2;
 }

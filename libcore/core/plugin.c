@@ -1,6 +1,6 @@
 /* Finding and loading the CUDA plugin, on the first use of a device that it may offer. */
 #define _GNU_SOURCE /* dladdr */
-#include "core/host.h"
+#include "core/imports.h"
 #include "abi.h"
 
 #include <dlfcn.h>
@@ -13,10 +13,10 @@
 #define PLUGIN "libdlcore_cuda.so"
 #define DRIVER "libcuda.so.1"
 
-static const dl_host host = {
-#define HOST(name) .p_##name = name,
-#include "core/host.def"
-#undef HOST
+static const dl_imports imports = {
+#define IMPORT(name) .p_##name = name,
+#include "core/imports.def"
+#undef IMPORT
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -26,7 +26,7 @@ static char reason[768]; /* why there is none */
 /* The folder of the file that this code was loaded from, without detours such as bin/../lib. */
 static void own_folder(char *buf, size_t size) {
     Dl_info info;
-    const char *path = dladdr((void *)&host, &info) && info.dli_fname ? info.dli_fname : "";
+    const char *path = dladdr((void *)&imports, &info) && info.dli_fname ? info.dli_fname : "";
     const char *slash = strrchr(path, '/');
     snprintf(buf, size, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     char *real = realpath(buf, NULL);
@@ -48,7 +48,7 @@ static void load(const char *path) {
     }
     dl_plugin_fn *plugin = (dl_plugin_fn *)dlsym(so, DL_PLUGIN_SYMBOL);
     const char *abi = DL_ABI;
-    const dl_backend *b = plugin ? plugin(&host, &abi) : NULL;
+    const dl_backend *b = plugin ? plugin(&imports, &abi) : NULL;
     if (!plugin)
         snprintf(reason, sizeof reason, "%s is no plugin of this library: it lacks %s", path, DL_PLUGIN_SYMBOL);
     else if (!b)

@@ -2,13 +2,13 @@
 #ifndef DL_CUDA_INTERNAL_H
 #define DL_CUDA_INTERNAL_H
 
-#include "core/host.h"
+#include "core/imports.h"
 #undef T /* macros of gradient rules; T is every template's name of a type */
 #undef G0
 
-extern const dl_host *dl_host_table;
+extern const dl_imports *dl_import_table;
 #ifdef DL_PLUGIN
-#include "host_gen.h"
+#include "imports_gen.h"
 #endif
 
 #endif

@@ -8,10 +8,10 @@
 
 static const size_t STAGING = (size_t)4 << 20;
 
-const dl_host *dl_host_table;
+const dl_imports *dl_import_table;
 #undef dl_dtype_size
 /* Internal headers call this one by its name. */
-long dl_dtype_size(dl_dtype t) { return dl_host_table->p_dl_dtype_size(t); }
+long dl_dtype_size(dl_dtype t) { return dl_import_table->p_dl_dtype_size(t); }
 
 static dl_gpu gpus[DL_MAX_GPUS];
 static int count, culprit; /* culprit: the GPU whose error made CUDA unusable in this process */
@@ -487,11 +487,11 @@ static void count_devices(void) {
     backend.none = none;
 }
 
-__attribute__((visibility("default"))) const dl_backend *dl_plugin(const dl_host *host, const char **abi);
+__attribute__((visibility("default"))) const dl_backend *dl_plugin(const dl_imports *imports, const char **abi);
 
-const dl_backend *dl_plugin(const dl_host *host, const char **abi) {
+const dl_backend *dl_plugin(const dl_imports *imports, const char **abi) {
     if (strcmp(*abi, DL_ABI)) return *abi = DL_ABI, NULL;
-    dl_host_table = host;
+    dl_import_table = imports;
     count_devices();
     return &backend;
 }

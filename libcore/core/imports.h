@@ -1,8 +1,8 @@
 /* The interface of a device plugin: the table of libdlcore's functions that it may call, and its only symbol. Plugin
  * and library share internal headers: both contain a hash of these and of the op table, made at build, which must
  * agree. */
-#ifndef DL_CORE_HOST_H
-#define DL_CORE_HOST_H
+#ifndef DL_CORE_IMPORTS_H
+#define DL_CORE_IMPORTS_H
 
 #include "autograd/tape.h"
 #include "core/device.h"
@@ -15,15 +15,15 @@
 #include "ops/rules.h"
 #include "optim/steps.h"
 
-typedef struct dl_host {
-#define HOST(name) __typeof__(name) *p_##name;
-#include "core/host.def"
-#undef HOST
-} dl_host;
+typedef struct dl_imports {
+#define IMPORT(name) __typeof__(name) *p_##name;
+#include "core/imports.def"
+#undef IMPORT
+} dl_imports;
 
-/* dl_plugin(host, abi): *abi is the hash of the caller. When the plugin's own differs, it puts that into *abi and
- * returns NULL without reading `host`. Otherwise the result is valid for the life of the process. */
+/* dl_plugin(imports, abi): *abi is the hash of the caller. When the plugin's own differs, it puts that into *abi and
+ * returns NULL without reading `imports`. Otherwise the result is valid for the life of the process. */
 #define DL_PLUGIN_SYMBOL "dl_plugin"
-typedef const dl_backend *dl_plugin_fn(const dl_host *host, const char **abi);
+typedef const dl_backend *dl_plugin_fn(const dl_imports *imports, const char **abi);
 
 #endif
