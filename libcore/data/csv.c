@@ -8,6 +8,7 @@
 
 #include "core/interrupt.h"
 #include "core/list.h"
+#include "data/data.h"
 
 /* ---------------------------------------------------------------- fields */
 
@@ -103,6 +104,45 @@ static dl_status next_field(scanner *c, bool *more) {
     else if (c->at < c->n)
         skip_newline(c);
     return DL_OK;
+}
+
+/* ---------------------------------------------------------------- cells */
+
+static dl_status wrong_count(const scanner *c, long line, long fields, long first) {
+    return dl_fail_hint(DL_ERR_FORMAT, "every line has as many fields as the first",
+                        "'%s', line %ld: %ld fields; the first line has %ld", c->name, line, fields, first);
+}
+
+static dl_status read_cells(scanner *c, dl_csv_cell *cell, void *ctx) {
+    long row = 0, column = 0, columns = 0, line = 1;
+    for (;;) {
+        bool more;
+        DL_TRY(next_field(c, &more));
+        if (!more) return DL_OK;
+        DL_TRY(dl_interrupt_check_at(row));
+        if (!column) line = c->field_line;
+        if (!row || column < columns) DL_TRY(cell(ctx, row, column, c->field));
+        column++;
+        if (!c->last) continue;
+        if (!row) columns = column;
+        if (column != columns) return wrong_count(c, line, column, columns);
+        row++, column = 0;
+    }
+}
+
+dl_status dl_csv_read(const char *path, char sep, dl_csv_cell *cell, void *ctx) {
+    uint8_t *bytes;
+    size_t n;
+    scanner c;
+    if (!path || !cell) return dl_fail_null(path ? "what takes the cells" : "the name of a file");
+    if (!sep || strchr("\"\r\n", sep))
+        return dl_fail(DL_ERR_VALUE, "sep is one character, such as \",\", \";\" or a tab, and no quote or line's end");
+    DL_TRY(dl_file_read(path, 0, &bytes, &n));
+    begin(&c, path, (const char *)bytes, n, sep);
+    dl_status st = read_cells(&c, cell, ctx);
+    end_scan(&c);
+    free(bytes);
+    return st;
 }
 
 /* ---------------------------------------------------------------- tables */
@@ -242,10 +282,7 @@ static dl_status read_records(reader *r) {
             if (r->csv.last) break;
             DL_TRY(next_field(&r->csv, &more));
         }
-        if (column + 1 != r->columns)
-            return dl_fail_hint(DL_ERR_FORMAT, "every line has as many fields as the first",
-                                "'%s', line %ld: %ld fields; the first line has %ld", r->csv.name, line, column + 1,
-                                r->columns);
+        if (column + 1 != r->columns) return wrong_count(&r->csv, line, column + 1, r->columns);
     }
 }
 

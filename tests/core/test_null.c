@@ -44,6 +44,7 @@ static dl_gradcheck_report report;
     X(MADE(dl_add(NULL, NULL)))                                                                                        \
     X(MADE(dl_dataset_open(NULL, NULL)))                                                                               \
     X(MADE(dl_dataset_from(NULL, NULL, NULL, NULL, NULL)))                                                             \
+    X(DONE(dl_csv_read(NULL, ',', NULL, NULL)))                                                                        \
     X(MADE(dl_dataset_given(NULL)))                                                                                    \
     X(MADE(dl_dataset_view(NULL, NULL)))                                                                               \
     X(DONE(dl_dataset_random_split(NULL, DL_TRAIN, &whole, 1, 0, NULL)))                                               \

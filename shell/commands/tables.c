@@ -1,0 +1,345 @@
+/* Tables in CSV files: read as a record of columns, written from one; words as categories. */
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/context.h"
+#include "lang/session.h"
+
+/* ---------------------------------------------------------------- cells */
+
+/* All cells by rows; texts stand one behind the other. */
+typedef struct cells {
+    char *text;
+    long used, cap;
+    long *at; /* where cell i begins */
+    long n, room, columns, rows;
+} cells;
+
+static void free_cells(cells *c) {
+    free(c->text);
+    free(c->at);
+}
+
+static dl_status take_cell(void *ctx, long row, long column, const char *text) {
+    cells *c = ctx;
+    long len = (long)strlen(text) + 1;
+    if (c->n == c->room) {
+        long room = c->room ? 2 * c->room : 256, *at = dl_memory_resize(c->at, c->room, room, sizeof *at);
+        if (!at) return dl_failed();
+        c->at = at, c->room = room;
+    }
+    if (c->used + len > c->cap) {
+        long cap = 2 * (c->used + len);
+        char *more = dl_memory_resize(c->text, c->cap, cap, 1);
+        if (!more) return dl_failed();
+        c->text = more, c->cap = cap;
+    }
+    memcpy(c->text + c->used, text, (size_t)len);
+    c->at[c->n++] = c->used, c->used += len;
+    if (column >= c->columns) c->columns = column + 1;
+    c->rows = row + 1;
+    return DL_OK;
+}
+
+static const char *cell_at(const cells *c, long row, long column) { return c->text + c->at[row * c->columns + column]; }
+
+static int is_blank(const char *s) { return !s[strspn(s, " \t\r")]; }
+
+/* ---------------------------------------------------------------- what a cell is */
+
+static int as_int(const char *s, double *real, int64_t *v) {
+    char *end;
+    errno = 0;
+    *v = strtoll(s, &end, 10);
+    *real = (double)*v;
+    return end != s && !errno && is_blank(end);
+}
+
+static int as_float(const char *s, double *real, int64_t *v) {
+    char *end;
+    *real = strtod(s, &end);
+    *v = 0;
+    return end != s && is_blank(end);
+}
+
+/* Days from 1970-01-01 of the proleptic Gregorian calendar (Hinnant, chrono-compatible low-level date algorithms). */
+static int64_t days_from(int64_t y, int m, int d) {
+    y -= m <= 2;
+    int64_t era = (y >= 0 ? y : y - 399) / 400, year = y - era * 400;
+    int64_t day = (153 * (m + (m > 2 ? -3 : 9)) + 2) / 5 + d - 1;
+    return era * 146097 + year * 365 + year / 4 - year / 100 + day - 719468;
+}
+
+/* ISO 8601: 2024-02-29, 2024-02-29 12:30, 2024-02-29T12:30:15Z; seconds from 1970-01-01, UTC. */
+static int as_date(const char *s, double *real, int64_t *v) {
+    static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int y, m, d, h = 0, min = 0, sec = 0, n = 0, more = 0;
+    if (sscanf(s, "%4d-%2d-%2d%n", &y, &m, &d, &n) != 3 || n != 10 || m < 1 || m > 12) return 0;
+    int leap = y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
+    if (d < 1 || d > lengths[m - 1] + (m == 2 && leap)) return 0;
+    s += n;
+    if ((*s == 'T' || *s == ' ') && sscanf(s + 1, "%2d:%2d%n", &h, &min, &more) == 2 && more == 5) {
+        s += 6;
+        if (*s == ':' && sscanf(s + 1, "%2d%n", &sec, &more) == 1 && more == 2) s += 3;
+    }
+    if (*s == 'Z') s++;
+    if (!is_blank(s) || h > 23 || min > 59 || sec > 59) return 0;
+    *v = days_from(y, m, d) * 86400 + h * 3600 + min * 60 + sec;
+    *real = (double)*v;
+    return 1;
+}
+
+/* From the narrowest; what none of them reads is a word. */
+static int (*const readers[])(const char *s, double *real, int64_t *v) = {as_int, as_float, as_date};
+enum { INTS, FLOATS, DATES, WORDS };
+
+/* The kind that reads all cells of a column from `from` on; *blanks of them are blank. */
+static int kind_of(const cells *c, long from, long column, long *blanks) {
+    double real;
+    int64_t whole;
+    for (int k = INTS; k < WORDS; k++) {
+        int all = 1;
+        *blanks = 0;
+        for (long i = from; all && i < c->rows; i++) {
+            const char *s = cell_at(c, i, column);
+            if (is_blank(s))
+                ++*blanks;
+            else
+                all = readers[k](s, &real, &whole);
+        }
+        if (all && *blanks < c->rows - from) return k;
+    }
+    return WORDS;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static dlsh_value words(const cells *c, long from, long column) {
+    dlsh_value v = dlsh_new_list(c->rows - from);
+    dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
+    for (long i = from; st == DL_OK && i < c->rows; i++) {
+        const char *s = cell_at(c, i, column);
+        st = dlsh_append(v, *s ? dlsh_string(s) : dlsh_none());
+    }
+    if (st == DL_OK) return v;
+    dlsh_drop(v);
+    return dlsh_void();
+}
+
+/* Integers and dates as i64; with blanks, which are NaN, as f64, as floating numbers are. */
+static dlsh_value column_value(const cells *c, long from, long column) {
+    long blanks = 0, n = c->rows - from;
+    int kind = kind_of(c, from, column, &blanks);
+    if (kind == WORDS) return words(c, from, column);
+    int whole = kind != FLOATS && !blanks;
+    int64_t *ints = dl_memory_alloc(n + 1, sizeof *ints);
+    double *reals = (double *)ints; /* of the same size */
+    if (!ints) return dlsh_void();
+    for (long i = 0; i < n; i++) {
+        double real = NAN;
+        int64_t v = 0;
+        const char *s = cell_at(c, from + i, column);
+        if (!is_blank(s)) readers[kind](s, &real, &v);
+        if (whole)
+            ints[i] = v;
+        else
+            memcpy(&reals[i], &real, sizeof real);
+    }
+    dl_tensor *t = dl_tensor_from(1, &n, whole ? DL_I64 : DL_F64, 0, ints);
+    free(ints);
+    return dlsh_tensor(t);
+}
+
+/* Whether the first line names the columns: none of its fields is a number, a date or blank. */
+static int has_header(const cells *c) {
+    double real;
+    int64_t whole;
+    for (long k = 0; k < c->columns; k++) {
+        const char *s = cell_at(c, 0, k);
+        if (is_blank(s)) return 0;
+        for (int i = INTS; i < WORDS; i++)
+            if (readers[i](s, &real, &whole)) return 0;
+    }
+    return 1;
+}
+
+static dl_status make_columns(const dlsh_args *a, const cells *c, int header, dlsh_value *result) {
+    dlsh_value r = dlsh_new_record();
+    dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
+    for (long k = 0; st == DL_OK && k < c->columns; k++) {
+        char number[32];
+        snprintf(number, sizeof number, "c%ld", k);
+        const char *name = header ? cell_at(c, 0, k) : number;
+        if (dlsh_record_get(r.as.record, name))
+            st = dlsh_arg_fail(a, "path", DL_ERR_FORMAT, "header=\"no\" numbers the columns: c0, c1, ...",
+                               "two columns are called '%s'", name);
+        dlsh_value v = st == DL_OK ? column_value(c, header, k) : dlsh_void();
+        if (st == DL_OK) st = dlsh_failed(v) ? dl_failed() : dlsh_record_set(r.as.record, name, v);
+    }
+    return dlsh_give_filled(st, r, result);
+}
+
+static char sep_of(const dlsh_args *a) {
+    const char *sep = dlsh_arg_str(a, "sep");
+    return strlen(sep) == 1 ? *sep : 0;
+}
+
+static dl_status read_csv_run(const dlsh_args *a, dlsh_value *result) {
+    cells c = {0};
+    const char *header = dlsh_arg_str(a, "header");
+    dl_status st = dl_csv_read(dlsh_arg_str(a, "path"), sep_of(a), take_cell, &c);
+    if (st == DL_OK && !c.rows)
+        st = dlsh_arg_fail(a, "path", DL_ERR_FORMAT, NULL, "'%s' has no lines", dlsh_arg_str(a, "path"));
+    if (st == DL_OK) st = make_columns(a, &c, !strcmp(header, "auto") ? has_header(&c) : *header == 'y', result);
+    free_cells(&c);
+    return st;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+/* In quotes where the text holds what means something in CSV, or would be lost. */
+static void put_word(dlsh_buf *b, const char *s, char sep) {
+    size_t n = strlen(s);
+    int plain = n && !strchr(s, sep) && !strpbrk(s, "\"\r\n") && *s != ' ' && s[n - 1] != ' ';
+    if (!plain) dlsh_buf_puts(b, "\"");
+    for (; *s; s++) dlsh_buf_add(b, *s == '"' ? "\"\"" : s, *s == '"' ? 2 : 1);
+    if (!plain) dlsh_buf_puts(b, "\"");
+}
+
+/* Blanks for none and NaN; numbers so that they read back the same. */
+static dl_status put_value(dlsh_buf *b, dlsh_value v, char sep) {
+    if (v.type == DLSH_NONE || (v.type == DLSH_FLOAT && isnan(v.as.f))) return DL_OK;
+    if (v.type == DLSH_FLOAT) return dlsh_buf_float(b, v.as.f), DL_OK;
+    if (v.type == DLSH_INT) return dlsh_buf_printf(b, "%ld", v.as.i), DL_OK;
+    if (v.type == DLSH_BOOL) return dlsh_buf_puts(b, v.as.b ? "1" : "0"), DL_OK;
+    if (v.type == DLSH_STR && strlen(v.as.str->s) == v.as.str->len) return put_word(b, v.as.str->s, sep), DL_OK;
+    return dlsh_fail(DL_ERR_TYPE, NULL, "a cell is a number, a string or none, not %s", dlsh_a(v));
+}
+
+/* A column as a list, which for a tensor is a new one. */
+static dl_status column_list(const dlsh_args *a, const char *name, dlsh_value v, dlsh_value *out) {
+    dlsh_value list = dlsh_void();
+    if (v.type == DLSH_LIST) return *out = dlsh_ref(v), DL_OK;
+    if (v.type != DLSH_TENSOR || dl_ndim(v.as.tensor) != 1)
+        return dlsh_arg_fail(a, "columns", DL_ERR_TYPE, "x[:, 0] is a column of a tensor",
+                             "column '%s' is a list or a tensor [n], not %s%s", name, dlsh_a(v),
+                             v.type == DLSH_TENSOR ? " of other dimensions" : "");
+    dlsh_value method = dlsh_void();
+    DLSH_TRY(dlsh_get_field(dlsh_arg_session(a), v, "tolist", &method));
+    dl_status st = dlsh_call(dlsh_arg_session(a), method, &(dlsh_callargs){0, NULL, NULL}, &list);
+    dlsh_drop(method);
+    *out = list;
+    return st;
+}
+
+static dl_status put_rows(const dlsh_args *a, const dlsh_record *r, const dlsh_value *lists, dlsh_buf *b) {
+    char sep = sep_of(a), text[2] = {sep, 0};
+    if (!sep || strchr("\"\r\n", sep)) return dlsh_arg_fail(a, "sep", DL_ERR_VALUE, NULL, "sep is one character");
+    long n = lists[0].as.list->n;
+    for (int k = 0; k < r->n; k++) {
+        if (lists[k].as.list->n != n)
+            return dlsh_arg_fail(a, "columns", DL_ERR_SHAPE, NULL, "column '%s' has %d cells, and '%s' %ld", r->keys[k],
+                                 lists[k].as.list->n, r->keys[0], n);
+        if (k) dlsh_buf_puts(b, text);
+        put_word(b, r->keys[k], sep);
+    }
+    for (long i = 0; i < n; i++) {
+        size_t start = b->n + 1;
+        DLSH_TRY(dlsh_interrupted_at(i) ? dlsh_check_interrupt() : DL_OK);
+        dlsh_buf_puts(b, "\n");
+        for (int k = 0; k < r->n; k++) {
+            if (k) dlsh_buf_puts(b, text);
+            DLSH_TRY(put_value(b, lists[k].as.list->items[i], sep));
+        }
+        if (b->n == start) dlsh_buf_puts(b, "\"\""); /* an empty line is no record */
+    }
+    dlsh_buf_puts(b, "\n");
+    return DL_OK;
+}
+
+static dl_status write_csv_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_record *r = dlsh_arg(a, "columns")->as.record;
+    DLSH_SCOPED_BUF b = {0};
+    (void)result;
+    if (!r->n) return dlsh_arg_fail(a, "columns", DL_ERR_VALUE, "{a: [1, 2], b: x}", "a table needs a column");
+    dlsh_value *lists = dl_memory_alloc(r->n, sizeof *lists);
+    dl_status st = lists ? DL_OK : dl_failed();
+    for (int k = 0; lists && k < r->n; k++) lists[k] = dlsh_none();
+    for (int k = 0; st == DL_OK && k < r->n; k++) st = column_list(a, r->keys[k], r->values[k], &lists[k]);
+    if (st == DL_OK) st = put_rows(a, r, lists, &b);
+    for (int k = 0; lists && k < r->n; k++) dlsh_drop(lists[k]);
+    free(lists);
+    return st == DL_OK ? dlsh_buf_write(&b, dlsh_arg_str(a, "path")) : st;
+}
+
+/* ---------------------------------------------------------------- categories */
+
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* Different words in order; *n becomes their number. */
+static dl_status distinct(const dlsh_args *a, const dlsh_list *l, const char **names, long *n) {
+    *n = 0;
+    for (int i = 0; i < l->n; i++) {
+        if (l->items[i].type == DLSH_NONE) continue;
+        if (l->items[i].type != DLSH_STR)
+            return dlsh_arg_fail(a, "words", DL_ERR_TYPE, NULL, "item %d is %s; words are strings or none", i,
+                                 dlsh_a(l->items[i]));
+        names[(*n)++] = l->items[i].as.str->s;
+    }
+    qsort(names, (size_t)*n, sizeof *names, by_text);
+    long kept = 0;
+    for (long i = 0; i < *n; i++)
+        if (!i || strcmp(names[i], names[kept - 1]) != 0) names[kept++] = names[i];
+    *n = kept;
+    return DL_OK;
+}
+
+static dl_status categories_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_list *l = dlsh_arg(a, "words")->as.list;
+    long n = 0, count = l->n;
+    const char **names = dl_memory_alloc(count + 1, sizeof *names);
+    int64_t *codes = names ? dl_memory_alloc(count + 1, sizeof *codes) : NULL;
+    dlsh_value list = dlsh_new_list(0);
+    dl_status st = codes && !dlsh_failed(list) ? distinct(a, l, names, &n) : dl_failed();
+    for (int i = 0; st == DL_OK && i < l->n; i++) {
+        const char *word = l->items[i].type == DLSH_STR ? l->items[i].as.str->s : NULL;
+        const char **at = word ? bsearch(&word, names, (size_t)n, sizeof *names, by_text) : NULL;
+        codes[i] = at ? at - names : -1;
+    }
+    for (long i = 0; st == DL_OK && i < n; i++) st = dlsh_append(list, dlsh_string(names[i]));
+    dl_tensor *t = st == DL_OK ? dl_tensor_from(1, &count, DL_I64, 0, codes) : NULL;
+    free(names);
+    free(codes);
+    if (st == DL_OK) return dlsh_give(DLSH_RECORD_OF({"codes", dlsh_tensor(t)}, {"names", list}), result);
+    dlsh_drop(list);
+    return st;
+}
+
+#define SEP_OPTION                                                                                                     \
+    { "sep", DLSH_OPT_STRING, ",", .doc = "separator, one character" }
+
+const dlsh_command tables_commands[] = {
+    DLSH_FN_ROW("read_csv", read_csv_run, "read_csv(PATH, sep=\",\", header=\"auto\")",
+                "A table as a record of its columns: integers and dates (seconds from 1970) as i64 tensors, numbers "
+                "with a point or with blanks (NaN) as f64 tensors, words as lists of strings (blanks: none).",
+                DLSH_PARAMS({"path", .want = "string", .doc = "file, gzip or not", .complete = "file"}),
+                DLSH_OPTIONS(SEP_OPTION, {"header", DLSH_OPT_STRING, "auto", .complete = "auto|yes|no",
+                                          .doc = "whether the first line names the columns, else c0, c1, ...; auto: "
+                                                 "when all its fields are words"}),
+                .examples = "t = read_csv(\"pets.csv\")\nd = dataset({x: stack([t.width, t.height], 1), y: "
+                            "categories(t.kind).codes})"),
+    DLSH_FN_ROW("write_csv", write_csv_run, "write_csv(PATH, COLUMNS, sep=\",\")",
+                "Writes a record of columns, tensors [n] or lists, as a table; NaN and none are blank. read_csv reads "
+                "it back.",
+                DLSH_PARAMS({"path", .want = "string", .doc = "file", .complete = "file"},
+                            {"columns", .want = "record", .doc = "the columns by name"}),
+                DLSH_OPTIONS(SEP_OPTION), .examples = "write_csv(\"out.csv\", {loss: losses, name: names})"),
+    DLSH_FN_ROW("categories", categories_run, "categories(WORDS)",
+                "Numbers words: {codes, names}, the different words in order and the place of each there; -1 for none.",
+                DLSH_PARAMS({"words", .want = "list", .doc = "strings; none is missing"}),
+                .examples = "c = categories([\"cat\", \"dog\", \"cat\"])\nc.codes; c.names"),
+    {0}};
