@@ -26,6 +26,18 @@ unsigned long dl_rng_position(dl_stream s) { return __atomic_load_n(&position[s]
 
 void dl_rng_seek(dl_stream s, unsigned long p) { __atomic_store_n(&position[s], p, __ATOMIC_RELAXED); }
 
+void dl_rng_save(unsigned long state[DL_RNG_STATE]) {
+    state[0] = dl_seed_get();
+    state[1] = __atomic_load_n(&nets, __ATOMIC_RELAXED);
+    for (int s = 0; s < DL_NSTREAM; s++) state[2 + s] = dl_rng_position((dl_stream)s);
+}
+
+void dl_rng_restore(const unsigned long state[DL_RNG_STATE]) {
+    dl_seed(state[0]);
+    __atomic_store_n(&nets, state[1], __ATOMIC_RELAXED);
+    for (int s = 0; s < DL_NSTREAM; s++) dl_rng_seek((dl_stream)s, state[2 + s]);
+}
+
 static _Thread_local dl_stream used = DL_STREAM_DEFAULT;
 
 dl_stream dl_rng_use(dl_stream s) {

@@ -82,6 +82,19 @@ dl_status dl_tensor_file_add(dl_tensor_file *f, const char *name, dl_tensor *t) 
     return dl_tensor_set_name(t, name);
 }
 
+dl_tensor_file *dl_tensor_file_of(long n, const char *const *names, dl_tensor *const *tensors) {
+    dl_tensor_file *f = dl_tensor_file_new(n, "memory");
+    for (long i = 0; f && i < n; i++) {
+        entry *e = &f->e[f->n++];
+        e->tensor = dl_ref(tensors[i]);
+        if ((e->name = strdup(names[i]))) continue;
+        dl_tensor_file_free(f);
+        f = NULL;
+        dl_fail(DL_ERR_MEMORY, "no memory for the name of a tensor");
+    }
+    return f;
+}
+
 const char *dl_tensor_file_format(const dl_tensor_file *f) { return f->format; }
 long dl_tensor_file_count(const dl_tensor_file *f) { return f->n; }
 const char *dl_tensor_file_name(const dl_tensor_file *f, long i) { return i >= 0 && i < f->n ? f->e[i].name : NULL; }

@@ -109,20 +109,30 @@ static dl_tensor *run_watched(dl_module *m, dl_tensor *x) {
     return y;
 }
 
+/* A dry run goes into a part of a module, and comes out of it: the length that the path had. */
+static size_t go_into(const char *name) {
+    size_t n = dry->n, room = sizeof dry->path - n;
+    int k = snprintf(dry->path + n, room, "%s%s", n ? "." : "", name);
+    dry->n += k > 0 && (size_t)k < room ? (size_t)k : 0;
+    dry->depth++;
+    return n;
+}
+
+static void come_out(size_t n) {
+    dry->depth--;
+    dry->n = n;
+    dry->path[n] = 0;
+}
+
 /* Runs a part of the module that runs, called `name` in it; failures and the watcher are given that name. */
 static dl_tensor *run_part(const char *name, dl_module *m, dl_tensor *x) {
     dl_tensor *y;
     if (!dry)
         y = run(m, x);
     else {
-        size_t n = dry->n, room = sizeof dry->path - n;
-        int k = snprintf(dry->path + n, room, "%s%s", n ? "." : "", name);
-        dry->n += k > 0 && (size_t)k < room ? (size_t)k : 0;
-        dry->depth++;
+        size_t n = go_into(name);
         y = run_watched(m, x);
-        dry->depth--;
-        dry->n = n;
-        dry->path[n] = 0;
+        come_out(n);
     }
     if (!y) name_layer(name);
     return y;
@@ -188,6 +198,8 @@ static dl_status is_own(const void *part, bool *yes) {
     *yes = dl_addresses_find(&own, part) >= 0;
     return DL_OK;
 }
+
+void dl_module_parts_changed(void) { dl_addresses_free(&own); }
 
 static dl_status not_trained(const char *what) {
     return dl_fail_hint(DL_ERR_STATE,
@@ -264,12 +276,17 @@ typedef struct passing {
 } passing;
 static _Thread_local passing *passed;
 
-/* Makes the tensors that the net itself holds. */
+/* Makes the tensors that the net itself holds, and shows them to the watcher of a dry run. */
 static dl_status make_own(dl_module *m, const dl_tensor *x) {
     for (int i = 0; i < m->nchild; i++) {
         dl_module *c = m->child[i].m;
-        bool own = c->row->tensors[0] && !*c->row->tensors[0];
-        if (own && !c->built) DL_TRY(dl_module_build_one(c, c->row->size_of_input(c, x), dl_device_of(x)));
+        if (!dl_module_holds_tensor(c)) continue;
+        if (!c->built) DL_TRY(dl_module_build_one(c, c->row->size_of_input(c, x), dl_device_of(x)));
+        if (!dry || !dry->watch) continue;
+        size_t n = go_into(m->child[i].name);
+        dl_status st = dry->watch(dry->ctx, dry->path, dry->depth, c, c->tensor[0], dl_node_next_seq());
+        come_out(n);
+        DL_TRY(st);
     }
     return DL_OK;
 }

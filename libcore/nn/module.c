@@ -200,9 +200,7 @@ static int find_slot(const dl_module *m, const char *name) {
 }
 
 /* The tensor of a parameter or buffer that a net itself holds. */
-static dl_tensor *own_tensor(dl_module *m) {
-    return m && m->row->tensors[0] && !*m->row->tensors[0] ? m->tensor[0] : NULL;
-}
+static dl_tensor *own_tensor(dl_module *m) { return m && dl_module_holds_tensor(m) ? m->tensor[0] : NULL; }
 
 dl_tensor *dl_module_tensor(dl_module *m, const char *path) {
     dl_tensor *own = own_tensor(dl_module_find(m, path));

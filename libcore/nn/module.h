@@ -100,6 +100,9 @@ dl_status dl_module_find_ties(dl_module *m, bool last);
 /* Shares the tensors of a layer that has just been built. */
 dl_status dl_module_tie(dl_module *m);
 
+/* Is it a parameter or buffer that a net itself holds? Its tensor has the name of its place. */
+static inline bool dl_module_holds_tensor(const dl_module *m) { return m->row->tensors[0] && !*m->row->tensors[0]; }
+
 /* ---- for layers */
 static inline const dl_optval *dl_m_opt(const dl_module *m, const char *name) {
     return dl_option(&m->row->kind, m->opt, name);
@@ -133,6 +136,11 @@ dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int dev
 /* Puts the tensors of a file whose names begin with `prefix` into a net (nn/state.c); `path` stands in messages. On
  * failure the net is as before. */
 dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix);
+
+/* Other tensors or layers are parts of the net that runs now (nn/forward.c). */
+void dl_module_parts_changed(void);
+/* How many layers of nets have been replaced in this process (nn/replace.c). */
+unsigned long dl_module_changes(void);
 
 /* ---- visiting (nn/module.c) */
 /* The path of a part below m, "" for m itself; NULL: it is none. Text in buf. */

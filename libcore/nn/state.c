@@ -193,6 +193,8 @@ typedef struct loading {
     const dl_tensor_file *f;
     const char *path;   /* of the file */
     const char *prefix; /* before the names of the net's tensors; others in the file are not looked at */
+    dl_load_note *note; /* NULL: names must agree */
+    void *ctx;          /* of the note */
     dl_module **made;   /* modules whose weights this file brought into being */
     long nmade, cap;
 } loading;
@@ -231,7 +233,10 @@ static dl_status make_from_file(void *ctx, dl_module *m, const char *path) {
         l->made[l->nmade++] = m;
         return DL_OK;
     }
-    return m->row->tensors[0] ? dl_fail(DL_ERR_NAME, "%s has no weights for layer %s", l->path, path) : DL_OK;
+    if (!m->row->tensors[0]) return DL_OK;
+    if (!l->note) return dl_fail(DL_ERR_NAME, "%s has no weights for layer %s", l->path, path);
+    l->note(l->ctx, path, 1);
+    return DL_OK;
 }
 
 /* A counter that PyTorch writes beside batchnorm's statistics is not used. */
@@ -254,24 +259,32 @@ static dl_status missing_tensor(const loading *l, const char *path) {
     return dl_fail_hint(DL_ERR_NAME, hint, "%s has no tensor '%s'", l->path, path);
 }
 
+/* Has the net a tensor of that name? One that is shared is also known by the names of those that share it. */
+static bool is_wanted(const loading *l, const dl_module_list *want, const char *name) {
+    if (is_ignored(name)) return true;
+    for (long k = 0; k < want->n; k++)
+        if (!strcmp(want->entries[k].path, name)) return true;
+    return dl_module_tensor((dl_module *)l->net, name) != NULL;
+}
+
 /* Do names and shapes agree? */
 static dl_status check_agreement(const loading *l, const dl_module_list *want) {
     long known = dl_tensor_file_count(l->f);
     for (long i = 0; i < want->n; i++) {
         const char *path = want->entries[i].path;
         dl_tensor *t = find_stored(l, path), *mine = want->entries[i].tensor;
-        if (!t) return missing_tensor(l, path);
-        if (dl_shape_eq(t, mine)) continue;
+        if (!t && !l->note) return missing_tensor(l, path);
+        if (!t) l->note(l->ctx, path, 1);
+        if (!t || dl_shape_eq(t, mine)) continue;
         return dl_fail(DL_ERR_SHAPE, "%s: tensor '%s' has shape %s, the net's has %s", l->path, path,
                        dl_shape_text(t->ndim, t->shape), dl_shape_text(mine->ndim, mine->shape));
     }
     for (long i = 0; i < known; i++) {
         const char *name = dl_tensor_file_name(l->f, i);
-        if (strncmp(name, l->prefix, strlen(l->prefix))) continue;
+        if (strncmp(name, l->prefix, strlen(l->prefix)) || is_wanted(l, want, name + strlen(l->prefix))) continue;
         name += strlen(l->prefix);
-        bool found = is_ignored(name);
-        for (long k = 0; k < want->n && !found; k++) found = !strcmp(want->entries[k].path, name);
-        if (!found) return dl_fail(DL_ERR_NAME, "%s has a tensor '%s', which the net has not", l->path, name);
+        if (!l->note) return dl_fail(DL_ERR_NAME, "%s has a tensor '%s', which the net has not", l->path, name);
+        l->note(l->ctx, name, 0);
     }
     return DL_OK;
 }
@@ -281,15 +294,16 @@ static dl_status load(dl_module *m, loading *l) {
     dl_module_list *want = dl_module_tensors(m, 3);
     if (!want) return dl_failed();
     dl_status st = check_agreement(l, want);
-    for (long i = 0; i < want->n && st == DL_OK; i++)
-        st = dl_module_set_tensor(m, want->entries[i].path, find_stored(l, want->entries[i].path));
+    for (long i = 0; i < want->n && st == DL_OK; i++) {
+        dl_tensor *t = find_stored(l, want->entries[i].path);
+        if (t) st = dl_module_set_tensor(m, want->entries[i].path, t);
+    }
     dl_module_list_free(want);
     return st;
 }
 
-dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix) {
+static dl_status load_whole(dl_module *m, loading l) {
     DL_SCOPED_INTERRUPT_HOLD(1);
-    loading l = {.net = m, .f = f, .path = path, .prefix = prefix};
     unsigned long rng = dl_rng_position(DL_STREAM_INIT);
     dl_status st = load(m, &l);
     dl_rng_seek(DL_STREAM_INIT, rng);
@@ -302,6 +316,16 @@ dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char 
     }
     free(l.made);
     return st;
+}
+
+dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix) {
+    return load_whole(m, (loading){.net = m, .f = f, .path = path, .prefix = prefix});
+}
+
+dl_status dl_module_load_tensors(dl_module *m, const dl_tensor_file *f, const char *what, dl_load_note *note,
+                                 void *ctx) {
+    if (!m || !f) return dl_fail_null(!m ? "the net to load into" : "the file");
+    return load_whole(m, (loading){.net = m, .f = f, .path = what, .prefix = "", .note = note, .ctx = ctx});
 }
 
 dl_status dl_module_load(dl_module *m, const char *path) {

@@ -100,10 +100,12 @@ static dl_status add_call(collector *c, int at, dl_tensor *out, uint64_t first) 
 static dl_status watch(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, uint64_t first) {
     collector *c = ctx;
     int at = dl_names_find(&c->index, path, (long)strlen(path), path_at, c);
-    if (at >= 0) return add_call(c, at, out, first);
+    bool tensor = dl_module_holds_tensor(m);
+    if (at >= 0) return tensor ? DL_OK : add_call(c, at, out, first);
     DL_TRY(DL_LIST_ROOM(c->layers, c->s.n, c->cap));
     dl_layer_stat *l = &c->layers[c->s.n++];
-    *l = (dl_layer_stat){.depth = depth, .leaf = !(m->row->flags & DL_L_BODY), .calls = 1, .ndim = out->ndim};
+    *l = (dl_layer_stat){.depth = depth, .tensor = tensor, .calls = 1, .ndim = out->ndim};
+    l->leaf = !(m->row->flags & DL_L_BODY);
     long *shape = malloc(sizeof out->shape);
     l->path = strdup(path);
     l->text = first_line(m);

@@ -76,12 +76,8 @@ void dl_optimizer_unref(dl_optimizer *o) {
 
 /* ---------------------------------------------------------------- parameters */
 
-dl_status dl_optimizer_group(dl_optimizer *o, const char *pattern, const dl_arg *args, int nargs, int *bad) {
-    if (!o || !pattern) return dl_fail_null(!o ? "the optimizer" : "the pattern of a group");
+static dl_status add_group(dl_optimizer *o, const char *pattern, const dl_arg *args, int nargs, int *bad) {
     if (bad) *bad = -1;
-    if (o->n)
-        return dl_fail_hint(DL_ERR_STATE, "make the groups first, then add the net",
-                            "the optimizer has %ld parameters already: a group made now would not get them", o->n);
     dl_opt_group *more = realloc(o->group, (size_t)(o->ngroup + 1) * sizeof *more);
     if (more) o->group = more;
     char *copy = strdup(pattern);
@@ -101,18 +97,46 @@ dl_status dl_optimizer_group(dl_optimizer *o, const char *pattern, const dl_arg 
     return st;
 }
 
+dl_status dl_optimizer_group(dl_optimizer *o, const char *pattern, const dl_arg *args, int nargs, int *bad) {
+    if (!o || !pattern) return dl_fail_null(!o ? "the optimizer" : "the pattern of a group");
+    if (bad) *bad = -1;
+    if (o->n)
+        return dl_fail_hint(DL_ERR_STATE, "make the groups first, then add the net",
+                            "the optimizer has %ld parameters already: a group made now would not get them", o->n);
+    return add_group(o, pattern, args, nargs, bad);
+}
+
+dl_status dl_optimizer_begin_group(dl_optimizer *o, const dl_arg *args, int nargs, int *bad) {
+    if (!o) return dl_fail_null("the optimizer");
+    DL_TRY(add_group(o, "", args, nargs, bad));
+    o->current = o->ngroup;
+    return DL_OK;
+}
+
+void dl_optimizer_end_group(dl_optimizer *o) { o->current = 0; }
+
+/* Parameters of two nets may have one name: the later gets a number, so that their states are told apart. */
+static char *free_name(const dl_optimizer *o, const char *name) {
+    size_t size = strlen(name) + 24;
+    char *own = malloc(size);
+    if (own) strcpy(own, name);
+    for (long i = 0, number = 2; own && i < o->n; i++)
+        if (!strcmp(o->param[i].name, own)) snprintf(own, size, "%s.%ld", name, number++), i = -1;
+    return own;
+}
+
 dl_status dl_optimizer_register(dl_optimizer *o, const char *name, dl_tensor *param) {
     for (long i = 0; i < o->n; i++)
-        if (o->param[i].p == param || !strcmp(o->param[i].name, name))
+        if (o->param[i].p == param)
             return dl_fail(DL_ERR_NAME, "the optimizer has a parameter '%s' already", o->param[i].name);
     DL_TRY(DL_LIST_ROOM(o->param, o->n, o->cap));
-    dl_opt_param p = {.name = strdup(name), .p = dl_ref(param), .group = -1};
+    dl_opt_param p = {.name = free_name(o, name), .p = dl_ref(param), .group = o->current - 1};
     if (!p.name) {
         dl_unref(param);
         return dl_fail(DL_ERR_MEMORY, "no memory for parameters");
     }
     for (int i = 0; i < o->ngroup && p.group < 0; i++)
-        if (!fnmatch(o->group[i].pattern, name, 0)) p.group = i;
+        if (*o->group[i].pattern && !fnmatch(o->group[i].pattern, name, 0)) p.group = i;
     o->param[o->n++] = p;
     return DL_OK;
 }

@@ -15,7 +15,7 @@ typedef struct dl_opt_param {
 } dl_opt_param;
 
 typedef struct dl_opt_group {
-    char *pattern;
+    char *pattern; /* of names; "": none, it was begun and ended */
     dl_optval val[DL_OPT_MAX];
 } dl_opt_group;
 
@@ -33,7 +33,7 @@ struct dl_optimizer {
     dl_optval val[DL_OPT_MAX];
     double base_lr, lr; /* as made; as set since */
     dl_opt_group *group;
-    int ngroup;
+    int ngroup, current; /* current: the number of the group that parameters are added to; 0: by pattern */
     dl_opt_param *param;
     long n, cap, steps;
     dl_tensor *lr_tensor, *step_tensor;

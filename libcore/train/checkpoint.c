@@ -99,6 +99,7 @@ dl_status dl_trainer_save(dl_trainer *t, const char *path) {
     if (!t) return dl_fail_null("the trainer");
     if (t->micro || t->phase == DL_PHASE_BACKWARD)
         return dl_fail_hint(DL_ERR_STATE, "update t first", "a checkpoint is taken between steps, not within one");
+    DL_TRY(dl_trainer_check_net(t));
     DL_TRY(dl_report_drain(t));
     parts p = {0};
     dl_status st = collect(t, &p);
@@ -237,6 +238,7 @@ static dl_status restore(dl_trainer *t, const dl_tensor_file *f, const json_t *j
 
 dl_status dl_trainer_load(dl_trainer *t, const char *path) {
     if (!t) return dl_fail_null("the trainer");
+    DL_TRY(dl_trainer_check_net(t));
     DL_TRY(dl_report_drain(t));
     dl_tensor_file *f = dl_tensors_read(path, 0);
     if (!f) return dl_failed();

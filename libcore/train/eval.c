@@ -50,6 +50,7 @@ dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out) {
         return dl_fail_hint(DL_ERR_VALUE, split == DL_TEST ? "eval t split=train" : "",
                             "dataset %s has no samples in its %s split", dl_dataset_name(t->data),
                             split == DL_TEST ? "test" : "training");
+    DL_TRY(dl_trainer_check_net(t));
     DL_TRY(dl_report_drain(t));
     dl_loader *l = eval_loader(t, split);
     if (!l) return dl_failed();

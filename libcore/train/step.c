@@ -255,6 +255,7 @@ dl_status dl_step_issue_eagerly(dl_trainer *t) {
 dl_status dl_step_issue(dl_trainer *t) {
     DL_SCOPED_INTERRUPT_HOLD(1);
     bool done = false;
+    DL_TRY(dl_trainer_check_net(t));
     DL_TRY(dl_record_begin(t));
     t->micro = 0;
     DL_TRY(dl_control_align(t));
@@ -281,6 +282,7 @@ dl_status dl_trainer_forward(dl_trainer *t) {
     if (!t) return dl_fail_null("the trainer");
     dl_control c;
     t->phase = DL_PHASE_IDLE;
+    DL_TRY(dl_trainer_check_net(t));
     DL_TRY(dl_report_drain(t));
     if (t->micro == 0) DL_TRY(dl_control_align(t));
     DL_TRY(forward(t));
@@ -307,6 +309,7 @@ dl_status dl_trainer_update(dl_trainer *t) {
     if (!t) return dl_fail_null("the trainer");
     if (t->phase != DL_PHASE_BACKWARD)
         return dl_fail_hint(DL_ERR_STATE, "forward t; backward t; update t", "there are no gradients to update with");
+    DL_TRY(dl_trainer_check_net(t));
     DL_SCOPED_INTERRUPT_HOLD(1);
     return drain_after(t, begin_update(t));
 }

@@ -7,6 +7,7 @@
 
 #include "core/active.h"
 #include "core/scope.h"
+#include "nn/module.h"
 
 double dl_now(void) { return 1e-6 * (double)dl_active_us(NULL); }
 
@@ -60,6 +61,7 @@ static dl_status prepare_model(dl_trainer *t) {
     t->params = dl_module_tensors(t->model, 1);
     t->state = t->params ? dl_module_tensors(t->model, 3) : NULL;
     if (!t->state) return dl_failed();
+    t->changes = dl_module_changes();
     t->nparam = t->params->n;
     t->param = malloc((size_t)(t->nparam + 1) * sizeof(dl_tensor *));
     t->grad = malloc((size_t)(t->nparam + 1) * sizeof(dl_tensor *));
@@ -69,6 +71,24 @@ static dl_status prepare_model(dl_trainer *t) {
         if (!dl_optimizer_has(t->opt, t->param[i]))
             DL_TRY(dl_optimizer_register(t->opt, t->params->entries[i].path, t->param[i]));
     }
+    return DL_OK;
+}
+
+dl_status dl_trainer_check_net(dl_trainer *t) {
+    unsigned long now = dl_module_changes();
+    if (t->opt->ngroup + 1 != t->groups)
+        return dl_fail_hint(DL_ERR_STATE, "make a new trainer",
+                            "the optimizer was given a group of parameters after the trainer had been made");
+    if (t->changes == now) return DL_OK;
+    dl_module_list *l = dl_module_tensors(t->model, 3);
+    if (!l) return dl_failed();
+    bool same = l->n == t->state->n && dl_module_is_built(t->model);
+    for (long i = 0; same && i < l->n; i++) same = l->entries[i].tensor == t->state->entries[i].tensor;
+    dl_module_list_free(l);
+    if (!same)
+        return dl_fail_hint(DL_ERR_STATE, "make a new trainer: it takes on the weights that the net has now",
+                            "a layer of %s was replaced after the trainer had been made", dl_module_name(t->model));
+    t->changes = now;
     return DL_OK;
 }
 

@@ -53,6 +53,7 @@ struct dl_trainer {
     dl_tensor **ema;
     long nparam;
     dl_module_list *state; /* parameters and buffers, as they were when the trainer was made */
+    unsigned long changes; /* dl_module_changes when they were last compared with the net's */
 
     /* the control block (train/step.c) */
     const dl_backend *backend;
@@ -187,5 +188,8 @@ void dl_record_eval(dl_trainer *t, dl_split split, const dl_eval_result *r);
 /* Keeps the message of a failed step for the run; an interrupt is no failure. Returns st. */
 dl_status dl_record_failure(dl_trainer *t, dl_status st);
 dl_status dl_record_end(dl_trainer *t);
+
+/* Are the tensors of the net those that the trainer was made for? DL_ERR_STATE: a layer was replaced (trainer.c). */
+dl_status dl_trainer_check_net(dl_trainer *t);
 
 #endif

@@ -3,27 +3,11 @@
 #include <string.h>
 
 #include "commands/context.h"
+#include "commands/load_names.h"
 #include "commands/nets.h"
+#include "commands/record_file.h"
 
 /* ---------------------------------------------------------------- save */
-
-/* A record of tensors as one file. */
-static dl_status save_record(const dlsh_args *a, const dlsh_record *r, const char *path) {
-    dl_tensor **t = calloc((size_t)r->n + 1, sizeof *t);
-    if (!t) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a list of tensors");
-    dl_status st = DL_OK;
-    for (int i = 0; i < r->n && st == DL_OK; i++) {
-        if (r->values[i].type == DLSH_TENSOR)
-            t[i] = r->values[i].as.tensor;
-        else
-            st = dlsh_arg_fail(a, "what", DL_ERR_TYPE, NULL, "only tensors can be saved; field '%s' is: %s", r->keys[i],
-                               dlsh_type_name(r->values[i]));
-    }
-    const char *meta[] = {"dlsh.version", dl_version(), NULL};
-    if (st == DL_OK) st = dl_tensors_write(path, DL_HOLDS_RECORD, r->n, (const char *const *)r->keys, t, meta);
-    free(t);
-    return st;
-}
 
 static dl_status save_tensor(dl_tensor *t, const char *path) {
     const char *name = *dl_tensor_name(t) ? dl_tensor_name(t) : "tensor",
@@ -39,7 +23,7 @@ static dl_status save_run(const dlsh_args *a, dlsh_value *result) {
     if (m) return dl_module_save(m, path, NULL);
     dl_trainer *t = dlsh_unwrap(v, &dlsh_trainer_class);
     if (t) return dl_trainer_save(t, path);
-    return v.type == DLSH_TENSOR ? save_tensor(v.as.tensor, path) : save_record(a, v.as.record, path);
+    return v.type == DLSH_TENSOR ? save_tensor(v.as.tensor, path) : dlsh_record_save(v.as.record, path);
 }
 
 /* ---------------------------------------------------------------- load */
@@ -61,6 +45,11 @@ static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out
         dl_tensor_file_free(f);
         return dlsh_give(dlsh_tensor(t), out);
     }
+    if (dl_tensor_file_meta(f, "dlsh.record")) {
+        dl_status st = dlsh_record_open(f, out);
+        dl_tensor_file_free(f);
+        return st;
+    }
     int net = dl_tensor_file_meta(f, "dlsh.model") && !dl_tensor_file_meta(f, "dlsh.trainer");
     dl_status st = net ? DL_OK : record_of(f, out);
     const char *name, *why;
@@ -69,6 +58,14 @@ static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out
     dl_tensor_file_free(f);
     if (!net) return st;
     return dlsh_give(dlsh_new_handle(&dlsh_net_class, dl_module_open(path, dlsh_default_device())), out);
+}
+
+static dl_status load_renamed(const dlsh_args *a, dl_module *m, const char *path, dlsh_value *result) {
+    dlsh_load_names how = dlsh_load_names_of(a);
+    dl_tensor_file *f = dl_tensors_read(path, 0);
+    dl_status st = f ? dlsh_load_named(&how, m, f, path, result) : dl_failed();
+    dl_tensor_file_free(f);
+    return st;
 }
 
 static dl_status load_run(const dlsh_args *a, dlsh_value *result) {
@@ -81,6 +78,15 @@ static dl_status load_run(const dlsh_args *a, dlsh_value *result) {
     }
     if (!path) return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "load m \"m.safetensors\"", "load needs the name of a file");
     dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
+    if (dlsh_load_names_given(a)) {
+        if (m) return load_renamed(a, m, path, result);
+        return dlsh_arg_fail(a, "what", DL_ERR_TYPE, NULL, "strict, map, by and transpose are for loading into a net");
+    }
+    if (v.type == DLSH_RECORD) {
+        DLSH_TRY(dlsh_record_load(v.as.record, path));
+        *result = dlsh_ref(v);
+        return DL_OK;
+    }
     *result = dlsh_none();
     return m ? dl_module_load(m, path) : dl_trainer_load(dlsh_unwrap(v, &dlsh_trainer_class), path);
 }
@@ -115,23 +121,31 @@ static const dlsh_command checkpoint_subs[] = {
     {0}};
 
 const dlsh_command checkpoint_commands[] = {
-    DLSH_ROW("save", DLSH_ACTION, save_run, "save VALUE FILE",
-             "Writes a net, a trainer, a tensor or a record of tensors in the format that the ending of the name "
-             "chooses: .safetensors (also without an ending), .npz for tensors, .npy for one tensor. The file is "
-             "written whole or not at all.",
-             DLSH_PARAMS({"what", .want = "net|trainer|tensor|record",
-                          .doc = "a net, a trainer, a tensor or a record of tensors"},
-                         {"file", DLSH_ARG_WORD,
-                          .doc = "its place; the ending chooses .safetensors, .npz (tensors) or .npy (one tensor)",
-                          .complete = "file"}),
-             .examples = "save m \"m.safetensors\""),
     DLSH_ROW(
-        "load", DLSH_ACTION | DLSH_FUNCTION, load_run, "load NET|TRAINER FILE, or load(FILE)",
-        "Reads weights into a net; or gives what a file holds: a net, a record of tensors (.safetensors, .npz), an "
-        "array (.npy). The content decides the format; a name that says otherwise is an error.",
-        DLSH_PARAMS({"what", .want = "net|trainer|string", .doc = "what to load into; or the file alone, in quotes"},
-                    {"file", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL, .doc = "the file", .complete = "file"}),
-        .examples = "load m \"m.safetensors\"\nm = load(\"m.safetensors\")"),
+        "save", DLSH_ACTION, save_run, "save VALUE FILE",
+        "Writes a net, a trainer, a tensor or a record in the format that the ending of the name chooses: "
+        ".safetensors (also without an ending), .npz for tensors, .npy for one tensor. A record may hold tensors, "
+        "nets, optimizers, loaders, rng_state(), numbers, strings, lists and records. The file is written whole or "
+        "not at all.",
+        DLSH_PARAMS({"what", .want = "net|trainer|tensor|record", .doc = "a net, a trainer, a tensor or a record"},
+                    {"file", DLSH_ARG_WORD,
+                     .doc = "its place; the ending chooses .safetensors, .npz (tensors) or .npy (one tensor)",
+                     .complete = "file"}),
+        .examples = "save m \"m.safetensors\"\nsave record(m=m, o=o, rng=rng_state(), step=100) \"loop.safetensors\""),
+    DLSH_ROW(
+        "load", DLSH_ACTION | DLSH_FUNCTION, load_run, "load NET|TRAINER|RECORD FILE, or load(FILE)",
+        "Reads weights into a net, or a checkpoint into a trainer or a record of nets, optimizers, loaders, "
+        "rng_state() "
+        "and numbers; or gives what a file holds: a net, a record (.safetensors, .npz), an array (.npy). The content "
+        "decides the format; a name that says otherwise is an error. With strict=false, map, by or transpose a report "
+        "tells what matched, and is the result of the function.",
+        DLSH_PARAMS(
+            {"what", .want = "net|trainer|record|string", .doc = "what to load into; or the file alone, in quotes"},
+            {"file", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL, .doc = "the file", .complete = "file"}),
+        DLSH_OPTIONS(DLSH_LOAD_OPTIONS),
+        .examples = "load m \"m.safetensors\"\nm = load(\"m.safetensors\")\nload m \"torch.safetensors\" strict=false "
+                    "map={\"0.weight\": \"conv0.weight\"}\nload m \"torch.safetensors\" by=order\nload record(m=m, "
+                    "o=o, rng=rng_state()) \"loop.safetensors\""),
     DLSH_ROW("checkpoint", DLSH_ACTION, NULL, "checkpoint save|resume TRAINER FILE",
              "Saves the whole state of a training, or resumes a training exactly from it.",
              DLSH_PARAMS({"what", DLSH_ARG_SUBCOMMAND, .doc = "save or resume"}), .subs = checkpoint_subs,

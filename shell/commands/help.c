@@ -8,6 +8,8 @@
 #include "commands/data.h"
 #include "commands/families.h"
 #include "commands/nets.h"
+#include "commands/record_file.h"
+#include "commands/scaler.h"
 #include "commands/settings.h"
 #include "ffi/ffi.h"
 #include "lang/parse/fn.h"
@@ -34,14 +36,22 @@ static const struct family {
 };
 enum { NFAMILIES = sizeof families / sizeof *families };
 
-const dlsh_class *const dlsh_types[] = {&dlsh_net_class,     &dlsh_dataset_class,   &dlsh_split_class,
-                                        &dlsh_loader_class,  &dlsh_optimizer_class, &dlsh_schedule_class,
-                                        &dlsh_trainer_class, &dlsh_run_class,       NULL};
+const dlsh_class *const dlsh_types[] = {&dlsh_net_class,
+                                        &dlsh_dataset_class,
+                                        &dlsh_split_class,
+                                        &dlsh_loader_class,
+                                        &dlsh_optimizer_class,
+                                        &dlsh_schedule_class,
+                                        &dlsh_trainer_class,
+                                        &dlsh_run_class,
+                                        &dlsh_rng_class,
+                                        &dlsh_scaler_class,
+                                        NULL};
 
 /* Small families are listed with others. */
 static const char *group_of(const char *family) {
     static const char *const merged[][2] = {
-        {"help", "general"}, {"settings", "general"}, {"script", "general"}, {"plot", "history"}};
+        {"help", "general"}, {"settings", "general"}, {"script", "general"}, {"plot", "history"}, {"loop", "train"}};
     for (size_t i = 0; i < sizeof merged / sizeof *merged; i++)
         if (!strcmp(merged[i][0], family)) return merged[i][1];
     return family;

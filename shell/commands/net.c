@@ -38,8 +38,8 @@ static dl_status text(void *self, dlsh_buf *out) {
 
 static dlsh_value shape_cell(const dl_layer_stat *l) {
     dlsh_buf b = {0};
-    dlsh_buf_puts(&b, "[N");
-    for (int i = 1; i < l->ndim; i++) dlsh_buf_printf(&b, ",%ld", l->shape[i]);
+    dlsh_buf_puts(&b, l->tensor ? "[" : "[N");
+    for (int i = !l->tensor; i < l->ndim; i++) dlsh_buf_printf(&b, l->tensor && !i ? "%ld" : ",%ld", l->shape[i]);
     dlsh_buf_puts(&b, "]");
     return dlsh_buf_string(&b);
 }
@@ -65,7 +65,7 @@ static dl_status add_stat(dlsh_table *t, const dl_summary *s, long i, const char
                                             dlsh_amount(l->flops, 0, mode), dlsh_amount(l->bytes, 1, mode)});
 }
 
-static dl_status show_summary(dlsh_sink *sink, dl_module *m, const dl_summary *s) {
+dl_status dlsh_show_summary(dlsh_sink *sink, dl_module *m, const dl_summary *s) {
     dlsh_table t = DLSH_TABLE({"layer", 'l', ""}, {"what", 'l', ""}, {"output", 'l', ""}, {"parameters", 'r', ""},
                               {"flops", 'r', ""}, {"memory", 'r', ""});
     dlsh_mode mode = dlsh_sink_look(sink).mode;
@@ -120,7 +120,7 @@ static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
     if (!n) return show_names(sink, self);
     dl_summary *sum = dl_module_summary(self, in, n, dlsh_default_device());
     if (!sum) return dl_failed();
-    dl_status st = show_summary(sink, self, sum);
+    dl_status st = dlsh_show_summary(sink, self, sum);
     dl_summary_free(sum);
     return st;
 }
@@ -157,8 +157,7 @@ dl_status dlsh_no_weights(void) {
                      "there are no weights yet: the size of the input is not known");
 }
 
-/* A parameter or buffer that a net itself holds. */
-static int is_tensor(const dl_module *m) {
+int dlsh_is_net_tensor(const dl_module *m) {
     return !strcmp(dl_module_kind(m), "param") || !strcmp(dl_module_kind(m), "buffer");
 }
 
@@ -167,13 +166,17 @@ static dl_status get(void *self, const char *name, dlsh_value *out) {
     dl_module *m = self, *c = dl_module_find(m, name);
     dl_tensor *t = dl_module_tensor(m, name);
     if (t) return dlsh_give(dlsh_tensor(dl_ref(t)), out);
-    if (c && *name) return is_tensor(c) ? dlsh_no_weights() : dlsh_give(dlsh_net_value(c), out);
+    if (c && *name) return dlsh_is_net_tensor(c) ? dlsh_no_weights() : dlsh_give(dlsh_net_value(c), out);
     return is_group(m) || dl_module_is_built(m) ? DL_ERR_NAME : dlsh_no_weights();
 }
 
+/* A tensor gets values; a layer is replaced. */
 static dl_status set(void *self, const char *name, dlsh_value v) {
-    if (!dl_module_tensor(self, name))
+    if (!dl_module_tensor(self, name)) {
+        dl_module *c = *name ? dl_module_find(self, name) : NULL;
+        if (c) return dlsh_is_net_tensor(c) ? dlsh_no_weights() : dlsh_replace_part(self, name, v);
         return is_group(self) || dl_module_is_built(self) ? DL_ERR_NAME : dlsh_no_weights();
+    }
     if (v.type != DLSH_TENSOR)
         return dlsh_fail(DL_ERR_TYPE, NULL, "a parameter is set to a tensor, got %s", dlsh_type_name(v));
     if (dl_requires_grad(v.as.tensor)) {
@@ -198,14 +201,30 @@ static dl_status names(void *self, dlsh_value *out) {
     return dlsh_give_filled(st, l, out);
 }
 
-static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
-    (void)s;
-    int n = dl_module_count(self);
+/* Which layer a key stands for. */
+static dl_status layer_at(dl_module *m, dlsh_value key, int *at) {
+    int n = dl_module_count(m);
     if (key.type != DLSH_INT)
         return dlsh_fail(DL_ERR_TYPE, NULL, "layers are counted by ints, m[0], got %s", dlsh_a(key));
-    dl_module *c = dl_module_at(self, (int)(key.as.i < 0 ? key.as.i + n : key.as.i));
-    if (!c) return dlsh_fail(DL_ERR_INDEX, "show m lists them", "there is no layer %ld: the net has %d", key.as.i, n);
-    return dlsh_give(dlsh_net_value(c), out);
+    long i = key.as.i < 0 ? key.as.i + n : key.as.i;
+    if (i < 0 || i >= n)
+        return dlsh_fail(DL_ERR_INDEX, "show m lists them", "there is no layer %ld: the net has %d", key.as.i, n);
+    *at = (int)i;
+    return DL_OK;
+}
+
+static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
+    (void)s;
+    int i = 0;
+    DLSH_TRY(layer_at(self, key, &i));
+    return dlsh_give(dlsh_net_value(dl_module_at(self, i)), out);
+}
+
+static dl_status set_index(dlsh_session *s, void *self, dlsh_value key, dlsh_value v) {
+    (void)s;
+    int i = 0;
+    DLSH_TRY(layer_at(self, key, &i));
+    return dlsh_replace_part(self, dl_module_label(self, i), v);
 }
 
 static dl_status iterate(dlsh_session *s, void *self, dlsh_value *out) {
@@ -225,127 +244,13 @@ static dl_status len(void *self, long *out) {
 
 static dl_status call(dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
     (void)s;
-    if (!strcmp(dl_module_kind(self), "net")) return dlsh_call_net(self, args, out);
+    if (!strcmp(dl_module_kind(self), "net")) return dlsh_call_net(self, args, NULL, out);
     if (args->n != 1 || (args->names && args->names[0]))
         return dlsh_fail(DL_ERR_VALUE, "m(x)", "a net takes one tensor, not %d arguments", args->n);
     if (args->values[0].type != DLSH_TENSOR)
         return dlsh_fail(DL_ERR_TYPE, "m(x)", "a net takes a tensor, got %s", dlsh_type_name(args->values[0]));
     return dlsh_give(dlsh_tensor(dl_module_forward(self, args->values[0].as.tensor)), out);
 }
-
-/* ---------------------------------------------------------------- methods */
-
-static dl_status set_mode(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    dl_module_train(dlsh_arg_self(a), dlsh_arg_data(a) != NULL);
-    return DL_OK;
-}
-
-static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
-    return dlsh_give(dlsh_new_handle(&dlsh_net_class, dl_module_copy(dlsh_arg_self(a))), result);
-}
-
-static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
-    const char *word = dlsh_arg_str(a, "target");
-    dl_dtype dtype;
-    int device;
-    if (dl_dtype_parse(word, &dtype) == DL_OK)
-        DLSH_TRY(dl_module_to(dlsh_arg_self(a), dtype, -1));
-    else {
-        dl_error_clear();
-        if (dl_device_parse(word, &device) != DL_OK)
-            return dlsh_arg_fail(a, "target", DL_ERR_VALUE, "m.to(f64), m.to(\"cuda\")",
-                                 "'%s' is neither a dtype nor a device", word);
-        DLSH_TRY(dl_module_to(dlsh_arg_self(a), -1, device));
-    }
-    *result = dlsh_ref(dlsh_arg_self_value(a));
-    return DL_OK;
-}
-
-static dl_status zero_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    dl_module_zero_grad(dlsh_arg_self(a));
-    return DL_OK;
-}
-
-/* A list of the parameters, or a record of all tensors by path. */
-static dl_status tensors_run(const dlsh_args *a, dlsh_value *result) {
-    int record = dlsh_arg_data(a) != NULL;
-    if (!dl_module_is_built(dlsh_arg_self(a))) return dlsh_no_weights();
-    dl_module_list *l = dl_module_tensors(dlsh_arg_self(a), record ? 3 : 1);
-    dlsh_value v = !l ? dlsh_void() : record ? dlsh_new_record() : dlsh_new_list(l->n);
-    dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
-    for (long i = 0; st == DL_OK && i < l->n; i++) {
-        dlsh_value t = dlsh_tensor(dl_ref(l->entries[i].tensor));
-        st = record ? dlsh_record_set(v.as.record, l->entries[i].path, t) : dlsh_list_push(v.as.list, t);
-    }
-    dl_module_list_free(l);
-    return dlsh_give_filled(st, v, result);
-}
-
-/* The inputs of a batch of one sample, from the shapes of what a sample is made of; -1: a recorded failure. */
-static int batch_inputs(const dlsh_args *a, dl_net_input *in) {
-    int n = dlsh_arg_count(a, "shape");
-    if (n < 1 || n > DL_NET_INPUTS)
-        return dlsh_arg_fail(a, "shape", DL_ERR_VALUE, "m.build([1, 28, 28])",
-                             "a net takes 1 to %d inputs, whose shapes are given; got %d", DL_NET_INPUTS, n),
-               -1;
-    for (int i = 0; i < n; i++) {
-        dlsh_arg_room room;
-        dl_arg shape;
-        if (dlsh_to_arg("shape", *dlsh_arg_at(a, "shape", i), &room, &shape) != DL_OK) return -1;
-        if (shape.kind != DL_ARG_INTS || shape.n > 7)
-            return dlsh_arg_fail(a, "shape", DL_ERR_VALUE, "[1, 28, 28]", "the shape of a sample is a list of ints"),
-                   -1;
-        in[i] = (dl_net_input){shape.n + 1, {1}, dl_module_takes(dlsh_arg_self(a))};
-        memcpy(in[i].shape + 1, shape.v, (size_t)shape.n * sizeof *shape.v);
-    }
-    return n;
-}
-
-static dl_status build_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    dl_net_input in[DL_NET_INPUTS];
-    int n = batch_inputs(a, in);
-    return n < 0 ? dl_failed() : dl_module_build_for(dlsh_arg_self(a), in, n, dlsh_default_device());
-}
-
-static dl_status summary_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    dl_net_input in[DL_NET_INPUTS];
-    int n = batch_inputs(a, in);
-    dl_summary *sum = n < 0 ? NULL : dl_module_summary(dlsh_arg_self(a), in, n, dlsh_default_device());
-    if (!sum) return dl_failed();
-    dl_status st = show_summary(dlsh_session_sink(dlsh_arg_session(a)), dlsh_arg_self(a), sum);
-    dl_summary_free(sum);
-    return st;
-}
-
-static const dlsh_param summary_params[] = {
-    {"shape", .want = "list", .flags = DLSH_VARIADIC,
-     .doc = "shape of one sample, [1, 28, 28]; of a net of several inputs one for each"},
-    {0}};
-
-static const dlsh_command methods[] = {
-    DLSH_ACT_ROW("train", set_mode, "m.train()", "Training mode: dropout and batchnorm act.", .data = "on"),
-    DLSH_ACT_ROW("eval", set_mode, "m.eval()", "Evaluation mode."),
-    DLSH_FN_ROW("copy", copy_run, "m.copy()", "A net of its own with the same weights."),
-    DLSH_ACT_ROW("to", to_run, "m.to(TARGET)", "Moves the weights to a dtype or device, in place.",
-                 DLSH_PARAMS({"target", DLSH_ARG_WORD, .doc = "a dtype (f64) or a device (\"cuda\")"}),
-                 .examples = "m.to(f64)"),
-    DLSH_ACT_ROW("zero_grad", zero_run, "m.zero_grad()", "Forgets all gradients."),
-    DLSH_FN_ROW("parameters", tensors_run, "m.parameters()",
-                "A list of the parameters; an error before they are made."),
-    DLSH_FN_ROW("state", tensors_run, "m.state()", "A record of all parameters and buffers by path.", .data = "record"),
-    DLSH_FN_ROW(
-        "build", build_run, "m.build(SHAPE...)",
-        "Makes the weights, unless they are there, for samples of a shape; otherwise the first input or a trainer "
-        "does.",
-        .params = summary_params, .examples = "m.build([1, 28, 28])"),
-    DLSH_FN_ROW("summary", summary_run, "m.summary(SHAPE...)",
-                "The table of layers for samples of a shape: outputs, parameters, operations, memory.",
-                .params = summary_params, .examples = "m.summary([1, 28, 28])"),
-    {0}};
 
 const dlsh_class dlsh_net_class = {.name = "net",
                                    .doc = "A net, or a layer of one; called with a batch it gives the result.",
@@ -354,11 +259,12 @@ const dlsh_class dlsh_net_class = {.name = "net",
                                    .text = text,
                                    .show = show,
                                    .fields = fields,
-                                   .methods = methods,
+                                   .methods = dlsh_net_methods,
                                    .get = get,
                                    .set = set,
                                    .names = names,
                                    .call = call,
                                    .index = index_of,
+                                   .set_index = set_index,
                                    .iterate = iterate,
                                    .len = len};

@@ -163,11 +163,13 @@ static dl_status describe_value(work *w, const dlsh_layer *l, dl_layer_spec *spe
     return m->module ? DL_OK : dl_failed();
 }
 
-/* Names that fields and methods of nets have already. */
+/* Names that fields and methods of nets have already. A list of layers may be called as a method is, since nobody calls
+ * it: `layers: list 3 { ... }`. */
 static dl_status check_label(work *w, const dlsh_layer *l) {
-    int taken = 0;
+    int taken = 0, list = !strcmp(l->kind, "list");
     for (const dlsh_field *f = dlsh_net_class.fields; l->label && f->name; f++) taken |= !strcmp(f->name, l->label);
-    for (const dlsh_command *c = dlsh_net_class.methods; l->label && c->name; c++) taken |= !strcmp(c->name, l->label);
+    for (const dlsh_command *c = dlsh_net_class.methods; l->label && !list && c->name; c++)
+        taken |= !strcmp(c->name, l->label);
     if (!taken) return DL_OK;
     return dlsh_layer_fail(w->s, l, -1, DL_ERR_NAME, "choose another name",
                            "a layer cannot be named '%s': nets have a field of that name", l->label);
@@ -239,6 +241,17 @@ static dl_status build(dlsh_session *s, const dlsh_layer *net, dlsh_value *out) 
     }
     release(&w);
     return st;
+}
+
+/* A net of one layer without a name of its own, `net { linear 3 }`, stands for that layer, as it does in a net. */
+dl_status dlsh_replace_part(dl_module *m, const char *label, dlsh_value v) {
+    dl_module *part = dlsh_unwrap(v, &dlsh_net_class);
+    if (!part)
+        return dlsh_fail(DL_ERR_TYPE, "m.head = net { linear 3 }", "layer '%s' is replaced by a net or a layer, got %s",
+                         label, dlsh_type_name(v));
+    int plain = !strcmp(dl_module_kind(part), "sequential") && !strcmp(dl_module_name(part), "net");
+    if (plain && dl_module_count(part) == 1) part = dl_module_at(part, 0);
+    return dl_module_replace(m, label, part);
 }
 
 static int known(const char *kind) { return dl_layer_kind(kind) != NULL; }

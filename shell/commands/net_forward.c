@@ -149,8 +149,9 @@ dl_code *dlsh_forward_code(dlsh_session *s, dlsh_value fn) {
     return c;
 }
 
-dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, dlsh_value *out) {
-    dl_pack *in = pack(args), *result = in ? dl_module_call(m, in) : NULL;
+dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, const dlsh_stand_ins *with, dlsh_value *out) {
+    dl_pack *in = pack(args), *result = NULL;
+    if (in) result = with ? dl_module_call_with(m, with->paths, with->tensors, with->n, in) : dl_module_call(m, in);
     dl_pack_unref(in);
     if (!result) return dl_failed();
     *out = dlsh_pack_value(result);

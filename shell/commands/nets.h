@@ -35,6 +35,16 @@ typedef struct dlsh_arg_room {
 /* Lists are copied to `room`. Strings are borrowed from v. DL_ERR_TYPE for what is no number, word or list. */
 dl_status dlsh_to_arg(const char *name, dlsh_value v, dlsh_arg_room *room, dl_arg *out);
 
+/* ---- nets as values (net.c), their methods (net_methods.c) */
+extern const dlsh_command dlsh_net_methods[];
+dl_status dlsh_show_summary(dlsh_sink *sink, dl_module *m, const dl_summary *s);
+/* The tensors of a record, the argument `state`, as those of a file; NULL: a recorded failure. */
+dl_tensor_file *dlsh_file_of_record(const dlsh_args *a, const dlsh_record *r);
+/* Is it a parameter or buffer that a net itself holds? */
+int dlsh_is_net_tensor(const dl_module *m);
+/* Puts a net or a layer in the place of a part (net_build.c). */
+dl_status dlsh_replace_part(dl_module *m, const char *label, dlsh_value v);
+
 /* Fails: the weights of the net do not exist yet. */
 dl_status dlsh_no_weights(void);
 /* A function of the language that the library calls; freed with dlsh_callback_free (a release function). */
@@ -53,8 +63,14 @@ dl_tensor *dlsh_callback_call(dlsh_callback *cb, dlsh_value *in, int n);
 /* The forward of a net, or the shape of one of its tensors, for the library; NULL: a recorded failure. */
 dl_code *dlsh_forward_code(dlsh_session *s, dlsh_value forward);
 dl_code *dlsh_shape_code(dlsh_session *s, dlsh_value shape);
-/* Calls a net with the arguments of a call. */
-dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, dlsh_value *out);
+/* Tensors that stand in the places of a net's own during a call; borrowed. */
+typedef struct dlsh_stand_ins {
+    const char *const *paths;
+    dl_tensor *const *tensors;
+    long n;
+} dlsh_stand_ins;
+/* Calls a net with the arguments of a call; stand-ins may be NULL. */
+dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, const dlsh_stand_ins *with, dlsh_value *out);
 /* What a net gave, as a value; VOID: a recorded failure. */
 dlsh_value dlsh_pack_value(const dl_pack *p);
 

@@ -30,7 +30,29 @@ static const dlsh_field fields[] = {{"lr", "learning rate; can be set", get_lr, 
                                     {"text", "kind and options as text", get_text, NULL},
                                     {NULL, NULL, NULL, NULL}};
 
-/* Adds a net, a tensor or a list of them; tensors, which have no path, are named by number, *n the next. */
+static dl_status add_parameters(dl_optimizer *o, dlsh_value v, int *n);
+
+/* {params: m.head, lr: 0.1}: parameters with options of their own. */
+static dl_status add_group(dl_optimizer *o, const dlsh_record *r, int *n) {
+    static const char example[] = "adam([{params: m.body, lr: 1e-4}, {params: m.head}])";
+    dl_arg args[DLSH_ARG_ROOM];
+    dlsh_arg_room room[DLSH_ARG_ROOM];
+    int nargs = 0;
+    const dlsh_value *params = dlsh_record_get(r, "params");
+    if (!params) return dlsh_fail(DL_ERR_NAME, example, "a group of parameters has a field params");
+    for (int i = 0; i < r->n; i++) {
+        if (!strcmp(r->keys[i], "params")) continue;
+        if (nargs == DLSH_ARG_ROOM) return dlsh_fail(DL_ERR_VALUE, example, "too many options");
+        DLSH_TRY(dlsh_to_arg(r->keys[i], r->values[i], &room[nargs], &args[nargs]));
+        nargs++;
+    }
+    DLSH_TRY(dl_optimizer_begin_group(o, args, nargs, NULL));
+    dl_status st = add_parameters(o, *params, n);
+    dl_optimizer_end_group(o);
+    return st;
+}
+
+/* Adds a net, a tensor, a group or a list of them; tensors, which have no path, are named by number, *n the next. */
 static dl_status add_parameters(dl_optimizer *o, dlsh_value v, int *n) {
     dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
     if (m) return dl_optimizer_add_module(o, m);
@@ -39,6 +61,7 @@ static dl_status add_parameters(dl_optimizer *o, dlsh_value v, int *n) {
         snprintf(name, sizeof name, "p%d", (*n)++);
         return dl_optimizer_add(o, name, v.as.tensor);
     }
+    if (v.type == DLSH_RECORD) return add_group(o, v.as.record, n);
     if (v.type != DLSH_LIST)
         return dlsh_fail(DL_ERR_TYPE, "give it a net, a parameter or a list of parameters",
                          "an optimizer takes on parameters, got %s", dlsh_type_name(v));
@@ -86,11 +109,36 @@ static dl_status group_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+static dl_status put_state(void *ctx, const char *name, dl_tensor *t) {
+    return dlsh_record_set(((const dlsh_value *)ctx)->as.record, name, dlsh_tensor(dl_clone(t)));
+}
+
+static dl_status state_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_value r = dlsh_new_record();
+    dl_status st = dlsh_failed(r) ? dl_failed() : dl_optimizer_state(dlsh_arg_self(a), put_state, &r);
+    return dlsh_give_filled(st, r, result);
+}
+
+static dl_status load_state_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_tensor_file *f = dlsh_file_of_record(a, dlsh_arg(a, "state")->as.record);
+    dl_status st = f ? dl_optimizer_load_state(dlsh_arg_self(a), f, "") : dl_failed();
+    dl_tensor_file_free(f);
+    return st;
+}
+
 static const dlsh_command methods[] = {
+    DLSH_FN_ROW("state", state_run, "o.state()",
+                "A record of copies of what the optimizer remembers: rate, steps, and tensors of each parameter."),
+    DLSH_ACT_ROW("load_state", load_state_run, "o.load_state(RECORD)",
+                 "Goes on from what o.state() gave, or a file holds.",
+                 DLSH_PARAMS({"state", .want = "record", .doc = "what o.state() gave"}),
+                 .examples = "c = load(\"loop.safetensors\")\no.load_state(c.o)"),
     DLSH_ACT_ROW("step", step_run, "o.step()", "One update of all parameters that have a gradient."),
     DLSH_ACT_ROW("zero_grad", zero_run, "o.zero_grad()", "Forgets all gradients."),
     DLSH_ACT_ROW("add", add_run, "o.add(WHAT)", "Adds parameters to be updated.",
-                 DLSH_PARAMS({"what", .want = "net|tensor|list", .doc = "a net, a parameter or a list of parameters"}),
+                 DLSH_PARAMS({"what", .want = "net|tensor|list|record",
+                              .doc = "a net, a parameter, a group {params: m.head, lr: 0.1}, or a list of these"}),
                  .examples = "o.add(m)"),
     DLSH_ROW("group", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, group_run, "o.group(PATTERN, OPTION=VALUE...)",
              "Sets other options for parameters whose path matches; to be called before parameters are added.",
@@ -142,7 +190,9 @@ static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
 
 static const dlsh_param optimizer_params[] = {
     {"parameters", .want = "net|tensor|list|float", .flags = DLSH_OPTIONAL,
-     .doc = "what to update: a net, a parameter, a list; a trainer adds its net's parameters itself. Or the rate"},
+     .doc =
+         "what to update: a net, a parameter, a list of these and of groups {params: m.head, lr: 0.1}; a trainer adds "
+         "its net's parameters itself. Or the rate"},
     {0}};
 
 /* ---------------------------------------------------------------- schedule(KIND, ...) */
@@ -166,11 +216,25 @@ static dl_status call_schedule(dlsh_session *s, void *self, const dlsh_callargs 
     return DL_OK;
 }
 
+static dl_status report_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_schedule_report(dlsh_arg_self(a), dlsh_arg_float(a, "metric"));
+    return DL_OK;
+}
+
+static const dlsh_command schedule_methods[] = {
+    DLSH_FN_ROW("report", report_run, "s.report(METRIC)",
+                "Tells a plateau schedule of a loop by hand what it watches, after each epoch.",
+                DLSH_PARAMS({"metric", .want = "float", .doc = "such as the test loss"}),
+                .examples = "s = schedule(\"plateau\", factor=0.5, patience=2)\ns.report(0.3)\no.lr = s(0, 0.1)"),
+    {0}};
+
 const dlsh_class dlsh_schedule_class = {.name = "schedule",
                                         .doc = "The learning rate as a function of the step; called with a step and a "
                                                "base rate (1) it gives the rate.",
                                         .destroy = destroy_schedule,
                                         .text = text_schedule,
+                                        .methods = schedule_methods,
                                         .call = call_schedule};
 
 static dl_status schedule_run(const dlsh_args *a, dlsh_value *result) {

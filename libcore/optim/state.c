@@ -1,0 +1,100 @@
+/* The state of an optimizer as named tensors. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/scope.h"
+#include "optim/optimizer.h"
+
+enum { NAME_MAX_ = 1024 };
+
+static dl_status give(dl_state_fn *fn, void *ctx, const char *name, dl_tensor *t) {
+    DL_OWNED dl_tensor *owned = t;
+    return owned ? fn(ctx, name, owned) : dl_failed();
+}
+
+/* Steps of the optimizer, then of each parameter. */
+static dl_tensor *steps_of(const dl_optimizer *o) {
+    dl_tensor *t = dl_tensor_empty(1, (long[]){o->n + 1}, DL_I64, 0);
+    int64_t *v = t ? dl_ptr(t) : NULL;
+    if (v) v[0] = o->steps;
+    for (long i = 0; v && i < o->n; i++) v[i + 1] = o->param[i].steps;
+    return t;
+}
+
+dl_status dl_optimizer_state(dl_optimizer *o, dl_state_fn *fn, void *ctx) {
+    if (!o || !fn) return dl_fail_null(!o ? "the optimizer" : "the function that takes its state");
+    DL_TRY(give(fn, ctx, "lr", dl_tensor_from(1, (long[]){1}, DL_F64, 0, &o->lr)));
+    DL_TRY(give(fn, ctx, "steps", steps_of(o)));
+    for (long i = 0; i < o->n; i++)
+        for (int s = 0; s < DL_OPTIM_STATES; s++) {
+            char name[NAME_MAX_];
+            if (!o->param[i].state[s]) continue;
+            dl_optimizer_state_name(o, i, s, name, sizeof name);
+            DL_TRY(fn(ctx, name, o->param[i].state[s]));
+        }
+    return DL_OK;
+}
+
+static dl_tensor *find(const dl_tensor_file *f, const char *prefix, const char *name) {
+    char full[2 * NAME_MAX_];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return dl_tensor_file_find(f, full);
+}
+
+static dl_tensor *find_state(const dl_optimizer *o, const dl_tensor_file *f, const char *prefix, long i, int s) {
+    char name[NAME_MAX_];
+    dl_optimizer_state_name(o, i, s, name, sizeof name);
+    return find(f, prefix, name);
+}
+
+/* Does every state that the file has fit, and does a parameter that made steps have its own? */
+static dl_status check_states(const dl_optimizer *o, const dl_tensor_file *f, const char *prefix,
+                              const int64_t *steps) {
+    for (long i = 0; i < o->n; i++)
+        for (int s = 0; s < DL_OPTIM_STATES && o->row->state[s]; s++) {
+            const dl_tensor *t = find_state(o, f, prefix, i, s), *p = o->param[i].p;
+            if (!t && s < o->row->own && steps[i + 1])
+                return dl_fail(DL_ERR_NAME, "there is no %s of '%s' in the state of the optimizer", o->row->state[s],
+                               o->param[i].name);
+            if (t && !dl_shape_eq(t, p))
+                return dl_fail(DL_ERR_SHAPE, "%s of '%s' has shape %s, the parameter %s", o->row->state[s],
+                               o->param[i].name, dl_shape_text(t->ndim, t->shape), dl_shape_text(p->ndim, p->shape));
+        }
+    return DL_OK;
+}
+
+static dl_status restore(dl_optimizer *o, const dl_tensor_file *f, const char *prefix, const int64_t *steps) {
+    for (long i = 0; i < o->n; i++) {
+        for (int s = 0; s < DL_OPTIM_STATES && o->row->state[s]; s++) {
+            dl_tensor *t = find_state(o, f, prefix, i, s);
+            if (t) DL_TRY(dl_optimizer_restore(o, i, s, t));
+            if (t) continue;
+            dl_unref(o->param[i].state[s]);
+            o->param[i].state[s] = NULL;
+        }
+        o->param[i].steps = steps[i + 1];
+    }
+    o->steps = steps[0];
+    return DL_OK;
+}
+
+dl_status dl_optimizer_load_state(dl_optimizer *o, const dl_tensor_file *f, const char *prefix) {
+    if (!o || !f) return dl_fail_null(!o ? "the optimizer" : "the file");
+    const dl_tensor *lr = find(f, prefix, "lr"), *steps = find(f, prefix, "steps");
+    if (!lr || !steps || lr->dtype != DL_F64 || lr->numel != 1 || steps->dtype != DL_I64 || steps->ndim != 1)
+        return dl_fail_hint(DL_ERR_NAME, "save record(m=m, o=o) FILE writes one",
+                            "'lr' and 'steps' of an optimizer are not among the tensors");
+    if (steps->numel != o->n + 1)
+        return dl_fail_hint(DL_ERR_VALUE, "make it with the net or parameters that it was saved with",
+                            "the state is that of %ld parameters, the optimizer has %ld", (long)steps->numel - 1, o->n);
+    DL_SCOPED_GRAD_MODE(0);
+    DL_OWNED dl_tensor *rate = dl_to_device((dl_tensor *)lr, 0), *counts = dl_to_device((dl_tensor *)steps, 0);
+    if (!rate || !counts) return dl_failed();
+    const int64_t *n = dl_ptr(counts);
+    for (long i = 0; i <= o->n; i++)
+        if (n[i] < 0) return dl_fail(DL_ERR_VALUE, "an optimizer cannot have made %ld steps", (long)n[i]);
+    DL_TRY(check_states(o, f, prefix, n));
+    DL_TRY(dl_optimizer_set_lr(o, *(const double *)dl_ptr(rate)));
+    return restore(o, f, prefix, n);
+}
