@@ -9,6 +9,7 @@
 #include "io/format.h"
 #include "io/npy.h"
 #include "io/safetensors.h"
+#include "io/torch.h"
 #include "io/zip.h"
 
 /* ---------------------------------------------------------------- reading */
@@ -64,10 +65,9 @@ static int is_array(const char *name, size_t *n) {
 }
 
 static dl_status not_arrays(const dl_zip *z, const char *name) {
-    size_t n = strlen(name);
-    if ((n >= 8 && !strcmp(name + n - 8, "data.pkl")) || strstr(name, "/data/"))
-        return dl_fail_hint(DL_ERR_UNSUPPORTED, "in Python: safetensors.torch.save_file(torch.load(FILE), NAME)",
-                            "'%s' is an archive of PyTorch, which is not read", z->in->name);
+    if (dl_torch_pickle_of(z))
+        return dl_fail_hint(DL_ERR_FORMAT, "give it a name that ends in .pt", "'%s' is an archive of PyTorch",
+                            z->in->name);
     return dl_fail_hint(DL_ERR_FORMAT, "numpy.savez writes archives of arrays",
                         "%s: '%s' in this archive is not an array, whose name ends in .npy", z->in->name, name);
 }

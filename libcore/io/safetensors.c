@@ -12,6 +12,7 @@
 #include "io/element.h"
 #include "io/format.h"
 #include "io/input.h"
+#include "io/stored.h"
 
 enum { MAX_HEADER = 100000000 }; /* the limit of the reference reader */
 
@@ -52,6 +53,8 @@ struct dl_tensor_file {
     long skipped;
     entry *e;    /* in the order of their bytes; those that were not read behind the n others */
     char **meta; /* key, value, key, value, ... */
+    bool is_value;
+    dl_stored value; /* of a file that holds more than named tensors */
 };
 
 void dl_tensor_file_free(dl_tensor_file *f) {
@@ -61,6 +64,7 @@ void dl_tensor_file_free(dl_tensor_file *f) {
         dl_unref(f->e[i].tensor);
     }
     for (long i = 0; i < 2 * f->nmeta; i++) free(f->meta[i]);
+    dl_stored_clear(&f->value);
     free(f->e);
     free(f->meta);
     free(f);
@@ -95,6 +99,12 @@ dl_tensor_file *dl_tensor_file_of(long n, const char *const *names, dl_tensor *c
     return f;
 }
 
+void dl_tensor_file_keep(dl_tensor_file *f, dl_stored *v) {
+    f->is_value = true, f->value = *v;
+    *v = (dl_stored){0};
+}
+
+const dl_stored *dl_tensor_file_value(const dl_tensor_file *f) { return f->is_value ? &f->value : NULL; }
 const char *dl_tensor_file_format(const dl_tensor_file *f) { return f->format; }
 long dl_tensor_file_count(const dl_tensor_file *f) { return f->n; }
 const char *dl_tensor_file_name(const dl_tensor_file *f, long i) { return i >= 0 && i < f->n ? f->e[i].name : NULL; }

@@ -2,7 +2,9 @@
 #include "io/format.h"
 #include "io/input.h"
 #include "io/npz.h"
+#include "io/pickle_value.h"
 #include "io/safetensors.h"
+#include "io/torch.h"
 
 dl_status dl_tensors_write(const char *path, dl_content content, long n, const char *const *names,
                            dl_tensor *const *tensors, const char *const *meta) {
@@ -23,10 +25,19 @@ static dl_tensor_file *npy_file(const char *path, int device) {
     return NULL;
 }
 
-static dl_tensor_file *npz_file(const char *path, int device) {
+/* An archive whose name does not tell whose it is may be PyTorch's. */
+static dl_tensor_file *archive_from(const dl_input *in, int device) {
+    dl_zip z;
+    bool torch = dl_zip_open(&z, in) == DL_OK && dl_torch_pickle_of(&z);
+    dl_zip_close(&z);
+    return torch && dl_format_of_name(in->name) == DL_NFORMAT ? dl_torch_from(in, device) : dl_npz_from(in, device);
+}
+
+static dl_tensor_file *with_input(const char *path, int device,
+                                  dl_tensor_file *(*from)(const dl_input *in, int device)) {
     dl_input in;
     if (dl_input_open(&in, path) != DL_OK) return NULL;
-    dl_tensor_file *f = dl_npz_from(&in, device);
+    dl_tensor_file *f = from(&in, device);
     dl_input_close(&in);
     return f;
 }
@@ -42,7 +53,9 @@ dl_tensor_file *dl_tensors_read(const char *path, int device) {
     if (st != DL_OK || dl_format_to_read(path, first, n, &f) != DL_OK) return NULL;
     switch (f) {
     case DL_FORMAT_NPY: return npy_file(path, device);
-    case DL_FORMAT_NPZ: return npz_file(path, device);
+    case DL_FORMAT_NPZ: return with_input(path, device, archive_from);
+    case DL_FORMAT_TORCH: return with_input(path, device, dl_torch_from);
+    case DL_FORMAT_PICKLE: return with_input(path, device, dl_pickle_from);
     default: return dl_safetensors_read(path, device);
     }
 }

@@ -5,6 +5,7 @@
 
 #include "core/list.h"
 #include "core/scope.h"
+#include "io/stored.h"
 #include "nn/module.h"
 
 /* ---------------------------------------------------------------- copies */
@@ -330,9 +331,11 @@ dl_status dl_module_load_tensors(dl_module *m, const dl_tensor_file *f, const ch
 
 dl_status dl_module_load(dl_module *m, const char *path) {
     if (!m) return dl_fail_null("the net to load into");
+    char prefix[256];
     dl_tensor_file *f = dl_tensors_read(path, 0);
     if (!f) return dl_failed();
-    dl_status st = dl_module_load_file(m, f, path, "");
+    dl_status st = dl_stored_weights(f, path, prefix, sizeof prefix);
+    if (st == DL_OK) st = dl_module_load_file(m, f, path, prefix);
     dl_tensor_file_free(f);
     return st;
 }

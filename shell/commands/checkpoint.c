@@ -36,6 +36,45 @@ static dl_status record_of(const dl_tensor_file *f, dlsh_value *out) {
     return dlsh_give_filled(st, r, out);
 }
 
+static dl_status value_of(const dl_stored *s, dlsh_value *out);
+
+static dl_status list_of(const dl_stored *s, dlsh_value *out) {
+    dlsh_value l = dlsh_new_list(s->n);
+    dl_status st = dlsh_failed(l) ? dl_failed() : DL_OK;
+    for (long i = 0; i < s->n && st == DL_OK; i++) {
+        dlsh_value v = dlsh_none();
+        st = value_of(&s->items[i], &v);
+        if (st == DL_OK) st = dlsh_list_push(l.as.list, v);
+    }
+    return dlsh_give_filled(st, l, out);
+}
+
+static dl_status fields_of(const dl_stored *s, dlsh_value *out) {
+    dlsh_value r = dlsh_new_record();
+    dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
+    for (long i = 0; i < s->n && st == DL_OK; i++) {
+        dlsh_value v = dlsh_none();
+        st = value_of(&s->items[i], &v);
+        if (st == DL_OK) st = dlsh_record_set(r.as.record, s->keys[i], v);
+    }
+    return dlsh_give_filled(st, r, out);
+}
+
+/* Of a file that holds more than named tensors. */
+static dl_status value_of(const dl_stored *s, dlsh_value *out) {
+    switch (s->kind) {
+    case DL_STORED_BOOL: return dlsh_give(dlsh_bool(s->i != 0), out);
+    case DL_STORED_INT: return dlsh_give(dlsh_int(s->i), out);
+    case DL_STORED_FLOAT: return dlsh_give(dlsh_float(s->f), out);
+    case DL_STORED_TEXT: return dlsh_give(dlsh_string(s->text), out);
+    case DL_STORED_TENSOR: return dlsh_give(dlsh_tensor(dl_ref(s->tensor)), out);
+    case DL_STORED_LIST: return list_of(s, out);
+    case DL_STORED_RECORD: return fields_of(s, out);
+    case DL_STORED_NONE: break;
+    }
+    return dlsh_give(dlsh_none(), out);
+}
+
 /* What the file holds: an array, a net with its weights, or a record of tensors. */
 static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out) {
     dl_tensor_file *f = dl_tensors_read(path, dlsh_default_device());
@@ -49,6 +88,11 @@ static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out
         dl_status st = dlsh_record_open(f, out);
         dl_tensor_file_free(f);
         return st;
+    }
+    if (dl_tensor_file_value(f)) {
+        dl_status given = value_of(dl_tensor_file_value(f), out);
+        dl_tensor_file_free(f);
+        return given;
     }
     int net = dl_tensor_file_meta(f, "dlsh.model") && !dl_tensor_file_meta(f, "dlsh.trainer");
     dl_status st = net ? DL_OK : record_of(f, out);
@@ -136,8 +180,10 @@ const dlsh_command checkpoint_commands[] = {
         "load", DLSH_ACTION | DLSH_FUNCTION, load_run, "load NET|TRAINER|RECORD FILE, or load(FILE)",
         "Reads weights into a net, or a checkpoint into a trainer or a record of nets, optimizers, loaders, "
         "rng_state() "
-        "and numbers; or gives what a file holds: a net, a record (.safetensors, .npz), an array (.npy). The content "
-        "decides the format; a name that says otherwise is an error. With strict=false, map, by or transpose a report "
+        "and numbers; or gives what a file holds: a net, a record (.safetensors, .npz), an array (.npy), tensors, "
+        "numbers and strings that PyTorch saved (.pt, .pth) or Python pickled (.pkl), of which nothing is run. The "
+        "content decides the format; a name that says otherwise is an error. With strict=false, map, by or transpose a "
+        "report "
         "tells what matched, and is the result of the function.",
         DLSH_PARAMS(
             {"what", .want = "net|trainer|record|string", .doc = "what to load into; or the file alone, in quotes"},
