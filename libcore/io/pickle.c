@@ -100,7 +100,7 @@ static dl_status pop(dl_pickle *k, dl_pickle_node **x) {
 static dl_status pop_mark(dl_pickle *k, dl_pickle_node ***items, long *n) {
     if (!k->marks) return bad(k, "a mark is taken where there is none");
     long at = k->mark[--k->marks];
-    *items = k->stack + at, *n = k->depth - at;
+    *items = k->stack ? k->stack + at : NULL, *n = k->depth - at;
     k->depth = at;
     return DL_OK;
 }
