@@ -1,4 +1,4 @@
-/* Handles of data: datasets, their splits, loaders. For commands that take or give them. */
+/* Handles of data: datasets, their splits, loaders, tokenizers. For commands that take or give them. */
 #ifndef DLSH_COMMANDS_DATA_H
 #define DLSH_COMMANDS_DATA_H
 
@@ -10,6 +10,8 @@ extern const dlsh_class dlsh_dataset_class;
 extern const dlsh_class dlsh_split_class;
 /* self: dl_loader *. */
 extern const dlsh_class dlsh_loader_class;
+/* self: dl_tokenizer *. */
+extern const dlsh_class dlsh_tokenizer_class;
 
 /* self: dl_sampler *. */
 extern const dlsh_class dlsh_sampler_class;
