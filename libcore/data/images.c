@@ -1,4 +1,4 @@
-/* Data sets of pictures in files: MNIST, Fashion-MNIST, any pair of IDX files, CIFAR-10. */
+/* Data sets of pictures in IDX files: MNIST and its look-alikes, any pair of such files. */
 #include "data/datasets.h"
 #include "data/idx.h"
 
@@ -110,31 +110,85 @@ static dl_status load_pair(dl_dataset *d, int split, const char *xpath, const ch
     return st;
 }
 
-/* The four files of MNIST and its look-alikes; some archives write a point for the second dash. */
-static dl_status load_mnist(const dl_data_args *a, dl_dataset *d, const char *const *classes) {
-    static const char *const files[2][2][3] = {
-        {{"train-images-idx3-ubyte", "train-images.idx3-ubyte"},
-         {"train-labels-idx1-ubyte", "train-labels.idx1-ubyte"}},
-        {{"t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte"}, {"t10k-labels-idx1-ubyte", "t10k-labels.idx1-ubyte"}}};
+/* Opens "PREFIXtrain-images-idx3-ubyte" and its like; some archives write a point for the second dash. */
+static dl_status find_idx(const char *dir, const char *prefix, const char *split, int labels, char *path, size_t size) {
+    char names[2][96];
+    for (int point = 0; point < 2; point++)
+        snprintf(names[point], sizeof *names, "%s%s-%s%cidx%d-ubyte", prefix, split, labels ? "labels" : "images",
+                 point ? '.' : '-', labels ? 1 : 3);
+    return dl_file_find(dir, (const char *const[]){names[0], names[1], NULL}, path, size);
+}
+
+/* The four files of MNIST and its look-alikes. */
+static dl_status load_mnist(const dl_data_args *a, dl_dataset *d, const char *prefix, const char *test, long n,
+                            const char *const *classes) {
     char x[4096], y[4096];
     const char *dir = dl_data_str(a, "path");
     for (int split = 0; split < 2; split++) {
-        DL_TRY(dl_file_find(dir, files[split][0], x, sizeof x));
-        DL_TRY(dl_file_find(dir, files[split][1], y, sizeof y));
-        DL_TRY(load_pair(d, split, x, y, 10, classes));
+        DL_TRY(find_idx(dir, prefix, split ? test : "train", 0, x, sizeof x));
+        DL_TRY(find_idx(dir, prefix, split ? test : "train", 1, y, sizeof y));
+        DL_TRY(load_pair(d, split, x, y, n, classes));
     }
-    return dl_data_finish(a, d);
+    return DL_OK;
 }
 
 dl_status dl_open_mnist(const dl_data_args *a, dl_dataset *d) {
     static const char *const names[10] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
-    return load_mnist(a, d, names);
+    DL_TRY(load_mnist(a, d, "", "t10k", 10, names));
+    return dl_data_finish(a, d);
 }
 
 dl_status dl_open_fashion(const dl_data_args *a, dl_dataset *d) {
     static const char *const names[10] = {"t-shirt", "trouser", "pullover", "dress", "coat",
                                           "sandal",  "shirt",   "sneaker",  "bag",   "ankle boot"};
-    return load_mnist(a, d, names);
+    DL_TRY(load_mnist(a, d, "", "t10k", 10, names));
+    return dl_data_finish(a, d);
+}
+
+dl_status dl_open_kmnist(const dl_data_args *a, dl_dataset *d) {
+    static const char *const names[10] = {"o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"};
+    DL_TRY(load_mnist(a, d, "", "t10k", 10, names));
+    return dl_data_finish(a, d);
+}
+
+/* The classes of EMNIST's splits, each a character of one of these; letters count from 1. */
+static const struct {
+    const char *split, *classes;
+} emnist[] = {{"byclass", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"},
+              {"bymerge", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabdefghnqrt"},
+              {"balanced", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabdefghnqrt"},
+              {"letters", "?abcdefghijklmnopqrstuvwxyz"},
+              {"digits", "0123456789"},
+              {"mnist", "0123456789"}};
+
+/* The files hold the pictures with rows and columns exchanged. */
+static void turn_upright(dl_dataset *d) {
+    long h = d->shape[1], w = d->shape[2];
+    for (int split = 0; split < 2; split++)
+        for (long i = 0; h == w && i < d->split[split].n; i++) {
+            uint8_t *p = (uint8_t *)d->split[split].x + i * h * w;
+            for (long r = 0; r < h; r++)
+                for (long c = r + 1; c < w; c++) {
+                    uint8_t kept = p[r * w + c];
+                    p[r * w + c] = p[c * w + r], p[c * w + r] = kept;
+                }
+        }
+}
+
+dl_status dl_open_emnist(const dl_data_args *a, dl_dataset *d) {
+    char letters[64][4], prefix[64];
+    const char *names[64], *split = dl_data_str(a, "split");
+    size_t k = 0, n;
+    while (strcmp(emnist[k].split, split) != 0) k++; /* the row of the kind lists the words */
+    n = strlen(emnist[k].classes);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(letters[i], sizeof *letters, emnist[k].classes[i] == '?' ? "N/A" : "%c", emnist[k].classes[i]);
+        names[i] = letters[i];
+    }
+    snprintf(prefix, sizeof prefix, "emnist-%s-", split);
+    DL_TRY(load_mnist(a, d, prefix, "test", (long)n, names));
+    if (d->dtype == DL_U8 && d->ndim == 3 && strchr("t1", *dl_data_str(a, "upright"))) turn_upright(d);
+    return dl_data_finish(a, d);
 }
 
 dl_status dl_open_idx(const dl_data_args *a, dl_dataset *d) {
@@ -147,63 +201,5 @@ dl_status dl_open_idx(const dl_data_args *a, dl_dataset *d) {
         DL_TRY(load_pair(d, 1, x, y, 0, NULL));
     else
         DL_TRY(dl_data_hold_out(d, dl_data_float(a, "holdout"), (uint64_t)dl_data_int(a, "seed")));
-    return dl_data_finish(a, d);
-}
-
-/* ---------------------------------------------------------------- CIFAR-10 */
-
-enum { CIFAR_PICTURE = 3 * 32 * 32, CIFAR_RECORD = 1 + CIFAR_PICTURE };
-
-/* Appends the records of one batch file to a split that has room for them. */
-static dl_status add_cifar(dl_dataset *d, int split, const char *path, const uint8_t *bytes, size_t n) {
-    dl_samples *s = &d->split[split];
-    for (size_t at = 0; at < n; at += CIFAR_RECORD, s->n++) {
-        if (bytes[at] > 9)
-            return dl_fail(DL_ERR_FORMAT, "'%s': record %zu has the label %d; labels are 0 to 9", path,
-                           at / CIFAR_RECORD, bytes[at]);
-        ((int64_t *)s->y)[s->n] = bytes[at];
-        memcpy((uint8_t *)s->x + s->n * CIFAR_PICTURE, bytes + at + 1, CIFAR_PICTURE);
-    }
-    return DL_OK;
-}
-
-static dl_status load_cifar(dl_dataset *d, int split, const char *dir, const char *const (*files)[2], int count) {
-    struct {
-        uint8_t *bytes;
-        size_t n;
-        char path[4096];
-    } *batch = dl_data_alloc(count, sizeof *batch);
-    dl_status st = batch ? DL_OK : dl_failed();
-    long records = 0;
-    for (int i = 0; st == DL_OK && i < count; i++) {
-        if ((st = dl_file_find(dir, files[i], batch[i].path, sizeof batch[i].path)) != DL_OK) break;
-        if ((st = dl_file_read(batch[i].path, 0, &batch[i].bytes, &batch[i].n)) != DL_OK) break;
-        if (!batch[i].n || batch[i].n % CIFAR_RECORD)
-            st = dl_fail_hint(DL_ERR_FORMAT, "the binary version of CIFAR-10 is wanted, its batches copied whole",
-                              "'%s' has %zu bytes, which are not a whole number of records of %d", batch[i].path,
-                              batch[i].n, CIFAR_RECORD);
-        records += (long)(batch[i].n / CIFAR_RECORD);
-    }
-    if (st == DL_OK) st = dl_data_reserve(d, split, records);
-    d->split[split].n = 0;
-    for (int i = 0; st == DL_OK && i < count; i++) st = add_cifar(d, split, batch[i].path, batch[i].bytes, batch[i].n);
-    for (int i = 0; batch && i < count; i++) free(batch[i].bytes);
-    free(batch);
-    return st;
-}
-
-dl_status dl_open_cifar10(const dl_data_args *a, dl_dataset *d) {
-    static const char *const names[10] = {"airplane", "automobile", "bird",  "cat",  "deer",
-                                          "dog",      "frog",       "horse", "ship", "truck"};
-    static const char *const train[5][2] = {
-        {"data_batch_1.bin"}, {"data_batch_2.bin"}, {"data_batch_3.bin"}, {"data_batch_4.bin"}, {"data_batch_5.bin"}};
-    static const char *const test[1][2] = {{"test_batch.bin"}};
-    const long shape[3] = {3, 32, 32};
-    const char *dir = dl_data_str(a, "path");
-    d->dtype = DL_U8;
-    dl_data_set_shape(d, 3, shape);
-    DL_TRY(dl_data_set_classes(d, 10, names));
-    DL_TRY(load_cifar(d, 0, dir, train, 5));
-    DL_TRY(load_cifar(d, 1, dir, test, 1));
     return dl_data_finish(a, d);
 }

@@ -142,7 +142,7 @@ static dl_status train_units(dl_tokenizer *t, const char *text, size_t n, long v
 
 dl_tokenizer *dl_tokenizer_train(const char *kind, const char *text, unsigned long n, long vocab, long least,
                                  const char *const *special) {
-    dl_token_kind k;
+    dl_token_kind k = DL_TOKENS_CHARS;
     if (!text) return dl_fail_null("the text"), NULL;
     if (dl_token_kind_of(kind, &k) != DL_OK) return NULL;
     if (vocab < 0 || least < 1) {
@@ -201,13 +201,22 @@ static dl_status encode_plain(encoding *e, size_t at, size_t end) {
     return DL_OK;
 }
 
+/* Where word[k], k > 0, first occurs in text[n]; NULL: nowhere. */
+static const char *find(const char *text, size_t n, const char *word, size_t k) {
+    for (const char *p = text, *end = text + n; (size_t)(end - p) >= k; p++) {
+        p = memchr(p, *word, (size_t)(end - p) - k + 1);
+        if (!p || !memcmp(p, word, k)) return p;
+    }
+    return NULL;
+}
+
 /* The first special token from `at` on, of several at one place the longest; -1: none. */
 static long find_special(const encoding *e, size_t at, size_t *where) {
     long found = -1;
     *where = e->n;
     for (long i = 0; i < e->t->specials; i++) {
         const dl_key *s = &e->t->tokens.at[e->t->special[i]];
-        const char *p = s->n ? memmem(e->text + at, e->n - at, s->s, s->n) : NULL;
+        const char *p = s->n ? find(e->text + at, e->n - at, s->s, s->n) : NULL;
         if (!p) continue;
         size_t place = (size_t)(p - e->text);
         bool longer = place == *where && found >= 0 && s->n > e->t->tokens.at[found].n;

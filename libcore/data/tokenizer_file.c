@@ -63,13 +63,9 @@ static dl_status read_text(const char *path, char **text, size_t *n) {
     return st;
 }
 
-static json_t *read_json(const char *path) {
-    char *text = NULL;
-    size_t n = 0;
+static json_t *parse_json(const char *path, const char *text, size_t n) {
     json_error_t e;
-    if (read_text(path, &text, &n) != DL_OK) return NULL;
     json_t *j = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
-    free(text);
     if (j && json_is_object(j)) return j;
     if (j)
         dl_fail(DL_ERR_FORMAT, "'%s' holds no JSON object", path);
@@ -104,8 +100,8 @@ static dl_status add_token(dl_tokenizer *t, const char *path, const char *word) 
     return st;
 }
 
-static dl_status read_vocab(dl_tokenizer *t, const char *path) {
-    json_t *vocab = read_json(path);
+static dl_status read_vocab(dl_tokenizer *t, const char *path, const char *text, size_t length) {
+    json_t *vocab = parse_json(path, text, length);
     if (!vocab) return dl_failed();
     size_t n = json_object_size(vocab);
     const char **by_id = calloc(n + 1, sizeof *by_id);
@@ -144,12 +140,9 @@ static dl_status read_merge(dl_tokenizer *t, const char *path, long line, char *
     return dl_bpe_add_merge(t, left, right, id);
 }
 
-static dl_status read_merges(dl_tokenizer *t, const char *path) {
-    char *text = NULL, *p;
-    size_t n = 0;
-    DL_TRY(read_text(path, &text, &n));
+static dl_status read_merges(dl_tokenizer *t, const char *path, char *text, size_t n) {
     dl_status st = DL_OK;
-    p = text;
+    char *p = text;
     for (long line = 1; st == DL_OK && p < text + n; line++) {
         char *end = memchr(p, '\n', (size_t)(text + n - p));
         if (!end) end = text + n;
@@ -158,7 +151,6 @@ static dl_status read_merges(dl_tokenizer *t, const char *path) {
         if (length && !(line == 1 && *p == '#')) st = read_merge(t, path, line, p, length);
         p = end + 1;
     }
-    free(text);
     return st;
 }
 
@@ -193,6 +185,20 @@ static dl_status read_special(dl_tokenizer *t, const char *path, const json_t *j
     return DL_OK;
 }
 
+static dl_status parse(dl_tokenizer *t, const dl_token_files *f) {
+    DL_TRY(read_vocab(t, f->vocab.path, f->vocab.text, f->vocab.n));
+    if (t->kind != DL_TOKENS_BPE) return DL_OK;
+    DL_TRY(read_merges(t, f->merges.path, f->merges.text, f->merges.n));
+    return find_bytes(t, f->vocab.path);
+}
+
+dl_tokenizer *dl_tokenizer_parse(dl_token_kind kind, const dl_token_files *f) {
+    dl_tokenizer *t = dl_tokenizer_new(kind);
+    if (!t || parse(t, f) == DL_OK) return t;
+    dl_tokenizer_free(t);
+    return NULL;
+}
+
 /* dir/name, or dir/other, whichever there is; false: none. */
 static bool find_file(const char *dir, const char *name, const char *other, char *path, size_t size) {
     struct stat info;
@@ -203,29 +209,42 @@ static bool find_file(const char *dir, const char *name, const char *other, char
     return false;
 }
 
+enum { MOST_PATH = 4096 };
+
+/* The text of dir/name or dir/other; path[MOST_PATH] is where it was. */
+static dl_status find_text(const char *dir, const char *name, const char *other, char *path, dl_token_file *f) {
+    if (!find_file(dir, name, other, path, MOST_PATH))
+        return dl_fail_hint(DL_ERR_IO, "it is the folder that t.save wrote, or one with GPT-2's files",
+                            "'%s' has neither %s nor %s", dir, name, other);
+    f->path = path;
+    return read_text(path, &f->text, &f->n);
+}
+
+static dl_status read_own(const char *dir, json_t **j, dl_token_kind *kind, char *path) {
+    char *text = NULL;
+    size_t n = 0;
+    *kind = DL_TOKENS_BPE;
+    if (!find_file(dir, "dlsh_tokenizer.json", NULL, path, MOST_PATH)) return DL_OK;
+    DL_TRY(read_text(path, &text, &n));
+    *j = parse_json(path, text, n);
+    free(text);
+    return *j ? dl_token_kind_of(json_string_value(json_object_get(*j, "kind")), kind) : dl_failed();
+}
+
 static dl_tokenizer *read_folder(const char *dir) {
-    char vocab[4096], merges[4096], own[4096];
-    dl_token_kind kind = DL_TOKENS_BPE;
-    bool has_own = find_file(dir, "dlsh_tokenizer.json", NULL, own, sizeof own);
-    if (!find_file(dir, "vocab.json", "encoder.json", vocab, sizeof vocab)) {
-        dl_fail_hint(DL_ERR_IO, "it is the folder that t.save wrote, or one with GPT-2's files",
-                     "'%s' has neither vocab.json nor encoder.json", dir);
-        return NULL;
-    }
-    json_t *j = has_own ? read_json(own) : NULL;
-    if (has_own && !j) return NULL;
-    dl_status st = j ? dl_token_kind_of(json_string_value(json_object_get(j, "kind")), &kind) : DL_OK;
-    dl_tokenizer *t = st == DL_OK ? dl_tokenizer_new(kind) : NULL;
-    if (t) st = read_vocab(t, vocab);
-    if (t && st == DL_OK && kind != DL_TOKENS_BPE) st = read_special(t, own, j);
-    if (t && st == DL_OK && kind == DL_TOKENS_BPE) {
-        if (!find_file(dir, "merges.txt", "vocab.bpe", merges, sizeof merges))
-            st = dl_fail(DL_ERR_IO, "'%s' has neither merges.txt nor vocab.bpe", dir);
-        if (st == DL_OK) st = read_merges(t, merges);
-        if (st == DL_OK) st = find_bytes(t, vocab);
-    }
+    char vocab[MOST_PATH], merges[MOST_PATH], own[MOST_PATH];
+    dl_token_kind kind;
+    dl_token_files f = {0};
+    json_t *j = NULL;
+    dl_tokenizer *t = NULL;
+    dl_status st = read_own(dir, &j, &kind, own);
+    if (st == DL_OK) st = find_text(dir, "vocab.json", "encoder.json", vocab, &f.vocab);
+    if (st == DL_OK && kind == DL_TOKENS_BPE) st = find_text(dir, "merges.txt", "vocab.bpe", merges, &f.merges);
+    if (st == DL_OK && (t = dl_tokenizer_parse(kind, &f)) && kind != DL_TOKENS_BPE) st = read_special(t, own, j);
+    free(f.vocab.text);
+    free(f.merges.text);
     json_decref(j);
-    if (t && st == DL_OK) return t;
+    if (st == DL_OK) return t;
     dl_tokenizer_free(t);
     return NULL;
 }
