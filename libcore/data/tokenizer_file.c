@@ -137,6 +137,9 @@ static dl_status read_merge(dl_tokenizer *t, const char *path, long line, char *
     long id = dl_keys_find(&t->tokens, joined, (size_t)a.n + b.n);
     free(joined);
     if (id < 0) return dl_fail(DL_ERR_FORMAT, "%s:%ld: what the merge makes is no token of the vocabulary", path, line);
+    int32_t pair[2] = {(int32_t)left, (int32_t)right};
+    long before = dl_keys_find(&t->pairs, pair, sizeof pair);
+    if (before >= 0) return dl_fail(DL_ERR_FORMAT, "%s:%ld: this is merge %ld once more", path, line, before + 1);
     return dl_bpe_add_merge(t, left, right, id);
 }
 

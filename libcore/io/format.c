@@ -42,6 +42,7 @@ static const struct {
               {DL_FORMAT_MATLAB, "MATLAB 5.0", 10},
               {DL_FORMAT_JPEG, "\xff\xd8\xff", 3},
               {DL_FORMAT_PDF, "%PDF-", 5},
+              {DL_FORMAT_WAV, "RIFF", 4},
               {DL_FORMAT_GZIP, "\x1f\x8b\x08", 3},
               {DL_FORMAT_SVG, "<svg", 4},
               {DL_FORMAT_TORCH, "\x80\x02\x8a\x0al\xfc\x9c\x46", 8}, /* before 1.6 */

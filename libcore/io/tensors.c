@@ -5,6 +5,7 @@
 #include "io/pickle_value.h"
 #include "io/safetensors.h"
 #include "io/torch.h"
+#include "io/wav.h"
 
 dl_status dl_tensors_write(const char *path, dl_content content, long n, const char *const *names,
                            dl_tensor *const *tensors, const char *const *meta) {
@@ -55,6 +56,7 @@ dl_tensor_file *dl_tensors_read(const char *path, int device) {
     case DL_FORMAT_NPY: return npy_file(path, device);
     case DL_FORMAT_NPZ: return with_input(path, device, archive_from);
     case DL_FORMAT_TORCH: return with_input(path, device, dl_torch_from);
+    case DL_FORMAT_WAV: return with_input(path, device, dl_wav_from);
     case DL_FORMAT_PICKLE: return with_input(path, device, dl_pickle_from);
     default: return dl_safetensors_read(path, device);
     }

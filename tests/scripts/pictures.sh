@@ -75,12 +75,14 @@ a = facts("cifar10", "c10"); print(a[1:])
 for p in ["c10/cifar-10-batches-bin", "c10py", "c10.tar.gz", "c10py.tar.gz"] { print(p, facts("cifar10", p) == a) }
 b = facts("cifar100", "c100"); print(b[1:])
 for p in ["c100py", "c100py.tar.gz"] { print(p, facts("cifar100", p) == b) }
-f = dataset("cifar100", "c100"); c = dataset("cifar100", "c100", labels=coarse)
-f.train.y; c.train.y; c.classes; f.names[:3]; c.names[-2:]
-g = dataset("cifar100", "c100py", labels="coarse"); g.fingerprint == c.fingerprint
+f = dataset("cifar100", "c100"); c = dataset("cifar100", "c100", labels="coarse")
+print(f.train.y, c.train.y, c.classes, f.names[:3], c.names[-2:])
+g = dataset("cifar100", "c100py", labels="coarse")
+g.fingerprint == c.fingerprint
 k = dataset("kmnist", "kmnist"); print(k.names, k.train.y)
-e = dataset("emnist", "emnist", split="letters", normalize=none); print(e.classes, e.names[1], e.train.y); e.train[0].x
-dataset("emnist", "emnist", split="letters", normalize=none, upright=false).train[0].x[0, 0]
+e = dataset("emnist", "emnist", split="letters", normalize="none"); print(e.classes, e.names[1], e.train.y)
+e.train[0].x[0, 0]
+dataset("emnist", "emnist", split="letters", normalize="none", upright=false).train[0].x[0, 0]
 b = dataset("emnist", "emnist"); print(b.classes, b.names[46])'
 for p in wrong short none cut odd call cut.tar.gz flipped.tar.gz other.tar.gz nothing; do run -c "dataset(\"cifar100\", \"$p\")"; done | grep -v '^    '
 run -c 'dataset("emnist", "emnist", split="digits")' | grep -v '^    '

@@ -89,10 +89,13 @@ run() { dlsh -n --db none --device cpu "$@" 2>&1; }
 run -c 't = tokenizer("bpe", file="train.txt", vocab=330)
 t
 t.encode_file("train.txt").tolist() == t.encode(t.decode(t.encode_file("train.txt"))).tolist()
-t.save("own")
-g = read_tokenizer("gpt2"); g
-r = read_tokenizer("own"); r
-g.encode("a<|endoftext|>b").tolist(); g.decode([330])
+t.save("own");
+g = read_tokenizer("gpt2")
+g
+r = read_tokenizer("own")
+r
+g.encode("a<|endoftext|>b").tolist()
+g.decode([330])
 same = true
 for i in range(330) { same = same && r.token(i) == t.token(i) && (i < 256 || g.token(i) == t.token(i)) }
 same'
@@ -106,12 +109,23 @@ want = json.load(open("expected.json"))
 got = [json.loads(line) for line in open("ids.json")]
 print(got[0] == want["ids"], got[1] == want["other"])'
 done
-run -c 'c = tokenizer("chars", "hello wörld"); c; c.tokens; c.encode("low"); c.decode(c.encode("hör")); len(c); c.id("z")
-c.save("chars"); read_tokenizer("chars").encode("old").tolist() == c.encode("old").tolist()
+run -c 'c = tokenizer("chars", "hello wörld")
+c
+c.tokens
+c.encode("low")
+c.decode(c.encode("hör"))
+len(c)
+c.id("z")
+c.save("chars");
+read_tokenizer("chars").encode("old").tolist() == c.encode("old").tolist()
 w = tokenizer("words", "The cat, the dog; the end. 3rd cat", special=["<unk>", "<pad>"], min_count=1)
-w.tokens; w.encode("the bird, the <pad> cat"); w.decode(w.encode("the cat."))
-w.save("words"); read_tokenizer("words").encode("no cat")
-u = tokenizer("words", "a a a b b c", vocab=2); u.tokens'
+w.tokens
+w.encode("the bird, the <pad> cat")
+w.decode(w.encode("the cat."))
+w.save("words");
+read_tokenizer("words").encode("no cat")
+u = tokenizer("words", "a a a b b c", vocab=2)
+u.tokens'
 run -k -c 'tokenizer("bpe", "abc")
 tokenizer("bpe", "abc", vocab=100)
 tokenizer("byte", "abc")
