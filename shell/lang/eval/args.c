@@ -255,8 +255,12 @@ static dl_status place(dlsh_args *a, const dlsh_callargs *args, int i) {
                              args->n - i == 1 ? "" : "s");
     }
     if (it.param && it.param->kind != DLSH_ARG_SYNTAX &&
-        (unevaluated(it.param) || it.param->kind == DLSH_ARG_SUBCOMMAND))
-        return dlsh_fail(DL_ERR_TYPE, c->usage, "%s takes its %s only in a statement", c->name, it.param->name);
+        (unevaluated(it.param) || it.param->kind == DLSH_ARG_SUBCOMMAND)) {
+        char hint[160];
+        int hides = dlsh_hidden_hint(a->s, c->name, hint, sizeof hint);
+        return dlsh_fail(DL_ERR_TYPE, hides ? hint : c->usage, "%s takes its %s only in a statement", c->name,
+                         it.param->name);
+    }
     /* the nodes of the call, for messages: the last args->n kids */
     if (a->node && a->node->kind == DLSH_N_CALL && !a->node->op && a->node->nkids - 1 <= args->n) {
         int k = i - (args->n - (a->node->nkids - 1));

@@ -84,15 +84,19 @@ const char *dlsh_nearest_command(const dlsh_session *s, const char *word) {
     return nearest;
 }
 
+int dlsh_hidden_hint(const dlsh_session *s, const char *name, char *hint, size_t size) {
+    const char *hidden = s->services.c_hidden ? s->services.c_hidden(s->c_state, name) : NULL;
+    if (hidden) snprintf(hint, size, "it hides C's function, which is C.%s: %.80s", name, hidden);
+    return hidden != NULL;
+}
+
 /* The error for an unknown name. */
 static dl_status unknown_name(dlsh_session *s, const char *name) {
     char hint[160] = "";
     const dlsh_command *row = dlsh_find_command(s, name, strlen(name));
     const char *known = dlsh_foreign_name(name), *nearest;
-    const char *hidden = row && s->services.c_hidden ? s->services.c_hidden(s->c_state, name) : NULL;
-    if (hidden) snprintf(hint, sizeof hint, "it hides C's function, which is C.%s: %.80s", name, hidden);
     if (row) {
-        if (!hidden)
+        if (!dlsh_hidden_hint(s, name, hint, sizeof hint))
             snprintf(hint, sizeof hint, "a command is written without parentheses: %s", row->usage ? row->usage : name);
         return dlsh_fail(DL_ERR_NAME, hint, "'%s' is a command without a result, it cannot be used as a value", name);
     }

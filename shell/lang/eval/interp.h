@@ -82,6 +82,8 @@ int dlsh_global_slot(dlsh_session *s, const char *name);
 /* The value of a NAME that is not local: a variable, else a function of the tables; borrowed. NULL: a recorded error.
  */
 const dlsh_value *dlsh_global_value(dlsh_session *s, int slot);
+/* The hint that a command's name hides a function of C; 0: it hides none. */
+int dlsh_hidden_hint(const dlsh_session *s, const char *name, char *hint, size_t size);
 void dlsh_globals_free(dlsh_session *s);
 /* The nearest command, or word that begins a statement, to a wrong one; NULL. */
 const char *dlsh_nearest_command(const dlsh_session *s, const char *word);
