@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes libcore/data/unicode.def: the ranges of letters, numbers and white space of Python's version of Unicode."""
+"""Writes libcore/data/text/unicode.def: the ranges of letters, numbers and white space of Python's version of Unicode."""
 import pathlib
 import sys
 import unicodedata
@@ -31,4 +31,4 @@ for a, b, name in all_ranges:
         line = ""
     line += (" " if line else "") + row
 out.append(line)
-pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "libcore/data/unicode.def").write_text("\n".join(out) + "\n")
+pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "libcore/data/text/unicode.def").write_text("\n".join(out) + "\n")

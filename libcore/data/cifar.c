@@ -6,7 +6,7 @@
 
 #include "core/tensor.h"
 #include "data/datasets.h"
-#include "data/tar.h"
+#include "data/archives/tar.h"
 #include "io/pickle_value.h"
 
 enum { PICTURE = 3 * 32 * 32 };

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "core/interrupt.h"
-#include "data/gz.h"
+#include "data/archives/gz.h"
 #include "io/nearest_file.h"
 
 static dl_status no_memory(const char *path, size_t mib) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/data.h"
+#include "commands/data/data.h"
 #include "commands/families.h"
 #include "commands/nets.h"
 #include "commands/record_file.h"

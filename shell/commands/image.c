@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/data.h"
+#include "commands/data/data.h"
 #include "lang/session.h"
 #include "view/rich/html.h"
 #include "view/rich/png.h"

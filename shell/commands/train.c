@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "commands/context.h"
-#include "commands/data.h"
+#include "commands/data/data.h"
 #include "commands/nets.h"
 
 /* ---------------------------------------------------------------- trainers as values */

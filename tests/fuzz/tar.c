@@ -1,7 +1,7 @@
 /* Fuzz target: tar archives from any bytes; the bytes of a file that is found lie within them. */
 #include <stdlib.h>
 
-#include "data/tar.h"
+#include "data/archives/tar.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

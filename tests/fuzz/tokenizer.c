@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz/fuzz.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 static void round_trip(dl_tokenizer *t, const char *text, size_t n) {
     dl_tensor *ids = t ? dl_tokenizer_encode(t, text, n, 0) : NULL;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "commands/context.h"
-#include "commands/data.h"
+#include "commands/data/data.h"
 #include "commands/nets.h"
 
 /* A run that is open in the store, until it is ended or forgotten. */

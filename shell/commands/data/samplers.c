@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/data.h"
+#include "commands/data/data.h"
 #include "lang/session.h"
 
 static void destroy_sampler(void *self) { dl_sampler_unref(self); }

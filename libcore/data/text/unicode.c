@@ -1,5 +1,5 @@
 /* UTF-8, and the classes of characters by the tables of Unicode. */
-#include "data/unicode.h"
+#include "data/text/unicode.h"
 
 static const struct {
     uint32_t first, last;
@@ -8,7 +8,7 @@ static const struct {
 #define LETTER(first, last) {first, last, DL_CHAR_LETTER},
 #define NUMBER(first, last) {first, last, DL_CHAR_NUMBER},
 #define SPACE(first, last) {first, last, DL_CHAR_SPACE},
-#include "data/unicode.def"
+#include "data/text/unicode.def"
 #undef LETTER
 #undef NUMBER
 #undef SPACE

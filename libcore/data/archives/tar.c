@@ -1,6 +1,6 @@
 /* Archives of tar: a header of 512 bytes for each file, then its bytes, filled up to a multiple of 512.
  * Format: POSIX.1-2017, pax, "ustar Interchange Format". */
-#include "data/tar.h"
+#include "data/archives/tar.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Parts of datasets: random splits, folds, samples chosen by number. */
 #include <stdlib.h>
 
-#include "commands/data.h"
+#include "commands/data/data.h"
 #include "lang/session.h"
 
 static const char parts_hint[] = "random_split(d, [800, 200]), or random_split(d, [0.8, 0.2])";

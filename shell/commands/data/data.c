@@ -1,5 +1,5 @@
 /* Data: dataset, loader, and the handles they give. */
-#include "commands/data.h"
+#include "commands/data/data.h"
 
 #include <stdio.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "commands/context.h"
-#include "commands/samples.h"
+#include "commands/data/samples.h"
 #include "lang/session.h"
 #include "view/sink.h"
 

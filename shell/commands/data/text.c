@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "commands/context.h"
-#include "commands/data.h"
+#include "commands/data/data.h"
 #include "lang/session.h"
 
 /* ---------------------------------------------------------------- the handle */

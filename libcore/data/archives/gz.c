@@ -1,5 +1,5 @@
 /* Reading gzip: members one behind the other (RFC 1952). zlib's own gzread ignores what follows the last one. */
-#include "data/gz.h"
+#include "data/archives/gz.h"
 
 #include <errno.h>
 #include <fcntl.h>

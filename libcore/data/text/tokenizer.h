@@ -34,7 +34,7 @@ dl_tokenizer *dl_tokenizer_new(dl_token_kind kind);
 dl_status dl_tokenizer_add(dl_tokenizer *t, const char *s, size_t n);
 dl_status dl_tokenizer_add_special(dl_tokenizer *t, long id);
 
-/* ---- files (data/tokenizer_file.c) */
+/* ---- files (data/text/tokenizer_file.c) */
 
 typedef struct dl_token_file {
     const char *path; /* stands in messages */
@@ -47,7 +47,7 @@ typedef struct dl_token_files {
 /* A tokenizer of files in memory. NULL on failure. */
 dl_tokenizer *dl_tokenizer_parse(dl_token_kind kind, const dl_token_files *f);
 
-/* ---- byte pairs (data/bpe.c) */
+/* ---- byte pairs (data/text/bpe.c) */
 
 /* The end of the word that begins at text[at]: as GPT-2's regular expression splits text,
  * 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "core/list.h"
-#include "data/tokenizer.h"
-#include "data/unicode.h"
+#include "data/text/tokenizer.h"
+#include "data/text/unicode.h"
 #include "io/input.h"
 #include "io/nearest_file.h"
 

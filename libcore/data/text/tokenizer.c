@@ -1,5 +1,5 @@
 /* Tokenizers: text as integers and back. */
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "core/list.h"
 #include "core/tensor.h"
 #include "data/data.h"
-#include "data/unicode.h"
+#include "data/text/unicode.h"
 
 static const char *const kind_names[DL_TOKEN_KINDS] = {"chars", "words", "bpe"};
 enum { MOST_SPECIALS = 1000 };

@@ -1,11 +1,11 @@
 /* Datasets made of values of the language: of tensors, of lists of samples, of functions, of other datasets. */
-#include "commands/samples.h"
+#include "commands/data/samples.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/data.h"
+#include "commands/data/data.h"
 #include "commands/nets.h"
 #include "lang/parse/fn.h"
 #include "lang/session.h"

@@ -4,8 +4,8 @@
 
 #include "core/interrupt.h"
 #include "core/list.h"
-#include "data/tokenizer.h"
-#include "data/unicode.h"
+#include "data/text/tokenizer.h"
+#include "data/text/unicode.h"
 
 /* ---------------------------------------------------------------- words */
 
