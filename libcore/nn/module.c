@@ -52,8 +52,7 @@ void dl_module_unref(dl_module *m) {
         dl_module_unref(m->child[i].m);
         free(m->child[i].name);
     }
-    for (int i = 0; i < DL_LAYER_TENSORS; i++) dl_unref(m->tensor[i]);
-    dl_unref(m->tied);
+    for (int i = 0; i < DL_LAYER_TENSORS; i++) dl_unref(m->tensor[i]), dl_unref(m->tied[i]);
     dl_module_unref(m->tie_owner);
     free(m->tie);
     dl_code_unref(m->code);

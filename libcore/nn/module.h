@@ -69,11 +69,11 @@ struct dl_module {
     dl_code *code;        /* of a net with a forward of its own, a function as a layer, a parameter of a net */
     bool has_code;        /* a part has one */
     /* Its first tensor is tensor `tie_slot` of another layer of the net: by a path that is still to be found, then by a
-     * reference. Of the other layer, when it is built later: the tensor that is there already. */
+     * reference. Of the other layer, when it is built later: the tensors that are there already. */
     char *tie;
     dl_module *tie_owner;
     int tie_slot;
-    dl_tensor *tied;
+    dl_tensor *tied[DL_LAYER_TENSORS];
     dl_origin *origin;    /* of the net it was defined in */
     dl_net_inputs inputs; /* the first that came from outside; of a parameter: its shape, when a file gave it */
 };

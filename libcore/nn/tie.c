@@ -59,27 +59,37 @@ static void put(dl_tensor **slot, dl_tensor *t) {
     dl_unref(former);
 }
 
+/* Puts the tensor that is there already in the place of the one just made, whose values it takes. */
+static dl_status adopt(dl_tensor **made, dl_tensor *shared, const dl_module *m) {
+    DL_SCOPED_GRAD_MODE(0);
+    if (!*made)
+        return dl_fail_hint(DL_ERR_NAME, "tie a parameter that the layer has", "layer %s has no %s to share",
+                            m->row->kind.name, dl_tensor_name(shared));
+    DL_TRY(check_shape(m, *made, shared));
+    DL_TRY(dl_assign(shared, *made));
+    DL_TRY(dl_tensor_set_name(shared, dl_tensor_name(*made)));
+    put(made, shared);
+    return DL_OK;
+}
+
 /* The values are those with which the owner starts, whichever layer is built first. */
 dl_status dl_module_tie(dl_module *m) {
     dl_module *owner = m->tie_owner;
-    if (owner && owner->built) {
-        DL_TRY(check_shape(m, m->tensor[0], owner->tensor[m->tie_slot]));
-        put(&m->tensor[0], owner->tensor[m->tie_slot]);
-    } else if (owner && owner->tied) {
-        DL_TRY(check_shape(m, m->tensor[0], owner->tied));
-        put(&m->tensor[0], owner->tied);
-    } else if (owner)
-        put(&owner->tied, m->tensor[0]);
-    for (int i = 0; m->tied && i < DL_LAYER_TENSORS; i++) {
-        if (!m->tensor[i] || !dl_shape_eq(m->tensor[i], m->tied)) continue;
-        {
-            DL_SCOPED_GRAD_MODE(0);
-            DL_TRY(dl_assign(m->tied, m->tensor[i]));
-        }
-        DL_TRY(dl_tensor_set_name(m->tied, dl_tensor_name(m->tensor[i])));
-        put(&m->tensor[i], m->tied);
-        put(&m->tied, NULL);
-        return DL_OK;
+    if (owner) {
+        dl_tensor **there = owner->built ? &owner->tensor[m->tie_slot] : &owner->tied[m->tie_slot];
+        if (owner->built && !*there)
+            return dl_fail_hint(DL_ERR_NAME, "tie a parameter that the layer has", "layer %s has no %s to share",
+                                owner->row->kind.name, owner->row->tensors[m->tie_slot]);
+        if (*there) DL_TRY(check_shape(m, m->tensor[0], *there));
+        if (*there)
+            put(&m->tensor[0], *there);
+        else
+            put(there, m->tensor[0]);
     }
-    return m->tied ? check_shape(m, m->tied, m->tensor[0]) : DL_OK;
+    for (int i = 0; i < DL_LAYER_TENSORS; i++) {
+        if (!m->tied[i]) continue;
+        DL_TRY(adopt(&m->tensor[i], m->tied[i], m));
+        put(&m->tied[i], NULL);
+    }
+    return DL_OK;
 }
