@@ -40,11 +40,9 @@ int dl_pack_count(const dl_pack *p) { return p->n; }
 dl_tensor *dl_pack_tensor(const dl_pack *p, int i) { return i >= 0 && i < p->n ? p->t[i] : NULL; }
 void *dl_pack_form(const dl_pack *p) { return p->form; }
 
-dl_tensor *dl_pack_single(const dl_pack *p, const char *what) {
+dl_tensor *dl_pack_single(const dl_pack *p, const char *what, const char *hint) {
     if (p->n == 1 && !p->form) return p->t[0];
-    return dl_fail_hint(DL_ERR_VALUE, "give the trainer a loss function of your own: loss=fn (out, y) { ... }",
-                        "%s is no tensor but a list or record of %d", what, p->n),
-           NULL;
+    return dl_fail_hint(DL_ERR_VALUE, hint, "%s is no tensor but a list or record of %d", what, p->n), NULL;
 }
 
 /* ---------------------------------------------------------------- code */

@@ -303,7 +303,9 @@ dl_tensor *dl_layer_net(dl_module *m, dl_tensor *x) {
     dl_pack_unref(in);
     char what[200];
     snprintf(what, sizeof what, "the result of net %s", dl_module_name(m));
-    dl_tensor *y = !out ? NULL : p ? dl_pack_tensor(out, 0) : dl_pack_single(out, what);
+    dl_tensor *y = !out ? NULL
+                   : p  ? dl_pack_tensor(out, 0)
+                        : dl_pack_single(out, what, "make it a part of a net whose forward chooses what goes on");
     if (out && p && !y) dl_fail_hint(DL_ERR_VALUE, "return what the layers give", "%s holds no tensor", what);
     dl_ref(y);
     if (p && y)
@@ -358,8 +360,10 @@ dl_tensor *dl_module_forward(dl_module *m, dl_tensor *x) {
 dl_pack *dl_module_call(dl_module *m, dl_pack *in) {
     if (!m || !in) return dl_fail_null(!m ? "the net" : "the input of a net"), NULL;
     bool own = m->code && m->code->is.forward;
-    dl_tensor *x = own ? dl_pack_tensor(in, 0) : dl_pack_single(in, "the input of a net");
-    if (!x && own) dl_fail(DL_ERR_VALUE, "a net takes at least one tensor");
+    dl_tensor *x =
+        own ? dl_pack_tensor(in, 0)
+            : dl_pack_single(in, "the input of a net", "a net without a forward of its own takes one tensor");
+    if (!x && own) dl_fail_hint(DL_ERR_VALUE, "m(x)", "a net takes at least one tensor");
     if (!x) return NULL;
     passing now = {m, in, NULL}, *former = passed;
     passed = own ? &now : NULL;

@@ -26,7 +26,8 @@ dl_status dl_trainer_loss_of(dl_trainer *t, const dl_pack *result, dl_tensor *ta
         *loss = t->loss_fn(t->loss_ctx, result, target);
         if (!*loss) return dl_failed();
     } else {
-        dl_tensor *output = dl_pack_single(result, "what the net gives to the loss");
+        dl_tensor *output = dl_pack_single(result, "what the net gives to the loss",
+                                           "give the trainer a loss function of your own: loss=fn (out, y) { ... }");
         if (!output) return dl_failed();
         dl_aval attr[DL_MAX_ATTR];
         dl_attr_defaults(t->loss_op, attr);
