@@ -103,7 +103,7 @@ static void list_endings(unsigned contents_wanted, int reading, char *out, size_
 }
 
 static dl_status refuse_write(const char *path, dl_content content, dl_format f) {
-    char list[128] = "", hint[320];
+    char list[192] = "", hint[384];
     list_endings(content, 0, list, sizeof list);
     const char *advice = f < DL_NFORMAT && !rows[f].writes ? rows[f].advice : ""; /* others are for reading */
     snprintf(hint, sizeof hint, "%s is written as %s%s%s", what_of(content), list, *advice ? "; " : "", advice);
@@ -176,7 +176,7 @@ dl_status dl_format_to_read(const char *path, const void *first, size_t n, dl_fo
     if (named < DL_NFORMAT && is < DL_NFORMAT && named != is && !archive) return mismatch(path, named, is);
     *out = archive || is == DL_NFORMAT ? named : is;
     if (*out < DL_NFORMAT && rows[*out].reads & TENSORS) return DL_OK;
-    char list[128] = "", hint[320];
+    char list[192] = "", hint[384];
     list_endings(TENSORS, 1, list, sizeof list);
     const char *advice = *out < DL_NFORMAT ? rows[*out].advice : "";
     snprintf(hint, sizeof hint, "%s files are read%s%s", list, *advice ? "; " : "", advice);

@@ -2,6 +2,7 @@
 #include "io/format.h"
 #include "io/input.h"
 #include "io/npz.h"
+#include "io/pictures/picture.h"
 #include "io/pickle_value.h"
 #include "io/safetensors.h"
 #include "io/torch.h"
@@ -14,6 +15,8 @@ dl_status dl_tensors_write(const char *path, dl_content content, long n, const c
     switch (f) {
     case DL_FORMAT_NPY: return dl_npy_write(path, n ? tensors[0] : NULL);
     case DL_FORMAT_NPZ: return dl_npz_write(path, n, names, tensors);
+    case DL_FORMAT_PNG:
+    case DL_FORMAT_JPEG: return dl_picture_write(path, n ? tensors[0] : NULL, 0);
     default: return dl_safetensors_write(path, n, names, tensors, meta);
     }
 }
@@ -56,6 +59,8 @@ dl_tensor_file *dl_tensors_read(const char *path, int device) {
     case DL_FORMAT_NPY: return npy_file(path, device);
     case DL_FORMAT_NPZ: return with_input(path, device, archive_from);
     case DL_FORMAT_TORCH: return with_input(path, device, dl_torch_from);
+    case DL_FORMAT_PNG:
+    case DL_FORMAT_JPEG: return with_input(path, device, dl_picture_from);
     case DL_FORMAT_WAV: return with_input(path, device, dl_wav_from);
     case DL_FORMAT_PICKLE: return with_input(path, device, dl_pickle_from);
     default: return dl_safetensors_read(path, device);

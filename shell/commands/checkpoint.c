@@ -15,6 +15,15 @@ static dl_status save_tensor(dl_tensor *t, const char *path) {
     return dl_tensors_write(path, DL_HOLDS_TENSOR, 1, &name, &t, meta);
 }
 
+static dl_status save_picture(const dlsh_args *a, dlsh_value v, const char *path) {
+    if (v.type != DLSH_TENSOR)
+        return dlsh_arg_fail(a, "quality", DL_ERR_TYPE, "save x \"x.jpg\" quality=90", "quality is for pictures");
+    long quality = dlsh_arg_int(a, "quality");
+    if (quality < 1 || quality > 100)
+        return dlsh_arg_fail(a, "quality", DL_ERR_VALUE, NULL, "quality=%ld; it is 1 to 100", quality);
+    return dl_picture_write(path, v.as.tensor, (int)quality);
+}
+
 static dl_status save_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dlsh_value v = *dlsh_arg(a, "what");
@@ -23,6 +32,7 @@ static dl_status save_run(const dlsh_args *a, dlsh_value *result) {
     if (m) return dl_module_save(m, path, NULL);
     dl_trainer *t = dlsh_unwrap(v, &dlsh_trainer_class);
     if (t) return dl_trainer_save(t, path);
+    if (dlsh_given(a, "quality")) return save_picture(a, v, path);
     return v.type == DLSH_TENSOR ? save_tensor(v.as.tensor, path) : dlsh_record_save(v.as.record, path);
 }
 
@@ -79,7 +89,7 @@ static dl_status value_of(const dl_stored *s, dlsh_value *out) {
 static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out) {
     dl_tensor_file *f = dl_tensors_read(path, dlsh_default_device());
     if (!f) return dl_failed();
-    if (!strcmp(dl_tensor_file_format(f), "npy")) {
+    if (dl_tensor_file_count(f) == 1 && !*dl_tensor_file_name(f, 0)) { /* .npy, a picture */
         dl_tensor *t = dl_ref(dl_tensor_file_at(f, 0));
         dl_tensor_file_free(f);
         return dlsh_give(dlsh_tensor(t), out);
@@ -104,6 +114,21 @@ static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out
     return dlsh_give(dlsh_new_handle(&dlsh_net_class, dl_module_open(path, dlsh_default_device())), out);
 }
 
+static dl_status load_picture(const dlsh_args *a, const char *path, dlsh_value *out) {
+    static const char *const modes[] = {"unchanged", "gray", "rgb", "rgba"}; /* as dl_picture_mode */
+    long most = dlsh_given(a, "max_pixels") ? dlsh_arg_int(a, "max_pixels") : DL_MAX_PIXELS;
+    int mode = 0;
+    while (strcmp(modes[mode], dlsh_arg_str(a, "mode"))) mode++;
+    if (most < 1) return dlsh_arg_fail(a, "max_pixels", DL_ERR_VALUE, NULL, "max_pixels=%ld; it is at least 1", most);
+    return dlsh_give(dlsh_tensor(dl_picture_read(path, (dl_picture_mode)mode, dlsh_arg_bool(a, "apply_exif_orientation"),
+                                                 most, dlsh_default_device())),
+                     out);
+}
+
+static int picture_options_given(const dlsh_args *a) {
+    return dlsh_given(a, "mode") || dlsh_given(a, "apply_exif_orientation") || dlsh_given(a, "max_pixels");
+}
+
 static dl_status load_renamed(const dlsh_args *a, dl_module *m, const char *path, dlsh_value *result) {
     dlsh_load_names how = dlsh_load_names_of(a);
     dl_tensor_file *f = dl_tensors_read(path, 0);
@@ -118,8 +143,11 @@ static dl_status load_run(const dlsh_args *a, dlsh_value *result) {
     if (v.type == DLSH_STR) {
         if (path)
             return dlsh_arg_fail(a, "what", DL_ERR_TYPE, "load m \"FILE\"", "a file is loaded into a net or trainer");
-        return open_file(a, v.as.str->s, result);
+        return picture_options_given(a) ? load_picture(a, v.as.str->s, result) : open_file(a, v.as.str->s, result);
     }
+    if (picture_options_given(a))
+        return dlsh_arg_fail(a, "what", DL_ERR_TYPE, "x = load(\"x.png\", mode=\"rgb\")",
+                             "mode, apply_exif_orientation and max_pixels are for pictures");
     if (!path) return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "load m \"m.safetensors\"", "load needs the name of a file");
     dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
     if (dlsh_load_names_given(a)) {
@@ -168,19 +196,23 @@ const dlsh_command checkpoint_commands[] = {
     DLSH_ROW(
         "save", DLSH_ACTION, save_run, "save VALUE FILE",
         "Writes a net, a trainer, a tensor or a record in the format that the ending of the name chooses: "
-        ".safetensors (also without an ending), .npz for tensors, .npy for one tensor. A record may hold tensors, "
+        ".safetensors (also without an ending), .npz for tensors, .npy for one tensor, .png and .jpg for one picture "
+        "[channels, height, width] of u8, or of numbers from 0 to 1. A record may hold tensors, "
         "nets, optimizers, loaders, rng_state(), numbers, strings, lists and records. The file is written whole or "
         "not at all.",
         DLSH_PARAMS({"what", .want = "net|trainer|tensor|record", .doc = "a net, a trainer, a tensor or a record"},
                     {"file", DLSH_ARG_WORD,
-                     .doc = "its place; the ending chooses .safetensors, .npz (tensors) or .npy (one tensor)",
+                     .doc = "its place; the ending chooses .safetensors, .npz (tensors), .npy (one tensor), .png or .jpg "
+                            "(a picture)",
                      .complete = "file"}),
+        DLSH_OPTIONS({"quality", DLSH_OPT_INT, "75", .doc = "of a JPEG, 1 to 100"}),
         .examples = "save m \"m.safetensors\"\nsave record(m=m, o=o, rng=rng_state(), step=100) \"loop.safetensors\""),
     DLSH_ROW(
         "load", DLSH_ACTION | DLSH_FUNCTION, load_run, "load NET|TRAINER|RECORD FILE, or load(FILE)",
         "Reads weights into a net, or a checkpoint into a trainer or a record of nets, optimizers, loaders, "
         "rng_state() "
-        "and numbers; or gives what a file holds: a net, a record (.safetensors, .npz), an array (.npy), tensors, "
+        "and numbers; or gives what a file holds: a net, a record (.safetensors, .npz), an array (.npy), a picture "
+        "(.png, .jpg: u8 [channels, height, width]), tensors, "
         "numbers and strings that PyTorch saved (.pt, .pth) or Python pickled (.pkl), of which nothing is run. The "
         "content decides the format; a name that says otherwise is an error. With strict=false, map, by or transpose a "
         "report "
@@ -188,8 +220,13 @@ const dlsh_command checkpoint_commands[] = {
         DLSH_PARAMS(
             {"what", .want = "net|trainer|record|string", .doc = "what to load into; or the file alone, in quotes"},
             {"file", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL, .doc = "the file", .complete = "file"}),
-        DLSH_OPTIONS(DLSH_LOAD_OPTIONS),
-        .examples = "load m \"m.safetensors\"\nm = load(\"m.safetensors\")\nload m \"torch.safetensors\" strict=false "
+        DLSH_OPTIONS(
+            DLSH_LOAD_OPTIONS,
+            {"mode", DLSH_OPT_WORD, "unchanged", .doc = "channels of a picture; unchanged: those of the file",
+             .complete = "unchanged|gray|rgb|rgba"},
+            {"apply_exif_orientation", DLSH_OPT_BOOL, "false", .doc = "turn a picture as its camera noted"},
+            {"max_pixels", DLSH_OPT_INT, NULL, .doc = "a picture of more is an error; default 178956970"}),
+        .examples = "load m \"m.safetensors\"\nm = load(\"m.safetensors\")\nx = load(\"cat.png\", mode=\"rgb\")\nload m \"torch.safetensors\" strict=false "
                     "map={\"0.weight\": \"conv0.weight\"}\nload m \"torch.safetensors\" by=order\nload record(m=m, "
                     "o=o, rng=rng_state()) \"loop.safetensors\""),
     DLSH_ROW("checkpoint", DLSH_ACTION, NULL, "checkpoint save|resume TRAINER FILE",
