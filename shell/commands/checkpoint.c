@@ -120,9 +120,10 @@ static dl_status load_picture(const dlsh_args *a, const char *path, dlsh_value *
     int mode = 0;
     while (strcmp(modes[mode], dlsh_arg_str(a, "mode"))) mode++;
     if (most < 1) return dlsh_arg_fail(a, "max_pixels", DL_ERR_VALUE, NULL, "max_pixels=%ld; it is at least 1", most);
-    return dlsh_give(dlsh_tensor(dl_picture_read(path, (dl_picture_mode)mode, dlsh_arg_bool(a, "apply_exif_orientation"),
-                                                 most, dlsh_default_device())),
-                     out);
+    return dlsh_give(
+        dlsh_tensor(dl_picture_read(path, (dl_picture_mode)mode, dlsh_arg_bool(a, "apply_exif_orientation"), most,
+                                    dlsh_default_device())),
+        out);
 }
 
 static int picture_options_given(const dlsh_args *a) {
@@ -202,8 +203,9 @@ const dlsh_command checkpoint_commands[] = {
         "not at all.",
         DLSH_PARAMS({"what", .want = "net|trainer|tensor|record", .doc = "a net, a trainer, a tensor or a record"},
                     {"file", DLSH_ARG_WORD,
-                     .doc = "its place; the ending chooses .safetensors, .npz (tensors), .npy (one tensor), .png or .jpg "
-                            "(a picture)",
+                     .doc =
+                         "its place; the ending chooses .safetensors, .npz (tensors), .npy (one tensor), .png or .jpg "
+                         "(a picture)",
                      .complete = "file"}),
         DLSH_OPTIONS({"quality", DLSH_OPT_INT, "75", .doc = "of a JPEG, 1 to 100"}),
         .examples = "save m \"m.safetensors\"\nsave record(m=m, o=o, rng=rng_state(), step=100) \"loop.safetensors\""),
@@ -220,13 +222,13 @@ const dlsh_command checkpoint_commands[] = {
         DLSH_PARAMS(
             {"what", .want = "net|trainer|record|string", .doc = "what to load into; or the file alone, in quotes"},
             {"file", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL, .doc = "the file", .complete = "file"}),
-        DLSH_OPTIONS(
-            DLSH_LOAD_OPTIONS,
-            {"mode", DLSH_OPT_WORD, "unchanged", .doc = "channels of a picture; unchanged: those of the file",
-             .complete = "unchanged|gray|rgb|rgba"},
-            {"apply_exif_orientation", DLSH_OPT_BOOL, "false", .doc = "turn a picture as its camera noted"},
-            {"max_pixels", DLSH_OPT_INT, NULL, .doc = "a picture of more is an error; default 178956970"}),
-        .examples = "load m \"m.safetensors\"\nm = load(\"m.safetensors\")\nx = load(\"cat.png\", mode=\"rgb\")\nload m \"torch.safetensors\" strict=false "
+        DLSH_OPTIONS(DLSH_LOAD_OPTIONS,
+                     {"mode", DLSH_OPT_WORD, "unchanged", .doc = "channels of a picture; unchanged: those of the file",
+                      .complete = "unchanged|gray|rgb|rgba"},
+                     {"apply_exif_orientation", DLSH_OPT_BOOL, "false", .doc = "turn a picture as its camera noted"},
+                     {"max_pixels", DLSH_OPT_INT, NULL, .doc = "a picture of more is an error; default 178956970"}),
+        .examples = "load m \"m.safetensors\"\nm = load(\"m.safetensors\")\nx = load(\"cat.png\", mode=\"rgb\")\nload "
+                    "m \"torch.safetensors\" strict=false "
                     "map={\"0.weight\": \"conv0.weight\"}\nload m \"torch.safetensors\" by=order\nload record(m=m, "
                     "o=o, rng=rng_state()) \"loop.safetensors\""),
     DLSH_ROW("checkpoint", DLSH_ACTION, NULL, "checkpoint save|resume TRAINER FILE",

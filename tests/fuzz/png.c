@@ -9,10 +9,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!size) return 0;
     dl_input in = dl_input_memory("fuzz", data + 1, size - 1);
-    dl_picture_want want = {.mode = (dl_picture_mode)(*data & 3),
-                            .upright = *data & 4,
-                            .bytes = *data & 8,
-                            .max_pixels = 1 << 16};
+    dl_picture_want want = {
+        .mode = (dl_picture_mode)(*data & 3), .upright = *data & 4, .bytes = *data & 8, .max_pixels = 1 << 16};
     dl_picture p;
     int turn = 1;
     unsigned sum = 0;

@@ -1,5 +1,5 @@
-/* JPEG by libjpeg-turbo. Its errors come back by longjmp: what a call owns is in a struct outside of the frames that are
- * left, and released in one place. What it only warns of, and fills up with gray, is an error here. */
+/* JPEG by libjpeg-turbo. Its errors come back by longjmp: what a call owns is in a struct outside of the frames that
+ * are left, and released in one place. What it only warns of, and fills up with gray, is an error here. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>

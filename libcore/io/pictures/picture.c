@@ -216,10 +216,10 @@ static dl_status take_pixels(dl_tensor *t, dl_picture *p) {
 
 dl_status dl_picture_save(const char *path, dl_format f, dl_tensor *t, int quality) {
     DL_TRY(check_pixels(path, t));
-    if (quality < 1 || quality > 100)
-        return dl_fail(DL_ERR_VALUE, "'%s': quality=%d; it is 1 to 100", path, quality);
+    if (quality < 1 || quality > 100) return dl_fail(DL_ERR_VALUE, "'%s': quality=%d; it is 1 to 100", path, quality);
     const long *shape = dl_shape(t) + dl_ndim(t) - 2;
-    dl_picture p = {.channels = dl_ndim(t) == 3 ? dl_shape(t)[0] : 1, .height = shape[0], .width = shape[1], .depth = 8};
+    dl_picture p = {
+        .channels = dl_ndim(t) == 3 ? dl_shape(t)[0] : 1, .height = shape[0], .width = shape[1], .depth = 8};
     dl_status st = take_pixels(t, &p);
     if (st == DL_OK) st = f == DL_FORMAT_JPEG ? dl_jpeg_encode(path, &p, quality) : dl_png_encode(path, &p);
     free(p.pixel);
