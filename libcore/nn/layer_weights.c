@@ -324,6 +324,7 @@ dl_tensor *dl_layer_groupnorm(dl_module *m, dl_tensor *x) {
 dl_status dl_layer_embedding_check(dl_module *m) {
     DL_TRY(check_positive(m, "num_embeddings"));
     DL_TRY(check_positive(m, "embedding_dim"));
+    DL_TRY(dl_init_check(dl_m_opt(m, "init")->u.s));
     const dl_optval *pad = dl_m_opt(m, "padding_idx");
     long n = dl_m_int(m, "num_embeddings");
     if (!pad->given || (pad->u.i >= -n && pad->u.i < n)) return DL_OK;
@@ -344,7 +345,9 @@ long dl_layer_embedding_stored(const dl_module *m, int slot, const dl_tensor *t)
 
 dl_status dl_layer_embedding_build(dl_module *m, long rows) {
     const dl_optval *pad = dl_m_opt(m, "padding_idx");
-    DL_TRY(dl_module_make(m, 0, 2, (long[]){rows, dl_m_int(m, "embedding_dim")}, "deviation", 1));
+    const char *init = dl_m_opt(m, "init")->u.s;
+    bool own = !strcmp(init, "default"); /* PyTorch's: deviation 1 */
+    DL_TRY(dl_module_make(m, 0, 2, (long[]){rows, dl_m_int(m, "embedding_dim")}, own ? "deviation" : init, 1));
     if (!pad->given) return DL_OK;
     DL_SCOPED_GRAD_MODE(0);
     DL_OWNED dl_tensor *row = dl_select(m->tensor[0], 0, pad->u.i), *zero = dl_scalar_f(0);

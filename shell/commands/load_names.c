@@ -131,9 +131,10 @@ static dl_status new_name(dlsh_session *s, dlsh_value map, const char *name, cha
     return st;
 }
 
+/* What is left out may be absent: files of one layout differ in the buffers that they hold. */
 static dl_status check_used(const dlsh_record *map, const char *used, const dl_tensor_file *f) {
     for (int i = 0; i < map->n; i++) {
-        if (used[i]) continue;
+        if (used[i] || map->values[i].type == DLSH_NONE) continue;
         const char *names[256];
         int n = 0;
         for (; n < 256 && n < dl_tensor_file_count(f); n++) names[n] = dl_tensor_file_name(f, n);

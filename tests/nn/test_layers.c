@@ -82,8 +82,16 @@ static void tables(void **state) {
     refused(dl_module_forward(m, far), "index 50 is out of range");
     assert_null(dl_net_parse("embedding 5 3 padding_idx=5"));
     assert_null(dl_net_parse("embedding 5"));
+    assert_null(dl_net_parse("embedding 5 3 init=nowhere"));
+    dl_module *small = net("embedding 50 8 padding_idx=2 init=normal");
+    dl_unref(must(dl_module_forward(small, i)));
+    v = values(dl_module_tensor(small, "embedding0.weight"));
+    double largest = 0;
+    for (int k = 0; k < 400; k++) largest = fmax(largest, fabs(v[k]));
+    assert_true(largest > 0.01 && largest < 0.2 && v[16] == 0); /* deviation 0.02, padding zero */
+    free(v);
     dl_unref(i), dl_unref(y), dl_unref(far);
-    dl_module_unref(m);
+    dl_module_unref(m), dl_module_unref(small);
 }
 
 int main(void) {

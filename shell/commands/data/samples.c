@@ -20,9 +20,11 @@ typedef struct settings {
 } settings;
 
 static dl_status whole(const char *name, const dlsh_value *v, long *out) {
-    if (v->type != DLSH_INT || v->as.i < 0)
-        return dlsh_fail(DL_ERR_TYPE, NULL, "%s is a number of samples or classes, an int from 0 on, not %s", name,
-                         dlsh_a(*v));
+    if (v->type != DLSH_INT)
+        return dlsh_fail(DL_ERR_TYPE, NULL, "%s is a number of samples or classes, an int, not %s", name, dlsh_a(*v));
+    if (v->as.i < 0)
+        return dlsh_fail(DL_ERR_VALUE, NULL, "%s is a number of samples or classes, from 0 on, not %ld", name,
+                         (long)v->as.i);
     *out = v->as.i;
     return DL_OK;
 }
