@@ -26,13 +26,42 @@ typedef struct dl_samples {
 typedef struct dl_data_source {
     /* Sample i as the dataset keeps it: x (NULL: not wanted) of dl_data_kept_size bytes, and a target. */
     dl_status (*read)(const dl_dataset *d, int split, long i, void *x, void *y);
-    /* New references to sample i, whose shape may be one of its own; DL_OK only with both. */
+    /* New references to sample i, whose shapes may be of its own; DL_OK only with all of the form. Only this kind of
+     * source has several inputs or targets. */
     dl_status (*give)(const dl_dataset *d, int split, long i, dl_tensor **x, dl_tensor **y);
     void (*close)(void *ctx); /* releases `ctx`; NULL: nothing to do */
     void *ctx;
     bool alone; /* only the thread that asks for batches may read: a function of a language */
     bool slow;  /* to read all samples takes long */
 } dl_data_source;
+
+/* The tensors of samples or of a batch; NULL past those that there are. */
+typedef struct dl_batch {
+    dl_tensor *x[DL_NET_INPUTS], *y[DL_NET_INPUTS];
+    long n; /* samples in the batch of a trainer */
+} dl_batch;
+enum { DL_BATCH_SLOTS = 2 * DL_NET_INPUTS };
+/* Slot i: the inputs, then the targets. */
+static inline dl_tensor **dl_batch_slot(dl_batch *b, int i) {
+    return i < DL_NET_INPUTS ? &b->x[i] : &b->y[i - DL_NET_INPUTS];
+}
+void dl_batch_drop(dl_batch *b);
+static inline dl_batch dl_batch_ref(const dl_batch *b) {
+    dl_batch copy = *b;
+    for (int i = 0; i < DL_BATCH_SLOTS; i++) dl_ref(*dl_batch_slot(&copy, i));
+    return copy;
+}
+/* A batch that the block owns. */
+#define DL_SCOPED_BATCH __attribute__((cleanup(dl_batch_drop))) dl_batch
+
+/* An input or a target. */
+typedef struct dl_field {
+    int ndim;
+    long shape[DL_MAX_SAMPLE_DIM];
+    dl_dtype kept, dtype; /* of samples, and in batches */
+    double pad;
+    const float *lut; /* of bytes; NULL: to 0..1 */
+} dl_field;
 
 /* A split on a device; x NULL: not there. */
 typedef struct dl_resident {
@@ -44,6 +73,8 @@ struct dl_dataset {
     int refs;
     char *name, *options;
     char fingerprint[65];
+    dl_batch_form form;
+    dl_field *fields; /* [inputs + targets]; NULL: one of each. The members below tell of the first input and target */
     int ndim;
     long shape[DL_MAX_SAMPLE_DIM], numel;
     dl_dtype dtype; /* of a sample here: DL_U8, which batches have as f32 by way of `lut`; DL_F32; DL_I64 */
@@ -89,6 +120,10 @@ void *dl_data_alloc(long n, size_t size);
 dl_status dl_data_reserve(dl_dataset *d, int split, long n);
 void dl_data_set_shape(dl_dataset *d, int ndim, const long *shape);
 void dl_data_set_target(dl_dataset *d, int ndim, const long *shape);
+/* Fields, dtypes and padding as those of another dataset. */
+dl_status dl_data_take_fields(dl_dataset *d, const dl_dataset *of);
+/* Field i, inputs first. */
+dl_field dl_data_field(const dl_dataset *d, int i);
 /* Copies n names; NULL: "0", "1", ... Sets `classes` and the targets' dtype. */
 dl_status dl_data_set_classes(dl_dataset *d, long n, const char *const *names);
 /* Moves the fraction "holdout" of the training samples, chosen by "seed", to an empty test split; order is kept. */
@@ -157,6 +192,9 @@ static inline bool dl_data_reads(const dl_dataset *d) { return !d->source.give; 
 /* Sample i of a split as it is kept, x (NULL: not wanted) and y, and as batches have it. 0 <= i < n; dl_data_reads. */
 dl_status dl_data_keep(dl_dataset *d, int split, long i, void *x, void *y);
 dl_status dl_data_fetch(dl_dataset *d, int split, long i, void *x, void *y);
+/* Calls a function that makes batches and checks what it gave. `first`: *form is to be filled in, else to be met. */
+dl_status dl_collate_run(const dl_collate *c, dl_dataset *d, int split, const long *index, long n, bool first,
+                         dl_batch_form *form, dl_batch *out);
 /* Fresh x and y of the samples index[n] of a split, on the host; padded where the dataset is. 0 <= index < n. */
 dl_status dl_data_collate(dl_dataset *d, int split, const long *index, long n, dl_tensor **x, dl_tensor **y);
 /* Target i of a split, as one number; d->target_numel is 1. */

@@ -141,6 +141,7 @@ dl_dataset *dl_dataset_open(const char *kind, const char *const *options) {
 dl_dataset *dl_data_new(const char *name) {
     dl_dataset *d = dl_data_alloc(1, sizeof *d);
     if (!d) return NULL;
+    d->form.inputs = d->form.targets = 1;
     d->refs = 1, d->numel = d->target_numel = d->channels = 1, d->dtype = d->target_dtype = DL_F32;
     if (!(d->name = strdup(name))) {
         dl_fail(DL_ERR_MEMORY, "no memory for a dataset");
@@ -163,6 +164,7 @@ void dl_dataset_unref(dl_dataset *d) {
         free(d->split[s].drawn);
         dl_resident_drop(&d->resident[s]);
     }
+    free(d->fields);
     for (long i = 0; d->class_names && i < d->classes; i++) free(d->class_names[i]);
     free(d->class_names);
     if (d->source.close) d->source.close(d->source.ctx);
@@ -186,6 +188,15 @@ dl_dtype dl_dataset_target_dtype(const dl_dataset *d) { return d->target_dtype; 
 long dl_dataset_classes(const dl_dataset *d) { return d->classes; }
 int dl_dataset_target_ndim(const dl_dataset *d) { return d->target_ndim; }
 const long *dl_dataset_target_shape(const dl_dataset *d) { return d->target_shape; }
+
+const dl_batch_form *dl_dataset_form(const dl_dataset *d) { return &d->form; }
+
+dl_net_input dl_dataset_field(const dl_dataset *d, int i) {
+    dl_field f = dl_data_field(d, i);
+    dl_net_input in = {.ndim = f.ndim, .dtype = f.dtype};
+    memcpy(in.shape, f.shape, (size_t)f.ndim * sizeof *in.shape);
+    return in;
+}
 
 const char *dl_dataset_class_name(const dl_dataset *d, long i) {
     return i >= 0 && i < d->classes ? d->class_names[i] : NULL;
@@ -222,10 +233,10 @@ dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi
     if (!d) return dl_fail_null("the data set");
     double least = INFINITY, most = -INFINITY;
     for (long i = 0; i < dl_dataset_len(d, split); i++) {
-        DL_OWNED dl_tensor *x = NULL, *y = NULL;
+        DL_SCOPED_BATCH b = {0};
         DL_TRY(dl_interrupt_check_at(16 * i));
-        DL_TRY(dl_data_collate(d, split == DL_TEST, &i, 1, &x, &y));
-        widen(d, dl_data(x), dl_numel(x), &least, &most);
+        DL_TRY(dl_data_collate(d, split == DL_TEST, &i, 1, b.x, b.y));
+        widen(d, dl_data(b.x[0]), dl_numel(b.x[0]), &least, &most);
     }
     *lo = least <= most ? least : 0, *hi = least <= most ? most : 0;
     return DL_OK;

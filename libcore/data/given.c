@@ -8,9 +8,11 @@
 
 static dl_status give(const dl_dataset *d, int split, long i, dl_tensor **x, dl_tensor **y) {
     const dl_dataset_spec *s = d->source.ctx;
-    *x = *y = NULL;
     DL_TRY(s->give(s->ctx, (dl_split)split, i, x, y));
-    return *x && *y ? DL_OK : dl_fail(DL_ERR_VALUE, "sample %ld of '%s' is missing", i, d->name);
+    bool all = true;
+    for (int k = 0; k < d->form.inputs; k++) all = all && x[k];
+    for (int k = 0; k < d->form.targets; k++) all = all && y[k];
+    return all ? DL_OK : dl_fail(DL_ERR_VALUE, "sample %ld of '%s' is missing", i, d->name);
 }
 
 static void close_given(void *ctx) {
@@ -19,17 +21,41 @@ static void close_given(void *ctx) {
     free(s);
 }
 
+static dl_dtype target_dtype(const dl_tensor *y) {
+    return dl_data_may_be_classes(dl_dtype_of(y), dl_ndim(y)) ? DL_I64 : dl_dtype_of(y);
+}
+
+/* What each of several inputs and targets is. */
+static dl_status take_fields(dl_dataset *d, dl_batch *b) {
+    int inputs = d->form.inputs, n = inputs + d->form.targets;
+    if (n == 2) return DL_OK;
+    if (!(d->fields = dl_data_alloc(n, sizeof *d->fields))) return dl_failed();
+    for (int i = 0; i < n; i++) {
+        const dl_tensor *t = i < inputs ? b->x[i] : b->y[i - inputs];
+        dl_dtype kept = i < inputs ? dl_data_kept_dtype(dl_dtype_of(t), dl_ndim(t), "none") : target_dtype(t);
+        d->fields[i] = (dl_field){.ndim = dl_ndim(t),
+                                  .kept = kept,
+                                  .dtype = i < inputs && kept == DL_U8 ? DL_F32 : kept,
+                                  .pad = i < inputs ? d->pad : d->pad_target};
+        memcpy(d->fields[i].shape, dl_shape(t), (size_t)dl_ndim(t) * sizeof(long));
+    }
+    return DL_OK;
+}
+
 /* Forms and dtypes are those of the first sample. */
 static dl_status take_form(dl_dataset *d) {
-    DL_OWNED dl_tensor *x = NULL, *y = NULL;
-    DL_TRY(give(d, d->split[0].n ? 0 : 1, 0, &x, &y));
-    if (dl_ndim(x) >= DL_MAX_SAMPLE_DIM || dl_ndim(y) >= DL_MAX_SAMPLE_DIM)
-        return dl_fail(DL_ERR_SHAPE, "samples and targets have at most %d dimensions", DL_MAX_SAMPLE_DIM - 1);
+    DL_SCOPED_BATCH b = {0};
+    DL_TRY(give(d, d->split[0].n ? 0 : 1, 0, b.x, b.y));
+    for (int i = 0; i < DL_BATCH_SLOTS; i++)
+        if (*dl_batch_slot(&b, i) && dl_ndim(*dl_batch_slot(&b, i)) >= DL_MAX_SAMPLE_DIM)
+            return dl_fail(DL_ERR_SHAPE, "samples and targets have at most %d dimensions", DL_MAX_SAMPLE_DIM - 1);
+    dl_tensor *x = b.x[0], *y = b.y[0];
     dl_data_set_shape(d, dl_ndim(x), dl_shape(x));
     dl_data_set_target(d, dl_ndim(y), dl_shape(y));
     d->dtype = dl_data_kept_dtype(dl_dtype_of(x), d->ndim, "none");
-    d->target_dtype = dl_data_may_be_classes(dl_dtype_of(y), d->target_ndim) ? DL_I64 : dl_dtype_of(y);
-    return dl_data_normalize(d, d->dtype == DL_U8 ? "unit" : "none");
+    d->target_dtype = target_dtype(y);
+    DL_TRY(dl_data_normalize(d, d->dtype == DL_U8 ? "unit" : "none"));
+    return take_fields(d, &b);
 }
 
 /* Of all samples, in order. */
@@ -37,18 +63,18 @@ static dl_status hash(dl_dataset *d) {
     char chain[2 * sizeof d->fingerprint] = "";
     for (int s = 0; s < 2; s++)
         for (long i = 0; i < d->split[s].n; i++) {
-            DL_OWNED dl_tensor *x = NULL, *y = NULL;
+            DL_SCOPED_BATCH b = {0};
             DL_TRY(dl_interrupt_check_at(16 * i));
-            bool padded = d->padded;
-            d->padded = true; /* one sample has the shape it has */
-            dl_status st = dl_data_collate(d, s, &i, 1, &x, &y);
-            d->padded = padded;
-            DL_TRY(st);
-            dl_piece pieces[] = {{chain, sizeof d->fingerprint},
-                                 {dl_shape(x), (size_t)dl_ndim(x) * sizeof(long)},
-                                 {dl_data(x), (size_t)dl_numel(x) * (size_t)dl_dtype_size(dl_dtype_of(x))},
-                                 {dl_data(y), (size_t)dl_numel(y) * (size_t)dl_dtype_size(dl_dtype_of(y))}};
-            dl_data_set_fingerprint_of(d, pieces, 4);
+            DL_TRY(dl_data_collate(d, s, &i, 1, b.x, b.y));
+            dl_piece pieces[1 + 2 * DL_BATCH_SLOTS] = {{chain, sizeof d->fingerprint}};
+            int n = 1;
+            for (int k = 0; k < DL_BATCH_SLOTS; k++) {
+                const dl_tensor *t = *dl_batch_slot(&b, k);
+                if (!t) continue;
+                if (k < DL_NET_INPUTS) pieces[n++] = (dl_piece){dl_shape(t), (size_t)dl_ndim(t) * sizeof(long)};
+                pieces[n++] = (dl_piece){dl_data(t), (size_t)dl_numel(t) * (size_t)dl_dtype_size(dl_dtype_of(t))};
+            }
+            dl_data_set_fingerprint_of(d, pieces, n);
             memcpy(chain, d->fingerprint, sizeof d->fingerprint);
         }
     return DL_OK;
@@ -60,6 +86,10 @@ static dl_status fill(dl_dataset *d, const dl_dataset_spec *spec) {
     if (spec->n[0] < 0 || spec->n[1] < 0 || spec->n[0] + spec->n[1] < 1)
         return dl_fail(DL_ERR_VALUE, "'%s' would have %ld samples to train and %ld to test; at least one is needed",
                        d->name, spec->n[0], spec->n[1]);
+    if (spec->form) d->form = *spec->form;
+    if (d->form.inputs < 1 || d->form.inputs > DL_NET_INPUTS || d->form.targets < 1 || d->form.targets > DL_NET_INPUTS)
+        return dl_fail(DL_ERR_VALUE, "a sample has 1 to %d inputs and as many targets, not %d and %d", DL_NET_INPUTS,
+                       d->form.inputs, d->form.targets);
     DL_TRY(take_form(d));
     if (spec->classes) {
         if (!dl_data_may_be_classes(d->target_dtype, d->target_ndim))

@@ -28,7 +28,7 @@ typedef struct maker {
 
 typedef struct slot {
     bool ready;
-    dl_tensor *x, *y; /* NULL: failed */
+    dl_batch b; /* x[0] NULL: failed */
     dl_error error;
 } slot;
 
@@ -39,6 +39,9 @@ struct dl_loader {
     long n, batch, batches; /* samples; samples in a batch; batches in an epoch */
     dl_sampling sampling;
     dl_sampler *sampler; /* a reference */
+    dl_collate *collate; /* the same */
+    dl_batch_form form;
+    dl_net_input input[DL_NET_INPUTS];
     uint64_t seed;
     dl_transforms transforms;
     int nmakers, depth, started; /* threads wanted (0: the caller makes the batches), slots, threads running */
@@ -64,17 +67,19 @@ static dl_status set_order(maker *m, long epoch) {
     return DL_OK;
 }
 
-static dl_status make(maker *m, long number, dl_tensor **x, dl_tensor **y) {
+/* Transforms change the first input. */
+static dl_status make(maker *m, long number, dl_batch *b) {
     dl_loader *l = m->loader;
     dl_dataset *d = l->data;
     long epoch = number / l->batches, from = number % l->batches * l->batch;
     long n = l->n - from < l->batch ? l->n - from : l->batch;
     DL_TRY(set_order(m, epoch));
-    DL_TRY(dl_data_collate(d, l->split, m->order + from, n, x, y));
+    if (l->collate) return dl_collate_run(l->collate, d, l->split, m->order + from, n, false, &l->form, b);
+    DL_TRY(dl_data_collate(d, l->split, m->order + from, n, b->x, b->y));
     for (long i = 0; l->transforms.n && i < n; i++) {
         /* a sample that an epoch has more than once changes in another way each time */
         long sample = dl_sampler_repeats(l->sampler) ? from + i : m->order[from + i];
-        dl_sample s = {(float *)dl_data(*x) + i * d->numel, m->tmp, d->numel, 1, 1, d->numel};
+        dl_sample s = {(float *)dl_data(b->x[0]) + i * d->numel, m->tmp, d->numel, 1, 1, d->numel};
         if (d->ndim == 3) s.c = d->shape[0], s.h = d->shape[1], s.w = d->shape[2];
         dl_draw r = dl_draw_begin(l->seed, DL_FOR_TRANSFORM, (uint64_t)epoch, (uint64_t)sample);
         dl_transforms_apply(&l->transforms, &s, &r);
@@ -98,15 +103,13 @@ static void *run_maker(void *arg) {
         long number = l->next_made++, generation = l->generation;
         pthread_mutex_unlock(&l->lock);
         slot done = {.ready = true};
-        if (make(m, number, &done.x, &done.y) != DL_OK) dl_error_take(&done.error);
+        if (make(m, number, &done.b) != DL_OK) dl_error_take(&done.error);
         pthread_mutex_lock(&l->lock);
         if (generation == l->generation && !l->stop) {
             l->slots[number % l->depth] = done;
             pthread_cond_signal(&l->ready);
-        } else {
-            dl_unref(done.x);
-            dl_unref(done.y);
-        }
+        } else
+            dl_batch_drop(&done.b);
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
@@ -132,8 +135,7 @@ static dl_status start(dl_loader *l) {
 /* Drops finished batches and goes on at `number`. The lock is held. */
 static void restart(dl_loader *l, long number) {
     for (int i = 0; i < l->depth; i++) {
-        dl_unref(l->slots[i].x);
-        dl_unref(l->slots[i].y);
+        dl_batch_drop(&l->slots[i].b);
         l->slots[i] = (slot){0};
     }
     l->generation++;
@@ -169,6 +171,9 @@ static dl_status read_transforms(dl_loader *l, const char *text) {
     if (l->transforms.n && l->data->padded)
         return dl_fail_hint(DL_ERR_SHAPE, "change the samples where they are made",
                             "transforms need samples of one shape, and those of '%s' differ", l->data->name);
+    if (l->transforms.n && l->collate)
+        return dl_fail_hint(DL_ERR_VALUE, "change the samples in the function",
+                            "it takes transforms or collate, not both");
     if (!l->transforms.n || t == DL_F32) return DL_OK;
     return dl_fail_hint(DL_ERR_DTYPE, "make the data set of floating samples: x.float()",
                         "transforms change f32 samples, and those of '%s' are %s", l->data->name, dl_dtype_name(t));
@@ -186,6 +191,29 @@ static dl_status make_room(dl_loader *l) {
     return DL_OK;
 }
 
+/* What its batches are. A function that makes them is asked for one of two samples, or of the only one. */
+static dl_status take_form(dl_loader *l) {
+    dl_dataset *d = l->data;
+    l->form = d->form;
+    for (int i = 0; i < l->form.inputs; i++) {
+        dl_net_input f = dl_dataset_field(d, i);
+        l->input[i] = (dl_net_input){.ndim = f.ndim + 1, .shape = {1}, .dtype = f.dtype};
+        memcpy(l->input[i].shape + 1, f.shape, (size_t)f.ndim * sizeof *f.shape);
+    }
+    if (!l->collate) return DL_OK;
+    DL_SCOPED_BATCH b = {0};
+    unsigned long rng[DL_NSTREAM];
+    for (int i = 0; i < DL_NSTREAM; i++) rng[i] = dl_rng_position((dl_stream)i);
+    DL_TRY(
+        dl_collate_run(l->collate, d, l->split, (long[]){0, 1}, d->split[l->split].n > 1 ? 2 : 1, true, &l->form, &b));
+    for (int i = 0; i < DL_NSTREAM; i++) dl_rng_seek((dl_stream)i, rng[i]);
+    for (int i = 0; i < l->form.inputs; i++) {
+        l->input[i] = (dl_net_input){.ndim = dl_ndim(b.x[i]), .dtype = dl_dtype_of(b.x[i])};
+        memcpy(l->input[i].shape, dl_shape(b.x[i]), (size_t)dl_ndim(b.x[i]) * sizeof(long));
+    }
+    return DL_OK;
+}
+
 dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *spec) {
     dl_loader_spec none = {0};
     const dl_loader_spec *s = spec ? spec : &none;
@@ -198,7 +226,7 @@ dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *sp
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
     l->refs = 1, l->data = dl_dataset_ref(d), l->split = which;
-    l->sampler = dl_sampler_ref(s->sampler);
+    l->sampler = dl_sampler_ref(s->sampler), l->collate = dl_collate_ref(s->collate);
     l->seed = s->seed ? *s->seed : dl_seed_get();
     dl_status st = dl_sampling_begin(&l->sampling, d, which, l->sampler, s->shuffle);
     if (st == DL_OK) st = check_batch(s, l->sampling.n);
@@ -208,10 +236,10 @@ dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *sp
     }
     l->n = l->sampling.n, l->batch = s->batch ? s->batch : DEFAULT_BATCH;
     l->batches = s->drop_last ? l->n / l->batch : (l->n - 1) / l->batch + 1;
-    l->nmakers = s->workers < 0 || d->source.alone ? 0 : s->workers ? s->workers : 1;
+    l->nmakers = s->workers < 0 || d->source.alone || l->collate ? 0 : s->workers ? s->workers : 1;
     l->depth = s->prefetch ? s->prefetch : DEFAULT_PREFETCH;
     if (l->depth < l->nmakers) l->depth = l->nmakers;
-    if (read_transforms(l, s->transforms) == DL_OK && make_room(l) == DL_OK) return l;
+    if (read_transforms(l, s->transforms) == DL_OK && make_room(l) == DL_OK && take_form(l) == DL_OK) return l;
     dl_loader_free(l);
     return NULL;
 }
@@ -228,10 +256,7 @@ void dl_loader_free(dl_loader *l) {
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->lock);
     for (int i = 0; i < l->started; i++) pthread_join(l->makers[i].thread, NULL);
-    for (int i = 0; l->slots && i < l->depth; i++) {
-        dl_unref(l->slots[i].x);
-        dl_unref(l->slots[i].y);
-    }
+    for (int i = 0; l->slots && i < l->depth; i++) dl_batch_drop(&l->slots[i].b);
     for (int i = 0; i < MAX_WORKERS; i++) {
         free(l->makers[i].order);
         free(l->makers[i].tmp);
@@ -243,12 +268,13 @@ void dl_loader_free(dl_loader *l) {
     dl_dataset_unref(l->data);
     dl_sampling_end(&l->sampling);
     dl_sampler_unref(l->sampler);
+    dl_collate_unref(l->collate);
     free(l);
 }
 
 /* ---------------------------------------------------------------- use */
 
-static dl_status take(dl_loader *l, long number, dl_tensor **x, dl_tensor **y) {
+static dl_status take(dl_loader *l, long number, dl_batch *b) {
     if (!l->started) DL_TRY(start(l));
     slot *s = &l->slots[number % l->depth], got;
     pthread_mutex_lock(&l->lock);
@@ -256,11 +282,11 @@ static dl_status take(dl_loader *l, long number, dl_tensor **x, dl_tensor **y) {
     got = *s;
     *s = (slot){0};
     l->next_taken++;
-    if (!got.x) restart(l, number); /* the caller may try again */
+    if (!got.b.x[0]) restart(l, number); /* the caller may try again */
     pthread_cond_signal(&l->work);
     pthread_mutex_unlock(&l->lock);
-    if (!got.x) return dl_error_put(&got.error);
-    *x = got.x, *y = got.y;
+    if (!got.b.x[0]) return dl_error_put(&got.error);
+    *b = got.b;
     return DL_OK;
 }
 
@@ -272,7 +298,10 @@ dl_status dl_loader_next(dl_loader *l, dl_tensor **x, dl_tensor **y) {
         return DL_OK;
     }
     long number = l->epoch * l->batches + l->at;
-    DL_TRY(l->nmakers ? take(l, number, x, y) : make(&l->makers[0], number, x, y));
+    dl_batch b = {0};
+    DL_TRY(l->nmakers ? take(l, number, &b) : make(&l->makers[0], number, &b));
+    memcpy(x, b.x, (size_t)l->form.inputs * sizeof *x);
+    memcpy(y, b.y, (size_t)l->form.targets * sizeof *y);
     l->at++;
     return DL_OK;
 }
@@ -288,6 +317,9 @@ void dl_loader_look(const dl_loader *l, dl_loader_view *v) {
                           .transforms = &l->transforms};
 }
 
+dl_collate *dl_loader_collate(const dl_loader *l) { return l->collate; }
+const dl_batch_form *dl_loader_form(const dl_loader *l) { return &l->form; }
+dl_net_input dl_loader_input(const dl_loader *l, int i) { return l->input[i]; }
 long dl_loader_len(const dl_loader *l) { return l->batches; }
 dl_dataset *dl_loader_dataset(const dl_loader *l) { return l->data; }
 dl_split dl_loader_split(const dl_loader *l) { return (dl_split)l->split; }

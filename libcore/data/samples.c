@@ -58,6 +58,31 @@ void dl_data_set_target(dl_dataset *d, int ndim, const long *shape) {
     d->target_numel = product(ndim, shape);
 }
 
+dl_field dl_data_field(const dl_dataset *d, int i) {
+    if (d->fields) return d->fields[i];
+    bool target = i >= d->form.inputs;
+    dl_field f = {.ndim = target ? d->target_ndim : d->ndim,
+                  .kept = target ? d->target_dtype : d->dtype,
+                  .dtype = target ? d->target_dtype : dl_dataset_batch_dtype(d),
+                  .pad = target ? d->pad_target : d->pad,
+                  .lut = target ? NULL : d->lut};
+    memcpy(f.shape, target ? d->target_shape : d->shape, sizeof f.shape);
+    return f;
+}
+
+dl_status dl_data_take_fields(dl_dataset *d, const dl_dataset *of) {
+    dl_data_set_shape(d, of->ndim, of->shape);
+    dl_data_set_target(d, of->target_ndim, of->target_shape);
+    d->dtype = of->dtype, d->target_dtype = of->target_dtype;
+    d->padded = of->padded, d->pad = of->pad, d->pad_target = of->pad_target;
+    d->form = of->form;
+    if (!of->fields) return DL_OK;
+    long n = of->form.inputs + of->form.targets;
+    if (!(d->fields = dl_data_alloc(n, sizeof *d->fields))) return dl_failed();
+    memcpy(d->fields, of->fields, (size_t)n * sizeof *d->fields);
+    return DL_OK;
+}
+
 dl_status dl_data_set_classes(dl_dataset *d, long n, const char *const *names) {
     char number[24];
     if (!(d->class_names = dl_data_alloc(n, sizeof *d->class_names))) return dl_failed();
@@ -137,10 +162,10 @@ dl_status dl_data_fetch(dl_dataset *d, int split, long i, void *to, void *y) {
 
 dl_status dl_data_label(dl_dataset *d, int split, long i, int64_t *label) {
     if (dl_data_reads(d)) return dl_data_keep(d, split, i, NULL, label);
-    DL_OWNED dl_tensor *x = NULL, *y = NULL;
+    DL_SCOPED_BATCH b = {0};
     long v = 0;
-    DL_TRY(d->source.give(d, split, i, &x, &y));
-    DL_TRY(dl_item_i(y, &v));
+    DL_TRY(d->source.give(d, split, i, b.x, b.y));
+    DL_TRY(dl_item_i(b.y[0], &v));
     *label = v;
     return DL_OK;
 }

@@ -53,10 +53,8 @@ static dl_status take_lut(dl_dataset *d, const dl_dataset *of) {
 static dl_status take_form(dl_dataset *d, view *v) {
     const dl_dataset *a = v->of[0] ? v->of[0] : v->of[1], *b = v->of[1] ? v->of[1] : a;
     const dl_dataset *named = a->classes >= b->classes ? a : b;
-    dl_data_set_shape(d, a->ndim, a->shape);
-    dl_data_set_target(d, a->target_ndim, a->target_shape);
-    d->target_dtype = a->target_dtype, d->dtype = a->dtype;
-    d->padded = a->padded || b->padded, d->pad = a->pad, d->pad_target = a->pad_target;
+    DL_TRY(dl_data_take_fields(d, a));
+    d->padded = a->padded || b->padded;
     v->as_batches =
         dl_data_reads(a) && (a->dtype != b->dtype || (a->lut && a != b && memcmp(a->lut, b->lut, lut_bytes(a)) != 0));
     if (v->as_batches)
@@ -75,20 +73,35 @@ static dl_status take_form(dl_dataset *d, view *v) {
     return DL_OK;
 }
 
+/* "input 'mask'", "target" */
+static const char *field_name(const dl_dataset *d, int i, char buf[DL_FIELD_NAME + 16]) {
+    const char *name = d->form.names[i];
+    snprintf(buf, DL_FIELD_NAME + 16, "%s%s%s%s", i < d->form.inputs ? "input" : "target", *name ? " '" : "", name,
+             *name ? "'" : "");
+    return buf;
+}
+
+/* An input or target of one dataset and the same of another. */
+static dl_status check_field(const dl_dataset *a, const dl_dataset *b, int i) {
+    dl_field f = dl_data_field(a, i), g = dl_data_field(b, i);
+    char what[DL_FIELD_NAME + 16];
+    if (!a->padded && (f.ndim != g.ndim || memcmp(f.shape, g.shape, (size_t)f.ndim * sizeof *f.shape) != 0))
+        return dl_fail(DL_ERR_SHAPE, "the %s of the test split's samples is %s, of the training split's %s",
+                       field_name(a, i, what), dl_shape_text(g.ndim, g.shape), dl_shape_text(f.ndim, f.shape));
+    if (f.dtype != g.dtype)
+        return dl_fail_hint(DL_ERR_DTYPE, "make both of tensors of the same dtypes",
+                            "the %s of the test split's samples is %s, of the training split's %s",
+                            field_name(a, i, what), dl_dtype_name(g.dtype), dl_dtype_name(f.dtype));
+    return DL_OK;
+}
+
 /* A split of one dataset and one of another must look alike. */
 static dl_status check_alike(const dl_dataset *a, const dl_dataset *b) {
-    bool shapes = a->padded || (a->ndim == b->ndim && !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) &&
-                                a->target_ndim == b->target_ndim &&
-                                !memcmp(a->target_shape, b->target_shape, (size_t)a->target_ndim * sizeof(long)));
-    if (!shapes)
-        return dl_fail(DL_ERR_SHAPE,
-                       "the test split's samples are %s, the training split's %s; or their targets differ",
-                       dl_shape_text(b->ndim, b->shape), dl_shape_text(a->ndim, a->shape));
-    if (dl_dataset_batch_dtype(a) != dl_dataset_batch_dtype(b) || a->target_dtype != b->target_dtype)
-        return dl_fail_hint(DL_ERR_DTYPE, "make both of tensors of the same dtypes",
-                            "the test split's samples are %s with targets %s, the training split's %s with %s",
-                            dl_dtype_name(dl_dataset_batch_dtype(b)), dl_dtype_name(b->target_dtype),
-                            dl_dtype_name(dl_dataset_batch_dtype(a)), dl_dtype_name(a->target_dtype));
+    if (memcmp(&a->form, &b->form, sizeof a->form) != 0)
+        return dl_fail(DL_ERR_VALUE,
+                       "samples of the two splits have other inputs or targets: %d and %d, or other names",
+                       a->form.inputs + a->form.targets, b->form.inputs + b->form.targets);
+    for (int i = 0; i < a->form.inputs + a->form.targets; i++) DL_TRY(check_field(a, b, i));
     if (!a->classes != !b->classes)
         return dl_fail(DL_ERR_TYPE, "targets of the %s split are classes, those of the other are not",
                        a->classes ? "training" : "test");
@@ -177,13 +190,10 @@ dl_status dl_data_hold_out_view(dl_dataset *d, long out, uint64_t seed) {
         qsort(order, (size_t)out, sizeof *order, up);
         qsort(order + out, (size_t)(n - out), sizeof *order, up);
         /* what the source needs goes with it, and stays here for the view's own samples */
-        dl_data_set_shape(whole, d->ndim, d->shape);
-        dl_data_set_target(whole, d->target_ndim, d->target_shape);
-        whole->dtype = d->dtype, whole->target_dtype = d->target_dtype;
-        whole->padded = d->padded, whole->pad = d->pad, whole->pad_target = d->pad_target;
-        whole->split[0] = d->split[0];
-        view *v = dl_data_alloc(1, sizeof *v);
+        st = dl_data_take_fields(whole, d);
+        view *v = st == DL_OK ? dl_data_alloc(1, sizeof *v) : NULL;
         if (!(st = v ? DL_OK : dl_failed())) {
+            whole->split[0] = d->split[0];
             whole->source = d->source, d->source.ctx = v, d->source.close = close_view;
             d->source.read = whole->source.read ? read_view : NULL;
             d->source.give = whole->source.give ? give_view : NULL;

@@ -1,6 +1,7 @@
 /* Nets whose forward is a function of the caller, and the packs of tensors that go into them and come out. */
 #include "nn/layers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ struct dl_pack {
     int refs, n;
     void *form;
     void (*release)(void *form);
+    char (*names)[DL_FIELD_NAME]; /* [n]; NULL: none */
     dl_tensor *t[];
 };
 
@@ -19,10 +21,23 @@ dl_pack *dl_pack_new(dl_tensor *const *t, int n, void *form, void (*release)(voi
         if (release) release(form);
         return dl_fail(DL_ERR_MEMORY, "no memory for the inputs of a net"), NULL;
     }
-    *p = (dl_pack){1, n, form, release};
+    *p = (dl_pack){1, n, form, release, NULL};
     for (int i = 0; i < n; i++) p->t[i] = dl_ref(t[i]);
     return p;
 }
+
+dl_pack *dl_pack_named(dl_tensor *const *t, int n, const char *const *names) {
+    dl_pack *p = dl_pack_new(t, n, NULL, NULL);
+    if (!p || !names || !names[0] || !*names[0]) return p;
+    if (!(p->names = calloc((size_t)n, sizeof *p->names))) {
+        dl_pack_unref(p);
+        return dl_fail(DL_ERR_MEMORY, "no memory for the names of tensors"), NULL;
+    }
+    for (int i = 0; i < n; i++) snprintf(p->names[i], sizeof p->names[i], "%s", names[i]);
+    return p;
+}
+
+const char *dl_pack_name(const dl_pack *p, int i) { return p->names && i >= 0 && i < p->n ? p->names[i] : NULL; }
 
 dl_pack *dl_pack_ref(dl_pack *p) {
     if (p) __atomic_add_fetch(&p->refs, 1, __ATOMIC_RELAXED);
@@ -33,6 +48,7 @@ void dl_pack_unref(dl_pack *p) {
     if (!p || __atomic_sub_fetch(&p->refs, 1, __ATOMIC_ACQ_REL)) return;
     for (int i = 0; i < p->n; i++) dl_unref(p->t[i]);
     if (p->release) p->release(p->form);
+    free(p->names);
     free(p);
 }
 
@@ -43,6 +59,58 @@ void *dl_pack_form(const dl_pack *p) { return p->form; }
 dl_tensor *dl_pack_single(const dl_pack *p, const char *what, const char *hint) {
     if (p->n == 1 && !p->form) return p->t[0];
     return dl_fail_hint(DL_ERR_VALUE, hint, "%s is no tensor but a list or record of %d", what, p->n), NULL;
+}
+
+/* ---------------------------------------------------------------- inputs by name */
+
+typedef struct text {
+    char s[256];
+    size_t n;
+} text;
+
+static void add(text *t, const char *separator, const char *word) {
+    int k = snprintf(t->s + t->n, sizeof t->s - t->n, "%s%s", t->n ? separator : "", word);
+    if (k > 0 && t->n + (size_t)k < sizeof t->s) t->n += (size_t)k;
+}
+
+static dl_status misplaced(const dl_module *m, const char *what, int n, const char (*names)[DL_FIELD_NAME]) {
+    const dl_code_spec *c = m->code ? &m->code->is : NULL;
+    text takes = {0}, has = {0};
+    for (int i = 0; c && i < c->ninputs; i++) {
+        char optional[DL_FIELD_NAME + 16];
+        snprintf(optional, sizeof optional, "%s (optional)", c->inputs[i]);
+        add(&takes, ", ", i < c->required ? c->inputs[i] : optional);
+    }
+    for (int i = 0; i < n && *names[i]; i++) add(&has, ", ", names[i]);
+    return dl_fail_hint(DL_ERR_VALUE,
+                        c ? "inputs with names go to those of the forward, others by position"
+                          : "give the net a forward that takes them: forward(a, b) { ... }",
+                        "net %s takes %s%s, and %s have %d input%s%s%s", dl_module_name(m),
+                        takes.n ? "the inputs " : "one tensor", takes.s, what, n, n == 1 ? "" : "s", has.n ? ": " : "",
+                        has.s);
+}
+
+/* The input of that name; -1: there is none. */
+static int input_named(const dl_code_spec *c, const char *name) {
+    for (int i = 0; i < c->ninputs; i++)
+        if (!strcmp(c->inputs[i], name)) return i;
+    return -1;
+}
+
+dl_status dl_module_place_inputs(const dl_module *m, const char *what, int n, const char (*names)[DL_FIELD_NAME],
+                                 int *place) {
+    const dl_code_spec *c = m->code && m->code->is.forward ? &m->code->is : NULL;
+    bool known = c && c->inputs, by_name = known && n > 1 && *names[0];
+    bool given[DL_NET_INPUTS] = {false};
+    for (int i = 0; i < n; i++) {
+        place[i] = by_name ? input_named(c, names[i]) : i;
+        if (place[i] < 0 || place[i] >= DL_NET_INPUTS || (known && place[i] >= c->ninputs))
+            return misplaced(m, what, n, names);
+        given[place[i]] = true;
+    }
+    bool good = given[0] && (c || n == 1);
+    for (int i = 0; known && i < c->required && i < DL_NET_INPUTS; i++) good = good && given[i];
+    return good && (!known || c->required <= DL_NET_INPUTS) ? DL_OK : misplaced(m, what, n, names);
 }
 
 /* ---------------------------------------------------------------- code */

@@ -338,6 +338,8 @@ static dl_net_inputs inputs_of(const dl_module *m, dl_tensor *x) {
     if (n > DL_NET_INPUTS || (in && dl_pack_form(in))) return all;
     for (int i = 0; i < n; i++) {
         const dl_tensor *t = in ? dl_pack_tensor(in, i) : x;
+        all.in[i].ndim = -1;
+        if (!t) continue;
         all.in[i].ndim = t->ndim, all.in[i].dtype = (dl_dtype)t->dtype;
         memcpy(all.in[i].shape, t->shape, sizeof t->shape);
     }
@@ -387,6 +389,7 @@ static dl_pack *zeros(const dl_net_input *in, int n, int device, bool record) {
     dl_tensor *t[DL_NET_INPUTS] = {NULL};
     bool good = true;
     for (int i = 0; i < n && good; i++) {
+        if (in[i].ndim < 0) continue;
         good = (t[i] = dl_tensor_zeros(in[i].ndim, in[i].shape, in[i].dtype, device)) != NULL;
         if (good && record && dl_dtype_is_float(in[i].dtype)) good = dl_set_requires_grad(t[i], 1) == DL_OK;
     }

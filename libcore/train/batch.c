@@ -102,22 +102,28 @@ static dl_status make(dl_trainer *t, const dl_control *c, dl_loader *l, const dl
 
 /* ---------------------------------------------------------------- made by a loader */
 
-/* The next batch of the host: as it is, or on the device, in *x and *y where they are given, else in fresh tensors. */
-static dl_status send(dl_trainer *t, dl_loader *l, dl_tensor **x, dl_tensor **y) {
-    dl_tensor *hx = NULL, *hy = NULL;
-    DL_TRY(dl_loader_next(l, &hx, &hy));
-    if (!hx) DL_TRY(dl_loader_next(l, &hx, &hy)); /* one epoch ended, the next begins */
-    if (!t->backend->async_copy) return *x = hx, *y = hy, DL_OK;
-    if (!*x) *x = dl_tensor_empty(hx->ndim, hx->shape, (dl_dtype)hx->dtype, t->device);
-    if (*x && !*y) *y = dl_tensor_empty(hy->ndim, hy->shape, (dl_dtype)hy->dtype, t->device);
-    dl_status st = *x && *y ? t->backend->async_copy(t->index, dl_ptr(*x), dl_ptr(hx), hx->st->bytes) : dl_failed();
-    if (st == DL_OK) st = t->backend->async_copy(t->index, dl_ptr(*y), dl_ptr(hy), hy->st->bytes);
-    dl_unref(hx);
-    dl_unref(hy);
-    return st;
+/* The next batch of the host: as it is, or on the device, in the tensors of b where they are given, else in fresh ones.
+ */
+static dl_status send(dl_trainer *t, dl_loader *l, dl_batch *b) {
+    DL_SCOPED_BATCH h = {0};
+    DL_TRY(dl_loader_next(l, h.x, h.y));
+    if (!h.x[0]) DL_TRY(dl_loader_next(l, h.x, h.y)); /* one epoch ended, the next begins */
+    if (!t->backend->async_copy) {
+        *b = h, h = (dl_batch){0};
+        return DL_OK;
+    }
+    for (int i = 0; i < DL_BATCH_SLOTS; i++) {
+        const dl_tensor *from = *dl_batch_slot(&h, i);
+        dl_tensor **to = dl_batch_slot(b, i);
+        if (!from) continue;
+        if (!*to && !(*to = dl_tensor_empty(from->ndim, from->shape, (dl_dtype)from->dtype, t->device)))
+            return dl_failed();
+        DL_TRY(t->backend->async_copy(t->index, dl_ptr(*to), dl_ptr(from), from->st->bytes));
+    }
+    return DL_OK;
 }
 
-dl_status dl_batch_send(dl_trainer *t, dl_tensor *x, dl_tensor *y) { return send(t, t->loader, &x, &y); }
+dl_status dl_batch_send(dl_trainer *t, dl_batch *b) { return send(t, t->loader, b); }
 
 /* ---------------------------------------------------------------- where the net wants it */
 
@@ -128,47 +134,47 @@ static dl_status replace(dl_tensor **slot, dl_tensor *made) {
     return DL_OK;
 }
 
-/* Replaces *x and *y by what has the dtype of the net. */
-static dl_status convert(dl_trainer *t, dl_tensor **x, dl_tensor **y) {
+/* Replaces floating tensors by what has the dtype of the net. */
+static dl_status convert(dl_trainer *t, dl_batch *b) {
     dl_dtype want = t->nparam ? dl_dtype_of(t->param[0]) : DL_F32;
-    if (want == DL_F32) return DL_OK;
-    if (dl_dtype_is_float(dl_dtype_of(*x))) DL_TRY(replace(x, dl_to_dtype(*x, want)));
-    return dl_dtype_is_float(dl_dtype_of(*y)) ? replace(y, dl_to_dtype(*y, want)) : DL_OK;
+    for (int i = 0; want != DL_F32 && i < DL_BATCH_SLOTS; i++) {
+        dl_tensor **at = dl_batch_slot(b, i);
+        if (*at && dl_dtype_is_float(dl_dtype_of(*at))) DL_TRY(replace(at, dl_to_dtype(*at, want)));
+    }
+    return DL_OK;
 }
 
 dl_status dl_batch_fetch(dl_trainer *t) {
     long epoch, at, n = dl_batch_next(t->loader, &epoch, &at);
-    dl_tensor *x = NULL, *y = NULL;
+    dl_batch *b = &t->batch;
     dl_status st;
     dl_trainer_drop_batch(t);
     if (t->resident[DL_TRAIN].x) {
-        st = make(t, t->control, t->loader, t->order, n, &x, &y);
+        st = make(t, t->control, t->loader, t->order, n, &b->x[0], &b->y[0]);
         if (st == DL_OK) st = dl_loader_seek(t->loader, epoch, at + 1);
     } else if (t->resend) {
-        x = dl_ref(t->sent_x), y = dl_ref(t->sent_y);
+        *b = dl_batch_ref(&t->sent);
         t->resend = false;
         st = dl_loader_seek(t->loader, epoch, at + 1);
     } else {
-        st = send(t, t->loader, &x, &y);
-        dl_unref(t->sent_x);
-        dl_unref(t->sent_y);
-        t->sent_x = dl_ref(x), t->sent_y = dl_ref(y);
+        st = send(t, t->loader, b);
+        dl_batch_drop(&t->sent);
+        t->sent = dl_batch_ref(b);
     }
-    t->epoch = epoch;
-    if (st == DL_OK) st = convert(t, &x, &y);
-    t->x = x, t->y = y;
-    return st;
+    t->epoch = epoch, b->n = n;
+    return st == DL_OK ? convert(t, b) : st;
 }
 
-dl_status dl_batch_fetch_eval(dl_trainer *t, dl_loader *l, dl_tensor **x, dl_tensor **y) {
+dl_status dl_batch_fetch_eval(dl_trainer *t, dl_loader *l, dl_batch *b) {
     long epoch, at, n = dl_batch_next(l, &epoch, &at);
     dl_loader_position(l, &epoch, &at);
-    *x = *y = NULL;
+    *b = (dl_batch){0};
     if (at == dl_loader_len(l)) return DL_OK;
     if (t->resident[dl_loader_split(l)].x) {
-        DL_TRY(make(t, t->eval_control, l, NULL, n, x, y));
+        DL_TRY(make(t, t->eval_control, l, NULL, n, &b->x[0], &b->y[0]));
         DL_TRY(dl_loader_seek(l, epoch, at + 1));
     } else
-        DL_TRY(send(t, l, x, y));
-    return convert(t, x, y);
+        DL_TRY(send(t, l, b));
+    b->n = n;
+    return convert(t, b);
 }

@@ -64,8 +64,7 @@ void dl_control_free(dl_trainer *t) {
     dl_unref(t->eval_block);
     dl_unref(t->order);
     for (int i = 0; i < 2; i++) dl_resident_drop(&t->resident[i]);
-    dl_unref(t->sent_x);
-    dl_unref(t->sent_y);
+    dl_batch_drop(&t->sent);
 }
 
 /* ---------------------------------------------------------------- reading and writing */

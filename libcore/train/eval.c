@@ -11,23 +11,24 @@ static dl_loader *eval_loader(dl_trainer *t, dl_split split) {
     dl_loader **l = &t->eval_loader[split];
     if (!*l) {
         long batch = dl_loader_batch(t->loader);
-        dl_loader_spec s = {.batch = batch > EVAL_BATCH ? batch : EVAL_BATCH, .seed = &t->data_seed};
+        dl_loader_spec s = {
+            .batch = batch > EVAL_BATCH ? batch : EVAL_BATCH, .seed = &t->data_seed, .collate = t->loader_spec.collate};
         *l = dl_loader_new(t->data, split, &s);
     }
     if (*l && dl_loader_seek(*l, 0, 0) != DL_OK) return NULL;
     return *l;
 }
 
-static dl_status eval_batch(dl_trainer *t, dl_tensor *x, dl_tensor *y, bool first) {
+static dl_status eval_batch(dl_trainer *t, const dl_batch *b, bool first) {
     DL_OWNED dl_tensor *out = NULL, *loss = NULL;
-    dl_pack *result = dl_step_run_net(t, x);
-    dl_status st = result ? dl_trainer_loss_of(t, result, y, &loss) : dl_failed();
+    dl_pack *result = dl_step_run_net(t, b);
+    dl_status st = result ? dl_trainer_loss_of(t, result, b, &loss) : dl_failed();
     if (result) out = dl_ref(dl_pack_tensor(result, 0));
     dl_pack_unref(result);
     DL_TRY(st);
-    long n = x->shape[0];
+    long n = b->n;
     dl_batch_rule rule = {.weight = (double)n, .batches = 1, .advance = n, .first = first, .lenient = true};
-    return dl_step_accumulate(t, t->eval_control, loss, out, y, &rule);
+    return dl_step_accumulate(t, t->eval_control, loss, out, b->y[0], &rule);
 }
 
 /* Sums over all batches of a loader. */
@@ -36,11 +37,11 @@ static dl_status eval_all(dl_trainer *t, dl_loader *l, dl_control *sums) {
     DL_TRY(dl_batch_make_resident(t, dl_loader_split(l)));
     DL_TRY(dl_control_write(t, &t->eval_control->epoch, where, sizeof where));
     for (bool first = true;; first = false) {
-        DL_OWNED dl_tensor *x = NULL, *y = NULL;
+        DL_SCOPED_BATCH b = {0};
         if (dl_interrupt_get()) return dl_fail(DL_ERR_INTERRUPT, "the evaluation was interrupted");
-        DL_TRY(dl_batch_fetch_eval(t, l, &x, &y));
-        if (!x) return dl_control_read(t, t->eval_control, sums);
-        DL_TRY(eval_batch(t, x, y, first));
+        DL_TRY(dl_batch_fetch_eval(t, l, &b));
+        if (!b.x[0]) return dl_control_read(t, t->eval_control, sums);
+        DL_TRY(eval_batch(t, &b, first));
     }
 }
 

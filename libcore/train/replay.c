@@ -18,7 +18,7 @@ static const char CAPTURED[] = "captured";
 enum { WARM_UP_STEPS = 2 }; /* before a capture: in them libraries choose their algorithms */
 
 /* The tensors of the last step that callers can get: batch, output, loss, gradients of n - FIRST_GRAD parameters. */
-enum { X, Y, OUTPUT, LOSS, FIRST_GRAD };
+enum { OUTPUT = DL_BATCH_SLOTS, LOSS, FIRST_GRAD };
 typedef struct results {
     dl_tensor **t;
     int *refs, *st_refs; /* in a graph: references to tensor and storage when no caller has any */
@@ -35,7 +35,7 @@ struct dl_step_graph {
     dl_graph *graph;   /* NULL: not yet, or refused */
     results end;
     bool recount; /* tensors of `end` are new */
-    dl_tensor *sent_x, *sent_y;
+    dl_batch sent;
     long draws;
     double samples;
 };
@@ -95,6 +95,7 @@ static const char *obstacle(const dl_trainer *t) {
     if (t->loss_fn) return "the loss is a function";
     if (t->data->padded) return "samples differ in shape";
     if (t->data->source.alone) return "a function makes the samples";
+    if (t->loader_spec.collate) return "a function makes the batches";
     if (calls_functions(t->model)) return "a layer of the net is a function";
     if (counted_apart(t)) return "parameters have made different numbers of steps";
     if (!t->resident[DL_TRAIN].x && t->accumulate > 1) return "a step takes several batches that come from the host";
@@ -104,13 +105,14 @@ static const char *obstacle(const dl_trainer *t) {
 /* ---------------------------------------------------------------- the results of a step */
 
 static dl_tensor **slot_of(dl_trainer *t, long i) {
-    dl_tensor **own[] = {&t->x, &t->y, &t->output, &t->loss_tensor};
-    return i < FIRST_GRAD ? own[i] : &t->param[i - FIRST_GRAD]->grad;
+    if (i < OUTPUT) return dl_batch_slot(&t->batch, (int)i);
+    if (i >= FIRST_GRAD) return &t->param[i - FIRST_GRAD]->grad;
+    return i == OUTPUT ? &t->output : &t->loss_tensor;
 }
 
 /* References that the trainer has, beside the graph's. */
 static int own_references(dl_trainer *t, const dl_tensor *x, long i) {
-    return (*slot_of(t, i) == x) + (i == X && t->sent_x == x) + (i == Y && t->sent_y == x);
+    return (*slot_of(t, i) == x) + (i < OUTPUT && *dl_batch_slot(&t->sent, (int)i) == x);
 }
 
 static void results_drop(results *s) {
@@ -154,8 +156,7 @@ static void forget(dl_trainer *t, dl_step_graph *p) {
     if (p->graph) t->backend->graph_free(t->index, p->graph);
     p->graph = NULL;
     results_drop(&p->end);
-    dl_unref(p->sent_x), dl_unref(p->sent_y);
-    p->sent_x = p->sent_y = NULL;
+    dl_batch_drop(&p->sent);
 }
 
 void dl_replay_free(dl_trainer *t) {
@@ -195,8 +196,10 @@ static dl_step_graph *find(dl_trainer *t) {
 
 /* Where a graph and its trainer hold tensors of the graph. NULL past the end. */
 static dl_tensor **holder_of(dl_trainer *t, dl_step_graph *p, long i) {
-    dl_tensor **sent[] = {&p->sent_x, &p->sent_y, &t->sent_x, &t->sent_y};
-    return i < p->end.n ? &p->end.t[i] : i < p->end.n + 4 ? sent[i - p->end.n] : NULL;
+    if (i < p->end.n) return &p->end.t[i];
+    i -= p->end.n;
+    if (i >= 2 * DL_BATCH_SLOTS) return NULL;
+    return dl_batch_slot(i < DL_BATCH_SLOTS ? &p->sent : &t->sent, (int)i % DL_BATCH_SLOTS);
 }
 
 /* Replaces a tensor of the graph by a new one over another storage. */
@@ -284,7 +287,7 @@ static dl_status replay(dl_trainer *t, dl_step_graph *p) {
     }
     dl_batch_next(t->loader, &epoch, &at);
     t->epoch = epoch;
-    if (!t->resident[DL_TRAIN].x) DL_TRY(dl_batch_send(t, p->sent_x, p->sent_y));
+    if (!t->resident[DL_TRAIN].x) DL_TRY(dl_batch_send(t, &p->sent));
     DL_TRY(dl_step_set_rates(t));
     DL_TRY(t->backend->replay(t->index, p->graph));
     show_results(t, p);
@@ -420,7 +423,7 @@ static dl_status record(dl_trainer *t, dl_step_graph *p) {
     if (st != DL_OK) return dl_error_put(&e);
     DL_TRY(end);
     p->graph = graph;
-    p->sent_x = dl_ref(t->sent_x), p->sent_y = dl_ref(t->sent_y);
+    p->sent = dl_batch_ref(&t->sent);
     DL_TRY(results_take(t, &p->end));
     p->draws = (long)(dl_rng_position(DL_STREAM_DROPOUT) - before);
     p->samples = t->after[(t->issued - 1) % DL_REPORTS].samples;

@@ -21,9 +21,20 @@ static dl_tensor *fit_target(dl_tensor *output, dl_tensor *target) {
     return dl_reshape(cast, dl_shape(output), dl_ndim(output));
 }
 
-dl_status dl_trainer_loss_of(dl_trainer *t, const dl_pack *result, dl_tensor *target, dl_tensor **loss) {
+/* The loss that a function of the caller computes. */
+static dl_tensor *call_loss(dl_trainer *t, const dl_pack *result, const dl_batch *b) {
+    const char *names[DL_NET_INPUTS];
+    for (int i = 0; i < t->form.targets; i++) names[i] = t->form.names[t->form.inputs + i];
+    dl_pack *target = dl_pack_named(b->y, t->form.targets, names);
+    dl_tensor *loss = target ? t->loss_fn(t->loss_ctx, result, target) : NULL;
+    dl_pack_unref(target);
+    return loss;
+}
+
+dl_status dl_trainer_loss_of(dl_trainer *t, const dl_pack *result, const dl_batch *b, dl_tensor **loss) {
+    dl_tensor *target = b->y[0];
     if (t->loss_fn) {
-        *loss = t->loss_fn(t->loss_ctx, result, target);
+        *loss = call_loss(t, result, b);
         if (!*loss) return dl_failed();
     } else {
         dl_tensor *output = dl_pack_single(result, "what the net gives to the loss",
@@ -46,8 +57,10 @@ dl_status dl_trainer_loss_of(dl_trainer *t, const dl_pack *result, dl_tensor *ta
 
 /* ---------------------------------------------------------------- forward */
 
-dl_pack *dl_step_run_net(dl_trainer *t, dl_tensor *x) {
-    dl_pack *in = dl_pack_new(&x, 1, NULL, NULL), *out = in ? dl_module_call(t->model, in) : NULL;
+dl_pack *dl_step_run_net(dl_trainer *t, const dl_batch *b) {
+    dl_tensor *x[DL_NET_INPUTS] = {NULL};
+    for (int i = 0; i < t->form.inputs; i++) x[t->place[i]] = b->x[i];
+    dl_pack *in = dl_pack_new(x, t->places, NULL, NULL), *out = in ? dl_module_call(t->model, in) : NULL;
     dl_pack_unref(in);
     return out;
 }
@@ -59,8 +72,8 @@ static dl_status scores_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, 
     bool fits = many ? dl_numel(output) == n * output->shape[1] : dl_numel(output) == n;
     bool labels = (target->dtype == DL_I64 || target->dtype == DL_I32) && dl_is_contiguous(target);
     *out = NULL;
-    if (dl_dataset_classes(t->data) < 1 || !n || !fits || !labels || output->st->device != t->device ||
-        !dl_dtype_is_float((dl_dtype)output->dtype))
+    if (dl_dataset_classes(t->data) < 1 || t->form.targets > 1 || !n || !fits || !labels ||
+        output->st->device != t->device || !dl_dtype_is_float((dl_dtype)output->dtype))
         return DL_OK;
     DL_SCOPED_GRAD_MODE(0);
     *out = dl_contiguous(output);
@@ -112,14 +125,14 @@ static dl_status check_leaves(dl_trainer *t) {
     return st;
 }
 
-/* Output and loss of t->x and t->y. */
+/* Output and loss of the batch. */
 static dl_status run_net(dl_trainer *t) {
     dl_module_train(t->model, 1);
     DL_SCOPED_GRAD_MODE(1);
-    dl_pack *result = dl_step_run_net(t, t->x);
+    dl_pack *result = dl_step_run_net(t, &t->batch);
     if (!result) return dl_failed();
     t->output = dl_ref(dl_pack_tensor(result, 0));
-    dl_status st = dl_trainer_loss_of(t, result, t->y, &t->loss_tensor);
+    dl_status st = dl_trainer_loss_of(t, result, &t->batch, &t->loss_tensor);
     dl_pack_unref(result);
     return st == DL_OK ? check_leaves(t) : st;
 }
@@ -134,11 +147,11 @@ static dl_status forward(dl_trainer *t) {
     DL_TRY(st);
     dl_batch_rule rule = {.weight = 1,
                           .batches = (double)t->micros,
-                          .advance = t->x->shape[0],
+                          .advance = t->batch.n,
                           .first = t->micro == 0,
                           .lenient = t->allow_nan,
                           .scaled = t->scaled};
-    DL_TRY(dl_step_accumulate(t, t->control, t->loss_tensor, t->output, t->y, &rule));
+    DL_TRY(dl_step_accumulate(t, t->control, t->loss_tensor, t->output, t->batch.y[0], &rule));
     t->control_from += rule.advance;
     t->phase = DL_PHASE_FORWARD;
     return t->seen ? see_batch(t, t->seen) : DL_OK;
@@ -223,7 +236,7 @@ void dl_step_count(dl_trainer *t, double samples) {
 }
 
 static dl_status update(dl_trainer *t) {
-    double samples = (double)(t->micro * t->x->shape[0]);
+    double samples = (double)(t->micro * t->batch.n);
     long micro = t->micro;
     DL_TRY(dl_step_set_rates(t));
     DL_TRY(finish_step(t));

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,10 @@ static dl_status choose_loss(dl_trainer *t, const dl_trainer_spec *s) {
     t->loss_name = strdup(name);
     if (!t->loss_name) return no_memory();
     if (s->loss_fn) return DL_OK;
+    if (t->form.targets > 1)
+        return dl_fail_hint(DL_ERR_VALUE, "loss=fn (out, y) { ... } combines them",
+                            "the loss %s takes one target, and samples of %s have %d", name, dl_dataset_name(t->data),
+                            t->form.targets);
     t->loss_op = dl_op_find(name);
     if (t->loss_op && t->loss_op->in_min <= 2 && t->loss_op->in_max >= 2 && t->loss_op->in_max <= 3) return DL_OK;
     static const char *const losses[] = {"cross_entropy", "nll_loss", "mse_loss", "l1_loss",
@@ -43,20 +48,31 @@ static dl_status check_spec(const dl_trainer_spec *s) {
     return DL_OK;
 }
 
-/* Weights for one sample of the dataset, on the trainer's device, known to the optimizer. */
+/* Weights for one sample of the dataset. */
+static dl_status build_model(dl_trainer *t) {
+    dl_net_input in[DL_NET_INPUTS];
+    char what[128];
+    snprintf(what, sizeof what, "the samples of %.90s", dl_dataset_name(t->data));
+    DL_TRY(
+        dl_module_place_inputs(t->model, what, t->form.inputs, (const char(*)[DL_FIELD_NAME])t->form.names, t->place));
+    for (int i = 0; i < DL_NET_INPUTS; i++) in[i] = (dl_net_input){.ndim = -1};
+    for (int i = 0; i < t->form.inputs; i++) {
+        dl_net_input *to = &in[t->place[i]];
+        *to = dl_loader_input(t->loader, i);
+        if (to->ndim > DL_MAX_DIM)
+            return dl_fail(DL_ERR_SHAPE, "samples have %d dimensions; with that of the batch a tensor has at most %d",
+                           to->ndim - 1, DL_MAX_DIM);
+        if (t->place[i] >= t->places) t->places = t->place[i] + 1;
+    }
+    dl_status st = dl_module_build_for(t->model, in, t->places, t->device);
+    if (st != DL_OK && st != DL_ERR_INTERRUPT && !t->loader_spec.collate)
+        dl_error_hint("%s have shape %s", what, dl_shape_text(in[0].ndim - 1, in[0].shape + 1));
+    return st;
+}
+
+/* Weights, on the trainer's device, known to the optimizer. */
 static dl_status prepare_model(dl_trainer *t) {
-    long shape[DL_MAX_DIM];
-    int ndim = dl_dataset_ndim(t->data);
-    if (ndim >= DL_MAX_DIM)
-        return dl_fail(DL_ERR_SHAPE, "samples have %d dimensions; with that of the batch a tensor has at most %d", ndim,
-                       DL_MAX_DIM);
-    shape[0] = 1;
-    memcpy(shape + 1, dl_dataset_shape(t->data), (size_t)ndim * sizeof *shape);
-    dl_status st = dl_module_build(t->model, ndim + 1, shape, dl_dataset_batch_dtype(t->data), t->device);
-    if (st != DL_OK && st != DL_ERR_INTERRUPT)
-        dl_error_hint("the samples of %s have shape %s", dl_dataset_name(t->data),
-                      dl_shape_text(ndim, dl_dataset_shape(t->data)));
-    DL_TRY(st);
+    DL_TRY(build_model(t));
     DL_TRY(dl_module_to(t->model, -1, t->device));
     t->params = dl_module_tensors(t->model, 1);
     t->state = t->params ? dl_module_tensors(t->model, 3) : NULL;
@@ -114,13 +130,15 @@ dl_status dl_trainer_make_loader(dl_trainer *t) {
 }
 
 static dl_status init(dl_trainer *t, const dl_trainer_spec *s) {
-    DL_TRY(choose_loss(t, s));
     t->loader_spec = s->loader;
     dl_sampler_ref(t->loader_spec.sampler);
+    dl_collate_ref(t->loader_spec.collate);
     t->loader_spec.shuffle = !s->in_order && !s->loader.sampler;
     t->data_seed = s->loader.seed ? *s->loader.seed : dl_seed_get();
     if (s->loader.transforms && !(t->transforms = strdup(s->loader.transforms))) return no_memory();
     DL_TRY(dl_trainer_make_loader(t));
+    t->form = *dl_loader_form(t->loader);
+    DL_TRY(choose_loss(t, s));
     DL_TRY(prepare_model(t));
     DL_TRY(make_ema(t));
     DL_TRY(dl_control_new(t));
@@ -157,11 +175,10 @@ dl_trainer *dl_trainer_new(const dl_trainer_spec *s) {
 }
 
 void dl_trainer_drop_batch(dl_trainer *t) {
-    dl_unref(t->x);
-    dl_unref(t->y);
+    dl_batch_drop(&t->batch);
     dl_unref(t->output);
     dl_unref(t->loss_tensor);
-    t->x = t->y = t->output = t->loss_tensor = NULL;
+    t->output = t->loss_tensor = NULL;
 }
 
 void dl_trainer_free(dl_trainer *t) {
@@ -180,6 +197,7 @@ void dl_trainer_free(dl_trainer *t) {
     dl_loader_free(t->loader);
     for (int i = 0; i < 2; i++) dl_loader_free(t->eval_loader[i]);
     dl_sampler_unref(t->loader_spec.sampler);
+    dl_collate_unref(t->loader_spec.collate);
     dl_schedule_unref(t->schedule);
     dl_optimizer_unref(t->opt);
     dl_dataset_unref(t->data);
@@ -222,8 +240,10 @@ dl_schedule *dl_trainer_schedule(const dl_trainer *t) { return t->schedule; }
 dl_dataset *dl_trainer_dataset(const dl_trainer *t) { return t->data; }
 dl_loader *dl_trainer_loader(const dl_trainer *t) { return t->loader; }
 dl_run *dl_trainer_run(const dl_trainer *t) { return t->run; }
-dl_tensor *dl_trainer_x(const dl_trainer *t) { return t->x; }
-dl_tensor *dl_trainer_y(const dl_trainer *t) { return t->y; }
+dl_tensor *dl_trainer_x(const dl_trainer *t) { return t->batch.x[0]; }
+dl_tensor *dl_trainer_y(const dl_trainer *t) { return t->batch.y[0]; }
+dl_tensor *const *dl_trainer_inputs(const dl_trainer *t) { return t->batch.x; }
+dl_tensor *const *dl_trainer_targets(const dl_trainer *t) { return t->batch.y; }
 dl_tensor *dl_trainer_output(const dl_trainer *t) { return t->output; }
 dl_tensor *dl_trainer_loss(const dl_trainer *t) { return t->loss_tensor; }
 const char *dl_trainer_loss_name(const dl_trainer *t) { return t->loss_name; }

@@ -81,8 +81,8 @@ struct dl_trainer {
     dl_resident resident[2]; /* x NULL: no */
     dl_tensor *order;        /* of the epoch, on the device */
     long order_epoch;
-    dl_tensor *sent_x, *sent_y; /* the last batch that came from the host, as it came */
-    bool resend;                /* the next batch is that one again */
+    dl_batch sent; /* the last batch that came from the host, as it came */
+    bool resend;   /* the next batch is that one again */
 
     /* graphs (train/replay.c) */
     dl_step_graph *graphs;
@@ -91,8 +91,11 @@ struct dl_trainer {
     bool drain_first;            /* a capture waits for the steps under way */
 
     dl_phase phase;
-    long micro, micros; /* batches of the step so far, and how many it has */
-    dl_tensor *x, *y, *output, *loss_tensor;
+    long micro, micros;               /* batches of the step so far, and how many it has */
+    dl_batch_form form;               /* of batches */
+    int place[DL_NET_INPUTS], places; /* which input of the net each of a batch is, and how many it is given */
+    dl_batch batch;                   /* the last one */
+    dl_tensor *output, *loss_tensor;
     double grad_norm, lr, last_loss, last_acc, test_loss, test_acc, next_lr, samples; /* next_lr: of the step issued */
     long step, epoch;
     double step_began, speed;
@@ -138,18 +141,18 @@ long dl_trainer_micros(const dl_trainer *t);
 long dl_batch_next(const dl_loader *l, long *epoch, long *at);
 /* Sets the control to the next batch of the training split, if the device makes batches. */
 dl_status dl_batch_align(dl_trainer *t);
-/* The next batch of the training split in the dtype of the net and on its device: t->x, t->y. */
+/* The next batch of the training split in the dtype of the net and on its device: t->batch. */
 dl_status dl_batch_fetch(dl_trainer *t);
-/* The next batch of a loader for evaluation. *x NULL: the end. */
-dl_status dl_batch_fetch_eval(dl_trainer *t, dl_loader *l, dl_tensor **x, dl_tensor **y);
-/* The next batch of the training split from the host into x and y, which are on the device. */
-dl_status dl_batch_send(dl_trainer *t, dl_tensor *x, dl_tensor *y);
+/* The next batch of a loader for evaluation. b->x[0] NULL: the end. */
+dl_status dl_batch_fetch_eval(dl_trainer *t, dl_loader *l, dl_batch *b);
+/* The next batch of the training split from the host into the tensors of b, which are on the device. */
+dl_status dl_batch_send(dl_trainer *t, dl_batch *b);
 /* Puts a split on the device if the device makes batches and the split fits: t->resident. */
 dl_status dl_batch_make_resident(dl_trainer *t, int split);
 
 /* ---- train/step.c */
-dl_pack *dl_step_run_net(dl_trainer *t, dl_tensor *x); /* what the net makes of a batch */
-dl_status dl_trainer_loss_of(dl_trainer *t, const dl_pack *result, dl_tensor *target, dl_tensor **loss);
+dl_pack *dl_step_run_net(dl_trainer *t, const dl_batch *b); /* what the net makes of a batch */
+dl_status dl_trainer_loss_of(dl_trainer *t, const dl_pack *result, const dl_batch *b, dl_tensor **loss);
 /* Adds a batch to the sums of a control. */
 dl_status dl_step_accumulate(dl_trainer *t, dl_control *c, dl_tensor *loss, dl_tensor *output, dl_tensor *target,
                              const dl_batch_rule *rule);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands/data/data.h"
+#include "commands/data/fields.h"
 #include "lang/session.h"
 #include "view/rich/html.h"
 #include "view/rich/png.h"
@@ -277,7 +278,7 @@ static dl_status draw_rich(const sheet *p, dlsh_bundle *b) {
 static dl_status read_samples(const dlsh_args *a, const dlsh_split *s, sheet *p, long *classes) {
     long from = dlsh_arg_int(a, "first"), have = dl_dataset_len(s->data, s->which), n = dlsh_arg_int(a, "n"),
          index[MAX_PICTURES];
-    dl_tensor *x, *y;
+    dlsh_fields b = {{NULL}, {NULL}};
     if (dl_dataset_ndim(s->data) < 2)
         return dlsh_arg_fail(a, "what", DL_ERR_SHAPE, "print(d.train[0].x) shows the numbers of a sample",
                              "samples of '%s' are no pictures", dl_dataset_name(s->data));
@@ -287,15 +288,14 @@ static dl_status read_samples(const dlsh_args *a, const dlsh_split *s, sheet *p,
                              dlsh_arg_int(a, "first"), have);
     if (n > have - from) n = have - from;
     for (long i = 0; i < n; i++) index[i] = from + i;
-    DLSH_TRY(dl_dataset_gather(s->data, s->which, index, n, &x, &y));
-    dl_status st = read_pixels(p, x);
+    DLSH_TRY(dl_dataset_gather(s->data, s->which, index, n, b.x, b.y));
+    dl_status st = read_pixels(p, b.x[0]);
     if (st == DL_OK && dl_dataset_classes(s->data) && p->count == n) {
         p->captions = malloc(sizeof *p->captions * (size_t)n);
-        st = p->captions ? dl_read(y, classes) : no_memory();
+        st = p->captions ? dl_read(b.y[0], classes) : no_memory();
         for (long i = 0; st == DL_OK && i < n; i++) p->captions[i] = dl_dataset_class_name(s->data, classes[i]);
     }
-    dl_unref(x);
-    dl_unref(y);
+    dlsh_fields_drop(&b);
     return st;
 }
 

@@ -86,7 +86,24 @@ static dl_pack *pack(const dlsh_callargs *args) {
 
 dlsh_value dlsh_pack_value(const dl_pack *p) {
     const form *f = dl_pack_form(p);
-    return f ? dlsh_ref(f->values[0]) : dlsh_tensor(dl_ref(dl_pack_tensor(p, 0)));
+    if (f) return dlsh_ref(f->values[0]);
+    dl_tensor *t[DL_NET_INPUTS];
+    const char *names[DL_NET_INPUTS];
+    int n = dl_pack_count(p) < DL_NET_INPUTS ? dl_pack_count(p) : DL_NET_INPUTS;
+    for (int i = 0; i < n; i++) t[i] = dl_pack_tensor(p, i), names[i] = dl_pack_name(p, i);
+    return dlsh_tensors_value(t, n, names);
+}
+
+dlsh_value dlsh_tensors_value(dl_tensor *const *t, int n, const char *const *names) {
+    if (n == 1) return dlsh_tensor(dl_ref(t[0]));
+    dlsh_value values[DL_NET_INPUTS];
+    dlsh_entry entries[DL_NET_INPUTS];
+    int named = names && names[0] && *names[0];
+    for (int i = 0; i < n; i++) {
+        values[i] = t[i] ? dlsh_tensor(dl_ref(t[i])) : dlsh_none();
+        entries[i] = (dlsh_entry){named ? names[i] : "", values[i]};
+    }
+    return named ? dlsh_record_of(entries, n) : dlsh_list_of(values, n);
 }
 
 /* ---------------------------------------------------------------- forward */
@@ -105,19 +122,32 @@ static dlsh_value *parts_of(dlsh_callback *cb, dl_module *net, int *n) {
     return NULL;
 }
 
+/* The tensors of a pack as arguments: by position, and by name behind one that is left out. Returns how many. */
+static int arguments(const dlsh_callback *cb, const dl_pack *in, dlsh_value *values, const char **names) {
+    int n = 0;
+    for (int i = 0; i < dl_pack_count(in); i++) {
+        dl_tensor *t = dl_pack_tensor(in, i);
+        if (!t) continue;
+        names[n] = n < i ? cb->fn.as.fn->info->names[i] : NULL;
+        values[n++] = dlsh_tensor(dl_ref(t));
+    }
+    return n;
+}
+
 static dl_status run(dlsh_callback *cb, dl_module *net, dl_pack *in, dlsh_value *out) {
     const form *f = dl_pack_form(in);
     dlsh_value tensors[DL_NET_INPUTS];
+    const char *names[DL_NET_INPUTS];
     int nparts, n = dl_pack_count(in);
     if (!f && n > DL_NET_INPUTS)
         return dlsh_fail(DL_ERR_VALUE, "pass them in a list", "a net takes at most %d tensors", DL_NET_INPUTS);
     dlsh_value *parts = parts_of(cb, net, &nparts);
     if (!parts) return dl_failed();
-    for (int i = 0; !f && i < n; i++) tensors[i] = dlsh_tensor(dl_ref(dl_pack_tensor(in, i)));
-    dlsh_callargs args = {n, tensors, NULL};
+    int given = f ? 0 : arguments(cb, in, tensors, names);
+    dlsh_callargs args = {given, tensors, names};
     if (f) args = (dlsh_callargs){f->n, f->values, (const char *const *)f->names};
     dl_status st = dlsh_call_forward(cb->session, cb->fn, parts, &args, out);
-    for (int i = 0; !f && i < n; i++) dlsh_drop(tensors[i]);
+    for (int i = 0; i < given; i++) dlsh_drop(tensors[i]);
     for (int i = 0; i < nparts; i++) dlsh_drop(parts[i]);
     free(parts);
     return st;
@@ -143,8 +173,14 @@ dl_code *dlsh_forward_code(dlsh_session *s, dlsh_value fn) {
     const char *source = dlsh_fn_source(fn.as.fn, &n);
     char *text = cb ? strndup(source, n) : NULL;
     if (!text) return dlsh_callback_free(cb), dlsh_no_memory("the forward of a net"), NULL;
-    dl_code *c =
-        dl_code_new((dl_code_spec){.forward = forward, .ctx = cb, .release = dlsh_callback_free, .text = text});
+    dl_code_spec spec = {.forward = forward, .ctx = cb, .release = dlsh_callback_free, .text = text};
+    const dlsh_fninfo *info = fn.as.fn->info;
+    if (info->nfixed == info->nparams) { /* no *rest, which takes any number */
+        spec.inputs = info->names, spec.ninputs = info->nparams;
+        for (int i = 0; i < info->nparams; i++)
+            if (fn.as.fn->defaults[i].type == DLSH_VOID) spec.required = i + 1;
+    }
+    dl_code *c = dl_code_new(spec);
     free(text);
     return c;
 }

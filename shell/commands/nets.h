@@ -71,6 +71,9 @@ typedef struct dlsh_stand_ins {
 } dlsh_stand_ins;
 /* Calls a net with the arguments of a call; stand-ins may be NULL. */
 dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, const dlsh_stand_ins *with, dlsh_value *out);
+/* n tensors as a value: one as it is, several as a list, or as a record where they have names. VOID: a recorded
+ * failure. */
+dlsh_value dlsh_tensors_value(dl_tensor *const *t, int n, const char *const *names);
 /* What a net gave, as a value; VOID: a recorded failure. */
 dlsh_value dlsh_pack_value(const dl_pack *p);
 

@@ -6,6 +6,7 @@
 
 #include "commands/context.h"
 #include "commands/data/data.h"
+#include "commands/data/fields.h"
 #include "commands/nets.h"
 
 /* ---------------------------------------------------------------- trainers as values */
@@ -67,15 +68,19 @@ DLSH_GETTER(get_data, dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(dl_tra
 DLSH_GETTER(get_opt, dlsh_new_handle(&dlsh_optimizer_class, dl_optimizer_ref(dl_trainer_optimizer(self))))
 DLSH_GETTER(get_batches, dlsh_new_handle(&dlsh_loader_class, dl_loader_ref(dl_trainer_loader(self))))
 
-#define TENSOR(name, get)                                                                                              \
-    static dl_status get_##name(void *self, dlsh_value *out) {                                                         \
-        dl_tensor *t = get(self);                                                                                      \
-        *out = t ? dlsh_tensor(dl_ref(t)) : dlsh_none();                                                               \
-        return DL_OK;                                                                                                  \
-    }
-TENSOR(x, dl_trainer_x)
-TENSOR(y, dl_trainer_y)
-TENSOR(output, dl_trainer_output)
+/* The last batch: all inputs, or all targets. */
+static dl_status get_batch_part(void *self, int targets, dlsh_value *out) {
+    dl_tensor *const *t = targets ? dl_trainer_targets(self) : dl_trainer_inputs(self);
+    *out = dlsh_none();
+    return t[0] ? dlsh_give(dlsh_fields_value(dl_loader_form(dl_trainer_loader(self)), targets, t), out) : DL_OK;
+}
+static dl_status get_x(void *self, dlsh_value *out) { return get_batch_part(self, 0, out); }
+static dl_status get_y(void *self, dlsh_value *out) { return get_batch_part(self, 1, out); }
+static dl_status get_output(void *self, dlsh_value *out) {
+    dl_tensor *t = dl_trainer_output(self);
+    *out = t ? dlsh_tensor(dl_ref(t)) : dlsh_none();
+    return DL_OK;
+}
 
 /* The loss as a tensor with its history between forward and backward, else as a number. */
 static dl_status get_loss(void *self, dlsh_value *out) {
@@ -130,9 +135,9 @@ const dlsh_class dlsh_trainer_class = {
 
 /* ---------------------------------------------------------------- trainer(...) */
 
-static dl_tensor *call_loss(void *ctx, const dl_pack *output, dl_tensor *target) {
-    dlsh_value in[2] = {dlsh_pack_value(output), dlsh_tensor(dl_ref(target))};
-    dl_tensor *loss = dlsh_failed(in[0]) ? NULL : dlsh_callback_call(ctx, in, 2);
+static dl_tensor *call_loss(void *ctx, const dl_pack *output, const dl_pack *target) {
+    dlsh_value in[2] = {dlsh_pack_value(output), dlsh_pack_value(target)};
+    dl_tensor *loss = dlsh_failed(in[0]) || dlsh_failed(in[1]) ? NULL : dlsh_callback_call(ctx, in, 2);
     dlsh_drop(in[0]);
     dlsh_drop(in[1]);
     return loss;
@@ -238,6 +243,7 @@ static dl_status trainer_run(const dlsh_args *a, dlsh_value *result) {
     if (st == DL_OK) st = choose_opt(a, &spec);
     if (st == DL_OK) st = choose_schedule(a, &spec);
     if (st == DL_OK) st = dlsh_arg_sampler(a, &spec.loader.sampler);
+    if (st == DL_OK) st = dlsh_arg_collate(a, &spec.loader.collate);
     if (st == DL_OK) st = choose_loss(a, &spec);
     if (st == DL_OK) {
         dl_trainer *t = dl_trainer_new(&spec);
@@ -246,6 +252,7 @@ static dl_status trainer_run(const dlsh_args *a, dlsh_value *result) {
     dl_optimizer_unref(spec.opt);
     dl_schedule_unref(spec.schedule);
     dl_sampler_unref(spec.loader.sampler);
+    dl_collate_unref(spec.loader.collate);
     return st;
 }
 
@@ -443,6 +450,7 @@ const dlsh_command train_commands[] = {
             {"clip_value", DLSH_OPT_FLOAT, "0", .doc = "limit of each element of the gradient (0: none)"},
             {"ema", DLSH_OPT_FLOAT, "0", .doc = "decay of averaged weights, which eval uses (0: none)"},
             {"shuffle", DLSH_OPT_BOOL, "true", .doc = "a new order every epoch"}, DLSH_SAMPLER_OPTION,
+            DLSH_COLLATE_OPTION,
             {"drop_last", DLSH_OPT_BOOL, "false", .doc = "leave out a last batch that is not full"},
             {"transforms", DLSH_OPT_STRING, NULL, .doc = "changes to samples as they are loaded, \"crop 4, flip\""},
             {"workers", DLSH_OPT_INT, "0", .doc = "threads that make batches (0: one; -1: none)"},

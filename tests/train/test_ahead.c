@@ -92,7 +92,7 @@ static void checkpoints_bring_their_seeds(void **state) {
 
 /* What is shown of a step. */
 static dl_tensor *shown(dl_trainer *t, int i) {
-    return i < 3 ? (dl_tensor *[]){t->x, t->output, t->loss_tensor}[i] : dl_grad(t->param[i - 3]);
+    return i < 3 ? (dl_tensor *[]){t->batch.x[0], t->output, t->loss_tensor}[i] : dl_grad(t->param[i - 3]);
 }
 
 /* One trainer whose captures fail beside one that has none, step by step. */
@@ -190,12 +190,10 @@ static void what_is_kept_stays(void **state) {
             go_on(t[k], 8, k);
             for (int i = 0; i < 3; i++) {
                 long one = 1, three = 3;
-                dl_tensor *all[KEPT] = {dl_ref(t[k]->x),
-                                        must(dl_slice(t[k]->y, 0, &one, &three, 1)),
-                                        dl_ref(t[k]->output),
-                                        must(dl_detach(t[k]->loss_tensor)),
-                                        dl_ref(t[k]->param[0]->grad),
-                                        must(dl_slice(t[k]->param[2]->grad, 0, &one, &three, 1))};
+                dl_tensor *all[KEPT] = {
+                    dl_ref(t[k]->batch.x[0]),     must(dl_slice(t[k]->batch.y[0], 0, &one, &three, 1)),
+                    dl_ref(t[k]->output),         must(dl_detach(t[k]->loss_tensor)),
+                    dl_ref(t[k]->param[0]->grad), must(dl_slice(t[k]->param[2]->grad, 0, &one, &three, 1))};
                 memcpy(kept[k][i], all, sizeof all);
                 go_on(t[k], 1, k);
             }
@@ -353,9 +351,10 @@ static dl_trainer *made(dl_trainer_spec s, const char *net, const char *opt, dl_
 }
 
 /* A loss that the host computes. */
-static dl_tensor *loss_on_host(void *ctx, const dl_pack *output, dl_tensor *target) {
+static dl_tensor *loss_on_host(void *ctx, const dl_pack *output, const dl_pack *target) {
     (void)ctx;
-    dl_tensor *y = must(dl_to_device(dl_pack_tensor(output, 0), 0)), *z = must(dl_to_device(target, 0));
+    dl_tensor *y = must(dl_to_device(dl_pack_tensor(output, 0), 0)),
+              *z = must(dl_to_device(dl_pack_tensor(target, 0), 0));
     dl_tensor *loss = must(dl_cross_entropy(y, z, NULL, "mean", -100, 0));
     dl_unref(y), dl_unref(z);
     return loss;

@@ -197,10 +197,10 @@ static void interruptions_leave_whole_steps(void **state) {
     dl_dataset_unref(d);
 }
 
-static dl_tensor *interrupting(void *ctx, const dl_pack *output, dl_tensor *target) {
+static dl_tensor *interrupting(void *ctx, const dl_pack *output, const dl_pack *target) {
     (void)ctx;
     dl_interrupt_set(1);
-    return dl_cross_entropy(dl_pack_tensor(output, 0), target, NULL, "mean", -100, 0);
+    return dl_cross_entropy(dl_pack_tensor(output, 0), dl_pack_tensor(target, 0), NULL, "mean", -100, 0);
 }
 
 static void a_step_begun_is_finished(void **state) {
@@ -216,13 +216,13 @@ static void a_step_begun_is_finished(void **state) {
     dl_dataset_unref(d);
 }
 
-static dl_tensor *mine(void *ctx, const dl_pack *output, dl_tensor *target) {
+static dl_tensor *mine(void *ctx, const dl_pack *output, const dl_pack *target) {
     ++*(int *)ctx;
-    return dl_cross_entropy(dl_pack_tensor(output, 0), target, NULL, "mean", -100, 0);
+    return dl_cross_entropy(dl_pack_tensor(output, 0), dl_pack_tensor(target, 0), NULL, "mean", -100, 0);
 }
-static dl_tensor *per_sample(void *ctx, const dl_pack *output, dl_tensor *target) {
+static dl_tensor *per_sample(void *ctx, const dl_pack *output, const dl_pack *target) {
     (void)ctx;
-    return dl_cross_entropy(dl_pack_tensor(output, 0), target, NULL, "none", -100, 0);
+    return dl_cross_entropy(dl_pack_tensor(output, 0), dl_pack_tensor(target, 0), NULL, "none", -100, 0);
 }
 
 static void losses(void **state) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "commands/context.h"
+#include "commands/data/fields.h"
 #include "commands/data/samples.h"
 #include "lang/session.h"
 #include "view/sink.h"
@@ -36,27 +37,14 @@ static dlsh_value list_of(const long *shape, int n) {
     return v;
 }
 
-/* Moves samples to the default device. Releases both when that fails. */
-static dl_status place(dl_tensor **x, dl_tensor **y) {
-    int device = dlsh_default_device();
-    if (!device) return DL_OK;
-    dl_tensor *at[2] = {dl_to_device(*x, device), NULL};
-    if (at[0]) at[1] = dl_to_device(*y, device);
-    dl_unref(*x), dl_unref(*y);
-    *x = at[0], *y = at[1];
-    if (at[1]) return DL_OK;
-    dl_unref(at[0]);
-    return dl_failed();
-}
-
-/* {x, y} and [x, y]; both take the tensors. */
-static dl_status pair_record(dl_tensor *x, dl_tensor *y, dlsh_value *out) {
-    return dlsh_give(DLSH_RECORD_OF({"x", dlsh_tensor(x)}, {"y", dlsh_tensor(y)}), out);
-}
-
-static dl_status pair_list(dl_tensor *x, dl_tensor *y, dlsh_value *out) {
-    DLSH_TRY(place(&x, &y));
-    return dlsh_give(dlsh_list_of((dlsh_value[]){dlsh_tensor(x), dlsh_tensor(y)}, 2), out);
+/* A batch as [x, y], on the default device; takes the tensors. */
+static dl_status pair_list(const dl_batch_form *f, dlsh_fields *b, dlsh_value *out) {
+    dl_status st = dlsh_fields_place(b);
+    if (st == DL_OK)
+        st = dlsh_give(dlsh_list_of((dlsh_value[]){dlsh_fields_value(f, 0, b->x), dlsh_fields_value(f, 1, b->y)}, 2),
+                       out);
+    dlsh_fields_drop(b);
+    return st;
 }
 
 /* "f32[1,28,28]" */
@@ -65,6 +53,21 @@ static const char *kind_of(dl_dtype t, int ndim, const long *shape, char *buf, s
     for (int i = 0; i < ndim; i++) n += snprintf(buf + n, size - (size_t)n, i ? ",%ld" : "%ld", shape[i]);
     snprintf(buf + n, size - (size_t)n, "]");
     return buf;
+}
+
+/* Of all inputs, or all targets, as batches have them: "f32[3], mask u8[3]". */
+static void kinds_of(const dl_dataset *d, int targets, char *buf, size_t size) {
+    const dl_batch_form *f = dl_dataset_form(d);
+    int from = targets ? f->inputs : 0, n = targets ? f->targets : f->inputs;
+    size_t at = 0;
+    for (int i = from; i < from + n; i++) {
+        char kind[160];
+        dl_net_input in = dl_dataset_field(d, i);
+        kind_of(in.dtype, in.ndim, in.shape, kind, sizeof kind);
+        int k =
+            snprintf(buf + at, size - at, "%s%s%s%s", i > from ? ", " : "", f->names[i], *f->names[i] ? " " : "", kind);
+        if (k > 0 && at + (size_t)k < size) at += (size_t)k;
+    }
 }
 
 /* ---------------------------------------------------------------- showing */
@@ -94,13 +97,13 @@ static dl_status text_loader(void *self, struct dlsh_buf *out) {
 }
 
 static dl_status show_facts(dlsh_sink *sink, dl_dataset *d) {
-    char sample[160], target[200];
+    char sample[600], target[600];
     kind_of(dl_dataset_dtype(d), dl_dataset_ndim(d), dl_dataset_shape(d), sample, sizeof sample);
+    if (dl_dataset_form(d)->inputs > 1) kinds_of(d, 0, sample, sizeof sample);
     if (dl_dataset_classes(d))
         snprintf(target, sizeof target, "one of %ld classes", dl_dataset_classes(d));
     else
-        kind_of(dl_dataset_target_dtype(d), dl_dataset_target_ndim(d), dl_dataset_target_shape(d), target,
-                sizeof target);
+        kinds_of(d, 1, target, sizeof target);
     const dlsh_entry facts[] = {{"name", dlsh_string(dl_dataset_name(d))},
                                 {*dl_dataset_options(d) ? "options" : NULL, dlsh_string(dl_dataset_options(d))},
                                 {"sample", dlsh_string(sample)},
@@ -123,10 +126,10 @@ static dl_status show_splits(dlsh_sink *sink, dl_dataset *d, int from, int to) {
     dl_status st = DL_OK;
     for (int s = from; st == DL_OK && s < to; s++) {
         double lo = NAN, hi = NAN; /* not measured where it takes long */
-        char x[160], y[160];
+        char x[600], y[600];
         if (!dl_dataset_slow(d) && (st = dl_dataset_range(d, (dl_split)s, &lo, &hi)) != DL_OK) break;
-        kind_of(dl_dataset_batch_dtype(d), dl_dataset_ndim(d), dl_dataset_shape(d), x, sizeof x);
-        kind_of(dl_dataset_target_dtype(d), dl_dataset_target_ndim(d), dl_dataset_target_shape(d), y, sizeof y);
+        kinds_of(d, 0, x, sizeof x);
+        kinds_of(d, 1, y, sizeof y);
         st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(split_name((dl_split)s)),
                                                dlsh_int(dl_dataset_len(d, (dl_split)s)), dlsh_string(x), dlsh_string(y),
                                                range_end(d, lo), range_end(d, hi)});
@@ -174,7 +177,17 @@ DLSH_GETTER(get_name, dlsh_string(dl_dataset_name(self)))
 DLSH_GETTER(get_options, dlsh_string(dl_dataset_options(self)))
 DLSH_GETTER(get_print, dlsh_string(dl_dataset_fingerprint(self)))
 DLSH_GETTER(get_classes, dlsh_int(dl_dataset_classes(self)))
-DLSH_GETTER(get_shape, list_of(dl_dataset_shape(self), dl_dataset_ndim(self)))
+/* Of one sample; of several inputs a list of shapes. */
+static dl_status get_shape(void *self, dlsh_value *out) {
+    int n = dl_dataset_form(self)->inputs;
+    dlsh_value all = n > 1 ? dlsh_new_list(n) : list_of(dl_dataset_shape(self), dl_dataset_ndim(self));
+    dl_status st = dlsh_failed(all) ? dl_failed() : DL_OK;
+    for (int i = 0; n > 1 && st == DL_OK && i < n; i++) {
+        dl_net_input f = dl_dataset_field(self, i);
+        st = dlsh_append(all, list_of(f.shape, f.ndim));
+    }
+    return dlsh_give_filled(st, all, out);
+}
 static dl_status get_names(void *self, dlsh_value *out) {
     dlsh_value v = dlsh_new_list(0);
     dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
@@ -197,26 +210,29 @@ static const dlsh_field dataset_fields[] = {{"train", "the training split", get_
                                             {"fingerprint", "SHA-256 of the contents", get_print, NULL},
                                             {0}};
 
-/* The samples index[n] as a pair. */
-static dl_status gather(const dlsh_split *s, const long *index, long n, dl_tensor **x, dl_tensor **y) {
-    DLSH_TRY(dl_dataset_gather(s->data, s->which, index, n, x, y));
-    return place(x, y);
+/* The samples index[n], on the default device. */
+static dl_status gather(const dlsh_split *s, const long *index, long n, dlsh_fields *b) {
+    *b = (dlsh_fields){{NULL}, {NULL}};
+    DLSH_TRY(dl_dataset_gather(s->data, s->which, index, n, b->x, b->y));
+    return dlsh_fields_place(b);
 }
 
-static dl_status whole_split(const dlsh_split *s, dl_tensor **x, dl_tensor **y) {
+static dl_status whole_split(const dlsh_split *s, dlsh_fields *b) {
     long n = dl_dataset_len(s->data, s->which), *index = dl_memory_alloc(n, sizeof *index);
     if (!index) return DL_ERR_MEMORY;
     for (long i = 0; i < n; i++) index[i] = i;
-    dl_status st = gather(s, index, n, x, y);
+    dl_status st = gather(s, index, n, b);
     free(index);
     return st;
 }
 
 static dl_status split_tensor(void *self, int targets, dlsh_value *out) {
-    dl_tensor *xy[2];
-    DLSH_TRY(whole_split(self, &xy[0], &xy[1]));
-    dl_unref(xy[!targets]);
-    return dlsh_give(dlsh_tensor(xy[targets]), out);
+    dlsh_fields b;
+    DLSH_TRY(whole_split(self, &b));
+    const dl_batch_form *form = dl_dataset_form(((dlsh_split *)self)->data);
+    dl_status st = dlsh_give(dlsh_fields_value(form, targets, targets ? b.y : b.x), out);
+    dlsh_fields_drop(&b);
+    return st;
 }
 static dl_status split_x(void *self, dlsh_value *out) { return split_tensor(self, 0, out); }
 static dl_status split_y(void *self, dlsh_value *out) { return split_tensor(self, 1, out); }
@@ -244,12 +260,9 @@ static const dlsh_field split_fields[] = {{"x", "all samples as one tensor", spl
 
 /* d.train[5]: a record of one sample. */
 static dl_status one_sample(const dlsh_split *s, long i, dlsh_value *out) {
-    dl_tensor *x, *y;
-    DLSH_TRY(gather(s, &i, 1, &x, &y));
-    dl_status st = pair_record(dl_select(x, 0, 0), dl_select(y, 0, 0), out);
-    dl_unref(x);
-    dl_unref(y);
-    return st;
+    dlsh_fields b;
+    DLSH_TRY(gather(s, &i, 1, &b));
+    return dlsh_fields_sample(dl_dataset_form(s->data), &b, out);
 }
 
 dl_status dlsh_indices(struct dlsh_session *s, dlsh_value key, long **index, long *n) {
@@ -286,11 +299,11 @@ static dl_status index_split(struct dlsh_session *s, void *self, dlsh_value key,
         return dlsh_fail(DL_ERR_TYPE, "d.train[5], d.train[:8], d.train[[3, 1, 4]]",
                          "a split is indexed by an int, a list of ints or a range, got %s", dlsh_type_name(key));
     long n, *index;
-    dl_tensor *x, *y;
+    dlsh_fields b;
     DLSH_TRY(dlsh_indices(s, key, &index, &n));
-    dl_status st = gather(self, index, n, &x, &y);
+    dl_status st = gather(self, index, n, &b);
     free(index);
-    return st == DL_OK ? pair_record(x, y, out) : st;
+    return st == DL_OK ? dlsh_fields_record(dl_dataset_form(((dlsh_split *)self)->data), &b, out) : st;
 }
 
 const dlsh_class dlsh_dataset_class = {.name = "dataset",
@@ -329,11 +342,11 @@ static dl_status len_loader(void *self, long *out) {
 
 /* next(l) continues with the next epoch, but a `for` ends with its epoch: it iterates over a handle of this class. */
 static dl_status next_of_epoch(struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
-    dl_tensor *x, *y;
+    dlsh_fields b = {{NULL}, {NULL}};
     (void)s;
-    DLSH_TRY(dl_loader_next(self, &x, &y));
-    *done = !x;
-    return x ? pair_list(x, y, out) : DL_OK;
+    DLSH_TRY(dl_loader_next(self, b.x, b.y));
+    *done = !b.x[0];
+    return b.x[0] ? pair_list(dl_loader_form(self), &b, out) : DL_OK;
 }
 
 static const dlsh_class epoch_class = {
@@ -350,10 +363,10 @@ static dl_status iterate_loader(struct dlsh_session *s, void *self, dlsh_value *
 
 /* The next batch of a loader as the list [x, y]; after an epoch's last batch the first one of the next epoch. */
 static dl_status next_batch(dl_loader *l, dlsh_value *out) {
-    dl_tensor *x, *y;
-    DLSH_TRY(dl_loader_next(l, &x, &y));
-    if (!x) DLSH_TRY(dl_loader_next(l, &x, &y));
-    return pair_list(x, y, out);
+    dlsh_fields b = {{NULL}, {NULL}};
+    DLSH_TRY(dl_loader_next(l, b.x, b.y));
+    if (!b.x[0]) DLSH_TRY(dl_loader_next(l, b.x, b.y));
+    return pair_list(dl_loader_form(l), &b, out);
 }
 
 static dl_status next_loader(struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
@@ -497,10 +510,12 @@ static dl_status loader_run(const dlsh_args *a, dlsh_value *result) {
     if (spec.batch < 1) return dlsh_arg_fail(a, "batch", DL_ERR_VALUE, NULL, "batch=%ld; it is at least 1", spec.batch);
     if (!spec.workers) spec.workers = -1;
     DLSH_TRY(dlsh_arg_sampler(a, &spec.sampler));
-    dl_status st = transforms_text(a, &transforms);
+    dl_status st = dlsh_arg_collate(a, &spec.collate);
+    if (st == DL_OK) st = transforms_text(a, &transforms);
     if (transforms.n) spec.transforms = dlsh_buf_text(&transforms);
     dl_loader *l = st == DL_OK ? dl_loader_new(split ? split->data : d, split ? split->which : DL_TRAIN, &spec) : NULL;
     dl_sampler_unref(spec.sampler);
+    dl_collate_unref(spec.collate);
     return st ? st : dlsh_give(dlsh_new_handle(&dlsh_loader_class, l), result);
 }
 
@@ -508,7 +523,8 @@ const dlsh_command data_commands[] = {
     DLSH_ROW(
         "dataset", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, dataset_run, "dataset(KIND, ARGUMENTS, OPTION=VALUE, ...)",
         "Opens or generates a dataset, or makes one of values: dataset(x, y), dataset([{x: .., y: ..}, ...]), "
-        "dataset(fn (i) { return [x, y] }, n=1000). These take n, test, classes, pad and pad_target. It has the fields "
+        "dataset(fn (i) { return [x, y] }, n=1000). These take n, test, classes, pad, pad_target and targets. "
+        "dataset({a: .., b: .., y: ..}) has several inputs. It has the fields "
         "train, test, classes, names, shape, name, options and "
         "fingerprint; `show` describes it.",
         DLSH_PARAMS({"kind", .want = "string|tensor|list|record|function|dataset|split|loader|range",
@@ -527,6 +543,7 @@ const dlsh_command data_commands[] = {
         DLSH_OPTIONS(
             {"batch", DLSH_OPT_INT, "64", .doc = "samples in a batch"},
             {"shuffle", DLSH_OPT_BOOL, "false", .doc = "a new order every epoch"}, DLSH_SAMPLER_OPTION,
+            DLSH_COLLATE_OPTION,
             {"drop_last", DLSH_OPT_BOOL, "false", .doc = "leave out a last batch that is not full"},
             {"seed", DLSH_OPT_INT, NULL, .doc = "of the order and the transforms; default: the seed of the session"},
             {"transforms", DLSH_OPT_VALUE, NULL,

@@ -2,10 +2,12 @@
 #include "commands/data/samples.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands/data/data.h"
+#include "commands/data/fields.h"
 #include "commands/nets.h"
 #include "lang/parse/fn.h"
 #include "lang/session.h"
@@ -17,6 +19,7 @@ typedef struct settings {
     long n, test, classes; /* n -1: not given */
     int padded;
     double pad, pad_target;
+    const dlsh_value *targets; /* names of the fields that are targets; NULL: y */
 } settings;
 
 static dl_status whole(const char *name, const dlsh_value *v, long *out) {
@@ -35,13 +38,24 @@ static dl_status number(const char *name, const dlsh_value *v, double *out) {
     return DL_OK;
 }
 
+static dl_status names(const dlsh_value *v, const dlsh_value **out) {
+    int good = v->type == DLSH_STR || (v->type == DLSH_LIST && v->as.list->n > 0);
+    for (int i = 0; good && v->type == DLSH_LIST && i < v->as.list->n; i++)
+        good = v->as.list->items[i].type == DLSH_STR;
+    *out = v;
+    return good ? DL_OK
+                : dlsh_fail(DL_ERR_TYPE, "targets=[\"mask\", \"kind\"]", "targets is a name or a list of names, not %s",
+                            dlsh_a(*v));
+}
+
 static dl_status read_setting(settings *s, const char *name, const dlsh_value *v) {
     if (!strcmp(name, "n")) return whole(name, v, &s->n);
     if (!strcmp(name, "test")) return whole(name, v, &s->test);
     if (!strcmp(name, "classes")) return whole(name, v, &s->classes);
     if (!strcmp(name, "pad_target")) return number(name, v, &s->pad_target);
+    if (!strcmp(name, "targets")) return names(v, &s->targets);
     if (!strcmp(name, "pad")) return s->padded = 1, number(name, v, &s->pad);
-    return dlsh_fail(DL_ERR_NAME, "the options are n, test, classes, pad and pad_target",
+    return dlsh_fail(DL_ERR_NAME, "the options are n, test, classes, pad, pad_target and targets",
                      "a dataset of values has no option '%s'", name);
 }
 
@@ -53,65 +67,44 @@ static dl_status read_settings(const dlsh_args *a, settings *s) {
     return DL_OK;
 }
 
-/* ---------------------------------------------------------------- one sample */
+/* ---------------------------------------------------------------- tensors */
 
-/* A new reference to a value as a tensor without history: numbers and lists by `tensor`. */
-static dl_status to_tensor(dlsh_session *s, dlsh_value v, dl_tensor **out) {
-    dlsh_value made = dlsh_void();
-    if (v.type == DLSH_TENSOR) {
-        *out = dl_detach(v.as.tensor);
-        return *out ? DL_OK : dl_failed();
+/* Values that hold a sample a row, for both splits (NULL: no test split), as a dataset. */
+static dl_status of_columns(dlsh_session *s, const dlsh_value *train, const dlsh_value *test, const settings *o,
+                            dl_dataset **d) {
+    dlsh_fields f[2] = {{{NULL}, {NULL}}, {{NULL}, {NULL}}};
+    dl_batch_form form, other;
+    const dlsh_fields_rule rule = {o->targets, 1};
+    DLSH_TRY(dlsh_fields_read(s, *train, &rule, &form, &f[0]));
+    dl_status st = test ? dlsh_fields_read(s, *test, &rule, &other, &f[1]) : DL_OK;
+    if (st == DL_OK && test) st = dlsh_fields_alike(&form, &other, "the test split");
+    if (st == DL_OK) {
+        dl_columns c = {form, {f[0].x, test ? f[1].x : NULL}, {f[0].y, test ? f[1].y : NULL}};
+        *d = dl_dataset_columns(&c, NULL);
+        st = *d ? DL_OK : dl_failed();
     }
-    DLSH_TRY(dlsh_call_command(s, dlsh_find_command(s, "tensor", 6), &(dlsh_callargs){1, &v, NULL}, &made));
-    *out = made.as.tensor;
-    return DL_OK;
-}
-
-/* Samples without targets are their own targets; pictures of bytes as samples are, from 0 to 1. */
-static dl_tensor *own_target(dl_tensor *x, int ndim) {
-    if (dl_dtype_of(x) != DL_U8 || ndim < 2) return dl_ref(x);
-    dl_tensor *real = dl_to_dtype(x, DL_F32), *scale = real ? dl_full(NULL, 0, 255, DL_F32, dl_device_of(x)) : NULL;
-    dl_tensor *y = scale ? dl_div(real, scale) : NULL;
-    dl_unref(real);
-    dl_unref(scale);
-    return y;
-}
-
-/* A sample: {x, y}, [x, y], or x alone. */
-static dl_status to_pair(dlsh_session *s, dlsh_value v, dl_tensor **x, dl_tensor **y) {
-    const dlsh_value *part[2] = {&v, NULL};
-    *x = *y = NULL;
-    if (v.type == DLSH_RECORD) {
-        part[0] = dlsh_record_get(v.as.record, "x"), part[1] = dlsh_record_get(v.as.record, "y");
-        if (!part[0] || v.as.record->n != (part[1] ? 2 : 1))
-            return dlsh_fail(DL_ERR_VALUE, "{x: [1.0, 2.0], y: 0}", "a sample that is a record has the fields x and y");
-    } else if (v.type == DLSH_LIST && v.as.list->n == 2) {
-        part[0] = &v.as.list->items[0], part[1] = &v.as.list->items[1];
-    }
-    dl_status st = to_tensor(s, *part[0], x);
-    if (st == DL_OK && part[1]) st = to_tensor(s, *part[1], y);
-    if (st == DL_OK && !part[1] && !(*y = own_target(*x, dl_ndim(*x)))) st = dl_failed();
-    if (st == DL_OK) return st;
-    dl_unref(*x);
-    *x = *y = NULL;
+    dlsh_fields_drop(&f[0]);
+    dlsh_fields_drop(&f[1]);
     return st;
 }
 
-/* ---------------------------------------------------------------- tensors */
-
-static dl_status of_tensors(dl_tensor *const t[4], dl_dataset **d) {
-    dl_tensor *own[2] = {NULL, NULL};
+static dl_status of_tensors(dlsh_session *s, dl_tensor *const t[4], dl_dataset **d) {
+    dlsh_value split[2];
     if (!t[0]) return dlsh_fail(DL_ERR_VALUE, "dataset(x, y)", "a dataset of tensors needs samples x");
+    if (t[1] && !t[2] != !t[3]) return dlsh_fail(DL_ERR_VALUE, NULL, "test_x and test_y go together");
     for (int k = 0; k < 2; k++) {
-        dl_tensor *x = t[2 * k];
-        if (x && !t[2 * k + 1] && !t[1] && !(own[k] = own_target(x, dl_ndim(x) - 1))) {
-            dl_unref(own[0]);
-            return dl_failed();
-        }
+        dlsh_entry e[2] = {{"x", dlsh_void()}, {"y", dlsh_void()}};
+        int n = 0;
+        for (int i = 0; i < 2; i++)
+            if (t[2 * k + i]) e[n++].value = dlsh_tensor(dl_ref(t[2 * k + i]));
+        split[k] = n ? dlsh_record_of(e, n) : dlsh_none();
     }
-    *d = dl_dataset_from(t[0], own[0] ? own[0] : t[1], t[2], own[1] ? own[1] : t[3], NULL);
-    DLSH_UNREF(own[0], own[1]);
-    return *d ? DL_OK : dl_failed();
+    settings o = {0};
+    dl_status st = dlsh_failed(split[0]) || dlsh_failed(split[1]) ? dl_failed() : DL_OK;
+    if (st == DL_OK) st = of_columns(s, &split[0], t[2] ? &split[1] : NULL, &o, d);
+    dlsh_drop(split[0]);
+    dlsh_drop(split[1]);
+    return st;
 }
 
 static const char *const tensor_names[] = {"x", "y", "test_x", "test_y"};
@@ -140,63 +133,140 @@ dl_status dlsh_dataset_of_tensors(const dlsh_args *a, const dlsh_value *values, 
         t[i] = values[i].as.tensor;
     }
     for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) DLSH_TRY(place_tensor(t, name, v));
-    return of_tensors(t, d);
+    return of_tensors(dlsh_arg_session(a), t, d);
 }
 
-/* {x: tensor, y: tensor, test_x: ..., test_y: ...} */
-static dl_status of_record(const dlsh_record *r, dl_dataset **d) {
-    dl_tensor *t[4] = {NULL, NULL, NULL, NULL};
-    for (int i = 0; i < r->n; i++) DLSH_TRY(place_tensor(t, r->keys[i], &r->values[i]));
-    return of_tensors(t, d);
+/* The fields of a record whose names begin with `prefix`, without it, or those that do not begin with test_. */
+static dlsh_value fields_of(const dlsh_record *r, const char *prefix) {
+    dlsh_value out = dlsh_new_record();
+    dl_status st = dlsh_failed(out) ? dl_failed() : DL_OK;
+    for (int i = 0; st == DL_OK && i < r->n; i++) {
+        int test = !strncmp(r->keys[i], "test_", 5);
+        if (test == (*prefix != 0))
+            st = dlsh_record_set(out.as.record, r->keys[i] + strlen(prefix), dlsh_ref(r->values[i]));
+    }
+    if (st == DL_OK) return out;
+    dlsh_drop(out);
+    return dlsh_void();
+}
+
+/* {x: tensor, y: tensor, test_x: ..., test_y: ...}, and other names for several inputs. */
+static dl_status of_record(dlsh_session *s, const dlsh_record *r, const settings *o, dl_dataset **d) {
+    dlsh_value train = fields_of(r, ""), test = fields_of(r, "test_");
+    dl_status st = dlsh_failed(train) || dlsh_failed(test) ? dl_failed() : DL_OK;
+    int has_test = st == DL_OK && test.as.record->n;
+    if (has_test && test.as.record->n != train.as.record->n)
+        st = dlsh_fail(DL_ERR_VALUE, "each part of the training split has one of the test split: test_x, test_y",
+                       "the record has %d parts of the training split and %d of the test split", train.as.record->n,
+                       test.as.record->n);
+    if (st == DL_OK) st = of_columns(s, &train, has_test ? &test : NULL, o, d);
+    dlsh_drop(train);
+    dlsh_drop(test);
+    return st;
+}
+
+/* How many rows a tensor has, or all tensors of a list or record; -1: they are no tensors or differ. */
+static long rows_of(const dlsh_value *v) {
+    const dlsh_value *items = v;
+    int n = 1;
+    if (v->type == DLSH_LIST) items = v->as.list->items, n = v->as.list->n;
+    if (v->type == DLSH_RECORD) items = v->as.record->values, n = v->as.record->n;
+    long rows = -1;
+    for (int i = 0; i < n; i++) {
+        if (items[i].type != DLSH_TENSOR || !dl_ndim(items[i].as.tensor)) return -1;
+        long have = dl_shape(items[i].as.tensor)[0];
+        if (i && have != rows) return -1;
+        rows = have;
+    }
+    return rows;
+}
+
+/* Do x and y hold a sample a row: tensors side by side? A list of as many tensors as there are targets has one a
+ * sample. */
+static int are_columns(const dlsh_value *x, const dlsh_value *y) {
+    long rows = y ? rows_of(x) : -1;
+    if (rows < 0 || rows_of(y) != rows) return 0;
+    return x->type == DLSH_RECORD || (x->type == DLSH_LIST && x->as.list->n != rows);
+}
+
+/* dataset([a, b], y), dataset({a: .., b: ..}, y) and the same for the test split behind them. */
+static dl_status of_pairs(const dlsh_args *a, const dlsh_value *x, const settings *o, dl_dataset **d) {
+    int more = dlsh_arg_count(a, "arguments");
+    if (more != 1 && more != 3)
+        return dlsh_arg_fail(a, "arguments", DL_ERR_VALUE, NULL, "inputs and targets of the test split go together");
+    dlsh_value split[2] = {dlsh_void(), dlsh_none()};
+    dl_status st = DL_OK;
+    for (int k = 0; st == DL_OK && k <= more / 2; k++) {
+        const dlsh_value *in = k ? dlsh_arg_at(a, "arguments", 1) : x;
+        split[k] = dlsh_list_of((dlsh_value[]){dlsh_ref(*in), dlsh_ref(*dlsh_arg_at(a, "arguments", 2 * k))}, 2);
+        if (dlsh_failed(split[k])) st = dl_failed();
+    }
+    if (st == DL_OK) st = of_columns(dlsh_arg_session(a), &split[0], more == 3 ? &split[1] : NULL, o, d);
+    dlsh_drop(split[0]);
+    dlsh_drop(split[1]);
+    return st;
 }
 
 /* ---------------------------------------------------------------- lists of samples */
 
 typedef struct items {
     long n, cap;
-    dl_tensor **x, **y; /* on the CPU */
+    dlsh_fields *of; /* on the CPU */
+    dl_batch_form form;
 } items;
 
 static void free_items(void *ctx) {
     items *l = ctx;
-    for (long i = 0; i < l->n; i++) DLSH_UNREF(l->x[i], l->y[i]);
-    free(l->x);
-    free(l->y);
+    for (long i = 0; i < l->n; i++) dlsh_fields_drop(&l->of[i]);
+    free(l->of);
     free(l);
 }
 
 static dl_status give_item(void *ctx, dl_split split, long i, dl_tensor **x, dl_tensor **y) {
     const items *l = ctx;
     (void)split;
-    *x = dl_ref(l->x[i]), *y = dl_ref(l->y[i]);
+    for (int k = 0; k < l->form.inputs; k++) x[k] = dl_ref(l->of[i].x[k]);
+    for (int k = 0; k < l->form.targets; k++) y[k] = dl_ref(l->of[i].y[k]);
     return DL_OK;
 }
 
-/* Takes both, also on failure. */
-static dl_status add_item(items *l, dl_tensor *x, dl_tensor *y) {
+/* Moves tensors to the CPU. Releases all when that fails. */
+static dl_status bring(dlsh_fields *f) {
+    for (int i = 0; i < 2 * DL_NET_INPUTS; i++) {
+        dl_tensor **t = i < DL_NET_INPUTS ? &f->x[i] : &f->y[i - DL_NET_INPUTS],
+                  *here = *t ? dl_to_device(*t, 0) : NULL;
+        if (*t && !here) return dlsh_fields_drop(f), dl_failed();
+        dl_unref(*t);
+        *t = here;
+    }
+    return DL_OK;
+}
+
+static dl_status add_item(dlsh_session *s, items *l, dlsh_value v, const settings *o) {
+    dl_batch_form form;
+    char what[48];
     if (l->n == l->cap) {
         long cap = l->cap ? 2 * l->cap : 256;
-        dl_tensor **xs = dl_memory_resize(l->x, l->cap, cap, sizeof *xs), **ys = NULL;
-        if (xs) l->x = xs;
-        if (xs && (ys = dl_memory_resize(l->y, l->cap, cap, sizeof *ys))) l->y = ys, l->cap = cap;
-        if (!ys) {
-            DLSH_UNREF(x, y);
-            return dl_failed();
-        }
+        dlsh_fields *more = dl_memory_resize(l->of, l->cap, cap, sizeof *more);
+        if (!more) return dl_failed();
+        l->of = more, l->cap = cap;
     }
-    l->x[l->n] = dl_to_device(x, 0), l->y[l->n] = dl_to_device(y, 0);
-    DLSH_UNREF(x, y);
-    return l->x[l->n] && l->y[l->n++] ? DL_OK : dl_failed();
+    DLSH_TRY(dlsh_fields_read(s, v, &(dlsh_fields_rule){o->targets, 0}, &form, &l->of[l->n]));
+    DLSH_TRY(bring(&l->of[l->n]));
+    if (!l->n++) return l->form = form, DL_OK;
+    snprintf(what, sizeof what, "sample %ld", l->n - 1);
+    return dlsh_fields_alike(&l->form, &form, what);
 }
 
 /* Targets that are all numbers from 0 to 99999 are class numbers, as those of a tensor are. */
 static dl_status count_classes(const items *l, long *classes) {
     *classes = 0;
-    for (long i = 0; i < l->n; i++) {
+    for (long i = 0; l->form.targets == 1 && i < l->n; i++) {
         long label;
-        dl_dtype t = dl_dtype_of(l->y[i]);
-        if (dl_ndim(l->y[i]) || (t != DL_I64 && t != DL_I32 && t != DL_U8)) return *classes = 0, DL_OK;
-        DLSH_TRY(dl_item_i(l->y[i], &label));
+        dl_tensor *y = l->of[i].y[0];
+        dl_dtype t = dl_dtype_of(y);
+        if (dl_ndim(y) || (t != DL_I64 && t != DL_I32 && t != DL_U8)) return *classes = 0, DL_OK;
+        DLSH_TRY(dl_item_i(y, &label));
         if (label < 0 || label > 99999) return *classes = 0, DL_OK;
         if (label >= *classes) *classes = label + 1;
     }
@@ -211,15 +281,16 @@ static dl_status collect(dlsh_session *s, dlsh_value from, const dlsh_value *tar
     dl_status st = targets ? dlsh_iter_begin(s, *targets, &of_y) : DL_OK;
     for (int done = 0, ended = 0; st == DL_OK && l->n < most;) {
         dlsh_value v = dlsh_void(), w = dlsh_void();
-        dl_tensor *x = NULL, *y = NULL;
         st = dlsh_iter_next(s, &it, &v, &done);
         if (st == DL_OK && targets) st = dlsh_iter_next(s, &of_y, &w, &ended);
         if (st == DL_OK && targets && done != ended)
             st = dlsh_fail(DL_ERR_SHAPE, NULL, "there are %s samples than targets: %ld of the fewer",
                            done ? "fewer" : "more", l->n);
-        if (st == DL_OK && !done) st = targets ? to_tensor(s, v, &x) : to_pair(s, v, &x, &y);
-        if (st == DL_OK && !done && targets && (st = to_tensor(s, w, &y)) != DL_OK) dl_unref(x);
-        if (st == DL_OK && !done) st = add_item(l, x, y);
+        if (st == DL_OK && !done && targets) {
+            v = dlsh_list_of((dlsh_value[]){v, w}, 2), w = dlsh_void();
+            if (dlsh_failed(v)) st = dl_failed();
+        }
+        if (st == DL_OK && !done) st = add_item(s, l, v, o);
         dlsh_drop(v);
         dlsh_drop(w);
         if (done) break;
@@ -253,7 +324,8 @@ static dl_status of_items(dlsh_session *s, dlsh_value from, const dlsh_value *ta
                                                           .padded = o->padded,
                                                           .pad = o->pad,
                                                           .pad_target = o->pad_target,
-                                                          .classes = classes});
+                                                          .classes = classes,
+                                                          .form = &l->form});
     if (all && o->test) { /* the last ones */
         long n = dl_dataset_len(all, DL_TRAIN), *order = dl_memory_alloc(n, sizeof *order);
         for (long i = 0; order && i < n; i++) order[i] = i;
@@ -273,21 +345,43 @@ static dl_status of_items(dlsh_session *s, dlsh_value from, const dlsh_value *ta
 typedef struct maker {
     dlsh_callback *call;
     long train;
+    dlsh_value named; /* the fields that are targets; none: y */
+    dl_batch_form form;
+    dlsh_fields first; /* sample 0, until it is asked for the first time */
 } maker;
 
 static void free_maker(void *ctx) {
     maker *m = ctx;
     dlsh_callback_free(m->call);
+    dlsh_fields_drop(&m->first);
+    dlsh_drop(m->named);
     free(m);
+}
+
+static dl_status make_sample(maker *m, long i, dl_batch_form *form, dlsh_fields *f) {
+    dlsh_value arg = dlsh_int(i), out = dlsh_void();
+    const dlsh_fields_rule rule = {m->named.type == DLSH_NONE ? NULL : &m->named, 0};
+    DLSH_TRY(dlsh_call(m->call->session, m->call->fn, &(dlsh_callargs){1, &arg, NULL}, &out));
+    dl_status st = dlsh_fields_read(m->call->session, out, &rule, form, f);
+    dlsh_drop(out);
+    return st;
 }
 
 static dl_status give_made(void *ctx, dl_split split, long i, dl_tensor **x, dl_tensor **y) {
     maker *m = ctx;
-    dlsh_value arg = dlsh_int(split == DL_TEST ? m->train + i : i), out = dlsh_void();
-    DLSH_TRY(dlsh_call(m->call->session, m->call->fn, &(dlsh_callargs){1, &arg, NULL}, &out));
-    dl_status st = to_pair(m->call->session, out, x, y);
-    dlsh_drop(out);
-    return st;
+    dlsh_fields f = m->first;
+    dl_batch_form form;
+    char what[48];
+    m->first = (dlsh_fields){{NULL}, {NULL}};
+    if (!f.x[0]) {
+        long number = split == DL_TEST ? m->train + i : i;
+        DLSH_TRY(make_sample(m, number, &form, &f));
+        snprintf(what, sizeof what, "sample %ld", number);
+        if (dlsh_fields_alike(&m->form, &form, what) != DL_OK) return dlsh_fields_drop(&f), dl_failed();
+    }
+    memcpy(x, f.x, (size_t)m->form.inputs * sizeof *x);
+    memcpy(y, f.y, (size_t)m->form.targets * sizeof *y);
+    return DL_OK;
 }
 
 /* Known by its text and how many samples there are. */
@@ -308,9 +402,9 @@ static dl_status of_function(dlsh_session *s, dlsh_value fn, const settings *o, 
     DLSH_TRY(mark_of(fn, o, &mark));
     maker *m = calloc(1, sizeof *m);
     if (!m) return dlsh_no_memory("a dataset of a function");
-    m->train = o->n;
-    if (!(m->call = dlsh_callback_new(s, fn))) {
-        free(m);
+    m->train = o->n, m->named = o->targets ? dlsh_ref(*o->targets) : dlsh_none();
+    if (!(m->call = dlsh_callback_new(s, fn)) || make_sample(m, 0, &m->form, &m->first) != DL_OK) {
+        free_maker(m);
         return dl_failed();
     }
     *d = dl_dataset_given(&(dl_dataset_spec){.name = "function",
@@ -322,7 +416,8 @@ static dl_status of_function(dlsh_session *s, dlsh_value fn, const settings *o, 
                                              .pad = o->pad,
                                              .pad_target = o->pad_target,
                                              .classes = o->classes,
-                                             .mark = dlsh_buf_text(&mark)});
+                                             .mark = dlsh_buf_text(&mark),
+                                             .form = &m->form});
     return *d ? DL_OK : dl_failed();
 }
 
@@ -358,13 +453,14 @@ dl_status dlsh_dataset_of_values(const dlsh_args *a, dl_dataset **d) {
         return dlsh_dataset_of_tensors(a, values, more + 1, d);
     }
     DLSH_TRY(read_settings(a, &o));
+    if (are_columns(first, more ? dlsh_arg_at(a, "arguments", 0) : NULL)) return of_pairs(a, first, &o, d);
     if (more > 1) return dlsh_arg_fail(a, "arguments", DL_ERR_VALUE, NULL, "a dataset of values takes two at most");
     if (more) second = dlsh_arg_at(a, "arguments", 0);
     if (dlsh_part_of(*first, &part)) return of_datasets(first, second, d);
     if (second && first->type != DLSH_LIST)
         return dlsh_arg_fail(a, "arguments", DL_ERR_TYPE, "dataset(xs, ys): lists of samples and of their targets",
                              "one argument too many behind %s", dlsh_a(*first));
-    if (first->type == DLSH_RECORD) return of_record(first->as.record, d);
+    if (first->type == DLSH_RECORD) return of_record(s, first->as.record, &o, d);
     if (dlsh_callable(*first)) return of_function(s, *first, &o, d);
     return of_items(s, *first, second, &o, d);
 }
