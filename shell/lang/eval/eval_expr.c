@@ -47,10 +47,28 @@ static dl_status eval_text(dlsh_session *s, const dlsh_node *n, dlsh_value *out)
     return DL_OK;
 }
 
+/* *xs in a list. */
+static dl_status add_items(dlsh_session *s, const dlsh_node *n, dlsh_list *to) {
+    dlsh_value v, item;
+    dlsh_iter it;
+    int done = 0;
+    DLSH_TRY(dlsh_eval(s, n->kids[0], &v));
+    dl_status st = dlsh_iter_begin(s, v, &it);
+    dlsh_drop(v);
+    if (st) return dlsh_at(s, n, st);
+    while (!st && !(st = dlsh_iter_next(s, &it, &item, &done)) && !done) st = dlsh_list_push(to, item);
+    dlsh_iter_end(&it);
+    return dlsh_at(s, n, st);
+}
+
 dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dlsh_value list = dlsh_new_list(n->nkids), item;
     dl_status st = dlsh_failed(list) ? dl_failed() : DL_OK;
     for (int i = 0; i < n->nkids && !st; i++) {
+        if (n->kids[i]->kind == DLSH_N_SPREAD) {
+            st = add_items(s, n->kids[i], list.as.list);
+            continue;
+        }
         st = dlsh_eval(s, n->kids[i], &item);
         if (!st) st = dlsh_list_push(list.as.list, item.type == DLSH_VOID ? dlsh_none() : item);
     }

@@ -19,10 +19,14 @@ static dl_status assign_name(dlsh_session *s, const dlsh_node *n, dlsh_value v) 
     return DL_OK;
 }
 
+static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_value v);
+
 dl_status dlsh_assign(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
     if (target->kind == DLSH_N_NAME) return assign_name(s, target, v);
     dl_status st;
-    if (target->kind == DLSH_N_FIELD) {
+    if (target->kind == DLSH_N_TUPLE)
+        st = dlsh_at(s, target, unpack(s, target->kids, target->nkids, v));
+    else if (target->kind == DLSH_N_FIELD) {
         dlsh_value object;
         st = dlsh_eval(s, target->kids[0], &object);
         if (!st) {
@@ -175,7 +179,7 @@ static dlsh_flow exec_for(dlsh_session *s, const dlsh_node *n) {
     dl_status st = dlsh_at(s, over, dlsh_iter_begin(s, seq, &it));
     dlsh_drop(seq);
     if (st) return DLSH_FAILED;
-    it.part = names == 1 ? DLSH_KEYS : DLSH_PAIRS;
+    it.part = names == 1 && n->kids[0]->kind == DLSH_N_NAME ? DLSH_KEYS : DLSH_PAIRS;
     dlsh_flow f = DLSH_GO;
     while (f == DLSH_GO) {
         if (interrupted(s, n) || dlsh_at(s, over, next_item(s, &it, &item, &done))) {
@@ -184,7 +188,7 @@ static dlsh_flow exec_for(dlsh_session *s, const dlsh_node *n) {
         }
         if (done) break;
         if (names == 1)
-            st = assign_name(s, n->kids[0], item);
+            st = dlsh_assign(s, n->kids[0], item);
         else {
             st = dlsh_at(s, n->kids[0], unpack(s, n->kids, names, item));
             dlsh_drop(item);

@@ -24,11 +24,11 @@ typedef struct dlsh_span {
     NODE(FLOAT, "float", "num.f")                                                                                      \
     NODE(STR, "str", "text, num.i bytes; also a word of a command, flag WORD")                                         \
     NODE(NAME, "name", "text; slot")                                                                                   \
-    NODE(LIST, "list", "kids: item...")                                                                                \
+    NODE(LIST, "list", "kids: (expr | SPREAD)...")                                                                     \
     NODE(RECORD, "record", "kids: KWARG..., whose texts are the keys")                                                 \
     NODE(CALL, "call", "kids: callee, (expr | KWARG | SPREAD)...; op MUL with a SPREAD")                               \
     NODE(KWARG, "kwarg", "text; kids: value")                                                                          \
-    NODE(SPREAD, "spread", "op MUL: a sequence, POW: a record, whose items are arguments; kids: value")                \
+    NODE(SPREAD, "spread", "op MUL: a sequence, POW: a record, whose items stand here; kids: value")                   \
     NODE(INDEX, "index", "kids: object, (expr | SLICE | ELLIPSIS)...")                                                 \
     NODE(SLICE, "slice", "kids: [from], [to], [step]")                                                                 \
     NODE(ELLIPSIS, "ellipsis", "")                                                                                     \
@@ -43,11 +43,11 @@ typedef struct dlsh_span {
     /* statements */                                                                                                   \
     NODE(BLOCK, "block", "kids: statement...")                                                                         \
     NODE(EXPR, "expr", "kids: expression; flag SILENT")                                                                \
-    NODE(ASSIGN, "assign", "op (0 for plain =); kids: (NAME | FIELD | INDEX)..., value")                               \
-    NODE(TUPLE, "tuple", "kids: expr...; the right side of an assignment or a return with commas")                     \
+    NODE(ASSIGN, "assign", "op (0 for plain =); kids: (NAME | FIELD | INDEX | TUPLE)..., value")                       \
+    NODE(TUPLE, "tuple", "kids: expr...; what has commas: right side, return, or target in parentheses")               \
     NODE(IF, "if", "kids: condition, BLOCK, [BLOCK | IF]")                                                             \
     NODE(WHILE, "while", "kids: condition, BLOCK")                                                                     \
-    NODE(FOR, "for", "kids: NAME..., sequence, BLOCK")                                                                 \
+    NODE(FOR, "for", "kids: (NAME | TUPLE)..., sequence, BLOCK")                                                       \
     NODE(RETURN, "return", "kids: [expr | TUPLE]")                                                                     \
     NODE(BREAK, "break", "")                                                                                           \
     NODE(CONTINUE, "continue", "")                                                                                     \

@@ -69,12 +69,22 @@ static int begins_operand(const dlsh_parser *p) {
     return k == DLSH_T_NAME || k == DLSH_T_INT || k == DLSH_T_FLOAT || k == DLSH_T_STR;
 }
 
+/* *xs among arguments and items, **r among arguments. */
+static dlsh_node *spread(dlsh_parser *p, dlsh_op op) {
+    int base = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_SPREAD, p->tok.span);
+    n->op = (unsigned char)op;
+    dlsh_p_advance(p);
+    dlsh_p_push(p, dlsh_p_inner(p));
+    return dlsh_p_finish(p, n, base);
+}
+
 static dlsh_node *list(dlsh_parser *p) {
     int base = p->nstack;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_LIST, p->tok.span);
     dlsh_p_open(p);
     while (!dlsh_p_is(p, DLSH_T_RBRACKET)) {
-        dlsh_p_push(p, dlsh_p_inner(p));
+        dlsh_p_push(p, dlsh_p_is(p, DLSH_T_MUL) ? spread(p, DLSH_OP_MUL) : dlsh_p_inner(p));
         if (!dlsh_p_accept(p, DLSH_T_COMMA)) break;
     }
     if (dlsh_p_is(p, DLSH_T_FOR))
@@ -168,16 +178,6 @@ static dlsh_node *operand(dlsh_parser *p) {
 }
 
 /* ---------------------------------------------------------------- calls, indices, fields */
-
-/* *xs and **r among the arguments of a call. */
-static dlsh_node *spread(dlsh_parser *p, dlsh_op op) {
-    int base = p->nstack;
-    dlsh_node *n = dlsh_p_node(p, DLSH_N_SPREAD, p->tok.span);
-    n->op = (unsigned char)op;
-    dlsh_p_advance(p);
-    dlsh_p_push(p, dlsh_p_inner(p));
-    return dlsh_p_finish(p, n, base);
-}
 
 /* One argument of a call: expr, NAME = expr, *expr or **expr. */
 static dlsh_node *call_argument(dlsh_parser *p, int *named) {

@@ -149,16 +149,43 @@ static dlsh_node *while_statement(dlsh_parser *p) {
     return dlsh_p_finish(p, n, base);
 }
 
+static dlsh_node *target(dlsh_parser *p);
+
+/* ( target {, target} [,] ): its value is unpacked again; (target) is the target. */
+static dlsh_node *target_group(dlsh_parser *p) {
+    int base = p->nstack, commas = 0;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_TUPLE, p->tok.span), *one;
+    dlsh_p_open(p);
+    do dlsh_p_push(p, one = target(p));
+    while (dlsh_p_accept(p, DLSH_T_COMMA) && ++commas && !dlsh_p_is(p, DLSH_T_RPAREN));
+    dlsh_p_close(p, DLSH_T_RPAREN, "to close the names");
+    if (commas) return dlsh_p_finish(p, n, base);
+    p->nstack = base;
+    return one;
+}
+
+/* `(name,` begins a statement that is no expression. */
+static int at_target_group(const dlsh_parser *p) {
+    dlsh_parser ahead = *p;
+    if (!dlsh_p_is(p, DLSH_T_LPAREN)) return 0;
+    dlsh_p_open(&ahead);
+    return ahead.tok.kind == DLSH_T_LPAREN ? at_target_group(&ahead)
+                                           : ahead.tok.kind == DLSH_T_NAME && dlsh_p_peek(&ahead).kind == DLSH_T_COMMA;
+}
+
+static dlsh_node *for_target(dlsh_parser *p, int first) {
+    if (first ? at_target_group(p) : dlsh_p_is(p, DLSH_T_LPAREN)) return target_group(p);
+    if (dlsh_p_is(p, DLSH_T_NAME)) return dlsh_p_name(p, DLSH_N_NAME);
+    return dlsh_p_unexpected(p, "a name after for",
+                             dlsh_p_is(p, DLSH_T_LPAREN) ? "loops are written: for i in range(10) { ... }" : NULL);
+}
+
 static dlsh_node *for_statement(dlsh_parser *p) {
     int base = p->nstack;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_FOR, p->tok.span);
     dlsh_p_advance(p);
-    if (dlsh_p_is(p, DLSH_T_LPAREN))
-        return dlsh_p_unexpected(p, "a name after for", "loops are written: for i in range(10) { ... }");
-    do {
-        if (!dlsh_p_is(p, DLSH_T_NAME)) return dlsh_p_unexpected(p, "a name after for", NULL);
-        dlsh_p_push(p, dlsh_p_name(p, DLSH_N_NAME));
-    } while (dlsh_p_accept(p, DLSH_T_COMMA));
+    do dlsh_p_push(p, for_target(p, p->nstack == base));
+    while (dlsh_p_accept(p, DLSH_T_COMMA));
     if (!dlsh_p_is(p, DLSH_T_IN))
         return dlsh_p_unexpected(p, "'in' after the names of for", "loops are written: for i in range(10) { ... }");
     dlsh_p_advance(p);
@@ -222,25 +249,29 @@ static dlsh_node *check_target(dlsh_parser *p, dlsh_node *t) {
         "this cannot be assigned to");
 }
 
+static dlsh_node *target(dlsh_parser *p) {
+    return dlsh_p_is(p, DLSH_T_LPAREN) ? target_group(p) : check_target(p, dlsh_p_expr(p));
+}
+
 /* targets assign expr, or an expression. */
 static dlsh_node *assignment_or_expr(dlsh_parser *p) {
-    int base = p->nstack;
-    dlsh_node *target = dlsh_p_expr(p);
-    if (!dlsh_p_is(p, DLSH_T_COMMA) && !is_assignment(p->tok.kind)) {
-        dlsh_node *e = dlsh_p_node(p, DLSH_N_EXPR, target->span);
-        dlsh_p_push(p, target);
+    int base = p->nstack, group = at_target_group(p);
+    dlsh_node *first = group ? target_group(p) : dlsh_p_expr(p);
+    if (!group && !dlsh_p_is(p, DLSH_T_COMMA) && !is_assignment(p->tok.kind)) {
+        dlsh_node *e = dlsh_p_node(p, DLSH_N_EXPR, first->span);
+        dlsh_p_push(p, first);
         return end_statement(p, dlsh_p_finish(p, e, base));
     }
-    dlsh_node *n = dlsh_p_node(p, DLSH_N_ASSIGN, target->span);
-    dlsh_p_push(p, check_target(p, target));
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_ASSIGN, first->span);
+    dlsh_p_push(p, group ? first : check_target(p, first));
     while (dlsh_p_accept(p, DLSH_T_COMMA)) {
         dlsh_p_skip_newlines(p);
-        dlsh_p_push(p, check_target(p, dlsh_p_expr(p)));
+        dlsh_p_push(p, target(p));
     }
     if (!is_assignment(p->tok.kind))
         return dlsh_p_unexpected(p, "'=' after the names", "several values print as a list: [a, b]");
     n->op = (unsigned char)assignment_op(p->tok.kind);
-    if (n->op && p->nstack - base > 1)
+    if (n->op && (group || p->nstack - base > 1))
         return dlsh_p_fail(p, p->tok.span, NULL, "%s= takes one name on its left", dlsh_op_text(n->op));
     dlsh_p_advance(p);
     dlsh_p_skip_newlines(p);

@@ -59,6 +59,11 @@ static void declare(resolver *r, scope *c, const char *name) {
     if (find(c, name) < 0) add_slot(r, c, name);
 }
 
+static void declare_target(resolver *r, scope *c, const dlsh_node *n) {
+    if (n->kind == DLSH_N_NAME) declare(r, c, n->text);
+    for (int i = 0; n->kind == DLSH_N_TUPLE && i < n->nkids; i++) declare_target(r, c, n->kids[i]);
+}
+
 /* Declares what the statements of a function assign, without looking into inner functions. */
 static void declare_all(resolver *r, scope *c, const dlsh_node *n) {
     if (!n) return;
@@ -73,8 +78,7 @@ static void declare_all(resolver *r, scope *c, const dlsh_node *n) {
     case DLSH_N_ASSIGN:
     case DLSH_N_FOR: {
         int targets = n->nkids - (n->kind == DLSH_N_FOR ? 2 : 1);
-        for (int i = 0; i < targets; i++)
-            if (n->kids[i]->kind == DLSH_N_NAME) declare(r, c, n->kids[i]->text);
+        for (int i = 0; i < targets; i++) declare_target(r, c, n->kids[i]);
         break;
     }
     case DLSH_N_TRY:
