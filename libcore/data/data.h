@@ -93,6 +93,8 @@ struct dl_dataset {
     float *lut;
     long channels;
     dl_resident resident[2]; /* of each split, where it was put last */
+    char **skipped;          /* files that could not be read and are left out; owned */
+    long nskipped;
 };
 
 /* The options of one dl_dataset_open, defaults filled in. Names are those of the row; another fails an assertion. */

@@ -167,6 +167,8 @@ void dl_dataset_unref(dl_dataset *d) {
     free(d->fields);
     for (long i = 0; d->class_names && i < d->classes; i++) free(d->class_names[i]);
     free(d->class_names);
+    for (long i = 0; i < d->nskipped; i++) free(d->skipped[i]);
+    free(d->skipped);
     if (d->source.close) d->source.close(d->source.ctx);
     free(d->lut);
     free(d->name);
@@ -217,6 +219,11 @@ dl_status dl_dataset_counts(dl_dataset *d, dl_split split, long *counts) {
         counts[label]++;
     }
     return DL_OK;
+}
+
+long dl_dataset_skipped(const dl_dataset *d, const char *const **paths) {
+    *paths = (const char *const *)d->skipped;
+    return d->nskipped;
 }
 
 /* Widens lo..hi by n elements of a sample; NaN does not count. */

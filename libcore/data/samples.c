@@ -229,9 +229,8 @@ static moments moments_of(double n, double sum, double squares) {
     return (moments){mean, var > 1e-12 * mean * mean && var > 0 ? 1 / sqrt(var) : 1};
 }
 
-/* Of channel c of the training split, from counts of its bytes, in units of 255. */
-static dl_status byte_moments(dl_dataset *d, long c, moments *out) {
-    uint64_t count[256] = {0};
+/* How often each byte occurs in each channel of the training split: count[channels][256]. */
+static dl_status count_bytes(dl_dataset *d, uint64_t *count) {
     long plane = d->numel / d->channels;
     uint8_t *page = dl_data_alloc(d->numel, 1), *label = dl_data_alloc(1, dl_data_target_size(d));
     dl_status st = page && label ? DL_OK : dl_failed();
@@ -241,18 +240,22 @@ static dl_status byte_moments(dl_dataset *d, long c, moments *out) {
             st = dl_data_keep(d, 0, i, page, label);
         else
             x = sample_at(d, 0, i, page);
-        if (st != DL_OK) break;
-        for (long j = 0; j < plane; j++) count[x[c * plane + j]]++;
+        for (long c = 0; st == DL_OK && c < d->channels; c++)
+            for (long j = 0; j < plane; j++) count[c * 256 + x[c * plane + j]]++;
     }
+    free(page);
+    free(label);
+    return st;
+}
+
+/* In units of 255. */
+static moments byte_moments(const uint64_t count[256]) {
     double n = 0, sum = 0, squares = 0;
     for (int b = 0; b < 256; b++) {
         double v = b / 255.0, k = (double)count[b];
         n += k, sum += k * v, squares += k * v * v;
     }
-    *out = moments_of(n, sum, squares);
-    free(page);
-    free(label);
-    return st;
+    return moments_of(n, sum, squares);
 }
 
 static dl_status fill_lut(dl_dataset *d, long c, moments m) {
@@ -262,12 +265,15 @@ static dl_status fill_lut(dl_dataset *d, long c, moments m) {
 }
 
 static dl_status normalize_bytes(dl_dataset *d, const char *how) {
-    for (long c = 0; c < d->channels; c++) {
+    bool standard = !strcmp(how, "standard");
+    uint64_t *count = dl_data_alloc(d->channels * 256, sizeof *count);
+    dl_status st = !count ? dl_failed() : standard ? count_bytes(d, count) : DL_OK;
+    for (long c = 0; st == DL_OK && c < d->channels; c++) {
         moments m = {0, strcmp(how, "none") ? 1 : 255};
-        if (!strcmp(how, "standard")) DL_TRY(byte_moments(d, c, &m));
-        DL_TRY(fill_lut(d, c, m));
+        st = fill_lut(d, c, standard ? byte_moments(count + 256 * c) : m);
     }
-    return DL_OK;
+    free(count);
+    return st;
 }
 
 dl_status dl_data_standardize_bytes(dl_dataset *d, double mean, double deviation) {

@@ -195,20 +195,30 @@ static dl_status get_names(void *self, dlsh_value *out) {
         st = dlsh_list_push(v.as.list, dlsh_string(dl_dataset_class_name(self, i)));
     return dlsh_give_filled(st, v, out);
 }
+static dl_status get_skipped(void *self, dlsh_value *out) {
+    const char *const *paths;
+    long n = dl_dataset_skipped(self, &paths);
+    dlsh_value v = dlsh_new_list(0);
+    dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
+    for (long i = 0; st == DL_OK && i < n; i++) st = dlsh_list_push(v.as.list, dlsh_string(paths[i]));
+    return dlsh_give_filled(st, v, out);
+}
 static dl_status len_dataset(void *self, long *out) {
     *out = dl_dataset_len(self, DL_TRAIN) + dl_dataset_len(self, DL_TEST);
     return DL_OK;
 }
 
-static const dlsh_field dataset_fields[] = {{"train", "the training split", get_train, NULL},
-                                            {"test", "the test split", get_test, NULL},
-                                            {"classes", "number of classes; 0 for a regression", get_classes, NULL},
-                                            {"names", "names of the classes", get_names, NULL},
-                                            {"shape", "of one sample", get_shape, NULL},
-                                            {"name", "the kind of data", get_name, NULL},
-                                            {"options", "what it was made with", get_options, NULL},
-                                            {"fingerprint", "SHA-256 of the contents", get_print, NULL},
-                                            {0}};
+static const dlsh_field dataset_fields[] = {
+    {"train", "the training split", get_train, NULL},
+    {"test", "the test split", get_test, NULL},
+    {"classes", "number of classes; 0 for a regression", get_classes, NULL},
+    {"names", "names of the classes", get_names, NULL},
+    {"shape", "of one sample", get_shape, NULL},
+    {"name", "the kind of data", get_name, NULL},
+    {"options", "what it was made with", get_options, NULL},
+    {"fingerprint", "SHA-256 of the contents", get_print, NULL},
+    {"skipped", "files that could not be read and are left out", get_skipped, NULL},
+    {0}};
 
 /* The samples index[n], on the default device. */
 static dl_status gather(const dlsh_split *s, const long *index, long n, dlsh_fields *b) {
