@@ -5,6 +5,7 @@
 #include "view/sink.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { MAX_INPUTS = 32 };
 
@@ -18,16 +19,67 @@ static dl_status collect_tensors(const dlsh_args *a, const char *name, dl_tensor
     return DL_OK;
 }
 
+/* What to differentiate by: the tensors of one list or record, else arguments. */
+typedef struct wanted {
+    const dlsh_args *a;
+    dlsh_value of;
+    int n;
+} wanted;
+
+static wanted wanted_of(const dlsh_args *a) {
+    wanted w = {a, dlsh_void(), dlsh_arg_count(a, "inputs")};
+    const dlsh_value *first = dlsh_arg_at(a, "inputs", 0);
+    if (w.n != 1 || first->type == DLSH_TENSOR) return w;
+    w.of = *first;
+    w.n = first->type == DLSH_LIST ? first->as.list->n : first->as.record->n;
+    return w;
+}
+
+static const dlsh_value *wanted_at(const wanted *w, int i) {
+    return w->of.type == DLSH_LIST     ? &w->of.as.list->items[i]
+           : w->of.type == DLSH_RECORD ? &w->of.as.record->values[i]
+                                       : dlsh_arg_at(w->a, "inputs", i);
+}
+
+/* Gradients in the form in which the inputs came: a tensor, a list or a record. Takes the gradients. */
+static dl_status give_gradients(const wanted *w, dl_tensor **g, dlsh_value *result) {
+    if (w->n == 1 && w->of.type == DLSH_VOID) return dlsh_give(*g ? dlsh_tensor(*g) : dlsh_none(), result);
+    int record = w->of.type == DLSH_RECORD;
+    dlsh_value v = record ? dlsh_new_record() : dlsh_new_list(w->n);
+    dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
+    for (int i = 0; i < w->n; i++) {
+        dlsh_value one = g[i] ? dlsh_tensor(g[i]) : dlsh_none();
+        if (st)
+            dlsh_drop(one);
+        else
+            st = record ? dlsh_record_set(v.as.record, w->of.as.record->keys[i], one) : dlsh_list_push(v.as.list, one);
+    }
+    return dlsh_give_filled(st, v, result);
+}
+
+static dl_status find_gradients(const wanted *w, dl_tensor **in, dl_tensor **out) {
+    const dlsh_args *a = w->a;
+    for (int i = 0; i < w->n; i++) {
+        const dlsh_value *v = wanted_at(w, i);
+        if (v->type != DLSH_TENSOR)
+            return dlsh_arg_fail(a, "inputs", DL_ERR_TYPE, "give tensors, a list of them or a record of them",
+                                 "grad: an input must be a tensor, got %s", dlsh_a(*v));
+        in[i] = v->as.tensor;
+    }
+    return dl_gradients(dlsh_arg_tensor(a, "output"), dlsh_arg_tensor(a, "seed"), in, w->n, dlsh_arg_bool(a, "retain"),
+                        dlsh_arg_bool(a, "create_graph"), out);
+}
+
 static dl_status grad_run(const dlsh_args *a, dlsh_value *result) {
-    dl_tensor *in[MAX_INPUTS], *out[MAX_INPUTS];
-    int n, create = dlsh_arg_bool(a, "create_graph");
-    DLSH_TRY(collect_tensors(a, "inputs", in, &n));
-    if (!n) return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "write grad(y, x)", "grad needs a tensor to differentiate by");
-    DLSH_TRY(dl_gradients(dlsh_arg_tensor(a, "output"), dlsh_arg_tensor(a, "seed"), in, n, dlsh_arg_bool(a, "retain"),
-                          create, out));
-    dlsh_value values[MAX_INPUTS];
-    for (int i = 0; i < n; i++) values[i] = out[i] ? dlsh_tensor(out[i]) : dlsh_none();
-    return dlsh_give(n == 1 ? values[0] : dlsh_list_of(values, n), result);
+    wanted w = wanted_of(a);
+    if (!w.n)
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "write grad(y, x)", "grad needs a tensor to differentiate by");
+    dl_tensor **in = malloc(2 * (size_t)w.n * sizeof(dl_tensor *));
+    if (!in) return dlsh_no_memory("gradients");
+    dl_status st = find_gradients(&w, in, in + w.n);
+    if (!st) st = give_gradients(&w, in + w.n, result);
+    free(in);
+    return st;
 }
 
 /* ---- gradcheck FN INPUT... */
@@ -163,16 +215,19 @@ static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
 const dlsh_command autograd_commands[] = {
     DLSH_FN_ROW(
         "grad", grad_run, "grad(OUTPUT, INPUT, ...)",
-        "Gradients of one tensor by others, as values; no .grad is touched. With one input a tensor, else a list; "
-        "none where there is no dependence.",
+        "Gradients of one tensor by others, as values; no .grad is touched. With one tensor a tensor; with several, or "
+        "a "
+        "list of them, a list; with a record, a record; none where there is no dependence.",
         DLSH_PARAMS({"output", .want = "tensor", .doc = "what to differentiate: one number, unless seed is given"},
-                    {"inputs", .want = "tensor", .flags = DLSH_VARIADIC, .doc = "tensors to differentiate by"}),
+                    {"inputs", .want = "tensor|list|record", .flags = DLSH_VARIADIC,
+                     .doc = "tensors to differentiate by, one by one, or in one list or record"}),
         DLSH_OPTIONS({"seed", DLSH_OPT_VALUE, NULL, .doc = "gradient to start from, in the shape of the output",
                       .want = "tensor"},
                      {"retain", DLSH_OPT_BOOL, "false", .doc = "keep the history for another pass"},
                      {"create_graph", DLSH_OPT_BOOL, "false",
                       .doc = "record the pass, so that its results can be differentiated"}),
-        .examples = "x = param(2.0); y = x ** 3\ng = grad(y, x, create_graph=true); grad(g, x)"),
+        .examples = "x = param(2.0); y = x ** 3\ng = grad(y, x, create_graph=true); grad(g, x)\n"
+                    "gs = grad(l, m.named_parameters())"),
     DLSH_ROW(
         "gradcheck", DLSH_ACTION | DLSH_FUNCTION, gradcheck_run, "gradcheck FUNCTION INPUT ... [second] [tol=T]",
         "Compares the gradients of a function with central differences, element by element, and reports the worst. "

@@ -30,10 +30,17 @@ static const dlsh_field fields[] = {{"lr", "learning rate; can be set", get_lr, 
                                     {"text", "kind and options as text", get_text, NULL},
                                     {NULL, NULL, NULL, NULL}};
 
-static dl_status add_parameters(dl_optimizer *o, dlsh_value v, int *n);
+enum { DEEPEST = 50 };
+
+static dl_status too_deep(void) {
+    return dlsh_fail(DL_ERR_VALUE, "does a list contain itself?", "parameters are nested more than %d levels deep",
+                     DEEPEST);
+}
+
+static dl_status add_parameters(dl_optimizer *o, dlsh_value v, int *n, int depth);
 
 /* {params: m.head, lr: 0.1}: parameters with options of their own. */
-static dl_status add_group(dl_optimizer *o, const dlsh_record *r, int *n) {
+static dl_status add_group(dl_optimizer *o, const dlsh_record *r, int *n, int depth) {
     static const char example[] = "adam([{params: m.body, lr: 1e-4}, {params: m.head}])";
     dl_arg args[DLSH_ARG_ROOM];
     dlsh_arg_room room[DLSH_ARG_ROOM];
@@ -47,13 +54,14 @@ static dl_status add_group(dl_optimizer *o, const dlsh_record *r, int *n) {
         nargs++;
     }
     DLSH_TRY(dl_optimizer_begin_group(o, args, nargs, NULL));
-    dl_status st = add_parameters(o, *params, n);
+    dl_status st = add_parameters(o, *params, n, depth);
     dl_optimizer_end_group(o);
     return st;
 }
 
 /* Adds a net, a tensor, a group or a list of them; tensors, which have no path, are named by number, *n the next. */
-static dl_status add_parameters(dl_optimizer *o, dlsh_value v, int *n) {
+static dl_status add_parameters(dl_optimizer *o, dlsh_value v, int *n, int depth) {
+    if (depth > DEEPEST) return too_deep();
     dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
     if (m) return dl_optimizer_add_module(o, m);
     if (v.type == DLSH_TENSOR) {
@@ -61,17 +69,17 @@ static dl_status add_parameters(dl_optimizer *o, dlsh_value v, int *n) {
         snprintf(name, sizeof name, "p%d", (*n)++);
         return dl_optimizer_add(o, name, v.as.tensor);
     }
-    if (v.type == DLSH_RECORD) return add_group(o, v.as.record, n);
+    if (v.type == DLSH_RECORD) return add_group(o, v.as.record, n, depth + 1);
     if (v.type != DLSH_LIST)
         return dlsh_fail(DL_ERR_TYPE, "give it a net, a parameter or a list of parameters",
                          "an optimizer takes on parameters, got %s", dlsh_type_name(v));
-    for (int i = 0; i < v.as.list->n; i++) DLSH_TRY(add_parameters(o, v.as.list->items[i], n));
+    for (int i = 0; i < v.as.list->n; i++) DLSH_TRY(add_parameters(o, v.as.list->items[i], n, depth + 1));
     return DL_OK;
 }
 
 static dl_status add_run(const dlsh_args *a, dlsh_value *result) {
     int n = 0;
-    DLSH_TRY(add_parameters(dlsh_arg_self(a), *dlsh_arg(a, "what"), &n));
+    DLSH_TRY(add_parameters(dlsh_arg_self(a), *dlsh_arg(a, "what"), &n, 0));
     *result = dlsh_ref(dlsh_arg_self_value(a));
     return DL_OK;
 }
@@ -182,7 +190,7 @@ static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, at, e.code, e.hint, "%s", e.message);
     }
     int number = 0;
-    dl_status st = what ? add_parameters(o, *what, &number) : DL_OK;
+    dl_status st = what ? add_parameters(o, *what, &number, 0) : DL_OK;
     if (st == DL_OK) return dlsh_give(dlsh_new_handle(&dlsh_optimizer_class, o), result);
     dl_optimizer_unref(o);
     return st;
@@ -263,7 +271,8 @@ static dl_status add_tensor(tensors *l, dl_tensor *t) {
     return DL_OK;
 }
 
-static dl_status find_tensors(const dlsh_args *a, dlsh_value v, tensors *l) {
+static dl_status find_tensors(const dlsh_args *a, dlsh_value v, tensors *l, int depth) {
+    if (depth > DEEPEST) return too_deep();
     dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
     dl_status st = DL_OK;
     if (m) {
@@ -275,7 +284,7 @@ static dl_status find_tensors(const dlsh_args *a, dlsh_value v, tensors *l) {
     } else if (v.type == DLSH_TENSOR)
         st = add_tensor(l, v.as.tensor);
     else if (v.type == DLSH_LIST)
-        for (int i = 0; st == DL_OK && i < v.as.list->n; i++) st = find_tensors(a, v.as.list->items[i], l);
+        for (int i = 0; st == DL_OK && i < v.as.list->n; i++) st = find_tensors(a, v.as.list->items[i], l, depth + 1);
     else
         st = dlsh_arg_fail(a, "parameters", DL_ERR_TYPE, "give a net, a parameter or a list of parameters",
                            "gradients belong to parameters, got %s", dlsh_type_name(v));
@@ -288,7 +297,7 @@ static dl_status clip_run(const dlsh_args *a, dlsh_value *result) {
     double max = dlsh_arg_float(a, "max"), norm = 0;
     if (!(max > 0)) return dlsh_arg_fail(a, "max", DL_ERR_VALUE, NULL, "the limit must be positive, got %g", max);
     tensors l = {0};
-    dl_status st = find_tensors(a, *dlsh_arg(a, "parameters"), &l);
+    dl_status st = find_tensors(a, *dlsh_arg(a, "parameters"), &l, 0);
     if (st == DL_OK) st = by_value ? dl_clip_grad_value(l.t, l.n, max) : dl_clip_grad_norm(l.t, l.n, max, &norm);
     free(l.t);
     if (st == DL_OK && !by_value) *result = dlsh_float(norm);

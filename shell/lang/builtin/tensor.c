@@ -320,6 +320,25 @@ static const dlsh_param split_params[] = {TENSOR_PARAM,
                                           {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension (0)"},
                                           {0}};
 
+/* Pieces of the sizes in a list. */
+static dl_status split_sizes(const dlsh_args *a, dl_tensor *t, long d, const dlsh_list *sizes, dlsh_value *result) {
+    long n = dl_shape(t)[d], from = 0;
+    for (int i = 0; i < sizes->n && from >= 0; i++) {
+        dlsh_value v = sizes->items[i];
+        from = v.type == DLSH_INT && v.as.i >= 0 && v.as.i <= n - from ? from + v.as.i : -1;
+    }
+    if (from != n)
+        return dlsh_arg_fail(a, "size", DL_ERR_VALUE, NULL, "sizes in a list must be ints that add up to %ld", n);
+    dlsh_value pieces = dlsh_new_list(sizes->n);
+    dl_status st = dlsh_failed(pieces) ? dl_failed() : DL_OK;
+    for (int i = from = 0; !st && i < sizes->n; i++) {
+        long to = from + sizes->items[i].as.i;
+        st = dlsh_append(pieces, dlsh_tensor(dl_slice(t, d, &from, &to, 1)));
+        from = to;
+    }
+    return dlsh_give_filled(st, pieces, result);
+}
+
 /* split: pieces of `size`; chunk (data set): `size` pieces. */
 static dl_status split_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value *given = dlsh_arg(a, "size");
@@ -328,11 +347,14 @@ static dl_status split_run(const dlsh_args *a, dlsh_value *result) {
             return dlsh_arg_fail(a, "size", DL_ERR_TYPE, NULL, "a string is cut at a string, got %s", dlsh_a(*given));
         return dlsh_split_text(dlsh_arg(a, "input")->as.str, given ? given->as.str : NULL, result);
     }
-    if (!given || given->type != DLSH_INT)
-        return dlsh_arg_fail(a, "size", DL_ERR_TYPE, "x.split(2) gives pieces of 2 rows", "the size must be an int");
+    if (!given || given->type == DLSH_STR)
+        return dlsh_arg_fail(a, "size", DL_ERR_TYPE, "x.split(2) gives pieces of 2 rows, x.split([1, 3]) of 1 and 3",
+                             "the size must be an int or a list");
     dl_tensor *t = dlsh_arg_tensor(a, "input");
-    long d, size = dlsh_arg_int(a, "size");
+    long d;
     DLSH_TRY(dim_of(a, "dim", dl_ndim(t), 0, &d));
+    if (given->type == DLSH_LIST) return split_sizes(a, t, d, given->as.list, result);
+    long size = dlsh_arg_int(a, "size");
     if (size < 1) return dlsh_arg_fail(a, "size", DL_ERR_VALUE, NULL, "size must be at least 1, got %ld", size);
     long n = dl_shape(t)[d], step = dlsh_arg_data(a) ? n / size + (n % size != 0) : size;
     dlsh_value v = dlsh_new_list(0);
@@ -427,9 +449,10 @@ const dlsh_command dlsh_tensor_rows[] = {
                 DLSH_PARAMS(TENSOR_PARAM,
                             {"shape", .want = "int|list", .flags = DLSH_VARIADIC, .doc = "sizes; one may be -1"})),
     DLSH_FN_ROW("split", split_run, "x.split(SIZE [, DIM]), s.split([BY])",
-                "A list of pieces of SIZE rows; of a string, those between white space, or between BY.",
+                "A list of pieces of SIZE rows, or of the sizes in a list; of a string, those between white space, or "
+                "between BY.",
                 DLSH_PARAMS({"input", .want = "tensor|string", .doc = "a tensor or a string"},
-                            {"size", .want = "int|string", .flags = DLSH_OPTIONAL,
+                            {"size", .want = "int|list|string", .flags = DLSH_OPTIONAL,
                              .doc = "rows a piece; what stands between (white space)"},
                             {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension (0)"}),
                 .examples = "\"a,b\".split(\",\")"),
