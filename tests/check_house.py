@@ -34,7 +34,7 @@ ARROWS = [
     ("libcore/train/", r"cpu/|cuda/"),
 ]
 # Files that a build makes, by the names that comments and the manual use; and those of the system.
-MADE = ("dlcore.h", "dlcore_ops.h", "rules_gen.h", "kernels_gen.h", "names_gen.h", "table_gen.h", "api_gen.c", "imports_gen.h", "abi.h")
+MADE = ("dlcore.h", "dlcore_ops.h", "all.h", "SECTION.h", "kernels_gen.h", "table_gen.h", "api_gen.c", "imports_gen.h", "abi.h")
 # What may not be written where.
 FORBIDDEN = [
     ("libcore/", r"\b(?:printf|puts|putchar|abort|exit|_exit|getopt|getopt_long)\s*\(", "the library never prints or ends the process"),

@@ -65,8 +65,9 @@ int main(void) {
 }
 """
 # Files that gen_ops writes, by what it is asked for.
-TABLES = {"rules": "ops/rules_gen.h", "kernels": "ops/kernels_gen.h", "table": "ops/table_gen.h", "names": "ops/names_gen.h",
-          "api": "ops/api_gen.c", "imports": "imports_gen.h", "samples": "ops/samples.tsv", "numbers": "include/dlcore_ops.h", "header": "include/dlcore.h", "bare": "bare/dlcore.h"}
+TABLES = {"kernels": "ops/kernels_gen.h", "table": "ops/table_gen.h", "api": "ops/api_gen.c", "imports": "imports_gen.h",
+          "samples": "ops/samples.tsv", "numbers": "include/dlcore_ops.h", "header": "include/dlcore.h", "bare": "bare/dlcore.h"}
+FOLDERS = {"calls": "bare/dlcore", "names": "ops/names", "rules": "ops/rules"}  # with a file for each section of the op table
 TEMPLATED = ("header", "bare")
 # Tables whose rows are compared with PyTorch: the script that asks it, with what it writes, and the test that reads that.
 GOLDENS = {"libcore/ops/ops.def": ("tests/ops/make_goldens.py gen/ops/samples.tsv tests/ops/golden.safetensors", "tests/ops/test_table.c"),
@@ -123,6 +124,8 @@ class Build:
         before = {mode: (gen / out).read_text() for mode, out in TABLES.items()}
         for mode, out in TABLES.items():
             run(self.tree / "gen_ops", mode, gen / out, *([self.tree / "libcore/include/dlcore.h.in"] if mode in TEMPLATED else []))
+        for mode, out in FOLDERS.items():
+            run(self.tree / "gen_ops", mode, gen / out)
         after = {mode: (gen / out).read_text() for mode, out in TABLES.items()}
         old, new = (re.findall(r"\bDL_\w+(?=,| /\*)", text["numbers"]) for text in (before, after))
         moved = [name for i, name in enumerate(new) if i >= len(old) or old[i] != name]

@@ -20,7 +20,7 @@ static void results(FILE *f, const dl_op_info *op) {
 
 static void ops_page(FILE *f) {
     fprintf(f,
-            "# Ops\n\nEvery row of the op table: a function of the shell, a method of tensors, and `dl_NAME` in C. "
+            "# Ops\n\nEvery op: a function of the shell, a method of tensors, and `dl_NAME` in C. "
             "Names and arguments are\nPyTorch's. `=` gives the default; `none` means that the argument may be absent. "
             "This page is made from the table.\n");
     dl_op_info op;

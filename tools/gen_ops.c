@@ -1,19 +1,21 @@
 /* Makes C from the op table, before the library is built: prototypes of rules and kernels, the table and its names, the
- * typed functions dl_NAME, dlcore.h. Fails when a differentiable row has no gradient rule. gen_ops WHAT FILE, with the
- * template behind it for the last two:
+ * typed functions dl_NAME, dlcore.h. Fails when a differentiable op has no gradient rule.
  *
- *   rules    ops/rules_gen.h
- *   kernels  KERNEL(name) for each row that has kernels
+ * gen_ops WHAT FILE:
+ *   kernels  KERNEL(name) for each op that has kernels
  *   table    ops/table_gen.h: the rows as initialisers of struct dl_op
- *   names    ops/names_gen.h: the places of attributes, inputs and outputs by name
- *   reversed the same with the values of attributes in the opposite order, for a test
- *   numbers  dlcore_ops.h: the enum of the rows
+ *   numbers  dlcore_ops.h: the enum of the ops
  *   api      the bodies of the typed functions
- *   samples  a line for each row: name, bits of inputs without a gradient, attributes as name:kind, calls
+ *   samples  a line for each op: name, bits of inputs without a gradient, attributes as name:kind, calls
  *   imports  for plugins: each function of core/imports.def by its name, found through the import table
+ * gen_ops WHAT FILE TEMPLATE:
  *   header   dlcore.h: the template with the typed functions in place of its line @OPS@
- *   bare     the same without the docs of the functions, which the library itself is built with: a row's doc can change
- *            and little is compiled anew
+ *   bare     the same without them, which the library itself is built with: a new row compiles little anew
+ * gen_ops WHAT FOLDER, a file FOLDER/SECTION.h for each section of ops.def, and all.h, which includes them:
+ *   calls    dlcore/: prototypes of the typed functions, for those who call them
+ *   names    ops/names/: the places of attributes, inputs and outputs by name
+ *   reversed the same with the values of attributes in the opposite order, for a test
+ *   rules    ops/rules/: the names, and prototypes of the rules and kernels
  *
  * A file whose text would stay is left alone. */
 #include <stdlib.h>
@@ -51,10 +53,12 @@ static int keep_or_write(const char *path, const char *text, size_t size) {
     return 1;
 }
 
-/* Prints a prototype once, however many rows share the rule. */
-static void declare(FILE *f, const char *macro, const char *name) {
+/* Prints a prototype once in a section, however many of its ops share the rule. */
+static void declare(FILE *f, const section *s, const char *macro, const char *name) {
     static const char *seen[4 * MAX_OPS][2];
+    static const section *of;
     static int n;
+    if (of != s) of = s, n = 0;
     if (!name) return;
     for (int i = 0; i < n; i++)
         if (!strcmp(seen[i][0], macro) && !strcmp(seen[i][1], name)) return;
@@ -62,14 +66,15 @@ static void declare(FILE *f, const char *macro, const char *name) {
     fprintf(f, "%s(%s);\n", macro, name);
 }
 
-static int rules(FILE *f) {
-    fprintf(f, "/* Made from ops/ops.def. */\n");
-    for (int i = 0; i < nrows; i++) {
-        const row *r = &rows[i];
-        declare(f, "INFER_RULE", r->infer);
-        declare(f, "GRAD_RULE", r->grad);
-        declare(f, "FLOPS_RULE", r->flops);
-        if (r->how == OP_COMPOSITE) declare(f, "COMPOSE_RULE", r->name);
+static int rules(FILE *f, const section *s) {
+    fprintf(f, "#pragma once\n/* Made from ops/ops.def: rules and kernels of the ops of SECTION(%s). */\n", s->name);
+    fprintf(f, "#include \"ops/names/%s.h\"\n#include \"ops/rules.h\"\n\n", s->name);
+    for (const row *r = rows + s->first; r < rows + s->end; r++) {
+        declare(f, s, "INFER_RULE", r->infer);
+        declare(f, s, "GRAD_RULE", r->grad);
+        declare(f, s, "FLOPS_RULE", r->flops);
+        declare(f, s, "COMPOSE_RULE", r->how == OP_COMPOSITE ? r->name : NULL);
+        declare(f, s, "CPU_KERNEL", r->how == OP_KERNEL ? r->name : NULL);
     }
     return 0;
 }
@@ -164,22 +169,35 @@ static void body(FILE *f, const row *r) {
 }
 
 static int api(FILE *f) {
-    fprintf(f, "/* Made from ops/ops.def: the typed function of each row. */\n"
-               "#include \"ops/api.h\"\n#include \"ops/names.h\"\n");
+    fprintf(f, "/* Made from ops/ops.def: the typed function of each op. */\n"
+               "#include \"ops/api.h\"\n#include \"dlcore_ops.h\"\n#include \"ops/names/all.h\"\n\n"
+               "#pragma GCC visibility push(default)\n#include \"dlcore/all.h\"\n#pragma GCC visibility pop\n");
     for (int i = 0; i < nrows; i++) body(f, &rows[i]);
     return 0;
 }
 
 static const char *template; /* of header and bare */
 
-static void section(FILE *f, bool docs) {
+static void documented(FILE *f) {
     fprintf(f, "/* clang-format off */\n");
     for (int i = 0; i < nrows; i++) {
-        if (docs) fprintf(f, "/* %s  %s */\n", rows[i].doc, rows[i].formula);
+        fprintf(f, "/* %s  %s */\n", rows[i].doc, rows[i].formula);
         prototype(f, &rows[i]);
         fprintf(f, ";\n");
     }
     fprintf(f, "/* clang-format on */\n");
+}
+
+static int calls(FILE *f, const section *s) {
+    fprintf(f,
+            "#pragma once\n/* Made from ops/ops.def: the typed functions of the ops of SECTION(%s), which dlcore.h\n"
+            " * describes. */\n#include \"dlcore.h\"\n\n",
+            s->name);
+    for (const row *r = rows + s->first; r < rows + s->end; r++) {
+        prototype(f, r);
+        fprintf(f, ";\n");
+    }
+    return 0;
 }
 
 static int samples(FILE *f) {
@@ -192,8 +210,8 @@ static int samples(FILE *f) {
     return 0;
 }
 
-/* The template with the section in place of the line that names it. */
-static int fill(FILE *f, bool docs) {
+/* The template with the typed functions, or nothing, in place of the line that names it. */
+static int fill(FILE *f, bool ops) {
     static const char mark[] = "/* @OPS@ */\n";
     char *text = slurp(template), *at = text ? strstr(text, mark) : NULL;
     if (!at) {
@@ -201,7 +219,7 @@ static int fill(FILE *f, bool docs) {
         return 1;
     }
     fwrite(text, 1, (size_t)(at - text), f);
-    section(f, docs);
+    if (ops) documented(f);
     fputs(at + sizeof mark - 1, f);
     free(text);
     return 0;
@@ -210,7 +228,7 @@ static int header(FILE *f) { return fill(f, true); }
 static int bare(FILE *f) { return fill(f, false); }
 
 static int numbers(FILE *f) {
-    fprintf(f, "/* dlcore_ops.h - the rows of the op table by number, for dl_op_describe(). Numbers hold for this "
+    fprintf(f, "/* dlcore_ops.h - the ops by number, for dl_op_describe(). Numbers hold for this "
                "version alone. */\n"
                "#pragma once\n\nenum {\n");
     for (int i = 0; i < nrows; i++) fprintf(f, "    DL_OP_%s,\n", rows[i].name);
@@ -237,29 +255,57 @@ static int imports(FILE *f) {
     return 0;
 }
 
+/* Writes what `run` prints: for a section, into FOLDER/SECTION.h; for none, into the file. */
+static int write_file(int (*run)(FILE *), int (*part)(FILE *, const section *), const section *s, const char *path) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    int rc = !f ? 1 : s ? part(f, s) : run(f);
+    if (!f || fclose(f)) rc = 1;
+    if (!rc) rc = keep_or_write(path, text, size);
+    free(text);
+    return rc;
+}
+
+static const char *what; /* says which files these are: gcc takes two of one text and time for one file */
+static int all_sections(FILE *f) {
+    fprintf(f, "#pragma once\n/* Made from ops/ops.def: %s of all its sections. */\n", what);
+    for (int i = 0; i < nsections; i++) fprintf(f, "#include \"%s.h\"\n", sections[i].name);
+    return 0;
+}
+
+static int write_folder(int (*part)(FILE *, const section *), const char *folder) {
+    char path[4096];
+    int rc = 0;
+    for (int i = 0; !rc && i < nsections; i++) {
+        snprintf(path, sizeof path, "%s/%s.h", folder, sections[i].name);
+        rc = write_file(NULL, part, &sections[i], path);
+    }
+    snprintf(path, sizeof path, "%s/all.h", folder);
+    return rc ? rc : write_file(all_sections, NULL, NULL, path);
+}
+
+static const char usage[] = "usage: gen_ops kernels|table|numbers|api|samples|imports FILE, gen_ops header|bare FILE "
+                            "TEMPLATE, or gen_ops calls|names|reversed|rules FOLDER\n";
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int argc;
         int (*run)(FILE *);
-    } modes[] = {
-        {"rules", 3, rules},     {"table", 3, write_table}, {"names", 3, write_names}, {"reversed", 3, write_names},
-        {"kernels", 3, kernels}, {"numbers", 3, numbers},   {"api", 3, api},           {"samples", 3, samples},
-        {"header", 4, header},   {"bare", 4, bare},         {"imports", 3, imports}};
+        int (*part)(FILE *, const section *);
+    } modes[] = {{"table", 3, .run = write_table}, {"kernels", 3, .run = kernels},
+                 {"numbers", 3, .run = numbers},   {"api", 3, .run = api},
+                 {"samples", 3, .run = samples},   {"imports", 3, .run = imports},
+                 {"header", 4, .run = header},     {"bare", 4, .run = bare},
+                 {"calls", 3, .part = calls},      {"names", 3, .part = write_names},
+                 {"rules", 3, .part = rules},      {"reversed", 3, .part = write_names}};
     for (unsigned i = 0; argc >= 3 && i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(argv[1], modes[i].name) || argc != modes[i].argc) continue;
         if (!read_rows(!strcmp(argv[1], "reversed"))) return 1;
-        template = argv[3];
-        char *text = NULL;
-        size_t size = 0;
-        FILE *f = open_memstream(&text, &size);
-        int rc = f ? modes[i].run(f) : 1;
-        if (!f || fclose(f)) rc = 1;
-        if (!rc) rc = keep_or_write(argv[2], text, size);
-        free(text);
-        return rc;
+        what = argv[1], template = argv[3];
+        return modes[i].part ? write_folder(modes[i].part, argv[2]) : write_file(modes[i].run, NULL, NULL, argv[2]);
     }
-    fprintf(stderr, "usage: gen_ops rules|kernels|table|names|reversed|numbers|api|samples|imports FILE, or gen_ops "
-                    "header|bare FILE TEMPLATE\n");
+    fputs(usage, stderr);
     return 2;
 }

@@ -28,14 +28,23 @@ typedef struct {
 extern row rows[];
 extern const int nrows;
 
+/* A section of ops.def: rows from `first` to before `end`. Files made for each section are named after it, so that a
+ * new row touches those of its section alone. */
+typedef struct {
+    const char *name;
+    int first, end;
+} section;
+extern section sections[];
+extern const int nsections;
+
 /* Works out what the names in the rows stand for. `reversed` puts the values of attributes in the opposite order.
  * False, and a line on stderr, for a name that its row does not have. */
 bool read_rows(bool reversed);
 
 /* DL_A_ROW_ATTR, the name of the attribute's place. */
 void attr_name(char *out, size_t size, const row *r, const attr *a);
-/* Both return 0. ops/names_gen.h: the places of attributes, inputs and outputs of rows and of families, by name. */
-int write_names(FILE *f);
+/* Both return 0. ops/names/SECTION.h: the places of attributes, inputs and outputs of rows and of families, by name. */
+int write_names(FILE *f, const section *s);
 /* ops/table_gen.h: the rows as initialisers of struct dl_op. */
 int write_table(FILE *f);
 

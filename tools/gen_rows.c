@@ -30,10 +30,36 @@
 #define VIEW(n, ...) ROW(OP_VIEW, n, __VA_ARGS__)
 #define COMPOSITE(n, ...) ROW(OP_COMPOSITE, n, __VA_ARGS__)
 
+#define SECTION(name)
 row rows[] = {
 #include "ops/ops.def"
 };
 const int nrows = sizeof rows / sizeof *rows;
+#undef SECTION
+#undef OP
+#undef VIEW
+#undef COMPOSITE
+
+/* The number of each row, and of the first one of each section. */
+#define OP(n, ...) ROW_##n,
+#define VIEW(n, ...) ROW_##n,
+#define COMPOSITE(n, ...) ROW_##n,
+#define SECTION(name) FIRST_##name, BEFORE_##name = FIRST_##name - 1,
+enum {
+#include "ops/ops.def"
+};
+#undef SECTION
+#undef OP
+#undef VIEW
+#undef COMPOSITE
+#define OP(n, ...)
+#define VIEW(n, ...)
+#define COMPOSITE(n, ...)
+#define SECTION(id) {.name = #id, .first = FIRST_##id},
+section sections[] = {
+#include "ops/ops.def"
+};
+const int nsections = sizeof sections / sizeof *sections;
 
 /* The bits of a tensor of this name; a list's are all from its first on. */
 static unsigned bit_of(const char *const *names, bool list, const char *word, size_t n) {
@@ -49,7 +75,7 @@ static bool bits_of(const row *r, const char *field, const char *words, unsigned
         unsigned i = in ? bit_of(r->in_name, r->in_max == VARIADIC, p, n) : 0;
         unsigned o = out ? bit_of(r->out_name, false, p, n) : 0;
         if (!i == !o) {
-            fprintf(stderr, "ops.def: %s(%.*s) of row %s names %s\n", field, (int)n, p, r->name,
+            fprintf(stderr, "ops.def: %s(%.*s) of op %s names %s\n", field, (int)n, p, r->name,
                     i ? "an input and an output" : "nothing that it has");
             return false;
         }
@@ -68,14 +94,14 @@ static bool has_attr(const row *r, const char *name) {
 
 static bool of_family(const row *r, const char *family) { return r->family && !strcmp(r->family, family); }
 
-/* Do all rows of the family have the attribute? */
+/* Do all ops of the family have the attribute? */
 static bool shared(const char *family, const char *name) {
     for (int i = 0; i < nrows; i++)
         if (of_family(&rows[i], family) && !has_attr(&rows[i], name)) return false;
     return true;
 }
 
-/* What a family shares stands first, in the order of its first row. */
+/* What a family shares stands first, in the order of its first op. */
 static int shared_place(const row *r, const char *name, int *count) {
     const row *first = rows;
     int place = -1;
@@ -109,10 +135,11 @@ bool read_rows(bool reversed) {
         ok &= bits_of(r, "NONDIFF_IN", r->nondiff_in, &r->without_in, NULL);
         ok &= bits_of(r, "NONDIFF_OUT", r->nondiff_out, NULL, &r->without_out);
         if (r->how != OP_COMPOSITE && !r->grad && !r->nodiff) {
-            fprintf(stderr, "ops.def: row %s needs GRAD(rule), or NODIFF if it has no gradient by nature\n", r->name);
+            fprintf(stderr, "ops.def: op %s needs GRAD(rule), or NODIFF if it has no gradient by nature\n", r->name);
             ok = false;
         }
     }
     for (int i = 0; i < nrows; i++) place_attrs(&rows[i], reversed);
+    for (int i = 0; i < nsections; i++) sections[i].end = i + 1 < nsections ? sections[i + 1].first : nrows;
     return ok;
 }

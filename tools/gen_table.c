@@ -38,7 +38,7 @@ static int place_of_out(const row *r, const char *name) {
     return -1;
 }
 
-/* Does the name stand at one place in all rows of the family of r? */
+/* Does the name stand at one place in all ops of the family of r? */
 static bool agreed(const row *r, int (*place)(const row *, const char *), const char *name) {
     for (int i = 0; i < nrows; i++)
         if (rows[i].family && !strcmp(rows[i].family, r->family) && place(&rows[i], name) != place(r, name))
@@ -46,7 +46,7 @@ static bool agreed(const row *r, int (*place)(const row *, const char *), const 
     return true;
 }
 
-/* All names of a row, or, for a family, those that all its rows have at one place. */
+/* All names of an op, or, for a family, those that all its ops have at one place. */
 static void put_places(FILE *f, const row *r, const char *owner, bool family) {
     for (int i = 0; i < r->nattr; i++)
         if (!family || agreed(r, place_of_attr, r->attrs[i].name))
@@ -63,11 +63,14 @@ static bool first_of_family(const row *r) {
     return true;
 }
 
-int write_names(FILE *f) {
+int write_names(FILE *f, const section *s) {
     fprintf(f,
-            "/* Made from ops/ops.def: where attributes (DL_A), inputs (DL_IN) and outputs (DL_OUT) of a row or of a\n"
-            " * family of rows stand in a call. */\nenum {\n");
-    for (const row *r = rows; r < rows + nrows; r++) {
+            "#pragma once\n"
+            "/* Made from ops/ops.def: where attributes (DL_A), inputs (DL_IN) and outputs (DL_OUT) of the ops of\n"
+            " * SECTION(%s), and of families that begin there, stand in a call. */\n"
+            "#include \"ops/names.h\"\n\nenum {\n",
+            s->name);
+    for (const row *r = rows + s->first; r < rows + s->end; r++) {
         if (r->family && first_of_family(r)) put_places(f, r, r->family, true);
         put_places(f, r, r->name, false);
     }

@@ -2,6 +2,8 @@
  * the tensor, or the view's base, in the history. Views renew their history when they are next used. */
 #include "autograd/tape.h"
 #include "core/scope.h"
+#include "dlcore/copy.h"
+#include "dlcore/view.h"
 
 #include <string.h>
 

@@ -6,6 +6,9 @@
 #include "core/device.h"
 #include "core/list.h"
 #include "core/scope.h"
+#include "dlcore/binary.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
 
 #include <stdlib.h>
 #include <string.h>

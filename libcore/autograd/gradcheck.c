@@ -3,6 +3,9 @@
 #include "autograd/tape.h"
 #include "core/rng.h"
 #include "core/scope.h"
+#include "dlcore/binary.h"
+#include "dlcore/copy.h"
+#include "dlcore/reduce.h"
 
 #include <math.h>
 #include <stdlib.h>

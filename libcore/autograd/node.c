@@ -1,6 +1,7 @@
 /* Nodes: recording a finished call, saving tensors for the gradient rule, and destroying graphs of any depth. */
 #include "autograd/tape.h"
 #include "core/scope.h"
+#include "dlcore/view.h"
 
 #include <string.h>
 

@@ -2,6 +2,9 @@
 #include "autograd/tape.h"
 #include "core/list.h"
 #include "core/scope.h"
+#include "dlcore/copy.h"
+#include "dlcore/reduce.h"
+#include "dlcore/view.h"
 
 #include <stdlib.h>
 

@@ -5,6 +5,7 @@
 #include "core/op.h"
 #include "core/rng.h"
 #include "core/scope.h"
+#include "dlcore/copy.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -12,7 +12,8 @@
 #include "ops/formulas.h"
 #include "ops/infer.h"
 #include "ops/compose/loss.h"
-#include "ops/rules.h"
+#include "ops/rules/matmul.h"
+#include "ops/rules/view.h"
 #include "optim/steps.h"
 
 typedef struct dl_imports {

@@ -4,7 +4,6 @@
 #define DL_CORE_OP_H
 
 #include "core/tensor.h"
-#include "dlcore_ops.h"
 
 enum { DL_MAX_IN = 1024, DL_MAX_OUT = 8, DL_MAX_ATTR = 12, DL_MAX_NAMED_IN = 8 };
 enum { DL_BACKEND_CPU, DL_BACKEND_CUDA, DL_NBACKEND };

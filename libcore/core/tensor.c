@@ -4,6 +4,8 @@
 #include "autograd/tape.h"
 #include "core/device.h"
 #include "core/scope.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
 
 #include <stdio.h>
 #include <stdlib.h>

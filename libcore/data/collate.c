@@ -7,6 +7,8 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "data/data.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
 
 static dl_status read_all(dl_dataset *d, int split, const long *index, long n, dl_tensor **x, dl_tensor **y) {
     size_t sx = dl_data_sample_size(d), sy = dl_data_target_size(d);

@@ -6,6 +6,7 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "data/data.h"
+#include "dlcore/copy.h"
 
 typedef struct columns {
     dl_batch of[2]; /* of each split, on the host, contiguous */

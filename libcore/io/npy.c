@@ -9,6 +9,7 @@
 #include "io/atomic.h"
 #include "io/npy.h"
 #include "io/input.h"
+#include "dlcore/view.h"
 
 /* What is written. */
 static const struct {

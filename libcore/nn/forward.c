@@ -7,6 +7,7 @@
 #include "core/rng.h"
 #include "core/scope.h"
 #include "nn/layers.h"
+#include "dlcore/binary.h"
 
 /* A pass of zeros, which finds the shapes. */
 typedef struct dry_run {

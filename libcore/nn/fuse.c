@@ -8,7 +8,10 @@
 #include "core/mode.h"
 #include "nn/module.h"
 #include "ops/api.h"
-#include "ops/names.h"
+#include "dlcore_ops.h"
+#include "dlcore/conv.h"
+#include "dlcore/norm.h"
+#include "ops/names/conv.h"
 
 static bool is(const dl_child *c, const char *kind) { return c && !strcmp(c->m->row->kind.name, kind); }
 

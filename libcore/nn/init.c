@@ -5,6 +5,8 @@
 #include "core/rng.h"
 #include "core/scope.h"
 #include "nn/module.h"
+#include "dlcore/binary.h"
+#include "dlcore/create.h"
 
 typedef struct fans {
     double in, out;

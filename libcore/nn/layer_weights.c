@@ -4,6 +4,7 @@
 
 #include "core/scope.h"
 #include "nn/layers.h"
+#include "dlcore/all.h"
 
 /* ---------------------------------------------------------------- options that several rows share */
 

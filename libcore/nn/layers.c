@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "nn/layers.h"
+#include "dlcore/all.h"
 
 /* Layers that are one op. */
 #define OPTIONS(...)

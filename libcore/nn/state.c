@@ -7,6 +7,7 @@
 #include "core/scope.h"
 #include "io/stored.h"
 #include "nn/module.h"
+#include "dlcore/copy.h"
 
 /* ---------------------------------------------------------------- copies */
 

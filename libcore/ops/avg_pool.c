@@ -3,6 +3,10 @@
 #include "ops/avg_pool.h"
 #include "ops/compose/compose.h"
 #include "ops/conv.h"
+#include "dlcore_ops.h"
+#include "dlcore/conv.h"
+#include "dlcore/reduce.h"
+#include "ops/rules/conv.h"
 
 static dl_status windows_of(const dl_call *c, dl_average *g) {
     const dl_aval *window = ATTR(c, AVGPOOL_KERNEL_SIZE), *stride = ATTR(c, AVGPOOL_STRIDE);

@@ -1,10 +1,10 @@
 /* Attributes, inputs and outputs of a call (dl_call) or of a gradient rule's node (dl_back) by the names of its row, or
- * of its family, in ops.def: ATTR_F(c, LAYER_NORM_EPS), IN_(LAYER_NORM_WEIGHT). */
+ * of its family, in ops.def: ATTR_F(c, LAYER_NORM_EPS), IN_(LAYER_NORM_WEIGHT). tools/gen_ops.c makes the names, those
+ * of SECTION(x) in ops/names/x.h. */
 #ifndef DL_OPS_NAMES_H
 #define DL_OPS_NAMES_H
 
 #include "core/op.h"
-#include "ops/names_gen.h" /* made from ops.def by tools/gen_ops.c */
 
 /* An attribute, and its value where it is one number or a text. */
 #define ATTR(c, name) (&(c)->attr[DL_A_##name])

@@ -1,6 +1,7 @@
 /* The formulas of ops/pointwise.def as data. */
 #include "ops/pointwise.h"
 #include "ops/each.h"
+#include "dlcore_ops.h"
 
 #include <math.h>
 

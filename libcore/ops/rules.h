@@ -1,5 +1,6 @@
-/* Prototypes of the rules that ops.def names: dl_infer_*, dl_grad_*, dl_compose_*, dl_flops_*, and the kernels. Naming
- * one in a row declares it; a missing definition fails the link, so that no differentiable op lacks its rule. */
+/* The rules that ops.def names: dl_infer_*, dl_grad_*, dl_compose_*, dl_flops_*, and the kernels. Naming one in a row
+ * of SECTION(x) declares it in ops/rules/x.h, which tools/gen_ops.c makes; a missing definition fails the link, so that
+ * no differentiable op lacks its rule. */
 #ifndef DL_OPS_RULES_H
 #define DL_OPS_RULES_H
 
@@ -9,12 +10,7 @@
 #define GRAD_RULE(name) dl_status dl_grad_##name(dl_back *b)
 #define COMPOSE_RULE(name) dl_status dl_compose_##name(dl_call *c)
 #define FLOPS_RULE(name) double dl_flops_##name(const dl_call *c)
-
-#include "ops/rules_gen.h" /* made from ops.def by tools/gen_ops.c */
-
-#define KERNEL(name) extern const dl_kernel dl_cpu_##name;
-#include "ops/kernels_gen.h"
-#undef KERNEL
+#define CPU_KERNEL(name) extern const dl_kernel dl_cpu_##name
 
 /* In gradient rules: the gradient of output 0, a pooled temporary; and see names.h. RULE: that of an op with a gradient
  * for input 0 alone. */

@@ -1,6 +1,9 @@
 /* Sorting: shapes and gradients of sort and topk, the part of their kernels that all devices share, and argsort. */
 #include "core/scope.h"
 #include "ops/grad.h"
+#include "dlcore/index.h"
+#include "dlcore/sort.h"
+#include "ops/rules/sort.h"
 
 static dl_status values_and_places(const dl_call *c, dl_meta *out) {
     const dl_tensor *x = c->in[0];

@@ -1,7 +1,8 @@
 /* The op table in memory, and rows registered at run time. */
 #include "core/op.h"
-#include "ops/names.h"
-#include "ops/rules.h"
+#include "dlcore_ops.h"
+#include "ops/names/all.h"
+#include "ops/rules/all.h"
 
 #include <pthread.h>
 #include <stdlib.h>

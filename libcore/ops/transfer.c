@@ -2,7 +2,8 @@
 #include "core/device.h"
 #include "core/scope.h"
 #include "ops/infer.h"
-#include "ops/rules.h"
+#include "dlcore/copy.h"
+#include "ops/rules/copy.h"
 
 INFER_RULE(transfer) {
     DL_TRY(dl_device_check((int)ATTR_I(c, TRANSFER_DEVICE)));

@@ -1,5 +1,7 @@
 /* The triangles of matrices: shape and gradient of tril and triu. */
 #include "ops/grad.h"
+#include "dlcore/index.h"
+#include "ops/rules/index.h"
 
 INFER_RULE(triangle) {
     const dl_tensor *x = c->in[0];

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 
 #include "core/scope.h"
+#include "dlcore/binary.h"
+#include "dlcore/index.h"
+#include "dlcore/reduce.h"
+#include "dlcore/unary.h"
 
 enum { LANES = 16, BLOCK = 4096 };
 

@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 #include "ops/each.h"
-#include "ops/rules.h"
+#include "dlcore_ops.h"
+#include "ops/rules/optim.h"
 
 #undef OPTIONS
 #undef O

@@ -6,6 +6,7 @@
 
 #include "core/rng.h"
 #include "core/scope.h"
+#include "dlcore/view.h"
 
 /* ---------------------------------------------------------------- the loss */
 

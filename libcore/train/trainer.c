@@ -9,6 +9,7 @@
 #include "core/active.h"
 #include "core/scope.h"
 #include "nn/module.h"
+#include "dlcore/copy.h"
 
 double dl_now(void) { return 1e-6 * (double)dl_active_us(NULL); }
 

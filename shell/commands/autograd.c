@@ -3,6 +3,7 @@
 #include "lang/command.h"
 #include "lang/session.h"
 #include "view/sink.h"
+#include "dlcore/copy.h"
 
 #include <stdio.h>
 #include <stdlib.h>

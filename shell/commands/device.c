@@ -61,7 +61,7 @@ static dl_status largest_table(dlsh_sink *sink, dlsh_mode mode) {
 
 /* Values of the language, and what the collector of reference cycles has done. */
 static dl_status values_table(dlsh_sink *sink) {
-    dlsh_table t = DLSH_TABLE({"lists, records, functions", 'r', ""}, {"rings freed", 'r', ""},
+    dlsh_table t = DLSH_TABLE({"lists, records, functions", 'r', ""}, {"freed in cycles", 'r', ""},
                               {"collections", 'r', ""}, {"longest", 'r', ""});
     dlsh_collect_stats c = dlsh_collect_statistics();
     dl_status status =

@@ -11,6 +11,7 @@
 #include "view/rich/png.h"
 #include "view/text.h"
 #include "view/sink.h"
+#include "dlcore/view.h"
 
 enum { GAP = 2, MAX_PICTURES = 256, MAX_SIDE = 2048, UNLIMITED_WIDTH = 120, SIDE = 84, SHEET = 900, WIDEST_GRID = 64 };
 enum { MAX_PIXELS = MAX_SIDE * MAX_SIDE }; /* of all pictures */

@@ -8,6 +8,7 @@
 #include "commands/load_names.h"
 #include "commands/nets.h"
 #include "view/table.h"
+#include "dlcore/view.h"
 
 /* What goes into the net: names as the net has them, tensors, and the names they had. */
 typedef struct renamed {

@@ -4,6 +4,7 @@
 
 #include "commands/load_names.h"
 #include "commands/nets.h"
+#include "dlcore/binary.h"
 
 /* ---------------------------------------------------------------- modes, copies, dtypes */
 

@@ -9,6 +9,8 @@
 
 #include "lang/session.h"
 #include "view/sink.h"
+#include "dlcore/copy.h"
+#include "dlcore/view.h"
 
 enum { MAX = 8 };
 

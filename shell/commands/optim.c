@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands/nets.h"
+#include "dlcore/copy.h"
 
 /* ---------------------------------------------------------------- optimizers as values */
 

@@ -3,6 +3,7 @@
 
 #include "commands/nets.h"
 #include "commands/scaler.h"
+#include "dlcore/binary.h"
 
 static dl_status text(void *self, dlsh_buf *out) {
     const dl_scaler *s = self;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lang/session.h"
+#include "dlcore/view.h"
 
 dl_status dlsh_elements_open(dlsh_elements *e, const dl_tensor *t) {
     memset(e, 0, sizeof *e);

@@ -10,6 +10,7 @@
 
 #include "core/scope.h"
 #include "core/tensor.h"
+#include "dlcore/all.h"
 
 static dl_tensor *vec(const double *v, long n) { return dl_tensor_from(1, &n, DL_F64, 0, v); }
 

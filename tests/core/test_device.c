@@ -3,6 +3,7 @@
 #include "support/fake_device.h"
 
 #include "autograd/tape.h"
+#include "dlcore/all.h"
 
 static void expect(dl_status got, dl_status want, const char *part) {
     if (got != want) fail_msg("status %d, not %d: %s", (int)got, (int)want, dl_errmsg());

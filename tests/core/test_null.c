@@ -6,6 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "dlcore.h"
+#include "dlcore/binary.h"
 
 static dl_tensor *out[8];
 static double number;

@@ -3,6 +3,8 @@
 #define TESTS_CUDA_CALLS_H
 
 #include "cuda/gpu.h"
+#include "dlcore/binary.h"
+#include "dlcore/reduce.h"
 #include "support/calls.h"
 
 /* total + sum of t times fixed weights, which are exact in every dtype. */

@@ -1,6 +1,7 @@
 /* Convolution on the GPU against the CPU in f64: the shapes of common nets, random ones with groups, dilation and
  * padding, memory orders, empty operands, precision, and choices that are kept between processes. */
 #include "cuda/gpu.h"
+#include "dlcore/all.h"
 
 #include <stdio.h>
 #include <sys/wait.h>

@@ -3,6 +3,7 @@
 #include "cuda/gpu.h"
 
 #include "autograd/tape.h"
+#include "dlcore/norm.h"
 
 static const char text[] =
     "conv 8 k=3 pad=1 -> batchnorm -> relu -> conv 6 k=3 stride=2 bias=false -> batchnorm -> relu";

@@ -1,6 +1,7 @@
 /* sort and topk on the GPU against the CPU, place by place: lengths for each of the kernels, all dtypes, equal elements
  * and NaN, dimensions that are not last. */
 #include "cuda/gpu.h"
+#include "dlcore/sort.h"
 
 /* Few different values, so that many are equal, and some NaN. */
 static dl_tensor *made(int ndim, const long *shape, dl_dtype dtype) {

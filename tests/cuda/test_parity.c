@@ -2,6 +2,8 @@
  * and strided; random numbers bit for bit. */
 #include "cuda/calls.h"
 #include "support/golden.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
 
 static int failures, compared, holes;
 

@@ -2,6 +2,7 @@
  * kernels take other paths: packs and odd sizes, chains of tiles, runs of chunks, channels last. Against the CPU in f64
  * from the same, already rounded inputs; what sums keeps its bits. */
 #include "cuda/gpu.h"
+#include "dlcore/all.h"
 
 enum { MOST_IN = 3 };
 enum { PLAIN, SHIFTED, LAST };

@@ -2,6 +2,8 @@
  * f64 from the same, already rounded inputs: results and gradients. The shapes follow from the rows' samples, whose
  * sizes are replaced by drawn ones. DL_TEST_SEED chooses other draws, DL_TEST_ROW a single row. */
 #include "cuda/calls.h"
+#include "dlcore/copy.h"
+#include "dlcore/view.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 #include "cuda/gpu.h"
 
 #include "core/device.h"
+#include "dlcore/all.h"
 
 enum { PLAIN, SHIFTED, TURNED, LAYOUTS, CHANNELS_LAST = LAYOUTS };
 static const char *const layouts[] = {"plain", "one element off", "other order"};

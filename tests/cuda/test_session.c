@@ -1,6 +1,7 @@
 /* Properties that a session on the GPU relies on: the same masks as on the CPU, every optimizer, sums by index that
  * repeat bit for bit, faults and errors that it survives, training without growth, more than 2^31 elements. */
 #include "cuda/calls.h"
+#include "dlcore/all.h"
 
 static dl_tensor *there(dl_tensor *t) { return must(dl_to_device(t, GPU)); }
 

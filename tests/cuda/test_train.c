@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "train/trainer.h"
+#include "dlcore/loss.h"
 
 static const char *const mlp = "flatten -> linear 32 -> batchnorm -> relu -> dropout 0.1 -> head: linear 10";
 static const char *const conv = "conv 4 k=3 pad=1 -> relu -> maxpool 2 -> flatten -> linear 10";

@@ -7,6 +7,7 @@
 
 #include "data/data.h"
 #include "dlcore.h"
+#include "dlcore/create.h"
 
 enum { N = 23, WIDTH = 3 };
 

@@ -4,6 +4,7 @@
 
 #include "fuzz/fuzz.h"
 #include "io/pickle_value.h"
+#include "dlcore/create.h"
 
 static dl_tensor *zeros(dl_pickle_reader *r, const char *key, dl_element e, long numel) {
     (void)r, (void)key;

@@ -3,6 +3,8 @@
 #include "support/tensors.h"
 
 #include "io/dlpack.h"
+#include "dlcore/binary.h"
+#include "dlcore/view.h"
 
 static int returned;
 

@@ -16,6 +16,7 @@
 #include "io/input.h"
 #include "io/safetensors.h"
 #include "support/folder.h"
+#include "dlcore/view.h"
 
 static void ok(dl_status st) {
     if (st != DL_OK) fail_msg("%s", dl_errmsg());

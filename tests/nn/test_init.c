@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "dlcore.h"
+#include "dlcore/create.h"
 
 typedef struct figures {
     double mean, deviation, low, high;

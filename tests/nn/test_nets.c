@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "support/wrong.h"
+#include "dlcore/binary.h"
+#include "dlcore/create.h"
 
 static const long image[] = {2, 1, 28, 28}, flat[] = {4, 6};
 

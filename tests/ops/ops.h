@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include "dlcore/view.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "support/tensors.h"
 
 #include "cpu/conv/conv.h"
+#include "dlcore/all.h"
 
 typedef struct geometry {
     long N, C, H, W, O, kh, kw, stride[2], pad[2], dil[2], groups;

@@ -1,6 +1,7 @@
 /* Gradients in 16 bits against f64 of the same, rounded inputs: computed in f32, they differ by one rounding. Seeds
  * with equal elements, for which some gradients are zero, are tested, too. */
 #include "support/tensors.h"
+#include "dlcore/all.h"
 
 typedef dl_tensor *(*call)(dl_tensor **in);
 

@@ -8,6 +8,7 @@
 #include "core/rng.h"
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/simd.h"
+#include "dlcore/all.h"
 
 /* A random view of a larger tensor: sliced, permuted and here and there expanded. */
 static dl_tensor *random_view(unsigned *state, long most) {

@@ -1,6 +1,7 @@
 /* cross_entropy: the fused gradient against the rule made of rows, labels that are wrong or ignored, large and infinite
  * logits. */
 #include "support/tensors.h"
+#include "dlcore/all.h"
 
 static const char *const reductions[] = {"mean", "sum", "none"};
 

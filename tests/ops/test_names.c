@@ -2,7 +2,9 @@
  * second time with that order reversed (REVERSED), with the same results. */
 #include "ops/ops.h"
 
-#include "ops/names.h"
+#include "dlcore_ops.h"
+#include "dlcore/view.h"
+#include "ops/names/all.h"
 
 #ifndef REVERSED
 #define REVERSED 0

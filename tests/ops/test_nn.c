@@ -4,6 +4,7 @@
 
 #include "core/rng.h"
 #include "cpu/runtime/iter.h"
+#include "dlcore/all.h"
 
 #include <omp.h>
 

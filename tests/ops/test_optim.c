@@ -1,6 +1,9 @@
 /* Steps of optimizers against numbers made with PyTorch 1.13 (torch.optim.SGD, Adam, AdamW; lr 0.1, betas 0.8 and
  * 0.95, eps 1e-6, three steps), and over tensors of any shape and memory order. */
 #include "support/tensors.h"
+#include "dlcore/copy.h"
+#include "dlcore/optim.h"
+#include "dlcore/view.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,8 @@
 /* sort, argsort and topk: NaN, both zeros, equal elements, every dtype, rows of all the lengths that take ways of their
  * own, against a plain stable sort. */
 #include "ops/ops.h"
+#include "dlcore/sort.h"
+#include "dlcore/view.h"
 
 #include <stdlib.h>
 

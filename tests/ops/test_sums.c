@@ -2,6 +2,7 @@
  * a share of one term's, in the root mean square; a single f32 accumulator has 1e-6 and more, blocks of f32 1.2e-7, f64
  * from four terms on 3.5e-8. */
 #include "support/tensors.h"
+#include "dlcore/all.h"
 
 enum { CHANNELS = 24 };
 

@@ -3,6 +3,8 @@
  * tested as soon as its samples are in the file, and fails here until they are. */
 #include "support/calls.h"
 #include "support/golden.h"
+#include "dlcore_ops.h"
+#include "dlcore/all.h"
 
 static int failures;
 static bool expected; /* they are not told */

@@ -8,6 +8,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <omp.h>
+#include "dlcore/conv.h"
+#include "dlcore/matmul.h"
 
 /* ---- how many */
 

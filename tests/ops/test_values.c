@@ -1,5 +1,6 @@
 /* Cases without samples in the op table: NaN, infinities, integers at their limits, errors, empty and 0-d tensors. */
 #include "ops/ops.h"
+#include "dlcore/all.h"
 
 static void nan_is_kept(void **state) {
     (void)state;

@@ -9,6 +9,7 @@
 
 #include "support/wrong.h"
 #include "goldens.h"
+#include "dlcore/copy.h"
 
 /* cmocka compares floats in single precision. */
 #define assert_near(a, b, eps)                                                                                         \

@@ -6,6 +6,7 @@
 #include "support/tensors.h"
 
 #include "cpu/runtime/iter.h"
+#include "dlcore/all.h"
 
 #include <signal.h>
 #include <stdio.h>

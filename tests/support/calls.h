@@ -5,6 +5,7 @@
 #include "support/tensors.h"
 
 #include <stdio.h>
+#include "dlcore/view.h"
 
 enum { MAX_INPUTS = 16, MAX_RESULTS = DL_MAX_OUT + MAX_INPUTS };
 

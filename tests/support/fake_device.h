@@ -6,6 +6,7 @@
 #include "support/tensors.h"
 
 #include <stdio.h>
+#include "dlcore_ops.h"
 
 #include "core/device.h"
 #include "core/rng.h"

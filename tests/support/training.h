@@ -2,6 +2,7 @@
 #ifndef TESTS_SUPPORT_TRAINING_H
 #define TESTS_SUPPORT_TRAINING_H
 
+#include "dlcore/create.h"
 #include "support/tensors.h"
 #include "train/trainer.h"
 

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "train/trainer.h"
+#include "dlcore/loss.h"
+#include "dlcore/view.h"
 
 static const char mlp[] = "flatten -> linear 32 -> batchnorm -> relu -> dropout 0.1 -> head: linear 10";
 

@@ -1,6 +1,9 @@
 /* Training: it learns, repeats bit for bit, resumes exactly, and says what goes wrong. */
 #include "support/folder.h"
 #include "support/training.h"
+#include "dlcore/create.h"
+#include "dlcore/loss.h"
+#include "dlcore/matmul.h"
 
 static const char *const mlp = "flatten -> linear 32 -> batchnorm -> relu -> dropout 0.1 -> head: linear 10";
 

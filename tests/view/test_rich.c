@@ -15,6 +15,7 @@
 #include "view/rich/html.h"
 #include "view/rich/png.h"
 #include "view/rich/rich.h"
+#include "dlcore/create.h"
 
 static const dlsh_look look = {.width = 80, .unicode = 1, .rich = 1};
 static char folder[] = "build/tests/forms-XXXXXX";

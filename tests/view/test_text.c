@@ -12,6 +12,8 @@
 #include "../../shell/view/table.h"
 #include "../../shell/view/tensor.h"
 #include "../../shell/view/text.h"
+#include "dlcore/create.h"
+#include "dlcore/view.h"
 
 #define SAYS(buf, want)                                                                                                \
     do {                                                                                                               \

@@ -6,7 +6,8 @@
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/simd.h"
 #include "cpu/runtime/team.h"
-#include "ops/rules.h"
+#include "dlcore_ops.h"
+#include "ops/rules/conv.h"
 
 #include <omp.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* Convolutions by oneDNN: channels-last images, primitives kept by shape, weights reordered only when they changed. */
 #include "cpu/conv/conv.h"
 #include "cpu/runtime/dnnl.h"
-#include "ops/names.h"
+#include "dlcore_ops.h"
+#include "ops/names/conv.h"
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/team.h"
 

@@ -1,7 +1,7 @@
 /* Kernels of argmax, argmin, max_dim and min_dim: the value is reduced first, then its first index is searched. */
 #include "cpu/kernels/reduce.h"
 #include "ops/infer.h"
-#include "ops/rules.h"
+#include "ops/rules/reduce.h"
 
 /* x, which is contiguous, as [outer][n][inner], n being the dimensions that are reduced. */
 typedef struct view3 {

@@ -4,7 +4,8 @@
 #include "cpu/runtime/iter.h"
 #include "cpu/kernels/pool.h"
 #include "ops/avg_pool.h"
-#include "ops/rules.h"
+#include "dlcore_ops.h"
+#include "ops/rules/conv.h"
 
 enum { CHANNELS = 64 };
 

@@ -2,7 +2,7 @@
  * dtype of the result. */
 #include "cpu/kernels/random.h"
 #include "cpu/runtime/iter.h"
-#include "ops/rules.h"
+#include "ops/rules/create.h"
 
 enum { BLOCK = 1024 };
 

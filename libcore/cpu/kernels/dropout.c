@@ -3,7 +3,7 @@
 #include "cpu/kernels/dropout.h"
 #include "cpu/runtime/iter.h"
 #include "cpu/kernels/random.h"
-#include "ops/rules.h"
+#include "ops/rules/norm.h"
 
 #include <string.h>
 

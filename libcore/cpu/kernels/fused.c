@@ -3,7 +3,15 @@
  * of the ops that they are made of one after another, in place. */
 #include "cpu/runtime/iter.h"
 #include "ops/conv.h"
-#include "ops/rules.h"
+#include "dlcore_ops.h"
+#include "dlcore/compare.h"
+#include "dlcore/create.h"
+#include "dlcore/unary.h"
+#include "dlcore/view.h"
+#include "ops/rules/binary.h"
+#include "ops/rules/conv.h"
+#include "ops/rules/norm.h"
+#include "ops/rules/unary.h"
 
 static dl_status rectify(const dl_call *c) {
     dl_call r = *c;

@@ -1,7 +1,8 @@
 /* Kernels that concatenate, and that read or add by index. */
 #include "cpu/kernels/pointwise.h"
 #include "ops/infer.h"
-#include "ops/rules.h"
+#include "ops/rules/index.h"
+#include "ops/rules/reduce.h"
 
 #include <string.h>
 

@@ -3,7 +3,8 @@
 #include "cpu/kernels/layer_norm.h"
 #include "cpu/runtime/iter.h"
 #include "ops/compose/norm.h"
-#include "ops/rules.h"
+#include "dlcore_ops.h"
+#include "ops/rules/norm.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/rows.h"
 #include "ops/compose/loss.h"
-#include "ops/rules.h"
+#include "ops/rules/loss.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Kernels of matmul and linear. */
 #include "cpu/runtime/gemm.h"
 #include "cpu/runtime/iter.h"
-#include "ops/rules.h"
+#include "ops/rules/matmul.h"
 
 typedef struct job {
     dl_products p;

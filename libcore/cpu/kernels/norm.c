@@ -2,7 +2,7 @@
  * innermost) whose results are added in order, so that they do not depend on the number of threads. */
 #include "cpu/kernels/norm.h"
 #include "cpu/runtime/iter.h"
-#include "ops/rules.h"
+#include "ops/rules/norm.h"
 
 #include <math.h>
 #include <string.h>

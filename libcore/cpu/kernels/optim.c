@@ -1,7 +1,7 @@
 /* Kernels of the optimizers' ops, NAME_step: every tensor of the lists in one call. */
 #include "cpu/kernels/optim.h"
 #include "cpu/runtime/iter.h"
-#include "ops/rules.h"
+#include "ops/rules/optim.h"
 
 #include <math.h>
 #include <string.h>

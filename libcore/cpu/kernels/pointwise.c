@@ -1,7 +1,9 @@
 /* Kernels of the ops that have a formula, and the fused gradients of activations. */
 #include "cpu/kernels/pointwise.h"
 #include "ops/each.h"
-#include "ops/rules.h"
+#include "ops/rules/binary.h"
+#include "ops/rules/compare.h"
+#include "ops/rules/unary.h"
 
 #include <string.h>
 

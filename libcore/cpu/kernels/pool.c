@@ -2,7 +2,7 @@
  * with channels innermost a vector of channels of one image. */
 #include "cpu/runtime/iter.h"
 #include "cpu/kernels/pool.h"
-#include "ops/rules.h"
+#include "ops/rules/conv.h"
 
 #include <string.h>
 

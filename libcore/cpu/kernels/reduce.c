@@ -3,7 +3,7 @@
  * pieces of long reductions are grouped, so that threads can share them. */
 #include "cpu/kernels/reduce.h"
 #include "ops/infer.h"
-#include "ops/rules.h"
+#include "ops/rules/reduce.h"
 
 #include <math.h>
 #include <string.h>

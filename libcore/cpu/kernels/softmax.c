@@ -1,7 +1,7 @@
 /* Kernels of softmax and log_softmax, along any dimension of any dense memory order. */
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/rows.h"
-#include "ops/rules.h"
+#include "ops/rules/loss.h"
 
 static dl_rows_shape rows_shape_of(const dl_tensor *t, int dim) {
     dl_rows_shape r = {.d = t->ndim ? t->shape[dim] : 1, .inner = 1};

@@ -5,6 +5,7 @@
 #include "core/sort_key.h"
 #include "cpu/runtime/iter.h"
 #include "ops/infer.h"
+#include "ops/rules/sort.h"
 
 #include <string.h>
 

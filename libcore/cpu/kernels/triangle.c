@@ -1,6 +1,6 @@
 /* Kernels of tril and triu: a copy whose other triangle is zeroed, row by row. */
 #include "cpu/runtime/iter.h"
-#include "ops/rules.h"
+#include "ops/rules/index.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* Copies: clone, restride, to, writing into a region, where. */
 #include "cpu/runtime/copy.h"
-#include "ops/rules.h"
+#include "ops/rules/copy.h"
+#include "ops/rules/unary.h"
+#include "ops/rules/view.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* 16-bit floats on the CPU: conversion of contiguous elements, and running a kernel that only knows f32. */
 #include "cpu/runtime/half.h"
 #include "cpu/runtime/iter.h"
+#include "dlcore/copy.h"
 
 void dl_cpu_half_to_f32(long n, const void *src, dl_dtype dtype, float *dst) {
     if (dtype == DL_F16)

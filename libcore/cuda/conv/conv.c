@@ -1,6 +1,8 @@
 /* Kernels of conv2d, conv2d_dx, conv2d_dw and conv2d_norm. They sort operands by role, handle empty ones, and divide
  * operands of 2^31 elements or more into parts: some images at a time, or some channels of one image. */
 #include "cuda/conv/conv.h"
+#include "dlcore_ops.h"
+#include "ops/names/conv.h"
 
 static const long MOST = (1L << 31) - 1; /* most elements of an operand that cuDNN and cuBLASLt take */
 

@@ -7,6 +7,8 @@
 #include "cuda/runtime/iter.cuh"
 #include "cuda/runtime/shared_memory.cuh"
 #include "cuda/kernels/rows.cuh"
+#include "dlcore_ops.h"
+#include "ops/names/conv.h"
 
 #include <type_traits>
 

@@ -2,6 +2,7 @@
  * other image, in a fixed order. Rectangles and weights of each row and column come from tables made beforehand. */
 #include "cuda/kernels/images.cuh"
 #include "ops/avg_pool.h"
+#include "dlcore_ops.h"
 
 /* For directions 0 and 1: the pixels [x, y) of result i, and the weight of a pixel of window i. */
 struct tables {

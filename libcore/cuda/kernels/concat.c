@@ -1,5 +1,6 @@
 /* Kernels of joining and reversing: strided copies. */
 #include "cuda/runtime/base.h"
+#include "ops/names/index.h"
 
 static dl_status run_cat(dl_call *c) {
     dl_tensor *o = c->out[0];

@@ -1,5 +1,6 @@
 /* Copies with conversion: clone, to, restride, transfer, writing into a region; and where, which moves bits, too. */
 #include "cuda/kernels/transpose.h"
+#include "ops/names/view.h"
 
 struct same_f {
     template <class T> __device__ T operator()(T x) const { return x; }

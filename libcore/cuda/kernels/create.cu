@@ -3,6 +3,7 @@
 #include "cuda/runtime/iter.cuh"
 #include "cuda/kernels/scatter.h"
 #include "core/rng_math.h"
+#include "ops/names/create.h"
 
 enum { THREADS = 256 };
 

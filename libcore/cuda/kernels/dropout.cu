@@ -2,6 +2,7 @@
  * the call's random numbers, as on the CPU. */
 #include "cuda/runtime/iter.cuh"
 #include "core/rng_math.h"
+#include "ops/names/norm.h"
 
 enum { EACH = 4 }; /* elements of a thread: the words of a block */
 

@@ -4,6 +4,7 @@
 #include "cuda/kernels/index.cuh"
 #include "cuda/kernels/rows.cuh"
 #include "cuda/kernels/scatter.h"
+#include "ops/names/index.h"
 
 enum { THREADS = 256, SEVERAL = 4 };
 

@@ -2,6 +2,7 @@
  * planes. A block has a row and reads it twice, the second time from the end, which is still in the cache. The
  * gradient sums up each plane first, and then computes it from the sums of its group. */
 #include "cuda/kernels/rows.cuh"
+#include "ops/names/norm.h"
 
 enum { THREADS = 512, PLANE = 256, WARPS = PLANE / DL_WARP };
 

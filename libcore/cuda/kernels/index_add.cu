@@ -2,6 +2,7 @@
  * (scatter.h), or where the order need not be kept with atomics. */
 #include "cuda/kernels/index.cuh"
 #include "cuda/kernels/scatter.h"
+#include "ops/names/index.h"
 
 /* Parts of a result that one thread adds up; elements that a thread reads at once; bytes of a row from which rows are
  * sorted as a whole. */

@@ -3,6 +3,7 @@
  * by column, in a fixed order. Rows that are too long for registers are read three times. Statistics run in f64. */
 #include "cuda/kernels/rows.cuh"
 #include "ops/compose/norm.h"
+#include "ops/names/norm.h"
 
 enum { THREADS = 256, COLUMNS = 32, ROWS = THREADS / COLUMNS, LEAST_ROWS = 64, WANTED_BLOCKS = 512 };
 /* FEW_ROWS: rows of a thread at least; AT_ONCE: rows that are added up in the type that T is computed in. */

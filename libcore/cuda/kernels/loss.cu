@@ -1,6 +1,7 @@
 /* Kernels of cross_entropy, forward and backward. Logits are [outer][classes][inner] and are read once. The host
  * is never waited for. */
 #include "cuda/kernels/rows.cuh"
+#include "ops/names/loss.h"
 
 enum { THREADS = 256 };
 

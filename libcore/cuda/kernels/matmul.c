@@ -1,5 +1,6 @@
 /* Kernels of matmul and linear: operands become matrices and batches of them. */
 #include "cuda/runtime/cublaslt.h"
+#include "ops/names/matmul.h"
 
 /* Merges batch dimensions that lie one in the other. */
 static void merge_batches(dl_products *p) {

@@ -1,6 +1,7 @@
 /* Kernels of the largest and smallest elements along dimensions, and of their indices. */
 #include "cuda/kernels/reduce.cuh"
 #include "cuda/kernels/rows.cuh"
+#include "ops/names/reduce.h"
 
 /* The type that values are compared in, and a value that loses against all others. */
 template <class T> using value_t = std::conditional_t<(sizeof(calc_t<T>) < 4), int, calc_t<T>>;

@@ -2,6 +2,8 @@
  * passes over any layout. */
 #include "cuda/kernels/reduce.cuh"
 #include "cuda/kernels/rows.cuh"
+#include "dlcore_ops.h"
+#include "ops/names/norm.h"
 
 /* A vector with one number a channel, of any dtype; p NULL: absent. */
 typedef struct vec {

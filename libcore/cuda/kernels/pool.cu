@@ -4,6 +4,9 @@
 #include "cuda/kernels/rows.cuh"
 #include "cuda/kernels/scatter.h"
 #include "ops/conv.h"
+#include "dlcore_ops.h"
+#include "ops/names/conv.h"
+#include "ops/names/reduce.h"
 
 /* Numbers of a direction in 32 bits: sizes of an image plane. */
 typedef struct window {

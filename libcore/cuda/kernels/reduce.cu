@@ -2,6 +2,7 @@
  * in f64. */
 #include "cuda/kernels/reduce.cuh"
 #include "cuda/kernels/rows.cuh"
+#include "ops/names/reduce.h"
 
 enum { WANTED_BLOCKS = DL_GPU_DONE, WANTED_BY_COLUMN = 1024, LEAST_EACH = 8, FEW_BLOCKS = 132 };
 

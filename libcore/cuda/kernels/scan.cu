@@ -3,6 +3,7 @@
  * before it. Columns are cut into parts: their sums, the sums of all parts before each, then the running sums. All of
  * it in an order that follows from the shape; f64 for floating dtypes. */
 #include "cuda/kernels/rows.cuh"
+#include "ops/names/reduce.h"
 
 enum { THREADS = 256, WARPS = THREADS / DL_WARP, PACKS = 8, FEW_PACKS = 4 }; /* packs of a lane */
 /* Fewer packs of 16-bit numbers, which are more numbers each. */

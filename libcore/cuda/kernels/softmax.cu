@@ -3,6 +3,7 @@
  * across memory. Short rows across memory are a thread's. */
 #include "cuda/kernels/reduce.cuh"
 #include "cuda/kernels/rows.cuh"
+#include "ops/names/loss.h"
 
 enum { THREADS = 256, MOST_THREADS = 1024, SHORT_ROW = 32, FEW_ROWS = 264 };
 enum { FEW = 2, FEW_SINGLE = 4, MOST_SINGLE = 16 }; /* reads of a thread */

@@ -6,6 +6,7 @@
 #include "cuda/kernels/scatter.h"
 
 #include "core/sort_key.h"
+#include "ops/names/sort.h"
 
 enum {
     THREADS = 256,

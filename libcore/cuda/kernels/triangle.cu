@@ -1,5 +1,6 @@
 /* Kernels of tril and triu. */
 #include "cuda/runtime/iter.cuh"
+#include "ops/names/index.h"
 
 /* p[2], which is no address, counts column - row. */
 template <class T> struct triangle_f {

@@ -3,6 +3,7 @@
 #include "cuda/conv/conv.h"
 #include "cuda/runtime/graph.h"
 #include "abi.h"
+#include "dlcore_ops.h"
 
 #include <string.h>
 

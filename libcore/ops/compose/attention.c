@@ -1,5 +1,7 @@
 /* Scaled dot-product attention, made of other ops. */
 #include "ops/compose/compose.h"
+#include "dlcore/all.h"
+#include "ops/rules/matmul.h"
 
 #include <math.h>
 

@@ -1,6 +1,11 @@
 /* Transposed convolution, made of conv2d's gradient. */
 #include "ops/compose/compose.h"
 #include "ops/conv.h"
+#include "dlcore/binary.h"
+#include "dlcore/conv.h"
+#include "dlcore/index.h"
+#include "dlcore/view.h"
+#include "ops/rules/conv.h"
 
 /* A call, as the gradient of a convolution of this geometry. */
 typedef struct transposed {

@@ -1,5 +1,10 @@
 /* Ops made of other ops. */
 #include "ops/compose/compose.h"
+#include "dlcore/all.h"
+#include "ops/rules/create.h"
+#include "ops/rules/index.h"
+#include "ops/rules/reduce.h"
+#include "ops/rules/unary.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,9 @@
 /* Products made of matmul: mm, mv, bmm, dot, outer, addmm. */
 #include "ops/compose/compose.h"
+#include "dlcore/binary.h"
+#include "dlcore/matmul.h"
+#include "dlcore/view.h"
+#include "ops/rules/matmul.h"
 
 /* Operands of so many dimensions. */
 static dl_status check_dims(const dl_call *c, int first, int a, int b) {

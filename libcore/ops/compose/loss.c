@@ -1,6 +1,8 @@
 /* Losses made of other ops, and the gradient rule of cross_entropy. */
 #include "ops/compose/loss.h"
 #include "ops/compose/compose.h"
+#include "dlcore/all.h"
+#include "ops/rules/loss.h"
 
 #include <string.h>
 

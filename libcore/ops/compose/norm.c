@@ -3,6 +3,14 @@
 #include "ops/compose/norm.h"
 #include "core/device.h"
 #include "ops/compose/compose.h"
+#include "dlcore_ops.h"
+#include "dlcore/binary.h"
+#include "dlcore/create.h"
+#include "dlcore/norm.h"
+#include "dlcore/reduce.h"
+#include "dlcore/unary.h"
+#include "dlcore/view.h"
+#include "ops/rules/norm.h"
 
 /* The dimensions normalised are the last ones, with the sizes of normalized_shape. */
 static dl_status check_sizes(const dl_tensor *x, const dl_aval *sizes) {

@@ -1,7 +1,12 @@
 /* Gradient rules of convolution and pooling. conv2d, conv2d_dx and conv2d_dw are each linear in both operands, and the
  * gradients of each are the other two, so derivatives of any order exist. */
 #include "ops/conv.h"
-#include "ops/rules.h"
+#include "dlcore/compare.h"
+#include "dlcore/conv.h"
+#include "dlcore/copy.h"
+#include "dlcore/reduce.h"
+#include "dlcore/unary.h"
+#include "ops/rules/conv.h"
 
 /* The attributes of every convolution as arguments. */
 #define CONV_ARGS ATTR_V(b, CONV_STRIDE), ATTR_V(b, CONV_PADDING), ATTR_V(b, CONV_DILATION), ATTR_I(b, CONV_GROUPS)

@@ -1,5 +1,8 @@
 /* Gradient rules of joining and picking. */
 #include "ops/grad.h"
+#include "dlcore/index.h"
+#include "dlcore/view.h"
+#include "ops/rules/index.h"
 
 GRAD_RULE(cat) {
     long dim = ATTR_I(b, CAT_DIM), from = 0;

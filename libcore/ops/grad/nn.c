@@ -1,5 +1,8 @@
 /* Gradient rules of products, softmax, dropout and normalisation. */
-#include "ops/rules.h"
+#include "dlcore/all.h"
+#include "ops/rules/loss.h"
+#include "ops/rules/matmul.h"
+#include "ops/rules/norm.h"
 
 /* The last two dimensions swapped. */
 static dl_tensor *transposed(dl_back *b, dl_tensor *t) {

@@ -1,5 +1,7 @@
 /* Gradient rules of reductions. */
 #include "ops/grad.h"
+#include "dlcore/all.h"
+#include "ops/rules/reduce.h"
 
 #include <math.h>
 

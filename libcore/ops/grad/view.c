@@ -1,5 +1,11 @@
 /* Gradient rules of views and of writing into memory. */
 #include "ops/grad.h"
+#include "dlcore/binary.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
+#include "dlcore/index.h"
+#include "dlcore/view.h"
+#include "ops/rules/view.h"
 
 #include <string.h>
 

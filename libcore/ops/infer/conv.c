@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "core/device.h"
-#include "ops/rules.h"
+#include "dlcore_ops.h"
+#include "ops/rules/conv.h"
 
 dl_status dl_pair(const dl_aval *a, const char *what, long min, long out[2]) {
     if (a->n != 1 && a->n != 2)

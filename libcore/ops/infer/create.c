@@ -1,6 +1,6 @@
 /* Shape rules of ops that make tensors from attributes. */
 #include "ops/infer.h"
-#include "ops/rules.h"
+#include "ops/rules/create.h"
 
 #include <math.h>
 

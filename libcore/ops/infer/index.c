@@ -1,7 +1,9 @@
 /* Shape rules of joining and picking. */
 #include "core/scope.h"
 #include "ops/infer.h"
-#include "ops/rules.h"
+#include "dlcore/compare.h"
+#include "dlcore/reduce.h"
+#include "ops/rules/index.h"
 
 #include <string.h>
 

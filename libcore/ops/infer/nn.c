@@ -1,5 +1,7 @@
 /* Shapes of products, losses, normalisation, dropout and the optimizers' steps. */
-#include "ops/rules.h"
+#include "ops/rules/loss.h"
+#include "ops/rules/matmul.h"
+#include "ops/rules/norm.h"
 
 #include <string.h>
 

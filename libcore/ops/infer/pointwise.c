@@ -1,6 +1,8 @@
 /* Shape rules of rows that work element by element. */
 #include "ops/infer.h"
-#include "ops/rules.h"
+#include "ops/rules/compare.h"
+#include "ops/rules/copy.h"
+#include "ops/rules/unary.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Shape rules of reductions and running sums. */
 #include "ops/infer.h"
-#include "ops/rules.h"
+#include "dlcore_ops.h"
+#include "ops/rules/reduce.h"
 
 dl_status dl_reduced_dims(const dl_op *op, const dl_aval *attr, int ndim, unsigned *mask) {
     const dl_aval *dim = &attr[DL_A_REDUCE_DIM];

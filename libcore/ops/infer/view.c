@@ -1,6 +1,6 @@
 /* Shape rules of views: where their elements lie in the memory of the input. */
 #include "ops/infer.h"
-#include "ops/rules.h"
+#include "ops/rules/view.h"
 
 #include <string.h>
 

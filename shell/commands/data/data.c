@@ -11,6 +11,7 @@
 #include "commands/data/samples.h"
 #include "lang/session.h"
 #include "view/sink.h"
+#include "dlcore/view.h"
 
 /* ---------------------------------------------------------------- making handles */
 

@@ -9,6 +9,9 @@
 #include "commands/data/data.h"
 #include "commands/nets.h"
 #include "lang/session.h"
+#include "dlcore/binary.h"
+#include "dlcore/create.h"
+#include "dlcore/view.h"
 
 void dlsh_fields_drop(dlsh_fields *f) {
     for (int i = 0; i < DL_NET_INPUTS; i++) DLSH_UNREF(f->x[i], f->y[i]);

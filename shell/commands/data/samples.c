@@ -11,6 +11,8 @@
 #include "commands/nets.h"
 #include "lang/parse/fn.h"
 #include "lang/session.h"
+#include "dlcore/binary.h"
+#include "dlcore/create.h"
 
 /* ---------------------------------------------------------------- options */
 

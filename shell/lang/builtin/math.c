@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "lang/eval/interp.h"
+#include "dlcore/binary.h"
+#include "dlcore/reduce.h"
+#include "dlcore/unary.h"
 
 /* ---------------------------------------------------------------- max and min: data is the name */
 

@@ -3,6 +3,12 @@
 #include <string.h>
 
 #include "lang/eval/interp.h"
+#include "dlcore/binary.h"
+#include "dlcore/compare.h"
+#include "dlcore/copy.h"
+#include "dlcore/reduce.h"
+#include "dlcore/unary.h"
+#include "dlcore/view.h"
 
 #define TENSOR_PARAM                                                                                                   \
     { .name = "input", .want = "tensor", .doc = "the tensor" }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lang/eval/interp.h"
+#include "dlcore/view.h"
 
 /* ---------------------------------------------------------------- fields */
 

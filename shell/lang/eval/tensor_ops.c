@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lang/eval/args.h"
+#include "dlcore/copy.h"
 
 /* What a function value points to: an op, and whether it works in place (name_). There is one for each name. */
 typedef struct op_entry {

@@ -1,22 +1,22 @@
-# Values that hold each other are freed without being asked to, whatever the ring is made of. The peak of memory tells:
-# each ring keeps 8 MB, and 200 are made.
-ring() {
-    { cat; echo; echo 'show memory'; } >ring.dlsh
-    dlsh -n --db none --mode json ring.dlsh >out 2>&1 || cat out
+# Values that hold each other are freed without being asked to, whatever the cycle is made of. The peak of memory tells:
+# each cycle keeps 8 MB, and 200 are made.
+cycle() {
+    { cat; echo; echo 'show memory'; } >cycle.dlsh
+    dlsh -n --db none --mode json cycle.dlsh >out 2>&1 || cat out
     peak=$(sed -n 's/^{"device":"cpu".*"peak":\([0-9]*\).*/\1/p' out)
     [ "$peak" -lt 200000000 ] && echo "$1: bounded" || echo "$1: a peak of $peak bytes"
 }
-ring "record" <<'END'
+cycle "record" <<'END'
 for i in range(200) { r = record(x=zeros(1000, 2000)); r.me = r }
 END
-ring "list" <<'END'
+cycle "list" <<'END'
 for i in range(200) { l = [zeros(1000, 2000)]; l.append(l); l.append([l, [l]]); }
 END
-ring "two records and a list" <<'END'
+cycle "two records and a list" <<'END'
 fn pair() { a = record(x=zeros(1000, 2000)); b = record(peers=[a]); a.peer = b }
 for i in range(200) { pair() }
 END
-ring "a function that calls itself and escapes" <<'END'
+cycle "a function that calls itself and escapes" <<'END'
 fn make() {
     x = zeros(1000, 2000)
     fn f(n) { return n == 0 ? x[0, 0].item() : f(n - 1) }
@@ -24,7 +24,7 @@ fn make() {
 }
 for i in range(200) { g = make(); assert g(3) == 0 }
 END
-ring "functions that call each other" <<'END'
+cycle "functions that call each other" <<'END'
 fn make() {
     x = zeros(1000, 2000)
     fn even(n) { return n == 0 || odd(n - 1) }
@@ -33,7 +33,7 @@ fn make() {
 }
 for i in range(200) { fs = make(); assert fs[1](3) }
 END
-ring "an object of functions" <<'END'
+cycle "an object of functions" <<'END'
 fn counter() {
     self = record(n=0, x=zeros(1000, 2000))
     self.inc = fn () { self.n += 1; return self.n }
@@ -41,24 +41,24 @@ fn counter() {
 }
 for i in range(200) { c = counter(); c.inc(); assert c.inc() == 2 }
 END
-ring "a default value" <<'END'
+cycle "a default value" <<'END'
 for i in range(200) { box = [zeros(1000, 2000)]; box.append(fn (b=box) { return b }); }
 END
-ring "a method" <<'END'
+cycle "a method" <<'END'
 for i in range(200) { l = [zeros(1000, 2000)]; l.append(l.append); }
 END
-ring "memory of C" <<'END'
+cycle "memory of C" <<'END'
 C { struct link { struct link *next; double at; }; }
 for i in range(200) { a = new("struct link"); b = new("struct link"); a.next = b; b.next = a; r = [zeros(1000, 2000), a]; r.append(r); }
 END
-ring "old values" <<'END'
+cycle "old values" <<'END'
 keep = []
 for i in range(200) {
     l = [zeros(1000, 2000)]; l.append(l); keep.append(l);
     if len(keep) == 5 { for k in range(20000) { [k]; }; keep = [] }
 }
 END
-ring "a tree with parents" <<'END'
+cycle "a tree with parents" <<'END'
 fn tree(depth, up) {
     n = record(up=up, kids=[], x=zeros(8000))
     if depth > 0 { for i in range(2) { n.kids.append(tree(depth - 1, n)); } }
@@ -67,15 +67,15 @@ fn tree(depth, up) {
 for i in range(8) { t = tree(9, none) }
 END
 # 60 of them, as drawing weights takes time.
-ring "a net whose forward calls it" <<'END'
+cycle "a net whose forward calls it" <<'END'
 fn make() { m = none; m = net { a: linear 2000; forward(x) { return x.shape[0] > 5 ? m(x) : a(x) } }; m(zeros(1, 1000)); }
 for i in range(60) { make() }
 END
-ring "a function as a layer" <<'END'
+cycle "a function as a layer" <<'END'
 fn make() { r = record(); f = fn (x) { return len(r) ? x : r.m(x) }; r.m = net { linear 2000 -> f }; r.m(zeros(1, 1000)); }
 for i in range(60) { make() }
 END
-ring "parts and copies of nets" <<'END'
+cycle "parts and copies of nets" <<'END'
 fn make() {
     r = []
     block = net { a: linear 1000; forward(x) { return len(r) ? a(x) : x } }
@@ -85,7 +85,7 @@ fn make() {
 }
 for i in range(60) { make() }
 END
-ring "nets that call each other" <<'END'
+cycle "nets that call each other" <<'END'
 fn make() {
     r = record()
     r.a = net { l: linear 1000; forward(x) { return x.shape[0] > 5 ? r.b(x) : l(x) } }
@@ -94,7 +94,7 @@ fn make() {
 }
 for i in range(60) { make() }
 END
-# Before memory is refused, rings are looked for. (AddressSanitizer's shadow needs more addresses than any limit leaves.)
+# Before memory is refused, cycles are looked for. (AddressSanitizer's shadow needs more addresses than any limit leaves.)
 limit=100000
 ldd "$(command -v dlsh)" | grep -q 'lib[at]san' && limit=8000000
 while [ $limit -lt 8000000 ] && ! (ulimit -v $limit; dlsh -n --db none -c 'ones(2, 2) @ ones(2, 2);') >/dev/null 2>&1; do
@@ -110,19 +110,19 @@ if [ $limit -lt 8000000 ]; then
 else
     echo "room for it"
 fi
-ring "tensors that are gradients of themselves and of each other" <<'END'
+cycle "tensors that are gradients of themselves and of each other" <<'END'
 for i in range(200) { x = param(zeros(1000, 2000)); x.grad = x; y = param(x.data); y.grad = x; x.grad = y }
 END
-ring "gradients with a history" <<'EOF'
+cycle "gradients with a history" <<'EOF'
 for i in range(200) { w = param(zeros(1000, 2000)); backward sum(w ** 3) create_graph=true }
 EOF
-ring "gradients that are computed from their tensor" <<'EOF'
+cycle "gradients that are computed from their tensor" <<'EOF'
 for i in range(200) { w = param(zeros(1000, 2000)); w.grad = w * 2 }
 EOF
-ring "tensors whose gradients are computed from each other" <<'EOF'
+cycle "tensors whose gradients are computed from each other" <<'EOF'
 for i in range(100) { w = param(zeros(1000, 2000)); v = param(zeros(1000, 2000)); w.grad = v * 2; v.grad = w * 2 }
 EOF
-ring "weights of nets" <<'EOF'
+cycle "weights of nets" <<'EOF'
 for i in range(200) { net m { linear 2000 }; m.build([1000]); m.linear0.weight.grad = m.linear0.weight * 2 }
 EOF
 cat >kept.dlsh <<'EOF'
