@@ -15,12 +15,10 @@ typedef struct check {
     dl_tensor_fn *fn;
     void *arg;
     int n;
-    unsigned long rng[DL_NSTREAM]; /* replayed for every evaluation */
+    dl_rng_at rng; /* replayed for every evaluation */
 } check;
 
-static void replay(const check *k) {
-    for (int s = 0; s < DL_NSTREAM; s++) dl_rng_seek((dl_stream)s, k->rng[s]);
-}
+static void replay(const check *k) { dl_rng_go(&k->rng); }
 
 /* Weights that depend on the position alone, in [0.5, 1.5). */
 static dl_tensor *weights(const dl_tensor *like, int index) {
@@ -198,9 +196,8 @@ dl_status dl_gradcheck(dl_tensor_fn *fn, void *arg, dl_tensor **in, int n, int s
     if (!fn || (n && !in)) return dl_fail_null(!fn ? "the function" : "the inputs");
     if (n > DL_MAX_NAMED_IN * 4)
         return dl_fail(DL_ERR_VALUE, "gradcheck takes at most %d inputs, not %d", DL_MAX_NAMED_IN * 4, n);
-    check k = {.fn = fn, .arg = arg, .n = n};
+    check k = {.fn = fn, .arg = arg, .n = n, .rng = dl_rng_here()};
     *report = (dl_gradcheck_report){.tolerance = tolerance > 0 ? tolerance : second ? 1e-5 : 1e-6};
-    for (int s = 0; s < DL_NSTREAM; s++) k.rng[s] = dl_rng_position((dl_stream)s);
     dl_status s = first_order(&k, in, report);
     if (s == DL_OK && second) {
         check k2 = k;

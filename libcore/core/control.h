@@ -4,6 +4,7 @@
 #ifndef DL_CORE_CONTROL_H
 #define DL_CORE_CONTROL_H
 
+#include "core/rng.h"
 #include "core/tensor.h"
 
 /* DL_REPORTS: capacity for reports; DL_LATE: how many steps the host may issue before it reads a report. */
@@ -36,7 +37,7 @@ typedef struct dl_control {
     double scale, good;                           /* of the loss; steps since it was last changed */
     long index;                                   /* number of the step, from 0 */
     long epoch, from;                             /* of the next batch */
-    uint64_t rng;                                 /* number of the next call of the dropout stream */
+    dl_rng_at rng;                                /* numbers of the next calls of the random streams */
     unsigned hits, ticket;                        /* within a launch */
     double seed;                                  /* what backward starts from: scale / batches of the step */
     float seed_f32;
@@ -68,7 +69,7 @@ typedef struct dl_accumulate {
 
 typedef struct dl_step_rule {
     double clip_norm, clip_value, batches;
-    long draws; /* calls of the dropout stream in this step */
+    dl_rng_at draws; /* calls of the random streams in this step */
     int groups;
     bool lenient, scaled;
     /* Memory that host and device share: entry i is for steps with index % DL_REPORTS == i. */

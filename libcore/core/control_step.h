@@ -59,7 +59,7 @@ DL_HD void dl_control_report(dl_control *c, const dl_step_rule *s, int end, doub
     r->acc = c->counted > 0 ? c->correct / c->counted : NAN;
     r->norm = norm, r->scale = scale, r->time = time, r->end = end;
     c->index++;
-    c->rng += (uint64_t)s->draws;
+    dl_rng_add(&c->rng, &s->draws);
 }
 
 #endif

@@ -43,8 +43,8 @@ typedef struct dl_backend {
 
     /* ---- training without waits: core/control.h says what these do */
     /* Work issued from now on belongs to the trainer with this control block: its halt holds for running statistics,
-     * and calls of the dropout stream count from `rng`. NULL: to no trainer. */
-    void (*use_control)(int index, const dl_control *c, uint64_t rng);
+     * and random numbers are drawn from positions counted from `rng`. NULL: to no trainer. */
+    void (*use_control)(int index, const dl_control *c, const dl_rng_at *rng);
     dl_status (*accumulate)(int index, dl_control *c, const dl_accumulate *a);
     dl_status (*finish_step)(int index, dl_control *c, const dl_finish_step *f);
     /* avg[i] = keep * avg[i] + (1 - keep) * p[i], all contiguous. */

@@ -1,6 +1,7 @@
 /* Running an op: promote, infer, allocate, run, record. Recording comes last, so that a failed call is on no tape. */
 #include "autograd/tape.h"
 #include "core/device.h"
+#include "core/effects.h"
 #include "core/mode.h"
 #include "core/op.h"
 #include "core/rng.h"
@@ -201,6 +202,7 @@ static dl_status run_kernel(dl_call *c) {
     if (op->flags & DL_F_RNG) {
         c->stream = op->flags & DL_F_DROPOUT ? DL_STREAM_DROPOUT : dl_rng_used();
         c->rng = dl_rng_next(c->stream);
+        dl_effects_draw(c->device);
     }
     bool outer = dl_stop_swap(false);
     dl_status s = k->run(c);

@@ -26,6 +26,24 @@ unsigned long dl_rng_position(dl_stream s) { return __atomic_load_n(&position[s]
 
 void dl_rng_seek(dl_stream s, unsigned long p) { __atomic_store_n(&position[s], p, __ATOMIC_RELAXED); }
 
+_Static_assert((int)DL_RNG_STREAMS == (int)DL_NSTREAM, "the positions of all streams");
+
+dl_rng_at dl_rng_here(void) {
+    dl_rng_at at;
+    for (int s = 0; s < DL_NSTREAM; s++) at.call[s] = dl_rng_position((dl_stream)s);
+    return at;
+}
+
+void dl_rng_go(const dl_rng_at *at) {
+    for (int s = 0; s < DL_NSTREAM; s++) dl_rng_seek((dl_stream)s, at->call[s]);
+}
+
+dl_rng_at dl_rng_since(const dl_rng_at *at) {
+    dl_rng_at here = dl_rng_here();
+    for (int s = 0; s < DL_NSTREAM; s++) here.call[s] -= at->call[s];
+    return here;
+}
+
 void dl_rng_save(unsigned long state[DL_RNG_STATE]) {
     state[0] = dl_seed_get();
     state[1] = __atomic_load_n(&nets, __ATOMIC_RELAXED);

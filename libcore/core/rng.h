@@ -33,8 +33,22 @@ DL_HD dl_philox dl_philox_block(uint64_t seed, uint32_t stream, uint64_t call, u
     return c;
 }
 
+/* The numbers of the next calls of all streams. */
+enum { DL_RNG_STREAMS = 4 };
+typedef struct dl_rng_at {
+    uint64_t call[DL_RNG_STREAMS];
+} dl_rng_at;
+
+DL_HD void dl_rng_add(dl_rng_at *at, const dl_rng_at *calls) {
+    for (int s = 0; s < DL_RNG_STREAMS; s++) at->call[s] += calls->call[s];
+}
+
 #ifndef __CUDACC__
 #include "dlcore.h"
+dl_rng_at dl_rng_here(void);
+void dl_rng_go(const dl_rng_at *at);
+/* How many calls were made since. */
+dl_rng_at dl_rng_since(const dl_rng_at *at);
 /* Takes the next call number of a stream. */
 uint64_t dl_rng_next(dl_stream s);
 /* The stream that this thread's random rows draw from (dropout has its own); returns the former one. */

@@ -3,6 +3,8 @@
 #include "autograd/cycles.h"
 #include "autograd/tape.h"
 #include "core/device.h"
+#include "core/effects.h"
+#include "core/mix.h"
 #include "core/scope.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
@@ -124,7 +126,15 @@ long dl_tensor_version(const dl_tensor *t) { return t->st->version; }
 int dl_tensor_saved(const dl_tensor *t) { return __atomic_load_n(&t->st->saved, __ATOMIC_RELAXED); }
 const char *dl_tensor_name(const dl_tensor *t) { return t->name ? t->name : ""; }
 
+unsigned long dl_tensor_key(const dl_tensor *t) {
+    uint64_t h = dl_mix((uint64_t)(uintptr_t)t->st->data + (uint64_t)t->offset,
+                        (uint64_t)t->dtype << 8 | (uint64_t)t->ndim << 1 | t->requires_grad);
+    for (int i = 0; i < t->ndim; i++) h = dl_mix(dl_mix(h, (uint64_t)t->shape[i]), (uint64_t)t->stride[i]);
+    return t->st->device ? h : dl_mix(h, t->st->version);
+}
+
 void dl_touch(dl_tensor *t) {
+    dl_effects_write(t->st);
     t->st->version++;
     t->st->writer = dl_source_get();
 }

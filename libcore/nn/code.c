@@ -1,4 +1,5 @@
 /* Nets whose forward is a function of the caller, and the packs of tensors that go into them and come out. */
+#include "core/mix.h"
 #include "nn/layers.h"
 
 #include <stdio.h>
@@ -141,6 +142,28 @@ void dl_code_unref(dl_code *c) {
 }
 
 void *dl_code_context(const dl_code *c, void (*release)(void *)) { return c->is.release == release ? c->is.ctx : NULL; }
+
+/* Layers and modes, their tensors, and what their code depends on. */
+static dl_status add_key(const dl_module *m, uint64_t *h) {
+    *h = dl_mix(*h, (uint64_t)(uintptr_t)m->row + (uint64_t)m->nchild * 2 + m->training);
+    for (int i = 0; i < DL_LAYER_TENSORS; i++) *h = dl_mix(*h, m->tensor[i] ? dl_tensor_key(m->tensor[i]) : 1);
+    if (m->code && !m->code->is.shape) {
+        unsigned long key = 0;
+        if (!m->code->is.key) return dl_fail(DL_ERR_UNSUPPORTED, "a layer of the net is a function");
+        DL_TRY(m->code->is.key(m->code->is.ctx, &key));
+        *h = dl_mix(*h, key);
+    }
+    for (int i = 0; i < m->nchild; i++) DL_TRY(add_key(m->child[i].m, h));
+    return DL_OK;
+}
+
+dl_status dl_module_key(const dl_module *m, unsigned long *out) {
+    uint64_t h = 7;
+    if (!m) return dl_fail_null("the net");
+    DL_TRY(add_key(m, &h));
+    *out = h;
+    return DL_OK;
+}
 
 /* Parts without code lead to none. */
 void dl_module_references(dl_module *m, dl_part_fn *part, dl_code_fn *code, void *ctx) {

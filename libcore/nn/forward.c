@@ -402,11 +402,10 @@ static dl_pack *zeros(const dl_net_input *in, int n, int device, bool record) {
 dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int device, bool record, dl_watch_fn *watch,
                             void *ctx) {
     dry_run state = {.watch = watch, .ctx = ctx}, *former = dry;
-    unsigned long rng[DL_NSTREAM];
     if (n < 1 || n > DL_NET_INPUTS) return dl_fail(DL_ERR_VALUE, "a net takes 1 to %d inputs", DL_NET_INPUTS);
     dl_pack *x = zeros(in, n, device, record), *y = NULL;
     if (!x) return dl_failed();
-    for (int i = 0; i < DL_NSTREAM; i++) rng[i] = dl_rng_position((dl_stream)i);
+    dl_rng_at rng = dl_rng_here();
     dry = &state;
     {
         DL_SCOPED_GRAD_MODE(record);
@@ -414,8 +413,8 @@ dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int dev
     }
     dry = former;
     dl_status st = y ? DL_OK : dl_failed();
-    for (int i = 0; i < DL_NSTREAM; i++)
-        if (i != DL_STREAM_INIT) dl_rng_seek((dl_stream)i, rng[i]);
+    rng.call[DL_STREAM_INIT] = dl_rng_position(DL_STREAM_INIT); /* weights may have been made */
+    dl_rng_go(&rng);
     dl_pack_unref(y);
     dl_pack_unref(x);
     return st;

@@ -65,12 +65,12 @@ void dl_module_unref(dl_module *m) {
     free(m);
 }
 
-dl_module *dl_module_function(const char *name, dl_layer_fn *fn, void *ctx, void (*release)(void *)) {
-    if (!fn) {
-        if (release) release(ctx);
+dl_module *dl_module_function(const char *name, dl_code_spec spec) {
+    if (!spec.layer) {
+        if (spec.release) spec.release(spec.ctx);
         return dl_fail_null("the function of a layer"), NULL;
     }
-    dl_code *c = dl_code_new((dl_code_spec){.layer = fn, .ctx = ctx, .release = release});
+    dl_code *c = dl_code_new(spec);
     dl_module *m = c ? dl_module_new(dl_layer_row_find("function"), NULL) : NULL;
     if (m && dl_module_set_name(m, name ? name : "function") == DL_OK) {
         m->code = c;

@@ -39,7 +39,8 @@ static int describe(const dl_op *op, dl_op_info *out) {
                         .formula = op->formula ? op->formula : "",
                         .nout = op->visible,
                         .internal = (op->flags & DL_F_INTERNAL) != 0,
-                        .differentiable = op->grad || op->compose};
+                        .differentiable = op->grad || op->compose,
+                        .defined = op->uses != NULL};
     enum { MAX = sizeof out->args / sizeof *out->args };
     dl_op_arg all[MAX], named[MAX];
     int n = 0, nnamed = 0;

@@ -121,7 +121,7 @@ dl_status dl_control_reset(dl_trainer *t) {
     for (int g = 0; g < t->groups; g++) c->group[g].step = (double)(t->rates[g].steps = steps_of(t->opt, g - 1));
     c->group = (dl_rates *)(t->control + 1);
     t->control_from = t->control_epoch = 0, t->order_epoch = -1;
-    c->rng = t->control_rng = dl_rng_position(DL_STREAM_DROPOUT);
+    c->rng = t->control_rng = dl_rng_here();
     dl_status st = dl_control_write(t, t->control, c, bytes);
     free(c);
     return st;
@@ -135,8 +135,8 @@ dl_status dl_control_align(dl_trainer *t) {
         first_scale(t, scale);
         DL_TRY(dl_control_write(t, &t->control->scale, scale, sizeof scale));
     }
-    uint64_t rng = dl_rng_position(DL_STREAM_DROPOUT);
-    if (t->control_rng != rng) DL_TRY(dl_control_write(t, &t->control->rng, &rng, sizeof rng));
+    dl_rng_at rng = dl_rng_here();
+    if (memcmp(&t->control_rng, &rng, sizeof rng)) DL_TRY(dl_control_write(t, &t->control->rng, &rng, sizeof rng));
     t->control_rng = rng;
     for (int g = 0; g < t->groups; g++) {
         long steps = steps_of(t->opt, g - 1);

@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "core/mix.h"
 #include "core/mode.h"
 #include "core/rng.h"
 #include "core/scope.h"
+#include "core/effects.h"
 #include "nn/module.h"
 
 static const char CAPTURED[] = "captured";
@@ -31,55 +33,37 @@ struct dl_step_graph {
     long micros, n;
     uint64_t key; /* hash of all else that the graph depends on */
     int seen;
-    char refused[192]; /* why it always runs op by op; "": it may be captured */
-    dl_graph *graph;   /* NULL: not yet, or refused */
+    char refused[DL_CAPTURE_STATE]; /* why it always runs op by op; "": it may be captured */
+    dl_graph *graph;                /* NULL: not yet, or refused */
     results end;
     bool recount; /* tensors of `end` are new */
     dl_batch sent;
-    long draws;
+    dl_rng_at draws;
     double samples;
 };
 
 /* ---------------------------------------------------------------- what a graph depends on */
 
-static uint64_t mix(uint64_t h, uint64_t v) {
-    h = (h ^ v) * 0x9E3779B97F4A7C15u;
-    return h ^ h >> 29;
-}
+static uint64_t mix_tensor(uint64_t h, const dl_tensor *t) { return dl_mix(h, t ? dl_tensor_key(t) : 1); }
 
-static uint64_t mix_tensor(uint64_t h, const dl_tensor *t) {
-    if (!t) return mix(h, 1);
-    h = mix(h, (uint64_t)(uintptr_t)t->st->data + (uint64_t)t->offset);
-    return mix(h, (uint64_t)t->dtype << 1 | t->requires_grad);
-}
-
-static uint64_t mix_module(uint64_t h, const dl_module *m) {
-    h = mix(h, (uint64_t)(uintptr_t)m->row + (uint64_t)m->nchild);
-    for (int i = 0; i < DL_LAYER_TENSORS; i++) h = mix_tensor(h, m->tensor[i]);
-    for (int i = 0; i < m->nchild; i++) h = mix_module(h, m->child[i].m);
-    return h;
-}
-
-static uint64_t key_of(const dl_trainer *t) {
+/* DL_ERR_UNSUPPORTED: a function of the caller cannot be part of a graph. */
+static dl_status key_of(const dl_trainer *t, uint64_t *key) {
     const dl_optimizer *o = t->opt;
     dl_loader_view v;
-    uint64_t h = mix(mix(7, (uint64_t)dl_precision_get()), (uint64_t)dl_deterministic_get());
+    unsigned long model, loss = 0;
+    DL_TRY(dl_module_key(t->model, &model));
+    if (t->loss_fn && !t->loss_key) return dl_fail(DL_ERR_UNSUPPORTED, "the loss is a function");
+    if (t->loss_key) DL_TRY(t->loss_key(t->loss_ctx, &loss));
+    uint64_t h = dl_mix(dl_mix(model, loss), (uint64_t)dl_precision_get() << 1 | (uint64_t)dl_deterministic_get());
     dl_loader_look(t->loader, &v);
-    h = mix(mix(h, dl_seed_get()), v.seed); /* of dropout, and of the transforms of a resident split */
-    h = mix_module(h, t->model);
+    h = dl_mix(dl_mix(h, dl_seed_get()), v.seed); /* of dropout, and of the transforms of a resident split */
     for (long i = 0; i < o->n; i++) {
         h = mix_tensor(h, o->param[i].p);
         for (int s = 0; s < DL_OPTIM_STATES; s++) h = mix_tensor(h, o->param[i].state[s]);
     }
     for (long i = 0; t->ema && i < t->nparam; i++) h = mix_tensor(h, t->ema[i]);
-    return h;
-}
-
-static bool calls_functions(const dl_module *m) {
-    if (m->code && !m->code->is.shape) return true;
-    for (int i = 0; i < m->nchild; i++)
-        if (calls_functions(m->child[i].m)) return true;
-    return false;
+    *key = h;
+    return DL_OK;
 }
 
 /* Parameters of a group whose step numbers differ get theirs from the host. */
@@ -92,11 +76,9 @@ static bool counted_apart(const dl_trainer *t) {
 
 static const char *obstacle(const dl_trainer *t) {
     if (!dl_capture_get()) return "capture is off";
-    if (t->loss_fn) return "the loss is a function";
     if (t->data->padded) return "samples differ in shape";
     if (t->data->source.alone) return "a function makes the samples";
     if (t->loader_spec.collate) return "a function makes the batches";
-    if (calls_functions(t->model)) return "a layer of the net is a function";
     if (counted_apart(t)) return "parameters have made different numbers of steps";
     if (!t->resident[DL_TRAIN].x && t->accumulate > 1) return "a step takes several batches that come from the host";
     return NULL;
@@ -169,7 +151,7 @@ void dl_replay_free(dl_trainer *t) {
 }
 
 /* The graph of the next step; without a capture when the net or the optimizer has changed since. */
-static dl_step_graph *find(dl_trainer *t) {
+static dl_step_graph *find(dl_trainer *t, uint64_t key) {
     long epoch, at, n = dl_batch_next(t->loader, &epoch, &at), micros = dl_trainer_micros(t);
     if (micros > 1) { /* the last of them may be short */
         dl_loader_view v;
@@ -178,7 +160,6 @@ static dl_step_graph *find(dl_trainer *t) {
         long from = (at + micros - 1) * dl_loader_batch(t->loader);
         n = at + micros == batches && rows - from < n ? rows - from : n;
     }
-    uint64_t key = key_of(t);
     dl_step_graph *p = t->graphs;
     while (p && (p->n != n || p->micros != micros)) p = p->next;
     if (p && p->key != key) {
@@ -268,8 +249,10 @@ static void show_results(dl_trainer *t, const dl_step_graph *p) {
 /* The work of the host for a step that runs from a graph. */
 static dl_status count_step(dl_trainer *t, const dl_step_graph *p, long epoch, long at) {
     if (t->resident[DL_TRAIN].x) DL_TRY(dl_loader_seek(t->loader, epoch, at + p->micros));
-    dl_rng_seek(DL_STREAM_DROPOUT, dl_rng_position(DL_STREAM_DROPOUT) + (unsigned long)p->draws);
-    t->control_rng += (uint64_t)p->draws;
+    dl_rng_at rng = dl_rng_here();
+    dl_rng_add(&rng, &p->draws);
+    dl_rng_go(&rng);
+    dl_rng_add(&t->control_rng, &p->draws);
     t->control_from += (p->micros - 1) * dl_loader_batch(t->loader) + p->n;
     for (long i = 0; i < t->opt->n; i++) t->opt->param[i].steps += t->opt->param[i].p->grad != NULL;
     t->opt->steps++;
@@ -309,7 +292,7 @@ typedef struct device_state {
 typedef struct host_state {
     long epoch, batch, t_epoch, issued, from, at_epoch, opt_steps;
     long *steps; /* of the optimizer's parameters, then of its groups */
-    uint64_t rng, dropout;
+    dl_rng_at rng;
     dl_report report;
 } host_state;
 
@@ -375,8 +358,7 @@ static dl_status host_save(dl_trainer *t, host_state *p) {
                       .from = t->control_from,
                       .at_epoch = t->control_epoch,
                       .opt_steps = t->opt->steps,
-                      .rng = t->control_rng,
-                      .dropout = dl_rng_position(DL_STREAM_DROPOUT),
+                      .rng = dl_rng_here(),
                       .report = t->report[t->taken % DL_REPORTS]};
     dl_loader_position(t->loader, &p->epoch, &p->batch);
     p->steps = malloc((size_t)(t->opt->n + t->groups) * sizeof *p->steps);
@@ -389,7 +371,7 @@ static dl_status host_save(dl_trainer *t, host_state *p) {
 static dl_status host_restore(dl_trainer *t, const host_state *p) {
     t->epoch = p->t_epoch, t->issued = p->issued, t->control_from = p->from, t->control_epoch = p->at_epoch;
     t->opt->steps = p->opt_steps, t->control_rng = p->rng;
-    dl_rng_seek(DL_STREAM_DROPOUT, p->dropout);
+    dl_rng_go(&p->rng);
     t->report[t->taken % DL_REPORTS] = p->report;
     for (long i = 0; i < t->opt->n; i++) t->opt->param[i].steps = p->steps[i];
     for (int g = 0; g < t->groups; g++) t->rates[g].steps = p->steps[t->opt->n + g];
@@ -399,24 +381,44 @@ static dl_status host_restore(dl_trainer *t, const host_state *p) {
 
 /* ---------------------------------------------------------------- capture */
 
-/* Calls of all random streams but that of dropout, which a graph numbers itself. */
-static unsigned long other_draws(void) {
-    unsigned long n = 0;
-    for (int i = 0; i < DL_NSTREAM; i++)
-        if (i != DL_STREAM_DROPOUT) n += dl_rng_position((dl_stream)i);
-    return n;
+/* Random numbers of the host are no part of a graph. Memory that the step wrote to and that was there before must be
+ * restored for the first replay. */
+static dl_status check_effects(dl_trainer *t, const dl_effects *e, const device_state *known) {
+    if (e->incomplete) return dl_fail(DL_ERR_MEMORY, "no memory for the list of what a step writes to");
+    if (e->host_draws) return dl_fail(DL_ERR_UNSUPPORTED, "the net or the loss draws random numbers on the CPU");
+    for (long i = 0; i < e->writes.n; i++) {
+        const dl_storage *s = e->writes.at[i];
+        bool own = false;
+        for (int k = 0; k < DL_BATCH_SLOTS && !own; k++) {
+            const dl_tensor *sent = *dl_batch_slot(&t->sent, k);
+            own = sent && sent->st == s;
+        }
+        for (long k = 0; k < known->n && !own; k++) own = known->t[k]->st == s;
+        if (!own)
+            return dl_fail(DL_ERR_UNSUPPORTED, "the net or the loss writes to a tensor that is no part of the net");
+    }
+    return DL_OK;
+}
+
+/* Issues the next step, whose work is recorded. `known`: what a step may write to. */
+static dl_status issue_recorded(dl_trainer *t, const device_state *known) {
+    dl_effects e;
+    dl_effects_watch(&e);
+    dl_status st = dl_step_issue_eagerly(t);
+    dl_effects_end(&e);
+    if (st == DL_OK) st = check_effects(t, &e, known);
+    dl_effects_free(&e);
+    return st;
 }
 
 /* Records the next step without running it. */
-static dl_status record(dl_trainer *t, dl_step_graph *p) {
+static dl_status record(dl_trainer *t, dl_step_graph *p, const device_state *known) {
     dl_graph *graph = NULL;
-    unsigned long before = dl_rng_position(DL_STREAM_DROPOUT), others = other_draws();
+    dl_rng_at before = dl_rng_here();
     t->resend = !t->resident[DL_TRAIN].x;
     dl_status st = t->backend->capture_begin(t->index, &graph);
     if (st != DL_OK) return t->resend = false, st;
-    st = dl_step_issue_eagerly(t);
-    if (st == DL_OK && other_draws() != others)
-        st = dl_fail(DL_ERR_UNSUPPORTED, "the net draws random numbers outside of dropout");
+    st = issue_recorded(t, known);
     dl_error e;
     if (st != DL_OK) dl_error_take(&e);
     dl_status end = t->backend->capture_end(t->index, graph, st == DL_OK);
@@ -425,7 +427,7 @@ static dl_status record(dl_trainer *t, dl_step_graph *p) {
     p->graph = graph;
     p->sent = dl_batch_ref(&t->sent);
     DL_TRY(results_take(t, &p->end));
-    p->draws = (long)(dl_rng_position(DL_STREAM_DROPOUT) - before);
+    p->draws = dl_rng_since(&before);
     p->samples = t->after[(t->issued - 1) % DL_REPORTS].samples;
     return DL_OK;
 }
@@ -489,7 +491,7 @@ static dl_status capture(dl_trainer *t, dl_step_graph *p, const eager *e) {
     DL_TRY(state_restore(&e->before));
     DL_TRY(host_restore(t, &e->from));
     dl_status st = dl_step_set_rates(t);
-    if (st == DL_OK) st = record(t, p);
+    if (st == DL_OK) st = record(t, p, &e->before);
     if (st == DL_OK) st = verify(t, p, &e->after, &e->to.report, &same);
     if (st == DL_OK && !same) st = dl_fail(DL_ERR_UNSUPPORTED, "a replay did not end in the same bits");
     if (st == DL_OK) return update_state(t), DL_OK;
@@ -539,18 +541,31 @@ const char *dl_trainer_notice(dl_trainer *t) {
     return t->capture_state;
 }
 
+/* Why no step can be captured; else "", and the key of the next one. */
+static dl_status decide(dl_trainer *t, uint64_t *key, char why[DL_CAPTURE_STATE]) {
+    const char *reason = obstacle(t);
+    snprintf(why, DL_CAPTURE_STATE, "%s", reason ? reason : "");
+    dl_status st = reason ? DL_OK : key_of(t, key);
+    if (st != DL_ERR_UNSUPPORTED) return st;
+    snprintf(why, DL_CAPTURE_STATE, "%s", dl_errmsg());
+    return dl_error_clear(), DL_OK;
+}
+
 dl_status dl_replay_step(dl_trainer *t, bool *done) {
+    uint64_t key = 0;
     *done = t->drain_first = false;
     if (!t->backend->capture_begin) return DL_OK;
-    const char *why = obstacle(t);
-    if (why) {
-        snprintf(t->capture_state, sizeof t->capture_state, "%s", why);
+    dl_module_train(t->model, 1); /* as the step op by op does, and the key tells modes apart */
+    char why[DL_CAPTURE_STATE];
+    DL_TRY(decide(t, &key, why));
+    if (*why) {
+        memcpy(t->capture_state, why, sizeof why);
         t->no_graphs = true;
         return DL_OK;
     }
     if (t->no_graphs) update_state(t);
     t->no_graphs = false;
-    dl_step_graph *p = find(t);
+    dl_step_graph *p = find(t, key);
     if (!p) return dl_failed();
     if (p->graph) {
         *done = true;

@@ -56,9 +56,18 @@ dl_status dl_report_check(dl_trainer *t, double v, const char *what) {
     return st;
 }
 
+/* Takes back the random numbers of steps that are discarded, of each stream that nobody else has drawn from since. */
+static void rewind_streams(const dl_rng_at *last, const dl_rng_at *to) {
+    dl_rng_at at = dl_rng_here();
+    for (int s = 0; s < DL_RNG_STREAMS; s++)
+        if (at.call[s] == last->call[s]) at.call[s] = to->call[s];
+    dl_rng_go(&at);
+}
+
 /* The step just read diverged: those issued after it changed nothing, and are discarded. */
 static dl_status halted(dl_trainer *t, const dl_report *r, const dl_issued *after) {
     bool loss = r->end == DL_END_LOSS;
+    const dl_rng_at last = t->after[(t->issued - 1) % DL_REPORTS].rng;
     t->last_loss = r->loss;
     if (!loss) t->grad_norm = r->norm;
     while (t->taken < t->issued) {
@@ -67,7 +76,7 @@ static dl_status halted(dl_trainer *t, const dl_report *r, const dl_issued *afte
     }
     uncount(t, after);
     DL_TRY(dl_loader_seek(t->loader, after->epoch, after->batch));
-    dl_rng_seek(DL_STREAM_DROPOUT, after->rng);
+    rewind_streams(&last, &after->rng);
     DL_TRY(dl_control_resume(t));
     return loss ? dl_report_check(t, r->loss, "the loss") : dl_report_check(t, r->norm, "the norm of the gradient");
 }

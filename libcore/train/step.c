@@ -101,7 +101,7 @@ static dl_status see_batch(dl_trainer *t, const dl_control *c) {
 static void begin(dl_trainer *t) {
     t->micros = dl_trainer_micros(t);
     t->step_began = dl_now();
-    t->step_rng = dl_rng_position(DL_STREAM_DROPOUT);
+    t->step_rng = dl_rng_here();
     for (long i = 0; i < t->nparam; i++) dl_set_grad(t->param[i], NULL);
 }
 
@@ -142,9 +142,9 @@ static dl_status forward(dl_trainer *t) {
     t->phase = DL_PHASE_IDLE;
     if (t->micro == 0) begin(t);
     DL_TRY(dl_batch_fetch(t));
-    t->backend->use_control(t->index, t->control, t->step_rng);
+    t->backend->use_control(t->index, t->control, &t->step_rng);
     dl_status st = run_net(t);
-    t->backend->use_control(t->index, NULL, 0);
+    t->backend->use_control(t->index, NULL, NULL);
     DL_TRY(st);
     dl_batch_rule rule = {.weight = 1,
                           .batches = (double)t->micros,
@@ -205,7 +205,7 @@ static dl_status finish_step(dl_trainer *t) {
                         .rule = {.clip_norm = t->clip_norm,
                                  .clip_value = t->clip_value,
                                  .batches = (double)t->micro,
-                                 .draws = (long)(dl_rng_position(DL_STREAM_DROPOUT) - t->step_rng),
+                                 .draws = dl_rng_since(&t->step_rng),
                                  .groups = t->groups,
                                  .lenient = t->allow_nan,
                                  .scaled = t->scaled,
@@ -213,7 +213,7 @@ static dl_status finish_step(dl_trainer *t) {
                                  .report = t->report}};
     DL_TRY(gradients(t, &f.n));
     DL_TRY(t->backend->finish_step(t->index, t->control, &f));
-    t->control_rng += (uint64_t)f.rule.draws;
+    dl_rng_add(&t->control_rng, &f.rule.draws);
     return DL_OK;
 }
 
@@ -229,7 +229,7 @@ dl_status dl_step_set_rates(dl_trainer *t) {
 
 void dl_step_count(dl_trainer *t, double samples) {
     dl_issued *after = &t->after[t->issued++ % DL_REPORTS];
-    *after = (dl_issued){.rng = dl_rng_position(DL_STREAM_DROPOUT), .lr = t->next_lr, .samples = samples};
+    *after = (dl_issued){.rng = dl_rng_here(), .lr = t->next_lr, .samples = samples};
     dl_loader_position(t->loader, &after->epoch, &after->batch);
     for (int g = 0; g < t->groups; g++) t->rates[g].steps++;
     t->micro = 0;

@@ -160,7 +160,8 @@ dl_trainer *dl_trainer_new(const dl_trainer_spec *s) {
         t->data = dl_dataset_ref(s->data);
         t->opt = dl_optimizer_ref(s->opt);
         t->schedule = dl_schedule_ref(s->schedule);
-        t->loss_fn = s->loss_fn, t->loss_ctx = s->loss_ctx, t->loss_release = s->loss_release;
+        t->loss_fn = s->loss_fn, t->loss_key = s->loss_key;
+        t->loss_ctx = s->loss_ctx, t->loss_release = s->loss_release;
         t->accumulate = s->accumulate ? s->accumulate : 1;
         t->eval_every = s->eval_every ? s->eval_every : 1;
         t->clip_norm = s->clip_norm, t->clip_value = s->clip_value, t->ema_decay = s->ema;

@@ -16,10 +16,12 @@ typedef enum dl_phase { DL_PHASE_IDLE, DL_PHASE_FORWARD, DL_PHASE_BACKWARD } dl_
 /* Metrics recorded at every step; the names are in train/record.c. */
 enum { DL_M_LOSS, DL_M_ACC, DL_M_LR, DL_M_NORM, DL_M_SPEED, DL_NMETRIC };
 
+enum { DL_CAPTURE_STATE = 192 }; /* room for the text of dl_trainer_capture */
+
 /* The state of the host after a step that it has issued. */
 typedef struct dl_issued {
     long epoch, batch;
-    uint64_t rng;
+    dl_rng_at rng;
     double lr, samples;
     bool failed; /* the optimizer failed: the step does not count */
 } dl_issued;
@@ -38,6 +40,7 @@ struct dl_trainer {
 
     const dl_op *loss_op; /* NULL: loss_fn */
     dl_loss_fn *loss_fn;
+    dl_key_fn *loss_key;
     void *loss_ctx;
     void (*loss_release)(void *);
     char *loss_name;
@@ -67,7 +70,7 @@ struct dl_trainer {
     double loss_scale, loss_scale_good; /* as of the last checkpoint or change of precision; 0: none yet */
     /* how the control stands when all issued work is done */
     long control_epoch, control_from;
-    uint64_t control_rng, step_rng; /* step_rng: of the dropout stream when the step began */
+    dl_rng_at control_rng, step_rng; /* step_rng: when the step began */
 
     /* steps under way (train/reports.c) */
     dl_report *report;  /* [DL_REPORTS], which the device writes */
@@ -86,9 +89,9 @@ struct dl_trainer {
 
     /* graphs (train/replay.c) */
     dl_step_graph *graphs;
-    char capture_state[192];     /* why steps run op by op, or that they are captured */
-    bool state_shown, no_graphs; /* the state has been returned to the caller; no step can be captured */
-    bool drain_first;            /* a capture waits for the steps under way */
+    char capture_state[DL_CAPTURE_STATE]; /* why steps run op by op, or that they are captured */
+    bool state_shown, no_graphs;          /* the state has been returned to the caller; no step can be captured */
+    bool drain_first;                     /* a capture waits for the steps under way */
 
     dl_phase phase;
     long micro, micros;               /* batches of the step so far, and how many it has */

@@ -214,7 +214,7 @@ static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 const dlsh_command autograd_commands[] = {
-    DLSH_FN_ROW(
+    DLSH_PURE_ROW(
         "grad", grad_run, "grad(OUTPUT, INPUT, ...)",
         "Gradients of one tensor by others, as values; no .grad is touched. With one tensor a tensor; with several, or "
         "a "

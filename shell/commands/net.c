@@ -252,9 +252,12 @@ static dl_status call(dlsh_session *s, void *self, const dlsh_callargs *args, dl
     return dlsh_give(dlsh_tensor(dl_module_forward(self, args->values[0].as.tensor)), out);
 }
 
+static dl_status key(void *self, unsigned long *out) { return dl_module_key(self, out); }
+
 const dlsh_class dlsh_net_class = {.name = "net",
                                    .doc = "A net, or a layer of one; called with a batch it gives the result.",
                                    .destroy = destroy,
+                                   .key = key,
                                    .values = dlsh_net_values,
                                    .text = text,
                                    .show = show,

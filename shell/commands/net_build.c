@@ -47,13 +47,20 @@ dlsh_callback *dlsh_callback_new(dlsh_session *s, dlsh_value fn) {
         dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a function");
         return NULL;
     }
-    *cb = (dlsh_callback){s, dlsh_ref(fn)};
+    *cb = (dlsh_callback){.session = s, .fn = dlsh_ref(fn)};
     return cb;
+}
+
+dl_status dlsh_callback_key(void *self, unsigned long *out) {
+    dlsh_callback *cb = self;
+    if (!cb->purity && !(cb->purity = dlsh_purity_new(cb->session, cb->fn))) return dl_failed();
+    return dlsh_purity_key(cb->purity, out);
 }
 
 void dlsh_callback_free(void *self) {
     dlsh_callback *cb = self;
     if (!cb) return;
+    dlsh_purity_free(cb->purity);
     dlsh_drop(cb->fn);
     free(cb);
 }
@@ -157,7 +164,9 @@ static dl_status describe_value(work *w, const dlsh_layer *l, dl_layer_spec *spe
         dlsh_callback_free(cb);
         return DL_ERR_MEMORY;
     }
-    spec->module = m->module = dl_module_function(l->kind, call_layer, cb, dlsh_callback_free);
+    spec->module = m->module = dl_module_function(
+        l->kind,
+        (dl_code_spec){.layer = call_layer, .key = dlsh_callback_key, .ctx = cb, .release = dlsh_callback_free});
     m->next = w->made;
     w->made = m;
     return m->module ? DL_OK : dl_failed();
@@ -259,4 +268,5 @@ static int known(const char *kind) { return dl_layer_kind(kind) != NULL; }
 void dlsh_nets_serve(dlsh_services *to) {
     to->build_net = build;
     to->known_layer = known;
+    to->net_methods = dlsh_net_methods;
 }

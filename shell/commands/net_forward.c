@@ -173,7 +173,8 @@ dl_code *dlsh_forward_code(dlsh_session *s, dlsh_value fn) {
     const char *source = dlsh_fn_source(fn.as.fn, &n);
     char *text = cb ? strndup(source, n) : NULL;
     if (!text) return dlsh_callback_free(cb), dlsh_no_memory("the forward of a net"), NULL;
-    dl_code_spec spec = {.forward = forward, .ctx = cb, .release = dlsh_callback_free, .text = text};
+    dl_code_spec spec = {
+        .forward = forward, .key = dlsh_callback_key, .ctx = cb, .release = dlsh_callback_free, .text = text};
     const dlsh_fninfo *info = fn.as.fn->info;
     if (info->nfixed == info->nparams) { /* no *rest, which takes any number */
         spec.inputs = info->names, spec.ninputs = info->nparams;
@@ -199,7 +200,9 @@ dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, const dlsh_stan
 
 static void code_values(void *code, const dlsh_visitor *to) {
     const dlsh_callback *cb = dl_code_context(code, dlsh_callback_free);
-    if (cb) to->value(cb->fn, to->ctx);
+    if (!cb) return;
+    to->value(cb->fn, to->ctx);
+    dlsh_purity_values(cb->purity, to);
 }
 
 static void module_values(void *module, const dlsh_visitor *to);

@@ -2,6 +2,7 @@
 #ifndef DLSH_COMMANDS_NETS_H
 #define DLSH_COMMANDS_NETS_H
 
+#include "lang/eval/pure.h"
 #include "lang/session.h"
 
 /* self: dl_module *. Layers of a net are handles of the same class. */
@@ -51,11 +52,14 @@ dl_status dlsh_no_weights(void);
 typedef struct dlsh_callback {
     dlsh_session *session;
     dlsh_value fn;
+    dlsh_purity *purity; /* NULL: nobody has asked */
 } dlsh_callback;
 /* Tells of the references behind a net, a reference to which is held (a `values` of a class). */
 void dlsh_net_values(void *net, const dlsh_visitor *to);
 dlsh_callback *dlsh_callback_new(dlsh_session *s, dlsh_value fn);
 void dlsh_callback_free(void *cb);
+/* A dl_key_fn. */
+dl_status dlsh_callback_key(void *cb, unsigned long *out);
 /* Calls it with n values; an owned tensor, or NULL with the failure recorded. */
 dl_tensor *dlsh_callback_call(dlsh_callback *cb, dlsh_value *in, int n);
 

@@ -105,6 +105,11 @@ static dl_status get_run(void *self, dlsh_value *out) {
     return dlsh_give(DLSH_RECORD_OF({"id", dlsh_int(s.run)}), out);
 }
 
+static dl_status get_capture(void *self, dlsh_value *out) {
+    const char *state = dl_trainer_capture(self);
+    return dlsh_give(*state ? dlsh_string(state) : dlsh_none(), out);
+}
+
 static const dlsh_field fields[] = {
     {"step", "steps done", get_step, NULL},
     {"epoch", "epoch, from 0", get_epoch, NULL},
@@ -121,6 +126,7 @@ static const dlsh_field fields[] = {
     {"x", "batch of the last forward", get_x, NULL},
     {"y", "its targets", get_y, NULL},
     {"output", "what the net made of it", get_output, NULL},
+    {"capture", "on a GPU: \"captured\", or why steps run op by op; none before it is decided", get_capture, NULL},
     {"run", "the run in the store, {id}; none before the first step", get_run, NULL},
     {NULL, NULL, NULL, NULL}};
 
@@ -171,6 +177,7 @@ static dl_status choose_loss(const dlsh_args *a, dl_trainer_spec *spec) {
     if (v->type == DLSH_OP) return DL_OK;
     spec->loss_ctx = dlsh_callback_new(dlsh_arg_session(a), *v);
     spec->loss_fn = call_loss;
+    spec->loss_key = dlsh_callback_key;
     spec->loss_release = dlsh_callback_free;
     return spec->loss_ctx ? DL_OK : dl_failed();
 }

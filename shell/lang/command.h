@@ -88,6 +88,10 @@ enum dlsh_command_flags {
     DLSH_HIDDEN = 32,           /* not listed by help */
     DLSH_ACTS =
         64, /* a function that is called for what it does: as a statement a call shows nothing, `_` gets its value */
+    /* For captured steps (lang/eval/pure.h): */
+    DLSH_PURE = 128,          /* the result depends on the arguments alone; nothing but memory of tensors changes */
+    DLSH_CHANGES_FIRST = 256, /* the same, but the first argument, a list or record, changes */
+    DLSH_GIVES_PART = 512,    /* the result may be an argument, or a part of one */
 };
 
 /* What a command does. *result is DLSH_VOID on entry; a command with DLSH_FUNCTION sets it to an owned value. Failures:
@@ -117,6 +121,10 @@ struct dlsh_command {
 #define DLSH_ROW(name_, flags_, run_, usage_, doc_, ...)                                                               \
     { .name = name_, .flags = flags_, .run = run_, .usage = usage_, .doc = doc_, __VA_ARGS__ }
 #define DLSH_FN_ROW(name_, run_, usage_, doc_, ...) DLSH_ROW(name_, DLSH_ONLY_FUNCTION, run_, usage_, doc_, __VA_ARGS__)
+#define DLSH_CHANGE_ROW(name_, run_, usage_, doc_, ...)                                                                \
+    DLSH_ROW(name_, DLSH_ONLY_FUNCTION | DLSH_ACTS | DLSH_CHANGES_FIRST, run_, usage_, doc_, __VA_ARGS__)
+#define DLSH_PURE_ROW(name_, run_, usage_, doc_, ...)                                                                  \
+    DLSH_ROW(name_, DLSH_ONLY_FUNCTION | DLSH_PURE, run_, usage_, doc_, __VA_ARGS__)
 #define DLSH_ACT_ROW(name_, run_, usage_, doc_, ...)                                                                   \
     DLSH_ROW(name_, DLSH_ONLY_FUNCTION | DLSH_ACTS, run_, usage_, doc_, __VA_ARGS__)
 #define DLSH_PARAMS(...)                                                                                               \

@@ -21,6 +21,9 @@ typedef struct dlsh_services {
     /* Does the builder know this kind of layer? A variable of the same name is then not looked at. */
     int (*known_layer)(const char *kind);
 
+    /* The methods of nets, which functions that nets call may use. */
+    const struct dlsh_command *net_methods;
+
     /* The state of C in a new session; NULL: a recorded failure. It is closed after the variables. */
     void *(*c_open)(dlsh_session *s);
     void (*c_close)(void *state);

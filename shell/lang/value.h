@@ -159,6 +159,9 @@ struct dlsh_class {
     int (*equal)(const void *a, const void *b);
     /* Truth; default: true. */
     int (*truth)(void *self);
+    /* For pure functions that use the object (lang/eval/pure.h): calls do nothing but issue ops, and *out, which is a
+     * dl_key_fn's, says which. */
+    dl_status (*key)(void *self, unsigned long *out);
     /* Tells of the references that the object holds, so that a cycle through it is found; what is not told of lives as
      * long as it does. Of an object that others own as well the handle holds a reference to a shared one. */
     void (*values)(void *self, const dlsh_visitor *to);

@@ -27,11 +27,11 @@ static void names(void **state) {
     assert_int_equal(d, FAKE);
     assert_int_equal(dl_device_count(), 2);
     assert_string_equal(dl_device_missing(), "");
-    expect(dl_device_parse("cuda:1", &d), DL_ERR_DEVICE, "there is no device fake:1: this machine has fake:0");
+    expect(dl_device_parse("cuda:1", &d), DL_ERR_DEVICE, "there is no device cuda:1: this machine has cuda:0");
     static const char *const wrong[] = {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda1", "cuda:99999"};
     for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++)
         expect(dl_device_parse(wrong[i], &d), DL_ERR_DEVICE, "no device is called");
-    expect(code_of(dl_tensor_zeros(1, SHAPE(3), DL_F32, 7)), DL_ERR_DEVICE, "there is no device fake:6");
+    expect(code_of(dl_tensor_zeros(1, SHAPE(3), DL_F32, 7)), DL_ERR_DEVICE, "there is no device cuda:6");
     assert_int_equal(d, FAKE);
 }
 
@@ -40,8 +40,8 @@ static void operands_apart(void **state) {
     dl_tensor *a = must(dl_tensor_full(1, SHAPE(3), DL_F32, 0, 1)),
               *b = must(dl_tensor_full(1, SHAPE(3), DL_F32, FAKE, 2));
     dl_tensor *two = dl_scalar_f(2), *p = must(dl_mul(b, two)), *q = must(dl_mul(two, b));
-    expect(code_of(dl_add(a, b)), DL_ERR_DEVICE, "operands live on different devices, cpu and fake:0");
-    expect(code_of(dl_cat((dl_tensor *[]){b, b, a}, 3, 0)), DL_ERR_DEVICE, "fake:0 and cpu");
+    expect(code_of(dl_add(a, b)), DL_ERR_DEVICE, "operands live on different devices, cpu and cuda:0");
+    expect(code_of(dl_cat((dl_tensor *[]){b, b, a}, 3, 0)), DL_ERR_DEVICE, "cuda:0 and cpu");
     assert_int_equal(dl_device_of(p), FAKE);
     double *x = values(p), *y = values(q);
     assert_true(x[2] == 4 && y[0] == 4);
@@ -88,7 +88,7 @@ static void default_device(void **state) {
     (void)state;
     assert_int_equal(dl_device_default_get(), 0);
     ok(dl_device_default_set(FAKE));
-    expect(dl_device_default_set(4), DL_ERR_DEVICE, "there is no device fake:3");
+    expect(dl_device_default_set(4), DL_ERR_DEVICE, "there is no device cuda:3");
     assert_int_equal(dl_device_default_get(), FAKE);
     ok(dl_device_default_set(0));
 }

@@ -57,7 +57,7 @@ static dl_gradcheck_report report;
     X(DONE(dl_loader_next(NULL, &out[0], &out[1])))                                                                    \
     X(DONE(dl_loader_seek(NULL, 0, 0)))                                                                                \
     X(MADE(dl_net_parse(NULL)))                                                                                        \
-    X(MADE(dl_module_function("f", NULL, NULL, NULL)))                                                                 \
+    X(MADE(dl_module_function("f", (dl_code_spec){0})))                                                                \
     X(MADE(dl_module_copy(NULL)))                                                                                      \
     X(MADE(dl_module_forward(NULL, NULL)))                                                                             \
     X(DONE(dl_module_build(NULL, 0, NULL, DL_F32, 0)))                                                                 \

@@ -166,7 +166,7 @@ static void released(void *ctx) { *(int *)ctx += 1000; }
 static void functions_are_layers(void **state) {
     (void)state;
     int calls = 0;
-    dl_module *f = dl_module_function("twice", twice, &calls, released);
+    dl_module *f = dl_module_function("twice", (dl_code_spec){.layer = twice, .ctx = &calls, .release = released});
     dl_layer_spec spec[] = {{.kind = "twice", .module = f}, {.kind = "relu"}, {.kind = "twice", .module = f}};
     dl_module *m = dl_net_build("m", spec, 3, NULL, NULL);
     dl_module_unref(f);

@@ -61,7 +61,7 @@ static struct {
     bool wrong;         /* a replay adds 1 to the first byte that it wrote last */
     dl_graph *capturing;
     const dl_control *control;
-    uint64_t rng;
+    dl_rng_at rng;
     long late; /* reports of so many steps are still under way until someone waits */
     dl_report *report[DL_REPORTS];
     long number[DL_REPORTS], nreport;
@@ -148,15 +148,15 @@ static void fake_do_make_batch(const dl_control *c, const dl_batch_source *f, vo
     }
 }
 
-/* A graph keeps the seed that it was captured with; calls of dropout count from where the device stands. */
+/* A graph keeps the seed that it was captured with; random calls count from where the device stands. */
 static dl_status fake_run_again(const fake_item *it, dl_call *c) {
-    unsigned long seed = dl_seed_get(), at[DL_NSTREAM];
-    for (int i = 0; i < DL_NSTREAM; i++) at[i] = dl_rng_position((dl_stream)i);
+    unsigned long seed = dl_seed_get();
+    dl_rng_at at = dl_rng_here();
     dl_seed(it->seed);
-    if (c->op->flags & DL_F_DROPOUT && it->control) c->rng += it->control->rng;
+    if (it->control) c->rng += it->control->rng.call[c->stream];
     dl_status st = c->op->kernel[DL_BACKEND_CPU]->run(c);
     dl_seed(seed);
-    for (int i = 0; i < DL_NSTREAM; i++) dl_rng_seek((dl_stream)i, at[i]);
+    dl_rng_go(&at);
     return st;
 }
 
@@ -271,7 +271,8 @@ static dl_status fake_run(dl_call *c) {
     for (int i = 0; i < c->nin; i++) it->in[i] = fake_hold(c->in[i]);
     for (int i = 0; i < c->nout; i++) it->out[i] = fake_hold(c->out[i]);
     if (c->op->nattr) memcpy(it->attr, c->attr, (size_t)c->op->nattr * sizeof *it->attr);
-    if (c->op->flags & DL_F_DROPOUT && fake.control) it->control = (dl_control *)fake.control, it->call.rng -= fake.rng;
+    if (c->op->flags & DL_F_RNG && fake.control)
+        it->control = (dl_control *)fake.control, it->call.rng -= fake.rng.call[c->stream];
     return fake_issue(it);
 }
 
@@ -363,15 +364,16 @@ static dl_status fake_empty_cache(int index) { return (void)index, DL_OK; }
 static dl_layout fake_prefers_layout(int index, const dl_call *c) { return (void)index, (void)c, fake.layout; }
 static bool fake_supports(int index, const dl_call *c) { return (void)index, (void)c, !fake.joins_nothing; }
 static void fake_sync_every(bool on) { (void)on; }
-static void fake_use_control(int index, const dl_control *c, uint64_t rng) {
-    (void)index, fake.control = c, fake.rng = rng;
+static void fake_use_control(int index, const dl_control *c, const dl_rng_at *rng) {
+    (void)index, fake.control = c;
+    if (c) fake.rng = *rng;
 }
 
 /* Device FAKE of this process. */
 static void fake_register(void) {
     static dl_kernel kernel[DL_NOP];
     static const dl_kernel *table[DL_NOP];
-    static const dl_backend backend = {.name = "fake",
+    static const dl_backend backend = {.name = "cuda", /* as devices are called in the language */
                                        .count = 1,
                                        .kernel = table,
                                        .alloc = fake_alloc,

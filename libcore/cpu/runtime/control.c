@@ -8,7 +8,7 @@
 
 /* Nothing to do: dropout takes its random numbers from the counter of the process, and no step is begun after one that
  * has halted. */
-void dl_cpu_use_control(int index, const dl_control *c, uint64_t rng) { (void)index, (void)c, (void)rng; }
+void dl_cpu_use_control(int index, const dl_control *c, const dl_rng_at *rng) { (void)index, (void)c, (void)rng; }
 
 /* ---------------------------------------------------------------- right answers */
 

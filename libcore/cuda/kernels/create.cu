@@ -1,8 +1,8 @@
 /* Kernels of ops that make tensors from attributes, and of random numbers: the same bits as on the CPU, since both use
  * core/rng_math.h and number elements in logical order. */
 #include "cuda/runtime/iter.cuh"
+#include "cuda/kernels/random.cuh"
 #include "cuda/kernels/scatter.h"
-#include "core/rng_math.h"
 #include "ops/names/create.h"
 
 enum { THREADS = 256 };
@@ -104,10 +104,6 @@ const dl_kernel dl_cuda_eye = {run_eye, NULL, DL_ANY, NULL, 0};
 
 /* ---- random numbers */
 
-static dl_rng_key key_of(const dl_call *c) {
-    dl_rng_key k = {dl_seed_get(), c->rng, (uint32_t)c->stream};
-    return k;
-}
 __device__ static uint64_t bits_of(const dl_rng_key &k, long i) {
     dl_philox b = dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i >> 1);
     return i & 1 ? (uint64_t)b.v[3] << 32 | b.v[2] : (uint64_t)b.v[1] << 32 | b.v[0];
@@ -156,8 +152,9 @@ struct integer_f {
     }
 };
 
-template <class T, class F> __global__ void draw_kernel(T *out, long n, dl_rng_key k, F f) {
+template <class T, class F> __global__ void draw_kernel(T *out, long n, dl_gpu_key key, F f) {
     enum { V = F::EACH };
+    const dl_rng_key k = key.numbered();
     long step = (long)gridDim.x * blockDim.x;
     for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; V * i < n; i += step) {
         typename F::R v[V];
@@ -179,7 +176,7 @@ template <unsigned SET, class F> static dl_status draw(const dl_call *c, F f) {
     return dl_dispatch<SET>(o->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         unsigned blocks = blocks_for(g, o->numel / F::EACH + 1);
-        draw_kernel<<<blocks, THREADS, 0, g->stream>>>(dl_data<T>(o), (long)o->numel, key_of(c), f);
+        draw_kernel<<<blocks, THREADS, 0, g->stream>>>(dl_data<T>(o), (long)o->numel, dl_gpu_key_of(g, c), f);
         return dl_gpu_launched(g);
     });
 }
@@ -202,7 +199,8 @@ const dl_kernel dl_cuda_randint = {run_randint, NULL, DL_ANY, NULL, 0};
 
 /* Four elements share a block of words. */
 template <class T>
-__global__ void toss_kernel(const T *p, T *out, long n, bool aligned, dl_rng_key k, dl_fault_site site) {
+__global__ void toss_kernel(const T *p, T *out, long n, bool aligned, dl_gpu_key key, dl_fault_site site) {
+    const dl_rng_key k = key.numbered();
     long step = (long)gridDim.x * blockDim.x;
     for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; 4 * i < n; i += step) {
         dl_philox b = dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i);
@@ -237,7 +235,7 @@ static dl_status run_bernoulli(dl_call *c) {
         s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
             typedef decltype(tag) T;
             toss_kernel<<<blocks_for(g, o->numel / 4 + 1), THREADS, 0, g->stream>>>(
-                dl_data<T>(x), dl_data<T>(flat), (long)o->numel, (size_t)dl_ptr(x) % 16 == 0, key_of(c),
+                dl_data<T>(x), dl_data<T>(flat), (long)o->numel, (size_t)dl_ptr(x) % 16 == 0, dl_gpu_key_of(g, c),
                 dl_gpu_site(g, c->op));
             return dl_gpu_launched(g);
         });
@@ -250,9 +248,9 @@ const dl_kernel dl_cuda_bernoulli = {run_bernoulli, NULL, DL_FLOATS, NULL, 0};
 
 /* ---- permutations: the order of random 64-bit keys, equal ones in the order of their numbers */
 
-__global__ static void keys_kernel(uint64_t *key, long *number, long n, dl_rng_key k) {
+__global__ static void keys_kernel(uint64_t *key, long *number, long n, dl_gpu_key k) {
     long i = (long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) key[i] = bits_of(k, i), number[i] = i;
+    if (i < n) key[i] = bits_of(k.numbered(), i), number[i] = i;
 }
 
 /* Keys that are sorted by their bits from `low` on: runs of equal ones are sorted by the other bits. */
@@ -284,7 +282,7 @@ static dl_status run_randperm(dl_call *c) {
     uint64_t *key = (uint64_t *)dl_gpu_take(g, 4 * sizeof(long) * (size_t)n), *key2 = key + n;
     long *number = (long *)(key2 + n), *sorted = number + n;
     if (!key) return dl_failed();
-    keys_kernel<<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(key, number, n, key_of(c));
+    keys_kernel<<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(key, number, n, dl_gpu_key_of(g, c));
     dl_status s = dl_gpu_launched(g);
     int low = lowest_bit(n);
     if (s == DL_OK) s = dl_cuda_sort_pairs(g, key, key2, number, sorted, n, low, 64);

@@ -1,25 +1,19 @@
 /* Kernel of dropout and its fused gradient. The mask of element i, in logical order, is word i % 4 of block i / 4 of
  * the call's random numbers, as on the CPU. */
 #include "cuda/runtime/iter.cuh"
-#include "core/rng_math.h"
+#include "cuda/kernels/random.cuh"
 #include "ops/names/norm.h"
 
 enum { EACH = 4 }; /* elements of a thread: the words of a block */
 
 /* Multiplied by 0, not set to it, so that NaN stays NaN. */
 template <class T> struct drop {
-    dl_rng_key key;
-    const uint64_t *base; /* within a graph: what is added to the number of the call; else NULL */
-    uint64_t least;       /* the smallest word that keeps an element; 2**32 keeps none */
+    dl_gpu_key key;
+    uint64_t least; /* the smallest word that keeps an element; 2**32 keeps none */
     calc_t<T> scale;
     __device__ T of(uint32_t word, T x, bool *keep) const {
         *keep = word >= least;
         return dl_down<T>(dl_up(x) * (*keep ? scale : calc_t<T>(0)));
-    }
-    __device__ dl_rng_key numbered() const {
-        dl_rng_key k = key;
-        if (base) k.call += *base;
-        return k;
     }
 };
 
@@ -28,7 +22,7 @@ template <class T>
 __global__ void __launch_bounds__(DL_BLOCK) flat_kernel(const T *x, T *y, bool *mask, long n, drop<T> f) {
     long i = ((long)blockIdx.x * DL_BLOCK + threadIdx.x) * EACH;
     if (i >= n) return;
-    dl_rng_key key = f.numbered();
+    dl_rng_key key = f.key.numbered();
     dl_philox w = dl_philox_block(key.seed, key.stream, key.call, (uint64_t)i / 4);
     if (i + EACH <= n) {
         dl_vector<T, EACH> in = *(const dl_vector<T, EACH> *)(x + i), out;
@@ -46,7 +40,7 @@ __global__ void __launch_bounds__(DL_BLOCK) flat_kernel(const T *x, T *y, bool *
 template <class T> struct anywhere {
     drop<T> f;
     __device__ void operator()(char *const *p) const {
-        uint32_t w = dl_rng_word(f.numbered(), (uint64_t)p[3]);
+        uint32_t w = dl_rng_word(f.key.numbered(), (uint64_t)p[3]);
         *(T *)p[0] = f.of(w, *(const T *)p[2], (bool *)p[1]);
     }
 };
@@ -77,12 +71,9 @@ static dl_status run_dropout(dl_call *c) {
     DL_USE_GPU(g, c->device);
     if (!ATTR_I(c, DROPOUT_TRAINING) || !c->out[0]->numel) return DL_OK;
     double p = ATTR_F(c, DROPOUT_P);
-    bool graph = g->capturing && g->control;
-    dl_rng_key key = {dl_seed_get(), graph ? c->rng - g->rng : c->rng, (uint32_t)c->stream};
-    const uint64_t *base = graph ? &g->control->rng : NULL;
     return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        drop<T> f = {key, base, p == 1 ? (uint64_t)1 << 32 : dl_rng_threshold(p),
+        drop<T> f = {dl_gpu_key_of(g, c), p == 1 ? (uint64_t)1 << 32 : dl_rng_threshold(p),
                      (calc_t<T>)(p == 1 ? 0 : 1 / (1 - p))};
         return fill<T>(g, c->in[0], c->out[0], OUTPUT(c, DROPOUT_MASK), f);
     });

@@ -46,7 +46,7 @@ typedef struct dl_gpu {
     cudaStream_t copies;       /* beside `stream`: uploads for later work */
     dl_graph *capturing;       /* the graph that records the work on `stream`, which is not run; NULL: none */
     const dl_control *control; /* of the trainer whose work is being issued; NULL: none */
-    uint64_t rng;              /* calls of the dropout stream count from here within a graph */
+    dl_rng_at rng;             /* random calls count from here within a graph */
 } dl_gpu;
 
 /* The device of a call, current for this thread; set up on first use. Reports faults of earlier work. NULL: recorded.

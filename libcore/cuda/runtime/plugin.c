@@ -393,8 +393,9 @@ static dl_status backend_idle(int index, bool *yes) {
     return e == cudaErrorNotReady ? DL_OK : dl_gpu_check(g, e, "waiting for the GPU");
 }
 
-static void backend_use_control(int index, const dl_control *c, uint64_t rng) {
-    gpus[index].control = c, gpus[index].rng = rng;
+static void backend_use_control(int index, const dl_control *c, const dl_rng_at *rng) {
+    gpus[index].control = c;
+    if (c) gpus[index].rng = *rng;
 }
 
 /* Entries that are a call for a device that is ready. */
