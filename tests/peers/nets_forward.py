@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Nets with a forward of their own against PyTorch: names, outputs, gradients and steps of training.
 
-    tests/peers/nets_forward.py LIBDLCORE
+    tests/peers/nets_forward.py LIBDLCORE [DEVICE]
 
 dlsh, beside the library, defines a net, makes its weights, and writes them with the input, the output, the gradients and
 the weights after steps of an optimizer. PyTorch's net of the same names starts from these weights. f64: relative errors of
 at most 1e-8. Each net also goes through summary, copy, save, load, a trainer, and a checkpoint from which training goes
-on bit for bit. Exit 77 (skipped) without PyTorch."""
+on bit for bit. On DEVICE cuda steps are captured, and end in the same bits as steps op by op. Exit 77 (skipped) without PyTorch."""
 import collections
 import pathlib
 import subprocess
@@ -23,6 +23,7 @@ except ImportError as e:
     sys.exit(77)
 
 STEPS = 4
+DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cpu"
 
 
 def chain(**layers):
@@ -264,11 +265,28 @@ assert len(m.named_parameters()) == len(m.parameters())
 show m
 """
 
+# On an accelerator: steps from graphs.
+CAPTURED = """
+fn after() {
+    seed 11
+    m = make()
+    t = trainer_of(m)
+    step t 20;
+    return [m.state(), t.capture]
+}
+a, how = after()
+assert how == "captured"
+set capture off
+b = after()[0]
+set capture on
+for k, v in a { assert equal(v, b[k]) }
+"""
+
 
 def dlsh(binary, folder, text):
     script = pathlib.Path(folder, "net.dlsh")
     script.write_text(text)
-    done = subprocess.run([binary, "-n", "--db", "none", "--device", "cpu", script.name], cwd=folder, text=True, capture_output=True)
+    done = subprocess.run([binary, "-n", "--db", "none", "--device", DEVICE, script.name], cwd=folder, text=True, capture_output=True)
     if done.returncode:
         raise SystemExit(f"dlsh failed:\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -327,7 +345,7 @@ def main():
                 with np.load(pathlib.Path(folder, "out.npz")) as files:
                     error = steps(name, cls, files, their_loss, theirs)
                 print(f"{name}, {ours.split('(')[0]}: largest relative error {error:.1e}")
-            table = dlsh(binary, folder, text + WHOLE % {"fn": fn})
+            table = dlsh(binary, folder, text + WHOLE % {"fn": fn} + (CAPTURED if DEVICE != "cpu" else ""))
             assert "total" in table, table
 
 
