@@ -108,7 +108,8 @@ void *dlsh_p_unexpected(dlsh_parser *p, const char *wanted, const char *hint) {
     p->err->at_end = p->tok.kind == DLSH_T_END;
     const char *sign = dlsh_p_sign_hint(p->unit->text, p->unit->len, (size_t)p->tok.span.start);
     if (sign) hint = sign;
-    if (!hint) hint = dlsh_p_operator_hint(&p->tok);
+    const char *operator= dlsh_p_operator_hint(&p->tok);
+    if (operator) hint = operator;
     if (!hint) hint = dlsh_comment_habit(p->unit->text, (size_t)p->tok.span.start);
     if (!hint && p->tok.kind == DLSH_T_SET) hint = "= assigns, == compares";
     if (!hint && p->tok.kind == DLSH_T_ARROW && p->tok.adjacent) hint = "a field is written p.x";

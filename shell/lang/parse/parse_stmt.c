@@ -51,9 +51,9 @@ static const char *chained(const dlsh_parser *p, const dlsh_node *stmt, char *hi
 static dlsh_node *trailing(dlsh_parser *p, const dlsh_node *stmt) {
     char text[200];
     int plain = stmt->kind == DLSH_N_EXPR || stmt->kind == DLSH_N_ASSIGN;
-    const char *hint = dlsh_p_operator_hint(&p->tok);
+    const char *hint = NULL;
     dlsh_tok k = p->tok.kind;
-    if (!hint && plain && k != DLSH_T_ARROW) hint = dlsh_p_word_hint(first_word(stmt->kids[stmt->nkids - 1]));
+    if (plain && k != DLSH_T_ARROW) hint = dlsh_p_word_hint(first_word(stmt->kids[stmt->nkids - 1]));
     const dlsh_node *tail = stmt->nkids ? stmt->kids[stmt->nkids - 1] : NULL;
     if (!hint && k == DLSH_T_COLON && plain && tail->kind == DLSH_N_INT) hint = "a range is written range(1, 10)";
     if (!hint && k == DLSH_T_COLON && plain && tail->kind == DLSH_N_NAME)
@@ -82,13 +82,18 @@ static dlsh_node *end_statement(dlsh_parser *p, dlsh_node *s) {
 
 /* ---------------------------------------------------------------- blocks and control flow */
 
+static int word_before(const dlsh_parser *p, const char *word) {
+    size_t n = strlen(word);
+    return (size_t)(p->last.end - p->last.start) == n && !strncmp(p->unit->text + p->last.start, word, n);
+}
+
 dlsh_node *dlsh_p_block(dlsh_parser *p, const char *after) {
     int base = p->nstack, brackets = p->brackets, mode = p->arg_mode;
     char wanted[96];
     if (!dlsh_p_is(p, DLSH_T_LBRACE)) {
         snprintf(wanted, sizeof wanted, "'{' after %s", after);
-        const char *hint = dlsh_p_operator_hint(&p->tok);
-        if (!hint && !strcmp(after, "the parameters"))
+        const char *hint = word_before(p, "not") ? dlsh_p_word_hint("not") : NULL;
+        if (!strcmp(after, "the parameters"))
             hint = "functions are written: fn name(a, b=1) { return a * b }";
         else if (!hint && !dlsh_p_is(p, DLSH_T_SET))
             hint = "blocks stand in braces: if x > 0 { ... }";
