@@ -239,6 +239,12 @@ dlsh_value dlsh_new_ints(const long *v, int n) {
     return list;
 }
 
+const dlsh_value *dlsh_list_named(const dlsh_list *l, const char *name) {
+    for (int i = 0; i < l->nnames && i < l->n; i++)
+        if (!strcmp(l->names[i], name)) return &l->items[i];
+    return NULL;
+}
+
 dlsh_value dlsh_list_of(const dlsh_value *items, int n) {
     dlsh_value list = dlsh_new_list(n);
     dl_status st = DL_OK;

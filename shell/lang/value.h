@@ -83,6 +83,8 @@ struct dlsh_list {
     int refs, place;
     int n, cap;
     dlsh_value *items;
+    const char *const *names; /* of an op's results: fields that name the items; they outlive the list. NULL: none */
+    int nnames;
 };
 
 /* Fields in the order they were set; looked up linearly below 8 of them, else through `index`. */
@@ -259,6 +261,8 @@ dlsh_value dlsh_new_list(long reserve);
 dlsh_value dlsh_new_ints(const long *v, int n);
 /* A list of n items, which it takes, also on failure; VOID when one of them is. */
 dlsh_value dlsh_list_of(const dlsh_value *items, int n);
+/* The item that a name of an op's results stands for; NULL: none. */
+const dlsh_value *dlsh_list_named(const dlsh_list *l, const char *name);
 #define DLSH_LIST_OF(...)                                                                                              \
     dlsh_list_of((dlsh_value[]){__VA_ARGS__}, (int)(sizeof((dlsh_value[]){__VA_ARGS__}) / sizeof(dlsh_value)))
 /* Appends v, which it takes, also on failure. Either may be VOID, that is, a constructor has failed: the recorded

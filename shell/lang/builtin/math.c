@@ -38,7 +38,11 @@ static dl_status minmax_of_tensor(const dlsh_args *a, dlsh_value *result) {
     if (!dim) return dlsh_give(dlsh_tensor(is_max(a) ? dl_amax(x, NULL, 0, 0) : dl_amin(x, NULL, 0, 0)), result);
     int keep = dlsh_arg_bool(a, "keepdim");
     values = is_max(a) ? dl_max_dim(x, dim->as.i, keep, &indices) : dl_min_dim(x, dim->as.i, keep, &indices);
-    return values ? dlsh_give(DLSH_LIST_OF(dlsh_tensor(values), dlsh_tensor(indices)), result) : dl_failed();
+    if (!values) return dl_failed();
+    static const char *const names[] = {"values", "indices"}; /* as those of max_dim's row */
+    dlsh_value both = DLSH_LIST_OF(dlsh_tensor(values), dlsh_tensor(indices));
+    if (!dlsh_failed(both)) both.as.list->names = names, both.as.list->nnames = 2;
+    return dlsh_give(both, result);
 }
 
 static dl_status keep_better(const dlsh_args *a, dlsh_value x, dlsh_value *best) {

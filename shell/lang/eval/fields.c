@@ -79,12 +79,12 @@ static dl_status handle_field(dlsh_value x, const char *name, dlsh_value *out) {
 dl_status dlsh_get_field(dlsh_session *s, dlsh_value x, const char *name, dlsh_value *out) {
     dlsh_value f;
     *out = dlsh_void();
-    if (x.type == DLSH_RECORD) {
-        const dlsh_value *v = dlsh_record_get(x.as.record, name);
-        if (v) {
-            *out = dlsh_ref(*v);
-            return DL_OK;
-        }
+    const dlsh_value *v = x.type == DLSH_RECORD ? dlsh_record_get(x.as.record, name)
+                          : x.type == DLSH_LIST ? dlsh_list_named(x.as.list, name)
+                                                : NULL;
+    if (v) {
+        *out = dlsh_ref(*v);
+        return DL_OK;
     }
     if (x.type == DLSH_TENSOR || x.type == DLSH_HANDLE) {
         dl_error_clear();
@@ -139,6 +139,7 @@ dl_status dlsh_field_names(dlsh_session *s, dlsh_value x, dlsh_value *out) {
     dl_status st = DL_OK;
     if (x.type == DLSH_RECORD)
         for (int i = 0; i < x.as.record->n && !st; i++) st = push(v, x.as.record->keys[i]);
+    for (int i = 0; x.type == DLSH_LIST && i < x.as.list->nnames && !st; i++) st = push(v, x.as.list->names[i]);
     if (x.type == DLSH_HANDLE) st = push_handle(v, x.as.handle);
     if (x.type == DLSH_TENSOR) st = dlsh_tensor_names(v);
     for (const dlsh_command *c = dlsh_tensor_casts; x.type == DLSH_TENSOR && c->name && !st; c++) st = push(v, c->name);

@@ -500,6 +500,7 @@ static dl_status give(const op_call *c, dl_tensor **res, int n, int plain, dlsh_
             dl_unref(res[i]);
         else
             st = dlsh_list_push(list.as.list, dlsh_tensor(res[i]));
+    if (!st) list.as.list->names = c->e->info.out, list.as.list->nnames = c->e->info.nout;
     return dlsh_give_filled(st, list, out);
 }
 
