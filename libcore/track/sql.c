@@ -54,8 +54,12 @@ static dl_status unknown(sqlite3 *db, const char *word, const char *query, const
     sqlite3_set_authorizer(db, NULL, NULL); /* this query is not the user's */
     int n = dl_db_texts(db, query, names, MOST);
     sqlite3_set_authorizer(db, allow, NULL);
-    const char *dot = strrchr(word, '.');
-    dl_status st = dl_fail_unknown(dot ? dot + 1 : word, (const char *const *)names, n, otherwise, "sql: %s", says);
+    const char *dot = strrchr(word, '.'), *name = dot ? dot + 1 : word;
+    int i = 0;
+    while (i < n && strcmp(names[i], name)) i++;
+    dl_status st =
+        i < n ? dl_fail_hint(DL_ERR_NAME, "a table that the statement does not name has this column", "sql: %s", says)
+              : dl_fail_unknown(name, (const char *const *)names, n, otherwise, "sql: %s", says);
     while (n) free(names[--n]);
     return st;
 }
