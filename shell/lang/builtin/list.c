@@ -119,12 +119,14 @@ static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
 /* ---------------------------------------------------------------- any sequence */
 
 static const dlsh_param sequence_params[] = {{"items", .doc = "anything that for goes over"}, {0}};
-static const dlsh_param map_params[] = {
+static const dlsh_param filter_params[] = {
     {"f", .want = "function", .doc = "called with each item"}, {"items", .doc = "anything that for goes over"}, {0}};
 
-/* A list of what `add` appends for each of `items`; it takes the item. */
-static dl_status each(const dlsh_args *a, dl_status (*add)(const dlsh_args *, dlsh_value item, dlsh_value list),
-                      dlsh_value *result) {
+/* Appends to a list what an item makes; takes the item. */
+typedef dl_status add_fn(const dlsh_args *a, dlsh_value item, dlsh_value list);
+
+/* A list of what `add` appends for each of `items`. */
+static dl_status each(const dlsh_args *a, add_fn *add, dlsh_value *result) {
     dlsh_iter it;
     dlsh_value x, v = dlsh_new_list(0);
     dlsh_session *s = dlsh_arg_session(a);
@@ -139,8 +141,8 @@ static dl_status add_item(const dlsh_args *a, dlsh_value item, dlsh_value to) { 
 
 static dl_status list_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_item, result); }
 
-static dl_status apply(const dlsh_args *a, dlsh_value item, dlsh_value *out) {
-    dlsh_callargs args = {1, &item, NULL};
+static dl_status apply(const dlsh_args *a, dlsh_value *items, int n, dlsh_value *out) {
+    dlsh_callargs args = {n, items, NULL};
     dl_status st = dlsh_call(dlsh_arg_session(a), *dlsh_arg(a, "f"), &args, out);
     if (!st && out->type == DLSH_VOID) *out = dlsh_none();
     return st;
@@ -148,15 +150,23 @@ static dl_status apply(const dlsh_args *a, dlsh_value item, dlsh_value *out) {
 
 static dl_status add_mapped(const dlsh_args *a, dlsh_value item, dlsh_value to) {
     dlsh_value y;
-    dl_status st = apply(a, item, &y);
+    dl_status st = apply(a, &item, 1, &y);
     dlsh_drop(item);
+    return st ? st : dlsh_append(to, y);
+}
+
+/* The item is a list of arguments. */
+static dl_status add_mapped_row(const dlsh_args *a, dlsh_value row, dlsh_value to) {
+    dlsh_value y;
+    dl_status st = apply(a, row.as.list->items, row.as.list->n, &y);
+    dlsh_drop(row);
     return st ? st : dlsh_append(to, y);
 }
 
 static dl_status add_filtered(const dlsh_args *a, dlsh_value item, dlsh_value to) {
     dlsh_value y;
     int yes = 0;
-    dl_status st = apply(a, item, &y);
+    dl_status st = apply(a, &item, 1, &y);
     if (!st) {
         st = dlsh_truth(y, &yes);
         dlsh_drop(y);
@@ -166,7 +176,6 @@ static dl_status add_filtered(const dlsh_args *a, dlsh_value item, dlsh_value to
     return st;
 }
 
-static dl_status map_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_mapped, result); }
 static dl_status filter_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_filtered, result); }
 
 static dl_status add_numbered(const dlsh_args *a, dlsh_value item, dlsh_value to) {
@@ -185,18 +194,30 @@ static dl_status zip_next(dlsh_session *s, dlsh_iter *its, int n, dlsh_value *ro
     return st;
 }
 
-static dl_status zip_run(const dlsh_args *a, dlsh_value *result) {
-    int n = dlsh_arg_count(a, "items"), begun = 0, done = !n;
+/* The sequences of zip, and those behind map's function. */
+static const dlsh_value *sequence_at(const dlsh_args *a, int i) {
+    return i ? dlsh_arg_at(a, "others", i - 1) : dlsh_arg(a, "items");
+}
+
+/* A list of what `add` appends for each list of the items at one position. */
+static dl_status each_row(const dlsh_args *a, add_fn *add, dlsh_value *result) {
+    int n = sequence_at(a, 0) ? 1 + dlsh_arg_count(a, "others") : 0, begun = 0, done = !n;
     dlsh_iter *its = dl_memory_alloc(n, sizeof *its);
     dlsh_session *s = dlsh_arg_session(a);
     dlsh_value v = dlsh_new_list(0), row;
     dl_status st = its ? DL_OK : DL_ERR_MEMORY;
-    for (; begun < n && !st; begun += !st) st = dlsh_iter_begin(s, *dlsh_arg_at(a, "items", begun), &its[begun]);
+    for (; begun < n && !st; begun += !st) st = dlsh_iter_begin(s, *sequence_at(a, begun), &its[begun]);
     while (!st && !done)
-        if (!(st = zip_next(s, its, n, &row, &done)) && !done) st = dlsh_append(v, row);
+        if (!(st = zip_next(s, its, n, &row, &done)) && !done) st = add(a, row, v);
     for (int i = 0; i < begun; i++) dlsh_iter_end(&its[i]);
     free(its);
     return dlsh_give_filled(st, v, result);
+}
+
+static dl_status zip_run(const dlsh_args *a, dlsh_value *result) { return each_row(a, add_item, result); }
+
+static dl_status map_run(const dlsh_args *a, dlsh_value *result) {
+    return dlsh_arg_count(a, "others") ? each_row(a, add_mapped_row, result) : each(a, add_mapped, result);
 }
 
 /* ---------------------------------------------------------------- any, all, count */
@@ -359,14 +380,20 @@ const dlsh_command dlsh_list_rows[] = {
     DLSH_PURE_ROW("reversed", copy_run, "xs.reversed()", "A list of the items in reverse.", .params = only_list,
                   .data = "reverse"),
     DLSH_PURE_ROW("list", list_run, "list(ITEMS)", "A list of what for goes over.", .params = sequence_params),
-    DLSH_PURE_ROW("map", map_run, "map(F, ITEMS)", "The results of a function on each item.", .params = map_params,
-                  .examples = "map(fn (x) { return x * x }, range(5))"),
+    DLSH_PURE_ROW("map", map_run, "map(F, ITEMS, ...)",
+                  "The results of a function on each item; of several sequences, on their items at one position.",
+                  DLSH_PARAMS({"f", .want = "function", .doc = "called with each item"},
+                              {"items", .doc = "anything that for goes over"},
+                              {"others", .flags = DLSH_VARIADIC, .doc = "more of them; the shortest ends it"}),
+                  .examples =
+                      "map(fn (x) { return x * x }, range(5))\nmap(fn (a, b) { return a * b }, [1, 2], [3, 4])"),
     DLSH_PURE_ROW("filter", filter_run, "filter(F, ITEMS)", "The items for which a function is true.",
-                  .params = map_params),
+                  .params = filter_params),
     DLSH_PURE_ROW("enumerate", enumerate_run, "enumerate(ITEMS)", "Pairs of position and item.",
                   .params = sequence_params, .examples = "for i, x in enumerate([\"a\", \"b\"]) { print(i, x) }"),
     DLSH_PURE_ROW("zip", zip_run, "zip(ITEMS, ...)", "Lists of the items of several sequences at one position.",
-                  DLSH_PARAMS({"items", .flags = DLSH_VARIADIC, .doc = "sequences; the shortest ends it"}),
+                  DLSH_PARAMS({"items", .flags = DLSH_OPTIONAL, .doc = "anything that for goes over"},
+                              {"others", .flags = DLSH_VARIADIC, .doc = "more of them; the shortest ends it"}),
                   .examples = "for a, b in zip([1, 2], [\"x\", \"y\"]) { print(a, b) }"),
     DLSH_PURE_ROW("any", any_run, "any(ITEMS), any(TENSOR [, dim=, keepdim=])", "Is one of the items true?",
                   REDUCE_PARAMS),
