@@ -90,7 +90,8 @@ static void kind_rows(FILE *f, const char *title, const char *intro, const dl_ki
 
 static void layers_page(FILE *f) {
     kind_rows(f, "Layers",
-              "What a net is made of. Options that stand first may be given bare; names and short names are equal. "
+              "What a net is made of. The first options may be given without their names; a short name stands for the "
+              "full name. "
               "This page is made from the tables.",
               dl_layer_kind_at);
     kind_rows(f, "Initialisations", "How weights start: `linear 64 init=\"kaiming_normal\"`.", dl_init_kind_at);

@@ -10,7 +10,7 @@
 typedef struct dl_average {
     long N, C, in[2], out[2], k[2], stride[2], pad[2];
     bool adaptive;  /* windows of about in / out pixels that cover the image; k, stride and pad mean nothing */
-    bool count_pad; /* padding counts among the pixels of a window */
+    bool count_pad; /* count padding among the pixels of a window */
 } dl_average;
 
 /* The geometry of a call of avg_pool2d, adaptive_pool2d or of their gradients' rows. */

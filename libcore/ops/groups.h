@@ -19,19 +19,21 @@
     A(dtype, DTYPE, "none", "dtype of the result")                                                                     \
     A(device, DEVICE, "none", "device of the result; none: the current one")
 #define CONV_ATTR_ROWS                                                                                                 \
-    A(stride, INTS, "1", "distance of windows, for both or each of height and width")                                  \
+    A(stride, INTS, "1", "step between windows, for both or each of height and width")                                 \
     A(padding, INTS, "0", "zeros around the image")                                                                    \
-    A(dilation, INTS, "1", "distance of taps") A(groups, INT, "1", "channel groups that see only themselves")
+    A(dilation, INTS, "1", "step between elements of the kernel")                                                      \
+    A(groups, INT, "1", "groups of channels; each output group uses only its own input group")
 #define CONV_ATTRS ATTRS(CONV_ATTR_ROWS)
 #define POOL_ATTRS                                                                                                     \
     FAMILY(MAXPOOL)                                                                                                    \
-    ATTRS(A(kernel_size, INTS, "", "window") A(stride, INTS, "none", "distance of windows; none: the window")          \
-              A(padding, INTS, "0", "cells around the image that never win")                                           \
-                  A(dilation, INTS, "1", "distance of taps")                                                           \
-                      A(ceil_mode, BOOL, "false", "keep windows that hang over the edge"))
+    ATTRS(A(kernel_size, INTS, "", "window")                                                                           \
+              A(stride, INTS, "none", "step between windows; none: the size of the window")                            \
+                  A(padding, INTS, "0", "padding with minus infinity around the image")                                \
+                      A(dilation, INTS, "1", "step between elements of the kernel")                                    \
+                          A(ceil_mode, BOOL, "false", "also use windows that reach over the edge"))
 #define AVG_POOL_ATTR_ROWS                                                                                             \
     A(kernel_size, INTS, "", "window")                                                                                 \
-    A(stride, INTS, "none", "distance of windows; none: the window")                                                   \
+    A(stride, INTS, "none", "step between windows; none: the size of the window")                                      \
     A(padding, INTS, "0", "zeros around the image")                                                                    \
-    A(ceil_mode, BOOL, "false", "keep windows that hang over the edge")                                                \
-    A(count_include_pad, BOOL, "true", "padding counts among the pixels of a window")
+    A(ceil_mode, BOOL, "false", "also use windows that reach over the edge")                                           \
+    A(count_include_pad, BOOL, "true", "count padding among the pixels of a window")

@@ -63,13 +63,13 @@ static const dlsh_setting settings[] = {
     {"progress", "auto|on|off", "auto",
      "Progress of long actions; auto: redrawn at a terminal, one line an epoch elsewhere.",
      .number = &dlsh_view.progress, .min = 1},
-    {"digits", "0 to 17", "4", "Digits behind the point when a tensor is printed.", .number = &dlsh_print.digits,
+    {"digits", "0 to 17", "4", "Digits after the decimal point when a tensor is printed.", .number = &dlsh_print.digits,
      .max = 17},
     {"edgeitems", "1 to 1000", "3", "Elements shown at each end of a dimension of an abridged tensor.",
      .number = &dlsh_print.edgeitems, .min = 1, .max = 1000},
     {"threshold", "0 to 1000000000", "1000", "Tensors with more elements than this are abridged.", .get = get_threshold,
      .set = set_threshold},
-    {"linewidth", "0 to 10000", "0", "Columns for rows of tensors; 0: those of the terminal, or 80.",
+    {"linewidth", "0 to 10000", "0", "Width in characters of a printed tensor; 0: that of the terminal, or 80.",
      .number = &dlsh_print.linewidth, .max = 10000},
     {"threads", "1 to 1024", "the number of processors", "Threads that computations use.", .get = get_threads,
      .set = set_threads},
@@ -83,9 +83,9 @@ static const dlsh_setting settings[] = {
      "on: trainers on a GPU run their steps from captured graphs, where nothing prevents it.", .min = 1,
      .chosen = dl_capture_get, .choose = set_capture},
     {"sync", "off|on", "off",
-     "on: every operation on a GPU waits for its end, so that a fault is blamed on the right line.", .min = 1,
-     .chosen = dl_device_sync_every_get, .choose = dl_device_sync_every},
-    {"timing", "off|on", "off", "Whether the prompt tells how long each entry took.", .number = &dlsh_timing, .min = 1},
+     "on: every operation on a GPU waits for its end, so that an error is reported at the line that caused it.",
+     .min = 1, .chosen = dl_device_sync_every_get, .choose = dl_device_sync_every},
+    {"timing", "off|on", "off", "Whether the prompt shows how long each entry took.", .number = &dlsh_timing, .min = 1},
     {0}};
 
 const dlsh_setting *dlsh_settings(void) { return settings; }

@@ -280,7 +280,7 @@ const dlsh_command dlsh_core_rows[] = {
     DLSH_PURE_ROW("len", len_run, "len(X)", "Number of elements; bytes of a string; first size of a tensor.",
                   .params = any_param, .quick = len_quick),
     DLSH_PURE_ROW("range", range_run, "range([START,] STOP [, STEP])", "Whole numbers from START up to STOP.",
-                  DLSH_PARAMS({"start", .want = "int", .doc = "first number; the end when it stands alone"},
+                  DLSH_PARAMS({"start", .want = "int", .doc = "first number; the end when it is the only one given"},
                               {"stop", .want = "int", .flags = DLSH_OPTIONAL, .doc = "end, not included"},
                               {"step", .want = "int", .flags = DLSH_OPTIONAL, .doc = "distance (1)"}),
                   .examples = "for i in range(3) { print(i) }"),

@@ -200,7 +200,7 @@ const dlsh_command dlsh_math_rows[] = {
                               {"decimals", .want = "int", .flags = DLSH_OPTIONAL,
                                .doc = "digits behind the point; the result is then a float"}),
                   .examples = "round(2.567, 2)"),
-    DLSH_PURE_ROW("abs", abs_run, "abs(X)", "Magnitude.", .params = rounding_params),
+    DLSH_PURE_ROW("abs", abs_run, "abs(X)", "Absolute value.", .params = rounding_params),
     DLSH_PURE_ROW("atan2", atan2_run, "atan2(Y, X)", "The angle of a point.",
                   DLSH_PARAMS({"y", .want = "number", .doc = "a number"}, {"x", .want = "number", .doc = "a number"})),
     {0}};

@@ -426,7 +426,7 @@ const dlsh_command dlsh_tensor_rows[] = {
                                              .doc = "a dtype (f64), a device (\"cuda\"), or a tensor to be like",
                                              .complete = "dtype"}),
                   DLSH_OPTIONS({"dtype", DLSH_OPT_WORD, NULL, .doc = "element type", .complete = "dtype"},
-                               {"device", DLSH_OPT_WORD, NULL, .doc = "where to", .complete = "device"}),
+                               {"device", DLSH_OPT_WORD, NULL, .doc = "target device", .complete = "device"}),
                   .examples = "x.to(f64)\nx.to(\"cuda\")"),
     DLSH_PURE_ROW("cpu", to_device_run, "x.cpu()", "The tensor on the CPU.", .params = only_tensor),
     DLSH_PURE_ROW("cuda", to_device_run, "x.cuda()", "The tensor on the first GPU.", .params = only_tensor,
