@@ -155,7 +155,7 @@ dl_status dl_data_collate(dl_dataset *d, int split, const long *index, long n, d
 /* ---------------------------------------------------------------- functions that make batches */
 
 struct dl_collate {
-    int refs;
+    int refs, place; /* first, for dl_loader_references */
     dl_collate_fn *fn;
     void *ctx;
     void (*release)(void *ctx);
@@ -165,7 +165,7 @@ dl_collate *dl_collate_new(dl_collate_fn *fn, void *ctx, void (*release)(void *c
     dl_collate *c = fn ? dl_data_alloc(1, sizeof *c) : NULL;
     if (!fn) dl_fail_null("the function that makes batches");
     if (c)
-        *c = (dl_collate){1, fn, ctx, release};
+        *c = (dl_collate){1, -1, fn, ctx, release};
     else if (release)
         release(ctx);
     return c;

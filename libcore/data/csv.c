@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,7 +170,8 @@ typedef struct reader {
     const dl_csv_spec *spec;
     dl_csv_table *t;
     char **first; /* fields of the first record */
-    long columns, label, cap;
+    long *place;  /* of each column: the number of the feature, or -1 - that of the label */
+    long columns, cap;
 } reader;
 
 static dl_status no_memory(const reader *r) {
@@ -189,31 +191,66 @@ static dl_status read_first(reader *r) {
     }
 }
 
-/* Finds the label column, by the names of the first record or by number, from the end when negative. */
-static dl_status find_label(reader *r) {
-    const char *want = r->spec->label;
+/* The column of that name, or of that number, from the end when negative; -1: there is none. */
+static long column_of(const reader *r, const char *want) {
     double v;
-    r->label = r->columns - 1;
-    if (!*want) return DL_OK;
-    if (number(want, &v) && v == floor(v) && v >= (double)-r->columns && v < (double)r->columns) {
-        r->label = (long)v < 0 ? (long)v + r->columns : (long)v;
-        return DL_OK;
-    }
+    if (number(want, &v) && v == floor(v) && v >= (double)-r->columns && v < (double)r->columns)
+        return (long)v < 0 ? (long)v + r->columns : (long)v;
     for (long i = 0; i < r->columns; i++)
-        if (!strcmp(r->first[i], want) && strcmp(r->spec->header, "no")) {
-            r->label = i;
-            return DL_OK;
-        }
+        if (!strcmp(r->first[i], want) && strcmp(r->spec->header, "no")) return i;
+    return -1;
+}
+
+static dl_status no_column(const reader *r, const char *want) {
     return dl_fail_unknown(want, (const char *const *)r->first, (int)(r->columns < 1000 ? r->columns : 1000),
                            "columns are named by the first line, or numbered from 0",
                            "'%s' has no column '%s' among its %ld", r->csv.name, want, r->columns);
+}
+
+static dl_status add_label(reader *r, const char *want) {
+    long column = *want ? column_of(r, want) : r->columns - 1;
+    if (column < 0) return no_column(r, want);
+    if (r->place[column] < 0) return dl_fail(DL_ERR_VALUE, "'%s': column '%s' is a label twice", r->csv.name, want);
+    r->place[column] = -1 - r->t->labels++;
+    return DL_OK;
+}
+
+/* Finds the label columns. A name may hold commas: then it is looked for as a whole first. */
+static dl_status find_labels(reader *r) {
+    if (!(r->place = dl_data_alloc(r->columns + 1, sizeof *r->place))) return dl_failed();
+    const char *want = r->spec->label;
+    if (!strchr(want, ',') || column_of(r, want) >= 0) {
+        DL_TRY(add_label(r, want));
+    } else {
+        char *text = strdup(want), *rest = NULL;
+        if (!text) return no_memory(r);
+        dl_status st = DL_OK;
+        for (char *w = strtok_r(text, ",", &rest); w && st == DL_OK; w = strtok_r(NULL, ",", &rest))
+            st = add_label(r, w + strspn(w, " "));
+        free(text);
+        DL_TRY(st);
+    }
+    for (long i = 0; i < r->columns; i++)
+        if (r->place[i] >= 0) r->place[i] = r->t->features++;
+    if (!r->t->features)
+        return dl_fail(DL_ERR_VALUE, "'%s': all of its %ld columns are labels", r->csv.name, r->columns);
+    return DL_OK;
+}
+
+/* Names of the label columns; the first record has them. */
+static dl_status name_labels(reader *r, bool header) {
+    dl_csv_table *t = r->t;
+    if (!(t->names = dl_data_alloc(t->labels, sizeof *t->names))) return dl_failed();
+    for (long i = 0; i < r->columns; i++)
+        if (r->place[i] < 0 && !(t->names[-1 - r->place[i]] = strdup(header ? r->first[i] : ""))) return no_memory(r);
+    return DL_OK;
 }
 
 static bool has_header(const reader *r) {
     double v;
     if (strcmp(r->spec->header, "auto")) return !strcmp(r->spec->header, "yes");
     for (long i = 0; i < r->columns; i++)
-        if ((i != r->label || r->columns == 1) && !number(r->first[i], &v)) return true;
+        if ((r->place[i] >= 0 || r->columns == 1) && !number(r->first[i], &v)) return true;
     return false;
 }
 
@@ -227,8 +264,8 @@ static dl_status room(reader *r) {
     long width = t->features * (long)(r->spec->whole ? sizeof *t->whole : sizeof *t->x);
     void *x = dl_memory_resize(*rows, r->cap, cap, width);
     if (x) *rows = x;
-    if (x && (y = dl_memory_resize(t->y, r->cap, cap, sizeof *y))) t->y = y;
-    if (y && (label = dl_memory_resize(t->label, r->cap, cap, sizeof *label))) t->label = label;
+    if (x && (y = dl_memory_resize(t->y, r->cap, cap, t->labels * (long)sizeof *y))) t->y = y;
+    if (y && (label = dl_memory_resize(t->label, r->cap, cap, t->labels * (long)sizeof *label))) t->label = label;
     if (!label) return dl_failed();
     r->cap = cap;
     return DL_OK;
@@ -248,24 +285,27 @@ static dl_status not_a_number(const reader *r, long column) {
                         c->field_col, c->field, column);
 }
 
+static dl_status take_label(reader *r, long at, long column) {
+    dl_csv_table *t = r->t;
+    double v;
+    if (!*r->csv.field) return not_a_number(r, column);
+    bool is_number = number(r->csv.field, &v);
+    if (!is_number) t->words = true;
+    if (!is_number || v != floor(v) || fabs(v) > 9007199254740992.0) t->integers = false;
+    t->y[at] = is_number ? v : NAN;
+    return (t->label[at] = strdup(r->csv.field)) ? DL_OK : no_memory(r);
+}
+
 /* Stores the field as a column of record `n`. */
 static dl_status take_field(reader *r, long n, long column) {
     dl_csv_table *t = r->t;
-    long at = n * t->features + column - (column > r->label);
+    long place = r->place[column], at = n * t->features + place;
     double v;
-    if (column != r->label && r->spec->whole)
-        return dl_csv_whole(r->csv.field, &t->whole[at]) ? DL_OK : not_a_number(r, column);
-    bool is_number = number(r->csv.field, &v);
-    if (column != r->label) {
-        if (!is_number) return not_a_number(r, column);
-        t->x[at] = (float)v;
-        return DL_OK;
-    }
-    if (!*r->csv.field) return not_a_number(r, column);
-    if (!is_number) t->words = true;
-    if (!is_number || v != floor(v) || fabs(v) > 9007199254740992.0) t->integers = false;
-    t->y[n] = is_number ? v : NAN;
-    return (t->label[n] = strdup(r->csv.field)) ? DL_OK : no_memory(r);
+    if (place < 0) return take_label(r, n * t->labels - 1 - place, column);
+    if (r->spec->whole) return dl_csv_whole(r->csv.field, &t->whole[at]) ? DL_OK : not_a_number(r, column);
+    if (!number(r->csv.field, &v)) return not_a_number(r, column);
+    t->x[at] = (float)v;
+    return DL_OK;
 }
 
 static dl_status read_records(reader *r) {
@@ -275,7 +315,8 @@ static dl_status read_records(reader *r) {
         if (!more) return DL_OK;
         DL_TRY(dl_interrupt_check_at(r->t->n));
         DL_TRY(room(r));
-        r->t->label[r->t->n++] = NULL; /* counted at once, so that a failure releases its label */
+        for (long i = 0; i < r->t->labels; i++) r->t->label[r->t->n * r->t->labels + i] = NULL;
+        r->t->n++; /* counted at once, so that a failure releases its labels */
         long line = r->csv.field_line, column = 0;
         for (;; column++) {
             if (column < r->columns) DL_TRY(take_field(r, r->t->n - 1, column));
@@ -296,10 +337,11 @@ dl_status dl_csv_table_read(const char *name, const char *text, size_t n, const 
                           "'%s' has %ld columns on its first line; "
                           "at least one feature and a label are wanted",
                           name, r.columns);
-    if (st == DL_OK) st = find_label(&r);
+    if (st == DL_OK) st = find_labels(&r);
+    bool header = st == DL_OK && has_header(&r);
+    if (st == DL_OK) st = name_labels(&r, header);
     if (st == DL_OK) {
-        t->features = r.columns - 1;
-        if (!has_header(&r)) {
+        if (!header) {
             end_scan(&r.csv);
             begin(&r.csv, name, text, n, spec->sep);
         }
@@ -308,15 +350,46 @@ dl_status dl_csv_table_read(const char *name, const char *text, size_t n, const 
     if (st == DL_OK && !t->n) st = dl_fail(DL_ERR_FORMAT, "'%s' has no lines of data", name);
     for (long i = 0; i < r.columns; i++) free(r.first[i]);
     free(r.first);
+    free(r.place);
     end_scan(&r.csv);
     return st;
 }
 
 void dl_csv_table_free(dl_csv_table *t) {
-    for (long i = 0; i < t->n; i++) free(t->label[i]);
+    for (long i = 0; i < t->n * t->labels; i++) free(t->label[i]);
+    for (long i = 0; t->names && i < t->labels; i++) free(t->names[i]);
+    free(t->names);
     free(t->label);
     free(t->x);
     free(t->whole);
     free(t->y);
     *t = (dl_csv_table){0};
+}
+
+/* ---------------------------------------------------------------- dates */
+
+/* Days from 1970-01-01 of the proleptic Gregorian calendar (Hinnant, chrono-compatible low-level date algorithms). */
+static int64_t days_from(int64_t y, int m, int d) {
+    y -= m <= 2;
+    int64_t era = (y >= 0 ? y : y - 399) / 400, year = y - era * 400;
+    int64_t day = (153 * (m + (m > 2 ? -3 : 9)) + 2) / 5 + d - 1;
+    return era * 146097 + year * 365 + year / 4 - year / 100 + day - 719468;
+}
+
+/* ISO 8601: 2024-02-29, 2024-02-29 12:30, 2024-02-29T12:30:15Z. */
+int dl_csv_date(const char *s, long *seconds) {
+    static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int y, m, d, h = 0, min = 0, sec = 0, n = 0, more = 0;
+    if (sscanf(s, "%4d-%2d-%2d%n", &y, &m, &d, &n) != 3 || n != 10 || m < 1 || m > 12) return 0;
+    int leap = y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
+    if (d < 1 || d > lengths[m - 1] + (m == 2 && leap)) return 0;
+    s += n;
+    if ((*s == 'T' || *s == ' ') && sscanf(s + 1, "%2d:%2d%n", &h, &min, &more) == 2 && more == 5) {
+        s += 6;
+        if (*s == ':' && sscanf(s + 1, "%2d%n", &sec, &more) == 1 && more == 2) s += 3;
+    }
+    if (*s == 'Z') s++;
+    if (!is_blank(s) || h > 23 || min > 59 || sec > 59) return 0;
+    *seconds = days_from(y, m, d) * 86400 + h * 3600 + min * 60 + sec;
+    return 1;
 }

@@ -13,14 +13,16 @@ typedef struct dl_csv_table {
     long n, features;
     float *x;       /* [n, features]; NULL with dl_csv_spec.whole */
     int64_t *whole; /* [n, features]; NULL without it */
-    double *y;      /* [n]: labels that are numbers; NaN where they are words */
-    char **label;   /* [n]: labels as text */
+    long labels;    /* label columns */
+    double *y;      /* [n, labels]: labels that are numbers; NaN where they are words */
+    char **label;   /* [n, labels]: labels as text */
+    char **names;   /* [labels]: of the columns, as the first line has them; "" without a header */
     bool words;     /* some label is a word */
     bool integers;  /* all labels are integers of at most 2^53 */
 } dl_csv_table;
 
 typedef struct dl_csv_spec {
-    const char *label;  /* column by name or number; "": the last */
+    const char *label;  /* columns by name or number, separated by commas; "": the last */
     const char *header; /* "auto", "yes", "no" */
     char sep;
     bool whole; /* features are integers, read exactly */

@@ -10,7 +10,7 @@
 #include "dlcore.h"
 
 /* Class numbers are below DL_MAX_CLASSES. */
-enum { DL_MAX_DATA_OPTIONS = 12, DL_MAX_SAMPLE_DIM = 7, DL_MAX_CLASSES = 100000 };
+enum { DL_MAX_DATA_OPTIONS = 16, DL_MAX_SAMPLE_DIM = 7, DL_MAX_CLASSES = 100000 };
 
 /* Draws sample `index` of a split into `out`, dl_dataset.numel bytes. For generators that draw on demand. */
 typedef void dl_render(const dl_dataset *d, int split, long index, uint8_t *out);
@@ -30,6 +30,8 @@ typedef struct dl_data_source {
      * source has several inputs or targets. */
     dl_status (*give)(const dl_dataset *d, int split, long i, dl_tensor **x, dl_tensor **y);
     void (*close)(void *ctx); /* releases `ctx`; NULL: nothing to do */
+    /* Of a view: the references that it holds; NULL: none. */
+    void (*references)(void *ctx, const dl_references *to);
     void *ctx;
     bool alone; /* only the thread that asks for batches may read: a function of a language */
     bool slow;  /* to read all samples takes long */
@@ -70,7 +72,7 @@ typedef struct dl_resident {
 } dl_resident;
 
 struct dl_dataset {
-    int refs;
+    int refs, place; /* first, for dl_dataset_references */
     char *name, *options;
     char fingerprint[65];
     dl_batch_form form;
@@ -101,6 +103,7 @@ struct dl_dataset {
 typedef struct dl_data_args {
     const dl_data_kind *kind;
     const char *value[DL_MAX_DATA_OPTIONS];
+    const dl_tokenizer *tokenizer; /* at hand; NULL: none */
 } dl_data_args;
 const char *dl_data_str(const dl_data_args *a, const char *name);
 long dl_data_int(const dl_data_args *a, const char *name);

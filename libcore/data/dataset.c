@@ -125,9 +125,13 @@ static const kind_row *find_kind(const char *name) {
 }
 
 dl_dataset *dl_dataset_open(const char *kind, const char *const *options) {
+    return dl_dataset_open_with(kind, options, NULL);
+}
+
+dl_dataset *dl_dataset_open_with(const char *kind, const char *const *options, const dl_tokenizer *tokenizer) {
     if (!kind) return dl_fail_null("the kind of a dataset"), NULL;
     const kind_row *row = find_kind(kind);
-    dl_data_args args = {0};
+    dl_data_args args = {.tokenizer = tokenizer};
     if (!row || read_options(&row->pub, options, &args)) return NULL;
     dl_dataset *d = dl_data_new(kind);
     if (!d) return NULL;
@@ -142,7 +146,7 @@ dl_dataset *dl_data_new(const char *name) {
     dl_dataset *d = dl_data_alloc(1, sizeof *d);
     if (!d) return NULL;
     d->form.inputs = d->form.targets = 1;
-    d->refs = 1, d->numel = d->target_numel = d->channels = 1, d->dtype = d->target_dtype = DL_F32;
+    d->refs = 1, d->place = -1, d->numel = d->target_numel = d->channels = 1, d->dtype = d->target_dtype = DL_F32;
     if (!(d->name = strdup(name))) {
         dl_fail(DL_ERR_MEMORY, "no memory for a dataset");
         free(d);
@@ -190,6 +194,10 @@ dl_dtype dl_dataset_target_dtype(const dl_dataset *d) { return d->target_dtype; 
 long dl_dataset_classes(const dl_dataset *d) { return d->classes; }
 int dl_dataset_target_ndim(const dl_dataset *d) { return d->target_ndim; }
 const long *dl_dataset_target_shape(const dl_dataset *d) { return d->target_shape; }
+
+void dl_dataset_references(dl_dataset *d, const dl_references *to) {
+    if (d->source.references) d->source.references(d->source.ctx, to);
+}
 
 const dl_batch_form *dl_dataset_form(const dl_dataset *d) { return &d->form; }
 

@@ -58,6 +58,11 @@ static dl_status take_form(dl_dataset *d) {
     return take_fields(d, &b);
 }
 
+void *dl_dataset_context(const dl_dataset *d, void (*release)(void *)) {
+    const dl_dataset_spec *s = d->source.close == close_given ? d->source.ctx : NULL;
+    return s && s->release == release ? s->ctx : NULL;
+}
+
 /* Of all samples, in order. */
 static dl_status hash(dl_dataset *d) {
     char chain[2 * sizeof d->fingerprint] = "";

@@ -33,7 +33,7 @@ typedef struct slot {
 } slot;
 
 struct dl_loader {
-    int refs;
+    int refs, place; /* first, for dl_trainer_references */
     dl_dataset *data;
     int split;
     long n, batch, batches; /* samples; samples in a batch; batches in an epoch */
@@ -225,7 +225,7 @@ dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *sp
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
-    l->refs = 1, l->data = dl_dataset_ref(d), l->split = which;
+    l->refs = 1, l->place = -1, l->data = dl_dataset_ref(d), l->split = which;
     l->sampler = dl_sampler_ref(s->sampler), l->collate = dl_collate_ref(s->collate);
     l->seed = s->seed ? *s->seed : dl_seed_get();
     dl_status st = dl_sampling_begin(&l->sampling, d, which, l->sampler, s->shuffle);
@@ -315,6 +315,11 @@ void dl_loader_look(const dl_loader *l, dl_loader_view *v) {
                           .sampling = &l->sampling,
                           .seed = l->seed,
                           .transforms = &l->transforms};
+}
+
+void dl_loader_references(dl_loader *l, const dl_references *to) {
+    to->data(to->ctx, l->data);
+    if (l->collate) to->collate(to->ctx, l->collate);
 }
 
 dl_collate *dl_loader_collate(const dl_loader *l) { return l->collate; }

@@ -26,6 +26,12 @@ static void close_view(void *ctx) {
     free(v);
 }
 
+static void view_references(void *ctx, const dl_references *to) {
+    const view *v = ctx;
+    for (int s = 0; s < 2; s++)
+        if (v->of[s]) to->data(to->ctx, v->of[s]);
+}
+
 static long at(const view *v, int split, long i) { return v->index[split] ? v->index[split][i] : i; }
 
 static dl_status read_view(const dl_dataset *d, int split, long i, void *x, void *y) {
@@ -63,6 +69,7 @@ static dl_status take_form(dl_dataset *d, view *v) {
         DL_TRY(take_lut(d, a));
     if (named->classes) DL_TRY(dl_data_set_classes(d, named->classes, (const char *const *)named->class_names));
     d->source = (dl_data_source){.close = d->source.close,
+                                 .references = view_references,
                                  .ctx = v,
                                  .alone = a->source.alone || b->source.alone,
                                  .slow = a->source.slow || b->source.slow};
@@ -146,7 +153,7 @@ static void set_mark(dl_dataset *d, const view *v) {
     dl_data_set_fingerprint_of(d, pieces, n);
 }
 
-static dl_status fill(dl_dataset *d, const dl_part *train, const dl_part *test) {
+dl_status dl_data_become_view(dl_dataset *d, const dl_part *train, const dl_part *test) {
     view *v = dl_data_alloc(1, sizeof *v);
     if (!v) return dl_failed();
     d->source.ctx = v, d->source.close = close_view;
@@ -162,7 +169,7 @@ dl_dataset *dl_dataset_view(const dl_part *train, const dl_part *test) {
     const dl_part *any = train ? train : test;
     if (!any || !any->data || (test && !test->data)) return dl_fail_null("the data set of a part"), NULL;
     dl_dataset *d = dl_data_new(any->data->name);
-    if (d && fill(d, train, test) == DL_OK) return d;
+    if (d && dl_data_become_view(d, train, test) == DL_OK) return d;
     dl_dataset_unref(d);
     return NULL;
 }
@@ -195,6 +202,7 @@ dl_status dl_data_hold_out_view(dl_dataset *d, long out, uint64_t seed) {
         if (!(st = v ? DL_OK : dl_failed())) {
             whole->split[0] = d->split[0];
             whole->source = d->source, d->source.ctx = v, d->source.close = close_view;
+            d->source.references = view_references;
             d->source.read = whole->source.read ? read_view : NULL;
             d->source.give = whole->source.give ? give_view : NULL;
             d->split[0] = (dl_samples){0};

@@ -17,10 +17,26 @@ static dl_status not_found(const search *s, const dl_module *m, const char *why)
                         why);
 }
 
-static dl_status find_tie(void *ctx, dl_module *m, const char *path) {
-    const search *s = ctx;
-    (void)path;
+static dl_status resolve(const search *s, dl_module *m, int depth);
+
+/* Tensor `slot` of a layer: of one that shares it itself, where it comes from. */
+static dl_status take_owner(const search *s, dl_module *m, dl_module *owner, int slot, int depth) {
+    if (owner->tie && slot == 0) {
+        DL_TRY(resolve(s, owner, depth + 1));
+        if (!owner->tie_owner) return DL_OK; /* later, in an outer net */
+        slot = owner->tie_slot, owner = owner->tie_owner;
+    }
+    if (owner == m) return not_found(s, m, "layers share in a circle, and none of them owns it");
+    m->tie_owner = dl_module_ref(owner);
+    m->tie_slot = slot;
+    return DL_OK;
+}
+
+enum { LONGEST = 100 }; /* of chains */
+
+static dl_status resolve(const search *s, dl_module *m, int depth) {
     if (!m->tie || m->tie_owner) return DL_OK;
+    if (depth > LONGEST) return not_found(s, m, "layers share in a circle, and none of them owns it");
     const char *dot = strrchr(m->tie, '.');
     char head[DL_PATH_MAX];
     if (!dot || (size_t)(dot - m->tie) >= sizeof head) return not_found(s, m, "it is written LAYER.PARAMETER");
@@ -28,15 +44,16 @@ static dl_status find_tie(void *ctx, dl_module *m, const char *path) {
     head[dot - m->tie] = 0;
     dl_module *owner = dl_module_find(s->net, head);
     if (!owner) return s->last ? not_found(s, m, "it has no such layer") : DL_OK;
-    if (owner == m || owner->tie) return not_found(s, m, "that layer does not own it");
+    if (owner == m) return not_found(s, m, "that is the layer itself");
     if (!m->row->tensors[0]) return not_found(s, m, "this layer has no parameters");
     for (int i = 0; i < DL_LAYER_TENSORS && owner->row->tensors[i]; i++)
-        if (!strcmp(owner->row->tensors[i], dot + 1)) {
-            m->tie_owner = dl_module_ref(owner);
-            m->tie_slot = i;
-            return DL_OK;
-        }
+        if (!strcmp(owner->row->tensors[i], dot + 1)) return take_owner(s, m, owner, i, depth);
     return not_found(s, m, "that layer has no such parameter");
+}
+
+static dl_status find_tie(void *ctx, dl_module *m, const char *path) {
+    (void)path;
+    return resolve(ctx, m, 0);
 }
 
 dl_status dl_module_find_ties(dl_module *m, bool last) {

@@ -173,6 +173,10 @@ static void *make(const char *kind, const dl_arg *args, int nargs) { return dl_s
 
 dl_schedule *dl_schedule_parse(const char *text) { return dl_parse_call(text, make); }
 
+void *dl_schedule_context(const dl_schedule *s, void (*release)(void *)) {
+    return s->release == release ? s->ctx : NULL;
+}
+
 dl_schedule *dl_schedule_function(dl_schedule_fn *fn, void *ctx, void (*release)(void *)) {
     dl_schedule *s = fn ? create(&rows[NROWS - 1]) : (dl_fail_null("the function of a schedule"), NULL);
     if (s && !(s->text = strdup("function"))) {

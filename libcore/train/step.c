@@ -133,7 +133,8 @@ static dl_status run_net(dl_trainer *t) {
     dl_pack *result = dl_step_run_net(t, &t->batch);
     if (!result) return dl_failed();
     t->output = dl_ref(dl_pack_tensor(result, 0));
-    dl_status st = dl_trainer_loss_of(t, result, &t->batch, &t->loss_tensor);
+    dl_status st = dl_trainer_check_built(t);
+    if (st == DL_OK) st = dl_trainer_loss_of(t, result, &t->batch, &t->loss_tensor);
     dl_pack_unref(result);
     return st == DL_OK ? check_leaves(t) : st;
 }

@@ -79,6 +79,7 @@ static dl_status prepare_model(dl_trainer *t) {
     t->state = t->params ? dl_module_tensors(t->model, 3) : NULL;
     if (!t->state) return dl_failed();
     t->changes = dl_module_changes();
+    t->built = dl_module_is_built(t->model);
     t->nparam = t->params->n;
     t->param = malloc((size_t)(t->nparam + 1) * sizeof(dl_tensor *));
     t->grad = malloc((size_t)(t->nparam + 1) * sizeof(dl_tensor *));
@@ -91,7 +92,29 @@ static dl_status prepare_model(dl_trainer *t) {
     return DL_OK;
 }
 
+dl_status dl_trainer_check_built(dl_trainer *t) {
+    if (t->built) return DL_OK;
+    dl_module_list *l = dl_module_tensors(t->model, 3);
+    if (!l) return dl_failed();
+    const char *made = NULL;
+    for (long i = 0; !made && l->n != t->state->n && i < l->n; i++) {
+        made = l->entries[i].path;
+        for (long k = 0; made && k < t->state->n; k++)
+            if (t->state->entries[k].tensor == l->entries[i].tensor) made = NULL;
+    }
+    dl_status st =
+        !made ? DL_OK
+              : dl_fail_hint(DL_ERR_STATE,
+                             "call the net once with inputs that reach the layer, m(x), and then make the trainer",
+                             "%s of %s was made in training, and is not trained: its layer was not called "
+                             "when the trainer was made",
+                             made, dl_module_name(t->model));
+    dl_module_list_free(l);
+    return st;
+}
+
 dl_status dl_trainer_check_net(dl_trainer *t) {
+    DL_TRY(dl_trainer_check_built(t));
     unsigned long now = dl_module_changes();
     if (t->opt->ngroup + 1 != t->groups)
         return dl_fail_hint(DL_ERR_STATE, "make a new trainer",
@@ -99,7 +122,7 @@ dl_status dl_trainer_check_net(dl_trainer *t) {
     if (t->changes == now) return DL_OK;
     dl_module_list *l = dl_module_tensors(t->model, 3);
     if (!l) return dl_failed();
-    bool same = l->n == t->state->n && dl_module_is_built(t->model);
+    bool same = l->n == t->state->n && dl_module_is_built(t->model) == t->built;
     for (long i = 0; same && i < l->n; i++) same = l->entries[i].tensor == t->state->entries[i].tensor;
     dl_module_list_free(l);
     if (!same)
@@ -242,6 +265,17 @@ dl_schedule *dl_trainer_schedule(const dl_trainer *t) { return t->schedule; }
 dl_dataset *dl_trainer_dataset(const dl_trainer *t) { return t->data; }
 dl_loader *dl_trainer_loader(const dl_trainer *t) { return t->loader; }
 dl_run *dl_trainer_run(const dl_trainer *t) { return t->run; }
+void *dl_trainer_loss_context(const dl_trainer *t) { return t->loss_ctx; }
+
+void dl_trainer_references(dl_trainer *t, const dl_references *to) {
+    dl_loader *const loaders[] = {t->loader, t->eval_loader[0], t->eval_loader[1]};
+    to->module(to->ctx, t->model);
+    to->data(to->ctx, t->data);
+    for (int i = 0; i < 3; i++)
+        if (loaders[i]) to->loader(to->ctx, loaders[i]);
+    if (t->loader_spec.collate) to->collate(to->ctx, t->loader_spec.collate);
+}
+
 dl_tensor *dl_trainer_x(const dl_trainer *t) { return t->batch.x[0]; }
 dl_tensor *dl_trainer_y(const dl_trainer *t) { return t->batch.y[0]; }
 dl_tensor *const *dl_trainer_inputs(const dl_trainer *t) { return t->batch.x; }

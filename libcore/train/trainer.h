@@ -56,6 +56,7 @@ struct dl_trainer {
     dl_tensor **ema;
     long nparam;
     dl_module_list *state; /* parameters and buffers, as they were when the trainer was made */
+    bool built;            /* all layers had their weights then */
     unsigned long changes; /* dl_module_changes when they were last compared with the net's */
 
     /* the control block (train/step.c) */
@@ -197,5 +198,7 @@ dl_status dl_record_end(dl_trainer *t);
 
 /* Are the tensors of the net those that the trainer was made for? DL_ERR_STATE: a layer was replaced (trainer.c). */
 dl_status dl_trainer_check_net(dl_trainer *t);
+/* Did a layer make weights since, which the trainer does not know? DL_ERR_STATE (trainer.c). */
+dl_status dl_trainer_check_built(dl_trainer *t);
 
 #endif

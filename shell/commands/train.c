@@ -137,7 +137,8 @@ const dlsh_class dlsh_trainer_class = {
     .text = text,
     .show = show,
     .fields = fields,
-    .methods = dlsh_trainer_methods};
+    .methods = dlsh_trainer_methods,
+    .values = dlsh_trainer_values};
 
 /* ---------------------------------------------------------------- trainer(...) */
 

@@ -151,3 +151,81 @@ assert all(z2 == y) && all(part(x) == part(x))
 print("nets in use live")
 EOF
 dlsh -n --db none used.dlsh
+ring "the loss of a trainer" <<'END'
+x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
+net m { linear 8 -> relu -> linear 2 }
+m.build([4])
+fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
+for i in range(200) {
+    box = [zeros(1000, 2000)]
+    box.append(trainer(m.copy(), d, loss=fn (out, y, b=box) { return cross_entropy(out, y) }))
+    step box[1];
+}
+END
+ring "the schedule of a trainer" <<'END'
+x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
+net m { linear 8 -> relu -> linear 2 }
+m.build([4])
+fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
+for i in range(200) {
+    box = [zeros(1000, 2000)]
+    box.append(trainer(m.copy(), d, opt=sgd(), schedule=fn (i, b=box) { return 0.1 }))
+    step box[1];
+}
+END
+ring "a function that makes batches" <<'END'
+x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
+net m { linear 8 -> relu -> linear 2 }
+m.build([4])
+fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
+for i in range(200) {
+    box = [zeros(1000, 2000)]
+    fn join(s, b=box) { return {x: part(s, "x"), y: part(s, "y")} }
+    box.append(trainer(m.copy(), d, collate=join))
+    step box[1];
+    eval(box[1], split="train");
+    box.append(box[1].batches); box.append(loader(d, collate=join)); next(box[3]);
+}
+END
+ring "a function that makes samples" <<'END'
+x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
+net m { linear 8 -> relu -> linear 2 }
+m.build([4])
+fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
+for i in range(200) {
+    box = [zeros(1000, 2000)]
+    box.append(dataset(fn (i, b=box) { return [x[i], y[i]] }, n=32, classes=2))
+    box.append(trainer(m.copy(), dataset(box[1], random_split(box[1], [0.5, 0.5])[0]), batch=8))
+    step box[2];
+    box.append(box[1].train); box.append(loader(box[3]))
+}
+END
+ring "the net of a trainer" <<'END'
+x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
+net m { linear 8 -> relu -> linear 2 }
+m.build([4])
+fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
+for i in range(200) {
+    box = [zeros(1000, 2000)]
+    n = net { body: linear 2; forward(x, b=box) { return body(x) } }
+    box.append(trainer(n, d))
+    step box[1];
+}
+END
+cat >live.dlsh <<'END'
+x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
+net m { linear 8 -> relu -> linear 2 }
+fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
+fn kept() {
+    box = []
+    fn join(s) { return {x: part(s, "x") + 0 * len(box), y: part(s, "y")} }
+    t = trainer(m, d, loss=fn (out, y) { box; return cross_entropy(out, y) }, schedule=fn (i) { return 0.1 + 0 * len(box) }, collate=join)
+    box.append(t)
+    step t;
+    return t.batches
+}
+l = kept()
+empty_cache
+print(next(l)[0].shape, "loaders in use live")
+END
+dlsh -n --db none live.dlsh

@@ -317,12 +317,15 @@ static dl_status index_split(struct dlsh_session *s, void *self, dlsh_value key,
     return st == DL_OK ? dlsh_fields_record(dl_dataset_form(((dlsh_split *)self)->data), &b, out) : st;
 }
 
+static void split_values(void *self, const dlsh_visitor *to) { dlsh_dataset_values(((dlsh_split *)self)->data, to); }
+
 const dlsh_class dlsh_dataset_class = {.name = "dataset",
                                        .doc = "Samples with their targets, in a training and a test split.",
                                        .destroy = destroy_dataset,
                                        .text = text_dataset,
                                        .show = show_dataset,
                                        .fields = dataset_fields,
+                                       .values = dlsh_dataset_values,
                                        .len = len_dataset};
 
 const dlsh_class dlsh_split_class = {.name = "split",
@@ -331,6 +334,7 @@ const dlsh_class dlsh_split_class = {.name = "split",
                                      .text = text_split,
                                      .show = show_split,
                                      .fields = split_fields,
+                                     .values = split_values,
                                      .index = index_split,
                                      .len = len_split};
 
@@ -360,8 +364,11 @@ static dl_status next_of_epoch(struct dlsh_session *s, void *self, dlsh_value *o
     return b.x[0] ? pair_list(dl_loader_form(self), &b, out) : DL_OK;
 }
 
-static const dlsh_class epoch_class = {
-    .name = "epoch", .doc = "The batches of one epoch.", .destroy = destroy_loader, .next = next_of_epoch};
+static const dlsh_class epoch_class = {.name = "epoch",
+                                       .doc = "The batches of one epoch.",
+                                       .destroy = destroy_loader,
+                                       .next = next_of_epoch,
+                                       .values = dlsh_loader_values};
 
 /* A `for` begins with a whole epoch: the present one when it has not begun, else the next. */
 static dl_status iterate_loader(struct dlsh_session *s, void *self, dlsh_value *out) {
@@ -410,6 +417,7 @@ const dlsh_class dlsh_loader_class = {.name = "loader",
                                       .destroy = destroy_loader,
                                       .text = text_loader,
                                       .fields = loader_fields,
+                                      .values = dlsh_loader_values,
                                       .methods = loader_methods,
                                       .len = len_loader,
                                       .iterate = iterate_loader,
@@ -429,7 +437,13 @@ typedef struct option_list {
 static dl_status add_option(option_list *o, const char *name, dlsh_value value) {
     if (o->n == MAX_OPTIONS) return dlsh_fail(DL_ERR_VALUE, NULL, "more than %d options", MAX_OPTIONS);
     dlsh_buf *b = &o->texts[o->n];
-    DLSH_TRY(dlsh_text(b, value));
+    if (value.type == DLSH_LIST) /* label=["price", "kind"] */
+        for (int i = 0; i < value.as.list->n; i++) {
+            if (i) dlsh_buf_puts(b, ",");
+            DLSH_TRY(dlsh_text(b, value.as.list->items[i]));
+        }
+    else
+        DLSH_TRY(dlsh_text(b, value));
     o->words[2 * o->n] = name;
     o->words[2 * o->n + 1] = dlsh_buf_text(b);
     o->n++;
@@ -463,15 +477,24 @@ static dl_status from_tensors(const dlsh_args *a, const dl_data_kind *k, dl_data
     return dlsh_dataset_of_tensors(a, values, n, d);
 }
 
+/* A tokenizer at hand goes to the library as it is. */
+static dl_status take_option(option_list *o, const char *name, dlsh_value v, const dl_tokenizer **tokenizer) {
+    const dl_tokenizer *t = dlsh_unwrap(v, &dlsh_tokenizer_class);
+    if (!t || strcmp(name, "tokenizer") != 0) return add_option(o, name, v);
+    *tokenizer = t;
+    return DL_OK;
+}
+
 static dl_status from_options(const dlsh_args *a, const dl_data_kind *k, option_list *o, dl_dataset **d) {
     const dlsh_value *v;
+    const dl_tokenizer *tokenizer = NULL;
     const char *name;
     for (int i = 0; i < dlsh_arg_count(a, "arguments"); i++) {
         if (!(name = positional(k, i))) return DL_ERR_VALUE;
-        DLSH_TRY(add_option(o, name, *dlsh_arg_at(a, "arguments", i)));
+        DLSH_TRY(take_option(o, name, *dlsh_arg_at(a, "arguments", i), &tokenizer));
     }
-    for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) DLSH_TRY(add_option(o, name, *v));
-    *d = dl_dataset_open(k->name, o->words);
+    for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) DLSH_TRY(take_option(o, name, *v, &tokenizer));
+    *d = dl_dataset_open_with(k->name, o->words, tokenizer);
     return *d ? DL_OK : dl_failed();
 }
 

@@ -16,6 +16,16 @@ extern const dlsh_class dlsh_tokenizer_class;
 /* self: dl_sampler *. */
 extern const dlsh_class dlsh_sampler_class;
 
+/* Tells of the references behind a data set, a loader and a function that makes batches, a reference to each of which
+ * is held (`values` of classes). */
+void dlsh_dataset_values(void *data, const dlsh_visitor *to);
+void dlsh_loader_values(void *loader, const dlsh_visitor *to);
+/* The same of what a trainer holds itself. */
+void dlsh_trainer_values(void *trainer, const dlsh_visitor *to);
+/* The function behind a data set of a function (samples.c); NULL: it is another one. */
+struct dlsh_callback;
+const struct dlsh_callback *dlsh_dataset_function(const dl_dataset *d);
+
 typedef struct dlsh_split {
     dl_dataset *data; /* owned reference */
     dl_split which;

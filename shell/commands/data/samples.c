@@ -386,6 +386,11 @@ static dl_status give_made(void *ctx, dl_split split, long i, dl_tensor **x, dl_
     return DL_OK;
 }
 
+const dlsh_callback *dlsh_dataset_function(const dl_dataset *d) {
+    const maker *m = dl_dataset_context(d, free_maker);
+    return m ? m->call : NULL;
+}
+
 /* Known by its text and how many samples there are. */
 static dl_status mark_of(dlsh_value fn, const settings *o, dlsh_buf *b) {
     size_t n = 0;

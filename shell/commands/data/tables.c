@@ -66,30 +66,10 @@ static int as_float(const char *s, double *real, int64_t *v) {
     return end != s && is_blank(end);
 }
 
-/* Days from 1970-01-01 of the proleptic Gregorian calendar (Hinnant, chrono-compatible low-level date algorithms). */
-static int64_t days_from(int64_t y, int m, int d) {
-    y -= m <= 2;
-    int64_t era = (y >= 0 ? y : y - 399) / 400, year = y - era * 400;
-    int64_t day = (153 * (m + (m > 2 ? -3 : 9)) + 2) / 5 + d - 1;
-    return era * 146097 + year * 365 + year / 4 - year / 100 + day - 719468;
-}
-
-/* ISO 8601: 2024-02-29, 2024-02-29 12:30, 2024-02-29T12:30:15Z; seconds from 1970-01-01, UTC. */
 static int as_date(const char *s, double *real, int64_t *v) {
-    static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    int y, m, d, h = 0, min = 0, sec = 0, n = 0, more = 0;
-    if (sscanf(s, "%4d-%2d-%2d%n", &y, &m, &d, &n) != 3 || n != 10 || m < 1 || m > 12) return 0;
-    int leap = y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
-    if (d < 1 || d > lengths[m - 1] + (m == 2 && leap)) return 0;
-    s += n;
-    if ((*s == 'T' || *s == ' ') && sscanf(s + 1, "%2d:%2d%n", &h, &min, &more) == 2 && more == 5) {
-        s += 6;
-        if (*s == ':' && sscanf(s + 1, "%2d%n", &sec, &more) == 1 && more == 2) s += 3;
-    }
-    if (*s == 'Z') s++;
-    if (!is_blank(s) || h > 23 || min > 59 || sec > 59) return 0;
-    *v = days_from(y, m, d) * 86400 + h * 3600 + min * 60 + sec;
-    *real = (double)*v;
+    long seconds = 0;
+    if (!dl_csv_date(s, &seconds)) return 0;
+    *v = seconds, *real = (double)seconds;
     return 1;
 }
 
