@@ -151,7 +151,7 @@ assert all(z2 == y) && all(part(x) == part(x))
 print("nets in use live")
 EOF
 dlsh -n --db none used.dlsh
-ring "the loss of a trainer" <<'END'
+cycle "the loss of a trainer" <<'END'
 x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
 net m { linear 8 -> relu -> linear 2 }
 m.build([4])
@@ -162,7 +162,7 @@ for i in range(200) {
     step box[1];
 }
 END
-ring "the schedule of a trainer" <<'END'
+cycle "the schedule of a trainer" <<'END'
 x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
 net m { linear 8 -> relu -> linear 2 }
 m.build([4])
@@ -173,7 +173,7 @@ for i in range(200) {
     step box[1];
 }
 END
-ring "a function that makes batches" <<'END'
+cycle "a function that makes batches" <<'END'
 x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
 net m { linear 8 -> relu -> linear 2 }
 m.build([4])
@@ -187,7 +187,7 @@ for i in range(200) {
     box.append(box[1].batches); box.append(loader(d, collate=join)); next(box[3]);
 }
 END
-ring "a function that makes samples" <<'END'
+cycle "a function that makes samples" <<'END'
 x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
 net m { linear 8 -> relu -> linear 2 }
 m.build([4])
@@ -200,7 +200,7 @@ for i in range(200) {
     box.append(box[1].train); box.append(loader(box[3]))
 }
 END
-ring "the net of a trainer" <<'END'
+cycle "the net of a trainer" <<'END'
 x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
 net m { linear 8 -> relu -> linear 2 }
 m.build([4])
