@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Do two builds of dlsh compute pointwise rows to the same bits? All rows of one and two operands and their gradients, every dtype, special
+"""Do two builds of dlsh compute pointwise ops to the same bits? All ops of one and two operands and their gradients, every dtype, special
 values: bench/bits/pointwise.dlsh.
 
     bench/bits_ops.py BEFORE AFTER [DEVICE]     BEFORE, AFTER: dlsh programs; DEVICE: cpu (default) or cuda

@@ -1,4 +1,4 @@
-/* Times of pooling, dropout, picking, sums by index, running sums and row norms on the GPU, for bench/gpu_index.py,
+/* Times of pooling, dropout, gather, sums by index, running sums and norms of rows on the GPU, for bench/gpu_index.py,
  * which runs this beside PyTorch: "name<TAB>milliseconds<TAB>rate<TAB>unit". Usage: bench_gpu_index [part of a name].
  */
 #include "gpu_measure.h"

@@ -1,4 +1,4 @@
-/* Times of the other rows of the op table on the GPU, for bench/gpu_rows.py, which runs this beside PyTorch:
+/* Times of the other ops on the GPU, for bench/gpu_rows.py, which runs this beside PyTorch:
  * "name<TAB>milliseconds<TAB>rate<TAB>unit". Usage: bench_gpu_rows [part of a name]. */
 #include "gpu_measure.h"
 

@@ -1,4 +1,4 @@
-/* Calls of rows on either device, their results and gradients brought to the CPU. */
+/* Calls of ops on either device, their results and gradients brought to the CPU. */
 #ifndef TESTS_CUDA_CALLS_H
 #define TESTS_CUDA_CALLS_H
 

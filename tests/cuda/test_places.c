@@ -1,4 +1,4 @@
-/* Running sums, sums by place, picking, pooling, norms of rows and drawn numbers on the GPU at sizes where their
+/* Running sums, sums by index, gather, pooling, norms of rows and drawn numbers on the GPU at sizes where their
  * kernels take other paths: packs and odd sizes, chains of tiles, runs of chunks, channels last. Against the CPU in f64
  * from the same, already rounded inputs; what sums keeps its bits. */
 #include "cuda/gpu.h"
