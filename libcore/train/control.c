@@ -127,6 +127,13 @@ dl_status dl_control_reset(dl_trainer *t) {
     return st;
 }
 
+dl_status dl_control_align_rng(dl_trainer *t) {
+    dl_rng_at rng = dl_rng_here();
+    if (memcmp(&t->control_rng, &rng, sizeof rng)) DL_TRY(dl_control_write(t, &t->control->rng, &rng, sizeof rng));
+    t->control_rng = rng;
+    return DL_OK;
+}
+
 dl_status dl_control_align(dl_trainer *t) {
     DL_TRY(dl_batch_align(t));
     if (t->scaled != (dl_precision_get() == DL_PRECISION_F16)) {
@@ -135,9 +142,7 @@ dl_status dl_control_align(dl_trainer *t) {
         first_scale(t, scale);
         DL_TRY(dl_control_write(t, &t->control->scale, scale, sizeof scale));
     }
-    dl_rng_at rng = dl_rng_here();
-    if (memcmp(&t->control_rng, &rng, sizeof rng)) DL_TRY(dl_control_write(t, &t->control->rng, &rng, sizeof rng));
-    t->control_rng = rng;
+    DL_TRY(dl_control_align_rng(t));
     for (int g = 0; g < t->groups; g++) {
         long steps = steps_of(t->opt, g - 1);
         double number = (double)steps;

@@ -77,7 +77,6 @@ static bool counted_apart(const dl_trainer *t) {
 static const char *obstacle(const dl_trainer *t) {
     if (!dl_capture_get()) return "capture is off";
     if (t->data->padded) return "samples differ in shape";
-    if (t->data->source.alone) return "a function makes the samples";
     if (t->loader_spec.collate) return "a function makes the batches";
     if (counted_apart(t)) return "parameters have made different numbers of steps";
     if (!t->resident[DL_TRAIN].x && t->accumulate > 1) return "a step takes several batches that come from the host";
@@ -271,6 +270,7 @@ static dl_status replay(dl_trainer *t, dl_step_graph *p) {
     dl_batch_next(t->loader, &epoch, &at);
     t->epoch = epoch;
     if (!t->resident[DL_TRAIN].x) DL_TRY(dl_batch_send(t, &p->sent));
+    DL_TRY(dl_control_align_rng(t)); /* a function that makes samples may have drawn */
     DL_TRY(dl_step_set_rates(t));
     DL_TRY(t->backend->replay(t->index, p->graph));
     show_results(t, p);
@@ -490,6 +490,8 @@ static dl_status capture(dl_trainer *t, dl_step_graph *p, const eager *e) {
     bool same = false;
     DL_TRY(state_restore(&e->before));
     DL_TRY(host_restore(t, &e->from));
+    if (!t->resident[DL_TRAIN].x) dl_rng_go(&t->net_rng); /* the batch is not made again */
+    DL_TRY(dl_control_align_rng(t));
     dl_status st = dl_step_set_rates(t);
     if (st == DL_OK) st = record(t, p, &e->before);
     if (st == DL_OK) st = verify(t, p, &e->after, &e->to.report, &same);

@@ -143,6 +143,7 @@ static dl_status forward(dl_trainer *t) {
     t->phase = DL_PHASE_IDLE;
     if (t->micro == 0) begin(t);
     DL_TRY(dl_batch_fetch(t));
+    t->net_rng = dl_rng_here();
     t->backend->use_control(t->index, t->control, &t->step_rng);
     dl_status st = run_net(t);
     t->backend->use_control(t->index, NULL, NULL);

@@ -71,7 +71,8 @@ struct dl_trainer {
     double loss_scale, loss_scale_good; /* as of the last checkpoint or change of precision; 0: none yet */
     /* how the control stands when all issued work is done */
     long control_epoch, control_from;
-    dl_rng_at control_rng, step_rng; /* step_rng: when the step began */
+    dl_rng_at control_rng, step_rng,
+        net_rng; /* step_rng: when the step began; net_rng: when its last batch was there */
 
     /* steps under way (train/reports.c) */
     dl_report *report;  /* [DL_REPORTS], which the device writes */
@@ -129,6 +130,8 @@ void dl_control_free(dl_trainer *t);
 dl_status dl_control_reset(dl_trainer *t);
 /* Sets the control to the beginning of the next step: position, order of the epoch, dropout calls, step numbers. */
 dl_status dl_control_align(dl_trainer *t);
+/* Sets its positions of the random streams alone. */
+dl_status dl_control_align_rng(dl_trainer *t);
 /* Writes bytes of the control, after all work issued. */
 dl_status dl_control_write(dl_trainer *t, void *field, const void *value, size_t bytes);
 /* Reads the control, after all work issued. */
