@@ -8,6 +8,7 @@ subtracted; each figure is the least of N runs, taken in turns."""
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -69,12 +70,12 @@ def program(case, language, inside):
 
 
 def cpu_time(command):
-    before = os.times()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    after = os.times()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.stderr.decode()}")
-    return (after.children_user - before.children_user) + (after.children_system - before.children_system)
+    return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
 
 
 def main():

@@ -23,6 +23,7 @@ const char *dl_status_name(dl_status code) { return (unsigned)code < NSTATUS ? s
 void dl_source_set(const char *file, int line) { source = (dl_source){file ? file : "", line}; }
 
 dl_source dl_source_get(void) { return source; }
+dl_source *dl_source_here(void) { return &source; }
 
 static dl_status record(dl_status code, const char *hint, const char *fmt, va_list ap) {
     /* in a record of its own, since an argument may point into `last` */

@@ -31,10 +31,6 @@ dl_status dl_first_error_raise(const dl_first_error *f);
 dl_status dl_fail_null(const char *what);
 
 /* The statement that this thread runs, see dl_source_set. */
-typedef struct dl_source {
-    const char *file;
-    int line;
-} dl_source;
 dl_source dl_source_get(void);
 
 #define DL_TRY(call)                                                                                                   \

@@ -14,6 +14,8 @@ int dl_interrupt_get(void) {
     return on && !held ? on : 0;
 }
 
+const int *dl_interrupt_word(void) { return &dl_interrupt_flag; }
+
 int dl_interrupt_hold(int on) {
     int before = held;
     held = on;

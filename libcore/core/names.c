@@ -13,7 +13,7 @@ static uint64_t load4(const unsigned char *p) {
 
 /* FNV-1a over words of 8 bytes (Fowler, Noll, Vo), the last one made of what is left; mixed at the end by the
  * steps of splitmix64 (Steele, Lea, Flood), since its low bits depend on low bits alone. */
-unsigned long dl_hash(const void *bytes, long n) {
+static inline unsigned long hash(const void *bytes, long n) {
     const unsigned char *p = bytes;
     uint64_t h = 14695981039346656037u, word;
     for (; n >= 8; n -= 8, p += 8) {
@@ -28,13 +28,23 @@ unsigned long dl_hash(const void *bytes, long n) {
     return h ^ h >> 32;
 }
 
+unsigned long dl_hash(const void *bytes, long n) { return hash(bytes, n); }
+
+/* Is s the name? Most names are short. */
+static inline int same(const char *s, const char *name, long len) {
+    enum { SHORT = 16 };
+    if (len > SHORT) return !strncmp(s, name, (size_t)len) && !s[len];
+    long i = 0;
+    while (i < len && s[i] && s[i] == name[i]) i++;
+    return i == len && !s[i];
+}
+
 int dl_names_find(const dl_names *t, const char *name, long len, dl_name_fn *at, const void *ctx) {
     if (!t->size) return -1;
-    for (unsigned long h = dl_hash(name, len);; h++) {
+    for (unsigned long h = hash(name, len);; h++) {
         int i = t->slots[h & (unsigned long)(t->size - 1)];
         if (i < 0) return -1;
-        const char *s = at(ctx, i);
-        if (!strncmp(s, name, (size_t)len) && !s[len]) return i;
+        if (same(at(ctx, i), name, len)) return i;
     }
 }
 

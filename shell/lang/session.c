@@ -21,6 +21,8 @@ dlsh_session *dlsh_session_new(dlsh_sink *sink, const dlsh_services *services) {
     }
     s->sink = sink;
     s->names_epoch = 2;
+    s->source = dl_source_here();
+    s->interrupt = dl_interrupt_word();
     if (services) s->services = *services;
     dl_status st = DL_OK;
     for (size_t i = 0; i < sizeof own_tables / sizeof *own_tables && !st; i++) st = dlsh_add_commands(s, own_tables[i]);
@@ -163,13 +165,14 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
     const char base = 0;
     dlsh_unit *u = dlsh_unit_new(name, text, len), *outer = s->unit;
     const dlsh_node *outer_statement = s->statement;
-    dlsh_frame *frame = s->frame;
+    dlsh_value *locals = s->locals, *returned = s->returned;
     dl_status st = u ? DL_OK : dl_failed();
     int nested = s->running++;
     if (last) *last = dlsh_void();
     if (!nested) {
         dl_idle(0);
         dl_interrupt_set(0);
+        s->source = dl_source_here();
         s->stack_base = &base;
         s->stack_limit = stack_limit();
     } else if (!st) {
@@ -182,12 +185,13 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
         st = settle_failure(s, st);
     } else {
         s->unit = u;
-        s->frame = NULL;
+        s->locals = s->returned = NULL;
         st = run_unit(s, u, last);
     }
     s->unit = outer;
     s->statement = outer_statement;
-    s->frame = frame;
+    s->locals = locals;
+    s->returned = returned;
     s->running--;
     dlsh_unit_drop(u);
     if (!nested) dl_idle(1);

@@ -299,10 +299,18 @@ static void update_index(dlsh_record *r, int anew) {
     dl_error_clear();
 }
 
+static int find_indexed(dlsh_record *r, const char *key, size_t len) {
+    const char *recent = r->recent < r->n ? r->keys[r->recent] : NULL;
+    if (recent && recent[0] == key[0] && !strncmp(recent, key, len) && !recent[len]) return r->recent;
+    int i = dl_names_find(&r->index, key, (long)len, key_at, r);
+    if (i >= 0) r->recent = i;
+    return i;
+}
+
 static int find_n(const dlsh_record *r, const char *key, size_t len) {
-    if (r->index.size) return dl_names_find(&r->index, key, (long)len, key_at, r);
-    for (int i = 0; i < r->n; i++) /* mostly the first byte decides */
-        if (r->keys[i][0] == key[0] && !strcmp(r->keys[i], key)) return i;
+    if (r->index.size) return find_indexed((dlsh_record *)r, key, len);
+    for (int i = 0; i < r->n; i++) /* mostly the first bytes decide */
+        if (r->keys[i][0] == key[0] && (!key[0] || (r->keys[i][1] == key[1] && !strcmp(r->keys[i], key)))) return i;
     return -1;
 }
 
@@ -314,7 +322,7 @@ dlsh_value *dlsh_record_get(const dlsh_record *r, const char *key) {
 }
 
 dlsh_value *dlsh_record_get_text(const dlsh_record *r, const dlsh_str *key) {
-    int i = find_n(r, key->s, memchr(key->s, 0, key->len) ? strlen(key->s) : key->len);
+    int i = find_n(r, key->s, r->index.size ? strnlen(key->s, key->len) : 0);
     return i < 0 ? NULL : &r->values[i];
 }
 

@@ -22,24 +22,25 @@ struct dlsh_buf;
     TYPE(BOOL, "bool")                                                                                                 \
     TYPE(INT, "int")                                                                                                   \
     TYPE(FLOAT, "float")                                                                                               \
+    TYPE(BUILTIN, "function") /* an entry of a command table */                                                        \
+    TYPE(OP, "function")      /* an op of libdlcore */                                                                 \
+    /* from here on what is counted */                                                                                 \
     TYPE(STR, "string")                                                                                                \
     TYPE(LIST, "list")                                                                                                 \
     TYPE(RECORD, "record")                                                                                             \
     TYPE(TENSOR, "tensor")                                                                                             \
     TYPE(RANGE, "range")                                                                                               \
-    TYPE(FN, "function")      /* written in the language */                                                            \
-    TYPE(BUILTIN, "function") /* an entry of a command table */                                                        \
-    TYPE(OP, "function")      /* an op of libdlcore */                                                                 \
-    TYPE(METHOD, "function")  /* a function bound to its first argument */                                             \
-    TYPE(HANDLE, "handle")    /* net, dataset, loader, optimizer, trainer, run, C function, pointer */                 \
-    TYPE(CELL, "cell")        /* internal: a variable shared with an inner function */
+    TYPE(FN, "function")     /* written in the language */                                                             \
+    TYPE(METHOD, "function") /* a function bound to its first argument */                                              \
+    TYPE(HANDLE, "handle")   /* net, dataset, loader, optimizer, trainer, run, C function, pointer */                  \
+    TYPE(CELL, "cell")       /* internal: a variable shared with an inner function */
 
 typedef enum dlsh_type {
 #define TYPE(id, name) DLSH_##id,
     DLSH_TYPES(TYPE)
 #undef TYPE
         DLSH_NTYPES
-} dlsh_type;
+} __attribute__((mode(DI))) dlsh_type; /* eight bytes, so that a value is written and read in the same two parts */
 
 typedef struct dlsh_str dlsh_str;
 typedef struct dlsh_list dlsh_list;
@@ -91,6 +92,7 @@ struct dlsh_list {
 struct dlsh_record {
     int refs, place;
     int n, cap;
+    int recent; /* the key that was found last: it is often asked for again */
     char **keys;
     dlsh_value *values;
     dl_names index; /* of the keys; empty while there are few */
@@ -232,9 +234,7 @@ static inline void dlsh_hold(dlsh_value owner, dlsh_value v) {
     if (v.type >= DLSH_LIST && dlsh_track_place(owner) < 0 && dlsh_tracked(v)) dlsh_track(owner);
 }
 
-static inline int dlsh_counted(dlsh_value v) {
-    return v.type >= DLSH_STR && v.type != DLSH_BUILTIN && v.type != DLSH_OP;
-}
+static inline int dlsh_counted(dlsh_value v) { return v.type >= DLSH_STR; }
 static inline dlsh_value dlsh_ref(dlsh_value v) {
     if (dlsh_counted(v)) {
         if (v.type == DLSH_TENSOR)

@@ -42,7 +42,7 @@ dl_status dlsh_make_fn(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
             if (!st && f->defaults[i].type == DLSH_VOID) f->defaults[i] = dlsh_none();
         }
     for (int i = 0; i < info->ncaptures && !st; i++) {
-        f->captured[i] = s->frame->slots[info->captures[i].outer].as.cell;
+        f->captured[i] = s->locals[info->captures[i].outer].as.cell;
         f->captured[i]->refs++;
     }
     if (st) {
@@ -133,8 +133,7 @@ static dl_status bind_one(const dlsh_fn *f, const dlsh_callargs *args, int i, dl
 
 dl_status dlsh_bind(const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *slots) {
     const dlsh_fninfo *info = f->info;
-    int plain = !info->has_cells && !info->ncaptures && info->nfixed == info->nparams;
-    if (plain && !args->names && args->n == info->nparams) { /* the usual call */
+    if (info->plain && !args->names && args->n == info->nparams) { /* the usual call */
         for (int i = 0; i < args->n; i++)
             slots[i] = args->values[i].type == DLSH_VOID ? dlsh_none() : dlsh_ref(args->values[i]);
         return DL_OK;
@@ -162,30 +161,28 @@ dl_status dlsh_bind(const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *slo
     return DL_OK;
 }
 
-static dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_frame *frame, dlsh_value *out) {
-    DLSH_TRY(dlsh_check_interrupt()); /* recursion is a loop, too */
+/* Runs the body with its variables bound; *out is VOID where nothing is returned, and after a failure. */
+static inline dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_value *slots, dlsh_value *out) {
+    *out = dlsh_void();
+    DLSH_TRY(dlsh_quick_interrupt(s)); /* recursion is a loop, too */
     dlsh_collect_if_due();
-    dlsh_frame *outer = s->frame;
+    dlsh_value *locals = s->locals, *returned = s->returned;
     dlsh_unit *unit = s->unit;
     const dlsh_node *statement = s->statement;
-    int line = statement ? statement->span.line : 0;
-    s->frame = frame;
+    s->locals = slots;
+    s->returned = out;
     s->unit = f->unit;
     s->fn_depth++;
     dlsh_flow flow = dlsh_exec_block(s, f->node->kids[f->node->nkids - 1]);
     s->fn_depth--;
     s->result_silent = 0; /* whatever the last call in the body was */
-    s->frame = outer;
+    s->locals = locals;
+    s->returned = returned;
     s->unit = unit;
     s->statement = statement;
-    if (unit) dl_source_set(unit->name, line);
-    if (flow == DLSH_FAILED) return dl_failed();
-    *out = dlsh_void();
-    if (flow == DLSH_FLOW_RETURN) {
-        *out = s->returned;
-        s->returned = dlsh_void();
-    }
-    return DL_OK;
+    if (unit) *s->source = (dl_source){unit->name, statement ? statement->span.line : 0};
+    if (flow != DLSH_FLOW_RETURN) *out = dlsh_void();
+    return flow == DLSH_FAILED ? dl_failed() : DL_OK;
 }
 
 /* An inner function that calls itself references the cell that references it. When nothing else does, the cycle is cut.
@@ -201,28 +198,37 @@ static void cut_cycle(dlsh_value slot) {
     dlsh_drop(v);
 }
 
+/* The variables of a call, all VOID: `few`, or more memory. NULL: a recorded failure. */
+static inline dlsh_value *open_slots(dlsh_session *s, const dlsh_fn *f, dlsh_value *few) {
+    int n = f->info->nslots;
+    if (dlsh_quick_stack(s)) return NULL;
+    dlsh_value *slots = n > INLINE_SLOTS ? malloc((size_t)n * sizeof *slots) : few;
+    for (int i = 0; slots && i < n; i++) dlsh_put_at(&slots[i], dlsh_void());
+    if (!slots) dlsh_no_memory("a call");
+    return slots;
+}
+
+static inline void close_slots(const dlsh_fn *f, dlsh_value *slots, const dlsh_value *few) {
+    for (int i = 0; i < f->info->nslots; i++) {
+        if (slots[i].type == DLSH_CELL) cut_cycle(slots[i]);
+        dlsh_drop(dlsh_get_at(&slots[i]));
+    }
+    if (slots != few) free(slots);
+}
+
 /* parts: of a net's forward, borrowed; NULL. */
 static dl_status call_fn(dlsh_session *s, dlsh_fn *f, dlsh_value *parts, const dlsh_callargs *args,
                          const dlsh_node *node, dlsh_value *out) {
-    dlsh_value inline_slots[INLINE_SLOTS], *slots = inline_slots;
-    int n = f->info->nslots;
-    DLSH_TRY(dlsh_check_stack(s));
-    if (n > INLINE_SLOTS && !(slots = malloc((size_t)n * sizeof *slots)))
-        return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a call");
-    for (int i = 0; i < n; i++) slots[i] = dlsh_void();
+    dlsh_value few[INLINE_SLOTS], *slots = open_slots(s, f, few);
+    if (!slots) return dl_failed();
     for (int i = 0; parts && i < f->info->nparts; i++) slots[f->info->nparams + i] = dlsh_ref(parts[i]);
-    dlsh_frame frame = {slots, f};
     f->refs++; /* it may be reassigned while it runs */
     dl_status st = dlsh_bind(f, args, slots);
     if (st)
         dlsh_at(s, node, st);
-    else if ((st = run_body(s, f, &frame, out)))
+    else if ((st = run_body(s, f, slots, out)))
         dlsh_trace_call(s, f->node->text, node);
-    for (int i = 0; i < n; i++) {
-        cut_cycle(slots[i]);
-        dlsh_drop(slots[i]);
-    }
-    if (slots != inline_slots) free(slots);
+    close_slots(f, slots, few);
     dlsh_drop((dlsh_value){DLSH_FN, {.fn = f}});
     return st;
 }
@@ -389,6 +395,15 @@ static dl_status add_spread(dlsh_session *s, arguments *a, const dlsh_node *n) {
     return dlsh_at(s, n, st);
 }
 
+static inline dlsh_value eval_argument(dlsh_session *s, const dlsh_node *n, dl_status *st) {
+    dlsh_value v = dlsh_peek(s, n), made;
+    if (v.type != DLSH_VOID) return dlsh_ref(v);
+    *st = dlsh_eval_made(s, n, &made);
+    if (!*st) return dlsh_get_at(&made);
+    dlsh_argument_failed(n, *st);
+    return dlsh_void();
+}
+
 static dl_status evaluate(dlsh_session *s, const dlsh_node *n, arguments *a) {
     a->values = a->few;
     a->names = a->few_names;
@@ -403,15 +418,21 @@ static dl_status evaluate(dlsh_session *s, const dlsh_node *n, arguments *a) {
             DLSH_TRY(add_spread(s, a, k));
             continue;
         }
-        if (name) k = k->kids[0];
-        if (k->kind != DLSH_N_NAME || !dlsh_quick_slot(s, k))
-            DLSH_TRY(dlsh_eval_argument(s, k, &v));
-        else
-            v = dlsh_ref(*dlsh_quick_slot(s, k));
+        dl_status st = DL_OK;
+        v = eval_argument(s, name ? k->kids[0] : k, &st);
+        if (st) return st;
         DLSH_TRY(dlsh_at(s, n, add(a, name, v)));
     }
     a->args = (dlsh_callargs){a->n, a->values, a->named ? a->names : NULL};
     return DL_OK;
+}
+
+/* The method of an object whose methods depend on its type alone, kept in the FIELD node; NULL: find_callee finds it.
+ */
+static inline const dlsh_command *kept_method(const dlsh_node *n, dlsh_value self) {
+    if (n->op != self.type || (self.type != DLSH_LIST && self.type != DLSH_STR && self.type != DLSH_RECORD))
+        return NULL;
+    return self.type == DLSH_RECORD && dlsh_record_get(self.as.record, n->text) ? NULL : n->num.cmd;
 }
 
 /* x.name(...): a field that can be called, or a method, without making a method value. */
@@ -419,31 +440,22 @@ static dl_status find_callee(dlsh_session *s, const dlsh_node *n, dlsh_value *se
     *self = *f = dlsh_void();
     if (n->kind != DLSH_N_FIELD) return dlsh_eval_quick(s, n, f);
     DLSH_TRY(dlsh_eval_quick(s, n->kids[0], self));
-    int own = self->type == DLSH_RECORD && dlsh_record_get(self->as.record, n->text);
-    if (self->type == DLSH_LIST || self->type == DLSH_STR || (self->type == DLSH_RECORD && !own)) {
-        /* their methods depend on the type alone: kept in the node */
-        dlsh_node *kept = (dlsh_node *)n;
-        if (kept->op != self->type && dlsh_find_method(s, *self, n->text, f)) {
-            kept->op = (unsigned char)self->type;
-            kept->num.cmd = f->as.builtin;
-        }
-        if (kept->op == self->type) return *f = (dlsh_value){DLSH_BUILTIN, {.builtin = kept->num.cmd}}, DL_OK;
-    } else if (dlsh_find_method(s, *self, n->text, f))
+    const dlsh_command *kept = kept_method(n, *self);
+    if (kept) {
+        *f = (dlsh_value){DLSH_BUILTIN, {.builtin = kept}};
         return DL_OK;
+    }
+    if (dlsh_find_method(s, *self, n->text, f)) {
+        if (f->type == DLSH_BUILTIN) {
+            ((dlsh_node *)n)->op = (unsigned char)self->type;
+            ((dlsh_node *)n)->num.cmd = f->as.builtin;
+        }
+        return DL_OK;
+    }
     dl_status st = dlsh_at(s, n, dlsh_get_field(s, *self, n->text, f));
     dlsh_drop(*self);
     *self = dlsh_void();
     return st;
-}
-
-/* The arguments of a call of a row that has a short way, after self; 0: it is called the general way, with the same
- * arguments. */
-static int call_quick(dlsh_quick_fn *quick, dlsh_value self, const dlsh_callargs *args, dlsh_value *out) {
-    dlsh_value values[QUICK_ARGS + 1];
-    if (self.type == DLSH_VOID) return quick(args->values, args->n, out);
-    values[0] = self;
-    for (int i = 0; i < args->n; i++) values[i + 1] = args->values[i];
-    return quick(values, args->n + 1, out);
 }
 
 /* Is it called for what it does, rather than for its value? */
@@ -455,25 +467,113 @@ static int acts(dlsh_value f) {
     return name[strlen(name) - 1] == '_'; /* changes its tensor */
 }
 
-dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+/* Calls f, on self where that is not VOID. */
+static dl_status call_evaluated(dlsh_session *s, const dlsh_node *n, dlsh_value self, dlsh_value f,
+                                const dlsh_callargs *args, dlsh_value *out) {
+    s->failed_arg = 0;
+    dl_status st = self.type == DLSH_VOID ? call_at(s, f, args, n, out) : call_with(s, self, f, args, n, out);
+    if (st && s->failed_arg > 0 && s->failed_arg < n->nkids && !n->op) dlsh_at(s, n->kids[s->failed_arg], st);
+    s->failed_arg = 0;
+    return st;
+}
+
+/* A function that takes these arguments as they stand: they are evaluated where they are bound. */
+static dl_status call_plain(dlsh_session *s, dlsh_fn *f, const dlsh_node *n, dlsh_value *out) {
+    dlsh_value few[INLINE_SLOTS], *slots = open_slots(s, f, few);
+    dl_status st = DL_OK;
+    if (!slots) return dl_failed();
+    f->refs++; /* it may be reassigned while it runs */
+    for (int i = 1; i < n->nkids && !st; i++) {
+        dlsh_value v = eval_argument(s, n->kids[i], &st);
+        if (!st) dlsh_put_at(&slots[i - 1], v.type == DLSH_VOID ? dlsh_none() : v);
+    }
+    if (!st && (st = run_body(s, f, slots, out))) dlsh_trace_call(s, f->node->text, n);
+    close_slots(f, slots, few);
+    dlsh_drop((dlsh_value){DLSH_FN, {.fn = f}});
+    return st;
+}
+
+/* A row with few arguments, self being the first unless it is VOID: the short way, or with the same arguments the
+ * general one. */
+static dl_status call_row(dlsh_session *s, dlsh_value self, const dlsh_command *row, const dlsh_node *n,
+                          dlsh_value *out) {
+    dlsh_value v[QUICK_ARGS + 1];
+    int first = self.type != DLSH_VOID, k = first;
+    dl_status st = DL_OK;
+    dlsh_put_at(&v[0], self);
+    for (int i = 1; i < n->nkids && !st; i++) {
+        dlsh_value one = eval_argument(s, n->kids[i], &st);
+        if (!st) dlsh_put_at(&v[k++], one);
+    }
+    s->result_silent = 0;
+    dlsh_put_at(out, dlsh_void());
+    if (!st && !row->quick(v, k, out)) {
+        dlsh_callargs args = {k - first, v + first, NULL};
+        st = call_evaluated(s, n, self, (dlsh_value){DLSH_BUILTIN, {.builtin = row}}, &args, out);
+    }
+    while (k > first) dlsh_drop(dlsh_get_at(&v[--k]));
+    if (!s->fn_depth) s->result_silent = acts((dlsh_value){DLSH_BUILTIN, {.builtin = row}});
+    return st;
+}
+
+static dl_status call_any(dlsh_session *s, dlsh_value self, dlsh_value f, const dlsh_node *n, dlsh_value *out) {
     arguments a;
+    dl_status st = evaluate(s, n, &a);
+    s->result_silent = 0;
+    *out = dlsh_void();
+    if (!st) st = call_evaluated(s, n, self, f, &a.args, out);
+    release(&a);
+    if (!s->fn_depth && f.type != DLSH_HANDLE) s->result_silent = acts(f); /* inside functions nothing is shown */
+    return st;
+}
+
+/* A NAME that is a variable, or a row of the tables: what it means, borrowed. VOID: the general way finds out. */
+static inline dlsh_value peek_callee(dlsh_session *s, const dlsh_node *n) {
+    if (n->kind != DLSH_N_NAME) return dlsh_void();
+    const dlsh_value *v = dlsh_quick_slot(s, n);
+    if (v) return dlsh_get_at(v);
+    if (n->flags & DLSH_LOCAL || s->globals[n->slot].looked_up != 1) return dlsh_void();
+    return dlsh_get_at(&s->globals[n->slot].builtin);
+}
+
+static inline int takes_plainly(dlsh_value f, int nargs) {
+    if (f.type != DLSH_FN) return 0;
+    const dlsh_fninfo *info = f.as.fn->info;
+    return info->plain && !info->nparts && info->nparams == nargs;
+}
+
+static inline int has_short_way(const dlsh_command *row, int nargs) { return row->quick && nargs <= QUICK_ARGS; }
+
+/* Any callee and any arguments. */
+static dl_status call_general(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dlsh_value self, f;
     DLSH_TRY(find_callee(s, n->kids[0], &self, &f));
-    dl_status st = evaluate(s, n, &a);
-    s->failed_arg = 0;
-    s->result_silent = 0;
-    dlsh_quick_fn *quick = f.type == DLSH_BUILTIN ? f.as.builtin->quick : NULL;
-    *out = dlsh_void();
-    if (st || !quick || a.args.names || a.n > QUICK_ARGS || !call_quick(quick, self, &a.args, out)) {
-        if (!st) st = self.type == DLSH_VOID ? call_at(s, f, &a.args, n, out) : call_with(s, self, f, &a.args, n, out);
-        if (st && s->failed_arg > 0 && s->failed_arg < n->nkids && !n->op) dlsh_at(s, n->kids[s->failed_arg], st);
-        s->failed_arg = 0;
-    }
-    if (f.type != DLSH_HANDLE) s->result_silent = acts(f);
-    release(&a);
+    dl_status st = n->flags & DLSH_POSITIONAL && f.type == DLSH_BUILTIN && has_short_way(f.as.builtin, n->nkids - 1)
+                       ? call_row(s, self, f.as.builtin, n, out)
+                       : call_any(s, self, f, n, out);
     dlsh_drop(self);
     dlsh_drop(f);
     return st;
+}
+
+dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    const dlsh_node *callee = n->kids[0];
+    int nargs = n->nkids - 1;
+    if (!(n->flags & DLSH_POSITIONAL)) return call_general(s, n, out);
+    if (callee->kind == DLSH_N_FIELD) {
+        dlsh_value self = dlsh_peek(s, callee->kids[0]);
+        const dlsh_command *row = self.type == DLSH_VOID ? NULL : kept_method(callee, self);
+        if (!row || !has_short_way(row, nargs)) return call_general(s, n, out);
+        dlsh_ref(self);
+        dl_status st = call_row(s, self, row, n, out);
+        dlsh_drop(self);
+        return st;
+    }
+    dlsh_value f = peek_callee(s, callee);
+    if (takes_plainly(f, nargs)) return call_plain(s, f.as.fn, n, out);
+    if (f.type == DLSH_BUILTIN && has_short_way(f.as.builtin, nargs))
+        return call_row(s, dlsh_void(), f.as.builtin, n, out);
+    return call_general(s, n, out);
 }
 
 int dlsh_forward_parts(dlsh_value forward, const char *const **names) {

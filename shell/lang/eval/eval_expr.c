@@ -4,6 +4,8 @@
 
 #include "lang/eval/quick.h"
 
+enum { CHECKED_DEPTH = 8 }; /* a tree that is deeper needs a look at the stack */
+
 /* Adds a hint to the error of an unknown name, from the text around it. */
 static dl_status unknown_name(const dlsh_session *s, const dlsh_node *n) {
     const char *arrow = s->unit ? dlsh_arrow_habit(s->unit->text, (size_t)n->span.end) : NULL;
@@ -19,7 +21,7 @@ static dl_status unknown_name(const dlsh_session *s, const dlsh_node *n) {
 
 static dl_status eval_name(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     if (n->flags & DLSH_LOCAL) {
-        const dlsh_value *slot = &s->frame->slots[n->slot];
+        const dlsh_value *slot = &s->locals[n->slot];
         if (slot->type == DLSH_CELL) slot = &slot->as.cell->v;
         if (slot->type != DLSH_VOID) {
             *out = dlsh_ref(*slot);
@@ -89,10 +91,7 @@ static dl_status eval_record(dlsh_session *s, const dlsh_node *n, dlsh_value *ou
     return dlsh_give_filled(st, r, out);
 }
 
-dl_status dlsh_eval_truth(dlsh_session *s, const dlsh_node *n, int *yes) {
-    dlsh_value v;
-    DLSH_TRY(dlsh_eval_quick(s, n, &v));
-    if (v.type == DLSH_BOOL) return *yes = v.as.i != 0, DL_OK;
+dl_status dlsh_truth_of(dlsh_session *s, const dlsh_node *n, dlsh_value v, int *yes) {
     dl_status st = dlsh_at(s, n, dlsh_truth(v, yes));
     dlsh_drop(v);
     return st;
@@ -121,19 +120,26 @@ static dl_status eval_unary(dlsh_session *s, const dlsh_node *n, dlsh_value *out
     return st;
 }
 
-static dl_status eval_binary(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
-    dlsh_value a, b;
-    DLSH_TRY(dlsh_eval_quick(s, n->kids[0], &a));
-    dl_status st = dlsh_eval_quick(s, n->kids[1], &b);
+/* What is not done the quick way; takes both. */
+static __attribute__((noinline)) dl_status general_binary(int op, dlsh_value a, dlsh_value b, dlsh_value *out) {
+    dl_status st = dlsh_binary((dlsh_op)op, a, b, out);
+    dlsh_drop(a);
+    dlsh_drop(b);
+    return st;
+}
+
+dl_status dlsh_eval_binary(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    dl_status st = n->depth > CHECKED_DEPTH ? dlsh_quick_stack(s) : DL_OK;
+    if (st) return st;
+    dlsh_value a = dlsh_value_of(s, n->kids[0], &st);
+    if (st) return st;
+    dlsh_value b = dlsh_value_of(s, n->kids[1], &st);
     if (st) {
         dlsh_drop(a);
         return st;
     }
     if (dlsh_quick_binary(n->op, a, b, out)) return DL_OK;
-    st = dlsh_binary((dlsh_op)n->op, a, b, out);
-    dlsh_drop(a);
-    dlsh_drop(b);
-    return st;
+    return general_binary(n->op, a, b, out);
 }
 
 static dl_status eval_field(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
@@ -152,7 +158,7 @@ static dl_status eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     case DLSH_N_FLOAT: *out = dlsh_float(n->num.f); return DL_OK;
     case DLSH_N_STR: return eval_text(s, n, out);
     case DLSH_N_NAME: return eval_name(s, n, out);
-    case DLSH_N_BINARY: return eval_binary(s, n, out);
+    case DLSH_N_BINARY: return dlsh_eval_binary(s, n, out);
     case DLSH_N_UNARY: return eval_unary(s, n, out);
     case DLSH_N_CALL: return dlsh_eval_call(s, n, out);
     case DLSH_N_FIELD: return eval_field(s, n, out);
@@ -169,14 +175,17 @@ static dl_status eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
 }
 
 dl_status dlsh_eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
-    dl_status st = n->depth > 8 ? dlsh_check_stack(s) : DL_OK;
+    dl_status st = n->depth > CHECKED_DEPTH ? dlsh_quick_stack(s) : DL_OK;
     if (!st) st = eval(s, n, out);
     return st && !s->place.set ? dlsh_at(s, n, st) : st;
 }
 
-dl_status dlsh_eval_argument(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
-    dl_status st = dlsh_eval(s, n, out);
+dl_status dlsh_argument_failed(const dlsh_node *n, dl_status st) {
     if (st == DL_ERR_NAME && n->kind == DLSH_N_NAME)
         dlsh_add_hint("assign it first, %.60s = ...; text stands in quotes, \"%.60s\"", n->text, n->text);
     return st;
+}
+
+dl_status dlsh_eval_argument(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
+    return dlsh_argument_failed(n, dlsh_eval(s, n, out));
 }

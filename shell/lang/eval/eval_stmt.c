@@ -6,37 +6,36 @@
 
 /* ---------------------------------------------------------------- variables */
 
-static dl_status assign_name(dlsh_session *s, const dlsh_node *n, dlsh_value v) {
-    if (v.type == DLSH_VOID) v = dlsh_none();
-    dlsh_value *slot = n->flags & DLSH_LOCAL ? &s->frame->slots[n->slot] : &s->globals[n->slot].value;
-    if (slot->type == DLSH_CELL) {
-        dlsh_hold(*slot, v);
-        slot = &slot->as.cell->v;
-    }
-    dlsh_value old = *slot;
-    *slot = v;
-    dlsh_drop(old);
-    return DL_OK;
-}
-
 static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_value v);
 
-dl_status dlsh_assign(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
-    if (target->kind == DLSH_N_NAME) return assign_name(s, target, v);
-    dl_status st;
-    if (target->kind == DLSH_N_TUPLE)
-        st = dlsh_at(s, target, unpack(s, target->kids, target->nkids, v));
-    else if (target->kind == DLSH_N_FIELD) {
-        dlsh_value object;
-        st = dlsh_eval(s, target->kids[0], &object);
-        if (!st) {
-            st = dlsh_at(s, target, dlsh_set_field(s, object, target->text, v));
-            dlsh_drop(object);
-        }
-    } else
-        st = dlsh_assign_index(s, target, v);
+static dl_status assign_field(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
+    dlsh_value object;
+    DLSH_TRY(dlsh_eval(s, target->kids[0], &object));
+    dl_status st = dlsh_at(s, target, dlsh_set_field(s, object, target->text, v));
+    dlsh_drop(object);
+    return st;
+}
+
+/* Assigns to a FIELD, INDEX or TUPLE; takes v. */
+static inline dl_status assign_part(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
+    dlsh_value *place = target->kind == DLSH_N_INDEX ? dlsh_peek_place(s, target) : NULL;
+    if (place) {
+        if (v.type == DLSH_VOID) v = dlsh_none();
+        dlsh_hold(dlsh_peek(s, target->kids[0]), v);
+        dlsh_replace(place, v);
+        return DL_OK;
+    }
+    dl_status st = target->kind == DLSH_N_TUPLE   ? dlsh_at(s, target, unpack(s, target->kids, target->nkids, v))
+                   : target->kind == DLSH_N_FIELD ? assign_field(s, target, v)
+                                                  : dlsh_assign_index(s, target, v);
     dlsh_drop(v);
     return st;
+}
+
+dl_status dlsh_assign(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
+    if (target->kind != DLSH_N_NAME) return assign_part(s, target, v);
+    dlsh_assign_name(s, target, v);
+    return DL_OK;
 }
 
 /* Gives the items of a sequence, or the values of a record, to n names. */
@@ -87,17 +86,26 @@ static const dlsh_node *grown_text(dlsh_session *s, const dlsh_node *n) {
 
 static dl_status exec_assign(dlsh_session *s, const dlsh_node *n) {
     dlsh_value v;
+    dl_status st = DL_OK;
     int targets = n->nkids - 1;
     if (n->op) return dlsh_exec_update(s, n);
     if (targets == 1) {
         const dlsh_node *more = grown_text(s, n);
         if (more) return dlsh_at(s, n->kids[1], dlsh_extend_name(s, n->kids[0], more));
-        DLSH_TRY(n->kids[1]->kind == DLSH_N_TUPLE ? dlsh_eval_items(s, n->kids[1], &v)
-                                                  : dlsh_eval_quick(s, n->kids[1], &v));
-        return dlsh_assign(s, n->kids[0], v);
+        if (n->kids[1]->kind == DLSH_N_TUPLE) {
+            DLSH_TRY(dlsh_eval_items(s, n->kids[1], &v));
+            return dlsh_assign(s, n->kids[0], v);
+        }
+        dlsh_value one = dlsh_value_of(s, n->kids[1], &st);
+        if (st) return st;
+        if (n->kids[0]->kind == DLSH_N_NAME)
+            dlsh_assign_name(s, n->kids[0], one);
+        else
+            st = assign_part(s, n->kids[0], one);
+        return st;
     }
     DLSH_TRY(eval_list(s, n->kids[targets], &v));
-    dl_status st = dlsh_at(s, n, unpack(s, n->kids, targets, v));
+    st = dlsh_at(s, n, unpack(s, n->kids, targets, v));
     dlsh_drop(v);
     return st;
 }
@@ -127,15 +135,6 @@ dl_status dlsh_show_value(dlsh_session *s, const dlsh_node *n, int silent, dlsh_
 
 /* ---------------------------------------------------------------- control flow */
 
-dlsh_flow dlsh_exec_block(dlsh_session *s, const dlsh_node *block) {
-    for (int i = 0; i < block->nkids; i++) {
-        dlsh_flow f = dlsh_exec(s, block->kids[i]);
-        if (f != DLSH_GO) return f;
-        if (s->exiting) return DLSH_FLOW_EXIT;
-    }
-    return s->exiting ? DLSH_FLOW_EXIT : DLSH_GO;
-}
-
 static dlsh_flow exec_if(dlsh_session *s, const dlsh_node *n) {
     int yes;
     if (dlsh_eval_truth(s, n->kids[0], &yes)) return DLSH_FAILED;
@@ -147,7 +146,7 @@ static dlsh_flow exec_if(dlsh_session *s, const dlsh_node *n) {
 /* Between two rounds of a loop: collects when that is due, and looks for Ctrl-C. */
 static int interrupted(dlsh_session *s, const dlsh_node *n) {
     dlsh_collect_if_due();
-    return dlsh_at(s, n, dlsh_check_interrupt()) != DL_OK;
+    return dlsh_at(s, n, dlsh_quick_interrupt(s)) != DL_OK;
 }
 
 static dlsh_flow exec_while(dlsh_session *s, const dlsh_node *n) {
@@ -162,18 +161,19 @@ static dlsh_flow exec_while(dlsh_session *s, const dlsh_node *n) {
 }
 
 /* dlsh_iter_next, without a call for what loops mostly go over; Ctrl-C is looked for by the loop. */
-static inline dl_status next_item(dlsh_session *s, dlsh_iter *it, dlsh_value *out, int *done) {
-    const dlsh_value v = it->over;
-    if (v.type == DLSH_RANGE && it->at < it->n)
-        return *out = dlsh_int(v.as.range->from + it->at++ * v.as.range->step), DL_OK;
-    if (v.type == DLSH_LIST && it->at < v.as.list->n) return *out = dlsh_ref(v.as.list->items[it->at++]), DL_OK;
-    return dlsh_iter_next(s, it, out, done);
+static inline dlsh_value next_item(dlsh_session *s, dlsh_iter *it, int *done, dl_status *st) {
+    const dlsh_value v = dlsh_get_at(&it->over);
+    dlsh_value item = dlsh_void();
+    if (v.type == DLSH_RANGE && it->at < it->n) return dlsh_int(v.as.range->from + it->at++ * v.as.range->step);
+    if (v.type == DLSH_LIST && it->at < v.as.list->n) return dlsh_ref(dlsh_get_at(&v.as.list->items[it->at++]));
+    *st = dlsh_iter_next(s, it, &item, done);
+    return dlsh_get_at(&item);
 }
 
 static dlsh_flow exec_for(dlsh_session *s, const dlsh_node *n) {
     int names = n->nkids - 2, done = 0;
     const dlsh_node *over = n->kids[names], *body = n->kids[names + 1];
-    dlsh_value seq, item;
+    dlsh_value seq;
     dlsh_iter it;
     if (dlsh_eval(s, over, &seq)) return DLSH_FAILED;
     dl_status st = dlsh_at(s, over, dlsh_iter_begin(s, seq, &it));
@@ -182,11 +182,15 @@ static dlsh_flow exec_for(dlsh_session *s, const dlsh_node *n) {
     it.part = names == 1 && n->kids[0]->kind == DLSH_N_NAME ? DLSH_KEYS : DLSH_PAIRS;
     dlsh_flow f = DLSH_GO;
     while (f == DLSH_GO) {
-        if (interrupted(s, n) || dlsh_at(s, over, next_item(s, &it, &item, &done))) {
+        if (interrupted(s, n)) {
             f = DLSH_FAILED;
             break;
         }
-        if (done) break;
+        dlsh_value item = next_item(s, &it, &done, &st);
+        if (st || done) {
+            f = dlsh_at(s, over, st) ? DLSH_FAILED : DLSH_GO;
+            break;
+        }
         if (names == 1)
             st = dlsh_assign(s, n->kids[0], item);
         else {
@@ -214,11 +218,13 @@ static dlsh_flow exec_try(dlsh_session *s, const dlsh_node *n) {
 }
 
 static dlsh_flow exec_return(dlsh_session *s, const dlsh_node *n) {
-    dlsh_value v = dlsh_void();
-    if (n->nkids && eval_list(s, n->kids[0], &v)) return DLSH_FAILED;
-    if (n->nkids && v.type == DLSH_VOID) v = dlsh_none();
-    dlsh_drop(s->returned);
-    s->returned = v;
+    dlsh_value *out = s->returned;
+    *out = dlsh_void();
+    if (!n->nkids) return DLSH_FLOW_RETURN;
+    const dlsh_node *value = n->kids[0];
+    if (value->kind == DLSH_N_TUPLE ? dlsh_eval_items(s, value, out) : dlsh_eval_quick(s, value, out))
+        return DLSH_FAILED;
+    if (out->type == DLSH_VOID) *out = dlsh_none();
     return DLSH_FLOW_RETURN;
 }
 
@@ -232,24 +238,30 @@ static dl_status exec_c(dlsh_session *s, const dlsh_node *n) {
 static dl_status exec_fn(dlsh_session *s, const dlsh_node *n) {
     dlsh_value v;
     DLSH_TRY(dlsh_make_fn(s, n, &v));
-    return assign_name(s, n, v);
+    dlsh_assign_name(s, n, v);
+    return DL_OK;
 }
 
 static dlsh_flow checked(dl_status st) { return st ? DLSH_FAILED : DLSH_GO; }
 
 static dlsh_flow exec_expr(dlsh_session *s, const dlsh_node *n) {
-    dlsh_value v = dlsh_void();
-    if (dlsh_eval(s, n->kids[0], &v)) return DLSH_FAILED;
+    dl_status st = DL_OK;
+    dlsh_value v = dlsh_value_of(s, n->kids[0], &st);
+    if (st) return DLSH_FAILED;
+    if (s->fn_depth) { /* nothing is shown */
+        dlsh_drop(v);
+        return DLSH_GO;
+    }
     int silent = (n->flags & DLSH_SILENT) || (n->kids[0]->kind == DLSH_N_CALL && s->result_silent);
     return dlsh_at(s, n, dlsh_show_value(s, n, silent, v)) ? DLSH_FAILED : DLSH_GO;
 }
 
-dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n) {
-    dl_source_set(s->unit->name, n->span.line);
+static inline dlsh_flow exec(dlsh_session *s, const dlsh_node *n) {
+    *s->source = (dl_source){s->unit->name, n->span.line};
     s->statement = n;
+    if (n->kind == DLSH_N_ASSIGN) return checked(exec_assign(s, n));
     switch (n->kind) {
     case DLSH_N_EXPR: return exec_expr(s, n);
-    case DLSH_N_ASSIGN: return checked(exec_assign(s, n));
     case DLSH_N_COMMAND: return dlsh_exec_command(s, n);
     case DLSH_N_IF: return exec_if(s, n);
     case DLSH_N_WHILE: return exec_while(s, n);
@@ -266,4 +278,15 @@ dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n) {
     default:
         return checked(dlsh_at(s, n, dlsh_fail(DL_ERR_INTERNAL, NULL, "not a statement: %s", dlsh_kind_name(n->kind))));
     }
+}
+
+dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n) { return exec(s, n); }
+
+dlsh_flow dlsh_exec_block(dlsh_session *s, const dlsh_node *block) {
+    for (int i = 0; i < block->nkids; i++) {
+        dlsh_flow f = exec(s, block->kids[i]);
+        if (f != DLSH_GO) return f;
+        if (s->exiting) return DLSH_FLOW_EXIT;
+    }
+    return s->exiting ? DLSH_FLOW_EXIT : DLSH_GO;
 }

@@ -141,22 +141,31 @@ static dl_status one_key(const dlsh_node *n, dlsh_value x) {
 }
 
 static dl_status index_plain(dlsh_session *s, dlsh_value x, const dlsh_node *n, dlsh_value *out) {
-    dlsh_value key;
-    DLSH_TRY(one_key(n, x));
+    dl_status st = one_key(n, x);
+    if (st) return st;
     if (n->kids[1]->kind == DLSH_N_SLICE) return slice_value(s, x, n->kids[1], out);
-    DLSH_TRY(dlsh_eval_quick(s, n->kids[1], &key));
-    if (x.type == DLSH_LIST && key.type == DLSH_INT && key.as.i >= 0 && key.as.i < x.as.list->n)
-        return *out = dlsh_ref(x.as.list->items[key.as.i]), DL_OK;
-    dl_status st = dlsh_index_value(s, x, key, out);
+    dlsh_value key = dlsh_value_of(s, n->kids[1], &st);
+    if (st) return st;
+    const dlsh_value *place = dlsh_quick_place(x, key);
+    if (place)
+        dlsh_put_at(out, dlsh_ref(dlsh_get_at(place)));
+    else
+        st = dlsh_index_value(s, x, key, out);
     dlsh_drop(key);
     return st;
 }
 
 dl_status dlsh_eval_index(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
-    dlsh_value x;
-    *out = dlsh_void();
-    DLSH_TRY(dlsh_eval_quick(s, n->kids[0], &x));
-    dl_status st = x.type == DLSH_TENSOR ? dlsh_tensor_index(s, x.as.tensor, n, out) : index_plain(s, x, n, out);
+    dl_status st = DL_OK;
+    const dlsh_value *place = dlsh_peek_place(s, n);
+    if (place) {
+        dlsh_put_at(out, dlsh_ref(dlsh_get_at(place)));
+        return DL_OK;
+    }
+    dlsh_put_at(out, dlsh_void());
+    dlsh_value x = dlsh_value_of(s, n->kids[0], &st);
+    if (st) return st;
+    st = x.type == DLSH_TENSOR ? dlsh_tensor_index(s, x.as.tensor, n, out) : index_plain(s, x, n, out);
     dlsh_drop(x);
     return st;
 }
@@ -197,24 +206,25 @@ dl_status dlsh_set_key(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value
 }
 
 static dl_status assign_plain(dlsh_session *s, dlsh_value x, const dlsh_node *n, dlsh_value v) {
-    dlsh_value key;
-    DLSH_TRY(one_key(n, x));
+    dl_status st = one_key(n, x);
+    if (st) return st;
     if (n->kids[1]->kind == DLSH_N_SLICE) {
         if (x.type == DLSH_LIST) return set_slice(s, x.as.list, n->kids[1], v);
         return dlsh_fail(DL_ERR_TYPE, NULL, "slices of %s cannot be set", dlsh_a(x));
     }
-    DLSH_TRY(dlsh_eval_quick(s, n->kids[1], &key));
-    dl_status st = dlsh_set_key(s, x, key, v);
+    dlsh_value key = dlsh_value_of(s, n->kids[1], &st);
+    if (st) return st;
+    st = dlsh_set_key(s, x, key, v);
     dlsh_drop(key);
     return st;
 }
 
 dl_status dlsh_assign_index(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
-    dlsh_value x;
+    dl_status st = DL_OK;
     if (v.type == DLSH_VOID) v = dlsh_none();
-    DLSH_TRY(dlsh_eval_quick(s, target->kids[0], &x));
-    dl_status st =
-        x.type == DLSH_TENSOR ? dlsh_tensor_assign(s, x.as.tensor, target, v) : assign_plain(s, x, target, v);
+    dlsh_value x = dlsh_value_of(s, target->kids[0], &st);
+    if (st) return st;
+    st = x.type == DLSH_TENSOR ? dlsh_tensor_assign(s, x.as.tensor, target, v) : assign_plain(s, x, target, v);
     dlsh_drop(x);
     return dlsh_at(s, target, st);
 }

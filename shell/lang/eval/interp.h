@@ -5,13 +5,6 @@
 #include "lang/parse/fn.h"
 #include "lang/session.h"
 
-/* The local variables of one running function. */
-typedef struct dlsh_frame dlsh_frame;
-struct dlsh_frame {
-    dlsh_value *slots;
-    const dlsh_fn *fn;
-};
-
 typedef struct dlsh_global {
     char *name;
     dlsh_value value;   /* VOID: unset */
@@ -41,12 +34,14 @@ struct dlsh_session {
 
     dlsh_unit *unit;            /* whose nodes run */
     const dlsh_node *statement; /* that runs */
-    dlsh_frame *frame;          /* NULL at the top level */
+    dlsh_value *locals;         /* of the function that runs; NULL at the top level */
+    dlsh_value *returned;       /* where its `return` puts the value */
+    dl_source *source;          /* of this thread: where libcore reads file and line of the statement */
+    const int *interrupt;       /* Ctrl-C, see dl_interrupt_word */
     int fn_depth;               /* >0 inside fn: nothing prints itself */
     int quiet;                  /* actions print nothing */
     const char *stack_base;
     size_t stack_limit;
-    dlsh_value returned; /* by a return on its way to the call */
 
     dlsh_place place;
     dl_error error; /* of the last run */
@@ -104,10 +99,14 @@ dl_status dlsh_caught(dlsh_session *s, dlsh_value *out);
 dl_status dlsh_eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 /* The value of an argument; the hint for an unknown name says how text is written. */
 dl_status dlsh_eval_argument(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
+/* The same hint for an argument whose evaluation has failed; returns st. */
+dl_status dlsh_argument_failed(const dlsh_node *n, dl_status st);
 /* The values of n's kids as a list. */
 dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
-/* The truth of an expression's value, as dlsh_truth has it. */
-dl_status dlsh_eval_truth(dlsh_session *s, const dlsh_node *n, int *yes);
+/* The same for a BINARY. */
+dl_status dlsh_eval_binary(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
+/* The truth of n's value v, which it takes. */
+dl_status dlsh_truth_of(dlsh_session *s, const dlsh_node *n, dlsh_value v, int *yes);
 dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n);
 /* A whole block of a function or a loop. */
 dlsh_flow dlsh_exec_block(dlsh_session *s, const dlsh_node *block);

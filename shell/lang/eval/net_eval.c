@@ -63,7 +63,7 @@ static const dlsh_value *variable(dlsh_session *s, const dlsh_node *n) {
         const dlsh_value *v = dlsh_global_value(s, n->slot);
         return !v || v->type == DLSH_VOID || v->type == DLSH_BUILTIN ? NULL : v;
     }
-    const dlsh_value *v = &s->frame->slots[n->slot];
+    const dlsh_value *v = &s->locals[n->slot];
     if (v->type == DLSH_CELL) v = &v->as.cell->v;
     return v->type == DLSH_VOID ? NULL : v;
 }
@@ -77,12 +77,12 @@ static dl_status expand(dlsh_session *s, dlsh_fn *f, dlsh_layer *l, int depth) {
     for (int i = 0; i < n; i++) slots[i] = dlsh_void();
     dl_status st = dlsh_bind(f, &args, slots);
     if (!st) {
-        dlsh_frame frame = {slots, f}, *outer = s->frame;
+        dlsh_value *outer = s->locals;
         dlsh_unit *unit = s->unit;
-        s->frame = &frame;
+        s->locals = slots;
         s->unit = f->unit;
         st = eval_layers(s, f->node->kids[f->node->nkids - 1], l, depth + 1);
-        s->frame = outer;
+        s->locals = outer;
         s->unit = unit;
     }
     for (int i = 0; i < n; i++) dlsh_drop(slots[i]);

@@ -65,25 +65,37 @@ dl_status dlsh_extend_name(dlsh_session *s, const dlsh_node *name, const dlsh_no
 
 static dl_status update_name(dlsh_session *s, const dlsh_node *n) {
     const dlsh_node *name = n->kids[0];
-    dlsh_value old, v, r, *slot;
+    dl_status st = DL_OK;
+    dlsh_value old = dlsh_value_of(s, name, &st), r;
     int in_place;
-    DLSH_TRY(dlsh_eval_quick(s, name, &old));
-    dl_status st = dlsh_eval_quick(s, n->kids[1], &v);
+    if (st) return st;
+    dlsh_value v = dlsh_value_of(s, n->kids[1], &st);
     if (st) {
         dlsh_drop(old);
         return st;
     }
-    if (dlsh_quick_binary(n->op, old, v, &r) && (slot = dlsh_quick_slot(s, name)) && dlsh_is_number(*slot))
-        return *slot = r, DL_OK;
+    if (dlsh_quick_binary(n->op, old, v, &r)) {
+        dlsh_assign_name(s, name, r);
+        return DL_OK;
+    }
     if (n->op == DLSH_OP_ADD && old.type == DLSH_STR && v.type == DLSH_STR) return extend(s, name, old, v);
     DLSH_TRY(combine(s, n, old, v, &r, &in_place));
     return in_place ? DL_OK : dlsh_assign(s, name, r);
 }
 
+/* A number in a record and an operand that needs no evaluation: is it changed where it stands? */
+static inline int update_number(dlsh_session *s, const dlsh_node *n, dlsh_value *place) {
+    dlsh_value v = dlsh_peek(s, n->kids[1]), r;
+    if (!place || !dlsh_quick_binary(n->op, dlsh_get_at(place), v, &r)) return 0;
+    dlsh_put_at(place, r);
+    return 1;
+}
+
 static dl_status update_field(dlsh_session *s, const dlsh_node *n) {
     const dlsh_node *target = n->kids[0];
-    dlsh_value x, old, v, r = dlsh_void();
+    dlsh_value x = dlsh_peek(s, target->kids[0]), old, v, r = dlsh_void();
     int in_place;
+    if (x.type == DLSH_RECORD && update_number(s, n, dlsh_record_get(x.as.record, target->text))) return DL_OK;
     DLSH_TRY(dlsh_eval_quick(s, target->kids[0], &x));
     dl_status st = dlsh_at(s, target, dlsh_get_field(s, x, target->text, &old));
     if (!st && (st = dlsh_eval_quick(s, n->kids[1], &v))) dlsh_drop(old);
@@ -126,6 +138,7 @@ static dl_status update_part(dlsh_session *s, const dlsh_node *n) {
 static dl_status update_index(dlsh_session *s, const dlsh_node *n) {
     const dlsh_node *target = n->kids[0];
     dlsh_value x, v;
+    if (update_number(s, n, dlsh_peek_place(s, target))) return DL_OK;
     DLSH_TRY(dlsh_eval_quick(s, target->kids[0], &x));
     dl_status st;
     if (x.type == DLSH_TENSOR) {

@@ -107,11 +107,12 @@ typedef enum dlsh_op {
 } dlsh_op;
 
 enum dlsh_node_flags {
-    DLSH_SILENT = 1,   /* the statement ended in `;` */
-    DLSH_WORD = 2,     /* STR written without quotes, as a command's word */
-    DLSH_PAREN = 4,    /* the expression stood in parentheses */
-    DLSH_CHAINED = 16, /* LAYER: stood behind -> */
-    DLSH_LOCAL = 8,    /* NAME: slot counts in the frame of the function, not among the globals */
+    DLSH_SILENT = 1,      /* the statement ended in `;` */
+    DLSH_WORD = 2,        /* STR written without quotes, as a command's word */
+    DLSH_PAREN = 4,       /* the expression stood in parentheses */
+    DLSH_CHAINED = 16,    /* LAYER: stood behind -> */
+    DLSH_LOCAL = 8,       /* NAME: slot counts among the variables of the function, not among the globals */
+    DLSH_POSITIONAL = 32, /* CALL: without named arguments and spreads, from the resolver */
 };
 
 typedef struct dlsh_node dlsh_node;

@@ -24,6 +24,7 @@ typedef struct dlsh_fninfo {
     const char **names;   /* of the slots */
     unsigned char *cells; /* slot lives in a cell made at entry */
     int has_cells;        /* any of them */
+    int plain;            /* a function whose slots are its own, and whose parameters take one argument each */
     dlsh_capture *captures;
 } dlsh_fninfo;
 

@@ -158,7 +158,15 @@ static void resolve_function(resolver *r, dlsh_node *n, const dlsh_node *layers)
     r->top = &c;
     resolve(r, n->kids[n->nkids - 1]);
     r->top = c.up;
+    c.info->plain =
+        n->kind == DLSH_N_FN && !c.info->has_cells && !c.info->ncaptures && c.info->nfixed == c.info->nparams;
     dl_names_free(&c.index);
+}
+
+static void mark_positional(dlsh_node *call) {
+    for (int i = 1; i < call->nkids; i++)
+        if (call->kids[i]->kind == DLSH_N_KWARG || call->kids[i]->kind == DLSH_N_SPREAD) return;
+    call->flags |= DLSH_POSITIONAL;
 }
 
 static void resolve(resolver *r, dlsh_node *n) {
@@ -180,6 +188,7 @@ static void resolve(resolver *r, dlsh_node *n) {
             else
                 resolve(r, n->kids[i]);
         return;
+    case DLSH_N_CALL: mark_positional(n); break;
     case DLSH_N_NAME:
     case DLSH_N_LAYER: /* a layer may be a net or function of this name */ resolve_name(r, n, n->text); break;
     default: break;

@@ -21,7 +21,9 @@ static long weight(dlsh_value v, int depth) {
     return n;
 }
 
-static int is_data(dlsh_value v) { return v.type <= DLSH_TENSOR && v.type != DLSH_VOID; }
+static int is_data(dlsh_value v) {
+    return v.type <= DLSH_TENSOR && v.type != DLSH_VOID && v.type != DLSH_BUILTIN && v.type != DLSH_OP;
+}
 
 /* {"shape": [...], "dtype": ..., "device": ..., "numel": ..., "figures": {...}} */
 static dl_status large_tensor(dlsh_buf *b, const dl_tensor *t, const dlsh_stats *s) {
