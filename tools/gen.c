@@ -133,7 +133,8 @@ static void datasets_page(FILE *f) {
         const dl_transform_kind *k = dl_transform_at(i);
         fprintf(f, "\n## %s\n\n%s.\n\n", k->name, k->doc);
         for (const dl_transform_param *p = k->params; p->name; p++)
-            fprintf(f, "- `%s` (default `%s`): %s\n", p->name, p->dflt, p->doc);
+            fprintf(f, "- `%s` (%s%s%s%s%s): %s\n", p->name, p->words ? p->words : "", p->words ? "; " : "",
+                    p->dflt ? "default `" : "needed", p->dflt ? p->dflt : "", p->dflt ? "`" : "", p->doc);
     }
 }
 

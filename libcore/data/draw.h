@@ -17,7 +17,8 @@ typedef enum dl_purpose {
     DL_FOR_DIGITS,     /* a = split, b = sample */
     DL_FOR_POINTS,     /* a = split, b = sample: generators of points */
     DL_FOR_PARAMETERS, /* centres of blobs, weights of a regression */
-    DL_FOR_HOLDOUT     /* which samples of a file make its test split */
+    DL_FOR_HOLDOUT,    /* which samples of a file make its test split */
+    DL_FOR_MIXING      /* a = epoch, b = first sample of the batch in its epoch */
 } dl_purpose;
 
 typedef struct dl_draw {

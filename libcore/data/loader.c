@@ -23,6 +23,7 @@ typedef struct maker {
     dl_loader *loader;
     long epoch, *order; /* the order of that epoch; -1: none yet */
     float *tmp;         /* room for transforms */
+    long *sample;       /* of a batch: by which transforms draw */
     pthread_t thread;
 } maker;
 
@@ -67,7 +68,6 @@ static dl_status set_order(maker *m, long epoch) {
     return DL_OK;
 }
 
-/* Transforms change the first input. */
 static dl_status make(maker *m, long number, dl_batch *b) {
     dl_loader *l = m->loader;
     dl_dataset *d = l->data;
@@ -76,15 +76,17 @@ static dl_status make(maker *m, long number, dl_batch *b) {
     DL_TRY(set_order(m, epoch));
     if (l->collate) return dl_collate_run(l->collate, d, l->split, m->order + from, n, false, &l->form, b);
     DL_TRY(dl_data_collate(d, l->split, m->order + from, n, b->x, b->y));
-    for (long i = 0; l->transforms.n && i < n; i++) {
-        /* a sample that an epoch has more than once changes in another way each time */
-        long sample = dl_sampler_repeats(l->sampler) ? from + i : m->order[from + i];
-        dl_sample s = {(float *)dl_data(b->x[0]) + i * d->numel, m->tmp, d->numel, 1, 1, d->numel};
-        if (d->ndim == 3) s.c = d->shape[0], s.h = d->shape[1], s.w = d->shape[2];
-        dl_draw r = dl_draw_begin(l->seed, DL_FOR_TRANSFORM, (uint64_t)epoch, (uint64_t)sample);
-        dl_transforms_apply(&l->transforms, &s, &r);
-    }
-    return DL_OK;
+    if (!l->transforms.n) return DL_OK;
+    dl_changes c = {.list = &l->transforms,
+                    .seed = l->seed,
+                    .epoch = (uint64_t)epoch,
+                    .batch = (uint64_t)from,
+                    .room = m->tmp,
+                    .classes = d->classes};
+    for (long i = 0; i < n; i++) /* a sample that an epoch has more than once changes in another way each time */
+        m->sample[i] = dl_sampler_repeats(l->sampler) ? from + i : m->order[from + i];
+    c.sample = m->sample;
+    return dl_transforms_change(&c, &b->x[0], &b->y[0]);
 }
 
 /* ---------------------------------------------------------------- threads */
@@ -167,7 +169,10 @@ static dl_status check_spec(const dl_dataset *d, int split, const dl_loader_spec
 
 static dl_status read_transforms(dl_loader *l, const char *text) {
     dl_dtype t = dl_dataset_batch_dtype(l->data);
-    DL_TRY(dl_transforms_parse(text, l->data->ndim, &l->transforms));
+    DL_TRY(dl_transforms_parse(text, l->data->ndim, l->data->shape, &l->transforms));
+    if (l->transforms.mixes && !l->data->classes)
+        return dl_fail_hint(DL_ERR_TYPE, "mix the batches in a loop by hand",
+                            "mixup and cutmix mix classes, and the targets of '%s' are none", l->data->name);
     if (l->transforms.n && l->data->padded)
         return dl_fail_hint(DL_ERR_SHAPE, "change the samples where they are made",
                             "transforms need samples of one shape, and those of '%s' differ", l->data->name);
@@ -186,7 +191,9 @@ static dl_status make_room(dl_loader *l) {
         maker *m = &l->makers[i];
         *m = (maker){.loader = l, .epoch = -1};
         if (!(m->order = dl_data_alloc(l->n, sizeof *m->order))) return dl_failed();
-        if (l->transforms.n && !(m->tmp = dl_data_alloc(l->data->numel, sizeof *m->tmp))) return dl_failed();
+        if (!l->transforms.n) continue;
+        if (!(m->tmp = dl_data_alloc(2 * l->transforms.most, sizeof *m->tmp))) return dl_failed();
+        if (!(m->sample = dl_data_alloc(l->batch, sizeof *m->sample))) return dl_failed();
     }
     return DL_OK;
 }
@@ -200,6 +207,7 @@ static dl_status take_form(dl_loader *l) {
         l->input[i] = (dl_net_input){.ndim = f.ndim + 1, .shape = {1}, .dtype = f.dtype};
         memcpy(l->input[i].shape + 1, f.shape, (size_t)f.ndim * sizeof *f.shape);
     }
+    if (l->transforms.reshapes) memcpy(l->input[0].shape + 1, l->transforms.shape, sizeof l->transforms.shape);
     if (!l->collate) return DL_OK;
     DL_SCOPED_BATCH b = {0};
     unsigned long rng[DL_NSTREAM];
@@ -260,6 +268,7 @@ void dl_loader_free(dl_loader *l) {
     for (int i = 0; i < MAX_WORKERS; i++) {
         free(l->makers[i].order);
         free(l->makers[i].tmp);
+        free(l->makers[i].sample);
     }
     free(l->slots);
     pthread_mutex_destroy(&l->lock);

@@ -40,15 +40,16 @@ static dl_status put_order(dl_trainer *t, const dl_loader_view *v, long epoch) {
     return st;
 }
 
-/* A device changes a sample by its number, so that one drawn twice would change alike. */
-static bool changes_alike(const dl_trainer *t, int split) {
+/* A device does not know all transforms, and changes a sample by its number, so that one drawn twice would change
+ * alike. */
+static bool made_by_host(const dl_trainer *t, int split) {
     dl_loader_view v;
     dl_loader_look(t->loader, &v);
-    return split == DL_TRAIN && v.transforms->n && dl_sampler_repeats(v.sampling->sampler);
+    return split == DL_TRAIN && v.transforms->n && (v.transforms->host || dl_sampler_repeats(v.sampling->sampler));
 }
 
 dl_status dl_batch_make_resident(dl_trainer *t, int split) {
-    if (!changes_alike(t, split) && !t->resident_asked[split] && t->backend->make_batch)
+    if (!made_by_host(t, split) && !t->resident_asked[split] && t->backend->make_batch)
         DL_TRY(dl_data_resident(t->data, split, t->device, &t->resident[split]));
     t->resident_asked[split] = true;
     return DL_OK;

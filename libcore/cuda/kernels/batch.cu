@@ -10,7 +10,7 @@ typedef struct steps {
     int n;
     struct {
         int kind;
-        double p[DL_MAX_TRANSFORM_PARAMS];
+        double p[DL_DEVICE_TRANSFORM_PARAMS];
     } step[DL_MAX_TRANSFORMS];
 } steps;
 
@@ -37,8 +37,11 @@ template <class F> __device__ void redraw(const sample &s, F f) {
 }
 
 __device__ static void dev_normalize(const sample &s, const double *p, dl_draw *r) {
-    float mean = (float)p[0], scale = (float)(1 / p[1]);
-    EACH(i, s.n) s.x[i] = (s.x[i] - mean) * scale;
+    EACH(i, s.n) {
+        long c = i / (s.h * s.w);
+        float mean = (float)dl_number_of(p, c), scale = (float)(1 / dl_number_of(p + 5, c));
+        s.x[i] = (s.x[i] - mean) * scale;
+    }
 }
 
 __device__ static void dev_flip(const sample &s, const double *p, dl_draw *r) {
@@ -102,7 +105,7 @@ __device__ static void change(const sample &s, const steps &t, dl_draw *r) {
     for (int i = 0; i < t.n; i++) {
         __syncthreads();
         switch (t.step[i].kind) {
-#define TRANSFORM(name, doc, dims, fn, ...)                                                                            \
+#define TRANSFORM(name, ...)                                                                                           \
     case DL_TRANSFORM_##name:                                                                                          \
         dev_##name(s, t.step[i].p, r);                                                                                 \
         break;
