@@ -13,6 +13,7 @@
 #define INFER(rule) .infer = #rule,
 #define GRAD(rule) .grad = #rule,
 #define FLOPS(rule) .flops = #rule,
+#define COMPOSED(rule) .composed = #rule,
 #define NODIFF .nodiff = true,
 #define SAVE(...) .save = #__VA_ARGS__,
 #define PROMOTE(rule) .promote = #rule,

@@ -152,7 +152,8 @@ static void put_row(FILE *f, const row *r) {
     put_word(f, "infer", "dl_infer_", r->infer);
     put_word(f, "grad", "dl_grad_", r->grad);
     put_word(f, "flops", "dl_flops_", r->flops);
-    if (r->how == OP_COMPOSITE) put_word(f, "compose", "dl_compose_", r->name);
+    if (r->how == OP_COMPOSITE || r->composed) put_word(f, "compose", "dl_compose_", r->name);
+    put_word(f, "composed", "dl_composed_", r->composed);
     put_text(f, "samples", r->samples);
     if (r->how == OP_KERNEL) fprintf(f, "        .kernel = {&dl_cpu_%s},\n", r->name);
     fputs("    },\n", f);

@@ -275,7 +275,7 @@ static dl_status run_frame(frame *f) {
     DL_TRY(mix(f));
     DL_TRY(promote(f));
     if (op->mutates) DL_TRY(check_writable(c));
-    if (op->compose) return compose(f);
+    if (op->compose && (!op->composed || op->composed(c))) return compose(f);
     dl_meta meta[DL_MAX_OUT] = {0};
     for (int i = 0; i < op->out; i++) meta[i].alias = -1;
     DL_TRY(op->infer(c, meta));

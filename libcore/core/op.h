@@ -144,6 +144,7 @@ struct dl_op {
     dl_amp amp;
     dl_status (*infer)(const dl_call *, dl_meta *out);
     dl_status (*compose)(dl_call *);
+    bool (*composed)(const dl_call *); /* the calls that `compose` is for, of a row with a kernel; NULL: all */
     dl_status (*grad)(dl_back *);
     double (*flops)(const dl_call *); /* NULL: one for each output element */
     const char *samples;              /* inputs for the generated tests, see ops/ops.def */

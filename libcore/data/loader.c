@@ -86,7 +86,9 @@ static dl_status make(maker *m, long number, dl_batch *b) {
     for (long i = 0; i < n; i++) /* a sample that an epoch has more than once changes in another way each time */
         m->sample[i] = dl_sampler_repeats(l->sampler) ? from + i : m->order[from + i];
     c.sample = m->sample;
-    return dl_transforms_change(&c, &b->x[0], &b->y[0]);
+    dl_status st = dl_transforms_change(&c, &b->x[0], &b->y[0]);
+    if (st != DL_OK) dl_batch_drop(b);
+    return st;
 }
 
 /* ---------------------------------------------------------------- threads */

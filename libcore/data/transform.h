@@ -50,7 +50,7 @@ typedef dl_status dl_transform_batch(dl_mixed *b, const double *p, dl_draw *r);
 #undef HOST_TRANSFORM
 #undef BATCH_TRANSFORM
 dl_transform_shape dl_shape_normalize, dl_shape_resize, dl_shape_crop, dl_shape_random_crop, dl_shape_color,
-    dl_shape_grayscale;
+    dl_shape_grayscale, dl_shape_resized_crop, dl_shape_erasing, dl_shape_affine;
 
 /* DL_TRANSFORM_name: for devices, which cannot call a row's function. */
 enum {

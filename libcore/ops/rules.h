@@ -9,6 +9,7 @@
 #define INFER_RULE(name) dl_status dl_infer_##name(const dl_call *c, dl_meta *out)
 #define GRAD_RULE(name) dl_status dl_grad_##name(dl_back *b)
 #define COMPOSE_RULE(name) dl_status dl_compose_##name(dl_call *c)
+#define COMPOSED_RULE(name) bool dl_composed_##name(const dl_call *c)
 #define FLOPS_RULE(name) double dl_flops_##name(const dl_call *c)
 #define CPU_KERNEL(name) extern const dl_kernel dl_cpu_##name
 

@@ -306,11 +306,7 @@ static int put_data_kinds(page_out *o, const char *topic, int before) {
         dlsh_buf_free(&line);
         put_paragraph(o, transform->doc, 2);
         for (const dl_transform_param *q = transform->params; q && q->name; q++)
-            put_choice(o, q->name, "", q->dflt,
-                       q->words       ? q->words
-                       : q->count > 1 ? "float|list"
-                                      : "float",
-                       q->doc);
+            put_choice(o, q->name, "", q->dflt, q->words ? q->words : q->count > 1 ? "float|list" : "float", q->doc);
     }
     return found;
 }

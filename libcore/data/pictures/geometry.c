@@ -111,6 +111,16 @@ static dl_status check_ranges(const char *name, const double *scale, const doubl
     return dl_fail(DL_ERR_VALUE, "transform '%s': scale and ratio are [least, most]", name);
 }
 
+dl_status dl_shape_resized_crop(long shape[3], const double *p) {
+    DL_TRY(check_ranges("random_resized_crop", p + 3, p + 6));
+    return dl_shape_crop(shape, p);
+}
+
+dl_status dl_shape_erasing(long shape[3], const double *p) {
+    (void)shape;
+    return check_ranges("random_erasing", p + 1, p + 4);
+}
+
 /* The largest part in the middle that has a ratio of width to height from ratio[1] to ratio[2]. */
 static void middle_part(const dl_sample *s, const double *ratio, long *h, long *w) {
     double in = (double)s->w / (double)s->h;
@@ -124,7 +134,6 @@ dl_status dl_transform_random_resized_crop(dl_sample *s, const double *p, dl_dra
     const double *scale = p + 3, *ratio = p + 6;
     double area, shape;
     long h, w, ph, pw;
-    DL_TRY(check_ranges("random_resized_crop", scale, ratio));
     size_of(p, &h, &w);
     for (int i = 0; i < TRIES; i++) {
         draw_part(s, scale, ratio, r, &area, &shape);
@@ -142,7 +151,6 @@ dl_status dl_transform_random_resized_crop(dl_sample *s, const double *p, dl_dra
 dl_status dl_transform_random_erasing(dl_sample *s, const double *p, dl_draw *r) {
     const double *scale = p + 1, *ratio = p + 4;
     double area, shape;
-    DL_TRY(check_ranges("random_erasing", scale, ratio));
     if (dl_draw_unit(r) >= p[0]) return DL_OK;
     for (int i = 0; i < TRIES; i++) {
         draw_part(s, scale, ratio, r, &area, &shape);
@@ -203,13 +211,18 @@ dl_status dl_transform_random_rotation(dl_sample *s, const double *p, dl_draw *r
     return DL_OK;
 }
 
+dl_status dl_shape_affine(long shape[3], const double *p) {
+    const double *translate = p + 3, *scale = p + 6, *shear = p + 9;
+    (void)shape;
+    if (translate[0] == 2 && scale[0] == 2 && scale[1] <= scale[2] && shear[0] != 3) return DL_OK;
+    return dl_fail(DL_ERR_VALUE, "transform 'random_affine': translate is [along the width, along the height], scale "
+                                 "[least, most], shear one, two or four numbers");
+}
+
 /* degrees[3], translate[3], scale[3], shear[5], interpolation, fill. */
 dl_status dl_transform_random_affine(dl_sample *s, const double *p, dl_draw *r) {
     const double *translate = p + 3, *scale = p + 6, *shear = p + 9;
     double m[6];
-    if (translate[0] != 2 || scale[0] != 2 || scale[1] > scale[2] || shear[0] == 3)
-        return dl_fail(DL_ERR_VALUE, "transform 'random_affine': translate is [along the width, along the height], "
-                                     "scale [least, most], shear one, two or four numbers");
     double angle = draw_angle(p, 0, r), wide = translate[1] * (double)s->w, high = translate[2] * (double)s->h;
     double tx = rint(dl_draw_in(r, -wide, wide)), ty = rint(dl_draw_in(r, -high, high));
     double factor = dl_draw_in(r, scale[1], scale[2]), sx = draw_angle(shear, 0, r);

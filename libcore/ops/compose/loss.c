@@ -176,6 +176,32 @@ static dl_tensor *target_vector(dl_back *b, dl_pool *p, const labels *l, dl_tens
     return T(dl_add(T(dl_mul(hot, T(dl_scalar_f(1 - s)))), spread));
 }
 
+/* Targets in the shape of the logits are shares of the classes. */
+COMPOSED_RULE(by_shares) {
+    const dl_tensor *x = c->in[0], *y = c->in[1];
+    return dl_dtype_is_float((dl_dtype)y->dtype) && x->ndim && dl_shape_eq(x, y);
+}
+
+/* Weights count in the terms, and not in what the mean divides by. */
+COMPOSE_RULE(cross_entropy) {
+    POOL;
+    dl_reduction how = DL_REDUCE_MEAN;
+    dl_tensor *x = c->in[0], *t = c->in[1], *w = INPUT(c, CROSS_ENTROPY_WEIGHT);
+    double smooth = ATTR_F(c, CROSS_ENTROPY_LABEL_SMOOTHING);
+    long cls = x->ndim > 1, classes = x->shape[cls], shape[DL_MAX_DIM];
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    if (!(smooth >= 0 && smooth <= 1))
+        return dl_fail(DL_ERR_VALUE, "label_smoothing must lie between 0 and 1, not %g", smooth);
+    if (w && (w->ndim != 1 || w->shape[0] != classes))
+        return dl_fail(DL_ERR_SHAPE, "the class weights must have shape [%ld]", classes);
+    if (smooth > 0) t = K(dl_add(K(dl_mul(t, K(dl_scalar_f(1 - smooth)))), K(dl_scalar_f(smooth / (double)classes))));
+    for (int i = 0; i < x->ndim; i++) shape[i] = i == cls ? classes : 1;
+    if (w) t = K(dl_mul(t, K(dl_reshape(w, shape, x->ndim))));
+    dl_tensor *each = K(dl_neg(K(dl_sum(K(dl_mul(t, K(dl_log_softmax(x, cls)))), &cls, 1, 0))));
+    if (how != DL_REDUCE_MEAN) return dl_finish(c, each ? reduced(each, how) : NULL);
+    return dl_finish(c, each ? dl_mean(each, NULL, 0, 0) : NULL);
+}
+
 GRAD_RULE(cross_entropy) {
     bool weighted = b->nin > DL_IN_CROSS_ENTROPY_WEIGHT && META(CROSS_ENTROPY_WEIGHT)->ndim;
     dl_tensor *x = IN_(CROSS_ENTROPY_INPUT), *y = IN_(CROSS_ENTROPY_TARGET), *g = G0;

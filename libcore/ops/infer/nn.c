@@ -76,7 +76,8 @@ INFER_RULE(cross_entropy) {
     double smooth = ATTR_F(c, CROSS_ENTROPY_LABEL_SMOOTHING);
     if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "the logits need a dimension for the classes");
     if (y->dtype != DL_I64 && y->dtype != DL_I32)
-        return dl_fail_hint(DL_ERR_DTYPE, "labels are class numbers; convert them with .to(i64)",
+        return dl_fail_hint(DL_ERR_DTYPE,
+                            "labels are class numbers, .to(i64), or shares of the classes in the shape of the logits",
                             "the labels must be i64, not %s", dl_dtype_name((dl_dtype)y->dtype));
     int cls = x->ndim > 1;
     long shape[DL_MAX_DIM];

@@ -534,8 +534,8 @@ static dl_status transform_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_SCOPED_BUF list = {0};
     DLSH_TRY(transforms_text(a, &list));
     unsigned long seed = dlsh_given(a, "seed") ? (unsigned long)dlsh_arg_int(a, "seed") : dl_seed_get();
-    return dlsh_give(dlsh_tensor(dl_transform_tensor(list.n ? dlsh_buf_text(&list) : "", dlsh_arg_tensor(a, "x"), seed)),
-                     result);
+    return dlsh_give(
+        dlsh_tensor(dl_transform_tensor(list.n ? dlsh_buf_text(&list) : "", dlsh_arg_tensor(a, "x"), seed)), result);
 }
 
 static dl_status loader_run(const dlsh_args *a, dlsh_value *result) {
@@ -593,12 +593,13 @@ const dlsh_command data_commands[] = {
             {"workers", DLSH_OPT_INT, "1", .doc = "threads; 0: batches are made when asked for"},
             {"prefetch", DLSH_OPT_INT, "4", .doc = "batches kept ready"}),
         .examples = "for x, y in loader(d.train, batch=64, shuffle=true) { }\nl = loader(d.test, batch=100)"),
-    DLSH_FN_ROW("transform", transform_run, "transform(X, TRANSFORMS, seed=0)",
-                "What a loader's transforms make of one sample, or of each of a batch of pictures [n, channels, height, "
-                "width], as f32; bytes become 0 to 1 before.",
-                DLSH_PARAMS({"x", .want = "tensor", .doc = "a sample, or pictures [n, channels, height, width]"},
-                            {"transforms", .want = "string|list", .doc = "changes in order: `help transforms`"}),
-                DLSH_OPTIONS({"seed", DLSH_OPT_INT, NULL,
-                              .doc = "of what is drawn at random; default: the seed of the session"}),
-                .examples = "x = transform(load(\"cat.png\"), \"resize 256, center_crop 224\")"),
+    DLSH_FN_ROW(
+        "transform", transform_run, "transform(X, TRANSFORMS, seed=0)",
+        "What a loader's transforms make of one sample, or of each of a batch of pictures [n, channels, height, "
+        "width], as f32; bytes become 0 to 1 before.",
+        DLSH_PARAMS({"x", .want = "tensor", .doc = "a sample, or pictures [n, channels, height, width]"},
+                    {"transforms", .want = "string|list", .doc = "changes in order: `help transforms`"}),
+        DLSH_OPTIONS(
+            {"seed", DLSH_OPT_INT, NULL, .doc = "of what is drawn at random; default: the seed of the session"}),
+        .examples = "x = transform(load(\"cat.png\"), \"resize 256, center_crop 224\")"),
     {0}};
