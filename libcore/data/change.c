@@ -6,6 +6,10 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "data/transform.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
+#include "dlcore/binary.h"
+#include "dlcore/view.h"
 
 /* One sample of `numel` elements at `from` into the `most` elements at `to`, which may be the same place. */
 static dl_status change_sample(const dl_changes *c, const float *from, long numel, const long shape[3], uint64_t sample,
@@ -14,8 +18,7 @@ static dl_status change_sample(const dl_changes *c, const float *from, long nume
     dl_sample s = {c->room, c->room + t->most, numel, shape[0], shape[1], shape[2]};
     dl_draw r = dl_draw_begin(c->seed, DL_FOR_TRANSFORM, c->epoch, sample);
     memcpy(s.x, from, (size_t)numel * sizeof *from);
-    for (int i = 0; i < t->n; i++)
-        if (t->step[i].fn) DL_TRY(t->step[i].fn(&s, t->step[i].p, &r));
+    DL_TRY(dl_transforms_apply(t, &s, &r));
     memcpy(to, s.x, (size_t)s.n * sizeof *to);
     return DL_OK;
 }

@@ -201,6 +201,12 @@ dl_status dl_transforms_parse(const char *text, int ndim, const long *shape, dl_
     }
 }
 
+dl_status dl_transforms_apply(const dl_transforms *t, dl_sample *s, dl_draw *r) {
+    for (int i = 0; i < t->n; i++)
+        if (t->step[i].fn) DL_TRY(t->step[i].fn(s, t->step[i].p, r));
+    return DL_OK;
+}
+
 const dl_transform_kind *dl_transform_at(int i) { return i >= 0 && i < NROWS ? &rows[i].kind : NULL; }
 
 /* ---------------------------------------------------------------- what they do */

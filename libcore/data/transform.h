@@ -81,6 +81,9 @@ typedef struct dl_transforms {
  * DL_ERR_VALUE, DL_ERR_SHAPE. */
 dl_status dl_transforms_parse(const char *text, int ndim, const long *shape, dl_transforms *out);
 
+/* The steps that take samples; the result is in s->x. */
+dl_status dl_transforms_apply(const dl_transforms *t, dl_sample *s, dl_draw *r);
+
 /* What a batch is changed by. */
 typedef struct dl_changes {
     const dl_transforms *list;

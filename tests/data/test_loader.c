@@ -209,7 +209,7 @@ static void failures_surface(void **state) {
 static void apply(const char *list, float *x, long c, long h, long w, uint64_t s) {
     dl_transforms t;
     float tmp[64];
-    if (dl_transforms_parse(list, 3, &t)) fail_msg("%s", dl_errmsg());
+    if (dl_transforms_parse(list, 3, (long[]){c, h, w}, &t)) fail_msg("%s", dl_errmsg());
     dl_sample sample = {x, tmp, c * h * w, c, h, w};
     dl_draw r = dl_draw_begin(s, DL_FOR_TRANSFORM, 0, 0);
     dl_transforms_apply(&t, &sample, &r);
@@ -247,7 +247,7 @@ static void transforms_do_what_they_say(void **state) {
 
 static void refuses(const char *list, int ndim, dl_status code, const char *part) {
     dl_transforms t;
-    assert_int_equal(dl_transforms_parse(list, ndim, &t), code);
+    assert_int_equal(dl_transforms_parse(list, ndim, (long[]){1, 8, 8}, &t), code);
     if (!strstr(dl_error_last()->message, part)) fail_msg("\"%s\" lacks \"%s\"", dl_error_last()->message, part);
 }
 
@@ -261,8 +261,8 @@ static void transforms_are_checked(void **state) {
     refuses("flip,", 3, DL_ERR_VALUE, "missing beside a comma");
     refuses("flip", 1, DL_ERR_SHAPE, "takes pictures");
     dl_transforms t;
-    assert_int_equal(dl_transforms_parse("noise 0.1", 1, &t), DL_OK);
-    assert_int_equal(dl_transforms_parse(NULL, 1, &t), DL_OK);
+    assert_int_equal(dl_transforms_parse("noise 0.1", 1, (long[]){4}, &t), DL_OK);
+    assert_int_equal(dl_transforms_parse(NULL, 1, (long[]){4}, &t), DL_OK);
     assert_int_equal(t.n, 0);
     for (int i = 0; dl_transform_at(i); i++) assert_non_null(dl_transform_at(i)->doc);
 }
