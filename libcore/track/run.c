@@ -163,6 +163,7 @@ static dl_status insert_parts(sqlite3 *db, const dl_run_spec *p, const surroundi
         DL_TRY(put_blob(db, x->script_sha, p->script_text, n));
         DL_TRY(put_artifact(db, id, "script", 0, "script", x->script_sha, n, NULL));
     }
+    for (const char *const *kv = p->arguments; kv && kv[0] && kv[1]; kv += 2) DL_TRY(put_param(db, id, kv[0], kv[1]));
     for (const char *const *kv = p->params; kv && kv[0] && kv[1]; kv += 2) DL_TRY(put_param(db, id, kv[0], kv[1]));
     return DL_OK;
 }

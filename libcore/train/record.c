@@ -11,12 +11,27 @@ static const char *const metric_names[DL_NMETRIC] = {"train/loss", "train/acc", 
 
 /* ---------------------------------------------------------------- the caller's part of the record */
 
+static void free_pairs(const char *const *pairs) {
+    for (long i = 0; pairs && pairs[i]; i++) free((char *)pairs[i]);
+    free((void *)pairs);
+}
+
 /* The texts of a spec that are the caller's to give. */
 #define TEXTS(X) X(name) X(experiment) X(group) X(script_path) X(script_text) X(script_args) X(cmdline) X(note)
 
+/* A copy of a list of keys and values; NULL without memory. */
+static const char *const *copy_pairs(const char *const *from) {
+    long n = 0;
+    while (from[n]) n++;
+    const char **to = calloc((size_t)n + 1, sizeof *to);
+    for (long i = 0; to && i < n; i++)
+        if (!(to[i] = strdup(from[i]))) return free_pairs(to), NULL;
+    return to;
+}
+
 dl_status dl_record_copy_spec(dl_trainer *t, const dl_run_spec *s) {
     if (!s) return DL_OK;
-    bool ok = true;
+    bool ok = !s->arguments || (t->run_spec.arguments = copy_pairs(s->arguments));
 #define COPY(field)                                                                                                    \
     if (s->field) ok &= (t->run_spec.field = strdup(s->field)) != NULL;
     TEXTS(COPY)
@@ -29,6 +44,7 @@ void dl_record_free_spec(dl_trainer *t) {
 #define FREE(field) free((char *)t->run_spec.field);
     TEXTS(FREE)
 #undef FREE
+    free_pairs(t->run_spec.arguments);
 }
 
 /* ---------------------------------------------------------------- hyperparameters */

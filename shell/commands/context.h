@@ -52,9 +52,10 @@ dl_run_spec dlsh_run_spec(const dlsh_args *a);
 typedef struct dlsh_script_args {
     int n;
     char *const *words;
-    int list;  /* --help: `args` prints its table and the script ends */
-    int seen;  /* the script had an `args` statement */
-    int wrong; /* `args` refused the words given: wrong usage, not an error of the script */
+    int list;      /* --help: `args` prints its table and the script ends */
+    int seen;      /* the script had an `args` statement */
+    int wrong;     /* `args` refused the words given: wrong usage, not an error of the script */
+    char **values; /* what `args` declared: name, value as text, ..., NULL; NULL: nothing */
 } dlsh_script_args;
 dlsh_script_args *dlsh_script_args_get(void);
 

@@ -136,6 +136,24 @@ static dl_status assign(const dlsh_args *a, const declared *d) {
     return dlsh_set(dlsh_arg_session(a), d->name, v);
 }
 
+/* Notes name and value of an argument, for the runs of the script. */
+static dl_status keep(dlsh_session *s, dlsh_script_args *given, const char *name) {
+    const dlsh_value *v = dlsh_get(s, name);
+    if (!v || v->type == DLSH_NONE) return DL_OK;
+    int n = 0;
+    while (given->values && given->values[n]) n++;
+    char **more = realloc(given->values, (size_t)(n + 3) * sizeof *more);
+    if (!more) return dlsh_no_memory("the script's arguments");
+    given->values = more;
+    DLSH_SCOPED_BUF text = {0};
+    DLSH_TRY(dlsh_text(&text, *v));
+    more[n] = strdup(name), more[n + 1] = more[n] ? strdup(dlsh_buf_text(&text)) : NULL, more[n + 2] = NULL;
+    if (more[n + 1]) return DL_OK;
+    free(more[n]);
+    more[n] = NULL;
+    return dlsh_no_memory("the script's arguments");
+}
+
 static dl_status args_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dlsh_script_args *given = dlsh_script_args_get();
@@ -146,6 +164,7 @@ static dl_status args_run(const dlsh_args *a, dlsh_value *result) {
     dl_status st = collect(a, &d);
     if (!st) st = match(a, &d, given);
     for (int i = 0; i < d.n && !st; i++) st = assign(a, &d.all[i]);
+    for (int i = 0; i < d.n && !st; i++) st = keep(dlsh_arg_session(a), given, d.all[i].name);
     free(d.all);
     dl_names_free(&d.names);
     DLSH_TRY(st);

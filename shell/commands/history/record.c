@@ -171,7 +171,8 @@ dl_run_spec dlsh_run_spec(const dlsh_args *a) {
                          .note = dlsh_arg_str(a, "note"),
                          .script_path = *origin->path ? origin->path : NULL,
                          .script_text = *origin->text ? origin->text : NULL,
-                         .script_args = *origin->args ? origin->args : NULL};
+                         .script_args = *origin->args ? origin->args : NULL,
+                         .arguments = (const char *const *)dlsh_script_args_get()->values};
 }
 
 /* Takes a reference to the store, so that the run keeps it when the session chooses another. */
