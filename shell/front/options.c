@@ -10,7 +10,7 @@
 #include "lang/session.h"
 #include "view/console.h"
 
-enum kind { FLAG, TEXT, NUMBER };
+enum kind { FLAG, TEXT, ONCE /* a text that no second one replaces */, NUMBER };
 
 static const struct option {
     char letter;
@@ -19,7 +19,7 @@ static const struct option {
     const char *arg, *choices, *doc;
     size_t at;
 } options[] = {
-    {'c', TEXT, NULL, "CODE", NULL, "run CODE and end", offsetof(dlsh_options, code)},
+    {'c', ONCE, NULL, "CODE", NULL, "run CODE and end", offsetof(dlsh_options, code)},
     {'i', FLAG, NULL, NULL, NULL, "go on at the prompt after the script or the code",
      offsetof(dlsh_options, interactive)},
     {'q', FLAG, NULL, NULL, NULL, "print no banner", offsetof(dlsh_options, quiet)},
@@ -110,7 +110,10 @@ static int store(const struct option *o, const char *value, dlsh_options *out) {
             return complain("\"%s\" is no number", value, hint);
         }
     }
-    *(const char **)((char *)out + o->at) = value;
+    const char **to = (const char **)((char *)out + o->at);
+    if (o->kind == ONCE && *to)
+        return complain("%s was given twice", shown, "statements stand in one text, separated by ; or new lines");
+    *to = value;
     return 1;
 }
 

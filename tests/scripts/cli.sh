@@ -13,6 +13,7 @@ run -z
 run -echo
 run --mode xml -c 1
 run --seed -3 -c 1
+run -n -c 1 -c 2
 run --device tpu -c 1
 run -c
 run missing.dlsh

@@ -13,5 +13,9 @@ r.end()
 EOF
 for w in 8 16 32; do dlsh -n --db runs.db net.dlsh width=$w lr=0.02 >/dev/null || exit 1; done
 dlsh -n --db runs.db loop.dlsh || exit 1
-dlsh -n --db runs.db --mode csv -c 'sql "select name, key, value from run join param on run.id = run_id where key in (\"width\", \"lr\", \"note\", \"tag_name\", \"lr_of_loop\", \"depth\") order by run.id, key"' \
-    -c 'for r in runs(where="width >= 16 and lr = 0.02") { print(r.name) }' -c 'for r in runs(where="tag_name ~ words") { print(r.name) }'
+cat >ask.dlsh <<'EOF'
+sql "select name, key, value from run join param on run.id = run_id where key in ('width', 'lr', 'note', 'tag_name', 'lr_of_loop', 'depth') order by run.id, key"
+for r in runs(where="width >= 16 and lr = 0.02") { print(r.name) }
+for r in runs(where="tag_name ~ words") { print(r.name) }
+EOF
+dlsh -n --db runs.db --mode csv ask.dlsh
