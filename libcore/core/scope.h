@@ -11,7 +11,7 @@ static inline void dl_scope_tensor(dl_tensor *const *t) {
     if (*t) dl_unref(*t);
 }
 
-#define DL_SCOPE(end) __attribute__((cleanup(end)))
+#define DL_SCOPE(end) __attribute__((cleanup(end), unused))
 /* In the rest of the block gradients are recorded (1) or not (0). */
 #define DL_SCOPED_GRAD_MODE(on) int dl_former_mode DL_SCOPE(dl_scope_grad_mode) = dl_grad_mode(on)
 /* In the rest of the block interrupts are held back (1) or seen (0). */

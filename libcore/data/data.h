@@ -54,7 +54,7 @@ static inline dl_batch dl_batch_ref(const dl_batch *b) {
     return copy;
 }
 /* A batch that the block owns. */
-#define DL_SCOPED_BATCH __attribute__((cleanup(dl_batch_drop))) dl_batch
+#define DL_SCOPED_BATCH __attribute__((cleanup(dl_batch_drop), unused)) dl_batch
 
 /* An input or a target. */
 typedef struct dl_field {

@@ -21,8 +21,8 @@ static void source_of(const dl_filter_name *o, const char **from, const char **c
     static const char *const rows[] = {[DL_FK_COLUMN] = "run as r where",
                                        [DL_FK_TAG] = "run as r join tag t on t.run_id = r.id where",
                                        [DL_FK_PARAM] = "run as r join param p on p.run_id = r.id where p.key = ?1 and",
-                                       [DL_FK_METRIC] = "run as r join series s on s.run_id = r.id where s.n > 0 and "
-                                                        "s.key = ?1 and"};
+                                       [DL_FK_METRIC] = ("run as r join series s on s.run_id = r.id where s.n > 0 and "
+                                                         "s.key = ?1 and")};
     *from = rows[o->kind];
     *column = o->kind == DL_FK_TAG ? "t.tag" : o->kind == DL_FK_PARAM ? "p.value" : o->sql;
 }

@@ -300,10 +300,7 @@ static int put_data_kinds(page_out *o, const char *topic, int before) {
     for (int i = 0; (transform = dl_transform_at(i)); i++) {
         if (strcmp(transform->name, topic)) continue;
         if (before + found++) dlsh_buf_puts(&o->text, "\n");
-        dlsh_buf line = {0};
-        dlsh_buf_printf(&line, "loader(..., transforms=\"%s\")", transform->name);
-        put_heading(o, dlsh_buf_text(&line));
-        dlsh_buf_free(&line);
+        put_heading(o, "loader(..., transforms=\"%s\")", transform->name);
         put_paragraph(o, transform->doc, 2);
         for (const dl_transform_param *q = transform->params; q && q->name; q++)
             put_choice(o, q->name, "", q->dflt, q->words ? q->words : q->count > 1 ? "float|list" : "float", q->doc);

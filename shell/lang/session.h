@@ -176,7 +176,8 @@ int dlsh_has_word(const char *words, const char *word, size_t len);
     } while (0)
 
 /* Sets the grad mode until the end of the block, by whatever way that is left. */
-#define DLSH_SCOPED_GRAD_MODE(on) int dlsh_former_mode __attribute__((cleanup(dlsh_scope_grad_mode))) = dl_grad_mode(on)
+#define DLSH_SCOPED_GRAD_MODE(on)                                                                                      \
+    int dlsh_former_mode __attribute__((cleanup(dlsh_scope_grad_mode), unused)) = dl_grad_mode(on)
 static inline void dlsh_scope_grad_mode(const int *former) { dl_grad_mode(*former); }
 
 /* ---------------------------------------------------------------- nets

@@ -354,7 +354,7 @@ size_t dlsh_utf8(const char *s, size_t n);
 /* The code point of such a sequence of len bytes. */
 unsigned dlsh_utf8_code(const char *s, size_t len);
 /* A buffer that is freed at the end of its block, on every path: DLSH_SCOPED_BUF b = {0}. */
-#define DLSH_SCOPED_BUF __attribute__((cleanup(dlsh_buf_free))) dlsh_buf
+#define DLSH_SCOPED_BUF __attribute__((cleanup(dlsh_buf_free), unused)) dlsh_buf
 /* The contents as a string value; frees the buffer. */
 dlsh_value dlsh_buf_string(dlsh_buf *b);
 

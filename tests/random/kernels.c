@@ -529,6 +529,7 @@ static void died(int signal_number) {
     ssize_t n = write(STDERR_FILENO, head, sizeof head - 1);
     n += write(STDERR_FILENO, now, strlen(now));
     n += write(STDERR_FILENO, "\n", 1);
+    (void)n; /* nothing is left to be done when writing fails */
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }
