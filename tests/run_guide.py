@@ -35,17 +35,18 @@ int main(void) {
 """
 
 
-def adagrad(p, g):
-    """Two steps of the guide's optimizer: lr=0.1 lr_decay=0.2 eps=1e-6 weight_decay=0.05."""
-    total = 0.0
+def adamax(p, g):
+    """Two steps of the guide's optimizer, in plain floats: rate 0.1, betas 0.8 and 0.9, eps 1e-6, weight decay 0.05."""
+    mean = largest = 0.0
     for t in (1, 2):
         d = g + 0.05 * p
-        total += d * d
-        p -= 0.1 / (1 + (t - 1) * 0.2) * d / (total ** 0.5 + 1e-6)
+        mean = 0.8 * mean + (1 - 0.8) * d
+        largest = max(0.9 * largest, abs(d) + 1e-6)
+        p -= 0.1 / (1 - 0.8**t) * mean / largest
     return p
 
 
-STEPS = {"adagrad": ("0.2, 1e-6, 0.05, 0", adagrad)}
+STEPS = {"adamax": ("0.8, 0.9, 1e-6, 0.05, 0", adamax)}
 OPTIMIZER = """#define DL_SCALARS_FN static __attribute__((unused))
 #include "optim/scalars.h"
 #include "cpu/kernels/optim_simd.c"

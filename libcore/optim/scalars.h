@@ -6,6 +6,16 @@
 #ifndef DL_SCALARS_FN
 #define DL_SCALARS_FN static inline
 #endif
+/* Product of nadam's momenta, beta * (1 - 0.96^(i * decay) / 2) for i = 1 ... t: a series of its logarithm, so that the
+ * time does not depend on t; 0 where it is below the precision of 1 minus it. */
+DL_SCALARS_FN double nadam_product(double beta, double decay, double t) {
+    if (!(beta > 0) || t * log(beta) < -40) return 0;
+    double sum = t * log(beta), half = 0.5, q = decay * log(0.96);
+    for (int k = 1; k <= 52; k++, half *= 0.5)
+        sum -= half / k * (q < 0 ? exp(k * q) * expm1(k * t * q) / expm1(k * q) : t);
+    return exp(sum);
+}
+
 #define LR(def)
 #define DL_TAKE_FLOAT(id)                                                                                              \
     const double id = *v++;                                                                                            \

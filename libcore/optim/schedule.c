@@ -16,22 +16,31 @@ struct dl_schedule {
     dl_schedule_fn *fn;
     void *ctx;
     void (*release)(void *);
+    dl_schedule **part;
+    int nparts;
     char *text;
 };
 
 /* Factor of the base rate at time t. */
 typedef double curve(const dl_schedule *s, double t, double base);
+/* The rate of a schedule that is made of others. */
+typedef dl_status combination(const dl_schedule *s, double base, long step, long epoch, double *lr);
 struct row {
     dl_kind_row kind;
     curve *f;
+    combination *of_parts;
 };
 
 static double opt_f(const dl_schedule *s, const char *name) { return dl_option_f(&s->row->kind, s->val, name); }
 static double opt_i(const dl_schedule *s, const char *name) { return (double)dl_option_i(&s->row->kind, s->val, name); }
 
+static bool opt_is(const dl_schedule *s, const char *name, const char *word) {
+    return !strcmp(dl_option(&s->row->kind, s->val, name)->u.s, word);
+}
+
 static double f_constant(const dl_schedule *s, double t, double base) {
-    (void)s, (void)t, (void)base;
-    return 1;
+    (void)base;
+    return t < opt_i(s, "until") ? opt_f(s, "factor") : 1;
 }
 
 static double f_step(const dl_schedule *s, double t, double base) {
@@ -50,9 +59,31 @@ static double share(const dl_schedule *s, double t) { return fmin(t / opt_i(s, "
 /* From 1 at u = 0 to 0 at u = 1. */
 static double half_cosine(double u) { return 0.5 * (1 + cos(3.14159265358979323846 * u)); }
 
-static double f_cosine(const dl_schedule *s, double t, double base) {
+/* From 1 to min, as a factor, where the share that is left goes from 1 to 0. */
+static double above_min(const dl_schedule *s, double left, double base) {
     double low = base > 0 ? opt_f(s, "min") / base : 0;
-    return low + (1 - low) * half_cosine(share(s, t));
+    return low + (1 - low) * left;
+}
+
+static double f_cosine(const dl_schedule *s, double t, double base) {
+    return above_min(s, half_cosine(share(s, t)), base);
+}
+
+/* Loshchilov, Hutter: SGDR (2017). */
+static double f_restarts(const dl_schedule *s, double t, double base) {
+    double length = opt_i(s, "steps"), mult = opt_i(s, "mult");
+    if (mult <= 1) t = fmod(t, length);
+    for (; t >= length; length *= mult) t -= length;
+    return above_min(s, half_cosine(t / length), base);
+}
+
+static double f_wsd(const dl_schedule *s, double t, double base) {
+    double u = fmin(fmax(t - opt_i(s, "stable"), 0) / opt_i(s, "decay"), 1);
+    return above_min(s,
+                     opt_is(s, "shape", "cosine") ? half_cosine(u)
+                     : opt_is(s, "shape", "sqrt") ? 1 - sqrt(u)
+                                                  : 1 - u,
+                     base);
 }
 
 static double f_linear(const dl_schedule *s, double t, double base) {
@@ -67,18 +98,21 @@ static double f_warmup(const dl_schedule *s, double t, double base) {
 }
 
 static double f_polynomial(const dl_schedule *s, double t, double base) {
-    double low = base > 0 ? opt_f(s, "min") / base : 0;
-    return low + (1 - low) * pow(1 - share(s, t), opt_f(s, "power"));
+    return above_min(s, pow(1 - share(s, t), opt_f(s, "power")), base);
 }
 
-/* Smith, Topin: Super-convergence (2018), as PyTorch's OneCycleLR with cosine annealing. */
+/* Smith, Topin: Super-convergence (2018), as PyTorch's OneCycleLR. */
 static double f_onecycle(const dl_schedule *s, double t, double base) {
     (void)base;
     double last = opt_i(s, "steps") - 1, peak = opt_f(s, "pct_start") * (last + 1) - 1;
-    double from = 1 / opt_f(s, "div_factor"), to = from / opt_f(s, "final_div_factor");
-    if (t <= peak && peak > 0) return 1 + (from - 1) * half_cosine(t / peak);
-    double u = last > peak ? fmin((t - peak) / (last - peak), 1) : 1;
-    return to + (1 - to) * half_cosine(u);
+    double from = 1 / opt_f(s, "div_factor"), lowest = from / opt_f(s, "final_div_factor");
+    bool three = dl_option_i(&s->row->kind, s->val, "three_phase");
+    const double at[] = {0, peak, three ? 2 * peak : last, last}, rate[] = {from, 1, three ? from : lowest, lowest};
+    int phase = 0, phases = three ? 3 : 2;
+    while (phase < phases - 1 && (t > at[phase + 1] || at[phase + 1] <= at[phase])) phase++;
+    double start = fmax(at[phase], 0), length = at[phase + 1] - start;
+    double u = length > 0 ? fmin((t - start) / length, 1) : 1, a = rate[phase], b = rate[phase + 1];
+    return opt_is(s, "anneal_strategy", "cos") ? b + (a - b) * half_cosine(u) : a + (b - a) * u;
 }
 
 static double f_multistep(const dl_schedule *s, double t, double base) {
@@ -94,7 +128,24 @@ static double f_plateau(const dl_schedule *s, double t, double base) {
     double low = base > 0 ? opt_f(s, "min") / base : 0;
     return fmax(s->factor, low);
 }
-#define f_function f_constant
+static double f_function(const dl_schedule *s, double t, double base) {
+    (void)s, (void)t, (void)base;
+    return 1;
+}
+
+static dl_status lr_chained(const dl_schedule *s, double base, long step, long epoch, double *lr) {
+    *lr = base;
+    for (int i = 0; i < s->nparts; i++) DL_TRY(dl_schedule_lr(s->part[i], *lr, step, epoch, lr));
+    return DL_OK;
+}
+
+static dl_status lr_sequential(const dl_schedule *s, double base, long step, long epoch, double *lr) {
+    const long *at = dl_option(&s->row->kind, s->val, "milestones")->u.v;
+    long t = s->by_epoch ? epoch : step, from = 0;
+    int i = 0;
+    for (; i < s->nparts - 1 && t >= at[i]; i++) from = at[i];
+    return dl_schedule_lr(s->part[i], base, s->by_epoch ? step : step - from, s->by_epoch ? epoch - from : epoch, lr);
+}
 
 #undef OPTIONS
 #undef NO_OPTIONS
@@ -102,6 +153,8 @@ static double f_plateau(const dl_schedule *s, double t, double base) {
 #define NO_OPTIONS .kind.options = (const dl_option_row[]){{0}},
 #define SCHEDULE(id, other, text, how, ...)                                                                            \
     {.kind.name = #id, .kind.alias = other, .kind.doc = text, .kind.example = how, __VA_ARGS__.f = f_##id},
+#define SCHEDULE_OF(id, other, text, how, ...)                                                                         \
+    {.kind.name = #id, .kind.alias = other, .kind.doc = text, .kind.example = how, __VA_ARGS__.of_parts = lr_##id},
 static const row rows[] = {
 #include "optim/schedules.def"
 };
@@ -117,7 +170,8 @@ static char *make_text(const dl_schedule *s) {
     dl_text t = {0};
     const dl_kind_row *k = &s->row->kind;
     dl_text_add(&t, "%s(", k->name);
-    for (int i = 0, n = 0; k->options[i].name; i++) {
+    for (int i = 0; i < s->nparts; i++) dl_text_add(&t, "%s%s", i ? ", " : "", s->part[i]->text);
+    for (int i = 0, n = s->nparts; k->options[i].name; i++) {
         char value[300];
         if (!s->val[i].set) continue;
         dl_optval_text(&k->options[i], &s->val[i], value, sizeof value);
@@ -127,24 +181,71 @@ static char *make_text(const dl_schedule *s) {
     return dl_text_take(&t);
 }
 
-/* One of two words. */
-static dl_status check_word(const dl_schedule *s, const char *name, const char *a, const char *b) {
-    if (dl_option_find(&s->row->kind, name) < 0) return DL_OK;
-    const char *w = dl_option(&s->row->kind, s->val, name)->u.s;
-    if (!strcmp(w, a) || !strcmp(w, b)) return DL_OK;
-    return dl_fail(DL_ERR_VALUE, "schedule %s: %s is %s or %s, not '%.40s'", s->row->kind.name, name, a, b, w);
+/* Options that are one of some words, and whole numbers with a least value. */
+static const struct limit {
+    const char *name, *words;
+    long least;
+} limits[] = {{"by", "step|epoch", 0}, {"mode", "min|max", 0}, {"threshold_mode", "rel|abs", 0},
+              {"steps", NULL, 1},      {"step_size", NULL, 1}, {"shape", "linear|cosine|sqrt", 0},
+              {"mult", NULL, 1},       {"decay", NULL, 1},     {"anneal_strategy", "cos|linear", 0},
+              {"stable", NULL, 0},     {"until", NULL, 0},     {"warmup", NULL, 0}};
+
+static bool among(const char *words, const char *w) {
+    size_t n = strlen(w);
+    for (const char *at = words; n && at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
+        if (!strncmp(at, w, n) && (at[n] == '|' || !at[n])) return true;
+    return false;
+}
+
+static dl_status check_limit(const dl_schedule *s, const struct limit *l) {
+    if (dl_option_find(&s->row->kind, l->name) < 0) return DL_OK;
+    const dl_optval *v = dl_option(&s->row->kind, s->val, l->name);
+    if (l->words && !among(l->words, v->u.s))
+        return dl_fail(DL_ERR_VALUE, "schedule %s: %s is one of %s, not '%.40s'", s->row->kind.name, l->name, l->words,
+                       v->u.s);
+    if (!l->words && v->u.i < l->least)
+        return dl_fail(DL_ERR_VALUE, "schedule %s: %s must be at least %ld, not %ld", s->row->kind.name, l->name,
+                       l->least, v->u.i);
+    return DL_OK;
 }
 
 static dl_status check(dl_schedule *s) {
-    static const char *const positive[] = {"steps", "step_size"};
-    for (int i = 0; i < 2; i++)
-        if (dl_option_find(&s->row->kind, positive[i]) >= 0 && opt_i(s, positive[i]) < 1)
-            return dl_fail(DL_ERR_VALUE, "schedule %s: %s must be at least 1, not %g", s->row->kind.name, positive[i],
-                           opt_i(s, positive[i]));
-    DL_TRY(check_word(s, "by", "step", "epoch"));
-    DL_TRY(check_word(s, "mode", "min", "max"));
-    s->by_epoch =
-        dl_option_find(&s->row->kind, "by") >= 0 && !strcmp(dl_option(&s->row->kind, s->val, "by")->u.s, "epoch");
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) DL_TRY(check_limit(s, &limits[i]));
+    s->by_epoch = dl_option_find(&s->row->kind, "by") >= 0 && opt_is(s, "by", "epoch");
+    return DL_OK;
+}
+
+/* The one part that keeps a state, if any; *n counts them. */
+static dl_schedule *stateful(const dl_schedule *s, int *n) {
+    dl_schedule *found = NULL;
+    for (int i = 0; i < s->nparts; i++) {
+        dl_schedule *p = s->part[i], *inner = p->row->f == f_plateau ? p : stateful(p, n);
+        *n += p->row->f == f_plateau;
+        if (inner) found = inner;
+    }
+    return found;
+}
+
+/* Takes references to parts. */
+static dl_status set_parts(dl_schedule *s, dl_schedule *const *part, int n) {
+    const char *name = s->row->kind.name;
+    int plateaus = 0;
+    if (!s->row->of_parts) return n ? dl_fail(DL_ERR_VALUE, "schedule %s is not made of other schedules", name) : DL_OK;
+    if (!n)
+        return dl_fail_hint(DL_ERR_VALUE, "schedule(\"chained\", [schedule(\"warmup\", 10), schedule(\"cosine\", 90)])",
+                            "schedule %s needs a list of schedules", name);
+    if (!(s->part = calloc((size_t)n, sizeof(dl_schedule *))))
+        return dl_fail(DL_ERR_MEMORY, "no memory for a schedule");
+    for (int i = 0; i < n; i++) s->part[s->nparts++] = dl_schedule_ref(part[i]);
+    stateful(s, &plateaus);
+    if (plateaus > 1) return dl_fail(DL_ERR_VALUE, "schedule %s: only one of its schedules can be a plateau", name);
+    if (dl_option_find(&s->row->kind, "milestones") < 0) return DL_OK;
+    const dl_optval *at = dl_option(&s->row->kind, s->val, "milestones");
+    if (at->n != n - 1)
+        return dl_fail(DL_ERR_VALUE, "schedule %s: %d schedules need %d milestones, not %d", name, n, n - 1, at->n);
+    for (int i = 0; i < at->n; i++)
+        if (at->u.v[i] < (i ? at->u.v[i - 1] : 0))
+            return dl_fail(DL_ERR_VALUE, "schedule %s: milestones must be in rising order, from 0", name);
     return DL_OK;
 }
 
@@ -155,7 +256,8 @@ static dl_schedule *create(const row *r) {
     return s;
 }
 
-dl_schedule *dl_schedule_new(const char *kind, const dl_arg *args, int nargs, int *bad) {
+dl_schedule *dl_schedule_of(const char *kind, dl_schedule *const *part, int nparts, const dl_arg *args, int nargs,
+                            int *bad) {
     if (!kind) return dl_fail_null("the kind of a schedule"), NULL;
     if (bad) *bad = -1;
     int i = dl_kind_find(&rows[0].kind, NROWS, sizeof *rows, kind);
@@ -163,10 +265,14 @@ dl_schedule *dl_schedule_new(const char *kind, const dl_arg *args, int nargs, in
         return dl_kind_unknown("schedule", &rows[0].kind, NROWS - 1, sizeof *rows, kind), NULL;
     dl_schedule *s = create(&rows[i]);
     if (s && dl_options_read("schedule", &rows[i].kind, args, nargs, s->val, bad) == DL_OK && check(s) == DL_OK &&
-        (s->text = make_text(s)))
+        set_parts(s, part, nparts) == DL_OK && (s->text = make_text(s)))
         return s;
     dl_schedule_unref(s);
     return NULL;
+}
+
+dl_schedule *dl_schedule_new(const char *kind, const dl_arg *args, int nargs, int *bad) {
+    return dl_schedule_of(kind, NULL, 0, args, nargs, bad);
 }
 
 static void *make(const char *kind, const dl_arg *args, int nargs) { return dl_schedule_new(kind, args, nargs, NULL); }
@@ -200,6 +306,8 @@ dl_schedule *dl_schedule_ref(dl_schedule *s) {
 void dl_schedule_unref(dl_schedule *s) {
     if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL)) return;
     if (s->release) s->release(s->ctx);
+    for (int i = 0; i < s->nparts; i++) dl_schedule_unref(s->part[i]);
+    free(s->part);
     free(s->text);
     free(s);
 }
@@ -215,6 +323,7 @@ dl_status dl_schedule_lr(dl_schedule *s, double base, long step, long epoch, dou
         if (st != DL_OK || (*lr >= 0 && isfinite(*lr))) return st;
         return dl_fail(DL_ERR_VALUE, "the schedule's function gave the learning rate %g at step %ld", *lr, step);
     }
+    if (s->row->of_parts) return s->row->of_parts(s, base, step, epoch, lr);
     double t = (double)(s->by_epoch ? epoch : step), warm = 0;
     if (dl_option_find(&s->row->kind, "warmup") >= 0) warm = opt_i(s, "warmup");
     if (t < warm)
@@ -225,9 +334,10 @@ dl_status dl_schedule_lr(dl_schedule *s, double base, long step, long epoch, dou
 }
 
 void dl_schedule_report(dl_schedule *s, double metric) {
+    for (int i = 0; i < s->nparts; i++) dl_schedule_report(s->part[i], metric);
     if (s->row->f != f_plateau || isnan(metric)) return;
-    bool up = !strcmp(dl_option(&s->row->kind, s->val, "mode")->u.s, "max");
-    double margin = opt_f(s, "threshold") * fabs(s->best);
+    bool up = opt_is(s, "mode", "max");
+    double margin = opt_f(s, "threshold") * (opt_is(s, "threshold_mode", "abs") ? 1 : fabs(s->best));
     bool better = isnan(s->best) || (up ? metric > s->best + margin : metric < s->best - margin);
     if (better) s->best = metric;
     if (s->cooling > 0) {
@@ -242,10 +352,19 @@ void dl_schedule_report(dl_schedule *s, double metric) {
     s->bad = 0;
 }
 
+/* What keeps the state: the schedule itself, or one of its parts. */
+static dl_schedule *keeper(const dl_schedule *s) {
+    int n = 0;
+    dl_schedule *part = stateful(s, &n);
+    return part ? part : (dl_schedule *)s;
+}
+
 void dl_schedule_get_state(const dl_schedule *s, double state[DL_SCHEDULE_STATE]) {
-    state[0] = s->factor, state[1] = s->best, state[2] = s->bad, state[3] = s->cooling;
+    const dl_schedule *k = keeper(s);
+    state[0] = k->factor, state[1] = k->best, state[2] = k->bad, state[3] = k->cooling;
 }
 
 void dl_schedule_set_state(dl_schedule *s, const double state[DL_SCHEDULE_STATE]) {
-    s->factor = state[0], s->best = state[1], s->bad = state[2], s->cooling = state[3];
+    dl_schedule *k = keeper(s);
+    k->factor = state[0], k->best = state[1], k->bad = state[2], k->cooling = state[3];
 }

@@ -246,14 +246,33 @@ const dlsh_class dlsh_schedule_class = {.name = "schedule",
                                         .methods = schedule_methods,
                                         .call = call_schedule};
 
+enum { MAX_PARTS = 16 };
+
+/* The schedules of a list, as a first value; 0: it is another value. */
+static dl_status find_parts(const dlsh_args *a, dl_schedule **part, int *n) {
+    const dlsh_value *v = dlsh_arg_count(a, "values") ? dlsh_arg_at(a, "values", 0) : NULL;
+    if (!v || v->type != DLSH_LIST || !v->as.list->n || !dlsh_unwrap(v->as.list->items[0], &dlsh_schedule_class))
+        return DL_OK;
+    if (v->as.list->n > MAX_PARTS)
+        return dlsh_arg_fail(a, "values", DL_ERR_VALUE, NULL, "a schedule is made of at most %d", MAX_PARTS);
+    for (; *n < v->as.list->n; ++*n)
+        if (!(part[*n] = dlsh_unwrap(v->as.list->items[*n], &dlsh_schedule_class)))
+            return dlsh_arg_fail(a, "values", DL_ERR_TYPE, "schedule(\"cosine\", 100) is one",
+                                 "item %d of the list is no schedule but %s", *n,
+                                 dlsh_type_name(v->as.list->items[*n]));
+    return DL_OK;
+}
+
 static dl_status schedule_run(const dlsh_args *a, dlsh_value *result) {
     dl_arg args[DLSH_ARG_ROOM];
     dlsh_arg_room room[DLSH_ARG_ROOM];
-    int n = 0;
-    for (int i = 0; i < dlsh_arg_count(a, "values") && n < DLSH_ARG_ROOM; i++, n++)
+    dl_schedule *part[MAX_PARTS];
+    int n = 0, parts = 0;
+    DLSH_TRY(find_parts(a, part, &parts));
+    for (int i = parts > 0; i < dlsh_arg_count(a, "values") && n < DLSH_ARG_ROOM; i++, n++)
         DLSH_TRY(dlsh_to_arg(NULL, *dlsh_arg_at(a, "values", i), &room[n], &args[n]));
     DLSH_TRY(collect_extra(a, args, room, &n));
-    dl_schedule *s = dl_schedule_new(dlsh_arg_str(a, "kind"), args, n, NULL);
+    dl_schedule *s = dl_schedule_of(dlsh_arg_str(a, "kind"), part, parts, args, n, NULL);
     return dlsh_give(dlsh_new_handle(&dlsh_schedule_class, s), result);
 }
 
@@ -320,8 +339,11 @@ static const dlsh_command others[] = {
              "The learning rate as a function of the step, for trainer(..., schedule=...).",
              DLSH_PARAMS({"kind", DLSH_ARG_WORD, .doc = "\"cosine\", \"step\", ...: `help schedules` lists them",
                           .complete = schedule_kinds},
-                         {"values", .flags = DLSH_VARIADIC, .doc = "its main arguments"}),
-             .examples = "s = schedule(\"cosine\", 1000, warmup=50)\ns(500)"),
+                         {"values", .flags = DLSH_VARIADIC,
+                          .doc = "its main arguments; of chained and sequential a list of schedules"}),
+             .examples = "s = schedule(\"cosine\", 1000, warmup=50)\ns(500)\n"
+                         "rise = schedule(\"linear\", 10, start=0.1, end=1)\n"
+                         "s = schedule(\"sequential\", [rise, schedule(\"exponential\", 0.99)], milestones=[10])"),
     DLSH_ACT_ROW(
         "clip_grad_norm", clip_run, "clip_grad_norm(PARAMETERS, MAX)",
         "Scales all gradients so that their common norm is at most MAX; gives the norm they had. A trainer has "

@@ -5,12 +5,17 @@ The gradient at p is p * scale + shift, so that it depends on the steps before. 
     python3 tests/optim/make_goldens.py > tests/optim/goldens.h
 """
 import ast
+import inspect
+import math
 import pathlib
 import re
 
 import torch
 
-START, SCALE, SHIFT, STEPS = [0.5, -1.25, 2.0, 0.125], [1.0, 0.5, -0.25, 3.0], [0.1, -0.2, 0.3, 0.0], 6
+torch.set_default_dtype(torch.float64)  # of numbers that optimizers keep
+
+START, SCALE, SHIFT = [0.5, -1.25, 2.0, 0.125], [1.0, 0.5, -0.25, 3.0], [0.1, -0.2, 0.3, 0.0]
+FEW, STEPS = 6, 100  # after both the parameters are written down
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "libcore/optim/optimizers.def"
 
 
@@ -18,9 +23,66 @@ def value(text):
     return {"true": True, "false": False}.get(text) if text in ("true", "false") else tuple(ast.literal_eval(text)) if text[0] == "[" else float(text)
 
 
+class Lion:
+    """Chen et al. (2023), algorithm 2."""
+
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0):
+        self.p, self.lr, self.betas, self.decay, self.m = params[0], lr, betas, weight_decay, 0
+
+    def step(self):
+        with torch.no_grad():
+            c = self.betas[0] * self.m + (1 - self.betas[0]) * self.p.grad
+            self.p.sub_(self.lr * (c.sign() + self.decay * self.p))
+            self.m = self.betas[1] * self.m + (1 - self.betas[1]) * self.p.grad
+
+
+class NAdam:
+    """As PyTorch documents it; before 2.0 its product of momenta had a factor too many."""
+
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3):
+        self.p, self.lr, self.betas, self.eps, self.l2, self.decay = params[0], lr, betas, eps, weight_decay, momentum_decay
+        self.t, self.product, self.m, self.v = 0, 1.0, 0, 0
+
+    def mu(self, t):
+        return self.betas[0] * (1 - 0.5 * 0.96 ** (t * self.decay))
+
+    def step(self):
+        with torch.no_grad():
+            g = self.p.grad + self.l2 * self.p
+            self.t += 1
+            self.product *= self.mu(self.t)
+            self.m = self.betas[0] * self.m + (1 - self.betas[0]) * g
+            self.v = self.betas[1] * self.v + (1 - self.betas[1]) * g * g
+            root = (self.v / (1 - self.betas[1] ** self.t)).sqrt() + self.eps
+            ahead = self.mu(self.t + 1)
+            self.p.sub_(self.lr * ((1 - self.mu(self.t)) / (1 - self.product) * g + ahead / (1 - self.product * ahead) * self.m) / root)
+
+
+def made(make, p, options):
+    """A step of the optimizer; options that it is too old for are applied beside it."""
+    options, known = dict(options), inspect.signature(make.__init__).parameters
+    uphill = "maximize" not in known and options.pop("maximize", False)
+    shrink = 0
+    if "decoupled_weight_decay" not in known and options.pop("decoupled_weight_decay", False):
+        shrink = options["lr"] * options.pop("weight_decay")
+    opt = make([p], **options)
+
+    def step():
+        with torch.no_grad():
+            p.mul_(1 - shrink)
+        if uphill:
+            p.grad = -p.grad
+        opt.step()
+
+    return step
+
+
 def optimizers():
     """Each row's samples: text, PyTorch's class, which has the row's name in some capitals, and its options."""
     classes = {name.lower(): cls for name, cls in vars(torch.optim).items() if isinstance(cls, type)}
+    classes = {"lion": Lion, **classes}
+    if torch.__version__ < "2":
+        classes["nadam"] = NAdam
     for name, samples in re.findall(r"^OPTIMIZER\((\w+),.*?^    SAMPLES\((.*?)\)\)$", TABLE.read_text(), re.M | re.S):
         for sample in "".join(re.findall(r'"(.*?)"', samples)).split(";"):
             options = re.findall(r"(\w+)=(\[.*?\]|\S+)", sample)
@@ -28,14 +90,42 @@ def optimizers():
 
 
 S = torch.optim.lr_scheduler
+RATES = 200
+
+
+def wsd(t, stable, decay, low=0.0, shape=lambda u: 1 - u):
+    left = shape(min(max(t - stable, 0) / decay, 1))
+    return low + (1 - low) * left
+
+
+def sequential(o):
+    parts = [S.LinearLR(o, 0.1, 1.0, 40), S.ExponentialLR(o, 0.98), S.StepLR(o, 20, 0.5)]
+    return S.SequentialLR(o, parts, [40, 120])
+
+
 SCHEDULES = [
-    ("step 3 gamma=0.5", lambda o: S.StepLR(o, 3, 0.5)),
-    ("multistep [2, 5, 6] gamma=0.1", lambda o: S.MultiStepLR(o, [2, 5, 6], 0.1)),
-    ("exponential 0.9", lambda o: S.ExponentialLR(o, 0.9)),
-    ("cosine 8 min=0.01", lambda o: S.CosineAnnealingLR(o, 8, 0.01)),
-    ("linear 5 start=0.25 end=1", lambda o: S.LinearLR(o, 0.25, 1.0, 5)),
-    ("polynomial 7 power=2", lambda o: S.PolynomialLR(o, 7, 2.0) if hasattr(S, "PolynomialLR") else S.LambdaLR(o, lambda t: (1 - min(t, 7) / 7) ** 2)),
-    ("onecycle 10", lambda o: S.OneCycleLR(o, 0.1, 10, cycle_momentum=False)),
+    ("constant", lambda o: S.ConstantLR(o, 1.0, 0)),
+    ("constant 0.25 50", lambda o: S.ConstantLR(o, 0.25, 50)),
+    ("step 30 gamma=0.5", lambda o: S.StepLR(o, 30, 0.5)),
+    ("multistep [20, 50, 51, 160] gamma=0.1", lambda o: S.MultiStepLR(o, [20, 50, 51, 160], 0.1)),
+    ("exponential 0.98", lambda o: S.ExponentialLR(o, 0.98)),
+    ("cosine 230 min=0.01", lambda o: S.CosineAnnealingLR(o, 230, 0.01)),
+    ("restarts 30", lambda o: S.CosineAnnealingWarmRestarts(o, 30)),
+    ("restarts 12 mult=2 min=0.01", lambda o: S.CosineAnnealingWarmRestarts(o, 12, 2, 0.01)),
+    ("linear 75 start=0.25 end=1", lambda o: S.LinearLR(o, 0.25, 1.0, 75)),
+    ("warmup 60", lambda o: S.LambdaLR(o, lambda t: min((t + 1) / 60, 1))),
+    ("polynomial 170 power=2", lambda o: S.PolynomialLR(o, 170, 2.0) if hasattr(S, "PolynomialLR") else S.LambdaLR(o, lambda t: (1 - min(t, 170) / 170) ** 2)),
+    ("onecycle 200", lambda o: S.OneCycleLR(o, 0.1, 200, cycle_momentum=False)),
+    ("onecycle 200 pct_start=0.4 div_factor=10 final_div_factor=100 anneal_strategy=linear",
+     lambda o: S.OneCycleLR(o, 0.1, 200, pct_start=0.4, div_factor=10, final_div_factor=100, anneal_strategy="linear", cycle_momentum=False)),
+    ("onecycle 200 three_phase=true", lambda o: S.OneCycleLR(o, 0.1, 200, three_phase=True, cycle_momentum=False)),
+    ("wsd 100 50", lambda o: S.LambdaLR(o, lambda t: wsd(t, 100, 50))),
+    ("wsd 100 150 min=0.01 shape=sqrt", lambda o: S.LambdaLR(o, lambda t: wsd(t, 100, 150, 0.1, lambda u: 1 - u**0.5))),
+    ("wsd 20 170 shape=cosine warmup=30",
+     lambda o: S.LambdaLR(o, lambda t: (t + 1) / 30 if t < 30 else wsd(t - 30, 20, 170, 0, lambda u: (1 + math.cos(math.pi * u)) / 2))),
+    ("chained; constant 0.1 30; exponential 0.99",
+     lambda o: S.ChainedScheduler([S.ConstantLR(o, 0.1, 30), S.ExponentialLR(o, 0.99)])),
+    ("sequential [40, 120]; linear 40 start=0.1 end=1; exponential 0.98; step 20 gamma=0.5", sequential),
 ]
 
 
@@ -45,35 +135,41 @@ def numbers(values):
 
 def run_optimizer(make, options):
     p = torch.tensor(START, dtype=torch.float64, requires_grad=True)
-    opt = make([p], **options)
-    for _ in range(STEPS):
+    step, seen = made(make, p, options), {}
+    for i in range(STEPS):
         p.grad = p.detach() * torch.tensor(SCALE, dtype=torch.float64) + torch.tensor(SHIFT, dtype=torch.float64)
-        opt.step()
-    return p.tolist()
+        step()
+        seen[i + 1] = p.tolist()
+    return seen[FEW], seen[STEPS]
 
 
 def run_schedule(make):
     p = torch.zeros(1, requires_grad=True)
     opt = torch.optim.SGD([p], lr=0.1)
     schedule, rates = make(opt), []
-    for _ in range(10):
+    for _ in range(RATES):
         rates.append(opt.param_groups[0]["lr"])
         opt.step()
         schedule.step()
     return rates
 
 
-def run_plateau():
+PLATEAUS = [
+    ("plateau factor=0.5 patience=1 cooldown=1 min=0.02", dict(factor=0.5, patience=1, cooldown=1, min_lr=0.02)),
+    ("plateau patience=4 factor=0.7 threshold=0.01 threshold_mode=abs", dict(factor=0.7, patience=4, threshold=0.01, threshold_mode="abs")),
+    ("plateau patience=3 factor=0.9 threshold=0.02 mode=max", dict(factor=0.9, patience=3, threshold=0.02, mode="max")),
+]
+PLATEAU = [round(1 + math.sin(1.7 * i) / (1 + 0.05 * i) - 0.004 * i, 4) for i in range(RATES)]
+
+
+def run_plateau(options):
     p = torch.zeros(1, requires_grad=True)
     opt = torch.optim.SGD([p], lr=0.1)
-    schedule, rates = S.ReduceLROnPlateau(opt, factor=0.5, patience=1, cooldown=1, min_lr=0.02), []
+    schedule, rates = S.ReduceLROnPlateau(opt, **options), []
     for loss in PLATEAU:
         schedule.step(loss)
         rates.append(opt.param_groups[0]["lr"])
     return rates
-
-
-PLATEAU = [1.0, 0.9, 0.95, 0.96, 0.97, 0.98, 0.99, 1.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 
 
 def main():
@@ -81,16 +177,20 @@ def main():
     print("/* clang-format off */")
     for name, values in (("start", START), ("scale", SCALE), ("shift", SHIFT), ("plateau_losses", PLATEAU)):
         print("static const double %s[] = %s;" % (name, numbers(values)))
-    print("enum { STEPS = %d };" % STEPS)
-    print("static const struct { const char *text; double want[4]; } optimizers[] = {")
+    print("enum { FEW = %d, STEPS = %d };" % (FEW, STEPS))
+    print("static const struct { const char *text; double few[4], want[4]; } optimizers[] = {")
     for text, make, options in optimizers():
-        print('    {"%s", %s},' % (text, numbers(run_optimizer(make, options))))
+        print('    {"%s", %s, %s},' % (text, *map(numbers, run_optimizer(make, options))))
     print("};")
-    print("static const struct { const char *text; double want[10]; } schedules[] = {")
+    print("enum { RATES = %d };" % RATES)
+    print("static const struct { const char *text; double want[RATES]; } schedules[] = {")
     for text, make in SCHEDULES:
         print('    {"%s", %s},' % (text, numbers(run_schedule(make))))
     print("};")
-    print("static const double plateau_rates[] = %s;" % numbers(run_plateau()))
+    print("static const struct { const char *text; double want[RATES]; } plateaus[] = {")
+    for text, options in PLATEAUS:
+        print('    {"%s", %s},' % (text, numbers(run_plateau(options))))
+    print("};")
     grads = [torch.tensor([3.0, -4.0], dtype=torch.float64), torch.tensor([[1.0, 2.0], [-2.0, 0.5]], dtype=torch.float64)]
     params = [torch.zeros_like(g, requires_grad=True) for g in grads]
     for p, g in zip(params, grads):

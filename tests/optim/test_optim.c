@@ -1,4 +1,5 @@
 /* Optimizers, schedules and limits on gradients against PyTorch's numbers; groups, state and errors. */
+#include <ctype.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,8 @@
 #include "support/wrong.h"
 #include "goldens.h"
 #include "dlcore/copy.h"
+#include "nn/parse.h"
+#include "optim/optimizer.h"
 
 /* cmocka compares floats in single precision. */
 #define assert_near(a, b, eps)                                                                                         \
@@ -55,6 +58,15 @@ static void every_optimizer_has_goldens(void **state) {
     }
 }
 
+static void compare(const char *text, dl_tensor *p, const double *want, double eps) {
+    double got[4];
+    assert_int_equal(dl_read_f64(p, got), DL_OK);
+    for (int i = 0; i < 4; i++)
+        if (!(fabs(got[i] - want[i]) / fmax(1, fabs(want[i])) <= eps))
+            fail_msg("%s, %s, element %d: %.17g, PyTorch %.17g", text, dl_dtype_name(dl_dtype_of(p)), i, got[i],
+                     want[i]);
+}
+
 static void steps_equal_pytorch(void **state) {
     (void)state;
     long four = 4;
@@ -65,19 +77,13 @@ static void steps_equal_pytorch(void **state) {
             assert_int_equal(dl_set_requires_grad(p, 1), DL_OK);
             dl_optimizer *o = optimizer(optimizers[k].text);
             assert_int_equal(dl_optimizer_add(o, "p", p), DL_OK);
-            for (int i = 0; i < STEPS; i++) {
+            for (int i = 1; i <= STEPS; i++) {
                 set_gradient(p);
                 if (dl_optimizer_step(o) != DL_OK) fail_msg("%s", dl_errmsg());
+                if (i == FEW) compare(optimizers[k].text, p, optimizers[k].few, dtype == DL_F64 ? 1e-12 : 1e-6);
             }
             assert_int_equal(dl_optimizer_steps(o), STEPS);
-            double got[4];
-            assert_int_equal(dl_read_f64(p, got), DL_OK);
-            for (int i = 0; i < 4; i++) {
-                double error = fabs(got[i] - optimizers[k].want[i]) / fmax(1, fabs(optimizers[k].want[i]));
-                if (error > (dtype == DL_F64 ? 1e-12 : 1e-6))
-                    fail_msg("%s, %s, element %d: %.17g, PyTorch %.17g", optimizers[k].text,
-                             dl_dtype_name((dl_dtype)dtype), i, got[i], optimizers[k].want[i]);
-            }
+            if (dtype == DL_F64) compare(optimizers[k].text, p, optimizers[k].want, 1e-11);
             dl_optimizer_unref(o);
             dl_unref(p);
             dl_unref(plain);
@@ -85,16 +91,43 @@ static void steps_equal_pytorch(void **state) {
         }
 }
 
+static dl_schedule *parts[8];
+static int nparts;
+static void *make_schedule(const char *kind, const dl_arg *args, int nargs) {
+    return dl_schedule_of(kind, parts, nparts, args, nargs, NULL);
+}
+
+/* "KIND OPTION...; PART; PART": the parts are schedules. */
+static dl_schedule *schedule(const char *text) {
+    char words[256], *rest = words;
+    snprintf(words, sizeof words, "%s", text);
+    const char *head = strsep(&rest, ";");
+    for (nparts = 0; rest; nparts++) parts[nparts] = dl_schedule_parse(strsep(&rest, ";"));
+    dl_schedule *s = dl_parse_call(head, make_schedule);
+    if (!s) fail_msg("%s: %s", text, dl_errmsg());
+    while (nparts) dl_schedule_unref(parts[--nparts]);
+    return s;
+}
+
+static void every_schedule_has_goldens(void **state) {
+    (void)state;
+    const dl_kind_row *k;
+    for (int i = 0; (k = dl_schedule_kind_at(i)); i++) {
+        size_t n = strlen(k->name), found = !strcmp(k->name, "plateau");
+        for (size_t j = 0; j < sizeof schedules / sizeof *schedules; j++)
+            found += !strncmp(schedules[j].text, k->name, n) && !isalpha(schedules[j].text[n]);
+        if (!found) fail_msg("%s has no goldens", k->name);
+    }
+}
+
 static void schedules_equal_pytorch(void **state) {
     (void)state;
     for (size_t k = 0; k < sizeof schedules / sizeof *schedules; k++) {
-        dl_schedule *s = dl_schedule_parse(schedules[k].text);
-        if (!s) fail_msg("%s", dl_errmsg());
-        /* PyTorch's cosine rises again after its end; ours stays */
-        for (long i = 0; i < (strncmp(schedules[k].text, "cosine", 6) ? 10 : 9); i++) {
+        dl_schedule *s = schedule(schedules[k].text);
+        for (long i = 0; i < RATES; i++) {
             double lr;
             assert_int_equal(dl_schedule_lr(s, 0.1, i, 0, &lr), DL_OK);
-            if (fabs(lr - schedules[k].want[i]) > 1e-12)
+            if (!(fabs(lr - schedules[k].want[i]) <= 1e-12))
                 fail_msg("%s at %ld: %.17g, PyTorch %.17g", schedules[k].text, i, lr, schedules[k].want[i]);
         }
         dl_schedule_unref(s);
@@ -103,14 +136,52 @@ static void schedules_equal_pytorch(void **state) {
 
 static void plateau_equals_pytorch(void **state) {
     (void)state;
-    dl_schedule *s = dl_schedule_parse("plateau factor=0.5 patience=1 cooldown=1 min=0.02");
-    for (size_t i = 0; i < sizeof plateau_losses / sizeof *plateau_losses; i++) {
-        double lr;
-        dl_schedule_report(s, plateau_losses[i]);
-        assert_int_equal(dl_schedule_lr(s, 0.1, 0, 0, &lr), DL_OK);
-        if (fabs(lr - plateau_rates[i]) > 1e-12) fail_msg("at %zu: %g, PyTorch %g", i, lr, plateau_rates[i]);
+    for (size_t k = 0; k < sizeof plateaus / sizeof *plateaus; k++) {
+        dl_schedule *s = schedule(plateaus[k].text);
+        for (size_t i = 0; i < sizeof plateau_losses / sizeof *plateau_losses; i++) {
+            double lr;
+            dl_schedule_report(s, plateau_losses[i]);
+            assert_int_equal(dl_schedule_lr(s, 0.1, 0, 0, &lr), DL_OK);
+            if (!(fabs(lr - plateaus[k].want[i]) <= 1e-12))
+                fail_msg("%s at %zu: %g, PyTorch %g", plateaus[k].text, i, lr, plateaus[k].want[i]);
+        }
+        dl_schedule_unref(s);
     }
-    dl_schedule_unref(s);
+}
+
+/* A plateau among the parts is told the metric, and its state is that of the whole. */
+static void chains_keep_a_plateau(void **state) {
+    (void)state;
+    const char *text = "chained; plateau factor=0.5 patience=0; exponential 0.5";
+    dl_schedule *a = schedule(text), *b = schedule(text);
+    assert_string_equal(dl_schedule_text(a), "chained(plateau(factor=0.5, patience=0), exponential(gamma=0.5))");
+    double kept[DL_SCHEDULE_STATE], lr;
+    for (int i = 0; i < 3; i++) dl_schedule_report(a, 1);
+    dl_schedule_get_state(a, kept);
+    dl_schedule_set_state(b, kept);
+    assert_int_equal(dl_schedule_lr(b, 1, 1, 0, &lr), DL_OK);
+    assert_near(lr, 0.125, 0);
+    dl_schedule_unref(a);
+    dl_schedule_unref(b);
+    static const wrong cases[] = {
+        {"chained", DL_ERR_VALUE, "schedule chained needs a list of schedules", NULL},
+        {"wsd 10 0", DL_ERR_VALUE, "schedule wsd: decay must be at least 1, not 0", ""},
+        {"wsd 10 5 shape=round", DL_ERR_VALUE, "schedule wsd: shape is one of linear|cosine|sqrt, not 'round'", ""},
+        {"restarts 0", DL_ERR_VALUE, "schedule restarts: steps must be at least 1, not 0", ""},
+        {"step 1 by=minute", DL_ERR_VALUE, "schedule step: by is one of step|epoch, not 'minute'", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_error_clear();
+        assert_refused(&cases[i], dl_schedule_parse(cases[i].text));
+    }
+    dl_schedule *two[] = {dl_schedule_parse("plateau"), dl_schedule_parse("plateau")};
+    const long at[] = {10, 5};
+    dl_arg milestones = {.kind = DL_ARG_INTS, .n = 2, .v = at};
+    assert_null(dl_schedule_of("chained", two, 2, NULL, 0, NULL));
+    assert_null(dl_schedule_of("sequential", two, 1, &milestones, 1, NULL));
+    assert_null(dl_schedule_of("constant", two, 1, NULL, 0, NULL));
+    dl_schedule_unref(two[0]);
+    dl_schedule_unref(two[1]);
 }
 
 static dl_status halves(void *ctx, long step, double *lr) {
@@ -267,6 +338,8 @@ int main(void) {
         cmocka_unit_test(steps_equal_pytorch),
         cmocka_unit_test(schedules_equal_pytorch),
         cmocka_unit_test(plateau_equals_pytorch),
+        cmocka_unit_test(every_schedule_has_goldens),
+        cmocka_unit_test(chains_keep_a_plateau),
         cmocka_unit_test(warmup_epochs_and_functions),
         cmocka_unit_test(clipping_equals_pytorch),
         cmocka_unit_test(groups),
