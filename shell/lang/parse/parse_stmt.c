@@ -59,7 +59,7 @@ static dlsh_node *trailing(dlsh_parser *p, const dlsh_node *stmt) {
     if (!hint && k == DLSH_T_COLON && plain && tail->kind == DLSH_N_NAME)
         hint = "variables have no declared types: x = 3; a record is written {x: 3}";
     if (!hint && k == DLSH_T_COLON) hint = "blocks stand in braces: if x > 0 { ... }";
-    if (!hint && k == DLSH_T_LBRACE && first_word(stmt) && !strcmp(first_word(tail), "net"))
+    if (!hint && k == DLSH_T_LBRACE && tail && first_word(tail) && !strcmp(first_word(tail), "net"))
         hint = "a net is a statement: net m { linear 10 }";
     if (!hint && k == DLSH_T_STR && tail && tail->kind == DLSH_N_STR) hint = "strings are joined by +";
     if (!hint && k == DLSH_T_IF) hint = "a choice inside an expression is written: test ? yes : no";
