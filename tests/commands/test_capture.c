@@ -114,6 +114,8 @@ static void pure_functions_are_captured(void **state) {
         {.net = NET("forward(x) { h = a(x); return c(dropout(h + randn_like(h), 0.2)) }")},
         {.net = "d = dataset(fn (i) { return [randn(6, device=\"cpu\"), i % 3] }, n=96, classes=3)\n" NET(
              "forward(x) { h = a(x); return c(dropout(h + randn_like(h), 0.2)) }")},
+        {.net = "d = dataset({a: x, b: randn(96, 6), y: y}, targets=\"y\", classes=3)\n"
+                "net m { enc: linear 8; c: linear 3\nforward(a, b) { return c((enc(a) - enc(b)).relu()) } }"},
         {.net = "fn act(v) { return v.relu() }\nnet m { linear 8 -> act -> linear 3 }"},
         {.net = "teacher = net { linear 8 -> relu -> linear 3 }; teacher.build([6]); "
                 "teacher.requires_grad_(false); teacher.eval()\n" NET(
