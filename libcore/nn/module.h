@@ -57,6 +57,7 @@ typedef struct dl_net_inputs {
 struct dl_module {
     int refs, place; /* first, for dl_module_references */
     const dl_layer_row *row;
+    uint64_t serial;                    /* no other module of the process has or had it */
     char *name;                         /* of the net, the nested net or the function; NULL for plain layers */
     char *path;                         /* in the first net it was built for: names its tensors */
     bool built, training, has_shortcut; /* the shortcut is the last child */

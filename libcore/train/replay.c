@@ -492,8 +492,10 @@ static dl_status capture(dl_trainer *t, dl_step_graph *p, const eager *e) {
     DL_TRY(host_restore(t, &e->from));
     if (!t->resident[DL_TRAIN].x) dl_rng_go(&t->net_rng); /* the batch is not made again */
     DL_TRY(dl_control_align_rng(t));
+    t->same_rate = true; /* a schedule of the caller's is asked once a step */
     dl_status st = dl_step_set_rates(t);
     if (st == DL_OK) st = record(t, p, &e->before);
+    t->same_rate = false;
     if (st == DL_OK) st = verify(t, p, &e->after, &e->to.report, &same);
     if (st == DL_OK && !same) st = dl_fail(DL_ERR_UNSUPPORTED, "a replay did not end in the same bits");
     if (st == DL_OK) return update_state(t), DL_OK;

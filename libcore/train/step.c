@@ -222,8 +222,8 @@ static dl_status finish_step(dl_trainer *t) {
 dl_status dl_step_set_rates(dl_trainer *t) {
     double *rate = t->rate + t->issued % DL_REPORTS * t->groups;
     long step = t->step + t->issued - t->taken;
-    t->next_lr = t->base_lr;
-    if (t->schedule) DL_TRY(dl_schedule_lr(t->schedule, t->base_lr, step, t->epoch, &t->next_lr));
+    if (!t->same_rate) t->next_lr = t->base_lr;
+    if (!t->same_rate && t->schedule) DL_TRY(dl_schedule_lr(t->schedule, t->base_lr, step, t->epoch, &t->next_lr));
     DL_TRY(dl_optimizer_set_lr(t->opt, t->next_lr));
     for (int g = 0; g < t->groups; g++) rate[g] = dl_optimizer_rate(t->opt, g - 1, t->next_lr);
     return DL_OK;

@@ -94,6 +94,7 @@ struct dl_trainer {
     char capture_state[DL_CAPTURE_STATE]; /* why steps run op by op, or that they are captured */
     bool state_shown, no_graphs;          /* the state has been returned to the caller; no step can be captured */
     bool drain_first;                     /* a capture waits for the steps under way */
+    bool same_rate;                       /* the next step has the rate of the last: it is that one again */
 
     dl_phase phase;
     long micro, micros;               /* batches of the step so far, and how many it has */

@@ -124,6 +124,14 @@ static void pure_functions_are_captured(void **state) {
     for (size_t i = 0; i < sizeof p / sizeof *p; i++) check(&p[i]);
 }
 
+/* A schedule is a function of the language that runs on the host: once a step. */
+static void schedules_are_asked_once_a_step(void **state) {
+    (void)state;
+    check(&(program){.net = "log = []; fn rate(step) { log.append(step); return 1 / (1 + len(log)) }\n" PLAIN,
+                     .how = ", schedule=rate",
+                     .then = "made = len(log)"});
+}
+
 /* Changes between steps are seen: the graph is made anew. */
 static void what_they_use_is_watched(void **state) {
     (void)state;
@@ -143,6 +151,11 @@ static void what_they_use_is_watched(void **state) {
         {.net = "fn l(out, y) { return cross_entropy(out, y) }\n" PLAIN,
          .how = ", loss=fn (out, y) { return l(out, y) }",
          .then = "fn l(out, y) { return 2 * cross_entropy(out, y) }"},
+        {.net = "net m { a: linear 8; d: dropout 0.1; c: linear 3 }", .then = "m.d = (net { dropout 0.8 })[0]"},
+        {.net = "net m { a: linear 8; d: leaky_relu 0.1; c: linear 3\nforward(x) { return c(d(a(x))) } }",
+         .then = "m.d = (net { leaky_relu 0.9 })[0]"},
+        {.net = NET("forward(x) { return c(a(x)) * (m.training ? 1.0 : 0.5) }"), .then = "m.eval()"},
+        {.net = "fn sub(x) { return m.c(x) }\n" NET("forward(x) { return sub(m.a(x)) + 0 * c(a(x)) }")},
     };
     for (size_t i = 0; i < sizeof p / sizeof *p; i++) check(&p[i]);
 }
@@ -176,6 +189,18 @@ static void others_run_op_by_op(void **state) {
          .want = "count (t:1) changes 'k'"},
         {.net = "big = list(range(5000))\n" NET("forward(x) { return c(a(x)) * big[1] }"),
          .want = "more than 4096 values"},
+        {.net = "log = []\n" NET("forward(x) { push = append; push(log, 1); return c(a(x)) }"),
+         .then = "made = len(log)",
+         .want = "uses append as a value"},
+        {.net = "big = [0] * 3000; r = [big, big, 2.0]\n" NET("forward(x) { return c(relu(a(x)) * r[2]) }"),
+         .then = "r[2] = -1.5",
+         .want = "more than 4096 values"},
+        {.net = "r = {a: 1}; r.self = r; r.scale = 2.0\n" NET("forward(x) { return c(relu(a(x)) * r.scale) }"),
+         .then = "r.scale = -1.5",
+         .want = "contains itself"},
+        {.net = "g = param(ones(1)); g.grad = ones(1)\n" NET("forward(x) { return c(a(x)) * g.grad }"),
+         .then = "g.grad = 3 * ones(1)",
+         .want = "reads .grad"},
         {.net = "log = []\n" PLAIN,
          .how = ", loss=fn (out, y) { log.append(1); return cross_entropy(out, y) }",
          .then = "made = len(log)",
@@ -193,6 +218,7 @@ static int begin(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pure_functions_are_captured),
+        cmocka_unit_test(schedules_are_asked_once_a_step),
         cmocka_unit_test(what_they_use_is_watched),
         cmocka_unit_test(others_run_op_by_op),
     };

@@ -28,6 +28,7 @@ struct dlsh_purity {
     int values;           /* reached so far */
     dlsh_buf state, seen; /* of the roots as they were read, and as they are */
     unsigned long key;    /* 0: not read yet */
+    int busy;             /* its state is being read: what it uses leads back to it */
     char why[160];        /* it is not pure because; "" */
     dl_status failed;     /* other than that: while it was read */
 };
@@ -102,6 +103,14 @@ static int add_state(dlsh_buf *b, dlsh_value v, int depth) {
     return n;
 }
 
+/* Parts that are reached on several ways count each time here: what is behind the last that was noted is not watched.
+ */
+static void too_large(dlsh_purity *p) {
+    const char *name = dlsh_function_name(p->fn);
+    snprintf(p->why, sizeof p->why, "%s reads a list or record of more than %d values, or one that contains itself",
+             name ? name : "a function", MOST_VALUES);
+}
+
 /* The state of all roots. */
 static dl_status state_of(dlsh_purity *p, dlsh_buf *b) {
     b->n = 0;
@@ -111,6 +120,7 @@ static dl_status state_of(dlsh_purity *p, dlsh_buf *b) {
         if (!v) dl_error_clear(); /* a global that is unset now */
         int n = add_state(b, v ? *v : dlsh_void(), 0);
         if (n < 0) return dl_failed();
+        if (n > MOST_VALUES) too_large(p);
     }
     return b->failed ? dlsh_no_memory("what a function depends on") : DL_OK;
 }
@@ -157,6 +167,8 @@ static int reach(const scope *c, const dlsh_node *n, dlsh_value v, int depth) {
     dlsh_purity *p = c->p;
     if (v.type == DLSH_BUILTIN && !is_pure_row(v.as.builtin))
         return impure(c, n, "uses %s, which does more than compute", v.as.builtin->name);
+    if (v.type == DLSH_BUILTIN && v.as.builtin->flags & DLSH_CHANGES_FIRST)
+        return impure(c, n, "uses %s as a value: what it will change is not known", v.as.builtin->name);
     if (v.type == DLSH_OP) return reach_op(c, n, dlsh_op_value_name(v));
     if (++p->values > MOST_VALUES || depth > DEEPEST)
         return impure(c, n, "reads a list or record of more than %d values", MOST_VALUES);
@@ -314,7 +326,8 @@ static int read_call(const scope *c, const dlsh_node *n) {
     const dlsh_node *f = n->kids[0];
     const dlsh_value *v = global_of(c, f);
     int changes_first = v && v->type == DLSH_BUILTIN && v->as.builtin->flags & DLSH_CHANGES_FIRST;
-    if (changes_first && n->nkids > 1 && !changes(c, n->kids[1])) return 0;
+    if (changes_first)
+        return (n->nkids < 2 || changes(c, n->kids[1])) && add_root(c->p, f->slot, dlsh_void()) && read_kids(c, n, 1);
     if (f->kind == DLSH_N_FIELD && !is_record_field(c, f)) {
         if (!reads_method(c, f, &changes_first)) return 0;
         if (changes_first && !changes(c, f->kids[0])) return 0;
@@ -328,6 +341,8 @@ static int read_field(const scope *c, const dlsh_node *n) {
     const dlsh_command *row = dlsh_find_command(c->p->session, n->text, strlen(n->text));
     if (row && row->flags & DLSH_CHANGES_FIRST && !is_record_field(c, n))
         return impure(c, n, "takes '%s', perhaps a method, without calling it", n->text);
+    if (!strcmp(n->text, "grad") && !is_record_field(c, n))
+        return impure(c, n, "reads .grad, which may be another tensor at every step");
     return read_node(c, n->kids[0]);
 }
 
@@ -451,9 +466,19 @@ static dl_status read_again(dlsh_purity *p) {
     return DL_OK;
 }
 
-dl_status dlsh_purity_key(dlsh_purity *p, unsigned long *out) {
+static dl_status follow(dlsh_purity *p) {
     DLSH_TRY(state_of(p, &p->seen));
-    if (!p->key || p->seen.n != p->state.n || memcmp(p->seen.s, p->state.s, p->state.n)) DLSH_TRY(read_again(p));
+    int same = p->key && p->seen.n == p->state.n && !memcmp(p->seen.s, p->state.s, p->state.n);
+    return same ? DL_OK : read_again(p);
+}
+
+dl_status dlsh_purity_key(dlsh_purity *p, unsigned long *out) {
+    *out = 0;
+    if (p->busy) return DL_OK; /* a forward that uses its own net: the call around this one answers */
+    p->busy = 1;
+    dl_status st = follow(p);
+    p->busy = 0;
+    if (st != DL_OK) return st;
     *out = p->key;
     return *p->why ? dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "%s", p->why) : DL_OK;
 }
