@@ -143,8 +143,7 @@ void dl_code_unref(dl_code *c) {
 
 void *dl_code_context(const dl_code *c, void (*release)(void *)) { return c->is.release == release ? c->is.ctx : NULL; }
 
-/* Layers, which are replaced rather than given other options, and modes; their tensors, and what their code depends on.
- */
+/* Layers (whose options never change), modes, their tensors, and what their code depends on. */
 static dl_status add_key(const dl_module *m, uint64_t *h) {
     *h = dl_mix(dl_mix(*h, m->serial), (uint64_t)m->nchild * 2 + m->training);
     for (int i = 0; i < DL_LAYER_TENSORS; i++) *h = dl_mix(*h, m->tensor[i] ? dl_tensor_key(m->tensor[i]) : 1);
