@@ -212,7 +212,7 @@ static dl_status words_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status ord_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_str *s = dlsh_arg(a, "s")->as.str;
     size_t n = s->len ? dlsh_utf8(s->s, s->len) : 0;
-    if (s->len != 1 && n != s->len)
+    if (!s->len || (s->len != 1 && n != s->len))
         return dlsh_arg_fail(a, "s", DL_ERR_VALUE, NULL, "ord takes one character, got a string of %zu bytes", s->len);
     *result = dlsh_int(n > 1 ? (long)dlsh_utf8_code(s->s, n) : (unsigned char)s->s[0]);
     return DL_OK;

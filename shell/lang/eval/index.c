@@ -38,14 +38,18 @@ static dl_status bound(dlsh_session *s, const dlsh_node *n, long dflt, long *out
 
 static long clip(long i, long lo, long hi) { return i < lo ? lo : i > hi ? hi : i; }
 
-/* A slice of n elements as first index, count and step, clipped as Python clips. */
-static dl_status slice_of(dlsh_session *s, const dlsh_node *slice, long n, long *from, long *count, long *step) {
-    long a, b;
+/* A slice of x as first index, count and step, clipped as Python clips; by the length that x has when the bounds, which
+ * may change it, are known. */
+static dl_status slice_of(dlsh_session *s, const dlsh_node *slice, dlsh_value x, long *from, long *count, long *step) {
+    const long absent = -(1L << 62);
+    long a, b, n;
     DLSH_TRY(bound(s, slice->kids[2], 1, step));
     if (!*step) return dlsh_at(s, slice, dlsh_fail(DL_ERR_VALUE, NULL, "the step of a slice cannot be 0"));
-    const long lo = *step > 0 ? 0 : -1, hi = *step > 0 ? n : n - 1, absent = -(1L << 62);
+    *step = clip(*step, absent, -absent);
     DLSH_TRY(bound(s, slice->kids[0], absent, &a));
     DLSH_TRY(bound(s, slice->kids[1], absent, &b));
+    DLSH_TRY(dlsh_length(x, &n));
+    const long lo = *step > 0 ? 0 : -1, hi = *step > 0 ? n : n - 1;
     a = a == absent ? (*step > 0 ? lo : hi) : clip(a < 0 ? a + n : a, lo, hi);
     b = b == absent ? (*step > 0 ? hi : lo) : clip(b < 0 ? b + n : b, lo, hi);
     *from = a;
@@ -110,12 +114,11 @@ static dl_status slice_list(const dlsh_list *l, long from, long count, long step
 }
 
 static dl_status slice_value(dlsh_session *s, dlsh_value x, const dlsh_node *slice, dlsh_value *out) {
-    long n, from, count, step;
+    long from, count, step;
     const dlsh_class *c = x.type == DLSH_HANDLE ? x.as.handle->cls : NULL;
     if (x.type != DLSH_LIST && x.type != DLSH_STR && x.type != DLSH_RANGE && !(c && c->index && c->len))
         return dlsh_fail(DL_ERR_TYPE, NULL, "%s cannot be sliced", dlsh_a(x));
-    DLSH_TRY(dlsh_length(x, &n));
-    DLSH_TRY(slice_of(s, slice, n, &from, &count, &step));
+    DLSH_TRY(slice_of(s, slice, x, &from, &count, &step));
     if (c) {
         dlsh_value range = dlsh_new_range(from, from + count * step, step);
         if (dlsh_failed(range)) return DL_ERR_MEMORY;
@@ -172,17 +175,22 @@ dl_status dlsh_eval_index(dlsh_session *s, const dlsh_node *n, dlsh_value *out) 
 
 /* ---------------------------------------------------------------- writing */
 
-static dl_status set_slice(dlsh_session *s, dlsh_list *l, const dlsh_node *slice, dlsh_value v) {
+static dl_status set_slice(dlsh_session *s, dlsh_value x, const dlsh_node *slice, dlsh_value v) {
+    dlsh_list *l = x.as.list;
+    dlsh_value items; /* those of v, which may be x itself */
     long from, count, step;
-    DLSH_TRY(slice_of(s, slice, l->n, &from, &count, &step));
+    DLSH_TRY(slice_of(s, slice, x, &from, &count, &step));
     if (v.type != DLSH_LIST || v.as.list->n != count)
         return dlsh_fail(DL_ERR_VALUE, NULL, "the slice has %ld elements, the value on the right is %s of %d", count,
                          v.type == DLSH_LIST ? "a list" : dlsh_type_name(v), v.type == DLSH_LIST ? v.as.list->n : 1);
+    DLSH_TRY(slice_list(v.as.list, 0, count, 1, &items));
     for (long k = 0; k < count; k++) {
-        dlsh_value *at = &l->items[from + k * step], old = *at;
-        *at = dlsh_ref(v.as.list->items[k]);
-        dlsh_drop(old);
+        dlsh_value *at = &l->items[from + k * step], *item = &items.as.list->items[k], old = *at;
+        *at = *item;
+        *item = old; /* dropped with the others */
+        dlsh_hold(x, *at);
     }
+    dlsh_drop(items);
     return DL_OK;
 }
 
@@ -209,7 +217,7 @@ static dl_status assign_plain(dlsh_session *s, dlsh_value x, const dlsh_node *n,
     dl_status st = one_key(n, x);
     if (st) return st;
     if (n->kids[1]->kind == DLSH_N_SLICE) {
-        if (x.type == DLSH_LIST) return set_slice(s, x.as.list, n->kids[1], v);
+        if (x.type == DLSH_LIST) return set_slice(s, x, n->kids[1], v);
         return dlsh_fail(DL_ERR_TYPE, NULL, "slices of %s cannot be set", dlsh_a(x));
     }
     dlsh_value key = dlsh_value_of(s, n->kids[1], &st);

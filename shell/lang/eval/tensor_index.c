@@ -1,4 +1,5 @@
 /* x[...] on tensors: ints, slices, none, ..., masks and index tensors; reading and writing. */
+#include <limits.h>
 #include <string.h>
 
 #include "lang/eval/interp.h"
@@ -89,6 +90,7 @@ static dl_status slice(dlsh_session *s, dl_tensor **t, int dim, const dlsh_node 
     DLSH_TRY(bound(s, n->kids[0], &start, &has_start));
     DLSH_TRY(bound(s, n->kids[1], &stop, &has_stop));
     DLSH_TRY(bound(s, n->kids[2], &step, &has_step));
+    if (step < -LONG_MAX) step = -LONG_MAX;
     if (has_step && step < 0) return slice_backwards(t, dim, has_start ? &start : NULL, has_stop ? &stop : NULL, step);
     if (has_step && step == 0) return dlsh_fail(DL_ERR_VALUE, NULL, "the step of a slice cannot be 0");
     if (!has_start && !has_stop && step == 1) return DL_OK;
