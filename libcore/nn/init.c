@@ -1,10 +1,12 @@
-/* How weights start: uniform and normal numbers from the INIT stream, scaled by the fans of the weight. */
+/* How weights start: numbers from the INIT stream, scaled by the fans of the weight; and fixed patterns. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/rng.h"
 #include "core/scope.h"
 #include "nn/module.h"
+#include "nn/parse.h"
 #include "dlcore/binary.h"
 #include "dlcore/create.h"
 
@@ -50,53 +52,253 @@ static dl_status fill_normal(dl_tensor *t, double deviation) {
     return put(t, scaled(z, 0, deviation));
 }
 
-static dl_status init_default(dl_tensor *t, fans f) { return fill_uniform(t, 1 / sqrt(f.in)); }
-static dl_status init_kaiming_uniform(dl_tensor *t, fans f) { return fill_uniform(t, sqrt(6 / f.in)); }
-static dl_status init_kaiming_normal(dl_tensor *t, fans f) { return fill_normal(t, sqrt(2 / f.in)); }
-static dl_status init_xavier_uniform(dl_tensor *t, fans f) { return fill_uniform(t, sqrt(6 / (f.in + f.out))); }
-static dl_status init_xavier_normal(dl_tensor *t, fans f) { return fill_normal(t, sqrt(2 / (f.in + f.out))); }
-static dl_status init_lecun_normal(dl_tensor *t, fans f) { return fill_normal(t, sqrt(1 / f.in)); }
-static dl_status init_uniform(dl_tensor *t, fans f) {
-    (void)f;
-    return fill_uniform(t, 0.1);
-}
-static dl_status init_normal(dl_tensor *t, fans f) {
-    (void)f;
-    return fill_normal(t, 0.02);
-}
-static dl_status init_zeros(dl_tensor *t, fans f) {
-    (void)f;
-    return put(t, dl_scalar_f(0));
-}
-static dl_status init_ones(dl_tensor *t, fans f) {
-    (void)f;
-    return put(t, dl_scalar_f(1));
+/* Standard normal numbers (uniform: in [0, 1)) for the elements of t, to be freed; NULL, error recorded. */
+static double *draw(const dl_tensor *t, bool uniform) {
+    dl_stream former = dl_rng_use(DL_STREAM_INIT);
+    DL_OWNED dl_tensor *z = (uniform ? dl_rand : dl_randn)(t->shape, t->ndim, DL_F32, 0);
+    dl_rng_use(former);
+    double *v = z ? malloc(((size_t)t->numel + 1) * sizeof *v) : NULL;
+    if (z && !v) dl_fail(DL_ERR_MEMORY, "no memory for the start of a weight");
+    if (!v || dl_read_f64(z, v) == DL_OK) return v;
+    free(v);
+    return NULL;
 }
 
-static const struct init_row {
+/* t = v, which is freed. */
+static dl_status put_numbers(dl_tensor *t, double *v) {
+    dl_tensor *made = v ? dl_tensor_from(t->ndim, t->shape, DL_F64, 0, v) : NULL;
+    free(v);
+    return put(t, made);
+}
+
+static dl_status need_dims(const dl_tensor *t, const char *what, int least, int most) {
+    if (t->ndim >= least && t->ndim <= most) return DL_OK;
+    return dl_fail(DL_ERR_SHAPE, "initialisation %s is for weights of %d%s dimensions, not %d", what, least,
+                   most == least ? "" : " or more", t->ndim);
+}
+
+/* ---------------------------------------------------------------- the kinds */
+
+/* A kind with its options. */
+typedef struct start {
+    const dl_kind_row *kind;
+    dl_optval val[DL_OPT_MAX];
+} start;
+
+static double opt(const start *s, const char *name) { return dl_option_f(s->kind, s->val, name); }
+static bool is(const start *s, const char *name, const char *word) {
+    return !strcmp(dl_option(s->kind, s->val, name)->u.s, word);
+}
+
+/* Gains of nonlinearities, as PyTorch has them; a leaky relu's depends on its slope. */
+static const struct gain {
+    const char *name;
+    double gain;
+} gains[] = {{"leaky_relu", 0}, {"relu", 1.4142135623730951}, {"tanh", 5.0 / 3}, {"sigmoid", 1}, {"selu", 0.75},
+             {"linear", 1}};
+enum { NGAINS = sizeof gains / sizeof *gains };
+
+/* gain / sqrt(fan) */
+static double kaiming(const start *s, fans f) {
+    double slope = opt(s, "a"), gain = sqrt(2 / (1 + slope * slope));
+    for (int i = 1; i < NGAINS; i++)
+        if (is(s, "nonlinearity", gains[i].name)) gain = gains[i].gain;
+    return gain / sqrt(is(s, "mode", "fan_out") ? f.out : f.in);
+}
+
+#define FILL(name) static dl_status init_##name(dl_tensor *t, const start *s, fans f)
+#define FILL_PLAIN(name, call)                                                                                         \
+    FILL(name) {                                                                                                       \
+        (void)s, (void)f;                                                                                              \
+        return call;                                                                                                   \
+    }
+FILL_PLAIN(default, fill_uniform(t, 1 / sqrt(f.in)))
+FILL_PLAIN(kaiming_uniform, fill_uniform(t, sqrt(3) * kaiming(s, f)))
+FILL_PLAIN(kaiming_normal, fill_normal(t, kaiming(s, f)))
+FILL_PLAIN(xavier_uniform, fill_uniform(t, opt(s, "gain") * sqrt(6 / (f.in + f.out))))
+FILL_PLAIN(xavier_normal, fill_normal(t, opt(s, "gain") * sqrt(2 / (f.in + f.out))))
+FILL_PLAIN(lecun_normal, fill_normal(t, sqrt(1 / f.in)))
+FILL_PLAIN(constant, put(t, dl_scalar_f(opt(s, "val"))))
+FILL_PLAIN(zeros, put(t, dl_scalar_f(0)))
+FILL_PLAIN(ones, put(t, dl_scalar_f(1)))
+
+/* The middle of [a, b) is 0 for the default: the numbers are those of a bound. */
+FILL(uniform) {
+    (void)f;
+    double a = opt(s, "a"), b = opt(s, "b"), *v;
+    if (a == -b) return fill_uniform(t, b);
+    if ((v = draw(t, true)))
+        for (long i = 0; i < t->numel; i++) v[i] = a + (b - a) * v[i];
+    return put_numbers(t, v);
+}
+
+FILL(normal) {
+    (void)f;
+    double mean = opt(s, "mean"), std = opt(s, "std"), *v;
+    if (mean == 0) return fill_normal(t, std);
+    if ((v = draw(t, false)))
+        for (long i = 0; i < t->numel; i++) v[i] = mean + std * v[i];
+    return put_numbers(t, v);
+}
+
+/* The x below which a share p of normal numbers lies, by halving [low, high]. */
+static double quantile(double p, double low, double high) {
+    for (int i = 0; i < 40; i++) {
+        double x = 0.5 * (low + high);
+        *(0.5 * erfc(-x * 0.70710678118654752) < p ? &low : &high) = x;
+    }
+    return 0.5 * (low + high);
+}
+
+FILL(trunc_normal) {
+    (void)f;
+    double mean = opt(s, "mean"), std = opt(s, "std"), a = (opt(s, "a") - mean) / std, b = (opt(s, "b") - mean) / std;
+    double low = fmax(fmin(a, 38), -38), high = fmax(fmin(b, 38), -38), *v = draw(t, true);
+    double from = 0.5 * erfc(-low * 0.70710678118654752), to = 0.5 * erfc(-high * 0.70710678118654752);
+    for (long i = 0; v && i < t->numel; i++) v[i] = mean + std * quantile(from + (to - from) * v[i], low, high);
+    return put_numbers(t, v);
+}
+
+/* Makes k vectors of n numbers orthonormal (Gram, Schmidt; twice, for the precision). Element j of vector i is
+ * v[i * across + j * along]. */
+static void orthonormalise(double *v, long k, long n, long across, long along) {
+    for (long i = 0; i < k; i++) {
+        double *x = v + i * across, length = 0;
+        for (long twice = 0; twice < 2 * i; twice++) {
+            const double *q = v + twice % i * across;
+            double dot = 0;
+            for (long j = 0; j < n; j++) dot += x[j * along] * q[j * along];
+            for (long j = 0; j < n; j++) x[j * along] -= dot * q[j * along];
+        }
+        for (long j = 0; j < n; j++) length += x[j * along] * x[j * along];
+        for (long j = 0; j < n; j++) x[j * along] /= sqrt(length);
+    }
+}
+
+FILL(orthogonal) {
+    (void)f;
+    DL_TRY(need_dims(t, "orthogonal", 2, DL_MAX_DIM));
+    if (!t->numel) return DL_OK;
+    double *v = draw(t, false);
+    long rows = t->shape[0], columns = t->numel / rows;
+    if (v && rows <= columns) orthonormalise(v, rows, columns, columns, 1);
+    if (v && rows > columns) orthonormalise(v, columns, rows, 1, columns);
+    for (long i = 0; v && i < t->numel; i++) v[i] *= opt(s, "gain");
+    return put_numbers(t, v);
+}
+
+FILL(sparse) {
+    (void)f;
+    DL_TRY(need_dims(t, "sparse", 2, 2));
+    long rows = t->shape[0], columns = t->shape[1], zeros = (long)ceil(opt(s, "sparsity") * (double)rows);
+    double *v = draw(t, false), *u = v ? draw(t, true) : NULL;
+    long *order = u ? malloc(((size_t)rows + 1) * sizeof *order) : NULL;
+    for (long c = 0; order && c < columns; c++) {
+        for (long r = 0; r < rows; r++) order[r] = r, v[r * columns + c] *= opt(s, "std");
+        for (long i = 0; i < zeros; i++) {
+            long j = i + (long)(u[i * columns + c] * (double)(rows - i)), row = order[j];
+            order[j] = order[i];
+            v[row * columns + c] = 0;
+        }
+    }
+    bool good = order;
+    if (u && !good) dl_fail(DL_ERR_MEMORY, "no memory for the start of a weight");
+    free(order);
+    free(u);
+    if (good) return put_numbers(t, v);
+    free(v);
+    return dl_failed();
+}
+
+/* Ones where output and input of a group have the same number, in the middle of the taps. */
+static dl_status fill_dirac(dl_tensor *t, long groups) {
+    long out = t->shape[0] / groups, in = t->shape[1], taps = 1, middle = 0;
+    for (int i = 2; i < t->ndim; i++) taps *= t->shape[i], middle = middle * t->shape[i] + t->shape[i] / 2;
+    double *v = calloc((size_t)t->numel + 1, sizeof *v);
+    if (!v) return dl_fail(DL_ERR_MEMORY, "no memory for the start of a weight");
+    for (long o = 0; t->numel && o < out * groups; o++)
+        if (o % out < in) v[(o * in + o % out) * taps + middle] = 1;
+    return put_numbers(t, v);
+}
+
+FILL(dirac) {
+    (void)f;
+    long groups = dl_option_i(s->kind, s->val, "groups");
+    DL_TRY(need_dims(t, "dirac", 3, 5));
+    if (t->shape[0] % groups)
+        return dl_fail(DL_ERR_VALUE, "initialisation dirac: %ld outputs do not divide into %ld groups", t->shape[0],
+                       groups);
+    return fill_dirac(t, groups);
+}
+
+FILL(eye) {
+    (void)s, (void)f;
+    DL_TRY(need_dims(t, "eye", 2, 2));
+    return fill_dirac(t, 1);
+}
+
+typedef struct init_row {
     dl_kind_row kind;
-    dl_status (*fill)(dl_tensor *t, fans f);
-} rows[] = {
-#define INIT(id, text)                                                                                                 \
-    {{.name = #id, .alias = "", .doc = text, .example = "linear 64 init=\"" #id "\"", NO_OPTIONS}, init_##id},
+    dl_status (*fill)(dl_tensor *t, const start *s, fans f);
+} init_row;
+static const init_row rows[] = {
+#define INIT(id, other, text, how, ...)                                                                                \
+    {{.name = #id, .alias = other, .doc = text, .example = "linear 64 init=\"" how "\"", __VA_ARGS__}, init_##id},
 #include "nn/inits.def"
-#undef INIT
 };
 enum { NINITS = sizeof rows / sizeof *rows };
 
 const dl_kind_row *dl_init_kind_at(int i) { return i >= 0 && i < NINITS ? &rows[i].kind : NULL; }
 
-dl_status dl_init_check(const char *name) {
-    if (dl_kind_find(&rows[0].kind, NINITS, sizeof *rows, name) >= 0) return DL_OK;
-    return dl_kind_unknown("initialisation", &rows[0].kind, NINITS, sizeof *rows, name);
+/* ---------------------------------------------------------------- from text */
+
+static dl_status check_start(const start *s) {
+    const char *what = s->kind->name, *const least[] = {"std", "sparsity"};
+    for (int i = 0; i < 2; i++)
+        if (dl_option_find(s->kind, least[i]) >= 0 && !(opt(s, least[i]) >= 0))
+            return dl_fail(DL_ERR_VALUE, "initialisation %s: %s must be at least 0, not %g", what, least[i],
+                           opt(s, least[i]));
+    if (dl_option_find(s->kind, "sparsity") >= 0 && opt(s, "sparsity") > 1)
+        return dl_fail(DL_ERR_VALUE, "initialisation %s: sparsity is at most 1, not %g", what, opt(s, "sparsity"));
+    if (dl_option_find(s->kind, "groups") >= 0 && dl_option_i(s->kind, s->val, "groups") < 1)
+        return dl_fail(DL_ERR_VALUE, "initialisation %s: groups must be at least 1", what);
+    if (dl_option_find(s->kind, "b") >= 0 && !(opt(s, "a") <= opt(s, "b")))
+        return dl_fail(DL_ERR_VALUE, "initialisation %s: a is %g, above b, %g", what, opt(s, "a"), opt(s, "b"));
+    if (dl_option_find(s->kind, "mode") < 0) return DL_OK;
+    if (!is(s, "mode", "fan_in") && !is(s, "mode", "fan_out"))
+        return dl_fail(DL_ERR_VALUE, "initialisation %s: mode is fan_in or fan_out", what);
+    for (int i = 0; i < NGAINS; i++)
+        if (is(s, "nonlinearity", gains[i].name)) return DL_OK;
+    return dl_fail(DL_ERR_VALUE, "initialisation %s: nonlinearity is relu, leaky_relu, tanh, sigmoid, selu or linear",
+                   what);
 }
 
-dl_status dl_init_fill(dl_tensor *t, const char *name, double arg) {
-    if (!name) return init_zeros(t, (fans){0});
-    if (!strcmp(name, "constant")) return put(t, dl_scalar_f(arg));
-    if (!strcmp(name, "bound")) return fill_uniform(t, arg);
-    if (!strcmp(name, "deviation")) return fill_normal(t, arg);
+static void *make_start(const char *name, const dl_arg *args, int nargs) {
     int i = dl_kind_find(&rows[0].kind, NINITS, sizeof *rows, name);
-    if (i < 0) return dl_init_check(name);
-    return rows[i].fill(t, fans_of(t));
+    if (i < 0) return dl_kind_unknown("initialisation", &rows[0].kind, NINITS, sizeof *rows, name), NULL;
+    start *s = calloc(1, sizeof *s);
+    if (!s) return dl_fail(DL_ERR_MEMORY, "no memory for an initialisation"), NULL;
+    s->kind = &rows[i].kind;
+    if (dl_options_read("initialisation", s->kind, args, nargs, s->val, NULL) == DL_OK && check_start(s) == DL_OK)
+        return s;
+    free(s);
+    return NULL;
+}
+
+dl_status dl_init_check(const char *text) {
+    start *s = dl_parse_call(text, make_start);
+    free(s);
+    return s ? DL_OK : dl_failed();
+}
+
+dl_status dl_init_fill(dl_tensor *t, const char *text, double arg) {
+    if (!text) return put(t, dl_scalar_f(0));
+    if (!strcmp(text, "constant")) return put(t, dl_scalar_f(arg));
+    if (!strcmp(text, "bound")) return fill_uniform(t, arg);
+    if (!strcmp(text, "deviation")) return fill_normal(t, arg);
+    start *s = dl_parse_call(text, make_start);
+    if (!s) return dl_failed();
+    dl_status st = ((const init_row *)s->kind)->fill(t, s, fans_of(t));
+    free(s);
+    return st;
 }
