@@ -1,5 +1,6 @@
 /* How weights start: numbers from the INIT stream, scaled by the fans of the weight; and fixed patterns. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -273,9 +274,17 @@ static dl_status check_start(const start *s) {
                    what);
 }
 
+static void unknown(const char *name) {
+    dl_error e;
+    dl_kind_unknown("initialisation", &rows[0].kind, NINITS, sizeof *rows, name);
+    if (!dl_error_take(&e)) return;
+    if (!*e.hint) snprintf(e.hint, sizeof e.hint, "help init lists them");
+    dl_error_put(&e);
+}
+
 static void *make_start(const char *name, const dl_arg *args, int nargs) {
     int i = dl_kind_find(&rows[0].kind, NINITS, sizeof *rows, name);
-    if (i < 0) return dl_kind_unknown("initialisation", &rows[0].kind, NINITS, sizeof *rows, name), NULL;
+    if (i < 0) return unknown(name), NULL;
     start *s = calloc(1, sizeof *s);
     if (!s) return dl_fail(DL_ERR_MEMORY, "no memory for an initialisation"), NULL;
     s->kind = &rows[i].kind;

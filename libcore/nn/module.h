@@ -117,7 +117,8 @@ dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, co
 
 /* ---- initialisers (nn/init.c) */
 dl_status dl_init_check(const char *text);
-/* Fills t, a weight [out, in, ...], by an initialiser, "normal" or "normal(std=0.1)", drawing from the INIT stream. NULL: zeros; "bound": uniform in
+/* Fills t, a weight [out, in, ...], by an initialiser, "normal" or "normal(std=0.1)", drawing from the INIT stream.
+ * NULL: zeros; "bound": uniform in
  * [-arg, arg); "deviation": normal with deviation arg; "constant": arg. arg is of no use to the others. */
 dl_status dl_init_fill(dl_tensor *t, const char *text, double arg);
 

@@ -1,6 +1,7 @@
 /* Arguments checked against rows of options; looking rows up by name; text of values. */
 #include "nn/options.h"
 
+#include <ctype.h>
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -109,6 +110,13 @@ static void set_default(const dl_option_row *o, dl_optval *v) {
     }
 }
 
+/* Is it a word that reads back without quotes? */
+static bool is_bare(const char *s) {
+    for (; *s; s++)
+        if (!isalnum((unsigned char)*s) && !strchr("_/.", *s)) return false;
+    return true;
+}
+
 void dl_optval_text(const dl_option_row *o, const dl_optval *v, char *out, size_t size) {
     if (!v->given) {
         snprintf(out, size, "none");
@@ -121,7 +129,7 @@ void dl_optval_text(const dl_option_row *o, const dl_optval *v, char *out, size_
     for (int i = 0; i < (list ? v->n : 1) && at < size; i++) {
         const char *sep = i ? ", " : "";
         if (o->kind == DL_ARG_STR)
-            at += (size_t)snprintf(out + at, size - at, "%s", v->u.s);
+            at += (size_t)snprintf(out + at, size - at, is_bare(v->u.s) ? "%s" : "\"%s\"", v->u.s);
         else if (o->kind == DL_ARG_BOOL)
             at += (size_t)snprintf(out + at, size - at, "%s", v->u.i ? "true" : "false");
         else if (o->kind == DL_ARG_INT || o->kind == DL_ARG_INTS)

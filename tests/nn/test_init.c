@@ -145,6 +145,14 @@ static void patterns(void **state) {
     w = weight_of("linear 10 init=\"uniform(2, 3)\"", "linear0.w", 2, (long[]){1, 7}, 70);
     for (long i = 0; i < 70; i++) assert_true(w[i] >= 2 && w[i] <= 3);
     free(w);
+    /* what saves write reads back */
+    dl_module *m = built("linear 4 init=\"normal(mean=1, std=0)\"", 2, (long[]){1, 7});
+    char *text = dl_module_text(m);
+    w = weight_of(text, "linear0.w", 2, (long[]){1, 7}, 28);
+    assert_true(w[0] == 1 && w[27] == 1);
+    free(w);
+    free(text);
+    dl_module_unref(m);
     static const char *const wrong[] = {"constant",
                                         "normal(std=-1)",
                                         "uniform(1, 0)",
