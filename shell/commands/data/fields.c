@@ -213,7 +213,7 @@ static dl_status collate(void *ctx, dl_dataset *d, dl_split split, const long *i
     dl_status st = dlsh_call(cb->session, cb->fn, &(dlsh_callargs){1, &samples, NULL}, &out);
     int pair = out.type == DLSH_RECORD || (out.type == DLSH_LIST && out.as.list->n == 2);
     if (st == DL_OK && !pair)
-        st = dlsh_fail(DL_ERR_TYPE, "return {x: stack([s.x for s in samples]), y: ...}, or [x, y]",
+        st = dlsh_fail(DL_ERR_TYPE, "return {x: stack(map(fn (s) { return s.x }, samples)), y: ...}, or [x, y]",
                        "the collate function must return inputs and targets, got %s", dlsh_a(out));
     if (st == DL_OK) st = dlsh_fields_read(cb->session, out, &(dlsh_fields_rule){NULL, 1}, form, &f);
     dlsh_drop(samples);
