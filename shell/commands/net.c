@@ -205,7 +205,8 @@ static dl_status names(void *self, dlsh_value *out) {
 static dl_status layer_at(dl_module *m, dlsh_value key, int *at) {
     int n = dl_module_count(m);
     if (key.type != DLSH_INT)
-        return dlsh_fail(DL_ERR_TYPE, NULL, "layers are counted by ints, m[0], got %s", dlsh_a(key));
+        return dlsh_fail(DL_ERR_TYPE, NULL,
+                         "a layer is found by its number, m[0], or path, m[\"body.linear0\"], got %s", dlsh_a(key));
     long i = key.as.i < 0 ? key.as.i + n : key.as.i;
     if (i < 0 || i >= n)
         return dlsh_fail(DL_ERR_INDEX, "show m lists them", "there is no layer %ld: the net has %d", key.as.i, n);
@@ -213,9 +214,20 @@ static dl_status layer_at(dl_module *m, dlsh_value key, int *at) {
     return DL_OK;
 }
 
+/* m["body.linear0.weight"]: what get or set does with a path, with a failure of its own. */
+static dl_status at_path(void *self, dlsh_value key, dl_status st) {
+    if (st != DL_ERR_NAME || dl_error_last()) return st;
+    return dlsh_fail(DL_ERR_NAME, "m.named_modules() and m.state() have the paths", "net %s has no part '%.200s'",
+                     dl_module_name(self), key.as.str->s);
+}
+
 static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
     (void)s;
     int i = 0;
+    if (key.type == DLSH_STR) {
+        dl_error_clear();
+        return at_path(self, key, get(self, key.as.str->s, out));
+    }
     DLSH_TRY(layer_at(self, key, &i));
     return dlsh_give(dlsh_net_value(dl_module_at(self, i)), out);
 }
@@ -223,6 +235,10 @@ static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_valu
 static dl_status set_index(dlsh_session *s, void *self, dlsh_value key, dlsh_value v) {
     (void)s;
     int i = 0;
+    if (key.type == DLSH_STR) {
+        dl_error_clear();
+        return at_path(self, key, set(self, key.as.str->s, v));
+    }
     DLSH_TRY(layer_at(self, key, &i));
     return dlsh_replace_part(self, dl_module_label(self, i), v);
 }

@@ -260,7 +260,11 @@ dl_status dlsh_replace_part(dl_module *m, const char *label, dlsh_value v) {
                          label, dlsh_type_name(v));
     int plain = !strcmp(dl_module_kind(part), "sequential") && !strcmp(dl_module_name(part), "net");
     if (plain && dl_module_count(part) == 1) part = dl_module_at(part, 0);
-    return dl_module_replace(m, label, part);
+    const char *dot = strrchr(label, '.');
+    if (!dot) return dl_module_replace(m, label, part);
+    DLSH_SCOPED_BUF holder = {0};
+    dlsh_buf_add(&holder, label, (size_t)(dot - label));
+    return dl_module_replace(dl_module_find(m, dlsh_buf_text(&holder)), dot + 1, part);
 }
 
 static int known(const char *kind) { return dl_layer_kind(kind) != NULL; }

@@ -56,9 +56,9 @@ static const dlsh_command methods[] = {
     DLSH_FN_ROW("unscale_", unscale_run, "s.unscale_(OPTIMIZER)",
                 "Divides the gradients by the factor, before they are clipped; step does it otherwise.",
                 .params = of_optimizer),
-    DLSH_FN_ROW("step", step_run, "s.step(OPTIMIZER)",
-                "The optimizer's step, which is left out where a gradient is not finite; was it made?",
-                .params = of_optimizer, .examples = "s.step(o);\ns.update()"),
+    DLSH_ACT_ROW("step", step_run, "s.step(OPTIMIZER)",
+                 "The optimizer's step, which is left out where a gradient is not finite; was it made?",
+                 .params = of_optimizer, .examples = "s.step(o)\ns.update()"),
     DLSH_FN_ROW("update", update_run, "s.update()", "Ends a step: the factor shrinks after an overflow, or grows."),
     {0}};
 

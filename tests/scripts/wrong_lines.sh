@@ -86,6 +86,21 @@ nonlocal x
 x ?? 3
 x |> f
 5 mod 3
+*p = 3
+a, *b, *c = [1]
+for *a in [1] { }
+print(1 if true else 2)
+x = sum(i for i in [1])
+x = (1 if true else 2)
+x = no_grad { 1 }
+x = 3 not in [1]
+with open("f") { }
+class Net(nn.Module):
+x = {...r}
+assert false, "oh"
+assert 1 == 2, 3
+1,000,000
+net m { linear 1 }; m["x.y"]
 END
 for text in "'x = ' + '1 + ' * 100 + 'y' * 1000000" "'print(\"' + 'a' * 1000000"; do
     python3 -c "print($text)" > long.dlsh

@@ -107,7 +107,7 @@ static dl_status id_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static dl_status save_tokenizer_run(const dlsh_args *a, dlsh_value *result) {
-    *result = dlsh_none();
+    (void)result;
     return dl_tokenizer_save(dlsh_arg_self(a), dlsh_arg_str(a, "folder"));
 }
 

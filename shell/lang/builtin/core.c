@@ -41,9 +41,10 @@ static dl_status assert_run(const dlsh_args *a, dlsh_value *result) {
     int yes;
     (void)result;
     DLSH_TRY(dlsh_truth(*dlsh_arg(a, "condition"), &yes));
+    const char *message = dlsh_arg_str(a, "message");
     return yes ? DL_OK
                : dlsh_arg_fail(a, "condition", DL_ERR_VALUE, NULL, "assertion failed: %.400s",
-                               dlsh_arg_text(a, "condition"));
+                               message ? message : dlsh_arg_text(a, "condition"));
 }
 
 /* exit and quit, which takes no status. */
@@ -263,8 +264,12 @@ const dlsh_command dlsh_core_rows[] = {
     DLSH_ROW("no_grad", DLSH_REPORT | DLSH_PURE, no_grad_run, "no_grad { STATEMENTS }",
              "Runs statements without recording them for backward.",
              DLSH_PARAMS({"block", DLSH_ARG_BLOCK, .doc = "statements"}), .examples = "no_grad { w[0] = 0 }"),
-    DLSH_ROW("assert", DLSH_REPORT | DLSH_PURE, assert_run, "assert CONDITION", "Fails unless the condition is true.",
-             DLSH_PARAMS({"condition", DLSH_ARG_REST, .doc = "must be true"}), .examples = "assert x.shape == [2, 3]"),
+    DLSH_ROW("assert", DLSH_REPORT | DLSH_PURE, assert_run, "assert CONDITION [, MESSAGE]",
+             "Fails unless the condition is true.",
+             DLSH_PARAMS({"condition", DLSH_ARG_REST, .doc = "must be true"},
+                         {"message", DLSH_ARG_REST, .flags = DLSH_OPTIONAL, .want = "string",
+                          .doc = "said when it is not (the text of the condition)"}),
+             .examples = "assert x.shape == [2, 3]\nassert n > 0, \"no samples\""),
     DLSH_ROW("quit", DLSH_FUNCTION, exit_run, "quit", "Ends the session."),
     DLSH_ROW("exit", DLSH_FUNCTION, exit_run, "exit [STATUS]", "Ends the session with an exit status (0).",
              DLSH_PARAMS({"status", .want = "int", .flags = DLSH_OPTIONAL, .doc = "exit status, 0 to 255"}),

@@ -77,12 +77,36 @@ dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out) 
     return dlsh_give_filled(st, list, out);
 }
 
+/* **r in a record: its fields, which take the places of earlier ones. */
+static dl_status add_fields(dlsh_session *s, const dlsh_node *n, dlsh_record *to) {
+    dlsh_value v;
+    DLSH_TRY(dlsh_eval(s, n->kids[0], &v));
+    dl_status st = v.type == DLSH_RECORD ? DL_OK
+                                         : dlsh_fail(DL_ERR_TYPE, "{**r, a: 1} has the fields of a record r",
+                                                     "** in a record takes a record, got %s", dlsh_a(v));
+    for (int i = 0; !st && i < v.as.record->n; i++)
+        st = dlsh_record_set(to, v.as.record->keys[i], dlsh_ref(v.as.record->values[i]));
+    dlsh_drop(v);
+    return dlsh_at(s, n, st);
+}
+
+/* Is the key of kid i written before? Fields that a ** gave may be written again. */
+static int repeats(const dlsh_node *n, int i) {
+    for (int k = 0; k < i; k++)
+        if (n->kids[k]->kind == DLSH_N_KWARG && !strcmp(n->kids[k]->text, n->kids[i]->text)) return 1;
+    return 0;
+}
+
 static dl_status eval_record(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dlsh_value r = dlsh_new_record(), v;
     dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
     for (int i = 0; i < n->nkids && !st; i++) {
         const dlsh_node *field = n->kids[i];
-        if (dlsh_record_get(r.as.record, field->text))
+        if (field->kind == DLSH_N_SPREAD) {
+            st = add_fields(s, field, r.as.record);
+            continue;
+        }
+        if (dlsh_record_get(r.as.record, field->text) && repeats(n, i))
             st =
                 dlsh_at(s, field, dlsh_fail(DL_ERR_NAME, NULL, "key '%.80s' occurs twice in this record", field->text));
         if (!st) st = dlsh_eval(s, field->kids[0], &v);

@@ -38,11 +38,28 @@ dl_status dlsh_assign(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
     return DL_OK;
 }
 
+/* `*rest` and the n - 1 names behind it: rest is a list of the items that these leave. */
+static dl_status unpack_rest(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_iter *it) {
+    dlsh_value l = dlsh_new_list(0), item;
+    dl_status st = dlsh_failed(l) ? dl_failed() : DL_OK;
+    int done = 0;
+    while (!st && !(st = dlsh_iter_next(s, it, &item, &done)) && !done) st = dlsh_list_push(l.as.list, item);
+    int kept = st ? 0 : l.as.list->n - (n - 1);
+    if (!st && kept < 0)
+        st = dlsh_fail(DL_ERR_VALUE, NULL, "the names behind *%.60s want %d values, got %d",
+                       targets[0]->kids[0]->text ? targets[0]->kids[0]->text : "", n - 1, l.as.list->n);
+    for (int i = 1; i < n && !st; i++) st = dlsh_assign(s, targets[i], dlsh_ref(l.as.list->items[kept + i - 1]));
+    while (!st && l.as.list->n > kept) dlsh_drop(l.as.list->items[--l.as.list->n]);
+    if (!st) return dlsh_assign(s, targets[0]->kids[0], l);
+    dlsh_drop(l);
+    return st;
+}
+
 /* Gives the items of a sequence, or the values of a record, to n names. */
 static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_value v) {
     dlsh_iter it;
     dlsh_value item;
-    int done = 0;
+    int done = 0, rest = 0;
     if (dlsh_is_number(v) || v.type == DLSH_BOOL || v.type == DLSH_NONE)
         return dlsh_fail(DL_ERR_TYPE, "give each its value: a, b = 1, 2; or unpack a list: a, b = xs",
                          "%d names on the left, but %s on the right", n, dlsh_a(v));
@@ -50,6 +67,11 @@ static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_
     it.part = DLSH_VALUES;
     dl_status st = DL_OK;
     for (int i = 0; i < n && !st; i++) {
+        if (targets[i]->kind == DLSH_N_SPREAD) {
+            st = unpack_rest(s, targets + i, n - i, &it);
+            rest = 1;
+            break;
+        }
         st = dlsh_iter_next(s, &it, &item, &done);
         if (!st && done)
             st =
@@ -57,11 +79,11 @@ static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_
         else if (!st)
             st = dlsh_assign(s, targets[i], item);
     }
-    if (!st) {
+    if (!st && !rest) {
         st = dlsh_iter_next(s, &it, &item, &done);
         if (!st && !done) {
             dlsh_drop(item);
-            st = dlsh_fail(DL_ERR_VALUE, "catch the rest in a list: r = ...; then r[0]",
+            st = dlsh_fail(DL_ERR_VALUE, "a list takes the rest: a, *rest = xs",
                            "more values on the right than the %d names on the left", n);
         }
     }

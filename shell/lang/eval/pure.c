@@ -258,7 +258,7 @@ static int is_fresh(const scope *c, const dlsh_node *n) {
 
 static int is_target(const dlsh_node *n, const char *name) {
     if (n->kind == DLSH_N_NAME) return !strcmp(n->text, name);
-    for (int i = 0; n->kind == DLSH_N_TUPLE && i < n->nkids; i++)
+    for (int i = 0; dlsh_holds_targets(n) && i < n->nkids; i++)
         if (is_target(n->kids[i], name)) return 1;
     return 0;
 }
@@ -351,7 +351,7 @@ static int read_field(const scope *c, const dlsh_node *n) {
 static int read_target(const scope *c, const dlsh_node *to) {
     dlsh_cell *cell = NULL;
     int slot = to->slot;
-    if (to->kind == DLSH_N_TUPLE) {
+    if (dlsh_holds_targets(to)) {
         for (int i = 0; i < to->nkids; i++)
             if (!read_target(c, to->kids[i])) return 0;
         return 1;

@@ -25,10 +25,10 @@ typedef struct dlsh_span {
     NODE(STR, "str", "text, num.i bytes; also a word of a command, flag WORD")                                         \
     NODE(NAME, "name", "text; slot")                                                                                   \
     NODE(LIST, "list", "kids: (expr | SPREAD)...")                                                                     \
-    NODE(RECORD, "record", "kids: KWARG..., whose texts are the keys")                                                 \
+    NODE(RECORD, "record", "kids: (KWARG | SPREAD)..., texts are the keys")                                            \
     NODE(CALL, "call", "kids: callee, (expr | KWARG | SPREAD)...; op MUL with a SPREAD")                               \
     NODE(KWARG, "kwarg", "text; kids: value")                                                                          \
-    NODE(SPREAD, "spread", "op MUL: a sequence, POW: a record, whose items stand here; kids: value")                   \
+    NODE(SPREAD, "spread", "op MUL: a sequence, POW: a record, whose items stand here; kids: value, or target")        \
     NODE(INDEX, "index", "kids: object, (expr | SLICE | ELLIPSIS)...")                                                 \
     NODE(SLICE, "slice", "kids: [from], [to], [step]")                                                                 \
     NODE(ELLIPSIS, "ellipsis", "")                                                                                     \
@@ -43,11 +43,11 @@ typedef struct dlsh_span {
     /* statements */                                                                                                   \
     NODE(BLOCK, "block", "kids: statement...")                                                                         \
     NODE(EXPR, "expr", "kids: expression; flag SILENT")                                                                \
-    NODE(ASSIGN, "assign", "op (0 for plain =); kids: (NAME | FIELD | INDEX | TUPLE)..., value")                       \
+    NODE(ASSIGN, "assign", "op (0 for plain =); kids: (NAME | FIELD | INDEX | TUPLE | SPREAD)..., value")              \
     NODE(TUPLE, "tuple", "kids: expr...; what has commas: right side, return, or target in parentheses")               \
     NODE(IF, "if", "kids: condition, BLOCK, [BLOCK | IF]")                                                             \
     NODE(WHILE, "while", "kids: condition, BLOCK")                                                                     \
-    NODE(FOR, "for", "kids: (NAME | TUPLE)..., sequence, BLOCK")                                                       \
+    NODE(FOR, "for", "kids: (NAME | TUPLE | SPREAD)..., sequence, BLOCK")                                              \
     NODE(RETURN, "return", "kids: [expr | TUPLE]")                                                                     \
     NODE(BREAK, "break", "")                                                                                           \
     NODE(CONTINUE, "continue", "")                                                                                     \
@@ -146,6 +146,9 @@ struct dlsh_unit {
     struct dlsh_value *kept; /* strings of literals */
     int nkept, capkept;
 };
+
+/* Are the kids of a target targets themselves? */
+static inline int dlsh_holds_targets(const dlsh_node *n) { return n->kind == DLSH_N_TUPLE || n->kind == DLSH_N_SPREAD; }
 
 const char *dlsh_kind_name(int kind);
 const char *dlsh_op_text(int op);

@@ -190,6 +190,7 @@ dlsh_node *dlsh_p_command(dlsh_parser *p, const dlsh_command *cmd) {
         dlsh_p_push(p, read_argument(p, cmd, param));
         dlsh_p_push(p, dlsh_p_finish(p, arg, at));
         nargs++;
+        if (param->kind == DLSH_ARG_REST && dlsh_command_param(cmd, nargs) && dlsh_p_accept(p, DLSH_T_COMMA)) continue;
         if (param->kind == DLSH_ARG_REST || param->kind == DLSH_ARG_STATEMENT || param->kind == DLSH_ARG_BLOCK) break;
     }
     return dlsh_p_finish(p, n, base);

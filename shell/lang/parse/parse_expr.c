@@ -53,11 +53,19 @@ dlsh_node *dlsh_p_inner(dlsh_parser *p) {
     return n;
 }
 
+/* The hint where Python's `yes if test else no` or a comprehension goes on within brackets; NULL. */
+static const char *inside_hint(const dlsh_parser *p) {
+    return dlsh_p_is(p, DLSH_T_IF)    ? "a choice inside an expression is written: test ? yes : no"
+           : dlsh_p_is(p, DLSH_T_FOR) ? "there are no comprehensions: use map(fn (x) { return ... }, xs) or a loop"
+                                      : NULL;
+}
+
 static dlsh_node *parenthesis(dlsh_parser *p) {
     dlsh_span start = p->tok.span;
     dlsh_p_open(p);
     dlsh_node *n = dlsh_p_inner(p);
     if (dlsh_p_is(p, DLSH_T_COMMA)) return dlsh_p_unexpected(p, "')'", "several values are a list: [a, b]");
+    if (inside_hint(p)) return dlsh_p_unexpected(p, "')'", inside_hint(p));
     dlsh_p_close(p, DLSH_T_RPAREN, "to close '('");
     n->flags |= DLSH_PAREN;
     n->span = (dlsh_span){start.line, start.col, start.start, p->last.end};
@@ -87,9 +95,7 @@ static dlsh_node *list(dlsh_parser *p) {
         dlsh_p_push(p, dlsh_p_is(p, DLSH_T_MUL) ? spread(p, DLSH_OP_MUL) : dlsh_p_inner(p));
         if (!dlsh_p_accept(p, DLSH_T_COMMA)) break;
     }
-    if (dlsh_p_is(p, DLSH_T_FOR))
-        return dlsh_p_unexpected(p, "',' or ']'",
-                                 "there are no comprehensions: use map(fn (x) { return ... }, xs) or a loop");
+    if (inside_hint(p)) return dlsh_p_unexpected(p, "',' or ']'", inside_hint(p));
     if (!dlsh_p_is(p, DLSH_T_RBRACKET))
         return dlsh_p_unexpected(p, "',' or ']' in the list",
                                  dlsh_p_is(p, DLSH_T_SEMI) ? "rows are lists in a list: [[1, 2], [3, 4]]"
@@ -118,13 +124,13 @@ static dlsh_node *record_field(dlsh_parser *p) {
     return dlsh_p_finish(p, n, base);
 }
 
-/* { [key: expr {, key: expr} [,]] } */
+/* { [key: expr | **r {, key: expr | **r} [,]] } */
 static dlsh_node *record(dlsh_parser *p) {
     int base = p->nstack;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_RECORD, p->tok.span);
     dlsh_p_open(p);
     while (!dlsh_p_is(p, DLSH_T_RBRACE)) {
-        dlsh_p_push(p, record_field(p));
+        dlsh_p_push(p, dlsh_p_is(p, DLSH_T_POW) ? spread(p, DLSH_OP_POW) : record_field(p));
         if (!dlsh_p_accept(p, DLSH_T_COMMA)) break;
     }
     if (!dlsh_p_is(p, DLSH_T_RBRACE))
@@ -132,7 +138,7 @@ static dlsh_node *record(dlsh_parser *p) {
                                  dlsh_p_is(p, DLSH_T_FOR)
                                      ? "there are no comprehensions: fill it in a loop, r[key] = value"
                                  : begins_operand(p) ? "commas stand between fields: {a: 1, b: 2}"
-                                                     : NULL);
+                                                     : inside_hint(p));
     dlsh_p_close(p, DLSH_T_RBRACE, "to close '{'");
     return dlsh_p_finish(p, n, base);
 }
@@ -141,7 +147,7 @@ int dlsh_p_at_record(const dlsh_parser *p) {
     dlsh_parser ahead = *p;
     if (!dlsh_p_is(p, DLSH_T_LBRACE)) return 0;
     dlsh_p_open(&ahead);
-    if (dlsh_p_is(&ahead, DLSH_T_RBRACE) || dlsh_p_is(&ahead, DLSH_T_END)) return 1;
+    if (dlsh_p_is(&ahead, DLSH_T_RBRACE) || dlsh_p_is(&ahead, DLSH_T_END) || dlsh_p_is(&ahead, DLSH_T_POW)) return 1;
     int key = ahead.tok.kind == DLSH_T_NAME || ahead.tok.kind == DLSH_T_STR || dlsh_is_keyword(ahead.tok.kind);
     dlsh_tok behind = dlsh_p_peek(&ahead).kind;
     return key && (behind == DLSH_T_COLON || behind == DLSH_T_END);
@@ -171,8 +177,7 @@ static dlsh_node *operand(dlsh_parser *p) {
     case DLSH_T_LBRACE:
         if (!p->arg_mode) return record(p);
         return dlsh_p_unexpected(p, "an argument", "a record as a bare argument stands in parentheses: ({a: 1})");
-    case DLSH_T_IF:
-        return dlsh_p_unexpected(p, "an expression", "a choice inside an expression is written: test ? yes : no");
+    case DLSH_T_IF: return dlsh_p_unexpected(p, "an expression", inside_hint(p));
     default: return dlsh_p_unexpected(p, "an expression", dlsh_p_prefix_hint(p->unit->text, &p->tok));
     }
 }
@@ -212,7 +217,7 @@ static dlsh_node *call(dlsh_parser *p, dlsh_node *callee) {
     if (!dlsh_p_is(p, DLSH_T_RPAREN)) {
         const dlsh_node *last = p->nstack > base + 1 ? p->stack[p->nstack - 1] : NULL;
         const char *hint = last && last->kind == DLSH_N_NAME ? dlsh_p_word_hint(last->text) : NULL;
-        if (!hint && begins_operand(p)) hint = "commas stand between arguments: f(a, b)";
+        if (!hint) hint = begins_operand(p) ? "commas stand between arguments: f(a, b)" : inside_hint(p);
         return dlsh_p_unexpected(p, "',' or ')' in the arguments", hint);
     }
     dlsh_p_close(p, DLSH_T_RPAREN, "to close the arguments");

@@ -24,8 +24,13 @@ static int is_literal(dlsh_tok k) {
 /* The hint for `foo bar`, no command, or `r = step t`, a command written where a function is called. */
 static const char *bare_call(dlsh_parser *p, const dlsh_node *stmt, char *hint, size_t room) {
     const dlsh_node *last = stmt->kids[stmt->nkids - 1];
-    if (last->kind != DLSH_N_NAME || !is_literal(p->tok.kind)) return NULL;
+    if (last->kind != DLSH_N_NAME || (!is_literal(p->tok.kind) && !dlsh_p_is(p, DLSH_T_LBRACE))) return NULL;
     const dlsh_command *cmd = p->find ? p->find(p->ctx, last->text, strlen(last->text)) : NULL;
+    if (dlsh_p_is(p, DLSH_T_LBRACE)) {
+        if (!cmd || !cmd->params || cmd->params->kind != DLSH_ARG_BLOCK) return NULL;
+        snprintf(hint, room, "%.60s has no value: assign within it, %.60s { x = ... }", cmd->name, cmd->name);
+        return hint;
+    }
     if (!cmd) p->err->command = last->text;
     if (!cmd)
         snprintf(hint, room, "'%.60s' is no command: help lists those there are", last->text);
@@ -156,15 +161,29 @@ static dlsh_node *while_statement(dlsh_parser *p) {
 
 static dlsh_node *target(dlsh_parser *p);
 
+/* One of several targets, which begin at `base` of the stack: `*rest`, or what `one` reads. */
+static dlsh_node *unpacked(dlsh_parser *p, int base, dlsh_node *(*one)(dlsh_parser *p)) {
+    if (!dlsh_p_is(p, DLSH_T_MUL)) return one(p);
+    for (int i = base; i < p->nstack; i++)
+        if (p->stack[i]->kind == DLSH_N_SPREAD)
+            return dlsh_p_fail(p, p->tok.span, NULL, "one name alone takes the rest: there are two with *");
+    int at = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_SPREAD, p->tok.span);
+    n->op = DLSH_OP_MUL;
+    dlsh_p_advance(p);
+    dlsh_p_push(p, one(p));
+    return dlsh_p_finish(p, n, at);
+}
+
 /* ( target {, target} [,] ): its value is unpacked again; (target) is the target. */
 static dlsh_node *target_group(dlsh_parser *p) {
     int base = p->nstack, commas = 0;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_TUPLE, p->tok.span), *one;
     dlsh_p_open(p);
-    do dlsh_p_push(p, one = target(p));
+    do dlsh_p_push(p, one = unpacked(p, base, target));
     while (dlsh_p_accept(p, DLSH_T_COMMA) && ++commas && !dlsh_p_is(p, DLSH_T_RPAREN));
     dlsh_p_close(p, DLSH_T_RPAREN, "to close the names");
-    if (commas) return dlsh_p_finish(p, n, base);
+    if (commas || one->kind == DLSH_N_SPREAD) return dlsh_p_finish(p, n, base);
     p->nstack = base;
     return one;
 }
@@ -178,7 +197,8 @@ static int at_target_group(const dlsh_parser *p) {
                                            : ahead.tok.kind == DLSH_T_NAME && dlsh_p_peek(&ahead).kind == DLSH_T_COMMA;
 }
 
-static dlsh_node *for_target(dlsh_parser *p, int first) {
+static dlsh_node *for_target(dlsh_parser *p) {
+    int first = word_before(p, "for");
     if (first ? at_target_group(p) : dlsh_p_is(p, DLSH_T_LPAREN)) return target_group(p);
     if (dlsh_p_is(p, DLSH_T_NAME)) return dlsh_p_name(p, DLSH_N_NAME);
     return dlsh_p_unexpected(p, "a name after for",
@@ -189,8 +209,10 @@ static dlsh_node *for_statement(dlsh_parser *p) {
     int base = p->nstack;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_FOR, p->tok.span);
     dlsh_p_advance(p);
-    do dlsh_p_push(p, for_target(p, p->nstack == base));
+    do dlsh_p_push(p, unpacked(p, base, for_target));
     while (dlsh_p_accept(p, DLSH_T_COMMA));
+    if (p->nstack == base + 1 && p->stack[base]->kind == DLSH_N_SPREAD)
+        return dlsh_p_fail(p, p->stack[base]->span, NULL, "* takes what other names leave: for first, *rest in xs");
     if (!dlsh_p_is(p, DLSH_T_IN))
         return dlsh_p_unexpected(p, "'in' after the names of for", "loops are written: for i in range(10) { ... }");
     dlsh_p_advance(p);
@@ -258,25 +280,72 @@ static dlsh_node *target(dlsh_parser *p) {
     return dlsh_p_is(p, DLSH_T_LPAREN) ? target_group(p) : check_target(p, dlsh_p_expr(p));
 }
 
-/* targets assign expr, or an expression. */
-static dlsh_node *assignment_or_expr(dlsh_parser *p) {
-    int base = p->nstack, group = at_target_group(p);
-    dlsh_node *first = group ? target_group(p) : dlsh_p_expr(p);
-    if (!group && !dlsh_p_is(p, DLSH_T_COMMA) && !is_assignment(p->tok.kind)) {
-        dlsh_node *e = dlsh_p_node(p, DLSH_N_EXPR, first->span);
-        dlsh_p_push(p, first);
-        return end_statement(p, dlsh_p_finish(p, e, base));
+/* Does an assignment sign follow in this statement, outside brackets? */
+static int assigns(const dlsh_parser *p) {
+    dlsh_parser ahead = *p;
+    for (int depth = 0; !dlsh_p_is(&ahead, DLSH_T_END) && (depth || !dlsh_p_at_statement_end(&ahead));) {
+        dlsh_tok k = ahead.tok.kind;
+        if (!depth && is_assignment(k)) return 1;
+        int step = (k == DLSH_T_LPAREN || k == DLSH_T_LBRACKET || k == DLSH_T_LBRACE) -
+                   (k == DLSH_T_RPAREN || k == DLSH_T_RBRACKET || k == DLSH_T_RBRACE);
+        depth += step;
+        ahead.brackets += step;
+        dlsh_p_advance(&ahead);
+        if (k == DLSH_T_COMMA) dlsh_p_skip_newlines(&ahead);
     }
-    dlsh_node *n = dlsh_p_node(p, DLSH_N_ASSIGN, first->span);
-    dlsh_p_push(p, group ? first : check_target(p, first));
+    return 0;
+}
+
+static dlsh_node *expression(dlsh_parser *p, dlsh_node *value) {
+    int base = p->nstack;
+    dlsh_node *e = dlsh_p_node(p, DLSH_N_EXPR, value->span);
+    dlsh_p_push(p, value);
+    return end_statement(p, dlsh_p_finish(p, e, base));
+}
+
+/* `a, b` shows a list. */
+static dlsh_node *values(dlsh_parser *p, dlsh_node *first) {
+    int base = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_LIST, first->span);
+    dlsh_p_push(p, first);
     while (dlsh_p_accept(p, DLSH_T_COMMA)) {
         dlsh_p_skip_newlines(p);
-        dlsh_p_push(p, target(p));
+        dlsh_p_push(p, dlsh_p_expr(p));
     }
+    return expression(p, dlsh_p_finish(p, n, base));
+}
+
+/* The targets behind the first, in a TUPLE where a comma or a group leaves one alone to be unpacked. */
+static int more_targets(dlsh_parser *p, int base) {
+    int commas = 0;
+    while (dlsh_p_accept(p, DLSH_T_COMMA)) {
+        commas++;
+        dlsh_p_skip_newlines(p);
+        if (is_assignment(p->tok.kind)) break;
+        dlsh_p_push(p, unpacked(p, base, target));
+    }
+    dlsh_node *only = p->nstack == base + 1 ? p->stack[base] : NULL;
+    if (only && !commas && only->kind == DLSH_N_SPREAD)
+        dlsh_p_fail(p, only->span, "what a pointer points to is p[0]; a list of all is [*xs]",
+                    "* takes what other names leave: first, *rest = xs");
+    if (only && commas) dlsh_p_push(p, dlsh_p_finish(p, dlsh_p_node(p, DLSH_N_TUPLE, only->span), base));
+    return commas || p->stack[base]->kind == DLSH_N_TUPLE;
+}
+
+/* targets assign expr, or an expression. */
+static dlsh_node *assignment_or_expr(dlsh_parser *p) {
+    int base = p->nstack, group = at_target_group(p) || (dlsh_p_is(p, DLSH_T_MUL) && assigns(p));
+    dlsh_node *first = group ? unpacked(p, base, target) : dlsh_p_expr(p);
+    if (!group && !dlsh_p_is(p, DLSH_T_COMMA) && !is_assignment(p->tok.kind)) return expression(p, first);
+    int thousands = first->kind == DLSH_N_INT && strspn(p->unit->text + first->span.end, ",0123456789") >= 4;
+    if (!group && dlsh_p_is(p, DLSH_T_COMMA) && !thousands && !assigns(p)) return values(p, first);
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_ASSIGN, first->span);
+    dlsh_p_push(p, group ? first : check_target(p, first));
+    int several = more_targets(p, base);
     if (!is_assignment(p->tok.kind))
         return dlsh_p_unexpected(p, "'=' after the names", "several values print as a list: [a, b]");
     n->op = (unsigned char)assignment_op(p->tok.kind);
-    if (n->op && (group || p->nstack - base > 1))
+    if (n->op && several)
         return dlsh_p_fail(p, p->tok.span, NULL, "%s= takes one name on its left", dlsh_op_text(n->op));
     dlsh_p_advance(p);
     dlsh_p_skip_newlines(p);

@@ -61,7 +61,7 @@ static void declare(resolver *r, scope *c, const char *name) {
 
 static void declare_target(resolver *r, scope *c, const dlsh_node *n) {
     if (n->kind == DLSH_N_NAME) declare(r, c, n->text);
-    for (int i = 0; n->kind == DLSH_N_TUPLE && i < n->nkids; i++) declare_target(r, c, n->kids[i]);
+    for (int i = 0; dlsh_holds_targets(n) && i < n->nkids; i++) declare_target(r, c, n->kids[i]);
 }
 
 /* Declares what the statements of a function assign, without looking into inner functions. */
