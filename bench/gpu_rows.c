@@ -111,7 +111,7 @@ static dl_tensor *attended(int causal) {
     X(dropout_step, 15 * N26, STEP(dl_dropout(leaf, 0.1, 1), leaf))                                                    \
     X(elu_step, 16 * N26, STEP(dl_elu(leaf, 1), leaf))                                                                 \
     X(relu_step, 16 * N26, STEP(dl_relu(leaf), leaf))                                                                  \
-    X(gelu_step_bf16, 8 * N26, STEP(dl_gelu(leaf_half), leaf_half))                                                    \
+    X(gelu_step_bf16, 8 * N26, STEP(dl_gelu(leaf_half, "none"), leaf_half))                                                    \
     X(layer_norm_768_bf16, 4 * 65536 * 768 * 1e-9, dl_layer_norm(bf_rows, bf_scale, bf_shift, &w768, 1, 1e-5))         \
     X(layer_norm_768_step, 10 * 65536 * 768 * 1e-9,                                                                    \
       STEP(dl_layer_norm(bf_rows, bf_scale, bf_shift, &w768, 1, 1e-5), bf_rows, bf_scale, bf_shift))                   \

@@ -46,6 +46,7 @@
 #define ERF(x) DL_FN(dl_verf, erf)(x)
 #define ERFC(x) DL_FN(erfcf, erfc)(x)
 #define TGAMMA(x) DL_FN(tgammaf, tgamma)(x)
+#define LGAMMA(x) DL_FN(lgammaf, lgamma)(x)
 #define FLOOR(x) DL_FN(floorf, floor)(x)
 #define CEIL(x) DL_FN(ceilf, ceil)(x)
 #define TRUNC(x) DL_FN(truncf, trunc)(x)
@@ -53,6 +54,11 @@
 #define HYPOT(x, y) DL_FN(hypotf, hypot)(x, y)
 #define COPYSIGN(x, y) DL_FN(copysignf, copysign)(x, y)
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
+#define HARD_SIGMOID(x) ((x) + 3 < 0 ? 0 : (x) + 3 > 6 ? 1 : ((x) + 3) / 6)
+#define LOG_FROM(y) ((y) < -100 ? -100 : (y))
+/* (1 + tanh(u)) / 2 = sigmoid(2 u): of gelu by tanh 2 u, and its derivative */
+#define GELU_ARG(x) (NUM(1.59576912160573071) * ((x) + NUM(0.044715) * (x) * (x) * (x)))
+#define GELU_SLOPE(x) (NUM(1.59576912160573071) * (1 + NUM(0.134145) * (x) * (x)))
 #ifdef __cplusplus
 #define POW(x, y) dl_pow(x, y)
 #define NORMAL_CDF(x) dl_normal_cdf(x) /* the share of normal numbers below x */
@@ -71,8 +77,11 @@
  */
 #define FLOOR_QUOTIENT(a, b) DL_HELPER_OF(floor_quotient)(a, b)
 #define FLOOR_REST(a, b) DL_HELPER_OF(floor_rest)(a, b)
+#define DIGAMMA(x) DL_HELPER_OF(digamma)(x)
+#define POLYGAMMA(n, x) DL_HELPER_OF(polygamma)(n, x)
 #define INT_QUOTIENT(a, b) DL_HELPER_OF(int_quotient)(a, b, DL_AT)
 #define INT_REST(a, b) DL_HELPER_OF(int_rest)(a, b, DL_AT)
+#define INT_FMOD(a, b) DL_HELPER_OF(int_fmod)(a, b, DL_AT)
 #define INT_POWER(a, b) DL_HELPER_OF(int_power)(a, b, DL_AT)
 #define SHIFT_LEFT(a, b) DL_HELPER_OF(shift_left)(a, b, DL_AT)
 #define SHIFT_RIGHT(a, b) DL_HELPER_OF(shift_right)(a, b, DL_AT)

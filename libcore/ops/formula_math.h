@@ -16,6 +16,40 @@ DL_HELPER(floor_rest)(T a, T b) {
     T r = FMOD(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
+/* Recurrence up to 10, then the asymptotic series; reflection below 0: psi(1 - x) - psi(x) = pi / tan(pi x). */
+DL_HELPER(digamma)(T x) {
+    T shift = 0;
+    if (x == 0) return COPYSIGN(INF, -x);
+    if (x < 0) {
+        if (x == FLOOR(x)) return INF - INF;
+        T rest = x - TRUNC(x);
+        shift = -PI / TAN(PI * rest);
+        x = 1 - x;
+    }
+    for (; x < 10; x += 1) shift -= 1 / x;
+    T z = 1 / (x * x);
+    T series = z * (NUM(1.0 / 12) - z * (NUM(1.0 / 120) - z * (NUM(1.0 / 252) - z * (NUM(1.0 / 240) -
+               z * (NUM(1.0 / 132) - z * (NUM(691.0 / 32760) - z * NUM(1.0 / 12)))))));
+    return shift + LOG(x) - NUM(0.5) / x - (x < NUM(1e17) ? series : 0);
+}
+/* (-1)**(n+1) n! zeta(n + 1, x), the sum over k of (x + k)**-(n+1) by Euler and Maclaurin's formula */
+DL_HELPER(polygamma)(T n, T x) {
+    if (n == 0) return DL_HELPER_OF(digamma)(x);
+    T s = n + 1, factor = FMOD(n, NUM(2)) == 0 ? -1 : 1, sum = 0, q = x;
+    for (T k = 2; k <= n; k += 1) factor *= k;
+    if (q <= 0 && q == FLOOR(q)) return factor * INF;
+    for (; q < 12; q += 1) sum += POW(q, -s);
+    const T even[7] = {NUM(1.0 / 6), NUM(-1.0 / 30), NUM(1.0 / 42), NUM(-1.0 / 30), NUM(5.0 / 66), NUM(-691.0 / 2730),
+                       NUM(7.0 / 6)}; /* Bernoulli's numbers */
+    T power = POW(q, -s), rise = s / (2 * q);
+    sum += power * (q / n + NUM(0.5));
+    for (int j = 0; j < 7; j++) {
+        T m = 2 * (T)j;
+        sum += power * even[j] * rise;
+        rise *= (s + m + 1) / q * ((s + m + 2) / q) / ((m + 3) * (m + 4));
+    }
+    return factor * sum;
+}
 #endif
 
 #ifdef DL_INT_HELPERS
@@ -31,6 +65,10 @@ DL_HELPER(int_rest)(T a, T b, FAULT_AT at) {
     if (SIGNED_T && b == (T)-1) return 0;
     T r = (T)(a % b);
     return (T)(SIGNED_T && r != 0 && (r < 0) != (b < 0) ? r + b : r);
+}
+DL_HELPER(int_fmod)(T a, T b, FAULT_AT at) {
+    if (b == 0) return FAULT(DIVISOR, 0), (T)0;
+    return SIGNED_T && b == (T)-1 ? (T)0 : (T)(a % b);
 }
 DL_HELPER(int_power)(T a, T b, FAULT_AT at) {
     if (SIGNED_T && b < 0) return FAULT(EXPONENT, (long)b), (T)0;

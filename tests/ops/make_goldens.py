@@ -154,7 +154,31 @@ def norm_groups(x, w=None, b=None, num_groups=1, eps=1e-5):
     return F.group_norm(x, num_groups, w, b, eps)
 
 
+def focal(x, y, reduction="none", alpha=0.25, gamma=2.0):
+    """torchvision's sigmoid_focal_loss."""
+    y, p = y.to(x.dtype), torch.sigmoid(x)
+    loss = F.binary_cross_entropy_with_logits(x, y, reduction="none") * (1 - (p * y + (1 - p) * (1 - y))) ** gamma
+    loss = loss * (alpha * y + (1 - alpha) * (1 - y)) if alpha >= 0 else loss
+    return {"none": lambda t: t, "mean": torch.mean, "sum": torch.sum}[reduction](loss)
+
+
+def dice(x, y, smooth=1.0, reduction="mean"):
+    dims = tuple(range(1 if x.dim() > 1 else 0, x.dim()))
+    loss = 1 - (2 * (x * y).sum(dims) + smooth) / (x.sum(dims) + y.sum(dims) + smooth)
+    return {"none": lambda t: t, "mean": torch.mean, "sum": torch.sum}[reduction](loss)
+
+
+def bce(x, y, w=None, reduction="mean"):
+    return F.binary_cross_entropy(x, y.to(x.dtype), w, reduction=reduction)
+
+
 CALLS = {
+    "gelu_erf": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "polygamma": lambda x, n: torch.polygamma(n, x),
+    "sigmoid_focal_loss": focal, "dice_loss": dice, "binary_cross_entropy": bce,
+    "probability_loss": lambda x, y: F.binary_cross_entropy(*torch.broadcast_tensors(x, y), reduction="none"),
+    "binary_cross_entropy_with_logits": lambda x, y, w=None, v=None, **kw: F.binary_cross_entropy_with_logits(
+        x, y, w, pos_weight=v, **kw),
+    "multi_margin_loss": lambda x, y, w=None, **kw: F.multi_margin_loss(x, y, weight=w, **kw),
     "scaled_dot_product_attention": attention, "rms_norm": rms_norm,
     "mish": lambda x: F.mish(x), "relu6": lambda x: F.relu6(x).to(x.dtype),
     "einsum": lambda *t, equation: torch.einsum(equation, *t),
@@ -232,7 +256,7 @@ def make_input(token, rng):
         return None
     if token.startswith("s:"):
         return torch.tensor(float(token[2:]), dtype=torch.float64)
-    kind, k, shape = re.fullmatch(r"([fpudbn])(?::(\d+))?\[([\d,]*)\]", token).groups()
+    kind, k, shape = re.fullmatch(r"([fpuqdobn])(?::(\d+))?\[([\d,]*)\]", token).groups()
     shape = [int(v) for v in shape.split(",") if v]
     n = int(np.prod(shape)) if shape else 1
     if kind == "b":
@@ -243,7 +267,8 @@ def make_input(token, rng):
         v = (rng.permutation(n) - n / 2 + 0.25) * max(0.0625, 2.0 / max(n, 1))
     else:
         v = {"f": lambda: rng.standard_normal(n), "p": lambda: rng.uniform(0.5, 2, n),
-             "u": lambda: rng.uniform(-0.9, 0.9, n)}[kind]()
+             "u": lambda: rng.uniform(-0.9, 0.9, n), "q": lambda: rng.uniform(0.05, 0.95, n),
+             "o": lambda: rng.integers(0, 2, n) * 2.0 - 1}[kind]()
     return torch.tensor(v.astype(np.float32).astype(np.float64)).reshape(shape)
 
 

@@ -74,6 +74,8 @@ static inline double value_of(char kind, long i, long n, long below, const long 
     case 'f': return (u + (double)draw(1u << 24) / (1 << 24) + (double)draw(1u << 24) / (1 << 24) - 1.5) * 2;
     case 'p': return 0.5 + 1.5 * u;
     case 'u': return 0.9 * (2 * u - 1);
+    case 'q': return 0.05 + 0.9 * u;
+    case 'o': return u < 0.5 ? -1 : 1;
     case 'd': return ((double)order[i] - 0.5 * (double)n + 0.31) * (n > 120 ? 6.0 / (double)n : 0.05);
     case 'b': return draw(2);
     default: return (double)draw((uint32_t)below);

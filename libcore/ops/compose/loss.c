@@ -13,17 +13,15 @@ dl_status dl_reduction_of(const dl_aval *a, dl_reduction *out) {
     return dl_fail(DL_ERR_VALUE, "reduction is mean, sum or none, not '%s'", a->u.s);
 }
 
-/* A new reference to loss as it is, or its mean or sum. */
-static dl_tensor *reduced(dl_tensor *loss, dl_reduction how) {
+dl_tensor *dl_reduced_loss(dl_tensor *loss, dl_reduction how) {
     if (how == DL_REDUCE_NONE || !loss) return dl_ref(loss);
     return how == DL_REDUCE_SUM ? dl_sum(loss, NULL, 0, 0) : dl_mean(loss, NULL, 0, 0);
 }
 
-/* For losses that compare element by element, with their reduction (how NULL: not read). A broadcast would be a
- * mistake, commonly [N,1] against [N]. */
-static dl_status check_pair(const dl_call *c, dl_reduction *how) {
+/* A broadcast would be a mistake, commonly [N,1] against [N]; numbers of the language are of any shape. */
+dl_status dl_check_loss_pair(const dl_call *c, dl_reduction *how) {
     const dl_tensor *x = c->in[0], *y = c->in[1];
-    if (!x->ndim || !y->ndim || dl_shape_eq(x, y)) return how ? dl_reduction_of(ATTR(c, LOSS_REDUCTION), how) : DL_OK;
+    if (x->weak || y->weak || dl_shape_eq(x, y)) return how ? dl_reduction_of(ATTR(c, LOSS_REDUCTION), how) : DL_OK;
     return dl_fail_hint(DL_ERR_SHAPE, "reshape one of them: squeeze(x, -1) drops a last dimension of size 1",
                         "the input has shape %s, the target %s: a loss compares equal shapes",
                         dl_shape_text(x->ndim, x->shape), dl_shape_text(y->ndim, y->shape));
@@ -32,7 +30,7 @@ static dl_status check_pair(const dl_call *c, dl_reduction *how) {
 COMPOSE_RULE(mse_loss) {
     POOL;
     dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(check_pair(c, &how));
+    DL_TRY(dl_check_loss_pair(c, &how));
     dl_tensor *off = K(dl_sub(c->in[0], c->in[1]));
     if (!off || how == DL_REDUCE_NONE) return dl_finish(c, dl_square(off));
     dl_tensor *sum = dl_square_sum(off, NULL, 0, 0);
@@ -43,8 +41,8 @@ COMPOSE_RULE(mse_loss) {
 COMPOSE_RULE(l1_loss) {
     POOL;
     dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(check_pair(c, &how));
-    return dl_finish(c, reduced(K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), how));
+    DL_TRY(dl_check_loss_pair(c, &how));
+    return dl_finish(c, dl_reduced_loss(K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), how));
 }
 
 /* d, and what it is at most `edge` of, m: the sum of squares up to there and of what comes after is m (d - m / 2). */
@@ -58,25 +56,25 @@ COMPOSE_RULE(smooth_l1_loss) {
     POOL;
     dl_reduction how = DL_REDUCE_MEAN;
     double beta = ATTR_F(c, SMOOTH_L1_LOSS_BETA);
-    DL_TRY(check_pair(c, &how));
+    DL_TRY(dl_check_loss_pair(c, &how));
     if (!(beta >= 0)) return dl_fail(DL_ERR_VALUE, "beta must be 0 or more, not %g", beta);
     if (beta == 0) return dl_finish(c, dl_l1_loss(c->in[0], c->in[1], ATTR_S(c, LOSS_REDUCTION)));
-    return dl_finish(c, reduced(K(dl_div(bent(p, c, beta), K(dl_scalar_f(beta)))), how));
+    return dl_finish(c, dl_reduced_loss(K(dl_div(bent(p, c, beta), K(dl_scalar_f(beta)))), how));
 }
 
 COMPOSE_RULE(huber_loss) {
     POOL;
     dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(check_pair(c, &how));
+    DL_TRY(dl_check_loss_pair(c, &how));
     if (!(ATTR_F(c, HUBER_LOSS_DELTA) > 0))
         return dl_fail(DL_ERR_VALUE, "delta must be above 0, not %g", ATTR_F(c, HUBER_LOSS_DELTA));
-    return dl_finish(c, reduced(bent(p, c, ATTR_F(c, HUBER_LOSS_DELTA)), how));
+    return dl_finish(c, dl_reduced_loss(bent(p, c, ATTR_F(c, HUBER_LOSS_DELTA)), how));
 }
 
 /* The term of a probability of 0 is 0. */
 COMPOSE_RULE(kl_div) {
     POOL;
-    DL_TRY(check_pair(c, NULL));
+    DL_TRY(dl_check_loss_pair(c, NULL));
     dl_reduction how = DL_REDUCE_SUM;
     bool each = !strcmp(ATTR_S(c, LOSS_REDUCTION), "batchmean");
     dl_tensor *x = c->in[0], *y = c->in[1], *ln = y, *share = y, *loss;
@@ -85,16 +83,9 @@ COMPOSE_RULE(kl_div) {
         share = K(dl_exp(y));
     else
         ln = K(dl_log(K(dl_where(K(dl_eq(y, K(dl_scalar_f(0)))), K(dl_scalar_f(1)), y))));
-    loss = K(reduced(K(dl_mul(share, K(dl_sub(ln, x)))), how));
+    loss = K(dl_reduced_loss(K(dl_mul(share, K(dl_sub(ln, x)))), how));
     if (!each) return dl_finish(c, loss ? dl_ref(loss) : NULL);
     return dl_finish(c, dl_div(loss, K(dl_scalar_f(x->ndim ? (double)x->shape[0] : 1))));
-}
-
-COMPOSE_RULE(binary_cross_entropy_with_logits) {
-    POOL;
-    dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(check_pair(c, &how));
-    return dl_finish(c, reduced(K(dl_logit_loss(c->in[0], c->in[1])), how));
 }
 
 /* ---- labels */
@@ -145,7 +136,7 @@ COMPOSE_RULE(nll_loss) {
     /* what is ignored is 0, and so is its gradient, whatever else there is */
     own = K(own ? dl_where(l.valid, own, K(dl_scalar_f(0))) : NULL);
     dl_tensor *each = K(dl_mul(K(dl_neg(own)), l.weight));
-    if (how != DL_REDUCE_MEAN) return dl_finish(c, each ? reduced(each, how) : NULL);
+    if (how != DL_REDUCE_MEAN) return dl_finish(c, each ? dl_reduced_loss(each, how) : NULL);
     dl_tensor *total = K(dl_sum(l.weight, NULL, 0, 0));
     return dl_finish(c, dl_div(K(dl_sum(each, NULL, 0, 0)), total));
 }

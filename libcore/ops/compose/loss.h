@@ -8,5 +8,10 @@ typedef enum dl_reduction { DL_REDUCE_MEAN, DL_REDUCE_SUM, DL_REDUCE_NONE } dl_r
 
 /* DL_ERR_VALUE unless the attribute is mean, sum or none. */
 dl_status dl_reduction_of(const dl_aval *a, dl_reduction *out);
+/* A new reference to loss as it is, or its mean or sum. */
+dl_tensor *dl_reduced_loss(dl_tensor *loss, dl_reduction how);
+/* For losses that compare inputs 0 and 1 element by element: DL_ERR_SHAPE unless they have one shape. Reads the
+ * reduction, too, unless how is NULL. */
+dl_status dl_check_loss_pair(const dl_call *c, dl_reduction *how);
 
 #endif

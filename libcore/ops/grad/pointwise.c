@@ -50,6 +50,47 @@ GRAD_RULE(remainder) {
     return DL_OK;
 }
 
+/* a - b trunc(a / b) */
+GRAD_RULE(fmod) {
+    GIVE(BINARY_INPUT, dl_ref(G0));
+    GIVE(BINARY_OTHER, dl_neg(T(dl_mul(G0, T(dl_trunc(T(dl_div(LEFT, RIGHT))))))));
+    return DL_OK;
+}
+
+/* da = g b / (a**2 + b**2), db = -g a / (a**2 + b**2) */
+GRAD_RULE(atan2) {
+    dl_tensor *d = T(dl_div(G0, T(dl_add(T(dl_square(LEFT)), T(dl_square(RIGHT))))));
+    GIVE(BINARY_INPUT, dl_mul(d, RIGHT));
+    GIVE(BINARY_OTHER, dl_neg(T(dl_mul(d, LEFT))));
+    return DL_OK;
+}
+
+/* da = g a / y, db = g b / y */
+GRAD_RULE(hypot) {
+    dl_tensor *d = T(dl_div(G0, OUT_(BINARY_OUT)));
+    GIVE(BINARY_INPUT, dl_mul(d, LEFT));
+    GIVE(BINARY_OTHER, dl_mul(d, RIGHT));
+    return DL_OK;
+}
+
+GRAD_RULE(logaddexp) {
+    dl_tensor *d = T(dl_sub(LEFT, RIGHT));
+    GIVE(BINARY_INPUT, dl_mul(G0, T(dl_sigmoid(d))));
+    GIVE(BINARY_OTHER, dl_mul(G0, T(dl_sigmoid(T(dl_neg(d))))));
+    return DL_OK;
+}
+
+/* da = g ln(b), 0 where a is 0 and b not positive; db = g a / b */
+GRAD_RULE(xlogy) {
+    if (NEED(BINARY_INPUT)) {
+        dl_tensor *flat = T(dl_logical_and(T(dl_eq(LEFT, NUM(0))), T(dl_le(RIGHT, NUM(0)))));
+        dl_tensor *base = T(dl_where(flat, NUM(1), RIGHT)); /* ln(1) = 0 */
+        DL_TRY(dl_give(b, DL_IN_BINARY_INPUT, dl_mul(G0, T(dl_log(base)))));
+    }
+    GIVE(BINARY_OTHER, dl_mul(G0, T(dl_div(LEFT, RIGHT))));
+    return DL_OK;
+}
+
 /* da = g e a**(e - 1), 0 where e is; db = g y ln(a), 0 where a is 0 and e not negative */
 GRAD_RULE(pow) {
     dl_tensor *a = IN_(POW_INPUT), *e = IN_(POW_EXPONENT);
@@ -76,6 +117,22 @@ GRAD_RULE(logit_loss) {
         DL_TRY(dl_give(b, DL_IN_LOGIT_LOSS_INPUT, dl_mul(G0, T(dl_sub(up, down)))));
     }
     GIVE(LOGIT_LOSS_TARGET, dl_neg(T(dl_mul(G0, x))));
+    return DL_OK;
+}
+
+/* dx = g (x - target) / (x (1 - x)), the divisor at least 1e-12; dtarget = g (ln(1 - x) - ln(x)), each at least -100 */
+GRAD_RULE(probability_loss) {
+    const double least = 1e-12, floor = -100;
+    dl_tensor *x = IN_(PROBABILITY_LOSS_INPUT), *rest = T(dl_sub(NUM(1), x));
+    if (NEED(PROBABILITY_LOSS_INPUT)) {
+        dl_tensor *off = T(dl_sub(x, IN_(PROBABILITY_LOSS_TARGET)));
+        dl_tensor *spread = T(dl_clamp(T(dl_mul(x, rest)), &least, NULL));
+        DL_TRY(dl_give(b, DL_IN_PROBABILITY_LOSS_INPUT, dl_mul(G0, T(dl_div(off, spread)))));
+    }
+    if (NEED(PROBABILITY_LOSS_TARGET)) {
+        dl_tensor *no = T(dl_clamp(T(dl_log(rest)), &floor, NULL)), *yes = T(dl_clamp(T(dl_log(x)), &floor, NULL));
+        DL_TRY(dl_give(b, DL_IN_PROBABILITY_LOSS_TARGET, dl_mul(G0, T(dl_sub(no, yes)))));
+    }
     return DL_OK;
 }
 
@@ -124,6 +181,17 @@ RULE(sin, dl_mul(G0, T(dl_cos(X))))
 RULE(cos, dl_neg(T(dl_mul(G0, T(dl_sin(X))))))
 RULE(tan, dl_mul(G0, PLUS1(SQUARE(Y))))
 RULE(atan, dl_div(G0, PLUS1(SQUARE(X))))
+RULE(asin, dl_mul(G0, T(dl_rsqrt(ONE_LESS(SQUARE(X))))))
+RULE(acos, dl_neg(T(dl_mul(G0, T(dl_rsqrt(ONE_LESS(SQUARE(X))))))))
+RULE(sinh, dl_mul(G0, T(dl_cosh(X))))
+RULE(cosh, dl_mul(G0, T(dl_sinh(X))))
+RULE(asinh, dl_mul(G0, T(dl_rsqrt(PLUS1(SQUARE(X))))))
+RULE(acosh, dl_mul(G0, T(dl_rsqrt(T(dl_sub(SQUARE(X), NUM(1)))))))
+RULE(atanh, dl_div(G0, ONE_LESS(SQUARE(X))))
+RULE(lgamma, dl_mul(G0, T(dl_digamma(X))))
+RULE(digamma, dl_mul(G0, T(dl_polygamma(X, 1))))
+RULE(polygamma, dl_mul(G0, T(dl_polygamma(X, ATTR_I(b, POLYGAMMA_N) + 1))))
+RULE(softsign, dl_div(G0, SQUARE(PLUS1(T(dl_abs(X))))))
 RULE(tanh, dl_mul(G0, ONE_LESS(SQUARE(Y))))
 RULE(sigmoid, dl_mul(G0, T(dl_mul(Y, ONE_LESS(Y)))))
 RULE(erf, dl_mul(G0, T(dl_mul(NUM(M_2_SQRTPI), T(dl_exp(T(dl_neg(SQUARE(X)))))))))
@@ -139,10 +207,32 @@ GRAD_RULE(elu) {
 }
 
 /* Phi(x) + x phi(x), the normal distribution and its density */
-GRAD_RULE(gelu) {
+GRAD_RULE(gelu_erf) {
     dl_tensor *cdf = T(dl_mul(NUM(0.5), PLUS1(T(dl_erf(T(dl_mul(X, NUM(M_SQRT1_2))))))));
     dl_tensor *pdf = T(dl_mul(NUM(0.5 * M_2_SQRTPI * M_SQRT1_2), T(dl_exp(T(dl_mul(SQUARE(X), NUM(-0.5)))))));
     return dl_give(b, 0, dl_mul(G0, T(dl_add(cdf, T(dl_mul(X, pdf))))));
+}
+
+/* s (1 + x (1 - s) u'), s = sigmoid(u), u = 2 sqrt(2 / pi) (x + 0.044715 x**3) */
+GRAD_RULE(gelu_tanh) {
+    const double scale = 2 * M_SQRT1_2 * M_2_SQRTPI;
+    dl_tensor *square = SQUARE(X);
+    dl_tensor *u = T(dl_mul(T(dl_mul(X, NUM(scale))), PLUS1(T(dl_mul(square, NUM(0.044715))))));
+    dl_tensor *slope = T(dl_mul(PLUS1(T(dl_mul(square, NUM(3 * 0.044715)))), NUM(scale))), *s = T(dl_sigmoid(u));
+    dl_tensor *bend = T(dl_mul(T(dl_mul(X, ONE_LESS(s))), slope));
+    return dl_give(b, 0, dl_mul(G0, T(dl_mul(s, PLUS1(bend)))));
+}
+
+/* 0 up to -3, x / 3 + 1/2 up to 3, then 1 */
+GRAD_RULE(hardswish) {
+    dl_tensor *slope = T(dl_add(T(dl_div(X, NUM(3))), NUM(0.5)));
+    dl_tensor *below = T(dl_where(T(dl_lt(X, NUM(-3))), NUM(0), T(dl_mul(G0, slope))));
+    return dl_give(b, 0, dl_where(T(dl_gt(X, NUM(3))), G0, below));
+}
+
+GRAD_RULE(hardsigmoid) {
+    dl_tensor *inside = T(dl_lt(T(dl_abs(X)), NUM(3)));
+    return dl_give(b, 0, dl_where(inside, T(dl_div(G0, NUM(6))), NUM(0)));
 }
 
 /* s (1 + x (1 - s)), s = sigmoid(x) */

@@ -86,6 +86,12 @@ INFER_RULE(clamp) {
     return DL_OK;
 }
 
+INFER_RULE(polygamma) {
+    long n = ATTR_I(c, POLYGAMMA_N);
+    if (n < 0) return dl_fail(DL_ERR_VALUE, "n must be 0 or more, not %ld", n);
+    return dl_infer_same(c, out);
+}
+
 INFER_RULE(to) {
     DL_TRY(dl_infer_same(c, out));
     out->dtype = (int8_t)ATTR_I(c, TO_DTYPE);

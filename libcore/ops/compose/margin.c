@@ -1,0 +1,154 @@
+/* Losses by margins between scores, distances or angles. */
+#include "ops/compose/compose.h"
+#include "ops/compose/loss.h"
+#include "dlcore/binary.h"
+#include "dlcore/compare.h"
+#include "dlcore/index.h"
+#include "dlcore/loss.h"
+#include "dlcore/reduce.h"
+#include "dlcore/unary.h"
+#include "dlcore/view.h"
+#include "ops/rules/loss.h"
+
+#include <math.h>
+
+static const double zero = 0;
+
+/* What of t is above 0. */
+static dl_tensor *above(dl_pool *p, dl_tensor *t) { return K(dl_clamp(t, &zero, NULL)); }
+static dl_tensor *number(dl_pool *p, double v) { return K(dl_scalar_f(v)); }
+
+static dl_status finish(dl_call *c, dl_tensor *loss, dl_reduction how) {
+    return dl_finish(c, loss ? dl_reduced_loss(loss, how) : NULL);
+}
+
+/* Operand i has the shape of operand 0. */
+static dl_status check_alike(const dl_call *c, int i) {
+    const dl_tensor *x = c->in[0], *y = c->in[i];
+    if (dl_shape_eq(x, y)) return DL_OK;
+    return dl_fail(DL_ERR_SHAPE, "%s has shape %s, %s %s: a loss compares equal shapes", c->op->in_name[0],
+                   dl_shape_text(x->ndim, x->shape), c->op->in_name[i], dl_shape_text(y->ndim, y->shape));
+}
+
+/* One number for each vector of operand 0. */
+static dl_status check_rows(const dl_call *c, int i) {
+    const dl_tensor *x = c->in[0], *y = c->in[i];
+    if ((x->ndim == 1 && !y->ndim) || (x->ndim == 2 && y->ndim == 1 && x->shape[0] == y->shape[0])) return DL_OK;
+    return dl_fail(DL_ERR_SHAPE, "%s %s must be [N,D] or [D], and %s [N] or [], not %s", c->op->in_name[0],
+                   dl_shape_text(x->ndim, x->shape), c->op->in_name[i], dl_shape_text(y->ndim, y->shape));
+}
+
+/* ---- distances */
+
+static dl_tensor *distance(dl_pool *p, dl_tensor *a, dl_tensor *b, double power, double eps, int keep) {
+    const long last = -1;
+    return K(dl_norm(K(dl_add(K(dl_sub(a, b)), number(p, eps))), &last, 1, keep, power));
+}
+
+COMPOSE_RULE(pairwise_distance) {
+    POOL;
+    if (!c->in[0]->ndim || !c->in[1]->ndim) return dl_fail(DL_ERR_SHAPE, "distances are of vectors, not of numbers");
+    dl_tensor *d = distance(p, c->in[0], c->in[1], ATTR_F(c, PAIRWISE_DISTANCE_P), ATTR_F(c, PAIRWISE_DISTANCE_EPS),
+                            ATTR_I(c, PAIRWISE_DISTANCE_KEEPDIM) != 0);
+    return dl_finish(c, d ? dl_ref(d) : NULL);
+}
+
+COMPOSE_RULE(triplet_margin_loss) {
+    POOL;
+    dl_reduction how = DL_REDUCE_MEAN;
+    const double power = ATTR_F(c, TRIPLET_MARGIN_LOSS_P), eps = ATTR_F(c, TRIPLET_MARGIN_LOSS_EPS),
+                 margin = ATTR_F(c, TRIPLET_MARGIN_LOSS_MARGIN);
+    DL_TRY(check_alike(c, 1));
+    DL_TRY(check_alike(c, 2));
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    if (!c->in[0]->ndim) return dl_fail(DL_ERR_SHAPE, "distances are of vectors, not of numbers");
+    if (!(margin > 0)) return dl_fail(DL_ERR_VALUE, "margin must be above 0, not %g", margin);
+    dl_tensor *near = distance(p, c->in[0], c->in[1], power, eps, 0);
+    dl_tensor *far = distance(p, c->in[0], c->in[2], power, eps, 0);
+    if (ATTR_I(c, TRIPLET_MARGIN_LOSS_SWAP)) far = K(dl_minimum(far, distance(p, c->in[1], c->in[2], power, eps, 0)));
+    return finish(c, above(p, K(dl_add(K(dl_sub(near, far)), number(p, margin)))), how);
+}
+
+/* ---- pairs with a target of 1 or -1 */
+
+/* t where the target is `label`, else 0. */
+static dl_tensor *where_label(dl_pool *p, dl_tensor *target, double label, dl_tensor *t) {
+    return K(dl_where(K(dl_eq(target, number(p, label))), t, number(p, 0)));
+}
+
+/* Squares of lengths have 1e-12 added, as PyTorch has it. */
+COMPOSE_RULE(cosine_embedding_loss) {
+    POOL;
+    dl_reduction how = DL_REDUCE_MEAN;
+    const long last = -1;
+    dl_tensor *a = c->in[0], *b = c->in[1], *y = c->in[2], *eps = number(p, 1e-12);
+    DL_TRY(check_alike(c, 1));
+    DL_TRY(check_rows(c, 2));
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    dl_tensor *aa = K(dl_add(K(dl_square_sum(a, &last, 1, 0)), eps));
+    dl_tensor *bb = K(dl_add(K(dl_square_sum(b, &last, 1, 0)), eps));
+    dl_tensor *cosine = K(dl_div(K(dl_sum(K(dl_mul(a, b)), &last, 1, 0)), K(dl_sqrt(K(dl_mul(aa, bb))))));
+    dl_tensor *far = above(p, K(dl_sub(cosine, number(p, ATTR_F(c, COSINE_EMBEDDING_LOSS_MARGIN)))));
+    dl_tensor *near = where_label(p, y, 1, K(dl_sub(number(p, 1), cosine)));
+    return finish(c, K(dl_add(near, where_label(p, y, -1, far))), how);
+}
+
+/* A target that is neither 1 nor -1 counts as both, as in PyTorch. */
+COMPOSE_RULE(hinge_embedding_loss) {
+    POOL;
+    dl_reduction how = DL_REDUCE_MEAN;
+    dl_tensor *x = c->in[0], *y = c->in[1];
+    DL_TRY(check_alike(c, 1));
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    dl_tensor *short_of = above(p, K(dl_sub(number(p, ATTR_F(c, HINGE_EMBEDDING_LOSS_MARGIN)), x)));
+    dl_tensor *apart = K(dl_where(K(dl_eq(y, number(p, 1))), number(p, 0), short_of));
+    dl_tensor *together = K(dl_where(K(dl_eq(y, number(p, -1))), number(p, 0), x));
+    return finish(c, K(dl_add(apart, together)), how);
+}
+
+COMPOSE_RULE(soft_margin_loss) {
+    POOL;
+    dl_reduction how = DL_REDUCE_MEAN;
+    DL_TRY(check_alike(c, 1));
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    return finish(c, K(dl_softplus(K(dl_neg(K(dl_mul(c->in[0], c->in[1])))))), how);
+}
+
+COMPOSE_RULE(margin_ranking_loss) {
+    POOL;
+    dl_reduction how = DL_REDUCE_MEAN;
+    DL_TRY(check_alike(c, 1));
+    DL_TRY(check_alike(c, 2));
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    dl_tensor *lead = K(dl_mul(c->in[2], K(dl_sub(c->in[1], c->in[0]))));
+    return finish(c, above(p, K(dl_add(lead, number(p, ATTR_F(c, MARGIN_RANKING_LOSS_MARGIN))))), how);
+}
+
+/* ---- scores of classes */
+
+/* The own class is taken out by a mask, so that it adds neither loss nor gradient. */
+COMPOSE_RULE(multi_margin_loss) {
+    POOL;
+    dl_reduction how = DL_REDUCE_MEAN;
+    dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, MULTI_MARGIN_LOSS_WEIGHT);
+    const long power = ATTR_I(c, MULTI_MARGIN_LOSS_P), last = -1;
+    DL_TRY(check_rows(c, 1));
+    DL_TRY(dl_check_index(y));
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    if (!dl_dtype_is_float((dl_dtype)x->dtype)) return dl_fail(DL_ERR_DTYPE, "scores are floating numbers");
+    if (power != 1 && power != 2) return dl_fail(DL_ERR_VALUE, "p is 1 or 2, not %ld", power);
+    const long classes = x->shape[x->ndim - 1], shape[2] = {y->ndim ? y->shape[0] : 1, 1};
+    if (w && (w->ndim != 1 || w->shape[0] != classes))
+        return dl_fail(DL_ERR_SHAPE, "the weight must have shape [%ld], one number a class", classes);
+    dl_tensor *index = K(dl_reshape(y, shape + !y->ndim, 1 + (y->ndim > 0)));
+    dl_tensor *own = index ? K(dl_gather(x, index, last)) : NULL;
+    dl_tensor *each = above(p, K(dl_add(K(dl_sub(x, own)), number(p, ATTR_F(c, MULTI_MARGIN_LOSS_MARGIN)))));
+    if (power == 2) each = K(dl_square(each));
+    if (w) {
+        dl_tensor *flat = K(dl_reshape(y, shape, 1)), *picked = flat ? K(dl_index_select(w, flat, 0)) : NULL;
+        each = K(dl_mul(each, picked ? K(dl_reshape(picked, shape + !y->ndim, 1 + (y->ndim > 0))) : NULL));
+    }
+    dl_tensor *is_own = K(dl_to(K(dl_one_hot(y, classes)), DL_BOOL));
+    dl_tensor *sum = K(dl_sum(K(dl_where(is_own, number(p, 0), each)), &last, 1, 0));
+    return finish(c, K(dl_div(sum, number(p, (double)classes))), how);
+}
