@@ -77,8 +77,8 @@
  */
 #define FLOOR_QUOTIENT(a, b) DL_HELPER_OF(floor_quotient)(a, b)
 #define FLOOR_REST(a, b) DL_HELPER_OF(floor_rest)(a, b)
-#define DIGAMMA(x) DL_HELPER_OF(digamma)(x)
-#define POLYGAMMA(n, x) DL_HELPER_OF(polygamma)(n, x)
+#define DIGAMMA(x) DL_HELPER_OF(psi)(x)
+#define POLYGAMMA(n, x) DL_HELPER_OF(psi_n)(n, x)
 #define INT_QUOTIENT(a, b) DL_HELPER_OF(int_quotient)(a, b, DL_AT)
 #define INT_REST(a, b) DL_HELPER_OF(int_rest)(a, b, DL_AT)
 #define INT_FMOD(a, b) DL_HELPER_OF(int_fmod)(a, b, DL_AT)

@@ -17,7 +17,7 @@ DL_HELPER(floor_rest)(T a, T b) {
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 /* Recurrence up to 10, then the asymptotic series; reflection below 0: psi(1 - x) - psi(x) = pi / tan(pi x). */
-DL_HELPER(digamma)(T x) {
+DL_HELPER(psi)(T x) {
     T shift = 0;
     if (x == 0) return COPYSIGN(INF, -x);
     if (x < 0) {
@@ -33,8 +33,8 @@ DL_HELPER(digamma)(T x) {
     return shift + LOG(x) - NUM(0.5) / x - (x < NUM(1e17) ? series : 0);
 }
 /* (-1)**(n+1) n! zeta(n + 1, x), the sum over k of (x + k)**-(n+1) by Euler and Maclaurin's formula */
-DL_HELPER(polygamma)(T n, T x) {
-    if (n == 0) return DL_HELPER_OF(digamma)(x);
+DL_HELPER(psi_n)(T n, T x) {
+    if (n == 0) return DL_HELPER_OF(psi)(x);
     T s = n + 1, factor = FMOD(n, NUM(2)) == 0 ? -1 : 1, sum = 0, q = x;
     for (T k = 2; k <= n; k += 1) factor *= k;
     if (q <= 0 && q == FLOOR(q)) return factor * INF;

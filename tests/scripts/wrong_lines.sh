@@ -32,7 +32,7 @@ y = x .* x
 A' * B
 x = 3 y = 4
 "a" "b"
-sum(zeros(3), axis=0)
+sum(zeros(3), dims=0)
 adam(learning_rate=0.1)
 dataset(mnist)
 fn f(x) = x * 2

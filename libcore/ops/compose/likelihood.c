@@ -129,7 +129,7 @@ COMPOSE_RULE(poisson_nll_loss) {
     if (ATTR_I(c, POISSON_NLL_LOSS_LOG_INPUT))
         each = K(dl_sub(K(dl_exp(x)), K(dl_mul(y, x))));
     else
-        each = K(dl_sub(x, K(dl_mul(y, K(dl_log(K(dl_add(x, number(p, ATTR_F(c, POISSON_NLL_LOSS_EPS)))))))))));
+        each = K(dl_sub(x, K(dl_mul(y, K(dl_log(K(dl_add(x, number(p, ATTR_F(c, POISSON_NLL_LOSS_EPS))))))))));
     if (ATTR_I(c, POISSON_NLL_LOSS_FULL)) each = K(dl_add(each, log_factorial(p, y)));
     return finish(c, each, how);
 }

@@ -8,8 +8,9 @@
 
 dl_status dl_reduction_of(const dl_aval *a, dl_reduction *out) {
     static const char *const names[] = {"mean", "sum", "none"};
+    const char *name = a->given ? a->u.s : "none"; /* as an attribute's default "none" says that it is absent */
     for (int i = 0; i < 3; i++)
-        if (!strcmp(a->u.s, names[i])) return *out = (dl_reduction)i, DL_OK;
+        if (!strcmp(name, names[i])) return *out = (dl_reduction)i, DL_OK;
     return dl_fail(DL_ERR_VALUE, "reduction is mean, sum or none, not '%s'", a->u.s);
 }
 
@@ -189,7 +190,7 @@ COMPOSE_RULE(cross_entropy) {
     for (int i = 0; i < x->ndim; i++) shape[i] = i == cls ? classes : 1;
     if (w) t = K(dl_mul(t, K(dl_reshape(w, shape, x->ndim))));
     dl_tensor *each = K(dl_neg(K(dl_sum(K(dl_mul(t, K(dl_log_softmax(x, cls)))), &cls, 1, 0))));
-    if (how != DL_REDUCE_MEAN) return dl_finish(c, each ? reduced(each, how) : NULL);
+    if (how != DL_REDUCE_MEAN) return dl_finish(c, each ? dl_reduced_loss(each, how) : NULL);
     return dl_finish(c, each ? dl_mean(each, NULL, 0, 0) : NULL);
 }
 

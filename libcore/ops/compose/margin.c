@@ -3,6 +3,7 @@
 #include "ops/compose/loss.h"
 #include "dlcore/binary.h"
 #include "dlcore/compare.h"
+#include "dlcore/copy.h"
 #include "dlcore/index.h"
 #include "dlcore/loss.h"
 #include "dlcore/reduce.h"

@@ -42,7 +42,7 @@ COMPOSE_RULE(addcdiv) {
 
 COMPOSE_RULE(gelu) {
     const char *how = ATTR_S(c, GELU_APPROXIMATE);
-    if (!strcmp(how, "none")) return dl_finish(c, dl_gelu_erf(c->in[0]));
+    if (!*how || !strcmp(how, "none")) return dl_finish(c, dl_gelu_erf(c->in[0]));
     if (!strcmp(how, "tanh")) return dl_finish(c, dl_gelu_tanh(c->in[0]));
     return dl_fail(DL_ERR_VALUE, "approximate is none or tanh, not '%s'", how);
 }
@@ -50,7 +50,7 @@ COMPOSE_RULE(gelu) {
 COMPOSE_RULE(prelu) {
     POOL;
     dl_tensor *x = c->in[0], *w = c->in[1];
-    long shape[DL_MAX_DIM];
+    long shape[DL_MAX_DIM] = {0};
     if (w->ndim > 1 || !w->numel)
         return dl_fail(DL_ERR_SHAPE, "the weight must have shape [1], or [C] for C channels, not %s",
                        dl_shape_text(w->ndim, w->shape));

@@ -176,11 +176,6 @@ static dl_status abs_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static dl_status atan2_run(const dlsh_args *a, dlsh_value *result) {
-    *result = dlsh_float(atan2(dlsh_arg_float(a, "y"), dlsh_arg_float(a, "x")));
-    return DL_OK;
-}
-
 const dlsh_command dlsh_math_rows[] = {
     DLSH_ROW("max", DLSH_ONLY_FUNCTION | DLSH_PURE | DLSH_GIVES_PART, minmax_run, "max(X, ...), max(TENSOR [, dim=])",
              "The largest of numbers, of a list, or of a tensor; with dim values and indices.", .params = minmax_params,
@@ -201,6 +196,4 @@ const dlsh_command dlsh_math_rows[] = {
                                .doc = "digits behind the point; the result is then a float"}),
                   .examples = "round(2.567, 2)"),
     DLSH_PURE_ROW("abs", abs_run, "abs(X)", "Absolute value.", .params = rounding_params),
-    DLSH_PURE_ROW("atan2", atan2_run, "atan2(Y, X)", "The angle of a point.",
-                  DLSH_PARAMS({"y", .want = "number", .doc = "a number"}, {"x", .want = "number", .doc = "a number"})),
     {0}};

@@ -235,15 +235,25 @@ static dl_status no_such_argument(const dlsh_command *c, const char *name) {
     return dlsh_fail(DL_ERR_NAME, hint, "%s has no argument '%s'", c->name, name);
 }
 
+const char *dlsh_numpy_argument(const char *name) {
+    return !strcmp(name, "axis") ? "dim" : !strcmp(name, "keepdims") ? "keepdim" : NULL;
+}
+
+/* What a name of a call stands for. */
+static void find_named(dlsh_arg_item *it, const dlsh_command *c, const char *name) {
+    it->option = dlsh_command_option(c, name, strlen(name));
+    it->param = it->option ? NULL : param_named(c, name);
+    it->name = name;
+}
+
 /* Places argument i of a call: by position, or by name. */
 static dl_status place(dlsh_args *a, const dlsh_callargs *args, int i) {
     const dlsh_command *c = a->cmd;
     const char *name = args->names ? args->names[i] : NULL;
     dlsh_arg_item it = {0};
     if (name) {
-        it.option = dlsh_command_option(c, name, strlen(name));
-        it.param = it.option ? NULL : param_named(c, name);
-        it.name = name;
+        find_named(&it, c, name);
+        if (!it.option && !it.param && dlsh_numpy_argument(name)) find_named(&it, c, dlsh_numpy_argument(name));
         if (!it.option && !it.param && !(c->flags & DLSH_OPEN_OPTIONS)) return no_such_argument(c, name);
         for (int k = 0; k < a->n; k++)
             if ((it.param && a->items[k].param == it.param) || (it.option && a->items[k].option == it.option))

@@ -372,6 +372,9 @@ static dl_status named(op_call *c, const char *name, dlsh_value v) {
     }
     if (creates(c->e) && (!strcmp(name, "grad") || !strcmp(name, "requires_grad")))
         return dlsh_truth(v, &c->wants_grad);
+    const char *own = dlsh_numpy_argument(name);
+    for (int i = 0; own && i < info->nargs; i++)
+        if (!strcmp(info->args[i].name, own)) return named(c, own, v);
     return no_argument(c, name);
 }
 
