@@ -132,7 +132,7 @@ static dl_tensor *attended(int causal) {
     X(group_norm_step, 20 * IMAGE, STEP(dl_group_norm(image, scale, shift, 8, 1e-5), image, scale, shift))             \
     X(mse_step, 12 * N26, STEP(dl_mse_loss(leaf, target, "mean"), leaf))                                               \
     X(l1_step, 12 * N26, STEP(dl_l1_loss(leaf, target, "mean"), leaf))                                                 \
-    X(bce_step, 12 * N26, STEP(dl_binary_cross_entropy_with_logits(leaf, chance, "mean"), leaf))                       \
+    X(bce_step, 12 * N26, STEP(dl_binary_cross_entropy_with_logits(leaf, chance, NULL, NULL, "mean"), leaf))                       \
     X(nll_step, 8 * 65536 * 1000 * 1e-9, STEP(dl_nll_loss(logits, labels, NULL, "mean", -100), logits))                \
     X(rand, 4 * N28, dl_rand(dl_shape(a), 2, DL_F32, GPU))                                                             \
     X(randint, 8 * N26, dl_randint(0, 1000, (long[]){1 << 26}, 1, DL_I64, GPU))                                        \

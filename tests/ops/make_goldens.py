@@ -196,6 +196,14 @@ CALLS = {
     "gelu_erf": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "polygamma": lambda x, n: Polygamma.apply(x, n),
     "digamma": lambda x: Polygamma.apply(x, 0), "poisson_nll_loss": poisson_nll,
     "hardsigmoid": lambda x: (x + 3).clamp(0, 6) / 6,  # PyTorch's gradient is 1 / 6 in f32
+    "empty": lambda size, dtype="f32": torch.zeros(size, dtype=DTYPES[dtype]),
+    "repeat": lambda x, repeats: x.repeat(repeats),
+    "diff": lambda x, a=None, b=None, **kw: torch.diff(x, prepend=a, append=b, **kw),
+    "median": lambda x: torch.median(x), "median_dim": lambda x, **kw: tuple(torch.median(x, **kw)),
+    "quantile": lambda x, q, **kw: torch.quantile(x, q.detach() if isinstance(q, torch.Tensor) else q, **kw),
+    "bincount": lambda x, w=None, minlength=0: torch.bincount(x, w if w is None else w.detach(), minlength),
+    "histc": lambda x, **kw: torch.histc(x.detach(), **kw),
+    "cummax": lambda x, dim: tuple(torch.cummax(x, dim)), "cummin": lambda x, dim: tuple(torch.cummin(x, dim)),
     "sigmoid_focal_loss": focal, "dice_loss": dice, "binary_cross_entropy": bce,
     "probability_loss": lambda x, y: F.binary_cross_entropy(*torch.broadcast_tensors(x, y), reduction="none"),
     "binary_cross_entropy_with_logits": lambda x, y, w=None, v=None, **kw: F.binary_cross_entropy_with_logits(

@@ -282,7 +282,7 @@ static dl_tensor *call_loss(const trial *t, dl_tensor **in) {
     case L1: return dl_l1_loss(in[0], in[1], how);
     case SMOOTH_L1: return dl_smooth_l1_loss(in[0], in[1], how, half);
     case HUBER: return dl_huber_loss(in[0], in[1], how, half);
-    case BINARY: return dl_binary_cross_entropy_with_logits(in[0], in[1], how);
+    case BINARY: return dl_binary_cross_entropy_with_logits(in[0], in[1], NULL, NULL, how);
     default: return dl_kl_div(in[0], in[1], how, (int)t->pad[1]);
     }
 }

@@ -15,6 +15,7 @@ static dl_status filled(dl_call *c, double value) {
     return dl_finish(c, dl_full(ATTR(c, FILL_SIZE)->u.v, ATTR(c, FILL_SIZE)->n, value, c->dtype, c->device));
 }
 COMPOSE_RULE(zeros) { return filled(c, 0); }
+COMPOSE_RULE(empty) { return filled(c, 0); }
 COMPOSE_RULE(ones) { return filled(c, 1); }
 
 /* ---- joining */

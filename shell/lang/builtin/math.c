@@ -1,5 +1,5 @@
-/* Functions that serve numbers and tensors alike where the op table's rows do not: max, min, abs, round, sum of lists.
- */
+/* Functions that serve numbers and tensors alike where the op table's rows do not: max, min, median, abs, round, sum of
+ * lists. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "lang/eval/interp.h"
 #include "dlcore/binary.h"
 #include "dlcore/reduce.h"
+#include "dlcore/sort.h"
 #include "dlcore/unary.h"
 
 /* ---------------------------------------------------------------- max and min: data is the name */
@@ -24,6 +25,14 @@ static const dlsh_option minmax_options[] = {
 
 static int is_max(const dlsh_args *a) { return !strcmp(dlsh_arg_data(a), "max"); }
 
+/* The two as a list with names, as those of max_dim's row. */
+static dl_status give_both(dl_tensor *values, dl_tensor *indices, dlsh_value *result) {
+    static const char *const names[] = {"values", "indices"};
+    dlsh_value both = DLSH_LIST_OF(dlsh_tensor(values), dlsh_tensor(indices));
+    if (!dlsh_failed(both)) both.as.list->names = names, both.as.list->nnames = 2;
+    return dlsh_give(both, result);
+}
+
 static dl_status minmax_of_tensor(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *x = dlsh_arg_tensor(a, "input"), *indices = NULL, *values;
     const dlsh_value *other = dlsh_arg_at(a, "others", 0), *dim = dlsh_arg(a, "dim");
@@ -38,11 +47,14 @@ static dl_status minmax_of_tensor(const dlsh_args *a, dlsh_value *result) {
     if (!dim) return dlsh_give(dlsh_tensor(is_max(a) ? dl_amax(x, NULL, 0, 0) : dl_amin(x, NULL, 0, 0)), result);
     int keep = dlsh_arg_bool(a, "keepdim");
     values = is_max(a) ? dl_max_dim(x, dim->as.i, keep, &indices) : dl_min_dim(x, dim->as.i, keep, &indices);
-    if (!values) return dl_failed();
-    static const char *const names[] = {"values", "indices"}; /* as those of max_dim's row */
-    dlsh_value both = DLSH_LIST_OF(dlsh_tensor(values), dlsh_tensor(indices));
-    if (!dlsh_failed(both)) both.as.list->names = names, both.as.list->nnames = 2;
-    return dlsh_give(both, result);
+    return values ? give_both(values, indices, result) : dl_failed();
+}
+
+static dl_status median_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *x = dlsh_arg_tensor(a, "input"), *indices = NULL, *values;
+    if (!dlsh_given(a, "dim")) return dlsh_give(dlsh_tensor(dl_median(x)), result);
+    values = dl_median_dim(x, dlsh_arg_int(a, "dim"), dlsh_given(a, "keepdim") && dlsh_arg_bool(a, "keepdim"), &indices);
+    return values ? give_both(values, indices, result) : dl_failed();
 }
 
 static dl_status keep_better(const dlsh_args *a, dlsh_value x, dlsh_value *best) {
@@ -188,6 +200,12 @@ const dlsh_command dlsh_math_rows[] = {
         DLSH_PARAMS({"input", .want = "list|range|tensor", .doc = "numbers, or a tensor"},
                     {"dim", .want = "int|list", .flags = DLSH_OPTIONAL, .doc = "tensors: dimensions"},
                     {"keepdim", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "tensors: keep them with size 1"})),
+    DLSH_PURE_ROW("median", median_run, "median(X [, dim=, keepdim=])",
+                  "The element in the middle, the lower one of two; with dim values and indices.",
+                  DLSH_PARAMS({"input", .want = "tensor", .doc = "a tensor"},
+                              {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension"},
+                              {"keepdim", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "keep it with size 1"}),
+                  .examples = "values, indices = median(x, dim=1)"),
     DLSH_PURE_ROW("floor", rounding_run, "floor(X)", "Rounded down.", .params = rounding_params),
     DLSH_PURE_ROW("ceil", rounding_run, "ceil(X)", "Rounded up.", .params = rounding_params),
     DLSH_PURE_ROW("round", round_run, "round(X [, DECIMALS])", "Rounded to the nearest whole number, ties to even.",

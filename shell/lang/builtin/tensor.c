@@ -1,5 +1,7 @@
 /* Functions on tensors that are no ops: making them of lists, moving, shapes, and the parts of PyTorch's interface that
  * are words for other ops. Each is also a method. */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lang/eval/interp.h"
@@ -83,19 +85,76 @@ static dl_status param_run(const dlsh_args *a, dlsh_value *result) {
 static const dlsh_option like_options[] = {
     {"dtype", DLSH_OPT_WORD, NULL, .doc = "that of the input unless given", .complete = "dtype"}, {0}};
 
-/* data is the name of the op that makes the tensor. */
-static dl_status like_run(const dlsh_args *a, dlsh_value *result) {
+/* A tensor of the given shape, of the dtype (unless another is given) and on the device of `input`. data is the name of
+ * the op that makes it, which takes fill_value where there is one. */
+static dl_status made_like(const dlsh_args *a, const long *shape, int n, const char *fill, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input"), *res[8] = {0};
     const char *dtype = dlsh_arg_str(a, "dtype");
     DLSH_SCOPED_BUF attrs = {0};
-    int n = 0;
+    int nres = 0;
     dlsh_buf_puts(&attrs, "size=[");
-    for (int i = 0; i < dl_ndim(t); i++) dlsh_buf_printf(&attrs, i ? ",%ld" : "%ld", dl_shape(t)[i]);
+    for (int i = 0; i < n; i++) dlsh_buf_printf(&attrs, i ? ",%ld" : "%ld", shape[i]);
     dlsh_buf_printf(&attrs, "] dtype=%s device=%s", dtype ? dtype : dl_dtype_name(dl_dtype_of(t)),
                     dl_device_name(dl_device_of(t)));
-    dl_status st = dl_op_call(dlsh_arg_data(a), NULL, 0, dlsh_buf_text(&attrs), res, &n);
+    if (fill) dlsh_buf_printf(&attrs, " fill_value=%s", fill);
+    dl_status st = dl_op_call(dlsh_arg_data(a), NULL, 0, dlsh_buf_text(&attrs), res, &nres);
     return st ? st : give(res[0], result);
 }
+
+static dl_status like_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    return made_like(a, dl_shape(t), dl_ndim(t), NULL, result);
+}
+
+/* The argument fill_value as text; it holds whatever int or float of the language there is. */
+typedef char number_text[40];
+static const char *fill_text(const dlsh_args *a, number_text text) {
+    dlsh_value v = *dlsh_arg(a, "fill_value");
+    if (v.type == DLSH_FLOAT)
+        snprintf(text, sizeof(number_text), v.as.f == floor(v.as.f) && fabs(v.as.f) < 1e15 ? "%.1f" : "%.17g", v.as.f);
+    else
+        snprintf(text, sizeof(number_text), "%ld", v.as.i);
+    return text;
+}
+
+static dl_status full_like_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    number_text text;
+    return made_like(a, dl_shape(t), dl_ndim(t), fill_text(a, text), result);
+}
+
+/* Sizes that are given one after another or as a list. */
+static dl_status sizes_of(const dlsh_args *a, const char *name, long shape[8], int *n) {
+    const dlsh_value *first = dlsh_arg_at(a, name, 0);
+    int list = first && first->type == DLSH_LIST;
+    *n = list ? first->as.list->n : dlsh_arg_count(a, name);
+    if (*n > 8) return dlsh_arg_fail(a, NULL, DL_ERR_SHAPE, NULL, "a tensor has at most 8 dimensions, got %d", *n);
+    for (int i = 0; i < *n; i++) {
+        dlsh_value v = list ? first->as.list->items[i] : *dlsh_arg_at(a, name, i);
+        if (v.type != DLSH_INT)
+            return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "sizes must be ints, got %s", dlsh_a(v));
+        shape[i] = v.as.i;
+    }
+    return DL_OK;
+}
+
+static dl_status new_run(const dlsh_args *a, dlsh_value *result) {
+    long shape[8];
+    int n;
+    DLSH_TRY(sizes_of(a, "size", shape, &n));
+    return made_like(a, shape, n, NULL, result);
+}
+
+static dl_status new_full_run(const dlsh_args *a, dlsh_value *result) {
+    long shape[8];
+    int n;
+    number_text text;
+    DLSH_TRY(sizes_of(a, "size", shape, &n));
+    return made_like(a, shape, n, fill_text(a, text), result);
+}
+
+static const dlsh_param new_params[] = {
+    TENSOR_PARAM, {"size", .want = "int|list", .flags = DLSH_VARIADIC, .doc = "sizes"}, {0}};
 
 /* ---------------------------------------------------------------- reading */
 
@@ -171,6 +230,11 @@ static dl_status size_run(const dlsh_args *a, dlsh_value *result) {
     if (!dlsh_given(a, "dim")) return dlsh_get_field(dlsh_arg_session(a), *dlsh_arg(a, "input"), "shape", result);
     DLSH_TRY(dim_of(a, "dim", dl_ndim(t), 0, &d));
     *result = dlsh_int(dl_shape(t)[d]);
+    return DL_OK;
+}
+
+static dl_status ndim_run(const dlsh_args *a, dlsh_value *result) {
+    *result = dlsh_int(dl_ndim(dlsh_arg_tensor(a, "input")));
     return DL_OK;
 }
 
@@ -272,13 +336,32 @@ static dl_status t_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_get_field(dlsh_arg_session(a), *dlsh_arg(a, "input"), "T", result);
 }
 
+/* Which dimensions the argument dim names, one or a list, as bits; all unless it is given. */
+static dl_status dims_of(const dlsh_args *a, int ndim, unsigned *bits) {
+    const dlsh_value *v = dlsh_given(a, "dim") ? dlsh_arg(a, "dim") : NULL;
+    int list = v && v->type == DLSH_LIST, n = list ? v->as.list->n : v != NULL;
+    *bits = v ? 0 : ~0u;
+    for (int i = 0; i < n; i++) {
+        dlsh_value x = list ? v->as.list->items[i] : *v;
+        if (x.type != DLSH_INT)
+            return dlsh_arg_fail(a, "dim", DL_ERR_TYPE, NULL, "dimensions must be ints, got %s", dlsh_a(x));
+        long d = x.as.i < 0 ? x.as.i + ndim : x.as.i;
+        if (d < 0 || d >= (ndim ? ndim : 1))
+            return dlsh_arg_fail(a, "dim", DL_ERR_INDEX, NULL,
+                                 "dimension %ld does not exist in a tensor of %d dimensions", x.as.i, ndim);
+        *bits |= 1u << d;
+    }
+    return DL_OK;
+}
+
 static dl_status squeeze_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input");
-    long shape[8], only = -1;
+    long shape[8];
+    unsigned named;
     int n = 0;
-    if (dlsh_given(a, "dim")) DLSH_TRY(dim_of(a, "dim", dl_ndim(t), 0, &only));
+    DLSH_TRY(dims_of(a, dl_ndim(t), &named));
     for (int i = 0; i < dl_ndim(t); i++)
-        if (dl_shape(t)[i] != 1 || (only >= 0 && i != only)) shape[n++] = dl_shape(t)[i];
+        if (dl_shape(t)[i] != 1 || !(named >> i & 1)) shape[n++] = dl_shape(t)[i];
     return give(dl_reshape(t, shape, n), result);
 }
 
@@ -309,16 +392,61 @@ static dl_status flatten_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status view_run(const dlsh_args *a, dlsh_value *result) {
     long shape[8];
-    const dlsh_value *first = dlsh_arg_at(a, "shape", 0);
-    int list = first && first->type == DLSH_LIST, n = list ? first->as.list->n : dlsh_arg_count(a, "shape");
-    if (n > 8) return dlsh_arg_fail(a, NULL, DL_ERR_SHAPE, NULL, "a tensor has at most 8 dimensions, got %d", n);
-    for (int i = 0; i < n; i++) {
-        dlsh_value v = list ? first->as.list->items[i] : *dlsh_arg_at(a, "shape", i);
-        if (v.type != DLSH_INT)
-            return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "sizes must be ints, got %s", dlsh_a(v));
-        shape[i] = v.as.i;
-    }
+    int n;
+    DLSH_TRY(sizes_of(a, "shape", shape, &n));
     return give(dl_reshape(dlsh_arg_tensor(a, "input"), shape, n), result);
+}
+
+static const dlsh_param other_params[] = {
+    TENSOR_PARAM, {"other", .want = "tensor", .doc = "whose shape it is"}, {0}};
+
+/* view_as and reshape_as; expand_as where data is set. */
+static dl_status shape_as_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input"), *like = dlsh_arg_tensor(a, "other");
+    return give((dlsh_arg_data(a) ? dl_expand : dl_reshape)(t, dl_shape(like), dl_ndim(like)), result);
+}
+
+static dl_status unbind_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    long d;
+    DLSH_TRY(dim_of(a, "dim", dl_ndim(t), 0, &d));
+    dlsh_value parts = dlsh_new_list(dl_shape(t)[d]);
+    dl_status st = dlsh_failed(parts) ? dl_failed() : DL_OK;
+    for (long i = 0; !st && i < dl_shape(t)[d]; i++) st = dlsh_append(parts, dlsh_tensor(dl_select(t, d, i)));
+    return dlsh_give_filled(st, parts, result);
+}
+
+/* Axis i of a grid, along dimension i of the result, expanded to its shape; with swap the first two are exchanged. */
+static dl_tensor *grid_axis(dl_tensor *t, int i, const long *shape, int n, int swap) {
+    long own[8];
+    int at = swap && i < 2 ? 1 - i : i;
+    for (int k = 0; k < n; k++) own[k] = k == at ? shape[k] : 1;
+    dl_tensor *line = dl_reshape(t, own, n), *grid = line ? dl_expand(line, shape, n) : NULL;
+    dl_unref(line);
+    return grid;
+}
+
+static dl_status meshgrid_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *first = dlsh_arg_at(a, "tensors", 0);
+    const char *indexing = dlsh_arg_str(a, "indexing");
+    int list = first && first->type == DLSH_LIST, n = list ? first->as.list->n : dlsh_arg_count(a, "tensors");
+    int swap = n > 1 && !strcmp(indexing, "xy");
+    dl_tensor *axis[8];
+    long shape[8];
+    if (strcmp(indexing, "ij") && strcmp(indexing, "xy"))
+        return dlsh_arg_fail(a, "indexing", DL_ERR_VALUE, NULL, "indexing is ij or xy, not %s", indexing);
+    if (n < 1 || n > 8) return dlsh_arg_fail(a, NULL, DL_ERR_SHAPE, NULL, "a grid has 1 to 8 axes, got %d", n);
+    for (int i = 0; i < n; i++) {
+        dlsh_value v = list ? first->as.list->items[i] : *dlsh_arg_at(a, "tensors", i);
+        if (v.type != DLSH_TENSOR || dl_ndim(v.as.tensor) > 1)
+            return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "axes are tensors of at most 1 dimension");
+        axis[i] = v.as.tensor;
+        shape[swap && i < 2 ? 1 - i : i] = dl_numel(axis[i]);
+    }
+    dlsh_value grids = dlsh_new_list(n);
+    dl_status st = dlsh_failed(grids) ? dl_failed() : DL_OK;
+    for (int i = 0; !st && i < n; i++) st = dlsh_append(grids, dlsh_tensor(grid_axis(axis[i], i, shape, n, swap)));
+    return dlsh_give_filled(st, grids, result);
 }
 
 static const dlsh_param split_params[] = {TENSOR_PARAM,
@@ -414,10 +542,31 @@ const dlsh_command dlsh_tensor_rows[] = {
                   .params = only_tensor, .options = like_options, .data = "rand"),
     DLSH_PURE_ROW("randn_like", like_run, "randn_like(X, dtype=)", "Normal numbers in the shape of a tensor.",
                   .params = only_tensor, .options = like_options, .data = "randn"),
+    DLSH_PURE_ROW("empty_like", like_run, "empty_like(X, dtype=)",
+                  "A tensor to be written to, in the shape of another; its elements are 0.", .params = only_tensor,
+                  .options = like_options, .data = "empty"),
+    DLSH_PURE_ROW("full_like", full_like_run, "full_like(X, VALUE, dtype=)", "One value in the shape of a tensor.",
+                  DLSH_PARAMS(TENSOR_PARAM, {"fill_value", .want = "number|bool", .doc = "the value"}),
+                  .options = like_options, .data = "full", .examples = "full_like(x, 0.5)"),
+    DLSH_PURE_ROW("new_zeros", new_run, "x.new_zeros(SIZE..., dtype=)",
+                  "Zeros in the dtype and on the device of a tensor.", .params = new_params, .options = like_options,
+                  .data = "zeros"),
+    DLSH_PURE_ROW("new_ones", new_run, "x.new_ones(SIZE..., dtype=)",
+                  "Ones in the dtype and on the device of a tensor.", .params = new_params, .options = like_options,
+                  .data = "ones"),
+    DLSH_PURE_ROW("new_empty", new_run, "x.new_empty(SIZE..., dtype=)",
+                  "A tensor to be written to, in the dtype and on the device of another; its elements are 0.",
+                  .params = new_params, .options = like_options, .data = "empty"),
+    DLSH_PURE_ROW("new_full", new_full_run, "x.new_full([SIZE...], VALUE, dtype=)",
+                  "One value in the dtype and on the device of a tensor.",
+                  DLSH_PARAMS(TENSOR_PARAM, {"size", .want = "int|list", .doc = "sizes"},
+                              {"fill_value", .want = "number|bool", .doc = "the value"}),
+                  .options = like_options, .data = "full", .examples = "x.new_full([2, 3], 0.5)"),
     DLSH_PURE_ROW("item", item_run, "x.item()", "The number in a tensor of one element.", .params = only_tensor),
     DLSH_PURE_ROW("tolist", tolist_run, "x.tolist()", "The elements as nested lists.", .params = only_tensor),
     DLSH_PURE_ROW("numel", numel_run, "x.numel()", "Number of elements.", .params = only_tensor),
     DLSH_PURE_ROW("size", size_run, "x.size([DIM])", "The shape, or one size of it.", .params = dim_params),
+    DLSH_PURE_ROW("dim", ndim_run, "x.dim()", "Number of dimensions.", .params = only_tensor),
     DLSH_PURE_ROW("stride", stride_run, "x.stride()", "Strides in elements.", .params = only_tensor),
     DLSH_PURE_ROW("is_contiguous", is_contiguous_run, "x.is_contiguous()", "Do the elements lie row by row?",
                   .params = only_tensor),
@@ -445,7 +594,9 @@ const dlsh_command dlsh_tensor_rows[] = {
                   DLSH_PARAMS(TENSOR_PARAM, {"dim0", .want = "int", .doc = "first dimension"},
                               {"dim1", .want = "int", .doc = "second dimension"})),
     DLSH_PURE_ROW("t", t_run, "x.t()", "A matrix transposed.", .params = only_tensor),
-    DLSH_PURE_ROW("squeeze", squeeze_run, "x.squeeze([DIM])", "Dimensions of size 1 dropped.", .params = dim_params),
+    DLSH_PURE_ROW("squeeze", squeeze_run, "x.squeeze([DIM])", "Dimensions of size 1 dropped.",
+                  DLSH_PARAMS(TENSOR_PARAM, {"dim", .want = "int|list", .flags = DLSH_OPTIONAL,
+                                             .doc = "the dimension, or those, that may go; others stay"})),
     DLSH_PURE_ROW("unsqueeze", unsqueeze_run, "x.unsqueeze(DIM)", "A dimension of size 1 put in.",
                   DLSH_PARAMS(TENSOR_PARAM, {"dim", .want = "int", .doc = "place of the new dimension"})),
     DLSH_PURE_ROW("flatten", flatten_run, "x.flatten([START [, END]])", "Dimensions joined into one.",
@@ -455,6 +606,23 @@ const dlsh_command dlsh_tensor_rows[] = {
     DLSH_PURE_ROW("view", view_run, "x.view(SIZE...)", "The same elements in another shape.",
                   DLSH_PARAMS(TENSOR_PARAM,
                               {"shape", .want = "int|list", .flags = DLSH_VARIADIC, .doc = "sizes; one may be -1"})),
+    DLSH_PURE_ROW("view_as", shape_as_run, "x.view_as(OTHER)", "The same elements in the shape of another tensor.",
+                  .params = other_params),
+    DLSH_PURE_ROW("reshape_as", shape_as_run, "x.reshape_as(OTHER)",
+                  "The same elements in the shape of another tensor.", .params = other_params),
+    DLSH_PURE_ROW("expand_as", shape_as_run, "x.expand_as(OTHER)",
+                  "Dimensions of size 1 repeated without copying, up to the shape of another tensor.",
+                  .params = other_params, .data = "expand"),
+    DLSH_PURE_ROW("unbind", unbind_run, "x.unbind([DIM])", "A list of what stands at each index of a dimension.",
+                  .params = dim_params, .examples = "a, b = tensor([[1, 2], [3, 4]]).unbind(1)"),
+    DLSH_PURE_ROW("meshgrid", meshgrid_run, "meshgrid(X, Y, ..., indexing=ij)",
+                  "A list of grids: of each axis one in which it runs along its own dimension.",
+                  DLSH_PARAMS({"tensors", .want = "tensor|list", .flags = DLSH_VARIADIC,
+                               .doc = "axes, one after another or as a list"}),
+                  DLSH_OPTIONS({"indexing", DLSH_OPT_WORD, "ij",
+                                .doc = "xy: the first axis runs along dimension 1, the second along 0",
+                                .complete = "ij|xy"}),
+                  .examples = "y, x = meshgrid(arange(2), arange(3))"),
     DLSH_PURE_ROW(
         "split", split_run, "x.split(SIZE [, DIM]), s.split([BY])",
         "A list of pieces of SIZE rows, or of the sizes in a list; of a string, those between white space, or "

@@ -507,6 +507,21 @@ static dl_status give(const op_call *c, dl_tensor **res, int n, int plain, dlsh_
     return dlsh_give_filled(st, list, out);
 }
 
+/* Inputs as tensors of the numbers that they are made of; floating: of f64 all. */
+static dl_status make_plain(op_call *c, const dlsh_callargs *args, int floating) {
+    for (int i = 0; i < c->nin; i++) {
+        dlsh_value v = args->values[i];
+        dl_unref(c->in[i]);
+        c->in[i] = plain_number(floating ? dlsh_float(dlsh_number(v)) : v);
+        if (!c->in[i]) return dl_failed();
+    }
+    return DL_OK;
+}
+
+static dl_status run_op(op_call *c, dl_tensor **res, int *n) {
+    return dl_op_call(c->e->info.name, c->in, c->nin, c->attrs.n ? dlsh_buf_text(&c->attrs) : NULL, res, n);
+}
+
 dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out) {
     if (dlsh_failed(op)) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to call an op");
     op_call c = {.e = op.as.op};
@@ -521,17 +536,19 @@ dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out
         if (args->names && args->names[i]) st = named(&c, args->names[i], args->values[i]);
     if (!st) st = missing(&c);
     place_new(&c);
-    for (int i = 0; i < c.nin && plain && !st; i++) {
-        dl_unref(c.in[i]);
-        c.in[i] = plain_number(args->values[i]);
-        if (!c.in[i]) st = dl_failed();
-    }
+    if (!st && plain) st = make_plain(&c, args, 0);
     dl_tensor *into = c.in[0], *from = NULL;
     if (!st && c.e->in_place) {
         from = c.in[0] = dlsh_read_in_place(c.e->info.name, into, c.in + 1, c.nin - 1);
         if (!from) st = dl_failed();
     }
-    if (!st) st = dl_op_call(c.e->info.name, c.in, c.nin, c.attrs.n ? dlsh_buf_text(&c.attrs) : NULL, res, &n);
+    if (!st) st = run_op(&c, res, &n);
+    if (!st && plain && n && dl_dtype_of(res[0]) == DL_F32) { /* of whole numbers; floats of the language are f64 */
+        for (int i = 0; i < n; i++) dl_unref(res[i]);
+        st = make_plain(&c, args, 1);
+        if (!st) st = run_op(&c, res, &n);
+        into = c.in[0];
+    }
     c.in[0] = into;
     dl_unref(from);
     if (!st) st = give(&c, res, n, plain, out);

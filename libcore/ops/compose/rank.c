@@ -1,0 +1,186 @@
+/* Medians, quantiles and counts. */
+#include "core/device.h"
+#include "core/scope.h"
+#include "ops/compose/compose.h"
+#include "dlcore/all.h"
+#include "ops/rules/sort.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- medians: the lower one of two in the middle; NaN, which is sorted to the end, if there is one */
+
+/* The median along d of x, with that dimension of size 1, and its places. */
+static dl_tensor *middle(dl_pool *p, dl_tensor *x, int d, dl_tensor **places) {
+    const long n = x->shape[d], last = n - 1;
+    dl_tensor *order = NULL, *sorted = K(dl_sort(x, d, 0, &order));
+    K(order);
+    dl_tensor *top = sorted ? K(dl_slice(sorted, d, &last, &n, 1)) : NULL;
+    dl_tensor *k = K(dl_where(K(dl_isnan(top)), K(dl_scalar_i(last)), K(dl_scalar_i(last / 2))));
+    *places = k ? K(dl_gather(order, k, d)) : NULL;
+    return *places ? K(dl_gather(x, *places, d)) : NULL;
+}
+
+COMPOSE_RULE(median) {
+    POOL;
+    dl_tensor *x = c->in[0], *at;
+    if (!x->numel && !dl_dtype_is_float((dl_dtype)x->dtype)) return dl_fail(DL_ERR_SHAPE, "no elements have no median");
+    if (!x->numel) return dl_finish(c, dl_full((long[]){0}, 0, NAN, (dl_dtype)x->dtype, x->st->device));
+    dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *m = row ? middle(p, row, 0, &at) : NULL;
+    return dl_finish(c, m ? dl_reshape(m, (long[]){0}, 0) : NULL);
+}
+
+COMPOSE_RULE(median_dim) {
+    POOL;
+    dl_tensor *x = c->in[0], *at;
+    long shape[DL_MAX_DIM];
+    int d, n = 0;
+    DL_TRY(dl_dim_norm(ATTR_I(c, MEDIAN_DIM_DIM), x->ndim, &d));
+    if (!x->ndim) x = K(dl_reshape(x, (long[]){1}, 1));
+    if (!x) return dl_failed();
+    if (!x->shape[d]) return dl_fail(DL_ERR_SHAPE, "dimension %d has no elements, and so no median", d);
+    for (int i = 0; i < c->in[0]->ndim; i++)
+        if (i != d || ATTR_I(c, MEDIAN_DIM_KEEPDIM)) shape[n++] = i == d ? 1 : x->shape[i];
+    dl_tensor *m = middle(p, x, d, &at), *values = m ? dl_reshape(m, shape, n) : NULL;
+    dl_tensor *places = values ? dl_reshape(at, shape, n) : NULL;
+    if (!places) return dl_unref(values), dl_failed();
+    c->out[0] = values, c->out[1] = places;
+    return DL_OK;
+}
+
+/* ---- quantiles */
+
+/* q is one number or a list, on the CPU checked. */
+static dl_status check_quantile(const dl_call *c, dl_pool *p) {
+    dl_tensor *x = c->in[0], *q = c->in[1];
+    double least, most;
+    if (!dl_dtype_is_float((dl_dtype)x->dtype))
+        return dl_fail_hint(DL_ERR_DTYPE, "convert it with .to(f32)", "quantiles are of floating numbers, not of %s",
+                            dl_dtype_name((dl_dtype)x->dtype));
+    if (q->ndim > 1) return dl_fail(DL_ERR_SHAPE, "q must be a number or a list, not %d-d", q->ndim);
+    if (!x->numel) return dl_fail(DL_ERR_SHAPE, "no elements have no quantiles");
+    if (!q->numel || q->st->device) return DL_OK;
+    DL_TRY(dl_item_f(K(dl_amin(q, NULL, 0, 0)), &least));
+    DL_TRY(dl_item_f(K(dl_amax(q, NULL, 0, 0)), &most));
+    if (!(least >= 0 && most <= 1))
+        return dl_fail(DL_ERR_VALUE, "q must lie between 0 and 1, not be %g", least >= 0 ? most : least);
+    return DL_OK;
+}
+
+/* Between `low` and `high`, the elements on both sides of place `at`. */
+static dl_tensor *between(dl_pool *p, const char *how, dl_tensor *low, dl_tensor *high, dl_tensor *share) {
+    if (!strcmp(how, "lower")) return low;
+    if (!strcmp(how, "higher")) return high;
+    if (!strcmp(how, "midpoint")) share = K(dl_where(K(dl_gt(share, K(dl_scalar_f(0)))), K(dl_scalar_f(0.5)), share));
+    return K(dl_add(low, K(dl_mul(K(dl_sub(high, low)), share))));
+}
+
+/* The quantiles of the rows of sorted, [..., n]: [..., Q]. */
+static dl_tensor *of_rows(dl_pool *p, dl_tensor *sorted, dl_tensor *q, const char *how) {
+    const int d = sorted->ndim - 1;
+    const long n = sorted->shape[d], last = n - 1;
+    dl_tensor *at = K(dl_mul(K(dl_to_dtype(q, (dl_dtype)sorted->dtype)), K(dl_scalar_f((double)last))));
+    if (!strcmp(how, "nearest")) at = K(dl_round(at));
+    dl_tensor *floor = K(dl_floor(at)), *share = K(dl_sub(at, floor));
+    dl_tensor *below = K(dl_to_dtype(floor, DL_I64)), *above = K(dl_to_dtype(K(dl_ceil(at)), DL_I64));
+    if (!below || !above) return NULL;
+    dl_tensor *low = K(dl_index_select(sorted, below, d)), *high = K(dl_index_select(sorted, above, d));
+    dl_tensor *top = K(dl_slice(sorted, d, &last, &n, 1)), *result = between(p, how, low, high, share);
+    return result ? K(dl_where(K(dl_isnan(top)), top, result)) : NULL;
+}
+
+/* The dimension of the quantiles, the last one, comes first when q is a list, else it goes. */
+static dl_tensor *arranged(dl_call *c, dl_pool *p, dl_tensor *t, int d) {
+    const dl_tensor *x = c->in[0];
+    long order[DL_MAX_DIM], shape[DL_MAX_DIM];
+    int list = c->in[1]->ndim, n = 0;
+    bool keep = ATTR_I(c, QUANTILE_KEEPDIM) != 0, all = !ATTR(c, QUANTILE_DIM)->given;
+    if (x->ndim + list > DL_MAX_DIM)
+        return dl_fail(DL_ERR_SHAPE, "a tensor has at most %d dimensions", DL_MAX_DIM), NULL;
+    order[0] = t->ndim - 1;
+    for (int i = 1; i < t->ndim; i++) order[i] = i - 1;
+    t = K(dl_permute(t, order, t->ndim));
+    if (list) shape[n++] = c->in[1]->numel;
+    for (int i = 0; i < x->ndim; i++)
+        if (keep || (!all && i != d)) shape[n++] = all || i == d ? 1 : x->shape[i];
+    return t ? dl_reshape(t, shape, n) : NULL;
+}
+
+COMPOSE_RULE(quantile) {
+    POOL;
+    static const char *const ways[] = {"linear", "lower", "higher", "midpoint", "nearest"};
+    const char *how = ATTR_S(c, QUANTILE_INTERPOLATION);
+    dl_tensor *x = c->in[0], *q = c->in[1], *order = NULL;
+    long to_last[DL_MAX_DIM];
+    int d = 0, known = 0, n = 0;
+    for (int i = 0; i < 5; i++) known |= !strcmp(how, ways[i]);
+    if (!known)
+        return dl_fail(DL_ERR_VALUE, "interpolation is linear, lower, higher, midpoint or nearest, not '%s'", how);
+    DL_TRY(check_quantile(c, p));
+    if (ATTR(c, QUANTILE_DIM)->given) DL_TRY(dl_dim_norm(ATTR_I(c, QUANTILE_DIM), x->ndim, &d));
+    if (!ATTR(c, QUANTILE_DIM)->given || !x->ndim) x = K(dl_reshape(x, (long[]){x->numel}, 1));
+    if (!x) return dl_failed();
+    int along = ATTR(c, QUANTILE_DIM)->given ? d : 0;
+    for (int i = 0; i < x->ndim; i++)
+        if (i != along) to_last[n++] = i;
+    to_last[n] = along;
+    dl_tensor *sorted = K(dl_sort(x, along, 0, &order));
+    K(order);
+    sorted = sorted ? K(dl_permute(sorted, to_last, x->ndim)) : NULL;
+    q = K(dl_reshape(q, (long[]){q->numel}, 1));
+    dl_tensor *t = sorted && q ? of_rows(p, sorted, q, how) : NULL;
+    return dl_finish(c, t ? arranged(c, p, t, d) : NULL);
+}
+
+/* ---- counts */
+
+COMPOSE_RULE(bincount) {
+    POOL;
+    dl_tensor *x = c->in[0], *w = INPUT(c, BINCOUNT_WEIGHTS);
+    long n = ATTR_I(c, BINCOUNT_MINLENGTH), least = 0, most = -1;
+    DL_TRY(dl_check_index(x));
+    if (x->ndim != 1) return dl_fail(DL_ERR_SHAPE, "numbers to be counted are a list, not %d-d", x->ndim);
+    if (n < 0) return dl_fail(DL_ERR_VALUE, "minlength must be 0 or more, not %ld", n);
+    if (w && !dl_shape_eq(x, w))
+        return dl_fail(DL_ERR_SHAPE, "weights of shape %s do not fit %ld numbers", dl_shape_text(w->ndim, w->shape),
+                       (long)x->numel);
+    if (x->numel) {
+        DL_TRY(dl_item_i(K(dl_amin(x, NULL, 0, 0)), &least));
+        DL_TRY(dl_item_i(K(dl_amax(x, NULL, 0, 0)), &most));
+    }
+    if (least < 0) return dl_fail(DL_ERR_VALUE, "numbers to be counted are 0 or more, unlike %ld", least);
+    if (most >= DL_MAX_COUNT) return dl_fail(DL_ERR_VALUE, "%ld is too large to be counted", most);
+    if (n <= most) n = most + 1;
+    dl_dtype t = !w ? DL_I64 : w->dtype == DL_F32 ? DL_F32 : DL_F64;
+    dl_tensor *each = K(w ? dl_to_dtype(w, t) : dl_ones(x->shape, 1, DL_I64, x->st->device));
+    dl_tensor *none = K(dl_zeros(&n, 1, t, x->st->device));
+    return dl_finish(c, each && none ? dl_index_add(none, x, each, 0) : NULL);
+}
+
+/* Elements outside count 0 in bin 0. */
+COMPOSE_RULE(histc) {
+    POOL;
+    dl_tensor *x = c->in[0];
+    const long bins = ATTR_I(c, HISTC_BINS);
+    double from = dl_aval_number(ATTR(c, HISTC_MIN)), to = dl_aval_number(ATTR(c, HISTC_MAX));
+    const double first = 0, last = (double)bins - 1;
+    if (!dl_dtype_is_float((dl_dtype)x->dtype))
+        return dl_fail_hint(DL_ERR_DTYPE, "bincount counts integers", "a histogram is of floating numbers, not of %s",
+                            dl_dtype_name((dl_dtype)x->dtype));
+    if (bins < 1) return dl_fail(DL_ERR_VALUE, "bins must be at least 1, not %ld", bins);
+    if (from == to && x->numel) {
+        DL_TRY(dl_item_f(K(dl_amin(x, NULL, 0, 0)), &from));
+        DL_TRY(dl_item_f(K(dl_amax(x, NULL, 0, 0)), &to));
+    }
+    if (from == to) from -= 1, to += 1;
+    if (!isfinite(from) || !isfinite(to) || from > to)
+        return dl_fail(DL_ERR_VALUE, "a histogram from %g to %g is not possible", from, to);
+    dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *low = K(dl_scalar_f(from)), *high = K(dl_scalar_f(to));
+    if (!row) return dl_failed();
+    dl_tensor *in = K(dl_logical_and(K(dl_ge(row, low)), K(dl_le(row, high))));
+    dl_tensor *place = K(dl_mul(K(dl_sub(row, low)), K(dl_scalar_f((double)bins / (to - from)))));
+    place = K(dl_where(in, place, K(dl_scalar_f(0))));
+    dl_tensor *index = K(dl_to_dtype(K(dl_clamp(K(dl_floor(place)), &first, &last)), DL_I64));
+    dl_tensor *none = K(dl_zeros(&bins, 1, (dl_dtype)x->dtype, x->st->device)), *each = K(dl_to(in, x->dtype));
+    return dl_finish(c, index && none && each ? dl_index_add(none, index, each, 0) : NULL);
+}

@@ -1,0 +1,91 @@
+/* Running products, largest values and sums of exponentials along a dimension: in log2(n) steps, of which each joins
+ * every element with the one that lies 1, 2, 4, ... before it. */
+#include "core/scope.h"
+#include "ops/compose/compose.h"
+#include "dlcore/binary.h"
+#include "dlcore/compare.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
+#include "dlcore/index.h"
+#include "dlcore/unary.h"
+#include "dlcore/view.h"
+#include "ops/rules/reduce.h"
+
+/* The first `by` elements of t, then those of `joined`. */
+static dl_tensor *behind_head(dl_tensor *t, int d, long by, dl_tensor *joined) {
+    DL_OWNED dl_tensor *head = dl_slice(t, d, NULL, &by, 1);
+    return head && joined ? dl_cat((dl_tensor *[]){head, joined}, 2, d) : NULL;
+}
+
+typedef dl_tensor *(*joiner)(dl_tensor *, dl_tensor *);
+
+/* Takes t over. */
+static dl_tensor *scanned(dl_tensor *t, int d, joiner join) {
+    const long n = t && t->ndim ? t->shape[d] : 1;
+    for (long by = 1; by < n && t; by *= 2) {
+        DL_OWNED dl_tensor *old = t;
+        const long rest = n - by;
+        DL_OWNED dl_tensor *left = dl_slice(old, d, NULL, &rest, 1);
+        DL_OWNED dl_tensor *right = dl_slice(old, d, &by, NULL, 1);
+        DL_OWNED dl_tensor *joined = left && right ? join(left, right) : NULL;
+        t = behind_head(old, d, by, joined);
+    }
+    return t;
+}
+
+COMPOSE_RULE(cumprod) {
+    int d;
+    dl_tensor *x = c->in[0];
+    DL_TRY(dl_dim_norm(ATTR_I(c, CUMPROD_DIM), x->ndim, &d));
+    return dl_finish(c, scanned(dl_dtype_is_float((dl_dtype)x->dtype) ? dl_clone(x) : dl_to(x, DL_I64), d, dl_mul));
+}
+
+COMPOSE_RULE(logcumsumexp) {
+    int d;
+    DL_TRY(dl_dim_norm(ATTR_I(c, LOGCUMSUMEXP_DIM), c->in[0]->ndim, &d));
+    return dl_finish(c, scanned(dl_clone(c->in[0]), d, dl_logaddexp));
+}
+
+/* Where the right one of two wins: it is no worse, or NaN. */
+static dl_tensor *right_wins(dl_pool *p, dl_tensor *left, dl_tensor *right, bool largest) {
+    dl_tensor *better = K(largest ? dl_ge(right, left) : dl_le(right, left));
+    return K(dl_logical_or(better, K(dl_isnan(right))));
+}
+
+/* Places of the best values so far, by the same steps on values without history. */
+static dl_tensor *best_places(dl_tensor *x, int d, bool largest) {
+    const double n = x->ndim ? (double)x->shape[d] : 1;
+    long shape[DL_MAX_DIM];
+    for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? x->shape[i] : 1;
+    DL_OWNED dl_tensor *line = dl_arange(0, &n, 1, DL_I64, x->st->device);
+    DL_OWNED dl_tensor *row = line ? dl_reshape(line, shape, x->ndim) : NULL;
+    dl_tensor *at = row ? dl_expand(row, x->shape, x->ndim) : NULL, *value = at ? dl_detach(x) : NULL;
+    for (long by = 1; by < (long)n && at && value; by *= 2) {
+        POOL;
+        const long rest = (long)n - by;
+        K(at), K(value);
+        dl_tensor *left = K(dl_slice(value, d, NULL, &rest, 1)), *right = K(dl_slice(value, d, &by, NULL, 1));
+        dl_tensor *first = K(dl_slice(at, d, NULL, &rest, 1)), *second = K(dl_slice(at, d, &by, NULL, 1));
+        dl_tensor *wins = left && right ? right_wins(p, left, right, largest) : NULL;
+        dl_tensor *best = K(dl_where(wins, right, left)), *place = K(dl_where(wins, second, first));
+        value = behind_head(value, d, by, best);
+        at = behind_head(at, d, by, place);
+    }
+    dl_unref(value);
+    return at;
+}
+
+/* Values are gathered, so that the gradient goes to the element that won. */
+static dl_status best_so_far(dl_call *c, long dim, bool largest) {
+    int d;
+    dl_tensor *x = c->in[0];
+    DL_TRY(dl_dim_norm(dim, x->ndim, &d));
+    DL_OWNED dl_tensor *at = best_places(x, d, largest);
+    dl_tensor *values = at ? dl_gather(x, at, d) : NULL, *places = values ? dl_clone(at) : NULL;
+    if (!places) return dl_unref(values), dl_failed();
+    c->out[0] = values, c->out[1] = places;
+    return DL_OK;
+}
+
+COMPOSE_RULE(cummax) { return best_so_far(c, ATTR_I(c, CUMMAX_DIM), true); }
+COMPOSE_RULE(cummin) { return best_so_far(c, ATTR_I(c, CUMMIN_DIM), false); }
