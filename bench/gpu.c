@@ -57,7 +57,7 @@ static dl_tensor *loss_step(void) {
     X(copy, 8.0 * (1 << 28) * 1e-9, "GB", dl_clone(a))                                                                 \
     X(add, 12.0 * (1 << 28) * 1e-9, "GB", dl_add(a, b))                                                                \
     X(tanh, 8.0 * (1 << 28) * 1e-9, "GB", dl_tanh(a))                                                                  \
-    X(gelu, 8.0 * (1 << 28) * 1e-9, "GB", dl_gelu(a, "none"))                                                                  \
+    X(gelu, 8.0 * (1 << 28) * 1e-9, "GB", dl_gelu(a, "none"))                                                          \
     X(sum, 4.0 * (1 << 28) * 1e-9, "GB", dl_sum(a, NULL, 0, 0))                                                        \
     X(sum_rows, 4.0 * (1 << 28) * 1e-9, "GB", dl_sum(wide, &one, 1, 0))                                                \
     X(sum_cols, 4.0 * (1 << 28) * 1e-9, "GB", dl_sum(wide, &zero, 1, 0))                                               \

@@ -111,7 +111,7 @@ static dl_tensor *attended(int causal) {
     X(dropout_step, 15 * N26, STEP(dl_dropout(leaf, 0.1, 1), leaf))                                                    \
     X(elu_step, 16 * N26, STEP(dl_elu(leaf, 1), leaf))                                                                 \
     X(relu_step, 16 * N26, STEP(dl_relu(leaf), leaf))                                                                  \
-    X(gelu_step_bf16, 8 * N26, STEP(dl_gelu(leaf_half, "none"), leaf_half))                                                    \
+    X(gelu_step_bf16, 8 * N26, STEP(dl_gelu(leaf_half, "none"), leaf_half))                                            \
     X(layer_norm_768_bf16, 4 * 65536 * 768 * 1e-9, dl_layer_norm(bf_rows, bf_scale, bf_shift, &w768, 1, 1e-5))         \
     X(layer_norm_768_step, 10 * 65536 * 768 * 1e-9,                                                                    \
       STEP(dl_layer_norm(bf_rows, bf_scale, bf_shift, &w768, 1, 1e-5), bf_rows, bf_scale, bf_shift))                   \
@@ -132,7 +132,7 @@ static dl_tensor *attended(int causal) {
     X(group_norm_step, 20 * IMAGE, STEP(dl_group_norm(image, scale, shift, 8, 1e-5), image, scale, shift))             \
     X(mse_step, 12 * N26, STEP(dl_mse_loss(leaf, target, "mean"), leaf))                                               \
     X(l1_step, 12 * N26, STEP(dl_l1_loss(leaf, target, "mean"), leaf))                                                 \
-    X(bce_step, 12 * N26, STEP(dl_binary_cross_entropy_with_logits(leaf, chance, NULL, NULL, "mean"), leaf))                       \
+    X(bce_step, 12 * N26, STEP(dl_binary_cross_entropy_with_logits(leaf, chance, NULL, NULL, "mean"), leaf))           \
     X(nll_step, 8 * 65536 * 1000 * 1e-9, STEP(dl_nll_loss(logits, labels, NULL, "mean", -100), logits))                \
     X(rand, 4 * N28, dl_rand(dl_shape(a), 2, DL_F32, GPU))                                                             \
     X(randint, 8 * N26, dl_randint(0, 1000, (long[]){1 << 26}, 1, DL_I64, GPU))                                        \

@@ -36,7 +36,7 @@ typedef dl_tensor *(*body)(void);
     X(exp_large, dl_exp(a))                                                                                            \
     X(tanh_large, dl_tanh(a))                                                                                          \
     X(sigmoid_large, dl_sigmoid(a))                                                                                    \
-    X(gelu_large, dl_gelu(a, "none"))                                                                                          \
+    X(gelu_large, dl_gelu(a, "none"))                                                                                  \
     X(elu_large, dl_elu(a, 1))                                                                                         \
     X(log_large, dl_log(b))                                                                                            \
     X(gt_large, dl_gt(a, b))                                                                                           \

@@ -51,6 +51,7 @@
 #define CEIL(x) DL_FN(ceilf, ceil)(x)
 #define TRUNC(x) DL_FN(truncf, trunc)(x)
 #define FMOD(x, y) DL_FN(fmodf, fmod)(x, y)
+#define LIBM_POW(x, y) DL_FN(powf, pow)(x, y)
 #define HYPOT(x, y) DL_FN(hypotf, hypot)(x, y)
 #define COPYSIGN(x, y) DL_FN(copysignf, copysign)(x, y)
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
@@ -67,7 +68,7 @@
 #define QUICK_EXP(x) __expf(x)           /* relative error 1e-6, 0 below the normal numbers */
 #define QUICK_DIV(x, y) __fdividef(x, y) /* the same */
 #else
-#define POW(x, y) DL_FN(powf, pow)(x, y)
+#define POW(x, y) LIBM_POW(x, y)
 #define ROUND(x) DL_FN(nearbyintf, nearbyint)(x)
 #define NORMAL_CDF(x) (NUM(0.5) * TWICE_CDF(x))
 #define TWICE_CDF(x) DL_FN(dl_vtwice_cdf, dl_twice_cdf)(x)

@@ -28,8 +28,11 @@ DL_HELPER(psi)(T x) {
     }
     for (; x < 10; x += 1) shift -= 1 / x;
     T z = 1 / (x * x);
-    T series = z * (NUM(1.0 / 12) - z * (NUM(1.0 / 120) - z * (NUM(1.0 / 252) - z * (NUM(1.0 / 240) -
-               z * (NUM(1.0 / 132) - z * (NUM(691.0 / 32760) - z * NUM(1.0 / 12)))))));
+    T series =
+        z * (NUM(1.0 / 12) -
+             z * (NUM(1.0 / 120) -
+                  z * (NUM(1.0 / 252) -
+                       z * (NUM(1.0 / 240) - z * (NUM(1.0 / 132) - z * (NUM(691.0 / 32760) - z * NUM(1.0 / 12)))))));
     return shift + LOG(x) - NUM(0.5) / x - (x < NUM(1e17) ? series : 0);
 }
 /* (-1)**(n+1) n! zeta(n + 1, x), the sum over k of (x + k)**-(n+1) by Euler and Maclaurin's formula */
@@ -38,10 +41,10 @@ DL_HELPER(psi_n)(T n, T x) {
     T s = n + 1, factor = FMOD(n, NUM(2)) == 0 ? -1 : 1, sum = 0, q = x;
     for (T k = 2; k <= n; k += 1) factor *= k;
     if (q <= 0 && q == FLOOR(q)) return factor * INF;
-    for (; q < 12; q += 1) sum += POW(q, -s);
-    const T even[7] = {NUM(1.0 / 6), NUM(-1.0 / 30), NUM(1.0 / 42), NUM(-1.0 / 30), NUM(5.0 / 66), NUM(-691.0 / 2730),
-                       NUM(7.0 / 6)}; /* Bernoulli's numbers */
-    T power = POW(q, -s), rise = s / (2 * q);
+    for (; q < 12; q += 1) sum += LIBM_POW(q, -s);
+    const T even[7] = {NUM(1.0 / 6),  NUM(-1.0 / 30),     NUM(1.0 / 42), NUM(-1.0 / 30),
+                       NUM(5.0 / 66), NUM(-691.0 / 2730), NUM(7.0 / 6)}; /* Bernoulli's numbers */
+    T power = LIBM_POW(q, -s), rise = s / (2 * q);
     sum += power * (q / n + NUM(0.5));
     for (int j = 0; j < 7; j++) {
         T m = 2 * (T)j;

@@ -141,7 +141,8 @@ static void binary_cross_entropy_is_smooth(void **state) {
     double v[] = {0, 40, -40, 40, -40}, t[] = {0.25, 1, 0, 0, 1};
     dl_tensor *x = leaf(must(dl_tensor_from(1, SHAPE(5), DL_F64, 0, v))), *g;
     dl_tensor *y = must(dl_tensor_from(1, SHAPE(5), DL_F64, 0, t));
-    dl_tensor *l = must(dl_binary_cross_entropy_with_logits(x, y, NULL, NULL, "none")), *seed = drawn(0, 1, SHAPE(5), DL_F64);
+    dl_tensor *l = must(dl_binary_cross_entropy_with_logits(x, y, NULL, NULL, "none")),
+              *seed = drawn(0, 1, SHAPE(5), DL_F64);
     for (int i = 0; i < 5; i++) ((double *)dl_data(seed))[i] = 1;
     gradients(l, seed, &x, 1, 0, &g);
     double *loss = values(l), *grad = values(g);

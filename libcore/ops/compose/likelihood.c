@@ -52,8 +52,7 @@ COMPOSE_RULE(sigmoid_focal_loss) {
     const double alpha = ATTR_F(c, SIGMOID_FOCAL_LOSS_ALPHA), gamma = ATTR_F(c, SIGMOID_FOCAL_LOSS_GAMMA);
     DL_TRY(dl_check_loss_pair(c, &how));
     dl_tensor *yes = K(dl_to_dtype(y, c->dtype)), *no = K(dl_sub(number(p, 1), yes));
-    dl_tensor *miss =
-        K(dl_add(K(dl_mul(yes, K(dl_sigmoid(K(dl_neg(x)))))), K(dl_mul(no, K(dl_sigmoid(x))))));
+    dl_tensor *miss = K(dl_add(K(dl_mul(yes, K(dl_sigmoid(K(dl_neg(x)))))), K(dl_mul(no, K(dl_sigmoid(x))))));
     dl_tensor *each = K(dl_mul(K(dl_logit_loss(x, yes)), K(dl_pow(miss, number(p, gamma)))));
     if (alpha >= 0) {
         dl_tensor *weight = K(dl_add(K(dl_mul(yes, number(p, alpha))), K(dl_mul(no, number(p, 1 - alpha)))));

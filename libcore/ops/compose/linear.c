@@ -59,8 +59,7 @@ COMPOSE_RULE(kron) {
     dl_tensor *t[2] = {c->in[0], c->in[1]};
     const int n = t[0]->ndim > t[1]->ndim ? t[0]->ndim : t[1]->ndim;
     long shape[2][2 * DL_MAX_DIM], joined[DL_MAX_DIM];
-    if (2 * n > DL_MAX_DIM)
-        return dl_fail(DL_ERR_SHAPE, "kron takes at most %d dimensions, not %d", DL_MAX_DIM / 2, n);
+    if (2 * n > DL_MAX_DIM) return dl_fail(DL_ERR_SHAPE, "kron takes at most %d dimensions, not %d", DL_MAX_DIM / 2, n);
     for (int i = 0; i < n; i++) joined[i] = 1;
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < n; i++) {

@@ -19,10 +19,10 @@ dl_tensor *dl_reduced_loss(dl_tensor *loss, dl_reduction how) {
     return how == DL_REDUCE_SUM ? dl_sum(loss, NULL, 0, 0) : dl_mean(loss, NULL, 0, 0);
 }
 
-/* A broadcast would be a mistake, commonly [N,1] against [N]; numbers of the language are of any shape. */
+/* A broadcast would be a mistake, commonly [N,1] against [N]; a 0-d operand is of any shape. */
 dl_status dl_check_loss_pair(const dl_call *c, dl_reduction *how) {
     const dl_tensor *x = c->in[0], *y = c->in[1];
-    if (x->weak || y->weak || dl_shape_eq(x, y)) return how ? dl_reduction_of(ATTR(c, LOSS_REDUCTION), how) : DL_OK;
+    if (!x->ndim || !y->ndim || dl_shape_eq(x, y)) return how ? dl_reduction_of(ATTR(c, LOSS_REDUCTION), how) : DL_OK;
     return dl_fail_hint(DL_ERR_SHAPE, "reshape one of them: squeeze(x, -1) drops a last dimension of size 1",
                         "the input has shape %s, the target %s: a loss compares equal shapes",
                         dl_shape_text(x->ndim, x->shape), dl_shape_text(y->ndim, y->shape));

@@ -33,8 +33,8 @@ COMPOSE_RULE(addcmul) { return add_scaled(c, dl_mul(c->in[1], c->in[2]), ATTR(c,
 COMPOSE_RULE(addcdiv) {
     if (!dl_dtype_is_float((dl_dtype)c->in[1]->dtype) && !dl_dtype_is_float((dl_dtype)c->in[2]->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "convert one of them with .to(f32)",
-                            "addcdiv divides floating numbers, not %s by %s",
-                            dl_dtype_name((dl_dtype)c->in[1]->dtype), dl_dtype_name((dl_dtype)c->in[2]->dtype));
+                            "addcdiv divides floating numbers, not %s by %s", dl_dtype_name((dl_dtype)c->in[1]->dtype),
+                            dl_dtype_name((dl_dtype)c->in[2]->dtype));
     return add_scaled(c, dl_div(c->in[1], c->in[2]), ATTR(c, ADDCDIV_VALUE));
 }
 

@@ -65,14 +65,6 @@ GRAD_RULE(atan2) {
     return DL_OK;
 }
 
-/* da = g a / y, db = g b / y */
-GRAD_RULE(hypot) {
-    dl_tensor *d = T(dl_div(G0, OUT_(BINARY_OUT)));
-    GIVE(BINARY_INPUT, dl_mul(d, LEFT));
-    GIVE(BINARY_OTHER, dl_mul(d, RIGHT));
-    return DL_OK;
-}
-
 GRAD_RULE(logaddexp) {
     dl_tensor *d = T(dl_sub(LEFT, RIGHT));
     GIVE(BINARY_INPUT, dl_mul(G0, T(dl_sigmoid(d))));

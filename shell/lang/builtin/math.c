@@ -53,7 +53,8 @@ static dl_status minmax_of_tensor(const dlsh_args *a, dlsh_value *result) {
 static dl_status median_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *x = dlsh_arg_tensor(a, "input"), *indices = NULL, *values;
     if (!dlsh_given(a, "dim")) return dlsh_give(dlsh_tensor(dl_median(x)), result);
-    values = dl_median_dim(x, dlsh_arg_int(a, "dim"), dlsh_given(a, "keepdim") && dlsh_arg_bool(a, "keepdim"), &indices);
+    values =
+        dl_median_dim(x, dlsh_arg_int(a, "dim"), dlsh_given(a, "keepdim") && dlsh_arg_bool(a, "keepdim"), &indices);
     return values ? give_both(values, indices, result) : dl_failed();
 }
 

@@ -397,8 +397,7 @@ static dl_status view_run(const dlsh_args *a, dlsh_value *result) {
     return give(dl_reshape(dlsh_arg_tensor(a, "input"), shape, n), result);
 }
 
-static const dlsh_param other_params[] = {
-    TENSOR_PARAM, {"other", .want = "tensor", .doc = "whose shape it is"}, {0}};
+static const dlsh_param other_params[] = {TENSOR_PARAM, {"other", .want = "tensor", .doc = "whose shape it is"}, {0}};
 
 /* view_as and reshape_as; expand_as where data is set. */
 static dl_status shape_as_run(const dlsh_args *a, dlsh_value *result) {
@@ -615,14 +614,14 @@ const dlsh_command dlsh_tensor_rows[] = {
                   .params = other_params, .data = "expand"),
     DLSH_PURE_ROW("unbind", unbind_run, "x.unbind([DIM])", "A list of what stands at each index of a dimension.",
                   .params = dim_params, .examples = "a, b = tensor([[1, 2], [3, 4]]).unbind(1)"),
-    DLSH_PURE_ROW("meshgrid", meshgrid_run, "meshgrid(X, Y, ..., indexing=ij)",
-                  "A list of grids: of each axis one in which it runs along its own dimension.",
-                  DLSH_PARAMS({"tensors", .want = "tensor|list", .flags = DLSH_VARIADIC,
-                               .doc = "axes, one after another or as a list"}),
-                  DLSH_OPTIONS({"indexing", DLSH_OPT_WORD, "ij",
-                                .doc = "xy: the first axis runs along dimension 1, the second along 0",
-                                .complete = "ij|xy"}),
-                  .examples = "y, x = meshgrid(arange(2), arange(3))"),
+    DLSH_PURE_ROW(
+        "meshgrid", meshgrid_run, "meshgrid(X, Y, ..., indexing=ij)",
+        "A list of grids: of each axis one in which it runs along its own dimension.",
+        DLSH_PARAMS(
+            {"tensors", .want = "tensor|list", .flags = DLSH_VARIADIC, .doc = "axes, one after another or as a list"}),
+        DLSH_OPTIONS({"indexing", DLSH_OPT_WORD, "ij",
+                      .doc = "xy: the first axis runs along dimension 1, the second along 0", .complete = "ij|xy"}),
+        .examples = "y, x = meshgrid(arange(2), arange(3))"),
     DLSH_PURE_ROW(
         "split", split_run, "x.split(SIZE [, DIM]), s.split([BY])",
         "A list of pieces of SIZE rows, or of the sizes in a list; of a string, those between white space, or "

@@ -512,7 +512,7 @@ static dl_status make_plain(op_call *c, const dlsh_callargs *args, int floating)
     for (int i = 0; i < c->nin; i++) {
         dlsh_value v = args->values[i];
         dl_unref(c->in[i]);
-        c->in[i] = plain_number(floating ? dlsh_float(dlsh_number(v)) : v);
+        c->in[i] = plain_number(floating && v.type != DLSH_FLOAT ? dlsh_float((double)v.as.i) : v);
         if (!c->in[i]) return dl_failed();
     }
     return DL_OK;
