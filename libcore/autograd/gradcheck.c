@@ -1,7 +1,7 @@
 /* Gradients against central differences. L(x) = sum over results of result * w with fixed pseudo-random w; dL/dx is
  * compared for every element, so that no error can hide behind another. */
 #include "autograd/tape.h"
-#include "core/rng.h"
+#include "core/random/rng.h"
 #include "core/scope.h"
 #include "dlcore/binary.h"
 #include "dlcore/copy.h"

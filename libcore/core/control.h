@@ -4,7 +4,7 @@
 #ifndef DL_CORE_CONTROL_H
 #define DL_CORE_CONTROL_H
 
-#include "core/rng.h"
+#include "core/random/rng.h"
 #include "core/tensor.h"
 
 /* DL_REPORTS: capacity for reports; DL_LATE: how many steps the host may issue before it reads a report. */

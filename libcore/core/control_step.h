@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "core/control.h"
-#include "core/rng.h"
+#include "core/random/rng.h"
 
 /* Adds a batch: its loss, and `correct` right answers of `counted`. */
 DL_HD void dl_control_add(dl_control *c, const dl_batch_rule *b, double loss, double correct, double counted) {

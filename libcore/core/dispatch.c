@@ -4,7 +4,7 @@
 #include "core/effects.h"
 #include "core/mode.h"
 #include "core/op.h"
-#include "core/rng.h"
+#include "core/random/rng.h"
 #include "core/scope.h"
 #include "dlcore/copy.h"
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "core/dtype.h"
-#include "core/rng.h" /* DL_HD */
+#include "core/random/rng.h" /* DL_HD */
 
 typedef struct dl_order {
     uint64_t sign, all; /* bits of the sign (0: there is none) and of the whole number */

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "core/rng_math.h"
+#include "core/random/rng_math.h"
 
 /* What numbers are drawn for; never renumbered, since seeds would then mean other data. Calls that ops take from the
  * stream count up from 0 and so stay apart. */

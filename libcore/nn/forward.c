@@ -4,7 +4,7 @@
 
 #include "autograd/tape.h"
 #include "core/list.h"
-#include "core/rng.h"
+#include "core/random/rng.h"
 #include "core/scope.h"
 #include "nn/layers.h"
 #include "dlcore/binary.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/rng.h"
+#include "core/random/rng.h"
 #include "core/scope.h"
 #include "nn/module.h"
 #include "nn/parse.h"

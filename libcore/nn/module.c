@@ -1,6 +1,6 @@
 /* Modules: life, names, the tree and what is in it. */
 #include "core/list.h"
-#include "core/rng.h"
+#include "core/random/rng.h"
 #include "core/scope.h"
 #include "nn/module.h"
 

@@ -4,7 +4,7 @@
 #define DL_OPS_AVERAGE_H
 
 #include "core/op.h"
-#include "core/rng.h"
+#include "core/random/rng.h"
 
 /* Index 0 is the height, 1 the width. Images are [N,C,in[0],in[1]], averages [N,C,out[0],out[1]]. */
 typedef struct dl_average {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/mode.h"
-#include "core/rng.h"
+#include "core/random/rng.h"
 #include "core/scope.h"
 
 /* ---------------------------------------------------------------- life */

@@ -11,7 +11,7 @@
 #include "autograd/tape.h"
 #include "core/mix.h"
 #include "core/mode.h"
-#include "core/rng.h"
+#include "core/random/rng.h"
 #include "core/scope.h"
 #include "core/effects.h"
 #include "nn/module.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "core/rng.h"
+#include "core/random/rng.h"
 #include "core/scope.h"
 
 /* Waits for the report of step `number`. */

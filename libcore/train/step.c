@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "core/rng.h"
+#include "core/random/rng.h"
 #include "core/scope.h"
 #include "dlcore/view.h"
 

@@ -5,7 +5,7 @@
 #include <omp.h>
 
 #include "autograd/tape.h"
-#include "core/rng.h"
+#include "core/random/rng.h"
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/simd.h"
 #include "dlcore/all.h"

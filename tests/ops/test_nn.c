@@ -2,7 +2,7 @@
  * NaN and infinities, statistics, masks, sizes of zero, and results that do not depend on the number of threads. */
 #include "support/tensors.h"
 
-#include "core/rng.h"
+#include "core/random/rng.h"
 #include "cpu/runtime/iter.h"
 #include "dlcore/all.h"
 

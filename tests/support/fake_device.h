@@ -9,7 +9,7 @@
 #include "dlcore_ops.h"
 
 #include "core/device.h"
-#include "core/rng.h"
+#include "core/random/rng.h"
 #include "data/transform.h"
 
 enum { FAKE = 1, FAKE_POKE = 1024 };

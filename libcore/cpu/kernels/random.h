@@ -3,7 +3,7 @@
 #define DL_CPU_RANDOM_H
 
 #include "core/op.h"
-#include "core/rng_math.h"
+#include "core/random/rng_math.h"
 #include "cpu/runtime/simd.h"
 
 /* w[i] = word first + i of the call, for i < n; first must be divisible by 4. */

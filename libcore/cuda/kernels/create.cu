@@ -1,5 +1,5 @@
 /* Kernels of ops that make tensors from attributes, and of random numbers: the same bits as on the CPU, since both use
- * core/rng_math.h and number elements in logical order. */
+ * core/random/rng_math.h and number elements in logical order. */
 #include "cuda/runtime/iter.cuh"
 #include "cuda/kernels/random.cuh"
 #include "cuda/kernels/scatter.h"

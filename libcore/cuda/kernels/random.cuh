@@ -3,7 +3,7 @@
 #ifndef DL_CUDA_RANDOM_CUH
 #define DL_CUDA_RANDOM_CUH
 
-#include "core/rng_math.h"
+#include "core/random/rng_math.h"
 #include "cuda/runtime/internal.h"
 
 struct dl_gpu_key {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/horner.h"
-#include "core/rng.h"
+#include "core/random/rng.h"
 
 #ifdef __CUDA_ARCH__
 #define DL_RNG_FMA(a, b, c) __fmaf_rn(a, b, c)
