@@ -15,7 +15,7 @@ TRAIN, TEST, F32, CPU = 0, 1, 6, 0
 
 class LoaderSpec(C.Structure):
     _fields_ = [("batch", Long), ("shuffle", C.c_int), ("drop_last", C.c_int), ("seed", Object), ("transforms", Text),
-                ("workers", C.c_int), ("prefetch", C.c_int), ("sampler", Object)]
+                ("workers", C.c_int), ("prefetch", C.c_int), ("sampler", Object), ("collate", Object)]
 
 
 class Error(Exception):

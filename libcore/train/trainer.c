@@ -28,7 +28,8 @@ static dl_status choose_loss(dl_trainer *t, const dl_trainer_spec *s) {
                             "the loss %s takes one target, and samples of %s have %d", name, dl_dataset_name(t->data),
                             t->form.targets);
     t->loss_op = dl_op_find(name);
-    if (t->loss_op && t->loss_op->in_min <= 2 && t->loss_op->in_max >= 2 && t->loss_op->in_max <= 3) return DL_OK;
+    if (t->loss_op && t->loss_op->in_min <= 2 && t->loss_op->in_max >= 2 && t->loss_op->in_max < DL_MAX_IN)
+        return DL_OK;
     static const char *const losses[] = {"cross_entropy", "nll_loss", "mse_loss", "l1_loss",
                                          "binary_cross_entropy_with_logits"};
     return dl_fail_unknown(name, losses, sizeof losses / sizeof *losses, NULL, "there is no loss called '%s'", name);

@@ -354,7 +354,8 @@ static bool one_call(const dl_op *op, const char *text, dl_dtype dtype) {
 
 /* Steps of these fall elsewhere when an operand is rounded to 16 bits. */
 static bool too_coarse(const dl_op *op, dl_dtype dtype) {
-    static const char *const rows[] = {"remainder", "floor_divide", "conv2d_relu_max_pool2d"};
+    static const char *const rows[] = {"remainder", "floor_divide", "fmod",
+                                       "quantile",  "histc",        "conv2d_relu_max_pool2d"};
     bool listed = false;
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) listed = listed || !strcmp(op->name, rows[i]);
     return dtype == DL_BF16 && listed;

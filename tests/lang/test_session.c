@@ -334,7 +334,7 @@ static dl_status build(dlsh_session *ss, const dlsh_layer *net, dlsh_value *out)
     *out = dlsh_none();
     return net->nbody ? DL_OK : dlsh_fail(DL_ERR_VALUE, NULL, "no layers");
 }
-static int known(const char *kind) { return !strcmp(kind, "conv") || !strcmp(kind, "relu"); }
+static int known(const char *kind) { return !strcmp(kind, "conv") || !strcmp(kind, "relu") || !strcmp(kind, "repeat"); }
 
 static void test_nets(void **state) {
     (void)state;

@@ -52,12 +52,14 @@ static void write_source(const char *path) {
         const dl_formula *r = dl_formula_at(i);
         if (!r->real) continue;
         const char *grad = r->grad_x ? r->grad_x : r->grad_y, *first = r->operands > 1 ? "a" : "x";
-        fprintf(f, "double run_%s(double %s, double b, const double *n) { (void)b, (void)n;\n", r->name, first);
-        for (int k = 0; r->number[k]; k++) fprintf(f, "  const T %s = n[%d];\n", r->number[k], k);
+        fprintf(f, "double run_%s(double %s, double b, const double *numbers) { (void)b, (void)numbers;\n", r->name,
+                first);
+        for (int k = 0; r->number[k]; k++) fprintf(f, "  const T %s = numbers[%d];\n", r->number[k], k);
         fprintf(f, "  return %s; }\n", r->real);
         if (!grad) continue;
-        fprintf(f, "double grad_%s(double g, double %s, const double *n) { (void)n;\n", r->name, r->grad_x ? "x" : "y");
-        for (int k = 0; r->number[k]; k++) fprintf(f, "  const T %s = n[%d];\n", r->number[k], k);
+        fprintf(f, "double grad_%s(double g, double %s, const double *numbers) { (void)numbers;\n", r->name,
+                r->grad_x ? "x" : "y");
+        for (int k = 0; r->number[k]; k++) fprintf(f, "  const T %s = numbers[%d];\n", r->number[k], k);
         fprintf(f, "  return %s; }\n", grad);
     }
     fclose(f);

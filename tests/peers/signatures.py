@@ -30,6 +30,9 @@ MEANT = {
     ("logsumexp", "dim"): "none reduces all, as in the other reductions",
     ("max_dim", "*"): "PyTorch's max with a dimension, under a name of its own",
     ("min_dim", "*"): "PyTorch's min with a dimension, under a name of its own",
+    ("median_dim", "*"): "PyTorch's median with a dimension, under a name of its own",
+    ("dice_loss", "*"): "none of PyTorch's; segmentation libraries have it",
+    ("sigmoid_focal_loss", "*"): "torchvision's",
     ("scaled_dot_product_attention", "*"): "newer than the oldest PyTorch that is compared with",
     ("einsum", "operands"): "a list or one by one, which no signature says",
     ("conv_transpose2d", "output_size"): "an argument of PyTorch's layer",
@@ -45,7 +48,6 @@ MEANT = {
     ("index_select", "dim"): "0 when it is left out, where PyTorch asks for it",
     ("index_add", "dim"): "0 when it is left out, where PyTorch asks for it",
     ("norm", "p"): "2 by default, which PyTorch writes 'fro'",
-    ("binary_cross_entropy_with_logits", "reduction"): "weight and pos_weight are not there, so reduction is third",
 }
 
 DEFAULTS = {"none": None, "true": True, "false": False, "inf": float("inf")}

@@ -55,6 +55,7 @@ COMPOSE_RULE(repeat_interleave) {
     times = K(dl_reshape(times, (long[]){times->numel}, 1));
     times = times ? K(dl_expand(times, &n, 1)) : NULL;
     dl_tensor *index = times ? K(spread_index(p, times)) : NULL;
+    index = index ? K(dl_to_device(index, x->st->device)) : NULL; /* numbers may live on the CPU */
     if (!x->ndim) x = K(dl_reshape(x, (long[]){1}, 1));
     return dl_finish(c, index && x ? dl_index_select(x, index, d) : NULL);
 }
