@@ -47,6 +47,7 @@ MEANT = {
     ("randint", "*"): "low must be given; randint(high, size) is refused",
     ("index_select", "dim"): "0 when it is left out, where PyTorch asks for it",
     ("index_add", "dim"): "0 when it is left out, where PyTorch asks for it",
+    ("gelu", "approximate"): "the word none in both, which DEFAULTS takes for None",
     ("norm", "p"): "2 by default, which PyTorch writes 'fro'",
 }
 

@@ -310,7 +310,7 @@ static dl_status make_keys(const dlsh_args *a, const dlsh_list *l, dlsh_value *k
             if (st) return st;
         }
     }
-    return DL_OK;
+    return dlsh_check_interrupt(); /* keys may be missing */
 }
 
 static dl_status sort_list(const dlsh_args *a, dlsh_list *l) {
