@@ -322,7 +322,7 @@ static dl_status add_attr(op_call *c, const dl_op_arg *a, dlsh_value v) {
 }
 
 static dl_status no_argument(const op_call *c, const char *name) {
-    const char *names[20];
+    const char *names[20] = {0};
     char hint[200];
     int n = c->e->info.nargs;
     for (int i = 0; i < n; i++) names[i] = c->e->info.args[i].name;
