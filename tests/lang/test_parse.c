@@ -105,17 +105,11 @@ static void test_prefixes(void **state) {
 
 /* Deep nesting is an error, not a crash; so are long chains that would make a deep tree. */
 static void test_depth(void **state) {
-    static const char *const deep[][3] = {{"(", "1", ")"},
-                                          {"[", "", "]"},
-                                          {"-", "1", ""},
-                                          {"f(", "", ")"},
-                                          {"if a { ", "", "}"},
-                                          {"1 ** ", "1", ""},
-                                          {"1 ? ", "1", " : 1"},
-                                          {"fn () { return ", "1", "}"},
-                                          {"a[", "0", "]"},
-                                          {"1 + ", "1", ""},
-                                          {"net m { repeat 2 { ", "relu", "} }"}};
+    static const char *const deep[][3] = {
+        {"(", "1", ")"},    {"(", "a, b", ")"},    {"[", "", "]"},
+        {"-", "1", ""},     {"f(", "", ")"},       {"if a { ", "", "}"},
+        {"1 ** ", "1", ""}, {"1 ? ", "1", " : 1"}, {"fn () { return ", "1", "}"},
+        {"a[", "0", "]"},   {"1 + ", "1", ""},     {"net m { repeat 2 { ", "relu", "} }"}};
     (void)state;
     for (size_t i = 0; i < sizeof deep / sizeof *deep; i++) {
         dlsh_buf b = {0};

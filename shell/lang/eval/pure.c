@@ -468,7 +468,7 @@ static dl_status read_again(dlsh_purity *p) {
 
 static dl_status follow(dlsh_purity *p) {
     DLSH_TRY(state_of(p, &p->seen));
-    int same = p->key && p->seen.n == p->state.n && !memcmp(p->seen.s, p->state.s, p->state.n);
+    int same = p->key && p->seen.n == p->state.n && (!p->seen.n || !memcmp(p->seen.s, p->state.s, p->seen.n));
     return same ? DL_OK : read_again(p);
 }
 

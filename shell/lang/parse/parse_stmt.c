@@ -179,10 +179,12 @@ static dlsh_node *unpacked(dlsh_parser *p, int base, dlsh_node *(*one)(dlsh_pars
 static dlsh_node *target_group(dlsh_parser *p) {
     int base = p->nstack, commas = 0;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_TUPLE, p->tok.span), *one;
+    dlsh_p_enter(p);
     dlsh_p_open(p);
     do dlsh_p_push(p, one = unpacked(p, base, target));
     while (dlsh_p_accept(p, DLSH_T_COMMA) && ++commas && !dlsh_p_is(p, DLSH_T_RPAREN));
     dlsh_p_close(p, DLSH_T_RPAREN, "to close the names");
+    dlsh_p_leave(p);
     if (commas || one->kind == DLSH_N_SPREAD) return dlsh_p_finish(p, n, base);
     p->nstack = base;
     return one;
@@ -192,9 +194,8 @@ static dlsh_node *target_group(dlsh_parser *p) {
 static int at_target_group(const dlsh_parser *p) {
     dlsh_parser ahead = *p;
     if (!dlsh_p_is(p, DLSH_T_LPAREN)) return 0;
-    dlsh_p_open(&ahead);
-    return ahead.tok.kind == DLSH_T_LPAREN ? at_target_group(&ahead)
-                                           : ahead.tok.kind == DLSH_T_NAME && dlsh_p_peek(&ahead).kind == DLSH_T_COMMA;
+    while (dlsh_p_is(&ahead, DLSH_T_LPAREN)) dlsh_p_open(&ahead);
+    return ahead.tok.kind == DLSH_T_NAME && dlsh_p_peek(&ahead).kind == DLSH_T_COMMA;
 }
 
 static dlsh_node *for_target(dlsh_parser *p) {
