@@ -1,24 +1,5 @@
-/* Fuzz target: pictures from any bytes, in every mode; every pixel of one that is read can be read. */
-#include <stdint.h>
-#include <stdlib.h>
-
+/* Fuzz target: JPEG pictures from any bytes. */
 #include "fuzz/fuzz.h"
-#include "io/pictures/picture.h"
+#include "fuzz/pictures.h"
 
-/* The first byte chooses what is wanted; few pixels, so that a run is short. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (!size) return 0;
-    dl_input in = dl_input_memory("fuzz", data + 1, size - 1);
-    dl_picture_want want = {
-        .mode = (dl_picture_mode)(*data & 3), .upright = *data & 4, .bytes = *data & 8, .max_pixels = 1 << 16};
-    dl_picture p;
-    int turn = 1;
-    unsigned sum = 0;
-    p = (dl_picture){0};
-    (void)dl_jpeg_decode(&in, &want, false, &p, &turn);
-    free(p.pixel);
-    if (dl_picture_decode(&in, &want, &p) == DL_OK)
-        for (size_t i = 0; i < dl_picture_row(&p) * (size_t)p.height; i++) sum += ((uint8_t *)p.pixel)[i];
-    free(p.pixel);
-    return sum == UINT32_MAX;
-}
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return fuzz_picture(dl_jpeg_decode, data, size); }
