@@ -516,6 +516,22 @@ static dl_status call_row(dlsh_session *s, dlsh_value self, const dlsh_command *
     return st;
 }
 
+/* The short way of a row for arguments that need no evaluation: they are borrowed, because a short way evaluates
+ * nothing. 0: nothing has happened. */
+static inline int call_peeked(dlsh_session *s, dlsh_value self, const dlsh_command *row, const dlsh_node *n,
+                              dlsh_value *out) {
+    dlsh_value v[QUICK_ARGS + 1], *end = v;
+    if (self.type != DLSH_VOID) dlsh_put_at(end++, self);
+    for (int i = 1; i < n->nkids; i++, end++) {
+        dlsh_put_at(end, dlsh_peek(s, n->kids[i]));
+        if (end->type == DLSH_VOID) return 0;
+    }
+    dlsh_put_at(out, dlsh_void());
+    if (!row->quick(v, (int)(end - v), out)) return 0;
+    s->result_silent = s->fn_depth ? 0 : acts((dlsh_value){DLSH_BUILTIN, {.builtin = row}});
+    return 1;
+}
+
 static dl_status call_any(dlsh_session *s, dlsh_value self, dlsh_value f, const dlsh_node *n, dlsh_value *out) {
     arguments a;
     dl_status st = evaluate(s, n, &a);
@@ -564,6 +580,7 @@ dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
         dlsh_value self = dlsh_peek(s, callee->kids[0]);
         const dlsh_command *row = self.type == DLSH_VOID ? NULL : kept_method(callee, self);
         if (!row || !has_short_way(row, nargs)) return call_general(s, n, out);
+        if (call_peeked(s, self, row, n, out)) return DL_OK;
         dlsh_ref(self);
         dl_status st = call_row(s, self, row, n, out);
         dlsh_drop(self);
@@ -571,8 +588,10 @@ dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     }
     dlsh_value f = peek_callee(s, callee);
     if (takes_plainly(f, nargs)) return call_plain(s, f.as.fn, n, out);
-    if (f.type == DLSH_BUILTIN && has_short_way(f.as.builtin, nargs))
+    if (f.type == DLSH_BUILTIN && has_short_way(f.as.builtin, nargs)) {
+        if (call_peeked(s, dlsh_void(), f.as.builtin, n, out)) return DL_OK;
         return call_row(s, dlsh_void(), f.as.builtin, n, out);
+    }
     return call_general(s, n, out);
 }
 

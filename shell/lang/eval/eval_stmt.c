@@ -18,10 +18,10 @@ static dl_status assign_field(dlsh_session *s, const dlsh_node *target, dlsh_val
 
 /* Assigns to a FIELD, INDEX or TUPLE; takes v. */
 static inline dl_status assign_part(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
-    dlsh_value *place = target->kind == DLSH_N_INDEX ? dlsh_peek_place(s, target) : NULL;
+    dlsh_value owner, *place = target->kind == DLSH_N_INDEX ? dlsh_peek_place(s, target, &owner) : NULL;
     if (place) {
         if (v.type == DLSH_VOID) v = dlsh_none();
-        dlsh_hold(dlsh_peek(s, target->kids[0]), v);
+        dlsh_hold(owner, v);
         dlsh_replace(place, v);
         return DL_OK;
     }
@@ -213,7 +213,9 @@ static dlsh_flow exec_for(dlsh_session *s, const dlsh_node *n) {
             f = dlsh_at(s, over, st) ? DLSH_FAILED : DLSH_GO;
             break;
         }
-        if (names == 1)
+        if (names == 1 && n->kids[0]->kind == DLSH_N_NAME)
+            dlsh_assign_name(s, n->kids[0], item);
+        else if (names == 1)
             st = dlsh_assign(s, n->kids[0], item);
         else {
             st = dlsh_at(s, n->kids[0], unpack(s, n->kids, names, item));

@@ -160,13 +160,14 @@ static dl_status index_plain(dlsh_session *s, dlsh_value x, const dlsh_node *n, 
 
 dl_status dlsh_eval_index(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dl_status st = DL_OK;
-    const dlsh_value *place = dlsh_peek_place(s, n);
+    dlsh_value x;
+    const dlsh_value *place = dlsh_peek_place(s, n, &x);
     if (place) {
         dlsh_put_at(out, dlsh_ref(dlsh_get_at(place)));
         return DL_OK;
     }
     dlsh_put_at(out, dlsh_void());
-    dlsh_value x = dlsh_value_of(s, n->kids[0], &st);
+    x = dlsh_value_of(s, n->kids[0], &st);
     if (st) return st;
     st = x.type == DLSH_TENSOR ? dlsh_tensor_index(s, x.as.tensor, n, out) : index_plain(s, x, n, out);
     dlsh_drop(x);

@@ -85,7 +85,10 @@ const char *dlsh_nearest_command(const dlsh_session *s, const char *word);
 
 /* ---- places of failures (place.c) */
 /* Notes where a failure happened unless that is known; returns st. */
-dl_status dlsh_at(dlsh_session *s, const dlsh_node *n, dl_status st);
+dl_status dlsh_failed_at(dlsh_session *s, const dlsh_node *n, dl_status st);
+static inline dl_status dlsh_at(dlsh_session *s, const dlsh_node *n, dl_status st) {
+    return __builtin_expect(st != DL_OK, 0) ? dlsh_failed_at(s, n, st) : DL_OK;
+}
 dl_status dlsh_at_span(dlsh_session *s, dlsh_unit *unit, dlsh_span span, dl_status st);
 /* A failure that leaves a function: notes the call. */
 void dlsh_trace_call(dlsh_session *s, const char *name, const dlsh_node *call);

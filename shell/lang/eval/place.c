@@ -37,8 +37,8 @@ dl_status dlsh_place_at(dlsh_session *s, const dlsh_unit *unit, dlsh_span span, 
     return dlsh_at_span(s, (dlsh_unit *)unit, span, st); /* which takes a reference */
 }
 
-dl_status dlsh_at(dlsh_session *s, const dlsh_node *n, dl_status st) {
-    return st && n ? dlsh_at_span(s, s->unit, n->span, st) : st;
+dl_status dlsh_failed_at(dlsh_session *s, const dlsh_node *n, dl_status st) {
+    return n ? dlsh_at_span(s, s->unit, n->span, st) : st;
 }
 
 /* Recursion repeats one line: its count is appended once. */

@@ -92,7 +92,7 @@ static inline dl_status dlsh_eval_made(dlsh_session *s, const dlsh_node *n, dlsh
         st = dlsh_eval_call(s, n, out);
     else
         return dlsh_eval(s, n, out);
-    return __builtin_expect(st != DL_OK, 0) ? dlsh_at(s, n, st) : DL_OK;
+    return dlsh_at(s, n, st);
 }
 
 /* The value of an expression, owned; *st tells of a failure. */
@@ -143,12 +143,12 @@ static inline dlsh_value *dlsh_quick_place(dlsh_value x, dlsh_value key) {
     return x.type == DLSH_RECORD && key.type == DLSH_STR ? dlsh_record_get_text(x.as.record, key.as.str) : NULL;
 }
 
-/* The same of an INDEX whose object and key need no evaluation. */
-static inline dlsh_value *dlsh_peek_place(dlsh_session *s, const dlsh_node *n) {
+/* The same of an INDEX whose object, *x, and key need no evaluation. */
+static inline dlsh_value *dlsh_peek_place(dlsh_session *s, const dlsh_node *n, dlsh_value *x) {
     if (n->nkids != 2) return NULL;
-    dlsh_value x = dlsh_peek(s, n->kids[0]);
-    if (x.type != DLSH_LIST && x.type != DLSH_RECORD) return NULL;
-    return dlsh_quick_place(x, dlsh_peek(s, n->kids[1]));
+    *x = dlsh_peek(s, n->kids[0]);
+    if (x->type != DLSH_LIST && x->type != DLSH_RECORD) return NULL;
+    return dlsh_quick_place(*x, dlsh_peek(s, n->kids[1]));
 }
 
 /* dlsh_check_interrupt, and dlsh_check_stack, without a call while there is nothing to be said. */

@@ -138,7 +138,7 @@ static dl_status update_part(dlsh_session *s, const dlsh_node *n) {
 static dl_status update_index(dlsh_session *s, const dlsh_node *n) {
     const dlsh_node *target = n->kids[0];
     dlsh_value x, v;
-    if (update_number(s, n, dlsh_peek_place(s, target))) return DL_OK;
+    if (update_number(s, n, dlsh_peek_place(s, target, &x))) return DL_OK;
     DLSH_TRY(dlsh_eval_quick(s, target->kids[0], &x));
     dl_status st;
     if (x.type == DLSH_TENSOR) {
