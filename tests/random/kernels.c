@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { COUNT = 2000, MAX_IN = 6 };
+enum { COUNT = 1200, MAX_IN = 6 };
 
 /* What is computed: a call of the library over inputs of drawn shapes. */
 typedef struct trial {

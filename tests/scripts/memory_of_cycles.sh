@@ -1,5 +1,5 @@
 # Values that hold each other are freed without being asked to, whatever the cycle is made of. The peak of memory tells:
-# each cycle keeps 8 MB, and 200 are made.
+# each cycle keeps 8 MB, and 60 are made.
 cycle() {
     { cat; echo; echo 'show memory'; } >cycle.dlsh
     dlsh -n --db none --mode json cycle.dlsh >out 2>&1 || cat out
@@ -7,14 +7,14 @@ cycle() {
     [ "$peak" -lt 200000000 ] && echo "$1: bounded" || echo "$1: a peak of $peak bytes"
 }
 cycle "record" <<'END'
-for i in range(200) { r = record(x=zeros(1000, 2000)); r.me = r }
+for i in range(60) { r = record(x=zeros(1000, 2000)); r.me = r }
 END
 cycle "list" <<'END'
-for i in range(200) { l = [zeros(1000, 2000)]; l.append(l); l.append([l, [l]]); }
+for i in range(60) { l = [zeros(1000, 2000)]; l.append(l); l.append([l, [l]]); }
 END
 cycle "two records and a list" <<'END'
 fn pair() { a = record(x=zeros(1000, 2000)); b = record(peers=[a]); a.peer = b }
-for i in range(200) { pair() }
+for i in range(60) { pair() }
 END
 cycle "a function that calls itself and escapes" <<'END'
 fn make() {
@@ -22,7 +22,7 @@ fn make() {
     fn f(n) { return n == 0 ? x[0, 0].item() : f(n - 1) }
     return f
 }
-for i in range(200) { g = make(); assert g(3) == 0 }
+for i in range(60) { g = make(); assert g(3) == 0 }
 END
 cycle "functions that call each other" <<'END'
 fn make() {
@@ -31,7 +31,7 @@ fn make() {
     fn odd(n) { return n != 0 && even(n - 1) && len(x) > 0 }
     return [even, odd]
 }
-for i in range(200) { fs = make(); assert fs[1](3) }
+for i in range(60) { fs = make(); assert fs[1](3) }
 END
 cycle "an object of functions" <<'END'
 fn counter() {
@@ -39,21 +39,21 @@ fn counter() {
     self.inc = fn () { self.n += 1; return self.n }
     return self
 }
-for i in range(200) { c = counter(); c.inc(); assert c.inc() == 2 }
+for i in range(60) { c = counter(); c.inc(); assert c.inc() == 2 }
 END
 cycle "a default value" <<'END'
-for i in range(200) { box = [zeros(1000, 2000)]; box.append(fn (b=box) { return b }); }
+for i in range(60) { box = [zeros(1000, 2000)]; box.append(fn (b=box) { return b }); }
 END
 cycle "a method" <<'END'
-for i in range(200) { l = [zeros(1000, 2000)]; l.append(l.append); }
+for i in range(60) { l = [zeros(1000, 2000)]; l.append(l.append); }
 END
 cycle "memory of C" <<'END'
 C { struct link { struct link *next; double at; }; }
-for i in range(200) { a = new("struct link"); b = new("struct link"); a.next = b; b.next = a; r = [zeros(1000, 2000), a]; r.append(r); }
+for i in range(60) { a = new("struct link"); b = new("struct link"); a.next = b; b.next = a; r = [zeros(1000, 2000), a]; r.append(r); }
 END
 cycle "old values" <<'END'
 keep = []
-for i in range(200) {
+for i in range(60) {
     l = [zeros(1000, 2000)]; l.append(l); keep.append(l);
     if len(keep) == 5 { for k in range(20000) { [k]; }; keep = [] }
 }
@@ -66,14 +66,14 @@ fn tree(depth, up) {
 }
 for i in range(8) { t = tree(9, none) }
 END
-# 60 of them, as drawing weights takes time.
+# 30 of them, as drawing weights takes time.
 cycle "a net whose forward calls it" <<'END'
 fn make() { m = none; m = net { a: linear 2000; forward(x) { return x.shape[0] > 5 ? m(x) : a(x) } }; m(zeros(1, 1000)); }
-for i in range(60) { make() }
+for i in range(30) { make() }
 END
 cycle "a function as a layer" <<'END'
 fn make() { r = record(); f = fn (x) { return len(r) ? x : r.m(x) }; r.m = net { linear 2000 -> f }; r.m(zeros(1, 1000)); }
-for i in range(60) { make() }
+for i in range(30) { make() }
 END
 cycle "parts and copies of nets" <<'END'
 fn make() {
@@ -83,7 +83,7 @@ fn make() {
     m(zeros(1, 1000));
     r.append(m.copy()); r.append(m.more[1]); r.append(m.more); r.append(block.a)
 }
-for i in range(60) { make() }
+for i in range(30) { make() }
 END
 cycle "nets that call each other" <<'END'
 fn make() {
@@ -92,7 +92,7 @@ fn make() {
     r.b = net { l: linear 1000; forward(x) { return x.shape[0] > 5 ? r.a(x) : l(x) } }
     r.a(zeros(1, 1000)); r.b(zeros(1, 1000));
 }
-for i in range(60) { make() }
+for i in range(30) { make() }
 END
 # Before memory is refused, cycles are looked for. (AddressSanitizer's shadow needs more addresses than any limit leaves.)
 limit=100000
@@ -111,19 +111,19 @@ else
     echo "room for it"
 fi
 cycle "tensors that are gradients of themselves and of each other" <<'END'
-for i in range(200) { x = param(zeros(1000, 2000)); x.grad = x; y = param(x.data); y.grad = x; x.grad = y }
+for i in range(60) { x = param(zeros(1000, 2000)); x.grad = x; y = param(x.data); y.grad = x; x.grad = y }
 END
 cycle "gradients with a history" <<'EOF'
-for i in range(200) { w = param(zeros(1000, 2000)); backward sum(w ** 3) create_graph=true }
+for i in range(60) { w = param(zeros(1000, 2000)); backward sum(w ** 3) create_graph=true }
 EOF
 cycle "gradients that are computed from their tensor" <<'EOF'
-for i in range(200) { w = param(zeros(1000, 2000)); w.grad = w * 2 }
+for i in range(60) { w = param(zeros(1000, 2000)); w.grad = w * 2 }
 EOF
 cycle "tensors whose gradients are computed from each other" <<'EOF'
 for i in range(100) { w = param(zeros(1000, 2000)); v = param(zeros(1000, 2000)); w.grad = v * 2; v.grad = w * 2 }
 EOF
 cycle "weights of nets" <<'EOF'
-for i in range(200) { net m { linear 2000 }; m.build([1000]); m.linear0.weight.grad = m.linear0.weight * 2 }
+for i in range(60) { net m { linear 2000 }; m.build([1000]); m.linear0.weight.grad = m.linear0.weight * 2 }
 EOF
 cat >kept.dlsh <<'EOF'
 w = param(tensor([2.0]))
@@ -156,7 +156,7 @@ x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
 net m { linear 8 -> relu -> linear 2 }
 m.build([4])
 fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
-for i in range(200) {
+for i in range(60) {
     box = [zeros(1000, 2000)]
     box.append(trainer(m.copy(), d, loss=fn (out, y, b=box) { return cross_entropy(out, y) }))
     step box[1];
@@ -167,7 +167,7 @@ x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
 net m { linear 8 -> relu -> linear 2 }
 m.build([4])
 fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
-for i in range(200) {
+for i in range(60) {
     box = [zeros(1000, 2000)]
     box.append(trainer(m.copy(), d, opt=sgd(), schedule=fn (i, b=box) { return 0.1 }))
     step box[1];
@@ -178,7 +178,7 @@ x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
 net m { linear 8 -> relu -> linear 2 }
 m.build([4])
 fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
-for i in range(200) {
+for i in range(60) {
     box = [zeros(1000, 2000)]
     fn join(s, b=box) { return {x: part(s, "x"), y: part(s, "y")} }
     box.append(trainer(m.copy(), d, collate=join))
@@ -192,7 +192,7 @@ x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
 net m { linear 8 -> relu -> linear 2 }
 m.build([4])
 fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
-for i in range(200) {
+for i in range(60) {
     box = [zeros(1000, 2000)]
     box.append(dataset(fn (i, b=box) { return [x[i], y[i]] }, n=32, classes=2))
     box.append(trainer(m.copy(), dataset(box[1], random_split(box[1], [0.5, 0.5])[0]), batch=8))
@@ -205,7 +205,7 @@ x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
 net m { linear 8 -> relu -> linear 2 }
 m.build([4])
 fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
-for i in range(200) {
+for i in range(60) {
     box = [zeros(1000, 2000)]
     n = net { body: linear 2; forward(x, b=box) { return body(x) } }
     box.append(trainer(n, d))
