@@ -1,5 +1,5 @@
 # The CUDA plugin: a module of its own, which libdlcore loads on first use. The runtime is linked in; the driver, cuBLASLt
-# and cuDNN are loaded when they are needed. It is not linked against libdlcore, see core/imports.h.
+# and cuDNN are loaded when they are needed. It is not linked against libdlcore, see core/device/imports.h.
 file(GLOB_RECURSE CUDA_SOURCES CONFIGURE_DEPENDS libcore/cuda/*.c libcore/cuda/*.cu)
 add_library(dlcore_cuda MODULE EXCLUDE_FROM_ALL ${CUDA_SOURCES}) # of `product`, not of `all`: it takes minutes
 add_dependencies(dlcore_cuda ops_gen)

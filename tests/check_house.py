@@ -4,13 +4,14 @@
 check_house.py [--cxx COMPILER]: with a C++ compiler, libcore's headers are compiled as C++17 on their own, too.
 """
 import argparse
+import collections
 import pathlib
 import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MAX_FILE, MAX_FUNCTION, MAX_COLUMNS = 800, 70, 120
+MAX_FILE, MAX_FUNCTION, MAX_COLUMNS, MAX_FOLDER = 800, 70, 120, 39
 C_FILES = (".c", ".h", ".cu", ".cuh")
 
 # Which parts may not be included from where: arrows point front -> commands, debug, ffi -> lang -> libcore.
@@ -23,8 +24,8 @@ ARROWS = [
     ("shell/ffi/", r"front/|jupyter/"),
     ("shell/", r"core/|ops/|autograd/|nn/|optim/|data/|io/|track/|train/|cpu/|cuda/"),
     # between the rooms of the library; core/dispatch.c records on the tape what it has run, and
-    # core/imports.h lists what a plugin may call, of all rooms
-    ("libcore/core/(?!imports\\.h)", r"nn/|optim/|data/|io/|track/|train/|cpu/|cuda/"),
+    # core/device/imports.h lists what a plugin may call, of all rooms
+    ("libcore/core/(?!device/imports\\.h)", r"nn/|optim/|data/|io/|track/|train/|cpu/|cuda/"),
     ("libcore/(?:ops|autograd)/", r"nn/|optim/|data/|io/|track/|train/|cpu/|cuda/"),
     ("libcore/cpu/", r"nn/|io/|track/|train/|cuda/"),
     ("libcore/cuda/", r"nn/|io/|track/|train/|cpu/"),
@@ -91,6 +92,14 @@ def check_file(name, say):
             if i - start > MAX_FUNCTION:
                 say(name, start, f"a function of {i - start + 1} lines; at most {MAX_FUNCTION}")
             start = 0
+
+
+def check_folders(say):
+    """A folder has few files; a subject with more gets a room of its own in it."""
+    files = collections.Counter(str(pathlib.Path(f).parent) for f in sources(C_FILES + (".def", ".sql"), ("libcore", "shell")))
+    for folder, n in files.items():
+        if n > MAX_FOLDER:
+            say(folder, n, f"{n} files; at most {MAX_FOLDER}")
 
 
 def check_names(say):
@@ -196,6 +205,7 @@ def main():
 
     for name in sources(C_FILES):
         check_file(name, say)
+    check_folders(say)
     check_op_table(say)
     check_kernel_types(say)
     check_links(say)

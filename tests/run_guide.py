@@ -21,7 +21,7 @@ import run_doc
 
 # Formulas of the guides, in Python.
 EXACT = {"tanhshrink": lambda a, b: a - math.tanh(a), "ldexp": lambda a, b: a * 2.0 ** b}
-POINTWISE = """#include "cpu/kernels/pointwise_simd.c"
+POINTWISE = """#include "cpu/kernels/pointwise/pointwise_simd.c"
 #include <stdio.h>
 int main(void) {
     double a[3] = {0.75, -2.5, 1e3}, b[3] = {2, 0.5, -4}, y[3];
@@ -187,7 +187,7 @@ def check_goldens(build, table, objects):
 
 
 def check_formula(build, name, program, exact):
-    kernel = "optim" if name in STEPS else "pointwise"
+    kernel = "optim" if name in STEPS else "pointwise/pointwise"
     entry = next(e for e in build.of(f"libcore/cpu/kernels/{kernel}_simd.c") if "DL_SIMD_LEVEL=1" in e["command"])
     argv = build.argv(entry)
     (build.tree / "main.c").write_text(program.replace("NAME", name))

@@ -7,7 +7,7 @@
  *   numbers  dlcore_ops.h: the enum of the ops
  *   api      the bodies of the typed functions
  *   samples  a line for each op: name, bits of inputs without a gradient, attributes as name:kind, calls
- *   imports  for plugins: each function of core/imports.def by its name, found through the import table
+ *   imports  for plugins: each function of core/device/imports.def by its name, found through the import table
  * gen_ops WHAT FILE TEMPLATE:
  *   header   dlcore.h: the template with the typed functions in place of its line @OPS@
  *   bare     the same without them, which the library itself is built with: a new row compiles little anew
@@ -247,10 +247,10 @@ static int kernels(FILE *f) {
 static int imports(FILE *f) {
     static const char *const names[] = {
 #define IMPORT(name) #name,
-#include "core/imports.def"
+#include "core/device/imports.def"
 #undef IMPORT
     };
-    fprintf(f, "/* Made from core/imports.def. */\n");
+    fprintf(f, "/* Made from core/device/imports.def. */\n");
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
         fprintf(f, "#define %s (dl_import_table->p_%s)\n", names[i], names[i]);
     return 0;

@@ -3,7 +3,7 @@
  * last, all at once: a pass that fails or is interrupted changes none. */
 #include "autograd/cycles.h"
 #include "autograd/tape.h"
-#include "core/device.h"
+#include "core/device/device.h"
 #include "core/list.h"
 #include "core/scope.h"
 #include "dlcore/binary.h"

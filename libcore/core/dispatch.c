@@ -1,6 +1,6 @@
 /* Running an op: promote, infer, allocate, run, record. Recording comes last, so that a failed call is on no tape. */
 #include "autograd/tape.h"
-#include "core/device.h"
+#include "core/device/device.h"
 #include "core/effects.h"
 #include "core/mode.h"
 #include "core/op.h"

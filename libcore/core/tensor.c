@@ -2,7 +2,7 @@
 #include "core/tensor.h"
 #include "autograd/cycles.h"
 #include "autograd/tape.h"
-#include "core/device.h"
+#include "core/device/device.h"
 #include "core/effects.h"
 #include "core/mix.h"
 #include "core/scope.h"

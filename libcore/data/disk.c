@@ -12,7 +12,7 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "io/input.h"
-#include "io/npy.h"
+#include "io/numpy/npy.h"
 
 /* An array [n, ...] of samples or targets. */
 typedef struct array {

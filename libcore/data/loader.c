@@ -7,7 +7,7 @@
 #include "data/data.h"
 #include "data/draw.h"
 #include "data/sampler.h"
-#include "data/transform.h"
+#include "data/transforms/transform.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* DLPack: sharing the memory of tensors with other array libraries, without a copy. */
 #include "io/dlpack.h"
-#include "core/device.h"
+#include "core/device/device.h"
 #include "core/tensor.h"
 
 #include <stdlib.h>

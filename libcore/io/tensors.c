@@ -1,9 +1,9 @@
 /* Files of tensors in the format that their name or their content tells. */
 #include "io/format.h"
 #include "io/input.h"
-#include "io/npz.h"
+#include "io/numpy/npz.h"
 #include "io/pictures/picture.h"
-#include "io/pickle_value.h"
+#include "io/pickle/pickle_value.h"
 #include "io/safetensors.h"
 #include "io/torch.h"
 #include "io/wav.h"

@@ -10,7 +10,7 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "io/format.h"
-#include "io/pickle_value.h"
+#include "io/pickle/pickle_value.h"
 
 /* ---------------------------------------------------------------- tensors */
 

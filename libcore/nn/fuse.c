@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "autograd/tape.h"
-#include "core/device.h"
+#include "core/device/device.h"
 #include "core/mode.h"
 #include "nn/module.h"
 #include "ops/api.h"

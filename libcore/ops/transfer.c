@@ -1,5 +1,5 @@
 /* Copies between devices: shape, gradient, and the kernel of every device. */
-#include "core/device.h"
+#include "core/device/device.h"
 #include "core/scope.h"
 #include "ops/infer.h"
 #include "dlcore/copy.h"

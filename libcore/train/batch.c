@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "data/sampler.h"
-#include "data/transform.h"
+#include "data/transforms/transform.h"
 
 /* ---------------------------------------------------------------- the next batch */
 

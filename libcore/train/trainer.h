@@ -1,12 +1,12 @@
 /* The inside of trainers. A step is issued on the trainer's device, which keeps sums and the halt in a control block
- * (core/control.h). The host reads the report of a step when it is there: at once on the CPU, up to DL_LATE steps later
- * on an asynchronous device. */
+ * (core/device/control.h). The host reads the report of a step when it is there: at once on the CPU, up to DL_LATE
+ * steps later on an asynchronous device. */
 #ifndef DL_TRAIN_TRAINER_H
 #define DL_TRAIN_TRAINER_H
 
 #include <jansson.h>
 
-#include "core/device.h"
+#include "core/device/device.h"
 #include "data/data.h"
 #include "optim/optimizer.h"
 

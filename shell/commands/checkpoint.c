@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "commands/context.h"
-#include "commands/load_names.h"
-#include "commands/nets.h"
+#include "commands/nets/load_names.h"
+#include "commands/nets/nets.h"
 #include "commands/record_file.h"
 
 /* ---------------------------------------------------------------- save */

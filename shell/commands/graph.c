@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/nets.h"
+#include "commands/nets/nets.h"
 #include "lang/session.h"
 #include "view/rich/graph.h"
 #include "view/text.h"

@@ -7,9 +7,9 @@
 
 #include "commands/data/data.h"
 #include "commands/families.h"
-#include "commands/nets.h"
+#include "commands/nets/nets.h"
 #include "commands/record_file.h"
-#include "commands/scaler.h"
+#include "commands/nets/scaler.h"
 #include "commands/settings.h"
 #include "ffi/ffi.h"
 #include "lang/parse/fn.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "commands/data/data.h"
-#include "commands/nets.h"
+#include "commands/nets/nets.h"
 #include "commands/record_file.h"
-#include "commands/scaler.h"
+#include "commands/nets/scaler.h"
 
 #define KEY "dlsh.record"
 

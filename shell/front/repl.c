@@ -12,7 +12,7 @@
 #include <readline/readline.h>
 
 #include "commands/context.h"
-#include "commands/nets.h"
+#include "commands/nets/nets.h"
 #include "commands/settings.h"
 #include "ffi/call/guard.h"
 #include "front/question.h"

@@ -10,7 +10,7 @@
 
 #include "commands/context.h"
 #include "commands/families.h"
-#include "commands/nets.h"
+#include "commands/nets/nets.h"
 #include "ffi/ffi.h"
 #include "ffi/call/guard.h"
 #include "ffi/isolate/isolate.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "commands/families.h"
-#include "commands/nets.h"
+#include "commands/nets/nets.h"
 
 static dlsh_buf told;
 static void keep_text(dlsh_sink *s, const char *b, size_t n) { (void)s, dlsh_buf_add(&told, b, n); }

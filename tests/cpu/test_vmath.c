@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu/kernels/pointwise.h"
+#include "cpu/kernels/pointwise/pointwise.h"
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }

@@ -2,7 +2,7 @@
  * them, memory off 16-byte boundaries, dimensions in other orders. Against the CPU in f64; sums repeat bit for bit. */
 #include "cuda/gpu.h"
 
-#include "core/device.h"
+#include "core/device/device.h"
 #include "dlcore/all.h"
 
 enum { PLAIN, SHIFTED, TURNED, LAYOUTS, CHANNELS_LAST = LAYOUTS };

@@ -4,7 +4,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "data/csv.h"
+#include "data/tables/csv.h"
 #include "data/temp.h"
 #include "dlcore.h"
 

@@ -5,7 +5,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "data/digits.h"
+#include "data/generated/digits.h"
 #include "data/draw.h"
 #include "data/hash.h"
 #include "dlcore.h"

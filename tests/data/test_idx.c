@@ -4,7 +4,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "data/idx.h"
+#include "data/pictures/idx.h"
 #include "data/temp.h"
 #include "dlcore.h"
 

@@ -9,7 +9,7 @@
 
 #include "data/data.h"
 #include "data/hash.h"
-#include "data/transform.h"
+#include "data/transforms/transform.h"
 #include "dlcore.h"
 
 static dl_dataset *digits;

@@ -5,7 +5,7 @@
 
 #include "fuzz/fuzz.h"
 #include "track/query.h"
-#include "track/when.h"
+#include "track/filter/when.h"
 
 static sqlite3 *store(void) {
     static sqlite3 *db;

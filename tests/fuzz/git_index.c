@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
-#include "track/git.h"
+#include "track/git/git.h"
 #include "track/whoami.h"
 
 static char folder[] = "/tmp/dlsh-fuzz-XXXXXX", path[PATH_MAX];

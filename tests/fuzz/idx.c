@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "fuzz/fuzz.h"
-#include "data/idx.h"
+#include "data/pictures/idx.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     dl_idx x;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "fuzz/fuzz.h"
-#include "io/npy.h"
+#include "io/numpy/npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     dl_tensor *t = dl_npy_parse("fuzz", data, size, 0);

@@ -3,7 +3,7 @@
 
 #include "fuzz/fuzz.h"
 #include "fuzz/tensors.h"
-#include "io/npz.h"
+#include "io/numpy/npz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     dl_input in = dl_input_memory("fuzz", data, size);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "fuzz/fuzz.h"
-#include "io/pickle_value.h"
+#include "io/pickle/pickle_value.h"
 #include "dlcore/create.h"
 
 static dl_tensor *zeros(dl_pickle_reader *r, const char *key, dl_element e, long numel) {

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "dlcore.h"
-#include "io/npy.h"
+#include "io/numpy/npy.h"
 
 /* A file with this header and 24 bytes of elements. */
 static dl_tensor *parse_bytes(const char *head, size_t len, int version) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cpu/kernels/pointwise.h"
+#include "cpu/kernels/pointwise/pointwise.h"
 
 static void rows_and_formulas_agree(void **state) {
     (void)state;

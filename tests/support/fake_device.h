@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include "dlcore_ops.h"
 
-#include "core/device.h"
+#include "core/device/device.h"
 #include "core/random/rng.h"
-#include "data/transform.h"
+#include "data/transforms/transform.h"
 
 enum { FAKE = 1, FAKE_POKE = 1024 };
 

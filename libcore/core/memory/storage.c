@@ -2,7 +2,7 @@
  * operations, the others in lists of the process. An op on small tensors needs no malloc, and a training step reuses
  * the pages of the last one. */
 #include "core/tensor.h"
-#include "core/device.h"
+#include "core/device/device.h"
 #include "core/memory/fence.h"
 #include "core/memory/live.h"
 #include "core/memory/memory.h"

@@ -1,5 +1,5 @@
 /* Kernels that concatenate, and that read or add by index. */
-#include "cpu/kernels/pointwise.h"
+#include "cpu/kernels/pointwise/pointwise.h"
 #include "ops/infer.h"
 #include "ops/rules/index.h"
 #include "ops/rules/reduce.h"

@@ -1,7 +1,7 @@
 /* The step of a trainer on the CPU: sums of loss and right answers, limits on gradients, averaged weights, and the
  * report, on a control block in host memory. */
 #include "cpu/runtime/control.h"
-#include "core/control_step.h"
+#include "core/device/control_step.h"
 #include "core/scope.h"
 #include "optim/clip.h"
 #include "dlcore/binary.h"

@@ -1,8 +1,8 @@
-/* What the CPU offers to training (cpu/runtime/control.c), see core/control.h. */
+/* What the CPU offers to training (cpu/runtime/control.c), see core/device/control.h. */
 #ifndef DL_CPU_CONTROL_H
 #define DL_CPU_CONTROL_H
 
-#include "core/device.h"
+#include "core/device/device.h"
 
 void dl_cpu_use_control(int index, const dl_control *c, const dl_rng_at *rng);
 dl_status dl_cpu_accumulate(int index, dl_control *c, const dl_accumulate *a);

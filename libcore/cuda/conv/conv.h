@@ -59,8 +59,8 @@ typedef struct dl_channel_norm {
     double eps;
     bool relu;
 } dl_channel_norm;
-/* cuda/kernels/channels.cu. In place: y = (y + bias - mean) / sqrt(var + eps) * weight + shift, then max(y, 0) if relu;
- * mean and var are both given or both NULL. y [N,C,H,W] is dense, channels first or last. */
+/* cuda/kernels/norm/channels.cu. In place: y = (y + bias - mean) / sqrt(var + eps) * weight + shift, then max(y, 0) if
+ * relu; mean and var are both given or both NULL. y [N,C,H,W] is dense, channels first or last. */
 dl_status dl_channels_normalise(dl_gpu *gpu, dl_tensor *y, const dl_channel_norm *n);
 
 #ifdef __cplusplus

@@ -1,8 +1,9 @@
 /* Batches of a split that lives on the device: gathered by the order of the epoch, and changed by the transforms of
- * data/transform.c with the same bits (this file is compiled without contraction). A block changes a sample. */
+ * data/transforms/transform.c with the same bits (this file is compiled without contraction). A block changes a sample.
+ */
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/iter.cuh"
-#include "data/transform.h"
+#include "data/transforms/transform.h"
 
 enum { THREADS = 256 };
 
@@ -109,7 +110,7 @@ __device__ static void change(const sample &s, const steps &t, dl_draw *r) {
     case DL_TRANSFORM_##name:                                                                                          \
         dev_##name(s, t.step[i].p, r);                                                                                 \
         break;
-#include "data/transforms.def"
+#include "data/transforms/transforms.def"
 #undef TRANSFORM
         }
     }

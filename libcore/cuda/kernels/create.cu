@@ -2,7 +2,7 @@
  * core/random/rng_math.h and number elements in logical order. */
 #include "cuda/runtime/iter.cuh"
 #include "cuda/kernels/random.cuh"
-#include "cuda/kernels/scatter.h"
+#include "cuda/kernels/index/scatter.h"
 #include "ops/names/create.h"
 
 enum { THREADS = 256 };

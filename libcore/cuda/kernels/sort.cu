@@ -3,7 +3,7 @@
  * rows are sorted in shared memory by a network, long ones by CUB's radix sort, all rows at once; the first few of a
  * long row are selected by the digits of their keys and then sorted. */
 #include "cuda/kernels/rows.cuh"
-#include "cuda/kernels/scatter.h"
+#include "cuda/kernels/index/scatter.h"
 
 #include "core/sort_key.h"
 #include "ops/names/sort.h"

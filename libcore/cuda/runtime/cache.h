@@ -3,7 +3,7 @@
 #ifndef DL_CUDA_CACHE_H
 #define DL_CUDA_CACHE_H
 
-#include "core/device.h"
+#include "core/device/device.h"
 
 /* get: NULL when there is no room (no error recorded). */
 typedef struct dl_cache_driver {

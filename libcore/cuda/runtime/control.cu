@@ -3,7 +3,7 @@
 #include "cuda/runtime/graph.h"
 #include "cuda/kernels/rows.cuh"
 #include "cuda/runtime/tensor_lists.h"
-#include "core/control_step.h"
+#include "core/device/control_step.h"
 
 enum { THREADS = 256 };
 

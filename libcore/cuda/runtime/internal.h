@@ -2,7 +2,7 @@
 #ifndef DL_CUDA_INTERNAL_H
 #define DL_CUDA_INTERNAL_H
 
-#include "core/imports.h"
+#include "core/device/imports.h"
 #undef T /* macros of gradient rules; T is every template's name of a type */
 #undef G0
 

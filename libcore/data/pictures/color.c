@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "data/transform.h"
+#include "data/transforms/transform.h"
 
 static dl_status check_color(const char *what, const long shape[3]) {
     if (shape[0] == 1 || shape[0] == 3) return DL_OK;

@@ -11,7 +11,7 @@
 
 #include "core/interrupt.h"
 #include "core/list.h"
-#include "data/csv.h"
+#include "data/tables/csv.h"
 #include "data/data.h"
 #include "dlcore.h"
 #include "io/format.h"

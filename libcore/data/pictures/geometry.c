@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "data/pictures/resample.h"
-#include "data/transform.h"
+#include "data/transforms/transform.h"
 
 #define PI 3.14159265358979323846
 

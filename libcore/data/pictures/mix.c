@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/transform.h"
+#include "data/transforms/transform.h"
 #include "dlcore.h"
 
 /* From a gamma distribution with this shape (Marsaglia and Tsang, A simple method for generating gamma variables,

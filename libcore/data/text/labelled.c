@@ -8,8 +8,8 @@
 #include "core/interrupt.h"
 #include "core/scope.h"
 #include "core/tensor.h"
-#include "data/classes.h"
-#include "data/csv.h"
+#include "data/tables/classes.h"
+#include "data/tables/csv.h"
 #include "data/datasets.h"
 #include "data/view.h"
 

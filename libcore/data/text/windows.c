@@ -9,7 +9,7 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "io/input.h"
-#include "io/npy.h"
+#include "io/numpy/npy.h"
 
 /* n tokens: in memory, or from byte `at` of a file on. */
 typedef struct stream {

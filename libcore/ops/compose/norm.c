@@ -1,7 +1,7 @@
 /* Normalisation of rows: shape and gradients of layer_norm and rms_norm, and group_norm, which is made of layer_norm.
  */
 #include "ops/compose/norm.h"
-#include "core/device.h"
+#include "core/device/device.h"
 #include "ops/compose/compose.h"
 #include "dlcore_ops.h"
 #include "dlcore/binary.h"

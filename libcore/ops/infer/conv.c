@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/device.h"
+#include "core/device/device.h"
 #include "dlcore_ops.h"
 #include "ops/rules/conv.h"
 

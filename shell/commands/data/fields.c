@@ -7,7 +7,7 @@
 
 #include "commands/context.h"
 #include "commands/data/data.h"
-#include "commands/nets.h"
+#include "commands/nets/nets.h"
 #include "lang/session.h"
 #include "dlcore/binary.h"
 #include "dlcore/create.h"

@@ -1,6 +1,6 @@
 /* References that trainers, loaders and data sets hold to functions of the language, for the collector of cycles. */
 #include "commands/data/data.h"
-#include "commands/nets.h"
+#include "commands/nets/nets.h"
 
 static void see_function(const dlsh_callback *cb, const dlsh_visitor *to) {
     if (cb) to->value(cb->fn, to->ctx);

@@ -8,7 +8,7 @@
 
 #include "commands/data/data.h"
 #include "commands/data/fields.h"
-#include "commands/nets.h"
+#include "commands/nets/nets.h"
 #include "lang/parse/fn.h"
 #include "lang/session.h"
 #include "dlcore/binary.h"

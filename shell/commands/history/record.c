@@ -5,7 +5,7 @@
 
 #include "commands/context.h"
 #include "commands/data/data.h"
-#include "commands/nets.h"
+#include "commands/nets/nets.h"
 
 /* A run that is open in the store, until it is ended or forgotten. */
 typedef struct recording {

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "commands/context.h"
-#include "commands/nets.h"
+#include "commands/nets/nets.h"
 #include "ffi/call/guard.h"
 
 typedef struct saving {

@@ -1,0 +1,65 @@
+/* How the control block changes with batches and steps, on every backend. Plain C and C++17. */
+#ifndef DL_CORE_CONTROL_STEP_H
+#define DL_CORE_CONTROL_STEP_H
+
+#include <math.h>
+
+#include "core/device/control.h"
+#include "core/random/rng.h"
+
+/* Adds a batch: its loss, and `correct` right answers of `counted`. */
+DL_HD void dl_control_add(dl_control *c, const dl_batch_rule *b, double loss, double correct, double counted) {
+    c->from += b->advance;
+    c->last_loss = loss, c->last_correct = correct, c->last_counted = counted;
+    c->seed = c->scale / b->batches, c->seed_f32 = (float)c->seed;
+    if (b->first) c->loss = c->weight = c->correct = c->counted = 0;
+    if (c->halt != 0) return;
+    c->loss += loss * b->weight, c->weight += b->weight;
+    c->correct += correct, c->counted += counted;
+    if (!b->lenient && !b->scaled && !isfinite(loss)) c->halt = DL_END_LOSS, c->bad = loss;
+}
+
+/* How a step ends when nothing has halted it. */
+DL_HD int dl_control_verdict(dl_control *c, const dl_step_rule *s, double norm) {
+    if (!s->scaled) {
+        if (s->lenient || isfinite(norm)) return DL_END_DONE;
+        c->halt = DL_END_NORM, c->reported = 1;
+        return DL_END_NORM;
+    }
+    if (isfinite(norm) && isfinite(c->loss)) {
+        if (++c->good == DL_SCALE_GROWTH) c->scale *= 2, c->good = 0;
+        return DL_END_DONE;
+    }
+    c->good = 0;
+    if (c->scale > 1 || s->lenient) {
+        if (c->scale > 1) c->scale /= 2;
+        return DL_END_SKIPPED;
+    }
+    c->halt = isfinite(c->loss) ? DL_END_NORM : DL_END_LOSS, c->bad = c->loss, c->reported = 1;
+    return (int)c->halt;
+}
+
+/* Ends a step whose gradients have this norm, the loss scale divided out. */
+DL_HD int dl_control_end(dl_control *c, const dl_step_rule *s, double norm) {
+    if (c->halt == 0) return dl_control_verdict(c, s, norm);
+    if (c->reported != 0) return DL_END_VOID;
+    c->reported = 1;
+    return (int)c->halt;
+}
+
+/* The rates that the optimizer reads, and the report except its number, which the backend writes last. */
+DL_HD void dl_control_report(dl_control *c, const dl_step_rule *s, int end, double norm, double scale, long time) {
+    dl_report *r = &s->report[c->index % DL_REPORTS];
+    for (int g = 0; g < s->groups; g++) {
+        c->group[g].rate = s->rate[c->index % DL_REPORTS * s->groups + g];
+        c->group[g].halt = end != DL_END_DONE;
+        c->group[g].step += end == DL_END_DONE;
+    }
+    r->loss = end == DL_END_LOSS ? c->bad : c->loss / s->batches;
+    r->acc = c->counted > 0 ? c->correct / c->counted : NAN;
+    r->norm = norm, r->scale = scale, r->time = time, r->end = end;
+    c->index++;
+    dl_rng_add(&c->rng, &s->draws);
+}
+
+#endif

@@ -1,0 +1,74 @@
+/* Loops of layer_norm and rms_norm along contiguous rows. Sums run in f32 over short stretches, which are added up in
+ * f64. Includes itself once an element type. */
+#ifndef REAL
+#include "cpu/kernels/norm/layer_norm.h"
+
+#include <math.h>
+
+enum { STRETCH = 256, LANES = 16 };
+
+#define BOTH_REALS "cpu/kernels/norm/layer_norm_simd.c"
+#include "cpu/runtime/both_reals.def"
+
+const dl_layer_norm_loops DL_SIMD_NAME(dl_layer_norm_rows)[2] = {{row_f32, grad_row_f32, columns_f32},
+                                                                 {row_f64, grad_row_f64, columns_f64}};
+
+#else
+
+/* sum += all terms, in lanes that the compiler turns into vectors. */
+#define SUM(sum, term)                                                                                                 \
+    for (long from = 0; from < d; from += STRETCH) {                                                                   \
+        long n = d - from < STRETCH ? d - from : STRETCH, i = 0;                                                       \
+        REAL lane[LANES] = {0};                                                                                        \
+        for (; i + LANES <= n; i += LANES)                                                                             \
+            for (long l = 0; l < LANES; l++) {                                                                         \
+                long at = from + i + l;                                                                                \
+                lane[l] += term;                                                                                       \
+            }                                                                                                          \
+        for (long l = 0; i < n; i++, l++) {                                                                            \
+            long at = from + i;                                                                                        \
+            lane[l] += term;                                                                                           \
+        }                                                                                                              \
+        for (long l = 0; l < LANES; l++) (sum) += (double)lane[l];                                                     \
+    }
+
+static void S(row)(const void *xv, const void *wv, const void *bv, void *yv, long d, double eps, double *mean,
+                   double *rstd) {
+    const REAL *x = xv, *w = wv, *b = bv;
+    REAL *y = yv;
+    double sum = 0, square = 0;
+    if (mean) SUM(sum, x[at])
+    double mu = sum / (double)d;
+    REAL m = (REAL)mu;
+    SUM(square, (x[at] - m) * (x[at] - m))
+    double r = 1 / sqrt(square / (double)d + eps);
+    REAL k = (REAL)r;
+    for (long i = 0; i < d; i++) y[i] = (x[i] - m) * k * (w ? w[i] : 1) + (b ? b[i] : 0);
+    if (mean) *mean = mu;
+    *rstd = r;
+}
+
+static void S(grad_row)(const void *xv, const void *gv, const void *wv, void *dxv, long d, const double *mean,
+                        double rstd) {
+    const REAL *x = xv, *g = gv, *w = wv;
+    REAL *dx = dxv, m = mean ? (REAL)*mean : 0, k = (REAL)rstd;
+    double sum = 0, sumx = 0;
+    if (mean) SUM(sum, (g[at] * (w ? w[at] : 1)))
+    SUM(sumx, (g[at] * (w ? w[at] : 1)) * ((x[at] - m) * k))
+    REAL a = (REAL)(sum / (double)d), c = (REAL)(sumx / (double)d);
+    for (long i = 0; i < d; i++) dx[i] = (g[i] * (w ? w[i] : 1) - a - (x[i] - m) * k * c) * k;
+}
+
+static void S(columns)(const void *xv, const void *gv, long rows, long stride, long nc, const double *mean,
+                       const double *rstd, double *dw, double *db) {
+    const REAL *x = xv, *g = gv;
+    for (long r = 0; r < rows; r++, x += stride, g += stride) {
+        double m = mean ? mean[r] : 0, k = rstd[r];
+        for (long c = 0; c < nc; c++) {
+            dw[c] += (double)g[c] * (((double)x[c] - m) * k);
+            db[c] += (double)g[c];
+        }
+    }
+}
+#undef SUM
+#endif

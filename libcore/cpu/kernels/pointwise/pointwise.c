@@ -1,0 +1,89 @@
+/* Kernels of the ops that have a formula, and the fused gradients of activations. */
+#include "cpu/kernels/pointwise/pointwise.h"
+#include "ops/each.h"
+#include "ops/rules/binary.h"
+#include "ops/rules/compare.h"
+#include "ops/rules/unary.h"
+
+#include <string.h>
+
+static dl_status refused(int faults) {
+    if (faults & DL_BAD_DIVISOR)
+        return dl_fail_hint(DL_ERR_VALUE,
+                            "integers have no infinity; convert to f32 first, or use / for a true quotient",
+                            "integer division by zero");
+    if (faults & DL_BAD_SHIFT)
+        return dl_fail(DL_ERR_VALUE, "a shift must be at least 0 and less than the number of bits of the dtype");
+    return dl_fail_hint(DL_ERR_VALUE, "convert the base to f32 first",
+                        "an integer to a negative integer power is not an integer");
+}
+
+/* Runs formula i. Inlined into the function of each op, where the other arguments are constants. */
+static inline dl_status run_pointwise(dl_call *c, int i, int operands, bool test, int numbers) {
+    dl_tensor *out = c->out[0], *op[3] = {out, c->in[0], operands > 1 ? c->in[1] : NULL};
+    dl_dtype t = c->dtype, result = (dl_dtype)out->dtype;
+    dl_pointwise_arg arg;
+    arg.faults = 0;
+    if (numbers) dl_formula_numbers(i, c->op, c->attr, arg.number);
+    if (result != t && !test) { /* integers with a limit that is no integer become f32 first */
+        dl_cpu_copy(out, op[1]);
+        op[1] = out;
+        t = result;
+    }
+    dl_iter it;
+    dl_iter_init(&it, 1 + operands, op);
+    dl_iter_run_f32(&it, 1, DL_SIMD_PICK(dl_pointwise)[t]->run[i], &arg);
+    return arg.faults ? refused(arg.faults) : DL_OK;
+}
+
+/* ---- the gradient of the input from the incoming one and a saved tensor, in one pass */
+
+static dl_tensor *laid_out_like(dl_tensor *x) {
+    dl_tensor *d = dl_tensor_empty(x->ndim, x->shape, (dl_dtype)x->dtype, 0);
+    if (!d || dl_is_contiguous(x)) return d;
+    dl_meta m = {0};
+    dl_call c = {.in = &x, .nin = 1, .nout = 1, .dtype = (dl_dtype)x->dtype};
+    if (dl_infer_same(&c, &m) == DL_OK && m.strided) memcpy(d->stride, m.stride, sizeof d->stride);
+    return d;
+}
+
+static dl_status fused(dl_back *b, dl_tensor *saved) {
+    dl_tensor *g = saved ? dl_tmp(b, dl_to_dtype(b->g[0], (dl_dtype)saved->dtype)) : NULL;
+    dl_tensor *d = g ? laid_out_like(saved) : NULL;
+    if (!d) return dl_failed();
+    dl_tensor *op[3] = {d, g, saved};
+    dl_pointwise_arg arg = {.faults = 0};
+    int i = dl_formula_of(b->op);
+    dl_formula_numbers(i, b->op, b->attr, arg.number);
+    dl_iter it;
+    dl_iter_init(&it, 3, op);
+    dl_iter_run_f32(&it, 1, DL_SIMD_PICK(dl_pointwise)[saved->dtype]->grad[i], &arg);
+    return dl_give(b, 0, d);
+}
+
+static dl_status grad_of_x(dl_back *b) { return fused(b, IN_(UNARY_INPUT)); }
+static dl_status grad_of_y(dl_back *b) { return fused(b, OUT_(UNARY_OUT)); }
+
+/* ---- kernels: first the dtypes of each op, by the formulas that it has */
+
+#define FUNCTION_OF(name, numbers, ...) enum { dtypes_of_##name = 0 __VA_ARGS__ };
+#define FUNCTION2_OF FUNCTION_OF
+#define TEST(name, ...) enum { dtypes_of_##name = 0 __VA_ARGS__ };
+#define TEST2 TEST
+#define FLOAT(...) | DL_FLOATS
+#define INT(...) | DL_INTS
+#define BOOL(...) | DL_BIT(DL_BOOL)
+#include "ops/pointwise.def"
+
+#define ROW(name, operands, test, numbers, ...)                                                                        \
+    static dl_status run_##name(dl_call *c) {                                                                          \
+        return run_pointwise(c, DL_FORMULA_##name, operands, test, DL_COUNT(numbers));                                 \
+    }                                                                                                                  \
+    const dl_kernel dl_cpu_##name = {.run = run_##name, __VA_ARGS__.dtypes = dtypes_of_##name};
+#define FUNCTION_OF(name, numbers, ...) ROW(name, 1, false, numbers, __VA_ARGS__)
+#define FUNCTION2_OF(name, numbers, ...) ROW(name, 2, false, numbers, __VA_ARGS__)
+#define TEST(name, ...) ROW(name, 1, true, (), )
+#define TEST2(name, ...) ROW(name, 2, true, (), )
+#define GRAD_X(...) .fused_grad = grad_of_x,
+#define GRAD_Y(...) .fused_grad = grad_of_y,
+#include "ops/pointwise.def"

@@ -1,0 +1,220 @@
+/* Inner loops of the formulas of ops/pointwise.def. Includes itself once an element type. */
+#ifndef T
+#include "cpu/runtime/loop_types.h"
+#include "cpu/kernels/pointwise/pointwise.h"
+#include "cpu/runtime/vmath.h"
+#include "ops/each.h"
+
+#define DL_FN(f32_name, f64_name) _Generic((T)0, float : f32_name, default : f64_name)
+#include "ops/formula.h"
+
+#pragma GCC diagnostic ignored "-Wtype-limits"   /* u8 is never negative */
+#pragma GCC diagnostic ignored "-Woverride-init" /* powers have loops by exponent */
+
+/* The level's variants of a file are in one program; names of loops are static. */
+#define NAME(name) DL_JOIN(name##_, T)
+#define UNSIGNED_T DL_JOIN(wrap_, T)
+
+/* ---- loops: T operands, R result; the last arguments are the formula. Without a formula no loop is made. */
+
+/* Attributes, read before the loop. Names that end in _ are the loop's, others the formula's. */
+#define DECLARE(i, n) const NUMBER_T n = NUMBER_OF(((const dl_pointwise_arg *)arg_)->number[i]);
+#define BEGIN(name, numbers)                                                                                           \
+    static void NAME(name)(long n_, char **p_, const long *s_, void *arg_) {                                           \
+        (void)arg_;                                                                                                    \
+        DL_EACH(DECLARE, numbers)
+/* A floating formula that is computed in another type, say because of a constant without NUM, is an error. */
+#define FLOATING(e) _Generic((e), float : 4, double : 8, default : 0)
+#define CHECK_TYPE(R, ...)                                                                                             \
+    _Static_assert(FLOATING((__VA_ARGS__)) == FLOATING((R)0), "a formula of another type: write NUM(0.5), not 0.5");
+#define PUT(R, out, ...) out = (R)(__VA_ARGS__);
+
+#define LOOP1(name, R, numbers, ...)                                                                                     \
+    __VA_OPT__(BEGIN(name, numbers)                                                                                    \
+        if (s_[0] == sizeof(R) && s_[1] == sizeof(T)) {                                                                \
+            R *o_ = (R *)p_[0];                                                                                        \
+            const T *in_ = (const T *)p_[1];                                                                           \
+            _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++) {                                                    \
+                T x = in_[i_];                                                                                         \
+                (void)x;                                                                                               \
+                CHECK_TYPE(R, __VA_ARGS__)                                                                             \
+                PUT(R, o_[i_], __VA_ARGS__)                                                                            \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            char *o_ = p_[0], *in_ = p_[1];                                                                            \
+            for (long i_ = 0; i_ < n_; i_++, o_ += s_[0], in_ += s_[1]) {                                              \
+                T x = *(const T *)in_;                                                                                 \
+                (void)x;                                                                                               \
+                PUT(R, *(R *)o_, __VA_ARGS__)                                                                          \
+            }                                                                                                          \
+        }                                                                                                                \
+    })
+
+/* Two operands, which the formula calls `a` and `b`. Frequent combinations of strides have loops of their own. */
+#define LOOP2(name, R, numbers, a, b, ...)                                                                               \
+    __VA_OPT__(BEGIN(name, numbers)                                                                                    \
+        R *o_ = (R *)p_[0];                                                                                            \
+        const T *u_ = (const T *)p_[1], *v_ = (const T *)p_[2];                                                        \
+        bool dense_ = s_[0] == sizeof(R);                                                                              \
+        if (dense_ && s_[1] == sizeof(T) && s_[2] == sizeof(T)) {                                                      \
+            _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++) {                                                    \
+                T a = u_[i_], b = v_[i_];                                                                              \
+                CHECK_TYPE(R, __VA_ARGS__)                                                                             \
+                PUT(R, o_[i_], __VA_ARGS__)                                                                            \
+            }                                                                                                          \
+        } else if (dense_ && s_[1] == sizeof(T) && s_[2] == 0) {                                                       \
+            T b = *v_;                                                                                                 \
+            _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++) {                                                    \
+                T a = u_[i_];                                                                                          \
+                PUT(R, o_[i_], __VA_ARGS__)                                                                            \
+            }                                                                                                          \
+        } else if (dense_ && s_[1] == 0 && s_[2] == sizeof(T)) {                                                       \
+            T a = *u_;                                                                                                 \
+            _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++) {                                                    \
+                T b = v_[i_];                                                                                          \
+                PUT(R, o_[i_], __VA_ARGS__)                                                                            \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            char *q_ = p_[0], *l_ = p_[1], *r_ = p_[2];                                                                \
+            for (long i_ = 0; i_ < n_; i_++, q_ += s_[0], l_ += s_[1], r_ += s_[2]) {                                  \
+                T a = *(const T *)l_, b = *(const T *)r_;                                                              \
+                PUT(R, *(R *)q_, __VA_ARGS__)                                                                          \
+            }                                                                                                          \
+        }                                                                                                                \
+    })
+
+/* ---- integers: operands without a result are flagged */
+
+static void flag(int *faults, int bit) { __atomic_fetch_or(faults, bit, __ATOMIC_RELAXED); }
+#define DL_AT &((dl_pointwise_arg *)arg_)->faults
+#define FAULT_AT int *
+#define FAULT(kind, value) flag(at, DL_BAD_##kind)
+#define DL_HELPER_OF NAME
+#define DL_HELPER(name) static inline T NAME(name)
+
+/* ---- the types */
+
+#define NONE(...)
+#define ALL(...) __VA_ARGS__
+
+/* floats: attributes are numbers of the type */
+#define DL_REAL_HELPERS
+#define OF_REAL ALL
+#define OF_INT NONE
+#define OF_BOOL NONE
+#define NUMBER_T T
+#define NUMBER_OF(v) (T)(v).f
+#define LOW(n) n
+#define HIGH(n) n
+#define T f32
+#include "pointwise_simd.c"
+#undef T
+#define T f64
+#include "pointwise_simd.c"
+#undef T
+#undef DL_REAL_HELPERS
+#undef OF_REAL
+#undef OF_INT
+#undef NUMBER_T
+#undef NUMBER_OF
+#undef LOW
+#undef HIGH
+
+/* integers: attributes are kept as they are */
+#define DL_INT_HELPERS
+#define OF_REAL NONE
+#define OF_INT ALL
+#define NUMBER_T dl_number
+#define NUMBER_OF(v) (v)
+#define LEAST ((T)-1 < 0 ? -(long)(~0ul >> 1 >> (64 - 8 * sizeof(T))) - 1 : 0)
+#define LARGEST (long)(~0ul >> ((T)-1 < 0) >> (64 - 8 * sizeof(T)))
+#define WITHIN(v) (T)((v) < LEAST ? LEAST : (v) > LARGEST ? LARGEST : (v))
+#define REAL(n) (n).f
+#define LOW(n) ((n).given ? WITHIN((n).i) : (T)LEAST)
+#define HIGH(n) ((n).given ? WITHIN((n).i) : (T)LARGEST)
+#define T u8
+#include "pointwise_simd.c"
+#undef T
+#define T i32
+#include "pointwise_simd.c"
+#undef T
+#define T i64
+#include "pointwise_simd.c"
+#undef T
+#undef DL_INT_HELPERS
+#undef OF_INT
+#undef OF_BOOL
+
+#define OF_INT NONE
+#define OF_BOOL ALL
+#define T bool_t
+#include "pointwise_simd.c"
+#undef T
+
+const dl_pointwise_loops DL_SIMD_NAME(dl_pointwise)[DL_NDTYPE] = {
+    [DL_F32] = &loops_f32, [DL_F16] = &loops_f32, [DL_BF16] = &loops_f32, [DL_F64] = &loops_f64,
+    [DL_U8] = &loops_u8,   [DL_I32] = &loops_i32, [DL_I64] = &loops_i64,  [DL_BOOL] = &loops_bool_t};
+
+#else /* what is made for one type */
+
+#include "ops/formula_math.h"
+
+#define FUNCTION_OF(name, numbers, ...) LOOP1(name, T, numbers, __VA_ARGS__)
+#define FUNCTION2_OF(name, numbers, ...) LOOP2(name, T, numbers, a, b, __VA_ARGS__)
+#define TEST(name, ...) LOOP1(name, bool_t, (), __VA_ARGS__)
+#define TEST2(name, ...) LOOP2(name, bool_t, (), a, b, __VA_ARGS__)
+#define FLOAT OF_REAL
+#define INT OF_INT
+#define BOOL OF_BOOL
+#include "ops/pointwise.def"
+
+#ifdef DL_REAL_HELPERS
+/* Gradients: only the formula that follows from one of the two fields. */
+#define FUNCTION_OF(name, numbers, ...) LOOP2(name##_grad, T, numbers, g, x, __VA_ARGS__)
+#define GRAD_X ALL
+#include "ops/pointwise.def"
+#define FUNCTION_OF(name, numbers, ...) LOOP2(name##_grad, T, numbers, g, y, __VA_ARGS__)
+#define GRAD_Y ALL
+#include "ops/pointwise.def"
+
+/* Powers whose exponent is the same for all elements of a loop. */
+LOOP2(first_of, T, (), a, b, b == b ? a : b)
+LOOP2(square_of, T, (), a, b, b == b ? a * a : b)
+LOOP2(cube_of, T, (), a, b, b == b ? a * a * a : b)
+static void NAME(any_pow)(long n, char **p, const long *s, void *arg) {
+    T e = n ? *(const T *)p[2] : 0;
+    dl_loop loop = s[2] || (e != 1 && e != 2 && e != 3) ? NAME(pow)
+                   : e == 1                             ? NAME(first_of)
+                   : e == 2                             ? NAME(square_of)
+                                                        : NAME(cube_of);
+    loop(n, p, s, arg);
+}
+#endif
+
+#define ENTRY(name, function, ...) __VA_OPT__([DL_FORMULA_##name] = NAME(function), )
+static const struct dl_pointwise_table NAME(loops) = {
+    .run =
+        {
+#define FUNCTION_OF(name, numbers, ...) ENTRY(name, name, __VA_ARGS__)
+#define FUNCTION2_OF FUNCTION_OF
+#define TEST(name, ...) ENTRY(name, name, __VA_ARGS__)
+#define TEST2 TEST
+#define FLOAT OF_REAL
+#define INT OF_INT
+#define BOOL OF_BOOL
+#include "ops/pointwise.def"
+#ifdef DL_REAL_HELPERS
+            [DL_FORMULA_pow] = NAME(any_pow),
+        },
+    .grad =
+        {
+#define FUNCTION_OF(name, numbers, ...) ENTRY(name, name##_grad, __VA_ARGS__)
+#define GRAD_X ALL
+#define GRAD_Y ALL
+#include "ops/pointwise.def"
+#endif
+        },
+};
+#undef ENTRY
+
+#endif

@@ -1,0 +1,88 @@
+/* Kernels of average pooling and of its gradient. Either way a pixel of the result is a weighted sum over a rectangle
+ * of the other image: its window's pixels, or the windows that hold it. Any strides; a task is an image plane, or some
+ * channels that lie side by side. */
+#include "cpu/runtime/iter.h"
+#include "cpu/kernels/pool/pool.h"
+#include "ops/avg_pool.h"
+#include "dlcore_ops.h"
+#include "ops/rules/conv.h"
+
+enum { CHANNELS = 64 };
+
+typedef struct job {
+    dl_average g;
+    bool back, f64;
+    dl_image x, o;
+    long rows, cols;    /* of the result */
+    long block, blocks; /* channels of a task; tasks of an image */
+    double *weight[2];  /* 1 / pixels of each window, in both directions */
+} job;
+
+static void rectangle(const job *j, int d, long i, long *lo, long *hi) {
+    long count;
+    if (j->back)
+        dl_average_cover(&j->g, d, i, lo, hi);
+    else
+        dl_average_window(&j->g, d, i, lo, hi, &count);
+}
+
+/* Channels c0 .. c0 + nc of image n. */
+#define AVERAGES(T, S)                                                                                                 \
+    static void averages_##S(const job *j, long n, long c0, long nc) {                                                 \
+        const T *x = (const T *)j->x.p + n * j->x.sn + c0 * j->x.sc;                                                   \
+        T *o = (T *)j->o.p + n * j->o.sn + c0 * j->o.sc;                                                               \
+        for (long row = 0; row < j->rows; row++)                                                                       \
+            for (long col = 0; col < j->cols; col++) {                                                                 \
+                long y0, y1, z0, z1;                                                                                   \
+                double sum[CHANNELS] = {0};                                                                            \
+                rectangle(j, 0, row, &y0, &y1), rectangle(j, 1, col, &z0, &z1);                                        \
+                for (long y = y0; y < y1; y++)                                                                         \
+                    for (long z = z0; z < z1; z++) {                                                                   \
+                        double w = j->back ? j->weight[0][y] * j->weight[1][z] : 1;                                    \
+                        const T *p = x + y * j->x.sh + z * j->x.sw;                                                    \
+                        if (j->x.sc == 1)                                                                              \
+                            for (long c = 0; c < nc; c++) sum[c] += w * (double)p[c];                                  \
+                        else                                                                                           \
+                            for (long c = 0; c < nc; c++) sum[c] += w * (double)p[c * j->x.sc];                        \
+                    }                                                                                                  \
+                double w = j->back ? 1 : j->weight[0][row] * j->weight[1][col];                                        \
+                T *to = o + row * j->o.sh + col * j->o.sw;                                                             \
+                for (long c = 0; c < nc; c++) to[c * j->o.sc] = (T)(w * sum[c]);                                       \
+            }                                                                                                          \
+    }
+AVERAGES(float, f32)
+AVERAGES(double, f64)
+
+static void run_task(void *arg, long i) {
+    const job *j = arg;
+    long c0 = i % j->blocks * j->block, nc = j->g.C - c0 < j->block ? j->g.C - c0 : j->block;
+    (j->f64 ? averages_f64 : averages_f32)(j, i / j->blocks, c0, nc);
+}
+
+static dl_status average_float(dl_call *c) {
+    job j = {.x = dl_image_of(c->in[0]), .o = dl_image_of(c->out[0])};
+    DL_TRY(dl_average_of(c, &j.g));
+    j.rows = c->out[0]->shape[2], j.cols = c->out[0]->shape[3];
+    j.back = c->op->id == DL_OP_avg_pool2d_dx || c->op->id == DL_OP_adaptive_pool2d_dx;
+    size_t bytes = (size_t)(j.g.out[0] + j.g.out[1]) * sizeof(double);
+    double *weights = dl_host_alloc(bytes);
+    if (!weights) return dl_failed();
+    j.weight[0] = weights, j.weight[1] = weights + j.g.out[0];
+    for (int d = 0; d < 2; d++)
+        for (long i = 0; i < j.g.out[d]; i++) {
+            long lo, hi, count;
+            dl_average_window(&j.g, d, i, &lo, &hi, &count);
+            j.weight[d][i] = 1.0 / (double)count;
+        }
+    j.f64 = c->dtype == DL_F64;
+    j.block = j.x.sc == 1 && j.g.C > 1 ? CHANNELS : 1, j.blocks = (j.g.C + j.block - 1) / j.block;
+    long work = j.g.N * j.g.C * (j.back ? j.rows * j.cols : j.g.in[0] * j.g.in[1]);
+    dl_cpu_for(j.g.N * j.blocks, dl_cpu_threads(work), run_task, &j);
+    dl_host_free(weights, bytes);
+    return DL_OK;
+}
+
+DL_CPU_KERNEL(avg_pool2d, average_float, false, DL_FLOATS)
+DL_CPU_KERNEL(avg_pool2d_dx, average_float, false, DL_FLOATS)
+DL_CPU_KERNEL(adaptive_pool2d, average_float, false, DL_FLOATS)
+DL_CPU_KERNEL(adaptive_pool2d_dx, average_float, false, DL_FLOATS)

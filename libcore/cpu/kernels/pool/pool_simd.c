@@ -1,0 +1,111 @@
+/* Loops of max pooling. A NaN wins, the last one if there are several; among equal values the first. A window without
+ * pixels has the place DL_NO_PIXEL. Includes itself once an element type. */
+#ifndef REAL
+#include "cpu/kernels/pool/pool.h"
+#include "cpu/runtime/vec.h"
+
+#include <math.h>
+
+/* Positions of direction d whose tap k lies inside the image: [*lo, *hi). */
+static void inside(const dl_conv *g, int d, long k, long *lo, long *hi) {
+    long off = k * g->dil[d] - g->pad[d], s = g->stride[d], room = g->in[d] - off;
+    *lo = off >= 0 ? 0 : (-off + s - 1) / s;
+    *hi = room <= 0 ? 0 : (room + s - 1) / s;
+    if (*hi > g->out[d]) *hi = g->out[d];
+}
+
+/* First tap of a window along direction d that lies inside, and its place there; g->k[d] taps where none does. */
+static long first_tap(const dl_conv *g, int d, long pos, long *at) {
+    long start = pos * g->stride[d] - g->pad[d], k = start < 0 ? (-start + g->dil[d] - 1) / g->dil[d] : 0;
+    *at = start + k * g->dil[d];
+    return *at < g->in[d] ? k : g->k[d];
+}
+
+/* Where the search for the largest pixel starts: the first one inside, which wins if all are -inf. */
+static long first_place(const dl_conv *g, long ky, long row, long kx, long col) {
+    return ky < g->k[0] && kx < g->k[1] ? row * g->in[1] + col : DL_NO_PIXEL;
+}
+
+#define BOTH_REALS "cpu/kernels/pool/pool_simd.c"
+#include "cpu/runtime/both_reals.def"
+
+const dl_pool_loop DL_SIMD_NAME(dl_pool_plane)[2] = {plane_f32, plane_f64};
+const dl_pool_loop DL_SIMD_NAME(dl_pool_channels)[2] = {channels_f32, channels_f64};
+
+#else
+
+enum { S(WIDE) = 512 };
+
+/* One tap of every window in a stretch of a row; STEP is a constant where that helps. */
+#define TAP(STEP)                                                                                                      \
+    for (long i = lo; i < hi; i++) {                                                                                   \
+        REAL v = src[i * (STEP)];                                                                                      \
+        int wins = (v > best[i]) | (v != v);                                                                           \
+        best[i] = wins ? v : best[i];                                                                                  \
+        place[i] = wins ? (INT)(here + i * jump) : place[i];                                                           \
+    }
+
+/* Outputs from .. from + n of row y. */
+static void S(stretch)(const dl_conv *g, const dl_image *x, const REAL *image, long y, long from, long n, REAL *best,
+                       INT *place) {
+    long row, jump = g->stride[1], step = jump * x->sw;
+    long ky = first_tap(g, 0, y, &row);
+    for (long i = 0; i < n; i++) {
+        long col, kx = first_tap(g, 1, from + i, &col);
+        best[i] = (REAL)-INFINITY;
+        place[i] = (INT)first_place(g, ky, row, kx, col);
+    }
+    for (; ky < g->k[0] && row < g->in[0]; ky++, row += g->dil[0])
+        for (long kx = 0; kx < g->k[1]; kx++) {
+            long lo, hi, col = from * jump + kx * g->dil[1] - g->pad[1];
+            inside(g, 1, kx, &lo, &hi);
+            lo = lo > from ? lo - from : 0;
+            hi = hi - from < n ? hi - from : n;
+            const REAL *src = image + row * x->sh + col * x->sw;
+            long here = row * g->in[1] + col;
+            if (step == 1)
+                TAP(1)
+            else if (step == 2)
+                TAP(2)
+            else
+                TAP(step)
+        }
+}
+
+static void S(plane)(const dl_conv *g, const dl_image *x, const dl_image *o, const dl_image *index, long n, long c) {
+    REAL best[S(WIDE)];
+    INT place[S(WIDE)];
+    const REAL *image = (const REAL *)x->p + n * x->sn + c * x->sc;
+    for (long y = 0; y < g->out[0]; y++)
+        for (long from = 0; from < g->out[1]; from += S(WIDE)) {
+            long w = g->out[1] - from < S(WIDE) ? g->out[1] - from : S(WIDE);
+            REAL *op = (REAL *)o->p + n * o->sn + c * o->sc + y * o->sh + from * o->sw;
+            long *ip = (long *)index->p + n * index->sn + c * index->sc + y * index->sh + from * index->sw;
+            S(stretch)(g, x, image, y, from, w, best, place);
+            for (long i = 0; i < w; i++) op[i * o->sw] = best[i], ip[i * index->sw] = place[i];
+        }
+}
+
+static void S(channels)(const dl_conv *g, const dl_image *x, const dl_image *o, const dl_image *index, long n, long c) {
+    const REAL *image = (const REAL *)x->p + n * x->sn + c;
+    for (long y = 0; y < g->out[0]; y++)
+        for (long w = 0; w < g->out[1]; w++) {
+            long row, col, ky = first_tap(g, 0, y, &row), kx0 = first_tap(g, 1, w, &col);
+            VEC best = S(dl_vset)((REAL)-INFINITY);
+            VINT place = (VINT){0} + (INT)first_place(g, ky, row, kx0, col);
+            for (; ky < g->k[0] && row < g->in[0]; ky++, row += g->dil[0]) {
+                long at = col;
+                for (long kx = kx0; kx < g->k[1] && at < g->in[1]; kx++, at += g->dil[1]) {
+                    VEC v = S(dl_vload)(image + row * x->sh + at * x->sw);
+                    VINT wins = (v > best) | (v != v), here = (VINT){0} + (INT)(row * g->in[1] + at);
+                    best = S(dl_vsel)(wins, v, best);
+                    place = (here & wins) | (place & ~wins);
+                }
+            }
+            long *ip = (long *)index->p + n * index->sn + c + y * index->sh + w * index->sw;
+            S(dl_vstore)((REAL *)o->p + n * o->sn + c + y * o->sh + w * o->sw, best);
+            for (int i = 0; i < S(DL_LANES); i++) ip[i] = place[i];
+        }
+}
+#undef TAP
+#endif

@@ -1,5 +1,0 @@
-/* Kernels of comparisons and logic: formulas with one or two operands whose result is bool. */
-#include "cuda/kernels/pointwise.cuh"
-
-#define DL_TESTS
-#include "cuda/kernels/pointwise_rows.cuh"

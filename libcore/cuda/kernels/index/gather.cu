@@ -1,0 +1,267 @@
+/* Kernels that read by index, and of indices of values: index_select, gather, nonzero, one_hot. */
+#include <cub/device/device_scan.cuh>
+
+#include "cuda/kernels/index/index.cuh"
+#include "cuda/kernels/rows.cuh"
+#include "cuda/kernels/index/scatter.h"
+#include "ops/names/index.h"
+
+enum { THREADS = 256, SEVERAL = 4 };
+
+/* Operands: out, x at index 0 of the dimension, index. A thread has several elements and starts all reads before it
+ * uses the first. */
+struct gather_args {
+    long size, step; /* of x along the dimension; in bytes */
+    int wide;
+    dl_fault_site site;
+};
+
+template <class T>
+__global__ void __launch_bounds__(THREADS) gather_kernel(const __grid_constant__ dl_walk<3> w, gather_args a) {
+    uint32_t i = blockIdx.x * (THREADS * SEVERAL) + threadIdx.x;
+    int32_t off[SEVERAL][3];
+    long at[SEVERAL];
+    T v[SEVERAL];
+#pragma unroll
+    for (int k = 0; k < SEVERAL; k++) {
+        at[k] = -1;
+        if (i + k * THREADS >= w.n) continue;
+        w.at(i + k * THREADS, off[k]);
+        const char *p = w.ptr[2] + off[k][2];
+        at[k] = a.wide ? *(const long *)p : *(const int *)p;
+    }
+#pragma unroll
+    for (int k = 0; k < SEVERAL; k++) {
+        v[k] = T();
+        if (i + k * THREADS >= w.n) continue;
+        long given = at[k];
+        if (given < 0) at[k] += a.size;
+        if (at[k] >= 0 && at[k] < a.size)
+            v[k] = *(const T *)(w.ptr[1] + off[k][1] + at[k] * a.step);
+        else
+            dl_fault_raise(a.site, DL_FAULT_INDEX, given, a.size);
+    }
+#pragma unroll
+    for (int k = 0; k < SEVERAL; k++)
+        if (i + k * THREADS < w.n) *(T *)(w.ptr[0] + off[k][0]) = v[k];
+}
+
+template <class T> static dl_status gather(dl_gpu *g, const dl_call *c, const dl_it &all, long size, long step) {
+    gather_args a = {size, step, c->in[1]->dtype == DL_I64, dl_gpu_site(g, c->op)};
+    return dl_it_parts(all, [&](const dl_it &it) {
+        dl_walk<3> w = dl_walk_of<3>(&it);
+        gather_kernel<T><<<dl_blocks(w.n, THREADS * SEVERAL), THREADS, 0, g->stream>>>(w, a);
+        return dl_gpu_launched(g);
+    });
+}
+
+static dl_status gather_sized(dl_gpu *g, const dl_call *c, const dl_it &it, size_t unit, long size, long step) {
+    if (unit == 16) return gather<uint4>(g, c, it, size, step);
+    return dl_dispatch_size(unit, [&](auto tag) { return gather<decltype(tag)>(g, c, it, size, step); });
+}
+
+/* Rows of contiguous tensors, in the largest pieces that fit. */
+static dl_status select_rows(dl_gpu *g, const dl_call *c, int dim, long size) {
+    dl_tensor *x = c->in[0], *index = c->in[1], *o = c->out[0];
+    long outer = 1, row = (long)dl_esize(x);
+    for (int d = 0; d < x->ndim; d++)
+        if (d != dim) *(d < dim ? &outer : &row) *= x->shape[d];
+    size_t unit = 16, at = (size_t)dl_ptr(x) | (size_t)dl_ptr(o) | (size_t)row;
+    while (at % unit) unit /= 2;
+    long inner = row / (long)unit, n = index->numel, shape[3] = {outer, n, inner};
+    const long os[3] = {n * inner, inner, 1}, xs[3] = {size * inner, 0, 1};
+    const long is[3] = {0, index->ndim ? index->stride[0] : 0, 0};
+    dl_it it;
+    dl_it_begin(&it, 3, shape);
+    dl_it_operand(&it, dl_ptr(o), unit, 3, shape, os);
+    dl_it_operand(&it, dl_ptr(x), unit, 3, shape, xs);
+    dl_it_operand(&it, dl_ptr(index), dl_esize(index), 3, shape, is);
+    dl_it_end(&it);
+    return gather_sized(g, c, it, unit, size, row);
+}
+
+/* Any strides; the index has those given. */
+static dl_status select_elements(dl_gpu *g, const dl_call *c, int dim, long size, const long *index_stride) {
+    dl_tensor *x = c->in[0], *index = c->in[1], *o = c->out[0];
+    long stride[DL_MAX_DIM], step = x->ndim ? x->stride[dim] * (long)dl_esize(x) : 0;
+    memcpy(stride, x->stride, sizeof stride);
+    stride[dim] = 0;
+    dl_it it;
+    dl_it_begin(&it, o->ndim, o->shape);
+    dl_it_tensor(&it, o);
+    dl_it_operand(&it, dl_ptr(x), dl_esize(x), o->ndim, o->shape, stride);
+    dl_it_operand(&it, dl_ptr(index), dl_esize(index), o->ndim, o->shape, index_stride);
+    dl_it_end(&it);
+    return gather_sized(g, c, it, dl_esize(x), size, step);
+}
+
+static dl_status run_indexed(dl_call *c, bool list) {
+    DL_USE_GPU(g, c->device);
+    dl_tensor *x = c->in[0], *index = c->in[1];
+    int dim = 0;
+    dl_dim_norm(ATTR_I(c, INDEXED_DIM), x->ndim, &dim); /* checked by infer */
+    long size = x->ndim ? x->shape[dim] : 1;
+    if (!list) return select_elements(g, c, dim, size, index->stride);
+    if (dl_is_contiguous(x) && x->numel) return select_rows(g, c, dim, size);
+    long stride[DL_MAX_DIM] = {0};
+    stride[dim] = index->ndim ? index->stride[0] : 0;
+    return select_elements(g, c, dim, size, stride);
+}
+
+static dl_status run_index_select(dl_call *c) { return run_indexed(c, true); }
+static dl_status run_gather(dl_call *c) { return run_indexed(c, false); }
+const dl_kernel dl_cuda_index_select = {run_index_select, dl_cuda_grad_index_select, DL_ANY, NULL, 0};
+const dl_kernel dl_cuda_gather = {run_gather, dl_cuda_grad_gather, DL_ANY, NULL, 0};
+
+/* ---- indices of values */
+
+typedef struct sizes {
+    int ndim;
+    long shape[DL_MAX_DIM];
+    dl_divisor by[DL_MAX_DIM]; /* below 2^31 elements */
+} sizes;
+
+/* A block has SPAN elements, a thread EACH of them side by side. */
+enum { WARPS = THREADS / DL_WARP, EACH = 16, SPAN = THREADS * EACH, FEW_BLOCKS = 2048 };
+
+/* Bits: which of EACH elements from x[at] on are not zero. */
+template <class T> __device__ inline unsigned true_at(const T *x, long n, long at, bool vector) {
+    enum { V = 16 / sizeof(T) };
+    dl_vector<T, V> p[EACH / V];
+    unsigned bits = 0;
+    if (vector && at + EACH <= n) {
+#pragma unroll
+        for (int k = 0; k < EACH / V; k++) p[k] = ((const dl_vector<T, V> *)(x + at))[k];
+#pragma unroll
+        for (int e = 0; e < EACH; e++) bits |= (unsigned)(dl_up(p[e / V].v[e % V]) != calc_t<T>(0)) << e;
+    } else {
+        for (int e = 0; e < EACH; e++) bits |= (unsigned)(at + e < n && dl_up(x[at + e]) != calc_t<T>(0)) << e;
+    }
+    return bits;
+}
+
+/* Counts the non-zero elements of each block. */
+template <class T>
+__global__ void __launch_bounds__(THREADS) count_kernel(const T *x, long n, bool vector, long *count) {
+    __shared__ int shared[WARPS];
+    int own = __popc(true_at(x, n, (long)blockIdx.x * SPAN + threadIdx.x * EACH, vector));
+    own = dl_row_join(own, dl_sum_f(), shared, THREADS);
+    if (!threadIdx.x) count[blockIdx.x] = own;
+}
+
+/* The sum of `count` over the blocks before this one; `summed`: `count` holds running sums. */
+__device__ inline long before_block(const long *count, bool summed, long *shared) {
+    long sum = 0;
+    if (summed) return blockIdx.x ? count[blockIdx.x - 1] : 0;
+    for (unsigned i = threadIdx.x; i < blockIdx.x; i += THREADS) sum += count[i];
+    return dl_row_join(sum, dl_sum_f(), shared, THREADS);
+}
+
+/* Writes the indices of the non-zero elements of each block, whose counts are known: first their numbers within the
+ * block to shared memory, then their indices, in order. */
+template <class T>
+__global__ void __launch_bounds__(THREADS) place_kernel(const T *x, long n, bool vector, const long *count, bool summed,
+                                                        long *out, const __grid_constant__ sizes s) {
+    __shared__ int shared[WARPS];
+    __shared__ unsigned short number[SPAN];
+    int lane = threadIdx.x % DL_WARP, warp = threadIdx.x / DL_WARP;
+    __shared__ long sums[WARPS];
+    long base = (long)blockIdx.x * SPAN, from = before_block(count, summed, sums);
+    unsigned bits = true_at(x, n, base + threadIdx.x * EACH, vector);
+    int own = __popc(bits), to = own, all = 0;
+#pragma unroll
+    for (int k = 1; k < DL_WARP; k *= 2) {
+        int left = __shfl_up_sync(0xffffffffu, to, k);
+        if (lane >= k) to += left;
+    }
+    if (lane == DL_WARP - 1) shared[warp] = to;
+    __syncthreads();
+    to -= own;
+    for (int w = 0; w < WARPS; w++) {
+        if (w == warp) to += all;
+        all += shared[w];
+    }
+    for (; bits; bits &= bits - 1) number[to++] = (unsigned short)(threadIdx.x * EACH + __ffs((int)bits) - 1);
+    __syncthreads();
+    for (int i = threadIdx.x; i < all; i += THREADS) {
+        long at = base + number[i], place = from + i;
+        for (int d = s.ndim - 1; d > 0; d--) {
+            long q = n <= 0x7fffffff ? (long)s.by[d].quotient((uint32_t)at) : at / s.shape[d];
+            out[place * s.ndim + d] = at - q * s.shape[d];
+            at = q;
+        }
+        out[place * s.ndim] = at;
+    }
+}
+
+static dl_status places(dl_gpu *g, const dl_tensor *x, dl_tensor *o, long *count, long blocks, void *work,
+                        size_t bytes) {
+    sizes shape = {x->ndim, {0}, {}};
+    for (int d = 0; d < x->ndim; d++) {
+        shape.shape[d] = x->shape[d];
+        if (x->numel <= 0x7fffffff) shape.by[d] = dl_divisor((uint32_t)x->shape[d]);
+    }
+    return dl_dispatch<DL_ANY>(x->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        const T *from = dl_data<T>(x);
+        bool vector = (size_t)from % 16 == 0;
+        count_kernel<T><<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, vector, count);
+        bool summed = blocks > FEW_BLOCKS;
+        cudaError_t e = cudaSuccess;
+        if (summed) e = cub::DeviceScan::InclusiveSum(work, bytes, count, count, blocks, g->stream);
+        place_kernel<T><<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, vector, count, summed,
+                                                                     dl_data<long>(o), shape);
+        dl_status s = dl_gpu_check(g, e, "counting");
+        return s == DL_OK ? dl_gpu_launched(g) : s;
+    });
+}
+
+static dl_status run_nonzero(dl_call *c) {
+    dl_gpu *g = dl_gpu_use(c->device);
+    dl_tensor *o = c->out[0], *x = g ? dl_cuda_contiguous(g, c->in[0]) : NULL;
+    if (!x) return dl_failed();
+    long blocks = (long)((x->numel + SPAN - 1) / SPAN);
+    size_t bytes = 0;
+    dl_status s = DL_OK;
+    if (o->shape[0] && x->ndim) {
+        cub::DeviceScan::InclusiveSum(NULL, bytes, (long *)NULL, (long *)NULL, blocks, g->stream);
+        long *count = (long *)dl_gpu_take(g, sizeof(long) * (size_t)blocks + bytes);
+        s = count ? places(g, x, o, count, blocks, count + blocks, bytes) : dl_failed();
+        dl_gpu_drop(g, count);
+    }
+    dl_unref(x);
+    return s;
+}
+const dl_kernel dl_cuda_nonzero = {run_nonzero, NULL, DL_ANY, NULL, 0};
+
+/* ---- values of indices */
+
+/* Operands: label, its number. The result is zeros already. */
+struct hot_f {
+    long width, *out;
+    int wide;
+    dl_fault_site site;
+    __device__ void operator()(char *const *p) const {
+        long label = wide ? *(const long *)p[0] : *(const int *)p[0];
+        if (label < 0 || label >= width)
+            dl_fault_raise(site, DL_FAULT_LABEL, label, width);
+        else
+            out[(long)p[1] * width + label] = 1;
+    }
+};
+
+static dl_status run_one_hot(dl_call *c) {
+    DL_USE_GPU(g, c->device);
+    dl_tensor *x = c->in[0], *o = c->out[0];
+    long number[DL_MAX_DIM];
+    DL_TRY(dl_cuda_clear(g, o));
+    dl_strides_contiguous(x->ndim, x->shape, number);
+    dl_it it;
+    dl_it_begin(&it, x->ndim, x->shape);
+    dl_it_tensor(&it, x);
+    dl_it_count(&it, x->ndim, x->shape, number);
+    dl_it_end(&it);
+    return dl_places<2>(g, it,
+                        hot_f{o->shape[o->ndim - 1], dl_data<long>(o), x->dtype == DL_I64, dl_gpu_site(g, c->op)});
+}
+const dl_kernel dl_cuda_one_hot = {run_one_hot, NULL, DL_ANY, NULL, 0};

@@ -1,0 +1,289 @@
+/* Nets as values: fields, calls, the table of layers; parameters. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/context.h"
+#include "commands/nets/nets.h"
+#include "view/table.h"
+#include "view/text.h"
+
+dlsh_value dlsh_known(double v) { return v == v ? dlsh_float(v) : dlsh_none(); }
+
+dlsh_value dlsh_net_value(dl_module *m) { return dlsh_new_handle(&dlsh_net_class, dl_module_ref(m)); }
+
+static void destroy(void *self) { dl_module_unref(self); }
+
+/* ---------------------------------------------------------------- text and table */
+
+static int is_group(const dl_module *m) { return dl_module_count(m) > 0; }
+
+static dl_status text(void *self, dlsh_buf *out) {
+    dl_module *m = self;
+    if (!is_group(m)) {
+        char *words = dl_module_text(m);
+        if (!words) return dl_failed();
+        dlsh_buf_printf(out, "<layer %s>", words);
+        dl_text_free(words);
+        return DL_OK;
+    }
+    dlsh_buf_printf(out, "<net %s: %d layers, ", dl_module_name(m), dl_module_count(m));
+    if (dl_module_is_built(m)) {
+        dlsh_grouped(out, dl_module_params(m));
+        dlsh_buf_puts(out, " parameters>");
+    } else
+        dlsh_buf_puts(out, "input size not known yet>");
+    return DL_OK;
+}
+
+static dlsh_value shape_cell(const dl_layer_stat *l) {
+    dlsh_buf b = {0};
+    dlsh_buf_puts(&b, l->tensor ? "[" : "[N");
+    for (int i = !l->tensor; i < l->ndim; i++) dlsh_buf_printf(&b, l->tensor && !i ? "%ld" : ",%ld", l->shape[i]);
+    dlsh_buf_puts(&b, "]");
+    return dlsh_buf_string(&b);
+}
+
+/* Below the layer that holds it, at a table's depth; elsewhere the whole path. */
+static dlsh_value layer_cell(const dl_summary *s, long i, dlsh_mode mode) {
+    const dl_layer_stat *l = &s->layers[i];
+    if (mode != DLSH_MODE_TABLE) return dlsh_string(l->path);
+    long up = i - 1;
+    while (up > 0 && s->layers[up].depth >= l->depth) up--;
+    size_t n = strlen(s->layers[up].path), below = n && !strncmp(l->path, s->layers[up].path, n) && l->path[n] == '.';
+    return dlsh_stringf("%*s%s", 2 * (l->depth - 1), "", l->path + (below ? n + 1 : 0));
+}
+
+static dlsh_value what_cell(const dl_layer_stat *l) {
+    return l->calls > 1 ? dlsh_stringf("%s, %ld times", l->text, l->calls) : dlsh_string(l->text);
+}
+
+static dl_status add_stat(dlsh_table *t, const dl_summary *s, long i, const char *total, dlsh_mode mode) {
+    const dl_layer_stat *l = &s->layers[i];
+    return dlsh_table_row(t, (dlsh_value[]){total ? dlsh_string(total) : layer_cell(s, i, mode),
+                                            total ? dlsh_string("") : what_cell(l), shape_cell(l), dlsh_int(l->params),
+                                            dlsh_amount(l->flops, 0, mode), dlsh_amount(l->bytes, 1, mode)});
+}
+
+dl_status dlsh_show_summary(dlsh_sink *sink, dl_module *m, const dl_summary *s) {
+    dlsh_table t = DLSH_TABLE({"layer", 'l', ""}, {"what", 'l', ""}, {"output", 'l', ""}, {"parameters", 'r', ""},
+                              {"flops", 'r', ""}, {"memory", 'r', ""});
+    dlsh_mode mode = dlsh_sink_look(sink).mode;
+    dl_status st = DL_OK;
+    char title[160];
+    snprintf(title, sizeof title, "net %s, for one sample", dl_module_name(m));
+    if (mode == DLSH_MODE_TABLE) t.title = title;
+    for (long i = 1; i < s->n && st == DL_OK; i++) st = add_stat(&t, s, i, NULL, mode);
+    if (st == DL_OK && s->n) st = add_stat(&t, s, 0, is_group(m) ? "total" : dl_module_name(m), mode);
+    return dlsh_table_show(sink, &t, st, NULL);
+}
+
+/* Before the input's size is known there are only names. */
+static dl_status add_names(dlsh_table *t, dl_module *m, int depth) {
+    for (int i = 0; i < dl_module_count(m); i++) {
+        dl_module *c = dl_module_at(m, i);
+        char *words = is_group(c) ? NULL : dl_module_text(c);
+        DLSH_TRY(
+            dlsh_table_row(t, (dlsh_value[]){dlsh_stringf("%*s%s", 2 * depth, "", dl_module_label(m, i)),
+                                             dlsh_string(words ? words : dl_module_kind(c)),
+                                             dl_module_is_built(c) ? dlsh_int(dl_module_params(c)) : dlsh_none()}));
+        dl_text_free(words);
+        DLSH_TRY(add_names(t, c, depth + 1));
+    }
+    return DL_OK;
+}
+
+static dl_status show_names(dlsh_sink *sink, dl_module *m) {
+    dlsh_table t = DLSH_TABLE({"layer", 'l', ""}, {"what", 'l', ""}, {"parameters", 'r', ""});
+    dl_status st = add_names(&t, m, 0);
+    st = dlsh_table_show(sink, &t, st, NULL);
+    if (st == DL_OK && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE)
+        dlsh_put(sink,
+                 "The size of the input is not known yet: make a trainer, run a batch through, or m.summary([1, 28, "
+                 "28]).\n");
+    return st;
+}
+
+/* A single layer is a line. */
+static dl_status show_layer(dlsh_sink *sink, void *self) {
+    DLSH_SCOPED_BUF line = {0};
+    DLSH_TRY(text(self, &line));
+    dlsh_put(sink, "%s\n", dlsh_buf_text(&line));
+    return DL_OK;
+}
+
+static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
+    (void)s;
+    if (!is_group(self)) return show_layer(sink, self);
+    dl_net_input in[DL_NET_INPUTS];
+    int n = dl_module_inputs(self, in);
+    if (!n) return show_names(sink, self);
+    dl_summary *sum = dl_module_summary(self, in, n, dlsh_default_device());
+    if (!sum) return dl_failed();
+    dl_status st = dlsh_show_summary(sink, self, sum);
+    dl_summary_free(sum);
+    return st;
+}
+
+/* ---------------------------------------------------------------- fields */
+
+DLSH_GETTER(get_name, dlsh_string(dl_module_name(self)))
+DLSH_GETTER(get_kind, dlsh_string(dl_module_kind(self)))
+static dl_status get_size(void *self, dlsh_value *out) {
+    *out = dl_module_is_built(self) ? dlsh_int(dl_module_params(self)) : dlsh_none();
+    return DL_OK;
+}
+DLSH_GETTER(get_training, dlsh_bool(dl_module_training(self)))
+static dl_status get_text(void *self, dlsh_value *out) {
+    char *words = dl_module_text(self);
+    if (!words) return dl_failed();
+    dlsh_value v = dlsh_string(words);
+    dl_text_free(words);
+    return dlsh_give(v, out);
+}
+
+static const dlsh_field fields[] = {
+    {"name", "name of the net", get_name, NULL},
+    {"kind", "kind of the layer: conv, sequential, ...", get_kind, NULL},
+    {"size", "number of parameters; none before the input's size is known", get_size, NULL},
+    {"training", "training mode, as opposed to evaluation", get_training, NULL},
+    {"text", "the text of the layers", get_text, NULL},
+    {NULL, NULL, NULL, NULL}};
+
+dl_status dlsh_no_weights(void) {
+    return dlsh_fail(DL_ERR_STATE,
+                     "m.build([1, 28, 28]) makes them for samples of that shape; a trainer or the first "
+                     "batch does so too",
+                     "there are no weights yet: the size of the input is not known");
+}
+
+int dlsh_is_net_tensor(const dl_module *m) {
+    return !strcmp(dl_module_kind(m), "param") || !strcmp(dl_module_kind(m), "buffer");
+}
+
+/* Tensors and layers by name. */
+static dl_status get(void *self, const char *name, dlsh_value *out) {
+    dl_module *m = self, *c = dl_module_find(m, name);
+    dl_tensor *t = dl_module_tensor(m, name);
+    if (t) return dlsh_give(dlsh_tensor(dl_ref(t)), out);
+    if (c && *name) return dlsh_is_net_tensor(c) ? dlsh_no_weights() : dlsh_give(dlsh_net_value(c), out);
+    return is_group(m) || dl_module_is_built(m) ? DL_ERR_NAME : dlsh_no_weights();
+}
+
+/* A tensor gets values; a layer is replaced. */
+static dl_status set(void *self, const char *name, dlsh_value v) {
+    if (!dl_module_tensor(self, name)) {
+        dl_module *c = *name ? dl_module_find(self, name) : NULL;
+        if (c) return dlsh_is_net_tensor(c) ? dlsh_no_weights() : dlsh_replace_part(self, name, v);
+        return is_group(self) || dl_module_is_built(self) ? DL_ERR_NAME : dlsh_no_weights();
+    }
+    if (v.type != DLSH_TENSOR)
+        return dlsh_fail(DL_ERR_TYPE, NULL, "a parameter is set to a tensor, got %s", dlsh_type_name(v));
+    if (dl_requires_grad(v.as.tensor)) {
+        char hint[160];
+        snprintf(hint, sizeof hint, "to copy its values: no_grad { m.%s.copy_(value) }, m being the layer", name);
+        return dlsh_fail(DL_ERR_AUTOGRAD, hint, "%s cannot become %s: a net's parameters stay its own tensors", name,
+                         dl_is_leaf(v.as.tensor) ? "another parameter" : "a computed tensor that has a history");
+    }
+    return dl_module_set_tensor(self, name, v.as.tensor);
+}
+
+static dl_status names(void *self, dlsh_value *out) {
+    dl_module *m = self;
+    dlsh_value l = dlsh_new_list(8);
+    if (dlsh_failed(l)) return DL_ERR_MEMORY;
+    dl_status st = DL_OK;
+    for (int i = 0; i < dl_module_count(m) && st == DL_OK; i++)
+        st = dlsh_list_push(l.as.list, dlsh_string(dl_module_label(m, i)));
+    static const char *const tensors[] = {"weight", "bias", "running_mean", "running_var"};
+    for (int i = 0; i < 4 && st == DL_OK; i++)
+        if (dl_module_tensor(m, tensors[i])) st = dlsh_list_push(l.as.list, dlsh_string(tensors[i]));
+    return dlsh_give_filled(st, l, out);
+}
+
+/* Which layer a key stands for. */
+static dl_status layer_at(dl_module *m, dlsh_value key, int *at) {
+    int n = dl_module_count(m);
+    if (key.type != DLSH_INT)
+        return dlsh_fail(DL_ERR_TYPE, NULL,
+                         "a layer is found by its number, m[0], or path, m[\"body.linear0\"], got %s", dlsh_a(key));
+    long i = key.as.i < 0 ? key.as.i + n : key.as.i;
+    if (i < 0 || i >= n)
+        return dlsh_fail(DL_ERR_INDEX, "show m lists them", "there is no layer %ld: the net has %d", key.as.i, n);
+    *at = (int)i;
+    return DL_OK;
+}
+
+/* m["body.linear0.weight"]: what get or set does with a path, with a failure of its own. */
+static dl_status at_path(void *self, dlsh_value key, dl_status st) {
+    if (st != DL_ERR_NAME || dl_error_last()) return st;
+    return dlsh_fail(DL_ERR_NAME, "m.named_modules() and m.state() have the paths", "net %s has no part '%.200s'",
+                     dl_module_name(self), key.as.str->s);
+}
+
+static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
+    (void)s;
+    int i = 0;
+    if (key.type == DLSH_STR) {
+        dl_error_clear();
+        return at_path(self, key, get(self, key.as.str->s, out));
+    }
+    DLSH_TRY(layer_at(self, key, &i));
+    return dlsh_give(dlsh_net_value(dl_module_at(self, i)), out);
+}
+
+static dl_status set_index(dlsh_session *s, void *self, dlsh_value key, dlsh_value v) {
+    (void)s;
+    int i = 0;
+    if (key.type == DLSH_STR) {
+        dl_error_clear();
+        return at_path(self, key, set(self, key.as.str->s, v));
+    }
+    DLSH_TRY(layer_at(self, key, &i));
+    return dlsh_replace_part(self, dl_module_label(self, i), v);
+}
+
+static dl_status iterate(dlsh_session *s, void *self, dlsh_value *out) {
+    (void)s;
+    dlsh_value l = dlsh_new_list(dl_module_count(self));
+    if (dlsh_failed(l)) return dl_failed();
+    dl_status st = DL_OK;
+    for (int i = 0; st == DL_OK && i < dl_module_count(self); i++)
+        st = dlsh_list_push(l.as.list, dlsh_net_value(dl_module_at(self, i)));
+    return dlsh_give_filled(st, l, out);
+}
+
+static dl_status len(void *self, long *out) {
+    *out = dl_module_count(self);
+    return DL_OK;
+}
+
+static dl_status call(dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
+    (void)s;
+    if (!strcmp(dl_module_kind(self), "net")) return dlsh_call_net(self, args, NULL, out);
+    if (args->n != 1 || (args->names && args->names[0]))
+        return dlsh_fail(DL_ERR_VALUE, "m(x)", "a net takes one tensor, not %d arguments", args->n);
+    if (args->values[0].type != DLSH_TENSOR)
+        return dlsh_fail(DL_ERR_TYPE, "m(x)", "a net takes a tensor, got %s", dlsh_type_name(args->values[0]));
+    return dlsh_give(dlsh_tensor(dl_module_forward(self, args->values[0].as.tensor)), out);
+}
+
+static dl_status key(void *self, unsigned long *out) { return dl_module_key(self, out); }
+
+const dlsh_class dlsh_net_class = {.name = "net",
+                                   .doc = "A net, or a layer of one; called with a batch it gives the result.",
+                                   .destroy = destroy,
+                                   .key = key,
+                                   .values = dlsh_net_values,
+                                   .text = text,
+                                   .show = show,
+                                   .fields = fields,
+                                   .methods = dlsh_net_methods,
+                                   .get = get,
+                                   .set = set,
+                                   .names = names,
+                                   .call = call,
+                                   .index = index_of,
+                                   .set_index = set_index,
+                                   .iterate = iterate,
+                                   .len = len};

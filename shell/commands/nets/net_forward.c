@@ -1,0 +1,247 @@
+/* Nets with a forward of their own: the function behind it, and values of the language as packs of tensors. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/context.h"
+#include "commands/nets/nets.h"
+#include "lang/parse/fn.h"
+
+/* ---------------------------------------------------------------- values and packs */
+
+/* The arguments of a call, or the value of a result (n 1, no names). */
+typedef struct form {
+    int n;
+    dlsh_value *values;
+    char **names; /* NULL for a positional one */
+} form;
+
+static void free_form(void *self) {
+    form *f = self;
+    for (int i = 0; i < f->n; i++) {
+        dlsh_drop(f->values[i]);
+        free(f->names[i]);
+    }
+    free(f->values);
+    free(f->names);
+    free(f);
+}
+
+static form *new_form(const dlsh_callargs *args) {
+    form *f = calloc(1, sizeof *f);
+    if (f)
+        f->values = calloc((size_t)args->n + 1, sizeof *f->values),
+        f->names = calloc((size_t)args->n + 1, sizeof *f->names);
+    int good = f && f->values && f->names;
+    for (int i = 0; good && i < args->n; i++) {
+        f->values[f->n++] = dlsh_ref(args->values[i]);
+        if (args->names && args->names[i]) good = (f->names[i] = strdup(args->names[i])) != NULL;
+    }
+    if (good) return f;
+    if (f && f->values && f->names)
+        free_form(f);
+    else if (f)
+        free(f->values), free(f->names), free(f);
+    dlsh_no_memory("the inputs of a net");
+    return NULL;
+}
+
+typedef struct leaves {
+    dl_tensor **t;
+    int n, cap;
+} leaves;
+
+enum { DEEPEST = 50 };
+
+/* The tensors in a value: itself, or those in lists and records. */
+static dl_status collect(dlsh_value v, leaves *l, int depth) {
+    if (depth > DEEPEST)
+        return dlsh_fail(DL_ERR_VALUE, "does a list contain itself?",
+                         "what a net takes or gives is nested more than %d levels deep", DEEPEST);
+    if (v.type == DLSH_LIST || v.type == DLSH_RECORD) DLSH_TRY(dlsh_check_interrupt());
+    if (v.type == DLSH_TENSOR) {
+        dl_tensor **more = dlsh_grow(l->t, l->n, &l->cap, sizeof *more);
+        if (!more) return DL_ERR_MEMORY;
+        l->t = more;
+        l->t[l->n++] = v.as.tensor;
+    }
+    for (int i = 0; v.type == DLSH_LIST && i < v.as.list->n; i++) DLSH_TRY(collect(v.as.list->items[i], l, depth + 1));
+    for (int i = 0; v.type == DLSH_RECORD && i < v.as.record->n; i++)
+        DLSH_TRY(collect(v.as.record->values[i], l, depth + 1));
+    return DL_OK;
+}
+
+/* Tensors by position go as they are; a result is one tensor, or has a form. */
+static dl_pack *pack(const dlsh_callargs *args) {
+    leaves l = {0};
+    dl_pack *p = NULL;
+    dl_status st = DL_OK;
+    for (int i = 0; st == DL_OK && i < args->n; i++) st = collect(args->values[i], &l, 0);
+    int plain = 1;
+    for (int i = 0; i < args->n; i++) plain &= args->values[i].type == DLSH_TENSOR && !(args->names && args->names[i]);
+    form *f = st == DL_OK && !plain ? new_form(args) : NULL;
+    if (st == DL_OK && (plain || f)) p = dl_pack_new(l.t, l.n, f, f ? free_form : NULL);
+    free(l.t);
+    return p;
+}
+
+dlsh_value dlsh_pack_value(const dl_pack *p) {
+    const form *f = dl_pack_form(p);
+    if (f) return dlsh_ref(f->values[0]);
+    dl_tensor *t[DL_NET_INPUTS];
+    const char *names[DL_NET_INPUTS];
+    int n = dl_pack_count(p) < DL_NET_INPUTS ? dl_pack_count(p) : DL_NET_INPUTS;
+    for (int i = 0; i < n; i++) t[i] = dl_pack_tensor(p, i), names[i] = dl_pack_name(p, i);
+    return dlsh_tensors_value(t, n, names);
+}
+
+dlsh_value dlsh_tensors_value(dl_tensor *const *t, int n, const char *const *names) {
+    if (n == 1) return dlsh_tensor(dl_ref(t[0]));
+    dlsh_value values[DL_NET_INPUTS];
+    dlsh_entry entries[DL_NET_INPUTS];
+    int named = names && names[0] && *names[0];
+    for (int i = 0; i < n; i++) {
+        values[i] = t[i] ? dlsh_tensor(dl_ref(t[i])) : dlsh_none();
+        entries[i] = (dlsh_entry){named ? names[i] : "", values[i]};
+    }
+    return named ? dlsh_record_of(entries, n) : dlsh_list_of(values, n);
+}
+
+/* ---------------------------------------------------------------- forward */
+
+/* The parts of a net as its forward names them; *n of them, owned. NULL: a recorded failure. */
+static dlsh_value *parts_of(dlsh_callback *cb, dl_module *net, int *n) {
+    const char *const *names;
+    *n = dlsh_forward_parts(cb->fn, &names);
+    dlsh_value *parts = calloc((size_t)*n + 1, sizeof *parts), self = dlsh_net_value(net);
+    dl_status st = parts && !dlsh_failed(self) ? DL_OK : dlsh_no_memory("the parts of a net");
+    for (int i = 0; i < *n && st == DL_OK; i++) st = dlsh_get_field(cb->session, self, names[i], &parts[i]);
+    dlsh_drop(self);
+    if (st == DL_OK) return parts;
+    for (int i = 0; parts && i < *n; i++) dlsh_drop(parts[i]);
+    free(parts);
+    return NULL;
+}
+
+/* The tensors of a pack as arguments: by position, and by name behind one that is left out. Returns how many. */
+static int arguments(const dlsh_callback *cb, const dl_pack *in, dlsh_value *values, const char **names) {
+    int n = 0;
+    for (int i = 0; i < dl_pack_count(in); i++) {
+        dl_tensor *t = dl_pack_tensor(in, i);
+        if (!t) continue;
+        names[n] = n < i ? cb->fn.as.fn->info->names[i] : NULL;
+        values[n++] = dlsh_tensor(dl_ref(t));
+    }
+    return n;
+}
+
+static dl_status run(dlsh_callback *cb, dl_module *net, dl_pack *in, dlsh_value *out) {
+    const form *f = dl_pack_form(in);
+    dlsh_value tensors[DL_NET_INPUTS];
+    const char *names[DL_NET_INPUTS];
+    int nparts, n = dl_pack_count(in);
+    if (!f && n > DL_NET_INPUTS)
+        return dlsh_fail(DL_ERR_VALUE, "pass them in a list", "a net takes at most %d tensors", DL_NET_INPUTS);
+    dlsh_value *parts = parts_of(cb, net, &nparts);
+    if (!parts) return dl_failed();
+    int given = f ? 0 : arguments(cb, in, tensors, names);
+    dlsh_callargs args = {given, tensors, names};
+    if (f) args = (dlsh_callargs){f->n, f->values, (const char *const *)f->names};
+    dl_status st = dlsh_call_forward(cb->session, cb->fn, parts, &args, out);
+    for (int i = 0; i < given; i++) dlsh_drop(tensors[i]);
+    for (int i = 0; i < nparts; i++) dlsh_drop(parts[i]);
+    free(parts);
+    return st;
+}
+
+static dl_pack *forward(void *ctx, dl_module *net, dl_pack *in) {
+    dlsh_value out = dlsh_void();
+    if (run(ctx, net, in, &out) != DL_OK) return NULL;
+    dl_pack *p = NULL;
+    if (out.type == DLSH_TENSOR || out.type == DLSH_LIST || out.type == DLSH_RECORD)
+        p = pack(&(dlsh_callargs){1, &out, NULL});
+    else
+        dlsh_fail(DL_ERR_TYPE, "return head(x)",
+                  "the forward of net %s must return a tensor, a list or a record, got %s", dl_module_name(net),
+                  dlsh_type_name(out));
+    dlsh_drop(out);
+    return p;
+}
+
+dl_code *dlsh_forward_code(dlsh_session *s, dlsh_value fn) {
+    dlsh_callback *cb = dlsh_callback_new(s, fn);
+    size_t n;
+    const char *source = dlsh_fn_source(fn.as.fn, &n);
+    char *text = cb ? strndup(source, n) : NULL;
+    if (!text) return dlsh_callback_free(cb), dlsh_no_memory("the forward of a net"), NULL;
+    dl_code_spec spec = {
+        .forward = forward, .key = dlsh_callback_key, .ctx = cb, .release = dlsh_callback_free, .text = text};
+    const dlsh_fninfo *info = fn.as.fn->info;
+    if (info->nfixed == info->nparams) { /* no *rest, which takes any number */
+        spec.inputs = info->names, spec.ninputs = info->nparams;
+        for (int i = 0; i < info->nparams; i++)
+            if (fn.as.fn->defaults[i].type == DLSH_VOID) spec.required = i + 1;
+    }
+    dl_code *c = dl_code_new(spec);
+    free(text);
+    return c;
+}
+
+dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, const dlsh_stand_ins *with, dlsh_value *out) {
+    dl_pack *in = pack(args), *result = NULL;
+    if (in) result = with ? dl_module_call_with(m, with->paths, with->tensors, with->n, in) : dl_module_call(m, in);
+    dl_pack_unref(in);
+    if (!result) return dl_failed();
+    *out = dlsh_pack_value(result);
+    dl_pack_unref(result);
+    return dlsh_failed(*out) ? dl_failed() : DL_OK;
+}
+
+/* ---------------------------------------------------------------- references, for the collector of cycles */
+
+static void code_values(void *code, const dlsh_visitor *to) {
+    const dlsh_callback *cb = dl_code_context(code, dlsh_callback_free);
+    if (!cb) return;
+    to->value(cb->fn, to->ctx);
+    dlsh_purity_values(cb->purity, to);
+}
+
+static void module_values(void *module, const dlsh_visitor *to);
+
+static void see_part(void *ctx, dl_module *part) {
+    const dlsh_visitor *to = ctx;
+    to->shared((dlsh_shared){(int *)part, module_values}, to->ctx);
+}
+
+static void see_code(void *ctx, dl_code *code) {
+    const dlsh_visitor *to = ctx;
+    to->shared((dlsh_shared){(int *)code, code_values}, to->ctx);
+}
+
+static void module_values(void *module, const dlsh_visitor *to) {
+    dl_module_references(module, see_part, see_code, (void *)to);
+}
+
+void dlsh_net_values(void *net, const dlsh_visitor *to) { see_part((void *)to, net); }
+
+/* ---------------------------------------------------------------- shapes of parameters */
+
+static int shape(void *ctx, long in, long *to) {
+    dlsh_callback *cb = ctx;
+    dlsh_value arg = dlsh_int(in), out = dlsh_void();
+    if (dlsh_call(cb->session, cb->fn, &(dlsh_callargs){1, &arg, NULL}, &out) != DL_OK) return -1;
+    int n = out.type == DLSH_LIST ? out.as.list->n : -1;
+    int good = n >= 0 && n <= 8;
+    for (int i = 0; good && i < n; i++) {
+        good = out.as.list->items[i].type == DLSH_INT && out.as.list->items[i].as.i >= 0;
+        to[i] = good ? out.as.list->items[i].as.i : 0;
+    }
+    if (!good && out.type == DLSH_INT && out.as.i >= 0) to[0] = out.as.i, n = 1, good = 1;
+    if (!good) dlsh_fail(DL_ERR_VALUE, "param w [in, 8]", "a shape is a list of at most 8 sizes, got %s", dlsh_a(out));
+    dlsh_drop(out);
+    return good ? n : -1;
+}
+
+dl_code *dlsh_shape_code(dlsh_session *s, dlsh_value fn) {
+    dlsh_callback *cb = dlsh_callback_new(s, fn);
+    return cb ? dl_code_new((dl_code_spec){.shape = shape, .ctx = cb, .release = dlsh_callback_free}) : NULL;
+}

@@ -1,0 +1,396 @@
+/* Optimizers and schedules: a function for each optimizer of the library's table, schedule(KIND, ...). */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "dlcore/copy.h"
+
+/* ---------------------------------------------------------------- optimizers as values */
+
+static void destroy(void *self) { dl_optimizer_unref(self); }
+
+static dl_status text(void *self, dlsh_buf *out) {
+    dlsh_buf_printf(out, "<%s, step %ld>", dl_optimizer_text(self), dl_optimizer_steps(self));
+    return DL_OK;
+}
+
+DLSH_GETTER(get_lr, dlsh_float(dl_optimizer_lr(self)))
+static dl_status set_lr(void *self, dlsh_value v) {
+    if (!dlsh_is_number(v)) return dlsh_fail(DL_ERR_TYPE, NULL, "lr must be a number, got %s", dlsh_type_name(v));
+    return dl_optimizer_set_lr(self, dlsh_number(v));
+}
+DLSH_GETTER(get_steps, dlsh_int(dl_optimizer_steps(self)))
+DLSH_GETTER(get_kind, dlsh_string(dl_optimizer_kind(self)))
+DLSH_GETTER(get_text, dlsh_string(dl_optimizer_text(self)))
+
+static const dlsh_field fields[] = {{"lr", "learning rate; can be set", get_lr, set_lr},
+                                    {"steps", "steps done", get_steps, NULL},
+                                    {"kind", "sgd, adam, ...", get_kind, NULL},
+                                    {"text", "kind and options as text", get_text, NULL},
+                                    {NULL, NULL, NULL, NULL}};
+
+enum { DEEPEST = 50 };
+
+static dl_status too_deep(void) {
+    return dlsh_fail(DL_ERR_VALUE, "does a list contain itself?", "parameters are nested more than %d levels deep",
+                     DEEPEST);
+}
+
+static dl_status add_parameters(dl_optimizer *o, dlsh_value v, int *n, int depth);
+
+/* {params: m.head, lr: 0.1}: parameters with options of their own. */
+static dl_status add_group(dl_optimizer *o, const dlsh_record *r, int *n, int depth) {
+    static const char example[] = "adam([{params: m.body, lr: 1e-4}, {params: m.head}])";
+    dl_arg args[DLSH_ARG_ROOM];
+    dlsh_arg_room room[DLSH_ARG_ROOM];
+    int nargs = 0;
+    const dlsh_value *params = dlsh_record_get(r, "params");
+    if (!params) return dlsh_fail(DL_ERR_NAME, example, "a group of parameters has a field params");
+    for (int i = 0; i < r->n; i++) {
+        if (!strcmp(r->keys[i], "params")) continue;
+        if (nargs == DLSH_ARG_ROOM) return dlsh_fail(DL_ERR_VALUE, example, "too many options");
+        DLSH_TRY(dlsh_to_arg(r->keys[i], r->values[i], &room[nargs], &args[nargs]));
+        nargs++;
+    }
+    DLSH_TRY(dl_optimizer_begin_group(o, args, nargs, NULL));
+    dl_status st = add_parameters(o, *params, n, depth);
+    dl_optimizer_end_group(o);
+    return st;
+}
+
+/* Adds a net, a tensor, a group or a list of them; tensors, which have no path, are named by number, *n the next. */
+static dl_status add_parameters(dl_optimizer *o, dlsh_value v, int *n, int depth) {
+    if (depth > DEEPEST) return too_deep();
+    dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
+    if (m) return dl_optimizer_add_module(o, m);
+    if (v.type == DLSH_TENSOR) {
+        char name[128];
+        snprintf(name, sizeof name, "p%d", (*n)++);
+        return dl_optimizer_add(o, name, v.as.tensor);
+    }
+    if (v.type == DLSH_RECORD) return add_group(o, v.as.record, n, depth + 1);
+    if (v.type != DLSH_LIST)
+        return dlsh_fail(DL_ERR_TYPE, "give it a net, a parameter or a list of parameters",
+                         "an optimizer takes on parameters, got %s", dlsh_type_name(v));
+    for (int i = 0; i < v.as.list->n; i++) DLSH_TRY(add_parameters(o, v.as.list->items[i], n, depth + 1));
+    return DL_OK;
+}
+
+static dl_status add_run(const dlsh_args *a, dlsh_value *result) {
+    int n = 0;
+    DLSH_TRY(add_parameters(dlsh_arg_self(a), *dlsh_arg(a, "what"), &n, 0));
+    *result = dlsh_ref(dlsh_arg_self_value(a));
+    return DL_OK;
+}
+
+static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    return dl_optimizer_step(dlsh_arg_self(a));
+}
+
+static dl_status zero_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_optimizer_zero_grad(dlsh_arg_self(a));
+    return DL_OK;
+}
+
+/* Arguments written name=value that the row does not list. */
+static dl_status collect_extra(const dlsh_args *a, dl_arg *args, dlsh_arg_room *room, int *n) {
+    const dlsh_value *v;
+    const char *name;
+    for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) {
+        if (*n == DLSH_ARG_ROOM) return dlsh_fail(DL_ERR_VALUE, NULL, "too many options");
+        DLSH_TRY(dlsh_to_arg(name, *v, &room[*n], &args[*n]));
+        (*n)++;
+    }
+    return DL_OK;
+}
+
+static dl_status group_run(const dlsh_args *a, dlsh_value *result) {
+    dl_arg args[DLSH_ARG_ROOM];
+    dlsh_arg_room room[DLSH_ARG_ROOM];
+    int n = 0;
+    DLSH_TRY(collect_extra(a, args, room, &n));
+    DLSH_TRY(dl_optimizer_group(dlsh_arg_self(a), dlsh_arg_str(a, "pattern"), args, n, NULL));
+    *result = dlsh_ref(dlsh_arg_self_value(a));
+    return DL_OK;
+}
+
+static dl_status put_state(void *ctx, const char *name, dl_tensor *t) {
+    return dlsh_record_set(((const dlsh_value *)ctx)->as.record, name, dlsh_tensor(dl_clone(t)));
+}
+
+static dl_status state_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_value r = dlsh_new_record();
+    dl_status st = dlsh_failed(r) ? dl_failed() : dl_optimizer_state(dlsh_arg_self(a), put_state, &r);
+    return dlsh_give_filled(st, r, result);
+}
+
+static dl_status load_state_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_tensor_file *f = dlsh_file_of_record(a, dlsh_arg(a, "state")->as.record);
+    dl_status st = f ? dl_optimizer_load_state(dlsh_arg_self(a), f, "") : dl_failed();
+    dl_tensor_file_free(f);
+    return st;
+}
+
+static const dlsh_command methods[] = {
+    DLSH_FN_ROW("state", state_run, "o.state()",
+                "A record of copies of what the optimizer remembers: rate, steps, and tensors of each parameter."),
+    DLSH_ACT_ROW("load_state", load_state_run, "o.load_state(RECORD)",
+                 "Goes on from what o.state() gave, or a file holds.",
+                 DLSH_PARAMS({"state", .want = "record", .doc = "what o.state() gave"}),
+                 .examples = "c = load(\"loop.safetensors\")\no.load_state(c.o)"),
+    DLSH_ACT_ROW("step", step_run, "o.step()", "One update of all parameters that have a gradient."),
+    DLSH_ACT_ROW("zero_grad", zero_run, "o.zero_grad()", "Forgets all gradients."),
+    DLSH_ACT_ROW("add", add_run, "o.add(WHAT)", "Adds parameters to be updated.",
+                 DLSH_PARAMS({"what", .want = "net|tensor|list|record",
+                              .doc = "a net, a parameter, a group {params: m.head, lr: 0.1}, or a list of these"}),
+                 .examples = "o.add(m)"),
+    DLSH_ROW("group", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, group_run, "o.group(PATTERN, OPTION=VALUE...)",
+             "Sets other options for parameters whose path matches; to be called before parameters are added.",
+             DLSH_PARAMS({"pattern", DLSH_ARG_WORD, .doc = "paths of parameters, \"*.bias\""}),
+             .examples = "o = adamw(lr=1e-3).group(\"*.bias\", weight_decay=0)"),
+    {0}};
+
+const dlsh_class dlsh_optimizer_class = {.name = "optimizer",
+                                         .doc = "How parameters are changed: kind, options and state.",
+                                         .destroy = destroy,
+                                         .text = text,
+                                         .fields = fields,
+                                         .methods = methods};
+
+/* ---------------------------------------------------------------- sgd(...), adam(...), ... */
+
+enum { MAX_OPTIONS = 16 };
+/* The options are those of the library's row; a first argument may be the rate or parameters. */
+static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
+    const dl_kind_row *k = dlsh_arg_data(a);
+    dl_arg args[DLSH_ARG_ROOM];
+    dlsh_arg_room room[DLSH_ARG_ROOM];
+    int n = 0, bad = -1;
+    const dlsh_value *what = dlsh_arg(a, "parameters");
+    if (what && dlsh_is_number(*what)) {
+        DLSH_TRY(dlsh_to_arg("lr", *what, &room[n], &args[n]));
+        n++;
+        what = NULL;
+    }
+    for (int i = 0; k->options[i].name; i++) {
+        const char *name = k->options[i].name;
+        if (!dlsh_given(a, name)) continue;
+        DLSH_TRY(dlsh_to_arg(name, *dlsh_arg(a, name), &room[n], &args[n]));
+        n++;
+    }
+    dl_optimizer *o = dl_optimizer_new(k->name, args, n, &bad);
+    if (!o) {
+        dl_error e;
+        dl_error_take(&e);
+        const char *at = bad >= 0 && dlsh_given(a, args[bad].name) ? args[bad].name : NULL;
+        return dlsh_arg_fail(a, at, e.code, e.hint, "%s", e.message);
+    }
+    int number = 0;
+    dl_status st = what ? add_parameters(o, *what, &number, 0) : DL_OK;
+    if (st == DL_OK) return dlsh_give(dlsh_new_handle(&dlsh_optimizer_class, o), result);
+    dl_optimizer_unref(o);
+    return st;
+}
+
+static const dlsh_param optimizer_params[] = {
+    {"parameters", .want = "net|tensor|list|float", .flags = DLSH_OPTIONAL,
+     .doc =
+         "what to update: a net, a parameter, a list of these and of groups {params: m.head, lr: 0.1}; a trainer adds "
+         "its net's parameters itself. Or the rate"},
+    {0}};
+
+/* ---------------------------------------------------------------- schedule(KIND, ...) */
+
+static void destroy_schedule(void *self) { dl_schedule_unref(self); }
+
+static dl_status text_schedule(void *self, dlsh_buf *out) {
+    dlsh_buf_printf(out, "<schedule %s>", dl_schedule_text(self));
+    return DL_OK;
+}
+
+/* s(step): the rate for a base rate of 1, to look at a schedule or plot it. */
+static dl_status call_schedule(dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
+    (void)s;
+    if (args->n < 1 || args->n > 2 || args->values[0].type != DLSH_INT)
+        return dlsh_fail(DL_ERR_VALUE, "s(100), s(100, 0.1)",
+                         "a schedule is called with a step, and a base rate or none");
+    double lr, base = args->n > 1 && dlsh_is_number(args->values[1]) ? dlsh_number(args->values[1]) : 1;
+    DLSH_TRY(dl_schedule_lr(self, base, args->values[0].as.i, args->values[0].as.i, &lr));
+    *out = dlsh_float(lr);
+    return DL_OK;
+}
+
+static dl_status report_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_schedule_report(dlsh_arg_self(a), dlsh_arg_float(a, "metric"));
+    return DL_OK;
+}
+
+static const dlsh_command schedule_methods[] = {
+    DLSH_FN_ROW("report", report_run, "s.report(METRIC)",
+                "Tells a plateau schedule of a loop by hand what it watches, after each epoch.",
+                DLSH_PARAMS({"metric", .want = "float", .doc = "such as the test loss"}),
+                .examples = "s = schedule(\"plateau\", factor=0.5, patience=2)\ns.report(0.3)\no.lr = s(0, 0.1)"),
+    {0}};
+
+const dlsh_class dlsh_schedule_class = {.name = "schedule",
+                                        .doc = "The learning rate as a function of the step; called with a step and a "
+                                               "base rate (1) it gives the rate.",
+                                        .destroy = destroy_schedule,
+                                        .text = text_schedule,
+                                        .methods = schedule_methods,
+                                        .call = call_schedule};
+
+enum { MAX_PARTS = 16 };
+
+/* The schedules of a list, as a first value; 0: it is another value. */
+static dl_status find_parts(const dlsh_args *a, dl_schedule **part, int *n) {
+    const dlsh_value *v = dlsh_arg_count(a, "values") ? dlsh_arg_at(a, "values", 0) : NULL;
+    if (!v || v->type != DLSH_LIST || !v->as.list->n || !dlsh_unwrap(v->as.list->items[0], &dlsh_schedule_class))
+        return DL_OK;
+    if (v->as.list->n > MAX_PARTS)
+        return dlsh_arg_fail(a, "values", DL_ERR_VALUE, NULL, "a schedule is made of at most %d", MAX_PARTS);
+    for (; *n < v->as.list->n; ++*n)
+        if (!(part[*n] = dlsh_unwrap(v->as.list->items[*n], &dlsh_schedule_class)))
+            return dlsh_arg_fail(a, "values", DL_ERR_TYPE, "schedule(\"cosine\", 100) is one",
+                                 "item %d of the list is no schedule but %s", *n,
+                                 dlsh_type_name(v->as.list->items[*n]));
+    return DL_OK;
+}
+
+static dl_status schedule_run(const dlsh_args *a, dlsh_value *result) {
+    dl_arg args[DLSH_ARG_ROOM];
+    dlsh_arg_room room[DLSH_ARG_ROOM];
+    dl_schedule *part[MAX_PARTS];
+    int n = 0, parts = 0;
+    DLSH_TRY(find_parts(a, part, &parts));
+    for (int i = parts > 0; i < dlsh_arg_count(a, "values") && n < DLSH_ARG_ROOM; i++, n++)
+        DLSH_TRY(dlsh_to_arg(NULL, *dlsh_arg_at(a, "values", i), &room[n], &args[n]));
+    DLSH_TRY(collect_extra(a, args, room, &n));
+    dl_schedule *s = dl_schedule_of(dlsh_arg_str(a, "kind"), part, parts, args, n, NULL);
+    return dlsh_give(dlsh_new_handle(&dlsh_schedule_class, s), result);
+}
+
+/* ---------------------------------------------------------------- clip_grad_norm(...), clip_grad_value(...) */
+
+typedef struct tensors {
+    dl_tensor **t; /* borrowed from the values they were found in */
+    int n, cap;
+} tensors;
+
+static dl_status add_tensor(tensors *l, dl_tensor *t) {
+    dl_tensor **grown = dlsh_grow(l->t, l->n, &l->cap, sizeof *grown);
+    if (!grown) return dl_failed();
+    l->t = grown;
+    l->t[l->n++] = t;
+    return DL_OK;
+}
+
+static dl_status find_tensors(const dlsh_args *a, dlsh_value v, tensors *l, int depth) {
+    if (depth > DEEPEST) return too_deep();
+    dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
+    dl_status st = DL_OK;
+    if (m) {
+        if (!dl_module_is_built(m)) return dlsh_no_weights();
+        dl_module_list *all = dl_module_tensors(m, 1);
+        st = all ? DL_OK : dl_failed();
+        for (long i = 0; st == DL_OK && i < all->n; i++) st = add_tensor(l, all->entries[i].tensor);
+        dl_module_list_free(all);
+    } else if (v.type == DLSH_TENSOR)
+        st = add_tensor(l, v.as.tensor);
+    else if (v.type == DLSH_LIST)
+        for (int i = 0; st == DL_OK && i < v.as.list->n; i++) st = find_tensors(a, v.as.list->items[i], l, depth + 1);
+    else
+        st = dlsh_arg_fail(a, "parameters", DL_ERR_TYPE, "give a net, a parameter or a list of parameters",
+                           "gradients belong to parameters, got %s", dlsh_type_name(v));
+    return st;
+}
+
+/* Returns the norm before clipping, as PyTorch does. */
+static dl_status clip_run(const dlsh_args *a, dlsh_value *result) {
+    int by_value = !strcmp(dlsh_arg_command(a)->name, "clip_grad_value");
+    double max = dlsh_arg_float(a, "max"), norm = 0;
+    if (!(max > 0)) return dlsh_arg_fail(a, "max", DL_ERR_VALUE, NULL, "the limit must be positive, got %g", max);
+    tensors l = {0};
+    dl_status st = find_tensors(a, *dlsh_arg(a, "parameters"), &l, 0);
+    if (st == DL_OK) st = by_value ? dl_clip_grad_value(l.t, l.n, max) : dl_clip_grad_norm(l.t, l.n, max, &norm);
+    free(l.t);
+    if (st == DL_OK && !by_value) *result = dlsh_float(norm);
+    return st;
+}
+
+static const dlsh_param clip_params[] = {
+    {"parameters", .want = "net|tensor|list", .doc = "whose gradients: a net, a parameter, a list of them"},
+    {"max", .want = "float", .doc = "the limit"},
+    {0}};
+
+/* ---------------------------------------------------------------- the rows */
+
+static char schedule_kinds[512]; /* "constant|step|...", from the library's table */
+
+static const dlsh_command others[] = {
+    DLSH_ROW("schedule", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, schedule_run,
+             "schedule(KIND, VALUE..., OPTION=VALUE...)",
+             "The learning rate as a function of the step, for trainer(..., schedule=...).",
+             DLSH_PARAMS({"kind", DLSH_ARG_WORD, .doc = "\"cosine\", \"step\", ...: `help schedules` lists them",
+                          .complete = schedule_kinds},
+                         {"values", .flags = DLSH_VARIADIC,
+                          .doc = "its main arguments; of chained and sequential a list of schedules"}),
+             .examples = "s = schedule(\"cosine\", 1000, warmup=50)\ns(500)\n"
+                         "rise = schedule(\"linear\", 10, start=0.1, end=1)\n"
+                         "s = schedule(\"sequential\", [rise, schedule(\"exponential\", 0.99)], milestones=[10])"),
+    DLSH_ACT_ROW(
+        "clip_grad_norm", clip_run, "clip_grad_norm(PARAMETERS, MAX)",
+        "Scales all gradients so that their common norm is at most MAX; gives the norm they had. A trainer has "
+        "clip_norm= for it.",
+        .params = clip_params, .examples = "backward l\nclip_grad_norm(m, 1.0);\no.step()"),
+    DLSH_ACT_ROW("clip_grad_value", clip_run, "clip_grad_value(PARAMETERS, MAX)",
+                 "Limits every element of the gradients to [-MAX, MAX]. A trainer has clip_value= for it.",
+                 .params = clip_params)};
+
+/* The optimizers' rows and the kinds of schedules come from the library's tables, before main. */
+enum { MAX_OPTIMIZERS = 32, OTHERS = sizeof others / sizeof *others };
+static dlsh_option options[MAX_OPTIMIZERS][MAX_OPTIONS + 1];
+static char usages[MAX_OPTIMIZERS][160], examples[MAX_OPTIMIZERS][160];
+dlsh_command optim_commands[MAX_OPTIMIZERS + OTHERS + 1];
+
+static void fill_options(const dl_kind_row *k, dlsh_option *out) {
+    static const dlsh_optkind kinds[] = {DLSH_OPT_INT,  DLSH_OPT_FLOAT, DLSH_OPT_BOOL,
+                                         DLSH_OPT_WORD, DLSH_OPT_VALUE, DLSH_OPT_VALUE};
+    for (int i = 0; k->options[i].name && i < MAX_OPTIONS; i++) {
+        const dl_option_row *o = &k->options[i];
+        int list = o->kind == DL_ARG_INTS || o->kind == DL_ARG_FLOATS;
+        out[i] = (dlsh_option){o->name, kinds[o->kind], list ? NULL : o->dflt, o->doc, list ? "list" : NULL, NULL};
+    }
+}
+
+__attribute__((constructor)) static void fill_rows(void) {
+    const dl_kind_row *k;
+    int i = 0;
+    for (; (k = dl_optimizer_kind_at(i)) && i < MAX_OPTIMIZERS; i++) {
+        const dl_option_row *o = k->options;
+        snprintf(usages[i], sizeof usages[i], "%s(%s=%s, %s=%s, ...)", k->name, o[0].name, o[0].dflt, o[1].name,
+                 o[1].dflt);
+        snprintf(examples[i], sizeof examples[i], "opt = %s", k->example);
+        fill_options(k, options[i]);
+        optim_commands[i] = (dlsh_command){.name = k->name,
+                                           .flags = DLSH_ONLY_FUNCTION,
+                                           .usage = usages[i],
+                                           .doc = k->doc,
+                                           .params = optimizer_params,
+                                           .options = options[i],
+                                           .run = optimizer_run,
+                                           .data = k,
+                                           .examples = examples[i]};
+    }
+    memcpy(&optim_commands[i], others, sizeof others);
+    size_t n = 0;
+    for (i = 0; (k = dl_schedule_kind_at(i)) && n < sizeof schedule_kinds; i++)
+        n += (size_t)snprintf(schedule_kinds + n, sizeof schedule_kinds - n, "%s%s", i ? "|" : "", k->name);
+    assert(n < sizeof schedule_kinds);
+}

@@ -1,0 +1,499 @@
+/* Training: trainer(...), step, forward, backward, update, train, eval, and trainers as values. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/context.h"
+#include "commands/data/data.h"
+#include "commands/data/fields.h"
+#include "commands/nets/nets.h"
+
+/* ---------------------------------------------------------------- trainers as values */
+
+static void destroy(void *self) {
+    if (dlsh_ended_by()) dl_trainer_fail(self, dlsh_ended_by());
+    dl_trainer_free(self);
+}
+
+static dl_status text(void *self, dlsh_buf *out) {
+    dl_trainer_state s;
+    dl_trainer_get(self, &s);
+    dlsh_buf_printf(out, "<trainer of %s on %s, step %ld>", dl_module_name(dl_trainer_model(self)),
+                    dl_dataset_name(dl_trainer_dataset(self)), s.step);
+    return DL_OK;
+}
+
+static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
+    (void)s;
+    dl_trainer_state st;
+    dl_trainer_get(self, &st);
+    dl_schedule *schedule = dl_trainer_schedule(self);
+    dlsh_table t = DLSH_TABLE({"trainer", 'l', ""}, {"value", 'l', ""});
+    const dlsh_entry rows[] = {{"net", dlsh_string(dl_module_name(dl_trainer_model(self)))},
+                               {"dataset", dlsh_string(dl_dataset_name(dl_trainer_dataset(self)))},
+                               {"optimizer", dlsh_string(dl_optimizer_text(dl_trainer_optimizer(self)))},
+                               {"schedule", dlsh_string(schedule ? dl_schedule_text(schedule) : "none")},
+                               {"loss function", dlsh_string(dl_trainer_loss_name(self))},
+                               {"batch", dlsh_int(dl_loader_batch(dl_trainer_loader(self)))},
+                               {"step", dlsh_int(st.step)},
+                               {"epoch", dlsh_stringf("%ld, batch %ld of %ld", st.epoch, st.batch, st.batches)},
+                               {"loss", dlsh_known(st.loss)},
+                               {"lr", dlsh_known(st.lr)},
+                               {"grad_norm", dlsh_known(st.grad_norm)},
+                               {"run", st.run ? dlsh_int(st.run) : dlsh_none()}};
+    return dlsh_table_show(sink, &t, dlsh_table_entries(&t, rows, sizeof rows / sizeof *rows), NULL);
+}
+
+/* Fields that are numbers of the state. */
+#define NUMBER(name, expr)                                                                                             \
+    static dl_status get_##name(void *self, dlsh_value *out) {                                                         \
+        dl_trainer_state s;                                                                                            \
+        dl_trainer_get(self, &s);                                                                                      \
+        *out = expr;                                                                                                   \
+        return DL_OK;                                                                                                  \
+    }
+NUMBER(step, dlsh_int(s.step))
+NUMBER(epoch, dlsh_int(s.epoch))
+NUMBER(batch, dlsh_int(s.batch))
+NUMBER(loss_value, dlsh_known(s.loss))
+NUMBER(acc, dlsh_known(s.acc))
+NUMBER(lr, dlsh_known(s.lr))
+NUMBER(grad_norm, dlsh_known(s.grad_norm))
+NUMBER(diverged, dlsh_bool(s.diverged))
+
+/* Fields that are objects of the trainer. */
+DLSH_GETTER(get_model, dlsh_net_value(dl_trainer_model(self)))
+DLSH_GETTER(get_data, dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(dl_trainer_dataset(self))))
+DLSH_GETTER(get_opt, dlsh_new_handle(&dlsh_optimizer_class, dl_optimizer_ref(dl_trainer_optimizer(self))))
+DLSH_GETTER(get_batches, dlsh_new_handle(&dlsh_loader_class, dl_loader_ref(dl_trainer_loader(self))))
+
+/* The last batch: all inputs, or all targets. */
+static dl_status get_batch_part(void *self, int targets, dlsh_value *out) {
+    dl_tensor *const *t = targets ? dl_trainer_targets(self) : dl_trainer_inputs(self);
+    *out = dlsh_none();
+    return t[0] ? dlsh_give(dlsh_fields_value(dl_loader_form(dl_trainer_loader(self)), targets, t), out) : DL_OK;
+}
+static dl_status get_x(void *self, dlsh_value *out) { return get_batch_part(self, 0, out); }
+static dl_status get_y(void *self, dlsh_value *out) { return get_batch_part(self, 1, out); }
+static dl_status get_output(void *self, dlsh_value *out) {
+    dl_tensor *t = dl_trainer_output(self);
+    *out = t ? dlsh_tensor(dl_ref(t)) : dlsh_none();
+    return DL_OK;
+}
+
+/* The loss as a tensor with its history between forward and backward, else as a number. */
+static dl_status get_loss(void *self, dlsh_value *out) {
+    dl_trainer_state s;
+    dl_trainer_get(self, &s);
+    dl_tensor *t = dl_trainer_loss(self);
+    if (!t || s.phase != 1) return get_loss_value(self, out);
+    *out = dlsh_tensor(dl_ref(t));
+    return DL_OK;
+}
+
+static dl_status set_lr(void *self, dlsh_value v) {
+    if (!dlsh_is_number(v)) return dlsh_fail(DL_ERR_TYPE, NULL, "lr must be a number, got %s", dlsh_type_name(v));
+    return dl_trainer_set_lr(self, dlsh_number(v));
+}
+
+static dl_status get_run(void *self, dlsh_value *out) {
+    dl_trainer_state s;
+    dl_trainer_get(self, &s);
+    *out = dlsh_none();
+    if (!s.run) return DL_OK;
+    return dlsh_give(DLSH_RECORD_OF({"id", dlsh_int(s.run)}), out);
+}
+
+static dl_status get_capture(void *self, dlsh_value *out) {
+    const char *state = dl_trainer_capture(self);
+    return dlsh_give(*state ? dlsh_string(state) : dlsh_none(), out);
+}
+
+static const dlsh_field fields[] = {
+    {"step", "steps done", get_step, NULL},
+    {"epoch", "epoch, from 0", get_epoch, NULL},
+    {"batch", "batches taken in the epoch", get_batch, NULL},
+    {"loss", "loss of the last step; after forward a tensor with its history", get_loss, NULL},
+    {"acc", "share of right answers in the last step", get_acc, NULL},
+    {"lr", "learning rate; can be set", get_lr, set_lr},
+    {"grad_norm", "norm of the gradient in the last step", get_grad_norm, NULL},
+    {"diverged", "did loss or gradient cease to be finite?", get_diverged, NULL},
+    {"model", "the net", get_model, NULL},
+    {"data", "the dataset", get_data, NULL},
+    {"opt", "the optimizer", get_opt, NULL},
+    {"batches", "the loader of the training split: x, y = next(t.batches)", get_batches, NULL},
+    {"x", "batch of the last forward", get_x, NULL},
+    {"y", "its targets", get_y, NULL},
+    {"output", "what the net made of it", get_output, NULL},
+    {"capture", "on a GPU: \"captured\", or why steps run op by op; none before it is decided", get_capture, NULL},
+    {"run", "the run in the store, {id}; none before the first step", get_run, NULL},
+    {NULL, NULL, NULL, NULL}};
+
+const dlsh_class dlsh_trainer_class = {
+    .name = "trainer",
+    .doc = "A net, a dataset, an optimizer and a loss, and the progress of the training. Its run ends with it.",
+    .destroy = destroy,
+    .text = text,
+    .show = show,
+    .fields = fields,
+    .methods = dlsh_trainer_methods,
+    .values = dlsh_trainer_values};
+
+/* ---------------------------------------------------------------- trainer(...) */
+
+static dl_tensor *call_loss(void *ctx, const dl_pack *output, const dl_pack *target) {
+    dlsh_value in[2] = {dlsh_pack_value(output), dlsh_pack_value(target)};
+    dl_tensor *loss = dlsh_failed(in[0]) || dlsh_failed(in[1]) ? NULL : dlsh_callback_call(ctx, in, 2);
+    dlsh_drop(in[0]);
+    dlsh_drop(in[1]);
+    return loss;
+}
+
+static dl_status call_schedule(void *ctx, long step, double *lr) {
+    dlsh_callback *cb = ctx;
+    dlsh_value arg = dlsh_int(step), out = dlsh_void();
+    DLSH_TRY(dlsh_call(cb->session, cb->fn, &(dlsh_callargs){1, &arg, NULL}, &out));
+    dl_status st = DL_OK;
+    if (dlsh_is_number(out))
+        *lr = dlsh_number(out);
+    else if (out.type == DLSH_TENSOR)
+        st = dl_item_f(out.as.tensor, lr);
+    else
+        st = dlsh_fail(DL_ERR_TYPE, "return the learning rate", "the schedule must return a number, got %s",
+                       dlsh_type_name(out));
+    dlsh_drop(out);
+    return st;
+}
+
+/* loss=cross_entropy (an op), loss="mse_loss", or a function of output and target. */
+static dl_status choose_loss(const dlsh_args *a, dl_trainer_spec *spec) {
+    const dlsh_value *v = dlsh_arg(a, "loss");
+    if (!v || v->type == DLSH_NONE) return DL_OK;
+    if (v->type == DLSH_STR) return spec->loss = v->as.str->s, DL_OK;
+    if (!dlsh_callable(*v))
+        return dlsh_arg_fail(a, "loss", DL_ERR_TYPE, "loss=cross_entropy, or fn (output, target) { return ... }",
+                             "loss must be a function, got %s", dlsh_type_name(*v));
+    spec->loss = dlsh_function_name(*v);
+    if (v->type == DLSH_OP) return DL_OK;
+    spec->loss_ctx = dlsh_callback_new(dlsh_arg_session(a), *v);
+    spec->loss_fn = call_loss;
+    spec->loss_key = dlsh_callback_key;
+    spec->loss_release = dlsh_callback_free;
+    return spec->loss_ctx ? DL_OK : dl_failed();
+}
+
+static dl_status choose_opt(const dlsh_args *a, dl_trainer_spec *spec) {
+    const dlsh_value *v = dlsh_arg(a, "opt");
+    dl_optimizer *o = v ? dlsh_unwrap(*v, &dlsh_optimizer_class) : NULL;
+    if (o)
+        spec->opt = dl_optimizer_ref(o);
+    else if (!v || v->type == DLSH_STR)
+        spec->opt = dl_optimizer_parse(v ? v->as.str->s : "adam");
+    else
+        return dlsh_arg_fail(a, "opt", DL_ERR_TYPE, "opt=adam(lr=1e-3)", "opt must be an optimizer, got %s",
+                             dlsh_type_name(*v));
+    return spec->opt ? DL_OK : dl_failed();
+}
+
+static dl_status choose_schedule(const dlsh_args *a, dl_trainer_spec *spec) {
+    const dlsh_value *v = dlsh_arg(a, "schedule");
+    if (!v || v->type == DLSH_NONE) return DL_OK;
+    dl_schedule *s = dlsh_unwrap(*v, &dlsh_schedule_class);
+    if (s)
+        spec->schedule = dl_schedule_ref(s);
+    else if (v->type == DLSH_STR)
+        spec->schedule = dl_schedule_parse(v->as.str->s);
+    else if (dlsh_callable(*v)) {
+        dlsh_callback *cb = dlsh_callback_new(dlsh_arg_session(a), *v);
+        if (cb) spec->schedule = dl_schedule_function(call_schedule, cb, dlsh_callback_free);
+    } else
+        return dlsh_arg_fail(a, "schedule", DL_ERR_TYPE, "schedule(\"cosine\", 1000), or fn (step) { return ... }",
+                             "schedule must be a schedule or a function, got %s", dlsh_type_name(*v));
+    return spec->schedule ? DL_OK : dl_failed();
+}
+
+static void read_options(const dlsh_args *a, dl_trainer_spec *spec, dl_run_spec *run) {
+    spec->model = dlsh_arg_handle(a, "net", &dlsh_net_class);
+    spec->data = dlsh_arg_handle(a, "data", &dlsh_dataset_class);
+    spec->loader.batch = dlsh_arg_int(a, "batch");
+    spec->loader.drop_last = dlsh_arg_bool(a, "drop_last");
+    spec->loader.transforms = dlsh_arg_str(a, "transforms");
+    spec->loader.workers = (int)dlsh_arg_int(a, "workers");
+    spec->in_order = !dlsh_arg_bool(a, "shuffle");
+    spec->accumulate = dlsh_arg_int(a, "accumulate");
+    spec->clip_norm = dlsh_arg_float(a, "clip_norm");
+    spec->clip_value = dlsh_arg_float(a, "clip_value");
+    spec->ema = dlsh_arg_float(a, "ema");
+    spec->allow_nan = dlsh_arg_bool(a, "allow_nan");
+    spec->eval_every = dlsh_arg_int(a, "eval_every") ? dlsh_arg_int(a, "eval_every") : -1;
+    spec->device = dlsh_default_device();
+    *run = dlsh_run_spec(a);
+    spec->run = run;
+}
+
+static dl_status check_options(const dlsh_args *a) {
+    static const char *const positive[] = {"batch", "accumulate"};
+    for (int i = 0; i < 2; i++)
+        if (dlsh_arg_int(a, positive[i]) < 1)
+            return dlsh_arg_fail(a, positive[i], DL_ERR_VALUE, NULL, "%s must be at least 1, not %ld", positive[i],
+                                 dlsh_arg_int(a, positive[i]));
+    return DL_OK;
+}
+
+static dl_status trainer_run(const dlsh_args *a, dlsh_value *result) {
+    dl_trainer_spec spec = {0};
+    dl_run_spec run;
+    DLSH_TRY(check_options(a));
+    read_options(a, &spec, &run);
+    spec.store = dlsh_store(dlsh_arg_session(a));
+    dl_status st = spec.store ? DL_OK : dl_failed();
+    if (st == DL_OK) st = choose_opt(a, &spec);
+    if (st == DL_OK) st = choose_schedule(a, &spec);
+    if (st == DL_OK) st = dlsh_arg_sampler(a, &spec.loader.sampler);
+    if (st == DL_OK) st = dlsh_arg_collate(a, &spec.loader.collate);
+    if (st == DL_OK) st = choose_loss(a, &spec);
+    if (st == DL_OK) {
+        dl_trainer *t = dl_trainer_new(&spec);
+        st = t ? dlsh_give(dlsh_new_handle(&dlsh_trainer_class, t), result) : dl_failed();
+    }
+    dl_optimizer_unref(spec.opt);
+    dl_schedule_unref(spec.schedule);
+    dl_sampler_unref(spec.loader.sampler);
+    dl_collate_unref(spec.loader.collate);
+    return st;
+}
+
+/* ---------------------------------------------------------------- steps */
+
+static dl_trainer *trainer_of(const dlsh_args *a) { return dlsh_arg_handle(a, "trainer", &dlsh_trainer_class); }
+
+typedef struct figure {
+    const char *name, *format;
+    double value;
+} figure;
+
+/* For people "step 3  loss 2.301  lr 0.001"; else a record; as a function the record is the result. */
+static dl_status put_figures(const dlsh_args *a, long step, const figure *f, int n, dlsh_value *result) {
+    dlsh_value r = dlsh_new_record();
+    if (dlsh_failed(r)) return dl_failed();
+    dl_status st = dlsh_record_set(r.as.record, "step", dlsh_int(step));
+    for (int i = 0; i < n && st == DL_OK; i++)
+        if (!isnan(f[i].value) || !strcmp(f[i].name, "loss"))
+            st = dlsh_record_set(r.as.record, f[i].name, dlsh_float(f[i].value));
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    if (st == DL_OK && dlsh_sink_look(sink).mode != DLSH_MODE_TABLE)
+        st = dlsh_arg_node(a, "trainer") ? sink->ops->value(sink, r) : DL_OK;
+    else if (st == DL_OK) {
+        dlsh_put(sink, "step %ld", step);
+        for (int i = 0; i < n; i++) {
+            if (isnan(f[i].value) && strcmp(f[i].name, "loss")) continue;
+            dlsh_put(sink, "  %s ", f[i].name);
+            dlsh_put(sink, f[i].format, dlsh_plain_nan(f[i].value));
+        }
+        dlsh_put(sink, "\n");
+    }
+    return dlsh_give_filled(st, r, result);
+}
+
+/* Says, once for a trainer, why its steps do not run from a graph. */
+static void put_notice(const dlsh_args *a, dl_trainer *t) {
+    const char *why = dl_trainer_notice(t);
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    if (why && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE) dlsh_put(sink, "note: steps run op by op: %s\n", why);
+}
+
+static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
+    dl_trainer *t = trainer_of(a);
+    long n = dlsh_given(a, "n") ? dlsh_arg_int(a, "n") : 1;
+    if (n < 1) return dlsh_arg_fail(a, "n", DL_ERR_VALUE, NULL, "a number of steps is at least 1, not %ld", n);
+    for (long i = 0; i < n; i++) {
+        if (dlsh_interrupted()) return dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted after %ld steps", i);
+        DLSH_TRY(dl_trainer_step(t));
+    }
+    put_notice(a, t);
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    const figure f[] = {
+        {"loss", "%.6g", s.loss}, {"acc", "%.4g", s.acc}, {"lr", "%.6g", s.lr}, {"grad_norm", "%.6g", s.grad_norm}};
+    return put_figures(a, s.step, f, 4, result);
+}
+
+static dl_status forward_run(const dlsh_args *a, dlsh_value *result) {
+    dl_trainer *t = trainer_of(a);
+    DLSH_TRY(dl_trainer_forward(t));
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    const figure f[] = {{"loss", "%.6g", s.loss}, {"acc", "%.4g", s.acc}};
+    return put_figures(a, s.step, f, 2, result);
+}
+
+static dl_status backward_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *v = dlsh_arg(a, "what");
+    (void)result;
+    if (v->type != DLSH_TENSOR) return dl_trainer_backward(dlsh_unwrap(*v, &dlsh_trainer_class));
+    return dl_backward(v->as.tensor, dlsh_arg_tensor(a, "seed"), dlsh_arg_bool(a, "retain"),
+                       dlsh_arg_bool(a, "create_graph"));
+}
+
+static dl_status update_run(const dlsh_args *a, dlsh_value *result) {
+    dl_trainer *t = trainer_of(a);
+    DLSH_TRY(dl_trainer_update(t));
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    const figure f[] = {{"loss", "%.6g", s.loss}, {"lr", "%.6g", s.lr}, {"grad_norm", "%.6g", s.grad_norm}};
+    return put_figures(a, s.step, f, 3, result);
+}
+
+/* ---------------------------------------------------------------- train and eval */
+
+typedef struct bar {
+    dlsh_sink *sink;
+    double loss, acc; /* sums over the epoch */
+    long n;
+    dlsh_progress line; /* as shown last; borrows the members below */
+    char label[64];
+    const char *names[4];
+    double values[4];
+    int ranks[4];
+} bar;
+
+/* rank: metrics of low rank are left out of a narrow line first. */
+static void add_metric(bar *b, int *n, const char *name, double value, int rank) {
+    b->names[*n] = name;
+    b->values[*n] = value;
+    b->ranks[(*n)++] = rank;
+}
+
+/* A line an epoch, or one for all steps; metrics are means over the line. */
+static int progress(void *ctx, const dl_train_progress *p) {
+    bar *b = ctx;
+    b->loss += p->loss, b->acc += p->acc, b->n++;
+    int end = p->last || (p->epochs && p->epoch_end), n = 0;
+    add_metric(b, &n, "loss", b->loss / (double)b->n, 2);
+    if (!isnan(b->acc)) add_metric(b, &n, "acc", b->acc / (double)b->n, 1);
+    if (p->epoch_end && !isnan(p->test_loss)) add_metric(b, &n, "test/loss", p->test_loss, 0);
+    if (p->epoch_end && !isnan(p->test_acc)) add_metric(b, &n, "test/acc", p->test_acc, 3);
+    snprintf(b->label, sizeof b->label, "train");
+    if (p->epochs) snprintf(b->label, sizeof b->label, "epoch %ld/%ld", p->epoch, p->epochs);
+    b->line = (dlsh_progress){.label = b->label,
+                              .at = p->epochs ? p->batch : p->done,
+                              .total = p->epochs ? p->batches : p->total,
+                              .job_at = p->done,
+                              .job_total = p->total,
+                              .done = end,
+                              .more = !p->last,
+                              .curve = "loss",
+                              .point = p->loss,
+                              .unit = "samples/s",
+                              .rate = p->samples_per_s,
+                              .nmetrics = n,
+                              .names = b->names,
+                              .values = b->values,
+                              .ranks = b->ranks};
+    if (b->sink->ops->progress) b->sink->ops->progress(b->sink, &b->line);
+    if (end) b->loss = b->acc = 0, b->n = 0;
+    return dlsh_interrupted();
+}
+
+/* Ends the line of progress of a training that failed or was interrupted. */
+static dl_status show_stopped(bar *b, const dl_trainer *t, dl_status status) {
+    if (!b->line.label || !b->sink->ops->progress) return status; /* it has not begun */
+    char text[64];
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    b->line.failed = status != DL_ERR_INTERRUPT;
+    snprintf(text, sizeof text, "%s after step %ld", b->line.failed ? "failed" : "interrupted", s.step);
+    b->line.stopped = text;
+    b->sink->ops->progress(b->sink, &b->line);
+    return status;
+}
+
+static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
+    dl_trainer *t = trainer_of(a);
+    long epochs = dlsh_arg_int(a, "epochs"), steps = dlsh_arg_int(a, "steps");
+    if (!dlsh_given(a, "epochs") && !dlsh_given(a, "steps"))
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "train t epochs=2, or train t steps=100",
+                             "train needs a number of epochs or steps");
+    bar b = {.sink = dlsh_arg_sink(a)};
+    dl_status trained = dl_trainer_train(t, epochs, steps, progress, &b);
+    if (trained) return show_stopped(&b, t, trained);
+    put_notice(a, t);
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    return dlsh_give(DLSH_RECORD_OF({"step", dlsh_int(s.step)}, {"loss", dlsh_float(s.loss)}), result);
+}
+
+static dl_status eval_run(const dlsh_args *a, dlsh_value *result) {
+    dl_eval_result e;
+    dl_split split = !strcmp(dlsh_arg_str(a, "split"), "train") ? DL_TRAIN : DL_TEST;
+    DLSH_TRY(dl_trainer_eval(trainer_of(a), split, &e));
+    const char *acc = isnan(e.acc) ? NULL : "acc";
+    return dlsh_give(DLSH_RECORD_OF({"loss", dlsh_float(e.loss)}, {acc, dlsh_float(e.acc)}), result);
+}
+
+/* ---------------------------------------------------------------- the rows */
+
+#define TRAINER                                                                                                        \
+    { .name = "trainer", .want = "trainer", .doc = "what trains: trainer(net, data, ...)" }
+static const dlsh_param one_trainer[] = {TRAINER, {0}};
+
+const dlsh_command train_commands[] = {
+    DLSH_FN_ROW(
+        "trainer", trainer_run, "trainer(NET, DATA, opt=adam(), batch=64, ...)",
+        "Joins a net, a dataset, an optimizer and a loss. Its first step opens a run, which ends when the trainer is "
+        "replaced or the session ends.",
+        DLSH_PARAMS({"net", .want = "net", .doc = "the net to train"},
+                    {"data", .want = "dataset", .doc = "what to train it on"}),
+        DLSH_OPTIONS(
+            {"opt", DLSH_OPT_VALUE, NULL, .doc = "optimizer (adam(lr=1e-3))"},
+            {"batch", DLSH_OPT_INT, "64", .doc = "samples in a batch"},
+            {"loss", DLSH_OPT_VALUE, NULL,
+             .doc = "loss of output and target: an op or a function (cross_entropy for classes, else mse_loss)"},
+            {"name", DLSH_OPT_STRING, NULL, .doc = "name of the run"},
+            {"schedule", DLSH_OPT_VALUE, NULL,
+             .doc = "learning rate over time: schedule(...), or a function of the step"},
+            {"accumulate", DLSH_OPT_INT, "1", .doc = "batches to a step"},
+            {"clip_norm", DLSH_OPT_FLOAT, "0", .doc = "limit of the gradient's norm (0: none)"},
+            {"clip_value", DLSH_OPT_FLOAT, "0", .doc = "limit of each element of the gradient (0: none)"},
+            {"ema", DLSH_OPT_FLOAT, "0", .doc = "decay of averaged weights, which eval uses (0: none)"},
+            {"shuffle", DLSH_OPT_BOOL, "true", .doc = "a new order every epoch"}, DLSH_SAMPLER_OPTION,
+            DLSH_COLLATE_OPTION,
+            {"drop_last", DLSH_OPT_BOOL, "false", .doc = "leave out a last batch that is not full"},
+            {"transforms", DLSH_OPT_STRING, NULL, .doc = "changes to samples as they are loaded, \"crop 4, flip\""},
+            {"workers", DLSH_OPT_INT, "0", .doc = "threads that make batches (0: one; -1: none)"},
+            {"eval_every", DLSH_OPT_INT, "1", .doc = "epochs of train between evaluations (0: none)"},
+            {"allow_nan", DLSH_OPT_BOOL, "false", .doc = "go on when the loss is not finite"}, DLSH_RUN_OPTIONS),
+        .examples = "t = trainer(m, d, opt=sgd(lr=0.1), batch=64, name=\"first\")"),
+    DLSH_ROW("step", DLSH_ACTION | DLSH_FUNCTION, step_run, "step TRAINER [N]",
+             "Runs N training steps (1) and prints loss, accuracy, rate and gradient norm of the last.",
+             DLSH_PARAMS(TRAINER, {"n", .want = "int", .flags = DLSH_OPTIONAL, .doc = "how many steps (1)"}),
+             .examples = "step t\nstep t 100"),
+    DLSH_ROW("forward", DLSH_ACTION | DLSH_FUNCTION, forward_run, "forward TRAINER",
+             "First part of a step: takes the next batch, zeroes the gradients, computes output and loss.",
+             .params = one_trainer, .examples = "forward t"),
+    DLSH_ROW(
+        "backward", DLSH_ACTION | DLSH_FUNCTION, backward_run, "backward TENSOR|TRAINER",
+        "Adds the gradients of a loss to the .grad of every parameter it depends on; of a trainer, its second part of "
+        "a step.",
+        DLSH_PARAMS({"what", .want = "tensor|trainer", .doc = "a loss, or a trainer after forward"}),
+        DLSH_OPTIONS({"seed", DLSH_OPT_VALUE, NULL, .doc = "gradient to start from, in the shape of the tensor",
+                      .want = "tensor"},
+                     {"retain", DLSH_OPT_BOOL, "false", .doc = "keep the history for another pass"},
+                     {"create_graph", DLSH_OPT_BOOL, "false", .doc = "record the pass itself"}),
+        .examples = "backward l\nbackward t"),
+    DLSH_ROW("update", DLSH_ACTION | DLSH_FUNCTION, update_run, "update TRAINER",
+             "Third part of a step: limits the gradients, sets the rate, changes the weights, records the metrics.",
+             .params = one_trainer, .examples = "update t"),
+    DLSH_ROW(
+        "train", DLSH_ACTION | DLSH_FUNCTION, train_run, "train TRAINER epochs=N | steps=N",
+        "Trains, with a line of progress an epoch, and evaluates the test split after each. Ctrl-C finishes the step.",
+        .params = one_trainer,
+        DLSH_OPTIONS({"epochs", DLSH_OPT_INT, NULL, .doc = "passes through the training split"},
+                     {"steps", DLSH_OPT_INT, NULL, .doc = "or a number of steps"}),
+        .examples = "train t epochs=2\ntrain t steps=100"),
+    DLSH_ROW("eval", DLSH_ACTION | DLSH_FUNCTION | DLSH_SHOW_RESULT, eval_run, "eval TRAINER [split=test]",
+             "Loss and accuracy over a split, in evaluation mode, as a record.", .params = one_trainer,
+             DLSH_OPTIONS({"split", DLSH_OPT_WORD, "test", .doc = "which samples", .complete = "test|train"}),
+             .examples = "eval t\nr = eval(t)"),
+    {0}};
