@@ -36,18 +36,14 @@ int main(void) {
 """
 
 
-def adamax(p, g):
-    """Two steps of the guide's optimizer, in plain floats: rate 0.1, betas 0.8 and 0.9, eps 1e-6, weight decay 0.05."""
-    mean = largest = 0.0
-    for t in (1, 2):
-        d = g + 0.05 * p
-        mean = 0.8 * mean + (1 - 0.8) * d
-        largest = max(0.9 * largest, abs(d) + 1e-6)
-        p -= 0.1 / (1 - 0.8**t) * mean / largest
+def rprop(p, g):
+    """Two steps of the guide's optimizer, in plain floats: rate 0.1, factors 0.5 and 1.2, sizes of 0.01 to 50."""
+    for size in (0.1, 0.1 * 1.2):
+        p -= math.copysign(size, g)
     return p
 
 
-STEPS = {"adamax": ("0.8, 0.9, 1e-6, 0.05, 0", adamax)}
+STEPS = {"rprop": ("0.5, 1.2, 0.01, 50, 0", rprop)}
 OPTIMIZER = """#define DL_SCALARS_FN static __attribute__((unused))
 #include "optim/scalars.h"
 #include "cpu/kernels/optim_simd.c"
@@ -59,8 +55,8 @@ int main(void) {
     for (int t = 1; t <= 2; t++) {
         o.first = t == 1;
         scalars_NAME(v, 0.1, t, o.scalar);
-        dl_optim_loops_v1[DL_OPTIMIZER_NAME][1](3, &o, (void *const[]){p, g, s[0], s[1], s[2]});
-        dl_optim_loops_v1[DL_OPTIMIZER_NAME][0](3, &o, (void *const[]){fp, fg, fs[0], fs[1], fs[2]});
+        dl_optim_row_loops_v1[DL_OPTIMIZER_NAME].update[1](3, &o, (void *const[]){p, g, s[0], s[1], s[2]});
+        dl_optim_row_loops_v1[DL_OPTIMIZER_NAME].update[0](3, &o, (void *const[]){fp, fg, fs[0], fs[1], fs[2]});
     }
     for (int i = 0; i < 3; i++) printf("%.17g %.9g\\n", p[i], (double)fp[i]);
     return 0;

@@ -31,7 +31,7 @@
 #define OPTIONAL(...) (__VA_ARGS__)
 #define WHEN(...)                                                                                                      \
     { __VA_ARGS__ __VA_OPT__(, ) false }
-#define OPTIMIZER(name, other, text, how, options, ranges, states, optional, when, scalars, update, samples)           \
+#define OPTIMIZER(name, other, text, how, options, ranges, states, optional, when, ...)                                \
     static unsigned wants_##name(const double *v) {                                                                    \
         options const bool wanted[] = when;                                                                            \
         unsigned bits = (1u << DL_COUNT(states)) - 1;                                                                  \
@@ -71,7 +71,7 @@
 #define OPTIONS(npos, ...) .kind.options = (const dl_option_row[]){__VA_ARGS__{0}}, .kind.positional = npos
 #define STATES(...) (__VA_ARGS__)
 #define OPTIONAL(...) DL_EACH(NAME_OF, (__VA_ARGS__))
-#define OPTIMIZER(id, other, text, how, options, ranges, states, optional, when, scalars, update, samples)             \
+#define OPTIMIZER(id, other, text, how, options, ranges, states, optional, ...)                                        \
     {.kind.name = #id,                                                                                                 \
      .kind.alias = other,                                                                                              \
      .kind.doc = text,                                                                                                 \

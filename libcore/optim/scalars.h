@@ -30,7 +30,7 @@ DL_SCALARS_FN double nadam_product(double beta, double decay, double t) {
     const double name = (expr);                                                                                        \
     *k++ = name;
 #define SCALARS(...) __VA_ARGS__
-#define OPTIMIZER(name, other, text, how, options, ranges, states, optional, when, scalars, update, samples)           \
+#define OPTIMIZER(name, other, text, how, options, ranges, states, optional, when, scalars, ...)                       \
     DL_SCALARS_FN void scalars_##name(const double *v, double lr, double t, double *k) {                               \
         options(void) t;                                                                                               \
         *k++ = lr;                                                                                                     \

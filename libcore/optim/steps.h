@@ -5,7 +5,7 @@
 
 #include "core/op.h"
 
-enum { DL_OPTIM_STATES = 3, DL_OPTIM_SCALARS = 16 };
+enum { DL_OPTIM_STATES = 3, DL_OPTIM_SCALARS = 16, DL_OPTIM_NORMS = 4 };
 
 /* The inputs are the rate, the number of the step and lists: parameters, gradients, and each state that there is. */
 typedef struct dl_optim_call {

@@ -1,7 +1,9 @@
-/* The update of a row of optimizers.def as a loop over elements, for the kernels of every backend. The source defines
- * LIST(i), where list i lies (parameter, gradient, states), POINTER, the declarator of a pointer to it, and ELEMENTS,
- * the head of the loop, which counts in i_. Around it are T, the element type; k_, the scalars; first_; and wants_,
- * bits of the optional states that there are. Names of the loop's own end in _: others are the formula's. */
+/* The update of a row of optimizers.def as a loop over elements, for the kernels of every backend, and what its norms
+ * measure as another one before it. The source defines LIST(i), where list i lies (parameter, gradient, states),
+ * POINTER, the declarator of a pointer to it, and ELEMENTS, the head of the loop, which counts in i_; for measures also
+ * SQUARE(i, x), which adds x**2 to the sum of norm i. Around it are T, the element type; k_, the scalars; norms_, the
+ * norms; first_; and wants_, bits of the optional states that there are. Names of the loop's own end in _: others are
+ * the formula's. */
 #ifndef DL_OPTIM_UPDATE_LOOP_H
 #define DL_OPTIM_UPDATE_LOOP_H
 
@@ -11,6 +13,8 @@
 #define STATES(...) (__VA_ARGS__)
 #define OPTIONAL(...) (__VA_ARGS__)
 #define SCALARS(...) __VA_ARGS__
+#define NORMS(...) (__VA_ARGS__)
+#define MEASURE(...) __VA_ARGS__
 #define UPDATE(...) __VA_ARGS__
 #define FIRST first_
 #define K(name, expr)                                                                                                  \
@@ -21,10 +25,19 @@
 #define DL_STATE_AT(i, n) T POINTER n##_ = (T *)LIST(at_ + i);
 #define DL_STATE_READ(i, n) T n = n##_[i_];
 #define DL_STATE_READ_OPTIONAL(i, n) T n = has_##n ? n##_[i_] : (T)0;
+#define DL_STATE_PEEK(i, n)                                                                                            \
+    const T n = n##_[i_];                                                                                              \
+    (void)n;
+#define DL_STATE_PEEK_OPTIONAL(i, n)                                                                                   \
+    const T n = has_##n ? n##_[i_] : (T)0;                                                                             \
+    (void)n;
 #define DL_STATE_WRITE(i, n) n##_[i_] = n;
 #define DL_STATE_WRITE_OPTIONAL(i, n)                                                                                  \
     if (has_##n) n##_[i_] = n;
-#define DL_UPDATE_LOOP(states, optional, scalars, update)                                                              \
+#define DL_NORM_READ(i, n) const T n = (T)norms_[i];
+#define DL_NORM_START(i, n) T n = 0;
+#define DL_NORM_SQUARE(i, n) SQUARE(i, n)
+#define DL_OPTIM_LISTS(states, optional, scalars)                                                                      \
     const T lr = (T)*k_++;                                                                                             \
     scalars T POINTER p_ = (T *)LIST(0);                                                                               \
     const T POINTER g_ = (const T *)LIST(1);                                                                           \
@@ -34,7 +47,10 @@
     at_ += DL_COUNT(states);                                                                                           \
     (void)at_;                                                                                                         \
     DL_EACH(DL_HAS_STATE, optional)                                                                                    \
-    DL_EACH(DL_STATE_AT, optional)                                                                                     \
+    DL_EACH(DL_STATE_AT, optional)
+#define DL_UPDATE_LOOP(states, optional, scalars, norms, update)                                                       \
+    DL_OPTIM_LISTS(states, optional, scalars)                                                                          \
+    DL_EACH(DL_NORM_READ, norms)                                                                                       \
     ELEMENTS {                                                                                                         \
         T p = p_[i_];                                                                                                  \
         const T g = g_[i_];                                                                                            \
@@ -43,6 +59,16 @@
         update p_[i_] = p;                                                                                             \
         DL_EACH(DL_STATE_WRITE, states)                                                                                \
         DL_EACH(DL_STATE_WRITE_OPTIONAL, optional)                                                                     \
+    }
+#define DL_MEASURE_LOOP(states, optional, scalars, norms, measure)                                                     \
+    DL_OPTIM_LISTS(states, optional, scalars)                                                                          \
+    ELEMENTS {                                                                                                         \
+        const T p = p_[i_], g = g_[i_];                                                                                \
+        (void)p, (void)g;                                                                                              \
+        DL_EACH(DL_STATE_PEEK, states)                                                                                 \
+        DL_EACH(DL_STATE_PEEK_OPTIONAL, optional)                                                                      \
+        DL_EACH(DL_NORM_START, norms)                                                                                  \
+        measure DL_EACH(DL_NORM_SQUARE, norms)                                                                         \
     }
 
 #endif

@@ -58,6 +58,41 @@ class NAdam:
             self.p.sub_(self.lr * ((1 - self.mu(self.t)) / (1 - self.product) * g + ahead / (1 - self.product * ahead) * self.m) / root)
 
 
+class Lars:
+    """You, Gitman, Ginsburg (2017), algorithm 1, with weight decay in the momentum."""
+
+    def __init__(self, params, lr=1.0, momentum=0.9, weight_decay=0, trust_coefficient=1e-3, eps=1e-8, nesterov=False, adapt=True):
+        self.p, self.lr, self.momentum, self.l2, self.eps = params[0], lr, momentum, weight_decay, eps
+        self.trust, self.nesterov, self.buffer = trust_coefficient if adapt else None, nesterov, 0
+
+    def step(self):
+        with torch.no_grad():
+            d = self.p.grad + self.l2 * self.p
+            if self.trust is not None:
+                size = torch.linalg.norm(self.p)
+                d = d * self.trust * size / (torch.linalg.norm(self.p.grad) + self.l2 * size + self.eps)
+            self.buffer = self.momentum * self.buffer + d
+            self.p.sub_(self.lr * (d + self.momentum * self.buffer if self.nesterov else self.buffer))
+
+
+class Lamb:
+    """You et al. (2020), algorithm 2."""
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=0, adapt=True):
+        self.p, self.lr, self.betas, self.eps, self.decay, self.adapt = params[0], lr, betas, eps, weight_decay, adapt
+        self.t, self.m, self.v = 0, 0, 0
+
+    def step(self):
+        with torch.no_grad():
+            self.t += 1
+            self.m = self.betas[0] * self.m + (1 - self.betas[0]) * self.p.grad
+            self.v = self.betas[1] * self.v + (1 - self.betas[1]) * self.p.grad ** 2
+            m, v = self.m / (1 - self.betas[0] ** self.t), self.v / (1 - self.betas[1] ** self.t)
+            u = m / (v.sqrt() + self.eps) + self.decay * self.p
+            ratio = torch.linalg.norm(self.p) / torch.linalg.norm(u) if self.adapt else 1
+            self.p.sub_(self.lr * ratio * u)
+
+
 def made(make, p, options):
     """A step of the optimizer; options that it is too old for are applied beside it."""
     options, known = dict(options), inspect.signature(make.__init__).parameters
@@ -80,7 +115,7 @@ def made(make, p, options):
 def optimizers():
     """Each row's samples: text, PyTorch's class, which has the row's name in some capitals, and its options."""
     classes = {name.lower(): cls for name, cls in vars(torch.optim).items() if isinstance(cls, type)}
-    classes = {"lion": Lion, **classes}
+    classes = {"lion": Lion, "lars": Lars, "lamb": Lamb, **classes}
     if torch.__version__ < "2":
         classes["nadam"] = NAdam
     for name, samples in re.findall(r"^OPTIMIZER\((\w+),.*?^    SAMPLES\((.*?)\)\)$", TABLE.read_text(), re.M | re.S):

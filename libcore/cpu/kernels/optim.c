@@ -4,24 +4,50 @@
 #include "ops/rules/optim.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PIECE = 1 << 14, LISTS = 2 + DL_OPTIM_STATES };
 
+static long piece_of(dl_tensor *const *t, long at, void **p) {
+    for (int k = 0; k < LISTS; k++) p[k] = t[k] ? (char *)dl_ptr(t[k]) + at * (long)dl_esize(t[0]) : NULL;
+    return t[0]->numel - at < PIECE ? t[0]->numel - at : PIECE;
+}
+
 /* t: parameter, gradient and states; those that are not there are NULL. */
 static void run_pieces(dl_optim_loop loop, const dl_optim *o, dl_tensor *const *t) {
-    long n = t[0]->numel, es = (long)dl_esize(t[0]);
+    long n = t[0]->numel;
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(n))
     for (long i = 0; i < n; i += PIECE) {
-        void *p[LISTS] = {0};
-        for (int k = 0; k < LISTS; k++)
-            if (t[k]) p[k] = (char *)dl_ptr(t[k]) + i * es;
-        loop(n - i < PIECE ? n - i : PIECE, o, p);
+        void *p[LISTS];
+        long count = piece_of(t, i, p);
+        loop(count, o, p);
     }
 }
 
+/* The norms of what the optimizer measures; pieces are summed up in their order, whatever the number of threads. */
+static dl_status measure(const dl_optim_loops *loops, dl_optim *o, dl_tensor *const *t) {
+    long n = t[0]->numel;
+    if (!loops->norms) return DL_OK;
+    double(*sum)[DL_OPTIM_NORMS] = calloc((size_t)(n / PIECE + 1), sizeof *sum);
+    if (!sum) return dl_fail(DL_ERR_MEMORY, "no memory for the norms of a step");
+#pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(n))
+    for (long i = 0; i < n; i += PIECE) {
+        void *p[LISTS];
+        long count = piece_of(t, i, p);
+        loops->measure[t[0]->dtype == DL_F64](count, o, p, sum[i / PIECE]);
+    }
+    for (int k = 0; k < loops->norms; k++) {
+        double all = 0;
+        for (long i = 0; i < n; i += PIECE) all += sum[i / PIECE][k];
+        o->norm[k] = sqrt(all);
+    }
+    free(sum);
+    return DL_OK;
+}
+
 /* Tensors with other strides than the parameter are copied, and unless they are the gradient, copied back. */
-static dl_status update(dl_optim_loop loop, const dl_optim *o, dl_tensor *const *t) {
+static dl_status update(const dl_optim_loops *loops, dl_optim *o, dl_tensor *const *t) {
     dl_tensor *own[LISTS] = {0}, *like = NULL;
     dl_status s = DL_OK;
     if (!t[0]->numel) return DL_OK;
@@ -29,8 +55,9 @@ static dl_status update(dl_optim_loop loop, const dl_optim *o, dl_tensor *const 
     for (int k = 0; like && k < LISTS; k++)
         if (t[k] && !(own[k] = dl_cpu_strided_like(t[k], like))) s = dl_failed();
     if (!like) s = dl_failed();
+    if (s == DL_OK) s = measure(loops, o, own);
     if (s == DL_OK) {
-        run_pieces(loop, o, own);
+        run_pieces(loops->update[like->dtype == DL_F64], o, own);
         for (int k = 0; k < LISTS; k++)
             if (k != 1 && own[k] != t[k]) dl_cpu_copy(t[k], own[k]);
     }
@@ -40,7 +67,7 @@ static dl_status update(dl_optim_loop loop, const dl_optim *o, dl_tensor *const 
 }
 
 /* All parameters; the lists follow the rate and the step. */
-static dl_status update_all(const dl_call *c, unsigned states, const dl_optim_loop *loops, const dl_optim *o) {
+static dl_status update_all(const dl_call *c, unsigned states, const dl_optim_loops *loops, dl_optim *o) {
     enum { HEAD = 2 };
     int n = (c->nin - HEAD) / (2 + __builtin_popcount(states));
     for (int i = 0; i < n; i++) {
@@ -49,7 +76,7 @@ static dl_status update_all(const dl_call *c, unsigned states, const dl_optim_lo
             if (states >> k & 1) t[2 + k] = *next, next += n;
         if (t[0]->dtype != DL_F32 && t[0]->dtype != DL_F64)
             return dl_fail(DL_ERR_DTYPE, "parameters are f32 or f64, not %s", dl_dtype_name((dl_dtype)t[0]->dtype));
-        DL_TRY(update(loops[t[0]->dtype == DL_F64], o, t));
+        DL_TRY(update(loops, o, t));
     }
     return DL_OK;
 }
@@ -69,7 +96,7 @@ static dl_status run_step(dl_call *c, int kind, void (*scalars)(const double *, 
     dl_optim_read(c, &call);
     dl_optim o = {.wants = call.states >> call.own, .first = call.first};
     scalars(call.v, number(rate), step, o.scalar);
-    return update_all(c, call.states, DL_SIMD_PICK(dl_optim_loops)[kind], &o);
+    return update_all(c, call.states, &DL_SIMD_PICK(dl_optim_row_loops)[kind], &o);
 }
 
 /* The learning rate, which is the first input, has any number dtype. */

@@ -11,9 +11,10 @@ enum {
     DL_NOPTIMIZER
 };
 
-/* One step: the rate and the scalars of the optimizer, and bits of the optional states that there are. */
+/* One step: the rate and the scalars of the optimizer, the norms of one tensor, and bits of the optional states that
+ * there are. */
 typedef struct dl_optim {
-    double scalar[DL_OPTIM_SCALARS];
+    double scalar[DL_OPTIM_SCALARS], norm[DL_OPTIM_NORMS];
     unsigned wants;
     bool first;
 } dl_optim;
@@ -21,7 +22,14 @@ typedef struct dl_optim {
 /* n elements of parameter, gradient and states: the optimizer's own states, then its optional ones; absent ones are
  * NULL. */
 typedef void (*dl_optim_loop)(long n, const dl_optim *o, void *const *t);
+/* Of such elements the sums of squares of what the optimizer measures, into sum[DL_OPTIM_NORMS]. */
+typedef void (*dl_optim_measure)(long n, const dl_optim *o, void *const *t, double *sum);
 
-DL_SIMD_DECL(extern const dl_optim_loop, dl_optim_loops, [DL_NOPTIMIZER][2]); /* f32, f64 */
+typedef struct dl_optim_loops {
+    int norms; /* 0: nothing is measured */
+    dl_optim_measure measure[2]; /* f32, f64 */
+    dl_optim_loop update[2];
+} dl_optim_loops;
+DL_SIMD_DECL(extern const dl_optim_loops, dl_optim_row_loops, [DL_NOPTIMIZER]);
 
 #endif

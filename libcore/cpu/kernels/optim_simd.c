@@ -1,4 +1,4 @@
-/* Loops of the optimizers' steps: the update formulas of optim/optimizers.def. Includes itself once an element type. */
+/* Loops of the optimizers' steps: the formulas of optim/optimizers.def. Includes itself once an element type. */
 #ifndef T
 #include "cpu/kernels/optim.h"
 
@@ -11,6 +11,9 @@
 #define LIST(i) t_[i]
 #define POINTER *const
 #define ELEMENTS _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++)
+
+/* In f64: the squares of f32 do not leave its range. */
+#define SQUARE(i, x) squares_[i] += (double)(x) * (double)(x);
 
 /* A loop for each selection of the optional states. */
 #define SELECT_0(name) NAME(name##_loop)(n, o, t, 0);
@@ -34,20 +37,31 @@
 #define T double
 #include "optim_simd.c"
 
-const dl_optim_loop DL_SIMD_NAME(dl_optim_loops)[DL_NOPTIMIZER][2] = {
-#define OPTIMIZER(name, ...) {name##_float, name##_double},
+const dl_optim_loops DL_SIMD_NAME(dl_optim_row_loops)[DL_NOPTIMIZER] = {
+#define OPTIMIZER(name, other, text, how, options, ranges, states, optional, when, scalars, norms, ...)                \
+    {DL_COUNT(norms), {name##_measure_float, name##_measure_double}, {name##_float, name##_double}},
 #include "optim/optimizers.def"
 };
 
 #else
 
-#define OPTIMIZER(name, other, text, how, options, ranges, states, optional, when, scalars, update, samples)           \
+#define OPTIMIZER(name, other, text, how, options, ranges, states, optional, when, scalars, norms, measure, update,    \
+                  samples)                                                                                             \
     static inline __attribute__((always_inline)) void NAME(name##_loop)(long n_, const dl_optim *o_, void *const *t_,  \
                                                                         const unsigned wants_) {                       \
         const double *k_ = o_->scalar;                                                                                 \
         const bool first_ = o_->first;                                                                                 \
-        (void)wants_, (void)first_;                                                                                    \
-        DL_UPDATE_LOOP(states, optional, scalars, update)                                                              \
+        const double *norms_ = o_->norm;                                                                               \
+        (void)wants_, (void)first_, (void)norms_;                                                                      \
+        DL_UPDATE_LOOP(states, optional, scalars, norms, update)                                                       \
+    }                                                                                                                  \
+    static void NAME(name##_measure)(long n_, const dl_optim *o_, void *const *t_, double *squares_) {                 \
+        const double *k_ = o_->scalar;                                                                                 \
+        const unsigned wants_ = o_->wants;                                                                             \
+        const bool first_ = o_->first;                                                                                 \
+        (void)wants_, (void)first_, (void)squares_;                                                                    \
+        if (!DL_COUNT(norms)) return;                                                                                  \
+        DL_MEASURE_LOOP(states, optional, scalars, norms, measure)                                                     \
     }                                                                                                                  \
     static void NAME(name)(long n, const dl_optim *o, void *const *t) { DL_JOIN(SELECT_, DL_COUNT(optional))(name) }
 #include "optim/optimizers.def"
