@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -89,6 +90,40 @@ static void steps_equal_pytorch(void **state) {
             dl_unref(plain);
             dl_unref(wide);
         }
+}
+
+/* A step of lars without momentum, by its formula, of tensors of several pieces and of one; a parameter that is zero
+ * takes a plain step. */
+static void norms_are_of_whole_tensors(void **state) {
+    (void)state;
+    enum { N = 3 };
+    const long sizes[N] = {40001, 5, 16384};
+    dl_optimizer *o = optimizer("lars lr=2 momentum=0 trust_coefficient=0.01 eps=0");
+    dl_tensor *p[N];
+    double *before[N], *slope[N], *after = malloc(sizeof *after * (size_t)sizes[0]);
+    for (int k = 0; k < N; k++) {
+        size_t n = (size_t)sizes[k];
+        before[k] = malloc(sizeof(double) * n), slope[k] = malloc(sizeof(double) * n);
+        for (size_t i = 0; i < n; i++)
+            before[k][i] = k == 2 ? 0 : sin((double)i + k), slope[k][i] = cos(3 * (double)i + k);
+        p[k] = dl_tensor_from(1, &sizes[k], DL_F64, 0, before[k]);
+        assert_int_equal(dl_set_requires_grad(p[k], 1), DL_OK);
+        dl_tensor *g = dl_tensor_from(1, &sizes[k], DL_F64, 0, slope[k]);
+        assert_int_equal(dl_set_grad(p[k], g), DL_OK);
+        dl_unref(g);
+        assert_int_equal(dl_optimizer_add(o, "p", p[k]), DL_OK);
+    }
+    assert_int_equal(dl_optimizer_step(o), DL_OK);
+    for (int k = 0; k < N; k++) {
+        double a = 0, b = 0;
+        for (long i = 0; i < sizes[k]; i++) a += before[k][i] * before[k][i], b += slope[k][i] * slope[k][i];
+        double rate = k == 2 ? 2 : 2 * 0.01 * sqrt(a) / sqrt(b);
+        assert_int_equal(dl_read_f64(p[k], after), DL_OK);
+        for (long i = 0; i < sizes[k]; i++) assert_near(after[i], before[k][i] - rate * slope[k][i], 1e-14);
+        free(before[k]), free(slope[k]), dl_unref(p[k]);
+    }
+    free(after);
+    dl_optimizer_unref(o);
 }
 
 static dl_schedule *parts[8];
@@ -334,17 +369,12 @@ static void errors_have_hints(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_optimizer_has_goldens),
-        cmocka_unit_test(steps_equal_pytorch),
-        cmocka_unit_test(schedules_equal_pytorch),
-        cmocka_unit_test(plateau_equals_pytorch),
-        cmocka_unit_test(every_schedule_has_goldens),
-        cmocka_unit_test(chains_keep_a_plateau),
-        cmocka_unit_test(warmup_epochs_and_functions),
-        cmocka_unit_test(clipping_equals_pytorch),
-        cmocka_unit_test(groups),
-        cmocka_unit_test(norms_at_the_ends),
-        cmocka_unit_test(many_and_late),
+        cmocka_unit_test(every_optimizer_has_goldens), cmocka_unit_test(steps_equal_pytorch),
+        cmocka_unit_test(norms_are_of_whole_tensors),  cmocka_unit_test(schedules_equal_pytorch),
+        cmocka_unit_test(plateau_equals_pytorch),      cmocka_unit_test(every_schedule_has_goldens),
+        cmocka_unit_test(chains_keep_a_plateau),       cmocka_unit_test(warmup_epochs_and_functions),
+        cmocka_unit_test(clipping_equals_pytorch),     cmocka_unit_test(groups),
+        cmocka_unit_test(norms_at_the_ends),           cmocka_unit_test(many_and_late),
         cmocka_unit_test(errors_have_hints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

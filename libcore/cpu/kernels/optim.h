@@ -26,7 +26,7 @@ typedef void (*dl_optim_loop)(long n, const dl_optim *o, void *const *t);
 typedef void (*dl_optim_measure)(long n, const dl_optim *o, void *const *t, double *sum);
 
 typedef struct dl_optim_loops {
-    int norms; /* 0: nothing is measured */
+    int norms;                   /* 0: nothing is measured */
     dl_optim_measure measure[2]; /* f32, f64 */
     dl_optim_loop update[2];
 } dl_optim_loops;

@@ -1,5 +1,5 @@
-/* Kernels of the optimizers' ops, NAME_step, from optim/optimizers.def: one launch for all tensors of the lists, and two
- * before it for an optimizer that measures norms. Rate and step are read on the device. */
+/* Kernels of the optimizers' ops, NAME_step, from optim/optimizers.def: one launch for all tensors of the lists, and
+ * two before it for an optimizer that measures norms. Rate and step are read on the device. */
 #include "cuda/kernels/rows.cuh"
 #include "cuda/runtime/tensor_lists.h"
 
@@ -40,7 +40,7 @@ struct norms_of {
         }                                                                                                              \
         template <class T>                                                                                             \
         static __device__ void measured(const double *k_, bool first_, unsigned wants_, const dl_item &t_, long from_, \
-                                        long to_, norms_of &squares_) {                                                    \
+                                        long to_, norms_of &squares_) {                                                \
             (void)first_, (void)wants_;                                                                                \
             DL_MEASURE_LOOP(states, optional, scalars, norms, measure)                                                 \
         }                                                                                                              \
